@@ -40,7 +40,7 @@ void av_astray_end(void)
 	av_process_socket_remove(av_lock_self);
 }
 
-void av_astray_pass(const struct av_own_fd *own, uint32_t owner, const struct av_cut *cut)
+int av_astray_pass(const struct av_own_fd *own, uint32_t owner, const struct av_cut *cut)
 {
 	struct header h = {.path = cut->path,
 			   .source_port = cut->source_port,
@@ -51,8 +51,9 @@ void av_astray_pass(const struct av_own_fd *own, uint32_t owner, const struct av
 	struct msghdr m = {
 		.msg_name = &a, .msg_namelen = sizeof(a), .msg_iov = io, .msg_iovlen = 2};
 
-	if (av_own_fd(own) >= 0 && av_process_socket(&a, owner))
-		(void)!sendmsg(own->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (av_own_fd(own) < 0 || !av_process_socket(&a, owner))
+		return -ENOTCONN;
+	return sendmsg(own->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
 bool av_astray_get(struct av_cut *cut, const uint8_t *from, size_t bytes)

@@ -20,8 +20,11 @@ AV_MUST_USE int av_astray_socket(struct av_own_fd *own);
 AV_MUST_USE int av_astray_begin(const struct av_own_fd *own);
 void av_astray_end(void);
 
-/* Pass datagrams on, all of @cut, to @owner. @own: the socket of this process */
-void av_astray_pass(const struct av_own_fd *own, uint32_t owner, const struct av_cut *cut);
+/*
+ * Pass datagrams on, all of @cut, to @owner. @own: the socket of this process. Return: 0; -EAGAIN:
+ * its socket is full; -ECONNREFUSED, -ENOENT: it has none
+ */
+int av_astray_pass(const struct av_own_fd *own, uint32_t owner, const struct av_cut *cut);
 
 /* Read what was passed on. @cut: out; its datagrams stay in @from. Return: false: it is garbage */
 AV_MUST_USE bool av_astray_get(struct av_cut *cut, const uint8_t *from, size_t bytes);

@@ -46,6 +46,7 @@ struct buffers {
 };
 
 static const struct av_net_receiver *_Atomic receiver;
+static const struct av_net_manager *_Atomic manager;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of who receives; guards @buffers */
 static struct buffers *buffers;
 static _Atomic unsigned int polled;
@@ -61,6 +62,11 @@ uint64_t av_net_counted(enum av_net_count what)
 void av_net_receive_by(const struct av_net_receiver *r)
 {
 	receiver = r;
+}
+
+void av_net_manage_by(const struct av_net_manager *m)
+{
+	manager = m;
 }
 
 /* The kernel writes to what it is given: have it as before. */
@@ -140,8 +146,7 @@ static bool describe(struct av_cut *cut, const struct av_endpoint *e, unsigned i
 	struct msghdr *m = &buffers->head[i].msg_hdr;
 
 	if (e->kind == AV_ENDPOINT_PASSED)
-		return av_astray_get(cut, buffers->data[i], buffers->head[i].msg_len) &&
-		       av_endpoint_find(AV_ENDPOINT_ADDRESS, cut->path.dst, 0);
+		return av_astray_get(cut, buffers->data[i], buffers->head[i].msg_len);
 	*cut = (struct av_cut){.bytes = buffers->data[i], .count = buffers->head[i].msg_len};
 	memcpy(cut->path.dst, e->address, sizeof(cut->path.dst));
 	cut->source_port = av_net_gid(&buffers->from[i], cut->path.src);
@@ -153,11 +158,19 @@ static bool describe(struct av_cut *cut, const struct av_endpoint *e, unsigned i
 
 /* --- who gets it ------------------------------------------------------------------ */
 
-/* The process that owns a queue pair; 0: there is none. */
-static uint32_t owner_of(uint32_t qpn)
+static bool is_management(const struct av_net_packet *p)
 {
-	struct av_qp_location qp = av_dir_qpn_find(qpn);
+	return p->packet.dest_qpn == AV_NET_MANAGEMENT_QPN;
+}
 
+/* The process that owns a packet's queue pair; 0: there is none. */
+static uint32_t owner_of(const struct av_net_packet *p)
+{
+	struct av_qp_location qp;
+
+	if (is_management(p))
+		return manager ? manager->owner(p) : 0;
+	qp = av_dir_qpn_find(p->packet.dest_qpn);
 	return qp.ref ? av_dir_context_owner(qp.ref) : 0;
 }
 
@@ -173,12 +186,16 @@ struct arrival {
 static void pass_on(struct arrival *a)
 {
 	if (a->owner && buffers->passed)
-		av_astray_pass(buffers->passed, a->owner, &a->astray);
+		(void)av_astray_pass(buffers->passed, a->owner, &a->astray);
 	a->owner = 0;
 }
 
-/* Those that follow one another and have the same owner are passed on together. @begin: of @a */
-static void goes_astray(struct arrival *a, uint32_t owner, uint32_t qpn, size_t begin)
+/*
+ * Those that follow one another and have the same owner are passed on together. @begin: of @a. The
+ * kernel is not told whose datagrams of management are.
+ */
+static void goes_astray(struct arrival *a, uint32_t owner, const struct av_net_packet *p,
+			size_t begin)
 {
 	av_net_count(AV_NET_ASTRAY, 1);
 	if (a->owner != owner || a->astray.bytes + a->astray.count != a->all.bytes + begin) {
@@ -188,19 +205,31 @@ static void goes_astray(struct arrival *a, uint32_t owner, uint32_t qpn, size_t 
 		a->astray.bytes += begin;
 	}
 	a->astray.count = (size_t)(a->all.bytes + a->all.at - a->astray.bytes);
-	av_group_astray(a->by, owner, qpn, begin == 0 ? &a->look : NULL);
+	if (!is_management(p))
+		av_group_astray(a->by, owner, p->packet.dest_qpn, begin == 0 ? &a->look : NULL);
+}
+
+/* Messages of the connection manager pass between processes even where no address can be had. */
+static bool is_expected(const struct arrival *a, const struct av_net_packet *p)
+{
+	return a->by->kind != AV_ENDPOINT_PASSED || is_management(p) ||
+	       av_endpoint_find(AV_ENDPOINT_ADDRESS, p->path.dst, 0);
 }
 
 /* @begin: where in @a it begins */
 static void hand_over(struct arrival *a, const struct av_net_packet *p, size_t begin)
 {
 	bool to_group = av_net_is_group(p->path.dst);
-	uint32_t qpn = p->packet.dest_qpn, owner = to_group ? 0 : owner_of(qpn);
+	uint32_t owner = to_group ? 0 : owner_of(p);
 
-	if (to_group ? qpn == GROUP_QPN : owner == av_lock_self)
+	if (!is_expected(a, p))
+		av_net_count(AV_NET_NOBODY, 1);
+	else if (owner == av_lock_self && is_management(p))
+		manager->packet(p);
+	else if (to_group ? p->packet.dest_qpn == GROUP_QPN : owner == av_lock_self)
 		receiver->packet(p);
 	else if (owner && a->by->kind == AV_ENDPOINT_ADDRESS)
-		goes_astray(a, owner, qpn, begin);
+		goes_astray(a, owner, p, begin);
 	else
 		av_net_count(AV_NET_NOBODY, 1);
 }
@@ -234,17 +263,14 @@ static void hand_over_all(struct arrival *a)
 /* Who else owns its queue pair gets it, and shows it to captures. */
 static bool is_passed_on(const struct arrival *a, const struct av_net_packet *p, bool is_packet)
 {
-	uint32_t owner =
-		is_packet && a->by->kind == AV_ENDPOINT_ADDRESS ? owner_of(p->packet.dest_qpn) : 0;
+	uint32_t owner = is_packet && a->by->kind == AV_ENDPOINT_ADDRESS ? owner_of(p) : 0;
 
 	return owner && owner != av_lock_self;
 }
 
 static bool is_nobodys(const struct av_net_packet *p)
 {
-	uint32_t qpn = p->packet.dest_qpn;
-
-	return av_net_is_group(p->path.dst) ? qpn != GROUP_QPN : !owner_of(qpn);
+	return av_net_is_group(p->path.dst) ? p->packet.dest_qpn != GROUP_QPN : !owner_of(p);
 }
 
 /*

@@ -71,6 +71,18 @@ struct av_net_receiver {
 /* Set once, before the first av_net_open(). @receiver is borrowed for ever. */
 void av_net_receive_by(const struct av_net_receiver *receiver);
 
+#define AV_NET_MANAGEMENT_QPN 1u /* the general services interface; IBTA volume 1, 13.5.1 */
+
+/* What becomes of packets to queue pair 1. Context: as struct av_net_receiver */
+struct av_net_manager {
+	/* Whose is it? Return: a process, whose packet() gets it; 0: nobody's */
+	uint32_t (*owner)(const struct av_net_packet *p);
+	void (*packet)(const struct av_net_packet *p);
+};
+
+/* Set once, before the first av_net_hold(). @manager is borrowed for ever. */
+void av_net_manage_by(const struct av_net_manager *manager);
+
 /**
  * av_net_open() - have packets for @address come to this process
  * @address: a GID of an own device, in this thread's network namespace
@@ -89,6 +101,27 @@ AV_MUST_USE int av_net_open(const uint8_t address[16]);
  */
 void av_net_warn(const uint8_t address[16], int err);
 void av_net_close(const uint8_t address[16]);
+
+/*
+ * The same for packets of management: only the listening thread takes them, and pollers are not
+ * slowed down. av_net_leave_alone() gives it back.
+ */
+AV_MUST_USE int av_net_attend(const uint8_t address[16]);
+void av_net_leave_alone(const uint8_t address[16]);
+
+/*
+ * Receive what other processes of the directory pass on to this one, without an address.
+ * av_net_release() ends it. Context: as av_net_open(). Return: 0 or -errno
+ */
+AV_MUST_USE int av_net_hold(void);
+void av_net_release(void);
+
+/*
+ * Give a packet to a process of this directory, by way of no network: it gets it as if it had come
+ * along @path. @packet: from the BTH to the end of the ICRC. Context: av_net_hold(); never waits
+ * Return: 0; -EAGAIN: its socket is full for now; -ECONNREFUSED, -ENOENT: it does not hold
+ */
+int av_net_pass(uint32_t proc, const struct av_net_path *path, const uint8_t *packet, size_t bytes);
 
 /*
  * Have packets for that queue pair of this process come here. Context: as av_net_open(), and its
@@ -159,9 +192,9 @@ int av_net_send(struct av_net_burst *burst);
 /* --- why does nobody answer? ----------------------------------------------------------- */
 
 /*
- * Send an empty datagram, which no receiver answers, along @path. What the kernels on the way say
- * of it is heard at a socket of its own: at those of queue pairs, the next send would fail for it,
- * whoever it is for. Context: makes system calls, never waits; any right may be held
+ * Send a datagram that is no packet, which no receiver answers, along @path. What the kernels on
+ * the way say of it is heard at a socket of its own: at those of queue pairs, the next send would
+ * fail for it, whoever it is for. Context: makes system calls, never waits; any right may be held
  */
 void av_net_ask(const struct av_net_path *path);
 

@@ -24,8 +24,9 @@
 
 /* Held while anything is opened or closed. Its holder may wait for the receiver. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static unsigned int addresses; /* that are open */
-static struct av_endpoint *passed;
+static unsigned int openings; /* addresses that are open, and those who hold the rest */
+static unsigned int polled;   /* users of addresses whose packets pollers take */
+static struct av_endpoint *_Atomic passed; /* NULL before it ends: the receiver uses it */
 
 _Atomic bool av_net_is_open;
 
@@ -35,7 +36,7 @@ _Atomic bool av_net_is_open;
 void av_net_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
-	addresses = 0;
+	openings = polled = 0;
 	passed = NULL;
 	atomic_store(&av_net_is_open, false);
 	av_inbound_forked();
@@ -176,12 +177,14 @@ static void begin_passing(void)
 	int err;
 
 	passed = new_endpoint(AV_ENDPOINT_PASSED, none, 0, &err);
-	if (!passed)
+	if (passed)
+		av_listen_changed();
+	else
 		av_log(AV_LOG_INFO, "no socket for packets that are passed on: %s",
 		       strerrordesc_np(-err));
 }
 
-/* What is there from the first address to the last. Return: 0 or -errno */
+/* What is there from the first opening to the last. Return: 0 or -errno */
 static int begin_all(void)
 {
 	int ret = -av_fork_register(AV_FORK_NET, &fork_handlers);
@@ -197,56 +200,137 @@ static int begin_all(void)
 
 static void end_all(void)
 {
-	atomic_store(&av_net_is_open, false);
+	struct av_endpoint *e = passed;
+
 	av_listen_end();
 	av_net_ask_end();
-	if (passed) {
+	if (e) {
 		av_astray_end();
-		end(passed);
+		passed = NULL;
+		end(e);
 	}
-	passed = NULL;
+}
+
+/* Return: 0 or -errno: then there is one opening less again */
+static int begin_opening(void)
+{
+	int ret = openings == 0 ? begin_all() : 0;
+
+	openings += ret == 0;
+	return ret;
+}
+
+static void end_opening(void)
+{
+	if (--openings == 0)
+		end_all();
 }
 
 static int open_address(const uint8_t address[16])
 {
 	struct av_endpoint *e = av_endpoint_find(AV_ENDPOINT_ADDRESS, address, 0);
-	int ret = addresses == 0 ? begin_all() : 0;
+	int ret = begin_opening();
 
 	if (ret)
 		return ret;
 	ret = use(AV_ENDPOINT_ADDRESS, address, e ? e->ifindex : av_net_interface(address));
-	if (ret == 0 && !e) {
-		addresses++;
-		atomic_store(&av_net_is_open, true);
+	if (ret == 0 && !e)
 		av_listen_changed();
-	}
-	if (addresses == 0)
-		end_all();
+	else
+		end_opening();
 	return ret;
 }
 
-int av_net_open(const uint8_t address[16])
+static void count_polled(int users)
+{
+	polled += (unsigned int)users;
+	atomic_store(&av_net_is_open, polled > 0);
+}
+
+/* @users: for whom pollers take its packets */
+static int open_for(const uint8_t address[16], int users)
 {
 	AV_UNCANCELLED;
 	int saved = errno, ret;
 
 	pthread_mutex_lock(&mutex);
 	ret = open_address(address);
+	if (ret == 0)
+		count_polled(users);
 	pthread_mutex_unlock(&mutex);
 	errno = saved;
 	return ret;
 }
 
+static void close_for(const uint8_t address[16], int users)
+{
+	AV_UNCANCELLED;
+	struct av_endpoint *e;
+	int saved = errno;
+
+	pthread_mutex_lock(&mutex);
+	e = av_endpoint_find(AV_ENDPOINT_ADDRESS, address, 0);
+	if (e)
+		count_polled(-users);
+	if (unuse(e))
+		end_opening();
+	pthread_mutex_unlock(&mutex);
+	errno = saved;
+}
+
+int av_net_open(const uint8_t address[16])
+{
+	return open_for(address, 1);
+}
+
 void av_net_close(const uint8_t address[16])
+{
+	close_for(address, 1);
+}
+
+int av_net_attend(const uint8_t address[16])
+{
+	return open_for(address, 0);
+}
+
+void av_net_leave_alone(const uint8_t address[16])
+{
+	close_for(address, 0);
+}
+
+int av_net_hold(void)
+{
+	AV_UNCANCELLED;
+	int saved = errno, ret;
+
+	pthread_mutex_lock(&mutex);
+	ret = begin_opening();
+	pthread_mutex_unlock(&mutex);
+	errno = saved;
+	return ret;
+}
+
+void av_net_release(void)
 {
 	AV_UNCANCELLED;
 	int saved = errno;
 
 	pthread_mutex_lock(&mutex);
-	if (unuse(av_endpoint_find(AV_ENDPOINT_ADDRESS, address, 0)) && --addresses == 0)
-		end_all();
+	end_opening();
 	pthread_mutex_unlock(&mutex);
 	errno = saved;
+}
+
+int av_net_pass(uint32_t proc, const struct av_net_path *path, const uint8_t *packet, size_t bytes)
+{
+	const struct av_cut cut = {
+		.path = *path, .source_port = AV_ROCE_PORT, .bytes = packet, .count = bytes};
+	const struct av_endpoint *e = passed;
+	int saved = errno, ret;
+
+	ret = e ? av_astray_pass(&e->socket, proc, &cut) : -ENOTCONN;
+	errno = saved;
+	return ret;
 }
 
 /* Whatever the address: a block of numbers belongs to its process at all of them. */

@@ -127,24 +127,7 @@ static void why_unheard(const struct av_failed *f)
 {
 	const struct av_wire *w = av_wire_at(f->req->seg, f->req->qp->index);
 
-	switch (w ? -w->unheard : 0) {
-	case ENETUNREACH:
-	case EHOSTUNREACH:
-		av_diag_note(AV_CHECK_PEER_NO_WAY, 0, 0);
-		break;
-	case ECONNREFUSED:
-		av_diag_note(AV_CHECK_PEER_NO_PORT, 0, 0);
-		break;
-	case EPERM:
-	case EACCES:
-		av_diag_note(AV_CHECK_PEER_FIREWALL, 0, 0);
-		break;
-	case EMSGSIZE:
-		av_diag_note(AV_CHECK_PEER_MTU, w->mtu, 0);
-		break;
-	default:
-		av_diag_note(AV_CHECK_PEER_SILENT, 0, 0);
-	}
+	av_diag_note(av_check_of_silence(w ? -w->unheard : 0), w ? w->mtu : 0, 0);
 }
 
 /*

@@ -24,9 +24,14 @@ bool av_wire_is_forced(void)
 	return av_setting_is(&wire_only);
 }
 
+bool av_wire_is_allowed(void)
+{
+	return !av_setting_is(&direct_only);
+}
+
 bool av_wire_is_possible(const struct av_seg *seg)
 {
-	return seg->head->link_layer == IBV_LINK_LAYER_ETHERNET && !av_setting_is(&direct_only);
+	return seg->head->link_layer == IBV_LINK_LAYER_ETHERNET && av_wire_is_allowed();
 }
 
 /* Then it is reached directly, whatever network is between the two addresses. */
