@@ -15,6 +15,7 @@ enum av_fork_row {
 	AV_FORK_PORT_WATCH,	 /* its mutex is held while something is watched */
 	AV_FORK_CAPTURE_SETTING, /* its mutex is held while the directory is read */
 	AV_FORK_NET,		 /* its mutexes are held while the directory is changed */
+	AV_FORK_CM,		 /* its mutex is held while the directory is changed */
 	AV_FORK_DIRECTORY,	 /* its mutex is held while files are locked */
 	AV_FORK_PAGE_USERS,	 /* guarded by the directory's mutex */
 	/* These take only the locks of rows below them. */

@@ -105,7 +105,7 @@ static void remember(struct av_dir_port *p, const union ibv_gid *gid)
 
 /* --- which port ------------------------------------------------------------------ */
 
-static uint64_t netns_of_thread(void)
+uint64_t av_netns_of_thread(void)
 {
 	struct stat st;
 	int saved = errno;
@@ -159,7 +159,7 @@ static uint32_t find_living(const struct av_dir_view *view, const struct av_devi
 /* Does this port follow the host's addresses, in this thread's namespace? */
 static bool is_followed(const struct av_dir_port *p)
 {
-	return p->device[0] && p->follows && p->netns == netns_of_thread();
+	return p->device[0] && p->follows && p->netns == av_netns_of_thread();
 }
 
 /* --- following the host ---------------------------------------------------------- */
@@ -416,7 +416,7 @@ static int use_new(struct av_dir_context *c, const struct av_device *dev, uint64
 int av_port_open(uint32_t ref, const struct av_device *dev)
 {
 	struct av_dir_context *c = &av_dir->context[AV_REF_SLOT(ref)];
-	uint64_t netns = netns_of_thread();
+	uint64_t netns = av_netns_of_thread();
 	int port = (int)use_open(c, dev, netns), ret;
 
 	if (port)
@@ -448,7 +448,7 @@ static bool look_up(const struct av_device *dev, struct look *look)
 
 	if (!av_dir_view(&view))
 		return false;
-	port = find_living(&view, dev, netns_of_thread());
+	port = find_living(&view, dev, av_netns_of_thread());
 	if (port) {
 		p = &view.dir->port[port - 1];
 		look->rows = look->gids ? load_table(p, look->gids) : 0;
@@ -467,7 +467,7 @@ unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID
 	uint32_t port;
 
 	if (av_dir_join_again()) {
-		port = find(av_dir, dev, netns_of_thread());
+		port = find(av_dir, dev, av_netns_of_thread());
 		if (port)
 			follow(port);
 		av_dir_leave();

@@ -66,6 +66,9 @@ bool av_port_has_row(uint32_t port, uint32_t row);
  */
 uint32_t av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid);
 
+/* A number of this thread's network namespace; 0: unknown. Keeps errno. */
+uint64_t av_netns_of_thread(void);
+
 /*
  * Update all ports in this thread's network namespace from the host.
  * Context: the directory is joined; no lock held; makes system calls; raises events

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/fork.h"
+#include "cm/cm.h"
 #include "registry/directory.h"
 #include "segment/doorbell.h"
 #include "segment/totals.h"
@@ -225,5 +226,6 @@ __attribute__((destructor)) static void at_exit(void)
 {
 	if (av_misuse_on())
 		av_misuse_exit(&list);
+	av_cm_exit();
 	av_dir_abandon();
 }

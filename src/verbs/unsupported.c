@@ -23,18 +23,24 @@ AV_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ib
 		      ibv_resolve_eth_l2_from_gid, "IBVERBS_1.1", context, attr, eth_mac, vid);
 }
 
+/* librdmacm asks about enhanced connections each time; without them is the normal case. */
+static int without_record(enum av_verb verb, int err)
+{
+	return err;
+}
+
 AV_EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	if (av_ours(qp->context))
 		memset(ece, 0, sizeof(*ece));
-	return LACKED(av_fail_errno, av_ours(qp->context), QUERY_ECE, ibv_query_ece, "IBVERBS_1.10",
-		      qp, ece);
+	return LACKED(without_record, av_ours(qp->context), QUERY_ECE, ibv_query_ece,
+		      "IBVERBS_1.10", qp, ece);
 }
 
 AV_EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	return LACKED(av_fail_errno, av_ours(qp->context), SET_ECE, ibv_set_ece, "IBVERBS_1.10", qp,
-		      ece);
+	return LACKED(without_record, av_ours(qp->context), SET_ECE, ibv_set_ece, "IBVERBS_1.10",
+		      qp, ece);
 }
 
 /* --- DMA handles ----------------------------------------------------------------- */

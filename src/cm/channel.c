@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+#include "cm/channel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cm/cm_lock.h"
+
+/* What the kernel keeps for us at the program's end: whose descriptor it is. */
+#define MARK 0x616e7963ull
+
+static TAILQ_HEAD(, av_cm_channel) channels = TAILQ_HEAD_INITIALIZER(channels);
+static uint32_t last_number;
+
+/* --- the pair -------------------------------------------------------------------------- */
+
+static bool mark(int fd, uint32_t number)
+{
+	const uint64_t value = MARK << 32 | number;
+
+	return setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &value, sizeof(value)) == 0;
+}
+
+/* Of the kernel itself: a library that has sockets of its own may not be ready yet. */
+static uint64_t option(int fd, int name, socklen_t bytes)
+{
+	uint64_t value = 0;
+
+	return syscall(SYS_getsockopt, fd, SOL_SOCKET, name, &value, &bytes) ? 0 : value;
+}
+
+bool av_cm_channel_is(int fd, uint32_t *number)
+{
+	int saved = errno;
+	uint64_t value = option(fd, SO_MAX_PACING_RATE, sizeof(value));
+	bool ours = value >> 32 == MARK && option(fd, SO_DOMAIN, sizeof(int)) == AF_UNIX &&
+		    option(fd, SO_TYPE, sizeof(int)) == SOCK_SEQPACKET;
+
+	errno = saved;
+	*number = (uint32_t)value;
+	return ours;
+}
+
+/* In the watcher's thread: nothing ever comes but the end of the file. */
+static void ended(struct av_watched_fd *w)
+{
+	struct av_cm_channel *c = av_container_of(w, struct av_cm_channel, end);
+	int fd = av_own_fd(&w->socket);
+	char byte;
+
+	if (fd >= 0 && recv(fd, &byte, 1, MSG_DONTWAIT) != 0)
+		return;
+	av_cm_lock();
+	c->closed = true;
+	av_cm_wake(0);
+	av_cm_unlock();
+}
+
+/* Return: the program's end, or -errno */
+static int make_pair(struct av_cm_channel *c, int flags)
+{
+	const int type = SOCK_SEQPACKET | SOCK_CLOEXEC;
+	int pair[2];
+
+	if (socketpair(AF_UNIX, type, 0, pair))
+		return -errno;
+	if (!mark(pair[0], c->number) || !av_own_fd_keep(&c->end.socket, pair[1])) {
+		int err = errno;
+
+		close(pair[0]);
+		return -err;
+	}
+	if (flags & O_NONBLOCK)
+		(void)fcntl(pair[0], F_SETFL, O_NONBLOCK);
+	if (!(flags & O_CLOEXEC))
+		(void)fcntl(pair[0], F_SETFD, 0);
+	return pair[0];
+}
+
+static struct av_cm_channel *new_channel(void)
+{
+	struct av_cm_channel *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->pid = getpid();
+	c->users = 1;
+	c->end.socket = AV_OWN_FD_NONE;
+	c->end.ready = ended;
+	TAILQ_INIT(&c->events);
+	TAILQ_INIT(&c->ids);
+	av_cm_lock();
+	c->number = ++last_number;
+	TAILQ_INSERT_TAIL(&channels, c, entry);
+	av_cm_unlock();
+	return c;
+}
+
+static void forget(struct av_cm_channel *c)
+{
+	av_cm_lock();
+	TAILQ_REMOVE(&channels, c, entry);
+	av_cm_unlock();
+	av_own_fd_close(&c->end.socket);
+	free(c);
+}
+
+int av_cm_channel_new(int flags)
+{
+	struct av_cm_channel *c = new_channel();
+	int fd;
+
+	if (!c)
+		return -ENOMEM;
+	fd = make_pair(c, flags);
+	if (fd < 0)
+		forget(c);
+	else
+		av_watch_begin(&c->end);
+	return fd;
+}
+
+void av_cm_channel_end(struct av_cm_channel *c)
+{
+	av_watch_end(&c->end);
+	forget(c);
+}
+
+/* --- life ------------------------------------------------------------------------------ */
+
+struct av_cm_channel *av_cm_channel_get(uint32_t number)
+{
+	struct av_cm_channel *c;
+
+	TAILQ_FOREACH(c, &channels, entry)
+		if (c->number == number && !c->closed && c->pid == getpid()) {
+			c->users++;
+			return c;
+		}
+	return NULL;
+}
+
+void av_cm_channel_put(struct av_cm_channel *c)
+{
+	if (--c->users == 0)
+		av_cm_wake(0);
+}
+
+/* The program's end counts as a user. */
+struct av_cm_channel *av_cm_channel_closed(void)
+{
+	struct av_cm_channel *c;
+
+	TAILQ_FOREACH(c, &channels, entry)
+		if (c->closed && c->users <= 1)
+			return c;
+	return NULL;
+}
+
+void av_cm_channels_forked(void)
+{
+	struct av_cm_channel *c;
+
+	TAILQ_FOREACH(c, &channels, entry)
+		av_own_fd_close(&c->end.socket);
+	TAILQ_INIT(&channels);
+}
+
+/* --- events ---------------------------------------------------------------------------- */
+
+/* A byte for each event, as far as the socket takes them: each wakes whoever waits for an edge. */
+static void tell(struct av_cm_channel *c)
+{
+	int fd = av_own_fd(&c->end.socket);
+
+	if (fd >= 0)
+		(void)!send(fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void av_cm_channel_append(struct av_cm_channel *c, struct av_cm_event *e)
+{
+	TAILQ_INSERT_TAIL(&c->events, e, entry);
+	tell(c);
+}
+
+/* recv(2) knows O_NONBLOCK, and which signals restart a call. */
+int av_cm_channel_wait(int fd)
+{
+	char byte;
+	ssize_t n = recv(fd, &byte, 1, MSG_PEEK);
+
+	if (n > 0)
+		return 0;
+	return n < 0 && errno != ENOTSOCK ? -errno : -EBADF; /* closed by another thread */
+}
+
+void av_cm_channel_settle(const struct av_cm_channel *c, int fd)
+{
+	char byte;
+
+	while (TAILQ_EMPTY(&c->events) && recv(fd, &byte, 1, MSG_DONTWAIT) > 0)
+		;
+}
+
+void av_cm_channel_fetched(struct av_cm_channel *c, int fd)
+{
+	struct av_cm_event *e = TAILQ_FIRST(&c->events);
+
+	TAILQ_REMOVE(&c->events, e, entry);
+	free(e);
+	av_cm_channel_settle(c, fd);
+}
+
+struct av_cm_event *av_cm_channel_find(const struct av_cm_channel *c, const struct av_cm_id *id,
+				       const struct av_cm_group *group)
+{
+	struct av_cm_event *e;
+
+	TAILQ_FOREACH(e, &c->events, entry)
+		if (id ? e->id == id : e->group == group)
+			return e;
+	return NULL;
+}
+
+void av_cm_channel_remove(struct av_cm_channel *c, struct av_cm_event *e)
+{
+	TAILQ_REMOVE(&c->events, e, entry);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include "cm/cm.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "cm/channel.h"
+#include "cm/cm_lock.h"
+#include "cm/cm_mad.h"
+#include "cm/conn.h"
+#include "cm/id.h"
+#include "net/net.h"
+#include "observe/diagnosis.h"
+#include "registry/directory.h"
+#include "segment/totals.h"
+
+static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER; /* serialises av_cm_begin() */
+static bool running;					 /* the thread; guarded by the lock */
+static unsigned int channels;				 /* of this process; likewise */
+
+/* The thread is not here, and channels, ids and connections are the parent's. */
+static void forked(void)
+{
+	pthread_mutex_init(&life, NULL);
+	running = false;
+	channels = 0;
+	av_cm_channels_forked();
+	av_cm_ids_forked();
+	av_cm_conns_forked();
+	av_cm_mads_forked();
+}
+
+/* --- the thread ------------------------------------------------------------------------ */
+
+/* Channels that the program has closed end, with their ids. */
+static void reap(void)
+{
+	struct av_cm_channel *c;
+	struct av_cm_id *id;
+
+	for (;;) {
+		av_cm_lock();
+		c = av_cm_channel_closed();
+		while (c && (id = TAILQ_FIRST(&c->ids)))
+			av_cm_id_destroy(id);
+		av_cm_unlock();
+		if (!c)
+			return;
+		av_cm_channel_end(c);
+		av_cm_end();
+	}
+}
+
+static void leave_others(void)
+{
+	av_cm_mads_end();
+	av_net_release();
+	av_dir_leave();
+}
+
+static bool is_needed(void)
+{
+	return channels > 0 || av_cm_conns_there();
+}
+
+/* Return: false: nobody seems to need the thread any more */
+static bool await(void)
+{
+	bool needed;
+
+	av_cm_lock();
+	av_cm_sleep();
+	needed = is_needed();
+	av_cm_unlock();
+	return needed;
+}
+
+/* What the next one begins is not to end with this one. Return: false: it is needed after all */
+static bool finish(void)
+{
+	bool needed;
+
+	pthread_mutex_lock(&life);
+	av_cm_lock();
+	running = needed = is_needed();
+	av_cm_unlock();
+	if (!needed)
+		leave_others();
+	pthread_mutex_unlock(&life);
+	return !needed;
+}
+
+static void *thread_main(void *arg)
+{
+	while (await() || !finish()) {
+		reap();
+		av_cm_lock();
+		av_cm_wake(av_cm_conns_look(av_now_ns()));
+		av_cm_unlock();
+	}
+	return NULL;
+}
+
+/* --- begin and end --------------------------------------------------------------------- */
+
+/* Return: 0 or -errno */
+static int join_others(void)
+{
+	int ret = av_cm_lock_begin(forked);
+
+	if (ret == 0)
+		ret = av_dir_join(av_totals_of_context);
+	if (ret)
+		return ret;
+	av_diag_begin();
+	av_cm_mads_begin(av_cm_arrived);
+	ret = av_net_hold();
+	if (ret)
+		av_dir_leave();
+	return ret;
+}
+
+/* Count a channel, and the thread with the first one. Return: 0 or -errno */
+static int start(void)
+{
+	pthread_t thread;
+	int ret;
+
+	av_cm_lock();
+	running = true;
+	channels = 1;
+	av_cm_unlock();
+	ret = -av_thread_start(&thread, "anyverbs-cm", thread_main, NULL);
+	if (ret == 0) {
+		pthread_detach(thread);
+		return 0;
+	}
+	av_cm_lock();
+	running = false;
+	channels = 0;
+	av_cm_unlock();
+	return ret;
+}
+
+static bool is_running(void)
+{
+	bool ret;
+
+	av_cm_lock();
+	ret = running;
+	channels += ret;
+	av_cm_unlock();
+	return ret;
+}
+
+int av_cm_begin(void)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&life);
+	if (!is_running()) {
+		ret = join_others();
+		if (ret == 0) {
+			ret = start();
+			if (ret)
+				leave_others();
+		}
+	}
+	pthread_mutex_unlock(&life);
+	return ret;
+}
+
+void av_cm_end(void)
+{
+	av_cm_lock();
+	channels--;
+	av_cm_wake(0);
+	av_cm_unlock();
+}
+
+/* A signal handler may exit while this thread holds the lock. */
+void av_cm_exit(void)
+{
+	if (!av_cm_trylock())
+		return;
+	av_cm_conns_exit();
+	av_cm_unlock();
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* The life of the connection manager in this process: from its first channel to its last. */
+#ifndef AV_CM_CM_H
+#define AV_CM_CM_H
+
+#include "base/compiler.h"
+
+/*
+ * One more or one less channel: joins the directory, holds the socket for messages of other
+ * processes, and runs the thread. Context: not locked. Return: 0 or -errno
+ */
+AV_MUST_USE int av_cm_begin(void);
+void av_cm_end(void);
+
+/* The process exits: its peers hear of it, as far as that takes no time. */
+void av_cm_exit(void);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+#include "cm/cm_address.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+#include <infiniband/ib.h>
+
+#include "base/uncancelled.h"
+#include "device/port.h"
+#include "net/address.h"
+#include "wire/cm_message.h"
+
+/* A GID that is all 0 stands for any. */
+static void name_ib(const struct sockaddr_ib *from, struct av_cm_name *name)
+{
+	memcpy(name->address, &from->sib_addr, sizeof(name->address));
+	name->v6 = !av_net_is_v4(name->address);
+	name->ib = true;
+	name->service_id = be64toh(from->sib_sid);
+	name->port = av_cm_service_port(name->service_id);
+}
+
+/* Bytes of an address of that family; 0: of another one */
+static socklen_t size_of(sa_family_t family)
+{
+	return family == AF_INET    ? sizeof(struct sockaddr_in)
+	       : family == AF_INET6 ? sizeof(struct sockaddr_in6)
+				    : 0;
+}
+
+bool av_cm_name(const struct sockaddr *address, struct av_cm_name *name)
+{
+	socklen_t bytes = size_of(address->sa_family);
+	union av_net_name from = {0};
+
+	*name = (struct av_cm_name){.v6 = address->sa_family == AF_INET6};
+	if (address->sa_family == AF_IB)
+		name_ib((const struct sockaddr_ib *)(const void *)address, name);
+	if (bytes == 0)
+		return name->ib;
+	memcpy(&from, address, bytes);
+	name->port = av_net_gid(&from, name->address);
+	if (name->v6)
+		name->ifindex = from.v6.sin6_scope_id;
+	return true;
+}
+
+static socklen_t put_ib(const struct av_cm_name *name, struct sockaddr_storage *address)
+{
+	struct sockaddr_ib to = {.sib_family = AF_IB,
+				 .sib_pkey = htobe16(AV_PKEY_DEFAULT),
+				 .sib_sid = htobe64(name->service_id),
+				 .sib_sid_mask = UINT64_MAX};
+
+	memcpy(&to.sib_addr, name->address, sizeof(name->address));
+	memset(address, 0, sizeof(*address));
+	memcpy(address, &to, sizeof(to));
+	return sizeof(to);
+}
+
+socklen_t av_cm_sockaddr(const struct av_cm_name *name, struct sockaddr_storage *address)
+{
+	if (name->ib)
+		return put_ib(name, address);
+	return av_cm_sockaddr_ip(name, address);
+}
+
+socklen_t av_cm_sockaddr_ip(const struct av_cm_name *name, struct sockaddr_storage *address)
+{
+	union av_net_name to = {0};
+	socklen_t bytes = size_of(name->v6 ? AF_INET6 : AF_INET);
+
+	to.any.sa_family = name->v6 ? AF_INET6 : AF_INET;
+	av_net_set_port(&to, name->port);
+	if (name->v6) {
+		memcpy(&to.v6.sin6_addr, name->address, sizeof(name->address));
+		to.v6.sin6_scope_id = name->ifindex;
+	} else {
+		memcpy(&to.v4.sin_addr, name->address + 12, sizeof(to.v4.sin_addr));
+	}
+	memset(address, 0, sizeof(*address));
+	memcpy(address, &to, bytes);
+	return bytes;
+}
+
+/* --- whose ------------------------------------------------------------------------ */
+
+bool av_cm_is_loopback(const struct av_cm_name *name)
+{
+	static const uint8_t v6[16] = {[15] = 1};
+
+	return av_net_is_v4(name->address) ? name->address[12] == 127
+					   : memcmp(name->address, v6, sizeof(v6)) == 0;
+}
+
+static bool suits(const struct av_gid *row, const struct av_cm_name *name)
+{
+	if (av_gid_is_empty(row) || row->type != IBV_GID_TYPE_ROCE_V2)
+		return false;
+	if (av_cm_is_loopback(name))
+		return av_net_is_v4(row->gid.raw) == av_net_is_v4(name->address);
+	return memcmp(row->gid.raw, name->address, sizeof(name->address)) == 0 &&
+	       (name->ifindex == 0 || name->ifindex == row->ifindex);
+}
+
+static bool find_row(const struct av_device *dev, const struct av_cm_name *name,
+		     struct av_cm_where *where)
+{
+	struct av_gid gids[AV_GID_MAX];
+	unsigned int count = av_port_gids(dev, gids);
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (!suits(&gids[i], name))
+			continue;
+		*where = (struct av_cm_where){
+			.dev = dev,
+			.gid_index = i,
+			.ifindex = gids[i].ifindex,
+			.type = IBV_GID_TYPE_ROCE_V2,
+		};
+		memcpy(where->gid, gids[i].gid.raw, sizeof(where->gid));
+		return true;
+	}
+	return false;
+}
+
+static bool find(const struct av_cm_name *name, struct av_cm_where *where)
+{
+	unsigned int count;
+	struct av_device *const *devices = av_devices(&count);
+
+	for (unsigned int i = 0; i < count; i++)
+		if (find_row(devices[i], name, where))
+			return true;
+	return false;
+}
+
+bool av_cm_where(const struct sockaddr *address, struct av_cm_where *where)
+{
+	struct av_cm_name name;
+
+	return av_cm_name(address, &name) && find(&name, where);
+}
+
+bool av_cm_where_gid(const uint8_t gid[16], struct av_cm_where *where)
+{
+	struct av_cm_name name = {.v6 = !av_net_is_v4(gid)};
+
+	memcpy(name.address, gid, sizeof(name.address));
+	return find(&name, where);
+}
+
+bool av_cm_is_own(const uint8_t gid[16])
+{
+	struct av_cm_where where;
+
+	return av_cm_where_gid(gid, &where);
+}
+
+/* --- from where ------------------------------------------------------------------- */
+
+/* The kernel looks up the route when a socket is connected, and sends nothing. */
+static int ask(int fd, const union av_net_name *dst, const union av_net_name *src,
+	       union av_net_name *chosen)
+{
+	socklen_t bytes = size_of(dst->any.sa_family), got = sizeof(*chosen);
+
+	if (src->any.sa_family != AF_UNSPEC && bind(fd, &src->any, bytes))
+		return -errno;
+	if (connect(fd, &dst->any, bytes) || getsockname(fd, &chosen->any, &got))
+		return -errno;
+	return 0;
+}
+
+int av_cm_source(const struct sockaddr *dst, const struct sockaddr *src,
+		 struct sockaddr_storage *chosen)
+{
+	AV_UNCANCELLED;
+	socklen_t bytes = size_of(dst->sa_family);
+	union av_net_name to = {0}, from = {0}, got = {0};
+	struct av_cm_name bound = {0};
+	int saved = errno, fd, ret;
+
+	if (bytes == 0 || (src && !av_cm_name(src, &bound)))
+		return -EAFNOSUPPORT;
+	if (src && src->sa_family != dst->sa_family)
+		return -EINVAL;
+	memcpy(&to, dst, bytes);
+	av_net_set_port(&to, AV_ROCE_PORT);
+	if (src) {
+		memcpy(&from, src, bytes);
+		av_net_set_port(&from, 0);
+	}
+	fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ret = fd < 0 ? -errno : ask(fd, &to, &from, &got);
+	if (fd >= 0)
+		close(fd);
+	if (ret == 0) {
+		av_net_set_port(&got, bound.port);
+		memset(chosen, 0, sizeof(*chosen));
+		memcpy(chosen, &got, bytes);
+	}
+	errno = saved;
+	return ret;
+}

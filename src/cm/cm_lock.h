@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The lock of the connection manager, and its alarm.
+ *
+ * One mutex guards everything in this folder. It is held for moments, never over a wait, and never
+ * while sockets of src/net are opened or closed, since those wait for the receiver, which takes it.
+ * Order: receiver of src/net, this mutex, directory.
+ */
+#ifndef AV_CM_CM_LOCK_H
+#define AV_CM_CM_LOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/fork.h"
+
+void av_cm_lock(void);
+void av_cm_unlock(void);
+
+/* Unless somebody holds it, who may be this thread itself. */
+AV_MUST_USE bool av_cm_trylock(void);
+
+/* Have the thread look at what is due at that time, or before. Context: locked */
+void av_cm_wake(uint64_t due_ns);
+
+/* Sleep until something is due. Context: the thread, locked; sleeps unlocked */
+void av_cm_sleep(void);
+
+/* Have the lock held over fork(); @child: of the child. Return: 0 or -ENOMEM */
+AV_MUST_USE int av_cm_lock_begin(void (*child)(void));
+
+#endif

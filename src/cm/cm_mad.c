@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+#include "cm/cm_mad.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/lock.h"
+#include "base/random.h"
+#include "cm/cm_address.h"
+#include "device/device.h"
+#include "device/port.h"
+#include "net/address.h"
+#include "registry/cm_ports.h"
+#include "registry/directory.h"
+#include "transport/wire.h"
+#include "transport/wire_qp.h"
+#include "wire/icrc.h"
+
+#define INDEX_BITS 16
+#define TAG_BITS   4
+
+static av_cm_receive *receive;
+
+/* --- whose ----------------------------------------------------------------------------- */
+
+uint32_t av_cm_comm(uint32_t index)
+{
+	uint32_t tag = (uint32_t)av_random() & ((1u << TAG_BITS) - 1);
+
+	return AV_REF_SLOT(av_lock_self) << (INDEX_BITS + TAG_BITS) | tag << INDEX_BITS | index;
+}
+
+uint32_t av_cm_comm_index(uint32_t comm)
+{
+	return comm & (AV_CM_COMM_MAX - 1);
+}
+
+static uint32_t process_of(uint32_t comm)
+{
+	return av_dir_proc_at(comm >> (INDEX_BITS + TAG_BITS));
+}
+
+static uint32_t listener(const uint8_t address[16], uint64_t service_id)
+{
+	struct av_cm_port found;
+	bool there = av_cm_port_find(av_netns_of_thread(), av_cm_service_ps(service_id),
+				     av_cm_service_port(service_id), address,
+				     !av_net_is_v4(address), &found);
+
+	return there ? found.proc : 0;
+}
+
+uint32_t av_cm_listener_of(const struct av_net_path *path, uint64_t service_id)
+{
+	uint32_t proc;
+
+	if (av_wire_is_forced() || !av_cm_is_own(path->dst))
+		return 0;
+	proc = listener(path->dst, service_id);
+	return proc ? proc : av_lock_self;
+}
+
+/*
+ * Requests are for who listens, everything else for who has that connection. What is nobody's is
+ * answered by whoever has got it: this process.
+ */
+static uint32_t owner(const struct av_net_packet *p)
+{
+	struct av_cm_message m;
+	uint32_t proc;
+
+	if (!av_cm_get(&m, p->packet.payload, p->packet.payload_bytes))
+		return 0;
+	if (m.attribute == AV_CM_REQ || m.attribute == AV_CM_SIDR_REQ)
+		proc = listener(p->path.dst, m.service_id);
+	else if (m.attribute == AV_CM_SIDR_REP)
+		proc = process_of(m.local_comm_id);
+	else /* 0: the requester has never heard of this end */
+		proc = m.remote_comm_id ? process_of(m.remote_comm_id) : 0;
+	return proc ? proc : av_lock_self;
+}
+
+static void arrived(const struct av_net_packet *p)
+{
+	struct av_cm_message m;
+	struct av_cm_way way = {.path = p->path, .device = ""};
+
+	if (p->packet.qkey != AV_CM_QKEY ||
+	    !av_cm_get(&m, p->packet.payload, p->packet.payload_bytes))
+		return;
+	memcpy(way.path.src, p->path.dst, sizeof(way.path.src));
+	memcpy(way.path.dst, p->path.src, sizeof(way.path.dst));
+	way.path.traffic_class = way.path.hop_limit = 0;
+	if (!av_wire_is_forced() && m.local_comm_id && av_cm_is_own(way.path.dst))
+		way.proc = process_of(m.local_comm_id);
+	receive(&way, &m);
+}
+
+static const struct av_net_manager manager = {.owner = owner, .packet = arrived};
+
+void av_cm_mads_begin(av_cm_receive *r)
+{
+	receive = r;
+	av_net_receive_by(&av_wire_receiver);
+	av_net_manage_by(&manager);
+}
+
+/* --- addresses ------------------------------------------------------------------------- */
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards these */
+static uint8_t attended[AV_GID_MAX][16];
+static unsigned int attended_count;
+
+/* Return: false: there is no room, or it cannot be had */
+static int attend(const uint8_t address[16])
+{
+	int ret;
+
+	for (unsigned int i = 0; i < attended_count; i++)
+		if (memcmp(attended[i], address, 16) == 0)
+			return 0;
+	if (attended_count == AV_GID_MAX)
+		return -ENOSPC;
+	ret = av_net_attend(address);
+	if (ret == 0)
+		memcpy(attended[attended_count++], address, 16);
+	return ret;
+}
+
+int av_cm_attend(const uint8_t address[16])
+{
+	int ret;
+
+	if (!av_wire_is_allowed())
+		return -EOPNOTSUPP;
+	pthread_mutex_lock(&mutex);
+	ret = attend(address);
+	pthread_mutex_unlock(&mutex);
+	return ret;
+}
+
+void av_cm_mads_end(void)
+{
+	pthread_mutex_lock(&mutex);
+	while (attended_count)
+		av_net_leave_alone(attended[--attended_count]);
+	pthread_mutex_unlock(&mutex);
+}
+
+void av_cm_mads_forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	attended_count = 0;
+}
+
+/* --- sending --------------------------------------------------------------------------- */
+
+static struct av_packet datagram(void)
+{
+	return (struct av_packet){.opcode = AV_SERVICE_UD | 4, /* SEND Only */
+				  .pkey = AV_PKEY_DEFAULT,
+				  .dest_qpn = AV_NET_MANAGEMENT_QPN,
+				  .qkey = AV_CM_QKEY,
+				  .src_qpn = AV_NET_MANAGEMENT_QPN,
+				  .payload_bytes = AV_MAD_BYTES};
+}
+
+static int pass(const struct av_cm_way *way, const struct av_cm_message *m)
+{
+	uint8_t bytes[AV_PACKET_HEADERS_MAX + AV_MAD_BYTES + AV_ICRC_BYTES];
+	struct av_icrc_path path = {.source_port = AV_ROCE_PORT};
+	struct av_packet p = datagram();
+	size_t n = av_packet_put_headers(&p, bytes);
+
+	if (!av_cm_put(m, bytes + n))
+		return -EINVAL;
+	n += AV_MAD_BYTES;
+	memcpy(path.src, way->path.src, sizeof(path.src));
+	memcpy(path.dst, way->path.dst, sizeof(path.dst));
+	av_icrc_put(bytes + n, av_icrc_of(&path, bytes, n));
+	return av_net_pass(way->proc, &way->path, bytes, n + AV_ICRC_BYTES);
+}
+
+static int send_packet(const struct av_cm_way *way, const struct av_cm_message *m)
+{
+	struct av_net_burst *burst = av_net_burst(&way->path, way->device);
+	struct av_packet p = datagram();
+	uint8_t *to;
+
+	if (!burst)
+		return -ENOMEM;
+	to = av_net_put(burst, &p);
+	if (!av_cm_put(m, to))
+		av_net_take_back(burst);
+	return av_net_send(burst);
+}
+
+int av_cm_send(const struct av_cm_way *way, const struct av_cm_message *m)
+{
+	return way->proc ? pass(way, m) : send_packet(way, m);
+}

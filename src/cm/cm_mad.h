@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Messages of the connection manager on their way: management datagrams from queue pair 1 to queue
+ * pair 1. Source: IBTA volume 1, 13.4, 13.5.1; annex A17.
+ *
+ * Processes of one directory in one network namespace give them to each other (av_net_pass()), as
+ * the same packets. ANYVERBS_TRANSPORT=wire sends those by UDP, too.
+ */
+#ifndef AV_CM_CM_MAD_H
+#define AV_CM_CM_MAD_H
+
+#include "base/compiler.h"
+#include "net/net.h"
+#include "wire/cm_message.h"
+
+/* From whom to whom. */
+struct av_cm_way {
+	struct av_net_path path; /* @src: own address */
+	uint32_t proc;		 /* the peer's process, if it is of this directory; 0: by UDP */
+	const char *device;	 /* borrowed for ever */
+};
+
+/* What becomes of a message; @way leads back. Context: not locked, within the receiver */
+typedef void av_cm_receive(const struct av_cm_way *way, const struct av_cm_message *m);
+
+/* Have the messages of other processes come to this one, always by the same function; no longer. */
+void av_cm_mads_begin(av_cm_receive *receive);
+void av_cm_mads_end(void);
+void av_cm_mads_forked(void);
+
+/*
+ * Have messages to that address of this host come by UDP, too, until av_cm_mads_end(). Context: not
+ * locked. Return: 0, or -errno of av_net_open(); -EOPNOTSUPP: ANYVERBS_TRANSPORT=direct
+ */
+AV_MUST_USE int av_cm_attend(const uint8_t address[16]);
+
+/*
+ * Send a message. What is lost is the sender's to repeat. Return: 0; -EAGAIN: the peer's process
+ * takes no more for now; -errno: it cannot be reached. Context: locked; @way's source is
+ * attended, or it has a process
+ */
+int av_cm_send(const struct av_cm_way *way, const struct av_cm_message *m);
+
+/*
+ * Numbers of connections say whose they are: the process is in the high bits.
+ * @index: below AV_CM_COMM_MAX
+ */
+#define AV_CM_COMM_MAX 65536u
+uint32_t av_cm_comm(uint32_t index);
+uint32_t av_cm_comm_index(uint32_t comm);
+
+/*
+ * Whom a request for @path's destination is for, if it is to be had without a network: who listens
+ * there, or, if nobody does, this process, which then refuses it. Context: any. Return: 0: it is
+ * not
+ */
+uint32_t av_cm_listener_of(const struct av_net_path *path, uint64_t service_id);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+#include "cm/cm_report.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "device/port.h"
+#include "net/net.h"
+#include "registry/cm_ports.h"
+
+/* Note why a verb is about to fail with @err. Return: @err */
+static int note(int err, enum av_check check, uint64_t wanted, uint64_t limit,
+		const uint8_t gid[16])
+{
+	struct av_flight_record *r;
+
+	(void)av_refuse(err, check, wanted, limit);
+	r = av_diag_pending();
+	memcpy(r->gid, gid, sizeof(r->gid));
+	r->has |= AV_HAS_GID;
+	return err;
+}
+
+/* Listeners of this network namespace in that port space. */
+static unsigned int listeners(uint16_t ps)
+{
+	uint64_t netns = av_netns_of_thread();
+	unsigned int count = 0;
+	struct av_cm_port p;
+
+	for (uint32_t at = 0; av_cm_port_next(&at, &p);)
+		count += p.listens && p.netns == netns && p.ps == ps;
+	return count;
+}
+
+static int note_no_listener(const struct av_cm_way *way, uint64_t service_id)
+{
+	bool own = av_cm_is_own(way->path.dst);
+	unsigned int others = own ? listeners(av_cm_service_ps(service_id)) : 0;
+
+	return note(ECONNREFUSED, others ? AV_CHECK_CM_OTHER_PORTS : AV_CHECK_CM_NO_LISTENER,
+		    av_cm_service_port(service_id), others, way->path.dst);
+}
+
+void av_cm_report_refused(const struct av_cm_way *way, uint64_t service_id, uint32_t reason,
+			  bool unknown)
+{
+	int err = unknown ? note_no_listener(way, service_id)
+			  : note(ECONNREFUSED, AV_CHECK_CM_REFUSED, av_cm_service_port(service_id),
+				 reason, way->path.dst);
+
+	(void)av_refused(AV_VERB_CM_CONNECT, err);
+}
+
+void av_cm_report_silence(const struct av_cm_way *way, uint64_t service_id, unsigned int requests)
+{
+	enum av_check check =
+		way->proc ? AV_CHECK_PEER_SILENT : av_check_of_silence(-av_net_heard(&way->path));
+
+	if (check == AV_CHECK_PEER_SILENT)
+		(void)note(ETIMEDOUT, AV_CHECK_CM_NO_ANSWER, av_cm_service_port(service_id),
+			   requests, way->path.dst);
+	else
+		(void)note(ETIMEDOUT, check, AV_MAD_BYTES, 0, way->path.dst);
+	(void)av_refused(AV_VERB_CM_CONNECT, ETIMEDOUT);
+}
+
+int av_cm_refuse_name(int err, enum av_check check, const struct av_cm_name *name)
+{
+	return -note(err, check, name->port, 0, name->address);
+}
+
+void av_cm_report_unresolved(const struct av_cm_name *dst, int err)
+{
+	enum av_check check = err == -ENODEV ? AV_CHECK_CM_NOT_OURS : AV_CHECK_CM_NO_ROUTE;
+
+	(void)av_cm_refuse_name(-err, check, dst);
+	(void)av_refused(AV_VERB_CM_RESOLVE_ADDR, -err);
+}

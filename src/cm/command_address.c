@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/* Commands about addresses: binding one, finding the way to another. */
+#include <errno.h>
+#include <string.h>
+
+#include "cm/cm_report.h"
+#include "cm/command.h"
+#include "device/port.h"
+#include "net/address.h"
+#include "registry/cm_ports.h"
+#include "registry/directory.h"
+
+static bool is_wildcard(const struct av_cm_name *name)
+{
+	static const uint8_t none[16];
+	const size_t skip = name->v6 ? 0 : 12;
+
+	return memcmp(name->address + skip, none + skip, 16 - skip) == 0;
+}
+
+static bool where_is(const struct av_cm_name *name, struct av_cm_where *where)
+{
+	struct sockaddr_storage address;
+
+	(void)av_cm_sockaddr_ip(name, &address);
+	return av_cm_where((const struct sockaddr *)&address, where);
+}
+
+/* Loopback is reached at the address that stands for it. */
+static void leave_loopback(struct av_cm_name *name, const struct av_cm_where *where)
+{
+	if (av_cm_is_loopback(name))
+		memcpy(name->address, where->gid, sizeof(name->address));
+}
+
+/* --- binding --------------------------------------------------------------------------- */
+
+int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
+{
+	struct av_cm_where where = {.dev = NULL};
+	struct av_cm_name reached = *name;
+	struct av_cm_port p = {.id = id->number,
+			       .netns = av_netns_of_thread(),
+			       .ps = av_cm_name_ps(name, id->ps),
+			       .port = name->port,
+			       .v6 = name->v6,
+			       .v6only = id->afonly,
+			       .reuse = id->reuse};
+	int handle;
+
+	if (id->state != AV_CM_ID_IDLE)
+		return -EINVAL;
+	if (!is_wildcard(name) && !where_is(name, &where))
+		return av_cm_refuse_name(ENODEV, AV_CHECK_CM_NOT_OURS, name);
+	leave_loopback(&reached, &where);
+	memcpy(p.address, reached.address, sizeof(p.address));
+	handle = av_cm_port_bind(&p);
+	if (handle == -EADDRINUSE || handle == -EADDRNOTAVAIL)
+		return av_cm_refuse_name(-handle, AV_CHECK_CM_PORT_TAKEN, name);
+	if (handle < 0)
+		return handle;
+	id->port = handle;
+	id->src = *name;
+	id->src.port = p.port;
+	if (name->ib)
+		id->src.service_id = (name->service_id & ~(uint64_t)UINT16_MAX) | p.port;
+	id->where = where;
+	id->state = AV_CM_ID_BOUND;
+	return 0;
+}
+
+static int bind_to(struct av_cm_call *call, uint32_t number, const void *address, size_t bytes)
+{
+	struct sockaddr_storage copy = {0};
+	struct av_cm_name name;
+	struct av_cm_id *id;
+	int ret = av_cm_id_find(call->channel, number, &id);
+
+	if (ret)
+		return ret;
+	memcpy(&copy, address, bytes < sizeof(copy) ? bytes : sizeof(copy));
+	if (!av_cm_name((const struct sockaddr *)&copy, &name))
+		return -EAFNOSUPPORT;
+	return av_cm_id_bind(id, &name);
+}
+
+int av_cm_bind_ip(struct av_cm_call *call)
+{
+	const struct rdma_ucm_bind_ip *command = AV_CM_BODY(call, struct rdma_ucm_bind_ip);
+
+	return bind_to(call, command->id, &command->addr, sizeof(command->addr));
+}
+
+int av_cm_bind(struct av_cm_call *call)
+{
+	const struct rdma_ucm_bind *command = AV_CM_BODY(call, struct rdma_ucm_bind);
+
+	if (command->reserved || !command->addr_size || command->addr_size > sizeof(command->addr))
+		return -EINVAL;
+	return bind_to(call, command->id, &command->addr, command->addr_size);
+}
+
+/* --- the way to another ---------------------------------------------------------------- */
+
+/* Where the program says nothing: this host itself. */
+static void complete_destination(struct av_cm_name *dst)
+{
+	if (!is_wildcard(dst))
+		return;
+	if (dst->v6)
+		dst->address[15] = 1;
+	else
+		memcpy(dst->address + 12, (const uint8_t[]){127, 0, 0, 1}, 4);
+}
+
+static int source_of(const struct av_cm_id *id, const struct av_cm_name *dst,
+		     struct av_cm_name *src)
+{
+	struct sockaddr_storage to, from, chosen;
+	bool bound = !is_wildcard(&id->src);
+	int ret;
+
+	(void)av_cm_sockaddr_ip(dst, &to);
+	(void)av_cm_sockaddr_ip(&id->src, &from);
+	ret = av_cm_source((const struct sockaddr *)&to,
+			   bound ? (const struct sockaddr *)&from : NULL, &chosen);
+	if (ret)
+		return ret;
+	return av_cm_name((const struct sockaddr *)&chosen, src) ? 0 : -EAFNOSUPPORT;
+}
+
+/* Return: 0 or -errno, which the event says */
+static int resolve(struct av_cm_id *id, struct av_cm_name *dst)
+{
+	struct av_cm_where where;
+	struct av_cm_name src;
+	int ret = source_of(id, dst, &src);
+
+	if (ret)
+		return ret;
+	if (!where_is(&src, &where))
+		return -ENODEV;
+	src.port = id->src.port;
+	src.ib = id->src.ib;
+	src.service_id = id->src.service_id;
+	leave_loopback(&src, &where);
+	leave_loopback(dst, &where);
+	id->src = src;
+	id->dst = *dst;
+	id->where = where;
+	return 0;
+}
+
+/* An id that is not bound takes the source that the program names, or any. */
+static int bind_first(struct av_cm_id *id, const struct av_cm_name *src,
+		      const struct av_cm_name *dst)
+{
+	struct av_cm_name any = {.v6 = dst->v6,
+				 .ib = dst->ib,
+				 .service_id = dst->service_id & ~(uint64_t)UINT16_MAX};
+
+	if (id->state != AV_CM_ID_IDLE)
+		return id->state == AV_CM_ID_BOUND && id->src.ib == dst->ib &&
+				       (dst->ib || id->src.v6 == dst->v6)
+			       ? 0
+			       : -EINVAL;
+	if (!any.v6)
+		any.address[10] = any.address[11] = 0xff;
+	return av_cm_id_bind(id, src ? src : &any);
+}
+
+static int resolve_to(struct av_cm_call *call, uint32_t number, const void *src, const void *dst)
+{
+	struct av_cm_name from, to;
+	struct av_cm_id *id;
+	bool has_source;
+	int ret = av_cm_id_find(call->channel, number, &id);
+
+	if (ret)
+		return ret;
+	if (!av_cm_name(dst, &to))
+		return -EAFNOSUPPORT;
+	has_source = ((const struct sockaddr *)src)->sa_family != AF_UNSPEC;
+	if (has_source && !av_cm_name(src, &from))
+		return -EAFNOSUPPORT;
+	ret = bind_first(id, has_source ? &from : NULL, &to);
+	if (ret)
+		return ret;
+	complete_destination(&to);
+	ret = resolve(id, &to);
+	if (ret == 0)
+		id->state = AV_CM_ID_RESOLVED;
+	else
+		av_cm_report_unresolved(&to, ret);
+	av_cm_id_heard(id, ret ? AV_CM_EVENT_ADDR_ERROR : AV_CM_EVENT_ADDR_RESOLVED, ret, NULL);
+	return 0;
+}
+
+int av_cm_resolve_ip(struct av_cm_call *call)
+{
+	const struct rdma_ucm_resolve_ip *command = AV_CM_BODY(call, struct rdma_ucm_resolve_ip);
+
+	return resolve_to(call, command->id, &command->src_addr, &command->dst_addr);
+}
+
+int av_cm_resolve_addr(struct av_cm_call *call)
+{
+	const struct rdma_ucm_resolve_addr *command =
+		AV_CM_BODY(call, struct rdma_ucm_resolve_addr);
+
+	if (command->reserved || command->src_size > sizeof(command->src_addr) ||
+	    !command->dst_size || command->dst_size > sizeof(command->dst_addr))
+		return -EINVAL;
+	return resolve_to(call, command->id, &command->src_addr, &command->dst_addr);
+}
+
+/* A route of RoCE is the kernel's; there is nothing to ask for. */
+int av_cm_resolve_route(struct av_cm_call *call)
+{
+	const struct rdma_ucm_resolve_route *command =
+		AV_CM_BODY(call, struct rdma_ucm_resolve_route);
+	struct av_cm_id *id;
+	int ret = av_cm_id_find(call->channel, command->id, &id);
+
+	if (ret)
+		return ret;
+	if (id->state != AV_CM_ID_RESOLVED)
+		return -EINVAL;
+	id->state = AV_CM_ID_ROUTED;
+	av_cm_id_heard(id, AV_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
+	return 0;
+}
+
+enum ibv_mtu av_cm_id_mtu(const struct av_cm_id *id)
+{
+	struct ibv_port_attr port;
+
+	av_port_attr(id->where.dev, &port);
+	return port.active_mtu;
+}

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: MIT */
+#include "cm/conn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/table.h"
+#include "cm/cm_lock.h"
+#include "cm/cm_report.h"
+#include "cm/id.h"
+#include "registry/directory.h"
+
+#define MS 1000000ull
+
+#define FIRST_NS    (100 * MS)	/* until a message is repeated; then twice as long, */
+#define LONGEST_NS  (4295 * MS) /* and no longer than the kernel waits */
+#define TRIES	    12		/* 30 s together */
+#define LISTEN_NS   (5 * MS)	/* until somebody may listen; then twice as long: 0.3 s together */
+#define REFUSALS    6
+#define GOODBYES    4  /* of a DREQ: 1.5 s */
+#define FULL_NS	    MS /* until a peer that has no room for a message may have some */
+#define TIMEWAIT_NS (500 * MS)
+#define DEATH_NS    (250 * MS) /* how often is looked whether peers on this host live */
+
+static TAILQ_HEAD(av_cm_conns, av_cm_conn) conns = TAILQ_HEAD_INITIALIZER(conns);
+static struct av_table table;
+static uint32_t last;
+static uint64_t deaths_ns; /* when peers were looked at last */
+
+bool av_cm_conns_there(void)
+{
+	return !TAILQ_EMPTY(&conns);
+}
+
+void av_cm_conns_forked(void)
+{
+	TAILQ_INIT(&conns);
+	memset(&table, 0, sizeof(table));
+}
+
+/* --- life ------------------------------------------------------------------------------ */
+
+/* Return: AV_CM_COMM_MAX: all are in use */
+static uint32_t free_index(void)
+{
+	for (uint32_t i = 0; i < AV_CM_COMM_MAX; i++) {
+		last = (last + 1) % AV_CM_COMM_MAX;
+		if (!av_table_get(&table, last))
+			return last;
+	}
+	return AV_CM_COMM_MAX;
+}
+
+struct av_cm_conn *av_cm_conn_new(struct av_cm_id *id, enum av_cm_conn_state state,
+				  const struct av_cm_way *way)
+{
+	struct av_cm_conn *c = calloc(1, sizeof(*c));
+	uint32_t index = free_index();
+
+	if (!c || index == AV_CM_COMM_MAX || av_table_set(&table, index, c)) {
+		free(c);
+		return NULL;
+	}
+	c->comm = av_cm_comm(index);
+	c->nonce = (uint32_t)av_random();
+	c->state = state;
+	c->id = id;
+	c->way = *way;
+	c->due_ns = UINT64_MAX;
+	c->psn = (uint32_t)av_random() & AV_PSN_MASK;
+	TAILQ_INSERT_TAIL(&conns, c, entry);
+	if (way->proc)
+		av_cm_wake(av_now_ns() + DEATH_NS);
+	return c;
+}
+
+static void forget(struct av_cm_conn *c)
+{
+	av_table_clear(&table, av_cm_comm_index(c->comm));
+	TAILQ_REMOVE(&conns, c, entry);
+	free(c);
+}
+
+struct av_cm_conn *av_cm_conn_find(uint32_t comm)
+{
+	struct av_cm_conn *c = av_table_get(&table, av_cm_comm_index(comm));
+
+	return c && c->comm == comm ? c : NULL;
+}
+
+struct av_cm_conn *av_cm_conn_same(const struct av_cm_way *way, uint32_t remote_comm, bool sidr,
+				   const uint64_t *request)
+{
+	struct av_cm_conn *c;
+
+	for (c = TAILQ_LAST(&conns, av_cm_conns); c; c = TAILQ_PREV(c, av_cm_conns, entry))
+		if (c->remote_comm == remote_comm && (c->state == AV_CM_SIDR_RECEIVED) == sidr &&
+		    c->state != AV_CM_ENDED && (!request || c->request == *request) &&
+		    memcmp(c->way.path.dst, way->path.dst, sizeof(way->path.dst)) == 0)
+			return c;
+	return NULL;
+}
+
+/* --- saying ---------------------------------------------------------------------------- */
+
+/* What a peer has no room for now waits here, for moments. */
+void av_cm_conn_again(struct av_cm_conn *c)
+{
+	c->unsent = av_cm_send(&c->way, &c->sent) == -EAGAIN;
+	if (c->unsent)
+		av_cm_wake(av_now_ns() + FULL_NS);
+}
+
+static void due_after(struct av_cm_conn *c, uint64_t ns)
+{
+	c->due_ns = av_now_ns() + ns;
+	av_cm_wake(c->due_ns);
+}
+
+void av_cm_conn_say(struct av_cm_conn *c, struct av_cm_message m, unsigned int tries)
+{
+	m.local_comm_id = c->comm;
+	m.remote_comm_id = c->remote_comm;
+	m.transaction = (uint64_t)c->nonce << 32 | m.attribute;
+	c->sent = m;
+	c->tries = tries;
+	c->interval_ns = FIRST_NS;
+	if (tries)
+		due_after(c, c->interval_ns);
+	else
+		c->due_ns = UINT64_MAX;
+	av_cm_conn_again(c);
+}
+
+void av_cm_conn_hush(struct av_cm_conn *c)
+{
+	c->tries = 0;
+	c->due_ns = UINT64_MAX;
+}
+
+/* 4.096 us * 2^service_timeout: IBTA volume 1, 12.6.6 */
+void av_cm_conn_wait(struct av_cm_conn *c, uint8_t service_timeout)
+{
+	c->tries = TRIES;
+	due_after(c, 4096ull << (service_timeout < 25 ? service_timeout : 25));
+}
+
+bool av_cm_conn_patient(struct av_cm_conn *c)
+{
+	if (c->refusals == REFUSALS)
+		return false;
+	if (c->way.proc)
+		c->way.proc = av_cm_listener_of(&c->way.path, c->sent.service_id);
+	c->tries = TRIES;
+	c->interval_ns = FIRST_NS;
+	due_after(c, LISTEN_NS << c->refusals++);
+	return true;
+}
+
+void av_cm_conn_over(struct av_cm_conn *c)
+{
+	c->state = AV_CM_TIMEWAIT;
+	c->tries = 0;
+	due_after(c, c->id ? TIMEWAIT_NS : 0);
+}
+
+static struct av_cm_message message(uint16_t attribute)
+{
+	return (struct av_cm_message){.attribute = attribute};
+}
+
+static void end(struct av_cm_conn *c)
+{
+	av_cm_conn_hush(c);
+	c->state = AV_CM_ENDED;
+	if (!c->id)
+		av_cm_wake(0);
+}
+
+void av_cm_refuse(const struct av_cm_way *way, const struct av_cm_message *m, uint8_t about,
+		  uint16_t reason)
+{
+	struct av_cm_message reply = message(AV_CM_REJ);
+
+	reply.transaction = m->transaction;
+	reply.local_comm_id = m->remote_comm_id;
+	reply.remote_comm_id = m->local_comm_id;
+	reply.message_rejected = about;
+	reply.reason = reason;
+	(void)av_cm_send(way, &reply);
+}
+
+/* What a REJ is about that this side sends: the message that it has got. */
+static uint8_t rejected_message(const struct av_cm_conn *c)
+{
+	return c->state == AV_CM_REQ_RECEIVED ? 0 : c->state == AV_CM_REP_RECEIVED ? 1 : 2;
+}
+
+static void say_reject(struct av_cm_conn *c, uint16_t reason, const void *data, size_t bytes)
+{
+	struct av_cm_message m = message(AV_CM_REJ);
+
+	m.message_rejected = rejected_message(c);
+	m.reason = reason;
+	if (bytes)
+		memcpy(m.private_data, data, bytes);
+	av_cm_conn_say(c, m, 0);
+	end(c);
+}
+
+static void say_sidr_refusal(struct av_cm_conn *c, const void *data, size_t bytes)
+{
+	struct av_cm_message m = message(AV_CM_SIDR_REP);
+
+	m.local_comm_id = c->remote_comm;
+	m.status = AV_CM_SIDR_REJECTED;
+	if (bytes)
+		memcpy(m.private_data, data, bytes);
+	(void)av_cm_send(&c->way, &m);
+	end(c);
+}
+
+/* --- commands -------------------------------------------------------------------------- */
+
+void av_cm_conn_request(struct av_cm_conn *c, const struct av_cm_message *m)
+{
+	av_cm_conn_say(c, *m, TRIES);
+}
+
+int av_cm_conn_reply(struct av_cm_conn *c, const struct av_cm_message *m)
+{
+	if (m->attribute == AV_CM_REP && c->state == AV_CM_REQ_RECEIVED) {
+		c->state = AV_CM_REP_SENT;
+		av_cm_conn_say(c, *m, TRIES);
+		return 0;
+	}
+	if (m->attribute != AV_CM_SIDR_REP || c->state != AV_CM_SIDR_RECEIVED)
+		return -EINVAL;
+	c->sent = *m;
+	c->sent.local_comm_id = c->remote_comm;
+	av_cm_conn_again(c);
+	return 0;
+}
+
+int av_cm_conn_ready(struct av_cm_conn *c)
+{
+	if (c->state != AV_CM_REP_RECEIVED)
+		return -EINVAL;
+	c->state = AV_CM_ESTABLISHED;
+	av_cm_conn_say(c, message(AV_CM_RTU), 0);
+	return 0;
+}
+
+int av_cm_conn_reject(struct av_cm_conn *c, uint8_t reason, const void *data, size_t bytes)
+{
+	switch (c->state) {
+	case AV_CM_REQ_SENT:
+	case AV_CM_REQ_RECEIVED:
+	case AV_CM_REP_RECEIVED:
+	case AV_CM_REP_SENT:
+		say_reject(c, reason, data, bytes);
+		return 0;
+	case AV_CM_SIDR_RECEIVED:
+		say_sidr_refusal(c, data, bytes);
+		return 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+void av_cm_conn_disconnect(struct av_cm_conn *c)
+{
+	switch (c->state) {
+	case AV_CM_REP_SENT:
+	case AV_CM_ESTABLISHED: {
+		struct av_cm_message m = message(AV_CM_DREQ);
+
+		m.qpn = c->remote_qpn;
+		c->state = AV_CM_DREQ_SENT;
+		av_cm_conn_say(c, m, GOODBYES);
+		break;
+	}
+	case AV_CM_DREQ_RECEIVED:
+		av_cm_conn_say(c, message(AV_CM_DREP), 0);
+		av_cm_conn_over(c);
+		break;
+	default:
+		break;
+	}
+}
+
+int av_cm_conn_established(struct av_cm_conn *c)
+{
+	if (c->state == AV_CM_ESTABLISHED)
+		return -EISCONN;
+	if (c->state != AV_CM_REP_SENT)
+		return -EINVAL;
+	av_cm_conn_hush(c);
+	c->state = AV_CM_ESTABLISHED;
+	return 0;
+}
+
+void av_cm_conn_abandon(struct av_cm_conn *c)
+{
+	c->id = NULL;
+	switch (c->state) {
+	case AV_CM_REQ_SENT:
+		say_reject(c, AV_CM_TIMEOUT, NULL, 0);
+		break;
+	case AV_CM_REQ_RECEIVED:
+	case AV_CM_REP_RECEIVED:
+	case AV_CM_SIDR_RECEIVED:
+		(void)!av_cm_conn_reject(c, AV_CM_CONSUMER, NULL, 0);
+		break;
+	case AV_CM_REP_SENT:
+	case AV_CM_ESTABLISHED:
+	case AV_CM_DREQ_RECEIVED:
+		av_cm_conn_disconnect(c);
+		break;
+	case AV_CM_DREQ_SENT:
+		break;
+	default:
+		end(c);
+	}
+	av_cm_wake(0);
+}
+
+void av_cm_conns_exit(void)
+{
+	struct av_cm_conn *c;
+
+	/* Of copies: other threads may still use them. */
+	TAILQ_FOREACH(c, &conns, entry) {
+		struct av_cm_conn copy = *c;
+
+		av_cm_conn_abandon(&copy);
+	}
+}
+
+/* --- time ------------------------------------------------------------------------------ */
+
+/* No answer has come. */
+static void give_up(struct av_cm_conn *c)
+{
+	enum av_cm_conn_state state = c->state;
+
+	if (state == AV_CM_DREQ_SENT) {
+		if (c->id)
+			av_cm_id_heard(c->id, AV_CM_EVENT_DISCONNECTED, 0, NULL);
+		av_cm_conn_over(c);
+		return;
+	}
+	if (c->id && (state == AV_CM_REQ_SENT || state == AV_CM_SIDR_SENT))
+		av_cm_report_silence(&c->way, c->id->service_id, TRIES);
+	if (state == AV_CM_REQ_SENT || state == AV_CM_REP_SENT)
+		say_reject(c, AV_CM_TIMEOUT, NULL, 0);
+	else
+		end(c);
+	if (c->id)
+		av_cm_id_heard(c->id, AV_CM_EVENT_UNREACHABLE, -ETIMEDOUT, NULL);
+}
+
+static void expired(struct av_cm_conn *c)
+{
+	c->due_ns = UINT64_MAX;
+	if (c->state == AV_CM_TIMEWAIT) {
+		end(c);
+		if (c->id)
+			av_cm_id_heard(c->id, AV_CM_EVENT_TIMEWAIT_EXIT, 0, NULL);
+	} else if (c->tries && --c->tries == 0) {
+		give_up(c);
+	} else if (c->tries) {
+		c->interval_ns = 2 * c->interval_ns < LONGEST_NS ? 2 * c->interval_ns : LONGEST_NS;
+		due_after(c, c->interval_ns);
+		av_cm_conn_again(c);
+		if (c->tries == 1 && !c->way.proc)
+			av_net_ask(&c->way.path);
+	}
+}
+
+/* What its kernel would have said when the peer's process ended. */
+static void peer_died(struct av_cm_conn *c)
+{
+	struct av_cm_message m = message(AV_CM_REJ);
+
+	m.reason = AV_CM_CONSUMER;
+	switch (c->state) {
+	case AV_CM_REQ_SENT:
+	case AV_CM_REQ_RECEIVED:
+	case AV_CM_REP_SENT:
+	case AV_CM_REP_RECEIVED:
+		end(c);
+		if (c->id)
+			av_cm_id_heard(c->id, AV_CM_EVENT_REJECTED, AV_CM_CONSUMER, &m);
+		break;
+	case AV_CM_ESTABLISHED:
+	case AV_CM_DREQ_SENT:
+		if (c->id)
+			av_cm_id_heard(c->id, AV_CM_EVENT_DISCONNECTED, 0, NULL);
+		c->unsent = false;
+		av_cm_conn_over(c);
+		break;
+	case AV_CM_DREQ_RECEIVED:
+		av_cm_conn_over(c);
+		break;
+	case AV_CM_SIDR_SENT:
+	case AV_CM_SIDR_RECEIVED:
+		give_up(c);
+		break;
+	default:
+		break;
+	}
+}
+
+static bool has_died(const struct av_cm_conn *c)
+{
+	static uint32_t asked; /* one process has many connections */
+	static uint64_t asked_ns;
+	static bool lives;
+
+	if (asked != c->way.proc || asked_ns != deaths_ns) {
+		asked = c->way.proc;
+		asked_ns = deaths_ns;
+		lives = av_dir_proc_alive(asked);
+	}
+	return !lives;
+}
+
+/* May it be forgotten? */
+static bool is_forgotten(const struct av_cm_conn *c)
+{
+	return !c->id && !c->unsent;
+}
+
+static bool is_over(const struct av_cm_conn *c)
+{
+	return c->state == AV_CM_ENDED || c->state == AV_CM_TIMEWAIT;
+}
+
+uint64_t av_cm_conns_look(uint64_t now_ns)
+{
+	bool deaths = now_ns - deaths_ns >= DEATH_NS;
+	uint64_t next = UINT64_MAX;
+	struct av_cm_conn *c, *after;
+	uint32_t full = UINT32_MAX; /* the process that has no room now; 0: the network */
+
+	if (deaths)
+		deaths_ns = now_ns;
+	for (c = TAILQ_FIRST(&conns); c; c = after) {
+		after = TAILQ_NEXT(c, entry);
+		if (c->due_ns <= now_ns)
+			expired(c);
+		if (deaths && c->way.proc && !is_over(c) && has_died(c))
+			peer_died(c);
+		if (c->unsent && c->way.proc != full)
+			av_cm_conn_again(c);
+		if (c->unsent)
+			full = c->way.proc;
+		if (is_over(c) && is_forgotten(c)) {
+			forget(c);
+			continue;
+		}
+		if (c->unsent && now_ns + FULL_NS < next)
+			next = now_ns + FULL_NS;
+		if (c->due_ns < next)
+			next = c->due_ns;
+		if (c->way.proc && !is_over(c) && deaths_ns + DEATH_NS < next)
+			next = deaths_ns + DEATH_NS;
+	}
+	return next;
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/* Messages that have come: whose are they, and what do they change? IBTA volume 1, 12.9. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cm/cm_lock.h"
+#include "cm/cm_report.h"
+#include "cm/conn.h"
+#include "cm/id.h"
+#include "net/net.h"
+
+#define SLOW_TIMEOUT 20 /* what an MRA asks for: 4.3 s */
+
+static void heard(struct av_cm_conn *c, enum av_cm_event_type event, int status,
+		  const struct av_cm_message *m)
+{
+	if (c->id)
+		av_cm_id_heard(c->id, event, status, m);
+}
+
+/* --- requests -------------------------------------------------------------------------- */
+
+/* It has come before. Its answer is on its way, or was lost, or the program takes its time. */
+static void requested_again(struct av_cm_conn *c)
+{
+	struct av_cm_message m = {.attribute = AV_CM_MRA};
+
+	if (c->state == AV_CM_REP_SENT || c->state == AV_CM_ESTABLISHED) {
+		av_cm_conn_again(c);
+		return;
+	}
+	if (c->state != AV_CM_REQ_RECEIVED)
+		return;
+	m.local_comm_id = c->comm;
+	m.remote_comm_id = c->remote_comm;
+	m.service_timeout = SLOW_TIMEOUT;
+	(void)av_cm_send(&c->way, &m);
+}
+
+static void requested(const struct av_cm_way *way, const struct av_cm_message *m)
+{
+	struct av_cm_conn *c = av_cm_conn_same(way, m->local_comm_id, false, &m->transaction);
+	uint16_t reason;
+
+	if (c) {
+		requested_again(c);
+		return;
+	}
+	reason = av_cm_id_requested(way, m);
+	if (reason)
+		av_cm_refuse(way, m, 0, reason);
+}
+
+static void sidr_requested(const struct av_cm_way *way, const struct av_cm_message *m)
+{
+	struct av_cm_conn *c = av_cm_conn_same(way, m->local_comm_id, true, &m->transaction);
+	struct av_cm_message refusal = {.attribute = AV_CM_SIDR_REP,
+					.transaction = m->transaction,
+					.local_comm_id = m->local_comm_id,
+					.status = AV_CM_SIDR_UNSUPPORTED};
+
+	if (c) {
+		if (c->sent.attribute)
+			av_cm_conn_again(c);
+	} else if (av_cm_id_requested(way, m)) {
+		(void)av_cm_send(way, &refusal);
+	}
+}
+
+/* --- answers --------------------------------------------------------------------------- */
+
+static void replied(struct av_cm_conn *c, const struct av_cm_message *m)
+{
+	if (c->state == AV_CM_ESTABLISHED && c->sent.attribute == AV_CM_RTU)
+		av_cm_conn_again(c); /* it was lost */
+	if (c->state != AV_CM_REQ_SENT)
+		return;
+	av_cm_conn_hush(c);
+	c->state = AV_CM_REP_RECEIVED;
+	c->remote_comm = m->local_comm_id;
+	c->remote_qpn = m->qpn;
+	c->remote_psn = m->psn;
+	c->initiator_depth = m->responder_resources;
+	c->responder_resources = m->initiator_depth;
+	c->rnr_retry_count = m->rnr_retry_count;
+	heard(c, AV_CM_EVENT_CONNECT_RESPONSE, 0, m);
+}
+
+static void is_ready(struct av_cm_conn *c, const struct av_cm_message *m)
+{
+	if (c->state != AV_CM_REP_SENT)
+		return;
+	av_cm_conn_hush(c);
+	c->state = AV_CM_ESTABLISHED;
+	heard(c, AV_CM_EVENT_ESTABLISHED, 0, m);
+}
+
+static void rejected(struct av_cm_conn *c, const struct av_cm_message *m)
+{
+	if (c->state == AV_CM_REQ_SENT && m->reason == AV_CM_INVALID_SERVICE_ID &&
+	    av_cm_conn_patient(c))
+		return;
+	switch (c->state) {
+	case AV_CM_REQ_SENT:
+	case AV_CM_REQ_RECEIVED:
+	case AV_CM_REP_SENT:
+	case AV_CM_REP_RECEIVED:
+		av_cm_conn_hush(c);
+		if (c->id && c->state == AV_CM_REQ_SENT)
+			av_cm_report_refused(&c->way, c->id->service_id, m->reason,
+					     m->reason == AV_CM_INVALID_SERVICE_ID);
+		c->state = AV_CM_ENDED;
+		heard(c, AV_CM_EVENT_REJECTED, m->reason, m);
+		break;
+	case AV_CM_ESTABLISHED: /* it knows nothing of the connection any more */
+	case AV_CM_DREQ_SENT:
+		av_cm_conn_hush(c);
+		heard(c, AV_CM_EVENT_DISCONNECTED, 0, NULL);
+		av_cm_conn_over(c);
+		break;
+	default:
+		break;
+	}
+}
+
+static void is_slow(struct av_cm_conn *c, const struct av_cm_message *m)
+{
+	if (c->state == AV_CM_REQ_SENT || c->state == AV_CM_REP_SENT)
+		av_cm_conn_wait(c, m->service_timeout);
+}
+
+static void disconnected(struct av_cm_conn *c, const struct av_cm_message *m)
+{
+	if (c->state == AV_CM_REP_SENT) { /* its RTU was lost */
+		av_cm_conn_hush(c);
+		c->state = AV_CM_ESTABLISHED;
+		heard(c, AV_CM_EVENT_ESTABLISHED, 0, NULL);
+	}
+	switch (c->state) {
+	case AV_CM_ESTABLISHED:
+		c->state = AV_CM_DREQ_RECEIVED;
+		heard(c, AV_CM_EVENT_DISCONNECTED, 0, m);
+		if (!c->id)
+			av_cm_conn_disconnect(c);
+		break;
+	case AV_CM_DREQ_SENT: /* both at once */
+		av_cm_conn_hush(c);
+		c->state = AV_CM_DREQ_RECEIVED;
+		heard(c, AV_CM_EVENT_DISCONNECTED, 0, m);
+		av_cm_conn_disconnect(c);
+		break;
+	case AV_CM_TIMEWAIT:
+		if (c->sent.attribute == AV_CM_DREP)
+			av_cm_conn_again(c);
+		break;
+	default:
+		break;
+	}
+}
+
+static void is_disconnected(struct av_cm_conn *c, const struct av_cm_message *m)
+{
+	if (c->state != AV_CM_DREQ_SENT)
+		return;
+	av_cm_conn_hush(c);
+	heard(c, AV_CM_EVENT_DISCONNECTED, 0, m);
+	av_cm_conn_over(c);
+}
+
+static void sidr_replied(struct av_cm_conn *c, const struct av_cm_message *m)
+{
+	bool ok = m->status == AV_CM_SIDR_OK;
+
+	if (c->state != AV_CM_SIDR_SENT ||
+	    (m->status == AV_CM_SIDR_UNSUPPORTED && av_cm_conn_patient(c)))
+		return;
+	av_cm_conn_hush(c);
+	if (c->id && !ok)
+		av_cm_report_refused(&c->way, c->id->service_id, m->status,
+				     m->status == AV_CM_SIDR_UNSUPPORTED);
+	c->state = AV_CM_ENDED;
+	c->remote_qpn = m->qpn;
+	c->qkey = m->qkey;
+	heard(c, ok ? AV_CM_EVENT_ESTABLISHED : AV_CM_EVENT_UNREACHABLE, m->status, m);
+}
+
+/* No alternate path is ever loaded: APR status 0x? says so. */
+static void asked_for_path(struct av_cm_conn *c, const struct av_cm_message *m)
+{
+	struct av_cm_message reply = {.attribute = AV_CM_APR,
+				      .transaction = m->transaction,
+				      .local_comm_id = c->comm,
+				      .remote_comm_id = c->remote_comm,
+				      .status = 2 /* rejected: 12.8.2 */};
+
+	(void)av_cm_send(&c->way, &reply);
+}
+
+/* --- whose ----------------------------------------------------------------------------- */
+
+/* A message of a connection that is not known, or not with that peer. */
+static void unknown(const struct av_cm_way *way, const struct av_cm_message *m)
+{
+	struct av_cm_message reply = {.attribute = AV_CM_DREP,
+				      .transaction = m->transaction,
+				      .local_comm_id = m->remote_comm_id,
+				      .remote_comm_id = m->local_comm_id};
+
+	if (m->attribute == AV_CM_DREQ)
+		(void)av_cm_send(way, &reply);
+	else if (m->attribute == AV_CM_REP)
+		av_cm_refuse(way, m, 1, AV_CM_INVALID_COMM_ID);
+}
+
+/* Until the answer to a request, the peer's number is not known. */
+static bool is_peer(const struct av_cm_conn *c, const struct av_cm_way *way,
+		    const struct av_cm_message *m)
+{
+	return memcmp(c->way.path.dst, way->path.dst, sizeof(way->path.dst)) == 0 &&
+	       (c->remote_comm == 0 || m->attribute == AV_CM_SIDR_REP ||
+		c->remote_comm == m->local_comm_id ||
+		(m->attribute == AV_CM_REJ && m->local_comm_id == 0));
+}
+
+static void answered(const struct av_cm_way *way, const struct av_cm_message *m)
+{
+	uint32_t comm = m->attribute == AV_CM_SIDR_REP ? m->local_comm_id : m->remote_comm_id;
+	struct av_cm_conn *c = av_cm_conn_find(comm);
+
+	if (!c && m->attribute == AV_CM_REJ && m->remote_comm_id == 0)
+		c = av_cm_conn_same(way, m->local_comm_id, false, NULL);
+	if (!c || !is_peer(c, way, m)) {
+		unknown(way, m);
+		return;
+	}
+	switch (m->attribute) {
+	case AV_CM_REP:
+		replied(c, m);
+		break;
+	case AV_CM_RTU:
+		is_ready(c, m);
+		break;
+	case AV_CM_REJ:
+		rejected(c, m);
+		break;
+	case AV_CM_MRA:
+		is_slow(c, m);
+		break;
+	case AV_CM_DREQ:
+		disconnected(c, m);
+		break;
+	case AV_CM_DREP:
+		is_disconnected(c, m);
+		break;
+	case AV_CM_SIDR_REP:
+		sidr_replied(c, m);
+		break;
+	case AV_CM_LAP:
+		asked_for_path(c, m);
+		break;
+	default:
+		break;
+	}
+}
+
+void av_cm_arrived(const struct av_cm_way *way, const struct av_cm_message *m)
+{
+	av_cm_lock();
+	if (m->attribute == AV_CM_REQ)
+		requested(way, m);
+	else if (m->attribute == AV_CM_SIDR_REQ)
+		sidr_requested(way, m);
+	else
+		answered(way, m);
+	av_cm_unlock();
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT */
+#include "cm/id.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/table.h"
+#include "device/port.h"
+#include "net/address.h"
+#include "registry/cm_ports.h"
+#include "registry/directory.h"
+
+#define NUMBERS 65536u
+
+/* What the kernel's two tables are: ids, and groups that ids have joined. */
+struct numbers {
+	struct av_table table;
+	uint32_t last;
+};
+
+static struct numbers ids, groups;
+
+void av_cm_ids_forked(void)
+{
+	memset(&ids, 0, sizeof(ids));
+	memset(&groups, 0, sizeof(groups));
+}
+
+/* A number that has not been in use for long. Return: NUMBERS: there is none */
+static uint32_t number_of(struct numbers *n, void *object)
+{
+	for (uint32_t i = 0; i < NUMBERS; i++) {
+		n->last = (n->last + 1) % NUMBERS;
+		if (av_table_get(&n->table, n->last))
+			continue;
+		return av_table_set(&n->table, n->last, object) ? NUMBERS : n->last;
+	}
+	return NUMBERS;
+}
+
+/* --- life ------------------------------------------------------------------------------ */
+
+struct av_cm_id *av_cm_id_new(struct av_cm_channel *c, uint64_t uid, uint16_t ps, uint8_t qp_type)
+{
+	struct av_cm_id *id = calloc(1, sizeof(*id));
+
+	if (!id)
+		return NULL;
+	id->number = number_of(&ids, id);
+	if (id->number == NUMBERS) {
+		free(id);
+		return NULL;
+	}
+	id->uid = uid;
+	id->channel = c;
+	id->ps = ps;
+	id->qp_type = qp_type;
+	id->port = -1;
+	LIST_INIT(&id->groups);
+	TAILQ_INSERT_TAIL(&c->ids, id, entry);
+	return id;
+}
+
+static void go(struct av_cm_id *id, struct av_cm_channel *to)
+{
+	TAILQ_REMOVE(&id->channel->ids, id, entry);
+	TAILQ_INSERT_TAIL(&to->ids, id, entry);
+	id->channel = to;
+}
+
+void av_cm_id_migrate(struct av_cm_id *id, struct av_cm_channel *to)
+{
+	struct av_cm_channel *from = id->channel;
+	struct av_cm_event *e;
+
+	go(id, to);
+	while ((e = av_cm_channel_find(from, id, NULL))) {
+		av_cm_channel_remove(from, e);
+		if (e->fresh)
+			go(e->fresh, to);
+		av_cm_channel_append(to, e);
+	}
+}
+
+/* Connections that nobody has heard of end with their events. */
+static void drop_events(struct av_cm_channel *c, const struct av_cm_id *id,
+			const struct av_cm_group *group)
+{
+	struct av_cm_event *e;
+
+	while ((e = av_cm_channel_find(c, id, group))) {
+		av_cm_channel_remove(c, e);
+		if (e->fresh)
+			av_cm_id_destroy(e->fresh);
+		free(e);
+	}
+}
+
+void av_cm_id_destroy(struct av_cm_id *id)
+{
+	struct av_cm_group *g, *next;
+
+	for (g = LIST_FIRST(&id->groups); g; g = next) {
+		next = LIST_NEXT(g, entry);
+		av_cm_group_destroy(g);
+	}
+	drop_events(id->channel, id, NULL);
+	if (id->conn)
+		av_cm_conn_abandon(id->conn);
+	if (id->port >= 0)
+		av_cm_port_release(id->port);
+	TAILQ_REMOVE(&id->channel->ids, id, entry);
+	av_table_clear(&ids.table, id->number);
+	free(id);
+}
+
+int av_cm_id_find(const struct av_cm_channel *c, uint32_t number, struct av_cm_id **id)
+{
+	*id = av_table_get(&ids.table, number);
+	if (!*id)
+		return -ENOENT;
+	return (*id)->channel == c ? 0 : -EINVAL;
+}
+
+struct av_cm_group *av_cm_group_new(struct av_cm_id *id, uint64_t uid)
+{
+	struct av_cm_group *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return NULL;
+	g->number = number_of(&groups, g);
+	if (g->number == NUMBERS) {
+		free(g);
+		return NULL;
+	}
+	g->uid = uid;
+	g->id = id;
+	LIST_INSERT_HEAD(&id->groups, g, entry);
+	return g;
+}
+
+int av_cm_group_find(const struct av_cm_channel *c, uint32_t number, struct av_cm_group **group)
+{
+	*group = av_table_get(&groups.table, number);
+	if (!*group)
+		return -ENOENT;
+	return (*group)->id->channel == c ? 0 : -EINVAL;
+}
+
+void av_cm_group_destroy(struct av_cm_group *g)
+{
+	drop_events(g->id->channel, NULL, g);
+	LIST_REMOVE(g, entry);
+	av_table_clear(&groups.table, g->number);
+	free(g);
+}
+
+bool av_cm_id_is_ud(const struct av_cm_id *id)
+{
+	return id->qp_type == IBV_QPT_UD;
+}
+
+/* --- events ---------------------------------------------------------------------------- */
+
+static struct av_cm_event *new_event(struct av_cm_id *id, enum av_cm_event_type event, int status)
+{
+	struct av_cm_event *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	e->id = id;
+	e->body.uid = id->uid;
+	e->body.id = id->number;
+	e->body.event = event;
+	e->body.status = (uint32_t)status;
+	return e;
+}
+
+void av_cm_id_ah(const struct av_cm_id *id, struct ib_uverbs_ah_attr *ah)
+{
+	*ah = (struct ib_uverbs_ah_attr){.is_global = 1, .port_num = 1};
+	memcpy(ah->grh.dgid, id->conn->way.path.dst, sizeof(ah->grh.dgid));
+	ah->grh.sgid_index = (uint8_t)id->where.gid_index;
+	ah->grh.hop_limit = id->conn->way.path.hop_limit;
+	ah->grh.traffic_class = id->conn->way.path.traffic_class;
+}
+
+/* Bytes of private data that the program gets; the beginning is not its own. */
+static size_t own_part(const struct av_cm_id *id, const struct av_cm_message *m,
+		       const uint8_t **from)
+{
+	size_t all = av_cm_private_bytes(m->attribute);
+	size_t header = m->attribute == AV_CM_REQ || m->attribute == AV_CM_SIDR_REQ
+				? av_cm_id_header(id)
+				: 0;
+
+	*from = m->private_data + header;
+	return all - header;
+}
+
+static void fill_conn(struct rdma_ucm_conn_param *p, const struct av_cm_id *id,
+		      const struct av_cm_message *m)
+{
+	const uint8_t *from;
+	size_t bytes = own_part(id, m, &from);
+
+	memcpy(p->private_data, from, bytes);
+	p->private_data_len = (uint8_t)bytes;
+	if (m->attribute != AV_CM_REQ && m->attribute != AV_CM_REP)
+		return;
+	p->qp_num = m->qpn;
+	p->qkey = m->qkey;
+	p->srq = m->srq;
+	p->responder_resources = m->initiator_depth; /* what one side begins, the other answers */
+	p->initiator_depth = m->responder_resources;
+	p->flow_control = m->flow_control;
+	p->retry_count = m->retry_count;
+	p->rnr_retry_count = m->rnr_retry_count;
+}
+
+static void fill_ud(struct rdma_ucm_ud_param *p, const struct av_cm_id *id,
+		    const struct av_cm_message *m)
+{
+	const uint8_t *from;
+	size_t bytes = own_part(id, m, &from);
+
+	memcpy(p->private_data, from, bytes);
+	p->private_data_len = (uint8_t)bytes;
+	p->qp_num = m->qpn;
+	p->qkey = m->qkey;
+	if (id->conn)
+		av_cm_id_ah(id, &p->ah_attr);
+}
+
+static void fill(struct av_cm_event *e, const struct av_cm_id *id, const struct av_cm_message *m)
+{
+	if (!m)
+		return;
+	if (av_cm_id_is_ud(id))
+		fill_ud(&e->body.param.ud, id, m);
+	else
+		fill_conn(&e->body.param.conn, id, m);
+	e->body.ece.vendor_id = m->vendor_id;
+	e->body.ece.attr_mod = m->attribute == AV_CM_REQ || m->attribute == AV_CM_REP ||
+					       m->attribute == AV_CM_SIDR_REP
+				       ? m->attr_mod
+				       : 0;
+}
+
+static bool is_end(enum av_cm_event_type event)
+{
+	return event == AV_CM_EVENT_REJECTED || event == AV_CM_EVENT_UNREACHABLE ||
+	       event == AV_CM_EVENT_DISCONNECTED || event == AV_CM_EVENT_CONNECT_ERROR;
+}
+
+void av_cm_id_heard(struct av_cm_id *id, enum av_cm_event_type event, int status,
+		    const struct av_cm_message *m)
+{
+	struct av_cm_event *e;
+
+	if (is_end(event) && id->state == AV_CM_ID_DISCONNECTED)
+		return;
+	if (is_end(event))
+		id->state = AV_CM_ID_DISCONNECTED;
+	e = id->uid ? new_event(id, event, status) : NULL;
+	if (!e)
+		return;
+	fill(e, id, m);
+	av_cm_channel_append(id->channel, e);
+}
+
+void av_cm_group_heard(struct av_cm_group *g, enum av_cm_event_type event, int status,
+		       const struct rdma_ucm_ud_param *ud)
+{
+	struct av_cm_event *e = new_event(g->id, event, status);
+
+	if (!e)
+		return;
+	e->group = g;
+	e->body.uid = g->uid;
+	e->body.id = g->number;
+	if (ud)
+		e->body.param.ud = *ud;
+	av_cm_channel_append(g->id->channel, e);
+}
+
+/* --- requests -------------------------------------------------------------------------- */
+
+static struct av_cm_id *listener_of(const struct av_cm_way *way, const struct av_cm_message *m)
+{
+	const uint8_t *own = way->path.src;
+	struct av_cm_port found;
+	struct av_cm_id *id;
+
+	if (!av_cm_port_find(av_netns_of_thread(), av_cm_service_ps(m->service_id),
+			     av_cm_service_port(m->service_id), own, !av_net_is_v4(own), &found) ||
+	    found.proc != av_lock_self)
+		return NULL;
+	id = av_table_get(&ids.table, found.id);
+	if (!id || id->state != AV_CM_ID_LISTENS)
+		return NULL;
+	return av_cm_is_loopback(&id->src) && !av_cm_is_own(way->path.dst) ? NULL : id;
+}
+
+/* Of AF_IB, the GIDs are the addresses. */
+static void name_ib_ends(struct av_cm_id *id, const struct av_cm_way *way, uint64_t service_id)
+{
+	id->src = (struct av_cm_name){.ib = true,
+				      .v6 = !av_net_is_v4(way->path.src),
+				      .port = av_cm_service_port(service_id),
+				      .service_id = service_id};
+	id->dst = (struct av_cm_name){.ib = true, .v6 = !av_net_is_v4(way->path.dst)};
+	memcpy(id->src.address, way->path.src, sizeof(way->path.src));
+	memcpy(id->dst.address, way->path.dst, sizeof(way->path.dst));
+}
+
+/* Addresses of both ends as the requester says. Return: false: it does not */
+static bool name_ends(struct av_cm_id *id, const struct av_cm_message *m)
+{
+	struct av_cm_ip ip;
+
+	if (!av_cm_ip_get(&ip, m->private_data))
+		return false;
+	id->src = (struct av_cm_name){.port = av_cm_service_port(m->service_id), .v6 = ip.v6};
+	id->dst = (struct av_cm_name){.port = ip.src_port, .v6 = ip.v6};
+	memcpy(id->src.address, ip.dst, sizeof(ip.dst));
+	memcpy(id->dst.address, ip.src, sizeof(ip.src));
+	return true;
+}
+
+static void take_over(struct av_cm_conn *c, const struct av_cm_message *m)
+{
+	c->remote_comm = m->local_comm_id;
+	c->request = m->transaction;
+	c->remote_qpn = m->qpn;
+	c->remote_psn = m->psn;
+	c->responder_resources = m->initiator_depth;
+	c->initiator_depth = m->responder_resources;
+	c->retry_count = m->retry_count;
+	c->rnr_retry_count = m->rnr_retry_count;
+	c->ack_timeout = m->primary.ack_timeout;
+	c->path_mtu = m->path_mtu;
+	c->way.path.traffic_class = m->primary.traffic_class;
+	c->way.path.hop_limit = m->primary.hop_limit;
+}
+
+/* The id of the connection that is asked for. NULL: no memory, or nonsense */
+static struct av_cm_id *child_of(struct av_cm_id *listener, const struct av_cm_way *way,
+				 const struct av_cm_message *m)
+{
+	bool sidr = m->attribute == AV_CM_SIDR_REQ;
+	struct av_cm_id *id = av_cm_id_new(listener->channel, 0, listener->ps, listener->qp_type);
+
+	if (!id)
+		return NULL;
+	id->state = AV_CM_ID_CONNECT;
+	id->service_id = m->service_id;
+	id->tos = listener->tos;
+	id->tos_set = listener->tos_set;
+	if (listener->src.ib)
+		name_ib_ends(id, way, m->service_id);
+	if ((listener->src.ib || name_ends(id, m)) && av_cm_where_gid(way->path.src, &id->where))
+		id->conn = av_cm_conn_new(id, sidr ? AV_CM_SIDR_RECEIVED : AV_CM_REQ_RECEIVED, way);
+	if (!id->conn) {
+		av_cm_id_destroy(id);
+		return NULL;
+	}
+	id->conn->way.device = id->where.dev->ibv.name;
+	take_over(id->conn, m);
+	return id;
+}
+
+/* Append the request's event. Return: false: no memory */
+static bool ask(struct av_cm_id *listener, struct av_cm_id *child, const struct av_cm_message *m)
+{
+	struct av_cm_event *e = new_event(listener, AV_CM_EVENT_CONNECT_REQUEST, 0);
+
+	if (!e)
+		return false;
+	e->fresh = child;
+	e->body.id = child->number;
+	fill(e, child, m);
+	listener->backlog--;
+	av_cm_channel_append(listener->channel, e);
+	return true;
+}
+
+uint16_t av_cm_id_requested(const struct av_cm_way *way, const struct av_cm_message *m)
+{
+	struct av_cm_id *listener = listener_of(way, m), *child;
+
+	if (!listener)
+		return AV_CM_INVALID_SERVICE_ID;
+	if ((m->attribute == AV_CM_SIDR_REQ) != av_cm_id_is_ud(listener))
+		return AV_CM_INVALID_TRANSPORT;
+	if (listener->backlog == 0)
+		return AV_CM_CONSUMER;
+	child = child_of(listener, way, m);
+	if (!child)
+		return AV_CM_NO_RESOURCES;
+	if (ask(listener, child, m))
+		return 0;
+	av_cm_conn_hush(child->conn);
+	av_cm_id_destroy(child);
+	return AV_CM_NO_RESOURCES;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* Identifiers of connection management (struct rdma_cm_id): what the kernel knows of each. */
+#ifndef AV_CM_ID_H
+#define AV_CM_ID_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <rdma/rdma_user_cm.h>
+
+#include "base/compiler.h"
+#include "cm/cm_address.h"
+#include "cm/channel.h"
+#include "cm/conn.h"
+#include "cm/event_type.h"
+
+enum av_cm_id_state {
+	AV_CM_ID_IDLE,
+	AV_CM_ID_BOUND, /* to an address, or to all */
+	AV_CM_ID_RESOLVED,
+	AV_CM_ID_ROUTED,
+	AV_CM_ID_LISTENS,
+	AV_CM_ID_CONNECT,      /* from the request on */
+	AV_CM_ID_DISCONNECTED, /* ended, by either side, or never came about */
+};
+
+/* A multicast group that an id has joined. */
+struct av_cm_group {
+	uint32_t number;
+	uint64_t uid;
+	struct av_cm_id *id;
+	uint32_t reported; /* events that were fetched */
+	LIST_ENTRY(av_cm_group) entry;
+};
+
+struct av_cm_id {
+	TAILQ_ENTRY(av_cm_id) entry;
+	uint32_t number;
+	uint64_t uid; /* what the program's library calls it; 0: not yet, and it hears nothing */
+	struct av_cm_channel *channel;
+	uint16_t ps;
+	uint8_t qp_type;
+	enum av_cm_id_state state;
+	uint32_t reported; /* events that were fetched */
+
+	struct av_cm_name src, dst; /* ports in host byte order */
+	struct av_cm_where where;   /* .dev NULL: it belongs to no device (yet) */
+	int port;		    /* of registry/cm_ports.h; -1: none */
+	uint32_t backlog;	    /* requests that may wait */
+
+	uint8_t tos, ack_timeout; /* as set by options */
+	bool tos_set, ack_timeout_set, reuse, afonly;
+
+	struct av_cm_conn *conn; /* NULL: none */
+	uint64_t service_id;	 /* of the connection */
+	LIST_HEAD(, av_cm_group) groups;
+};
+
+/* A new id of a channel. Context: locked, as everything here. NULL: no memory, or too many */
+struct av_cm_id *av_cm_id_new(struct av_cm_channel *c, uint64_t uid, uint16_t ps, uint8_t qp_type);
+
+/*
+ * It goes to another channel, with its events that were not fetched, and the ids that they bring.
+ * av_cm_channel_settle() of the channel of before comes next.
+ */
+void av_cm_id_migrate(struct av_cm_id *id, struct av_cm_channel *to);
+
+/* With its events, its connection, its port number and its groups. */
+void av_cm_id_destroy(struct av_cm_id *id);
+
+/* The id of that number in a channel. Return: 0; -ENOENT: there is none; -EINVAL: in another one */
+AV_MUST_USE int av_cm_id_find(const struct av_cm_channel *c, uint32_t number, struct av_cm_id **id);
+
+/* Groups have numbers of the same kind. NULL: no memory, or too many */
+struct av_cm_group *av_cm_group_new(struct av_cm_id *id, uint64_t uid);
+AV_MUST_USE int av_cm_group_find(const struct av_cm_channel *c, uint32_t number,
+				 struct av_cm_group **group);
+void av_cm_group_destroy(struct av_cm_group *group);
+
+/* Something has happened to it. @m: the message that says so, for the event, or NULL */
+void av_cm_id_heard(struct av_cm_id *id, enum av_cm_event_type event, int status,
+		    const struct av_cm_message *m);
+void av_cm_group_heard(struct av_cm_group *group, enum av_cm_event_type event, int status,
+		       const struct rdma_ucm_ud_param *ud);
+
+/*
+ * A request for a connection has come: who listens gets a new id. Return: 0, or why it is refused:
+ * enum av_cm_reason
+ */
+uint16_t av_cm_id_requested(const struct av_cm_way *way, const struct av_cm_message *m);
+
+/* Is it an id for datagrams? */
+bool av_cm_id_is_ud(const struct av_cm_id *id);
+
+/* Bytes in front of the program's private data in a request: the addresses of IP, or nothing. */
+static inline size_t av_cm_id_header(const struct av_cm_id *id)
+{
+	return id->dst.ib ? 0 : AV_CM_IP_BYTES;
+}
+
+/* The address handle that leads to an id's peer. */
+void av_cm_id_ah(const struct av_cm_id *id, struct ib_uverbs_ah_attr *ah);
+
+void av_cm_ids_forked(void);
+
+#endif

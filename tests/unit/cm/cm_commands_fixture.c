@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#include "cm_commands_fixture.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdbool.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "cm/cm_file.h"
+#include "lib/own_directory.h"
+
+#define ACTIVE	1
+#define LISTENS 2
+#define PASSIVE 3
+
+static ssize_t put(int fd, const void *bytes, size_t count)
+{
+	uint32_t number;
+
+	assert_true(av_cm_is_channel(fd, &number));
+	return av_cm_write(fd, number, bytes, count);
+}
+
+int commands_setup(void **state)
+{
+	cm_put = put;
+	return own_directory_join(state);
+}
+
+int channel(int flags)
+{
+	int fd = av_cm_open(O_RDWR | O_CLOEXEC | flags);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+struct rdma_ucm_event_resp heard(int fd, enum cm_kind kind)
+{
+	struct rdma_ucm_event_resp event;
+	int ret = cm_expect(fd, SOON, kind, &event);
+
+	if (ret)
+		print_message("event %d wanted, %u heard\n", kind, event.event);
+	assert_int_equal(ret, 0);
+	return event;
+}
+
+void ends_open(struct ends *e)
+{
+	struct sockaddr_in any = cm_address("127.0.0.1", 0);
+
+	*e = (struct ends){.active_fd = channel(0), .passive_fd = channel(0)};
+	assert_int_equal(cm_create(e->passive_fd, LISTENS, RDMA_PS_TCP, &e->listener), 0);
+	assert_int_equal(cm_bind(e->passive_fd, e->listener, &any), 0);
+	e->at = cm_source(e->passive_fd, e->listener);
+	assert_int_equal(cm_listen(e->passive_fd, e->listener, 0), 0);
+	assert_int_equal(cm_create(e->active_fd, ACTIVE, RDMA_PS_TCP, &e->active), 0);
+}
+
+void ends_close(struct ends *e)
+{
+	assert_int_equal(close(e->active_fd), 0);
+	assert_int_equal(close(e->passive_fd), 0);
+}
+
+/* --- one step to each stage ------------------------------------------------------------ */
+
+static void bind_active(struct ends *e)
+{
+	struct sockaddr_in any = cm_address("127.0.0.1", 0);
+
+	assert_int_equal(cm_bind(e->active_fd, e->active, &any), 0);
+}
+
+static void resolve(struct ends *e)
+{
+	assert_int_equal(cm_resolve(e->active_fd, e->active, &e->at), 0);
+	assert_int_equal(heard(e->active_fd, CM_ADDR_RESOLVED).status, 0);
+}
+
+static void route(struct ends *e)
+{
+	assert_int_equal(cm_resolve_route(e->active_fd, e->active), 0);
+	assert_int_equal(heard(e->active_fd, CM_ROUTE_RESOLVED).status, 0);
+}
+
+static void request(struct ends *e)
+{
+	assert_int_equal(cm_connect(e->active_fd, e->active, "", 0), 0);
+}
+
+static void be_requested(struct ends *e)
+{
+	e->passive = heard(e->passive_fd, CM_CONNECT_REQUEST).id;
+}
+
+static void accept_it(struct ends *e)
+{
+	assert_int_equal(cm_accept(e->passive_fd, e->passive, PASSIVE, "", 0), 0);
+}
+
+static void be_answered(struct ends *e)
+{
+	assert_int_equal(heard(e->active_fd, CM_CONNECT_RESPONSE).uid, ACTIVE);
+}
+
+static void be_ready(struct ends *e)
+{
+	assert_int_equal(cm_ready(e->active_fd, e->active), 0);
+}
+
+static void be_established(struct ends *e)
+{
+	assert_int_equal(heard(e->passive_fd, CM_ESTABLISHED).uid, PASSIVE);
+}
+
+static void leave(struct ends *e)
+{
+	assert_int_equal(cm_disconnect(e->active_fd, e->active), 0);
+}
+
+static void be_left(struct ends *e)
+{
+	assert_int_equal(heard(e->passive_fd, CM_DISCONNECTED).uid, PASSIVE);
+}
+
+static void part(struct ends *e)
+{
+	assert_int_equal(cm_disconnect(e->passive_fd, e->passive), 0);
+	assert_int_equal(heard(e->active_fd, CM_DISCONNECTED).uid, ACTIVE);
+}
+
+/* --- stages ---------------------------------------------------------------------------- */
+
+/* How a stage is come to from the one that it begins at. */
+static const struct {
+	void (*step)(struct ends *e);
+	enum stage from;
+	bool passive;
+} steps[STAGES] = {
+	[BOUND] = {bind_active, IDLE, false},
+	[RESOLVED] = {resolve, IDLE, false},
+	[ROUTED] = {route, RESOLVED, false},
+	[LISTENING] = {NULL, IDLE, true},
+	[REQUESTING] = {request, ROUTED, false},
+	[REQUESTED] = {be_requested, REQUESTING, true},
+	[ACCEPTED] = {accept_it, REQUESTED, true},
+	[ANSWERED] = {be_answered, ACCEPTED, false},
+	[CONNECTED] = {be_ready, ANSWERED, false},
+	[ESTABLISHED] = {be_established, CONNECTED, true},
+	[LEAVING] = {leave, ESTABLISHED, false},
+	[LEFT] = {be_left, LEAVING, true},
+	[DISCONNECTED] = {part, LEFT, false},
+};
+
+struct end ends_come_to(struct ends *e, enum stage stage)
+{
+	if (stage != IDLE)
+		(void)ends_come_to(e, steps[stage].from);
+	if (steps[stage].step)
+		steps[stage].step(e);
+	if (!steps[stage].passive)
+		return (struct end){e->active_fd, e->active};
+	return (struct end){e->passive_fd, e->passive ? e->passive : e->listener};
+}

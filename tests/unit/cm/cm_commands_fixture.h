@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* Two ends of a connection in this process, each at a channel of its own, at any stage. */
+#ifndef AV_TESTS_CM_COMMANDS_FIXTURE_H
+#define AV_TESTS_CM_COMMANDS_FIXTURE_H
+
+#include <stdint.h>
+
+#include "lib/cm_command.h"
+
+#define SOON 10000 /* ms: longer than anything takes */
+
+enum stage {
+	IDLE,
+	BOUND,
+	RESOLVED,
+	ROUTED,
+	LISTENING,
+	REQUESTING,   /* the active end: REQ sent */
+	REQUESTED,    /* the passive end: REQ received */
+	ACCEPTED,     /* the passive end: REP sent */
+	ANSWERED,     /* the active end: REP received */
+	CONNECTED,    /* the active end */
+	ESTABLISHED,  /* the passive end */
+	LEAVING,      /* the active end: DREQ sent */
+	LEFT,	      /* the passive end: DREQ received */
+	DISCONNECTED, /* the active end: DREP received */
+	STAGES,
+};
+
+struct ends {
+	int active_fd, passive_fd;
+	struct sockaddr_in at; /* of the listener */
+	uint32_t active, listener, passive;
+};
+
+/* An id of a stage and its channel. Which of both ends it is: see above. */
+struct end {
+	int fd;
+	uint32_t id;
+};
+
+/* Group setup: a directory of its own, in whose processes cm_command.h speaks to the module. */
+int commands_setup(void **state);
+
+/* A new channel. */
+int channel(int flags);
+
+/* Open channels and a listener, and come to that stage. Without passive end, @passive is 0. */
+void ends_open(struct ends *e);
+struct end ends_come_to(struct ends *e, enum stage stage);
+void ends_close(struct ends *e);
+
+/* The next event, which is of that kind. */
+struct rdma_ucm_event_resp heard(int fd, enum cm_kind kind);
+
+#endif

@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Events and the descriptor that they come by: their order, when it is readable, what becomes of
+ * events of an id that moves or ends, and what copies of the descriptor are worth.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "cm_commands_fixture.h"
+#include "lib/own_directory.h"
+#include "lib/sanitized.h"
+#include "lib/wait.h"
+
+#define EVENTS 5
+
+/* An id with an event that waits: its address is resolved. */
+static uint32_t resolved(int fd, uint64_t uid)
+{
+	const struct sockaddr_in own = cm_address("127.0.0.1", 7174);
+	uint32_t id;
+
+	assert_int_equal(cm_create(fd, uid, RDMA_PS_TCP, &id), 0);
+	assert_int_equal(cm_resolve(fd, id, &own), 0);
+	return id;
+}
+
+static int fetch_nothing(int fd)
+{
+	struct rdma_ucm_event_resp event;
+
+	return cm_next(fd, &event);
+}
+
+/* --- order and readiness -------------------------------------------------------------------- */
+
+static void in_order(void **state)
+{
+	int fd = channel(0);
+	uint32_t ids[EVENTS];
+
+	for (uint64_t i = 0; i < EVENTS; i++)
+		ids[i] = resolved(fd, 100 + i);
+	assert_int_equal(cm_resolve_route(fd, ids[2]), 0);
+	for (uint64_t i = 0; i < EVENTS; i++) {
+		struct rdma_ucm_event_resp event = heard(fd, CM_ADDR_RESOLVED);
+
+		assert_int_equal(event.id, ids[i]);
+		assert_int_equal(event.uid, 100 + i);
+		assert_int_equal(event.status, 0);
+	}
+	assert_int_equal(heard(fd, CM_ROUTE_RESOLVED).id, ids[2]);
+	close(fd);
+}
+
+static void ready_while_events_wait(void **state)
+{
+	int fd = channel(0);
+
+	assert_false(cm_pending(fd));
+	for (int i = 0; i < EVENTS; i++)
+		(void)resolved(fd, 1);
+	for (int i = 0; i < EVENTS; i++) {
+		assert_true(cm_pending(fd));
+		(void)heard(fd, CM_ADDR_RESOLVED);
+	}
+	assert_false(cm_pending(fd));
+	close(fd);
+}
+
+static int epoll_of(int fd, uint32_t events)
+{
+	struct epoll_event e = {.events = events};
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+
+	assert_true(ep >= 0);
+	assert_int_equal(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e), 0);
+	return ep;
+}
+
+static int wakes(int ep)
+{
+	struct epoll_event e;
+
+	return epoll_wait(ep, &e, 1, 0);
+}
+
+static void epoll_level(void **state)
+{
+	int fd = channel(0), ep = epoll_of(fd, EPOLLIN);
+
+	assert_int_equal(wakes(ep), 0);
+	(void)resolved(fd, 1);
+	assert_int_equal(wakes(ep), 1);
+	assert_int_equal(wakes(ep), 1);
+	(void)heard(fd, CM_ADDR_RESOLVED);
+	assert_int_equal(wakes(ep), 0);
+	close(ep);
+	close(fd);
+}
+
+/* Each event wakes who waits for an edge, fetched or not. */
+static void epoll_edge(void **state)
+{
+	int fd = channel(0), ep = epoll_of(fd, EPOLLIN | EPOLLET);
+
+	for (int i = 0; i < EVENTS; i++) {
+		(void)resolved(fd, 1);
+		assert_int_equal(wakes(ep), 1);
+		assert_int_equal(wakes(ep), 0);
+	}
+	for (int i = 0; i < EVENTS; i++)
+		(void)heard(fd, CM_ADDR_RESOLVED);
+	(void)resolved(fd, 1);
+	assert_int_equal(wakes(ep), 1);
+	close(ep);
+	close(fd);
+}
+
+/* Also more than a socket's queue takes. */
+static void many_wait(void **state)
+{
+	int fd = channel(O_NONBLOCK);
+
+	for (int i = 0; i < 3000; i++)
+		(void)resolved(fd, 1);
+	for (int i = 0; i < 3000; i++)
+		(void)heard(fd, CM_ADDR_RESOLVED);
+	assert_false(cm_pending(fd));
+	assert_int_equal(fetch_nothing(fd), -EAGAIN);
+	close(fd);
+}
+
+/* --- waiting --------------------------------------------------------------------------------- */
+
+static void no_waiting(void **state)
+{
+	int at_open = channel(O_NONBLOCK), later = channel(0);
+
+	assert_int_equal(fetch_nothing(at_open), -EAGAIN);
+	assert_int_equal(fcntl(later, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(fetch_nothing(later), -EAGAIN);
+	(void)resolved(later, 1);
+	(void)heard(later, CM_ADDR_RESOLVED);
+	assert_int_equal(fetch_nothing(later), -EAGAIN);
+	close(at_open);
+	close(later);
+}
+
+static _Atomic pid_t waiter;
+static _Atomic unsigned int signals;
+static _Atomic bool waited;
+
+static void count_signal(int number)
+{
+	atomic_fetch_add(&signals, 1);
+}
+
+static void *wait_for_one(void *arg)
+{
+	intptr_t ret;
+
+	atomic_store(&waiter, (pid_t)syscall(SYS_gettid));
+	ret = fetch_nothing(*(int *)arg);
+	atomic_store(&waited, true);
+	return (void *)ret;
+}
+
+/* It may sleep for another reason than the event: then it sleeps again. */
+static bool sleeps_and_is_told(pthread_t thread, unsigned int times)
+{
+	if (task_sleeps(atomic_load(&waiter)) && !atomic_load(&waited))
+		assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
+	return atomic_load(&waited) || atomic_load(&signals) >= times;
+}
+
+static pthread_t begin_to_wait(int *fd)
+{
+	pthread_t thread;
+
+	atomic_store(&signals, 0);
+	atomic_store(&waiter, 0);
+	atomic_store(&waited, false);
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_one, fd), 0);
+	return thread;
+}
+
+/* A thread that waits gets signals. @flags: of their handler. Return: what its wait has given */
+static int interrupted(int flags)
+{
+	struct sigaction sa = {.sa_handler = count_signal, .sa_flags = flags};
+	const bool restarts = flags & SA_RESTART;
+	int fd = channel(0);
+	pthread_t thread;
+	void *ret;
+
+	assert_int_equal(sigaction(SIGUSR1, &sa, NULL), 0);
+	thread = begin_to_wait(&fd);
+	assert_true(WAIT_UNTIL(sleeps_and_is_told(thread, restarts ? 50 : UINT32_MAX), SOON));
+	assert_int_equal(atomic_load(&waited), !restarts);
+	if (restarts)
+		(void)resolved(fd, 1);
+	assert_int_equal(pthread_join(thread, &ret), 0);
+	close(fd);
+	return (int)(intptr_t)ret;
+}
+
+static void signals_interrupt(void **state)
+{
+	if (UNDER_TSAN)
+		skip(); /* it keeps signals back while a call waits */
+	assert_int_equal(interrupted(0), -EINTR);
+	assert_int_equal(interrupted(SA_RESTART), 0);
+}
+
+/* Another thread's event wakes who waits. */
+static void woken(void **state)
+{
+	int fd = channel(0);
+	pthread_t thread = begin_to_wait(&fd);
+	void *ret;
+
+	assert_true(WAIT_UNTIL(task_sleeps(atomic_load(&waiter)), SOON));
+	(void)resolved(fd, 1);
+	assert_int_equal(pthread_join(thread, &ret), 0);
+	assert_int_equal((intptr_t)ret, 0);
+	close(fd);
+}
+
+/* --- ids that end or move --------------------------------------------------------------- */
+
+static void destroyed_with_events(void **state)
+{
+	int fd = channel(O_NONBLOCK);
+	uint32_t first = resolved(fd, 1), second = resolved(fd, 2);
+
+	assert_int_equal(heard(fd, CM_ADDR_RESOLVED).id, first);
+	assert_int_equal(cm_destroy(fd, first), 1);
+	assert_int_equal(cm_destroy(fd, second), 0);
+	assert_false(cm_pending(fd));
+	assert_int_equal(fetch_nothing(fd), -EAGAIN);
+	assert_int_equal(heard(fd, CM_ADDR_RESOLVED).id, resolved(fd, 3));
+	close(fd);
+}
+
+/* The events of others stay. */
+static void destroyed_among_others(void **state)
+{
+	int fd = channel(O_NONBLOCK);
+	uint32_t ids[EVENTS];
+
+	for (uint64_t i = 0; i < EVENTS; i++)
+		ids[i] = resolved(fd, i + 1);
+	assert_int_equal(cm_destroy(fd, ids[0]), 0);
+	assert_int_equal(cm_destroy(fd, ids[2]), 0);
+	assert_int_equal(heard(fd, CM_ADDR_RESOLVED).id, ids[1]);
+	assert_int_equal(heard(fd, CM_ADDR_RESOLVED).id, ids[3]);
+	assert_int_equal(heard(fd, CM_ADDR_RESOLVED).id, ids[4]);
+	assert_false(cm_pending(fd));
+	close(fd);
+}
+
+static void moved(void **state)
+{
+	int from = channel(O_NONBLOCK), to = channel(O_NONBLOCK);
+	uint32_t id = resolved(from, 1);
+
+	assert_int_equal(heard(from, CM_ADDR_RESOLVED).id, id);
+	assert_int_equal(cm_resolve_route(from, id), 0);
+	assert_int_equal(cm_migrate(to, id, from), 1);
+	assert_false(cm_pending(from));
+	assert_int_equal(fetch_nothing(from), -EAGAIN);
+	assert_int_equal(heard(to, CM_ROUTE_RESOLVED).id, id);
+	assert_int_equal(cm_destroy(from, id), -EINVAL);
+	assert_int_equal(cm_destroy(to, id), 2);
+	close(from);
+	close(to);
+}
+
+/* Moved to where it is: nothing changes. */
+static void moved_nowhere(void **state)
+{
+	int fd = channel(O_NONBLOCK);
+	uint32_t id = resolved(fd, 1);
+
+	assert_int_equal(cm_migrate(fd, id, fd), 0);
+	assert_int_equal(heard(fd, CM_ADDR_RESOLVED).id, id);
+	assert_int_equal(cm_migrate(fd, id, fd), 1);
+	close(fd);
+}
+
+/* Who listens takes the requests along that nobody has heard of. */
+static void moved_with_requests(void **state)
+{
+	int to = channel(0);
+	struct rdma_ucm_event_resp event;
+	struct ends e;
+
+	ends_open(&e);
+	(void)ends_come_to(&e, REQUESTING);
+	assert_true(WAIT_UNTIL(cm_pending(e.passive_fd), SOON));
+	assert_int_equal(cm_migrate(to, e.listener, e.passive_fd), 0);
+	assert_int_equal(close(e.passive_fd), 0);
+	event = heard(to, CM_CONNECT_REQUEST);
+	assert_int_equal(cm_accept(to, event.id, 7, "", 0), 0);
+	(void)heard(e.active_fd, CM_CONNECT_RESPONSE);
+	e.passive_fd = to;
+	ends_close(&e);
+}
+
+/* Requests that nobody has heard of end with who listens. */
+static void listener_ends(void **state)
+{
+	struct ends e;
+
+	ends_open(&e);
+	(void)ends_come_to(&e, REQUESTING);
+	assert_true(WAIT_UNTIL(cm_pending(e.passive_fd), SOON));
+	assert_int_equal(cm_destroy(e.passive_fd, e.listener), 0);
+	assert_false(cm_pending(e.passive_fd));
+	assert_int_equal(heard(e.active_fd, CM_REJECTED).status, 28);
+	ends_close(&e);
+}
+
+/* A request that is there already is no part of the backlog any more when it is fetched. */
+static void backlog(void **state)
+{
+	struct ends e;
+	uint32_t small;
+	struct sockaddr_in at = cm_address("127.0.0.1", 0);
+
+	ends_open(&e);
+	assert_int_equal(cm_create(e.passive_fd, 8, RDMA_PS_TCP, &small), 0);
+	assert_int_equal(cm_bind(e.passive_fd, small, &at), 0);
+	assert_int_equal(cm_listen(e.passive_fd, small, 1), 0);
+	e.at = cm_source(e.passive_fd, small);
+	(void)ends_come_to(&e, REQUESTING);
+	assert_true(WAIT_UNTIL(cm_pending(e.passive_fd), SOON));
+
+	assert_int_equal(cm_create(e.active_fd, 2, RDMA_PS_TCP, &e.active), 0);
+	(void)ends_come_to(&e, REQUESTING);
+	assert_int_equal(heard(e.active_fd, CM_REJECTED).status, 28);
+
+	(void)heard(e.passive_fd, CM_CONNECT_REQUEST);
+	assert_int_equal(cm_create(e.active_fd, 3, RDMA_PS_TCP, &e.active), 0);
+	(void)ends_come_to(&e, REQUESTED);
+	ends_close(&e);
+}
+
+/* --- copies of the descriptor ----------------------------------------------------------- */
+
+/* When the last copy is closed, the peer hears of it, and the port is free. */
+static void copies(void **state)
+{
+	struct ends e;
+	uint32_t id;
+	int copy, other = channel(0);
+
+	ends_open(&e);
+	(void)ends_come_to(&e, ESTABLISHED);
+	copy = fcntl(e.passive_fd, F_DUPFD_CLOEXEC, 0);
+	assert_true(copy >= 0);
+	assert_int_equal(close(e.passive_fd), 0);
+	assert_int_equal(cm_source(copy, e.listener).sin_port, e.at.sin_port);
+	assert_int_equal(cm_create(other, 1, RDMA_PS_TCP, &id), 0);
+	assert_int_equal(cm_bind(other, id, &e.at), -EADDRINUSE);
+	assert_false(cm_pending(e.active_fd));
+	e.passive_fd = copy;
+	assert_int_equal(close(copy), 0);
+	(void)heard(e.active_fd, CM_DISCONNECTED);
+	assert_int_equal(cm_bind(other, id, &e.at), 0);
+	close(other);
+	close(e.active_fd);
+}
+
+/* The same with events that nobody has fetched. */
+static void closed_with_events(void **state)
+{
+	struct ends e;
+
+	ends_open(&e);
+	(void)ends_come_to(&e, ESTABLISHED);
+	(void)resolved(e.passive_fd, 1);
+	assert_int_equal(close(e.passive_fd), 0);
+	(void)heard(e.active_fd, CM_DISCONNECTED);
+	close(e.active_fd);
+}
+
+/* --- children --------------------------------------------------------------------------- */
+
+static int status_of(pid_t child)
+{
+	int status;
+
+	assert_true(child > 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* The ids are the parent's; what the child closes is its own copy. */
+static void forked_child(void **state)
+{
+	struct ends e;
+	pid_t child;
+
+	ends_open(&e);
+	(void)ends_come_to(&e, REQUESTING);
+	child = fork();
+	if (child == 0) {
+		int ret = cm_destroy(e.active_fd, e.active);
+
+		if (ret == -EACCES)
+			ret = fetch_nothing(e.passive_fd);
+		close(e.active_fd);
+		_exit(-ret);
+	}
+	assert_int_equal(status_of(child), EACCES);
+	(void)heard(e.passive_fd, CM_CONNECT_REQUEST);
+	ends_close(&e);
+}
+
+/* A child has channels of its own. */
+static void childs_own(void **state)
+{
+	struct ends e;
+	pid_t child;
+
+	if (UNDER_TSAN)
+		skip(); /* it does not go on in such a child */
+	ends_open(&e);
+	child = fork();
+	if (child == 0) {
+		int fd = channel(0);
+
+		(void)resolved(fd, 4);
+		_exit(heard(fd, CM_ADDR_RESOLVED).uid == 4 ? 0 : 1);
+	}
+	assert_int_equal(status_of(child), 0);
+	(void)ends_come_to(&e, ESTABLISHED);
+	ends_close(&e);
+}
+
+/* It has the parent's memory, and is another process. */
+static void vforked_child(void **state)
+{
+	static volatile int ret;
+	struct ends e;
+	pid_t child;
+
+	if (UNDER_TSAN)
+		skip(); /* it does not go on in such a child */
+	ends_open(&e);
+	child = vfork();
+	if (child == 0) {
+		ret = cm_destroy(e.active_fd, e.active);
+		_exit(0);
+	}
+	assert_int_equal(status_of(child), 0);
+	assert_int_equal(ret, -EACCES);
+	(void)ends_come_to(&e, ESTABLISHED);
+	ends_close(&e);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(in_order),
+		cmocka_unit_test(ready_while_events_wait),
+		cmocka_unit_test(epoll_level),
+		cmocka_unit_test(epoll_edge),
+		cmocka_unit_test(many_wait),
+		cmocka_unit_test(no_waiting),
+		cmocka_unit_test(signals_interrupt),
+		cmocka_unit_test(woken),
+		cmocka_unit_test(destroyed_with_events),
+		cmocka_unit_test(destroyed_among_others),
+		cmocka_unit_test(moved),
+		cmocka_unit_test(moved_nowhere),
+		cmocka_unit_test(moved_with_requests),
+		cmocka_unit_test(listener_ends),
+		cmocka_unit_test(backlog),
+		cmocka_unit_test(copies),
+		cmocka_unit_test(closed_with_events),
+		cmocka_unit_test(forked_child),
+		cmocka_unit_test(childs_own),
+		cmocka_unit_test(vforked_child),
+	};
+
+	return cmocka_run_group_tests_name("events", tests, commands_setup, own_directory_leave);
+}

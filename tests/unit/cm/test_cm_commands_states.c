@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which command an id takes in which state. Rules: Linux, drivers/infiniband/core/cma.c and cm.c;
+ * the manual's pages rdma_*(3).
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <infiniband/verbs.h>
+
+#include "cm_commands_fixture.h"
+#include "lib/own_directory.h"
+
+static int do_bind(const struct ends *e, struct end x)
+{
+	struct sockaddr_in any = cm_address("127.0.0.1", 0);
+
+	return cm_bind(x.fd, x.id, &any);
+}
+
+static int do_resolve(const struct ends *e, struct end x)
+{
+	return cm_resolve(x.fd, x.id, &e->at);
+}
+
+static int do_route(const struct ends *e, struct end x)
+{
+	return cm_resolve_route(x.fd, x.id);
+}
+
+static int do_listen(const struct ends *e, struct end x)
+{
+	return cm_listen(x.fd, x.id, 0);
+}
+
+static int do_connect(const struct ends *e, struct end x)
+{
+	return cm_connect(x.fd, x.id, "", 0);
+}
+
+static int do_accept(const struct ends *e, struct end x)
+{
+	return cm_accept(x.fd, x.id, 9, "", 0);
+}
+
+static int do_ready(const struct ends *e, struct end x)
+{
+	return cm_ready(x.fd, x.id);
+}
+
+static int do_reject(const struct ends *e, struct end x)
+{
+	return cm_reject(x.fd, x.id, 0, "", 0);
+}
+
+static int do_disconnect(const struct ends *e, struct end x)
+{
+	return cm_disconnect(x.fd, x.id);
+}
+
+static int do_notify(const struct ends *e, struct end x)
+{
+	struct rdma_ucm_notify c = {.id = x.id, .event = IBV_EVENT_COMM_EST};
+
+	return cm_do(x.fd, RDMA_USER_CM_CMD_NOTIFY, &c, sizeof(c), 0);
+}
+
+static int do_query_attr(struct end x, enum ibv_qp_state state)
+{
+	struct ib_uverbs_qp_attr answer;
+	struct rdma_ucm_init_qp_attr c = {
+		.response = (uintptr_t)&answer, .id = x.id, .qp_state = state};
+
+	return cm_do(x.fd, RDMA_USER_CM_CMD_INIT_QP_ATTR, &c, sizeof(c), sizeof(answer));
+}
+
+static int do_init(const struct ends *e, struct end x)
+{
+	return do_query_attr(x, IBV_QPS_INIT);
+}
+
+static int do_rtr(const struct ends *e, struct end x)
+{
+	return do_query_attr(x, IBV_QPS_RTR);
+}
+
+static int do_rts(const struct ends *e, struct end x)
+{
+	return do_query_attr(x, IBV_QPS_RTS);
+}
+
+static int do_group(const struct ends *e, struct end x)
+{
+	struct sockaddr_in group = cm_address("239.1.1.1", 0);
+	struct rdma_ucm_create_id_resp answer;
+	struct rdma_ucm_join_mcast c = {
+		.response = (uintptr_t)&answer, .id = x.id, .addr_size = sizeof(group)};
+
+	memcpy(&c.addr, &group, sizeof(group));
+	return cm_do(x.fd, RDMA_USER_CM_CMD_JOIN_MCAST, &c, sizeof(c), sizeof(answer));
+}
+
+static int do_afonly(const struct ends *e, struct end x)
+{
+	const int yes = 1;
+
+	return cm_option(x.fd, x.id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &yes, sizeof(yes));
+}
+
+static int do_unshare(const struct ends *e, struct end x)
+{
+	const int no = 0;
+
+	return cm_option(x.fd, x.id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &no, sizeof(no));
+}
+
+static int do_destroy(const struct ends *e, struct end x)
+{
+	int ret = cm_destroy(x.fd, x.id);
+
+	return ret < 0 ? ret : 0;
+}
+
+/* The letters of the rows below, in order. */
+static int (*const commands[])(const struct ends *e, struct end x) = {
+	do_bind,  do_resolve, do_route,	     do_listen,	 do_connect, do_accept,
+	do_ready, do_reject,  do_disconnect, do_notify,	 do_init,    do_rtr,
+	do_rts,	  do_group,   do_afonly,     do_unshare, do_destroy,
+};
+#define COMMANDS (sizeof(commands) / sizeof(*commands))
+
+/* y: carried out; -: EINVAL */
+static const struct row {
+	enum stage stage;
+	const char *name, *takes;
+} rows[] = {
+	/*                                brolcAarRdnITSgfud */
+	{IDLE, "idle", "yy-y----------yyy"},
+	{BOUND, "bound", "-y-y------y---y-y"},
+	{RESOLVED, "address resolved", "--y-------y-----y"},
+	{ROUTED, "route resolved", "----y-----y-----y"},
+	{LISTENING, "listens", "----------y-----y"},
+	{REQUESTING, "REQ sent", "-------yy-y-----y"},
+	{REQUESTED, "REQ received", "-----y-yy-yyy---y"},
+	{ACCEPTED, "REP sent", "-------yyyyyy---y"},
+	{ANSWERED, "REP received", "------yyy-yyy---y"},
+	{CONNECTED, "established", "--------yyyyy---y"},
+	{ESTABLISHED, "established, passive", "--------yyyyy---y"},
+	{LEAVING, "DREQ sent", "--------y-------y"},
+	{LEFT, "DREQ received", "--------y-------y"},
+	{DISCONNECTED, "DREP received", "--------y-------y"},
+};
+
+static void each_state(void **state)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		for (size_t k = 0; k < COMMANDS; k++) {
+			const struct row *r = &rows[i];
+			struct ends e;
+			struct end x;
+			int ret;
+
+			ends_open(&e);
+			x = ends_come_to(&e, r->stage);
+			ret = commands[k](&e, x);
+			if (ret != (r->takes[k] == 'y' ? 0 : -EINVAL))
+				print_message("%s, command %zu: %d\n", r->name, k, ret);
+			assert_int_equal(ret, r->takes[k] == 'y' ? 0 : -EINVAL);
+			ends_close(&e);
+		}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(each_state)};
+
+	return cmocka_run_group_tests_name("commands in each state", tests, commands_setup,
+					   own_directory_leave);
+}
