@@ -65,15 +65,6 @@ static void say(const struct nlmsghdr *request, int result, struct av_nl_out *ou
 		av_nl_result(out, request, result);
 }
 
-/* Nobody else has the device that it names, or it names none. */
-static int refuse(const struct av_nldev_request *r, const struct command *c)
-{
-	if (!c)
-		return -EOPNOTSUPP;
-	return c->one == av_nldev_chardev && r->attr[RDMA_NLDEV_ATTR_CHARDEV_TYPE] ? -ENOENT
-										   : -EINVAL;
-}
-
 static int check(const struct av_nldev_request *r, const struct command *c)
 {
 	const struct nlattr *port = r->attr[RDMA_NLDEV_ATTR_PORT_INDEX];
@@ -104,6 +95,16 @@ static void answer_ours(const struct av_nldev_request *r, const struct command *
 		say(r->header, result || !c ? result : c->one(r, out), out);
 }
 
+/* The connection manager's node is ours, whatever devices the kernel has. */
+static bool is_of_cm(const struct av_nldev_request *r, const struct command *c,
+		     struct av_nl_out *out)
+{
+	if (!c || c->one != av_nldev_chardev || av_nldev_is_dump(r) || c->one(r, out))
+		return false;
+	say(r->header, 0, out);
+	return true;
+}
+
 /* A request that names no device of ours. */
 static void answer_others(const struct av_nldev_request *r, const struct command *c,
 			  struct av_nl_out *out)
@@ -114,14 +115,14 @@ static void answer_others(const struct av_nldev_request *r, const struct command
 			av_nl_done(out, 0);
 		return;
 	}
-	if (av_netlink_ask_kernel(r->header, out))
+	if (is_of_cm(r, c, out) || av_netlink_ask_kernel(r->header, out))
 		return;
 	if (c && av_nldev_is_dump(r))
 		av_nl_done(out, -EINVAL);
-	else if (c && c->one == av_nldev_system)
+	else if (c && (c->one == av_nldev_system || c->one == av_nldev_chardev))
 		say(r->header, c->one(r, out), out);
 	else
-		say(r->header, refuse(r, c), out);
+		say(r->header, c ? -EINVAL : -EOPNOTSUPP, out); /* of nobody's device, or none */
 }
 
 static void answer_nldev(const struct nlmsghdr *request, struct av_nl_out *out)

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 #include <endian.h>
+#include <sys/sysmacros.h>
+#include <rdma/rdma_user_cm.h>
 
 #include "device/port.h"
 #include "segment/totals.h"
@@ -153,21 +155,33 @@ static bool is_text(const struct nlattr *attr, const char *text)
 	       !memcmp(av_nl_payload(attr), text, strlen(text) + 1);
 }
 
+static void put_node(struct av_nl_out *out, dev_t number, uint64_t abi, const char *name)
+{
+	av_nl_put_u64(out, RDMA_NLDEV_ATTR_CHARDEV, number);
+	av_nl_put_u64(out, RDMA_NLDEV_ATTR_CHARDEV_ABI, abi);
+	av_nl_put_text(out, RDMA_NLDEV_ATTR_CHARDEV_NAME, name);
+	av_nl_end(out);
+}
+
+/* Of a device it is the verbs' node, of none in particular the connection manager's. */
 int av_nldev_chardev(const struct av_nldev_request *r, struct av_nl_out *out)
 {
 	const struct nlattr *type = r->attr[RDMA_NLDEV_ATTR_CHARDEV_TYPE];
 
 	if (!type)
 		return -EINVAL;
-	if (!is_text(type, "uverbs"))
-		return -ENOENT;
-	av_nl_begin(out, r->header->nlmsg_type, 0);
-	av_nl_put_u32(out, RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID, DRIVER_UNKNOWN);
-	av_nl_put_u64(out, RDMA_NLDEV_ATTR_CHARDEV, av_vsysfs_rdev(r->dev));
-	av_nl_put_u64(out, RDMA_NLDEV_ATTR_CHARDEV_ABI, AV_VSYSFS_UVERBS_ABI);
-	av_nl_put_text(out, RDMA_NLDEV_ATTR_CHARDEV_NAME, r->dev->ibv.dev_name);
-	av_nl_end(out);
-	return 0;
+	if (r->dev && is_text(type, "uverbs")) {
+		av_nl_begin(out, r->header->nlmsg_type, 0);
+		av_nl_put_u32(out, RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID, DRIVER_UNKNOWN);
+		put_node(out, av_vsysfs_rdev(r->dev), AV_VSYSFS_UVERBS_ABI, r->dev->ibv.dev_name);
+		return 0;
+	}
+	if (!r->attr[RDMA_NLDEV_ATTR_DEV_INDEX] && is_text(type, "rdma_cm")) {
+		av_nl_begin(out, r->header->nlmsg_type, 0);
+		put_node(out, AV_VSYSFS_CM_RDEV, RDMA_USER_CM_ABI_VERSION, "rdma_cm");
+		return 0;
+	}
+	return -ENOENT;
 }
 
 /* --- the system -------------------------------------------------------------------- */

@@ -33,7 +33,7 @@ struct av_vsysfs_node {
 	enum av_vsysfs_kind kind;
 	/* The kernel may have it, too: a directory lists both, else the kernel wins. */
 	bool shared;
-	const struct av_device *dev; /* the device that the path names, or NULL */
+	const struct av_device *dev; /* the device that the path names; NULL: none, or all */
 	unsigned int index;	     /* of the table row (GIDs, P_Keys, ODP statistics, counters) */
 	char path[AV_VSYSFS_PATH_BYTES]; /* absolute and normalised, without links */
 };
@@ -97,6 +97,10 @@ uint64_t av_vsysfs_ino(const char *path);
 
 /* Number of the uverbs device: the kernel's, because programs compare them. */
 dev_t av_vsysfs_rdev(const struct av_device *dev);
+
+/* The connection manager's device: a number that the kernel gives no other of its kind. */
+#define AV_VSYSFS_CM_DEVICE "/dev/infiniband/rdma_cm"
+#define AV_VSYSFS_CM_RDEV   makedev(10, 254)
 
 /* The version of its protocol that the device's node is said to have: rdma/ib_user_verbs.h. */
 #define AV_VSYSFS_UVERBS_ABI 1

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/real_files.h"
+#include "preload/cm_hooks.h"
 
 #define FD_LINK_BYTES	 48 /* "/proc/thread-self/fd/N" */
 #define SIGNAL_SET_BYTES 8  /* the kernel's */
@@ -147,6 +148,8 @@ bool av_vlibc_node_of(int fd, const struct stat *st, struct av_vsysfs_node *node
 	int saved = errno;
 	bool found;
 
+	if (av_unlikely(S_ISSOCK(st->st_mode)) && av_cm_hooks_is(fd))
+		return av_vsysfs_lookup(AV_VSYSFS_CM_DEVICE, node);
 	if (av_likely(st->st_mode != AV_VLIBC_MARK || st->st_nlink))
 		return false;
 	found = read_name(fd, path) && av_vsysfs_lookup(path, node);

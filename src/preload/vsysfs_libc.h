@@ -95,6 +95,11 @@ typedef int av_vlibc_compare(const struct dirent **, const struct dirent **);
 	X(sendto, ssize_t, (int, const void *, size_t, int, const struct sockaddr *, socklen_t), \
 	  NULL)                                                                                  \
 	X(sendmsg, ssize_t, (int, const struct msghdr *, int), NULL)                             \
+	X(write, ssize_t, (int, const void *, size_t), NULL)                                     \
+	X(dup, int, (int), NULL)                                                                 \
+	X(dup2, int, (int, int), NULL)                                                           \
+	X(dup3, int, (int, int, int), NULL)                                                      \
+	X(fcntl, int, (int, int, ...), NULL)                                                     \
 	X(scandirat, int,                                                                        \
 	  (int, const char *, struct dirent ***, av_vlibc_filter *, av_vlibc_compare *), NULL)
 

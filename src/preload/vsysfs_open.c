@@ -10,6 +10,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "preload/cm_hooks.h"
+
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
@@ -85,8 +87,17 @@ static int check_flags(const struct av_vsysfs_node *node, int flags)
 	if (flags & O_DIRECTORY)
 		return ENOTDIR;
 	if (node->kind == AV_VSYSFS_CHAR)
-		return ENXIO; /* there is no driver behind it */
+		return node->dev ? ENXIO : 0; /* there is no driver behind a device's */
 	return writes ? EACCES : 0;
+}
+
+static int open_cm(int flags)
+{
+	int fd = av_cm_hooks_open(flags);
+
+	if (fd >= 0)
+		atomic_store_explicit(&av_vlibc_handed_out, true, memory_order_relaxed);
+	return fd;
 }
 
 int av_vlibc_open_node(const struct av_vsysfs_node *node, int flags)
@@ -96,6 +107,8 @@ int av_vlibc_open_node(const struct av_vsysfs_node *node, int flags)
 
 	if (err)
 		return av_vlibc_fail(err);
+	if (node->kind == AV_VSYSFS_CHAR && !(flags & O_PATH))
+		return open_cm(flags);
 	fd = av_vlibc_descriptor(node, flags);
 	return fd < 0 ? av_vlibc_fail(-fd) : fd;
 }

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/sysmacros.h>
+#include <rdma/rdma_user_cm.h>
 #include <unistd.h>
 
 #include "device/port.h"
@@ -176,6 +177,10 @@ static ssize_t show_gid_ndev(const struct av_vsysfs_node *node, char *bytes)
 SHOW(verbs_abi, "%u\n", VERBS_ABI_VERSION)
 SHOW(uverbs_abi, "%u\n", AV_VSYSFS_UVERBS_ABI)
 SHOW(mad_abi, "%u\n", MAD_ABI_VERSION)
+SHOW(cm_abi, "%u\n", RDMA_USER_CM_ABI_VERSION)
+SHOW(cm_dev, "%u:%u\n", major(AV_VSYSFS_CM_RDEV), minor(AV_VSYSFS_CM_RDEV))
+SHOW(cm_uevent, "MAJOR=%u\nMINOR=%u\nDEVNAME=infiniband/rdma_cm\n", major(AV_VSYSFS_CM_RDEV),
+     minor(AV_VSYSFS_CM_RDEV))
 SHOW(ibdev, "%s\n", node->dev->ibv.name)
 SHOW(dev, "%u:%u\n", major(av_vsysfs_rdev(node->dev)), minor(av_vsysfs_rdev(node->dev)))
 SHOW(uverbs_uevent, "MAJOR=%u\nMINOR=%u\nDEVNAME=infiniband/%s\n", major(av_vsysfs_rdev(node->dev)),
@@ -247,6 +252,7 @@ SHOW(link_to_net, "../../../../../class/net%s", strrchr(node->path, '/'))
 #define BUSDEV BUS "/<bus>"
 #define DEBUG  "/sys/kernel/debug/mlx5"
 #define DEVDIR "/dev/infiniband"
+#define CM     "/sys/class/misc/rdma_cm"
 
 const struct av_vsysfs_row av_vsysfs_rows[] = {
 	{IB, AV_VSYSFS_DIR, true, NULL},
@@ -321,13 +327,18 @@ const struct av_vsysfs_row av_vsysfs_rows[] = {
 
 	{DEVDIR, AV_VSYSFS_DIR, true, NULL},
 	{DEVDIR "/<uverbs>", AV_VSYSFS_CHAR, true, NULL},
+	{AV_VSYSFS_CM_DEVICE, AV_VSYSFS_CHAR, false, NULL},
+	{CM, AV_VSYSFS_DIR, false, NULL},
+	{CM "/abi_version", AV_VSYSFS_FILE, false, show_cm_abi},
+	{CM "/dev", AV_VSYSFS_FILE, false, show_cm_dev},
+	{CM "/uevent", AV_VSYSFS_FILE, false, show_cm_uevent},
 };
 const size_t av_vsysfs_row_count = AV_ARRAY_SIZE(av_vsysfs_rows);
 
 bool av_vsysfs_has_prefix(const char *path)
 {
-	static const char *const prefixes[] = {IB, BUS, DEBUG,
-					       DEVDIR}; /* VERBS and MAD begin with IB, too */
+	static const char *const prefixes[] = {IB, BUS, DEBUG, DEVDIR,
+					       CM}; /* VERBS and MAD begin with IB, too */
 	_Static_assert(sizeof(BUS) <= AV_VSYSFS_PREFIX_BYTES, "the longest of them");
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(prefixes); i++)

@@ -70,7 +70,7 @@ static void fill_ours(const struct av_vsysfs_node *node, struct stat *st)
 		break;
 	case AV_VSYSFS_CHAR:
 		st->st_mode = S_IFCHR | 0666;
-		st->st_rdev = av_vsysfs_rdev(node->dev);
+		st->st_rdev = node->dev ? av_vsysfs_rdev(node->dev) : AV_VSYSFS_CM_RDEV;
 		break;
 	}
 }

@@ -23,6 +23,7 @@ static bool is_above(const char *path)
 		"",
 		"/sys",
 		"/sys/class",
+		"/sys/class/misc",
 		"/sys/devices",
 		"/sys/devices/virtual",
 		"/sys/kernel",

@@ -56,6 +56,37 @@ prints bash_tests "yes yes yes" bash -c "
 		[ -c /dev/infiniband/uverbs0 ] && echo -n 'yes '
 	[ -d $ib/any0 ] && [ -L $ib/any0/device ] && [ -f $ib/any0/node_guid ] && echo -n 'yes '
 	[ ! -w $ib/any0/node_guid ] && [ ! -e $ib/any0/nix ] && [ ! -e $ib/any1 ] && echo yes"
+prints ls_long_cm "crw-rw-rw- 1 root root  10, 254 rdma_cm" \
+	sh -c "ls -l /dev/infiniband | sed -n 's/ [A-Z][a-z][a-z] .* rdma_cm\$/ rdma_cm/p'"
+prints cm_files "4 10:254 MAJOR=10 MINOR=254 DEVNAME=infiniband/rdma_cm" \
+	sh -c 'cd /sys/class/misc/rdma_cm && echo $(cat abi_version dev uevent)'
+python cm_by_netlink "0xafe 4 rdma_cm -2" "
+import socket, struct
+def ask(attrs):
+    s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 20) # NETLINK_RDMA
+    s.sendto(struct.pack('IHHII', 16 + len(attrs), 5 << 10 | 15, 1, 1, 0) + attrs, (0, 0))
+    return s.recv(4096)
+kind = struct.pack('HH8s', 12, 69, b'rdma_cm') # RDMA_NLDEV_ATTR_CHARDEV_TYPE
+answer, at, found = ask(kind), 16, []
+while at < len(answer):
+    size, _ = struct.unpack_from('HH', answer, at)
+    found.append(answer[at + 4:at + size])
+    at += size + 3 & ~3
+numbers = [b for b in found if len(b) == 8 and b[:7] != b'rdma_cm']
+number, abi = (struct.unpack('Q', b)[0] for b in numbers)
+name = [b for b in found if b[:7] == b'rdma_cm'][0].decode().strip(chr(0))
+error, = struct.unpack_from('i', ask(struct.pack('HHI', 8, 1, 100000) + kind), 16)
+print(hex(number), abi, name, error)"
+python cm_writes "True EINVAL True" "
+import errno, os, stat
+fd = os.open('/dev/infiniband/rdma_cm', os.O_RDWR)
+print(stat.S_ISCHR(os.fstat(os.dup(fd)).st_mode), end=' ')
+try:
+    os.write(fd, b'x')
+except OSError as e:
+    print(errno.errorcode[e.errno], end=' ')
+os.close(fd)
+print(os.open('/dev/null', os.O_RDWR) == fd and os.write(fd, b'x') == 1)"
 prints uverbs_cannot_be_opened "cat: /dev/infiniband/uverbs0: No such device or address" \
 	cat /dev/infiniband/uverbs0
 

@@ -288,7 +288,8 @@ static void each_walk_ends_where_the_kernels_would(void **state)
 		{IB "/real0/../any0", true, 0, IB "/real0/../any0"},
 		{IB "/any0/../real0//x/", true, 0, IB "/real0//x/"},
 		{IB "x/any0", true, 0, IB "x/any0"},
-		{"/dev/infiniband/rdma_cm", true, 0, "/dev/infiniband/rdma_cm"},
+		{"/dev/infiniband/umad0", true, 0, "/dev/infiniband/umad0"},
+		{"/dev/infiniband/rdma_cm", true, 1, "/dev/infiniband/rdma_cm"},
 		/* Nowhere */
 		{IB "/any0/nix", true, -ENOENT, NULL},
 		{IB "/any0/nix/../node_guid", true, -ENOENT, NULL},
@@ -379,7 +380,8 @@ static void everything_listed_is_there(void **state)
 		{VERBS, {3, 1 + 3 * (4 + 7), 3, 0}},
 		{"/sys/class/infiniband_mad", {0, 1, 0, 0}},
 		{DEBUG, {6, 3 * 4, 0, 0}},
-		{"/dev/infiniband", {0, 0, 0, 3}},
+		{"/dev/infiniband", {0, 0, 0, 4}},
+		{"/sys/class/misc/rdma_cm", {0, 3, 0, 0}},
 	};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
