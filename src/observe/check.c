@@ -18,12 +18,22 @@ const struct av_check_row *av_check_row(unsigned int check)
 	return &rows[check < AV_CHECK_N ? check : AV_CHECK_NONE];
 }
 
+struct of_errno {
+	int err;
+	enum av_check check;
+};
+
+static enum av_check find(const struct of_errno *row, size_t count, int err, enum av_check other)
+{
+	for (size_t i = 0; i < count; i++)
+		if (row[i].err == err)
+			return row[i].check;
+	return other;
+}
+
 enum av_check av_check_of_errno(int err)
 {
-	static const struct {
-		int err;
-		enum av_check check;
-	} row[] = {
+	static const struct of_errno row[] = {
 		{ENOENT, AV_CHECK_OBJECT_UNKNOWN}, {EBUSY, AV_CHECK_OBJECT_BUSY},
 		{ENOMEM, AV_CHECK_NO_MEMORY},	   {EPERM, AV_CHECK_NOT_PERMITTED},
 		{EIO, AV_CHECK_DEVICE_FAILED},	   {EOPNOTSUPP, AV_CHECK_NOT_SUPPORTED},
@@ -31,8 +41,16 @@ enum av_check av_check_of_errno(int err)
 		{ENOSYS, AV_CHECK_NO_SUCH_VERB},
 	};
 
-	for (size_t i = 0; i < AV_ARRAY_SIZE(row); i++)
-		if (row[i].err == err)
-			return row[i].check;
-	return AV_CHECK_OTHER_ERROR;
+	return find(row, AV_ARRAY_SIZE(row), err, AV_CHECK_OTHER_ERROR);
+}
+
+enum av_check av_check_of_silence(int err)
+{
+	static const struct of_errno row[] = {
+		{ENETUNREACH, AV_CHECK_PEER_NO_WAY},   {EHOSTUNREACH, AV_CHECK_PEER_NO_WAY},
+		{ECONNREFUSED, AV_CHECK_PEER_NO_PORT}, {EPERM, AV_CHECK_PEER_FIREWALL},
+		{EACCES, AV_CHECK_PEER_FIREWALL},      {EMSGSIZE, AV_CHECK_PEER_MTU},
+	};
+
+	return find(row, AV_ARRAY_SIZE(row), err, AV_CHECK_PEER_SILENT);
 }

@@ -154,6 +154,15 @@
 	X(PEER_OTHER,       "IBTA 1, 9.7.6.1",      "nobody answers: QP {peer_qp} is connected to QP {limit}", "each side's dest_qp_num must name the other side") \
 	X(PEER_TYPE,        "IBTA 1, 9.7.6.1",      "nobody answers: QP {peer_qp} is of another transport type", "") \
 	X(PEER_PSN,         "IBTA 1, 9.7.6.1",      "nobody answers: this queue pair sends PSN {wanted}, but QP {peer_qp} expects {limit}", "sq_psn of one side must be rq_psn of the other") \
+	/* --- connection management ------------------------------------------------------- */ \
+	X(CM_NO_LISTENER,   "rdma_listen(3)",       "nobody listens on port {wanted} of {gid}", "start the server first; compare address, port and port space with what it listens on") \
+	X(CM_OTHER_PORTS,   "rdma_listen(3)",       "nobody listens on port {wanted} of {gid}: {limit} listener(s) of this host have other ports", "anyverbs stat cm shows who listens where") \
+	X(CM_REFUSED,       "rdma_reject(3)",       "{gid} refuses a connection to port {wanted}: reason {limit}", "28: its program decided so; 3: it has no resources; 9: another kind of queue pair listens there") \
+	X(CM_NO_ANSWER,     "rdma_connect(3)",      "no answer from {gid}, port {wanted}, to {limit} requests", "is that host up, and its program running? Does a firewall let UDP port 4791 through?") \
+	X(CM_NOT_OURS,      "rdma_bind_addr(3)",    "{gid} is not an address of any device", "anyverbs info shows the addresses of devices") \
+	X(CM_NO_ROUTE,      "ip-route(8)",          "this host knows no way to {gid}", "what does ip route get ADDRESS say?") \
+	X(CM_PORT_TAKEN,    "rdma_bind_addr(3)",    "port {wanted} of {gid} is taken", "anyverbs stat cm shows by whom; RDMA_OPTION_ID_REUSEADDR shares it until somebody listens") \
+	X(CM_INHERITED,     "fork(2)",              "the event channel was inherited over fork()", "open one in each process") \
 	X(FLUSHED,          "ibv_modify_qp(3)",     "{count} request(s) in a row were flushed because the queue pair is in the error state", "the record before this one says why") \
 	/* --- requests that change keys --------------------------------------------------- */ \
 	X(BIND_WINDOW,      "IBTA 1, 10.6.7.2",     "there is no such memory window, or the new key has a different index", "") \
@@ -196,5 +205,8 @@ const struct av_check_row *av_check_row(unsigned int check);
 
 /* The check that stands for a verb's errno value when no check has left a note. */
 enum av_check av_check_of_errno(int err);
+
+/* Why another host did not answer, by what the kernel said (a positive errno; 0: nothing). */
+enum av_check av_check_of_silence(int err);
 
 #endif

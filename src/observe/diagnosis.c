@@ -141,18 +141,24 @@ int av_refused(enum av_verb verb, int err)
 	return err;
 }
 
-void av_diag_device(const char *name)
+void av_diag_begin(void)
 {
 	static struct av_setting setting = {"ANYVERBS_EXPLAIN", "1", 0};
 
-	if (atomic_load(&devices) == 0) {
+	if (began_ns == 0)
 		began_ns = av_now_real_ns();
+	atomic_store(&av_explain_on, av_setting_is(&setting));
+}
+
+void av_diag_device(const char *name)
+{
+	av_diag_begin();
+	if (atomic_load(&devices) == 0) {
 		snprintf(device, sizeof(device), "%s", name);
 		atomic_store(&devices, 1);
 	} else if (strncmp(device, name, sizeof(device) - 1)) {
 		atomic_store(&devices, 2);
 	}
-	atomic_store(&av_explain_on, av_setting_is(&setting));
 }
 
 /* Write what others have recorded of this process. Return: number of the next record */

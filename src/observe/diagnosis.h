@@ -48,6 +48,9 @@ AV_COLD void av_refuse_object(int err, enum av_flight_object object, uint32_t nu
 /* Forget the pending record: it was no failure, after all. */
 AV_COLD void av_diag_drop(void);
 
+/* The program uses us: from now on, what it is refused is explained if it asks for that. */
+void av_diag_begin(void);
+
 /* A device is opened: what is refused from now on is that device's, unless there are several. */
 void av_diag_device(const char *name);
 

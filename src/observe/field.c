@@ -2,6 +2,7 @@
 /* Reads and writes the fields of records. */
 #include "observe/field.h"
 
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,6 +53,7 @@ static const struct av_field fields[] = {
 	F("region_pd",      region_pd,      DEC,    AV_HAS_REGION),
 	F("region_pid",     region_pid,     SIGNED, AV_HAS_REGION),
 	F("region_qp",      region_qp,      DEC,    AV_HAS_REGION_QP),
+	F("gid",            gid,            GID,    AV_HAS_GID),
 	F("peer_pid",       peer_pid,       SIGNED, AV_HAS_PEER),
 	F("peer_qp",        peer_qp,        DEC,    AV_HAS_PEER),
 };
@@ -230,6 +232,16 @@ static void write_text(const char *from, size_t bytes, char *text)
 	text[n] = '\0';
 }
 
+/* As an address of IP, which a GID of RoCE v2 is. */
+static void write_gid(const uint8_t gid[16], char *text)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+	bool v4 = memcmp(gid, mapped, sizeof(mapped)) == 0;
+
+	if (!inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? gid + 12 : gid, text, AV_FIELD_TEXT_MAX))
+		text[0] = '\0';
+}
+
 void av_field_write(const struct av_field *field, unsigned int form,
 		    const struct av_flight_record *record, char text[AV_FIELD_TEXT_MAX])
 {
@@ -238,6 +250,10 @@ void av_field_write(const struct av_field *field, unsigned int form,
 
 	if (field->form == AV_FIELD_TEXT) {
 		write_text((const char *)record + field->offset, field->bytes, text);
+		return;
+	}
+	if (field->form == AV_FIELD_GID) {
+		write_gid((const uint8_t *)record + field->offset, text);
 		return;
 	}
 	value = (uint64_t)av_field_number(field, record);

@@ -28,6 +28,7 @@ enum av_field_form {
 	AV_FIELD_ACCESS,
 	AV_FIELD_REGION_KIND,
 	AV_FIELD_FAULT,
+	AV_FIELD_GID,
 	AV_FIELD_FORM_N
 };
 
@@ -48,7 +49,7 @@ const struct av_field *av_field_find(struct av_word name);
 /* Is the field valid in this record? */
 bool av_field_is_set(const struct av_field *field, const struct av_flight_record *record);
 
-/* The value of a field. Not for AV_FIELD_TEXT. */
+/* The value of a field. Not for AV_FIELD_TEXT, AV_FIELD_GID. */
 int64_t av_field_number(const struct av_field *field, const struct av_flight_record *record);
 
 /* Is its natural form a number? */

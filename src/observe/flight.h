@@ -52,6 +52,7 @@ enum {
 	AV_HAS_COUNT = 1u << 9,
 	AV_HAS_STATE = 1u << 10,
 	AV_HAS_REGION_QP = 1u << 11,
+	AV_HAS_GID = 1u << 12, /* @gid: never with AV_HAS_REGION */
 };
 
 /* Plain data. Fields whose group is not in @has are 0. */
@@ -82,7 +83,12 @@ struct av_flight_record {
 	uint32_t access; /* rights needed: enum ibv_access_flags */
 	uint32_t pd;	 /* handle of the protection domain in use */
 	uint32_t region_kind, region_access, region_pd, region_qp;
-	uint64_t region_address, region_length;
+	union {
+		struct {
+			uint64_t region_address, region_length;
+		};
+		uint8_t gid[16]; /* of the peer, or the own address in question */
+	};
 	int32_t region_pid; /* the process that registered it */
 	int32_t peer_pid;
 	uint32_t peer_qp;

@@ -140,7 +140,26 @@
 	X(SET_COMP_CNTR,                "ibv_set_comp_cntr") \
 	X(SET_ECE,                      "ibv_set_ece") \
 	X(SET_ERR_COMP_CNTR,            "ibv_set_err_comp_cntr") \
-	X(WR_COMPLETE,                  "ibv_wr_complete")
+	X(WR_COMPLETE,                  "ibv_wr_complete") \
+	X(CM_ACCEPT,                    "rdma_accept") \
+	X(CM_BIND_ADDR,                 "rdma_bind_addr") \
+	X(CM_CONNECT,                   "rdma_connect") \
+	X(CM_CREATE_EVENT_CHANNEL,      "rdma_create_event_channel") \
+	X(CM_CREATE_ID,                 "rdma_create_id") \
+	X(CM_DESTROY_ID,                "rdma_destroy_id") \
+	X(CM_DISCONNECT,                "rdma_disconnect") \
+	X(CM_GET_EVENT,                 "rdma_get_cm_event") \
+	X(CM_INIT_QP_ATTR,              "rdma_init_qp_attr") \
+	X(CM_JOIN_MULTICAST,            "rdma_join_multicast") \
+	X(CM_LEAVE_MULTICAST,           "rdma_leave_multicast") \
+	X(CM_LISTEN,                    "rdma_listen") \
+	X(CM_MIGRATE_ID,                "rdma_migrate_id") \
+	X(CM_NOTIFY,                    "rdma_notify") \
+	X(CM_QUERY,                     "rdma_query_route") \
+	X(CM_REJECT,                    "rdma_reject") \
+	X(CM_RESOLVE_ADDR,              "rdma_resolve_addr") \
+	X(CM_RESOLVE_ROUTE,             "rdma_resolve_route") \
+	X(CM_SET_OPTION,                "rdma_set_option")
 /* clang-format on */
 
 enum av_verb {

@@ -13,6 +13,7 @@
 
 #include "device/device.h"
 #include "memory/odp_counters.h"
+#include "stat_cm.h"
 #include "stat_mr.h"
 #include "stat_rows.h"
 #include "stat_watch.h"
@@ -80,6 +81,7 @@ static const struct group groups[] = {
 	{"cq", AV_SCOPE_CQ, "cqs", NULL, NULL},
 	{"mr", AV_SCOPE_MR, "regions", av_stat_mr_print, NULL},
 	{"odp", 0, NULL, print_odp, make_odp_json},
+	{"cm", 0, "ports", av_stat_cm_print, av_stat_cm_json},
 };
 
 static const struct group *find_group(const char *name)

@@ -1,0 +1,61 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Connections that do not come about say why, and who listens where is shown; in a network namespace
+# of our own.
+# Usage: test_cm.sh TOOL
+export ASAN_OPTIONS=detect_leaks=0 # programs that are not ours may leak
+. "$(dirname "$0")/lib.sh"
+
+command -v rping >/dev/null || skip "no rping here"
+in_network_namespace
+
+ANYVERBS_DIR=$(mktemp -d)
+export ANYVERBS_DIR
+server=
+trap 'kill $server 2>/dev/null; wait; rm -r "$ANYVERBS_DIR"' EXIT
+
+ip link set lo up
+ip link add v0 type veth peer name v1 2>/dev/null || skip "no veth interfaces here"
+ip link set v0 up
+ip link set v1 up
+ip addr add 192.0.2.1/24 dev v0
+
+# says TEXT COMMAND...: it fails, and its explanation has that text
+says() {
+	local text=$1 said
+	shift
+	said=$(ANYVERBS_EXPLAIN=1 timeout 60 "$tool" run -- "$@" 2>&1) && return 1
+	grep -qF -- "$text" <<<"$said"
+}
+
+listens() {
+	"$tool" stat cm --json | grep -q "\"port\": *$1"
+}
+
+holds "nobody listens" says "rdma_connect: nobody listens on port 7174 of 192.0.2.1 (" \
+	rping -c -a 192.0.2.1 -C 1
+
+"$tool" run -- rping -s -a 192.0.2.1 -p 7200 -C 1 >/dev/null 2>&1 &
+server=$!
+for _ in {1..100}; do
+	listens 7200 && break
+	sleep 0.1
+done
+
+holds "another port" says "port 7174 of 192.0.2.1: 1 listener(s) of this host have other ports" \
+	rping -c -a 192.0.2.1 -C 1
+holds "another kind of queue pair" says "nobody listens on port 7174 of 192.0.2.1 (" \
+	udaddy -s 192.0.2.1
+holds "a port that is taken" says "rdma_bind_addr: port 7200 of 192.0.2.1 is taken" \
+	rping -s -a 192.0.2.1 -p 7200 -C 1
+holds "an address that is no device's" says "192.0.2.9 is not an address of any device" \
+	rping -s -a 192.0.2.9 -C 1
+holds "no route" says "this host knows no way to 203.0.113.1" rping -c -a 203.0.113.1 -C 1
+holds "no host" says "no packets reach it, for want of a route or of a neighbour" \
+	rping -c -a 192.0.2.7 -C 1
+
+row=$("$tool" stat cm | grep " 7200 ")
+holds "who listens" grep -qE "^ +[0-9]+  TCP +192\.0\.2\.1 +7200  listens$" <<<"$row"
+holds "as an object" grep -q '"space": *"TCP"' <<<"$("$tool" stat cm --json)"
+
+finish
