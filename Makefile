@@ -41,7 +41,7 @@ scale:
 interop:
 	@packaging/deps.sh build check run interop
 	cmake --preset dev
-	cmake --build --preset dev --target anyverbs anyverbs-tool interop_bytes
+	cmake --build --preset dev --target anyverbs anyverbs-tool interop_bytes interop_connect
 	ctest --preset dev -C interop -L interop --verbose
 
 # Is the code laid out as it must be?
