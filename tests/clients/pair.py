@@ -7,9 +7,11 @@ printed. Knows nothing of where commands come from.
     with Scratch(library, user="nobody") as scratch:
         verdict = run_pair(scratch, "ibv_rc_pingpong -g 0", "ibv_rc_pingpong -g 0")
 """
+import contextlib
+import glob
 import os
 import pwd
-import re
+import random
 import shlex
 import shutil
 import signal
@@ -18,22 +20,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import namedtuple
+
+from families import MANAGER, NOT_AT_ALL, family
 
 SKIPPED = 77         # what ctest counts as skipped
 POLL_SECONDS = 0.005
 FOLLOW_SECONDS = 40  # for one side to end after the other has
 TAIL_LINES = 25
-SIZES_OF_ALL = 23    # perftest -a: 2^1 .. 2^23 bytes
 FILE_BYTES = 16 << 20
 PROGRAMS = ("ibv_devices ibv_devinfo ibv_rc_pingpong ibv_srq_pingpong "
             "ib_write_bw ib_write_lat ib_read_bw ib_read_lat "
             "ib_send_bw ib_send_lat ib_atomic_bw ib_atomic_lat").split()
 
 LISTEN = "0A"
-UCX_ROW = re.compile(r"^\s*\d+(\s+\d+\.\d+){5}\s+\d+\s+\d+\s*$", re.MULTILINE)
-LIBFABRIC_ROW = re.compile(r"^\d+k?\s+(\d+k?)\s+=\1\s", re.MULTILINE)
-PERFTEST_ROW = re.compile(r"^\s*\d+\s+\d+(\s+\d+\.\d+)+\s*$", re.MULTILINE)
+ROCE_PORT = ":12B7"
+
 
 
 def skip(reason):
@@ -61,7 +62,8 @@ def identity_of(user):
 class OneHost:
     """Both sides are on this host; veth.py has two."""
 
-    server_address = "127.0.0.1"
+    server_address = client_address = "127.0.0.1"
+    server_address6 = "::1"
     own_folders = False
 
     def command(self, _name, words, user):
@@ -121,6 +123,12 @@ class Scratch:
             self.give_away(path)
         return path
 
+    def random_file(self, name):
+        path = self.file(name)
+        with open(path, "wb") as f:
+            f.write(random.Random(1).randbytes(FILE_BYTES - 1))
+        return path
+
     def environment(self, settings=None):
         env = dict(os.environ, LD_PRELOAD=self.preload, ANYVERBS_DIR=self.devices, LC_ALL="C")
         env.pop("ANYVERBS_DEVICES", None)
@@ -146,6 +154,7 @@ class Side:
 
     def __init__(self, scratch, name, settings, words):
         self.name = name
+        self.stopped = False
         if name == "client":
             settings = dict(settings, ANYVERBS_DIR=scratch.clients_devices)
         words, identity = scratch.hosts.command(name, words, scratch.user)
@@ -178,6 +187,10 @@ class Side:
         if self.code() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+
+    def stop(self):
+        self.stopped = True
+        self.end()
 
     def ending(self):
         code = self.code()
@@ -219,7 +232,7 @@ def free_port():
     raise RuntimeError("no free TCP port")
 
 
-def listening(port):
+def listening_by_tcp(port):
     suffix = ":%04X" % port
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
@@ -232,9 +245,29 @@ def listening(port):
     return False
 
 
-def wait_for_listener(server, port, deadline):
+def listening_by_manager(server):
+    """Does it have a socket of RoCEv2, or says that others have it? Who connects by librdmacm has
+    asked for none before it listens."""
+    if "UDP port 4791 of" in server.output():
+        return True
+    own = set()
+    for fd in glob.glob("/proc/%d/fd/*" % server.process.pid):
+        with contextlib.suppress(OSError):
+            own.add(os.readlink(fd))
+    for table in ("/proc/net/udp", "/proc/net/udp6"):
+        with contextlib.suppress(FileNotFoundError), open(table, encoding="ascii") as f:
+            rows = [line.split() for line in f]
+            if any(row[1].endswith(ROCE_PORT) and "socket:[%s]" % row[9] in own
+                   for row in rows[1:]):
+                return True
+    return False
+
+
+def wait_for_listener(server, words, port, deadline):
     """None when it listens, otherwise what happened instead."""
-    while not listening(port):
+    how = family(words).listens(words)
+    while how != NOT_AT_ALL and not (listening_by_manager(server) if how == MANAGER
+                                     else listening_by_tcp(port)):
         if server.code() is not None:
             return "%s before it listened" % server.ending()
         if time.monotonic() > deadline:
@@ -243,87 +276,12 @@ def wait_for_listener(server, port, deadline):
     return None
 
 
-def verbs_words(words, port, peer):
-    """The arguments every command needs and no row wants to repeat.
-    @peer: the server's address, for its client"""
-    extra = ["-p", str(port)]
-    if "-d" not in words and not words[0].startswith("ucx_"):  # which has them for some tests only
-        extra += ["-d", "any0"]
-    if words[0].startswith("ib_"):
-        extra += ["-F"]  # perftest: do not complain about the CPU's frequency governor
-    return words + extra + ([peer] if peer else [])
-
-
-def libfabric_words(words, port, peer):
-    return words + (["-P", str(port), peer] if peer else ["-B", str(port)])
-
-
-def qperf_words(words, port, peer):
-    """A row has what its client does, and the server does that, too;
-    the last thing it does is to end."""
-    start = [words[0], "-lp", str(port)]
-    if not peer:
-        return start
-    return start + ["-i", "any0", "-t", "1", peer] + words[1:] + ["quit"]
-
-
-def judge_pingpong(words, outputs):
-    for name, text in outputs.items():
-        # ibv_xsrq_pingpong and shared_mr measure nothing and say so.
-        if not re.search(r"iters in|^success$|data match$|has succeeded$", text, re.MULTILINE):
-            return "no \"iters in\" and no \"success\" from the %s" % name
-        if "-c" in words and "invalid data" in text:
-            return "the %s read invalid data" % name
-    return None
-
-
-def judge_perftest(words, outputs):
-    rows = PERFTEST_ROW.findall(outputs["client"])
-    wanted = SIZES_OF_ALL if "-a" in words else 1
-    if len(rows) != wanted:
-        return "%d rows of results from the client, not %d" % (len(rows), wanted)
-    return None
-
-
-def judge_ucx(words, outputs):
-    if len(UCX_ROW.findall(outputs["client"])) == 1:
-        return None
-    return "no row of results from the client"
-
-
-def judge_libfabric(words, outputs):
-    for name, text in outputs.items():
-        if len(LIBFABRIC_ROW.findall(text)) != 1:
-            return ("no row of results from the %s in which all that was sent was acknowledged"
-                    % name)
-    return None
-
-
-def judge_qperf(words, outputs):
-    missing = [test for test in words[1:]
-               if not re.search(r"^%s:\n +\w+ += +[1-9]" % test, outputs["client"], re.MULTILINE)]
-    return "no figure of " + ", ".join(missing) if missing else None
-
-
-Family = namedtuple("Family", "words judge")
-FAMILIES = {
-    "ib": Family(verbs_words, judge_perftest),
-    "ibv": Family(verbs_words, judge_pingpong),
-    "ucx": Family(verbs_words, judge_ucx),
-    "fi": Family(libfabric_words, judge_libfabric),
-    "qperf": Family(qperf_words, judge_qperf),
-}
-
-
-def family(words):
-    return FAMILIES[words[0].split("_")[0]]
-
-
 def judge(words, sides):
     """None if all is well."""
-    if any(side.code() != 0 for side in sides):
-        return ", ".join(side.ending() for side in sides)
     outputs = {side.name: side.output() for side in sides}
+    if not all(side.stopped or family(words).ended_well(side.code(), outputs[side.name])
+               for side in sides):
+        return ", ".join(side.ending() for side in sides)
     return family(words).judge(words, outputs)
 
 
@@ -339,6 +297,16 @@ def wait_for_both(server, client, deadline):
     return "%s, %s" % (server.ending(), client.ending())
 
 
+def wait_for_client(server, client, deadline):
+    """As wait_for_both(); the server is stopped then."""
+    if not client.wait_until(deadline):
+        return "time limit: %s, %s" % (server.ending(), client.ending())
+    if server.code() is not None:
+        return "%s, which should go on" % server.ending()
+    server.stop()
+    return None
+
+
 def run_sides(scratch, server_text, client_text, sides, limit):
     """Start both and wait; @sides is filled as they start.
     Return: None, or what went wrong with their running."""
@@ -346,12 +314,14 @@ def run_sides(scratch, server_text, client_text, sides, limit):
     deadline = time.monotonic() + limit
     settings, words = split_command(server_text)
     sides.append(Side(scratch, "server", settings, family(words).words(words, port, None)))
-    problem = wait_for_listener(sides[0], port, deadline)
+    problem = wait_for_listener(sides[0], words, port, deadline)
     if problem:
         return problem
     settings, words = split_command(client_text)
     words = family(words).words(words, port, scratch.hosts.server_address)
     sides.append(Side(scratch, "client", settings, words))
+    if family(words).endless:
+        return wait_for_client(*sides, deadline)
     return wait_for_both(*sides, deadline)
 
 
@@ -360,7 +330,8 @@ def run_pair(scratch, server_text, client_text, limit=120):
     start = time.monotonic()
     try:
         problem = run_sides(scratch, server_text, client_text, sides, limit)
-        clean = all(side.code() is not None and side.code() >= 0 for side in sides)
+        clean = all(side.stopped or side.code() is not None and side.code() >= 0
+                    for side in sides)
     finally:
         for side in sides:
             side.end()

@@ -36,8 +36,8 @@ import pair
 
 SUITE = "/usr/share/doc/rdma-core/tests"
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Other vendors' devices; the connection manager.
-EXCLUDED = ("test_mlx5*", "test_efa*", "test_cuda*", "test_rdmacm")
+# Other vendors' devices.
+EXCLUDED = ("test_mlx5*", "test_efa*", "test_cuda*")
 HUGE_PAGES = 8  # more than any test of the suite uses
 
 Result = namedtuple("Result", "outcome reason detail")

@@ -73,6 +73,9 @@ def lacking(scratch, row):
 def complete(scratch, command, side):
     """The command with words for its {placeholders}."""
     words = {"{file}": lambda: scratch.file(side + ".memory"),
+             "{random}": lambda: scratch.random_file(side + ".random"),
+             "{address}": lambda: getattr(scratch.hosts, side + "_address"),
+             "{server6}": lambda: scratch.hosts.server_address6,
              "{ipv4_gid}": lambda: str(host.gid(scratch, "IPv4")),
              "{ipv6_gid}": lambda: str(host.gid(scratch, "IPv6"))}
     for placeholder, word in words.items():

@@ -81,7 +81,8 @@ class TwoHosts:
     @faults: what becomes of packets in the cable (relay.py); None: nothing, and it is veth
     """
 
-    server_address = ADDRESSES["v0"][0].split("/")[0]
+    server_address, server_address6 = (with_mask.split("/")[0] for with_mask in ADDRESSES["v0"])
+    client_address = ADDRESSES["v1"][0].split("/")[0]
 
     def __init__(self, own_folders, faults=None):
         self.own_folders = own_folders
