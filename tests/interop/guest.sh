@@ -7,8 +7,8 @@
 #   rxe0 any0   the kernel's device, and ours in a namespace
 #   rxe1 rxe2   the kernel's devices, both in the first namespace, as Linux 6.1 wants them
 #   any1 any2   ours, in two namespaces
-# A row is three lines: NUMBER SERVER-END CLIENT-END IP-VERSION SECONDS NETWORK, and the two
-# commands with $DEV, $GID (an index) and $PEER (the other end's IPv4 address).
+# A row is three lines: NUMBER SERVER-END CLIENT-END IP-VERSION SECONDS tcp|cm ends|stays NETWORK,
+# and the two commands. programs.py says what is put into them.
 export PATH=/bin LC_ALL=C ANYVERBS_LIBRARY=/bin/libanyverbs.so.1
 port=18515
 
@@ -91,8 +91,16 @@ learn_gids() {
 	done
 }
 
+# listens END tcp|cm: at the port, or for connections of librdmacm
 listens() {
-	$(at "$1") cat /proc/net/tcp /proc/net/tcp6 | grep -q "$(printf ':%04X .* 0A' $port)"
+	case "$2 $1" in
+	tcp*)
+		$(at "$1") cat /proc/net/tcp /proc/net/tcp6 |
+			grep -q "$(printf ':%04X .* 0A' $port)"
+		;;
+	cm*rxe*) rdma resource show cm_id | grep -q "state LISTEN" ;;
+	cm*any*) $(at "$1") cat /proc/net/udp /proc/net/udp6 | grep -q ":12B7 " ;; # 4791
+	esac
 }
 
 # impair END END NETWORK: what the cable does to packets, in both directions
@@ -108,32 +116,38 @@ impair() {
 # start END PEER IP-VERSION SECONDS COMMAND: the subshell becomes the command
 start() {
 	local end=$1 seconds=$4 gid=gid_$1_$3
-	export GID=${!gid} DEV PEER
+	export GID=${!gid} DEV HERE THERE PEER
 	DEV=$(device "$1")
+	HERE=$(address "$1" "$3")
+	THERE=$(address "$2" "$3")
 	PEER=$(address "$2" 4)
 	eval "set -- $5"
 	# shellcheck disable=SC2046 # words
 	exec timeout -s KILL "$seconds" $(with "$end") "$@" 2>&1 </dev/null
 }
 
-# row NUMBER SERVER CLIENT IP-VERSION SECONDS NETWORK, and the commands
+# row NUMBER SERVER CLIENT IP-VERSION SECONDS tcp|cm ends|stays NETWORK, and the commands. A server
+# that stays is ended; one whose client was killed must notice.
 row() {
 	local begin end status=0 pid waited=0
 	read -r begin _ </proc/uptime
-	[ "$6" = clean ] || impair "$2" "$3" "$6"
-	(start "$2" "$3" "$4" "$5" "$7") >/tmp/server &
+	[ "$8" = clean ] || impair "$2" "$3" "$8"
+	(start "$2" "$3" "$4" "$5" "$9") >/tmp/server &
 	pid=$!
-	until listens "$2" || ! kill -0 $pid 2>/dev/null || [ $waited -ge 100 ]; do
+	until listens "$2" "$6" || ! kill -0 $pid 2>/dev/null || [ $waited -ge 100 ]; do
 		waited=$((waited + 1))
 		sleep 0.1
 	done
-	(start "$3" "$2" "$4" "$5" "$8") >/tmp/client || status=$?
+	(start "$3" "$2" "$4" "$5" "${10}") >/tmp/client || status=$?
 	echo "@ $1 client $status"
-	[ $status = 0 ] || kill $pid 2>/dev/null
+	case "$7 $status" in
+	"ends 0" | *" 137") ;;
+	*) kill $pid 2>/dev/null ;;
+	esac
 	status=0
 	wait $pid || status=$?
 	echo "@ $1 server $status"
-	[ "$6" = clean ] || impair "$2" "$3" clean
+	[ "$8" = clean ] || impair "$2" "$3" clean
 	sed "s/^/$1 server| /" /tmp/server
 	sed "s/^/$1 client| /" /tmp/client
 	read -r end _ </proc/uptime
@@ -150,10 +164,11 @@ while read -r one other; do
 done </cables
 read -r uptime _ </proc/uptime
 echo "@ ready $uptime"
-while read -r number server client version seconds network; do
+while read -r number server client version seconds ready end network; do
 	read -r served
 	read -r asked
-	row "$number" "$server" "$client" "$version" "$seconds" "$network" "$served" "$asked"
+	row "$number" "$server" "$client" "$version" "$seconds" "$ready" "$end" "$network" \
+		"$served" "$asked"
 done </rows
 echo "@ done"
 while :; do sleep 1000; done

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """
 Programs of the distribution between anyverbs and the kernel's own RoCEv2 (rdma_rxe): a machine is
-emulated, which has Debian's kernel, and runs the rows of cases.txt. guest.sh says how its networks
+emulated, which has Debian's kernel, and runs the rows of a table. guest.sh says how its networks
 are made.
 """
 import argparse
@@ -22,25 +22,25 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "clients"))
 import guide  # pylint: disable=wrong-import-position
 import pair  # pylint: disable=wrong-import-position
 from image import Image, Kernel, Unavailable  # pylint: disable=wrong-import-position
+from programs import Command  # pylint: disable=wrong-import-position
 
 # SERVER-CLIENT: the ends that guest.sh has for them, of which each cable has two.
 PAIRS = {"rxe-rxe": ("rxe1", "rxe2"), "rxe-any": ("rxe0", "any0"),
          "any-rxe": ("any0", "rxe0"), "any-any": ("any1", "any2")}
 SETS = ("core", "full")
 CLEAN = "clean"
-PORT = 18515    # guest.sh waits for it
 
-MODULES = "crc32_generic veth sch_netem rdma_rxe".split()
+MODULES = "crc32_generic veth sch_netem rdma_rxe rdma_ucm".split()
 COMMANDS = ("bash mount insmod mkdir cat sed grep sleep timeout env ip tc rdma ibv_devinfo "
             "ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong ibv_srq_pingpong "
             "ib_send_bw ib_send_lat ib_write_bw ib_write_lat ib_read_bw ib_read_lat "
-            "ib_atomic_bw ib_atomic_lat").split()
+            "ib_atomic_bw ib_atomic_lat "
+            "rping ucmatose udaddy rdma_server rdma_client rstream cmtime").split()
 OF_THE_HOST = "qemu-system-x86_64 dpkg-deb apt-get apt-cache depmod modprobe ldd tar".split()
 NAMES_THE_DRIVER = "/etc/libibverbs.d/rxe.driver"
 DRIVER = "/usr/lib/*/libibverbs/librxe-*.so"
+ENDS_THREADS = "/lib/*/libgcc_s.so.1"    # libc looks for it in pthread_exit()
 TAIL_LINES = 10
-# The figures may be "inf": the emulated processor's speed is not always found out.
-PERFTEST_ROW = re.compile(r"^\s*\d+\s+\d+(\s+\S+){3,}\s*$", re.MULTILINE)
 
 Case = namedtuple("Case", "set pairs versions network command")
 
@@ -75,6 +75,7 @@ class Run:
 
     def __init__(self, case, name, version):
         self.case = case
+        self.command = Command(case.command)
         self.pair = name
         self.version = version
         self.codes = {}
@@ -86,25 +87,14 @@ class Run:
 
     def order(self, number, seconds):
         """The lines that guest.sh reads."""
-        words = self.case.command.split()
-        gid = "-x" if words[0].startswith("ib_") else "-g"
-        words += ["-d", "$DEV", gid, "$GID", "-p", str(PORT)]
-        if words[0].startswith("ib_"):
-            words.append("-F")
-        head = [str(number), *PAIRS[self.pair], self.version, str(seconds), self.case.network]
-        return "%s\n%s\n%s\n" % (" ".join(head), " ".join(words), " ".join(words + ["$PEER"]))
+        head = [str(number), *PAIRS[self.pair], self.version, str(seconds),
+                self.command.waits_for(), self.command.servers_end(), self.case.network]
+        return "%s\n%s\n%s\n" % (" ".join(head), *self.command.of_both())
 
     def problem(self):
         """None if all is well."""
-        if any(self.codes.values()):
-            return ", ".join("%s exited %d" % item for item in sorted(self.codes.items()))
-        words = self.case.command.split()
-        outputs = {name: "\n".join(lines) for name, lines in self.lines.items()}
-        if not words[0].startswith("ib_"):
-            return pair.judge_pingpong(words, outputs)
-        if len(PERFTEST_ROW.findall(outputs["client"])) != 1:
-            return "no row of results from the client"
-        return None
+        return self.command.problem(self.codes, {name: "\n".join(lines)
+                                                 for name, lines in self.lines.items()})
 
     def tail(self):
         return "\n".join("    %s| %s" % (name, line) for name, lines in self.lines.items()
@@ -123,7 +113,10 @@ def build_image(args, kernel, runs, path):
         raise Unavailable("no driver of rdma_rxe (package ibverbs-providers)")
     image.program(drivers[0])
     image.copy(NAMES_THE_DRIVER)
-    image.program(args.bytes, "bin/interop_bytes")
+    for library in glob.glob(ENDS_THREADS):
+        image.copy(library)
+    for program in args.programs:
+        image.program(program, "bin/" + os.path.basename(program))
     image.program(args.tool, "bin/anyverbs")
     image.program(args.library, "bin/libanyverbs.so.1")
     names = []
@@ -208,7 +201,7 @@ def options():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--library", required=True)
     p.add_argument("--tool", required=True)
-    p.add_argument("--bytes", required=True, help="the program of bytes.c")
+    p.add_argument("--programs", required=True, nargs="+", help="those of bytes.c and connect.c")
     p.add_argument("--cache", required=True, help="folder in which the kernel stays, unpacked")
     p.add_argument("--set", choices=SETS, default="core", help="full: core and the others")
     p.add_argument("--pairs", nargs="+", choices=PAIRS, default=list(PAIRS))
