@@ -51,12 +51,27 @@ def kernel_device():
     return next((name for name in names if name.startswith("rxe")), None)
 
 
+def with_connections(perftest):
+    """Connections, too: with an address that the kernel's device has, and ours as well."""
+    measure = by_perftest(perftest)
+
+    def either(operation, size):
+        if operation != figures.CONNECT:
+            return measure(operation, size)
+        if not programs.present("cmtime"):
+            return {}
+        with open("/sys/class/infiniband/%s/parent" % kernel_device(), encoding="utf-8") as f:
+            address = programs.own_address(f.read().strip())
+        return {(operation, size): programs.connect_us(address, perftest.settings)}
+    return either
+
+
 def by_soft_roce():
     device = kernel_device()
     if not device:
         return "the kernel has no such device"
     slow = programs.SLOW_BANDWIDTH_BYTES
-    return by_perftest(programs.Perftest(device, {}, bandwidth_bytes=slow))
+    return with_connections(programs.Perftest(device, {}, bandwidth_bytes=slow))
 
 
 def peers(build):
@@ -213,7 +228,7 @@ def compare(args, complaints):
         wanted, ruler = [*expected, *figures.every_size()], steady.ruler(args.build)
     found = peers(args.build)
     sources = {source: measure for source, measure in found.items() if callable(measure)}
-    sources[figures.ANYVERBS] = by_perftest(programs.our_perftest(args.build))
+    sources[figures.ANYVERBS] = with_connections(programs.our_perftest(args.build))
     begin = time.monotonic()
     rounds = [one_round(wanted, sources, ruler, complaints) for _ in range(args.rounds)]
     print("\n%d rounds in %.0f s; medians of the ratios; SPREAD is (maximum - minimum) / median" %

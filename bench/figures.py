@@ -18,6 +18,7 @@ SIZES = [2, 8, 64, 512, 4096, 16384, 65536, 262144, 1 << 20, 8 << 20]
 SIZES_OF = {CMA: [8, 4096, 65536, 1 << 20]}
 SIZE_OF = {"line_lat": 8, "udp_lat": 8, "udp_bw": 4096 + 28}  # with the headers of most packets
 RATE_DEPTH = 128
+CONNECT, NO_SIZE = "connect_lat", 0  # of librdmacm
 OVER_SIZES = [("write_lat", 8), ("send_lat", 8), ("send_bw", 65536), ("send_bw", 1 << 20)]
 
 class Figure(namedtuple("Figure", "operation size peers most least")):
@@ -66,7 +67,7 @@ EXPECTED_RXE = [
     for operation in ("send", "write", "read")
     for figure in (at_most(operation + "_lat", 8, 0.1, (RXE, operation + "_lat")),
                    at_least(operation + "_bw", 65536, 20.0, (RXE, operation + "_bw")))
-]
+] + [at_most(CONNECT, NO_SIZE, 0.2, (RXE, CONNECT))]
 
 # Between two hosts.
 EXPECTED_WIRE = [

@@ -144,6 +144,47 @@ class Perftest:
         return {("%s_rate" % operation, size): row[4]}
 
 
+# --- connections of librdmacm ---
+
+CONNECTIONS = 100
+TRIES = 20    # half a second each
+STEPS = ("create id", "resolve addr", "resolve route", "create qp", "connect")
+
+
+def step_us(output, step):
+    """Of one connection."""
+    for line in output.splitlines():
+        name, _, figures = line.partition(":")
+        if name.strip() == step and figures:
+            return float(figures.split()[-1])
+    raise Failed("no step \"%s\" in: %s" % (step, output[-500:]))
+
+
+def own_address(interface):
+    """IPv4"""
+    for line in run_alone(["ip", "-4", "-o", "address", "show", "dev", interface]).splitlines():
+        return line.split()[3].split("/")[0]
+    raise Failed("%s has no address" % interface)
+
+
+def connect_us(address, settings):
+    """From nothing to a connection, of CONNECTIONS that are made together. The server never ends,
+    and does not say when it listens: until then, clients are refused."""
+    words = ["cmtime", "-c", str(CONNECTIONS), "-p", str(free_port())]
+    env = dict(os.environ, LC_ALL="C", **settings)
+    with subprocess.Popen([*words, "-b", address], env=env, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            for _ in range(TRIES):
+                time.sleep(0.5)
+                output = run_alone([*words, "-s", address], env)
+                if "REJECTED" not in output:
+                    return sum(step_us(output, step) for step in STEPS)
+        finally:
+            server.kill()
+    raise Failed("cmtime is refused: " + output[-500:])
+
+
 # --- UCX ---
 
 UCX_TEST = {"send_lat": "tag_lat", "write_lat": "ucp_put_lat", "read_lat": "ucp_get",

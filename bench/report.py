@@ -11,6 +11,8 @@ UNIT = {"lat": "us", "bw": "GB/s", "rate": "M/s"}
 
 
 def size_text(size):
+    if not size:
+        return ""
     for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
             return "%d %s" % (size // unit, name)
