@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/fork.h"
 #include "base/thread.h"
 #include "cm/channel.h"
 #include "cm/cm_lock.h"
@@ -32,6 +33,8 @@ static void forked(void)
 	av_cm_conns_forked();
 	av_cm_mads_forked();
 }
+
+static const struct av_fork_handlers fork_handlers = {.mutex = &av_cm_mutex, .child = forked};
 
 /* --- the thread ------------------------------------------------------------------------ */
 
@@ -106,17 +109,25 @@ static void *thread_main(void *arg)
 
 /* --- begin and end --------------------------------------------------------------------- */
 
+int av_cm_prepare(void)
+{
+	int ret = -av_fork_register(AV_FORK_CM, &fork_handlers);
+
+	if (ret == 0)
+		av_cm_mads_begin(av_cm_arrived);
+	return ret;
+}
+
 /* Return: 0 or -errno */
 static int join_others(void)
 {
-	int ret = av_cm_lock_begin(forked);
+	int ret = av_cm_prepare();
 
 	if (ret == 0)
 		ret = av_dir_join(av_totals_of_context);
 	if (ret)
 		return ret;
 	av_diag_begin();
-	av_cm_mads_begin(av_cm_arrived);
 	ret = av_net_hold();
 	if (ret)
 		av_dir_leave();
@@ -129,6 +140,7 @@ static int start(void)
 	pthread_t thread;
 	int ret;
 
+	av_cm_alarm_begin();
 	av_cm_lock();
 	running = true;
 	channels = 1;

@@ -6,6 +6,13 @@
 #include "base/compiler.h"
 
 /*
+ * Messages of the connection manager may come to any process that has a socket of src/net: have
+ * them passed on, or refused, even if this one has no channel. Before the first socket. Again
+ * changes nothing. Return: 0 or -ENOMEM
+ */
+AV_MUST_USE int av_cm_prepare(void);
+
+/*
  * One more or one less channel: joins the directory, holds the socket for messages of other
  * processes, and runs the thread. Context: not locked. Return: 0 or -errno
  */

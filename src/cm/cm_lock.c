@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "cm/cm_lock.h"
 
-#include <pthread.h>
-
 #include "base/clock.h"
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all of src/cm */
+pthread_mutex_t av_cm_mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all of src/cm */
 static pthread_cond_t alarm_cond;
 static uint64_t due = UINT64_MAX; /* when the thread looks next */
-
-static struct av_fork_handlers fork_handlers = {.mutex = &mutex};
 
 /* The thread that waited is not in a forked child, and time may be set. */
 static void make_cond(void)
@@ -22,27 +18,25 @@ static void make_cond(void)
 	pthread_condattr_destroy(&attr);
 }
 
-int av_cm_lock_begin(void (*child)(void))
+void av_cm_alarm_begin(void)
 {
 	make_cond();
 	due = UINT64_MAX;
-	fork_handlers.child = child;
-	return -av_fork_register(AV_FORK_CM, &fork_handlers);
 }
 
 void av_cm_lock(void)
 {
-	pthread_mutex_lock(&mutex);
+	pthread_mutex_lock(&av_cm_mutex);
 }
 
 void av_cm_unlock(void)
 {
-	pthread_mutex_unlock(&mutex);
+	pthread_mutex_unlock(&av_cm_mutex);
 }
 
 bool av_cm_trylock(void)
 {
-	return pthread_mutex_trylock(&mutex) == 0;
+	return pthread_mutex_trylock(&av_cm_mutex) == 0;
 }
 
 void av_cm_wake(uint64_t due_ns)
@@ -59,9 +53,9 @@ void av_cm_sleep(void)
 		struct timespec until = av_timespec(due);
 
 		if (due == UINT64_MAX)
-			pthread_cond_wait(&alarm_cond, &mutex);
+			pthread_cond_wait(&alarm_cond, &av_cm_mutex);
 		else
-			(void)pthread_cond_timedwait(&alarm_cond, &mutex, &until);
+			(void)pthread_cond_timedwait(&alarm_cond, &av_cm_mutex, &until);
 	}
 	due = UINT64_MAX;
 }

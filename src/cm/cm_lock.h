@@ -9,11 +9,11 @@
 #ifndef AV_CM_CM_LOCK_H
 #define AV_CM_CM_LOCK_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "base/fork.h"
 
 void av_cm_lock(void);
 void av_cm_unlock(void);
@@ -27,7 +27,10 @@ void av_cm_wake(uint64_t due_ns);
 /* Sleep until something is due. Context: the thread, locked; sleeps unlocked */
 void av_cm_sleep(void);
 
-/* Have the lock held over fork(); @child: of the child. Return: 0 or -ENOMEM */
-AV_MUST_USE int av_cm_lock_begin(void (*child)(void));
+/* The thread is about to begin. Context: it is the only one */
+void av_cm_alarm_begin(void);
+
+/* For the handlers of fork(), which are those of cm.c. */
+extern pthread_mutex_t av_cm_mutex __attribute__((visibility("hidden")));
 
 #endif

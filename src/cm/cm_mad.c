@@ -20,7 +20,7 @@
 #define INDEX_BITS 16
 #define TAG_BITS   4
 
-static av_cm_receive *receive;
+static av_cm_receive *_Atomic receive;
 
 /* --- whose ----------------------------------------------------------------------------- */
 

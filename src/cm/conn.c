@@ -20,7 +20,7 @@
 #define TRIES	    12		/* 30 s together */
 #define LISTEN_NS   (5 * MS)	/* until somebody may listen; then twice as long: 0.3 s together */
 #define REFUSALS    6
-#define GOODBYES    4  /* of a DREQ: 1.5 s */
+#define GOODBYES    7  /* of a DREQ: 10 s */
 #define FULL_NS	    MS /* until a peer that has no room for a message may have some */
 #define TIMEWAIT_NS (500 * MS)
 #define DEATH_NS    (250 * MS) /* how often is looked whether peers on this host live */

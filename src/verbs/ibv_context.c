@@ -146,7 +146,9 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 
 	if (!ctx)
 		return NULL;
-	err = -av_dir_join(av_totals_of_context);
+	err = -av_cm_prepare();
+	if (err == 0)
+		err = -av_dir_join(av_totals_of_context);
 	if (err) {
 		free(ctx);
 		return av_fail_null(AV_VERB_OPEN_DEVICE, err);

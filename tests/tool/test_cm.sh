@@ -58,4 +58,27 @@ row=$("$tool" stat cm | grep " 7200 ")
 holds "who listens" grep -qE "^ +[0-9]+  TCP +192\.0\.2\.1 +7200  listens$" <<<"$row"
 holds "as an object" grep -q '"space": *"TCP"' <<<"$("$tool" stat cm --json)"
 
+# Messages by UDP come to any process that shares the port, whatever it does itself.
+export ANYVERBS_TRANSPORT=wire
+others=()
+for port in {7301..7303}; do
+	"$tool" run -- ibv_rc_pingpong -e -g 0 -p "$port" -n 100000000 >/dev/null 2>&1 &
+	others+=($!)
+	sleep 1
+	"$tool" run -- ibv_rc_pingpong -e -g 0 -p "$port" -n 100000000 192.0.2.1 >/dev/null 2>&1 &
+	others+=($!)
+done
+server_listens() {
+	"$tool" run -- rdma_server >/dev/null 2>&1 &
+	answering=$!
+	for _ in {1..100}; do
+		listens 7471 && return
+		sleep 0.1
+	done
+}
+sleep 1
+server_listens
+holds "beside others that share the port" timeout 20 "$tool" run -- rdma_client -s 192.0.2.1
+kill "${others[@]}" "$answering" 2>/dev/null
+
 finish
