@@ -18,7 +18,7 @@ from collections import namedtuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "tests", "clients"))
-from pair import free_port, listening  # pylint: disable=wrong-import-position
+from pair import free_port, listening_by_tcp  # pylint: disable=wrong-import-position
 
 # Where the other end runs, and how it reaches the server. @there: words that start it there. On two
 # hosts nobody is bound to a core: each side has a thread for packets beside the program's.
@@ -48,7 +48,7 @@ def rounds_of(size, total, least, most):
 
 def wait_for(server, port):
     deadline = time.monotonic() + LIMIT_SECONDS
-    while not listening(port):
+    while not listening_by_tcp(port):
         if server.poll() is not None or time.monotonic() > deadline:
             raise Failed("the server does not listen: " + " ".join(server.args))
         time.sleep(0.002)
