@@ -26,6 +26,7 @@ from collections import namedtuple
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "clients"))
 
+import families  # pylint: disable=wrong-import-position
 import machines  # pylint: disable=wrong-import-position
 import pair  # pylint: disable=wrong-import-position
 import veth  # pylint: disable=wrong-import-position
@@ -139,7 +140,7 @@ def play(both, scene, image):
     statuses = {name: job.wait(DONE_SECONDS) for name, job in jobs.items()}
     if any(status != 0 for status in statuses.values()):
         return "exit statuses %s\n%s" % (statuses, "\n".join(j.output() for j in jobs.values()))
-    if len(pair.PERFTEST_ROW.findall(jobs["client"].output())) != 1:
+    if len(families.PERFTEST_ROW.findall(jobs["client"].output())) != 1:
         return "no row of results:\n" + jobs["client"].output()
     return None
 
