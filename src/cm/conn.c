@@ -148,12 +148,17 @@ void av_cm_conn_wait(struct av_cm_conn *c, uint8_t service_timeout)
 	due_after(c, 4096ull << (service_timeout < 25 ? service_timeout : 25));
 }
 
+/* Who listens on this host may be another process by now, or one at last. */
+static void aim(struct av_cm_conn *c)
+{
+	if (c->way.proc && (c->state == AV_CM_REQ_SENT || c->state == AV_CM_SIDR_SENT))
+		c->way.proc = av_cm_listener_of(&c->way.path, c->sent.service_id);
+}
+
 bool av_cm_conn_patient(struct av_cm_conn *c)
 {
 	if (c->refusals == REFUSALS)
 		return false;
-	if (c->way.proc)
-		c->way.proc = av_cm_listener_of(&c->way.path, c->sent.service_id);
 	c->tries = TRIES;
 	c->interval_ns = FIRST_NS;
 	due_after(c, LISTEN_NS << c->refusals++);
@@ -375,6 +380,7 @@ static void expired(struct av_cm_conn *c)
 	} else if (c->tries) {
 		c->interval_ns = 2 * c->interval_ns < LONGEST_NS ? 2 * c->interval_ns : LONGEST_NS;
 		due_after(c, c->interval_ns);
+		aim(c);
 		av_cm_conn_again(c);
 		if (c->tries == 1 && !c->way.proc)
 			av_net_ask(&c->way.path);
