@@ -821,6 +821,10 @@ static void channel_survives_a_child_that_replaces_it(void **state)
 	int fd = open("/dev/infiniband/rdma_cm", O_RDWR | O_CLOEXEC), status;
 	pid_t child;
 
+	if (fd < 0 && errno == ENOPROTOOPT) { /* an emulator without SO_MAX_PACING_RATE */
+		close(null);
+		skip();
+	}
 	assert_true(null >= 0 && fd >= 0);
 	child = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork): it is the subject */
 	if (!child)
