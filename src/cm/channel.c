@@ -103,11 +103,11 @@ static struct av_cm_channel *new_channel(void)
 
 static void forget(struct av_cm_channel *c)
 {
+	av_own_fd_close(&c->end.socket);
 	av_cm_lock();
 	TAILQ_REMOVE(&channels, c, entry);
-	av_cm_unlock();
-	av_own_fd_close(&c->end.socket);
 	free(c);
+	av_cm_unlock();
 }
 
 int av_cm_channel_new(int flags)
