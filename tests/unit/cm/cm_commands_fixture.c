@@ -6,9 +6,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdbool.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/thread.h"
 #include "cm/cm_file.h"
 #include "lib/own_directory.h"
 
@@ -28,6 +30,15 @@ int commands_setup(void **state)
 {
 	cm_put = put;
 	return own_directory_join(state);
+}
+
+int commands_teardown(void **state)
+{
+	const struct timespec nap = {.tv_nsec = 10000000};
+
+	for (int i = 0; i < 2000 && av_thread_own(); i++)
+		nanosleep(&nap, NULL);
+	return own_directory_leave(state);
 }
 
 int channel(int flags)

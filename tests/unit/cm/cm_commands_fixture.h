@@ -42,6 +42,9 @@ struct end {
 /* Group setup: a directory of its own, in whose processes cm_command.h speaks to the module. */
 int commands_setup(void **state);
 
+/* Group teardown: the module's thread has ended, too, which LeakSanitizer would look into. */
+int commands_teardown(void **state);
+
 /* A new channel. */
 int channel(int flags);
 

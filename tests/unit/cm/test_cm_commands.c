@@ -392,5 +392,5 @@ int main(void)
 	};
 
 	return cmocka_run_group_tests_name("the form of commands", tests, commands_setup,
-					   own_directory_leave);
+					   commands_teardown);
 }

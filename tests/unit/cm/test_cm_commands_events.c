@@ -500,5 +500,5 @@ int main(void)
 		cmocka_unit_test(vforked_child),
 	};
 
-	return cmocka_run_group_tests_name("events", tests, commands_setup, own_directory_leave);
+	return cmocka_run_group_tests_name("events", tests, commands_setup, commands_teardown);
 }

@@ -220,5 +220,5 @@ int main(void)
 		cmocka_unit_test_setup_teardown(spaces, set_up, tear_down),
 	};
 
-	return cmocka_run_group_tests_name("options", tests, commands_setup, own_directory_leave);
+	return cmocka_run_group_tests_name("options", tests, commands_setup, commands_teardown);
 }

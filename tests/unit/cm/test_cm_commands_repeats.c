@@ -126,5 +126,5 @@ int main(void)
 	};
 
 	return cmocka_run_group_tests_name("requests that come again", tests, commands_setup,
-					   own_directory_leave);
+					   commands_teardown);
 }

@@ -178,5 +178,5 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(each_state)};
 
 	return cmocka_run_group_tests_name("commands in each state", tests, commands_setup,
-					   own_directory_leave);
+					   commands_teardown);
 }
