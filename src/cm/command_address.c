@@ -12,10 +12,7 @@
 
 static bool is_wildcard(const struct av_cm_name *name)
 {
-	static const uint8_t none[16];
-	const size_t skip = name->v6 ? 0 : 12;
-
-	return memcmp(name->address + skip, none + skip, 16 - skip) == 0;
+	return av_cm_is_wildcard(name->address, name->v6);
 }
 
 static bool where_is(const struct av_cm_name *name, struct av_cm_where *where)

@@ -105,7 +105,6 @@ static void remember(struct av_cm_id *id, const struct av_cm_message *m)
 {
 	struct av_cm_conn *c = id->conn;
 
-	c->qpn = m->qpn;
 	c->responder_resources = m->responder_resources;
 	c->initiator_depth = m->initiator_depth;
 	c->retry_count = m->retry_count;
@@ -274,7 +273,6 @@ static int accept_connection(struct av_cm_id *id, const struct rdma_ucm_accept *
 		ret = av_cm_conn_reply(c, &m);
 	if (ret)
 		return ret;
-	c->qpn = p->qp_num;
 	c->responder_resources = p->responder_resources;
 	c->initiator_depth = p->initiator_depth;
 	return 0;

@@ -111,7 +111,6 @@ int av_cm_migrate_id(struct av_cm_call *call)
 static int set_tos(struct av_cm_id *id, const uint8_t *value)
 {
 	id->tos = *value;
-	id->tos_set = true;
 	return 0;
 }
 

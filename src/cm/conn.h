@@ -62,11 +62,10 @@ struct av_cm_conn {
 	unsigned int tries;	   /* left; 0: it is not repeated */
 	uint64_t interval_ns, due_ns;
 
-	uint32_t qpn, remote_qpn;
+	uint32_t remote_qpn;
 	uint32_t psn, remote_psn; /* of the first packet received, and sent */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t retry_count, rnr_retry_count, ack_timeout, path_mtu;
-	uint32_t qkey;
 };
 
 /* A new one of @id, with a number. Context: locked. NULL: no memory */

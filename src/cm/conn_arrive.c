@@ -179,8 +179,6 @@ static void sidr_replied(struct av_cm_conn *c, const struct av_cm_message *m)
 		av_cm_report_refused(&c->way, c->id->service_id, m->status,
 				     m->status == AV_CM_SIDR_UNSUPPORTED);
 	c->state = AV_CM_ENDED;
-	c->remote_qpn = m->qpn;
-	c->qkey = m->qkey;
 	heard(c, ok ? AV_CM_EVENT_ESTABLISHED : AV_CM_EVENT_UNREACHABLE, m->status, m);
 }
 

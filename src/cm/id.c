@@ -357,7 +357,6 @@ static struct av_cm_id *child_of(struct av_cm_id *listener, const struct av_cm_w
 	id->state = AV_CM_ID_CONNECT;
 	id->service_id = m->service_id;
 	id->tos = listener->tos;
-	id->tos_set = listener->tos_set;
 	if (listener->src.ib)
 		name_ib_ends(id, way, m->service_id);
 	if ((listener->src.ib || name_ends(id, m)) && av_cm_where_gid(way->path.src, &id->where))

@@ -50,7 +50,7 @@ struct av_cm_id {
 	uint32_t backlog;	    /* requests that may wait */
 
 	uint8_t tos, ack_timeout; /* as set by options */
-	bool tos_set, ack_timeout_set, reuse, afonly;
+	bool ack_timeout_set, reuse, afonly;
 
 	struct av_cm_conn *conn; /* NULL: none */
 	uint64_t service_id;	 /* of the connection */

@@ -104,11 +104,16 @@ static int next_row(uint32_t *distance, const struct av_cm_port *like, struct av
 
 /* --- rules ------------------------------------------------------------------------ */
 
-static bool is_wildcard(const struct av_cm_port *p)
+bool av_cm_is_wildcard(const uint8_t address[16], bool v6)
 {
 	static const uint8_t any[16], any_v4[16] = {[10] = 0xff, [11] = 0xff};
 
-	return memcmp(p->address, p->v6 ? any : any_v4, sizeof(any)) == 0;
+	return memcmp(address, v6 ? any : any_v4, sizeof(any)) == 0;
+}
+
+static bool is_wildcard(const struct av_cm_port *p)
+{
+	return av_cm_is_wildcard(p->address, p->v6);
 }
 
 static bool is_at(const struct av_cm_port *p, const uint8_t address[16], bool v6)

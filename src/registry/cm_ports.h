@@ -27,6 +27,9 @@ struct av_cm_port {
 	bool listens;
 };
 
+/* Does the address stand for all of its family? */
+bool av_cm_is_wildcard(const uint8_t address[16], bool v6);
+
 /*
  * Bind a port of this process. @p->port: out, if it is 0: one of 32768 to 60999 that nobody has.
  * Rules: those of Linux, drivers/infiniband/core/cma.c. Two collide unless both have @reuse, or

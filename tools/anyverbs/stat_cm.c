@@ -36,17 +36,9 @@ static void write_address(const struct av_cm_port *p, char text[INET6_ADDRSTRLEN
 		text[0] = '\0';
 }
 
-static bool is_wildcard(const struct av_cm_port *p)
-{
-	static const uint8_t none[16];
-	const size_t skip = p->v6 ? 0 : 12;
-
-	return memcmp(p->address + skip, none, sizeof(none) - skip) == 0;
-}
-
 static bool is_of(const struct av_cm_port *p, const struct av_gid *gids, unsigned int count)
 {
-	if (is_wildcard(p))
+	if (av_cm_is_wildcard(p->address, p->v6))
 		return true;
 	for (unsigned int i = 0; i < count; i++)
 		if (memcmp(gids[i].gid.raw, p->address, sizeof(p->address)) == 0)
