@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/handles.h"
 #include "base/random.h"
-#include "base/table.h"
 #include "cm/cm_lock.h"
 #include "cm/cm_report.h"
 #include "cm/id.h"
@@ -26,8 +26,7 @@
 #define DEATH_NS    (250 * MS) /* how often is looked whether peers on this host live */
 
 static TAILQ_HEAD(av_cm_conns, av_cm_conn) conns = TAILQ_HEAD_INITIALIZER(conns);
-static struct av_table table;
-static uint32_t last;
+static struct av_handles numbers = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 static uint64_t deaths_ns; /* when peers were looked at last */
 
 bool av_cm_conns_there(void)
@@ -38,29 +37,18 @@ bool av_cm_conns_there(void)
 void av_cm_conns_forked(void)
 {
 	TAILQ_INIT(&conns);
-	memset(&table, 0, sizeof(table));
+	numbers = (struct av_handles){.mutex = PTHREAD_MUTEX_INITIALIZER};
 }
 
 /* --- life ------------------------------------------------------------------------------ */
-
-/* Return: AV_CM_COMM_MAX: all are in use */
-static uint32_t free_index(void)
-{
-	for (uint32_t i = 0; i < AV_CM_COMM_MAX; i++) {
-		last = (last + 1) % AV_CM_COMM_MAX;
-		if (!av_table_get(&table, last))
-			return last;
-	}
-	return AV_CM_COMM_MAX;
-}
 
 struct av_cm_conn *av_cm_conn_new(struct av_cm_id *id, enum av_cm_conn_state state,
 				  const struct av_cm_way *way)
 {
 	struct av_cm_conn *c = calloc(1, sizeof(*c));
-	uint32_t index = free_index();
+	uint32_t index = c ? av_handles_add(&numbers, c, AV_CM_COMM_MAX - 1) : 0;
 
-	if (!c || index == AV_CM_COMM_MAX || av_table_set(&table, index, c)) {
+	if (!index) {
 		free(c);
 		return NULL;
 	}
@@ -79,14 +67,14 @@ struct av_cm_conn *av_cm_conn_new(struct av_cm_id *id, enum av_cm_conn_state sta
 
 static void forget(struct av_cm_conn *c)
 {
-	av_table_clear(&table, av_cm_comm_index(c->comm));
+	av_handles_remove(&numbers, av_cm_comm_index(c->comm));
 	TAILQ_REMOVE(&conns, c, entry);
 	free(c);
 }
 
 struct av_cm_conn *av_cm_conn_find(uint32_t comm)
 {
-	struct av_cm_conn *c = av_table_get(&table, av_cm_comm_index(comm));
+	struct av_cm_conn *c = av_table_get(&numbers.table, av_cm_comm_index(comm));
 
 	return c && c->comm == comm ? c : NULL;
 }

@@ -5,38 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/table.h"
+#include "base/handles.h"
 #include "device/port.h"
 #include "net/address.h"
 #include "registry/cm_ports.h"
 #include "registry/directory.h"
 
-#define NUMBERS 65536u
+#define NUMBERS 65535u /* of each kind at once */
 
 /* What the kernel's two tables are: ids, and groups that ids have joined. */
-struct numbers {
-	struct av_table table;
-	uint32_t last;
-};
-
-static struct numbers ids, groups;
+static struct av_handles ids = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+static struct av_handles groups = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 void av_cm_ids_forked(void)
 {
-	memset(&ids, 0, sizeof(ids));
-	memset(&groups, 0, sizeof(groups));
-}
-
-/* A number that has not been in use for long. Return: NUMBERS: there is none */
-static uint32_t number_of(struct numbers *n, void *object)
-{
-	for (uint32_t i = 0; i < NUMBERS; i++) {
-		n->last = (n->last + 1) % NUMBERS;
-		if (av_table_get(&n->table, n->last))
-			continue;
-		return av_table_set(&n->table, n->last, object) ? NUMBERS : n->last;
-	}
-	return NUMBERS;
+	ids = (struct av_handles){.mutex = PTHREAD_MUTEX_INITIALIZER};
+	groups = (struct av_handles){.mutex = PTHREAD_MUTEX_INITIALIZER};
 }
 
 /* --- life ------------------------------------------------------------------------------ */
@@ -47,8 +31,8 @@ struct av_cm_id *av_cm_id_new(struct av_cm_channel *c, uint64_t uid, uint16_t ps
 
 	if (!id)
 		return NULL;
-	id->number = number_of(&ids, id);
-	if (id->number == NUMBERS) {
+	id->number = av_handles_add(&ids, id, NUMBERS);
+	if (!id->number) {
 		free(id);
 		return NULL;
 	}
@@ -111,7 +95,7 @@ void av_cm_id_destroy(struct av_cm_id *id)
 	if (id->port >= 0)
 		av_cm_port_release(id->port);
 	TAILQ_REMOVE(&id->channel->ids, id, entry);
-	av_table_clear(&ids.table, id->number);
+	av_handles_remove(&ids, id->number);
 	free(id);
 }
 
@@ -129,8 +113,8 @@ struct av_cm_group *av_cm_group_new(struct av_cm_id *id, uint64_t uid)
 
 	if (!g)
 		return NULL;
-	g->number = number_of(&groups, g);
-	if (g->number == NUMBERS) {
+	g->number = av_handles_add(&groups, g, NUMBERS);
+	if (!g->number) {
 		free(g);
 		return NULL;
 	}
@@ -152,7 +136,7 @@ void av_cm_group_destroy(struct av_cm_group *g)
 {
 	drop_events(g->id->channel, NULL, g);
 	LIST_REMOVE(g, entry);
-	av_table_clear(&groups.table, g->number);
+	av_handles_remove(&groups, g->number);
 	free(g);
 }
 

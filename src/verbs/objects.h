@@ -14,6 +14,7 @@
 #include <infiniband/verbs_exp.h>
 
 #include "base/compiler.h"
+#include "base/handles.h"
 #include "base/lock.h"
 #include "base/newer_verbs.h"
 #include "base/table.h"
@@ -23,18 +24,6 @@
 #include "queue/qp.h"
 
 #define AV_PEEK_PAD 256
-
-/* Handles that do not come from a table of the segment: numbers from 1, reused late. */
-struct av_handles {
-	struct av_table table;
-	pthread_mutex_t mutex;
-	uint32_t base; /* handles are base + 1, ... */
-	uint32_t last, used;
-};
-
-/* @limit: below AV_TABLE_CHUNKS * AV_TABLE_CHUNK. Return: handle, or 0 and errno ENOMEM. */
-AV_MUST_USE uint32_t av_handles_add(struct av_handles *handles, void *object, uint32_t limit);
-void av_handles_remove(struct av_handles *handles, uint32_t handle);
 
 struct av_environment;
 

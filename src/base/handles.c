@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Handles from numbers, for objects without a place in the segment. */
-#include "verbs/objects.h"
+#include "base/handles.h"
 
 #include <errno.h>
 
