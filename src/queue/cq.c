@@ -235,6 +235,8 @@ static void release(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index,
 		atomic_store(&in->event_due_ns, 0);
 		if (av_cq_notifies(cq))
 			atomic_store(&cq->ready, 1); /* before @waiters is read: queue/notify.h */
+		else
+			in->told = atomic_load(&in->tail);
 	}
 	av_lock_release(&in->lock);
 	if (event == EVENT_LATER)
@@ -352,8 +354,18 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 	return 0;
 }
 
+/* The first entry in the CQ that no event has told of. */
+static uint32_t first_untold(const struct av_cq_shared *cq, const struct av_cq_inlet *in)
+{
+	uint32_t head = atomic_load(&cq->head), tail = atomic_load(&in->tail);
+
+	return in->told - head <= tail - head ? in->told : head;
+}
+
 /*
- * The event that entries make which are in the CQ when it is armed.
+ * The event that entries make which are in the CQ when it is armed. An entry makes one event, as
+ * with an adapter: programs arm the CQ when they have got an event, poll what it stands for, and
+ * wait for the next.
  * Context: @lock is held.
  */
 static enum event event_already(struct av_seg *seg, struct av_cq_shared *cq, int i)
@@ -362,7 +374,7 @@ static enum event event_already(struct av_seg *seg, struct av_cq_shared *cq, int
 	enum event event = EVENT_NONE, now;
 
 	in->counted = 0;
-	for (uint32_t n = atomic_load(&cq->head); n != atomic_load(&in->tail); n++) {
+	for (uint32_t n = first_untold(cq, in); n != atomic_load(&in->tail); n++) {
 		const struct av_cqe *e = av_cq_entry(seg, cq, (uint32_t)i, n);
 
 		if (!e)

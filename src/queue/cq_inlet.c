@@ -46,6 +46,7 @@ static void bring_state(const struct av_cq_inlet *old, struct av_cq_inlet *in)
 	in->event_count = old->event_count;
 	in->event_period_us = old->event_period_us;
 	in->counted = old->counted;
+	in->told = old->told;
 	atomic_store(&in->event_due_ns, atomic_load(&old->event_due_ns));
 	in->peak = old->peak;
 	in->level = old->level;

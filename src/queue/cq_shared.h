@@ -104,9 +104,10 @@ struct av_cq_inlet {
 	struct av_raise armed; /* with enum av_cq_armed; read without @lock as a hint */
 	uint32_t head_seen;    /* appender's copy of @head */
 	/* Moderation of an armed CQ's event. 0: no such bound; both 0: none. */
-	uint32_t event_count;	       /* this many entries make an event */
-	uint32_t event_period_us;      /* the first of them waits no longer than this */
+	uint16_t event_count;	       /* this many entries make an event */
+	uint16_t event_period_us;      /* the first of them waits no longer than this */
 	uint32_t counted;	       /* entries that count towards the next event */
+	uint32_t told;		       /* events have told the channel of all before this one */
 	_Atomic uint64_t event_due_ns; /* when the event is sent at the latest; 0: not by time */
 	/* The CQ's, in the first inlet, whichever is used. Not reset when the index is used again.
 	 */

@@ -76,15 +76,33 @@ static void count_row(void)
 
 static void there_row(void)
 {
-	row("completions that are there count");
+	row("completions that are there count, but for those that an event has told of");
 	receive(3, 0);
-	begin("completions that are there count", 4, 0, 0);
+	begin("completions that are there count, but for those that an event has told of", 4, 0, 0);
 	expect_none("with the third");
 	receive(1, 0);
 	expect_event(CQ);
 	EXPECT(node_arm(n, CQ, 0) == 0, "ibv_req_notify_cq");
-	expect_event(CQ); /* four are there */
-	expect_entries(4);
+	receive(3, 0);
+	expect_none("with three more");
+	receive(1, 0);
+	expect_event(CQ);
+	expect_entries(8);
+}
+
+static void once_row(void)
+{
+	begin("a completion makes one event, though it is there when the CQ is armed again", 0, 0,
+	      0);
+	receive(1, 0);
+	expect_event(CQ);
+	EXPECT(node_arm(n, CQ, 0) == 0, "ibv_req_notify_cq");
+	expect_none("for what an event has told of");
+	expect_entries(1);
+	expect_none("for what was polled");
+	receive(1, 0);
+	expect_event(CQ);
+	expect_entries(1);
 }
 
 static void polled_row(void)
@@ -230,6 +248,7 @@ static void run(void)
 {
 	count_row();
 	there_row();
+	once_row();
 	polled_row();
 	solicited_row();
 	period_row("after the period", 0);
