@@ -65,7 +65,7 @@ struct av_wire {
 	uint32_t rkey;
 	struct av_odp_message target;
 	bool told; /* a sequence NAK or RNR NAK has been sent for the packet that is expected */
-	bool owes; /* an acknowledgement, at the end of the batch */
+	_Atomic bool owes; /* an acknowledgement, at the end of the batch; read without a right */
 	uint64_t notified_ns; /* when the peer was told of congestion last */
 	uint32_t kept_next;
 	struct av_wire_answer *kept; /* max_dest_rd_atomic of them */
@@ -86,10 +86,14 @@ static inline struct av_wire *av_wire_at(const struct av_seg *seg, uint32_t inde
  */
 struct av_wire *av_wire_new(const struct av_qp_end *end, uint32_t addresses);
 AV_MUST_USE int av_wire_keep(const struct av_qp_end *end, struct av_wire *w);
-void av_wire_delete(struct av_wire *w);
 
-/* May own queue pairs use packets at all? */
-bool av_wire_is_possible(const struct av_seg *seg);
+/*
+ * The same of a connection, its way open. Context: as av_wire_open(). Return: 0 or an errno of
+ * ibv_modify_qp()
+ */
+AV_MUST_USE int av_wire_make(const struct av_qp_end *end, const struct ibv_qp_attr *attr,
+			     struct av_wire **made);
+void av_wire_delete(struct av_wire *w);
 
 /* Signed distance from PSN @from to @to, within half of the circle. */
 static inline int32_t av_psn_distance(uint32_t from, uint32_t to)
@@ -117,7 +121,7 @@ void av_wire_answered(const struct av_qp_end *end, const struct av_net_packet *p
 /* To net/net.h. */
 extern const struct av_net_receiver av_wire_receiver;
 
-/* Send the acknowledgement that is owed. Context: no right held */
+/* Send the acknowledgement that is owed. Context: @exec may be held */
 void av_wire_acknowledge(const struct av_qp_end *end);
 
 /* A packet with that number in it was damaged. Context: within the receiver; no right held */

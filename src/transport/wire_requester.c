@@ -194,7 +194,27 @@ static bool refuse(struct sending *s, enum av_fault fault)
 	return false;
 }
 
-/* Requests under way that are done only when their own answers have come. */
+/*
+ * Packets of a READ's parts, but the last. A repeated one ends where it did before: the responder
+ * expects what is behind it.
+ */
+static uint32_t read_part(const struct av_wire *w)
+{
+	uint32_t packets = READ_BYTES / w->mtu;
+
+	return packets < WINDOW_PACKETS ? packets : WINDOW_PACKETS;
+}
+
+/* Answers that are under way of request @i, of which @sent packets have been asked for. */
+static uint32_t answers_of(const struct sending *s, uint32_t i, uint32_t sent)
+{
+	int32_t come = av_psn_distance(*first_of(s->end, s->w, i), s->w->acked);
+	uint32_t part = read_part(s->w), done = come > 0 ? (uint32_t)come / part : 0;
+
+	return (sent + part - 1) / part - done;
+}
+
+/* Answers under way; requests that want one are done only when it has come. */
 static uint32_t answers_wanted(const struct sending *s)
 {
 	uint32_t count = 0;
@@ -202,7 +222,8 @@ static uint32_t answers_wanted(const struct sending *s)
 	for (uint32_t i = s->end->qp->sq_next; i != s->w->next; i++) {
 		const struct av_sq_wqe *wqe = av_sq_slot(s->end, i);
 
-		count += wqe && av_wire_wants_answer(wqe->opcode);
+		if (wqe && av_wire_wants_answer(wqe->opcode))
+			count += answers_of(s, i, av_wire_packets_of(s->w, wqe));
 	}
 	return count;
 }
@@ -263,21 +284,10 @@ static uint8_t *put(struct sending *s, const struct av_packet *p)
 }
 
 /*
- * Packets of a READ's parts, but the last. A repeated one ends where it did before: the responder
- * expects what is behind it.
+ * Ask for the next part of a READ, if it has room. Each part is a request of its own to the
+ * responder, and takes one of its resources. Return: has it been asked for?
  */
-static uint32_t read_part(const struct av_wire *w)
-{
-	uint32_t packets = READ_BYTES / w->mtu;
-
-	return packets < WINDOW_PACKETS ? packets : WINDOW_PACKETS;
-}
-
-/*
- * The next part of a READ, if it has room. Each part is a request of its own to the responder. They
- * come one after the other, and share its resource.
- */
-static void send_read(struct sending *s, const struct av_wire_message *m,
+static bool send_part(struct sending *s, const struct av_wire_message *m,
 		      const struct av_sq_wqe *wqe, uint32_t packets)
 {
 	struct av_wire *w = s->w;
@@ -287,8 +297,10 @@ static void send_read(struct sending *s, const struct av_wire_message *m,
 
 	if (n > packets - w->begun)
 		n = packets - w->begun;
-	if (w->acked != s->end->qp->next_psn && (w->begun || (int32_t)n > room(s->end, w)))
-		return;
+	if (w->acked != s->end->qp->next_psn &&
+	    ((int32_t)n > room(s->end, w) || answers_wanted(s) + answers_of(s, w->next, w->begun) >=
+						     s->end->qp->attr.max_rd_atomic))
+		return false;
 	(void)av_wire_packet(m, 0, &p);
 	p.psn = s->end->qp->next_psn;
 	p.addr += before;
@@ -296,6 +308,14 @@ static void send_read(struct sending *s, const struct av_wire_message *m,
 									 : (uint64_t)n * w->mtu);
 	(void)put(s, &p);
 	advance(s, n);
+	return true;
+}
+
+static void send_read(struct sending *s, const struct av_wire_message *m,
+		      const struct av_sq_wqe *wqe, uint32_t packets)
+{
+	while (s->w->begun < packets && send_part(s, m, wqe, packets))
+		;
 }
 
 static enum av_fault translate(struct sending *s, const struct av_sq_wqe *wqe, uint32_t access)
@@ -488,8 +508,12 @@ static void send(struct sending *s, bool draining, uint32_t head)
 {
 	const struct av_qp_shared *q = s->end->qp;
 
-	if (s->w->next != atomic_load(&q->sq_tail))
+	if (s->w->next != atomic_load(&q->sq_tail)) {
 		set_active(s->w, true);
+		/* Before what the program answers: its peer awaits both, in this order. */
+		if (atomic_load(&s->w->owes))
+			av_wire_acknowledge(s->end);
+	}
 	while (!s->w->waits && !s->failed && has_turn(s, head) &&
 	       s->w->next != (draining ? s->w->top : atomic_load(&q->sq_tail)))
 		if (!next(s))

@@ -96,10 +96,10 @@ void av_wire_acknowledge(const struct av_qp_end *end)
 	if (!av_responder_acquire(end))
 		return;
 	a.w = av_wire_at(end->seg, end->qp->index);
-	if (a.w && a.w->owes) {
-		a.w->owes = false;
+	if (a.w && atomic_load(&a.w->owes)) {
 		send_answer(&a, AV_OP_ACK, av_psn_after(end->qp->expected_psn, AV_PSN_MASK),
 			    AV_SYNDROME_ACK, 0);
+		atomic_store(&a.w->owes, false);
 	}
 	av_lock_release(&end->qp->resp);
 }
@@ -256,11 +256,11 @@ static void execute_payload(struct arrival *a)
 	av_spans_local(&a->bytes, a->end->seg, (void *)(uintptr_t)a->p->payload,
 		       a->p->payload_bytes);
 	locate(a);
-	if (!execute(a))
-		return;
-	remember(a);
+	/* Before the program hears of the message: its answer takes the acknowledgement along. */
 	if (a->p->ack_request || ends(a))
 		av_wire_owe(a->end, a->w);
+	if (execute(a))
+		remember(a);
 }
 
 /* One packet of a READ's answer, its payload read into the packet. */
