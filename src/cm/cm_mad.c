@@ -13,7 +13,7 @@
 #include "net/address.h"
 #include "registry/cm_ports.h"
 #include "registry/directory.h"
-#include "transport/wire.h"
+#include "transport/wire_allowed.h"
 #include "transport/wire_qp.h"
 #include "wire/icrc.h"
 

@@ -9,7 +9,7 @@
 #include "device/port.h"
 #include "net/address.h"
 #include "registry/cm_ports.h"
-#include "transport/wire.h"
+#include "transport/wire_allowed.h"
 
 #define HOPS	     64
 #define ACK_TIMEOUT  17 /* a packet's life and back: 0.5 s */

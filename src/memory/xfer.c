@@ -23,8 +23,8 @@ static enum av_xfer refused(struct av_seg *seg)
 		av_log(AV_LOG_WARN,
 		       "the kernel does not let this process read and write the memory of process "
 		       "%d (Yama, seccomp, another PID or user namespace, or a non-dumpable "
-		       "program): SEND works through shared memory, RDMA READ, WRITE and atomics "
-		       "between the two fail; see 'anyverbs doctor'",
+		       "program): what needs it travels in packets, which is slower, or fails if "
+		       "there can be none; see 'anyverbs doctor'",
 		       (int)seg->pid);
 	return AV_XFER_REFUSED;
 }

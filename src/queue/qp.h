@@ -37,6 +37,16 @@ enum av_park {
 	AV_PARK_HELD,	   /* held on demand: transport/inject.h */
 };
 
+/* How far is a connection of one host on its way to the wire? transport/wire_move.h */
+enum av_to_wire {
+	AV_TO_WIRE_NOT,
+	AV_TO_WIRE_WANTED, /* the kernel refused an access: the peer is to move first, */
+	AV_TO_WIRE_WAITS,  /* and has been asked to */
+	AV_TO_WIRE_ASKED,  /* the peer asks, or has moved: this side is to move */
+	AV_TO_WIRE_MOVED,
+	AV_TO_WIRE_CANNOT,
+};
+
 /*
  * Opcodes of requests and completions that plain verbs do not have. The values are those of the
  * experimental verbs.
@@ -151,7 +161,8 @@ struct av_qp_shared {
 	uint32_t max_operand; /* largest operand of its atomic operations, in bytes; 0: only the
 				 plain ones */
 	uint32_t sig_all;
-	uint32_t wire; /* its peer is on another host: transport/wire.h */
+	uint32_t wire;		  /* its requests travel in packets: transport/wire.h */
+	_Atomic uint32_t to_wire; /* enum av_to_wire; set without a right */
 	/*
 	 * Inline receive: messages of up to @inline_recv bytes, and answers of up to @inline_answer
 	 * bytes to its own requests, wait for the poller.

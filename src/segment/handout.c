@@ -80,8 +80,8 @@ static void send_to(int fd, int file)
 /* Whoever can connect may have it: the folder is the user's alone. */
 static void answer(struct av_watched_fd *w)
 {
-	const struct av_handout *h =
-		(const struct av_handout *)((char *)w - offsetof(struct av_handout, listener));
+	struct av_handout *h =
+		(struct av_handout *)((char *)w - offsetof(struct av_handout, listener));
 	int fd = accept4(w->socket.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	int file = av_own_fd(h->file);
 
@@ -91,14 +91,17 @@ static void answer(struct av_watched_fd *w)
 		send_to(fd, file);
 	if (fd >= 0)
 		close(fd);
+	if (h->called)
+		h->called(h);
 }
 
-void av_handout_begin(struct av_handout *h, const char *path, const struct av_own_fd *file)
+void av_handout_begin(struct av_handout *h, const char *path, const struct av_own_fd *file,
+		      void (*called)(struct av_handout *h))
 {
 	struct sockaddr_un a;
 	int folder = -1;
 
-	*h = (struct av_handout){.listener.ready = answer, .file = file};
+	*h = (struct av_handout){.listener.ready = answer, .file = file, .called = called};
 	if (av_own_fd_keep(&h->listener.socket, unix_socket())) {
 		int fd = h->listener.socket.fd;
 
@@ -167,21 +170,42 @@ static int receive(int fd)
 	return file;
 }
 
-static int by_socket(const char *path)
+/* Return: a connected descriptor, or -errno */
+static int connected(const char *path)
 {
-	int folder, ret, fd = unix_socket();
+	int folder, fd = unix_socket();
 	struct sockaddr_un a;
+	bool there;
 
 	if (fd < 0)
 		return -errno;
-	if (!address_of(&a, path, &folder) || connect(fd, (struct sockaddr *)&a, sizeof(a)))
-		ret = -ENOENT;
-	else
-		ret = receive(fd);
+	there = address_of(&a, path, &folder) && connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
 	if (folder >= 0)
 		close(folder);
+	if (there)
+		return fd;
+	close(fd);
+	return -ENOENT;
+}
+
+static int by_socket(const char *path)
+{
+	int fd = connected(path), ret;
+
+	if (fd < 0)
+		return fd;
+	ret = receive(fd);
 	close(fd);
 	return ret;
+}
+
+void av_handout_call(const char *path)
+{
+	AV_UNCANCELLED;
+	int fd = connected(path);
+
+	if (fd >= 0)
+		close(fd);
 }
 
 int av_handed_open(const struct av_handed *what, const char *path)

@@ -21,15 +21,20 @@
 struct av_handout {
 	struct av_watched_fd listener;
 	const struct av_own_fd *file;
+	void (*called)(struct av_handout *h); /* somebody has connected; NULL: that is all */
 };
 
 #define AV_HANDOUT_NONE ((struct av_handout){.listener.socket.fd = -1})
 
 /*
  * Hand out @file, which is borrowed, at the socket @path, which is made. Without the socket, /proc
- * remains. Blocks.
+ * remains. @called: in the watcher's thread, must not block. Blocks.
  */
-void av_handout_begin(struct av_handout *h, const char *path, const struct av_own_fd *file);
+void av_handout_begin(struct av_handout *h, const char *path, const struct av_own_fd *file,
+		      void (*called)(struct av_handout *h));
+
+/* Have @called run in the process that hands out at @path. Never waits; may be in vain. */
+void av_handout_call(const char *path);
 
 /* Does not remove the name. */
 void av_handout_end(struct av_handout *h);

@@ -128,6 +128,7 @@ struct av_seg_head {
 
 	/* Futex of the owner's timer thread: av_seg_wake_timer(). */
 	_Atomic uint32_t timer_doorbell;
+	_Atomic uint32_t called; /* av_seg_call() */
 
 	/* Device page table: offset of its root, end of its nodes, and a count of invalidations. */
 	_Atomic uint64_t odp_root;

@@ -47,7 +47,7 @@ static void hand_out(struct av_seg *seg, struct av_seg_pages_owner *h, uint32_t 
 		return;
 	if (av_dir_context_path(seg->ref, path, sizeof(path)) &&
 	    name_of(name, sizeof(name), path, ref))
-		av_handout_begin(&h->handout, name, &h->file);
+		av_handout_begin(&h->handout, name, &h->file, NULL);
 	f->number = h->file.fd;
 	f->ino = h->file.ino;
 	atomic_store(&f->ref, ref);

@@ -195,14 +195,45 @@ static void fill_head(struct av_seg *seg, const struct av_seg_device *dev, uint3
 	h->magic = AV_SEG_MAGIC;
 }
 
+static void (*_Atomic on_call)(struct av_seg *seg);
+
+void av_seg_call_by(void (*called)(struct av_seg *seg))
+{
+	on_call = called;
+}
+
+/* Peers connect for the memory, too. */
+static void called(struct av_handout *h)
+{
+	struct av_seg *seg = (struct av_seg *)((char *)h - offsetof(struct av_seg, handout));
+
+	if (atomic_exchange(&seg->head->called, 0) && on_call)
+		on_call(seg);
+}
+
+static bool socket_of(const struct av_seg *seg, char *name, size_t size)
+{
+	char path[PATH_MAX];
+
+	return av_dir_context_path(seg->ref, path, sizeof(path)) && av_seg_socket(name, size, path);
+}
+
+void av_seg_call(struct av_seg *seg)
+{
+	char name[PATH_MAX];
+
+	atomic_store(&seg->head->called, 1);
+	if (socket_of(seg, name, sizeof(name)))
+		av_handout_call(name);
+}
+
 /* From here on, peers find it. */
 static void publish(struct av_seg *seg)
 {
-	char path[PATH_MAX], name[PATH_MAX];
+	char name[PATH_MAX];
 
-	if (av_dir_context_path(seg->ref, path, sizeof(path)) &&
-	    av_seg_socket(name, sizeof(name), path))
-		av_handout_begin(&seg->handout, name, &seg->file);
+	if (socket_of(seg, name, sizeof(name)))
+		av_handout_begin(&seg->handout, name, &seg->file, called);
 	av_dir_context_set_memory(seg->ref, seg->file.fd, seg->file.ino);
 }
 
@@ -287,11 +318,16 @@ failed:
 	return NULL;
 }
 
+void av_seg_end_calls(struct av_seg *seg)
+{
+	av_handout_end(&seg->handout);
+}
+
 void av_seg_close(struct av_seg *seg)
 {
 	atomic_store(&seg->head->closed, 1);
 	atomic_store(&seg->gone, true);
-	av_handout_end(&seg->handout);
+	av_seg_end_calls(seg);
 	av_dir_context_remove(seg->ref);
 	av_seg_put(seg);
 }

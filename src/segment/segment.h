@@ -100,6 +100,16 @@ struct av_seg_device {
  */
 struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin);
 
+/*
+ * Call the process of a segment. @called runs in that one's watcher thread, with its own segment,
+ * and must not block; several calls may become one. av_seg_call() makes system calls, and never
+ * waits. av_seg_end_calls(): no more calls, of an own segment that is about to be closed; new peers
+ * no longer get its memory by socket.
+ */
+void av_seg_call_by(void (*called)(struct av_seg *seg));
+void av_seg_call(struct av_seg *seg);
+void av_seg_end_calls(struct av_seg *seg);
+
 /* Close an own segment: mark it closed, remove its files, drop the creator's use. */
 void av_seg_close(struct av_seg *seg);
 

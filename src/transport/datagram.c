@@ -25,6 +25,7 @@
 #include "transport/state.h"
 #include "transport/to_packets.h"
 #include "transport/wire.h"
+#include "transport/wire_allowed.h"
 #include "transport/wire_faults.h"
 
 #define MULTICAST_QPN 0xffffffu

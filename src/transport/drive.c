@@ -214,6 +214,8 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 	if (av_unlikely(capture.on))
 		av_capture_mark(&capture, end);
 	if (av_unlikely(end->qp->wire)) {
+		if (!end->seg->own) /* it has moved meanwhile */
+			return false;
 		if (capture.on)
 			av_capture_look(end->seg);
 		return av_wire_step(end, watched & AV_WATCHED_FAULTS &&
@@ -351,16 +353,17 @@ void av_drive(const struct av_qp_end *end, struct av_qp_end *peer)
 }
 
 /*
- * Must the segment's own process execute its requests? Yes if no other process may access its
- * memory, or if a watch needs what only that process has.
+ * Must the queue pair's own process execute its requests? Yes if no other process may access its
+ * memory, if it has moved to the wire, or if a watch needs what only that process has.
  */
-static bool needs_own_process(const struct av_seg *seg)
+static bool needs_own_process(const struct av_qp_end *end)
 {
 	const uint32_t own = AV_WATCHED_FAULTS | AV_WATCHED_MISUSE;
 
-	return av_xfer_refused(seg) ||
-	       (!seg->own &&
-		(atomic_load_explicit(&seg->head->watched, memory_order_relaxed) & own));
+	return av_xfer_refused(end->seg) ||
+	       (!end->seg->own &&
+		(end->qp->wire ||
+		 (atomic_load_explicit(&end->seg->head->watched, memory_order_relaxed) & own)));
 }
 
 void av_drive_peer(const struct av_qp_end *end)
@@ -372,10 +375,10 @@ void av_drive_peer(const struct av_qp_end *end)
 	av_connect(end, &requester);
 	if (requester.qp) {
 		atomic_store(&requester.qp->kick, 1);
-		if (!needs_own_process(requester.seg))
+		if (!needs_own_process(&requester))
 			av_drive(&requester, NULL);
 		/* av_drive() may have found out just now. */
-		if (needs_own_process(requester.seg)) {
+		if (needs_own_process(&requester)) {
 			atomic_store(&requester.qp->kick, 1);
 			av_timer_watch(&requester, 0);
 		}

@@ -17,6 +17,7 @@
 #include "transport/report.h"
 #include "transport/responder.h"
 #include "transport/state.h"
+#include "transport/wire_allowed.h"
 #include "transport/work.h"
 
 /* --- the opcodes ----------------------------------------------------------------- */
@@ -205,7 +206,8 @@ static void settle(struct av_work *w)
 	if (av_unlikely(w->result.fault != AV_FAULT_NONE) && has_died(w))
 		w->result.fault = av_work_gone(w);
 	undone = w->result.fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT;
-	lost = undone && w->req->qp->type == IBV_QPT_UC && !found_at_requester(w->result.fault);
+	lost = undone && w->req->qp->type == IBV_QPT_UC && !w->result.moves &&
+	       !found_at_requester(w->result.fault);
 	if (lost)
 		lose_message(w);
 	else if (w->result.fault != AV_FAULT_NONE)
@@ -349,6 +351,23 @@ struct av_outcome av_execute_refuse(const struct av_qp_end *req, const struct av
 	return w.result;
 }
 
+/*
+ * The kernel has refused what the request needs. May it wait until the connection has moved to the
+ * wire (transport/wire_move.h), or until its own process finds that out?
+ */
+static bool may_move(const struct av_qp_end *req)
+{
+	uint32_t not = AV_TO_WIRE_NOT;
+
+	if (!req->seg->own)
+		return true;
+	if (atomic_load(&req->qp->to_wire) == AV_TO_WIRE_CANNOT || !av_wire_is_possible(req->seg) ||
+	    !req->qp->attr.ah_attr.is_global)
+		return false;
+	(void)atomic_compare_exchange_strong(&req->qp->to_wire, &not, AV_TO_WIRE_WANTED);
+	return true;
+}
+
 struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end *rsp,
 			     const struct av_sq_wqe *wqe, uint8_t *answer)
 {
@@ -371,6 +390,10 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 		return w.result;
 	}
 	w.result.fault = operate(&w);
+	if (av_unlikely(w.result.fault == AV_FAULT_FORBIDDEN) && may_move(req)) {
+		w.result = (struct av_outcome){.owner_only = true, .moves = true};
+		av_work_park(&w, AV_PARK_NO_ANSWER);
+	}
 	settle(&w);
 	return w.result;
 }

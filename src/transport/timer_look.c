@@ -7,6 +7,7 @@
 #include "transport/timer.h"
 #include "transport/wire.h"
 #include "transport/wire_faults.h"
+#include "transport/wire_move.h"
 
 #define BUSY_NS 1000000u /* until another thread may have taken what has come */
 
@@ -43,6 +44,7 @@ uint64_t av_timer_look(const struct av_qp_end *end)
 {
 	uint64_t now = av_now_ns(), next;
 
+	av_wire_move(end);
 	if (atomic_load(&end->qp->overdue))
 		av_drive(end, NULL);
 	next = look_at_requests(end, now);

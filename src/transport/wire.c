@@ -8,31 +8,13 @@
 #include <string.h>
 
 #include "base/patience.h"
-#include "base/setting.h"
 #include "registry/directory.h"
 #include "transport/responder.h"
 #include "transport/state.h"
 #include "transport/to_packets.h"
+#include "transport/wire_allowed.h"
 #include "transport/wire_window.h"
 #include "transport/wire_qp.h"
-
-static struct av_setting wire_only = {.variable = "ANYVERBS_TRANSPORT", .value = "wire"};
-static struct av_setting direct_only = {.variable = "ANYVERBS_TRANSPORT", .value = "direct"};
-
-bool av_wire_is_forced(void)
-{
-	return av_setting_is(&wire_only);
-}
-
-bool av_wire_is_allowed(void)
-{
-	return !av_setting_is(&direct_only);
-}
-
-bool av_wire_is_possible(const struct av_seg *seg)
-{
-	return seg->head->link_layer == IBV_LINK_LAYER_ETHERNET && av_wire_is_allowed();
-}
 
 /* Then it is reached directly, whatever network is between the two addresses. */
 static bool is_in_directory(const struct ibv_ah_attr *ah, uint32_t qpn)
@@ -49,7 +31,7 @@ bool av_wire_is_wanted(const struct av_seg *seg, const struct ibv_ah_attr *ah, u
 {
 	if (!av_wire_is_possible(seg) || !ah->is_global)
 		return false;
-	if (av_setting_is(&wire_only))
+	if (av_wire_is_forced())
 		return true;
 	return !av_at_address(ah, seg) && !is_in_directory(ah, qpn);
 }
@@ -124,7 +106,7 @@ void av_wire_change_way(const struct av_qp_end *end, struct av_wire_way *way)
 	av_window_active(w->way.window, true);
 }
 
-static struct av_wire *create(const struct av_qp_end *end, const struct ibv_qp_attr *attr)
+static struct av_wire *new_connected(const struct av_qp_end *end, const struct ibv_qp_attr *attr)
 {
 	struct av_wire *w = av_wire_new(end, 0);
 
@@ -178,20 +160,33 @@ int av_wire_keep(const struct av_qp_end *end, struct av_wire *w)
 	return table ? av_table_set(table, end->qp->index, w) : ENOMEM;
 }
 
-int av_wire_open(const struct av_qp_end *end, const struct ibv_qp_attr *attr)
+int av_wire_make(const struct av_qp_end *end, const struct ibv_qp_attr *attr, struct av_wire **made)
 {
-	struct av_wire *w = create(end, attr);
+	struct av_wire *w = new_connected(end, attr);
 	int err;
 
 	if (!w)
 		return ENOMEM;
 	err = av_wire_way_open(end, &attr->ah_attr, &w->way);
-	if (err == 0)
-		err = av_wire_keep(end, w);
+	if (err) {
+		av_wire_delete(w);
+		return err;
+	}
+	(void)!av_net_own(w->way.path.src, w->qpn); /* else they come a longer way */
+	*made = w;
+	return 0;
+}
+
+int av_wire_open(const struct av_qp_end *end, const struct ibv_qp_attr *attr)
+{
+	struct av_wire *w;
+	int err = av_wire_make(end, attr, &w);
+
+	if (err)
+		return err;
+	err = av_wire_keep(end, w);
 	if (err)
 		av_wire_delete(w);
-	else
-		(void)!av_net_own(w->way.path.src, w->qpn); /* else they come a longer way */
 	return err;
 }
 

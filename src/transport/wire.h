@@ -21,12 +21,6 @@
  */
 bool av_wire_is_wanted(const struct av_seg *seg, const struct ibv_ah_attr *ah, uint32_t qpn);
 
-/* May anything go by packets? No with ANYVERBS_TRANSPORT=direct. Context: any */
-bool av_wire_is_allowed(void);
-
-/* Does everything go by packets (ANYVERBS_TRANSPORT=wire)? Context: any */
-bool av_wire_is_forced(void);
-
 /**
  * av_wire_open() - prepare an own queue pair that is about to be connected by @attr
  *

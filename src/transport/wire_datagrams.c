@@ -6,6 +6,7 @@
 #include "device/gid.h"
 #include "device/port.h"
 #include "transport/wire.h"
+#include "transport/wire_allowed.h"
 #include "transport/wire_qp.h"
 
 /* Have packets for one address come, unless it is open already. */

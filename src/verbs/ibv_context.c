@@ -21,6 +21,7 @@
 #include "transport/timer.h"
 #include "transport/wire.h"
 #include "transport/wire_faults.h"
+#include "transport/wire_move.h"
 #include "verbs/between.h"
 #include "verbs/misuse.h"
 #include "verbs/ops.h"
@@ -120,6 +121,7 @@ static int open_segment(struct av_context *ctx, uint32_t origin)
 {
 	struct ibv_context *c = &ctx->verbs.context;
 
+	av_seg_call_by(av_wire_move_called);
 	ctx->seg = av_device_open(ctx->dev, origin);
 	if (!ctx->seg)
 		return errno;
@@ -201,9 +203,11 @@ int av_context_close(struct av_context *ctx)
 		close(ctx->verbs.context.cmd_fd); /* the descriptor passed to ibv_import_device() */
 	if (!ctx->forked) {
 		av_port_unwatch();
+		av_seg_end_calls(ctx->seg);
 		av_table_each(&ctx->qps, leave_wire, NULL); /* no packet comes any more */
 		av_wire_faults_end(ctx->seg);
 		av_timer_stop(ctx->seg);
+		av_table_each(&ctx->qps, leave_wire, NULL); /* what the timer has moved since */
 		av_inject_end(ctx->seg);
 		av_send_sum_end(ctx->seg);
 		av_odp_quiesce(ctx->seg);

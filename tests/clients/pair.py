@@ -59,6 +59,9 @@ def identity_of(user):
     return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
 
 
+APART = os.path.join(os.path.dirname(os.path.abspath(__file__)), "apart.py")
+
+
 class OneHost:
     """Both sides are on this host; veth.py has two."""
 
@@ -70,6 +73,13 @@ class OneHost:
         """Return: the words, and the arguments of Popen(), that run it on that side's host, as
         @user"""
         return words, identity_of(user)
+
+
+class Apart(OneHost):
+    """Neither side may access the other's memory."""
+
+    def command(self, _name, words, user):
+        return [sys.executable, "-B", APART, *words], identity_of(user)
 
 
 class Scratch:

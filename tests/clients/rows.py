@@ -12,7 +12,7 @@ import host
 import pair
 import veth
 
-HOSTS = ("one", "two", "sharing")
+HOSTS = ("one", "apart", "two", "sharing")
 STATES = ("pass", "expected-fail")
 RUNS = ("main", "main+user")
 
@@ -136,8 +136,9 @@ def options():
     p.add_argument("--table",
                    default=os.path.join(HERE, "rows.txt"))
     p.add_argument("--hosts", choices=HOSTS, default="one",
-                   help="two: a network namespace each, and a folder of shared files each; "
-                   "sharing: with one folder for both")
+                   help="apart: one, whose kernel lets no process access another's memory; two: a "
+                   "network namespace each, and a folder of shared files each; sharing: with one "
+                   "folder for both")
     p.add_argument("--cable", metavar="FAULTS",
                    help="what becomes of packets between two hosts, in the words of relay.py")
     p.add_argument("section", nargs="*", help="all if there is none")
@@ -170,12 +171,14 @@ def main():
     rows = chosen(table, args)
     if not rows:
         sys.exit("no such rows")
-    if args.hosts != "one":
+    if args.hosts in ("two", "sharing"):
         veth.enter()
         rows = list(applying(rows, read_reasons(os.path.join(HERE, "two_hosts.txt"), table)))
     with contextlib.ExitStack() as stack:
-        hosts = None if args.hosts == "one" else stack.enter_context(
-            veth.TwoHosts(args.hosts == "two", args.cable))
+        if args.hosts in ("two", "sharing"):
+            hosts = stack.enter_context(veth.TwoHosts(args.hosts == "two", args.cable))
+        else:
+            hosts = pair.Apart() if args.hosts == "apart" else pair.OneHost()
         scratch = stack.enter_context(pair.Scratch(args.library, args.user, args.preload, hosts))
         results = [run_row(scratch, row, args.limit) for row in rows]
     print("%d of %d rows as expected, %d skipped"

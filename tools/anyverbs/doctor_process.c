@@ -94,12 +94,14 @@ static void look_reach(struct av_finding *f)
 	}
 	av_finding_value(f, "into a child: %s; into an unrelated process: %s",
 			 child ? strerror(child) : "yes", sibling ? strerror(sibling) : "yes");
-	av_finding_set(f, AV_VERDICT_MISSING,
-		       "RDMA READ, RDMA WRITE and atomics between processes fail; SEND works, and "
-		       "so does everything within one process.",
-		       child ? "Yama (next line) or a seccomp filter refuses it; a container needs "
-			       "a profile that allows process_vm_readv and process_vm_writev."
-			     : "See the next line.");
+	av_finding_set(
+		f, AV_VERDICT_LIMITED,
+		"RDMA READ, RDMA WRITE and atomics between processes travel in packets, which "
+		"takes ten times as long, where no plain stores reach the memory; on "
+		"InfiniBand links they fail.",
+		child ? "Yama (next line) or a seccomp filter refuses it; a container needs "
+			"a profile that allows process_vm_readv and process_vm_writev."
+		      : "See the next line.");
 }
 
 static void look_yama(struct av_finding *f)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Processes that may not read and write each other's memory: what still works (messages and device
- * memory, through memory that both map), how the rest ends, and that it is said once.
+ * Processes that may not read and write each other's memory: what still works through memory that
+ * both map (messages and device memory), that the rest takes the wire, how it ends where there is
+ * none, and that it is said once.
  */
 #include <errno.h>
 #include <grp.h>
@@ -411,11 +412,14 @@ static const struct row {
 	const char *name, *a, *b;
 	bool a_refused, b_refused; /* may not enter the other's memory */
 	bool as_root;
+	const char *transport;
 } variants[] = {
-	{"filter in one", "filter", "none", true, false, false},
-	{"filter in both", "filter", "filter", true, true, false},
-	{"one not dumpable", "reachable", "unreachable", true, false, true},
-	{"both not dumpable", "unreachable", "unreachable", true, true, true},
+	{"filter in one", "filter", "none", true, false, false, "auto"},
+	{"filter in both", "filter", "filter", true, true, false, "auto"},
+	{"filter in both, no wire", "filter", "filter", true, true, false, "direct"},
+	{"one not dumpable", "reachable", "unreachable", true, false, true, "auto"},
+	{"one not dumpable, no wire", "reachable", "unreachable", true, false, true, "direct"},
+	{"both not dumpable", "unreachable", "unreachable", true, true, true, "auto"},
 };
 
 static int start(struct side *s, const char *barrier)
@@ -432,14 +436,18 @@ static int start(struct side *s, const char *barrier)
 
 static void run(const struct row *v)
 {
-	int log_a = start(&a, v->a), log_b = start(&b, v->b);
+	bool no_wire = strcmp(v->transport, "direct") == 0;
+	int log_a, log_b;
 
+	setenv("ANYVERBS_TRANSPORT", v->transport, 1);
+	log_a = start(&a, v->a);
+	log_b = start(&b, v->b);
 	variant = v->name;
 	open_pairs();
 	message_rows(&a, &b);
 	message_rows(&b, &a);
-	access_rows(&a, &b, v->a_refused);
-	access_rows(&b, &a, v->b_refused);
+	access_rows(&a, &b, v->a_refused && no_wire);
+	access_rows(&b, &a, v->b_refused && no_wire);
 	dm_rows(&a, &b);
 	dm_rows(&b, &a);
 	expect_said(&a, log_a, &b, v->a_refused);

@@ -99,7 +99,7 @@ static void by_the_socket(void **state)
 	struct av_handed what = meant();
 	unsigned int before;
 
-	av_handout_begin(&out, path, &file);
+	av_handout_begin(&out, path, &file, NULL);
 	before = descriptors();
 	assert_true(is_handed(&what));
 	expect_descriptors(before);
@@ -116,7 +116,7 @@ static void by_a_long_name(void **state)
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	assert_int_equal(mkdir(path, 0700), 0);
 	snprintf(path, sizeof(path), "%s/%s/socket", folder, name);
-	av_handout_begin(&out, path, &file);
+	av_handout_begin(&out, path, &file, NULL);
 	before = descriptors();
 	assert_true(is_handed(&what));
 	expect_descriptors(before);
@@ -135,7 +135,7 @@ static void by_another_number(void **state)
 	assert_true(is_handed(&what));
 	what.number = open("/dev/null", O_RDWR | O_CLOEXEC);
 	assert_false(is_handed(&what));
-	av_handout_begin(&out, path, &file);
+	av_handout_begin(&out, path, &file, NULL);
 	assert_true(is_handed(&what));
 	what.pid = 1;
 	assert_true(is_handed(&what));
@@ -158,7 +158,7 @@ static void by_many(void **state)
 {
 	pthread_t thread[THREADS];
 
-	av_handout_begin(&out, path, &file);
+	av_handout_begin(&out, path, &file, NULL);
 	for (int i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&thread[i], NULL, ask, NULL), 0);
 	for (int i = 0; i < THREADS; i++)
@@ -173,7 +173,7 @@ static void by_the_parent_of_a_child(void **state)
 	int status;
 	pid_t pid;
 
-	av_handout_begin(&out, path, &file);
+	av_handout_begin(&out, path, &file, NULL);
 	pid = fork();
 	if (pid == 0) {
 		av_handout_forked(&out);
@@ -205,7 +205,7 @@ static void no_descriptor_for_it(void **state)
 	struct av_handed what = meant();
 	unsigned int before;
 
-	av_handout_begin(&out, path, &file);
+	av_handout_begin(&out, path, &file, NULL);
 	before = descriptors();
 	for (unsigned int more = 0; more < 2; more++) { /* a socket, and an accepted one */
 		struct rlimit all = limit_to_used(more);
@@ -235,7 +235,7 @@ static void no_descriptor_to_accept(void **state)
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	assert_true(av_own_fd_keep(&other.socket, pair[0]));
-	av_handout_begin(&out, path, &file);
+	av_handout_begin(&out, path, &file, NULL);
 	assert_true(is_handed(&what));
 	snprintf(a.sun_path, sizeof(a.sun_path), "%.*s", (int)sizeof(a.sun_path) - 1, path);
 	all = limit_to_used(0);

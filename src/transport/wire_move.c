@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#include "transport/wire_move.h"
+
+#include "base/limits.h"
+#include "segment/segment.h"
+#include "transport/drive.h"
+#include "transport/responder.h"
+#include "transport/state.h"
+#include "transport/timer.h"
+#include "transport/wire.h"
+#include "transport/wire_allowed.h"
+#include "transport/wire_qp.h"
+
+/* Return: has it changed? */
+static bool change(struct av_qp_shared *qp, enum av_to_wire from, enum av_to_wire to)
+{
+	uint32_t before = from;
+
+	return atomic_compare_exchange_strong(&qp->to_wire, &before, to);
+}
+
+/* One that has moved, or knows that it cannot, is not asked again. */
+static void tell_peer(const struct av_qp_end *end, enum av_to_wire what)
+{
+	struct av_qp_end peer = {0};
+
+	(void)!av_lock_acquire(&end->qp->exec, AV_RANK_EXEC);
+	av_connect(end, &peer);
+	av_lock_release_fence(&end->qp->exec);
+	if (peer.qp &&
+	    (change(peer.qp, AV_TO_WIRE_NOT, what) || change(peer.qp, AV_TO_WIRE_WANTED, what) ||
+	     change(peer.qp, AV_TO_WIRE_WAITS, what)))
+		av_seg_call(peer.seg);
+	av_disconnect(&peer);
+}
+
+/* Context: both execution rights are held. Return: has it moved? */
+static bool install(const struct av_qp_end *end, struct av_wire *w)
+{
+	uint32_t state = atomic_load(&end->qp->state);
+
+	if (atomic_load(&end->qp->qpn) != w->qpn || !AV_RESPONDER_ANSWERS(state) ||
+	    !change(end->qp, AV_TO_WIRE_ASKED, AV_TO_WIRE_MOVED))
+		return false;
+	if (av_wire_keep(end, w)) {
+		atomic_store(&end->qp->to_wire, AV_TO_WIRE_CANNOT);
+		return false;
+	}
+	av_wire_begin(end, IBV_QPS_RTR);
+	if (state != IBV_QPS_RTR)
+		av_wire_begin(end, IBV_QPS_RTS);
+	atomic_store(&end->qp->park, AV_PARK_NOT); /* what waited for the move goes on */
+	return true;
+}
+
+static bool move(const struct av_qp_end *end)
+{
+	struct av_wire *w = NULL;
+	bool moved = false;
+
+	if (!av_wire_is_possible(end->seg) || !end->qp->attr.ah_attr.is_global ||
+	    av_wire_make(end, &end->qp->attr, &w))
+		return false;
+	if (av_qp_quiesce(end) == 0) {
+		moved = install(end, w);
+		av_qp_resume(end);
+	}
+	if (!moved)
+		av_wire_delete(w);
+	return moved;
+}
+
+static void moves(const struct av_qp_end *end)
+{
+	if (move(end)) {
+		tell_peer(end, AV_TO_WIRE_ASKED);
+	} else if (change(end->qp, AV_TO_WIRE_ASKED, AV_TO_WIRE_CANNOT)) {
+		atomic_store(&end->qp->kick, 1);
+		tell_peer(end, AV_TO_WIRE_CANNOT);
+	}
+}
+
+void av_wire_move(const struct av_qp_end *end)
+{
+	switch ((enum av_to_wire)atomic_load(&end->qp->to_wire)) {
+	case AV_TO_WIRE_WANTED:
+		if (change(end->qp, AV_TO_WIRE_WANTED, AV_TO_WIRE_WAITS))
+			tell_peer(end, AV_TO_WIRE_ASKED);
+		break;
+	case AV_TO_WIRE_ASKED:
+		moves(end);
+		break;
+	default:
+		return;
+	}
+	av_drive(end, NULL); /* what came while the rights were held here */
+}
+
+void av_wire_move_called(struct av_seg *seg)
+{
+	for (uint32_t i = 0; i < AV_MAX_QP; i++) {
+		struct av_qp_end end = {seg, av_qp_at(seg, i)};
+		uint32_t step = end.qp ? atomic_load(&end.qp->to_wire) : AV_TO_WIRE_NOT;
+
+		if (step == AV_TO_WIRE_CANNOT)
+			atomic_store(&end.qp->kick, 1);
+		if (step == AV_TO_WIRE_ASKED || step == AV_TO_WIRE_CANNOT)
+			av_timer_watch(&end, 0);
+	}
+}
