@@ -72,8 +72,8 @@
 	X(ATTR_DEST_RD,     "ibv_modify_qp(3)",     "max_dest_rd_atomic {wanted} is above the device's {limit}", "max_qp_rd_atom of ibv_query_device() is the limit") \
 	X(STATE_CURRENT,    "ibv_modify_qp(3)",       "a program may not claim cur_qp_state {wanted}", "") \
 	X(STATE_CHANGE,     "ibv_modify_qp(3)",       "there is no transition from state {state} to state {wanted:state}", "the order is RESET, INIT, RTR, RTS") \
-	X(STATE_MISSING,    "ibv_modify_qp(3)",     "attr_mask lacks {wanted:x}; this transition requires {limit:x}", "") \
-	X(STATE_EXTRA,      "ibv_modify_qp(3)",     "attr_mask has {wanted:x}; this transition accepts only {limit:x}", "") \
+	X(STATE_MISSING,    "ibv_modify_qp(3)",     "attr_mask lacks {wanted:mask}; the move to {state} requires {limit:mask}", "set each attribute in struct ibv_qp_attr, and its bit in attr_mask") \
+	X(STATE_EXTRA,      "ibv_modify_qp(3)",     "attr_mask has {wanted:mask}; the move to {state} accepts {limit:mask}", "") \
 	X(AV_PORT,          "ibv_create_ah(3)",     "port_num {wanted} in the address vector; the device has {limit} port(s)", "ports are counted from 1") \
 	X(AV_GLOBAL,        "ibv_create_ah(3)",     "on Ethernet, an address vector needs a GRH", "set is_global and grh.dgid; a program that knows only LIDs needs link=infiniband in ANYVERBS_DEVICES") \
 	X(AV_SGID,          "ibv_create_ah(3)",     "row {wanted} of the GID table is empty", "anyverbs info shows the table") \
@@ -151,7 +151,7 @@
 	X(PACKET_ORDER,     "IBTA 1, 9.7.4.1",      "a packet does not go on with the message that it is part of, or has the wrong length", "") \
 	X(PEER_ELSEWHERE,   "IBTA 1, 9.7.6.1",      "nobody answers: the address is this host's, but QP {peer_qp} is in another container or belongs to another user", "both sides must run as one user and share the folder of the device (ANYVERBS_DIR)") \
 	X(PEER_STATE,       "IBTA 1, 9.7.6.1",      "nobody answers: QP {peer_qp} is in state {state}", "move the peer's queue pair to RTR before this one sends") \
-	X(PEER_OTHER,       "IBTA 1, 9.7.6.1",      "nobody answers: QP {peer_qp} is connected to QP {limit}", "each side's dest_qp_num must name the other side") \
+	X(PEER_OTHER,       "IBTA 1, 9.7.6.1",      "nobody answers: QP {peer_qp} is connected to QP {limit:qpn}", "each side's dest_qp_num must name the other side") \
 	X(PEER_TYPE,        "IBTA 1, 9.7.6.1",      "nobody answers: QP {peer_qp} is of another transport type", "") \
 	X(PEER_PSN,         "IBTA 1, 9.7.6.1",      "nobody answers: this queue pair sends PSN {wanted}, but QP {peer_qp} expects {limit}", "sq_psn of one side must be rq_psn of the other") \
 	/* --- connection management ------------------------------------------------------- */ \
@@ -163,7 +163,7 @@
 	X(CM_NO_ROUTE,      "ip-route(8)",          "this host knows no way to {gid}", "what does ip route get ADDRESS say?") \
 	X(CM_PORT_TAKEN,    "rdma_bind_addr(3)",    "port {wanted} of {gid} is taken", "anyverbs stat cm shows by whom; RDMA_OPTION_ID_REUSEADDR shares it until somebody listens") \
 	X(CM_INHERITED,     "fork(2)",              "the event channel was inherited over fork()", "open one in each process") \
-	X(FLUSHED,          "ibv_modify_qp(3)",     "{count} request(s) in a row were flushed because the queue pair is in the error state", "the record before this one says why") \
+	X(FLUSHED,          "ibv_modify_qp(3)",     "{count} request(s) in a row were flushed because the queue pair has failed", "the record before this one says why") \
 	/* --- requests that change keys --------------------------------------------------- */ \
 	X(BIND_WINDOW,      "IBTA 1, 10.6.7.2",     "there is no such memory window, or the new key has a different index", "") \
 	X(BIND_PD,          "IBTA 1, 10.6.7.2",     "the window belongs to protection domain {region_pd}, the queue pair to {pd}", "") \

@@ -91,15 +91,23 @@ static void add_memory(struct text *t, const struct av_flight_record *r)
 			     r);
 }
 
+/* By the number that programs print. */
+static void add_object(struct text *t, const struct av_flight_record *r)
+{
+	add_sentence(t, "{object} ", r);
+	add_sentence(t,
+		     r->object == AV_OBJECT_QP	 ? "{number:qpn}"
+		     : r->object == AV_OBJECT_MR ? "{number:x}"
+						 : "{number}",
+		     r);
+}
+
 static void add_what(struct text *t, const struct av_flight_record *r)
 {
-	if (r->has & AV_HAS_VERB) {
-		add_sentence(t, "{verb}", r);
-		if (r->has & AV_HAS_OBJECT)
-			add_sentence(t, " of {object} {number}", r);
-	} else if (r->has & AV_HAS_OBJECT) {
-		add_sentence(t, "{object} {number}", r);
-	}
+	if (r->has & AV_HAS_VERB)
+		add_sentence(t, r->has & AV_HAS_OBJECT ? "{verb} of " : "{verb}", r);
+	if (r->has & AV_HAS_OBJECT)
+		add_object(t, r);
 	if (r->has & AV_HAS_REQUEST) {
 		add_sentence(t, r->kind == AV_FLIGHT_RECEIVE ? ": peer's {opcode}" : ": {opcode}",
 			     r);
@@ -124,7 +132,9 @@ static void add_outcome(struct text *t, const struct av_flight_record *r)
 	if (r->has & AV_HAS_VERB)
 		add_sentence(t, " ({error})", r);
 	if (r->has & AV_HAS_STATUS)
-		add_sentence(t, " ({status})", r);
+		add_sentence(t,
+			     r->has & AV_HAS_REQUEST ? " ({status}, wr_id {wr_id})" : " ({status})",
+			     r);
 	if (r->has & AV_HAS_EVENT)
 		add_sentence(t, " ({event})", r);
 	if (r->repeats > 1)

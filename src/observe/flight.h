@@ -113,8 +113,14 @@ void av_flight_forked(void);
 /* Nobody uses the folder any more: remove the ring if it is empty. Context: as av_flight_join(). */
 void av_flight_forget(int folder_fd);
 
-/* Append a record, if joined. Context: any thread, any lock held. About a microsecond. */
-void av_flight_append(const struct av_flight_record *record);
+/*
+ * Append a record, if joined. Context: any thread, any lock held. About a microsecond.
+ * Return: its number + 1; 0: not joined
+ */
+uint64_t av_flight_append(const struct av_flight_record *record);
+
+/* Take record @number back, unless it has been overwritten. Context: as av_flight_append(). */
+void av_flight_withdraw(uint64_t number);
 
 /* --- reading --------------------------------------------------------------------- */
 

@@ -327,7 +327,7 @@ void av_report_flush(const struct av_qp_end *end, uint32_t count, bool receives)
 		.wanted = receives,
 	};
 
-	if (count == 0)
+	if (count == 0 || end->qp->attr.qp_state == IBV_QPS_ERR)
 		return;
 	of_queue_pair(&r, end);
 	av_report_beside(&r);

@@ -26,7 +26,10 @@ AV_COLD void av_report_request(const struct av_failed *failed);
 /* Its responder fails, too; called first. Context: @rsp's right @resp is held. */
 AV_COLD void av_report_responder(const struct av_failed *failed);
 
-/* @count requests of a queue were flushed. 0: nothing is recorded */
+/*
+ * @count requests of a queue were flushed. Nothing is recorded of 0, nor if the program itself has
+ * moved the queue pair to the error state: so connections end.
+ */
 AV_COLD void av_report_flush(const struct av_qp_end *end, uint32_t count, bool receives);
 
 /* A queue pair had an event (or AV_EVENT_NONE) without a request that failed. */

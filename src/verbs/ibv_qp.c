@@ -259,6 +259,7 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 	attr->cap = asked.cap;
 	count_use(qp, 1);
 	init_public(ctx, qp, pd, attr, index);
+	av_overcome(AV_VERB_CREATE_QP); /* no query tells the largest max_inline_data */
 	return &qp->ibv;
 }
 

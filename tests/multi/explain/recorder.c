@@ -84,6 +84,17 @@ bool recorder_find(const struct seed *seed, struct av_flight_record *r)
 	return true;
 }
 
+unsigned int recorder_count(const struct seed *seed, uint32_t number)
+{
+	struct av_flight_record r;
+	unsigned int count = 0;
+
+	for (uint64_t at = mark; at < av_flight_next(file); at++)
+		count += av_flight_read(file, at, &r) && r.kind == seed->kind &&
+			 r.check == seed->check && r.number == number;
+	return count;
+}
+
 void recorder_except(enum av_check check, const char *why)
 {
 	EXPECT(!done[check], "%s is seeded, too: %s", av_check_row(check)->name, done[check]);

@@ -29,6 +29,9 @@ void recorder_begin(void); /* what comes is of the next seed */
  * failed */
 bool recorder_find(const struct seed *seed, struct av_flight_record *r);
 
+/* How many records of that kind and check there are of that object. It is not a seed. */
+unsigned int recorder_count(const struct seed *seed, uint32_t number);
+
 /* That check is not seeded, and why not. */
 void recorder_except(enum av_check check, const char *why);
 
