@@ -109,8 +109,10 @@ static void add_what(struct text *t, const struct av_flight_record *r)
 	if (r->has & AV_HAS_OBJECT)
 		add_object(t, r);
 	if (r->has & AV_HAS_REQUEST) {
-		add_sentence(t, r->kind == AV_FLIGHT_RECEIVE ? ": peer's {opcode}" : ": {opcode}",
-			     r);
+		bool peers = r->kind == AV_FLIGHT_RECEIVE ||
+			     (r->kind == AV_FLIGHT_DROPPED && (r->has & AV_HAS_PEER));
+
+		add_sentence(t, peers ? ": peer's {opcode}" : ": {opcode}", r);
 		add_memory(t, r);
 	}
 	if (r->has & (AV_HAS_VERB | AV_HAS_OBJECT | AV_HAS_REQUEST))
@@ -137,6 +139,8 @@ static void add_outcome(struct text *t, const struct av_flight_record *r)
 			     r);
 	if (r->has & AV_HAS_EVENT)
 		add_sentence(t, " ({event})", r);
+	if (r->kind == AV_FLIGHT_DROPPED)
+		add(t, " (dropped silently)");
 	if (r->repeats > 1)
 		add_sentence(t, ", {repeats} times in a row", r);
 	add(t, "\n");

@@ -78,8 +78,10 @@ unsigned int av_field_form(struct av_word name)
 	static const struct {
 		const char *name;
 		unsigned int form;
-	} row[] = {{"x", AV_FIELD_HEX},		{"qpn", AV_FIELD_QPN},	 {"state", AV_FIELD_STATE},
-		   {"access", AV_FIELD_ACCESS}, {"mask", AV_FIELD_MASK}, {"fault", AV_FIELD_FAULT}};
+	} row[] = {
+		{"x", AV_FIELD_HEX},	     {"qpn", AV_FIELD_QPN},   {"state", AV_FIELD_STATE},
+		{"access", AV_FIELD_ACCESS}, {"mask", AV_FIELD_MASK}, {"opcode", AV_FIELD_OPCODE},
+		{"mtu", AV_FIELD_MTU},	     {"type", AV_FIELD_TYPE}, {"fault", AV_FIELD_FAULT}};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(row); i++)
 		if (av_word_is(name, row[i].name))
@@ -114,7 +116,7 @@ int64_t av_field_number(const struct av_field *field, const struct av_flight_rec
 static const char *const kinds[] = {
 	[AV_FLIGHT_REFUSAL] = "refusal",   [AV_FLIGHT_REQUEST] = "request",
 	[AV_FLIGHT_RECEIVE] = "responder", [AV_FLIGHT_FLUSH] = "flush",
-	[AV_FLIGHT_EVENT] = "event",
+	[AV_FLIGHT_EVENT] = "event",	   [AV_FLIGHT_DROPPED] = "dropped",
 };
 
 static const char *const objects[] = {
@@ -158,6 +160,19 @@ static const char *const states[] = {
 	[IBV_QPS_ERR] = "ERR",
 };
 
+static const char *const mtus[] = {
+	[IBV_MTU_256] = "256",	 [IBV_MTU_512] = "512",	  [IBV_MTU_1024] = "1024",
+	[IBV_MTU_2048] = "2048", [IBV_MTU_4096] = "4096",
+};
+
+static const char *const types[] = {
+	[IBV_QPT_RC] = "RC",
+	[IBV_QPT_UC] = "UC",
+	[IBV_QPT_UD] = "UD",
+	[IBV_QPT_XRC_SEND] = "XRC_SEND",
+	[IBV_QPT_XRC_RECV] = "XRC_RECV",
+};
+
 /* By enum av_key_kind of memory/key.h. */
 static const char *const region_kinds[] = {
 	"nothing", "region",	       "region on demand", "device memory", "null region",
@@ -179,6 +194,8 @@ static const struct {
 	[AV_FIELD_STATUS] = WORDS("IBV_WC_", av_status_name),
 	[AV_FIELD_EVENT] = WORDS("IBV_EVENT_", events),
 	[AV_FIELD_STATE] = WORDS("", states),
+	[AV_FIELD_MTU] = WORDS("IBV_MTU_", mtus),
+	[AV_FIELD_TYPE] = WORDS("", types),
 	[AV_FIELD_REGION_KIND] = WORDS("", region_kinds),
 	[AV_FIELD_FAULT] = WORDS("", av_faults_name),
 };

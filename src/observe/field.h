@@ -27,6 +27,8 @@ enum av_field_form {
 	AV_FIELD_ERRNO,
 	AV_FIELD_EVENT,
 	AV_FIELD_STATE,
+	AV_FIELD_MTU,
+	AV_FIELD_TYPE, /* enum ibv_qp_type */
 	AV_FIELD_ACCESS,
 	AV_FIELD_MASK, /* enum ibv_qp_attr_mask */
 	AV_FIELD_REGION_KIND,

@@ -27,6 +27,7 @@ enum av_flight_kind {
 	AV_FLIGHT_RECEIVE, /* the responder's side of such a request */
 	AV_FLIGHT_FLUSH,   /* @count requests in a row were flushed */
 	AV_FLIGHT_EVENT,   /* an asynchronous event that belongs to no recorded request */
+	AV_FLIGHT_DROPPED, /* an unreliable message was lost here: no program hears of it */
 };
 
 enum av_flight_object {

@@ -117,15 +117,15 @@ static void responder_fail(struct av_work *w)
 }
 
 /*
- * On an unreliable connection, a message that the responder cannot take is lost, and neither side
- * hears of it. The receive request stays for the next message.
+ * On an unreliable connection, a message that the responder cannot take is lost, and neither
+ * program hears of it. The receive request stays for the next message.
  * Source: IBTA volume 1, 9.8.3.
  */
 static void lose_message(struct av_work *w)
 {
 	if (w->rsp->qp->receiving)
 		av_receive_cancel(&w->to);
-	av_diag_drop();
+	av_report_lost(&(struct av_failed){w->req, w->rsp, &w->head, w->result.fault, false});
 	av_count_rsp(w->rsp->qp, AV_RSP_DROPPED);
 	w->result = (struct av_outcome){.lost = true};
 }

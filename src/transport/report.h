@@ -26,6 +26,19 @@ AV_COLD void av_report_request(const struct av_failed *failed);
 /* Its responder fails, too; called first. Context: @rsp's right @resp is held. */
 AV_COLD void av_report_responder(const struct av_failed *failed);
 
+/* A message of an unreliable service is lost at @at, for the reason that has been noted. */
+struct av_dropped {
+	const struct av_qp_end *at;
+	bool at_sender;	  /* there is nobody to receive it; else, the sender: */
+	uint32_t src_qpn; /* its number, */
+	int32_t src_pid;  /* and its process; 0: on another host */
+	uint32_t opcode;
+};
+AV_COLD void av_report_dropped(const struct av_dropped *dropped);
+
+/* A message of an unreliable connection, which its responder cannot take. Context: as above */
+AV_COLD void av_report_lost(const struct av_failed *failed);
+
 /*
  * @count requests of a queue were flushed. Nothing is recorded of 0, nor if the program itself has
  * moved the queue pair to the error state: so connections end.

@@ -192,6 +192,8 @@ static void drop_memory(uint32_t id, void *object, void *arg)
 
 int av_context_close(struct av_context *ctx)
 {
+	if (av_explaining())
+		av_explain_others();
 	if (av_misuse_on())
 		av_misuse_context_ends(ctx);
 	list_remove(ctx);
@@ -226,6 +228,8 @@ int av_context_close(struct av_context *ctx)
 /* Whoever exits with open devices leaves nothing behind; who is killed is swept by the next. */
 __attribute__((destructor)) static void at_exit(void)
 {
+	if (av_explaining())
+		av_explain_others();
 	if (av_misuse_on())
 		av_misuse_exit(&list);
 	av_cm_exit();

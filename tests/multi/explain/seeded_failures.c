@@ -24,6 +24,7 @@ int main(int argc, char **argv)
 	seed_requests();
 	seed_windows();
 	seed_experimental();
+	seed_mistakes();
 	seed_events();
 	row("all checks");
 	recorder_except(AV_CHECK_REQUEST_OPERANDS, "only of a ring that somebody has damaged");
