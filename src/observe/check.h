@@ -81,7 +81,7 @@
 	X(STATE_MISSING,    "ibv_modify_qp(3)",     "attr_mask lacks {wanted:mask}; the move to {state} requires {limit:mask}", "set each attribute in struct ibv_qp_attr, and its bit in attr_mask") \
 	X(STATE_EXTRA,      "ibv_modify_qp(3)",     "attr_mask has {wanted:mask}; the move to {state} accepts {limit:mask}", "") \
 	X(AV_PORT,          "ibv_create_ah(3)",     "port_num {wanted} in the address vector; the device has {limit} port(s)", "ports are counted from 1") \
-	X(AV_GLOBAL,        "ibv_create_ah(3)",     "on Ethernet, an address vector needs a GRH", "set is_global and grh.dgid; a program that knows only LIDs needs link=infiniband in ANYVERBS_DEVICES") \
+	X(AV_GLOBAL,        "ibv_create_ah(3)",     "on Ethernet, an address vector needs a GRH", "set is_global and grh.dgid; if the GID exchanged is all zero, its sgid_index is an empty row; a program that knows only LIDs needs link=infiniband in ANYVERBS_DEVICES") \
 	X(AV_SGID,          "ibv_create_ah(3)",     "row {wanted} of the GID table is empty", "anyverbs info shows the table") \
 	/* --- completion queues ----------------------------------------------------------- */ \
 	X(CQ_SIZE,          "ibv_create_cq(3)",     "{wanted} entries; a completion queue may have 1 to {limit}", "max_cqe of ibv_query_device() is the limit") \
@@ -146,7 +146,7 @@
 	X(DATAGRAM_ROOM,    "ibv_post_recv(3)",     "a datagram of {wanted} B does not fit the receive request of {limit} B: its first 40 B are for the GRH", "post receives of 40 B more than the largest datagram") \
 	X(DATAGRAM_QKEY,    "IBTA 1, 9.8.3",        "the datagram has Q_Key {wanted:x}, the queue pair {limit:x}", "remote_qkey of the send request must be the qkey that the receiver set with IBV_QP_QKEY") \
 	X(DATAGRAM_STATE,   "IBTA 1, 9.8.3",        "the queue pair is in state {state}, which takes no datagrams", "move it to RTR before the peer sends") \
-	X(DATAGRAM_NO_RECV, "ibv_post_recv(3)",     "the datagram finds no receive request posted", "post receives before the peer sends: datagrams do not wait") \
+	X(NO_RECV,          "ibv_post_recv(3)",     "no receive request is posted for it", "post receives before the peer sends: UC and UD do not wait for them") \
 	X(DATAGRAM_NOBODY,  "ibv_post_send(3)",     "the datagram is for QP {wanted:qpn}, and there is no such UD queue pair", "compare remote_qpn of the send request with the receiver's qp_num") \
 	X(RECV_CQ_FULL,     "ibv_create_cq(3)",       "the receive completion queue is full: {limit} entries", "create it with an entry for each request, and poll it") \
 	X(SEND_CQ_FULL,     "ibv_create_cq(3)",       "the completion queue is full: {limit} entries", "create it with an entry for each request, and poll it") \

@@ -167,7 +167,7 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 
 	if (!request) {
 		av_count_rsp(rsp->qp, AV_RSP_RNR);
-		av_diag_note(AV_CHECK_DATAGRAM_NO_RECV, 0, 0);
+		av_diag_note(AV_CHECK_NO_RECV, 0, 0);
 		drop(d, rsp);
 		return;
 	}

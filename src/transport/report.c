@@ -341,9 +341,12 @@ void av_report_dropped(const struct av_dropped *d)
 	of_queue_pair(r, d->at);
 	r->kind = AV_FLIGHT_DROPPED;
 	r->opcode = d->opcode;
-	r->peer_qp = d->src_qpn;
-	r->peer_pid = d->src_pid;
-	r->has |= AV_HAS_REQUEST | (d->at_sender ? 0 : AV_HAS_PEER);
+	r->has |= AV_HAS_REQUEST;
+	if (!d->at_sender) {
+		r->peer_qp = d->src_qpn;
+		r->peer_pid = d->src_pid;
+		r->has |= AV_HAS_PEER;
+	}
 	av_report();
 }
 
@@ -354,6 +357,16 @@ void av_report_lost(const struct av_failed *failed)
 					       .src_qpn = qpn_of(failed->req),
 					       .src_pid = pid_of(failed->req),
 					       .opcode = failed->wqe->opcode});
+}
+
+void av_report_unheard(const struct av_failed *failed)
+{
+	struct av_flight_record *r = explain(failed);
+
+	r->peer_qp = failed->req->qp->attr.dest_qp_num;
+	r->peer_pid = failed->rsp->seg ? failed->rsp->seg->head->pid : 0;
+	av_report_dropped(&(struct av_dropped){
+		.at = failed->req, .at_sender = true, .opcode = failed->wqe->opcode});
 }
 
 void av_report_flush(const struct av_qp_end *end, uint32_t count, bool receives)

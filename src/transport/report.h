@@ -39,6 +39,9 @@ AV_COLD void av_report_dropped(const struct av_dropped *dropped);
 /* A message of an unreliable connection, which its responder cannot take. Context: as above */
 AV_COLD void av_report_lost(const struct av_failed *failed);
 
+/* The same, and nobody has taken it: a record of its requester. Context: as av_report_request() */
+AV_COLD void av_report_unheard(const struct av_failed *failed);
+
 /*
  * @count requests of a queue were flushed. Nothing is recorded of 0, nor if the program itself has
  * moved the queue pair to the error state: so connections end.

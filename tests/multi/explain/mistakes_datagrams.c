@@ -146,7 +146,7 @@ static const struct mistake mistakes[] = {
 	{"wrong Q_Key", wrong_qkey,
 	 "QP <qp1>: peer's SEND: the datagram has Q_Key 0x22222222, the queue pair 0x11111111 (dropped silently)"},
 	{"no receive posted", no_recv,
-	 "QP <qp1>: peer's SEND: the datagram finds no receive request posted (dropped silently)"},
+	 "QP <qp1>: peer's SEND: no receive request is posted for it (dropped silently)"},
 	{"receiver in INIT", not_ready,
 	 "QP <qp1>: peer's SEND: the queue pair is in state INIT, which takes no datagrams (dropped silently)"},
 	{"receive buffer not writable", read_only_recv,

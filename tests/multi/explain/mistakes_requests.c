@@ -270,6 +270,23 @@ static void lost_on_uc(void)
 	NEED(ibv_dereg_mr(mr) == 0);
 }
 
+static void no_recv_on_uc(void)
+{
+	need(IBV_QPT_UC);
+	connect_both();
+	wr = request(IBV_WR_SEND, &sge);
+	fails(IBV_WC_SUCCESS);
+}
+
+static void peer_not_ready_on_uc(void)
+{
+	need(IBV_QPT_UC);
+	NEED(connect_step(scene.qp[1], attr_of(1), IBV_QPS_INIT) == 0);
+	NEED(connect_qp(scene.qp[0], attr_of(0)) == 0);
+	wr = request(IBV_WR_SEND, &sge);
+	fails(IBV_WC_SUCCESS);
+}
+
 /* --- posting --------------------------------------------------------------------- */
 
 static void long_inline(void)
@@ -373,6 +390,10 @@ static const struct mistake mistakes[] = {
 	 "QP <qp0>: RDMA READ of 64 B to <remote> under rkey <key>: a UC queue pair does not support RDMA READ (IBV_WC_LOC_QP_OP_ERR, wr_id 7)"},
 	{"WRITE lost on UC", lost_on_uc,
 	 "QP <qp1>: peer's RDMA WRITE of 64 B to <remote> under rkey <key>: the region permits IBV_ACCESS_LOCAL_WRITE, and IBV_ACCESS_REMOTE_WRITE is needed (dropped silently)"},
+	{"no receive posted, UC", no_recv_on_uc,
+	 "QP <qp1>: peer's SEND: no receive request is posted for it (dropped silently)"},
+	{"peer not yet in RTR, UC", peer_not_ready_on_uc,
+	 "QP <qp0>: SEND: nobody answers: QP <qp1> is in state INIT (dropped silently)"},
 	{"inline data too long", long_inline,
 	 "ibv_post_send of QP <qp0>: 1000 B inline; the queue pair accepts at most 64 B (EINVAL)"},
 	{"inline READ", inline_read,
