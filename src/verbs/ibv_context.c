@@ -146,6 +146,7 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 
 	if (!ctx)
 		return NULL;
+	av_diag_device(dev->ibv.name);
 	err = -av_cm_prepare();
 	if (err == 0)
 		err = -av_dir_join(av_totals_of_context);
@@ -153,7 +154,6 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 		free(ctx);
 		return av_fail_null(AV_VERB_OPEN_DEVICE, err);
 	}
-	av_diag_device(dev->ibv.name);
 	ctx->dev = dev;
 	ctx->pds.base = origin ? AV_IMPORT_PDS : 0;
 	init_public(ctx);
