@@ -67,7 +67,8 @@ static void complete(struct av_flight_record *r)
 	r->by = (int32_t)getpid();
 	if (!r->pid)
 		r->pid = r->by;
-	snprintf(r->process, sizeof(r->process), "%s", program_invocation_short_name);
+	if (!r->process[0] && r->pid == r->by)
+		snprintf(r->process, sizeof(r->process), "%s", program_invocation_short_name);
 	if (!r->device[0] && atomic_load(&devices) == 1)
 		memcpy(r->device, device, sizeof(r->device));
 }

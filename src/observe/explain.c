@@ -72,10 +72,7 @@ void av_explain_sentence(const char *sentence, const struct av_flight_record *re
 
 static void add_who(struct text *t, const struct av_flight_record *r)
 {
-	if (r->pid == r->by && r->process[0])
-		add_sentence(t, "{process}[{pid}]", r);
-	else
-		add_sentence(t, "[{pid}]", r);
+	add_sentence(t, "{process}[{pid}]", r);
 	if (r->device[0])
 		add_sentence(t, " {device}", r);
 	add(t, ": ");

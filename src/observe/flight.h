@@ -61,9 +61,9 @@ struct av_flight_record {
 	uint64_t time_ns;      /* CLOCK_REALTIME */
 	uint64_t monotonic_ns; /* CLOCK_MONOTONIC */
 	int32_t pid;	       /* the process that owns the object */
-	int32_t by;	       /* the process that noticed; its name is in @process */
-	char process[16];
-	char device[64]; /* "": unknown */
+	int32_t by;	       /* the process that noticed */
+	char process[16];      /* name of @pid's program; "": unknown */
+	char device[64];       /* "": unknown */
 	uint32_t has;
 	uint16_t check; /* enum av_check: the check that failed */
 	uint8_t kind;

@@ -28,6 +28,8 @@ static int32_t pid_of(const struct av_qp_end *req)
 static void of_context(struct av_flight_record *r, const struct av_seg *seg)
 {
 	r->pid = seg->head->pid;
+	snprintf(r->process, sizeof(r->process), "%.*s", (int)sizeof(seg->head->process) - 1,
+		 seg->head->process);
 	snprintf(r->device, sizeof(r->device), "%.*s", (int)sizeof(seg->head->device) - 1,
 		 seg->head->device);
 }
