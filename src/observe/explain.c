@@ -119,8 +119,12 @@ static void add_what(struct text *t, const struct av_flight_record *r)
 /* The process at the other end. A queue pair may be connected within its own process. */
 static void add_peer(struct text *t, const struct av_flight_record *r)
 {
-	if (r->has & AV_HAS_PEER && r->peer_pid && r->peer_pid != r->pid)
+	if (!(r->has & AV_HAS_PEER) || r->peer_pid == r->pid)
+		return;
+	if (r->peer_pid)
 		add_sentence(t, " (peer: QP {peer_qp} of pid {peer_pid})", r);
+	else if (r->kind == AV_FLIGHT_RECEIVE || r->kind == AV_FLIGHT_DROPPED)
+		add_sentence(t, " (peer: QP {peer_qp} of another host)", r);
 }
 
 static void add_outcome(struct text *t, const struct av_flight_record *r)

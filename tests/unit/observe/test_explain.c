@@ -157,6 +157,9 @@ static void the_peer_is_named(void **state)
 	assert_non_null(strstr(text, "QP 0x000011: peer's RDMA WRITE: "));
 	assert_non_null(
 		strstr(text, " (peer: QP 0x000017 of pid 900) (IBV_EVENT_QP_ACCESS_ERR)\n"));
+	r.peer_pid = 0;
+	av_explain(&r, text);
+	assert_non_null(strstr(text, " (peer: QP 0x000017 of another host) ("));
 	r.peer_pid = 811; /* it is connected within its process */
 	av_explain(&r, text);
 	assert_null(strstr(text, "(peer:"));
