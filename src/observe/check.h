@@ -12,8 +12,14 @@
 /* clang-format off */
 #define AV_CHECKS(X) \
 	/* --- verbs: only the errno value is known ---------------------------------------- */ \
-	X(OBJECT_UNKNOWN,   "ibv_*(3): ENOENT",     "there is no such object: its handle does not lead back to it", "it was destroyed, belongs to another context, or its structure was overwritten") \
+	X(OBJECT_UNKNOWN,   "ibv_*(3): ENOENT",     "there is no such object: it was destroyed, belongs to another context, or its structure was overwritten", "") \
 	X(OBJECT_BUSY,      "ibv_*(3): EBUSY",      "the object is still in use", "destroy what was created from it first") \
+	X(FOLDER_FULL,      "anyverbs(7)",          "the file system of the shared folder is too small or full: {wanted} KiB are needed, {limit} KiB are free", "give the container a larger /dev/shm (docker run --shm-size=1g), or set ANYVERBS_DIR to another folder for all processes") \
+	X(PD_BUSY,          "ibv_alloc_pd(3)",      "{wanted} region(s), window(s), queue pair(s), SRQ(s) or parent domain(s) of the protection domain are left", "destroy them first") \
+	X(CQ_BUSY,          "ibv_create_cq(3)",     "{wanted} send or receive queue(s) still complete to it", "destroy their queue pairs first") \
+	X(CHANNEL_BUSY,     "ibv_create_comp_channel(3)", "{wanted} completion queue(s) still use the channel", "destroy them first") \
+	X(SRQ_BUSY,         "ibv_create_srq(3)",    "queue pairs still receive from it", "destroy them first") \
+	X(GROUP_BUSY,       "ibv_attach_mcast(3)",  "the queue pair is still attached to {wanted} multicast group(s)", "detach it with ibv_detach_mcast() first") \
 	X(NO_MEMORY,        "ibv_*(3): ENOMEM",     "out of memory, or the device's limit for such objects is reached", "compare with the limits of ibv_query_device(); is /dev/shm full?") \
 	X(NOT_PERMITTED,    "ibv_*(3): EPERM",      "the context or object belongs to another process", "a child of fork() must open the device itself") \
 	X(DEVICE_FAILED,    "ibv_*(3): EIO",        "the device has failed", "close the context and open the device again") \
@@ -23,16 +29,17 @@
 	X(NO_SUCH_VERB,     "ibv_exp_*(3): ENOSYS", "the device does not have this verb", "") \
 	X(OTHER_ERROR,      "ibv_*(3)",             "it failed", "") \
 	/* --- posting --------------------------------------------------------------------- */ \
-	X(POST_OBJECT,      "ibv_post_send(3)",     "the queue does not exist, or belongs to another process", "for a queue pair with an SRQ, post receives to the SRQ") \
+	X(POST_OBJECT,      "ibv_post_send(3)",     "the queue does not exist, or belongs to another process", "") \
 	X(POST_SEND_STATE,  "ibv_post_send(3)",       "the queue pair is in state {state}, which accepts no send requests", "move it to RTS with ibv_modify_qp() first") \
 	X(POST_RECV_STATE,  "ibv_post_recv(3)",       "the queue pair is in state {state}, which accepts no receive requests", "move it to INIT with ibv_modify_qp() first") \
+	X(POST_RECV_SRQ,    "ibv_create_qp(3)",     "the queue pair has no receive queue of its own: it receives from an SRQ", "post receives to it with ibv_post_srq_recv()") \
 	X(POST_SEND_FULL,   "ibv_post_send(3)",     "the send queue is full: {limit} requests", "poll the completions of signalled requests, which also free the requests before them, or ask for more max_send_wr") \
 	X(POST_RECV_FULL,   "ibv_post_recv(3)",     "the receive queue is full: {limit} requests", "poll completions first, or ask for more max_recv_wr") \
 	X(POST_OPCODE,      "ibv_post_send(3)",     "opcode {wanted} does not exist", "") \
 	X(POST_SEND_SGE,    "ibv_post_send(3)",     "{wanted} elements; a request may have at most {limit}", "ask for more max_send_sge when the queue pair is created") \
 	X(POST_RECV_SGE,    "ibv_post_recv(3)",     "{wanted} elements; a request may have at most {limit}", "ask for more max_recv_sge when the queue is created") \
 	X(POST_INLINE,      "ibv_post_send(3)",     "{wanted} B inline; the queue pair accepts at most {limit} B", "ask for more max_inline_data when the queue pair is created") \
-	X(POST_INLINE_OP,   "ibv_post_send(3)",     "opcode {wanted} cannot carry inline data", "IBV_SEND_INLINE is for SEND and RDMA WRITE") \
+	X(POST_INLINE_OP,   "ibv_post_send(3)",     "{wanted:opcode} cannot carry inline data", "IBV_SEND_INLINE is for SEND and RDMA WRITE") \
 	X(POST_AH,          "ibv_post_send(3)",     "the datagram's address handle is invalid", "create it with ibv_create_ah(), and destroy it only after the post") \
 	X(POST_OPERANDS,    "ibv_exp_post_send(3)", "operands of {wanted} B; the queue pair accepts at most {limit} B", "ask for max_atomic_arg when the queue pair is created") \
 	/* --- memory regions -------------------------------------------------------------- */ \
@@ -67,15 +74,15 @@
 	X(ATTR_PKEY,        "ibv_modify_qp(3)",     "pkey_index {wanted}; the last one is {limit}", "") \
 	X(ATTR_ALT_PATH,    "ibv_modify_qp(3)",     "the device has no automatic path migration", "leave out IBV_QP_ALT_PATH") \
 	X(ATTR_PATH_MIG,    "ibv_modify_qp(3)",     "path_mig_state {wanted}; only {limit} is possible", "") \
-	X(ATTR_MTU,         "ibv_modify_qp(3)",     "path_mtu {wanted}; the port's MTU is {limit}", "use active_mtu of ibv_query_port()") \
+	X(ATTR_MTU,         "ibv_modify_qp(3)",     "path_mtu is {wanted:mtu}; the port takes IBV_MTU_256 to {limit:mtu}", "it is an enum ibv_mtu, not a number of bytes: active_mtu of ibv_query_port() is the limit") \
 	X(ATTR_RD_ATOMIC,   "ibv_modify_qp(3)",     "max_rd_atomic {wanted} is above the device's {limit}", "max_qp_init_rd_atom of ibv_query_device() is the limit") \
 	X(ATTR_DEST_RD,     "ibv_modify_qp(3)",     "max_dest_rd_atomic {wanted} is above the device's {limit}", "max_qp_rd_atom of ibv_query_device() is the limit") \
 	X(STATE_CURRENT,    "ibv_modify_qp(3)",       "a program may not claim cur_qp_state {wanted}", "") \
 	X(STATE_CHANGE,     "ibv_modify_qp(3)",       "there is no transition from state {state} to state {wanted:state}", "the order is RESET, INIT, RTR, RTS") \
-	X(STATE_MISSING,    "ibv_modify_qp(3)",     "attr_mask lacks {wanted:x}; this transition requires {limit:x}", "") \
-	X(STATE_EXTRA,      "ibv_modify_qp(3)",     "attr_mask has {wanted:x}; this transition accepts only {limit:x}", "") \
+	X(STATE_MISSING,    "ibv_modify_qp(3)",     "attr_mask lacks {wanted:mask}; the move to {state} requires {limit:mask}", "set each attribute in struct ibv_qp_attr, and its bit in attr_mask") \
+	X(STATE_EXTRA,      "ibv_modify_qp(3)",     "attr_mask has {wanted:mask}; the move to {state} accepts {limit:mask}", "") \
 	X(AV_PORT,          "ibv_create_ah(3)",     "port_num {wanted} in the address vector; the device has {limit} port(s)", "ports are counted from 1") \
-	X(AV_GLOBAL,        "ibv_create_ah(3)",     "on Ethernet, an address vector needs a GRH", "set is_global and grh.dgid; a program that knows only LIDs needs link=infiniband in ANYVERBS_DEVICES") \
+	X(AV_GLOBAL,        "ibv_create_ah(3)",     "on Ethernet, an address vector needs a GRH", "set is_global and grh.dgid; if the GID exchanged is all zero, its sgid_index is an empty row; a program that knows only LIDs needs link=infiniband in ANYVERBS_DEVICES") \
 	X(AV_SGID,          "ibv_create_ah(3)",     "row {wanted} of the GID table is empty", "anyverbs info shows the table") \
 	/* --- completion queues ----------------------------------------------------------- */ \
 	X(CQ_SIZE,          "ibv_create_cq(3)",     "{wanted} entries; a completion queue may have 1 to {limit}", "max_cqe of ibv_query_device() is the limit") \
@@ -125,7 +132,7 @@
 	X(MEMORY_FAULT,     "IBTA 1, 10.6.3",       "the memory cannot be accessed: it is unmapped or protected", "") \
 	X(MEMORY_FORBIDDEN, "process_vm_readv(2)",  "the kernel does not let one process access the other's memory", "anyverbs doctor says why") \
 	/* --- requests -------------------------------------------------------------------- */ \
-	X(REQUEST_SERVICE,  "IBTA 1, 9.4",          "this queue pair's transport does not support the operation", "RDMA READ and atomics need RC") \
+	X(REQUEST_SERVICE,  "IBTA 1, 9.4",          "a {limit:type} queue pair does not support {wanted:opcode}", "RDMA READ and atomics need RC") \
 	X(REQUEST_RD,       "IBTA 1, 9.4",          "max_rd_atomic of the queue pair is 0", "set it with ibv_modify_qp() on the way to RTS") \
 	X(REQUEST_OPERANDS, "IBTA 1, 9.9",        "the operands of the atomic operation have an unsupported size", "") \
 	X(REQUEST_LENGTH,   "IBTA 1, 9.9",        "{wanted} B; a message may have at most {limit} B", "max_msg_sz of ibv_query_port() is the limit") \
@@ -137,6 +144,11 @@
 	X(ATOMIC_ALIGN,     "IBTA 1, 9.9",        "address {address} is not a multiple of {limit}", "") \
 	X(TUNNEL_COMMAND,   "ibv_exp_reg_mr(3)",    "the region takes tunneled atomics only, and the payload is not one", "") \
 	X(RECV_SHORT,       "IBTA 1, 9.9",      "a message of {wanted} B does not fit the receive request of {limit} B", "post larger receives") \
+	X(DATAGRAM_ROOM,    "ibv_post_recv(3)",     "a datagram of {wanted} B does not fit the receive request of {limit} B: its first 40 B are for the GRH", "post receives of 40 B more than the largest datagram") \
+	X(DATAGRAM_QKEY,    "IBTA 1, 9.8.3",        "the datagram has Q_Key {wanted:x}, the queue pair {limit:x}", "remote_qkey of the send request must be the qkey that the receiver set with IBV_QP_QKEY") \
+	X(DATAGRAM_STATE,   "IBTA 1, 9.8.3",        "the queue pair is in state {state}, which takes no datagrams", "move it to RTR before the peer sends") \
+	X(NO_RECV,          "ibv_post_recv(3)",     "no receive request is posted for it", "post receives before the peer sends: UC and UD do not wait for them") \
+	X(DATAGRAM_NOBODY,  "ibv_post_send(3)",     "the datagram is for QP {wanted:qpn}, and there is no such UD queue pair", "compare remote_qpn of the send request with the receiver's qp_num") \
 	X(RECV_CQ_FULL,     "ibv_create_cq(3)",       "the receive completion queue is full: {limit} entries", "create it with an entry for each request, and poll it") \
 	X(SEND_CQ_FULL,     "ibv_create_cq(3)",       "the completion queue is full: {limit} entries", "create it with an entry for each request, and poll it") \
 	X(INVALIDATE_KEY,   "IBTA 1, 10.6.7.2",       "SEND WITH INVALIDATE cannot invalidate key {key:x}: it is not a type 2 window bound to that queue pair", "") \
@@ -149,10 +161,10 @@
 	X(PEER_MTU,         "ibv_modify_qp(3)",     "no answer from another host: packets of {wanted} B and their headers are larger than the MTU of the way there", "choose a smaller path_mtu, or a larger MTU of the interfaces") \
 	X(PEER_REFUSED,     "IBTA 1, 9.7.5.2",      "QP {peer_qp} on another host has refused it: NAK {wanted:x}", "run anyverbs explain there") \
 	X(PACKET_ORDER,     "IBTA 1, 9.7.4.1",      "a packet does not go on with the message that it is part of, or has the wrong length", "") \
-	X(PEER_ELSEWHERE,   "IBTA 1, 9.7.6.1",      "nobody answers: the address is this host's, but QP {peer_qp} is in another container or belongs to another user", "both sides must run as one user and share the folder of the device (ANYVERBS_DIR)") \
+	X(PEER_ELSEWHERE,   "IBTA 1, 9.7.6.1",      "nobody answers: the address is this host's, but it has no QP {peer_qp}: the number is wrong, or that of another container or user", "was the number exchanged in the right byte order? Both sides must run as one user and share the folder of the device (ANYVERBS_DIR)") \
 	X(PEER_STATE,       "IBTA 1, 9.7.6.1",      "nobody answers: QP {peer_qp} is in state {state}", "move the peer's queue pair to RTR before this one sends") \
-	X(PEER_OTHER,       "IBTA 1, 9.7.6.1",      "nobody answers: QP {peer_qp} is connected to QP {limit}", "each side's dest_qp_num must name the other side") \
-	X(PEER_TYPE,        "IBTA 1, 9.7.6.1",      "nobody answers: QP {peer_qp} is of another transport type", "") \
+	X(PEER_OTHER,       "IBTA 1, 9.7.6.1",      "nobody answers: QP {peer_qp} is connected to QP {limit:qpn}", "each side's dest_qp_num must name the other side") \
+	X(PEER_TYPE,        "IBTA 1, 9.7.6.1",      "nobody answers: QP {peer_qp} is of type {limit:type}, this one needs {wanted:type}", "create both with the same qp_type") \
 	X(PEER_PSN,         "IBTA 1, 9.7.6.1",      "nobody answers: this queue pair sends PSN {wanted}, but QP {peer_qp} expects {limit}", "sq_psn of one side must be rq_psn of the other") \
 	/* --- connection management ------------------------------------------------------- */ \
 	X(CM_NO_LISTENER,   "rdma_listen(3)",       "nobody listens on port {wanted} of {gid}", "start the server first; compare address, port and port space with what it listens on") \
@@ -163,7 +175,7 @@
 	X(CM_NO_ROUTE,      "ip-route(8)",          "this host knows no way to {gid}", "what does ip route get ADDRESS say?") \
 	X(CM_PORT_TAKEN,    "rdma_bind_addr(3)",    "port {wanted} of {gid} is taken", "anyverbs stat cm shows by whom; RDMA_OPTION_ID_REUSEADDR shares it until somebody listens") \
 	X(CM_INHERITED,     "fork(2)",              "the event channel was inherited over fork()", "open one in each process") \
-	X(FLUSHED,          "ibv_modify_qp(3)",     "{count} request(s) in a row were flushed because the queue pair is in the error state", "the record before this one says why") \
+	X(FLUSHED,          "ibv_modify_qp(3)",     "{count} request(s) in a row were flushed because the queue pair has failed", "the record before this one says why") \
 	/* --- requests that change keys --------------------------------------------------- */ \
 	X(BIND_WINDOW,      "IBTA 1, 10.6.7.2",     "there is no such memory window, or the new key has a different index", "") \
 	X(BIND_PD,          "IBTA 1, 10.6.7.2",     "the window belongs to protection domain {region_pd}, the queue pair to {pd}", "") \
@@ -173,7 +185,7 @@
 	X(BIND_BOUND,       "IBTA 1, 10.6.7.2",     "the type 2 window is already bound", "invalidate it first") \
 	X(BIND_REGION,      "IBTA 1, 10.6.7.2",     "key {key:x} does not belong to a region that windows can be bound to", "") \
 	X(BIND_REGION_PD,   "IBTA 1, 10.6.7.2",     "the region belongs to protection domain {region_pd}, the queue pair to {pd}", "") \
-	X(BIND_REGION_FLAG, "ibv_bind_mw(3)",       "the region permits {region_access}; it must permit windows and must not be zero based", "register it with IBV_ACCESS_MW_BIND") \
+	X(BIND_REGION_FLAG, "ibv_bind_mw(3)",       "the region permits {region_access}; a window needs IBV_ACCESS_MW_BIND, and no zero based region", "register it with IBV_ACCESS_MW_BIND") \
 	X(BIND_RIGHTS,      "IBTA 1, 10.6.7.2",     "a writable window needs a region with local write access; the region permits {region_access}", "register it with IBV_ACCESS_LOCAL_WRITE") \
 	X(BIND_RANGE,       "IBTA 1, 10.6.7.2",     "the window extends {wanted} B outside the region, which has {region_length} B at {region_address}", "") \
 	X(INVALIDATE_UNBOUND, "IBTA 1, 10.6.7.2",     "key {key:x} is not the current key of a window bound to this queue pair", "") \

@@ -20,6 +20,7 @@ static __thread struct {
 	struct av_flight_record pending;
 	struct av_flight_record last; /* recorded, but for its times */
 	uint64_t last_ns;
+	uint64_t last_number; /* of the record, + 1; 0: there is none */
 } mine;
 
 _Atomic bool av_explain_on;
@@ -66,27 +67,43 @@ static void complete(struct av_flight_record *r)
 	r->by = (int32_t)getpid();
 	if (!r->pid)
 		r->pid = r->by;
-	snprintf(r->process, sizeof(r->process), "%s", program_invocation_short_name);
+	if (!r->process[0] && r->pid == r->by)
+		snprintf(r->process, sizeof(r->process), "%s", program_invocation_short_name);
 	if (!r->device[0] && atomic_load(&devices) == 1)
 		memcpy(r->device, device, sizeof(r->device));
 }
 
-/* The same again at once? Then only the 2nd, 4th, 8th ... time is worth a record. */
+/* The same rule broken in the same way, by whatever amount? */
+static bool is_same(const struct av_flight_record *r)
+{
+	struct av_flight_record like = *r;
+
+	like.repeats = mine.last.repeats;
+	like.wanted = mine.last.wanted;
+	return memcmp(&like, &mine.last, sizeof(like)) == 0;
+}
+
+/*
+ * The same again at once? Then only the 2nd, 4th, 8th ... time is worth a record, which takes the
+ * place of the one before.
+ */
 static bool is_news(struct av_flight_record *r, uint64_t now_ns)
 {
-	uint32_t repeats = mine.last.repeats ? mine.last.repeats : 1;
+	bool again = mine.last_ns && now_ns - mine.last_ns <= IN_A_ROW_NS && is_same(r);
 
-	r->repeats = mine.last.repeats;
-	if (mine.last_ns == 0 || now_ns - mine.last_ns > IN_A_ROW_NS ||
-	    memcmp(r, &mine.last, sizeof(*r))) {
-		r->repeats = 0;
-		mine.last = *r;
-		mine.last_ns = now_ns;
-		return true;
-	}
+	r->repeats = !again ? 0 : mine.last.repeats ? mine.last.repeats + 1 : 2;
+	mine.last = *r;
 	mine.last_ns = now_ns;
-	mine.last.repeats = r->repeats = repeats + 1;
+	if (!again)
+		mine.last_number = 0;
 	return (r->repeats & (r->repeats - 1)) == 0;
+}
+
+static void withdraw_last(void)
+{
+	if (mine.last_number)
+		av_flight_withdraw(mine.last_number - 1);
+	mine.last_number = 0;
 }
 
 static void print(const struct av_flight_record *r)
@@ -108,7 +125,8 @@ void av_report(void)
 	if (is_news(&r, now)) {
 		r.monotonic_ns = now;
 		r.time_ns = av_now_real_ns();
-		av_flight_append(&r);
+		withdraw_last();
+		mine.last_number = av_flight_append(&r);
 		if (av_explaining() && r.pid == r.by)
 			print(&r);
 	}
@@ -123,6 +141,13 @@ void av_report_beside(const struct av_flight_record *record)
 	mine.pending = *record;
 	av_report();
 	mine.pending = before;
+}
+
+void av_overcome(enum av_verb verb)
+{
+	if (mine.last.kind == AV_FLIGHT_REFUSAL && mine.last.verb == verb &&
+	    mine.last.by == (int32_t)getpid())
+		withdraw_last();
 }
 
 int av_refused(enum av_verb verb, int err)

@@ -40,6 +40,12 @@ AV_COLD void av_report_beside(const struct av_flight_record *record);
 AV_COLD int av_refused(enum av_verb verb, int err);
 
 /*
+ * @verb succeeds. If it was the last to be refused, the program has overcome that, or was finding
+ * out a limit: the refusal is no failure, and its record is withdrawn.
+ */
+AV_COLD void av_overcome(enum av_verb verb);
+
+/*
  * A verb of that object is going to fail with @err: add the object to what av_refuse() noted of
  * this error, or to what the errno value means by itself.
  */

@@ -72,10 +72,7 @@ void av_explain_sentence(const char *sentence, const struct av_flight_record *re
 
 static void add_who(struct text *t, const struct av_flight_record *r)
 {
-	if (r->pid == r->by && r->process[0])
-		add_sentence(t, "{process}[{pid}]", r);
-	else
-		add_sentence(t, "[{pid}]", r);
+	add_sentence(t, "{process}[{pid}]", r);
 	if (r->device[0])
 		add_sentence(t, " {device}", r);
 	add(t, ": ");
@@ -91,18 +88,28 @@ static void add_memory(struct text *t, const struct av_flight_record *r)
 			     r);
 }
 
+/* By the number that programs print. */
+static void add_object(struct text *t, const struct av_flight_record *r)
+{
+	add_sentence(t, "{object} ", r);
+	add_sentence(t,
+		     r->object == AV_OBJECT_QP	 ? "{number:qpn}"
+		     : r->object == AV_OBJECT_MR ? "{number:x}"
+						 : "{number}",
+		     r);
+}
+
 static void add_what(struct text *t, const struct av_flight_record *r)
 {
-	if (r->has & AV_HAS_VERB) {
-		add_sentence(t, "{verb}", r);
-		if (r->has & AV_HAS_OBJECT)
-			add_sentence(t, " of {object} {number}", r);
-	} else if (r->has & AV_HAS_OBJECT) {
-		add_sentence(t, "{object} {number}", r);
-	}
+	if (r->has & AV_HAS_VERB)
+		add_sentence(t, r->has & AV_HAS_OBJECT ? "{verb} of " : "{verb}", r);
+	if (r->has & AV_HAS_OBJECT)
+		add_object(t, r);
 	if (r->has & AV_HAS_REQUEST) {
-		add_sentence(t, r->kind == AV_FLIGHT_RECEIVE ? ": peer's {opcode}" : ": {opcode}",
-			     r);
+		bool peers = r->kind == AV_FLIGHT_RECEIVE ||
+			     (r->kind == AV_FLIGHT_DROPPED && (r->has & AV_HAS_PEER));
+
+		add_sentence(t, peers ? ": peer's {opcode}" : ": {opcode}", r);
 		add_memory(t, r);
 	}
 	if (r->has & (AV_HAS_VERB | AV_HAS_OBJECT | AV_HAS_REQUEST))
@@ -112,8 +119,12 @@ static void add_what(struct text *t, const struct av_flight_record *r)
 /* The process at the other end. A queue pair may be connected within its own process. */
 static void add_peer(struct text *t, const struct av_flight_record *r)
 {
-	if (r->has & AV_HAS_PEER && r->peer_pid && r->peer_pid != r->pid)
+	if (!(r->has & AV_HAS_PEER) || r->peer_pid == r->pid)
+		return;
+	if (r->peer_pid)
 		add_sentence(t, " (peer: QP {peer_qp} of pid {peer_pid})", r);
+	else if (r->kind == AV_FLIGHT_RECEIVE || r->kind == AV_FLIGHT_DROPPED)
+		add_sentence(t, " (peer: QP {peer_qp} of another host)", r);
 }
 
 static void add_outcome(struct text *t, const struct av_flight_record *r)
@@ -124,9 +135,13 @@ static void add_outcome(struct text *t, const struct av_flight_record *r)
 	if (r->has & AV_HAS_VERB)
 		add_sentence(t, " ({error})", r);
 	if (r->has & AV_HAS_STATUS)
-		add_sentence(t, " ({status})", r);
+		add_sentence(t,
+			     r->has & AV_HAS_REQUEST ? " ({status}, wr_id {wr_id})" : " ({status})",
+			     r);
 	if (r->has & AV_HAS_EVENT)
 		add_sentence(t, " ({event})", r);
+	if (r->kind == AV_FLIGHT_DROPPED)
+		add(t, " (dropped silently)");
 	if (r->repeats > 1)
 		add_sentence(t, ", {repeats} times in a row", r);
 	add(t, "\n");

@@ -251,7 +251,7 @@ void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64
 
 	append_record(device, rule, qpn);
 	if (qpn)
-		snprintf(request, sizeof(request), ": QP %u, %s %" PRIu64, qpn,
+		snprintf(request, sizeof(request), ": QP 0x%06x, %s %" PRIu64, qpn,
 			 av_faults_is_of_packets(rule) ? "PSN" : "wr_id", which);
 	av_log(AV_LOG_INFO, "%s: injected: rule %u, %s%s%s, occasion %" PRIu64 "%s", device,
 	       rule->number, name, *verb ? " " : "", verb, nth, request);

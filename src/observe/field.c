@@ -32,7 +32,7 @@ static const struct av_field fields[] = {
 	F("verb",           verb,           VERB,   AV_HAS_VERB),
 	F("error",          error,          ERRNO,  AV_HAS_VERB),
 	F("opcode",         opcode,         OPCODE, AV_HAS_REQUEST),
-	F("wr_id",          wr_id,          DEC,    AV_HAS_REQUEST),
+	F("wr_id",          wr_id,          ID,     AV_HAS_REQUEST),
 	F("status",         status,         STATUS, AV_HAS_STATUS),
 	F("event",          event,          EVENT,  AV_HAS_EVENT),
 	F("state",          state,          STATE,  AV_HAS_STATE),
@@ -52,10 +52,10 @@ static const struct av_field fields[] = {
 	F("region_access",  region_access,  ACCESS, AV_HAS_REGION),
 	F("region_pd",      region_pd,      DEC,    AV_HAS_REGION),
 	F("region_pid",     region_pid,     SIGNED, AV_HAS_REGION),
-	F("region_qp",      region_qp,      DEC,    AV_HAS_REGION_QP),
+	F("region_qp",      region_qp,      QPN,    AV_HAS_REGION_QP),
 	F("gid",            gid,            GID,    AV_HAS_GID),
 	F("peer_pid",       peer_pid,       SIGNED, AV_HAS_PEER),
-	F("peer_qp",        peer_qp,        DEC,    AV_HAS_PEER),
+	F("peer_qp",        peer_qp,        QPN,    AV_HAS_PEER),
 };
 /* clang-format on */
 
@@ -78,10 +78,10 @@ unsigned int av_field_form(struct av_word name)
 	static const struct {
 		const char *name;
 		unsigned int form;
-	} row[] = {{"x", AV_FIELD_HEX},
-		   {"state", AV_FIELD_STATE},
-		   {"access", AV_FIELD_ACCESS},
-		   {"fault", AV_FIELD_FAULT}};
+	} row[] = {
+		{"x", AV_FIELD_HEX},	     {"qpn", AV_FIELD_QPN},   {"state", AV_FIELD_STATE},
+		{"access", AV_FIELD_ACCESS}, {"mask", AV_FIELD_MASK}, {"opcode", AV_FIELD_OPCODE},
+		{"mtu", AV_FIELD_MTU},	     {"type", AV_FIELD_TYPE}, {"fault", AV_FIELD_FAULT}};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(row); i++)
 		if (av_word_is(name, row[i].name))
@@ -96,8 +96,7 @@ bool av_field_is_set(const struct av_field *field, const struct av_flight_record
 
 bool av_field_is_number(const struct av_field *field)
 {
-	return field->form == AV_FIELD_DEC || field->form == AV_FIELD_SIGNED ||
-	       field->form == AV_FIELD_HEX;
+	return field->form <= AV_FIELD_ID;
 }
 
 int64_t av_field_number(const struct av_field *field, const struct av_flight_record *record)
@@ -117,7 +116,7 @@ int64_t av_field_number(const struct av_field *field, const struct av_flight_rec
 static const char *const kinds[] = {
 	[AV_FLIGHT_REFUSAL] = "refusal",   [AV_FLIGHT_REQUEST] = "request",
 	[AV_FLIGHT_RECEIVE] = "responder", [AV_FLIGHT_FLUSH] = "flush",
-	[AV_FLIGHT_EVENT] = "event",
+	[AV_FLIGHT_EVENT] = "event",	   [AV_FLIGHT_DROPPED] = "dropped",
 };
 
 static const char *const objects[] = {
@@ -161,6 +160,19 @@ static const char *const states[] = {
 	[IBV_QPS_ERR] = "ERR",
 };
 
+static const char *const mtus[] = {
+	[IBV_MTU_256] = "256",	 [IBV_MTU_512] = "512",	  [IBV_MTU_1024] = "1024",
+	[IBV_MTU_2048] = "2048", [IBV_MTU_4096] = "4096",
+};
+
+static const char *const types[] = {
+	[IBV_QPT_RC] = "RC",
+	[IBV_QPT_UC] = "UC",
+	[IBV_QPT_UD] = "UD",
+	[IBV_QPT_XRC_SEND] = "XRC_SEND",
+	[IBV_QPT_XRC_RECV] = "XRC_RECV",
+};
+
 /* By enum av_key_kind of memory/key.h. */
 static const char *const region_kinds[] = {
 	"nothing", "region",	       "region on demand", "device memory", "null region",
@@ -182,18 +194,24 @@ static const struct {
 	[AV_FIELD_STATUS] = WORDS("IBV_WC_", av_status_name),
 	[AV_FIELD_EVENT] = WORDS("IBV_EVENT_", events),
 	[AV_FIELD_STATE] = WORDS("", states),
+	[AV_FIELD_MTU] = WORDS("IBV_MTU_", mtus),
+	[AV_FIELD_TYPE] = WORDS("", types),
 	[AV_FIELD_REGION_KIND] = WORDS("", region_kinds),
 	[AV_FIELD_FAULT] = WORDS("", av_faults_name),
+};
+
+/* --- flags ----------------------------------------------------------------------- */
+
+struct flag {
+	uint64_t value;
+	const char *name;
 };
 
 #define RIGHT(name)                      \
 	{                                \
 		IBV_ACCESS_##name, #name \
 	}
-static const struct {
-	uint64_t value;
-	const char *name;
-} rights[] = {
+static const struct flag rights[] = {
 	RIGHT(LOCAL_WRITE),
 	RIGHT(REMOTE_WRITE),
 	RIGHT(REMOTE_READ),
@@ -205,17 +223,48 @@ static const struct {
 	{AV_ACCESS_FLUSH_PERSISTENT, "FLUSH_PERSISTENT"},
 };
 
-static void write_rights(uint64_t value, char *text)
+#define BIT(name)                    \
+	{                            \
+		IBV_QP_##name, #name \
+	}
+static const struct flag mask_bits[] = {
+	BIT(STATE),
+	BIT(CUR_STATE),
+	BIT(EN_SQD_ASYNC_NOTIFY),
+	BIT(ACCESS_FLAGS),
+	BIT(PKEY_INDEX),
+	BIT(PORT),
+	BIT(QKEY),
+	BIT(AV),
+	BIT(PATH_MTU),
+	BIT(TIMEOUT),
+	BIT(RETRY_CNT),
+	BIT(RNR_RETRY),
+	BIT(RQ_PSN),
+	BIT(MAX_QP_RD_ATOMIC),
+	BIT(ALT_PATH),
+	BIT(MIN_RNR_TIMER),
+	BIT(SQ_PSN),
+	BIT(MAX_DEST_RD_ATOMIC),
+	BIT(PATH_MIG_STATE),
+	BIT(CAP),
+	BIT(DEST_QPN),
+	BIT(RATE_LIMIT),
+};
+
+/* Write "PREFIX_A | B | 0x100", or @none. */
+static void write_flags(const struct flag *flag, size_t count, const char *prefix, const char *none,
+			uint64_t value, char *text)
 {
 	size_t len = 0;
 
-	snprintf(text, AV_FIELD_TEXT_MAX, "%s", value ? "" : "no access flag");
-	for (size_t i = 0; i < AV_ARRAY_SIZE(rights); i++) {
-		if (!(value & rights[i].value) || len >= AV_FIELD_TEXT_MAX)
+	snprintf(text, AV_FIELD_TEXT_MAX, "%s", value ? "" : none);
+	for (size_t i = 0; i < count; i++) {
+		if (!(value & flag[i].value) || len >= AV_FIELD_TEXT_MAX)
 			continue;
-		value &= ~rights[i].value;
+		value &= ~flag[i].value;
 		len += (size_t)snprintf(text + len, AV_FIELD_TEXT_MAX - len, "%s%s",
-					len ? " | " : "IBV_ACCESS_", rights[i].name);
+					len ? " | " : prefix, flag[i].name);
 	}
 	if (value && len < AV_FIELD_TEXT_MAX)
 		snprintf(text + len, AV_FIELD_TEXT_MAX - len, "%s0x%" PRIx64, len ? " | " : "",
@@ -264,8 +313,19 @@ void av_field_write(const struct av_field *field, unsigned int form,
 	case AV_FIELD_HEX:
 		snprintf(text, AV_FIELD_TEXT_MAX, "0x%" PRIx64, value);
 		return;
+	case AV_FIELD_QPN:
+		snprintf(text, AV_FIELD_TEXT_MAX, "0x%06" PRIx64, value);
+		return;
+	case AV_FIELD_ID:
+		snprintf(text, AV_FIELD_TEXT_MAX, value >> 32 ? "0x%" PRIx64 : "%" PRIu64, value);
+		return;
 	case AV_FIELD_ACCESS:
-		write_rights(value, text);
+		write_flags(rights, AV_ARRAY_SIZE(rights), "IBV_ACCESS_", "no access flag", value,
+			    text);
+		return;
+	case AV_FIELD_MASK:
+		write_flags(mask_bits, AV_ARRAY_SIZE(mask_bits), "IBV_QP_", "nothing else", value,
+			    text);
 		return;
 	case AV_FIELD_CHECK:
 		word = av_check_row((unsigned int)value)->name;

@@ -10,11 +10,13 @@
 #include "base/word.h"
 #include "observe/flight.h"
 
-/* How a field is written. In JSON the numeric forms, HEX included, are numbers. */
+/* How a field is written. In JSON the numeric forms, down to ID, are numbers. */
 enum av_field_form {
 	AV_FIELD_DEC,
 	AV_FIELD_SIGNED,
 	AV_FIELD_HEX,
+	AV_FIELD_QPN, /* as programs print it: 0x020011 */
+	AV_FIELD_ID,  /* decimal, or hex if it is larger than 32 bits: a pointer */
 	AV_FIELD_TEXT,
 	AV_FIELD_CHECK,
 	AV_FIELD_KIND,
@@ -25,7 +27,10 @@ enum av_field_form {
 	AV_FIELD_ERRNO,
 	AV_FIELD_EVENT,
 	AV_FIELD_STATE,
+	AV_FIELD_MTU,
+	AV_FIELD_TYPE, /* enum ibv_qp_type */
 	AV_FIELD_ACCESS,
+	AV_FIELD_MASK, /* enum ibv_qp_attr_mask */
 	AV_FIELD_REGION_KIND,
 	AV_FIELD_FAULT,
 	AV_FIELD_GID,

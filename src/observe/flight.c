@@ -181,20 +181,32 @@ static long futex(const _Atomic uint32_t *word, int op, uint32_t value,
 	return syscall(SYS_futex, word, op, value, timeout, NULL, 0);
 }
 
-void av_flight_append(const struct av_flight_record *record)
+uint64_t av_flight_append(const struct av_flight_record *record)
 {
 	struct av_flight_file *f = (struct av_flight_file *)(uintptr_t)av_flight_own();
 	int saved = errno;
 	uint64_t number;
 
 	if (!f)
-		return;
+		return 0;
 	number = atomic_fetch_add(&f->next, 1);
 	write_slot(&f->slot[number % AV_FLIGHT_RECORDS], number + 1, record);
 	atomic_fetch_add(&f->doorbell, 1);
 	(void)futex(&f->doorbell, FUTEX_WAKE, INT32_MAX, NULL);
 	av_flight_own_end();
 	errno = saved;
+	return number + 1;
+}
+
+void av_flight_withdraw(uint64_t number)
+{
+	struct av_flight_file *f = (struct av_flight_file *)(uintptr_t)av_flight_own();
+	uint64_t stamp = number + 1;
+
+	if (!f)
+		return;
+	(void)atomic_compare_exchange_strong(&f->slot[number % AV_FLIGHT_RECORDS].stamp, &stamp, 0);
+	av_flight_own_end();
 }
 
 const struct av_flight_file *av_flight_open(int folder_fd)

@@ -27,6 +27,7 @@ enum av_flight_kind {
 	AV_FLIGHT_RECEIVE, /* the responder's side of such a request */
 	AV_FLIGHT_FLUSH,   /* @count requests in a row were flushed */
 	AV_FLIGHT_EVENT,   /* an asynchronous event that belongs to no recorded request */
+	AV_FLIGHT_DROPPED, /* an unreliable message was lost here: no program hears of it */
 };
 
 enum av_flight_object {
@@ -60,9 +61,9 @@ struct av_flight_record {
 	uint64_t time_ns;      /* CLOCK_REALTIME */
 	uint64_t monotonic_ns; /* CLOCK_MONOTONIC */
 	int32_t pid;	       /* the process that owns the object */
-	int32_t by;	       /* the process that noticed; its name is in @process */
-	char process[16];
-	char device[64]; /* "": unknown */
+	int32_t by;	       /* the process that noticed */
+	char process[16];      /* name of @pid's program; "": unknown */
+	char device[64];       /* "": unknown */
 	uint32_t has;
 	uint16_t check; /* enum av_check: the check that failed */
 	uint8_t kind;
@@ -113,8 +114,14 @@ void av_flight_forked(void);
 /* Nobody uses the folder any more: remove the ring if it is empty. Context: as av_flight_join(). */
 void av_flight_forget(int folder_fd);
 
-/* Append a record, if joined. Context: any thread, any lock held. About a microsecond. */
-void av_flight_append(const struct av_flight_record *record);
+/*
+ * Append a record, if joined. Context: any thread, any lock held. About a microsecond.
+ * Return: its number + 1; 0: not joined
+ */
+uint64_t av_flight_append(const struct av_flight_record *record);
+
+/* Take record @number back, unless it has been overwritten. Context: as av_flight_append(). */
+void av_flight_withdraw(uint64_t number);
 
 /* --- reading --------------------------------------------------------------------- */
 

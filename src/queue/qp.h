@@ -168,8 +168,8 @@ struct av_qp_shared {
 	 * bytes to its own requests, wait for the poller.
 	 */
 	uint32_t inline_recv, inline_answer;
-	uint64_t sq_ring; /* offset */
-	struct ibv_qp_attr attr;
+	uint64_t sq_ring;	 /* offset */
+	struct ibv_qp_attr attr; /* qp_state: the last one that the program has asked for */
 
 	/* Requester. Guarded by @exec, except where noted. */
 	struct av_lock exec AV_ALIGNED(AV_CACHE_LINE);

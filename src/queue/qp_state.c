@@ -164,11 +164,12 @@ int av_qp_own_mask(enum ibv_qp_type type, int attr_mask)
 	return attr_mask & ~ignored_bits(type);
 }
 
-static int refuse_change(enum ibv_qp_state from, enum ibv_qp_state to)
+/* @state: the one that the sentence speaks of */
+static int refuse(enum av_check check, uint32_t wanted, uint32_t limit, enum ibv_qp_state state)
 {
-	int err = av_refuse(EINVAL, AV_CHECK_STATE_CHANGE, to, from);
+	int err = av_refuse(EINVAL, check, wanted, limit);
 
-	av_diag_pending()->state = from;
+	av_diag_pending()->state = state;
 	av_diag_pending()->has |= AV_HAS_STATE;
 	return err;
 }
@@ -179,20 +180,22 @@ int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_q
 	const int mask = av_qp_own_mask(type, attr_mask) & ~IBV_QP_STATE;
 	const bool moves = attr_mask & IBV_QP_STATE;
 	const enum ibv_qp_state start = mask & CUR_STATE ? cur : from;
+	const enum ibv_qp_state end = moves ? to : start;
 	struct av_qp_transition cell;
+	uint32_t missing, extra;
 
 	if (mask & CUR_STATE && !may_be_current(cur))
 		return av_refuse(EINVAL, AV_CHECK_STATE_CURRENT, cur, 0);
-	cell = av_qp_transition(type, start, moves ? to : start);
+	cell = av_qp_transition(type, start, end);
 	if (!cell.valid)
-		return refuse_change(start, moves ? to : start);
-	if ((mask & cell.required) != cell.required)
-		return av_refuse(EINVAL, AV_CHECK_STATE_MISSING, (uint32_t)(cell.required & ~mask),
-				 (uint32_t)cell.required);
-	if (mask & ~(cell.required | cell.optional))
-		return av_refuse(EINVAL, AV_CHECK_STATE_EXTRA,
-				 (uint32_t)(mask & ~(cell.required | cell.optional)),
-				 (uint32_t)(cell.required | cell.optional));
+		return refuse(AV_CHECK_STATE_CHANGE, end, start, start);
+	missing = (uint32_t)(cell.required & ~mask);
+	extra = (uint32_t)(mask & ~(cell.required | cell.optional));
+	if (missing)
+		return refuse(AV_CHECK_STATE_MISSING, missing, (uint32_t)cell.required, end);
+	if (extra)
+		return refuse(AV_CHECK_STATE_EXTRA, extra,
+			      (uint32_t)(cell.required | cell.optional), end);
 	/* A claimed current state only selects the cell. */
 	*to_out = moves ? to : from;
 	return 0;

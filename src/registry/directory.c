@@ -282,6 +282,8 @@ static int fill_file(int fd)
 
 	if (ret == 0)
 		ret = posix_fallocate(fd, 0, sizeof(*d));
+	if (ret == ENOSPC)
+		av_folder_full(fd, sizeof(*d), ENOSPC);
 	if (ret)
 		return -ret;
 	d = av_mmap(NULL, sizeof(*d), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

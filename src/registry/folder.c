@@ -4,15 +4,18 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/random.h"
+#include "observe/diagnosis.h"
 #include "observe/log.h"
 
 static bool usable(const char *base)
@@ -117,6 +120,20 @@ int av_folder_open(char *path, size_t size)
 		return ret == -ENOENT ? -EAGAIN : ret; /* the last process removed it meanwhile */
 	}
 	return ret;
+}
+
+void av_folder_full(int fd, uint64_t bytes, int err)
+{
+	uint64_t wanted = (bytes + 1023) / 1024, left;
+	struct statvfs st = {0};
+
+	(void)fstatvfs(fd, &st);
+	left = (uint64_t)st.f_bavail * st.f_frsize / 1024;
+	av_diag_verb(err, AV_CHECK_FOLDER_FULL, wanted, left);
+	av_warn_once("%s is too small or full: %" PRIu64 " KiB are needed, %" PRIu64
+		     " KiB are free. Give the container a larger /dev/shm (docker run "
+		     "--shm-size=1g), or set ANYVERBS_DIR to another folder for all processes",
+		     av_folder_base(), wanted, left);
 }
 
 bool av_folder_is(int fd, const char *path)

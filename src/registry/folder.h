@@ -41,6 +41,12 @@ void av_folder_remove_self(const char *path);
 /* What a folder that is set aside has behind its name, before a number. */
 #define AV_FOLDER_ASIDE ".aside-"
 
+/*
+ * The file @fd of the folder cannot get @bytes more, and a verb is going to fail with @err for
+ * that: note it for its record, and warn once, as there may be no room for records either.
+ */
+AV_COLD void av_folder_full(int fd, uint64_t bytes, int err);
+
 /* Does @path lead to the folder @fd? */
 bool av_folder_is(int fd, const char *path);
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "registry/folder.h"
 
 #define CLASS_N	    108		 /* up to 16 GiB */
 #define BACK_STEP   (256u << 10) /* the file is backed in steps of this size */
@@ -236,8 +237,11 @@ static uint64_t chunk_of_tables(struct av_heap *heap, enum av_slab slab, uint32_
 {
 	struct av_tables *t = av_tables_of(heap->head);
 	uint8_t *chunk = slab == AV_SLAB_QP ? t->qp[n][0] : t->cq[n][0];
+	int ret = av_file_back(heap->tables, (uint64_t)(chunk - (uint8_t *)t), bytes);
 
-	if (av_file_back(heap->tables, (uint64_t)(chunk - (uint8_t *)t), bytes))
+	if (ret == -ENOSPC)
+		av_folder_full(av_own_fd(heap->tables), bytes, ENOMEM);
+	if (ret)
 		return 0;
 	atomic_store(slab == AV_SLAB_QP ? &t->qp_chunks : &t->cq_chunks, n + 1);
 	return (uint64_t)(chunk - (uint8_t *)heap->head);

@@ -98,6 +98,7 @@ struct av_seg_head {
 	_Atomic uint32_t closed; /* the owner has closed the context */
 	_Atomic uint32_t fatal;	 /* the device has failed: transport/fatal.h */
 
+	char process[16];  /* name of the owner's program */
 	char device[64];   /* name of the device that was opened, */
 	uint32_t switches; /* and its switches that were on: device/switches.h */
 

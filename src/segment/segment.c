@@ -188,6 +188,7 @@ static void fill_head(struct av_seg *seg, const struct av_seg_device *dev, uint3
 	h->pid = seg->pid;
 	h->pidns = my_pidns();
 	h->origin = origin;
+	snprintf(h->process, sizeof(h->process), "%s", program_invocation_short_name);
 	snprintf(h->device, sizeof(h->device), "%s", dev->name);
 	h->link_layer = dev->link_layer;
 	h->lid = dev->lid;

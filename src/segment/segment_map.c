@@ -12,6 +12,7 @@
 #include "base/anonymous.h"
 #include "base/file_size.h"
 #include "base/map.h"
+#include "registry/folder.h"
 #include "segment/handout.h"
 #include "segment/heap.h"
 #include "segment/map_file.h"
@@ -21,6 +22,7 @@
 static int make_tables(int folder, struct av_own_fd *tables)
 {
 	const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+	int ret;
 
 	if (!av_own_fd_keep(tables, openat(folder, TABLES, flags, 0600)))
 		return -errno;
@@ -28,7 +30,10 @@ static int make_tables(int folder, struct av_own_fd *tables)
 		return -EFBIG;
 	if (ftruncate(tables->fd, (off_t)AV_TABLES_BYTES))
 		return -errno;
-	return av_file_back(tables, 0, offsetof(struct av_tables, qp));
+	ret = av_file_back(tables, 0, offsetof(struct av_tables, qp));
+	if (ret == -ENOSPC)
+		av_folder_full(tables->fd, offsetof(struct av_tables, qp), ENOSPC);
+	return ret;
 }
 
 int av_seg_make(uint32_t ref, int folder, struct av_own_fd *file, struct av_own_fd *tables)

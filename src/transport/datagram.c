@@ -34,6 +34,7 @@
 struct datagram {
 	struct av_sq_wqe head;
 	uint32_t qkey, src_qpn;
+	int32_t src_pid; /* 0: it came from another host */
 	uint16_t slid;
 	uint8_t grh[AV_GRH_BYTES];
 	bool has_grh;
@@ -98,25 +99,48 @@ static bool is_addressee(const struct av_qp_shared *p, uint32_t qpn)
 	return atomic_load_explicit(&p->qpn, memory_order_relaxed) == qpn && p->type == IBV_QPT_UD;
 }
 
+/* The message is dropped at @rsp, for the reason that has been noted. */
+static void drop(const struct datagram *d, const struct av_qp_end *rsp)
+{
+	av_count_rsp(rsp->qp, AV_RSP_DROPPED);
+	av_report_dropped(&(struct av_dropped){
+		.at = rsp, .src_qpn = d->src_qpn, .src_pid = d->src_pid, .opcode = d->head.opcode});
+}
+
+/* Return: false, having noted why the queue pair does not take the message */
 static bool accepts(const struct datagram *d, const struct av_qp_shared *p)
 {
 	uint32_t state = atomic_load_explicit(&p->state, memory_order_relaxed);
+	struct av_flight_record *r;
 
-	return (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
-		state == IBV_QPS_SQE) &&
-	       p->attr.qkey == d->qkey;
+	if (state != IBV_QPS_RTR && state != IBV_QPS_RTS && state != IBV_QPS_SQD &&
+	    state != IBV_QPS_SQE) {
+		r = av_diag_note(AV_CHECK_DATAGRAM_STATE, IBV_QPS_RTR, state);
+		r->state = state;
+		r->has |= AV_HAS_STATE;
+		return false;
+	}
+	if (p->attr.qkey != d->qkey)
+		av_diag_note(AV_CHECK_DATAGRAM_QKEY, d->qkey, p->attr.qkey);
+	return p->attr.qkey == d->qkey;
 }
 
-/* Count the message as arrived at @p, or as dropped there. */
-static void count_arrival(struct av_qp_shared *p, const struct datagram *d, bool arrived)
+static void count_arrival(struct av_qp_shared *p, const struct datagram *d)
 {
-	if (!arrived) {
-		av_count_rsp(p, AV_RSP_DROPPED);
-		return;
-	}
 	av_traffic_count(&p->counters.rsp.traffic, AV_TRAFFIC_SEND, d->head.bytes, 1);
 	if (d->group)
 		av_count_rsp(p, AV_RSP_MULTICAST);
+}
+
+/* The message found a receive request, and does not get there. */
+static void undelivered(struct datagram *d, const struct av_qp_end *rsp, enum av_fault fault,
+			uint32_t room)
+{
+	if (fault == AV_FAULT_LOC_PROT)
+		d->source_bad = true;
+	if (fault == AV_FAULT_RECV_SHORT)
+		av_diag_note(AV_CHECK_DATAGRAM_ROOM, d->head.bytes, room);
+	drop(d, rsp);
 }
 
 /*
@@ -140,17 +164,21 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 		.solicited = d->head.flags & IBV_SEND_SOLICITED,
 	};
 	const struct av_rq_wqe *request = av_receive_take(&to);
-	enum av_fault fault = request ? av_receive_message(&msg, &d->from, request) : AV_FAULT_NONE;
+	enum av_fault fault;
 
-	if (!request)
+	if (!request) {
 		av_count_rsp(rsp->qp, AV_RSP_RNR);
-	if (fault != AV_FAULT_NONE)
-		av_diag_drop(); /* a datagram is lost silently */
-	if (fault == AV_FAULT_LOC_PROT)
-		d->source_bad = true;
+		av_diag_note(AV_CHECK_NO_RECV, 0, 0);
+		drop(d, rsp);
+		return;
+	}
+	fault = av_receive_message(&msg, &d->from, request);
+	if (fault == AV_FAULT_NONE)
+		count_arrival(rsp->qp, d);
+	else
+		undelivered(d, rsp, fault, request->bytes);
 	if (fault != AV_FAULT_NONE && rsp->qp->receiving)
 		av_receive_cancel(&to);
-	count_arrival(rsp->qp, d, request && fault == AV_FAULT_NONE);
 }
 
 static void send_to(struct datagram *d, const struct av_qp_end *rsp, uint32_t qpn)
@@ -162,7 +190,7 @@ static void send_to(struct datagram *d, const struct av_qp_end *rsp, uint32_t qp
 	if (is_addressee(rsp->qp, qpn) && accepts(d, rsp->qp))
 		deliver(d, rsp);
 	else if (is_addressee(rsp->qp, qpn))
-		count_arrival(rsp->qp, d, false);
+		drop(d, rsp);
 	av_lock_release(&rsp->qp->resp);
 }
 
@@ -180,8 +208,16 @@ static bool at_address(const struct datagram *d, const struct av_seg *seg)
 	return seg->head->lid && seg->head->lid == d->head.route.dlid;
 }
 
+/* There is nobody at @qpn. */
+static void send_nowhere(const struct datagram *d, const struct av_qp_end *req, uint32_t qpn)
+{
+	av_diag_note(AV_CHECK_DATAGRAM_NOBODY, qpn, 0);
+	av_report_dropped(
+		&(struct av_dropped){.at = req, .at_sender = true, .opcode = d->head.opcode});
+}
+
 /* Most datagrams go where the one before them went, which is kept in @peer. */
-static void send_one(struct datagram *d, struct av_qp_end *peer)
+static void send_one(struct datagram *d, const struct av_qp_end *req, struct av_qp_end *peer)
 {
 	uint32_t qpn = d->head.ud.qpn & AV_QPN_MASK;
 
@@ -191,7 +227,9 @@ static void send_one(struct datagram *d, struct av_qp_end *peer)
 		av_disconnect(peer);
 		find(&location, peer);
 	}
-	if (peer->seg && at_address(d, peer->seg))
+	if (!peer->qp || !is_addressee(peer->qp, qpn))
+		send_nowhere(d, req, qpn);
+	else if (at_address(d, peer->seg))
 		send_to(d, peer, qpn);
 }
 
@@ -282,6 +320,7 @@ static void begin(struct datagram *d, const struct av_qp_end *req, const struct 
 	AV_COPIED();
 	d->qkey = d->head.ud.qkey & USE_OWN_QKEY ? req->qp->attr.qkey : d->head.ud.qkey;
 	d->src_qpn = atomic_load_explicit(&req->qp->qpn, memory_order_relaxed);
+	d->src_pid = req->seg->head->pid;
 	d->slid = req->seg->head->lid;
 	d->source_bad = false;
 	d->now_ns = av_now_coarse_ns();
@@ -309,7 +348,7 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_
 	if (d.group && !(on_wire && av_wire_is_forced()))
 		send_group(&d);
 	else if (!d.group && !on_wire)
-		send_one(&d, peer);
+		send_one(&d, req, peer);
 	av_mem_put_list(&d.from);
 	req->qp->next_psn = (req->qp->next_psn + 1) & 0xffffff;
 	if (d.source_bad) {
@@ -347,6 +386,7 @@ static void from_packet(struct datagram *d, const struct av_net_packet *packet)
 	};
 	d->qkey = p->qkey;
 	d->src_qpn = p->src_qpn;
+	d->src_pid = 0;
 	d->slid = 0;
 	d->sl = (uint8_t)av_grh_packet_type(&f);
 	d->has_grh = true;

@@ -118,15 +118,19 @@ static void responder_fail(struct av_work *w)
 }
 
 /*
- * On an unreliable connection, a message that the responder cannot take is lost, and neither side
- * hears of it. The receive request stays for the next message.
+ * On an unreliable connection, a message that the responder cannot take is lost, and neither
+ * program hears of it. The receive request stays for the next message.
  * Source: IBTA volume 1, 9.8.3.
  */
 static void lose_message(struct av_work *w)
 {
 	if (w->rsp->qp->receiving)
 		av_receive_cancel(&w->to);
-	av_diag_drop();
+	if (w->result.park == AV_PARK_RNR)
+		av_diag_note(AV_CHECK_NO_RECV, 0, 0);
+	if (w->result.fault != AV_FAULT_NONE || w->result.park == AV_PARK_RNR)
+		av_report_lost(
+			&(struct av_failed){w->req, w->rsp, &w->head, w->result.fault, false});
 	av_count_rsp(w->rsp->qp, AV_RSP_DROPPED);
 	w->result = (struct av_outcome){.lost = true};
 }
@@ -185,12 +189,20 @@ static void advance(struct av_work *w, bool lost)
 	rsp->msn++;
 }
 
+/* The same if nobody is there to take it. */
 static void lose_unanswered(struct av_work *w)
 {
+	struct av_failed failed = {w->req, w->rsp, &w->head, AV_FAULT_RETRY_EXHAUSTED, false};
+
 	if (w->req->qp->type != IBV_QPT_UC)
 		return;
 	av_traffic_count(&w->req->qp->counters.req.traffic, av_traffic_kind[w->head.opcode],
 			 w->head.bytes, av_packets(w->req->qp, w->head.bytes));
+	failed.silent =
+		w->rsp->qp && av_seg_alive_now(w->rsp->seg) && av_responder_acquire_soon(w->rsp);
+	av_report_unheard(&failed);
+	if (failed.silent)
+		av_lock_release(&w->rsp->qp->resp);
 	w->result = (struct av_outcome){0};
 }
 

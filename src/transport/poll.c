@@ -109,6 +109,8 @@ static int nothing(struct av_seg *seg, struct av_cq_shared *cq)
 	av_assist_polled(seg, cq);
 	(void)av_wire_poll();
 	if (av_unlikely(out_of_patience)) {
+		if (av_explaining())
+			av_explain_others(); /* a dropped message has no completion */
 		av_cq_inlet_look(seg, cq);
 		yield(cq);
 	}

@@ -9,6 +9,7 @@
 #include "base/newer_verbs.h"
 #include "base/limits.h"
 #include "memory/why.h"
+#include "queue/rq.h"
 #include "registry/directory.h"
 #include "transport/responder.h"
 #include "transport/wire_qp.h"
@@ -18,9 +19,17 @@ static uint32_t qpn_of(const struct av_qp_end *end)
 	return atomic_load_explicit(&end->qp->qpn, memory_order_relaxed);
 }
 
+/* The process of a requester, as its responder knows it. 0: it is on another host */
+static int32_t pid_of(const struct av_qp_end *req)
+{
+	return req->qp->wire ? 0 : req->seg->head->pid;
+}
+
 static void of_context(struct av_flight_record *r, const struct av_seg *seg)
 {
 	r->pid = seg->head->pid;
+	snprintf(r->process, sizeof(r->process), "%.*s", (int)sizeof(seg->head->process) - 1,
+		 seg->head->process);
 	snprintf(r->device, sizeof(r->device), "%.*s", (int)sizeof(seg->head->device) - 1,
 		 seg->head->device);
 }
@@ -266,7 +275,7 @@ static struct av_flight_record *explain(const struct av_failed *f)
 		av_diag_drop();
 		why(f);
 	}
-	if (!(r->has & AV_HAS_ACCESS) && rights_of(f->wqe)) {
+	if (!(r->has & AV_HAS_ACCESS) && rights_of(f->wqe) && f->req->qp->type != IBV_QPT_UD) {
 		r->has |= AV_HAS_ACCESS;
 		r->remote = true;
 		r->key = f->wqe->rkey;
@@ -294,6 +303,16 @@ void av_report_request(const struct av_failed *failed)
 	av_report();
 }
 
+/* The wr_id of the receive request that fails. */
+static uint64_t receive_of(const struct av_qp_end *rsp)
+{
+	const struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
+	const struct av_rq_wqe *request =
+		rq && rsp->qp->receiving ? av_rq_wqe(rsp->seg, rq, rsp->qp->receiving - 1) : NULL;
+
+	return request ? request->wr_id : 0;
+}
+
 void av_report_responder(const struct av_failed *failed)
 {
 	const struct av_rule *rule = av_rule(failed->fault);
@@ -302,10 +321,11 @@ void av_report_responder(const struct av_failed *failed)
 	of_queue_pair(r, failed->rsp);
 	r->kind = AV_FLIGHT_RECEIVE;
 	r->peer_qp = qpn_of(failed->req);
-	r->peer_pid = failed->req->qp->wire ? 0 : failed->req->seg->head->pid;
+	r->peer_pid = pid_of(failed->req);
 	r->has |= AV_HAS_PEER;
 	if (consumes(failed->wqe) && rule->receive != IBV_WC_SUCCESS) {
 		r->status = (uint8_t)rule->receive;
+		r->wr_id = receive_of(failed->rsp);
 		r->has |= AV_HAS_STATUS;
 	}
 	if (rule->event != AV_EVENT_NONE) {
@@ -314,6 +334,41 @@ void av_report_responder(const struct av_failed *failed)
 	}
 	av_report();
 	*av_diag_pending() = before; /* kept for the requester's record */
+}
+
+void av_report_dropped(const struct av_dropped *d)
+{
+	struct av_flight_record *r = av_diag_pending();
+
+	of_queue_pair(r, d->at);
+	r->kind = AV_FLIGHT_DROPPED;
+	r->opcode = d->opcode;
+	r->has |= AV_HAS_REQUEST;
+	if (!d->at_sender) {
+		r->peer_qp = d->src_qpn;
+		r->peer_pid = d->src_pid;
+		r->has |= AV_HAS_PEER;
+	}
+	av_report();
+}
+
+void av_report_lost(const struct av_failed *failed)
+{
+	(void)explain(failed);
+	av_report_dropped(&(struct av_dropped){.at = failed->rsp,
+					       .src_qpn = qpn_of(failed->req),
+					       .src_pid = pid_of(failed->req),
+					       .opcode = failed->wqe->opcode});
+}
+
+void av_report_unheard(const struct av_failed *failed)
+{
+	struct av_flight_record *r = explain(failed);
+
+	r->peer_qp = failed->req->qp->attr.dest_qp_num;
+	r->peer_pid = failed->rsp->seg ? failed->rsp->seg->head->pid : 0;
+	av_report_dropped(&(struct av_dropped){
+		.at = failed->req, .at_sender = true, .opcode = failed->wqe->opcode});
 }
 
 void av_report_flush(const struct av_qp_end *end, uint32_t count, bool receives)
@@ -327,7 +382,7 @@ void av_report_flush(const struct av_qp_end *end, uint32_t count, bool receives)
 		.wanted = receives,
 	};
 
-	if (count == 0)
+	if (count == 0 || end->qp->attr.qp_state == IBV_QPS_ERR)
 		return;
 	of_queue_pair(&r, end);
 	av_report_beside(&r);

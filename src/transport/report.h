@@ -26,7 +26,26 @@ AV_COLD void av_report_request(const struct av_failed *failed);
 /* Its responder fails, too; called first. Context: @rsp's right @resp is held. */
 AV_COLD void av_report_responder(const struct av_failed *failed);
 
-/* @count requests of a queue were flushed. 0: nothing is recorded */
+/* A message of an unreliable service is lost at @at, for the reason that has been noted. */
+struct av_dropped {
+	const struct av_qp_end *at;
+	bool at_sender;	  /* there is nobody to receive it; else, the sender: */
+	uint32_t src_qpn; /* its number, */
+	int32_t src_pid;  /* and its process; 0: on another host */
+	uint32_t opcode;
+};
+AV_COLD void av_report_dropped(const struct av_dropped *dropped);
+
+/* A message of an unreliable connection, which its responder cannot take. Context: as above */
+AV_COLD void av_report_lost(const struct av_failed *failed);
+
+/* The same, and nobody has taken it: a record of its requester. Context: as av_report_request() */
+AV_COLD void av_report_unheard(const struct av_failed *failed);
+
+/*
+ * @count requests of a queue were flushed. Nothing is recorded of 0, nor if the program itself has
+ * moved the queue pair to the error state: so connections end.
+ */
 AV_COLD void av_report_flush(const struct av_qp_end *end, uint32_t count, bool receives);
 
 /* A queue pair had an event (or AV_EVENT_NONE) without a request that failed. */

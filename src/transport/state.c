@@ -194,6 +194,8 @@ void av_qp_apply_state(const struct av_qp_end *end, enum ibv_qp_state from, enum
 {
 	struct av_qp_shared *qp = end->qp;
 
+	if (from != IBV_QPS_ERR || to != IBV_QPS_ERR)
+		qp->attr.qp_state = to;
 	if (to == IBV_QPS_RESET)
 		empty_queues(end);
 	if (from == IBV_QPS_INIT && to == IBV_QPS_RTR)

@@ -74,9 +74,11 @@ AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 	pthread_mutex_lock(&ctx->verbs.context.mutex);
 	busy = ibv->refcnt;
 	pthread_mutex_unlock(&ctx->verbs.context.mutex);
-	if (busy)
+	if (busy) {
+		(void)av_refuse(EBUSY, AV_CHECK_CHANNEL_BUSY, (uint64_t)busy, 0);
 		return av_misuse_busy(AV_VERB_DESTROY_COMP_CHANNEL, ctx, "completion channel",
 				      channel->doorbell, channel->made_at);
+	}
 	if (!ctx->forked)
 		av_doorbell_remove(ctx->seg, channel->doorbell);
 	close(ibv->fd);

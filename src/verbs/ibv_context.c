@@ -148,6 +148,7 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 
 	if (!ctx)
 		return NULL;
+	av_diag_device(dev->ibv.name);
 	err = -av_cm_prepare();
 	if (err == 0)
 		err = -av_dir_join(av_totals_of_context);
@@ -155,7 +156,6 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 		free(ctx);
 		return av_fail_null(AV_VERB_OPEN_DEVICE, err);
 	}
-	av_diag_device(dev->ibv.name);
 	ctx->dev = dev;
 	ctx->pds.base = origin ? AV_IMPORT_PDS : 0;
 	init_public(ctx);
@@ -194,6 +194,8 @@ static void drop_memory(uint32_t id, void *object, void *arg)
 
 int av_context_close(struct av_context *ctx)
 {
+	if (av_explaining())
+		av_explain_others();
 	if (av_misuse_on())
 		av_misuse_context_ends(ctx);
 	list_remove(ctx);
@@ -230,6 +232,8 @@ int av_context_close(struct av_context *ctx)
 /* Whoever exits with open devices leaves nothing behind; who is killed is swept by the next. */
 __attribute__((destructor)) static void at_exit(void)
 {
+	if (av_explaining())
+		av_explain_others();
 	if (av_misuse_on())
 		av_misuse_exit(&list);
 	av_cm_exit();

@@ -119,8 +119,11 @@ AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	cq = av_cq_find(ibv);
 	if (!cq)
 		return av_fail_errno(AV_VERB_DESTROY_CQ, ENOENT);
-	if (atomic_load(&cq->users) || atomic_load(&cq->waiting))
+	if (atomic_load(&cq->users) || atomic_load(&cq->waiting)) {
+		if (atomic_load(&cq->users))
+			(void)av_refuse(EBUSY, AV_CHECK_CQ_BUSY, atomic_load(&cq->users), 0);
 		return av_misuse_busy(AV_VERB_DESTROY_CQ, ctx, "CQ", ibv->handle, cq->made_at);
+	}
 	if (av_misuse_on())
 		av_misuse_cq_ends(cq);
 	av_unlist(ctx, &ctx->cqs, ibv->handle);

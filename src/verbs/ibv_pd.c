@@ -106,9 +106,12 @@ AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 	pd = av_pd_find(ibv);
 	if (!pd)
 		return av_fail_errno(AV_VERB_DEALLOC_PD, ENOENT);
-	if (atomic_load(&pd->users))
+	if (atomic_load(&pd->users)) {
+		(void)av_refuse(EBUSY, AV_CHECK_PD_BUSY, atomic_load(&pd->users) & ~AV_PD_FORGOTTEN,
+				0);
 		return av_misuse_busy(AV_VERB_DEALLOC_PD, av_context_of(ibv->context), "PD",
 				      ibv->handle, pd->made_at);
+	}
 	if (pd->imported) {
 		av_pd_forget(pd);
 		return 0;

@@ -259,6 +259,7 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 	attr->cap = asked.cap;
 	count_use(qp, 1);
 	init_public(ctx, qp, pd, attr, index);
+	av_overcome(AV_VERB_CREATE_QP); /* no query tells the largest max_inline_data */
 	return &qp->ibv;
 }
 
@@ -326,8 +327,10 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	qp = av_qp_find(ibv);
 	if (!qp)
 		return av_fail_errno(AV_VERB_DESTROY_QP, ENOENT);
-	if (atomic_load(&qp->groups))
+	if (atomic_load(&qp->groups)) {
+		(void)av_refuse(EBUSY, AV_CHECK_GROUP_BUSY, atomic_load(&qp->groups), 0);
 		return av_misuse_busy(AV_VERB_DESTROY_QP, ctx, "QP", ibv->qp_num, qp->made_at);
+	}
 	if (av_misuse_on())
 		av_misuse_qp_ends(qp);
 	if (!qp->opened && !ctx->forked)

@@ -240,8 +240,10 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 	srq = av_srq_find(ibv);
 	if (!srq)
 		return av_fail_errno(AV_VERB_DESTROY_SRQ, ENOENT);
-	if (!LIST_EMPTY(&srq->users))
+	if (!LIST_EMPTY(&srq->users)) {
+		(void)av_refuse(EBUSY, AV_CHECK_SRQ_BUSY, 0, 0);
 		return av_misuse_busy(AV_VERB_DESTROY_SRQ, ctx, "SRQ", ibv->handle, srq->made_at);
+	}
 	av_unlist(ctx, &ctx->srqs, ibv->handle);
 	if (!ctx->forked) {
 		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed,

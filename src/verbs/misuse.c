@@ -165,8 +165,10 @@ static int line_of(char *to, size_t size, const char *device, const struct av_fi
 				"\"number\":%u,\"count\":%" PRIu64 ",\"made_at\":\"%s\"}\n",
 				misuses[f->misuse].name, (int)getpid(), device, f->kind, f->number,
 				f->count, where);
-	n = snprintf(to, size, "anyverbs[%d]: check: %s: %s %u: ", (int)getpid(), device, f->kind,
-		     f->number);
+	n = snprintf(to, size,
+		     strcmp(f->kind, "QP") ? "anyverbs[%d]: check: %s: %s %u: "
+					   : "anyverbs[%d]: check: %s: %s 0x%06x: ",
+		     (int)getpid(), device, f->kind, f->number);
 	if (f->count > 1)
 		n += snprintf(to + n, size - (size_t)n, "%" PRIu64 " times: ", f->count);
 	return n + snprintf(to + n, size - (size_t)n, "%s%s%s%s\n", misuses[f->misuse].text,

@@ -36,9 +36,12 @@ static int refuse_send(const struct ibv_qp *ibv, const struct av_qp *qp)
 
 static int refuse_recv(const struct ibv_qp *ibv, const struct av_qp *qp)
 {
-	bool there = qp && !qp->srq && qp->recv_cq && !av_context_of(ibv->context)->forked;
+	bool there = qp && qp->recv_cq && !av_context_of(ibv->context)->forked;
 
-	refuse_qp(ibv, note_refusal(qp, there, AV_CHECK_POST_RECV_STATE));
+	if (qp && qp->srq)
+		refuse_qp(ibv, av_refuse(EINVAL, AV_CHECK_POST_RECV_SRQ, 0, 0));
+	else
+		refuse_qp(ibv, note_refusal(qp, there, AV_CHECK_POST_RECV_STATE));
 	return av_fail_errno(AV_VERB_POST_RECV, EINVAL);
 }
 

@@ -144,10 +144,10 @@ AV_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint
 								  flags, entry_size);
 	err = flags ? av_refuse(EINVAL, AV_CHECK_GID_INDEX, index, port)
 		    : read_row(context, port, index, &row);
-	if (err == 0 && av_gid_is_empty(&row))
-		err = ENODATA;
 	if (err)
 		return av_fail_errno(AV_VERB_QUERY_GID_EX, err);
+	if (av_gid_is_empty(&row)) /* an answer, no failure: programs look through the table */
+		return errno = ENODATA;
 	fill_entry(entry, &row, index, entry_size);
 	return 0;
 }

@@ -161,9 +161,10 @@ static void judge_folder(struct av_finding *f, int fd, const char *path)
 			 free_bytes / MIB, (uint64_t)st.f_blocks * st.f_frsize / MIB);
 	if (free_bytes < FOLDER_FREE_MIN)
 		av_finding_set(f, AV_VERDICT_MISSING,
-			       "Devices cannot be opened: their queue pairs live there.",
-			       "Free some space, or set ANYVERBS_DIR to another folder for all "
-			       "processes.");
+			       "Too small or full: devices cannot be opened, because their queue "
+			       "pairs live there.",
+			       "Give the container a larger /dev/shm (docker run --shm-size=1g), "
+			       "or set ANYVERBS_DIR to a larger folder for all processes.");
 	else if (free_bytes < FOLDER_FREE_LOW)
 		av_finding_set(f, AV_VERDICT_LIMITED,
 			       "Queue pairs and completion queues of all programs together must "

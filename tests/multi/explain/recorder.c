@@ -84,6 +84,28 @@ bool recorder_find(const struct seed *seed, struct av_flight_record *r)
 	return true;
 }
 
+bool recorder_first(const char *name, struct av_flight_record *r)
+{
+	for (uint64_t at = mark; at < av_flight_next(file); at++)
+		if (av_flight_read(file, at, r)) {
+			seeds++;
+			done[r->check] = name;
+			return true;
+		}
+	return false;
+}
+
+unsigned int recorder_count(const struct seed *seed, uint32_t number)
+{
+	struct av_flight_record r;
+	unsigned int count = 0;
+
+	for (uint64_t at = mark; at < av_flight_next(file); at++)
+		count += av_flight_read(file, at, &r) && r.kind == seed->kind &&
+			 r.check == seed->check && r.number == number;
+	return count;
+}
+
 void recorder_except(enum av_check check, const char *why)
 {
 	EXPECT(!done[check], "%s is seeded, too: %s", av_check_row(check)->name, done[check]);

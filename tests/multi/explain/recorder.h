@@ -29,6 +29,13 @@ void recorder_begin(void); /* what comes is of the next seed */
  * failed */
 bool recorder_find(const struct seed *seed, struct av_flight_record *r);
 
+/* The first record since recorder_begin(), which is a seed of its check. Return: false: there is
+ * none */
+bool recorder_first(const char *name, struct av_flight_record *r);
+
+/* How many records of that kind and check there are of that object. It is not a seed. */
+unsigned int recorder_count(const struct seed *seed, uint32_t number);
+
 /* That check is not seeded, and why not. */
 void recorder_except(enum av_check check, const char *why);
 
@@ -39,6 +46,7 @@ void seed_verbs(void);	  /* verbs that refuse */
 void seed_requests(void); /* requests between two processes */
 void seed_windows(void);  /* keys changed by requests, and kinds of keys */
 void seed_experimental(void);
-void seed_events(void); /* what happens by itself, and other services */
+void seed_events(void);	  /* what happens by itself, and other services */
+void seed_mistakes(void); /* what is told of mistakes of beginners */
 
 #endif

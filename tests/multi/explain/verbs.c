@@ -654,7 +654,7 @@ static int child_of_fork(uint64_t unused)
 /* clang-format off */
 static const struct verb_row rows[] = {
 	{"damaged PD",          "ibv_reg_mr",    AV_CHECK_OBJECT_UNKNOWN, ENOENT, reg_other_pd, 0, ANY, ANY, false},
-	{"PD in use",           "ibv_dealloc_pd", AV_CHECK_OBJECT_BUSY,   EBUSY,  busy_pd, 0, ANY, ANY, false},
+	{"PD in use",           "ibv_dealloc_pd", AV_CHECK_PD_BUSY,       EBUSY,  busy_pd, 0, ANY, ANY, false},
 	{"damaged QP",          "ibv_destroy_qp", AV_CHECK_OBJECT_UNKNOWN, ENOENT, destroy_other, 0, ANY, ANY, false},
 	{"RSS",                 "ibv_create_rwq_ind_table", AV_CHECK_NOT_SUPPORTED, EOPNOTSUPP, rss, 0, ANY, ANY, false},
 	{"thread domain's mask", "ibv_alloc_td", AV_CHECK_ARGUMENT,       EINVAL, td_mask, 1, ANY, ANY, false},

@@ -112,6 +112,7 @@ static void sentence_of_a_request(void **state)
 		.object = AV_OBJECT_QP,
 		.number = 17,
 		.opcode = IBV_WR_RDMA_WRITE,
+		.wr_id = 4711,
 		.status = IBV_WC_REM_ACCESS_ERR,
 		.remote = 1,
 		.key = 0x2a01,
@@ -128,9 +129,10 @@ static void sentence_of_a_request(void **state)
 	assert_int_equal(n, strlen(text));
 	assert_string_equal(
 		text,
-		"prog[811] any0: QP 17: RDMA WRITE of 4096 B to 0x7f0040 under rkey 0x2a01: the "
+		"prog[811] any0: QP 0x000011: RDMA WRITE of 4096 B to 0x7f0040 under rkey 0x2a01: "
+		"the "
 		"range ends 512 B beyond the region, which has 3648 B at 0x7f0000 (registered by "
-		"pid 900) (IBV_WC_REM_ACCESS_ERR)\n");
+		"pid 900) (IBV_WC_REM_ACCESS_ERR, wr_id 4711)\n");
 }
 
 /* Of the other end's process, too, which found it out or did it. */
@@ -152,8 +154,12 @@ static void the_peer_is_named(void **state)
 	char text[AV_EXPLAIN_MAX];
 
 	av_explain(&r, text);
-	assert_non_null(strstr(text, "QP 17: peer's RDMA WRITE: "));
-	assert_non_null(strstr(text, " (peer: QP 23 of pid 900) (IBV_EVENT_QP_ACCESS_ERR)\n"));
+	assert_non_null(strstr(text, "QP 0x000011: peer's RDMA WRITE: "));
+	assert_non_null(
+		strstr(text, " (peer: QP 0x000017 of pid 900) (IBV_EVENT_QP_ACCESS_ERR)\n"));
+	r.peer_pid = 0;
+	av_explain(&r, text);
+	assert_non_null(strstr(text, " (peer: QP 0x000017 of another host) ("));
 	r.peer_pid = 811; /* it is connected within its process */
 	av_explain(&r, text);
 	assert_null(strstr(text, "(peer:"));
@@ -176,7 +182,7 @@ static void advice_is_a_second_line(void **state)
 	av_explain(&r, text);
 	assert_string_equal(
 		text,
-		"[5]: QP 3: the region permits IBV_ACCESS_LOCAL_WRITE | REMOTE_READ, and "
+		"[5]: QP 0x000003: the region permits IBV_ACCESS_LOCAL_WRITE | REMOTE_READ, and "
 		"IBV_ACCESS_REMOTE_WRITE is needed\n    register it with IBV_ACCESS_REMOTE_WRITE "
 		"[IBTA 1, 10.6.3]\n");
 }
@@ -243,6 +249,19 @@ static uint64_t records(struct av_flight_record *r)
 	return next;
 }
 
+/* How many have not been withdrawn. */
+static unsigned int readable(void)
+{
+	const struct av_flight_file *file = av_flight_own();
+	struct av_flight_record r;
+	unsigned int count = 0;
+
+	for (uint64_t at = 0; at < av_flight_next(file); at++)
+		count += av_flight_read(file, at, &r);
+	av_flight_own_end();
+	return count;
+}
+
 static void refusal_has_what_was_noted(void **state)
 {
 	struct av_flight_record r;
@@ -283,17 +302,61 @@ static void same_again_is_told_seldom(void **state)
 	struct av_flight_record r;
 	uint64_t told;
 
-	for (int i = 0; i < 1000; i++)
+	for (uint64_t i = 0; i < 1000; i++)
 		(void)av_refused(AV_VERB_POST_RECV,
-				 av_refuse(ENOMEM, AV_CHECK_POST_RECV_FULL, 8, 8));
+				 av_refuse(ENOMEM, AV_CHECK_POST_RECV_FULL, 8 + i % 3, 8));
 	told = records(&r);
 	assert_in_range(
 		told, 10,
 		40); /* 1, 2, 4, ... 512; more if the machine paused for a second in between */
 	assert_int_equal(r.repeats & (r.repeats - 1), 0);
+	assert_in_range(readable(), 1, 30); /* each takes the place of the one before */
 	(void)av_refused(AV_VERB_POST_RECV, av_refuse(ENOMEM, AV_CHECK_POST_RECV_FULL, 9, 9));
 	assert_int_equal(records(&r), told + 1);
 	assert_int_equal(r.repeats, 0);
+}
+
+static void what_is_overcome_is_withdrawn(void **state)
+{
+	(void)av_refused(AV_VERB_CREATE_CQ, av_refuse(EINVAL, AV_CHECK_CQ_SIZE, 9, 8));
+	(void)av_refused(AV_VERB_CREATE_QP, av_refuse(EINVAL, AV_CHECK_QP_INLINE, 9, 8));
+	(void)av_refused(AV_VERB_CREATE_QP, av_refuse(EINVAL, AV_CHECK_QP_INLINE, 7, 8));
+	assert_int_equal(readable(), 2);
+	av_overcome(AV_VERB_CREATE_CQ); /* the last refusal was another verb's */
+	assert_int_equal(readable(), 2);
+	av_overcome(AV_VERB_CREATE_QP);
+	assert_int_equal(readable(), 1);
+	av_overcome(AV_VERB_CREATE_QP);
+	assert_int_equal(readable(), 1);
+}
+
+/* Numbers of queue pairs as programs print them, and bits by their names. */
+static void numbers_have_their_forms(void **state)
+{
+	static const struct {
+		enum av_check check;
+		uint64_t wanted, limit;
+		const char *text;
+	} row[] = {
+		{AV_CHECK_PEER_OTHER, 1, 0x20011, "is connected to QP 0x020011\n"},
+		{AV_CHECK_STATE_MISSING, IBV_QP_RNR_RETRY, IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN,
+		 "attr_mask lacks IBV_QP_RNR_RETRY; the move to RTS requires IBV_QP_RNR_RETRY | "
+		 "SQ_PSN\n"},
+		{AV_CHECK_STATE_EXTRA, IBV_QP_AV, 0,
+		 "attr_mask has IBV_QP_AV; the move to RTS accepts nothing else\n"},
+	};
+	char text[AV_EXPLAIN_MAX];
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(row); i++) {
+		const struct av_flight_record r = {.check = row[i].check,
+						   .state = IBV_QPS_RTS,
+						   .has = AV_HAS_MEASURE,
+						   .wanted = row[i].wanted,
+						   .limit = row[i].limit};
+
+		av_explain(&r, text);
+		assert_non_null(strstr(text, row[i].text));
+	}
 }
 
 static void each_verb_has_a_name_of_its_own(void **state)
@@ -321,6 +384,8 @@ int main(void)
 		PENDING(refusal_has_what_was_noted),
 		PENDING(refusal_of_another_value_is_another),
 		PENDING(same_again_is_told_seldom),
+		PENDING(what_is_overcome_is_withdrawn),
+		cmocka_unit_test(numbers_have_their_forms),
 		cmocka_unit_test(each_verb_has_a_name_of_its_own),
 	};
 
