@@ -13,6 +13,7 @@
 #include "cm/cm_mad.h"
 #include "cm/conn.h"
 #include "cm/id.h"
+#include "copy/copy.h"
 #include "net/net.h"
 #include "observe/diagnosis.h"
 #include "registry/directory.h"
@@ -123,6 +124,8 @@ static int join_others(void)
 {
 	int ret = av_cm_prepare();
 
+	if (ret == 0)
+		ret = av_copy_init();
 	if (ret == 0)
 		ret = av_dir_join(av_totals_of_context);
 	if (ret)

@@ -11,6 +11,7 @@
 
 #include "base/compiler.h"
 #include "net/net.h"
+#include "registry/cm_ports.h"
 #include "wire/cm_message.h"
 
 /* From whom to whom. */
@@ -20,8 +21,14 @@ struct av_cm_way {
 	const char *device;	 /* borrowed for ever */
 };
 
-/* What becomes of a message; @way leads back. Context: not locked, within the receiver */
-typedef void av_cm_receive(const struct av_cm_way *way, const struct av_cm_message *m);
+/* What becomes of a message; @path leads back. Context: not locked, within the receiver */
+typedef void av_cm_receive(const struct av_net_path *path, const struct av_cm_message *m);
+
+/*
+ * The way back to who has sent @m, for a message that belongs to no connection yet: that knows its
+ * way. Context: any; asks for the host's addresses
+ */
+struct av_cm_way av_cm_way_back(const struct av_net_path *path, const struct av_cm_message *m);
 
 /* Have the messages of other processes come to this one, always by the same function; no longer. */
 void av_cm_mads_begin(av_cm_receive *receive);
@@ -48,6 +55,12 @@ int av_cm_send(const struct av_cm_way *way, const struct av_cm_message *m);
 #define AV_CM_COMM_MAX 65536u
 uint32_t av_cm_comm(uint32_t index);
 uint32_t av_cm_comm_index(uint32_t comm);
+
+/*
+ * Who listens for requests to that own address for that service, in this thread's network
+ * namespace. Context: any. Return: false: nobody
+ */
+bool av_cm_listener(const uint8_t address[16], uint64_t service_id, struct av_cm_port *found);
 
 /*
  * Whom a request for @path's destination is for, if it is to be had without a network: who listens

@@ -10,11 +10,23 @@
 #ifndef AV_DEVICE_PORT_WATCH_H
 #define AV_DEVICE_PORT_WATCH_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
 /*
  * One more context is open in this process. The first one begins to watch.
  * Context: the directory is joined, and stays so until after av_port_unwatch().
  */
 void av_port_watch(void);
+
+/*
+ * Do the ports that this process uses agree with the host's addresses in @netns, the namespace of
+ * this thread? Follows what has changed since. Costs two system calls if nothing has.
+ * Context: as av_port_follow(). Return: false: it is not known
+ */
+AV_MUST_USE bool av_port_watch_look(uint64_t netns);
 
 /* Undo one av_port_watch(). Nobody follows addresses behind the last one. */
 void av_port_unwatch(void);

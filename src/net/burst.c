@@ -140,17 +140,16 @@ struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *de
 
 /* --- sending ---------------------------------------------------------------------- */
 
-/* @identification: which the kernel will give the packet */
-static void put_icrc(const struct av_net_burst *b, uint8_t *packet, size_t bytes,
-		     unsigned int identification)
+void av_burst_put_icrc(const struct av_net_path *path, uint8_t *packet, size_t bytes,
+		       uint16_t identification)
 {
-	struct av_icrc_path path = {.source_port = AV_ROCE_PORT,
-				    .identification = (uint16_t)identification};
+	struct av_icrc_path covered = {.source_port = AV_ROCE_PORT,
+				       .identification = identification};
 
-	memcpy(path.src, b->path.src, sizeof(path.src));
-	memcpy(path.dst, b->path.dst, sizeof(path.dst));
+	memcpy(covered.src, path->src, sizeof(covered.src));
+	memcpy(covered.dst, path->dst, sizeof(covered.dst));
 	bytes -= AV_ICRC_BYTES;
-	av_icrc_put(packet + bytes, av_icrc_of(&path, packet, bytes));
+	av_icrc_put(packet + bytes, av_icrc_of(&covered, packet, bytes));
 }
 
 /* Of several that are sent together, the kernel numbers the identifications from 0. */
@@ -162,7 +161,7 @@ static void seal(struct av_net_burst *b)
 		return;
 	packet = b->data + b->bytes - b->last;
 	memset(packet + b->last - AV_ICRC_BYTES - b->padding, 0, b->padding);
-	put_icrc(b, packet, b->last, b->packets - 1);
+	av_burst_put_icrc(&b->path, packet, b->last, (uint16_t)(b->packets - 1));
 	b->sealed = true;
 }
 
@@ -255,7 +254,7 @@ static int send_singly(struct av_net_burst *b)
 		size_t rest = b->bytes - at, bytes = rest < b->segment ? rest : b->segment;
 		int ret;
 
-		put_icrc(b, b->data + at, bytes, 0);
+		av_burst_put_icrc(&b->path, b->data + at, bytes, 0);
 		ret = send_bytes(b, b->data + at, bytes, 0);
 		note(b, ret, 1);
 		err = err ? err : ret;
