@@ -9,6 +9,7 @@
 #include "base/fork.h"
 #include "base/thread.h"
 #include "cm/channel.h"
+#include "cm/cm_attend.h"
 #include "cm/cm_lock.h"
 #include "cm/cm_mad.h"
 #include "cm/conn.h"
@@ -32,7 +33,7 @@ static void forked(void)
 	av_cm_channels_forked();
 	av_cm_ids_forked();
 	av_cm_conns_forked();
-	av_cm_mads_forked();
+	av_cm_attend_forked();
 }
 
 static const struct av_fork_handlers fork_handlers = {.mutex = &av_cm_mutex, .child = forked};
@@ -60,7 +61,7 @@ static void reap(void)
 
 static void leave_others(void)
 {
-	av_cm_mads_end();
+	av_cm_attend_end();
 	av_net_release();
 	av_dir_leave();
 }
@@ -101,6 +102,7 @@ static void *thread_main(void *arg)
 {
 	while (await() || !finish()) {
 		reap();
+		av_cm_attend_new();
 		av_cm_lock();
 		av_cm_wake(av_cm_conns_look(av_now_ns()));
 		av_cm_unlock();

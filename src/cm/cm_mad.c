@@ -2,13 +2,11 @@
 #include "cm/cm_mad.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "base/lock.h"
 #include "base/random.h"
 #include "cm/cm_address.h"
-#include "device/device.h"
 #include "device/port.h"
 #include "net/address.h"
 #include "registry/directory.h"
@@ -111,54 +109,6 @@ void av_cm_mads_begin(av_cm_receive *r)
 	receive = r;
 	av_net_receive_by(&av_wire_receiver);
 	av_net_manage_by(&manager);
-}
-
-/* --- addresses ------------------------------------------------------------------------- */
-
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards these */
-static uint8_t attended[AV_GID_MAX][16];
-static unsigned int attended_count;
-
-/* Return: false: there is no room, or it cannot be had */
-static int attend(const uint8_t address[16])
-{
-	int ret;
-
-	for (unsigned int i = 0; i < attended_count; i++)
-		if (memcmp(attended[i], address, 16) == 0)
-			return 0;
-	if (attended_count == AV_GID_MAX)
-		return -ENOSPC;
-	ret = av_net_attend(address);
-	if (ret == 0)
-		memcpy(attended[attended_count++], address, 16);
-	return ret;
-}
-
-int av_cm_attend(const uint8_t address[16])
-{
-	int ret;
-
-	if (!av_wire_is_allowed())
-		return -EOPNOTSUPP;
-	pthread_mutex_lock(&mutex);
-	ret = attend(address);
-	pthread_mutex_unlock(&mutex);
-	return ret;
-}
-
-void av_cm_mads_end(void)
-{
-	pthread_mutex_lock(&mutex);
-	while (attended_count)
-		av_net_leave_alone(attended[--attended_count]);
-	pthread_mutex_unlock(&mutex);
-}
-
-void av_cm_mads_forked(void)
-{
-	pthread_mutex_init(&mutex, NULL);
-	attended_count = 0;
 }
 
 /* --- sending --------------------------------------------------------------------------- */

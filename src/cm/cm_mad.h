@@ -30,16 +30,8 @@ typedef void av_cm_receive(const struct av_net_path *path, const struct av_cm_me
  */
 struct av_cm_way av_cm_way_back(const struct av_net_path *path, const struct av_cm_message *m);
 
-/* Have the messages of other processes come to this one, always by the same function; no longer. */
+/* Have the messages of other processes come to this one, always by the same function. */
 void av_cm_mads_begin(av_cm_receive *receive);
-void av_cm_mads_end(void);
-void av_cm_mads_forked(void);
-
-/*
- * Have messages to that address of this host come by UDP, too, until av_cm_mads_end(). Context: not
- * locked. Return: 0, or -errno of av_net_open(); -EOPNOTSUPP: ANYVERBS_TRANSPORT=direct
- */
-AV_MUST_USE int av_cm_attend(const uint8_t address[16]);
 
 /*
  * Send a message. What is lost is the sender's to repeat. Return: 0; -EAGAIN: the peer's process

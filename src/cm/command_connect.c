@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cm/cm_attend.h"
 #include "cm/cm_lock.h"
 #include "cm/command.h"
 #include "device/device.h"
@@ -148,16 +149,6 @@ static int find_routed(const struct av_cm_call *call, struct av_cm_id **id)
 		       : -EINVAL;
 }
 
-/* Answers by UDP come to an address that is attended. */
-static int attend(const struct av_cm_way *way)
-{
-	int ret = way->proc ? 0 : av_cm_attend(way->path.src);
-
-	if (ret)
-		av_net_warn(way->path.src, ret);
-	return ret;
-}
-
 int av_cm_connect(struct av_cm_call *call)
 {
 	const struct rdma_ucm_connect *command = AV_CM_BODY(call, struct rdma_ucm_connect);
@@ -170,8 +161,8 @@ int av_cm_connect(struct av_cm_call *call)
 	if (ret == 0)
 		way = way_of(id);
 	av_cm_unlock();
-	if (ret == 0)
-		ret = attend(&way);
+	if (ret == 0 && !way.proc)
+		ret = av_cm_attend(way.path.src);
 	if (ret)
 		return ret;
 	av_cm_lock();
@@ -183,30 +174,6 @@ int av_cm_connect(struct av_cm_call *call)
 }
 
 /* --- listening --------------------------------------------------------------------------- */
-
-/* All rows of RoCE v2, if the id is bound to no device; else its own. */
-static void attend_all(const struct av_cm_where *where)
-{
-	unsigned int count;
-	struct av_device *const *all = av_devices(&count);
-	struct av_gid gids[AV_GID_MAX];
-	int err = 0;
-
-	for (unsigned int d = 0; d < count; d++) {
-		unsigned int rows = av_port_gids(all[d], gids);
-
-		for (unsigned int i = 0; i < rows; i++) {
-			const uint8_t *gid = gids[i].gid.raw;
-
-			if (!av_gid_there(gids, rows, i) || gids[i].type != IBV_GID_TYPE_ROCE_V2 ||
-			    (where->dev && memcmp(gid, where->gid, 16) != 0))
-				continue;
-			err = av_cm_attend(gid);
-			if (err && err != -EOPNOTSUPP)
-				av_net_warn(gid, err);
-		}
-	}
-}
 
 static int listen_bound(struct av_cm_id *id, uint32_t backlog)
 {
@@ -226,6 +193,15 @@ static int listen_bound(struct av_cm_id *id, uint32_t backlog)
 	return 0;
 }
 
+/* At all addresses, if the id is bound to none. Without them, processes of this host are heard. */
+static void attend_at(const struct av_cm_where *where)
+{
+	if (where->dev)
+		(void)!av_cm_attend(where->gid);
+	else
+		av_cm_attend_all();
+}
+
 int av_cm_listen(struct av_cm_call *call)
 {
 	const struct rdma_ucm_listen *command = AV_CM_BODY(call, struct rdma_ucm_listen);
@@ -241,7 +217,7 @@ int av_cm_listen(struct av_cm_call *call)
 		where = id->where;
 	av_cm_unlock();
 	if (ret == 0)
-		attend_all(&where);
+		attend_at(&where);
 	return ret;
 }
 

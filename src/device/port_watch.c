@@ -28,7 +28,7 @@ static struct {
 };
 
 /* Discard what has come: it only matters that something has. ENOBUFS means that as well. */
-static bool has_spoken(int fd)
+bool av_port_watch_heard(int fd)
 {
 	bool ret = false;
 	char bytes[1024];
@@ -41,7 +41,7 @@ static bool has_spoken(int fd)
 /* Return: false: they still may not agree */
 static bool catch_up(int fd)
 {
-	watch.stale |= has_spoken(fd);
+	watch.stale |= av_port_watch_heard(fd);
 	if (watch.stale)
 		watch.stale = !av_port_follow(watch.netns);
 	return !watch.stale;
@@ -72,7 +72,7 @@ bool av_port_watch_look(uint64_t netns)
 
 /* --- begin and end --------------------------------------------------------------------- */
 
-static bool open_socket(struct av_own_fd *s)
+bool av_port_watch_open(struct av_own_fd *s)
 {
 	struct sockaddr_nl addr = {
 		.nl_family = AF_NETLINK,
@@ -108,7 +108,7 @@ static bool begin(bool first)
 	watch.stale = true;
 	if (first) {
 		watch.netns = av_netns_of_thread();
-		ret = open_socket(&watch.netlink.socket);
+		ret = av_port_watch_open(&watch.netlink.socket);
 	}
 	pthread_mutex_unlock(&watch.mutex);
 	return ret;

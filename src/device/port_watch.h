@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/own_fd.h"
 
 /*
  * One more context is open in this process. The first one begins to watch.
@@ -27,6 +28,15 @@ void av_port_watch(void);
  * Context: as av_port_follow(). Return: false: it is not known
  */
 AV_MUST_USE bool av_port_watch_look(uint64_t netns);
+
+/*
+ * For others who watch, by a socket of their own: one that becomes readable when an address or an
+ * interface of this thread's network namespace changes. Return: false: there is none, and errno
+ */
+AV_MUST_USE bool av_port_watch_open(struct av_own_fd *socket);
+
+/* Take what such a socket says. Never waits. Return: false: nothing has changed */
+AV_MUST_USE bool av_port_watch_heard(int fd);
 
 /* Undo one av_port_watch(). Nobody follows addresses behind the last one. */
 void av_port_unwatch(void);
