@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/fork.h"
+#include "base/raw_socket.h"
 #include "base/uncancelled.h"
 #include "base/watcher.h"
 #include "device/port.h"
@@ -33,7 +34,7 @@ bool av_port_watch_heard(int fd)
 	bool ret = false;
 	char bytes[1024];
 
-	while (recv(fd, bytes, sizeof(bytes), 0) >= 0 || errno == ENOBUFS || errno == EINTR)
+	while (av_raw_recv(fd, bytes, sizeof(bytes), 0) >= 0 || errno == ENOBUFS || errno == EINTR)
 		ret = true;
 	return ret;
 }
@@ -79,10 +80,10 @@ bool av_port_watch_open(struct av_own_fd *s)
 		.nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_LINK,
 	};
 
-	if (!av_own_fd_keep(
-		    s, socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)))
+	if (!av_own_fd_keep(s, av_raw_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
+					     NETLINK_ROUTE)))
 		return false;
-	if (bind(s->fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
+	if (av_raw_bind(s->fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
 		return true;
 	av_own_fd_close(s);
 	return false;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/raw_socket.h"
 #include "base/uncancelled.h"
 #include "net/address.h"
 #include "net/burst.h"
@@ -174,8 +175,8 @@ static uint8_t usual_hop_limit(const struct av_net_burst *b)
 	socklen_t bytes = sizeof(int);
 	int value = 0;
 
-	(void)getsockopt(av_own_fd(&b->from->socket), v4 ? IPPROTO_IP : IPPROTO_IPV6, name, &value,
-			 &bytes);
+	(void)av_raw_getsockopt(av_own_fd(&b->from->socket), v4 ? IPPROTO_IP : IPPROTO_IPV6, name,
+				&value, &bytes);
 	return (uint8_t)value;
 }
 
@@ -225,7 +226,7 @@ static int send_bytes(struct av_net_burst *b, const uint8_t *from, size_t bytes,
 		add_control(b, SOL_UDP, UDP_SEGMENT, &cut, sizeof(cut));
 	m.msg_controllen = b->control_bytes;
 	b->control_bytes = control_bytes;
-	n = fd < 0 ? -1 : sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	n = fd < 0 ? -1 : av_raw_sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (n < 0)
 		return -errno;
 	if (av_unlikely(time_ns))
