@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fork.h"
+#include "base/raw_socket.h"
 #include "base/thread.h"
 
 LIST_HEAD(watched_list, av_watched_fd);
@@ -74,7 +75,7 @@ static void drain(struct waiting *t)
 	ssize_t n = 1;
 
 	while (n > 0 && av_own_fd(&t->woken) >= 0)
-		n = recv(t->woken.fd, &byte, 1, MSG_DONTWAIT);
+		n = av_raw_recv(t->woken.fd, &byte, 1, MSG_DONTWAIT);
 	if (n == 0)
 		av_own_fd_close(&t->woken);
 }
@@ -87,10 +88,10 @@ static bool await(struct waiting *t, size_t n)
 {
 	char byte;
 
-	if (poll(t->poll, n, -1) >= 0)
+	if (av_raw_poll(t->poll, n, -1) >= 0)
 		return true;
 	if (errno == EINVAL)
-		(void)!recv(av_own_fd(&t->woken), &byte, 1, 0);
+		(void)!av_raw_recv(av_own_fd(&t->woken), &byte, 1, 0);
 	return false;
 }
 
@@ -176,7 +177,8 @@ static bool wake(void)
 {
 	int fd = av_own_fd(&watcher.wake);
 
-	return fd >= 0 && (send(fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 || errno == EAGAIN);
+	return fd >= 0 &&
+	       (av_raw_send(fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 || errno == EAGAIN);
 }
 
 static void stop(void)

@@ -5,13 +5,16 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/raw_socket.h"
 #include "cm/cm_lock.h"
 
-/* What the kernel keeps for us at the program's end: whose descriptor it is. */
+/*
+ * What the kernel keeps for us at the program's end: whose descriptor it is. As a pace it would be
+ * 7 * 10^18 bytes per second, which no program asks of a socket of its own.
+ */
 #define MARK 0x616e7963ull
 
 static TAILQ_HEAD(, av_cm_channel) channels = TAILQ_HEAD_INITIALIZER(channels);
@@ -23,27 +26,19 @@ static bool mark(int fd, uint32_t number)
 {
 	const uint64_t value = MARK << 32 | number;
 
-	return setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &value, sizeof(value)) == 0;
-}
-
-/* Of the kernel itself: a library that has sockets of its own may not be ready yet. */
-static uint64_t option(int fd, int name, socklen_t bytes)
-{
-	uint64_t value = 0;
-
-	return syscall(SYS_getsockopt, fd, SOL_SOCKET, name, &value, &bytes) ? 0 : value;
+	return av_raw_setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &value, sizeof(value)) == 0;
 }
 
 bool av_cm_channel_is(int fd, uint32_t *number)
 {
+	uint64_t value = 0;
+	socklen_t bytes = sizeof(value);
 	int saved = errno;
-	uint64_t value = option(fd, SO_MAX_PACING_RATE, sizeof(value));
-	bool ours = value >> 32 == MARK && option(fd, SO_DOMAIN, sizeof(int)) == AF_UNIX &&
-		    option(fd, SO_TYPE, sizeof(int)) == SOCK_SEQPACKET;
 
+	(void)av_raw_getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &value, &bytes);
 	errno = saved;
 	*number = (uint32_t)value;
-	return ours;
+	return value >> 32 == MARK;
 }
 
 /* In the watcher's thread: nothing ever comes but the end of the file. */
@@ -53,7 +48,7 @@ static void ended(struct av_watched_fd *w)
 	int fd = av_own_fd(&w->socket);
 	char byte;
 
-	if (fd >= 0 && recv(fd, &byte, 1, MSG_DONTWAIT) != 0)
+	if (fd >= 0 && av_raw_recv(fd, &byte, 1, MSG_DONTWAIT) != 0)
 		return;
 	av_cm_lock();
 	c->closed = true;
@@ -179,7 +174,7 @@ static void tell(struct av_cm_channel *c)
 	int fd = av_own_fd(&c->end.socket);
 
 	if (fd >= 0)
-		(void)!send(fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+		(void)!av_raw_send(fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void av_cm_channel_append(struct av_cm_channel *c, struct av_cm_event *e)
@@ -188,7 +183,10 @@ void av_cm_channel_append(struct av_cm_channel *c, struct av_cm_event *e)
 	tell(c);
 }
 
-/* recv(2) knows O_NONBLOCK, and which signals restart a call. */
+/*
+ * recv(2) knows O_NONBLOCK, and which signals restart a call. It is the C library's, since a thread
+ * may be cancelled here.
+ */
 int av_cm_channel_wait(int fd)
 {
 	char byte;
@@ -203,7 +201,7 @@ void av_cm_channel_settle(const struct av_cm_channel *c, int fd)
 {
 	char byte;
 
-	while (TAILQ_EMPTY(&c->events) && recv(fd, &byte, 1, MSG_DONTWAIT) > 0)
+	while (TAILQ_EMPTY(&c->events) && av_raw_recv(fd, &byte, 1, MSG_DONTWAIT) > 0)
 		;
 }
 

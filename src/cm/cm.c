@@ -9,10 +9,12 @@
 #include "base/fork.h"
 #include "base/thread.h"
 #include "cm/channel.h"
+#include "cm/cm_attend.h"
 #include "cm/cm_lock.h"
 #include "cm/cm_mad.h"
 #include "cm/conn.h"
 #include "cm/id.h"
+#include "copy/copy.h"
 #include "net/net.h"
 #include "observe/diagnosis.h"
 #include "registry/directory.h"
@@ -31,7 +33,7 @@ static void forked(void)
 	av_cm_channels_forked();
 	av_cm_ids_forked();
 	av_cm_conns_forked();
-	av_cm_mads_forked();
+	av_cm_attend_forked();
 }
 
 static const struct av_fork_handlers fork_handlers = {.mutex = &av_cm_mutex, .child = forked};
@@ -59,7 +61,7 @@ static void reap(void)
 
 static void leave_others(void)
 {
-	av_cm_mads_end();
+	av_cm_attend_end();
 	av_net_release();
 	av_dir_leave();
 }
@@ -100,6 +102,7 @@ static void *thread_main(void *arg)
 {
 	while (await() || !finish()) {
 		reap();
+		av_cm_attend_new();
 		av_cm_lock();
 		av_cm_wake(av_cm_conns_look(av_now_ns()));
 		av_cm_unlock();
@@ -123,6 +126,8 @@ static int join_others(void)
 {
 	int ret = av_cm_prepare();
 
+	if (ret == 0)
+		ret = av_copy_init();
 	if (ret == 0)
 		ret = av_dir_join(av_totals_of_context);
 	if (ret)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <infiniband/ib.h>
 
+#include "base/raw_socket.h"
 #include "base/uncancelled.h"
 #include "device/port.h"
 #include "net/address.h"
@@ -166,9 +167,9 @@ static int ask(int fd, const union av_net_name *dst, const union av_net_name *sr
 {
 	socklen_t bytes = size_of(dst->any.sa_family), got = sizeof(*chosen);
 
-	if (src->any.sa_family != AF_UNSPEC && bind(fd, &src->any, bytes))
+	if (src->any.sa_family != AF_UNSPEC && av_raw_bind(fd, &src->any, bytes))
 		return -errno;
-	if (connect(fd, &dst->any, bytes) || getsockname(fd, &chosen->any, &got))
+	if (av_raw_connect(fd, &dst->any, bytes) || av_raw_getsockname(fd, &chosen->any, &got))
 		return -errno;
 	return 0;
 }
@@ -192,7 +193,7 @@ int av_cm_source(const struct sockaddr *dst, const struct sockaddr *src,
 		memcpy(&from, src, bytes);
 		av_net_set_port(&from, 0);
 	}
-	fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	fd = av_raw_socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	ret = fd < 0 ? -errno : ask(fd, &to, &from, &got);
 	if (fd >= 0)
 		close(fd);

@@ -2,20 +2,16 @@
 #include "cm/cm_mad.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "base/lock.h"
 #include "base/random.h"
 #include "cm/cm_address.h"
-#include "device/device.h"
 #include "device/port.h"
 #include "net/address.h"
-#include "registry/cm_ports.h"
 #include "registry/directory.h"
 #include "transport/wire_allowed.h"
 #include "transport/wire_qp.h"
-#include "wire/icrc.h"
 
 #define INDEX_BITS 16
 #define TAG_BITS   4
@@ -41,24 +37,26 @@ static uint32_t process_of(uint32_t comm)
 	return av_dir_proc_at(comm >> (INDEX_BITS + TAG_BITS));
 }
 
-static uint32_t listener(const uint8_t address[16], uint64_t service_id)
+bool av_cm_listener(const uint8_t address[16], uint64_t service_id, struct av_cm_port *found)
+{
+	return av_cm_port_find(av_netns_of_thread(), av_cm_service_ps(service_id),
+			       av_cm_service_port(service_id), address, !av_net_is_v4(address),
+			       found);
+}
+
+/* The process of who listens, or this one: it answers for nobody. */
+static uint32_t answering(const uint8_t address[16], uint64_t service_id)
 {
 	struct av_cm_port found;
-	bool there = av_cm_port_find(av_netns_of_thread(), av_cm_service_ps(service_id),
-				     av_cm_service_port(service_id), address,
-				     !av_net_is_v4(address), &found);
 
-	return there ? found.proc : 0;
+	return av_cm_listener(address, service_id, &found) ? found.proc : av_lock_self;
 }
 
 uint32_t av_cm_listener_of(const struct av_net_path *path, uint64_t service_id)
 {
-	uint32_t proc;
-
 	if (av_wire_is_forced() || !av_cm_is_own(path->dst))
 		return 0;
-	proc = listener(path->dst, service_id);
-	return proc ? proc : av_lock_self;
+	return answering(path->dst, service_id);
 }
 
 /*
@@ -73,8 +71,8 @@ static uint32_t owner(const struct av_net_packet *p)
 	if (!av_cm_get(&m, p->packet.payload, p->packet.payload_bytes))
 		return 0;
 	if (m.attribute == AV_CM_REQ || m.attribute == AV_CM_SIDR_REQ)
-		proc = listener(p->path.dst, m.service_id);
-	else if (m.attribute == AV_CM_SIDR_REP)
+		return answering(p->path.dst, m.service_id);
+	if (m.attribute == AV_CM_SIDR_REP)
 		proc = process_of(m.local_comm_id);
 	else /* 0: the requester has never heard of this end */
 		proc = m.remote_comm_id ? process_of(m.remote_comm_id) : 0;
@@ -83,18 +81,25 @@ static uint32_t owner(const struct av_net_packet *p)
 
 static void arrived(const struct av_net_packet *p)
 {
+	struct av_net_path back = p->path;
 	struct av_cm_message m;
-	struct av_cm_way way = {.path = p->path, .device = ""};
 
 	if (p->packet.qkey != AV_CM_QKEY ||
 	    !av_cm_get(&m, p->packet.payload, p->packet.payload_bytes))
 		return;
-	memcpy(way.path.src, p->path.dst, sizeof(way.path.src));
-	memcpy(way.path.dst, p->path.src, sizeof(way.path.dst));
-	way.path.traffic_class = way.path.hop_limit = 0;
-	if (!av_wire_is_forced() && m.local_comm_id && av_cm_is_own(way.path.dst))
-		way.proc = process_of(m.local_comm_id);
-	receive(&way, &m);
+	memcpy(back.src, p->path.dst, sizeof(back.src));
+	memcpy(back.dst, p->path.src, sizeof(back.dst));
+	back.traffic_class = back.hop_limit = 0;
+	receive(&back, &m);
+}
+
+struct av_cm_way av_cm_way_back(const struct av_net_path *path, const struct av_cm_message *m)
+{
+	struct av_cm_way way = {.path = *path, .device = ""};
+
+	if (!av_wire_is_forced() && m->local_comm_id && av_cm_is_own(path->dst))
+		way.proc = process_of(m->local_comm_id);
+	return way;
 }
 
 static const struct av_net_manager manager = {.owner = owner, .packet = arrived};
@@ -104,54 +109,6 @@ void av_cm_mads_begin(av_cm_receive *r)
 	receive = r;
 	av_net_receive_by(&av_wire_receiver);
 	av_net_manage_by(&manager);
-}
-
-/* --- addresses ------------------------------------------------------------------------- */
-
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards these */
-static uint8_t attended[AV_GID_MAX][16];
-static unsigned int attended_count;
-
-/* Return: false: there is no room, or it cannot be had */
-static int attend(const uint8_t address[16])
-{
-	int ret;
-
-	for (unsigned int i = 0; i < attended_count; i++)
-		if (memcmp(attended[i], address, 16) == 0)
-			return 0;
-	if (attended_count == AV_GID_MAX)
-		return -ENOSPC;
-	ret = av_net_attend(address);
-	if (ret == 0)
-		memcpy(attended[attended_count++], address, 16);
-	return ret;
-}
-
-int av_cm_attend(const uint8_t address[16])
-{
-	int ret;
-
-	if (!av_wire_is_allowed())
-		return -EOPNOTSUPP;
-	pthread_mutex_lock(&mutex);
-	ret = attend(address);
-	pthread_mutex_unlock(&mutex);
-	return ret;
-}
-
-void av_cm_mads_end(void)
-{
-	pthread_mutex_lock(&mutex);
-	while (attended_count)
-		av_net_leave_alone(attended[--attended_count]);
-	pthread_mutex_unlock(&mutex);
-}
-
-void av_cm_mads_forked(void)
-{
-	pthread_mutex_init(&mutex, NULL);
-	attended_count = 0;
 }
 
 /* --- sending --------------------------------------------------------------------------- */
@@ -169,17 +126,12 @@ static struct av_packet datagram(void)
 static int pass(const struct av_cm_way *way, const struct av_cm_message *m)
 {
 	uint8_t bytes[AV_PACKET_HEADERS_MAX + AV_MAD_BYTES + AV_ICRC_BYTES];
-	struct av_icrc_path path = {.source_port = AV_ROCE_PORT};
 	struct av_packet p = datagram();
 	size_t n = av_packet_put_headers(&p, bytes);
 
 	if (!av_cm_put(m, bytes + n))
 		return -EINVAL;
-	n += AV_MAD_BYTES;
-	memcpy(path.src, way->path.src, sizeof(path.src));
-	memcpy(path.dst, way->path.dst, sizeof(path.dst));
-	av_icrc_put(bytes + n, av_icrc_of(&path, bytes, n));
-	return av_net_pass(way->proc, &way->path, bytes, n + AV_ICRC_BYTES);
+	return av_net_pass(way->proc, &way->path, bytes, n + AV_MAD_BYTES + AV_ICRC_BYTES);
 }
 
 static int send_packet(const struct av_cm_way *way, const struct av_cm_message *m)

@@ -11,6 +11,7 @@
 
 #include "base/compiler.h"
 #include "net/net.h"
+#include "registry/cm_ports.h"
 #include "wire/cm_message.h"
 
 /* From whom to whom. */
@@ -20,19 +21,17 @@ struct av_cm_way {
 	const char *device;	 /* borrowed for ever */
 };
 
-/* What becomes of a message; @way leads back. Context: not locked, within the receiver */
-typedef void av_cm_receive(const struct av_cm_way *way, const struct av_cm_message *m);
-
-/* Have the messages of other processes come to this one, always by the same function; no longer. */
-void av_cm_mads_begin(av_cm_receive *receive);
-void av_cm_mads_end(void);
-void av_cm_mads_forked(void);
+/* What becomes of a message; @path leads back. Context: not locked, within the receiver */
+typedef void av_cm_receive(const struct av_net_path *path, const struct av_cm_message *m);
 
 /*
- * Have messages to that address of this host come by UDP, too, until av_cm_mads_end(). Context: not
- * locked. Return: 0, or -errno of av_net_open(); -EOPNOTSUPP: ANYVERBS_TRANSPORT=direct
+ * The way back to who has sent @m, for a message that belongs to no connection yet: that knows its
+ * way. Context: any; asks for the host's addresses
  */
-AV_MUST_USE int av_cm_attend(const uint8_t address[16]);
+struct av_cm_way av_cm_way_back(const struct av_net_path *path, const struct av_cm_message *m);
+
+/* Have the messages of other processes come to this one, always by the same function. */
+void av_cm_mads_begin(av_cm_receive *receive);
 
 /*
  * Send a message. What is lost is the sender's to repeat. Return: 0; -EAGAIN: the peer's process
@@ -48,6 +47,12 @@ int av_cm_send(const struct av_cm_way *way, const struct av_cm_message *m);
 #define AV_CM_COMM_MAX 65536u
 uint32_t av_cm_comm(uint32_t index);
 uint32_t av_cm_comm_index(uint32_t comm);
+
+/*
+ * Who listens for requests to that own address for that service, in this thread's network
+ * namespace. Context: any. Return: false: nobody
+ */
+bool av_cm_listener(const uint8_t address[16], uint64_t service_id, struct av_cm_port *found);
 
 /*
  * Whom a request for @path's destination is for, if it is to be had without a network: who listens

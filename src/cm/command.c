@@ -111,18 +111,6 @@ static int get_event(struct av_cm_call *call)
 
 /* --- write(2) -------------------------------------------------------------------------- */
 
-static int run(const struct row *row, struct av_cm_call *call)
-{
-	int ret;
-
-	if (row->locking == UNLOCKED)
-		return row->run(call);
-	av_cm_lock();
-	ret = row->run(call);
-	av_cm_unlock();
-	return ret;
-}
-
 /* @call: filled in from the program's bytes. Return: its row, or NULL and why */
 static const struct row *read_command(struct av_cm_call *call, const void *bytes, size_t count,
 				      int *err)
@@ -157,38 +145,46 @@ static const struct row *read_command(struct av_cm_call *call, const void *bytes
 	return *err ? NULL : row;
 }
 
-static struct av_cm_channel *channel_of(uint32_t number)
+static int refuse_inherited(void)
 {
-	struct av_cm_channel *c;
+	av_warn_once("an event channel of rdma_cm was inherited over fork(), and cannot be "
+		     "used here: open one in each process");
+	return -av_refused(AV_VERB_CM_CREATE_EVENT_CHANNEL,
+			   av_refuse(EACCES, AV_CHECK_CM_INHERITED, 0, 0));
+}
 
-	av_cm_lock();
-	c = av_cm_channel_get(number);
+/* Context: locked; unlocked meanwhile, if the command wants that */
+static int run(const struct row *row, struct av_cm_call *call)
+{
+	int ret;
+
+	if (row->locking == LOCKED)
+		return row->run(call);
 	av_cm_unlock();
-	if (!c) {
-		av_warn_once("an event channel of rdma_cm was inherited over fork(), and cannot be "
-			     "used here: open one in each process");
-		(void)av_refused(AV_VERB_CM_CREATE_EVENT_CHANNEL,
-				 av_refuse(EACCES, AV_CHECK_CM_INHERITED, 0, 0));
-	}
-	return c;
+	ret = row->run(call);
+	av_cm_lock();
+	return ret;
 }
 
 static int carry_out(int fd, uint32_t number, const void *bytes, size_t count)
 {
-	struct av_cm_call call = {.fd = fd, .channel = channel_of(number)};
-	const struct row *row;
+	struct av_cm_call call = {.fd = fd};
 	int ret;
+	const struct row *row = read_command(&call, bytes, count, &ret);
 
-	if (!call.channel)
-		return -EACCES;
-	row = read_command(&call, bytes, count, &ret);
-	if (row)
-		ret = run(row, &call);
-	if (row && ret && ret != -EAGAIN && ret != -EINTR)
-		(void)av_refused(row->verb, -ret);
+	if (!row)
+		return ret;
 	av_cm_lock();
-	av_cm_channel_put(call.channel);
+	call.channel = av_cm_channel_get(number);
+	if (call.channel) {
+		ret = run(row, &call);
+		av_cm_channel_put(call.channel);
+	}
 	av_cm_unlock();
+	if (!call.channel)
+		return refuse_inherited();
+	if (ret && ret != -EAGAIN && ret != -EINTR)
+		(void)av_refused(row->verb, -ret);
 	return ret;
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cm/cm_attend.h"
 #include "cm/cm_lock.h"
 #include "cm/command.h"
 #include "device/device.h"
@@ -19,6 +20,11 @@
 
 /* --- connecting ------------------------------------------------------------------------- */
 
+static uint64_t service_of(const struct av_cm_id *id)
+{
+	return id->dst.ib ? id->dst.service_id : av_cm_service_id(id->ps, id->dst.port);
+}
+
 /* The way to an id's destination. */
 static struct av_cm_way way_of(const struct av_cm_id *id)
 {
@@ -28,7 +34,7 @@ static struct av_cm_way way_of(const struct av_cm_id *id)
 	memcpy(way.path.dst, id->dst.address, sizeof(way.path.dst));
 	way.path.hop_limit = HOPS;
 	way.path.traffic_class = id->tos;
-	way.proc = av_cm_listener_of(&way.path, id->service_id);
+	way.proc = av_cm_listener_of(&way.path, service_of(id));
 	return way;
 }
 
@@ -73,7 +79,7 @@ static struct av_cm_message request_of(const struct av_cm_id *id, const struct a
 	bool ud = av_cm_id_is_ud(id);
 	struct av_cm_message m = {
 		.attribute = ud ? AV_CM_SIDR_REQ : AV_CM_REQ,
-		.service_id = id->service_id,
+		.service_id = service_of(id),
 		.ca_guid = be64toh(id->where.dev->attr.node_guid),
 		.pkey = AV_PKEY_DEFAULT,
 		.local_timeout = CM_TIMEOUT,
@@ -88,7 +94,6 @@ static struct av_cm_message request_of(const struct av_cm_id *id, const struct a
 	if (ud)
 		return m;
 	m.qpn = p->qp_num;
-	m.psn = id->conn->psn;
 	m.responder_resources = p->responder_resources;
 	m.initiator_depth = p->initiator_depth;
 	m.flow_control = p->flow_control;
@@ -112,24 +117,21 @@ static void remember(struct av_cm_id *id, const struct av_cm_message *m)
 	c->ack_timeout = m->primary.ack_timeout;
 }
 
-static int connect_routed(struct av_cm_id *id, const struct rdma_ucm_connect *command)
+static int connect_routed(struct av_cm_id *id, const struct av_cm_way *way,
+			  const struct rdma_ucm_connect *command)
 {
 	const struct rdma_ucm_conn_param *p = &command->conn_param;
-	bool ud = av_cm_id_is_ud(id);
-	struct av_cm_message m;
-	struct av_cm_way way;
+	struct av_cm_message m = request_of(id, way, command);
+	int ret = put_private(&m, av_cm_id_header(id), p->private_data, p->private_data_len);
 
-	if (av_cm_id_header(id) + p->private_data_len >
-	    av_cm_private_bytes(ud ? AV_CM_SIDR_REQ : AV_CM_REQ))
-		return -EINVAL;
-	id->service_id = id->dst.ib ? id->dst.service_id : av_cm_service_id(id->ps, id->dst.port);
-	way = way_of(id);
-	id->conn = av_cm_conn_new(id, ud ? AV_CM_SIDR_SENT : AV_CM_REQ_SENT, &way);
+	if (ret)
+		return ret;
+	id->conn = av_cm_conn_new(id, av_cm_id_is_ud(id) ? AV_CM_SIDR_SENT : AV_CM_REQ_SENT, way);
 	if (!id->conn)
 		return -ENOMEM;
-	m = request_of(id, &way, command);
-	(void)put_private(&m, av_cm_id_header(id), p->private_data, p->private_data_len);
+	m.psn = id->conn->psn;
 	remember(id, &m);
+	id->service_id = m.service_id;
 	id->state = AV_CM_ID_CONNECT;
 	av_cm_conn_request(id->conn, &m);
 	return 0;
@@ -148,67 +150,31 @@ static int find_routed(const struct av_cm_call *call, struct av_cm_id **id)
 		       : -EINVAL;
 }
 
-/* Attend an own address, unless the peer is on this host. */
-static int attend(const uint8_t gid[16], const uint8_t peer[16])
-{
-	int ret = av_cm_is_own(peer) && !av_wire_is_forced() ? 0 : av_cm_attend(gid);
-
-	if (ret)
-		av_net_warn(gid, ret);
-	return ret;
-}
-
 int av_cm_connect(struct av_cm_call *call)
 {
 	const struct rdma_ucm_connect *command = AV_CM_BODY(call, struct rdma_ucm_connect);
-	uint8_t gid[16], peer[16];
+	struct av_cm_way way;
 	struct av_cm_id *id;
 	int ret;
 
 	av_cm_lock();
 	ret = find_routed(call, &id);
-	if (ret == 0) {
-		memcpy(gid, id->where.gid, sizeof(gid));
-		memcpy(peer, id->dst.address, sizeof(peer));
-	}
-	av_cm_unlock();
 	if (ret == 0)
-		ret = attend(gid, peer);
+		way = way_of(id);
+	av_cm_unlock();
+	if (ret == 0 && !way.proc)
+		ret = av_cm_attend(way.path.src);
 	if (ret)
 		return ret;
 	av_cm_lock();
 	ret = find_routed(call, &id);
 	if (ret == 0)
-		ret = connect_routed(id, command);
+		ret = connect_routed(id, &way, command);
 	av_cm_unlock();
 	return ret;
 }
 
 /* --- listening --------------------------------------------------------------------------- */
-
-/* All rows of RoCE v2, if the id is bound to no device; else its own. */
-static void attend_all(const struct av_cm_where *where)
-{
-	unsigned int count;
-	struct av_device *const *all = av_devices(&count);
-	struct av_gid gids[AV_GID_MAX];
-	int err = 0;
-
-	for (unsigned int d = 0; d < count; d++) {
-		unsigned int rows = av_port_gids(all[d], gids);
-
-		for (unsigned int i = 0; i < rows; i++) {
-			const uint8_t *gid = gids[i].gid.raw;
-
-			if (!av_gid_there(gids, rows, i) || gids[i].type != IBV_GID_TYPE_ROCE_V2 ||
-			    (where->dev && memcmp(gid, where->gid, 16) != 0))
-				continue;
-			err = av_cm_attend(gid);
-			if (err && err != -EOPNOTSUPP)
-				av_net_warn(gid, err);
-		}
-	}
-}
 
 static int listen_bound(struct av_cm_id *id, uint32_t backlog)
 {
@@ -228,6 +194,15 @@ static int listen_bound(struct av_cm_id *id, uint32_t backlog)
 	return 0;
 }
 
+/* At all addresses, if the id is bound to none. Without them, processes of this host are heard. */
+static void attend_at(const struct av_cm_where *where)
+{
+	if (where->dev)
+		(void)!av_cm_attend(where->gid);
+	else
+		av_cm_attend_all();
+}
+
 int av_cm_listen(struct av_cm_call *call)
 {
 	const struct rdma_ucm_listen *command = AV_CM_BODY(call, struct rdma_ucm_listen);
@@ -243,7 +218,7 @@ int av_cm_listen(struct av_cm_call *call)
 		where = id->where;
 	av_cm_unlock();
 	if (ret == 0)
-		attend_all(&where);
+		attend_at(&where);
 	return ret;
 }
 

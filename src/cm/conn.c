@@ -79,7 +79,7 @@ struct av_cm_conn *av_cm_conn_find(uint32_t comm)
 	return c && c->comm == comm ? c : NULL;
 }
 
-struct av_cm_conn *av_cm_conn_same(const struct av_cm_way *way, uint32_t remote_comm, bool sidr,
+struct av_cm_conn *av_cm_conn_same(const struct av_net_path *back, uint32_t remote_comm, bool sidr,
 				   const uint64_t *request)
 {
 	struct av_cm_conn *c;
@@ -87,7 +87,7 @@ struct av_cm_conn *av_cm_conn_same(const struct av_cm_way *way, uint32_t remote_
 	for (c = TAILQ_LAST(&conns, av_cm_conns); c; c = TAILQ_PREV(c, av_cm_conns, entry))
 		if (c->remote_comm == remote_comm && (c->state == AV_CM_SIDR_RECEIVED) == sidr &&
 		    c->state != AV_CM_ENDED && (!request || c->request == *request) &&
-		    memcmp(c->way.path.dst, way->path.dst, sizeof(way->path.dst)) == 0)
+		    memcmp(c->way.path.dst, back->dst, sizeof(back->dst)) == 0)
 			return c;
 	return NULL;
 }

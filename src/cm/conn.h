@@ -103,7 +103,7 @@ AV_MUST_USE int av_cm_conn_established(struct av_cm_conn *c);
  * tell the id. Context: locked
  */
 struct av_cm_conn *av_cm_conn_find(uint32_t comm);
-struct av_cm_conn *av_cm_conn_same(const struct av_cm_way *way, uint32_t remote_comm, bool sidr,
+struct av_cm_conn *av_cm_conn_same(const struct av_net_path *back, uint32_t remote_comm, bool sidr,
 				   const uint64_t *request);
 void av_cm_conn_say(struct av_cm_conn *c, struct av_cm_message m, unsigned int tries);
 void av_cm_conn_again(struct av_cm_conn *c);
@@ -116,7 +116,7 @@ void av_cm_conn_over(struct av_cm_conn *c);
 void av_cm_refuse(const struct av_cm_way *way, const struct av_cm_message *m, uint8_t message,
 		  uint16_t reason);
 
-/* A message has come; @way leads back. Context: not locked, within the receiver */
+/* A message has come; @path leads back. Context: not locked, within the receiver */
 av_cm_receive av_cm_arrived;
 
 /* Repeat what is due, and end what is over. Context: locked. Return: when to look again */

@@ -7,7 +7,6 @@
 #include "cm/cm_report.h"
 #include "cm/conn.h"
 #include "cm/id.h"
-#include "net/net.h"
 
 #define SLOW_TIMEOUT 20 /* what an MRA asks for: 4.3 s */
 
@@ -37,34 +36,39 @@ static void requested_again(struct av_cm_conn *c)
 	(void)av_cm_send(&c->way, &m);
 }
 
-static void requested(const struct av_cm_way *way, const struct av_cm_message *m)
+static void requested(const struct av_net_path *path, const struct av_cm_message *m)
 {
-	struct av_cm_conn *c = av_cm_conn_same(way, m->local_comm_id, false, &m->transaction);
+	struct av_cm_conn *c = av_cm_conn_same(path, m->local_comm_id, false, &m->transaction);
+	struct av_cm_way way;
 	uint16_t reason;
 
 	if (c) {
 		requested_again(c);
 		return;
 	}
-	reason = av_cm_id_requested(way, m);
+	way = av_cm_way_back(path, m);
+	reason = av_cm_id_requested(&way, m);
 	if (reason)
-		av_cm_refuse(way, m, 0, reason);
+		av_cm_refuse(&way, m, 0, reason);
 }
 
-static void sidr_requested(const struct av_cm_way *way, const struct av_cm_message *m)
+static void sidr_requested(const struct av_net_path *path, const struct av_cm_message *m)
 {
-	struct av_cm_conn *c = av_cm_conn_same(way, m->local_comm_id, true, &m->transaction);
+	struct av_cm_conn *c = av_cm_conn_same(path, m->local_comm_id, true, &m->transaction);
 	struct av_cm_message refusal = {.attribute = AV_CM_SIDR_REP,
 					.transaction = m->transaction,
 					.local_comm_id = m->local_comm_id,
 					.status = AV_CM_SIDR_UNSUPPORTED};
+	struct av_cm_way way;
 
 	if (c) {
 		if (c->sent.attribute)
 			av_cm_conn_again(c);
-	} else if (av_cm_id_requested(way, m)) {
-		(void)av_cm_send(way, &refusal);
+		return;
 	}
+	way = av_cm_way_back(path, m);
+	if (av_cm_id_requested(&way, m))
+		(void)av_cm_send(&way, &refusal);
 }
 
 /* --- answers --------------------------------------------------------------------------- */
@@ -197,38 +201,39 @@ static void asked_for_path(struct av_cm_conn *c, const struct av_cm_message *m)
 /* --- whose ----------------------------------------------------------------------------- */
 
 /* A message of a connection that is not known, or not with that peer. */
-static void unknown(const struct av_cm_way *way, const struct av_cm_message *m)
+static void unknown(const struct av_net_path *path, const struct av_cm_message *m)
 {
+	const struct av_cm_way way = av_cm_way_back(path, m);
 	struct av_cm_message reply = {.attribute = AV_CM_DREP,
 				      .transaction = m->transaction,
 				      .local_comm_id = m->remote_comm_id,
 				      .remote_comm_id = m->local_comm_id};
 
 	if (m->attribute == AV_CM_DREQ)
-		(void)av_cm_send(way, &reply);
+		(void)av_cm_send(&way, &reply);
 	else if (m->attribute == AV_CM_REP)
-		av_cm_refuse(way, m, 1, AV_CM_INVALID_COMM_ID);
+		av_cm_refuse(&way, m, 1, AV_CM_INVALID_COMM_ID);
 }
 
 /* Until the answer to a request, the peer's number is not known. */
-static bool is_peer(const struct av_cm_conn *c, const struct av_cm_way *way,
+static bool is_peer(const struct av_cm_conn *c, const struct av_net_path *path,
 		    const struct av_cm_message *m)
 {
-	return memcmp(c->way.path.dst, way->path.dst, sizeof(way->path.dst)) == 0 &&
+	return memcmp(c->way.path.dst, path->dst, sizeof(path->dst)) == 0 &&
 	       (c->remote_comm == 0 || m->attribute == AV_CM_SIDR_REP ||
 		c->remote_comm == m->local_comm_id ||
 		(m->attribute == AV_CM_REJ && m->local_comm_id == 0));
 }
 
-static void answered(const struct av_cm_way *way, const struct av_cm_message *m)
+static void answered(const struct av_net_path *path, const struct av_cm_message *m)
 {
 	uint32_t comm = m->attribute == AV_CM_SIDR_REP ? m->local_comm_id : m->remote_comm_id;
 	struct av_cm_conn *c = av_cm_conn_find(comm);
 
 	if (!c && m->attribute == AV_CM_REJ && m->remote_comm_id == 0)
-		c = av_cm_conn_same(way, m->local_comm_id, false, NULL);
-	if (!c || !is_peer(c, way, m)) {
-		unknown(way, m);
+		c = av_cm_conn_same(path, m->local_comm_id, false, NULL);
+	if (!c || !is_peer(c, path, m)) {
+		unknown(path, m);
 		return;
 	}
 	switch (m->attribute) {
@@ -261,14 +266,14 @@ static void answered(const struct av_cm_way *way, const struct av_cm_message *m)
 	}
 }
 
-void av_cm_arrived(const struct av_cm_way *way, const struct av_cm_message *m)
+void av_cm_arrived(const struct av_net_path *path, const struct av_cm_message *m)
 {
 	av_cm_lock();
 	if (m->attribute == AV_CM_REQ)
-		requested(way, m);
+		requested(path, m);
 	else if (m->attribute == AV_CM_SIDR_REQ)
-		sidr_requested(way, m);
+		sidr_requested(path, m);
 	else
-		answered(way, m);
+		answered(path, m);
 	av_cm_unlock();
 }

@@ -273,13 +273,10 @@ void av_cm_group_heard(struct av_cm_group *g, enum av_cm_event_type event, int s
 
 static struct av_cm_id *listener_of(const struct av_cm_way *way, const struct av_cm_message *m)
 {
-	const uint8_t *own = way->path.src;
 	struct av_cm_port found;
 	struct av_cm_id *id;
 
-	if (!av_cm_port_find(av_netns_of_thread(), av_cm_service_ps(m->service_id),
-			     av_cm_service_port(m->service_id), own, !av_net_is_v4(own), &found) ||
-	    found.proc != av_lock_self)
+	if (!av_cm_listener(way->path.src, m->service_id, &found) || found.proc != av_lock_self)
 		return NULL;
 	id = av_table_get(&ids.table, found.id);
 	if (!id || id->state != AV_CM_ID_LISTENS)

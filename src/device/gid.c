@@ -14,6 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/raw_socket.h"
+
 #define UNIVERSAL_LOCAL (0x02ull << 56) /* a bit of an EUI-64 */
 
 /* In table order. Addresses from RANK_LOOPBACK on are used only if no rank before has any. */
@@ -346,7 +348,7 @@ bool av_gid_interface_up(uint32_t ifindex)
 	struct ifreq req = {0};
 	int saved = errno;
 	bool up = false;
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = av_raw_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd >= 0) {
 		up = if_indextoname(ifindex, req.ifr_name) && ioctl(fd, SIOCGIFFLAGS, &req) == 0 &&

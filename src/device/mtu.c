@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/raw_socket.h"
+
 /* With a whole payload: IPv6 40, UDP 8, BTH 12, XRCETH 4, RETH 16, immediate 4, ICRC 4. */
 #define HEADERS 88u
 
@@ -22,7 +24,7 @@ enum ibv_mtu av_mtu_within(uint32_t bytes)
 
 enum ibv_mtu av_mtu_of_rows(const struct av_gid *rows, unsigned int count)
 {
-	int saved = errno, fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int saved = errno, fd = av_raw_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	uint32_t least = UINT32_MAX;
 
 	for (unsigned int i = 0; fd >= 0 && i < count; i++) {

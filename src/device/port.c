@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "device/mtu.h"
+#include "device/port_watch.h"
 #include "segment/doorbell.h"
 #include "registry/directory_file.h"
 #include "registry/folder.h"
@@ -123,6 +124,16 @@ static bool in_use(const struct av_dir_file *d, uint32_t port)
 	return false;
 }
 
+/* Does a context of this process use it? */
+static bool is_own(const struct av_dir_file *d, uint32_t port)
+{
+	for (uint32_t i = 0; i < av_dir_rows(&d->context_end, AV_REF_SLOTS); i++)
+		if (atomic_load(&d->context[i].port) == port && av_lock_self &&
+		    atomic_load(&d->context[i].proc) == av_lock_self)
+			return true;
+	return false;
+}
+
 static bool is_of(const struct av_dir_port *p, const char *device)
 {
 	return strncmp(p->device, device, sizeof(p->device)) == 0;
@@ -150,16 +161,18 @@ static uint32_t find_living(const struct av_dir_view *view, const struct av_devi
 {
 	uint32_t port = find(view->dir, dev, netns);
 
+	if (port && is_own(view->dir, port))
+		return port;
 	for (uint32_t i = 0; port && i < av_dir_rows(&view->dir->context_end, AV_REF_SLOTS); i++)
 		if (atomic_load(&view->dir->context[i].port) == port && av_dir_view_lives(view, i))
 			return port;
 	return 0;
 }
 
-/* Does this port follow the host's addresses, in this thread's namespace? */
-static bool is_followed(const struct av_dir_port *p)
+/* Does this port follow the host's addresses, in that namespace? */
+static bool is_followed(const struct av_dir_port *p, uint64_t netns)
 {
-	return p->device[0] && p->follows && p->netns == av_netns_of_thread();
+	return p->device[0] && p->follows && p->netns == netns;
 }
 
 /* --- following the host ---------------------------------------------------------- */
@@ -290,7 +303,8 @@ static void bring_up_to_date(struct av_dir_port *p, struct news *news)
 	add(news, IBV_EVENT_GID_CHANGE);
 }
 
-static void follow(uint32_t port)
+/* Of the namespace of this thread. Return: false: it may not agree with the host */
+static bool follow(uint32_t port, uint64_t netns)
 {
 	struct av_dir_port *p = &av_dir->port[port - 1];
 	const struct av_gid_form form = form_of(p);
@@ -298,24 +312,30 @@ static void follow(uint32_t port)
 	struct av_host_gids host;
 
 	if (!p->follows)
-		return;
+		return true;
 	av_gid_from_host(&host, &form);
-	if (host.count == 0 || is_current(p, &host))
-		return;
+	if (host.count == 0)
+		return false;
+	if (is_current(p, &host))
+		return true;
 	if (av_dir_change_begin())
-		return; /* the next change of an address, or the next look, brings it up to date */
-	if (is_followed(p) && in_use(av_dir, port)) /* the same port, or another one that follows */
+		return false;				   /* the next look brings it up to date */
+	if (is_followed(p, netns) && in_use(av_dir, port)) /* it, or another one that follows */
 		bring_up_to_date(p, &news);
 	av_dir_change_end();
 	for (unsigned int i = 0; i < news.count; i++)
 		(void)tell(port, news.event[i]);
+	return true;
 }
 
-void av_port_follow(void)
+bool av_port_follow(uint64_t netns)
 {
+	bool current = true;
+
 	for (uint32_t port = 1; port <= av_dir_rows(&av_dir->port_end, AV_DIR_PORTS); port++)
-		if (is_followed(&av_dir->port[port - 1]) && in_use(av_dir, port))
-			follow(port);
+		if (is_followed(&av_dir->port[port - 1], netns) && in_use(av_dir, port))
+			current &= follow(port, netns);
+	return current;
 }
 
 /* --- contexts -------------------------------------------------------------------- */
@@ -440,7 +460,7 @@ struct look {
 };
 
 /* Return: false: it is not open */
-static bool look_up(const struct av_device *dev, struct look *look)
+static bool look_up(const struct av_device *dev, uint64_t netns, struct look *look)
 {
 	const struct av_dir_port *p;
 	struct av_dir_view view;
@@ -448,7 +468,7 @@ static bool look_up(const struct av_device *dev, struct look *look)
 
 	if (!av_dir_view(&view))
 		return false;
-	port = find_living(&view, dev, av_netns_of_thread());
+	port = find_living(&view, dev, netns);
 	if (port) {
 		p = &view.dir->port[port - 1];
 		look->rows = look->gids ? load_table(p, look->gids) : 0;
@@ -459,20 +479,28 @@ static bool look_up(const struct av_device *dev, struct look *look)
 	return port != 0;
 }
 
+/* The port agrees with the host, if it is open. Who uses it is told when the host changes. */
+static void refresh(const struct av_device *dev, uint64_t netns)
+{
+	uint32_t port;
+
+	if (!av_dir_join_again())
+		return;
+	port = find(av_dir, dev, netns);
+	if (port && !(is_own(av_dir, port) && av_port_watch_look(netns)))
+		(void)follow(port, netns);
+	av_dir_leave();
+}
+
 unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX])
 {
+	uint64_t netns = av_netns_of_thread();
 	int saved = errno;
 	struct look look = {.gids = gids};
 	struct av_host_gids host;
-	uint32_t port;
 
-	if (av_dir_join_again()) {
-		port = find(av_dir, dev, av_netns_of_thread());
-		if (port)
-			follow(port);
-		av_dir_leave();
-	}
-	if (!look_up(dev, &look) || look.rows == 0) {
+	refresh(dev, netns);
+	if (!look_up(dev, netns, &look) || look.rows == 0) {
 		make_table(dev, &host);
 		memcpy(gids, host.row, host.count * sizeof(gids[0]));
 		look.rows = host.count;
@@ -486,7 +514,7 @@ void av_port_attr(const struct av_device *dev, struct ibv_port_attr *port)
 	int saved = errno;
 	struct look look = {.gids = NULL};
 	struct av_host_gids host;
-	bool open = look_up(dev, &look);
+	bool open = look_up(dev, av_netns_of_thread(), &look);
 
 	*port = dev->port;
 	if (look.down) {

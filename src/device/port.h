@@ -31,9 +31,10 @@ AV_MUST_USE int av_port_open(uint32_t ref, const struct av_device *dev);
 /*
  * The GID table of the device's port in this thread's network namespace; see av_gid_there().
  * Ethernet: rows in the order of av_gid_table(); InfiniBand: row 0 is fe80:: plus the GUID.
- * The directory need not be joined. Calls getifaddrs(), so it is not for the data path. Context: no
- * lock held, since it may raise events; keeps errno Return: number of rows up to the last in use, 1
- * .. port.gid_tbl_len; 0: out of memory
+ * The directory need not be joined. Makes system calls, so it is not for the data path: a few while
+ * this process has the device open and the host has not changed, else getifaddrs().
+ * Context: no lock held, since it may raise events; keeps errno
+ * Return: number of rows up to the last in use, 1 .. port.gid_tbl_len; 0: out of memory
  */
 unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX]);
 
@@ -70,10 +71,11 @@ uint32_t av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid);
 uint64_t av_netns_of_thread(void);
 
 /*
- * Update all ports in this thread's network namespace from the host.
+ * Update all ports in this thread's network namespace, @netns, from the host.
  * Context: the directory is joined; no lock held; makes system calls; raises events
+ * Return: false: one may not agree with the host
  */
-void av_port_follow(void);
+bool av_port_follow(uint64_t netns);
 
 /*
  * Take the ports of a device down or up in all namespaces, and raise the event. They stay down

@@ -8,40 +8,82 @@
 #include <sys/socket.h>
 
 #include "base/fork.h"
+#include "base/raw_socket.h"
+#include "base/uncancelled.h"
 #include "base/watcher.h"
 #include "device/port.h"
 
-/* Discard what has come: it only matters that something has. ENOBUFS means that as well. */
-static void follow(struct av_watched_fd *w)
-{
-	char bytes[1024];
+static void ready(struct av_watched_fd *w);
 
-	while (recv(w->socket.fd, bytes, sizeof(bytes), 0) >= 0 || errno == ENOBUFS ||
-	       errno == EINTR)
-		;
-	av_port_follow();
-}
+static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER; /* guards: */
+static unsigned int users;
 
 static struct {
-	pthread_mutex_t mutex; /* guards both */
-	unsigned int users;
+	pthread_mutex_t mutex; /* of who takes what the socket says; guards the rest */
 	struct av_watched_fd netlink;
+	uint64_t netns; /* of the socket */
+	bool stale;	/* ports may not agree with what the socket has said */
 } watch = {
 	.mutex = PTHREAD_MUTEX_INITIALIZER,
-	.netlink = {.socket.fd = -1, .ready = follow},
+	.netlink = {.socket.fd = -1, .ready = ready},
 };
 
-static bool open_socket(struct av_own_fd *s)
+/* Discard what has come: it only matters that something has. ENOBUFS means that as well. */
+bool av_port_watch_heard(int fd)
+{
+	bool ret = false;
+	char bytes[1024];
+
+	while (av_raw_recv(fd, bytes, sizeof(bytes), 0) >= 0 || errno == ENOBUFS || errno == EINTR)
+		ret = true;
+	return ret;
+}
+
+/* Return: false: they still may not agree */
+static bool catch_up(int fd)
+{
+	watch.stale |= av_port_watch_heard(fd);
+	if (watch.stale)
+		watch.stale = !av_port_follow(watch.netns);
+	return !watch.stale;
+}
+
+static void ready(struct av_watched_fd *w)
+{
+	pthread_mutex_lock(&watch.mutex);
+	(void)catch_up(w->socket.fd);
+	pthread_mutex_unlock(&watch.mutex);
+}
+
+/* Who is at it already may wait for others. */
+bool av_port_watch_look(uint64_t netns)
+{
+	AV_UNCANCELLED;
+	bool current = false;
+	int fd;
+
+	if (pthread_mutex_trylock(&watch.mutex))
+		return false;
+	fd = av_own_fd(&watch.netlink.socket);
+	if (fd >= 0 && watch.netns == netns)
+		current = catch_up(fd);
+	pthread_mutex_unlock(&watch.mutex);
+	return current;
+}
+
+/* --- begin and end --------------------------------------------------------------------- */
+
+bool av_port_watch_open(struct av_own_fd *s)
 {
 	struct sockaddr_nl addr = {
 		.nl_family = AF_NETLINK,
 		.nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_LINK,
 	};
 
-	if (!av_own_fd_keep(
-		    s, socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)))
+	if (!av_own_fd_keep(s, av_raw_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
+					     NETLINK_ROUTE)))
 		return false;
-	if (bind(s->fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
+	if (av_raw_bind(s->fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
 		return true;
 	av_own_fd_close(s);
 	return false;
@@ -50,31 +92,53 @@ static bool open_socket(struct av_own_fd *s)
 /* The socket is the parent's. */
 static void after_fork_in_child(void)
 {
+	pthread_mutex_init(&life, NULL);
 	pthread_mutex_init(&watch.mutex, NULL);
 	av_own_fd_close(&watch.netlink.socket);
-	watch.users = 0;
+	users = 0;
 }
 
 static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
+
+/* A port may have been made of addresses that changed before the socket was there. */
+static bool begin(bool first)
+{
+	bool ret = false;
+
+	pthread_mutex_lock(&watch.mutex);
+	watch.stale = true;
+	if (first) {
+		watch.netns = av_netns_of_thread();
+		ret = av_port_watch_open(&watch.netlink.socket);
+	}
+	pthread_mutex_unlock(&watch.mutex);
+	return ret;
+}
+
+static void end(void)
+{
+	av_watch_end(&watch.netlink);
+	pthread_mutex_lock(&watch.mutex);
+	av_own_fd_close(&watch.netlink.socket);
+	pthread_mutex_unlock(&watch.mutex);
+}
 
 void av_port_watch(void)
 {
 	int saved = errno;
 
 	(void)av_fork_register(AV_FORK_PORT_WATCH, &fork_handlers);
-	pthread_mutex_lock(&watch.mutex);
-	if (watch.users++ == 0 && open_socket(&watch.netlink.socket))
+	pthread_mutex_lock(&life);
+	if (begin(users++ == 0))
 		av_watch_begin(&watch.netlink);
-	pthread_mutex_unlock(&watch.mutex);
+	pthread_mutex_unlock(&life);
 	errno = saved;
 }
 
 void av_port_unwatch(void)
 {
-	pthread_mutex_lock(&watch.mutex);
-	if (watch.users && --watch.users == 0) {
-		av_watch_end(&watch.netlink);
-		av_own_fd_close(&watch.netlink.socket);
-	}
-	pthread_mutex_unlock(&watch.mutex);
+	pthread_mutex_lock(&life);
+	if (users && --users == 0)
+		end();
+	pthread_mutex_unlock(&life);
 }

@@ -36,6 +36,7 @@
 #include "base/fork.h"
 #include "base/map.h"
 #include "base/own_fd.h"
+#include "base/raw_socket.h"
 #include "base/thread.h"
 #include "copy/copy.h"
 #include "memory/adopted.h"
@@ -165,7 +166,7 @@ static void *listener_main(void *arg)
 	bool ours = true;
 
 	while (ours && !atomic_load(&notify.stop))
-		if (poll(&p, 1, -1) > 0)
+		if (av_raw_poll(&p, 1, -1) > 0)
 			ours = handle_batch(p.fd);
 	av_odp_uffd_set(-1);
 	if (ours)

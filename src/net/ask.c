@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/raw_socket.h"
 #include "net/address.h"
 #include "net/endpoint.h"
 #include "net/net.h"
@@ -63,8 +64,9 @@ static int connect_it(int fd, const struct question *q)
 
 	av_net_set_port(&from, 0);
 	(void)av_net_name(&to, q->dst, ifindex);
-	if (bind(fd, &from.any, bytes) || connect(fd, &to.any, bytes) ||
-	    send(fd, bytes_of_question, sizeof(bytes_of_question), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	if (av_raw_bind(fd, &from.any, bytes) || av_raw_connect(fd, &to.any, bytes) ||
+	    av_raw_send(fd, bytes_of_question, sizeof(bytes_of_question),
+			MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return -errno;
 	return 0;
 }
@@ -74,14 +76,15 @@ static void hear_all(int fd, bool v4)
 {
 	const int yes = 1;
 
-	(void)setsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVERR : IPV6_RECVERR, &yes,
-			 sizeof(yes));
+	(void)av_raw_setsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVERR : IPV6_RECVERR,
+				&yes, sizeof(yes));
 }
 
 static void ask(struct question *q, const struct av_net_path *path)
 {
 	bool v4 = av_net_is_v4(path->src);
-	int fd = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = av_raw_socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+			       0);
 
 	memcpy(q->src, path->src, sizeof(q->src));
 	memcpy(q->dst, path->dst, sizeof(q->dst));
@@ -113,7 +116,7 @@ static int heard(const struct question *q)
 	if (q->known)
 		return q->known;
 	fd = av_own_fd(&q->socket);
-	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &bytes))
+	if (fd < 0 || av_raw_getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &bytes))
 		return 0;
 	return -err;
 }

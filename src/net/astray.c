@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 
 #include "base/lock.h"
+#include "base/raw_socket.h"
 #include "registry/process_socket.h"
 
 /* In front of the datagrams. Both processes have the same build (registry/folder.h). */
@@ -19,7 +20,7 @@ struct header {
 
 int av_astray_socket(struct av_own_fd *own)
 {
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = av_raw_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	return av_own_fd_keep(own, fd) ? 0 : -errno;
 }
@@ -32,7 +33,7 @@ int av_astray_begin(const struct av_own_fd *own)
 	if (!av_process_socket(&a, av_lock_self))
 		return -ENAMETOOLONG;
 	av_process_socket_remove(av_lock_self);
-	return fchmod(fd, 0600) || bind(fd, (struct sockaddr *)&a, sizeof(a)) ? -errno : 0;
+	return fchmod(fd, 0600) || av_raw_bind(fd, (struct sockaddr *)&a, sizeof(a)) ? -errno : 0;
 }
 
 void av_astray_end(void)
@@ -53,7 +54,7 @@ int av_astray_pass(const struct av_own_fd *own, uint32_t owner, const struct av_
 
 	if (av_own_fd(own) < 0 || !av_process_socket(&a, owner))
 		return -ENOTCONN;
-	return sendmsg(own->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+	return av_raw_sendmsg(own->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
 bool av_astray_get(struct av_cut *cut, const uint8_t *from, size_t bytes)

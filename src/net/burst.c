@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/raw_socket.h"
 #include "base/uncancelled.h"
 #include "net/address.h"
 #include "net/burst.h"
@@ -140,17 +141,16 @@ struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *de
 
 /* --- sending ---------------------------------------------------------------------- */
 
-/* @identification: which the kernel will give the packet */
-static void put_icrc(const struct av_net_burst *b, uint8_t *packet, size_t bytes,
-		     unsigned int identification)
+void av_burst_put_icrc(const struct av_net_path *path, uint8_t *packet, size_t bytes,
+		       uint16_t identification)
 {
-	struct av_icrc_path path = {.source_port = AV_ROCE_PORT,
-				    .identification = (uint16_t)identification};
+	struct av_icrc_path covered = {.source_port = AV_ROCE_PORT,
+				       .identification = identification};
 
-	memcpy(path.src, b->path.src, sizeof(path.src));
-	memcpy(path.dst, b->path.dst, sizeof(path.dst));
+	memcpy(covered.src, path->src, sizeof(covered.src));
+	memcpy(covered.dst, path->dst, sizeof(covered.dst));
 	bytes -= AV_ICRC_BYTES;
-	av_icrc_put(packet + bytes, av_icrc_of(&path, packet, bytes));
+	av_icrc_put(packet + bytes, av_icrc_of(&covered, packet, bytes));
 }
 
 /* Of several that are sent together, the kernel numbers the identifications from 0. */
@@ -162,7 +162,7 @@ static void seal(struct av_net_burst *b)
 		return;
 	packet = b->data + b->bytes - b->last;
 	memset(packet + b->last - AV_ICRC_BYTES - b->padding, 0, b->padding);
-	put_icrc(b, packet, b->last, b->packets - 1);
+	av_burst_put_icrc(&b->path, packet, b->last, (uint16_t)(b->packets - 1));
 	b->sealed = true;
 }
 
@@ -175,8 +175,8 @@ static uint8_t usual_hop_limit(const struct av_net_burst *b)
 	socklen_t bytes = sizeof(int);
 	int value = 0;
 
-	(void)getsockopt(av_own_fd(&b->from->socket), v4 ? IPPROTO_IP : IPPROTO_IPV6, name, &value,
-			 &bytes);
+	(void)av_raw_getsockopt(av_own_fd(&b->from->socket), v4 ? IPPROTO_IP : IPPROTO_IPV6, name,
+				&value, &bytes);
 	return (uint8_t)value;
 }
 
@@ -226,7 +226,7 @@ static int send_bytes(struct av_net_burst *b, const uint8_t *from, size_t bytes,
 		add_control(b, SOL_UDP, UDP_SEGMENT, &cut, sizeof(cut));
 	m.msg_controllen = b->control_bytes;
 	b->control_bytes = control_bytes;
-	n = fd < 0 ? -1 : sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	n = fd < 0 ? -1 : av_raw_sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (n < 0)
 		return -errno;
 	if (av_unlikely(time_ns))
@@ -255,7 +255,7 @@ static int send_singly(struct av_net_burst *b)
 		size_t rest = b->bytes - at, bytes = rest < b->segment ? rest : b->segment;
 		int ret;
 
-		put_icrc(b, b->data + at, bytes, 0);
+		av_burst_put_icrc(&b->path, b->data + at, bytes, 0);
 		ret = send_bytes(b, b->data + at, bytes, 0);
 		note(b, ret, 1);
 		err = err ? err : ret;

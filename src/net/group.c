@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "base/raw_socket.h"
 #include "net/socket.h"
 #include "net/steer.h"
 #include "observe/log.h"
@@ -32,7 +33,8 @@ static void tell(const struct av_endpoint *e, int group)
 		av_reuseport_places(group, place);
 		prog.len = (unsigned short)av_steer_program(
 			run, av_steer_runs(place, AV_QPN_BLOCKS, run), program);
-		ret = setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog, sizeof(prog));
+		ret = av_raw_setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog,
+					sizeof(prog));
 	}
 	if (ret == 0)
 		av_reuseport_tell(group);
@@ -78,7 +80,7 @@ int av_group_enter(struct av_endpoint *e)
 			return ret;
 		ret = enter(e);
 		av_dir_change_end();
-	} while (ret == -EADDRINUSE && av_now_ns() < until && poll(NULL, 0, DYING_MS) == 0);
+	} while (ret == -EADDRINUSE && av_now_ns() < until && av_raw_poll(NULL, 0, DYING_MS) == 0);
 	if (ret == -EADDRINUSE)
 		impatient_until = av_now_ns() + IMPATIENT_NS;
 	return ret;

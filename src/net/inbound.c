@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/map.h"
+#include "base/raw_socket.h"
 #include "base/uncancelled.h"
 #include "net/address.h"
 #include "net/astray.h"
@@ -368,7 +369,7 @@ static void look_at_endpoints(void)
  */
 static bool any_ready(void)
 {
-	int n = poll(buffers->poll, buffers->endpoints, 0);
+	int n = av_raw_poll(buffers->poll, buffers->endpoints, 0);
 
 	for (unsigned int i = 0; n < 0 && i < buffers->endpoints; i++)
 		buffers->poll[i].revents = POLLIN;

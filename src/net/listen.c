@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/own_fd.h"
+#include "base/raw_socket.h"
 #include "base/thread.h"
 #include "net/endpoint.h"
 #include "net/inbound.h"
@@ -44,7 +45,7 @@ static void drain(struct listening *l)
 	int fd;
 
 	while (n > 0 && (fd = av_own_fd(&l->woken)) >= 0)
-		n = recv(fd, &byte, 1, MSG_DONTWAIT);
+		n = av_raw_recv(fd, &byte, 1, MSG_DONTWAIT);
 	if (n == 0)
 		av_own_fd_close(&l->woken);
 }
@@ -60,8 +61,8 @@ static void await(struct listening *l, bool others_take)
 		n += av_endpoint_poll(l->poll + 1);
 	if (woken < 0 && !others_take)
 		timeout = BLIND_MS;
-	if (poll(l->poll, n, timeout) < 0)
-		(void)poll(NULL, 0, BLIND_MS);
+	if (av_raw_poll(l->poll, n, timeout) < 0)
+		(void)av_raw_poll(NULL, 0, BLIND_MS);
 	else if (l->poll[0].revents)
 		drain(l);
 }
@@ -163,7 +164,8 @@ static bool wake(void)
 {
 	int fd = av_own_fd(&listener.wake);
 
-	return fd >= 0 && (send(fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 || errno == EAGAIN);
+	return fd >= 0 &&
+	       (av_raw_send(fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 || errno == EAGAIN);
 }
 
 void av_listen_changed(void)

@@ -118,10 +118,11 @@ void av_net_release(void);
 
 /*
  * Give a packet to a process of this directory, by way of no network: it gets it as if it had come
- * along @path. @packet: from the BTH to the end of the ICRC. Context: av_net_hold(); never waits
+ * along @path. @packet: from the BTH to the end of the ICRC, which is written here.
+ * Context: av_net_hold(); never waits
  * Return: 0; -EAGAIN: its socket is full for now; -ECONNREFUSED, -ENOENT: it does not hold
  */
-int av_net_pass(uint32_t proc, const struct av_net_path *path, const uint8_t *packet, size_t bytes);
+int av_net_pass(uint32_t proc, const struct av_net_path *path, uint8_t *packet, size_t bytes);
 
 /*
  * Have packets for that queue pair of this process come here. Context: as av_net_open(), and its

@@ -321,13 +321,14 @@ void av_net_release(void)
 	errno = saved;
 }
 
-int av_net_pass(uint32_t proc, const struct av_net_path *path, const uint8_t *packet, size_t bytes)
+int av_net_pass(uint32_t proc, const struct av_net_path *path, uint8_t *packet, size_t bytes)
 {
 	const struct av_cut cut = {
 		.path = *path, .source_port = AV_ROCE_PORT, .bytes = packet, .count = bytes};
 	const struct av_endpoint *e = passed;
 	int saved = errno, ret;
 
+	av_burst_put_icrc(path, packet, bytes, 0);
 	ret = e ? av_astray_pass(&e->socket, proc, &cut) : -ENOTCONN;
 	errno = saved;
 	return ret;

@@ -7,6 +7,7 @@
 #include <netinet/udp.h>
 #include <unistd.h>
 
+#include "base/raw_socket.h"
 #include "net/address.h"
 
 #define BUFFER_BYTES (8u << 20) /* as much as the system's limit permits */
@@ -96,7 +97,8 @@ static const struct option v6_options[] = {
 static int set_all(int fd, const struct option *o, size_t n)
 {
 	for (; n > 0; n--, o++)
-		if (setsockopt(fd, o->level, o->name, &o->value, sizeof(o->value)) && o->wanted)
+		if (av_raw_setsockopt(fd, o->level, o->name, &o->value, sizeof(o->value)) &&
+		    o->wanted)
 			return -errno;
 	return 0;
 }
@@ -105,9 +107,9 @@ static int set_all(int fd, const struct option *o, size_t n)
 static int send_to_groups(int fd, bool v4, uint32_t ifindex)
 {
 	struct ip_mreqn by = {.imr_ifindex = (int)ifindex};
-	int ret = v4 ? setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &by, sizeof(by))
-		     : setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &by.imr_ifindex,
-				  sizeof(by.imr_ifindex));
+	int ret = v4 ? av_raw_setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &by, sizeof(by))
+		     : av_raw_setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &by.imr_ifindex,
+					 sizeof(by.imr_ifindex));
 
 	return ret ? -errno : 0;
 }
@@ -133,7 +135,9 @@ static int set_options(int fd, bool v4, uint32_t ifindex, bool group)
 int av_net_socket(struct av_own_fd *own, const uint8_t address[16], uint32_t ifindex, bool group)
 {
 	bool v4 = av_net_is_v4(address);
-	int fd = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), ret;
+	int fd = av_raw_socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+			       0),
+	    ret;
 
 	if (!av_own_fd_keep(own, fd))
 		return -errno;
@@ -153,8 +157,9 @@ static int join(int fd, const uint8_t group[16], uint32_t ifindex)
 
 	memcpy(&v4.imr_multiaddr, group + 12, 4);
 	memcpy(&v6.ipv6mr_multiaddr, group, 16);
-	ret = av_net_is_v4(group) ? setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &v4, sizeof(v4))
-				  : setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &v6, sizeof(v6));
+	ret = av_net_is_v4(group)
+		      ? av_raw_setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &v4, sizeof(v4))
+		      : av_raw_setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &v6, sizeof(v6));
 	return ret ? -errno : 0;
 }
 
@@ -165,7 +170,7 @@ int av_net_socket_bind(const struct av_own_fd *own, const uint8_t address[16], u
 	union av_net_name name;
 	socklen_t bytes = av_net_name(&name, address, ifindex);
 
-	if (fd < 0 || bind(fd, &name.any, bytes))
+	if (fd < 0 || av_raw_bind(fd, &name.any, bytes))
 		return -errno;
 	return group ? join(fd, address, ifindex) : 0;
 }
@@ -174,11 +179,11 @@ int av_net_socket_alone(const uint8_t address[16], uint32_t ifindex)
 {
 	union av_net_name name;
 	socklen_t bytes = av_net_name(&name, address, ifindex);
-	int fd = socket(name.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret;
+	int fd = av_raw_socket(name.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret;
 
 	if (fd < 0)
 		return -errno;
-	ret = bind(fd, &name.any, bytes) ? -errno : 0;
+	ret = av_raw_bind(fd, &name.any, bytes) ? -errno : 0;
 	close(fd);
 	return ret;
 }
@@ -188,7 +193,7 @@ uint64_t av_net_socket_namespace(const struct av_own_fd *own)
 	uint64_t cookie = 0;
 	socklen_t bytes = sizeof(cookie);
 
-	if (getsockopt(av_own_fd(own), SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &bytes))
+	if (av_raw_getsockopt(av_own_fd(own), SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &bytes))
 		return 0;
 	return cookie;
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/patience.h"
+#include "base/raw_socket.h"
 #include "base/uncancelled.h"
 
 #define PAUSE_MS 10 /* while no descriptor is free, the socket stays readable */
@@ -41,7 +42,7 @@ static bool address_of(struct sockaddr_un *a, const char *path, int *folder)
 
 static int unix_socket(void)
 {
-	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	return av_raw_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
 /* A message of one byte with one descriptor, or room for one: a second would stay open. */
@@ -74,7 +75,7 @@ static void send_to(int fd, int file)
 					  .cmsg_level = SOL_SOCKET,
 					  .cmsg_type = SCM_RIGHTS};
 	memcpy(CMSG_DATA(&m.control.cmsg), &file, sizeof(file));
-	(void)!sendmsg(fd, &m.head, MSG_NOSIGNAL | MSG_DONTWAIT);
+	(void)!av_raw_sendmsg(fd, &m.head, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 /* Whoever can connect may have it: the folder is the user's alone. */
@@ -86,7 +87,7 @@ static void answer(struct av_watched_fd *w)
 	int file = av_own_fd(h->file);
 
 	if (fd < 0 && errno != EAGAIN)
-		(void)poll(NULL, 0, PAUSE_MS);
+		(void)av_raw_poll(NULL, 0, PAUSE_MS);
 	if (fd >= 0 && file >= 0)
 		send_to(fd, file);
 	if (fd >= 0)
@@ -106,7 +107,8 @@ void av_handout_begin(struct av_handout *h, const char *path, const struct av_ow
 		int fd = h->listener.socket.fd;
 
 		if (fchmod(fd, 0600) == 0 && address_of(&a, path, &folder) &&
-		    bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 && listen(fd, SOMAXCONN) == 0)
+		    av_raw_bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 &&
+		    av_raw_listen(fd, SOMAXCONN) == 0)
 			av_watch_begin(&h->listener);
 		else
 			av_own_fd_close(&h->listener.socket);
@@ -160,9 +162,9 @@ static int receive(int fd)
 	int file;
 
 	message_init(&m);
-	if (poll(&p, 1, AV_PATIENCE_NS / 1000000) != 1)
+	if (av_raw_poll(&p, 1, AV_PATIENCE_NS / 1000000) != 1)
 		return -ETIMEDOUT;
-	if (recvmsg(fd, &m.head, MSG_CMSG_CLOEXEC) <= 0 || !CMSG_FIRSTHDR(&m.head) ||
+	if (av_raw_recvmsg(fd, &m.head, MSG_CMSG_CLOEXEC) <= 0 || !CMSG_FIRSTHDR(&m.head) ||
 	    m.control.cmsg.cmsg_type != SCM_RIGHTS ||
 	    m.control.cmsg.cmsg_len != CMSG_LEN(sizeof(int)))
 		return -ENOENT;
@@ -179,7 +181,8 @@ static int connected(const char *path)
 
 	if (fd < 0)
 		return -errno;
-	there = address_of(&a, path, &folder) && connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
+	there = address_of(&a, path, &folder) &&
+		av_raw_connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
 	if (folder >= 0)
 		close(folder);
 	if (there)

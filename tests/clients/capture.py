@@ -24,6 +24,9 @@ BLOCK_OF_PACKET = 6
 RC, UC, UD, XRC = 0x00, 0x20, 0x60, 0xA0
 FIRST_OF_READ_RESPONSE, LAST_OPCODE_OF_RESPONSES, READ_REQUEST = 0x0D, 0x12, 0x0C
 
+MANAGEMENT = 1  # the queue pair of messages of the connection manager, whose PSN is always 0
+OF_CONNECTION = "0x0010 0x0013 0x0014 0x0015 0x0016".split()  # REQ, REP, RTU, DREQ, DREP
+
 # Protocols of a frame in which tshark has guessed what the payload is; it may guess wrong.
 GUESSED = re.compile(r"infiniband:(?!data|_ws)")
 
@@ -45,6 +48,7 @@ ROWS = (
     ("ib_send_lat -c UD -n 50 -s 1021", UD, (0x04,)),
     ("ANYVERBS_DEVICES=any0:mtu=4096 ib_send_lat -c XRC -n 50 -s 5001", XRC, (0x00, 0x02, 0x11)),
     ("ib_read_lat -c XRC -n 50 -s 5001 -m 1024", XRC, (0x0C, 0x0D, 0x0E, 0x0F)),
+    ("rping -v -C 3 -a 127.0.0.1", RC, (UD | 0x04, 0x04, 0x0A, 0x0C, 0x10, 0x11)),
     (IB + "ib_write_lat -n 50 -s 777", RC, (0x0A, 0x11)),
     (IB + "ib_send_lat -c UD -n 50 -s 777", UD, (0x04,)),
     (IB + "ib_atomic_lat -n 50", RC, (0x14, 0x12)),
@@ -83,15 +87,16 @@ def parse(data):
     udp = ip + (20 if kind == IPV4 else 40)
     bth = udp + 8
     sport, dport, length = struct.unpack_from(">HHH", data, udp)
-    check(dport == 4791 and sport >= 0xC000, "ports", sport, dport)
+    qpn = int.from_bytes(data[bth + 5:bth + 8], "big")
+    check(dport == 4791 and (sport == 4791 if qpn == MANAGEMENT else sport >= 0xC000),
+          "ports", sport, dport)
     check(length == len(data) - udp, "UDP length", length)
     if kind == IPV4:
         addresses = data[ip + 12:ip + 16], data[ip + 16:ip + 20]
     else:
         addresses = data[22:38], data[38:54]
     return Frame(data, ip, udp, bth, data[bth], int.from_bytes(data[bth + 9:bth + 12], "big"),
-                 *addresses,
-                 int.from_bytes(data[bth + 5:bth + 8], "big"), data[bth + 12:-4])
+                 *addresses, qpn, data[bth + 12:-4])
 
 
 def crc(frame):
@@ -145,6 +150,8 @@ def check_psns(frames):
     mtu = mtu_of(frames)
     following, asked = {}, collections.defaultdict(set)
     for number, f in enumerate(frames, 1):
+        if f.qpn == MANAGEMENT:
+            continue
         if is_response(f):
             check(f.psn in asked[f.dst, f.src], "frame", number, "answers PSN", f.psn,
                   "which nobody sent")
@@ -180,6 +187,15 @@ def check_with_tshark(path, frames):
     check(rows == wanted, "tshark reads other opcodes, PSNs or queue pairs")
 
 
+def check_messages(path):
+    """Between processes of one host, those of a connection: each once, in their order. Who has
+    ended the connection may be gone before the last one comes."""
+    found = tshark(path, "-Y", "infiniband.mad", "-T", "fields", "-e",
+                   "infiniband.mad.attributeid").split()
+    check(found in (OF_CONNECTION, OF_CONNECTION[:-1]),
+          "messages of the connection manager:", *found)
+
+
 def run_row(args, row, number):
     command, service, opcodes = row
     with pair.Scratch(args.library, None, args.preload) as scratch:
@@ -193,6 +209,8 @@ def run_row(args, row, number):
         for i, f in enumerate(frames, 1):
             check(f.bytes[-4:] == crc(f), "frame", i, "has another CRC")
         check_psns(frames)
+        if any(f.qpn == MANAGEMENT for f in frames):
+            check_messages(path)
         check_with_tshark(path, frames)
         return len(frames)
 

@@ -166,7 +166,7 @@ def rcopy_words(words, port, peer):
     return ["rcopy", words[1], "%s:%s.copy" % (peer, words[1]), "-p", str(port)]
 
 
-def judge_rcopy(words, _outputs):
+def judge_copy(words, _outputs):
     same = filecmp.cmp(words[1], words[1] + ".copy", shallow=False)
     return None if same else "the copy differs"
 
@@ -189,6 +189,30 @@ def judge_fio(words, outputs):
         return "the client has not written " + size
     bad = [name for name, text in outputs.items() if "err= 0:" not in text]
     return "an error at the " + ", ".join(bad) if bad else None
+
+
+# --- programs of TCP, by librspreload.so ----------------------------------------------------------
+
+
+def iperf_words(words, port, peer):
+    side = ["-c", peer, *words[1:]] if peer else ["-s"]
+    return [words[0], *side, "-p", str(port)]
+
+
+def judge_iperf(words, outputs):
+    size = words[words.index("-n") + 1].replace("M", ".0 MBytes")
+    bad = [name for name, text in outputs.items() if size not in text]
+    return "not %s at the %s" % (size, ", ".join(bad)) if bad else None
+
+
+def netcat_words(words, port, peer):
+    """A row has the file, which the server sends; the client writes it to its name with ".copy".
+    The server ends a second after it has read the file, since it does not close its socket: what
+    rsockets have not sent by then would be lost."""
+    if not peer:
+        return ["sh", "-c", 'exec "$0" -q 1 -l -p "$1" <"$2"', words[0], str(port), words[1]]
+    return ["sh", "-c", 'exec "$0" "$1" "$2" </dev/null >"$3".copy', words[0], peer, str(port),
+            words[1]]
 
 
 # How a server listens. One of a group does not: a member that sends waits by itself.
@@ -245,7 +269,9 @@ FAMILIES = {
     "cmtime": Family(with_port, judge_cmtime, by_manager, endless=True),
     "rstream": STREAM,
     "riostream": STREAM,
-    "rcopy": Family(rcopy_words, judge_rcopy, by_manager, endless=True),
+    "rcopy": Family(rcopy_words, judge_copy, by_manager, endless=True),
+    "iperf": Family(iperf_words, judge_iperf, by_manager, endless=True),
+    "nc.traditional": Family(netcat_words, judge_copy, by_manager),
 }
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What only some machines have, and some tests need."""
 import ctypes
+import glob
 import re
 import subprocess
 
@@ -30,6 +31,11 @@ def shared_huge_memory():
         return "shmget(SHM_HUGETLB) fails with errno %d" % ctypes.get_errno()
     libc.shmctl(segment, IPC_RMID, None)
     return None
+
+
+def rsockets():
+    """The path of librspreload.so, or None."""
+    return next(iter(glob.glob("/usr/lib/*/rsocket/librspreload.so")), None)
 
 
 def gid(scratch, family):

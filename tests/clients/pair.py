@@ -142,7 +142,10 @@ class Scratch:
     def environment(self, settings=None):
         env = dict(os.environ, LD_PRELOAD=self.preload, ANYVERBS_DIR=self.devices, LC_ALL="C")
         env.pop("ANYVERBS_DEVICES", None)
-        env.update(settings or {})
+        settings = dict(settings or {})
+        if "LD_PRELOAD" in settings:  # of a row: behind ours
+            settings["LD_PRELOAD"] = self.preload + " " + settings["LD_PRELOAD"]
+        env.update(settings)
         return env
 
 
@@ -328,8 +331,8 @@ def run_sides(scratch, server_text, client_text, sides, limit):
     if problem:
         return problem
     settings, words = split_command(client_text)
-    words = family(words).words(words, port, scratch.hosts.server_address)
-    sides.append(Side(scratch, "client", settings, words))
+    sides.append(Side(scratch, "client", settings,
+                      family(words).words(words, port, scratch.hosts.server_address)))
     if family(words).endless:
         return wait_for_client(*sides, deadline)
     return wait_for_both(*sides, deadline)

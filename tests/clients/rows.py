@@ -61,6 +61,8 @@ def lacking(scratch, row):
     needs = row.needs
     if not needs.startswith("host: "):
         return None
+    if "librspreload" in needs:
+        return None if host.rsockets() else "no librspreload.so"
     if "huge pages" in needs:
         return host.shared_huge_memory()
     for family in ("IPv4", "IPv6"):
@@ -74,6 +76,7 @@ def complete(scratch, command, side):
     """The command with words for its {placeholders}."""
     words = {"{file}": lambda: scratch.file(side + ".memory"),
              "{random}": lambda: scratch.random_file(side + ".random"),
+             "{rsockets}": host.rsockets,
              "{address}": lambda: getattr(scratch.hosts, side + "_address"),
              "{server6}": lambda: scratch.hosts.server_address6,
              "{ipv4_gid}": lambda: str(host.gid(scratch, "IPv4")),

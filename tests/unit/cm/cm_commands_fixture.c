@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdbool.h>
@@ -12,6 +13,7 @@
 
 #include "base/thread.h"
 #include "cm/cm_file.h"
+#include "copy/copy.h"
 #include "lib/own_directory.h"
 
 #define ACTIVE	1
@@ -26,9 +28,14 @@ static ssize_t put(int fd, const void *bytes, size_t count)
 	return av_cm_write(fd, number, bytes, count);
 }
 
+/* cmocka puts its own handler in the place of that of av_copy(), for each test. */
+static struct sigaction our_segv;
+
 int commands_setup(void **state)
 {
 	cm_put = put;
+	if (av_copy_init() || sigaction(SIGSEGV, NULL, &our_segv))
+		return -1;
 	return own_directory_join(state);
 }
 
@@ -45,6 +52,7 @@ int channel(int flags)
 {
 	int fd = av_cm_open(O_RDWR | O_CLOEXEC | flags);
 
+	sigaction(SIGSEGV, &our_segv, NULL);
 	assert_true(fd >= 0);
 	return fd;
 }

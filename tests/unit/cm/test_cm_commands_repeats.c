@@ -25,20 +25,20 @@
 static const struct sockaddr_in any = {.sin_family = AF_INET};
 
 /* To an address where nobody answers. */
-static struct av_cm_way way_back(void)
+static struct av_net_path back_path(void)
 {
 	struct av_cm_where where;
-	struct av_cm_way way = {.path.dst = {[10] = 0xff, 0xff, 127, 0, 0, 2}, .device = ""};
+	struct av_net_path back = {.dst = {[10] = 0xff, 0xff, 127, 0, 0, 2}};
 	const struct sockaddr_in own = cm_address("127.0.0.1", 0);
 
 	assert_true(av_cm_where((const struct sockaddr *)&own, &where));
-	memcpy(way.path.src, where.gid, sizeof(where.gid));
-	return way;
+	memcpy(back.src, where.gid, sizeof(where.gid));
+	return back;
 }
 
 static void request(uint16_t attribute, uint16_t ps, uint16_t port, uint64_t transaction)
 {
-	const struct av_cm_way way = way_back();
+	const struct av_net_path back = back_path();
 	struct av_cm_ip ip = {.src_port = 4242};
 	struct av_cm_message m = {
 		.attribute = attribute,
@@ -49,10 +49,10 @@ static void request(uint16_t attribute, uint16_t ps, uint16_t port, uint64_t tra
 		.path_mtu = IBV_MTU_1024,
 	};
 
-	memcpy(ip.src, way.path.dst, sizeof(ip.src));
-	memcpy(ip.dst, way.path.src, sizeof(ip.dst));
+	memcpy(ip.src, back.dst, sizeof(ip.src));
+	memcpy(ip.dst, back.src, sizeof(ip.dst));
 	av_cm_ip_put(&ip, m.private_data);
-	av_cm_arrived(&way, &m);
+	av_cm_arrived(&back, &m);
 }
 
 /* Each transaction is one request; @attribute, in the port space @ps. */
@@ -97,7 +97,7 @@ static void datagrams(void **state)
 /* Who takes a request back before it was answered means the last one. */
 static void taken_back(void **state)
 {
-	const struct av_cm_way way = way_back();
+	const struct av_net_path back = back_path();
 	struct av_cm_message m = {.attribute = AV_CM_REJ, .local_comm_id = NUMBER, .reason = 4};
 	uint32_t listener, first, second;
 	int fd = channel(0);
@@ -111,7 +111,7 @@ static void taken_back(void **state)
 	first = heard(fd, CM_CONNECT_REQUEST).id;
 	request(AV_CM_REQ, RDMA_PS_TCP, port, 400);
 	second = heard(fd, CM_CONNECT_REQUEST).id;
-	av_cm_arrived(&way, &m);
+	av_cm_arrived(&back, &m);
 	assert_int_equal(cm_accept(fd, second, 1, "", 0), -EINVAL);
 	assert_int_equal(cm_accept(fd, first, 1, "", 0), 0);
 	assert_int_equal(close(fd), 0);

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+#include "cm/cm_attend.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/watcher.h"
+#include "cm/cm_lock.h"
+#include "device/device.h"
+#include "device/port.h"
+#include "device/port_watch.h"
+#include "net/net.h"
+#include "transport/wire.h"
+
+static void changed(struct av_watched_fd *w);
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all but the last */
+static uint8_t attended[AV_GID_MAX][16];
+static unsigned int attended_count;
+static bool all;							/* those that come, too */
+static struct av_watched_fd host = {.socket.fd = -1, .ready = changed}; /* says which come */
+static _Atomic bool news;						/* it has said something */
+
+/* --- one ------------------------------------------------------------------------------- */
+
+/* Return: 0 or -errno */
+static int attend(const uint8_t address[16])
+{
+	int ret;
+
+	for (unsigned int i = 0; i < attended_count; i++)
+		if (memcmp(attended[i], address, 16) == 0)
+			return 0;
+	if (attended_count == AV_GID_MAX)
+		return -ENOSPC;
+	ret = av_net_attend(address);
+	if (ret == 0)
+		memcpy(attended[attended_count++], address, 16);
+	return ret;
+}
+
+int av_cm_attend(const uint8_t address[16])
+{
+	int ret;
+
+	if (!av_wire_is_allowed())
+		return -EOPNOTSUPP;
+	pthread_mutex_lock(&mutex);
+	ret = attend(address);
+	pthread_mutex_unlock(&mutex);
+	if (ret)
+		av_net_warn(address, ret);
+	return ret;
+}
+
+/* --- all ------------------------------------------------------------------------------- */
+
+static void attend_rows(const struct av_device *dev)
+{
+	struct av_gid gids[AV_GID_MAX];
+	unsigned int rows = av_port_gids(dev, gids);
+
+	for (unsigned int i = 0; i < rows; i++)
+		if (av_gid_there(gids, rows, i) && gids[i].type == IBV_GID_TYPE_ROCE_V2)
+			(void)!av_cm_attend(gids[i].gid.raw);
+}
+
+static void attend_devices(void)
+{
+	unsigned int count;
+	struct av_device *const *devices = av_devices(&count);
+
+	for (unsigned int i = 0; i < count && av_wire_is_allowed(); i++)
+		attend_rows(devices[i]);
+}
+
+/* In the watcher's thread, which opens no sockets. */
+static void changed(struct av_watched_fd *w)
+{
+	if (!av_port_watch_heard(w->socket.fd))
+		return;
+	atomic_store(&news, true);
+	av_cm_lock();
+	av_cm_wake(0);
+	av_cm_unlock();
+}
+
+/* Watches first: what comes meanwhile is not missed. */
+void av_cm_attend_all(void)
+{
+	pthread_mutex_lock(&mutex);
+	if (!all && av_port_watch_open(&host.socket))
+		av_watch_begin(&host);
+	all = true;
+	pthread_mutex_unlock(&mutex);
+	attend_devices();
+}
+
+void av_cm_attend_new(void)
+{
+	if (atomic_exchange(&news, false))
+		attend_devices();
+}
+
+/* --- none ------------------------------------------------------------------------------ */
+
+void av_cm_attend_end(void)
+{
+	pthread_mutex_lock(&mutex);
+	if (all)
+		av_watch_end(&host);
+	av_own_fd_close(&host.socket);
+	all = false;
+	atomic_store(&news, false);
+	while (attended_count)
+		av_net_leave_alone(attended[--attended_count]);
+	pthread_mutex_unlock(&mutex);
+}
+
+void av_cm_attend_forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	av_own_fd_close(&host.socket);
+	all = false;
+	attended_count = 0;
+}

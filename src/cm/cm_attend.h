@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * At which addresses of this host messages come by UDP: those that somebody connects from or
+ * listens at. Whoever listens at all addresses listens at those that come later, too.
+ */
+#ifndef AV_CM_CM_ATTEND_H
+#define AV_CM_CM_ATTEND_H
+
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+/*
+ * From now on until av_cm_attend_end(). Context: not locked. Return: 0, or -errno of av_net_open();
+ * -EOPNOTSUPP: ANYVERBS_TRANSPORT=direct
+ */
+AV_MUST_USE int av_cm_attend(const uint8_t address[16]);
+
+/*
+ * The same of all addresses that our devices have in this thread's network namespace, and will have
+ * in that of the thread that calls av_cm_attend_new(). Those that cannot be had are told to the
+ * user.
+ */
+void av_cm_attend_all(void);
+
+/* Attend the addresses that have come, if all are attended. Context: the thread, not locked */
+void av_cm_attend_new(void);
+
+/* None any more. Context: not locked */
+void av_cm_attend_end(void);
+void av_cm_attend_forked(void);
+
+#endif
