@@ -12,7 +12,7 @@
 
 /* clang-format off */
 #define AV_COMMANDS(X) \
-	X(run) X(devices) X(info) X(stat) X(top) X(plot) X(explain) X(event) \
+	X(run) X(pair) X(devices) X(info) X(stat) X(top) X(plot) X(explain) X(event) \
 	X(capture) X(config) X(reset) X(faults) X(doctor) X(help)
 /* clang-format on */
 
@@ -21,6 +21,7 @@ enum av_exit {
 	AV_EXIT_OK = 0,
 	AV_EXIT_NO = 1,	   /* the answer is no: no such device, something essential is missing */
 	AV_EXIT_USAGE = 2, /* wrong command line */
+	AV_EXIT_TIMED_OUT = 124,
 	AV_EXIT_RUN_FAILED = 125,
 	AV_EXIT_CANNOT_EXECUTE = 126,
 	AV_EXIT_NOT_FOUND = 127,
