@@ -56,12 +56,13 @@ static int write_one(json_t *told_all, const char *device, const char *text)
 static int write_all(const struct av_pick *pick, const char *text)
 {
 	int ret = av_dir_join(av_totals_of_context), status = AV_EXIT_OK;
-	json_t *told = json ? json_array() : NULL;
+	json_t *told;
 
 	if (ret) {
 		av_tool_complain("cannot find programs that use devices: %s", strerror(-ret));
 		return AV_EXIT_NO;
 	}
+	told = json ? json_array() : NULL;
 	for (unsigned int i = 0; i < pick->count && status == AV_EXIT_OK; i++)
 		status = write_one(told, pick->list[i]->ibv.name, text);
 	av_seg_drop_idle();

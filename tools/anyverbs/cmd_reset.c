@@ -75,12 +75,13 @@ static int reset(json_t *all, const char *device)
 static int reset_all(const struct av_pick *pick)
 {
 	int ret = av_dir_join(av_totals_of_context), status = AV_EXIT_OK;
-	json_t *all = json ? json_array() : NULL;
+	json_t *all;
 
 	if (ret) {
 		av_tool_complain("cannot find programs that use devices: %s", strerror(-ret));
 		return AV_EXIT_NO;
 	}
+	all = json ? json_array() : NULL;
 	for (unsigned int i = 0; i < pick->count; i++)
 		if (reset(all, pick->list[i]->ibv.name) != AV_EXIT_OK)
 			status = AV_EXIT_NO;

@@ -10,6 +10,7 @@
 #include "colour.h"
 #include "help.h"
 
+AV_PRINTF(1, 0)
 static void say(const char *fmt, va_list ap)
 {
 	fprintf(stderr, "%sanyverbs: ", av_colour(stderr, AV_COLOUR_BAD));

@@ -34,24 +34,40 @@ static bool has_socket(pid_t pid, unsigned long inode)
 	return found;
 }
 
-/* Are the sockets of that state in /proc/PID/net/@table the process's? */
-static bool has_row(pid_t pid, const char *table, unsigned int state, unsigned int port)
+/* A socket of /proc/PID/net/tcp and its like. */
+struct row {
+	unsigned long port, state, inode;
+};
+
+/* Return: false: it is the heading */
+static bool parse_row(char *line, struct row *row)
+{
+	enum { LOCAL = 1, STATE = 3, INODE = 9, WORDS };
+	char *word[WORDS], *colon;
+
+	for (int i = 0; i < WORDS; i++)
+		if (!(word[i] = strtok_r(line, " ", &line)))
+			return false;
+	colon = strrchr(word[LOCAL], ':');
+	row->port = colon ? strtoul(colon + 1, NULL, 16) : 0;
+	row->state = strtoul(word[STATE], NULL, 16);
+	row->inode = strtoul(word[INODE], NULL, 10);
+	return colon;
+}
+
+/* Has the process a socket of that state? @port: 0: any */
+static bool has_row(pid_t pid, const char *table, unsigned long state, unsigned int port)
 {
 	char path[64], line[512];
 	bool found = false;
+	struct row row;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/net/%s", (int)pid, table);
 	f = fopen(path, "re");
-	while (f && !found && fgets(line, sizeof(line), f)) {
-		unsigned int its_port, its_state;
-		unsigned long inode;
-
-		if (sscanf(line, " %*u: %*[0-9A-F]:%x %*s %x %*s %*s %*s %*u %*u %lu", &its_port,
-			   &its_state, &inode) == 3 &&
-		    its_state == state && (!port || its_port == port))
-			found = has_socket(pid, inode);
-	}
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = parse_row(line, &row) && row.state == state &&
+			(!port || row.port == port) && has_socket(pid, row.inode);
 	if (f)
 		fclose(f);
 	return found;
@@ -61,8 +77,8 @@ static bool listens(pid_t pid, unsigned int port)
 {
 	static const struct {
 		const char *table;
-		unsigned int state; /* of a socket that waits for peers: <netinet/tcp.h> */
-		bool any_port;	    /* counts whatever its port is */
+		unsigned long state; /* of a socket that waits for peers: <netinet/tcp.h> */
+		bool any_port;	     /* counts whatever its port is */
 	} tables[] = {{"tcp", 0x0a, true},
 		      {"tcp6", 0x0a, true},
 		      {"udp", 0x07, false},
@@ -92,7 +108,7 @@ bool av_pair_is_ready(pid_t group, unsigned int port)
 	bool ready = false;
 
 	while (proc && !ready && (entry = readdir(proc))) {
-		pid_t pid = atoi(entry->d_name);
+		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
 
 		ready = pid > 0 && getpgid(pid) == group && listens(pid, port);
 	}
