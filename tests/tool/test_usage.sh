@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 # A wrong command line: what is said of it, and the exit status. What --help shows runs, and --json
 # is JSON.
-# Usage: test_usage.sh TOOL
+# Usage: test_usage.sh TOOL SOURCE
 . "$(dirname "$0")/lib.sh"
+source=$2
 command -v python3 >/dev/null || skip "no python3 here"
 ANYVERBS_DIR=$(mktemp -d)
 export ANYVERBS_DIR
@@ -88,12 +89,24 @@ END
 # Every command minds its options and its arguments.
 for command in $commands; do
 	status=0
+	holds "help of $command fits 80 columns" \
+		test -z "$("$tool" help "$command" | tail -n +2 | grep -E '.{81}')"
 	said=$("$tool" "$command" --no-such-option 2>&1 >/dev/null) || status=$?
 	says "option_of_$command" \
 		"^anyverbs: there is no option '--no-such-option'; 'anyverbs help $command'" "$said"
 	says "usage_of_$command" "^usage: anyverbs $command" "$said"
 	holds "status_of_$command" test "$status" = 2 -o "$status" = 125
 done
+
+# --- variables ---
+variables=$(grep -rhoE '"ANYVERBS_[A-Z_]+"' "$source/src" "$source/tools" | tr -d '"' | sort -u)
+for variable in $variables; do
+	holds "is known: $variable" test -z "$(env "$variable=" "$tool" help 2>&1 >/dev/null)"
+	says "is guessed: $variable" \
+		"^anyverbs: the variable ${variable}X is not read; did you mean $variable\?$" \
+		"$(env -u "$variable" "${variable}X=" "$tool" help 2>&1 >/dev/null)"
+done
+holds others_are_left_alone test -z "$(ANYVERBS_SOMETHING_ELSE=1 "$tool" help 2>&1 >/dev/null)"
 
 # --- colours: on terminals only, and not against NO_COLOR ---
 on_a_terminal() {
@@ -149,14 +162,16 @@ except ValueError:
         json.loads(line)
 assert text.strip()'
 	}
-	"$tool" run -- ibv_rc_pingpong -d any0 -g 0 -m 128 -n 1 nowhere.invalid 2>/dev/null
-	"$tool" run -- ibv_rc_pingpong -d any0 -g 0 -i 2 localhost >/dev/null 2>&1
 	json devices --json
 	json info --json any0
 	for group in device port process qp cq mr odp cm; do
 		json stat --json $group
 	done
 	json stat -w0.1 -n 2 --json
+	if command -v ibv_rc_pingpong >/dev/null; then
+		exits something_to_explain 1 "$tool" run -- ibv_rc_pingpong -d any0 -r 9999999
+		json explain --json
+	fi
 	json top --json -n 2 -d 0.1
 	json event --json any0 port-err
 	json event --json any0 port-active

@@ -9,6 +9,7 @@
 
 #include "colour.h"
 #include "help.h"
+#include "settings.h"
 
 AV_PRINTF(1, 0)
 static void say(const char *fmt, va_list ap)
@@ -70,6 +71,7 @@ static int dispatch(int argc, char **argv)
 	command = av_command_find(argv[1]);
 	if (!command)
 		return AV_EXIT_USAGE;
+	av_settings_check();
 	status = av_options_read(command, argc - 1, argv + 1, &first);
 	return status < 0 ? command->main(argc - 1 - first, argv + 1 + first) : status;
 }

@@ -197,8 +197,8 @@ static int pair_main(int argc, char **argv)
 static const struct av_option options[] = {
 	AV_LAUNCH_OPTIONS,
 	{'w', "wait", "SECONDS", &av_value_seconds, &wait_seconds,
-	 "start the client after so long even if the server is not\n"
-	 "seen to listen; default 10",
+	 "start the client after so long, even if the server is\n"
+	 "not seen to listen; default 10",
 	 false},
 	{'t', "timeout", "SECONDS", &av_value_seconds, &limit_seconds,
 	 "end both after so long, with exit status 124", false},
@@ -207,18 +207,17 @@ static const struct av_option options[] = {
 const struct av_command av_command_pair = {
 	.name = "pair",
 	.summary = "Run a server and its client, and show what both write",
-	.operands = "[--] PROGRAM [ARGUMENT]... [--- CLIENT [ARGUMENT]...]",
+	.operands = "[--] PROGRAM... [--- CLIENT...]",
 	.least = 1,
 	.most = AV_ANY_NUMBER,
 	.options = options,
 	.details =
-		"Starts PROGRAM as the server and, once it listens, again as its client, with the\n"
-		"server's address, and with a free port unless one is given. Knows "
-		"ibv_*_pingpong,\n"
-		"perftest, rping, ucmatose, udaddy, cmtime, rdma_server, rdma_xserver, qperf,\n"
-		"fi_pingpong and ucx_perftest. Of other programs, write both command lines; "
-		"{host}\n"
-		"and {port} in them stand for localhost and a free port.\n"
+		"Starts PROGRAM as the server and, once it listens, again as its client, with\n"
+		"the server's address, and with a free port unless one is given. Knows perftest,\n"
+		"ibv_*_pingpong, rping, ucmatose, udaddy, cmtime, rstream, riostream, qperf,\n"
+		"rdma_server, rdma_xserver, fi_pingpong and ucx_perftest. Of other programs,\n"
+		"write both command lines; {host} and {port} in them stand for localhost and a\n"
+		"free port.\n"
 		"\n"
 		"The worse exit status of both; 125 if anyverbs fails. When one side fails, the\n"
 		"other is ended.\n",

@@ -29,6 +29,8 @@ static const struct program {
 	{"ucmatose", NULL, "-p {port}", "-p {port} -s 127.0.0.1", false, false},
 	{"udaddy", NULL, "", "-s 127.0.0.1", false, false},
 	{"cmtime", NULL, "-p {port}", "-p {port} -s 127.0.0.1", true, false},
+	{"rstream", NULL, "-p {port}", "-p {port} -s 127.0.0.1", false, false},
+	{"riostream", NULL, "-p {port}", "-p {port} -s 127.0.0.1", false, false},
 	{"rdma_server", "rdma_client", "-p {port}", "-p {port} -s 127.0.0.1", false, false},
 	{"rdma_xserver", "rdma_xclient", "-p {port}", "-p {port} -s 127.0.0.1", false, false},
 	{"qperf", NULL, "-lp {port}", "{host} -lp {port}", true, true},

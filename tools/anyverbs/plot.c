@@ -148,7 +148,7 @@ static int plot_main(int argc, char **argv)
 
 static const struct av_option options[] = {
 	{'o', "output", "PICTURE", &av_value_file, &output,
-	 "write the picture, SVG, to this file, not standard output", false},
+	 "write the picture, SVG, here, not to standard output", false},
 	{'d', "device", "DEVICE", &av_value_device, &device,
 	 "draw this device instead of the first in the recording", false},
 	{.name = NULL}};

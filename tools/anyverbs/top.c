@@ -128,7 +128,7 @@ static const struct av_option options[] = {
 	{'d', "delay", "SECONDS", &av_value_seconds, &wishes.seconds,
 	 "time between looks; default 2", false},
 	{'s', "sort", "COLUMN", &column, &view.sort,
-	 "pid, qps, xmit (default), rcv, msgs, faults, errors or regmb", false},
+	 "pid, qps, xmit (default), rcv, msgs, faults, errors\nor regmb", false},
 	{'j', "json", NULL, NULL, &wishes.json, "write a JSON object per look, as a line", false},
 	{.name = NULL}};
 
