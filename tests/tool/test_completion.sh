@@ -79,6 +79,8 @@ offers "programs" cat run ""
 offers "programs behind an option" cat run -d any0 ""
 offers "programs behind --" cat run -- ""
 offers "devices of run" any0 run -d ""
+offers "programs of pair" cat pair ""
+offers "programs of pair behind options" cat pair -t 5 -d any0 ""
 offers_not "a number is no word" 0 devices ""
 offers_not "the argument of a program is none of ours" --device run cat ""
 case $shell in
