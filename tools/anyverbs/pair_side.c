@@ -45,15 +45,11 @@ static void take(struct av_pair_side *side, const char *text, size_t count)
 static void read_output(struct av_pair_side *side)
 {
 	char text[4096];
-	ssize_t n;
+	ssize_t n = -1;
 
-	while (side->output >= 0 && (n = read(side->output, text, sizeof(text))) != 0) {
-		if (n < 0 && errno != EINTR)
-			break;
-		if (n > 0)
-			take(side, text, (size_t)n);
-	}
-	if (side->output >= 0 && n == 0) {
+	while (side->output >= 0 && (n = read(side->output, text, sizeof(text))) > 0)
+		take(side, text, (size_t)n);
+	if (n == 0) {
 		close(side->output);
 		side->output = -1;
 	}
