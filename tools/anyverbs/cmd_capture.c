@@ -64,6 +64,19 @@ static uint64_t size_of_file(const struct wishes *w)
 	return stat(w->file, &st) ? 0 : (uint64_t)st.st_size;
 }
 
+/* On a terminal: a line that says, every second, how the file grows. */
+static void show_growth(const struct wishes *w, int number)
+{
+	static uint64_t next_ns;
+	uint64_t now_ns = av_now_ns();
+
+	if (now_ns < next_ns || !isatty(STDERR_FILENO))
+		return;
+	fprintf(stderr, "\r%12" PRIu64 " frames %12.1f MB ",
+		av_capture_state((unsigned int)number).frames, (double)size_of_file(w) / 1e6);
+	next_ns = now_ns + 1000000000u;
+}
+
 /* Wait for a signal or the end of the capture. @end_ns: on the monotonic clock; 0: none. */
 static void wait_for_end(const struct wishes *w, int number, uint64_t end_ns,
 			 const sigset_t *signals)
@@ -79,6 +92,7 @@ static void wait_for_end(const struct wishes *w, int number, uint64_t end_ns,
 			return;
 		if (sigtimedwait(signals, NULL, &look) > 0)
 			return;
+		show_growth(w, number);
 	}
 }
 
@@ -155,6 +169,8 @@ static int capture(const struct wishes *w, const struct av_capture_spec *spec)
 		(double)w->bytes / 1e6);
 	wait_for_end(w, number, end_ns, &signals);
 	seconds = (double)(av_now_ns() - begin_ns) / 1e9;
+	if (isatty(STDERR_FILENO))
+		fputc('\n', stderr);
 	state = close_capture((unsigned int)number);
 	av_capture_end((unsigned int)number);
 	av_capture_watch();
