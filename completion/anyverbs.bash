@@ -33,12 +33,12 @@ __anyverbs_argument() {
 			-e "s/^ *$3, --[a-z-]+[ =]([A-Z]+).*/\1/p" | head -n 1
 }
 
-# The index of the program of "anyverbs run" among the words.
+# The index of the program of "anyverbs run" or "anyverbs pair" among the words.
 __anyverbs_program() {
 	local i
 	for ((i = 2; i < COMP_CWORD; i++)); do
 		case ${COMP_WORDS[i]} in
-		-d | --device) ((i++)) ;;
+		-[dwt] | --device | --wait | --timeout) ((i++)) ;;
 		--) echo $((i + 1)) && return ;;
 		-*) ;;
 		*) echo "$i" && return ;;
@@ -56,8 +56,9 @@ _anyverbs() {
 		mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
 		return
 	fi
-	if [ "$command" = run ] && at=$(__anyverbs_program) && [ "$COMP_CWORD" -ge "$at" ] &&
-		[[ $prev != -d && $prev != --device && $cur != -* ]]; then
+	[[ $prev == -* ]] && argument=$(__anyverbs_argument "$tool" "$command" "$prev")
+	if [[ $command == run || $command == pair ]] && [[ -z $argument && $cur != -* ]] &&
+		at=$(__anyverbs_program) && [ "$COMP_CWORD" -ge "$at" ]; then
 		[ "$COMP_CWORD" = "$at" ] && mapfile -t COMPREPLY < <(compgen -c -- "$cur")
 		compopt -o default 2>/dev/null
 		return
@@ -66,7 +67,6 @@ _anyverbs() {
 		mapfile -t COMPREPLY < <(compgen -W 'true false' -- "${cur#=}")
 		return
 	fi
-	[[ $prev == -* ]] && argument=$(__anyverbs_argument "$tool" "$command" "$prev")
 	case $argument in
 	'') words=$(__anyverbs_candidates "$tool" "$command") ;;
 	FILE) compopt -o default 2>/dev/null; return ;;

@@ -12,6 +12,7 @@
 
 #include "base/compiler.h"
 #include "base/limits.h"
+#include "base/nearest.h"
 #include "base/word.h"
 
 #define DEFAULT_NAME "any0"
@@ -171,6 +172,23 @@ static size_t find_key(struct av_word name)
 	return i;
 }
 
+static const char *key_name(size_t i)
+{
+	return i < AV_ARRAY_SIZE(keys) ? keys[i].name : NULL;
+}
+
+static void unknown_key(struct av_config *config, const struct av_device_spec *spec,
+			struct av_word name)
+{
+	const char *nearest = av_word_nearest(name, key_name);
+
+	if (nearest)
+		complain(config, "%s: unknown key '%.*s'; did you mean '%s'?", spec->name,
+			 quote(name), name.text, nearest);
+	else
+		complain(config, "%s: unknown key '%.*s'", spec->name, quote(name), name.text);
+}
+
 /* Apply one "KEY=VALUE" to @spec. @seen: a bit per row of keys[] that is already set. */
 static void parse_setting(struct av_config *config, struct av_device_spec *spec, unsigned int *seen,
 			  struct av_word setting)
@@ -182,7 +200,7 @@ static void parse_setting(struct av_config *config, struct av_device_spec *spec,
 		complain(config, "%s: '%.*s' is not KEY=VALUE", spec->name, quote(setting),
 			 setting.text);
 	} else if (row == AV_ARRAY_SIZE(keys)) {
-		complain(config, "%s: unknown key '%.*s'", spec->name, quote(name), name.text);
+		unknown_key(config, spec, name);
 	} else if (*seen & 1u << row) {
 		complain(config, "%s: %s is set twice; the first value is used", spec->name,
 			 keys[row].name);

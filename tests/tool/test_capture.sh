@@ -98,6 +98,17 @@ holds snaplen_cuts \
 	test "$(tshark -r "$file" -T fields -e frame.cap_len 2>/dev/null | sort -n | tail -1)" = 60
 holds snaplen_keeps_the_length \
 	test "$(tshark -r "$file" -T fields -e frame.len 2>/dev/null | sort -n | tail -1)" = 758
+says size_is_told '^anyverbs: capture ended: the file has the size of --size, 0\.2 MB' \
+	"$("$tool" capture -o "$file" --size 200K 2>&1 >/dev/null)"
+holds size_is_reached test "$(stat -c %s "$file")" -ge 200000
+holds size_is_whole whole "$file"
+says growth_is_told '^[0-9]+ frames in .*: 0\.[2-9] MB in [0-9.]+ s$' \
+	"$("$tool" capture -o "$file" --size 200K 2>/dev/null)"
+if command -v python3 >/dev/null; then
+	says growth_is_shown_on_a_terminal '[0-9]+ frames +[0-9.]+ MB' "$(python3 -c '
+import pty, sys
+pty.spawn(sys.argv[1:])' "$tool" capture -o "$file" --seconds 0.3 </dev/null)"
+fi
 holds other_devices_traffic env ANYVERBS_DEVICES=any0,any1 \
 	"$tool" capture -o "$file" -d any1 --seconds 1
 holds other_devices_traffic_is_left_out test "$(frames "$file")" = 0

@@ -45,15 +45,25 @@ offers_not() {
 		test -z "$("complete_with_$shell" "$tool" "$@" | grep -xF -e "$wanted")"
 }
 
+# options_of COMMAND: those of its table, whose rows begin with {'LETTER', "NAME" or {0, "NAME", and
+# of what tables share
+options_of() {
+	local file folder=$source/tools/anyverbs
+	for file in "$folder/$1.c" "$folder/cmd_$1.c"; do
+		[ -e "$file" ] || continue
+		grep -oE "\{('.'|0), \"[a-z-]+\"" "$file" | sed 's/.*"\(.*\)"/--\1/'
+		! grep -q AV_JSON_OPTION "$file" || echo --json
+		! grep -q AV_LAUNCH_OPTIONS "$file" || printf '%s\n' --device --shared-heap
+	done
+}
+
 commands=$(sed -n '/^#define AV_COMMANDS/,/[^\\]$/p' "$source/tools/anyverbs/command.h" |
 	grep -oE 'X\([a-z_]+\)' | sed 's/X(\(.*\))/\1/' | grep -vx X)
 holds there_are_commands test "$(wc -w <<<"$commands")" -ge 9
 for command in $commands; do
 	offers "command $command" "$command" ""
-	for option in $(cat "$source/tools/anyverbs/$command.c" \
-		"$source/tools/anyverbs/$command"_*.c 2>/dev/null |
-		grep -oE '\{"[a-z-]+", *(no|required|optional)_argument' |
-		sed 's/{"\([a-z-]*\)".*/--\1/'); do
+	[ "$command" = help ] || holds "options of $command" test -n "$(options_of "$command")"
+	for option in $(options_of "$command"); do
 		offers "option $option of $command" "$option" "$command" --
 	done
 done
@@ -69,6 +79,8 @@ offers "programs" cat run ""
 offers "programs behind an option" cat run -d any0 ""
 offers "programs behind --" cat run -- ""
 offers "devices of run" any0 run -d ""
+offers "programs of pair" cat pair ""
+offers "programs of pair behind options" cat pair -t 5 -d any0 ""
 offers_not "a number is no word" 0 devices ""
 offers_not "the argument of a program is none of ours" --device run cat ""
 case $shell in

@@ -26,7 +26,7 @@ exits unknown_device_is_1 1 "$tool" top -b nosuch0
 for options in "-n 0" "-n x" "-d 0" "-d x" "-s nosuch" "-x" "any0 any1"; do
 	exits "options_make_no_sense: $options" 2 "$tool" top $options
 done
-holds nobody_no_rows test "$("$tool" top -b -n 1 -d 0.01 | wc -l)" = 3
+holds nobody_no_rows test "$("$tool" top -b -n 1 -d 0.01 | wc -l)" = 5
 holds nothing_is_left test -z "$(ls -A "$ANYVERBS_DIR")"
 
 # --- two that go on until they are killed ---
@@ -93,8 +93,10 @@ says the_other_did_not '^  link_downed +0 ' "$("$tool" stat port any1)"
 # --- top as text ---
 text=$("$tool" top -b -n 2 -d 0.3 any0)
 holds a_heading_for_each_look test "$(grep -c '^ *PID ' <<<"$text")" = 2
-says sums_of_the_device '^any0: 2 processes, 2 QPs, [0-9.]+ MB/s sent, .* 0\.1 MB registered$' \
-	"$text"
+says objects_of_the_device '^any0: 2 processes, 2 QPs, 0 errors, 0\.1 MB registered$' "$text"
+says rates_of_the_device \
+	'^  [0-9.]+ MB/s sent, [0-9.]+ MB/s received, [1-9][0-9]* msgs/s, [0-9]+ faults/s$' "$text"
+holds sums_fit_80_columns test -z "$(grep -B 1 'MB/s sent' <<<"$text" | grep -E '.{81}')"
 says row_of_the_client \
 	"^ *$client +1 +[0-9.]+ +[0-9.]+ +[0-9]+ +[0-9]+ +0 +0\.1 any0 +ibv_rc_pingpong$" "$text"
 says names_fit_80_columns "any0 +ibv_rc_ping" "$(cut -c1-80 <<<"$text" | grep -E "^ *$client ")"
@@ -126,9 +128,9 @@ if command -v tmux >/dev/null; then
 	comes second_device_only hides "^any0:"
 	press d
 	comes all_devices shows "^any0:"
-	tmux -S "$socket" resize-window -t top -x 40 -y 6
+	tmux -S "$socket" resize-window -t top -x 40 -y 8
 	comes small_window_has_rows shows '^ +[0-9]+ +1 +'
-	holds small_window_is_not_overrun test "$(screen | wc -l)" -le 6
+	holds small_window_is_not_overrun test "$(screen | wc -l)" -le 8
 	tmux -S "$socket" resize-window -t top -x 130 -y 24
 	comes large_window_again shows "^ *$client +1 .* ibv_rc_pingpong"
 	# The server may find that its peer is gone, and end, too.

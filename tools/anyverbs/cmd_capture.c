@@ -3,7 +3,6 @@
 #include "command.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
@@ -22,62 +21,19 @@
 #include "segment/totals.h"
 #include "segment/segment.h"
 #include "observe/pcapng.h"
+#include "json_out.h"
+#include "pick.h"
 
-#define LOOK_NS	  50000000    /* how often to check for the end */
+#define LOOK_NS	  10000000    /* how often to check for the end */
 #define SETTLE_NS 2000000000u /* a writer that takes longer than this was killed */
 
-struct wishes {
+static struct wishes {
 	const char *file;
 	const char *device; /* NULL: all devices */
-	uint64_t frames, seconds, snaplen;
-};
-
-/* Parse a number from 1 to @max. */
-static bool parse_number(const char *text, uint64_t max, uint64_t *number)
-{
-	char *end;
-
-	errno = 0;
-	*number = strtoull(text, &end, 10);
-	return *text >= '0' && *text <= '9' && !*end && !errno && *number >= 1 && *number <= max;
-}
-
-static bool parse(int argc, char **argv, struct wishes *w)
-{
-	static const struct option options[] = {
-		{"output", required_argument, NULL, 'o'},
-		{"device", required_argument, NULL, 'd'},
-		{"count", required_argument, NULL, 'n'},
-		{"snaplen", required_argument, NULL, 's'},
-		{"seconds", required_argument, NULL, 't'},
-		{NULL, 0, NULL, 0},
-	};
-	bool ok = true;
-	int c;
-
-	while (ok && (c = getopt_long(argc, argv, "o:d:n:s:", options, NULL)) != -1) {
-		switch (c) {
-		case 'o':
-			w->file = optarg;
-			break;
-		case 'd':
-			w->device = optarg;
-			break;
-		case 'n':
-			ok = parse_number(optarg, UINT64_MAX, &w->frames);
-			break;
-		case 's':
-			ok = parse_number(optarg, UINT32_MAX, &w->snaplen);
-			break;
-		case 't':
-			ok = parse_number(optarg, INT32_MAX, &w->seconds);
-			break;
-		default:
-			ok = false;
-		}
-	}
-	return ok && optind == argc && w->file;
-}
+	uint64_t frames, bytes, snaplen;
+	double seconds; /* 0: no limit */
+	bool json;
+} wishes = {.frames = UINT64_MAX, .bytes = 1000000000, .snaplen = UINT32_MAX};
 
 /* Create the file. Return: false on failure, already reported. */
 static bool make_file(const struct wishes *w, struct av_capture_spec *spec)
@@ -101,8 +57,29 @@ static bool make_file(const struct wishes *w, struct av_capture_spec *spec)
 	return true;
 }
 
+static uint64_t size_of_file(const struct wishes *w)
+{
+	struct stat st;
+
+	return stat(w->file, &st) ? 0 : (uint64_t)st.st_size;
+}
+
+/* On a terminal: a line that says, every second, how the file grows. */
+static void show_growth(const struct wishes *w, int number)
+{
+	static uint64_t next_ns;
+	uint64_t now_ns = av_now_ns();
+
+	if (now_ns < next_ns || !isatty(STDERR_FILENO))
+		return;
+	fprintf(stderr, "\r%12" PRIu64 " frames %12.1f MB ",
+		av_capture_state((unsigned int)number).frames, (double)size_of_file(w) / 1e6);
+	next_ns = now_ns + 1000000000u;
+}
+
 /* Wait for a signal or the end of the capture. @end_ns: on the monotonic clock; 0: none. */
-static void wait_for_end(int number, uint64_t end_ns, const sigset_t *signals)
+static void wait_for_end(const struct wishes *w, int number, uint64_t end_ns,
+			 const sigset_t *signals)
 {
 	static const struct timespec look = {0, LOOK_NS};
 
@@ -111,8 +88,11 @@ static void wait_for_end(int number, uint64_t end_ns, const sigset_t *signals)
 			return;
 		if (end_ns && av_now_ns() >= end_ns)
 			return;
+		if (size_of_file(w) >= w->bytes)
+			return;
 		if (sigtimedwait(signals, NULL, &look) > 0)
 			return;
+		show_growth(w, number);
 	}
 }
 
@@ -130,25 +110,48 @@ static struct av_capture_state close_capture(unsigned int number)
 	return av_capture_state(number);
 }
 
-static int report(const struct wishes *w, const struct av_capture_state *state)
+/* What the capture was, in numbers that say how fast such a file grows. */
+static int print_result(const struct wishes *w, const struct av_capture_state *state, uint64_t size,
+			double seconds)
 {
-	printf("%" PRIu64 " frame%s in %s\n", state->frames, state->frames == 1 ? "" : "s",
-	       w->file);
+	double megabytes = (double)size / 1e6;
+
+	if (w->json)
+		return av_json_write("captures",
+				     json_pack("[{s:s, s:I, s:I, s:I, s:f, s:b}]", "file", w->file,
+					       "frames", (json_int_t)state->frames, "lost",
+					       (json_int_t)state->lost, "bytes", (json_int_t)size,
+					       "seconds", seconds, "full", size >= w->bytes));
+	printf("%" PRIu64 " frame%s in %s: %.1f MB in %.1f s\n", state->frames,
+	       state->frames == 1 ? "" : "s", w->file, megabytes, seconds);
+	return AV_EXIT_OK;
+}
+
+static int report(const struct wishes *w, const struct av_capture_state *state, double seconds)
+{
+	uint64_t size = size_of_file(w);
+	int status = print_result(w, state, size, seconds);
+
+	if (size >= w->bytes)
+		av_tool_complain("capture ended: the file has the size of --size, %.1f MB",
+				 (double)w->bytes / 1e6);
 	if (state->err)
 		av_tool_complain("capture stopped: cannot write '%s': %s", w->file,
 				 strerror(state->err));
 	else if (state->lost)
 		av_tool_complain("%" PRIu64 " frame%s could not be written", state->lost,
 				 state->lost == 1 ? "" : "s");
-	return state->err || state->lost ? AV_EXIT_NO : AV_EXIT_OK;
+	return state->err || state->lost ? AV_EXIT_NO : status;
 }
 
 /* Context: the directory is joined. */
 static int capture(const struct wishes *w, const struct av_capture_spec *spec)
 {
-	uint64_t end_ns = w->seconds ? av_now_ns() + w->seconds * 1000000000u : 0;
+	uint64_t begin_ns = av_now_ns(),
+		 end_ns = w->seconds > 0 ? begin_ns + (uint64_t)(w->seconds * 1e9) : 0;
 	struct av_capture_state state;
 	sigset_t signals;
+	double seconds;
 	int number;
 
 	sigemptyset(&signals);
@@ -162,12 +165,16 @@ static int capture(const struct wishes *w, const struct av_capture_spec *spec)
 		return AV_EXIT_NO;
 	}
 	av_capture_watch();
-	fprintf(stderr, "capturing to %s\n", w->file);
-	wait_for_end(number, end_ns, &signals);
+	fprintf(stderr, "capturing to %s; ends at %.1f MB, or when interrupted\n", w->file,
+		(double)w->bytes / 1e6);
+	wait_for_end(w, number, end_ns, &signals);
+	seconds = (double)(av_now_ns() - begin_ns) / 1e9;
+	if (isatty(STDERR_FILENO))
+		fputc('\n', stderr);
 	state = close_capture((unsigned int)number);
 	av_capture_end((unsigned int)number);
 	av_capture_watch();
-	return report(w, &state);
+	return report(w, &state, seconds);
 }
 
 static int capture_joined(const struct wishes *w, const struct av_capture_spec *spec)
@@ -186,37 +193,51 @@ static int capture_joined(const struct wishes *w, const struct av_capture_spec *
 
 static int capture_main(int argc, char **argv)
 {
-	struct wishes w = {.frames = UINT64_MAX, .snaplen = UINT32_MAX};
 	struct av_capture_spec spec = {.everybody = true};
 	const struct av_device *dev = NULL;
 
-	if (!parse(argc, argv, &w))
-		return av_tool_usage(&av_command_capture);
-	if (w.device && !(dev = av_device_by_name(w.device))) {
-		av_tool_complain("there is no device '%s'; 'anyverbs devices' lists them",
-				 w.device);
+	(void)argc;
+	(void)argv;
+	if (!wishes.file)
+		return av_tool_misuse(&av_command_capture, "an option is missing: -o FILE");
+	if (wishes.device && !(dev = av_pick_one(wishes.device)))
 		return AV_EXIT_NO;
-	}
 	if (dev)
 		snprintf(spec.device, sizeof(spec.device), "%s", dev->ibv.name);
-	spec.limit = w.frames;
-	spec.snaplen = (uint32_t)w.snaplen;
-	return make_file(&w, &spec) ? capture_joined(&w, &spec) : AV_EXIT_NO;
+	spec.limit = wishes.frames;
+	spec.snaplen = wishes.snaplen < UINT32_MAX ? (uint32_t)wishes.snaplen : UINT32_MAX;
+	return make_file(&wishes, &spec) ? capture_joined(&wishes, &spec) : AV_EXIT_NO;
 }
+
+static const struct av_option options[] = {
+	{'o', "output", "FILE", &av_value_file, &wishes.file,
+	 "write this file, in pcapng format; old content is lost", false},
+	{'d', "device", "DEVICE", &av_value_device, &wishes.device, "capture this device only",
+	 false},
+	{'n', "count", "COUNT", &av_value_count, &wishes.frames, "stop after this many frames",
+	 false},
+	{0, "seconds", "SECONDS", &av_value_seconds, &wishes.seconds,
+	 "stop after this many seconds", false},
+	{0, "size", "BYTES", &av_value_bytes, &wishes.bytes,
+	 "stop when the file is so large; 500M is 500 million.\n"
+	 "Default 1G, which busy programs write in a second",
+	 false},
+	{'s', "snaplen", "BYTES", &av_value_count, &wishes.snaplen,
+	 "write at most this many bytes of each frame", false},
+	AV_JSON_OPTION(&wishes.json),
+	{.name = NULL}};
 
 const struct av_command av_command_capture = {
 	.name = "capture",
 	.summary = "Write the traffic of running programs to a file, for Wireshark",
-	.synopsis = "-o FILE [-d DEVICE] [-n COUNT] [--seconds N] [-s SNAPLEN]",
+	.operands = "-o FILE",
+	.options = options,
 	.details =
-		"Captures all programs of this user, also those started later, until interrupted.\n"
-		"\n"
-		"  -o, --output FILE    write this file, in pcapng format; old content is lost\n"
-		"  -d, --device DEVICE  capture this device only\n"
-		"  -n, --count COUNT    stop after this many frames\n"
-		"      --seconds N      stop after this many seconds\n"
-		"  -s, --snaplen BYTES  write at most this many bytes of each frame\n"
-		"\n"
-		"ANYVERBS_CAPTURE=FILE in a program's environment captures it from its start.\n",
+		"Captures all programs of this user, also those started later, until interrupted\n"
+		"or until the file is large.\n"
+		"ANYVERBS_CAPTURE=FILE in a program's environment captures it from its start,\n"
+		"without a limit.\n",
+	.examples = "anyverbs capture -o rdma.pcapng --seconds 1\n"
+		    "anyverbs capture -o heads.pcapng --seconds 1 -s 90 --size 100M\n",
 	.main = capture_main,
 };

@@ -6,10 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "json_out.h"
 #include "registry/directory.h"
 #include "segment/totals.h"
 #include "device/switches.h"
 #include "pick.h"
+
+static bool json;
 
 /* Switches named on the command line, and their new values. */
 struct change {
@@ -39,14 +42,28 @@ static bool parse_value(const char *text, bool *on)
 	return false;
 }
 
+static const char *switch_name(size_t i)
+{
+	return i < AV_SWITCH_N ? av_switch_info[i].name : NULL;
+}
+
+static void no_such_switch(const char *name, size_t length)
+{
+	char word[64], hint[AV_HINT_BYTES];
+
+	snprintf(word, sizeof(word), "%.*s", (int)length, name);
+	av_tool_complain(
+		"there is no switch '%s'%s", word,
+		av_tool_hint(word, switch_name, "'anyverbs config query' lists them", hint));
+}
+
 /* Add the switch called @name to @change. */
 static bool parse_name(const char *name, size_t length, bool on, struct change *change)
 {
 	enum av_switch which = av_switch_by_name(name, length);
 
 	if (which == AV_SWITCH_N) {
-		av_tool_complain("there is no switch '%.*s'; 'anyverbs config query' lists them",
-				 (int)length, name);
+		no_such_switch(name, length);
 		return false;
 	}
 	change->mask |= AV_SWITCH_BIT(which);
@@ -94,6 +111,43 @@ static void print_device(const char *device, uint32_t mask)
 		printf("* takes effect with 'anyverbs reset -d %s'\n", device);
 }
 
+static json_t *json_of(const char *device, uint32_t mask)
+{
+	struct av_switches is = av_switches_read(device);
+	json_t *list = json_array();
+
+	for (int i = 0; i < AV_SWITCH_N; i++) {
+		uint32_t bit = AV_SWITCH_BIT(i);
+
+		if (mask & bit)
+			json_array_append_new(list, json_pack("{s:s, s:b, s:b, s:b, s:s}", "switch",
+							      av_switch_info[i].name, "default", 0,
+							      "current", (is.current & bit) != 0,
+							      "next_boot", (is.next & bit) != 0,
+							      "help", av_switch_info[i].help));
+	}
+	return json_pack("{s:s, s:o}", "device", device, "switches", list);
+}
+
+/* Show these switches of the devices. Return: exit status */
+static int show(const struct av_pick *pick, uint32_t mask)
+{
+	json_t *all = json ? json_array() : NULL;
+
+	for (unsigned int i = 0; i < pick->count; i++) {
+		const char *device = pick->list[i]->ibv.name;
+
+		if (json) {
+			json_array_append_new(all, json_of(device, mask));
+			continue;
+		}
+		if (i)
+			putchar('\n');
+		print_device(device, mask);
+	}
+	return json ? av_json_write("devices", all) : AV_EXIT_OK;
+}
+
 static int query(const struct av_pick *pick, int argc, char **argv)
 {
 	struct change asked = {0};
@@ -101,12 +155,7 @@ static int query(const struct av_pick *pick, int argc, char **argv)
 	for (int i = 0; i < argc; i++)
 		if (!parse_name(argv[i], strlen(argv[i]), true, &asked))
 			return AV_EXIT_USAGE;
-	for (unsigned int i = 0; i < pick->count; i++) {
-		if (i)
-			putchar('\n');
-		print_device(pick->list[i]->ibv.name, argc ? asked.mask : UINT32_MAX);
-	}
-	return AV_EXIT_OK;
+	return show(pick, argc ? asked.mask : UINT32_MAX);
 }
 
 /* --- set and reset --------------------------------------------------------------- */
@@ -134,8 +183,6 @@ static int write_down(const char *device, const struct change *change)
 		explain(device, change);
 	else if (ret)
 		av_tool_complain("%s: cannot save the values: %s", device, strerror(-ret));
-	else
-		print_device(device, change->mask);
 	return ret ? AV_EXIT_NO : AV_EXIT_OK;
 }
 
@@ -150,7 +197,7 @@ static int apply(const struct av_pick *pick, const struct change *change)
 	for (unsigned int i = 0; i < pick->count && status == AV_EXIT_OK; i++)
 		status = write_down(pick->list[i]->ibv.name, change);
 	av_dir_leave();
-	return status;
+	return status == AV_EXIT_OK ? show(pick, change->mask) : status;
 }
 
 static int set(const struct av_pick *pick, int argc, char **argv)
@@ -158,7 +205,7 @@ static int set(const struct av_pick *pick, int argc, char **argv)
 	struct change change = {0};
 
 	if (!argc)
-		return av_tool_usage(&av_command_config);
+		return av_tool_misuse(&av_command_config, "'set' needs SWITCH=VALUE");
 	for (int i = 0; i < argc; i++)
 		if (!parse_assignment(argv[i], &change))
 			return AV_EXIT_USAGE;
@@ -178,27 +225,34 @@ static int back_to_default(const struct av_pick *pick, int argc, char **argv)
 /* --- the command line ------------------------------------------------------------ */
 
 static const struct av_action actions[] = {
-	{"query", query},
-	{"q", query},
-	{"set", set},
-	{"reset", back_to_default},
+	{"query", query}, {"q", query}, {"set", set}, {"reset", back_to_default}, {NULL, NULL},
 };
+
+static const char *device_name; /* NULL: all devices */
 
 static int config_main(int argc, char **argv)
 {
-	return av_act(&av_command_config, actions, AV_ARRAY_SIZE(actions), argc, argv);
+	return av_act(&av_command_config, actions, device_name, argc, argv);
 }
+
+static const struct av_option options[] = {{'d', "device", "DEVICE", &av_value_device, &device_name,
+					    "use this device only, instead of all devices", false},
+					   AV_JSON_OPTION(&json),
+					   {.name = NULL}};
 
 const struct av_command av_command_config = {
 	.name = "config",
 	.summary = "Show and set the switches of a device",
-	.synopsis = "query|set|reset [-d DEVICE] [SWITCH[=VALUE]]...",
+	.operands = "query|set|reset [SWITCH[=VALUE]]...",
+	.least = 1,
+	.most = AV_ANY_NUMBER,
+	.options = options,
 	.details = "  query  show the default, the current value, and the value after reset\n"
 		   "  set    set the value after the next reset: true, false, 1 or 0\n"
 		   "  reset  set the value after the next reset to the default\n"
 		   "\n"
-		   "  -d, --device DEVICE  use this device only, instead of all devices\n"
-		   "\n"
 		   "New values take effect with 'anyverbs reset'.\n",
+	.examples = "anyverbs config query\n"
+		    "anyverbs config set ADVANCED_PCI_SETTINGS=true\n",
 	.main = config_main,
 };

@@ -2,7 +2,6 @@
 /* "anyverbs explain": shows what failed, and why. */
 #include "command.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>
@@ -18,6 +17,7 @@
 #include "observe/check.h"
 #include "observe/explain.h"
 #include "observe/field.h"
+#include "json_out.h"
 
 #define LOOK_AGAIN_MS 1000u /* how often to check that standard output still exists */
 #define PATIENCE_MS   100u  /* how long to wait for a record that is still being written */
@@ -25,13 +25,13 @@
 struct wishes {
 	bool follow, json;
 	uint64_t count; /* number of latest records; UINT64_MAX: all */
-	int32_t pid;	/* 0: any */
+	uint64_t pid;	/* 0: any */
 	const char *device;
 };
 
 static bool is_wanted(const struct wishes *w, const struct av_flight_record *r)
 {
-	return (!w->pid || r->pid == w->pid || r->by == w->pid) &&
+	return (!w->pid || (uint64_t)r->pid == w->pid || (uint64_t)r->by == w->pid) &&
 	       (!w->device || !strcmp(r->device, w->device));
 }
 
@@ -68,10 +68,11 @@ static bool print_json(const struct av_flight_record *r)
 	av_explain_sentence(row->advice, r, text, sizeof(text));
 	ok = ok && json_object_set_new(all, "advice", json_string(text)) == 0;
 	ok = ok && json_object_set_new(all, "clause", json_string(row->clause)) == 0;
-	ok = ok && json_dumpf(all, stdout, JSON_COMPACT) == 0;
-	json_decref(all);
-	putchar('\n');
-	return ok;
+	if (!ok) {
+		json_decref(all);
+		return false;
+	}
+	return av_json_write_line(all);
 }
 
 static bool print_text(const struct av_flight_record *r)
@@ -173,70 +174,34 @@ static int show(const struct wishes *w)
 	return ok ? AV_EXIT_OK : AV_EXIT_NO;
 }
 
-static bool parse_number(const char *text, uint64_t max, uint64_t *value)
-{
-	char *end;
-
-	*value = strtoull(text, &end, 10);
-	return text[0] >= '0' && text[0] <= '9' && !*end && *value <= max;
-}
-
-/* Return: false if the command line is wrong. */
-static bool parse(int argc, char **argv, struct wishes *w)
-{
-	static const struct option options[] = {{"follow", no_argument, NULL, 'f'},
-						{"json", no_argument, NULL, 'j'},
-						{NULL, 0, NULL, 0}};
-	uint64_t number;
-	int c;
-
-	while ((c = getopt_long(argc, argv, "fjn:p:d:", options, NULL)) != -1) {
-		switch (c) {
-		case 'f':
-			w->follow = true;
-			break;
-		case 'j':
-			w->json = true;
-			break;
-		case 'n':
-			if (!parse_number(optarg, UINT64_MAX - 1, &w->count))
-				return false;
-			break;
-		case 'p':
-			if (!parse_number(optarg, INT32_MAX, &number))
-				return false;
-			w->pid = (int32_t)number;
-			break;
-		case 'd':
-			w->device = optarg;
-			break;
-		default:
-			return false;
-		}
-	}
-	return optind == argc;
-}
+static struct wishes wishes = {.count = UINT64_MAX};
 
 static int explain_main(int argc, char **argv)
 {
-	struct wishes w = {.count = UINT64_MAX};
-
-	if (!parse(argc, argv, &w))
-		return av_tool_usage(&av_command_explain);
-	return w.follow ? follow(&w) : show(&w);
+	(void)argc;
+	(void)argv;
+	return wishes.follow ? follow(&wishes) : show(&wishes);
 }
+
+static const struct av_option options[] = {
+	{'f', "follow", NULL, NULL, &wishes.follow, "keep showing new failures until interrupted",
+	 false},
+	{'n', "count", "COUNT", &av_value_number, &wishes.count, "show the last COUNT only", false},
+	{'p', "pid", "PID", &av_value_number, &wishes.pid,
+	 "show failures of this process, or that it noticed", false},
+	{'d', "device", "DEVICE", &av_value_device, &wishes.device, "show failures of this device",
+	 false},
+	{'j', "json", NULL, NULL, &wishes.json, "write one JSON object per line, not text", false},
+	{.name = NULL}};
 
 const struct av_command av_command_explain = {
 	.name = "explain",
 	.summary = "Say why verbs were refused and work requests failed",
-	.synopsis = "[-fj] [-n COUNT] [-p PID] [-d DEVICE]",
+	.operands = "",
+	.options = options,
 	.details = "Shows the last 4096 failures of all processes of this user, oldest first.\n"
-		   "Processes that have ended are included.\n"
-		   "\n"
-		   "  -f, --follow  keep showing new failures until interrupted\n"
-		   "  -j, --json    write one JSON object per line instead of text\n"
-		   "  -n COUNT      show the last COUNT only\n"
-		   "  -p PID        show failures of this process, or that it noticed\n"
-		   "  -d DEVICE     show failures of this device\n",
+		   "Processes that have ended are included.\n",
+	.examples = "anyverbs explain\n"
+		    "anyverbs explain -n 1 --json\n",
 	.main = explain_main,
 };

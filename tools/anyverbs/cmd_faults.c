@@ -6,12 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "json_out.h"
 #include "registry/directory.h"
 #include "segment/totals.h"
 #include "segment/fault_rules.h"
 #include "pick.h"
 
 #define CARET_INDENT 4
+
+static bool json;
 
 /* Show the faulty line and mark the place of the mistake. */
 static int refuse(const char *text, const struct av_faults_error *error)
@@ -30,7 +33,8 @@ static int refuse(const char *text, const struct av_faults_error *error)
 
 /* --- set and clear --------------------------------------------------------------- */
 
-static int write_one(const char *device, const char *text)
+/* @told_all: with --json, gets what became of the device */
+static int write_one(json_t *told_all, const char *device, const char *text)
 {
 	unsigned int told;
 	int ret = av_faults_write(device, text, &told);
@@ -38,6 +42,11 @@ static int write_one(const char *device, const char *text)
 	if (ret) {
 		av_tool_complain("%s: cannot save the faults: %s", device, strerror(-ret));
 		return AV_EXIT_NO;
+	}
+	if (json) {
+		json_array_append_new(
+			told_all, json_pack("{s:s, s:i}", "device", device, "contexts", (int)told));
+		return AV_EXIT_OK;
 	}
 	printf("%s: faults %s; %u context%s notified\n", device, *text ? "set" : "cleared", told,
 	       told == 1 ? "" : "s");
@@ -47,15 +56,19 @@ static int write_one(const char *device, const char *text)
 static int write_all(const struct av_pick *pick, const char *text)
 {
 	int ret = av_dir_join(av_totals_of_context), status = AV_EXIT_OK;
+	json_t *told;
 
 	if (ret) {
 		av_tool_complain("cannot find programs that use devices: %s", strerror(-ret));
 		return AV_EXIT_NO;
 	}
+	told = json ? json_array() : NULL;
 	for (unsigned int i = 0; i < pick->count && status == AV_EXIT_OK; i++)
-		status = write_one(pick->list[i]->ibv.name, text);
+		status = write_one(told, pick->list[i]->ibv.name, text);
 	av_seg_drop_idle();
 	av_dir_leave();
+	if (json && av_json_write("devices", told) != AV_EXIT_OK)
+		status = AV_EXIT_NO;
 	return status;
 }
 
@@ -90,35 +103,65 @@ static int set(const struct av_pick *pick, int argc, char **argv)
 	if (n < 0)
 		return refuse(text, &error);
 	if (n == 0)
-		return av_tool_usage(&av_command_faults);
+		return av_tool_misuse(&av_command_faults, "'set' needs a rule");
 	return write_all(pick, text);
+}
+
+static int too_many(char **argv)
+{
+	return av_tool_misuse(&av_command_faults, "'%s' is one argument too many", argv[0]);
 }
 
 static int clear(const struct av_pick *pick, int argc, char **argv)
 {
-	return argc ? av_tool_usage(&av_command_faults) : write_all(pick, "");
+	return argc ? too_many(argv) : write_all(pick, "");
 }
 
 /* --- list ------------------------------------------------------------------------ */
 
+/* Read the rules in force. Return: how many; the places of @rules are in @text */
+static unsigned int read_rules(const char *device, struct av_faults_rule rules[AV_FAULTS_RULES],
+			       char text[AV_FAULTS_BYTES])
+{
+	struct av_faults_error error;
+	int n = av_faults_read(device, text) ? av_faults_parse(text, rules, &error) : 0;
+
+	return n > 0 ? (unsigned int)n : 0;
+}
+
 static void list_one(const char *device)
 {
 	static struct av_faults_rule rules[AV_FAULTS_RULES];
-	struct av_faults_error error;
 	char text[AV_FAULTS_BYTES];
-	int n = av_faults_read(device, text) ? av_faults_parse(text, rules, &error) : 0;
+	unsigned int n = read_rules(device, rules, text);
 
-	if (n <= 0)
+	if (n == 0)
 		printf("%s: no faults\n", device);
-	for (int i = 0; i < n; i++)
+	for (unsigned int i = 0; i < n; i++)
 		printf("%s: %u: %.*s\n", device, rules[i].number, (int)rules[i].len,
 		       text + rules[i].at);
+}
+
+static json_t *json_of(const struct av_device *dev)
+{
+	static struct av_faults_rule rules[AV_FAULTS_RULES];
+	char text[AV_FAULTS_BYTES];
+	unsigned int n = read_rules(dev->ibv.name, rules, text);
+	json_t *list = json_array();
+
+	for (unsigned int i = 0; i < n; i++)
+		json_array_append_new(list,
+				      json_pack("{s:i, s:s%}", "number", (int)rules[i].number,
+						"rule", text + rules[i].at, (size_t)rules[i].len));
+	return json_pack("{s:s, s:o}", "device", dev->ibv.name, "rules", list);
 }
 
 static int list(const struct av_pick *pick, int argc, char **argv)
 {
 	if (argc)
-		return av_tool_usage(&av_command_faults);
+		return too_many(argv);
+	if (json)
+		return av_json_write("devices", av_json_each(pick->list, pick->count, json_of));
 	for (unsigned int i = 0; i < pick->count; i++)
 		list_one(pick->list[i]->ibv.name);
 	return AV_EXIT_OK;
@@ -126,27 +169,39 @@ static int list(const struct av_pick *pick, int argc, char **argv)
 
 /* --- the command line ------------------------------------------------------------ */
 
-static const struct av_action actions[] = {{"set", set}, {"list", list}, {"clear", clear}};
+static const struct av_action actions[] = {
+	{"set", set}, {"list", list}, {"clear", clear}, {NULL, NULL}};
+
+static const char *device_name; /* NULL: all devices */
 
 static int faults_main(int argc, char **argv)
 {
-	return av_act(&av_command_faults, actions, AV_ARRAY_SIZE(actions), argc, argv);
+	return av_act(&av_command_faults, actions, device_name, argc, argv);
 }
+
+static const struct av_option options[] = {{'d', "device", "DEVICE", &av_value_device, &device_name,
+					    "use this device only, instead of all devices", false},
+					   AV_JSON_OPTION(&json),
+					   {.name = NULL}};
 
 const struct av_command av_command_faults = {
 	.name = "faults",
 	.summary = "Inject faults: delays, losses, refusals, on demand and repeatably",
-	.synopsis = "set|list|clear [-d DEVICE] [RULE]...",
+	.operands = "set|list|clear [RULE]...",
+	.least = 1,
+	.most = AV_ANY_NUMBER,
+	.options = options,
 	.details =
 		"  set    replace all rules by these\n"
 		"  list   show the rules in force\n"
 		"  clear  remove all rules\n"
 		"\n"
-		"  -d, --device DEVICE  use this device only, instead of all devices\n"
-		"\n"
 		"A RULE is one argument, such as 'rnr 3 qp 17 every 10'; anyverbs_faults(5)\n"
 		"describes the language. Running programs notice the change at their next request\n"
 		"or verb; programs started later get the rules too, until they are cleared. To\n"
 		"set rules for one program, use ANYVERBS_FAULTS.\n",
+	.examples = "anyverbs faults set 'drop 1%'\n"
+		    "anyverbs faults list --json\n"
+		    "anyverbs faults clear\n",
 	.main = faults_main,
 };

@@ -3,10 +3,10 @@
 #include "command.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "json_out.h"
 #include "registry/directory.h"
 #include "segment/totals.h"
 #include "segment/segment.h"
@@ -14,6 +14,9 @@
 #include "transport/reset.h"
 
 #define PIDS 16 /* PIDs named in a message */
+
+static const char *device_name; /* NULL: all devices */
+static bool force, json;
 
 static void print_pids(FILE *out, const int32_t *pids, size_t count)
 {
@@ -35,71 +38,85 @@ static int refused(const char *device, const int32_t *pids, size_t count)
 	return AV_EXIT_NO;
 }
 
-static int reset(const char *device, bool force)
+/* Add what became of the device to @all. */
+static void note(json_t *all, const char *device, bool done, const int32_t *pids, size_t count)
+{
+	json_t *users = json_array();
+
+	for (size_t i = 0; i < count && i < PIDS; i++)
+		json_array_append_new(users, json_integer(pids[i]));
+	json_array_append_new(all, json_pack("{s:s, s:b, s:o}", "device", device, "reset", done,
+					     "processes", users));
+}
+
+/* @all: NULL for text output */
+static int reset(json_t *all, const char *device)
 {
 	int32_t pids[PIDS];
-	size_t count;
+	size_t count = 0;
 	int ret = av_device_reset(device, force, pids, PIDS, &count);
 
+	if (all)
+		note(all, device, ret == 0, pids, count);
 	if (ret == -EBUSY)
 		return refused(device, pids, count);
 	if (ret) {
 		av_tool_complain("'%s' was not reset: %s", device, strerror(-ret));
 		return AV_EXIT_NO;
 	}
+	if (all)
+		return AV_EXIT_OK;
 	printf("%s: reset%s", device, count ? "; failed in processes: " : "\n");
 	if (count)
 		print_pids(stdout, pids, count);
 	return AV_EXIT_OK;
 }
 
-static int reset_all(const struct av_pick *pick, bool force)
+static int reset_all(const struct av_pick *pick)
 {
 	int ret = av_dir_join(av_totals_of_context), status = AV_EXIT_OK;
+	json_t *all;
 
 	if (ret) {
 		av_tool_complain("cannot find programs that use devices: %s", strerror(-ret));
 		return AV_EXIT_NO;
 	}
+	all = json ? json_array() : NULL;
 	for (unsigned int i = 0; i < pick->count; i++)
-		if (reset(pick->list[i]->ibv.name, force) != AV_EXIT_OK)
+		if (reset(all, pick->list[i]->ibv.name) != AV_EXIT_OK)
 			status = AV_EXIT_NO;
 	av_seg_drop_idle();
 	av_dir_leave();
+	if (json && av_json_write("devices", all) != AV_EXIT_OK)
+		status = AV_EXIT_NO;
 	return status;
 }
 
 static int reset_main(int argc, char **argv)
 {
-	static const struct option options[] = {{"device", required_argument, NULL, 'd'},
-						{"force", no_argument, NULL, 'f'},
-						{NULL, 0, NULL, 0}};
-	const char *device = NULL;
 	struct av_pick pick;
-	bool force = false;
-	int c;
 
-	while ((c = getopt_long(argc, argv, "d:f", options, NULL)) != -1) {
-		if (c == 'd')
-			device = optarg;
-		else if (c == 'f')
-			force = true;
-		else
-			return av_tool_usage(&av_command_reset);
-	}
-	if (optind != argc)
-		return av_tool_usage(&av_command_reset);
-	return av_pick(&pick, device) ? reset_all(&pick, force) : AV_EXIT_NO;
+	(void)argc;
+	(void)argv;
+	return av_pick(&pick, device_name) ? reset_all(&pick) : AV_EXIT_NO;
 }
+
+static const struct av_option options[] = {
+	{'d', "device", "DEVICE", &av_value_device, &device_name,
+	 "reset this device only, instead of all devices", false},
+	{'f', "force", NULL, NULL, &force,
+	 "reset it even if processes have it open; their objects\n"
+	 "fail (IBV_EVENT_DEVICE_FATAL), and they can reopen it",
+	 false},
+	AV_JSON_OPTION(&json),
+	{.name = NULL}};
 
 const struct av_command av_command_reset = {
 	.name = "reset",
 	.summary = "Reset a device, so that settings of 'anyverbs config' take effect",
-	.synopsis = "[-d DEVICE] [--force]",
-	.details = "  -d, --device DEVICE  reset this device only, instead of all devices\n"
-		   "  -f, --force          reset it even if processes have it open; their objects\n"
-		   "                       fail (IBV_EVENT_DEVICE_FATAL), and they can reopen it\n"
-		   "\n"
-		   "This corresponds to the power cycle of an adapter.\n",
+	.operands = "",
+	.options = options,
+	.details = "This corresponds to the power cycle of an adapter.\n",
+	.examples = "anyverbs reset -d any0\n",
 	.main = reset_main,
 };

@@ -2,6 +2,7 @@
 /* "anyverbs devices": one line per device; with -v also its switches. */
 #include "command.h"
 
+#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "device/device.h"
 #include "device/port.h"
 #include "device/switches.h"
+#include "json_out.h"
 
 /* Index of the first GID that is no link-local address, or else of the first of all. */
 static unsigned int best_gid(const struct av_gid *gids, unsigned int count)
@@ -27,26 +29,42 @@ static unsigned int best_gid(const struct av_gid *gids, unsigned int count)
 }
 
 /* The port's address as peers name it: the LID on InfiniBand, otherwise a GID. */
-static void print_address(const struct av_device *dev)
+struct address {
+	unsigned int lid; /* 0: not this */
+	char gid[AV_GID_TEXT], interface[IF_NAMESIZE];
+};
+
+/* Return: false if memory is short */
+static bool find_address(const struct av_device *dev, struct address *address)
 {
 	struct av_gid gids[AV_GID_MAX];
-	char text[AV_GID_TEXT];
 	unsigned int count, i;
 
-	if (dev->link_layer == IBV_LINK_LAYER_INFINIBAND) {
-		printf("LID %u\n", dev->lid);
-		return;
-	}
+	*address = (struct address){.lid = dev->lid};
+	if (dev->link_layer == IBV_LINK_LAYER_INFINIBAND)
+		return true;
+	address->lid = 0;
 	count = av_port_gids(dev, gids);
-	if (count == 0) {
-		printf("out of memory\n");
-		return;
-	}
+	if (count == 0)
+		return false;
 	i = best_gid(gids, count);
-	printf("%s", av_describe_gid(&gids[i].gid, text));
-	if (gids[i].ifname[0])
-		printf(" (%s)", gids[i].ifname);
-	putchar('\n');
+	av_describe_gid(&gids[i].gid, address->gid);
+	snprintf(address->interface, sizeof(address->interface), "%s", gids[i].ifname);
+	return true;
+}
+
+static void print_address(const struct av_device *dev)
+{
+	struct address address;
+
+	if (!find_address(dev, &address))
+		printf("out of memory\n");
+	else if (address.lid)
+		printf("LID %u\n", address.lid);
+	else if (address.interface[0])
+		printf("%s (%s)\n", address.gid, address.interface);
+	else
+		printf("%s\n", address.gid);
 }
 
 static int longest_name(struct av_device *const *list, unsigned int count)
@@ -59,28 +77,39 @@ static int longest_name(struct av_device *const *list, unsigned int count)
 	return (int)width;
 }
 
-/*
- * Shows the values for processes that open the device now, worded as in MLNX_OFED's ibv_devinfo -v.
- */
-static void print_switches(const struct av_device *dev)
+/* For processes that open the device now. */
+static bool is_tunneled(const struct av_device *dev)
 {
-	bool tunneled =
-		av_switches_read(dev->ibv.name).current & AV_SWITCH_BIT(AV_SWITCH_TUNNELED_ATOMIC);
-
-	printf("  Tunneled atomic: %s\n", tunneled ? "SUPPORT" : "NOT SUPPORTED");
+	return av_switches_read(dev->ibv.name).current & AV_SWITCH_BIT(AV_SWITCH_TUNNELED_ATOMIC);
 }
 
-static int devices_main(int argc, char **argv)
+/* Worded as in MLNX_OFED's ibv_devinfo -v. */
+static void print_switches(const struct av_device *dev)
 {
-	bool verbose = argc == 2 && !strcmp(argv[1], "-v");
-	struct av_device *const *list;
-	unsigned int count;
-	int width;
+	printf("  Tunneled atomic: %s\n", is_tunneled(dev) ? "SUPPORT" : "NOT SUPPORTED");
+}
 
-	if (argc != 1 && !verbose)
-		return av_tool_usage(&av_command_devices);
-	list = av_devices(&count);
-	width = longest_name(list, count);
+static json_t *json_of(const struct av_device *dev)
+{
+	struct address address;
+	struct ibv_port_attr port;
+
+	if (!find_address(dev, &address))
+		return NULL;
+	av_port_attr(dev, &port);
+	return json_pack(
+		"{s:s, s:s, s:s, s:i, s:i, s:s, s:s, s:b}", "device", dev->ibv.name, "link_layer",
+		av_describe_link(dev->link_layer), "state", av_describe_state(port.state), "mtu",
+		(int)av_describe_mtu(port.active_mtu), "lid", (int)address.lid, "gid", address.gid,
+		"interface", address.interface, "tunneled_atomic", is_tunneled(dev));
+}
+
+static bool verbose, json;
+
+static void print_devices(struct av_device *const *list, unsigned int count)
+{
+	int width = longest_name(list, count);
+
 	printf("%-*s  %-10s  %-7s  %4s  %s\n", width, "DEVICE", "LINK", "STATE", "MTU", "ADDRESS");
 	for (unsigned int i = 0; i < count; i++) {
 		const struct av_device *dev = list[i];
@@ -94,16 +123,35 @@ static int devices_main(int argc, char **argv)
 		if (verbose)
 			print_switches(dev);
 	}
+}
+
+static int devices_main(int argc, char **argv)
+{
+	unsigned int count;
+	struct av_device *const *list = av_devices(&count);
+
+	(void)argc;
+	(void)argv;
+	if (json)
+		return av_json_write("devices", av_json_each(list, count, json_of));
+	print_devices(list, count);
 	return AV_EXIT_OK;
 }
+
+static const struct av_option options[] = {{'v', "verbose", NULL, NULL, &verbose,
+					    "show what the switches of 'anyverbs config' enable",
+					    false},
+					   AV_JSON_OPTION(&json),
+					   {.name = NULL}};
 
 const struct av_command av_command_devices = {
 	.name = "devices",
 	.summary = "List the devices that programs see",
-	.synopsis = "[-v]",
-	.details = "With -v, also shows what the switches of 'anyverbs config' enable.\n"
-		   "\n"
-		   "ANYVERBS_DEVICES sets which devices there are: see anyverbs(7). The kernel's\n"
+	.operands = "",
+	.options = options,
+	.details = "ANYVERBS_DEVICES sets which devices there are: see anyverbs(7). The kernel's\n"
 		   "adapters are listed after these by 'anyverbs run -- ibv_devices'.\n",
+	.examples = "anyverbs devices\n"
+		    "anyverbs devices --json\n",
 	.main = devices_main,
 };

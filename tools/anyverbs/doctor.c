@@ -5,7 +5,6 @@
  */
 #include "command.h"
 
-#include <getopt.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,7 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "colour.h"
 #include "doctor.h"
+#include "json_out.h"
+
+static bool json;
 
 static const char *const verdict_names[] = {
 	[AV_VERDICT_OK] = "ok",
@@ -55,7 +58,14 @@ const char *av_read_line(const char *path, char *text, int size)
 
 static void print_text(const struct av_check *check, const struct av_finding *finding)
 {
-	printf("%-7s  %s: %s\n         %s\n", verdict_names[finding->verdict], check->title,
+	static const enum av_colour colours[] = {
+		[AV_VERDICT_OK] = AV_COLOUR_GOOD,
+		[AV_VERDICT_LIMITED] = AV_COLOUR_WARNING,
+		[AV_VERDICT_MISSING] = AV_COLOUR_BAD,
+	};
+
+	printf("%s%-7s%s  %s: %s\n         %s\n", av_colour(stdout, colours[finding->verdict]),
+	       verdict_names[finding->verdict], av_colour(stdout, AV_COLOUR_OFF), check->title,
 	       finding->value, finding->consequence);
 	if (finding->advice[0])
 		printf("         Advice: %s\n", finding->advice);
@@ -107,7 +117,7 @@ static bool print_json(json_t *list, bool fine)
 	return ok;
 }
 
-static int examine(bool json)
+static int examine(void)
 {
 	json_t *list = json ? json_array() : NULL;
 	bool fine = true, written = !json || list;
@@ -126,29 +136,22 @@ static int examine(bool json)
 
 static int doctor_main(int argc, char **argv)
 {
-	static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-						{NULL, 0, NULL, 0}};
-	bool json = false;
-	int c;
-
-	while ((c = getopt_long(argc, argv, "j", options, NULL)) != -1) {
-		if (c != 'j')
-			return av_tool_usage(&av_command_doctor);
-		json = true;
-	}
-	if (optind != argc)
-		return av_tool_usage(&av_command_doctor);
+	(void)argc;
+	(void)argv;
 	setenv("ANYVERBS_LOG", "off", 0); /* the findings replace the library's warnings */
-	return examine(json);
+	return examine();
 }
+
+static const struct av_option options[] = {AV_JSON_OPTION(&json), {.name = NULL}};
 
 const struct av_command av_command_doctor = {
 	.name = "doctor",
 	.summary = "Say what this machine allows, and what that means",
-	.synopsis = "[--json]",
-	.details = "  -j, --json  write a JSON object instead of text\n"
-		   "\n"
-		   "Run it where the programs run: as the same user, in the same container.\n"
+	.operands = "",
+	.options = options,
+	.details = "Run it where the programs run: as the same user, in the same container.\n"
 		   "Exit status 0 if nothing essential is missing, otherwise 1.\n",
+	.examples = "anyverbs doctor\n"
+		    "anyverbs doctor --json\n",
 	.main = doctor_main,
 };

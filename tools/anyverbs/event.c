@@ -6,12 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device/device.h"
+#include "json_out.h"
+#include "pick.h"
 #include "registry/directory.h"
 #include "segment/totals.h"
 #include "device/port.h"
 #include "segment/segment.h"
 #include "transport/fatal.h"
+
+static bool json;
 
 static unsigned int port_err(const char *device)
 {
@@ -49,33 +52,45 @@ static int raise_event(size_t event, const char *device)
 		av_tool_complain("no process to notify has '%s' open", device);
 		return AV_EXIT_NO;
 	}
+	if (json)
+		return av_json_write("events",
+				     json_pack("[{s:s, s:s, s:i}]", "device", device, "event",
+					       events[event].name, "contexts", (int)told));
 	printf("%s: %s: %u context%s notified\n", device, events[event].name, told,
 	       told == 1 ? "" : "s");
 	return AV_EXIT_OK;
 }
 
+static const char *event_name(size_t i)
+{
+	return i < AV_ARRAY_SIZE(events) ? events[i].name : NULL;
+}
+
 static int event_main(int argc, char **argv)
 {
-	const struct av_device *dev;
+	const struct av_device *dev = av_pick_one(argv[0]);
+	char hint[AV_HINT_BYTES];
 
-	if (argc != 3)
-		return av_tool_usage(&av_command_event);
-	dev = av_device_by_name(argv[1]);
-	if (!dev) {
-		av_tool_complain("there is no device '%s'; 'anyverbs devices' lists them", argv[1]);
+	(void)argc;
+	if (!dev)
 		return AV_EXIT_NO;
-	}
 	for (size_t i = 0; i < AV_ARRAY_SIZE(events); i++)
-		if (!strcmp(argv[2], events[i].name))
+		if (!strcmp(argv[1], events[i].name))
 			return raise_event(i, dev->ibv.name);
-	av_tool_complain("there is no event '%s'", argv[2]);
-	return av_tool_usage(&av_command_event);
+	return av_tool_misuse(
+		&av_command_event, "there is no event '%s'%s", argv[1],
+		av_tool_hint(argv[1], event_name, "'anyverbs help event' lists them", hint));
 }
+
+static const struct av_option options[] = {AV_JSON_OPTION(&json), {.name = NULL}};
 
 const struct av_command av_command_event = {
 	.name = "event",
 	.summary = "Make a device fail, or its port go down or up",
-	.synopsis = "DEVICE device-fatal|port-err|port-active",
+	.operands = "DEVICE device-fatal|port-err|port-active",
+	.least = 2,
+	.most = 2,
+	.options = options,
 	.details = "All programs of this user that have DEVICE open get the event.\n"
 		   "\n"
 		   "  device-fatal  their queue pairs go to the error state, and verbs fail with\n"
@@ -84,5 +99,7 @@ const struct av_command av_command_event = {
 		   "  port-active   the port comes up\n"
 		   "\n"
 		   "A port that is down only reports it: requests still complete.\n",
+	.examples = "anyverbs event any0 port-err\n"
+		    "anyverbs event any0 port-active\n",
 	.main = event_main,
 };

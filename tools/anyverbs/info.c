@@ -12,15 +12,18 @@
 #include "device/device.h"
 #include "device/port.h"
 #include "base/limits.h"
+#include "json_out.h"
+#include "pick.h"
 
 struct limit {
 	const char *what;
+	const char *member;
 	size_t offset; /* of the int, in struct ibv_device_attr */
 };
 
-#define LIMIT(what, member)                                    \
-	{                                                      \
-		what, offsetof(struct ibv_device_attr, member) \
+#define LIMIT(what, member)                                             \
+	{                                                               \
+		what, #member, offsetof(struct ibv_device_attr, member) \
 	}
 
 static const struct limit limits[] = {
@@ -64,17 +67,42 @@ static const struct capability capabilities[] = {
 	CAP(RC_IP_CSUM),	 CAP(RAW_IP_CSUM),	  CAP(MANAGED_FLOW_STEERING),
 };
 
+/* --- one thing that a device says ------------------------------------------------ */
+
 #define LABEL 36
 
-static void print_text(const char *what, const char *text)
+static bool json;
+static json_t *section; /* with --json: the object that gets the next member */
+
+/* Show a text as @what, or in JSON as @member. */
+static void say_text(const char *member, const char *what, const char *text)
 {
-	printf("  %-*s%s\n", LABEL, what, text);
+	if (json)
+		json_object_set_new(section, member, json_string(text));
+	else
+		printf("  %-*s%s\n", LABEL, what, text);
 }
 
-static void print_number(const char *what, uint64_t number)
+static void say_number(const char *member, const char *what, uint64_t number)
 {
-	printf("  %-*s%" PRIu64 "\n", LABEL, what, number);
+	if (json)
+		json_object_set_new(section, member, json_integer((json_int_t)number));
+	else
+		printf("  %-*s%" PRIu64 "\n", LABEL, what, number);
 }
+
+/* What follows belongs to this part of @device's object. */
+static void begin(json_t *device, const char *member, const char *heading)
+{
+	if (!json) {
+		printf("\n %s\n", heading);
+		return;
+	}
+	section = json_object();
+	json_object_set_new(device, member, section);
+}
+
+/* --- all of them ----------------------------------------------------------------- */
 
 static const char *atomic_name(enum ibv_atomic_cap cap)
 {
@@ -99,111 +127,127 @@ static const char *odp_name(const struct av_device *dev)
 								   : "explicit";
 }
 
-static void print_identity(const struct av_device *dev)
+static void say_identity(const struct av_device *dev)
 {
-	print_text("link layer", av_describe_link(dev->link_layer));
-	printf("  %-*s%016" PRIx64 "\n", LABEL, "GUID", dev->guid);
-	print_text("version", dev->attr.fw_ver);
-	print_text("uverbs name", dev->ibv.dev_name);
+	char guid[20];
+
+	snprintf(guid, sizeof(guid), "%016" PRIx64, dev->guid);
+	say_text("link_layer", "link layer", av_describe_link(dev->link_layer));
+	say_text("guid", "GUID", guid);
+	say_text("version", "version", dev->attr.fw_ver);
+	say_text("uverbs_name", "uverbs name", dev->ibv.dev_name);
 }
 
-static void print_port(const struct av_device *dev)
+static void say_port(const struct av_device *dev)
 {
 	struct ibv_port_attr port;
 
-	printf("\n port 1\n");
 	av_port_attr(dev, &port);
-	print_text("state", av_describe_state(port.state));
-	print_number("MTU", av_describe_mtu(port.active_mtu));
+	say_text("state", "state", av_describe_state(port.state));
+	say_number("mtu", "MTU", av_describe_mtu(port.active_mtu));
 	if (dev->link_layer == IBV_LINK_LAYER_INFINIBAND) {
-		print_number("LID", dev->port.lid);
-		print_number("subnet manager's LID", dev->port.sm_lid);
+		say_number("lid", "LID", dev->port.lid);
+		say_number("sm_lid", "subnet manager's LID", dev->port.sm_lid);
 	}
-	print_number("longest message", dev->port.max_msg_sz);
-	print_number("partition keys", dev->port.pkey_tbl_len);
-	print_number("GID table rows", (uint64_t)dev->port.gid_tbl_len);
+	say_number("max_msg_sz", "longest message", dev->port.max_msg_sz);
+	say_number("pkey_tbl_len", "partition keys", dev->port.pkey_tbl_len);
+	say_number("gid_tbl_len", "GID table rows", (uint64_t)dev->port.gid_tbl_len);
 }
 
-static void print_limits(const struct av_device *dev)
+static void say_limits(const struct av_device *dev)
 {
-	printf("\n limits\n");
 	for (size_t i = 0; i < AV_ARRAY_SIZE(limits); i++) {
 		int value;
 
 		memcpy(&value, (const char *)&dev->attr + limits[i].offset, sizeof(value));
-		print_number(limits[i].what, (uint64_t)value);
+		say_number(limits[i].member, limits[i].what, (uint64_t)value);
 	}
-	print_number("bytes of inline data", AV_MAX_INLINE);
+	say_number("max_inline_data", "bytes of inline data", AV_MAX_INLINE);
 }
 
-static void print_capabilities(const struct av_device *dev)
+static void say_capabilities(const struct av_device *dev)
 {
-	printf("\n capabilities\n");
-	print_text("atomics", atomic_name(dev->attr.atomic_cap));
-	print_text("on-demand paging", odp_name(dev));
+	say_text("atomics", "atomics", atomic_name(dev->attr.atomic_cap));
+	say_text("on_demand_paging", "on-demand paging", odp_name(dev));
 	for (size_t i = 0; i < AV_ARRAY_SIZE(capabilities); i++)
 		if (dev->attr.device_cap_flags & capabilities[i].flag)
-			print_text(capabilities[i].name, "yes");
+			say_text(capabilities[i].name, capabilities[i].name, "yes");
 }
 
-static void print_gids(const struct av_device *dev)
+static void say_gid(json_t *list, unsigned int index, const struct av_gid *gid)
+{
+	char text[AV_GID_TEXT];
+
+	av_describe_gid(&gid->gid, text);
+	if (json)
+		json_array_append_new(list, json_pack("{s:i, s:s, s:s, s:s}", "index", (int)index,
+						      "type", av_describe_gid_type(gid->type),
+						      "interface", gid->ifname, "gid", text));
+	else
+		printf("  %5u  %-10s  %-16s%s\n", index, av_describe_gid_type(gid->type),
+		       gid->ifname[0] ? gid->ifname : "-", text);
+}
+
+static void say_gids(const struct av_device *dev, json_t *list)
 {
 	struct av_gid gids[AV_GID_MAX];
 	unsigned int count = av_port_gids(dev, gids);
 
-	printf("\n GIDs\n  %5s  %-10s  %-16s%s\n", "INDEX", "TYPE", "INTERFACE", "GID");
-	for (unsigned int i = 0; i < count; i++) {
-		char text[AV_GID_TEXT];
-
-		if (av_gid_is_empty(&gids[i]))
-			continue;
-		printf("  %5u  %-10s  %-16s%s\n", i, av_describe_gid_type(gids[i].type),
-		       gids[i].ifname[0] ? gids[i].ifname : "-",
-		       av_describe_gid(&gids[i].gid, text));
-	}
+	if (!json)
+		printf("\n GIDs\n  %5s  %-10s  %-16s%s\n", "INDEX", "TYPE", "INTERFACE", "GID");
+	for (unsigned int i = 0; i < count; i++)
+		if (!av_gid_is_empty(&gids[i]))
+			say_gid(list, i, &gids[i]);
 }
 
-static void print_device(const struct av_device *dev)
+/* Return: the device's object; NULL for text output, or if memory is short */
+static json_t *say_device(const struct av_device *dev)
 {
-	printf("%s\n", dev->ibv.name);
-	print_identity(dev);
-	print_port(dev);
-	print_limits(dev);
-	print_capabilities(dev);
-	print_gids(dev);
+	json_t *object = json ? json_pack("{s:s}", "device", dev->ibv.name) : NULL,
+	       *gids = json ? json_array() : NULL;
+
+	section = object;
+	if (!json)
+		printf("%s\n", dev->ibv.name);
+	say_identity(dev);
+	begin(object, "port", "port 1");
+	say_port(dev);
+	begin(object, "limits", "limits");
+	say_limits(dev);
+	begin(object, "capabilities", "capabilities");
+	say_capabilities(dev);
+	say_gids(dev, gids);
+	if (json)
+		json_object_set_new(object, "gids", gids);
+	return object;
 }
 
 static int info_main(int argc, char **argv)
 {
-	struct av_device *const *list;
-	const struct av_device *dev;
-	unsigned int count;
+	struct av_pick pick;
 
-	if (argc > 2)
-		return av_tool_usage(&av_command_info);
-	if (argc == 2) {
-		dev = av_device_by_name(argv[1]);
-		if (!dev) {
-			av_tool_complain("there is no device '%s'; 'anyverbs devices' lists them",
-					 argv[1]);
-			return AV_EXIT_NO;
-		}
-		print_device(dev);
-		return AV_EXIT_OK;
-	}
-	list = av_devices(&count);
-	for (unsigned int i = 0; i < count; i++) {
+	if (!av_pick(&pick, argc ? argv[0] : NULL))
+		return AV_EXIT_NO;
+	if (json)
+		return av_json_write("devices", av_json_each(pick.list, pick.count, say_device));
+	for (unsigned int i = 0; i < pick.count; i++) {
 		if (i)
 			putchar('\n');
-		print_device(list[i]);
+		say_device(pick.list[i]);
 	}
 	return AV_EXIT_OK;
 }
 
+static const struct av_option options[] = {AV_JSON_OPTION(&json), {.name = NULL}};
+
 const struct av_command av_command_info = {
 	.name = "info",
 	.summary = "Show everything about a device: port, limits, capabilities, GIDs",
-	.synopsis = "[DEVICE]",
+	.operands = "[DEVICE]",
+	.most = 1,
+	.options = options,
 	.details = "Without DEVICE, shows all devices.\n",
+	.examples = "anyverbs info any0\n"
+		    "anyverbs info --json\n",
 	.main = info_main,
 };

@@ -1,133 +1,79 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of commands, help, and dispatch. */
+/* The command line: which command it names, and what is said when it is wrong. */
 #include "command.h"
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#define SUMMARY_COLUMN 10
+#include "colour.h"
+#include "help.h"
+#include "settings.h"
 
-#define AV_COMMAND_ROW(name) &av_command_##name,
-static const struct av_command *const commands[] = {AV_COMMANDS(AV_COMMAND_ROW)};
-#undef AV_COMMAND_ROW
+AV_PRINTF(1, 0)
+static void say(const char *fmt, va_list ap)
+{
+	fprintf(stderr, "%sanyverbs: ", av_colour(stderr, AV_COLOUR_BAD));
+	vfprintf(stderr, fmt, ap);
+	fprintf(stderr, "%s\n", av_colour(stderr, AV_COLOUR_OFF));
+}
 
 void av_tool_complain(const char *fmt, ...)
 {
 	va_list ap;
 
-	fputs("anyverbs: ", stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	say(fmt, ap);
 	va_end(ap);
-	fputc('\n', stderr);
 }
 
-static void print_usage(FILE *out, const struct av_command *command)
+int av_tool_misuse(const struct av_command *command, const char *fmt, ...)
 {
-	fprintf(out, "usage: anyverbs %s%s%s\n", command->name, *command->synopsis ? " " : "",
-		command->synopsis);
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+	av_help_usage(stderr, command);
+	return command->misuse ? command->misuse : AV_EXIT_USAGE;
 }
 
-int av_tool_usage(const struct av_command *command)
+const char *av_tool_hint(const char *word, av_word_list list, const char *where,
+			 char hint[AV_HINT_BYTES])
 {
-	print_usage(stderr, command);
-	return AV_EXIT_USAGE;
-}
+	const char *nearest = av_word_nearest((struct av_word){word, strlen(word)}, list);
 
-static const struct av_command *find(const char *name)
-{
-	for (size_t i = 0; i < AV_ARRAY_SIZE(commands); i++)
-		if (!strcmp(name, commands[i]->name))
-			return commands[i];
-	return NULL;
-}
-
-static void print_overview(FILE *out)
-{
-	fputs("usage: anyverbs COMMAND [ARGUMENT]...\n"
-	      "       anyverbs --help | --version\n"
-	      "\n"
-	      "RDMA verbs on any Linux machine: no RDMA adapter, no kernel module, no root.\n"
-	      "\n",
-	      out);
-	for (size_t i = 0; i < AV_ARRAY_SIZE(commands); i++)
-		fprintf(out, "  %-*s%s\n", SUMMARY_COLUMN, commands[i]->name, commands[i]->summary);
-	fputs("\n"
-	      "'anyverbs help COMMAND' says more; see also anyverbs(1) and anyverbs(7).\n",
-	      out);
-}
-
-static void print_help(const struct av_command *command)
-{
-	print_usage(stdout, command);
-	printf("\n%s.\n", command->summary);
-	if (*command->details)
-		printf("\n%s", command->details);
-}
-
-static int unknown(const char *name)
-{
-	av_tool_complain("there is no command '%s'; 'anyverbs help' lists them", name);
-	return AV_EXIT_USAGE;
-}
-
-static int help_main(int argc, char **argv)
-{
-	const struct av_command *command;
-
-	if (argc > 2)
-		return av_tool_usage(&av_command_help);
-	if (argc < 2) {
-		print_overview(stdout);
-		return AV_EXIT_OK;
-	}
-	command = find(argv[1]);
-	if (!command)
-		return unknown(argv[1]);
-	print_help(command);
-	return AV_EXIT_OK;
-}
-
-const struct av_command av_command_help = {
-	.name = "help",
-	.summary = "Explain the tool or one of its commands",
-	.synopsis = "[COMMAND]",
-	.details = "",
-	.main = help_main,
-};
-
-static bool is_help_option(const char *arg)
-{
-	return !strcmp(arg, "--help") || !strcmp(arg, "-h");
+	if (nearest)
+		snprintf(hint, AV_HINT_BYTES, "; did you mean '%s'?", nearest);
+	else
+		snprintf(hint, AV_HINT_BYTES, "; %s", where);
+	return hint;
 }
 
 static int dispatch(int argc, char **argv)
 {
 	const struct av_command *command;
+	int status, first;
 
 	if (argc < 2) {
-		print_overview(stderr);
+		av_help_overview(stderr);
 		return AV_EXIT_USAGE;
 	}
-	if (is_help_option(argv[1])) {
-		print_overview(stdout);
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+		av_help_overview(stdout);
 		return AV_EXIT_OK;
 	}
 	if (!strcmp(argv[1], "--version")) {
 		puts("anyverbs " AV_VERSION);
 		return AV_EXIT_OK;
 	}
-	command = find(argv[1]);
+	command = av_command_find(argv[1]);
 	if (!command)
-		return unknown(argv[1]);
-	if (argc > 2 && is_help_option(argv[2])) {
-		print_help(command);
-		return AV_EXIT_OK;
-	}
-	return command->main(argc - 1, argv + 1);
+		return AV_EXIT_USAGE;
+	av_settings_check();
+	status = av_options_read(command, argc - 1, argv + 1, &first);
+	return status < 0 ? command->main(argc - 1 - first, argv + 1 + first) : status;
 }
 
 int main(int argc, char **argv)

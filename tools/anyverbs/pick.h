@@ -14,6 +14,9 @@ struct av_pick {
 	struct av_device *one;
 };
 
+/* The device called @name. Return: NULL if there is none, already reported */
+struct av_device *av_pick_one(const char *name);
+
 /**
  * av_pick() - the device called @name, or all devices if @name is NULL
  * @pick: out; borrows from the device list, and must not be moved
@@ -21,18 +24,19 @@ struct av_pick {
  */
 bool av_pick(struct av_pick *pick, const char *name);
 
-/* An action of a command, chosen by the first argument. */
+/* An action of a command, chosen by the first operand. */
 struct av_action {
-	const char *name;
+	const char *name; /* NULL: after the last */
 	int (*main)(const struct av_pick *pick, int argc, char **argv);
 };
 
 /**
- * av_act() - the main function of a command "ACTION [-d DEVICE] [ARGUMENT]..."
- * @actions: @count of them; each gets the chosen devices and the arguments after its name
+ * av_act() - the main function of a command "ACTION [OPERAND]..."
+ * @actions: each gets the chosen devices and the operands after its name
+ * @device: NULL: all
  * Return: exit status
  */
-int av_act(const struct av_command *command, const struct av_action *actions, unsigned int count,
+int av_act(const struct av_command *command, const struct av_action *actions, const char *device,
 	   int argc, char **argv);
 
 #endif

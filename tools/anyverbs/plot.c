@@ -3,7 +3,6 @@
 #include "command.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,8 +94,8 @@ static int complain_of(const char *path, const char *why)
 	return AV_EXIT_NO;
 }
 
-/* @device: NULL: the first one in the recording */
-static int read_input(const char *path, const char *device, struct input *in)
+/* @wanted: NULL: the first one in the recording */
+static int read_input(const char *path, const char *wanted, struct input *in)
 {
 	FILE *f = fopen(path, "re");
 	const char *wrong;
@@ -110,10 +109,14 @@ static int read_input(const char *path, const char *device, struct input *in)
 		return complain_of(path, wrong);
 	if (in->rows < 2)
 		return complain_of(path, "nothing to draw yet: a picture needs two samples");
-	in->device = device ? device : in->row[0].device;
+	in->device = wanted ? wanted : in->row[0].device;
 	for (size_t i = 0; i < in->rows; i++)
 		there |= !strcmp(in->row[i].device, in->device);
-	return there ? AV_EXIT_OK : complain_of(path, "it does not contain the device");
+	if (there)
+		return AV_EXIT_OK;
+	av_tool_complain("%s: there is no device '%s' in it, but '%s'", path, wanted,
+			 in->row[0].device);
+	return AV_EXIT_NO;
 }
 
 static int write_output(const char *path, const struct input *in)
@@ -129,41 +132,36 @@ static int write_output(const char *path, const struct input *in)
 	return ok ? AV_EXIT_OK : complain_of(path ? path : "standard output", "cannot be written");
 }
 
+static const char *output, *device;
+
 static int plot_main(int argc, char **argv)
 {
-	static const struct option options[] = {{"output", required_argument, NULL, 'o'},
-						{"device", required_argument, NULL, 'd'},
-						{NULL, 0, NULL, 0}};
-	const char *output = NULL, *device = NULL;
 	struct input in = {0};
-	int c, status;
+	int status = read_input(argv[0], device, &in);
 
-	while ((c = getopt_long(argc, argv, "o:d:", options, NULL)) != -1) {
-		if (c == 'o')
-			output = optarg;
-		else if (c == 'd')
-			device = optarg;
-		else
-			return av_tool_usage(&av_command_plot);
-	}
-	if (argc - optind != 1)
-		return av_tool_usage(&av_command_plot);
-	status = read_input(argv[optind], device, &in);
+	(void)argc;
 	if (status == AV_EXIT_OK)
 		status = write_output(output, &in);
 	free(in.row);
 	return status;
 }
 
+static const struct av_option options[] = {
+	{'o', "output", "PICTURE", &av_value_file, &output,
+	 "write the picture, SVG, here, not to standard output", false},
+	{'d', "device", "DEVICE", &av_value_device, &device,
+	 "draw this device instead of the first in the recording", false},
+	{.name = NULL}};
+
 const struct av_command av_command_plot = {
 	.name = "plot",
 	.summary = "Draw a recording of 'anyverbs stat --watch -o FILE'",
-	.synopsis = "FILE [-o PICTURE] [-d DEVICE]",
-	.details =
-		"  -o, --output PICTURE  write the picture, SVG, to this file instead of standard "
-		"output\n"
-		"  -d, --device DEVICE   draw this device instead of the first in the recording\n"
-		"\n"
-		"Shows bandwidth, page faults and invalidations over time.\n",
+	.operands = "FILE",
+	.least = 1,
+	.most = 1,
+	.options = options,
+	.details = "Shows bandwidth, page faults and invalidations over time.\n",
+	.examples = "anyverbs stat --watch=0.2 -n 5 -o record.csv any0\n"
+		    "anyverbs plot record.csv -o record.svg\n",
 	.main = plot_main,
 };

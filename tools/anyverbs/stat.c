@@ -2,17 +2,16 @@
 /* "anyverbs stat": counters of devices, over all processes, and the objects that exist. */
 #include "command.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "device/device.h"
 #include "memory/odp_counters.h"
+#include "json_out.h"
+#include "pick.h"
 #include "stat_cm.h"
 #include "stat_mr.h"
 #include "stat_rows.h"
@@ -36,8 +35,8 @@ struct group {
 
 /* How to show it. */
 struct style {
-	bool json, prometheus, watch;
-	struct av_watch how;
+	bool json, prometheus;
+	struct av_watch how; /* 0 seconds: once, without rates */
 };
 
 /* --- on-demand paging ------------------------------------------------------------ */
@@ -83,6 +82,18 @@ static const struct group groups[] = {
 	{"odp", 0, NULL, print_odp, make_odp_json},
 	{"cm", 0, "ports", av_stat_cm_print, av_stat_cm_json},
 };
+
+/* Groups, then devices. */
+static const char *group_or_device(size_t i)
+{
+	unsigned int count;
+	struct av_device *const *list = av_devices(&count);
+
+	if (i < AV_ARRAY_SIZE(groups))
+		return groups[i].name;
+	i -= AV_ARRAY_SIZE(groups);
+	return i < count ? list[i]->ibv.name : NULL;
+}
 
 static const struct group *find_group(const char *name)
 {
@@ -195,16 +206,49 @@ static bool show_json(const struct group *group, struct av_device *const *devs, 
 	return ok;
 }
 
-static int show(const struct group *group, const struct style *style, struct av_device *const *devs,
-		unsigned int count)
+/* --- the command line ------------------------------------------------------------ */
+
+static struct style style;
+
+static int allows(const struct group *group)
+{
+	const struct av_command *stat = &av_command_stat;
+
+	if (style.prometheus && (style.json || style.how.seconds > 0))
+		return av_tool_misuse(stat, "--prometheus goes with neither --json nor --watch");
+	if (style.how.seconds == 0 && (style.how.looks || style.how.output))
+		return av_tool_misuse(stat, "--count and --output need --watch");
+	if (style.how.seconds > 0 && group->scope != AV_SCOPE_DEVICE)
+		return av_tool_misuse(stat, "--watch works with the group 'device' only");
+	if (style.prometheus && !group->scope)
+		return av_tool_misuse(stat, "the group '%s' is not available for Prometheus",
+				      group->name);
+	return -1;
+}
+
+static int no_such_group(const char *word)
+{
+	char hint[AV_HINT_BYTES];
+
+	if (word[0] >= '0' && word[0] <= '9')
+		return av_tool_misuse(&av_command_stat,
+				      "'%s' is no device; seconds follow at once: --watch=%s", word,
+				      word);
+	av_tool_complain(
+		"there is no group or device '%s'%s", word,
+		av_tool_hint(word, group_or_device, "'anyverbs help stat' says more", hint));
+	return AV_EXIT_USAGE;
+}
+
+static int show(const struct group *group, struct av_device *const *devs, unsigned int count)
 {
 	bool ok;
 
-	if (style->watch)
-		return av_stat_watch(&style->how, devs, count);
-	if (style->prometheus)
+	if (style.how.seconds > 0)
+		return av_stat_watch(&style.how, devs, count);
+	if (style.prometheus)
 		ok = show_prometheus(group, devs, count);
-	else if (style->json)
+	else if (style.json)
 		ok = show_json(group, devs, count);
 	else
 		ok = show_text(group, devs, count);
@@ -213,112 +257,44 @@ static int show(const struct group *group, const struct style *style, struct av_
 	return ok ? AV_EXIT_OK : AV_EXIT_NO;
 }
 
-/* --- the command line ------------------------------------------------------------ */
-
-static bool parse_seconds(const char *text, double *seconds)
-{
-	char *end;
-
-	*seconds = text ? strtod(text, &end) : 1;
-	return !text || (end != text && !*end && *seconds >= 0.01 && *seconds <= 86400);
-}
-
-static bool parse_count(const char *text, unsigned long *count)
-{
-	char *end;
-
-	errno = 0;
-	*count = strtoul(text, &end, 10);
-	return text[0] >= '0' && text[0] <= '9' && !*end && !errno && *count > 0;
-}
-
-/* Return: false if the options contradict each other or are wrong. */
-static bool parse(int argc, char **argv, struct style *style)
-{
-	static const struct option options[] = {
-		{"json", no_argument, NULL, 'j'},	  {"prometheus", no_argument, NULL, 'p'},
-		{"watch", optional_argument, NULL, 'w'},  {"count", required_argument, NULL, 'n'},
-		{"output", required_argument, NULL, 'o'}, {NULL, 0, NULL, 0}};
-	bool ok = true;
-	int c;
-
-	while (ok && (c = getopt_long(argc, argv, "jpw::n:o:", options, NULL)) != -1) {
-		switch (c) {
-		case 'j':
-			style->json = true;
-			break;
-		case 'p':
-			style->prometheus = true;
-			break;
-		case 'w':
-			style->watch = true;
-			ok = parse_seconds(optarg, &style->how.seconds);
-			break;
-		case 'n':
-			ok = parse_count(optarg, &style->how.looks);
-			break;
-		case 'o':
-			style->how.output = optarg;
-			break;
-		default:
-			return false;
-		}
-	}
-	style->how.json = style->json;
-	return ok && !(style->prometheus && (style->json || style->watch)) &&
-	       (style->watch || (!style->how.looks && !style->how.output));
-}
-
-static bool allows(const struct group *group, const struct style *style)
-{
-	if (style->watch && group->scope != AV_SCOPE_DEVICE) {
-		av_tool_complain("--watch works with the group 'device' only");
-		return false;
-	}
-	if (style->prometheus && !group->scope) {
-		av_tool_complain("the group '%s' is not available for Prometheus", group->name);
-		return false;
-	}
-	return true;
-}
-
 static int stat_main(int argc, char **argv)
 {
 	const struct group *group = &groups[0];
-	struct style style = {0};
-	struct av_device *const *list, *one;
-	unsigned int count;
+	struct av_device *one = argc == 1 ? av_device_by_name(argv[0]) : NULL;
+	struct av_pick pick;
+	int status;
 
-	if (!parse(argc, argv, &style) || argc - optind > 2)
-		return av_tool_usage(&av_command_stat);
-	list = av_devices(&count);
-	one = argc - optind == 1 ? av_device_by_name(argv[optind]) : NULL;
-	if (argc > optind && !one) {
-		group = find_group(argv[optind]);
-		if (!group) {
-			av_tool_complain("there is no group or device '%s'; 'anyverbs help stat' "
-					 "and 'anyverbs devices' list them",
-					 argv[optind]);
-			return AV_EXIT_USAGE;
-		}
-	}
-	if (!allows(group, &style))
-		return AV_EXIT_USAGE;
-	if (argc - optind == 2) {
-		one = av_device_by_name(argv[optind + 1]);
-		if (!one) {
-			av_tool_complain("there is no device '%s'; 'anyverbs devices' lists them",
-					 argv[optind + 1]);
-			return AV_EXIT_NO;
-		}
-	}
-	return show(group, &style, one ? &one : list, one ? 1 : count);
+	if (argc && !one)
+		group = find_group(argv[0]);
+	if (!group)
+		return no_such_group(argv[0]);
+	status = allows(group);
+	if (status >= 0)
+		return status;
+	if (!av_pick(&pick, one ? one->ibv.name : argc == 2 ? argv[1] : NULL))
+		return AV_EXIT_NO;
+	style.how.json = style.json;
+	return show(group, pick.list, pick.count);
 }
+
+static const struct av_option options[] = {
+	{'j', "json", NULL, NULL, &style.json, "write a JSON object, not text", false},
+	{'p', "prometheus", NULL, NULL, &style.prometheus, "write Prometheus' exposition format",
+	 false},
+	{'w', "watch", "SECONDS", &av_value_seconds, &style.how.seconds,
+	 "show rates, every second or every SECONDS", true},
+	{'n', "count", "N", &av_value_count, &style.how.looks,
+	 "stop after N lines, instead of when interrupted", false},
+	{'o', "output", "FILE", &av_value_file, &style.how.output,
+	 "also record all counters, for 'anyverbs plot'", false},
+	{.name = NULL}};
 
 const struct av_command av_command_stat = {
 	.name = "stat",
 	.summary = "Show the counters of devices, and the memory registered with them",
-	.synopsis = "[device | port | process | qp | cq | mr | odp] [DEVICE] [OPTION]...",
+	.operands = "[device | port | process | qp | cq | mr | odp | cm] [DEVICE]",
+	.most = 2,
+	.options = options,
 	.details =
 		"  device   counters of the device, over all processes; the default\n"
 		"  port     counters of its port, named as in an adapter's sysfs folder\n"
@@ -327,14 +303,12 @@ const struct av_command av_command_stat = {
 		"  cq       counters of each completion queue\n"
 		"  mr       memory regions: their owners and their pages\n"
 		"  odp      on-demand paging: page faults, invalidations, prefetches\n"
-		"\n"
-		"  -j, --json             write a JSON object instead of text\n"
-		"  -p, --prometheus       write Prometheus' exposition format\n"
-		"  -w, --watch[=SECONDS]  show rates, every second or every SECONDS\n"
-		"  -n, --count N          stop after N lines, instead of when interrupted\n"
-		"  -o, --output FILE      also record all counters, for 'anyverbs plot'\n"
+		"  cm       port numbers of the connection manager: who listens\n"
 		"\n"
 		"Without DEVICE, shows all devices. Counting starts when the first process uses\n"
 		"any device, and ends with the last process.\n",
+	.examples = "anyverbs stat port any0\n"
+		    "anyverbs stat qp --json\n"
+		    "anyverbs stat --watch=0.5 -n 3\n",
 	.main = stat_main,
 };

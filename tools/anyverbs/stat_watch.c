@@ -141,8 +141,7 @@ static bool go_on(struct watching *w, struct av_device *const *devs, unsigned in
 {
 	bool ok = look(w, devs, count);
 
-	for (unsigned long n = 0; ok && !stopped && (!w->watch->looks || n < w->watch->looks);
-	     n++) {
+	for (uint64_t n = 0; ok && !stopped && (!w->watch->looks || n < w->watch->looks); n++) {
 		rest(w->watch->seconds);
 		if (!w->watch->json && n % 20 == 0)
 			print_headings();

@@ -3,13 +3,15 @@
 #ifndef AV_TOOL_STAT_WATCH_H
 #define AV_TOOL_STAT_WATCH_H
 
+#include <stdint.h>
+
 #include "device/device.h"
 
 struct av_watch {
-	double seconds;	     /* between two looks */
-	unsigned long looks; /* lines of rates per device; 0: until interrupted */
-	const char *output;  /* file to record to, or NULL */
-	bool json;	     /* rates as JSON lines */
+	double seconds;	    /* between two looks */
+	uint64_t looks;	    /* lines of rates per device; 0: until interrupted */
+	const char *output; /* file to record to, or NULL */
+	bool json;	    /* rates as JSON lines */
 };
 
 /* Return: exit status; 0 after SIGINT or SIGTERM. */

@@ -3,84 +3,78 @@
 #include "command.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <strings.h>
 #include <time.h>
 
+#include "json_out.h"
+#include "pick.h"
 #include "top_view.h"
 
-struct options {
-	bool batch;
-	double seconds;
-	unsigned long looks;
-};
+static struct av_top_view view = {.sort = AV_TOP_XMIT};
 
-static bool sort_by(struct av_top_view *view, const char *name)
+static struct {
+	bool batch, json;
+	double seconds;
+	uint64_t looks; /* 0: until interrupted */
+} wishes = {.seconds = 2};
+
+static bool take_column(const char *name, void *to)
 {
 	for (int i = 0; i < AV_TOP_N; i++)
 		if (!strcasecmp(name, av_top_column[i].heading)) {
-			view->sort = (enum av_top_column)i;
+			*(enum av_top_column *)to = (enum av_top_column)i;
 			return true;
 		}
 	return false;
 }
 
-static bool parse_seconds(const char *text, double *seconds)
-{
-	char *end;
+static const struct av_value column = {"pid, qps, xmit, rcv, msgs, faults, errors or regmb",
+				       take_column};
 
-	*seconds = strtod(text, &end);
-	return end != text && !*end && *seconds >= 0.01 && *seconds <= 86400;
-}
-
-static bool parse_count(const char *text, unsigned long *count)
-{
-	char *end;
-
-	errno = 0;
-	*count = strtoul(text, &end, 10);
-	return text[0] >= '0' && text[0] <= '9' && !*end && !errno && *count > 0;
-}
-
-static bool parse(int argc, char **argv, struct options *o, struct av_top_view *view)
-{
-	static const struct option options[] = {{"batch", no_argument, NULL, 'b'},
-						{"count", required_argument, NULL, 'n'},
-						{"delay", required_argument, NULL, 'd'},
-						{"sort", required_argument, NULL, 's'},
-						{NULL, 0, NULL, 0}};
-	bool ok = true;
-	int c;
-
-	while (ok && (c = getopt_long(argc, argv, "bn:d:s:", options, NULL)) != -1) {
-		if (c == 'b')
-			o->batch = true;
-		else if (c == 'n')
-			ok = parse_count(optarg, &o->looks);
-		else if (c == 'd')
-			ok = parse_seconds(optarg, &o->seconds);
-		else
-			ok = c == 's' && sort_by(view, optarg);
-	}
-	return ok && argc - optind <= 1;
-}
-
-static void print(const struct av_top_view *view)
+static void print(void)
 {
 	char line[512];
 
-	for (size_t i = 0; i < view->devices; i++) {
-		av_top_device_line(&view->device[i], line, sizeof(line));
-		puts(line);
-	}
+	for (size_t i = 0; i < view.devices; i++)
+		for (unsigned int n = 0; n < AV_TOP_DEVICE_LINES; n++) {
+			av_top_device_line(&view.device[i], n, line, sizeof(line));
+			puts(line);
+		}
 	av_top_heading(line, sizeof(line));
 	puts(line);
-	for (size_t i = 0; i < view->rows; i++) {
-		av_top_line(&view->row[i], line, sizeof(line));
+	for (size_t i = 0; i < view.rows; i++) {
+		av_top_line(&view.row[i], line, sizeof(line));
 		puts(line);
 	}
+}
+
+static json_t *json_of(const struct av_top_row *row, size_t count, bool processes)
+{
+	json_t *all = json_array();
+
+	for (const struct av_top_row *r = row; r < row + count; r++) {
+		json_t *one = json_pack("{s:s}", "device", r->device);
+
+		if (processes)
+			json_object_set_new(one, "command", json_string(r->command));
+		for (int i = 0; i < AV_TOP_N; i++)
+			json_object_set_new(one,
+					    i == AV_TOP_PID && !processes ? "processes"
+									  : av_top_column[i].member,
+					    av_top_column[i].decimals
+						    ? json_real(r->value[i])
+						    : json_integer((json_int_t)r->value[i]));
+		json_array_append_new(all, one);
+	}
+	return all;
+}
+
+static bool print_json(void)
+{
+	return av_json_write_line(json_pack("{s:I, s:o, s:o}", "time", (json_int_t)time(NULL),
+					    "devices", json_of(view.device, view.devices, false),
+					    "processes", json_of(view.row, view.rows, true)));
 }
 
 static void rest(double seconds)
@@ -93,18 +87,21 @@ static void rest(double seconds)
 }
 
 /* The first look is not shown: rates need an interval. */
-static int batch(struct av_top_view *view, const struct options *o)
+static int batch(void)
 {
-	bool ok = av_top_look(view);
+	bool ok = av_top_look(&view);
 
-	for (unsigned long n = 0; ok && (!o->looks || n < o->looks); n++) {
-		rest(o->seconds);
-		ok = av_top_look(view);
+	for (uint64_t n = 0; ok && (!wishes.looks || n < wishes.looks); n++) {
+		rest(wishes.seconds);
+		ok = av_top_look(&view);
 		if (!ok)
 			break;
-		if (n)
+		if (n && !wishes.json)
 			putchar('\n');
-		print(view);
+		if (wishes.json)
+			ok = print_json();
+		else
+			print();
 		if (fflush(stdout))
 			return AV_EXIT_NO; /* main() reports it */
 	}
@@ -115,37 +112,36 @@ static int batch(struct av_top_view *view, const struct options *o)
 
 static int top_main(int argc, char **argv)
 {
-	struct av_top_view view = {.sort = AV_TOP_XMIT};
-	struct options o = {.seconds = 2};
 	int status;
 
-	if (!parse(argc, argv, &o, &view))
-		return av_tool_usage(&av_command_top);
-	if (argc > optind) {
-		view.only = av_device_by_name(argv[optind]);
-		if (!view.only) {
-			av_tool_complain("there is no device '%s'; 'anyverbs devices' lists them",
-					 argv[optind]);
-			return AV_EXIT_NO;
-		}
-	}
-	status = o.batch ? batch(&view, &o) : av_top_screen(&view, o.seconds, o.looks);
+	if (argc && !(view.only = av_pick_one(argv[0])))
+		return AV_EXIT_NO;
+	status = wishes.batch || wishes.json ? batch()
+					     : av_top_screen(&view, wishes.seconds, wishes.looks);
 	av_top_end(&view);
 	return status;
 }
 
+static const struct av_option options[] = {
+	{'b', "batch", NULL, NULL, &wishes.batch, "write plain text, without a terminal", false},
+	{'n', "count", "N", &av_value_count, &wishes.looks, "stop after N looks", false},
+	{'d', "delay", "SECONDS", &av_value_seconds, &wishes.seconds,
+	 "time between looks; default 2", false},
+	{'s', "sort", "COLUMN", &column, &view.sort,
+	 "pid, qps, xmit (default), rcv, msgs, faults, errors\nor regmb", false},
+	{'j', "json", NULL, NULL, &wishes.json, "write a JSON object per look, as a line", false},
+	{.name = NULL}};
+
 const struct av_command av_command_top = {
 	.name = "top",
 	.summary = "Show, live, which processes use devices and what they do",
-	.synopsis = "[DEVICE] [-b] [-n N] [-d SECONDS] [-s COLUMN]",
-	.details = "  -b, --batch          write plain text, without a terminal\n"
-		   "  -n, --count N        stop after N looks\n"
-		   "  -d, --delay SECONDS  time between looks; default 2\n"
-		   "  -s, --sort COLUMN    pid, qps, xmit (default), rcv, msgs, faults, errors or "
-		   "regmb\n"
-		   "\n"
-		   "XMIT and RCV show payload in MB per second, MSGS and FAULTS messages and page\n"
+	.operands = "[DEVICE]",
+	.most = 1,
+	.options = options,
+	.details = "XMIT and RCV show payload in MB per second, MSGS and FAULTS messages and page\n"
 		   "faults per second, ERRORS the total, REGMB registered MB. On the terminal, h\n"
 		   "lists the keys.\n",
+	.examples = "anyverbs top -b -n 1 -d 0.5\n"
+		    "anyverbs top --json -n 1 -d 0.5 any0\n",
 	.main = top_main,
 };

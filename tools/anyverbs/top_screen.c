@@ -48,10 +48,11 @@ static int draw_head(const struct screen *s)
 	snprintf(line, sizeof(line), "anyverbs top - %s, by %s%s; h: help, q: quit", clock,
 		 by->heading, s->view->reverse ? " (smallest first)" : "");
 	put_line(y++, A_BOLD, line);
-	for (size_t i = 0; i < s->view->devices; i++) {
-		av_top_device_line(&s->view->device[i], line, sizeof(line));
-		put_line(y++, A_NORMAL, line);
-	}
+	for (size_t i = 0; i < s->view->devices; i++)
+		for (unsigned int n = 0; n < AV_TOP_DEVICE_LINES; n++) {
+			av_top_device_line(&s->view->device[i], n, line, sizeof(line));
+			put_line(y++, A_NORMAL, line);
+		}
 	av_top_heading(line, sizeof(line));
 	put_line(y++, A_REVERSE, line);
 	return y;
@@ -176,7 +177,7 @@ static void keys(struct screen *s, double until)
 	}
 }
 
-int av_top_screen(struct av_top_view *view, double seconds, unsigned long looks)
+int av_top_screen(struct av_top_view *view, double seconds, uint64_t looks)
 {
 	struct sigaction on_signal = {.sa_handler = stop};
 	struct screen s = {.view = view};
@@ -194,7 +195,7 @@ int av_top_screen(struct av_top_view *view, double seconds, unsigned long looks)
 	noecho();
 	keypad(stdscr, TRUE);
 	curs_set(0);
-	for (unsigned long n = 0; ok && !stopped && (!looks || n < looks); n++) {
+	for (uint64_t n = 0; ok && !stopped && (!looks || n < looks); n++) {
 		ok = av_top_look(view);
 		if (ok) {
 			draw(&s);

@@ -9,14 +9,16 @@
 
 /* The widths leave room for device and command on a terminal of 80 columns. */
 const struct av_top_column_info av_top_column[AV_TOP_N] = {
-	[AV_TOP_PID] = {"PID", 'p', 7, 0, "process"},
-	[AV_TOP_QPS] = {"QPS", 'u', 5, 0, "queue pairs"},
-	[AV_TOP_XMIT] = {"XMIT", 'x', 7, 1, "payload sent, MB/s"},
-	[AV_TOP_RCV] = {"RCV", 'r', 7, 1, "payload received, MB/s"},
-	[AV_TOP_MESSAGES] = {"MSGS", 'm', 8, 0, "messages per second, its own and those of others"},
-	[AV_TOP_FAULTS] = {"FAULTS", 'f', 6, 0, "page faults per second"},
-	[AV_TOP_ERRORS] = {"ERRORS", 'e', 6, 0, "requests completed in error or refused, so far"},
-	[AV_TOP_REGISTERED] = {"REGMB", 'g', 7, 1, "registered memory, MB"},
+	[AV_TOP_PID] = {"PID", 'p', 7, 0, "process", "pid"},
+	[AV_TOP_QPS] = {"QPS", 'u', 5, 0, "queue pairs", "qps"},
+	[AV_TOP_XMIT] = {"XMIT", 'x', 7, 1, "payload sent, MB/s", "xmit_mb_per_s"},
+	[AV_TOP_RCV] = {"RCV", 'r', 7, 1, "payload received, MB/s", "rcv_mb_per_s"},
+	[AV_TOP_MESSAGES] = {"MSGS", 'm', 8, 0, "messages per second, its own and those of others",
+			     "messages_per_s"},
+	[AV_TOP_FAULTS] = {"FAULTS", 'f', 6, 0, "page faults per second", "page_faults_per_s"},
+	[AV_TOP_ERRORS] = {"ERRORS", 'e', 6, 0, "requests completed in error or refused, so far",
+			   "errors"},
+	[AV_TOP_REGISTERED] = {"REGMB", 'g', 7, 1, "registered memory, MB", "registered_mb"},
 };
 
 /*
@@ -206,15 +208,20 @@ void av_top_end(struct av_top_view *view)
 
 /* --- text ------------------------------------------------------------------------ */
 
-void av_top_device_line(const struct av_top_row *device, char *line, size_t size)
+void av_top_device_line(const struct av_top_row *device, unsigned int which, char *line,
+			size_t size)
 {
 	const double *v = device->value;
 
-	snprintf(line, size,
-		 "%s: %.0f processes, %.0f QPs, %.1f MB/s sent, %.1f MB/s received, %.0f msgs/s, "
-		 "%.0f faults/s, %.0f errors, %.1f MB registered",
-		 device->device, v[AV_TOP_PID], v[AV_TOP_QPS], v[AV_TOP_XMIT], v[AV_TOP_RCV],
-		 v[AV_TOP_MESSAGES], v[AV_TOP_FAULTS], v[AV_TOP_ERRORS], v[AV_TOP_REGISTERED]);
+	if (which == 0)
+		snprintf(line, size,
+			 "%s: %.0f processes, %.0f QPs, %.0f errors, %.1f MB registered",
+			 device->device, v[AV_TOP_PID], v[AV_TOP_QPS], v[AV_TOP_ERRORS],
+			 v[AV_TOP_REGISTERED]);
+	else
+		snprintf(line, size,
+			 "  %.1f MB/s sent, %.1f MB/s received, %.0f msgs/s, %.0f faults/s",
+			 v[AV_TOP_XMIT], v[AV_TOP_RCV], v[AV_TOP_MESSAGES], v[AV_TOP_FAULTS]);
 }
 
 /* Position after a write of @n characters at @at. @size: of the whole line. */

@@ -26,6 +26,7 @@ struct av_top_column_info {
 	char key;
 	int width, decimals;
 	const char *help;
+	const char *member; /* of a JSON object */
 };
 extern const struct av_top_column_info av_top_column[AV_TOP_N];
 
@@ -61,12 +62,18 @@ void av_top_sort(struct av_top_view *view);
 
 void av_top_end(struct av_top_view *view);
 
-/* Lines of text without newline: for a device, the headings, a process. @size as in snprintf(). */
-void av_top_device_line(const struct av_top_row *device, char *line, size_t size);
+#define AV_TOP_DEVICE_LINES 2 /* so that each fits a terminal of 80 columns */
+
+/*
+ * Lines of text without newline: for a device (line @which, from 0), the headings, a process. @size
+ * as in snprintf().
+ */
+void av_top_device_line(const struct av_top_row *device, unsigned int which, char *line,
+			size_t size);
 void av_top_heading(char *line, size_t size);
 void av_top_line(const struct av_top_row *row, char *line, size_t size);
 
 /* The live view. Return: exit status */
-int av_top_screen(struct av_top_view *view, double seconds, unsigned long looks);
+int av_top_screen(struct av_top_view *view, double seconds, uint64_t looks);
 
 #endif

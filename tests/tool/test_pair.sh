@@ -1,0 +1,124 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# "anyverbs pair" with programs as Debian ships them: what each side is given, what is shown, and
+# the exit status; and that nothing is left behind, however it ends.
+# Usage: test_pair.sh TOOL
+. "$(dirname "$0")/lib.sh"
+"$tool" run -- ibv_devices >/dev/null 2>&1 || skip "the library cannot be preloaded here"
+export ASAN_OPTIONS=detect_leaks=0 # programs that are not ours may leak
+ANYVERBS_DIR=$(mktemp -d)
+export ANYVERBS_DIR
+trap 'rm -r "$ANYVERBS_DIR"' EXIT
+out=$ANYVERBS_DIR/out
+err=$ANYVERBS_DIR/err
+
+# pair WORD...: run it; what it says is in $out and $err
+pair() {
+	"$tool" pair "$@" >"$out" 2>"$err" </dev/null
+}
+
+# --- programs of the table: the line | the server | the client; & is the line, N a port ---
+rows=0
+while IFS='|' read -r line server client; do
+	read -ra words <<<"$line"
+	command -v "${words[0]}" >/dev/null || continue
+	rows=$((rows + 1))
+	pair -t 100 -- "${words[@]}"
+	status=$?
+	# rping sometimes exits so after a good run: docs/PROGRAMS.md.
+	[ "$line $status" = "rping -C 3 255" ] || holds "works: $line" test $status = 0
+	said=$(sed -E 's/(-[pBP]|-lp) [0-9]+/\1 N/' "$out")
+	holds "server: $line" grep -qxF "server| \$ ${server/&/"$line"}" <<<"$said"
+	holds "client: $line" grep -qxF "client| \$ ${client/&/"$line"}" <<<"$said"
+done <<'END'
+ibv_rc_pingpong -d any0 -g 0 -n 100|& -p N|& -p N localhost
+ibv_ud_pingpong -d any0 -g 0 -n 10|& -p N|& -p N localhost
+ib_write_bw -d any0 -F -n 100|& -p N|& -p N localhost
+ib_send_lat -R -F -n 100|& -p N|& -p N localhost
+ib_read_lat -d any0 -F -n 100|& -p N|& -p N localhost
+timeout 60 ib_write_bw -d any0 -F -n 100|& -p N|& -p N localhost
+rping -C 3|& -s -a 127.0.0.1 -p N|& -c -a 127.0.0.1 -p N
+ucmatose|& -p N|& -p N -s 127.0.0.1
+udaddy|&|& -s 127.0.0.1
+cmtime -c 3|& -p N|& -p N -s 127.0.0.1
+rstream -T s -S 64 -C 10|& -p N|& -p N -s 127.0.0.1
+riostream -S 64 -C 10|& -p N|& -p N -s 127.0.0.1
+rdma_server|& -p N|rdma_client -p N -s 127.0.0.1
+rdma_xserver|& -p N|rdma_xclient -p N -s 127.0.0.1
+qperf -cm 1 -t 1 rc_bw|qperf -lp N|qperf localhost -lp N -cm 1 -t 1 rc_bw
+fi_pingpong -p verbs;ofi_rxd -e rdm -I 10|& -B N|& -P N localhost
+ucx_perftest -t tag_lat -n 10|& -p N|& -p N localhost
+END
+echo "programs of the table that are here: $rows"
+
+# --- others, in full ---
+listener='import os, socket, sys, time
+s = socket.create_server(("", int(sys.argv[1])))
+time.sleep(float(sys.argv[2]))
+s.accept()[0].sendall(b"hello\n")'
+caller='import socket, sys
+print(socket.create_connection((sys.argv[1], int(sys.argv[2]))).recv(9).decode(), end="")'
+holds own_programs \
+	pair -- python3 -c "$listener" '{port}' 0 --- python3 -c "$caller" '{host}' '{port}'
+says own_client_is_heard '^client\| hello$' "$(cat "$out")"
+exits server_that_never_listens 125 "$tool" pair -- true --- true
+exits server_fails 3 "$tool" pair -- sh -c 'exit 3' --- true
+three_lines='echo one; echo two >&2; printf three'
+holds nobody_listens pair -w 0.2 -- sleep 1 --- sh -c "$three_lines"
+says patience_is_told 'not listened for 0.2 s; the client is started' "$(cat "$err")"
+says both_streams_are_shown '^client\| two$' "$(cat "$out")"
+says a_line_without_end '^client\| three$' "$(cat "$out")"
+fails() {
+	echo "sleep 0.$1; exit $2"
+}
+exits client_is_worse 4 "$tool" pair -w 0.1 -- sh -c "$(fails 5 3)" --- sh -c "$(fails 0 4)"
+exits server_is_worse 5 "$tool" pair -w 0.1 -- sh -c "$(fails 5 5)" --- sh -c "$(fails 0 4)"
+pair -- sh -c 'kill -USR1 $$' --- true
+holds a_signal_is_128_and_more test $? = 138
+says signal_is_told 'server was killed by signal 10 ' "$(cat "$err")"
+exits program_is_not_there 127 "$tool" pair -w 0.1 -- sleep 1 --- no-such-program
+exits no_program 125 "$tool" pair
+exits unknown_program 125 "$tool" pair -- true
+says unknown_program_is_told "^anyverbs: 'true' is not known: write the server's words, ---" \
+	"$(pair -- true; cat "$err")"
+
+# --- what fails, and why ---
+command -v ibv_rc_pingpong >/dev/null || finish
+exits no_such_device 1 "$tool" pair -- ibv_rc_pingpong -d any7
+pair -- ibv_rc_pingpong -d any0
+says failure_is_told '^anyverbs: the server failed: exit status 1$' "$(cat "$err")"
+says failure_is_explained "what 'anyverbs explain' says of it: ibv_rc_pingpong.*ibv_modify_qp" \
+	"$(cat "$err")"
+start=$SECONDS
+pair -- ibv_rc_pingpong -d any0 -g 0 -p 17001 --- sh -c 'exit 7'
+holds status_of_the_one_that_failed test $? = 7
+says the_other_is_ended '^anyverbs: the server went on after the client, and was ended$' \
+	"$(cat "$err")"
+holds it_does_not_take_long test $((SECONDS - start)) -lt 30
+exits time_is_up 124 "$tool" pair -t 0.5 -- ibv_rc_pingpong -d any0 -g 0 -n 1000000000
+
+# --- nothing is left ---
+mark=1234567$$
+# left COUNT: so many processes of the pair live, beside the tool itself
+left() {
+	[ "$(grep -lzx "$mark" /proc/[0-9]*/cmdline 2>/dev/null | while read -r file; do
+		grep -qszx ibv_rc_pingpong "$file" && ! grep -qszx pair "$file" && echo "$file"
+	done | wc -l)" = "$1" ]
+}
+for signal in INT TERM HUP KILL; do
+	"$tool" pair -- ibv_rc_pingpong -d any0 -g 0 -n $mark >/dev/null 2>&1 &
+	pair=$!
+	holds "both_run_before_SIG$signal" wait_for left 2
+	kill -$signal $pair
+	status=0
+	wait $pair 2>/dev/null || status=$?
+	holds "status_after_SIG$signal" test $status = $((128 + $(kill -l $signal)))
+	holds "nothing_is_left_after_SIG$signal" wait_for left 0
+done
+
+# --- two pairs at a time ---
+"$tool" pair -- ibv_rc_pingpong -d any0 -g 0 >/dev/null 2>&1 &
+pair=$!
+holds one_of_two pair -- ibv_rc_pingpong -d any0 -g 0
+holds other_of_two wait $pair
+finish

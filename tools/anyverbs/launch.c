@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#include "launch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "device/config.h"
+#include "library.h"
+
+bool av_launch_shared_heap;
+static bool devices_given;
+
+/* Runtimes of sanitizers, which must come before everything else; a list for LD_PRELOAD, or empty.
+ */
+#ifndef AV_TOOL_PRELOAD_FIRST
+#define AV_TOOL_PRELOAD_FIRST ""
+#endif
+
+/* @a and @b joined by @separator; only one of them if the other is NULL or empty. Return: NULL if
+ * memory is short. */
+static char *join(const char *a, const char *b, char separator)
+{
+	char *text;
+
+	if (!a || !*a)
+		return strdup(b ? b : "");
+	if (!b || !*b)
+		return strdup(a);
+	return asprintf(&text, "%s%c%s", a, separator, b) < 0 ? NULL : text;
+}
+
+/* Set the variable to @a and @b joined, so that nobody else has to care about memory. */
+static bool set_joined(const char *name, const char *a, const char *b, char separator)
+{
+	char *text = join(a, b, separator);
+	bool ok = text && setenv(name, text, 1) == 0;
+
+	if (!ok)
+		av_tool_complain("cannot set %s: %s", name, strerror(errno));
+	free(text);
+	return ok;
+}
+
+static bool preload(const char *path, bool found)
+{
+	if (!found)
+		av_tool_complain("there is no library at %s; set ANYVERBS_LIBRARY to where it is",
+				 path);
+	else if (strpbrk(path, ": "))
+		av_tool_complain("%s: LD_PRELOAD cannot hold a path with a colon or a space", path);
+	else
+		return set_joined("LD_PRELOAD", path, getenv("LD_PRELOAD"), ':');
+	return false;
+}
+
+/* Each goes before those that are there. */
+static bool preload_libraries(bool shared_heap)
+{
+	char library[PATH_MAX], heap[PATH_MAX];
+	bool found = av_library_find(library);
+
+	memcpy(heap, library, sizeof(heap));
+	return (!shared_heap || !found || preload(heap, av_library_find_heap(heap))) &&
+	       preload(library, found) &&
+	       (!*AV_TOOL_PRELOAD_FIRST ||
+		set_joined("LD_PRELOAD", AV_TOOL_PRELOAD_FIRST, getenv("LD_PRELOAD"), ':'));
+}
+
+/* Say what is wrong with it now, once, rather than in each process of the program. */
+static bool check_devices(const char *text)
+{
+	struct av_config config;
+
+	av_config_parse(text, &config);
+	for (unsigned int i = 0; i < config.complaint_count && i < AV_COMPLAINT_MAX; i++)
+		av_tool_complain("--device: %s", config.complaint[i]);
+	return config.complaint_count == 0;
+}
+
+/* The first --device replaces what was in the environment, further ones add to it. */
+static bool take_device(const char *spec, void *to)
+{
+	const char *before = devices_given ? getenv("ANYVERBS_DEVICES") : NULL;
+
+	(void)to;
+	devices_given = true;
+	return *spec && set_joined("ANYVERBS_DEVICES", before, spec, ',');
+}
+
+const struct av_value av_launch_device = {"a device, such as any0:mtu=1024", take_device};
+
+static bool wants_shared_heap(void)
+{
+	const char *text = getenv("ANYVERBS_SHARED_HEAP");
+
+	return av_launch_shared_heap || (text && strcmp(text, "1") == 0);
+}
+
+bool av_launch_prepare(void)
+{
+	return (!devices_given || check_devices(getenv("ANYVERBS_DEVICES"))) &&
+	       preload_libraries(wants_shared_heap());
+}
+
+int av_launch(char **argv)
+{
+	int err;
+
+	execvp(argv[0], argv);
+	err = errno;
+	av_tool_complain("cannot run %s: %s", argv[0], strerror(err));
+	return err == ENOENT ? AV_EXIT_NOT_FOUND : AV_EXIT_CANNOT_EXECUTE;
+}

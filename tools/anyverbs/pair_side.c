@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+#include "pair_side.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "launch.h"
+
+#define KILL_SECONDS 2.0 /* what a program may take to end when it is asked to */
+
+/* --- what it writes -------------------------------------------------------------- */
+
+static void show(struct av_pair_side *side, const char *text, size_t length)
+{
+	printf("%s%s|%s %.*s\n", av_colour(stdout, side->colour), side->name,
+	       av_colour(stdout, AV_COLOUR_OFF), (int)length, text);
+}
+
+static void show_rest(struct av_pair_side *side)
+{
+	if (side->length)
+		show(side, side->line, side->length);
+	side->length = 0;
+}
+
+static void take(struct av_pair_side *side, const char *text, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (text[i] == '\n' && !side->length)
+			show(side, "", 0);
+		if (text[i] == '\n' || side->length == sizeof(side->line))
+			show_rest(side);
+		if (text[i] != '\n')
+			side->line[side->length++] = text[i];
+	}
+}
+
+static void read_output(struct av_pair_side *side)
+{
+	char text[4096];
+	ssize_t n = -1;
+
+	while (side->output >= 0 && (n = read(side->output, text, sizeof(text))) > 0)
+		take(side, text, (size_t)n);
+	if (n == 0) {
+		close(side->output);
+		side->output = -1;
+	}
+	fflush(stdout);
+}
+
+/* --- its life -------------------------------------------------------------------- */
+
+/* In the child. It reads nothing: a terminal is the pair's, and not one side's. */
+static void become(char **argv, int output, pid_t parent)
+{
+	int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent)
+		_exit(AV_EXIT_RUN_FAILED);
+	if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
+	    dup2(output, STDERR_FILENO) < 0)
+		_exit(AV_EXIT_RUN_FAILED);
+	_exit(av_launch(argv));
+}
+
+static void show_command(struct av_pair_side *side, char **argv)
+{
+	printf("%s%s|%s $", av_colour(stdout, side->colour), side->name,
+	       av_colour(stdout, AV_COLOUR_OFF));
+	for (; *argv; argv++)
+		printf(" %s", *argv);
+	putchar('\n');
+	fflush(stdout);
+}
+
+bool av_pair_start(struct av_pair_side *side, char **argv)
+{
+	pid_t parent = getpid();
+	int ends[2];
+
+	show_command(side, argv);
+	if (pipe2(ends, O_CLOEXEC)) {
+		av_tool_complain("cannot start the %s: %s", side->name, strerror(errno));
+		return false;
+	}
+	side->pid = fork();
+	if (side->pid == 0)
+		become(argv, ends[1], parent);
+	close(ends[1]);
+	if (side->pid < 0) {
+		av_tool_complain("cannot start the %s: %s", side->name, strerror(errno));
+		close(ends[0]);
+		side->pid = 0;
+		return false;
+	}
+	setpgid(side->pid, side->pid); /* whoever is first */
+	fcntl(ends[0], F_SETFL, O_NONBLOCK);
+	side->output = ends[0];
+	return true;
+}
+
+/* Its number stays its own until av_pair_end() has killed the group of that number. */
+static void see_whether_over(struct av_pair_side *side)
+{
+	siginfo_t info = {.si_pid = 0};
+
+	if (waitid(P_PID, (id_t)side->pid, &info, WEXITED | WNOWAIT | WNOHANG) || !info.si_pid)
+		return;
+	side->over = true;
+	if (info.si_code == CLD_EXITED)
+		side->status = info.si_status;
+	else
+		side->signal = info.si_status;
+}
+
+void av_pair_look(struct av_pair_side *side, double now)
+{
+	if (!side->pid)
+		return;
+	read_output(side);
+	if (side->over)
+		return;
+	side->over_at = now;
+	see_whether_over(side);
+}
+
+void av_pair_stop(struct av_pair_side *side, double now)
+{
+	if (!side->pid || side->over)
+		return;
+	if (!side->stopped) {
+		side->stopped = true;
+		side->stopped_at = now;
+		kill(-side->pid, SIGTERM);
+	} else if (now > side->stopped_at + KILL_SECONDS) {
+		kill(-side->pid, SIGKILL);
+	}
+}
+
+void av_pair_end(struct av_pair_side *side)
+{
+	if (!side->pid)
+		return;
+	kill(-side->pid, SIGKILL);
+	waitpid(side->pid, NULL, 0);
+	read_output(side);
+	show_rest(side);
+	if (side->output >= 0)
+		close(side->output);
+	side->output = -1;
+}
+
+int av_pair_exit_status(const struct av_pair_side *side)
+{
+	if (!side->over || side->stopped)
+		return 0;
+	return side->signal ? 128 + side->signal : side->status;
+}

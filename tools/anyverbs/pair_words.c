@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+#include "pair_words.h"
+
+#include <fnmatch.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "command.h"
+
+#define SEPARATOR  "---"
+#define WORD_BYTES 256 /* of a word of the table */
+
+/* Programs that are started twice. An option that the user gives is not given again. */
+static const struct program {
+	const char *name;   /* a pattern of fnmatch() */
+	const char *client; /* the client's name, if it is another program */
+	const char *for_server, *for_client;
+	bool stays; /* the server does not end when its client does */
+	bool alone; /* the server takes no words of the user's; the client takes them last */
+} programs[] = {
+	{"ibv_*_pingpong", NULL, "-p {port}", "-p {port} {host}", false, false},
+	{"ib_*_bw", NULL, "-p {port}", "-p {port} {host}", false, false},
+	{"ib_*_lat", NULL, "-p {port}", "-p {port} {host}", false, false},
+	{"rping", NULL, "-s -a 127.0.0.1 -p {port}", "-c -a 127.0.0.1 -p {port}", false, false},
+	{"ucmatose", NULL, "-p {port}", "-p {port} -s 127.0.0.1", false, false},
+	{"udaddy", NULL, "", "-s 127.0.0.1", false, false},
+	{"cmtime", NULL, "-p {port}", "-p {port} -s 127.0.0.1", true, false},
+	{"rstream", NULL, "-p {port}", "-p {port} -s 127.0.0.1", false, false},
+	{"riostream", NULL, "-p {port}", "-p {port} -s 127.0.0.1", false, false},
+	{"rdma_server", "rdma_client", "-p {port}", "-p {port} -s 127.0.0.1", false, false},
+	{"rdma_xserver", "rdma_xclient", "-p {port}", "-p {port} -s 127.0.0.1", false, false},
+	{"qperf", NULL, "-lp {port}", "{host} -lp {port}", true, true},
+	{"fi_pingpong", NULL, "-B {port}", "-P {port} {host}", false, false},
+	{"ucx_perftest", NULL, "-p {port}", "-p {port} {host}", false, false},
+};
+
+/* --- lists of words -------------------------------------------------------------- */
+
+/* Append @text, which the list then owns. Return: false if memory is short; @text is freed */
+static bool append(char ***list, char *text)
+{
+	size_t count = 0;
+	char **grown;
+
+	while (*list && (*list)[count])
+		count++;
+	grown = text ? reallocarray(*list, count + 2, sizeof(*grown)) : NULL;
+	if (!grown) {
+		free(text);
+		return false;
+	}
+	grown[count] = text;
+	grown[count + 1] = NULL;
+	*list = grown;
+	return true;
+}
+
+static void free_list(char **list)
+{
+	for (char **word = list; word && *word; word++)
+		free(*word);
+	free(list);
+}
+
+/* Copy @word, with the first @name in it replaced by @value. Frees @word. NULL: memory is short */
+static char *replace(char *word, const char *name, const char *value)
+{
+	char *at = word ? strstr(word, name) : NULL, *text;
+
+	if (!at)
+		return word;
+	if (asprintf(&text, "%.*s%s%s", (int)(at - word), word, value, at + strlen(name)) < 0)
+		text = NULL;
+	free(word);
+	return text;
+}
+
+static bool add(char ***list, const char *word, unsigned int port)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%u", port);
+	return append(list,
+		      replace(replace(strdup(word), "{port}", number), "{host}", "localhost"));
+}
+
+/* --- the port -------------------------------------------------------------------- */
+
+/* A TCP port that nobody uses now; 0: none can be had */
+static unsigned int free_port(void)
+{
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+	struct sockaddr_in v4 = {.sin_family = AF_INET};
+	struct sockaddr *address = (struct sockaddr *)&v6;
+	socklen_t length = sizeof(v6);
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	unsigned int port = 0;
+
+	if (fd < 0) {
+		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		address = (struct sockaddr *)&v4;
+		length = sizeof(v4);
+	}
+	if (fd >= 0 && bind(fd, address, length) == 0 && getsockname(fd, address, &length) == 0)
+		port = ntohs(address->sa_family == AF_INET6 ? v6.sin6_port : v4.sin_port);
+	if (fd >= 0)
+		close(fd);
+	return port;
+}
+
+/* --- both sides, in full --------------------------------------------------------- */
+
+static bool split(int argc, char **argv, int at, struct av_pair_words *words)
+{
+	unsigned int port = free_port();
+	bool ok = true;
+
+	for (int i = 0; i < argc; i++) {
+		if (i != at)
+			ok = ok && add(i < at ? &words->server : &words->client, argv[i], port);
+		if (i < at && strstr(argv[i], "{port}"))
+			words->port = port;
+	}
+	return ok;
+}
+
+/* --- a program of the table ------------------------------------------------------ */
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static const struct program *find(const char *word)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(programs); i++)
+		if (!fnmatch(programs[i].name, base_name(word), 0))
+			return &programs[i];
+	return NULL;
+}
+
+/* Is the option among the words? "-p" is there also as "-p7000" and "--port". */
+static bool has_option(int argc, char **argv, const char *option)
+{
+	for (int i = 0; i < argc; i++)
+		if (!strncmp(argv[i], option, strlen(option)) ||
+		    (!strcmp(option, "-p") && !strncmp(argv[i], "--port", strlen("--port"))))
+			return true;
+	return false;
+}
+
+/* Add the words of a row that the user has not given. @port: out, if it is among them */
+static bool add_row(char ***list, const char *row, int argc, char **argv, unsigned int *port)
+{
+	unsigned int chosen = *port;
+	char copy[WORD_BYTES], *rest = copy, *word;
+	bool given = false;
+
+	*port = 0;
+	snprintf(copy, sizeof(copy), "%s", row);
+	while ((word = strtok_r(rest, " ", &rest))) {
+		bool is_option = word[0] == '-';
+
+		if (is_option)
+			given = has_option(argc, argv, word);
+		if (!given && !add(list, word, chosen))
+			return false;
+		if (!given && !strcmp(word, "{port}"))
+			*port = chosen;
+		given = given && is_option; /* and so is its value */
+	}
+	return true;
+}
+
+/* The client's name for the server's, in the same folder. */
+static bool add_client(char ***list, const char *server, const char *client)
+{
+	char *path;
+
+	if (!client)
+		return append(list, strdup(server));
+	if (asprintf(&path, "%.*s%s", (int)(base_name(server) - server), server, client) < 0)
+		path = NULL;
+	return append(list, path);
+}
+
+static bool append_all(char ***list, int argc, char **argv)
+{
+	for (int i = 0; i < argc; i++)
+		if (!append(list, strdup(argv[i])))
+			return false;
+	return true;
+}
+
+/* Word @at is the program; what is before it starts it, such as "timeout 10". */
+static bool expand(int argc, char **argv, int at, struct av_pair_words *words)
+{
+	const struct program *p = find(argv[at]);
+	int own = argc - at - 1;
+	char **user = argv + at + 1;
+	unsigned int port = free_port();
+
+	words->server_stays = p->stays;
+	words->port = port;
+	return append_all(&words->server, at + 1, argv) &&
+	       (p->alone || append_all(&words->server, own, user)) &&
+	       add_row(&words->server, p->for_server, own, user, &words->port) &&
+	       append_all(&words->client, at, argv) &&
+	       add_client(&words->client, argv[at], p->client) &&
+	       (p->alone || append_all(&words->client, own, user)) &&
+	       add_row(&words->client, p->for_client, own, user, &port) &&
+	       (!p->alone || append_all(&words->client, own, user));
+}
+
+bool av_pair_words_make(int argc, char **argv, struct av_pair_words *words)
+{
+	bool ok = false;
+
+	*words = (struct av_pair_words){NULL, NULL, 0, false};
+	for (int i = 0; i < argc; i++) {
+		if (!strcmp(argv[i], SEPARATOR) && i > 0 && i + 1 < argc) {
+			ok = split(argc, argv, i, words);
+			goto made;
+		}
+	}
+	for (int i = 0; i < argc; i++) {
+		if (find(argv[i])) {
+			ok = expand(argc, argv, i, words);
+			goto made;
+		}
+	}
+	av_tool_misuse(&av_command_pair,
+		       "'%s' is not known: write the server's words, " SEPARATOR
+		       " and the client's",
+		       argv[0]);
+	return false;
+made:
+	if (!ok)
+		av_tool_complain("out of memory");
+	return ok;
+}
+
+void av_pair_words_free(struct av_pair_words *words)
+{
+	free_list(words->server);
+	free_list(words->client);
+}
