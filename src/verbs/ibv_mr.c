@@ -379,7 +379,8 @@ static void moved(struct av_mr *mr, const struct av_mr_change *c, const struct a
 {
 	av_allocated_end(&mr->memory, false);
 	mr->memory = *fresh;
-	mr->sort = c->allocate ? AV_MR_ALLOCATED : AV_MR_PLAIN;
+	/* Others may be binding a window to it: may_bind() in verbs/ibv_mw.c. */
+	__atomic_store_n(&mr->sort, c->allocate ? AV_MR_ALLOCATED : AV_MR_PLAIN, __ATOMIC_RELAXED);
 	mr->ibv.addr = c->allocate ? fresh->map : c->addr;
 	mr->ibv.length = c->length;
 	mr->iova = (uintptr_t)mr->ibv.addr;
