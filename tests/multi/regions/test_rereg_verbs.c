@@ -13,7 +13,7 @@
 
 #include "rereg_fixture.h"
 
-#define QP_SELF	4
+#define QP_SELF 4
 #define REGION	65536u
 #define CALLS	2000
 #define CHANGES 500
