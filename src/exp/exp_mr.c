@@ -248,7 +248,7 @@ AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_at
 
 /* --- windows; exp_send.c binds those of type 2 ----------------------------------- */
 
-AV_EXPORT int ibv_exp_bind_mw(struct ibv_exp_mw_bind *mw_bind)
+AV_EXPORT int(ibv_exp_bind_mw)(struct ibv_exp_mw_bind *mw_bind)
 {
 	const struct ibv_exp_mw_bind_info *info = &mw_bind->bind_info;
 	struct ibv_mw_bind plain = {
