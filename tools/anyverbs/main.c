@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mlxconfig.h"
+
 #define SUMMARY_COLUMN 10
 
 #define AV_COMMAND_ROW(name) &av_command_##name,
@@ -132,7 +134,8 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	int status = dispatch(argc, argv);
+	int status =
+		argc && av_is_mlxconfig(argv[0]) ? av_mlxconfig(argc, argv) : dispatch(argc, argv);
 
 	/* Lost output (a full disk) must not look like success. */
 	if ((fflush(stdout) || ferror(stdout)) && status == AV_EXIT_OK) {

@@ -71,6 +71,31 @@ static bool preload_libraries(bool shared_heap)
 		set_joined("LD_PRELOAD", AV_TOOL_PRELOAD_FIRST, getenv("LD_PRELOAD"), ':'));
 }
 
+/* Is there a command of that name in PATH? */
+static bool is_in_path(const char *name, const char *folders)
+{
+	char file[PATH_MAX];
+
+	for (const char *end; *folders; folders = *end ? end + 1 : end) {
+		end = strchrnul(folders, ':');
+		snprintf(file, sizeof(file), "%.*s/%s", (int)(end - folders), folders, name);
+		if (access(file, X_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Commands for adapters, where the system has none. Without PATH, the system knows where to look.
+ */
+static bool add_commands(void)
+{
+	const char *folders = getenv("PATH");
+	char ours[PATH_MAX];
+
+	return !folders || is_in_path("mlxconfig", folders) || !av_library_find_commands(ours) ||
+	       set_joined("PATH", folders, ours, ':');
+}
+
 /* Say what is wrong with it now, once, rather than in each process of the program. */
 static bool check_devices(const char *text)
 {
@@ -138,7 +163,7 @@ static int run_main(int argc, char **argv)
 
 	if (!parse(argc, argv, &chosen) ||
 	    (chosen.devices && !check_devices(getenv("ANYVERBS_DEVICES"))) ||
-	    !preload_libraries(chosen.shared_heap))
+	    !preload_libraries(chosen.shared_heap) || !add_commands())
 		return AV_EXIT_RUN_FAILED;
 	return become(argv + optind);
 }
