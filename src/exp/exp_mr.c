@@ -134,6 +134,8 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 	AV_UNCANCELLED;
 	bool contiguous;
 
+	if (!in->pd)
+		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
 	if (!av_ours(in->pd->context))
 		return av_fail_null(AV_VERB_EXP_REG_MR, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(in->comp_mask, IBV_EXP_REG_MR_RESERVED);
@@ -160,6 +162,8 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *
 		.no_rdma = in->exp_access & IBV_EXP_ACCESS_NO_RDMA,
 	};
 
+	if (!in->pd)
+		return av_fail_null(AV_VERB_EXP_REG_SHARED_MR, EINVAL);
 	if (!av_ours(in->pd->context))
 		return av_fail_null(AV_VERB_EXP_REG_SHARED_MR, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(in->comp_mask, IBV_EXP_REG_SHARED_MR_RESERVED);

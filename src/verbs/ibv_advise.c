@@ -14,9 +14,9 @@
 	 IBV_ACCESS_MW_BIND)
 
 static int check_call(const struct av_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
-		      uint32_t count)
+		      const struct ibv_sge *sge, uint32_t count)
 {
-	if (!pd || (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || count == 0)
+	if (!pd || (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || !sge || count == 0)
 		return av_refuse(EINVAL, AV_CHECK_ADVISE_CALL, count, flags);
 	if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH &&
 	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
@@ -113,7 +113,7 @@ int av_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t 
 	int err = av_context_err(ctx);
 
 	if (err == 0)
-		err = check_call(pd, advice, flags, count);
+		err = check_call(pd, advice, flags, sge, count);
 	if (err == 0)
 		err = advise(ctx, pd, advice, flags & IBV_ADVISE_MR_FLAG_FLUSH, sge, count);
 	return err ? av_fail_errno(AV_VERB_ADVISE_MR, err) : 0;

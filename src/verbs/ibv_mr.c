@@ -144,6 +144,8 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length
 {
 	AV_UNCANCELLED;
 
+	if (!pd)
+		return av_fail_null(AV_VERB_REG_MR, EINVAL);
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_reg_mr, "IBVERBS_1.1")(pd, addr, length, access);
 	return AV_MADE_HERE(struct av_mr, av_reg_mr(pd, addr, length, (uintptr_t)addr,
@@ -155,6 +157,8 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t l
 {
 	AV_UNCANCELLED;
 
+	if (!pd)
+		return av_fail_null(AV_VERB_REG_MR, EINVAL);
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_reg_mr_iova, "IBVERBS_1.7")(pd, addr, length, iova, access);
 	return AV_MADE_HERE(struct av_mr,
@@ -166,6 +170,8 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t 
 {
 	AV_UNCANCELLED;
 
+	if (!pd)
+		return av_fail_null(AV_VERB_REG_MR, EINVAL);
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_reg_mr_iova2, "IBVERBS_1.8")(pd, addr, length, iova, access);
 	return AV_MADE_HERE(struct av_mr, av_reg_mr(pd, addr, length, iova, plain_rights(access)));
