@@ -157,6 +157,70 @@ static void registration_row(void)
 	EXPECT_NOTHING_ADDED();
 }
 
+/* Pages count that a region touches, whole or not. */
+static void size_rows(void)
+{
+	static const struct {
+		uint64_t offset, length;
+		int64_t pages;
+	} rows[] = {
+		{0, PAGE, 1},
+		{0, 1, 1},
+		{PAGE - 1, 1, 1},
+		{PAGE - 1, 2, 2},
+		{100, PAGE, 2},
+		{100, PAGE - 100, 1},
+		{100, 3 * PAGE - 99, 4},
+		{1, BYTES - 2, PAGES},
+		{PAGE, 5 * PAGE, 5},
+		{PAGE - 4, 8, 2},
+		{0, 2 * PAGE + 1, 3},
+	};
+	uint8_t *p = map_pages(BYTES);
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct ibv_mr *mr = region(p + rows[i].offset, rows[i].length);
+
+		row("%lu bytes from %lu on are %ld pages", rows[i].length, rows[i].offset,
+		    rows[i].pages);
+		EXPECT_ADDED({ODP_MRS, 1}, {ODP_MR_PAGES, rows[i].pages});
+		EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+		EXPECT_ADDED({ODP_MRS, -1}, {ODP_MR_PAGES, -rows[i].pages});
+	}
+	munmap(p, BYTES);
+}
+
+/* The gauges follow a region that is changed. */
+static void rereg_rows(void)
+{
+	const int rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND;
+	static const struct {
+		uint64_t offset, length;
+		int64_t pages;
+	} rows[] = {{0, 3 * PAGE, 3}, {100, 3 * PAGE, 4}, {PAGE - 1, 2, 2}, {0, BYTES, PAGES}};
+	uint8_t *p = map_pages(BYTES);
+	struct ibv_mr *mr = region(p, BYTES);
+	int64_t pages = PAGES;
+
+	EXPECT_ADDED({ODP_MRS, 1}, {ODP_MR_PAGES, PAGES});
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		row("re-registered: %lu bytes from %lu on", rows[i].length, rows[i].offset);
+		EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p + rows[i].offset,
+				    rows[i].length, 0) == 0,
+		       "ibv_rereg_mr: errno %d", errno);
+		EXPECT_ADDED({ODP_MR_PAGES, rows[i].pages - pages});
+		pages = rows[i].pages;
+	}
+	row("re-registered: other rights");
+	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, rights) == 0,
+	       "ibv_rereg_mr: errno %d", errno);
+	EXPECT_NOTHING_ADDED();
+	row("deregistered then");
+	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+	EXPECT_ADDED({ODP_MRS, -1}, {ODP_MR_PAGES, -pages});
+	munmap(p, BYTES);
+}
+
 /* From the first access to the last: the life of one region. */
 static void life_row(void)
 {
@@ -460,6 +524,8 @@ static void run(void)
 		EXPECT(last[0].of[i] + last[1].of[i] == 0, "%s: %lu and %lu",
 		       odp_counter_name((enum odp_counter)i), last[0].of[i], last[1].of[i]);
 	registration_row();
+	size_rows();
+	rereg_rows();
 	life_row();
 	gone_row();
 	prefetch_row();
