@@ -74,7 +74,7 @@ static int look_up(struct av_context *ctx, uint32_t lkey, const struct av_pd *pd
 static int resolve(struct av_context *ctx, const struct av_pd *pd, enum ibv_advise_mr_advice advice,
 		   const struct ibv_sge *sge, struct av_odp_range *range)
 {
-	struct av_key region;
+	struct av_key region = {.kind = AV_KEY_NONE};
 	int err = look_up(ctx, sge->lkey, pd, advice, &region);
 
 	if (err)
@@ -122,7 +122,7 @@ int av_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t 
 int av_advise_region(struct av_context *ctx, uint32_t lkey, enum ibv_advise_mr_advice advice,
 		     const struct av_odp_range *range)
 {
-	struct av_key region;
+	struct av_key region = {.kind = AV_KEY_NONE};
 	int err = av_context_err(ctx);
 
 	if (err == 0)
