@@ -104,6 +104,7 @@
 	X(DM_LENGTH,        "ibv_alloc_dm(3)",      "{wanted} B of device memory; the device has {limit} B", "max_dm_size of ibv_query_device_ex() is the limit") \
 	X(DM_ALIGN,         "ibv_alloc_dm(3)",      "log_align_req {wanted}; the maximum is {limit}", "") \
 	X(DM_RANGE,         "ibv_alloc_dm(3)",      "the range ends at byte {wanted} of device memory that has {limit} B", "") \
+	X(DM_UNIT,          "ibv_alloc_dm(3)",      "offset and length of a copy must be multiples of {limit}", "") \
 	X(DM_ACCESS,        "ibv_reg_dm_mr(3)",     "access flags {wanted:x} are not possible with device memory", "it needs IBV_ACCESS_ZERO_BASED") \
 	X(XRCD_MASK,        "ibv_open_xrcd(3)",     "comp_mask {wanted:x} is not {limit:x}", "") \
 	X(GID_INDEX,        "ibv_query_gid(3)",     "there is no port or GID row {wanted}", "") \

@@ -20,6 +20,7 @@
 #include "verbs/misuse.h"
 #include "verbs/ops.h"
 
+#define COPY_UNIT     4u /* granularity of ibv_memcpy_*_dm() */
 #define LOG_ALIGN_MAX 12u
 
 struct av_dm *av_dm_of_exp(const struct ibv_exp_dm *exp)
@@ -33,9 +34,11 @@ static int check_copy(const struct av_dm *dm, uint64_t offset, size_t length)
 {
 	if (!dm)
 		return ENOENT;
-	return av_range_within(offset, length, 0, dm->length)
-		       ? 0
-		       : av_refuse(EFAULT, AV_CHECK_DM_RANGE, offset + length, dm->length);
+	if (!av_range_within(offset, length, 0, dm->length))
+		return av_refuse(EFAULT, AV_CHECK_DM_RANGE, offset + length, dm->length);
+	return offset % COPY_UNIT || length % COPY_UNIT
+		       ? av_refuse(EINVAL, AV_CHECK_DM_UNIT, offset, COPY_UNIT)
+		       : 0;
 }
 
 static void *bytes_at(const struct av_dm *dm, uint64_t offset)

@@ -745,6 +745,7 @@ static const struct verb_row rows[] = {
 	{"device memory, length", "ibv_alloc_dm", AV_CHECK_DM_LENGTH,     EINVAL, dm_length, 1ull << 50, 1ull << 50, ANY, false},
 	{"device memory, alignment", "ibv_alloc_dm", AV_CHECK_DM_ALIGN,   EINVAL, dm_align, 60, 60, ANY, false},
 	{"copy behind device memory", "ibv_memcpy_to_dm", AV_CHECK_DM_RANGE, EFAULT, dm_copy, 60, 68, 64, false},
+	{"copy to an odd place", "ibv_memcpy_to_dm", AV_CHECK_DM_UNIT,    EINVAL, dm_copy, 3, 3, ANY, false},
 	{"rights of device memory", "ibv_reg_dm_mr", AV_CHECK_DM_ACCESS,  EINVAL, dm_access, IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_LOCAL_WRITE, ANY, false},
 	{"XRC domain's mask",   "ibv_open_xrcd", AV_CHECK_XRCD_MASK,      EINVAL, xrcd_mask, 0, 0, ANY, false},
 	{"row of the GID table", "ibv_query_gid", AV_CHECK_GID_INDEX,     EINVAL, query_row, 999, 999, ANY, false},

@@ -50,8 +50,8 @@ static void free_block(struct store *s)
 
 static void copy_block(struct store *s)
 {
-	uint64_t at = rnd(s->size);
-	uint64_t bytes = rnd(s->size - at + 1);
+	uint64_t at = rnd(s->size) & ~3ul;
+	uint64_t bytes = rnd(s->size - at + 1) & ~3ul;
 	int ret;
 
 	order.bytes = (uint32_t)(bytes < MAX_BYTES ? bytes : MAX_BYTES);
