@@ -182,8 +182,11 @@ void av_fork_asked(void)
 
 static bool asked(void)
 {
-	return atomic_load_explicit(&called, memory_order_relaxed) || getenv("RDMAV_FORK_SAFE") ||
-	       getenv("IBV_FORK_SAFE");
+	static struct av_setting safe[2] = {{.variable = "RDMAV_FORK_SAFE"},
+					    {.variable = "IBV_FORK_SAFE"}};
+
+	return atomic_load_explicit(&called, memory_order_relaxed) || av_setting_is(&safe[0]) ||
+	       av_setting_is(&safe[1]);
 }
 
 /* Is there a hole in the range? MADV_DONTFORK would say so, too; this does nothing else. */

@@ -3,7 +3,7 @@
  * ANYVERBS_FORK=dontfork: children of fork() do not get registered memory, and ibv_rereg_mr() says
  * when that could not be had: its codes DONT_FORK_NEW, DO_FORK_OLD and CMD_AND_DO_FORK_NEW, and
  * what the region is after each. And ibv_fork_init() alone: the same codes, though children get
- * everything. The argument "init" chooses the latter.
+ * everything. The argument "init" chooses the latter, "variable" the same by RDMAV_FORK_SAFE.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -204,11 +204,15 @@ int main(int argc, char **argv)
 {
 	struct ibv_context *other;
 
-	alone = argc > 1 && strcmp(argv[1], "init") == 0;
+	bool call = argc > 1 && strcmp(argv[1], "init") == 0;
+
+	alone = call || (argc > 1 && strcmp(argv[1], "variable") == 0);
 	if (!alone)
 		setenv("ANYVERBS_FORK", "dontfork", 1);
+	else if (!call)
+		setenv("RDMAV_FORK_SAFE", "1", 1);
 	two_sides_open(argc, argv);
-	if (alone)
+	if (call)
 		EXPECT(ibv_fork_init() == 0, "ibv_fork_init");
 	n = a.node;
 	other = node_open_device();
