@@ -11,8 +11,8 @@
 #include "base/compiler.h"
 
 struct av_setting {
-	const char *variable, *value;
-	_Atomic int answer; /* 1: yes; -1: no; 0: not asked yet */
+	const char *variable, *value; /* NULL: any value */
+	_Atomic int answer;	      /* 1: yes; -1: no; 0: not asked yet */
 };
 
 /* Does it have that value? Never with another user's privileges. Context: any thread. */
@@ -24,7 +24,7 @@ static inline bool av_setting_is(struct av_setting *s)
 	if (av_likely(answer))
 		return answer > 0;
 	text = secure_getenv(s->variable);
-	answer = text && strcmp(text, s->value) == 0 ? 1 : -1;
+	answer = text && (!s->value || strcmp(text, s->value) == 0) ? 1 : -1;
 	atomic_store_explicit(&s->answer, answer, memory_order_relaxed);
 	return answer > 0;
 }

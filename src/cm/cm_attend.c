@@ -12,7 +12,7 @@
 #include "device/port.h"
 #include "device/port_watch.h"
 #include "net/net.h"
-#include "transport/wire.h"
+#include "transport/wire_allowed.h"
 
 static void changed(struct av_watched_fd *w);
 

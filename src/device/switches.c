@@ -329,6 +329,8 @@ int av_switches_reset(const char *device, const uint32_t *failed, size_t count)
 		return ret;
 	if (!in_use(device, failed, count))
 		ret = reset(device);
+	if (ret == 0)
+		av_dir_counters_reset(device);
 	av_dir_change_end();
 	return ret;
 }

@@ -71,7 +71,8 @@ struct av_switches av_switches_read(const char *device);
 AV_MUST_USE int av_switches_set(const char *device, uint32_t mask, uint32_t on);
 
 /*
- * Bring into force what was set for the next reset. Contexts in @failed do not count.
+ * Bring into force what was set for the next reset, and let the device's counters begin at 0.
+ * Contexts in @failed do not count.
  * Context: as av_switches_set()
  * Return: 0; -EBUSY: another context is open in a living process; or -errno of writing
  */

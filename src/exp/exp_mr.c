@@ -19,9 +19,7 @@
 #define DM_RIGHTS                                                                                \
 	(IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_WRITE | IBV_EXP_ACCESS_REMOTE_READ | \
 	 IBV_EXP_ACCESS_REMOTE_ATOMIC)
-#define RELAXED_MAX    (128ul << 20)
-#define PREFETCH_PIECE (1ul << 30) /* an element's length has 32 bits */
-#define PREFETCH_LIST  64	   /* elements per request; longer ranges take several prefetches */
+#define RELAXED_MAX (128ul << 20)
 
 #define BIND_FLAGS (IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED)
 
@@ -136,6 +134,8 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 	AV_UNCANCELLED;
 	bool contiguous;
 
+	if (!in->pd)
+		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
 	if (!av_ours(in->pd->context))
 		return av_fail_null(AV_VERB_EXP_REG_MR, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(in->comp_mask, IBV_EXP_REG_MR_RESERVED);
@@ -162,6 +162,8 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *
 		.no_rdma = in->exp_access & IBV_EXP_ACCESS_NO_RDMA,
 	};
 
+	if (!in->pd)
+		return av_fail_null(AV_VERB_EXP_REG_SHARED_MR, EINVAL);
 	if (!av_ours(in->pd->context))
 		return av_fail_null(AV_VERB_EXP_REG_SHARED_MR, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(in->comp_mask, IBV_EXP_REG_SHARED_MR_RESERVED);
@@ -218,69 +220,39 @@ AV_EXPORT int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, 
 
 /* --- prefetching ----------------------------------------------------------------- */
 
-static int check_prefetch(const struct av_mr *mr, const struct ibv_exp_prefetch_attr *attr)
-{
-	if (!mr || !(mr->access & IBV_ACCESS_ON_DEMAND) ||
-	    (attr->flags & ~(uint32_t)IBV_EXP_PREFETCH_WRITE_ACCESS))
-		return EINVAL;
-	return av_range_within((uintptr_t)attr->addr, attr->length, (uintptr_t)mr->ibv.addr,
-			       mr->ibv.length)
-		       ? 0
-		       : EFAULT;
-}
-
-/* Split the beginning of a range into pieces. Return: bytes covered. */
-static size_t cut(uint64_t at, size_t length, uint32_t lkey, struct ibv_sge *list, int *count)
-{
-	size_t done = 0;
-
-	for (*count = 0; done < length && *count < PREFETCH_LIST; (*count)++) {
-		size_t left = length - done, piece = left < PREFETCH_PIECE ? left : PREFETCH_PIECE;
-
-		list[*count] = (struct ibv_sge){at + done, (uint32_t)piece, lkey};
-		done += piece;
-	}
-	return done;
-}
-
-/* Waits, so that a hole in the address space is reported. Return: 0 or errno. */
-static int prefetch(struct av_mr *mr, const struct ibv_exp_prefetch_attr *attr)
+/*
+ * Waits for the pages, so that a hole in the address space is reported. ENOENT, not on demand, and
+ * EPERM, not writable: this verb has no error codes of their own for these. Return: 0 or errno
+ */
+static int prefetch(const struct ibv_mr *mr, const struct ibv_exp_prefetch_attr *attr)
 {
 	enum ibv_advise_mr_advice advice = attr->flags & IBV_EXP_PREFETCH_WRITE_ACCESS
 						   ? IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE
 						   : IBV_ADVISE_MR_ADVICE_PREFETCH;
-	struct ibv_sge list[PREFETCH_LIST];
-	int count, err = 0;
+	const struct av_odp_range range = {(uintptr_t)attr->addr, attr->length};
+	int err;
 
-	for (size_t done = 0; done < attr->length && err == 0;) {
-		done += cut((uintptr_t)attr->addr + done, attr->length - done, mr->ibv.lkey, list,
-			    &count);
-		err = av_advise_mr(mr->ibv.pd, advice, IBV_ADVISE_MR_FLAG_FLUSH, list,
-				   (uint32_t)count);
-	}
-	/* EPERM: the region is not writable; this verb has no error code for that. */
-	return err == EPERM ? EINVAL : err;
+	if (attr->flags & ~(uint32_t)IBV_EXP_PREFETCH_WRITE_ACCESS)
+		return EINVAL;
+	err = av_advise_region(av_context_of(mr->context), mr->lkey, advice, &range);
+	return err == EPERM || err == ENOENT ? EINVAL : err;
 }
 
 AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_attr *attr)
 {
 	AV_UNCANCELLED;
-	struct av_mr *mr;
 	int err;
 
 	if (!av_ours(ibv->context))
 		return av_fail_errno(AV_VERB_EXP_PREFETCH_MR, ENOSYS);
 	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_PREFETCH_MR_RESERVED);
-	mr = av_mr_find(ibv);
-	err = check_prefetch(mr, attr);
-	if (err == 0)
-		err = prefetch(mr, attr);
+	err = av_mr_find(ibv) ? prefetch(ibv, attr) : EINVAL;
 	return err ? av_fail_errno(AV_VERB_EXP_PREFETCH_MR, err) : 0;
 }
 
 /* --- windows; exp_send.c binds those of type 2 ----------------------------------- */
 
-AV_EXPORT int ibv_exp_bind_mw(struct ibv_exp_mw_bind *mw_bind)
+AV_EXPORT int(ibv_exp_bind_mw)(struct ibv_exp_mw_bind *mw_bind)
 {
 	const struct ibv_exp_mw_bind_info *info = &mw_bind->bind_info;
 	struct ibv_mw_bind plain = {

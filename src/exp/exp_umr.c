@@ -61,11 +61,14 @@ AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 {
 	AV_UNCANCELLED;
 	struct av_key what = {.kind = AV_KEY_UMR};
-	struct av_context *ctx = av_context_of(in->pd->context);
+	struct av_context *ctx;
 	struct ibv_mr *ibv;
 	struct av_mr *mr;
 	int err;
 
+	if (!in->pd)
+		return av_fail_null(AV_VERB_EXP_CREATE_MR, EINVAL);
+	ctx = av_context_of(in->pd->context);
 	if (!av_ours(in->pd->context))
 		return av_fail_null(AV_VERB_EXP_CREATE_MR, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(in->comp_mask, IBV_EXP_CREATE_MR_IN_RESERVED);
@@ -137,10 +140,13 @@ AV_EXPORT struct ibv_exp_mkey_list_container *
 ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx = av_context_of(attr->pd->context);
+	struct av_context *ctx;
 	struct container *c;
 	int err;
 
+	if (!attr->pd)
+		return av_fail_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, EINVAL);
+	ctx = av_context_of(attr->pd->context);
 	if (!av_ours(attr->pd->context))
 		return av_fail_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(attr->comp_mask, IBV_EXP_MKEY_LIST_CONTAINER_RESERVED);

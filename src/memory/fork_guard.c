@@ -8,9 +8,11 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/checked.h"
@@ -169,6 +171,38 @@ static int unguard(const struct range *r)
 	return err;
 }
 
+/* --- after ibv_fork_init() alone; no mutex ------------------------------------------- */
+
+static _Atomic bool called;
+
+void av_fork_asked(void)
+{
+	atomic_store(&called, true);
+}
+
+static bool asked(void)
+{
+	static struct av_setting safe[2] = {{.variable = "RDMAV_FORK_SAFE"},
+					    {.variable = "IBV_FORK_SAFE"}};
+
+	return atomic_load_explicit(&called, memory_order_relaxed) || av_setting_is(&safe[0]) ||
+	       av_setting_is(&safe[1]);
+}
+
+/* Is there a hole in the range? MADV_DONTFORK would say so, too; this does nothing else. */
+static int could_guard(const struct range *r)
+{
+	return syscall(SYS_msync, r->begin, r->end - r->begin, MS_ASYNC) ? errno : 0;
+}
+
+/* Children have it already, unless the program has seen to that. */
+static int could_unguard(const struct range *r)
+{
+	return madvise((void *)(uintptr_t)r->begin, r->end - r->begin, MADV_DOFORK) ? errno : 0;
+}
+
+/* --- */
+
 /* Another thread of the parent may have been changing the array, so it is abandoned. */
 static void forget_in_child(void)
 {
@@ -179,27 +213,37 @@ static void forget_in_child(void)
 
 static const struct av_fork_handlers fork_handlers = {.child = forget_in_child};
 
-static int change(uint64_t addr, uint64_t length, int (*how)(const struct range *))
+static int with_mutex(const struct range *r, int (*how)(const struct range *))
 {
-	int saved = errno, err;
-	struct range r;
+	int err;
 
-	if (av_likely(!wanted()) || !range_of(addr, length, &r))
-		return 0;
 	(void)av_fork_register(AV_FORK_GUARDED_RANGES, &fork_handlers);
 	pthread_mutex_lock(&guarded.mutex);
-	err = how(&r);
+	err = how(r);
 	pthread_mutex_unlock(&guarded.mutex);
+	return err;
+}
+
+/* @how: with ANYVERBS_FORK=dontfork; @alone: after ibv_fork_init() alone */
+static int change(uint64_t addr, uint64_t length, int (*how)(const struct range *),
+		  int (*alone)(const struct range *))
+{
+	int saved = errno, err = 0;
+	struct range r;
+
+	if (av_likely(!wanted() && !asked()) || !range_of(addr, length, &r))
+		return 0;
+	err = wanted() ? with_mutex(&r, how) : alone(&r);
 	errno = saved;
 	return err;
 }
 
 int av_fork_guard(uint64_t addr, uint64_t length)
 {
-	return change(addr, length, guard);
+	return change(addr, length, guard, could_guard);
 }
 
 int av_fork_unguard(uint64_t addr, uint64_t length)
 {
-	return change(addr, length, unguard);
+	return change(addr, length, unguard, could_unguard);
 }

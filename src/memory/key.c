@@ -2,7 +2,9 @@
 #include "memory/key.h"
 
 #include <errno.h>
+#include <sched.h>
 
+#include "base/patience.h"
 #include "memory/pin.h"
 #include "memory/region_count.h"
 #include "segment/alloc.h"
@@ -163,6 +165,25 @@ int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what)
 	av_lock_release(&k->lock);
 	atomic_store_explicit(&k->key, key, memory_order_release);
 	return 0;
+}
+
+struct av_key *av_key_lock_region(struct av_seg *seg, uint32_t key)
+{
+	struct av_key *k = key ? av_key_entry(seg, key) : NULL;
+	uint64_t until = 0;
+
+	/* Check first: a window's lock may be held for long. */
+	while (k && atomic_load(&k->held) == key) {
+		if (av_peer_lock(seg, &k->lock, AV_RANK_KEY) == AV_LOCK_BUSY)
+			return NULL;
+		if (atomic_load(&k->key) == key)
+			return k;
+		av_lock_release(&k->lock);
+		if (!av_patient(&until) || !av_seg_alive(seg))
+			return NULL;
+		sched_yield();
+	}
+	return NULL;
 }
 
 bool av_key_is_on_demand(struct av_seg *seg, uint32_t key)

@@ -113,6 +113,16 @@ AV_MUST_USE int av_key_change(struct av_seg *seg, uint32_t key, const struct av_
 /* Make a key of another context unusable. Its owner still destroys it. For imported regions. */
 void av_key_kill(struct av_seg *seg, uint32_t key);
 
+/**
+ * av_key_lock_region() - hold a region's key as it is, to read its fields or to count a window
+ *
+ * Waits while the region is being re-registered.
+ * Context: any thread; may wait, AV_PATIENCE_NS at most for the change, and as av_peer_lock() does;
+ * no pin is held. The caller releases @lock of the entry.
+ * Return:  the entry, with AV_RANK_KEY; NULL: there is no such key, or its change does not end
+ */
+AV_MUST_USE struct av_key *av_key_lock_region(struct av_seg *seg, uint32_t key);
+
 /* Is this the key of an ODP region now? For others than the owner: takes the key's lock. */
 bool av_key_is_on_demand(struct av_seg *seg, uint32_t key);
 

@@ -3,7 +3,9 @@
 
 #include <stddef.h>
 
+#include "memory/odp_uffd.h"
 #include "registry/directory.h"
+#include "segment/segment_view.h"
 
 const struct av_odp_counter_info av_odp_counter_info[AV_ODP_COUNTER_N] = {
 	[AV_ODP_COUNT_CONTENTIONS] = {"invalidations_faults_contentions", "events",
@@ -56,10 +58,17 @@ _Static_assert(AV_ODP_COUNTER_N <= AV_DIR_COUNTERS, "the directory has room for 
 _Static_assert(sizeof(struct av_odp_gauge) == AV_DIR_GAUGES * sizeof(uint64_t),
 	       "and for the gauges");
 
+/* Its process may be counting an invalidation whose call has returned already. */
+static void settle(const struct av_seg *seg, void *arg)
+{
+	av_odp_settle_to_read(seg);
+}
+
 void av_odp_report(const char *device, uint64_t value[AV_ODP_COUNTER_N])
 {
 	uint64_t counters[AV_DIR_COUNTERS], gauges[AV_DIR_GAUGES];
 
+	av_seg_view_each(device, settle, NULL);
 	av_dir_read(device, counters, gauges);
 	for (int i = 0; i < AV_ODP_COUNTER_N; i++)
 		value[i] = counters[i];

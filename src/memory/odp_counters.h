@@ -66,7 +66,11 @@ static inline void av_odp_count(const struct av_seg *seg, enum av_odp_counter wh
 void av_odp_region_added(struct av_seg *seg, uint64_t pages);
 void av_odp_region_removed(struct av_seg *seg, uint64_t pages);
 
-/* All statistics of @device now. Opens files but joins nothing. Any thread, no lock held. */
+/*
+ * All statistics of @device now: every invalidation is in them whose call has returned. Opens files
+ * but joins nothing. Waits for processes that are counting, AV_PATIENCE_NS at most for each. Any
+ * thread, no lock held.
+ */
 void av_odp_report(const char *device, uint64_t value[AV_ODP_COUNTER_N]);
 
 #endif

@@ -97,6 +97,14 @@ static void handle_range(uint64_t addr, uint64_t len, bool unmapped)
 	}
 }
 
+/* Pages of one mapping are about to be discarded. */
+static void handle_remove(uint64_t begin, uint64_t end)
+{
+	av_adopted_discard(begin, end - begin);
+	av_odp_discarded_by(&begin, &end);
+	handle_range(begin, end - begin, false);
+}
+
 static void handle(const struct uffd_msg *msg)
 {
 	switch (msg->event) {
@@ -106,10 +114,7 @@ static void handle(const struct uffd_msg *msg)
 				     msg->arg.remove.end - msg->arg.remove.start, true);
 		break;
 	case UFFD_EVENT_REMOVE:
-		av_adopted_discard(msg->arg.remove.start,
-				   msg->arg.remove.end - msg->arg.remove.start);
-		handle_range(msg->arg.remove.start, msg->arg.remove.end - msg->arg.remove.start,
-			     false);
+		handle_remove(msg->arg.remove.start, msg->arg.remove.end);
 		break;
 	case UFFD_EVENT_REMAP:
 		handle_range(msg->arg.remap.from, msg->arg.remap.len, true);

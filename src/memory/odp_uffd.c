@@ -7,9 +7,11 @@
 #include <sys/ioctl.h>
 
 #include "base/clock.h"
+#include "base/patience.h"
 #include "memory/odp_table.h"
 
 #define SPINS 200
+#define CALLS 16u /* of madvise() at a time whose reports are one event each */
 
 /* A stopped peer must not stop us. In our own process, only a debugger stops a single thread. */
 #define PEER_WAIT_NS 10000000u
@@ -19,6 +21,9 @@ static struct {
 	_Atomic int fd;
 	_Atomic uint64_t round; /* odd while the listener may use entries of @context */
 	_Atomic uint64_t expected_begin, expected_end; /* range of av_odp_expect(); equal: none */
+	struct {
+		_Atomic uint64_t begin, end; /* 0: free; or not said yet */
+	} call[CALLS];
 	_Atomic uint32_t used; /* length of the part of @context that was ever used */
 	_Atomic(struct av_seg *) context[AV_REF_SLOTS];
 } listener = {.fd = -1};
@@ -89,6 +94,8 @@ void av_odp_uffd_forked(void)
 	atomic_store(&listener.round, 0);
 	atomic_store(&listener.expected_begin, 0);
 	atomic_store(&listener.expected_end, 0);
+	for (uint32_t i = 0; i < CALLS; i++)
+		av_odp_discard_end(i);
 	for (uint32_t i = 0, n = av_odp_context_slots(); i < n; i++)
 		atomic_store(&listener.context[i], NULL);
 	atomic_store(&listener.used, 0);
@@ -114,6 +121,16 @@ void av_odp_settle_wait(const struct av_seg *seg, uint64_t seq)
 		if (turn > SPINS && av_now_ns() > until)
 			return;
 	}
+}
+
+void av_odp_settle_to_read(const struct av_seg *seg)
+{
+	uint64_t seq = atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire), until = 0;
+
+	while ((seq & 1) &&
+	       atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire) == seq &&
+	       av_patient(&until))
+		sched_yield();
 }
 
 void av_odp_round_begin(void)
@@ -191,4 +208,42 @@ bool av_odp_is_expected(uint64_t begin, uint64_t end)
 {
 	return begin == atomic_load(&listener.expected_begin) &&
 	       end == atomic_load(&listener.expected_end);
+}
+
+/* --- one call, several reports ---------------------------------------------------- */
+
+uint32_t av_odp_discard_begin(uint64_t addr, uint64_t len)
+{
+	uint32_t i = 0;
+
+	if (addr == 0 || av_odp_uffd() < 0)
+		return CALLS;
+	while (i < CALLS &&
+	       !atomic_compare_exchange_strong(&listener.call[i].begin, &(uint64_t){0}, addr))
+		i++;
+	if (i < CALLS)
+		atomic_store(&listener.call[i].end, addr + len);
+	return i;
+}
+
+void av_odp_discard_end(uint32_t call)
+{
+	if (call == CALLS)
+		return;
+	atomic_store(&listener.call[call].end, 0);
+	atomic_store(&listener.call[call].begin, 0);
+}
+
+void av_odp_discarded_by(uint64_t *begin, uint64_t *end)
+{
+	for (uint32_t i = 0; i < CALLS; i++) {
+		uint64_t from = atomic_load(&listener.call[i].begin),
+			 to = atomic_load(&listener.call[i].end);
+
+		if (from && from <= *begin && *end <= to) {
+			*begin = from;
+			*end = to;
+			return;
+		}
+	}
 }

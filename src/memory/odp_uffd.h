@@ -28,11 +28,25 @@ static inline void av_odp_settle(const struct av_seg *seg)
 }
 
 /*
+ * The same for who reads statistics: waits longer for an owner that has no core. Any segment, also
+ * a view. Context: no lock held; AV_PATIENCE_NS at most.
+ */
+void av_odp_settle_to_read(const struct av_seg *seg);
+
+/*
  * Wait until every unmapping that has taken effect is recorded: the kernel frees addresses before
  * it reports that. A report that comes after the return concerns what is mapped now.
  * Context: any thread of the owner, not the listener; a system call and bounded waiting.
  */
 void av_odp_barrier(void);
+
+/*
+ * madvise() is about to discard this range of the program's memory. The kernel reports each mapping
+ * by itself; the listener takes the first report for the whole range, so that one call is one
+ * invalidation. Also in a signal handler; no lock. Return: to be given to av_odp_discard_end()
+ */
+uint32_t av_odp_discard_begin(uint64_t addr, uint64_t len);
+void av_odp_discard_end(uint32_t call);
 
 /*
  * The mover (memory/page_move.h) is about to replace the memory at exactly this range by other
@@ -56,6 +70,9 @@ void av_odp_round_begin(void);
 void av_odp_round_end(void);
 
 bool av_odp_is_expected(uint64_t begin, uint64_t end);
+
+/* Widen the range of a report to that of the call that it is a part of. */
+void av_odp_discarded_by(uint64_t *begin, uint64_t *end);
 
 /* Iterate over the contexts. Entries may be NULL. */
 uint32_t av_odp_context_slots(void);

@@ -7,6 +7,7 @@
 #include "memory/allocated.h"
 #include "memory/key.h"
 #include "memory/odp_table.h"
+#include "memory/odp_uffd.h"
 #include "memory/region_count.h"
 
 static const struct {
@@ -147,6 +148,7 @@ static void regions_of(const struct av_seg *seg, void *arg)
 {
 	const struct each *each = arg;
 
+	av_odp_settle_to_read(seg);
 	av_region_report_of(seg, each->visit, each->arg);
 }
 

@@ -97,8 +97,7 @@ static bool region_permits(const struct av_key *r, const struct av_window_bind *
 {
 	uint32_t changes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
-	if (atomic_load(&r->key) != bind->region ||
-	    (r->kind != AV_KEY_REGION && r->kind != AV_KEY_ODP && r->kind != AV_KEY_PAGES) ||
+	if ((r->kind != AV_KEY_REGION && r->kind != AV_KEY_ODP && r->kind != AV_KEY_PAGES) ||
 	    r->pd != bind->pd)
 		return false;
 	if (!(r->access & IBV_ACCESS_MW_BIND) || (r->access & IBV_ACCESS_ZERO_BASED))
@@ -124,10 +123,10 @@ static bool window_permits(const struct av_key *w, const struct av_window_bind *
 /* Count the window at its region and copy the region's fields that it needs. */
 static bool hold_region(struct av_seg *seg, const struct av_window_bind *bind, struct av_key *copy)
 {
-	struct av_key *r = av_key_entry(seg, bind->region);
+	struct av_key *r = av_key_lock_region(seg, bind->region);
 	bool ok;
 
-	if (!r || av_peer_lock(seg, &r->lock, AV_RANK_KEY) == AV_LOCK_BUSY)
+	if (!r)
 		return false;
 	ok = region_permits(r, bind);
 	if (ok) {

@@ -36,9 +36,10 @@ AV_MUST_USE uint32_t av_window_create(struct av_seg *seg, enum ibv_mw_type type,
 AV_MUST_USE int av_window_destroy(struct av_seg *seg, uint32_t key);
 
 /*
- * Execute a bind. Context: any process, with the queue pair's @exec right; may wait as long as an
- * access through the old binding takes, AV_PATIENCE_NS at most. Return: 0, or EINVAL if the
- * specification forbids it, or that access does not end (nothing has changed).
+ * Execute a bind. Context: any process, with the queue pair's @exec right; may wait as long as a
+ * change of the region and an access through the old binding take, AV_PATIENCE_NS at most for each.
+ * Return: 0, or EINVAL if the specification forbids it, or one of these does not end (nothing has
+ * changed).
  */
 AV_MUST_USE int av_window_bind(struct av_seg *seg, const struct av_window_bind *bind);
 

@@ -92,21 +92,40 @@ static bool makes_special(int advice)
 	       advice == MADV_MERGEABLE;
 }
 
-AV_EXPORT int madvise(void *start, size_t len, int advice)
+static bool takes_pages(int advice)
 {
-	uint64_t addr = (uintptr_t)start, page = (uint64_t)sysconf(_SC_PAGESIZE);
+	return advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE ||
+	       advice == MADV_DONTNEED_LOCKED;
+}
 
-	if (addr % page || len > UINT64_MAX - addr - page)
-		return kernel(addr, len, advice);
+static int advise(uint64_t addr, uint64_t len, int advice)
+{
 	if (advice == MADV_DONTNEED)
-		return discard(addr, av_round_up(len, page)); /* as the kernel does */
+		return discard(addr, len);
 	if (advice == MADV_FREE && av_unlikely(av_adopted_any(addr, len)))
-		return free_pages(addr, av_round_up(len, page));
+		return free_pages(addr, len);
 	if (advice == MADV_REMOVE && av_unlikely(av_adopted_any(addr, len)))
-		return remove_pages(addr, av_round_up(len, page));
+		return remove_pages(addr, len);
 	if (makes_special(advice) && len) {
-		av_special_note(addr, av_round_up(len, page));
-		av_adopt_leave(addr, av_round_up(len, page));
+		av_special_note(addr, len);
+		av_adopt_leave(addr, len);
 	}
 	return kernel(addr, len, advice);
+}
+
+AV_EXPORT int madvise(void *start, size_t bytes, int advice)
+{
+	uint64_t addr = (uintptr_t)start, page = (uint64_t)sysconf(_SC_PAGESIZE), len;
+	uint32_t call;
+	int ret;
+
+	if (addr % page || bytes > UINT64_MAX - addr - page)
+		return kernel(addr, bytes, advice);
+	len = av_round_up(bytes, page); /* as the kernel does */
+	if (!takes_pages(advice))
+		return advise(addr, len, advice);
+	call = av_odp_discard_begin(addr, len);
+	ret = advise(addr, len, advice);
+	av_odp_discard_end(call);
+	return ret;
 }

@@ -43,8 +43,7 @@ struct av_process_info {
 };
 
 /*
- * Of a device since it came into being, in all processes, living and dead; gauges: of the living
- * only.
+ * Of a device since its last reset, in all processes, living and dead; gauges: of the living only.
  */
 void av_report_device(const char *device, struct av_counted *counted);
 

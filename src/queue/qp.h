@@ -228,13 +228,13 @@ struct av_qp_request {
 	uint32_t pd;
 	uint32_t send_cq, recv_cq;
 	uint32_t sig_all;
-	uint32_t srq;		/* index of a shared receive queue; 0: its own */
-	uint32_t xrcd;		/* XRC_RECV: number of its domain */
-	uint32_t inline_answer; /* 0 .. AV_CQE_DATA; only with @sig_all */
-	uint32_t inline_recv;	/* 0 .. AV_MAX_INLINE_RECV; with a shared queue .. AV_CQE_DATA */
-	uint32_t max_operand;	/* see struct av_qp_shared */
-	struct ibv_qp_cap cap;	/* checked against the device's limits by the caller */
-	uint32_t limit;		/* max_qp of the device, all processes together */
+	uint32_t srq;			     /* index of a shared receive queue; 0: its own */
+	uint32_t xrcd;			     /* XRC_RECV: number of its domain */
+	uint32_t inline_answer;		     /* 0 .. AV_CQE_DATA; only with @sig_all */
+	uint32_t inline_recv;		     /* 0 .. AV_MAX_INLINE_RECV */
+	uint32_t max_operand;		     /* see struct av_qp_shared */
+	struct ibv_qp_cap cap;		     /* checked against the device's limits by the caller */
+	uint32_t limit;			     /* max_qp of the device, all processes together */
 	const struct av_page_policy *policy; /* of its rings' pages; NULL: any */
 };
 

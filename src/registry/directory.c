@@ -292,6 +292,7 @@ static int fill_file(int fd)
 	d->layout = av_layout;
 	d->magic = AV_DIR_MAGIC;
 	av_dir_qpn_begin(d);
+	(void)av_dir_counts_load(path, d);
 	av_munmap(d, sizeof(*d));
 	return 0;
 }
@@ -489,6 +490,8 @@ bool av_dir_join_again(void)
 /* Who opens the file after the unlink makes a new one; who opened it before sees nlink 0. */
 static void remove_everything(void)
 {
+	if (av_folder_is(av_own_fd(&folder), path)) /* else it has been set aside */
+		av_dir_counts_keep(path, av_dir);
 	av_folder_clear(av_own_fd(&folder)); /* left by processes that died */
 	av_flight_forget(av_own_fd(&folder));
 	unlinkat(av_own_fd(&folder), FILE_NAME, 0);
@@ -502,8 +505,10 @@ static void leave_last(void)
 
 	atomic_store(&av_dir->proc[slot].ref, 0);
 	(void)av_dir_record_lock(F_OFD_SETLK, F_UNLCK, AV_DIR_LOCK_SLOT(slot));
-	if (lock_all_slots())
+	if (lock_all_slots()) {
+		av_dir_sweep(); /* who has died just now has counted, too */
 		remove_everything();
+	}
 	self = 0;
 	close_all(); /* this drops the locks */
 }

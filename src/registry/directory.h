@@ -13,6 +13,8 @@
  * the program closes another descriptor of that file; a forked child closes what it inherits.
  * Whoever joins or leaves next sweeps the dead: removes their folders and frees their numbers. The
  * last process to leave removes everything: it locks the bytes of all slots, so that nobody joins.
+ * What devices have counted stays, in a small file (av_dir_counts_keep()), and the record of
+ * failures (observe/flight.h).
  *
  * References to a process or a context are generation << AV_REF_SLOT_BITS | slot: never 0, and not
  * repeated before 2^20 later users of the slot, so that a stale one is recognised.
@@ -170,7 +172,7 @@ struct av_dir_stripe {
 struct av_dir_stripe *av_dir_stripe(uint32_t owner, uint64_t addr);
 
 /*
- * Statistics of a device that all processes share: counters, as long as the directory lasts, and
+ * Statistics of a device that all processes share: counters, which outlive the directory, and
  * gauges of a context, which end with it. Only their users know what they mean.
  */
 #define AV_DIR_COUNTERS 16
@@ -178,6 +180,12 @@ struct av_dir_stripe *av_dir_stripe(uint32_t owner, uint64_t addr);
 
 /* NULL if there are too many devices. Context: the directory is joined. */
 _Atomic uint64_t *av_dir_counters(const char *device);
+
+/*
+ * All that the device has counted so far counts as 0 from now on, also what its contexts have.
+ * Context: within a change.
+ */
+void av_dir_counters_reset(const char *device);
 
 _Atomic uint64_t *av_dir_gauges(uint32_t ref, const char *device);
 

@@ -248,12 +248,13 @@ extern av_dir_count *av_dir_count_context;
 uint32_t av_dir_next_ref(uint32_t slot, uint32_t *last);
 
 /*
- * Read the directory, joined or not; false: there is none. Its mutex is held until
- * av_dir_view_end(), so that nobody joins or leaves meanwhile.
+ * Read the directory, joined or not; false: there is none, nor has any device counted. Its mutex is
+ * held until av_dir_view_end(), so that nobody joins or leaves meanwhile.
  */
 struct av_dir_view {
 	const struct av_dir_file *dir;
-	int fd; /* -1: joined */
+	int fd;	   /* -1: joined, or @copy */
+	bool copy; /* there is no directory: this has what devices have counted, and nothing else */
 };
 bool av_dir_view(struct av_dir_view *view);
 void av_dir_view_end(struct av_dir_view *view);
@@ -309,6 +310,17 @@ void av_ended_keep(const struct av_dir_context *c, int folder, av_dir_count *cou
 
 /* The slot of the context is free. */
 void av_ended_kept(void);
+
+/*
+ * What devices have counted, in a file of the folder while there is no directory. The maker of the
+ * next directory loads it; who only looks, too. Nothing to keep: there is no file. @folder: its
+ * path. Context: the directory's mutex is held.
+ * Return: false: there is no such file
+ */
+#define AV_DIR_TOTALS "totals"
+bool av_dir_counts_load(const char *folder, struct av_dir_file *d);
+/* Also: nobody else uses @d. A full file system loses the counts. */
+void av_dir_counts_keep(const char *folder, const struct av_dir_file *d);
 
 void av_dir_hold(void);
 void av_dir_release(void);

@@ -38,11 +38,31 @@ static bool map_unjoined(struct av_dir_view *view)
 	return false;
 }
 
+/* There is no directory: an empty one, with what its devices have counted. */
+static bool map_counts(struct av_dir_view *view)
+{
+	char name[256];
+	int folder = av_folder_find(name, sizeof(name));
+	struct av_dir_file *d = MAP_FAILED;
+
+	if (folder < 0)
+		return false;
+	close(folder);
+	d = av_mmap(NULL, sizeof(*d), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (d == MAP_FAILED)
+		return false;
+	*view = (struct av_dir_view){.dir = d, .fd = -1, .copy = true};
+	if (av_dir_counts_load(name, d))
+		return true;
+	av_munmap(d, sizeof(*d));
+	return false;
+}
+
 bool av_dir_view(struct av_dir_view *view)
 {
 	av_dir_hold();
 	*view = (struct av_dir_view){.dir = av_dir, .fd = -1};
-	if (av_dir || map_unjoined(view))
+	if (av_dir || map_unjoined(view) || map_counts(view))
 		return true;
 	av_dir_release();
 	return false;
@@ -50,10 +70,10 @@ bool av_dir_view(struct av_dir_view *view)
 
 void av_dir_view_end(struct av_dir_view *view)
 {
-	if (view->fd >= 0) {
+	if (view->fd >= 0 || view->copy)
 		av_munmap((void *)(uintptr_t)view->dir, sizeof(struct av_dir_file));
+	if (view->fd >= 0)
 		close(view->fd);
-	}
 	av_dir_release();
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "observe/flight.h"
+#include "registry/directory_file.h"
 #include "registry/folder.h"
 
 /*
@@ -39,6 +40,7 @@ static void remove_unused(int fd, const char *name)
 		av_folder_clear(folder);
 		unlinkat(folder, "directory", 0);
 		unlinkat(folder, AV_FLIGHT_FILE, 0);
+		unlinkat(folder, AV_DIR_TOTALS, 0);
 		unlinkat(fd, name, AT_REMOVEDIR);
 	}
 	if (dir >= 0)

@@ -10,9 +10,9 @@
 void av_totals_add(const struct av_seg *seg, struct av_totals *sum);
 
 /*
- * What a device has counted since it came into being; @link_downed: how often its port went down.
- * Needs no joining; opens files. Never less than before, as long as the directory exists. A device
- * that does not exist has counted nothing. Any thread; no lock held.
+ * What a device has counted since its last reset; @link_downed: how often its port went down. Needs
+ * no joining; opens files. Never less than before but for a reset. A device that does not exist has
+ * counted nothing. Any thread; no lock held.
  */
 void av_totals_read(const char *device, struct av_totals *sum, uint64_t *link_downed);
 

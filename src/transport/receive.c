@@ -205,7 +205,9 @@ static enum av_fault stage(struct av_cqe *cqe, const struct av_message *msg,
 
 /*
  * Inline receive: the payload waits for the poller, in the completion or beside the request,
- * whichever process executes. The receive buffers are checked when it is placed.
+ * whichever process executes; in staging buffers if the request is of a shared queue, which was
+ * made before its queue pairs. The receive buffers are checked when it is placed.
+ * Return: AV_FAULT_FORBIDDEN: no staging buffer is free
  */
 static enum av_fault leave_for_poller(struct av_cqe *cqe, const struct av_message *msg,
 				      const struct av_spans *from)
@@ -215,6 +217,8 @@ static enum av_fault leave_for_poller(struct av_cqe *cqe, const struct av_messag
 
 	if (msg->bytes <= AV_CQE_DATA)
 		return put_in_entry(cqe, msg, from);
+	if (msg->bytes > rq_of(msg->to)->inline_bytes)
+		return stage(cqe, msg, from);
 	av_spans_local(&to, NULL,
 		       av_rq_payload(seg, rq_of(msg->to), msg->to->rsp->qp->receiving - 1),
 		       msg->bytes);
@@ -228,12 +232,8 @@ static enum av_fault leave_for_poller(struct av_cqe *cqe, const struct av_messag
 /* Does inline receive apply to this message? The length from a peer's segment is checked. */
 static bool is_inline(const struct av_message *msg)
 {
-	uint64_t room = rq_of(msg->to)->inline_bytes;
-
-	if (msg->bytes == 0 || msg->bytes > msg->to->rsp->qp->inline_recv)
-		return false;
-	return msg->bytes <= AV_CQE_DATA ||
-	       (msg->bytes <= room && msg->bytes <= AV_MAX_INLINE_RECV);
+	return msg->bytes > 0 && msg->bytes <= msg->to->rsp->qp->inline_recv &&
+	       msg->bytes <= AV_MAX_INLINE_RECV;
 }
 
 /* Copy into a receive buffer that this process reaches. */
@@ -309,8 +309,11 @@ static enum av_fault deliver_bytes(struct av_cqe *cqe, const struct av_message *
 
 	if (msg->bytes == 0)
 		return AV_FAULT_NONE;
-	if (av_unlikely(is_inline(msg)))
-		return leave_for_poller(cqe, msg, from);
+	if (av_unlikely(is_inline(msg))) {
+		fault = leave_for_poller(cqe, msg, from);
+		if (fault != AV_FAULT_FORBIDDEN || (cqe->flags & AV_CQE_IN_SLOT))
+			return fault;
+	}
 	found = av_mem_get_list(msg->to->seg, pd, IBV_ACCESS_LOCAL_WRITE, request->sge,
 				request->count, msg->bytes, &to);
 	if (av_unlikely(found != AV_MEM_OK))

@@ -5,6 +5,7 @@
 
 #include "segment/page_policy.h"
 #include "memory/key.h"
+#include "memory/odp_prefetch.h"
 #include "verbs/objects.h"
 
 struct av_misuse_object;
@@ -110,6 +111,14 @@ struct av_mr_change {
 
 /* Return: 0, or enum ibv_rereg_mr_err_code and errno. @ibv must belong to one of our contexts. */
 int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c);
+
+/*
+ * Carry out an advice for a range of the program's addresses in a region, and wait for it: the
+ * errors of ibv_advise_mr(3) with FLUSH, without a record. Waits while the region is re-registered.
+ */
+AV_MUST_USE int av_advise_region(struct av_context *ctx, uint32_t lkey,
+				 enum ibv_advise_mr_advice advice,
+				 const struct av_odp_range *range);
 
 /* Import by the handle in the origin; NULL and errno. av_dm_forget() ends the import locally. */
 struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle);

@@ -14,9 +14,9 @@
 	 IBV_ACCESS_MW_BIND)
 
 static int check_call(const struct av_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
-		      uint32_t count)
+		      const struct ibv_sge *sge, uint32_t count)
 {
-	if (!pd || (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || count == 0)
+	if (!pd || (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || !sge || count == 0)
 		return av_refuse(EINVAL, AV_CHECK_ADVISE_CALL, count, flags);
 	if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH &&
 	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
@@ -33,39 +33,56 @@ static int refuse_key(int err, enum av_check check, uint32_t lkey)
 	return err;
 }
 
-/* Adapters have one key table, so an unknown key may be another context's: EPERM, not ENOENT. */
-static int check_key(const struct av_context *ctx, uint32_t lkey, const struct av_pd *pd,
-		     enum ibv_advise_mr_advice advice)
+/*
+ * Adapters have one key table, so an unknown key may be another context's: EPERM, not ENOENT.
+ * Context: the lock of @k is held; NULL: no region has this key. @pd: NULL: any
+ */
+static int check_key(const struct av_context *ctx, const struct av_key *k, uint32_t lkey,
+		     const struct av_pd *pd, enum ibv_advise_mr_advice advice)
 {
-	const struct av_key *k = av_key_entry(ctx->seg, lkey);
+	const struct av_key *entry = av_key_entry(ctx->seg, lkey);
 
-	if (k && k->kind == AV_KEY_WINDOW && AV_KEY_INDEX(lkey))
+	if (!k && entry && atomic_load(&entry->kind) == AV_KEY_WINDOW && AV_KEY_INDEX(lkey))
 		return refuse_key(EINVAL, AV_CHECK_ADVISE_KEY, lkey);
-	if (!k || lkey == 0 || atomic_load(&k->key) != lkey)
+	if (!k)
 		return refuse_key(av_context_other_has(ctx, lkey) ? EPERM : ENOENT,
 				  AV_CHECK_ADVISE_KEY, lkey);
 	if (k->kind != AV_KEY_ODP)
 		return refuse_key(ENOENT, AV_CHECK_ADVISE_KEY, lkey);
-	if (k->pd != av_pd_id(pd))
+	if (pd && k->pd != av_pd_id(pd))
 		return refuse_key(EPERM, AV_CHECK_ADVISE_PD, lkey);
 	if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE && !(k->access & WRITERS))
 		return refuse_key(EPERM, AV_CHECK_ADVISE_RIGHT, lkey);
 	return 0;
 }
 
+/* Copy what the region is now, if it may be given the advice. Waits while it is re-registered. */
+static int look_up(struct av_context *ctx, uint32_t lkey, const struct av_pd *pd,
+		   enum ibv_advise_mr_advice advice, struct av_key *what)
+{
+	struct av_key *k = av_key_lock_region(ctx->seg, lkey);
+	int err = check_key(ctx, k, lkey, pd, advice);
+
+	if (!k)
+		return err;
+	av_key_describe(k, what);
+	av_lock_release(&k->lock);
+	return err;
+}
+
 /* A range outside the region fails like unmapped memory: only a call that waits reports it. */
 static int resolve(struct av_context *ctx, const struct av_pd *pd, enum ibv_advise_mr_advice advice,
 		   const struct ibv_sge *sge, struct av_odp_range *range)
 {
-	const struct av_key *k = av_key_entry(ctx->seg, sge->lkey);
-	int err = check_key(ctx, sge->lkey, pd, advice);
+	struct av_key region = {.kind = AV_KEY_NONE};
+	int err = look_up(ctx, sge->lkey, pd, advice, &region);
 
 	if (err)
 		return err;
 	range->length = AV_ODP_NOWHERE;
-	if (!av_range_within(sge->addr, sge->length, k->base, k->length))
+	if (!av_range_within(sge->addr, sge->length, region.base, region.length))
 		return 0;
-	range->addr = k->addr + (sge->addr - k->base);
+	range->addr = region.addr + (sge->addr - region.base);
 	range->length = sge->length;
 	return 0;
 }
@@ -96,8 +113,23 @@ int av_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t 
 	int err = av_context_err(ctx);
 
 	if (err == 0)
-		err = check_call(pd, advice, flags, count);
+		err = check_call(pd, advice, flags, sge, count);
 	if (err == 0)
 		err = advise(ctx, pd, advice, flags & IBV_ADVISE_MR_FLAG_FLUSH, sge, count);
 	return err ? av_fail_errno(AV_VERB_ADVISE_MR, err) : 0;
+}
+
+int av_advise_region(struct av_context *ctx, uint32_t lkey, enum ibv_advise_mr_advice advice,
+		     const struct av_odp_range *range)
+{
+	struct av_key region = {.kind = AV_KEY_NONE};
+	int err = av_context_err(ctx);
+
+	if (err == 0)
+		err = look_up(ctx, lkey, NULL, advice, &region);
+	if (err)
+		return err;
+	if (!av_range_within(range->addr, range->length, region.addr, region.length))
+		return EFAULT;
+	return av_odp_advise(ctx->seg, range, 1, (enum ib_uverbs_advise_mr_advice)advice, true);
 }

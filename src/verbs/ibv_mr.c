@@ -144,6 +144,8 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length
 {
 	AV_UNCANCELLED;
 
+	if (!pd)
+		return av_fail_null(AV_VERB_REG_MR, EINVAL);
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_reg_mr, "IBVERBS_1.1")(pd, addr, length, access);
 	return AV_MADE_HERE(struct av_mr, av_reg_mr(pd, addr, length, (uintptr_t)addr,
@@ -155,6 +157,8 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t l
 {
 	AV_UNCANCELLED;
 
+	if (!pd)
+		return av_fail_null(AV_VERB_REG_MR, EINVAL);
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_reg_mr_iova, "IBVERBS_1.7")(pd, addr, length, iova, access);
 	return AV_MADE_HERE(struct av_mr,
@@ -166,6 +170,8 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t 
 {
 	AV_UNCANCELLED;
 
+	if (!pd)
+		return av_fail_null(AV_VERB_REG_MR, EINVAL);
 	if (!av_ours(pd->context))
 		return AV_NEXT(ibv_reg_mr_iova2, "IBVERBS_1.8")(pd, addr, length, iova, access);
 	return AV_MADE_HERE(struct av_mr, av_reg_mr(pd, addr, length, iova, plain_rights(access)));
@@ -379,7 +385,8 @@ static void moved(struct av_mr *mr, const struct av_mr_change *c, const struct a
 {
 	av_allocated_end(&mr->memory, false);
 	mr->memory = *fresh;
-	mr->sort = c->allocate ? AV_MR_ALLOCATED : AV_MR_PLAIN;
+	/* Others may be binding a window to it: may_bind() in verbs/ibv_mw.c. */
+	__atomic_store_n(&mr->sort, c->allocate ? AV_MR_ALLOCATED : AV_MR_PLAIN, __ATOMIC_RELAXED);
 	mr->ibv.addr = c->allocate ? fresh->map : c->addr;
 	mr->ibv.length = c->length;
 	mr->iova = (uintptr_t)mr->ibv.addr;

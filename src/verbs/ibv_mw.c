@@ -75,9 +75,12 @@ int av_dealloc_mw(struct ibv_mw *ibv)
 static bool may_bind(const struct ibv_mr *ibv)
 {
 	const struct av_mr *mr = av_mr_find(ibv);
+	enum av_mr_sort sort;
 
-	/* An invalid region fails when the bind executes. */
-	return !mr || mr->sort == AV_MR_PLAIN || mr->sort == AV_MR_ALLOCATED;
+	if (!mr)
+		return true; /* an invalid region fails when the bind executes */
+	sort = __atomic_load_n(&mr->sort, __ATOMIC_RELAXED); /* it may be re-registered meanwhile */
+	return sort == AV_MR_PLAIN || sort == AV_MR_ALLOCATED;
 }
 
 /* Type 1: the bind is a work request, and posting it determines the window's new key. */

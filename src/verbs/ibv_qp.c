@@ -147,8 +147,8 @@ static void init_public(struct av_context *ctx, struct av_qp *qp, struct ibv_pd 
 }
 
 /*
- * As far as there is room: in the completion, and in slots of the queue pair's own receive queue.
- * XRC receives into queues that do not know its queue pairs.
+ * As far as there is room: in the completion, and in slots of the queue pair's own receive queue,
+ * or in staging buffers. XRC receives into queues that do not know its queue pairs.
  */
 static uint32_t grant_inline(const struct av_qp *qp, const struct ibv_qp_init_attr *attr,
 			     uint32_t wanted)
@@ -156,7 +156,7 @@ static uint32_t grant_inline(const struct av_qp *qp, const struct ibv_qp_init_at
 	uint32_t room = 0;
 
 	if (receives(attr->qp_type))
-		room = qp->srq ? AV_CQE_DATA : AV_MAX_INLINE_RECV;
+		room = AV_MAX_INLINE_RECV;
 	else if (attr->qp_type == IBV_QPT_XRC_SEND && attr->sq_sig_all)
 		room = AV_CQE_DATA; /* responses only */
 	return wanted < room ? wanted : room;

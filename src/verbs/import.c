@@ -79,23 +79,32 @@ AV_EXPORT void ibv_unimport_pd(struct ibv_pd *ibv)
 		av_pd_forget(pd);
 }
 
-/* The origin's region with this handle, if it exists and belongs to the domain. */
-static const struct av_key *origin_region(struct av_context *ctx, const struct av_pd *pd,
-					  uint32_t handle)
+/*
+ * Copy the origin's region with this handle, if it exists and belongs to the domain. Waits while it
+ * is re-registered. Return: its key, or 0
+ */
+static uint32_t origin_region(struct av_context *ctx, const struct av_pd *pd, uint32_t handle,
+			      struct av_key *what)
 {
 	struct av_seg *origin = ctx->seg->head->origin ? av_seg_origin(ctx->seg) : NULL;
-	const struct av_key *k =
+	const struct av_key *entry =
 		origin && handle ? av_key_entry(origin, av_mr_place(handle) << 8) : NULL;
+	uint32_t key = entry ? atomic_load(&entry->held) : 0;
+	struct av_key *k = origin ? av_key_lock_region(origin, key) : NULL;
 
-	if (!k ||
-	    (k->kind != AV_KEY_REGION && k->kind != AV_KEY_PAGES && k->kind != AV_KEY_DEVICE) ||
-	    !atomic_load(&k->key))
-		return NULL;
-	return k->pd == av_pd_id(pd) ? k : NULL;
+	if (!k)
+		return 0;
+	av_key_describe(k, what);
+	av_lock_release(&k->lock);
+	if ((what->kind != AV_KEY_REGION && what->kind != AV_KEY_PAGES &&
+	     what->kind != AV_KEY_DEVICE) ||
+	    what->pd != av_pd_id(pd))
+		return 0;
+	return key;
 }
 
-static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, const struct av_key *k,
-				uint32_t handle)
+static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, uint32_t key,
+				const struct av_key *what, uint32_t handle)
 {
 	struct av_mr *mr;
 
@@ -105,12 +114,12 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, const 
 		return NULL;
 	mr->sort = AV_MR_IMPORTED;
 	mr->pd = pd;
-	mr->access = k->access;
+	mr->access = what->access;
 	mr->ibv.context = &ctx->verbs.context;
 	mr->ibv.pd = &pd->ibv;
-	mr->ibv.length = k->length;
+	mr->ibv.length = what->length;
 	mr->handle = mr->ibv.handle = handle;
-	mr->ibv.lkey = mr->ibv.rkey = atomic_load(&k->key);
+	mr->ibv.lkey = mr->ibv.rkey = key;
 	if (av_table_set(&ctx->mrs, av_mr_place(handle), mr)) {
 		free(mr);
 		return av_fail_null(AV_VERB_IMPORT_MR, ENOMEM);
@@ -122,15 +131,17 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, const 
 AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
 {
 	AV_UNCANCELLED;
-	const struct av_key *k;
 	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_key what;
 	struct av_pd *pd;
+	uint32_t key;
 
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_import_mr, "IBVERBS_1.10")(ibv, handle);
 	pd = av_pd_find(ibv);
-	k = pd ? origin_region(ctx, pd, handle) : NULL;
-	return k ? import_mr(ctx, pd, k, handle) : av_fail_null(AV_VERB_IMPORT_MR, ENOENT);
+	key = pd ? origin_region(ctx, pd, handle, &what) : 0;
+	return key ? import_mr(ctx, pd, key, &what, handle)
+		   : av_fail_null(AV_VERB_IMPORT_MR, ENOENT);
 }
 
 AV_EXPORT void ibv_unimport_mr(struct ibv_mr *ibv)

@@ -41,6 +41,15 @@ void assign(struct ibv_exp_device_attr *device, struct ibv_exp_send_wr *wr, stru
 	gid->type = IBV_EXP_ROCE_V2_GID_TYPE;
 }
 
+/* Both forms of the call, in C and in C++. */
+int bind_twice(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_exp_mw_bind *mw_bind);
+int bind_twice(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_exp_mw_bind *mw_bind)
+{
+	int (*call)(struct ibv_exp_mw_bind *) = ibv_exp_bind_mw;
+
+	return ibv_exp_bind_mw(qp, mw, mw_bind) + ibv_exp_bind_mw(mw_bind) + call(mw_bind);
+}
+
 #include "layout/base.h"
 #include "layout/clock.h"
 #include "layout/cq.h"

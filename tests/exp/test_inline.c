@@ -219,10 +219,10 @@ static const struct grant_row {
 } grants[] = {
 	{"RC", IBV_QPT_RC, false, false, LIMIT},
 	{"RC, all signalled", IBV_QPT_RC, false, true, LIMIT},
-	{"RC on a shared queue", IBV_QPT_RC, true, false, IN_CQE},
+	{"RC on a shared queue", IBV_QPT_RC, true, false, LIMIT},
 	{"UC", IBV_QPT_UC, false, false, LIMIT},
 	{"UD", IBV_QPT_UD, false, false, LIMIT},
-	{"UD on a shared queue", IBV_QPT_UD, true, false, IN_CQE},
+	{"UD on a shared queue", IBV_QPT_UD, true, false, LIMIT},
 	{"XRC_SEND", IBV_QPT_XRC_SEND, false, false, 0},
 	{"XRC_SEND, all signalled", IBV_QPT_XRC_SEND, false, true, IN_CQE},
 };

@@ -57,6 +57,7 @@ if command -v cmake >/dev/null; then
 		bash "$consumer" "$work" "$prefix" "$examples"
 fi
 holds devices "$prefix/bin/anyverbs" devices
+holds mlxconfig "$prefix/bin/anyverbs" run -- mlxconfig -d any0 query
 holds headers_do_not_shadow_the_system test ! -e "$prefix/include/infiniband/verbs_exp.h"
 holds pages_are_installed test -e "$prefix/share/man/man1/anyverbs.1" \
 	-o -e "$prefix/share/man/man1/anyverbs.1.gz"

@@ -70,6 +70,31 @@ static bool preload_libraries(bool shared_heap)
 		set_joined("LD_PRELOAD", AV_TOOL_PRELOAD_FIRST, getenv("LD_PRELOAD"), ':'));
 }
 
+/* Is there a command of that name in PATH? */
+static bool is_in_path(const char *name, const char *folders)
+{
+	char file[PATH_MAX];
+
+	for (const char *end; *folders; folders = *end ? end + 1 : end) {
+		end = strchrnul(folders, ':');
+		snprintf(file, sizeof(file), "%.*s/%s", (int)(end - folders), folders, name);
+		if (access(file, X_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Commands for adapters, where the system has none. Without PATH, the system knows where to look.
+ */
+static bool add_commands(void)
+{
+	const char *folders = getenv("PATH");
+	char ours[PATH_MAX];
+
+	return !folders || is_in_path("mlxconfig", folders) || !av_library_find_commands(ours) ||
+	       set_joined("PATH", folders, ours, ':');
+}
+
 /* Say what is wrong with it now, once, rather than in each process of the program. */
 static bool check_devices(const char *text)
 {
@@ -103,7 +128,7 @@ static bool wants_shared_heap(void)
 bool av_launch_prepare(void)
 {
 	return (!devices_given || check_devices(getenv("ANYVERBS_DEVICES"))) &&
-	       preload_libraries(wants_shared_heap());
+	       preload_libraries(wants_shared_heap()) && add_commands();
 }
 
 int av_launch(char **argv)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds libanyverbs.so.1 relative to this tool. */
+/* Finds libanyverbs.so.1, and commands, relative to this tool. */
 #include "library.h"
 
 #include <stdio.h>
@@ -67,4 +67,13 @@ bool av_library_find_heap(char path[PATH_MAX])
 		return true;
 	snprintf(path, PATH_MAX, "%.*s", PATH_MAX - 1, file);
 	return false;
+}
+
+bool av_library_find_commands(char path[PATH_MAX])
+{
+	char folder[PATH_MAX], name[2 * PATH_MAX];
+
+	own_folder(folder);
+	snprintf(name, sizeof(name), "%s/" AV_TOOL_COMMANDS, folder);
+	return usable(name, path) && !strchr(path, ':');
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the library that programs preload. */
+/* Finds what is installed with the tool: the library that programs preload, and commands. */
 #ifndef AV_TOOL_LIBRARY_H
 #define AV_TOOL_LIBRARY_H
 
@@ -18,5 +18,11 @@ bool av_library_find(char path[PATH_MAX]);
 
 /* The shared heap's, beside it. @path: in, what av_library_find() says; out, as there. */
 bool av_library_find_heap(char path[PATH_MAX]);
+
+/*
+ * The folder of commands that the tool has under names of others. Return: false: there is none, or
+ * PATH cannot have it
+ */
+bool av_library_find_commands(char path[PATH_MAX]);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "colour.h"
 #include "help.h"
+#include "mlxconfig.h"
 #include "settings.h"
 
 AV_PRINTF(1, 0)
@@ -78,7 +79,8 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	int status = dispatch(argc, argv);
+	int status =
+		argc && av_is_mlxconfig(argv[0]) ? av_mlxconfig(argc, argv) : dispatch(argc, argv);
 
 	/* Lost output (a full disk) must not look like success. */
 	if ((fflush(stdout) || ferror(stdout)) && status == AV_EXIT_OK) {

@@ -37,6 +37,8 @@ __extension__ enum ibv_exp_access_flags {
 	IBV_EXP_ACCESS_TUNNELED_ATOMIC = IBV_EXP_START_FLAG << 17,
 	IBV_EXP_ACCESS_RELAXED_ORDERING = IBV_EXP_START_FLAG << 18,
 	IBV_EXP_ACCESS_RESERVED = IBV_EXP_START_FLAG << 19,
+
+	IBV_ACCESS_ALLOCATE_MR = IBV_EXP_ACCESS_ALLOCATE_MR, /* as MLNX_OFED's manual prints it */
 };
 
 enum ibv_exp_reg_mr_in_comp_mask {

@@ -30,4 +30,34 @@ IBV_EXP_BEGIN_DECLS_
 int ibv_exp_bind_mw(struct ibv_exp_mw_bind *mw_bind);
 IBV_EXP_END_DECLS_
 
+/*
+ * Also as MLNX_OFED's manual prints it: ibv_exp_bind_mw(qp, mw, &mw_bind), where the queue pair and
+ * the window are those of the arguments, whatever the structure names.
+ */
+static inline int ibv_exp_bind_mw_on_(struct ibv_qp *qp, struct ibv_mw *mw,
+				      const struct ibv_exp_mw_bind *mw_bind)
+{
+	struct ibv_exp_mw_bind bind = *mw_bind;
+
+	bind.qp = qp;
+	bind.mw = mw;
+	return ibv_exp_bind_mw(&bind);
+}
+
+#ifdef __cplusplus
+static inline int ibv_exp_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
+				  const struct ibv_exp_mw_bind *mw_bind)
+{
+	return ibv_exp_bind_mw_on_(qp, mw, mw_bind);
+}
+#else
+/* Three arguments, or one: a compound literal may have more commas. */
+#define IBV_EXP_BIND_MW_(a, b, c, d, e, f, g, name, ...) name
+#define ibv_exp_bind_mw(...)                                                                     \
+	IBV_EXP_BIND_MW_(__VA_ARGS__, ibv_exp_bind_mw, ibv_exp_bind_mw, ibv_exp_bind_mw,         \
+			 ibv_exp_bind_mw, ibv_exp_bind_mw_on_, ibv_exp_bind_mw, ibv_exp_bind_mw, \
+			 0)                                                                      \
+	(__VA_ARGS__)
+#endif
+
 #endif

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "adopt_fixture.h"
+#include "lib/odp_sysfs.h"
 #include "lib/userfaultfd.h"
 
 #define PART   256u /* of a page: a region that is not adopted */
@@ -159,8 +160,37 @@ static void is_noticed(const struct watcher *w)
 	munmap(memory, BYTES);
 }
 
+/* Adopted pages in the middle of a mapping make it several ones. */
+static void one_call_row(void)
+{
+	uint8_t *p = map_private(BYTES);
+	struct ibv_mr *all = ibv_reg_mr(a.node->pd, p, BYTES, PROBE_ALL | IBV_ACCESS_ON_DEMAND);
+	struct ibv_mr *some = reg_adopted(p + 4 * PAGE, 3 * PAGE);
+	struct ibv_sge sge = {(uintptr_t)p, BYTES, all ? all->lkey : 0};
+	struct odp_counters before, now;
+
+	row("madvise() is one invalidation, also where adoption has split the mapping");
+	fill(p, BYTES, 1);
+	EXPECT(ibv_advise_mr(a.node->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
+			     IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1) == 0,
+	       "ibv_advise_mr");
+	before = odp_counters_read(0);
+	EXPECT(madvise(p, BYTES, MADV_DONTNEED) == 0, "madvise: errno %d", errno);
+	now = odp_counters_read(0);
+	EXPECT(now.of[ODP_INVALIDATIONS] - before.of[ODP_INVALIDATIONS] == 1, "%lu events",
+	       now.of[ODP_INVALIDATIONS] - before.of[ODP_INVALIDATIONS]);
+	EXPECT(now.of[ODP_INVALIDATION_PAGES] - before.of[ODP_INVALIDATION_PAGES] == PAGES,
+	       "%lu pages", now.of[ODP_INVALIDATION_PAGES] - before.of[ODP_INVALIDATION_PAGES]);
+	EXPECT(p[0] == 0 && p[5 * PAGE] == 0, "the pages are not discarded");
+	dereg(some);
+	dereg(all);
+	munmap(p, BYTES);
+}
+
 static void run(void)
 {
+	if (has_userfaultfd())
+		one_call_row();
 	for (size_t i = 0; i < COUNT_OF(watchers); i++) {
 		stays_good(&watchers[i]);
 		if (has_userfaultfd())

@@ -569,6 +569,9 @@ static void invalid_pd_row(void)
 	row("a protection domain that does not exist");
 	ret = advise(&fake, READ, FLUSH, &sge, 1);
 	EXPECT(ret == EINVAL, "returns %d", ret);
+	row("no list");
+	ret = advise(a.node->pd, READ, FLUSH, NULL, 1);
+	EXPECT(ret == EINVAL, "returns %d", ret);
 	end_region(mr);
 }
 

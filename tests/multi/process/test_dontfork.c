@@ -2,11 +2,13 @@
 /*
  * ANYVERBS_FORK=dontfork: children of fork() do not get registered memory, and ibv_rereg_mr() says
  * when that could not be had: its codes DONT_FORK_NEW, DO_FORK_OLD and CMD_AND_DO_FORK_NEW, and
- * what the region is after each.
+ * what the region is after each. And ibv_fork_init() alone: the same codes, though children get
+ * everything. The argument "init" chooses the latter, "variable" the same by RDMAV_FORK_SAFE.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -23,6 +25,7 @@
 static struct node *n;
 static struct ibv_pd *foreign_pd; /* of another context */
 static bool refuse_return;	  /* MADV_DOFORK fails */
+static bool alone;		  /* after ibv_fork_init() alone */
 
 /* The library's calls come here. */
 __attribute__((visibility("default"))) int madvise(void *addr, size_t bytes, int advice)
@@ -74,6 +77,7 @@ static bool child_has(const uint8_t *p)
 
 static void expect_child(const uint8_t *p, bool has)
 {
+	has = has || alone;
 	EXPECT(child_has(p) == has, "a child %s", has ? "has not got it" : "has got it");
 }
 
@@ -200,8 +204,16 @@ int main(int argc, char **argv)
 {
 	struct ibv_context *other;
 
-	setenv("ANYVERBS_FORK", "dontfork", 1);
+	bool call = argc > 1 && strcmp(argv[1], "init") == 0;
+
+	alone = call || (argc > 1 && strcmp(argv[1], "variable") == 0);
+	if (!alone)
+		setenv("ANYVERBS_FORK", "dontfork", 1);
+	else if (!call)
+		setenv("RDMAV_FORK_SAFE", "1", 1);
 	two_sides_open(argc, argv);
+	if (call)
+		EXPECT(ibv_fork_init() == 0, "ibv_fork_init");
 	n = a.node;
 	other = node_open_device();
 	foreign_pd = ibv_alloc_pd(other);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/expect.h"
 #include "lib/probe.h"
@@ -95,6 +96,63 @@ static void alloc_rows(void)
 	EXPECT(max_dm >= 4096 && max_dm % 40 == 0, "%zu", max_dm);
 }
 
+/* Where these bytes are in a file that has only some parts; -1: nowhere. */
+static int64_t find_in(int fd, const void *bytes, size_t length)
+{
+	static uint8_t part[1 << 20];
+	off_t at = lseek(fd, 0, SEEK_DATA);
+
+	while (at >= 0) {
+		ssize_t got = pread(fd, part, sizeof(part), at);
+		uint8_t *found = got > 0 ? memmem(part, (size_t)got, bytes, length) : NULL;
+
+		if (found)
+			return at + (found - part);
+		at = lseek(fd, got < (ssize_t)sizeof(part) ? at + 4096 : at + got - 4096,
+			   SEEK_DATA);
+	}
+	return -1;
+}
+
+/* The block's place in the device's memory, found by what is in it. */
+static int64_t place_of(struct ibv_dm *dm, uint64_t mark)
+{
+	const uint64_t bytes[2] = {mark, ~mark};
+	int64_t at = -1;
+
+	EXPECT(ibv_memcpy_to_dm(dm, 0, bytes, sizeof(bytes)) == 0, "ibv_memcpy_to_dm");
+	for (int fd = 0; fd < 4096 && at < 0; fd++) {
+		char name[64], to[64] = "";
+
+		snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+		if (readlink(name, to, sizeof(to) - 1) > 0 && strstr(to, "memfd:anyverbs-c"))
+			at = find_in(fd, bytes, sizeof(bytes));
+	}
+	return at;
+}
+
+/* Among blocks that are not aligned so by chance. */
+static void align_rows(void)
+{
+	struct ibv_dm *odd[8], *dm[8];
+
+	for (uint32_t log_align = 0; log_align <= 12; log_align++) {
+		row("a block is aligned to 2^%u", log_align);
+		for (size_t i = 0; i < COUNT_OF(dm); i++) {
+			int64_t at;
+
+			odd[i] = need(4);
+			dm[i] = alloc(n->ctx, 16 + i, log_align, 0);
+			at = place_of(dm[i], PROBE_SEED + (log_align << 8) + i);
+			EXPECT(at > 0 && at % (1 << log_align) == 0, "it is at 0x%lx", at);
+		}
+		for (size_t i = 0; i < COUNT_OF(dm); i++) {
+			expect_free(dm[i]);
+			expect_free(odd[i]);
+		}
+	}
+}
+
 /* --- ibv_memcpy_to_dm, ibv_memcpy_from_dm ---------------------------------------- */
 
 #define DM_BYTES 4096u
@@ -121,6 +179,8 @@ static void copy_rows(void)
 		{"offset 2", 2, 4, EINVAL},
 		{"length 1", 0, 1, EINVAL},
 		{"length 7", 8, 7, EINVAL},
+		{"the last byte", DM_BYTES - 1, 1, EINVAL},
+		{"one byte too many", 1, DM_BYTES, EFAULT},
 		{"odd and outside", DM_BYTES + 1, 3, EFAULT},
 	};
 	struct ibv_dm *dm = need(DM_BYTES);
@@ -621,6 +681,7 @@ static void fill_up_row(void)
 static void run(void)
 {
 	alloc_rows();
+	align_rows();
 	copy_rows();
 	bad_host_row();
 	pieces_row();

@@ -220,6 +220,12 @@ static void others_open_and_close(void **state)
 	av_dir_context_remove(mine);
 	assert_int_equal(av_dir->device[0].ended.qp[0], 6);
 	av_dir_leave();
+	join(); /* a directory anew, where the device goes on counting */
+	assert_int_equal(av_dir->device[0].ended.qp[0], 6);
+	assert_int_equal(av_dir_change_begin(), 0);
+	av_dir_counters_reset(av_dir->device[0].name);
+	av_dir_change_end();
+	av_dir_leave();
 	assert_int_equal(access(path, F_OK), -1);
 }
 

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* The tool under another name. */
+#ifndef AV_TOOL_MLXCONFIG_H
+#define AV_TOOL_MLXCONFIG_H
+
+#include <stdbool.h>
+
+/* Was the tool called by that name? @called: argv[0] */
+bool av_is_mlxconfig(const char *called);
+
+/* Return: exit status */
+int av_mlxconfig(int argc, char **argv);
+
+#endif
