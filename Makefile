@@ -4,16 +4,17 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .PHONY: all deps demo check hardship scale interop check-format check-tidy bench install deb
-.PHONY: check-deb clean
+.PHONY: check-deb check-bare clean
 .NOTPARALLEL:
 
+# The library, the command and the manual. Tests and benchmarks are built by what runs them.
 all:
 	cmake --preset release
 	cmake --build --preset release
 
-# Install missing packages (as root), or name them.
+# Install what is missing to build and to run programs (as root), or name it.
 deps:
-	packaging/deps.sh
+	@packaging/deps.sh
 
 # Two unmodified programs talk RDMA to each other on this machine.
 demo: deps
@@ -21,7 +22,8 @@ demo: deps
 	@cmake --build --preset release --target anyverbs anyverbs-tool
 	@scripts/demo.sh build/release
 
-check: deps
+check:
+	@packaging/deps.sh build check run
 	cmake --preset dev
 	cmake --build --preset dev
 	ctest --preset dev
@@ -34,7 +36,7 @@ hardship:
 
 # Up to 64 hosts at a switch, one process on each, and all talk to all.
 scale:
-	cmake --preset release
+	cmake --preset release -DBUILD_TESTING=ON
 	cmake --build --preset release --target scale
 
 # Programs beside the kernel's own device, in an emulated machine.
@@ -81,6 +83,12 @@ check-deb: deb
 	@packaging/deps.sh check-deb
 	cmake --preset dev
 	ctest --preset dev -C deb -L deb
+
+# Do in a bare Debian what README.md, the workflows and the Containerfile say, to the letter.
+check-bare:
+	@packaging/deps.sh build check run check-deb
+	cmake --preset dev
+	ctest --preset dev -C bare -L bare --verbose
 
 clean:
 	rm -rf build
