@@ -14,6 +14,7 @@
 
 #include "device/config.h"
 #include "library.h"
+#include "unreached.h"
 
 /* Runtimes of sanitizers, which must come before everything else; a list for LD_PRELOAD, or empty.
  */
@@ -88,8 +89,21 @@ static bool add_device(const char *spec, bool first)
 	return set_joined("ANYVERBS_DEVICES", first ? NULL : getenv("ANYVERBS_DEVICES"), spec, ',');
 }
 
+/* It is run all the same: what it starts may be within reach. */
+static void warn_if_unreached(const char *program)
+{
+	char path[PATH_MAX];
+	const char *why = av_unreached_why(program, path);
+
+	if (why)
+		av_tool_complain("%s %s: the library is not loaded into it, and it sees no device "
+				 "of ours; see anyverbs-run(1)",
+				 path, why);
+}
+
 static int become(char **argv)
 {
+	warn_if_unreached(argv[0]);
 	execvp(argv[0], argv);
 	av_tool_complain("cannot run %s: %s", argv[0], strerror(errno));
 	return errno == ENOENT ? AV_EXIT_NOT_FOUND : AV_EXIT_CANNOT_EXECUTE;
