@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-compare.py BUILD-FOLDER [--rounds N] [--only rxe|ucx] [--pictures FOLDER]
+compare.py BUILD-FOLDER [--rounds N] [--seconds N] [--only rxe|ucx] [--pictures FOLDER]
            [--guard FILE] [--record FILE]
 
 anyverbs under unmodified perftest programs beside other ways between two processes of this machine.
 In each round every figure of anyverbs is measured together with those that it is compared with, at
 one distance of the two cores. Then UCX over anyverbs. What is not installed is left out and named.
 
+--seconds N: begin no round that would probably not end in time, but one of each kind at least.
 --only rxe: only what is compared with the kernel's Soft-RoCE, for a slow machine that has that.
 --only ucx: only UCX over anyverbs.
 --record FILE writes the ratios of this run.
@@ -133,6 +134,19 @@ def one_round(wanted, sources, ruler, complaints):
     return values
 
 
+def repeat(args, what, measure):
+    """What @measure returns, once a round, in a list. Progress goes to standard error."""
+    begin, found = time.monotonic(), []
+    while len(found) < args.rounds:
+        print("%s: round %d of at most %d, after %.0f s" %
+              (what, len(found) + 1, args.rounds, time.monotonic() - begin), file=sys.stderr)
+        found.append(measure())
+        spent = time.monotonic() - begin
+        if args.seconds and spent + spent / len(found) > args.seconds:
+            break
+    return found
+
+
 # --- UCX over anyverbs ---
 
 def heaps(build):
@@ -152,13 +166,12 @@ def over_round(build, found, complaints):
                 complaints.setdefault(figures.OVER, str(failed))
 
 
-def over(build, rounds, complaints):
+def over(args, complaints):
     found = {}
     if not programs.present("ucx_perftest"):
         print("\nnothing of %s: %s" % (figures.OVER, NO_UCX))
         return
-    for _ in range(rounds):
-        over_round(build, found, complaints)
+    repeat(args, figures.OVER, lambda: over_round(args.build, found, complaints))
     report.print_over(found)
 
 
@@ -212,6 +225,7 @@ def arguments():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float)
     parser.add_argument("--only", choices=["rxe", "ucx"])
     parser.add_argument("--pictures")
     parser.add_argument("--guard")
@@ -230,9 +244,9 @@ def compare(args, complaints):
     sources = {source: measure for source, measure in found.items() if callable(measure)}
     sources[figures.ANYVERBS] = with_connections(programs.our_perftest(args.build))
     begin = time.monotonic()
-    rounds = [one_round(wanted, sources, ruler, complaints) for _ in range(args.rounds)]
+    rounds = repeat(args, "programs", lambda: one_round(wanted, sources, ruler, complaints))
     print("\n%d rounds in %.0f s; medians of the ratios; SPREAD is (maximum - minimum) / median" %
-          (args.rounds, time.monotonic() - begin))
+          (len(rounds), time.monotonic() - begin))
     for source, why in found.items():
         if source not in sources:
             print("not compared with %s: %s" % (source, why))
@@ -265,7 +279,7 @@ def main():
     if args.only != "ucx":
         expected = compare(args, complaints)
     if args.only != "rxe":
-        over(args.build, args.rounds, complaints)
+        over(args, complaints)
     for source, complaint in complaints.items():
         print("%s failed at least once: %s" % (source, complaint))
     if args.record:

@@ -3,9 +3,11 @@
 import os
 import subprocess
 import tempfile
+import time
 from statistics import median
 
 import figures
+import programs
 
 UNIT = {"lat": "us", "bw": "GB/s", "rate": "M/s"}
 
@@ -88,13 +90,17 @@ PICTURES = {
                 (figures.LIMIT, "memcpy_bw")],
 }
 
+TITLES = {"send": "SEND", "write": "RDMA WRITE", "read": "RDMA READ",
+          "lat": "latency", "bw": "bandwidth"}
+AXES = {"lat": "microseconds, one way", "bw": "GB/s"}
+
 SCRIPT = """
 set terminal svg size 800,500 background '#ffffff'
 set output '%(output)s'
-set title '%(title)s'
+set title "%(title)s" noenhanced
 set logscale xy
 set format x "%%.0b %%BB"
-set xlabel 'message'
+set xlabel 'bytes in a message'
 set ylabel '%(unit)s'
 set key left top
 set grid
@@ -111,6 +117,13 @@ def points(measured, source, operation):
         yield size, median(values[key] for values in measured if key in values)
 
 
+def title_of(name):
+    """In words, and where and when: what it says of other machines is little."""
+    operation, what = name.split("_")
+    return "%s, %s\\n%s, %s" % (TITLES[operation], TITLES[what],
+                               programs.processor().replace("'", ""), time.strftime("%Y-%m-%d"))
+
+
 def draw(folder, name, lines, measured):
     with tempfile.TemporaryDirectory() as scratch:
         plots = []
@@ -125,7 +138,7 @@ def draw(folder, name, lines, measured):
         if not plots:
             return
         text = SCRIPT % {"output": os.path.join(folder, name + ".svg"),
-                         "title": name.replace("_", " "), "unit": unit(name),
+                         "title": title_of(name), "unit": AXES[name.split("_")[1]],
                          "plots": ", ".join(plots)}
         subprocess.run(["gnuplot"], input=text, text=True, check=True)
 

@@ -21,6 +21,7 @@ printf '%-28s %10s %12s %8s %12s\n' BENCHMARK SIZE MEDIAN SPREAD EXPECTED
 failed=0
 for source in "$(dirname "$0")"/bench_*.c; do
 	name=$(basename "$source" .c)
+	echo "$name, after $SECONDS s" >&2
 	if ! "$build/bench/$name" | tee -a "$table"; then
 		echo "run.sh: $name failed" >&2
 		failed=1

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-wire.py BUILD-FOLDER [--rounds N]
+wire.py BUILD-FOLDER [--rounds N] [--seconds N]
 
 Unmodified perftest programs over the wire, between two network namespaces with a cable (veth) of
 MTU 9000: beside UDP packets of the same size, and UCX and libfabric over TCP. In each round, what
 is compared is measured one right after the other. What is not installed is left out and named.
+--seconds is as of compare.py.
 
 Exit status: 1 if one of our programs failed; 77 if there can be no such namespaces.
 """
@@ -37,14 +38,15 @@ def sources(build, where):
     return found
 
 
-def measure(build, rounds, where, complaints):
-    found = sources(build, where)
+def measure(args, where, complaints):
+    found = sources(args.build, where)
     able = {source: measure for source, measure in found.items() if callable(measure)}
     for source, why in found.items():
         if source not in able:
             print("not compared with %s: %s" % (source, why))
-    return [compare.one_round(figures.EXPECTED_WIRE, able, lambda: 1, complaints)
-            for _ in range(rounds)]
+    return compare.repeat(
+        args, "two hosts",
+        lambda: compare.one_round(figures.EXPECTED_WIRE, able, lambda: 1, complaints))
 
 
 def main():
@@ -52,6 +54,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float)
     args = parser.parse_args()
     veth.enter()
     complaints = {}
@@ -59,8 +62,7 @@ def main():
             veth.TwoHosts(own_folders=True) as hosts:
         os.environ["ANYVERBS_DIR"] = here
         words = [*veth.inside(hosts.holder), "env", "ANYVERBS_DIR=" + there]
-        rounds = measure(args.build, args.rounds, programs.Where(words, hosts.server_address),
-                         complaints)
+        rounds = measure(args, programs.Where(words, hosts.server_address), complaints)
     report.print_rows("Between two hosts", figures.rows(figures.EXPECTED_WIRE, rounds))
     for source, complaint in complaints.items():
         print("%s failed at least once: %s" % (source, complaint))

@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # deps.sh [WHAT-FOR...]: install the missing packages that debian-packages.txt lists for these
-# purposes (default: build, check, run). Who may not install hears which they are; then it fails.
+# purposes (default: build, run). Who is not root does so with sudo. Who may not hears which they
+# are; then it fails.
 set -euo pipefail
 list=$(dirname "$0")/debian-packages.txt
-[ $# -gt 0 ] || set -- build check run
+[ $# -gt 0 ] || set -- build run
 what_for=$(IFS='|' && echo "$*")
 
 installed() {
@@ -23,15 +24,21 @@ while read -r _ package _; do
 done < <(grep -E "^($what_for)[[:space:]]" "$list")
 
 [ ${#missing[@]} -gt 0 ] || exit 0
+as_root=(env DEBIAN_FRONTEND=noninteractive)
 if [ "$(id -u)" != 0 ]; then
+	# A password is asked for only where there is somebody to ask.
+	ask=()
+	[ -t 0 ] || ask=(-n)
+	as_root=(sudo "${ask[@]}" "${as_root[@]}")
+fi
+echo "deps: installing ${missing[*]}"
+"${as_root[@]}" true || {
 	echo "deps: packages are missing. As root:" >&2
 	echo "    apt-get install --no-install-recommends ${missing[*]}" >&2
 	exit 1
-fi
-echo "deps: installing ${missing[*]}"
-export DEBIAN_FRONTEND=noninteractive
+}
 # Try without updating the lists of packages first, which is quick. They may be missing or stale.
-apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null 2>&1 || {
-	apt-get update -qq
-	apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
+"${as_root[@]}" apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null 2>&1 || {
+	"${as_root[@]}" apt-get update -qq
+	"${as_root[@]}" apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
 }

@@ -40,7 +40,8 @@ give_up() {
 
 # Assertions are no part of what users run. addr2line confuses source files in DWARF 5.
 flags="-O0 -gdwarf-4 -DNDEBUG -finstrument-functions"
-cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS="$flags" >"$work/log" ||
+cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=None -DBUILD_TESTING=ON \
+	-DCMAKE_C_FLAGS="$flags" >"$work/log" ||
 	give_up "cmake failed"
 cmake --build $build --target count_calls >"$work/log" || give_up "the build failed"
 

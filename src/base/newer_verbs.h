@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Declarations, by value, of headers newer than rdma-core 44's, for programs built with those.
+ * Declarations, by value, of headers newer than rdma-core 39's, for programs built with those.
  * verbs/abi_check.c compares the values where the header has them; the compiler compares
  * prototypes. Sources: <infiniband/verbs.h> of rdma-core 65; for device_cap_flags_ex, the kernel's
  * enum ib_uverbs_device_cap_flags.
@@ -16,6 +16,9 @@
 #define AV_DEVICE_ATOMIC_WRITE (1ull << 40)
 
 enum {
+	AV_WR_ATOMIC_WRITE = 15,
+	AV_WC_ATOMIC_WRITE = 9,
+	AV_QP_EX_WITH_ATOMIC_WRITE = 1 << 12,
 	AV_WR_FLUSH = 14,
 	AV_WC_FLUSH = 8,
 	AV_QP_EX_WITH_FLUSH = 1 << 11,
@@ -29,10 +32,13 @@ enum {
 enum { AV_FLUSH_GLOBAL = 1, AV_FLUSH_PERSISTENT = 2 };
 enum { AV_FLUSH_RANGE, AV_FLUSH_MR };
 
-/* The builder, and its offset in struct ibv_qp_ex: behind the last member of rdma-core 44's. */
+/* Builders, and their offsets in struct ibv_qp_ex: behind the last member of rdma-core 39's. */
+typedef void av_wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
+				const void *atomic_wr);
 typedef void av_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t length,
 			 uint8_t type, uint8_t level);
-#define AV_WR_FLUSH_SLOT (offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void (*)(void)))
+#define AV_WR_ATOMIC_WRITE_SLOT (offsetof(struct ibv_qp_ex, wr_abort) + sizeof(void (*)(void)))
+#define AV_WR_FLUSH_SLOT	(AV_WR_ATOMIC_WRITE_SLOT + sizeof(void (*)(void)))
 
 /* Of ibv_reg_mr_ex(). Without its bit in the mask a member does not exist. */
 enum {

@@ -32,7 +32,7 @@ static const struct av_request_row row[] = {
 	[AV_WR_FLUSH] = {.operation = av_op_flush},
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = {.operation = av_op_cmp_swap, .word = true},
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {.operation = av_op_fetch_add, .word = true},
-	[IBV_WR_ATOMIC_WRITE] = {.operation = av_op_atomic_write, .word = true},
+	[AV_WR_ATOMIC_WRITE] = {.operation = av_op_atomic_write, .word = true},
 	[AV_WR_SIZED_CMP_AND_SWP] = {.operation = av_op_with_operands},
 	[AV_WR_SIZED_FETCH_AND_ADD] = {.operation = av_op_with_operands},
 	[AV_WR_MASKED_CMP_AND_SWP] = {.operation = av_op_with_operands},

@@ -50,7 +50,7 @@ static uint32_t rights_of(const struct av_sq_wqe *wqe)
 	switch (wqe->opcode) {
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
-	case IBV_WR_ATOMIC_WRITE:
+	case AV_WR_ATOMIC_WRITE:
 		return IBV_ACCESS_REMOTE_WRITE;
 	case IBV_WR_RDMA_READ:
 		return IBV_ACCESS_REMOTE_READ;

@@ -27,7 +27,7 @@ static const struct row {
 	[AV_WR_MASKED_CMP_AND_SWP] = {true, {AV_OP_CMP_SWAP, AV_TAIL_NONE, AV_OP_ATOMIC_ACK}},
 	[AV_WR_MASKED_FETCH_AND_ADD] = {true, {AV_OP_FETCH_ADD, AV_TAIL_NONE, AV_OP_ATOMIC_ACK}},
 	[AV_WR_FLUSH] = {true, {AV_OP_FLUSH, AV_TAIL_NONE, AV_OP_READ_RESPONSE}},
-	[IBV_WR_ATOMIC_WRITE] = {true, {AV_OP_ATOMIC_WRITE, AV_TAIL_NONE, AV_OP_READ_RESPONSE}},
+	[AV_WR_ATOMIC_WRITE] = {true, {AV_OP_ATOMIC_WRITE, AV_TAIL_NONE, AV_OP_READ_RESPONSE}},
 };
 
 const struct av_packet_kind *av_packet_kind(uint32_t opcode)
@@ -57,7 +57,7 @@ uint32_t av_packet_wr_opcode(const struct av_opcode *info)
 	case AV_OP_FLUSH:
 		return AV_WR_FLUSH;
 	default:
-		return IBV_WR_ATOMIC_WRITE;
+		return AV_WR_ATOMIC_WRITE;
 	}
 }
 

@@ -388,7 +388,7 @@ static enum av_fault check_answer(struct sending *s, const struct av_sq_wqe *wqe
 	enum av_fault fault;
 
 	if (s->w->begun || !av_wire_wants_answer(wqe->opcode) || wqe->opcode == AV_WR_FLUSH ||
-	    wqe->opcode == IBV_WR_ATOMIC_WRITE)
+	    wqe->opcode == AV_WR_ATOMIC_WRITE)
 		return AV_FAULT_NONE;
 	fault = translate(s, wqe, IBV_ACCESS_LOCAL_WRITE);
 	if (fault == AV_FAULT_NONE)

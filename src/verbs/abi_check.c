@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The layouts of <infiniband/verbs.h> that inline verbs and other libraries rely on. Structures
- * grow at their ends only, so offsets hold for newer headers, too; whole sizes are rdma-core 44's.
+ * grow at their ends only, so offsets hold for newer headers, too; whole sizes are those of
+ * rdma-core 39 to 44.
  */
 #include <stddef.h>
 #include <infiniband/verbs.h>
@@ -82,6 +83,13 @@ AT(struct av_channel, ibv, 0);
 
 /* Values of newer headers that the library defines itself must match if the header has them. */
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #theirs)
+#ifdef AV_HEADER_HAS_ATOMIC_WRITE
+SAME(AV_WR_ATOMIC_WRITE, IBV_WR_ATOMIC_WRITE);
+SAME(AV_WC_ATOMIC_WRITE, IBV_WC_ATOMIC_WRITE);
+SAME(AV_QP_EX_WITH_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE);
+AT(struct ibv_qp_ex, wr_atomic_write, AV_WR_ATOMIC_WRITE_SLOT);
+#endif
+AT(struct av_qp, newer.wr_atomic_write, AV_WR_ATOMIC_WRITE_SLOT);
 #ifdef AV_HEADER_HAS_FLUSH
 SAME(AV_WR_FLUSH, IBV_WR_FLUSH);
 SAME(AV_WC_FLUSH, IBV_WC_FLUSH);

@@ -17,7 +17,7 @@
 #define WRITES	 (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
 #define READS                                                           \
 	(IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
-	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_WRITE | AV_QP_EX_WITH_FLUSH)
+	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | AV_QP_EX_WITH_ATOMIC_WRITE | AV_QP_EX_WITH_FLUSH)
 #define KEYS (IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
 
 /* The operations that a service's builders support. */
@@ -175,7 +175,7 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ad
 /* The word is part of the request, so it needs no elements and no inline data of the queue. */
 static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, const void *word)
 {
-	struct av_sq_wqe *wqe = next_remote(ex, IBV_WR_ATOMIC_WRITE, rkey, addr);
+	struct av_sq_wqe *wqe = next_remote(ex, (enum ibv_wr_opcode)AV_WR_ATOMIC_WRITE, rkey, addr);
 
 	if (!wqe)
 		return;
@@ -228,7 +228,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv
 
 	if (!wqe)
 		return;
-	if (count > qp->end.qp->sq_max_sge || wqe->opcode == IBV_WR_ATOMIC_WRITE ||
+	if (count > qp->end.qp->sq_max_sge || wqe->opcode == AV_WR_ATOMIC_WRITE ||
 	    wqe->opcode == AV_WR_FLUSH) {
 		note(qp, EINVAL);
 		return;
@@ -251,7 +251,7 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 static bool may_inline(uint32_t opcode)
 {
 	return opcode != IBV_WR_RDMA_READ && opcode != IBV_WR_ATOMIC_CMP_AND_SWP &&
-	       opcode != IBV_WR_ATOMIC_FETCH_AND_ADD && opcode != IBV_WR_ATOMIC_WRITE &&
+	       opcode != IBV_WR_ATOMIC_FETCH_AND_ADD && opcode != AV_WR_ATOMIC_WRITE &&
 	       opcode != AV_WR_FLUSH;
 }
 
@@ -327,8 +327,8 @@ static void fill_builders(struct av_qp *qp, uint64_t ops)
 	BUILDER(IBV_QP_EX_WITH_RDMA_READ, wr_rdma_read, wr_rdma_read);
 	BUILDER(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, wr_atomic_cmp_swp, wr_atomic_cmp_swp);
 	BUILDER(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, wr_atomic_fetch_add, wr_atomic_fetch_add);
-	BUILDER(IBV_QP_EX_WITH_ATOMIC_WRITE, wr_atomic_write, wr_atomic_write);
 #undef BUILDER
+	qp->newer.wr_atomic_write = ops & AV_QP_EX_WITH_ATOMIC_WRITE ? wr_atomic_write : NULL;
 	qp->newer.wr_flush = ops & AV_QP_EX_WITH_FLUSH ? wr_flush : NULL;
 	ex->wr_set_ud_addr = wr_set_ud_addr;
 	ex->wr_set_xrc_srqn = wr_set_xrc_srqn;

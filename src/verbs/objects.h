@@ -132,7 +132,8 @@ struct av_qp {
 		struct ibv_qp ibv;
 		struct ibv_qp_ex ex;
 		struct {
-			uint8_t known[AV_WR_FLUSH_SLOT];
+			uint8_t known[AV_WR_ATOMIC_WRITE_SLOT];
+			av_wr_atomic_write *wr_atomic_write;
 			av_wr_flush *wr_flush;
 		} newer; /* builders that the header may lack */
 	};

@@ -36,6 +36,49 @@ says device_options_replace_the_setting '^ANYVERBS_DEVICES=a0,b0:mtu=1024$' "$en
 
 holds arguments_arrive_unchanged test "$("$tool" run -- printf '%s|' 'a b' '' '*')" = 'a b||*|'
 
+# Programs that the loader gives no library of ours: said before they run, which they do.
+folder=$(mktemp -d)
+chmod 755 "$folder"
+holds ordinary_program_is_not_warned_of test -z "$("$tool" run -- true 2>&1)"
+if echo 'int main(void) { return 9; }' | cc -static -x c -o "$folder/static" - 2>/dev/null; then
+	said=$("$tool" run -- "$folder/static" 2>&1)
+	holds static_program_is_run test $? = 9
+	says static_program_is_named "^anyverbs: $folder/static is statically linked: " "$said"
+	printf '#!%s/static\n' "$folder" >"$folder/script"
+	printf '#!/usr/bin/env static\n' >"$folder/by-env"
+	chmod +x "$folder/script" "$folder/by-env"
+	for script in script by-env; do
+		said=$(PATH=$folder:$PATH "$tool" run -- "$script" 2>&1)
+		says "interpreter_of_$script" "^anyverbs: $folder/static is statically" "$said"
+	done
+fi
+# An ELF header of no processor that there is.
+printf '\177ELF\2\1\1%057d' 0 >"$folder/foreign"
+cp "$(type -P true)" "$folder/owned"
+chmod +x "$folder/foreign"
+says foreign_program_is_named 'foreign is for another processor' \
+	"$("$tool" run -- "$folder/foreign" 2>&1)"
+if [ "$(id -u)" = 0 ] && ! findmnt -no OPTIONS -T "$folder" | grep -q nosuid; then
+	for bit in u+s:user g+s:group; do
+		chown 0:0 "$folder/owned"
+		chmod 755 "$folder/owned"
+		says "own_${bit#*:}_is_no_reason" '^$' "$("$tool" run -- "$folder/owned" 2>&1)"
+		chown 12345:12345 "$folder/owned"
+		chmod "${bit%:*}" "$folder/owned"
+		says "set_${bit#*:}_id_is_named" "owned is set-${bit#*:}-ID" \
+			"$("$tool" run -- "$folder/owned" 2>&1)"
+	done
+	chmod 755 "$folder/owned"
+	# CAP_NET_RAW, permitted and effective.
+	python3 -c 'import os, sys
+os.setxattr(sys.argv[1], "security.capability", bytes.fromhex("01000002" "00200000" + 24 * "0"))' \
+		"$folder/owned"
+	says roots_capabilities_are_no_reason '^$' "$("$tool" run -- "$folder/owned" 2>&1)"
+	said=$(setpriv --reuid=12346 --clear-groups "$tool" run -- "$folder/owned" 2>&1)
+	says file_capabilities_are_named 'owned has file capabilities' "$said"
+fi
+rm -r "$folder"
+
 # The library of a folder whose name LD_PRELOAD cannot hold.
 folder=$(mktemp -d "${TMPDIR:-/tmp}/any verbs.XXXXXX")
 touch "$folder/libanyverbs.so.1"

@@ -10,6 +10,7 @@
 #include "command.h"
 #include "device/config.h"
 #include "library.h"
+#include "unreached.h"
 
 bool av_launch_shared_heap;
 static bool devices_given;
@@ -131,10 +132,23 @@ bool av_launch_prepare(void)
 	       preload_libraries(wants_shared_heap()) && add_commands();
 }
 
+/* It is run all the same: what it starts may be within reach. */
+static void warn_if_unreached(const char *program)
+{
+	char path[PATH_MAX];
+	const char *why = av_unreached_why(program, path);
+
+	if (why)
+		av_tool_complain("%s %s: the library is not loaded into it, and it sees no device "
+				 "of ours; see anyverbs-run(1)",
+				 path, why);
+}
+
 int av_launch(char **argv)
 {
 	int err;
 
+	warn_if_unreached(argv[0]);
 	execvp(argv[0], argv);
 	err = errno;
 	av_tool_complain("cannot run %s: %s", argv[0], strerror(err));
