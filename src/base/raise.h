@@ -16,6 +16,7 @@
 #define AV_BASE_RAISE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
@@ -36,6 +37,12 @@ static inline void av_raise_arm(struct av_raise *r, uint32_t with)
 static inline uint32_t av_raise_armed(const struct av_raise *r)
 {
 	return (uint32_t)atomic_load_explicit(&r->word, memory_order_relaxed);
+}
+
+/* Has somebody begun to raise it, and not ended? */
+static inline bool av_raise_is_begun(const struct av_raise *r)
+{
+	return atomic_load_explicit(&r->word, memory_order_relaxed) >> 32;
 }
 
 /* Return: not 0: it is the caller who raises the event now */

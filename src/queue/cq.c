@@ -235,8 +235,6 @@ static void release(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index,
 		atomic_store(&in->event_due_ns, 0);
 		if (av_cq_notifies(cq))
 			atomic_store(&cq->ready, 1); /* before @waiters is read: queue/notify.h */
-		else
-			in->told = atomic_load(&in->tail);
 	}
 	av_lock_release(&in->lock);
 	if (event == EVENT_LATER)
@@ -321,6 +319,17 @@ void av_cq_overrun(struct av_seg *seg, uint32_t index)
 	av_cq_tell_async(seg, index, id, IBV_EVENT_CQ_ERR);
 }
 
+/* The event that the newest entry makes. Context: @lock is held. */
+static enum event event_of_newest(struct av_cq_shared *cq, struct av_cq_inlet *in,
+				  const struct av_cqe *cqe)
+{
+	enum event event = event_of(cq, in, cqe);
+
+	if (event == EVENT_NOW)
+		in->told = atomic_load(&in->tail);
+	return event;
+}
+
 int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
@@ -350,22 +359,28 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 	if (av_likely(!atomic_load_explicit(&cq->inlet[i].armed.word, memory_order_relaxed)))
 		av_lock_release(&cq->inlet[i].lock);
 	else
-		release(seg, cq, index, i, event_of(cq, &cq->inlet[i], to));
+		release(seg, cq, index, i, event_of_newest(cq, &cq->inlet[i], to));
 	return 0;
 }
 
-/* The first entry in the CQ that no event has told of. */
+/*
+ * The first entry in the CQ that has made no event. That of an event for AS notify may have been
+ * taken back; one that is being raised may never be, if who does it dies.
+ */
 static uint32_t first_untold(const struct av_cq_shared *cq, const struct av_cq_inlet *in)
 {
 	uint32_t head = atomic_load(&cq->head), tail = atomic_load(&in->tail);
 
-	return in->told - head <= tail - head ? in->told : head;
+	return !av_cq_notifies(cq) && !av_raise_is_begun(&in->armed) &&
+			       in->told - head <= tail - head
+		       ? in->told
+		       : head;
 }
 
 /*
  * The event that entries make which are in the CQ when it is armed. An entry makes one event, as
- * with an adapter: programs arm the CQ when they have got an event, poll what it stands for, and
- * wait for the next.
+ * with an adapter. Programs arm the CQ when they have got an event, and poll once: who takes what
+ * the event stands for hears of nothing twice, and who leaves some hears of the rest.
  * Context: @lock is held.
  */
 static enum event event_already(struct av_seg *seg, struct av_cq_shared *cq, int i)
@@ -382,6 +397,8 @@ static enum event event_already(struct av_seg *seg, struct av_cq_shared *cq, int
 		now = event_of(cq, in, e);
 		switch (now) {
 		case EVENT_NOW:
+			in->told = n + 1;
+			return now;
 		case EVENT_WAKE:
 			return now;
 		case EVENT_LATER:

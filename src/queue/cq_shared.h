@@ -107,7 +107,7 @@ struct av_cq_inlet {
 	uint16_t event_count;	       /* this many entries make an event */
 	uint16_t event_period_us;      /* the first of them waits no longer than this */
 	uint32_t counted;	       /* entries that count towards the next event */
-	uint32_t told;		       /* events have told the channel of all before this one */
+	uint32_t told;		       /* one past the last entry that has made an event */
 	_Atomic uint64_t event_due_ns; /* when the event is sent at the latest; 0: not by time */
 	/* The CQ's, in the first inlet, whichever is used. Not reset when the index is used again.
 	 */
