@@ -2,6 +2,7 @@
 /* Retry timers and counters. */
 #include "transport/retry.h"
 
+#include "base/patience.h"
 #include "transport/count.h"
 
 #define ALWAYS	   7u		/* rnr_retry: retry for ever */
@@ -45,6 +46,8 @@ enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *res
 	AV_ASSERT_HELD(&end->qp->exec);
 	if (result->park == AV_PARK_RNR && !p.endless)
 		p.interval_ns = av_rnr_timer_ns(result->rnr_timer);
+	if (result->moves && p.interval_ns < AV_PATIENCE_NS)
+		p.interval_ns = AV_PATIENCE_NS; /* nothing was lost: both sides have threads to wake */
 	/* Nobody will ever answer, and no timer would end the wait. */
 	if (result->gone && p.endless)
 		return fault;
