@@ -47,7 +47,7 @@ enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *res
 	if (result->park == AV_PARK_RNR && !p.endless)
 		p.interval_ns = av_rnr_timer_ns(result->rnr_timer);
 	if (result->moves && p.interval_ns < AV_PATIENCE_NS)
-		p.interval_ns = AV_PATIENCE_NS; /* nothing was lost: both sides have threads to wake */
+		p.interval_ns = AV_PATIENCE_NS; /* nothing is lost: threads have to wake up */
 	/* Nobody will ever answer, and no timer would end the wait. */
 	if (result->gone && p.endless)
 		return fault;
