@@ -53,13 +53,24 @@ static bool install(const struct av_qp_end *end, struct av_wire *w)
 	return true;
 }
 
+static struct ibv_qp_attr attributes(const struct av_qp_end *end)
+{
+	struct ibv_qp_attr attr;
+
+	(void)!av_lock_acquire(&end->qp->exec, AV_RANK_EXEC);
+	attr = end->qp->attr;
+	av_lock_release_fence(&end->qp->exec);
+	return attr;
+}
+
 static bool move(const struct av_qp_end *end)
 {
+	const struct ibv_qp_attr attr = attributes(end);
 	struct av_wire *w = NULL;
 	bool moved = false;
 
-	if (!av_wire_is_possible(end->seg) || !end->qp->attr.ah_attr.is_global ||
-	    av_wire_make(end, &end->qp->attr, &w))
+	if (!av_wire_is_possible(end->seg) || !attr.ah_attr.is_global ||
+	    av_wire_make(end, &attr, &w))
 		return false;
 	if (av_qp_quiesce(end) == 0) {
 		moved = install(end, w);
