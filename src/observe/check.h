@@ -158,6 +158,7 @@
 	X(PEER_NO_WAY,      "ip-route(8)",          "no answer from another host: no packets reach it, for want of a route or of a neighbour with that address", "does ip route get ADDRESS know the way? Is that host up?") \
 	X(PEER_NO_PORT,     "IBTA 1, A17",          "no answer from another host: it says that nobody has UDP port 4791 there", "has its program ended, or not connected yet? Does a firewall reject the port?") \
 	X(PEER_FIREWALL,    "nft(8)",               "no answer from another host: this host's firewall does not let UDP port 4791 out", "let it through, in both directions") \
+	X(PORT_TAKEN,       "ibv_modify_qp(3)",     "the peer is on another host, and UDP port {wanted} of this host's address is taken: by rdma_rxe, another user, or another ANYVERBS_DIR", "anyverbs doctor tells by whom") \
 	X(PEER_MTU,         "ibv_modify_qp(3)",     "no answer from another host: packets of {wanted} B and their headers are larger than the MTU of the way there", "choose a smaller path_mtu, or a larger MTU of the interfaces") \
 	X(PEER_REFUSED,     "IBTA 1, 9.7.5.2",      "QP {peer_qp} on another host has refused it: NAK {wanted:x}", "run anyverbs explain there") \
 	X(PACKET_ORDER,     "IBTA 1, 9.7.4.1",      "a packet does not go on with the message that it is part of, or has the wrong length", "") \

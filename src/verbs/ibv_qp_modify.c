@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ibv_modify_qp(): checks the values, then the state table, then applies the change. */
+#include <errno.h>
+
 #include "base/limits.h"
 #include "base/uncancelled.h"
 #include "queue/qp_state.h"
@@ -10,6 +12,7 @@
 #include "verbs/between.h"
 #include "verbs/fail.h"
 #include "verbs/next.h"
+#include "wire/frame.h"
 
 /*
  * Are the values of the attributes in @mask valid? Return: 0 or EINVAL. ibv_modify_qp(3). Not here:
@@ -110,6 +113,13 @@ static int apply(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask,
 	return 0;
 }
 
+static int open_wire(struct av_qp *qp, const struct ibv_qp_attr *attr)
+{
+	int err = av_wire_open(&qp->end, attr);
+
+	return err == EADDRINUSE ? av_refuse(err, AV_CHECK_PORT_TAKEN, AV_ROCE_PORT, 0) : err;
+}
+
 /* A queue pair that enters RTR, and whose peer is on another host, receives packets from then on.
  */
 static int get_on_wire(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask)
@@ -121,7 +131,7 @@ static int get_on_wire(struct av_qp *qp, const struct ibv_qp_attr *attr, int mas
 		av_wire_open_datagrams(&qp->end);
 	else if ((mask & IBV_QP_AV) &&
 		 av_wire_is_wanted(qp->end.seg, &attr->ah_attr, attr->dest_qp_num & AV_QPN_MASK))
-		return av_wire_open(&qp->end, attr);
+		return open_wire(qp, attr);
 	return 0;
 }
 

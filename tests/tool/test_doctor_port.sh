@@ -78,6 +78,8 @@ hold 0
 text=$(port)
 says taken_is_found '^limited +UDP port 4791: 10.9.0.1: taken' "$text"
 says taken_is_told 'warn: UDP port 4791 of 10.9.0.1 is taken' "$(program_says)"
+says taken_is_explained 'ibv_modify_qp.*UDP port 4791 of this host.s address is taken' \
+	"$("$tool" explain)"
 exits on_this_host_it_works 0 pingpong
 let_go
 
