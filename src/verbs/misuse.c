@@ -2,7 +2,6 @@
 /* Collects and prints findings of misuse. */
 #include "verbs/misuse.h"
 
-#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "observe/log.h"
+#include "observe/source_place.h"
 #include "registry/directory.h"
 #include "memory/unmapped.h"
 #include "transport/send_sum.h"
@@ -134,31 +134,13 @@ void av_misuse_still_used(struct av_context *ctx, const char *kind, uint32_t num
 
 /* --- writing --------------------------------------------------------------------- */
 
-/* Write "a.out(main+0x1b)", or as much as is known. */
-static void place(char *to, size_t size, const void *address)
-{
-	const char *slash;
-	Dl_info info;
-
-	to[0] = '\0';
-	if (!address || !dladdr(address, &info) || !info.dli_fname)
-		return;
-	slash = strrchr(info.dli_fname, '/');
-	snprintf(to, size, "%s(%s+0x%" PRIxPTR ")", slash ? slash + 1 : info.dli_fname,
-		 info.dli_sname ? info.dli_sname : "",
-		 (uintptr_t)address -
-			 (uintptr_t)(info.dli_sname ? info.dli_saddr : info.dli_fbase));
-	for (; *to; to++)
-		if ((unsigned char)*to < ' ' || *to == '"' || *to == '\\')
-			*to = '?'; /* the result is printed in quotes */
-}
-
-static int line_of(char *to, size_t size, const char *device, const struct av_finding *f, bool json)
+static int line_of(char *to, size_t size, const char *device, const struct av_finding *f,
+		   const struct av_sources *sources, bool json)
 {
 	char where[300];
 	int n;
 
-	place(where, sizeof(where), f->made_at);
+	av_source_place(sources, f->made_at, where, sizeof(where));
 	if (json)
 		return snprintf(to, size,
 				"{\"misuse\":\"%s\",\"pid\":%d,\"device\":\"%s\",\"object\":\"%s\","
@@ -178,16 +160,18 @@ static int line_of(char *to, size_t size, const char *device, const struct av_fi
 /* Avoids stdio: the program may have closed its streams. */
 static void write_all(const struct av_context *ctx, const struct av_findings *f)
 {
+	struct av_sources *sources = f->count ? av_sources_open() : NULL;
 	bool json = atomic_load(&av_misuse_mode) & AV_MISUSE_JSON;
 	char line[1024];
 
 	for (uint64_t i = 0; i < f->count && i < f->room; i++) {
-		int n = line_of(line, sizeof(line), ctx->dev->ibv.name, &f->list[i], json);
+		int n = line_of(line, sizeof(line), ctx->dev->ibv.name, &f->list[i], sources, json);
 
 		if (n > 0)
 			(void)!write(STDERR_FILENO, line,
 				     (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
 	}
+	av_sources_close(sources);
 	if (f->count > f->room && !json) {
 		int n = snprintf(line, sizeof(line), "anyverbs[%d]: check: and %" PRIu64 " more\n",
 				 (int)getpid(), f->count - f->room);
