@@ -30,7 +30,14 @@ says received_is_half \
 	"$text"
 says axis_has_its_end '>100</text>' "$text"
 holds standard_output test "$("$tool" plot "$work/r.csv")" = "$text"
-says other_device '>any1</text>' "$("$tool" plot -d any1 "$work/r.csv")"
+says title '>any0 from 1 January 1970, 00:01:40 UTC on</text>' "$text"
+# 999 MB in one second, and no panel for what there was none of.
+text1=$("$tool" plot -d any1 "$work/r.csv")
+says other_device '>any1 from .*; no page faults; no invalidations</text>' "$text1"
+holds no_empty_axes test "$(grep -c 'per second' <<<"$text1")" = 0
+sed 's/,999000000,/,2500000000,/' "$work/r.csv" >"$work/fast.csv"
+says a_unit_that_suits '>bandwidth, GB/s<' "$("$tool" plot -d any1 "$work/fast.csv")"
+says received_is_seen_behind_sent 'stroke="#c8511b" stroke-dasharray="6 6"' "$text"
 if command -v xmllint >/dev/null; then
 	exits well_formed 0 xmllint --noout "$work/r.svg"
 fi
@@ -40,7 +47,7 @@ sed -E '1d; s/([^,]*),([^,]*),([^,]*),([^,]*),([^,]*),(.*)/{"time":\1,"device":"
 	"$work/r.csv" >"$work/r.jsonl"
 holds json_lines_give_the_same test "$("$tool" plot "$work/r.jsonl")" = "$text"
 sed 's/any0/<a\&b>/' "$work/r.csv" >"$work/odd.csv"
-says names_are_escaped '>&#60;a&#38;b&#62;</text>' "$("$tool" plot "$work/odd.csv")"
+says names_are_escaped '>&#60;a&#38;b&#62; from ' "$("$tool" plot "$work/odd.csv")"
 
 head -2 "$work/r.csv" >"$work/short.csv"
 exits one_moment_is_1 1 "$tool" plot "$work/short.csv"

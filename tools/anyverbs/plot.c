@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "plot_svg.h"
 #include "record.h"
@@ -15,18 +16,23 @@ static const char *const counters[] = {"xmit_bytes", "rcv_bytes", "num_page_faul
 
 /* The panels, top to bottom: growth rates of these counters. */
 static const struct panel {
-	const char *title;
-	double unit;
+	const char *title, *nothing; /* @nothing: what there was none of, if there was none */
+	bool bytes;		     /* in a unit that suits the most of them */
 	unsigned int count;
 	struct {
 		const char *name;
 		int counter;
 	} line[AV_SVG_SERIES];
 } panels[] = {
-	{"bandwidth, MB/s", 1e6, 2, {{"sent", 0}, {"received", 1}}},
-	{"page faults per second", 1, 1, {{"page faults", 2}}},
-	{"invalidations per second", 1, 1, {{"invalidations", 3}}},
+	{"bandwidth", "traffic", true, 2, {{"sent", 0}, {"received", 1}}},
+	{"page faults per second", "page faults", false, 1, {{"page faults", 2}}},
+	{"invalidations per second", "invalidations", false, 1, {{"invalidations", 3}}},
 };
+
+static const struct {
+	double bytes;
+	const char *name;
+} units[] = {{1e9, "GB/s"}, {1e6, "MB/s"}, {1e3, "kB/s"}, {1, "B/s"}};
 
 struct input {
 	struct av_recorded *row;
@@ -38,7 +44,7 @@ struct input {
  * Growth rates of a counter between consecutive lines. @to: room for in->rows points. Return:
  * number of points.
  */
-static size_t rates(const struct input *in, int counter, double unit, struct av_point *to)
+static size_t rates(const struct input *in, int counter, struct av_point *to)
 {
 	const struct av_recorded *then = NULL;
 	size_t n = 0;
@@ -51,38 +57,95 @@ static size_t rates(const struct input *in, int counter, double unit, struct av_
 		grown = then ? r->value[counter] - then->value[counter] : 0;
 		if (then && r->time > then->time) /* a counter falls when the last process leaves in
 						     between; draw that as 0 */
-			to[n++] = (struct av_point){
-				r->time - in->row[0].time,
-				grown > 0 ? grown / (r->time - then->time) / unit : 0};
+			to[n++] = (struct av_point){r->time - in->row[0].time,
+						    grown > 0 ? grown / (r->time - then->time) : 0};
 		then = r;
 	}
 	return n;
 }
 
-static void draw_panel(FILE *out, const struct input *in, unsigned int number,
-		       struct av_point *room)
-{
-	const struct panel *p = &panels[number];
+/* A panel's lines. */
+struct drawing {
 	struct av_series series[AV_SVG_SERIES];
-	double seconds = in->row[in->rows - 1].time - in->row[0].time;
+	double most;
+};
 
+static void measure(const struct input *in, const struct panel *p, struct av_point *room,
+		    struct drawing *d)
+{
+	*d = (struct drawing){.most = 0};
 	for (unsigned int i = 0; i < p->count; i++) {
-		series[i] =
-			(struct av_series){.name = p->line[i].name, .point = room + i * in->rows};
-		series[i].count = rates(in, p->line[i].counter, p->unit, series[i].point);
+		struct av_series *s = &d->series[i];
+
+		*s = (struct av_series){.name = p->line[i].name, .point = room + i * in->rows};
+		s->count = rates(in, p->line[i].counter, s->point);
+		for (size_t n = 0; n < s->count; n++)
+			d->most = s->point[n].y > d->most ? s->point[n].y : d->most;
 	}
-	av_svg_panel(out, number, p->title, seconds, series, p->count);
+}
+
+/* Give bytes a unit. Return: its name */
+static const char *scale(const struct panel *p, struct drawing *d)
+{
+	size_t unit = 0;
+
+	while (unit + 1 < AV_ARRAY_SIZE(units) && d->most < units[unit].bytes)
+		unit++;
+	for (unsigned int i = 0; i < p->count; i++)
+		for (size_t n = 0; n < d->series[i].count; n++)
+			d->series[i].point[n].y /= units[unit].bytes;
+	return units[unit].name;
+}
+
+static void draw_panel(FILE *out, const struct input *in, unsigned int number,
+		       const struct panel *p, struct drawing *d)
+{
+	double seconds = in->row[in->rows - 1].time - in->row[0].time;
+	char title[64];
+
+	if (p->bytes)
+		snprintf(title, sizeof(title), "%s, %s", p->title, scale(p, d));
+	else
+		snprintf(title, sizeof(title), "%s", p->title);
+	av_svg_panel(out, number, title, seconds, d->series, p->count);
+}
+
+/* When it was, and what there was none of, for which there is no panel. */
+static void put_title(FILE *out, const struct input *in, const struct drawing *drawing,
+		      unsigned int shown)
+{
+	time_t begin = (time_t)in->row[0].time;
+	char title[256], when[40];
+	struct tm tm;
+	size_t n;
+
+	strftime(when, sizeof(when), "%e %B %Y, %H:%M:%S UTC", gmtime_r(&begin, &tm));
+	n = (size_t)snprintf(title, sizeof(title), "%s from %s on", in->device,
+			     when + (when[0] == ' '));
+	for (unsigned int i = 0; i < AV_ARRAY_SIZE(panels) && n < sizeof(title); i++)
+		if (drawing[i].most == 0)
+			n += (size_t)snprintf(title + n, sizeof(title) - n, "; no %s",
+					      panels[i].nothing);
+	av_svg_begin(out, title, shown);
 }
 
 static bool draw(FILE *out, const struct input *in)
 {
-	struct av_point *room = calloc(in->rows * AV_SVG_SERIES, sizeof(*room));
+	const size_t each = in->rows * AV_SVG_SERIES;
+	struct av_point *room = calloc(each * AV_ARRAY_SIZE(panels), sizeof(*room));
+	struct drawing drawing[AV_ARRAY_SIZE(panels)];
+	unsigned int shown = 0, number = 0;
 
 	if (!room)
 		return false;
-	av_svg_begin(out, in->device, AV_ARRAY_SIZE(panels));
+	for (unsigned int i = 0; i < AV_ARRAY_SIZE(panels); i++) {
+		measure(in, &panels[i], room + i * each, &drawing[i]);
+		shown += drawing[i].most > 0;
+	}
+	put_title(out, in, drawing, shown);
 	for (unsigned int i = 0; i < AV_ARRAY_SIZE(panels); i++)
-		draw_panel(out, in, i, room);
+		if (drawing[i].most > 0)
+			draw_panel(out, in, number++, &panels[i], &drawing[i]);
 	av_svg_end(out);
 	free(room);
 	return true;

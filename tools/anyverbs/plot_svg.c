@@ -13,7 +13,10 @@
 #define GAP    50 /* below each panel, for its time axis */
 #define TICKS  5
 
-static const char *const colours[AV_SVG_SERIES] = {"#1f5fa8", "#c8511b"};
+/* The second line is dashed: where it covers the first, both are seen. */
+static const struct {
+	const char *colour, *dashes;
+} styles[AV_SVG_SERIES] = {{"#1f5fa8", "none"}, {"#c8511b", "6 6"}};
 
 static void put_text(FILE *out, const char *text)
 {
@@ -81,13 +84,15 @@ static void put_series(FILE *out, const struct av_series *s, unsigned int number
 {
 	double width = WIDTH - LEFT - RIGHT;
 
-	fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\" points=\"",
-		colours[number]);
+	fprintf(out,
+		"<polyline fill=\"none\" stroke=\"%s\" stroke-dasharray=\"%s\" "
+		"stroke-width=\"1.5\" points=\"",
+		styles[number].colour, styles[number].dashes);
 	for (size_t i = 0; i < s->count; i++)
 		fprintf(out, "%s%.1f,%.1f", i ? " " : "", LEFT + width * s->point[i].x / seconds,
 			top + HEIGHT - HEIGHT * s->point[i].y / most);
 	fprintf(out, "\"/>\n<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\" fill=\"%s\">",
-		WIDTH - RIGHT - 90 * (int)number, top - 6, colours[number]);
+		WIDTH - RIGHT - 90 * (int)number, top - 6, styles[number].colour);
 	put_text(out, s->name);
 	fputs("</text>\n", out);
 }
