@@ -169,6 +169,7 @@ static int run(const struct row *row, struct av_cm_call *call)
 static int carry_out(int fd, uint32_t number, const void *bytes, size_t count)
 {
 	struct av_cm_call call = {.fd = fd};
+	uint32_t now;
 	int ret;
 	const struct row *row = read_command(&call, bytes, count, &ret);
 
@@ -181,8 +182,8 @@ static int carry_out(int fd, uint32_t number, const void *bytes, size_t count)
 		av_cm_channel_put(call.channel);
 	}
 	av_cm_unlock();
-	if (!call.channel)
-		return refuse_inherited();
+	if (!call.channel) /* else another thread has closed it meanwhile */
+		return av_cm_channel_is(fd, &now) && now == number ? refuse_inherited() : -EBADF;
 	if (ret && ret != -EAGAIN && ret != -EINTR)
 		(void)av_refused(row->verb, -ret);
 	return ret;
