@@ -24,43 +24,50 @@ static const char *base_of(const char *path)
 #include <elfutils/libdwfl.h>
 
 /* Of libdw: the types are those of its header. */
-#define CALLS(X)             \
-	X(dwfl_begin)        \
-	X(dwfl_end)          \
-	X(dwfl_report_begin) \
-	X(dwfl_report_end)   \
-	X(dwfl_addrmodule)   \
-	X(dwfl_getsrc)       \
-	X(dwfl_lineinfo)     \
-	X(dwfl_module_addrname)
-
 struct av_sources {
 	void *library;
 	Dwfl *dwfl;
 	Dwfl_Callbacks callbacks;
-#define MEMBER(name) __typeof__(name) *name;
-	CALLS(MEMBER)
-#undef MEMBER
+	__typeof__(dwfl_begin) *begin;
+	__typeof__(dwfl_end) *end;
+	__typeof__(dwfl_report_begin) *report_begin;
+	__typeof__(dwfl_report_end) *report_end;
 	__typeof__(dwfl_linux_proc_report) *report;
+	__typeof__(dwfl_addrmodule) *addrmodule;
+	__typeof__(dwfl_getsrc) *getsrc;
+	__typeof__(dwfl_lineinfo) *lineinfo;
+	__typeof__(dwfl_module_addrname) *addrname;
 };
 
+/* Symbols of files are looked for in this host's folders alone: the usual call may ask servers. */
 static bool load(struct av_sources *s)
 {
+	const struct {
+		const char *name;
+		void *to; /* a pointer to a function */
+	} calls[] = {
+		{"dwfl_linux_proc_find_elf", &s->callbacks.find_elf},
+		{"dwfl_build_id_find_debuginfo", &s->callbacks.find_debuginfo},
+		{"dwfl_begin", &s->begin},
+		{"dwfl_end", &s->end},
+		{"dwfl_report_begin", &s->report_begin},
+		{"dwfl_report_end", &s->report_end},
+		{"dwfl_linux_proc_report", &s->report},
+		{"dwfl_addrmodule", &s->addrmodule},
+		{"dwfl_getsrc", &s->getsrc},
+		{"dwfl_lineinfo", &s->lineinfo},
+		{"dwfl_module_addrname", &s->addrname},
+	};
+
 	s->library = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL);
-	if (!s->library)
-		return false;
-	s->callbacks.find_elf =
-		(__typeof__(s->callbacks.find_elf))dlsym(s->library, "dwfl_linux_proc_find_elf");
-	/* Looks in this host's folders alone: the usual one may ask servers. */
-	s->callbacks.find_debuginfo = (__typeof__(s->callbacks.find_debuginfo))dlsym(
-		s->library, "dwfl_build_id_find_debuginfo");
-	s->report = (__typeof__(s->report))dlsym(s->library, "dwfl_linux_proc_report");
-#define LOOK_UP(name) s->name = (__typeof__(s->name))dlsym(s->library, #name);
-	CALLS(LOOK_UP)
-#undef LOOK_UP
-#define IS_THERE(name) &&s->name
-	return s->callbacks.find_elf && s->callbacks.find_debuginfo && s->report CALLS(IS_THERE);
-#undef IS_THERE
+	for (size_t i = 0; s->library && i < sizeof(calls) / sizeof(calls[0]); i++) {
+		void *found = dlsym(s->library, calls[i].name);
+
+		if (!found)
+			return false;
+		memcpy(calls[i].to, &found, sizeof(found));
+	}
+	return s->library != NULL;
 }
 
 struct av_sources *av_sources_open(void)
@@ -70,11 +77,10 @@ struct av_sources *av_sources_open(void)
 	if (!s)
 		return NULL;
 	if (load(s))
-		s->dwfl = s->dwfl_begin(&s->callbacks);
+		s->dwfl = s->begin(&s->callbacks);
 	if (s->dwfl) {
-		s->dwfl_report_begin(s->dwfl);
-		if (s->report(s->dwfl, getpid()) == 0 &&
-		    s->dwfl_report_end(s->dwfl, NULL, NULL) == 0)
+		s->report_begin(s->dwfl);
+		if (s->report(s->dwfl, getpid()) == 0 && s->report_end(s->dwfl, NULL, NULL) == 0)
 			return s;
 	}
 	av_sources_close(s);
@@ -86,7 +92,7 @@ void av_sources_close(struct av_sources *s)
 	if (!s)
 		return;
 	if (s->dwfl)
-		s->dwfl_end(s->dwfl);
+		s->end(s->dwfl);
 	if (s->library)
 		dlclose(s->library);
 	free(s);
@@ -94,11 +100,11 @@ void av_sources_close(struct av_sources *s)
 
 static bool by_line(const struct av_sources *s, uintptr_t address, char *to, size_t size)
 {
-	Dwfl_Module *module = s ? s->dwfl_addrmodule(s->dwfl, address) : NULL;
-	Dwfl_Line *line = module ? s->dwfl_getsrc(s->dwfl, address) : NULL;
-	const char *name = line ? s->dwfl_module_addrname(module, address) : NULL;
+	Dwfl_Module *module = s ? s->addrmodule(s->dwfl, address) : NULL;
+	Dwfl_Line *line = module ? s->getsrc(s->dwfl, address) : NULL;
+	const char *name = line ? s->addrname(module, address) : NULL;
 	int number = 0;
-	const char *file = name ? s->dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL) : NULL;
+	const char *file = name ? s->lineinfo(line, NULL, &number, NULL, NULL, NULL) : NULL;
 
 	if (!file || number <= 0)
 		return false;
