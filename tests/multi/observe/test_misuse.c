@@ -433,7 +433,7 @@ static void program_row(const struct program *p)
 /* Can the library tell lines of sources here? */
 static bool has_lines(void)
 {
-#if __has_include(<elfutils/libdwfl.h>)
+#if defined(TEST_HAS_DEBUG_INFORMATION) && __has_include(<elfutils/libdwfl.h>)
 	void *library = dlopen("libdw.so.1", RTLD_LAZY);
 
 	return library && dlclose(library) == 0;

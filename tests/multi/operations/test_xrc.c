@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,13 +18,14 @@
 #include "lib/sandbox.h"
 #include "lib/spawn.h"
 
-#define ROLE	"receiver"
-#define BYTES	3000u /* more than a completion entry carries: staged */
-#define DEPTH	256u
-#define ROUNDS	(TEST_SANITIZED ? 40 : 200)
-#define WINDOW	64u
-#define QUEUES	3
-#define TIMEOUT 14
+#define EVENT_MS 10000
+#define ROLE	 "receiver"
+#define BYTES	 3000u /* more than a completion entry carries: staged */
+#define DEPTH	 256u
+#define ROUNDS	 (TEST_SANITIZED ? 40 : 200)
+#define WINDOW	 64u
+#define QUEUES	 3
+#define TIMEOUT	 14
 
 /* --- what both have -------------------------------------------------------------- */
 
@@ -190,9 +192,11 @@ static struct report do_hello(void)
 
 static uint32_t do_event(void)
 {
+	struct pollfd p = {.fd = me.ctx->async_fd, .events = POLLIN};
 	struct ibv_async_event event;
 
-	if (ibv_get_async_event(me.ctx, &event))
+	/* The requester may have heard first. */
+	if (poll(&p, 1, EVENT_MS) != 1 || ibv_get_async_event(me.ctx, &event))
 		return UINT32_MAX;
 	ibv_ack_async_event(&event);
 	return event.event_type;
