@@ -5,6 +5,7 @@
     mutate.py --list --sources src/queue/ring.c     what would be changed
     mutate.py --sample 20 --seed 1                  20 mutants of each folder
     mutate.py --sources src/memory --tests 'unit.memory|exp.test_odp'
+    mutate.py --sources src/queue/ring.c:13         does a new test kill them?
 
 A mutant is killed if a test fails or hangs, and survives if all pass. One that does not compile
 does not count. mutate-equal.txt, beside this script, has those that behave like the original; they
@@ -284,12 +285,14 @@ def chosen(args):
     """The mutants that are asked for."""
     files = []
     for name in args.sources:
+        name, _, line = str(name).partition(":")
         path = ROOT / name
-        files += sorted(path.glob("*.c")) if path.is_dir() else [path]
+        files += [(p, line) for p in (sorted(path.glob("*.c")) if path.is_dir() else [path])]
     by_folder = collections.defaultdict(list)
-    for path in files:
+    for path, line in files:
         name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
-        by_folder[folder_of(name)] += mutants(name, path.read_text(encoding="utf-8"))
+        by_folder[folder_of(name)] += [m for m in mutants(name, path.read_text(encoding="utf-8"))
+                                       if line in ("", str(m.line))]
     pick = random.Random(args.seed)
     result = []
     for found in by_folder.values():
@@ -333,8 +336,8 @@ def show_table(counts):
 def options():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sources", nargs="+", default=FOLDERS, metavar="PATH",
-                        help=f"files and folders; by default {', '.join(FOLDERS)}")
+    parser.add_argument("--sources", nargs="+", default=FOLDERS, metavar="PATH[:LINE]",
+                        help=f"folders, files and lines; by default {', '.join(FOLDERS)}")
     parser.add_argument("--tests", metavar="REGEX", help="names of ctest; by default the module's"
                         " unit tests, and exp.test_* for src/exp")
     parser.add_argument("--sample", type=int, metavar="N", help="no more of each folder")
@@ -353,12 +356,12 @@ def main():
     equal = equal_rows()
     if args.list:
         print(*todo, sep="\n")
-        stale = {row for row in equal if row[0] in {m.path for m in todo}}
-        stale -= {(m.path, m.before, m.after) for m in todo}
-        for path, before, after in sorted(stale) if not args.sample else ():
+        whole = args.sources == FOLDERS and not args.sample
+        stale = equal - {(m.path, m.before, m.after) for m in todo} if whole else ()
+        for path, before, after in sorted(stale):
             print(f"{EQUAL.name}: no such change: {path}\n- {before}\n+ {after}",
                   file=sys.stderr)
-        return 1 if stale and not args.sample else 0
+        return 1 if stale else 0
     counts = collections.defaultdict(collections.Counter)
     survivors = []
     with tempfile.TemporaryDirectory(prefix="mutate.") as folder:
