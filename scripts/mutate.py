@@ -48,6 +48,7 @@ TOKEN = re.compile(r"""
 SWAPPED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||",
            "||": "&&", "<<": ">>", ">>": "<<", "+": "-", "-": "+", "true": "false",
            "false": "true"}
+CONSTANT = {"static_assert", "_Static_assert", "sizeof"}
 NO_TYPES = {"return", "case", "else", "do", "goto", "sizeof"}
 ERRORS = set(errno.errorcode.values())
 ADD_TEST = re.compile(r'^add_test\(\[=*\[(.*?)\]=*\] "([^"]*)"', re.M)  # as CMake writes it
@@ -94,11 +95,11 @@ def is_declared(toks, bracket):
 
 
 def untouched(toks):
-    """The indices of tokens inside of static assertions and of declared arrays' sizes."""
+    """The indices of tokens inside of static assertions, sizeof() and declared arrays' sizes."""
     inside, until, depth = set(), None, 0
     for i, (_, word, _) in enumerate(toks):
         again = word == "[" and i - 1 in inside and toks[i - 1][1] == "]"
-        if until is None and word in ("static_assert", "_Static_assert"):
+        if until is None and word in CONSTANT and toks[i + 1][1] == "(":
             until, depth = ")", 0
         elif until is None and word == "[" and (again or is_declared(toks, i)):
             until, depth = "]", 0

@@ -20,6 +20,7 @@ KEPT = r'''
 static_assert(sizeof(int) == 4 && (1 < 2), "1");
 static const char *const names[2][3 + 1];
 int *f(int *p, const char *text);
+x = sizeof(a[0]), z = sizeof *y;
 x->y = -z, f(&x, *p), i++, '1', "\"1 < 2", 1.5;
 '''
 
