@@ -180,8 +180,8 @@ class Tree:
     def __init__(self, folder):
         self.folder = folder
         self.build = folder / "build" / "dev"
-        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True,
-                                stdout=subprocess.PIPE, text=True).stdout
+        listed = subprocess.run(["git", "ls-files", "-zco", "--exclude-standard"], cwd=ROOT,
+                                check=True, stdout=subprocess.PIPE, text=True).stdout
         for name in filter(None, listed.split("\0")):
             source, copy = ROOT / name, folder / name
             if source.is_file() and not (copy.is_file() and

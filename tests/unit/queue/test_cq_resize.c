@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/compiler.h"
@@ -14,34 +13,23 @@
 #include "queue/cq.h"
 #include "queue/cq_inlet.h"
 #include "queue/ring.h"
-#include "segment/heap.h"
-#include "segment/pages.h"
-#include "unit/memory/fake_seg.h"
+#include "unit/queue/fake_heap.h"
 
-#define HEAP_AT	 (1ul << 28)
-#define HEAP_END (HEAP_AT + (64ul << 20))
-#define PEER	 2u /* identity of another process */
+#define PEER 2u /* identity of another process */
 
-static struct fake_seg fake;
-static struct av_own_fd heap_file;
+static struct fake_heap heap;
+static struct av_seg *const seg = &heap.fake.seg;
 static uint32_t cq;
 
 static int set_up(void **state)
 {
-	fake_open(&fake, 1);
-	if (!av_own_fd_keep(&heap_file, dup(fake.fd)))
-		return -1;
-	fake.seg.heap = av_heap_create(&heap_file, &heap_file, fake.seg.head, HEAP_AT, HEAP_END, 1);
-	fake.seg.pages = av_pages_create(1, &heap_file, fake.seg.head, fake.seg.heap);
-	return fake.seg.heap && fake.seg.pages ? 0 : -1;
+	fake_heap_open(&heap);
+	return 0;
 }
 
 static int tear_down(void **state)
 {
-	av_pages_destroy(fake.seg.pages);
-	av_heap_destroy(fake.seg.heap);
-	av_own_fd_close(&heap_file);
-	fake_close(&fake);
+	fake_heap_close(&heap);
 	return 0;
 }
 
@@ -49,16 +37,16 @@ static void append(uint64_t wr_id)
 {
 	struct av_cqe e = {.wr_id = wr_id};
 
-	assert_int_equal(av_cq_push(&fake.seg, cq, &e), 0);
+	assert_int_equal(av_cq_push(seg, cq, &e), 0);
 }
 
 static void expect_next(uint64_t wr_id)
 {
-	const struct av_cqe *e = av_cq_peek(&fake.seg, av_cq_at(&fake.seg, cq));
+	const struct av_cqe *e = av_cq_peek(seg, av_cq_at(seg, cq));
 
 	assert_non_null(e);
 	assert_int_equal(e->wr_id, wr_id);
-	av_cq_take(av_cq_at(&fake.seg, cq));
+	av_cq_take(av_cq_at(seg, cq));
 }
 
 /* --- another size ------------------------------------------------------------------ */
@@ -80,7 +68,7 @@ static void entries_stay_and_there_is_room_for_as_many(void **state)
 		uint32_t capacity = rows[i].err ? rows[i].from : rows[i].to;
 		uint64_t in = 0, out = 0;
 
-		cq = av_cq_init(&fake.seg, rows[i].from, 0, 1, 1000, NULL);
+		cq = av_cq_init(seg, rows[i].from, 0, 1, 1000, NULL);
 		assert_int_not_equal(cq, 0);
 		for (uint32_t n = 0; n < rows[i].from - 1; n++) {
 			append(++in);
@@ -88,28 +76,28 @@ static void entries_stay_and_there_is_room_for_as_many(void **state)
 		}
 		while (in - out < rows[i].held)
 			append(++in);
-		assert_int_equal(av_cq_resize(&fake.seg, cq, rows[i].to, NULL), rows[i].err);
+		assert_int_equal(av_cq_resize(seg, cq, rows[i].to, NULL), rows[i].err);
 		for (unsigned int turn = 0; turn < 5; turn++) {
 			while (in - out < capacity)
 				append(++in);
 			while (out < in)
 				expect_next(++out);
 		}
-		assert_null(av_cq_peek(&fake.seg, av_cq_at(&fake.seg, cq)));
-		av_cq_fini(&fake.seg, cq);
+		assert_null(av_cq_peek(seg, av_cq_at(seg, cq)));
+		av_cq_fini(seg, cq);
 	}
 }
 
 static void no_larger_ring_than_the_memory_allows(void **state)
 {
-	cq = av_cq_init(&fake.seg, 4, 0, 1, 1000, NULL);
+	cq = av_cq_init(seg, 4, 0, 1, 1000, NULL);
 	assert_int_not_equal(cq, 0);
 	append(1);
-	assert_int_equal(av_cq_resize(&fake.seg, cq, 1u << 20, NULL), ENOMEM);
+	assert_int_equal(av_cq_resize(seg, cq, 1u << 20, NULL), ENOMEM);
 	append(2);
 	expect_next(1);
 	expect_next(2);
-	av_cq_fini(&fake.seg, cq);
+	av_cq_fini(seg, cq);
 }
 
 static bool all_live(uint32_t owner)
@@ -124,26 +112,26 @@ static void not_while_the_former_ring_may_be_in_use(void **state)
 	const struct timespec stuck = {.tv_nsec = AV_STUCK_NS + 1000000};
 	struct av_cq_shared *shared;
 
-	cq = av_cq_init(&fake.seg, 4, 0, 1, 1000, NULL);
-	shared = av_cq_at(&fake.seg, cq);
+	cq = av_cq_init(seg, 4, 0, 1, 1000, NULL);
+	shared = av_cq_at(seg, cq);
 	assert_non_null(shared);
 	for (uint32_t former = 0; former < 3; former++) {
 		append(1);
 		av_lock_owner_alive = all_live;
 		atomic_store(&shared->inlet[former % 2].lock.owner, PEER);
-		av_cq_inlet_look(&fake.seg, shared);
+		av_cq_inlet_look(seg, shared);
 		nanosleep(&stuck, NULL);
-		av_cq_inlet_look(&fake.seg, shared);
+		av_cq_inlet_look(seg, shared);
 		assert_int_equal(av_cq_used(shared), 1 - former % 2);
 		append(2);
-		assert_int_equal(av_cq_resize(&fake.seg, cq, 8, NULL), EBUSY);
+		assert_int_equal(av_cq_resize(seg, cq, 8, NULL), EBUSY);
 		atomic_store(&shared->inlet[former % 2].lock.owner, 0);
 		av_lock_owner_alive = alive;
-		assert_int_equal(av_cq_resize(&fake.seg, cq, 8, NULL), 0);
+		assert_int_equal(av_cq_resize(seg, cq, 8, NULL), 0);
 		expect_next(1);
 		expect_next(2);
 	}
-	av_cq_fini(&fake.seg, cq);
+	av_cq_fini(seg, cq);
 }
 
 /* --- its pages --------------------------------------------------------------------- */
@@ -175,11 +163,11 @@ static void a_ring_fails_for_pages_that_must_be_and_cannot(void **state)
 		uint64_t at;
 
 		errno = 0;
-		at = av_ring_alloc(&fake.seg, policies[i].bytes, &policies[i].policy);
+		at = av_ring_alloc(seg, policies[i].bytes, &policies[i].policy);
 		if ((at != 0) != policies[i].there || errno != (at ? 0 : ENOMEM))
 			fail_msg("row %zu: %llx, %d", i, (unsigned long long)at, errno);
 		if (at)
-			av_seg_free(&fake.seg, at, policies[i].bytes);
+			av_seg_free(seg, at, policies[i].bytes);
 	}
 }
 
