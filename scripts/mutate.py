@@ -162,7 +162,7 @@ def mutants(path, text):
 
 def equal_rows():
     """The changes that make no difference: {(file, line, changed line)}.
-    A row is "FILE: REASON", perhaps with more lines of the reason, then "- LINE" and "+ CHANGED"."""
+    A row is "FILE: REASON", on one line or more, then "- LINE" and "+ CHANGED"."""
     rows, path, old = set(), None, None
     for line in EQUAL.read_text(encoding="utf-8").splitlines():
         if line.startswith("- "):
