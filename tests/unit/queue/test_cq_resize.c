@@ -13,7 +13,7 @@
 #include "queue/cq.h"
 #include "queue/cq_inlet.h"
 #include "queue/ring.h"
-#include "unit/queue/fake_heap.h"
+#include "unit/memory/fake_heap.h"
 
 #define PEER 2u /* identity of another process */
 

@@ -11,7 +11,7 @@
 #include "base/compiler.h"
 #include "queue/rq.h"
 #include "queue/srq_limit.h"
-#include "unit/queue/fake_heap.h"
+#include "unit/memory/fake_heap.h"
 
 #define QPN	 0x123u
 #define CAPACITY 4u

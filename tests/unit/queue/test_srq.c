@@ -15,7 +15,7 @@
 #include "base/compiler.h"
 #include "lib/sanitized.h"
 #include "queue/rq.h"
-#include "unit/queue/fake_heap.h"
+#include "unit/memory/fake_heap.h"
 
 #define CAPACITY 8u
 #define A	 0x123u /* queue pairs */
