@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which objects of a segment use which, as a report of it sees them. */
+/* Which queue pairs receive from a shared receive queue, as a report of a segment sees them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
