@@ -17,6 +17,7 @@ import collections
 import concurrent.futures
 import dataclasses
 import errno
+import functools
 import json
 import os
 import pathlib
@@ -174,6 +175,17 @@ def equal_rows():
     return rows
 
 
+@functools.cache
+def own_shm():
+    """What gives a command a /dev/shm of its own, where a failure leaves no files, if allowed."""
+    prefix = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs shm /dev/shm && exec "$0" "$@"']
+    try:
+        done = subprocess.run([*prefix, "true"], stderr=subprocess.DEVNULL, check=False)
+    except FileNotFoundError:
+        return []
+    return prefix if done.returncode == 0 else []
+
+
 class Tree:
     """A copy of the repository, and its build."""
 
@@ -223,7 +235,7 @@ class Tree:
     def run(self, test):
         """The test's exit status, or None if it hangs. Its processes are gone afterwards."""
         environment = os.environ | dict(row.split("=", 1) for row in test.environment)
-        with subprocess.Popen([self.build / test.command[0], *test.command[1:]],
+        with subprocess.Popen([*own_shm(), self.build / test.command[0], *test.command[1:]],
                               cwd=self.build / test.folder, env=environment,
                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL, start_new_session=True) as process:
@@ -269,6 +281,8 @@ def measured(tree, pattern):
             passed.append((seconds, dataclasses.replace(test, limit=10 + 10 * seconds)))
         elif status != 77:
             print(f"left out, since it fails without a change: {test.name}", file=sys.stderr)
+    if not passed:
+        sys.exit(f"mutate.py: none of the tests {pattern} passes")
     return [test for _, test in sorted(passed, key=lambda row: row[0])]
 
 
