@@ -131,6 +131,38 @@ static void each_request_is_checked(void **state)
 	}
 }
 
+static const struct {
+	uint32_t bytes, most; /* of an operand, and of those the queue has room for */
+	int count;	      /* elements for the result */
+	int err;
+} operand_rows[] = {
+	{8, 32, 1, 0},	     {32, 32, 1, 0},	  {8, 32, 3, 0},      {16, 8, 1, EINVAL},
+	{12, 32, 1, EINVAL}, {64, 32, 1, EINVAL}, {8, 32, 0, EINVAL}, {0, 32, 1, EINVAL},
+};
+
+static void operands_are_checked_and_copied(void **state)
+{
+	struct ibv_sge list[MAX_SGE] = {{1000, 8, 1}};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(operand_rows); i++) {
+		struct av_atomic operand = {.bytes = operand_rows[i].bytes};
+		struct ibv_send_wr wr = {.opcode = (enum ibv_wr_opcode)AV_WR_SIZED_FETCH_AND_ADD,
+					 .sg_list = list,
+					 .num_sge = operand_rows[i].count},
+				   *bad;
+		uint32_t tail = atomic_load(&end.qp->sq_tail);
+
+		end.qp->max_operand = operand_rows[i].most;
+		end.qp->sq_stride = 192 + AV_SQ_OPERANDS;
+		if (av_sq_post(&end, &wr, &bad, find_ah, &operand) != operand_rows[i].err)
+			fail_msg("row %zu", i);
+		if (operand_rows[i].err == 0)
+			assert_memory_equal(av_sq_operands(&end, slot(tail)), &operand,
+					    sizeof(operand));
+		atomic_store(&end.qp->sq_freed, atomic_load(&end.qp->sq_tail));
+	}
+}
+
 static void a_queue_has_its_capacity_and_no_more(void **state)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
@@ -282,6 +314,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_A_QP(each_request_is_checked),
+		ON_A_QP(operands_are_checked_and_copied),
 		ON_A_QP(a_queue_has_its_capacity_and_no_more),
 		ON_A_QP(a_list_is_posted_up_to_its_first_error),
 		ON_A_QP(elements_are_copied),
