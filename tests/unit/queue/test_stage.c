@@ -31,11 +31,14 @@ static int tear_down(void **state)
 
 static void expect_chain(uint32_t first, uint64_t buffers)
 {
-	for (uint32_t link = first; buffers > 0; buffers--, link = av_stage_next(&fake.seg, link)) {
+	uint32_t link = first;
+
+	for (; buffers > 0; buffers--, link = av_stage_next(&fake.seg, link)) {
 		assert_true(link > 0 && link <= AV_STAGE_COUNT);
 		assert_false(used[link]);
 		used[link] = true;
 	}
+	assert_int_equal(link, 0);
 }
 
 static const struct {
