@@ -100,6 +100,25 @@ static void no_larger_ring_than_the_memory_allows(void **state)
 	av_cq_fini(seg, cq);
 }
 
+/* Exact where it is above 64: queue/cq.c. */
+static void the_most_entries_that_waited_are_counted(void **state)
+{
+	static const uint32_t most[] = {65, 66, 100, 200};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(most); i++) {
+		cq = av_cq_init(seg, 200, 0, 1, 1000, NULL);
+		assert_int_not_equal(cq, 0);
+		for (unsigned int round = 0; round < 3; round++) {
+			for (uint64_t n = 1; n <= most[i] - round; n++)
+				append(n);
+			for (uint64_t n = 1; n <= most[i] - round; n++)
+				expect_next(n);
+			assert_int_equal(av_cq_at(seg, cq)->inlet[0].peak, most[i]);
+		}
+		av_cq_fini(seg, cq);
+	}
+}
+
 static bool all_live(uint32_t owner)
 {
 	return true;
@@ -178,6 +197,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_A_SEGMENT(entries_stay_and_there_is_room_for_as_many),
 		IN_A_SEGMENT(no_larger_ring_than_the_memory_allows),
+		IN_A_SEGMENT(the_most_entries_that_waited_are_counted),
 		IN_A_SEGMENT(not_while_the_former_ring_may_be_in_use),
 		IN_A_SEGMENT(a_ring_fails_for_pages_that_must_be_and_cannot),
 	};
