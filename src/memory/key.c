@@ -90,18 +90,18 @@ uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t l
 	return key;
 }
 
-/* On success @k's lock is held. Return: 0, or EBUSY: windows are bound to it. */
-static int withdraw(struct av_key *k, bool for_good)
+/* On success @k's lock is held. Return: false: windows are bound to it */
+static bool withdraw(struct av_key *k, bool for_good)
 {
 	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
 	if (k->windows) {
 		av_lock_release(&k->lock);
-		return EBUSY;
+		return false;
 	}
 	if (for_good)
 		atomic_store(&k->held, 0);
 	atomic_store(&k->key, 0);
-	return 0;
+	return true;
 }
 
 /* The key is as it was. */
@@ -122,7 +122,7 @@ int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_linger *linger)
 	struct av_key *k = av_key_entry(seg, key);
 	uint64_t until = 0;
 
-	if (withdraw(k, true))
+	if (!withdraw(k, true))
 		return EBUSY;
 	k->tag = key & 0xff;
 	av_lock_release(&k->lock);
@@ -152,7 +152,7 @@ int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what)
 {
 	struct av_key *k = av_key_entry(seg, key);
 
-	if (withdraw(k, false))
+	if (!withdraw(k, false))
 		return EBUSY;
 	av_lock_release(&k->lock);
 	if (!av_pin_drain(seg, key)) {

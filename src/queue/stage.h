@@ -29,7 +29,7 @@ void av_stage_give(struct av_seg *seg, uint32_t first, uint64_t bytes);
 /* The memory of buffer @link (index + 1), AV_STAGE_BYTES long; NULL if there is no such buffer. */
 void *av_stage_buffer(struct av_seg *seg, uint32_t link);
 
-/* The next buffer's link in a chain. */
+/* The next buffer's link in a chain; 0 behind the last. */
 uint32_t av_stage_next(struct av_seg *seg, uint32_t link);
 
 #endif

@@ -145,6 +145,14 @@ static void a_good_list(void **state)
 	CHECK_EQUAL(get(999, 1), AV_MEM_RANGE);
 }
 
+static void a_list_of_one(void **state)
+{
+	list_at()->count = 1;
+	list_at()->at[0].length = 100;
+	CHECK_EQUAL(get(1000, 100), AV_MEM_OK);
+	CHECK_EQUAL(get(1099, 1), AV_MEM_OK);
+}
+
 /* Pieces come as they lie, and keep what they lie in alive until they are dropped. */
 static void pieces(void **state)
 {
@@ -217,6 +225,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(layouts),
 		cmocka_unit_test_setup_teardown(a_good_list, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_list_of_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(pieces, setup, teardown),
 		cmocka_unit_test_setup_teardown(lists_that_lie, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_way_is_endless, setup, teardown),

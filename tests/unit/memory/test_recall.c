@@ -6,12 +6,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/compiler.h"
 #include "base/limits.h"
 #include "base/lock.h"
 #include "fake_seg.h"
@@ -229,6 +231,29 @@ static void a_running_peer_is_waited_for(void **state)
 	pthread_join(r.thread, NULL);
 }
 
+/* A call behind several pins is recalled if one of their keys is, whichever that is. */
+static void one_of_several_keys_is_enough(void **state)
+{
+	struct av_pin pins[3], *list[3];
+
+	for (size_t recalled = 0; recalled <= AV_ARRAY_SIZE(pins); recalled++) {
+		bool any = recalled < AV_ARRAY_SIZE(pins);
+
+		memset(pins, 0, sizeof(pins));
+		for (size_t i = 0; i < AV_ARRAY_SIZE(pins); i++) {
+			list[i] = &pins[i];
+			atomic_store(&pins[i].word, KEY);
+		}
+		assert_true(av_recall_begin_many(list, AV_ARRAY_SIZE(pins)));
+		if (any)
+			atomic_store(&pins[recalled].recalled, KEY);
+		assert_int_equal(av_recall_end_many(list, AV_ARRAY_SIZE(pins)), any);
+		for (size_t i = 0; i < AV_ARRAY_SIZE(pins); i++)
+			assert_int_equal(atomic_load(&pins[i].tid), 0);
+		assert_int_equal(av_recall_begin_many(list, AV_ARRAY_SIZE(pins)), !any);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -241,6 +266,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_stopped_call_of_several_pieces_is_given_up, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_running_peer_is_waited_for, setup, teardown),
+		cmocka_unit_test(one_of_several_keys_is_enough),
 	};
 
 	alarm(60);

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/patience.h"
-#include "fake_seg.h"
+#include "fake_heap.h"
 #include "lib/own_directory.h"
 #include "lib/wait.h"
 #include "memory/key.h"
@@ -23,26 +23,23 @@
 #include "memory/pin.h"
 #include "memory/window.h"
 #include "registry/directory.h"
-#include "segment/heap.h"
-#include "segment/pages.h"
 
 #define PD	3u
 #define QPN	77u
 #define BASE	0x1000000ull
 #define BYTES	0x4000ull
-#define HEAP_AT (1ull << 30)
 #define ROOM	4u /* elements of the list */
 #define KEYS	16u
 #define RIGHTS	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND)
 #define MOST_MS (5 * AV_PATIENCE_NS / 1000000)
 
-static struct fake_seg f;
-static struct av_own_fd heap_file;
+static struct fake_heap heap;
+static struct av_seg *const seg = &heap.fake.seg;
 static uint32_t region, window, list;
 
 static struct av_key *entry(uint32_t key)
 {
-	struct av_key *k = av_key_entry(&f.seg, key);
+	struct av_key *k = av_key_entry(seg, key);
 
 	CHECK(k != NULL);
 	return k;
@@ -59,7 +56,7 @@ static void bind_window(void)
 				      .addr = BASE,
 				      .length = BYTES};
 
-	CHECK(av_window_bind(&f.seg, &bind) == 0);
+	CHECK(av_window_bind(seg, &bind) == 0);
 }
 
 /* A region, a key of a list, and a window that some rows bind to the region. */
@@ -72,31 +69,23 @@ static void make_keys(void)
 			      .addr = BASE,
 			      .length = BYTES};
 
-	region = av_key_create(&f.seg, &what, KEYS);
-	window = av_window_create(&f.seg, IBV_MW_TYPE_2, PD, KEYS);
+	region = av_key_create(seg, &what, KEYS);
+	window = av_window_create(seg, IBV_MW_TYPE_2, PD, KEYS);
 	what.kind = AV_KEY_UMR;
-	what.addr = av_klm_alloc(&f.seg, ROOM);
-	list = av_key_create(&f.seg, &what, KEYS);
+	what.addr = av_klm_alloc(seg, ROOM);
+	list = av_key_create(seg, &what, KEYS);
 	CHECK(region && window && list && what.addr);
 }
 
 static void set_up(void)
 {
-	fake_open(&f, 1);
-	CHECK(av_own_fd_keep(&heap_file, dup(f.fd)));
-	f.seg.heap = av_heap_create(&heap_file, &heap_file, f.seg.head, HEAP_AT,
-				    HEAP_AT + (64ul << 20), 1);
-	f.seg.pages = av_pages_create(1, &heap_file, f.seg.head, f.seg.heap);
-	CHECK(f.seg.heap && f.seg.pages);
+	fake_heap_open(&heap);
 	make_keys();
 }
 
 static void tear_down(void)
 {
-	av_pages_destroy(f.seg.pages);
-	av_heap_destroy(f.seg.heap);
-	av_own_fd_close(&heap_file);
-	fake_close(&f);
+	fake_heap_close(&heap);
 }
 
 /* --- the user -------------------------------------------------------------------- */
@@ -108,11 +97,11 @@ static pid_t use(uint32_t key)
 	CHECK(pid >= 0);
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody running */
-		CHECK(av_dir_join(NULL) == 0 && av_pin_begin(&f.seg, key));
+		CHECK(av_dir_join(NULL) == 0 && av_pin_begin(seg, key));
 		for (;;)
 			pause();
 	}
-	CHECK(WAIT_UNTIL(av_pin_is_held(&f.seg, key), 60000));
+	CHECK(WAIT_UNTIL(av_pin_is_held(seg, key), 60000));
 	return pid;
 }
 
@@ -120,7 +109,7 @@ static pid_t use(uint32_t key)
 
 static int destroy_region(void)
 {
-	return av_key_destroy(&f.seg, region, NULL);
+	return av_key_destroy(seg, region, NULL);
 }
 
 static int change_region(void)
@@ -128,17 +117,17 @@ static int change_region(void)
 	struct av_key what = *entry(region);
 
 	what.length = BYTES / 2;
-	return av_key_change(&f.seg, region, &what);
+	return av_key_change(seg, region, &what);
 }
 
 static int destroy_window(void)
 {
-	return av_window_destroy(&f.seg, window);
+	return av_window_destroy(seg, window);
 }
 
 static int invalidate_window(void)
 {
-	return av_window_invalidate(&f.seg, window, QPN);
+	return av_window_invalidate(seg, window, QPN);
 }
 
 static int unbind_window(void)
@@ -146,7 +135,7 @@ static int unbind_window(void)
 	struct av_window_bind bind = {.window = window, .rkey = window, .pd = PD};
 
 	entry(window)->window_type = IBV_MW_TYPE_1;
-	return av_window_bind(&f.seg, &bind);
+	return av_window_bind(seg, &bind);
 }
 
 static int bind_window_again(void)
@@ -160,7 +149,7 @@ static int bind_window_again(void)
 				      .length = BYTES};
 
 	entry(window)->window_type = IBV_MW_TYPE_1;
-	return av_window_bind(&f.seg, &bind);
+	return av_window_bind(seg, &bind);
 }
 
 static int fill_list(void)
@@ -173,7 +162,7 @@ static int fill_list(void)
 				   .entries = &e,
 				   .count = 1};
 
-	return av_klm_fill(&f.seg, &fill);
+	return av_klm_fill(seg, &fill);
 }
 
 static const struct way {

@@ -175,6 +175,33 @@ static void an_event_disarms(void **state)
 	}
 }
 
+/* Fewer than @count entries wait for @period_us, which is the timer's to watch. */
+static const struct {
+	uint16_t count, period_us, entries;
+	bool event;
+	uint32_t woken; /* times that the timer is */
+} moderated_rows[] = {
+	{0, 0, 1, true, 0},	 {2, 0, 1, false, 0},	 {2, 0, 2, true, 0},
+	{2, 60000, 1, false, 1}, {2, 60000, 2, true, 1}, {0, 60000, 2, false, 1},
+};
+
+static void the_timer_watches_an_event_that_is_put_off(void **state)
+{
+	for (size_t i = 0; i < sizeof(moderated_rows) / sizeof(moderated_rows[0]); i++) {
+		tear_down(state);
+		set_up(state);
+		cq->inlet[0].event_count = moderated_rows[i].count;
+		cq->inlet[0].event_period_us = moderated_rows[i].period_us;
+		av_raise_arm(&cq->inlet[0].armed, AV_CQ_ARMED_ANY);
+		for (uint64_t n = 1; n <= moderated_rows[i].entries; n++)
+			append(n);
+		if ((av_raise_armed(&cq->inlet[0].armed) == AV_CQ_NOT_ARMED) !=
+			    moderated_rows[i].event ||
+		    atomic_load(&fake.seg.head->timer_doorbell) != moderated_rows[i].woken)
+			fail_msg("row %zu", i);
+	}
+}
+
 /* --- who appends dies with the lock ---------------------------------------------- */
 
 static bool all_dead(uint32_t owner)
@@ -318,6 +345,34 @@ static void an_entry_is_present_before_it_is_counted_and_not_a_turn_later(void *
 		assert_null(av_cq_present(&fake.seg, cq, 0, i));
 }
 
+static const struct {
+	uint32_t qpn, wqe;
+	bool held;
+} receives[] = {
+	{5, 3, true}, {6, 4, true}, {5, 4, false}, {6, 3, false}, {7, 3, false}, {8, 1, false},
+};
+
+/* Neither an entry that was polled, nor one of a send queue, holds a receive request. */
+static void an_entry_holds_its_receive_request(void **state)
+{
+	const struct av_cqe entries[] = {
+		{.qpn = 7, .wqe = 3, .flags = AV_CQE_RECV},
+		{.qpn = 5, .wqe = 3, .flags = AV_CQE_RECV},
+		{.qpn = 8, .wqe = 1},
+		{.qpn = 6, .wqe = 4, .flags = AV_CQE_RECV},
+	};
+
+	assert_false(av_cq_holds_receive(&fake.seg, INDEX, 7, 3));
+	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)
+		assert_int_equal(av_cq_push(&fake.seg, INDEX, &entries[i]), 0);
+	(void)take();
+	for (size_t i = 0; i < sizeof(receives) / sizeof(receives[0]); i++)
+		if (av_cq_holds_receive(&fake.seg, INDEX, receives[i].qpn, receives[i].wqe) !=
+		    receives[i].held)
+			fail_msg("row %zu", i);
+	assert_false(locked());
+}
+
 #define ON_A_CQ(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -329,10 +384,12 @@ int main(void)
 		ON_A_CQ(a_cq_that_was_overrun_takes_no_more),
 		ON_A_CQ(no_cq_takes_nothing),
 		ON_A_CQ(an_event_disarms),
+		ON_A_CQ(the_timer_watches_an_event_that_is_put_off),
 		ON_A_CQ(death_in_between),
 		ON_A_CQ(an_appender_that_was_stopped_appends_what_nobody_has),
 		ON_A_CQ(an_entry_is_there_when_it_is_published),
 		ON_A_CQ(an_entry_is_present_before_it_is_counted_and_not_a_turn_later),
+		ON_A_CQ(an_entry_holds_its_receive_request),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

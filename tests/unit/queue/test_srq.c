@@ -10,23 +10,19 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/compiler.h"
 #include "lib/sanitized.h"
 #include "queue/rq.h"
-#include "segment/heap.h"
-#include "segment/pages.h"
-#include "unit/memory/fake_seg.h"
+#include "unit/memory/fake_heap.h"
 
-#define HEAP_AT	 (1ul << 28)
 #define CAPACITY 8u
 #define A	 0x123u /* queue pairs */
 #define B	 0x456u
 
-static struct fake_seg fake;
-static struct av_own_fd heap_file;
+static struct fake_heap heap;
+static struct av_seg *const seg = &heap.fake.seg;
 static struct av_rq_shared *rq;
 static uint32_t rq_index;
 
@@ -34,24 +30,16 @@ static int set_up(void **state)
 {
 	const struct av_rq_request request = {.capacity = CAPACITY, .max_sge = 1, .pd = 1, .id = 1};
 
-	fake_open(&fake, 1);
-	if (!av_own_fd_keep(&heap_file, dup(fake.fd)))
-		return -1;
-	fake.seg.heap = av_heap_create(&heap_file, &heap_file, fake.seg.head, HEAP_AT,
-				       HEAP_AT + (64ul << 20), 1);
-	fake.seg.pages = av_pages_create(1, &heap_file, fake.seg.head, fake.seg.heap);
-	rq_index = av_rq_init(&fake.seg, &request);
-	rq = rq_index ? av_rq_at(&fake.seg, rq_index) : NULL;
+	fake_heap_open(&heap);
+	rq_index = av_rq_init(seg, &request);
+	rq = rq_index ? av_rq_at(seg, rq_index) : NULL;
 	return rq ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
-	av_rq_fini(&fake.seg, rq_index);
-	av_pages_destroy(fake.seg.pages);
-	av_heap_destroy(fake.seg.heap);
-	av_own_fd_close(&heap_file);
-	fake_close(&fake);
+	av_rq_fini(seg, rq_index);
+	fake_heap_close(&heap);
 	return 0;
 }
 
@@ -59,7 +47,7 @@ static int post_one(uint64_t wr_id)
 {
 	struct ibv_recv_wr wr = {.wr_id = wr_id}, *bad;
 
-	return av_rq_post(&fake.seg, rq, &wr, &bad);
+	return av_rq_post(seg, rq, &wr, &bad);
 }
 
 /* Requests 1 to @count. */
@@ -72,7 +60,7 @@ static void post(unsigned int count)
 /* Return: its number; 0: there is none */
 static uint64_t take(uint32_t qpn, uint32_t *receiving)
 {
-	const struct av_rq_wqe *wqe = av_rq_take(&fake.seg, rq, qpn, receiving);
+	const struct av_rq_wqe *wqe = av_rq_take(seg, rq, qpn, receiving);
 
 	return wqe ? wqe->wr_id : 0;
 }
@@ -83,13 +71,13 @@ static uint64_t take_and_free(uint32_t qpn)
 	uint64_t wr_id = take(qpn, &receiving);
 
 	if (wr_id)
-		av_rq_freed(&fake.seg, rq, receiving - 1);
+		av_rq_freed(seg, rq, receiving - 1);
 	return wr_id;
 }
 
 static struct av_rq_wqe *at(uint32_t place)
 {
-	return (struct av_rq_wqe *)av_rq_wqe(&fake.seg, rq, place);
+	return (struct av_rq_wqe *)av_rq_wqe(seg, rq, place);
 }
 
 /* All that is left are these, each once, in any order. @bits: bit i for request i */
@@ -115,7 +103,7 @@ static void requests_are_taken_in_order(void **state)
 		for (unsigned int i = 1; i <= CAPACITY; i++) {
 			assert_int_equal(take(A, &receiving), i);
 			assert_int_equal(at(receiving - 1)->wr_id, i);
-			av_rq_freed(&fake.seg, rq, receiving - 1);
+			av_rq_freed(seg, rq, receiving - 1);
 		}
 		assert_int_equal(take(A, &receiving), 0);
 		assert_int_equal(receiving, 0);
@@ -129,13 +117,13 @@ static void what_is_put_back_is_next(void **state)
 	post(CAPACITY);
 	assert_int_equal(take(A, &first), 1);
 	assert_int_equal(take(B, &second), 2);
-	av_rq_untake(&fake.seg, rq, A, first - 1);
+	av_rq_untake(seg, rq, A, first - 1);
 	assert_int_equal(take(A, &first), 1);
-	av_rq_untake(&fake.seg, rq, A, first - 1);
-	av_rq_untake(&fake.seg, rq, B, second - 1);
+	av_rq_untake(seg, rq, A, first - 1);
+	av_rq_untake(seg, rq, B, second - 1);
 	assert_int_equal(take(A, &first), 2);
 	expect_left(0x1fa);
-	av_rq_freed(&fake.seg, rq, first - 1);
+	av_rq_freed(seg, rq, first - 1);
 }
 
 /* Somebody else's request is not put back. */
@@ -145,7 +133,7 @@ static void only_its_holder_puts_it_back(void **state)
 
 	post(2);
 	assert_int_equal(take(A, &receiving), 1);
-	av_rq_untake(&fake.seg, rq, B, receiving - 1);
+	av_rq_untake(seg, rq, B, receiving - 1);
 	expect_left(1 << 2);
 }
 
@@ -165,11 +153,11 @@ static void the_order_is_compacted_in_time(void **state)
 			place[i]--;
 		}
 		for (uint32_t i = CAPACITY; i-- > 0;)
-			av_rq_untake(&fake.seg, rq, A, place[i]);
+			av_rq_untake(seg, rq, A, place[i]);
 		for (unsigned int again = 0; again < 3 * CAPACITY; again++) {
 			word = atomic_load(&at(place[slow])->taker);
 			atomic_store(&at(place[slow])->taker, word >> 32 << 32 | B);
-			av_rq_untake(&fake.seg, rq, B, place[slow]);
+			av_rq_untake(seg, rq, B, place[slow]);
 		}
 		assert_true(atomic_load(&rq->tail) - av_rq_taken(rq) <= 2 * CAPACITY);
 		expect_left(0x1fe);
@@ -211,10 +199,10 @@ static uint32_t die(enum death where)
 		atomic_store(&at(receiving - 1)->taker, (taker | UINT32_MAX) + (1ull << 32));
 		break;
 	case BEHIND_RETURN:
-		av_rq_untake(&fake.seg, rq, A, receiving - 1);
+		av_rq_untake(seg, rq, A, receiving - 1);
 		break;
 	case BEHIND_POLL:
-		av_rq_freed(&fake.seg, rq, receiving - 1);
+		av_rq_freed(seg, rq, receiving - 1);
 		assert_int_equal(post_one(1), 0);
 		break;
 	default:
@@ -235,10 +223,10 @@ static void no_death_loses_a_request(void **state)
 			expect_left(0xe);
 			post(count);
 			receiving = die(where);
-			av_rq_repair(&fake.seg, rq, A, receiving - 1, false);
+			av_rq_repair(seg, rq, A, receiving - 1, false);
 			expect_left(where == TAKEN_BY_OTHER ? all & ~2ull : all);
 			if (where == TAKEN_BY_OTHER)
-				av_rq_freed(&fake.seg, rq, receiving - 1);
+				av_rq_freed(seg, rq, receiving - 1);
 			assert_int_equal(atomic_load(&rq->tail), atomic_load(&rq->freed));
 		}
 }
@@ -249,7 +237,7 @@ static void what_is_completed_is_not_put_back(void **state)
 
 	post(2);
 	assert_int_equal(take(A, &receiving), 1);
-	av_rq_repair(&fake.seg, rq, A, receiving - 1, true);
+	av_rq_repair(seg, rq, A, receiving - 1, true);
 	expect_left(1 << 2);
 }
 
@@ -272,11 +260,11 @@ static void *take_on_and_on(void *arg)
 		if (!wr_id)
 			continue;
 		if (++turn % 4 == 0) {
-			av_rq_untake(&fake.seg, rq, qpn, receiving - 1);
+			av_rq_untake(seg, rq, qpn, receiving - 1);
 			continue;
 		}
 		atomic_fetch_add(&times[wr_id], 1);
-		av_rq_freed(&fake.seg, rq, receiving - 1);
+		av_rq_freed(seg, rq, receiving - 1);
 		atomic_fetch_add(&completed, 1);
 	}
 	return NULL;
@@ -292,7 +280,7 @@ static void post_all(void)
 			av_pause();
 		if (i % (REQUESTS / 8) == 0 && capacity < LARGER) {
 			capacity *= 2;
-			assert_int_equal(av_rq_resize(&fake.seg, rq, capacity), 0);
+			assert_int_equal(av_rq_resize(seg, rq, capacity), 0);
 		}
 	}
 }

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* A context's segment without a directory that has a heap and pages, and so can make objects. */
+#ifndef AV_TESTS_FAKE_HEAP_H
+#define AV_TESTS_FAKE_HEAP_H
+
+#include <unistd.h>
+
+#include "segment/heap.h"
+#include "segment/pages.h"
+#include "unit/memory/fake_seg.h"
+
+#define FAKE_HEAP_AT	(1ul << 28)
+#define FAKE_HEAP_BYTES (64ul << 20)
+
+struct fake_heap {
+	struct fake_seg fake;
+	struct av_own_fd file;
+};
+
+static inline void fake_heap_open(struct fake_heap *f)
+{
+	struct av_seg *seg = &f->fake.seg;
+
+	fake_open(&f->fake, 1);
+	CHECK(av_own_fd_keep(&f->file, dup(f->fake.fd)));
+	seg->heap = av_heap_create(&f->file, &f->file, seg->head, FAKE_HEAP_AT,
+				   FAKE_HEAP_AT + FAKE_HEAP_BYTES, 1);
+	CHECK(seg->heap != NULL);
+	seg->pages = av_pages_create(1, &f->file, seg->head, seg->heap);
+	CHECK(seg->pages != NULL);
+}
+
+static inline void fake_heap_close(struct fake_heap *f)
+{
+	av_pages_destroy(f->fake.seg.pages);
+	av_heap_destroy(f->fake.seg.heap);
+	av_own_fd_close(&f->file);
+	fake_close(&f->fake);
+}
+
+#endif

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/* Which binds of a memory window are allowed, what they make of it, and who may end them. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "base/newer_verbs.h"
+#include "fake_heap.h"
+#include "memory/key.h"
+#include "memory/window.h"
+
+#define PD    3u
+#define QPN   77u
+#define BASE  0x1000000ull
+#define AT    0x2000000ull /* address of what the region calls BASE */
+#define BYTES 0x4000ull
+#define KEYS  16u
+
+#define LOCAL  IBV_ACCESS_LOCAL_WRITE
+#define READ   IBV_ACCESS_REMOTE_READ
+#define WRITE  IBV_ACCESS_REMOTE_WRITE
+#define ATOMIC IBV_ACCESS_REMOTE_ATOMIC
+#define BIND   IBV_ACCESS_MW_BIND
+#define ZERO   IBV_ACCESS_ZERO_BASED
+#define ONE    IBV_MW_TYPE_1
+#define TWO    IBV_MW_TYPE_2
+
+static struct fake_heap heap;
+static struct av_seg *const seg = &heap.fake.seg;
+static uint32_t region, window;
+
+static int set_up(void **state)
+{
+	fake_heap_open(&heap);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	fake_heap_close(&heap);
+	return 0;
+}
+
+static void make(enum ibv_mw_type type, uint8_t kind, uint32_t access)
+{
+	const struct av_key what = {.kind = kind,
+				    .pd = PD,
+				    .access = access,
+				    .base = BASE,
+				    .addr = AT,
+				    .length = BYTES};
+
+	region = av_key_create(seg, &what, KEYS);
+	window = av_window_create(seg, type, PD, KEYS);
+	assert_true(region && window);
+}
+
+static struct av_window_bind bind_of(uint32_t access, uint64_t addr, uint64_t length)
+{
+	return (struct av_window_bind){.window = window,
+				       .rkey = window + 1,
+				       .region = region,
+				       .access = access,
+				       .pd = PD,
+				       .qpn = QPN,
+				       .addr = addr,
+				       .length = length};
+}
+
+static struct av_key *entry(uint32_t key)
+{
+	struct av_key *k = av_key_entry(seg, key);
+
+	assert_non_null(k);
+	return k;
+}
+
+/* --- which binds are allowed ------------------------------------------------------- */
+
+static const struct {
+	enum ibv_mw_type type;
+	uint8_t kind;
+	uint32_t region, window; /* rights */
+	uint64_t addr, length;
+	int err;
+} rows[] = {
+	{ONE, AV_KEY_REGION, LOCAL | BIND, READ | WRITE | ATOMIC, BASE, BYTES, 0},
+	{TWO, AV_KEY_REGION, LOCAL | BIND, READ | WRITE | ATOMIC, BASE, BYTES, 0},
+	{TWO, AV_KEY_ODP, LOCAL | BIND, WRITE, BASE, BYTES, 0},
+	{TWO, AV_KEY_UMR, LOCAL | BIND, WRITE, BASE, BYTES, EINVAL},
+	{TWO, AV_KEY_NULL, LOCAL | BIND, WRITE, BASE, BYTES, EINVAL},
+	{TWO, AV_KEY_REGION, LOCAL, READ, BASE, BYTES, EINVAL},
+	{TWO, AV_KEY_REGION, LOCAL | BIND | ZERO, READ, BASE, BYTES, EINVAL},
+	{TWO, AV_KEY_REGION, BIND, READ, BASE, BYTES, 0},
+	{TWO, AV_KEY_REGION, BIND, WRITE, BASE, BYTES, EINVAL},
+	{TWO, AV_KEY_REGION, BIND, ATOMIC, BASE, BYTES, EINVAL},
+	{TWO, AV_KEY_REGION, LOCAL | BIND, LOCAL | READ, BASE, BYTES, 0},
+	{TWO, AV_KEY_REGION, LOCAL | BIND, BIND, BASE, BYTES, EINVAL},
+	{TWO, AV_KEY_REGION, LOCAL | BIND, READ | ZERO, BASE, BYTES, 0},
+	{ONE, AV_KEY_REGION, LOCAL | BIND, READ | ZERO, BASE, BYTES, EINVAL},
+	{TWO, AV_KEY_REGION, BIND, READ, BASE + 1, BYTES - 1, 0},
+	{TWO, AV_KEY_REGION, BIND, READ, BASE + BYTES - 1, 1, 0},
+	{TWO, AV_KEY_REGION, BIND, READ, BASE, BYTES + 1, EINVAL},
+	{TWO, AV_KEY_REGION, BIND, READ, BASE + 1, BYTES, EINVAL},
+	{TWO, AV_KEY_REGION, BIND, READ, BASE - 1, 2, EINVAL},
+	{TWO, AV_KEY_REGION, BIND, READ, BASE, 0, EINVAL},
+	{ONE, AV_KEY_REGION, BIND, READ, BASE, 0, 0}, /* it unbinds */
+};
+
+static void rights_kinds_and_ranges(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
+		bool bound = rows[i].err == 0 && rows[i].length > 0;
+		uint64_t base = rows[i].window & ZERO ? 0 : rows[i].addr;
+		struct av_window_bind bind;
+		const struct av_key *w;
+
+		make(rows[i].type, rows[i].kind, rows[i].region);
+		bind = bind_of(rows[i].window, rows[i].addr, rows[i].length);
+		w = entry(window);
+		if (av_window_bind(seg, &bind) != rows[i].err ||
+		    atomic_load(&w->key) != (bound ? bind.rkey : 0) ||
+		    entry(region)->windows != bound)
+			fail_msg("row %zu", i);
+		if (bound &&
+		    (w->base != base || w->addr != AT + rows[i].addr - BASE ||
+		     w->length != rows[i].length || w->access != rows[i].window ||
+		     w->under != rows[i].kind || w->qpn != (rows[i].type == TWO ? QPN : 0)))
+			fail_msg("row %zu: fields", i);
+		assert_int_equal(av_key_destroy(seg, region, NULL), bound ? EBUSY : 0);
+		assert_int_equal(av_window_destroy(seg, window), 0);
+		if (bound)
+			assert_int_equal(av_key_destroy(seg, region, NULL), 0);
+	}
+}
+
+/* What names the window, its region and its domain. */
+static void names_must_fit(void **state)
+{
+	struct av_window_bind good, bad;
+
+	make(TWO, AV_KEY_REGION, LOCAL | BIND);
+	good = bind_of(READ, BASE, BYTES);
+	for (unsigned int i = 0; i < 7; i++) {
+		bad = good;
+		switch (i) {
+		case 0:
+			bad.pd = PD + 1;
+			break;
+		case 1: /* of another index */
+			bad.rkey += 1u << 8;
+			break;
+		case 2:
+			bad.region = 0;
+			break;
+		case 3: /* another tag */
+			bad.region++;
+			break;
+		case 4: /* a window is no region */
+			bad.region = window;
+			break;
+		case 5: /* a region is no window */
+			bad.window = bad.rkey = region;
+			break;
+		case 6:
+			entry(region)->pd = PD + 1;
+			break;
+		default:
+			break;
+		}
+		if (av_window_bind(seg, &bad) != EINVAL)
+			fail_msg("row %u", i);
+		entry(region)->pd = PD;
+	}
+	assert_int_equal(av_window_bind(seg, &good), 0);
+}
+
+static void only_type_1_is_bound_again(void **state)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		enum ibv_mw_type type = i ? TWO : ONE;
+		struct av_window_bind bind;
+
+		make(type, AV_KEY_REGION, LOCAL | BIND);
+		bind = bind_of(READ, BASE, BYTES);
+		assert_int_equal(av_window_bind(seg, &bind), 0);
+		bind.rkey++;
+		assert_int_equal(av_window_bind(seg, &bind), type == TWO ? EINVAL : 0);
+		assert_int_equal(entry(region)->windows, 1);
+	}
+}
+
+/* --- who may end a binding --------------------------------------------------------- */
+
+static const struct {
+	enum ibv_mw_type type;
+	uint32_t off_key, off_qpn; /* added to what is right */
+	enum av_invalidate ret;
+} ends[] = {
+	{TWO, 0, 0, AV_INVALIDATED},
+	{TWO, 1, 0, AV_INVALIDATE_NOT_BOUND},
+	{TWO, 0, 1, AV_INVALIDATE_NOT_BOUND},
+	{ONE, 0, 0, AV_INVALIDATE_NOT_BOUND},
+	{TWO, KEYS << 8, 0, AV_INVALIDATE_NO_WINDOW},
+};
+
+static void the_queue_pair_that_bound_it_invalidates(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(ends); i++) {
+		struct av_window_bind bind;
+		uint32_t key;
+		bool ended = ends[i].ret == AV_INVALIDATED;
+
+		make(ends[i].type, AV_KEY_REGION, LOCAL | BIND);
+		bind = bind_of(READ, BASE, BYTES);
+		key = bind.rkey + ends[i].off_key;
+		assert_int_equal(av_window_bind(seg, &bind), 0);
+		entry(window)->qpn = QPN;
+		assert_int_equal(av_window_may_invalidate(seg, key, QPN + ends[i].off_qpn),
+				 ends[i].ret);
+		assert_int_equal(entry(region)->windows, 1);
+		assert_int_equal(av_window_invalidate(seg, key, QPN + ends[i].off_qpn),
+				 ends[i].ret);
+		assert_int_equal(atomic_load(&entry(window)->key), ended ? 0 : bind.rkey);
+		assert_int_equal(entry(region)->windows, ended ? 0 : 1);
+		assert_int_equal(av_window_destroy(seg, window), 0);
+		assert_int_equal(av_key_destroy(seg, region, NULL), 0);
+	}
+	assert_int_equal(av_window_invalidate(seg, 0, QPN), AV_INVALIDATE_NO_WINDOW);
+	assert_int_equal(av_window_may_invalidate(seg, 0, QPN), AV_INVALIDATE_NO_WINDOW);
+}
+
+static void a_queue_pair_takes_its_bindings_along(void **state)
+{
+	for (uint32_t off = 0; off < 2; off++) {
+		struct av_window_bind bind;
+
+		make(TWO, AV_KEY_REGION, LOCAL | BIND);
+		bind = bind_of(READ, BASE, BYTES);
+		assert_int_equal(av_window_bind(seg, &bind), 0);
+		av_window_queue_pair_ends(seg, window, QPN + off);
+		assert_int_equal(atomic_load(&entry(window)->key), off ? bind.rkey : 0);
+		assert_int_equal(entry(region)->windows, off);
+	}
+}
+
+#define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_A_SEGMENT(rights_kinds_and_ranges),
+		IN_A_SEGMENT(names_must_fit),
+		IN_A_SEGMENT(only_type_1_is_bound_again),
+		IN_A_SEGMENT(the_queue_pair_that_bound_it_invalidates),
+		IN_A_SEGMENT(a_queue_pair_takes_its_bindings_along),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

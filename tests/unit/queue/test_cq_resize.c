@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/* A ring that is made for a CQ, anew or in place of another one, holds what it is asked to hold. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "base/patience.h"
+#include "queue/cq.h"
+#include "queue/cq_inlet.h"
+#include "queue/ring.h"
+#include "unit/memory/fake_heap.h"
+
+#define PEER 2u /* identity of another process */
+
+static struct fake_heap heap;
+static struct av_seg *const seg = &heap.fake.seg;
+static uint32_t cq;
+
+static int set_up(void **state)
+{
+	fake_heap_open(&heap);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	fake_heap_close(&heap);
+	return 0;
+}
+
+static void append(uint64_t wr_id)
+{
+	struct av_cqe e = {.wr_id = wr_id};
+
+	assert_int_equal(av_cq_push(seg, cq, &e), 0);
+}
+
+static void expect_next(uint64_t wr_id)
+{
+	const struct av_cqe *e = av_cq_peek(seg, av_cq_at(seg, cq));
+
+	assert_non_null(e);
+	assert_int_equal(e->wr_id, wr_id);
+	av_cq_take(av_cq_at(seg, cq));
+}
+
+/* --- another size ------------------------------------------------------------------ */
+
+static const struct {
+	uint32_t from, to;
+	uint32_t held; /* entries at that time */
+	int err;
+} rows[] = {
+	{1, 1, 1, 0},  {1, 2, 1, 0},  {3, 5, 3, 0},	  {8, 9, 8, 0},	     {4, 100, 4, 0},
+	{8, 8, 8, 0},  {9, 8, 8, 0},  {100, 7, 7, 0},	  {9, 8, 9, EINVAL}, {2, 1, 2, EINVAL},
+	{16, 4, 0, 0}, {16, 4, 4, 0}, {16, 4, 5, EINVAL},
+};
+
+/* It begins in the middle of the ring. Afterwards it is full several times over. */
+static void entries_stay_and_there_is_room_for_as_many(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
+		uint32_t capacity = rows[i].err ? rows[i].from : rows[i].to;
+		uint64_t in = 0, out = 0;
+
+		cq = av_cq_init(seg, rows[i].from, 0, 1, 1000, NULL);
+		assert_int_not_equal(cq, 0);
+		for (uint32_t n = 0; n < rows[i].from - 1; n++) {
+			append(++in);
+			expect_next(++out);
+		}
+		while (in - out < rows[i].held)
+			append(++in);
+		assert_int_equal(av_cq_resize(seg, cq, rows[i].to, NULL), rows[i].err);
+		for (unsigned int turn = 0; turn < 5; turn++) {
+			while (in - out < capacity)
+				append(++in);
+			while (out < in)
+				expect_next(++out);
+		}
+		assert_null(av_cq_peek(seg, av_cq_at(seg, cq)));
+		av_cq_fini(seg, cq);
+	}
+}
+
+static void no_larger_ring_than_the_memory_allows(void **state)
+{
+	cq = av_cq_init(seg, 4, 0, 1, 1000, NULL);
+	assert_int_not_equal(cq, 0);
+	append(1);
+	assert_int_equal(av_cq_resize(seg, cq, 1u << 20, NULL), ENOMEM);
+	append(2);
+	expect_next(1);
+	expect_next(2);
+	av_cq_fini(seg, cq);
+}
+
+/* Exact where it is above 64: queue/cq.c. */
+static void the_most_entries_that_waited_are_counted(void **state)
+{
+	static const uint32_t most[] = {65, 66, 100, 200};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(most); i++) {
+		cq = av_cq_init(seg, 200, 0, 1, 1000, NULL);
+		assert_int_not_equal(cq, 0);
+		for (unsigned int round = 0; round < 3; round++) {
+			for (uint64_t n = 1; n <= most[i] - round; n++)
+				append(n);
+			for (uint64_t n = 1; n <= most[i] - round; n++)
+				expect_next(n);
+			assert_int_equal(av_cq_at(seg, cq)->inlet[0].peak, most[i]);
+		}
+		av_cq_fini(seg, cq);
+	}
+}
+
+static bool all_live(uint32_t owner)
+{
+	return true;
+}
+
+/* A peer is stopped with the lock; the owner goes on with another ring. */
+static void not_while_the_former_ring_may_be_in_use(void **state)
+{
+	bool (*const alive)(uint32_t) = av_lock_owner_alive;
+	const struct timespec stuck = {.tv_nsec = AV_STUCK_NS + 1000000};
+	struct av_cq_shared *shared;
+
+	cq = av_cq_init(seg, 4, 0, 1, 1000, NULL);
+	shared = av_cq_at(seg, cq);
+	assert_non_null(shared);
+	for (uint32_t former = 0; former < 3; former++) {
+		append(1);
+		av_lock_owner_alive = all_live;
+		atomic_store(&shared->inlet[former % 2].lock.owner, PEER);
+		av_cq_inlet_look(seg, shared);
+		nanosleep(&stuck, NULL);
+		av_cq_inlet_look(seg, shared);
+		assert_int_equal(av_cq_used(shared), 1 - former % 2);
+		append(2);
+		assert_int_equal(av_cq_resize(seg, cq, 8, NULL), EBUSY);
+		atomic_store(&shared->inlet[former % 2].lock.owner, 0);
+		av_lock_owner_alive = alive;
+		assert_int_equal(av_cq_resize(seg, cq, 8, NULL), 0);
+		expect_next(1);
+		expect_next(2);
+	}
+	av_cq_fini(seg, cq);
+}
+
+/* --- its pages --------------------------------------------------------------------- */
+
+#define FITS  12, 23
+#define NEVER 22, 23 /* blocks larger than a huge page */
+
+/* Without rows that want huge pages, which a machine has or has not. */
+static const struct {
+	struct av_page_policy policy;
+	uint64_t bytes;
+	bool there;
+} policies[] = {
+	{{AV_ALLOC_ANON, FITS}, 4096, true},
+	{{AV_ALLOC_ANON, NEVER}, 4096, true},
+	{{AV_ALLOC_CONTIG, FITS}, 4096, true},
+	{{AV_ALLOC_CONTIG, NEVER}, 4096, false},
+	{{AV_ALLOC_CONTIG, 12, 12}, 2ul << 20, true},
+	{{AV_ALLOC_CONTIG, NEVER}, 2ul << 20, false},
+	{{AV_ALLOC_PREFER_CONTIG, FITS}, 4096, true},
+	{{AV_ALLOC_PREFER_CONTIG, NEVER}, 4096, true},
+	{{AV_ALLOC_PREFER_CONTIG, NEVER}, 2ul << 20, true},
+	{{AV_ALLOC_ALL, NEVER}, 4096, true},
+};
+
+static void a_ring_fails_for_pages_that_must_be_and_cannot(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(policies); i++) {
+		uint64_t at;
+
+		errno = 0;
+		at = av_ring_alloc(seg, policies[i].bytes, &policies[i].policy);
+		if ((at != 0) != policies[i].there || errno != (at ? 0 : ENOMEM))
+			fail_msg("row %zu: %llx, %d", i, (unsigned long long)at, errno);
+		if (at)
+			av_seg_free(seg, at, policies[i].bytes);
+	}
+}
+
+#define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_A_SEGMENT(entries_stay_and_there_is_room_for_as_many),
+		IN_A_SEGMENT(no_larger_ring_than_the_memory_allows),
+		IN_A_SEGMENT(the_most_entries_that_waited_are_counted),
+		IN_A_SEGMENT(not_while_the_former_ring_may_be_in_use),
+		IN_A_SEGMENT(a_ring_fails_for_pages_that_must_be_and_cannot),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

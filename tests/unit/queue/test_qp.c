@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* What a new queue pair has: its receive queue, slots that are large enough, and rounded sizes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "base/limits.h"
+#include "lib/own_directory.h"
+#include "queue/qp.h"
+#include "unit/memory/fake_heap.h"
+
+#define LIMIT  1000u
+#define MAX_WR 100u
+
+static struct fake_heap heap;
+static struct av_seg *const seg = &heap.fake.seg;
+
+static int set_up(void **state)
+{
+	fake_heap_open(&heap);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	fake_heap_close(&heap);
+	return 0;
+}
+
+/* --- slots and queues -------------------------------------------------------------- */
+
+static const struct {
+	uint32_t wr, sge, inline_data, operand;
+	uint32_t entries, stride;
+} rows[] = {
+	{1, 0, 0, 0, 1, 128},
+	{1, 1, 0, 0, 1, 128},
+	{1, 4, 0, 0, 1, 128},
+	{1, 5, 0, 0, 1, 192},
+	{1, 4, 64, 0, 1, 128},
+	{1, 4, 65, 0, 1, 192},
+	{1, 30, 1, 0, 1, 576},
+	{2, 1, 0, 0, 2, 128},
+	{3, 1, 0, 0, 4, 128},
+	{16, 1, 0, 0, 16, 128},
+	{17, 1, 0, 0, 32, 128},
+	{1, 4, 0, 8, 1, 128 + AV_SQ_OPERANDS},
+	{1, 5, 0, 32, 1, 192 + AV_SQ_OPERANDS},
+};
+
+static void slots_are_large_enough(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
+		const struct av_qp_request request = {
+			.type = IBV_QPT_RC,
+			.limit = LIMIT,
+			.max_operand = rows[i].operand,
+			.cap = {.max_send_wr = rows[i].wr,
+				.max_send_sge = rows[i].sge,
+				.max_inline_data = rows[i].inline_data}};
+		uint32_t index = av_qp_init(seg, &request);
+		const struct av_qp_shared *qp = av_qp_at(seg, index);
+
+		assert_true(index && qp);
+		if (qp->sq_mask + 1 != rows[i].entries || qp->sq_stride != rows[i].stride)
+			fail_msg("row %zu: %u, %u", i, qp->sq_mask + 1, qp->sq_stride);
+		assert_int_equal(qp->sq_capacity, rows[i].wr);
+		av_qp_fini(seg, index);
+	}
+}
+
+/* A shared queue outlives the queue pair, its own does not. */
+static void it_has_its_own_receive_queue_or_shares_one(void **state)
+{
+	const struct av_rq_request shared = {.capacity = 4, .max_sge = 1, .id = 9};
+
+	for (unsigned int shares = 0; shares < 2; shares++) {
+		uint32_t srq = av_rq_init(seg, &shared);
+		const struct av_qp_request request = {
+			.type = IBV_QPT_RC,
+			.limit = LIMIT,
+			.srq = shares ? srq : 0,
+			.cap = {.max_send_wr = 1, .max_recv_wr = 7, .max_recv_sge = 2}};
+		uint32_t index = av_qp_init(seg, &request);
+		const struct av_qp_shared *qp = av_qp_at(seg, index);
+
+		assert_true(srq && index && qp);
+		assert_int_equal(qp->srq, shares);
+		assert_int_equal(qp->rq == srq, shares);
+		assert_int_equal(av_rq_at(seg, qp->rq)->capacity, shares ? 4 : 7);
+		assert_int_equal(av_rq_at(seg, qp->rq)->max_sge, shares ? 1 : 2);
+		assert_int_not_equal(atomic_load(&qp->qpn), 0);
+		av_qp_fini(seg, index);
+		assert_int_equal(atomic_load(&qp->qpn), 0);
+		assert_int_equal(atomic_load(&av_rq_at(seg, srq)->id), 9);
+		av_rq_fini(seg, srq);
+	}
+}
+
+/* --- rounding ---------------------------------------------------------------------- */
+
+static const struct {
+	uint32_t wr, inline_data;	  /* asked for */
+	uint32_t rounded, rounded_inline; /* of a send queue */
+} caps[] = {
+	{0, 0, 0, 0},
+	{1, 0, 1, AV_MIN_INLINE},
+	{3, AV_MIN_INLINE - 1, 4, AV_MIN_INLINE},
+	{5, AV_MIN_INLINE + 1, 8, AV_MIN_INLINE + 1},
+	{64, 0, 64, AV_MIN_INLINE},
+	{65, 0, MAX_WR, AV_MIN_INLINE},
+	{MAX_WR, 0, MAX_WR, AV_MIN_INLINE},
+};
+
+static void sizes_are_rounded_up_to_the_limit(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(caps); i++) {
+		struct ibv_qp_cap cap = {.max_send_wr = caps[i].wr,
+					 .max_recv_wr = caps[i].wr,
+					 .max_inline_data = caps[i].inline_data};
+
+		av_qp_round_cap(&cap, MAX_WR);
+		if (cap.max_send_wr != caps[i].rounded || cap.max_recv_wr != caps[i].rounded ||
+		    cap.max_inline_data != caps[i].rounded_inline)
+			fail_msg("row %zu", i);
+	}
+}
+
+#define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_A_SEGMENT(slots_are_large_enough),
+		IN_A_SEGMENT(it_has_its_own_receive_queue_or_shares_one),
+		cmocka_unit_test(sizes_are_rounded_up_to_the_limit),
+	};
+
+	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* A queue pair's own receive queue; and the checks, slots and sizes that a shared one has, too. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "queue/rq.h"
+#include "queue/srq_limit.h"
+#include "unit/memory/fake_heap.h"
+
+#define QPN	 0x123u
+#define CAPACITY 4u
+#define MAX_SGE	 3u
+
+static struct fake_heap heap;
+static struct av_seg *const seg = &heap.fake.seg;
+static struct av_rq_shared *rq;
+
+static int set_up(void **state)
+{
+	fake_heap_open(&heap);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	fake_heap_close(&heap);
+	return 0;
+}
+
+static void make(uint32_t id, uint32_t max_sge, uint32_t inline_bytes)
+{
+	const struct av_rq_request request = {
+		.capacity = CAPACITY, .max_sge = max_sge, .inline_bytes = inline_bytes, .id = id};
+	uint32_t index = av_rq_init(seg, &request);
+
+	assert_int_not_equal(index, 0);
+	rq = av_rq_at(seg, index);
+}
+
+static int post(uint64_t wr_id, struct ibv_sge *list, int count)
+{
+	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = list, .num_sge = count}, *bad = NULL;
+	int err = av_rq_post(seg, rq, &wr, &bad);
+
+	assert_ptr_equal(bad, err ? &wr : NULL);
+	return err;
+}
+
+/* Return: the place of the request, which must be this one */
+static uint32_t take(uint64_t wr_id)
+{
+	uint32_t receiving;
+	const struct av_rq_wqe *wqe = av_rq_take(seg, rq, QPN, &receiving);
+
+	assert_non_null(wqe);
+	assert_int_equal(wqe->wr_id, wr_id);
+	assert_ptr_equal(av_rq_wqe(seg, rq, receiving - 1), wqe);
+	return receiving - 1;
+}
+
+static void nothing_is_left(void)
+{
+	uint32_t receiving;
+
+	assert_null(av_rq_take(seg, rq, QPN, &receiving));
+}
+
+static void requests_are_taken_in_order_up_to_the_capacity(void **state)
+{
+	uint64_t in = 0, out = 0;
+
+	make(0, MAX_SGE, 0);
+	for (unsigned int round = 0; round < 5; round++) {
+		while (in - out < CAPACITY)
+			assert_int_equal(post(++in, NULL, 0), 0);
+		assert_int_equal(post(in + 1, NULL, 0), ENOMEM);
+		for (unsigned int i = 0; i <= round % CAPACITY; i++) {
+			assert_int_equal(take(out + 1), out);
+			out++;
+			assert_int_equal(post(in + 1, NULL, 0), ENOMEM); /* before it is polled */
+			av_rq_freed(seg, rq, (uint32_t)out - 1);
+			assert_int_equal(post(++in, NULL, 0), 0);
+		}
+	}
+	while (out < in)
+		(void)take(++out);
+	nothing_is_left();
+	av_rq_reset(rq);
+	assert_int_equal(post(1, NULL, 0), 0);
+	assert_int_equal(take(1), 0);
+	nothing_is_left();
+	av_rq_fini(seg, rq->index);
+}
+
+static void what_is_put_back_is_next(void **state)
+{
+	make(0, MAX_SGE, 0);
+	for (uint64_t i = 1; i <= 2; i++)
+		assert_int_equal(post(i, NULL, 0), 0);
+	av_rq_untake(seg, rq, QPN, take(1));
+	(void)take(1);
+	(void)take(2);
+	nothing_is_left();
+	av_rq_fini(seg, rq->index);
+}
+
+/* --- who has taken a request dies -------------------------------------------------- */
+
+static const struct {
+	bool newest, in_cq, freed; /* no other was taken since; completed; polled */
+	uint64_t next;
+} deaths[] = {
+	{true, false, false, 1}, {true, true, false, 2},   {true, false, true, 2},
+	{true, true, true, 2},	 {false, false, false, 3},
+};
+
+static void what_was_not_completed_is_put_back(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(deaths); i++) {
+		uint32_t place;
+
+		make(0, MAX_SGE, 0);
+		for (uint64_t n = 1; n <= 3; n++)
+			assert_int_equal(post(n, NULL, 0), 0);
+		place = take(1);
+		if (!deaths[i].newest)
+			(void)take(2);
+		if (deaths[i].freed)
+			av_rq_freed(seg, rq, place);
+		av_rq_repair(seg, rq, QPN, place, deaths[i].in_cq);
+		(void)take(deaths[i].next);
+		av_rq_fini(seg, rq->index);
+	}
+}
+
+/* --- slots ------------------------------------------------------------------------- */
+
+static const struct {
+	int count;
+	int err;
+} lists[] = {{0, 0}, {1, 0}, {MAX_SGE, 0}, {MAX_SGE + 1, EINVAL}, {-1, EINVAL}};
+
+static void elements_are_checked_and_copied(void **state)
+{
+	struct ibv_sge list[MAX_SGE + 1] = {{1000, 10, 1}, {2000, 0, 2}, {3000, 30, 3}};
+
+	for (uint32_t id = 0; id < 2; id++)
+		for (size_t i = 0; i < AV_ARRAY_SIZE(lists); i++) {
+			const struct av_rq_wqe *wqe;
+			uint64_t sum = 0;
+
+			make(id, MAX_SGE, 0);
+			assert_int_equal(post(1, list, lists[i].count), lists[i].err);
+			if (lists[i].err) {
+				nothing_is_left();
+				continue;
+			}
+			wqe = av_rq_wqe(seg, rq, take(1));
+			assert_int_equal(wqe->count, lists[i].count);
+			for (int n = 0; n < lists[i].count; n++)
+				sum += list[n].length;
+			assert_int_equal(wqe->bytes, sum);
+			assert_memory_equal(wqe->sge, list,
+					    (size_t)lists[i].count * sizeof(list[0]));
+			av_rq_fini(seg, rq->index);
+		}
+}
+
+static const struct {
+	uint32_t max_sge, inline_bytes;
+} rooms[] = {{1, 0}, {0, 1}, {1, 32}, {1, 33}, {2, 512}, {MAX_SGE, 100}, {30, 1}};
+
+/* Requests and payloads lie beside each other: none overwrites another one. */
+static void each_slot_has_room_for_its_payload(void **state)
+{
+	struct ibv_sge list[30] = {{1000, 10, 1}};
+
+	for (uint32_t id = 0; id < 2; id++)
+		for (size_t i = 0; i < AV_ARRAY_SIZE(rooms); i++) {
+			uint32_t bytes = rooms[i].inline_bytes;
+
+			make(id, rooms[i].max_sge, bytes);
+			for (uint64_t n = 1; n <= CAPACITY; n++)
+				assert_int_equal(post(n, list, (int)rooms[i].max_sge), 0);
+			for (uint32_t place = 0; place < CAPACITY; place++) {
+				uint8_t *payload = av_rq_payload(seg, rq, place);
+
+				assert_int_equal(payload != NULL, bytes != 0);
+				if (payload)
+					memset(payload, (int)place, bytes);
+			}
+			for (uint64_t n = 1; n <= CAPACITY; n++) {
+				uint32_t place = take(n);
+				const uint8_t *payload = av_rq_payload(seg, rq, place);
+
+				assert_memory_equal(av_rq_wqe(seg, rq, place)->sge, list,
+						    rooms[i].max_sge * sizeof(list[0]));
+				for (uint32_t at = 0; at < bytes; at++)
+					assert_int_equal(payload[at], place);
+			}
+			av_rq_fini(seg, rq->index);
+		}
+}
+
+/* --- another size of a shared queue ------------------------------------------------ */
+
+static const struct {
+	uint32_t posted, limit, capacity;
+	int err;
+} sizes[] = {
+	{0, 0, 1, 0},	   {4, 0, 4, 0}, {4, 0, 3, EINVAL}, {3, 0, 3, 0}, {1, 1, 1, 0},
+	{2, 2, 1, EINVAL}, {3, 2, 3, 0}, {4, 4, 3, EINVAL}, {4, 0, 5, 0}, {4, 4, 100, 0},
+};
+
+static void a_shared_queue_shrinks_to_what_is_in_use(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(sizes); i++) {
+		uint32_t capacity = sizes[i].err ? CAPACITY : sizes[i].capacity;
+		uint64_t in = 0;
+
+		make(1, MAX_SGE, 0);
+		while (in < sizes[i].posted)
+			assert_int_equal(post(++in, NULL, 0), 0);
+		av_srq_limit_set(seg, rq, sizes[i].limit);
+		if (av_rq_resize(seg, rq, sizes[i].capacity) != sizes[i].err)
+			fail_msg("row %zu", i);
+		while (in < capacity)
+			assert_int_equal(post(++in, NULL, 0), 0);
+		assert_int_equal(post(in + 1, NULL, 0), ENOMEM);
+		for (uint64_t out = 1; out <= in; out++)
+			(void)take(out);
+		nothing_is_left();
+		av_rq_fini(seg, rq->index);
+	}
+}
+
+#define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_A_SEGMENT(requests_are_taken_in_order_up_to_the_capacity),
+		IN_A_SEGMENT(what_is_put_back_is_next),
+		IN_A_SEGMENT(what_was_not_completed_is_put_back),
+		IN_A_SEGMENT(elements_are_checked_and_copied),
+		IN_A_SEGMENT(each_slot_has_room_for_its_payload),
+		IN_A_SEGMENT(a_shared_queue_shrinks_to_what_is_in_use),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT */
+/* Posting to a send queue: what is refused with which error, and what stands in the ring. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "base/newer_verbs.h"
+#include "queue/qp.h"
+#include "unit/memory/fake_seg.h"
+
+#define RING_AT	   (1ul << 28)
+#define CAPACITY   4u
+#define MAX_SGE	   3u
+#define MAX_INLINE 64u
+#define INLINE	   IBV_SEND_INLINE
+#define OPCODES_N  (AV_WR_UMR_INVALIDATE + 1)
+
+static struct fake_seg fake;
+static struct av_qp_end end;
+
+static int set_up(void **state)
+{
+	struct av_qp_shared *qp;
+
+	fake_open(&fake, 1);
+	fake_tables(&fake);
+	qp = av_qp_at(&fake.seg, 1);
+	qp->type = IBV_QPT_RC;
+	qp->sq_ring = RING_AT;
+	qp->sq_mask = CAPACITY - 1;
+	qp->sq_stride = 192;
+	qp->sq_capacity = CAPACITY;
+	qp->sq_max_sge = MAX_SGE;
+	qp->max_inline = MAX_INLINE;
+	end = (struct av_qp_end){.seg = &fake.seg, .qp = qp};
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	fake_close(&fake);
+	return 0;
+}
+
+static struct ibv_ah_attr address = {
+	.grh = {.dgid.raw = {[15] = 7},
+		.flow_label = 0x12345,
+		.sgid_index = 0x55,
+		.hop_limit = 0xfe,
+		.traffic_class = 0xab},
+	.dlid = 0x4321,
+	.sl = 9,
+	.is_global = 1,
+};
+
+static const struct ibv_ah_attr *find_ah(const struct ibv_ah *ah)
+{
+	return ah ? &address : NULL;
+}
+
+static int post(struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad = NULL;
+	int err = av_sq_post(&end, wr, &bad, find_ah, NULL);
+
+	assert_ptr_equal(bad, err ? wr : NULL);
+	return err;
+}
+
+static const struct av_sq_wqe *slot(uint32_t number)
+{
+	return av_sq_slot(&end, number);
+}
+
+/* --- what is refused --------------------------------------------------------------- */
+
+static const struct {
+	uint32_t opcode, flags;
+	int count;     /* elements of */
+	uint32_t each; /* bytes each */
+	int err;
+} rows[] = {
+	{IBV_WR_SEND, 0, 0, 0, 0},
+	{IBV_WR_SEND, 0, 1, 1000, 0},
+	{IBV_WR_SEND, 0, MAX_SGE, 1000, 0},
+	{IBV_WR_SEND, 0, MAX_SGE + 1, 1, EINVAL},
+	{IBV_WR_SEND, 0, -1, 1, EINVAL},
+	{IBV_WR_SEND, INLINE, -1, 1, EINVAL},
+	{IBV_WR_SEND, INLINE, 0, 0, 0},
+	{IBV_WR_SEND, INLINE, 1, MAX_INLINE, 0},
+	{IBV_WR_SEND, INLINE, 1, MAX_INLINE + 1, EINVAL},
+	{IBV_WR_SEND, INLINE, 4, MAX_INLINE / 4, 0}, /* more elements than a list may have */
+	{IBV_WR_SEND, INLINE, 4, MAX_INLINE / 4 + 1, EINVAL},
+	{IBV_WR_RDMA_WRITE, INLINE, 1, 8, 0},
+	{IBV_WR_RDMA_READ, 0, 1, 8, 0},
+	{IBV_WR_RDMA_READ, INLINE, 1, 8, EINVAL},
+	{IBV_WR_ATOMIC_FETCH_AND_ADD, INLINE, 1, 8, EINVAL},
+	{IBV_WR_LOCAL_INV, 0, 1, 8, 0},
+	{IBV_WR_LOCAL_INV, 0, -1, 8, 0}, /* its list is not looked at */
+	{IBV_WR_LOCAL_INV, INLINE, 0, 0, EINVAL},
+	{AV_WR_SIZED_FETCH_AND_ADD, 0, 1, 8, EINVAL}, /* the library's alone */
+	{IBV_WR_TSO, 0, 1, 8, EINVAL},
+	{OPCODES_N, 0, 1, 8, EINVAL},
+	{UINT32_MAX, 0, 1, 8, EINVAL},
+};
+
+static void each_request_is_checked(void **state)
+{
+	uint8_t bytes[2 * MAX_INLINE] = {0};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
+		struct ibv_sge list[MAX_SGE + 1];
+		struct ibv_send_wr wr = {.opcode = (enum ibv_wr_opcode)rows[i].opcode,
+					 .send_flags = rows[i].flags,
+					 .sg_list = list,
+					 .num_sge = rows[i].count};
+		int err;
+
+		for (size_t n = 0; n < AV_ARRAY_SIZE(list); n++)
+			list[n] = (struct ibv_sge){(uintptr_t)bytes, rows[i].each, 1};
+		atomic_store(&end.qp->sq_freed, atomic_load(&end.qp->sq_tail));
+		err = post(&wr);
+		if (err != rows[i].err ||
+		    atomic_load(&end.qp->sq_tail) - atomic_load(&end.qp->sq_freed) != (err == 0))
+			fail_msg("row %zu: %d", i, err);
+	}
+}
+
+static const struct {
+	uint32_t bytes, most; /* of an operand, and of those the queue has room for */
+	int count;	      /* elements for the result */
+	int err;
+} operand_rows[] = {
+	{8, 32, 1, 0},	     {32, 32, 1, 0},	  {8, 32, 3, 0},      {16, 8, 1, EINVAL},
+	{12, 32, 1, EINVAL}, {64, 32, 1, EINVAL}, {8, 32, 0, EINVAL}, {0, 32, 1, EINVAL},
+};
+
+static void operands_are_checked_and_copied(void **state)
+{
+	struct ibv_sge list[MAX_SGE] = {{1000, 8, 1}};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(operand_rows); i++) {
+		struct av_atomic operand = {.bytes = operand_rows[i].bytes};
+		struct ibv_send_wr wr = {.opcode = (enum ibv_wr_opcode)AV_WR_SIZED_FETCH_AND_ADD,
+					 .sg_list = list,
+					 .num_sge = operand_rows[i].count},
+				   *bad;
+		uint32_t tail = atomic_load(&end.qp->sq_tail);
+
+		end.qp->max_operand = operand_rows[i].most;
+		end.qp->sq_stride = 192 + AV_SQ_OPERANDS;
+		if (av_sq_post(&end, &wr, &bad, find_ah, &operand) != operand_rows[i].err)
+			fail_msg("row %zu", i);
+		if (operand_rows[i].err == 0)
+			assert_memory_equal(av_sq_operands(&end, slot(tail)), &operand,
+					    sizeof(operand));
+		atomic_store(&end.qp->sq_freed, atomic_load(&end.qp->sq_tail));
+	}
+}
+
+static void a_queue_has_its_capacity_and_no_more(void **state)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
+
+	for (uint32_t round = 0; round < 3; round++) {
+		for (uint32_t i = 0; i < CAPACITY; i++)
+			assert_int_equal(post(&wr), 0);
+		assert_int_equal(post(&wr), ENOMEM);
+		atomic_fetch_add(&end.qp->sq_freed, 1);
+		assert_int_equal(post(&wr), 0);
+		assert_int_equal(post(&wr), ENOMEM);
+		atomic_store(&end.qp->sq_freed, atomic_load(&end.qp->sq_tail));
+	}
+}
+
+static void a_list_is_posted_up_to_its_first_error(void **state)
+{
+	struct ibv_send_wr wr[3] = {
+		{.opcode = IBV_WR_SEND, .wr_id = 1, .next = &wr[1]},
+		{.opcode = IBV_WR_SEND, .wr_id = 2, .num_sge = -1, .next = &wr[2]},
+		{.opcode = IBV_WR_SEND, .wr_id = 3},
+	};
+	struct ibv_send_wr *bad = NULL;
+
+	assert_int_equal(av_sq_post(&end, wr, &bad, find_ah, NULL), EINVAL);
+	assert_ptr_equal(bad, &wr[1]);
+	assert_int_equal(atomic_load(&end.qp->sq_tail), 1);
+	assert_int_equal(slot(0)->wr_id, 1);
+}
+
+/* --- what stands in the ring --------------------------------------------------------- */
+
+static void elements_are_copied(void **state)
+{
+	struct ibv_sge list[MAX_SGE] = {{1000, 10, 1}, {2000, 0, 2}, {3000, 30, 3}};
+
+	for (int count = 0; count <= (int)MAX_SGE; count++) {
+		struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = list, .num_sge = count};
+		const struct av_sq_wqe *wqe = slot((uint32_t)count);
+		uint64_t sum = 0;
+
+		assert_int_equal(post(&wr), 0);
+		assert_int_equal(wqe->count, count);
+		assert_memory_equal(wqe->sge, list, (size_t)count * sizeof(list[0]));
+		for (int i = 0; i < count; i++)
+			sum += list[i].length;
+		assert_int_equal(wqe->bytes, sum);
+	}
+}
+
+static void inline_data_is_copied_without_gaps(void **state)
+{
+	char text[] = "abcdefgh";
+	struct ibv_sge list[] = {{(uintptr_t)text, 3, 0}, {0, 0, 0}, {(uintptr_t)text + 5, 2, 0}};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND,
+				 .send_flags = INLINE,
+				 .sg_list = list,
+				 .num_sge = AV_ARRAY_SIZE(list)};
+
+	assert_int_equal(post(&wr), 0);
+	assert_int_equal(slot(0)->count, 0);
+	assert_int_equal(slot(0)->bytes, 5);
+	assert_memory_equal(slot(0)->data, "abcfg", 5);
+}
+
+static void what_has_no_data_has_no_bytes(void **state)
+{
+	struct ibv_sge list = {1000, 10, 1};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_LOCAL_INV,
+				 .sg_list = &list,
+				 .num_sge = 1,
+				 .invalidate_rkey = 0x1234};
+
+	assert_int_equal(post(&wr), 0);
+	assert_int_equal(slot(0)->bytes, 0);
+	assert_int_equal(slot(0)->count, 0);
+	assert_int_equal(slot(0)->imm, 0x1234);
+}
+
+static void a_datagram_has_its_address(void **state)
+{
+	struct ibv_ah ah = {0};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND,
+				 .wr.ud = {.ah = &ah, .remote_qpn = 0x11, .remote_qkey = 0x22}};
+	const struct av_sq_wqe *wqe = slot(0);
+
+	end.qp->type = IBV_QPT_UD;
+	assert_int_equal(post(&wr), 0);
+	assert_int_equal(wqe->ud.qpn, 0x11);
+	assert_int_equal(wqe->ud.qkey, 0x22);
+	assert_memory_equal(&wqe->ud.dgid, &address.grh.dgid, sizeof(address.grh.dgid));
+	assert_int_equal(wqe->route.flow_label, address.grh.flow_label);
+	assert_int_equal(wqe->route.traffic_class, address.grh.traffic_class);
+	assert_int_equal(wqe->route.sl, address.sl);
+	assert_int_equal(wqe->route.dlid, address.dlid);
+	assert_int_equal(wqe->route.sgid_index, address.grh.sgid_index);
+	assert_int_equal(wqe->route.is_global, 1);
+	assert_int_equal(wqe->route.hop_limit, address.grh.hop_limit);
+	wr.wr.ud.ah = NULL;
+	assert_int_equal(post(&wr), EINVAL);
+}
+
+/* --- lists of UMR keys --------------------------------------------------------------- */
+
+#define HELD ((192u - 64u) / sizeof(struct av_klm_entry))
+
+static const struct {
+	uint32_t count;
+	int err;
+} lists[] = {{0, 0}, {1, 0}, {HELD, 0}, {HELD + 1, EINVAL}, {1000, EINVAL}};
+
+static void a_list_fits_its_slot(void **state)
+{
+	static const struct av_klm_entry entries[1000];
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(lists); i++) {
+		const struct av_sq_special req = {.wr_id = i + 1,
+						  .opcode = AV_WR_UMR_FILL,
+						  .count = lists[i].count,
+						  .inlined = entries};
+		uint32_t tail = atomic_load(&end.qp->sq_tail);
+
+		if (av_sq_post_special(&end, &req) != lists[i].err)
+			fail_msg("row %zu", i);
+		assert_int_equal(atomic_load(&end.qp->sq_tail) - tail, lists[i].err == 0);
+		if (lists[i].err == 0) {
+			assert_int_equal(slot(tail)->wr_id, i + 1);
+			assert_ptr_equal(av_sq_list(&end, slot(tail), slot(tail)),
+					 slot(tail)->list);
+		}
+		atomic_store(&end.qp->sq_freed, atomic_load(&end.qp->sq_tail));
+	}
+}
+
+static void a_list_outside_is_wholly_in_the_segment(void **state)
+{
+	const uint64_t bytes = 16 * sizeof(struct av_klm_entry);
+	const struct av_sq_wqe in = {.count = 16, .umr.list = AV_SEG_BYTES - bytes},
+			       out = {.count = 16,
+				      .umr.list = AV_SEG_BYTES - bytes + AV_CACHE_LINE};
+
+	assert_non_null(av_sq_list(&end, slot(0), &in));
+	assert_null(av_sq_list(&end, slot(0), &out));
+}
+
+#define ON_A_QP(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_A_QP(each_request_is_checked),
+		ON_A_QP(operands_are_checked_and_copied),
+		ON_A_QP(a_queue_has_its_capacity_and_no_more),
+		ON_A_QP(a_list_is_posted_up_to_its_first_error),
+		ON_A_QP(elements_are_copied),
+		ON_A_QP(inline_data_is_copied_without_gaps),
+		ON_A_QP(what_has_no_data_has_no_bytes),
+		ON_A_QP(a_datagram_has_its_address),
+		ON_A_QP(a_list_fits_its_slot),
+		ON_A_QP(a_list_outside_is_wholly_in_the_segment),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

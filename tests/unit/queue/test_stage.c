@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* Staging buffers are taken in chains, are nobody else's meanwhile, and come back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "queue/stage.h"
+#include "unit/memory/fake_seg.h"
+
+#define ALL ((uint64_t)AV_STAGE_BYTES * AV_STAGE_COUNT)
+
+static struct fake_seg fake;
+static bool used[AV_STAGE_COUNT + 1]; /* by link */
+
+static int set_up(void **state)
+{
+	fake_open(&fake, 1);
+	memset(used, 0, sizeof(used));
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	fake_close(&fake);
+	return 0;
+}
+
+static void expect_chain(uint32_t first, uint64_t buffers)
+{
+	uint32_t link = first;
+
+	for (; buffers > 0; buffers--, link = av_stage_next(&fake.seg, link)) {
+		assert_true(link > 0 && link <= AV_STAGE_COUNT);
+		assert_false(used[link]);
+		used[link] = true;
+	}
+	assert_int_equal(link, 0);
+}
+
+static const struct {
+	uint64_t bytes, buffers; /* 0: there are not so many */
+} rows[] = {
+	{1, 1},
+	{AV_STAGE_BYTES, 1},
+	{AV_STAGE_BYTES + 1, 2},
+	{5 * AV_STAGE_BYTES - 1, 5},
+	{ALL - 1, AV_STAGE_COUNT},
+	{ALL, AV_STAGE_COUNT},
+	{ALL + 1, 0},
+	{UINT64_MAX, 0},
+};
+
+/* Twice: of buffers that were never used, and of others. */
+static void a_chain_has_as_many_as_the_bytes_need(void **state)
+{
+	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(rows); i++) {
+		uint64_t bytes = rows[i / 2].bytes, buffers = rows[i / 2].buffers;
+		uint32_t first = av_stage_take(&fake.seg, bytes);
+
+		memset(used, 0, sizeof(used));
+		assert_int_equal(first != 0, buffers != 0);
+		expect_chain(first, buffers);
+		av_stage_give(&fake.seg, first, bytes);
+	}
+}
+
+static void none_is_taken_twice_and_none_is_lost(void **state)
+{
+	uint32_t chains[AV_STAGE_COUNT / 3], last;
+
+	for (unsigned int round = 0; round < 3; round++) {
+		memset(used, 0, sizeof(used));
+		for (size_t i = 0; i < AV_ARRAY_SIZE(chains); i++) {
+			chains[i] = av_stage_take(&fake.seg, 3 * AV_STAGE_BYTES);
+			expect_chain(chains[i], 3);
+		}
+		/* The one that is left is too few, and not kept. */
+		assert_int_equal(av_stage_take(&fake.seg, 3 * AV_STAGE_BYTES), 0);
+		last = av_stage_take(&fake.seg, AV_STAGE_BYTES);
+		expect_chain(last, 1);
+		assert_int_equal(av_stage_take(&fake.seg, 1), 0);
+		for (uint32_t link = 1; link <= AV_STAGE_COUNT; link++)
+			assert_true(used[link]);
+		av_stage_give(&fake.seg, 0, AV_STAGE_BYTES);
+		for (size_t i = 0; i < AV_ARRAY_SIZE(chains); i++)
+			av_stage_give(&fake.seg, chains[i], 3 * AV_STAGE_BYTES);
+		av_stage_give(&fake.seg, last, AV_STAGE_BYTES);
+	}
+}
+
+static void each_has_memory_of_its_own(void **state)
+{
+	const uint8_t *before = av_stage_buffer(&fake.seg, 1);
+
+	assert_null(av_stage_buffer(&fake.seg, 0));
+	assert_null(av_stage_buffer(&fake.seg, AV_STAGE_COUNT + 1));
+	assert_int_equal(av_stage_next(&fake.seg, 0), 0);
+	assert_int_equal(av_stage_next(&fake.seg, AV_STAGE_COUNT + 1), 0);
+	assert_non_null(before);
+	for (uint32_t link = 2; link <= AV_STAGE_COUNT; link++) {
+		const uint8_t *buffer = av_stage_buffer(&fake.seg, link);
+
+		assert_ptr_equal(buffer, before + AV_STAGE_BYTES);
+		before = buffer;
+	}
+}
+
+#define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_A_SEGMENT(a_chain_has_as_many_as_the_bytes_need),
+		IN_A_SEGMENT(none_is_taken_twice_and_none_is_lost),
+		IN_A_SEGMENT(each_has_memory_of_its_own),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
