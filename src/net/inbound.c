@@ -84,8 +84,8 @@ static void arm(unsigned int i)
 	};
 }
 
-/* The pages of buffers that are never filled are never there. */
-int av_inbound_prepare(void)
+/* The pages of buffers that are never filled are never there. Context: @mutex is held. */
+static int make_buffers(void)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 	void *p;
@@ -100,6 +100,16 @@ int av_inbound_prepare(void)
 	for (unsigned int i = 0; i < DATAGRAMS; i++)
 		arm(i);
 	return 0;
+}
+
+int av_inbound_prepare(void)
+{
+	int ret;
+
+	pthread_mutex_lock(&mutex);
+	ret = make_buffers();
+	pthread_mutex_unlock(&mutex);
+	return ret;
 }
 
 /* --- what the kernel tells -------------------------------------------------------- */

@@ -8,7 +8,7 @@
 #include "base/compiler.h"
 #include "net/net.h"
 
-/* Have buffers, once for the life of the process. Context: one at a time. Return: 0 or -ENOMEM */
+/* Have buffers, once for the life of the process. Waits for who receives. Return: 0 or -ENOMEM */
 AV_MUST_USE int av_inbound_prepare(void);
 
 /*

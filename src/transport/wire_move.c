@@ -115,7 +115,10 @@ void av_wire_move_called(struct av_seg *seg)
 
 		if (step == AV_TO_WIRE_CANNOT)
 			atomic_store(&end.qp->kick, 1);
-		if (step == AV_TO_WIRE_ASKED || step == AV_TO_WIRE_CANNOT)
-			av_timer_watch(&end, 0);
+		if (step != AV_TO_WIRE_ASKED && step != AV_TO_WIRE_CANNOT)
+			continue;
+		AV_CAME_BY_PEER(&end.qp->resp); /* that the queue pair is there */
+		AV_CAME_BY_PEER(&end.qp->exec);
+		av_timer_watch(&end, 0);
 	}
 }
