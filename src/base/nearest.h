@@ -14,9 +14,8 @@ typedef const char *(*av_word_list)(size_t i);
  * av_word_nearest() - the known word that takes the fewest typing mistakes to become @word
  *
  * A mistake is a letter too many, too few or wrong, or two neighbours swapped. Upper and lower case
- * are the same. One mistake in three letters is still near, and three in all; a longer known word
- * that begins with
- * @word (three letters or more) is near, too.
+ * are the same. One mistake in three letters is still near, and three in all. A longer known word
+ * that begins with @word (three letters or more) is near, too.
  * Context: any thread; allocates nothing
  * Return: the first of the nearest; NULL if none is near
  */

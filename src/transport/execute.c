@@ -373,8 +373,8 @@ static bool may_move(const struct av_qp_end *req)
 
 	if (!req->seg->own)
 		return true;
-	if (atomic_load(&req->qp->to_wire) == AV_TO_WIRE_CANNOT || !av_wire_is_possible(req->seg) ||
-	    !req->qp->attr.ah_attr.is_global)
+	if (atomic_load(&req->qp->to_wire) == AV_TO_WIRE_CANNOT ||
+	    !av_wire_may_connect(req->seg, &req->qp->attr.ah_attr))
 		return false;
 	(void)atomic_compare_exchange_strong(&req->qp->to_wire, &not, AV_TO_WIRE_WANTED);
 	return true;

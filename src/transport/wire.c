@@ -29,7 +29,7 @@ static bool is_in_directory(const struct ibv_ah_attr *ah, uint32_t qpn)
 
 bool av_wire_is_wanted(const struct av_seg *seg, const struct ibv_ah_attr *ah, uint32_t qpn)
 {
-	if (!av_wire_is_possible(seg) || !ah->is_global)
+	if (!av_wire_may_connect(seg, ah))
 		return false;
 	if (av_wire_is_forced())
 		return true;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "transport/wire_allowed.h"
 
-#include <infiniband/verbs.h>
-
 #include "base/setting.h"
 
 static struct av_setting wire_only = {.variable = "ANYVERBS_TRANSPORT", .value = "wire"};
@@ -21,4 +19,9 @@ bool av_wire_is_allowed(void)
 bool av_wire_is_possible(const struct av_seg *seg)
 {
 	return seg->head->link_layer == IBV_LINK_LAYER_ETHERNET && av_wire_is_allowed();
+}
+
+bool av_wire_may_connect(const struct av_seg *seg, const struct ibv_ah_attr *ah)
+{
+	return av_wire_is_possible(seg) && ah->is_global;
 }

@@ -4,6 +4,7 @@
 #define AV_TRANSPORT_WIRE_ALLOWED_H
 
 #include <stdbool.h>
+#include <infiniband/verbs.h>
 
 #include "segment/segment.h"
 
@@ -15,5 +16,8 @@ bool av_wire_is_forced(void);
 
 /* May queue pairs of that context? An InfiniBand link has no packets. */
 bool av_wire_is_possible(const struct av_seg *seg);
+
+/* May a connection of that context with that address vector? */
+bool av_wire_may_connect(const struct av_seg *seg, const struct ibv_ah_attr *ah);
 
 #endif

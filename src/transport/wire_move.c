@@ -24,9 +24,10 @@ static void tell_peer(const struct av_qp_end *end, enum av_to_wire what)
 {
 	struct av_qp_end peer = {0};
 
-	(void)!av_lock_acquire(&end->qp->exec, AV_RANK_EXEC);
+	if (av_qp_quiesce(end))
+		return;
 	av_connect(end, &peer);
-	av_lock_release_fence(&end->qp->exec);
+	av_qp_resume(end);
 	if (peer.qp &&
 	    (change(peer.qp, AV_TO_WIRE_NOT, what) || change(peer.qp, AV_TO_WIRE_WANTED, what) ||
 	     change(peer.qp, AV_TO_WIRE_WAITS, what)))
@@ -53,24 +54,17 @@ static bool install(const struct av_qp_end *end, struct av_wire *w)
 	return true;
 }
 
-static struct ibv_qp_attr attributes(const struct av_qp_end *end)
-{
-	struct ibv_qp_attr attr;
-
-	(void)!av_lock_acquire(&end->qp->exec, AV_RANK_EXEC);
-	attr = end->qp->attr;
-	av_lock_release_fence(&end->qp->exec);
-	return attr;
-}
-
 static bool move(const struct av_qp_end *end)
 {
-	const struct ibv_qp_attr attr = attributes(end);
+	struct ibv_qp_attr attr;
 	struct av_wire *w = NULL;
 	bool moved = false;
 
-	if (!av_wire_is_possible(end->seg) || !attr.ah_attr.is_global ||
-	    av_wire_make(end, &attr, &w))
+	if (av_qp_quiesce(end))
+		return false;
+	attr = end->qp->attr;
+	av_qp_resume(end);
+	if (!av_wire_may_connect(end->seg, &attr.ah_attr) || av_wire_make(end, &attr, &w))
 		return false;
 	if (av_qp_quiesce(end) == 0) {
 		moved = install(end, w);
