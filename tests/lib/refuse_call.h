@@ -6,12 +6,16 @@
 #ifndef AV_TESTS_REFUSE_CALL_H
 #define AV_TESTS_REFUSE_CALL_H
 
+#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "lib/expect.h"
 
 /* Make system call @number fail with @error. Return: false if filters are unavailable here. */
 static inline bool refuse_call(uint32_t number, uint32_t error)
@@ -26,6 +30,13 @@ static inline bool refuse_call(uint32_t number, uint32_t error)
 
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
 	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* As where Yama or a container keeps processes apart. Ends the program if it cannot. */
+static inline void refuse_memory_of_others(void)
+{
+	if (!refuse_call(SYS_process_vm_readv, EPERM) || !refuse_call(SYS_process_vm_writev, EPERM))
+		DIE("no filter: errno %d", errno);
 }
 
 #endif

@@ -44,6 +44,21 @@ in_network_namespace() {
 	IN_NAMESPACE=yes exec unshare -rn "$0" "$tool"
 }
 
+# The same, on a host that has the address 192.0.2.1 and a folder of its own. $server, a process
+# that the test starts, ends with the test.
+on_a_host_of_our_own() {
+	in_network_namespace
+	ANYVERBS_DIR=$(mktemp -d)
+	export ANYVERBS_DIR
+	server=
+	trap 'kill $server 2>/dev/null; wait; rm -r "$ANYVERBS_DIR"' EXIT
+	ip link set lo up
+	ip link add v0 type veth peer name v1 2>/dev/null || skip "no veth interfaces here"
+	ip link set v0 up
+	ip link set v1 up
+	ip addr add 192.0.2.1/24 dev v0
+}
+
 finish() {
 	test "$failures" = 0
 	exit

@@ -7,18 +7,7 @@ export ASAN_OPTIONS=detect_leaks=0 # programs that are not ours may leak
 . "$(dirname "$0")/lib.sh"
 
 command -v rping >/dev/null || skip "no rping here"
-in_network_namespace
-
-ANYVERBS_DIR=$(mktemp -d)
-export ANYVERBS_DIR
-server=
-trap 'kill $server 2>/dev/null; wait; rm -r "$ANYVERBS_DIR"' EXIT
-
-ip link set lo up
-ip link add v0 type veth peer name v1 2>/dev/null || skip "no veth interfaces here"
-ip link set v0 up
-ip link set v1 up
-ip addr add 192.0.2.1/24 dev v0
+on_a_host_of_our_own
 
 # says TEXT COMMAND...: it fails, and its explanation has that text
 says() {

@@ -46,8 +46,8 @@ static uint64_t seed;
 
 static void deny_calls(void)
 {
-	if (!refuse_call(SYS_process_vm_readv, EPERM) ||
-	    !refuse_call(SYS_process_vm_writev, EPERM) || !refuse_call(SYS_pidfd_getfd, EPERM))
+	refuse_memory_of_others();
+	if (!refuse_call(SYS_pidfd_getfd, EPERM))
 		DIE("no filter: errno %d", errno);
 }
 

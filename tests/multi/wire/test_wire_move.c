@@ -177,16 +177,10 @@ static void refused_row(void)
 	pair_destroy(&a, 0, &b, 0);
 }
 
-static void deny_calls(void)
-{
-	if (getenv(BARRIER) && (!refuse_call(SYS_process_vm_readv, EPERM) ||
-				!refuse_call(SYS_process_vm_writev, EPERM)))
-		DIE("no filter: errno %d", errno);
-}
-
 int main(int argc, char **argv)
 {
-	deny_calls();
+	if (getenv(BARRIER))
+		refuse_memory_of_others();
 	side_work = run;
 	side_agent_main(argc, argv);
 	time_limit(200);

@@ -9,9 +9,9 @@
 
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
-#include "fake_heap.h"
 #include "memory/key.h"
 #include "memory/window.h"
+#include "unit/memory/heap_fixture.h"
 
 #define PD    3u
 #define QPN   77u
@@ -29,21 +29,7 @@
 #define ONE    IBV_MW_TYPE_1
 #define TWO    IBV_MW_TYPE_2
 
-static struct fake_heap heap;
-static struct av_seg *const seg = &heap.fake.seg;
 static uint32_t region, window;
-
-static int set_up(void **state)
-{
-	fake_heap_open(&heap);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	fake_heap_close(&heap);
-	return 0;
-}
 
 static void make(enum ibv_mw_type type, uint8_t kind, uint32_t access)
 {

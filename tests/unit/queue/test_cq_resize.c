@@ -13,25 +13,11 @@
 #include "queue/cq.h"
 #include "queue/cq_inlet.h"
 #include "queue/ring.h"
-#include "unit/memory/fake_heap.h"
+#include "unit/memory/heap_fixture.h"
 
 #define PEER 2u /* identity of another process */
 
-static struct fake_heap heap;
-static struct av_seg *const seg = &heap.fake.seg;
 static uint32_t cq;
-
-static int set_up(void **state)
-{
-	fake_heap_open(&heap);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	fake_heap_close(&heap);
-	return 0;
-}
 
 static void append(uint64_t wr_id)
 {

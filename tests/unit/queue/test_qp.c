@@ -10,25 +10,10 @@
 #include "base/limits.h"
 #include "lib/own_directory.h"
 #include "queue/qp.h"
-#include "unit/memory/fake_heap.h"
+#include "unit/memory/heap_fixture.h"
 
 #define LIMIT  1000u
 #define MAX_WR 100u
-
-static struct fake_heap heap;
-static struct av_seg *const seg = &heap.fake.seg;
-
-static int set_up(void **state)
-{
-	fake_heap_open(&heap);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	fake_heap_close(&heap);
-	return 0;
-}
 
 /* --- slots and queues -------------------------------------------------------------- */
 

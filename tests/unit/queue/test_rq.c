@@ -11,27 +11,13 @@
 #include "base/compiler.h"
 #include "queue/rq.h"
 #include "queue/srq_limit.h"
-#include "unit/memory/fake_heap.h"
+#include "unit/memory/heap_fixture.h"
 
 #define QPN	 0x123u
 #define CAPACITY 4u
 #define MAX_SGE	 3u
 
-static struct fake_heap heap;
-static struct av_seg *const seg = &heap.fake.seg;
 static struct av_rq_shared *rq;
-
-static int set_up(void **state)
-{
-	fake_heap_open(&heap);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	fake_heap_close(&heap);
-	return 0;
-}
 
 static void make(uint32_t id, uint32_t max_sge, uint32_t inline_bytes)
 {
