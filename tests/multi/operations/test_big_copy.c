@@ -14,7 +14,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "lib/expect.h"
 #include "lib/sandbox.h"
@@ -27,6 +28,7 @@
 #define BIG_PIECE (4ul << 20)
 #define PIECES	  30   /* of that size */
 #define GIVE_UP	  1000 /* large requests: either thread may be without a core at the wrong moment */
+#define LAST	  19   /* nice value: nobody is served later */
 
 enum { BIG, SMALL }; /* queue pairs; their completion queues are 2 * number and the one after it */
 
@@ -49,7 +51,7 @@ static const struct {
 	{"SEND", IBV_WR_SEND},
 };
 
-static atomic_bool ready, begun, ended;
+static atomic_bool begun, ended;
 
 static uint64_t *arena_word(uint64_t offset)
 {
@@ -85,21 +87,18 @@ static bool under_way(struct result *r)
 	return arena_word(SEEN_AT)[0] == round && arena_word(SEEN_AT)[1] != round;
 }
 
-static void *do_small_ones(void *arg)
+static struct result do_small_ones(enum ibv_wr_opcode opcode)
 {
-	const enum ibv_wr_opcode *opcode = arg;
-	static struct result r;
+	struct result r = {0};
 
-	r = (struct result){0};
-	atomic_store(&ready, true);
 	while (!atomic_load(&begun))
-		;
+		sched_yield();
 	while (!atomic_load(&ended) && r.done == 0 && r.bad == 0)
 		if (under_way(&r) && r.sends == 0) {
-			do_small(&r, *opcode, 0, 0, 8);
+			do_small(&r, opcode, 0, 0, 8);
 			r.done += under_way(&r);
 		}
-	return &r;
+	return r;
 }
 
 /* --- the large one --------------------------------------------------------------- */
@@ -134,23 +133,30 @@ static void do_big_one(void)
 	EXPECT(side_poll(&b, 2 * BIG + 1, 1, 20000, wc) == 1, "received");
 }
 
-static struct result both(enum ibv_wr_opcode *small)
+/*
+ * Yields to the thread of the small ones where both share a core: else the large request may be
+ * done within one turn, each time.
+ */
+static void *do_big_one_last(void *arg)
 {
-	struct result *r;
-	pthread_t thread;
-	void *value;
+	if (setpriority(PRIO_PROCESS, (id_t)gettid(), LAST))
+		DIE("setpriority");
+	do_big_one();
+	return arg;
+}
 
-	atomic_store(&ready, false);
+static struct result both(enum ibv_wr_opcode small)
+{
+	struct result r;
+	pthread_t thread;
+
 	atomic_store(&begun, false);
 	atomic_store(&ended, false);
-	if (pthread_create(&thread, NULL, do_small_ones, small))
+	if (pthread_create(&thread, NULL, do_big_one_last, NULL))
 		DIE("no thread");
-	while (!atomic_load(&ready)) /* may start later than that ends on a busy machine */
-		sched_yield();
-	do_big_one();
-	pthread_join(thread, &value);
-	r = value;
-	return *r;
+	r = do_small_ones(small);
+	pthread_join(thread, NULL);
+	return r;
 }
 
 /* Take the completion of a small SEND, and put its request back. */
@@ -171,7 +177,7 @@ static void small_row(const char *name, enum ibv_wr_opcode opcode)
 
 	row("%s of 8 bytes while another queue pair sends %lu MiB", name, PIECES * BIG_PIECE >> 20);
 	for (int i = 0; i < GIVE_UP && r.done == 0 && failures() == before; i++) {
-		r = both(&opcode);
+		r = both(opcode);
 		EXPECT(r.bad == 0, "%d small requests failed", r.bad);
 		receive(r.sends);
 	}
