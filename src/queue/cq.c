@@ -219,33 +219,63 @@ static enum event event_of(struct av_cq_shared *cq, struct av_cq_inlet *in,
 }
 
 /*
+ * Claim the event, and release the lock.
+ * Context: the inlet's lock is held; afterwards it is not
+ */
+static struct av_cq_bell release_unsent(struct av_cq_shared *cq, uint32_t index, int i,
+					enum event event)
+{
+	struct av_cq_inlet *in = &cq->inlet[i];
+	bool now = event == EVENT_NOW || event == EVENT_WAKE;
+	struct av_cq_bell bell = {
+		.claim = now ? av_raise_begin(&in->armed) : 0,
+		.index = index,
+		.id = atomic_load_explicit(&cq->id, memory_order_relaxed),
+		.inlet = (uint16_t)i,
+		.event = (uint16_t)event,
+	};
+
+	if (bell.claim) {
+		in->counted = 0;
+		atomic_store(&in->event_due_ns, 0);
+		if (av_cq_notifies(cq))
+			atomic_store(&cq->ready, 1); /* before @waiters is read: queue/notify.h */
+	} else if (now) {
+		bell.event = EVENT_NONE;
+	}
+	av_lock_release(&in->lock);
+	return bell;
+}
+
+void av_cq_ring(struct av_seg *seg, const struct av_cq_bell *bell)
+{
+	struct av_cq_shared *cq = av_cq_at(seg, bell->index);
+
+	if (bell->event == EVENT_NONE || !cq ||
+	    atomic_load_explicit(&cq->id, memory_order_relaxed) != bell->id)
+		return;
+	if (bell->event == EVENT_LATER) {
+		av_seg_wake_timer(seg);
+		return;
+	}
+	if (bell->event == EVENT_WAKE)
+		av_cq_notify_wake(cq);
+	else
+		av_cq_tell(seg, bell->index);
+	av_raise_end(&cq->inlet[bell->inlet].armed, bell->claim);
+}
+
+/*
  * Release the lock and send the event, in this order: the owner, or another thread, may take the
- * core of whoever wakes it. What a stop or death in between leaves is in base/raise.h.
+ * core of whoever wakes it.
  * Context: the inlet's lock is held; afterwards it is not
  */
 static void release(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index, int i,
 		    enum event event)
 {
-	struct av_cq_inlet *in = &cq->inlet[i];
-	bool now = event == EVENT_NOW || event == EVENT_WAKE;
-	uint64_t claim = now ? av_raise_begin(&in->armed) : 0;
+	struct av_cq_bell bell = release_unsent(cq, index, i, event);
 
-	if (claim) {
-		in->counted = 0;
-		atomic_store(&in->event_due_ns, 0);
-		if (av_cq_notifies(cq))
-			atomic_store(&cq->ready, 1); /* before @waiters is read: queue/notify.h */
-	}
-	av_lock_release(&in->lock);
-	if (event == EVENT_LATER)
-		av_seg_wake_timer(seg);
-	if (!claim)
-		return;
-	if (event == EVENT_WAKE)
-		av_cq_notify_wake(cq);
-	else
-		av_cq_tell(seg, index);
-	av_raise_end(&in->armed, claim);
+	av_cq_ring(seg, &bell);
 }
 
 /*
@@ -330,7 +360,8 @@ static enum event event_of_newest(struct av_cq_shared *cq, struct av_cq_inlet *i
 	return event;
 }
 
-int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
+int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
+	       struct av_cq_bell *later)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	struct av_cqe *to;
@@ -358,6 +389,8 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe)
 	cq->inlet[0].counters.completions++;
 	if (av_likely(!atomic_load_explicit(&cq->inlet[i].armed.word, memory_order_relaxed)))
 		av_lock_release(&cq->inlet[i].lock);
+	else if (later)
+		*later = release_unsent(cq, index, i, event_of_newest(cq, &cq->inlet[i], to));
 	else
 		release(seg, cq, index, i, event_of_newest(cq, &cq->inlet[i], to));
 	return 0;

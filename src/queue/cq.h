@@ -42,16 +42,32 @@ void av_cq_fini(struct av_seg *seg, uint32_t index);
 AV_MUST_USE int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 			     const struct av_page_policy *policy);
 
+/* The event that an entry makes, before it is sent. All zero: none. */
+struct av_cq_bell {
+	uint64_t claim; /* of base/raise.h */
+	uint32_t index, id;
+	uint16_t inlet;
+	uint16_t event; /* enum event of cq.c */
+};
+
 /**
  * av_cq_push() - append an entry
  * @cqe: complete but for @number and @stamp_ns; @data as far as @data_len says
+ * @later: out: the event, if the CQ is armed for such an entry, for av_cq_ring(). NULL: sends it
  *
- * Rings the completion channel if the CQ is armed for such an entry. Raises the overrun event once.
+ * Raises the overrun event once.
  * Context: any process and thread; holds no lock that ranks at or above the CQ's. The doorbell may
  * make a system call.
  * Return:  0, or -ENOSPC: the CQ was full, and is broken from now on
  */
-int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe);
+int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
+	       struct av_cq_bell *later);
+
+/*
+ * Send the event of an entry that was appended to a CQ of @seg. The CQ may be gone meanwhile.
+ * Context: as of av_cq_push(). What a stop or death before this leaves is in base/raise.h.
+ */
+void av_cq_ring(struct av_seg *seg, const struct av_cq_bell *bell);
 
 /* An entry found no room and is lost: the CQ is broken. Raises the event, once. */
 void av_cq_overrun(struct av_seg *seg, uint32_t index);

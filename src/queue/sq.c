@@ -388,7 +388,7 @@ int av_sq_complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 	cqe.wqe = qp->sq_next;
 	if (av_unlikely(answer && answer->bytes))
 		attach(qp, &cqe, answer);
-	ret = av_cq_push(end->seg, qp->send_cq, &cqe);
+	ret = av_cq_push(end->seg, qp->send_cq, &cqe, NULL);
 	qp->sq_next++; /* last: a death in between leaves one completion too many, not one too few
 			*/
 	return ret;

@@ -38,11 +38,12 @@ struct datagram {
 	uint16_t slid;
 	uint8_t grh[AV_GRH_BYTES];
 	bool has_grh;
-	uint8_t sl;	      /* as the receiver's completion has it */
-	struct av_spans from; /* header area and payload */
-	bool source_bad;      /* the sender's own memory cannot be used */
-	bool group;	      /* it goes to a multicast group */
-	uint64_t now_ns;      /* coarse clock */
+	uint8_t sl;		/* as the receiver's completion has it */
+	struct av_spans from;	/* header area and payload */
+	bool source_bad;	/* the sender's own memory cannot be used */
+	bool group;		/* it goes to a multicast group */
+	struct av_after *after; /* NULL: receivers are woken at once */
+	uint64_t now_ns;	/* coarse clock */
 };
 
 /* Write the header area that the receiver finds in front of the payload. */
@@ -162,6 +163,7 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 		.bytes = d->from.bytes,
 		.now_ns = d->now_ns,
 		.solicited = d->head.flags & IBV_SEND_SOLICITED,
+		.later = d->after ? &d->after->bell : NULL,
 	};
 	const struct av_rq_wqe *request = av_receive_take(&to);
 	enum av_fault fault;
@@ -173,6 +175,8 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 		return;
 	}
 	fault = av_receive_message(&msg, &d->from, request);
+	if (d->after)
+		d->after->seg = to.seg;
 	if (fault == AV_FAULT_NONE)
 		count_arrival(rsp->qp, d);
 	else
@@ -285,7 +289,8 @@ bool av_datagram_leaves(const struct av_qp_end *req, const struct av_sq_wqe *hea
 				 : av_wire_is_wanted(req->seg, &ah, head->ud.qpn & AV_QPN_MASK);
 }
 
-static void send_packet(struct datagram *d, const struct av_qp_end *req)
+/* Return: NULL: it is lost */
+static struct av_net_burst *packet_of(struct datagram *d, const struct av_qp_end *req)
 {
 	struct av_wire_message m = av_request_message(req, &d->head, av_packet_kind(d->head.opcode),
 						      NULL, req->qp->next_psn);
@@ -305,13 +310,13 @@ static void send_packet(struct datagram *d, const struct av_qp_end *req)
 	if (!burst)
 		av_wire_unsent(req, path.src);
 	if (!burst || av_wire_packet(&m, 0, &p) < 0)
-		return;
+		return burst;
 	place = av_net_put(burst, &p);
 	if (place && p.payload_bytes && !read_payload(d, place, p.payload_bytes)) {
 		d->source_bad = true;
 		av_net_take_back(burst);
 	}
-	(void)av_net_send(burst); /* what is not sent is lost, as datagrams may be */
+	return burst;
 }
 
 static void begin(struct datagram *d, const struct av_qp_end *req, const struct av_sq_wqe *wqe)
@@ -327,7 +332,7 @@ static void begin(struct datagram *d, const struct av_qp_end *req, const struct 
 }
 
 struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_end *peer,
-				      const struct av_sq_wqe *wqe)
+				      const struct av_sq_wqe *wqe, struct av_after *after)
 {
 	struct av_outcome result = {.fault = AV_FAULT_NONE};
 	struct datagram d; /* not cleared as a whole: the spans are large */
@@ -342,9 +347,10 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_
 		return result;
 	write_header(&d, req);
 	d.group = is_to_group(&d.head);
+	d.after = d.group ? NULL : after;
 	on_wire = av_datagram_leaves(req, &d.head);
 	if (on_wire)
-		send_packet(&d, req);
+		after->burst = packet_of(&d, req);
 	if (d.group && !(on_wire && av_wire_is_forced()))
 		send_group(&d);
 	else if (!d.group && !on_wire)
@@ -433,6 +439,7 @@ void av_datagram_arrived(const struct av_net_packet *packet, bool struck)
 	struct av_qp_location location = av_dir_qpn_find(packet->packet.dest_qpn);
 
 	from_packet(&d, packet);
+	d.after = NULL;
 	if (d.group)
 		deliver_group(&d);
 	else

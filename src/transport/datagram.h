@@ -16,7 +16,7 @@
  * receiver: a message that cannot be received is lost.
  */
 struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_end *peer,
-				      const struct av_sq_wqe *wqe);
+				      const struct av_sq_wqe *wqe, struct av_after *after);
 
 /* Does a request leave this host? A group's may have members on others, too. Context: any */
 bool av_datagram_leaves(const struct av_qp_end *req, const struct av_sq_wqe *head);

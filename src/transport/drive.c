@@ -198,6 +198,7 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 	struct av_capture_mark capture;
 	struct av_outcome result;
 	struct av_answer answer;
+	struct av_after after = {0};
 	bool goes_on;
 
 	AV_ASSERT_HELD(&end->qp->exec);
@@ -222,14 +223,17 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 						 av_inject_is_at_requests(end->seg));
 	}
 	if (av_unlikely(end->qp->type == IBV_QPT_UD)) {
-		result = av_datagram_execute(end, peer, wqe);
+		result = av_datagram_execute(end, peer, wqe, &after);
 	} else {
 		av_connect(end, peer);
-		result = av_execute(end, peer, wqe, answer.data);
+		result = av_execute(end, peer, wqe, answer.data, &after);
 	}
 	if (av_unlikely(capture.on))
 		av_capture_request(&capture, end, peer, wqe, &result, answer.data);
-	return apply_outcome(end, peer, wqe, result, &answer);
+	goes_on = apply_outcome(end, peer, wqe, result, &answer);
+	if (av_unlikely(after.seg || after.burst))
+		av_after_do(&after);
+	return goes_on;
 }
 
 static void drained(const struct av_qp_end *end)

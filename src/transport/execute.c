@@ -206,6 +206,17 @@ static void lose_unanswered(struct av_work *w)
 	w->result = (struct av_outcome){0};
 }
 
+/* The receiver's segment stays in use while there is something left to do: transport/after.h. */
+static void leave_receiver(struct av_work *w)
+{
+	if (!w->after) {
+		av_xrc_end(&w->srq);
+		return;
+	}
+	w->after->seg = w->to.seg;
+	w->after->srq = w->srq;
+}
+
 /*
  * Apply the effects of the outcome on both sides, and release the responder; that of a piece is its
  * caller's to release.
@@ -229,8 +240,8 @@ static void settle(struct av_work *w)
 	if (av_unlikely(w->piece != NULL))
 		return;
 	av_lock_release(&w->rsp->qp->resp);
-	if (av_unlikely(w->srq.seg))
-		av_xrc_end(&w->srq);
+	if (av_unlikely(w->srq.seg || (w->after && w->after->bell.event)))
+		leave_receiver(w);
 	if (av_unlikely(w->events.count))
 		av_events_raise(w->rsp, w->qpn, &w->events);
 }
@@ -340,6 +351,7 @@ static void begin(struct av_work *w, const struct av_qp_end *req, const struct a
 	w->opcode = ROW_OF(w->head.opcode);
 	w->piece = NULL;
 	w->events.count = 0;
+	w->after = NULL;
 	w->now_ns = av_now_coarse_ns();
 	w->local.count = 0;
 	w->srq = (struct av_xrc_use){0};
@@ -381,13 +393,14 @@ static bool may_move(const struct av_qp_end *req)
 }
 
 struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end *rsp,
-			     const struct av_sq_wqe *wqe, uint8_t *answer)
+			     const struct av_sq_wqe *wqe, uint8_t *answer, struct av_after *after)
 {
 	struct av_work w;
 
 	AV_ASSERT_HELD(&req->qp->exec);
 	begin(&w, req, rsp, wqe);
 	w.answer = answer;
+	w.after = after;
 	w.result = (struct av_outcome){.fault = check(req, &w.head, w.opcode)};
 	if (w.result.fault != AV_FAULT_NONE)
 		return w.result;

@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "queue/qp.h"
+#include "transport/after.h"
 #include "transport/event.h"
 #include "transport/rules.h"
 
@@ -26,6 +27,7 @@ bool av_responder_acquire_soon(const struct av_qp_end *end);
  * @rsp: the responder; .qp is NULL if there is none
  * @wqe: the request, in the requester's ring
  * @answer: out, AV_CQE_DATA bytes: the answer, if it is not placed here (result.answer_bytes)
+ * @after: all zero; out: for av_after_do(), when the caller has completed the request
  *
  * Advances the PSNs of both on success. On return the responder has its receive completion, error
  * state and events; the caller completes the request.
@@ -33,7 +35,7 @@ bool av_responder_acquire_soon(const struct av_qp_end *end);
  * of either program, with no other lock held.
  */
 struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end *rsp,
-			     const struct av_sq_wqe *wqe, uint8_t *answer);
+			     const struct av_sq_wqe *wqe, uint8_t *answer, struct av_after *after);
 
 /*
  * The same, with a responder that finds @fault, whatever the request is. No bytes are moved; the

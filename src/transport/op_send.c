@@ -28,6 +28,7 @@ static void message_of(const struct av_work *w, struct av_message *msg)
 		.now_ns = w->now_ns,
 		.solicited = w->head.flags & IBV_SEND_SOLICITED,
 		.message = w->piece ? w->piece->message : NULL,
+		.later = w->after ? &w->after->bell : NULL,
 	};
 }
 

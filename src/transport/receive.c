@@ -111,9 +111,10 @@ static void fill_message(struct av_cqe *cqe, const struct av_message *msg,
  * Append the completion.
  * Return:  0, or -ENOSPC, which av_cq_push() has reported
  */
-static int complete(const struct av_receiver *to, const struct av_cqe *cqe)
+static int complete(const struct av_receiver *to, const struct av_cqe *cqe,
+		    struct av_cq_bell *later)
 {
-	int ret = av_cq_push(to->seg, to->cq, cqe);
+	int ret = av_cq_push(to->seg, to->cq, cqe, later);
 
 	/* Not earlier: whoever repairs after our death needs it until here. */
 	to->rsp->qp->receiving = 0;
@@ -126,7 +127,7 @@ enum av_fault av_receive_done(const struct av_message *msg, const struct av_rq_w
 
 	AV_ASSERT_HELD(&msg->to->rsp->qp->resp);
 	fill_message(&cqe, msg, request);
-	return complete(msg->to, &cqe) ? AV_FAULT_RECV_CQ : AV_FAULT_NONE;
+	return complete(msg->to, &cqe, msg->later) ? AV_FAULT_RECV_CQ : AV_FAULT_NONE;
 }
 
 static enum av_fault fault_of_xfer(enum av_xfer reach)
@@ -339,7 +340,7 @@ enum av_fault av_receive_message(const struct av_message *msg, const struct av_s
 	if (fault == AV_FAULT_NONE && av_unlikely(msg->invalidate) &&
 	    av_window_invalidate(msg->to->seg, msg->invalidate, qpn_of(msg->to)) != AV_INVALIDATED)
 		fault = AV_FAULT_INVALIDATE;
-	if (fault == AV_FAULT_NONE && complete(msg->to, &cqe))
+	if (fault == AV_FAULT_NONE && complete(msg->to, &cqe, msg->later))
 		fault = AV_FAULT_RECV_CQ;
 	if (av_unlikely(fault != AV_FAULT_NONE))
 		av_stage_give(msg->to->seg, cqe.stage, cqe.stage_len);
@@ -401,7 +402,7 @@ static void complete_in_error(const struct av_receiver *to, const struct av_rq_w
 
 	fill(&cqe, to, request, status);
 	av_count_receive(to->rsp->qp, status);
-	(void)complete(to, &cqe); /* a full CQ has raised its own event */
+	(void)complete(to, &cqe, NULL); /* a full CQ has raised its own event */
 }
 
 void av_receive_error(const struct av_receiver *to, enum ibv_wc_status status)

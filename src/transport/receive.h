@@ -40,6 +40,8 @@ struct av_message {
 	 */
 	const struct av_assist_source *only;
 	struct av_odp_message *message; /* in pieces: page faults of its buffers so far */
+	struct av_cq_bell *later; /* out: the event of its completion, for av_cq_ring(). NULL: it is
+				     sent at once */
 };
 
 /*

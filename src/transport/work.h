@@ -10,6 +10,7 @@
 #include "memory/xfer.h"
 #include "memory/translate.h"
 #include "queue/qp.h"
+#include "transport/after.h"
 #include "transport/event.h"
 #include "transport/receive.h"
 #include "transport/rules.h"
@@ -64,6 +65,7 @@ struct av_work {
 	struct av_xrc_use srq;		     /* held for an XRC request */
 	struct av_spans local;		     /* the requester's buffers */
 	uint8_t *answer;		     /* for an answer that is left for the poller */
+	struct av_after *after;		     /* as of av_execute(); NULL: nobody does it later */
 	struct av_outcome result;
 	struct av_events events; /* to raise when the responder's right is released */
 	uint64_t now_ns;	 /* coarse clock, read once */

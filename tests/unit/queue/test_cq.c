@@ -50,7 +50,7 @@ static void append(uint64_t wr_id)
 {
 	struct av_cqe e = {.wr_id = wr_id};
 
-	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), 0);
+	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), 0);
 }
 
 static uint64_t take(void)
@@ -119,14 +119,14 @@ static void a_cq_that_was_overrun_takes_no_more(void **state)
 
 	fill_up();
 	for (uint64_t lost = 1; lost <= 2; lost++) {
-		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), -ENOSPC);
+		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), -ENOSPC);
 		assert_int_equal(atomic_load(&cq->overrun), 1);
 		assert_int_equal(cq->inlet[0].counters.lost, lost);
 		assert_false(locked());
 	}
 	for (unsigned int i = 1; i <= CAPACITY; i++)
 		assert_int_equal(take(), i);
-	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), -ENOSPC);
+	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), -ENOSPC);
 	assert_null(av_cq_peek(&fake.seg, cq));
 	assert_false(locked());
 }
@@ -135,12 +135,12 @@ static void no_cq_takes_nothing(void **state)
 {
 	struct av_cqe e = {.wr_id = 7};
 
-	assert_int_equal(av_cq_push(&fake.seg, AV_SLAB_CHUNKS * AV_OBJ_CHUNK, &e), -ENOSPC);
+	assert_int_equal(av_cq_push(&fake.seg, AV_SLAB_CHUNKS * AV_OBJ_CHUNK, &e, NULL), -ENOSPC);
 	/* of a table that is not there */
-	assert_int_equal(av_cq_push(&fake.seg, AV_OBJ_CHUNK + 1, &e), -ENOSPC);
+	assert_int_equal(av_cq_push(&fake.seg, AV_OBJ_CHUNK + 1, &e, NULL), -ENOSPC);
 	av_cq_overrun(&fake.seg, AV_OBJ_CHUNK + 1);
 	atomic_store(&cq->ring[0], AV_SEG_BYTES); /* a peer's nonsense */
-	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), -ENOSPC);
+	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), -ENOSPC);
 	assert_int_equal(atomic_load(&cq->inlet[0].tail), 0);
 	assert_false(locked());
 }
@@ -168,7 +168,7 @@ static void an_event_disarms(void **state)
 		tear_down(state);
 		set_up(state);
 		av_raise_arm(&cq->inlet[0].armed, rows[i].how);
-		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), 0);
+		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), 0);
 		if ((av_raise_armed(&cq->inlet[0].armed) != rows[i].how) != rows[i].event)
 			fail_msg("row %zu", i);
 		assert_false(locked());
@@ -364,7 +364,7 @@ static void an_entry_holds_its_receive_request(void **state)
 
 	assert_false(av_cq_holds_receive(&fake.seg, INDEX, 7, 3));
 	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)
-		assert_int_equal(av_cq_push(&fake.seg, INDEX, &entries[i]), 0);
+		assert_int_equal(av_cq_push(&fake.seg, INDEX, &entries[i], NULL), 0);
 	(void)take();
 	for (size_t i = 0; i < sizeof(receives) / sizeof(receives[0]); i++)
 		if (av_cq_holds_receive(&fake.seg, INDEX, receives[i].qpn, receives[i].wqe) !=

@@ -55,7 +55,7 @@ static void append(void)
 {
 	struct av_cqe e = {.wr_id = 7};
 
-	CHECK(av_cq_push(&fake.seg, INDEX, &e) == 0);
+	CHECK(av_cq_push(&fake.seg, INDEX, &e, NULL) == 0);
 }
 
 static bool is_armed(void)
@@ -156,7 +156,7 @@ static void the_owner_is_told(void **state)
 
 		av_raise_arm(&cq->inlet[0].armed, rows[i].armed);
 		atomic_store(&fake.seg.in_vain_until_ns, 0);
-		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), -ENOSPC); /* after 2 s */
+		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), -ENOSPC); /* after 2 s */
 		assert_int_equal(events_at(channel) > 0, rows[i].told);
 		while (read(channel, &record, sizeof(record)) == sizeof(record))
 			assert_true(record.kind == AV_SLAB_CQ && record.index == INDEX &&

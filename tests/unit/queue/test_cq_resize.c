@@ -23,7 +23,7 @@ static void append(uint64_t wr_id)
 {
 	struct av_cqe e = {.wr_id = wr_id};
 
-	assert_int_equal(av_cq_push(seg, cq, &e), 0);
+	assert_int_equal(av_cq_push(seg, cq, &e, NULL), 0);
 }
 
 static void expect_next(uint64_t wr_id)

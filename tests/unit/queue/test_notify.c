@@ -90,7 +90,7 @@ static const struct av_cqe plain = {.status = IBV_WC_SUCCESS,
 
 static void push(const struct av_cqe *cqe)
 {
-	assert_int_equal(av_cq_push(&fake.seg, INDEX, cqe), 0);
+	assert_int_equal(av_cq_push(&fake.seg, INDEX, cqe, NULL), 0);
 }
 
 static uint32_t tail_of(const struct av_cq_shared *of)
@@ -351,7 +351,7 @@ static pid_t start_victim(uint32_t seed)
 	be_peer();
 	for (;;) {
 		if (tail_of(cq) - atomic_load(&cq->head) < CQES / 2)
-			(void)av_cq_push(&fake.seg, INDEX, &plain);
+			(void)av_cq_push(&fake.seg, INDEX, &plain, NULL);
 		for (uint32_t spin = randomly(&seed, 2000); spin; spin--)
 			av_pause();
 	}
@@ -426,7 +426,7 @@ static void exchange(uint32_t mine, uint32_t theirs, bool first, uint32_t seed)
 
 	for (unsigned int i = 0; i < exchanges; i++) {
 		if (first)
-			CHECK_EQUAL(av_cq_push(&fake.seg, theirs, &plain), 0);
+			CHECK_EQUAL(av_cq_push(&fake.seg, theirs, &plain, NULL), 0);
 		spin_a_while(&seed);
 		av_cq_arm(&fake.seg, mine, AV_CQ_ARMED_ANY);
 		spin_a_while(&seed);
@@ -434,7 +434,7 @@ static void exchange(uint32_t mine, uint32_t theirs, bool first, uint32_t seed)
 		CHECK(tail_of(own) != atomic_load(&own->head)); /* not for nothing */
 		atomic_store(&own->head, tail_of(own));
 		if (!first)
-			CHECK_EQUAL(av_cq_push(&fake.seg, theirs, &plain), 0);
+			CHECK_EQUAL(av_cq_push(&fake.seg, theirs, &plain, NULL), 0);
 	}
 }
 

@@ -192,12 +192,12 @@ static void test_lock_of_nobody(void **state)
 	fake.seg.own = false;
 	av_lock_owner_alive = lives;
 	atomic_store(&cq->inlet[0].lock.owner, OTHER);
-	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), -ENOSPC);
+	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), -ENOSPC);
 	first = av_now_ns() - begin;
 	assert_true(first >= AV_PATIENCE_NS);
 	/* One waits in vain once, and not for each request. */
 	for (int i = 0; i < 10; i++)
-		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e), -ENOSPC);
+		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), -ENOSPC);
 	assert_true(av_now_ns() - begin < first + AV_PATIENCE_NS);
 	av_lock_owner_alive = before;
 }

@@ -114,7 +114,7 @@ static void append_answer(void)
 	wqe->count = 1;
 	wqe->sge[0] = (struct ibv_sge){.addr = (uintptr_t)buffer, .length = 8, .lkey = KEY};
 	atomic_store(&end.qp->answers, 1);
-	assert_int_equal(av_cq_push(&f.seg, INDEX, &e), 0);
+	assert_int_equal(av_cq_push(&f.seg, INDEX, &e, NULL), 0);
 }
 
 static bool place_answers(void)
@@ -161,7 +161,7 @@ static void what_another_poller_has_taken_is_left_to_it(void **state)
 	pthread_t thread;
 
 	append_answer();
-	assert_int_equal(av_cq_push(&f.seg, INDEX, &other), 0);
+	assert_int_equal(av_cq_push(&f.seg, INDEX, &other, NULL), 0);
 	atomic_store(&cq->head, 2);
 	atomic_store(&cq->inlet[0].tail, 1);
 	assert_int_equal(pthread_create(&thread, NULL, place_later, NULL), 0);
@@ -199,7 +199,7 @@ static void post_and_complete(uint32_t number)
 			   .byte_len = 8};
 
 	assert_int_equal(av_rq_post(&f.seg, rq, &wr, &bad), 0);
-	assert_int_equal(av_cq_push(&f.seg, INDEX, &e), 0);
+	assert_int_equal(av_cq_push(&f.seg, INDEX, &e, NULL), 0);
 }
 
 static void a_length_that_changes_is_checked_as_it_is_used(void **state)
