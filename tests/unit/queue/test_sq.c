@@ -163,6 +163,34 @@ static void operands_are_checked_and_copied(void **state)
 	}
 }
 
+/* Of a queue pair that has them, in a slot that is large enough, and no larger than there are. */
+static const struct {
+	uint32_t most, stride;
+	bool there;
+} stride_rows[] = {
+	{0, 192 + AV_SQ_OPERANDS, false},
+	{8, 192 + AV_SQ_OPERANDS, true},
+	{8, sizeof(struct av_sq_wqe) + AV_SQ_OPERANDS - 1, false},
+	{8, sizeof(struct av_sq_wqe) + AV_SQ_OPERANDS, true},
+	{8, AV_SQ_STRIDE_MAX, true},
+	{8, AV_SQ_STRIDE_MAX + 1, false},
+	{8, UINT32_MAX, false},
+};
+
+static void operands_are_at_the_end_of_their_slot(void **state)
+{
+	const struct av_sq_wqe *wqe = slot(0);
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(stride_rows); i++) {
+		const void *at = (const uint8_t *)wqe + stride_rows[i].stride - AV_SQ_OPERANDS;
+
+		end.qp->max_operand = stride_rows[i].most;
+		end.qp->sq_stride = stride_rows[i].stride;
+		if (av_sq_operands(&end, wqe) != (stride_rows[i].there ? at : NULL))
+			fail_msg("row %zu", i);
+	}
+}
+
 static void a_queue_has_its_capacity_and_no_more(void **state)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
@@ -315,6 +343,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_A_QP(each_request_is_checked),
 		ON_A_QP(operands_are_checked_and_copied),
+		ON_A_QP(operands_are_at_the_end_of_their_slot),
 		ON_A_QP(a_queue_has_its_capacity_and_no_more),
 		ON_A_QP(a_list_is_posted_up_to_its_first_error),
 		ON_A_QP(elements_are_copied),
