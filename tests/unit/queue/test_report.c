@@ -135,6 +135,7 @@ static void expect_cq(const struct av_cq_info *info, void *arg)
 	assert_int_equal(info->context, seg->ref);
 	assert_int_equal(info->number, cqs[*seen]);
 	assert_int_equal(info->users, queues[*seen].users);
+	assert_int_equal(info->counted.total.cq[0], queues[*seen].held); /* completions */
 	assert_int_equal(info->counted.gauge[AV_GAUGE_CAPACITY], ENTRIES);
 	assert_int_equal(info->counted.gauge[AV_GAUGE_WAITING],
 			 queues[*seen].held - queues[*seen].polled);
