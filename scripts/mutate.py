@@ -137,8 +137,8 @@ def changes(toks, i):
         return [(1, new)] if new else []
     if word in ERRORS:
         return [(1, "ENOMEM" if word == "EINVAL" else "EINVAL")]
-    if word == "!":
-        return [(1, "")]
+    if word == "!":  # in (void)!f(), the result is of no interest
+        return [(1, "")] if previous != ")" else []
     if word not in SWAPPED or word in "+-" and not operand:
         return []
     dropped = [(2, "")] if word in "+-" and re.match("1[uUlL]*$", after) else []

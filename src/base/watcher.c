@@ -6,12 +6,11 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/fork.h"
 #include "base/raw_socket.h"
 #include "base/thread.h"
+#include "base/waker.h"
 
 LIST_HEAD(watched_list, av_watched_fd);
 
@@ -19,16 +18,14 @@ static struct {
 	pthread_mutex_t life; /* held while the thread is started and ended; it never takes it */
 	bool running;
 	pthread_t thread;
-	struct av_own_fd wake;	/* what is sent here wakes the thread, */
-	struct av_own_fd woken; /* at its end of the pair: here for the child of a fork() */
+	struct av_waker waker;
 
 	pthread_mutex_t mutex; /* guards the rest, and is held over ready() */
 	struct watched_list list;
 	bool stop;
 } watcher = {
 	.life = PTHREAD_MUTEX_INITIALIZER,
-	.wake.fd = -1,
-	.woken.fd = -1,
+	.waker = AV_WAKER_NONE,
 	.mutex = PTHREAD_MUTEX_INITIALIZER,
 };
 
@@ -68,18 +65,6 @@ static size_t fill(struct waiting *t)
 	return n;
 }
 
-/* At the end of the file, the program has closed the other end. */
-static void drain(struct waiting *t)
-{
-	char byte;
-	ssize_t n = 1;
-
-	while (n > 0 && av_own_fd(&t->woken) >= 0)
-		n = av_raw_recv(t->woken.fd, &byte, 1, MSG_DONTWAIT);
-	if (n == 0)
-		av_own_fd_close(&t->woken);
-}
-
 /*
  * If RLIMIT_NOFILE is lower than their number by now, poll(2) takes none: then this sleeps until
  * one is added or removed. Return: false: there is nothing to look at
@@ -113,7 +98,7 @@ static void *watch_main(void *arg)
 	while ((n = fill(t)) > 0) {
 		pthread_mutex_unlock(&watcher.mutex);
 		n = await(t, n) ? n : 0;
-		drain(t);
+		av_waker_drain(&t->woken);
 		pthread_mutex_lock(&watcher.mutex);
 		LIST_FOREACH(w, &watcher.list, entry)
 			if (is_ready(t, n, w))
@@ -131,27 +116,12 @@ static void after_fork_in_child(void)
 {
 	pthread_mutex_init(&watcher.life, NULL);
 	pthread_mutex_init(&watcher.mutex, NULL);
-	av_own_fd_close(&watcher.wake);
-	av_own_fd_close(&watcher.woken);
+	av_waker_forked(&watcher.waker);
 	watcher.running = false;
 	LIST_INIT(&watcher.list);
 }
 
 static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
-
-static bool make_pair(struct waiting *t)
-{
-	int pair[2];
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
-		return false;
-	if (!av_own_fd_keep(&t->woken, pair[0])) {
-		close(pair[1]);
-		return false;
-	}
-	watcher.woken = t->woken;
-	return av_own_fd_keep(&watcher.wake, pair[1]);
-}
 
 static void start(void)
 {
@@ -162,32 +132,23 @@ static void start(void)
 		return;
 	t->woken = AV_OWN_FD_NONE;
 	watcher.stop = false;
-	watcher.running = reserve(t, 4) && make_pair(t) &&
+	watcher.running = reserve(t, 4) && av_waker_begin(&watcher.waker, &t->woken) &&
 			  av_thread_start(&watcher.thread, "anyverbs-watch", watch_main, t) == 0;
 	if (watcher.running)
 		return;
 	av_own_fd_close(&t->woken);
-	av_own_fd_close(&watcher.wake);
+	av_waker_end(&watcher.waker);
 	free(t->poll);
 	free(t);
 }
 
-/* If the pair is full, the thread is about to look anyway. Return: false: it cannot be woken */
-static bool wake(void)
-{
-	int fd = av_own_fd(&watcher.wake);
-
-	return fd >= 0 &&
-	       (av_raw_send(fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 || errno == EAGAIN);
-}
-
 static void stop(void)
 {
-	if (wake())
+	if (av_waker_wake(&watcher.waker))
 		pthread_join(watcher.thread, NULL);
 	else
 		pthread_detach(watcher.thread); /* the program has closed what would wake it */
-	av_own_fd_close(&watcher.wake);
+	av_waker_end(&watcher.waker);
 	watcher.running = false;
 }
 
@@ -199,7 +160,7 @@ void av_watch_begin(struct av_watched_fd *w)
 	pthread_mutex_lock(&watcher.mutex);
 	LIST_INSERT_HEAD(&watcher.list, w, entry);
 	pthread_mutex_unlock(&watcher.mutex);
-	if (watcher.running && !wake())
+	if (watcher.running && !av_waker_wake(&watcher.waker))
 		stop(); /* it ends by itself */
 	if (!watcher.running)
 		start();

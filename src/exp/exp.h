@@ -11,6 +11,15 @@
 #include "verbs/fail.h"
 #include "verbs/objects.h"
 
+/* A verb's first statement, which returns if @object is NULL, EINVAL, or not of ours, ENOSYS. */
+#define AV_EXP_OURS(fail, id, object)                      \
+	do {                                               \
+		if (!(object))                             \
+			return fail(AV_VERB_##id, EINVAL); \
+		if (!av_ours((object)->context))           \
+			return fail(AV_VERB_##id, ENOSYS); \
+	} while (0)
+
 /* Return from the verb, as the real library does, if @mask has a bit not below @reserved. */
 #define AV_EXP_KNOWN_OR_NULL(mask, reserved) \
 	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(mask, (uint32_t)(reserved)-1)

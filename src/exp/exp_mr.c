@@ -134,10 +134,7 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 	AV_UNCANCELLED;
 	bool contiguous;
 
-	if (!in->pd)
-		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
-	if (!av_ours(in->pd->context))
-		return av_fail_null(AV_VERB_EXP_REG_MR, ENOSYS);
+	AV_EXP_OURS(av_fail_null, EXP_REG_MR, in->pd);
 	AV_EXP_KNOWN_OR_NULL(in->comp_mask, IBV_EXP_REG_MR_RESERVED);
 	contiguous = in->comp_mask & IBV_EXP_REG_MR_CREATE_FLAGS;
 	if (contiguous && (in->create_flags & ~(uint32_t)IBV_EXP_REG_MR_CREATE_CONTIG))
@@ -162,10 +159,7 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *
 		.no_rdma = in->exp_access & IBV_EXP_ACCESS_NO_RDMA,
 	};
 
-	if (!in->pd)
-		return av_fail_null(AV_VERB_EXP_REG_SHARED_MR, EINVAL);
-	if (!av_ours(in->pd->context))
-		return av_fail_null(AV_VERB_EXP_REG_SHARED_MR, ENOSYS);
+	AV_EXP_OURS(av_fail_null, EXP_REG_SHARED_MR, in->pd);
 	AV_EXP_KNOWN_OR_NULL(in->comp_mask, IBV_EXP_REG_SHARED_MR_RESERVED);
 	if ((in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED) ||
 	    av_exp_access(in->exp_access & ~(uint64_t)(SHARED | IBV_EXP_ACCESS_NO_RDMA),
@@ -204,8 +198,7 @@ AV_EXPORT int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, 
 	unsigned int rights = 0;
 	int err;
 
-	if (!av_ours(mr->context))
-		return av_fail_errno(AV_VERB_EXP_REREG_MR, ENOSYS);
+	AV_EXP_OURS(av_fail_errno, EXP_REREG_MR, mr);
 	err = check_rereg(&c, attr);
 	if (err == 0 && (flags & IBV_EXP_REREG_MR_CHANGE_ACCESS))
 		err = access & IBV_EXP_ACCESS_MW_ZERO_BASED
@@ -243,8 +236,7 @@ AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_at
 	AV_UNCANCELLED;
 	int err;
 
-	if (!av_ours(ibv->context))
-		return av_fail_errno(AV_VERB_EXP_PREFETCH_MR, ENOSYS);
+	AV_EXP_OURS(av_fail_errno, EXP_PREFETCH_MR, ibv);
 	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_PREFETCH_MR_RESERVED);
 	err = av_mr_find(ibv) ? prefetch(ibv, attr) : EINVAL;
 	return err ? av_fail_errno(AV_VERB_EXP_PREFETCH_MR, err) : 0;
@@ -262,10 +254,9 @@ AV_EXPORT int(ibv_exp_bind_mw)(struct ibv_exp_mw_bind *mw_bind)
 	};
 	int err;
 
-	if (!av_ours(mw_bind->mw->context))
-		return av_fail_errno(AV_VERB_EXP_BIND_MW, ENOSYS);
+	AV_EXP_OURS(av_fail_errno, EXP_BIND_MW, mw_bind->mw);
 	AV_EXP_KNOWN_OR_EINVAL(mw_bind->comp_mask, IBV_EXP_BIND_MW_RESERVED);
-	if ((mw_bind->exp_send_flags & ~(uint64_t)BIND_FLAGS) ||
+	if ((mw_bind->exp_send_flags & ~(uint64_t)BIND_FLAGS) || !mw_bind->qp ||
 	    mw_bind->qp->context != mw_bind->mw->context ||
 	    av_exp_access(info->exp_mw_access_flags, &plain.bind_info.mw_access_flags))
 		return av_fail_errno(AV_VERB_EXP_BIND_MW, EINVAL);

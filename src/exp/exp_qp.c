@@ -151,8 +151,7 @@ AV_EXPORT int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr,
 	static_assert(offsetof(struct ibv_exp_qp_attr, alt_timeout) ==
 			      offsetof(struct ibv_qp_attr, alt_timeout),
 		      "attributes of queue pairs");
-	if (!av_ours(qp->context))
-		return av_fail_errno(AV_VERB_EXP_MODIFY_QP, ENOSYS);
+	AV_EXP_OURS(av_fail_errno, EXP_MODIFY_QP, qp);
 	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_QP_ATTR_RESERVED);
 	if (exp_attr_mask & ~PLAIN_MASK)
 		return av_fail_errno(AV_VERB_EXP_MODIFY_QP, EINVAL);

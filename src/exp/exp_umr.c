@@ -66,11 +66,8 @@ AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 	struct av_mr *mr;
 	int err;
 
-	if (!in->pd)
-		return av_fail_null(AV_VERB_EXP_CREATE_MR, EINVAL);
+	AV_EXP_OURS(av_fail_null, EXP_CREATE_MR, in->pd);
 	ctx = av_context_of(in->pd->context);
-	if (!av_ours(in->pd->context))
-		return av_fail_null(AV_VERB_EXP_CREATE_MR, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(in->comp_mask, IBV_EXP_CREATE_MR_IN_RESERVED);
 	err = check_create(&in->attr);
 	if (err == 0)
@@ -97,8 +94,7 @@ AV_EXPORT int ibv_exp_query_mkey(struct ibv_mr *ibv, struct ibv_exp_mkey_attr *a
 	AV_UNCANCELLED;
 	const struct av_mr *mr;
 
-	if (!av_ours(ibv->context))
-		return av_fail_errno(AV_VERB_EXP_QUERY_MKEY, ENOSYS);
+	AV_EXP_OURS(av_fail_errno, EXP_QUERY_MKEY, ibv);
 	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_MKEY_ATTR_RESERVED);
 	mr = find_key(ibv);
 	if (!mr)
@@ -144,11 +140,8 @@ ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 	struct container *c;
 	int err;
 
-	if (!attr->pd)
-		return av_fail_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, EINVAL);
+	AV_EXP_OURS(av_fail_null, EXP_ALLOC_MKEY_LIST_MEMORY, attr->pd);
 	ctx = av_context_of(attr->pd->context);
-	if (!av_ours(attr->pd->context))
-		return av_fail_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(attr->comp_mask, IBV_EXP_MKEY_LIST_CONTAINER_RESERVED);
 	err = check_alloc(attr);
 	c = av_object_new(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, err, sizeof(*c));
@@ -169,11 +162,11 @@ ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 AV_EXPORT int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_container *mem)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx = av_context_of(mem->context);
+	struct av_context *ctx;
 	struct container *c;
 
-	if (!av_ours(mem->context))
-		return av_fail_errno(AV_VERB_EXP_DEALLOC_MKEY_LIST_MEMORY, ENOSYS);
+	AV_EXP_OURS(av_fail_errno, EXP_DEALLOC_MKEY_LIST_MEMORY, mem);
+	ctx = av_context_of(mem->context);
 	c = find_container(ctx, mem);
 	if (!c)
 		return av_fail_errno(AV_VERB_EXP_DEALLOC_MKEY_LIST_MEMORY, EINVAL);

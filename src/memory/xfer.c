@@ -132,14 +132,14 @@ static enum av_xfer vm_write_aligned(struct av_vm_remote dst, const uint8_t *src
 	return AV_XFER_OK;
 }
 
-/* Write through a bounce buffer that has the destination's page offset. */
+/* Write through a bounce buffer that is aligned as the destination. */
 static enum av_xfer vm_write_bounced(struct av_vm_remote dst, const uint8_t *src)
 {
-	uint8_t room[BOUNCE_BYTES + PAGE];
+	uint8_t room[BOUNCE_BYTES + AV_PIECES_LINE] AV_ALIGNED(AV_PIECES_LINE);
 	uint64_t left = dst.bytes;
 
 	while (left > 0) {
-		uint8_t *bounce = room + ((dst.addr - (uintptr_t)room) & (PAGE - 1));
+		uint8_t *bounce = room + dst.addr % AV_PIECES_LINE;
 		/* pieces end with a page, not within a word */
 		uint64_t n = BOUNCE_BYTES - (dst.addr & (PAGE - 1));
 		enum av_xfer ret;

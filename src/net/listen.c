@@ -7,13 +7,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/own_fd.h"
 #include "base/raw_socket.h"
 #include "base/thread.h"
+#include "base/waker.h"
 #include "net/endpoint.h"
 #include "net/inbound.h"
 
@@ -32,23 +31,9 @@ struct listening {
 static struct {
 	bool running;
 	pthread_t thread;
-	struct av_own_fd wake;	  /* what is sent here wakes the thread, */
-	struct av_own_fd woken;	  /* at its end of the pair: here for the child of a fork() */
+	struct av_waker waker;
 	_Atomic unsigned int run; /* the thread ends when this is no longer its own */
-} listener = {.wake.fd = -1, .woken.fd = -1};
-
-/* At the end of the file, the program has closed the other end. */
-static void drain(struct listening *l)
-{
-	char byte;
-	ssize_t n = 1;
-	int fd;
-
-	while (n > 0 && (fd = av_own_fd(&l->woken)) >= 0)
-		n = av_raw_recv(fd, &byte, 1, MSG_DONTWAIT);
-	if (n == 0)
-		av_own_fd_close(&l->woken);
-}
+} listener = {.waker = AV_WAKER_NONE};
 
 /* While somebody else takes the packets, they wake nobody. */
 static void await(struct listening *l, bool others_take)
@@ -64,7 +49,7 @@ static void await(struct listening *l, bool others_take)
 	if (av_raw_poll(l->poll, n, timeout) < 0)
 		(void)av_raw_poll(NULL, 0, BLIND_MS);
 	else if (l->poll[0].revents)
-		drain(l);
+		av_waker_drain(&l->woken);
 }
 
 static bool is_over(const struct listening *l)
@@ -122,20 +107,6 @@ static void *listen_main(void *arg)
 	return NULL;
 }
 
-static bool make_pair(struct listening *l)
-{
-	int pair[2];
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
-		return false;
-	if (!av_own_fd_keep(&l->woken, pair[0])) {
-		close(pair[1]);
-		return false;
-	}
-	listener.woken = l->woken;
-	return av_own_fd_keep(&listener.wake, pair[1]);
-}
-
 int av_listen_begin(void)
 {
 	struct listening *l;
@@ -148,29 +119,20 @@ int av_listen_begin(void)
 		return -ENOMEM;
 	l->woken = AV_OWN_FD_NONE;
 	l->run = atomic_load(&listener.run);
-	if (make_pair(l))
+	if (av_waker_begin(&listener.waker, &l->woken))
 		ret = -av_thread_start(&listener.thread, "anyverbs-net", listen_main, l);
 	listener.running = ret == 0;
 	if (ret == 0)
 		return 0;
 	av_own_fd_close(&l->woken);
-	av_own_fd_close(&listener.wake);
+	av_waker_end(&listener.waker);
 	free(l);
 	return ret;
 }
 
-/* If the pair is full, the thread is about to look anyway. Return: false: it cannot be woken */
-static bool wake(void)
-{
-	int fd = av_own_fd(&listener.wake);
-
-	return fd >= 0 &&
-	       (av_raw_send(fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 || errno == EAGAIN);
-}
-
 void av_listen_changed(void)
 {
-	(void)wake();
+	(void)av_waker_wake(&listener.waker);
 }
 
 void av_listen_end(void)
@@ -178,18 +140,17 @@ void av_listen_end(void)
 	if (!listener.running)
 		return;
 	atomic_fetch_add(&listener.run, 1);
-	if (wake())
+	if (av_waker_wake(&listener.waker))
 		pthread_join(listener.thread, NULL);
 	else
 		pthread_detach(listener.thread); /* it ends when a packet comes, or in a moment */
-	av_own_fd_close(&listener.wake);
+	av_waker_end(&listener.waker);
 	listener.running = false;
 }
 
 void av_listen_forked(void)
 {
-	av_own_fd_close(&listener.wake);
-	av_own_fd_close(&listener.woken);
+	av_waker_forked(&listener.waker);
 	atomic_fetch_add(&listener.run, 1);
 	listener.running = false;
 }

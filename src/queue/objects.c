@@ -85,14 +85,14 @@ static void region_uses(const struct av_region_info *info, void *arg)
 /* The table stays empty if memory runs out. */
 static struct users pd_users(const struct av_seg *seg)
 {
-	struct users users = {.of = calloc(AV_MAX_PD + 1, sizeof(*users.of))};
+	struct users users = {.count = AV_MAX_PD + 1};
 	const struct av_qp_shared *qp;
 	const struct av_rq_shared *srq;
 	uint32_t at = 0;
 
+	users.of = calloc(users.count, sizeof(*users.of));
 	if (!users.of)
-		return users;
-	users.count = AV_MAX_PD + 1;
+		return (struct users){.count = 0};
 	while ((qp = av_qp_next(seg, &at)))
 		add_user(&users, qp->pd);
 	for (at = 0; (srq = av_srq_next(seg, &at));)

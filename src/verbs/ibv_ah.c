@@ -61,13 +61,13 @@ int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *att
 AV_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv_pd, struct ibv_ah_attr *attr)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx = av_context_of(ibv_pd->context);
+	struct av_context *ctx;
 	struct av_pd *pd;
 	struct av_ah *ah;
 	int err;
 
-	if (!av_ours(ibv_pd->context))
-		return AV_NEXT(ibv_create_ah, "IBVERBS_1.1")(ibv_pd, attr);
+	AV_OURS_OR_NEXT(av_fail_null, CREATE_AH, ibv_create_ah, "IBVERBS_1.1", ibv_pd, attr);
+	ctx = av_context_of(ibv_pd->context);
 	pd = av_pd_find(ibv_pd);
 	err = av_check_ah_attr(ctx, attr);
 	if (err == 0 && !pd)
@@ -95,8 +95,7 @@ AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 	AV_UNCANCELLED;
 	struct av_ah *ah;
 
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_destroy_ah, "IBVERBS_1.1")(ibv);
+	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_AH, ibv_destroy_ah, "IBVERBS_1.1", ibv);
 	ah = av_ah_find(ibv);
 	if (!ah)
 		return av_fail_errno(AV_VERB_DESTROY_AH, ENOENT);
@@ -171,8 +170,8 @@ AV_EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc 
 	AV_UNCANCELLED;
 	struct ibv_ah_attr attr;
 
-	if (!av_ours(pd->context))
-		return AV_NEXT(ibv_create_ah_from_wc, "IBVERBS_1.1")(pd, wc, grh, port);
+	AV_OURS_OR_NEXT(av_fail_null, CREATE_AH, ibv_create_ah_from_wc, "IBVERBS_1.1", pd, wc, grh,
+			port);
 	if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr))
 		return NULL;
 	return ibv_create_ah(pd, &attr);

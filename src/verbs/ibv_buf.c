@@ -79,9 +79,7 @@ AV_EXPORT void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **h
 	struct buf *buf;
 	int err;
 
-	if (!av_ours(pd->context))
-		return AV_NEXT_OR(av_fail_null(AV_VERB_ALLOC_BUF, EOPNOTSUPP), ibv_alloc_buf,
-				  "IBVERBS_1.17", pd, size, handle);
+	AV_OURS_OR_NEXT(av_fail_null, ALLOC_BUF, ibv_alloc_buf, "IBVERBS_1.17", pd, size, handle);
 	buf = malloc(sizeof(*buf));
 	if (!buf)
 		return av_fail_null(AV_VERB_ALLOC_BUF, ENOMEM);
@@ -163,9 +161,7 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_att
 {
 	AV_UNCANCELLED;
 
-	if (!av_ours(pd->context))
-		return AV_NEXT_OR(av_fail_null(AV_VERB_REG_MR_EX, EOPNOTSUPP), ibv_reg_mr_ex,
-				  "IBVERBS_1.15", pd, attr);
+	AV_OURS_OR_NEXT(av_fail_null, REG_MR_EX, ibv_reg_mr_ex, "IBVERBS_1.15", pd, attr);
 	return reg_ex(pd, (const struct av_mr_init_attr *)(const void *)attr);
 }
 
@@ -181,8 +177,7 @@ AV_EXPORT struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, 
 		.buf = buf,
 	};
 
-	if (!av_ours(pd->context))
-		return AV_NEXT_OR(av_fail_null(AV_VERB_REG_BUF_MR, EOPNOTSUPP), ibv_reg_buf_mr,
-				  "IBVERBS_1.17", pd, buf, addr, length, access);
+	AV_OURS_OR_NEXT(av_fail_null, REG_BUF_MR, ibv_reg_buf_mr, "IBVERBS_1.17", pd, buf, addr,
+			length, access);
 	return reg_ex(pd, &attr);
 }

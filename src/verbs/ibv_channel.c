@@ -63,11 +63,12 @@ AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 {
 	AV_UNCANCELLED;
 	struct av_channel *channel;
-	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_context *ctx;
 	int busy;
 
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_destroy_comp_channel, "IBVERBS_1.0")(ibv);
+	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_COMP_CHANNEL, ibv_destroy_comp_channel,
+			"IBVERBS_1.0", ibv);
+	ctx = av_context_of(ibv->context);
 	channel = channel_find(ibv);
 	if (!channel)
 		return av_fail_errno(AV_VERB_DESTROY_COMP_CHANNEL, ENOENT);

@@ -111,11 +111,11 @@ static void await_events(const struct av_context *ctx, struct av_cq *cq)
 AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_context *ctx;
 	struct av_cq *cq;
 
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_destroy_cq, "IBVERBS_1.1")(ibv);
+	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_CQ, ibv_destroy_cq, "IBVERBS_1.1", ibv);
+	ctx = av_context_of(ibv->context);
 	cq = av_cq_find(ibv);
 	if (!cq)
 		return av_fail_errno(AV_VERB_DESTROY_CQ, ENOENT);
@@ -166,11 +166,11 @@ AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 {
 	AV_UNCANCELLED;
 	struct av_page_policy policy;
-	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_context *ctx;
 	int err;
 
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_resize_cq, "IBVERBS_1.1")(ibv, cqe);
+	AV_OURS_OR_NEXT(av_fail_errno, RESIZE_CQ, ibv_resize_cq, "IBVERBS_1.1", ibv, cqe);
+	ctx = av_context_of(ibv->context);
 	err = av_cq_find(ibv) ? av_verb_err(ctx, AV_FAIL_RESIZE_CQ) : ENOENT;
 	if (err == 0)
 		err = check_size(ctx, cqe);

@@ -129,7 +129,7 @@ static void fill_readers(struct ibv_cq_ex *ex, uint64_t flags)
 
 static bool is_parent_domain(const struct ibv_context *context, const struct ibv_pd *ibv)
 {
-	const struct av_pd *pd = ibv && ibv->context == context ? av_pd_find(ibv) : NULL;
+	const struct av_pd *pd = av_pd_in(context, ibv);
 
 	return pd && pd->contains;
 }

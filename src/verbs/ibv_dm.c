@@ -273,7 +273,7 @@ struct ibv_mr *av_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t offs
 			    unsigned int access)
 {
 	AV_UNCANCELLED;
-	struct av_dm *dm = ibv->context == pd->context ? av_dm_find(ibv) : NULL;
+	struct av_dm *dm = av_dm_in(pd->context, ibv);
 	struct av_key what = {.kind = AV_KEY_DEVICE, .access = access, .length = length};
 	struct ibv_mr *mr;
 	int err = check_register(dm, offset, length, access);

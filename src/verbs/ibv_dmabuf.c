@@ -73,11 +73,8 @@ AV_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	int err;
 
-	if (!pd)
-		return av_fail_null(AV_VERB_REG_DMABUF_MR, EINVAL);
-	if (!av_ours(pd->context))
-		return AV_NEXT(ibv_reg_dmabuf_mr, "IBVERBS_1.12")(pd, offset, length, iova, fd,
-								  access);
+	AV_OURS_OR_NEXT(av_fail_null, REG_DMABUF_MR, ibv_reg_dmabuf_mr, "IBVERBS_1.12", pd, offset,
+			length, iova, fd, access);
 	err = av_verb_err(av_context_of(pd->context), AV_FAIL_REG_DMABUF_MR);
 	if (err)
 		return av_fail_null(AV_VERB_REG_DMABUF_MR, err);

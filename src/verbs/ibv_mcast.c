@@ -43,8 +43,8 @@ AV_EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uin
 	struct av_qp *qp;
 	int err;
 
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_attach_mcast, "IBVERBS_1.1")(ibv, gid, lid);
+	AV_OURS_OR_NEXT(av_fail_errno, ATTACH_MCAST, ibv_attach_mcast, "IBVERBS_1.1", ibv, gid,
+			lid);
 	qp = av_qp_find(ibv);
 	err = qp ? attach(qp, gid) : ENOENT;
 	return err ? av_fail_errno(AV_VERB_ATTACH_MCAST, err) : 0;
@@ -56,8 +56,8 @@ AV_EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uin
 	struct av_qp *qp;
 	int err;
 
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_detach_mcast, "IBVERBS_1.1")(ibv, gid, lid);
+	AV_OURS_OR_NEXT(av_fail_errno, DETACH_MCAST, ibv_detach_mcast, "IBVERBS_1.1", ibv, gid,
+			lid);
 	qp = av_qp_find(ibv);
 	err = check(qp, gid);
 	if (err == 0)

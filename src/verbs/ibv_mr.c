@@ -144,10 +144,7 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length
 {
 	AV_UNCANCELLED;
 
-	if (!pd)
-		return av_fail_null(AV_VERB_REG_MR, EINVAL);
-	if (!av_ours(pd->context))
-		return AV_NEXT(ibv_reg_mr, "IBVERBS_1.1")(pd, addr, length, access);
+	AV_OURS_OR_NEXT(av_fail_null, REG_MR, ibv_reg_mr, "IBVERBS_1.1", pd, addr, length, access);
 	return AV_MADE_HERE(struct av_mr, av_reg_mr(pd, addr, length, (uintptr_t)addr,
 						    plain_rights((uint32_t)access)));
 }
@@ -157,10 +154,8 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t l
 {
 	AV_UNCANCELLED;
 
-	if (!pd)
-		return av_fail_null(AV_VERB_REG_MR, EINVAL);
-	if (!av_ours(pd->context))
-		return AV_NEXT(ibv_reg_mr_iova, "IBVERBS_1.7")(pd, addr, length, iova, access);
+	AV_OURS_OR_NEXT(av_fail_null, REG_MR, ibv_reg_mr_iova, "IBVERBS_1.7", pd, addr, length,
+			iova, access);
 	return AV_MADE_HERE(struct av_mr,
 			    av_reg_mr(pd, addr, length, iova, plain_rights((uint32_t)access)));
 }
@@ -170,10 +165,8 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t 
 {
 	AV_UNCANCELLED;
 
-	if (!pd)
-		return av_fail_null(AV_VERB_REG_MR, EINVAL);
-	if (!av_ours(pd->context))
-		return AV_NEXT(ibv_reg_mr_iova2, "IBVERBS_1.8")(pd, addr, length, iova, access);
+	AV_OURS_OR_NEXT(av_fail_null, REG_MR, ibv_reg_mr_iova2, "IBVERBS_1.8", pd, addr, length,
+			iova, access);
 	return AV_MADE_HERE(struct av_mr, av_reg_mr(pd, addr, length, iova, plain_rights(access)));
 }
 
@@ -236,12 +229,12 @@ void av_mr_forget(struct av_mr *mr)
 AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_context *ctx;
 	struct av_mr *mr;
 	int err;
 
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_dereg_mr, "IBVERBS_1.1")(ibv);
+	AV_OURS_OR_NEXT(av_fail_errno, DEREG_MR, ibv_dereg_mr, "IBVERBS_1.1", ibv);
+	ctx = av_context_of(ibv->context);
 	mr = av_mr_find(ibv);
 	if (!mr)
 		return av_fail_errno(AV_VERB_DEREG_MR, ENOENT);
@@ -266,7 +259,13 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 
 /* --- re-registration ------------------------------------------------------------- */
 
-/* Wrong input, refused before anything happens: IBV_REREG_MR_ERR_INPUT of ibv_rereg_mr(3). */
+/* Refuses wrong input before anything happens: ibv_rereg_mr(3). */
+static int fail_input(enum av_verb verb, int err)
+{
+	(void)av_fail_errno(verb, err);
+	return IBV_REREG_MR_ERR_INPUT;
+}
+
 static bool bad_input(const struct av_mr *mr, const struct av_mr_change *c)
 {
 	const int known = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
@@ -336,9 +335,7 @@ static int check_change(const struct av_context *ctx, const struct av_mr *mr,
 				(uintptr_t)mr->memory.map);
 	if (err || !(c->flags & IBV_REREG_MR_CHANGE_PD))
 		return err;
-	return c->pd && c->pd->context == mr->ibv.context && av_pd_find(c->pd)
-		       ? 0
-		       : av_refuse(ENOENT, AV_CHECK_REREG_PD, 0, 0);
+	return av_pd_in(mr->ibv.context, c->pd) ? 0 : av_refuse(ENOENT, AV_CHECK_REREG_PD, 0, 0);
 }
 
 /* Will the region have other pages, or need other rights on them? */
@@ -476,11 +473,9 @@ int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c)
 	struct av_mr *mr = av_mr_find(ibv);
 	int err;
 
-	if (bad_input(mr, c)) {
-		(void)av_fail_errno(AV_VERB_REREG_MR, av_refuse(EINVAL, AV_CHECK_REREG_INPUT,
-								(uint32_t)c->flags, c->access));
-		return IBV_REREG_MR_ERR_INPUT;
-	}
+	if (bad_input(mr, c))
+		return fail_input(AV_VERB_REREG_MR, av_refuse(EINVAL, AV_CHECK_REREG_INPUT,
+							      (uint32_t)c->flags, c->access));
 	if (mr && (is_fork_guarded(mr) || mr->sort == AV_MR_ALLOCATED) &&
 	    (c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) && !ctx->forked)
 		return move(ctx, mr, c);
@@ -503,7 +498,7 @@ AV_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, voi
 		.access = plain_rights((uint32_t)access),
 	};
 
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_rereg_mr, "IBVERBS_1.1")(ibv, flags, pd, addr, length, access);
+	AV_OURS_OR_NEXT(fail_input, REREG_MR, ibv_rereg_mr, "IBVERBS_1.1", ibv, flags, pd, addr,
+			length, access);
 	return av_mr_rereg(ibv, &c);
 }

@@ -101,8 +101,7 @@ AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 	AV_UNCANCELLED;
 	struct av_pd *pd;
 
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_dealloc_pd, "IBVERBS_1.1")(ibv);
+	AV_OURS_OR_NEXT(av_fail_errno, DEALLOC_PD, ibv_dealloc_pd, "IBVERBS_1.1", ibv);
 	pd = av_pd_find(ibv);
 	if (!pd)
 		return av_fail_errno(AV_VERB_DEALLOC_PD, ENOENT);
@@ -178,7 +177,7 @@ struct ibv_pd *av_alloc_parent_domain(struct ibv_context *context,
 	AV_UNCANCELLED;
 	const uint32_t known =
 		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
-	struct av_pd *pd = attr->pd && attr->pd->context == context ? av_pd_find(attr->pd) : NULL;
+	struct av_pd *pd = av_pd_in(context, attr->pd);
 	struct av_td *td = attr->td && attr->td->context == context ? av_td_find(attr->td) : NULL;
 
 	if (attr->comp_mask & ~known)

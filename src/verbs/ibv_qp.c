@@ -70,22 +70,18 @@ static int check_cap(const struct ibv_device_attr *dev, const struct ibv_qp_cap 
 	return 0;
 }
 
-static struct av_cq *cq_of(const struct av_context *ctx, struct ibv_cq *cq)
-{
-	return cq && cq->context == &ctx->verbs.context ? av_cq_find(cq) : NULL;
-}
-
 static int check_queues(struct av_context *ctx, const struct ibv_qp_init_attr *attr)
 {
+	const struct ibv_context *context = &ctx->verbs.context;
 	struct av_srq *srq;
 
-	if (sends(attr->qp_type) && !cq_of(ctx, attr->send_cq))
+	if (sends(attr->qp_type) && !av_cq_in(context, attr->send_cq))
 		return av_refuse(EINVAL, AV_CHECK_QP_SEND_CQ, 0, 0);
-	if (receives(attr->qp_type) && !cq_of(ctx, attr->recv_cq))
+	if (receives(attr->qp_type) && !av_cq_in(context, attr->recv_cq))
 		return av_refuse(EINVAL, AV_CHECK_QP_RECV_CQ, 0, 0);
 	if (!attr->srq || !receives(attr->qp_type))
 		return 0;
-	srq = attr->srq->context == &ctx->verbs.context ? av_srq_find(attr->srq) : NULL;
+	srq = av_srq_in(context, attr->srq);
 	return srq && !srq->xrcd ? 0 : av_refuse(EINVAL, AV_CHECK_QP_SRQ, 0, 0);
 }
 
@@ -96,8 +92,8 @@ static int check_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xr
 
 	if (err)
 		return err;
-	if (attr->qp_type == IBV_QPT_XRC_RECV ? !xrcd || !av_xrcd_find(ctx, xrcd)
-					      : !pd || !av_pd_find(pd))
+	if (attr->qp_type == IBV_QPT_XRC_RECV ? !av_xrcd_find(ctx, xrcd)
+					      : !av_pd_in(&ctx->verbs.context, pd))
 		return attr->qp_type == IBV_QPT_XRC_RECV ? av_refuse(EINVAL, AV_CHECK_QP_XRCD, 0, 0)
 							 : ENOENT;
 	err = check_queues(ctx, attr);
@@ -267,8 +263,7 @@ AV_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 {
 	AV_UNCANCELLED;
 
-	if (!av_ours(pd->context))
-		return AV_NEXT(ibv_create_qp, "IBVERBS_1.1")(pd, attr);
+	AV_OURS_OR_NEXT(av_fail_null, CREATE_QP, ibv_create_qp, "IBVERBS_1.1", pd, attr);
 	return AV_MADE_HERE(struct av_qp,
 			    av_qp_create(av_context_of(pd->context), pd, NULL, attr, NULL));
 }
@@ -318,12 +313,12 @@ static struct ibv_qp *publish_opened(struct av_context *ctx, struct av_qp *qp,
 AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_context *ctx;
 	struct av_qp *qp;
 	int err = 0;
 
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_destroy_qp, "IBVERBS_1.1")(ibv);
+	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_QP, ibv_destroy_qp, "IBVERBS_1.1", ibv);
+	ctx = av_context_of(ibv->context);
 	qp = av_qp_find(ibv);
 	if (!qp)
 		return av_fail_errno(AV_VERB_DESTROY_QP, ENOENT);
@@ -371,8 +366,8 @@ AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int att
 	struct av_qp *qp;
 	int err;
 
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_query_qp, "IBVERBS_1.1")(ibv, attr, attr_mask, init);
+	AV_OURS_OR_NEXT(av_fail_errno, QUERY_QP, ibv_query_qp, "IBVERBS_1.1", ibv, attr, attr_mask,
+			init);
 	qp = av_qp_find(ibv);
 	err = qp ? av_context_err(av_context_of(ibv->context)) : ENOENT;
 	if (err)

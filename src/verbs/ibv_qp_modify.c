@@ -187,12 +187,13 @@ static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_
 AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_context *ctx;
 	struct av_qp *qp;
 	int err;
 
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_modify_qp, "IBVERBS_1.1")(ibv, attr, attr_mask);
+	AV_OURS_OR_NEXT(av_fail_errno, MODIFY_QP, ibv_modify_qp, "IBVERBS_1.1", ibv, attr,
+			attr_mask);
+	ctx = av_context_of(ibv->context);
 	qp = av_qp_find(ibv);
 	if (!qp)
 		return av_fail_errno(AV_VERB_MODIFY_QP, ENOENT);

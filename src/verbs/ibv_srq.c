@@ -120,11 +120,11 @@ static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd, str
 AV_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx = av_context_of(pd->context);
+	struct av_context *ctx;
 	int err;
 
-	if (!av_ours(pd->context))
-		return AV_NEXT(ibv_create_srq, "IBVERBS_1.1")(pd, init);
+	AV_OURS_OR_NEXT(av_fail_null, CREATE_SRQ, ibv_create_srq, "IBVERBS_1.1", pd, init);
+	ctx = av_context_of(pd->context);
 	err = check_create(ctx, pd, &init->attr);
 	return err ? av_fail_null(AV_VERB_CREATE_SRQ, err)
 		   : AV_MADE_HERE(struct av_srq,
@@ -148,9 +148,10 @@ struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 	    (init->comp_mask & needed) != needed)
 		return av_fail_null(AV_VERB_CREATE_SRQ_EX, EINVAL);
 	xrcd = av_xrcd_find(ctx, init->xrcd);
-	cq = init->cq->context == context ? av_cq_find(init->cq) : NULL;
-	err = xrcd && cq && init->pd->context == context ? check_create(ctx, init->pd, &init->attr)
-							 : EINVAL;
+	cq = av_cq_in(context, init->cq);
+	err = xrcd && cq && init->pd && init->pd->context == context
+		      ? check_create(ctx, init->pd, &init->attr)
+		      : EINVAL;
 	return err ? av_fail_null(AV_VERB_CREATE_SRQ_EX, err)
 		   : AV_MADE_HERE(struct av_srq, create_srq(ctx, init->pd, xrcd, cq,
 							    init->srq_context, &init->attr));
@@ -190,12 +191,12 @@ static int modify(struct av_context *ctx, struct av_srq *srq, const struct ibv_s
 AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int mask)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_context *ctx;
 	struct av_srq *srq;
 	int err;
 
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_modify_srq, "IBVERBS_1.1")(ibv, attr, mask);
+	AV_OURS_OR_NEXT(av_fail_errno, MODIFY_SRQ, ibv_modify_srq, "IBVERBS_1.1", ibv, attr, mask);
+	ctx = av_context_of(ibv->context);
 	srq = av_srq_find(ibv);
 	err = srq ? av_verb_err(ctx, AV_FAIL_MODIFY_SRQ) : ENOENT;
 	if (err == 0 && (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)))
@@ -214,8 +215,7 @@ AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 	AV_UNCANCELLED;
 	struct av_srq *srq;
 
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_query_srq, "IBVERBS_1.1")(ibv, attr);
+	AV_OURS_OR_NEXT(av_fail_errno, QUERY_SRQ, ibv_query_srq, "IBVERBS_1.1", ibv, attr);
 	srq = av_srq_find(ibv);
 	if (!srq)
 		return av_fail_errno(AV_VERB_QUERY_SRQ, ENOENT);
@@ -232,11 +232,11 @@ AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_context *ctx;
 	struct av_srq *srq;
 
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_destroy_srq, "IBVERBS_1.1")(ibv);
+	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_SRQ, ibv_destroy_srq, "IBVERBS_1.1", ibv);
+	ctx = av_context_of(ibv->context);
 	srq = av_srq_find(ibv);
 	if (!srq)
 		return av_fail_errno(AV_VERB_DESTROY_SRQ, ENOENT);

@@ -131,13 +131,13 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, uint32
 AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_context *ctx;
 	struct av_key what;
 	struct av_pd *pd;
 	uint32_t key;
 
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_import_mr, "IBVERBS_1.10")(ibv, handle);
+	AV_OURS_OR_NEXT(av_fail_null, IMPORT_MR, ibv_import_mr, "IBVERBS_1.10", ibv, handle);
+	ctx = av_context_of(ibv->context);
 	pd = av_pd_find(ibv);
 	key = pd ? origin_region(ctx, pd, handle, &what) : 0;
 	return key ? import_mr(ctx, pd, key, &what, handle)

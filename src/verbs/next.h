@@ -5,6 +5,8 @@
 
 #include <dlfcn.h>
 
+#include "verbs/fail.h"
+
 /* A verb of the system's libibverbs, or NULL if that has none. @version: NULL: the default. */
 static inline void *av_next(const char *name, const char *version)
 {
@@ -26,5 +28,19 @@ static inline void *av_next(const char *name, const char *version)
 		__typeof__(&name) newer_ = AV_NEXT(name, version); \
 		newer_ ? newer_(__VA_ARGS__) : (missing);          \
 	})
+
+/*
+ * The first statement of a verb on @object, which the program gives: NULL is EINVAL, and an object
+ * of another device goes on to the system's verb, with its other arguments. Returns from the verb,
+ * by @fail of verbs/fail.h, unless the object is of one of our contexts.
+ */
+#define AV_OURS_OR_NEXT(fail, id, name, version, object, ...)                                    \
+	do {                                                                                     \
+		if (!(object))                                                                   \
+			return fail(AV_VERB_##id, EINVAL);                                       \
+		if (!av_ours((object)->context))                                                 \
+			return AV_NEXT_OR(fail(AV_VERB_##id, EOPNOTSUPP), name, version, object, \
+					  ##__VA_ARGS__);                                        \
+	} while (0)
 
 #endif

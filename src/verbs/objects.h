@@ -236,18 +236,27 @@ static inline uint32_t av_mr_place(uint32_t handle)
 		return av_likely(found && &found->ibv == ibv) ? found : NULL;           \
 	}
 
-AV_FIND(pd, pds.table)
-AV_FIND(cq, cqs)
+/* And av_NAME_in(): the same if it is of that context. NULL for NULL. */
+#define AV_FIND_IN(name, table)                                                           \
+	AV_FIND(name, table)                                                              \
+	static inline struct av_##name *av_##name##_in(const struct ibv_context *context, \
+						       const struct ibv_##name *ibv)      \
+	{                                                                                 \
+		return ibv && ibv->context == context ? av_##name##_find(ibv) : NULL;     \
+	}
+
+AV_FIND_IN(pd, pds.table)
+AV_FIND_IN(cq, cqs)
+AV_FIND_IN(srq, srqs)
+AV_FIND_IN(dm, dms)
 AV_FIND(qp, qps)
-AV_FIND(srq, srqs)
-AV_FIND(dm, dms)
 
 /* The public struct has no handle; the one in our private half is checked against the table. */
 static inline struct av_xrcd *av_xrcd_find(const struct av_context *ctx, struct ibv_xrcd *ibv)
 {
 	struct av_xrcd *xrcd = av_container_of(ibv, struct av_xrcd, ibv);
 
-	return ibv->context == &ctx->verbs.context &&
+	return ibv && ibv->context == &ctx->verbs.context &&
 			       av_table_get(&ctx->xrcds.table, xrcd->handle) == xrcd
 		       ? xrcd
 		       : NULL;

@@ -122,11 +122,12 @@ static const struct made *leaf_of(enum leaf kind, uint32_t i)
 	return &leaf[kind == LEAF_MIXED ? i % LEAF_N : kind];
 }
 
-/* Pieces of regions: of single bytes, of none, across pages, large ones. */
+/* Pieces of regions: single bytes, none, across pages, large ones, neighbours with one between. */
 static void region_list(struct list *l, enum leaf kind)
 {
-	static const uint32_t at[] = {3, 9000, 7, 4095, 5000, 40001, 20000, 64, 9999, 65535, 5};
-	static const uint32_t count[] = {1, 0, 13, 2, 3999, 17000, 17, 64, 0, 1, 1};
+	static const uint32_t at[] = {3,  9000, 7,     4095, 5000,  40001, 20000,
+				      64, 9999, 65535, 5,    30000, 200,   30008};
+	static const uint32_t count[] = {1, 0, 13, 2, 3999, 17000, 17, 64, 0, 1, 1, 8, 8, 8};
 
 	l->count = COUNT_OF(at);
 	for (uint32_t i = 0; i < l->count; i++)

@@ -22,6 +22,7 @@ static const char *const names[2][3 + 1];
 int *f(int *p, const char *text);
 x = sizeof(a[0]), z = sizeof *y;
 x->y = -z, f(&x, *p), i++, '1', "\"1 < 2", 1.5;
+(void)!f(x);
 '''
 
 # A line, and what becomes of it.

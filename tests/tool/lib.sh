@@ -44,19 +44,37 @@ in_network_namespace() {
 	IN_NAMESPACE=yes exec unshare -rn "$0" "$tool"
 }
 
-# The same, on a host that has the address 192.0.2.1 and a folder of its own. $server, a process
-# that the test starts, ends with the test.
-on_a_host_of_our_own() {
+# The same, with a folder of its own, and the ends of a cable, v0 and v1, which are down. $server
+# and ${watchers[@]}, processes that the test starts, end with it.
+beside_a_cable() {
 	in_network_namespace
 	ANYVERBS_DIR=$(mktemp -d)
 	export ANYVERBS_DIR
 	server=
-	trap 'kill $server 2>/dev/null; wait; rm -r "$ANYVERBS_DIR"' EXIT
+	watchers=()
+	trap 'kill $server "${watchers[@]}" 2>/dev/null; wait; rm -r "$ANYVERBS_DIR"' EXIT
 	ip link set lo up
 	ip link add v0 type veth peer name v1 2>/dev/null || skip "no veth interfaces here"
+}
+
+# The same, on a host that has the address 192.0.2.1.
+on_a_host_of_our_own() {
+	beside_a_cable
 	ip link set v0 up
 	ip link set v1 up
 	ip addr add 192.0.2.1/24 dev v0
+}
+
+# watch DEVICES FILE: from now on ibv_asyncwatch writes to the file what happens to any0
+watch() {
+	"$tool" run -d "$1" -- stdbuf -oL ibv_asyncwatch -d any0 >"$2" &
+	watchers+=($!)
+	wait_for grep -q FD "$2"
+}
+
+# has_events FILE NUMBER: so many have been written there, or more
+has_events() {
+	[ "$(grep -c event_type "$1")" -ge "$2" ]
 }
 
 finish() {

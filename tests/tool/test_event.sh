@@ -4,31 +4,18 @@
 # addresses, played in a network namespace of our own, and "anyverbs event".
 # Usage: test_event.sh TOOL
 . "$(dirname "$0")/lib.sh"
-export LC_ALL=C
 
 command -v ibv_asyncwatch >/dev/null || skip "no ibv_asyncwatch here"
-in_network_namespace
-
-ip link set lo up
-ip link add v0 type veth peer name v1 2>/dev/null || skip "no veth interfaces here"
+beside_a_cable
 ip link set v0 addrgenmode none
 ip addr add 192.0.2.1/32 dev v0
 ip link set v0 up
-ANYVERBS_DIR=$(mktemp -d)
-export ANYVERBS_DIR
 log=$ANYVERBS_DIR/log
-trap 'kill $watcher; wait $watcher; rm -r "$ANYVERBS_DIR"' EXIT
-touch "$log"
-"$tool" run -- stdbuf -oL ibv_asyncwatch -d any0 >"$log" &
-watcher=$!
-
-has_events() {
-	[ "$(grep -c event_type "$log")" -ge "$1" ]
-}
+watch any0 "$log"
 
 # Waits for so many lines that begin with "  event_type", and prints them all, in one line.
 events() {
-	wait_for has_events "$1"
+	wait_for has_events "$log" "$1"
 	sed -n 's/.*event_type IBV_EVENT_\([A-Z_]*\).*/\1/p' "$log" | xargs
 }
 
@@ -49,7 +36,6 @@ state() {
 }
 
 seen=()
-wait_for grep -q FD "$log"
 v4=0000:0000:0000:0000:0000:ffff:c000:02
 none=0000:0000:0000:0000:0000:0000:0000:0000
 ip addr add 192.0.2.2/32 dev v0

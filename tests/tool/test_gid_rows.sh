@@ -6,13 +6,8 @@ export ASAN_OPTIONS=detect_leaks=0 # programs that are not ours may leak
 . "$(dirname "$0")/lib.sh"
 
 command -v ibv_asyncwatch >/dev/null || skip "no ibv_asyncwatch here"
-in_network_namespace
-
-ANYVERBS_DIR=$(mktemp -d)
-export ANYVERBS_DIR
+beside_a_cable
 paired=any0:gid_rows=mlx5:guid=0011223344556677 log=$ANYVERBS_DIR/log plain=$ANYVERBS_DIR/plain
-watchers=()
-trap 'kill "${watchers[@]}"; wait; rm -r "$ANYVERBS_DIR"' EXIT
 
 # rows SPEC: the first six rows, as VERSION=GID with the zeros in front left out; "-": empty
 rows() {
@@ -26,13 +21,9 @@ rows() {
 
 # changed RULE NUMBER: so many events of the watcher with paired rows, all of one kind
 changed() {
-	wait_for has_events "$2"
+	wait_for has_events "$log" "$2"
 	holds "$1" test "$(grep -c event_type "$log")" = "$2"
 	holds "$1: kind" test "$(grep -c IBV_EVENT_GID_CHANGE "$log")" = "$2"
-}
-
-has_events() {
-	[ "$(grep -c event_type "$log")" -ge "$1" ]
 }
 
 pair() {
@@ -44,21 +35,14 @@ local6=$(pair fe80:0000:0000:0000:0000:0000:0000:0005)
 first=$(pair ffff:c000:0201) second=$(pair ffff:c000:0202)
 global6=$(pair fd00:0000:0000:0000:0000:0000:0000:0001)
 
-ip link set lo up
-ip link add v0 type veth peer name v1 2>/dev/null || skip "no veth interfaces here"
 ip link set v0 addrgenmode none
 ip link set v0 up
 holds loopback test "$(rows $paired)" = "$guid $(pair ffff:7f00:0001) $(pair 0001)"
 ip addr add 192.0.2.1/32 dev v0
 holds one_address test "$(rows $paired)" = "$guid $first - -"
 
-for spec in "$paired" any0; do
-	to=$log
-	[ "$spec" = any0 ] && to=$plain
-	"$tool" run -d "$spec" -- stdbuf -oL ibv_asyncwatch -d any0 >"$to" &
-	watchers+=($!)
-	wait_for grep -q FD "$to"
-done
+watch "$paired" "$log"
+watch any0 "$plain"
 ip addr add 192.0.2.2/32 dev v0
 changed new_address 1
 holds new_address_comes_behind test "$(rows $paired)" = "$guid $first $second"

@@ -6,12 +6,7 @@ export ASAN_OPTIONS=detect_leaks=0 # programs that are not ours may leak
 . "$(dirname "$0")/lib.sh"
 
 command -v ibv_asyncwatch >/dev/null || skip "no ibv_asyncwatch here"
-in_network_namespace
-
-ANYVERBS_DIR=$(mktemp -d)
-export ANYVERBS_DIR
-watcher=
-trap 'kill $watcher; wait; rm -r "$ANYVERBS_DIR"' EXIT
+beside_a_cable
 
 # mtus SPEC: the active one and the largest, as ibv_devinfo has them
 mtus() {
@@ -25,9 +20,7 @@ is() {
 	[ "$(mtus "${2:-any0}")" = "$1" ]
 }
 
-ip link set lo up
 holds loopback is "4096 4096"
-ip link add v0 type veth peer name v1 2>/dev/null || skip "no veth interfaces here"
 ip link set v0 up
 ip addr add 192.0.2.1/24 dev v0
 
@@ -53,8 +46,7 @@ done <<-END
 END
 
 # While somebody has it open, all see the change, and the smallest one counts.
-"$tool" run -d any0 -- ibv_asyncwatch -d any0 >"$ANYVERBS_DIR/log" &
-watcher=$!
+watch any0 "$ANYVERBS_DIR/log"
 ip link set v0 mtu 9000
 wait_for is "4096 4096"
 holds grows is "4096 4096"

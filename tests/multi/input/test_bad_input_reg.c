@@ -3,7 +3,6 @@
  */
 #include <stdio.h>
 #include <sys/mman.h>
-#include <infiniband/verbs_exp.h>
 
 #include "bad_input_fixture.h"
 
@@ -32,24 +31,6 @@ static void mr_row(const char *name, void *addr, size_t length, int access, int 
 	EXPECT(mr->lkey != 0 && mr->lkey != UINT32_MAX && mr->rkey != 0, "keys 0x%x 0x%x", mr->lkey,
 	       mr->rkey);
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
-}
-
-static void no_domain_rows(void)
-{
-	struct ibv_exp_reg_mr_in in = {.addr = n->arena, .length = 4096};
-	struct ibv_exp_reg_shared_mr_in shared = {.mr_handle = 1};
-	struct ibv_exp_create_mr_in key = {.attr = {.max_klm_list_size = 1}};
-	struct ibv_exp_mkey_list_container_attr list = {.max_klm_list_size = 1};
-
-	row("registration in no domain");
-	EXPECT_NULL((ibv_reg_mr)(NULL, n->arena, 4096, 0), EINVAL);
-	EXPECT_NULL((ibv_reg_mr_iova)(NULL, n->arena, 4096, 0, 0), EINVAL);
-	EXPECT_NULL(ibv_reg_mr_iova2(NULL, n->arena, 4096, 0, 0), EINVAL);
-	EXPECT_NULL(ibv_reg_dmabuf_mr(NULL, 0, 4096, 0, -1, 0), EINVAL);
-	EXPECT_NULL(ibv_exp_reg_mr(&in), EINVAL);
-	EXPECT_NULL(ibv_exp_reg_shared_mr(&shared), EINVAL);
-	EXPECT_NULL(ibv_exp_create_mr(&key), EINVAL);
-	EXPECT_NULL(ibv_exp_alloc_mkey_list_memory(&list), EINVAL);
 }
 
 static void access_rows(void)
@@ -218,7 +199,6 @@ static void key_rows(void)
 
 static void run(void)
 {
-	no_domain_rows();
 	access_rows();
 	range_rows();
 	known_mapping_rows();

@@ -175,6 +175,35 @@ static void an_event_disarms(void **state)
 	}
 }
 
+/*
+ * Entries that were appended while it was not armed, those of them that are polled, and those that
+ * are appended when it is: arming makes an event of what is still there, and of nothing else.
+ */
+static const struct {
+	unsigned int before, polled;
+	bool event;
+} armed_rows[] = {{0, 0, false}, {1, 1, false}, {3, 3, false}, {1, 0, true}, {3, 2, true}};
+
+static void arming_makes_an_event_of_what_is_there(void **state)
+{
+	for (size_t i = 0; i < sizeof(armed_rows) / sizeof(armed_rows[0]); i++) {
+		tear_down(state);
+		set_up(state);
+		for (uint64_t n = 1; n <= armed_rows[i].before; n++)
+			append(n);
+		for (uint64_t n = 1; n <= armed_rows[i].polled; n++)
+			assert_true(take() == n);
+		av_cq_arm(&fake.seg, INDEX, AV_CQ_ARMED_ANY);
+		if ((av_raise_armed(&cq->inlet[0].armed) == AV_CQ_NOT_ARMED) != armed_rows[i].event)
+			fail_msg("row %zu", i);
+		/* What has made an event makes none again. */
+		av_cq_arm(&fake.seg, INDEX, AV_CQ_ARMED_ANY);
+		if (armed_rows[i].before - armed_rows[i].polled < 2)
+			assert_int_equal(av_raise_armed(&cq->inlet[0].armed), AV_CQ_ARMED_ANY);
+		assert_false(locked());
+	}
+}
+
 /* Fewer than @count entries wait for @period_us, which is the timer's to watch. */
 static const struct {
 	uint16_t count, period_us, entries;
@@ -384,6 +413,7 @@ int main(void)
 		ON_A_CQ(a_cq_that_was_overrun_takes_no_more),
 		ON_A_CQ(no_cq_takes_nothing),
 		ON_A_CQ(an_event_disarms),
+		ON_A_CQ(arming_makes_an_event_of_what_is_there),
 		ON_A_CQ(the_timer_watches_an_event_that_is_put_off),
 		ON_A_CQ(death_in_between),
 		ON_A_CQ(an_appender_that_was_stopped_appends_what_nobody_has),

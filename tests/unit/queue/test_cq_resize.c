@@ -83,7 +83,33 @@ static void no_larger_ring_than_the_memory_allows(void **state)
 	append(2);
 	expect_next(1);
 	expect_next(2);
+	assert_int_equal(av_cq_init(seg, 1u << 20, 0, 1, 2, NULL), 0);
 	av_cq_fini(seg, cq);
+	/* Neither of the two that there may be is taken by what failed. */
+	for (unsigned int i = 0; i < 2; i++)
+		assert_int_not_equal(av_cq_init(seg, 4, 0, 1, 2, NULL), 0);
+}
+
+/* The two rings that it takes in turn are the only ones that it has memory for. */
+static void a_ring_goes_back_when_there_is_another(void **state)
+{
+	static const uint32_t capacities[] = {1, 2, 8, 100, 4000};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(capacities); i++) {
+		const struct av_cq_shared *shared;
+		uint64_t rings[2];
+
+		cq = av_cq_init(seg, capacities[i], 0, 1, 1000, NULL);
+		shared = av_cq_at(seg, cq);
+		assert_non_null(shared);
+		for (unsigned int n = 0; n < 10; n++) {
+			if (n >= 2)
+				assert_true(shared->ring[0] == rings[n % 2]);
+			rings[n % 2] = shared->ring[0];
+			assert_int_equal(av_cq_resize(seg, cq, capacities[i], NULL), 0);
+		}
+		av_cq_fini(seg, cq);
+	}
 }
 
 /* Exact where it is above 64: queue/cq.c. */
@@ -183,6 +209,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_A_SEGMENT(entries_stay_and_there_is_room_for_as_many),
 		IN_A_SEGMENT(no_larger_ring_than_the_memory_allows),
+		IN_A_SEGMENT(a_ring_goes_back_when_there_is_another),
 		IN_A_SEGMENT(the_most_entries_that_waited_are_counted),
 		IN_A_SEGMENT(not_while_the_former_ring_may_be_in_use),
 		IN_A_SEGMENT(a_ring_fails_for_pages_that_must_be_and_cannot),

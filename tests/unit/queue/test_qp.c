@@ -78,6 +78,8 @@ static void it_has_its_own_receive_queue_or_shares_one(void **state)
 		assert_int_equal(av_rq_at(seg, qp->rq)->capacity, shares ? 4 : 7);
 		assert_int_equal(av_rq_at(seg, qp->rq)->max_sge, shares ? 1 : 2);
 		assert_int_not_equal(atomic_load(&qp->qpn), 0);
+		assert_int_equal(atomic_load(&qp->last_wqe), 0);
+		atomic_store(&av_qp_at(seg, index)->last_wqe, 1); /* for whoever is next there */
 		av_qp_fini(seg, index);
 		assert_int_equal(atomic_load(&qp->qpn), 0);
 		assert_int_equal(atomic_load(&av_rq_at(seg, srq)->id), 9);

@@ -106,22 +106,32 @@ static const struct {
 	{true, true, true, 2},	 {false, false, false, 3},
 };
 
+static void die(size_t i, bool used_before)
+{
+	uint32_t place;
+
+	make(0, MAX_SGE, 0);
+	for (uint64_t n = 1; used_before && n <= 3; n++) {
+		assert_int_equal(post(n, NULL, 0), 0);
+		av_rq_freed(seg, rq, take(n));
+	}
+	for (uint64_t n = 1; n <= 3; n++)
+		assert_int_equal(post(n, NULL, 0), 0);
+	place = take(1);
+	if (!deaths[i].newest)
+		(void)take(2);
+	if (deaths[i].freed)
+		av_rq_freed(seg, rq, place);
+	av_rq_repair(seg, rq, QPN, place, deaths[i].in_cq);
+	(void)take(deaths[i].next);
+	av_rq_fini(seg, rq->index);
+}
+
 static void what_was_not_completed_is_put_back(void **state)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(deaths); i++) {
-		uint32_t place;
-
-		make(0, MAX_SGE, 0);
-		for (uint64_t n = 1; n <= 3; n++)
-			assert_int_equal(post(n, NULL, 0), 0);
-		place = take(1);
-		if (!deaths[i].newest)
-			(void)take(2);
-		if (deaths[i].freed)
-			av_rq_freed(seg, rq, place);
-		av_rq_repair(seg, rq, QPN, place, deaths[i].in_cq);
-		(void)take(deaths[i].next);
-		av_rq_fini(seg, rq->index);
+		die(i, false);
+		die(i, true);
 	}
 }
 

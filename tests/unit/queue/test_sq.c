@@ -96,10 +96,15 @@ static const struct {
 	{IBV_WR_SEND, INLINE, 1, MAX_INLINE + 1, EINVAL},
 	{IBV_WR_SEND, INLINE, 4, MAX_INLINE / 4, 0}, /* more elements than a list may have */
 	{IBV_WR_SEND, INLINE, 4, MAX_INLINE / 4 + 1, EINVAL},
+	{IBV_WR_SEND_WITH_IMM, INLINE, 1, 8, 0},
+	{IBV_WR_SEND_WITH_INV, INLINE, 1, 8, 0},
 	{IBV_WR_RDMA_WRITE, INLINE, 1, 8, 0},
+	{IBV_WR_RDMA_WRITE_WITH_IMM, INLINE, 1, 8, 0},
+	{AV_WR_ATOMIC_WRITE, INLINE, 1, 8, 0},
 	{IBV_WR_RDMA_READ, 0, 1, 8, 0},
 	{IBV_WR_RDMA_READ, INLINE, 1, 8, EINVAL},
 	{IBV_WR_ATOMIC_FETCH_AND_ADD, INLINE, 1, 8, EINVAL},
+	{IBV_WR_ATOMIC_CMP_AND_SWP, INLINE, 1, 8, EINVAL},
 	{IBV_WR_LOCAL_INV, 0, 1, 8, 0},
 	{IBV_WR_LOCAL_INV, 0, -1, 8, 0}, /* its list is not looked at */
 	{IBV_WR_LOCAL_INV, INLINE, 0, 0, EINVAL},
@@ -160,6 +165,34 @@ static void operands_are_checked_and_copied(void **state)
 			assert_memory_equal(av_sq_operands(&end, slot(tail)), &operand,
 					    sizeof(operand));
 		atomic_store(&end.qp->sq_freed, atomic_load(&end.qp->sq_tail));
+	}
+}
+
+/* Of a queue pair that has them, in a slot that is large enough, and no larger than there are. */
+static const struct {
+	uint32_t most, stride;
+	bool there;
+} stride_rows[] = {
+	{0, 192 + AV_SQ_OPERANDS, false},
+	{8, 192 + AV_SQ_OPERANDS, true},
+	{8, sizeof(struct av_sq_wqe) + AV_SQ_OPERANDS - 1, false},
+	{8, sizeof(struct av_sq_wqe) + AV_SQ_OPERANDS, true},
+	{8, AV_SQ_STRIDE_MAX, true},
+	{8, AV_SQ_STRIDE_MAX + 1, false},
+	{8, UINT32_MAX, false},
+};
+
+static void operands_are_at_the_end_of_their_slot(void **state)
+{
+	const struct av_sq_wqe *wqe = slot(0);
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(stride_rows); i++) {
+		const void *at = (const uint8_t *)wqe + stride_rows[i].stride - AV_SQ_OPERANDS;
+
+		end.qp->max_operand = stride_rows[i].most;
+		end.qp->sq_stride = stride_rows[i].stride;
+		if (av_sq_operands(&end, wqe) != (stride_rows[i].there ? at : NULL))
+			fail_msg("row %zu", i);
 	}
 }
 
@@ -315,6 +348,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_A_QP(each_request_is_checked),
 		ON_A_QP(operands_are_checked_and_copied),
+		ON_A_QP(operands_are_at_the_end_of_their_slot),
 		ON_A_QP(a_queue_has_its_capacity_and_no_more),
 		ON_A_QP(a_list_is_posted_up_to_its_first_error),
 		ON_A_QP(elements_are_copied),

@@ -15,11 +15,13 @@
 #include "base/compiler.h"
 #include "lib/sanitized.h"
 #include "queue/rq.h"
+#include "queue/rq_take.h"
 #include "unit/memory/fake_heap.h"
 
 #define CAPACITY 8u
 #define A	 0x123u /* queue pairs */
 #define B	 0x456u
+#define DEAD	 7u /* identity of a process that is dead */
 
 static struct fake_heap heap;
 static struct av_seg *const seg = &heap.fake.seg;
@@ -241,6 +243,51 @@ static void what_is_completed_is_not_put_back(void **state)
 	expect_left(1 << 2);
 }
 
+static bool is_alive(uint32_t owner)
+{
+	return owner != DEAD;
+}
+
+/*
+ * An odd change, which takers wait for, and the lock of who made it. A taker notices the death, or
+ * whoever changes the order next.
+ */
+static void who_dies_changing_the_order_keeps_nobody_waiting(void **state)
+{
+	bool (*const alive)(uint32_t) = av_lock_owner_alive;
+	uint32_t receiving;
+
+	post(2);
+	av_lock_owner_alive = is_alive;
+	for (int by_taker = 1; by_taker >= 0; by_taker--) {
+		atomic_fetch_add(&rq->head, 1ull << 32);
+		atomic_store(&rq->take_lock.owner, DEAD);
+		if (by_taker) {
+			assert_int_equal(take(A, &receiving), 1);
+		} else {
+			av_rq_order_lock(seg, rq);
+			av_rq_order_unlock(rq);
+		}
+		assert_int_equal(atomic_load(&rq->head) >> 32 & 1, 0);
+		assert_int_equal(atomic_load(&rq->take_lock.owner), 0);
+	}
+	av_lock_owner_alive = alive;
+	av_rq_freed(seg, rq, receiving - 1);
+	expect_left(1 << 2);
+}
+
+static void no_more_go_back_than_there_are(void **state)
+{
+	uint32_t places = rq->places, free_places = rq->stacked, freed = atomic_load(&rq->freed);
+
+	assert_int_equal(free_places, places);
+	av_rq_freed(seg, rq, 0); /* a second time */
+	post(1);
+	av_rq_freed(seg, rq, places); /* that is none */
+	assert_int_equal(rq->stacked, places - 1);
+	assert_int_equal(atomic_load(&rq->freed), freed);
+}
+
 /* --- at the same time ---------------------------------------------------------------- */
 
 #define TAKERS	 3u
@@ -313,6 +360,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(no_death_loses_a_request, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_is_completed_is_not_put_back, set_up,
 						tear_down),
+		cmocka_unit_test_setup_teardown(who_dies_changing_the_order_keeps_nobody_waiting,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(no_more_go_back_than_there_are, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(each_request_is_completed_once, set_up, tear_down),
 	};
 

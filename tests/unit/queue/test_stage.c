@@ -100,12 +100,29 @@ static void each_has_memory_of_its_own(void **state)
 	assert_null(av_stage_buffer(&fake.seg, AV_STAGE_COUNT + 1));
 	assert_int_equal(av_stage_next(&fake.seg, 0), 0);
 	assert_int_equal(av_stage_next(&fake.seg, AV_STAGE_COUNT + 1), 0);
-	assert_non_null(before);
+	assert_ptr_equal(before, (const uint8_t *)fake.seg.head + AV_STAGE_OFFSET);
 	for (uint32_t link = 2; link <= AV_STAGE_COUNT; link++) {
 		const uint8_t *buffer = av_stage_buffer(&fake.seg, link);
 
 		assert_ptr_equal(buffer, before + AV_STAGE_BYTES);
 		before = buffer;
+	}
+}
+
+/* Whoever has looked at the stack before it changed must find that it has. */
+static void each_change_of_the_stack_is_counted(void **state)
+{
+	const _Atomic uint64_t *stack = &fake.seg.head->stage_free;
+	uint32_t changes = 0;
+
+	for (unsigned int i = 0; i < 100; i++) {
+		uint32_t first = av_stage_take(&fake.seg, AV_STAGE_BYTES);
+
+		changes += i > 0; /* the first one was never used */
+		assert_int_equal(atomic_load(stack) >> 32, changes);
+		av_stage_give(&fake.seg, first, AV_STAGE_BYTES);
+		assert_int_equal(atomic_load(stack) >> 32, ++changes);
+		assert_int_equal((uint32_t)atomic_load(stack), first);
 	}
 }
 
@@ -117,6 +134,7 @@ int main(void)
 		IN_A_SEGMENT(a_chain_has_as_many_as_the_bytes_need),
 		IN_A_SEGMENT(none_is_taken_twice_and_none_is_lost),
 		IN_A_SEGMENT(each_has_memory_of_its_own),
+		IN_A_SEGMENT(each_change_of_the_stack_is_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

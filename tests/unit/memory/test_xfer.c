@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Copies between translated lists: which bytes arrive, what the kernel is asked for when one end is
+ * another process's, and what its refusals mean. The other process's memory is an array here, and
+ * the calls that reach it are replaced.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "copy/copy.h"
+#include "copy/pieces.h"
+#include "memory/vm.h"
+#include "memory/xfer.h"
+#include "unit/memory/fake_seg.h"
+
+#define PAGE 4096u
+#define ROOM (16u * PAGE) /* of the bytes that are copied, in each of the arrays */
+
+static uint8_t near[ROOM] AV_ALIGNED(PAGE), far[ROOM] AV_ALIGNED(PAGE), was[ROOM];
+static struct fake_seg fake;
+
+/* --- the kernel -------------------------------------------------------------------- */
+
+static struct {
+	ssize_t error;	  /* what each call returns; 0: it copies */
+	size_t most;	  /* bytes that one call copies */
+	uint64_t end;	  /* of the destination; 0: pieces may end anywhere */
+	int64_t to_there; /* from the far end's address to the destination's */
+	unsigned int calls;
+} kernel;
+
+/*
+ * Both ends are equally aligned within a line, and pieces end with a page of the destination or
+ * with the copy.
+ */
+static void expect_aligned(const struct av_vm_remote *remote, const struct iovec *local,
+			   size_t count)
+{
+	uint64_t at = remote->addr, end = remote->addr + remote->bytes + (uint64_t)kernel.to_there;
+
+	assert_true(count > 0 && count <= AV_PIECES_MAX);
+	for (size_t i = 0; i < count; at += local[i++].iov_len)
+		assert_int_equal(((uintptr_t)local[i].iov_base - at) % AV_PIECES_LINE, 0);
+	assert_int_equal(at, remote->addr + remote->bytes);
+	assert_true(end % PAGE == 0 || end == kernel.end || kernel.end == 0);
+}
+
+ssize_t av_vm_call(bool write, const struct av_vm_remote *remote, const struct iovec *local,
+		   size_t count)
+{
+	uint8_t *there = (uint8_t *)(uintptr_t)remote->addr;
+	size_t done = 0;
+
+	kernel.calls++;
+	if (kernel.error)
+		return kernel.error;
+	expect_aligned(remote, local, count);
+	for (size_t i = 0; i < count; i++) {
+		size_t n = local[i].iov_len < kernel.most - done ? local[i].iov_len
+								 : kernel.most - done;
+
+		memcpy(write ? there + done : local[i].iov_base,
+		       write ? local[i].iov_base : there + done, n);
+		done += n;
+	}
+	return (ssize_t)done;
+}
+
+ssize_t av_vm_call_many(bool write, struct av_seg *seg, struct av_pin *const *pins,
+			size_t pin_count, const struct iovec *local, size_t count,
+			const struct iovec *remote, size_t remote_count)
+{
+	fail_msg("there is no UMR key");
+	return -ENOSYS;
+}
+
+/* --- lists ------------------------------------------------------------------------- */
+
+static int set_up(void **state)
+{
+	fake_open(&fake, 1);
+	memset(&kernel, 0, sizeof(kernel));
+	kernel.most = SIZE_MAX;
+	return av_copy_init();
+}
+
+static int tear_down(void **state)
+{
+	fake_close(&fake);
+	return 0;
+}
+
+static void fill(uint8_t *bytes, uint8_t seed)
+{
+	for (size_t i = 0; i < ROOM; i++)
+		bytes[i] = (uint8_t)(seed + i * 7 + i / 251);
+}
+
+static struct av_spans here(void *at, uint64_t bytes)
+{
+	struct av_spans spans;
+
+	av_spans_local(&spans, &fake.seg, at, bytes);
+	return spans;
+}
+
+static struct av_spans there(void *at, uint64_t bytes)
+{
+	struct av_spans spans = here(NULL, bytes);
+
+	spans.at[0].addr = (uintptr_t)at;
+	return spans;
+}
+
+static enum av_xfer copy(const struct av_spans *dst, const struct av_spans *src)
+{
+	return av_xfer_copy(dst, src, 0);
+}
+
+/* @to has @from's bytes from there on, and is otherwise as it was. */
+static void expect_copied(const uint8_t *to, size_t to_at, const uint8_t *from, size_t from_at,
+			  size_t bytes)
+{
+	assert_memory_equal(to, was, to_at);
+	assert_memory_equal(to + to_at, from + from_at, bytes);
+	assert_memory_equal(to + to_at + bytes, was + to_at + bytes, ROOM - to_at - bytes);
+}
+
+/* --- between two processes --------------------------------------------------------- */
+
+static const size_t offsets[] = {0, 1, 7, 8, 60, 63, 64, 4000, 4095};
+static const size_t lengths[] = {1, 2, 8, 63, 64, 65, 100, 4096, 4097, 8192, 8193, 20000};
+
+static void copy_one(size_t near_at, size_t far_at, size_t bytes, bool write)
+{
+	struct av_spans n = here(near + near_at, bytes), f = there(far + far_at, bytes);
+
+	fill(near, 1);
+	fill(far, 2);
+	memcpy(was, write ? far : near, ROOM);
+	kernel.end = (uintptr_t)(write ? far + far_at : near + near_at) + bytes;
+	kernel.to_there =
+		write ? 0 : (int64_t)((uintptr_t)(near + near_at) - (uintptr_t)far - far_at);
+	assert_int_equal(write ? copy(&f, &n) : copy(&n, &f), AV_XFER_OK);
+	if (write)
+		expect_copied(far, far_at, near, near_at, bytes);
+	else
+		expect_copied(near, near_at, far, far_at, bytes);
+}
+
+static void copy_all(bool write)
+{
+	for (size_t n = 0; n < AV_ARRAY_SIZE(offsets); n++)
+		for (size_t f = 0; f < AV_ARRAY_SIZE(offsets); f++)
+			for (size_t l = 0; l < AV_ARRAY_SIZE(lengths); l++)
+				copy_one(offsets[n], offsets[f], lengths[l], write);
+}
+
+/* Wherever the stack is, on which bounce buffers are. */
+static void bytes_arrive_in_aligned_pieces(void **state)
+{
+	for (size_t depth = 0; depth < 4; depth++) {
+		volatile uint8_t *on_the_stack = __builtin_alloca(16 * depth + 1);
+
+		on_the_stack[0] = 0;
+		copy_all(true);
+		copy_all(false);
+	}
+}
+
+static void what_a_call_leaves_is_copied_by_the_next(void **state)
+{
+	static const size_t most[] = {1, 8, 63, 4096};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(most); i++) {
+		kernel.most = most[i];
+		for (int write = 0; write < 2; write++) {
+			kernel.calls = 0;
+			/* Equally aligned: a part that was copied leaves it so. */
+			copy_one(64, 128, 5000, write);
+			assert_true(kernel.calls >= 5000 / most[i]);
+		}
+	}
+}
+
+/* --- refusals ---------------------------------------------------------------------- */
+
+static const struct {
+	int error;
+	enum av_xfer write, read;
+} errors[] = {
+	{EPERM, AV_XFER_REFUSED, AV_XFER_REFUSED},
+	{ENOSYS, AV_XFER_REFUSED, AV_XFER_REFUSED},
+	{ESRCH, AV_XFER_GONE, AV_XFER_GONE},
+	{EAGAIN, AV_XFER_BUSY, AV_XFER_BUSY},
+	{ENOMEM, AV_XFER_DST_FAULT, AV_XFER_SRC_FAULT},
+	{EFAULT, AV_XFER_DST_FAULT, AV_XFER_SRC_FAULT},
+};
+
+static void each_error_of_the_kernel_has_its_meaning(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(errors); i++) {
+		for (size_t at = 0; at < 2;
+		     at++) { /* equally aligned, and through a bounce buffer */
+			struct av_spans n = here(near + at, 100), f = there(far, 100);
+
+			kernel.error = -errors[i].error;
+			atomic_store(&fake.seg.vm_refused, false);
+			if (copy(&f, &n) != errors[i].write || copy(&n, &f) != errors[i].read)
+				fail_msg("errno %d", errors[i].error);
+			assert_int_equal(atomic_load(&fake.seg.vm_refused),
+					 errors[i].write == AV_XFER_REFUSED);
+		}
+	}
+}
+
+/* This process's end is not there, or may not be written. */
+static void a_fault_at_the_near_end_is_told_from_one_at_the_far_end(void **state)
+{
+	uint8_t *gone = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+		*fixed = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct av_spans far_end = there(far, 100), none = here(gone, 100), read = here(fixed, 100),
+			good = here(near, 100);
+
+	assert_true(gone != MAP_FAILED && fixed != MAP_FAILED);
+	kernel.error = -EFAULT;
+	assert_int_equal(copy(&far_end, &none), AV_XFER_SRC_FAULT);
+	assert_int_equal(copy(&none, &far_end), AV_XFER_DST_FAULT);
+	assert_int_equal(copy(&far_end, &read), AV_XFER_DST_FAULT);
+	assert_int_equal(copy(&read, &far_end), AV_XFER_DST_FAULT);
+	assert_int_equal(copy(&good, &none), AV_XFER_SRC_FAULT);
+	assert_int_equal(copy(&none, &good), AV_XFER_DST_FAULT);
+	assert_int_equal(copy(&read, &good), AV_XFER_DST_FAULT);
+	assert_int_equal(copy(&far_end, &far_end), AV_XFER_REFUSED);
+	munmap(gone, PAGE);
+	munmap(fixed, PAGE);
+}
+
+/* Every page of a source is looked at, and its last byte. */
+static void a_source_that_ends_early_is_at_fault(void **state)
+{
+	uint8_t *pages =
+		mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(pages != MAP_FAILED);
+	for (size_t gone = 0; gone < 3; gone++) {
+		struct av_spans src = here(pages + 100, 2 * PAGE), dst = here(near, 2 * PAGE);
+
+		assert_int_equal(mprotect(pages + gone * PAGE, PAGE, PROT_NONE), 0);
+		assert_int_equal(copy(&dst, &src), AV_XFER_SRC_FAULT);
+		assert_int_equal(mprotect(pages + gone * PAGE, PAGE, PROT_READ | PROT_WRITE), 0);
+		assert_int_equal(copy(&dst, &src), AV_XFER_OK);
+	}
+	munmap(pages, 4 * PAGE);
+}
+
+/* --- within this process ----------------------------------------------------------- */
+
+static void overlapping_bytes_are_moved(void **state)
+{
+	static const size_t by[] = {1, 8, 100, 5000};
+
+	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(by); i++) {
+		for (size_t l = 0; l < AV_ARRAY_SIZE(lengths); l++) {
+			size_t low = 500, high = low + by[i / 2];
+			size_t to = i % 2 ? low : high, from = i % 2 ? high : low;
+			struct av_spans src = here(near + from, lengths[l]),
+					dst = here(near + to, lengths[l]);
+
+			fill(near, 3);
+			memcpy(was, near, ROOM);
+			memcpy(far, near, ROOM);
+			assert_int_equal(copy(&dst, &src), AV_XFER_OK);
+			expect_copied(near, to, far, from, lengths[l]);
+		}
+	}
+}
+
+/* Elements of all lengths, here and there, which begin and end at different bytes. */
+static void lists_are_copied_in_order(void **state)
+{
+	static const uint64_t cuts[][3] = {{1, 2, 97}, {40, 40, 20}, {97, 2, 1}, {33, 33, 34}};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(cuts) * AV_ARRAY_SIZE(cuts); i++) {
+		const uint64_t *d = cuts[i / AV_ARRAY_SIZE(cuts)],
+			       *s = cuts[i % AV_ARRAY_SIZE(cuts)];
+		struct av_spans dst = {.count = 3, .bytes = 100}, src = {.count = 3, .bytes = 100};
+		size_t at = 0;
+
+		fill(near, 4);
+		fill(far, 5);
+		memcpy(was, far, ROOM);
+		for (size_t n = 0, to = 0, from = 0; n < 3; to += d[n], from += s[n], n++) {
+			dst.at[n] = (struct av_span){
+				.local = far + 3000 * n, .length = d[n], .seg = &fake.seg};
+			src.at[n] = (struct av_span){
+				.local = near + from, .length = s[n], .seg = &fake.seg};
+		}
+		assert_int_equal(copy(&dst, &src), AV_XFER_OK);
+		for (size_t n = 0; n < 3; at += d[n++]) {
+			assert_memory_equal(far + 3000 * n, near + at, d[n]);
+			assert_int_equal(far[3000 * n + d[n]], was[3000 * n + d[n]]);
+		}
+	}
+}
+
+static void a_null_region_takes_everything_and_gives_zeros(void **state)
+{
+	static const uint8_t zeros[ROOM];
+
+	for (size_t l = 0; l < AV_ARRAY_SIZE(lengths); l++) {
+		struct av_spans null = here(NULL, lengths[l]), n = here(near + 8, lengths[l]),
+				f = there(far + 8, lengths[l]);
+
+		null.at[0].null = true;
+		fill(near, 6);
+		fill(far, 6);
+		memcpy(was, near, ROOM);
+		kernel.end = 0; /* no word of zeros can be torn */
+		assert_int_equal(copy(&null, &n), AV_XFER_OK);
+		assert_int_equal(copy(&null, &f), AV_XFER_OK);
+		assert_memory_equal(near, was, ROOM);
+		assert_int_equal(copy(&n, &null), AV_XFER_OK);
+		expect_copied(near, 8, zeros, 0, lengths[l]);
+		assert_int_equal(copy(&f, &null), AV_XFER_OK);
+		expect_copied(far, 8, zeros, 0, lengths[l]);
+	}
+}
+
+#define WITH_A_KERNEL(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_A_KERNEL(bytes_arrive_in_aligned_pieces),
+		WITH_A_KERNEL(what_a_call_leaves_is_copied_by_the_next),
+		WITH_A_KERNEL(each_error_of_the_kernel_has_its_meaning),
+		WITH_A_KERNEL(a_fault_at_the_near_end_is_told_from_one_at_the_far_end),
+		WITH_A_KERNEL(a_source_that_ends_early_is_at_fault),
+		WITH_A_KERNEL(overlapping_bytes_are_moved),
+		WITH_A_KERNEL(lists_are_copied_in_order),
+		WITH_A_KERNEL(a_null_region_takes_everything_and_gives_zeros),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

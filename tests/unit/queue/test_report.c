@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* What reports find in a segment: its domains, queues and queue pairs, and sums of all. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "base/limits.h"
+#include "device/device_open.h"
+#include "lib/own_directory.h"
+#include "memory/key.h"
+#include "queue/counts.h"
+#include "queue/cq.h"
+#include "queue/objects.h"
+#include "queue/rq.h"
+
+#define DEVICE	"any0"
+#define LIMIT	1000u
+#define ENTRIES 20u /* of each CQ */
+#define BYTES	4096u
+
+static struct av_seg *seg;
+
+static int open_device(void **state)
+{
+	if (own_directory_join(state))
+		return -1;
+	seg = av_device_open(av_device_by_name(DEVICE), 0);
+	return seg ? 0 : -1;
+}
+
+static int close_device(void **state)
+{
+	av_seg_close(seg);
+	return own_directory_leave(state);
+}
+
+/* --- domains --------------------------------------------------------------------- */
+
+/* Each domain, and how many objects of each kind are in it. */
+static const struct {
+	uint32_t number;
+	unsigned int qps, srqs, regions;
+} domains[] = {
+	{1, 0, 0, 0},  {2, 3, 0, 0},  {63, 0, 2, 0},
+	{64, 0, 0, 4}, {65, 1, 1, 1}, {AV_MAX_PD, 1, 0, 0},
+};
+
+static uint32_t made[64];
+static unsigned int made_count;
+
+static void make(uint32_t index)
+{
+	assert_int_not_equal(index, 0);
+	made[made_count++] = index;
+}
+
+static void make_domain(size_t i)
+{
+	const struct av_qp_request qp = {
+		.type = IBV_QPT_RC, .limit = LIMIT, .pd = domains[i].number};
+	const struct av_rq_request srq = {
+		.capacity = 1, .max_sge = 1, .pd = domains[i].number, .id = 1};
+	const struct av_key region = {
+		.kind = AV_KEY_REGION, .pd = domains[i].number, .length = BYTES};
+
+	atomic_fetch_or(&seg->head->pds[domains[i].number / 64], 1ull << (domains[i].number % 64));
+	for (unsigned int n = 0; n < domains[i].qps; n++)
+		make(av_qp_init(seg, &qp));
+	for (unsigned int n = 0; n < domains[i].srqs; n++)
+		make(av_rq_init(seg, &srq));
+	for (unsigned int n = 0; n < domains[i].regions; n++)
+		make(av_key_create(seg, &region, LIMIT));
+}
+
+static void end_domain(size_t i, const uint32_t **next)
+{
+	for (unsigned int n = 0; n < domains[i].qps; n++)
+		av_qp_fini(seg, *(*next)++);
+	for (unsigned int n = 0; n < domains[i].srqs; n++)
+		av_rq_fini(seg, *(*next)++);
+	for (unsigned int n = 0; n < domains[i].regions; n++)
+		assert_int_equal(av_key_destroy(seg, *(*next)++, NULL), 0);
+	atomic_fetch_and(&seg->head->pds[domains[i].number / 64],
+			 ~(1ull << (domains[i].number % 64)));
+}
+
+static void expect_domain(const struct av_pd_info *info, void *arg)
+{
+	size_t *seen = arg;
+
+	assert_true(*seen < AV_ARRAY_SIZE(domains));
+	assert_int_equal(info->pid, getpid());
+	assert_int_equal(info->context, seg->ref);
+	assert_int_equal(info->number, domains[*seen].number);
+	assert_int_equal(info->users,
+			 domains[*seen].qps + domains[*seen].srqs + domains[*seen].regions);
+	++*seen;
+}
+
+static void each_domain_has_its_users(void **state)
+{
+	const uint32_t *next = made;
+	size_t seen = 0;
+
+	made_count = 0;
+	for (size_t i = 0; i < AV_ARRAY_SIZE(domains); i++)
+		make_domain(i);
+	av_report_pds(DEVICE, expect_domain, &seen);
+	assert_int_equal(seen, AV_ARRAY_SIZE(domains));
+	for (size_t i = 0; i < AV_ARRAY_SIZE(domains); i++)
+		end_domain(i, &next);
+	seen = AV_ARRAY_SIZE(domains); /* from here on there is none */
+	av_report_pds(DEVICE, expect_domain, &seen);
+}
+
+/* --- completion queues ------------------------------------------------------------- */
+
+/* How full each is, and how full it has been. */
+static const struct {
+	unsigned int held, polled, users;
+} queues[] = {{0, 0, 0}, {3, 0, 1}, {20, 5, 2}};
+
+static uint32_t cqs[AV_ARRAY_SIZE(queues)];
+
+static void expect_cq(const struct av_cq_info *info, void *arg)
+{
+	size_t *seen = arg;
+
+	assert_true(*seen < AV_ARRAY_SIZE(queues));
+	assert_int_equal(info->context, seg->ref);
+	assert_int_equal(info->number, cqs[*seen]);
+	assert_int_equal(info->users, queues[*seen].users);
+	assert_int_equal(info->counted.total.cq[0], queues[*seen].held); /* completions */
+	assert_int_equal(info->counted.gauge[AV_GAUGE_CAPACITY], ENTRIES);
+	assert_int_equal(info->counted.gauge[AV_GAUGE_WAITING],
+			 queues[*seen].held - queues[*seen].polled);
+	assert_true(info->counted.gauge[AV_GAUGE_PEAK] >= info->counted.gauge[AV_GAUGE_WAITING]);
+	++*seen;
+}
+
+static void count_qp(const struct av_qp_info *info, void *arg)
+{
+	assert_int_equal(info->send_cq, cqs[1]);
+	assert_int_equal(info->recv_cq, cqs[2]);
+	assert_int_equal(info->counted.gauge[AV_GAUGE_POSTED], 2);
+	++*(size_t *)arg;
+}
+
+/* The one that is made below, for the last CQ. */
+static void expect_srq(const struct av_srq_info *info, void *arg)
+{
+	uint32_t at = 0;
+
+	assert_int_equal(info->pid, getpid());
+	assert_int_equal(info->context, seg->ref);
+	assert_int_equal(info->number, *(uint32_t *)arg);
+	assert_int_equal(info->pd, 5);
+	assert_true(info->xrc);
+	assert_int_equal(info->cq, cqs[2]);
+	assert_int_not_equal(av_srq_qp(info, &at), 0);
+	assert_int_equal(av_srq_qp(info, &at), 0);
+	*(uint32_t *)arg = 0;
+}
+
+static void expect_device(void)
+{
+	struct av_counted all;
+
+	av_report_device(DEVICE, &all);
+	assert_int_equal(all.gauge[AV_GAUGE_PROCESSES], 1);
+	assert_int_equal(all.gauge[AV_GAUGE_CONTEXTS], 1);
+	assert_int_equal(all.gauge[AV_GAUGE_QPS], 1);
+	assert_int_equal(all.gauge[AV_GAUGE_CQS], AV_ARRAY_SIZE(queues));
+	assert_int_equal(all.gauge[AV_GAUGE_MRS], 2);
+	assert_int_equal(all.gauge[AV_GAUGE_MR_BYTES], 2 * BYTES);
+	for (int i = AV_GAUGE_POSTED; i < AV_GAUGE_N; i++)
+		assert_int_equal(all.gauge[i], 0);
+}
+
+static void each_queue_says_how_full_it_is(void **state)
+{
+	const struct av_key region = {.kind = AV_KEY_REGION, .length = BYTES};
+	struct av_qp_request request = {.type = IBV_QPT_RC, .limit = LIMIT};
+	struct av_rq_request shared = {.capacity = 1, .max_sge = 1, .id = 1, .pd = 5, .xrcd = 1};
+	uint32_t qp, srq, number, keys[2];
+	size_t seen = 0, qps = 0;
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(queues); i++) {
+		const struct av_cqe e = {.wr_id = 1};
+
+		cqs[i] = av_cq_init(seg, ENTRIES, 0, 1, LIMIT, NULL);
+		assert_int_not_equal(cqs[i], 0);
+		for (unsigned int n = 0; n < queues[i].held; n++)
+			assert_int_equal(av_cq_push(seg, cqs[i], &e), 0);
+		for (unsigned int n = 0; n < queues[i].polled; n++)
+			av_cq_take(av_cq_at(seg, cqs[i]));
+	}
+	for (size_t i = 0; i < AV_ARRAY_SIZE(keys); i++)
+		keys[i] = av_key_create(seg, &region, LIMIT);
+	request.send_cq = cqs[1];
+	request.recv_cq = cqs[2];
+	shared.cq = cqs[2];
+	request.srq = srq = number = av_rq_init(seg, &shared);
+	qp = av_qp_init(seg, &request);
+	assert_true(qp && srq);
+	av_report_srqs(DEVICE, expect_srq, &number);
+	assert_int_equal(number, 0);
+	atomic_store(&av_qp_at(seg, qp)->sq_tail, 2);
+	av_report_qps(DEVICE, count_qp, &qps);
+	assert_int_equal(qps, 1);
+	expect_device();
+	atomic_store(&av_qp_at(seg, qp)->sq_tail, 0);
+	av_report_cqs(DEVICE, expect_cq, &seen);
+	assert_int_equal(seen, AV_ARRAY_SIZE(queues));
+	av_qp_fini(seg, qp);
+	av_rq_fini(seg, srq);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(keys); i++)
+		assert_int_equal(av_key_destroy(seg, keys[i], NULL), 0);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(queues); i++)
+		av_cq_fini(seg, cqs[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_domain_has_its_users),
+		cmocka_unit_test(each_queue_says_how_full_it_is),
+	};
+
+	unsetenv("ANYVERBS_DEVICES");
+	return cmocka_run_group_tests(tests, open_device, close_device);
+}
