@@ -10,6 +10,7 @@
 #include "base/thread.h"
 #include "cm/channel.h"
 #include "cm/cm_attend.h"
+#include "cm/cm_faults.h"
 #include "cm/cm_lock.h"
 #include "cm/cm_mad.h"
 #include "cm/conn.h"
@@ -34,6 +35,7 @@ static void forked(void)
 	av_cm_ids_forked();
 	av_cm_conns_forked();
 	av_cm_attend_forked();
+	av_cm_faults_forked();
 }
 
 static const struct av_fork_handlers fork_handlers = {.mutex = &av_cm_mutex, .child = forked};
@@ -62,6 +64,7 @@ static void reap(void)
 static void leave_others(void)
 {
 	av_cm_attend_end();
+	av_cm_faults_end();
 	av_net_release();
 	av_dir_leave();
 }
@@ -100,10 +103,14 @@ static bool finish(void)
 
 static void *thread_main(void *arg)
 {
+	uint64_t kept;
+
 	while (await() || !finish()) {
 		reap();
 		av_cm_attend_new();
+		kept = av_cm_faults_look();
 		av_cm_lock();
+		av_cm_wake(kept);
 		av_cm_wake(av_cm_conns_look(av_now_ns()));
 		av_cm_unlock();
 	}
@@ -117,7 +124,7 @@ int av_cm_prepare(void)
 	int ret = -av_fork_register(AV_FORK_CM, &fork_handlers);
 
 	if (ret == 0)
-		av_cm_mads_begin(av_cm_arrived);
+		av_cm_mads_begin(av_cm_faults_arrived);
 	return ret;
 }
 

@@ -14,6 +14,7 @@
 #include "base/uncancelled.h"
 #include "net/address.h"
 #include "net/astray.h"
+#include "net/backlog.h"
 #include "net/count.h"
 #include "net/cut.h"
 #include "net/endpoint.h"
@@ -191,27 +192,32 @@ struct arrival {
 	struct av_group_look look;
 	struct av_cut all;
 	uint32_t owner; /* of those that are to be passed on; 0: there are none */
+	bool patient;	/* they wait until there is room for them */
 	struct av_cut astray;
 };
 
 static void pass_on(struct arrival *a)
 {
-	if (a->owner && buffers->passed)
+	if (a->owner && buffers->passed && a->patient)
+		av_backlog_pass(buffers->passed, a->owner, &a->astray);
+	else if (a->owner && buffers->passed)
 		(void)av_astray_pass(buffers->passed, a->owner, &a->astray);
 	a->owner = 0;
 }
 
 /*
- * Those that follow one another and have the same owner are passed on together. @begin: of @a. The
- * kernel is not told whose datagrams of management are.
+ * Those of one kind that follow one another and have the same owner are passed on together.
+ * @begin: of @a. The kernel is not told whose datagrams of management are.
  */
 static void goes_astray(struct arrival *a, uint32_t owner, const struct av_net_packet *p,
 			size_t begin)
 {
 	av_net_count(AV_NET_ASTRAY, 1);
-	if (a->owner != owner || a->astray.bytes + a->astray.count != a->all.bytes + begin) {
+	if (a->owner != owner || a->patient != is_management(p) ||
+	    a->astray.bytes + a->astray.count != a->all.bytes + begin) {
 		pass_on(a);
 		a->owner = owner;
+		a->patient = is_management(p);
 		a->astray = a->all;
 		a->astray.bytes += begin;
 	}
@@ -393,6 +399,8 @@ static unsigned int take_all(bool *drained)
 
 	*drained = true;
 	look_at_endpoints();
+	if (buffers->passed && av_backlog_waits())
+		av_backlog_again(buffers->passed);
 	if (!any_ready())
 		return 0;
 	for (unsigned int i = 0; i < buffers->endpoints; i++) {

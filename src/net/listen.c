@@ -13,12 +13,14 @@
 #include "base/raw_socket.h"
 #include "base/thread.h"
 #include "base/waker.h"
+#include "net/backlog.h"
 #include "net/endpoint.h"
 #include "net/inbound.h"
 
 #define TRUST_MS  1	  /* how long whoever takes packets is trusted to take the next ones */
 #define SILENT_NS 200000u /* who has not looked for so long spins on something else */
 #define DISTRUST  4096u	  /* times that packets are waited for, when trust was misplaced */
+#define FULL_MS	  1	  /* until a process that has no room for a message may have some */
 #define BLIND_MS  20 /* while the program has closed the pair, or lowered its limit of numbers */
 
 /* Owned by the thread. */
@@ -46,6 +48,8 @@ static void await(struct listening *l, bool others_take)
 		n += av_endpoint_poll(l->poll + 1);
 	if (woken < 0 && !others_take)
 		timeout = BLIND_MS;
+	if (av_backlog_waits())
+		timeout = FULL_MS;
 	if (av_raw_poll(l->poll, n, timeout) < 0)
 		(void)av_raw_poll(NULL, 0, BLIND_MS);
 	else if (l->poll[0].revents)

@@ -12,6 +12,7 @@
 #include "net/address.h"
 #include "net/ask.h"
 #include "net/astray.h"
+#include "net/backlog.h"
 #include "net/burst.h"
 #include "net/endpoint.h"
 #include "net/group.h"
@@ -43,6 +44,7 @@ void av_net_forked(void)
 	av_burst_forked();
 	av_net_ask_forked();
 	av_listen_forked();
+	av_backlog_forked();
 	av_endpoint_forked();
 }
 
@@ -209,6 +211,9 @@ static void end_all(void)
 		passed = NULL;
 		end(e);
 	}
+	av_inbound_pause();
+	av_backlog_drop();
+	av_inbound_resume();
 }
 
 /* Return: 0 or -errno: then there is one opening less again */

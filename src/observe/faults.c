@@ -120,7 +120,7 @@ static bool selects_key(const struct av_faults_rule *rule, const struct av_fault
 
 static bool strikes_requests(const struct av_faults_rule *rule)
 {
-	return rule->what != AV_INJECT_FAIL && !av_faults_is_of_packets(rule) &&
+	return rule->what != AV_INJECT_FAIL && !av_faults_is_of_packets(rule) && !rule->messages &&
 	       !av_faults_is_timed(rule);
 }
 
@@ -133,8 +133,8 @@ static bool selects_request(const struct av_faults_rule *rule, const struct av_f
 
 static bool selects_packet(const struct av_faults_rule *rule, const struct av_faults_occasion *o)
 {
-	return av_faults_is_of_packets(rule) && (!rule->qpn || rule->qpn == o->qpn) &&
-	       selects_opcode(rule, o->opcode);
+	return av_faults_is_of_packets(rule) && !rule->messages &&
+	       (!rule->qpn || rule->qpn == o->qpn) && selects_opcode(rule, o->opcode);
 }
 
 static bool selects_verb(const struct av_faults_rule *rule, const struct av_faults_occasion *o)
@@ -158,6 +158,9 @@ static bool selects(struct av_faults_active *a, const struct av_faults_occasion 
 		return age >= rule->after_ns && selects_verb(rule, o);
 	if (o->kind == AV_FAULTS_PACKET)
 		return age >= rule->after_ns && selects_packet(rule, o);
+	if (o->kind == AV_FAULTS_MESSAGE)
+		return age >= rule->after_ns &&
+		       (rule->messages & av_faults_message(o->attribute)) != 0;
 	if (a->tick_ns > o->now_ns)
 		return false;
 	a->tick_ns = rule->every_ns ? o->now_ns + rule->every_ns : UINT64_MAX;

@@ -17,7 +17,13 @@
 
 /* Something that a fault may strike. */
 struct av_faults_occasion {
-	enum { AV_FAULTS_REQUEST, AV_FAULTS_VERB, AV_FAULTS_CLOCK, AV_FAULTS_PACKET } kind;
+	enum {
+		AV_FAULTS_REQUEST,
+		AV_FAULTS_VERB,
+		AV_FAULTS_CLOCK,
+		AV_FAULTS_PACKET,
+		AV_FAULTS_MESSAGE,
+	} kind;
 	uint64_t now_ns;
 	/* For a request, and for a packet, which may have no opcode (UINT32_MAX): */
 	uint32_t qpn, opcode;
@@ -27,6 +33,8 @@ struct av_faults_occasion {
 	uint32_t key_count;
 	/* For a verb: */
 	enum av_fail verb;
+	/* For a message of the connection manager: */
+	uint16_t attribute;
 };
 
 struct av_faults {

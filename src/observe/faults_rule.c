@@ -231,16 +231,18 @@ enum sort {
 	OF_CONTEXTS = 2,
 	OF_VERBS = 4,
 	OF_PACKETS = 8,
+	OF_MESSAGES = 16,
 	OF_OBJECTS = OF_REQUESTS | OF_CONTEXTS,
 	OF_QUEUES = OF_OBJECTS | OF_PACKETS,
 	OF_ALL = OF_QUEUES | OF_VERBS,
+	OF_ARRIVALS = OF_PACKETS | OF_MESSAGES,
 };
 
 static const struct {
 	bool (*argument)(struct reader *r, struct av_faults_rule *rule);
 	enum sort sort;
 } faults[AV_INJECT_N] = {
-	[AV_INJECT_DELAY] = {a_time, OF_REQUESTS},
+	[AV_INJECT_DELAY] = {a_time, OF_REQUESTS | OF_MESSAGES},
 	[AV_INJECT_STALL] = {no_argument, OF_REQUESTS},
 	[AV_INJECT_RNR] = {maybe_a_count_or_time, OF_REQUESTS},
 	[AV_INJECT_RNR_EXHAUSTED] = {no_argument, OF_REQUESTS},
@@ -255,10 +257,10 @@ static const struct {
 	[AV_INJECT_PORT_UP] = {no_argument, OF_CONTEXTS},
 	[AV_INJECT_KILL] = {no_argument, OF_CONTEXTS},
 	[AV_INJECT_FAIL] = {a_verb, OF_VERBS},
-	[AV_INJECT_DROP] = {no_argument, OF_PACKETS},
-	[AV_INJECT_CORRUPT] = {no_argument, OF_PACKETS},
-	[AV_INJECT_DUPLICATE] = {maybe_packets, OF_PACKETS},
-	[AV_INJECT_REORDER] = {maybe_packets, OF_PACKETS},
+	[AV_INJECT_DROP] = {no_argument, OF_ARRIVALS},
+	[AV_INJECT_CORRUPT] = {no_argument, OF_ARRIVALS},
+	[AV_INJECT_DUPLICATE] = {maybe_packets, OF_ARRIVALS},
+	[AV_INJECT_REORDER] = {maybe_packets, OF_ARRIVALS},
 	[AV_INJECT_MARK] = {no_argument, OF_PACKETS},
 };
 
@@ -300,6 +302,14 @@ static bool opcode(struct av_word w, void *to)
 	return at >= 0;
 }
 
+static bool message(struct av_word w, void *to)
+{
+	uint32_t found = av_faults_messages(w);
+
+	*(uint32_t *)to |= found;
+	return found != 0;
+}
+
 static bool key(struct av_word w, void *to)
 {
 	struct av_faults_rule *rule = to;
@@ -332,6 +342,8 @@ static const struct clause {
 	{"qp", queue_pair, AT(qpn), OF_QUEUES, false, "a queue pair number, or 'all'"},
 	{"opcode", opcode, AT(opcodes), OF_QUEUES, true, "a send opcode such as rdma-write"},
 	{"key", key, 0, OF_OBJECTS, false, "a key such as 0x2a01"},
+	{"message", message, AT(messages), OF_MESSAGES, true,
+	 "a message of the connection manager such as req, or 'any'"},
 	{"p", probability, AT(parts), OF_ALL, false, "a probability above 0, up to 1"},
 	{"seed", seed, AT(seed), OF_ALL, false, "a number"},
 	{"nth", count, AT(nth), OF_ALL, false, A_COUNT},
@@ -341,7 +353,7 @@ static const struct clause {
 	{"for", duration, AT(for_ns), OF_ALL, false, A_TIME},
 };
 _Static_assert(AV_ARRAY_SIZE(clauses) < 31, "a bit for each clause, and one");
-#define CLAUSE_P 6u
+#define CLAUSE_P 7u
 
 /* Parse "12.5%". Return: false if @w is not a valid percentage. */
 static bool percent(struct av_word w, struct av_faults_rule *rule)
@@ -394,6 +406,8 @@ static bool check(const struct reader *r, const struct av_faults_rule *rule)
 
 	if (rule->nth && (rule->every || rule->first))
 		return wrong(r, at, "'nth' cannot be combined with 'every' or 'first'");
+	if (rule->messages && (rule->qpn || rule->opcodes || rule->has_key))
+		return wrong(r, at, "'message' cannot be combined with 'qp', 'opcode' or 'key'");
 	if (rule->every_ns && !av_faults_is_timed(rule))
 		return wrong(r, at,
 			     "'every' with a time works with evict, fatal, port-down, port-up and "

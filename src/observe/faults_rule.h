@@ -22,7 +22,7 @@
 /* clang-format off */
 #define AV_FAULTS(X) \
 	/* Faults that strike a request: */ \
-	X(DELAY, "delay")                     /* it starts @time_ns later */ \
+	X(DELAY, "delay")                     /* it starts, or a message comes, @time_ns later */ \
 	X(STALL, "stall")                     /* it and those behind it wait for other rules */ \
 	X(RNR, "rnr")                         /* "receiver not ready" @count times, or @time_ns */ \
 	X(RNR_EXHAUSTED, "rnr-exhausted")     /* it fails as if its RNR retries were exhausted */ \
@@ -39,7 +39,7 @@
 	X(KILL, "kill")                       /* the process is killed */ \
 	/* Faults that strike a verb: */ \
 	X(FAIL, "fail")                       /* @verb fails with @err */ \
-	/* Faults that strike a packet that arrives: */ \
+	/* Faults that strike a packet or a message that arrives: */ \
 	X(DROP, "drop")                       /* nobody hears of it */ \
 	X(CORRUPT, "corrupt")                 /* it is dropped, and counted as damaged */ \
 	X(DUPLICATE, "duplicate")             /* it comes @count more times */ \
@@ -86,7 +86,8 @@ struct av_faults_rule {
 
 	char device[AV_FAULTS_NAME], process[AV_FAULTS_NAME]; /* "": any */
 	uint32_t pid, qpn;				      /* 0: any */
-	uint32_t opcodes; /* bit mask of indices into av_faults_opcode[]; 0: any */
+	uint32_t opcodes;  /* bit mask of indices into av_faults_opcode[]; 0: any */
+	uint32_t messages; /* of av_faults_message(); 0: it is not about messages */
 	bool has_key;
 	uint32_t key;
 
@@ -146,5 +147,14 @@ extern const char *const av_status_name[AV_STATUS_N];
 int av_faults_status(struct av_word word);
 int av_faults_opcode_place(struct av_word word);
 int av_faults_errno(struct av_word word);
+
+/* The bit of a message of the connection manager, by its attribute. */
+static inline uint32_t av_faults_message(uint16_t attribute)
+{
+	return 1u << (attribute & 31);
+}
+
+/* The bits of the messages that a word names, which may be all; 0: none. */
+uint32_t av_faults_messages(struct av_word word);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
+#include "wire/cm_message.h"
 
 #define NAME(id, name) (name),
 const char *const av_faults_name[AV_INJECT_N] = {AV_FAULTS(NAME)};
@@ -118,6 +119,19 @@ int av_faults_opcode_place(struct av_word word)
 			return i;
 	}
 	return -1;
+}
+
+uint32_t av_faults_messages(struct av_word word)
+{
+	uint32_t found = 0;
+
+	for (uint16_t attribute = AV_CM_REQ; attribute <= AV_CM_APR; attribute++) {
+		const char *name = av_cm_attribute_name(attribute);
+
+		if (is(word, "any") || is(word, name))
+			found |= av_faults_message(attribute);
+	}
+	return found;
 }
 
 int av_faults_errno(struct av_word word)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -102,24 +103,70 @@ int av_faults_write(const char *device, const char *text, unsigned int *told)
 	return ret;
 }
 
+/* Return: number of rules */
+static unsigned int load_texts(struct av_faults *f, const char *device, uint32_t change)
+{
+	char *text = malloc(AV_FAULTS_BYTES);
+	const char *texts[] = {own_text, text};
+	unsigned int rules;
+
+	if (text && !av_faults_read(device, text))
+		text[0] = '\0';
+	rules = av_faults_set(f, change, texts, 2, device, av_now_ns());
+	free(text);
+	return rules;
+}
+
+/* --- without a context ----------------------------------------------------------- */
+
+bool av_faults_there(const char *device)
+{
+	int saved = errno;
+	char path[PATH_MAX];
+	bool there;
+
+	pthread_once(&own_once, read_own);
+	there = *own_text || (path_of(path, device) == 0 && access(path, F_OK) == 0);
+	errno = saved;
+	return there;
+}
+
+/* Another number for each text that is written: the file is a new one. Never 0 */
+static uint32_t version_of(const char *device)
+{
+	char path[PATH_MAX];
+	uint32_t version;
+	struct stat st;
+
+	if (path_of(path, device) || stat(path, &st))
+		return 1;
+	version = ((uint32_t)st.st_ino * 31 + (uint32_t)st.st_mtim.tv_sec) * 31;
+	return (version + (uint32_t)st.st_mtim.tv_nsec) | 2;
+}
+
+void av_faults_refresh(struct av_faults *f, const char *device)
+{
+	int saved = errno;
+	uint32_t version = version_of(device);
+
+	if (atomic_load(&f->change) != version)
+		(void)load_texts(f, device, version);
+	errno = saved;
+}
+
 /* --- a context's ----------------------------------------------------------------- */
 
 static void load(struct av_seg *seg, struct av_faults *f)
 {
 	uint32_t change = atomic_load(&seg->head->faults_change);
-	char *text = malloc(AV_FAULTS_BYTES);
-	const char *texts[] = {own_text, text};
 
-	if (text && !av_faults_read(seg->head->device, text))
-		text[0] = '\0';
-	if (av_faults_set(f, change, texts, 2, seg->head->device, av_now_ns())) {
+	if (load_texts(f, seg->head->device, change)) {
 		atomic_fetch_or(&seg->head->watched, AV_WATCHED_FAULTS);
 	} else {
 		atomic_fetch_and(&seg->head->watched, ~(uint32_t)AV_WATCHED_FAULTS);
 		if (atomic_load(&seg->head->faults_change) != change) /* changed again meanwhile */
 			atomic_fetch_or(&seg->head->watched, AV_WATCHED_FAULTS);
 	}
-	free(text);
 }
 
 static struct av_faults *make(struct av_seg *seg)
@@ -139,10 +186,7 @@ static struct av_faults *make(struct av_seg *seg)
 
 void av_faults_attach(struct av_seg *seg)
 {
-	char path[PATH_MAX];
-
-	pthread_once(&own_once, read_own);
-	if (*own_text || (path_of(path, seg->head->device) == 0 && access(path, F_OK) == 0))
+	if (av_faults_there(seg->head->device))
 		(void)make(seg);
 }
 

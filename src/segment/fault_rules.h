@@ -37,6 +37,14 @@ struct av_faults *av_faults_of(struct av_seg *seg);
 AV_MUST_USE bool av_faults_no_memory(struct av_seg *seg);
 
 /*
+ * The rules of a device for who needs no context of it, the connection manager. av_faults_there():
+ * may there be any? av_faults_refresh(): load them into @f, which is initialised, if they are
+ * others than before. Context: any thread, one at a time for @f; read files, keep errno
+ */
+AV_MUST_USE bool av_faults_there(const char *device);
+void av_faults_refresh(struct av_faults *f, const char *device);
+
+/*
  * Replace the rules of a device by @text (av_faults_parse(); "": none) and tell its contexts.
  * @told: out, their number.
  * Context: the directory is joined; no lock held.

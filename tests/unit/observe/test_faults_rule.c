@@ -12,11 +12,15 @@
 
 #include "base/compiler.h"
 #include "observe/faults_rule.h"
+#include "wire/cm_message.h"
 
 #define US     1000ull
 #define MS     1000000ull
 #define S      1000000000ull
 #define ALWAYS .parts = AV_FAULTS_CERTAIN
+
+#define MESSAGE(name) (1u << (AV_CM_##name & 31))
+#define ALL_MESSAGES  0x07ff0000u
 
 /* One rule, and what it is. */
 struct good_row {
@@ -80,6 +84,22 @@ static const struct good_row good_rows[] = {
 	 {.what = AV_INJECT_DROP, .device = "any0", .process = "a.out", .pid = 811, ALWAYS}},
 	{"stall key 10753", {.what = AV_INJECT_STALL, .has_key = true, .key = 0x2a01, ALWAYS}},
 	{"stall key 0", {.what = AV_INJECT_STALL, .has_key = true, ALWAYS}},
+	{"drop message req", {.what = AV_INJECT_DROP, .messages = MESSAGE(REQ), ALWAYS}},
+	{"corrupt message SIDR-REP message apr first 1",
+	 {.what = AV_INJECT_CORRUPT,
+	  .messages = MESSAGE(SIDR_REP) | MESSAGE(APR),
+	  .first = 1,
+	  ALWAYS}},
+	{"duplicate 3 message any",
+	 {.what = AV_INJECT_DUPLICATE, .count = 3, .messages = ALL_MESSAGES, ALWAYS}},
+	{"reorder message dreq 5%",
+	 {.what = AV_INJECT_REORDER, .count = 1, .messages = MESSAGE(DREQ), .parts = 50000000}},
+	{"delay 5ms message rtu device any0",
+	 {.what = AV_INJECT_DELAY,
+	  .time_ns = 5 * MS,
+	  .messages = MESSAGE(RTU),
+	  .device = "any0",
+	  ALWAYS}},
 	/* when */
 	{"stall p 0.25", {.what = AV_INJECT_STALL, .parts = 250000000}},
 	{"stall p .000000001", {.what = AV_INJECT_STALL, .parts = 1}},
@@ -131,6 +151,14 @@ static const struct bad_row bad_rows[] = {
 	{"jam", 1, 1, "'jam' is not a fault; expected delay"},
 	{"drop 2", 1, 6, "'2' cannot follow 'drop'"},
 	{"corrupt all", 1, 9, "'all' cannot follow 'corrupt'"},
+	{"drop message", 1, 13, "'message' needs a message of the connection manager such as req"},
+	{"drop message send", 1, 14, "'message' needs a message of the connection manager"},
+	{"mark message req", 1, 6, "'message' does not go with 'mark'"},
+	{"stall message req", 1, 7, "'message' does not go with 'stall'"},
+	{"drop message req qp 5", 1, 1,
+	 "'message' cannot be combined with 'qp', 'opcode' or 'key'"},
+	{"delay 1s message req opcode send", 1, 1, "'message' cannot be combined with"},
+	{"delay 1s message req key 5", 1, 1, "'message' cannot be combined with"},
 	{"duplicate 0", 1, 11, "'duplicate' needs a count of 1 to 1000, not '0'"},
 	{"duplicate 1001", 1, 11, "'duplicate' needs a count of 1 to 1000"},
 	{"duplicate all", 1, 11, "'all' cannot follow 'duplicate'"},

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Messages of management come to the wrong process while the right one is stopped: none is lost,
+ * but for what would take too much memory.
+ */
+#include "net_fixture.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/lock.h"
+#include "net/backlog.h"
+#include "registry/directory.h"
+
+#define SOME	    1000u
+#define MORE	    16000u /* than the backlog has room for */
+#define PATIENCE_MS 10000
+
+/* Who owns all messages. Shared with it. */
+static struct owner {
+	_Atomic uint32_t ref; /* 0: it is not there yet */
+	_Atomic uint32_t got, disordered, last_psn;
+} * owner;
+
+static pid_t pid;
+static int tell[2];
+static struct av_net_path path;
+static uint32_t self;
+static uint64_t astray_before;
+
+static uint32_t owner_of(const struct av_net_packet *p)
+{
+	return atomic_load(&owner->ref);
+}
+
+static void count(const struct av_net_packet *p)
+{
+	if (p->packet.psn < atomic_exchange(&owner->last_psn, p->packet.psn))
+		atomic_fetch_add(&owner->disordered, 1);
+	atomic_fetch_add(&owner->got, 1);
+}
+
+static const struct av_net_manager manager = {owner_of, count};
+
+static void wait_for(const _Atomic uint32_t *value, uint32_t wanted)
+{
+	for (unsigned int ms = 0; atomic_load(value) < wanted && ms < PATIENCE_MS; ms++)
+		nap_ms(1);
+	assert_true(atomic_load(value) >= wanted);
+}
+
+/* It has no address: packets come to it by way of the other process alone. */
+static void be_owner(void)
+{
+	uint32_t ref = enter();
+	char byte;
+
+	close(tell[1]);
+	assert_int_equal(av_net_hold(), 0);
+	atomic_store(&owner->ref, av_lock_self);
+	(void)!read(tell[0], &byte, 1);
+	av_net_release();
+	leave(ref);
+	_exit(0);
+}
+
+static void begin(void)
+{
+	memset(owner, 0, sizeof(*owner));
+	own_address(path.src, 0);
+	own_address(path.dst, 1);
+	av_net_manage_by(&manager);
+	assert_int_equal(pipe(tell), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		be_owner();
+	close(tell[0]);
+	wait_for(&owner->ref, 1);
+	self = enter();
+	assert_int_equal(av_net_open(path.src), 0);
+	assert_int_equal(av_net_open(path.dst), 0);
+	astray_before = av_net_counted(AV_NET_ASTRAY);
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+}
+
+static void end(int signal)
+{
+	int status;
+
+	close(tell[1]);
+	assert_int_equal(kill(pid, signal), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	av_net_close(path.dst);
+	av_net_close(path.src);
+	leave(self);
+}
+
+/* One after the other: each has been taken in by the wrong process before the next is sent. */
+static void send_messages(uint32_t first, uint32_t messages)
+{
+	for (uint32_t i = first; i < first + messages; i++) {
+		struct av_net_burst *b = av_net_burst(&path, "any0");
+
+		assert_non_null(b);
+		put_one(b, AV_NET_MANAGEMENT_QPN, i, 256);
+		assert_int_equal(av_net_send(b), 0);
+		while (av_net_counted(AV_NET_ASTRAY) - astray_before < i + 1)
+			(void)av_net_poll();
+	}
+}
+
+static void none_is_lost(void **state)
+{
+	(void)state;
+	begin();
+	send_messages(0, SOME);
+	assert_true(av_backlog_waits());
+	assert_int_equal(kill(pid, SIGCONT), 0);
+	wait_for(&owner->got, SOME);
+	assert_int_equal(atomic_load(&owner->got), SOME);
+	assert_int_equal(atomic_load(&owner->disordered), 0);
+	assert_false(av_backlog_waits());
+	end(SIGCONT);
+}
+
+static void memory_is_limited(void **state)
+{
+	(void)state;
+	begin();
+	send_messages(0, MORE);
+	assert_int_equal(kill(pid, SIGCONT), 0);
+	while (av_backlog_waits())
+		nap_ms(1);
+	wait_for(&owner->got, SOME);
+	send_messages(MORE, 1);
+	wait_for(&owner->last_psn, MORE);
+	assert_in_range(atomic_load(&owner->got), SOME, MORE - SOME);
+	end(SIGCONT);
+}
+
+static void nothing_waits_for_the_dead(void **state)
+{
+	(void)state;
+	begin();
+	send_messages(0, SOME);
+	assert_true(av_backlog_waits());
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	while (av_backlog_waits())
+		nap_ms(1);
+	end(SIGKILL);
+}
+
+static void nothing_waits_when_all_is_closed(void **state)
+{
+	(void)state;
+	begin();
+	send_messages(0, SOME);
+	assert_true(av_backlog_waits());
+	end(SIGKILL);
+	assert_false(av_backlog_waits());
+}
+
+static int make(void **state)
+{
+	owner = mmap(NULL, sizeof(*owner), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	return owner == MAP_FAILED || make_folder(state);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(none_is_lost),
+		cmocka_unit_test(memory_is_limited),
+		cmocka_unit_test(nothing_waits_for_the_dead),
+		cmocka_unit_test(nothing_waits_when_all_is_closed),
+	};
+
+	return cmocka_run_group_tests(tests, make, remove_folder);
+}
