@@ -196,7 +196,7 @@ static void each_queue_says_how_full_it_is(void **state)
 		cqs[i] = av_cq_init(seg, ENTRIES, 0, 1, LIMIT, NULL);
 		assert_int_not_equal(cqs[i], 0);
 		for (unsigned int n = 0; n < queues[i].held; n++)
-			assert_int_equal(av_cq_push(seg, cqs[i], &e), 0);
+			assert_int_equal(av_cq_push(seg, cqs[i], &e, NULL), 0);
 		for (unsigned int n = 0; n < queues[i].polled; n++)
 			av_cq_take(av_cq_at(seg, cqs[i]));
 	}
