@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "cm/cm_lock.h"
 #include "cm/cm_report.h"
+#include "cm/cm_stale.h"
 #include "cm/id.h"
 #include "registry/directory.h"
 
@@ -155,6 +156,8 @@ bool av_cm_conn_patient(struct av_cm_conn *c)
 
 void av_cm_conn_over(struct av_cm_conn *c)
 {
+	if (c->request)
+		av_cm_stale_add(c->way.path.dst, c->remote_comm, c->request);
 	c->state = AV_CM_TIMEWAIT;
 	c->tries = 0;
 	due_after(c, c->id ? TIMEWAIT_NS : 0);

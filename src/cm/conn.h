@@ -51,7 +51,7 @@ struct av_cm_conn {
 	TAILQ_ENTRY(av_cm_conn) entry;
 	uint32_t comm, remote_comm; /* SIDR: the requester's number, at both ends */
 	uint32_t nonce;		    /* of what this end sends */
-	uint64_t request;	    /* the transaction by which the peer has asked */
+	uint64_t request;	    /* the transaction by which the peer has asked; 0: it has not */
 	enum av_cm_conn_state state;
 	struct av_cm_id *id; /* NULL: it was destroyed */
 	struct av_cm_way way;

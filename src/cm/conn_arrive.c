@@ -5,6 +5,7 @@
 
 #include "cm/cm_lock.h"
 #include "cm/cm_report.h"
+#include "cm/cm_stale.h"
 #include "cm/conn.h"
 #include "cm/id.h"
 
@@ -46,6 +47,8 @@ static void requested(const struct av_net_path *path, const struct av_cm_message
 		requested_again(c);
 		return;
 	}
+	if (av_cm_stale_is(path->dst, m->local_comm_id, m->transaction))
+		return;
 	way = av_cm_way_back(path, m);
 	reason = av_cm_id_requested(&way, m);
 	if (reason)

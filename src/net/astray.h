@@ -2,7 +2,7 @@
 /*
  * Passing packets on to the process that owns their queue pair. Each process has a socket in the
  * directory's folder, which is the user's alone. What does not fit into it is lost, as on any
- * network.
+ * network, unless it is kept (net/backlog.h).
  */
 #ifndef AV_NET_ASTRAY_H
 #define AV_NET_ASTRAY_H

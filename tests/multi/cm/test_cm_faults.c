@@ -131,6 +131,7 @@ static const struct row {
 	{"drop first 1 message sidr-rep", CLIENT, asked, REPEAT_MS},
 	{"corrupt first 1 message req", SERVER, connected, REPEAT_MS},
 	{"drop first 2 message any", SERVER, connected, 2 * REPEAT_MS},
+	{"delay 300ms first 1 message req", SERVER, connected_before, REPEAT_MS},
 	{"drop message mra", CLIENT, connected_slowly, SLOW_MS},
 	{"delay 300ms message rep", CLIENT, connected, LATE_MS},
 	{"delay 300ms message rtu", SERVER, connected, LATE_MS},
