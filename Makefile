@@ -64,6 +64,7 @@ bench:
 	cmake --build --preset release --target benchmarks anyverbs anyverbs-tool anyverbs-heap
 	bench/run.sh build/release
 	bench/wire.py build/release --seconds 60 || [ $$? = 77 ]
+	bench/wire_rxe.py build/release --seconds 60 || [ $$? = 77 ]
 	bench/compare.py build/release --seconds 150 --pictures build/release/bench/pictures
 
 # Install library, tool and manual. The prefix is configured: the tool finds the library by it.

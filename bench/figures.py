@@ -83,6 +83,14 @@ EXPECTED_WIRE = [
                      at_least(operation, size, 1.0, (UCX_TCP, "send_bw")))),
 ]
 
+# Between two hosts in an emulated machine, both with the same programs.
+EXPECTED_WIRE_RXE = [
+    figure
+    for operation in ("send", "write", "read")
+    for figure in (at_most(operation + "_lat", 8, 0.2, (RXE, operation + "_lat")),
+                   at_least(operation + "_bw", 65536, 5.0, (RXE, operation + "_bw")))
+]
+
 # At every size, never behind the same kind of operation of a peer. The peers' PUT and GET reach
 # only memory that they have allocated themselves; what they do to ordinary memory is compared where
 # it was measured.

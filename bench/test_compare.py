@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """
 Of the comparison: what the guard finds worse and when that is a failure, what a file of ratios
-holds, how rows come from rounds, which measurements are made together and at one distance, and when
-a build is as good as another.
+holds, how rows come from rounds, and values from an emulated machine's console, which measurements
+are made together and at one distance, and when a build is as good as another.
 """
 import contextlib
 import io
@@ -15,6 +15,7 @@ import compare
 import figures
 import programs
 import steady
+import wire_rxe
 
 OURS, PEER = figures.ANYVERBS, figures.UCX
 EVERYTHING = figures.EXPECTED + figures.EXPECTED_RXE
@@ -223,6 +224,29 @@ class Groups(unittest.TestCase):
                 if source == PEER:
                     self.assertIn(" -t " + programs.UCX_TEST[operation],
                                   programs.ucx_line(operation, size))
+
+
+class Emulated(unittest.TestCase):
+    TABLE = ("# a comment\n"
+             "core | rxe-rxe any-any | 4 | clean | ib_send_lat -s 8 -n 1\n"
+             "core | any-any | 4 | clean | ib_send_bw -s 64 -n 1 --report_gbits\n")
+    ROWS = [(figures.RXE, "send_lat", 8), (OURS, "send_lat", 8), (OURS, "send_bw", 64)]
+    CONSOLE = ("0 client| 8 1 1.0 9.0 4.0 5.0\n0 server| 8 1 1.0 9.0 7.0 5.0\n"
+               "1 client| Completion with error at client\n@ 1 client 1\n"
+               "2 client| 64 1 9.0 16.0 0.1\n")
+
+    def test_rows_are_in_the_order_of_the_machine(self):
+        self.assertEqual(list(wire_rxe.rows_of(self.TABLE)), self.ROWS)
+
+    def test_what_the_clients_say_counts(self):
+        self.assertEqual(list(wire_rxe.values(self.ROWS, self.CONSOLE).values()), [4.0, None, 2.0])
+
+    def test_the_table_has_what_is_expected_of_both(self):
+        with open(wire_rxe.TABLE, encoding="ascii") as table:
+            rows = set(wire_rxe.rows_of(table.read()))
+        expected = {(source, figure.operation, figure.size)
+                    for figure in figures.EXPECTED_WIRE_RXE for source in (OURS, figures.RXE)}
+        self.assertEqual(rows, expected)
 
 
 if __name__ == "__main__":

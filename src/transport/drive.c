@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "registry/directory.h"
 #include "memory/xfer.h"
+#include "observe/diagnosis.h"
 #include "transport/capture.h"
 #include "transport/count.h"
 #include "transport/datagram.h"
@@ -17,7 +18,6 @@
 #include "transport/inject.h"
 #include "transport/park.h"
 #include "transport/place.h"
-#include "transport/report.h"
 #include "transport/responder.h"
 #include "transport/retry.h"
 #include "transport/send_sum.h"
@@ -317,11 +317,15 @@ static bool try_exec(const struct av_qp_end *end)
 		left_to_other(end);
 		return false;
 	}
-	if (av_unlikely(got == AV_LOCK_REPAIR)) { /* the executor died with a request half done */
-		av_report_event(end, AV_CHECK_EXECUTOR_DIED, AV_EVENT_NONE, 0);
-		av_finish_error(end);
-	}
+	if (av_unlikely(got == AV_LOCK_REPAIR))
+		av_finish_orphan(end);
 	return true;
+}
+
+void av_drive_enter(const struct av_qp_end *end)
+{
+	if (av_unlikely(av_lock_acquire(&end->qp->exec, AV_RANK_EXEC) == AV_LOCK_REPAIR))
+		av_finish_orphan(end);
 }
 
 /*

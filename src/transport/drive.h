@@ -22,6 +22,12 @@
  */
 void av_drive(const struct av_qp_end *end, struct av_qp_end *peer);
 
+/*
+ * Take an own queue pair's @exec, however long its holder takes. A holder that died with it fails
+ * the queue pair. av_drive_entered() gives it back. Context: no execution right held
+ */
+void av_drive_enter(const struct av_qp_end *end);
+
 /* av_drive() for a poster of an own queue pair. @with_exec: the caller has taken @exec already */
 void av_drive_entered(const struct av_qp_end *end, struct av_qp_end *peer, bool with_exec);
 

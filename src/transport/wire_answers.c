@@ -308,7 +308,7 @@ void av_wire_answered(const struct av_qp_end *end, const struct av_net_packet *p
 	struct av_qp_end none = {0};
 	uint32_t state;
 
-	(void)!av_lock_acquire(&end->qp->exec, AV_RANK_EXEC);
+	av_drive_enter(end);
 	a.w = av_wire_at(end->seg, end->qp->index); /* by now: it may have ended */
 	state = atomic_load(&end->qp->state);
 	if (a.w && av_wire_is_peer(end, packet) && (state == IBV_QPS_RTS || state == IBV_QPS_SQD) &&

@@ -55,7 +55,7 @@ void av_wire_notified(const struct av_qp_end *end, const struct av_net_packet *p
 	struct av_qp_end none = {0};
 	struct av_wire *w;
 
-	(void)!av_lock_acquire(&end->qp->exec, AV_RANK_EXEC);
+	av_drive_enter(end);
 	w = av_wire_at(end->seg, end->qp->index);
 	if (w && w->way.window && av_wire_is_peer(end, packet)) {
 		av_count_req(end->qp, AV_REQ_NOTIFIED);

@@ -201,7 +201,8 @@ def options():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--library", required=True)
     p.add_argument("--tool", required=True)
-    p.add_argument("--programs", required=True, nargs="+", help="those of bytes.c and connect.c")
+    p.add_argument("--programs", nargs="*", default=[],
+                   help="those of bytes.c and connect.c, if the table has them")
     p.add_argument("--cache", required=True, help="folder in which the kernel stays, unpacked")
     p.add_argument("--set", choices=SETS, default="core", help="full: core and the others")
     p.add_argument("--pairs", nargs="+", choices=PAIRS, default=list(PAIRS))

@@ -57,6 +57,13 @@ static void post(void)
 	av_drive_entered(&end, &peer, with_exec);
 }
 
+static void enter(void)
+{
+	av_drive_enter(&end);
+	CHECK(av_lock_mine(&end.qp->exec));
+	av_drive_entered(&end, &peer, true);
+}
+
 static void change_state(void)
 {
 	assert_int_equal(av_qp_quiesce(&end), 0);
@@ -72,6 +79,7 @@ static const struct {
 	{"driving its own", drive, true},
 	{"driving a peer's", drive, false},
 	{"posting to its own", post, true},
+	{"an answer to its own", enter, true},
 	{"changes of state of its own", change_state, true},
 	{"changes of state of another's, which was opened by its number", change_state, false},
 };
@@ -115,7 +123,7 @@ static void another_executes(void **state)
 /* The request that a dead executor had under way may be half done: the queue pair fails. */
 static void the_executor_died(void **state)
 {
-	void (*const takes[])(void) = {drive, post, change_state};
+	void (*const takes[])(void) = {drive, post, enter, change_state};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(takes); i++) {
 		set_up(true);
