@@ -179,8 +179,6 @@ static int check_rereg(const struct av_mr_change *c, const struct ibv_exp_rereg_
 		return EINVAL;
 	if (c->allocate ? !moves || c->addr : moves && !c->addr)
 		return EINVAL;
-	if (moves && c->length == 0)
-		return EINVAL;
 	return c->flags & IBV_EXP_REREG_MR_KEEP_VALID ? ENOTSUP : 0;
 }
 

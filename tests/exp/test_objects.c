@@ -240,6 +240,7 @@ static void dm_rows(void)
 	};
 	struct ibv_exp_reg_mr_in on = {
 		.pd = pd, .length = 64, .exp_access = ALL, .comp_mask = 2, .dm = dm};
+	struct ibv_exp_memcpy_dm_attr none = {.memcpy_dir = IBV_EXP_DM_CPY_TO_HOST};
 	struct ibv_mr *mr;
 
 	EXPECT(ibv_exp_query_device(ctx, &device) == 0, "ibv_exp_query_device");
@@ -270,6 +271,11 @@ static void dm_rows(void)
 	EXPECT_MADE(mr, 0);
 	EXPECT_RET(ibv_exp_free_dm(dm), EBUSY);
 	EXPECT(mr && ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+	row("device memory with another handle is unknown");
+	dm->handle++;
+	EXPECT_RET(ibv_exp_free_dm(dm), ENOENT);
+	EXPECT_RET(ibv_exp_memcpy_dm(dm, &none), ENOENT);
+	dm->handle--;
 }
 
 /* --- queue pairs ----------------------------------------------------------------- */

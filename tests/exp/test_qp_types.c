@@ -259,8 +259,10 @@ static void expect_moved(enum kind k, enum ibv_exp_wr_opcode opcode)
 		EXPECT(!immediate || ((wc.exp_wc_flags & IBV_EXP_WC_WITH_IMM) &&
 				      wc.imm_data == htonl(IMM)),
 		       "immediate data");
-		EXPECT(!(wc.exp_wc_flags & IBV_EXP_WC_GRH) == (k != UD), "flags 0x%llx",
-		       (unsigned long long)wc.exp_wc_flags);
+		EXPECT(!(wc.exp_wc_flags & IBV_EXP_WC_GRH) == (k != UD) &&
+			       (wc.exp_wc_flags & IBV_EXP_WC_WITH_SL) &&
+			       (wc.exp_wc_flags & IBV_EXP_WC_WITH_SLID),
+		       "flags 0x%llx", (unsigned long long)wc.exp_wc_flags);
 		EXPECT(k != UD || wc.src_qp == from->qp_num, "source %u", wc.src_qp);
 	}
 	if (is_atomic(opcode))

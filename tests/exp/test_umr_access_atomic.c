@@ -19,11 +19,12 @@ static void atomic_rows(void)
 		{"the first of a long piece", LEAF_PLAIN, {64, 100}, {64, 8}, GOOD},
 		{"in two pieces", LEAF_PLAIN, {8, 100}, {4, 8}, IBV_WC_REM_INV_REQ_ERR},
 		{"in two pieces side by side", LEAF_PLAIN, {8, 12}, {4, 8}, IBV_WC_REM_INV_REQ_ERR},
-		{"not aligned where it lies",
+		{"half of itself off its alignment",
 		 LEAF_PLAIN,
 		 {12, 100},
 		 {8, 8},
 		 IBV_WC_REM_INV_REQ_ERR},
+		{"a byte off its alignment", LEAF_PLAIN, {9, 100}, {8, 8}, IBV_WC_REM_INV_REQ_ERR},
 		{"of nothing", LEAF_NULL, {8, 100}, {8, 8}, GOOD},
 	};
 

@@ -78,13 +78,64 @@ static void it_has_its_own_receive_queue_or_shares_one(void **state)
 		assert_int_equal(av_rq_at(seg, qp->rq)->capacity, shares ? 4 : 7);
 		assert_int_equal(av_rq_at(seg, qp->rq)->max_sge, shares ? 1 : 2);
 		assert_int_not_equal(atomic_load(&qp->qpn), 0);
-		assert_int_equal(atomic_load(&qp->last_wqe), 0);
-		atomic_store(&av_qp_at(seg, index)->last_wqe, 1); /* for whoever is next there */
 		av_qp_fini(seg, index);
 		assert_int_equal(atomic_load(&qp->qpn), 0);
 		assert_int_equal(atomic_load(&av_rq_at(seg, srq)->id), 9);
 		av_rq_fini(seg, srq);
 	}
+}
+
+/* Leave behind what a used queue pair leaves. */
+static void use(struct av_qp_shared *qp)
+{
+	atomic_store(&qp->sq_tail, 1);
+	atomic_store(&qp->sq_freed, 1);
+	atomic_store(&qp->answers, 1);
+	atomic_store(&qp->kick, 1);
+	atomic_store(&qp->last_wqe, 1);
+	atomic_store(&qp->overdue, 1);
+	qp->sq_next = qp->next_psn = qp->retries = qp->drain_notify = 1;
+	qp->expected_psn = qp->msn = qp->established = 1;
+	qp->attr.dest_qp_num = 1;
+}
+
+static void expect_new(const struct av_qp_shared *qp)
+{
+	assert_int_equal(atomic_load(&qp->state), IBV_QPS_RESET);
+	assert_int_equal(atomic_load(&qp->sq_tail), 0);
+	assert_int_equal(atomic_load(&qp->sq_freed), 0);
+	assert_int_equal(atomic_load(&qp->answers), 0);
+	assert_int_equal(atomic_load(&qp->kick), 0);
+	assert_int_equal(atomic_load(&qp->last_wqe), 0);
+	assert_int_equal(atomic_load(&qp->overdue), 0);
+	assert_int_equal(atomic_load(&qp->park), AV_PARK_NOT);
+	assert_int_equal(qp->sq_next | qp->next_psn | qp->retries | qp->drain_notify, 0);
+	assert_int_equal(qp->expected_psn | qp->msn | qp->receiving | qp->established, 0);
+	assert_int_equal(qp->attr.dest_qp_num, 0);
+}
+
+/* An index is given again when enough others have been. */
+static void it_is_new_where_another_was(void **state)
+{
+	const struct av_qp_request request = {.type = IBV_QPT_RC, .limit = LIMIT};
+	uint32_t first = 0, index;
+	struct av_qp_shared *qp;
+	bool again = false;
+
+	for (unsigned int i = 0; i < 5000 && !again; i++) {
+		index = av_qp_init(seg, &request);
+		qp = av_qp_at(seg, index);
+		if (!index || !qp) {
+			fail_msg("number %u", i);
+			return;
+		}
+		expect_new(qp);
+		again = index == first;
+		first = first ? first : index;
+		use(qp);
+		av_qp_fini(seg, index);
+	}
+	assert_true(again);
 }
 
 /* --- rounding ---------------------------------------------------------------------- */
@@ -123,6 +174,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_A_SEGMENT(slots_are_large_enough),
 		IN_A_SEGMENT(it_has_its_own_receive_queue_or_shares_one),
+		IN_A_SEGMENT(it_is_new_where_another_was),
 		cmocka_unit_test(sizes_are_rounded_up_to_the_limit),
 	};
 

@@ -96,6 +96,20 @@ static void what_is_put_back_is_next(void **state)
 	av_rq_fini(seg, rq->index);
 }
 
+static void a_queue_is_empty_after_a_reset(void **state)
+{
+	make(0, MAX_SGE, 0);
+	for (unsigned int taken = 0; taken <= CAPACITY; taken++) {
+		for (uint64_t n = 1; n <= CAPACITY; n++)
+			assert_int_equal(post(n, NULL, 0), 0);
+		for (uint64_t n = 1; n <= taken; n++)
+			(void)take(n);
+		av_rq_reset(rq);
+		nothing_is_left();
+	}
+	av_rq_fini(seg, rq->index);
+}
+
 /* --- who has taken a request dies -------------------------------------------------- */
 
 static const struct {
@@ -243,6 +257,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_A_SEGMENT(requests_are_taken_in_order_up_to_the_capacity),
 		IN_A_SEGMENT(what_is_put_back_is_next),
+		IN_A_SEGMENT(a_queue_is_empty_after_a_reset),
 		IN_A_SEGMENT(what_was_not_completed_is_put_back),
 		IN_A_SEGMENT(elements_are_checked_and_copied),
 		IN_A_SEGMENT(each_slot_has_room_for_its_payload),
