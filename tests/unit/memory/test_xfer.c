@@ -297,7 +297,7 @@ static void lists_are_copied_in_order(void **state)
 		fill(near, 4);
 		fill(far, 5);
 		memcpy(was, far, ROOM);
-		for (size_t n = 0, from = 0; n < 3; from += s[n], n++) {
+		for (size_t n = 0, from = 0; n < 3; from += s[n++]) {
 			dst.at[n] = (struct av_span){
 				.local = far + 3000 * n, .length = d[n], .seg = &fake.seg};
 			src.at[n] = (struct av_span){
