@@ -12,6 +12,8 @@
 #include "base/thread.h"
 #include "base/waker.h"
 
+#define REST_MS 10 /* while what is there cannot be taken, its socket stays readable */
+
 LIST_HEAD(watched_list, av_watched_fd);
 
 static struct {
@@ -88,10 +90,25 @@ static bool is_ready(const struct waiting *t, size_t n, const struct av_watched_
 	return false;
 }
 
+/* Call whose sockets are ready. Context: the mutex is held. Return: does something stay there? */
+static bool tell(const struct waiting *t, size_t n)
+{
+	struct av_watched_fd *w;
+	bool stays = false;
+
+	LIST_FOREACH(w, &watcher.list, entry) {
+		if (!is_ready(t, n, w))
+			continue;
+		w->in_vain = false;
+		w->ready(w);
+		stays |= w->in_vain;
+	}
+	return stays;
+}
+
 static void *watch_main(void *arg)
 {
 	struct waiting *t = arg;
-	struct av_watched_fd *w;
 	size_t n;
 
 	pthread_mutex_lock(&watcher.mutex);
@@ -100,9 +117,11 @@ static void *watch_main(void *arg)
 		n = await(t, n) ? n : 0;
 		av_waker_drain(&t->woken);
 		pthread_mutex_lock(&watcher.mutex);
-		LIST_FOREACH(w, &watcher.list, entry)
-			if (is_ready(t, n, w))
-				w->ready(w);
+		if (!tell(t, n))
+			continue;
+		pthread_mutex_unlock(&watcher.mutex);
+		(void)av_raw_poll(NULL, 0, REST_MS);
+		pthread_mutex_lock(&watcher.mutex);
 	}
 	pthread_mutex_unlock(&watcher.mutex);
 	av_own_fd_close(&t->woken);

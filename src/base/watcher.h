@@ -9,6 +9,7 @@
 #ifndef AV_BASE_WATCHER_H
 #define AV_BASE_WATCHER_H
 
+#include <stdbool.h>
 #include <sys/queue.h>
 
 #include "base/own_fd.h"
@@ -17,6 +18,7 @@ struct av_watched_fd {
 	struct av_own_fd socket; /* the caller's, who closes it behind av_watch_end() */
 	/* In the watcher's thread, which begins and ends nothing meanwhile. Must not block. */
 	void (*ready)(struct av_watched_fd *w);
+	bool in_vain; /* out of ready(): what is there cannot be taken now. The thread rests then */
 	LIST_ENTRY(av_watched_fd) entry;
 };
 

@@ -18,8 +18,6 @@
 #include "base/raw_socket.h"
 #include "base/uncancelled.h"
 
-#define PAUSE_MS 10 /* while no descriptor is free, the socket stays readable */
-
 /* --- handing out ----------------------------------------------------------------- */
 
 /* A socket's address is short. Return: false: neither the path nor a way around it fits */
@@ -86,8 +84,7 @@ static void answer(struct av_watched_fd *w)
 	int fd = accept4(w->socket.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	int file = av_own_fd(h->file);
 
-	if (fd < 0 && errno != EAGAIN)
-		(void)av_raw_poll(NULL, 0, PAUSE_MS);
+	w->in_vain = fd < 0 && errno != EAGAIN; /* no descriptor is free */
 	if (fd >= 0 && file >= 0)
 		send_to(fd, file);
 	if (fd >= 0)
