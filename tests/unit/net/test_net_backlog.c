@@ -5,13 +5,16 @@
  */
 #include "net_fixture.h"
 
+#include <dirent.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/lock.h"
+#include "lib/wait.h"
 #include "net/backlog.h"
 #include "registry/directory.h"
 
@@ -67,6 +70,24 @@ static void be_owner(void)
 	_exit(0);
 }
 
+/* Do all its threads sleep? One that is stopped with a lock of the directory is another matter. */
+static bool owner_sleeps(void)
+{
+	char folder[64];
+	const struct dirent *d;
+	bool sleeps = true;
+	DIR *tasks;
+
+	snprintf(folder, sizeof(folder), "/proc/%d/task", (int)pid);
+	tasks = opendir(folder);
+	assert_non_null(tasks);
+	while ((d = readdir(tasks)))
+		if (d->d_name[0] != '.')
+			sleeps &= task_sleeps((pid_t)strtol(d->d_name, NULL, 10));
+	closedir(tasks);
+	return sleeps;
+}
+
 static void begin(void)
 {
 	memset(owner, 0, sizeof(*owner));
@@ -84,6 +105,7 @@ static void begin(void)
 	assert_int_equal(av_net_open(path.src), 0);
 	assert_int_equal(av_net_open(path.dst), 0);
 	astray_before = av_net_counted(AV_NET_ASTRAY);
+	assert_true(WAIT_UNTIL(owner_sleeps(), PATIENCE_MS));
 	assert_int_equal(kill(pid, SIGSTOP), 0);
 }
 
@@ -99,6 +121,12 @@ static void end(int signal)
 	leave(self);
 }
 
+static bool has_come(uint32_t messages)
+{
+	(void)av_net_poll();
+	return av_net_counted(AV_NET_ASTRAY) - astray_before >= messages;
+}
+
 /* One after the other: each has been taken in by the wrong process before the next is sent. */
 static void send_messages(uint32_t first, uint32_t messages)
 {
@@ -108,8 +136,7 @@ static void send_messages(uint32_t first, uint32_t messages)
 		assert_non_null(b);
 		put_one(b, AV_NET_MANAGEMENT_QPN, i, 256);
 		assert_int_equal(av_net_send(b), 0);
-		while (av_net_counted(AV_NET_ASTRAY) - astray_before < i + 1)
-			(void)av_net_poll();
+		assert_true(WAIT_UNTIL(has_come(i + 1), PATIENCE_MS));
 	}
 }
 
@@ -133,8 +160,7 @@ static void memory_is_limited(void **state)
 	begin();
 	send_messages(0, MORE);
 	assert_int_equal(kill(pid, SIGCONT), 0);
-	while (av_backlog_waits())
-		nap_ms(1);
+	assert_true(WAIT_UNTIL(!av_backlog_waits(), 2 * PATIENCE_MS));
 	wait_for(&owner->got, SOME);
 	send_messages(MORE, 1);
 	wait_for(&owner->last_psn, MORE);
@@ -149,8 +175,7 @@ static void nothing_waits_for_the_dead(void **state)
 	send_messages(0, SOME);
 	assert_true(av_backlog_waits());
 	assert_int_equal(kill(pid, SIGKILL), 0);
-	while (av_backlog_waits())
-		nap_ms(1);
+	assert_true(WAIT_UNTIL(!av_backlog_waits(), 2 * PATIENCE_MS));
 	end(SIGKILL);
 }
 
