@@ -125,7 +125,7 @@ uint32_t av_faults_messages(struct av_word word)
 {
 	uint32_t found = 0;
 
-	for (uint16_t attribute = AV_CM_REQ; attribute <= AV_CM_APR; attribute++) {
+	for (unsigned int attribute = AV_CM_REQ; attribute <= AV_CM_APR; attribute++) {
 		const char *name = av_cm_attribute_name(attribute);
 
 		if (is(word, "any") || is(word, name))
