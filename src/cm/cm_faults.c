@@ -37,14 +37,6 @@ struct kept {
 static STAILQ_HEAD(, kept) kept = STAILQ_HEAD_INITIALIZER(kept);
 static unsigned int kept_count;
 
-/* What is to become of a message. */
-struct verdict {
-	bool lost;
-	uint32_t times; /* that it comes */
-	uint32_t after; /* so many others */
-	uint64_t delay_ns;
-};
-
 /* --- deciding -------------------------------------------------------------------------- */
 
 /* Return: NULL: there are none, or no memory */
@@ -69,48 +61,21 @@ static struct rules *rules_of(const struct av_device *dev)
 	return r;
 }
 
-static void apply(struct verdict *v, const struct av_faults_rule *rule)
-{
-	switch (rule->what) {
-	case AV_INJECT_CORRUPT:
-		if (!v->lost)
-			av_net_count(AV_NET_BAD_CRC, 1);
-		v->lost = true;
-		break;
-	case AV_INJECT_DROP:
-		v->lost = true;
-		break;
-	case AV_INJECT_DUPLICATE:
-		v->times = v->times > 1 ? v->times : 1 + rule->count;
-		break;
-	case AV_INJECT_REORDER:
-		v->after = v->after ? v->after : rule->count;
-		break;
-	case AV_INJECT_DELAY:
-		v->delay_ns = v->delay_ns ? v->delay_ns : rule->time_ns;
-		break;
-	default:
-		break;
-	}
-}
-
-static struct verdict decide(const struct av_net_path *path, const struct av_cm_message *m)
+static struct av_faults_verdict decide(const struct av_net_path *path,
+				       const struct av_cm_message *m)
 {
 	struct av_faults_occasion o = {
 		.kind = AV_FAULTS_MESSAGE, .now_ns = av_now_ns(), .attribute = m->attribute};
-	struct verdict v = {.times = 1};
-	struct av_faults_rule rule;
+	struct av_faults_verdict v = {.times = 1};
 	struct av_cm_where where;
 	struct rules *r = NULL;
-	unsigned int at = 0;
-	uint64_t nth;
 
 	if (av_cm_where_gid(path->src, &where))
 		r = rules_of(where.dev);
-	while (r && av_faults_strike(&r->faults, &o, &at, &rule, &nth)) {
-		av_fault_note(r->dev->ibv.name, &rule, nth, 0, 0);
-		apply(&v, &rule);
-	}
+	if (r)
+		v = av_faults_arrival(&r->faults, r->dev->ibv.name, &o, 0);
+	if (v.damaged)
+		av_net_count(AV_NET_BAD_CRC, 1);
 	return v;
 }
 
@@ -118,7 +83,7 @@ static struct verdict decide(const struct av_net_path *path, const struct av_cm_
 
 /* Without memory, or with too many that wait already, it does not wait. */
 static bool keep(const struct av_net_path *path, const struct av_cm_message *m,
-		 const struct verdict *v)
+		 const struct av_faults_verdict *v)
 {
 	struct kept *k = kept_count < KEPT_MAX ? malloc(sizeof(*k)) : NULL;
 
@@ -195,7 +160,7 @@ uint64_t av_cm_faults_look(void)
 
 void av_cm_faults_arrived(const struct av_net_path *path, const struct av_cm_message *m)
 {
-	struct verdict v = decide(path, m);
+	struct av_faults_verdict v = decide(path, m);
 	bool waits = false;
 
 	if (v.lost)

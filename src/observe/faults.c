@@ -259,3 +259,45 @@ void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64
 	av_log(AV_LOG_INFO, "%s: injected: rule %u, %s%s%s, occasion %" PRIu64 "%s", device,
 	       rule->number, name, *verb ? " " : "", verb, nth, request);
 }
+
+static void apply(struct av_faults_verdict *v, const struct av_faults_rule *rule)
+{
+	switch (rule->what) {
+	case AV_INJECT_DROP:
+		v->lost = true;
+		break;
+	case AV_INJECT_CORRUPT:
+		v->damaged |= !v->lost;
+		v->lost = true;
+		break;
+	case AV_INJECT_DUPLICATE:
+		v->times = v->times > 1 ? v->times : 1 + rule->count;
+		break;
+	case AV_INJECT_REORDER:
+		v->after = v->after ? v->after : rule->count;
+		break;
+	case AV_INJECT_DELAY:
+		v->delay_ns = v->delay_ns ? v->delay_ns : rule->time_ns;
+		break;
+	case AV_INJECT_MARK:
+		v->marked = true;
+		break;
+	default:
+		break;
+	}
+}
+
+struct av_faults_verdict av_faults_arrival(struct av_faults *f, const char *device,
+					   const struct av_faults_occasion *o, uint32_t psn)
+{
+	struct av_faults_verdict v = {.times = 1};
+	struct av_faults_rule rule;
+	unsigned int at = 0;
+	uint64_t nth;
+
+	while (f && av_faults_strike(f, o, &at, &rule, &nth)) {
+		av_fault_note(device, &rule, nth, o->qpn, psn);
+		apply(&v, &rule);
+	}
+	return v;
+}

@@ -80,6 +80,23 @@ AV_MUST_USE bool av_faults_strike(struct av_faults *f, const struct av_faults_oc
 void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64_t nth,
 		   uint32_t qpn, uint64_t which);
 
+/* What is to become of a packet, or of a message of the connection manager, that arrives. */
+struct av_faults_verdict {
+	bool lost;
+	bool damaged;	   /* which is why it is lost */
+	bool marked;	   /* it has met congestion */
+	uint32_t times;	   /* that it is handled */
+	uint32_t after;	   /* so many others */
+	uint64_t delay_ns; /* it is handled so much later */
+};
+
+/*
+ * Let each rule that strikes at an arrival do so, and record it. @f: NULL: no rules; @psn: of a
+ * packet, else 0. Context: as of av_faults_strike() and av_fault_note()
+ */
+struct av_faults_verdict av_faults_arrival(struct av_faults *f, const char *device,
+					   const struct av_faults_occasion *o, uint32_t psn);
+
 /* Does some rule strike at requests, not by the clock, at verbs or at packets? */
 bool av_faults_at_requests(struct av_faults *f);
 

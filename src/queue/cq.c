@@ -364,6 +364,7 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 	       struct av_cq_bell *later)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
+	struct av_cq_bell bell;
 	struct av_cqe *to;
 	bool copied;
 	int i;
@@ -387,12 +388,15 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 		return -ENOSPC;
 	}
 	cq->inlet[0].counters.completions++;
-	if (av_likely(!atomic_load_explicit(&cq->inlet[i].armed.word, memory_order_relaxed)))
+	if (av_likely(!atomic_load_explicit(&cq->inlet[i].armed.word, memory_order_relaxed))) {
 		av_lock_release(&cq->inlet[i].lock);
-	else if (later)
-		*later = release_unsent(cq, index, i, event_of_newest(cq, &cq->inlet[i], to));
+		return 0;
+	}
+	bell = release_unsent(cq, index, i, event_of_newest(cq, &cq->inlet[i], to));
+	if (later)
+		*later = bell;
 	else
-		release(seg, cq, index, i, event_of_newest(cq, &cq->inlet[i], to));
+		av_cq_ring(seg, &bell);
 	return 0;
 }
 

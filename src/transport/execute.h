@@ -27,7 +27,8 @@ bool av_responder_acquire_soon(const struct av_qp_end *end);
  * @rsp: the responder; .qp is NULL if there is none
  * @wqe: the request, in the requester's ring
  * @answer: out, AV_CQE_DATA bytes: the answer, if it is not placed here (result.answer_bytes)
- * @after: all zero; out: for av_after_do(), when the caller has completed the request
+ * @after: all zero; out: for av_after_do(), when the caller has completed the request; NULL: what
+ * is left to do is done at once
  *
  * Advances the PSNs of both on success. On return the responder has its receive completion, error
  * state and events; the caller completes the request.

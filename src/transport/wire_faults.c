@@ -33,14 +33,6 @@ struct av_overtaken {
 /* In the place of those of a context that is being closed. */
 static struct av_overtaken ended;
 
-/* What is to become of a packet. */
-struct verdict {
-	bool dropped;
-	uint32_t times; /* that it is handled */
-	uint32_t after; /* so many others */
-	bool marked;	/* it has met congestion */
-};
-
 static struct av_overtaken *faults_of(struct av_seg *seg)
 {
 	struct av_overtaken *w = atomic_load(&seg->late);
@@ -52,58 +44,23 @@ static struct av_overtaken *faults_of(struct av_seg *seg)
 	return w;
 }
 
-static void damage(struct verdict *v, const struct av_net_packet *packet)
+static struct av_faults_verdict decide(struct av_seg *seg, const struct av_net_packet *packet,
+				       uint64_t now)
 {
-	if (!v->dropped) {
-		av_net_count(AV_NET_BAD_CRC, 1);
-		av_wire_damaged(packet->packet.dest_qpn);
-	}
-	v->dropped = true;
-}
-
-static void apply(struct verdict *v, const struct av_net_packet *packet,
-		  const struct av_faults_rule *rule)
-{
-	switch (rule->what) {
-	case AV_INJECT_DROP:
-		v->dropped = true;
-		break;
-	case AV_INJECT_CORRUPT:
-		damage(v, packet);
-		break;
-	case AV_INJECT_DUPLICATE:
-		v->times = v->times > 1 ? v->times : 1 + rule->count;
-		break;
-	case AV_INJECT_REORDER:
-		v->after = v->after ? v->after : rule->count;
-		break;
-	case AV_INJECT_MARK:
-		v->marked = true;
-		break;
-	default:
-		break;
-	}
-}
-
-static struct verdict decide(struct av_seg *seg, const struct av_net_packet *packet, uint64_t now)
-{
-	struct av_faults *f = av_faults_of(seg);
-	struct verdict v = {.times = 1};
 	struct av_opcode info = {.name = NULL};
 	struct av_faults_occasion o = {
 		.kind = AV_FAULTS_PACKET,
 		.now_ns = now,
 		.qpn = packet->packet.dest_qpn,
 	};
-	struct av_faults_rule rule;
-	unsigned int at = 0;
-	uint64_t nth;
+	struct av_faults_verdict v;
 
 	(void)av_opcode_info(packet->packet.opcode, &info);
 	o.opcode = info.response ? UINT32_MAX : av_packet_wr_opcode(&info);
-	while (f && av_faults_strike(f, &o, &at, &rule, &nth)) {
-		av_fault_note(seg->head->device, &rule, nth, o.qpn, packet->packet.psn);
-		apply(&v, packet, &rule);
+	v = av_faults_arrival(av_faults_of(seg), seg->head->device, &o, packet->packet.psn);
+	if (v.damaged) {
+		av_net_count(AV_NET_BAD_CRC, 1);
+		av_wire_damaged(packet->packet.dest_qpn);
 	}
 	return v;
 }
@@ -112,7 +69,7 @@ static struct verdict decide(struct av_seg *seg, const struct av_net_packet *pac
 
 /* Without memory, or with too many that wait already, nothing overtakes it. */
 static bool keep(struct av_seg *seg, struct av_overtaken *w, const struct av_net_packet *packet,
-		 const struct verdict *v, uint64_t now)
+		 const struct av_faults_verdict *v, uint64_t now)
 {
 	uint32_t bytes = packet->packet.payload_bytes;
 	struct kept *k = w->count < KEPT_MAX ? malloc(sizeof(*k) + bytes) : NULL, **at;
@@ -166,19 +123,19 @@ bool av_wire_faults_strike(struct av_seg *seg, const struct av_net_packet *packe
 	struct av_overtaken *w = faults_of(seg);
 	struct av_net_packet p = *packet;
 	uint64_t now = av_now_ns();
-	struct verdict v;
+	struct av_faults_verdict v;
 
 	if (!w)
 		return false;
 	v = decide(seg, packet, now);
 	p.congested |= v.marked;
-	if (!v.dropped && !v.after) {
+	if (!v.lost && !v.after) {
 		handle(&p, v.times);
 		for (struct kept *k = w->first; k; k = k->next)
 			k->left -= k->left > 0;
 	}
 	let_go(w, now);
-	if (!v.dropped && v.after && !keep(seg, w, &p, &v, now))
+	if (!v.lost && v.after && !keep(seg, w, &p, &v, now))
 		handle(&p, v.times);
 	return true;
 }

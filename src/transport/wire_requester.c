@@ -426,12 +426,11 @@ static bool send_request(struct sending *s, const struct av_sq_wqe *wqe)
 static bool run_local(struct sending *s, const struct av_sq_wqe *wqe)
 {
 	struct av_outcome result;
-	struct av_after nothing = {0};
 	uint8_t none[AV_CQE_DATA];
 
 	if (s->w->next != s->end->qp->sq_next)
 		return false;
-	result = av_execute(s->end, &nobody, wqe, none, &nothing);
+	result = av_execute(s->end, &nobody, wqe, none, NULL);
 	if (result.fault != AV_FAULT_NONE)
 		return refuse(s, result.fault);
 	av_finish_done(s->end, wqe);
