@@ -61,10 +61,9 @@ def bound(words, core):
 def pair(server_words, client_words, port, settings=None, where=HERE_TOO):
     """Run both; the client's output. Either's failure is a failure."""
     env = dict(os.environ, LC_ALL="C", **(settings or {}))
-    client_words = [*where.there, *client_words, where.server]
-    if where is HERE_TOO:
-        first, second = cores()
-        server_words, client_words = bound(server_words, first), bound(client_words, second)
+    first, second = cores()
+    server_words = bound(server_words, first)
+    client_words = bound([*where.there, *client_words, where.server], second)
     with tempfile.TemporaryFile("w+") as said:
         server = subprocess.Popen(server_words, env=env, stdin=subprocess.DEVNULL, stdout=said,
                                   stderr=subprocess.STDOUT)

@@ -7,8 +7,8 @@
 #   rxe0 any0   the kernel's device, and ours in a namespace
 #   rxe1 rxe2   the kernel's devices, both in the first namespace, as Linux 6.1 wants them
 #   any1 any2   ours, in two namespaces
-# A row is three lines: NUMBER SERVER-END CLIENT-END IP-VERSION SECONDS tcp|cm ends|stays NETWORK,
-# and the two commands. programs.py says what is put into them.
+# A row is three lines: NUMBER SERVER-END CLIENT-END IP-VERSION SECONDS tcp|cm|nothing ends|stays
+# NETWORK, and the two commands. programs.py says what is put into them.
 export PATH=/bin LC_ALL=C ANYVERBS_LIBRARY=/bin/libanyverbs.so.1
 port=18515
 
@@ -91,7 +91,7 @@ learn_gids() {
 	done
 }
 
-# listens END tcp|cm: at the port, or for connections of librdmacm
+# listens END tcp|cm|nothing: at the port, or for connections of librdmacm
 listens() {
 	case "$2 $1" in
 	tcp*)
@@ -99,6 +99,7 @@ listens() {
 			grep -q "$(printf ':%04X .* 0A' $port)"
 		;;
 	cm*rxe*) rdma resource show cm_id | grep -q "state LISTEN" ;;
+	nothing*) true ;;
 	cm*any*) $(at "$1") cat /proc/net/udp /proc/net/udp6 | grep -q ":12B7 " ;; # 4791
 	esac
 }
@@ -126,8 +127,8 @@ start() {
 	exec timeout -s KILL "$seconds" $(with "$end") "$@" 2>&1 </dev/null
 }
 
-# row NUMBER SERVER CLIENT IP-VERSION SECONDS tcp|cm ends|stays NETWORK, and the commands. A server
-# that stays is ended; one whose client was killed must notice.
+# row NUMBER SERVER CLIENT IP-VERSION SECONDS tcp|cm|nothing ends|stays NETWORK, and the commands. A
+# server that stays is ended; one whose client was killed must notice.
 row() {
 	local begin end status=0 pid waited=0
 	read -r begin _ </proc/uptime
@@ -148,8 +149,8 @@ row() {
 	wait $pid || status=$?
 	echo "@ $1 server $status"
 	[ "$8" = clean ] || impair "$2" "$3" clean
-	sed "s/^/$1 server| /" /tmp/server
-	sed "s/^/$1 client| /" /tmp/client
+	sed -e "s/^/$1 server| /" -e "\$a\\" /tmp/server # whose last line may not end
+	sed -e "s/^/$1 client| /" -e "\$a\\" /tmp/client
 	read -r end _ </proc/uptime
 	echo "@ $1 time $begin $end"
 }

@@ -35,7 +35,8 @@ COMMANDS = ("bash mount insmod mkdir cat sed grep sleep timeout env ip tc rdma i
             "ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong ibv_srq_pingpong "
             "ib_send_bw ib_send_lat ib_write_bw ib_write_lat ib_read_bw ib_read_lat "
             "ib_atomic_bw ib_atomic_lat "
-            "rping ucmatose udaddy rdma_server rdma_client rstream cmtime").split()
+            "rping ucmatose udaddy rdma_server rdma_client rdma_xserver rdma_xclient rstream "
+            "riostream rcopy mckey cmtime").split()
 OF_THE_HOST = "qemu-system-x86_64 dpkg-deb apt-get apt-cache depmod modprobe ldd tar".split()
 NAMES_THE_DRIVER = "/etc/libibverbs.d/rxe.driver"
 DRIVER = "/usr/lib/*/libibverbs/librxe-*.so"

@@ -28,12 +28,17 @@ CONNECT = {
     "ucmatose": Connects("-b $HERE -p PORT", "-s $THERE -p PORT", r"^return status 0$"),
     "udaddy": Connects("-b $HERE", "-s $THERE", r"^return status 0$"),
     "rdma_client": Connects("-p PORT", "-s $THERE -p PORT", r"^rdma_client: end 0$"),
+    "rdma_xclient": Connects("-p PORT", "-s $THERE -p PORT", r"^rdma_xclient: end 0$"),
+    "rcopy": Connects("-p PORT", "/bin/bash $THERE:/tmp/copied -p PORT", r"^\d+ bytes in "),
     "rstream": Connects("-b $HERE -p PORT", "-s $THERE -p PORT", r"^\S+ +\S+ +\S+ +\S+ +\d"),
+    "riostream": Connects("-b $HERE -p PORT", "-s $THERE -p PORT", r"^\S+ +\S+ +\S+ +\S+ +\d"),
+    "mckey": Connects("-b $HERE", "-b $HERE -s", r"^return status 0$"),
     "cmtime": Connects("-b $HERE -p PORT", "-s $THERE -p PORT", r"^connect +: +\d"),
     "interop_connect": Connects("-s $HERE -p PORT", "-c $THERE -p PORT", r"^as expected$"),
 }
-SERVER_OF = {"rdma_client": "rdma_server"}
-STAYS = ("cmtime",)    # its server waits for more
+SERVER_OF = {"rdma_client": "rdma_server", "rdma_xclient": "rdma_xserver"}
+STAYS = ("cmtime", "rcopy")    # its server waits for more
+JOINS = ("mckey",)    # both ends join a group, and 3 s later one of them sends
 
 
 class Command:
@@ -47,6 +52,8 @@ class Command:
 
     def waits_for(self):
         """How guest.sh sees that the server is ready."""
+        if self.name in JOINS:
+            return "nothing"
         return "cm" if self.connects or "-R" in self.words else "tcp"
 
     def servers_end(self):
