@@ -25,8 +25,10 @@
 #define FULL_NS	    MS /* until a peer that has no room for a message may have some */
 #define TIMEWAIT_NS (500 * MS)
 #define DEATH_NS    (250 * MS) /* how often is looked whether peers on this host live */
+#define ALIKE	    1024u
 
-static TAILQ_HEAD(av_cm_conns, av_cm_conn) conns = TAILQ_HEAD_INITIALIZER(conns);
+static TAILQ_HEAD(, av_cm_conn) conns = TAILQ_HEAD_INITIALIZER(conns);
+static LIST_HEAD(, av_cm_conn) by_remote_comm[ALIKE]; /* the last one first */
 static struct av_handles numbers = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 static uint64_t deaths_ns; /* when peers were looked at last */
 
@@ -38,6 +40,7 @@ bool av_cm_conns_there(void)
 void av_cm_conns_forked(void)
 {
 	TAILQ_INIT(&conns);
+	memset(by_remote_comm, 0, sizeof(by_remote_comm));
 	numbers = (struct av_handles){.mutex = PTHREAD_MUTEX_INITIALIZER};
 }
 
@@ -70,7 +73,17 @@ static void forget(struct av_cm_conn *c)
 {
 	av_handles_remove(&numbers, av_cm_comm_index(c->comm));
 	TAILQ_REMOVE(&conns, c, entry);
+	if (c->alike.le_prev)
+		LIST_REMOVE(c, alike);
 	free(c);
+}
+
+void av_cm_conn_called(struct av_cm_conn *c, uint32_t remote_comm)
+{
+	if (c->alike.le_prev)
+		LIST_REMOVE(c, alike);
+	c->remote_comm = remote_comm;
+	LIST_INSERT_HEAD(&by_remote_comm[remote_comm % ALIKE], c, alike);
 }
 
 struct av_cm_conn *av_cm_conn_find(uint32_t comm)
@@ -85,7 +98,7 @@ struct av_cm_conn *av_cm_conn_same(const struct av_net_path *back, uint32_t remo
 {
 	struct av_cm_conn *c;
 
-	for (c = TAILQ_LAST(&conns, av_cm_conns); c; c = TAILQ_PREV(c, av_cm_conns, entry))
+	LIST_FOREACH(c, &by_remote_comm[remote_comm % ALIKE], alike)
 		if (c->remote_comm == remote_comm && (c->state == AV_CM_SIDR_RECEIVED) == sidr &&
 		    c->state != AV_CM_ENDED && (!request || c->request == *request) &&
 		    memcmp(c->way.path.dst, back->dst, sizeof(back->dst)) == 0)

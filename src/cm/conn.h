@@ -49,9 +49,10 @@ enum av_cm_conn_state {
 
 struct av_cm_conn {
 	TAILQ_ENTRY(av_cm_conn) entry;
-	uint32_t comm, remote_comm; /* SIDR: the requester's number, at both ends */
-	uint32_t nonce;		    /* of what this end sends */
-	uint64_t request;	    /* the transaction by which the peer has asked; 0: it has not */
+	LIST_ENTRY(av_cm_conn) alike; /* by @remote_comm, once it is known */
+	uint32_t comm, remote_comm;   /* SIDR: the requester's number, at both ends */
+	uint32_t nonce;		      /* of what this end sends */
+	uint64_t request; /* the transaction by which the peer has asked; 0: it has not */
 	enum av_cm_conn_state state;
 	struct av_cm_id *id; /* NULL: it was destroyed */
 	struct av_cm_way way;
@@ -91,6 +92,9 @@ AV_MUST_USE int av_cm_conn_reject(struct av_cm_conn *c, uint8_t reason, const vo
 				  size_t bytes);
 void av_cm_conn_disconnect(struct av_cm_conn *c);
 AV_MUST_USE int av_cm_conn_established(struct av_cm_conn *c);
+
+/* The peer calls it by that number. Context: locked */
+void av_cm_conn_called(struct av_cm_conn *c, uint32_t remote_comm);
 
 /*
  * For conn_arrive.c. av_cm_conn_find(): the one that a message is for, by its own number.

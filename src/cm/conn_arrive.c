@@ -84,7 +84,7 @@ static void replied(struct av_cm_conn *c, const struct av_cm_message *m)
 		return;
 	av_cm_conn_hush(c);
 	c->state = AV_CM_REP_RECEIVED;
-	c->remote_comm = m->local_comm_id;
+	av_cm_conn_called(c, m->local_comm_id);
 	c->remote_qpn = m->qpn;
 	c->remote_psn = m->psn;
 	c->initiator_depth = m->responder_resources;

@@ -312,7 +312,7 @@ static bool name_ends(struct av_cm_id *id, const struct av_cm_message *m)
 
 static void take_over(struct av_cm_conn *c, const struct av_cm_message *m)
 {
-	c->remote_comm = m->local_comm_id;
+	av_cm_conn_called(c, m->local_comm_id);
 	c->request = m->transaction;
 	c->remote_qpn = m->qpn;
 	c->remote_psn = m->psn;
