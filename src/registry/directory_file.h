@@ -179,6 +179,7 @@ struct av_dir_file {
 	uint32_t layout;	     /* av_layout */
 	uint32_t qpn_tag;	     /* of indices that were never used */
 	_Atomic uint32_t qpn_cursor; /* the index to try first */
+	_Atomic uint32_t failures;   /* av_dir_failures() */
 	/* Rows ever used lie before these. Raised before the first use; @device_end after it. */
 	_Atomic uint32_t proc_end, context_end, device_end, port_end, capture_end;
 	struct av_dir_proc proc[AV_REF_SLOTS];

@@ -5,6 +5,7 @@
 
 #include "base/fork.h"
 #include "cm/cm.h"
+#include "cm/cm_device.h"
 #include "registry/directory.h"
 #include "segment/doorbell.h"
 #include "segment/totals.h"
@@ -116,12 +117,19 @@ static void free_context(struct av_context *ctx)
 	free(ctx);
 }
 
+/* By a peer, in the watcher's thread. */
+static void called(struct av_seg *seg)
+{
+	av_wire_move_called(seg);
+	av_cm_device_called(seg);
+}
+
 /* The segment, and the two descriptors that programs expect. Return: 0 or errno. */
 static int open_segment(struct av_context *ctx, uint32_t origin)
 {
 	struct ibv_context *c = &ctx->verbs.context;
 
-	av_seg_call_by(av_wire_move_called);
+	av_seg_call_by(called);
 	ctx->seg = av_device_open(ctx->dev, origin);
 	if (!ctx->seg)
 		return errno;
