@@ -457,6 +457,7 @@ static void beside_threads(const struct strike *s)
 int main(int argc, char **argv)
 {
 	struct order o = {.what = DO_LISTEN, .uid = 1, .at = cm_address("192.0.2.2", FIRST_PORT)};
+	struct ibv_context *kept; /* so that no port is made beside threads that look at it */
 
 	parties_main(argc, argv);
 	two_hosts_open(argc, argv);
@@ -466,6 +467,7 @@ int main(int argc, char **argv)
 	EXPECT(party_do(&server, &o).ret == 0, "no listener");
 	server_at = o.at;
 	two_hosts_live(0);
+	kept = node_open_device();
 	fd = open_channel();
 	interface_changes();
 	for (size_t i = 0; i < COUNT_OF(losses); i++)
@@ -473,6 +475,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < COUNT_OF(strikes); i++)
 		beside_threads(&strikes[i]);
 	close(fd);
+	NEED(ibv_close_device(kept) == 0);
 	party_stop(&server);
 	return summary();
 }
