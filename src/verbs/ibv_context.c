@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The contexts of this process: opened, closed, at fork() and at exit. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include "segment/doorbell.h"
 #include "segment/totals.h"
 #include "device/device_open.h"
+#include "device/instance.h"
 #include "device/port_watch.h"
 #include "memory/adopt.h"
 #include "memory/linger.h"
@@ -93,7 +95,7 @@ static void init_public(struct av_context *ctx)
 
 	av_ops_fill(&ctx->verbs);
 	ctx->verbs.sz = sizeof(ctx->verbs);
-	c->device = &ctx->dev->ibv;
+	c->device = av_instance(ctx->dev);
 	c->num_comp_vectors = cpus > 0 ? (int)cpus : 1;
 	c->abi_compat = __VERBS_ABI_IS_EXTENDED;
 	init_mutexes(ctx);
@@ -120,7 +122,13 @@ static void free_context(struct av_context *ctx)
 /* By a peer, in the watcher's thread. */
 static void called(struct av_seg *seg)
 {
+	uint32_t failure = atomic_load(&seg->head->fatal);
+	char name[sizeof(seg->head->device) + 1];
+
 	av_wire_move_called(seg);
+	snprintf(name, sizeof(name), "%.*s", (int)sizeof(name) - 1, seg->head->device);
+	if (failure)
+		av_instance_renew(name, failure);
 	av_cm_device_called(seg);
 }
 

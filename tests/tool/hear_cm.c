@@ -4,10 +4,12 @@
  *
  *     hear_cm ADDRESS
  *
- * Says "ready", then each event as "STATE: EVENT". When its input ends, it destroys them and ends.
+ * Says "ready", then each event as "STATE: EVENT". A line of input: all ids are destroyed and made
+ * anew. The end of the input: they are destroyed, and so it ends.
  */
 #include <arpa/inet.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,9 +147,18 @@ static void destroy_all(void)
 	}
 }
 
+/* Return: false: the input has ended */
+static bool read_line(void)
+{
+	char line[80];
+
+	return read(STDIN_FILENO, line, sizeof(line)) > 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *address = argc == 2 ? argv[1] : "";
+	bool goes_on = true;
 	struct pollfd p[] = {{.events = POLLIN}, {.fd = STDIN_FILENO, .events = POLLIN}};
 
 	own = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(PORT)};
@@ -158,12 +169,17 @@ int main(int argc, char **argv)
 	CHECK(!channel);
 	make_all(address);
 	p[0].fd = channel->fd;
-	do {
+	while (goes_on) {
 		CHECK(poll(p, COUNT(p), -1) < 0);
-		if (p[0].revents)
+		if (p[0].revents) {
 			print_event();
-	} while (!p[1].revents);
-	destroy_all();
+		} else if (p[1].revents) {
+			goes_on = read_line();
+			destroy_all();
+			if (goes_on)
+				make_all(address);
+		}
+	}
 	rdma_destroy_event_channel(channel);
 	return EXIT_SUCCESS;
 }

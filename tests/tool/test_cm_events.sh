@@ -11,19 +11,13 @@ log=$ANYVERBS_DIR/log
 in=$ANYVERBS_DIR/in
 mkfifo "$in"
 
-# The program begins, and has ids in each state.
-begin() {
-	"$tool" run -- "$HEAR_CM" 192.0.2.1 <"$in" >"$log" &
-	server=$!
-	exec 3>"$in"
-	holds "$1" wait_for grep -q ready "$log"
-}
+"$tool" run -- "$HEAR_CM" 192.0.2.1 <"$in" >"$log" &
+server=$!
+exec 3>"$in"
 
-# It ends by itself.
-end() {
-	exec 3>&-
-	holds "$1" wait "$server"
-	server=
+# is_ready NUMBER: the program has made its ids so many times
+is_ready() {
+	[ "$(grep -c ready "$log")" = "$1" ]
 }
 
 # told EVENT: the states of the ids that have heard it, in one line
@@ -48,7 +42,7 @@ expect() {
 	holds "$1: '$(told "$2")'" test "$(told "$2")" = "${wanted[*]}"
 }
 
-begin ids_are_made
+holds ids_are_made wait_for is_ready 1
 ip link set dev v0 address 02:00:00:00:00:01
 expect another_hardware_address ADDR_CHANGE 1
 ip link set dev v1 address 02:00:00:00:00:09
@@ -62,11 +56,14 @@ holds a_forced_one_is_not "$tool" reset -d any0 --force
 expect a_forced_reset DEVICE_REMOVAL 1
 holds commands_fail wait_for grep -q '^routed: rdma_disconnect: No such device or address$' "$log"
 says and_explain_it 'rdma_disconnect.*the device of this id is gone' "$("$tool" explain)"
-end ids_end_without_a_device
-
-begin the_device_is_there_again
-expect new_ids_are_well DEVICE_REMOVAL 0
+echo >&3
+holds the_device_is_there_again wait_for is_ready 2
 holds the_device_fails "$tool" event any0 device-fatal
-expect a_device_that_fails DEVICE_REMOVAL 1
-end ids_end_without_a_device_again
+expect a_device_that_fails DEVICE_REMOVAL 2
+echo >&3
+holds the_device_is_there_once_more wait_for is_ready 3
+exec 3>&-
+holds ids_end wait "$server"
+server=
+expect no_other_removal DEVICE_REMOVAL 2
 finish
