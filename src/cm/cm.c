@@ -10,7 +10,9 @@
 #include "base/thread.h"
 #include "cm/channel.h"
 #include "cm/cm_attend.h"
+#include "cm/cm_device.h"
 #include "cm/cm_faults.h"
+#include "cm/cm_host.h"
 #include "cm/cm_lock.h"
 #include "cm/cm_mad.h"
 #include "cm/conn.h"
@@ -35,6 +37,7 @@ static void forked(void)
 	av_cm_ids_forked();
 	av_cm_conns_forked();
 	av_cm_attend_forked();
+	av_cm_host_forked();
 	av_cm_faults_forked();
 }
 
@@ -63,6 +66,7 @@ static void reap(void)
 
 static void leave_others(void)
 {
+	av_cm_host_end();
 	av_cm_attend_end();
 	av_cm_faults_end();
 	av_net_release();
@@ -101,13 +105,22 @@ static bool finish(void)
 	return !needed;
 }
 
+static void follow_host(void)
+{
+	av_cm_attend_new();
+	av_cm_lock();
+	av_cm_device_look();
+	av_cm_unlock();
+}
+
 static void *thread_main(void *arg)
 {
 	uint64_t kept;
 
 	while (await() || !finish()) {
 		reap();
-		av_cm_attend_new();
+		if (av_cm_host_has_changed())
+			follow_host();
 		kept = av_cm_faults_look();
 		av_cm_lock();
 		av_cm_wake(kept);
@@ -143,6 +156,8 @@ static int join_others(void)
 	ret = av_net_hold();
 	if (ret)
 		av_dir_leave();
+	else
+		av_cm_host_begin();
 	return ret;
 }
 

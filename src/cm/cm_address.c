@@ -10,6 +10,7 @@
 #include "base/uncancelled.h"
 #include "device/port.h"
 #include "net/address.h"
+#include "registry/directory.h"
 #include "wire/cm_message.h"
 
 /* A GID that is all 0 stands for any. */
@@ -150,6 +151,13 @@ bool av_cm_where_gid(const uint8_t gid[16], struct av_cm_where *where)
 
 	memcpy(name.address, gid, sizeof(name.address));
 	return find(&name, where);
+}
+
+void av_cm_since(struct av_cm_where *where)
+{
+	where->since.failures = av_dir_failures();
+	where->since.netns = av_netns_of_thread();
+	av_gid_interface_hardware(where->ifindex, where->since.hardware);
 }
 
 bool av_cm_is_own(const uint8_t gid[16])

@@ -11,6 +11,7 @@
 
 #include "base/compiler.h"
 #include "device/device.h"
+#include "device/gid.h"
 
 /* What a struct sockaddr says. */
 struct av_cm_name {
@@ -38,6 +39,13 @@ static inline uint16_t av_cm_name_ps(const struct av_cm_name *name, uint16_t ps)
 /* 127.0.0.0/8, ::1 */
 bool av_cm_is_loopback(const struct av_cm_name *name);
 
+/* What may change under an id that has a device, as it was when it got it, or has heard last. */
+struct av_cm_since {
+	uint32_t failures;		     /* av_dir_failures() */
+	uint64_t netns;			     /* of the interface */
+	uint8_t hardware[AV_HARDWARE_BYTES]; /* its address; zeros: unknown, or it has none */
+};
+
 /* A row of RoCE v2 in the GID table of a device. */
 struct av_cm_where {
 	const struct av_device *dev;
@@ -45,6 +53,7 @@ struct av_cm_where {
 	unsigned int gid_index;
 	uint32_t ifindex;
 	enum ibv_gid_type type;
+	struct av_cm_since since;
 };
 
 /*
@@ -57,6 +66,9 @@ bool av_cm_where(const struct sockaddr *address, struct av_cm_where *where);
 /* The same of an address as a GID; and whether there is such a row. */
 bool av_cm_where_gid(const uint8_t gid[16], struct av_cm_where *where);
 bool av_cm_is_own(const uint8_t gid[16]);
+
+/* Fill in @where->since, which the others leave empty. Asks the host. Context: as av_cm_where() */
+void av_cm_since(struct av_cm_where *where);
 
 /*
  * The address from which the kernel reaches @dst, in this thread's network namespace. @src: the one

@@ -3,25 +3,17 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 
-#include "base/watcher.h"
-#include "cm/cm_lock.h"
 #include "device/device.h"
 #include "device/port.h"
-#include "device/port_watch.h"
 #include "net/net.h"
 #include "transport/wire_allowed.h"
 
-static void changed(struct av_watched_fd *w);
-
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all but the last */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards the rest */
 static uint8_t attended[AV_GID_MAX][16];
 static unsigned int attended_count;
-static bool all;							/* those that come, too */
-static struct av_watched_fd host = {.socket.fd = -1, .ready = changed}; /* says which come */
-static _Atomic bool news;						/* it has said something */
+static bool all; /* those that come, too */
 
 /* --- one ------------------------------------------------------------------------------- */
 
@@ -76,23 +68,10 @@ static void attend_devices(void)
 		attend_rows(devices[i]);
 }
 
-/* In the watcher's thread, which opens no sockets. */
-static void changed(struct av_watched_fd *w)
-{
-	if (!av_port_watch_heard(w->socket.fd))
-		return;
-	atomic_store(&news, true);
-	av_cm_lock();
-	av_cm_wake(0);
-	av_cm_unlock();
-}
-
-/* Watches first: what comes meanwhile is not missed. */
+/* Those that come meanwhile are not missed: they are news. */
 void av_cm_attend_all(void)
 {
 	pthread_mutex_lock(&mutex);
-	if (!all && av_port_watch_open(&host.socket))
-		av_watch_begin(&host);
 	all = true;
 	pthread_mutex_unlock(&mutex);
 	attend_devices();
@@ -100,7 +79,12 @@ void av_cm_attend_all(void)
 
 void av_cm_attend_new(void)
 {
-	if (atomic_exchange(&news, false))
+	bool wanted;
+
+	pthread_mutex_lock(&mutex);
+	wanted = all;
+	pthread_mutex_unlock(&mutex);
+	if (wanted)
 		attend_devices();
 }
 
@@ -109,11 +93,7 @@ void av_cm_attend_new(void)
 void av_cm_attend_end(void)
 {
 	pthread_mutex_lock(&mutex);
-	if (all)
-		av_watch_end(&host);
-	av_own_fd_close(&host.socket);
 	all = false;
-	atomic_store(&news, false);
 	while (attended_count)
 		av_net_leave_alone(attended[--attended_count]);
 	pthread_mutex_unlock(&mutex);
@@ -122,7 +102,6 @@ void av_cm_attend_end(void)
 void av_cm_attend_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
-	av_own_fd_close(&host.socket);
 	all = false;
 	attended_count = 0;
 }

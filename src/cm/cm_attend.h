@@ -23,7 +23,7 @@ AV_MUST_USE int av_cm_attend(const uint8_t address[16]);
  */
 void av_cm_attend_all(void);
 
-/* Attend the addresses that have come, if all are attended. Context: the thread, not locked */
+/* The host has changed: attend what has come, if all are. Context: the thread, not locked */
 void av_cm_attend_new(void);
 
 /* None any more. Context: not locked */

@@ -81,6 +81,7 @@ static uint32_t owner(const struct av_net_packet *p)
 
 static void arrived(const struct av_net_packet *p)
 {
+	av_cm_receive *f = atomic_load(&receive); /* GCC calls it by a plain load */
 	struct av_net_path back = p->path;
 	struct av_cm_message m;
 
@@ -90,7 +91,7 @@ static void arrived(const struct av_net_packet *p)
 	memcpy(back.src, p->path.dst, sizeof(back.src));
 	memcpy(back.dst, p->path.src, sizeof(back.dst));
 	back.traffic_class = back.hop_limit = 0;
-	receive(&back, &m);
+	f(&back, &m);
 }
 
 struct av_cm_way av_cm_way_back(const struct av_net_path *path, const struct av_cm_message *m)

@@ -49,6 +49,8 @@ int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
 		return -EINVAL;
 	if (!is_wildcard(name) && !where_is(name, &where))
 		return av_cm_refuse_name(ENODEV, AV_CHECK_CM_NOT_OURS, name);
+	if (where.dev)
+		av_cm_since(&where);
 	leave_loopback(&reached, &where);
 	memcpy(p.address, reached.address, sizeof(p.address));
 	handle = av_cm_port_bind(&p);
@@ -137,6 +139,10 @@ static int resolve(struct av_cm_id *id, struct av_cm_name *dst)
 		return ret;
 	if (!where_is(&src, &where))
 		return -ENODEV;
+	if (id->where.dev)
+		where.since = id->where.since;
+	else
+		av_cm_since(&where);
 	src.port = id->src.port;
 	src.ib = id->src.ib;
 	src.service_id = id->src.service_id;

@@ -58,7 +58,7 @@ int av_cm_destroy_id(struct av_cm_call *call)
 
 	if (call->out_bytes < sizeof(answer))
 		return -ENOSPC;
-	ret = av_cm_id_find(call->channel, command->id, &id);
+	ret = av_cm_id_find_any(call->channel, command->id, &id);
 	if (ret)
 		return ret;
 	answer.events_reported = id->reported;

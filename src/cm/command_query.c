@@ -5,7 +5,7 @@
 #include <infiniband/sa.h>
 
 #include "cm/command.h"
-#include "device/device.h"
+#include "device/instance.h"
 
 #define LIFETIME 16 /* of a packet: 4.096 us << it, as the kernel has it for RoCE */
 #define EXACTLY	 2  /* the selector of a value in a path record */
@@ -17,7 +17,7 @@ static uint64_t guid_of(const struct av_cm_id *id)
 
 static uint32_t index_of(const struct av_cm_id *id)
 {
-	return id->where.dev ? AV_DEVICE_NUMBER_BASE + id->where.dev->index : 0;
+	return id->where.dev ? av_instance_number(id->where.dev) : 0;
 }
 
 static bool has_route(const struct av_cm_id *id)

@@ -8,6 +8,7 @@
 #include "base/handles.h"
 #include "device/port.h"
 #include "net/address.h"
+#include "observe/diagnosis.h"
 #include "registry/cm_ports.h"
 #include "registry/directory.h"
 
@@ -81,6 +82,25 @@ static void drop_events(struct av_cm_channel *c, const struct av_cm_id *id,
 	}
 }
 
+/* Its connection and its port number end. */
+static void let_go(struct av_cm_id *id)
+{
+	if (id->conn)
+		av_cm_conn_abandon(id->conn);
+	if (id->port >= 0)
+		av_cm_port_release(id->port);
+	id->conn = NULL;
+	id->port = -1;
+}
+
+void av_cm_id_remove(struct av_cm_id *id)
+{
+	let_go(id);
+	id->where.dev = NULL;
+	id->state = AV_CM_ID_REMOVED;
+	av_cm_id_heard(id, AV_CM_EVENT_DEVICE_REMOVAL, 0, NULL);
+}
+
 void av_cm_id_destroy(struct av_cm_id *id)
 {
 	struct av_cm_group *g, *next;
@@ -90,21 +110,53 @@ void av_cm_id_destroy(struct av_cm_id *id)
 		av_cm_group_destroy(g);
 	}
 	drop_events(id->channel, id, NULL);
-	if (id->conn)
-		av_cm_conn_abandon(id->conn);
-	if (id->port >= 0)
-		av_cm_port_release(id->port);
+	let_go(id);
 	TAILQ_REMOVE(&id->channel->ids, id, entry);
 	av_handles_remove(&ids, id->number);
 	free(id);
 }
 
-int av_cm_id_find(const struct av_cm_channel *c, uint32_t number, struct av_cm_id **id)
+int av_cm_id_find_any(const struct av_cm_channel *c, uint32_t number, struct av_cm_id **id)
 {
 	*id = av_table_get(&ids.table, number);
 	if (!*id)
 		return -ENOENT;
 	return (*id)->channel == c ? 0 : -EINVAL;
+}
+
+/* Return: 0, or -ENXIO and why */
+static int refuse_removed(const struct av_cm_id *id)
+{
+	return id->state == AV_CM_ID_REMOVED ? -av_refuse(ENXIO, AV_CHECK_CM_REMOVED, 0, 0) : 0;
+}
+
+int av_cm_id_find(const struct av_cm_channel *c, uint32_t number, struct av_cm_id **id)
+{
+	int ret = av_cm_id_find_any(c, number, id);
+
+	return ret ? ret : refuse_removed(*id);
+}
+
+/* What av_cm_ids_each() is to do. */
+struct visit {
+	void (*visit)(struct av_cm_id *id, void *arg);
+	void *arg;
+};
+
+static void visit_one(uint32_t number, void *object, void *arg)
+{
+	const struct visit *v = arg;
+	struct av_cm_id *id = object;
+
+	if (id->where.dev)
+		v->visit(id, v->arg);
+}
+
+void av_cm_ids_each(void (*visit)(struct av_cm_id *id, void *arg), void *arg)
+{
+	struct visit v = {visit, arg};
+
+	av_table_each(&ids.table, visit_one, &v);
 }
 
 struct av_cm_group *av_cm_group_new(struct av_cm_id *id, uint64_t uid)
@@ -129,7 +181,7 @@ int av_cm_group_find(const struct av_cm_channel *c, uint32_t number, struct av_c
 	*group = av_table_get(&groups.table, number);
 	if (!*group)
 		return -ENOENT;
-	return (*group)->id->channel == c ? 0 : -EINVAL;
+	return (*group)->id->channel == c ? refuse_removed((*group)->id) : -EINVAL;
 }
 
 void av_cm_group_destroy(struct av_cm_group *g)
@@ -346,6 +398,7 @@ static struct av_cm_id *child_of(struct av_cm_id *listener, const struct av_cm_w
 		av_cm_id_destroy(id);
 		return NULL;
 	}
+	av_cm_since(&id->where);
 	id->conn->way.device = id->where.dev->ibv.name;
 	take_over(id->conn, m);
 	return id;

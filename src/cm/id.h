@@ -23,6 +23,7 @@ enum av_cm_id_state {
 	AV_CM_ID_LISTENS,
 	AV_CM_ID_CONNECT,      /* from the request on */
 	AV_CM_ID_DISCONNECTED, /* ended, by either side, or never came about */
+	AV_CM_ID_REMOVED,      /* its device is gone, and all that it had there */
 };
 
 /* A multicast group that an id has joined. */
@@ -69,8 +70,22 @@ void av_cm_id_migrate(struct av_cm_id *id, struct av_cm_channel *to);
 /* With its events, its connection, its port number and its groups. */
 void av_cm_id_destroy(struct av_cm_id *id);
 
-/* The id of that number in a channel. Return: 0; -ENOENT: there is none; -EINVAL: in another one */
+/*
+ * Its device is gone: its connection, its port number and its place there end, and it hears
+ * RDMA_CM_EVENT_DEVICE_REMOVAL. From then on it can only be destroyed.
+ */
+void av_cm_id_remove(struct av_cm_id *id);
+
+/*
+ * The id of that number in a channel. av_cm_id_find(): for a command other than to destroy it.
+ * Return: 0; -ENOENT: there is none; -EINVAL: in another one; -ENXIO: its device is gone
+ */
 AV_MUST_USE int av_cm_id_find(const struct av_cm_channel *c, uint32_t number, struct av_cm_id **id);
+AV_MUST_USE int av_cm_id_find_any(const struct av_cm_channel *c, uint32_t number,
+				  struct av_cm_id **id);
+
+/* Call @visit for each id that has a device. It destroys none. */
+void av_cm_ids_each(void (*visit)(struct av_cm_id *id, void *arg), void *arg);
 
 /* Groups have numbers of the same kind. NULL: no memory, or too many */
 struct av_cm_group *av_cm_group_new(struct av_cm_id *id, uint64_t uid);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,11 +231,21 @@ struct av_device *const *av_devices(unsigned int *count)
 	return device_list;
 }
 
+static bool is_handed_out(const struct av_device *dev, const struct ibv_device *ibv)
+{
+	const struct av_device_instance *i =
+		atomic_load_explicit(&dev->newest, memory_order_acquire);
+
+	while (i && ibv != &i->ibv)
+		i = i->older;
+	return i || ibv == &dev->ibv;
+}
+
 struct av_device *av_device_of(const struct ibv_device *dev)
 {
 	/* Does not call av_devices(): whoever has one of these pointers has already called it. */
 	for (unsigned int i = 0; i < AV_DEVICE_MAX; i++)
-		if (dev == &devices[i].ibv)
+		if (is_handed_out(&devices[i], dev))
 			return &devices[i];
 	return NULL;
 }

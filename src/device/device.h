@@ -19,14 +19,26 @@ struct av_model; /* device/model.h */
 #define AV_PKEY_DEFAULT 0xffff
 
 /*
- * ibv_get_device_index() and netlink number our devices from here on. The kernel gives its own the
- * lowest numbers that are free.
+ * ibv_get_device_index() and netlink number our devices from here on (device/instance.h). The
+ * kernel gives its own the lowest numbers that are free.
  */
 #define AV_DEVICE_NUMBER_BASE 100000u
 
+#define AV_DEVICE_PEEKED 512 /* libraries read private fields behind struct ibv_device */
+
+/* What is handed out for a device after a failure: device/instance.h. Never freed. */
+struct av_device_instance {
+	struct ibv_device ibv; /* first, and zeros behind it */
+	uint8_t peek_pad[AV_DEVICE_PEEKED];
+	uint32_t number;
+	uint32_t failures; /* av_dir_failures() when it was made */
+	const struct av_device_instance *older;
+};
+
 struct av_device {
-	struct ibv_device ibv; /* first: ibv_get_device_list() hands it out */
-	uint8_t peek_pad[512]; /* zeros: libraries read private fields behind struct ibv_device */
+	struct ibv_device ibv;			     /* first: ibv_get_device_list() hands it out */
+	uint8_t peek_pad[AV_DEVICE_PEEKED];	     /* zeros */
+	_Atomic(struct av_device_instance *) newest; /* NULL: it has not failed */
 
 	unsigned int index; /* position in the list */
 	uint8_t link_layer; /* IBV_LINK_LAYER_ETHERNET or IBV_LINK_LAYER_INFINIBAND */
@@ -50,7 +62,8 @@ struct av_device {
 struct av_device *const *av_devices(unsigned int *count);
 
 /*
- * The device if @dev is one of ours, else NULL. Only compares pointers, so any pointer is allowed.
+ * The device if @dev was handed out for one of ours, else NULL. Only compares pointers, so any
+ * pointer is allowed.
  */
 struct av_device *av_device_of(const struct ibv_device *dev);
 

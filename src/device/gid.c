@@ -2,6 +2,7 @@
 /* GIDs from the host's addresses. Each address has a rank, and the table is sorted by rank. */
 #include "device/gid.h"
 
+#include <assert.h>
 #include <endian.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -343,20 +344,36 @@ void av_gid_from_host(struct av_host_gids *host, const struct av_gid_form *form)
 	errno = saved;
 }
 
-bool av_gid_interface_up(uint32_t ifindex)
+/* A request of netdevice(7). Return: false: there is no such interface, or it cannot be asked */
+static bool ask_interface(uint32_t ifindex, unsigned long request, struct ifreq *req)
 {
-	struct ifreq req = {0};
 	int saved = errno;
-	bool up = false;
+	bool told = false;
 	int fd = av_raw_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd >= 0) {
-		up = if_indextoname(ifindex, req.ifr_name) && ioctl(fd, SIOCGIFFLAGS, &req) == 0 &&
-		     (req.ifr_flags & IFF_UP);
+		told = if_indextoname(ifindex, req->ifr_name) && ioctl(fd, request, req) == 0;
 		close(fd);
 	}
 	errno = saved;
-	return up;
+	return told;
+}
+
+bool av_gid_interface_up(uint32_t ifindex)
+{
+	struct ifreq req = {0};
+
+	return ask_interface(ifindex, SIOCGIFFLAGS, &req) && (req.ifr_flags & IFF_UP);
+}
+
+void av_gid_interface_hardware(uint32_t ifindex, uint8_t address[AV_HARDWARE_BYTES])
+{
+	struct ifreq req = {0};
+
+	static_assert(sizeof(req.ifr_hwaddr.sa_data) == AV_HARDWARE_BYTES, "all that it says");
+	memset(address, 0, AV_HARDWARE_BYTES);
+	if (ask_interface(ifindex, SIOCGIFHWADDR, &req))
+		memcpy(address, req.ifr_hwaddr.sa_data, AV_HARDWARE_BYTES);
 }
 
 void av_gid_from_guid(uint64_t guid, struct av_gid *gid)

@@ -10,7 +10,8 @@
 
 #include "base/limits.h"
 
-#define AV_LOOPBACK_IFINDEX 1 /* of "lo" in every network namespace */
+#define AV_LOOPBACK_IFINDEX 1  /* of "lo" in every network namespace */
+#define AV_HARDWARE_BYTES   14 /* that SIOCGIFHWADDR says; Ethernet has 6 */
 
 /* A row of the GID table that is in use. */
 struct av_gid {
@@ -92,6 +93,9 @@ void av_gid_from_host(struct av_host_gids *host, const struct av_gid_form *form)
 
 /* Is that interface administratively up? Keeps errno. */
 bool av_gid_interface_up(uint32_t ifindex);
+
+/* The hardware address of that interface; zeros: unknown, or it has none. Keeps errno. */
+void av_gid_interface_hardware(uint32_t ifindex, uint8_t address[AV_HARDWARE_BYTES]);
 
 /*
  * Update a table in use to the rows that it should have, all different. Other rows become empty,

@@ -231,18 +231,18 @@ static bool carriers_down(const struct av_gid *table, unsigned int max, uint32_t
 static void follow_link(struct av_dir_port *p, const struct av_gid *table, enum av_link link,
 			struct news *news)
 {
-	uint32_t state = atomic_load(&p->state);
+	uint32_t state = atomic_load(&p->state), served = atomic_load(&p->served);
 
-	if (state == PORT_UP && link < p->served && carriers_down(table, p->max, p->served)) {
+	if (state == PORT_UP && link < served && carriers_down(table, p->max, served)) {
 		atomic_store(&p->state, PORT_LINK_DOWN);
 		av_dir_count_down(p->device);
 		add(news, IBV_EVENT_PORT_ERR);
-	} else if (state == PORT_LINK_DOWN && link >= p->served) {
+	} else if (state == PORT_LINK_DOWN && link >= served) {
 		atomic_store(&p->state, PORT_UP);
-		p->served = link;
+		atomic_store(&p->served, link);
 		add(news, IBV_EVENT_PORT_ACTIVE);
 	} else if (state != PORT_LINK_DOWN) {
-		p->served = link;
+		atomic_store(&p->served, link);
 	}
 }
 
@@ -274,13 +274,13 @@ static bool is_current(const struct av_dir_port *p, const struct av_host_gids *h
 {
 	const struct av_gid_form form = form_of(p);
 	struct av_gid table[AV_GID_MAX];
-	uint32_t state = atomic_load(&p->state);
+	uint32_t state = atomic_load(&p->state), served = atomic_load(&p->served);
 
 	(void)load_table(p, table);
 	if (av_gid_merge(table, &form, host->row, host->count) ||
 	    atomic_load(&p->mtu) != mtu_of(host))
 		return false;
-	return state == PORT_LINK_DOWN ? host->link < p->served : host->link == p->served;
+	return state == PORT_LINK_DOWN ? host->link < served : host->link == served;
 }
 
 /* Asks the host again: the caller's answer may be older than the table. Context: in a change. */
@@ -370,7 +370,7 @@ static void fill(struct av_dir_port *p, const struct av_device *dev, uint64_t ne
 	p->follows = dev->link_layer == IBV_LINK_LAYER_ETHERNET;
 	p->paired = dev->gids_paired;
 	p->guid = dev->guid;
-	p->served = host->link;
+	atomic_store(&p->served, host->link);
 	atomic_store(&p->mtu, mtu_of(host));
 	atomic_store(&p->state, PORT_UP);
 	for (uint32_t i = 0; i < AV_GID_MAX; i++)
@@ -594,8 +594,8 @@ unsigned int av_port_force(const char *device, bool down)
 			atomic_store(&p->state, down ? PORT_FORCED_DOWN : PORT_UP);
 			if (down)
 				av_dir_count_down(p->device);
-			p->served = down ? p->served
-					 : AV_LINK_NONE; /* the next look at the host sets it */
+			else /* the next look at the host sets it */
+				atomic_store(&p->served, AV_LINK_NONE);
 		}
 		av_dir_change_end();
 		if (there)

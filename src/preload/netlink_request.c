@@ -2,7 +2,8 @@
 #include "preload/netlink_request.h"
 
 #include <errno.h>
-#include <limits.h>
+
+#include "device/instance.h"
 
 static const uint16_t numbers[] = {
 	RDMA_NLDEV_ATTR_DEV_INDEX,  RDMA_NLDEV_ATTR_PORT_INDEX, RDMA_NLDEV_ATTR_RES_LQPN,
@@ -13,10 +14,13 @@ static const uint16_t numbers[] = {
 
 static const struct av_device *device_named(const struct nlattr *index)
 {
-	unsigned int count, place = index ? av_nl_u32(index) - AV_DEVICE_NUMBER_BASE : UINT_MAX;
+	unsigned int count;
 	struct av_device *const *list = av_devices(&count);
 
-	return place < count ? list[place] : NULL;
+	for (unsigned int i = 0; index && i < count; i++)
+		if (av_instance_number(list[i]) == av_nl_u32(index))
+			return list[i];
+	return NULL;
 }
 
 int av_nldev_parse(const struct nlmsghdr *header, struct av_nldev_request *r)
@@ -36,6 +40,6 @@ int av_nldev_parse(const struct nlmsghdr *header, struct av_nldev_request *r)
 
 void av_nldev_put_handle(struct av_nl_out *out, const struct av_device *dev)
 {
-	av_nl_put_u32(out, RDMA_NLDEV_ATTR_DEV_INDEX, AV_DEVICE_NUMBER_BASE + dev->index);
+	av_nl_put_u32(out, RDMA_NLDEV_ATTR_DEV_INDEX, av_instance_number(dev));
 	av_nl_put_text(out, RDMA_NLDEV_ATTR_DEV_NAME, dev->ibv.name);
 }

@@ -70,6 +70,21 @@ void av_dir_read(const char *device, uint64_t counters[AV_DIR_COUNTERS],
 	av_dir_view_end(&view);
 }
 
+uint32_t av_dir_failures(void)
+{
+	return atomic_load(&av_dir->failures);
+}
+
+uint32_t av_dir_failures_add(void)
+{
+	uint32_t number;
+
+	do
+		number = atomic_fetch_add(&av_dir->failures, 1) + 1;
+	while (number == 0);
+	return number;
+}
+
 unsigned int av_dir_contexts(const char *device, uint32_t *refs)
 {
 	struct av_dir_view view;

@@ -193,6 +193,14 @@ _Atomic uint64_t *av_dir_gauges(uint32_t ref, const char *device);
 void av_dir_read(const char *device, uint64_t counters[AV_DIR_COUNTERS],
 		 uint64_t gauges[AV_DIR_GAUGES]);
 
+/*
+ * How often devices have failed, all contexts of all processes together: whether something began
+ * before or after a failure is seen by its number. av_dir_failures_add(): one more. Return: the
+ * number, never 0. Context: joined; lock-free
+ */
+uint32_t av_dir_failures(void);
+uint32_t av_dir_failures_add(void);
+
 /* Contexts whose processes live: @refs has room for AV_REF_SLOTS. Needs no joining. */
 unsigned int av_dir_contexts(const char *device, uint32_t *refs);
 

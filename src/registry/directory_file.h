@@ -61,12 +61,12 @@ struct av_dir_gid {
 struct av_dir_port {
 	_Atomic uint32_t ready; /* 0 while device and namespace change */
 	char device[64];
-	uint64_t netns;		/* inode number; 0: unknown */
-	uint32_t max;		/* rows that the device may have */
-	uint32_t served;	/* enum av_link of the host when it was last well */
-	_Atomic uint32_t state; /* enum port_state of device/port.c */
-	uint32_t follows;	/* its GIDs are the host's addresses (Ethernet) */
-	_Atomic uint32_t mtu;	/* enum ibv_mtu: what its interfaces carry */
+	uint64_t netns;		 /* inode number; 0: unknown */
+	uint32_t max;		 /* rows that the device may have */
+	_Atomic uint32_t served; /* enum av_link of the host when it was last well */
+	_Atomic uint32_t state;	 /* enum port_state of device/port.c */
+	uint32_t follows;	 /* its GIDs are the host's addresses (Ethernet) */
+	_Atomic uint32_t mtu;	 /* enum ibv_mtu: what its interfaces carry */
 	uint32_t paired; /* each of them in two rows, the first made of the GUID if need be */
 	uint64_t guid;	 /* of the device */
 	struct av_dir_gid row[AV_GID_MAX];
@@ -179,6 +179,7 @@ struct av_dir_file {
 	uint32_t layout;	     /* av_layout */
 	uint32_t qpn_tag;	     /* of indices that were never used */
 	_Atomic uint32_t qpn_cursor; /* the index to try first */
+	_Atomic uint32_t failures;   /* av_dir_failures() */
 	/* Rows ever used lie before these. Raised before the first use; @device_end after it. */
 	_Atomic uint32_t proc_end, context_end, device_end, port_end, capture_end;
 	struct av_dir_proc proc[AV_REF_SLOTS];

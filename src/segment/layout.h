@@ -96,7 +96,8 @@ struct av_seg_head {
 	int32_t pid;		 /* in the owner's PID namespace, */
 	uint64_t pidns;		 /* whose inode number this is */
 	_Atomic uint32_t closed; /* the owner has closed the context */
-	_Atomic uint32_t fatal;	 /* the device has failed: transport/fatal.h */
+	_Atomic uint32_t fatal;	 /* transport/fatal.h: the device has failed, as that one of
+				    av_dir_failures(); 0: it is well */
 
 	char process[16];  /* name of the owner's program */
 	char device[64];   /* name of the device that was opened, */

@@ -207,9 +207,10 @@ void av_seg_call_by(void (*called)(struct av_seg *seg))
 static void called(struct av_handout *h)
 {
 	struct av_seg *seg = (struct av_seg *)((char *)h - offsetof(struct av_seg, handout));
+	void (*f)(struct av_seg *) = atomic_load(&on_call); /* GCC calls it by a plain load */
 
-	if (atomic_exchange(&seg->head->called, 0) && on_call)
-		on_call(seg);
+	if (atomic_exchange(&seg->head->called, 0) && f)
+		f(seg);
 }
 
 static bool socket_of(const struct av_seg *seg, char *name, size_t size)

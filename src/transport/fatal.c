@@ -23,11 +23,13 @@ static void fail_queue_pairs(struct av_seg *seg)
 bool av_context_fatal(struct av_seg *seg)
 {
 	struct av_doorbell_record record = {.event = IBV_EVENT_DEVICE_FATAL, .kind = AV_SLAB_N};
+	uint32_t well = 0;
 
-	if (atomic_exchange(&seg->head->fatal, 1))
+	if (!atomic_compare_exchange_strong(&seg->head->fatal, &well, av_dir_failures_add()))
 		return false;
 	av_report_fatal(seg);
 	fail_queue_pairs(seg);
+	av_seg_call(seg);
 	return av_doorbell_ring(seg, AV_DOORBELL_ASYNC, &record) == 0;
 }
 

@@ -3,10 +3,11 @@
  * A device that fails on demand: what programs see of a fatal error of an adapter.
  *
  * In each context that is open, all queue pairs in use go to the error state and their requests are
- * flushed. Then IBV_EVENT_DEVICE_FATAL is raised, once. From then on verbs that need the device
- * fail with EIO. Completions can still be polled, requests posted (they are flushed), objects
- * destroyed, and the context closed. A context that is opened afterwards finds a working device, as
- * after the reset of an adapter.
+ * flushed. Then IBV_EVENT_DEVICE_FATAL is raised, once, and the process is called (av_seg_call()):
+ * its connection manager tells the device's ids. From then on verbs that need the device fail with
+ * EIO. Completions can still be polled, requests posted (they are flushed), objects destroyed, and
+ * the context closed. A context that is opened afterwards finds a working device, as after the
+ * reset of an adapter.
  */
 #ifndef AV_TRANSPORT_FATAL_H
 #define AV_TRANSPORT_FATAL_H

@@ -23,7 +23,7 @@
  */
 void av_wire_move(const struct av_qp_end *end);
 
-/* To av_seg_call_by(): peers ask queue pairs of an own segment to move. Must not block. */
+/* For av_seg_call_by(): peers ask queue pairs of an own segment to move. Must not block. */
 void av_wire_move_called(struct av_seg *seg);
 
 #endif

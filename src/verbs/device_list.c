@@ -8,6 +8,7 @@
 #include "base/fork.h"
 #include "base/real_files.h"
 #include "base/uncancelled.h"
+#include "device/instance.h"
 #include "verbs/between.h"
 #include "verbs/fail.h"
 #include "verbs/next.h"
@@ -71,7 +72,7 @@ AV_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 		return av_fail_null(AV_VERB_GET_DEVICE_LIST, ENOMEM);
 	}
 	for (unsigned int i = 0; i < ours; i++)
-		all[i] = &devices[i]->ibv;
+		all[i] = av_instance(devices[i]);
 	if (theirs)
 		memcpy(&all[ours], theirs, (size_t)foreign * sizeof(*all));
 	all[count + 1] = &end_of_list;
@@ -108,18 +109,22 @@ AV_EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
 
 AV_EXPORT int ibv_get_device_index(struct ibv_device *device)
 {
-	struct av_device *dev = av_device_of(device);
-
-	return dev ? (int)(AV_DEVICE_NUMBER_BASE + dev->index)
-		   : AV_NEXT(ibv_get_device_index, "IBVERBS_1.9")(device);
+	return av_device_of(device) ? (int)av_instance_number_of(device)
+				    : AV_NEXT(ibv_get_device_index, "IBVERBS_1.9")(device);
 }
 
 AV_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	AV_UNCANCELLED;
 	struct av_device *dev = av_device_of(device);
+	struct ibv_context *ctx;
 
-	return dev ? av_context_open(dev, 0) : AV_NEXT(ibv_open_device, "IBVERBS_1.1")(device);
+	if (!dev)
+		return AV_NEXT(ibv_open_device, "IBVERBS_1.1")(device);
+	ctx = av_context_open(dev, 0);
+	if (ctx)
+		ctx->device = device;
+	return ctx;
 }
 
 AV_EXPORT int ibv_close_device(struct ibv_context *context)

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* The contexts of this process: opened, closed, at fork() and at exit. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/fork.h"
 #include "cm/cm.h"
+#include "cm/cm_device.h"
 #include "registry/directory.h"
 #include "segment/doorbell.h"
 #include "segment/totals.h"
 #include "device/device_open.h"
+#include "device/instance.h"
 #include "device/port_watch.h"
 #include "memory/adopt.h"
 #include "memory/linger.h"
@@ -92,7 +95,7 @@ static void init_public(struct av_context *ctx)
 
 	av_ops_fill(&ctx->verbs);
 	ctx->verbs.sz = sizeof(ctx->verbs);
-	c->device = &ctx->dev->ibv;
+	c->device = av_instance(ctx->dev);
 	c->num_comp_vectors = cpus > 0 ? (int)cpus : 1;
 	c->abi_compat = __VERBS_ABI_IS_EXTENDED;
 	init_mutexes(ctx);
@@ -116,12 +119,25 @@ static void free_context(struct av_context *ctx)
 	free(ctx);
 }
 
+/* By a peer, in the watcher's thread. */
+static void called(struct av_seg *seg)
+{
+	uint32_t failure = atomic_load(&seg->head->fatal);
+	char name[sizeof(seg->head->device) + 1];
+
+	av_wire_move_called(seg);
+	snprintf(name, sizeof(name), "%.*s", (int)sizeof(name) - 1, seg->head->device);
+	if (failure)
+		av_instance_renew(name, failure);
+	av_cm_device_called(seg);
+}
+
 /* The segment, and the two descriptors that programs expect. Return: 0 or errno. */
 static int open_segment(struct av_context *ctx, uint32_t origin)
 {
 	struct ibv_context *c = &ctx->verbs.context;
 
-	av_seg_call_by(av_wire_move_called);
+	av_seg_call_by(called);
 	ctx->seg = av_device_open(ctx->dev, origin);
 	if (!ctx->seg)
 		return errno;

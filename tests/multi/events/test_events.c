@@ -354,8 +354,33 @@ static void killed_row(void)
 
 /* --- a device that fails --------------------------------------------------------- */
 
+/* The device that programs are handed now, and its number. */
+static struct ibv_device *listed(int *number)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL), *first;
+
+	NEED(list);
+	first = list[0];
+	*number = ibv_get_device_index(first);
+	ibv_free_device_list(list);
+	return first;
+}
+
+static void opens(struct ibv_device *device)
+{
+	struct ibv_context *ctx = ibv_open_device(device);
+
+	if (!EXPECT(ctx, "ibv_open_device, errno %d", errno))
+		return;
+	EXPECT(ctx->device == device, "its context has another device");
+	EXPECT(strcmp(ibv_get_device_name(device), "any0") == 0, "it has another name");
+	EXPECT(ibv_close_device(ctx) == 0, "ibv_close_device");
+}
+
 static void device_rows(void)
 {
+	int number, now;
+	struct ibv_device *before = listed(&number);
 	struct ibv_context *late;
 	struct ibv_wc wc;
 
@@ -379,6 +404,12 @@ static void device_rows(void)
 	late = node_open_device();
 	expect_silence(late);
 	EXPECT(ibv_close_device(late) == 0, "ibv_close_device");
+	row("... the device is another one, with another number, and each of both can be opened");
+	EXPECT(WAIT_UNTIL(listed(&now) != before, PATIENCE), "it is the same");
+	EXPECT(now != number && ibv_get_device_index(before) == number, "numbers %d, %d", number,
+	       now);
+	opens(before);
+	opens(listed(&now));
 	row("... all can be destroyed");
 	end_pair();
 }

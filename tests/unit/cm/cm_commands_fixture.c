@@ -12,9 +12,13 @@
 #include <cmocka.h>
 
 #include "base/thread.h"
+#include "cm/cm_device.h"
 #include "cm/cm_file.h"
 #include "copy/copy.h"
+#include "device/device.h"
+#include "device/device_open.h"
 #include "lib/own_directory.h"
+#include "transport/fatal.h"
 
 #define ACTIVE	1
 #define LISTENS 2
@@ -153,6 +157,35 @@ static void part(struct ends *e)
 	assert_int_equal(heard(e->active_fd, CM_DISCONNECTED).uid, ACTIVE);
 }
 
+struct av_seg *device_open(void)
+{
+	unsigned int count;
+	struct av_seg *seg = av_device_open(av_devices(&count)[0], 0);
+
+	assert_non_null(seg);
+	return seg;
+}
+
+void device_fail(struct av_seg *seg)
+{
+	assert_false(av_context_fatal(seg)); /* there is no doorbell */
+	av_cm_device_called(seg);
+}
+
+void device_fails(void)
+{
+	struct av_seg *seg = device_open();
+
+	device_fail(seg);
+	av_seg_close(seg);
+}
+
+static void lose_device(struct ends *e)
+{
+	device_fails();
+	assert_int_equal(heard(e->active_fd, CM_DEVICE_REMOVAL).uid, ACTIVE);
+}
+
 /* --- stages ---------------------------------------------------------------------------- */
 
 /* How a stage is come to from the one that it begins at. */
@@ -174,6 +207,7 @@ static const struct {
 	[LEAVING] = {leave, ESTABLISHED, false},
 	[LEFT] = {be_left, LEAVING, true},
 	[DISCONNECTED] = {part, LEFT, false},
+	[REMOVED] = {lose_device, CONNECTED, false},
 };
 
 struct end ends_come_to(struct ends *e, enum stage stage)

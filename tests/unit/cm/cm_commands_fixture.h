@@ -24,6 +24,7 @@ enum stage {
 	LEAVING,      /* the active end: DREQ sent */
 	LEFT,	      /* the passive end: DREQ received */
 	DISCONNECTED, /* the active end: DREP received */
+	REMOVED,      /* the active end, once connected: its device is gone */
 	STAGES,
 };
 
@@ -32,6 +33,8 @@ struct ends {
 	struct sockaddr_in at; /* of the listener */
 	uint32_t active, listener, passive;
 };
+
+struct av_seg;
 
 /* An id of a stage and its channel. Which of both ends it is: see above. */
 struct end {
@@ -52,6 +55,11 @@ int channel(int flags);
 void ends_open(struct ends *e);
 struct end ends_come_to(struct ends *e, enum stage stage);
 void ends_close(struct ends *e);
+
+/* A context of the device in this process, and its failure; and both at once. */
+struct av_seg *device_open(void);
+void device_fail(struct av_seg *seg);
+void device_fails(void);
 
 /* The next event, which is of that kind. */
 struct rdma_ucm_event_resp heard(int fd, enum cm_kind kind);
