@@ -8,6 +8,7 @@
 
 #include "base/raw_socket.h"
 #include "base/uncancelled.h"
+#include "cm/cm_host.h"
 #include "device/port.h"
 #include "net/address.h"
 #include "registry/directory.h"
@@ -157,7 +158,7 @@ void av_cm_since(struct av_cm_where *where)
 {
 	where->since.failures = av_dir_failures();
 	where->since.netns = av_netns_of_thread();
-	av_gid_interface_hardware(where->ifindex, where->since.hardware);
+	av_cm_host_hardware(where->since.netns, where->ifindex, where->since.hardware);
 }
 
 bool av_cm_is_own(const uint8_t gid[16])

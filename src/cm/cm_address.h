@@ -67,7 +67,7 @@ bool av_cm_where(const struct sockaddr *address, struct av_cm_where *where);
 bool av_cm_where_gid(const uint8_t gid[16], struct av_cm_where *where);
 bool av_cm_is_own(const uint8_t gid[16]);
 
-/* Fill in @where->since, which the others leave empty. Asks the host. Context: as av_cm_where() */
+/* Fill in @where->since, which the others leave empty. Context: locked */
 void av_cm_since(struct av_cm_where *where);
 
 /*

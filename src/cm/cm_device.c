@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cm/cm_host.h"
 #include "cm/cm_lock.h"
 #include "cm/id.h"
 #include "device/port.h"
@@ -40,13 +41,6 @@ void av_cm_device_called(struct av_seg *seg)
 
 /* --- an interface with another address --------------------------------------------------- */
 
-/* The interface that was asked last. */
-struct interface {
-	uint64_t netns;
-	uint32_t ifindex; /* 0: none yet */
-	uint8_t hardware[AV_HARDWARE_BYTES];
-};
-
 static bool is_known(const uint8_t hardware[AV_HARDWARE_BYTES])
 {
 	static const uint8_t unknown[AV_HARDWARE_BYTES];
@@ -54,29 +48,26 @@ static bool is_known(const uint8_t hardware[AV_HARDWARE_BYTES])
 	return memcmp(hardware, unknown, AV_HARDWARE_BYTES) != 0;
 }
 
+/* @arg: the network namespace of this thread */
 static void compare(struct av_cm_id *id, void *arg)
 {
 	struct av_cm_since *since = &id->where.since;
-	struct interface *now = arg;
+	uint8_t now[AV_HARDWARE_BYTES];
 	bool known = is_known(since->hardware);
 
-	if (since->netns != now->netns)
+	if (since->netns != *(uint64_t *)arg)
 		return;
-	if (id->where.ifindex != now->ifindex) {
-		now->ifindex = id->where.ifindex;
-		av_gid_interface_hardware(now->ifindex, now->hardware);
-	}
-	if (!is_known(now->hardware) ||
-	    memcmp(since->hardware, now->hardware, AV_HARDWARE_BYTES) == 0)
+	av_cm_host_hardware(since->netns, id->where.ifindex, now);
+	if (!is_known(now) || memcmp(since->hardware, now, AV_HARDWARE_BYTES) == 0)
 		return;
-	memcpy(since->hardware, now->hardware, AV_HARDWARE_BYTES);
+	memcpy(since->hardware, now, AV_HARDWARE_BYTES);
 	if (known)
 		av_cm_id_heard(id, AV_CM_EVENT_ADDR_CHANGE, 0, NULL);
 }
 
 void av_cm_device_look(void)
 {
-	struct interface now = {.netns = av_netns_of_thread()};
+	uint64_t netns = av_netns_of_thread();
 
-	av_cm_ids_each(compare, &now);
+	av_cm_ids_each(compare, &netns);
 }
