@@ -41,7 +41,11 @@ bool av_cm_channel_is(int fd, uint32_t *number)
 	return value >> 32 == MARK;
 }
 
-/* In the watcher's thread: nothing ever comes but the end of the file. */
+/*
+ * In the watcher's thread: nothing ever comes but the end of the file. If the program has closed
+ * the library's end, too (closefrom(3)), it may go unnoticed. Then the channel's ids last as long
+ * as the process, and no other file is touched: all uses of this end ask av_own_fd().
+ */
 static void ended(struct av_watched_fd *w)
 {
 	struct av_cm_channel *c = av_container_of(w, struct av_cm_channel, end);
@@ -183,15 +187,26 @@ void av_cm_channel_append(struct av_cm_channel *c, struct av_cm_event *e)
 	tell(c);
 }
 
+/* Another thread may have closed the number since the command came, and have a file of its own. */
+static bool is_at(const struct av_cm_channel *c, int fd)
+{
+	uint32_t number;
+
+	return av_cm_channel_is(fd, &number) && number == c->number;
+}
+
 /*
  * recv(2) knows O_NONBLOCK, and which signals restart a call. It is the C library's, since a thread
  * may be cancelled here.
  */
-int av_cm_channel_wait(int fd)
+int av_cm_channel_wait(const struct av_cm_channel *c, int fd)
 {
 	char byte;
-	ssize_t n = recv(fd, &byte, 1, MSG_PEEK);
+	ssize_t n;
 
+	if (!is_at(c, fd))
+		return -EBADF;
+	n = recv(fd, &byte, 1, MSG_PEEK);
 	if (n > 0)
 		return 0;
 	return n < 0 && errno != ENOTSOCK ? -errno : -EBADF; /* closed by another thread */
@@ -201,7 +216,8 @@ void av_cm_channel_settle(const struct av_cm_channel *c, int fd)
 {
 	char byte;
 
-	while (TAILQ_EMPTY(&c->events) && av_raw_recv(fd, &byte, 1, MSG_DONTWAIT) > 0)
+	while (TAILQ_EMPTY(&c->events) && is_at(c, fd) &&
+	       av_raw_recv(fd, &byte, 1, MSG_DONTWAIT) > 0)
 		;
 }
 

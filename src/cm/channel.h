@@ -3,6 +3,9 @@
  * Event channels: what a program gets that opens /dev/infiniband/rdma_cm. It is one end of a pair
  * of sockets, which is readable while events wait. The kernel keeps its mark and its copies; that
  * the program has closed the last one is seen at the library's end.
+ *
+ * The program may give either number to another file at any moment. Each use first sees what is
+ * there, as base/own_fd.h does for the library's end; for the program's the mark says it.
  */
 #ifndef AV_CM_CHANNEL_H
 #define AV_CM_CHANNEL_H
@@ -65,14 +68,18 @@ void av_cm_channel_append(struct av_cm_channel *c, struct av_cm_event *e);
 
 /*
  * Wait at the program's descriptor until an event may be there. Context: not locked
- * Return: 0, -EAGAIN (O_NONBLOCK), -EINTR (a signal whose handler does not restart calls), ...
+ * Return: 0, -EAGAIN (O_NONBLOCK), -EINTR (a signal whose handler does not restart calls), -EBADF
+ * (it is another file by now), ...
  */
-AV_MUST_USE int av_cm_channel_wait(int fd);
+AV_MUST_USE int av_cm_channel_wait(const struct av_cm_channel *c, int fd);
 
 /* The first event has been fetched: it ends. @fd: the program's descriptor. Context: locked */
 void av_cm_channel_fetched(struct av_cm_channel *c, int fd);
 
-/* @fd, the program's descriptor, is not readable if no event waits. Context: locked */
+/*
+ * @fd, the program's descriptor, is not readable if no event waits. If it is another file by now,
+ * copies of it stay readable until somebody looks for an event there. Context: locked
+ */
 void av_cm_channel_settle(const struct av_cm_channel *c, int fd);
 
 /* The first event of @id, or of @group if that is NULL, that was not fetched. Context: locked */

@@ -83,8 +83,10 @@ static int deliver(struct av_cm_call *call)
 	const struct av_cm_event *e = TAILQ_FIRST(&call->channel->events);
 	int ret;
 
-	if (!e)
+	if (!e) {
+		av_cm_channel_settle(call->channel, call->fd);
 		return -EAGAIN;
+	}
 	ret = av_cm_respond(call, command->response, &e->body,
 			    offsetof(struct rdma_ucm_event_resp, reserved), sizeof(e->body));
 	if (ret)
@@ -99,7 +101,7 @@ static int get_event(struct av_cm_call *call)
 	int ret;
 
 	do {
-		ret = av_cm_channel_wait(call->fd);
+		ret = av_cm_channel_wait(call->channel, call->fd);
 		if (ret)
 			return ret;
 		av_cm_lock();

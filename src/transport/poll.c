@@ -126,8 +126,11 @@ int av_poll(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_w
 
 	if (av_unlikely(count < 0))
 		return -EINVAL;
-	if (!av_cq_peek(seg, cq))
-		return nothing(seg, cq);
+	if (!av_cq_peek(seg, cq)) {
+		n = nothing(seg, cq);
+		if (n || !av_cq_peek(seg, cq)) /* others may have run for long meanwhile */
+			return n;
+	}
 	atomic_store_explicit(&cq->empty_polls, 0, memory_order_relaxed);
 	while (n < count && payload && av_cq_peek(seg, cq)) {
 		n = take(seg, cq, n, count, wc, stamp_ns, &place, &payload);

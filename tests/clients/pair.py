@@ -124,19 +124,19 @@ class Scratch:
         """Arguments of Popen() that make the child this scratch's user."""
         return identity_of(self.user)
 
-    def file(self, name):
+    def file(self, name, size=FILE_BYTES):
         """A sparse file of zeros."""
         path = os.path.join(self.path, name)
         with open(path, "wb") as f:
-            f.truncate(FILE_BYTES)
+            f.truncate(size)
         if self.user:
             self.give_away(path)
         return path
 
-    def random_file(self, name):
+    def random_file(self, name, size=FILE_BYTES - 1):
         path = self.file(name)
         with open(path, "wb") as f:
-            f.write(random.Random(1).randbytes(FILE_BYTES - 1))
+            f.write(random.Random(1).randbytes(size))
         return path
 
     def environment(self, settings=None):

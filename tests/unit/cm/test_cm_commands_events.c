@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Events and the descriptor that they come by: their order, when it is readable, what becomes of
- * events of an id that moves or ends, and what copies of the descriptor are worth.
+ * events of an id that moves or ends, what copies of the descriptor are worth, and that no other
+ * file of the program's is touched in its place.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,11 +16,14 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "cm/cm_file.h"
 #include "cm_commands_fixture.h"
 #include "lib/own_directory.h"
 #include "lib/sanitized.h"
@@ -400,6 +404,157 @@ static void closed_with_events(void **state)
 	close(e.active_fd);
 }
 
+/* --- other files at the same numbers ---------------------------------------------------- */
+
+#define MINE "the program's"
+
+/* A file of the program's, with bytes that wait, and its other end. */
+struct mine {
+	int fd, other;
+};
+
+static struct mine mine_open(void)
+{
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(send(pair[1], MINE, sizeof(MINE), 0), sizeof(MINE));
+	return (struct mine){pair[0], pair[1]};
+}
+
+/* Nothing was read from it, nor written to it. */
+static bool is_untouched(const struct mine *m)
+{
+	char text[2 * sizeof(MINE)];
+
+	return recv(m->fd, text, sizeof(text), MSG_DONTWAIT) == sizeof(MINE) &&
+	       recv(m->other, text, sizeof(text), MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+static void mine_close(const struct mine *m)
+{
+	assert_true(is_untouched(m));
+	close(m->fd);
+	close(m->other);
+}
+
+/* By number: ThreadSanitizer would report who looks at what was there. */
+static void replace(int fd, const struct mine *m)
+{
+	assert_int_equal(syscall(SYS_dup3, m->fd, fd, O_CLOEXEC), fd);
+}
+
+/* A file takes the number while a thread waits there; a copy stays. Return: what the wait gives */
+static int replaced_while_it_waits(void)
+{
+	int fd = channel(0), copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	const struct mine mine = mine_open();
+	pthread_t thread = begin_to_wait(&fd);
+	void *ret;
+
+	assert_true(WAIT_UNTIL(task_sleeps(atomic_load(&waiter)), SOON));
+	replace(fd, &mine);
+	(void)resolved(copy, 1);
+	assert_int_equal(pthread_join(thread, &ret), 0);
+	mine_close(&mine);
+	close(fd);
+
+	assert_int_equal(fcntl(copy, F_SETFL, O_NONBLOCK), 0);
+	if (ret)
+		(void)heard(copy, CM_ADDR_RESOLVED);
+	assert_int_equal(fetch_nothing(copy), -EAGAIN);
+	assert_false(cm_pending(copy));
+	close(copy);
+	return (int)(intptr_t)ret;
+}
+
+/* Who waits gets the channel's event. The thread may have slept before it came to its wait. */
+static void replaced_meanwhile(void **state)
+{
+	int ret = -EBADF;
+
+	for (int i = 0; i < 100 && ret == -EBADF; i++)
+		ret = replaced_while_it_waits();
+	assert_int_equal(ret, 0);
+}
+
+static int meant; /* the channel that was at a command's number when the command came */
+
+static ssize_t put_late(int fd, const void *bytes, size_t count)
+{
+	uint32_t number;
+
+	assert_true(av_cm_is_channel(meant, &number));
+	return av_cm_write(fd, number, bytes, count);
+}
+
+static int fetch(int fd, uint32_t id)
+{
+	return fetch_nothing(fd);
+}
+
+/* Commands that look at their descriptor, which is another file already. */
+static const struct late {
+	int (*command)(int fd, uint32_t id);
+	int ret;
+} late[] = {
+	{fetch, -EBADF},
+	{cm_destroy, 0},
+};
+
+static void replaced_before(void **state)
+{
+	ssize_t (*const in_time)(int fd, const void *bytes, size_t count) = cm_put;
+
+	for (size_t i = 0; i < sizeof(late) / sizeof(*late); i++) {
+		const struct mine mine = mine_open();
+		uint32_t id;
+		int ret;
+
+		meant = channel(O_NONBLOCK);
+		id = resolved(meant, 1);
+		cm_put = put_late;
+		ret = late[i].command(mine.fd, id);
+		cm_put = in_time;
+		assert_int_equal(ret, late[i].ret);
+		mine_close(&mine);
+		if (ret)
+			(void)heard(meant, CM_ADDR_RESOLVED);
+		assert_int_equal(fetch_nothing(meant), -EAGAIN);
+		assert_false(cm_pending(meant));
+		close(meant);
+	}
+}
+
+#define HIGH 512 /* the library's numbers are above */
+
+/* Return: was there one? */
+static bool replace_the_librarys(const struct mine *m)
+{
+	bool found = false;
+
+	for (int fd = HIGH; fd < 2 * FD_SETSIZE; fd++)
+		if (fcntl(fd, F_GETFD) >= 0) {
+			replace(fd, m);
+			found = true;
+		}
+	return found;
+}
+
+/* The library's end of a channel is another file: nobody can be told of events. */
+static int without_the_librarys_end(void)
+{
+	const struct mine mine = mine_open();
+	int fd = channel(0), ret;
+
+	if (!replace_the_librarys(&mine))
+		return 1;
+	(void)resolved(fd, 1);
+	ret = fetch_nothing(fd);
+	close(fd);
+	return ret != -EBADF || !is_untouched(&mine);
+}
+
 /* --- children --------------------------------------------------------------------------- */
 
 static int status_of(pid_t child)
@@ -409,6 +564,19 @@ static int status_of(pid_t child)
 	assert_true(child > 0);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* In a child, whose library is not needed afterwards. */
+static void librarys_end_replaced(void **state)
+{
+	pid_t child;
+
+	if (UNDER_TSAN)
+		skip(); /* it does not go on in such a child */
+	child = fork();
+	if (child == 0)
+		_exit(without_the_librarys_end());
+	assert_int_equal(status_of(child), 0);
 }
 
 /* The ids are the parent's; what the child closes is its own copy. */
@@ -495,6 +663,9 @@ int main(void)
 		cmocka_unit_test(backlog),
 		cmocka_unit_test(copies),
 		cmocka_unit_test(closed_with_events),
+		cmocka_unit_test(replaced_meanwhile),
+		cmocka_unit_test(replaced_before),
+		cmocka_unit_test(librarys_end_replaced),
 		cmocka_unit_test(forked_child),
 		cmocka_unit_test(childs_own),
 		cmocka_unit_test(vforked_child),

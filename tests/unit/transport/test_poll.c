@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What a poller does with entries that an appender is just counting, or that a peer writes again
- * meanwhile.
+/*
+ * What a poller does with entries that an appender is just counting, that a peer writes again
+ * meanwhile, or that come while it has yielded its core.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -220,6 +222,35 @@ static void a_length_that_changes_is_checked_as_it_is_used(void **state)
 	expect_untouched(buffer + ROOM, BEHIND);
 }
 
+/* --- a completion that comes while nothing is there ------------------------------- */
+
+static bool comes; /* a message, when the poller yields its core */
+
+/* In the place of the C library's. */
+int sched_yield(void)
+{
+	if (comes)
+		post_and_complete(0);
+	comes = false;
+	return 0;
+}
+
+/* Programs take "empty" for what holds when the call returns. */
+static void what_comes_while_a_poller_yields_is_taken(void **state)
+{
+	struct ibv_wc wc;
+	int n = 0;
+
+	comes = true;
+	for (int i = 0; i < 100000 && comes; i++) {
+		assert_int_equal(n, 0);
+		n = av_poll(&f.seg, cq, 1, &wc, NULL);
+	}
+	assert_false(comes);
+	assert_int_equal(n, 1);
+	assert_int_equal(wc.qp_num, QPN);
+}
+
 #define ON_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -229,6 +260,7 @@ int main(void)
 		ON_A_SEGMENT(an_answer_is_placed_before_its_entry_is_counted),
 		ON_A_SEGMENT(what_another_poller_has_taken_is_left_to_it),
 		ON_A_SEGMENT(a_length_that_changes_is_checked_as_it_is_used),
+		ON_A_SEGMENT(what_comes_while_a_poller_yields_is_taken),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, own_directory_leave);
