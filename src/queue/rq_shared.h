@@ -84,4 +84,10 @@ static inline uint32_t av_rq_taken(const struct av_rq_shared *rq)
 	return (uint32_t)atomic_load_explicit(&rq->head, memory_order_relaxed);
 }
 
+/* Requests that are posted and not taken. A hint, unless nobody else takes or posts. */
+static inline uint32_t av_rq_ready(const struct av_rq_shared *rq)
+{
+	return atomic_load_explicit(&rq->tail, memory_order_relaxed) - av_rq_taken(rq);
+}
+
 #endif

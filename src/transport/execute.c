@@ -49,6 +49,11 @@ bool av_opcode_is_local(uint32_t opcode)
 	return opcode < AV_ARRAY_SIZE(row) && row[opcode].local;
 }
 
+bool av_opcode_receives(uint32_t opcode)
+{
+	return opcode < AV_ARRAY_SIZE(row) && row[opcode].receives;
+}
+
 /* The row of an opcode; NULL: there is none. */
 #define ROW_OF(opcode) \
 	((opcode) < AV_ARRAY_SIZE(row) && row[opcode].operation ? &row[opcode] : NULL)

@@ -4,6 +4,7 @@
 
 #include "transport/responder.h"
 #include "transport/drive.h"
+#include "transport/wire.h"
 
 #define BATCH_MIN 8u
 #define BATCH_MAX 64u
@@ -18,9 +19,13 @@ static uint32_t batch(const struct av_rq_shared *rq)
 	return share < BATCH_MAX ? share : BATCH_MAX;
 }
 
-static uint32_t ready(const struct av_rq_shared *rq)
+/* The requester of an own queue pair may go on. */
+static void resume_peer(const struct av_qp_end *end)
 {
-	return atomic_load_explicit(&rq->tail, memory_order_relaxed) - av_rq_taken(rq);
+	if (end->qp->wire)
+		av_wire_tell_credits(end);
+	else
+		av_drive_peer(end);
 }
 
 /* Kick the requester, and leave the work to it. */
@@ -28,6 +33,10 @@ static void kick_peer(const struct av_qp_end *end)
 {
 	struct av_qp_end requester = {0};
 
+	if (end->qp->wire) {
+		av_wire_tell_credits(end);
+		return;
+	}
 	av_connect(end, &requester);
 	if (requester.qp)
 		atomic_store(&requester.qp->kick, 1);
@@ -41,7 +50,7 @@ static void remember_owed(struct av_seg *seg, struct av_cq_shared *cq, uint32_t 
 	struct av_qp_end other = {seg, before && before != index ? av_qp_at(seg, before) : NULL};
 
 	if (other.qp)
-		av_drive_peer(&other);
+		resume_peer(&other);
 }
 
 void av_rnr_posted(const struct av_qp_end *end, struct av_rq_shared *rq)
@@ -50,12 +59,12 @@ void av_rnr_posted(const struct av_qp_end *end, struct av_rq_shared *rq)
 
 	if (batch(rq) == 1 || !cq || !av_cq_peek(end->seg, cq)) {
 		if (atomic_exchange(&rq->waiting, 0))
-			av_drive_peer(end);
+			resume_peer(end);
 		return;
 	}
 	if (atomic_load_explicit(&cq->owed, memory_order_relaxed) != end->qp->index)
 		remember_owed(end->seg, cq, end->qp->index);
-	if (ready(rq) >= batch(rq) && atomic_exchange(&rq->waiting, 0))
+	if (av_rq_ready(rq) >= batch(rq) && atomic_exchange(&rq->waiting, 0))
 		kick_peer(end);
 }
 
@@ -82,5 +91,5 @@ void av_rnr_polled_check(struct av_seg *seg, struct av_cq_shared *cq, bool long_
 		return;
 	end.qp = av_qp_at(seg, owed);
 	if (end.qp)
-		av_drive_peer(&end);
+		resume_peer(&end);
 }

@@ -6,7 +6,7 @@
  * requester's work the slow way, once for each request. So it posts some first, then kicks the
  * requester, which looks for a kick when it polls its CQ in vain. If none comes, the poster resumes
  * it after all: when it has polled its own CQ in vain for a while, or arms it. Else the requester's
- * RNR timer goes off.
+ * RNR timer goes off. On the wire, whoever would resume or kick the requester tells it by a packet.
  *
  * Thread-safety: the CQs hold hints, taken by an atomic exchange. @exec guards everything else.
  */

@@ -79,6 +79,12 @@ void av_wire_flushed(const struct av_qp_end *end);
 /* Have packets of the request at the head of an own queue been sent? Context: @exec is held */
 bool av_wire_is_begun(const struct av_qp_end *end);
 
+/*
+ * Receive requests have been posted for an own reliable connection whose requester has found none:
+ * send their number. Context: no execution right held
+ */
+void av_wire_tell_credits(const struct av_qp_end *end);
+
 /* Take packets that have come, unless there is no socket. Context: as av_net_poll() */
 bool av_wire_poll(void);
 

@@ -12,14 +12,17 @@
 #include "observe/diagnosis.h"
 #include "transport/count.h"
 #include "transport/drive.h"
+#include "transport/execute.h"
 #include "transport/finish.h"
 #include "transport/responder.h"
 #include "transport/retry.h"
 #include "transport/timer.h"
 #include "transport/to_packets.h"
+#include "transport/wire_credits.h"
 #include "transport/wire_window.h"
 #include "transport/wire_qp.h"
 #include "transport/work.h"
+#include "wire/credits.h"
 
 #define SYNDROME_KIND 0xe0
 #define SYNDROME_CODE 0x1f
@@ -52,6 +55,7 @@ static void done(const struct answer *a, const struct av_sq_wqe *wqe)
 
 	av_traffic_count(&a->end->qp->counters.req.traffic, kind, wqe->bytes,
 			 av_wire_packets_of(a->w, wqe));
+	a->w->taken += av_opcode_receives(wqe->opcode);
 	av_finish_done(a->end, wqe);
 }
 
@@ -147,6 +151,7 @@ static void receiver_not_ready(const struct answer *a)
 		return;
 	}
 	av_wire_rewind(a->end, w, w->acked);
+	w->limit = w->taken;
 	w->waits = true;
 	atomic_store(&a->end->qp->deadline_ns,
 		     av_now_ns() + av_rnr_timer_ns(a->p->syndrome & SYNDROME_CODE));
@@ -278,17 +283,13 @@ static bool is_expected(const struct answer *a, const struct av_opcode *info)
 	return false;
 }
 
-static void handle(const struct answer *a)
+static void handle(const struct answer *a, const struct av_opcode *info)
 {
-	struct av_opcode info;
-
-	if (!av_opcode_info(a->p->opcode, &info))
-		return;
-	if (info.operation == AV_OP_ACK)
+	if (info->operation == AV_OP_ACK)
 		acknowledgement(a);
-	else if (!is_expected(a, &info))
+	else if (!is_expected(a, info))
 		return;
-	else if (info.operation == AV_OP_ATOMIC_ACK)
+	else if (info->operation == AV_OP_ATOMIC_ACK)
 		result(a, &a->p->original, sizeof(a->p->original));
 	else
 		result(a, a->p->payload, a->p->payload_bytes);
@@ -302,19 +303,45 @@ static bool is_due(const struct answer *a)
 	return distance >= 0 && distance < av_psn_distance(a->w->acked, a->w->sent);
 }
 
+/* Is it the last one once more? Nothing is acknowledged by it. */
+static bool is_again(const struct answer *a)
+{
+	return av_psn_distance(a->p->psn, a->w->acked) == 1;
+}
+
+/* How many receive requests the responder has. Who waits for one does not sleep the time out. */
+static void credits(const struct answer *a, const struct av_opcode *info)
+{
+	uint8_t code = a->p->syndrome & SYNDROME_CODE;
+
+	if (!(info->headers & 1 << AV_HEADER_AETH) || (a->p->syndrome & SYNDROME_KIND) != KIND_ACK)
+		return;
+	av_wire_credited(a->w, code);
+	if (a->w->waits && code != 0 && code != AV_CREDITS_NONE_CODE)
+		atomic_store(&a->end->qp->deadline_ns, 0);
+}
+
 void av_wire_answered(const struct av_qp_end *end, const struct av_net_packet *packet)
 {
 	struct answer a = {.end = end, .p = &packet->packet};
 	struct av_qp_end none = {0};
+	struct av_opcode info;
 	uint32_t state;
+	bool due;
 
+	if (!av_opcode_info(a.p->opcode, &info))
+		return;
 	av_drive_enter(end);
 	a.w = av_wire_at(end->seg, end->qp->index); /* by now: it may have ended */
 	state = atomic_load(&end->qp->state);
-	if (a.w && av_wire_is_peer(end, packet) && (state == IBV_QPS_RTS || state == IBV_QPS_SQD) &&
-	    is_due(&a)) {
-		handle(&a);
-		av_wire_settle(end, a.w);
+	if (a.w && av_wire_is_peer(end, packet) && (state == IBV_QPS_RTS || state == IBV_QPS_SQD)) {
+		due = is_due(&a);
+		if (due)
+			handle(&a, &info);
+		if (due || is_again(&a))
+			credits(&a, &info);
+		if (due)
+			av_wire_settle(end, a.w);
 	}
 	av_drive_entered(end, &none, true);
 }

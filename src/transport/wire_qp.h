@@ -42,7 +42,12 @@ struct av_wire {
 	uint32_t next, begun;
 	uint32_t top; /* one past the last request that was ever begun */
 	uint32_t acked, sent;
-	uint32_t *first;    /* PSN of the first packet, by request & sq_mask */
+	uint32_t *first; /* PSN of the first packet, by request & sq_mask */
+	/*
+	 * Messages that take receive requests of the peer, free-running: those acknowledged, those
+	 * before @next, and how many of these it has requests for. transport/wire_credits.h
+	 */
+	uint32_t taken, takers, limit;
 	uint32_t tries;	    /* left without progress, by timeout */
 	uint32_t rnr_tries; /* left without progress, by RNR NAK */
 	bool rnr_counted;   /* @rnr_tries counts down for the request at the head */

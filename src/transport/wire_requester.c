@@ -17,6 +17,7 @@
 #include "transport/to_packets.h"
 #include "transport/wire_window.h"
 #include "transport/wire.h"
+#include "transport/wire_credits.h"
 #include "transport/wire_qp.h"
 #include "transport/work.h"
 
@@ -52,6 +53,22 @@ static int32_t room(const struct av_qp_end *end, const struct av_wire *w)
 	return window(w) - av_psn_distance(w->acked, end->qp->next_psn);
 }
 
+static uint32_t *first_of(const struct av_qp_end *end, struct av_wire *w, uint32_t request)
+{
+	return &w->first[request & end->qp->sq_mask];
+}
+
+/* The same of request @next, which may want a receive request of the peer's, too. */
+static int32_t room_for(const struct sending *s, const struct av_sq_wqe *wqe)
+{
+	struct av_wire *w = s->w;
+	int32_t credit =
+		av_wire_credit(w, av_opcode_receives(wqe->opcode), *first_of(s->end, w, w->next));
+	int32_t left = room(s->end, w);
+
+	return left < credit ? left : credit;
+}
+
 bool av_wire_wants_answer(uint32_t opcode)
 {
 	const struct av_packet_kind *kind = av_packet_kind(opcode);
@@ -64,16 +81,12 @@ uint32_t av_wire_packets_of(const struct av_wire *w, const struct av_sq_wqe *wqe
 	return av_wire_packets(wqe->opcode == AV_WR_FLUSH ? 0 : wqe->bytes, w->mtu);
 }
 
-static uint32_t *first_of(const struct av_qp_end *end, struct av_wire *w, uint32_t request)
-{
-	return &w->first[request & end->qp->sq_mask];
-}
-
 void av_wire_rewind(const struct av_qp_end *end, struct av_wire *w, uint32_t psn)
 {
 	uint32_t request;
 
 	AV_ASSERT_HELD(&end->qp->exec);
+	w->takers = w->taken;
 	for (request = end->qp->sq_next; request != w->top; request++) {
 		const struct av_sq_wqe *wqe = av_sq_slot(end, request);
 		int32_t distance = av_psn_distance(*first_of(end, w, request), psn);
@@ -82,6 +95,7 @@ void av_wire_rewind(const struct av_qp_end *end, struct av_wire *w, uint32_t psn
 			w->begun = distance > 0 ? (uint32_t)distance : 0;
 			break;
 		}
+		w->takers += av_opcode_receives(wqe->opcode);
 	}
 	if (request == w->top)
 		w->begun = 0;
@@ -332,12 +346,12 @@ static enum av_fault translate(struct sending *s, const struct av_sq_wqe *wqe, u
 	return fault == AV_FAULT_BUSY ? AV_FAULT_LOC_PROT : fault;
 }
 
-/* Send the packets that have room, their payload from @rest. */
+/* Send @left packets, their payload from @rest. */
 static enum av_fault send_packets(struct sending *s, const struct av_wire_message *m,
-				  uint32_t packets, struct av_spans *rest)
+				  uint32_t packets, int32_t left, struct av_spans *rest)
 {
 	uint64_t now = av_now_coarse_ns();
-	int32_t left = room(s->end, s->w), often = (window(s->w) + 3) / 4;
+	int32_t often = (window(s->w) + 3) / 4;
 
 	/* The last one that has room asks for the acknowledgement that those behind it wait for. */
 	for (; s->w->begun < packets && left > 0; left--) {
@@ -362,7 +376,7 @@ static enum av_fault send_packets(struct sending *s, const struct av_wire_messag
 }
 
 static enum av_fault send_payload(struct sending *s, const struct av_wire_message *m,
-				  const struct av_sq_wqe *wqe, uint32_t packets)
+				  const struct av_sq_wqe *wqe, uint32_t packets, int32_t left)
 {
 	enum av_fault fault = translate(s, wqe, 0);
 	struct av_spans rest;
@@ -374,7 +388,7 @@ static enum av_fault send_payload(struct sending *s, const struct av_wire_messag
 	if (s->w->begun == 0)
 		s->w->source = (struct av_odp_message){0};
 	av_spans_are_part(&rest, &s->w->source);
-	fault = send_packets(s, m, packets, &rest);
+	fault = send_packets(s, m, packets, left, &rest);
 	av_mem_put_list(&s->work.local);
 	return fault;
 }
@@ -406,17 +420,18 @@ static bool send_request(struct sending *s, const struct av_sq_wqe *wqe)
 		av_request_message(s->end, wqe, kind, NULL, *first_of(s->end, w, w->next));
 	struct av_spans none = {.count = 0};
 	enum av_fault fault = check_answer(s, wqe);
+	int32_t left = room_for(s, wqe);
 
 	if (fault != AV_FAULT_NONE)
 		return refuse(s, fault);
-	if (room(s->end, w) <= 0)
+	if (left <= 0)
 		return false;
 	if (kind->operation == AV_OP_READ)
 		send_read(s, &m, wqe, packets);
 	else if (m.bytes)
-		fault = send_payload(s, &m, wqe, packets);
+		fault = send_payload(s, &m, wqe, packets, left);
 	else
-		fault = send_packets(s, &m, 1, &none);
+		fault = send_packets(s, &m, 1, left, &none);
 	if (fault != AV_FAULT_NONE)
 		return refuse(s, fault);
 	return w->begun >= packets;
@@ -457,6 +472,7 @@ static bool next(struct sending *s)
 	if (local ? !run_local(s, wqe)
 		  : (s->w->begun == 0 && !begin(s, wqe)) || !send_request(s, wqe))
 		return false;
+	s->w->takers += !local && av_opcode_receives(wqe->opcode);
 	s->w->next++;
 	s->w->begun = 0;
 	if (!local && s->end->qp->type == IBV_QPT_UC)

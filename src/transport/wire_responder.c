@@ -14,6 +14,8 @@
 #include "transport/receive.h"
 #include "transport/responder.h"
 #include "transport/to_packets.h"
+#include "transport/wire.h"
+#include "transport/wire_credits.h"
 #include "transport/wire_qp.h"
 #include "transport/work.h"
 
@@ -32,7 +34,7 @@ struct arrival {
 
 /* --- answers --------------------------------------------------------------------- */
 
-/* An answer without payload. */
+/* An answer without payload. @syndrome: AV_SYNDROME_ACK: with credits in it */
 static void put_short(const struct arrival *a, struct av_net_burst *burst,
 		      enum av_operation operation, uint32_t psn, uint8_t syndrome,
 		      uint64_t original)
@@ -44,7 +46,7 @@ static void put_short(const struct arrival *a, struct av_net_burst *burst,
 
 	m.operation = operation;
 	m.head.psn = psn & AV_PSN_MASK;
-	m.head.syndrome = syndrome;
+	m.head.syndrome = syndrome == AV_SYNDROME_ACK ? av_wire_credits(a->end) : syndrome;
 	m.head.original = original;
 	if (av_wire_packet(&m, 0, &p) >= 0)
 		(void)av_net_put(burst, &p);
@@ -89,19 +91,30 @@ static void send_kept(const struct arrival *a)
 	}
 }
 
-void av_wire_acknowledge(const struct av_qp_end *end)
+/* All before @expected_psn is acknowledged, if that is owed; @anyway: if it is not, too. */
+static void acknowledge(const struct av_qp_end *end, bool anyway)
 {
 	struct arrival a = {.end = end};
 
 	if (!av_responder_acquire(end))
 		return;
 	a.w = av_wire_at(end->seg, end->qp->index);
-	if (a.w && atomic_load(&a.w->owes)) {
+	if (a.w && a.w->service != AV_SERVICE_UC && (anyway || atomic_load(&a.w->owes))) {
 		send_answer(&a, AV_OP_ACK, av_psn_after(end->qp->expected_psn, AV_PSN_MASK),
 			    AV_SYNDROME_ACK, 0);
 		atomic_store(&a.w->owes, false);
 	}
 	av_lock_release(&end->qp->resp);
+}
+
+void av_wire_acknowledge(const struct av_qp_end *end)
+{
+	acknowledge(end, false);
+}
+
+void av_wire_tell_credits(const struct av_qp_end *end)
+{
+	acknowledge(end, true);
 }
 
 /* --- the request as it would be in a ring ---------------------------------------- */
@@ -303,6 +316,7 @@ static void execute_read(struct arrival *a, bool again)
 	m.bytes = a->p->length;
 	m.head.psn = a->p->psn;
 	m.head.msn = av_psn_after(m.head.msn, again ? 0 : 1);
+	m.head.syndrome = av_wire_credits(a->end);
 	a->piece = (struct av_piece){.bytes = &a->bytes, .message = &source, .again = again};
 	packets = av_wire_packets(m.bytes, m.mtu);
 	for (uint32_t i = 0; i < packets && put_answer(a, burst, &m, i); i++)

@@ -18,7 +18,7 @@
 #define AV_PSN_MASK	      0xffffffu
 
 /* AETH syndromes; IBTA volume 1, 9.7.5.2.2. */
-#define AV_SYNDROME_ACK	    0x1f /* without end-to-end credits */
+#define AV_SYNDROME_ACK	    0x1f /* AND the code of credits; so: none are counted */
 #define AV_SYNDROME_RNR_NAK 0x20 /* OR the timer code */
 
 /* In host byte order. Fields of extended headers that the opcode does not bring are ignored. */
