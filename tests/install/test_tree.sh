@@ -25,7 +25,8 @@ for file in bash-completion/completions/anyverbs zsh/site-functions/_anyverbs; d
 done
 # What is installed and in no list makes rpmbuild fail.
 mapfile -t listed < <(sed -n '/^%files/,$ { /^%{_/ {
-	s|%{_libdir}|'"$libdir"'|; s|%{_bindir}|'"$prefix"'/bin|; s|%{_mandir}|'"$prefix"'/share/man|
+	s|%{_libdir}|'"$libdir"'|; s|%{_bindir}|'"$prefix"'/bin|
+	s|%{_mandir}|'"$prefix"'/share/man|
 	s|%{_libexecdir}|'"$prefix"'/libexec|; s|%{_datadir}|'"$prefix"'/share|
 	s|%{_includedir}|'"$prefix"'/include|; s|/$|/*|; p
 } }' "$source/packaging/anyverbs.spec")
