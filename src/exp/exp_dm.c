@@ -34,6 +34,7 @@ AV_EXPORT int ibv_exp_free_dm(struct ibv_exp_dm *exp)
 
 AV_EXPORT int ibv_exp_memcpy_dm(struct ibv_exp_dm *exp, struct ibv_exp_memcpy_dm_attr *attr)
 {
+	int err = EINVAL;
 	struct av_dm *dm;
 
 	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_DM_CPY_COMP_MASK_RESERVED);
@@ -44,13 +45,9 @@ AV_EXPORT int ibv_exp_memcpy_dm(struct ibv_exp_dm *exp, struct ibv_exp_memcpy_dm
 		return av_fail_errno(AV_VERB_EXP_MEMCPY_DM, ENOENT);
 	if (!av_range_within(attr->dm_offset, attr->length, 0, dm->length))
 		return av_fail_errno(AV_VERB_EXP_MEMCPY_DM, EINVAL);
-	switch (attr->memcpy_dir) {
-	case IBV_EXP_DM_CPY_TO_DEVICE:
-		return dm->ibv.memcpy_to_dm(&dm->ibv, attr->dm_offset, attr->host_addr,
-					    attr->length);
-	case IBV_EXP_DM_CPY_TO_HOST:
-		return dm->ibv.memcpy_from_dm(attr->host_addr, &dm->ibv, attr->dm_offset,
-					      attr->length);
-	}
-	return av_fail_errno(AV_VERB_EXP_MEMCPY_DM, EINVAL);
+	if (attr->memcpy_dir == IBV_EXP_DM_CPY_TO_DEVICE)
+		err = av_dm_write(dm, attr->dm_offset, attr->host_addr, attr->length, 1);
+	else if (attr->memcpy_dir == IBV_EXP_DM_CPY_TO_HOST)
+		err = av_dm_read(attr->host_addr, dm, attr->dm_offset, attr->length, 1);
+	return err ? av_fail_errno(AV_VERB_EXP_MEMCPY_DM, err) : 0;
 }

@@ -213,8 +213,9 @@ static int translate_blocks(struct av_klm_entry *entries, const struct ibv_qp *q
 		const struct ibv_exp_mem_repeat_block *b =
 			&umr->mem_list.rb.mem_repeat_block_list[i];
 
-		err = set_entry(&entries[i], qp, b->mr, b->base_addr, b->byte_count[0],
-				b->stride[0]);
+		err = b->byte_count && b->stride ? set_entry(&entries[i], qp, b->mr, b->base_addr,
+							     b->byte_count[0], b->stride[0])
+						 : EINVAL;
 	}
 	return err;
 }

@@ -25,7 +25,7 @@
 #include "memory/region_count.h"
 
 #define PIECE_BYTES (8 * AV_ODP_LEAF_SPAN) /* how much is repeated if pages go away meanwhile */
-#define RESTARTS    8
+#define RESTARTS    64 /* others that invalidate beside the piece disturb it, too */
 
 /* One advice being carried out. */
 struct job {

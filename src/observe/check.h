@@ -38,6 +38,8 @@
 	X(POST_OPCODE,      "ibv_post_send(3)",     "opcode {wanted} does not exist", "") \
 	X(POST_SEND_SGE,    "ibv_post_send(3)",     "{wanted} elements; a request may have at most {limit}", "ask for more max_send_sge when the queue pair is created") \
 	X(POST_RECV_SGE,    "ibv_post_recv(3)",     "{wanted} elements; a request may have at most {limit}", "ask for more max_recv_sge when the queue is created") \
+	X(POST_SEND_LIST,   "ibv_post_send(3)",     "{wanted} element(s), and sg_list is NULL", "a request without data has num_sge 0") \
+	X(POST_RECV_LIST,   "ibv_post_recv(3)",     "{wanted} element(s), and sg_list is NULL", "a receive without a buffer has num_sge 0") \
 	X(POST_INLINE,      "ibv_post_send(3)",     "{wanted} B inline; the queue pair accepts at most {limit} B", "ask for more max_inline_data when the queue pair is created") \
 	X(POST_INLINE_OP,   "ibv_post_send(3)",     "{wanted:opcode} cannot carry inline data", "IBV_SEND_INLINE is for SEND and RDMA WRITE") \
 	X(POST_AH,          "ibv_post_send(3)",     "the datagram's address handle is invalid", "create it with ibv_create_ah(), and destroy it only after the post") \

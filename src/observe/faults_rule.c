@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/nearest.h"
 
 #define TIME_MAX  (1000000ull * 1000000000u) /* about twelve days */
 #define QUOTE_MAX 40
@@ -364,6 +365,24 @@ static bool percent(struct av_word w, struct av_faults_rule *rule)
 	return fraction(w, AV_FAULTS_CERTAIN / 100, &rule->parts);
 }
 
+static const char *clause_name(size_t i)
+{
+	return i < AV_ARRAY_SIZE(clauses) ? clauses[i].name : NULL;
+}
+
+static bool unknown_clause(const struct reader *r, struct av_word w, const char *fault)
+{
+	/* One letter is near to 'p', whatever it is. */
+	const char *nearest = w.len > 1 ? av_word_nearest(w, clause_name) : NULL;
+	int len = av_word_quote(w, QUOTE_MAX);
+
+	if (nearest)
+		return wrong(r, w.text, "'%.*s' cannot follow '%s'; did you mean '%s'?", len,
+			     w.text, fault, nearest);
+	return wrong(r, w.text, "'%.*s' cannot follow '%s': see anyverbs_faults(5)", len, w.text,
+		     fault);
+}
+
 static bool parse_clause(struct reader *r, struct av_faults_rule *rule, uint32_t *said)
 {
 	struct av_word name = take(r), value;
@@ -378,8 +397,7 @@ static bool parse_clause(struct reader *r, struct av_faults_rule *rule, uint32_t
 	while (i < AV_ARRAY_SIZE(clauses) && !av_word_is(name, clauses[i].name))
 		i++;
 	if (i == AV_ARRAY_SIZE(clauses))
-		return wrong(r, name.text, "'%.*s' cannot follow '%s': see anyverbs_faults(5)",
-			     av_word_quote(name, QUOTE_MAX), name.text, av_faults_name[rule->what]);
+		return unknown_clause(r, name, av_faults_name[rule->what]);
 	if (!(clauses[i].sort & faults[rule->what].sort))
 		return wrong(r, name.text, "'%s' does not go with '%s'", clauses[i].name,
 			     av_faults_name[rule->what]);
@@ -415,8 +433,18 @@ static bool check(const struct reader *r, const struct av_faults_rule *rule)
 	return true;
 }
 
+static const char *fault_name(size_t i)
+{
+	return i < AV_INJECT_N ? av_faults_name[i] : NULL;
+}
+
 static bool unknown_fault(const struct reader *r, struct av_word w)
 {
+	const char *nearest = av_word_nearest(w, fault_name);
+
+	if (nearest)
+		return wrong(r, w.text, "'%.*s' is not a fault; did you mean '%s'?",
+			     av_word_quote(w, QUOTE_MAX), w.text, nearest);
 	return wrong(r, w.text,
 		     "'%.*s' is not a fault; expected delay, stall, rnr, rnr-exhausted, lose, "
 		     "retry-exhausted, status, peer-death, cq-overrun, evict, fatal, port-down, "

@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "observe/diagnosis.h"
+#include "queue/elements.h"
 #include "queue/ring.h"
 #include "queue/rq_take.h"
 #include "queue/srq_limit.h"
@@ -216,6 +217,8 @@ int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *
 		else if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge)
 			ret = av_refuse(EINVAL, AV_CHECK_POST_RECV_SGE, (uint32_t)wr->num_sge,
 					rq->max_sge);
+		else if (AV_LIST_MISSING(wr->num_sge, wr->sg_list))
+			ret = av_refuse(EINVAL, AV_CHECK_POST_RECV_LIST, (uint32_t)wr->num_sge, 0);
 		if (ret) {
 			*bad = wr;
 			break;

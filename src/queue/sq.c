@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "base/newer_verbs.h"
 #include "observe/diagnosis.h"
+#include "queue/elements.h"
 #include "queue/qp.h"
 
 enum wr_form {
@@ -78,6 +79,15 @@ static int check_operands(const struct av_qp_shared *qp, const struct ibv_send_w
 		       : av_refuse(EINVAL, AV_CHECK_POST_OPERANDS, bytes, qp->max_operand);
 }
 
+/* It has no data, so its list may be anything. */
+static int check_local(const struct ibv_send_wr *wr, enum wr_form form)
+{
+	if (wr->send_flags & IBV_SEND_INLINE)
+		return av_refuse(EINVAL, AV_CHECK_POST_INLINE_OP, wr->opcode, 0);
+	return form == FORM_BIND && !wr->bind_mw.mw ? av_refuse(EINVAL, AV_CHECK_BIND_WINDOW, 0, 0)
+						    : 0;
+}
+
 /* @operands: as for av_sq_post(), of this request; @bytes: out, the sum of the elements */
 static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr, enum wr_form form,
 		 const struct av_atomic *operands, uint64_t *bytes)
@@ -87,14 +97,14 @@ static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr, en
 	if (av_unlikely(form == FORM_OPERANDS) && check_operands(qp, wr, operands->bytes))
 		return EINVAL;
 	*bytes = 0;
-	if (av_unlikely(IS_LOCAL(form))) /* has no data, so its list may be anything */
-		return wr->send_flags & IBV_SEND_INLINE
-			       ? av_refuse(EINVAL, AV_CHECK_POST_INLINE_OP, wr->opcode, 0)
-			       : 0;
+	if (av_unlikely(IS_LOCAL(form)))
+		return check_local(wr, form);
 	if (wr->num_sge < 0 ||
 	    (!(wr->send_flags & IBV_SEND_INLINE) && (uint32_t)wr->num_sge > qp->sq_max_sge))
 		return av_refuse(EINVAL, AV_CHECK_POST_SEND_SGE, (uint32_t)wr->num_sge,
 				 qp->sq_max_sge);
+	if (AV_LIST_MISSING(wr->num_sge, wr->sg_list))
+		return av_refuse(EINVAL, AV_CHECK_POST_SEND_LIST, (uint32_t)wr->num_sge, 0);
 	*bytes = av_likely(wr->num_sge == 1) ? wr->sg_list[0].length : total(wr);
 	if (!(wr->send_flags & IBV_SEND_INLINE))
 		return 0;

@@ -124,6 +124,15 @@ AV_MUST_USE int av_advise_region(struct av_context *ctx, uint32_t lkey,
 struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle);
 void av_dm_forget(struct ibv_dm *dm);
 
+/*
+ * Copy to and from device memory. @dm: NULL is ENOENT; @unit: offset and length are multiples of it
+ * Return: 0, ENOENT, EFAULT (a range that is not there, on either side), or EINVAL
+ */
+AV_MUST_USE int av_dm_write(struct av_dm *dm, uint64_t offset, const void *host, size_t length,
+			    unsigned int unit);
+AV_MUST_USE int av_dm_read(void *host, const struct av_dm *dm, uint64_t offset, size_t length,
+			   unsigned int unit);
+
 /* The device memory behind its name in experimental verbs; NULL if the pointer is not ours. */
 struct av_dm *av_dm_of_exp(const struct ibv_exp_dm *exp);
 

@@ -20,7 +20,7 @@
 #include "verbs/misuse.h"
 #include "verbs/ops.h"
 
-#define COPY_UNIT     4u /* granularity of ibv_memcpy_*_dm() */
+#define COPY_UNIT     4u /* of ibv_memcpy_*_dm() */
 #define LOG_ALIGN_MAX 12u
 
 struct av_dm *av_dm_of_exp(const struct ibv_exp_dm *exp)
@@ -30,15 +30,14 @@ struct av_dm *av_dm_of_exp(const struct ibv_exp_dm *exp)
 	return found && &found->exp == exp ? found : NULL;
 }
 
-static int check_copy(const struct av_dm *dm, uint64_t offset, size_t length)
+static int check_copy(const struct av_dm *dm, uint64_t offset, size_t length, unsigned int unit)
 {
 	if (!dm)
 		return ENOENT;
 	if (!av_range_within(offset, length, 0, dm->length))
 		return av_refuse(EFAULT, AV_CHECK_DM_RANGE, offset + length, dm->length);
-	return offset % COPY_UNIT || length % COPY_UNIT
-		       ? av_refuse(EINVAL, AV_CHECK_DM_UNIT, offset, COPY_UNIT)
-		       : 0;
+	return offset % unit || length % unit ? av_refuse(EINVAL, AV_CHECK_DM_UNIT, offset, unit)
+					      : 0;
 }
 
 static void *bytes_at(const struct av_dm *dm, uint64_t offset)
@@ -46,23 +45,37 @@ static void *bytes_at(const struct av_dm *dm, uint64_t offset)
 	return (uint8_t *)dm->seg->head + dm->offset + offset;
 }
 
+int av_dm_write(struct av_dm *dm, uint64_t offset, const void *host, size_t length,
+		unsigned int unit)
+{
+	int err = check_copy(dm, offset, length, unit);
+
+	if (err)
+		return err;
+	return av_copy(bytes_at(dm, offset), host, length) == AV_COPY_OK ? 0 : EFAULT;
+}
+
+int av_dm_read(void *host, const struct av_dm *dm, uint64_t offset, size_t length,
+	       unsigned int unit)
+{
+	int err = check_copy(dm, offset, length, unit);
+
+	if (err)
+		return err;
+	return av_copy(host, bytes_at(dm, offset), length) == AV_COPY_OK ? 0 : EFAULT;
+}
+
 static int memcpy_to_dm(struct ibv_dm *ibv, uint64_t offset, const void *host, size_t length)
 {
-	struct av_dm *dm = av_dm_find(ibv);
-	int err = check_copy(dm, offset, length);
+	int err = av_dm_write(av_dm_find(ibv), offset, host, length, COPY_UNIT);
 
-	if (err == 0 && av_copy(bytes_at(dm, offset), host, length) != AV_COPY_OK)
-		err = EFAULT;
 	return err ? av_fail_errno(AV_VERB_MEMCPY_TO_DM, err) : 0;
 }
 
 static int memcpy_from_dm(void *host, struct ibv_dm *ibv, uint64_t offset, size_t length)
 {
-	struct av_dm *dm = av_dm_find(ibv);
-	int err = check_copy(dm, offset, length);
+	int err = av_dm_read(host, av_dm_find(ibv), offset, length, COPY_UNIT);
 
-	if (err == 0 && av_copy(host, bytes_at(dm, offset), length) != AV_COPY_OK)
-		err = EFAULT;
 	return err ? av_fail_errno(AV_VERB_MEMCPY_FROM_DM, err) : 0;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/uncancelled.h"
+#include "queue/elements.h"
 #include "transport/drive.h"
 #include "verbs/between.h"
 #include "verbs/fail.h"
@@ -149,8 +150,10 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 {
 	struct av_sq_wqe *wqe = next(ex, IBV_WR_BIND_MW);
 
-	if (wqe)
+	if (wqe && mw)
 		av_sq_fill_bind(wqe, mw, rkey, info);
+	else if (wqe)
+		note(qp_of(ex), EINVAL);
 }
 
 static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare,
@@ -228,8 +231,8 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv
 
 	if (!wqe)
 		return;
-	if (count > qp->end.qp->sq_max_sge || wqe->opcode == AV_WR_ATOMIC_WRITE ||
-	    wqe->opcode == AV_WR_FLUSH) {
+	if (count > qp->end.qp->sq_max_sge || AV_LIST_MISSING(count, sge) ||
+	    wqe->opcode == AV_WR_ATOMIC_WRITE || wqe->opcode == AV_WR_FLUSH) {
 		note(qp, EINVAL);
 		return;
 	}
@@ -267,7 +270,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count,
 	wqe->count = 0;
 	wqe->flags |= IBV_SEND_INLINE;
 	for (size_t i = 0; i < count; i++) {
-		if (!may_inline(wqe->opcode) ||
+		if (AV_LIST_MISSING(count, buf) || !may_inline(wqe->opcode) ||
 		    buf[i].length > qp->end.qp->max_inline - wqe->bytes) {
 			note(qp, EINVAL);
 			return;

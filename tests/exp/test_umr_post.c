@@ -155,6 +155,8 @@ enum change {
 	CONTAINER_NONE,
 	CONTAINER_SMALL,
 	LIST_NONE,
+	LENGTH_NONE,
+	STRIDE_NONE,
 	REGION_NONE,
 	REGION_ELSEWHERE,
 	ACCESS,
@@ -204,6 +206,8 @@ static const struct post_row {
 	 EINVAL},
 	{"no list", IBV_EXP_UMR_MR_LIST, true, 2, LIST_NONE, 0, EINVAL},
 	{"no blocks", IBV_EXP_UMR_REPEAT, true, 2, LIST_NONE, 0, EINVAL},
+	{"a block without length", IBV_EXP_UMR_REPEAT, true, 2, LENGTH_NONE, 0, EINVAL},
+	{"a block without stride", IBV_EXP_UMR_REPEAT, true, 2, STRIDE_NONE, 0, EINVAL},
 	{"an element without region", IBV_EXP_UMR_MR_LIST, true, 2, REGION_NONE, 0, EINVAL},
 	{"an element of another context", IBV_EXP_UMR_MR_LIST, true, 2, REGION_ELSEWHERE, 0,
 	 EINVAL},
@@ -261,6 +265,12 @@ static void apply(struct ibv_exp_send_wr *wr, const struct post_row *r, struct i
 		break;
 	case LIST_NONE:
 		wr->ext_op.umr.mem_list.mem_reg_list = NULL;
+		break;
+	case LENGTH_NONE:
+		block[1].byte_count = NULL;
+		break;
+	case STRIDE_NONE:
+		block[1].stride = NULL;
 		break;
 	case REGION_NONE:
 		e[1].mr = NULL;

@@ -23,6 +23,21 @@ for file in bash-completion/completions/anyverbs zsh/site-functions/_anyverbs; d
 	echo "not installed: $file" >&2
 	failures=1
 done
+# What is installed and in no list makes rpmbuild fail.
+mapfile -t listed < <(sed -n '/^%files/,$ { /^%{_/ {
+	s|%{_libdir}|'"$libdir"'|; s|%{_bindir}|'"$prefix"'/bin|
+	s|%{_mandir}|'"$prefix"'/share/man|
+	s|%{_libexecdir}|'"$prefix"'/libexec|; s|%{_datadir}|'"$prefix"'/share|
+	s|%{_includedir}|'"$prefix"'/include|; s|/$|/*|; p
+} }' "$source/packaging/anyverbs.spec")
+while read -r file; do
+	for pattern in "${listed[@]}"; do
+		# shellcheck disable=SC2053 # it is a pattern
+		[[ $file == $pattern ]] && continue 2
+	done
+	echo "packaging/anyverbs.spec does not list $file" >&2
+	failures=1
+done < <(find "$root$prefix" ! -type d -printf "$prefix/%P\n")
 if grep -rlI -e "$build" -e "$source" "$root$prefix"; then
 	echo "these files name the tree that they were built in" >&2
 	failures=1

@@ -134,6 +134,20 @@ static int post_sge(uint64_t count)
 	return post(n->qp[1], &wr);
 }
 
+static int post_no_list(uint64_t count)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .num_sge = (int)count};
+
+	return post(n->qp[1], &wr);
+}
+
+static int post_recv_no_list(uint64_t count)
+{
+	struct ibv_recv_wr wr = {.num_sge = (int)count}, *bad;
+
+	return ibv_post_recv(n->qp[1], &wr, &bad);
+}
+
 static int post_inline(uint64_t bytes)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)n->arena, .length = (uint32_t)bytes};
@@ -239,10 +253,12 @@ static const struct verb_row rows[] = {
 	{"receive in RESET",    "ibv_post_recv", AV_CHECK_POST_RECV_STATE, EINVAL, post_recv_in_reset, 0, IBV_QPS_RESET, ANY, true},
 	{"opcode",              "ibv_post_send", AV_CHECK_POST_OPCODE,    EINVAL, post_opcode, 77, 77, ANY, true},
 	{"elements",            "ibv_post_send", AV_CHECK_POST_SEND_SGE,  EINVAL, post_sge, NODE_SGE + 1, NODE_SGE + 1, NODE_SGE, true},
+	{"no list",             "ibv_post_send", AV_CHECK_POST_SEND_LIST, EINVAL, post_no_list, 2, 2, 0, true},
 	{"inline data",         "ibv_post_send", AV_CHECK_POST_INLINE,    EINVAL, post_inline, 4000, 4000, 512, true},
 	{"inline READ",         "ibv_post_send", AV_CHECK_POST_INLINE_OP, EINVAL, post_inline_op, IBV_WR_RDMA_READ, IBV_WR_RDMA_READ, ANY, true},
 	{"no address handle",   "ibv_post_send", AV_CHECK_POST_AH,        EINVAL, post_ah, 0, ANY, ANY, false},
 	{"elements of a receive", "ibv_post_recv", AV_CHECK_POST_RECV_SGE, EINVAL, post_recv_sge, NODE_SGE + 1, NODE_SGE + 1, NODE_SGE, true},
+	{"no list of a receive", "ibv_post_recv", AV_CHECK_POST_RECV_LIST, EINVAL, post_recv_no_list, 2, 2, 0, true},
 	{"receive queue full",  "ibv_post_recv", AV_CHECK_POST_RECV_FULL, ENOMEM, post_recv_full, 16, 16, 16, true},
 	{"send queue full",     "ibv_post_send", AV_CHECK_POST_SEND_FULL, ENOMEM, post_full, 16, 16, 16, true},
 	{"no such SRQ to post to", "ibv_post_srq_recv", AV_CHECK_POST_OBJECT, EINVAL, post_to_srq_of_others, 0, ANY, ANY, false},

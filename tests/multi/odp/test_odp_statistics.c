@@ -6,6 +6,8 @@
  * those of two programs, by plain and by experimental verbs (odp_fixture.h).
  */
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +35,9 @@
 	 << 20) /* from one piece of memory to the next: more than what is invalidated together */
 
 #define AT_ONCE 300u /* invalidations, of which none may be counted late */
+
+#define THREADS	     4u
+#define THREAD_BYTES (3ul * PAGE)
 
 #define QUICK_MS 300u /* too little for a look at each page */
 #define ATTEMPTS 8    /* a busy host only makes it longer, so any of them counts */
@@ -367,6 +372,64 @@ static void at_once_rows(void)
 	}
 }
 
+/* Of several threads, in pages that lie side by side: begun, and returned. */
+static struct {
+	struct ibv_mr *mr;
+	_Atomic uint64_t begun, returned;
+	_Atomic bool over;
+} many;
+
+static void *invalidate_often(void *pages)
+{
+	for (unsigned int i = 0; i < AT_ONCE; i++) {
+		if (api_prefetch(many.mr, pages, THREAD_BYTES, true))
+			DIE("the prefetch: errno %d", errno);
+		many.begun++;
+		invalidate(pages, THREAD_BYTES, false);
+		many.returned++;
+	}
+	return NULL;
+}
+
+/* What a reader finds lies between what had returned before it and what has begun after it. */
+static void *look_meanwhile(void *unused)
+{
+	do {
+		uint64_t least = many.returned, found = odp_counter(ODP_INVALIDATIONS);
+		uint64_t most = many.begun;
+
+		EXPECT(found >= least && found <= most, "%lu, not %lu to %lu", found, least, most);
+	} while (!many.over);
+	return NULL;
+}
+
+static void threads_row(void)
+{
+	uint8_t *p = map_pages(THREADS * THREAD_BYTES);
+	pthread_t thread[THREADS], reader;
+
+	row("invalidations of several threads, and a reader beside them");
+	many.mr = region(p, THREADS * THREAD_BYTES);
+	catch_up();
+	many.begun = many.returned = last[0].of[ODP_INVALIDATIONS];
+	if (pthread_create(&reader, NULL, look_meanwhile, NULL))
+		DIE("pthread_create");
+	for (unsigned int i = 0; i < THREADS; i++)
+		if (pthread_create(&thread[i], NULL, invalidate_often, p + i * THREAD_BYTES))
+			DIE("pthread_create");
+	for (unsigned int i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	many.over = true;
+	pthread_join(reader, NULL);
+	EXPECT(odp_counter(ODP_INVALIDATIONS) - last[0].of[ODP_INVALIDATIONS] == THREADS * AT_ONCE,
+	       "events");
+	EXPECT(odp_counter(ODP_INVALIDATION_PAGES) - last[0].of[ODP_INVALIDATION_PAGES] ==
+		       THREADS * AT_ONCE * THREAD_BYTES / PAGE,
+	       "pages");
+	ibv_dereg_mr(many.mr);
+	catch_up();
+}
+
 /* One call is one event, though the kernel reports each mapping by itself. */
 static void split_row(void)
 {
@@ -530,6 +593,7 @@ static void run(void)
 	gone_row();
 	prefetch_row();
 	at_once_rows();
+	threads_row();
 	split_row();
 	plain_region_row();
 	second_device_row();

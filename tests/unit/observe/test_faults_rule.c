@@ -149,6 +149,9 @@ struct bad_row {
 
 static const struct bad_row bad_rows[] = {
 	{"jam", 1, 1, "'jam' is not a fault; expected delay"},
+	{"dorp 1%", 1, 1, "'dorp' is not a fault; did you mean 'drop'?"},
+	{"RNR-exausted", 1, 1, "'RNR-exausted' is not a fault; did you mean 'rnr-exhausted'?"},
+	{"drop 1% porcess x", 1, 9, "'porcess' cannot follow 'drop'; did you mean 'process'?"},
 	{"drop 2", 1, 6, "'2' cannot follow 'drop'"},
 	{"corrupt all", 1, 9, "'all' cannot follow 'corrupt'"},
 	{"drop message", 1, 13, "'message' needs a message of the connection manager such as req"},
