@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include <string.h>
+
 #include "base/lock.h"
 #include "queue/qp.h"
 #include "queue/rq_shared.h"
@@ -61,7 +63,7 @@ static void set_up(enum av_service service)
 	w.sent = FIRST;
 	w.way.window = av_window_join(there);
 	assert_non_null(w.way.window);
-	table = (struct av_table){0};
+	memset(&table, 0, sizeof(table));
 	assert_int_equal(av_table_set(&table, INDEX, &w), 0);
 	atomic_store(&f.seg.wires, &table);
 }
