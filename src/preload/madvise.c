@@ -20,6 +20,10 @@
 #include "memory/special.h"
 #include "memory/vma.h"
 
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24 /* Linux 5.18 */
+#endif
+
 static int kernel(uint64_t addr, uint64_t len, int advice)
 {
 	return (int)syscall(SYS_madvise, addr, len, advice);
