@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "lib/newer_verbs.h"
 #include "tunneled_fixture.h"
 
 /* --- registering ----------------------------------------------------------------- */
@@ -218,7 +219,7 @@ static void other_operation_rows(void)
 	EXPECT(side_peek(&b, BLOCK_AT) == 42 && side_peek(&a, PROBE_AT) == 41, "values");
 	row("ATOMIC_WRITE");
 	side_poke(&a, PROBE_AT, 99);
-	EXPECT_PROBE(&a, &b, QP_PEER, IBV_WR_ATOMIC_WRITE, addr, rkey[KIND_PLAIN], 8, SUCCESS);
+	EXPECT_PROBE(&a, &b, QP_PEER, WR_ATOMIC_WRITE, addr, rkey[KIND_PLAIN], 8, SUCCESS);
 	EXPECT(side_peek(&b, BLOCK_AT) == 99, "value");
 }
 

@@ -3,6 +3,7 @@
  * User-mode registration, atomics and ATOMIC_WRITE: operands in one piece, in two, of any kind,
  * aligned or not; values that come from a key, and go to one.
  */
+#include "lib/newer_verbs.h"
 #include "umr_access_fixture.h"
 
 static void atomic_rows(void)
@@ -83,16 +84,16 @@ static void atomic_write_rows(void)
 	row("ATOMIC_WRITE to a key");
 	memory_fill(seed += 16);
 	side_poke(&b, AT, word);
-	expect_status(remote(IBV_WR_ATOMIC_WRITE, BASE, key.mr->rkey, 8), GOOD, "ATOMIC_WRITE");
+	expect_status(remote(WR_ATOMIC_WRITE, BASE, key.mr->rkey, 8), GOOD, "ATOMIC_WRITE");
 	model_write(&key, 0, 8, (const uint8_t *)&word);
 	memory_expect();
 	row("ATOMIC_WRITE of a key's unaligned bytes");
-	expect_status(local(IBV_WR_ATOMIC_WRITE, BASE + 10, key.mr->lkey, 8), GOOD, "ATOMIC_WRITE");
+	expect_status(local(WR_ATOMIC_WRITE, BASE + 10, key.mr->lkey, 8), GOOD, "ATOMIC_WRITE");
 	model_read(&key, 10, 8, (uint8_t *)&word);
 	EXPECT(side_peek(&b, AT) == word, "the word");
 	row("ATOMIC_WRITE to a word that is not aligned where it lies");
-	expect_status(remote(IBV_WR_ATOMIC_WRITE, BASE + 8, key.mr->rkey, 8),
-		      IBV_WC_REM_INV_REQ_ERR, "ATOMIC_WRITE");
+	expect_status(remote(WR_ATOMIC_WRITE, BASE + 8, key.mr->rkey, 8), IBV_WC_REM_INV_REQ_ERR,
+		      "ATOMIC_WRITE");
 	memory_expect();
 	unmake(&key);
 }

@@ -3,6 +3,7 @@
  * User-mode registration, what is refused when it is asked for: keys, containers, work requests.
  * And NOP, which is posted in the same way.
  */
+#include "lib/newer_verbs.h"
 #include "umr_fixture.h"
 
 #include <errno.h>
@@ -538,7 +539,7 @@ static void plain_rows(void)
 	for (int op = 10; op < 120; op++) {
 		struct ibv_send_wr wr = {.opcode = (enum ibv_wr_opcode)op}, *bad;
 
-		if (op == IBV_WR_ATOMIC_WRITE)
+		if (op == WR_ATOMIC_WRITE)
 			continue;
 		row("ibv_post_send: opcode %d", op);
 		EXPECT(ibv_post_send(n->qp[0], &wr, &bad) == EINVAL, "accepted");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/expect.h"
+#include "lib/newer_verbs.h"
 
 #define WORD   "--flood"
 #define BUFFER 0x100000u /* offset in its arena */
@@ -77,7 +78,7 @@ static enum ibv_wc_status one_request(const struct flood_work *w, uint64_t numbe
 	};
 	struct ibv_wc wc;
 
-	if (w->opcode == IBV_WR_RDMA_WRITE || w->opcode == IBV_WR_ATOMIC_WRITE)
+	if (w->opcode == IBV_WR_RDMA_WRITE || w->opcode == WR_ATOMIC_WRITE)
 		fill_words(w->bytes, number);
 	if (node_post_send(&node, 0, &s, 1).ret || node_poll(&node, 0, 1, 20000, &wc) != 1)
 		DIE("request %lu has no completion", number);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "lib/newer_verbs.h"
 #include "lib/probe.h"
 
 #include "lib/expect.h"
@@ -16,7 +17,7 @@ const char *probe_name(enum ibv_wr_opcode op)
 		[IBV_WR_LOCAL_INV] = "LOCAL_INV",
 		[IBV_WR_BIND_MW] = "BIND_MW",
 		[IBV_WR_SEND_WITH_INV] = "SEND_WITH_INV",
-		[IBV_WR_ATOMIC_WRITE] = "ATOMIC_WRITE",
+		[WR_ATOMIC_WRITE] = "ATOMIC_WRITE",
 	};
 
 	return (size_t)op < COUNT_OF(name) && name[op] ? name[op] : "?";

@@ -80,8 +80,8 @@ static const struct way {
 	{"compare and swap", ATOMIC, IBV_WR_ATOMIC_CMP_AND_SWP, RESPONDER},
 	{"fetch and add, old value", ATOMIC, IBV_WR_ATOMIC_FETCH_AND_ADD, REQUESTER},
 	{"fetch and add", ATOMIC, IBV_WR_ATOMIC_FETCH_AND_ADD, RESPONDER},
-	{"atomic write from", A_WRITE, IBV_WR_ATOMIC_WRITE, REQUESTER},
-	{"atomic write to", A_WRITE, IBV_WR_ATOMIC_WRITE, RESPONDER},
+	{"atomic write from", A_WRITE, WR_ATOMIC_WRITE, REQUESTER},
+	{"atomic write to", A_WRITE, WR_ATOMIC_WRITE, RESPONDER},
 	{"flush", FLUSH, (enum ibv_wr_opcode)WR_FLUSH, RESPONDER},
 };
 
@@ -242,7 +242,7 @@ static bool is_atomic(enum ibv_wr_opcode opcode)
 
 static bool is_word(enum ibv_wr_opcode opcode)
 {
-	return is_atomic(opcode) || opcode == IBV_WR_ATOMIC_WRITE;
+	return is_atomic(opcode) || opcode == WR_ATOMIC_WRITE;
 }
 
 /* @peer: number of its queue pair, and above it that of its XRC receive queue */

@@ -9,6 +9,7 @@
 
 #include "lib/expect.h"
 #include "lib/flood.h"
+#include "lib/newer_verbs.h"
 #include "lib/probe.h"
 #include "lib/two_sides.h"
 
@@ -47,7 +48,7 @@ static struct ibv_qp *create_ex(struct node *me, uint32_t sge)
 		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = sge, .max_recv_sge = 1},
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.pd = me->pd,
-		.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_RDMA_WRITE,
+		.send_ops_flags = QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_RDMA_WRITE,
 	};
 
 	return ibv_create_qp_ex(me->ctx, &attr);
@@ -68,7 +69,7 @@ static uint64_t finish(struct node *me)
 	if (node_poll(me, 0, 1, PROBE_PATIENCE, &wc) != 1)
 		DIE("no completion");
 	if (wc.wr_id != 7 ||
-	    (wc.status == SUCCESS && (wc.opcode != IBV_WC_ATOMIC_WRITE || wc.byte_len != 8)))
+	    (wc.status == SUCCESS && (wc.opcode != WC_ATOMIC_WRITE || wc.byte_len != 8)))
 		return 100;
 	return wc.status;
 }
@@ -79,7 +80,7 @@ static uint64_t write_word(struct node *me, int qp, const struct side_job *job)
 	uint64_t value = job->arg[3];
 
 	begin(ex);
-	ibv_wr_atomic_write(ex, (uint32_t)job->arg[1], job->arg[2], &value);
+	atomic_write_of(ex)(ex, (uint32_t)job->arg[1], job->arg[2], &value);
 	value = 0; /* the word was the call's */
 	return ibv_wr_complete(ex) ? 200 : finish(me);
 }
@@ -91,15 +92,15 @@ static uint64_t setters(struct node *me)
 	uint64_t value = 1, faults = 0;
 
 	begin(ex);
-	ibv_wr_atomic_write(ex, me->info.key[KEY_FULL], me->info.base[KEY_FULL], &value);
+	atomic_write_of(ex)(ex, me->info.key[KEY_FULL], me->info.base[KEY_FULL], &value);
 	ibv_wr_set_sge(ex, me->info.key[KEY_FULL], me->info.base[KEY_FULL], 8);
 	faults |= ibv_wr_complete(ex) == EINVAL ? 0 : 1;
 	begin(ex);
-	ibv_wr_atomic_write(ex, me->info.key[KEY_FULL], me->info.base[KEY_FULL], &value);
+	atomic_write_of(ex)(ex, me->info.key[KEY_FULL], me->info.base[KEY_FULL], &value);
 	ibv_wr_set_inline_data(ex, &value, 8);
 	faults |= ibv_wr_complete(ex) == EINVAL ? 0 : 2;
 	begin(ex);
-	ibv_wr_atomic_write(ex, me->info.key[KEY_FULL], me->info.base[KEY_FULL], &value);
+	atomic_write_of(ex)(ex, me->info.key[KEY_FULL], me->info.base[KEY_FULL], &value);
 	ibv_wr_abort(ex);
 	return faults;
 }
@@ -111,7 +112,7 @@ static uint64_t too_many(struct node *me)
 
 	begin(ex);
 	for (int i = 0; i < 5; i++)
-		ibv_wr_atomic_write(ex, me->info.key[KEY_FULL], me->info.base[KEY_FULL], &value);
+		atomic_write_of(ex)(ex, me->info.key[KEY_FULL], me->info.base[KEY_FULL], &value);
 	return (uint64_t)ibv_wr_complete(ex);
 }
 
@@ -188,7 +189,7 @@ enum way { WAY_EX, WAY_POST, WAY_INLINE };
 static enum ibv_wc_status write_way(enum way way, uint32_t rkey, uint64_t addr, uint64_t value)
 {
 	struct node_send s = {
-		.opcode = IBV_WR_ATOMIC_WRITE,
+		.opcode = WR_ATOMIC_WRITE,
 		.flags = IBV_SEND_SIGNALED | (way == WAY_INLINE ? IBV_SEND_INLINE : 0),
 		.remote_addr = addr,
 		.rkey = rkey,
@@ -289,7 +290,7 @@ static void source_table(void)
 {
 	for (size_t i = 0; i < COUNT_OF(source_rows); i++) {
 		struct node_send s = {
-			.opcode = IBV_WR_ATOMIC_WRITE,
+			.opcode = WR_ATOMIC_WRITE,
 			.remote_addr = a.info.base[KEY_FULL] + WORD_AT,
 			.rkey = a.info.key[KEY_FULL],
 			.flags = IBV_SEND_SIGNALED,
@@ -312,7 +313,7 @@ static void source_table(void)
 
 static void local_first_row(void)
 {
-	struct node_send s = {.opcode = IBV_WR_ATOMIC_WRITE,
+	struct node_send s = {.opcode = WR_ATOMIC_WRITE,
 			      .remote_addr = a.info.base[KEY_FULL] + WORD_AT,
 			      .rkey = a.info.key[KEY_WRONG],
 			      .flags = IBV_SEND_SIGNALED,
@@ -391,7 +392,7 @@ static void service_rows(void)
 				.max_recv_sge = 1},
 			.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 			.pd = n->pd,
-			.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_WRITE,
+			.send_ops_flags = QP_EX_WITH_ATOMIC_WRITE,
 		};
 
 		row("not for service %d", (int)type[i]);
@@ -478,7 +479,7 @@ static void race_row(void)
  * the end. */
 static void kill_row(void)
 {
-	struct flood_work work = {IBV_WR_ATOMIC_WRITE, (uintptr_t)word(), a.info.key[KEY_FULL], 8};
+	struct flood_work work = {WR_ATOMIC_WRITE, (uintptr_t)word(), a.info.key[KEY_FULL], 8};
 
 	row("after a writer was killed");
 	for (int i = 0; i < KILLS; i++) {

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/newer_verbs.h"
 #include "lib/to_rts.h"
 #include "lib/expect.h"
 #include "lib/node.h"
@@ -383,7 +384,7 @@ static void atomic_write_row(void)
 	reconnect();
 	srqn = create_queue(0, 1);
 	memcpy(me.bytes, &value, sizeof(value));
-	post(IBV_WR_ATOMIC_WRITE, srqn, sizeof(value));
+	post(WR_ATOMIC_WRITE, srqn, sizeof(value));
 	expect_status(IBV_WC_SUCCESS);
 	memset(me.bytes, 0, sizeof(value));
 	post(IBV_WR_RDMA_READ, srqn, sizeof(value));
@@ -425,7 +426,7 @@ static void refused_rows(void)
 		{IBV_WR_RDMA_READ, 8},
 		{IBV_WR_ATOMIC_CMP_AND_SWP, 8},
 		{IBV_WR_ATOMIC_FETCH_AND_ADD, 8},
-		{IBV_WR_ATOMIC_WRITE, 8},
+		{WR_ATOMIC_WRITE, 8},
 	};
 	uint32_t foreign = create_queue(2, 1), destroyed = create_queue(0, 1);
 

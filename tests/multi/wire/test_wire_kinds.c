@@ -116,7 +116,7 @@ static void make_qp(struct node *n)
 	if (me.kind == WORDS) {
 		init.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 		init.send_ops_flags =
-			IBV_QP_EX_WITH_ATOMIC_WRITE | QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_RDMA_READ;
+			QP_EX_WITH_ATOMIC_WRITE | QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_RDMA_READ;
 	}
 	me.qp = ibv_create_qp_ex(n->ctx, &init);
 	NEED(me.qp);
@@ -316,7 +316,7 @@ static uint64_t write_words(struct node *n, const struct side_job *job)
 
 	for (uint64_t i = 1; i <= MESSAGES; i++) {
 		ibv_wr_start(ex);
-		ibv_wr_atomic_write(ex, rkey, job->arg[1] + WORD, &i);
+		atomic_write_of(ex)(ex, rkey, job->arg[1] + WORD, &i);
 		flush_of(ex)(ex, rkey, job->arg[1] + WORD, 8, GLOBAL, RANGE);
 		ibv_wr_rdma_read(ex, rkey, job->arg[1] + WORD);
 		ibv_wr_set_sge(ex, me.mr->lkey, (uintptr_t)word, 8);
