@@ -360,6 +360,17 @@ static enum event event_of_newest(struct av_cq_shared *cq, struct av_cq_inlet *i
 	return event;
 }
 
+/* An entry went in by an inlet that was just given up, and was copied. Context: no lock held */
+static void count_copied(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
+{
+	int i = lock(seg, cq, index, false); /* whose holder may count */
+
+	if (i < 0)
+		return;
+	cq->inlet[0].counters.completions++;
+	av_lock_release(&cq->inlet[i].lock);
+}
+
 int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 	       struct av_cq_bell *later)
 {
@@ -377,10 +388,11 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 		if (av_likely(av_cq_used(cq) == (uint32_t)i))
 			break;
 		copied = to && !av_cqe_claim(to, atomic_load(&cq->inlet[i].tail) - 1);
-		cq->inlet[0].counters.completions += copied;
 		av_lock_release(&cq->inlet[i].lock);
-		if (copied)
+		if (copied) {
+			count_copied(seg, cq, index);
 			return 0;
+		}
 	}
 	if (av_unlikely(!to)) {
 		av_lock_release(&cq->inlet[i].lock);
