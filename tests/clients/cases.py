@@ -3,7 +3,6 @@
 Tests that look at what programs say: functions that are marked as cases, each of which is passed a
 scratch and fails by check(). main() runs them all.
 """
-import argparse
 import re
 import subprocess
 import sys
@@ -67,10 +66,7 @@ def passes(scratch, function):
 
 def main(description, add_arguments=None, prepare=None):
     """@prepare: is passed arguments and scratch, before the cases"""
-    p = argparse.ArgumentParser(description=description)
-    p.add_argument("--library", required=True)
-    p.add_argument("--preload", action="append", default=[],
-                   help="preloaded before it, such as a sanitizer's library")
+    p = pair.parser(description)
     p.add_argument("--user", help="run as this user")
     if add_arguments:
         add_arguments(p)

@@ -3,7 +3,6 @@
 """A Ceph cluster whose messengers use the device and nothing else: a monitor and two OSDs that hold
 their objects in memory, and a pool that has each object twice. Objects of many sizes come back as
 they went, rados bench finds what it wrote, and a replica outlives its primary."""
-import argparse
 import json
 import os
 import shutil
@@ -217,10 +216,7 @@ def passes(cluster, case):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--library", required=True)
-    p.add_argument("--preload", action="append", default=[],
-                   help="preloaded before it, such as a sanitizer's library")
+    p = pair.parser(__doc__)
     p.add_argument("--user", help="run as this user")
     p.add_argument("--limit", type=float, default=80, help="seconds for all of it")
     args = p.parse_args()

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 """GASNet's own test programs over its ibv conduit, 2 and 4 ranks that mpirun starts.
 ANYVERBS_GASNET names the folder it was built in, with the programs in ibv-conduit."""
-import argparse
 import os
 import shutil
 import sys
@@ -59,10 +58,7 @@ def run_one(scratch, program, ranks, limit):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--library", required=True)
-    p.add_argument("--preload", action="append", default=[],
-                   help="preloaded before it, such as a sanitizer's library")
+    p = pair.parser(__doc__)
     p.add_argument("--limit", type=float, default=120, help="seconds for one run")
     args = p.parse_args()
     folder = built()

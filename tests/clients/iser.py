@@ -5,7 +5,6 @@ tgt serves a disk by iSER, and QEMU's tools, over libiscsi, fill it and read it 
 or, with --hosts, between two. tgtd 1.0.85 takes no other port than 3260, so it has a network
 namespace of its own.
 """
-import argparse
 import contextlib
 import os
 import shutil
@@ -123,10 +122,7 @@ def step(target, command, counter, copy):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--library", required=True)
-    p.add_argument("--preload", action="append", default=[],
-                   help="preloaded before it, such as a sanitizer's library")
+    p = pair.parser(__doc__)
     p.add_argument("--hosts", action="store_true", help="two, instead of one")
     args = p.parse_args()
     require_programs()

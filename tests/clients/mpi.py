@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 """Debian's Open MPI over the device and nothing else:
 mpi_traffic.c, each rank with the library preloaded. With --hosts, each rank is on its own host."""
-import argparse
 import os
 import shutil
 import subprocess
@@ -135,10 +134,7 @@ def run_one(scratch, run, program, limit, again=True):
 
 
 def options():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--library", required=True)
-    p.add_argument("--preload", action="append", default=[],
-                   help="preloaded before it, such as a sanitizer's library")
+    p = pair.parser(__doc__)
     p.add_argument("--hosts", action="store_true", help="each rank is on a host of its own")
     p.add_argument("--limit", type=float, default=90, help="seconds for one run")
     return p.parse_args()

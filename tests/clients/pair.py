@@ -7,6 +7,7 @@ printed. Knows nothing of where commands come from.
     with Scratch(library, user="nobody") as scratch:
         verdict = run_pair(scratch, "ibv_rc_pingpong -g 0", "ibv_rc_pingpong -g 0")
 """
+import argparse
 import contextlib
 import glob
 import os
@@ -40,6 +41,15 @@ ROCE_PORT = ":12B7"
 def skip(reason):
     print("SKIPPED:", reason)
     sys.exit(SKIPPED)
+
+
+def parser(description, **how):
+    """Of the arguments that every test of clients takes: what is preloaded into them."""
+    p = argparse.ArgumentParser(description=description, **how)
+    p.add_argument("--library", required=True)
+    p.add_argument("--preload", action="append", default=[],
+                   help="preloaded before it, such as a sanitizer's library")
+    return p
 
 
 def require_programs():

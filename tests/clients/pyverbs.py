@@ -211,11 +211,7 @@ def write_list(path, expected, found):
 
 
 def options():
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--library", required=True)
-    p.add_argument("--preload", action="append", default=[],
-                   help="preloaded before it, such as a sanitizer's library")
+    p = pair.parser(__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--user", help="run as this user")
     p.add_argument("--limit", type=float, default=300, help="seconds for one module")
     p.add_argument("--built", action="store_true", help="the suite of ANYVERBS_RDMA_CORE")

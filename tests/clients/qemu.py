@@ -4,7 +4,6 @@
 QEMU moves a running guest, which has nothing but its firmware, to another QEMU by RDMA, on one host
 or, with --hosts, between two. Both emulate the processor.
 """
-import argparse
 import contextlib
 import json
 import os
@@ -87,10 +86,7 @@ def run(scratch):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--library", required=True)
-    p.add_argument("--preload", action="append", default=[],
-                   help="preloaded before it, such as a sanitizer's library")
+    p = pair.parser(__doc__)
     p.add_argument("--hosts", action="store_true", help="two, instead of one")
     args = p.parse_args()
     if not shutil.which(QEMU):

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """Runs the rows of one section of a table such as rows.txt, which explains the columns."""
-import argparse
 import contextlib
 import os
 import shutil
@@ -126,10 +125,7 @@ def applying(rows, reasons):
 
 
 def options():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--library", required=True)
-    p.add_argument("--preload", action="append", default=[],
-                   help="preloaded before it, such as a sanitizer's library")
+    p = pair.parser(__doc__)
     p.add_argument("--user", help="run as this user, and only the rows marked main+user")
     p.add_argument("--limit", type=float, default=120, help="seconds for one row")
     p.add_argument("--installed", metavar="VARIABLE",

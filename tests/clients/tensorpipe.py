@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 """Debian's tensorpipe, the transport of PyTorch's RPC, over the device and nothing else:
 tensorpipe_traffic.cc between two processes. It opens libibverbs by dlopen()."""
-import argparse
 import os
 import subprocess
 import sys
@@ -74,11 +73,8 @@ def run_channel(scratch, program, channel, limit):
 
 
 def options():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--library", required=True)
+    p = pair.parser(__doc__)
     p.add_argument("--cxx", required=True, help="compiler of C++")
-    p.add_argument("--preload", action="append", default=[],
-                   help="preloaded before it, such as a sanitizer's library")
     p.add_argument("--limit", type=float, default=120, help="seconds for one run")
     return p.parse_args()
 
