@@ -1,72 +1,219 @@
 /* SPDX-License-Identifier: MIT */
-/* Starting threads. */
 #include "base/thread.h"
 
 #include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <sys/queue.h>
 
 #include "base/fork.h"
+#include "base/map.h"
+#include "base/patience.h"
 
 /* We use little of it, but the program's thread-local variables need room, too. */
 #define STACK_BYTES (256u << 10)
 
-struct start {
+/* Its memory: a page that nobody may touch, its stack, and a page with this. */
+struct av_thread {
+	LIST_ENTRY(av_thread) entry;
+	pthread_t id;
 	void *(*run)(void *arg);
 	void *arg;
+	_Atomic uint32_t runs;
+	bool left; /* guarded by the mutex */
 };
+
+static struct {
+	pthread_mutex_t mutex;
+	LIST_HEAD(, av_thread) all;
+} threads = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static _Atomic unsigned int own;
 
-static void *counted(void *arg)
-{
-	struct start start = *(struct start *)arg;
-	void *ret;
+/* --- memory ---------------------------------------------------------------------------- */
 
-	free(arg);
-	ret = start.run(start.arg);
-	atomic_fetch_sub(&own, 1);
-	return ret;
+static size_t page_bytes(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
 }
 
+static void *stack_of(struct av_thread *t)
+{
+	return (uint8_t *)t - STACK_BYTES;
+}
+
+static struct av_thread *map(void)
+{
+	size_t page = page_bytes(), all = page + STACK_BYTES + page;
+	uint8_t *p = av_mmap(NULL, all, PROT_NONE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	if (av_mprotect(p + page, all - page, PROT_READ | PROT_WRITE)) {
+		av_munmap(p, all);
+		return NULL;
+	}
+	return (struct av_thread *)(p + page + STACK_BYTES);
+}
+
+static void unmap(struct av_thread *t)
+{
+	size_t page = page_bytes();
+
+	av_munmap((uint8_t *)stack_of(t) - page, page + STACK_BYTES + page);
+}
+
+/* Context: the mutex is held. */
+static void forget(struct av_thread *t)
+{
+	LIST_REMOVE(t, entry);
+	unmap(t);
+}
+
+/* Context: the mutex is held. */
+static void forget_left(void)
+{
+	struct av_thread *t = LIST_FIRST(&threads.all), *next;
+
+	for (; t; t = next) {
+		next = LIST_NEXT(t, entry);
+		if (t->left && pthread_tryjoin_np(t->id, NULL) == 0)
+			forget(t);
+	}
+}
+
+/* The child has none of them. */
 static void forget_in_child(void)
 {
+	while (!LIST_EMPTY(&threads.all))
+		forget(LIST_FIRST(&threads.all));
 	atomic_store(&own, 0);
 }
 
-static const struct av_fork_handlers fork_handlers = {.child = forget_in_child};
+static const struct av_fork_handlers fork_handlers = {.mutex = &threads.mutex,
+						      .child = forget_in_child};
+
+/* --- the thread ------------------------------------------------------------------------ */
+
+/* What the C library has for a thread that uses the heap is made by its first use. */
+static void use_heap(void)
+{
+	void *volatile p = malloc(1);
+
+	free(p);
+}
+
+static void tell_runs(struct av_thread *t)
+{
+	atomic_store(&t->runs, 1);
+	syscall(SYS_futex, &t->runs, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* Not for ever: the heap of a program may wait for what the caller holds. */
+static void await_runs(struct av_thread *t)
+{
+	struct timespec ts = av_timespec(AV_PATIENCE_NS);
+	uint64_t until = 0;
+
+	while (!atomic_load(&t->runs) && av_patient(&until))
+		syscall(SYS_futex, &t->runs, FUTEX_WAIT_PRIVATE, 0, &ts, NULL, 0);
+}
+
+static void *counted(void *arg)
+{
+	struct av_thread *t = arg;
+	void *ret;
+
+	use_heap();
+	tell_runs(t);
+	ret = t->run(t->arg);
+	atomic_fetch_sub(&own, 1);
+	return ret;
+}
 
 unsigned int av_thread_own(void)
 {
 	return atomic_load(&own);
 }
 
-int av_thread_start(pthread_t *thread, const char *name, void *(*run)(void *arg), void *arg)
+/* --- start and end --------------------------------------------------------------------- */
+
+/* Return: 0 or errno */
+static int create(struct av_thread *t, const char *name)
 {
-	struct start *start = malloc(sizeof(*start));
 	pthread_attr_t attr;
+	int ret;
+
+	pthread_attr_init(&attr);
+	ret = pthread_attr_setstack(&attr, stack_of(t), STACK_BYTES);
+	if (ret == 0)
+		ret = pthread_create(&t->id, &attr, counted, t);
+	pthread_attr_destroy(&attr);
+	if (ret)
+		return ret;
+	atomic_fetch_add(&own, 1);
+	pthread_setname_np(t->id, name);
+	return 0;
+}
+
+/* Context: signals are blocked. Return: 0 or errno */
+static int create_listed(struct av_thread *t, const char *name)
+{
+	int ret;
+
+	pthread_mutex_lock(&threads.mutex);
+	forget_left();
+	ret = create(t, name);
+	if (ret)
+		unmap(t);
+	else
+		LIST_INSERT_HEAD(&threads.all, t, entry);
+	pthread_mutex_unlock(&threads.mutex);
+	return ret;
+}
+
+int av_thread_start(struct av_thread **thread, const char *name, void *(*run)(void *arg), void *arg)
+{
+	struct av_thread *t = map();
 	sigset_t all, old;
 	int ret;
 
-	if (!start)
+	if (!t)
 		return ENOMEM;
-	*start = (struct start){run, arg};
+	t->run = run;
+	t->arg = arg;
 	(void)av_fork_register(AV_FORK_THREADS, &fork_handlers);
 	sigfillset(&all);
 	sigdelset(&all, SIGSEGV);
 	sigdelset(&all, SIGBUS);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = pthread_create(thread, &attr, counted, start);
+	ret = create_listed(t, name);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	if (ret) {
-		free(start);
+	if (ret)
 		return ret;
-	}
-	atomic_fetch_add(&own, 1);
-	pthread_setname_np(*thread, name);
+	await_runs(t);
+	*thread = t;
 	return 0;
+}
+
+void av_thread_join(struct av_thread *thread)
+{
+	pthread_join(thread->id, NULL);
+	pthread_mutex_lock(&threads.mutex);
+	forget(thread);
+	forget_left();
+	pthread_mutex_unlock(&threads.mutex);
+}
+
+void av_thread_leave(struct av_thread *thread)
+{
+	pthread_mutex_lock(&threads.mutex);
+	thread->left = true;
+	pthread_mutex_unlock(&threads.mutex);
 }

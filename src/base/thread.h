@@ -1,19 +1,36 @@
 /* SPDX-License-Identifier: MIT */
-/* Our own threads in the program's process. */
+/*
+ * Our own threads in the program's process.
+ *
+ * Registration caches (libfabric's, UCX's) overwrite the first bytes of the C library's mmap(),
+ * munmap(), mremap(), madvise() and brk() while the program runs. A thread that is in one of them
+ * returns into the middle of other instructions. So a thread of ours comes to its first function
+ * with its part of the heap made, and ends without giving its stack back.
+ */
 #ifndef AV_BASE_THREAD_H
 #define AV_BASE_THREAD_H
 
-#include <pthread.h>
-
 #include "base/compiler.h"
 
+struct av_thread;
+
 /*
- * Start a thread with a small stack. The caller joins it, or it detaches itself. @name: at most 15
- * characters. Signals are for the program's threads: only SIGSEGV and SIGBUS stay open, which
- * copies of the program's memory may raise. Return: 0 or errno
+ * Start a thread with a small stack; it has begun to run when this returns. @name: at most 15 characters.
+ * Signals are for the program's threads: only SIGSEGV and SIGBUS stay open, which copies of the
+ * program's memory may raise. The thread runs @run once.
+ * Context: any locks held. If malloc() waits for one of them, this takes AV_PATIENCE_NS.
+ * @thread: out, for av_thread_join() or av_thread_leave(). A child of fork() has neither the thread
+ * nor this.
+ * Return: 0 or errno
  */
-AV_MUST_USE int av_thread_start(pthread_t *thread, const char *name, void *(*run)(void *arg),
-				void *arg);
+AV_MUST_USE int av_thread_start(struct av_thread **thread, const char *name,
+				void *(*run)(void *arg), void *arg);
+
+/* Wait for its end. Context: not the thread itself; no lock held that it waits for */
+void av_thread_join(struct av_thread *thread);
+
+/* Nobody waits for its end: what it has is given back when another thread starts or is joined. */
+void av_thread_leave(struct av_thread *thread);
 
 /* How many threads of the process are ours; may be too low, never too high. */
 unsigned int av_thread_own(void);

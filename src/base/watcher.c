@@ -19,7 +19,7 @@ LIST_HEAD(watched_list, av_watched_fd);
 static struct {
 	pthread_mutex_t life; /* held while the thread is started and ended; it never takes it */
 	bool running;
-	pthread_t thread;
+	struct av_thread *thread;
 	struct av_waker waker;
 
 	pthread_mutex_t mutex; /* guards the rest, and is held over ready() */
@@ -164,9 +164,9 @@ static void start(void)
 static void stop(void)
 {
 	if (av_waker_wake(&watcher.waker))
-		pthread_join(watcher.thread, NULL);
+		av_thread_join(watcher.thread);
 	else
-		pthread_detach(watcher.thread); /* the program has closed what would wake it */
+		av_thread_leave(watcher.thread); /* the program has closed what would wake it */
 	av_waker_end(&watcher.waker);
 	watcher.running = false;
 }

@@ -164,7 +164,7 @@ static int join_others(void)
 /* Count a channel, and the thread with the first one. Return: 0 or -errno */
 static int start(void)
 {
-	pthread_t thread;
+	struct av_thread *thread;
 	int ret;
 
 	av_cm_alarm_begin();
@@ -174,7 +174,7 @@ static int start(void)
 	av_cm_unlock();
 	ret = -av_thread_start(&thread, "anyverbs-cm", thread_main, NULL);
 	if (ret == 0) {
-		pthread_detach(thread);
+		av_thread_leave(thread);
 		return 0;
 	}
 	av_cm_lock();

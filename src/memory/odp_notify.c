@@ -17,7 +17,7 @@
  *   that mapped until the listener is done.
  *
  * When it ends, it closes the descriptor first: that wakes every sleeper and cancels all
- * registrations. Only then may the thread's own end, or pthread_join(), free memory.
+ * registrations. Only then may the thread's own end, or av_thread_join(), free memory.
  */
 #include "memory/odp_notify.h"
 
@@ -60,7 +60,7 @@ static struct {
 	pthread_mutex_t mutex; /* guards users, running, thread, page; not for the listener */
 	unsigned int users;
 	bool running;
-	pthread_t thread;
+	struct av_thread *thread;
 	void *page; /* a watched page of our own; unmapping it wakes the listener */
 	struct av_own_fd uffd;
 	_Atomic bool stop;
@@ -253,7 +253,7 @@ static void stop(void)
 {
 	atomic_store(&notify.stop, true);
 	av_munmap(notify.page, (size_t)sysconf(_SC_PAGESIZE));
-	pthread_join(notify.thread, NULL);
+	av_thread_join(notify.thread);
 	notify.running = false;
 }
 

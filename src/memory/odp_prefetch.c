@@ -299,11 +299,11 @@ static void *later_main(void *arg)
 
 static bool start_thread(void)
 {
-	pthread_t thread;
+	struct av_thread *thread;
 
 	if (av_thread_start(&thread, "anyverbs-ahead", later_main, NULL))
 		return false;
-	pthread_detach(thread);
+	av_thread_leave(thread);
 	return true;
 }
 

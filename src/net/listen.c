@@ -32,7 +32,7 @@ struct listening {
 
 static struct {
 	bool running;
-	pthread_t thread;
+	struct av_thread *thread;
 	struct av_waker waker;
 	_Atomic unsigned int run; /* the thread ends when this is no longer its own */
 } listener = {.waker = AV_WAKER_NONE};
@@ -145,9 +145,9 @@ void av_listen_end(void)
 		return;
 	atomic_fetch_add(&listener.run, 1);
 	if (av_waker_wake(&listener.waker))
-		pthread_join(listener.thread, NULL);
+		av_thread_join(listener.thread);
 	else
-		pthread_detach(listener.thread); /* it ends when a packet comes, or in a moment */
+		av_thread_leave(listener.thread); /* it ends when a packet comes, or in a moment */
 	av_waker_end(&listener.waker);
 	listener.running = false;
 }

@@ -98,7 +98,6 @@ static void *send_later(void *arg)
 	const struct timeval patience = {.tv_sec = PATIENCE_SECONDS};
 	struct talk *t = arg;
 
-	pthread_detach(pthread_self());
 	if (!setsockopt(t->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)))
 		(void)send_rest(t, 0);
 	end(t);
@@ -110,7 +109,7 @@ static void *send_later(void *arg)
 static int leave_to_thread(const struct talk *t)
 {
 	struct talk *theirs = malloc(sizeof(*theirs));
-	pthread_t thread;
+	struct av_thread *thread;
 
 	if (!theirs)
 		return ENOMEM;

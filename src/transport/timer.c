@@ -18,7 +18,7 @@
 
 struct av_timer {
 	struct av_seg *seg; /* borrowed: the timer ends before the segment */
-	pthread_t thread;
+	struct av_thread *thread;
 	_Atomic bool stop;
 	_Atomic uint64_t awake_ns; /* when the thread looks next; 0: it is looking */
 	_Atomic bool qp[AV_MAX_QP + AV_OBJ_CHUNK]; /* by index: has it ever waited? */
@@ -199,7 +199,7 @@ void av_timer_stop(struct av_seg *seg)
 		return;
 	atomic_store(&t->stop, true);
 	av_seg_wake_timer(seg);
-	pthread_join(t->thread, NULL);
+	av_thread_join(t->thread);
 	pthread_mutex_destroy(&t->cq_mutex);
 	free(t);
 }

@@ -17,19 +17,25 @@
 
 #include "lib/expect.h"
 
-/* Make system call @number fail with @error. Return: false if filters are unavailable here. */
-static inline bool refuse_call(uint32_t number, uint32_t error)
+/* @action: what comes of system call @number. Return: false if filters are unavailable here. */
+static inline bool filter_call(uint32_t number, uint32_t action)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error & SECCOMP_RET_DATA)),
+		BPF_STMT(BPF_RET | BPF_K, action),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	const struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
 
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
 	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* Make system call @number fail with @error. Return: as above. */
+static inline bool refuse_call(uint32_t number, uint32_t error)
+{
+	return filter_call(number, SECCOMP_RET_ERRNO | (error & SECCOMP_RET_DATA));
 }
 
 /* As where Yama or a container keeps processes apart. Ends the program if it cannot. */
