@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/thread.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -15,17 +16,17 @@
 #include "base/map.h"
 #include "base/patience.h"
 
-/* We use little of it, but the program's thread-local variables need room, too. */
-#define STACK_BYTES (256u << 10)
+#define STACK_BYTES (256u << 10) /* beside the program's thread-local variables */
 
 /* Its memory: a page that nobody may touch, its stack, and a page with this. */
 struct av_thread {
+	size_t stack_bytes;
 	LIST_ENTRY(av_thread) entry;
 	pthread_t id;
 	void *(*run)(void *arg);
 	void *arg;
-	_Atomic uint32_t runs;
-	bool left; /* guarded by the mutex */
+	_Atomic uint32_t tid; /* 0: it does not run yet */
+	bool left;	      /* guarded by the mutex */
 };
 
 static struct {
@@ -42,14 +43,32 @@ static size_t page_bytes(void)
 	return (size_t)sysconf(_SC_PAGESIZE);
 }
 
+/* The program's thread-local variables are on the stack. This is what the C library adds itself. */
+static size_t thread_local_bytes(void)
+{
+	size_t (*least)(const pthread_attr_t *attr) = dlsym(RTLD_DEFAULT, "__pthread_get_minstack");
+	size_t page = page_bytes();
+	pthread_attr_t attr;
+	size_t ret;
+
+	if (!least)
+		return 0;
+	pthread_attr_init(&attr);
+	ret = least(&attr);
+	pthread_attr_destroy(&attr);
+	return (ret + page - 1) / page * page;
+}
+
 static void *stack_of(struct av_thread *t)
 {
-	return (uint8_t *)t - STACK_BYTES;
+	return (uint8_t *)t - t->stack_bytes;
 }
 
 static struct av_thread *map(void)
 {
-	size_t page = page_bytes(), all = page + STACK_BYTES + page;
+	size_t stack = STACK_BYTES + thread_local_bytes();
+	size_t page = page_bytes(), all = page + stack + page;
+	struct av_thread *t;
 	uint8_t *p = av_mmap(NULL, all, PROT_NONE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
 
@@ -59,14 +78,16 @@ static struct av_thread *map(void)
 		av_munmap(p, all);
 		return NULL;
 	}
-	return (struct av_thread *)(p + page + STACK_BYTES);
+	t = (struct av_thread *)(p + page + stack);
+	t->stack_bytes = stack;
+	return t;
 }
 
 static void unmap(struct av_thread *t)
 {
 	size_t page = page_bytes();
 
-	av_munmap((uint8_t *)stack_of(t) - page, page + STACK_BYTES + page);
+	av_munmap((uint8_t *)stack_of(t) - page, page + t->stack_bytes + page);
 }
 
 /* Context: the mutex is held. */
@@ -76,16 +97,29 @@ static void forget(struct av_thread *t)
 	unmap(t);
 }
 
+/*
+ * Has the kernel ended it? A number that another thread has by now puts this off. Nobody joins it:
+ * ThreadSanitizer would tell the program of a thread that has ended and was not joined.
+ */
+static bool is_gone(struct av_thread *t)
+{
+	uint32_t tid = atomic_load(&t->tid);
+
+	return tid && syscall(SYS_tgkill, getpid(), tid, 0) == -1 && errno == ESRCH;
+}
+
 /* Context: the mutex is held. */
 static void forget_left(void)
 {
 	struct av_thread *t = LIST_FIRST(&threads.all), *next;
+	int saved = errno;
 
 	for (; t; t = next) {
 		next = LIST_NEXT(t, entry);
-		if (t->left && pthread_tryjoin_np(t->id, NULL) == 0)
+		if (t->left && is_gone(t))
 			forget(t);
 	}
+	errno = saved;
 }
 
 /* The child has none of them. */
@@ -111,8 +145,8 @@ static void use_heap(void)
 
 static void tell_runs(struct av_thread *t)
 {
-	atomic_store(&t->runs, 1);
-	syscall(SYS_futex, &t->runs, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	atomic_store(&t->tid, (uint32_t)gettid());
+	syscall(SYS_futex, &t->tid, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 /* Not for ever: the heap of a program may wait for what the caller holds. */
@@ -120,9 +154,11 @@ static void await_runs(struct av_thread *t)
 {
 	struct timespec ts = av_timespec(AV_PATIENCE_NS);
 	uint64_t until = 0;
+	int saved = errno;
 
-	while (!atomic_load(&t->runs) && av_patient(&until))
-		syscall(SYS_futex, &t->runs, FUTEX_WAIT_PRIVATE, 0, &ts, NULL, 0);
+	while (!atomic_load(&t->tid) && av_patient(&until))
+		syscall(SYS_futex, &t->tid, FUTEX_WAIT_PRIVATE, 0, &ts, NULL, 0);
+	errno = saved;
 }
 
 static void *counted(void *arg)
@@ -151,7 +187,7 @@ static int create(struct av_thread *t, const char *name)
 	int ret;
 
 	pthread_attr_init(&attr);
-	ret = pthread_attr_setstack(&attr, stack_of(t), STACK_BYTES);
+	ret = pthread_attr_setstack(&attr, stack_of(t), t->stack_bytes);
 	if (ret == 0)
 		ret = pthread_create(&t->id, &attr, counted, t);
 	pthread_attr_destroy(&attr);
@@ -213,6 +249,7 @@ void av_thread_join(struct av_thread *thread)
 
 void av_thread_leave(struct av_thread *thread)
 {
+	pthread_detach(thread->id);
 	pthread_mutex_lock(&threads.mutex);
 	thread->left = true;
 	pthread_mutex_unlock(&threads.mutex);

@@ -237,8 +237,8 @@ static void a_child_has_none(void **state)
 {
 	struct av_thread *thread;
 
-	assert_int_equal(av_thread_start(&thread, "anyverbs-test", wait_for_end,
-					 (void *)&parents_page), 0);
+	assert_int_equal(
+		av_thread_start(&thread, "anyverbs-test", wait_for_end, (void *)&parents_page), 0);
 	while (!atomic_load(&parents_page))
 		sched_yield();
 	assert_int_equal(in_child(look_in_child), 0);
@@ -257,6 +257,25 @@ static int start_without_memory(void)
 	return av_thread_start(&thread, "anyverbs-test", nothing, NULL) == ENOMEM ? 0 : 1;
 }
 
+/* They are on the stack of each thread. */
+static _Thread_local volatile char large[1 << 20];
+
+static void *use_large(void *arg)
+{
+	char frame[64 << 10];
+
+	memset(frame, 1, sizeof(frame));
+	__asm__ volatile("" : : "r"(frame) : "memory");
+	for (size_t i = 0; i < sizeof(large); i++)
+		large[i] = 1;
+	return arg;
+}
+
+static void the_program_has_large_thread_local_variables(void **state)
+{
+	run(use_large, NULL);
+}
+
 static void no_memory(void **state)
 {
 	assert_int_equal(in_child(start_without_memory), 0);
@@ -272,6 +291,7 @@ int main(void)
 		cmocka_unit_test(who_is_left_has_memory_until_another_thread_comes),
 		cmocka_unit_test(many_are_left),
 		cmocka_unit_test(a_child_has_none),
+		cmocka_unit_test(the_program_has_large_thread_local_variables),
 		cmocka_unit_test(no_memory),
 	};
 
