@@ -5,6 +5,11 @@ function(av_warnings target)
     -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wundef -Wvla
     -Wimplicit-fallthrough -Wformat=2 -Wwrite-strings -Wno-unused-parameter
     $<$<C_COMPILER_ID:GNU>:-Wlogical-op -Wduplicated-cond>)
+  # GCC 11 warns of designated initializers, too, if a compound literal or a statement expression
+  # is among them.
+  if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_C_COMPILER_VERSION VERSION_LESS 12)
+    target_compile_options(${target} INTERFACE -Wno-missing-field-initializers)
+  endif()
   if(AV_WERROR)
     target_compile_options(${target} INTERFACE -Werror)
   endif()
