@@ -10,10 +10,8 @@
 #include "cm/conn.h"
 #include "device/device.h"
 #include "net/count.h"
+#include "observe/overtaken.h"
 #include "segment/fault_rules.h"
-
-#define KEPT_MAX 64
-#define KEPT_NS	 1000000u /* how long a message waits for others */
 
 /* The rules of a device. Used by who receives alone. */
 struct rules {
@@ -24,18 +22,13 @@ struct rules {
 
 static SLIST_HEAD(, rules) all_rules = SLIST_HEAD_INITIALIZER(all_rules);
 
-/* A message that waits. Guarded by the lock. */
-struct kept {
-	STAILQ_ENTRY(kept) entry;
+struct message {
+	struct av_late late;
 	struct av_net_path path;
 	struct av_cm_message m;
-	uint32_t times;	   /* that it comes */
-	uint32_t left;	   /* messages that go before it; UINT32_MAX: time alone counts */
-	uint64_t until_ns; /* it goes on without them */
 };
 
-static STAILQ_HEAD(, kept) kept = STAILQ_HEAD_INITIALIZER(kept);
-static unsigned int kept_count;
+static struct av_overtaken kept; /* messages; guarded by the lock */
 
 /* --- deciding -------------------------------------------------------------------------- */
 
@@ -81,46 +74,18 @@ static struct av_faults_verdict decide(const struct av_net_path *path,
 
 /* --- waiting --------------------------------------------------------------------------- */
 
-/* Without memory, or with too many that wait already, it does not wait. */
+/* Return: false: it does not wait. Context: locked */
 static bool keep(const struct av_net_path *path, const struct av_cm_message *m,
 		 const struct av_faults_verdict *v)
 {
-	struct kept *k = kept_count < KEPT_MAX ? malloc(sizeof(*k)) : NULL;
+	struct message *k = av_overtaken_add(&kept, sizeof(*k), v, av_now_ns());
 
 	if (!k)
 		return false;
 	k->path = *path;
 	k->m = *m;
-	k->times = v->times;
-	k->left = v->delay_ns ? UINT32_MAX : v->after;
-	k->until_ns = av_now_ns() + (v->delay_ns ? v->delay_ns : KEPT_NS);
-	STAILQ_INSERT_TAIL(&kept, k, entry);
-	kept_count++;
-	av_cm_wake(k->until_ns);
+	av_cm_wake(k->late.until_ns);
 	return true;
-}
-
-static void overtake(void)
-{
-	struct kept *k;
-
-	STAILQ_FOREACH(k, &kept, entry)
-		if (k->left != UINT32_MAX)
-			k->left -= k->left > 0;
-}
-
-static struct kept *next_to_go(uint64_t now_ns)
-{
-	struct kept *k;
-
-	STAILQ_FOREACH(k, &kept, entry)
-		if (k->left == 0 || k->until_ns <= now_ns)
-			break;
-	if (k) {
-		STAILQ_REMOVE(&kept, k, kept, entry);
-		kept_count--;
-	}
-	return k;
 }
 
 static void come(const struct av_net_path *path, const struct av_cm_message *m, uint32_t times)
@@ -132,28 +97,25 @@ static void come(const struct av_net_path *path, const struct av_cm_message *m, 
 static void let_go(void)
 {
 	uint64_t now_ns = av_now_ns();
-	struct kept *k;
+	struct message *k;
 
 	do {
 		av_cm_lock();
-		k = next_to_go(now_ns);
+		k = av_overtaken_take(&kept, now_ns);
 		av_cm_unlock();
 		if (k)
-			come(&k->path, &k->m, k->times);
+			come(&k->path, &k->m, k->late.times);
 		free(k);
 	} while (k);
 }
 
 uint64_t av_cm_faults_look(void)
 {
-	uint64_t next = UINT64_MAX;
-	const struct kept *k;
+	uint64_t next;
 
 	let_go();
 	av_cm_lock();
-	STAILQ_FOREACH(k, &kept, entry)
-		if (k->until_ns < next)
-			next = k->until_ns;
+	next = av_overtaken_next(&kept);
 	av_cm_unlock();
 	return next;
 }
@@ -169,7 +131,7 @@ void av_cm_faults_arrived(const struct av_net_path *path, const struct av_cm_mes
 	if (v.delay_ns || v.after)
 		waits = keep(path, m, &v);
 	else
-		overtake();
+		av_overtaken_pass(&kept);
 	av_cm_unlock();
 	if (!waits)
 		come(path, m, v.times);
@@ -180,10 +142,10 @@ void av_cm_faults_arrived(const struct av_net_path *path, const struct av_cm_mes
 
 void av_cm_faults_end(void)
 {
-	struct kept *k;
+	void *k;
 
 	av_cm_lock();
-	while ((k = next_to_go(UINT64_MAX)))
+	while ((k = av_overtaken_take(&kept, UINT64_MAX)))
 		free(k);
 	av_cm_unlock();
 }
@@ -191,6 +153,5 @@ void av_cm_faults_end(void)
 void av_cm_faults_forked(void)
 {
 	SLIST_INIT(&all_rules);
-	STAILQ_INIT(&kept);
-	kept_count = 0;
+	kept = (struct av_overtaken){0};
 }

@@ -22,6 +22,41 @@
 /* Why a port is down decides what brings it up again. */
 enum port_state { PORT_UP, PORT_LINK_DOWN, PORT_FORCED_DOWN };
 
+/* --- words ----------------------------------------------------------------------- */
+
+/* Names and addresses are shared as words, which others may change between two of them. */
+static void load_words(const _Atomic uint64_t *from, size_t words, void *to)
+{
+	for (size_t i = 0; i < words; i++) {
+		uint64_t word = atomic_load_explicit(&from[i], memory_order_acquire);
+
+		memcpy((char *)to + i * sizeof(word), &word, sizeof(word));
+	}
+}
+
+static void store_words(_Atomic uint64_t *to, size_t words, const void *from)
+{
+	for (size_t i = 0; i < words; i++) {
+		uint64_t word;
+
+		memcpy(&word, (const char *)from + i * sizeof(word), sizeof(word));
+		atomic_store_explicit(&to[i], word, memory_order_release);
+	}
+}
+
+struct name {
+	char text[AV_DIR_NAME_WORDS * sizeof(uint64_t)];
+};
+
+static struct name name_of(const struct av_dir_port *p)
+{
+	struct name name;
+
+	load_words(p->device, AV_DIR_NAME_WORDS, name.text);
+	name.text[sizeof(name.text) - 1] = '\0';
+	return name;
+}
+
 /* --- rows ------------------------------------------------------------------------ */
 
 static bool load_row(const struct av_dir_gid *from, struct av_gid *row)
@@ -33,14 +68,8 @@ static bool load_row(const struct av_dir_gid *from, struct av_gid *row)
 		memset(row, 0, sizeof(*row));
 		if (!(stamp & 1))
 			return false;
-		for (size_t i = 0; i < 2; i++) {
-			uint64_t gid = atomic_load_explicit(&from->gid[i], memory_order_acquire);
-			uint64_t name =
-				atomic_load_explicit(&from->ifname[i], memory_order_acquire);
-
-			memcpy(&row->gid.raw[i * 8], &gid, sizeof(gid));
-			memcpy(&row->ifname[i * 8], &name, sizeof(name));
-		}
+		load_words(from->gid, 2, row->gid.raw);
+		load_words(from->ifname, 2, row->ifname);
 		row->type = atomic_load_explicit(&from->type, memory_order_acquire);
 		row->ifindex = atomic_load_explicit(&from->ifindex, memory_order_acquire);
 		stamp = atomic_load_explicit(&from->stamp, memory_order_acquire);
@@ -58,14 +87,8 @@ static void store_row(struct av_dir_gid *to, const struct av_gid *row)
 	atomic_store(&to->stamp, stamp); /* empty now; orders the stores below after it */
 	if (av_gid_is_empty(row))
 		return;
-	for (size_t i = 0; i < 2; i++) {
-		uint64_t gid, name;
-
-		memcpy(&gid, &row->gid.raw[i * 8], sizeof(gid));
-		memcpy(&name, &row->ifname[i * 8], sizeof(name));
-		atomic_store_explicit(&to->gid[i], gid, memory_order_release);
-		atomic_store_explicit(&to->ifname[i], name, memory_order_release);
-	}
+	store_words(to->gid, 2, row->gid.raw);
+	store_words(to->ifname, 2, row->ifname);
 	atomic_store_explicit(&to->type, row->type, memory_order_release);
 	atomic_store_explicit(&to->ifindex, row->ifindex, memory_order_release);
 	atomic_store_explicit(&to->stamp, stamp + 1, memory_order_release);
@@ -96,12 +119,7 @@ static bool are(const _Atomic uint64_t at[2], const uint64_t words[2])
 
 static void remember(struct av_dir_port *p, const union ibv_gid *gid)
 {
-	_Atomic uint64_t *past = p->past[p->past_count++ % AV_GID_MAX];
-	uint64_t words[2];
-
-	words_of(gid, words);
-	atomic_store(&past[0], words[0]);
-	atomic_store(&past[1], words[1]);
+	store_words(p->past[p->past_count++ % AV_GID_MAX], 2, gid->raw);
 }
 
 /* --- which port ------------------------------------------------------------------ */
@@ -136,14 +154,18 @@ static bool is_own(const struct av_dir_file *d, uint32_t port)
 
 static bool is_of(const struct av_dir_port *p, const char *device)
 {
-	return strncmp(p->device, device, sizeof(p->device)) == 0;
+	return strcmp(name_of(p).text, device) == 0;
 }
 
-/* Processes that want other rows of a device's addresses have another port. */
+/*
+ * Processes that want other rows of a device's addresses have another port. A row that becomes
+ * another port meanwhile may pass for either.
+ */
 static bool is_port(const struct av_dir_port *p, const struct av_device *dev, uint64_t netns)
 {
-	return atomic_load(&p->ready) && is_of(p, dev->ibv.name) && p->netns == netns &&
-	       (p->paired != 0) == dev->gids_paired;
+	return atomic_load(&p->ready) && is_of(p, dev->ibv.name) &&
+	       atomic_load(&p->netns) == netns &&
+	       (atomic_load(&p->paired) != 0) == dev->gids_paired;
 }
 
 /* Number of the device's port in that namespace if somebody has it open, else 0. */
@@ -172,7 +194,8 @@ static uint32_t find_living(const struct av_dir_view *view, const struct av_devi
 /* Does this port follow the host's addresses, in that namespace? */
 static bool is_followed(const struct av_dir_port *p, uint64_t netns)
 {
-	return p->device[0] && p->follows && p->netns == netns;
+	return atomic_load(&p->device[0]) && atomic_load(&p->follows) &&
+	       atomic_load(&p->netns) == netns;
 }
 
 /* --- following the host ---------------------------------------------------------- */
@@ -196,7 +219,7 @@ static void report(const struct av_dir_port *p)
 	r->object = AV_OBJECT_PORT;
 	r->number = 1;
 	r->event = IBV_EVENT_PORT_ERR;
-	snprintf(r->device, sizeof(r->device), "%.*s", (int)sizeof(p->device) - 1, p->device);
+	snprintf(r->device, sizeof(r->device), "%s", name_of(p).text);
 	r->has = AV_HAS_OBJECT | AV_HAS_EVENT;
 	av_report();
 }
@@ -217,9 +240,9 @@ static unsigned int tell(uint32_t port, enum ibv_event_type event)
 }
 
 /* Are all interfaces down that served the port? Loopback ones count only without others. */
-static bool carriers_down(const struct av_gid *table, unsigned int max, uint32_t served)
+static bool carriers_down(const struct av_gid table[AV_GID_MAX], uint32_t served)
 {
-	for (unsigned int i = 0; i < max; i++)
+	for (unsigned int i = 0; i < AV_GID_MAX; i++)
 		if (!av_gid_is_empty(&table[i]) &&
 		    (served != AV_LINK_NETWORK || table[i].ifindex != AV_LOOPBACK_IFINDEX) &&
 		    av_gid_interface_up(table[i].ifindex))
@@ -233,9 +256,9 @@ static void follow_link(struct av_dir_port *p, const struct av_gid *table, enum 
 {
 	uint32_t state = atomic_load(&p->state), served = atomic_load(&p->served);
 
-	if (state == PORT_UP && link < served && carriers_down(table, p->max, served)) {
+	if (state == PORT_UP && link < served && carriers_down(table, served)) {
 		atomic_store(&p->state, PORT_LINK_DOWN);
-		av_dir_count_down(p->device);
+		av_dir_count_down(name_of(p).text);
 		add(news, IBV_EVENT_PORT_ERR);
 	} else if (state == PORT_LINK_DOWN && link >= served) {
 		atomic_store(&p->state, PORT_UP);
@@ -249,7 +272,7 @@ static void follow_link(struct av_dir_port *p, const struct av_gid *table, enum 
 static void follow_table(struct av_dir_port *p, const struct av_gid *before,
 			 const struct av_gid *after)
 {
-	for (unsigned int i = 0; i < p->max; i++) {
+	for (unsigned int i = 0; i < AV_GID_MAX; i++) {
 		if (!memcmp(&before[i], &after[i], sizeof(before[i])))
 			continue;
 		if (!av_gid_is_empty(&before[i]))
@@ -260,7 +283,11 @@ static void follow_table(struct av_dir_port *p, const struct av_gid *before,
 
 static struct av_gid_form form_of(const struct av_dir_port *p)
 {
-	return (struct av_gid_form){.max = p->max, .paired = p->paired, .guid = p->guid};
+	return (struct av_gid_form){
+		.max = atomic_load(&p->max),
+		.paired = atomic_load(&p->paired),
+		.guid = atomic_load(&p->guid),
+	};
 }
 
 /* What the table's interfaces carry. */
@@ -269,15 +296,18 @@ static enum ibv_mtu mtu_of(const struct av_host_gids *host)
 	return av_mtu_of_rows(host->row, host->count);
 }
 
-/* Does the port agree with the host? */
-static bool is_current(const struct av_dir_port *p, const struct av_host_gids *host)
+/*
+ * Does the port agree with the host? @form: the one that @host was made for. The port's may be
+ * another one by now, whose tables are shorter.
+ */
+static bool is_current(const struct av_dir_port *p, const struct av_gid_form *form,
+		       const struct av_host_gids *host)
 {
-	const struct av_gid_form form = form_of(p);
 	struct av_gid table[AV_GID_MAX];
 	uint32_t state = atomic_load(&p->state), served = atomic_load(&p->served);
 
 	(void)load_table(p, table);
-	if (av_gid_merge(table, &form, host->row, host->count) ||
+	if (av_gid_merge(table, form, host->row, host->count) ||
 	    atomic_load(&p->mtu) != mtu_of(host))
 		return false;
 	return state == PORT_LINK_DOWN ? host->link < served : host->link == served;
@@ -311,12 +341,12 @@ static bool follow(uint32_t port, uint64_t netns)
 	struct news news = {.count = 0};
 	struct av_host_gids host;
 
-	if (!p->follows)
+	if (!atomic_load(&p->follows))
 		return true;
 	av_gid_from_host(&host, &form);
 	if (host.count == 0)
 		return false;
-	if (is_current(p, &host))
+	if (is_current(p, &form, &host))
 		return true;
 	if (av_dir_change_begin())
 		return false;				   /* the next look brings it up to date */
@@ -363,13 +393,15 @@ static void fill(struct av_dir_port *p, const struct av_device *dev, uint64_t ne
 		 const struct av_host_gids *host)
 {
 	static const struct av_gid none;
+	struct name name = {{0}};
 
-	snprintf(p->device, sizeof(p->device), "%s", dev->ibv.name);
-	p->netns = netns;
-	p->max = (uint32_t)dev->port.gid_tbl_len;
-	p->follows = dev->link_layer == IBV_LINK_LAYER_ETHERNET;
-	p->paired = dev->gids_paired;
-	p->guid = dev->guid;
+	snprintf(name.text, sizeof(name.text), "%s", dev->ibv.name);
+	store_words(p->device, AV_DIR_NAME_WORDS, name.text);
+	atomic_store(&p->netns, netns);
+	atomic_store(&p->max, (uint32_t)dev->port.gid_tbl_len);
+	atomic_store(&p->follows, dev->link_layer == IBV_LINK_LAYER_ETHERNET);
+	atomic_store(&p->paired, dev->gids_paired);
+	atomic_store(&p->guid, dev->guid);
 	atomic_store(&p->served, host->link);
 	atomic_store(&p->mtu, mtu_of(host));
 	atomic_store(&p->state, PORT_UP);
@@ -459,11 +491,12 @@ struct look {
 	enum ibv_mtu mtu;
 };
 
-/* Return: false: it is not open */
+/* Return: false: it is not open, or ends meanwhile */
 static bool look_up(const struct av_device *dev, uint64_t netns, struct look *look)
 {
 	const struct av_dir_port *p;
 	struct av_dir_view view;
+	bool open = false;
 	uint32_t port;
 
 	if (!av_dir_view(&view))
@@ -474,9 +507,10 @@ static bool look_up(const struct av_device *dev, uint64_t netns, struct look *lo
 		look->rows = look->gids ? load_table(p, look->gids) : 0;
 		look->down = atomic_load(&p->state) != PORT_UP;
 		look->mtu = atomic_load(&p->mtu);
+		open = is_port(p, dev, netns);
 	}
 	av_dir_view_end(&view);
-	return port != 0;
+	return open;
 }
 
 /* The port agrees with the host, if it is open. Who uses it is told when the host changes. */
@@ -517,7 +551,7 @@ void av_port_attr(const struct av_device *dev, struct ibv_port_attr *port)
 	bool open = look_up(dev, av_netns_of_thread(), &look);
 
 	*port = dev->port;
-	if (look.down) {
+	if (open && look.down) {
 		port->state = IBV_PORT_DOWN;
 		port->phys_state = PHYS_STATE_DISABLED;
 	}
@@ -593,7 +627,7 @@ unsigned int av_port_force(const char *device, bool down)
 		if (there) {
 			atomic_store(&p->state, down ? PORT_FORCED_DOWN : PORT_UP);
 			if (down)
-				av_dir_count_down(p->device);
+				av_dir_count_down(name_of(p).text);
 			else /* the next look at the host sets it */
 				atomic_store(&p->served, AV_LINK_NONE);
 		}

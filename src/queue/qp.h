@@ -15,6 +15,7 @@
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <infiniband/verbs.h>
@@ -132,6 +133,23 @@ struct av_sq_wqe {
 	};
 };
 static_assert(sizeof(struct av_sq_wqe) == 64, "header of a send request");
+
+/*
+ * Does a request with this opcode take a receive request of the responder? False for values that
+ * are no opcode. Source: IBTA volume 1, 9.4.
+ */
+static inline bool av_opcode_receives(uint32_t opcode)
+{
+	switch (opcode) {
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_SEND_WITH_INV:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return true;
+	default:
+		return false;
+	}
+}
 
 /* Bytes of a slot that hold operands, in queues that have room for them. */
 #define AV_SQ_OPERANDS \

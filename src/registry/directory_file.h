@@ -55,20 +55,26 @@ struct av_dir_gid {
 };
 
 /*
- * A port: of one device in one network namespace, shared by all contexts opened there. Changed
- * within a change of the directory, read at any time (device/port.c).
+ * A port: of one device in one network namespace, shared by all contexts opened there.
+ *
+ * Who is in a change of the directory writes it, and alone uses @past_count. Any thread reads the
+ * other fields at any time, even while the row of a port that nobody uses becomes another port. So
+ * all of them are atomic, and whoever needs the port of a certain device looks again after it has
+ * read, or has written down that it uses the port (device/port.c).
  */
+#define AV_DIR_NAME_WORDS 8 /* a name of 63 bytes, its end and zeros */
+
 struct av_dir_port {
 	_Atomic uint32_t ready; /* 0 while device and namespace change */
-	char device[64];
-	uint64_t netns;		 /* inode number; 0: unknown */
-	uint32_t max;		 /* rows that the device may have */
-	_Atomic uint32_t served; /* enum av_link of the host when it was last well */
-	_Atomic uint32_t state;	 /* enum port_state of device/port.c */
-	uint32_t follows;	 /* its GIDs are the host's addresses (Ethernet) */
-	_Atomic uint32_t mtu;	 /* enum ibv_mtu: what its interfaces carry */
-	uint32_t paired; /* each of them in two rows, the first made of the GUID if need be */
-	uint64_t guid;	 /* of the device */
+	_Atomic uint32_t max;	/* rows that the device may have */
+	_Atomic uint64_t device[AV_DIR_NAME_WORDS];
+	_Atomic uint64_t netns;	  /* inode number; 0: unknown */
+	_Atomic uint32_t served;  /* enum av_link of the host when it was last well */
+	_Atomic uint32_t state;	  /* enum port_state of device/port.c */
+	_Atomic uint32_t follows; /* its GIDs are the host's addresses (Ethernet) */
+	_Atomic uint32_t mtu;	  /* enum ibv_mtu: what its interfaces carry */
+	_Atomic uint32_t paired;  /* each in two rows, the first made of the GUID if need be */
+	_Atomic uint64_t guid;	  /* of the device */
 	struct av_dir_gid row[AV_GID_MAX];
 	uint32_t past_count; /* the last AV_GID_MAX addresses that have left the table */
 	_Atomic uint64_t past[AV_GID_MAX][2];

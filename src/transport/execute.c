@@ -24,10 +24,10 @@
 
 static const struct av_request_row row[] = {
 	[IBV_WR_RDMA_WRITE] = {.operation = av_op_write, .uc = true},
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = {.operation = av_op_write_imm, .uc = true, .receives = true},
-	[IBV_WR_SEND] = {.operation = av_op_send, .uc = true, .receives = true},
-	[IBV_WR_SEND_WITH_IMM] = {.operation = av_op_send, .uc = true, .receives = true},
-	[IBV_WR_SEND_WITH_INV] = {.operation = av_op_send, .receives = true},
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = {.operation = av_op_write_imm, .uc = true},
+	[IBV_WR_SEND] = {.operation = av_op_send, .uc = true},
+	[IBV_WR_SEND_WITH_IMM] = {.operation = av_op_send, .uc = true},
+	[IBV_WR_SEND_WITH_INV] = {.operation = av_op_send},
 	[IBV_WR_RDMA_READ] = {.operation = av_op_read},
 	[AV_WR_FLUSH] = {.operation = av_op_flush},
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = {.operation = av_op_cmp_swap, .word = true},
@@ -47,11 +47,6 @@ static const struct av_request_row row[] = {
 bool av_opcode_is_local(uint32_t opcode)
 {
 	return opcode < AV_ARRAY_SIZE(row) && row[opcode].local;
-}
-
-bool av_opcode_receives(uint32_t opcode)
-{
-	return opcode < AV_ARRAY_SIZE(row) && row[opcode].receives;
 }
 
 /* The row of an opcode; NULL: there is none. */
@@ -115,7 +110,7 @@ static void responder_fail(struct av_work *w)
 	if (!rule->responder_fails)
 		return;
 	av_report_responder(&(struct av_failed){w->req, w->rsp, &w->head, w->result.fault, false});
-	if (w->opcode && w->opcode->receives && rule->receive != IBV_WC_SUCCESS)
+	if (av_opcode_receives(w->head.opcode) && rule->receive != IBV_WC_SUCCESS)
 		av_receive_error(&w->to, rule->receive);
 	av_responder_error(w->rsp);
 	av_work_event(w, rule->event);
@@ -413,7 +408,7 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 		w.result.fault = w.opcode->operation(&w);
 		return w.result;
 	}
-	if (rsp->qp && w.opcode->receives)
+	if (rsp->qp && av_opcode_receives(w.head.opcode))
 		av_receive_prefetch(rsp);
 	if (!responder_begin(&w)) {
 		lose_unanswered(&w);

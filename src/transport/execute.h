@@ -66,9 +66,6 @@ struct av_outcome av_execute_piece(const struct av_qp_end *req, const struct av_
  */
 enum av_fault av_execute_check(const struct av_qp_end *req, const struct av_sq_wqe *wqe);
 
-/* Does it take a receive request of the responder? */
-bool av_opcode_receives(uint32_t opcode);
-
 /* Does this opcode work on the requester's own keys, without a responder? */
 bool av_opcode_is_local(uint32_t opcode);
 

@@ -73,11 +73,6 @@ static bool fetches(const struct av_sq_wqe *wqe)
 	return rights_of(wqe) == IBV_ACCESS_REMOTE_ATOMIC || wqe->opcode == IBV_WR_RDMA_READ;
 }
 
-static bool consumes(const struct av_sq_wqe *wqe)
-{
-	return rights_of(wqe) == 0 || wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-}
-
 static void why_length(const struct av_failed *f)
 {
 	if (f->req->qp->type == IBV_QPT_UD)
@@ -323,7 +318,7 @@ void av_report_responder(const struct av_failed *failed)
 	r->peer_qp = qpn_of(failed->req);
 	r->peer_pid = pid_of(failed->req);
 	r->has |= AV_HAS_PEER;
-	if (consumes(failed->wqe) && rule->receive != IBV_WC_SUCCESS) {
+	if (av_opcode_receives(failed->wqe->opcode) && rule->receive != IBV_WC_SUCCESS) {
 		r->status = (uint8_t)rule->receive;
 		r->wr_id = receive_of(failed->rsp);
 		r->has |= AV_HAS_STATUS;

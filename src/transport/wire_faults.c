@@ -6,31 +6,23 @@
 
 #include "base/clock.h"
 #include "net/count.h"
+#include "observe/overtaken.h"
 #include "segment/fault_rules.h"
 #include "transport/timer.h"
 #include "transport/to_packets.h"
 #include "transport/wire_qp.h"
 
-#define KEPT_MAX 64	  /* of one context */
-#define KEPT_NS	 1000000u /* how long a packet waits for others */
-
-/* A packet that others are to overtake. */
+/*
+ * A packet that others are to overtake, in the list of its context. The receiver's turn guards the
+ * list.
+ */
 struct kept {
-	struct kept *next;
+	struct av_late late;
 	struct av_net_packet packet;
-	uint32_t times;	   /* that it is handled */
-	uint32_t left;	   /* packets that go before it */
-	uint64_t until_ns; /* it goes on without them */
 	uint8_t payload[];
 };
 
-/* Of a context. Guarded by the receiver's turn. */
-struct av_overtaken {
-	struct kept *first;
-	unsigned int count;
-};
-
-/* In the place of those of a context that is being closed. */
+/* In the place of the list of a context that is being closed. */
 static struct av_overtaken ended;
 
 static struct av_overtaken *faults_of(struct av_seg *seg)
@@ -67,27 +59,19 @@ static struct av_faults_verdict decide(struct av_seg *seg, const struct av_net_p
 
 /* --- waiting for others ---------------------------------------------------------- */
 
-/* Without memory, or with too many that wait already, nothing overtakes it. */
+/* Return: false: it does not wait */
 static bool keep(struct av_seg *seg, struct av_overtaken *w, const struct av_net_packet *packet,
 		 const struct av_faults_verdict *v, uint64_t now)
 {
 	uint32_t bytes = packet->packet.payload_bytes;
-	struct kept *k = w->count < KEPT_MAX ? malloc(sizeof(*k) + bytes) : NULL, **at;
+	struct kept *k = av_overtaken_add(w, sizeof(*k) + bytes, v, now);
 
 	if (!k)
 		return false;
 	k->packet = *packet;
-	k->times = v->times;
-	k->left = v->after;
-	k->until_ns = now + KEPT_NS;
-	k->next = NULL;
 	if (bytes)
 		memcpy(k->payload, packet->packet.payload, bytes);
 	k->packet.packet.payload = k->payload;
-	for (at = &w->first; *at; at = &(*at)->next)
-		;
-	*at = k;
-	w->count++;
 	av_timer_start(seg);
 	av_seg_wake_timer(seg);
 	return true;
@@ -99,21 +83,13 @@ static void handle(const struct av_net_packet *packet, uint32_t times)
 		av_wire_handle(packet, true);
 }
 
-/* Handle those that have waited long enough. Each is off the list before. */
+/* Handle those that have waited long enough. */
 static void let_go(struct av_overtaken *w, uint64_t now)
 {
-	struct kept **at = &w->first;
+	struct kept *k;
 
-	while (*at) {
-		struct kept *k = *at;
-
-		if (k->left && k->until_ns > now) {
-			at = &k->next;
-			continue;
-		}
-		*at = k->next;
-		w->count--;
-		handle(&k->packet, k->times);
+	while ((k = av_overtaken_take(w, now))) {
+		handle(&k->packet, k->late.times);
 		free(k);
 	}
 }
@@ -131,8 +107,7 @@ bool av_wire_faults_strike(struct av_seg *seg, const struct av_net_packet *packe
 	p.congested |= v.marked;
 	if (!v.lost && !v.after) {
 		handle(&p, v.times);
-		for (struct kept *k = w->first; k; k = k->next)
-			k->left -= k->left > 0;
+		av_overtaken_pass(w);
 	}
 	let_go(w, now);
 	if (!v.lost && v.after && !keep(seg, w, &p, &v, now))
@@ -152,16 +127,13 @@ static void look(void *arg)
 	struct look *l = arg;
 	struct av_overtaken *w = atomic_load(&l->seg->late);
 
-	l->next_ns = UINT64_MAX;
 	let_go(w, av_now_ns());
-	for (const struct kept *k = w->first; k; k = k->next)
-		if (k->until_ns < l->next_ns)
-			l->next_ns = k->until_ns;
+	l->next_ns = av_overtaken_next(w);
 }
 
 uint64_t av_wire_faults_look(struct av_seg *seg)
 {
-	struct look l = {seg, av_now_ns() + KEPT_NS};
+	struct look l = {seg, av_now_ns() + AV_OVERTAKEN_NS};
 
 	if (!atomic_load(&seg->late))
 		return UINT64_MAX;
@@ -173,13 +145,10 @@ static void end(void *arg)
 {
 	struct av_seg *seg = arg;
 	struct av_overtaken *w = atomic_exchange(&seg->late, &ended);
+	void *k;
 
-	while (w && w->first) {
-		struct kept *k = w->first;
-
-		w->first = k->next;
+	while (w && (k = av_overtaken_take(w, UINT64_MAX)))
 		free(k);
-	}
 	if (w != &ended)
 		free(w);
 }
