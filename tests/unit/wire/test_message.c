@@ -90,6 +90,28 @@ static void opcodes_by_place(void **unused)
 	}
 }
 
+/* Only the last packet of a message, or its only one, says how it ends. */
+static void opcodes_by_meaning(void **unused)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(opcodes); i++) {
+		const struct {
+			enum av_place place;
+			enum av_tail tail;
+			int wanted;
+		} asked[] = {
+			{AV_PLACE_FIRST, AV_TAIL_NONE, opcodes[i].first},
+			{AV_PLACE_MIDDLE, AV_TAIL_NONE, opcodes[i].middle},
+			{AV_PLACE_LAST, opcodes[i].tail, opcodes[i].last},
+			{AV_PLACE_ONLY, opcodes[i].tail, opcodes[i].only},
+		};
+
+		for (size_t k = 0; k < AV_ARRAY_SIZE(asked); k++)
+			assert_int_equal(av_opcode_find(opcodes[i].service, opcodes[i].operation,
+							asked[k].place, asked[k].tail),
+					 asked[k].wanted);
+	}
+}
+
 static void pieces(void **unused)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(cut); i++) {
@@ -117,6 +139,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(opcodes_by_place),
+		cmocka_unit_test(opcodes_by_meaning),
 		cmocka_unit_test(pieces),
 	};
 
