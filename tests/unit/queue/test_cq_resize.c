@@ -136,11 +136,22 @@ static bool all_live(uint32_t owner)
 	return true;
 }
 
-/* A peer is stopped with the lock; the owner goes on with another ring. */
+/* A peer is stopped with the lock of @inlet, and the owner goes on with another ring. */
+static void leave_behind(struct av_cq_shared *shared, uint32_t inlet)
+{
+	const struct timespec stuck = {.tv_nsec = AV_STUCK_NS + 1000000};
+
+	av_lock_owner_alive = all_live;
+	atomic_store(&shared->inlet[inlet].lock.owner, PEER);
+	av_cq_inlet_look(seg, shared);
+	nanosleep(&stuck, NULL);
+	av_cq_inlet_look(seg, shared);
+	assert_int_equal(av_cq_used(shared), 1 - inlet);
+}
+
 static void not_while_the_former_ring_may_be_in_use(void **state)
 {
 	bool (*const alive)(uint32_t) = av_lock_owner_alive;
-	const struct timespec stuck = {.tv_nsec = AV_STUCK_NS + 1000000};
 	struct av_cq_shared *shared;
 
 	cq = av_cq_init(seg, 4, 0, 1, 1000, NULL);
@@ -148,12 +159,7 @@ static void not_while_the_former_ring_may_be_in_use(void **state)
 	assert_non_null(shared);
 	for (uint32_t former = 0; former < 3; former++) {
 		append(1);
-		av_lock_owner_alive = all_live;
-		atomic_store(&shared->inlet[former % 2].lock.owner, PEER);
-		av_cq_inlet_look(seg, shared);
-		nanosleep(&stuck, NULL);
-		av_cq_inlet_look(seg, shared);
-		assert_int_equal(av_cq_used(shared), 1 - former % 2);
+		leave_behind(shared, former % 2);
 		append(2);
 		assert_int_equal(av_cq_resize(seg, cq, 8, NULL), EBUSY);
 		atomic_store(&shared->inlet[former % 2].lock.owner, 0);
@@ -163,6 +169,32 @@ static void not_while_the_former_ring_may_be_in_use(void **state)
 		expect_next(2);
 	}
 	av_cq_fini(seg, cq);
+}
+
+static void each_entry_of_the_former_ring_is_in_the_other(void **state)
+{
+	bool (*const alive)(uint32_t) = av_lock_owner_alive;
+
+	for (uint64_t held = 0; held <= 4; held++) {
+		struct av_cq_shared *shared;
+
+		cq = av_cq_init(seg, 4, 0, 1, 1000, NULL);
+		shared = av_cq_at(seg, cq);
+		assert_non_null(shared);
+		append(9);
+		expect_next(9);
+		for (uint64_t n = 1; n <= held; n++)
+			append(n);
+		leave_behind(shared, 0);
+		for (uint64_t n = held + 1; n <= 4; n++)
+			append(n);
+		for (uint64_t n = 1; n <= 4; n++)
+			expect_next(n);
+		assert_null(av_cq_peek(seg, shared));
+		atomic_store(&shared->inlet[0].lock.owner, 0);
+		av_lock_owner_alive = alive;
+		av_cq_fini(seg, cq);
+	}
 }
 
 /* --- its pages --------------------------------------------------------------------- */
@@ -212,6 +244,7 @@ int main(void)
 		IN_A_SEGMENT(a_ring_goes_back_when_there_is_another),
 		IN_A_SEGMENT(the_most_entries_that_waited_are_counted),
 		IN_A_SEGMENT(not_while_the_former_ring_may_be_in_use),
+		IN_A_SEGMENT(each_entry_of_the_former_ring_is_in_the_other),
 		IN_A_SEGMENT(a_ring_fails_for_pages_that_must_be_and_cannot),
 	};
 
