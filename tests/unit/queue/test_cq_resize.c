@@ -202,7 +202,7 @@ static void each_entry_of_the_former_ring_is_in_the_other(void **state)
 #define FITS  12, 23
 #define NEVER 22, 23 /* blocks larger than a huge page */
 
-/* Without rows that want huge pages, which a machine has or has not. */
+/* Without rows that demand huge pages, which a machine has or has not. */
 static const struct {
 	struct av_page_policy policy;
 	uint64_t bytes;
@@ -218,6 +218,7 @@ static const struct {
 	{{AV_ALLOC_PREFER_CONTIG, NEVER}, 4096, true},
 	{{AV_ALLOC_PREFER_CONTIG, NEVER}, 2ul << 20, true},
 	{{AV_ALLOC_ALL, NEVER}, 4096, true},
+	{{AV_ALLOC_PREFER_HUGE, FITS}, 4096, true},
 };
 
 static void a_ring_fails_for_pages_that_must_be_and_cannot(void **state)
@@ -227,10 +228,41 @@ static void a_ring_fails_for_pages_that_must_be_and_cannot(void **state)
 
 		errno = 0;
 		at = av_ring_alloc(seg, policies[i].bytes, &policies[i].policy);
-		if ((at != 0) != policies[i].there || errno != (at ? 0 : ENOMEM))
+		if ((at != 0) != policies[i].there || (!at && errno != ENOMEM))
 			fail_msg("row %zu: %llx, %d", i, (unsigned long long)at, errno);
 		if (at)
 			av_seg_free(seg, at, policies[i].bytes);
+	}
+}
+
+static const struct {
+	struct av_page_policy policy;
+	uint64_t bytes;
+	bool own; /* pages that nothing else is on */
+} rings[] = {
+	{{AV_ALLOC_ANON, FITS}, AV_HUGE_PAGE_BYTES, false},
+	{{AV_ALLOC_CONTIG, FITS}, 128, false},
+	{{AV_ALLOC_CONTIG, FITS}, AV_HUGE_PAGE_BYTES - 128, false},
+	{{AV_ALLOC_CONTIG, FITS}, AV_HUGE_PAGE_BYTES, true},
+	{{AV_ALLOC_CONTIG, 12, 12}, 128, false},
+	{{AV_ALLOC_CONTIG, 12, 12}, AV_HUGE_PAGE_BYTES, true},
+	{{AV_ALLOC_PREFER_CONTIG, FITS}, AV_HUGE_PAGE_BYTES, true},
+	{{AV_ALLOC_PREFER_CONTIG, NEVER}, AV_HUGE_PAGE_BYTES, false},
+	{{AV_ALLOC_ALL, FITS}, AV_HUGE_PAGE_BYTES, true},
+};
+
+static void only_large_rings_have_pages_of_their_own(void **state)
+{
+	uint64_t at = av_ring_alloc(seg, AV_HUGE_PAGE_BYTES, NULL);
+
+	assert_int_not_equal(at, 0);
+	assert_false(av_pages_owns(seg->pages, at));
+	av_seg_free(seg, at, AV_HUGE_PAGE_BYTES);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rings); i++) {
+		at = av_ring_alloc(seg, rings[i].bytes, &rings[i].policy);
+		if (!at || av_pages_owns(seg->pages, at) != rings[i].own)
+			fail_msg("row %zu", i);
+		av_seg_free(seg, at, rings[i].bytes);
 	}
 }
 
@@ -246,6 +278,7 @@ int main(void)
 		IN_A_SEGMENT(not_while_the_former_ring_may_be_in_use),
 		IN_A_SEGMENT(each_entry_of_the_former_ring_is_in_the_other),
 		IN_A_SEGMENT(a_ring_fails_for_pages_that_must_be_and_cannot),
+		IN_A_SEGMENT(only_large_rings_have_pages_of_their_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
