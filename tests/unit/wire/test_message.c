@@ -73,8 +73,11 @@ static struct av_wire_message message(size_t row, uint64_t bytes, uint32_t mtu)
 static int opcode_of(const struct av_wire_message *m, uint32_t index)
 {
 	struct av_packet p;
+	int64_t at = av_wire_packet(m, index, &p);
 
-	return av_wire_packet(m, index, &p) < 0 ? -1 : p.opcode;
+	if (at < 0)
+		assert_int_equal(at, -1);
+	return at < 0 ? -1 : p.opcode;
 }
 
 static void opcodes_by_place(void **unused)
