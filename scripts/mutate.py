@@ -33,7 +33,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EQUAL = pathlib.Path(__file__).resolve().with_name("mutate-equal.txt")
-FOLDERS = ["src/memory", "src/queue", "src/exp"]
+FOLDERS = ["src/memory", "src/queue", "src/wire", "src/exp"]
 
 # Which tests judge a folder; the module's unit tests if it is not named here.
 TESTS = {"exp": r"^exp\.test_"}

@@ -158,6 +158,7 @@ static void pieces(void **state)
 {
 	struct av_mem_request req = {.key = TOP, .pd = PD, .addr = 1050, .length = 30};
 	struct av_span span;
+	struct av_pin *other;
 	struct av_run run;
 
 	CHECK_EQUAL(av_mem_get(&fake.seg, &req, &span), AV_MEM_OK);
@@ -169,7 +170,15 @@ static void pieces(void **state)
 	CHECK_EQUAL(run.at[1].addr, (uintptr_t)memory + 70);
 	CHECK_EQUAL(run.at[1].length, 15);
 	CHECK_EQUAL(run.pins.count, 1);
+	/* What is behind the last pin of the run is not the run's. */
+	other = av_pin_begin(&fake.seg, REGION);
+	assert_non_null(other);
+	run.pins.at[1].pin = other;
 	av_klm_iter_drop(&run);
+	CHECK_EQUAL(run.count, 0);
+	CHECK_EQUAL(run.pins.count, 0);
+	assert_int_not_equal(atomic_load(&other->word), 0);
+	av_pin_end(other);
 	av_pin_end(span.pin);
 }
 

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* The mappings of a process, one by one: by a request to the kernel and by its text, and both the
- * same. */
+ * same. And memory that has holes, or fewer rights than are wanted. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "memory/vma.h"
 
 static void mappings_one_by_one(void **state)
@@ -38,10 +41,46 @@ static void mappings_one_by_one(void **state)
 	assert_false(av_vma_next(maps, 0, &vma));
 }
 
+/* The pages: writable, readable, writable, not there, not readable, writable. */
+#define PAGES 6u
+static const struct {
+	uint32_t first, bytes, pages; /* from its last 8 bytes on: so many bytes, and pages */
+	int readable, writable;
+} ranges[] = {
+	{0, 0, 0, 0, 0},	   {0, 8, 0, 0, 0},	      {0, 9, 0, 0, EFAULT},
+	{0, 8, 1, 0, EFAULT},	   {0, 8, 2, 0, EFAULT},      {0, 9, 2, EFAULT, EFAULT},
+	{1, 8, 0, 0, EFAULT},	   {2, 8, 0, 0, 0},	      {2, 9, 0, EFAULT, EFAULT},
+	{3, 8, 0, EFAULT, EFAULT}, {4, 8, 0, EFAULT, EFAULT}, {4, 9, 0, EFAULT, EFAULT},
+	{5, 8, 0, 0, 0},
+};
+
+static void memory_without_holes(void **state)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint8_t *at = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			   -1, 0);
+
+	assert_true(at != MAP_FAILED);
+	assert_int_equal(mprotect(at + page, page, PROT_READ), 0);
+	assert_int_equal(munmap(at + 3 * page, page), 0);
+	assert_int_equal(mprotect(at + 4 * page, page, PROT_NONE), 0);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(ranges); i++) {
+		uint64_t begin = (uintptr_t)at + (ranges[i].first + 1) * page - 8;
+		uint64_t bytes = ranges[i].bytes + ranges[i].pages * page;
+
+		if (av_mapped_check(begin, bytes, false) != ranges[i].readable ||
+		    av_mapped_check(begin, bytes, true) != ranges[i].writable)
+			fail_msg("row %zu", i);
+	}
+	munmap(at, 3 * page);
+	munmap(at + 4 * page, 2 * page);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mappings_one_by_one),
+		cmocka_unit_test(memory_without_holes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

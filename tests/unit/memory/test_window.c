@@ -213,6 +213,7 @@ static void the_queue_pair_that_bound_it_invalidates(void **state)
 				 ends[i].ret);
 		assert_int_equal(atomic_load(&entry(window)->key), ended ? 0 : bind.rkey);
 		assert_int_equal(entry(region)->windows, ended ? 0 : 1);
+		assert_int_equal(entry(window)->region, ended ? 0 : region);
 		assert_int_equal(av_window_destroy(seg, window), 0);
 		assert_int_equal(av_key_destroy(seg, region, NULL), 0);
 	}

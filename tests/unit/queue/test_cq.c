@@ -231,6 +231,38 @@ static void the_timer_watches_an_event_that_is_put_off(void **state)
 	}
 }
 
+/* Who has put the event off may have been stopped before the timer was told when it is due. */
+static const struct {
+	uint64_t due_ns;
+	bool event;
+} late_rows[] = {{1, true}, {UINT64_MAX / 2, false}};
+
+static void an_entry_sends_the_event_that_the_timer_is_late_for(void **state)
+{
+	for (size_t i = 0; i < sizeof(late_rows) / sizeof(late_rows[0]); i++) {
+		tear_down(state);
+		set_up(state);
+		cq->inlet[0].event_period_us = 60000;
+		atomic_store(&cq->inlet[0].event_due_ns, late_rows[i].due_ns);
+		av_raise_arm(&cq->inlet[0].armed, AV_CQ_ARMED_ANY);
+		append(1);
+		if ((av_raise_armed(&cq->inlet[0].armed) == AV_CQ_NOT_ARMED) != late_rows[i].event)
+			fail_msg("row %zu", i);
+		assert_int_equal(atomic_load(&cq->inlet[0].event_due_ns),
+				 late_rows[i].event ? 0 : late_rows[i].due_ns);
+		assert_int_equal(atomic_load(&fake.seg.head->timer_doorbell), 0);
+	}
+}
+
+static void the_first_who_waits_directly_is_told_that_it_is(void **state)
+{
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(av_cq_notify_waits(&fake.seg, INDEX), i == 0);
+		assert_int_equal(atomic_load(&cq->notify), AV_CQ_NOTIFY_USED);
+		assert_false(locked());
+	}
+}
+
 /* --- who appends dies with the lock ---------------------------------------------- */
 
 static bool all_dead(uint32_t owner)
@@ -415,6 +447,8 @@ int main(void)
 		ON_A_CQ(an_event_disarms),
 		ON_A_CQ(arming_makes_an_event_of_what_is_there),
 		ON_A_CQ(the_timer_watches_an_event_that_is_put_off),
+		ON_A_CQ(an_entry_sends_the_event_that_the_timer_is_late_for),
+		ON_A_CQ(the_first_who_waits_directly_is_told_that_it_is),
 		ON_A_CQ(death_in_between),
 		ON_A_CQ(an_appender_that_was_stopped_appends_what_nobody_has),
 		ON_A_CQ(an_entry_is_there_when_it_is_published),

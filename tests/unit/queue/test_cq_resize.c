@@ -136,11 +136,22 @@ static bool all_live(uint32_t owner)
 	return true;
 }
 
-/* A peer is stopped with the lock; the owner goes on with another ring. */
+/* A peer is stopped with the lock of @inlet, and the owner goes on with another ring. */
+static void leave_behind(struct av_cq_shared *shared, uint32_t inlet)
+{
+	const struct timespec stuck = {.tv_nsec = AV_STUCK_NS + 1000000};
+
+	av_lock_owner_alive = all_live;
+	atomic_store(&shared->inlet[inlet].lock.owner, PEER);
+	av_cq_inlet_look(seg, shared);
+	nanosleep(&stuck, NULL);
+	av_cq_inlet_look(seg, shared);
+	assert_int_equal(av_cq_used(shared), 1 - inlet);
+}
+
 static void not_while_the_former_ring_may_be_in_use(void **state)
 {
 	bool (*const alive)(uint32_t) = av_lock_owner_alive;
-	const struct timespec stuck = {.tv_nsec = AV_STUCK_NS + 1000000};
 	struct av_cq_shared *shared;
 
 	cq = av_cq_init(seg, 4, 0, 1, 1000, NULL);
@@ -148,12 +159,7 @@ static void not_while_the_former_ring_may_be_in_use(void **state)
 	assert_non_null(shared);
 	for (uint32_t former = 0; former < 3; former++) {
 		append(1);
-		av_lock_owner_alive = all_live;
-		atomic_store(&shared->inlet[former % 2].lock.owner, PEER);
-		av_cq_inlet_look(seg, shared);
-		nanosleep(&stuck, NULL);
-		av_cq_inlet_look(seg, shared);
-		assert_int_equal(av_cq_used(shared), 1 - former % 2);
+		leave_behind(shared, former % 2);
 		append(2);
 		assert_int_equal(av_cq_resize(seg, cq, 8, NULL), EBUSY);
 		atomic_store(&shared->inlet[former % 2].lock.owner, 0);
@@ -165,12 +171,38 @@ static void not_while_the_former_ring_may_be_in_use(void **state)
 	av_cq_fini(seg, cq);
 }
 
+static void each_entry_of_the_former_ring_is_in_the_other(void **state)
+{
+	bool (*const alive)(uint32_t) = av_lock_owner_alive;
+
+	for (uint64_t held = 0; held <= 4; held++) {
+		struct av_cq_shared *shared;
+
+		cq = av_cq_init(seg, 4, 0, 1, 1000, NULL);
+		shared = av_cq_at(seg, cq);
+		assert_non_null(shared);
+		append(9);
+		expect_next(9);
+		for (uint64_t n = 1; n <= held; n++)
+			append(n);
+		leave_behind(shared, 0);
+		for (uint64_t n = held + 1; n <= 4; n++)
+			append(n);
+		for (uint64_t n = 1; n <= 4; n++)
+			expect_next(n);
+		assert_null(av_cq_peek(seg, shared));
+		atomic_store(&shared->inlet[0].lock.owner, 0);
+		av_lock_owner_alive = alive;
+		av_cq_fini(seg, cq);
+	}
+}
+
 /* --- its pages --------------------------------------------------------------------- */
 
 #define FITS  12, 23
 #define NEVER 22, 23 /* blocks larger than a huge page */
 
-/* Without rows that want huge pages, which a machine has or has not. */
+/* Without rows that demand huge pages, which a machine has or has not. */
 static const struct {
 	struct av_page_policy policy;
 	uint64_t bytes;
@@ -186,6 +218,7 @@ static const struct {
 	{{AV_ALLOC_PREFER_CONTIG, NEVER}, 4096, true},
 	{{AV_ALLOC_PREFER_CONTIG, NEVER}, 2ul << 20, true},
 	{{AV_ALLOC_ALL, NEVER}, 4096, true},
+	{{AV_ALLOC_PREFER_HUGE, FITS}, 4096, true},
 };
 
 static void a_ring_fails_for_pages_that_must_be_and_cannot(void **state)
@@ -195,10 +228,41 @@ static void a_ring_fails_for_pages_that_must_be_and_cannot(void **state)
 
 		errno = 0;
 		at = av_ring_alloc(seg, policies[i].bytes, &policies[i].policy);
-		if ((at != 0) != policies[i].there || errno != (at ? 0 : ENOMEM))
+		if ((at != 0) != policies[i].there || (!at && errno != ENOMEM))
 			fail_msg("row %zu: %llx, %d", i, (unsigned long long)at, errno);
 		if (at)
 			av_seg_free(seg, at, policies[i].bytes);
+	}
+}
+
+static const struct {
+	struct av_page_policy policy;
+	uint64_t bytes;
+	bool own; /* pages that nothing else is on */
+} rings[] = {
+	{{AV_ALLOC_ANON, FITS}, AV_HUGE_PAGE_BYTES, false},
+	{{AV_ALLOC_CONTIG, FITS}, 128, false},
+	{{AV_ALLOC_CONTIG, FITS}, AV_HUGE_PAGE_BYTES - 128, false},
+	{{AV_ALLOC_CONTIG, FITS}, AV_HUGE_PAGE_BYTES, true},
+	{{AV_ALLOC_CONTIG, 12, 12}, 128, false},
+	{{AV_ALLOC_CONTIG, 12, 12}, AV_HUGE_PAGE_BYTES, true},
+	{{AV_ALLOC_PREFER_CONTIG, FITS}, AV_HUGE_PAGE_BYTES, true},
+	{{AV_ALLOC_PREFER_CONTIG, NEVER}, AV_HUGE_PAGE_BYTES, false},
+	{{AV_ALLOC_ALL, FITS}, AV_HUGE_PAGE_BYTES, true},
+};
+
+static void only_large_rings_have_pages_of_their_own(void **state)
+{
+	uint64_t at = av_ring_alloc(seg, AV_HUGE_PAGE_BYTES, NULL);
+
+	assert_int_not_equal(at, 0);
+	assert_false(av_pages_owns(seg->pages, at));
+	av_seg_free(seg, at, AV_HUGE_PAGE_BYTES);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rings); i++) {
+		at = av_ring_alloc(seg, rings[i].bytes, &rings[i].policy);
+		if (!at || av_pages_owns(seg->pages, at) != rings[i].own)
+			fail_msg("row %zu", i);
+		av_seg_free(seg, at, rings[i].bytes);
 	}
 }
 
@@ -212,7 +276,9 @@ int main(void)
 		IN_A_SEGMENT(a_ring_goes_back_when_there_is_another),
 		IN_A_SEGMENT(the_most_entries_that_waited_are_counted),
 		IN_A_SEGMENT(not_while_the_former_ring_may_be_in_use),
+		IN_A_SEGMENT(each_entry_of_the_former_ring_is_in_the_other),
 		IN_A_SEGMENT(a_ring_fails_for_pages_that_must_be_and_cannot),
+		IN_A_SEGMENT(only_large_rings_have_pages_of_their_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

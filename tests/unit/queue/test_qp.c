@@ -85,6 +85,25 @@ static void it_has_its_own_receive_queue_or_shares_one(void **state)
 	}
 }
 
+/* What is longer than the entry of a CQ has room in the receive request. */
+static void payload_has_room_in_an_entry_or_in_a_request(void **state)
+{
+	static const uint32_t inline_recv[] = {0, 1, AV_CQE_DATA, AV_CQE_DATA + 1, 512};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(inline_recv); i++) {
+		const struct av_qp_request request = {
+			.type = IBV_QPT_RC, .limit = LIMIT, .inline_recv = inline_recv[i]};
+		uint32_t index = av_qp_init(seg, &request);
+		const struct av_qp_shared *qp = av_qp_at(seg, index);
+
+		assert_true(index && qp);
+		assert_int_equal(qp->inline_recv, inline_recv[i]);
+		assert_int_equal(av_rq_at(seg, qp->rq)->inline_bytes,
+				 inline_recv[i] > AV_CQE_DATA ? inline_recv[i] : 0);
+		av_qp_fini(seg, index);
+	}
+}
+
 /* Leave behind what a used queue pair leaves. */
 static void use(struct av_qp_shared *qp)
 {
@@ -174,6 +193,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_A_SEGMENT(slots_are_large_enough),
 		IN_A_SEGMENT(it_has_its_own_receive_queue_or_shares_one),
+		IN_A_SEGMENT(payload_has_room_in_an_entry_or_in_a_request),
 		IN_A_SEGMENT(it_is_new_where_another_was),
 		cmocka_unit_test(sizes_are_rounded_up_to_the_limit),
 	};

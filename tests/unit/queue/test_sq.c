@@ -110,6 +110,7 @@ static const struct {
 	{IBV_WR_LOCAL_INV, INLINE, 0, 0, EINVAL},
 	{AV_WR_SIZED_FETCH_AND_ADD, 0, 1, 8, EINVAL}, /* the library's alone */
 	{IBV_WR_TSO, 0, 1, 8, EINVAL},
+	{AV_WR_MASKED_FETCH_AND_ADD + 1, 0, 1, 8, EINVAL},
 	{OPCODES_N, 0, 1, 8, EINVAL},
 	{UINT32_MAX, 0, 1, 8, EINVAL},
 };
@@ -226,6 +227,15 @@ static void a_list_is_posted_up_to_its_first_error(void **state)
 	assert_int_equal(slot(0)->wr_id, 1);
 }
 
+static void no_list_is_nothing_to_post(void **state)
+{
+	struct ibv_send_wr *bad = NULL;
+
+	assert_int_equal(av_sq_post(&end, NULL, &bad, find_ah, NULL), 0);
+	assert_null(bad);
+	assert_int_equal(atomic_load(&end.qp->sq_tail), 0);
+}
+
 /* --- what stands in the ring --------------------------------------------------------- */
 
 static void elements_are_copied(void **state)
@@ -298,6 +308,38 @@ static void a_datagram_has_its_address(void **state)
 	assert_int_equal(post(&wr), EINVAL);
 }
 
+/* The program sees the new key at once; what the device does with it is in the request. */
+static void a_bind_has_its_window_and_its_new_key(void **state)
+{
+	struct ibv_mr mr = {.lkey = 0x77};
+	struct ibv_mr *const regions[] = {&mr, NULL};
+
+	for (uint32_t i = 0; i < AV_ARRAY_SIZE(regions); i++) {
+		struct ibv_mw mw = {.rkey = 0x12301};
+		struct ibv_send_wr wr = {
+			.opcode = IBV_WR_BIND_MW,
+			.bind_mw = {.mw = &mw,
+				    .rkey = 0x4567f2,
+				    .bind_info = {.mr = regions[i],
+						  .addr = 0x5000,
+						  .length = 1ull << 33,
+						  .mw_access_flags = IBV_ACCESS_REMOTE_READ}}};
+		const struct av_sq_wqe *wqe = slot(i);
+
+		assert_int_equal(post(&wr), 0);
+		assert_int_equal(mw.rkey, 0x123f2);
+		assert_int_equal(wqe->rkey, 0x123f2);
+		assert_int_equal(wqe->window, 0x12301);
+		assert_int_equal(wqe->remote_addr, 0x5000);
+		assert_int_equal(wqe->compare_add, 1ull << 33);
+		assert_int_equal(wqe->region, regions[i] ? mr.lkey : 0);
+		assert_int_equal(wqe->access, IBV_ACCESS_REMOTE_READ);
+		assert_int_equal(wqe->bytes | wqe->count, 0);
+		wr.bind_mw.mw = NULL;
+		assert_int_equal(post(&wr), EINVAL);
+	}
+}
+
 /* --- lists of UMR keys --------------------------------------------------------------- */
 
 #define HELD ((192u - 64u) / sizeof(struct av_klm_entry))
@@ -351,10 +393,12 @@ int main(void)
 		ON_A_QP(operands_are_at_the_end_of_their_slot),
 		ON_A_QP(a_queue_has_its_capacity_and_no_more),
 		ON_A_QP(a_list_is_posted_up_to_its_first_error),
+		ON_A_QP(no_list_is_nothing_to_post),
 		ON_A_QP(elements_are_copied),
 		ON_A_QP(inline_data_is_copied_without_gaps),
 		ON_A_QP(what_has_no_data_has_no_bytes),
 		ON_A_QP(a_datagram_has_its_address),
+		ON_A_QP(a_bind_has_its_window_and_its_new_key),
 		ON_A_QP(a_list_fits_its_slot),
 		ON_A_QP(a_list_outside_is_wholly_in_the_segment),
 	};

@@ -307,6 +307,115 @@ static void padding_of_the_link_is_no_part(void **unused)
 	assert_int_equal(get_exactly(bytes, sizeof(bytes)), AV_FRAME_OK);
 }
 
+/* Give what was changed its checksums again. */
+static void seal(uint8_t *bytes, size_t size)
+{
+	uint8_t *ip = bytes + AV_ETH_BYTES;
+	bool ipv4 = bytes[12] == 0x08;
+	uint8_t *packet = ip + (ipv4 ? 28 : 48);
+	uint32_t sum = 0;
+
+	ip[10] = ipv4 ? 0 : ip[10];
+	ip[11] = ipv4 ? 0 : ip[11];
+	for (int i = 0; ipv4 && i < 20; i += 2)
+		sum += (uint32_t)ip[i] << 8 | ip[i + 1];
+	sum = ~((sum & 0xffff) + (sum >> 16));
+	ip[10] = ipv4 ? (uint8_t)(sum >> 8) : ip[10];
+	ip[11] = ipv4 ? (uint8_t)sum : ip[11];
+	size -= AV_ICRC_BYTES;
+	av_icrc_put(bytes + size, av_icrc(ip, packet, size - (size_t)(packet - bytes)));
+}
+
+/* One byte of a golden frame, with checksums that are right. */
+static const struct {
+	uint8_t row, at, value;
+	enum av_frame_fault fault;
+} changed[] = {
+	{0, 12, 0x08, AV_FRAME_OK},	 /* as it is */
+	{0, 13, 0x06, AV_FRAME_FOREIGN}, /* ARP */
+	{3, 13, 0xdc, AV_FRAME_FOREIGN},
+	{0, 14, 0x46, AV_FRAME_HEADER}, /* options */
+	{0, 14, 0x55, AV_FRAME_HEADER},
+	{3, 14, 0x50, AV_FRAME_HEADER},
+	{0, 17, 0x13, AV_FRAME_HEADER}, /* less than its own header */
+	{0, 17, 0x14, AV_FRAME_HEADER}, /* no room for that of UDP */
+	{0, 17, 0x1b, AV_FRAME_HEADER},
+	{0, 17, 0x35, AV_FRAME_SHORT},
+	{3, 19, 0x07, AV_FRAME_HEADER},
+	{3, 19, 0x29, AV_FRAME_SHORT},
+	{0, 20, 0x60, AV_FRAME_HEADER}, /* more fragments */
+	{0, 20, 0xc0, AV_FRAME_HEADER}, /* reserved */
+	{0, 20, 0x41, AV_FRAME_HEADER}, /* a later fragment */
+	{0, 21, 0x01, AV_FRAME_HEADER},
+	{0, 20, 0x00, AV_FRAME_OK},	 /* which may be cut into fragments */
+	{0, 23, 0x06, AV_FRAME_FOREIGN}, /* TCP */
+	{3, 20, 0x06, AV_FRAME_FOREIGN},
+	{0, 36, 0x13, AV_FRAME_FOREIGN}, /* another port */
+	{0, 37, 0xb8, AV_FRAME_FOREIGN},
+	{0, 39, 0x1f, AV_FRAME_HEADER}, /* UDP says less than IP */
+	{0, 39, 0x21, AV_FRAME_HEADER},
+	{3, 59, 0x27, AV_FRAME_HEADER},
+	{0, 42, 0x1f, AV_FRAME_PACKET},
+	{0, 43, 0x31, AV_FRAME_PACKET},
+};
+
+static void one_byte_of_the_headers(void **unused)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(changed); i++) {
+		size_t size = golden[changed[i].row].size;
+		uint8_t bytes[sizeof(xrc_compare_swap_ipv6)];
+
+		memcpy(bytes, golden[changed[i].row].bytes, size);
+		bytes[changed[i].at] = changed[i].value;
+		seal(bytes, size);
+		if (get_exactly(bytes, size) != changed[i].fault)
+			fail_msg("row %zu", i);
+	}
+}
+
+/* The least that there is: a BTH, and its CRC. */
+static void no_packet_is_shorter_than_its_header(void **unused)
+{
+	const struct av_packet p = {.opcode = 0x04};
+	uint8_t bytes[AV_FRAME_HEADERS_MAX + 16];
+	size_t size = av_frame_put(&golden[0].frame, &p, bytes, sizeof(bytes));
+
+	assert_int_equal(size, AV_ETH_BYTES + 20 + 8 + 12 + AV_ICRC_BYTES);
+	assert_int_equal(get_exactly(bytes, size), AV_FRAME_OK);
+	bytes[17]--; /* of the IP packet, and of UDP */
+	bytes[39]--;
+	seal(bytes, size);
+	assert_int_equal(get_exactly(bytes, size), AV_FRAME_HEADER);
+}
+
+/* RFC 4038, 4.2. One such address alone is no sign of it. */
+static void mapped_addresses_never_travel_in_ipv6(void **unused)
+{
+	static const uint8_t mapped[16] = IPV4(1);
+
+	for (unsigned int which = 0; which < 4; which++) {
+		uint8_t bytes[sizeof(xrc_compare_swap_ipv6)];
+
+		memcpy(bytes, xrc_compare_swap_ipv6, sizeof(bytes));
+		if (which & 1)
+			memcpy(bytes + AV_ETH_BYTES + 8, mapped, sizeof(mapped));
+		if (which & 2)
+			memcpy(bytes + AV_ETH_BYTES + 24, mapped, sizeof(mapped));
+		seal(bytes, sizeof(bytes));
+		assert_int_equal(get_exactly(bytes, sizeof(bytes)),
+				 which == 3 ? AV_FRAME_HEADER : AV_FRAME_OK);
+	}
+}
+
+static void an_unknown_opcode_makes_no_frame(void **unused)
+{
+	const struct av_packet p = {.opcode = 0x1f};
+	uint8_t bytes[AV_FRAME_MAX];
+
+	assert_int_equal(av_frame_payload_at(&golden[0].frame, p.opcode), 0);
+	assert_int_equal(av_frame_put(&golden[0].frame, &p, bytes, sizeof(bytes)), 0);
+}
+
 static void no_room_is_seen_before_writing(void **unused)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(golden); i++)
@@ -331,22 +440,44 @@ static void the_largest_frame_fits(void **unused)
 
 #define UDP_AT(ipv4) (AV_ETH_BYTES + ((ipv4) ? 20u : 40u))
 
-/* What UDP carries makes the same frame, or as much of it as there is room for. */
+/* What UDP carries makes the same frame. */
 static void wrapped_as_others_write_them(void **unused)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(golden); i++) {
 		const uint8_t *wanted = golden[i].bytes;
 		size_t size = golden[i].size, at = UDP_AT(wanted[12] == 0x08) + 8;
+		uint8_t bytes[AV_FRAME_HEADERS_MAX];
 
-		for (size_t room = AV_FRAME_HEADERS_MAX; room <= size + 9; room++) {
-			uint8_t *bytes = malloc(room);
+		assert_int_equal(av_frame_wrap(&golden[i].frame, false, wanted + at, size - at,
+					       bytes, sizeof(bytes)),
+				 size);
+		assert_memory_equal(bytes, wanted, size);
+	}
+}
 
-			assert_non_null(bytes);
-			assert_int_equal(av_frame_wrap(&golden[i].frame, false, wanted + at,
-						       size - at, bytes, room),
+#define DATAGRAM 100u
+
+/* As much as there is room for, and no byte behind. */
+static void wrapped_and_cut_off(void **unused)
+{
+	uint8_t whole[AV_FRAME_HEADERS_MAX + DATAGRAM], datagram[DATAGRAM];
+
+	memset(datagram, 0x5a, sizeof(datagram));
+	for (size_t i = 0; i < AV_ARRAY_SIZE(golden); i++) {
+		const struct av_frame *f = &golden[i].frame;
+		size_t size = UDP_AT(golden[i].bytes[12] == 0x08) + 8 + DATAGRAM;
+
+		assert_int_equal(av_frame_wrap(f, false, datagram, DATAGRAM, whole, sizeof(whole)),
+				 size);
+		for (size_t room = AV_FRAME_HEADERS_MAX; room <= size; room++) {
+			uint8_t bytes[sizeof(whole)], untouched[sizeof(whole)];
+
+			memset(bytes, 0xa5, sizeof(bytes));
+			memset(untouched, 0xa5, sizeof(untouched));
+			assert_int_equal(av_frame_wrap(f, false, datagram, DATAGRAM, bytes, room),
 					 size);
-			assert_memory_equal(bytes, wanted, room < size ? room : size);
-			free(bytes);
+			assert_memory_equal(bytes, whole, room);
+			assert_memory_equal(bytes + room, untouched, sizeof(bytes) - room);
 		}
 	}
 }
@@ -401,10 +532,11 @@ static const struct {
 static void ethernet_addresses(void **unused)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(macs); i++) {
-		uint8_t mac[6];
+		uint8_t mac[8] = {[6] = 0xa5, 0xa5};
 
 		av_frame_mac(macs[i].gid, mac);
 		assert_memory_equal(mac, macs[i].mac, 6);
+		assert_memory_equal(mac + 6, "\xa5\xa5", 2);
 	}
 }
 
@@ -418,9 +550,14 @@ int main(void)
 		cmocka_unit_test(the_crc_is_what_division_leaves),
 		cmocka_unit_test(time_to_live_may_change),
 		cmocka_unit_test(padding_of_the_link_is_no_part),
+		cmocka_unit_test(one_byte_of_the_headers),
+		cmocka_unit_test(no_packet_is_shorter_than_its_header),
+		cmocka_unit_test(mapped_addresses_never_travel_in_ipv6),
+		cmocka_unit_test(an_unknown_opcode_makes_no_frame),
 		cmocka_unit_test(no_room_is_seen_before_writing),
 		cmocka_unit_test(the_largest_frame_fits),
 		cmocka_unit_test(wrapped_as_others_write_them),
+		cmocka_unit_test(wrapped_and_cut_off),
 		cmocka_unit_test(wrapped_with_a_checksum),
 		cmocka_unit_test(source_ports),
 		cmocka_unit_test(ethernet_addresses),

@@ -73,8 +73,11 @@ static struct av_wire_message message(size_t row, uint64_t bytes, uint32_t mtu)
 static int opcode_of(const struct av_wire_message *m, uint32_t index)
 {
 	struct av_packet p;
+	int64_t at = av_wire_packet(m, index, &p);
 
-	return av_wire_packet(m, index, &p) < 0 ? -1 : p.opcode;
+	if (at < 0)
+		assert_int_equal(at, -1);
+	return at < 0 ? -1 : p.opcode;
 }
 
 static void opcodes_by_place(void **unused)
@@ -87,6 +90,28 @@ static void opcodes_by_place(void **unused)
 		if (opcodes[i].first >= 0)
 			assert_int_equal(opcode_of(&three, 2), opcodes[i].last);
 		assert_int_equal(opcode_of(&one, 0), opcodes[i].only);
+	}
+}
+
+/* Only the last packet of a message, or its only one, says how it ends. */
+static void opcodes_by_meaning(void **unused)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(opcodes); i++) {
+		const struct {
+			enum av_place place;
+			enum av_tail tail;
+			int wanted;
+		} asked[] = {
+			{AV_PLACE_FIRST, AV_TAIL_NONE, opcodes[i].first},
+			{AV_PLACE_MIDDLE, AV_TAIL_NONE, opcodes[i].middle},
+			{AV_PLACE_LAST, opcodes[i].tail, opcodes[i].last},
+			{AV_PLACE_ONLY, opcodes[i].tail, opcodes[i].only},
+		};
+
+		for (size_t k = 0; k < AV_ARRAY_SIZE(asked); k++)
+			assert_int_equal(av_opcode_find(opcodes[i].service, opcodes[i].operation,
+							asked[k].place, asked[k].tail),
+					 asked[k].wanted);
 	}
 }
 
@@ -117,6 +142,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(opcodes_by_place),
+		cmocka_unit_test(opcodes_by_meaning),
 		cmocka_unit_test(pieces),
 	};
 

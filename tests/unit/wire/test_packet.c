@@ -72,11 +72,17 @@ static size_t wanted_bytes(unsigned int opcode, size_t *row)
 
 static void headers_of_every_opcode(void **unused)
 {
-	size_t row;
+	for (unsigned int opcode = 0; opcode < 256; opcode++) {
+		struct av_opcode info;
+		size_t row, bytes = wanted_bytes(opcode, &row);
 
-	for (unsigned int opcode = 0; opcode < 256; opcode++)
-		assert_int_equal(av_packet_header_bytes((uint8_t)opcode),
-				 wanted_bytes(opcode, &row));
+		assert_int_equal(av_packet_header_bytes((uint8_t)opcode), bytes);
+		assert_int_equal(av_opcode_info((uint8_t)opcode, &info), bytes != 0);
+		if (!bytes)
+			continue;
+		assert_int_equal(info.response, known[row].response);
+		assert_int_equal(info.payload, known[row].payload);
+	}
 }
 
 /* All fields that there are, each bit of them in use. */
@@ -164,6 +170,64 @@ static void there_and_back(void **unused)
 	}
 }
 
+/* IBTA volume 1, 9.2 to 9.3: the headers of full(), written down by hand. */
+static const struct {
+	uint8_t opcode, at, bytes;
+	const char *wanted;
+} drawn[] = {
+	{0x04, 0, 12, "\x04\xc0\x8f\xa1\xc0\xf1\xe2\xd3\x80\xc4\xb5\xa6"},
+	{0x05, 12, 4, "\x71\x72\x73\x74"},
+	{0x17, 12, 4, "\x61\x62\x63\x64"},
+	{0x1c, 12, 4, "\x00\x00\x00\x3f"},
+	{0x1c, 16, 8, "\xf1\xf2\xf3\xf4\xf5\xf6\xf7\xf8"},
+	{0x1c, 24, 8, "\xfc\xfb\xfa\xf9\xa1\xa2\xa3\xa4"},
+	{0x13, 12, 8, "\xf1\xf2\xf3\xf4\xf5\xf6\xf7\xf8"},
+	{0x13, 20, 4, "\xfc\xfb\xfa\xf9"},
+	{0x13, 24, 8, "\xb1\xb2\xb3\xb4\xb5\xb6\xb7\xb8"},
+	{0x13, 32, 8, "\xc1\xc2\xc3\xc4\xc5\xc6\xc7\xc8"},
+	{0x12, 12, 4, "\xff\x91\x92\x93"},
+	{0x12, 16, 8, "\x81\x82\x83\x84\x85\x86\x87\x88"},
+	{0x64, 12, 8, "\x80\x01\x02\x03\x00\xd1\xd2\xd3"},
+	{0xa4, 12, 4, "\x00\xe1\xe2\xe3"},
+	{0x81, 12, 8, "\0\0\0\0\0\0\0"},
+	{0x81, 20, 8, "\0\0\0\0\0\0\0"},
+};
+
+static void fields_where_the_specification_draws_them(void **unused)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(drawn); i++) {
+		struct av_packet p = full(drawn[i].opcode);
+		uint8_t bytes[128];
+
+		memset(bytes, 0xa5, sizeof(bytes));
+		(void)put(&p, 0, bytes);
+		assert_memory_equal(bytes + drawn[i].at, drawn[i].wanted, drawn[i].bytes);
+	}
+}
+
+/* Fields that are wider in memory than in a packet leave their neighbours alone. */
+static void what_is_too_wide_is_cut(void **unused)
+{
+	uint8_t cut[128], wanted[128];
+	struct av_packet p;
+	size_t row;
+
+	for (unsigned int opcode = 0; opcode < 256; opcode++) {
+		if (!wanted_bytes(opcode, &row))
+			continue;
+		p = full((uint8_t)opcode);
+		memset(cut, 0, sizeof(cut));
+		memset(wanted, 0, sizeof(wanted));
+		(void)put(&p, 0, wanted);
+		p.srqn |= 0xff000000;
+		p.src_qpn |= 0xff000000;
+		p.placement |= 0xf0;
+		p.selectivity |= 0xfc;
+		(void)put(&p, 0, cut);
+		assert_memory_equal(cut, wanted, sizeof(cut));
+	}
+}
+
 /* A prefix that ends within the headers is short; one that ends later is no multiple of four, or
  * another packet with less payload: the length is not the packet's to know. */
 static void every_prefix(void **unused)
@@ -188,6 +252,21 @@ static void every_prefix(void **unused)
 				assert_int_equal(fault, known[row].low == 0x1d ? AV_PACKET_PAYLOAD
 									       : AV_PACKET_OK);
 		}
+	}
+}
+
+static void payload_of_those_that_have_some(void **unused)
+{
+	uint8_t bytes[128];
+	struct av_packet p;
+	size_t row;
+
+	for (unsigned int opcode = 0; opcode < 256; opcode++) {
+		if (!wanted_bytes(opcode, &row))
+			continue;
+		p = full((uint8_t)opcode);
+		assert_int_equal(get_exactly(&p, bytes, put(&p, 8, bytes)),
+				 known[row].payload ? AV_PACKET_OK : AV_PACKET_PAYLOAD);
 	}
 }
 
@@ -236,7 +315,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(headers_of_every_opcode),
 		cmocka_unit_test(there_and_back),
+		cmocka_unit_test(fields_where_the_specification_draws_them),
+		cmocka_unit_test(what_is_too_wide_is_cut),
 		cmocka_unit_test(every_prefix),
+		cmocka_unit_test(payload_of_those_that_have_some),
 		cmocka_unit_test(unknown_opcodes),
 		cmocka_unit_test(what_contradicts_itself),
 	};

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* Which entries of a CQ stay when those of a queue pair go. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "queue/cq.h"
+#include "unit/memory/heap_fixture.h"
+
+#define CAPACITY 8u
+#define GOING	 5u
+#define STAYING	 6u
+
+static uint32_t cq;
+static uint64_t dropped; /* a bit for each request */
+
+static void append(uint64_t wr_id, uint32_t qpn)
+{
+	struct av_cqe e = {.wr_id = wr_id, .qpn = qpn};
+
+	assert_int_equal(av_cq_push(seg, cq, &e, NULL), 0);
+}
+
+static uint64_t take(void)
+{
+	struct av_cq_shared *shared = av_cq_at(seg, cq);
+	const struct av_cqe *e = av_cq_peek(seg, shared);
+	uint64_t wr_id = e ? e->wr_id : 0;
+
+	if (e)
+		av_cq_take(shared);
+	return wr_id;
+}
+
+static bool of_qp(const struct av_cqe *cqe, uint32_t number)
+{
+	return cqe->qpn == number;
+}
+
+static void drop(struct av_seg *of, const struct av_cqe *cqe)
+{
+	assert_ptr_equal(of, seg);
+	assert_int_equal(dropped >> cqe->wr_id, 0); /* each once, in order */
+	dropped |= 1ull << cqe->wr_id;
+}
+
+/* @count entries, of which the bits of @going say who goes, from each place of the ring on. */
+static void purge(unsigned int count, unsigned int going, unsigned int from)
+{
+	cq = av_cq_init(seg, CAPACITY, 0, 1, 1000, NULL);
+	assert_int_not_equal(cq, 0);
+	for (unsigned int i = 0; i < from; i++) {
+		append(63, STAYING);
+		assert_int_equal(take(), 63);
+	}
+	for (unsigned int i = 0; i < count; i++)
+		append(i + 1, going >> i & 1 ? GOING : STAYING);
+	dropped = 0;
+	av_cq_purge(seg, cq, of_qp, GOING, drop);
+	assert_int_equal(dropped, going << 1);
+	for (unsigned int i = 0; i < count; i++)
+		if (!(going >> i & 1))
+			assert_int_equal(take(), i + 1);
+	assert_int_equal(take(), 0);
+	for (unsigned int i = 0; i < CAPACITY; i++)
+		append(i + 1, GOING);
+	for (unsigned int i = 0; i < CAPACITY; i++)
+		assert_int_equal(take(), i + 1);
+	assert_int_equal(take(), 0);
+	av_cq_fini(seg, cq);
+}
+
+static void the_others_stay_in_their_order(void **state)
+{
+	for (unsigned int count = 0; count <= CAPACITY; count++)
+		for (unsigned int going = 0; going < 1u << count; going++)
+			purge(count, going, going % CAPACITY);
+}
+
+/* The event of an entry that is gone is over, and the next entry has its own. */
+static void what_is_gone_makes_no_event(void **state)
+{
+	struct av_cq_shared *shared;
+
+	cq = av_cq_init(seg, CAPACITY, 0, 1, 1000, NULL);
+	shared = av_cq_at(seg, cq);
+	assert_non_null(shared);
+	append(1, STAYING);
+	assert_int_equal(take(), 1);
+	av_cq_arm(seg, cq, AV_CQ_ARMED_ANY);
+	append(2, GOING);
+	assert_int_equal(av_raise_armed(&shared->inlet[0].armed), AV_CQ_NOT_ARMED);
+	dropped = 0;
+	av_cq_purge(seg, cq, of_qp, GOING, drop);
+	av_cq_arm(seg, cq, AV_CQ_ARMED_ANY);
+	assert_int_equal(av_raise_armed(&shared->inlet[0].armed), AV_CQ_ARMED_ANY);
+	append(3, STAYING);
+	assert_int_equal(av_raise_armed(&shared->inlet[0].armed), AV_CQ_NOT_ARMED);
+	av_cq_fini(seg, cq);
+}
+
+#define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_A_SEGMENT(the_others_stay_in_their_order),
+		IN_A_SEGMENT(what_is_gone_makes_no_event),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
