@@ -49,27 +49,35 @@ static const struct {
 #undef X
 };
 
+static void *or_no_message(void *found)
+{
+	if (!found)
+		dlerror(); /* the program must not find our error message */
+	return found;
+}
+
 /*
  * The C library has two versions of realpath(), and the older one takes no NULL for a buffer.
  * Before release 2.36, dlsym() finds the older one.
  */
 static void *newer_realpath(void *next)
 {
-	void *older = dlvsym(RTLD_NEXT, "realpath", "GLIBC_2.2.5");
+	void *older = or_no_message(dlvsym(RTLD_NEXT, "realpath", "GLIBC_2.2.5"));
 
-	return older && next == older ? dlvsym(RTLD_NEXT, "realpath", "GLIBC_2.3") : next;
+	if (!older || next != older)
+		return next;
+	return or_no_message(dlvsym(RTLD_NEXT, "realpath", "GLIBC_2.3"));
 }
 
 void *av_vlibc_find_next(enum av_vlibc_index index)
 {
 	int saved = errno;
-	void *next = dlsym(RTLD_NEXT, functions[index].name);
+	void *next = or_no_message(dlsym(RTLD_NEXT, functions[index].name));
 
 	if (index == AV_VLIBC_realpath)
 		next = newer_realpath(next);
 	if (!next)
 		next = functions[index].otherwise;
-	dlerror(); /* the program must not find our error message */
 	atomic_store_explicit(&av_vlibc_next[index], next, memory_order_relaxed);
 	errno = saved;
 	return next;
