@@ -43,7 +43,7 @@ static void run(void *(*what)(void *arg), void *arg)
 /* Return: exit status of a child that runs this; -1: it was killed */
 static int in_child(int (*what)(void))
 {
-	int status;
+	int status = 0;
 	pid_t pid = fork();
 
 	if (pid == 0)
