@@ -142,7 +142,7 @@ static void what_caches_overwrite_is_not_called(void **state)
 
 static void *tell_stack(void *arg)
 {
-	uintptr_t here = (uintptr_t)&arg;
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0); /* variables may be elsewhere */
 
 	*(void **)arg = (void *)(here - here % (uintptr_t)sysconf(_SC_PAGESIZE));
 	return NULL;
