@@ -114,10 +114,12 @@ static int leave_to_thread(const struct talk *t)
 	if (!theirs)
 		return ENOMEM;
 	*theirs = *t;
-	if (!av_thread_start(&thread, "anyverbs-nl", send_later, theirs))
-		return 0;
-	free(theirs);
-	return EAGAIN;
+	if (av_thread_start(&thread, "anyverbs-nl", send_later, theirs)) {
+		free(theirs);
+		return EAGAIN;
+	}
+	av_thread_leave(thread);
+	return 0;
 }
 
 /* Send the answers, and end the talk. Return: false: some are lost */
