@@ -31,7 +31,7 @@
 #define ROOM	4u /* elements of the list */
 #define KEYS	16u
 #define RIGHTS	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND)
-#define MOST_MS (15 * AV_PATIENCE_NS / 1000000) /* a machine may stand still meanwhile */
+#define MOST_MS (5 * AV_PATIENCE_NS / 1000000)
 
 static struct fake_heap heap;
 static struct av_seg *const seg = &heap.fake.seg;
