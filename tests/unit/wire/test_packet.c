@@ -140,6 +140,18 @@ static enum av_packet_fault get_exactly(struct av_packet *p, const uint8_t *byte
 	return fault;
 }
 
+/* The next opcode that there is, after *@opcode; its packet, and its row. */
+static bool next_known(int *opcode, struct av_packet *p, size_t *row)
+{
+	while (++*opcode < 256) {
+		if (!wanted_bytes((unsigned int)*opcode, row))
+			continue;
+		*p = full((uint8_t)*opcode);
+		return true;
+	}
+	return false;
+}
+
 static uint32_t payload_of(size_t row, uint32_t bytes)
 {
 	return known[row].low == 0x1d ? 8 : known[row].payload ? bytes : 0;
@@ -212,10 +224,7 @@ static void what_is_too_wide_is_cut(void **unused)
 	struct av_packet p;
 	size_t row;
 
-	for (unsigned int opcode = 0; opcode < 256; opcode++) {
-		if (!wanted_bytes(opcode, &row))
-			continue;
-		p = full((uint8_t)opcode);
+	for (int opcode = -1; next_known(&opcode, &p, &row);) {
 		memset(cut, 0, sizeof(cut));
 		memset(wanted, 0, sizeof(wanted));
 		(void)put(&p, 0, wanted);
@@ -234,13 +243,11 @@ static void every_prefix(void **unused)
 {
 	struct av_packet p, read;
 	uint8_t bytes[128];
-	size_t row, headers;
+	size_t row;
 
-	for (unsigned int opcode = 0; opcode < 256; opcode++) {
-		headers = wanted_bytes(opcode, &row);
-		if (!headers)
-			continue;
-		p = full((uint8_t)opcode);
+	for (int opcode = -1; next_known(&opcode, &p, &row);) {
+		size_t headers = wanted_bytes((unsigned int)opcode, &row);
+
 		for (size_t size = put(&p, payload_of(row, 8), bytes); size-- > 0;) {
 			enum av_packet_fault fault = get_exactly(&read, bytes, size);
 
@@ -261,13 +268,9 @@ static void payload_of_those_that_have_some(void **unused)
 	struct av_packet p;
 	size_t row;
 
-	for (unsigned int opcode = 0; opcode < 256; opcode++) {
-		if (!wanted_bytes(opcode, &row))
-			continue;
-		p = full((uint8_t)opcode);
+	for (int opcode = -1; next_known(&opcode, &p, &row);)
 		assert_int_equal(get_exactly(&p, bytes, put(&p, 8, bytes)),
 				 known[row].payload ? AV_PACKET_OK : AV_PACKET_PAYLOAD);
-	}
 }
 
 static void unknown_opcodes(void **unused)
