@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/queue.h>
 
+#include "base/checked.h"
 #include "base/fork.h"
 #include "base/map.h"
 #include "base/patience.h"
@@ -47,7 +48,6 @@ static size_t page_bytes(void)
 static size_t thread_local_bytes(void)
 {
 	size_t (*least)(const pthread_attr_t *attr) = dlsym(RTLD_DEFAULT, "__pthread_get_minstack");
-	size_t page = page_bytes();
 	pthread_attr_t attr;
 	size_t ret;
 
@@ -56,7 +56,7 @@ static size_t thread_local_bytes(void)
 	pthread_attr_init(&attr);
 	ret = least(&attr);
 	pthread_attr_destroy(&attr);
-	return (ret + page - 1) / page * page;
+	return (size_t)av_round_up(ret, page_bytes());
 }
 
 static void *stack_of(struct av_thread *t)

@@ -4,8 +4,8 @@
  *
  * Registration caches (libfabric's, UCX's) overwrite the first bytes of the C library's mmap(),
  * munmap(), mremap(), madvise() and brk() while the program runs. A thread that is in one of them
- * returns into the middle of other instructions. So a thread of ours comes to its first function
- * with its part of the heap made, and ends without giving its stack back.
+ * returns into the middle of other instructions. So a thread of ours has used the heap once before
+ * it counts as started, and whoever joins it gives its stack back, not the thread itself.
  */
 #ifndef AV_BASE_THREAD_H
 #define AV_BASE_THREAD_H

@@ -2,7 +2,6 @@
 /* Our own threads: what they leave alone while they begin and end, and what they leave behind. */
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,13 +15,13 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "base/thread.h"
 #include "lib/refuse_call.h"
 #include "lib/sanitized.h"
+#include "lib/wait.h"
 
 #define PATIENCE_MS 5000
 #define REFUSED	    3 /* exit status of a child that could not do what it is for */
@@ -79,11 +78,10 @@ static void *await_name(void *arg)
 {
 	char name[16] = "";
 
-	for (int ms = 0; strcmp(name, "anyverbs-test") && ms < PATIENCE_MS; ms++) {
-		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-		pthread_getname_np(pthread_self(), name, sizeof(name));
-	}
-	*(bool *)arg = !strcmp(name, "anyverbs-test") && av_thread_own() == 1;
+	*(bool *)arg = WAIT_UNTIL(!pthread_getname_np(pthread_self(), name, sizeof(name)) &&
+					  !strcmp(name, "anyverbs-test"),
+				  PATIENCE_MS) &&
+		       av_thread_own() == 1;
 	return NULL;
 }
 
@@ -162,19 +160,10 @@ static void who_joins_gives_memory_back(void **state)
 	assert_false(is_mapped(page));
 }
 
-/* The kernel ends a thread a moment after it was asked to. */
-static bool is_given_back(void *page, void (*by)(void))
-{
-	for (int ms = 0; is_mapped(page) && ms < PATIENCE_MS; ms++) {
-		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-		by();
-	}
-	return !is_mapped(page);
-}
-
-static void start_and_join(void)
+static bool is_given_back(void *page)
 {
 	run(nothing, NULL);
+	return !is_mapped(page);
 }
 
 static void who_is_left_has_memory_until_another_thread_comes(void **state)
@@ -183,16 +172,16 @@ static void who_is_left_has_memory_until_another_thread_comes(void **state)
 	void *page = NULL;
 
 	assert_int_equal(av_thread_start(&thread, "anyverbs-left", tell_stack, &page), 0);
-	for (int ms = 0; av_thread_own() && ms < PATIENCE_MS; ms++)
-		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	assert_true(WAIT_UNTIL(av_thread_own() == 0, PATIENCE_MS));
 	assert_non_null(page);
 	assert_true(is_mapped(page));
 	av_thread_leave(thread);
 	assert_true(is_mapped(page));
-	assert_true(is_given_back(page, start_and_join));
+	/* The kernel ends a thread a moment after its last instruction. */
+	assert_true(WAIT_UNTIL(is_given_back(page), PATIENCE_MS));
 }
 
-/* A thread may leave itself no time: it ends before or after it is left. */
+/* Some end before they are left, some after. */
 static void many_are_left(void **state)
 {
 	struct av_thread *thread;
@@ -201,9 +190,7 @@ static void many_are_left(void **state)
 		assert_int_equal(av_thread_start(&thread, "anyverbs-left", nothing, NULL), 0);
 		av_thread_leave(thread);
 	}
-	for (int ms = 0; av_thread_own() && ms < PATIENCE_MS; ms++)
-		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-	assert_int_equal(av_thread_own(), 0);
+	assert_true(WAIT_UNTIL(av_thread_own() == 0, PATIENCE_MS));
 }
 
 static void *wait_for_end(void *arg)
@@ -213,7 +200,7 @@ static void *wait_for_end(void *arg)
 	tell_stack(&page);
 	atomic_store((void *_Atomic *)arg, page);
 	while (atomic_load((void *_Atomic *)arg))
-		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+		wait_moment();
 	return NULL;
 }
 
@@ -239,8 +226,7 @@ static void a_child_has_none(void **state)
 
 	assert_int_equal(
 		av_thread_start(&thread, "anyverbs-test", wait_for_end, (void *)&parents_page), 0);
-	while (!atomic_load(&parents_page))
-		sched_yield();
+	assert_true(WAIT_UNTIL(atomic_load(&parents_page), PATIENCE_MS));
 	assert_int_equal(in_child(look_in_child), 0);
 	assert_true(is_mapped(atomic_load(&parents_page)));
 	atomic_store(&parents_page, NULL);
