@@ -134,23 +134,6 @@ struct av_sq_wqe {
 };
 static_assert(sizeof(struct av_sq_wqe) == 64, "header of a send request");
 
-/*
- * Does a request with this opcode take a receive request of the responder? False for values that
- * are no opcode. Source: IBTA volume 1, 9.4.
- */
-static inline bool av_opcode_receives(uint32_t opcode)
-{
-	switch (opcode) {
-	case IBV_WR_SEND:
-	case IBV_WR_SEND_WITH_IMM:
-	case IBV_WR_SEND_WITH_INV:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-		return true;
-	default:
-		return false;
-	}
-}
-
 /* Bytes of a slot that hold operands, in queues that have room for them. */
 #define AV_SQ_OPERANDS \
 	((sizeof(struct av_atomic) + AV_CACHE_LINE - 1) / AV_CACHE_LINE * AV_CACHE_LINE)

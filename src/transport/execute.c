@@ -24,10 +24,10 @@
 
 static const struct av_request_row row[] = {
 	[IBV_WR_RDMA_WRITE] = {.operation = av_op_write, .uc = true},
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = {.operation = av_op_write_imm, .uc = true},
-	[IBV_WR_SEND] = {.operation = av_op_send, .uc = true},
-	[IBV_WR_SEND_WITH_IMM] = {.operation = av_op_send, .uc = true},
-	[IBV_WR_SEND_WITH_INV] = {.operation = av_op_send},
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = {.operation = av_op_write_imm, .receives = true, .uc = true},
+	[IBV_WR_SEND] = {.operation = av_op_send, .receives = true, .uc = true},
+	[IBV_WR_SEND_WITH_IMM] = {.operation = av_op_send, .receives = true, .uc = true},
+	[IBV_WR_SEND_WITH_INV] = {.operation = av_op_send, .receives = true},
 	[IBV_WR_RDMA_READ] = {.operation = av_op_read},
 	[AV_WR_FLUSH] = {.operation = av_op_flush},
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = {.operation = av_op_cmp_swap, .word = true},
@@ -47,6 +47,11 @@ static const struct av_request_row row[] = {
 bool av_opcode_is_local(uint32_t opcode)
 {
 	return opcode < AV_ARRAY_SIZE(row) && row[opcode].local;
+}
+
+bool av_opcode_receives(uint32_t opcode)
+{
+	return opcode < AV_ARRAY_SIZE(row) && row[opcode].receives;
 }
 
 /* The row of an opcode; NULL: there is none. */
@@ -408,7 +413,7 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 		w.result.fault = w.opcode->operation(&w);
 		return w.result;
 	}
-	if (rsp->qp && av_opcode_receives(w.head.opcode))
+	if (rsp->qp && w.opcode->receives)
 		av_receive_prefetch(rsp);
 	if (!responder_begin(&w)) {
 		lose_unanswered(&w);

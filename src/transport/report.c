@@ -11,6 +11,7 @@
 #include "memory/why.h"
 #include "queue/rq.h"
 #include "registry/directory.h"
+#include "transport/execute.h"
 #include "transport/responder.h"
 #include "transport/wire_qp.h"
 

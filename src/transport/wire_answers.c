@@ -12,6 +12,7 @@
 #include "observe/diagnosis.h"
 #include "transport/count.h"
 #include "transport/drive.h"
+#include "transport/execute.h"
 #include "transport/finish.h"
 #include "transport/responder.h"
 #include "transport/retry.h"

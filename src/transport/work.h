@@ -33,9 +33,10 @@ typedef enum av_fault av_operation(struct av_work *w);
 /* What an opcode does, and what it requires of a request. */
 struct av_request_row {
 	av_operation *operation;
-	bool local; /* works on the requester's own keys, without a responder */
-	bool uc;    /* allowed on unreliable connections: IBTA volume 1, 9.4 */
-	bool word;  /* its operand is 8 bytes, no more and no less */
+	bool local;    /* works on the requester's own keys, without a responder */
+	bool receives; /* takes a receive request of the responder */
+	bool uc;       /* allowed on unreliable connections: IBTA volume 1, 9.4 */
+	bool word;     /* its operand is 8 bytes, no more and no less */
 };
 
 /*
