@@ -131,7 +131,8 @@ def options():
     p.add_argument("--installed", metavar="VARIABLE",
                    help="the programs are those of bin in the folder that this variable of the "
                    "environment names; without it the test is skipped")
-    p.add_argument("--only", help="only the rows that contain this text")
+    p.add_argument("--only", action="append", default=[], metavar="TEXT",
+                   help="only the rows that contain this text; given again: that one, too")
     p.add_argument("--table",
                    default=os.path.join(HERE, "rows.txt"))
     p.add_argument("--hosts", choices=HOSTS, default="one",
@@ -147,7 +148,7 @@ def options():
 def chosen(rows, args):
     return [r for r in rows if (not args.section or r.section in args.section)
             and (not args.user or r.runs == "main+user")
-            and (not args.only or args.only in r.command)]
+            and all(text in r.command for text in args.only)]
 
 
 def use_installed(variable):
