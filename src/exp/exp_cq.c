@@ -130,7 +130,7 @@ AV_EXPORT int ibv_exp_poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_ex
 	if (!av_ours(ibv->context))
 		return -ENOSYS;
 	cq = av_cq_find(ibv);
-	if (av_unlikely(!cq || av_context_of(ibv->context)->forked || num_entries < 0))
+	if (av_unlikely(!cq || av_context_of(ibv->context)->forked))
 		return -EINVAL;
 	stamped = atomic_load_explicit(&cq->shared->stamped, memory_order_relaxed);
 	do {

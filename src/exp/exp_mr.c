@@ -60,7 +60,7 @@ static struct ibv_mr *reg_dm(const struct ibv_exp_reg_mr_in *in)
 	unsigned int access;
 
 	if (!dm || (in->exp_access & ~(uint64_t)DM_RIGHTS) ||
-	    av_exp_access(in->exp_access, &access) || av_region_check_access(access))
+	    av_exp_access(in->exp_access, &access))
 		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
 	if (!av_range_within((uintptr_t)in->addr, in->length, 0, dm->length))
 		return av_fail_null(AV_VERB_EXP_REG_MR, EFAULT);
@@ -140,13 +140,11 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 	if (contiguous && (in->create_flags & ~(uint32_t)IBV_EXP_REG_MR_CREATE_CONTIG))
 		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
 	contiguous = contiguous && in->create_flags;
-	if (in->exp_access >= IBV_EXP_ACCESS_RESERVED)
-		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
 	if (in->comp_mask & IBV_EXP_REG_MR_DM)
 		return reg_dm(in);
 	if (contiguous || (in->exp_access & IBV_EXP_ACCESS_ALLOCATE_MR))
 		return reg_allocated(in, contiguous);
-	return reg_memory(in); /* ignores flags for sharing: ordinary memory cannot be shared */
+	return reg_memory(in);
 }
 
 AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *in)

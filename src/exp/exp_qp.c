@@ -132,10 +132,10 @@ AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
 		make_room(&plain.cap, attr);
 		qp = av_qp_create(av_context_of(context), attr->pd, attr->xrcd, &plain, &extra);
 	}
-	if (qp && !plain_only)
+	if (qp) {
 		grant_umr(qp, attr);
-	if (qp)
 		report(attr, &plain, &extra);
+	}
 	return qp;
 }
 

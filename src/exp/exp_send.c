@@ -31,63 +31,57 @@ static_assert((int)AV_WR_MASKED_CMP_AND_SWP == (int)IBV_EXP_WR_EXT_MASKED_ATOMIC
 
 /* --- extended atomics ------------------------------------------------------------ */
 
-/* Operands of up to 8 bytes are values; for longer ones the field is a pointer. */
-static int load(struct av_operand *to, uint64_t field, uint32_t bytes)
+/* Operands of up to 8 bytes are values; for longer ones the field is a pointer, not NULL. */
+static bool load(struct av_operand *to, uint64_t field, uint32_t bytes)
 {
 	if (bytes <= sizeof(field))
 		to->word[0] = field;
 	else if (field)
 		memcpy(to, (const void *)(uintptr_t)field, bytes);
 	else
-		return EINVAL;
-	return 0;
+		return false;
+	return true;
 }
 
-static int load_masked_cmp_swap(struct av_atomic *to, const struct ibv_exp_send_wr *wr)
+static bool load_masked_cmp_swap(struct av_atomic *to, const struct ibv_exp_send_wr *wr)
 {
 	const struct ibv_exp_cmp_swap *from =
 		&wr->ext_op.masked_atomics.wr_data.inline_data.op.cmp_swap;
 
 	to->op = AV_ATOMIC_CMP_SWAP;
-	return load(&to->value, from->swap_val, to->bytes) ||
-			       load(&to->compare, from->compare_val, to->bytes) ||
-			       load(&to->mask, from->swap_mask, to->bytes) ||
-			       load(&to->compare_mask, from->compare_mask, to->bytes)
-		       ? EINVAL
-		       : 0;
+	return load(&to->value, from->swap_val, to->bytes) &&
+	       load(&to->compare, from->compare_val, to->bytes) &&
+	       load(&to->mask, from->swap_mask, to->bytes) &&
+	       load(&to->compare_mask, from->compare_mask, to->bytes);
 }
 
-static int load_masked_fetch_add(struct av_atomic *to, const struct ibv_exp_send_wr *wr)
+static bool load_masked_fetch_add(struct av_atomic *to, const struct ibv_exp_send_wr *wr)
 {
 	const struct ibv_exp_fetch_add *from =
 		&wr->ext_op.masked_atomics.wr_data.inline_data.op.fetch_add;
 
 	to->op = AV_ATOMIC_ADD;
-	return load(&to->value, from->add_val, to->bytes) ||
-			       load(&to->mask, from->field_boundary, to->bytes)
-		       ? EINVAL
-		       : 0;
+	return load(&to->value, from->add_val, to->bytes) &&
+	       load(&to->mask, from->field_boundary, to->bytes);
 }
 
-static int load_cmp_swap(struct av_atomic *to, const struct ibv_exp_send_wr *wr)
+static bool load_cmp_swap(struct av_atomic *to, const struct ibv_exp_send_wr *wr)
 {
 	to->op = AV_ATOMIC_CMP_SWAP;
 	memset(&to->mask, 0xff, sizeof(to->mask));
 	memset(&to->compare_mask, 0xff, sizeof(to->compare_mask));
-	return load(&to->value, wr->wr.atomic.swap, to->bytes) ||
-			       load(&to->compare, wr->wr.atomic.compare_add, to->bytes)
-		       ? EINVAL
-		       : 0;
+	return load(&to->value, wr->wr.atomic.swap, to->bytes) &&
+	       load(&to->compare, wr->wr.atomic.compare_add, to->bytes);
 }
 
-static int load_fetch_add(struct av_atomic *to, const struct ibv_exp_send_wr *wr)
+static bool load_fetch_add(struct av_atomic *to, const struct ibv_exp_send_wr *wr)
 {
 	to->op = AV_ATOMIC_ADD;
 	return load(&to->value, wr->wr.atomic.compare_add, to->bytes);
 }
 
 static const struct atomic_row {
-	int (*load)(struct av_atomic *to, const struct ibv_exp_send_wr *wr);
+	bool (*load)(struct av_atomic *to, const struct ibv_exp_send_wr *wr);
 	uint32_t opcode; /* opcode to post */
 	bool masked;	 /* the target is in the extension, not in wr.atomic */
 } atomic_row[] = {
@@ -117,7 +111,7 @@ static int translate_atomic(struct ibv_send_wr *to, const struct ibv_exp_send_wr
 		return EINVAL;
 	memset(operands, 0, sizeof(*operands));
 	operands->bytes = 1u << log;
-	if (!av_atomic_size_valid(operands->bytes) || row->load(operands, wr))
+	if (!av_atomic_size_valid(operands->bytes) || !row->load(operands, wr))
 		return EINVAL;
 	if (row->masked) {
 		to->wr.atomic.remote_addr = wr->ext_op.masked_atomics.remote_addr;

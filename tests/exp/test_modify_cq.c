@@ -16,7 +16,7 @@
 
 static struct node *n;
 
-static void begin(const char *name, uint16_t count, uint16_t period_us)
+static void begin(const char *name, int mask, uint16_t count, uint16_t period_us)
 {
 	struct ibv_exp_cq_attr attr = {.comp_mask = IBV_EXP_CQ_ATTR_MODERATION,
 				       .moderation = {count, period_us},
@@ -24,8 +24,7 @@ static void begin(const char *name, uint16_t count, uint16_t period_us)
 
 	row("%s", name);
 	errno = 0;
-	EXPECT(ibv_exp_modify_cq(n->cq[CQ], &attr, IBV_EXP_CQ_MODERATION) == 0, "refused: errno %d",
-	       errno);
+	EXPECT(ibv_exp_modify_cq(n->cq[CQ], &attr, mask) == 0, "refused: errno %d", errno);
 	EXPECT(node_arm(n, CQ, 0) == 0, "ibv_req_notify_cq");
 }
 
@@ -45,19 +44,24 @@ static void take(int count)
 
 static void rows(void)
 {
-	begin("with the fourth completion", 4, 0);
+	begin("not moderated without the bit", 0, 4, 0);
+	receive(1);
+	EXPECT(node_comp_event(n, PROBE_PATIENCE) == CQ, "no event");
+	take(1);
+
+	begin("with the fourth completion", IBV_EXP_CQ_MODERATION, 4, 0);
 	receive(3);
 	EXPECT(node_comp_event(n, 0) == NONE, "an event with the third");
 	receive(1);
 	EXPECT(node_comp_event(n, PROBE_PATIENCE) == CQ, "no event");
 	take(4);
 
-	begin("after a period", 100, LONG_US);
+	begin("after a period", IBV_EXP_CQ_MODERATION, 100, LONG_US);
 	receive(1);
 	EXPECT(node_comp_event(n, PROBE_PATIENCE) == CQ, "no event");
 	take(1);
 
-	begin("not moderated any more", 0, 0);
+	begin("not moderated any more", IBV_EXP_CQ_MODERATION, 0, 0);
 	receive(1);
 	EXPECT(node_comp_event(n, PROBE_PATIENCE) == CQ, "no event");
 	take(1);

@@ -2,6 +2,7 @@
 /* Creating and changing objects through the experimental verbs: one row per rule of what is
  * accepted. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -59,6 +60,10 @@ static void reg_rows(void)
 		 EINVAL},
 		{"tunneled atomic", memory, BYTES, ALL | IBV_EXP_ACCESS_TUNNELED_ATOMIC, 0, 0, NULL,
 		 EINVAL},
+		{"shared, of the program's own", memory, BYTES,
+		 ALL | IBV_EXP_ACCESS_SHARED_MR_USER_READ, 0, 0, NULL, EINVAL},
+		{"allocated, access RESERVED", NULL, BYTES,
+		 ALL | IBV_EXP_ACCESS_ALLOCATE_MR | IBV_EXP_ACCESS_RESERVED, 0, 0, NULL, EINVAL},
 		{"physical", NULL, 0, IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_PHYSICAL_ADDR, 0,
 		 0, NULL, EINVAL},
 		{"unmapped", hole, BYTES, ALL, 0, 0, NULL, EFAULT},
@@ -88,6 +93,8 @@ static void reg_rows(void)
 		{"device memory on demand", NULL, 4096, ODP, 2, 0, dm, EINVAL},
 		{"device memory with MW_BIND", NULL, 4096, ALL | IBV_EXP_ACCESS_MW_BIND, 2, 0, dm,
 		 EINVAL},
+		{"device memory, access RESERVED", NULL, 4096, ALL | IBV_EXP_ACCESS_RESERVED, 2, 0,
+		 dm, EINVAL},
 		{"device memory, remote write alone", NULL, 4096, IBV_EXP_ACCESS_REMOTE_WRITE, 2, 0,
 		 dm, EINVAL},
 	};
@@ -149,6 +156,7 @@ static void rereg_rows(void)
 		{"kept valid", T | K, memory, 4096, 0, 0, ENOTSUP},
 		{"impossible rights", A, memory, 4096, IBV_EXP_ACCESS_REMOTE_WRITE, 0, EINVAL},
 		{"unknown rights", A, memory, 4096, IBV_EXP_ACCESS_RESERVED, 0, EINVAL},
+		{"zero based", A, memory, 4096, IBV_EXP_ACCESS_MW_ZERO_BASED, 0, EINVAL},
 		{"unmapped", T, hole, 4096, 0, 0, EFAULT},
 	};
 
@@ -209,6 +217,10 @@ static void prefetch_rows(void)
 		row("ibv_exp_prefetch_mr: %s", rows[i].name);
 		EXPECT_RET(ibv_exp_prefetch_mr(rows[i].mr, &attr), rows[i].want);
 	}
+	row("ibv_exp_prefetch_mr: with another handle");
+	odp->handle++;
+	EXPECT_RET(ibv_exp_prefetch_mr(odp, &(struct ibv_exp_prefetch_attr){0}), EINVAL);
+	odp->handle--;
 	EXPECT(ibv_dereg_mr(plain) == 0 && ibv_dereg_mr(odp) == 0 && ibv_dereg_mr(reader) == 0 &&
 		       ibv_dereg_mr(all) == 0 && ibv_dereg_mr(gone) == 0,
 	       "ibv_dereg_mr");
@@ -375,14 +387,118 @@ static void qp_rows(void)
 			       "inline receive of %u", attr.max_inl_recv);
 		EXPECT(!qp || attr.cap.max_send_wr >= 4, "capabilities");
 		EXPECT(!qp || ibv_destroy_qp(qp) == 0, "ibv_destroy_qp");
-	}
-	row("ibv_exp_create_qp: a resource domain that is none");
-	for (int i = 0; i < 1; i++) {
-		struct ibv_exp_qp_init_attr attr = qp_attr(PD | DOMAIN);
 
-		attr.res_domain = NULL;
-		EXPECT_NULL(ibv_exp_create_qp(ctx, &attr), EINVAL);
+		row("ibv_exp_create_qp: %s, of too many requests", rows[i].name);
+		attr = qp_attr(rows[i].comp_mask);
+		attr.exp_create_flags = rows[i].flags;
+		attr.max_atomic_arg = rows[i].atomic;
+		attr.cap.max_send_wr = UINT32_MAX;
+		EXPECT_NULL(ibv_exp_create_qp(ctx, &attr), rows[i].want ? rows[i].want : EINVAL);
 	}
+}
+
+/* What a queue pair belongs to: with and without its bit, there or not, of another context. */
+static void belonging_rows(void)
+{
+	enum {
+		PD = IBV_EXP_QP_INIT_ATTR_PD,
+		XRCD = IBV_EXP_QP_INIT_ATTR_XRCD,
+		DOMAIN = IBV_EXP_QP_INIT_ATTR_RES_DOMAIN,
+		PORT = IBV_EXP_QP_INIT_ATTR_PORT,
+		FLAGS = IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS
+	};
+	struct ibv_xrcd_init_attr open = {.comp_mask =
+						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					  .fd = -1,
+					  .oflags = O_CREAT};
+	struct ibv_context *other = node_open_device();
+	struct ibv_pd *their_pd = ibv_alloc_pd(other);
+	struct ibv_xrcd *xrcd = ibv_open_xrcd(ctx, &open), *theirs = ibv_open_xrcd(other, &open);
+	const struct {
+		const char *name;
+		enum ibv_qp_type type;
+		uint32_t comp_mask;
+		struct ibv_pd *pd;
+		struct ibv_xrcd *xrcd;
+		struct ibv_exp_res_domain *domain;
+		uint8_t port;
+		int want;
+	} rows[] = {
+		{"its domain", IBV_QPT_RC, PD | FLAGS, pd, GARBAGE, GARBAGE, 9, 0},
+		{"domain NULL", IBV_QPT_RC, PD | FLAGS, NULL, NULL, NULL, 1, EINVAL},
+		{"another context's domain", IBV_QPT_RC, PD | FLAGS, their_pd, NULL, NULL, 1,
+		 EINVAL},
+		{"XRC domain", IBV_QPT_XRC_RECV, XRCD | FLAGS, GARBAGE, xrcd, GARBAGE, 9, 0},
+		{"XRC domain without its bit", IBV_QPT_XRC_RECV, PD | FLAGS, pd, xrcd, NULL, 1,
+		 EINVAL},
+		{"XRC domain NULL", IBV_QPT_XRC_RECV, XRCD | FLAGS, NULL, NULL, NULL, 1, EINVAL},
+		{"another context's XRC domain", IBV_QPT_XRC_RECV, XRCD | FLAGS, NULL, theirs, NULL,
+		 1, EINVAL},
+		{"resource domain NULL", IBV_QPT_RC, PD | DOMAIN, pd, NULL, NULL, 1, EINVAL},
+		{"port 1", IBV_QPT_RC, PD | PORT, pd, NULL, NULL, 1, 0},
+		{"port 2", IBV_QPT_RC, PD | PORT, pd, NULL, NULL, 2, EINVAL},
+	};
+
+	if (!their_pd || !xrcd || !theirs)
+		DIE("setting up: errno %d", errno);
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct ibv_exp_qp_init_attr attr = qp_attr(rows[i].comp_mask);
+		struct ibv_qp *qp;
+
+		row("ibv_exp_create_qp: %s", rows[i].name);
+		attr.qp_type = rows[i].type;
+		if (attr.qp_type == IBV_QPT_XRC_RECV)
+			attr.send_cq = attr.recv_cq = NULL;
+		attr.pd = rows[i].pd;
+		attr.xrcd = rows[i].xrcd;
+		attr.res_domain = rows[i].domain;
+		attr.port_num = rows[i].port;
+		errno = 0;
+		qp = ibv_exp_create_qp(ctx, &attr);
+		EXPECT_MADE(qp, rows[i].want);
+		EXPECT(!qp || ibv_destroy_qp(qp) == 0, "ibv_destroy_qp");
+	}
+	EXPECT(ibv_close_xrcd(xrcd) == 0 && ibv_close_xrcd(theirs) == 0 &&
+		       ibv_dealloc_pd(their_pd) == 0 && ibv_close_device(other) == 0,
+	       "closing");
+}
+
+/* Features that there are not: asked for, with their bit but without a value, without their bit. */
+static void absent_feature_rows(void)
+{
+	const struct {
+		const char *name;
+		uint32_t bit;
+		struct ibv_exp_qp_init_attr with;
+	} rows[] = {
+		{"groups", IBV_EXP_QP_INIT_ATTR_QPG, {.qpg.qpg_type = IBV_EXP_QPG_PARENT}},
+		{"hashing", IBV_EXP_QP_INIT_ATTR_RX_HASH, {.rx_hash_conf = GARBAGE}},
+		{"peer direct", IBV_EXP_QP_INIT_ATTR_PEER_DIRECT, {.peer_direct_attrs = GARBAGE}},
+		{"TSO", IBV_EXP_QP_INIT_ATTR_MAX_TSO_HEADER, {.max_tso_header = 64}},
+		{"associated", IBV_EXP_QP_INIT_ATTR_ASSOCIATED_QPN, {.associated_qpn = 7}},
+	};
+	const struct ibv_exp_qp_init_attr nothing = {.qp_type = IBV_QPT_RC};
+	enum { ASKED, NO_VALUE, NO_BIT, FORMS };
+	static const char *const form[] = {"asked for", "no value", "without its bit"};
+
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		for (int k = ASKED; k < FORMS; k++) {
+			struct ibv_exp_qp_init_attr plain = qp_attr(IBV_EXP_QP_INIT_ATTR_PD),
+						    attr = k == NO_VALUE ? nothing : rows[i].with;
+			struct ibv_qp *qp;
+
+			row("ibv_exp_create_qp: %s, %s", rows[i].name, form[k]);
+			attr.send_cq = attr.recv_cq = cq;
+			attr.cap = plain.cap;
+			attr.qp_type = plain.qp_type;
+			attr.pd = pd;
+			attr.comp_mask = plain.comp_mask | IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS |
+					 (k == NO_BIT ? 0 : rows[i].bit);
+			errno = 0;
+			qp = ibv_exp_create_qp(ctx, &attr);
+			EXPECT_MADE(qp, k == ASKED ? ENOTSUP : 0);
+			EXPECT(!qp || ibv_destroy_qp(qp) == 0, "ibv_destroy_qp");
+		}
 }
 
 static void modify_qp_rows(void)
@@ -449,6 +565,7 @@ static void cq_rows(void)
 		{"cross-channel", 4, FLAGS, IBV_EXP_CQ_CREATE_CROSS_CHANNEL, NULL, ENOTSUP},
 		{"peer direct", 4, IBV_EXP_CQ_INIT_ATTR_PEER_DIRECT, 0, NULL, ENOTSUP},
 		{"no entries", 0, 0, 0, NULL, EINVAL},
+		{"no entries, with flags", 0, FLAGS, IBV_EXP_CQ_TIMESTAMP, NULL, EINVAL},
 	};
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -590,6 +707,8 @@ int main(void)
 	dm_rows();
 	dm_byte_rows();
 	qp_rows();
+	belonging_rows();
+	absent_feature_rows();
 	modify_qp_rows();
 	cq_rows();
 	modify_cq_rows();

@@ -224,7 +224,11 @@ static void gid_rows(void)
 	struct ibv_exp_gid_attr attr = {.comp_mask = IBV_EXP_QUERY_GID_ATTR_TYPE |
 						     IBV_EXP_QUERY_GID_ATTR_GID};
 	int ret = ibv_query_gid_ex(ctx, 1, 0, &entry, 0);
+	struct ibv_port_attr port;
+	uint32_t last;
 
+	EXPECT(ibv_query_port(ctx, 1, &port) == 0, "ibv_query_port");
+	last = (uint32_t)port.gid_tbl_len - 1;
 	row("ibv_exp_query_gid_attr");
 	EXPECT(ret == 0 && ibv_exp_query_gid_attr(ctx, 1, 0, &attr) == 0, "refused");
 	EXPECT(memcmp(&attr.gid, &entry.gid, sizeof(attr.gid)) == 0, "another GID");
@@ -234,6 +238,14 @@ static void gid_rows(void)
 	attr.comp_mask = IBV_EXP_QUERY_GID_ATTR_TYPE;
 	EXPECT(ibv_exp_query_gid_attr(ctx, 1, 0, &attr) == 0 && attr.gid.raw[0] == FILLER,
 	       "the GID was filled");
+	row("ibv_exp_query_gid_attr: an empty row");
+	memset(&attr, FILLER, sizeof(attr));
+	attr.comp_mask = IBV_EXP_QUERY_GID_ATTR_TYPE | IBV_EXP_QUERY_GID_ATTR_GID;
+	EXPECT(ibv_query_gid_ex(ctx, 1, last, &entry, 0) == ENODATA, "not empty");
+	EXPECT(ibv_exp_query_gid_attr(ctx, 1, last, &attr) == 0, "refused");
+	EXPECT(!attr.gid.global.subnet_prefix && !attr.gid.global.interface_id &&
+		       attr.type == IBV_EXP_IB_ROCE_V1_GID_TYPE,
+	       "not zeros");
 	row("ibv_exp_query_gid_attr: an index beyond the table");
 	EXPECT(ibv_exp_query_gid_attr(ctx, 1, 100000, &attr) == EINVAL, "accepted");
 	row("ibv_exp_query_gid_attr: unknown mask");
@@ -269,6 +281,10 @@ static void clock_rows(void)
 	EXPECT(ibv_exp_cqe_ts_to_ns(&info, 1010) == 50015, "10 cycles later");
 	EXPECT(ibv_exp_cqe_ts_to_ns(&info, 990) == 50000 - 14, "10 cycles earlier");
 	EXPECT(ibv_exp_cqe_ts_to_ns(&info, 0x10000 + 1010) == 50015, "beyond the mask");
+	EXPECT(ibv_exp_cqe_ts_to_ns(&info, 1000 + 0x7fff) == 50000 + (0x7fff * 3 + 1) / 2,
+	       "as far ahead as can be");
+	EXPECT(ibv_exp_cqe_ts_to_ns(&info, 1000 + 0x8000) == 50000 - (0x8000 * 3 - 1) / 2,
+	       "half way round");
 	info.comp_mask = 1;
 	EXPECT(ibv_exp_cqe_ts_to_ns(&info, 1010) == 0, "an unknown mask");
 }

@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <infiniband/verbs_exp.h>
 
 #include "lib/exp_objects.h"
@@ -60,6 +62,7 @@ static void expect_done(struct ibv_exp_send_wr *wr, enum ibv_wc_status status,
 	EXPECT(wc.wr_id == wr->wr_id && wc.status == status, "'%s'", ibv_wc_status_str(wc.status));
 	EXPECT(status != IBV_WC_SUCCESS || wc.exp_opcode == opcode, "opcode %d", wc.exp_opcode);
 	EXPECT(wc.qp_num == n->qp[0]->qp_num, "queue pair %u", wc.qp_num);
+	EXPECT(wc.exp_wc_flags == 0, "flags 0x%llx", (unsigned long long)wc.exp_wc_flags);
 }
 
 static struct ibv_exp_send_wr request(enum ibv_exp_wr_opcode opcode, struct ibv_sge *sge)
@@ -333,6 +336,9 @@ static void type_1_rows(struct ibv_mr *mr)
 	bind.exp_send_flags = 0;
 	bind.mw = two;
 	EXPECT(ibv_exp_bind_mw(&bind) == EINVAL, "a window of type 2");
+	bind.mw = mw;
+	bind.qp = NULL;
+	EXPECT(ibv_exp_bind_mw(&bind) == EINVAL, "no queue pair");
 	EXPECT(ibv_dealloc_mw(mw) == 0 && ibv_dealloc_mw(two) == 0, "ibv_dealloc_mw");
 }
 
@@ -417,14 +423,9 @@ static void region_rows(void)
 
 /* --- polling --------------------------------------------------------------------- */
 
-/* Messages that arrive here, taken with elements of @wc_size bytes; @count of them in one call. */
-static void poll_row(uint32_t wc_size, int count)
+/* Messages that arrive here, with their numbers. */
+static void receive(int count)
 {
-	static uint64_t room[64][sizeof(struct ibv_exp_wc) / 8 + 4];
-	uint8_t *bytes = (uint8_t *)room;
-
-	row("ibv_exp_poll_cq: %d elements of %u bytes", count, wc_size);
-	memset(room, 0xee, sizeof(room));
 	for (int i = 0; i < count; i++) {
 		struct node_send send = {
 			.opcode = IBV_WR_SEND_WITH_IMM, .imm = htonl((uint32_t)i), .num_sge = 1};
@@ -436,6 +437,17 @@ static void poll_row(uint32_t wc_size, int count)
 		EXPECT(side_poll(&b, 0, 1, PATIENCE, &(struct ibv_wc){.wr_id = 0}) == 1,
 		       "not sent");
 	}
+}
+
+/* They are taken with elements of @wc_size bytes; @count of them in one call. */
+static void poll_row(uint32_t wc_size, int count)
+{
+	static uint64_t room[64][sizeof(struct ibv_exp_wc) / 8 + 4];
+	uint8_t *bytes = (uint8_t *)room;
+
+	row("ibv_exp_poll_cq: %d elements of %u bytes", count, wc_size);
+	memset(room, 0xee, sizeof(room));
+	receive(count);
 	EXPECT(ibv_exp_poll_cq(n->cq[1], count + 1, (struct ibv_exp_wc *)room, wc_size) == count,
 	       "number");
 	for (int i = 0; i < count; i++) {
@@ -458,26 +470,52 @@ static void poll_row(uint32_t wc_size, int count)
 			break;
 }
 
+/* Fewer than there are: the rest stays for the next call. */
+static void poll_some_row(int want, int there)
+{
+	struct ibv_exp_wc wc[64];
+
+	row("ibv_exp_poll_cq: %d elements of %d", want, there);
+	memset(wc, 0xee, sizeof(wc));
+	receive(there);
+	EXPECT(ibv_exp_poll_cq(n->cq[1], want, wc, sizeof(wc[0])) == want, "number");
+	EXPECT(wc[want].wr_id == 0xeeeeeeeeeeeeeeee, "one too many");
+	EXPECT(ibv_exp_poll_cq(n->cq[1], there, wc, sizeof(wc[0])) == there - want, "the rest");
+	EXPECT(wc[0].wr_id == (uint64_t)want + 100, "the first of the rest");
+}
+
 static void poll_rows(void)
 {
 	struct ibv_exp_wc wc;
+	int status = -1;
+	pid_t child;
 
 	poll_row(sizeof(struct ibv_exp_wc), 1);
 	poll_row(sizeof(struct ibv_exp_wc), 16);
 	poll_row(sizeof(struct ibv_exp_wc), 20);
 	poll_row(sizeof(struct ibv_exp_wc) + 16, 3);
 	poll_row(SHORT_WC, 17);
+	for (int want = 1; want < 20; want++)
+		poll_some_row(want, 20 + want);
 	row("ibv_exp_poll_cq: nothing there, nothing wanted");
 	EXPECT(ibv_exp_poll_cq(n->cq[1], 1, &wc, sizeof(wc)) == 0, "something");
 	EXPECT(ibv_exp_poll_cq(n->cq[1], 0, &wc, sizeof(wc)) == 0, "something");
-	EXPECT(ibv_exp_poll_cq(n->cq[1], -1, &wc, sizeof(wc)) < 0, "a negative number");
+	EXPECT(ibv_exp_poll_cq(n->cq[1], -1, &wc, sizeof(wc)) == -EINVAL, "a negative number");
+	row("ibv_exp_poll_cq: with another handle");
+	n->cq[1]->handle++;
+	EXPECT(ibv_exp_poll_cq(n->cq[1], 1, &wc, sizeof(wc)) == -EINVAL, "polled");
+	n->cq[1]->handle--;
+	row("ibv_exp_poll_cq: in a forked child");
+	child = fork();
+	if (child == 0)
+		_exit(ibv_exp_poll_cq(n->cq[1], 1, &wc, sizeof(wc)) == -EINVAL ? 0 : 1);
+	EXPECT(waitpid(child, &status, 0) == child && status == 0, "polled");
 }
 
-/* A queue of the experimental kind records when completions were appended. */
-static void stamp_row(void)
+/* A queue records when completions were appended if that was asked for, by the flag and its bit. */
+static void stamp_row(uint32_t comp_mask)
 {
-	struct ibv_exp_cq_init_attr attr = {.comp_mask = IBV_EXP_CQ_INIT_ATTR_FLAGS,
-					    .flags = IBV_EXP_CQ_TIMESTAMP};
+	struct ibv_exp_cq_init_attr attr = {.comp_mask = comp_mask, .flags = IBV_EXP_CQ_TIMESTAMP};
 	struct ibv_cq *cq = ibv_exp_create_cq(n->ctx, 4, NULL, NULL, 0, &attr);
 	struct ibv_exp_qp_init_attr init = {
 		.send_cq = cq,
@@ -494,7 +532,7 @@ static void stamp_row(void)
 	struct ibv_exp_values before, after;
 	struct ibv_exp_wc wc;
 
-	row("time stamps");
+	row("time stamps, mask %u", comp_mask);
 	if (!EXPECT(qp, "errno %d", errno))
 		return;
 	EXPECT(ibv_exp_modify_qp(qp, &begin,
@@ -509,8 +547,13 @@ static void stamp_row(void)
 	       "ibv_exp_query_values");
 	EXPECT(poll_one(cq, &wc, sizeof(wc)) == 1 && wc.status == IBV_WC_WR_FLUSH_ERR,
 	       "not flushed");
-	EXPECT(wc.exp_wc_flags & IBV_EXP_WC_WITH_TIMESTAMP, "no time stamp");
-	EXPECT(wc.timestamp >= before.hwclock && wc.timestamp <= after.hwclock, "of another time");
+	if (comp_mask) {
+		EXPECT(wc.exp_wc_flags & IBV_EXP_WC_WITH_TIMESTAMP, "no time stamp");
+		EXPECT(wc.timestamp >= before.hwclock && wc.timestamp <= after.hwclock,
+		       "of another time");
+	} else {
+		EXPECT(!(wc.exp_wc_flags & IBV_EXP_WC_WITH_TIMESTAMP), "a time stamp");
+	}
 	EXPECT(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(cq) == 0, "destroying");
 }
 
@@ -544,7 +587,8 @@ int main(int argc, char **argv)
 	refusal_rows();
 	full_row();
 	poll_rows();
-	stamp_row();
+	stamp_row(IBV_EXP_CQ_INIT_ATTR_FLAGS);
+	stamp_row(0);
 	mr = exp_need_mr((struct ibv_exp_reg_mr_in){
 		.pd = n->pd, .addr = n->arena, .length = NODE_ARENA, .exp_access = RIGHTS});
 	type_1_rows(mr);
