@@ -22,44 +22,30 @@
 
 /* --- the opcodes ----------------------------------------------------------------- */
 
-static const struct av_request_row row[] = {
-	[IBV_WR_RDMA_WRITE] = {.operation = av_op_write, .uc = true},
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = {.operation = av_op_write_imm, .receives = true, .uc = true},
-	[IBV_WR_SEND] = {.operation = av_op_send, .receives = true, .uc = true},
-	[IBV_WR_SEND_WITH_IMM] = {.operation = av_op_send, .receives = true, .uc = true},
-	[IBV_WR_SEND_WITH_INV] = {.operation = av_op_send, .receives = true},
-	[IBV_WR_RDMA_READ] = {.operation = av_op_read},
-	[AV_WR_FLUSH] = {.operation = av_op_flush},
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = {.operation = av_op_cmp_swap, .word = true},
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {.operation = av_op_fetch_add, .word = true},
-	[AV_WR_ATOMIC_WRITE] = {.operation = av_op_atomic_write, .word = true},
-	[AV_WR_SIZED_CMP_AND_SWP] = {.operation = av_op_with_operands},
-	[AV_WR_SIZED_FETCH_AND_ADD] = {.operation = av_op_with_operands},
-	[AV_WR_MASKED_CMP_AND_SWP] = {.operation = av_op_with_operands},
-	[AV_WR_MASKED_FETCH_AND_ADD] = {.operation = av_op_with_operands},
-	[IBV_WR_LOCAL_INV] = {.operation = av_op_local_inv, .local = true},
-	[IBV_WR_BIND_MW] = {.operation = av_op_bind, .local = true},
-	[AV_WR_NOP] = {.operation = av_op_nop, .local = true},
-	[AV_WR_UMR_FILL] = {.operation = av_op_umr_fill, .local = true},
-	[AV_WR_UMR_INVALIDATE] = {.operation = av_op_umr_invalidate, .local = true},
+static av_operation *const operation[AV_WR_OPCODES] = {
+	[IBV_WR_RDMA_WRITE] = av_op_write,
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = av_op_write_imm,
+	[IBV_WR_SEND] = av_op_send,
+	[IBV_WR_SEND_WITH_IMM] = av_op_send,
+	[IBV_WR_SEND_WITH_INV] = av_op_send,
+	[IBV_WR_RDMA_READ] = av_op_read,
+	[AV_WR_FLUSH] = av_op_flush,
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = av_op_cmp_swap,
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = av_op_fetch_add,
+	[AV_WR_ATOMIC_WRITE] = av_op_atomic_write,
+	[AV_WR_SIZED_CMP_AND_SWP] = av_op_with_operands,
+	[AV_WR_SIZED_FETCH_AND_ADD] = av_op_with_operands,
+	[AV_WR_MASKED_CMP_AND_SWP] = av_op_with_operands,
+	[AV_WR_MASKED_FETCH_AND_ADD] = av_op_with_operands,
+	[IBV_WR_LOCAL_INV] = av_op_local_inv,
+	[IBV_WR_BIND_MW] = av_op_bind,
+	[AV_WR_NOP] = av_op_nop,
+	[AV_WR_UMR_FILL] = av_op_umr_fill,
+	[AV_WR_UMR_INVALIDATE] = av_op_umr_invalidate,
 };
 
-bool av_opcode_is_local(uint32_t opcode)
-{
-	return opcode < AV_ARRAY_SIZE(row) && row[opcode].local;
-}
-
-bool av_opcode_receives(uint32_t opcode)
-{
-	return opcode < AV_ARRAY_SIZE(row) && row[opcode].receives;
-}
-
-/* The row of an opcode; NULL: there is none. */
-#define ROW_OF(opcode) \
-	((opcode) < AV_ARRAY_SIZE(row) && row[opcode].operation ? &row[opcode] : NULL)
-
 static enum av_fault check(const struct av_qp_end *req, const struct av_sq_wqe *head,
-			   const struct av_request_row *o)
+			   const struct av_wr_opcode *o)
 {
 	if (o && o->local)
 		return AV_FAULT_NONE;
@@ -74,7 +60,7 @@ static enum av_fault check(const struct av_qp_end *req, const struct av_sq_wqe *
 
 enum av_fault av_execute_check(const struct av_qp_end *req, const struct av_sq_wqe *wqe)
 {
-	return check(req, wqe, ROW_OF(wqe->opcode));
+	return check(req, wqe, AV_WR_OPCODE(wqe->opcode));
 }
 
 static bool acquired(const struct av_qp_end *end, enum av_lock_result got)
@@ -332,7 +318,7 @@ static enum av_fault operate(struct av_work *w)
 		enum av_fault fault = find_receiver(w);
 
 		if (fault == AV_FAULT_NONE)
-			fault = w->opcode->operation(w);
+			fault = operation[w->head.opcode](w);
 		if (fault != AV_FAULT_BUSY)
 			return fault;
 		av_xrc_end(&w->srq);
@@ -353,7 +339,7 @@ static void begin(struct av_work *w, const struct av_qp_end *req, const struct a
 	w->ring = wqe;
 	w->head = *wqe;
 	AV_COPIED();
-	w->opcode = ROW_OF(w->head.opcode);
+	w->opcode = AV_WR_OPCODE(w->head.opcode);
 	w->piece = NULL;
 	w->events.count = 0;
 	w->after = NULL;
@@ -410,7 +396,7 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 	if (w.result.fault != AV_FAULT_NONE)
 		return w.result;
 	if (w.opcode->local) {
-		w.result.fault = w.opcode->operation(&w);
+		w.result.fault = operation[w.head.opcode](&w);
 		return w.result;
 	}
 	if (rsp->qp && w.opcode->receives)

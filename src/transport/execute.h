@@ -66,13 +66,4 @@ struct av_outcome av_execute_piece(const struct av_qp_end *req, const struct av_
  */
 enum av_fault av_execute_check(const struct av_qp_end *req, const struct av_sq_wqe *wqe);
 
-/* Does this opcode work on the requester's own keys, without a responder? */
-bool av_opcode_is_local(uint32_t opcode);
-
-/*
- * Does a request with this opcode take a receive request of the responder? False for values that
- * are no opcode. Source: IBTA volume 1, 9.4.
- */
-bool av_opcode_receives(uint32_t opcode);
-
 #endif

@@ -10,6 +10,7 @@
 #include "device/port.h"
 #include "memory/odp_evict.h"
 #include "observe/diagnosis.h"
+#include "queue/wr_opcode.h"
 #include "transport/responder.h"
 #include "transport/timer.h"
 

@@ -10,8 +10,8 @@
 #include "base/limits.h"
 #include "memory/why.h"
 #include "queue/rq.h"
+#include "queue/wr_opcode.h"
 #include "registry/directory.h"
-#include "transport/execute.h"
 #include "transport/responder.h"
 #include "transport/wire_qp.h"
 

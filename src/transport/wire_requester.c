@@ -9,6 +9,7 @@
 #include "base/newer_verbs.h"
 #include "base/patience.h"
 #include "observe/diagnosis.h"
+#include "queue/wr_opcode.h"
 #include "transport/count.h"
 #include "transport/execute.h"
 #include "transport/finish.h"

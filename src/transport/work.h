@@ -9,7 +9,7 @@
 #include "base/compiler.h"
 #include "memory/xfer.h"
 #include "memory/translate.h"
-#include "queue/qp.h"
+#include "queue/wr_opcode.h"
 #include "transport/after.h"
 #include "transport/event.h"
 #include "transport/receive.h"
@@ -30,15 +30,6 @@ struct av_work;
  */
 typedef enum av_fault av_operation(struct av_work *w);
 
-/* What an opcode does, and what it requires of a request. */
-struct av_request_row {
-	av_operation *operation;
-	bool local;    /* works on the requester's own keys, without a responder */
-	bool receives; /* takes a receive request of the responder */
-	bool uc;       /* allowed on unreliable connections: IBTA volume 1, 9.4 */
-	bool word;     /* its operand is 8 bytes, no more and no less */
-};
-
 /*
  * What a packet brings of a message. A message of several packets is executed piece by piece; its
  * operation, rkey and length are those of the message.
@@ -58,14 +49,14 @@ struct av_work {
 	const struct av_piece *piece; /* it came in packets, and so do its bytes; else NULL */
 	const struct av_sq_wqe *ring; /* in the ring: for its elements and inline data */
 	struct av_sq_wqe head; /* a copy of its header: a peer's ring may change under our eyes */
-	const struct av_request_row *opcode; /* its row; NULL: no such opcode */
-	uint32_t qpn;			     /* the responder's number */
-	struct av_receiver to;		     /* its own segment, or that of an XRC request's SRQ */
-	uint32_t pd;			     /* domain that its keys are checked against */
-	struct av_xrc_use srq;		     /* held for an XRC request */
-	struct av_spans local;		     /* the requester's buffers */
-	uint8_t *answer;		     /* for an answer that is left for the poller */
-	struct av_after *after;		     /* as of av_execute(); NULL: nobody does it later */
+	const struct av_wr_opcode *opcode; /* its row; NULL: no such opcode */
+	uint32_t qpn;			   /* the responder's number */
+	struct av_receiver to;		   /* its own segment, or that of an XRC request's SRQ */
+	uint32_t pd;			   /* domain that its keys are checked against */
+	struct av_xrc_use srq;		   /* held for an XRC request */
+	struct av_spans local;		   /* the requester's buffers */
+	uint8_t *answer;		   /* for an answer that is left for the poller */
+	struct av_after *after;		   /* as of av_execute(); NULL: nobody does it later */
 	struct av_outcome result;
 	struct av_events events; /* to raise when the responder's right is released */
 	uint64_t now_ns;	 /* coarse clock, read once */
