@@ -329,6 +329,23 @@ static void bind_row(enum kind k, int want)
 	close_kind();
 }
 
+/* --- queue pairs without a send queue -------------------------------------------- */
+
+static void receiver_row(void)
+{
+	struct ibv_exp_send_wr wr, *bad = NULL;
+
+	row("ibv_exp_post_send: on the receiving end of XRC");
+	open_kind(XRC);
+	ready(to, from->qp_num);
+	memset(&wr, 0, sizeof(wr));
+	wr.exp_opcode = IBV_EXP_WR_NOP;
+	EXPECT(ibv_exp_post_send(to, &wr, &bad) == EINVAL && bad == &wr, "NOP");
+	wr.exp_opcode = IBV_EXP_WR_SEND;
+	EXPECT(ibv_exp_post_send(to, &wr, &bad) == EINVAL && bad == &wr, "SEND");
+	close_kind();
+}
+
 /* --- */
 
 static void open_all(void)
@@ -372,6 +389,7 @@ int main(int argc, char **argv)
 			request_row((enum kind)k, &requests[i]);
 		bind_row((enum kind)k, binds[k]);
 	}
+	receiver_row();
 	EXPECT(ibv_dereg_mr(mr) == 0 && ibv_destroy_ah(ah) == 0 && ibv_destroy_srq(srq) == 0 &&
 		       ibv_close_xrcd(xrcd) == 0,
 	       "closing");

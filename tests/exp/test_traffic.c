@@ -283,6 +283,25 @@ static void full_row(void)
 	EXPECT(poll_one(n->cq[0], &wc, sizeof(wc)) == 1, "no completion");
 }
 
+/* Posting to a queue pair with another handle, and in a forked child. */
+static void stranger_rows(void)
+{
+	struct ibv_sge sge = side_sge(&a, KEY_FULL, AT, 8);
+	struct ibv_exp_send_wr wr = rdma(IBV_EXP_WR_RDMA_WRITE, &sge), *bad = NULL;
+	int status = -1;
+	pid_t child;
+
+	row("ibv_exp_post_send: a queue pair with another handle");
+	n->qp[0]->handle++;
+	EXPECT(ibv_exp_post_send(n->qp[0], &wr, &bad) == EINVAL && bad == &wr, "accepted");
+	n->qp[0]->handle--;
+	row("ibv_exp_post_send: in a forked child");
+	child = fork();
+	if (child == 0)
+		_exit(ibv_exp_post_send(n->qp[0], &wr, &bad) == EINVAL ? 0 : 1);
+	EXPECT(waitpid(child, &status, 0) == child && status == 0, "accepted");
+}
+
 /* --- windows --------------------------------------------------------------------- */
 
 static void expect_read(uint32_t rkey, enum ibv_wc_status want)
@@ -586,6 +605,7 @@ int main(int argc, char **argv)
 	list_row();
 	refusal_rows();
 	full_row();
+	stranger_rows();
 	poll_rows();
 	stamp_row(IBV_EXP_CQ_INIT_ATTR_FLAGS);
 	stamp_row(0);

@@ -4,10 +4,10 @@
  * And NOP, which is posted in the same way.
  */
 #include "lib/newer_verbs.h"
+#include "lib/proc_status.h"
 #include "umr_fixture.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,28 +74,11 @@ static void create_rows(void)
 	       "accepted");
 }
 
-static uint64_t shared_bytes;
-
-static int add_file(const char *path, const struct stat *st, int type, struct FTW *walk)
-{
-	shared_bytes += (uint64_t)st->st_blocks * 512;
-	return 0;
-}
-
-/* What all shared files take. */
-static uint64_t shared_memory(void)
-{
-	shared_bytes = 0;
-	if (nftw(getenv("ANYVERBS_DIR"), add_file, 16, FTW_PHYS))
-		DIE("nftw");
-	return shared_bytes;
-}
-
 /* Keys and containers come and go, and what they took comes back. */
 static void reuse_row(void)
 {
 	struct ibv_exp_mkey_list_container_attr attr = {.pd = n->pd, .max_klm_list_size = 65536};
-	uint64_t before = shared_memory();
+	size_t before = status_kb("RssShmem:");
 
 	row("keys and containers, of megabytes each, one after the other");
 	for (int i = 0; i < 40; i++) {
@@ -106,8 +89,28 @@ static void reuse_row(void)
 			    "number %d", i))
 			break;
 	}
-	EXPECT(shared_memory() < before + (16u << 20), "%llu bytes more",
-	       (unsigned long long)(shared_memory() - before));
+	EXPECT(status_kb("RssShmem:") < before + (16u << 10), "%zu KiB more",
+	       status_kb("RssShmem:") - before);
+}
+
+/* Objects with the numbers of others. */
+static void stranger_rows(void)
+{
+	struct ibv_exp_mkey_list_container_attr attr = {.pd = n->pd, .max_klm_list_size = 1};
+	struct ibv_exp_mkey_list_container *c = ibv_exp_alloc_mkey_list_memory(&attr), other;
+
+	row("ibv_exp_alloc_mkey_list_memory: a domain with another handle");
+	n->pd->handle++;
+	errno = 0;
+	EXPECT(!ibv_exp_alloc_mkey_list_memory(&attr) && errno == ENOENT, "errno %d", errno);
+	n->pd->handle--;
+	row("ibv_exp_dealloc_mkey_list_memory: of another context");
+	other = *c;
+	c->context = node_open_device();
+	EXPECT(ibv_exp_dealloc_mkey_list_memory(c) == EINVAL, "accepted");
+	EXPECT(ibv_close_device(c->context) == 0, "ibv_close_device");
+	c->context = other.context;
+	EXPECT(ibv_exp_dealloc_mkey_list_memory(c) == 0, "ibv_exp_dealloc_mkey_list_memory");
 }
 
 static void container_rows(void)
@@ -573,6 +576,7 @@ static void run(void)
 	small = ibv_exp_alloc_mkey_list_memory(&attr);
 	create_rows();
 	container_rows();
+	stranger_rows();
 	reuse_row();
 	post_rows();
 	fixed_rows();

@@ -15,26 +15,12 @@
 #include <unistd.h>
 
 #include "adopt_fixture.h"
+#include "lib/proc_status.h"
 #include "lib/ring.h"
 
 #define MIB    (1ul << 20)
 #define SPARES 16u
 #define SPARSE (6ul << 30)
-
-/* A number of /proc/self/status. */
-static size_t status_kb(const char *name)
-{
-	FILE *f = fopen("/proc/self/status", "re");
-	char line[256];
-	size_t kb = 0;
-
-	while (f && fgets(line, sizeof(line), f))
-		if (!strncmp(line, name, strlen(name)))
-			kb = strtoul(line + strlen(name), NULL, 10);
-	if (f)
-		fclose(f);
-	return kb;
-}
 
 static bool refuses(size_t bytes)
 {
