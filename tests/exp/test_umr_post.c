@@ -233,6 +233,7 @@ static const struct post_row {
 	{"a stride that leads beyond", IBV_EXP_UMR_REPEAT, true, 2, STRIDE, BIG, EINVAL},
 	{"two dimensions", IBV_EXP_UMR_REPEAT, true, 2, STRIDE_DIM, 2, ENOMEM},
 	{"no round", IBV_EXP_UMR_REPEAT, true, 2, ROUNDS, 0, EINVAL},
+	{"one round", IBV_EXP_UMR_REPEAT, true, 2, ROUNDS, 1, 0},
 	{"unknown flag", IBV_EXP_UMR_MR_LIST, true, 2, SEND_FLAGS, IBV_EXP_SEND_WITH_CALC, EINVAL},
 	{"fenced and solicited", IBV_EXP_UMR_MR_LIST, true, 2, SEND_FLAGS,
 	 IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SOLICITED, 0},
