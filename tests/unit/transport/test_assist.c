@@ -69,8 +69,7 @@ static int group_teardown(void **state)
 {
 	close(sender_folder);
 	av_dir_context_remove(sender_ref);
-	(void)own_directory_leave(state);
-	return rmdir(own_directory);
+	return own_directory_leave(state);
 }
 
 /* --- what is set up -------------------------------------------------------------- */
