@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/newer_verbs.h"
 #include "observe/diagnosis.h"
 #include "transport/count.h"
@@ -179,13 +180,26 @@ static bool is_in_order(const struct arrival *a)
 	if (a->info.operation != AV_OP_WRITE)
 		return true;
 	if (begins(a))
-		return ends(a) ? a->p->length == bytes : a->p->length > bytes;
+		return ends(a) ? a->p->length == bytes
+			       : a->p->length > bytes && a->p->length <= AV_MAX_MSG_BYTES;
 	return ends(a) ? w->come + bytes == w->announced : w->come + bytes < w->announced;
 }
 
 static bool has_pieces(const struct arrival *a)
 {
 	return a->info.operation == AV_OP_SEND || a->info.operation == AV_OP_WRITE;
+}
+
+/* May a request come now, and does it announce what it may? */
+static bool is_sound(const struct arrival *a)
+{
+	if (has_pieces(a))
+		return is_in_order(a);
+	if (a->info.operation == AV_OP_READ && a->p->length > AV_MAX_MSG_BYTES)
+		return false;
+	if (a->info.operation == AV_OP_ATOMIC_WRITE && a->p->length != a->p->payload_bytes)
+		return false;
+	return !a->w->coming;
 }
 
 /* Where the piece belongs in its message. */
@@ -344,7 +358,7 @@ static void execute_word(struct arrival *a)
 
 static void execute_request(struct arrival *a)
 {
-	if (has_pieces(a) ? !is_in_order(a) : a->w->coming) {
+	if (!is_sound(a)) {
 		av_diag_note(AV_CHECK_PACKET_ORDER, a->info.place, a->p->payload_bytes);
 		a->head.opcode = UINT32_MAX; /* no operation: refused as an invalid request */
 		(void)execute(a);

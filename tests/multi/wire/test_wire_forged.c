@@ -17,6 +17,7 @@
 #define WORD	  0x100000u
 #define LANDING	  0x200000u
 #define ROOM	  512u /* bytes of a receive request */
+#define TOO_LONG  ((1u << 30) + 1)
 
 static struct side b; /* on host 1; host 0 is this process, with a socket */
 static uint32_t b_qpn;
@@ -192,6 +193,21 @@ static const struct {
 	 {REFUSAL(INVALID, 1)},
 	 DEAD,
 	 100},
+	{"an ATOMIC WRITE that announces 4 bytes",
+	 {WRITES(ATOMIC_WRITE, 0, 8, 4, ANSWERED)},
+	 {REFUSAL(INVALID, 0)},
+	 DEAD,
+	 100},
+	{"a WRITE that is longer than any message",
+	 {WRITES(WRITE_FIRST, 0, MTU, TOO_LONG, ANSWERED)},
+	 {REFUSAL(INVALID, 0)},
+	 DEAD,
+	 100},
+	{"a READ that is longer than any message",
+	 {ASKS(READ_REQUEST, 0, TOO_LONG, ANSWERED)},
+	 {REFUSAL(INVALID, 0)},
+	 DEAD,
+	 100},
 	{"a READ beyond its region",
 	 {ASKS(READ_REQUEST, 0, NODE_ARENA, ANSWERED)},
 	 {REFUSAL(ACCESS, 0)},
@@ -336,6 +352,18 @@ static const struct {
 	 8,
 	 {REPLY(READ_ONLY, ACK, 0, 4), REPLY(READ_ONLY, ACK, 0, 12), REPLY(READ_ONLY, ACK, 0, 0),
 	  REPLY(READ_FIRST, ACK, 0, MTU), REPLY(READ_ONLY, ACK, 0, 8)},
+	 IBV_WC_SUCCESS},
+	{"an answer that is a refusal",
+	 IBV_WR_RDMA_READ,
+	 8,
+	 {REPLY(READ_ONLY, ACCESS, 0, 8), REPLY(READ_ONLY, RNR_NAK, 0, 8),
+	  REPLY(READ_ONLY, ACK, 0, 8)},
+	 IBV_WC_SUCCESS},
+	{"an atomic's answer that is a refusal",
+	 IBV_WR_ATOMIC_FETCH_AND_ADD,
+	 8,
+	 {REPLY(ATOMIC_ANSWER, ACCESS, 0, 0), REPLY(READ_ONLY, ACK, 0, 8),
+	  REPLY(ATOMIC_ANSWER, ACK, 0, 0)},
 	 IBV_WC_SUCCESS},
 	{"an answer that is too long",
 	 IBV_WR_RDMA_READ,
