@@ -166,14 +166,21 @@ static bool ends(const struct arrival *a)
 	return a->info.place == AV_PLACE_LAST || a->info.place == AV_PLACE_ONLY;
 }
 
+/* Is it of the operation that has begun, and at the same shared receive queue? Only XRC names one.
+ */
+static bool goes_on(const struct arrival *a)
+{
+	return a->w->message == (enum av_operation)a->info.operation &&
+	       (a->w->service != AV_SERVICE_XRC || a->p->srqn == a->end->qp->receiving_srqn);
+}
+
 /* Does the packet go on with what has come so far, and has it the length that it must have? */
 static bool is_in_order(const struct arrival *a)
 {
 	const struct av_wire *w = a->w;
 	uint32_t bytes = a->p->payload_bytes;
 
-	if (begins(a) == w->coming ||
-	    (w->coming && w->message != (enum av_operation)a->info.operation))
+	if (begins(a) == w->coming || (w->coming && !goes_on(a)))
 		return false;
 	if (ends(a) ? bytes > w->mtu || (!begins(a) && bytes == 0) : bytes != w->mtu)
 		return false;

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Packets that no honest peer sends, to datagram queue pairs and to shared receive queues: what
+ * must not be taken is not, and what comes behind it is.
+ */
+#include <fcntl.h>
+
+#include "lib/expect.h"
+#include "lib/forge.h"
+#include "lib/to_rts.h"
+#include "lib/two_hosts.h"
+
+#define PATIENCE 10000u /* ms */
+#define MTU	 1024u
+#define PEER_QPN 0x4711u
+#define QKEY	 0x111u
+#define GRH	 40u
+#define ROOM	 0x2000u /* bytes of a receive request */
+#define RESTS	 77u	 /* what is in buffers that nothing comes to */
+
+static struct side b; /* on host 1; host 0 is this process, with a socket */
+
+/* --- in b's process -------------------------------------------------------------- */
+
+enum job { DATAGRAMS, SHARED, QUEUE, STATE, END };
+
+static struct {
+	struct ibv_xrcd *xrcd;
+	struct ibv_srq *srq[2];
+	struct ibv_qp *qp;
+} mine;
+
+static const union ibv_gid host0 = {.raw = {[10] = 0xff, 0xff, 192, 0, 2, 1}};
+
+static struct ibv_sge buffer(struct node *n, unsigned int i)
+{
+	return (struct ibv_sge){(uintptr_t)n->arena + i * ROOM, ROOM, n->mr[KEY_FULL]->lkey};
+}
+
+static uint64_t connected(void)
+{
+	struct ibv_qp_attr attr = connect_attr(PEER_QPN, &host0);
+
+	attr.path_mtu = IBV_MTU_1024;
+	attr.qkey = QKEY;
+	attr.rq_psn = 0;
+	NEED(connect_qp(mine.qp, attr) == 0);
+	return mine.qp->qp_num;
+}
+
+static uint64_t make_datagrams(struct node *n)
+{
+	struct ibv_qp_init_attr init = {.send_cq = n->cq[0],
+					.recv_cq = n->cq[1],
+					.cap = {1, 4, 1, 1, 0},
+					.qp_type = IBV_QPT_UD};
+
+	NEED(mine.qp = ibv_create_qp(n->pd, &init));
+	(void)connected();
+	for (unsigned int i = 0; i < 2; i++) {
+		struct ibv_sge sge = buffer(n, i);
+		struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1}, *bad;
+
+		NEED(ibv_post_recv(mine.qp, &wr, &bad) == 0);
+	}
+	return mine.qp->qp_num;
+}
+
+static void make_srq(struct node *n, unsigned int i)
+{
+	struct ibv_srq_init_attr_ex init = {
+		.attr = {.max_wr = 4, .max_sge = 1},
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+		.srq_type = IBV_SRQT_XRC,
+		.pd = n->pd,
+		.xrcd = mine.xrcd,
+		.cq = n->cq[1],
+	};
+	struct ibv_sge sge = buffer(n, i);
+	struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	NEED(mine.srq[i] = ibv_create_srq_ex(n->ctx, &init));
+	NEED(ibv_post_srq_recv(mine.srq[i], &wr, &bad) == 0);
+}
+
+static uint64_t make_shared(struct node *n)
+{
+	struct ibv_xrcd_init_attr xrcd = {.comp_mask =
+						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					  .fd = -1,
+					  .oflags = O_CREAT};
+	struct ibv_qp_init_attr_ex init = {.qp_type = IBV_QPT_XRC_RECV,
+					   .comp_mask = IBV_QP_INIT_ATTR_XRCD};
+
+	NEED(mine.xrcd = ibv_open_xrcd(n->ctx, &xrcd));
+	make_srq(n, 0);
+	make_srq(n, 1);
+	init.xrcd = mine.xrcd;
+	NEED(mine.qp = ibv_create_qp_ex(n->ctx, &init));
+	return connected();
+}
+
+static uint64_t queue_number(uint64_t i)
+{
+	uint32_t number;
+
+	NEED(ibv_get_srq_num(mine.srq[i], &number) == 0);
+	return number;
+}
+
+static uint64_t state(void)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	NEED(ibv_query_qp(mine.qp, &attr, IBV_QP_STATE, &init) == 0);
+	return attr.qp_state;
+}
+
+static uint64_t end(void)
+{
+	NEED(ibv_destroy_qp(mine.qp) == 0);
+	for (unsigned int i = 0; mine.xrcd && i < 2; i++)
+		NEED(ibv_destroy_srq(mine.srq[i]) == 0);
+	NEED(!mine.xrcd || ibv_close_xrcd(mine.xrcd) == 0);
+	mine.xrcd = NULL;
+	return 0;
+}
+
+static uint64_t work(struct node *n, const struct side_job *job)
+{
+	switch ((enum job)job->arg[0]) {
+	case DATAGRAMS:
+		return make_datagrams(n);
+	case SHARED:
+		return make_shared(n);
+	case QUEUE:
+		return queue_number(job->arg[1]);
+	case STATE:
+		return state();
+	case END:
+		return end();
+	}
+	return UINT64_MAX;
+}
+
+static uint32_t ask(enum job job, uint64_t arg)
+{
+	side_begin(&b, &(struct side_job){{job, arg}});
+	return (uint32_t)side_end(&b);
+}
+
+/* --- datagrams ------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	uint32_t qkey;
+	enum harm harm;
+} datagrams[] = {
+	{"nothing wrong", QKEY, NONE},
+	{"Q_Key", QKEY + 1, NONE},
+	{"ICRC", QKEY, ICRC},
+	{"transport version", QKEY, VERSION},
+	{"another queue pair", QKEY, QPN},
+	{"partition", QKEY, PKEY},
+};
+
+/* One of 12 bytes comes behind it. */
+static void datagram(size_t i)
+{
+	struct av_packet p = {.opcode = UD | SEND_ONLY,
+			      .qkey = datagrams[i].qkey,
+			      .src_qpn = PEER_QPN,
+			      .payload_bytes = 8};
+	uint32_t qpn = ask(DATAGRAMS, 0), taken = i == 0 ? 2 : 1;
+	struct ibv_wc wc[2];
+
+	row("a datagram: %s", datagrams[i].name);
+	forge_send(qpn, p, datagrams[i].harm);
+	p.qkey = QKEY;
+	p.payload_bytes = 12;
+	forge_send(qpn, p, NONE);
+	if (EXPECT(side_poll(&b, 1, (int)taken, PATIENCE, wc) == (int)taken, "completions"))
+		EXPECT(wc[taken - 1].byte_len == GRH + 12, "%u bytes", wc[taken - 1].byte_len);
+	(void)ask(END, 0);
+}
+
+/* --- shared receive queues ------------------------------------------------------- */
+
+/* A message goes on at another queue than it has begun at. */
+static void other_queue(void)
+{
+	uint32_t qpn = ask(SHARED, 0);
+	struct av_packet p = {.opcode = XRC | SEND_FIRST,
+			      .srqn = ask(QUEUE, 0),
+			      .ack_request = true,
+			      .payload_bytes = MTU};
+	struct ibv_wc wc;
+
+	row("a message that goes on at another shared receive queue");
+	side_fill(&b, ROOM, ROOM, RESTS, 0);
+	forge_send(qpn, p, NONE);
+	EXPECT(forge_receive(&p, (int)PATIENCE) && p.syndrome <= ACK, "syndrome %#x", p.syndrome);
+	p = (struct av_packet){.opcode = XRC | SEND_LAST,
+			       .srqn = ask(QUEUE, 1),
+			       .psn = 1,
+			       .ack_request = true,
+			       .payload_bytes = 8};
+	forge_send(qpn, p, NONE);
+	EXPECT(forge_receive(&p, (int)PATIENCE) && p.syndrome == INVALID, "syndrome %#x",
+	       p.syndrome);
+	EXPECT(ask(STATE, 0) == IBV_QPS_ERR, "state");
+	EXPECT(side_poll(&b, 1, 1, PATIENCE, &wc) == 1 && wc.wr_id == 0 &&
+		       wc.status == IBV_WC_WR_FLUSH_ERR,
+	       "receive %lu, status %d", wc.wr_id, wc.status);
+	EXPECT(side_poll(&b, 1, 1, 20, &wc) == 0, "receive %lu, status %d", wc.wr_id, wc.status);
+	EXPECT(side_check(&b, ROOM, ROOM, RESTS, 0) == -1, "the other queue's buffer");
+	(void)ask(END, 0);
+}
+
+int main(int argc, char **argv)
+{
+	side_work = work;
+	two_hosts_open(argc, argv);
+	forge_open();
+	two_hosts_start(&b, 1, "");
+	for (size_t i = 0; i < COUNT_OF(datagrams); i++)
+		datagram(i);
+	other_queue();
+	side_stop(&b);
+	return summary();
+}
