@@ -4,6 +4,7 @@
  * 9.7.4 (sequence), 9.7.5.1 (acknowledgements), 9.7.5.2.8 (RNR), 9.8.2 (UC), 9.9.3 (errors).
  */
 #include <arpa/inet.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/limits.h"
@@ -64,14 +65,37 @@ static void send_answer(const struct arrival *a, enum av_operation operation, ui
 	(void)av_net_send(burst);
 }
 
+/*
+ * The program may have allowed more of them while it was drained (SQD). Without memory, as many are
+ * kept as before.
+ */
+static void make_room(struct av_wire *w, uint32_t count)
+{
+	struct av_wire_answer *kept;
+
+	if (count <= w->kept_count)
+		return;
+	kept = calloc(count, sizeof(*kept));
+	if (!kept)
+		return;
+	for (uint32_t i = 0; i < w->kept_count; i++)
+		kept[i] = w->kept[(w->kept_next + i) % w->kept_count];
+	free(w->kept);
+	w->kept = kept;
+	w->kept_next = w->kept_count;
+	w->kept_count = count;
+}
+
 /* Keep an answer for a duplicate of its request. */
 static void keep(struct arrival *a, bool atomic, uint64_t original)
 {
 	struct av_wire *w = a->w;
 
+	make_room(w, a->end->qp->attr.max_dest_rd_atomic);
 	if (w->kept_count == 0)
 		return;
-	w->kept[w->kept_next] = (struct av_wire_answer){true, a->p->psn, atomic, original};
+	w->kept[w->kept_next] = (struct av_wire_answer){
+		.there = true, .psn = a->p->psn, .atomic = atomic, .original = original};
 	w->kept_next = (w->kept_next + 1) % w->kept_count;
 }
 

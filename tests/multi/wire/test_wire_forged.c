@@ -286,6 +286,28 @@ static void requests(size_t i)
 	unmake();
 }
 
+/* While the queue pair is drained, its program lets the peer have more atomics under way. */
+static void more_atomics(void)
+{
+	struct ibv_qp_attr attr = {.max_dest_rd_atomic = 3};
+
+	row("atomics come twice, and more of them than at first");
+	make_connected(1);
+	send_request(&(struct request)ASKS(FETCH_ADD, 0, 0));
+	expect_answer(&(struct answer)ANSWER_WORD(0, 100));
+	EXPECT(side_set_state(&b, 0, IBV_QPS_SQD) == 0, "SQD");
+	EXPECT(side_modify(&b, 0, &attr, IBV_QP_MAX_DEST_RD_ATOMIC) == 0, "max_dest_rd_atomic");
+	EXPECT(side_set_state(&b, 0, IBV_QPS_RTS) == 0, "RTS");
+	for (int copy = 0; copy < 2; copy++)
+		for (int i = 1 - copy; i < 3; i++) {
+			send_request(&(struct request)ASKS(FETCH_ADD, i, 0));
+			expect_answer(&(struct answer)ANSWER_WORD(i, 100 + 5 * (uint64_t)i));
+		}
+	expect_next(3);
+	EXPECT(side_peek(&b, WORD) == 115, "the word is %lu", side_peek(&b, WORD));
+	unmake();
+}
+
 /* --- answers to b's requests ----------------------------------------------------- */
 
 struct reply {
@@ -429,6 +451,7 @@ int main(int argc, char **argv)
 	two_hosts_start(&b, 1, "");
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
 		requests(i);
+	more_atomics();
 	for (size_t i = 0; i < COUNT_OF(replies); i++)
 		answers(i);
 	side_stop(&b);
