@@ -462,17 +462,24 @@ static void unreliable(struct arrival *a)
 		a->w->coming = false;
 }
 
+/* The sending end of XRC has no responder: nobody answers. Context: @resp is held */
+static bool answers(const struct av_qp_end *end)
+{
+	uint32_t state = atomic_load(&end->qp->state);
+
+	return AV_RESPONDER_ANSWERS(state) && end->qp->type != IBV_QPT_XRC_SEND;
+}
+
 void av_wire_requested(const struct av_qp_end *end, const struct av_net_packet *packet)
 {
 	struct arrival a = {.end = end, .p = &packet->packet};
-	uint32_t state, qpn;
+	uint32_t qpn;
 
 	if (!av_responder_acquire(end))
 		return;
 	a.w = av_wire_at(end->seg, end->qp->index); /* by now: it may have ended */
-	state = atomic_load(&end->qp->state);
 	qpn = atomic_load(&end->qp->qpn);
-	if (a.w && av_wire_is_peer(end, packet) && AV_RESPONDER_ANSWERS(state) &&
+	if (a.w && av_wire_is_peer(end, packet) && answers(end) &&
 	    av_opcode_info(a.p->opcode, &a.info)) {
 		fill_head(&a);
 		if (a.w->service == AV_SERVICE_UC)

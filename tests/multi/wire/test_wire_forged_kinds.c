@@ -11,6 +11,7 @@
 #include "lib/two_hosts.h"
 
 #define PATIENCE 10000u /* ms */
+#define BRIEFLY	 100	/* ms in which nothing should come */
 #define MTU	 1024u
 #define PEER_QPN 0x4711u
 #define QKEY	 0x111u
@@ -22,7 +23,7 @@ static struct side b; /* on host 1; host 0 is this process, with a socket */
 
 /* --- in b's process -------------------------------------------------------------- */
 
-enum job { DATAGRAMS, SHARED, QUEUE, STATE, END };
+enum job { DATAGRAMS, SHARED, SENDER, QUEUE, STATE, END };
 
 static struct {
 	struct ibv_xrcd *xrcd;
@@ -101,6 +102,18 @@ static uint64_t make_shared(struct node *n)
 	return connected();
 }
 
+static uint64_t make_sender(struct node *n)
+{
+	struct ibv_qp_init_attr_ex init = {.qp_type = IBV_QPT_XRC_SEND,
+					   .send_cq = n->cq[0],
+					   .cap = {1, 0, 1, 0, 0},
+					   .comp_mask = IBV_QP_INIT_ATTR_PD,
+					   .pd = n->pd};
+
+	NEED(mine.qp = ibv_create_qp_ex(n->ctx, &init));
+	return connected();
+}
+
 static uint64_t queue_number(uint64_t i)
 {
 	uint32_t number;
@@ -135,6 +148,8 @@ static uint64_t work(struct node *n, const struct side_job *job)
 		return make_datagrams(n);
 	case SHARED:
 		return make_shared(n);
+	case SENDER:
+		return make_sender(n);
 	case QUEUE:
 		return queue_number(job->arg[1]);
 	case STATE:
@@ -219,6 +234,28 @@ static void other_queue(void)
 	(void)ask(END, 0);
 }
 
+/* The sending end of XRC has no responder: as on one host, nobody is there. */
+static void no_responder(void)
+{
+	struct av_packet p = {.opcode = XRC | WRITE_ONLY,
+			      .ack_request = true,
+			      .addr = b.info.base[KEY_FULL],
+			      .rkey = b.info.key[KEY_FULL],
+			      .length = 8,
+			      .payload_bytes = 8};
+	uint32_t qpn = ask(SENDER, 0);
+
+	row("requests to the sending end of XRC");
+	side_fill(&b, 0, ROOM, RESTS, 0);
+	forge_send(qpn, p, NONE);
+	p.opcode = XRC | SEND_ONLY;
+	forge_send(qpn, p, NONE);
+	EXPECT(!forge_receive(&p, BRIEFLY), "syndrome %#x", p.syndrome);
+	EXPECT(ask(STATE, 0) == IBV_QPS_RTS, "state");
+	EXPECT(side_check(&b, 0, ROOM, RESTS, 0) == -1, "memory");
+	(void)ask(END, 0);
+}
+
 int main(int argc, char **argv)
 {
 	side_work = work;
@@ -228,6 +265,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < COUNT_OF(datagrams); i++)
 		datagram(i);
 	other_queue();
+	no_responder();
 	side_stop(&b);
 	return summary();
 }
