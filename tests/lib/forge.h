@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <infiniband/verbs.h>
 
 #include "wire/packet.h"
 
@@ -46,6 +47,10 @@ void forge_open(void);
 
 /* Its partition key, destination and payload are filled in. */
 void forge_send(uint32_t qpn, struct av_packet p, enum harm harm);
+
+/* A datagram of UD to all members of that group. */
+extern const union ibv_gid forge_group;
+void forge_send_to_group(struct av_packet p);
 
 /* What comes back to host 0. @p: without payload. Return: false: nothing has come in time */
 bool forge_receive(struct av_packet *p, int ms);

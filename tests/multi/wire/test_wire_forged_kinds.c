@@ -23,7 +23,7 @@ static struct side b; /* on host 1; host 0 is this process, with a socket */
 
 /* --- in b's process -------------------------------------------------------------- */
 
-enum job { DATAGRAMS, SHARED, SENDER, QUEUE, STATE, END };
+enum job { DATAGRAMS, JOIN, SHARED, SENDER, QUEUE, STATE, END };
 
 static struct {
 	struct ibv_xrcd *xrcd;
@@ -65,6 +65,14 @@ static uint64_t make_datagrams(struct node *n)
 		NEED(ibv_post_recv(mine.qp, &wr, &bad) == 0);
 	}
 	return mine.qp->qp_num;
+}
+
+/* Return: number of another queue pair of this host */
+static uint64_t join(struct node *n)
+{
+	NEED(ibv_attach_mcast(mine.qp, &forge_group, 0) == 0);
+	NEED(node_create_qp(n, 0, &(struct node_qp_spec){.cap = {1, 1, 1, 1, 0}}) == 0);
+	return n->qp[0]->qp_num;
 }
 
 static void make_srq(struct node *n, unsigned int i)
@@ -133,6 +141,7 @@ static uint64_t state(void)
 
 static uint64_t end(void)
 {
+	(void)ibv_detach_mcast(mine.qp, &forge_group, 0); /* if it has joined */
 	NEED(ibv_destroy_qp(mine.qp) == 0);
 	for (unsigned int i = 0; mine.xrcd && i < 2; i++)
 		NEED(ibv_destroy_srq(mine.srq[i]) == 0);
@@ -146,6 +155,8 @@ static uint64_t work(struct node *n, const struct side_job *job)
 	switch ((enum job)job->arg[0]) {
 	case DATAGRAMS:
 		return make_datagrams(n);
+	case JOIN:
+		return join(n);
 	case SHARED:
 		return make_shared(n);
 	case SENDER:
@@ -198,6 +209,25 @@ static void datagram(size_t i)
 	forge_send(qpn, p, NONE);
 	if (EXPECT(side_poll(&b, 1, (int)taken, PATIENCE, wc) == (int)taken, "completions"))
 		EXPECT(wc[taken - 1].byte_len == GRH + 12, "%u bytes", wc[taken - 1].byte_len);
+	(void)ask(END, 0);
+}
+
+/* Numbers of queue pairs are of their host: another's may be the same. */
+static void same_numbers(void)
+{
+	uint32_t member = ask(DATAGRAMS, 0), other = ask(JOIN, 0);
+	struct av_packet p = {.opcode = UD | SEND_ONLY, .qkey = QKEY, .payload_bytes = 8};
+	struct ibv_wc wc[2];
+
+	row("a group's datagrams from numbers that this host has, too");
+	p.src_qpn = member;
+	forge_send_to_group(p);
+	p.src_qpn = other;
+	forge_send_to_group(p);
+	EXPECT(side_poll(&b, 1, 2, PATIENCE, wc) == 2 && wc[0].src_qp == member &&
+		       wc[1].src_qp == other,
+	       "completions");
+	EXPECT(side_destroy_qp(&b, 0) == 0, "ibv_destroy_qp");
 	(void)ask(END, 0);
 }
 
@@ -264,6 +294,7 @@ int main(int argc, char **argv)
 	two_hosts_start(&b, 1, "");
 	for (size_t i = 0; i < COUNT_OF(datagrams); i++)
 		datagram(i);
+	same_numbers();
 	other_queue();
 	no_responder();
 	side_stop(&b);
