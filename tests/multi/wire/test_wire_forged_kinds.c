@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Packets that no honest peer sends, to datagram queue pairs and to shared receive queues: what
+ * Packets that no honest peer sends, to unreliable queue pairs and to shared receive queues: what
  * must not be taken is not, and what comes behind it is.
  */
 #include <fcntl.h>
@@ -23,7 +23,7 @@ static struct side b; /* on host 1; host 0 is this process, with a socket */
 
 /* --- in b's process -------------------------------------------------------------- */
 
-enum job { DATAGRAMS, JOIN, SHARED, SENDER, QUEUE, STATE, END };
+enum job { DATAGRAMS, UNRELIABLE, JOIN, SHARED, SENDER, QUEUE, STATE, END };
 
 static struct {
 	struct ibv_xrcd *xrcd;
@@ -49,12 +49,10 @@ static uint64_t connected(void)
 	return mine.qp->qp_num;
 }
 
-static uint64_t make_datagrams(struct node *n)
+static uint64_t make_unreliable(struct node *n, enum ibv_qp_type type)
 {
-	struct ibv_qp_init_attr init = {.send_cq = n->cq[0],
-					.recv_cq = n->cq[1],
-					.cap = {1, 4, 1, 1, 0},
-					.qp_type = IBV_QPT_UD};
+	struct ibv_qp_init_attr init = {
+		.send_cq = n->cq[0], .recv_cq = n->cq[1], .cap = {1, 4, 1, 1, 0}, .qp_type = type};
 
 	NEED(mine.qp = ibv_create_qp(n->pd, &init));
 	(void)connected();
@@ -154,7 +152,9 @@ static uint64_t work(struct node *n, const struct side_job *job)
 {
 	switch ((enum job)job->arg[0]) {
 	case DATAGRAMS:
-		return make_datagrams(n);
+		return make_unreliable(n, IBV_QPT_UD);
+	case UNRELIABLE:
+		return make_unreliable(n, IBV_QPT_UC);
 	case JOIN:
 		return join(n);
 	case SHARED:
@@ -231,6 +231,64 @@ static void same_numbers(void)
 	(void)ask(END, 0);
 }
 
+/* --- unreliable connections ------------------------------------------------------ */
+
+/* A message of one or two packets, of which something is wrong. */
+static const struct {
+	const char *name;
+	struct forged_uc {
+		uint8_t opcode;
+		uint32_t psn, payload, length;
+		enum key key;
+	} packet[2];
+} lost[] = {
+	{"a Last first", {{UC | SEND_LAST, 0, 8, 0, KEY_FULL}}},
+	{"a First that is short", {{UC | SEND_FIRST, 0, MTU - 4, 0, KEY_FULL}}},
+	{"longer than the path MTU", {{UC | SEND_ONLY, 0, MTU + 4, 0, KEY_FULL}}},
+	{"a gap", {{UC | SEND_FIRST, 0, MTU, 0, KEY_FULL}, {UC | SEND_LAST, 2, 8, 0, KEY_FULL}}},
+	{"a WRITE goes on as a SEND",
+	 {{UC | WRITE_FIRST, 0, MTU, MTU + 8, KEY_FULL}, {UC | SEND_LAST, 1, 8, 0, KEY_FULL}}},
+	{"another length than announced", {{UC | WRITE_ONLY, 0, 8, 12, KEY_FULL}}},
+	{"longer than any message", {{UC | WRITE_FIRST, 0, MTU, (1u << 30) + 1, KEY_FULL}}},
+	{"longer than announced",
+	 {{UC | WRITE_FIRST, 0, MTU, MTU + 8, KEY_FULL}, {UC | WRITE_LAST, 1, 12, 0, KEY_FULL}}},
+	{"a key that is not there", {{UC | WRITE_ONLY, 0, 8, 8, KEY_WRONG}}},
+	{"a READ", {{READ_REQUEST, 0, 0, 8, KEY_FULL}}},
+	{"an atomic", {{FETCH_ADD, 0, 0, 0, KEY_FULL}}},
+	{"an acknowledgement", {{ACKNOWLEDGE, 0, 0, 0, KEY_FULL}}},
+};
+
+/* Nobody answers it, nothing fails, and what comes behind it is received. */
+static void lose(size_t i)
+{
+	uint32_t qpn = ask(UNRELIABLE, 0);
+	struct av_packet p = {.opcode = UC | SEND_ONLY, .psn = 7, .payload_bytes = 12};
+	struct ibv_wc wc;
+
+	row("an unreliable connection: %s", lost[i].name);
+	side_fill(&b, ROOM + MTU, ROOM, RESTS, 0);
+	for (size_t k = 0; k < 2 && lost[i].packet[k].opcode; k++) {
+		const struct forged_uc *f = &lost[i].packet[k];
+
+		forge_send(qpn,
+			   (struct av_packet){.opcode = f->opcode,
+					      .psn = f->psn,
+					      .addr = b.info.base[f->key] + ROOM,
+					      .rkey = b.info.key[f->key],
+					      .length = f->length,
+					      .payload_bytes = f->payload},
+			   NONE);
+	}
+	forge_send(qpn, p, NONE);
+	EXPECT(side_poll(&b, 1, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS &&
+		       wc.wr_id == 0 && wc.byte_len == 12,
+	       "receive %lu, status %d, %u bytes", wc.wr_id, wc.status, wc.byte_len);
+	EXPECT(ask(STATE, 0) == IBV_QPS_RTS, "state");
+	EXPECT(side_check(&b, ROOM + MTU, ROOM, RESTS, 0) == -1, "bytes behind");
+	EXPECT(!forge_receive(&p, 0), "an answer, opcode %#x", p.opcode);
+	(void)ask(END, 0);
+}
+
 /* --- shared receive queues ------------------------------------------------------- */
 
 /* A message goes on at another queue than it has begun at. */
@@ -295,6 +353,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < COUNT_OF(datagrams); i++)
 		datagram(i);
 	same_numbers();
+	for (size_t i = 0; i < COUNT_OF(lost); i++)
+		lose(i);
 	other_queue();
 	no_responder();
 	side_stop(&b);
