@@ -221,16 +221,19 @@ static bool has_pieces(const struct arrival *a)
 	return a->info.operation == AV_OP_SEND || a->info.operation == AV_OP_WRITE;
 }
 
-/* May a request come now, and does it announce what it may? */
+/* Does a request of one packet announce the bytes that it may? */
+static bool announces_rightly(const struct arrival *a)
+{
+	if (a->info.operation == AV_OP_READ)
+		return a->p->length <= AV_MAX_MSG_BYTES;
+	return a->info.operation != AV_OP_ATOMIC_WRITE || a->p->length == a->p->payload_bytes;
+}
+
 static bool is_sound(const struct arrival *a)
 {
 	if (has_pieces(a))
 		return is_in_order(a);
-	if (a->info.operation == AV_OP_READ && a->p->length > AV_MAX_MSG_BYTES)
-		return false;
-	if (a->info.operation == AV_OP_ATOMIC_WRITE && a->p->length != a->p->payload_bytes)
-		return false;
-	return !a->w->coming;
+	return !a->w->coming && announces_rightly(a);
 }
 
 /* Where the piece belongs in its message. */
@@ -408,10 +411,10 @@ static void repeat(struct arrival *a)
 {
 	if (has_pieces(a))
 		av_wire_owe(a->end, a->w);
-	else if (a->info.operation == AV_OP_READ)
-		execute_read(a, true);
-	else
+	else if (a->info.operation != AV_OP_READ)
 		send_kept(a);
+	else if (announces_rightly(a))
+		execute_read(a, true);
 }
 
 static void reliable(struct arrival *a)
