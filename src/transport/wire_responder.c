@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/limits.h"
 #include "base/newer_verbs.h"
 #include "observe/diagnosis.h"
 #include "transport/count.h"
@@ -212,7 +211,7 @@ static bool is_in_order(const struct arrival *a)
 		return true;
 	if (begins(a))
 		return ends(a) ? a->p->length == bytes
-			       : a->p->length > bytes && a->p->length <= AV_MAX_MSG_BYTES;
+			       : a->p->length > bytes && a->p->length <= AV_WIRE_MESSAGE_MAX;
 	return ends(a) ? w->come + bytes == w->announced : w->come + bytes < w->announced;
 }
 
@@ -225,7 +224,7 @@ static bool has_pieces(const struct arrival *a)
 static bool announces_rightly(const struct arrival *a)
 {
 	if (a->info.operation == AV_OP_READ)
-		return a->p->length <= AV_MAX_MSG_BYTES;
+		return a->p->length <= AV_WIRE_MESSAGE_MAX;
 	return a->info.operation != AV_OP_ATOMIC_WRITE || a->p->length == a->p->payload_bytes;
 }
 

@@ -17,7 +17,7 @@
 #define WORD	  0x100000u
 #define LANDING	  0x200000u
 #define ROOM	  512u /* bytes of a receive request */
-#define TOO_LONG  ((1u << 30) + 1)
+#define TOO_LONG  ((1u << 31) + 1)
 
 static struct side b; /* on host 1; host 0 is this process, with a socket */
 static uint32_t b_qpn;

@@ -249,7 +249,7 @@ static const struct {
 	{"a WRITE goes on as a SEND",
 	 {{UC | WRITE_FIRST, 0, MTU, MTU + 8, KEY_FULL}, {UC | SEND_LAST, 1, 8, 0, KEY_FULL}}},
 	{"another length than announced", {{UC | WRITE_ONLY, 0, 8, 12, KEY_FULL}}},
-	{"longer than any message", {{UC | WRITE_FIRST, 0, MTU, (1u << 30) + 1, KEY_FULL}}},
+	{"longer than any message", {{UC | WRITE_FIRST, 0, MTU, (1u << 31) + 1, KEY_FULL}}},
 	{"longer than announced",
 	 {{UC | WRITE_FIRST, 0, MTU, MTU + 8, KEY_FULL}, {UC | WRITE_LAST, 1, 12, 0, KEY_FULL}}},
 	{"a key that is not there", {{UC | WRITE_ONLY, 0, 8, 8, KEY_WRONG}}},
