@@ -189,8 +189,7 @@ static bool ends(const struct arrival *a)
 	return a->info.place == AV_PLACE_LAST || a->info.place == AV_PLACE_ONLY;
 }
 
-/* Is it of the operation that has begun, and at the same shared receive queue? Only XRC names one.
- */
+/* Is it of the operation that has begun, and at the same shared receive queue, if XRC names one? */
 static bool goes_on(const struct arrival *a)
 {
 	return a->w->message == (enum av_operation)a->info.operation &&
