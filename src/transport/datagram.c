@@ -420,16 +420,31 @@ static void deliver_here(struct datagram *d, const struct av_qp_location *locati
 	av_disconnect(&to);
 }
 
-/* Every process with members gets a copy of its own. The sender's folder had it directly. */
-static void deliver_group(struct datagram *d)
+/* Did a queue pair of this directory send it? Those of other hosts may have the same numbers. */
+static bool is_from_here(const struct datagram *d, const struct av_net_packet *packet)
 {
+	struct av_qp_location location = av_dir_qpn_find(d->src_qpn);
+	struct av_seg *seg = location.ref ? av_seg_get(location.ref) : NULL;
+	union ibv_gid src;
+	bool here;
+
+	memcpy(src.raw, packet->path.src, sizeof(src.raw));
+	here = seg && av_port_has_gid(seg->head->port, &src);
+	av_seg_put(seg);
+	return here;
+}
+
+/* Every process with members gets a copy of its own. The sender's folder had it directly. */
+static void deliver_group(struct datagram *d, const struct av_net_packet *packet)
+{
+	bool here = is_from_here(d, packet);
 	struct av_multicast_member member;
 	uint32_t at = 0;
 
-	if (av_dir_qpn_find(d->src_qpn).ref && !av_wire_is_forced())
+	if (here && !av_wire_is_forced())
 		return;
 	while (av_multicast_next(&d->head.ud.dgid, &at, &member))
-		if (member.qpn != d->src_qpn)
+		if (!here || member.qpn != d->src_qpn)
 			deliver_here(d, &member.location, member.qpn, NULL);
 }
 
@@ -441,7 +456,7 @@ void av_datagram_arrived(const struct av_net_packet *packet, bool struck)
 	from_packet(&d, packet);
 	d.after = NULL;
 	if (d.group)
-		deliver_group(&d);
+		deliver_group(&d, packet);
 	else
 		deliver_here(&d, &location, packet->packet.dest_qpn, struck ? NULL : packet);
 }

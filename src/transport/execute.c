@@ -88,7 +88,8 @@ bool av_responder_acquire_soon(const struct av_qp_end *end)
 /* --- what becomes of both sides -------------------------------------------------- */
 
 /*
- * Apply the responder's side of a fault.
+ * Apply the responder's side of a fault. A request that comes again fails nothing: a network may
+ * have kept it for long, its first copy has been answered, and its key may be gone since.
  * Context: the responder's right @resp is held.
  */
 static void responder_fail(struct av_work *w)
@@ -98,7 +99,7 @@ static void responder_fail(struct av_work *w)
 	AV_ASSERT_HELD(&w->rsp->qp->resp);
 	if (rule->responder_fails || rule->nak != AV_NAK_NONE)
 		av_count_refused(w->rsp->qp, w->result.fault);
-	if (!rule->responder_fails)
+	if (!rule->responder_fails || (w->piece && w->piece->again))
 		return;
 	av_report_responder(&(struct av_failed){w->req, w->rsp, &w->head, w->result.fault, false});
 	if (av_opcode_receives(w->head.opcode) && rule->receive != IBV_WC_SUCCESS)

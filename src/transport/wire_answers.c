@@ -283,12 +283,18 @@ static bool is_expected(const struct answer *a, const struct av_opcode *info)
 	return false;
 }
 
+static bool is_refusal(const struct answer *a, const struct av_opcode *info)
+{
+	return (info->headers & 1 << AV_HEADER_AETH) &&
+	       (a->p->syndrome & SYNDROME_KIND) != KIND_ACK;
+}
+
 static void handle(const struct answer *a, const struct av_opcode *info)
 {
 	if (info->operation == AV_OP_ACK)
 		acknowledgement(a);
-	else if (!is_expected(a, info))
-		return;
+	else if (is_refusal(a, info) || !is_expected(a, info))
+		return; /* a result refuses nothing */
 	else if (info->operation == AV_OP_ATOMIC_ACK)
 		result(a, &a->p->original, sizeof(a->p->original));
 	else
@@ -314,7 +320,7 @@ static void credits(const struct answer *a, const struct av_opcode *info)
 {
 	uint8_t code = a->p->syndrome & SYNDROME_CODE;
 
-	if (!(info->headers & 1 << AV_HEADER_AETH) || (a->p->syndrome & SYNDROME_KIND) != KIND_ACK)
+	if (!(info->headers & 1 << AV_HEADER_AETH) || is_refusal(a, info))
 		return;
 	av_wire_credited(a->w, code);
 	if (a->w->waits && code != 0 && code != AV_CREDITS_NONE_CODE)

@@ -22,6 +22,11 @@
 static struct av_qp_end owed[OWED_MAX];
 static unsigned int owed_count;
 
+static bool is_of_partition(const struct av_packet *p)
+{
+	return ((p->pkey ^ AV_PKEY_DEFAULT) & PKEY_PARTITION) == 0;
+}
+
 bool av_wire_is_peer(const struct av_qp_end *end, const struct av_net_packet *packet)
 {
 	const struct av_wire *w = av_wire_at(end->seg, end->qp->index);
@@ -29,7 +34,7 @@ bool av_wire_is_peer(const struct av_qp_end *end, const struct av_net_packet *pa
 
 	return w && p->dest_qpn == w->qpn && atomic_load(&end->qp->qpn) == w->qpn &&
 	       (p->opcode == AV_OPCODE_CNP || (p->opcode & SERVICE_BITS) == w->service) &&
-	       ((p->pkey ^ AV_PKEY_DEFAULT) & PKEY_PARTITION) == 0 &&
+	       is_of_partition(p) &&
 	       memcmp(packet->path.src, w->way.path.dst, sizeof(w->way.path.dst)) == 0 &&
 	       memcmp(packet->path.dst, w->way.path.src, sizeof(w->way.path.src)) == 0;
 }
@@ -106,10 +111,10 @@ void av_wire_handle(const struct av_net_packet *packet, bool struck)
 
 	if (!av_opcode_info(packet->packet.opcode, &info))
 		return;
-	if ((packet->packet.opcode & SERVICE_BITS) == AV_SERVICE_UD)
-		av_datagram_arrived(packet, struck);
-	else
+	if ((packet->packet.opcode & SERVICE_BITS) != AV_SERVICE_UD)
 		connected(packet, &info, struck);
+	else if (is_of_partition(&packet->packet))
+		av_datagram_arrived(packet, struck);
 }
 
 static void arrived(const struct av_net_packet *packet)

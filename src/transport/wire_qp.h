@@ -17,9 +17,8 @@
 
 /* An answer that is kept for a duplicate of its request. */
 struct av_wire_answer {
-	bool there;
 	uint32_t psn;
-	bool atomic;
+	bool there, atomic;
 	uint64_t original;
 };
 
@@ -73,7 +72,7 @@ struct av_wire {
 	_Atomic bool owes; /* an acknowledgement, at the end of the batch; read without a right */
 	uint64_t notified_ns; /* when the peer was told of congestion last */
 	uint32_t kept_next;
-	struct av_wire_answer *kept; /* max_dest_rd_atomic of them */
+	struct av_wire_answer *kept; /* as many as max_dest_rd_atomic at its most */
 	uint32_t kept_count;
 };
 

@@ -4,6 +4,7 @@
  * 9.7.4 (sequence), 9.7.5.1 (acknowledgements), 9.7.5.2.8 (RNR), 9.8.2 (UC), 9.9.3 (errors).
  */
 #include <arpa/inet.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/newer_verbs.h"
@@ -63,14 +64,37 @@ static void send_answer(const struct arrival *a, enum av_operation operation, ui
 	(void)av_net_send(burst);
 }
 
+/*
+ * The program may have allowed more of them while it was drained (SQD). Without memory, as many are
+ * kept as before.
+ */
+static void make_room(struct av_wire *w, uint32_t count)
+{
+	struct av_wire_answer *kept;
+
+	if (count <= w->kept_count)
+		return;
+	kept = calloc(count, sizeof(*kept));
+	if (!kept)
+		return;
+	for (uint32_t i = 0; i < w->kept_count; i++)
+		kept[i] = w->kept[(w->kept_next + i) % w->kept_count];
+	free(w->kept);
+	w->kept = kept;
+	w->kept_next = w->kept_count;
+	w->kept_count = count;
+}
+
 /* Keep an answer for a duplicate of its request. */
 static void keep(struct arrival *a, bool atomic, uint64_t original)
 {
 	struct av_wire *w = a->w;
 
+	make_room(w, a->end->qp->attr.max_dest_rd_atomic);
 	if (w->kept_count == 0)
 		return;
-	w->kept[w->kept_next] = (struct av_wire_answer){true, a->p->psn, atomic, original};
+	w->kept[w->kept_next] = (struct av_wire_answer){
+		.there = true, .psn = a->p->psn, .atomic = atomic, .original = original};
 	w->kept_next = (w->kept_next + 1) % w->kept_count;
 }
 
@@ -165,27 +189,49 @@ static bool ends(const struct arrival *a)
 	return a->info.place == AV_PLACE_LAST || a->info.place == AV_PLACE_ONLY;
 }
 
+/* Is it of the operation that has begun, and at the same shared receive queue, if XRC names one? */
+static bool goes_on(const struct arrival *a)
+{
+	return a->w->message == (enum av_operation)a->info.operation &&
+	       (a->w->service != AV_SERVICE_XRC || a->p->srqn == a->end->qp->receiving_srqn);
+}
+
 /* Does the packet go on with what has come so far, and has it the length that it must have? */
 static bool is_in_order(const struct arrival *a)
 {
 	const struct av_wire *w = a->w;
 	uint32_t bytes = a->p->payload_bytes;
 
-	if (begins(a) == w->coming ||
-	    (w->coming && w->message != (enum av_operation)a->info.operation))
+	if (begins(a) == w->coming || (w->coming && !goes_on(a)))
 		return false;
 	if (ends(a) ? bytes > w->mtu || (!begins(a) && bytes == 0) : bytes != w->mtu)
 		return false;
 	if (a->info.operation != AV_OP_WRITE)
 		return true;
 	if (begins(a))
-		return ends(a) ? a->p->length == bytes : a->p->length > bytes;
+		return ends(a) ? a->p->length == bytes
+			       : a->p->length > bytes && a->p->length <= AV_WIRE_MESSAGE_MAX;
 	return ends(a) ? w->come + bytes == w->announced : w->come + bytes < w->announced;
 }
 
 static bool has_pieces(const struct arrival *a)
 {
 	return a->info.operation == AV_OP_SEND || a->info.operation == AV_OP_WRITE;
+}
+
+/* Does a request of one packet announce the bytes that it may? */
+static bool announces_rightly(const struct arrival *a)
+{
+	if (a->info.operation == AV_OP_READ)
+		return a->p->length <= AV_WIRE_MESSAGE_MAX;
+	return a->info.operation != AV_OP_ATOMIC_WRITE || a->p->length == a->p->payload_bytes;
+}
+
+static bool is_sound(const struct arrival *a)
+{
+	if (has_pieces(a))
+		return is_in_order(a);
+	return !a->w->coming && announces_rightly(a);
 }
 
 /* Where the piece belongs in its message. */
@@ -344,7 +390,7 @@ static void execute_word(struct arrival *a)
 
 static void execute_request(struct arrival *a)
 {
-	if (has_pieces(a) ? !is_in_order(a) : a->w->coming) {
+	if (!is_sound(a)) {
 		av_diag_note(AV_CHECK_PACKET_ORDER, a->info.place, a->p->payload_bytes);
 		a->head.opcode = UINT32_MAX; /* no operation: refused as an invalid request */
 		(void)execute(a);
@@ -363,10 +409,10 @@ static void repeat(struct arrival *a)
 {
 	if (has_pieces(a))
 		av_wire_owe(a->end, a->w);
-	else if (a->info.operation == AV_OP_READ)
-		execute_read(a, true);
-	else
+	else if (a->info.operation != AV_OP_READ)
 		send_kept(a);
+	else if (announces_rightly(a))
+		execute_read(a, true);
 }
 
 static void reliable(struct arrival *a)
@@ -417,17 +463,24 @@ static void unreliable(struct arrival *a)
 		a->w->coming = false;
 }
 
+/* The sending end of XRC has no responder: nobody answers. Context: @resp is held */
+static bool answers(const struct av_qp_end *end)
+{
+	uint32_t state = atomic_load(&end->qp->state);
+
+	return AV_RESPONDER_ANSWERS(state) && end->qp->type != IBV_QPT_XRC_SEND;
+}
+
 void av_wire_requested(const struct av_qp_end *end, const struct av_net_packet *packet)
 {
 	struct arrival a = {.end = end, .p = &packet->packet};
-	uint32_t state, qpn;
+	uint32_t qpn;
 
 	if (!av_responder_acquire(end))
 		return;
 	a.w = av_wire_at(end->seg, end->qp->index); /* by now: it may have ended */
-	state = atomic_load(&end->qp->state);
 	qpn = atomic_load(&end->qp->qpn);
-	if (a.w && av_wire_is_peer(end, packet) && AV_RESPONDER_ANSWERS(state) &&
+	if (a.w && av_wire_is_peer(end, packet) && answers(end) &&
 	    av_opcode_info(a.p->opcode, &a.info)) {
 		fill_head(&a);
 		if (a.w->service == AV_SERVICE_UC)

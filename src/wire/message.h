@@ -10,6 +10,12 @@
 
 #include "wire/packet.h"
 
+/*
+ * Bytes of a message that a peer may announce, whatever its port's max_msg_sz is: IBTA volume 1,
+ * C9-94. More packets would be beyond half of the PSNs.
+ */
+#define AV_WIRE_MESSAGE_MAX (1u << 31)
+
 /* A message from a requester, or a responder's answer. */
 struct av_wire_message {
 	enum av_service service;
