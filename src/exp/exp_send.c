@@ -190,7 +190,7 @@ AV_EXPORT int ibv_exp_post_send(struct ibv_qp *ibv, struct ibv_exp_send_wr *wr,
 	if (!av_ours(ibv->context))
 		return -ENOSYS;
 	qp = av_qp_find(ibv);
-	if (av_unlikely(!qp || !qp->send_cq || av_context_of(ibv->context)->forked))
+	if (av_unlikely(!qp || av_context_of(ibv->context)->forked))
 		return refuse(wr, bad_wr, EINVAL);
 	while (wr) {
 		struct ibv_exp_send_wr *first = wr;
