@@ -119,6 +119,7 @@
 	X(GID_INDEX,        "ibv_query_gid(3)",     "there is no port or GID row {wanted}", "") \
 	/* --- keys: what a request's key led to ------------------------------------------- */ \
 	X(KEY_UNKNOWN,      "IBTA 1, 10.6.3",       "that context has no such key", "was the key transferred whole, in the right byte order, and by the process that this queue pair is connected to?") \
+	X(LKEY_UNKNOWN,     "IBTA 1, 10.6.3",       "its context has no such key", "set lkey of each element to that of the region that its buffer was registered as") \
 	X(KEY_DEAD,         "IBTA 1, 10.6.3",       "the key is no longer valid: its region was deregistered, or its window was rebound or unbound", "deregister after the last completion, not before") \
 	X(KEY_UNBOUND,      "IBTA 1, 10.6.7.2",     "the memory window is not bound", "wait for the completion of the bind before sending the key") \
 	X(KEY_IS_WINDOW,    "IBTA 1, 10.6.7.2",     "the key belongs to a memory window, which allows remote access only", "") \
