@@ -40,6 +40,9 @@ done <<'END'
 2|stat frobnicate|there is no group or device 'frobnicate'; 'anyverbs help stat' says more
 1|stat qp any9|there is no device 'any9'; did you mean 'any0'?
 2|stat qp any0 any1|'any1' is one argument too many
+2|stat any0 qp|the group comes before the device 'any0'
+125|pair -- ib_write_bw ---|there is no word behind '---'
+125|pair -- --- ib_write_bw|there is no word before '---'
 2|stat -w0.5x|-w takes seconds, from 0.01 to 86400, not '0.5x'
 2|stat --watch=0|--watch takes seconds, from 0.01 to 86400, not '0'
 2|stat -w 0.5|'0.5' is no device; seconds follow at once: --watch=0.5
