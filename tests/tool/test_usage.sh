@@ -177,6 +177,16 @@ assert text.strip()'
 		json explain --json
 	fi
 	json top --json -n 2 -d 0.1
+
+	# --- a full disk ---
+	for command in help devices "stat qp" "stat -w0.1 -n 1" "top -b -n 1 -d 0.1" \
+		"top --json -n 1 -d 0.1" explain "explain --json" "config query" doctor; do
+		status=0
+		said=$(eval "\"\$tool\" $command" 2>&1 >/dev/full) || status=$?
+		holds "full disk: status: $command" test "$status" = 1
+		says "full disk: $command" "^anyverbs: cannot write the output" "$said"
+	done
+
 	json event --json any0 port-err
 	json event --json any0 port-active
 	json capture --json -o x --seconds 0.1
