@@ -29,7 +29,7 @@
 	X(NO_SUCH_VERB,     "ibv_exp_*(3): ENOSYS", "the device does not have this verb", "") \
 	X(OTHER_ERROR,      "ibv_*(3)",             "it failed", "") \
 	/* --- posting --------------------------------------------------------------------- */ \
-	X(POST_OBJECT,      "ibv_post_send(3)",     "the queue does not exist, or belongs to another process", "") \
+	X(POST_OBJECT,      "ibv_post_send(3)",     "the queue does not exist, or belongs to another process", "a child of fork() must open the device itself") \
 	X(POST_SEND_STATE,  "ibv_post_send(3)",       "the queue pair is in state {state}, which accepts no send requests", "move it to RTS with ibv_modify_qp() first") \
 	X(POST_RECV_STATE,  "ibv_post_recv(3)",       "the queue pair is in state {state}, which accepts no receive requests", "move it to INIT with ibv_modify_qp() first") \
 	X(POST_RECV_SRQ,    "ibv_create_qp(3)",     "the queue pair has no receive queue of its own: it receives from an SRQ", "post receives to it with ibv_post_srq_recv()") \
@@ -127,8 +127,8 @@
 	X(KEY_PD,           "IBTA 1, 10.6.3",     "the region belongs to protection domain {region_pd}, the queue to {pd}", "create the queue pair and register the memory in the same protection domain") \
 	X(KEY_WINDOW_QP,    "IBTA 1, 10.6.7.2",     "the memory window is bound to QP {region_qp}, and only that queue pair may use it", "") \
 	X(KEY_RIGHTS,       "IBTA 1, 10.6.3",     "the region permits {region_access}, and {access} is needed", "register it with {access}") \
-	X(KEY_BEFORE,       "IBTA 1, 10.6.3",     "the range begins {wanted} B before the region, which has {region_length} B at {region_address}", "") \
-	X(KEY_BEHIND,       "IBTA 1, 10.6.3",     "the range ends {wanted} B beyond the region, which has {region_length} B at {region_address}", "") \
+	X(KEY_BEFORE,       "IBTA 1, 10.6.3",     "the range begins {wanted} B before the region, which has {region_length} B at {region_address}", "do address and key belong to the same region?") \
+	X(KEY_BEHIND,       "IBTA 1, 10.6.3",     "the range ends {wanted} B beyond the region, which has {region_length} B at {region_address}", "do address and key belong to the same region?") \
 	X(KEY_UNMAPPED,     "IBTA 1, 10.6.3",       "part of the region was unmapped after registration", "deregister before munmap()") \
 	X(KEY_PIECE,        "UMR",                  "a piece of memory behind the UMR key cannot be reached", "") \
 	X(KEY_LIST,         "ibv_post_send(3)",     "the elements hold fewer bytes than the request needs", "") \
