@@ -157,7 +157,7 @@
 	X(INVALIDATE_KEY,   "IBTA 1, 10.6.7.2",       "SEND WITH INVALIDATE cannot invalidate key {key:x}: it is not a type 2 window bound to that queue pair", "") \
 	X(RNR_RETRIES,      "IBTA 1, 9.7.5.2.8",    "the receiver had no receive posted: {wanted} RNR NAKs, rnr_retry {limit}", "post receives before the peer sends, or set rnr_retry to 7") \
 	X(PEER_GONE,        "IBTA 1, 9.7.6.1",      "nobody answers: there is no QP {peer_qp} at that address, or its process has ended", "is the peer still running? Were QP number and GID exchanged correctly?") \
-	X(PEER_NO_GID,      "ibv_modify_qp(3)",     "nobody answers: the GID in the queue pair's address vector is all zero", "set grh.dgid to the GID of the peer; if that was zero when it was exchanged, it was read from an empty row of the peer's GID table") \
+	X(PEER_NO_GID,      "ibv_modify_qp(3)",     "nobody is there: the GID of the address vector is all zero", "set grh.dgid to the GID of the peer; if that was zero when it was exchanged, it was read from an empty row of the peer's GID table") \
 	X(PEER_SILENT,      "IBTA 1, 9.7.6.1",      "no answer from another host: no packet of QP {peer_qp} has come", "is its program running there? Does a firewall let UDP port 4791 through?") \
 	X(PEER_NO_WAY,      "ip-route(8)",          "no answer from another host: no packets reach it, for want of a route or of a neighbour with that address", "does ip route get ADDRESS know the way? Is that host up?") \
 	X(PEER_NO_PORT,     "IBTA 1, A17",          "no answer from another host: it says that nobody has UDP port 4791 there", "has its program ended, or not connected yet? Does a firewall reject the port?") \

@@ -8,6 +8,7 @@
 
 #include "base/newer_verbs.h"
 #include "base/limits.h"
+#include "device/gid.h"
 #include "memory/why.h"
 #include "queue/rq.h"
 #include "registry/directory.h"
@@ -135,14 +136,6 @@ static void why_unheard(const struct av_failed *f)
 	av_diag_note(av_check_of_silence(w ? -w->unheard : 0), w ? w->mtu : 0, 0);
 }
 
-/* Was the peer's address forgotten? */
-static bool has_no_gid(const struct ibv_ah_attr *ah)
-{
-	static const union ibv_gid none;
-
-	return ah->is_global && memcmp(&ah->grh.dgid, &none, sizeof(none)) == 0;
-}
-
 /*
  * There is no such queue pair. The same address with a number that was never given here: the
  * program on the other side has a directory of its own.
@@ -152,7 +145,7 @@ static void why_gone(const struct av_failed *f)
 	const struct av_qp_shared *q = f->req->qp;
 	bool elsewhere;
 
-	if (has_no_gid(&q->attr.ah_attr)) {
+	if (q->attr.ah_attr.is_global && av_gid_is_none(&q->attr.ah_attr.grh.dgid)) {
 		av_diag_note(AV_CHECK_PEER_NO_GID, 0, 0);
 		return;
 	}

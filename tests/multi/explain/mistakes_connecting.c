@@ -213,7 +213,7 @@ static const struct mistake mistakes[] = {
 	{"QP number in the wrong byte order", swapped_qpn,
 	 "QP <qp0>: SEND: nobody answers: the address is this host's, but it has no QP <number>: the number is wrong, or that of another container or user (IBV_WC_RETRY_EXC_ERR, wr_id 7)"},
 	{"GID not exchanged", no_gid,
-	 "QP <qp0>: SEND: nobody answers: the GID in the queue pair's address vector is all zero (IBV_WC_RETRY_EXC_ERR, wr_id 7)"},
+	 "QP <qp0>: SEND: nobody is there: the GID of the address vector is all zero (IBV_WC_RETRY_EXC_ERR, wr_id 7)"},
 	{"peer connected to itself", own_qpn,
 	 "QP <qp0>: SEND: nobody answers: QP <qp1> is connected to QP <qp1> (IBV_WC_RETRY_EXC_ERR, wr_id 7)"},
 	{"PSNs that do not match", other_psn,
