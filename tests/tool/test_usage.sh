@@ -110,6 +110,28 @@ for variable in $variables; do
 		"^anyverbs: the variable ${variable}X is not read; did you mean $variable\?$" \
 		"$(env -u "$variable" "${variable}X=" "$tool" help 2>&1 >/dev/null)"
 done
+while IFS='|' read -r setting complaint; do
+	holds "value: $setting" test "$(env "ANYVERBS_$setting" "$tool" help 2>&1 >/dev/null)" = \
+		"${complaint:+anyverbs: ANYVERBS_${setting%%=*}: '${setting#*=}' is not $complaint}"
+done <<'END'
+ADOPT=maybe|auto, always or never
+ADOPT=always|
+ADOPT=|
+EXPLAIN=yes|0 or 1
+EXPLAIN=0|
+FORK=1|dontfork
+MEMLOCK=true|real
+SHARED_HEAP=on|0 or 1
+TRANSPORT=rdma|wire or direct
+WATCH=all|odp
+CHECK=json,fail|
+LOG=info:/nowhere/log|
+END
+# What the sources compare a variable with is taken.
+for setting in $(grep -rhoE '"ANYVERBS_[A-Z_]+", (\.value = )?"[a-z0-9]+"' "$source/src" |
+	sed -E 's/"(ANYVERBS_[A-Z_]+)", (\.value = )?"(.*)"/\1=\3/'); do
+	holds "is taken: $setting" test -z "$(env "$setting" "$tool" help 2>&1 >/dev/null)"
+done
 holds others_are_left_alone test -z "$(ANYVERBS_SOMETHING_ELSE=1 "$tool" help 2>&1 >/dev/null)"
 
 # --- colours: on terminals only, and not against NO_COLOR ---
