@@ -21,9 +21,15 @@ struct av_gid {
 	char ifname[16];  /* its name, NUL terminated; "" on InfiniBand */
 };
 
+/* All zero: nobody's address. */
+static inline bool av_gid_is_none(const union ibv_gid *gid)
+{
+	return !gid->global.subnet_prefix && !gid->global.interface_id;
+}
+
 static inline bool av_gid_is_empty(const struct av_gid *row)
 {
-	return !row->gid.global.subnet_prefix && !row->gid.global.interface_id;
+	return av_gid_is_none(&row->gid);
 }
 
 /* Is row @index in use, in a table of @count rows? */

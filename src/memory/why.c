@@ -68,7 +68,7 @@ static void say(struct av_flight_record *r, enum av_check check, uint64_t wanted
 static void say_dead(struct av_flight_record *r, const struct look *l)
 {
 	if (!l->given)
-		say(r, AV_CHECK_KEY_UNKNOWN, 0, 0);
+		say(r, r->remote ? AV_CHECK_KEY_UNKNOWN : AV_CHECK_LKEY_UNKNOWN, 0, 0);
 	else if (l->kind == AV_KEY_WINDOW && l->key == 0)
 		say(r, AV_CHECK_KEY_UNBOUND, 0, 0);
 	else

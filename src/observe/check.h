@@ -15,7 +15,7 @@
 	X(OBJECT_UNKNOWN,   "ibv_*(3): ENOENT",     "there is no such object: it was destroyed, belongs to another context, or its structure was overwritten", "") \
 	X(OBJECT_BUSY,      "ibv_*(3): EBUSY",      "the object is still in use", "destroy what was created from it first") \
 	X(FOLDER_FULL,      "anyverbs(7)",          "the file system of the shared folder is too small or full: {wanted} KiB are needed, {limit} KiB are free", "give the container a larger /dev/shm (docker run --shm-size=1g), or set ANYVERBS_DIR to another folder for all processes") \
-	X(PD_BUSY,          "ibv_alloc_pd(3)",      "{wanted} region(s), window(s), queue pair(s), SRQ(s) or parent domain(s) of the protection domain are left", "destroy them first") \
+	X(PD_BUSY,          "ibv_alloc_pd(3)",      "{wanted} region(s), window(s), queue pair(s), SRQ(s), address handle(s) or parent domain(s) of the protection domain are left", "destroy them first") \
 	X(CQ_BUSY,          "ibv_create_cq(3)",     "{wanted} send or receive queue(s) still complete to it", "destroy their queue pairs first") \
 	X(CHANNEL_BUSY,     "ibv_create_comp_channel(3)", "{wanted} completion queue(s) still use the channel", "destroy them first") \
 	X(SRQ_BUSY,         "ibv_create_srq(3)",    "queue pairs still receive from it", "destroy them first") \
@@ -29,7 +29,7 @@
 	X(NO_SUCH_VERB,     "ibv_exp_*(3): ENOSYS", "the device does not have this verb", "") \
 	X(OTHER_ERROR,      "ibv_*(3)",             "it failed", "") \
 	/* --- posting --------------------------------------------------------------------- */ \
-	X(POST_OBJECT,      "ibv_post_send(3)",     "the queue does not exist, or belongs to another process", "") \
+	X(POST_OBJECT,      "ibv_post_send(3)",     "the queue does not exist, or belongs to another process", "a child of fork() must open the device itself") \
 	X(POST_SEND_STATE,  "ibv_post_send(3)",       "the queue pair is in state {state}, which accepts no send requests", "move it to RTS with ibv_modify_qp() first") \
 	X(POST_RECV_STATE,  "ibv_post_recv(3)",       "the queue pair is in state {state}, which accepts no receive requests", "move it to INIT with ibv_modify_qp() first") \
 	X(POST_RECV_SRQ,    "ibv_create_qp(3)",     "the queue pair has no receive queue of its own: it receives from an SRQ", "post receives to it with ibv_post_srq_recv()") \
@@ -119,6 +119,7 @@
 	X(GID_INDEX,        "ibv_query_gid(3)",     "there is no port or GID row {wanted}", "") \
 	/* --- keys: what a request's key led to ------------------------------------------- */ \
 	X(KEY_UNKNOWN,      "IBTA 1, 10.6.3",       "that context has no such key", "was the key transferred whole, in the right byte order, and by the process that this queue pair is connected to?") \
+	X(LKEY_UNKNOWN,     "IBTA 1, 10.6.3",       "its context has no such key", "set lkey of each element to that of the region that its buffer was registered as") \
 	X(KEY_DEAD,         "IBTA 1, 10.6.3",       "the key is no longer valid: its region was deregistered, or its window was rebound or unbound", "deregister after the last completion, not before") \
 	X(KEY_UNBOUND,      "IBTA 1, 10.6.7.2",     "the memory window is not bound", "wait for the completion of the bind before sending the key") \
 	X(KEY_IS_WINDOW,    "IBTA 1, 10.6.7.2",     "the key belongs to a memory window, which allows remote access only", "") \
@@ -126,8 +127,8 @@
 	X(KEY_PD,           "IBTA 1, 10.6.3",     "the region belongs to protection domain {region_pd}, the queue to {pd}", "create the queue pair and register the memory in the same protection domain") \
 	X(KEY_WINDOW_QP,    "IBTA 1, 10.6.7.2",     "the memory window is bound to QP {region_qp}, and only that queue pair may use it", "") \
 	X(KEY_RIGHTS,       "IBTA 1, 10.6.3",     "the region permits {region_access}, and {access} is needed", "register it with {access}") \
-	X(KEY_BEFORE,       "IBTA 1, 10.6.3",     "the range begins {wanted} B before the region, which has {region_length} B at {region_address}", "") \
-	X(KEY_BEHIND,       "IBTA 1, 10.6.3",     "the range ends {wanted} B beyond the region, which has {region_length} B at {region_address}", "") \
+	X(KEY_BEFORE,       "IBTA 1, 10.6.3",     "the range begins {wanted} B before the region, which has {region_length} B at {region_address}", "do address and key belong to the same region?") \
+	X(KEY_BEHIND,       "IBTA 1, 10.6.3",     "the range ends {wanted} B beyond the region, which has {region_length} B at {region_address}", "do address and key belong to the same region?") \
 	X(KEY_UNMAPPED,     "IBTA 1, 10.6.3",       "part of the region was unmapped after registration", "deregister before munmap()") \
 	X(KEY_PIECE,        "UMR",                  "a piece of memory behind the UMR key cannot be reached", "") \
 	X(KEY_LIST,         "ibv_post_send(3)",     "the elements hold fewer bytes than the request needs", "") \
@@ -156,6 +157,7 @@
 	X(INVALIDATE_KEY,   "IBTA 1, 10.6.7.2",       "SEND WITH INVALIDATE cannot invalidate key {key:x}: it is not a type 2 window bound to that queue pair", "") \
 	X(RNR_RETRIES,      "IBTA 1, 9.7.5.2.8",    "the receiver had no receive posted: {wanted} RNR NAKs, rnr_retry {limit}", "post receives before the peer sends, or set rnr_retry to 7") \
 	X(PEER_GONE,        "IBTA 1, 9.7.6.1",      "nobody answers: there is no QP {peer_qp} at that address, or its process has ended", "is the peer still running? Were QP number and GID exchanged correctly?") \
+	X(PEER_NO_GID,      "ibv_modify_qp(3)",     "nobody is there: the GID of the address vector is all zero", "set grh.dgid to the GID of the peer; if that was zero when it was exchanged, it was read from an empty row of the peer's GID table") \
 	X(PEER_SILENT,      "IBTA 1, 9.7.6.1",      "no answer from another host: no packet of QP {peer_qp} has come", "is its program running there? Does a firewall let UDP port 4791 through?") \
 	X(PEER_NO_WAY,      "ip-route(8)",          "no answer from another host: no packets reach it, for want of a route or of a neighbour with that address", "does ip route get ADDRESS know the way? Is that host up?") \
 	X(PEER_NO_PORT,     "IBTA 1, A17",          "no answer from another host: it says that nobody has UDP port 4791 there", "has its program ended, or not connected yet? Does a firewall reject the port?") \

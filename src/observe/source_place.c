@@ -21,6 +21,7 @@ static const char *base_of(const char *path)
 
 #if __has_include(<elfutils/libdwfl.h>)
 
+#include <dwarf.h>
 #include <elfutils/libdwfl.h>
 
 /* Of libdw: the types are those of its header. */
@@ -34,9 +35,19 @@ struct av_sources {
 	__typeof__(dwfl_report_end) *report_end;
 	__typeof__(dwfl_linux_proc_report) *report;
 	__typeof__(dwfl_addrmodule) *addrmodule;
-	__typeof__(dwfl_getsrc) *getsrc;
-	__typeof__(dwfl_lineinfo) *lineinfo;
 	__typeof__(dwfl_module_addrname) *addrname;
+	__typeof__(dwfl_module_nextcu) *next_unit;
+	__typeof__(dwarf_haspc) *has;
+	__typeof__(dwarf_getsrc_die) *line_of;
+	__typeof__(dwarf_linesrc) *file_of_line;
+	__typeof__(dwarf_lineno) *number_of_line;
+	__typeof__(dwarf_getscopes) *scopes;
+	__typeof__(dwarf_getscopes_die) *scopes_around;
+	__typeof__(dwarf_tag) *tag;
+	__typeof__(dwarf_attr) *attribute;
+	__typeof__(dwarf_formudata) *number;
+	__typeof__(dwarf_getsrcfiles) *files;
+	__typeof__(dwarf_filesrc) *file;
 };
 
 /* Symbols of files are looked for in this host's folders alone: the usual call may ask servers. */
@@ -54,9 +65,19 @@ static bool load(struct av_sources *s)
 		{"dwfl_report_end", &s->report_end},
 		{"dwfl_linux_proc_report", &s->report},
 		{"dwfl_addrmodule", &s->addrmodule},
-		{"dwfl_getsrc", &s->getsrc},
-		{"dwfl_lineinfo", &s->lineinfo},
 		{"dwfl_module_addrname", &s->addrname},
+		{"dwfl_module_nextcu", &s->next_unit},
+		{"dwarf_haspc", &s->has},
+		{"dwarf_getsrc_die", &s->line_of},
+		{"dwarf_linesrc", &s->file_of_line},
+		{"dwarf_lineno", &s->number_of_line},
+		{"dwarf_getscopes", &s->scopes},
+		{"dwarf_getscopes_die", &s->scopes_around},
+		{"dwarf_tag", &s->tag},
+		{"dwarf_attr", &s->attribute},
+		{"dwarf_formudata", &s->number},
+		{"dwarf_getsrcfiles", &s->files},
+		{"dwarf_filesrc", &s->file},
 	};
 
 	s->library = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -98,17 +119,93 @@ void av_sources_close(struct av_sources *s)
 	free(s);
 }
 
+struct place {
+	const char *file; /* NULL: unknown */
+	int line;
+};
+
+/*
+ * The unit that has the code at @address. Not by dwfl_addrdie(): it asks a table of addresses that
+ * clang does not write. @pc: out; the address as the unit's debug information counts it
+ */
+static Dwarf_Die *unit_of(const struct av_sources *s, Dwfl_Module *module, uintptr_t address,
+			  Dwarf_Addr *pc)
+{
+	Dwarf_Die *unit = NULL;
+	Dwarf_Addr bias = 0;
+
+	while ((unit = s->next_unit(module, unit, &bias))) {
+		*pc = address - bias;
+		if (s->has(unit, *pc) == 1)
+			break;
+	}
+	return unit;
+}
+
+/* Where the function was called that is @inlined there. */
+static struct place call_of(const struct av_sources *s, Dwarf_Die *unit, Dwarf_Die *inlined)
+{
+	Dwarf_Attribute file_attr, line_attr;
+	Dwarf_Word file, line;
+	Dwarf_Files *files;
+	size_t count;
+
+	if (s->number(s->attribute(inlined, DW_AT_call_file, &file_attr), &file) ||
+	    s->number(s->attribute(inlined, DW_AT_call_line, &line_attr), &line) ||
+	    s->files(unit, &files, &count) || file >= count)
+		return (struct place){0};
+	return (struct place){s->file(files, file, NULL, NULL), (int)line};
+}
+
+static bool is_in_header(const struct place *p)
+{
+	const char *dot = p->file ? strrchr(p->file, '.') : NULL;
+
+	return dot && !strcmp(dot, ".h");
+}
+
+/*
+ * ibv_reg_mr() and others are inline functions of headers. A place in a header becomes the one
+ * where the program called them.
+ */
+static void leave_headers(const struct av_sources *s, Dwarf_Die *unit, Dwarf_Addr pc,
+			  struct place *p)
+{
+	Dwarf_Die *innermost = NULL, *around = NULL;
+	int count = 0;
+
+	if (is_in_header(p) && s->scopes(unit, pc, &innermost) > 0)
+		count = s->scopes_around(&innermost[0], &around);
+	for (int i = 0; i < count && is_in_header(p); i++)
+		if (s->tag(&around[i]) == DW_TAG_inlined_subroutine)
+			*p = call_of(s, unit, &around[i]);
+	free(around);
+	free(innermost);
+}
+
+static struct place place_of(const struct av_sources *s, Dwfl_Module *module, uintptr_t address)
+{
+	Dwarf_Addr pc = 0;
+	Dwarf_Die *unit = unit_of(s, module, address, &pc);
+	Dwarf_Line *line = unit ? s->line_of(unit, pc) : NULL;
+	struct place p = {0};
+
+	if (line && s->number_of_line(line, &p.line) == 0)
+		p.file = s->file_of_line(line, NULL, NULL);
+	if (p.file)
+		leave_headers(s, unit, pc, &p);
+	return p;
+}
+
 static bool by_line(const struct av_sources *s, uintptr_t address, char *to, size_t size)
 {
 	Dwfl_Module *module = s ? s->addrmodule(s->dwfl, address) : NULL;
-	Dwfl_Line *line = module ? s->getsrc(s->dwfl, address) : NULL;
-	const char *name = line ? s->addrname(module, address) : NULL;
-	int number = 0;
-	const char *file = name ? s->lineinfo(line, NULL, &number, NULL, NULL, NULL) : NULL;
+	const char *name = module ? s->addrname(module, address) : NULL;
+	struct place p = name ? place_of(s, module, address) : (struct place){0};
 
-	if (!file || number <= 0)
+	if (!p.file || p.line <= 0)
 		return false;
-	snprintf(to, size, "%s, %s:%d", name, base_of(file), number);
+	snprintf(to, size, "%s, %s:%d", name, base_of(p.file), p.line);
 	return true;
 }
 

@@ -10,6 +10,7 @@
 #include "base/patience.h"
 #include "registry/directory.h"
 #include "registry/multicast.h"
+#include "device/gid.h"
 #include "device/port.h"
 #include "memory/translate.h"
 #include "memory/why.h"
@@ -212,10 +213,11 @@ static bool at_address(const struct datagram *d, const struct av_seg *seg)
 	return seg->head->lid && seg->head->lid == d->head.route.dlid;
 }
 
-/* There is nobody at @qpn. */
-static void send_nowhere(const struct datagram *d, const struct av_qp_end *req, uint32_t qpn)
+/* There is nobody; @check and @wanted say why. */
+static void send_nowhere(const struct datagram *d, const struct av_qp_end *req, enum av_check check,
+			 uint64_t wanted)
 {
-	av_diag_note(AV_CHECK_DATAGRAM_NOBODY, qpn, 0);
+	av_diag_note(check, wanted, 0);
 	av_report_dropped(
 		&(struct av_dropped){.at = req, .at_sender = true, .opcode = d->head.opcode});
 }
@@ -232,7 +234,7 @@ static void send_one(struct datagram *d, const struct av_qp_end *req, struct av_
 		find(&location, peer);
 	}
 	if (!peer->qp || !is_addressee(peer->qp, qpn))
-		send_nowhere(d, req, qpn);
+		send_nowhere(d, req, AV_CHECK_DATAGRAM_NOBODY, qpn);
 	else if (at_address(d, peer->seg))
 		send_to(d, peer, qpn);
 }
@@ -351,6 +353,8 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_
 	on_wire = av_datagram_leaves(req, &d.head);
 	if (on_wire)
 		after->burst = packet_of(&d, req);
+	if (on_wire && av_gid_is_none(&d.head.ud.dgid))
+		send_nowhere(&d, req, AV_CHECK_PEER_NO_GID, 0);
 	if (d.group && !(on_wire && av_wire_is_forced()))
 		send_group(&d);
 	else if (!d.group && !on_wire)

@@ -8,6 +8,7 @@
 
 #include "base/newer_verbs.h"
 #include "base/limits.h"
+#include "device/gid.h"
 #include "memory/why.h"
 #include "queue/rq.h"
 #include "queue/wr_opcode.h"
@@ -144,6 +145,10 @@ static void why_gone(const struct av_failed *f)
 	const struct av_qp_shared *q = f->req->qp;
 	bool elsewhere;
 
+	if (q->attr.ah_attr.is_global && av_gid_is_none(&q->attr.ah_attr.grh.dgid)) {
+		av_diag_note(AV_CHECK_PEER_NO_GID, 0, 0);
+		return;
+	}
 	if (q->wire) {
 		why_unheard(f);
 		return;

@@ -122,8 +122,10 @@ AV_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	if (!dev)
 		return AV_NEXT(ibv_open_device, "IBVERBS_1.1")(device);
 	ctx = av_context_open(dev, 0);
-	if (ctx)
+	if (ctx) {
 		ctx->device = device;
+		av_context_of(ctx)->made_at = __builtin_return_address(0);
+	}
 	return ctx;
 }
 

@@ -2,6 +2,7 @@
 /* Collects and prints findings of misuse. */
 #include "verbs/misuse.h"
 
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -363,6 +364,15 @@ void av_misuse_context_ends(struct av_context *ctx)
 	report(ctx);
 }
 
+/* librdmacm keeps the devices open that it has opened: they are not the program's to close. */
+static bool is_of_librdmacm(const struct av_context *ctx)
+{
+	Dl_info info;
+
+	return ctx->made_at && dladdr(ctx->made_at, &info) && info.dli_fname &&
+	       strstr(info.dli_fname, "/librdmacm.so");
+}
+
 void av_misuse_exit(struct av_context_list *contexts)
 {
 	struct av_context *ctx;
@@ -371,7 +381,8 @@ void av_misuse_exit(struct av_context_list *contexts)
 		if (ctx->forked)
 			continue;
 		look(ctx);
-		not_destroyed(ctx, "context", ctx->seg->ref, NULL);
+		if (!is_of_librdmacm(ctx))
+			not_destroyed(ctx, "context", ctx->seg->ref, ctx->made_at);
 		report(ctx);
 	}
 	if (!found_any || exit_status || !(atomic_load(&av_misuse_mode) & AV_MISUSE_FAIL))

@@ -47,6 +47,7 @@ struct av_context {
 	struct av_table mrs, mws, dms, cqs, qps, srqs; /* by index in the segment's tables */
 	_Atomic(struct av_environment *) environment;  /* its own settings; NULL: the process' */
 	struct av_findings findings;
+	const void *made_at;	      /* verbs/misuse.h */
 	SLIST_ENTRY(av_context) link; /* contexts of the process, guarded by their mutex */
 	struct verbs_context verbs;   /* ends with the struct ibv_context that the program has */
 	uint8_t peek_pad[AV_PEEK_PAD];
@@ -63,7 +64,7 @@ struct av_td {
 struct av_pd {
 	struct ibv_pd ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];
-	_Atomic uint32_t users; /* MRs, MWs, QPs, SRQs and parent domains; plus AV_PD_FORGOTTEN */
+	_Atomic uint32_t users; /* MRs, MWs, QPs, SRQs, AHs, parent domains; plus AV_PD_FORGOTTEN */
 	bool imported;
 	const void *made_at;	/* verbs/misuse.h */
 	struct av_pd *contains; /* parent domain: the domain it contains; otherwise NULL */

@@ -34,6 +34,17 @@ says what_was_preloaded_comes_behind '^LD_PRELOAD=.*libanyverbs[^:]*:libc\.so\.6
 env=$(ANYVERBS_DEVICES=old0 "$tool" run -d a0 --device b0:mtu=1024 env)
 says device_options_replace_the_setting '^ANYVERBS_DEVICES=a0,b0:mtu=1024$' "$env"
 
+# The library is found by the name that the tool was started by, if /proc is not mounted.
+without_proc() {
+	unshare -rm bash -c 'mount -t tmpfs none /proc && "$@"' bash "$@" 2>&1
+}
+if without_proc "$tool" --version >/dev/null; then
+	says library_is_found_without_proc '^LD_PRELOAD=(.*:)?/[^:]*/libanyverbs\.so\.1' \
+		"$(without_proc "$tool" run env)"
+	says library_is_found_without_proc_in_path '^LD_PRELOAD=(.*:)?/[^:]*/libanyverbs\.so\.1' \
+		"$(PATH=$(dirname "$tool"):$PATH without_proc anyverbs run env)"
+fi
+
 holds arguments_arrive_unchanged test "$("$tool" run -- printf '%s|' 'a b' '' '*')" = 'a b||*|'
 
 # Programs that the loader gives no library of ours: said before they run, which they do.

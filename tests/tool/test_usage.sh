@@ -40,6 +40,9 @@ done <<'END'
 2|stat frobnicate|there is no group or device 'frobnicate'; 'anyverbs help stat' says more
 1|stat qp any9|there is no device 'any9'; did you mean 'any0'?
 2|stat qp any0 any1|'any1' is one argument too many
+2|stat any0 qp|the group comes before the device 'any0'
+125|pair -- ib_write_bw ---|there is no word behind '---'
+125|pair -- --- ib_write_bw|there is no word before '---'
 2|stat -w0.5x|-w takes seconds, from 0.01 to 86400, not '0.5x'
 2|stat --watch=0|--watch takes seconds, from 0.01 to 86400, not '0'
 2|stat -w 0.5|'0.5' is no device; seconds follow at once: --watch=0.5
@@ -106,6 +109,28 @@ for variable in $variables; do
 	says "is guessed: $variable" \
 		"^anyverbs: the variable ${variable}X is not read; did you mean $variable\?$" \
 		"$(env -u "$variable" "${variable}X=" "$tool" help 2>&1 >/dev/null)"
+done
+while IFS='|' read -r setting complaint; do
+	holds "value: $setting" test "$(env "ANYVERBS_$setting" "$tool" help 2>&1 >/dev/null)" = \
+		"${complaint:+anyverbs: ANYVERBS_${setting%%=*}: '${setting#*=}' is not $complaint}"
+done <<'END'
+ADOPT=maybe|auto, always or never
+ADOPT=always|
+ADOPT=|
+EXPLAIN=yes|0 or 1
+EXPLAIN=0|
+FORK=1|dontfork
+MEMLOCK=true|real
+SHARED_HEAP=on|0 or 1
+TRANSPORT=rdma|wire or direct
+WATCH=all|odp
+CHECK=json,fail|
+LOG=info:/nowhere/log|
+END
+# What the sources compare a variable with is taken.
+for setting in $(grep -rhoE '"ANYVERBS_[A-Z_]+", (\.value = )?"[a-z0-9]+"' "$source/src" |
+	sed -E 's/"(ANYVERBS_[A-Z_]+)", (\.value = )?"(.*)"/\1=\3/'); do
+	holds "is taken: $setting" test -z "$(env "$setting" "$tool" help 2>&1 >/dev/null)"
 done
 holds others_are_left_alone test -z "$(ANYVERBS_SOMETHING_ELSE=1 "$tool" help 2>&1 >/dev/null)"
 
@@ -174,6 +199,16 @@ assert text.strip()'
 		json explain --json
 	fi
 	json top --json -n 2 -d 0.1
+
+	# --- a full disk ---
+	for command in help devices "stat qp" "stat -w0.1 -n 1" "top -b -n 1 -d 0.1" \
+		"top --json -n 1 -d 0.1" explain "explain --json" "config query" doctor; do
+		status=0
+		said=$(eval "\"\$tool\" $command" 2>&1 >/dev/full) || status=$?
+		holds "full disk: status: $command" test "$status" = 1
+		says "full disk: $command" "^anyverbs: cannot write the output" "$said"
+	done
+
 	json event --json any0 port-err
 	json event --json any0 port-active
 	json capture --json -o x --seconds 0.1

@@ -121,6 +121,7 @@ static bool comes_late(const struct av_flight_file *file, uint64_t at, struct av
 	return false;
 }
 
+/* Return: false if it cannot be written, which has been said */
 static bool print_from(const struct wishes *w, const struct av_flight_file *file, uint64_t *at)
 {
 	uint64_t next = av_flight_next(file);
@@ -132,7 +133,10 @@ static bool print_from(const struct wishes *w, const struct av_flight_file *file
 	for (; ok && *at < next; (*at)++)
 		if (av_flight_read(file, *at, &r) || (w->follow && comes_late(file, *at, &r)))
 			ok = print(w, &r);
-	return ok && fflush(stdout) == 0;
+	ok = ok && fflush(stdout) == 0;
+	if (!ok)
+		(void)av_tool_unwritten();
+	return ok;
 }
 
 /* Stays joined, because the ring exists only while somebody has joined the directory. */

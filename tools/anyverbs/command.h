@@ -51,6 +51,9 @@ AV_COMMANDS(AV_DECLARE_COMMAND)
 /* Write "anyverbs: text" and a newline to standard error. */
 void av_tool_complain(const char *fmt, ...) AV_PRINTF(1, 2);
 
+/* Say that standard output could not be written; errno says why. Return: exit status. */
+int av_tool_unwritten(void);
+
 /* Say what is wrong with the command line, and the usage of @command. Return: exit status. */
 int av_tool_misuse(const struct av_command *command, const char *fmt, ...) AV_PRINTF(2, 3);
 

@@ -256,7 +256,8 @@ static void look_segment(struct av_finding *f)
 
 	av_finding_value(f, "%s", err ? strerror(err) : "created and mapped");
 	if (!err)
-		av_finding_set(f, AV_VERDICT_OK, "Devices can be opened.", "");
+		av_finding_set(f, AV_VERDICT_OK,
+			       "The kernel gives a context the memory that peers map.", "");
 	else
 		av_finding_set(f, AV_VERDICT_MISSING,
 			       "Devices cannot be opened: this is the memory of a context.",

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -23,9 +24,12 @@ static const char *const places[] = {
 static void own_folder(char path[PATH_MAX])
 {
 	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+	const char *started_as = (const char *)getauxval(AT_EXECFN);
 	char *slash;
 
 	path[n > 0 ? n : 0] = '\0';
+	if (n <= 0 && (!started_as || !realpath(started_as, path))) /* /proc is not mounted */
+		path[0] = '\0';
 	slash = strrchr(path, '/');
 	if (slash)
 		*slash = '\0';

@@ -29,6 +29,12 @@ void av_tool_complain(const char *fmt, ...)
 	va_end(ap);
 }
 
+int av_tool_unwritten(void)
+{
+	av_tool_complain("cannot write the output: %s", strerror(errno));
+	return AV_EXIT_NO;
+}
+
 int av_tool_misuse(const struct av_command *command, const char *fmt, ...)
 {
 	va_list ap;
@@ -83,9 +89,7 @@ int main(int argc, char **argv)
 		argc && av_is_mlxconfig(argv[0]) ? av_mlxconfig(argc, argv) : dispatch(argc, argv);
 
 	/* Lost output (a full disk) must not look like success. */
-	if ((fflush(stdout) || ferror(stdout)) && status == AV_EXIT_OK) {
-		av_tool_complain("cannot write the output: %s", strerror(errno));
-		status = AV_EXIT_NO;
-	}
+	if ((fflush(stdout) || ferror(stdout)) && status == AV_EXIT_OK)
+		status = av_tool_unwritten();
 	return status;
 }

@@ -224,10 +224,15 @@ bool av_pair_words_make(int argc, char **argv, struct av_pair_words *words)
 
 	*words = (struct av_pair_words){NULL, NULL, 0, false};
 	for (int i = 0; i < argc; i++) {
-		if (!strcmp(argv[i], SEPARATOR) && i > 0 && i + 1 < argc) {
-			ok = split(argc, argv, i, words);
-			goto made;
+		if (strcmp(argv[i], SEPARATOR) != 0)
+			continue;
+		if (i == 0 || i + 1 == argc) {
+			av_tool_misuse(&av_command_pair, "there is no word %s '" SEPARATOR "'",
+				       i ? "behind" : "before");
+			return false;
 		}
+		ok = split(argc, argv, i, words);
+		goto made;
 	}
 	for (int i = 0; i < argc; i++) {
 		if (find(argv[i])) {

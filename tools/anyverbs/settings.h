@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The environment variables that tool and library read: is one of them misspelt? */
+/* The environment variables that tool and library read: is one of them, or its value, misspelt? */
 #ifndef AV_TOOL_SETTINGS_H
 #define AV_TOOL_SETTINGS_H
 
-/* Say so of each variable that is close to one of ours. Others may be somebody else's. */
+/*
+ * Say so of each variable that is close to one of ours, and of values that the library would ignore
+ * without a word. Others may be somebody else's.
+ */
 void av_settings_check(void);
 
 #endif

@@ -234,6 +234,9 @@ static int no_such_group(const char *word)
 		return av_tool_misuse(&av_command_stat,
 				      "'%s' is no device; seconds follow at once: --watch=%s", word,
 				      word);
+	if (av_device_by_name(word))
+		return av_tool_misuse(&av_command_stat, "the group comes before the device '%s'",
+				      word);
 	av_tool_complain(
 		"there is no group or device '%s'%s", word,
 		av_tool_hint(word, group_or_device, "'anyverbs help stat' says more", hint));

@@ -167,7 +167,5 @@ int av_stat_watch(const struct av_watch *watch, struct av_device *const *devs, u
 	av_rows_free(&w.last);
 	if (w.record.file && !av_record_close(&w.record))
 		ok = false;
-	if (!ok)
-		av_tool_complain("cannot write the output: %s", strerror(errno));
-	return ok ? AV_EXIT_OK : AV_EXIT_NO;
+	return ok ? AV_EXIT_OK : av_tool_unwritten();
 }

@@ -103,7 +103,7 @@ static int batch(void)
 		else
 			print();
 		if (fflush(stdout))
-			return AV_EXIT_NO; /* main() reports it */
+			return av_tool_unwritten();
 	}
 	if (!ok)
 		av_tool_complain("out of memory");

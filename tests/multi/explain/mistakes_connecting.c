@@ -2,6 +2,7 @@
 /* Queue pairs that do not come up, or not to the right peer. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <string.h>
 
 #include "lib/expect.h"
 #include "lib/to_rts.h"
@@ -122,6 +123,16 @@ static void swapped_qpn(void)
 	misconnect(attr);
 }
 
+static void no_gid(void)
+{
+	struct ibv_qp_attr attr;
+
+	need(IBV_QPT_RC);
+	attr = attr_of(0);
+	memset(&attr.ah_attr.grh.dgid, 0, sizeof(attr.ah_attr.grh.dgid));
+	misconnect(attr);
+}
+
 static void own_qpn(void)
 {
 	struct ibv_qp_attr attr;
@@ -201,6 +212,8 @@ static const struct mistake mistakes[] = {
 	 "ibv_post_recv of QP <qp0>: the queue pair is in state RESET, which accepts no receive requests (EINVAL)"},
 	{"QP number in the wrong byte order", swapped_qpn,
 	 "QP <qp0>: SEND: nobody answers: the address is this host's, but it has no QP <number>: the number is wrong, or that of another container or user (IBV_WC_RETRY_EXC_ERR, wr_id 7)"},
+	{"GID not exchanged", no_gid,
+	 "QP <qp0>: SEND: nobody is there: the GID of the address vector is all zero (IBV_WC_RETRY_EXC_ERR, wr_id 7)"},
 	{"peer connected to itself", own_qpn,
 	 "QP <qp0>: SEND: nobody answers: QP <qp1> is connected to QP <qp1> (IBV_WC_RETRY_EXC_ERR, wr_id 7)"},
 	{"PSNs that do not match", other_psn,

@@ -2,6 +2,7 @@
 /* Datagrams that cannot be sent, or get lost: their senders hear of success. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/expect.h"
 #include "lib/to_rts.h"
@@ -94,6 +95,18 @@ static void wrong_qpn(void)
 	ends(IBV_WC_SUCCESS);
 }
 
+static void no_gid(void)
+{
+	struct ibv_ah_attr path = attr_of(0).ah_attr;
+
+	memset(&path.grh.dgid, 0, sizeof(path.grh.dgid));
+	start(IBV_QPS_RTS);
+	NEED(ibv_destroy_ah(ah) == 0);
+	ah = wr.wr.ud.ah = ibv_create_ah(scene.pd, &path);
+	NEED(ah);
+	ends(IBV_WC_SUCCESS);
+}
+
 static void above_mtu(void)
 {
 	struct ibv_port_attr port;
@@ -153,6 +166,8 @@ static const struct mistake mistakes[] = {
 	 "QP <qp1>: peer's SEND of 104 B at <remote> under lkey <key>: the region permits no access flag, and IBV_ACCESS_LOCAL_WRITE is needed (dropped silently)"},
 	{"QP number not exchanged", wrong_qpn,
 	 "QP <qp0>: SEND: the datagram is for QP 0x000001, and there is no such UD queue pair (dropped silently)"},
+	{"GID not exchanged", no_gid,
+	 "QP <qp0>: SEND: nobody is there: the GID of the address vector is all zero (dropped silently)"},
 	{"datagram above the MTU", above_mtu,
 	 "QP <qp0>: SEND: 8192 B; a datagram may have at most the port's MTU, <number> B (IBV_WC_LOC_LEN_ERR, wr_id 7)"},
 	{"WRITE on UD", write_on_ud,

@@ -217,7 +217,7 @@ static const struct mistake mistakes[] = {
 	{"SRQ full", full_srq,
 	 "ibv_post_srq_recv: the receive queue is full: 4 requests (ENOMEM)"},
 	{"PD deallocated first", pd_first,
-	 "ibv_dealloc_pd: 1 region(s), window(s), queue pair(s), SRQ(s) or parent domain(s) of the protection domain are left (EBUSY)"},
+	 "ibv_dealloc_pd: 1 region(s), window(s), queue pair(s), SRQ(s), address handle(s) or parent domain(s) of the protection domain are left (EBUSY)"},
 	{"CQ destroyed first", cq_first,
 	 "ibv_destroy_cq: 4 send or receive queue(s) still complete to it (EBUSY)"},
 	{"channel destroyed first", channel_first,

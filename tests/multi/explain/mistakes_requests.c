@@ -361,7 +361,7 @@ static const struct mistake mistakes[] = {
 	{"IBV_ACCESS_LOCAL_WRITE forgotten, read", read_to_read_only,
 	 "QP <qp0>: RDMA READ of 64 B at <remote> under lkey <key>: the region permits no access flag, and IBV_ACCESS_LOCAL_WRITE is needed (IBV_WC_LOC_PROT_ERR, wr_id 7)"},
 	{"lkey not set", no_lkey,
-	 "QP <qp0>: RDMA WRITE of 64 B at <buf> under lkey 0x0: that context has no such key (IBV_WC_LOC_PROT_ERR, wr_id 7)"},
+	 "QP <qp0>: RDMA WRITE of 64 B at <buf> under lkey 0x0: its context has no such key (IBV_WC_LOC_PROT_ERR, wr_id 7)"},
 	{"region of another PD", other_pd,
 	 "QP <qp0>: RDMA WRITE of 64 B at <remote> under lkey <key>: the region belongs to protection domain 2, the queue to 1 (IBV_WC_LOC_PROT_ERR, wr_id 7)"},
 	{"element beyond its region", behind_region,

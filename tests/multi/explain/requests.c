@@ -158,8 +158,8 @@ static void run(const struct request_row *r)
 
 /* clang-format off */
 static const struct request_row local_rows[] = {
-	{.name = "lkey that was never given out", .op = WRITE, .bytes = 8, .lkey = KEY_WRONG, .check = AV_CHECK_KEY_UNKNOWN},
-	{.name = "lkey 0",                        .op = WRITE, .bytes = 8, .lkey = KEY_ZERO, .check = AV_CHECK_KEY_UNKNOWN},
+	{.name = "lkey that was never given out", .op = WRITE, .bytes = 8, .lkey = KEY_WRONG, .check = AV_CHECK_LKEY_UNKNOWN},
+	{.name = "lkey 0",                        .op = WRITE, .bytes = 8, .lkey = KEY_ZERO, .check = AV_CHECK_LKEY_UNKNOWN},
 	{.name = "lkey of a deregistered region", .op = WRITE, .bytes = 8, .lkey = KEY_DEAD, .check = AV_CHECK_KEY_DEAD},
 	{.name = "lkey of another domain",        .op = WRITE, .bytes = 8, .lkey = KEY_OTHER_PD, .check = AV_CHECK_KEY_PD},
 	{.name = "READ into what is not writable", .op = READ, .bytes = 8, .lkey = KEY_READ_ONLY, .check = AV_CHECK_KEY_RIGHTS, .wanted = IBV_ACCESS_LOCAL_WRITE, .limit = 0},

@@ -18,6 +18,7 @@ class Anyverbs(CMakePackage):
     depends_on("c", type="build")
     depends_on("cmake@3.22:", type="build")
     depends_on("ninja", type="build")
+    depends_on("perl", type="build")
     depends_on("pkgconfig", type="build")
     depends_on("jansson")
     depends_on("libdeflate")
