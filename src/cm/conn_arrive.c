@@ -65,7 +65,7 @@ static void sidr_requested(const struct av_net_path *path, const struct av_cm_me
 	struct av_cm_way way;
 
 	if (c) {
-		if (c->sent.attribute)
+		if (c->state == AV_CM_SIDR_ANSWERED)
 			av_cm_conn_again(c);
 		return;
 	}
