@@ -119,7 +119,7 @@ void av_cm_id_destroy(struct av_cm_id *id)
 int av_cm_id_find_any(const struct av_cm_channel *c, uint32_t number, struct av_cm_id **id)
 {
 	*id = av_table_get(&ids.table, number);
-	if (!*id)
+	if (!*id || (*id)->hidden)
 		return -ENOENT;
 	return (*id)->channel == c ? 0 : -EINVAL;
 }
@@ -412,6 +412,7 @@ static bool ask(struct av_cm_id *listener, struct av_cm_id *child, const struct 
 	if (!e)
 		return false;
 	e->fresh = child;
+	child->hidden = true;
 	e->body.id = child->number;
 	fill(e, child, m);
 	listener->backlog--;

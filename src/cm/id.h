@@ -44,6 +44,7 @@ struct av_cm_id {
 	uint8_t qp_type;
 	enum av_cm_id_state state;
 	uint32_t reported; /* events that were fetched */
+	bool hidden;	   /* its request was not fetched: the program has no number for it */
 
 	struct av_cm_name src, dst; /* ports in host byte order */
 	struct av_cm_where where;   /* .dev NULL: it belongs to no device (yet) */
