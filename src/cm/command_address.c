@@ -177,7 +177,7 @@ static int resolve_to(struct av_cm_call *call, uint32_t number, const void *src,
 	struct av_cm_name from, to;
 	struct av_cm_id *id;
 	bool has_source;
-	int ret = av_cm_id_find(call->channel, number, &id);
+	int ret = av_cm_id_find(call->channel, number, &id), status;
 
 	if (ret)
 		return ret;
@@ -190,12 +190,15 @@ static int resolve_to(struct av_cm_call *call, uint32_t number, const void *src,
 	if (ret)
 		return ret;
 	complete_destination(&to);
-	ret = resolve(id, &to);
-	if (ret == 0)
-		id->state = AV_CM_ID_RESOLVED;
+	status = resolve(id, &to);
+	ret = av_cm_id_heard(id, status ? AV_CM_EVENT_ADDR_ERROR : AV_CM_EVENT_ADDR_RESOLVED,
+			     status, NULL);
+	if (ret)
+		return ret;
+	if (status)
+		av_cm_report_unresolved(&to, status);
 	else
-		av_cm_report_unresolved(&to, ret);
-	av_cm_id_heard(id, ret ? AV_CM_EVENT_ADDR_ERROR : AV_CM_EVENT_ADDR_RESOLVED, ret, NULL);
+		id->state = AV_CM_ID_RESOLVED;
 	return 0;
 }
 
@@ -218,6 +221,18 @@ int av_cm_resolve_addr(struct av_cm_call *call)
 }
 
 /* A route of RoCE is the kernel's; there is nothing to ask for. */
+int av_cm_id_route(struct av_cm_id *id)
+{
+	int ret;
+
+	if (id->state != AV_CM_ID_RESOLVED)
+		return -EINVAL;
+	ret = av_cm_id_heard(id, AV_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
+	if (ret == 0)
+		id->state = AV_CM_ID_ROUTED;
+	return ret;
+}
+
 int av_cm_resolve_route(struct av_cm_call *call)
 {
 	const struct rdma_ucm_resolve_route *command =
@@ -225,13 +240,7 @@ int av_cm_resolve_route(struct av_cm_call *call)
 	struct av_cm_id *id;
 	int ret = av_cm_id_find(call->channel, command->id, &id);
 
-	if (ret)
-		return ret;
-	if (id->state != AV_CM_ID_RESOLVED)
-		return -EINVAL;
-	id->state = AV_CM_ID_ROUTED;
-	av_cm_id_heard(id, AV_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
-	return 0;
+	return ret ? ret : av_cm_id_route(id);
 }
 
 enum ibv_mtu av_cm_id_mtu(const struct av_cm_id *id)
