@@ -32,6 +32,12 @@ static void leave_loopback(struct av_cm_name *name, const struct av_cm_where *wh
 
 /* --- binding --------------------------------------------------------------------------- */
 
+/* Addresses that many links may have, without the link. */
+static bool lacks_link(const struct av_cm_name *name)
+{
+	return !name->ib && name->ifindex == 0 && av_net_is_link_local(name->address);
+}
+
 int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
 {
 	struct av_cm_where where = {.dev = NULL};
@@ -40,12 +46,12 @@ int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
 			       .netns = av_netns_of_thread(),
 			       .ps = av_cm_name_ps(name, id->ps),
 			       .port = name->port,
-			       .v6 = name->v6,
+			       .v6 = !av_net_is_v4(name->address),
 			       .v6only = id->afonly,
 			       .reuse = id->reuse};
 	int handle;
 
-	if (id->state != AV_CM_ID_IDLE)
+	if (id->state != AV_CM_ID_IDLE || lacks_link(name))
 		return -EINVAL;
 	if (!is_wildcard(name) && !where_is(name, &where))
 		return av_cm_refuse_name(ENODEV, AV_CHECK_CM_NOT_OURS, name);
@@ -154,7 +160,10 @@ static int resolve(struct av_cm_id *id, struct av_cm_name *dst)
 	return 0;
 }
 
-/* An id that is not bound takes the source that the program names, or any. */
+/*
+ * An id that is not bound takes the source that the program names, or any. Its family must be that
+ * of the destination.
+ */
 static int bind_first(struct av_cm_id *id, const struct av_cm_name *src,
 		      const struct av_cm_name *dst)
 {
@@ -162,14 +171,18 @@ static int bind_first(struct av_cm_id *id, const struct av_cm_name *src,
 				 .ib = dst->ib,
 				 .service_id = dst->service_id & ~(uint64_t)UINT16_MAX};
 
-	if (id->state != AV_CM_ID_IDLE)
-		return id->state == AV_CM_ID_BOUND && id->src.ib == dst->ib &&
-				       (dst->ib || id->src.v6 == dst->v6)
-			       ? 0
-			       : -EINVAL;
+	int ret = 0;
+
 	if (!any.v6)
 		any.address[10] = any.address[11] = 0xff;
-	return av_cm_id_bind(id, src ? src : &any);
+	if (id->state == AV_CM_ID_IDLE)
+		ret = av_cm_id_bind(id, src ? src : &any);
+	if (ret)
+		return ret;
+	return id->state == AV_CM_ID_BOUND && id->src.ib == dst->ib &&
+			       (dst->ib || id->src.v6 == dst->v6)
+		       ? 0
+		       : -EINVAL;
 }
 
 static int resolve_to(struct av_cm_call *call, uint32_t number, const void *src, const void *dst)
