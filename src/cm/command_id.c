@@ -208,5 +208,5 @@ int av_cm_notify(struct av_cm_call *call)
 	ret = av_cm_conn_established(id->conn);
 	if (ret == 0)
 		ret = av_cm_id_heard(id, AV_CM_EVENT_ESTABLISHED, 0, NULL);
-	return ret == -EISCONN ? 0 : ret;
+	return ret;
 }
