@@ -134,15 +134,11 @@ static int source_of(const struct av_cm_id *id, const struct av_cm_name *dst,
 	return av_cm_name((const struct sockaddr *)&chosen, src) ? 0 : -EAFNOSUPPORT;
 }
 
-/* Return: 0 or -errno, which the event says */
-static int resolve(struct av_cm_id *id, struct av_cm_name *dst)
+/* From that address to @dst. Return: 0, or -ENODEV, which the event says */
+static int resolve(struct av_cm_id *id, struct av_cm_name src, struct av_cm_name *dst)
 {
 	struct av_cm_where where;
-	struct av_cm_name src;
-	int ret = source_of(id, dst, &src);
 
-	if (ret)
-		return ret;
 	if (!where_is(&src, &where))
 		return -ENODEV;
 	if (id->where.dev)
@@ -170,7 +166,6 @@ static int bind_first(struct av_cm_id *id, const struct av_cm_name *src,
 	struct av_cm_name any = {.v6 = dst->v6,
 				 .ib = dst->ib,
 				 .service_id = dst->service_id & ~(uint64_t)UINT16_MAX};
-
 	int ret = 0;
 
 	if (!any.v6)
@@ -185,12 +180,31 @@ static int bind_first(struct av_cm_id *id, const struct av_cm_name *src,
 		       : -EINVAL;
 }
 
+static int resolve_bound(struct av_cm_id *id, struct av_cm_name *dst)
+{
+	struct av_cm_name src;
+	int ret = source_of(id, dst, &src), status;
+
+	if (ret)
+		return av_cm_refuse_name(-ret, AV_CHECK_CM_NO_ROUTE, dst);
+	status = resolve(id, src, dst);
+	ret = av_cm_id_heard(id, status ? AV_CM_EVENT_ADDR_ERROR : AV_CM_EVENT_ADDR_RESOLVED,
+			     status, NULL);
+	if (ret)
+		return ret;
+	if (status)
+		av_cm_report_unresolved(dst);
+	else
+		id->state = AV_CM_ID_RESOLVED;
+	return 0;
+}
+
 static int resolve_to(struct av_cm_call *call, uint32_t number, const void *src, const void *dst)
 {
 	struct av_cm_name from, to;
 	struct av_cm_id *id;
 	bool has_source;
-	int ret = av_cm_id_find(call->channel, number, &id), status;
+	int ret = av_cm_id_find(call->channel, number, &id);
 
 	if (ret)
 		return ret;
@@ -203,16 +217,7 @@ static int resolve_to(struct av_cm_call *call, uint32_t number, const void *src,
 	if (ret)
 		return ret;
 	complete_destination(&to);
-	status = resolve(id, &to);
-	ret = av_cm_id_heard(id, status ? AV_CM_EVENT_ADDR_ERROR : AV_CM_EVENT_ADDR_RESOLVED,
-			     status, NULL);
-	if (ret)
-		return ret;
-	if (status)
-		av_cm_report_unresolved(&to, status);
-	else
-		id->state = AV_CM_ID_RESOLVED;
-	return 0;
+	return resolve_bound(id, &to);
 }
 
 int av_cm_resolve_ip(struct av_cm_call *call)

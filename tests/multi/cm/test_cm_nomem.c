@@ -120,13 +120,6 @@ static int resolve(void)
 	return cm_resolve(client, id, &at);
 }
 
-static int resolve_nowhere(void)
-{
-	const struct sockaddr_in nowhere = cm_address("255.255.255.255", 1);
-
-	return cm_resolve(client, id, &nowhere);
-}
-
 static int route(void)
 {
 	return cm_resolve_route(client, id);
@@ -190,7 +183,6 @@ static const struct command {
 	{"create", idle, create, NOTHING, NULL},
 	{"bind", idle, bind_it, NOTHING, NULL},
 	{"resolve an address", idle, resolve, CM_ADDR_RESOLVED, &client},
-	{"resolve one that is nobody's", idle, resolve_nowhere, CM_ADDR_ERROR, &client},
 	{"resolve a route", resolved, route, CM_ROUTE_RESOLVED, &client},
 	{"a path of the program's", resolved, take_path, CM_ROUTE_RESOLVED, &client},
 	{"listen", idle, listen_at_any, NOTHING, NULL},

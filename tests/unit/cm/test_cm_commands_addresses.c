@@ -124,6 +124,19 @@ static void of_one_family(void **state)
 	}
 }
 
+/* To where no address of the host leads: nobody waits for an event, and another one can be named.
+ */
+static void no_way(void **state)
+{
+	uint32_t id = new_id();
+	int ret = resolve(id, NULL, "255.255.255.255", 7174);
+
+	assert_true(ret == -ENETUNREACH || ret == -EACCES);
+	assert_false(cm_pending(fd));
+	assert_int_equal(resolve(id, NULL, "127.0.0.1", 7174), 0);
+	assert_int_equal(heard(fd, CM_ADDR_RESOLVED).status, 0);
+}
+
 /* An address of IPv4 that is written as one of IPv6 is the same one. */
 static void mapped(void **state)
 {
@@ -161,6 +174,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(bound, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(of_one_family, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(no_way, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(mapped, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(not_bound, set_up, tear_down),
 	};
