@@ -38,6 +38,17 @@ static bool lacks_link(const struct av_cm_name *name)
 	return !name->ib && name->ifindex == 0 && av_net_is_link_local(name->address);
 }
 
+/* No device has that address. A host reaches each of its own from itself. Return: -errno */
+static int refuse_foreign(const struct av_cm_name *name)
+{
+	struct sockaddr_storage address, chosen;
+	const struct sockaddr *own = (const struct sockaddr *)&address;
+
+	(void)av_cm_sockaddr_ip(name, &address);
+	return av_cm_refuse_name(av_cm_source(own, own, &chosen) ? EADDRNOTAVAIL : ENODEV,
+				 AV_CHECK_CM_NOT_OURS, name);
+}
+
 int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
 {
 	struct av_cm_where where = {.dev = NULL};
@@ -54,7 +65,7 @@ int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
 	if (id->state != AV_CM_ID_IDLE || lacks_link(name))
 		return -EINVAL;
 	if (!is_wildcard(name) && !where_is(name, &where))
-		return av_cm_refuse_name(ENODEV, AV_CHECK_CM_NOT_OURS, name);
+		return refuse_foreign(name);
 	if (where.dev)
 		av_cm_since(&where);
 	leave_loopback(&reached, &where);

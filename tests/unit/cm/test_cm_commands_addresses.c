@@ -76,8 +76,12 @@ static const struct {
 	const char *address;
 	int ret;
 } bindings[] = {
-	{"0.0.0.0", 0},		 {"127.0.0.1", 0},	   {"::", 0},
-	{"::ffff:127.0.0.1", 0}, {"203.0.113.1", -ENODEV}, {"2001:db8::77", -ENODEV},
+	{"0.0.0.0", 0},
+	{"127.0.0.1", 0},
+	{"::", 0},
+	{"::ffff:127.0.0.1", 0},
+	{"203.0.113.1", -EADDRNOTAVAIL},
+	{"2001:db8::77", -EADDRNOTAVAIL},
 	{"fe80::1", -EINVAL}, /* on which link? */
 };
 
