@@ -191,6 +191,7 @@ static int bind_first(struct av_cm_id *id, const struct av_cm_name *src,
 		       : -EINVAL;
 }
 
+/* Return: 0, and an event comes; or -errno */
 static int resolve_bound(struct av_cm_id *id, struct av_cm_name *dst)
 {
 	struct av_cm_name src;
