@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "cm/cm_address.h"
 #include "device/device.h"
 #include "device/port.h"
 #include "net/net.h"
@@ -17,6 +18,19 @@ static bool all; /* those that come, too */
 
 /* --- one ------------------------------------------------------------------------------- */
 
+/* One that the host has no more is left alone. While there is room it is not: it may come back. */
+static void make_room(void)
+{
+	unsigned int i = 0;
+
+	while (i < attended_count && av_cm_is_own(attended[i]))
+		i++;
+	if (i == attended_count)
+		return;
+	av_net_leave_alone(attended[i]);
+	memmove(attended[i], attended[--attended_count], sizeof(attended[i]));
+}
+
 /* Return: 0 or -errno */
 static int attend(const uint8_t address[16])
 {
@@ -25,6 +39,8 @@ static int attend(const uint8_t address[16])
 	for (unsigned int i = 0; i < attended_count; i++)
 		if (memcmp(attended[i], address, 16) == 0)
 			return 0;
+	if (attended_count == AV_GID_MAX)
+		make_room();
 	if (attended_count == AV_GID_MAX)
 		return -ENOSPC;
 	ret = av_net_attend(address);

@@ -70,10 +70,8 @@ int av_cm_refuse_name(int err, enum av_check check, const struct av_cm_name *nam
 	return -note(err, check, name->port, 0, name->address);
 }
 
-void av_cm_report_unresolved(const struct av_cm_name *dst, int err)
+void av_cm_report_unresolved(const struct av_cm_name *dst)
 {
-	enum av_check check = err == -ENODEV ? AV_CHECK_CM_NOT_OURS : AV_CHECK_CM_NO_ROUTE;
-
-	(void)av_cm_refuse_name(-err, check, dst);
-	(void)av_refused(AV_VERB_CM_RESOLVE_ADDR, -err);
+	(void)av_cm_refuse_name(ENODEV, AV_CHECK_CM_NOT_OURS, dst);
+	(void)av_refused(AV_VERB_CM_RESOLVE_ADDR, ENODEV);
 }

@@ -19,8 +19,8 @@ AV_COLD void av_cm_report_refused(const struct av_cm_way *way, uint64_t service_
 AV_COLD void av_cm_report_silence(const struct av_cm_way *way, uint64_t service_id,
 				  unsigned int requests);
 
-/* An address cannot be resolved: -errno, which the program gets by an event. */
-AV_COLD void av_cm_report_unresolved(const struct av_cm_name *dst, int err);
+/* No device leads to an address: -ENODEV, which the program gets by an event. */
+AV_COLD void av_cm_report_unresolved(const struct av_cm_name *dst);
 
 /* A command about that address is about to fail with @err. Return: -@err */
 AV_COLD int av_cm_refuse_name(int err, enum av_check check, const struct av_cm_name *name);

@@ -72,8 +72,10 @@ static void count(const struct av_cm_event *e)
 	e->id->reported++;
 	if (e->group)
 		e->group->reported++;
-	if (e->fresh)
-		e->id->backlog++;
+	if (!e->fresh)
+		return;
+	e->fresh->hidden = false;
+	e->id->backlog++;
 }
 
 /* Return: 0; -EAGAIN: another thread was faster; what cannot be delivered stays */

@@ -53,6 +53,9 @@ av_cm_command av_cm_join_ip_mcast, av_cm_join_mcast, av_cm_leave_mcast;
 /* For command_address.c and command_connect.c: an id that is not bound yet gets any port. */
 AV_MUST_USE int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name);
 
+/* For command_address.c and command_id.c: its route is there. Return: 0, -EINVAL, -ENOMEM */
+AV_MUST_USE int av_cm_id_route(struct av_cm_id *id);
+
 /* The MTU that the path from an id's address has. */
 enum ibv_mtu av_cm_id_mtu(const struct av_cm_id *id);
 

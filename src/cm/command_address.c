@@ -32,6 +32,23 @@ static void leave_loopback(struct av_cm_name *name, const struct av_cm_where *wh
 
 /* --- binding --------------------------------------------------------------------------- */
 
+/* Addresses that many links may have, without the link. */
+static bool lacks_link(const struct av_cm_name *name)
+{
+	return !name->ib && name->ifindex == 0 && av_net_is_link_local(name->address);
+}
+
+/* No device has that address. A host reaches each of its own from itself. Return: -errno */
+static int refuse_foreign(const struct av_cm_name *name)
+{
+	struct sockaddr_storage address, chosen;
+	const struct sockaddr *own = (const struct sockaddr *)&address;
+
+	(void)av_cm_sockaddr_ip(name, &address);
+	return av_cm_refuse_name(av_cm_source(own, own, &chosen) ? EADDRNOTAVAIL : ENODEV,
+				 AV_CHECK_CM_NOT_OURS, name);
+}
+
 int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
 {
 	struct av_cm_where where = {.dev = NULL};
@@ -40,15 +57,15 @@ int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
 			       .netns = av_netns_of_thread(),
 			       .ps = av_cm_name_ps(name, id->ps),
 			       .port = name->port,
-			       .v6 = name->v6,
+			       .v6 = !av_net_is_v4(name->address),
 			       .v6only = id->afonly,
 			       .reuse = id->reuse};
 	int handle;
 
-	if (id->state != AV_CM_ID_IDLE)
+	if (id->state != AV_CM_ID_IDLE || lacks_link(name))
 		return -EINVAL;
 	if (!is_wildcard(name) && !where_is(name, &where))
-		return av_cm_refuse_name(ENODEV, AV_CHECK_CM_NOT_OURS, name);
+		return refuse_foreign(name);
 	if (where.dev)
 		av_cm_since(&where);
 	leave_loopback(&reached, &where);
@@ -128,15 +145,11 @@ static int source_of(const struct av_cm_id *id, const struct av_cm_name *dst,
 	return av_cm_name((const struct sockaddr *)&chosen, src) ? 0 : -EAFNOSUPPORT;
 }
 
-/* Return: 0 or -errno, which the event says */
-static int resolve(struct av_cm_id *id, struct av_cm_name *dst)
+/* From that address to @dst. Return: 0, or -ENODEV, which the event says */
+static int resolve(struct av_cm_id *id, struct av_cm_name src, struct av_cm_name *dst)
 {
 	struct av_cm_where where;
-	struct av_cm_name src;
-	int ret = source_of(id, dst, &src);
 
-	if (ret)
-		return ret;
 	if (!where_is(&src, &where))
 		return -ENODEV;
 	if (id->where.dev)
@@ -154,22 +167,48 @@ static int resolve(struct av_cm_id *id, struct av_cm_name *dst)
 	return 0;
 }
 
-/* An id that is not bound takes the source that the program names, or any. */
+/*
+ * An id that is not bound takes the source that the program names, or any. Its family must be that
+ * of the destination.
+ */
 static int bind_first(struct av_cm_id *id, const struct av_cm_name *src,
 		      const struct av_cm_name *dst)
 {
 	struct av_cm_name any = {.v6 = dst->v6,
 				 .ib = dst->ib,
 				 .service_id = dst->service_id & ~(uint64_t)UINT16_MAX};
+	int ret = 0;
 
-	if (id->state != AV_CM_ID_IDLE)
-		return id->state == AV_CM_ID_BOUND && id->src.ib == dst->ib &&
-				       (dst->ib || id->src.v6 == dst->v6)
-			       ? 0
-			       : -EINVAL;
 	if (!any.v6)
 		any.address[10] = any.address[11] = 0xff;
-	return av_cm_id_bind(id, src ? src : &any);
+	if (id->state == AV_CM_ID_IDLE)
+		ret = av_cm_id_bind(id, src ? src : &any);
+	if (ret)
+		return ret;
+	return id->state == AV_CM_ID_BOUND && id->src.ib == dst->ib &&
+			       (dst->ib || id->src.v6 == dst->v6)
+		       ? 0
+		       : -EINVAL;
+}
+
+/* Return: 0, and an event comes; or -errno */
+static int resolve_bound(struct av_cm_id *id, struct av_cm_name *dst)
+{
+	struct av_cm_name src;
+	int ret = source_of(id, dst, &src), status;
+
+	if (ret)
+		return av_cm_refuse_name(-ret, AV_CHECK_CM_NO_ROUTE, dst);
+	status = resolve(id, src, dst);
+	ret = av_cm_id_heard(id, status ? AV_CM_EVENT_ADDR_ERROR : AV_CM_EVENT_ADDR_RESOLVED,
+			     status, NULL);
+	if (ret)
+		return ret;
+	if (status)
+		av_cm_report_unresolved(dst);
+	else
+		id->state = AV_CM_ID_RESOLVED;
+	return 0;
 }
 
 static int resolve_to(struct av_cm_call *call, uint32_t number, const void *src, const void *dst)
@@ -190,13 +229,7 @@ static int resolve_to(struct av_cm_call *call, uint32_t number, const void *src,
 	if (ret)
 		return ret;
 	complete_destination(&to);
-	ret = resolve(id, &to);
-	if (ret == 0)
-		id->state = AV_CM_ID_RESOLVED;
-	else
-		av_cm_report_unresolved(&to, ret);
-	av_cm_id_heard(id, ret ? AV_CM_EVENT_ADDR_ERROR : AV_CM_EVENT_ADDR_RESOLVED, ret, NULL);
-	return 0;
+	return resolve_bound(id, &to);
 }
 
 int av_cm_resolve_ip(struct av_cm_call *call)
@@ -218,6 +251,18 @@ int av_cm_resolve_addr(struct av_cm_call *call)
 }
 
 /* A route of RoCE is the kernel's; there is nothing to ask for. */
+int av_cm_id_route(struct av_cm_id *id)
+{
+	int ret;
+
+	if (id->state != AV_CM_ID_RESOLVED)
+		return -EINVAL;
+	ret = av_cm_id_heard(id, AV_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
+	if (ret == 0)
+		id->state = AV_CM_ID_ROUTED;
+	return ret;
+}
+
 int av_cm_resolve_route(struct av_cm_call *call)
 {
 	const struct rdma_ucm_resolve_route *command =
@@ -225,13 +270,7 @@ int av_cm_resolve_route(struct av_cm_call *call)
 	struct av_cm_id *id;
 	int ret = av_cm_id_find(call->channel, command->id, &id);
 
-	if (ret)
-		return ret;
-	if (id->state != AV_CM_ID_RESOLVED)
-		return -EINVAL;
-	id->state = AV_CM_ID_ROUTED;
-	av_cm_id_heard(id, AV_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
-	return 0;
+	return ret ? ret : av_cm_id_route(id);
 }
 
 enum ibv_mtu av_cm_id_mtu(const struct av_cm_id *id)

@@ -178,7 +178,7 @@ int av_cm_connect(struct av_cm_call *call)
 
 static int listen_bound(struct av_cm_id *id, uint32_t backlog)
 {
-	const struct av_cm_name any = {.v6 = true};
+	const struct av_cm_name any = {.address = {[10] = 0xff, 0xff}}; /* of IPv4 */
 	int ret = 0;
 
 	if (id->state == AV_CM_ID_IDLE)

@@ -56,8 +56,10 @@ static int join(struct av_cm_call *call, uint32_t number, uint64_t uid, uint64_t
 		return ret;
 	}
 	describe(id, &name, &ud);
-	av_cm_group_heard(g, AV_CM_EVENT_MULTICAST_JOIN, 0, &ud);
-	return 0;
+	ret = av_cm_group_heard(g, AV_CM_EVENT_MULTICAST_JOIN, 0, &ud);
+	if (ret)
+		av_cm_group_destroy(g);
+	return ret;
 }
 
 int av_cm_join_ip_mcast(struct av_cm_call *call)

@@ -166,11 +166,7 @@ static int set_path(struct av_cm_id *id, uint32_t bytes)
 {
 	if (bytes == 0 || bytes % sizeof(struct ib_path_rec_data))
 		return -EINVAL;
-	if (id->state != AV_CM_ID_RESOLVED)
-		return -EINVAL;
-	id->state = AV_CM_ID_ROUTED;
-	av_cm_id_heard(id, AV_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
-	return 0;
+	return av_cm_id_route(id);
 }
 
 int av_cm_set_option(struct av_cm_call *call)
@@ -211,6 +207,6 @@ int av_cm_notify(struct av_cm_call *call)
 		return -EINVAL;
 	ret = av_cm_conn_established(id->conn);
 	if (ret == 0)
-		av_cm_id_heard(id, AV_CM_EVENT_ESTABLISHED, 0, NULL);
-	return ret == -EISCONN ? 0 : ret;
+		ret = av_cm_id_heard(id, AV_CM_EVENT_ESTABLISHED, 0, NULL);
+	return ret;
 }

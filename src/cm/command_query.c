@@ -253,7 +253,7 @@ static int to_rts(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
 	if (is_reliable(id)) {
 		a->qp_attr_mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 				   IBV_QP_MAX_QP_RD_ATOMIC;
-		a->timeout = c->ack_timeout;
+		a->timeout = id->ack_timeout_set ? id->ack_timeout : c->ack_timeout;
 		a->retry_cnt = c->retry_count;
 		a->rnr_retry = c->rnr_retry_count;
 		a->max_rd_atomic = c->initiator_depth;

@@ -93,13 +93,19 @@ struct av_cm_conn *av_cm_conn_find(uint32_t comm)
 	return c && c->comm == comm ? c : NULL;
 }
 
+/* No connection begins by such a request, so nobody hears of the end of the peer. */
+static bool serves_datagrams(const struct av_cm_conn *c)
+{
+	return c->state == AV_CM_SIDR_RECEIVED || c->state == AV_CM_SIDR_ANSWERED;
+}
+
 struct av_cm_conn *av_cm_conn_same(const struct av_net_path *back, uint32_t remote_comm, bool sidr,
 				   const uint64_t *request)
 {
 	struct av_cm_conn *c;
 
 	LIST_FOREACH(c, &by_remote_comm[remote_comm % ALIKE], alike)
-		if (c->remote_comm == remote_comm && (c->state == AV_CM_SIDR_RECEIVED) == sidr &&
+		if (c->remote_comm == remote_comm && serves_datagrams(c) == sidr &&
 		    c->state != AV_CM_ENDED && (!request || c->request == *request) &&
 		    memcmp(c->way.path.dst, back->dst, sizeof(back->dst)) == 0)
 			return c;
@@ -248,6 +254,7 @@ int av_cm_conn_reply(struct av_cm_conn *c, const struct av_cm_message *m)
 	}
 	if (m->attribute != AV_CM_SIDR_REP || c->state != AV_CM_SIDR_RECEIVED)
 		return -EINVAL;
+	c->state = AV_CM_SIDR_ANSWERED;
 	c->sent = *m;
 	c->sent.local_comm_id = c->remote_comm;
 	av_cm_conn_again(c);
@@ -417,7 +424,6 @@ static void peer_died(struct av_cm_conn *c)
 		av_cm_conn_over(c);
 		break;
 	case AV_CM_SIDR_SENT:
-	case AV_CM_SIDR_RECEIVED:
 		give_up(c);
 		break;
 	default:
@@ -450,6 +456,12 @@ static bool is_over(const struct av_cm_conn *c)
 	return c->state == AV_CM_ENDED || c->state == AV_CM_TIMEWAIT;
 }
 
+/* Is the end of the peer's process to be noticed? */
+static bool needs_peer(const struct av_cm_conn *c)
+{
+	return c->way.proc && !is_over(c) && !serves_datagrams(c);
+}
+
 uint64_t av_cm_conns_look(uint64_t now_ns)
 {
 	bool deaths = now_ns - deaths_ns >= DEATH_NS;
@@ -463,7 +475,7 @@ uint64_t av_cm_conns_look(uint64_t now_ns)
 		after = TAILQ_NEXT(c, entry);
 		if (c->due_ns <= now_ns)
 			expired(c);
-		if (deaths && c->way.proc && !is_over(c) && has_died(c))
+		if (deaths && needs_peer(c) && has_died(c))
 			peer_died(c);
 		if (c->unsent && c->way.proc != full)
 			av_cm_conn_again(c);
@@ -477,7 +489,7 @@ uint64_t av_cm_conns_look(uint64_t now_ns)
 			next = now_ns + FULL_NS;
 		if (c->due_ns < next)
 			next = c->due_ns;
-		if (c->way.proc && !is_over(c) && deaths_ns + DEATH_NS < next)
+		if (needs_peer(c) && deaths_ns + DEATH_NS < next)
 			next = deaths_ns + DEATH_NS;
 	}
 	return next;

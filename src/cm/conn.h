@@ -44,7 +44,8 @@ enum av_cm_conn_state {
 	AV_CM_TIMEWAIT,
 	AV_CM_SIDR_SENT,
 	AV_CM_SIDR_RECEIVED,
-	AV_CM_ENDED, /* nothing more is said */
+	AV_CM_SIDR_ANSWERED, /* as long as its id lives, for requests that come again */
+	AV_CM_ENDED,	     /* nothing more is said */
 };
 
 struct av_cm_conn {

@@ -18,23 +18,29 @@ static void heard(struct av_cm_conn *c, enum av_cm_event_type event, int status,
 		av_cm_id_heard(c->id, event, status, m);
 }
 
+/* A message has come again, since the program takes its time. @about: 0 REQ, 1 REP */
+static void ask_for_time(struct av_cm_conn *c, uint8_t about)
+{
+	const struct av_cm_message m = {.attribute = AV_CM_MRA,
+					.local_comm_id = c->comm,
+					.remote_comm_id = c->remote_comm,
+					.message_mraed = about,
+					.service_timeout = SLOW_TIMEOUT};
+
+	(void)av_cm_send(&c->way, &m);
+}
+
 /* --- requests -------------------------------------------------------------------------- */
 
-/* It has come before. Its answer is on its way, or was lost, or the program takes its time. */
+/* It has come before. Its answer is on its way, or was lost, or is not there yet. */
 static void requested_again(struct av_cm_conn *c)
 {
-	struct av_cm_message m = {.attribute = AV_CM_MRA};
-
 	if (c->state == AV_CM_REP_SENT || c->state == AV_CM_ESTABLISHED) {
 		av_cm_conn_again(c);
 		return;
 	}
-	if (c->state != AV_CM_REQ_RECEIVED)
-		return;
-	m.local_comm_id = c->comm;
-	m.remote_comm_id = c->remote_comm;
-	m.service_timeout = SLOW_TIMEOUT;
-	(void)av_cm_send(&c->way, &m);
+	if (c->state == AV_CM_REQ_RECEIVED)
+		ask_for_time(c, 0);
 }
 
 static void requested(const struct av_net_path *path, const struct av_cm_message *m)
@@ -65,7 +71,7 @@ static void sidr_requested(const struct av_net_path *path, const struct av_cm_me
 	struct av_cm_way way;
 
 	if (c) {
-		if (c->sent.attribute)
+		if (c->state == AV_CM_SIDR_ANSWERED)
 			av_cm_conn_again(c);
 		return;
 	}
@@ -80,6 +86,8 @@ static void replied(struct av_cm_conn *c, const struct av_cm_message *m)
 {
 	if (c->state == AV_CM_ESTABLISHED && c->sent.attribute == AV_CM_RTU)
 		av_cm_conn_again(c); /* it was lost */
+	if (c->state == AV_CM_REP_RECEIVED)
+		ask_for_time(c, 1);
 	if (c->state != AV_CM_REQ_SENT)
 		return;
 	av_cm_conn_hush(c);

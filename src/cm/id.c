@@ -119,7 +119,7 @@ void av_cm_id_destroy(struct av_cm_id *id)
 int av_cm_id_find_any(const struct av_cm_channel *c, uint32_t number, struct av_cm_id **id)
 {
 	*id = av_table_get(&ids.table, number);
-	if (!*id)
+	if (!*id || (*id)->hidden)
 		return -ENOENT;
 	return (*id)->channel == c ? 0 : -EINVAL;
 }
@@ -290,35 +290,39 @@ static bool is_end(enum av_cm_event_type event)
 	       event == AV_CM_EVENT_DISCONNECTED || event == AV_CM_EVENT_CONNECT_ERROR;
 }
 
-void av_cm_id_heard(struct av_cm_id *id, enum av_cm_event_type event, int status,
-		    const struct av_cm_message *m)
+int av_cm_id_heard(struct av_cm_id *id, enum av_cm_event_type event, int status,
+		   const struct av_cm_message *m)
 {
 	struct av_cm_event *e;
 
 	if (is_end(event) && id->state == AV_CM_ID_DISCONNECTED)
-		return;
+		return 0;
 	if (is_end(event))
 		id->state = AV_CM_ID_DISCONNECTED;
-	e = id->uid ? new_event(id, event, status) : NULL;
+	if (!id->uid)
+		return 0;
+	e = new_event(id, event, status);
 	if (!e)
-		return;
+		return -ENOMEM;
 	fill(e, id, m);
 	av_cm_channel_append(id->channel, e);
+	return 0;
 }
 
-void av_cm_group_heard(struct av_cm_group *g, enum av_cm_event_type event, int status,
-		       const struct rdma_ucm_ud_param *ud)
+int av_cm_group_heard(struct av_cm_group *g, enum av_cm_event_type event, int status,
+		      const struct rdma_ucm_ud_param *ud)
 {
 	struct av_cm_event *e = new_event(g->id, event, status);
 
 	if (!e)
-		return;
+		return -ENOMEM;
 	e->group = g;
 	e->body.uid = g->uid;
 	e->body.id = g->number;
 	if (ud)
 		e->body.param.ud = *ud;
 	av_cm_channel_append(g->id->channel, e);
+	return 0;
 }
 
 /* --- requests -------------------------------------------------------------------------- */
@@ -412,6 +416,7 @@ static bool ask(struct av_cm_id *listener, struct av_cm_id *child, const struct 
 	if (!e)
 		return false;
 	e->fresh = child;
+	child->hidden = true;
 	e->body.id = child->number;
 	fill(e, child, m);
 	listener->backlog--;

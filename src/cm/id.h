@@ -44,6 +44,7 @@ struct av_cm_id {
 	uint8_t qp_type;
 	enum av_cm_id_state state;
 	uint32_t reported; /* events that were fetched */
+	bool hidden;	   /* its request was not fetched: the program has no number for it */
 
 	struct av_cm_name src, dst; /* ports in host byte order */
 	struct av_cm_where where;   /* .dev NULL: it belongs to no device (yet) */
@@ -93,11 +94,14 @@ AV_MUST_USE int av_cm_group_find(const struct av_cm_channel *c, uint32_t number,
 				 struct av_cm_group **group);
 void av_cm_group_destroy(struct av_cm_group *group);
 
-/* Something has happened to it. @m: the message that says so, for the event, or NULL */
-void av_cm_id_heard(struct av_cm_id *id, enum av_cm_event_type event, int status,
-		    const struct av_cm_message *m);
-void av_cm_group_heard(struct av_cm_group *group, enum av_cm_event_type event, int status,
-		       const struct rdma_ucm_ud_param *ud);
+/*
+ * Something has happened to it. @m: the message that says so, for the event, or NULL.
+ * Return: 0, or -ENOMEM: there is no event; a command fails then
+ */
+int av_cm_id_heard(struct av_cm_id *id, enum av_cm_event_type event, int status,
+		   const struct av_cm_message *m);
+int av_cm_group_heard(struct av_cm_group *group, enum av_cm_event_type event, int status,
+		      const struct rdma_ucm_ud_param *ud);
 
 /*
  * A request for a connection has come: who listens gets a new id. Return: 0, or why it is refused:

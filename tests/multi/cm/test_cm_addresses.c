@@ -33,6 +33,20 @@ static void reach(const char *address)
 	parties_part(&client, &server, parties_connect(&client, &server, &at));
 }
 
+/* More than a host has at once: those that are gone make room. */
+static void many_come_and_go(void)
+{
+	char address[20];
+
+	for (int i = 0; i < 70; i++) {
+		snprintf(address, sizeof(address), "192.0.2.%d", 100 + i);
+		change("add", address);
+		reach(address);
+		change("del", address);
+	}
+	reach("192.0.2.2");
+}
+
 int main(int argc, char **argv)
 {
 	struct order o = {.what = DO_LISTEN, .uid = 1, .at = cm_address("0.0.0.0", PORT)};
@@ -53,6 +67,7 @@ int main(int argc, char **argv)
 	reach("192.0.2.51");
 	change("add", "192.0.2.50");
 	reach("192.0.2.50");
+	many_come_and_go();
 	party_stop(&client);
 	party_stop(&server);
 	return summary();

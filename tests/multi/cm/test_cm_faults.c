@@ -240,6 +240,35 @@ static void begin_to_hear(struct party *p)
 	party_begin(p, &o);
 }
 
+/* A server whose answer is there, at a client whose program takes its time. */
+static struct party slow_client, patient_server;
+
+static uint32_t begin_to_be_slow(void)
+{
+	struct sockaddr_in there;
+	uint32_t id;
+
+	party_start(&slow_client);
+	party_start(&patient_server);
+	(void)party_listen(&patient_server, &there);
+	id = party_request(&slow_client, &there, NULL, 0);
+	EXPECT(party_tell(&patient_server, DO_ACCEPT,
+			  party_hear(&patient_server, CM_CONNECT_REQUEST).id) == 0,
+	       "not accepted");
+	(void)party_hear(&slow_client, CM_CONNECT_RESPONSE);
+	begin_to_hear(&patient_server);
+	return id;
+}
+
+static void be_ready_at_last(uint32_t id)
+{
+	row("nothing is lost, and the client takes longer than a lost message");
+	EXPECT(party_tell(&slow_client, DO_READY, id) == 0, "not ready");
+	expect_heard(&patient_server, "server", CM_ESTABLISHED, 0);
+	party_stop(&slow_client);
+	party_stop(&patient_server);
+}
+
 /* The server of "drep" has heard of the end before. */
 static bool hears(const struct silence *s)
 {
@@ -248,6 +277,8 @@ static bool hears(const struct silence *s)
 
 static void all_lost(void)
 {
+	uint32_t slow = begin_to_be_slow();
+
 	for (unsigned int i = 0; i < SILENCES; i++) {
 		party_start(&clients[i]);
 		party_start(&servers[i]);
@@ -268,6 +299,7 @@ static void all_lost(void)
 		if (hears(s))
 			expect_heard(&servers[i], "server", s->passive, s->passive_status);
 	}
+	be_ready_at_last(slow);
 	clear_rules();
 	for (unsigned int i = 0; i < SILENCES; i++) {
 		party_stop(&clients[i]);

@@ -189,6 +189,33 @@ static void each_state(void)
 	}
 }
 
+/* Who answers a request for datagrams has no connection: it hears nothing of the end. */
+static void with_datagrams(const char *when, bool answered)
+{
+	struct order o = {
+		.what = DO_LISTEN, .uid = 1, .ps = RDMA_PS_UDP, .at = cm_address("127.0.0.1", 0)};
+	struct outcome service = party_do(&here, &o);
+	struct link later;
+	uint32_t id;
+
+	row("killed %s its request for datagrams is answered", when);
+	party_start(&victim);
+	o = (struct order){.what = DO_REQUEST, .uid = 1, .ps = RDMA_PS_UDP, .at = service.at};
+	(void)party_do(&victim, &o);
+	id = party_hear(&here, CM_CONNECT_REQUEST).id;
+	if (answered) {
+		EXPECT(party_tell(&here, DO_ACCEPT, id) == 0, "not accepted");
+		(void)party_hear(&victim, CM_ESTABLISHED);
+	}
+	later = parties_connect(&victim, &here, &here_at);
+	spawn_kill(&victim.process);
+	EXPECT(party_hear(&here, CM_DISCONNECTED).id == later.passive, "of another id");
+	EXPECT(answered || party_tell(&here, DO_ACCEPT, id) == 0, "not accepted");
+	EXPECT(party_tell(&here, DO_DESTROY, later.passive) == 0, "not destroyed");
+	EXPECT(party_tell(&here, DO_DESTROY, id) == 0, "not destroyed");
+	EXPECT(party_tell(&here, DO_DESTROY, service.id) == 0, "not destroyed");
+}
+
 /* One process has many connections: each of them ends. */
 static void with_many(void)
 {
@@ -215,6 +242,8 @@ int main(int argc, char **argv)
 	party_start(&bystander);
 	here_listener = party_listen(&here, &here_at);
 	each_state();
+	with_datagrams("before", false);
+	with_datagrams("after", true);
 	with_many();
 	EXPECT(party_tell(&here, DO_DESTROY, here_listener) == 0, "not destroyed");
 	party_stop(&bystander);

@@ -340,6 +340,24 @@ static void listener_ends(void **state)
 	ends_close(&e);
 }
 
+/* A request that nobody has fetched has no number, whichever a program tries. */
+static void not_fetched(void **state)
+{
+	struct ends e;
+	uint32_t id;
+
+	ends_open(&e);
+	(void)ends_come_to(&e, REQUESTING);
+	assert_true(WAIT_UNTIL(cm_pending(e.passive_fd), SOON));
+	for (uint32_t number = 0; number <= UINT16_MAX; number++)
+		if (number != e.listener)
+			assert_true(cm_destroy(e.passive_fd, number) < 0);
+	id = heard(e.passive_fd, CM_CONNECT_REQUEST).id;
+	assert_int_equal(cm_destroy(e.passive_fd, id), 0);
+	assert_int_equal(cm_destroy(e.passive_fd, e.listener), 1);
+	ends_close(&e);
+}
+
 /* A request that is there already is no part of the backlog any more when it is fetched. */
 static void backlog(void **state)
 {
@@ -660,6 +678,7 @@ int main(void)
 		cmocka_unit_test(moved_nowhere),
 		cmocka_unit_test(moved_with_requests),
 		cmocka_unit_test(listener_ends),
+		cmocka_unit_test(not_fetched),
 		cmocka_unit_test(backlog),
 		cmocka_unit_test(copies),
 		cmocka_unit_test(closed_with_events),

@@ -143,6 +143,24 @@ static void reach_the_queue_pair(void **state)
 	ends_close(&e);
 }
 
+/* An end with a timeout of its own uses that, whenever it was set. */
+static void own_timeout(void **state)
+{
+	const uint8_t own = 12;
+	struct ends e;
+	struct end passive;
+
+	ends_open(&e);
+	set_byte(&e, RDMA_OPTION_ID_ACK_TIMEOUT, TIMEOUT);
+	passive = ends_come_to(&e, REQUESTED);
+	assert_int_equal(attr_of(passive, IBV_QPS_RTS).timeout, TIMEOUT);
+	assert_int_equal(cm_option(passive.fd, passive.id, RDMA_OPTION_ID,
+				   RDMA_OPTION_ID_ACK_TIMEOUT, &own, 1),
+			 0);
+	assert_int_equal(attr_of(passive, IBV_QPS_RTS).timeout, own);
+	ends_close(&e);
+}
+
 /* --- addresses ---------------------------------------------------------------------------- */
 
 static uint32_t sharing(int reuse)
@@ -215,6 +233,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(bad_pointer, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(ack_timeout, set_up, tear_down),
 		cmocka_unit_test(reach_the_queue_pair),
+		cmocka_unit_test(own_timeout),
 		cmocka_unit_test_setup_teardown(reuse, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(family, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(spaces, set_up, tear_down),

@@ -74,6 +74,7 @@ static void each_once(uint16_t attribute, uint16_t ps)
 	assert_false(cm_pending(fd));
 
 	assert_int_equal(cm_accept(fd, first, 1, "", 0), 0);
+	assert_int_equal(cm_accept(fd, first, 1, "", 0), -EINVAL);
 	request(attribute, ps, port, 100);
 	assert_false(cm_pending(fd));
 	request(attribute, ps, port, 200);
@@ -92,6 +93,24 @@ static void connections(void **state)
 static void datagrams(void **state)
 {
 	each_once(AV_CM_SIDR_REQ, RDMA_PS_UDP);
+}
+
+/* What was said of a service cannot be taken back. */
+static void accepted_and_refused(void **state)
+{
+	int fd = channel(0);
+	uint32_t listener, id;
+	uint16_t port;
+
+	assert_int_equal(cm_create(fd, 1, RDMA_PS_UDP, &listener), 0);
+	assert_int_equal(cm_bind(fd, listener, &any), 0);
+	port = ntohs(cm_source(fd, listener).sin_port);
+	assert_int_equal(cm_listen(fd, listener, 0), 0);
+	request(AV_CM_SIDR_REQ, RDMA_PS_UDP, port, 500);
+	id = heard(fd, CM_CONNECT_REQUEST).id;
+	assert_int_equal(cm_accept(fd, id, 1, "", 0), 0);
+	assert_int_equal(cm_reject(fd, id, 0, "", 0), -EINVAL);
+	assert_int_equal(close(fd), 0);
 }
 
 /* Who takes a request back before it was answered means the last one. */
@@ -122,6 +141,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(connections),
 		cmocka_unit_test(datagrams),
+		cmocka_unit_test(accepted_and_refused),
 		cmocka_unit_test(taken_back),
 	};
 

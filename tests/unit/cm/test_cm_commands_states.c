@@ -132,7 +132,7 @@ static int (*const commands[])(const struct ends *e, struct end x) = {
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 
-/* y: carried out; -: EINVAL; x: ENXIO */
+/* y: carried out; -: EINVAL; c: EISCONN; x: ENXIO */
 static const struct row {
 	enum stage stage;
 	const char *name, *takes;
@@ -147,8 +147,8 @@ static const struct row {
 	{REQUESTED, "REQ received", "-----y-yy-yyy---y"},
 	{ACCEPTED, "REP sent", "-------yyyyyy---y"},
 	{ANSWERED, "REP received", "------yyy-yyy---y"},
-	{CONNECTED, "established", "--------yyyyy---y"},
-	{ESTABLISHED, "established, passive", "--------yyyyy---y"},
+	{CONNECTED, "established", "--------ycyyy---y"},
+	{ESTABLISHED, "established, passive", "--------ycyyy---y"},
 	{LEAVING, "DREQ sent", "--------y-------y"},
 	{LEFT, "DREQ received", "--------y-------y"},
 	{DISCONNECTED, "DREP received", "--------y-------y"},
@@ -157,7 +157,16 @@ static const struct row {
 
 static int wanted(char letter)
 {
-	return letter == 'y' ? 0 : letter == 'x' ? -ENXIO : -EINVAL;
+	switch (letter) {
+	case 'y':
+		return 0;
+	case 'c':
+		return -EISCONN;
+	case 'x':
+		return -ENXIO;
+	default:
+		return -EINVAL;
+	}
 }
 
 static void each_state(void **state)

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which addresses an id may be bound to and resolve, and who is reached there. Rules: Linux,
+ * drivers/infiniband/core/cma.c (rdma_bind_addr(), rdma_listen(), rdma_resolve_addr()).
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "cm_commands_fixture.h"
+#include "lib/own_directory.h"
+
+static int fd;
+
+static int set_up(void **state)
+{
+	fd = channel(0);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	return close(fd);
+}
+
+static uint32_t new_id(void)
+{
+	uint32_t id;
+
+	assert_int_equal(cm_create(fd, 1, RDMA_PS_TCP, &id), 0);
+	return id;
+}
+
+/* An address of either family. @text: NULL: none. Return: its bytes */
+static uint16_t put(const char *text, uint16_t port, struct __kernel_sockaddr_storage *to)
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+
+	memset(to, 0, sizeof(*to));
+	if (!text)
+		return 0;
+	if (inet_pton(AF_INET, text, &v4.sin_addr) == 1) {
+		memcpy(to, &v4, sizeof(v4));
+		return sizeof(v4);
+	}
+	assert_int_equal(inet_pton(AF_INET6, text, &v6.sin6_addr), 1);
+	memcpy(to, &v6, sizeof(v6));
+	return sizeof(v6);
+}
+
+static int bind_at(uint32_t id, const char *text, uint16_t port)
+{
+	struct rdma_ucm_bind c = {.id = id};
+
+	c.addr_size = put(text, port, &c.addr);
+	return cm_do(fd, RDMA_USER_CM_CMD_BIND, &c, sizeof(c), 0);
+}
+
+static int resolve(uint32_t id, const char *src, const char *dst, uint16_t port)
+{
+	struct rdma_ucm_resolve_addr c = {.id = id};
+
+	c.src_size = put(src, 0, &c.src_addr);
+	c.dst_size = put(dst, port, &c.dst_addr);
+	return cm_do(fd, RDMA_USER_CM_CMD_RESOLVE_ADDR, &c, sizeof(c), 0);
+}
+
+static const struct {
+	const char *address;
+	int ret;
+} bindings[] = {
+	{"0.0.0.0", 0},
+	{"127.0.0.1", 0},
+	{"::", 0},
+	{"::ffff:127.0.0.1", 0},
+	{"203.0.113.1", -EADDRNOTAVAIL},
+	{"2001:db8::77", -EADDRNOTAVAIL},
+	{"fe80::1", -EINVAL}, /* on which link? */
+};
+
+static void bound(void **state)
+{
+	for (size_t i = 0; i < sizeof(bindings) / sizeof(*bindings); i++) {
+		int ret = bind_at(new_id(), bindings[i].address, 0);
+
+		if (ret != bindings[i].ret)
+			print_message("%s: %d\n", bindings[i].address, ret);
+		assert_int_equal(ret, bindings[i].ret);
+	}
+}
+
+/* Both addresses are of one family, whether the source is named with the destination or before. */
+static const struct {
+	const char *src, *dst;
+	int ret;
+} ways[] = {
+	{NULL, "127.0.0.1", 0},
+	{"0.0.0.0", "127.0.0.1", 0},
+	{"127.0.0.1", "127.0.0.1", 0},
+	{"::", "127.0.0.1", -EINVAL},
+	{"::ffff:127.0.0.1", "127.0.0.1", -EINVAL},
+	{"0.0.0.0", "::1", -EINVAL},
+	{"127.0.0.1", "::1", -EINVAL},
+	{"fe80::1", "fe80::2", -EINVAL},
+};
+
+static void of_one_family(void **state)
+{
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		uint32_t together = new_id(), before = new_id();
+		int ret = resolve(together, ways[i].src, ways[i].dst, 7174);
+
+		if (ret != ways[i].ret)
+			print_message("from %s to %s: %d\n", ways[i].src, ways[i].dst, ret);
+		assert_int_equal(ret, ways[i].ret);
+		if (ways[i].src && bind_at(before, ways[i].src, 0) == 0)
+			assert_int_equal(resolve(before, NULL, ways[i].dst, 7174), ways[i].ret);
+		assert_int_equal(cm_destroy(fd, together), 0);
+		assert_int_equal(cm_destroy(fd, before), 0);
+		assert_false(cm_pending(fd));
+	}
+}
+
+/* To where no address of the host leads: nobody waits for an event, and another one can be named.
+ */
+static void no_way(void **state)
+{
+	uint32_t id = new_id();
+	int ret = resolve(id, NULL, "255.255.255.255", 7174);
+
+	assert_true(ret == -ENETUNREACH || ret == -EACCES);
+	assert_false(cm_pending(fd));
+	assert_int_equal(resolve(id, NULL, "127.0.0.1", 7174), 0);
+	assert_int_equal(heard(fd, CM_ADDR_RESOLVED).status, 0);
+}
+
+/* An address of IPv4 that is written as one of IPv6 is the same one. */
+static void mapped(void **state)
+{
+	struct ends e;
+	struct sockaddr_in at;
+	uint32_t listener;
+
+	ends_open(&e);
+	at = cm_source(e.passive_fd, e.listener);
+	assert_int_equal(bind_at(new_id(), "::ffff:127.0.0.1", ntohs(at.sin_port)), -EADDRINUSE);
+	assert_int_equal(cm_destroy(e.passive_fd, e.listener), 0);
+	listener = new_id();
+	assert_int_equal(bind_at(listener, "::ffff:127.0.0.1", ntohs(at.sin_port)), 0);
+	assert_int_equal(cm_listen(fd, listener, 0), 0);
+	(void)ends_come_to(&e, REQUESTING);
+	(void)heard(fd, CM_CONNECT_REQUEST);
+	ends_close(&e);
+}
+
+/* Who listens without an address listens at all of IPv4. */
+static void not_bound(void **state)
+{
+	uint32_t id = new_id();
+	struct sockaddr_in at;
+
+	assert_int_equal(cm_listen(fd, id, 0), 0);
+	at = cm_source(fd, id);
+	assert_int_equal(at.sin_family, AF_INET);
+	assert_int_equal(at.sin_addr.s_addr, INADDR_ANY);
+	assert_int_not_equal(at.sin_port, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(bound, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(of_one_family, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(no_way, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(mapped, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(not_bound, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests_name("addresses", tests, commands_setup, commands_teardown);
+}
