@@ -38,6 +38,7 @@ int main(void)
 	need(list && list[0] ? list : NULL, "ibv_get_device_list");
 	ctx = ibv_open_device(list[0]);
 	need(ctx, "ibv_open_device");
+	ibv_free_device_list(list);
 	pd = ibv_alloc_pd(ctx);
 	need(pd, "ibv_alloc_pd");
 	reg(pd, own, sizeof(own), RIGHTS);
