@@ -128,8 +128,7 @@ static void of_one_family(void **state)
 	}
 }
 
-/* To where no address of the host leads: nobody waits for an event, and another one can be named.
- */
+/* To where no address of the host leads: no event comes, and another one can be named. */
 static void no_way(void **state)
 {
 	uint32_t id = new_id();

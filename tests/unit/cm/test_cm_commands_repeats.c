@@ -55,17 +55,27 @@ static void request(uint16_t attribute, uint16_t ps, uint16_t port, uint64_t tra
 	av_cm_arrived(&back, &m);
 }
 
-/* Each transaction is one request; @attribute, in the port space @ps. */
-static void each_once(uint16_t attribute, uint16_t ps)
+/* Return: the port */
+static uint16_t listen_at_any(int fd, uint16_t ps)
 {
-	int fd = channel(0);
-	uint32_t listener, first, second;
+	uint32_t listener;
 	uint16_t port;
 
 	assert_int_equal(cm_create(fd, 1, ps, &listener), 0);
 	assert_int_equal(cm_bind(fd, listener, &any), 0);
 	port = ntohs(cm_source(fd, listener).sin_port);
 	assert_int_equal(cm_listen(fd, listener, 0), 0);
+	return port;
+}
+
+/* Each transaction is one request; @attribute, in the port space @ps. */
+static void each_once(uint16_t attribute, uint16_t ps)
+{
+	int fd = channel(0);
+	uint32_t first, second;
+	uint16_t port;
+
+	port = listen_at_any(fd, ps);
 
 	request(attribute, ps, port, 100);
 	request(attribute, ps, port, 100);
@@ -99,13 +109,10 @@ static void datagrams(void **state)
 static void accepted_and_refused(void **state)
 {
 	int fd = channel(0);
-	uint32_t listener, id;
 	uint16_t port;
+	uint32_t id;
 
-	assert_int_equal(cm_create(fd, 1, RDMA_PS_UDP, &listener), 0);
-	assert_int_equal(cm_bind(fd, listener, &any), 0);
-	port = ntohs(cm_source(fd, listener).sin_port);
-	assert_int_equal(cm_listen(fd, listener, 0), 0);
+	port = listen_at_any(fd, RDMA_PS_UDP);
 	request(AV_CM_SIDR_REQ, RDMA_PS_UDP, port, 500);
 	id = heard(fd, CM_CONNECT_REQUEST).id;
 	assert_int_equal(cm_accept(fd, id, 1, "", 0), 0);
@@ -118,14 +125,11 @@ static void taken_back(void **state)
 {
 	const struct av_net_path back = back_path();
 	struct av_cm_message m = {.attribute = AV_CM_REJ, .local_comm_id = NUMBER, .reason = 4};
-	uint32_t listener, first, second;
+	uint32_t first, second;
 	int fd = channel(0);
 	uint16_t port;
 
-	assert_int_equal(cm_create(fd, 1, RDMA_PS_TCP, &listener), 0);
-	assert_int_equal(cm_bind(fd, listener, &any), 0);
-	port = ntohs(cm_source(fd, listener).sin_port);
-	assert_int_equal(cm_listen(fd, listener, 0), 0);
+	port = listen_at_any(fd, RDMA_PS_TCP);
 	request(AV_CM_REQ, RDMA_PS_TCP, port, 300);
 	first = heard(fd, CM_CONNECT_REQUEST).id;
 	request(AV_CM_REQ, RDMA_PS_TCP, port, 400);
