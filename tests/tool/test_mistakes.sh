@@ -52,8 +52,10 @@ healthy 18515 ib_atomic_bw -d any0 -F -n 100
 healthy 47592 fi_pingpong -p verbs -e msg
 
 if command -v rping >/dev/null; then
+	# It may close its channel before a thread of it begins to wait there: docs/PROGRAMS.md.
 	pair 7174 rping -s -a 192.0.2.1 -C 5 -- rping -c -a 192.0.2.1 -C 5
-	holds "nothing is told of rping" test -z "$("$tool" explain)"
+	told=$("$tool" explain | grep -v " any0: rdma_get_cm_event: it failed (EBADF)$")
+	holds "nothing else is told of rping" test -z "$told"
 fi
 
 # mistaken LINE SERVER -- CLIENT: some first line says that
