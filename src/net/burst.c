@@ -2,6 +2,7 @@
 /* Sending: packets of a burst are collected, and the kernel cuts them apart. */
 #include <errno.h>
 #include <netinet/udp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -294,6 +295,18 @@ static void flush(struct av_net_burst *b)
 	b->bytes = 0;
 }
 
+/* The kernel takes a send of any length while less than its buffer waits; half of it, poll(2). */
+bool av_net_has_room(const struct av_net_path *path)
+{
+	struct av_endpoint *from = av_endpoint_find(AV_ENDPOINT_ADDRESS, path->src, 0);
+	struct pollfd p = {.fd = from ? av_own_fd(&from->socket) : -1, .events = POLLOUT};
+	int saved = errno;
+	bool room = p.fd < 0 || av_raw_poll(&p, 1, 0) != 0;
+
+	errno = saved;
+	return room;
+}
+
 /* --- collecting ------------------------------------------------------------------- */
 
 /*
@@ -304,6 +317,13 @@ static bool fits(const struct av_net_burst *b, size_t bytes, uint32_t qpn)
 {
 	return b->packets > 0 && b->packets < SEND_PACKETS && b->qpn == qpn &&
 	       b->last == b->segment && bytes <= b->segment && b->bytes + bytes <= SEND_BYTES;
+}
+
+uint32_t av_net_together(uint32_t bytes)
+{
+	uint32_t fit = (uint32_t)(SEND_BYTES / (bytes + AV_PACKET_HEADERS_MAX + AV_ICRC_BYTES));
+
+	return fit < SEND_PACKETS ? fit : SEND_PACKETS;
 }
 
 uint8_t *av_net_put(struct av_net_burst *b, const struct av_packet *p)

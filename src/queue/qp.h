@@ -36,6 +36,7 @@ enum av_park {
 	AV_PARK_NO_ANSWER, /* the peer is not there, or not in a state to answer */
 	AV_PARK_FENCED,	   /* fenced: the owner's process must place earlier answers first */
 	AV_PARK_HELD,	   /* held on demand: transport/inject.h */
+	AV_PARK_FULL,	   /* the interface to its peer's host has no room for a packet */
 };
 
 /* How far is a connection of one host on its way to the wire? transport/wire_move.h */
@@ -197,6 +198,7 @@ struct av_qp_shared {
 	uint32_t established;	  /* COMM_EST has been raised */
 	uint32_t msn;		  /* messages completed; the low 24 bits are the MSN */
 	_Atomic uint32_t overdue; /* transport/overdue.c; set without the right */
+	_Atomic uint32_t reading; /* transport/wire.h: av_wire_read_on(); read without the right */
 
 	/*
 	 * Each part is in cache lines of its executor. The counters go on when the index is used

@@ -291,26 +291,33 @@ bool av_datagram_leaves(const struct av_qp_end *req, const struct av_sq_wqe *hea
 				 : av_wire_is_wanted(req->seg, &ah, head->ud.qpn & AV_QPN_MASK);
 }
 
-/* Return: NULL: it is lost */
-static struct av_net_burst *packet_of(struct datagram *d, const struct av_qp_end *req)
+static struct av_net_path path_of(const struct datagram *d, const struct av_qp_end *req)
 {
-	struct av_wire_message m = av_request_message(req, &d->head, av_packet_kind(d->head.opcode),
-						      NULL, req->qp->next_psn);
 	struct av_net_path path = {.traffic_class = d->head.route.traffic_class,
 				   .hop_limit = d->head.route.hop_limit,
 				   .flow_label = d->head.route.flow_label};
-	struct av_net_burst *burst;
-	struct av_packet p;
 	union ibv_gid src;
-	uint8_t *place;
 
 	(void)av_port_gid(req->seg->head->port, d->head.route.sgid_index, &src);
 	memcpy(path.src, src.raw, sizeof(path.src));
 	memcpy(path.dst, d->head.ud.dgid.raw, sizeof(path.dst));
+	return path;
+}
+
+/* Return: NULL: it is lost */
+static struct av_net_burst *packet_of(struct datagram *d, const struct av_qp_end *req,
+				      const struct av_net_path *path)
+{
+	struct av_wire_message m = av_request_message(req, &d->head, av_packet_kind(d->head.opcode),
+						      NULL, req->qp->next_psn);
+	struct av_net_burst *burst;
+	struct av_packet p;
+	uint8_t *place;
+
 	av_datagram_message(req, &d->head, &m);
-	burst = av_net_burst(&path, req->seg->head->device);
+	burst = av_net_burst(path, req->seg->head->device);
 	if (!burst)
-		av_wire_unsent(req, path.src);
+		av_wire_unsent(req, path->src);
 	if (!burst || av_wire_packet(&m, 0, &p) < 0)
 		return burst;
 	place = av_net_put(burst, &p);
@@ -338,21 +345,26 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_
 {
 	struct av_outcome result = {.fault = AV_FAULT_NONE};
 	struct datagram d; /* not cleared as a whole: the spans are large */
+	struct av_net_path path;
 	bool on_wire;
 
 	AV_ASSERT_HELD(&req->qp->exec);
 	begin(&d, req, wqe);
+	on_wire = av_datagram_leaves(req, &d.head);
 	result.fault = check(&d, req);
-	if (result.fault == AV_FAULT_NONE)
+	if (result.fault == AV_FAULT_NONE && on_wire) {
+		path = path_of(&d, req);
+		result.park = av_net_has_room(&path) ? AV_PARK_NOT : AV_PARK_FULL;
+	}
+	if (result.fault == AV_FAULT_NONE && result.park == AV_PARK_NOT)
 		result.fault = collect(&d, req, wqe);
-	if (result.fault != AV_FAULT_NONE)
+	if (result.fault != AV_FAULT_NONE || result.park != AV_PARK_NOT)
 		return result;
 	write_header(&d, req);
 	d.group = is_to_group(&d.head);
 	d.after = d.group ? NULL : after;
-	on_wire = av_datagram_leaves(req, &d.head);
 	if (on_wire)
-		after->burst = packet_of(&d, req);
+		after->burst = packet_of(&d, req, &path);
 	if (on_wire && av_gid_is_none(&d.head.ud.dgid))
 		send_nowhere(&d, req, AV_CHECK_PEER_NO_GID, 0);
 	if (d.group && !(on_wire && av_wire_is_forced()))

@@ -13,7 +13,8 @@
  * @peer: where the last datagram went, guarded by @req's @exec right; holds a use of its segment
  *
  * As av_execute(), except that the request names the destination, and that it never waits for a
- * receiver: a message that cannot be received is lost.
+ * receiver: a message that cannot be received is lost. It waits (AV_PARK_FULL) while the interface
+ * has no room.
  */
 struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_end *peer,
 				      const struct av_sq_wqe *wqe, struct av_after *after);

@@ -5,8 +5,9 @@
 #include "base/patience.h"
 #include "transport/count.h"
 
-#define ALWAYS	   7u		/* rnr_retry: retry for ever */
-#define LOOK_AGAIN 100000000ull /* without a timer, how often to check that the peer lives */
+#define ALWAYS		7u	     /* rnr_retry: retry for ever */
+#define LOOK_AGAIN	100000000ull /* without a timer, how often to check that the peer lives */
+#define FULL_LOOK_AGAIN 100000ull    /* for the interface to have sent something */
 /* How often to look for a receive posted without a wake-up: about a usual RNR timer. */
 #define RNR_LOOK_AGAIN 2000000ull
 
@@ -28,6 +29,8 @@ struct av_patience av_patience_of(const struct ibv_qp_attr *attr, enum av_park w
 		return (struct av_patience){.endless = attr->rnr_retry >= ALWAYS,
 					    .retries = attr->rnr_retry,
 					    .interval_ns = RNR_LOOK_AGAIN};
+	if (why == AV_PARK_FULL)
+		return (struct av_patience){.endless = true, .interval_ns = FULL_LOOK_AGAIN};
 	return (struct av_patience){
 		.endless = attr->timeout == 0,
 		.retries = attr->retry_cnt + 1u,
@@ -63,7 +66,8 @@ enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *res
 	}
 	if (now_ns < atomic_load(&qp->deadline_ns))
 		return AV_FAULT_NONE;
-	av_count_req(qp, result->park == AV_PARK_RNR ? AV_REQ_RNR : AV_REQ_TIMEOUT);
+	if (result->park != AV_PARK_FULL)
+		av_count_req(qp, result->park == AV_PARK_RNR ? AV_REQ_RNR : AV_REQ_TIMEOUT);
 	if (!p.endless && --qp->retries == 0)
 		return fault;
 	atomic_store(&qp->deadline_ns, now_ns + p.interval_ns);

@@ -28,7 +28,7 @@ struct av_patience {
 	bool endless;
 };
 
-/* @why: AV_PARK_RNR, whose interval is the responder's to say; or AV_PARK_NO_ANSWER */
+/* @why: AV_PARK_RNR, whose interval is the responder's to say; AV_PARK_NO_ANSWER; AV_PARK_FULL */
 struct av_patience av_patience_of(const struct ibv_qp_attr *attr, enum av_park why);
 
 /* Nanoseconds of an RNR timer code (0..31). */

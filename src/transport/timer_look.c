@@ -17,6 +17,8 @@ static bool is_unanswered(const struct av_qp_end *end, uint64_t now, bool *busy)
 	*busy = false;
 	if (atomic_load(&end->qp->deadline_ns) > now)
 		return false;
+	if (atomic_load(&end->qp->park) == AV_PARK_FULL) /* nobody answers that */
+		return true;
 	*busy = !av_wire_catch_up(end);
 	return !*busy && atomic_load(&end->qp->deadline_ns) <= now;
 }
@@ -42,12 +44,14 @@ static uint64_t look_at_requests(const struct av_qp_end *end, uint64_t now)
 
 uint64_t av_timer_look(const struct av_qp_end *end)
 {
-	uint64_t now = av_now_ns(), next;
+	uint64_t now = av_now_ns(), next, read;
 
 	av_wire_move(end);
 	if (atomic_load(&end->qp->overdue))
 		av_drive(end, NULL);
+	read = av_wire_read_on(end);
 	next = look_at_requests(end, now);
+	next = read < next ? read : next;
 	return atomic_load(&end->qp->overdue) && next > now + AV_DRIVEN_NS ? now + AV_DRIVEN_NS
 									   : next;
 }

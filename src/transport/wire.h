@@ -85,6 +85,12 @@ bool av_wire_is_begun(const struct av_qp_end *end);
  */
 void av_wire_tell_credits(const struct av_qp_end *end);
 
+/*
+ * Go on answering a READ that takes long, if one waits for its turn. Context: no execution right
+ * held. Return: when to look again; UINT64_MAX: there is none
+ */
+uint64_t av_wire_read_on(const struct av_qp_end *end);
+
 /* Take packets that have come, unless there is no socket. Context: as av_net_poll() */
 bool av_wire_poll(void);
 

@@ -22,6 +22,14 @@ struct av_wire_answer {
 	uint64_t original;
 };
 
+/* A READ that is being answered. All zero: none is. */
+struct av_wire_read {
+	struct av_packet request;
+	uint32_t next, packets; /* of the answer; the same: it has been given */
+	struct av_odp_message source;
+	bool dropped; /* a request that came meanwhile */
+};
+
 struct av_wire {
 	uint32_t qpn;		/* own */
 	uint8_t (*address)[16]; /* open ones (GIDs) of a datagram queue pair */
@@ -68,6 +76,7 @@ struct av_wire {
 	uint64_t addr;		   /* and its address */
 	uint32_t rkey;
 	struct av_odp_message target;
+	struct av_wire_read read;
 	bool told; /* a sequence NAK or RNR NAK has been sent for the packet that is expected */
 	_Atomic bool owes; /* an acknowledgement, at the end of the batch; read without a right */
 	uint64_t notified_ns; /* when the peer was told of congestion last */

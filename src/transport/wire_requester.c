@@ -31,6 +31,8 @@ struct sending {
 	struct av_wire *w;
 	struct av_net_burst *burst; /* NULL: not begun yet, or no memory: then nothing is sent */
 	struct av_work work;	    /* of the request that is being sent: its buffers */
+	uint32_t left;		    /* packets that the interface has room for, */
+	bool full;		    /* and whether it has none */
 	bool singly;		    /* one request after the other */
 	bool failed;
 };
@@ -46,11 +48,9 @@ static int32_t window(const struct av_wire *w)
 	return (int32_t)(packets < WINDOW_PACKETS ? packets : WINDOW_PACKETS);
 }
 
-/* Packets that may be sent now, or asked for. No answer makes room on an unreliable connection. */
+/* Packets of a reliable connection that may be sent now, or asked for. */
 static int32_t room(const struct av_qp_end *end, const struct av_wire *w)
 {
-	if (w->service == AV_SERVICE_UC)
-		return INT32_MAX;
 	return window(w) - av_psn_distance(w->acked, end->qp->next_psn);
 }
 
@@ -59,15 +59,50 @@ static uint32_t *first_of(const struct av_qp_end *end, struct av_wire *w, uint32
 	return &w->first[request & end->qp->sq_mask];
 }
 
-/* The same of request @next, which may want a receive request of the peer's, too. */
-static int32_t room_for(const struct sending *s, const struct av_sq_wqe *wqe)
+static void flush(struct sending *s)
+{
+	int err =
+		s->burst ? av_net_send(s->burst) : 0; /* what was not sent is lost, and repeated */
+
+	if (err)
+		s->w->send_err = err;
+	s->burst = NULL;
+}
+
+/*
+ * Packets that the interface has room for. It is not asked by who has nothing under way: few such
+ * queue pairs fill it, and the time of a short message is of interest.
+ */
+static uint32_t interface_room(struct sending *s)
+{
+	bool waits = s->w->service == AV_SERVICE_UC || s->w->acked != s->end->qp->next_psn;
+
+	if (s->left == 0) {
+		flush(s);
+		s->full = waits && !av_net_has_room(&s->w->way.path);
+		s->left = s->full ? 0 : av_net_together(s->w->mtu);
+	}
+	return s->left;
+}
+
+/*
+ * Packets of request @next that may be sent now, or asked for. It may want a receive request of the
+ * peer's, too. On an unreliable connection, no answer makes room, and only the interface has to.
+ */
+static int32_t room_for(struct sending *s, const struct av_sq_wqe *wqe)
 {
 	struct av_wire *w = s->w;
-	int32_t credit =
-		av_wire_credit(w, av_opcode_receives(wqe->opcode), *first_of(s->end, w, w->next));
-	int32_t left = room(s->end, w);
+	int32_t left = INT32_MAX, credit;
 
-	return left < credit ? left : credit;
+	if (w->service != AV_SERVICE_UC) {
+		credit = av_wire_credit(w, av_opcode_receives(wqe->opcode),
+					*first_of(s->end, w, w->next));
+		left = room(s->end, w);
+		left = left < credit ? left : credit;
+	}
+	if (left <= 0)
+		return left;
+	return left < (int32_t)interface_room(s) ? left : (int32_t)s->left;
 }
 
 bool av_wire_wants_answer(uint32_t opcode)
@@ -118,10 +153,12 @@ static void set_active(struct av_wire *w, bool active)
 	w->active = active;
 }
 
-static void wait_until(const struct av_qp_end *end, uint64_t deadline_ns)
+static void wait_for(const struct av_qp_end *end, enum av_park what)
 {
+	uint64_t deadline_ns = av_now_ns() + av_patience_of(&end->qp->attr, what).interval_ns;
+
 	atomic_store(&end->qp->deadline_ns, deadline_ns);
-	atomic_store(&end->qp->park, AV_PARK_NO_ANSWER);
+	atomic_store(&end->qp->park, what);
 	av_timer_watch(end, deadline_ns);
 }
 
@@ -170,7 +207,7 @@ static bool expired(struct sending *s)
 	}
 	w->waits = w->repeated = false;
 	av_wire_rewind(s->end, w, w->acked);
-	wait_until(s->end, av_now_ns() + p.interval_ns);
+	wait_for(s->end, AV_PARK_NO_ANSWER);
 	return false;
 }
 
@@ -186,16 +223,6 @@ static void fail_head(struct sending *s, enum av_fault fault)
 }
 
 /* --- one request ----------------------------------------------------------------- */
-
-static void flush(struct sending *s)
-{
-	int err =
-		s->burst ? av_net_send(s->burst) : 0; /* what was not sent is lost, and repeated */
-
-	if (err)
-		s->w->send_err = err;
-	s->burst = NULL;
-}
 
 /* A fault that the requester finds: those before the request complete first. */
 static bool refuse(struct sending *s, enum av_fault fault)
@@ -286,6 +313,7 @@ static void advance(struct sending *s, uint32_t packets)
 		s->w->sent = q->next_psn;
 	else
 		av_count_req(q, AV_REQ_REPEATED);
+	s->left -= packets < s->left ? packets : s->left;
 	if (s->w->service == AV_SERVICE_UC) /* nobody answers */
 		s->w->acked = q->next_psn;
 }
@@ -520,6 +548,14 @@ static bool has_turn(const struct sending *s, uint32_t head)
 	return !s->singly || s->w->next != s->w->top || s->w->next == head;
 }
 
+/* Return: has something been sent, and may more of it be? */
+static bool goes_on(struct sending *s)
+{
+	uint32_t psn = s->end->qp->next_psn;
+
+	return next(s) || (s->left == 0 && s->end->qp->next_psn != psn);
+}
+
 /* Send what can be sent. @head: the request at the head of the queue */
 static void send(struct sending *s, bool draining, uint32_t head)
 {
@@ -533,7 +569,7 @@ static void send(struct sending *s, bool draining, uint32_t head)
 	}
 	while (!s->w->waits && !s->failed && has_turn(s, head) &&
 	       s->w->next != (draining ? s->w->top : atomic_load(&q->sq_tail)))
-		if (!next(s))
+		if (!goes_on(s))
 			break;
 	flush(s);
 }
@@ -558,11 +594,9 @@ bool av_wire_step(const struct av_qp_end *end, bool singly)
 		return true;
 	}
 	send(&s, draining, head);
-	waiting = is_waiting(end, w);
+	waiting = s.full || is_waiting(end, w);
 	set_active(w, waiting);
 	if (!s.failed && waiting && atomic_load(&end->qp->park) == AV_PARK_NOT)
-		wait_until(end,
-			   av_now_ns() +
-				   av_patience_of(&end->qp->attr, AV_PARK_NO_ANSWER).interval_ns);
+		wait_for(end, is_waiting(end, w) ? AV_PARK_NO_ANSWER : AV_PARK_FULL);
 	return s.failed || (draining && !waiting) || (singly && end->qp->sq_next != head);
 }

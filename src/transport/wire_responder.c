@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/newer_verbs.h"
 #include "observe/diagnosis.h"
 #include "transport/count.h"
@@ -14,11 +15,15 @@
 #include "transport/execute.h"
 #include "transport/receive.h"
 #include "transport/responder.h"
+#include "transport/retry.h"
+#include "transport/timer.h"
 #include "transport/to_packets.h"
 #include "transport/wire.h"
 #include "transport/wire_credits.h"
 #include "transport/wire_qp.h"
 #include "transport/work.h"
+
+#define READ_STEPS 8u /* sends of one turn: who waits behind a READ waits for half a megabyte */
 
 /* A request packet, at its responder, whose right @resp is held. */
 struct arrival {
@@ -331,6 +336,7 @@ static bool put_answer(struct arrival *a, struct av_net_burst *burst,
 	uint8_t *place;
 
 	(void)av_wire_packet(m, index, &p);
+	a->piece.again = av_psn_distance(a->end->qp->expected_psn, p.psn) < 0;
 	place = burst ? av_net_put(burst, &p) : NULL;
 	if (!place)
 		return false;
@@ -349,26 +355,90 @@ static bool put_answer(struct arrival *a, struct av_net_burst *burst,
 	return false;
 }
 
-static void execute_read(struct arrival *a, bool again)
+static struct av_wire_message answer_of(const struct arrival *a)
 {
 	struct av_wire_message m =
 		av_answer_message(a->end->qp, a->end->qp->type, a->end->qp->attr.path_mtu,
 				  a->end->qp->attr.dest_qp_num);
-	struct av_net_burst *burst = av_net_burst(&a->w->way.path, a->end->seg->head->device);
-	struct av_odp_message source = {0};
-	uint32_t packets;
+	uint32_t end = av_psn_after(a->p->psn, a->w->read.packets);
 
 	m.operation = AV_OP_READ_RESPONSE;
 	m.bytes = a->p->length;
 	m.head.psn = a->p->psn;
-	m.head.msn = av_psn_after(m.head.msn, again ? 0 : 1);
+	m.head.msn = av_psn_after(m.head.msn, av_psn_distance(a->end->qp->expected_psn, end) > 0);
 	m.head.syndrome = av_wire_credits(a->end);
-	a->piece = (struct av_piece){.bytes = &a->bytes, .message = &source, .again = again};
-	packets = av_wire_packets(m.bytes, m.mtu);
-	for (uint32_t i = 0; i < packets && put_answer(a, burst, &m, i); i++)
-		;
+	return m;
+}
+
+/* Put packets until the answer is given, or refused, or @until is the next one. */
+static void put_answers(struct arrival *a, struct av_net_burst *burst, uint32_t until)
+{
+	struct av_wire_message m = answer_of(a);
+	struct av_wire_read *r = &a->w->read;
+
+	a->piece = (struct av_piece){.bytes = &a->bytes, .message = &r->source};
+	while (r->next < until)
+		r->next = put_answer(a, burst, &m, r->next) ? r->next + 1 : r->packets;
+}
+
+/* The sending end of XRC has no responder: nobody answers. Context: @resp is held */
+static bool answers(const struct av_qp_end *end)
+{
+	uint32_t state = atomic_load(&end->qp->state);
+
+	return AV_RESPONDER_ANSWERS(state) && end->qp->type != IBV_QPT_XRC_SEND;
+}
+
+/* What came meanwhile has to come again. */
+static void read_answered(struct arrival *a)
+{
+	if (!a->w->read.dropped || !answers(a->end))
+		return;
+	a->w->read.dropped = false;
+	a->w->told = true;
+	send_answer(a, AV_OP_ACK, a->end->qp->expected_psn, AV_NAK_SEQUENCE, 0);
+}
+
+/*
+ * Answer for one turn. A long answer waits for others, and for the interface to have room. The
+ * timer gives it its next turn. Return: when that is; UINT64_MAX: it has been given
+ */
+static uint64_t answer_read(struct arrival *a)
+{
+	struct av_net_burst *burst = av_net_burst(&a->w->way.path, a->end->seg->head->device);
+	uint32_t step = av_net_together(a->w->mtu);
+	struct av_wire_read *r = &a->w->read;
+	bool room = true;
+
+	for (uint32_t i = 0; i < READ_STEPS && r->next < r->packets && room; i++) {
+		uint32_t left = r->packets - r->next;
+
+		room = r->packets == 1 || av_net_has_room(&a->w->way.path);
+		if (room)
+			put_answers(a, burst, r->next + (left < step ? left : step));
+	}
 	if (burst)
 		(void)av_net_send(burst);
+	atomic_store(&a->end->qp->reading, r->next < r->packets);
+	if (r->next == r->packets) {
+		read_answered(a);
+		return UINT64_MAX;
+	}
+	return av_now_ns() +
+	       (room ? 0 : av_patience_of(&a->end->qp->attr, AV_PARK_FULL).interval_ns);
+}
+
+static void execute_read(struct arrival *a)
+{
+	struct av_wire *w = a->w;
+	uint64_t next;
+
+	w->read = (struct av_wire_read){.request = *a->p,
+					.packets = av_wire_packets(a->p->length, w->mtu),
+					.dropped = w->read.dropped};
+	next = answer_read(a);
+	if (next != UINT64_MAX)
+		av_timer_watch(a->end, next);
 }
 
 static void execute_word(struct arrival *a)
@@ -397,7 +467,7 @@ static void execute_request(struct arrival *a)
 	} else if (has_pieces(a)) {
 		execute_payload(a);
 	} else if (a->info.operation == AV_OP_READ) {
-		execute_read(a, false);
+		execute_read(a);
 	} else {
 		execute_word(a);
 	}
@@ -412,13 +482,28 @@ static void repeat(struct arrival *a)
 	else if (a->info.operation != AV_OP_READ)
 		send_kept(a);
 	else if (announces_rightly(a))
-		execute_read(a, true);
+		execute_read(a);
+}
+
+/*
+ * Is it dropped, since the answer to a READ before it is not given yet? The same READ once more is
+ * not: its requester misses a part.
+ */
+static bool comes_too_early(struct arrival *a, int32_t ahead)
+{
+	if (a->w->read.next == a->w->read.packets ||
+	    (ahead <= 0 && a->info.operation == AV_OP_READ))
+		return false;
+	a->w->read.dropped = true;
+	return true;
 }
 
 static void reliable(struct arrival *a)
 {
 	int32_t ahead = av_psn_distance(a->end->qp->expected_psn, a->p->psn);
 
+	if (comes_too_early(a, ahead))
+		return;
 	if (ahead != 0)
 		av_count_rsp(a->end->qp, ahead > 0 ? AV_RSP_AHEAD : AV_RSP_DUPLICATE);
 	if (ahead > 0 && !a->w->told) {
@@ -463,12 +548,13 @@ static void unreliable(struct arrival *a)
 		a->w->coming = false;
 }
 
-/* The sending end of XRC has no responder: nobody answers. Context: @resp is held */
-static bool answers(const struct av_qp_end *end)
+/* @qpn: of the queue pair, when its right @resp was taken */
+static void leave(const struct arrival *a, uint32_t qpn)
 {
-	uint32_t state = atomic_load(&end->qp->state);
-
-	return AV_RESPONDER_ANSWERS(state) && end->qp->type != IBV_QPT_XRC_SEND;
+	av_lock_release(&a->end->qp->resp);
+	av_events_raise(a->end, qpn, &a->events);
+	if (a->outcome.responder_failed)
+		av_drive(a->end, NULL); /* flush its own send queue */
 }
 
 void av_wire_requested(const struct av_qp_end *end, const struct av_net_packet *packet)
@@ -488,8 +574,27 @@ void av_wire_requested(const struct av_qp_end *end, const struct av_net_packet *
 		else
 			reliable(&a);
 	}
-	av_lock_release(&end->qp->resp);
-	av_events_raise(end, qpn, &a.events);
-	if (a.outcome.responder_failed)
-		av_drive(end, NULL); /* flush its own send queue */
+	leave(&a, qpn);
+}
+
+uint64_t av_wire_read_on(const struct av_qp_end *end)
+{
+	struct arrival a = {.end = end};
+	uint64_t next = UINT64_MAX;
+	uint32_t qpn;
+
+	if (!atomic_load(&end->qp->reading) || !av_responder_acquire(end))
+		return UINT64_MAX;
+	a.w = av_wire_at(end->seg, end->qp->index);
+	qpn = atomic_load(&end->qp->qpn);
+	if (a.w && answers(end) && a.w->read.next < a.w->read.packets &&
+	    av_opcode_info(a.w->read.request.opcode, &a.info)) {
+		a.p = &a.w->read.request;
+		fill_head(&a);
+		next = answer_read(&a);
+	} else {
+		atomic_store(&end->qp->reading, false);
+	}
+	leave(&a, qpn);
+	return next;
 }

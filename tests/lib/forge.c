@@ -87,7 +87,7 @@ void forge_send_to_group(struct av_packet p)
 bool forge_receive(struct av_packet *p, int ms)
 {
 	struct pollfd poll_fd = {.fd = sockets[0], .events = POLLIN};
-	uint8_t bytes[BYTES];
+	static uint8_t bytes[BYTES];
 	ssize_t n;
 
 	if (poll(&poll_fd, 1, ms) != 1)
@@ -95,6 +95,5 @@ bool forge_receive(struct av_packet *p, int ms)
 	n = recv(sockets[0], bytes, sizeof(bytes), 0);
 	NEED(n > AV_ICRC_BYTES);
 	NEED(av_packet_get(p, bytes, (size_t)n - AV_ICRC_BYTES) == AV_PACKET_OK);
-	p->payload = NULL;
 	return true;
 }

@@ -52,7 +52,10 @@ void forge_send(uint32_t qpn, struct av_packet p, enum harm harm);
 extern const union ibv_gid forge_group;
 void forge_send_to_group(struct av_packet p);
 
-/* What comes back to host 0. @p: without payload. Return: false: nothing has come in time */
+/*
+ * What comes back to host 0. @p: its payload is there until the next call. Return: false: nothing
+ * has come in time
+ */
 bool forge_receive(struct av_packet *p, int ms);
 
 #endif
