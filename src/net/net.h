@@ -90,8 +90,8 @@ void av_net_manage_by(const struct av_net_manager *manager);
  * Opening it again adds a user. Each is given back by av_net_close(). The last one closes the
  * socket.
  * Context: the directory is joined; no lock held; may start a thread. Return: 0, -EADDRINUSE:
- * the kernel's rdma_rxe, or a process of another user or directory, has the port; -EADDRNOTAVAIL,
- * -ENOMEM, -ENOSPC, -EBUSY
+ * the kernel's rdma_rxe, or a process of another user or directory, has the port; -EADDRNOTAVAIL:
+ * no interface has the address; -EMFILE, -ENFILE, -ENOMEM, -ENOSPC, -EBUSY
  */
 AV_MUST_USE int av_net_open(const uint8_t address[16]);
 

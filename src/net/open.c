@@ -145,7 +145,7 @@ static void end(struct av_endpoint *e)
 	av_listen_changed();
 }
 
-/* One more user of it. @ifindex: of the address, 0: there is none. Return: 0 or -errno */
+/* One more user of it. @ifindex: of the address. Return: 0 or -errno */
 static int use(enum av_endpoint_kind kind, const uint8_t address[16], uint32_t ifindex)
 {
 	struct av_endpoint *e = av_endpoint_find(kind, address, ifindex);
@@ -155,8 +155,6 @@ static int use(enum av_endpoint_kind kind, const uint8_t address[16], uint32_t i
 		e->users++;
 		return 0;
 	}
-	if (ifindex == 0)
-		return -EADDRNOTAVAIL;
 	(void)new_endpoint(kind, address, ifindex, &ret);
 	return ret;
 }
@@ -234,11 +232,14 @@ static void end_opening(void)
 static int open_address(const uint8_t address[16])
 {
 	struct av_endpoint *e = av_endpoint_find(AV_ENDPOINT_ADDRESS, address, 0);
-	int ret = begin_opening();
+	uint32_t ifindex = e ? e->ifindex : 0;
+	int ret = e ? 0 : av_net_interface(address, &ifindex);
 
+	if (ret == 0)
+		ret = begin_opening();
 	if (ret)
 		return ret;
-	ret = use(AV_ENDPOINT_ADDRESS, address, e ? e->ifindex : av_net_interface(address));
+	ret = use(AV_ENDPOINT_ADDRESS, address, ifindex);
 	if (ret == 0 && !e)
 		av_listen_changed();
 	else
