@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cm/cm_attend.h"
+#include "cm/cm_kind.h"
 #include "cm/cm_lock.h"
 #include "cm/command.h"
 #include "device/device.h"
@@ -100,7 +101,7 @@ static struct av_cm_message request_of(const struct av_cm_id *id, const struct a
 	m.retry_count = at_most(p->retry_count, 7);
 	m.rnr_retry_count = at_most(p->rnr_retry_count, 7);
 	m.srq = p->srq;
-	m.transport = id->qp_type == IBV_QPT_UC ? 1 : 0;
+	av_cm_kind_put(&m, id->qp_type);
 	m.path_mtu = (uint8_t)av_cm_id_mtu(id);
 	put_path(id, way, &m.primary);
 	return m;
@@ -230,7 +231,6 @@ static int accept_connection(struct av_cm_id *id, const struct rdma_ucm_accept *
 	struct av_cm_conn *c = id->conn;
 	struct av_cm_message m = {
 		.attribute = AV_CM_REP,
-		.qpn = p->qp_num,
 		.psn = c->psn,
 		.ca_guid = be64toh(id->where.dev->attr.node_guid),
 		.responder_resources = p->responder_resources,
@@ -244,6 +244,7 @@ static int accept_connection(struct av_cm_id *id, const struct rdma_ucm_accept *
 	};
 	int ret = put_private(&m, 0, p->private_data, p->private_data_len);
 
+	av_cm_kind_put_qpn(&m, id->qp_type, p->qp_num);
 	if (ret == 0)
 		ret = av_cm_conn_reply(c, &m);
 	if (ret)
