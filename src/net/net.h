@@ -104,10 +104,18 @@ void av_net_close(const uint8_t address[16]);
 
 /*
  * The same for packets of management: only the listening thread takes them, and pollers are not
- * slowed down. av_net_leave_alone() gives it back.
+ * slowed down. av_net_leave_alone() gives it back. @quiet returns when no thread is sending from
+ * the address that has begun before it was called; it may wait for the receiver.
  */
 AV_MUST_USE int av_net_attend(const uint8_t address[16]);
-void av_net_leave_alone(const uint8_t address[16]);
+void av_net_leave_alone(const uint8_t address[16], void (*quiet)(void));
+
+/*
+ * Has the address come to another interface than that of its socket, in this thread's network
+ * namespace? Where the interface counts, as with link-local ones, nothing comes then until all give
+ * the address back. Context: as av_net_open()
+ */
+AV_MUST_USE bool av_net_has_moved(const uint8_t address[16]);
 
 /*
  * Receive what other processes of the directory pass on to this one, without an address.
