@@ -80,13 +80,11 @@ static void the_peer_hears(void **state)
 }
 
 /* No queue pair can be made ready for it. */
-static bool is_gone(int fd, uint32_t id)
+static bool is_gone(struct end x)
 {
 	struct ib_uverbs_qp_attr answer;
-	struct rdma_ucm_init_qp_attr c = {
-		.response = (uintptr_t)&answer, .id = id, .qp_state = IBV_QPS_INIT};
 
-	return cm_do(fd, RDMA_USER_CM_CMD_INIT_QP_ATTR, &c, sizeof(c), sizeof(answer)) == -EINVAL;
+	return end_attr(x, IBV_QPS_INIT, &answer) == -EINVAL;
 }
 
 /* Who asks has nothing to accept yet: the request is taken back. */
@@ -96,16 +94,15 @@ static void the_request_is_taken_back(void **state)
 
 	for (size_t i = 0; i < sizeof(accepts) / sizeof(*accepts); i++) {
 		struct ends e;
-		struct end x;
-		uint32_t passive;
+		struct end x, passive;
 
 		ends_open(&e);
 		x = ends_come_to(&e, REQUESTING);
-		passive = heard(e.passive_fd, CM_CONNECT_REQUEST).id;
-		assert_false(is_gone(e.passive_fd, passive));
+		passive = (struct end){e.passive_fd, heard(e.passive_fd, CM_CONNECT_REQUEST).id};
+		assert_false(is_gone(passive));
 		assert_int_equal(accepts[i](x), -EINVAL);
 		expect_over(x);
-		assert_true(WAIT_UNTIL(is_gone(e.passive_fd, passive), SOON));
+		assert_true(WAIT_UNTIL(is_gone(passive), SOON));
 		ends_close(&e);
 	}
 }

@@ -107,13 +107,10 @@ static void ack_timeout(void **state)
 
 static struct ib_uverbs_qp_attr attr_of(struct end x, enum ibv_qp_state state)
 {
-	struct ib_uverbs_qp_attr answer = {0};
-	struct rdma_ucm_init_qp_attr c = {
-		.response = (uintptr_t)&answer, .id = x.id, .qp_state = state};
+	struct ib_uverbs_qp_attr a;
 
-	assert_int_equal(cm_do(x.fd, RDMA_USER_CM_CMD_INIT_QP_ATTR, &c, sizeof(c), sizeof(answer)),
-			 0);
-	return answer;
+	assert_int_equal(end_attr(x, state, &a), 0);
+	return a;
 }
 
 #define TIMEOUT 21

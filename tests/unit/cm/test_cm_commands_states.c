@@ -71,10 +71,8 @@ static int do_notify(const struct ends *e, struct end x)
 static int do_query_attr(struct end x, enum ibv_qp_state state)
 {
 	struct ib_uverbs_qp_attr answer;
-	struct rdma_ucm_init_qp_attr c = {
-		.response = (uintptr_t)&answer, .id = x.id, .qp_state = state};
 
-	return cm_do(x.fd, RDMA_USER_CM_CMD_INIT_QP_ATTR, &c, sizeof(c), sizeof(answer));
+	return end_attr(x, state, &answer);
 }
 
 static int do_init(const struct ends *e, struct end x)

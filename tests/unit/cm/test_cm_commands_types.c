@@ -127,15 +127,12 @@ static void the_child_is_of_that_kind(void **state)
 static void where_the_number_is(void **state)
 {
 	struct sockaddr_in at = listen_for(IBV_QPT_XRC_RECV);
-	uint32_t id = ask_for(IBV_QPT_XRC_SEND, &at);
-	struct ib_uverbs_qp_attr attr = {0};
-	struct rdma_ucm_init_qp_attr c = {
-		.response = (uintptr_t)&attr, .id = id, .qp_state = IBV_QPS_RTR};
+	struct end x = {asks, ask_for(IBV_QPT_XRC_SEND, &at)};
+	struct ib_uverbs_qp_attr attr;
 
 	assert_int_equal(cm_accept(listens, heard(listens, CM_CONNECT_REQUEST).id, 99, "", 0), 0);
 	assert_int_equal(heard(asks, CM_CONNECT_RESPONSE).param.conn.srq, 1);
-	assert_int_equal(cm_do(asks, RDMA_USER_CM_CMD_INIT_QP_ATTR, &c, sizeof(c), sizeof(attr)),
-			 0);
+	assert_int_equal(end_attr(x, IBV_QPS_RTR, &attr), 0);
 	assert_int_equal(attr.dest_qp_num, QPN);
 }
 
