@@ -151,13 +151,13 @@ static void no_listener(void **state)
 
 /* --- one that is there -------------------------------------------------------------------- */
 
-/* That host asks, each time anew, and is answered. Return: the connection's number here */
-static uint32_t connect_it(uint32_t *id)
+/* What that host asks for, each time anew: a connection to a listener of ours. */
+static struct av_cm_message request(void)
 {
 	static uint64_t times;
 	uint32_t listener;
 	struct sockaddr_in at = cm_address("127.0.0.1", 0);
-	struct av_cm_message m = stray(AV_CM_REQ), a;
+	struct av_cm_message m = stray(AV_CM_REQ);
 	const struct av_net_path back = back_to(2);
 	struct av_cm_ip ip = {.src_port = 4242};
 
@@ -172,17 +172,77 @@ static uint32_t connect_it(uint32_t *id)
 	m.transaction += ++times << 32;
 	m.remote_comm_id = 0;
 	m.path_mtu = IBV_MTU_1024;
+	return m;
+}
+
+/* Return: the connection's number here */
+static uint32_t expect_reply(void)
+{
+	struct av_cm_message a = answer();
+
+	assert_int_equal(a.attribute, AV_CM_REP);
+	assert_int_equal(a.remote_comm_id, THEIRS);
+	return a.local_comm_id;
+}
+
+static void confirm(uint32_t comm)
+{
+	struct av_cm_message m = stray(AV_CM_RTU);
+
+	m.remote_comm_id = comm;
+	arrive(&m);
+	(void)heard(fd, CM_ESTABLISHED);
+}
+
+static uint32_t connect_it(uint32_t *id)
+{
+	const struct av_cm_message m = request();
+	uint32_t comm;
+
 	arrive(&m);
 	*id = heard(fd, CM_CONNECT_REQUEST).id;
 	assert_int_equal(cm_accept(fd, *id, 1, "", 0), 0);
-	a = answer();
-	assert_int_equal(a.attribute, AV_CM_REP);
-	assert_int_equal(a.remote_comm_id, THEIRS);
-	m = stray(AV_CM_RTU);
-	m.remote_comm_id = a.local_comm_id;
+	comm = expect_reply();
+	confirm(comm);
+	return comm;
+}
+
+static void part(uint32_t id, uint32_t comm)
+{
+	struct av_cm_message m = stray(AV_CM_DREQ);
+
+	m.remote_comm_id = comm;
 	arrive(&m);
-	(void)heard(fd, CM_ESTABLISHED);
-	return a.local_comm_id;
+	(void)heard(fd, CM_DISCONNECTED);
+	assert_int_equal(cm_disconnect(fd, id), 0);
+	assert_int_equal(answer().attribute, AV_CM_DREP);
+}
+
+/* A request that comes again: wait, or what was answered before. IBTA volume 1, 12.9.8.3 */
+static void requested_again(void **state)
+{
+	const struct av_cm_message m = request();
+	struct av_cm_message a;
+	uint32_t id, comm;
+
+	arrive(&m);
+	id = heard(fd, CM_CONNECT_REQUEST).id;
+	arrive(&m);
+	a = answer();
+	assert_int_equal(a.attribute, AV_CM_MRA);
+	assert_int_equal(a.remote_comm_id, THEIRS);
+	assert_int_equal(a.message_mraed, 0);
+	assert_int_equal(a.service_timeout, 20);
+	assert_int_equal(cm_accept(fd, id, 1, "", 0), 0);
+	comm = expect_reply();
+	arrive(&m);
+	assert_int_equal(expect_reply(), comm);
+	confirm(comm);
+	arrive(&m);
+	assert_int_equal(expect_reply(), comm);
+	part(id, comm);
+	arrive(&m); /* too late: nothing is said */
+	assert_false(cm_pending(fd));
 }
 
 /* Another host, and another number of that host's, have nothing to do with it. */
@@ -201,11 +261,28 @@ static void not_theirs(void **state)
 	assert_int_equal(a.attribute, AV_CM_DREP);
 	assert_int_equal(a.remote_comm_id, THEIRS + 1);
 	assert_false(cm_pending(fd));
-	m.local_comm_id = THEIRS;
+	part(id, m.remote_comm_id);
+}
+
+/* Who has never heard of this end refuses it without a number of its own, and does nothing else. */
+static void without_a_number(void **state)
+{
+	const struct av_cm_message m = request();
+	struct av_cm_message without = stray(AV_CM_DREQ);
+	uint32_t id;
+
 	arrive(&m);
-	(void)heard(fd, CM_DISCONNECTED);
-	assert_int_equal(cm_disconnect(fd, id), 0);
+	id = heard(fd, CM_CONNECT_REQUEST).id;
+	assert_int_equal(cm_accept(fd, id, 1, "", 0), 0);
+	without.remote_comm_id = expect_reply();
+	without.local_comm_id = 0;
+	arrive(&without);
 	assert_int_equal(answer().attribute, AV_CM_DREP);
+	assert_false(cm_pending(fd));
+	without.attribute = AV_CM_REJ;
+	without.reason = AV_CM_INVALID_COMM_ID;
+	arrive(&without);
+	assert_int_equal(heard(fd, CM_REJECTED).status, AV_CM_INVALID_COMM_ID);
 }
 
 /* There are no other paths: IBTA volume 1, 12.8.2 */
@@ -222,11 +299,7 @@ static void another_path(void **state)
 	assert_int_equal(a.local_comm_id, m.remote_comm_id);
 	assert_int_equal(a.remote_comm_id, THEIRS);
 	assert_int_equal(a.status, 2);
-	m = stray(AV_CM_DREQ);
-	m.remote_comm_id = a.local_comm_id;
-	arrive(&m);
-	(void)heard(fd, CM_DISCONNECTED);
-	assert_int_equal(cm_disconnect(fd, id), 0);
+	part(id, a.local_comm_id);
 }
 
 int main(void)
@@ -235,6 +308,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(no_connection, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_listener, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(not_theirs, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(requested_again, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(without_a_number, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(another_path, set_up, tear_down),
 	};
 
