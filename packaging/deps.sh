@@ -2,10 +2,16 @@
 # SPDX-License-Identifier: MIT
 # deps.sh [WHAT-FOR...]: install the missing packages that debian-packages.txt lists for these
 # purposes (default: build, run). Who is not root does so with sudo. Who may not hears which they
-# are; then it fails.
+# are; then it fails. Exit status 2: there is no such purpose.
 set -euo pipefail
 list=$(dirname "$0")/debian-packages.txt
+known=$(grep -oE '^[a-z][a-z0-9-]*' "$list" | sort -u)
 [ $# -gt 0 ] || set -- build run
+for word; do
+	grep -qxF -- "$word" <<<"$known" && continue
+	echo "deps: nothing is for '$word'; there are: ${known//$'\n'/ }" >&2
+	exit 2
+done
 what_for=$(IFS='|' && echo "$*")
 
 installed() {

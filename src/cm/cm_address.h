@@ -74,8 +74,8 @@ void av_cm_since(struct av_cm_where *where);
  * The address from which the kernel reaches @dst, in this thread's network namespace. @src: the one
  * that is bound, or NULL; its port is kept, and its address, unless it is a wildcard.
  * Return: 0 or -errno. -EAFNOSUPPORT; -EINVAL: of different families, or a link-local address
- * without an interface; -EADDRNOTAVAIL: @src is none of ours; -ENETUNREACH, -EHOSTUNREACH ...: no
- * route
+ * without an interface; -EADDRNOTAVAIL: @src is none of ours; -EMFILE, -ENFILE: no descriptor is
+ * free, and the kernel was not asked; -ENETUNREACH, -EHOSTUNREACH ...: no route
  */
 AV_MUST_USE int av_cm_source(const struct sockaddr *dst, const struct sockaddr *src,
 			     struct sockaddr_storage *chosen);

@@ -6,47 +6,104 @@
 #include <string.h>
 
 #include "cm/cm_address.h"
+#include "cm/cm_lock.h"
 #include "device/device.h"
 #include "device/port.h"
 #include "net/net.h"
 #include "transport/wire_allowed.h"
 
+struct attended {
+	uint8_t address[16];
+	uint64_t netns; /* of the thread that wanted it */
+	bool open;	/* else it has moved, and is not there yet */
+};
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards the rest */
-static uint8_t attended[AV_GID_MAX][16];
+static struct attended attended[AV_GID_MAX];
 static unsigned int attended_count;
 static bool all; /* those that come, too */
 
 /* --- one ------------------------------------------------------------------------------- */
+
+/* Whoever sends holds the lock. */
+static void await_senders(void)
+{
+	av_cm_lock();
+	av_cm_unlock();
+}
+
+static void leave_alone(struct attended *a)
+{
+	if (a->open)
+		av_net_leave_alone(a->address, await_senders);
+	a->open = false;
+}
 
 /* One that the host has no more is left alone. While there is room it is not: it may come back. */
 static void make_room(void)
 {
 	unsigned int i = 0;
 
-	while (i < attended_count && av_cm_is_own(attended[i]))
+	while (i < attended_count && av_cm_is_own(attended[i].address))
 		i++;
 	if (i == attended_count)
 		return;
-	av_net_leave_alone(attended[i]);
-	memmove(attended[i], attended[--attended_count], sizeof(attended[i]));
+	leave_alone(&attended[i]);
+	attended[i] = attended[--attended_count];
+}
+
+static struct attended *find(const uint8_t address[16])
+{
+	for (unsigned int i = 0; i < attended_count; i++)
+		if (memcmp(attended[i].address, address, 16) == 0)
+			return &attended[i];
+	return NULL;
+}
+
+/* Return: 0 or -errno */
+static int open_one(struct attended *a)
+{
+	int ret = a->open ? 0 : av_net_attend(a->address);
+
+	a->open = ret == 0;
+	return ret;
 }
 
 /* Return: 0 or -errno */
 static int attend(const uint8_t address[16])
 {
+	struct attended *a = find(address);
 	int ret;
 
-	for (unsigned int i = 0; i < attended_count; i++)
-		if (memcmp(attended[i], address, 16) == 0)
-			return 0;
+	if (a)
+		return open_one(a);
 	if (attended_count == AV_GID_MAX)
 		make_room();
 	if (attended_count == AV_GID_MAX)
 		return -ENOSPC;
-	ret = av_net_attend(address);
-	if (ret == 0)
-		memcpy(attended[attended_count++], address, 16);
+	a = &attended[attended_count];
+	*a = (struct attended){.netns = av_netns_of_thread()};
+	memcpy(a->address, address, sizeof(a->address));
+	ret = open_one(a);
+	attended_count += ret == 0;
 	return ret;
+}
+
+/* An interface that is made anew needs another socket. Its address may take a moment to be there.
+ */
+static void attend_moved(void)
+{
+	uint64_t netns = av_netns_of_thread();
+
+	for (unsigned int i = 0; i < attended_count; i++) {
+		struct attended *a = &attended[i];
+
+		if (a->netns != netns)
+			continue;
+		if (a->open && av_net_has_moved(a->address))
+			leave_alone(a);
+		(void)!open_one(a);
+	}
 }
 
 int av_cm_attend(const uint8_t address[16])
@@ -98,6 +155,7 @@ void av_cm_attend_new(void)
 	bool wanted;
 
 	pthread_mutex_lock(&mutex);
+	attend_moved();
 	wanted = all;
 	pthread_mutex_unlock(&mutex);
 	if (wanted)
@@ -111,7 +169,7 @@ void av_cm_attend_end(void)
 	pthread_mutex_lock(&mutex);
 	all = false;
 	while (attended_count)
-		av_net_leave_alone(attended[--attended_count]);
+		leave_alone(&attended[--attended_count]);
 	pthread_mutex_unlock(&mutex);
 }
 

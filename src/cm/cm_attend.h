@@ -23,7 +23,11 @@ AV_MUST_USE int av_cm_attend(const uint8_t address[16]);
  */
 void av_cm_attend_all(void);
 
-/* The host has changed: attend what has come, if all are. Context: the thread, not locked */
+/*
+ * The host has changed: attend what has come, if all are, and what has come to another interface.
+ * An address stays at its old interface as long as a queue pair uses it there.
+ * Context: the thread, not locked
+ */
 void av_cm_attend_new(void);
 
 /* None any more. Context: not locked */

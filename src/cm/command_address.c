@@ -38,15 +38,24 @@ static bool lacks_link(const struct av_cm_name *name)
 	return !name->ib && name->ifindex == 0 && av_net_is_link_local(name->address);
 }
 
+/* The host could not be asked: @err of av_cm_source() says nothing about an address. */
+static bool is_unasked(int err)
+{
+	return err == -EMFILE || err == -ENFILE;
+}
+
 /* No device has that address. A host reaches each of its own from itself. Return: -errno */
 static int refuse_foreign(const struct av_cm_name *name)
 {
 	struct sockaddr_storage address, chosen;
 	const struct sockaddr *own = (const struct sockaddr *)&address;
+	int err;
 
 	(void)av_cm_sockaddr_ip(name, &address);
-	return av_cm_refuse_name(av_cm_source(own, own, &chosen) ? EADDRNOTAVAIL : ENODEV,
-				 AV_CHECK_CM_NOT_OURS, name);
+	err = av_cm_source(own, own, &chosen);
+	if (is_unasked(err))
+		return err;
+	return av_cm_refuse_name(err ? EADDRNOTAVAIL : ENODEV, AV_CHECK_CM_NOT_OURS, name);
 }
 
 int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
@@ -197,6 +206,8 @@ static int resolve_bound(struct av_cm_id *id, struct av_cm_name *dst)
 	struct av_cm_name src;
 	int ret = source_of(id, dst, &src), status;
 
+	if (is_unasked(ret))
+		return ret;
 	if (ret)
 		return av_cm_refuse_name(-ret, AV_CHECK_CM_NO_ROUTE, dst);
 	status = resolve(id, src, dst);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cm/cm_attend.h"
+#include "cm/cm_kind.h"
 #include "cm/cm_lock.h"
 #include "cm/command.h"
 #include "device/device.h"
@@ -100,7 +101,7 @@ static struct av_cm_message request_of(const struct av_cm_id *id, const struct a
 	m.retry_count = at_most(p->retry_count, 7);
 	m.rnr_retry_count = at_most(p->rnr_retry_count, 7);
 	m.srq = p->srq;
-	m.transport = id->qp_type == IBV_QPT_UC ? 1 : 0;
+	av_cm_kind_put(&m, id->qp_type);
 	m.path_mtu = (uint8_t)av_cm_id_mtu(id);
 	put_path(id, way, &m.primary);
 	return m;
@@ -230,7 +231,6 @@ static int accept_connection(struct av_cm_id *id, const struct rdma_ucm_accept *
 	struct av_cm_conn *c = id->conn;
 	struct av_cm_message m = {
 		.attribute = AV_CM_REP,
-		.qpn = p->qp_num,
 		.psn = c->psn,
 		.ca_guid = be64toh(id->where.dev->attr.node_guid),
 		.responder_resources = p->responder_resources,
@@ -244,6 +244,7 @@ static int accept_connection(struct av_cm_id *id, const struct rdma_ucm_accept *
 	};
 	int ret = put_private(&m, 0, p->private_data, p->private_data_len);
 
+	av_cm_kind_put_qpn(&m, id->qp_type, p->qp_num);
 	if (ret == 0)
 		ret = av_cm_conn_reply(c, &m);
 	if (ret)
@@ -268,6 +269,23 @@ static int accept_datagrams(struct av_cm_id *id, const struct rdma_ucm_accept *c
 	return ret ? ret : av_cm_conn_reply(id->conn, &m);
 }
 
+static int accept_by_kind(struct av_cm_id *id, const struct rdma_ucm_accept *command)
+{
+	if (!command->conn_param.valid)
+		return av_cm_conn_ready(id->conn);
+	return av_cm_id_is_ud(id) ? accept_datagrams(id, command) : accept_connection(id, command);
+}
+
+static int reject(struct av_cm_id *id, uint8_t reason, const void *data, size_t bytes)
+{
+	int ret = av_cm_conn_reject(id->conn, reason, data, bytes);
+
+	if (ret == 0)
+		id->state = AV_CM_ID_DISCONNECTED;
+	return ret;
+}
+
+/* Whose accept fails has refused, as in the kernel: else the peer would wait for its timeouts. */
 int av_cm_accept(struct av_cm_call *call)
 {
 	const struct rdma_ucm_accept *command = AV_CM_BODY(call, struct rdma_ucm_accept);
@@ -278,13 +296,10 @@ int av_cm_accept(struct av_cm_call *call)
 		return ret;
 	if (id->state != AV_CM_ID_CONNECT || !id->conn)
 		return -EINVAL;
-	if (!command->conn_param.valid)
-		ret = av_cm_conn_ready(id->conn);
-	else if (av_cm_id_is_ud(id))
-		ret = accept_datagrams(id, command);
-	else
-		ret = accept_connection(id, command);
-	if (ret == 0 && command->conn_param.valid)
+	ret = accept_by_kind(id, command);
+	if (ret)
+		(void)!reject(id, AV_CM_CONSUMER, NULL, 0);
+	else if (command->conn_param.valid)
 		id->uid = command->uid;
 	return ret;
 }
@@ -305,10 +320,7 @@ int av_cm_reject(struct av_cm_call *call)
 	    command->private_data_len >
 		    av_cm_private_bytes(av_cm_id_is_ud(id) ? AV_CM_SIDR_REP : AV_CM_REJ))
 		return -EINVAL;
-	ret = av_cm_conn_reject(id->conn, reason, command->private_data, command->private_data_len);
-	if (ret == 0)
-		id->state = AV_CM_ID_DISCONNECTED;
-	return ret;
+	return reject(id, reason, command->private_data, command->private_data_len);
 }
 
 int av_cm_disconnect(struct av_cm_call *call)

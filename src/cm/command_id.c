@@ -7,6 +7,7 @@
 #include "cm/cm_lock.h"
 #include "cm/command.h"
 #include "copy/copy.h"
+#include "registry/cm_ports.h"
 
 /* The kind of queue pair of a port space. Return: false: no such space */
 static bool qp_type_of(const struct rdma_ucm_create_id *command, uint8_t *type)
@@ -123,13 +124,22 @@ static int number_of(const uint8_t *value)
 	return number;
 }
 
+/* Whoever shares its port number, or wants to, learns of it. */
+static void publish(const struct av_cm_id *id)
+{
+	if (id->port >= 0)
+		av_cm_port_options(id->port, id->afonly, id->reuse);
+}
+
+/* Once bound it may begin to share, but not cease to. Who listens is alone. */
 static int set_reuse(struct av_cm_id *id, const uint8_t *value)
 {
 	bool reuse = number_of(value) != 0;
 
-	if (id->state != AV_CM_ID_IDLE && !reuse)
+	if (id->state == AV_CM_ID_LISTENS || (id->state != AV_CM_ID_IDLE && !reuse))
 		return -EINVAL;
 	id->reuse = reuse;
+	publish(id);
 	return 0;
 }
 
@@ -138,6 +148,7 @@ static int set_afonly(struct av_cm_id *id, const uint8_t *value)
 	if (id->state != AV_CM_ID_IDLE && id->state != AV_CM_ID_BOUND)
 		return -EINVAL;
 	id->afonly = number_of(value) != 0;
+	publish(id);
 	return 0;
 }
 

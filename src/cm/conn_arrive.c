@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cm/cm_kind.h"
 #include "cm/cm_lock.h"
 #include "cm/cm_report.h"
 #include "cm/cm_stale.h"
@@ -66,9 +67,9 @@ static void sidr_requested(const struct av_net_path *path, const struct av_cm_me
 	struct av_cm_conn *c = av_cm_conn_same(path, m->local_comm_id, true, &m->transaction);
 	struct av_cm_message refusal = {.attribute = AV_CM_SIDR_REP,
 					.transaction = m->transaction,
-					.local_comm_id = m->local_comm_id,
-					.status = AV_CM_SIDR_UNSUPPORTED};
+					.local_comm_id = m->local_comm_id};
 	struct av_cm_way way;
+	uint16_t reason;
 
 	if (c) {
 		if (c->state == AV_CM_SIDR_ANSWERED)
@@ -76,8 +77,12 @@ static void sidr_requested(const struct av_net_path *path, const struct av_cm_me
 		return;
 	}
 	way = av_cm_way_back(path, m);
-	if (av_cm_id_requested(&way, m))
-		(void)av_cm_send(&way, &refusal);
+	reason = av_cm_id_requested(&way, m);
+	if (!reason)
+		return;
+	refusal.status =
+		reason == AV_CM_INVALID_SERVICE_ID ? AV_CM_SIDR_UNSUPPORTED : AV_CM_SIDR_REJECTED;
+	(void)av_cm_send(&way, &refusal);
 }
 
 /* --- answers --------------------------------------------------------------------------- */
@@ -93,7 +98,7 @@ static void replied(struct av_cm_conn *c, const struct av_cm_message *m)
 	av_cm_conn_hush(c);
 	c->state = AV_CM_REP_RECEIVED;
 	av_cm_conn_called(c, m->local_comm_id);
-	c->remote_qpn = m->qpn;
+	c->remote_qpn = av_cm_kind_qpn(m, c->id->qp_type);
 	c->remote_psn = m->psn;
 	c->initiator_depth = m->responder_resources;
 	c->responder_resources = m->initiator_depth;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/handles.h"
+#include "cm/cm_kind.h"
 #include "device/port.h"
 #include "net/address.h"
 #include "observe/diagnosis.h"
@@ -245,7 +246,7 @@ static void fill_conn(struct rdma_ucm_conn_param *p, const struct av_cm_id *id,
 	p->private_data_len = (uint8_t)bytes;
 	if (m->attribute != AV_CM_REQ && m->attribute != AV_CM_REP)
 		return;
-	p->qp_num = m->qpn;
+	p->qp_num = m->attribute == AV_CM_REP ? av_cm_kind_qpn(m, id->qp_type) : m->qpn;
 	p->qkey = m->qkey;
 	p->srq = m->srq;
 	p->responder_resources = m->initiator_depth; /* what one side begins, the other answers */
@@ -387,7 +388,8 @@ static struct av_cm_id *child_of(struct av_cm_id *listener, const struct av_cm_w
 				 const struct av_cm_message *m)
 {
 	bool sidr = m->attribute == AV_CM_SIDR_REQ;
-	struct av_cm_id *id = av_cm_id_new(listener->channel, 0, listener->ps, listener->qp_type);
+	struct av_cm_id *id =
+		av_cm_id_new(listener->channel, 0, listener->ps, av_cm_kind_wanted(m));
 
 	if (!id)
 		return NULL;
@@ -424,13 +426,18 @@ static bool ask(struct av_cm_id *listener, struct av_cm_id *child, const struct 
 	return true;
 }
 
+static bool is_of_kind(const struct av_cm_id *listener, const struct av_cm_message *m)
+{
+	return listener->qp_type == AV_CM_ANY_KIND || listener->qp_type == av_cm_kind_wanted(m);
+}
+
 uint16_t av_cm_id_requested(const struct av_cm_way *way, const struct av_cm_message *m)
 {
 	struct av_cm_id *listener = listener_of(way, m), *child;
 
 	if (!listener)
 		return AV_CM_INVALID_SERVICE_ID;
-	if ((m->attribute == AV_CM_SIDR_REQ) != av_cm_id_is_ud(listener))
+	if (!is_of_kind(listener, m))
 		return AV_CM_INVALID_TRANSPORT;
 	if (listener->backlog == 0)
 		return AV_CM_CONSUMER;

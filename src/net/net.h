@@ -90,8 +90,8 @@ void av_net_manage_by(const struct av_net_manager *manager);
  * Opening it again adds a user. Each is given back by av_net_close(). The last one closes the
  * socket.
  * Context: the directory is joined; no lock held; may start a thread. Return: 0, -EADDRINUSE:
- * the kernel's rdma_rxe, or a process of another user or directory, has the port; -EADDRNOTAVAIL,
- * -ENOMEM, -ENOSPC, -EBUSY
+ * the kernel's rdma_rxe, or a process of another user or directory, has the port; -EADDRNOTAVAIL:
+ * no interface has the address; -EMFILE, -ENFILE, -ENOMEM, -ENOSPC, -EBUSY
  */
 AV_MUST_USE int av_net_open(const uint8_t address[16]);
 
@@ -104,10 +104,18 @@ void av_net_close(const uint8_t address[16]);
 
 /*
  * The same for packets of management: only the listening thread takes them, and pollers are not
- * slowed down. av_net_leave_alone() gives it back.
+ * slowed down. av_net_leave_alone() gives it back. @quiet returns when no thread is sending from
+ * the address that has begun before it was called; it may wait for the receiver.
  */
 AV_MUST_USE int av_net_attend(const uint8_t address[16]);
-void av_net_leave_alone(const uint8_t address[16]);
+void av_net_leave_alone(const uint8_t address[16], void (*quiet)(void));
+
+/*
+ * Has the address come to another interface than that of its socket, in this thread's network
+ * namespace? Where the interface counts, as with link-local ones, nothing comes then until all give
+ * the address back. Context: as av_net_open()
+ */
+AV_MUST_USE bool av_net_has_moved(const uint8_t address[16]);
 
 /*
  * Receive what other processes of the directory pass on to this one, without an address.

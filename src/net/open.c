@@ -145,7 +145,7 @@ static void end(struct av_endpoint *e)
 	av_listen_changed();
 }
 
-/* One more user of it. @ifindex: of the address, 0: there is none. Return: 0 or -errno */
+/* One more user of it. @ifindex: of the address. Return: 0 or -errno */
 static int use(enum av_endpoint_kind kind, const uint8_t address[16], uint32_t ifindex)
 {
 	struct av_endpoint *e = av_endpoint_find(kind, address, ifindex);
@@ -155,8 +155,6 @@ static int use(enum av_endpoint_kind kind, const uint8_t address[16], uint32_t i
 		e->users++;
 		return 0;
 	}
-	if (ifindex == 0)
-		return -EADDRNOTAVAIL;
 	(void)new_endpoint(kind, address, ifindex, &ret);
 	return ret;
 }
@@ -164,10 +162,7 @@ static int use(enum av_endpoint_kind kind, const uint8_t address[16], uint32_t i
 /* Return: true: it had this user, and no longer has any */
 static bool unuse(struct av_endpoint *e)
 {
-	if (!e || --e->users > 0)
-		return false;
-	end(e);
-	return true;
+	return e && --e->users == 0;
 }
 
 /* --- addresses -------------------------------------------------------------------- */
@@ -234,11 +229,14 @@ static void end_opening(void)
 static int open_address(const uint8_t address[16])
 {
 	struct av_endpoint *e = av_endpoint_find(AV_ENDPOINT_ADDRESS, address, 0);
-	int ret = begin_opening();
+	uint32_t ifindex = e ? e->ifindex : 0;
+	int ret = e ? 0 : av_net_interface(address, &ifindex);
 
+	if (ret == 0)
+		ret = begin_opening();
 	if (ret)
 		return ret;
-	ret = use(AV_ENDPOINT_ADDRESS, address, e ? e->ifindex : av_net_interface(address));
+	ret = use(AV_ENDPOINT_ADDRESS, address, ifindex);
 	if (ret == 0 && !e)
 		av_listen_changed();
 	else
@@ -267,7 +265,17 @@ static int open_for(const uint8_t address[16], int users)
 	return ret;
 }
 
-static void close_for(const uint8_t address[16], int users)
+/* Nobody finds it any more; who has found it ends what it does there with it. */
+static void hide(struct av_endpoint *e, void (*quiet)(void))
+{
+	av_endpoint_remove(e);
+	pthread_mutex_unlock(&mutex);
+	quiet();
+	pthread_mutex_lock(&mutex);
+}
+
+/* @quiet: NULL: nobody sends from there */
+static void close_for(const uint8_t address[16], int users, void (*quiet)(void))
 {
 	AV_UNCANCELLED;
 	struct av_endpoint *e;
@@ -277,8 +285,12 @@ static void close_for(const uint8_t address[16], int users)
 	e = av_endpoint_find(AV_ENDPOINT_ADDRESS, address, 0);
 	if (e)
 		count_polled(-users);
-	if (unuse(e))
+	if (unuse(e)) {
+		if (quiet)
+			hide(e, quiet);
+		end(e);
 		end_opening();
+	}
 	pthread_mutex_unlock(&mutex);
 	errno = saved;
 }
@@ -290,7 +302,7 @@ int av_net_open(const uint8_t address[16])
 
 void av_net_close(const uint8_t address[16])
 {
-	close_for(address, 1);
+	close_for(address, 1, NULL);
 }
 
 int av_net_attend(const uint8_t address[16])
@@ -298,9 +310,25 @@ int av_net_attend(const uint8_t address[16])
 	return open_for(address, 0);
 }
 
-void av_net_leave_alone(const uint8_t address[16])
+void av_net_leave_alone(const uint8_t address[16], void (*quiet)(void))
 {
-	close_for(address, 0);
+	close_for(address, 0, quiet);
+}
+
+bool av_net_has_moved(const uint8_t address[16])
+{
+	AV_UNCANCELLED;
+	const struct av_endpoint *e;
+	int saved = errno;
+	uint32_t ifindex;
+	bool moved;
+
+	pthread_mutex_lock(&mutex);
+	e = av_endpoint_find(AV_ENDPOINT_ADDRESS, address, 0);
+	moved = e && av_net_interface(address, &ifindex) == 0 && ifindex != e->ifindex;
+	pthread_mutex_unlock(&mutex);
+	errno = saved;
+	return moved;
 }
 
 int av_net_hold(void)
@@ -390,13 +418,15 @@ int av_net_join(const uint8_t address[16], const uint8_t group[16])
 void av_net_leave(const uint8_t address[16], const uint8_t group[16])
 {
 	AV_UNCANCELLED;
+	struct av_endpoint *e;
 	int saved = errno;
 	uint32_t ifindex;
 
 	pthread_mutex_lock(&mutex);
 	ifindex = interface_of(address, group);
-	if (ifindex)
-		(void)unuse(av_endpoint_find(AV_ENDPOINT_GROUP, group, ifindex));
+	e = ifindex ? av_endpoint_find(AV_ENDPOINT_GROUP, group, ifindex) : NULL;
+	if (unuse(e))
+		end(e);
 	pthread_mutex_unlock(&mutex);
 	errno = saved;
 }

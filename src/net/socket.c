@@ -48,19 +48,22 @@ static bool is_address(const struct ifaddrs *i, const uint8_t address[16])
 }
 
 /* The whole of 127.0.0.0/8 is the loopback interface's, which names one address of it. */
-uint32_t av_net_interface(const uint8_t address[16])
+int av_net_interface(const uint8_t address[16], uint32_t *ifindex)
 {
 	bool loopback = av_net_is_v4(address) && address[12] == 127;
-	uint32_t found = 0;
 	struct ifaddrs *all;
+	int err;
 
 	if (getifaddrs(&all))
-		return 0;
-	for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next)
+		return -errno;
+	*ifindex = 0;
+	errno = EADDRNOTAVAIL; /* if_nametoindex() says otherwise */
+	for (const struct ifaddrs *i = all; i && !*ifindex; i = i->ifa_next)
 		if (is_address(i, address) || (loopback && i->ifa_flags & IFF_LOOPBACK))
-			found = if_nametoindex(i->ifa_name);
+			*ifindex = if_nametoindex(i->ifa_name);
+	err = errno;
 	freeifaddrs(all);
-	return found;
+	return *ifindex ? 0 : -err;
 }
 
 /* --- options ---------------------------------------------------------------------- */

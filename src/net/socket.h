@@ -10,9 +10,9 @@
 
 /*
  * The interface that has an address, in this thread's network namespace. Context: makes system
- * calls, allocates. Return: its number; 0: none has it
+ * calls, allocates. Return: 0 or -errno: -EADDRNOTAVAIL: none has it; -EMFILE, -ENFILE, -ENOMEM
  */
-uint32_t av_net_interface(const uint8_t address[16]);
+AV_MUST_USE int av_net_interface(const uint8_t address[16], uint32_t *ifindex);
 
 /*
  * Make a socket for an address of interface @ifindex, without a name: nothing comes yet.

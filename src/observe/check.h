@@ -21,6 +21,7 @@
 	X(SRQ_BUSY,         "ibv_create_srq(3)",    "queue pairs still receive from it", "destroy them first") \
 	X(GROUP_BUSY,       "ibv_attach_mcast(3)",  "the queue pair is still attached to {wanted} multicast group(s)", "detach it with ibv_detach_mcast() first") \
 	X(NO_MEMORY,        "ibv_*(3): ENOMEM",     "out of memory, or the device's limit for such objects is reached", "compare with the limits of ibv_query_device(); is /dev/shm full?") \
+	X(NO_DESCRIPTOR,    "getrlimit(2)",         "no file descriptor is free: the process, or the host, has as many as it may have", "raise RLIMIT_NOFILE (ulimit -n), or close files") \
 	X(NOT_PERMITTED,    "ibv_*(3): EPERM",      "the context or object belongs to another process", "a child of fork() must open the device itself") \
 	X(DEVICE_FAILED,    "ibv_*(3): EIO",        "the device has failed", "close the context and open the device again") \
 	X(NOT_SUPPORTED,    "ibv_*(3): EOPNOTSUPP", "this device does not support it", "check ibv_query_device_ex() first") \

@@ -65,6 +65,11 @@ static bool load(const struct av_dir_cm_port *row, struct av_cm_port *p)
 	return stamp && atomic_load(&row->stamp) == stamp;
 }
 
+static uint32_t options(bool v6only, bool reuse)
+{
+	return (v6only ? V6ONLY : 0u) | (reuse ? REUSE : 0u);
+}
+
 /* Published last. Context: within a change; the row is free */
 static void store(struct av_dir_cm_port *row, const struct av_cm_port *p)
 {
@@ -72,8 +77,7 @@ static void store(struct av_dir_cm_port *row, const struct av_cm_port *p)
 
 	memcpy(address, p->address, sizeof(address));
 	atomic_store(&row->proc, p->proc);
-	atomic_store(&row->flags,
-		     (p->v6 ? V6 : 0u) | (p->v6only ? V6ONLY : 0u) | (p->reuse ? REUSE : 0u));
+	atomic_store(&row->flags, (p->v6 ? V6 : 0u) | options(p->v6only, p->reuse));
 	atomic_store(&row->netns, p->netns);
 	atomic_store(&row->name, (uint64_t)p->ps << 48 | (uint64_t)p->port << 32 | p->id);
 	atomic_store(&row->address[0], address[0]);
@@ -261,6 +265,14 @@ int av_cm_port_bind(struct av_cm_port *p)
 	ret = add(p);
 	av_dir_change_end();
 	return ret;
+}
+
+void av_cm_port_options(int handle, bool v6only, bool reuse)
+{
+	struct av_dir_cm_port *row = &av_dir->cm_port[handle];
+	uint32_t others = atomic_load(&row->flags) & ~options(true, true);
+
+	atomic_store(&row->flags, others | options(v6only, reuse));
 }
 
 int av_cm_port_listen(int handle)

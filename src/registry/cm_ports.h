@@ -42,6 +42,12 @@ bool av_cm_is_wildcard(const uint8_t address[16], bool v6);
 AV_MUST_USE int av_cm_port_bind(struct av_cm_port *p);
 
 /*
+ * Its options from now on: for whoever binds, listens or asks next. It stays bound, and goes on
+ * listening. Context: one thread at a time has a handle; needs no change of the directory
+ */
+void av_cm_port_options(int handle, bool v6only, bool reuse);
+
+/*
  * From now on av_cm_port_find() knows it. Who listens is alone, even if all have @reuse.
  * Return: 0, -EADDRINUSE or -EADDRNOTAVAIL as above, or -EBUSY
  */

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/few_descriptors.h"
 #include "verbs.h"
 
 static int cq_size(uint64_t entries)
@@ -30,6 +31,15 @@ static int cq_channel(uint64_t unused)
 
 	ibv_destroy_comp_channel(channel);
 	ibv_close_device(other);
+	return err;
+}
+
+static int no_descriptor(uint64_t unused)
+{
+	struct rlimit all = few_descriptors(0);
+	int err = failed(ibv_create_comp_channel(n->ctx));
+
+	setrlimit(RLIMIT_NOFILE, &all);
 	return err;
 }
 
@@ -216,6 +226,7 @@ static const struct verb_row rows[] = {
 	{"thread domain's mask", "ibv_alloc_td", AV_CHECK_ARGUMENT,       EINVAL, td_mask, 1, ANY, ANY, false},
 	{"descriptor not open", "ibv_open_xrcd", AV_CHECK_OTHER_ERROR,    EBADF,  gone_fd, 0, ANY, ANY, false},
 	{"XRC domains used up", "ibv_open_xrcd", AV_CHECK_NO_MEMORY,      ENOMEM, xrcds_used_up, 0, ANY, ANY, false},
+	{"no descriptor left",  "ibv_create_comp_channel", AV_CHECK_NO_DESCRIPTOR, EMFILE, no_descriptor, 0, ANY, ANY, false},
 	{"child of fork()",     "ibv_req_notify_cq", AV_CHECK_NOT_PERMITTED, EPERM, child_of_fork, 0, ANY, ANY, false},
 	{"CQ of no entries",    "ibv_create_cq", AV_CHECK_CQ_SIZE,        EINVAL, cq_size, 0, 0, ANY, false},
 	{"CQ too large",        "ibv_create_cq", AV_CHECK_CQ_SIZE,        EINVAL, cq_size, 1 << 30, 1 << 30, ANY, false},

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdbool.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -88,6 +89,15 @@ void ends_close(struct ends *e)
 {
 	assert_int_equal(close(e->active_fd), 0);
 	assert_int_equal(close(e->passive_fd), 0);
+}
+
+int end_attr(struct end x, uint32_t state, struct ib_uverbs_qp_attr *attr)
+{
+	struct rdma_ucm_init_qp_attr c = {
+		.response = (uintptr_t)attr, .id = x.id, .qp_state = state};
+
+	memset(attr, 0, sizeof(*attr));
+	return cm_do(x.fd, RDMA_USER_CM_CMD_INIT_QP_ATTR, &c, sizeof(c), sizeof(*attr));
 }
 
 /* --- one step to each stage ------------------------------------------------------------ */

@@ -56,6 +56,9 @@ void ends_open(struct ends *e);
 struct end ends_come_to(struct ends *e, enum stage stage);
 void ends_close(struct ends *e);
 
+/* What the queue pair of an end is to be given in a state. @state: enum ibv_qp_state */
+int end_attr(struct end x, uint32_t state, struct ib_uverbs_qp_attr *attr);
+
 /* A context of the device in this process, and its failure; and both at once. */
 struct av_seg *device_open(void);
 void device_fail(struct av_seg *seg);

@@ -100,6 +100,31 @@ static void what_a_name_says(void **state)
 	assert_int_equal(name.ifindex, 7);
 }
 
+static const struct {
+	const char *text;
+	bool is;
+} loopbacks[] = {
+	{"127.0.0.1", true},  {"127.255.255.254", true},  {"::ffff:127.0.0.1", true},
+	{"::1", true},	      {"126.255.255.255", false}, {"128.0.0.1", false},
+	{"1.127.0.0", false}, {"0.0.0.0", false},	  {"::", false},
+	{"::2", false},	      {"::127.0.0.1", false},	  {"100::1", false},
+	{"7f00::1", false},
+};
+
+/* All of 127.0.0.0/8, and one of IPv6. */
+static void which_loop_back(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < AV_ARRAY_SIZE(loopbacks); i++) {
+		struct sockaddr_storage ss = address_of(loopbacks[i].text, PORT);
+		struct av_cm_name name;
+
+		assert_true(av_cm_name((struct sockaddr *)&ss, &name));
+		if (av_cm_is_loopback(&name) != loopbacks[i].is)
+			fail_msg("%s", loopbacks[i].text);
+	}
+}
+
 /* The IPv4 addresses that this host has. Each is reached from itself, and one of the device's. */
 static void the_hosts_own(void **state)
 {
@@ -237,9 +262,9 @@ static void from_where_it_is_reached(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_a_name_says),	    cmocka_unit_test(the_hosts_own),
-		cmocka_unit_test(other_families),	    cmocka_unit_test(whose_an_address_is),
-		cmocka_unit_test(from_where_it_is_reached),
+		cmocka_unit_test(what_a_name_says),    cmocka_unit_test(which_loop_back),
+		cmocka_unit_test(the_hosts_own),       cmocka_unit_test(other_families),
+		cmocka_unit_test(whose_an_address_is), cmocka_unit_test(from_where_it_is_reached),
 	};
 
 	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);

@@ -14,7 +14,10 @@
 #include <cmocka.h>
 
 #include "cm_commands_fixture.h"
+#include "lib/few_descriptors.h"
 #include "lib/own_directory.h"
+#include "observe/check.h"
+#include "observe/flight.h"
 
 static int fd;
 
@@ -140,6 +143,40 @@ static void no_way(void **state)
 	assert_int_equal(heard(fd, CM_ADDR_RESOLVED).status, 0);
 }
 
+/* What the last record in the flight recorder says has failed. */
+static enum av_check last_check(void)
+{
+	const struct av_flight_file *file = av_flight_own();
+	struct av_flight_record r;
+
+	assert_non_null(file);
+	assert_true(av_flight_read(file, av_flight_next(file) - 1, &r));
+	av_flight_own_end();
+	return r.check;
+}
+
+/* Without a descriptor nobody knows the way, which may be there: that is not to blame. */
+static void no_descriptor(void **state)
+{
+	uint32_t id = new_id(), other = new_id();
+	struct rlimit all = few_descriptors(0);
+	int ret = resolve(id, NULL, "127.0.0.1", 7174);
+
+	setrlimit(RLIMIT_NOFILE, &all);
+	assert_int_equal(ret, -EMFILE);
+	assert_int_equal(last_check(), AV_CHECK_NO_DESCRIPTOR);
+	assert_int_equal(bind_at(other, "203.0.113.1", 0), -EADDRNOTAVAIL);
+	assert_int_equal(last_check(), AV_CHECK_CM_NOT_OURS);
+	all = few_descriptors(0);
+	ret = bind_at(other, "203.0.113.1", 0);
+	setrlimit(RLIMIT_NOFILE, &all);
+	assert_int_equal(ret, -EMFILE);
+	assert_int_equal(last_check(), AV_CHECK_NO_DESCRIPTOR);
+	assert_false(cm_pending(fd));
+	assert_int_equal(resolve(id, NULL, "127.0.0.1", 7174), 0);
+	assert_int_equal(heard(fd, CM_ADDR_RESOLVED).status, 0);
+}
+
 /* An address of IPv4 that is written as one of IPv6 is the same one. */
 static void mapped(void **state)
 {
@@ -178,6 +215,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(bound, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(of_one_family, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_way, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(no_descriptor, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(mapped, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(not_bound, set_up, tear_down),
 	};

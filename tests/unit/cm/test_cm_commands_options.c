@@ -107,13 +107,10 @@ static void ack_timeout(void **state)
 
 static struct ib_uverbs_qp_attr attr_of(struct end x, enum ibv_qp_state state)
 {
-	struct ib_uverbs_qp_attr answer = {0};
-	struct rdma_ucm_init_qp_attr c = {
-		.response = (uintptr_t)&answer, .id = x.id, .qp_state = state};
+	struct ib_uverbs_qp_attr a;
 
-	assert_int_equal(cm_do(x.fd, RDMA_USER_CM_CMD_INIT_QP_ATTR, &c, sizeof(c), sizeof(answer)),
-			 0);
-	return answer;
+	assert_int_equal(end_attr(x, state, &a), 0);
+	return a;
 }
 
 #define TIMEOUT 21
@@ -163,13 +160,16 @@ static void own_timeout(void **state)
 
 /* --- addresses ---------------------------------------------------------------------------- */
 
+static int set_number(uint32_t id, uint32_t name, int value)
+{
+	return cm_option(fd, id, RDMA_OPTION_ID, name, &value, sizeof(value));
+}
+
 static uint32_t sharing(int reuse)
 {
 	uint32_t id = new_id(RDMA_PS_TCP);
 
-	assert_int_equal(
-		cm_option(fd, id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &reuse, sizeof(reuse)),
-		0);
+	assert_int_equal(set_number(id, RDMA_OPTION_ID_REUSEADDR, reuse), 0);
 	return id;
 }
 
@@ -189,6 +189,23 @@ static void reuse(void **state)
 	assert_int_equal(cm_bind(fd, sharing(1), &at), -EADDRINUSE);
 }
 
+/* Who is bound may begin to share, until it listens. */
+static void reuse_once_bound(void **state)
+{
+	struct sockaddr_in at = cm_address("127.0.0.1", 0);
+	uint32_t first = sharing(0), second = sharing(1);
+
+	assert_int_equal(cm_bind(fd, first, &at), 0);
+	at = cm_source(fd, first);
+	assert_int_equal(cm_bind(fd, second, &at), -EADDRINUSE);
+	assert_int_equal(set_number(first, RDMA_OPTION_ID_REUSEADDR, 1), 0);
+	assert_int_equal(cm_bind(fd, second, &at), 0);
+	assert_int_equal(cm_destroy(fd, second), 0);
+	assert_int_equal(cm_listen(fd, first, 0), 0);
+	assert_int_equal(set_number(first, RDMA_OPTION_ID_REUSEADDR, 1), -EINVAL);
+	assert_int_equal(cm_bind(fd, sharing(1), &at), -EADDRINUSE);
+}
+
 static int bind_any6(uint32_t id, uint16_t port)
 {
 	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = port};
@@ -201,16 +218,30 @@ static int bind_any6(uint32_t id, uint16_t port)
 /* All of IPv6 is all of IPv4, too, unless an id is of one family only. */
 static void family(void **state)
 {
-	const int yes = 1;
 	struct sockaddr_in any = cm_address("0.0.0.0", 0);
 	uint32_t v4 = new_id(RDMA_PS_TCP), v6 = new_id(RDMA_PS_TCP);
 
 	assert_int_equal(cm_bind(fd, v4, &any), 0);
 	any = cm_source(fd, v4);
 	assert_int_equal(bind_any6(v6, any.sin_port), -EADDRNOTAVAIL);
-	assert_int_equal(
-		cm_option(fd, v6, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &yes, sizeof(yes)), 0);
+	assert_int_equal(set_number(v6, RDMA_OPTION_ID_AFONLY, 1), 0);
 	assert_int_equal(bind_any6(v6, any.sin_port), 0);
+}
+
+/* The same of one that is bound: what it says last holds. */
+static void family_once_bound(void **state)
+{
+	uint32_t v6 = new_id(RDMA_PS_TCP), v4 = new_id(RDMA_PS_TCP), late = new_id(RDMA_PS_TCP);
+	struct sockaddr_in any = cm_address("0.0.0.0", 0);
+
+	assert_int_equal(bind_any6(v6, 0), 0);
+	any.sin_port = cm_source(fd, v6).sin_port;
+	assert_int_equal(cm_bind(fd, v4, &any), -EADDRNOTAVAIL);
+	assert_int_equal(set_number(v6, RDMA_OPTION_ID_AFONLY, 1), 0);
+	assert_int_equal(cm_bind(fd, v4, &any), 0);
+	assert_int_equal(cm_destroy(fd, v4), 0);
+	assert_int_equal(set_number(v6, RDMA_OPTION_ID_AFONLY, 0), 0);
+	assert_int_equal(cm_bind(fd, late, &any), -EADDRNOTAVAIL);
 }
 
 /* Port spaces have numbers of their own. */
@@ -235,7 +266,9 @@ int main(void)
 		cmocka_unit_test(reach_the_queue_pair),
 		cmocka_unit_test(own_timeout),
 		cmocka_unit_test_setup_teardown(reuse, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(reuse_once_bound, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(family, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(family_once_bound, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(spaces, set_up, tear_down),
 	};
 

@@ -71,10 +71,8 @@ static int do_notify(const struct ends *e, struct end x)
 static int do_query_attr(struct end x, enum ibv_qp_state state)
 {
 	struct ib_uverbs_qp_attr answer;
-	struct rdma_ucm_init_qp_attr c = {
-		.response = (uintptr_t)&answer, .id = x.id, .qp_state = state};
 
-	return cm_do(x.fd, RDMA_USER_CM_CMD_INIT_QP_ATTR, &c, sizeof(c), sizeof(answer));
+	return end_attr(x, state, &answer);
 }
 
 static int do_init(const struct ends *e, struct end x)
@@ -110,11 +108,20 @@ static int do_afonly(const struct ends *e, struct end x)
 	return cm_option(x.fd, x.id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &yes, sizeof(yes));
 }
 
+static int do_reuse(struct end x, int reuse)
+{
+	return cm_option(x.fd, x.id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &reuse,
+			 sizeof(reuse));
+}
+
+static int do_share(const struct ends *e, struct end x)
+{
+	return do_reuse(x, 1);
+}
+
 static int do_unshare(const struct ends *e, struct end x)
 {
-	const int no = 0;
-
-	return cm_option(x.fd, x.id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &no, sizeof(no));
+	return do_reuse(x, 0);
 }
 
 static int do_destroy(const struct ends *e, struct end x)
@@ -126,9 +133,9 @@ static int do_destroy(const struct ends *e, struct end x)
 
 /* The letters of the rows below, in order. */
 static int (*const commands[])(const struct ends *e, struct end x) = {
-	do_bind,  do_resolve, do_route,	     do_listen,	 do_connect, do_accept,
-	do_ready, do_reject,  do_disconnect, do_notify,	 do_init,    do_rtr,
-	do_rts,	  do_group,   do_afonly,     do_unshare, do_destroy,
+	do_bind,  do_resolve, do_route,	     do_listen, do_connect, do_accept,
+	do_ready, do_reject,  do_disconnect, do_notify, do_init,    do_rtr,
+	do_rts,	  do_group,   do_afonly,     do_share,	do_unshare, do_destroy,
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 
@@ -137,22 +144,22 @@ static const struct row {
 	enum stage stage;
 	const char *name, *takes;
 } rows[] = {
-	/*                                brolcAarRdnITSgfud */
-	{IDLE, "idle", "yy-y----------yyy"},
-	{BOUND, "bound", "-y-y------y---y-y"},
-	{RESOLVED, "address resolved", "--y-------y-----y"},
-	{ROUTED, "route resolved", "----y-----y-----y"},
-	{LISTENING, "listens", "----------y-----y"},
-	{REQUESTING, "REQ sent", "-------yy-y-----y"},
-	{REQUESTED, "REQ received", "-----y-yy-yyy---y"},
-	{ACCEPTED, "REP sent", "-------yyyyyy---y"},
-	{ANSWERED, "REP received", "------yyy-yyy---y"},
-	{CONNECTED, "established", "--------ycyyy---y"},
-	{ESTABLISHED, "established, passive", "--------ycyyy---y"},
-	{LEAVING, "DREQ sent", "--------y-------y"},
-	{LEFT, "DREQ received", "--------y-------y"},
-	{DISCONNECTED, "DREP received", "--------y-------y"},
-	{REMOVED, "device gone", "xxxxxxxxxxxxxxxxy"},
+	/*                                brolcAardnITSgfsud */
+	{IDLE, "idle", "yy-y----------yyyy"},
+	{BOUND, "bound", "-y-y------y---yy-y"},
+	{RESOLVED, "address resolved", "--y-------y----y-y"},
+	{ROUTED, "route resolved", "----y-----y----y-y"},
+	{LISTENING, "listens", "----------y------y"},
+	{REQUESTING, "REQ sent", "-------yy-y----y-y"},
+	{REQUESTED, "REQ received", "-----y-yy-yyy--y-y"},
+	{ACCEPTED, "REP sent", "-------yyyyyy--y-y"},
+	{ANSWERED, "REP received", "------yyy-yyy--y-y"},
+	{CONNECTED, "established", "--------ycyyy--y-y"},
+	{ESTABLISHED, "established, passive", "--------ycyyy--y-y"},
+	{LEAVING, "DREQ sent", "--------y------y-y"},
+	{LEFT, "DREQ received", "--------y------y-y"},
+	{DISCONNECTED, "DREP received", "--------y------y-y"},
+	{REMOVED, "device gone", "xxxxxxxxxxxxxxxxxy"},
 };
 
 static int wanted(char letter)

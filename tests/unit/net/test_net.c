@@ -2,7 +2,10 @@
 /* A packet's way from one address to another of the same process. */
 #include "net_fixture.h"
 
+#include <errno.h>
+
 #include "base/compiler.h"
+#include "lib/few_descriptors.h"
 
 static void a_burst_arrives(void **state)
 {
@@ -27,10 +30,29 @@ static void a_burst_arrives(void **state)
 	leave(ref);
 }
 
+/* What the host could not be asked is not said of the address. */
+static void without_descriptors(void **state)
+{
+	uint32_t ref = enter();
+	uint8_t own[16];
+	struct rlimit all;
+	int ret;
+
+	own_address(own, 0);
+	all = few_descriptors(0);
+	ret = av_net_open(own);
+	setrlimit(RLIMIT_NOFILE, &all);
+	assert_int_equal(ret, -EMFILE);
+	assert_int_equal(av_net_open(own), 0);
+	av_net_close(own);
+	leave(ref);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_burst_arrives),
+		cmocka_unit_test(without_descriptors),
 	};
 
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);

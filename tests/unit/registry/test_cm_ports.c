@@ -164,6 +164,30 @@ static void listening_ends_sharing(void **state)
 	av_cm_port_release(a);
 }
 
+/* What one says that is bound holds for who comes next. It listens as before. */
+static void options_once_bound(void **state)
+{
+	struct av_cm_port shared = port_of(&kinds[1], true), v6 = port_of(&kinds[3], false), found;
+	int first = bind_at(kinds[1].address, PORT, 1), second;
+
+	(void)state;
+	assert_int_equal(av_cm_port_bind(&shared), -EADDRINUSE);
+	av_cm_port_options(first, false, true);
+	second = av_cm_port_bind(&shared);
+	assert_true(second >= 0);
+	av_cm_port_release(second);
+	assert_int_equal(av_cm_port_bind(&v6), -EADDRNOTAVAIL);
+	av_cm_port_release(first);
+	first = listen_at(kinds[3].address, PORT, 1);
+	assert_true(find_at(requests[0], PORT, &found));
+	av_cm_port_options(first, true, false);
+	assert_false(find_at(requests[0], PORT, &found));
+	assert_true(find_at(requests[2], PORT, &found));
+	second = bind_at(kinds[0].address, PORT, 2);
+	av_cm_port_release(second);
+	av_cm_port_release(first);
+}
+
 static void spaces_of_their_own(void **state)
 {
 	struct av_cm_port p[] = {port_of(&kinds[3], false), port_of(&kinds[3], false),
@@ -636,6 +660,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_collides),
 		cmocka_unit_test(listening_ends_sharing),
+		cmocka_unit_test(options_once_bound),
 		cmocka_unit_test(spaces_of_their_own),
 		cmocka_unit_test(who_is_found),
 		cmocka_unit_test(low_ports_need_a_right),

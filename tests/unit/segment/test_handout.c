@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -26,6 +25,7 @@
 #include "base/anonymous.h"
 #include "base/clock.h"
 #include "base/patience.h"
+#include "lib/few_descriptors.h"
 #include "segment/handout.h"
 
 #define BYTES	    (1u << 20)
@@ -188,18 +188,6 @@ static void by_the_parent_of_a_child(void **state)
 
 /* --- limits ------------------------------------------------------------------------ */
 
-static struct rlimit limit_to_used(unsigned int more)
-{
-	int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	struct rlimit all, few;
-
-	close(next);
-	getrlimit(RLIMIT_NOFILE, &all);
-	few = (struct rlimit){(rlim_t)next + more, all.rlim_max};
-	setrlimit(RLIMIT_NOFILE, &few);
-	return all;
-}
-
 static void no_descriptor_for_it(void **state)
 {
 	struct av_handed what = meant();
@@ -208,7 +196,7 @@ static void no_descriptor_for_it(void **state)
 	av_handout_begin(&out, path, &file, NULL);
 	before = descriptors();
 	for (unsigned int more = 0; more < 2; more++) { /* a socket, and an accepted one */
-		struct rlimit all = limit_to_used(more);
+		struct rlimit all = few_descriptors(more);
 		int fd = av_handed_open(&what, path);
 
 		setrlimit(RLIMIT_NOFILE, &all);
@@ -238,7 +226,7 @@ static void no_descriptor_to_accept(void **state)
 	av_handout_begin(&out, path, &file, NULL);
 	assert_true(is_handed(&what));
 	snprintf(a.sun_path, sizeof(a.sun_path), "%.*s", (int)sizeof(a.sun_path) - 1, path);
-	all = limit_to_used(0);
+	all = few_descriptors(0);
 	assert_int_equal(connect(client, (struct sockaddr *)&a, sizeof(a)), 0);
 	usleep(50000);
 	begin = av_now_ns();
