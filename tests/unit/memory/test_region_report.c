@@ -191,6 +191,7 @@ static const struct {
 	{AV_KEY_REGION, AV_KEY_PRIVATE, 1, 0, AV_ALLOC_ANON, 0, 1, false, false, false},
 	{AV_KEY_REGION, AV_KEY_PRIVATE, PAGE + 1, 0, AV_ALLOC_ANON, 0, 2, false, false, false},
 	{AV_KEY_REGION, AV_KEY_PRIVATE, HUGE, 0, AV_ALLOC_ANON, 0, 512, false, false, false},
+	{AV_KEY_REGION, PRIVATE_HUGE, 0, 0, AV_ALLOC_HUGE, 0, 0, false, false, false},
 	{AV_KEY_REGION, PRIVATE_HUGE, 1, 0, AV_ALLOC_HUGE, 1, 0, false, false, false},
 	{AV_KEY_REGION, PRIVATE_HUGE, HUGE, 0, AV_ALLOC_HUGE, 1, 0, false, false, false},
 	{AV_KEY_REGION, PRIVATE_HUGE, HUGE + 1, 0, AV_ALLOC_HUGE, 2, 0, false, false, false},
