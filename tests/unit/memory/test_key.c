@@ -10,6 +10,7 @@
 
 #include "base/compiler.h"
 #include "memory/key.h"
+#include "memory/region_count.h"
 #include "segment/alloc.h"
 #include "unit/memory/heap_fixture.h"
 
@@ -53,12 +54,16 @@ static struct av_key *entry(uint32_t key)
 /* The next key of an index. */
 static uint32_t again(uint32_t key)
 {
-	uint32_t next;
-
 	assert_int_equal(av_key_destroy(seg, key, NULL), 0);
-	while (next = make(AV_KEY_REGION), AV_KEY_INDEX(next) != AV_KEY_INDEX(key))
+	for (unsigned int i = 0; i < AV_KEY_CHUNK; i++) {
+		uint32_t next = make(AV_KEY_REGION);
+
+		if (AV_KEY_INDEX(next) == AV_KEY_INDEX(key))
+			return next;
 		assert_int_equal(av_key_destroy(seg, next, NULL), 0);
-	return next;
+	}
+	fail_msg("the index does not come again");
+	return 0;
 }
 
 static void an_index_has_all_tags_in_turn(void **state)
@@ -118,8 +123,34 @@ static void what_was_given(void **state)
 	assert_true(av_key_was_given(seg, window ^ 0x80)); /* programs choose them */
 	assert_false(av_key_was_given(seg, 0));
 	assert_false(av_key_was_given(seg, 7));
-	assert_false(av_key_was_given(seg, (AV_KEY_CHUNK - 1) << 8 | 7));
+	for (uint32_t tag = 0; tag < TAGS; tag++) /* of an index that has not been used */
+		assert_false(av_key_was_given(seg, (AV_KEY_CHUNK - 1) << 8 | tag));
 	assert_false(av_key_was_given(seg, NOWHERE));
+}
+
+static void there_are_no_more_keys_than_allowed(void **state)
+{
+	for (uint32_t i = 0; i < KEYS; i++)
+		assert_int_not_equal(make(AV_KEY_REGION), 0);
+	errno = 0;
+	assert_int_equal(av_key_create(seg, &region, KEYS), 0);
+	assert_int_equal(errno, ENOMEM);
+}
+
+/* The listener of invalidations finds regions on demand, and no others. */
+static void regions_on_demand_are_found(void **state)
+{
+	uint32_t odp, at = 0;
+	struct av_odp_region found;
+
+	make(AV_KEY_REGION);
+	odp = make(AV_KEY_ODP);
+	assert_true(av_odp_region_next(seg, &at, &found));
+	assert_int_equal(found.key, odp);
+	assert_false(av_odp_region_next(seg, &at, &found));
+	at = 0;
+	assert_int_equal(av_key_destroy(seg, odp, NULL), 0);
+	assert_false(av_odp_region_next(seg, &at, &found));
 }
 
 /* --- which memory a key may concern ---------------------------------------------- */
@@ -272,6 +303,8 @@ int main(void)
 		IN_A_SEGMENT(an_index_has_all_tags_in_turn),
 		IN_A_SEGMENT(first_tags_are_scattered),
 		IN_A_SEGMENT(what_was_given),
+		IN_A_SEGMENT(there_are_no_more_keys_than_allowed),
+		IN_A_SEGMENT(regions_on_demand_are_found),
 		IN_A_SEGMENT(memory_of_the_process),
 		IN_A_SEGMENT(a_change_replaces_all_but_the_number),
 		IN_A_SEGMENT(windows_keep_a_region_as_it_is),
