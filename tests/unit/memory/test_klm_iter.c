@@ -26,6 +26,7 @@
 #define REGION	 (2u << 8)
 #define OTHER	 (3u << 8) /* a key to the same bytes; more of them follow */
 #define NOWHERE	 (AV_SLAB_CHUNKS * AV_KEY_CHUNK << 8)
+#define NOBODY	 0x300005u /* a context that is not there */
 #define PD	 7u
 #define BYTES	 4096u
 
@@ -129,9 +130,9 @@ static int teardown(void **state)
 	return 0;
 }
 
-static enum av_mem_fault get(uint64_t addr, uint64_t length)
+static enum av_mem_fault get_by(uint32_t key, uint64_t addr, uint64_t length)
 {
-	struct av_mem_request req = {.key = TOP,
+	struct av_mem_request req = {.key = key,
 				     .pd = PD,
 				     .access = IBV_ACCESS_REMOTE_READ,
 				     .remote = true,
@@ -143,6 +144,11 @@ static enum av_mem_fault get(uint64_t addr, uint64_t length)
 	if (fault == AV_MEM_OK)
 		av_pin_end(span.pin);
 	return fault;
+}
+
+static enum av_mem_fault get(uint64_t addr, uint64_t length)
+{
+	return get_by(TOP, addr, length);
 }
 
 static void a_good_list(void **state)
@@ -443,6 +449,22 @@ static void no_way_is_endless(void **state)
 	CHECK_EQUAL(get(1060, 10), AV_MEM_DEPTH);
 }
 
+/* Of a context on another one's device, small keys in a list are the other's. */
+static void a_piece_of_an_origin_that_is_gone(void **state)
+{
+	const uint32_t own = (AV_IMPORT_KEYS + 1) << 8;
+
+	atomic_store(&fake.seg.head->chunk[AV_SLAB_KEY][AV_IMPORT_KEYS / AV_KEY_CHUNK],
+		     CHUNK_AT + (1u << 19));
+	*key_at(own) = *key_at(TOP);
+	atomic_store(&key_at(own)->key, own);
+	fake.seg.head->origin = NOBODY;
+	CHECK_EQUAL(get_by(own, 1000, 100), AV_MEM_NO_KEY);
+	list_at()->at[0].key = list_at()->at[1].key = own + (1u << 8);
+	make_region(own + (1u << 8));
+	CHECK_EQUAL(get_by(own, 1000, 100), AV_MEM_OK);
+}
+
 /* Key by key of a way to the bytes. */
 static void ways_have_a_greatest_length(void **state)
 {
@@ -483,6 +505,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_run_ends_before_a_fault, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_part_of_a_plain_span, setup, teardown),
 		cmocka_unit_test_setup_teardown(pieces_are_used_locally, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_piece_of_an_origin_that_is_gone, setup, teardown),
 		cmocka_unit_test_setup_teardown(ways_have_a_greatest_length, setup, teardown),
 		cmocka_unit_test_setup_teardown(lists_that_lie, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_way_is_endless, setup, teardown),

@@ -156,6 +156,7 @@ static void unmapping_is_noticed_from_then_on(void **state)
 	map_room();
 	assert_int_equal(prepare(room, PAGE, LOCAL, &what), 0);
 	assert_int_equal(atomic_load(&what.intact), av_unmapped_now(&f.seg));
+	assert_int_equal(what.share, 0);
 	unmap_room();
 }
 

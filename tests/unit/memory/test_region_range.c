@@ -8,23 +8,26 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
+#include "base/newer_verbs.h"
 #include "fake_seg.h"
 #include "memory/key.h"
 #include "memory/region.h"
 #include "observe/diagnosis.h"
 
-#define PAGE   4096ull
-#define LAST   UINT64_MAX
-#define SOME   0x7000000ull
-#define ODP    IBV_ACCESS_ON_DEMAND
-#define ZERO   IBV_ACCESS_ZERO_BASED
-#define LOCAL  IBV_ACCESS_LOCAL_WRITE
-#define WRITE  IBV_ACCESS_REMOTE_WRITE
-#define READ   IBV_ACCESS_REMOTE_READ
-#define HUGE   IBV_ACCESS_HUGETLB
-#define WRAPS  AV_CHECK_MR_WRAPS
-#define IOVA   AV_CHECK_MR_IOVA
-#define LOCALS AV_CHECK_MR_NEEDS_LOCAL
+#define PAGE	 4096ull
+#define LAST	 UINT64_MAX
+#define SOME	 0x7000000ull
+#define ODP	 IBV_ACCESS_ON_DEMAND
+#define ZERO	 IBV_ACCESS_ZERO_BASED
+#define LOCAL	 IBV_ACCESS_LOCAL_WRITE
+#define WRITE	 IBV_ACCESS_REMOTE_WRITE
+#define READ	 IBV_ACCESS_REMOTE_READ
+#define HUGE	 IBV_ACCESS_HUGETLB
+#define FOREVER	 AV_ACCESS_FLUSH_PERSISTENT
+#define TUNNELED AV_ACCESS_TUNNELED
+#define WRAPS	 AV_CHECK_MR_WRAPS
+#define IOVA	 AV_CHECK_MR_IOVA
+#define LOCALS	 AV_CHECK_MR_NEEDS_LOCAL
 
 static struct fake_seg f;
 
@@ -52,6 +55,8 @@ static const struct {
 	{SOME + 2049, 1, SOME + PAGE + 1, READ, EINVAL, IOVA, 2049, 1},
 	/* rights come first */
 	{LAST, 2, LAST, WRITE, EINVAL, LOCALS, WRITE, LOCAL},
+	{SOME, 0, SOME, LOCAL | FOREVER, EOPNOTSUPP, AV_CHECK_MR_PERSISTENT, LOCAL | FOREVER, 0},
+	{SOME, 0, SOME, TUNNELED, EINVAL, AV_CHECK_MR_TUNNELED, TUNNELED, 0},
 	/* on demand, nothing is looked at */
 	{SOME, 1, SOME, ODP, 0, 0, 0, 0},
 	{SOME + 5, 1, SOME + PAGE + 5, ODP, 0, 0, 0, 0},
