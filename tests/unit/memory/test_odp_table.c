@@ -177,6 +177,7 @@ static void leaves_lie_beside_other_nodes(void **state)
 {
 	uint64_t at[6];
 
+	assert_int_equal(fill(2 * AV_ODP_LEAF_SPAN, 1, true), 1); /* the nodes above */
 	for (size_t i = 0; i < AV_ARRAY_SIZE(at); i++) {
 		if (i == 3) {
 			assert_int_equal(fill(0, 1, true), 1);
