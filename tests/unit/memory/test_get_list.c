@@ -95,6 +95,7 @@ static void as_many_bytes_as_are_wanted(void **state)
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		struct ibv_sge sge[AV_ARRAY_SIZE(rows[i].list)];
 		struct av_spans spans = {.count = 77};
+		struct av_pin *other;
 		uint64_t sum = 0;
 
 		for (size_t n = 0; n < AV_ARRAY_SIZE(sge); n++)
@@ -108,8 +109,14 @@ static void as_many_bytes_as_are_wanted(void **state)
 		if (spans.count && (sum != rows[i].bytes || spans.bytes != sum ||
 				    spans.at[spans.count - 1].length != rows[i].last))
 			fail_msg("row %zu: %lu bytes", i, (unsigned long)sum);
+		/* What is behind the last span is not the list's. */
+		other = av_pin_begin(seg, key[GOOD]);
+		assert_non_null(other);
+		spans.at[spans.count].pin = other;
 		av_mem_put_list(&spans);
 		assert_int_equal(spans.count, 0);
+		assert_int_equal(pins(), 1);
+		av_pin_end(other);
 		assert_int_equal(pins(), 0);
 	}
 }
@@ -132,6 +139,16 @@ static void a_list_has_a_greatest_length(void **state)
 	assert_int_equal(spans.count, 0);
 }
 
+static void all_of_a_list_is_part_of_a_message(void **state)
+{
+	struct av_odp_message *message = (void *)&heap;
+	struct av_spans spans = {.count = 3};
+
+	av_spans_are_part(&spans, message);
+	for (uint32_t i = 0; i < 4; i++)
+		assert_ptr_equal(spans.at[i].message, i < 3 ? message : NULL);
+}
+
 #define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -139,6 +156,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_A_SEGMENT(as_many_bytes_as_are_wanted),
 		IN_A_SEGMENT(a_list_has_a_greatest_length),
+		IN_A_SEGMENT(all_of_a_list_is_part_of_a_message),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -306,6 +306,7 @@ static const struct {
 	 AV_MEM_RANGE},
 	{{.length = 60, .key = REGION}, {.length = 40, .key = NOWHERE}, 60, AV_MEM_OK},
 	{{.length = 60, .key = REGION}, {.length = 40, .key = NOWHERE}, 61, AV_MEM_NO_KEY},
+	{{.length = 60, .key = REGION}, {.length = 40, .key = 0}, 61, AV_MEM_NO_KEY},
 	{{.length = 1, .key = NOWHERE}, {.length = 40, .key = REGION}, 41, AV_MEM_NO_KEY},
 	{{.length = 1, .key = OTHER}, {.length = 40, .key = REGION}, 41, AV_MEM_NO_KEY},
 };
