@@ -30,6 +30,7 @@
 #define TOP	(1u << 8)
 #define REGION	(2u << 8)
 #define NOTHING (3u << 8) /* a null region */
+#define SECOND	(4u << 8) /* another key to the same bytes */
 #define PD	7u
 #define LOCAL	IBV_ACCESS_LOCAL_WRITE
 
@@ -47,6 +48,7 @@ static struct {
 	ssize_t error, many_error; /* 0: it copies */
 	size_t most;		   /* bytes that one call of many pieces copies */
 	unsigned int calls, many;
+	size_t pins, runs; /* of the last call of many pieces */
 } kernel;
 
 static bool is_there(const struct iovec *local, bool write)
@@ -93,6 +95,8 @@ ssize_t av_vm_call_many(bool write, struct av_seg *seg, struct av_pin *const *pi
 		assert_true(i == 0 || pins[i] != pins[i - 1]);
 	}
 	kernel.many++;
+	kernel.pins = pin_count;
+	kernel.runs = remote_count;
 	if (kernel.many_error)
 		return kernel.many_error;
 	for (; (here = byte_of(local, count, done)) && done < kernel.most; done++) {
@@ -305,6 +309,36 @@ static void small_pieces_share_a_call(void **state)
 		}
 }
 
+/*
+ * Each key that pieces lie behind stays pinned, and is named once for pieces in a row. Adjacent
+ * pieces are one.
+ */
+static void keys_and_runs_of_a_call(void **state)
+{
+	for (unsigned int far = 1; far < 3; far++)
+		for (unsigned int row = 1; row <= 4; row++) {
+			unsigned int gap = row % 2 ? 10 : 0;
+			struct end *e = far == 1 ? &dst : &src;
+			struct av_key *k;
+
+			open_end(&dst, far != 1);
+			open_end(&src, far != 2);
+			k = key_of(e, SECOND, AV_KEY_REGION);
+			k->addr = (uintptr_t)e->memory;
+			k->length = ROOM;
+			for (unsigned int i = 0; i < 12; i++)
+				add(e, i / row % 2 ? SECOND : REGION, (10 + gap) * i, 10);
+			add(far == 1 ? &src : &dst, REGION, 0, 120);
+			begin(&dst, true);
+			begin(&src, false);
+			assert_int_equal(av_klm_copy(&dst.span, 0, &src.span, 0, 120), AV_XFER_OK);
+			assert_int_equal(kernel.pins, 12 / row);
+			assert_int_equal(kernel.runs, gap ? 12 : 1);
+			close_end(&dst);
+			close_end(&src);
+		}
+}
+
 /* --- faults ---------------------------------------------------------------------- */
 
 static const struct {
@@ -479,6 +513,7 @@ int main(void)
 		WITH_A_KERNEL(every_list_to_every_list),
 		WITH_A_KERNEL(calls_that_do_less),
 		WITH_A_KERNEL(small_pieces_share_a_call),
+		WITH_A_KERNEL(keys_and_runs_of_a_call),
 		WITH_A_KERNEL(each_error_of_the_kernel_has_its_meaning),
 		WITH_A_KERNEL(a_fault_at_the_near_end),
 		WITH_A_KERNEL(keys_that_go_meanwhile),
