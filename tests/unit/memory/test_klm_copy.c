@@ -268,6 +268,27 @@ static void every_list_to_every_list(void **state)
 					 AV_XFER_OK);
 }
 
+/* The middle of a list, too: two bytes of TOTAL, and one. */
+static void single_bytes(void **state)
+{
+	for (unsigned int far = 0; far < 3; far++) {
+		assert_int_equal(copy(3, 4, far != 1, far != 2, TOTAL / 2 - 1), AV_XFER_OK);
+		open_end(&dst, far != 1);
+		open_end(&src, far != 2);
+		add(&dst, REGION, 0, 10);
+		add(&src, REGION, 0, 10);
+		begin(&dst, true);
+		begin(&src, false);
+		memset(dst.memory, 0x11, PAGE);
+		memset(src.memory, 0x22, PAGE);
+		assert_int_equal(av_klm_copy(&dst.span, 4, &src.span, 6, 1), AV_XFER_OK);
+		for (unsigned int i = 0; i < 10; i++)
+			assert_int_equal(dst.memory[i], i == 4 ? 0x22 : 0x11);
+		close_end(&dst);
+		close_end(&src);
+	}
+}
+
 /* What a call leaves is copied piece by piece. */
 static void calls_that_do_less(void **state)
 {
@@ -511,6 +532,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_A_KERNEL(every_list_to_every_list),
+		WITH_A_KERNEL(single_bytes),
 		WITH_A_KERNEL(calls_that_do_less),
 		WITH_A_KERNEL(small_pieces_share_a_call),
 		WITH_A_KERNEL(keys_and_runs_of_a_call),
