@@ -251,8 +251,10 @@ static void a_source_that_ends_early_is_at_fault(void **state)
 		mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	assert_true(pages != MAP_FAILED);
-	for (size_t gone = 0; gone < 3; gone++) {
-		struct av_spans src = here(pages + 100, 2 * PAGE), dst = here(near, 2 * PAGE);
+	for (size_t i = 0; i < 6; i++) {
+		size_t gone = i / 2; /* of the last page, the source has 100 bytes, or one */
+		struct av_spans src = here(pages + (i % 2 ? 100 : 1), 2 * PAGE),
+				dst = here(near, 2 * PAGE);
 
 		assert_int_equal(mprotect(pages + gone * PAGE, PAGE, PROT_NONE), 0);
 		assert_int_equal(copy(&dst, &src), AV_XFER_SRC_FAULT);
@@ -260,6 +262,24 @@ static void a_source_that_ends_early_is_at_fault(void **state)
 		assert_int_equal(copy(&dst, &src), AV_XFER_OK);
 	}
 	munmap(pages, 4 * PAGE);
+}
+
+/* What lies around a source, which may only be read, is not looked at. */
+static void a_good_source_is_not_at_fault(void **state)
+{
+	uint8_t *pages = mmap(NULL, 9 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+		*good = pages + 3 * PAGE;
+
+	assert_true(pages != MAP_FAILED);
+	assert_int_equal(mprotect(good, 3 * PAGE, PROT_READ), 0);
+	for (size_t bytes = PAGE; bytes <= 3 * PAGE; bytes += PAGE) {
+		struct av_spans first = here(good, bytes), none = here(pages, bytes),
+				last = here(good + 3 * PAGE - bytes, bytes);
+
+		assert_int_equal(copy(&none, &first), AV_XFER_DST_FAULT);
+		assert_int_equal(copy(&none, &last), AV_XFER_DST_FAULT);
+	}
+	munmap(pages, 9 * PAGE);
 }
 
 /* --- within this process ----------------------------------------------------------- */
@@ -405,6 +425,7 @@ int main(void)
 		WITH_A_KERNEL(each_error_of_the_kernel_has_its_meaning),
 		WITH_A_KERNEL(a_fault_at_the_near_end_is_told_from_one_at_the_far_end),
 		WITH_A_KERNEL(a_source_that_ends_early_is_at_fault),
+		WITH_A_KERNEL(a_good_source_is_not_at_fault),
 		WITH_A_KERNEL(overlapping_bytes_are_moved),
 		WITH_A_KERNEL(lists_are_copied_in_order),
 		WITH_A_KERNEL(a_null_region_takes_everything_and_gives_zeros),
