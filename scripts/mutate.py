@@ -187,9 +187,10 @@ def own_shm():
 
 
 class Tree:
-    """A copy of the repository, and its build."""
+    """A copy of the repository, and its build. With @shared modules a mutant costs one object and
+    one library, and no test is linked again. Only unit tests can do with them."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, shared=True):
         self.folder = folder
         self.build = folder / "build" / "dev"
         listed = subprocess.run(["git", "ls-files", "-zco", "--exclude-standard"], cwd=ROOT,
@@ -200,18 +201,31 @@ class Tree:
                                          copy.read_bytes() == source.read_bytes()):
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(source, copy)
+        self.configure(shared)
+
+    def configure(self, shared):
         # Without optimisation that takes time, and without debug information. Warnings are no
         # reason for a mutant not to compile.
-        subprocess.run(["cmake", "--preset", "dev", "-DAV_WERROR=OFF",
-                        "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1"], cwd=folder, check=True,
-                       stdout=subprocess.DEVNULL)
+        self.shared = shared
+        switch = "ON" if shared else "OFF"
+        done = subprocess.run(["cmake", "--preset", "dev", "-DAV_WERROR=OFF",
+                               "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1",
+                               f"-DAV_MODULES={'SHARED' if shared else 'STATIC'}",
+                               f"-DCMAKE_LINK_DEPENDS_NO_SHARED={switch}",
+                               f"-DCMAKE_SKIP_INSTALL_RULES={switch}"], cwd=self.folder,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                              check=False)
+        if done.returncode:
+            sys.exit(done.stderr)
 
     def tests(self, pattern):
         """The tests of this name, built, which are programs of the build alone."""
-        programs = set()
-        for file in self.build.rglob("CTestTestfile.cmake"):
-            programs |= {program for name, program in ADD_TEST.findall(file.read_text())
-                         if re.search(pattern, name) and self.builds(program)}
+        found = [row for file in self.build.rglob("CTestTestfile.cmake")
+                 for row in ADD_TEST.findall(file.read_text())
+                 if re.search(pattern, row[0]) and self.builds(row[1])]
+        programs = {program for _, program in found}
+        if self.shared and not all(name.startswith("unit.") for name, _ in found):
+            self.configure(shared=False)
         if not self.make(*(os.path.relpath(program, self.build) for program in programs)):
             return
         shown = subprocess.run(["ctest", "--show-only=json-v1", "-R", pattern], cwd=self.build,
@@ -256,8 +270,10 @@ class Tree:
         path.write_text(original[:mutant.start] + mutant.new + original[mutant.end:],
                         encoding="utf-8")
         try:
+            if self.shared and not self.make(*{test.command[0] for test in tests}):
+                return "does not compile", ""
             for test in tests:
-                if not self.make(test.command[0]):
+                if not self.shared and not self.make(test.command[0]):
                     return "does not compile", ""
                 status = self.run(test)
                 if status not in (0, 77):
@@ -318,15 +334,15 @@ def chosen(args):
 
 def judged(args, work, todo):
     """Each mutant with what became of it, as it becomes known."""
-    trees = queue.SimpleQueue()
-    for number in range(args.jobs):
-        trees.put(Tree(work / str(number)))
-    first = trees.get()
+    first = Tree(work / "0")
     patterns = {folder: args.tests or TESTS.get(pathlib.Path(folder).name,
                                                 rf"^unit\.{pathlib.Path(folder).name}\.")
                 for folder in {folder_of(m.path) for m in todo}}
     known = {pattern: measured(first, pattern) for pattern in set(patterns.values())}
+    trees = queue.SimpleQueue()
     trees.put(first)
+    for number in range(1, args.jobs):
+        trees.put(Tree(work / str(number), first.shared))
 
     def judge(mutant):
         tree = trees.get()

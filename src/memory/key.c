@@ -9,16 +9,8 @@
 #include "memory/region_count.h"
 #include "segment/alloc.h"
 
-static uint8_t next_tag(uint8_t tag, uint32_t index)
-{
-	uint32_t key;
-
-	do {
-		tag++;
-		key = index << 8 | tag;
-	} while (key == 0 || key == 0xffffffffu || key == 0xdeadbeefu);
-	return tag;
-}
+/* 0 has index 0, which no key has. */
+static_assert(AV_SLAB_CHUNKS * AV_KEY_CHUNK <= AV_KEY_INDEX(0xdeadbeefu), "numbers of no key");
 
 /* The first tag differs between contexts, so that a key of one is rarely a key of another. */
 static uint8_t first_tag(const struct av_seg *seg, uint32_t index)
@@ -75,8 +67,7 @@ uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t l
 		return 0;
 	if (k->kind == AV_KEY_NONE)
 		k->tag = first_tag(seg, index);
-	k->tag = next_tag(k->tag, index);
-	key = index << 8 | k->tag;
+	key = index << 8 | ++k->tag;
 	k->kind = what->kind;
 	k->qpn = k->windows = 0;
 	fill(k, what);

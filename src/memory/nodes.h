@@ -36,7 +36,10 @@ static inline bool av_page_run_of(uint64_t addr, uint64_t len, struct av_page_ru
 /* NULL if @offset is 0 or impossible: other processes may have written anything there. */
 void *av_node_at(const struct av_seg *seg, uint64_t offset, uint64_t bytes);
 
-/* Take zeroed, backed bytes. Return: offset, or 0 if the area or the file system is full. */
+/*
+ * Take zeroed, backed bytes: below a page a power of two, so that none straddle pages. Return:
+ * offset, or 0 if the area or the file system is full.
+ */
 AV_MUST_USE uint64_t av_node_take(struct av_seg *seg, uint64_t bytes);
 
 /* Create a node and publish its offset at @where if that is still 0; else ours stays unused. */

@@ -63,7 +63,8 @@ static enum av_mem_fault locate_pages(struct av_seg *seg, const struct av_key *k
 	uint32_t pages_owner = (uint32_t)atomic_load_explicit(&k->intact, memory_order_relaxed);
 	uint8_t *base;
 
-	if (!av_range_within(at, span->length, sizeof(struct av_seg_head), AV_HEAP_END))
+	if (!av_range_within(at, span->length, sizeof(struct av_seg_head),
+			     AV_HEAP_END - sizeof(struct av_seg_head)))
 		return AV_MEM_RANGE; /* a peer's table is inconsistent */
 	span->pages_owner = pages_owner;
 	span->offset = at;

@@ -13,6 +13,7 @@
 #include "fake_seg.h"
 
 #include "base/limits.h"
+#include "lib/own_directory.h"
 #include "memory/klm_list.h"
 #include "memory/key.h"
 #include "memory/xfer.h"
@@ -23,6 +24,9 @@
 #define LIST_AT	 (3u << 20)
 #define TOP	 (1u << 8)
 #define REGION	 (2u << 8)
+#define OTHER	 (3u << 8) /* a key to the same bytes; more of them follow */
+#define NOWHERE	 (AV_SLAB_CHUNKS * AV_KEY_CHUNK << 8)
+#define NOBODY	 0x300005u /* a context that is not there */
 #define PD	 7u
 #define BYTES	 4096u
 
@@ -81,14 +85,10 @@ static struct av_klm_list *list_at(void)
 	return (struct av_klm_list *)(void *)((uint8_t *)fake.seg.head + LIST_AT);
 }
 
-/* A region, and a key of 100 bytes from its byte 10 on in pieces of 60 and 40. */
-static int setup(void **state)
+static void make_region(uint32_t key)
 {
-	struct av_key *k;
+	struct av_key *k = key_at(key);
 
-	fake_open(&fake, 1);
-	atomic_store(&fake.seg.head->chunk[AV_SLAB_KEY][0], CHUNK_AT);
-	k = key_at(REGION);
 	k->kind = AV_KEY_REGION;
 	k->pd = PD;
 	k->access = IBV_ACCESS_LOCAL_WRITE;
@@ -96,7 +96,17 @@ static int setup(void **state)
 	k->length = BYTES;
 	k->addr = (uintptr_t)memory;
 	atomic_store(&k->intact, 0);
-	atomic_store(&k->key, REGION);
+	atomic_store(&k->key, key);
+}
+
+/* A region, and a key of 100 bytes from its byte 10 on in pieces of 60 and 40. */
+static int setup(void **state)
+{
+	struct av_key *k;
+
+	fake_open(&fake, 1);
+	atomic_store(&fake.seg.head->chunk[AV_SLAB_KEY][0], CHUNK_AT);
+	make_region(REGION);
 	k = key_at(TOP);
 	k->kind = AV_KEY_UMR;
 	k->pd = PD;
@@ -120,9 +130,9 @@ static int teardown(void **state)
 	return 0;
 }
 
-static enum av_mem_fault get(uint64_t addr, uint64_t length)
+static enum av_mem_fault get_by(uint32_t key, uint64_t addr, uint64_t length)
 {
-	struct av_mem_request req = {.key = TOP,
+	struct av_mem_request req = {.key = key,
 				     .pd = PD,
 				     .access = IBV_ACCESS_REMOTE_READ,
 				     .remote = true,
@@ -134,6 +144,11 @@ static enum av_mem_fault get(uint64_t addr, uint64_t length)
 	if (fault == AV_MEM_OK)
 		av_pin_end(span.pin);
 	return fault;
+}
+
+static enum av_mem_fault get(uint64_t addr, uint64_t length)
+{
+	return get_by(TOP, addr, length);
 }
 
 static void a_good_list(void **state)
@@ -182,6 +197,212 @@ static void pieces(void **state)
 	av_pin_end(span.pin);
 }
 
+/* --- rounds ---------------------------------------------------------------------- */
+
+static const struct {
+	uint64_t addr;	     /* in the key's space, from its base on */
+	uint64_t at, length; /* the first piece */
+} rounds[] = {
+	{0, 10, 60},	{59, 69, 1},	{60, 70, 40},	{99, 109, 1},	 {100, 1010, 60},
+	{159, 1069, 1}, {160, 570, 40}, {299, 1109, 1}, {101, 1011, 59},
+};
+
+/* Each round begins a stride later, for each element its own. */
+static void rounds_follow_each_other(void **state)
+{
+	list_at()->at[0].stride = 1000;
+	list_at()->at[1].stride = 500;
+	key_at(TOP)->base = 1003; /* no multiple of a round */
+	key_at(TOP)->length = 300;
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rounds); i++) {
+		struct av_mem_request req = {.key = TOP, .pd = PD, .addr = 1003, .length = 300};
+		uint64_t left = 300 - rounds[i].addr;
+		struct av_span span;
+		struct av_run run;
+
+		CHECK_EQUAL(av_mem_get(&fake.seg, &req, &span), AV_MEM_OK);
+		CHECK_EQUAL(av_klm_iter_expand(&span, rounds[i].addr, left, &run), AV_MEM_OK);
+		if (run.at[0].addr != (uintptr_t)memory + rounds[i].at ||
+		    run.at[0].length != rounds[i].length || run.bytes != left)
+			fail_msg("row %zu", i);
+		av_klm_iter_drop(&run);
+		av_pin_end(span.pin);
+	}
+}
+
+/* --- how far a check and a run go ------------------------------------------------ */
+
+static void one_after_another(uint32_t count, uint32_t keys)
+{
+	list_at()->count = count;
+	list_at()->round = key_at(TOP)->length = count;
+	for (uint32_t i = 0; i < keys; i++)
+		make_region(OTHER + (i << 8));
+	for (uint32_t i = 0; i < count; i++)
+		list_at()->at[i] = (struct av_klm_entry){
+			.addr = 2 * i, .length = 1, .start = i, .key = OTHER + (i % keys << 8)};
+}
+
+static void expect_run(uint32_t count, uint64_t bytes, uint32_t pins)
+{
+	struct av_mem_request req = {.key = TOP, .pd = PD, .whole = true};
+	struct av_span span;
+	struct av_run run;
+
+	CHECK_EQUAL(av_mem_get(&fake.seg, &req, &span), AV_MEM_OK);
+	CHECK_EQUAL(av_klm_iter_expand(&span, 0, span.length, &run), AV_MEM_OK);
+	CHECK_EQUAL(run.count, count);
+	CHECK_EQUAL(run.bytes, bytes);
+	CHECK_EQUAL(run.pins.count, pins);
+	for (uint32_t i = 0; i < pins; i++)
+		CHECK_EQUAL(atomic_load(&run.pins.at[i].pin->word) & UINT32_MAX,
+			    run.pins.at[i].key);
+	av_klm_iter_drop(&run);
+	av_pin_end(span.pin);
+}
+
+static void a_run_has_so_many_pieces_and_keys(void **state)
+{
+	one_after_another(AV_RUN_PIECES, 1);
+	expect_run(AV_RUN_PIECES, AV_RUN_PIECES, 1);
+	one_after_another(AV_RUN_PIECES + 1, 1);
+	expect_run(AV_RUN_PIECES, AV_RUN_PIECES, 1);
+	one_after_another(20, 2);
+	expect_run(20, 20, 2);
+	one_after_another(AV_KLM_PINS, AV_KLM_PINS);
+	expect_run(AV_KLM_PINS, AV_KLM_PINS, AV_KLM_PINS);
+	one_after_another(AV_KLM_PINS + 1, AV_KLM_PINS + 1);
+	expect_run(AV_KLM_PINS, AV_KLM_PINS, AV_KLM_PINS);
+}
+
+/* A list of more keys than there are pins left is gone through one key at a time. */
+static void a_check_can_do_with_one_pin(void **state)
+{
+	const uint64_t other = (uint64_t)av_lock_self << 32 | NOWHERE;
+
+	one_after_another(20, 20);
+	for (uint32_t left = 3; left-- > 0;) {
+		for (uint32_t i = 0; i < AV_PINS; i++)
+			atomic_store(&fake.seg.head->pin[i].word, i < left ? 0 : other);
+		CHECK_EQUAL(get(1000, 20), left == 2 ? AV_MEM_OK : AV_MEM_BUSY);
+	}
+	for (uint32_t i = 0; i < AV_PINS; i++)
+		atomic_store(&fake.seg.head->pin[i].word, 0);
+}
+
+static const struct {
+	struct av_klm_entry first, second;
+	uint64_t length; /* that is asked for */
+	enum av_mem_fault fault;
+} bounds[] = {
+	/* only what is asked for is looked at, and all of that */
+	{{.length = 60, .key = REGION},
+	 {.addr = BYTES - 5, .length = 40, .key = REGION},
+	 65,
+	 AV_MEM_OK},
+	{{.length = 60, .key = REGION},
+	 {.addr = BYTES - 5, .length = 40, .key = REGION},
+	 66,
+	 AV_MEM_RANGE},
+	{{.length = 60, .key = REGION}, {.length = 40, .key = NOWHERE}, 60, AV_MEM_OK},
+	{{.length = 60, .key = REGION}, {.length = 40, .key = NOWHERE}, 61, AV_MEM_NO_KEY},
+	{{.length = 60, .key = REGION}, {.length = 40, .key = 0}, 61, AV_MEM_NO_KEY},
+	{{.length = 1, .key = NOWHERE}, {.length = 40, .key = REGION}, 41, AV_MEM_NO_KEY},
+	{{.length = 1, .key = OTHER}, {.length = 40, .key = REGION}, 41, AV_MEM_NO_KEY},
+};
+
+static void all_that_is_asked_for_is_checked(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(bounds); i++) {
+		enum av_mem_fault fault;
+
+		list_at()->at[0] = bounds[i].first;
+		list_at()->at[1] = bounds[i].second;
+		list_at()->at[1].start = bounds[i].first.length;
+		list_at()->round = bounds[i].first.length + bounds[i].second.length;
+		key_at(TOP)->length = list_at()->round;
+		fault = get(1000, bounds[i].length);
+		if (fault != bounds[i].fault)
+			fail_msg("row %zu: %d", i, (int)fault);
+	}
+}
+
+/* Pieces before a bad one come, and the next call finds it. */
+static void a_run_ends_before_a_fault(void **state)
+{
+	struct av_mem_request req = {.key = TOP, .pd = PD, .addr = 1000, .length = 100};
+	struct av_span span;
+	struct av_run run;
+
+	CHECK_EQUAL(av_mem_get(&fake.seg, &req, &span), AV_MEM_OK);
+	list_at()->at[1].key = OTHER;
+	CHECK_EQUAL(av_klm_iter_expand(&span, 0, 100, &run), AV_MEM_OK);
+	CHECK_EQUAL(run.count, 1);
+	CHECK_EQUAL(run.bytes, 60);
+	av_klm_iter_drop(&run);
+	CHECK_EQUAL(av_klm_iter_expand(&span, 60, 40, &run), AV_MEM_NO_KEY);
+	CHECK_EQUAL(run.pins.count, 0);
+	av_pin_end(span.pin);
+}
+
+static void a_part_of_a_plain_span(void **state)
+{
+	struct av_span span = {.local = memory, .addr = 77, .length = 100, .seg = &fake.seg};
+	struct av_run run;
+
+	CHECK_EQUAL(av_klm_iter_expand(&span, 30, 20, &run), AV_MEM_OK);
+	CHECK_EQUAL(run.count, 1);
+	CHECK_EQUAL(run.bytes, 20);
+	CHECK_EQUAL(run.at[0].local, memory + 30);
+	CHECK_EQUAL(run.at[0].addr, 107);
+	CHECK_EQUAL(run.at[0].length, 20);
+	CHECK_EQUAL(run.pins.count, 0);
+	av_klm_iter_drop(&run);
+}
+
+/* --- rights ---------------------------------------------------------------------- */
+
+static const struct {
+	uint32_t access; /* of the access, */
+	uint32_t top, region;
+	enum av_mem_fault fault;
+} rights[] = {
+	{IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_READ, 0, AV_MEM_OK},
+	{IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_WRITE, 0, AV_MEM_ACCESS},
+	{IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_LOCAL_WRITE, AV_MEM_OK},
+	{IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_REMOTE_ATOMIC, 0, AV_MEM_ACCESS},
+	{IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_LOCAL_WRITE, 0, AV_MEM_ACCESS},
+	{IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_LOCAL_WRITE, AV_MEM_ACCESS},
+	{0, 0, 0, AV_MEM_OK},
+};
+
+/* The key gives the right, and its pieces must be writable for a change. */
+static void pieces_are_used_locally(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rights); i++) {
+		struct av_mem_request req = {.key = TOP,
+					     .pd = PD,
+					     .access = rights[i].access,
+					     .addr = 1000,
+					     .length = 100};
+		enum av_mem_fault fault;
+		struct av_span span;
+
+		key_at(TOP)->access = rights[i].top;
+		key_at(REGION)->access = rights[i].region;
+		fault = av_mem_get(&fake.seg, &req, &span);
+		if (fault != rights[i].fault)
+			fail_msg("row %zu: %d", i, (int)fault);
+		if (fault == AV_MEM_OK)
+			av_pin_end(span.pin);
+	}
+	key_at(REGION)->pd = PD + 1;
+	key_at(TOP)->access = IBV_ACCESS_REMOTE_READ;
+	CHECK_EQUAL(get(1000, 1), AV_MEM_PD);
+}
+
+/* --- nonsense -------------------------------------------------------------------- */
+
 struct damage {
 	const char *what;
 	uint32_t count;
@@ -217,8 +438,8 @@ static void lists_that_lie(void **state)
 		list_at()->at[1].addr = rows[i].addr;
 		key_at(TOP)->addr = rows[i].list;
 		fault = get(1060, 40);
-		if (fault == AV_MEM_OK)
-			fail_msg("%s", rows[i].what);
+		if (fault != AV_MEM_RANGE)
+			fail_msg("%s: %d", rows[i].what, (int)fault);
 	}
 }
 
@@ -229,6 +450,48 @@ static void no_way_is_endless(void **state)
 	CHECK_EQUAL(get(1060, 10), AV_MEM_DEPTH);
 }
 
+/* Of a context on another one's device, small keys in a list are the other's. */
+static void a_piece_of_an_origin_that_is_gone(void **state)
+{
+	const uint32_t own = (AV_IMPORT_KEYS + 1) << 8;
+
+	atomic_store(&fake.seg.head->chunk[AV_SLAB_KEY][AV_IMPORT_KEYS / AV_KEY_CHUNK],
+		     CHUNK_AT + (1u << 19));
+	*key_at(own) = *key_at(TOP);
+	atomic_store(&key_at(own)->key, own);
+	fake.seg.head->origin = NOBODY;
+	CHECK_EQUAL(get_by(own, 1000, 100), AV_MEM_NO_KEY);
+	list_at()->at[0].key = list_at()->at[1].key = own + (1u << 8);
+	make_region(own + (1u << 8));
+	CHECK_EQUAL(get_by(own, 1000, 100), AV_MEM_OK);
+}
+
+/* Key by key of a way to the bytes. */
+static void ways_have_a_greatest_length(void **state)
+{
+	for (uint32_t length = 1; length <= AV_KLM_DEPTH + 1; length++) {
+		uint32_t key = TOP;
+
+		for (uint32_t i = 1; i <= length; i++) {
+			struct av_klm_list *list =
+				(struct av_klm_list *)(void *)((uint8_t *)list_at() + 4096ul * i);
+			struct av_key *k = key_at(key);
+
+			k->kind = AV_KEY_UMR;
+			k->pd = PD;
+			k->access = IBV_ACCESS_REMOTE_READ;
+			k->base = 0;
+			k->length = 100;
+			k->addr = LIST_AT + 4096ul * i;
+			atomic_store(&k->key, key);
+			key = i == length ? REGION : OTHER + (i << 8);
+			*list = (struct av_klm_list){.capacity = 1, .count = 1, .round = 100};
+			list->at[0] = (struct av_klm_entry){.length = 100, .key = key};
+		}
+		CHECK_EQUAL(get(0, 100), length <= AV_KLM_DEPTH ? AV_MEM_OK : AV_MEM_DEPTH);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -236,9 +499,18 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_good_list, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_list_of_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(pieces, setup, teardown),
+		cmocka_unit_test_setup_teardown(rounds_follow_each_other, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_run_has_so_many_pieces_and_keys, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_check_can_do_with_one_pin, setup, teardown),
+		cmocka_unit_test_setup_teardown(all_that_is_asked_for_is_checked, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_run_ends_before_a_fault, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_part_of_a_plain_span, setup, teardown),
+		cmocka_unit_test_setup_teardown(pieces_are_used_locally, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_piece_of_an_origin_that_is_gone, setup, teardown),
+		cmocka_unit_test_setup_teardown(ways_have_a_greatest_length, setup, teardown),
 		cmocka_unit_test_setup_teardown(lists_that_lie, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_way_is_endless, setup, teardown),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
 }

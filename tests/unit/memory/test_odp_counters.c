@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "fake_seg.h"
+#include "lib/own_directory.h"
 #include "memory/odp_counters.h"
 
 /* As the documentation lists them. */
@@ -62,12 +63,25 @@ static void counts_and_gauges(void **state)
 	fake_close(&f);
 }
 
+/* Of a device that nobody has opened. */
+static void a_report_has_every_counter(void **state)
+{
+	uint64_t value[AV_ODP_COUNTER_N + 1];
+
+	memset(value, 0xff, sizeof(value));
+	av_odp_report("nobodys", value);
+	for (int i = 0; i < AV_ODP_COUNTER_N; i++)
+		assert_int_equal(value[i], 0);
+	assert_int_equal(value[AV_ODP_COUNTER_N], UINT64_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_documented_counter_is_there),
 		cmocka_unit_test(counts_and_gauges),
+		cmocka_unit_test(a_report_has_every_counter),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
 }

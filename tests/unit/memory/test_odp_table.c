@@ -109,6 +109,7 @@ static void empty_ranges_are_hits(void **state)
 	assert_int_equal(av_odp_pages(123, 0), 0);
 	assert_int_equal(av_odp_missing(&f.seg, 123, 0, true), 0);
 	assert_int_equal(av_odp_clear(&f.seg, 123, 0), 0);
+	assert_int_equal(av_odp_set(&f.seg, 123, 0, true), 0);
 	assert_true(av_odp_prepare(&f.seg, UINT64_MAX, 0, &stamp));
 	assert_true(av_odp_mark(&f.seg, UINT64_MAX, 0, true, stamp, &fresh));
 }
@@ -149,6 +150,48 @@ static void beyond_47_bits_nothing_is_valid(void **state)
 }
 
 /* --- no room, nonsense ----------------------------------------------------------- */
+
+/* What is behind the last node of the root is no node, whatever is there. */
+static void behind_the_last_page_is_none(void **state)
+{
+	const uint64_t top = 1ull << 47, first = top - (1ull << 34);
+	struct av_odp_root *root;
+	uint64_t stamp;
+
+	assert_int_equal(fill(first, PAGE, true), 1);
+	assert_int_equal(fill(top - PAGE, PAGE, true), 1);
+	root = av_odp_root(&f.seg);
+	assert_non_null(root);
+	memcpy(root + 1, &root->l1[(1 << AV_ODP_L1_SHIFT) - 1], sizeof(root->l1[0]));
+	assert_int_equal(av_odp_missing(&f.seg, top, PAGE, false), 1);
+	assert_int_equal(av_odp_missing(&f.seg, top - PAGE, 2 * PAGE, false), 1);
+	assert_false(av_odp_prepare(&f.seg, top - PAGE, 2 * PAGE, &stamp));
+	for (stamp = 0; stamp < 3; stamp++) {
+		assert_false(av_odp_unchanged(&f.seg, top, PAGE, stamp));
+		assert_false(av_odp_unchanged(&f.seg, top - PAGE, 2 * PAGE, stamp));
+	}
+}
+
+/* All of a leaf, and nothing beside it. */
+static void leaves_lie_beside_other_nodes(void **state)
+{
+	uint64_t at[6];
+
+	assert_int_equal(fill(2 * AV_ODP_LEAF_SPAN, 1, true), 1); /* the nodes above */
+	for (size_t i = 0; i < AV_ARRAY_SIZE(at); i++) {
+		if (i == 3) {
+			assert_int_equal(fill(0, 1, true), 1);
+			assert_int_equal(fill(AV_ODP_LEAF_SPAN, 1, true), 1);
+		}
+		at[i] = av_node_take(&f.seg, 512);
+		assert_int_not_equal(at[i], 0);
+	}
+	assert_int_equal(av_odp_set(&f.seg, 0, 2 * AV_ODP_LEAF_SPAN, true),
+			 2 * AV_ODP_LEAF_SPAN / PAGE - 2);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(at); i++)
+		for (uint64_t n = 0; n < 512; n++)
+			assert_int_equal(((const uint8_t *)f.seg.head)[at[i] + n], 0);
+}
 
 static void a_full_area_is_no_node(void **state)
 {
@@ -236,6 +279,30 @@ static void a_stamp_is_of_its_range(void **state)
 
 /* Each thread owns every fourth page, so that all of them share words, leaves and the making of
  * nodes. */
+/* Also where pages were invalidated before, however the range lies in its leaves. */
+static void a_stamp_is_taken_and_compared_alike(void **state)
+{
+	static const uint64_t pages[][2] = {{0, 1}, {0, 2048}, {2046, 4}, {2047, 2}, {4000, 3000}};
+
+	fill(0, 8192 * PAGE, true);
+	av_odp_clear(&f.seg, 0, 4096 * PAGE);
+	av_odp_clear(&f.seg, 0, 8192 * PAGE);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(pages); i++) {
+		const uint64_t addr = pages[i][0] * PAGE, len = pages[i][1] * PAGE;
+		uint64_t stamp, fresh;
+
+		assert_true(av_odp_prepare(&f.seg, addr, len, &stamp));
+		assert_true(av_odp_unchanged(&f.seg, addr, len, stamp));
+		assert_false(av_odp_unchanged(&f.seg, addr, len, stamp + 1));
+		assert_false(av_odp_mark(&f.seg, addr, len, false, stamp - 1, &fresh));
+		assert_int_equal(fresh, 0);
+		assert_true(av_odp_mark(&f.seg, addr, len, false, stamp, &fresh));
+		assert_int_equal(fresh, pages[i][1]);
+		av_odp_clear(&f.seg, addr, len);
+		assert_false(av_odp_unchanged(&f.seg, addr, len, stamp));
+	}
+}
+
 static void *own_pages(void *arg)
 {
 	uint64_t me = (uintptr_t)arg, stamp;
@@ -311,10 +378,13 @@ int main(void)
 		CASE(pages_touched_are_counted),
 		CASE(little_in_much_is_cleared_cheaply),
 		CASE(beyond_47_bits_nothing_is_valid),
+		CASE(behind_the_last_page_is_none),
+		CASE(leaves_lie_beside_other_nodes),
 		CASE(a_full_area_is_no_node),
 		CASE(a_full_file_system_is_no_node_and_uses_nothing_up),
 		CASE(nonsense_is_no_node),
 		CASE(a_stamp_is_of_its_range),
+		CASE(a_stamp_is_taken_and_compared_alike),
 		CASE(threads_do_not_disturb_each_other),
 		CASE(what_is_valid_is_what_was_seen),
 	};

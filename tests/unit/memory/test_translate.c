@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "fake_seg.h"
+#include "device/switches.h"
 #include "lib/own_directory.h"
 #include "memory/translate.h"
 #include "memory/unmapped.h"
@@ -28,7 +29,8 @@
 #define LENGTH	   0x3000ull
 #define PAGE	   0x1000ull
 #define RIGHTS	   (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
-#define NOBODY	   0x7ffffffu /* identity of no process */
+#define NOWHERE	   (AV_SLAB_CHUNKS * AV_KEY_CHUNK << 8 | 7) /* beyond the table */
+#define NOBODY	   0x7ffffffu				    /* identity of no process */
 
 static struct fake_seg f;
 static struct av_key *k;
@@ -187,7 +189,7 @@ static void expect_plain(const char *name, void *local, uint64_t addr)
 
 /* A line each. */
 /* clang-format off */
-static void no_such_index(void) { ask.key = AV_SLAB_CHUNKS * AV_KEY_CHUNK << 8 | 7; }
+static void no_such_index(void) { ask.key = NOWHERE; }
 static void index_without_table(void) { ask.key = (AV_KEY_CHUNK + INDEX) << 8 | 7; }
 static void another_tag(void) { ask.key = KEY + 1; }
 static void dead(void) { atomic_store(&k->key, 0); }
@@ -220,11 +222,18 @@ static void null_region_local(void) { k->kind = AV_KEY_NULL; ask.remote = false;
 static void dm_block(void) { k->kind = AV_KEY_DM_BLOCK; }
 static void mapped(void) { k->kind = AV_KEY_MAPPED; }
 static void device(void) { k->kind = AV_KEY_DEVICE; k->addr = PAGES_AT; }
-static void device_in_the_head(void) { k->kind = AV_KEY_DEVICE; k->addr = 8; }
-static void device_beyond(void) { k->kind = AV_KEY_DEVICE; k->addr = AV_SEG_BYTES - 200; }
+static void device_while_pages_move(void) { device(); pages_move(); }
+static void device_first(void) { device(); k->addr = sizeof(struct av_seg_head) - 100; }
+static void device_in_the_head(void) { device_first(); k->addr--; }
+static void device_last(void) { device(); k->addr = AV_SEG_BYTES - 300; }
+static void device_beyond(void) { device_last(); k->addr++; }
+static void device_of_an_origin_that_is_gone(void) { device(); k->in_origin = 1; }
 static void pages(void) { k->kind = AV_KEY_PAGES; k->addr = PAGES_AT; atomic_store(&k->intact, f.seg.ref); }
-static void pages_in_the_head(void) { pages(); k->addr = 8; }
-static void pages_beyond(void) { pages(); k->addr = AV_SEG_BYTES - 200; }
+static void pages_first(void) { pages(); k->addr = sizeof(struct av_seg_head) - 100; }
+static void pages_in_the_head(void) { pages_first(); k->addr--; }
+static void pages_last(void) { pages(); k->addr = AV_HEAP_END - 300; }
+static void pages_beyond(void) { pages_last(); k->addr++; }
+static void umr_withdrawn(void) { withdrawn(); k->kind = AV_KEY_UMR; }
 static void on_demand(void) { k->kind = AV_KEY_ODP; }
 static void window(void) { k->kind = AV_KEY_WINDOW; k->under = AV_KEY_REGION; k->qpn = 0; k->region = KEY; }
 static void window_local(void) { window(); ask.remote = false; }
@@ -268,11 +277,18 @@ static const struct {
 	{"block of device memory", dm_block, AV_MEM_NO_KEY},
 	{"pages for loads and stores", mapped, AV_MEM_NO_KEY},
 	{"device memory", device, AV_MEM_OK},
+	{"device memory while pages move", device_while_pages_move, AV_MEM_OK},
+	{"device memory behind the head", device_first, AV_MEM_OK},
 	{"device memory in the head", device_in_the_head, AV_MEM_RANGE},
+	{"device memory at the segment's end", device_last, AV_MEM_OK},
 	{"device memory beyond the segment", device_beyond, AV_MEM_RANGE},
+	{"device memory of an origin that is gone", device_of_an_origin_that_is_gone, AV_MEM_RANGE},
 	{"pages", pages, AV_MEM_OK},
+	{"pages behind the head", pages_first, AV_MEM_OK},
 	{"pages in the head", pages_in_the_head, AV_MEM_RANGE},
-	{"pages beyond the segment", pages_beyond, AV_MEM_RANGE},
+	{"pages at the heap's end", pages_last, AV_MEM_OK},
+	{"pages beyond the heap", pages_beyond, AV_MEM_RANGE},
+	{"a list that is being changed", umr_withdrawn, AV_MEM_NO_KEY},
 	{"on demand", on_demand, AV_MEM_OK},
 	{"window", window, AV_MEM_OK},
 	{"window, local use", window_local, AV_MEM_NO_KEY},
@@ -481,6 +497,198 @@ static void out_of_reach(void **state)
 	}
 }
 
+/* --- other kinds ----------------------------------------------------------------- */
+
+#define REGION	  (6u << 8 | 1)
+#define REGION_BY 0x500ull /* the window begins there in its region */
+#define THERE	  0x9000000ull
+#define OTHER_REF 0x1234u
+
+static struct fake_seg other; /* where memory of another context is */
+
+static struct av_key *region_of_the_window(void)
+{
+	struct av_key *r = av_key_entry(&f.seg, REGION);
+
+	if (!r)
+		abort(); /* unlike cmocka's, the compiler knows that one */
+	return r;
+}
+
+static void window_on(uint8_t kind, uint64_t addr)
+{
+	struct av_key *r = region_of_the_window();
+
+	r->kind = k->under = kind;
+	r->base = THERE - REGION_BY;
+	r->addr = addr - REGION_BY;
+	r->adopted = k->adopted;
+	atomic_store(&r->key, REGION);
+	k->region = REGION;
+	k->kind = AV_KEY_WINDOW;
+	k->qpn = 0; /* where a region has @adopted */
+}
+
+static void other_owner(bool mapped)
+{
+	pages();
+	atomic_store(&k->intact, 0xabcull << 32 | OTHER_REF);
+	if (mapped) {
+		f.seg.pages_owner[1].base = (uint8_t *)other.seg.head;
+		atomic_store(&f.seg.pages_owner[1].ref, OTHER_REF);
+	}
+}
+
+/* clang-format off */
+static void pages_elsewhere(void) { other_owner(true); }
+static void pages_out_of_reach(void) { other_owner(false); }
+static void window_on_pages(void) { pages(); window_on(AV_KEY_PAGES, PAGES_AT); }
+static void window_on_those(void) { other_owner(false); window_on(AV_KEY_PAGES, PAGES_AT); }
+static void window_on_nothing(void) { window_on_those(); k->region = NOWHERE; }
+static void window_on_adopted(void) { window_on(AV_KEY_REGION, ADDR); }
+static void window_on_a_change(void) { window_on_adopted(); region_of_the_window()->kind = AV_KEY_ODP; }
+static void window_on_no_region(void) { window_on_adopted(); k->region = NOWHERE; }
+static void device_of_the_origin(void)
+{
+	device();
+	k->in_origin = 1;
+	atomic_store(&f.seg.origin, &other.seg);
+}
+static void on_demand_elsewhere(void) { on_demand(); k->adopted = 0; }
+static void on_demand_without_table(void)
+{
+	on_demand_elsewhere();
+	f.seg.head->switches = AV_SWITCH_BIT(AV_SWITCH_CAPI);
+}
+/* clang-format on */
+
+enum place { OUT, HERE, IN_OTHER, IN_ADOPTED };
+
+/* In a peer's segment. */
+static const struct {
+	const char *name;
+	void (*change)(void);
+	enum place place;
+	uint64_t addr, offset;
+	uint32_t pages_owner; /* 1: the segment's context */
+	enum { NULL_SPAN = 1, ODP_SPAN = 2, OTHERS_SPAN = 4 } flags;
+} places[] = {
+	{"device memory", device, HERE, PAGES_AT + 100, 0, 0, 0},
+	{"device memory of the origin", device_of_the_origin, IN_OTHER, PAGES_AT + 100, 0, 0,
+	 OTHERS_SPAN},
+	{"pages", pages, HERE, PAGES_AT + 100, PAGES_AT + 100, 1, 0},
+	{"pages of another", pages_elsewhere, IN_OTHER, PAGES_AT + 100, PAGES_AT + 100, OTHER_REF,
+	 0},
+	{"pages out of reach", pages_out_of_reach, OUT, BASE + 100, PAGES_AT + 100, OTHER_REF, 0},
+	{"window on pages", window_on_pages, HERE, PAGES_AT + 100, PAGES_AT + 100, 1, 0},
+	{"window on pages out of reach", window_on_those, OUT, THERE + 100, PAGES_AT + 100,
+	 OTHER_REF, 0},
+	{"window on pages of no region", window_on_nothing, OUT, 0, PAGES_AT + 100, OTHER_REF, 0},
+	{"window on adopted pages", window_on_adopted, IN_ADOPTED, ADDR + 100, 0, 0, 0},
+	{"window on what is on demand now", window_on_a_change, OUT, ADDR + 100, 0, 0, 0},
+	{"window on no region", window_on_no_region, OUT, ADDR + 100, 0, 0, 0},
+	{"null region", null_region_local, OUT, ADDR + 100, 0, 0, NULL_SPAN},
+	{"on demand", on_demand_elsewhere, OUT, ADDR + 100, 0, 0, ODP_SPAN},
+	{"on demand, without a table", on_demand_without_table, OUT, ADDR + 100, 0, 0, 0},
+};
+
+static void *address_in(enum place place)
+{
+	switch (place) {
+	case HERE:
+		return (uint8_t *)f.seg.head + PAGES_AT + 100;
+	case IN_OTHER:
+		return (uint8_t *)other.seg.head + PAGES_AT + 100;
+	case IN_ADOPTED:
+		return (uint8_t *)f.seg.head + PAGES_AT + PAGE + 100;
+	case OUT:
+	default:
+		return NULL;
+	}
+}
+
+static void where_the_bytes_are(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(places); i++) {
+		uint32_t owner = places[i].pages_owner == 1 ? owner_ref : places[i].pages_owner;
+		struct av_span span;
+
+		fake_open(&other, OTHER_REF);
+		begin(false);
+		places[i].change();
+		expect_all_ways(places[i].name, AV_MEM_OK, &span);
+		if (span.local != address_in(places[i].place) || span.addr != places[i].addr ||
+		    span.offset != places[i].offset || span.pages_owner != owner)
+			fail_msg("%s: local %p, addr %#lx, offset %#lx of %u", places[i].name,
+				 span.local, span.addr, span.offset, span.pages_owner);
+		if (span.null != !!(places[i].flags & NULL_SPAN) || span.umr ||
+		    span.odp != !!(places[i].flags & ODP_SPAN) || span.length != 200 ||
+		    span.seg != (places[i].flags & OTHERS_SPAN ? &other.seg : &f.seg))
+			fail_msg("%s: fields", places[i].name);
+		fake_close(&f);
+		fake_close(&other);
+	}
+}
+
+/* A context of another's device has the other's keys, and keys of its own behind them. */
+static void small_keys_are_the_origins(void **state)
+{
+	fake_open(&other, OTHER_REF);
+	begin(false);
+	assert_ptr_equal(av_mem_key_owner(&f.seg, KEY), &f.seg);
+	f.seg.head->origin = OTHER_REF;
+	atomic_store(&f.seg.origin, &other.seg);
+	assert_ptr_equal(av_mem_key_owner(&f.seg, KEY), &other.seg);
+	assert_ptr_equal(av_mem_key_owner(&f.seg, (AV_IMPORT_KEYS - 1) << 8), &other.seg);
+	assert_ptr_equal(av_mem_key_owner(&f.seg, AV_IMPORT_KEYS << 8), &f.seg);
+	fake_close(&f);
+	fake_close(&other);
+}
+
+/* --- counters -------------------------------------------------------------------- */
+
+static void on_demand_and_dead(void)
+{
+	on_demand();
+	dead();
+}
+static void on_demand_without_table_and_dead(void)
+{
+	on_demand_without_table();
+	dead();
+}
+static void on_demand_of_another_domain(void)
+{
+	on_demand();
+	another_domain();
+}
+
+static const struct {
+	void (*spoil)(void);
+	uint64_t count;
+} misses[] = {
+	{on_demand, 0},
+	{on_demand_and_dead, 1},
+	{on_demand_without_table_and_dead, 0},
+	{on_demand_of_another_domain, 0},
+	{dead, 0},
+};
+
+static void keys_on_demand_that_are_missing_count(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(misses); i++) {
+		struct av_span span;
+
+		begin(false);
+		misses[i].spoil();
+		if (get_any(&span) == AV_MEM_OK)
+			av_pin_end(span.pin);
+		if (counted(&f, AV_ODP_COUNT_MRS_NOT_FOUND) != misses[i].count)
+			fail_msg("row %zu", i);
+		fake_close(&f);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -492,6 +700,9 @@ int main(void)
 		cmocka_unit_test(first_and_last_byte),
 		cmocka_unit_test(what_is_plain),
 		cmocka_unit_test(out_of_reach),
+		cmocka_unit_test(where_the_bytes_are),
+		cmocka_unit_test(small_keys_are_the_origins),
+		cmocka_unit_test(keys_on_demand_that_are_missing_count),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -180,6 +180,41 @@ static void only_type_1_is_bound_again(void **state)
 	}
 }
 
+static void only_type_1_is_unbound_by_no_region(void **state)
+{
+	for (unsigned int i = 0; i < 4; i++) {
+		int err = i & 1 || i & 2 ? EINVAL : 0;
+		struct av_window_bind bind;
+
+		make(i & 1 ? TWO : ONE, AV_KEY_REGION, LOCAL | BIND);
+		bind = bind_of(READ, BASE, BYTES);
+		assert_int_equal(av_window_bind(seg, &bind), 0);
+		bind.rkey++;
+		bind.region = 0;
+		bind.length = i & 2 ? 1 : 0;
+		assert_int_equal(av_window_bind(seg, &bind), err);
+		assert_int_equal(entry(region)->windows, err ? 1 : 0);
+		assert_int_equal(atomic_load(&entry(window)->key), err ? bind.rkey - 1 : 0);
+	}
+}
+
+/* Programs choose the tag of a bound window. The index's next key has another one. */
+static void the_next_key_continues_from_the_last_bind(void **state)
+{
+	struct av_window_bind bind;
+	uint32_t next;
+
+	make(TWO, AV_KEY_REGION, LOCAL | BIND);
+	bind = bind_of(READ, BASE, BYTES);
+	bind.rkey = window ^ 0x80;
+	assert_int_equal(av_window_bind(seg, &bind), 0);
+	assert_int_equal(av_window_destroy(seg, window), 0);
+	while (next = av_window_create(seg, TWO, PD, KEYS),
+	       AV_KEY_INDEX(next) != AV_KEY_INDEX(window))
+		assert_int_equal(av_window_destroy(seg, next), 0);
+	assert_int_equal(next, (window & ~0xffu) | (uint8_t)(bind.rkey + 1));
+}
+
 /* --- who may end a binding --------------------------------------------------------- */
 
 static const struct {
@@ -214,6 +249,7 @@ static void the_queue_pair_that_bound_it_invalidates(void **state)
 		assert_int_equal(atomic_load(&entry(window)->key), ended ? 0 : bind.rkey);
 		assert_int_equal(entry(region)->windows, ended ? 0 : 1);
 		assert_int_equal(entry(window)->region, ended ? 0 : region);
+		assert_int_equal(entry(window)->qpn, ended ? 0 : QPN);
 		assert_int_equal(av_window_destroy(seg, window), 0);
 		assert_int_equal(av_key_destroy(seg, region, NULL), 0);
 	}
@@ -235,6 +271,64 @@ static void a_queue_pair_takes_its_bindings_along(void **state)
 	}
 }
 
+/* --- what others left -------------------------------------------------------------- */
+
+/* A peer died in the middle: the window is bound no more, and its region still counts it. */
+static const struct {
+	bool unbound, its_region;
+} left[] = {{true, true}, {true, false}, {false, true}, {false, false}};
+
+static void an_unbind_is_finished(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(left); i++) {
+		bool finished = left[i].unbound && left[i].its_region;
+		struct av_window_bind bind;
+
+		make(TWO, AV_KEY_REGION, LOCAL | BIND);
+		bind = bind_of(READ, BASE, BYTES);
+		assert_int_equal(av_window_bind(seg, &bind), 0);
+		if (left[i].unbound)
+			atomic_store(&entry(window)->key, 0);
+		for (unsigned int twice = 0; twice < 2; twice++) {
+			av_window_finish(seg, window, left[i].its_region ? region : region + 1);
+			if (entry(region)->windows != !finished ||
+			    entry(window)->region != (finished ? 0 : region))
+				fail_msg("row %zu", i);
+		}
+	}
+	av_window_finish(seg, region, region); /* no window */
+	assert_int_equal(entry(region)->windows, 1);
+}
+
+static void a_region_that_counts_too_few_or_is_none(void **state)
+{
+	const uint32_t nowhere = AV_SLAB_CHUNKS * AV_KEY_CHUNK << 8;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct av_window_bind bind;
+
+		make(TWO, AV_KEY_REGION, LOCAL | BIND);
+		bind = bind_of(READ, BASE, BYTES);
+		assert_int_equal(av_window_bind(seg, &bind), 0);
+		if (i)
+			entry(window)->region = nowhere;
+		else
+			entry(region)->windows = 0;
+		assert_int_equal(av_window_destroy(seg, window), 0);
+		assert_int_equal(entry(region)->windows, i);
+	}
+}
+
+static void only_windows_are_destroyed(void **state)
+{
+	make(TWO, AV_KEY_REGION, LOCAL | BIND);
+	assert_int_equal(av_window_destroy(seg, region), 0);
+	assert_int_equal(atomic_load(&entry(region)->key), region);
+	assert_int_equal(entry(region)->kind, AV_KEY_REGION);
+	assert_int_equal(av_window_destroy(seg, window), 0);
+	assert_int_not_equal(entry(window)->kind, AV_KEY_WINDOW);
+}
+
 #define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -243,8 +337,13 @@ int main(void)
 		IN_A_SEGMENT(rights_kinds_and_ranges),
 		IN_A_SEGMENT(names_must_fit),
 		IN_A_SEGMENT(only_type_1_is_bound_again),
+		IN_A_SEGMENT(only_type_1_is_unbound_by_no_region),
+		IN_A_SEGMENT(the_next_key_continues_from_the_last_bind),
 		IN_A_SEGMENT(the_queue_pair_that_bound_it_invalidates),
 		IN_A_SEGMENT(a_queue_pair_takes_its_bindings_along),
+		IN_A_SEGMENT(an_unbind_is_finished),
+		IN_A_SEGMENT(a_region_that_counts_too_few_or_is_none),
+		IN_A_SEGMENT(only_windows_are_destroyed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

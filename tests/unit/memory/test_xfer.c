@@ -16,6 +16,7 @@
 #include "base/compiler.h"
 #include "copy/copy.h"
 #include "copy/pieces.h"
+#include "memory/odp_table.h"
 #include "memory/vm.h"
 #include "memory/xfer.h"
 #include "unit/memory/fake_seg.h"
@@ -250,8 +251,10 @@ static void a_source_that_ends_early_is_at_fault(void **state)
 		mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	assert_true(pages != MAP_FAILED);
-	for (size_t gone = 0; gone < 3; gone++) {
-		struct av_spans src = here(pages + 100, 2 * PAGE), dst = here(near, 2 * PAGE);
+	for (size_t i = 0; i < 6; i++) {
+		size_t gone = i / 2; /* of the last page, the source has 100 bytes, or one */
+		struct av_spans src = here(pages + (i % 2 ? 100 : 1), 2 * PAGE),
+				dst = here(near, 2 * PAGE);
 
 		assert_int_equal(mprotect(pages + gone * PAGE, PAGE, PROT_NONE), 0);
 		assert_int_equal(copy(&dst, &src), AV_XFER_SRC_FAULT);
@@ -259,6 +262,24 @@ static void a_source_that_ends_early_is_at_fault(void **state)
 		assert_int_equal(copy(&dst, &src), AV_XFER_OK);
 	}
 	munmap(pages, 4 * PAGE);
+}
+
+/* What lies around a source, which may only be read, is not looked at. */
+static void a_good_source_is_not_at_fault(void **state)
+{
+	uint8_t *pages = mmap(NULL, 9 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+		*good = pages + 3 * PAGE;
+
+	assert_true(pages != MAP_FAILED);
+	assert_int_equal(mprotect(good, 3 * PAGE, PROT_READ), 0);
+	for (size_t bytes = PAGE; bytes <= 3 * PAGE; bytes += PAGE) {
+		struct av_spans first = here(good, bytes), none = here(pages, bytes),
+				last = here(good + 3 * PAGE - bytes, bytes);
+
+		assert_int_equal(copy(&none, &first), AV_XFER_DST_FAULT);
+		assert_int_equal(copy(&none, &last), AV_XFER_DST_FAULT);
+	}
+	munmap(pages, 9 * PAGE);
 }
 
 /* --- within this process ----------------------------------------------------------- */
@@ -334,6 +355,66 @@ static void a_null_region_takes_everything_and_gives_zeros(void **state)
 	}
 }
 
+/* --- on demand --------------------------------------------------------------------- */
+
+enum far { NEITHER, DST, SRC };
+
+static const struct {
+	bool dst, src; /* is it on demand? */
+	enum far far;
+	ssize_t error;
+	enum av_xfer ret;
+	uint64_t faults, failed;
+} events[] = {
+	{false, false, NEITHER, 0, AV_XFER_OK, 0, 0},
+	{true, false, NEITHER, 0, AV_XFER_OK, 1, 0},
+	{false, true, NEITHER, 0, AV_XFER_OK, 1, 0},
+	{true, true, NEITHER, 0, AV_XFER_OK, 2, 0},
+	{true, true, DST, 0, AV_XFER_OK, 2, 0},
+	{true, true, SRC, 0, AV_XFER_OK, 2, 0},
+	/* the end at fault has an event; the other one was not accessed as a whole */
+	{true, true, DST, -EFAULT, AV_XFER_DST_FAULT, 1, 1},
+	{true, false, DST, -EFAULT, AV_XFER_DST_FAULT, 1, 1},
+	{false, true, DST, -EFAULT, AV_XFER_DST_FAULT, 0, 0},
+	{true, true, SRC, -EFAULT, AV_XFER_SRC_FAULT, 1, 1},
+	{false, true, SRC, -EFAULT, AV_XFER_SRC_FAULT, 1, 1},
+	{true, false, SRC, -EFAULT, AV_XFER_SRC_FAULT, 0, 0},
+	/* given up */
+	{true, true, DST, -EPERM, AV_XFER_REFUSED, 0, 0},
+	{true, true, SRC, -EAGAIN, AV_XFER_BUSY, 0, 0},
+};
+
+static void page_faults_are_counted(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(events); i++) {
+		struct av_spans dst = events[i].far == DST ? there(far, 100) : here(near, 100),
+				src = events[i].far == SRC   ? there(far, 100)
+				      : events[i].far == DST ? here(near, 100)
+							     : here(far, 100);
+
+		fake_close(&fake);
+		fake_open(&fake, 1);
+		fake.seg.vm_refused = true; /* which has been told */
+		if (!dst.at[0].addr)
+			dst.at[0].addr = (uintptr_t)dst.at[0].local;
+		if (!src.at[0].addr)
+			src.at[0].addr = (uintptr_t)src.at[0].local;
+		dst.at[0].odp = events[i].dst;
+		src.at[0].odp = events[i].src;
+		kernel.error = events[i].error;
+		if (copy(&dst, &src) != events[i].ret ||
+		    counted(&fake, AV_ODP_COUNT_FAULTS) != events[i].faults ||
+		    counted(&fake, AV_ODP_COUNT_FAILED_RESOLUTIONS) != events[i].failed)
+			fail_msg("row %zu: %lu events", i,
+				 (unsigned long)counted(&fake, AV_ODP_COUNT_FAULTS));
+		/* What was written may be written again. */
+		if (events[i].dst && events[i].ret == AV_XFER_OK)
+			assert_int_equal(av_odp_missing(&fake.seg, dst.at[0].addr, 100, true), 0);
+		if (events[i].src && events[i].ret == AV_XFER_OK)
+			assert_int_equal(av_odp_missing(&fake.seg, src.at[0].addr, 100, true), 1);
+	}
+}
+
 #define WITH_A_KERNEL(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -344,9 +425,11 @@ int main(void)
 		WITH_A_KERNEL(each_error_of_the_kernel_has_its_meaning),
 		WITH_A_KERNEL(a_fault_at_the_near_end_is_told_from_one_at_the_far_end),
 		WITH_A_KERNEL(a_source_that_ends_early_is_at_fault),
+		WITH_A_KERNEL(a_good_source_is_not_at_fault),
 		WITH_A_KERNEL(overlapping_bytes_are_moved),
 		WITH_A_KERNEL(lists_are_copied_in_order),
 		WITH_A_KERNEL(a_null_region_takes_everything_and_gives_zeros),
+		WITH_A_KERNEL(page_faults_are_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* What a line of "maps" says, wherever it lies in the text; and which part of a file it shows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "memory/vma.h"
+
+#define READ  PROT_READ
+#define WRITE PROT_WRITE
+#define EXEC  PROT_EXEC
+#define TEXT  1024u /* bytes that are read at once */
+
+static const struct {
+	const char *line;
+	uint64_t begin, end, offset, inode;
+	int rights;
+	bool shared, anonymous;
+} lines[] = {
+	{"00001000-00002000 r--p 00000000 00:00 0 \n", 0x1000, 0x2000, 0, 0, READ, false, true},
+	{"00002000-00003000 rw-p 00000000 00:00 0 [heap]\n", 0x2000, 0x3000, 0, 0, READ | WRITE,
+	 false, true},
+	{"00005000-0000a000 r-xp 0000f000 fe:01 1234567890 /a b-c 1 rwxs\n", 0x5000, 0xa000, 0xf000,
+	 1234567890, READ | EXEC, false, false},
+	{"7f9abcdef000-7f9abcdf0000 rw-s 7f0000000000 00:05 9 /dev/zero (deleted)\n",
+	 0x7f9abcdef000, 0x7f9abcdf0000, 0x7f0000000000, 9, READ | WRITE, true, false},
+	{"7f9abcdf0000-7f9abcdf1000 ---s 00000000 00:05 0\n", 0x7f9abcdf0000, 0x7f9abcdf1000, 0, 0,
+	 0, true, false},
+	{"ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]\n", 0xffffffffff600000,
+	 0xffffffffff601000, 0, 0, EXEC, false, true},
+};
+
+static void expect(size_t i, int maps, uint64_t addr)
+{
+	struct av_vma vma;
+
+	if (!av_vma_next_text(maps, addr, &vma) || vma.begin != lines[i].begin ||
+	    vma.end != lines[i].end || vma.offset != lines[i].offset ||
+	    vma.inode != lines[i].inode || av_vma_rights(&vma) != lines[i].rights ||
+	    vma.shared != lines[i].shared || vma.anonymous != lines[i].anonymous)
+		fail_msg("line %zu, from %#lx on", i, (unsigned long)addr);
+}
+
+/* Behind a name so long that each byte of a line is once the first of what is read at once. */
+static void each_line_is_found(void **state)
+{
+	for (size_t fill = 0; fill < TEXT; fill += fill < TEXT - 100 ? TEXT - 100 : 1) {
+		int maps = memfd_create("maps", MFD_CLOEXEC);
+		struct av_vma vma;
+		char name[TEXT];
+
+		memset(name, 'x', sizeof(name));
+		assert_true(maps >= 0);
+		assert_int_equal(write(maps, "0-1 ---p 0 0:0 0 ", 17), 17);
+		assert_int_equal(write(maps, name, fill), fill);
+		assert_int_equal(write(maps, "\n", 1), 1);
+		for (size_t i = 0; i < AV_ARRAY_SIZE(lines); i++)
+			assert_int_equal(write(maps, lines[i].line, strlen(lines[i].line)),
+					 strlen(lines[i].line));
+		for (size_t i = 0; i < AV_ARRAY_SIZE(lines); i++) {
+			expect(i, maps, i ? lines[i - 1].end : 1);
+			expect(i, maps, lines[i].begin);
+			expect(i, maps, lines[i].end - 1);
+		}
+		assert_false(av_vma_next_text(maps, lines[AV_ARRAY_SIZE(lines) - 1].end, &vma));
+		assert_true(av_vma_next_text(maps, 0, &vma));
+		assert_int_equal(vma.end, 1);
+		close(maps);
+	}
+}
+
+/* --- parts of a file ------------------------------------------------------------- */
+
+/* A mapping of 0x3000 bytes, from 0x5000 of its file on, at 0x10000. */
+static const struct {
+	uint64_t at, bytes, begin, end; /* 0, 0: none of it */
+} parts[] = {
+	{0x5000, 0x3000, 0x10000, 0x13000},
+	{0x4000, 0x5000, 0x10000, 0x13000},
+	{0x6000, 0x1000, 0x11000, 0x12000},
+	{0x7000, 0x2000, 0x12000, 0x13000},
+	{0x4000, 0x1001, 0x10000, 0x10001},
+	{0x4000, 0x1000, 0, 0},
+	{0x8000, 0x1000, 0, 0},
+	{0x7fff, 1, 0x12fff, 0x13000},
+};
+
+static void a_mapping_shows_part_of_a_file(void **state)
+{
+	const struct av_vma vma = {.begin = 0x10000, .end = 0x13000, .offset = 0x5000};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(parts); i++) {
+		uint64_t begin, end;
+		bool some = av_vma_part(&vma, parts[i].at, parts[i].bytes, &begin, &end);
+
+		if (some != (parts[i].end != 0) ||
+		    (some && (begin != parts[i].begin || end != parts[i].end)))
+			fail_msg("row %zu", i);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_line_is_found),
+		cmocka_unit_test(a_mapping_shows_part_of_a_file),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
