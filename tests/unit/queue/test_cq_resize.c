@@ -88,6 +88,7 @@ static void no_larger_ring_than_the_memory_allows(void **state)
 	/* Neither of the two that there may be is taken by what failed. */
 	for (unsigned int i = 0; i < 2; i++)
 		assert_int_not_equal(av_cq_init(seg, 4, 0, 1, 2, NULL), 0);
+	assert_int_equal(av_cq_init(seg, 4, 0, 1, 2, NULL), 0);
 }
 
 /* The two rings that it takes in turn are the only ones that it has memory for. */
@@ -147,6 +148,55 @@ static void leave_behind(struct av_cq_shared *shared, uint32_t inlet)
 	nanosleep(&stuck, NULL);
 	av_cq_inlet_look(seg, shared);
 	assert_int_equal(av_cq_used(shared), 1 - inlet);
+}
+
+/* Where the next ring for so many entries would be. */
+static uint64_t next_ring(uint32_t entries)
+{
+	uint64_t bytes = entries * sizeof(struct av_cqe), at = av_ring_alloc(seg, bytes, NULL);
+
+	assert_int_not_equal(at, 0);
+	av_seg_free(seg, at, bytes);
+	return at;
+}
+
+static const uint32_t sizes[] = {1, 2, 4, 8};
+
+static void the_next_ring_of_its_size_is_where_one_ended(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(sizes); i++) {
+		uint64_t ring;
+
+		cq = av_cq_init(seg, sizes[i], 0, 1, 1000, NULL);
+		assert_int_not_equal(cq, 0);
+		ring = av_cq_at(seg, cq)->ring[0];
+		av_cq_fini(seg, cq);
+		assert_int_equal(atomic_load(&av_cq_at(seg, cq)->id), 0); /* no CQ is there */
+		assert_true(next_ring(sizes[i]) == ring);
+	}
+}
+
+static void a_ring_that_is_refused_takes_no_memory(void **state)
+{
+	bool (*const alive)(uint32_t) = av_lock_owner_alive;
+
+	cq = av_cq_init(seg, 16, 0, 1, 1000, NULL);
+	assert_int_not_equal(cq, 0);
+	for (uint64_t n = 1; n <= 9; n++)
+		append(n);
+	for (int err = EINVAL; err; err = err == EINVAL ? EBUSY : 0) {
+		if (err == EBUSY)
+			leave_behind(av_cq_at(seg, cq), 0);
+		for (size_t i = 0; i < AV_ARRAY_SIZE(sizes); i++) {
+			uint64_t ring = next_ring(sizes[i]);
+
+			assert_int_equal(av_cq_resize(seg, cq, sizes[i], NULL), err);
+			assert_true(next_ring(sizes[i]) == ring);
+		}
+	}
+	atomic_store(&av_cq_at(seg, cq)->inlet[0].lock.owner, 0);
+	av_lock_owner_alive = alive;
+	av_cq_fini(seg, cq);
 }
 
 static void not_while_the_former_ring_may_be_in_use(void **state)
@@ -278,6 +328,8 @@ int main(void)
 		IN_A_SEGMENT(no_larger_ring_than_the_memory_allows),
 		IN_A_SEGMENT(a_ring_goes_back_when_there_is_another),
 		IN_A_SEGMENT(the_most_entries_that_waited_are_counted),
+		IN_A_SEGMENT(the_next_ring_of_its_size_is_where_one_ended),
+		IN_A_SEGMENT(a_ring_that_is_refused_takes_no_memory),
 		IN_A_SEGMENT(not_while_the_former_ring_may_be_in_use),
 		IN_A_SEGMENT(each_entry_of_the_former_ring_is_in_the_other),
 		IN_A_SEGMENT(a_ring_fails_for_pages_that_must_be_and_cannot),

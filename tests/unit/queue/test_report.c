@@ -210,10 +210,12 @@ static void each_queue_says_how_full_it_is(void **state)
 	assert_true(qp && srq);
 	av_report_srqs(DEVICE, expect_srq, &number);
 	assert_int_equal(number, 0);
-	atomic_store(&av_qp_at(seg, qp)->sq_tail, 2);
+	av_qp_at(seg, qp)->sq_next = 1;
+	atomic_store(&av_qp_at(seg, qp)->sq_tail, 3);
 	av_report_qps(DEVICE, count_qp, &qps);
 	assert_int_equal(qps, 1);
 	expect_device();
+	av_qp_at(seg, qp)->sq_next = 0;
 	atomic_store(&av_qp_at(seg, qp)->sq_tail, 0);
 	av_report_cqs(DEVICE, expect_cq, &seen);
 	assert_int_equal(seen, AV_ARRAY_SIZE(queues));
