@@ -295,7 +295,10 @@ static void flush(struct av_net_burst *b)
 	b->bytes = 0;
 }
 
-/* The kernel takes a send of any length while less than its buffer waits; half of it, poll(2). */
+/*
+ * poll(2) says so while less than half of the socket's buffer waits. The kernel takes a send of any
+ * length while less than all of it does: two more at least.
+ */
 bool av_net_has_room(const struct av_net_path *path)
 {
 	struct av_endpoint *from = av_endpoint_find(AV_ENDPOINT_ADDRESS, path->src, 0);
@@ -305,6 +308,13 @@ bool av_net_has_room(const struct av_net_path *path)
 
 	errno = saved;
 	return room;
+}
+
+uint32_t av_net_room(uint32_t bytes)
+{
+	uint32_t fit = (uint32_t)(2 * SEND_BYTES / (bytes + AV_PACKET_HEADERS_MAX + AV_ICRC_BYTES));
+
+	return fit < SEND_PACKETS ? fit : SEND_PACKETS;
 }
 
 /* --- collecting ------------------------------------------------------------------- */
@@ -317,13 +327,6 @@ static bool fits(const struct av_net_burst *b, size_t bytes, uint32_t qpn)
 {
 	return b->packets > 0 && b->packets < SEND_PACKETS && b->qpn == qpn &&
 	       b->last == b->segment && bytes <= b->segment && b->bytes + bytes <= SEND_BYTES;
-}
-
-uint32_t av_net_together(uint32_t bytes)
-{
-	uint32_t fit = (uint32_t)(SEND_BYTES / (bytes + AV_PACKET_HEADERS_MAX + AV_ICRC_BYTES));
-
-	return fit < SEND_PACKETS ? fit : SEND_PACKETS;
 }
 
 uint8_t *av_net_put(struct av_net_burst *b, const struct av_packet *p)

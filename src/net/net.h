@@ -192,14 +192,12 @@ uint8_t *av_net_put(struct av_net_burst *burst, const struct av_packet *p);
 void av_net_take_back(struct av_net_burst *burst);
 
 /*
- * Has the interface room for a send of av_net_together() packets? Else more is sent already than it
- * gets rid of, and what is sent may be lost here.
+ * Has the interface room for more, namely av_net_room() packets with @bytes of payload each? Else
+ * more is sent already than it gets rid of, and what is sent may be lost here.
  * Context: a system call, never waits; any right may be held
  */
 bool av_net_has_room(const struct av_net_path *path);
-
-/* Packets with @bytes of payload each that are sent together. */
-uint32_t av_net_together(uint32_t bytes);
+uint32_t av_net_room(uint32_t bytes);
 
 /*
  * Send what is in the burst, and end it. Never waits: what the kernel does not take is lost, as on

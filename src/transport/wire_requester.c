@@ -80,29 +80,25 @@ static uint32_t interface_room(struct sending *s)
 	if (s->left == 0) {
 		flush(s);
 		s->full = waits && !av_net_has_room(&s->w->way.path);
-		s->left = s->full ? 0 : av_net_together(s->w->mtu);
+		s->left = s->full ? 0 : av_net_room(s->w->mtu);
 	}
 	return s->left;
 }
 
 /*
- * Packets of request @next that may be sent now, or asked for. It may want a receive request of the
- * peer's, too. On an unreliable connection, no answer makes room, and only the interface has to.
+ * Packets of request @next that its peer has room for. It may want a receive request of the peer's,
+ * too. An unreliable connection is not told.
  */
-static int32_t room_for(struct sending *s, const struct av_sq_wqe *wqe)
+static int32_t room_for(const struct sending *s, const struct av_sq_wqe *wqe)
 {
 	struct av_wire *w = s->w;
-	int32_t left = INT32_MAX, credit;
+	int32_t credit, left;
 
-	if (w->service != AV_SERVICE_UC) {
-		credit = av_wire_credit(w, av_opcode_receives(wqe->opcode),
-					*first_of(s->end, w, w->next));
-		left = room(s->end, w);
-		left = left < credit ? left : credit;
-	}
-	if (left <= 0)
-		return left;
-	return left < (int32_t)interface_room(s) ? left : (int32_t)s->left;
+	if (w->service == AV_SERVICE_UC)
+		return INT32_MAX;
+	credit = av_wire_credit(w, av_opcode_receives(wqe->opcode), *first_of(s->end, w, w->next));
+	left = room(s->end, w);
+	return left < credit ? left : credit;
 }
 
 bool av_wire_wants_answer(uint32_t opcode)
@@ -313,7 +309,6 @@ static void advance(struct sending *s, uint32_t packets)
 		s->w->sent = q->next_psn;
 	else
 		av_count_req(q, AV_REQ_REPEATED);
-	s->left -= packets < s->left ? packets : s->left;
 	if (s->w->service == AV_SERVICE_UC) /* nobody answers */
 		s->w->acked = q->next_psn;
 }
@@ -321,6 +316,7 @@ static void advance(struct sending *s, uint32_t packets)
 /* Where @p's payload goes. NULL: no memory; the packet is lost. */
 static uint8_t *put(struct sending *s, const struct av_packet *p)
 {
+	s->left -= s->left > 0;
 	if (!s->burst)
 		s->burst = av_net_burst(&s->w->way.path, s->end->seg->head->device);
 	return s->burst ? av_net_put(s->burst, p) : NULL;
@@ -343,6 +339,8 @@ static bool send_part(struct sending *s, const struct av_wire_message *m,
 	if (w->acked != s->end->qp->next_psn &&
 	    ((int32_t)n > room(s->end, w) || answers_wanted(s) + answers_of(s, w->next, w->begun) >=
 						     s->end->qp->attr.max_rd_atomic))
+		return false;
+	if (!interface_room(s))
 		return false;
 	(void)av_wire_packet(m, 0, &p);
 	p.psn = s->end->qp->next_psn;
@@ -383,7 +381,7 @@ static enum av_fault send_packets(struct sending *s, const struct av_wire_messag
 	int32_t often = (window(s->w) + 3) / 4;
 
 	/* The last one that has room asks for the acknowledgement that those behind it wait for. */
-	for (; s->w->begun < packets && left > 0; left--) {
+	for (; s->w->begun < packets && left > 0 && interface_room(s); left--) {
 		struct av_packet p;
 		struct av_spans to;
 		uint8_t *place;
@@ -548,14 +546,6 @@ static bool has_turn(const struct sending *s, uint32_t head)
 	return !s->singly || s->w->next != s->w->top || s->w->next == head;
 }
 
-/* Return: has something been sent, and may more of it be? */
-static bool goes_on(struct sending *s)
-{
-	uint32_t psn = s->end->qp->next_psn;
-
-	return next(s) || (s->left == 0 && s->end->qp->next_psn != psn);
-}
-
 /* Send what can be sent. @head: the request at the head of the queue */
 static void send(struct sending *s, bool draining, uint32_t head)
 {
@@ -569,7 +559,7 @@ static void send(struct sending *s, bool draining, uint32_t head)
 	}
 	while (!s->w->waits && !s->failed && has_turn(s, head) &&
 	       s->w->next != (draining ? s->w->top : atomic_load(&q->sq_tail)))
-		if (!goes_on(s))
+		if (!next(s))
 			break;
 	flush(s);
 }

@@ -23,7 +23,7 @@
 #include "transport/wire_qp.h"
 #include "transport/work.h"
 
-#define READ_STEPS 8u /* sends of one turn: who waits behind a READ waits for half a megabyte */
+#define READ_STEPS 4u /* of one turn: who waits behind a READ waits for half a megabyte */
 
 /* A request packet, at its responder, whose right @resp is held. */
 struct arrival {
@@ -370,15 +370,18 @@ static struct av_wire_message answer_of(const struct arrival *a)
 	return m;
 }
 
-/* Put packets until the answer is given, or refused, or @until is the next one. */
-static void put_answers(struct arrival *a, struct av_net_burst *burst, uint32_t until)
+/* Send packets until the answer is given, or refused, or @until is the next one. */
+static void send_answers(struct arrival *a, uint32_t until)
 {
+	struct av_net_burst *burst = av_net_burst(&a->w->way.path, a->end->seg->head->device);
 	struct av_wire_message m = answer_of(a);
 	struct av_wire_read *r = &a->w->read;
 
 	a->piece = (struct av_piece){.bytes = &a->bytes, .message = &r->source};
 	while (r->next < until)
 		r->next = put_answer(a, burst, &m, r->next) ? r->next + 1 : r->packets;
+	if (burst)
+		(void)av_net_send(burst);
 }
 
 /* The sending end of XRC has no responder: nobody answers. Context: @resp is held */
@@ -405,8 +408,7 @@ static void read_answered(struct arrival *a)
  */
 static uint64_t answer_read(struct arrival *a)
 {
-	struct av_net_burst *burst = av_net_burst(&a->w->way.path, a->end->seg->head->device);
-	uint32_t step = av_net_together(a->w->mtu);
+	uint32_t step = av_net_room(a->w->mtu);
 	struct av_wire_read *r = &a->w->read;
 	bool room = true;
 
@@ -415,10 +417,8 @@ static uint64_t answer_read(struct arrival *a)
 
 		room = r->packets == 1 || av_net_has_room(&a->w->way.path);
 		if (room)
-			put_answers(a, burst, r->next + (left < step ? left : step));
+			send_answers(a, r->next + (left < step ? left : step));
 	}
-	if (burst)
-		(void)av_net_send(burst);
 	atomic_store(&a->end->qp->reading, r->next < r->packets);
 	if (r->next == r->packets) {
 		read_answered(a);
