@@ -11,8 +11,11 @@
 #include "net/address.h"
 
 #define BUFFER_BYTES (8u << 20) /* as much as the system's limit permits */
-/* The kernel doubles it. What waits for an interface of 1 Gb/s does so for 1 ms at most. */
-#define SEND_BYTES (128u << 10)
+/*
+ * The kernel doubles it, and packets take twice their length: what waits for an interface of 1 Gb/s
+ * does so for 2 ms at most.
+ */
+#define SEND_BYTES (256u << 10)
 
 /* Newer than the headers of some systems. */
 #ifndef UDP_NO_CHECK6_RX
