@@ -219,19 +219,20 @@ static void cut(struct end *e, size_t how)
 	}
 }
 
-static uint8_t *place_of(struct end *e, uint64_t at)
+/* @i: the element of an earlier byte, or 0; out: of this one */
+static uint8_t *place_of(struct end *e, uint64_t at, uint32_t *i)
 {
-	const struct av_klm_list *list = list_of(e);
-	uint32_t i = 0;
+	const struct av_klm_entry *element = list_of(e)->at;
 
-	while (at - list->at[i].start >= list->at[i].length)
-		i++;
-	return e->memory + list->at[i].addr + (at - list->at[i].start);
+	while (at - element[*i].start >= element[*i].length)
+		++*i;
+	return e->memory + element[*i].addr + (at - element[*i].start);
 }
 
 /* Both are lists here, or one of them in the other process. @from: bytes that are left out */
 static enum av_xfer copy(size_t d, size_t s, bool d_here, bool s_here, uint64_t from)
 {
+	uint32_t d_at = 0, s_at = 0;
 	enum av_xfer ret;
 
 	for (size_t i = 0; i < 2 * ROOM; i++)
@@ -246,9 +247,9 @@ static enum av_xfer copy(size_t d, size_t s, bool d_here, bool s_here, uint64_t 
 	begin(&src, false);
 	ret = av_klm_copy(&dst.span, from, &src.span, from, TOTAL - 2 * from);
 	for (uint64_t i = from; ret == AV_XFER_OK && i < TOTAL - from; i++) {
-		uint8_t *to = place_of(&dst, i);
+		uint8_t *to = place_of(&dst, i, &d_at);
 
-		if (*to != *place_of(&src, i))
+		if (*to != *place_of(&src, i, &s_at))
 			fail_msg("%zu from %zu: byte %lu", d, s, (unsigned long)i);
 		was[to - dst.memory] = *to;
 	}
