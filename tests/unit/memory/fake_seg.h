@@ -34,13 +34,17 @@ struct fake_seg {
 		}                                                                                \
 	} while (0)
 
+/* Where the last one was, if that is free: qemu keeps tables of all addresses ever used. */
 static inline void fake_open(struct fake_seg *f, uint32_t ref)
 {
+	static void *place;
+
 	memset(f, 0, sizeof(*f));
 	f->fd = memfd_create("segment", MFD_CLOEXEC);
 	CHECK(f->fd >= 0 && ftruncate(f->fd, (off_t)AV_SEG_BYTES) == 0);
-	f->seg.head = mmap(NULL, AV_SEG_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+	f->seg.head = mmap(place, AV_SEG_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
 			   f->fd, 0);
+	place = f->seg.head;
 	f->counters = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(f->seg.head != MAP_FAILED && f->counters != MAP_FAILED);
 	f->seg.ref = ref;
