@@ -14,6 +14,7 @@
 
 #define PATIENCE  20000u /* ms */
 #define BRIEFLY	  300	 /* ms in which nothing should come */
+#define PAUSE	  3000	 /* of a sender, on a busy machine */
 #define MTU	  4096u
 #define FIRST_PSN 0xffffc0u
 #define PEER_QPN  0x4711u /* and one more for each queue pair */
@@ -144,7 +145,7 @@ static uint32_t in_order(void)
 	struct av_packet p;
 	uint32_t n = 0;
 
-	while (forge_receive(&p, n ? BRIEFLY : (int)PATIENCE))
+	while (forge_receive(&p, n == 0 ? (int)PATIENCE : n < PACKETS ? PAUSE : BRIEFLY))
 		if (p.psn == ((FIRST_PSN + n) & AV_PSN_MASK))
 			n++;
 	return n;
