@@ -89,8 +89,7 @@ static int attend(const uint8_t address[16])
 	return ret;
 }
 
-/* An interface that is made anew needs another socket. Its address may take a moment to be there.
- */
+/* An interface that is made anew needs another socket. Its address may come a moment later. */
 static void attend_moved(void)
 {
 	uint64_t netns = av_netns_of_thread();

@@ -10,12 +10,12 @@
 #include "base/raw_socket.h"
 #include "net/address.h"
 
-#define BUFFER_BYTES (8u << 20) /* as much as the system's limit permits */
+#define RECEIVE_BUFFER (8u << 20) /* as much as the system's limit permits */
 /*
  * The kernel doubles it, and packets take twice their length: what waits for an interface of 1 Gb/s
  * does so for 2 ms at most.
  */
-#define SEND_BYTES (256u << 10)
+#define SEND_BUFFER (256u << 10)
 
 /* Newer than the headers of some systems. */
 #ifndef UDP_NO_CHECK6_RX
@@ -77,8 +77,8 @@ struct option {
 };
 
 static const struct option both_options[] = {
-	{SOL_SOCKET, SO_RCVBUF, BUFFER_BYTES, false},
-	{SOL_SOCKET, SO_SNDBUF, SEND_BYTES, false},
+	{SOL_SOCKET, SO_RCVBUF, RECEIVE_BUFFER, false},
+	{SOL_SOCKET, SO_SNDBUF, SEND_BUFFER, false},
 	{IPPROTO_UDP, UDP_GRO, 1, false},
 };
 

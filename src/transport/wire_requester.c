@@ -70,8 +70,8 @@ static void flush(struct sending *s)
 }
 
 /*
- * Packets that the interface has room for. It is not asked by who has nothing under way: few such
- * queue pairs fill it, and the time of a short message is of interest.
+ * Packets that the interface has room for. A reliable connection that has nothing under way does
+ * not ask: it rarely fills the interface, and a short message should not wait for the question.
  */
 static uint32_t interface_room(struct sending *s)
 {

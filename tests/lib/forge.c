@@ -16,6 +16,7 @@
 #define BYTES 9000
 #define SEED  77u
 
+const union ibv_gid forge_gid = {.raw = {[10] = 0xff, 0xff, 192, 0, 2, 1}};
 const union ibv_gid forge_group = {.raw = {[10] = 0xff, 0xff, 239, 1, 2, 3}};
 
 static int sockets[2]; /* at the address that is host 0's, and at another one */

@@ -42,6 +42,8 @@ enum { ACK = 0x1f, RNR_NAK = 0x20, SEQUENCE = 0x60, INVALID, ACCESS, OPERATION }
 /* What is wrong with a packet; SOURCE: it comes from another address, QPN: it goes to another. */
 enum harm { NONE, VERSION, ICRC, PKEY, SOURCE, QPN, MIGRATION };
 
+extern const union ibv_gid forge_gid; /* of host 0 */
+
 /* Call it once, on host 0, where no side is. */
 void forge_open(void);
 

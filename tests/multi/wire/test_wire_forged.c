@@ -30,7 +30,7 @@ static void make_connected(uint8_t dest_rd_atomic)
 	struct node_link link = link_default();
 
 	link.dest_qpn = PEER_QPN;
-	link.dgid = (union ibv_gid){.raw = {[10] = 0xff, 0xff, 192, 0, 2, 1}};
+	link.dgid = forge_gid;
 	link.rq_psn = link.sq_psn = FIRST_PSN;
 	link.mtu = IBV_MTU_1024;
 	link.timeout = 19; /* 2 s: nothing is repeated by itself */

@@ -40,6 +40,12 @@ static void slow_down(void)
 
 enum { SENDS, DRAINS };
 
+static struct ibv_ah_attr to_forge(void)
+{
+	return (struct ibv_ah_attr){
+		.is_global = 1, .port_num = 1, .grh = {.dgid = forge_gid, .hop_limit = 64}};
+}
+
 static struct ibv_qp *connected(struct node *n, enum ibv_qp_type type)
 {
 	struct ibv_qp_init_attr init = {
@@ -56,13 +62,12 @@ static struct ibv_qp *connected(struct node *n, enum ibv_qp_type type)
 		.path_mtu = IBV_MTU_4096,
 		.dest_qp_num = PEER_QPN,
 		.sq_psn = FIRST_PSN,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh.hop_limit = 64},
+		.ah_attr = to_forge(),
 	};
 	struct ibv_qp *qp = ibv_create_qp(n->pd, &init);
 	bool ud = type == IBV_QPT_UD;
 
 	NEED(qp);
-	attr.ah_attr.grh.dgid = (union ibv_gid){.raw = {[10] = 0xff, 0xff, 192, 0, 2, 1}};
 	NEED(ibv_modify_qp(qp, &attr,
 			   IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX |
 				   (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)) == 0);
@@ -79,11 +84,9 @@ static struct ibv_qp *connected(struct node *n, enum ibv_qp_type type)
 /* Messages of @bytes, BYTES in all. */
 static void post(struct node *n, struct ibv_qp *qp, uint32_t bytes)
 {
-	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh.hop_limit = 64};
-	struct ibv_ah *ah;
+	struct ibv_ah_attr attr = to_forge();
+	struct ibv_ah *ah = ibv_create_ah(n->pd, &attr);
 
-	attr.grh.dgid = (union ibv_gid){.raw = {[10] = 0xff, 0xff, 192, 0, 2, 1}};
-	ah = ibv_create_ah(n->pd, &attr);
 	NEED(ah);
 	for (uint32_t i = 0; i < BYTES / bytes; i++) {
 		struct ibv_sge sge = {(uintptr_t)n->arena, bytes, n->mr[KEY_FULL]->lkey};
@@ -209,7 +212,7 @@ static uint32_t make(int qp)
 	uint32_t qpn;
 
 	link.dest_qpn = PEER_QPN + (uint32_t)qp;
-	link.dgid = (union ibv_gid){.raw = {[10] = 0xff, 0xff, 192, 0, 2, 1}};
+	link.dgid = forge_gid;
 	link.rq_psn = link.sq_psn = FIRST_PSN;
 	link.mtu = IBV_MTU_4096;
 	NEED(side_create_qp(&b, qp, &spec, &qpn) == 0);

@@ -59,14 +59,6 @@ ssize_t av_vm_call(bool write, const struct av_vm_remote *remote, const struct i
 	return (ssize_t)local->iov_len;
 }
 
-ssize_t av_vm_call_many(bool write, struct av_seg *seg, struct av_pin *const *pins,
-			size_t pin_count, const struct iovec *local, size_t count,
-			const struct iovec *remote, size_t remote_count)
-{
-	fail_msg("there is no UMR key");
-	return -ENOSYS;
-}
-
 static int set_up(void **state)
 {
 	fake_open(&fake, 1);
