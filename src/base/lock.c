@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The slow part of the cross-process lock: spin, yield, nap, and check whether the owner lives. */
+/* The slow part of the cross-process lock: wait, and check whether the owner lives. */
 #include "base/lock.h"
 
-#include <sched.h>
-#include <time.h>
-
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/uncancelled.h"
 
-#define SPINS	    100
-#define YIELDS	    200
-#define NAP_NS	    50000
 #define LIVENESS_NS 2000000u /* check at most this often, since it costs a system call */
 
 static bool nobody_else(uint32_t owner)
@@ -47,18 +42,6 @@ static bool take_over(struct av_lock *lock, uint32_t owner)
 	return is_dead(owner) && atomic_compare_exchange_strong(&lock->owner, &owner, av_lock_self);
 }
 
-static void wait_a_little(unsigned int turn)
-{
-	struct timespec nap = {.tv_nsec = NAP_NS};
-
-	if (turn < SPINS)
-		av_pause();
-	else if (turn < SPINS + YIELDS)
-		sched_yield();
-	else
-		nanosleep(&nap, NULL);
-}
-
 enum av_lock_result av_lock_wait(struct av_lock *lock)
 {
 	return av_lock_wait_until(lock, UINT64_MAX);
@@ -68,7 +51,7 @@ enum av_lock_result av_lock_wait_until(struct av_lock *lock, uint64_t until_ns)
 {
 	AV_UNCANCELLED;
 
-	for (unsigned int turn = 0;; turn += turn < SPINS + YIELDS) {
+	for (unsigned int turn = 0;; turn++) {
 		uint32_t owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
 
 		if (owner == 0) {
@@ -76,11 +59,11 @@ enum av_lock_result av_lock_wait_until(struct av_lock *lock, uint64_t until_ns)
 				return AV_LOCK_TAKEN;
 			continue;
 		}
-		if (turn >= SPINS && take_over(lock, owner))
+		if (turn >= AV_BACKOFF_SPINS && take_over(lock, owner))
 			return AV_LOCK_REPAIR;
-		if (turn == SPINS + YIELDS && av_now_ns() >= until_ns)
+		if (av_backoff_enough(turn) && av_now_ns() >= until_ns)
 			return AV_LOCK_BUSY;
-		wait_a_little(turn);
+		av_backoff(turn);
 	}
 }
 

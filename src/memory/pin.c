@@ -2,9 +2,7 @@
 /* Claiming pin words, and waiting until they are free. */
 #include "memory/pin.h"
 
-#include <sched.h>
-#include <time.h>
-
+#include "base/backoff.h"
 #include "base/limits.h"
 #include "base/patience.h"
 #include "base/uncancelled.h"
@@ -63,20 +61,17 @@ struct av_pin *av_pin_search(struct av_seg *seg, uint64_t word)
 /* @ns: how long it waits, see av_patient_for(); 0: as long as it takes. Return: false: in vain */
 static bool wait_for(struct av_pin *pin, uint64_t word, uint64_t *until, uint64_t ns)
 {
-	struct timespec nap = {.tv_nsec = 50000};
+	uint64_t dead = word;
 
 	for (unsigned int turn = 0; atomic_load_explicit(&pin->word, memory_order_acquire) == word;
 	     turn++) {
-		if (turn < 100)
-			av_pause();
-		else if (turn < 300)
-			sched_yield();
-		else if (!av_dir_proc_alive((uint32_t)(word >> 32)))
-			atomic_compare_exchange_strong(&pin->word, &word, 0);
-		else if (ns && !av_patient_for(until, ns))
-			return false;
-		else
-			nanosleep(&nap, NULL);
+		if (av_backoff_enough(turn)) {
+			if (!av_dir_proc_alive((uint32_t)(word >> 32)))
+				atomic_compare_exchange_strong(&pin->word, &dead, 0);
+			else if (ns && !av_patient_for(until, ns))
+				return false;
+		}
+		av_backoff(turn);
 	}
 	return true;
 }

@@ -7,7 +7,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "lib/wait.h"
+#include "lib/wanted_core.h"
 #include "lock_fixture.h"
 
 #define SELF   1u
@@ -96,6 +98,18 @@ static void a_busy_lock_is_left_to_the_living(void **state)
 		}
 		begin++;
 	}
+}
+
+/* Its time counts, not how often it has looked: each look may have cost it its core. */
+static void who_can_do_without_gives_up_in_time(void **state)
+{
+	set(&locks.first, LIVING);
+	want_core(true);
+	assert_int_equal(
+		av_lock_acquire_until(&locks.first, AV_RANK_CQ, av_now_ns() + OTHERS_HAVE_IT_NS),
+		AV_LOCK_BUSY);
+	assert_true(atomic_load(&yields) > 0 && atomic_load(&yields) < ENOUGH_YIELDS);
+	want_core(false);
 }
 
 static const struct {
@@ -209,6 +223,7 @@ int main(void)
 		WITH_SETUP(answers),
 		WITH_SETUP(trying_takes_what_is_free_only),
 		WITH_SETUP(a_busy_lock_is_left_to_the_living),
+		WITH_SETUP(who_can_do_without_gives_up_in_time),
 		WITH_SETUP(taken_and_let_go),
 		WITH_SETUP(this_process_lives),
 		WITH_SETUP(both_or_none),
