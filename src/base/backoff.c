@@ -6,6 +6,7 @@
 
 #include "base/compiler.h"
 
+#define YIELDS 200u
 #define NAP_NS 50000
 
 void av_backoff(unsigned int turn)
@@ -14,7 +15,7 @@ void av_backoff(unsigned int turn)
 
 	if (turn < AV_BACKOFF_SPINS)
 		av_pause();
-	else if (turn < AV_BACKOFF_SPINS + AV_BACKOFF_YIELDS)
+	else if (turn < AV_BACKOFF_SPINS + YIELDS)
 		sched_yield();
 	else
 		nanosleep(&nap, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A core that others want: while it is, who yields it waits until they have had it. For a program's
- * only source, since it has the function of the C library.
+ * A core that others want: a thread that yields it waits until they have had it. Include this in
+ * one source of a program only, since it replaces the C library's sched_yield().
  */
 #ifndef AV_TESTS_WANTED_CORE_H
 #define AV_TESTS_WANTED_CORE_H
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define OTHERS_HAVE_IT_NS 8000000
-#define ENOUGH_YIELDS	  40u /* several times what any wait here needs, that looks at its time */
+#define ENOUGH_YIELDS	  40u /* far more than a wait needs that looks at its time */
 
 static _Atomic bool core_is_wanted;
 static _Atomic unsigned int yields; /* of a wanted core */

@@ -100,7 +100,7 @@ static void a_busy_lock_is_left_to_the_living(void **state)
 	}
 }
 
-/* Its time counts, not how often it has looked: each look may have cost it its core. */
+/* The time counts, not how often it has yielded: each yield may take milliseconds. */
 static void who_can_do_without_gives_up_in_time(void **state)
 {
 	set(&locks.first, LIVING);
