@@ -58,14 +58,17 @@ struct av_pin *av_pin_search(struct av_seg *seg, uint64_t word)
 	return find_free(seg, word);
 }
 
-/* @ns: how long it waits, see av_patient_for(); 0: as long as it takes. Return: false: in vain */
+/*
+ * @ns: how long it waits, see av_patient_for(); 0: as long as it takes. Others have had their turns
+ * once @until is set, whichever word was waited for then. Return: false: in vain
+ */
 static bool wait_for(struct av_pin *pin, uint64_t word, uint64_t *until, uint64_t ns)
 {
 	uint64_t dead = word;
 
 	for (unsigned int turn = 0; atomic_load_explicit(&pin->word, memory_order_acquire) == word;
 	     turn++) {
-		if (av_backoff_enough(turn)) {
+		if (av_backoff_enough(turn) || *until) {
 			if (!av_dir_proc_alive((uint32_t)(word >> 32)))
 				atomic_compare_exchange_strong(&pin->word, &dead, 0);
 			else if (ns && !av_patient_for(until, ns))

@@ -24,6 +24,7 @@
 #include "lib/far_stores.h"
 #include "lib/own_directory.h"
 #include "lib/wait.h"
+#include "lib/wanted_core.h"
 #include "memory/pin.h"
 #include "registry/directory.h"
 
@@ -317,7 +318,10 @@ static bool is_key(struct av_seg *seg, uint32_t key, const void *arg)
 	return key == *(const uint32_t *)arg;
 }
 
-/* Who can do without gives up, unless it is the caller's own process. */
+/*
+ * Who can do without gives up, unless it is the caller's own process: after the same time for all
+ * words together, even where others want the core.
+ */
 static void the_living_are_waited_for_a_while(void **state)
 {
 	const uint32_t wanted[] = {KEY, OTHER_KEY};
@@ -328,7 +332,10 @@ static void the_living_are_waited_for_a_while(void **state)
 	assert_true(av_pin_try_drain(&f.seg, is_key, &wanted[1], &until));
 	assert_false(av_pin_is_held(&f.seg, OTHER_KEY));
 	begin = wait_clock_ms();
+	want_core(true);
 	assert_false(av_pin_try_drain(&f.seg, is_key, &wanted[0], &until));
+	assert_true(atomic_load(&yields) > 0 && atomic_load(&yields) < ENOUGH_YIELDS);
+	want_core(false);
 	assert_true(wait_clock_ms() - begin >= AV_STOPPED_NS / 2000000);
 	assert_true(av_pin_is_held(&f.seg, KEY));
 	bury(pid);
