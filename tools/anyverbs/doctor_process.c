@@ -100,7 +100,8 @@ static void look_reach(struct av_finding *f)
 		"takes ten times as long, where no plain stores reach the memory; on "
 		"InfiniBand links they fail.",
 		child ? "Yama (next line) or a seccomp filter refuses it; a container needs "
-			"a profile that allows process_vm_readv and process_vm_writev."
+			"--cap-add=SYS_PTRACE, or a profile that allows process_vm_readv and "
+			"process_vm_writev."
 		      : "See the next line.");
 }
 
