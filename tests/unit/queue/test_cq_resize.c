@@ -74,6 +74,29 @@ static void entries_stay_and_there_is_room_for_as_many(void **state)
 	}
 }
 
+/* Whatever numbers come next: a place that was never used holds none of them. */
+static void another_ring_has_no_other_entries(void **state)
+{
+	static const uint32_t heads[] = {0, 1, 0xfffffff8, 0xfffffffe, UINT32_MAX};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(heads); i++) {
+		struct av_cq_shared *shared;
+
+		cq = av_cq_init(seg, 8, 0, 1, 1000, NULL);
+		shared = av_cq_at(seg, cq);
+		assert_non_null(shared);
+		atomic_store(&shared->head, heads[i]);
+		atomic_store(&shared->inlet[0].tail, heads[i]);
+		assert_int_equal(av_cq_resize(seg, cq, 16, NULL), 0);
+		for (uint64_t n = 1; n < 20; n++) {
+			assert_null(av_cq_peek(seg, shared));
+			append(n);
+			expect_next(n);
+		}
+		av_cq_fini(seg, cq);
+	}
+}
+
 static void no_larger_ring_than_the_memory_allows(void **state)
 {
 	cq = av_cq_init(seg, 4, 0, 1, 1000, NULL);
@@ -325,6 +348,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_A_SEGMENT(entries_stay_and_there_is_room_for_as_many),
+		IN_A_SEGMENT(another_ring_has_no_other_entries),
 		IN_A_SEGMENT(no_larger_ring_than_the_memory_allows),
 		IN_A_SEGMENT(a_ring_goes_back_when_there_is_another),
 		IN_A_SEGMENT(the_most_entries_that_waited_are_counted),
