@@ -3,68 +3,23 @@
  * Taking from a shared receive queue, putting back, and what a death leaves behind: each request is
  * taken once, by whoever comes, and none is lost.
  */
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "lib/sanitized.h"
-#include "queue/rq.h"
 #include "queue/rq_take.h"
-#include "unit/memory/fake_heap.h"
+#include "unit/queue/srq_fixture.h"
 
-#define CAPACITY 8u
-#define A	 0x123u /* queue pairs */
-#define B	 0x456u
-#define DEAD	 7u /* identity of a process that is dead */
-
-static struct fake_heap heap;
-static struct av_seg *const seg = &heap.fake.seg;
-static struct av_rq_shared *rq;
-static uint32_t rq_index;
-
-static int set_up(void **state)
-{
-	const struct av_rq_request request = {.capacity = CAPACITY, .max_sge = 1, .pd = 1, .id = 1};
-
-	fake_heap_open(&heap);
-	rq_index = av_rq_init(seg, &request);
-	rq = rq_index ? av_rq_at(seg, rq_index) : NULL;
-	return rq ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-	av_rq_fini(seg, rq_index);
-	fake_heap_close(&heap);
-	return 0;
-}
-
-static int post_one(uint64_t wr_id)
-{
-	struct ibv_recv_wr wr = {.wr_id = wr_id}, *bad;
-
-	return av_rq_post(seg, rq, &wr, &bad);
-}
+#define DEAD 7u /* identity of a process that is dead */
 
 /* Requests 1 to @count. */
 static void post(unsigned int count)
 {
 	for (unsigned int i = 1; i <= count; i++)
 		assert_int_equal(post_one(i), 0);
-}
-
-/* Return: its number; 0: there is none */
-static uint64_t take(uint32_t qpn, uint32_t *receiving)
-{
-	const struct av_rq_wqe *wqe = av_rq_take(seg, rq, qpn, receiving);
-
-	return wqe ? wqe->wr_id : 0;
 }
 
 static uint64_t take_and_free(uint32_t qpn)
@@ -288,68 +243,6 @@ static void no_more_go_back_than_there_are(void **state)
 	assert_int_equal(atomic_load(&rq->freed), freed);
 }
 
-/* --- at the same time ---------------------------------------------------------------- */
-
-#define TAKERS	 3u
-#define REQUESTS (SANITIZED ? 20000u : 200000u)
-#define LARGER	 64u
-
-static _Atomic uint32_t times[REQUESTS + 1]; /* that each request was completed */
-static _Atomic uint32_t completed;
-
-static void *take_on_and_on(void *arg)
-{
-	uint32_t qpn = (uint32_t)(uintptr_t)arg, turn = 0, receiving;
-
-	while (atomic_load(&completed) < REQUESTS) {
-		uint64_t wr_id = take(qpn, &receiving);
-
-		if (!wr_id)
-			continue;
-		if (++turn % 4 == 0) {
-			av_rq_untake(seg, rq, qpn, receiving - 1);
-			continue;
-		}
-		atomic_fetch_add(&times[wr_id], 1);
-		av_rq_freed(seg, rq, receiving - 1);
-		atomic_fetch_add(&completed, 1);
-	}
-	return NULL;
-}
-
-/* Grows in between, which it can do only so often. */
-static void post_all(void)
-{
-	uint32_t capacity = CAPACITY;
-
-	for (uint32_t i = 1; i <= REQUESTS; i++) {
-		while (post_one(i))
-			av_pause();
-		if (i % (REQUESTS / 8) == 0 && capacity < LARGER) {
-			capacity *= 2;
-			assert_int_equal(av_rq_resize(seg, rq, capacity), 0);
-		}
-	}
-}
-
-static void each_request_is_completed_once(void **state)
-{
-	pthread_t thread[TAKERS];
-
-	memset(times, 0, sizeof(times));
-	atomic_store(&completed, 0);
-	for (uintptr_t i = 0; i < TAKERS; i++)
-		assert_int_equal(pthread_create(&thread[i], NULL, take_on_and_on, (void *)(A + i)),
-				 0);
-	post_all();
-	for (unsigned int i = 0; i < TAKERS; i++)
-		pthread_join(thread[i], NULL);
-	for (uint32_t i = 1; i <= REQUESTS; i++)
-		assert_int_equal(atomic_load(&times[i]), 1);
-	assert_int_equal(atomic_load(&rq->tail), REQUESTS);
-	assert_int_equal(atomic_load(&rq->freed), REQUESTS);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -363,9 +256,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(who_dies_changing_the_order_keeps_nobody_waiting,
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_more_go_back_than_there_are, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(each_request_is_completed_once, set_up, tear_down),
 	};
 
-	alarm(120);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
