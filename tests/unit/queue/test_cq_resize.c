@@ -173,6 +173,45 @@ static void leave_behind(struct av_cq_shared *shared, uint32_t inlet)
 	assert_int_equal(av_cq_used(shared), 1 - inlet);
 }
 
+/* A CQ counts on where an earlier one at its index has ended, which is not its own. */
+static void counters_go_on_where_another_cq_was(void **state)
+{
+	const struct av_cq_shared *shared;
+	uint32_t first = av_cq_init(seg, 4, 0, 1, 1000, NULL), index = 0;
+
+	assert_int_not_equal(first, 0);
+	av_cq_at(seg, first)->inlet[0].counters = (struct av_cq_counters){7, 8};
+	av_cq_at(seg, first)->inlet[1].counters = (struct av_cq_counters){5, 6};
+	av_cq_fini(seg, first);
+	for (unsigned int i = 0; i < 5000 && index != first; i++) {
+		index = av_cq_init(seg, 4, 0, 1, 1000, NULL);
+		assert_int_not_equal(index, 0);
+		if (index != first)
+			av_cq_fini(seg, index);
+	}
+	assert_int_equal(index, first);
+	shared = av_cq_at(seg, index);
+	assert_int_equal(shared->inlet[0].counters.completions, 7);
+	assert_int_equal(shared->inlet[0].counters.lost, 8);
+	assert_int_equal(shared->before.completions, 7);
+	assert_int_equal(shared->before.lost, 8);
+	av_cq_fini(seg, index);
+}
+
+/* Its appenders look at what the poller writes when so many entries may wait, and not before. */
+static void few_entries_are_not_looked_after(void **state)
+{
+	static const uint32_t capacities[] = {1, 63, 64, 65, 200};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(capacities); i++) {
+		cq = av_cq_init(seg, capacities[i], 0, 1, 1000, NULL);
+		assert_int_not_equal(cq, 0);
+		assert_int_equal(av_cq_at(seg, cq)->inlet[0].level,
+				 capacities[i] < 64 ? capacities[i] : 64);
+		av_cq_fini(seg, cq);
+	}
+}
+
 /* Where the next ring for so many entries would be. */
 static uint64_t next_ring(uint32_t entries)
 {
@@ -352,6 +391,8 @@ int main(void)
 		IN_A_SEGMENT(no_larger_ring_than_the_memory_allows),
 		IN_A_SEGMENT(a_ring_goes_back_when_there_is_another),
 		IN_A_SEGMENT(the_most_entries_that_waited_are_counted),
+		IN_A_SEGMENT(counters_go_on_where_another_cq_was),
+		IN_A_SEGMENT(few_entries_are_not_looked_after),
 		IN_A_SEGMENT(the_next_ring_of_its_size_is_where_one_ended),
 		IN_A_SEGMENT(a_ring_that_is_refused_takes_no_memory),
 		IN_A_SEGMENT(not_while_the_former_ring_may_be_in_use),

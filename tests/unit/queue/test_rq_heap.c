@@ -30,10 +30,10 @@ static void use_up(void)
 			;
 }
 
-/* Leave these parts only. @parts: bit i for part i */
+/* Leave these parts only, and two smaller blocks. @parts: bit i for part i */
 static void leave(const uint64_t *sizes, unsigned int parts)
 {
-	uint64_t at[PARTS];
+	uint64_t at[PARTS], small[] = {av_seg_alloc(seg, 64), av_seg_alloc(seg, 64)};
 
 	for (int i = 0; i < PARTS; i++) {
 		at[i] = av_seg_alloc(seg, sizes[i]);
@@ -43,6 +43,8 @@ static void leave(const uint64_t *sizes, unsigned int parts)
 	for (int i = 0; i < PARTS; i++)
 		if (parts >> i & 1)
 			av_seg_free(seg, at[i], sizes[i]);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(small); i++)
+		av_seg_free(seg, small[i], 64);
 }
 
 /* Each is there once. */
@@ -106,7 +108,11 @@ static void a_queue_grows_wholly_or_not(void **state)
 		if (av_rq_resize(seg, rq, 2 * CAPACITY) != (parts == ALL ? 0 : ENOMEM))
 			fail_msg("parts %#x", parts);
 		assert_int_equal(rq->places, capacity);
-		for (uint32_t i = 0; i < capacity; i++)
+		/* What is behind the slots is none yet, though there may be memory. */
+		assert_int_equal(post(rq), 0);
+		av_rq_freed(seg, rq, capacity);
+		assert_int_equal(rq->stacked, capacity - 1);
+		for (uint32_t i = 1; i < capacity; i++)
 			assert_int_equal(post(rq), 0);
 		assert_int_equal(post(rq), ENOMEM);
 		av_rq_fini(seg, index);
