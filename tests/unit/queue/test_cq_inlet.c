@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* When the owner of a CQ leaves an inlet behind, and what it finds in the other one. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -113,6 +114,25 @@ static void only_who_lives_and_holds_the_lock(void **state)
 		atomic_store(&cq->inlet[0].lock.owner, 0);
 		av_cq_inlet_look(seg, cq);
 	}
+}
+
+/* Whatever its number is, and whoever wants the lock. */
+static void nobody_takes_the_lock_from_who_lives(void **state)
+{
+	const struct av_cqe e = {.wr_id = 1};
+	const uint32_t self = av_lock_self;
+
+	av_lock_owner_alive = lives;
+	seg->own = false; /* its peers do not wait without end: */
+	atomic_store(&seg->in_vain_until_ns, UINT64_MAX);
+	for (uint32_t holder = 1; holder < 5; holder++) {
+		av_lock_self = holder + 1;
+		atomic_store(&cq->inlet[0].lock.owner, holder);
+		assert_int_equal(av_cq_push(seg, at, &e, NULL), -ENOSPC);
+		assert_int_equal(atomic_load(&cq->inlet[0].lock.owner), holder);
+	}
+	av_lock_self = self;
+	seg->own = true;
 }
 
 /* At once the holder is not stuck, nor while entries come in. */
@@ -401,6 +421,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_A_CQ(only_who_lives_and_holds_the_lock),
+		ON_A_CQ(nobody_takes_the_lock_from_who_lives),
 		ON_A_CQ(not_who_goes_on),
 		ON_A_CQ(the_other_inlet_is_waited_for),
 		ON_A_CQ(who_holds_the_lock_for_a_moment_is_waited_for),
