@@ -64,12 +64,6 @@ void av_cq_fini(struct av_seg *seg, uint32_t index)
 	av_slab_free(seg, AV_SLAB_CQ, index);
 }
 
-/* Make the place hold no entry of any number that will be asked for there. */
-static void retract(struct av_cqe *e, uint32_t number)
-{
-	atomic_store_explicit(&e->number, number, memory_order_relaxed);
-}
-
 /* av_cq_lock(), but for the usual case, that nobody holds it. */
 static int lock(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index, bool polls)
 {
@@ -297,7 +291,7 @@ static struct av_cqe *append(struct av_seg *seg, struct av_cq_shared *cq, int i,
 	av_cqe_fill(to, from);
 	if (av_unlikely(atomic_load_explicit(&cq->stamped, memory_order_relaxed)))
 		to->stamp_ns = av_now_ns();
-	atomic_store_explicit(&to->number, tail + 1, memory_order_release);
+	atomic_store_explicit(&to->there, av_cqe_there(tail), memory_order_release);
 	atomic_store_explicit(&in->tail, tail + 1, memory_order_release);
 	/*
 	 * Prefetch the entry after the next for writing: the poller read it last, a turn of the
@@ -590,7 +584,7 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 		struct av_cqe *e = av_cq_entry(seg, cq, (uint32_t)i, gone);
 
 		if (e)
-			retract(e, gone);
+			atomic_store_explicit(&e->there, 0, memory_order_relaxed);
 	}
 	atomic_store_explicit(&in->tail, to, memory_order_release);
 	av_lock_release(&cq->inlet[i].lock);

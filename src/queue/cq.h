@@ -4,9 +4,9 @@
  * owner appends to it; only the owner takes from it.
  *
  * Thread-safety: appending takes @lock (any process), taking entries takes @poll_lock (the owner's
- * threads). The two meet in the entry's @number (release by the appender, acquire by the poller)
+ * threads). The two meet in the entry's @there (release by the appender, acquire by the poller)
  * and in @head (the other way round). A waiting poller reads only the next entry, so the appenders'
- * cache line stays with them. An appender may die between storing an entry's @number and @tail: the
+ * cache line stays with them. An appender may die between storing an entry's @there and @tail: the
  * next holder of @lock counts that entry.
  *
  * An appender may be stopped (SIGSTOP, a debugger) while it holds @lock. So a CQ has two inlets, of
@@ -52,7 +52,7 @@ struct av_cq_bell {
 
 /**
  * av_cq_push() - append an entry
- * @cqe: complete but for @number and @stamp_ns; @data as far as @data_len says
+ * @cqe: complete but for @there and @stamp_ns; @data as far as @data_len says
  * @later: out: the event, if the CQ is armed for such an entry, for av_cq_ring(). NULL: sends it
  *
  * Raises the overrun event once.

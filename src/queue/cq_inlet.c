@@ -3,7 +3,6 @@
 
 #include <linux/membarrier.h>
 #include <sched.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -112,7 +111,6 @@ static void leave(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
 	ring = av_seg_alloc(seg, bytes);
 	if (!ring)
 		return;
-	memset(av_seg_at(seg, ring, bytes), 0, bytes);
 	/* Who has been too late for that inlet looks at its lock, and goes. */
 	if (av_lock_acquire_until(next, AV_RANK_CQ, av_now_ns() + AV_STUCK_NS) == AV_LOCK_BUSY) {
 		av_seg_free(seg, ring, bytes);

@@ -31,9 +31,9 @@ AV_MUST_USE int av_cq_lock(struct av_seg *seg, uint32_t index, bool polls);
  */
 static inline bool av_cqe_claim(struct av_cqe *e, uint32_t number)
 {
-	uint32_t there = number + 1;
+	uint32_t there = av_cqe_there(number);
 
-	return atomic_compare_exchange_strong(&e->number, &there, number);
+	return atomic_compare_exchange_strong(&e->there, &there, 0);
 }
 
 /*

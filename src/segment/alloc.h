@@ -15,7 +15,10 @@
  */
 uint64_t av_seg_alloc(struct av_seg *seg, uint64_t size);
 
-/* Free what av_seg_alloc(seg, size) returned. Offset 0 is ignored. */
+/*
+ * Free what av_seg_alloc(seg, size) returned. Offset 0 is ignored, and what can be no block of that
+ * size.
+ */
 void av_seg_free(struct av_seg *seg, uint64_t offset, uint64_t size);
 
 /*

@@ -36,7 +36,7 @@ struct av_heap {
 	pthread_mutex_t mutex;
 	const struct av_own_fd *file, *tables; /* the segment's */
 	struct av_seg_head *head;
-	uint64_t end, brk, backed;
+	uint64_t begin, end, brk, backed;
 	struct offsets free[CLASS_N];
 	struct indices slab[AV_SLAB_N];
 };
@@ -62,7 +62,7 @@ struct av_heap *av_heap_create(const struct av_own_fd *file, const struct av_own
 	heap->file = file;
 	heap->tables = tables;
 	heap->head = head;
-	heap->brk = heap->backed = av_round_up(begin, 4096);
+	heap->begin = heap->brk = heap->backed = av_round_up(begin, 4096);
 	heap->end = end;
 	for (int i = 0; i < AV_SLAB_N; i++)
 		heap->slab[i].fresh = i == AV_SLAB_KEY ? first_key : 1;
@@ -197,10 +197,24 @@ static void give(struct av_heap *heap, unsigned int class, uint64_t at)
 	list->at[list->count++] = at;
 }
 
+/* Can there be such a block? What is freed stands in the segment: a peer may have written it. */
+static bool is_block(struct av_heap *heap, unsigned int class, uint64_t offset)
+{
+	uint64_t brk;
+
+	pthread_mutex_lock(&heap->mutex);
+	brk = heap->brk;
+	pthread_mutex_unlock(&heap->mutex);
+	return class < CLASS_N && offset % 64 == 0 &&
+	       av_range_within(offset, class_bytes(class), heap->begin, brk - heap->begin);
+}
+
 void av_heap_free(struct av_heap *heap, uint64_t offset, uint64_t size)
 {
 	unsigned int class = class_of(size);
 
+	if (!is_block(heap, class, offset))
+		return;
 	if (class_bytes(class) >= PUNCH_MIN)
 		(void)!fallocate(av_own_fd(heap->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				 (off_t)offset, (off_t)class_bytes(class));

@@ -113,6 +113,30 @@ static void a_full_cq_is_not_broken_and_has_room_when_polled(void **state)
 		assert_int_equal(take(), i);
 }
 
+/* Wherever its numbers stand; the appender's copy of @head is old. */
+static void a_cq_holds_its_capacity_and_no_more(void **state)
+{
+	static const uint32_t heads[] = {0, 1, 1u << 31, UINT32_MAX - CAPACITY, UINT32_MAX};
+
+	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+		struct av_cqe e = {.wr_id = 7};
+
+		tear_down(state);
+		set_up(state);
+		atomic_store(&cq->head, heads[i]);
+		atomic_store(&cq->inlet[0].tail, heads[i]);
+		cq->inlet[0].head_seen = heads[i];
+		cq->inlet[0].level = CAPACITY;
+		fill_up();
+		assert_int_equal(cq->inlet[0].peak, 0); /* not looked at yet */
+		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), -ENOSPC);
+		assert_true(cq->inlet[0].peak <= CAPACITY);
+		for (unsigned int n = 1; n <= CAPACITY; n++)
+			assert_int_equal(take(), n);
+		assert_int_equal(take(), 0);
+	}
+}
+
 static void a_cq_that_was_overrun_takes_no_more(void **state)
 {
 	struct av_cqe e = {.wr_id = 7};
@@ -139,6 +163,8 @@ static void no_cq_takes_nothing(void **state)
 	/* of a table that is not there */
 	assert_int_equal(av_cq_push(&fake.seg, AV_OBJ_CHUNK + 1, &e, NULL), -ENOSPC);
 	av_cq_overrun(&fake.seg, AV_OBJ_CHUNK + 1);
+	av_cq_prefetch(&fake.seg, AV_OBJ_CHUNK + 1);
+	assert_false(av_cq_holds_receive(&fake.seg, AV_OBJ_CHUNK + 1, 1, 1));
 	atomic_store(&cq->ring[0], AV_SEG_BYTES); /* a peer's nonsense */
 	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), -ENOSPC);
 	assert_int_equal(atomic_load(&cq->inlet[0].tail), 0);
@@ -202,6 +228,18 @@ static void arming_makes_an_event_of_what_is_there(void **state)
 			assert_int_equal(av_raise_armed(&cq->inlet[0].armed), AV_CQ_ARMED_ANY);
 		assert_false(locked());
 	}
+}
+
+/* Polled or not: programs arm the CQ, then poll. */
+static void what_has_made_an_event_makes_none_again(void **state)
+{
+	av_cq_arm(&fake.seg, INDEX, AV_CQ_ARMED_ANY);
+	append(1);
+	assert_int_equal(av_raise_armed(&cq->inlet[0].armed), AV_CQ_NOT_ARMED);
+	av_cq_arm(&fake.seg, INDEX, AV_CQ_ARMED_ANY);
+	assert_int_equal(av_raise_armed(&cq->inlet[0].armed), AV_CQ_ARMED_ANY);
+	append(2);
+	assert_int_equal(av_raise_armed(&cq->inlet[0].armed), AV_CQ_NOT_ARMED);
 }
 
 /* Fewer than @count entries wait for @period_us, which is the timer's to watch. */
@@ -281,9 +319,9 @@ static void die_appending(enum moment moment)
 
 	atomic_store(&cq->inlet[0].lock.owner, PEER);
 	if (moment >= WRITTEN)
-		*e = (struct av_cqe){.wr_id = 2, .number = atomic_load(&e->number)};
+		*e = (struct av_cqe){.wr_id = 2, .there = atomic_load(&e->there)};
 	if (moment >= PUBLISHED)
-		atomic_store(&e->number, tail + 1);
+		atomic_store(&e->there, av_cqe_there(tail));
 	if (moment >= COUNTED)
 		atomic_store(&cq->inlet[0].tail, tail + 1);
 }
@@ -391,7 +429,7 @@ static void an_entry_is_there_when_it_is_published(void **state)
 
 	e->wr_id = 1;
 	assert_null(av_cq_peek(&fake.seg, cq));
-	atomic_store(&e->number, 1);
+	atomic_store(&e->there, av_cqe_there(0));
 	assert_int_equal(take(), 1);
 }
 
@@ -410,7 +448,8 @@ static const struct {
 	uint32_t qpn, wqe;
 	bool held;
 } receives[] = {
-	{5, 3, true}, {6, 4, true}, {5, 4, false}, {6, 3, false}, {7, 3, false}, {8, 1, false},
+	{5, 3, true},  {6, 4, true},  {5, 4, false}, {6, 3, false},
+	{7, 3, false}, {8, 1, false}, {9, 9, false},
 };
 
 /* Neither an entry that was polled, nor one of a send queue, holds a receive request. */
@@ -423,7 +462,13 @@ static void an_entry_holds_its_receive_request(void **state)
 		{.qpn = 6, .wqe = 4, .flags = AV_CQE_RECV},
 	};
 
+	const struct av_cqe former = {.qpn = 9, .wqe = 9, .flags = AV_CQE_RECV};
+
 	assert_false(av_cq_holds_receive(&fake.seg, INDEX, 7, 3));
+	for (unsigned int i = 0; i < 3 * CQES; i++) { /* each place has held one */
+		assert_int_equal(av_cq_push(&fake.seg, INDEX, &former, NULL), 0);
+		av_cq_take(cq);
+	}
 	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)
 		assert_int_equal(av_cq_push(&fake.seg, INDEX, &entries[i], NULL), 0);
 	(void)take();
@@ -434,6 +479,17 @@ static void an_entry_holds_its_receive_request(void **state)
 	assert_false(locked());
 }
 
+static void a_cq_holds_no_more_than_there_can_be(void **state)
+{
+	const struct av_cqe e = {.qpn = 5, .wqe = 3, .flags = AV_CQE_RECV};
+
+	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), 0);
+	atomic_store(&cq->inlet[0].tail, AV_MAX_CQE);
+	assert_true(av_cq_holds_receive(&fake.seg, INDEX, 5, 3));
+	atomic_store(&cq->inlet[0].tail, AV_MAX_CQE + 1); /* a peer's nonsense */
+	assert_false(av_cq_holds_receive(&fake.seg, INDEX, 5, 3));
+}
+
 #define ON_A_CQ(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -442,10 +498,12 @@ int main(void)
 		ON_A_CQ(entries_come_in_order_over_many_turns_of_the_ring),
 		ON_A_CQ(the_time_is_put_down_if_it_is_wanted),
 		ON_A_CQ(a_full_cq_is_not_broken_and_has_room_when_polled),
+		ON_A_CQ(a_cq_holds_its_capacity_and_no_more),
 		ON_A_CQ(a_cq_that_was_overrun_takes_no_more),
 		ON_A_CQ(no_cq_takes_nothing),
 		ON_A_CQ(an_event_disarms),
 		ON_A_CQ(arming_makes_an_event_of_what_is_there),
+		ON_A_CQ(what_has_made_an_event_makes_none_again),
 		ON_A_CQ(the_timer_watches_an_event_that_is_put_off),
 		ON_A_CQ(an_entry_sends_the_event_that_the_timer_is_late_for),
 		ON_A_CQ(the_first_who_waits_directly_is_told_that_it_is),
@@ -454,6 +512,7 @@ int main(void)
 		ON_A_CQ(an_entry_is_there_when_it_is_published),
 		ON_A_CQ(an_entry_is_present_before_it_is_counted_and_not_a_turn_later),
 		ON_A_CQ(an_entry_holds_its_receive_request),
+		ON_A_CQ(a_cq_holds_no_more_than_there_can_be),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,6 +128,57 @@ static void another_tells_the_owner_for_who_is_stopped(void **state)
 	}
 }
 
+/* --- others ----------------------------------------------------------------------- */
+
+static void the_owner_is_told_once_that_entries_are_lost(void **state)
+{
+	int async = doorbell_open(&fake, AV_DOORBELL_ASYNC);
+	struct av_cqe e = {.wr_id = 7};
+	struct av_doorbell_record record;
+
+	for (unsigned int i = 0; i < CQES; i++)
+		append();
+	assert_int_equal(events_at(async), 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), -ENOSPC);
+		assert_int_equal(events_at(async), 1);
+	}
+	assert_int_equal(read(async, &record, sizeof(record)), sizeof(record));
+	assert_int_equal(record.event, IBV_EVENT_CQ_ERR);
+	assert_int_equal(record.kind, AV_SLAB_CQ);
+	assert_int_equal(record.index, INDEX);
+	assert_int_equal(record.id, 1);
+	doorbell_close(&fake, AV_DOORBELL_ASYNC, async);
+}
+
+/* Its event is sent later, when there may be another CQ, or none, and for an entry or none. */
+static const struct {
+	uint32_t index, id; /* added to what the bell says */
+	bool told;
+} bells[] = {{0, 0, true}, {0, 1, false}, {AV_OBJ_CHUNK, 0, false}};
+
+static void an_event_is_only_for_its_cq(void **state)
+{
+	const struct av_cqe e = {.wr_id = 7};
+
+	for (size_t i = 0; i < sizeof(bells) / sizeof(bells[0]); i++) {
+		struct av_cq_bell bell = {0}, none = {0};
+
+		tear_down(state);
+		set_up(state);
+		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, &bell), 0);
+		assert_int_equal(events_at(channel), 0);
+		none.index = bell.index;
+		none.id = bell.id;
+		av_cq_ring(&fake.seg, &none);
+		assert_int_equal(events_at(channel), 0);
+		bell.index += bells[i].index;
+		bell.id += bells[i].id;
+		av_cq_ring(&fake.seg, &bell);
+		assert_int_equal(events_at(channel), bells[i].told);
+	}
+}
+
 /* --- waiting for the lock of one who is stopped ----------------------------------- */
 
 static bool all_alive(uint32_t owner)
@@ -160,7 +211,7 @@ static void the_owner_is_told(void **state)
 		assert_int_equal(events_at(channel) > 0, rows[i].told);
 		while (read(channel, &record, sizeof(record)) == sizeof(record))
 			assert_true(record.kind == AV_SLAB_CQ && record.index == INDEX &&
-				    record.id == 1);
+				    record.id == 1 && record.event == 0);
 	}
 	av_lock_owner_alive = alive;
 }
@@ -173,6 +224,8 @@ int main(void)
 		ON_A_CQ(armed_or_told_at_each_instruction),
 		ON_A_CQ(the_lock_is_free_when_the_owner_is_told),
 		ON_A_CQ(another_tells_the_owner_for_who_is_stopped),
+		ON_A_CQ(the_owner_is_told_once_that_entries_are_lost),
+		ON_A_CQ(an_event_is_only_for_its_cq),
 		ON_A_CQ(the_owner_is_told),
 	};
 

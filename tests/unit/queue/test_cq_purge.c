@@ -77,7 +77,8 @@ static void the_others_stay_in_their_order(void **state)
 {
 	for (unsigned int count = 0; count <= CAPACITY; count++)
 		for (unsigned int going = 0; going < 1u << count; going++)
-			purge(count, going, going % CAPACITY);
+			for (unsigned int from = going % CAPACITY, n = 0; n < 2; from = 0, n++)
+				purge(count, going, from);
 }
 
 /* The event of an entry that is gone is over, and the next entry has its own. */
@@ -102,6 +103,29 @@ static void what_is_gone_makes_no_event(void **state)
 	av_cq_fini(seg, cq);
 }
 
+static void nothing_is_gone_where_no_ring_is(void **state)
+{
+	uint64_t ring;
+
+	cq = av_cq_init(seg, CAPACITY, 0, 1, 1000, NULL);
+	assert_int_not_equal(cq, 0);
+	append(1, GOING);
+	append(2, STAYING);
+	ring = av_cq_at(seg, cq)->ring[0];
+	atomic_store(&av_cq_at(seg, cq)->ring[0], AV_SEG_BYTES); /* a peer's nonsense */
+	dropped = 0;
+	av_cq_purge(seg, cq, of_qp, GOING, drop);
+	assert_int_equal(dropped, 0);
+	atomic_store(&av_cq_at(seg, cq)->inlet[0].tail, 2);
+	/* Only its first place is in the segment. */
+	atomic_store(&av_cq_at(seg, cq)->ring[0], AV_SEG_BYTES - sizeof(struct av_cqe));
+	av_cq_entry(seg, av_cq_at(seg, cq), 0, 0)->qpn = GOING;
+	av_cq_purge(seg, cq, of_qp, GOING, drop);
+	assert_int_equal(dropped, 1 << 0);
+	atomic_store(&av_cq_at(seg, cq)->ring[0], ring);
+	av_cq_fini(seg, cq);
+}
+
 #define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -109,6 +133,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_A_SEGMENT(the_others_stay_in_their_order),
 		IN_A_SEGMENT(what_is_gone_makes_no_event),
+		IN_A_SEGMENT(nothing_is_gone_where_no_ring_is),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

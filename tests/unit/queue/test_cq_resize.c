@@ -74,6 +74,29 @@ static void entries_stay_and_there_is_room_for_as_many(void **state)
 	}
 }
 
+/* Whatever numbers come next: a place that was never used holds none of them. */
+static void another_ring_has_no_other_entries(void **state)
+{
+	static const uint32_t heads[] = {0, 1, 0xfffffff8, 0xfffffffe, UINT32_MAX};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(heads); i++) {
+		struct av_cq_shared *shared;
+
+		cq = av_cq_init(seg, 8, 0, 1, 1000, NULL);
+		shared = av_cq_at(seg, cq);
+		assert_non_null(shared);
+		atomic_store(&shared->head, heads[i]);
+		atomic_store(&shared->inlet[0].tail, heads[i]);
+		assert_int_equal(av_cq_resize(seg, cq, 16, NULL), 0);
+		for (uint64_t n = 1; n < 20; n++) {
+			assert_null(av_cq_peek(seg, shared));
+			append(n);
+			expect_next(n);
+		}
+		av_cq_fini(seg, cq);
+	}
+}
+
 static void no_larger_ring_than_the_memory_allows(void **state)
 {
 	cq = av_cq_init(seg, 4, 0, 1, 1000, NULL);
@@ -148,6 +171,45 @@ static void leave_behind(struct av_cq_shared *shared, uint32_t inlet)
 	nanosleep(&stuck, NULL);
 	av_cq_inlet_look(seg, shared);
 	assert_int_equal(av_cq_used(shared), 1 - inlet);
+}
+
+/* A CQ counts on where an earlier one at its index has ended, which is not its own. */
+static void counters_go_on_where_another_cq_was(void **state)
+{
+	const struct av_cq_shared *shared;
+	uint32_t first = av_cq_init(seg, 4, 0, 1, 1000, NULL), index = 0;
+
+	assert_int_not_equal(first, 0);
+	av_cq_at(seg, first)->inlet[0].counters = (struct av_cq_counters){7, 8};
+	av_cq_at(seg, first)->inlet[1].counters = (struct av_cq_counters){5, 6};
+	av_cq_fini(seg, first);
+	for (unsigned int i = 0; i < 5000 && index != first; i++) {
+		index = av_cq_init(seg, 4, 0, 1, 1000, NULL);
+		assert_int_not_equal(index, 0);
+		if (index != first)
+			av_cq_fini(seg, index);
+	}
+	assert_int_equal(index, first);
+	shared = av_cq_at(seg, index);
+	assert_int_equal(shared->inlet[0].counters.completions, 7);
+	assert_int_equal(shared->inlet[0].counters.lost, 8);
+	assert_int_equal(shared->before.completions, 7);
+	assert_int_equal(shared->before.lost, 8);
+	av_cq_fini(seg, index);
+}
+
+/* Its appenders look at what the poller writes when so many entries may wait, and not before. */
+static void few_entries_are_not_looked_after(void **state)
+{
+	static const uint32_t capacities[] = {1, 63, 64, 65, 200};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(capacities); i++) {
+		cq = av_cq_init(seg, capacities[i], 0, 1, 1000, NULL);
+		assert_int_not_equal(cq, 0);
+		assert_int_equal(av_cq_at(seg, cq)->inlet[0].level,
+				 capacities[i] < 64 ? capacities[i] : 64);
+		av_cq_fini(seg, cq);
+	}
 }
 
 /* Where the next ring for so many entries would be. */
@@ -325,9 +387,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_A_SEGMENT(entries_stay_and_there_is_room_for_as_many),
+		IN_A_SEGMENT(another_ring_has_no_other_entries),
 		IN_A_SEGMENT(no_larger_ring_than_the_memory_allows),
 		IN_A_SEGMENT(a_ring_goes_back_when_there_is_another),
 		IN_A_SEGMENT(the_most_entries_that_waited_are_counted),
+		IN_A_SEGMENT(counters_go_on_where_another_cq_was),
+		IN_A_SEGMENT(few_entries_are_not_looked_after),
 		IN_A_SEGMENT(the_next_ring_of_its_size_is_where_one_ended),
 		IN_A_SEGMENT(a_ring_that_is_refused_takes_no_memory),
 		IN_A_SEGMENT(not_while_the_former_ring_may_be_in_use),

@@ -181,6 +181,36 @@ static void time_is_kept(void **state)
 	}
 }
 
+/* A nap that would last longer is cut short. */
+static void the_end_of_a_wait_does_not_wait_for_a_nap(void **state)
+{
+	uint64_t begin = av_now_ns();
+
+	av_notify_nap_ns = LONG_NS;
+	assert_int_equal(wait_ns(30 * MS), ETIMEDOUT);
+	assert_true(av_now_ns() - begin < LONG_NS / 2);
+	av_notify_nap_ns = NAP_NS;
+}
+
+static uint64_t core_ns(void)
+{
+	struct timespec t;
+
+	assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t), 0);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* By then all code has run once, which takes an emulator its time. */
+static void who_waits_leaves_the_core_to_others(void **state)
+{
+	uint64_t begin;
+
+	(void)wait_ns(NAP_NS);
+	begin = core_ns();
+	assert_int_equal(wait_ns(6 * NAP_NS), ETIMEDOUT);
+	assert_true(core_ns() - begin < 3 * NAP_NS);
+}
+
 /* --- asleep ---------------------------------------------------------------------- */
 
 struct waiter {
@@ -472,6 +502,10 @@ static int run(const char *way)
 		cmocka_unit_test_setup_teardown(arming_again_takes_an_event_back, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(time_is_kept, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(the_end_of_a_wait_does_not_wait_for_a_nap, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(who_waits_leaves_the_core_to_others, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(one_event_ends_one_wait, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(who_gives_up_takes_no_event_along, set_up,
 						tear_down),

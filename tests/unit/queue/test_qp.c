@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a new queue pair has: its receive queue, slots that are large enough, and rounded sizes. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 #include "base/limits.h"
 #include "lib/own_directory.h"
 #include "queue/qp.h"
+#include "queue/ring.h"
 #include "unit/memory/heap_fixture.h"
 
 #define LIMIT  1000u
@@ -157,6 +159,100 @@ static void it_is_new_where_another_was(void **state)
 	assert_true(again);
 }
 
+/* --- memory ------------------------------------------------------------------------ */
+
+/* Where the next block of so many bytes would be. */
+static uint64_t next_block(uint64_t bytes)
+{
+	uint64_t at = av_ring_alloc(seg, bytes, NULL);
+
+	assert_int_not_equal(at, 0);
+	av_seg_free(seg, at, bytes);
+	return at;
+}
+
+static const uint32_t depths[] = {1, 2, 4, 8};
+
+static void its_ring_is_as_long_as_its_slots(void **state)
+{
+	const struct av_rq_request shared = {.capacity = 1, .max_sge = 1, .id = 9};
+	uint32_t srq = av_rq_init(seg, &shared);
+
+	assert_int_not_equal(srq, 0);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(depths); i++) {
+		const struct av_qp_request request = {.type = IBV_QPT_RC,
+						      .limit = LIMIT,
+						      .srq = srq,
+						      .cap = {.max_send_wr = depths[i]}};
+		uint64_t bytes = depths[i] * 128ul, at = next_block(bytes);
+		uint32_t index = av_qp_init(seg, &request);
+
+		assert_int_not_equal(index, 0);
+		assert_true(av_qp_at(seg, index)->sq_ring == at);
+		assert_true(next_block(bytes) != at);
+		av_qp_fini(seg, index);
+		assert_true(next_block(bytes) == at);
+	}
+	av_rq_fini(seg, srq);
+}
+
+#define TOO_MANY (1u << 20) /* their ring is larger than the heap */
+#define TIMES	 300u	    /* more than there are freed indices before one is given again */
+
+static const struct {
+	uint32_t send_wr, recv_wr, limit;
+	bool shares;
+} refused[] = {
+	{TOO_MANY, 1, LIMIT, false},
+	{TOO_MANY, 1, LIMIT, true},
+	{1, TOO_MANY, LIMIT, false},
+	{1, 1, 0, false},
+	{1, 1, 0, true},
+};
+
+/* Nor does it take the receive queue along that others share. */
+static void one_that_cannot_be_leaves_nothing(void **state)
+{
+	const struct av_rq_request shared = {.capacity = 1, .max_sge = 1, .id = 9};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(refused); i++) {
+		uint32_t srq = av_rq_init(seg, &shared), rq;
+		const struct av_qp_request request = {.type = IBV_QPT_RC,
+						      .limit = refused[i].limit,
+						      .srq = refused[i].shares ? srq : 0,
+						      .cap = {.max_send_wr = refused[i].send_wr,
+							      .max_recv_wr = refused[i].recv_wr,
+							      .max_recv_sge = 8}};
+		uint64_t at = next_block(128);
+
+		assert_int_not_equal(srq, 0);
+		for (unsigned int n = 0; n < TIMES; n++) {
+			errno = 0;
+			if (av_qp_init(seg, &request) || errno != ENOMEM)
+				fail_msg("row %zu: errno %d", i, errno);
+		}
+		assert_true(next_block(128) == at);
+		assert_int_equal(atomic_load(&av_rq_at(seg, srq)->id), 9);
+		av_rq_fini(seg, srq);
+		for (unsigned int n = 0; n < TIMES; n++) {
+			rq = av_rq_init(seg, &shared);
+			assert_int_not_equal(rq, 0);
+			av_rq_fini(seg, rq);
+		}
+	}
+}
+
+static void none_is_made_when_the_table_is_full(void **state)
+{
+	const struct av_qp_request request = {.type = IBV_QPT_RC, .limit = LIMIT};
+
+	for (unsigned int n = 0; av_slab_alloc(seg, AV_SLAB_QP, AV_MAX_QP); n++)
+		assert_true(n < AV_MAX_QP);
+	errno = 0;
+	assert_int_equal(av_qp_init(seg, &request), 0);
+	assert_int_equal(errno, ENOMEM);
+}
+
 /* --- rounding ---------------------------------------------------------------------- */
 
 static const struct {
@@ -195,6 +291,9 @@ int main(void)
 		IN_A_SEGMENT(it_has_its_own_receive_queue_or_shares_one),
 		IN_A_SEGMENT(payload_has_room_in_an_entry_or_in_a_request),
 		IN_A_SEGMENT(it_is_new_where_another_was),
+		IN_A_SEGMENT(its_ring_is_as_long_as_its_slots),
+		IN_A_SEGMENT(one_that_cannot_be_leaves_nothing),
+		IN_A_SEGMENT(none_is_made_when_the_table_is_full),
 		cmocka_unit_test(sizes_are_rounded_up_to_the_limit),
 	};
 

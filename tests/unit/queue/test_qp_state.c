@@ -233,6 +233,27 @@ static void rc_shaped_masks_bring_up_xrc(void **state)
 	}
 }
 
+/* All types of verbs, XRC or not: nothing but what the other half of an RC pair has is left out. */
+static const struct {
+	enum ibv_qp_type type;
+	int left_out;
+} masks[] = {
+	{IBV_QPT_RC, 0},
+	{IBV_QPT_UC, 0},
+	{IBV_QPT_UD, 0},
+	{IBV_QPT_XRC_SEND, IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER},
+	{IBV_QPT_XRC_RECV, IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY},
+};
+
+static void only_xrc_leaves_attributes_out(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(masks); i++) {
+		assert_int_equal(av_qp_own_mask(masks[i].type, INT32_MAX),
+				 INT32_MAX & ~masks[i].left_out);
+		assert_int_equal(av_qp_own_mask(masks[i].type, 0), 0);
+	}
+}
+
 static void unknown_types_have_no_transition(void **state)
 {
 	static const int types[] = {0,	1,  5,	 6, 7, IBV_QPT_RAW_PACKET, IBV_QPT_DRIVER,
@@ -283,6 +304,7 @@ int main(void)
 		cmocka_unit_test(cur_state_without_state_changes_nothing),
 		cmocka_unit_test(unused_cur_argument_is_not_looked_at),
 		cmocka_unit_test(rc_shaped_masks_bring_up_xrc),
+		cmocka_unit_test(only_xrc_leaves_attributes_out),
 		cmocka_unit_test(unknown_types_have_no_transition),
 		cmocka_unit_test(unknown_states_have_no_transition),
 	};

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -227,11 +228,122 @@ static void each_queue_says_how_full_it_is(void **state)
 		av_cq_fini(seg, cqs[i]);
 }
 
+/* --- counters and regions ---------------------------------------------------------- */
+
+/* What the counters of an index say, said when the object was made, and so are its own. */
+static const struct {
+	uint64_t there, before, own;
+} counted[] = {{0, 0, 0}, {9, 0, 9}, {9, 4, 5}, {9, 9, 0}, {4, 9, 0}};
+
+static void set_words(void *words, size_t count, uint64_t value)
+{
+	for (size_t i = 0; i < count; i++)
+		((uint64_t *)words)[i] = value;
+}
+
+static void expect_words(const uint64_t *words, size_t count, uint64_t value)
+{
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(words[i], value);
+}
+
+static void expect_qp_counted(const struct av_qp_info *info, void *arg)
+{
+	expect_words(info->counted.total.qp, AV_QP_COUNTERS, *(const uint64_t *)arg);
+	expect_words(info->counted.total.cq, AV_CQ_COUNTERS, 0);
+}
+
+static void expect_cq_counted(const struct av_cq_info *info, void *arg)
+{
+	expect_words(info->counted.total.cq, AV_CQ_COUNTERS, *(const uint64_t *)arg);
+	expect_words(info->counted.total.qp, AV_QP_COUNTERS, 0);
+}
+
+static void what_was_counted_before_is_not_its_own(void **state)
+{
+	const struct av_qp_request request = {.type = IBV_QPT_RC, .limit = LIMIT};
+	uint32_t qp = av_qp_init(seg, &request), cq = av_cq_init(seg, ENTRIES, 0, 1, LIMIT, NULL);
+	struct av_qp_shared *q = av_qp_at(seg, qp);
+	struct av_cq_shared *c = av_cq_at(seg, cq);
+
+	assert_true(qp && cq && q && c);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(counted); i++) {
+		uint64_t own = counted[i].own;
+
+		set_words(&q->counters, AV_QP_COUNTERS, counted[i].there);
+		set_words(&q->before, AV_QP_COUNTERS, counted[i].before);
+		set_words(&c->inlet[0].counters, AV_CQ_COUNTERS, counted[i].there);
+		set_words(&c->before, AV_CQ_COUNTERS, counted[i].before);
+		av_report_qps(DEVICE, expect_qp_counted, &own);
+		av_report_cqs(DEVICE, expect_cq_counted, &own);
+	}
+	av_qp_fini(seg, qp);
+	av_cq_fini(seg, cq);
+}
+
+#define WHOLE (1ull << 47) /* an implicit region of the whole address space */
+
+static const struct {
+	uint8_t kind;
+	uint64_t length, bytes; /* that it counts for */
+} regions[] = {
+	{AV_KEY_REGION, BYTES, BYTES}, {AV_KEY_REGION, WHOLE - 1, WHOLE - 1},
+	{AV_KEY_REGION, WHOLE, 0},     {AV_KEY_REGION, UINT64_MAX, 0},
+	{AV_KEY_NULL, BYTES, 0},       {AV_KEY_DEVICE, BYTES, BYTES},
+};
+
+static void each_region_counts_for_its_bytes(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(regions); i++) {
+		const struct av_key region = {.kind = regions[i].kind, .length = regions[i].length};
+		uint32_t key = av_key_create(seg, &region, LIMIT);
+		struct av_counted all;
+
+		assert_int_not_equal(key, 0);
+		av_report_device(DEVICE, &all);
+		if (all.gauge[AV_GAUGE_MRS] != 1 ||
+		    all.gauge[AV_GAUGE_MR_BYTES] != regions[i].bytes)
+			fail_msg("row %zu", i);
+		assert_int_equal(av_key_destroy(seg, key, NULL), 0);
+	}
+}
+
+/* --- nonsense ---------------------------------------------------------------------- */
+
+/* The numbers come from a segment: whoever names what no table has room for uses nothing. */
+static void a_queue_pair_may_name_what_is_in_no_table(void **state)
+{
+	static const uint32_t behind[] = {0, 1, UINT32_MAX - AV_SLAB_CHUNKS * AV_OBJ_CHUNK};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(behind); i++) {
+		const struct av_qp_request request = {
+			.type = IBV_QPT_RC,
+			.limit = LIMIT,
+			.pd = AV_MAX_PD + 1 + behind[i],
+			.send_cq = AV_SLAB_CHUNKS * AV_OBJ_CHUNK + behind[i],
+			.recv_cq = AV_SLAB_CHUNKS * AV_OBJ_CHUNK + behind[i]};
+		uint32_t qp = av_qp_init(seg, &request), *users;
+		size_t seen = AV_ARRAY_SIZE(domains);
+
+		assert_int_not_equal(qp, 0);
+		users = av_cq_users(seg);
+		assert_non_null(users);
+		for (uint32_t n = 0; n < AV_SLAB_CHUNKS * AV_OBJ_CHUNK; n++)
+			assert_int_equal(users[n], 0);
+		free(users);
+		av_report_pds(DEVICE, expect_domain, &seen);
+		av_qp_fini(seg, qp);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_domain_has_its_users),
 		cmocka_unit_test(each_queue_says_how_full_it_is),
+		cmocka_unit_test(what_was_counted_before_is_not_its_own),
+		cmocka_unit_test(each_region_counts_for_its_bytes),
+		cmocka_unit_test(a_queue_pair_may_name_what_is_in_no_table),
 	};
 
 	unsetenv("ANYVERBS_DEVICES");

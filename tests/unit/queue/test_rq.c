@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
+#include "observe/diagnosis.h"
 #include "queue/rq.h"
 #include "queue/srq_limit.h"
 #include "unit/memory/heap_fixture.h"
@@ -104,7 +105,9 @@ static void a_queue_is_empty_after_a_reset(void **state)
 			assert_int_equal(post(n, NULL, 0), 0);
 		for (uint64_t n = 1; n <= taken; n++)
 			(void)take(n);
+		atomic_store(&rq->waiting, 1);
 		av_rq_reset(rq);
+		assert_int_equal(atomic_load(&rq->waiting), 0);
 		nothing_is_left();
 	}
 	av_rq_fini(seg, rq->index);
@@ -184,12 +187,12 @@ static void elements_are_checked_and_copied(void **state)
 
 static const struct {
 	uint32_t max_sge, inline_bytes;
-} rooms[] = {{1, 0}, {0, 1}, {1, 32}, {1, 33}, {2, 512}, {MAX_SGE, 100}, {30, 1}};
+} rooms[] = {{1, 0}, {0, 1}, {1, 32}, {1, 33}, {2, 512}, {MAX_SGE, 100}, {AV_MAX_SGE, 1}};
 
 /* Requests and payloads lie beside each other: none overwrites another one. */
 static void each_slot_has_room_for_its_payload(void **state)
 {
-	struct ibv_sge list[30] = {{1000, 10, 1}};
+	struct ibv_sge list[AV_MAX_SGE] = {{1000, 10, 1}};
 
 	for (uint32_t id = 0; id < 2; id++)
 		for (size_t i = 0; i < AV_ARRAY_SIZE(rooms); i++) {
@@ -202,6 +205,7 @@ static void each_slot_has_room_for_its_payload(void **state)
 				uint8_t *payload = av_rq_payload(seg, rq, place);
 
 				assert_int_equal(payload != NULL, bytes != 0);
+				assert_int_equal((uintptr_t)payload % 32, 0);
 				if (payload)
 					memset(payload, (int)place, bytes);
 			}
@@ -216,6 +220,102 @@ static void each_slot_has_room_for_its_payload(void **state)
 			}
 			av_rq_fini(seg, rq->index);
 		}
+}
+
+/* The number of elements stands in a slot, and how many there may be in the queue. */
+static const struct {
+	uint32_t count, max_sge;
+	bool there;
+} counts[] = {
+	{0, 1, true},
+	{1, 1, true},
+	{2, 1, false},
+	{AV_MAX_SGE, AV_MAX_SGE, true},
+	{AV_MAX_SGE + 1, UINT32_MAX, false},
+	{UINT32_MAX, UINT32_MAX, false},
+};
+
+static void a_request_has_no_more_elements_than_there_may_be(void **state)
+{
+	for (uint32_t id = 0; id < 2; id++)
+		for (size_t i = 0; i < AV_ARRAY_SIZE(counts); i++) {
+			make(id, AV_MAX_SGE, 0);
+			assert_int_equal(post(1, NULL, 0), 0);
+			av_rq_slot(seg, rq, 0)->count = counts[i].count;
+			rq->max_sge = counts[i].max_sge;
+			if ((av_rq_wqe(seg, rq, 0) != NULL) != counts[i].there)
+				fail_msg("row %zu", i);
+			av_rq_fini(seg, rq->index);
+		}
+}
+
+/* The words by which a request finds its slot are a peer's nonsense. */
+static void there_is_no_request_in_an_unsound_ring(void **state)
+{
+	for (uint32_t id = 0; id < 2; id++) {
+		uint64_t ring;
+
+		make(id, MAX_SGE, 32);
+		ring = rq->ring;
+		rq->ring = AV_SEG_BYTES;
+		assert_null(av_rq_wqe(seg, rq, 0));
+		assert_null(av_rq_payload(seg, rq, 0));
+		assert_int_equal(post(1, NULL, 0), 0); /* and goes nowhere */
+		nothing_is_left();
+		rq->ring = ring;
+		av_rq_fini(seg, rq->index);
+	}
+}
+
+static const struct {
+	uint32_t stacked;
+	bool stack, taken;
+} stacks[] = {
+	{CAPACITY, true, true},	     {1, true, true},		{0, true, false},
+	{CAPACITY + 1, true, false}, {UINT32_MAX, true, false}, {CAPACITY, false, false},
+};
+
+static void no_place_is_taken_from_an_unsound_stack(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(stacks); i++) {
+		uint64_t stack;
+
+		make(1, MAX_SGE, 0);
+		stack = rq->stack;
+		rq->stacked = stacks[i].stacked;
+		rq->stack = stacks[i].stack ? stack : AV_SEG_BYTES;
+		assert_int_equal(post(1, NULL, 0), 0);
+		if (rq->stacked != stacks[i].stacked - stacks[i].taken)
+			fail_msg("row %zu: %u", i, rq->stacked);
+		rq->stack = stack;
+		av_rq_fini(seg, rq->index);
+	}
+}
+
+static const struct {
+	int count;
+	bool list; /* there is one */
+	enum av_check check;
+	uint32_t wanted;
+} reasons[] = {
+	{2, false, AV_CHECK_POST_RECV_LIST, 2},
+	{MAX_SGE + 1, true, AV_CHECK_POST_RECV_SGE, MAX_SGE + 1},
+	{-1, true, AV_CHECK_POST_RECV_SGE, UINT32_MAX},
+};
+
+static void each_refusal_has_its_reason(void **state)
+{
+	struct ibv_sge list[MAX_SGE + 1] = {{1000, 10, 1}};
+	const struct av_flight_record *why = av_diag_pending();
+
+	make(0, MAX_SGE, 0);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(reasons); i++) {
+		assert_int_equal(post(1, reasons[i].list ? list : NULL, reasons[i].count), EINVAL);
+		assert_int_equal(why->error, EINVAL);
+		assert_int_equal(why->check, reasons[i].check);
+		assert_int_equal(why->wanted, reasons[i].wanted);
+	}
+	av_rq_fini(seg, rq->index);
 }
 
 /* --- another size of a shared queue ------------------------------------------------ */
@@ -250,6 +350,74 @@ static void a_shared_queue_shrinks_to_what_is_in_use(void **state)
 	}
 }
 
+/* From each capacity on, by doubling and by more. */
+static const struct {
+	uint32_t first, then, places; /* slots that there are then */
+} grown[] = {{1, 2, 2}, {1, 3, 4}, {1, 64, 64}, {2, 4, 4}, {4, 5, 8}, {4, 8, 8}, {4, 100, 128}};
+
+static const struct av_rq_wqe *slot_of_run(uint32_t first, uint32_t place)
+{
+	uint64_t from = rq->ring;
+	uint32_t begin = 0;
+
+	for (unsigned int run = 0; place >= first << run; run++) {
+		from = atomic_load(&rq->more[run]);
+		begin = first << run;
+	}
+	return av_seg_at(seg, from, 0) ? (const void *)((uint8_t *)seg->head + from +
+							(uint64_t)(place - begin) * rq->stride)
+				       : NULL;
+}
+
+static void each_run_of_slots_follows_those_before_it(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(grown); i++) {
+		const struct av_rq_request request = {
+			.capacity = grown[i].first, .max_sge = MAX_SGE, .id = 1};
+		uint32_t index = av_rq_init(seg, &request);
+
+		rq = av_rq_at(seg, index);
+		assert_true(index && rq);
+		assert_int_equal(av_rq_resize(seg, rq, grown[i].then), 0);
+		assert_int_equal(rq->places, grown[i].places);
+		for (uint32_t place = 0; place < rq->places; place++) {
+			assert_non_null(av_rq_slot(seg, rq, place));
+			assert_ptr_equal(av_rq_slot(seg, rq, place),
+					 slot_of_run(grown[i].first, place));
+		}
+		av_rq_fini(seg, index);
+	}
+}
+
+/* What the place asks for is behind the last run that there can be. */
+static void there_are_no_more_runs_than_a_queue_has_room_for(void **state)
+{
+	make(1, MAX_SGE, 0);
+	rq->mask = 0;
+	rq->stride = 4096;
+	for (unsigned int i = 0; i < AV_RQ_RUNS; i++)
+		atomic_store(&rq->more[i], AV_SEG_BYTES / 2);
+	assert_non_null(av_rq_slot(seg, rq, (1u << AV_RQ_RUNS) - 1));
+	for (unsigned int run = AV_RQ_RUNS; run < 32; run++)
+		for (uint32_t place = 1u << run; place >> run == 1; place += 1u << (run - 3))
+			assert_null(av_rq_slot(seg, rq, place));
+	atomic_store(&rq->id, 0);
+}
+
+/* The requests that there have been count for nothing. */
+static void a_queue_that_was_used_shrinks_like_a_new_one(void **state)
+{
+	make(1, MAX_SGE, 0);
+	for (uint64_t n = 1; n <= 3 * CAPACITY; n++) {
+		assert_int_equal(post(n, NULL, 0), 0);
+		av_rq_freed(seg, rq, take(n));
+	}
+	assert_int_equal(post(1, NULL, 0), 0);
+	assert_int_equal(av_rq_resize(seg, rq, 1), 0);
+	assert_int_equal(post(2, NULL, 0), ENOMEM);
+	av_rq_fini(seg, rq->index);
+}
+
 #define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -261,7 +429,14 @@ int main(void)
 		IN_A_SEGMENT(what_was_not_completed_is_put_back),
 		IN_A_SEGMENT(elements_are_checked_and_copied),
 		IN_A_SEGMENT(each_slot_has_room_for_its_payload),
+		IN_A_SEGMENT(a_request_has_no_more_elements_than_there_may_be),
+		IN_A_SEGMENT(there_is_no_request_in_an_unsound_ring),
+		IN_A_SEGMENT(no_place_is_taken_from_an_unsound_stack),
+		IN_A_SEGMENT(each_refusal_has_its_reason),
 		IN_A_SEGMENT(a_shared_queue_shrinks_to_what_is_in_use),
+		IN_A_SEGMENT(each_run_of_slots_follows_those_before_it),
+		IN_A_SEGMENT(there_are_no_more_runs_than_a_queue_has_room_for),
+		IN_A_SEGMENT(a_queue_that_was_used_shrinks_like_a_new_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

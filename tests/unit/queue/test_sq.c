@@ -10,6 +10,7 @@
 
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
+#include "observe/diagnosis.h"
 #include "queue/qp.h"
 #include "unit/memory/fake_seg.h"
 
@@ -141,18 +142,29 @@ static const struct {
 	uint32_t bytes, most; /* of an operand, and of those the queue has room for */
 	int count;	      /* elements for the result */
 	int err;
+	uint32_t flags;
 } operand_rows[] = {
-	{8, 32, 1, 0},	     {32, 32, 1, 0},	  {8, 32, 3, 0},      {16, 8, 1, EINVAL},
-	{12, 32, 1, EINVAL}, {64, 32, 1, EINVAL}, {8, 32, 0, EINVAL}, {0, 32, 1, EINVAL},
+	{8, 32, 1, 0, 0},      {32, 32, 1, 0, 0},      {8, 32, 3, 0, 0},
+	{16, 8, 1, EINVAL, 0}, {12, 32, 1, EINVAL, 0}, {64, 32, 1, EINVAL, 0},
+	{8, 32, 0, EINVAL, 0}, {0, 32, 1, EINVAL, 0},  {8, 32, 1, EINVAL, INLINE},
 };
 
-static void operands_are_checked_and_copied(void **state)
+static const uint32_t operand_opcodes[] = {
+	AV_WR_SIZED_CMP_AND_SWP,
+	AV_WR_SIZED_FETCH_AND_ADD,
+	AV_WR_MASKED_CMP_AND_SWP,
+	AV_WR_MASKED_FETCH_AND_ADD,
+};
+
+static void check_operands(uint32_t opcode)
 {
-	struct ibv_sge list[MAX_SGE] = {{1000, 8, 1}};
+	uint8_t bytes[8] = {0};
+	struct ibv_sge list[MAX_SGE] = {{(uintptr_t)bytes, 8, 1}};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(operand_rows); i++) {
 		struct av_atomic operand = {.bytes = operand_rows[i].bytes};
-		struct ibv_send_wr wr = {.opcode = (enum ibv_wr_opcode)AV_WR_SIZED_FETCH_AND_ADD,
+		struct ibv_send_wr wr = {.opcode = (enum ibv_wr_opcode)opcode,
+					 .send_flags = operand_rows[i].flags,
 					 .sg_list = list,
 					 .num_sge = operand_rows[i].count},
 				   *bad;
@@ -161,11 +173,81 @@ static void operands_are_checked_and_copied(void **state)
 		end.qp->max_operand = operand_rows[i].most;
 		end.qp->sq_stride = 192 + AV_SQ_OPERANDS;
 		if (av_sq_post(&end, &wr, &bad, find_ah, &operand) != operand_rows[i].err)
-			fail_msg("row %zu", i);
+			fail_msg("opcode %u, row %zu", opcode, i);
 		if (operand_rows[i].err == 0)
 			assert_memory_equal(av_sq_operands(&end, slot(tail)), &operand,
 					    sizeof(operand));
 		atomic_store(&end.qp->sq_freed, atomic_load(&end.qp->sq_tail));
+	}
+}
+
+static void operands_are_checked_and_copied(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(operand_opcodes); i++)
+		check_operands(operand_opcodes[i]);
+}
+
+/* The ring, or the length of its slots, is a peer's nonsense. */
+static void there_is_no_slot_in_an_unsound_ring(void **state)
+{
+	struct ibv_sge element = {1000, 8, 1};
+	struct av_atomic operand = {.bytes = 8};
+	struct ibv_send_wr wr = {.opcode = (enum ibv_wr_opcode)AV_WR_SIZED_FETCH_AND_ADD,
+				 .sg_list = &element,
+				 .num_sge = 1},
+			   *bad;
+
+	end.qp->max_operand = 32;
+	end.qp->sq_stride = 64;
+	assert_int_equal(av_sq_post(&end, &wr, &bad, find_ah, &operand), EINVAL);
+	end.qp->sq_ring = AV_SEG_BYTES;
+	wr.opcode = IBV_WR_SEND;
+	assert_int_equal(post(&wr), EINVAL);
+	assert_int_equal(av_sq_post_special(&end, &(struct av_sq_special){.wr_id = 1}), EINVAL);
+	assert_int_equal(atomic_load(&end.qp->sq_tail), 0);
+}
+
+/* --- why it is refused --------------------------------------------------------------- */
+
+static const struct {
+	uint32_t opcode, flags;
+	int count;
+	bool list; /* there is one */
+	enum av_check check;
+	uint64_t wanted;
+} reasons[] = {
+	{IBV_WR_TSO, 0, 1, true, AV_CHECK_POST_OPCODE, IBV_WR_TSO},
+	{AV_WR_SIZED_FETCH_AND_ADD, 0, 0, true, AV_CHECK_POST_OPERANDS, 16},
+	{IBV_WR_LOCAL_INV, INLINE, 0, true, AV_CHECK_POST_INLINE_OP, IBV_WR_LOCAL_INV},
+	{IBV_WR_BIND_MW, 0, 0, true, AV_CHECK_BIND_WINDOW, 0},
+	{IBV_WR_SEND, 0, MAX_SGE + 1, true, AV_CHECK_POST_SEND_SGE, MAX_SGE + 1},
+	{IBV_WR_SEND, 0, 2, false, AV_CHECK_POST_SEND_LIST, 2},
+	{IBV_WR_SEND, INLINE, 2, false, AV_CHECK_POST_SEND_LIST, 2},
+	{IBV_WR_RDMA_READ, INLINE, 1, true, AV_CHECK_POST_INLINE_OP, IBV_WR_RDMA_READ},
+	{IBV_WR_SEND, INLINE, 2, true, AV_CHECK_POST_INLINE, 2000},
+};
+
+static void each_refusal_has_its_reason(void **state)
+{
+	struct ibv_sge list[MAX_SGE + 1];
+	const struct av_atomic operand = {.bytes = 16};
+
+	end.qp->max_operand = 8;
+	for (size_t i = 0; i < AV_ARRAY_SIZE(list); i++)
+		list[i] = (struct ibv_sge){1000, 1000, 1};
+	for (size_t i = 0; i < AV_ARRAY_SIZE(reasons); i++) {
+		struct ibv_send_wr wr = {.opcode = (enum ibv_wr_opcode)reasons[i].opcode,
+					 .send_flags = reasons[i].flags,
+					 .sg_list = reasons[i].list ? list : NULL,
+					 .num_sge = reasons[i].count},
+				   *bad;
+		const struct av_flight_record *why = av_diag_pending();
+
+		assert_int_equal(av_sq_post(&end, &wr, &bad, find_ah, &operand), EINVAL);
+		if (why->error != EINVAL || why->check != reasons[i].check ||
+		    why->wanted != reasons[i].wanted)
+			fail_msg("row %zu: %d, %u, %llu", i, why->error, why->check,
+				 (unsigned long long)why->wanted);
 	}
 }
 
@@ -177,9 +259,11 @@ static const struct {
 	{0, 192 + AV_SQ_OPERANDS, false},
 	{8, 192 + AV_SQ_OPERANDS, true},
 	{8, sizeof(struct av_sq_wqe) + AV_SQ_OPERANDS - 1, false},
+	{8, sizeof(struct av_sq_wqe) + AV_SQ_OPERANDS - AV_CACHE_LINE, false},
 	{8, sizeof(struct av_sq_wqe) + AV_SQ_OPERANDS, true},
 	{8, AV_SQ_STRIDE_MAX, true},
 	{8, AV_SQ_STRIDE_MAX + 1, false},
+	{8, AV_SQ_STRIDE_MAX + AV_CACHE_LINE, false},
 	{8, UINT32_MAX, false},
 };
 
@@ -240,7 +324,7 @@ static void no_list_is_nothing_to_post(void **state)
 
 static void elements_are_copied(void **state)
 {
-	struct ibv_sge list[MAX_SGE] = {{1000, 10, 1}, {2000, 0, 2}, {3000, 30, 3}};
+	struct ibv_sge list[MAX_SGE] = {{1000, 10, 1}, {2000, 20, 2}, {3000, 0, 3}};
 
 	for (int count = 0; count <= (int)MAX_SGE; count++) {
 		struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = list, .num_sge = count};
@@ -259,7 +343,10 @@ static void elements_are_copied(void **state)
 static void inline_data_is_copied_without_gaps(void **state)
 {
 	char text[] = "abcdefgh";
-	struct ibv_sge list[] = {{(uintptr_t)text, 3, 0}, {0, 0, 0}, {(uintptr_t)text + 5, 2, 0}};
+	struct ibv_sge list[] = {{(uintptr_t)text, 3, 0},
+				 {0, 0, 0},
+				 {(uintptr_t)text + 5, 2, 0},
+				 {(uintptr_t)text + 7, 1, 0}};
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND,
 				 .send_flags = INLINE,
 				 .sg_list = list,
@@ -267,8 +354,8 @@ static void inline_data_is_copied_without_gaps(void **state)
 
 	assert_int_equal(post(&wr), 0);
 	assert_int_equal(slot(0)->count, 0);
-	assert_int_equal(slot(0)->bytes, 5);
-	assert_memory_equal(slot(0)->data, "abcfg", 5);
+	assert_int_equal(slot(0)->bytes, 6);
+	assert_memory_equal(slot(0)->data, "abcfgh", 6);
 }
 
 static void what_has_no_data_has_no_bytes(void **state)
@@ -306,6 +393,26 @@ static void a_datagram_has_its_address(void **state)
 	assert_int_equal(wqe->route.hop_limit, address.grh.hop_limit);
 	wr.wr.ud.ah = NULL;
 	assert_int_equal(post(&wr), EINVAL);
+}
+
+/* What sends none to a queue pair needs no address. */
+static const struct {
+	enum ibv_wr_opcode opcode;
+	int err;
+} without_address[] = {
+	{IBV_WR_SEND, EINVAL},
+	{IBV_WR_SEND_WITH_IMM, EINVAL},
+	{IBV_WR_LOCAL_INV, 0},
+};
+
+static void only_datagrams_need_an_address(void **state)
+{
+	end.qp->type = IBV_QPT_UD;
+	for (size_t i = 0; i < AV_ARRAY_SIZE(without_address); i++) {
+		struct ibv_send_wr wr = {.opcode = without_address[i].opcode};
+
+		assert_int_equal(post(&wr), without_address[i].err);
+	}
 }
 
 /* The program sees the new key at once; what the device does with it is in the request. */
@@ -365,11 +472,59 @@ static void a_list_fits_its_slot(void **state)
 		assert_int_equal(atomic_load(&end.qp->sq_tail) - tail, lists[i].err == 0);
 		if (lists[i].err == 0) {
 			assert_int_equal(slot(tail)->wr_id, i + 1);
+			assert_int_equal(slot(tail)->bytes | slot(tail)->imm, 0);
 			assert_ptr_equal(av_sq_list(&end, slot(tail), slot(tail)),
 					 slot(tail)->list);
 		}
 		atomic_store(&end.qp->sq_freed, atomic_load(&end.qp->sq_tail));
 	}
+}
+
+/* A peer may have written any length of its slots, and any number of elements. */
+static const struct {
+	uint32_t stride, count;
+	bool there;
+} list_rows[] = {
+	{64, 0, true},
+	{64, 1, false},
+	{0, 0, false},
+	{AV_SQ_STRIDE_MAX, 1, true},
+	{AV_SQ_STRIDE_MAX, AV_SQ_STRIDE_MAX, false},
+	{AV_SQ_STRIDE_MAX + AV_CACHE_LINE, 1, false},
+	{UINT32_MAX, 1, false},
+	{192, UINT32_MAX, false},
+};
+
+static void a_list_is_wholly_in_its_slot(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(list_rows); i++) {
+		const struct av_sq_wqe head = {.count = list_rows[i].count};
+
+		end.qp->sq_stride = list_rows[i].stride;
+		if (av_sq_list(&end, slot(0), &head) != (list_rows[i].there ? slot(0)->list : NULL))
+			fail_msg("row %zu", i);
+	}
+}
+
+static void a_list_has_no_more_elements_than_a_key_may_have(void **state)
+{
+	const struct av_sq_wqe most = {.count = AV_MAX_KLMS, .umr.list = RING_AT},
+			       more = {.count = AV_MAX_KLMS + 1, .umr.list = RING_AT};
+
+	assert_non_null(av_sq_list(&end, slot(0), &most));
+	assert_null(av_sq_list(&end, slot(0), &more));
+}
+
+static void special_requests_take_slots_like_others(void **state)
+{
+	const struct av_sq_special req = {.opcode = AV_WR_NOP};
+
+	for (uint32_t i = 0; i < CAPACITY; i++)
+		assert_int_equal(av_sq_post_special(&end, &req), 0);
+	assert_int_equal(av_sq_post_special(&end, &req), ENOMEM);
+	atomic_fetch_add(&end.qp->sq_freed, 1);
+	assert_int_equal(av_sq_post_special(&end, &req), 0);
+	assert_int_equal(av_sq_post_special(&end, &req), ENOMEM);
 }
 
 static void a_list_outside_is_wholly_in_the_segment(void **state)
@@ -390,6 +545,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_A_QP(each_request_is_checked),
 		ON_A_QP(operands_are_checked_and_copied),
+		ON_A_QP(there_is_no_slot_in_an_unsound_ring),
+		ON_A_QP(each_refusal_has_its_reason),
 		ON_A_QP(operands_are_at_the_end_of_their_slot),
 		ON_A_QP(a_queue_has_its_capacity_and_no_more),
 		ON_A_QP(a_list_is_posted_up_to_its_first_error),
@@ -398,8 +555,12 @@ int main(void)
 		ON_A_QP(inline_data_is_copied_without_gaps),
 		ON_A_QP(what_has_no_data_has_no_bytes),
 		ON_A_QP(a_datagram_has_its_address),
+		ON_A_QP(only_datagrams_need_an_address),
 		ON_A_QP(a_bind_has_its_window_and_its_new_key),
 		ON_A_QP(a_list_fits_its_slot),
+		ON_A_QP(a_list_is_wholly_in_its_slot),
+		ON_A_QP(a_list_has_no_more_elements_than_a_key_may_have),
+		ON_A_QP(special_requests_take_slots_like_others),
 		ON_A_QP(a_list_outside_is_wholly_in_the_segment),
 	};
 

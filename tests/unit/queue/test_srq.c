@@ -3,68 +3,24 @@
  * Taking from a shared receive queue, putting back, and what a death leaves behind: each request is
  * taken once, by whoever comes, and none is lost.
  */
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "lib/sanitized.h"
-#include "queue/rq.h"
+#include "base/limits.h"
 #include "queue/rq_take.h"
-#include "unit/memory/fake_heap.h"
+#include "unit/queue/srq_fixture.h"
 
-#define CAPACITY 8u
-#define A	 0x123u /* queue pairs */
-#define B	 0x456u
-#define DEAD	 7u /* identity of a process that is dead */
-
-static struct fake_heap heap;
-static struct av_seg *const seg = &heap.fake.seg;
-static struct av_rq_shared *rq;
-static uint32_t rq_index;
-
-static int set_up(void **state)
-{
-	const struct av_rq_request request = {.capacity = CAPACITY, .max_sge = 1, .pd = 1, .id = 1};
-
-	fake_heap_open(&heap);
-	rq_index = av_rq_init(seg, &request);
-	rq = rq_index ? av_rq_at(seg, rq_index) : NULL;
-	return rq ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-	av_rq_fini(seg, rq_index);
-	fake_heap_close(&heap);
-	return 0;
-}
-
-static int post_one(uint64_t wr_id)
-{
-	struct ibv_recv_wr wr = {.wr_id = wr_id}, *bad;
-
-	return av_rq_post(seg, rq, &wr, &bad);
-}
+#define DEAD 7u /* identity of a process that is dead */
 
 /* Requests 1 to @count. */
 static void post(unsigned int count)
 {
 	for (unsigned int i = 1; i <= count; i++)
 		assert_int_equal(post_one(i), 0);
-}
-
-/* Return: its number; 0: there is none */
-static uint64_t take(uint32_t qpn, uint32_t *receiving)
-{
-	const struct av_rq_wqe *wqe = av_rq_take(seg, rq, qpn, receiving);
-
-	return wqe ? wqe->wr_id : 0;
 }
 
 static uint64_t take_and_free(uint32_t qpn)
@@ -112,6 +68,37 @@ static void requests_are_taken_in_order(void **state)
 	}
 }
 
+/* Nobody has a request whose slot is free. */
+static void a_request_belongs_to_who_has_taken_it(void **state)
+{
+	uint32_t receiving, place;
+
+	post(1);
+	assert_int_equal(take(A, &receiving), 1);
+	place = receiving - 1;
+	assert_int_equal((uint32_t)atomic_load(&at(place)->taker), A);
+	av_rq_freed(seg, rq, place);
+	assert_true(atomic_load(&at(place)->taker) == 0);
+}
+
+/* Twice the request's number: even, and the same again as late as possible. */
+static void each_request_is_queued_with_its_mark(void **state)
+{
+	for (uint32_t number = 0; number < 3 * CAPACITY; number++) {
+		uint32_t receiving;
+		uint64_t taker;
+
+		post(1);
+		assert_int_equal(take(A, &receiving), 1);
+		taker = atomic_load(&at(receiving - 1)->taker);
+		assert_int_equal(taker >> 32, 2 * number);
+		av_rq_untake(seg, rq, A, receiving - 1);
+		assert_int_equal(atomic_load(&at(receiving - 1)->taker) >> 32 & 1, 1);
+		assert_int_equal(av_rq_ready(rq), 1);
+		assert_int_equal(take_and_free(B), 1);
+	}
+}
+
 static void what_is_put_back_is_next(void **state)
 {
 	uint32_t first, second;
@@ -120,6 +107,7 @@ static void what_is_put_back_is_next(void **state)
 	assert_int_equal(take(A, &first), 1);
 	assert_int_equal(take(B, &second), 2);
 	av_rq_untake(seg, rq, A, first - 1);
+	assert_int_equal(av_rq_ready(rq), CAPACITY - 1);
 	assert_int_equal(take(A, &first), 1);
 	av_rq_untake(seg, rq, A, first - 1);
 	av_rq_untake(seg, rq, B, second - 1);
@@ -143,8 +131,12 @@ static void only_its_holder_puts_it_back(void **state)
  * All requests are before @reached, with one that was taken out of turn by a taker that was slow,
  * and is put back: no room is left for its entry before the others.
  */
-static void the_order_is_compacted_in_time(void **state)
+static void compact_from(uint32_t number)
 {
+	atomic_store(&rq->head, number);
+	atomic_store(&rq->tail, number);
+	atomic_store(&rq->freed, number);
+	rq->reached = number;
 	for (uint32_t slow = 0; slow < CAPACITY; slow++) {
 		uint32_t place[CAPACITY];
 		uint64_t word;
@@ -160,10 +152,74 @@ static void the_order_is_compacted_in_time(void **state)
 			word = atomic_load(&at(place[slow])->taker);
 			atomic_store(&at(place[slow])->taker, word >> 32 << 32 | B);
 			av_rq_untake(seg, rq, B, place[slow]);
+			assert_int_equal(atomic_load(&rq->head) >> 32 & 1, 0);
+			assert_true(rq->reached - av_rq_taken(rq) <= CAPACITY);
 		}
 		assert_true(atomic_load(&rq->tail) - av_rq_taken(rq) <= 2 * CAPACITY);
 		expect_left(0x1fe);
 	}
+}
+
+static void the_order_is_compacted_in_time(void **state)
+{
+	static const uint32_t numbers[] = {0, 1000, 1u << 31, UINT32_MAX - CAPACITY};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(numbers); i++) {
+		tear_down(state);
+		set_up(state);
+		compact_from(numbers[i]);
+	}
+}
+
+/* --- nonsense ------------------------------------------------------------------------ */
+
+#define LAST (AV_SEG_BYTES - AV_CACHE_LINE) /* of the segment, with eight entries */
+#define MOST (AV_RQ_ORDER_ENTRIES(2 * AV_MAX_SRQ_WR) - 1)
+
+static const struct {
+	uint64_t order;
+	uint32_t mask;
+	bool there;
+} orders[] = {
+	{LAST, 0, true},
+	{LAST, 7, true},
+	{LAST, 8, false},
+	{AV_SEG_BYTES, 0, false},
+	{FAKE_HEAP_AT, MOST, true},
+	{FAKE_HEAP_AT, MOST + 1, false},
+	{FAKE_HEAP_AT, UINT32_MAX, false},
+};
+
+static void the_order_is_wholly_in_the_segment(void **state)
+{
+	const uint64_t order = rq->order;
+	const uint32_t mask = rq->order_mask;
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(orders); i++) {
+		rq->order = orders[i].order;
+		rq->order_mask = orders[i].mask;
+		if (av_rq_order_add(seg, rq, 1, 1) != orders[i].there)
+			fail_msg("row %zu", i);
+	}
+	rq->order = order;
+	rq->order_mask = mask;
+}
+
+/* Nothing is put back then, and nothing is moved. */
+static void an_unsound_order_leads_nowhere(void **state)
+{
+	uint32_t receiving;
+
+	post(2);
+	assert_int_equal(take(A, &receiving), 1);
+	av_rq_untake(seg, rq, A, UINT32_MAX / 2);
+	av_rq_order_repair(seg, rq, A, UINT32_MAX / 2);
+	rq->order = AV_SEG_BYTES;
+	av_rq_untake(seg, rq, A, receiving - 1);
+	assert_int_equal(take(B, &receiving), 0);
+	assert_int_equal(av_rq_resize(seg, rq, 2 * CAPACITY), 0);
+	assert_int_equal(post_one(3), 0);
+	assert_int_equal(atomic_load(&rq->tail), 3);
 }
 
 /* --- deaths -------------------------------------------------------------------------- */
@@ -173,6 +229,7 @@ enum death {
 	BEHIND_CLAIM,	/* it is taken, but the queue still begins with it */
 	BEHIND_TAKE,	/* it has left the queue */
 	WHILE_RETURNED, /* it is nobody's any more, and not in the queue yet */
+	ENTRY_WRITTEN,	/* and it has its entry, with which the queue does not begin yet */
 	BEHIND_RETURN,
 	TAKEN_BY_OTHER, /* another one was faster */
 	BEHIND_POLL,	/* its completion was polled, and it was posted anew */
@@ -183,7 +240,7 @@ enum death {
 static uint32_t die(enum death where)
 {
 	uint64_t head = atomic_load(&rq->head);
-	uint64_t taker;
+	uint64_t taker, *order;
 	uint32_t receiving;
 
 	assert_int_not_equal(take(where == TAKEN_BY_OTHER ? B : A, &receiving), 0);
@@ -199,6 +256,13 @@ static uint32_t die(enum death where)
 	case WHILE_RETURNED:
 		/* nobody knows this mark */
 		atomic_store(&at(receiving - 1)->taker, (taker | UINT32_MAX) + (1ull << 32));
+		break;
+	case ENTRY_WRITTEN:
+		taker = (taker | UINT32_MAX) + (1ull << 32);
+		atomic_store(&at(receiving - 1)->taker, taker);
+		order = av_seg_at(seg, rq->order, av_rq_order_bytes(rq->places));
+		assert_non_null(order);
+		order[(av_rq_taken(rq) - 1) & rq->order_mask] = taker >> 32 << 32 | (receiving - 1);
 		break;
 	case BEHIND_RETURN:
 		av_rq_untake(seg, rq, A, receiving - 1);
@@ -220,12 +284,17 @@ static void no_death_loses_a_request(void **state)
 		for (unsigned int count = 1; count <= CAPACITY; count++) {
 			uint64_t all = (2ull << count) - 2;
 			uint32_t receiving;
+			uint64_t head;
 
 			post(3);
 			expect_left(0xe);
 			post(count);
 			receiving = die(where);
+			head = atomic_load(&rq->head);
 			av_rq_repair(seg, rq, A, receiving - 1, false);
+			/* What is in the queue, or another's, stays as it is. */
+			if (where == BEFORE_CLAIM || where >= BEHIND_RETURN)
+				assert_true(atomic_load(&rq->head) == head);
 			expect_left(where == TAKEN_BY_OTHER ? all & ~2ull : all);
 			if (where == TAKEN_BY_OTHER)
 				av_rq_freed(seg, rq, receiving - 1);
@@ -276,6 +345,34 @@ static void who_dies_changing_the_order_keeps_nobody_waiting(void **state)
 	expect_left(1 << 2);
 }
 
+/* Whoever waits for one that lives gives up at last, and has changed nothing. */
+static void who_lives_and_changes_the_order_is_waited_for(void **state)
+{
+	bool (*const alive)(uint32_t) = av_lock_owner_alive;
+	uint32_t receiving, mine;
+	uint64_t taker;
+
+	post(2);
+	assert_int_equal(take(A, &mine), 1);
+	taker = atomic_load(&at(mine - 1)->taker);
+	av_lock_owner_alive = is_alive;
+	atomic_fetch_add(&rq->head, 1ull << 32);
+	atomic_store(&rq->take_lock.owner, DEAD + 1);
+	assert_int_equal(take(B, &receiving), 0);
+	seg->own = false; /* its peers do not wait without end: */
+	atomic_store(&seg->in_vain_until_ns, UINT64_MAX);
+	av_rq_untake(seg, rq, A, mine - 1);
+	av_rq_order_repair(seg, rq, A, mine - 1);
+	seg->own = true;
+	assert_true(atomic_load(&at(mine - 1)->taker) == taker);
+	assert_int_equal(atomic_load(&rq->take_lock.owner), DEAD + 1);
+	assert_int_equal(atomic_load(&rq->head) >> 32 & 1, 1);
+	atomic_store(&rq->take_lock.owner, 0);
+	atomic_fetch_add(&rq->head, 1ull << 32);
+	av_lock_owner_alive = alive;
+	expect_left(1 << 2);
+}
+
 static void no_more_go_back_than_there_are(void **state)
 {
 	uint32_t places = rq->places, free_places = rq->stacked, freed = atomic_load(&rq->freed);
@@ -288,72 +385,17 @@ static void no_more_go_back_than_there_are(void **state)
 	assert_int_equal(atomic_load(&rq->freed), freed);
 }
 
-/* --- at the same time ---------------------------------------------------------------- */
-
-#define TAKERS	 3u
-#define REQUESTS (SANITIZED ? 20000u : 200000u)
-#define LARGER	 64u
-
-static _Atomic uint32_t times[REQUESTS + 1]; /* that each request was completed */
-static _Atomic uint32_t completed;
-
-static void *take_on_and_on(void *arg)
-{
-	uint32_t qpn = (uint32_t)(uintptr_t)arg, turn = 0, receiving;
-
-	while (atomic_load(&completed) < REQUESTS) {
-		uint64_t wr_id = take(qpn, &receiving);
-
-		if (!wr_id)
-			continue;
-		if (++turn % 4 == 0) {
-			av_rq_untake(seg, rq, qpn, receiving - 1);
-			continue;
-		}
-		atomic_fetch_add(&times[wr_id], 1);
-		av_rq_freed(seg, rq, receiving - 1);
-		atomic_fetch_add(&completed, 1);
-	}
-	return NULL;
-}
-
-/* Grows in between, which it can do only so often. */
-static void post_all(void)
-{
-	uint32_t capacity = CAPACITY;
-
-	for (uint32_t i = 1; i <= REQUESTS; i++) {
-		while (post_one(i))
-			av_pause();
-		if (i % (REQUESTS / 8) == 0 && capacity < LARGER) {
-			capacity *= 2;
-			assert_int_equal(av_rq_resize(seg, rq, capacity), 0);
-		}
-	}
-}
-
-static void each_request_is_completed_once(void **state)
-{
-	pthread_t thread[TAKERS];
-
-	memset(times, 0, sizeof(times));
-	atomic_store(&completed, 0);
-	for (uintptr_t i = 0; i < TAKERS; i++)
-		assert_int_equal(pthread_create(&thread[i], NULL, take_on_and_on, (void *)(A + i)),
-				 0);
-	post_all();
-	for (unsigned int i = 0; i < TAKERS; i++)
-		pthread_join(thread[i], NULL);
-	for (uint32_t i = 1; i <= REQUESTS; i++)
-		assert_int_equal(atomic_load(&times[i]), 1);
-	assert_int_equal(atomic_load(&rq->tail), REQUESTS);
-	assert_int_equal(atomic_load(&rq->freed), REQUESTS);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(requests_are_taken_in_order, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_request_belongs_to_who_has_taken_it, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(each_request_is_queued_with_its_mark, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(the_order_is_wholly_in_the_segment, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(an_unsound_order_leads_nowhere, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_is_put_back_is_next, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(only_its_holder_puts_it_back, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(the_order_is_compacted_in_time, set_up, tear_down),
@@ -363,9 +405,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(who_dies_changing_the_order_keeps_nobody_waiting,
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_more_go_back_than_there_are, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(each_request_is_completed_once, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(who_lives_and_changes_the_order_is_waited_for,
+						set_up, tear_down),
 	};
 
-	alarm(120);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

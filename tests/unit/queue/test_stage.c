@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Staging buffers are taken in chains, are nobody else's meanwhile, and come back. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -96,10 +97,14 @@ static void each_has_memory_of_its_own(void **state)
 {
 	const uint8_t *before = av_stage_buffer(&fake.seg, 1);
 
+	/* What lies beside the links is not one. */
+	assert_int_not_equal(av_stage_take(&fake.seg, 1), 0);
+	memset(fake.seg.head->pin, 0xff, sizeof(fake.seg.head->pin));
 	assert_null(av_stage_buffer(&fake.seg, 0));
 	assert_null(av_stage_buffer(&fake.seg, AV_STAGE_COUNT + 1));
 	assert_int_equal(av_stage_next(&fake.seg, 0), 0);
-	assert_int_equal(av_stage_next(&fake.seg, AV_STAGE_COUNT + 1), 0);
+	for (uint32_t link = AV_STAGE_COUNT + 1; link < AV_STAGE_COUNT + 64; link++)
+		assert_int_equal(av_stage_next(&fake.seg, link), 0);
 	assert_ptr_equal(before, (const uint8_t *)fake.seg.head + AV_STAGE_OFFSET);
 	for (uint32_t link = 2; link <= AV_STAGE_COUNT; link++) {
 		const uint8_t *buffer = av_stage_buffer(&fake.seg, link);
@@ -126,6 +131,78 @@ static void each_change_of_the_stack_is_counted(void **state)
 	}
 }
 
+/* A peer may have written anything into a chain. */
+static const struct {
+	uint64_t bytes;
+	uint32_t buffers; /* that are freed at most */
+} circles[] = {
+	{1, 1},
+	{AV_STAGE_BYTES - 1, 1},
+	{AV_STAGE_BYTES, 1},
+	{AV_STAGE_BYTES + 1, 2},
+	{2 * AV_STAGE_BYTES, 2},
+	{2 * AV_STAGE_BYTES + 1, 3},
+};
+
+static void a_chain_that_is_a_circle_has_an_end(void **state)
+{
+	const _Atomic uint64_t *stack = &fake.seg.head->stage_free;
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(circles); i++) {
+		uint32_t first, changes;
+
+		tear_down(state);
+		set_up(state);
+		first = av_stage_take(&fake.seg, 4 * AV_STAGE_BYTES);
+		assert_int_not_equal(first, 0);
+		for (uint32_t link = first, next; link; link = next == first ? 0 : next) {
+			next = av_stage_next(&fake.seg, link);
+			if (next == 0)
+				next = first;
+			atomic_store(&fake.seg.head->stage_next[link - 1], next);
+		}
+		changes = (uint32_t)(atomic_load(stack) >> 32);
+		av_stage_give(&fake.seg, first, circles[i].bytes);
+		assert_int_equal((atomic_load(stack) >> 32) - changes, circles[i].buffers);
+	}
+}
+
+/* --- at the same time -------------------------------------------------------------- */
+
+#define THREADS 4u
+#define TURNS	(SANITIZED ? 20000u : 200000u)
+
+static _Atomic uint32_t users[AV_STAGE_COUNT + 1]; /* by link */
+
+/* Each thread holds up to three, so there are always enough. */
+static void *take_and_give(void *unused)
+{
+	for (uint32_t turn = 0; turn < TURNS; turn++) {
+		uint64_t bytes = (1 + turn % 3) * AV_STAGE_BYTES;
+		uint32_t first = av_stage_take(&fake.seg, bytes), link;
+
+		CHECK(first != 0);
+		for (link = first; link; link = av_stage_next(&fake.seg, link))
+			CHECK(atomic_exchange(&users[link], 1) == 0);
+		for (link = first; link; link = av_stage_next(&fake.seg, link))
+			CHECK(atomic_exchange(&users[link], 0) == 1);
+		av_stage_give(&fake.seg, first, bytes);
+	}
+	return NULL;
+}
+
+static void each_has_one_user_at_a_time(void **state)
+{
+	pthread_t thread[THREADS];
+
+	for (unsigned int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, take_and_give, NULL), 0);
+	for (unsigned int i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	memset(used, 0, sizeof(used));
+	expect_chain(av_stage_take(&fake.seg, ALL), AV_STAGE_COUNT);
+}
+
 #define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -135,6 +212,8 @@ int main(void)
 		IN_A_SEGMENT(none_is_taken_twice_and_none_is_lost),
 		IN_A_SEGMENT(each_has_memory_of_its_own),
 		IN_A_SEGMENT(each_change_of_the_stack_is_counted),
+		IN_A_SEGMENT(a_chain_that_is_a_circle_has_an_end),
+		IN_A_SEGMENT(each_has_one_user_at_a_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

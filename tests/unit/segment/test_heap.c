@@ -158,6 +158,36 @@ static void a_full_heap_says_so(void **state)
 	assert_int_equal(av_seg_alloc(&seg, 1u << 20), last);
 }
 
+/* Offset and length stand in the segment, where a peer may have written anything. */
+static const struct {
+	uint64_t at, size;
+} nonsense[] = {
+	{1, 64},
+	{64, 64},
+	{BEGIN + 32, 64},
+	{BEGIN - 64, 1ul << 20},
+	{BEGIN, 1ul << 20},
+	{BEGIN, 1ul << 40},
+	{BEGIN, UINT64_MAX},
+	{END - 64, 64},
+	{END, 64},
+	{0ul - 64, 64},
+	{UINT64_MAX, 0},
+};
+
+static void what_is_no_block_is_not_freed(void **state)
+{
+	uint64_t kept = av_seg_alloc(&seg, 4096), at;
+
+	check_block(kept, 4096, 1);
+	for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
+		av_seg_free(&seg, nonsense[i].at, nonsense[i].size);
+		at = av_seg_alloc(&seg, 64);
+		check_block(at, 64, 2);
+		check_mark(kept, 4096, 1);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -166,6 +196,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_block_is_little_larger_than_asked, open_heap,
 						close_heap),
 		cmocka_unit_test_setup_teardown(what_is_freed_is_used_again, open_heap, close_heap),
+		cmocka_unit_test_setup_teardown(what_is_no_block_is_not_freed, open_heap,
+						close_heap),
 		cmocka_unit_test_setup_teardown(large_blocks_give_their_pages_back, open_heap,
 						close_heap),
 		cmocka_unit_test_setup_teardown(a_full_heap_says_so, open_heap, close_heap),
