@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -192,6 +193,7 @@ static void whatever_descriptors_there_are(void **state)
 	close(0);
 	assert_int_equal(scan_all(av_page_scan_present, memory, PAGE, runs), 1);
 	assert_int_equal(scan_all(av_page_scan_present_text, memory, PAGE, runs), 1);
+	assert_int_equal(fcntl(0, F_GETFD), -1); /* none is left open */
 	if (saved >= 0) {
 		assert_int_equal(dup2(saved, 0), 0);
 		close(saved);

@@ -86,6 +86,7 @@ static void whatever_descriptors_there_are(void **state)
 
 	close(0);
 	assert_int_equal(av_mapped_check((uintptr_t)&byte, 1, true), 0);
+	assert_int_equal(fcntl(0, F_GETFD), -1); /* none is left open */
 	if (saved >= 0) {
 		assert_int_equal(dup2(saved, 0), 0);
 		close(saved);
