@@ -114,12 +114,14 @@ static void each_page_is_counted_once(void **state)
 /* What does not begin and end with a page, and what has no bytes. */
 static void a_region_has_the_pages_that_it_touches(void **state)
 {
-	uint32_t parts = create(AV_KEY_ODP, AT(3) + 100, PAGE), none = create(AV_KEY_ODP, AT(8), 0);
+	uint32_t parts = create(AV_KEY_ODP, AT(3) + 100, PAGE), none = create(AV_KEY_ODP, AT(8), 0),
+		 byte = create(AV_KEY_ODP, AT(9) - 1, 1);
 
 	make_valid();
 	av_odp_invalidate(seg, AT(0), PAGES * PAGE);
 	assert_int_equal(of_region(parts, AV_MR_INVALIDATION_PAGES), 2);
 	assert_int_equal(of_region(none, AV_MR_INVALIDATION_PAGES), 0);
+	assert_int_equal(of_region(byte, AV_MR_INVALIDATION_PAGES), 1);
 }
 
 /* A fault must not get slower with each region: the last ones are not found. */
@@ -208,13 +210,17 @@ static void an_implicit_region_is_evicted_entirely(void **state)
 	assert_int_equal(chance.asked, 0);
 }
 
-/* Behind a chunk that is not there, its first and its last key; and none that has ended. */
+/*
+ * Behind a chunk that is not there, its first and its last key; and none that has ended. A chunk
+ * that is nowhere has none.
+ */
 static void every_key_is_looked_at(void **state)
 {
 	const struct av_odp_eviction all = {.pages = UINT32_MAX};
 	const uint32_t index[] = {2 * AV_KEY_CHUNK, 3 * AV_KEY_CHUNK - 1, 2 * AV_KEY_CHUNK + 1};
 
 	atomic_store(&seg->head->chunk[AV_SLAB_KEY][2], 1ull << 27);
+	atomic_store(&seg->head->chunk[AV_SLAB_KEY][3], AV_SEG_BYTES);
 	make_valid();
 	for (unsigned int i = 0; i < AV_ARRAY_SIZE(index); i++) {
 		struct av_key *k = av_key_entry(seg, index[i] << 8);
