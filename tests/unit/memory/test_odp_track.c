@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -111,6 +112,45 @@ static void each_mapping_of_a_range_is_watched(void **state)
 	}
 }
 
+/*
+ * A peer borrows the descriptor, unless the kernel has refused it the memory, or there is none:
+ * then nothing is watched. Here it is a peer of itself.
+ */
+static const struct {
+	bool vm_refused, no_process, watched;
+} peers[] = {{false, false, true}, {true, false, false}, {false, true, false}};
+
+static void a_peer_watches_with_the_owners_descriptor(void **state)
+{
+	uint64_t stamp;
+
+	if (av_odp_uffd() < 0)
+		skip();
+	for (size_t i = 0; i < AV_ARRAY_SIZE(peers); i++) {
+		int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+		if (pidfd < 0)
+			skip();
+		tear_down(state);
+		assert_int_equal(set_up(state), 0);
+		assert_true(av_odp_prepare(&f.seg, at(PRIVATE), PAGE, &stamp));
+		f.seg.own = false;
+		f.seg.vm_refused = peers[i].vm_refused;
+		if (!peers[i].no_process)
+			assert_true(av_own_fd_keep(&f.seg.process, dup(pidfd)));
+		close(pidfd);
+		assert_true(av_odp_track(&f.seg, at(PRIVATE), PAGE));
+		f.seg.own = true;
+		av_odp_set(&f.seg, at(PRIVATE), PAGE, true);
+		assert_int_equal(madvise(pages, PAGE, MADV_DONTNEED), 0);
+		av_odp_settle(&f.seg);
+		if (av_odp_missing(&f.seg, at(PRIVATE), PAGE, false) != peers[i].watched)
+			fail_msg("row %zu", i);
+		if (!peers[i].no_process)
+			av_own_fd_close(&f.seg.process);
+	}
+}
+
 /* --- what is remembered ---------------------------------------------------------- */
 
 static void what_was_unmapped_is_looked_at_again(void **state)
@@ -181,6 +221,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_PAGES(a_range_is_watched_if_all_of_it_is_there),
 		WITH_PAGES(each_mapping_of_a_range_is_watched),
+		WITH_PAGES(a_peer_watches_with_the_owners_descriptor),
 		WITH_PAGES(what_was_unmapped_is_looked_at_again),
 		WITH_PAGES(four_mappings_are_remembered),
 		WITH_PAGES(nobody_watches),
