@@ -36,6 +36,8 @@ static void code_is_special(void **state)
 	assert_false(is_special(p));
 	assert_int_equal(mprotect(p + BYTES / 2, 4096, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
 	assert_true(is_special(p));
+	assert_int_equal(munmap(p, BYTES / 2), 0); /* what is behind a hole is not in it */
+	assert_false(av_special((uintptr_t)p, (uintptr_t)p + BYTES / 2));
 	munmap(p, BYTES);
 }
 
@@ -143,6 +145,9 @@ static void hooks_spare_the_question(void **state)
 	madvise(q, BYTES, MADV_DONTFORK);
 	av_special_begin();
 	assert_false(is_special(p));
+	av_special_note((uintptr_t)q + BYTES / 2, BYTES / 2);
+	assert_false(av_special((uintptr_t)q, (uintptr_t)q + BYTES / 2));
+	assert_true(av_special((uintptr_t)q + BYTES / 2, (uintptr_t)q + BYTES));
 	av_special_note((uintptr_t)q, BYTES);
 	assert_true(is_special(q));
 	assert_false(is_special(p));
