@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -15,6 +16,7 @@
 #include "base/compiler.h"
 #include "device/switches.h"
 #include "fake_seg.h"
+#include "lib/wait.h"
 #include "memory/odp_access.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_uffd.h"
@@ -294,6 +296,39 @@ static void more_than_the_queue_holds(void **state)
 	check_counts(500, PAGES);
 }
 
+/* Does the thread exist that follows advice later? */
+static bool is_there_a_thread(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	const struct dirent *task;
+	bool ret = false;
+
+	assert_non_null(tasks);
+	while ((task = readdir(tasks))) {
+		char path[64], name[32] = "";
+		int fd;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%.20s/comm", task->d_name);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd >= 0 && read(fd, name, sizeof(name) - 1) > 0)
+			ret = ret || !strcmp(name, "anyverbs-ahead\n");
+		if (fd >= 0)
+			close(fd);
+	}
+	closedir(tasks);
+	return ret;
+}
+
+static void the_thread_ends_and_comes_again(void **state)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_int_equal(advise(room + i * PAGE, PAGE, WRITE, false), 0);
+		av_odp_quiesce(&f.seg);
+		assert_int_equal(missing(room, (i + 1) * PAGE, true), 0);
+		assert_true(WAIT_UNTIL(!is_there_a_thread(), 60000));
+	}
+}
+
 /* The child has neither the thread nor what was queued. */
 static void a_forked_child_begins_anew(void **state)
 {
@@ -428,6 +463,7 @@ int main(void)
 		CASE(later_is_waited_for),
 		CASE(later_failures_are_not_seen),
 		CASE(more_than_the_queue_holds),
+		CASE(the_thread_ends_and_comes_again),
 		CASE(a_forked_child_begins_anew),
 		CASE(restarts_are_counted),
 		CASE(pages_that_were_thrown_away_are_not_valid),
