@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "memory/fork_guard.h"
@@ -27,6 +28,7 @@ static size_t page;
 static bool guarded[PAGES];	    /* as madvise() was told */
 static unsigned int calls, fail_at; /* the call that fails, from 1; 0: none */
 static unsigned int wanted[PAGES];
+static bool anywhere; /* what is advised may lie outside of the model */
 
 int madvise(void *addr, size_t bytes, int advice)
 {
@@ -39,6 +41,8 @@ int madvise(void *addr, size_t bytes, int advice)
 		return -1;
 	}
 	assert_int_equal((uintptr_t)addr % page, 0);
+	if (anywhere)
+		return 0;
 	assert_true((uintptr_t)addr >= BASE && first + bytes / page <= PAGES && bytes % page == 0 &&
 		    bytes > 0);
 	for (size_t i = 0; i < bytes / page; i++)
@@ -132,10 +136,88 @@ static void nothing_and_nonsense(void **state)
 	const unsigned int before = calls;
 
 	assert_int_equal(av_fork_guard(BASE, 0), 0);
-	assert_int_equal(av_fork_unguard(BASE, 0), 0);
+	assert_int_equal(av_fork_guard(BASE + 5, 0), 0);
+	assert_int_equal(av_fork_unguard(BASE + 5, 0), 0);
 	assert_int_equal(av_fork_guard(UINT64_MAX - 10, 20), 0);
 	assert_int_equal(av_fork_guard(UINT64_MAX - 10, 5), 0);
 	assert_int_equal(calls, before);
+}
+
+/* The last page of all is left alone. */
+static void the_end_of_the_address_space(void **state)
+{
+	const uint64_t last_but_one = UINT64_MAX - 2 * page + 1;
+	unsigned int before = calls;
+
+	anywhere = true;
+	assert_int_equal(av_fork_guard(last_but_one, page + 1), 0);
+	assert_int_equal(calls, before);
+	assert_int_equal(av_fork_guard(last_but_one, page), 0);
+	assert_int_equal(calls, before + 1);
+	assert_int_equal(av_fork_unguard(last_but_one, page), 0);
+	assert_int_equal(calls, before + 2);
+	anywhere = false;
+}
+
+/* Runs that have become equal are given back by one call, whichever changed last. */
+static void equal_runs_are_one(void **state)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		const uint64_t first = BASE + i * page, second = BASE + (1 - i) * page;
+		unsigned int before;
+
+		assert_int_equal(av_fork_guard(first, page), 0);
+		assert_int_equal(av_fork_guard(second, page), 0);
+		before = calls;
+		assert_int_equal(av_fork_guard(BASE, 2 * page), 0);
+		assert_int_equal(av_fork_unguard(first, page), 0);
+		assert_int_equal(av_fork_unguard(second, page), 0);
+		assert_int_equal(calls, before);
+		assert_int_equal(av_fork_unguard(BASE, 2 * page), 0);
+		assert_int_equal(calls, before + 1);
+		expect_model();
+	}
+}
+
+/* Or in a child of which the array is not. */
+static void what_was_never_guarded_can_be_returned(void **state)
+{
+	assert_int_equal(av_fork_unguard(BASE, 3 * page), 0);
+	assert_int_equal(av_fork_guard(BASE, 3 * page), 0);
+	assert_true(guarded[0] && guarded[2]);
+	assert_int_equal(av_fork_unguard(BASE, 3 * page), 0);
+	expect_model();
+}
+
+static void a_child_begins_anew(void **state)
+{
+	int status;
+	pid_t pid;
+
+	assert_int_equal(av_fork_guard(BASE, page), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		unsigned int before = calls;
+
+		if (av_fork_unguard(BASE, page) || calls != before ||
+		    av_fork_guard(BASE, 2 * page) || calls != before + 1)
+			_exit(1);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(av_fork_unguard(BASE, page), 0);
+	expect_model();
+}
+
+/* What an earlier call left in errno is no failure, and stays. */
+static void errno_is_kept(void **state)
+{
+	errno = EIO;
+	assert_int_equal(av_fork_guard(BASE, page), 0);
+	assert_int_equal(av_fork_unguard(BASE, page), 0);
+	assert_int_equal(errno, EIO);
 }
 
 int main(void)
@@ -144,6 +226,11 @@ int main(void)
 		cmocka_unit_test(ranges_come_and_go),
 		cmocka_unit_test(a_refused_return_is_forgotten),
 		cmocka_unit_test(nothing_and_nonsense),
+		cmocka_unit_test(the_end_of_the_address_space),
+		cmocka_unit_test(equal_runs_are_one),
+		cmocka_unit_test(what_was_never_guarded_can_be_returned),
+		cmocka_unit_test(a_child_begins_anew),
+		cmocka_unit_test(errno_is_kept),
 	};
 
 	page = (size_t)sysconf(_SC_PAGESIZE);

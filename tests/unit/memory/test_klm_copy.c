@@ -22,6 +22,7 @@
 #include "memory/klm_iter.h"
 #include "memory/klm_list.h"
 #include "memory/vm.h"
+#include "memory/xfer.h"
 
 #define PAGE	4096u
 #define ROOM	(32u * PAGE)
@@ -290,6 +291,32 @@ static void single_bytes(void **state)
 	}
 }
 
+/* Between pieces behind a key and plain bytes: an element of a list of spans may be either. */
+static void one_end_without_a_key(void **state)
+{
+	for (unsigned int to_pieces = 0; to_pieces < 2; to_pieces++) {
+		struct end *e = to_pieces ? &dst : &src;
+		struct av_spans pieces = {.count = 1, .bytes = 20}, plain;
+
+		open_end(&dst, true);
+		open_end(&src, true);
+		add(e, REGION, 100, 10);
+		add(e, REGION, 200, 10);
+		begin(e, to_pieces);
+		pieces.at[0] = e->span;
+		av_spans_local(&plain, &e->fake.seg, e->memory + PAGE, 20);
+		memset(e->memory, 0x11, PAGE);
+		memset(e->memory + PAGE, 0x22, PAGE);
+		assert_int_equal(to_pieces ? av_xfer_copy(&pieces, &plain, 0)
+					   : av_xfer_copy(&plain, &pieces, 0),
+				 AV_XFER_OK);
+		assert_int_equal(e->memory[to_pieces ? 209 : PAGE + 19], to_pieces ? 0x22 : 0x11);
+		assert_int_equal(e->memory[to_pieces ? 210 : PAGE + 20], to_pieces ? 0x11 : 0x22);
+		close_end(&dst);
+		close_end(&src);
+	}
+}
+
 /* What a call leaves is copied piece by piece. */
 static void calls_that_do_less(void **state)
 {
@@ -534,6 +561,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_A_KERNEL(every_list_to_every_list),
 		WITH_A_KERNEL(single_bytes),
+		WITH_A_KERNEL(one_end_without_a_key),
 		WITH_A_KERNEL(calls_that_do_less),
 		WITH_A_KERNEL(small_pieces_share_a_call),
 		WITH_A_KERNEL(keys_and_runs_of_a_call),

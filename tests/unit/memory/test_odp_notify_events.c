@@ -4,6 +4,7 @@
 #include "odp_notify_fixture.h"
 
 #include "base/compiler.h"
+#include "memory/unmapped.h"
 
 #define ANY	  ((1u << KINDS) - 1)
 #define IN_MEMORY (1u << SHARED | 1u << MEMFD_SHARED)
@@ -96,23 +97,24 @@ struct row {
 	unsigned int kinds;
 	int first, last; /* pages that are not valid afterwards */
 	uint64_t events;
+	bool unmaps; /* they are gone, or other ones: a region there has ended */
 };
 
 static const struct row rows[] = {
-	{"munmap", do_munmap, ANY, 0, PAGES, 1},
-	{"munmap_part", do_munmap_part, ANY, 3, 8, 1},
-	{"munmap_over_a_hole", do_munmap_over_a_hole, ANY, 1, 10, 2},
-	{"map_over", do_map_over, ANY, 2, 6, 1},
-	{"mremap_move", do_move, ANY, 0, PAGES, 1},
-	{"mremap_move_part", do_move_part, ANY, 4, 8, 1},
-	{"mremap_shrink", do_shrink, ANY, 10, PAGES, 1},
-	{"mremap_grow_in_place", do_grow_in_place, ANY, 0, 0, 0},
-	{"mremap_grow_and_move", do_grow_and_move, ANY, 0, PAGES, 1},
-	{"mremap_dontunmap", do_move_and_leave, 1u << PRIVATE, 0, PAGES, 1},
-	{"madv_dontneed", do_dontneed, ANY, 5, 11, 1},
-	{"madv_free", do_free, 1u << PRIVATE, 5, 11, 1},
-	{"madv_remove", do_remove, IN_MEMORY, 5, 11, 1},
-	{"no_invalidation", do_nothing, ANY, 0, 0, 0},
+	{"munmap", do_munmap, ANY, 0, PAGES, 1, true},
+	{"munmap_part", do_munmap_part, ANY, 3, 8, 1, true},
+	{"munmap_over_a_hole", do_munmap_over_a_hole, ANY, 1, 10, 2, true},
+	{"map_over", do_map_over, ANY, 2, 6, 1, true},
+	{"mremap_move", do_move, ANY, 0, PAGES, 1, true},
+	{"mremap_move_part", do_move_part, ANY, 4, 8, 1, true},
+	{"mremap_shrink", do_shrink, ANY, 10, PAGES, 1, true},
+	{"mremap_grow_in_place", do_grow_in_place, ANY, 0, 0, 0, false},
+	{"mremap_grow_and_move", do_grow_and_move, ANY, 0, PAGES, 1, true},
+	{"mremap_dontunmap", do_move_and_leave, 1u << PRIVATE, 0, PAGES, 1, true},
+	{"madv_dontneed", do_dontneed, ANY, 5, 11, 1, false},
+	{"madv_free", do_free, 1u << PRIVATE, 5, 11, 1, false},
+	{"madv_remove", do_remove, IN_MEMORY, 5, 11, 1, false},
+	{"no_invalidation", do_nothing, ANY, 0, 0, 0, false},
 };
 
 static void event_child(const void *arg)
@@ -122,6 +124,7 @@ static void event_child(const void *arg)
 	for (enum kind kind = 0; kind < KINDS; kind++) {
 		uint64_t events = counted(&f, AV_ODP_COUNT_INVALIDATIONS);
 		uint64_t pages = counted(&f, AV_ODP_COUNT_INVALIDATION_PAGES);
+		uint64_t then = av_unmapped_now(&f.seg);
 		uint8_t *p;
 
 		if (!(row->kinds & 1u << kind))
@@ -134,6 +137,10 @@ static void event_child(const void *arg)
 		CHECK_EQUAL(counted(&f, AV_ODP_COUNT_INVALIDATIONS), events + row->events);
 		CHECK_EQUAL(counted(&f, AV_ODP_COUNT_INVALIDATION_PAGES),
 			    pages + (uint64_t)(row->last - row->first));
+		for (int i = 0; i < PAGES; i++)
+			CHECK_EQUAL(av_unmapped_since(&f.seg, (uintptr_t)p + (uintptr_t)i * PAGE,
+						      PAGE, then),
+				    row->unmaps && i >= row->first && i < row->last);
 	}
 }
 

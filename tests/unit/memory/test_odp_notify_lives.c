@@ -4,6 +4,7 @@
 #include "odp_notify_fixture.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 
 #include "lib/wait.h"
 
@@ -132,6 +133,46 @@ static void a_program_may_close_our_descriptor(void **state)
 	as_both(closed_child, NULL);
 }
 
+/* A want of descriptors passes: it is tried again. */
+static void short_child(const void *arg)
+{
+	struct rlimit was, none;
+	uint8_t *p = map_kind(PRIVATE);
+
+	av_odp_unwatch(&f.seg);
+	CHECK(getrlimit(RLIMIT_NOFILE, &was) == 0);
+	none = was;
+	none.rlim_cur = 0;
+	CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+	av_odp_watch(&f.seg);
+	CHECK(av_odp_uffd() == -1);
+	CHECK(setrlimit(RLIMIT_NOFILE, &was) == 0);
+	av_odp_watch(&f.seg);
+	CHECK(av_odp_uffd() >= 0);
+	CHECK(access_at(p, PAGES * PAGE, true) && munmap(p, PAGES * PAGE) == 0 && !is_valid(p));
+}
+
+static void without_descriptors_it_is_tried_again(void **state)
+{
+	as_both(short_child, NULL);
+}
+
+/* A context goes in the middle of a round: nobody waits for its end. */
+static void amid_child(const void *arg)
+{
+	for (uint64_t odd = 1; odd <= 3; odd += 2) {
+		av_odp_watch(&f.seg);
+		atomic_store(&f.seg.head->odp_seq, odd);
+		av_odp_unwatch(&f.seg);
+		CHECK_EQUAL(atomic_load(&f.seg.head->odp_seq), odd + 1);
+	}
+}
+
+static void a_context_leaves_no_round_open(void **state)
+{
+	as_both(amid_child, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -139,6 +180,8 @@ int main(void)
 		cmocka_unit_test(every_context_hears_of_it),
 		cmocka_unit_test(a_forked_child_is_somebody_else),
 		cmocka_unit_test(a_program_may_close_our_descriptor),
+		cmocka_unit_test(without_descriptors_it_is_tried_again),
+		cmocka_unit_test(a_context_leaves_no_round_open),
 	};
 
 	if (!can_watch())

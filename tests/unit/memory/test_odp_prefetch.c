@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,12 +14,15 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "device/switches.h"
 #include "fake_seg.h"
+#include "lib/wait.h"
 #include "memory/odp_access.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_uffd.h"
 #include "memory/odp_prefetch.h"
 #include "memory/odp_table.h"
+#include "memory/page_scan.h"
 
 #define PAGE	 4096u
 #define PAGES	 16
@@ -148,6 +152,20 @@ static void no_fault_in_much(void **state)
 	munmap(p, bytes);
 }
 
+/* As many runs as the kernel tells at a time, and nothing behind them. */
+static void no_fault_in_as_many_runs_as_fit(void **state)
+{
+	uint64_t bytes = 3 * AV_PAGE_RUNS * PAGE;
+	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(p != MAP_FAILED && madvise(p, bytes, MADV_NOHUGEPAGE) == 0);
+	for (uint64_t i = 0; i < AV_PAGE_RUNS; i++)
+		p[2 * i * PAGE] = 1;
+	assert_int_equal(advise(p, bytes, NO_FAULT, true), 0);
+	check_counts(1, AV_PAGE_RUNS);
+	munmap(p, bytes);
+}
+
 static void pieces_are_joined(void **state)
 {
 	uint64_t bytes = 150ull << 20; /* of the zero page: reading costs no memory */
@@ -159,6 +177,15 @@ static void pieces_are_joined(void **state)
 	assert_int_equal(missing(p, bytes, false), 0);
 	check_counts(1, bytes / PAGE);
 	munmap(p, bytes);
+}
+
+/* Its device uses the host's page tables. */
+static void without_a_table_there_is_nothing_to_do(void **state)
+{
+	f.seg.head->switches = AV_SWITCH_BIT(AV_SWITCH_CAPI);
+	assert_int_equal(advise(room, PAGE, WRITE, true), 0);
+	assert_false(present(room));
+	check_counts(0, 0);
 }
 
 static void nothing_to_do(void **state)
@@ -198,6 +225,8 @@ static void what_is_read_only(void **state)
 	check_counts(0, 0);
 	assert_int_equal(advise(room, PAGE, READ, true), 0);
 	check_counts(1, 1);
+	assert_int_equal(advise(room, PAGES * PAGE, NO_FAULT, true), 0);
+	check_counts(2, 1);
 }
 
 static void what_is_beyond_its_file(void **state)
@@ -237,6 +266,20 @@ static void later_is_soon(void **state)
 	check_counts(1, PAGES);
 }
 
+/* What takes a while has been begun, but not done, when it is asked for. */
+static void later_is_waited_for(void **state)
+{
+	uint64_t bytes = 150ull << 20; /* of the zero page */
+	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	assert_true(p != MAP_FAILED);
+	assert_int_equal(advise(p, bytes, READ, false), 0);
+	av_odp_quiesce(&f.seg);
+	assert_int_equal(missing(p, bytes, false), 0);
+	munmap(p, bytes);
+}
+
 static void later_failures_are_not_seen(void **state)
 {
 	assert_int_equal(advise(room - PAGE, PAGE, WRITE, false), 0);
@@ -251,6 +294,39 @@ static void more_than_the_queue_holds(void **state)
 		assert_int_equal(advise(room + i % PAGES * PAGE, PAGE, READ, false), 0);
 	av_odp_quiesce(&f.seg);
 	check_counts(500, PAGES);
+}
+
+/* Does the thread exist that follows advice later? */
+static bool is_there_a_thread(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	const struct dirent *task;
+	bool ret = false;
+
+	assert_non_null(tasks);
+	while ((task = readdir(tasks))) {
+		char path[64], name[32] = "";
+		int fd;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%.20s/comm", task->d_name);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd >= 0 && read(fd, name, sizeof(name) - 1) > 0)
+			ret = ret || !strcmp(name, "anyverbs-ahead\n");
+		if (fd >= 0)
+			close(fd);
+	}
+	closedir(tasks);
+	return ret;
+}
+
+static void the_thread_ends_and_comes_again(void **state)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_int_equal(advise(room + i * PAGE, PAGE, WRITE, false), 0);
+		av_odp_quiesce(&f.seg);
+		assert_int_equal(missing(room, (i + 1) * PAGE, true), 0);
+		assert_true(WAIT_UNTIL(!is_there_a_thread(), 60000));
+	}
 }
 
 /* The child has neither the thread nor what was queued. */
@@ -375,15 +451,19 @@ int main(void)
 		CASE(prefetch_write_is_for_both),
 		CASE(no_fault_takes_what_is_there),
 		CASE(no_fault_in_much),
+		CASE(no_fault_in_as_many_runs_as_fit),
 		CASE(pieces_are_joined),
 		CASE(nothing_to_do),
+		CASE(without_a_table_there_is_nothing_to_do),
 		CASE(what_is_not_mapped),
 		CASE(what_is_read_only),
 		CASE(what_is_beyond_its_file),
 		CASE(ranges_before_a_failure_stay),
 		CASE(later_is_soon),
+		CASE(later_is_waited_for),
 		CASE(later_failures_are_not_seen),
 		CASE(more_than_the_queue_holds),
+		CASE(the_thread_ends_and_comes_again),
 		CASE(a_forked_child_begins_anew),
 		CASE(restarts_are_counted),
 		CASE(pages_that_were_thrown_away_are_not_valid),

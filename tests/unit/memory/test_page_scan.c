@@ -7,8 +7,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "memory/page_scan.h"
 
@@ -154,6 +157,57 @@ static void nothing_is_mapped(void **state)
 	assert_int_equal(scan_all(av_page_scan_huge_text, memory, PAGES * PAGE, runs), 0);
 }
 
+/* Whatever the kernel has to tell, adjacent pages are one run. */
+static void adjacent_pages_are_one_run(void **state)
+{
+	struct av_page_scan_run runs[AV_PAGE_RUNS];
+	uint8_t *memory = map(PAGES * PAGE);
+
+	for (uint64_t at = 0; at < PAGES * PAGE; at += PAGE)
+		memory[at] = 1;
+	assert_int_equal(scan_all(av_page_scan_present_text, memory, PAGES * PAGE, runs), 1);
+	assert_int_equal(runs[0].begin, (uintptr_t)memory);
+	assert_int_equal(runs[0].end, (uintptr_t)memory + PAGES * PAGE);
+	munmap(memory, PAGES * PAGE);
+}
+
+/* Where no process has memory, the kernel has no entry. */
+static void nothing_can_be_mapped(void **state)
+{
+	struct av_page_scan_run runs[AV_PAGE_RUNS];
+	uint64_t begin = 1ull << 62;
+
+	assert_true(av_page_scan_present_text(&begin, begin + PAGE, runs) < 0);
+}
+
+/* A program may have closed its standard input, or have no descriptor left. */
+static void whatever_descriptors_there_are(void **state)
+{
+	struct av_page_scan_run runs[AV_PAGE_RUNS];
+	struct rlimit was, none;
+	uint8_t *memory = map(PAGE);
+	uint64_t begin = (uintptr_t)memory;
+	int saved = dup(0);
+
+	memory[0] = 1;
+	close(0);
+	assert_int_equal(scan_all(av_page_scan_present, memory, PAGE, runs), 1);
+	assert_int_equal(scan_all(av_page_scan_present_text, memory, PAGE, runs), 1);
+	assert_int_equal(fcntl(0, F_GETFD), -1); /* none is left open */
+	if (saved >= 0) {
+		assert_int_equal(dup2(saved, 0), 0);
+		close(saved);
+	}
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	none = was;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_true(av_page_scan_present(&begin, begin + PAGE, runs) < 0);
+	assert_true(av_page_scan_huge(&begin, begin + PAGE, runs) < 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	munmap(memory, PAGE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -161,6 +215,9 @@ int main(void)
 		cmocka_unit_test(small_pages_are_not_huge),
 		cmocka_unit_test(huge_pages_are_seen),
 		cmocka_unit_test(nothing_is_mapped),
+		cmocka_unit_test(adjacent_pages_are_one_run),
+		cmocka_unit_test(nothing_can_be_mapped),
+		cmocka_unit_test(whatever_descriptors_there_are),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

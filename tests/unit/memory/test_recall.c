@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What becomes of a peer's system call when its owner recalls the key, wherever the peer is. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -141,6 +142,43 @@ static void a_stopped_peer_copies_nothing_any_more(void **state)
 	}
 }
 
+/* A program may have closed its standard input. */
+static void any_descriptor_is_good(void **state)
+{
+	pid_t pid = start_copy(BEFORE_CALL, false);
+	int saved = dup(0);
+
+	close(0);
+	assert_true(av_recall(&f.seg, KEY));
+	assert_int_equal(fcntl(0, F_GETFD), -1); /* none is left open */
+	if (saved >= 0) {
+		assert_int_equal(dup2(saved, 0), 0);
+		close(saved);
+	}
+	assert_int_equal(finish(pid), NOTHING_COPIED);
+	av_recall_forget(&f.seg, KEY);
+}
+
+static void every_pin_is_looked_at(void **state)
+{
+	const uint32_t at[] = {0, 1, AV_PINS - 1};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(at); i++) {
+		struct av_pin *pin = &f.seg.head->pin[at[i]];
+
+		atomic_store(&pin->word, (uint64_t)av_lock_self << 32 | KEY);
+		atomic_store(&pin->bytes, 5);
+		assert_true(av_recall(&f.seg, KEY));
+		assert_int_equal(atomic_load(&pin->recalled), KEY);
+		assert_int_equal(atomic_load(&pin->bytes), 0);
+		av_recall_forget(&f.seg, OTHER_KEY);
+		assert_int_equal(atomic_load(&pin->recalled), KEY);
+		av_recall_forget(&f.seg, KEY);
+		assert_int_equal(atomic_load(&pin->recalled), 0);
+		atomic_store(&pin->word, 0);
+	}
+}
+
 static void another_key_is_not_recalled(void **state)
 {
 	for (enum place place = IN_TRANSLATION; place < PLACES; place++) {
@@ -259,6 +297,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_stopped_peer_copies_nothing_any_more, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(any_descriptor_is_good, setup, teardown),
+		cmocka_unit_test_setup_teardown(every_pin_is_looked_at, setup, teardown),
 		cmocka_unit_test_setup_teardown(another_key_is_not_recalled, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_recall_ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_call_of_several_pieces_is_waited_for, setup,

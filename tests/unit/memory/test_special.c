@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Which memory is special, asked with and without hooks that note what the program asks for. */
+#include <fcntl.h>
+#include <linux/mempolicy.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -33,6 +36,8 @@ static void code_is_special(void **state)
 	assert_false(is_special(p));
 	assert_int_equal(mprotect(p + BYTES / 2, 4096, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
 	assert_true(is_special(p));
+	assert_int_equal(munmap(p, BYTES / 2), 0); /* what is behind a hole is not in it */
+	assert_false(av_special((uintptr_t)p, (uintptr_t)p + BYTES / 2));
 	munmap(p, BYTES);
 }
 
@@ -64,6 +69,73 @@ static void lock_is_seen_without_hooks(void **state)
 	munmap(p, BYTES);
 }
 
+/* A policy is seen where it begins within the range, and goes to where the memory does. */
+static void a_policy_is_seen_and_moved(void **state)
+{
+	uint8_t *p = map(PROT_READ | PROT_WRITE), *to = map(PROT_READ | PROT_WRITE);
+	const uint8_t *placed = p + BYTES / 2;
+	unsigned long node = 1;
+
+	if (syscall(SYS_mbind, placed, 4096, MPOL_INTERLEAVE, &node, 8 * sizeof(node), 0)) {
+		munmap(p, BYTES);
+		munmap(to, BYTES);
+		skip(); /* no NUMA, or no right to ask */
+	}
+	assert_true(is_special(p));
+	assert_true(av_special((uintptr_t)placed, (uintptr_t)placed + 1));
+	assert_false(av_special((uintptr_t)p, (uintptr_t)placed));
+	assert_false(av_special((uintptr_t)placed + 4096, (uintptr_t)p + BYTES));
+	assert_false(is_special(to));
+	av_special_move_policy((uintptr_t)p, 4096, to); /* there is none */
+	assert_false(is_special(to));
+	av_special_move_policy((uintptr_t)placed, 4096, to);
+	assert_false(is_special(p));
+	assert_true(av_special((uintptr_t)to, (uintptr_t)to + 4096));
+	assert_false(av_special((uintptr_t)to + 4096, (uintptr_t)to + BYTES));
+	munmap(p, BYTES);
+	munmap(to, BYTES);
+}
+
+static void a_key_of_protection_is_seen(void **state)
+{
+	uint8_t *p = map(PROT_READ | PROT_WRITE);
+	int key = pkey_alloc(0, 0);
+
+	if (key < 0) {
+		munmap(p, BYTES);
+		skip(); /* the processor has none */
+	}
+	assert_false(is_special(p));
+	assert_int_equal(pkey_mprotect(p, 4096, PROT_READ | PROT_WRITE, key), 0);
+	assert_true(is_special(p));
+	assert_false(av_special((uintptr_t)p + 4096, (uintptr_t)p + BYTES));
+	munmap(p, BYTES);
+	pkey_free(key);
+}
+
+/* A program may have closed its standard input, or have no descriptor left. */
+static void whatever_descriptors_there_are(void **state)
+{
+	uint8_t *p = map(PROT_READ | PROT_WRITE);
+	struct rlimit was, none;
+	int saved = dup(0);
+
+	close(0);
+	assert_false(is_special(p));
+	assert_int_equal(fcntl(0, F_GETFD), -1); /* none is left open */
+	if (saved >= 0) {
+		assert_int_equal(dup2(saved, 0), 0);
+		close(saved);
+	}
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	none = was;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_true(is_special(p)); /* nobody knows */
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	munmap(p, BYTES);
+}
+
 /* Last of all. What is noted is asked for, and may be so no more. */
 static void hooks_spare_the_question(void **state)
 {
@@ -73,6 +145,9 @@ static void hooks_spare_the_question(void **state)
 	madvise(q, BYTES, MADV_DONTFORK);
 	av_special_begin();
 	assert_false(is_special(p));
+	av_special_note((uintptr_t)q + BYTES / 2, BYTES / 2);
+	assert_false(av_special((uintptr_t)q, (uintptr_t)q + BYTES / 2));
+	assert_true(av_special((uintptr_t)q + BYTES / 2, (uintptr_t)q + BYTES));
 	av_special_note((uintptr_t)q, BYTES);
 	assert_true(is_special(q));
 	assert_false(is_special(p));
@@ -90,6 +165,9 @@ int main(void)
 		cmocka_unit_test(code_is_special),
 		cmocka_unit_test(advice_is_seen_without_hooks),
 		cmocka_unit_test(lock_is_seen_without_hooks),
+		cmocka_unit_test(a_policy_is_seen_and_moved),
+		cmocka_unit_test(a_key_of_protection_is_seen),
+		cmocka_unit_test(whatever_descriptors_there_are),
 		cmocka_unit_test(hooks_spare_the_question),
 	};
 

@@ -5,13 +5,9 @@
  */
 #include <errno.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/patience.h"
@@ -20,9 +16,8 @@
 #include "lib/wait.h"
 #include "memory/key.h"
 #include "memory/klm_list.h"
-#include "memory/pin.h"
 #include "memory/window.h"
-#include "registry/directory.h"
+#include "pin_user.h"
 
 #define PD	3u
 #define QPN	77u
@@ -86,23 +81,6 @@ static void set_up(void)
 static void tear_down(void)
 {
 	fake_heap_close(&heap);
-}
-
-/* --- the user -------------------------------------------------------------------- */
-
-static pid_t use(uint32_t key)
-{
-	pid_t pid = fork();
-
-	CHECK(pid >= 0);
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody running */
-		CHECK(av_dir_join(NULL) == 0 && av_pin_begin(seg, key));
-		for (;;)
-			pause();
-	}
-	CHECK(WAIT_UNTIL(av_pin_is_held(seg, key), 60000));
-	return pid;
 }
 
 /* --- what is done to the key ------------------------------------------------------ */
@@ -207,12 +185,12 @@ static void nothing_changes_until_the_user_is_gone(void **state)
 		if (w->windows)
 			bind_window();
 		before = *entry(*w->key);
-		user = use(*w->key);
+		user = pin_user_start(seg, *w->key, false);
 		begin = wait_clock_ms();
 		assert_int_equal(w->run(), w->refused);
 		assert_in_range(wait_clock_ms() - begin, AV_PATIENCE_NS / 2000000, MOST_MS);
 		expect_as_before(w, &before);
-		CHECK(kill(user, SIGKILL) == 0 && waitpid(user, NULL, 0) == user);
+		pin_user_end(user);
 		assert_int_equal(w->run(), w->done);
 		tear_down();
 	}

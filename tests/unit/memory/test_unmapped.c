@@ -98,6 +98,9 @@ static void sizes_and_edges(void **state)
 				assert_true(av_unmapped_since(&f.seg, at, 1, then));
 				assert_true(av_unmapped_since(&f.seg, at + all - 1, 1, then));
 				assert_true(av_unmapped_since(&f.seg, 0, TOP, then));
+				assert_true(av_unmapped_since(&f.seg, at - PAGE, 2 * PAGE, then));
+				assert_true(
+					av_unmapped_since(&f.seg, at + all - PAGE, 2 * PAGE, then));
 				assert_false(av_unmapped_since(&f.seg, at - PAGE, PAGE, then));
 				assert_false(av_unmapped_since(&f.seg, at + all, PAGE, then));
 				assert_false(
@@ -119,6 +122,37 @@ static void everything_and_nothing(void **state)
 	assert_true(av_unmapped_since(&f.seg, 0, 1, then));
 	assert_true(av_unmapped_since(&f.seg, TOP - 1, 1, then));
 	assert_false(av_unmapped_since(&f.seg, 0, 0, then));
+}
+
+/* Of 512 entries of three words, on whole pages, or the moments of 256 pages. */
+#define INNER_BYTES (512 * 3 * 8u)
+#define LEAF_BYTES  (256 * 8u)
+
+/* What is taken when a page is recorded. */
+static const struct {
+	uint64_t addr;
+	unsigned int inner, leaves;
+} costs[] = {
+	{5ull << 38, 3, 1},		     /* the first one: the root, and all levels */
+	{(5ull << 38) + PAGE, 0, 0},	     /* of the same leaf, */
+	{(5ull << 38) + (1ull << 20), 0, 1}, /* of the next one, */
+	{(5ull << 38) + (1ull << 29), 1, 1}, /* and of the next ones of each level */
+	{6ull << 38, 2, 1},
+};
+
+static void what_a_page_costs(void **state)
+{
+	uint64_t end;
+
+	record(0, TOP); /* the root alone */
+	end = atomic_load(&f.seg.head->odp_brk) - INNER_BYTES;
+	for (size_t i = 0; i < AV_ARRAY_SIZE(costs); i++) {
+		record(costs[i].addr, PAGE);
+		for (unsigned int n = 0; n < costs[i].inner; n++)
+			end = ((end + PAGE - 1) & ~(PAGE - 1)) + INNER_BYTES;
+		end += costs[i].leaves * LEAF_BYTES;
+		assert_int_equal(atomic_load(&f.seg.head->odp_brk), end);
+	}
 }
 
 /* --- a key: its range stays intact, or the part of it that is asked for ---------- */
@@ -181,6 +215,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(behaves_like_an_array, setup, teardown),
 		cmocka_unit_test_setup_teardown(sizes_and_edges, setup, teardown),
 		cmocka_unit_test_setup_teardown(everything_and_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_a_page_costs, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_key_remembers_that_it_is_intact, setup, teardown),
 		cmocka_unit_test_setup_teardown(nonsense_is_not_followed, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_full_area_is_an_answer, setup, teardown),

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -76,11 +77,34 @@ static void memory_without_holes(void **state)
 	munmap(at + 4 * page, 2 * page);
 }
 
+/* A program may have closed its standard input, or have no descriptor left. */
+static void whatever_descriptors_there_are(void **state)
+{
+	static uint8_t byte;
+	struct rlimit was, none;
+	int saved = dup(0);
+
+	close(0);
+	assert_int_equal(av_mapped_check((uintptr_t)&byte, 1, true), 0);
+	assert_int_equal(fcntl(0, F_GETFD), -1); /* none is left open */
+	if (saved >= 0) {
+		assert_int_equal(dup2(saved, 0), 0);
+		close(saved);
+	}
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	none = was;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(av_mapped_check((uintptr_t)&byte, 1, true), EFAULT);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mappings_one_by_one),
 		cmocka_unit_test(memory_without_holes),
+		cmocka_unit_test(whatever_descriptors_there_are),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

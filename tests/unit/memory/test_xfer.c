@@ -9,8 +9,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/compiler.h"
@@ -75,6 +78,17 @@ ssize_t av_vm_call(bool write, const struct av_vm_remote *remote, const struct i
 }
 
 /* --- lists ------------------------------------------------------------------------- */
+
+static int log_fd; /* where the library's warnings go */
+
+static int open_log(void **state)
+{
+	char where[64];
+
+	log_fd = memfd_create("log", 0);
+	snprintf(where, sizeof(where), "warn:/proc/self/fd/%d", log_fd);
+	return log_fd < 0 || setenv("ANYVERBS_LOG", where, 1);
+}
 
 static int set_up(void **state)
 {
@@ -214,6 +228,21 @@ static void each_error_of_the_kernel_has_its_meaning(void **state)
 	}
 }
 
+/* Of all that the kernel refuses, one line tells. */
+static void the_first_refusal_is_told(void **state)
+{
+	struct av_spans n = here(near, 100), f = there(far, 100);
+	off_t before = lseek(log_fd, 0, SEEK_END);
+
+	kernel.error = -EPERM;
+	assert_int_equal(copy(&f, &n), AV_XFER_REFUSED);
+	assert_true(lseek(log_fd, 0, SEEK_END) > before);
+	before = lseek(log_fd, 0, SEEK_END);
+	assert_int_equal(copy(&f, &n), AV_XFER_REFUSED);
+	assert_int_equal(copy(&n, &f), AV_XFER_REFUSED);
+	assert_int_equal(lseek(log_fd, 0, SEEK_END), before);
+}
+
 /* This process's end is not there, or may not be written. */
 static void a_fault_at_the_near_end_is_told_from_one_at_the_far_end(void **state)
 {
@@ -305,6 +334,7 @@ static void lists_are_copied_in_order(void **state)
 		const uint64_t *d = cuts[i / AV_ARRAY_SIZE(cuts)],
 			       *s = cuts[i % AV_ARRAY_SIZE(cuts)];
 		struct av_spans dst = {.count = 3, .bytes = 100}, src = {.count = 3, .bytes = 100};
+		uint8_t row[100]; /* the source's bytes */
 		size_t at = 0;
 
 		fill(near, 4);
@@ -314,11 +344,12 @@ static void lists_are_copied_in_order(void **state)
 			dst.at[n] = (struct av_span){
 				.local = far + 3000 * n, .length = d[n], .seg = &fake.seg};
 			src.at[n] = (struct av_span){
-				.local = near + from, .length = s[n], .seg = &fake.seg};
+				.local = near + 5000 * n, .length = s[n], .seg = &fake.seg};
+			memcpy(row + from, near + 5000 * n, s[n]);
 		}
 		assert_int_equal(copy(&dst, &src), AV_XFER_OK);
 		for (size_t n = 0; n < 3; at += d[n++]) {
-			assert_memory_equal(far + 3000 * n, near + at, d[n]);
+			assert_memory_equal(far + 3000 * n, row + at, d[n]);
 			assert_int_equal(far[3000 * n + d[n]], was[3000 * n + d[n]]);
 		}
 	}
@@ -407,6 +438,27 @@ static void page_faults_are_counted(void **state)
 	}
 }
 
+/* One element on demand, and one for each of its pages: the pages that are accessed are marked. */
+static void each_part_of_an_element_has_its_own_pages(void **state)
+{
+	for (int dst = 0; dst < 2; dst++) {
+		struct av_spans whole = here(near + 4 * PAGE, 3 * PAGE), parts = {.count = 3};
+		uint64_t at = (uintptr_t)whole.at[0].local;
+
+		fake_close(&fake);
+		fake_open(&fake, 1);
+		whole.at[0].addr = at;
+		whole.at[0].odp = true;
+		parts.bytes = whole.bytes;
+		for (size_t i = 0; i < 3; i++)
+			parts.at[i] = here(far + i * PAGE, PAGE).at[0];
+		assert_int_equal(dst ? copy(&whole, &parts) : copy(&parts, &whole), AV_XFER_OK);
+		assert_int_equal(av_odp_missing(&fake.seg, at, 3 * PAGE, dst), 0);
+		assert_int_equal(av_odp_missing(&fake.seg, at - 4 * PAGE, 4 * PAGE, false), 4);
+		assert_int_equal(counted(&fake, AV_ODP_COUNT_FAULT_PAGES), 3);
+	}
+}
+
 #define WITH_A_KERNEL(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -415,6 +467,7 @@ int main(void)
 		WITH_A_KERNEL(bytes_arrive_in_aligned_pieces),
 		WITH_A_KERNEL(what_a_call_leaves_is_copied_by_the_next),
 		WITH_A_KERNEL(each_error_of_the_kernel_has_its_meaning),
+		WITH_A_KERNEL(the_first_refusal_is_told),
 		WITH_A_KERNEL(a_fault_at_the_near_end_is_told_from_one_at_the_far_end),
 		WITH_A_KERNEL(a_source_that_ends_early_is_at_fault),
 		WITH_A_KERNEL(a_good_source_is_not_at_fault),
@@ -422,7 +475,8 @@ int main(void)
 		WITH_A_KERNEL(lists_are_copied_in_order),
 		WITH_A_KERNEL(a_null_region_takes_everything_and_gives_zeros),
 		WITH_A_KERNEL(page_faults_are_counted),
+		WITH_A_KERNEL(each_part_of_an_element_has_its_own_pages),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, open_log, NULL);
 }

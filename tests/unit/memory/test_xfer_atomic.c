@@ -17,6 +17,7 @@
 #include "copy/copy.h"
 #include "lib/atomic_model.h"
 #include "lib/own_directory.h"
+#include "memory/odp_table.h"
 #include "memory/vm.h"
 #include "memory/xfer.h"
 #include "unit/memory/fake_seg.h"
@@ -140,6 +141,45 @@ static void every_operation_at_every_place(void **state)
 		}
 }
 
+/*
+ * A word by itself, which the processor's instructions can do; or only if the mask is empty, or
+ * full. The operand's other words are not its own.
+ */
+static const struct {
+	enum av_atomic_op op;
+	uint64_t mask, compare_mask, compare, value, before, after;
+} words[] = {
+	{AV_ATOMIC_ADD, 0, 0, 0, 3, 5, 8},
+	{AV_ATOMIC_ADD, 1, 0, 0, 3, 5, 6}, /* nothing is carried out of the lowest bit */
+	{AV_ATOMIC_ADD, 0xf, 0, 0, 1, 1, 0},
+	{AV_ATOMIC_CMP_SWAP, UINT64_MAX, UINT64_MAX, 5, 9, 5, 9},
+	{AV_ATOMIC_CMP_SWAP, UINT64_MAX, UINT64_MAX, 4, 9, 5, 5},
+	{AV_ATOMIC_CMP_SWAP, 8, UINT64_MAX, 5, 9, 5, 13},
+	{AV_ATOMIC_CMP_SWAP, UINT64_MAX, 1, 7, 9, 5, 9},
+};
+
+static void a_word_is_changed_under_its_mask(void **state)
+{
+	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(words); i++) {
+		uint64_t beyond = i % 2 ? UINT64_MAX : 0, after;
+		struct av_operand old = {{0}};
+		struct av_atomic a = {.op = words[i / 2].op,
+				      .bytes = 8,
+				      .mask = {{words[i / 2].mask, beyond}},
+				      .compare_mask = {{words[i / 2].compare_mask, beyond}},
+				      .compare = {{words[i / 2].compare, beyond}},
+				      .value = {{words[i / 2].value, beyond}}};
+
+		memcpy(memory, &words[i / 2].before, sizeof(uint64_t));
+		place(memory, 8, true);
+		assert_int_equal(apply(&a, &old), AV_XFER_OK);
+		memcpy(&after, memory, sizeof(after));
+		if (after != words[i / 2].after || old.word[0] != words[i / 2].before)
+			fail_msg("row %zu: %#lx, was %#lx", i / 2, (unsigned long)after,
+				 (unsigned long)old.word[0]);
+	}
+}
+
 /* --- others ---------------------------------------------------------------------- */
 
 static const struct av_atomic add_one = {.op = AV_ATOMIC_ADD, .bytes = 8, .value = {{1}}};
@@ -157,6 +197,12 @@ static void another_goes_on_adding(void)
 	kernel.held = false;
 }
 
+static void another_is_followed_by_one_more(void)
+{
+	atomic_fetch_add(&stripe->taken, 1);
+	another_goes_on_adding();
+}
+
 static const struct {
 	void (*meanwhile)(void);
 	bool held; /* the lock, at the beginning */
@@ -166,6 +212,7 @@ static const struct {
 	{NULL, false, 5, 1},
 	{another_adds, false, 15, 2},
 	{another_goes_on_adding, true, 15, 2},
+	{another_is_followed_by_one_more, true, 15, 2},
 };
 
 /* What was read without the lock counts only if nobody held it, or has held it since. */
@@ -301,6 +348,8 @@ static void page_faults_are_counted(void **state)
 			fail_msg("row %zu: %lu", i,
 				 (unsigned long)counted(&fake, AV_ODP_COUNT_FAULTS));
 		assert_int_equal(counted(&fake, AV_ODP_COUNT_FAULT_PAGES), events[i].faults > 0);
+		if (events[i].ret == AV_XFER_OK) /* it has been written */
+			assert_int_equal(av_odp_missing(&fake.seg, span.addr, 8, true), 0);
 	}
 }
 
@@ -310,6 +359,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_A_KERNEL(every_operation_at_every_place),
+		WITH_A_KERNEL(a_word_is_changed_under_its_mask),
 		WITH_A_KERNEL(what_another_changed_is_read_again),
 		WITH_A_KERNEL(a_lock_that_is_not_given_up_is_busy),
 		WITH_A_KERNEL(pages_have_a_lock_of_their_own),

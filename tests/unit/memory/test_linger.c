@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: MIT */
+/* What lingers of a region, what is freed of it when, and who frees what several keys share. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "lib/own_directory.h"
+#include "memory/adopted.h"
+#include "memory/key.h"
+#include "memory/linger.h"
+#include "segment/alloc.h"
+#include "unit/memory/heap_fixture.h"
+
+#define KEYS	16u
+#define PAGE	4096u
+#define NOWHERE (PAGE * 1000ull) /* a block that nobody has */
+
+static uint32_t create(uint32_t limit)
+{
+	const struct av_key what = {.kind = AV_KEY_REGION};
+
+	return av_key_create(seg, &what, limit);
+}
+
+/* A key that lingers with @of. */
+static uint32_t linger(struct av_lingering_of of)
+{
+	uint32_t key = create(KEYS);
+
+	assert_int_not_equal(key, 0);
+	assert_true(av_linger_begin(seg, key, &of));
+	return key;
+}
+
+static void end(uint32_t key)
+{
+	av_linger_settle(seg, key);
+	av_linger_sweep(seg);
+}
+
+/* Somebody uses the key, by the pin of this number; 0: nobody does. */
+static void pin(unsigned int number, uint32_t key)
+{
+	atomic_store(&seg->head->pin[number].word, key ? (uint64_t)av_lock_self << 32 | key : 0);
+}
+
+/* --- what is known of it ----------------------------------------------------------- */
+
+static void a_key_lingers_from_its_begin_to_its_end(void **state)
+{
+	struct av_seg other = *seg;
+	uint32_t key, another = create(KEYS);
+
+	assert_false(av_linger_has_key(seg, another));
+	assert_false(av_linger_has_pages(seg, PAGE));
+	key = linger((struct av_lingering_of){.at = PAGE});
+	av_linger_cancel(seg, another); /* which does not linger */
+	av_linger_cancel(&other, key);
+	assert_true(av_linger_has_key(seg, key));
+	assert_false(av_linger_has_key(seg, another));
+	assert_false(av_linger_has_key(&other, key));
+	assert_true(av_linger_has_pages(seg, PAGE));
+	assert_false(av_linger_has_pages(seg, 2 * PAGE));
+	assert_false(av_linger_has_pages(&other, PAGE));
+	av_linger_cancel(seg, key);
+	assert_false(av_linger_has_key(seg, key));
+	assert_false(av_linger_has_pages(seg, PAGE));
+}
+
+static void a_closed_context_forgets_its_own(void **state)
+{
+	struct av_seg other = *seg;
+	uint32_t key = linger((struct av_lingering_of){0}),
+		 second = linger((struct av_lingering_of){0});
+
+	assert_true(av_linger_begin(&other, key, &(struct av_lingering_of){0}));
+	av_linger_forget(seg);
+	assert_false(av_linger_has_key(seg, key));
+	assert_false(av_linger_has_key(seg, second));
+	assert_true(av_linger_has_key(&other, key));
+	av_linger_forget(&other);
+	assert_false(av_linger_has_key(&other, key));
+}
+
+static void a_forked_child_has_none(void **state)
+{
+	uint32_t key = linger((struct av_lingering_of){.at = PAGE});
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		CHECK(!av_linger_has_key(seg, key) && !av_linger_has_pages(seg, PAGE));
+		CHECK(av_linger_begin(seg, key, &(struct av_lingering_of){0}));
+		av_linger_cancel(seg, key);
+		CHECK(!av_linger_has_key(seg, key));
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_true(av_linger_has_key(seg, key));
+	av_linger_forget(seg);
+}
+
+/* --- when it is freed -------------------------------------------------------------- */
+
+static const struct {
+	bool settled, used, freed;
+} sweeps[] = {
+	{false, false, false},
+	{false, true, false},
+	{true, true, false},
+	{true, false, true},
+};
+
+static void a_key_is_free_when_its_region_has_ended_and_nobody_uses_it(void **state)
+{
+	struct av_seg other = *seg;
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(sweeps); i++) {
+		uint32_t key = create(1);
+
+		assert_int_not_equal(key, 0);
+		assert_true(av_linger_begin(seg, key, &(struct av_lingering_of){0}));
+		atomic_store(&seg->head->pin[1].recalled, key);
+		pin(0, sweeps[i].used ? key : 0);
+		av_linger_settle(seg, key + 1);
+		av_linger_settle(&other, key);
+		if (sweeps[i].settled)
+			av_linger_settle(seg, key);
+		av_linger_sweep(&other);
+		assert_true(av_linger_has_key(seg, key));
+		av_linger_sweep(seg);
+		if (av_linger_has_key(seg, key) == sweeps[i].freed ||
+		    atomic_load(&seg->head->pin[1].recalled) != (sweeps[i].freed ? 0 : key))
+			fail_msg("row %zu", i);
+		if (!sweeps[i].freed)
+			assert_int_equal(create(1), 0); /* its index is taken */
+		pin(0, 0);
+		end(key);
+		assert_false(av_linger_has_key(seg, key));
+	}
+}
+
+/* --- pages ------------------------------------------------------------------------- */
+
+static uint64_t block(void)
+{
+	struct av_page_block b;
+
+	assert_int_equal(av_pages_alloc(seg, PAGE, AV_PAGES_SMALL, &b), 0);
+	return b.at;
+}
+
+static volatile uint8_t *byte_at(uint64_t at)
+{
+	return (volatile uint8_t *)seg->head + at;
+}
+
+/* Is the block free? */
+static bool pages_are_free(uint64_t at)
+{
+	uint64_t next = block();
+
+	if (next != at)
+		av_pages_free(seg->pages, next);
+	return next == at;
+}
+
+enum fate { KEEP, EMPTY, FREE };
+
+static void decide(uint64_t at, enum fate fate)
+{
+	if (fate == EMPTY)
+		av_linger_empty_pages(seg, at);
+	else if (fate == FREE)
+		av_linger_free_pages(seg, at);
+}
+
+static void the_fate_of_a_block_waits_for_its_user(void **state)
+{
+	for (enum fate fate = KEEP; fate <= FREE; fate++) {
+		uint64_t at = block();
+		uint32_t key = linger((struct av_lingering_of){.at = at});
+
+		*byte_at(at) = 1;
+		decide(at, fate);
+		assert_int_equal(*byte_at(at), 1);
+		assert_false(pages_are_free(at));
+		end(key);
+		assert_int_equal(*byte_at(at), fate == KEEP);
+		assert_int_equal(pages_are_free(at), fate == FREE);
+	}
+}
+
+static void a_block_that_does_not_linger_is_freed_at_once(void **state)
+{
+	for (unsigned int others = 0; others < 2; others++) {
+		uint64_t at = block();
+
+		if (others)
+			linger((struct av_lingering_of){.at = NOWHERE});
+		*byte_at(at) = 1;
+		av_linger_empty_pages(seg, at); /* its owner has done that */
+		assert_int_equal(*byte_at(at), 1);
+		av_linger_free_pages(seg, at);
+		assert_true(pages_are_free(at));
+	}
+	av_linger_forget(seg);
+}
+
+/* --- descriptors, and what keys lead to -------------------------------------------- */
+
+#define LIST_BYTES 256u
+
+static uint64_t heap_bytes(bool descriptor)
+{
+	return descriptor ? sizeof(struct av_adopted) : LIST_BYTES;
+}
+
+/* The heap gives out first what was freed last. */
+static bool heap_is_free(uint64_t at, bool descriptor)
+{
+	uint64_t next = av_seg_alloc(seg, heap_bytes(descriptor));
+
+	assert_int_not_equal(next, 0);
+	assert_int_equal(next % (1u << AV_ADOPTED_SHIFT), 0);
+	return next == at;
+}
+
+static struct av_lingering_of of_heap(uint64_t at, bool descriptor)
+{
+	if (descriptor)
+		return (struct av_lingering_of){.adopted = (uint32_t)(at >> AV_ADOPTED_SHIFT)};
+	return (struct av_lingering_of){.leads_to = at};
+}
+
+static void free_heap(uint64_t at, bool descriptor)
+{
+	if (descriptor)
+		av_linger_free_descriptor(seg, (uint32_t)(at >> AV_ADOPTED_SHIFT));
+	else
+		av_linger_free_memory(seg, at, LIST_BYTES);
+}
+
+static void memory_of_the_heap_waits_for_its_user(void **state)
+{
+	for (unsigned int i = 0; i < 4; i++) {
+		bool descriptor = i % 2, freed = i / 2;
+		uint64_t at = av_seg_alloc(seg, heap_bytes(descriptor));
+		uint32_t key = linger(of_heap(at, descriptor));
+
+		if (freed)
+			free_heap(at, descriptor);
+		assert_false(heap_is_free(at, descriptor));
+		end(key);
+		assert_int_equal(heap_is_free(at, descriptor), freed);
+	}
+}
+
+static void memory_that_does_not_linger_is_freed_at_once(void **state)
+{
+	for (unsigned int i = 0; i < 4; i++) {
+		bool descriptor = i % 2;
+		uint64_t at = av_seg_alloc(seg, heap_bytes(descriptor));
+
+		if (i / 2)
+			linger(of_heap(at + 2 * PAGE, descriptor));
+		free_heap(at, descriptor);
+		assert_true(heap_is_free(at, descriptor));
+	}
+	av_linger_forget(seg);
+}
+
+/* Where in the memory a key leads to. */
+static const struct {
+	int64_t leads_to; /* from its begin on */
+	bool within;
+} ends[] = {
+	{-1, false}, {0, true}, {1, true}, {LIST_BYTES - 1, true}, {LIST_BYTES, false},
+};
+
+static void a_key_that_leads_elsewhere_is_none_of_its_users(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(ends); i++) {
+		uint64_t at = av_seg_alloc(seg, LIST_BYTES);
+		uint32_t key = linger(
+			(struct av_lingering_of){.leads_to = at + (uint64_t)ends[i].leads_to});
+
+		av_linger_free_memory(seg, at, LIST_BYTES);
+		if (heap_is_free(at, false) == ends[i].within)
+			fail_msg("row %zu", i);
+		end(key);
+	}
+}
+
+/* --- what several keys share ------------------------------------------------------- */
+
+enum shared { PAGES, EMPTIED_PAGES, DESCRIPTOR, MEMORY, SHARED_N };
+
+static uint64_t make_shared(enum shared what, struct av_lingering_of *of)
+{
+	uint64_t at;
+
+	if (what <= EMPTIED_PAGES) {
+		at = block();
+		*byte_at(at) = 1;
+		*of = (struct av_lingering_of){.at = at};
+		return at;
+	}
+	at = av_seg_alloc(seg, heap_bytes(what == DESCRIPTOR));
+	*of = of_heap(at, what == DESCRIPTOR);
+	return at;
+}
+
+static void end_shared(enum shared what, uint64_t at)
+{
+	if (what <= EMPTIED_PAGES)
+		decide(at, what == PAGES ? FREE : EMPTY);
+	else
+		free_heap(at, what == DESCRIPTOR);
+}
+
+static bool shared_is_free(enum shared what, uint64_t at)
+{
+	if (what == PAGES)
+		return pages_are_free(at);
+	if (what == EMPTIED_PAGES)
+		return *byte_at(at) == 0;
+	return heap_is_free(at, what == DESCRIPTOR);
+}
+
+/* Whichever it is. A stranger's key, which stays longer, inherits nothing. */
+static void the_last_of_its_users_frees_it(void **state)
+{
+	for (unsigned int i = 0; i < 2 * SHARED_N; i++) {
+		enum shared what = i / 2;
+		struct av_lingering_of of;
+		uint64_t at = make_shared(what, &of);
+		uint32_t key[2] = {linger(of), 0};
+
+		linger((struct av_lingering_of){.at = NOWHERE, .adopted = 1, .leads_to = NOWHERE});
+		key[1] = linger(of);
+		end_shared(what, at);
+		end(key[i % 2]);
+		if (shared_is_free(what, at))
+			fail_msg("%d was freed while it had a user", (int)what);
+		end(key[1 - i % 2]);
+		if (!shared_is_free(what, at))
+			fail_msg("%d was not freed", (int)what);
+		av_linger_forget(seg);
+	}
+}
+
+/* --- waiting ----------------------------------------------------------------------- */
+
+static _Atomic uint32_t left; /* uses that have not ended */
+
+static void *end_uses(void *arg)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		usleep(20000);
+		atomic_fetch_sub(&left, 1);
+		pin(i, 0);
+	}
+	return NULL;
+}
+
+/* For each of its keys in turn. */
+static void all_users_of_a_block_are_waited_for(void **state)
+{
+	uint32_t key[2] = {linger((struct av_lingering_of){.at = PAGE}),
+			   linger((struct av_lingering_of){.at = PAGE})};
+	pthread_t thread;
+
+	av_linger_wait(seg, PAGE); /* nobody uses it: at once */
+	pin(0, key[0]);
+	pin(1, key[1]);
+	av_linger_wait(seg, 2 * PAGE); /* likewise */
+	atomic_store(&left, 2);
+	assert_int_equal(pthread_create(&thread, NULL, end_uses, NULL), 0);
+	av_linger_wait(seg, PAGE);
+	assert_int_equal(atomic_load(&left), 0);
+	pthread_join(thread, NULL);
+	av_linger_forget(seg);
+}
+
+#define WITH_A_HEAP(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_A_HEAP(a_key_lingers_from_its_begin_to_its_end),
+		WITH_A_HEAP(a_closed_context_forgets_its_own),
+		WITH_A_HEAP(a_forked_child_has_none),
+		WITH_A_HEAP(a_key_is_free_when_its_region_has_ended_and_nobody_uses_it),
+		WITH_A_HEAP(the_fate_of_a_block_waits_for_its_user),
+		WITH_A_HEAP(a_block_that_does_not_linger_is_freed_at_once),
+		WITH_A_HEAP(memory_of_the_heap_waits_for_its_user),
+		WITH_A_HEAP(memory_that_does_not_linger_is_freed_at_once),
+		WITH_A_HEAP(a_key_that_leads_elsewhere_is_none_of_its_users),
+		WITH_A_HEAP(the_last_of_its_users_frees_it),
+		WITH_A_HEAP(all_users_of_a_block_are_waited_for),
+	};
+
+	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+/* What the listener shares: contexts, unmappings to ignore, calls reported in parts; who waits. */
+#include <errno.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "base/patience.h"
+#include "fake_seg.h"
+#include "memory/odp_table.h"
+#include "memory/odp_uffd.h"
+
+#define CONTEXTS 3u
+#define CALLS	 16u  /* that are remembered at a time */
+#define NUMBER	 1000 /* of the descriptor, which only the kernel's calls below look at */
+#define PAGE	 4096ull
+
+static struct av_seg segs[CONTEXTS];
+
+static int set_up(void **state)
+{
+	av_odp_uffd_set(NUMBER);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	av_odp_uffd_forked();
+	return 0;
+}
+
+/* --- the kernel ------------------------------------------------------------------ */
+
+static struct {
+	unsigned int calls, outstanding; /* how often there is something to read */
+	int error;			 /* afterwards */
+} kernel;
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	assert_int_equal(fd, av_odp_uffd());
+	assert_true(request == UFFDIO_WRITEPROTECT);
+	errno = kernel.calls++ < kernel.outstanding ? EAGAIN : kernel.error;
+	return errno ? -1 : 0;
+}
+
+/* --- contexts -------------------------------------------------------------------- */
+
+static void contexts_come_and_go(void **state)
+{
+	assert_int_equal(av_odp_context_slots(), 0);
+	for (uint32_t i = 0; i < CONTEXTS; i++) {
+		assert_false(av_odp_context_has(&segs[i]));
+		assert_true(av_odp_context_add(&segs[i]));
+		assert_true(av_odp_context_has(&segs[i]));
+		assert_int_equal(av_odp_context_slots(), i + 1);
+		assert_ptr_equal(av_odp_context_at(i), &segs[i]);
+	}
+	for (uint32_t i = 0; i < CONTEXTS; i++) {
+		av_odp_context_remove(&segs[i]);
+		av_odp_context_remove(&segs[i]); /* again: nothing */
+		assert_false(av_odp_context_has(&segs[i]));
+		assert_null(av_odp_context_at(i));
+		assert_true(av_odp_context_add(&segs[i]));
+		assert_ptr_equal(av_odp_context_at(i), &segs[i]); /* in the free place */
+		assert_int_equal(av_odp_context_slots(), CONTEXTS);
+	}
+}
+
+static void there_is_room_for_all_contexts_and_no_more(void **state)
+{
+	static struct av_seg many[AV_REF_SLOTS];
+
+	for (uint32_t i = 0; i < AV_REF_SLOTS; i++)
+		assert_true(av_odp_context_add(&many[i]));
+	assert_int_equal(av_odp_context_slots(), AV_REF_SLOTS);
+	assert_true(av_odp_context_has(&many[AV_REF_SLOTS - 1]));
+	assert_false(av_odp_context_has(&segs[0]));
+	assert_false(av_odp_context_add(&segs[0]));
+}
+
+static void every_context_forgets_what_was_watched(void **state)
+{
+	struct fake_seg f[2];
+
+	for (unsigned int i = 0; i < 2; i++) {
+		fake_open(&f[i], i + 1);
+		assert_true(av_odp_context_add(&f[i].seg));
+	}
+	av_odp_forget_seen(); /* they have no table yet */
+	for (unsigned int i = 0; i < 2; i++)
+		atomic_store(&av_odp_root_make(&f[i].seg)->unmaps, 5);
+	av_odp_forget_seen();
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_int_not_equal(atomic_load(&av_odp_root(&f[i].seg)->unmaps), 5);
+		fake_close(&f[i]);
+	}
+}
+
+static void a_forked_child_begins_anew(void **state)
+{
+	uint64_t begin = 5 * PAGE, end = 6 * PAGE;
+	int fd = av_odp_uffd();
+
+	assert_true(av_odp_context_add(&segs[0]));
+	assert_true(av_odp_context_add(&segs[1]));
+	av_odp_expect(PAGE, PAGE);
+	for (unsigned int i = 0; i < CALLS; i++)
+		assert_int_equal(av_odp_discard_begin(4 * PAGE, 3 * PAGE), i);
+	av_odp_round_begin();
+	av_odp_uffd_forked();
+	assert_int_equal(av_odp_uffd(), -1);
+	assert_int_equal(av_odp_context_slots(), 0);
+	assert_null(av_odp_context_at(0));
+	assert_null(av_odp_context_at(1));
+	assert_false(av_odp_is_expected(PAGE, 2 * PAGE));
+	av_odp_discarded_by(&begin, &end);
+	assert_true(begin == 5 * PAGE && end == 6 * PAGE);
+	av_odp_expect_end(); /* no round is going on */
+	av_odp_uffd_set(fd);
+}
+
+/* --- unmappings to ignore -------------------------------------------------------- */
+
+static const struct {
+	uint64_t begin, end;
+	bool expected;
+} unmappings[] = {
+	{4 * PAGE, 6 * PAGE, true},  {4 * PAGE, 5 * PAGE, false}, {5 * PAGE, 6 * PAGE, false},
+	{3 * PAGE, 6 * PAGE, false}, {4 * PAGE, 7 * PAGE, false}, {0, 0, false},
+};
+
+static void only_the_expected_unmapping_is_ignored(void **state)
+{
+	av_odp_expect(4 * PAGE, 2 * PAGE);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(unmappings); i++)
+		if (av_odp_is_expected(unmappings[i].begin, unmappings[i].end) !=
+		    unmappings[i].expected)
+			fail_msg("row %zu", i);
+	av_odp_expect_end();
+	assert_false(av_odp_is_expected(4 * PAGE, 6 * PAGE));
+}
+
+static _Atomic bool ended;
+
+static void *end_round(void *arg)
+{
+	usleep(20000);
+	atomic_store(&ended, true);
+	av_odp_round_end();
+	return NULL;
+}
+
+/* The listener may still be handling what it has read. */
+static void the_round_is_waited_for(void **state)
+{
+	void (*const waits[])(void) = {av_odp_expect_end, av_odp_barrier};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(waits); i++) {
+		pthread_t thread;
+
+		waits[i](); /* none is going on: at once */
+		atomic_store(&ended, false);
+		av_odp_round_begin();
+		assert_int_equal(pthread_create(&thread, NULL, end_round, NULL), 0);
+		waits[i]();
+		assert_true(atomic_load(&ended));
+		pthread_join(thread, NULL);
+	}
+}
+
+static void a_context_is_removed_behind_the_round(void **state)
+{
+	pthread_t thread;
+
+	assert_true(av_odp_context_add(&segs[0]));
+	atomic_store(&ended, false);
+	av_odp_round_begin();
+	assert_int_equal(pthread_create(&thread, NULL, end_round, NULL), 0);
+	av_odp_context_remove(&segs[0]);
+	assert_true(atomic_load(&ended));
+	pthread_join(thread, NULL);
+}
+
+/* --- what has not been read ------------------------------------------------------ */
+
+static const struct {
+	unsigned int outstanding;
+	int error;
+} answers[] = {{0, EINVAL}, {0, 0}, {1, EINVAL}, {150, EINVAL}};
+
+static void unread_events_are_waited_for(void **state)
+{
+	int fd = av_odp_uffd();
+
+	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(answers); i++) {
+		kernel.calls = 0;
+		kernel.outstanding = answers[i / 2].outstanding;
+		kernel.error = answers[i / 2].error;
+		av_odp_uffd_set(i % 2 ? 0 : fd); /* whatever its number is */
+		errno = EIO;
+		av_odp_barrier();
+		assert_int_equal(errno, EIO);
+		assert_int_equal(kernel.calls, kernel.outstanding + 1);
+	}
+	av_odp_uffd_set(fd);
+}
+
+/* But not for ever: whoever unmaps may be stopped in the middle. */
+static void an_event_that_is_not_read_is_given_up(void **state)
+{
+	uint64_t begin = av_now_ns();
+
+	kernel.calls = 0;
+	kernel.outstanding = UINT32_MAX;
+	av_odp_barrier();
+	assert_true(kernel.calls > 1);
+	assert_true(av_now_ns() - begin > 500000000u);
+	kernel.outstanding = 0;
+}
+
+/* --- what is in the works -------------------------------------------------------- */
+
+static void *end_handling(void *seg)
+{
+	usleep(20000);
+	atomic_store(&ended, true);
+	atomic_fetch_add(&((struct av_seg *)seg)->head->odp_seq, 1);
+	return NULL;
+}
+
+static void statistics_are_read_when_all_is_handled(void **state)
+{
+	struct fake_seg f;
+	pthread_t thread;
+	uint64_t begin;
+
+	fake_open(&f, 1);
+	for (uint64_t even = 0; even <= 2; even += 2) {
+		atomic_store(&f.seg.head->odp_seq, even);
+		av_odp_settle_to_read(&f.seg); /* at once */
+		atomic_store(&f.seg.head->odp_seq, even + 1);
+		atomic_store(&ended, false);
+		assert_int_equal(pthread_create(&thread, NULL, end_handling, &f.seg), 0);
+		begin = av_now_ns();
+		av_odp_settle_to_read(&f.seg);
+		assert_true(atomic_load(&ended) || av_now_ns() - begin >= AV_PATIENCE_NS / 2);
+		pthread_join(thread, NULL);
+	}
+	fake_close(&f);
+}
+
+/* --- one call, several reports --------------------------------------------------- */
+
+static const struct {
+	uint64_t begin, end; /* of a report */
+	uint64_t from, to;   /* of its call, or the same */
+} reports[] = {
+	/* of a call for the pages 10 to 19 */
+	{10 * PAGE, 20 * PAGE, 10 * PAGE, 20 * PAGE},
+	{10 * PAGE, 11 * PAGE, 10 * PAGE, 20 * PAGE},
+	{19 * PAGE, 20 * PAGE, 10 * PAGE, 20 * PAGE},
+	{14 * PAGE, 15 * PAGE, 10 * PAGE, 20 * PAGE},
+	/* of another */
+	{9 * PAGE, 11 * PAGE, 9 * PAGE, 11 * PAGE},
+	{19 * PAGE, 21 * PAGE, 19 * PAGE, 21 * PAGE},
+	{20 * PAGE, 21 * PAGE, 20 * PAGE, 21 * PAGE},
+	{5 * PAGE, 6 * PAGE, 5 * PAGE, 6 * PAGE},
+};
+
+static void expect_reports(uint32_t place)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(reports); i++) {
+		uint64_t begin = reports[i].begin, end = reports[i].end;
+
+		av_odp_discarded_by(&begin, &end);
+		if (begin != reports[i].from || end != reports[i].to)
+			fail_msg("place %u, row %zu", place, i);
+	}
+}
+
+static void a_report_is_widened_to_its_call(void **state)
+{
+	uint32_t other[CALLS];
+
+	for (uint32_t i = 0; i < CALLS; i++) {
+		uint64_t begin = 10 * PAGE, end = 11 * PAGE;
+		uint32_t call = av_odp_discard_begin(10 * PAGE, 10 * PAGE);
+
+		assert_int_equal(call, i);
+		expect_reports(call);
+		av_odp_discard_end(call);
+		av_odp_discarded_by(&begin, &end); /* it is over */
+		assert_true(begin == 10 * PAGE && end == 11 * PAGE);
+		other[i] = av_odp_discard_begin(100 * PAGE, PAGE);
+		assert_int_equal(other[i], i);
+	}
+	assert_int_equal(av_odp_discard_begin(10 * PAGE, PAGE), CALLS); /* no room */
+	av_odp_discard_end(CALLS);
+	for (uint32_t i = 0; i < CALLS; i++)
+		av_odp_discard_end(other[i]);
+	assert_int_equal(av_odp_discard_begin(10 * PAGE, PAGE), 0);
+	av_odp_discard_end(0);
+}
+
+static void nobody_listens(void **state)
+{
+	int fd = av_odp_uffd();
+
+	assert_int_equal(av_odp_discard_begin(0, PAGE), CALLS);
+	av_odp_uffd_set(0);
+	assert_int_equal(av_odp_discard_begin(PAGE, PAGE), 0);
+	av_odp_discard_end(0);
+	av_odp_uffd_set(-1);
+	assert_int_equal(av_odp_discard_begin(PAGE, PAGE), CALLS);
+	av_odp_round_begin();
+	av_odp_barrier(); /* waits for nobody */
+	av_odp_round_end();
+	av_odp_uffd_set(fd);
+}
+
+#define WITH_A_NUMBER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_A_NUMBER(contexts_come_and_go),
+		WITH_A_NUMBER(there_is_room_for_all_contexts_and_no_more),
+		WITH_A_NUMBER(every_context_forgets_what_was_watched),
+		WITH_A_NUMBER(a_forked_child_begins_anew),
+		WITH_A_NUMBER(only_the_expected_unmapping_is_ignored),
+		WITH_A_NUMBER(the_round_is_waited_for),
+		WITH_A_NUMBER(a_context_is_removed_behind_the_round),
+		WITH_A_NUMBER(unread_events_are_waited_for),
+		WITH_A_NUMBER(an_event_that_is_not_read_is_given_up),
+		WITH_A_NUMBER(statistics_are_read_when_all_is_handled),
+		WITH_A_NUMBER(a_report_is_widened_to_its_call),
+		WITH_A_NUMBER(nobody_listens),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The end of a region that another process uses and does not let go: what lingers for it, what has
+ * to wait for it, and what becomes of a call that cannot be recalled.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "lib/own_directory.h"
+#include "memory/allocated.h"
+#include "memory/key.h"
+#include "memory/linger.h"
+#include "memory/region_end.h"
+#include "memory/window.h"
+#include "pin_user.h"
+#include "segment/alloc.h"
+#include "unit/memory/heap_fixture.h"
+
+#define PD	3u
+#define KEYS	16u
+#define BASE	0x1000000ull
+#define BYTES	4096u
+#define LIFE_US 200000u /* of a user that is waited for */
+
+/* --- what lingers ------------------------------------------------------------------ */
+
+enum stays { NOTHING_MORE, ITS_PAGES, ITS_MEMORY };
+
+static const struct {
+	uint8_t kind, share;
+	uint32_t of_other; /* pages: of another context than its own */
+	uint32_t adopted;
+	bool lingers;
+	enum stays stays;
+} rows[] = {
+	{AV_KEY_REGION, 0, 0, 0, true, NOTHING_MORE},
+	{AV_KEY_ODP, 0, 0, 0, true, NOTHING_MORE},
+	{AV_KEY_NULL, 0, 0, 0, true, NOTHING_MORE},
+	{AV_KEY_PAGES, 0, 0, 0, true, ITS_PAGES},
+	{AV_KEY_DEVICE, 0, 0, 0, true, ITS_MEMORY},
+	{AV_KEY_UMR, 0, 0, 0, true, ITS_MEMORY},
+	/* others have these pages, or they are no more adopted */
+	{AV_KEY_PAGES, AV_SHARED, 0, 0, false, NOTHING_MORE},
+	{AV_KEY_PAGES, 0, 1, 0, false, NOTHING_MORE},
+	{AV_KEY_REGION, 0, 0, 77, false, NOTHING_MORE},
+	{AV_KEY_DM_BLOCK, 0, 0, 0, false, NOTHING_MORE},
+};
+
+static uint32_t create(size_t i, uint64_t at)
+{
+	const struct av_key what = {.kind = rows[i].kind,
+				    .pd = PD,
+				    .base = BASE,
+				    .length = BYTES,
+				    .addr = at,
+				    .share = rows[i].share,
+				    .adopted = rows[i].adopted,
+				    .intact = seg->ref + rows[i].of_other};
+	uint32_t key = av_key_create(seg, &what, KEYS);
+
+	assert_int_not_equal(key, 0);
+	return key;
+}
+
+static void *end_user(void *user)
+{
+	usleep(LIFE_US);
+	pin_user_end(*(pid_t *)user);
+	return NULL;
+}
+
+/* Return: what av_region_end() does. @lives: the user, else it dies after a while */
+static int end_while_used(uint32_t key, bool lives)
+{
+	pid_t user = pin_user_start(seg, key, false);
+	pthread_t thread;
+	int ret;
+
+	if (!lives)
+		assert_int_equal(pthread_create(&thread, NULL, end_user, &user), 0);
+	ret = av_region_end(seg, key);
+	assert_int_equal(av_pin_is_held(seg, key), lives); /* else it has been waited for */
+	if (lives)
+		pin_user_end(user);
+	else
+		pthread_join(thread, NULL);
+	return ret;
+}
+
+static void a_region_lingers_if_its_users_can_be_kept_away(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
+		uint64_t at = av_seg_alloc(seg, BYTES);
+		uint32_t key = create(i, at);
+
+		assert_int_equal(end_while_used(key, rows[i].lingers), 0);
+		av_linger_free_memory(seg, at, BYTES);
+		if (av_linger_has_key(seg, key) != rows[i].lingers ||
+		    av_linger_has_pages(seg, at) != (rows[i].stays == ITS_PAGES) ||
+		    (av_seg_alloc(seg, BYTES) == at) != (rows[i].stays != ITS_MEMORY))
+			fail_msg("row %zu", i);
+		av_linger_forget(seg);
+	}
+}
+
+/* --- what does not ----------------------------------------------------------------- */
+
+/* It may be in the middle of a call, which is not waited for without end. */
+static void a_call_that_is_not_recalled_keeps_its_region(void **state)
+{
+	uint32_t key = create(0, BASE);
+	pid_t user = pin_user_start(seg, key, true);
+
+	assert_int_equal(av_region_end(seg, key), ETIMEDOUT);
+	assert_false(av_linger_has_key(seg, key));
+	assert_int_equal(atomic_load(&av_key_entry(seg, key)->key), key);
+	for (unsigned int i = 0; i < AV_PINS; i++)
+		assert_int_equal(atomic_load(&seg->head->pin[i].recalled), 0);
+	pin_user_end(user);
+	assert_int_equal(av_region_end(seg, key), 0);
+	assert_false(av_linger_has_key(seg, key));
+}
+
+static void a_region_with_windows_stays(void **state)
+{
+	const struct av_key what = {.kind = AV_KEY_REGION,
+				    .pd = PD,
+				    .access = IBV_ACCESS_MW_BIND,
+				    .base = BASE,
+				    .length = BYTES};
+	struct av_window_bind bind = {.region = av_key_create(seg, &what, KEYS),
+				      .window = av_window_create(seg, IBV_MW_TYPE_1, PD, KEYS),
+				      .access = IBV_ACCESS_REMOTE_READ,
+				      .pd = PD,
+				      .addr = BASE,
+				      .length = BYTES};
+
+	bind.rkey = bind.window + 1;
+	assert_int_equal(av_window_bind(seg, &bind), 0);
+	assert_int_equal(av_region_end(seg, bind.region), EBUSY);
+	assert_int_equal(av_window_destroy(seg, bind.rkey), 0);
+	assert_int_equal(av_region_end(seg, bind.region), 0);
+}
+
+#define WITH_A_HEAP(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_A_HEAP(a_region_lingers_if_its_users_can_be_kept_away),
+		WITH_A_HEAP(a_call_that_is_not_recalled_keeps_its_region),
+		WITH_A_HEAP(a_region_with_windows_stays),
+	};
+
+	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+}
