@@ -5,8 +5,8 @@
 # Exit status: the program's; 77: there is no such network.
 set -u
 if [ "${OWN_NETWORK:-}" != yes ]; then
-	namespaces=-rn
-	[ "$(id -u)" != 0 ] || namespaces=-n
+	namespaces=-n
+	unshare -n true 2>/dev/null || namespaces=-rn # so may root of a container
 	if ! command -v ip >/dev/null || ! unshare "$namespaces" true 2>/dev/null; then
 		echo "no ip(8), or no permission to create a network namespace"
 		exit 77

@@ -201,17 +201,16 @@ def own_network():
     Enter a network namespace with a loopback interface, as whoever we are. Where that is not
     permitted, wait until no other page is run: all of them use the programs' usual ports.
     """
-    unshare = ["unshare", "-n"] if os.geteuid() == 0 else ["unshare", "-rn"]
     up = "command -v ip >/dev/null && ip link set lo up"
     if os.environ.get("EXAMPLES_NETWORK"):
         return
-    if subprocess.run(unshare + ["sh", "-c", up], stderr=subprocess.DEVNULL,
-                      check=False).returncode:
-        fcntl.flock(os.open(os.path.abspath(__file__), os.O_RDONLY | os.O_CLOEXEC), fcntl.LOCK_EX)
-        return
-    os.environ["EXAMPLES_NETWORK"] = "own"
-    os.execvp("unshare", unshare + ["sh", "-c", 'ip link set lo up; exec "$@"', "sh",
-                                    sys.executable] + sys.argv)
+    for kinds in "-n", "-rn":  # the first is not permitted to root of a container
+        if not subprocess.run(["unshare", kinds, "sh", "-c", up], stderr=subprocess.DEVNULL,
+                              check=False).returncode:
+            os.environ["EXAMPLES_NETWORK"] = "own"
+            os.execvp("unshare", ["unshare", kinds, "sh", "-c", 'ip link set lo up; exec "$@"',
+                                  "sh", sys.executable] + sys.argv)
+    fcntl.flock(os.open(os.path.abspath(__file__), os.O_RDONLY | os.O_CLOEXEC), fcntl.LOCK_EX)
 
 
 def environment(args, folder):

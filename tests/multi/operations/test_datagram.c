@@ -518,8 +518,8 @@ static bool leave_network(void)
 	unsigned int uid = geteuid();
 	char map[32];
 
-	if (uid == 0)
-		return unshare(CLONE_NEWNET) == 0;
+	if (unshare(CLONE_NEWNET) == 0)
+		return true;
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNET))
 		return false;
 	snprintf(map, sizeof(map), "0 %u 1", uid);
