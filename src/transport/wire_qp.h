@@ -50,6 +50,7 @@ struct av_wire {
 	uint32_t top; /* one past the last request that was ever begun */
 	uint32_t acked, sent;
 	uint32_t *first; /* PSN of the first packet, by request & sq_mask */
+	uint8_t *part;	 /* and packets of each part that a READ is asked for in, but the last */
 	/*
 	 * Messages that take receive requests of the peer, free-running: those acknowledged, those
 	 * before @next, and how many of these it has requests for. transport/wire_credits.h
@@ -157,10 +158,11 @@ void av_wire_owe(const struct av_qp_end *end, struct av_wire *w);
  * The requester's half, for answers. Context: @exec is held.
  *
  * av_wire_rewind(): send everything from PSN @psn on once more. av_wire_progress(): the peer has
- * acknowledged something, so that retries and timers start anew.
+ * acknowledged something, so that retries and timers start anew. An @acknowledgement widens the
+ * window, too; the middle of a long answer is none.
  */
 void av_wire_rewind(const struct av_qp_end *end, struct av_wire *w, uint32_t psn);
-void av_wire_progress(const struct av_qp_end *end, struct av_wire *w);
+void av_wire_progress(const struct av_qp_end *end, struct av_wire *w, bool acknowledgement);
 
 /* Is nothing under way? Then no timer runs. Context: @exec is held */
 void av_wire_settle(const struct av_qp_end *end, struct av_wire *w);

@@ -22,7 +22,7 @@
 #include "transport/wire_qp.h"
 #include "transport/work.h"
 
-#define READ_BYTES     131072u /* that are asked for at once */
+#define READ_BYTES     131072u /* that are asked for at once, at most */
 #define WINDOW_PACKETS 128u    /* on their way: no more than the kernel's rdma_rxe keeps track of */
 
 /* Sending, from one call of av_wire_step(). */
@@ -167,14 +167,15 @@ static int heard(struct av_wire *w)
 	return err ? err : w->send_err;
 }
 
-void av_wire_progress(const struct av_qp_end *end, struct av_wire *w)
+void av_wire_progress(const struct av_qp_end *end, struct av_wire *w, bool acknowledgement)
 {
 	struct av_patience p = av_patience_of(&end->qp->attr, AV_PARK_NO_ANSWER);
 
 	AV_ASSERT_HELD(&end->qp->exec);
 	w->tries = p.retries;
 	w->rnr_counted = w->waits = w->repeated = false;
-	av_window_acknowledged(w->way.window, w->mtu);
+	if (acknowledgement)
+		av_window_acknowledged(w->way.window, w->mtu);
 	if (w->asked)
 		(void)!heard(w);
 	atomic_store(&end->qp->deadline_ns, av_now_ns() + p.interval_ns);
@@ -232,22 +233,39 @@ static bool refuse(struct sending *s, enum av_fault fault)
 	return false;
 }
 
-/*
- * Packets of a READ's parts, but the last. A repeated one ends where it did before: the responder
- * expects what is behind it.
- */
-static uint32_t read_part(const struct av_wire *w)
+static uint8_t *part_of(const struct av_qp_end *end, struct av_wire *w, uint32_t request)
+{
+	return &w->part[request & end->qp->sq_mask];
+}
+
+/* A power of two, like all MTUs. */
+static uint8_t longest_part(const struct av_wire *w)
 {
 	uint32_t packets = READ_BYTES / w->mtu;
 
-	return packets < WINDOW_PACKETS ? packets : WINDOW_PACKETS;
+	return (uint8_t)(packets < WINDOW_PACKETS ? packets : WINDOW_PACKETS);
+}
+
+/*
+ * Packets of the parts of request @next. Two of them fit the window, so that the answer to one
+ * shows what is missing of the one before. They are halved when it narrows, and never grow: what
+ * is repeated lies within a part that was asked for before, as responders want it.
+ */
+static uint32_t read_part(const struct sending *s)
+{
+	uint8_t *part = part_of(s->end, s->w, s->w->next);
+	uint32_t most = av_window_answer(s->w->way.window) / s->w->mtu;
+
+	while (*part > 1 && *part > most)
+		*part /= 2;
+	return *part;
 }
 
 /* Answers that are under way of request @i, of which @sent packets have been asked for. */
 static uint32_t answers_of(const struct sending *s, uint32_t i, uint32_t sent)
 {
 	int32_t come = av_psn_distance(*first_of(s->end, s->w, i), s->w->acked);
-	uint32_t part = read_part(s->w), done = come > 0 ? (uint32_t)come / part : 0;
+	uint32_t part = *part_of(s->end, s->w, i), done = come > 0 ? (uint32_t)come / part : 0;
 
 	return (sent + part - 1) / part - done;
 }
@@ -294,8 +312,10 @@ static bool begin(struct sending *s, const struct av_sq_wqe *wqe)
 	    answers_wanted(s) >= s->end->qp->attr.max_rd_atomic)
 		return false;
 	*first_of(s->end, w, w->next) = s->end->qp->next_psn;
-	if (w->top == w->next)
+	if (w->top == w->next) {
+		*part_of(s->end, w, w->next) = longest_part(w);
 		w->top++;
+	}
 	return true;
 }
 
@@ -323,24 +343,34 @@ static uint8_t *put(struct sending *s, const struct av_packet *p)
 }
 
 /*
- * Ask for the next part of a READ, if it has room. Each part is a request of its own to the
- * responder, and takes one of its resources. Return: has it been asked for?
+ * May @packets more of a READ's answer be asked for, beside what is under way? Each part is a
+ * request of its own to the responder, and takes one of its resources. Those that are repeated come
+ * one by one: what was lost had no room on its way.
  */
+static bool may_ask(const struct sending *s, uint32_t packets)
+{
+	struct av_wire *w = s->w;
+	uint32_t psn = s->end->qp->next_psn;
+
+	if (w->acked == psn)
+		return true;
+	return w->sent == psn && (int32_t)packets <= room(s->end, w) &&
+	       answers_wanted(s) + answers_of(s, w->next, w->begun) <
+		       s->end->qp->attr.max_rd_atomic;
+}
+
+/* Ask for the next part of a READ, if it has room. Return: has it been asked for? */
 static bool send_part(struct sending *s, const struct av_wire_message *m,
 		      const struct av_sq_wqe *wqe, uint32_t packets)
 {
 	struct av_wire *w = s->w;
-	uint32_t n = read_part(w) - w->begun % read_part(w);
+	uint32_t part = read_part(s), n = part - w->begun % part;
 	uint64_t before = (uint64_t)w->begun * w->mtu;
 	struct av_packet p;
 
 	if (n > packets - w->begun)
 		n = packets - w->begun;
-	if (w->acked != s->end->qp->next_psn &&
-	    ((int32_t)n > room(s->end, w) || answers_wanted(s) + answers_of(s, w->next, w->begun) >=
-						     s->end->qp->attr.max_rd_atomic))
-		return false;
-	if (!interface_room(s))
+	if (!may_ask(s, n) || !interface_room(s))
 		return false;
 	(void)av_wire_packet(m, 0, &p);
 	p.psn = s->end->qp->next_psn;

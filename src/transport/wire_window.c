@@ -100,6 +100,17 @@ uint32_t av_window_share(const struct av_window *w)
 	return share < EACH ? share : EACH;
 }
 
+/* In such a window, a connection alone has two of the longest answers under way. */
+static bool is_wide(const struct av_window *w)
+{
+	return atomic_load_explicit(&w->bytes, memory_order_relaxed) >= EACH;
+}
+
+uint32_t av_window_answer(const struct av_window *w)
+{
+	return is_wide(w) ? UINT32_MAX : av_window_share(w) / 2;
+}
+
 /* Two packets more each time that a window has been acknowledged, which takes four answers. */
 void av_window_acknowledged(struct av_window *w, uint32_t mtu)
 {

@@ -33,6 +33,12 @@ void av_window_active(struct av_window *w, bool active);
 /* Bytes that a queue pair may have under way. Context: any thread */
 uint32_t av_window_share(const struct av_window *w);
 
+/*
+ * Bytes of an answer that one READ may ask for, as long as losses keep the window narrow. Half of a
+ * share, so that the answer to the next one shows what is missing of this one. Context: any thread
+ */
+uint32_t av_window_answer(const struct av_window *w);
+
 /* An acknowledgement has come; packets have been lost. Context: any thread */
 void av_window_acknowledged(struct av_window *w, uint32_t mtu);
 void av_window_lost(struct av_window *w);

@@ -99,13 +99,34 @@ static void acknowledgements_widen_it(void **state)
 	av_window_leave(w);
 }
 
+/* Two answers in a share; as long as they can be in a window that losses have not narrowed. */
+static void answers_fit_twice(void **state)
+{
+	struct av_window *w = av_window_join(here);
+
+	(void)state;
+	assert_int_equal(av_window_answer(w), WHOLE / 2);
+	av_window_active(w, true);
+	av_window_active(w, true);
+	assert_int_equal(av_window_answer(w), WHOLE / 4);
+	while (av_window_share(w) < EACH / 2) {
+		assert_int_equal(av_window_answer(w), av_window_share(w) / 2);
+		av_window_acknowledged(w, MTU);
+	}
+	assert_int_equal(av_window_answer(w), UINT32_MAX);
+	av_window_lost(w);
+	assert_int_equal(av_window_answer(w), EACH / 8);
+	av_window_active(w, false);
+	av_window_active(w, false);
+	av_window_leave(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_share_each),
-		cmocka_unit_test(one_for_each_host),
-		cmocka_unit_test(a_loss_halves_it),
-		cmocka_unit_test(acknowledgements_widen_it),
+		cmocka_unit_test(a_share_each),	     cmocka_unit_test(one_for_each_host),
+		cmocka_unit_test(a_loss_halves_it),  cmocka_unit_test(acknowledgements_widen_it),
+		cmocka_unit_test(answers_fit_twice),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
