@@ -56,7 +56,12 @@ struct av_wire {
 	 * before @next, and how many of these it has requests for. transport/wire_credits.h
 	 */
 	uint32_t taken, takers, limit;
-	uint32_t tries;	    /* left without progress, by timeout */
+	/*
+	 * How long the last answer took, and until when nothing is sent if nothing is under way (0:
+	 * it may be sent at once). av_window_rest()
+	 */
+	uint64_t answer_ns, rest_until_ns;
+	uint32_t tries;	    /* left without progress, by timeout: two for each try */
 	uint32_t rnr_tries; /* left without progress, by RNR NAK */
 	bool rnr_counted;   /* @rnr_tries counts down for the request at the head */
 	bool waits;	    /* for the RNR timer: nothing is sent meanwhile */
