@@ -66,6 +66,7 @@ void av_wire_delete(struct av_wire *w)
 	av_wire_way_close(&w->way);
 	free(w->address);
 	free(w->first);
+	free(w->part);
 	free(w->peer);
 	free(w->kept);
 	free(w);
@@ -115,9 +116,10 @@ static struct av_wire *new_connected(const struct av_qp_end *end, const struct i
 	w->mtu = av_mtu_bytes(attr->path_mtu);
 	w->kept_count = attr->max_dest_rd_atomic;
 	w->first = calloc((size_t)end->qp->sq_mask + 1, sizeof(*w->first));
+	w->part = calloc((size_t)end->qp->sq_mask + 1, sizeof(*w->part));
 	w->kept = calloc((size_t)w->kept_count + 1, sizeof(*w->kept));
 	w->peer = aligned_alloc(AV_CACHE_LINE, sizeof(*w->peer));
-	if (!w->first || !w->kept || !w->peer) {
+	if (!w->first || !w->part || !w->kept || !w->peer) {
 		av_wire_delete(w);
 		return NULL;
 	}
@@ -232,6 +234,6 @@ void av_wire_begin(const struct av_qp_end *end, enum ibv_qp_state to)
 		w->begun = 0;
 		w->acked = w->sent = end->qp->next_psn;
 		w->taken = w->takers = w->limit = 0; /* the peer has not told anything yet */
-		av_wire_progress(end, w);
+		av_wire_progress(end, w, false);
 	}
 }

@@ -35,6 +35,7 @@ struct answer {
 	const struct av_qp_end *end;
 	struct av_wire *w;
 	const struct av_packet *p;
+	bool acknowledges; /* it has a syndrome */
 };
 
 static const struct av_qp_end nobody;
@@ -93,7 +94,7 @@ static bool acknowledged(const struct answer *a, uint32_t psn)
 
 		if (av_wire_wants_answer(wqe->opcode))
 			return false;
-		av_wire_progress(a->end, w);
+		av_wire_progress(a->end, w, true);
 		if (av_psn_distance(end, psn) < 0) {
 			w->acked = psn;
 			break;
@@ -258,7 +259,8 @@ static void result(const struct answer *a, const void *bytes, uint32_t length)
 		fail_head(a, fault);
 		return;
 	}
-	av_wire_progress(a->end, w);
+	/* Of a long answer, its first packet and its last acknowledge. */
+	av_wire_progress(a->end, w, a->acknowledges);
 	w->acked = av_psn_after(w->acked, 1);
 	if (w->acked == av_psn_after(first, av_wire_packets_of(w, wqe)))
 		done(a, wqe);
@@ -283,17 +285,16 @@ static bool is_expected(const struct answer *a, const struct av_opcode *info)
 	return false;
 }
 
-static bool is_refusal(const struct answer *a, const struct av_opcode *info)
+static bool is_refusal(const struct answer *a)
 {
-	return (info->headers & 1 << AV_HEADER_AETH) &&
-	       (a->p->syndrome & SYNDROME_KIND) != KIND_ACK;
+	return a->acknowledges && (a->p->syndrome & SYNDROME_KIND) != KIND_ACK;
 }
 
 static void handle(const struct answer *a, const struct av_opcode *info)
 {
 	if (info->operation == AV_OP_ACK)
 		acknowledgement(a);
-	else if (is_refusal(a, info) || !is_expected(a, info))
+	else if (is_refusal(a) || !is_expected(a, info))
 		return; /* a result refuses nothing */
 	else if (info->operation == AV_OP_ATOMIC_ACK)
 		result(a, &a->p->original, sizeof(a->p->original));
@@ -316,11 +317,11 @@ static bool is_again(const struct answer *a)
 }
 
 /* How many receive requests the responder has. Who waits for one does not sleep the time out. */
-static void credits(const struct answer *a, const struct av_opcode *info)
+static void credits(const struct answer *a)
 {
 	uint8_t code = a->p->syndrome & SYNDROME_CODE;
 
-	if (!(info->headers & 1 << AV_HEADER_AETH) || is_refusal(a, info))
+	if (!a->acknowledges || is_refusal(a))
 		return;
 	av_wire_credited(a->w, code);
 	if (a->w->waits && code != 0 && code != AV_CREDITS_NONE_CODE)
@@ -337,6 +338,7 @@ void av_wire_answered(const struct av_qp_end *end, const struct av_net_packet *p
 
 	if (!av_opcode_info(a.p->opcode, &info))
 		return;
+	a.acknowledges = info.headers & 1 << AV_HEADER_AETH;
 	av_drive_enter(end);
 	a.w = av_wire_at(end->seg, end->qp->index); /* by now: it may have ended */
 	state = atomic_load(&end->qp->state);
@@ -345,7 +347,7 @@ void av_wire_answered(const struct av_qp_end *end, const struct av_net_packet *p
 		if (due)
 			handle(&a, &info);
 		if (due || is_again(&a))
-			credits(&a, &info);
+			credits(&a);
 		if (due)
 			av_wire_settle(end, a.w);
 	}

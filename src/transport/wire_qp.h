@@ -50,12 +50,18 @@ struct av_wire {
 	uint32_t top; /* one past the last request that was ever begun */
 	uint32_t acked, sent;
 	uint32_t *first; /* PSN of the first packet, by request & sq_mask */
+	uint8_t *part;	 /* and packets of each part that a READ is asked for in, but the last */
 	/*
 	 * Messages that take receive requests of the peer, free-running: those acknowledged, those
 	 * before @next, and how many of these it has requests for. transport/wire_credits.h
 	 */
 	uint32_t taken, takers, limit;
-	uint32_t tries;	    /* left without progress, by timeout */
+	/*
+	 * How long the last answer took, and until when nothing is sent if nothing is under way (0:
+	 * it may be sent at once). av_window_rest()
+	 */
+	uint64_t answer_ns, rest_until_ns;
+	uint32_t tries;	    /* left without progress, by timeout: two for each try */
 	uint32_t rnr_tries; /* left without progress, by RNR NAK */
 	bool rnr_counted;   /* @rnr_tries counts down for the request at the head */
 	bool waits;	    /* for the RNR timer: nothing is sent meanwhile */
@@ -157,10 +163,11 @@ void av_wire_owe(const struct av_qp_end *end, struct av_wire *w);
  * The requester's half, for answers. Context: @exec is held.
  *
  * av_wire_rewind(): send everything from PSN @psn on once more. av_wire_progress(): the peer has
- * acknowledged something, so that retries and timers start anew.
+ * acknowledged something, so that retries and timers start anew. An @acknowledgement widens the
+ * window, too; the middle of a long answer is none.
  */
 void av_wire_rewind(const struct av_qp_end *end, struct av_wire *w, uint32_t psn);
-void av_wire_progress(const struct av_qp_end *end, struct av_wire *w);
+void av_wire_progress(const struct av_qp_end *end, struct av_wire *w, bool acknowledgement);
 
 /* Is nothing under way? Then no timer runs. Context: @exec is held */
 void av_wire_settle(const struct av_qp_end *end, struct av_wire *w);

@@ -22,8 +22,10 @@
 #include "transport/wire_qp.h"
 #include "transport/work.h"
 
-#define READ_BYTES     131072u /* that are asked for at once */
+#define READ_BYTES     131072u /* that are asked for at once, at most */
 #define WINDOW_PACKETS 128u    /* on their way: no more than the kernel's rdma_rxe keeps track of */
+#define SPREAD	       64u     /* moments at which what has been lost together is repeated */
+#define TIMEOUTS       2u      /* of a try, at most: see tried() */
 
 /* Sending, from one call of av_wire_step(). */
 struct sending {
@@ -69,6 +71,17 @@ static void flush(struct sending *s)
 	s->burst = NULL;
 }
 
+/* How much longer it rests: only while nothing is under way. */
+static uint64_t rest_left(const struct av_qp_end *end, const struct av_wire *w)
+{
+	uint64_t now;
+
+	if (w->rest_until_ns == 0 || w->acked != w->sent || w->sent != end->qp->next_psn)
+		return 0;
+	now = av_now_ns();
+	return w->rest_until_ns > now ? w->rest_until_ns - now : 0;
+}
+
 /*
  * Packets that the interface has room for. A reliable connection that has nothing under way does
  * not ask: it rarely fills the interface, and a short message should not wait for the question.
@@ -77,6 +90,10 @@ static uint32_t interface_room(struct sending *s)
 {
 	bool waits = s->w->service == AV_SERVICE_UC || s->w->acked != s->end->qp->next_psn;
 
+	if (rest_left(s->end, s->w)) {
+		s->full = true;
+		return 0;
+	}
 	if (s->left == 0) {
 		flush(s);
 		s->full = waits && !av_net_has_room(&s->w->way.path);
@@ -149,13 +166,22 @@ static void set_active(struct av_wire *w, bool active)
 	w->active = active;
 }
 
-static void wait_for(const struct av_qp_end *end, enum av_park what)
+static void wait_for(const struct av_qp_end *end, enum av_park what, uint64_t interval_ns)
 {
-	uint64_t deadline_ns = av_now_ns() + av_patience_of(&end->qp->attr, what).interval_ns;
+	uint64_t deadline_ns = av_now_ns() + interval_ns;
 
 	atomic_store(&end->qp->deadline_ns, deadline_ns);
 	atomic_store(&end->qp->park, what);
 	av_timer_watch(end, deadline_ns);
+}
+
+/* Nothing more is sent for now: until there is an answer, or room for another packet. */
+static void wait_for_turn(const struct av_qp_end *end, const struct av_wire *w)
+{
+	enum av_park what = is_waiting(end, w) ? AV_PARK_NO_ANSWER : AV_PARK_FULL;
+	uint64_t rest_ns = rest_left(end, w);
+
+	wait_for(end, what, rest_ns ? rest_ns : av_patience_of(&end->qp->attr, what).interval_ns);
 }
 
 /* What is known of why there is no answer, -errno. */
@@ -167,17 +193,43 @@ static int heard(struct av_wire *w)
 	return err ? err : w->send_err;
 }
 
-void av_wire_progress(const struct av_qp_end *end, struct av_wire *w)
+void av_wire_progress(const struct av_qp_end *end, struct av_wire *w, bool acknowledgement)
 {
 	struct av_patience p = av_patience_of(&end->qp->attr, AV_PARK_NO_ANSWER);
+	uint64_t now = av_now_ns(), since = atomic_load(&end->qp->deadline_ns) - p.interval_ns;
+	uint64_t rest_ns;
 
 	AV_ASSERT_HELD(&end->qp->exec);
-	w->tries = p.retries;
+	if (w->tries == p.retries * TIMEOUTS && since < now)
+		w->answer_ns = now - since;
+	rest_ns = av_window_rest(w->way.window, w->mtu, w->answer_ns);
+	w->rest_until_ns = rest_ns ? now + rest_ns : 0;
+	w->tries = p.retries * TIMEOUTS;
 	w->rnr_counted = w->waits = w->repeated = false;
-	av_window_acknowledged(w->way.window, w->mtu);
+	if (acknowledgement)
+		av_window_acknowledged(w->way.window, w->mtu, now);
 	if (w->asked)
 		(void)!heard(w);
-	atomic_store(&end->qp->deadline_ns, av_now_ns() + p.interval_ns);
+	atomic_store(&end->qp->deadline_ns, now + p.interval_ns);
+}
+
+/*
+ * A timeout is a try, unless that host acknowledges other packets: then they are lost on a crowded
+ * way rather than for want of a peer, and a try has two. Each takes two intervals at most, so a try
+ * takes no more than the four that it may. Source: IBTA volume 1, 9.7.6.1.
+ */
+static void tried(struct av_wire *w, uint64_t interval_ns)
+{
+	bool crowded = av_window_heard(w->way.window, av_now_ns() - interval_ns);
+	uint32_t spent = crowded ? 1 : TIMEOUTS;
+
+	w->tries -= spent < w->tries ? spent : w->tries;
+}
+
+/* Queue pairs whose packets were lost at the same time do not repeat them at the same time. */
+static uint64_t spread(const struct av_wire *w, uint64_t interval_ns)
+{
+	return interval_ns / SPREAD * (w->qpn % SPREAD);
 }
 
 /*
@@ -193,17 +245,18 @@ static bool expired(struct sending *s)
 		av_window_lost(w->way.window);
 	if (!w->waits && !p.endless) {
 		av_count_req(s->end->qp, AV_REQ_TIMEOUT);
-		if (--w->tries == 0) {
+		tried(w, p.interval_ns);
+		if (w->tries == 0) {
 			w->unheard = heard(w);
 			return true;
 		}
-		w->asked = w->tries == 1;
+		w->asked = w->tries <= TIMEOUTS;
 		if (w->asked)
 			av_net_ask(&w->way.path);
 	}
 	w->waits = w->repeated = false;
 	av_wire_rewind(s->end, w, w->acked);
-	wait_for(s->end, AV_PARK_NO_ANSWER);
+	wait_for(s->end, AV_PARK_NO_ANSWER, p.interval_ns + spread(w, p.interval_ns));
 	return false;
 }
 
@@ -232,22 +285,39 @@ static bool refuse(struct sending *s, enum av_fault fault)
 	return false;
 }
 
-/*
- * Packets of a READ's parts, but the last. A repeated one ends where it did before: the responder
- * expects what is behind it.
- */
-static uint32_t read_part(const struct av_wire *w)
+static uint8_t *part_of(const struct av_qp_end *end, struct av_wire *w, uint32_t request)
+{
+	return &w->part[request & end->qp->sq_mask];
+}
+
+/* A power of two, like all MTUs. */
+static uint8_t longest_part(const struct av_wire *w)
 {
 	uint32_t packets = READ_BYTES / w->mtu;
 
-	return packets < WINDOW_PACKETS ? packets : WINDOW_PACKETS;
+	return (uint8_t)(packets < WINDOW_PACKETS ? packets : WINDOW_PACKETS);
+}
+
+/*
+ * Packets of the parts of request @next. Two of them fit the window, so that the answer to one
+ * shows what is missing of the one before. They are halved when it narrows, and never grow: what
+ * is repeated lies within a part that was asked for before, as responders want it.
+ */
+static uint32_t read_part(const struct sending *s)
+{
+	uint8_t *part = part_of(s->end, s->w, s->w->next);
+	uint32_t most = av_window_answer(s->w->way.window) / s->w->mtu;
+
+	while (*part > 1 && *part > most)
+		*part /= 2;
+	return *part;
 }
 
 /* Answers that are under way of request @i, of which @sent packets have been asked for. */
 static uint32_t answers_of(const struct sending *s, uint32_t i, uint32_t sent)
 {
 	int32_t come = av_psn_distance(*first_of(s->end, s->w, i), s->w->acked);
-	uint32_t part = read_part(s->w), done = come > 0 ? (uint32_t)come / part : 0;
+	uint32_t part = *part_of(s->end, s->w, i), done = come > 0 ? (uint32_t)come / part : 0;
 
 	return (sent + part - 1) / part - done;
 }
@@ -294,8 +364,10 @@ static bool begin(struct sending *s, const struct av_sq_wqe *wqe)
 	    answers_wanted(s) >= s->end->qp->attr.max_rd_atomic)
 		return false;
 	*first_of(s->end, w, w->next) = s->end->qp->next_psn;
-	if (w->top == w->next)
+	if (w->top == w->next) {
+		*part_of(s->end, w, w->next) = longest_part(w);
 		w->top++;
+	}
 	return true;
 }
 
@@ -323,24 +395,34 @@ static uint8_t *put(struct sending *s, const struct av_packet *p)
 }
 
 /*
- * Ask for the next part of a READ, if it has room. Each part is a request of its own to the
- * responder, and takes one of its resources. Return: has it been asked for?
+ * May @packets more of a READ's answer be asked for, beside what is under way? Each part is a
+ * request of its own to the responder, and takes one of its resources. Those that are repeated come
+ * one by one: what was lost had no room on its way.
  */
+static bool may_ask(const struct sending *s, uint32_t packets)
+{
+	struct av_wire *w = s->w;
+	uint32_t psn = s->end->qp->next_psn;
+
+	if (w->acked == psn)
+		return true;
+	return w->sent == psn && (int32_t)packets <= room(s->end, w) &&
+	       answers_wanted(s) + answers_of(s, w->next, w->begun) <
+		       s->end->qp->attr.max_rd_atomic;
+}
+
+/* Ask for the next part of a READ, if it has room. Return: has it been asked for? */
 static bool send_part(struct sending *s, const struct av_wire_message *m,
 		      const struct av_sq_wqe *wqe, uint32_t packets)
 {
 	struct av_wire *w = s->w;
-	uint32_t n = read_part(w) - w->begun % read_part(w);
+	uint32_t part = read_part(s), n = part - w->begun % part;
 	uint64_t before = (uint64_t)w->begun * w->mtu;
 	struct av_packet p;
 
 	if (n > packets - w->begun)
 		n = packets - w->begun;
-	if (w->acked != s->end->qp->next_psn &&
-	    ((int32_t)n > room(s->end, w) || answers_wanted(s) + answers_of(s, w->next, w->begun) >=
-						     s->end->qp->attr.max_rd_atomic))
-		return false;
-	if (!interface_room(s))
+	if (!may_ask(s, n) || !interface_room(s))
 		return false;
 	(void)av_wire_packet(m, 0, &p);
 	p.psn = s->end->qp->next_psn;
@@ -587,6 +669,6 @@ bool av_wire_step(const struct av_qp_end *end, bool singly)
 	waiting = s.full || is_waiting(end, w);
 	set_active(w, waiting);
 	if (!s.failed && waiting && atomic_load(&end->qp->park) == AV_PARK_NOT)
-		wait_for(end, is_waiting(end, w) ? AV_PARK_NO_ANSWER : AV_PARK_FULL);
+		wait_for_turn(end, w);
 	return s.failed || (draining && !waiting) || (singly && end->qp->sq_next != head);
 }

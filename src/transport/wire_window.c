@@ -13,7 +13,8 @@
 #define MOST	1048576u /* of all queue pairs, */
 #define EACH	262144u	 /* and of one: what such a buffer takes of packets that come in step */
 #define LEAST	8192u
-#define LOSS_NS 1000000u /* losses so close to each other are one */
+#define LOSS_NS 1000000u   /* losses so close to each other are one */
+#define REST_NS 100000000u /* at most: what 100 Mb/s take to send a megabyte */
 #define BUCKETS 256u
 
 struct av_window {
@@ -22,7 +23,8 @@ struct av_window {
 	uint32_t users;		 /* these two, and the list, are guarded by the mutex */
 	_Atomic uint32_t active; /* queue pairs with packets under way */
 	_Atomic uint32_t bytes;
-	_Atomic uint64_t lost_ns; /* when it was halved last */
+	_Atomic uint64_t lost_ns;  /* when it was halved last */
+	_Atomic uint64_t heard_ns; /* when something was acknowledged last */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -100,11 +102,39 @@ uint32_t av_window_share(const struct av_window *w)
 	return share < EACH ? share : EACH;
 }
 
+/* In such a window, a connection alone has two of the longest answers under way. */
+static bool is_wide(const struct av_window *w)
+{
+	return atomic_load_explicit(&w->bytes, memory_order_relaxed) >= EACH;
+}
+
+uint32_t av_window_answer(const struct av_window *w)
+{
+	return is_wide(w) ? UINT32_MAX : av_window_share(w) / 2;
+}
+
+uint64_t av_window_rest(const struct av_window *w, uint32_t mtu, uint64_t answer_ns)
+{
+	uint32_t share = av_window_share(w);
+	uint64_t rest_ns;
+
+	if (is_wide(w) || share >= mtu)
+		return 0;
+	rest_ns = answer_ns * (mtu - share) / (share ? share : 1);
+	return rest_ns < REST_NS ? rest_ns : REST_NS;
+}
+
+bool av_window_heard(const struct av_window *w, uint64_t since_ns)
+{
+	return atomic_load_explicit(&w->heard_ns, memory_order_relaxed) > since_ns;
+}
+
 /* Two packets more each time that a window has been acknowledged, which takes four answers. */
-void av_window_acknowledged(struct av_window *w, uint32_t mtu)
+void av_window_acknowledged(struct av_window *w, uint32_t mtu, uint64_t now_ns)
 {
 	uint32_t bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed);
 
+	atomic_store_explicit(&w->heard_ns, now_ns, memory_order_relaxed);
 	if (bytes == MOST)
 		return;
 	bytes += mtu / 2;

@@ -12,8 +12,9 @@
 #include "lib/request.h"
 #include "lib/two_hosts.h"
 
-#define PATIENCE 60000u /* ms */
-#define BYTES	 4500u	/* five packets */
+#define PATIENCE 60000u	 /* ms */
+#define BYTES	 4500u	 /* five packets */
+#define LONG	 196608u /* 192 of them */
 #define FROM	 0x1000u
 #define TO	 0x100000u
 #define PORT	 "/sys/class/infiniband/any0/ports/1/"
@@ -58,6 +59,8 @@ static const struct {
 	/* An answer is lost. */
 	{READ, BYTES, "drop nth 1", "", {[IMPLIED] = 1, [SENT] = 2}, {[TWICE] = 1, [SENT] = 5}},
 	{READ, BYTES, "drop nth 5", "", {[TIMEOUTS] = 1, [SENT] = 2}, {[TWICE] = 1, [SENT] = 5}},
+	/* Answers are asked for in parts; the next one shows what is missing at the end of one. */
+	{READ, LONG, "drop nth 128", "", {[IMPLIED] = 1, [SENT] = 4}, {[TWICE] = 3, [SENT] = 192}},
 	{FAA, 8, "drop nth 1", "", {[TIMEOUTS] = 1, [SENT] = 2}, {[TWICE] = 1, [SENT] = 1}},
 	/* What comes twice. */
 	{WRITE, BYTES, "", "duplicate nth 3", {[SENT] = 5}, {[TWICE] = 1}},

@@ -39,6 +39,7 @@ static struct av_qp_end end;
 static struct av_wire w;
 static struct av_table table;
 static uint32_t first[SLOTS];
+static uint8_t part[SLOTS];
 
 static void set_up(enum av_service service)
 {
@@ -58,8 +59,12 @@ static void set_up(enum av_service service)
 	end.qp->wire = 1;
 	atomic_store(&end.qp->qpn, QPN);
 	atomic_store(&end.qp->state, IBV_QPS_RTS);
-	w = (struct av_wire){
-		.qpn = QPN, .service = service, .mtu = MTU, .first = first, .acked = FIRST};
+	w = (struct av_wire){.qpn = QPN,
+			     .service = service,
+			     .mtu = MTU,
+			     .first = first,
+			     .part = part,
+			     .acked = FIRST};
 	w.sent = FIRST;
 	w.way.window = av_window_join(there);
 	assert_non_null(w.way.window);

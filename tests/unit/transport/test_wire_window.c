@@ -14,6 +14,7 @@
 #define MOST  1048576u /* of all */
 #define LEAST 8192u
 #define MTU   4096u
+#define REST  100000000u
 
 static const uint8_t here[16] = {1}, there[16] = {2};
 
@@ -86,10 +87,10 @@ static void acknowledgements_widen_it(void **state)
 
 	(void)state;
 	av_window_lost(w);
-	av_window_acknowledged(w, MTU);
+	av_window_acknowledged(w, MTU, 1);
 	assert_int_equal(av_window_share(w), WHOLE / 2 + MTU / 2);
 	for (unsigned int i = 0; i < 2 * MOST / MTU; i++)
-		av_window_acknowledged(w, MTU);
+		av_window_acknowledged(w, MTU, 1);
 	assert_int_equal(av_window_share(w), EACH);
 	for (unsigned int i = 0; i < 16; i++)
 		av_window_active(w, true);
@@ -99,13 +100,77 @@ static void acknowledgements_widen_it(void **state)
 	av_window_leave(w);
 }
 
+/* Two answers in a share; as long as they can be in a window that losses have not narrowed. */
+static void answers_fit_twice(void **state)
+{
+	struct av_window *w = av_window_join(here);
+
+	(void)state;
+	assert_int_equal(av_window_answer(w), WHOLE / 2);
+	av_window_active(w, true);
+	av_window_active(w, true);
+	assert_int_equal(av_window_answer(w), WHOLE / 4);
+	while (av_window_share(w) < EACH / 2) {
+		assert_int_equal(av_window_answer(w), av_window_share(w) / 2);
+		av_window_acknowledged(w, MTU, 1);
+	}
+	assert_int_equal(av_window_answer(w), UINT32_MAX);
+	av_window_lost(w);
+	assert_int_equal(av_window_answer(w), EACH / 8);
+	av_window_active(w, false);
+	av_window_active(w, false);
+	av_window_leave(w);
+}
+
+/* A packet in the time of as many answers as its parts of a share; none in a wide window. */
+static void less_than_a_packet(void **state)
+{
+	static const struct {
+		unsigned int active;
+		uint32_t mtu;
+		uint64_t rest_ns; /* if an answer takes 1000 */
+	} rows[] = {{1, MTU, 0}, {32, MTU, 0}, {64, MTU, 1000}, {128, MTU, 3000}, {128, 1024, 0}};
+	struct av_window *w = av_window_join(here);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		for (unsigned int n = 0; n < rows[i].active; n++)
+			av_window_active(w, true);
+		assert_int_equal(av_window_rest(w, rows[i].mtu, 1000), rows[i].rest_ns);
+		for (unsigned int n = 0; n < rows[i].active; n++)
+			av_window_active(w, false);
+	}
+	for (unsigned int n = 0; n < 2 * WHOLE; n++)
+		av_window_active(w, true);
+	assert_int_equal(av_window_rest(w, MTU, 1), MTU);
+	assert_int_equal(av_window_rest(w, MTU, 1000000000), REST);
+	while (av_window_answer(w) != UINT32_MAX)
+		av_window_acknowledged(w, MTU, 1);
+	assert_int_equal(av_window_rest(w, MTU, 1), 0);
+	for (unsigned int n = 0; n < 2 * WHOLE; n++)
+		av_window_active(w, false);
+	av_window_leave(w);
+}
+
+static void is_heard(void **state)
+{
+	struct av_window *w = av_window_join(here);
+
+	(void)state;
+	assert_false(av_window_heard(w, 0));
+	av_window_acknowledged(w, MTU, 1000);
+	assert_true(av_window_heard(w, 999));
+	assert_false(av_window_heard(w, 1000));
+	av_window_leave(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_share_each),
-		cmocka_unit_test(one_for_each_host),
-		cmocka_unit_test(a_loss_halves_it),
-		cmocka_unit_test(acknowledgements_widen_it),
+		cmocka_unit_test(a_share_each),	     cmocka_unit_test(one_for_each_host),
+		cmocka_unit_test(a_loss_halves_it),  cmocka_unit_test(acknowledgements_widen_it),
+		cmocka_unit_test(answers_fit_twice), cmocka_unit_test(less_than_a_packet),
+		cmocka_unit_test(is_heard),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
