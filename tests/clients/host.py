@@ -38,6 +38,15 @@ def rsockets():
     return next(iter(glob.glob("/usr/lib/*/rsocket/librspreload.so")), None)
 
 
+def ipv6():
+    """Has this network an IPv6 address?"""
+    try:
+        with open("/proc/net/if_inet6", encoding="ascii") as f:
+            return f.read() != ""
+    except OSError:
+        return False
+
+
 def gid(scratch, family):
     """Index of the first row of any0's GID table that is an "IPv4" or "IPv6" address;
     None if there is no such row."""

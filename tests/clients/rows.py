@@ -64,6 +64,8 @@ def lacking(scratch, row):
         return None if host.rsockets() else "no librspreload.so"
     if "huge pages" in needs:
         return host.shared_huge_memory()
+    if needs == "host: IPv6":
+        return None if host.ipv6() else "no IPv6 address"
     for family in ("IPv4", "IPv6"):
         if family + " GID" in needs:
             missing = host.gid(scratch, family) is None
