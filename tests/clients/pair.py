@@ -36,8 +36,8 @@ PROGRAMS = ("ibv_devices ibv_devinfo ibv_rc_pingpong ibv_srq_pingpong "
 LISTEN = "0A"
 ROCE_PORT = ":12B7"
 
-# Perftest leaves them behind, and another user cannot open them.
-XRC_FILES = ("/tmp/xrc_domain_server", "/tmp/xrc_domain_client")
+# Programs leave them behind, and another user cannot open them.
+XRC_FILES = ("/tmp/xrc_domain", "/tmp/xrc_domain_server", "/tmp/xrc_domain_client")
 
 
 def skip(reason):

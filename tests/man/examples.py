@@ -249,7 +249,8 @@ def main():
             if program:
                 failed += run_program(block, args, env, folder)
             elif text:
-                failed += run(["bash", "-c", text], env, folder) != TO_THE_END
+                failed += run(["setpriv", "--pdeathsig", "KILL", "bash", "-c", text], env,
+                              folder) != TO_THE_END
             ran += program or text is not None
         shutil.rmtree(env["ANYVERBS_DIR"], ignore_errors=True)
     print(f"{os.path.basename(args.page)}: {ran} blocks, {failed} failed")
