@@ -215,7 +215,8 @@ static void success_row(const struct kind *k, uint32_t bytes, unsigned int times
 
 static void success_rows(void)
 {
-	static const uint32_t sizes[] = {0, 8, 1024, 1028, 100000};
+	/* On the wire, a longer READ may be asked for in parts. */
+	static const uint32_t sizes[] = {0, 8, 1024, 1028, 60000};
 
 	for (size_t k = 0; k < COUNT_OF(kinds); k++)
 		for (size_t s = 0; s < COUNT_OF(sizes); s++)
