@@ -291,7 +291,7 @@ static struct av_cqe *append(struct av_seg *seg, struct av_cq_shared *cq, int i,
 	av_cqe_fill(to, from);
 	if (av_unlikely(atomic_load_explicit(&cq->stamped, memory_order_relaxed)))
 		to->stamp_ns = av_now_ns();
-	atomic_store_explicit(&to->there, av_cqe_there(tail), memory_order_release);
+	atomic_store_explicit(&to->there, AV_CQE_THERE(tail), memory_order_release);
 	atomic_store_explicit(&in->tail, tail + 1, memory_order_release);
 	/*
 	 * Prefetch the entry after the next for writing: the poller read it last, a turn of the

@@ -31,7 +31,7 @@ AV_MUST_USE int av_cq_lock(struct av_seg *seg, uint32_t index, bool polls);
  */
 static inline bool av_cqe_claim(struct av_cqe *e, uint32_t number)
 {
-	uint32_t there = av_cqe_there(number);
+	uint32_t there = AV_CQE_THERE(number);
 
 	return atomic_compare_exchange_strong(&e->there, &there, 0);
 }

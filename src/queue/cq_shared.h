@@ -42,7 +42,7 @@ struct av_cqe {
 	uint32_t wqe;	 /* the completed request: its number, or its place, in that queue */
 	uint32_t stage;	 /* without @data_len: first staging buffer + 1; 0: none is used */
 	uint32_t stage_len;
-	/* av_cqe_there(), stored last: then the entry is there. 0: none is. */
+	/* AV_CQE_THERE(), stored last: then the entry is there. 0: none is. */
 	_Atomic uint32_t there;
 	/*
 	 * The first word shares the cache line above: a message of 8 bytes moves one line from core
@@ -71,10 +71,7 @@ static inline void av_cqe_copy_data(uint8_t *to, const uint8_t *from, uint32_t b
  * What an entry's @there says of its number. Never 0, as in a new ring, and the same for no two
  * numbers of one turn of a ring.
  */
-static inline uint32_t av_cqe_there(uint32_t number)
-{
-	return number << 1 | 1;
-}
+#define AV_CQE_THERE(number) ((uint32_t)(number) << 1 | 1)
 
 enum av_cq_armed { AV_CQ_NOT_ARMED, AV_CQ_ARMED_SOLICITED, AV_CQ_ARMED_ANY };
 
@@ -211,7 +208,7 @@ static inline struct av_cqe *av_cq_present(const struct av_seg *seg, const struc
 	struct av_cqe *e = av_cq_entry(seg, cq, i, number);
 
 	return av_likely(e != NULL) && atomic_load_explicit(&e->there, memory_order_acquire) ==
-					       av_cqe_there(number)
+					       AV_CQE_THERE(number)
 		       ? e
 		       : NULL;
 }
@@ -251,7 +248,7 @@ static inline void av_cqe_copy(struct av_cqe *to, const struct av_cqe *from, uin
 {
 	av_cqe_fill(to, from);
 	to->stamp_ns = from->stamp_ns;
-	atomic_store_explicit(&to->there, av_cqe_there(number), memory_order_release);
+	atomic_store_explicit(&to->there, AV_CQE_THERE(number), memory_order_release);
 }
 
 #endif

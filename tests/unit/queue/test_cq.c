@@ -321,7 +321,7 @@ static void die_appending(enum moment moment)
 	if (moment >= WRITTEN)
 		*e = (struct av_cqe){.wr_id = 2, .there = atomic_load(&e->there)};
 	if (moment >= PUBLISHED)
-		atomic_store(&e->there, av_cqe_there(tail));
+		atomic_store(&e->there, AV_CQE_THERE(tail));
 	if (moment >= COUNTED)
 		atomic_store(&cq->inlet[0].tail, tail + 1);
 }
@@ -429,7 +429,7 @@ static void an_entry_is_there_when_it_is_published(void **state)
 
 	e->wr_id = 1;
 	assert_null(av_cq_peek(&fake.seg, cq));
-	atomic_store(&e->there, av_cqe_there(0));
+	atomic_store(&e->there, AV_CQE_THERE(0));
 	assert_int_equal(take(), 1);
 }
 
