@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/closed_input.h"
 #include "lib/own_directory.h"
 #include "memory/allocated.h"
 #include "memory/key.h"
@@ -370,15 +371,11 @@ static void a_handle_names_a_shared_region_of_the_device(void **state)
 static void any_descriptor_is_good(void **state)
 {
 	uint32_t key = begin_first(READ);
-	int saved = dup(0);
+	int saved = close_input();
 
-	close(0);
 	assert_int_equal(attach(second, av_shared_handle(first, key)), 0);
 	av_allocated_end(&other, false);
-	if (saved >= 0) {
-		assert_int_equal(dup2(saved, 0), 0);
-		close(saved);
-	}
+	input_again(saved);
 	end_first(key);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Contexts that come and go, forked children, and programs that close our descriptor: who is still
  * told. */
+#include "lib/few_descriptors.h"
 #include "odp_notify_fixture.h"
 
 #include <fcntl.h>
@@ -136,14 +137,11 @@ static void a_program_may_close_our_descriptor(void **state)
 /* A want of descriptors passes: it is tried again. */
 static void short_child(const void *arg)
 {
-	struct rlimit was, none;
+	struct rlimit was;
 	uint8_t *p = map_kind(PRIVATE);
 
 	av_odp_unwatch(&f.seg);
-	CHECK(getrlimit(RLIMIT_NOFILE, &was) == 0);
-	none = was;
-	none.rlim_cur = 0;
-	CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+	was = few_descriptors(0);
 	av_odp_watch(&f.seg);
 	CHECK(av_odp_uffd() == -1);
 	CHECK(setrlimit(RLIMIT_NOFILE, &was) == 0);

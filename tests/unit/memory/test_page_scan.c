@@ -13,6 +13,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "lib/closed_input.h"
+#include "lib/few_descriptors.h"
 #include "memory/page_scan.h"
 
 #define PAGE  4096ull
@@ -184,24 +186,17 @@ static void nothing_can_be_mapped(void **state)
 static void whatever_descriptors_there_are(void **state)
 {
 	struct av_page_scan_run runs[AV_PAGE_RUNS];
-	struct rlimit was, none;
+	struct rlimit was;
 	uint8_t *memory = map(PAGE);
 	uint64_t begin = (uintptr_t)memory;
-	int saved = dup(0);
+	int saved = close_input();
 
 	memory[0] = 1;
-	close(0);
 	assert_int_equal(scan_all(av_page_scan_present, memory, PAGE, runs), 1);
 	assert_int_equal(scan_all(av_page_scan_present_text, memory, PAGE, runs), 1);
 	assert_int_equal(fcntl(0, F_GETFD), -1); /* none is left open */
-	if (saved >= 0) {
-		assert_int_equal(dup2(saved, 0), 0);
-		close(saved);
-	}
-	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
-	none = was;
-	none.rlim_cur = 0;
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	input_again(saved);
+	was = few_descriptors(0);
 	assert_true(av_page_scan_present(&begin, begin + PAGE, runs) < 0);
 	assert_true(av_page_scan_huge(&begin, begin + PAGE, runs) < 0);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);

@@ -18,6 +18,7 @@
 #include "base/limits.h"
 #include "base/lock.h"
 #include "fake_seg.h"
+#include "lib/closed_input.h"
 #include "lib/own_directory.h"
 #include "lib/wait.h"
 #include "memory/pin.h"
@@ -146,15 +147,11 @@ static void a_stopped_peer_copies_nothing_any_more(void **state)
 static void any_descriptor_is_good(void **state)
 {
 	pid_t pid = start_copy(BEFORE_CALL, false);
-	int saved = dup(0);
+	int saved = close_input();
 
-	close(0);
 	assert_true(av_recall(&f.seg, KEY));
 	assert_int_equal(fcntl(0, F_GETFD), -1); /* none is left open */
-	if (saved >= 0) {
-		assert_int_equal(dup2(saved, 0), 0);
-		close(saved);
-	}
+	input_again(saved);
 	assert_int_equal(finish(pid), NOTHING_COPIED);
 	av_recall_forget(&f.seg, KEY);
 }
