@@ -415,13 +415,13 @@ static unsigned int take_all(bool *drained)
 	return sum;
 }
 
-bool av_inbound_take(unsigned int *taken, bool *drained)
+bool av_inbound_take(bool wait, unsigned int *taken, bool *drained)
 {
 	AV_UNCANCELLED;
 
 	*taken = 0;
 	*drained = true;
-	if (pthread_mutex_trylock(&mutex))
+	if (wait ? pthread_mutex_lock(&mutex) : pthread_mutex_trylock(&mutex))
 		return false;
 	if (buffers)
 		*taken = take_all(drained);
@@ -455,7 +455,7 @@ bool av_net_catch_up(void)
 	unsigned int taken;
 
 	for (unsigned int i = 0; i < CATCH_UP && mine && !drained; i++)
-		mine = av_inbound_take(&taken, &drained);
+		mine = av_inbound_take(false, &taken, &drained);
 	errno = saved;
 	return mine;
 }

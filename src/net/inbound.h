@@ -12,10 +12,11 @@
 AV_MUST_USE int av_inbound_prepare(void);
 
 /*
- * Take what has come, and hand it to the receiver. Never waits for packets. @taken: out, datagrams;
- * @drained: out, nothing is left, as far as is known. Return: false: another thread is doing so
+ * Take what has come, and hand it to the receiver. Never waits for packets. @wait: for another
+ * thread that is doing so; @taken: out, datagrams; @drained: out, nothing is left, as far as is
+ * known. Return: false: another thread is doing so
  */
-bool av_inbound_take(unsigned int *taken, bool *drained);
+bool av_inbound_take(bool wait, unsigned int *taken, bool *drained);
 
 /* Show datagrams to the receiver's captures. */
 void av_inbound_seen(const struct av_net_seen *seen);

@@ -61,15 +61,18 @@ static bool is_over(const struct listening *l)
 	return atomic_load(&listener.run) != l->run;
 }
 
-/* Return: false: others are taking them */
-static bool take(const struct listening *l, bool *any)
+/*
+ * @wait: for who is taking them. Asked again and again instead, it could not finish on one core
+ * with this thread. Return: false: others are taking them
+ */
+static bool take(const struct listening *l, bool wait, bool *any)
 {
 	unsigned int taken;
 	bool drained, mine;
 
 	*any = false;
 	do {
-		mine = av_inbound_take(&taken, &drained);
+		mine = av_inbound_take(wait, &taken, &drained);
 		*any |= taken > 0;
 	} while (!drained && !is_over(l));
 	return mine;
@@ -82,9 +85,8 @@ static bool nobody_looks(void)
 
 /*
  * A program may poll its CQ once, and then spin on memory that packets write to: what comes while
- * it is trusted waits. That is noticed once, and not again for a while. Meanwhile nobody is
- * trusted, not even who is taking packets at this moment: its sockets are looked at again at once,
- * but no more than DISTRUST times.
+ * it is trusted waits. That is noticed once, and not again for a while: DISTRUST times, this thread
+ * waits for who is taking packets at the moment, and then looks itself.
  */
 static void *listen_main(void *arg)
 {
@@ -97,7 +99,7 @@ static void *listen_main(void *arg)
 
 		await(l, others_take && distrust == 0);
 		silent = others_take && nobody_looks();
-		mine = take(l, &any);
+		mine = take(l, distrust > 0, &any);
 		if (distrust > 0)
 			distrust--;
 		else if (silent && mine && any)
