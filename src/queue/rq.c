@@ -114,11 +114,13 @@ void av_rq_fini(struct av_seg *seg, uint32_t index)
 
 void av_rq_reset(struct av_rq_shared *rq)
 {
+	av_lock_acquire_plain(&rq->post_lock, AV_RANK_POST_RECV);
 	atomic_store(&rq->head, 0);
 	atomic_store(&rq->freed, 0);
 	atomic_store(&rq->tail, 0);
 	atomic_store(&rq->waiting, 0);
 	rq->tail_seen = 0;
+	av_lock_release(&rq->post_lock);
 }
 
 /*
@@ -200,25 +202,41 @@ static uint32_t place_for(struct av_seg *seg, struct av_rq_shared *rq, uint32_t 
 	return av_rq_order_add(seg, rq, number, place) ? place : UINT32_MAX;
 }
 
-int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *wr,
-	       struct ibv_recv_wr **bad)
+/* May request @number, which is @wr, be posted? Return: 0, or the errno of ibv_post_recv(3) */
+static int check(const struct av_rq_shared *rq, const struct ibv_recv_wr *wr, uint32_t number)
 {
-	struct av_rq_wqe *to;
+	if (number - atomic_load_explicit(&rq->freed, memory_order_acquire) >= rq->capacity)
+		return av_refuse(ENOMEM, AV_CHECK_POST_RECV_FULL, rq->capacity, rq->capacity);
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge)
+		return av_refuse(EINVAL, AV_CHECK_POST_RECV_SGE, (uint32_t)wr->num_sge,
+				 rq->max_sge);
+	if (AV_LIST_MISSING(wr->num_sge, wr->sg_list))
+		return av_refuse(EINVAL, AV_CHECK_POST_RECV_LIST, (uint32_t)wr->num_sge, 0);
+	return 0;
+}
+
+/* Context: post_lock is held: whoever empties the queue takes it after setting the state. */
+static int check_state(const _Atomic uint32_t *state)
+{
+	if (av_likely(!state || atomic_load(state) != IBV_QPS_RESET))
+		return 0;
+	av_refuse(EINVAL, AV_CHECK_POST_RECV_STATE, IBV_QPS_RESET, 0);
+	av_diag_pending()->state = IBV_QPS_RESET;
+	av_diag_pending()->has |= AV_HAS_STATE;
+	return EINVAL;
+}
+
+/* Context: post_lock is held */
+static int append(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *wr,
+		  struct ibv_recv_wr **bad)
+{
+	uint32_t tail = atomic_load_explicit(&rq->tail, memory_order_relaxed);
 	const bool shared = is_shared(rq);
-	uint32_t tail;
+	struct av_rq_wqe *to;
 	int ret = 0;
 
-	av_lock_acquire_plain(&rq->post_lock, AV_RANK_POST_RECV);
-	tail = atomic_load_explicit(&rq->tail, memory_order_relaxed);
 	for (; wr; wr = wr->next, tail++) {
-		if (tail - atomic_load_explicit(&rq->freed, memory_order_acquire) >= rq->capacity)
-			ret = av_refuse(ENOMEM, AV_CHECK_POST_RECV_FULL, rq->capacity,
-					rq->capacity);
-		else if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge)
-			ret = av_refuse(EINVAL, AV_CHECK_POST_RECV_SGE, (uint32_t)wr->num_sge,
-					rq->max_sge);
-		else if (AV_LIST_MISSING(wr->num_sge, wr->sg_list))
-			ret = av_refuse(EINVAL, AV_CHECK_POST_RECV_LIST, (uint32_t)wr->num_sge, 0);
+		ret = check(rq, wr, tail);
 		if (ret) {
 			*bad = wr;
 			break;
@@ -230,6 +248,20 @@ int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *
 			av_rq_order_publish(to, tail);
 	}
 	atomic_store_explicit(&rq->tail, tail, memory_order_release);
+	return ret;
+}
+
+int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, const _Atomic uint32_t *state,
+	       struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	int ret;
+
+	av_lock_acquire_plain(&rq->post_lock, AV_RANK_POST_RECV);
+	ret = check_state(state);
+	if (av_unlikely(ret))
+		*bad = wr;
+	else
+		ret = append(seg, rq, wr, bad);
 	/* A full barrier: @waiting and the queue pair's state are read after this. */
 	av_lock_release_fence(&rq->post_lock);
 	return ret;

@@ -53,17 +53,19 @@ void av_rq_fini(struct av_seg *seg, uint32_t index);
 AV_MUST_USE int av_rq_resize(struct av_seg *seg, struct av_rq_shared *rq, uint32_t capacity);
 
 /*
- * Forget all requests, since the queue pair was reset.
- * Context: nobody posts, takes or polls for this queue meanwhile.
+ * Forget all requests, since the queue pair was reset: its state says so already.
+ * Context: nobody takes or polls for this queue meanwhile.
  */
 void av_rq_reset(struct av_rq_shared *rq);
 
 /**
  * av_rq_post() - append a list of requests, in the owner's process
+ * @state: of the queue pair, which may be reset at any moment; NULL: a shared queue
  * @bad: out on failure, the first request not posted; those before it are
- * Return: 0, ENOMEM (full), EINVAL (too many elements)
+ * Return: 0, ENOMEM (full), EINVAL (too many elements, or state RESET)
  */
-AV_MUST_USE int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *wr,
+AV_MUST_USE int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq,
+			   const _Atomic uint32_t *state, struct ibv_recv_wr *wr,
 			   struct ibv_recv_wr **bad);
 
 /**

@@ -171,6 +171,7 @@ void av_qp_purge(const struct av_qp_end *end)
 		av_cq_purge(end->seg, end->qp->recv_cq, of_qp, qpn, give_back);
 }
 
+/* Context: RESET is its state already, so that nothing is posted any more. */
 static void empty_queues(const struct av_qp_end *end)
 {
 	struct av_qp_shared *qp = end->qp;
@@ -196,8 +197,10 @@ void av_qp_apply_state(const struct av_qp_end *end, enum ibv_qp_state from, enum
 
 	if (from != IBV_QPS_ERR || to != IBV_QPS_ERR)
 		qp->attr.qp_state = to;
-	if (to == IBV_QPS_RESET)
+	if (to == IBV_QPS_RESET) {
+		atomic_store(&qp->state, to);
 		empty_queues(end);
+	}
 	if (from == IBV_QPS_INIT && to == IBV_QPS_RTR)
 		qp->expected_psn = qp->attr.rq_psn & 0xffffff;
 	if (from == IBV_QPS_RTR && to == IBV_QPS_RTS)
@@ -206,6 +209,6 @@ void av_qp_apply_state(const struct av_qp_end *end, enum ibv_qp_state from, enum
 		qp->drain_notify = qp->attr.en_sqd_async_notify;
 	if (to == IBV_QPS_ERR)
 		av_responder_error(end);
-	else
+	else if (to != IBV_QPS_RESET)
 		atomic_store(&qp->state, to);
 }

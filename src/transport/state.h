@@ -41,7 +41,8 @@ void av_qp_resume(const struct av_qp_end *end);
 /**
  * av_qp_apply_state() - apply the effects of entering @to
  *
- * RESET empties both queues and removes the queue pair's completions from its CQs. RTR and RTS set
+ * RESET empties both queues and removes the queue pair's completions from its CQs. Who posts
+ * meanwhile must be kept away by @append, or is the program's mistake. RTR and RTS set
  * the PSNs from the attributes, which must have been stored. ERR flushes the receive queue;
  * av_drive() flushes the send queue.
  * Context: both execution rights are held.

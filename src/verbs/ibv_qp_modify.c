@@ -2,7 +2,9 @@
 /* ibv_modify_qp(): checks the values, then the state table, then applies the change. */
 #include <errno.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
+#include "base/patience.h"
 #include "base/uncancelled.h"
 #include "queue/qp_state.h"
 #include "transport/responder.h"
@@ -145,9 +147,36 @@ static int get_way(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask,
 	return av_wire_way_open(&qp->end, &attr->ah_attr, way);
 }
 
+/*
+ * Keep executors away, and posters from a queue that will be emptied: what was posted before is
+ * emptied with the rest, and what comes later is refused. Return: 0, or EBUSY: an executor or a
+ * poster is stopped, or the program is between ibv_wr_start() and ibv_wr_complete()
+ */
+static int quiesce(struct av_qp *qp, bool empties)
+{
+	struct av_lock *append = &qp->end.qp->append;
+	int err;
+
+	if (empties && av_lock_acquire_until(append, AV_RANK_APPEND,
+					     av_now_ns() + AV_PATIENCE_NS) == AV_LOCK_BUSY)
+		return EBUSY;
+	err = av_qp_quiesce(&qp->end);
+	if (err && empties)
+		av_lock_release(append);
+	return err;
+}
+
+static void resume(struct av_qp *qp, bool empties)
+{
+	av_qp_resume(&qp->end);
+	if (empties)
+		av_lock_release(&qp->end.qp->append);
+}
+
 static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_attr *attr,
 		  int mask)
 {
+	bool empties = qp->send_cq && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET;
 	enum ibv_qp_state to = IBV_QPS_RESET;
 	struct av_wire_way way = {.window = NULL};
 	int err = check_values(ctx, attr, mask);
@@ -158,7 +187,7 @@ static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_
 		err = get_way(qp, attr, mask, &way);
 	if (err)
 		return err;
-	err = av_qp_quiesce(&qp->end);
+	err = quiesce(qp, empties);
 	if (err) {
 		av_wire_way_close(&way);
 		return err;
@@ -169,7 +198,7 @@ static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_
 		err = av_context_err(ctx); /* a failing device sets it, then takes the rights */
 	if (err == 0)
 		err = apply(qp, attr, mask, &way, &to);
-	av_qp_resume(&qp->end);
+	resume(qp, empties);
 	av_wire_way_close(&way);
 	if (err == 0 && (mask & IBV_QP_STATE))
 		qp->ibv.state = to;

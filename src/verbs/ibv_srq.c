@@ -313,7 +313,7 @@ int av_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_rec
 		return av_fail_errno(AV_VERB_POST_SRQ_RECV,
 				     av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0));
 	}
-	err = av_rq_post(ctx->seg, srq->shared, wr, bad_wr);
+	err = av_rq_post(ctx->seg, srq->shared, NULL, wr, bad_wr);
 	if (av_unlikely(atomic_load_explicit(&srq->shared->waiting, memory_order_relaxed)) &&
 	    atomic_exchange(&srq->shared->waiting, 0))
 		wake_requesters(ctx, srq);

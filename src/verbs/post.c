@@ -52,21 +52,26 @@ enum entry {
 	EXECUTES, /* @append is held, and @exec, too */
 };
 
-static enum entry enter(const struct av_qp *qp)
+static enum entry enter(struct av_qp *qp)
 {
 	struct av_qp_shared *q;
+	enum entry entry;
 	uint32_t state;
 
 	if (av_unlikely(!qp || !qp->send_cq || av_context_of(qp->ibv.context)->forked))
 		return REFUSED;
 	q = qp->end.qp;
+	entry = av_likely(av_lock_try_both(&q->exec, AV_RANK_EXEC, AV_RANK_APPEND)) ? EXECUTES
+										    : APPENDS;
+	if (entry == APPENDS)
+		av_lock_acquire_plain(&q->append, AV_RANK_APPEND);
+	/* Not earlier: whoever empties the queue holds one of the two. */
 	state = atomic_load_explicit(&q->state, memory_order_relaxed);
-	if (av_unlikely(state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR))
-		return REFUSED;
-	if (av_likely(av_lock_try_both(&q->exec, AV_RANK_EXEC, AV_RANK_APPEND)))
-		return EXECUTES;
-	av_lock_acquire_plain(&q->append, AV_RANK_APPEND);
-	return APPENDS;
+	if (av_likely(state != IBV_QPS_RESET && state != IBV_QPS_INIT && state != IBV_QPS_RTR))
+		return entry;
+	av_lock_release(&q->append);
+	av_drive_entered(&qp->end, &qp->peer, entry == EXECUTES);
+	return REFUSED;
 }
 
 int av_post_special(struct av_qp *qp, const struct av_sq_special *req)
@@ -129,13 +134,11 @@ int av_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 	struct av_qp *qp = av_qp_find(ibv);
 	int err;
 
-	if (av_unlikely(!qp || qp->srq || !qp->recv_cq || av_context_of(ibv->context)->forked ||
-			atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed) ==
-				IBV_QPS_RESET)) {
+	if (av_unlikely(!qp || qp->srq || !qp->recv_cq || av_context_of(ibv->context)->forked)) {
 		*bad_wr = wr;
 		return refuse_recv(ibv, qp);
 	}
-	err = av_rq_post(qp->end.seg, qp->rq, wr, bad_wr);
+	err = av_rq_post(qp->end.seg, qp->rq, &qp->end.qp->state, wr, bad_wr);
 	if (av_unlikely(err)) {
 		refuse_qp(ibv, err);
 		(void)av_fail_errno(AV_VERB_POST_RECV, err);

@@ -36,7 +36,7 @@ static inline int post_one(uint64_t wr_id)
 {
 	struct ibv_recv_wr wr = {.wr_id = wr_id}, *bad;
 
-	return av_rq_post(seg, rq, &wr, &bad);
+	return av_rq_post(seg, rq, NULL, &wr, &bad);
 }
 
 /* Return: its number; 0: there is none */

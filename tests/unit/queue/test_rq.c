@@ -33,7 +33,7 @@ static void make(uint32_t id, uint32_t max_sge, uint32_t inline_bytes)
 static int post(uint64_t wr_id, struct ibv_sge *list, int count)
 {
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = list, .num_sge = count}, *bad = NULL;
-	int err = av_rq_post(seg, rq, &wr, &bad);
+	int err = av_rq_post(seg, rq, NULL, &wr, &bad);
 
 	assert_ptr_equal(bad, err ? &wr : NULL);
 	return err;

@@ -67,7 +67,7 @@ static int post(struct av_rq_shared *rq)
 {
 	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
 
-	return av_rq_post(seg, rq, &wr, &bad);
+	return av_rq_post(seg, rq, NULL, &wr, &bad);
 }
 
 #define ALL ((1u << PARTS) - 1)

@@ -196,7 +196,7 @@ static struct av_cq_shared *failed_with_receives(void)
 	end.qp->rq = end.qp->recv_cq = INDEX;
 	atomic_store(&end.qp->qpn, QPN);
 	for (uint32_t i = 0; i < RECEIVES; i++)
-		assert_int_equal(av_rq_post(&f.seg, rq, &wr, &bad), 0);
+		assert_int_equal(av_rq_post(&f.seg, rq, NULL, &wr, &bad), 0);
 	atomic_store(&end.qp->state, IBV_QPS_ERR);
 	atomic_store(&end.qp->resp.owner, DEAD);
 	return cq;

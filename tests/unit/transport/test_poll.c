@@ -200,7 +200,7 @@ static void post_and_complete(uint32_t number)
 			   .data_len = 8,
 			   .byte_len = 8};
 
-	assert_int_equal(av_rq_post(&f.seg, rq, &wr, &bad), 0);
+	assert_int_equal(av_rq_post(&f.seg, rq, NULL, &wr, &bad), 0);
 	assert_int_equal(av_cq_push(&f.seg, INDEX, &e, NULL), 0);
 }
 
