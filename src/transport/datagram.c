@@ -24,6 +24,7 @@
 #include "transport/report.h"
 #include "transport/responder.h"
 #include "transport/state.h"
+#include "transport/timer.h"
 #include "transport/to_packets.h"
 #include "transport/wire.h"
 #include "transport/wire_allowed.h"
@@ -42,6 +43,7 @@ struct datagram {
 	uint8_t sl;		/* as the receiver's completion has it */
 	struct av_spans from;	/* header area and payload */
 	bool source_bad;	/* the sender's own memory cannot be used */
+	enum av_fault failed;	/* of the receiver's own, for which it fails */
 	bool group;		/* it goes to a multicast group */
 	struct av_after *after; /* NULL: receivers are woken at once */
 	uint64_t now_ns;	/* coarse clock */
@@ -101,12 +103,19 @@ static bool is_addressee(const struct av_qp_shared *p, uint32_t qpn)
 	return atomic_load_explicit(&p->qpn, memory_order_relaxed) == qpn && p->type == IBV_QPT_UD;
 }
 
+static struct av_dropped dropped_at(const struct datagram *d, const struct av_qp_end *rsp)
+{
+	return (struct av_dropped){
+		.at = rsp, .src_qpn = d->src_qpn, .src_pid = d->src_pid, .opcode = d->head.opcode};
+}
+
 /* The message is dropped at @rsp, for the reason that has been noted. */
 static void drop(const struct datagram *d, const struct av_qp_end *rsp)
 {
+	struct av_dropped dropped = dropped_at(d, rsp);
+
 	av_count_rsp(rsp->qp, AV_RSP_DROPPED);
-	av_report_dropped(&(struct av_dropped){
-		.at = rsp, .src_qpn = d->src_qpn, .src_pid = d->src_pid, .opcode = d->head.opcode});
+	av_report_dropped(&dropped);
 }
 
 /* Return: false, having noted why the queue pair does not take the message */
@@ -134,15 +143,48 @@ static void count_arrival(struct av_qp_shared *p, const struct datagram *d)
 		av_count_rsp(p, AV_RSP_MULTICAST);
 }
 
+/* The receiver fails, and the message is lost with it. Its right @resp is held. */
+static void fail(struct datagram *d, const struct av_receiver *to, enum av_fault fault)
+{
+	const struct av_rule *rule = av_rule(fault);
+	struct av_dropped dropped = dropped_at(d, to->rsp);
+
+	av_count_rsp(to->rsp->qp, AV_RSP_DROPPED);
+	av_count_refused(to->rsp->qp, fault);
+	av_report_receiver(&dropped, fault);
+	if (rule->receive != IBV_WC_SUCCESS)
+		av_receive_error(to, rule->receive);
+	av_responder_error(to->rsp);
+	d->failed = fault;
+}
+
+/* What is left to do where the receiver has failed. Its right is not held any more. */
+static void end_failed(struct datagram *d, const struct av_qp_end *rsp, uint32_t qpn)
+{
+	int event = av_rule(d->failed)->event;
+
+	if (event != AV_EVENT_NONE)
+		av_event_raise(rsp, qpn, (enum ibv_event_type)event);
+	av_event_last_wqe(rsp);
+	av_timer_watch(rsp, 0); /* if a request of its own waits, it is flushed */
+	d->failed = AV_FAULT_NONE;
+}
+
 /* The message found a receive request, and does not get there. */
-static void undelivered(struct datagram *d, const struct av_qp_end *rsp, enum av_fault fault,
+static void undelivered(struct datagram *d, const struct av_receiver *to, enum av_fault fault,
 			uint32_t room)
 {
+	if (av_fault_is_receivers(fault)) {
+		fail(d, to, fault);
+		return;
+	}
 	if (fault == AV_FAULT_LOC_PROT)
 		d->source_bad = true;
 	if (fault == AV_FAULT_RECV_SHORT)
 		av_diag_note(AV_CHECK_DATAGRAM_ROOM, d->head.bytes, room);
-	drop(d, rsp);
+	drop(d, to->rsp);
+	if (to->rsp->qp->receiving)
+		av_receive_cancel(to);
 }
 
 /*
@@ -181,9 +223,7 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 	if (fault == AV_FAULT_NONE)
 		count_arrival(rsp->qp, d);
 	else
-		undelivered(d, rsp, fault, request->bytes);
-	if (fault != AV_FAULT_NONE && rsp->qp->receiving)
-		av_receive_cancel(&to);
+		undelivered(d, &to, fault, request->bytes);
 }
 
 static void send_to(struct datagram *d, const struct av_qp_end *rsp, uint32_t qpn)
@@ -197,6 +237,8 @@ static void send_to(struct datagram *d, const struct av_qp_end *rsp, uint32_t qp
 	else if (is_addressee(rsp->qp, qpn))
 		drop(d, rsp);
 	av_lock_release(&rsp->qp->resp);
+	if (av_unlikely(d->failed != AV_FAULT_NONE))
+		end_failed(d, rsp, qpn);
 }
 
 /* @to: out; holds a use of its segment, to be given to av_disconnect() */
@@ -337,6 +379,7 @@ static void begin(struct datagram *d, const struct av_qp_end *req, const struct 
 	d->src_pid = req->seg->head->pid;
 	d->slid = req->seg->head->lid;
 	d->source_bad = false;
+	d->failed = AV_FAULT_NONE;
 	d->now_ns = av_now_coarse_ns();
 }
 
@@ -414,6 +457,7 @@ static void from_packet(struct datagram *d, const struct av_net_packet *packet)
 	d->has_grh = true;
 	d->group = av_multicast_gid(&f.dgid);
 	d->source_bad = false;
+	d->failed = AV_FAULT_NONE;
 	d->now_ns = av_now_coarse_ns();
 	av_grh_write(d->grh, &f);
 	d->from.count = p->payload_bytes ? 2 : 1;

@@ -272,9 +272,8 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 			atomic_store(&qp->park, AV_PARK_NOT); /* else its timer goes on */
 			av_overdue_look(end);
 		}
-		if (av_unlikely(atomic_load_explicit(&qp->last_wqe, memory_order_relaxed)) &&
-		    atomic_exchange(&qp->last_wqe, 0))
-			av_event_raise(end, atomic_load(&qp->qpn), IBV_EVENT_QP_LAST_WQE_REACHED);
+		if (av_unlikely(atomic_load_explicit(&qp->last_wqe, memory_order_relaxed)))
+			av_event_last_wqe(end);
 		if (view->state == IBV_QPS_SQD && !under_way)
 			drained(end);
 		if (qp->sq_next == view->tail)

@@ -22,6 +22,14 @@ static inline void av_event_raise(const struct av_qp_end *end, uint32_t qpn,
 	(void)av_doorbell_ring(end->seg, AV_DOORBELL_ASYNC, &record);
 }
 
+/* Raise LAST_WQE_REACHED, if the queue pair's receives on a shared queue have ended. Context: @resp
+ * is not held; makes system calls. */
+static inline void av_event_last_wqe(const struct av_qp_end *end)
+{
+	if (atomic_exchange(&end->qp->last_wqe, 0))
+		av_event_raise(end, atomic_load(&end->qp->qpn), IBV_EVENT_QP_LAST_WQE_REACHED);
+}
+
 /* Events that an executor raises when it holds no right any more. */
 struct av_events {
 	int at[2]; /* enum ibv_event_type */

@@ -116,6 +116,13 @@ static void responder_fail(struct av_work *w)
  */
 static void lose_message(struct av_work *w)
 {
+	av_count_rsp(w->rsp->qp, AV_RSP_DROPPED);
+	if (av_fault_is_receivers(w->result.fault)) {
+		responder_fail(w);
+		av_diag_drop();
+		w->result = (struct av_outcome){.lost = true, .responder_failed = true};
+		return;
+	}
 	if (w->rsp->qp->receiving)
 		av_receive_cancel(&w->to);
 	if (w->result.park == AV_PARK_RNR)
@@ -123,7 +130,6 @@ static void lose_message(struct av_work *w)
 	if (w->result.fault != AV_FAULT_NONE || w->result.park == AV_PARK_RNR)
 		av_report_lost(
 			&(struct av_failed){w->req, w->rsp, &w->head, w->result.fault, false});
-	av_count_rsp(w->rsp->qp, AV_RSP_DROPPED);
 	w->result = (struct av_outcome){.lost = true};
 }
 

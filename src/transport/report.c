@@ -314,30 +314,39 @@ static uint64_t receive_of(const struct av_qp_end *rsp)
 	return request ? request->wr_id : 0;
 }
 
-void av_report_responder(const struct av_failed *failed)
+/* What the responder hears of a fault of a message with that opcode. */
+static void of_responder(struct av_flight_record *r, const struct av_qp_end *rsp,
+			 enum av_fault fault, uint32_t opcode)
 {
-	const struct av_rule *rule = av_rule(failed->fault);
-	struct av_flight_record *r = explain(failed), before = *r;
+	const struct av_rule *rule = av_rule(fault);
 
-	of_queue_pair(r, failed->rsp);
 	r->kind = AV_FLIGHT_RECEIVE;
-	r->peer_qp = qpn_of(failed->req);
-	r->peer_pid = pid_of(failed->req);
-	r->has |= AV_HAS_PEER;
-	if (av_opcode_receives(failed->wqe->opcode) && rule->receive != IBV_WC_SUCCESS) {
+	if (av_opcode_receives(opcode) && rule->receive != IBV_WC_SUCCESS) {
 		r->status = (uint8_t)rule->receive;
-		r->wr_id = receive_of(failed->rsp);
+		r->wr_id = receive_of(rsp);
 		r->has |= AV_HAS_STATUS;
 	}
 	if (rule->event != AV_EVENT_NONE) {
 		r->event = rule->event;
 		r->has |= AV_HAS_EVENT;
 	}
+}
+
+void av_report_responder(const struct av_failed *failed)
+{
+	struct av_flight_record *r = explain(failed), before = *r;
+
+	of_queue_pair(r, failed->rsp);
+	of_responder(r, failed->rsp, failed->fault, failed->wqe->opcode);
+	r->peer_qp = qpn_of(failed->req);
+	r->peer_pid = pid_of(failed->req);
+	r->has |= AV_HAS_PEER;
 	av_report();
 	*av_diag_pending() = before; /* kept for the requester's record */
 }
 
-void av_report_dropped(const struct av_dropped *d)
+/* Return: the pending record */
+static struct av_flight_record *of_dropped(const struct av_dropped *d)
 {
 	struct av_flight_record *r = av_diag_pending();
 
@@ -350,6 +359,20 @@ void av_report_dropped(const struct av_dropped *d)
 		r->peer_pid = d->src_pid;
 		r->has |= AV_HAS_PEER;
 	}
+	return r;
+}
+
+void av_report_dropped(const struct av_dropped *d)
+{
+	(void)of_dropped(d);
+	av_report();
+}
+
+void av_report_receiver(const struct av_dropped *d, enum av_fault fault)
+{
+	if (av_diag_pending()->check == AV_CHECK_NONE)
+		why(&(struct av_failed){.rsp = d->at, .fault = fault});
+	of_responder(of_dropped(d), d->at, fault, d->opcode);
 	av_report();
 }
 

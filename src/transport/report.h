@@ -36,6 +36,9 @@ struct av_dropped {
 };
 AV_COLD void av_report_dropped(const struct av_dropped *dropped);
 
+/* The same, and @at fails, since the fault is its own. Context: @at's right @resp is held. */
+AV_COLD void av_report_receiver(const struct av_dropped *dropped, enum av_fault fault);
+
 /* A message of an unreliable connection, which its responder cannot take. Context: as above */
 AV_COLD void av_report_lost(const struct av_failed *failed);
 

@@ -87,4 +87,13 @@ enum av_fault av_fault_of_nak(uint8_t nak);
 /* The row of a fault; @fault < AV_FAULT_N. */
 const struct av_rule *av_rule(enum av_fault fault);
 
+/*
+ * Is it the receiver's own? Then its queue pair fails on unreliable services, too, and the sender
+ * hears nothing. All else loses the message there. Source: IBTA volume 1, 9.9.3 (class A, class G).
+ */
+static inline bool av_fault_is_receivers(enum av_fault fault)
+{
+	return fault == AV_FAULT_RECV_PROT || fault == AV_FAULT_RECV_CQ;
+}
+
 #endif

@@ -137,13 +137,14 @@ static bool is_parent_domain(const struct ibv_context *context, const struct ibv
 static int check_attr(const struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr)
 {
 	const uint32_t mask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
-	const uint32_t flags =
-		IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	const uint32_t flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	uint32_t more = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags & ~flags : 0;
 
 	if (attr->comp_mask & ~mask)
 		return av_refuse(EINVAL, AV_CHECK_CQ_MASK, attr->comp_mask, mask);
-	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) && (attr->flags & ~flags))
-		return av_refuse(EINVAL, AV_CHECK_CQ_FLAGS, attr->flags, flags);
+	if (more)
+		return av_refuse(more == IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN ? EOPNOTSUPP : EINVAL,
+				 AV_CHECK_CQ_FLAGS, attr->flags, flags);
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
 	    !is_parent_domain(context, attr->parent_domain))
 		return av_refuse(EINVAL, AV_CHECK_CQ_PARENT, 0, 0);

@@ -163,7 +163,7 @@ static const struct mistake mistakes[] = {
 	{"receiver in INIT", not_ready,
 	 "QP <qp1>: peer's SEND: the queue pair is in state INIT, which takes no datagrams (dropped silently)"},
 	{"receive buffer not writable", read_only_recv,
-	 "QP <qp1>: peer's SEND of 104 B at <remote> under lkey <key>: the region permits no access flag, and IBV_ACCESS_LOCAL_WRITE is needed (dropped silently)"},
+	 "QP <qp1>: peer's SEND of 104 B at <remote> under lkey <key>: the region permits no access flag, and IBV_ACCESS_LOCAL_WRITE is needed (IBV_WC_LOC_PROT_ERR, wr_id 7)"},
 	{"QP number not exchanged", wrong_qpn,
 	 "QP <qp0>: SEND: the datagram is for QP 0x000001, and there is no such UD queue pair (dropped silently)"},
 	{"GID not exchanged", no_gid,
