@@ -31,7 +31,7 @@
 
 #define BYTES	   4096u
 #define SMALL	   ((size_t)8 << 20) /* a directory, and the tables of a few contexts */
-#define LARGE	   ((size_t)4 << 30)
+#define LARGE	   ((size_t)1 << 30)
 #define PIECES	   64u
 #define BEGUN_US   300000
 #define AT_ONCE_NS 1000000000u
