@@ -16,6 +16,7 @@
 
 #include "base/compiler.h"
 #include "lib/own_directory.h"
+#include "lib/sanitized.h"
 #include "memory/adopt_pages.h"
 #include "memory/page_move.h"
 #include "memory/vma.h"
@@ -359,5 +360,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(bytes_stay_without_the_file, set_up, tear_down),
 	};
 
+	if (UNDER_TSAN) /* it has a thread of its own */
+		return 77;
 	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
 }
