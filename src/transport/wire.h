@@ -76,8 +76,13 @@ bool av_wire_step(const struct av_qp_end *end, bool singly);
 /* The queue has been flushed: nothing is under way any more. Context: @exec is held */
 void av_wire_flushed(const struct av_qp_end *end);
 
-/* Have packets of the request at the head of an own queue been sent? Context: @exec is held */
+/*
+ * Has the request at the head of an own queue been begun? Have packets of it been sent, too?
+ * Context:
+ * @exec is held
+ */
 bool av_wire_is_begun(const struct av_qp_end *end);
+bool av_wire_is_under_way(const struct av_qp_end *end);
 
 /*
  * Receive requests have been posted for an own reliable connection whose requester has found none:

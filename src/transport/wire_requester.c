@@ -615,6 +615,14 @@ bool av_wire_is_begun(const struct av_qp_end *end)
 	return w && (int32_t)(w->top - end->qp->sq_next) > 0;
 }
 
+bool av_wire_is_under_way(const struct av_qp_end *end)
+{
+	struct av_wire *w = end->qp->wire ? av_wire_at(end->seg, end->qp->index) : NULL;
+
+	return w && av_wire_is_begun(end) &&
+	       av_psn_distance(*first_of(end, w, end->qp->sq_next), w->sent) > 0;
+}
+
 /* A fault on demand has ended requests that were never begun. */
 static void catch_up(const struct av_qp_end *end, struct av_wire *w)
 {
@@ -670,5 +678,6 @@ bool av_wire_step(const struct av_qp_end *end, bool singly)
 	set_active(w, waiting);
 	if (!s.failed && waiting && atomic_load(&end->qp->park) == AV_PARK_NOT)
 		wait_for_turn(end, w);
-	return s.failed || (draining && !waiting) || (singly && end->qp->sq_next != head);
+	return s.failed || (draining && !waiting && !av_wire_is_under_way(end)) ||
+	       (singly && end->qp->sq_next != head);
 }
