@@ -462,14 +462,17 @@ static enum av_fault send_packets(struct sending *s, const struct av_wire_messag
 	uint64_t now = av_now_coarse_ns();
 	int32_t often = (window(s->w) + 3) / 4;
 
-	/* The last one that has room asks for the acknowledgement that those behind it wait for. */
+	/*
+	 * The last one that has room, in the window or at the interface, asks for the
+	 * acknowledgement that those behind it wait for.
+	 */
 	for (; s->w->begun < packets && left > 0 && interface_room(s); left--) {
 		struct av_packet p;
 		struct av_spans to;
 		uint8_t *place;
 
 		(void)av_wire_packet(m, s->w->begun, &p);
-		p.ack_request |= m->head.ack_request && (left - 1) % often == 0;
+		p.ack_request |= m->head.ack_request && ((left - 1) % often == 0 || s->left == 1);
 		place = put(s, &p);
 		if (place && p.payload_bytes) {
 			av_spans_local(&to, NULL, place, p.payload_bytes);
