@@ -59,6 +59,7 @@ void av_wire_delete(struct av_wire *w)
 {
 	if (!w)
 		return;
+	av_wire_leave_all(w);
 	for (uint32_t i = 0; i < w->addresses; i++)
 		av_net_close(w->address[i]);
 	if (w->active)

@@ -55,7 +55,10 @@ bool av_wire_sends(const struct av_qp_end *end);
 /* A datagram is lost, since its source address has no socket: tell why, once. Context: any */
 void av_wire_unsent(const struct av_qp_end *end, const uint8_t src[16]);
 
-/* An own datagram queue pair is a member of the group, or no longer. Context: as av_wire_open() */
+/*
+ * An own datagram queue pair is a member of the group, or no longer. The directory has been told.
+ * Context: as av_wire_open()
+ */
 void av_wire_join(const struct av_qp_end *end, const union ibv_gid *group);
 void av_wire_leave(const struct av_qp_end *end, const union ibv_gid *group);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Own datagram queue pairs on the wire: the addresses and groups that they receive at. */
+/* Own datagram queue pairs on the wire: the addresses that they receive at. */
 #include <errno.h>
 #include <string.h>
 
@@ -53,6 +53,8 @@ void av_wire_open_datagrams(const struct av_qp_end *end)
 	open_addresses(end, w);
 	if (av_wire_keep(end, w))
 		av_wire_delete(w);
+	else
+		av_wire_join_all(w);
 }
 
 bool av_wire_sends(const struct av_qp_end *end)
@@ -68,22 +70,4 @@ void av_wire_unsent(const struct av_qp_end *end, const uint8_t src[16])
 
 	if (w && w->unopened)
 		av_net_warn(src, w->unopened);
-}
-
-void av_wire_join(const struct av_qp_end *end, const union ibv_gid *group)
-{
-	const struct av_wire *w;
-
-	av_wire_open_datagrams(end);
-	w = av_wire_at(end->seg, end->qp->index);
-	for (uint32_t i = 0; w && i < w->addresses; i++)
-		(void)!av_net_join(w->address[i], group->raw); /* of the other family: no */
-}
-
-void av_wire_leave(const struct av_qp_end *end, const union ibv_gid *group)
-{
-	const struct av_wire *w = av_wire_at(end->seg, end->qp->index);
-
-	for (uint32_t i = 0; w && i < w->addresses; i++)
-		av_net_leave(w->address[i], group->raw);
 }

@@ -30,11 +30,18 @@ struct av_wire_read {
 	bool dropped; /* a request that came meanwhile */
 };
 
+/* An open address of a datagram queue pair receives for a group. */
+struct av_wire_joined {
+	uint8_t address[16], group[16];
+};
+
 struct av_wire {
 	uint32_t qpn;		/* own */
 	uint8_t (*address)[16]; /* open ones (GIDs) of a datagram queue pair */
 	uint32_t addresses;
 	int unopened; /* why another one of a datagram queue pair could not be opened, -errno */
+	struct av_wire_joined *joined; /* its groups; guarded by a mutex: wire_groups.c */
+	uint32_t joined_count;
 
 	struct av_wire_way way; /* to the peer; guarded by @exec and @resp */
 	enum av_service service;
@@ -113,6 +120,13 @@ AV_MUST_USE int av_wire_keep(const struct av_qp_end *end, struct av_wire *w);
 AV_MUST_USE int av_wire_make(const struct av_qp_end *end, const struct ibv_qp_attr *attr,
 			     struct av_wire **made);
 void av_wire_delete(struct av_wire *w);
+
+/*
+ * Have the open addresses of a datagram queue pair receive for all groups that it is attached to;
+ * for none of them. Context: as av_wire_open()
+ */
+void av_wire_join_all(struct av_wire *w);
+void av_wire_leave_all(struct av_wire *w);
 
 /* Signed distance from PSN @from to @to, within half of the circle. */
 static inline int32_t av_psn_distance(uint32_t from, uint32_t to)
