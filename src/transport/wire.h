@@ -43,8 +43,8 @@ void av_wire_change_way(const struct av_qp_end *end, struct av_wire_way *way);
 bool av_wire_is_connected(const struct av_qp_end *end);
 
 /*
- * Have datagrams come to an own queue pair by packets, too, at all addresses of its port. The
- * host's own datagrams need no socket: if there is none, av_wire_unsent() says so. Context: as
+ * Have datagrams come to an own queue pair by packets, too, at all addresses that its port has now.
+ * The host's own datagrams need no socket: if there is none, av_wire_burst() says so. Context: as
  * av_wire_open(); undone by av_wire_close()
  */
 void av_wire_open_datagrams(const struct av_qp_end *end);
@@ -52,8 +52,14 @@ void av_wire_open_datagrams(const struct av_qp_end *end);
 /* May it send datagrams to a group on the wire? Context: any */
 bool av_wire_sends(const struct av_qp_end *end);
 
-/* A datagram is lost, since its source address has no socket: tell why, once. Context: any */
-void av_wire_unsent(const struct av_qp_end *end, const uint8_t src[16]);
+/*
+ * Datagrams leave from addresses that the queue pair itself has opened: others' sockets may end
+ * meanwhile. av_wire_burst(): NULL: there is no memory, or the address is not open, and it has been
+ * told why, once: the datagram is lost, so av_wire_has_room() waits for nothing. Context: @exec is
+ * held, until the burst has been sent
+ */
+struct av_net_burst *av_wire_burst(const struct av_qp_end *end, const struct av_net_path *path);
+bool av_wire_has_room(const struct av_qp_end *end, const struct av_net_path *path);
 
 /*
  * An own datagram queue pair is a member of the group, or no longer. The directory has been told.

@@ -5,18 +5,27 @@
 
 #include "device/gid.h"
 #include "device/port.h"
+#include "observe/log.h"
 #include "transport/wire.h"
 #include "transport/wire_allowed.h"
 #include "transport/wire_qp.h"
+
+/* @w: NULL: the queue pair has no packets */
+static bool is_open(const struct av_wire *w, const uint8_t address[16])
+{
+	for (uint32_t i = 0; w && i < w->addresses; i++)
+		if (memcmp(w->address[i], address, sizeof(w->address[i])) == 0)
+			return true;
+	return false;
+}
 
 /* Have packets for one address come, unless it is open already. */
 static void open_address(struct av_wire *w, const union ibv_gid *gid)
 {
 	int err;
 
-	for (uint32_t i = 0; i < w->addresses; i++)
-		if (memcmp(w->address[i], gid->raw, sizeof(gid->raw)) == 0)
-			return;
+	if (is_open(w, gid->raw))
+		return;
 	err = av_net_open(gid->raw);
 	if (err) {
 		w->unopened = err;
@@ -64,10 +73,28 @@ bool av_wire_sends(const struct av_qp_end *end)
 	return w && w->addresses;
 }
 
-void av_wire_unsent(const struct av_qp_end *end, const uint8_t src[16])
+static void tell_unsent(const struct av_wire *w, const uint8_t src[16])
+{
+	if (w && w->unopened)
+		av_net_warn(src, w->unopened);
+	else if (w)
+		av_warn_once("an address has come since a datagram queue pair entered RTR: to and "
+			     "from other hosts, its datagrams there are lost until it is reset");
+}
+
+struct av_net_burst *av_wire_burst(const struct av_qp_end *end, const struct av_net_path *path)
 {
 	const struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 
-	if (w && w->unopened)
-		av_net_warn(src, w->unopened);
+	AV_ASSERT_HELD(&end->qp->exec);
+	if (is_open(w, path->src))
+		return av_net_burst(path, end->seg->head->device);
+	tell_unsent(w, path->src);
+	return NULL;
+}
+
+bool av_wire_has_room(const struct av_qp_end *end, const struct av_net_path *path)
+{
+	AV_ASSERT_HELD(&end->qp->exec);
+	return !is_open(av_wire_at(end->seg, end->qp->index), path->src) || av_net_has_room(path);
 }
