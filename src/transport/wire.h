@@ -24,14 +24,18 @@ bool av_wire_is_wanted(const struct av_seg *seg, const struct ibv_ah_attr *ah, u
 /**
  * av_wire_open() - prepare an own queue pair that is about to be connected by @attr
  *
- * Opens the socket that its packets come to. A later av_wire_begin() puts it into force.
+ * Opens the socket that its packets come to. A later av_wire_begin() puts it into force. What was
+ * open before has been closed.
  * Context: the caller serialises changes of the queue pair; no execution right held.
  * Return:  0, or an errno of ibv_modify_qp(): ENOMEM, EADDRINUSE, EADDRNOTAVAIL
  */
 AV_MUST_USE int av_wire_open(const struct av_qp_end *end, const struct ibv_qp_attr *attr);
 
-/* Undo it, if it was done. Context: no execution right held */
-void av_wire_close(const struct av_qp_end *end);
+/*
+ * Undo it, if it was done. Context: no execution right held. Return: 0, or EBUSY: somebody is
+ * stopped within the queue pair, and it is as before. Whoever connects it anew tries again
+ */
+int av_wire_close(const struct av_qp_end *end);
 
 /*
  * @way becomes that of a connection on the wire, and the way of before is in @way. Does nothing to

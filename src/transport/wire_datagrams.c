@@ -52,9 +52,11 @@ static void open_addresses(const struct av_qp_end *end, struct av_wire *w)
 
 void av_wire_open_datagrams(const struct av_qp_end *end)
 {
-	struct av_wire *w;
+	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 
-	if (!av_wire_is_possible(end->seg) || av_wire_at(end->seg, end->qp->index))
+	if (!av_wire_is_possible(end->seg) || (w && w->qpn == atomic_load(&end->qp->qpn)))
+		return;
+	if (av_wire_close(end)) /* what another queue pair, which had this place before, has left */
 		return;
 	w = av_wire_new(end, AV_GID_MAX);
 	if (!w)
