@@ -154,8 +154,12 @@ void av_wire_answered(const struct av_qp_end *end, const struct av_net_packet *p
 /* To net/net.h. */
 extern const struct av_net_receiver av_wire_receiver;
 
-/* Send the acknowledgement that is owed. Context: @exec may be held */
+/*
+ * Send the acknowledgement that is owed; and the same unless somebody has the responder for longer
+ * than AV_STUCK_NS: then the end of the batch sees to it. Context: @exec may be held
+ */
 void av_wire_acknowledge(const struct av_qp_end *end);
+void av_wire_acknowledge_soon(const struct av_qp_end *end);
 
 /* A packet with that number in it was damaged. Context: within the receiver; no right held */
 void av_wire_damaged(uint32_t qpn);

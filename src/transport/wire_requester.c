@@ -648,7 +648,7 @@ static void send(struct sending *s, bool draining, uint32_t head)
 		set_active(s->w, true);
 		/* Before what the program answers: its peer awaits both, in this order. */
 		if (atomic_load(&s->w->owes))
-			av_wire_acknowledge(s->end);
+			av_wire_acknowledge_soon(s->end);
 	}
 	while (!s->w->waits && !s->failed && has_turn(s, head) &&
 	       s->w->next != (draining ? s->w->top : atomic_load(&q->sq_tail)))

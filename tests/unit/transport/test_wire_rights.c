@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The state of a queue pair on the wire ends under both of its rights, or stays until it can. */
+/*
+ * Rights of a queue pair on the wire that somebody else has: its state ends under both of them, or
+ * stays until it can; and sending does not wait for long.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,11 +15,13 @@
 #include "queue/qp.h"
 #include "transport/wire.h"
 #include "transport/wire_qp.h"
+#include "transport/wire_window.h"
 #include "lib/own_directory.h"
 #include "unit/memory/fake_seg.h"
 
 #define INDEX  1u
 #define LIVING 1000001u /* a process that is none */
+#define LIMIT  60	/* s */
 
 static struct fake_seg f;
 static struct av_qp_end end;
@@ -39,6 +44,11 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
+	struct av_table *wires = atomic_load(&f.seg.wires);
+
+	if (wires)
+		av_table_fini(wires);
+	free(wires);
 	fake_close(&f);
 	return 0;
 }
@@ -82,11 +92,34 @@ static void another_has_a_right(void **state)
 	}
 }
 
+/* What is owed is sent along if the responder is free soon. Else the end of the batch does it. */
+static void sending_does_not_wait(void **state)
+{
+	struct av_wire *w = put();
+
+	w->way.window = av_window_join(w->way.path.dst);
+	assert_non_null(w->way.window);
+	atomic_store(&end.qp->sq_tail, 1);
+	atomic_store(&w->owes, true);
+	atomic_store(&end.qp->resp.owner, LIVING);
+	av_lock_acquire_plain(&end.qp->exec, AV_RANK_EXEC);
+	alarm(LIMIT);
+	(void)av_wire_step(&end, false);
+	alarm(0);
+	assert_true(atomic_load(&w->owes));
+	assert_int_equal(atomic_exchange(&end.qp->resp.owner, 0), LIVING);
+	(void)av_wire_step(&end, false);
+	assert_false(atomic_load(&w->owes));
+	av_lock_release(&end.qp->exec);
+	assert_int_equal(av_wire_close(&end), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(none, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(another_has_a_right, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(sending_does_not_wait, set_up, tear_down),
 	};
 
 	int ret = own_directory_join(NULL);
