@@ -31,6 +31,7 @@ enum av_fork_row {
 	AV_FORK_LINGERING,    /* and this one while that one is held */
 	AV_FORK_CAPTURE_FILE, /* taken by any executor of a request */
 	AV_FORK_WINDOWS,      /* taken while a queue pair is connected or destroyed */
+	AV_FORK_GROUPS,	      /* guards which groups a queue pair has joined, and nothing else */
 	AV_FORK_THREADS,      /* taken while a thread starts or has ended */
 	AV_FORK_N
 };

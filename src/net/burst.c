@@ -277,7 +277,7 @@ static void flush(struct av_net_burst *b)
 {
 	AV_UNCANCELLED;
 	bool cut = b->packets > 1;
-	int err;
+	int saved = errno, err;
 
 	if (b->packets == 0)
 		return;
@@ -293,6 +293,7 @@ static void flush(struct av_net_burst *b)
 	}
 	b->packets = 0;
 	b->bytes = 0;
+	errno = saved;
 }
 
 /*
@@ -362,11 +363,10 @@ void av_net_take_back(struct av_net_burst *b)
 
 int av_net_send(struct av_net_burst *b)
 {
-	int saved = errno, err;
+	int err;
 
 	flush(b);
 	err = b->err;
 	keep(b);
-	errno = saved;
 	return err;
 }

@@ -497,4 +497,6 @@ void av_inbound_resume(void)
 void av_inbound_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
+	if (receiver && receiver->forked)
+		receiver->forked();
 }

@@ -66,6 +66,8 @@ struct av_net_receiver {
 	void (*seen)(const struct av_net_seen *seen);
 	/* A packet with a wrong ICRC was dropped. What it says may be wrong: @qpn, too */
 	void (*damaged)(uint32_t qpn);
+	/* In a forked child: what has come is the parent's. NULL: nothing to do */
+	void (*forked)(void);
 };
 
 /* Set once, before the first av_net_open(). @receiver is borrowed for ever. */

@@ -104,3 +104,19 @@ bool av_multicast_next(const union ibv_gid *gid, uint32_t *at, struct av_multica
 	}
 	return false;
 }
+
+bool av_multicast_next_of(uint32_t qpn, uint32_t *at, union ibv_gid *gid)
+{
+	uint32_t end = av_dir_rows(&av_dir->member_end, AV_MAX_MCAST_ATTACH);
+
+	while (*at < end) {
+		const struct av_dir_member *m = &av_dir->member[(*at)++];
+
+		if (qpn == 0 || atomic_load(&m->qpn) != qpn)
+			continue;
+		*gid = m->gid;
+		if (atomic_load(&m->qpn) == qpn)
+			return true;
+	}
+	return false;
+}

@@ -36,4 +36,7 @@ AV_MUST_USE int av_multicast_detach(const union ibv_gid *gid, uint32_t qpn);
  */
 bool av_multicast_next(const union ibv_gid *gid, uint32_t *at, struct av_multicast_member *member);
 
+/* The same, of the groups that queue pair @qpn is a member of. */
+bool av_multicast_next_of(uint32_t qpn, uint32_t *at, union ibv_gid *gid);
+
 #endif

@@ -357,9 +357,7 @@ static struct av_net_burst *packet_of(struct datagram *d, const struct av_qp_end
 	uint8_t *place;
 
 	av_datagram_message(req, &d->head, &m);
-	burst = av_net_burst(path, req->seg->head->device);
-	if (!burst)
-		av_wire_unsent(req, path->src);
+	burst = av_wire_burst(req, path);
 	if (!burst || av_wire_packet(&m, 0, &p) < 0)
 		return burst;
 	place = av_net_put(burst, &p);
@@ -397,7 +395,7 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_
 	result.fault = check(&d, req);
 	if (result.fault == AV_FAULT_NONE && on_wire) {
 		path = path_of(&d, req);
-		result.park = av_net_has_room(&path) ? AV_PARK_NOT : AV_PARK_FULL;
+		result.park = av_wire_has_room(req, &path) ? AV_PARK_NOT : AV_PARK_FULL;
 	}
 	if (result.fault == AV_FAULT_NONE && result.park == AV_PARK_NOT)
 		result.fault = collect(&d, req, wqe);

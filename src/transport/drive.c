@@ -236,6 +236,15 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 	return goes_on;
 }
 
+/*
+ * Is the message at the head under way, so that SQD lets it end? @parked: it was waiting when the
+ * caller came. On the wire, nothing may wait for a moment between two of its packets.
+ */
+static bool is_under_way(const struct av_qp_end *end, bool parked)
+{
+	return parked || (end->qp->wire && end->seg->own && av_wire_is_under_way(end));
+}
+
 static void drained(const struct av_qp_end *end)
 {
 	if (end->qp->drain_notify) {
@@ -251,7 +260,8 @@ static void drained(const struct av_qp_end *end)
 static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct view *view)
 {
 	struct av_qp_shared *qp = end->qp;
-	bool under_way = atomic_load_explicit(&qp->park, memory_order_relaxed) != AV_PARK_NOT;
+	bool parked = atomic_load_explicit(&qp->park, memory_order_relaxed) != AV_PARK_NOT;
+	bool under_way;
 
 	/*
 	 * Exchange only if it is set: an exchange costs a full barrier, which a process that uses
@@ -259,7 +269,7 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 	 */
 	if (atomic_load(&qp->kick))
 		atomic_exchange(&qp->kick, 0);
-	for (;; under_way = false) {
+	for (;; parked = false) {
 		view->state = atomic_load(&qp->state);
 		view->tail = atomic_load(&qp->sq_tail);
 		view->parked = false;
@@ -274,12 +284,13 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 		}
 		if (av_unlikely(atomic_load_explicit(&qp->last_wqe, memory_order_relaxed)))
 			av_event_last_wqe(end);
+		under_way = view->state == IBV_QPS_SQD && is_under_way(end, parked);
 		if (view->state == IBV_QPS_SQD && !under_way)
 			drained(end);
 		if (qp->sq_next == view->tail)
 			return;
 		/* In SQD, only a request that was under way before is executed. */
-		if (view->state != IBV_QPS_RTS && !(view->state == IBV_QPS_SQD && under_way))
+		if (view->state != IBV_QPS_RTS && !under_way)
 			return;
 		if (!step(end, peer)) {
 			/* On the wire, what is posted later may be begun before this is done. */

@@ -59,6 +59,7 @@ void av_wire_delete(struct av_wire *w)
 {
 	if (!w)
 		return;
+	av_wire_leave_all(w);
 	for (uint32_t i = 0; i < w->addresses; i++)
 		av_net_close(w->address[i]);
 	if (w->active)
@@ -204,19 +205,22 @@ static void forget_what_came(void)
 		sched_yield();
 }
 
-void av_wire_close(const struct av_qp_end *end)
+int av_wire_close(const struct av_qp_end *end)
 {
 	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
+	int err;
 
 	if (!w)
-		return;
+		return 0;
 	forget_what_came();
-	if (av_qp_quiesce(end))
-		return;
+	err = av_qp_quiesce(end);
+	if (err)
+		return err;
 	end->qp->wire = 0;
 	av_table_clear(atomic_load(&end->seg->wires), end->qp->index);
 	av_qp_resume(end);
 	av_wire_delete(w);
+	return 0;
 }
 
 void av_wire_begin(const struct av_qp_end *end, enum ibv_qp_state to)

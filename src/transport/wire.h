@@ -24,14 +24,18 @@ bool av_wire_is_wanted(const struct av_seg *seg, const struct ibv_ah_attr *ah, u
 /**
  * av_wire_open() - prepare an own queue pair that is about to be connected by @attr
  *
- * Opens the socket that its packets come to. A later av_wire_begin() puts it into force.
+ * Opens the socket that its packets come to. A later av_wire_begin() puts it into force. What was
+ * open before has been closed.
  * Context: the caller serialises changes of the queue pair; no execution right held.
  * Return:  0, or an errno of ibv_modify_qp(): ENOMEM, EADDRINUSE, EADDRNOTAVAIL
  */
 AV_MUST_USE int av_wire_open(const struct av_qp_end *end, const struct ibv_qp_attr *attr);
 
-/* Undo it, if it was done. Context: no execution right held */
-void av_wire_close(const struct av_qp_end *end);
+/*
+ * Undo it, if it was done. Context: no execution right held. Return: 0, or EBUSY: somebody is
+ * stopped within the queue pair, and it is as before. Whoever connects it anew tries again
+ */
+int av_wire_close(const struct av_qp_end *end);
 
 /*
  * @way becomes that of a connection on the wire, and the way of before is in @way. Does nothing to
@@ -43,8 +47,8 @@ void av_wire_change_way(const struct av_qp_end *end, struct av_wire_way *way);
 bool av_wire_is_connected(const struct av_qp_end *end);
 
 /*
- * Have datagrams come to an own queue pair by packets, too, at all addresses of its port. The
- * host's own datagrams need no socket: if there is none, av_wire_unsent() says so. Context: as
+ * Have datagrams come to an own queue pair by packets, too, at all addresses that its port has now.
+ * The host's own datagrams need no socket: if there is none, av_wire_burst() says so. Context: as
  * av_wire_open(); undone by av_wire_close()
  */
 void av_wire_open_datagrams(const struct av_qp_end *end);
@@ -52,10 +56,19 @@ void av_wire_open_datagrams(const struct av_qp_end *end);
 /* May it send datagrams to a group on the wire? Context: any */
 bool av_wire_sends(const struct av_qp_end *end);
 
-/* A datagram is lost, since its source address has no socket: tell why, once. Context: any */
-void av_wire_unsent(const struct av_qp_end *end, const uint8_t src[16]);
+/*
+ * Datagrams leave from addresses that the queue pair itself has opened: others' sockets may end
+ * meanwhile. av_wire_burst(): NULL: there is no memory, or the address is not open, and it has been
+ * told why, once: the datagram is lost, so av_wire_has_room() waits for nothing. Context: @exec is
+ * held, until the burst has been sent
+ */
+struct av_net_burst *av_wire_burst(const struct av_qp_end *end, const struct av_net_path *path);
+bool av_wire_has_room(const struct av_qp_end *end, const struct av_net_path *path);
 
-/* An own datagram queue pair is a member of the group, or no longer. Context: as av_wire_open() */
+/*
+ * An own datagram queue pair is a member of the group, or no longer. The directory has been told.
+ * Context: as av_wire_open()
+ */
 void av_wire_join(const struct av_qp_end *end, const union ibv_gid *group);
 void av_wire_leave(const struct av_qp_end *end, const union ibv_gid *group);
 
@@ -76,8 +89,13 @@ bool av_wire_step(const struct av_qp_end *end, bool singly);
 /* The queue has been flushed: nothing is under way any more. Context: @exec is held */
 void av_wire_flushed(const struct av_qp_end *end);
 
-/* Have packets of the request at the head of an own queue been sent? Context: @exec is held */
+/*
+ * Has the request at the head of an own queue been begun? Have packets of it been sent, too?
+ * Context:
+ * @exec is held
+ */
 bool av_wire_is_begun(const struct av_qp_end *end);
+bool av_wire_is_under_way(const struct av_qp_end *end);
 
 /*
  * Receive requests have been posted for an own reliable connection whose requester has found none:

@@ -48,6 +48,12 @@ static void settled(void)
 	owed_count = 0;
 }
 
+/* Its queue pairs, and the uses of their segments, are the parent's. */
+static void forked(void)
+{
+	owed_count = 0;
+}
+
 void av_wire_owe(const struct av_qp_end *end, struct av_wire *w)
 {
 	struct av_seg *seg;
@@ -123,4 +129,9 @@ static void arrived(const struct av_net_packet *packet)
 }
 
 const struct av_net_receiver av_wire_receiver = {
-	.packet = arrived, .settled = settled, .seen = av_capture_seen, .damaged = av_wire_damaged};
+	.packet = arrived,
+	.settled = settled,
+	.seen = av_capture_seen,
+	.damaged = av_wire_damaged,
+	.forked = forked,
+};

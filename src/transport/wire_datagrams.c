@@ -1,22 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* Own datagram queue pairs on the wire: the addresses and groups that they receive at. */
+/* Own datagram queue pairs on the wire: the addresses that they receive at. */
 #include <errno.h>
 #include <string.h>
 
 #include "device/gid.h"
 #include "device/port.h"
+#include "observe/log.h"
 #include "transport/wire.h"
 #include "transport/wire_allowed.h"
 #include "transport/wire_qp.h"
+
+/* @w: NULL: the queue pair has no packets */
+static bool is_open(const struct av_wire *w, const uint8_t address[16])
+{
+	for (uint32_t i = 0; w && i < w->addresses; i++)
+		if (memcmp(w->address[i], address, sizeof(w->address[i])) == 0)
+			return true;
+	return false;
+}
 
 /* Have packets for one address come, unless it is open already. */
 static void open_address(struct av_wire *w, const union ibv_gid *gid)
 {
 	int err;
 
-	for (uint32_t i = 0; i < w->addresses; i++)
-		if (memcmp(w->address[i], gid->raw, sizeof(gid->raw)) == 0)
-			return;
+	if (is_open(w, gid->raw))
+		return;
 	err = av_net_open(gid->raw);
 	if (err) {
 		w->unopened = err;
@@ -43,9 +52,11 @@ static void open_addresses(const struct av_qp_end *end, struct av_wire *w)
 
 void av_wire_open_datagrams(const struct av_qp_end *end)
 {
-	struct av_wire *w;
+	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 
-	if (!av_wire_is_possible(end->seg) || av_wire_at(end->seg, end->qp->index))
+	if (!av_wire_is_possible(end->seg) || (w && w->qpn == atomic_load(&end->qp->qpn)))
+		return;
+	if (av_wire_close(end)) /* what another queue pair, which had this place before, has left */
 		return;
 	w = av_wire_new(end, AV_GID_MAX);
 	if (!w)
@@ -53,6 +64,8 @@ void av_wire_open_datagrams(const struct av_qp_end *end)
 	open_addresses(end, w);
 	if (av_wire_keep(end, w))
 		av_wire_delete(w);
+	else
+		av_wire_join_all(w);
 }
 
 bool av_wire_sends(const struct av_qp_end *end)
@@ -62,28 +75,28 @@ bool av_wire_sends(const struct av_qp_end *end)
 	return w && w->addresses;
 }
 
-void av_wire_unsent(const struct av_qp_end *end, const uint8_t src[16])
+static void tell_unsent(const struct av_wire *w, const uint8_t src[16])
 {
-	const struct av_wire *w = av_wire_at(end->seg, end->qp->index);
-
 	if (w && w->unopened)
 		av_net_warn(src, w->unopened);
+	else if (w)
+		av_warn_once("an address has come since a datagram queue pair entered RTR: to and "
+			     "from other hosts, its datagrams there are lost until it is reset");
 }
 
-void av_wire_join(const struct av_qp_end *end, const union ibv_gid *group)
-{
-	const struct av_wire *w;
-
-	av_wire_open_datagrams(end);
-	w = av_wire_at(end->seg, end->qp->index);
-	for (uint32_t i = 0; w && i < w->addresses; i++)
-		(void)!av_net_join(w->address[i], group->raw); /* of the other family: no */
-}
-
-void av_wire_leave(const struct av_qp_end *end, const union ibv_gid *group)
+struct av_net_burst *av_wire_burst(const struct av_qp_end *end, const struct av_net_path *path)
 {
 	const struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 
-	for (uint32_t i = 0; w && i < w->addresses; i++)
-		av_net_leave(w->address[i], group->raw);
+	AV_ASSERT_HELD(&end->qp->exec);
+	if (is_open(w, path->src))
+		return av_net_burst(path, end->seg->head->device);
+	tell_unsent(w, path->src);
+	return NULL;
+}
+
+bool av_wire_has_room(const struct av_qp_end *end, const struct av_net_path *path)
+{
+	AV_ASSERT_HELD(&end->qp->exec);
+	return !is_open(av_wire_at(end->seg, end->qp->index), path->src) || av_net_has_room(path);
 }

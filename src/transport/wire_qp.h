@@ -30,11 +30,18 @@ struct av_wire_read {
 	bool dropped; /* a request that came meanwhile */
 };
 
+/* An open address of a datagram queue pair receives for a group. */
+struct av_wire_joined {
+	uint8_t address[16], group[16];
+};
+
 struct av_wire {
 	uint32_t qpn;		/* own */
 	uint8_t (*address)[16]; /* open ones (GIDs) of a datagram queue pair */
 	uint32_t addresses;
 	int unopened; /* why another one of a datagram queue pair could not be opened, -errno */
+	struct av_wire_joined *joined; /* its groups; guarded by a mutex: wire_groups.c */
+	uint32_t joined_count;
 
 	struct av_wire_way way; /* to the peer; guarded by @exec and @resp */
 	enum av_service service;
@@ -114,6 +121,13 @@ AV_MUST_USE int av_wire_make(const struct av_qp_end *end, const struct ibv_qp_at
 			     struct av_wire **made);
 void av_wire_delete(struct av_wire *w);
 
+/*
+ * Have the open addresses of a datagram queue pair receive for all groups that it is attached to;
+ * for none of them. Context: as av_wire_open()
+ */
+void av_wire_join_all(struct av_wire *w);
+void av_wire_leave_all(struct av_wire *w);
+
 /* Signed distance from PSN @from to @to, within half of the circle. */
 static inline int32_t av_psn_distance(uint32_t from, uint32_t to)
 {
@@ -140,8 +154,12 @@ void av_wire_answered(const struct av_qp_end *end, const struct av_net_packet *p
 /* To net/net.h. */
 extern const struct av_net_receiver av_wire_receiver;
 
-/* Send the acknowledgement that is owed. Context: @exec may be held */
+/*
+ * Send the acknowledgement that is owed; and the same unless somebody has the responder for longer
+ * than AV_STUCK_NS: then the end of the batch sees to it. Context: @exec may be held
+ */
 void av_wire_acknowledge(const struct av_qp_end *end);
+void av_wire_acknowledge_soon(const struct av_qp_end *end);
 
 /* A packet with that number in it was damaged. Context: within the receiver; no right held */
 void av_wire_damaged(uint32_t qpn);

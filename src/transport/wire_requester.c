@@ -462,14 +462,17 @@ static enum av_fault send_packets(struct sending *s, const struct av_wire_messag
 	uint64_t now = av_now_coarse_ns();
 	int32_t often = (window(s->w) + 3) / 4;
 
-	/* The last one that has room asks for the acknowledgement that those behind it wait for. */
+	/*
+	 * The last one that has room, in the window or at the interface, asks for the
+	 * acknowledgement that those behind it wait for.
+	 */
 	for (; s->w->begun < packets && left > 0 && interface_room(s); left--) {
 		struct av_packet p;
 		struct av_spans to;
 		uint8_t *place;
 
 		(void)av_wire_packet(m, s->w->begun, &p);
-		p.ack_request |= m->head.ack_request && (left - 1) % often == 0;
+		p.ack_request |= m->head.ack_request && ((left - 1) % often == 0 || s->left == 1);
 		place = put(s, &p);
 		if (place && p.payload_bytes) {
 			av_spans_local(&to, NULL, place, p.payload_bytes);
@@ -615,6 +618,14 @@ bool av_wire_is_begun(const struct av_qp_end *end)
 	return w && (int32_t)(w->top - end->qp->sq_next) > 0;
 }
 
+bool av_wire_is_under_way(const struct av_qp_end *end)
+{
+	struct av_wire *w = end->qp->wire ? av_wire_at(end->seg, end->qp->index) : NULL;
+
+	return w && av_wire_is_begun(end) &&
+	       av_psn_distance(*first_of(end, w, end->qp->sq_next), w->sent) > 0;
+}
+
 /* A fault on demand has ended requests that were never begun. */
 static void catch_up(const struct av_qp_end *end, struct av_wire *w)
 {
@@ -637,7 +648,7 @@ static void send(struct sending *s, bool draining, uint32_t head)
 		set_active(s->w, true);
 		/* Before what the program answers: its peer awaits both, in this order. */
 		if (atomic_load(&s->w->owes))
-			av_wire_acknowledge(s->end);
+			av_wire_acknowledge_soon(s->end);
 	}
 	while (!s->w->waits && !s->failed && has_turn(s, head) &&
 	       s->w->next != (draining ? s->w->top : atomic_load(&q->sq_tail)))
@@ -670,5 +681,6 @@ bool av_wire_step(const struct av_qp_end *end, bool singly)
 	set_active(w, waiting);
 	if (!s.failed && waiting && atomic_load(&end->qp->park) == AV_PARK_NOT)
 		wait_for_turn(end, w);
-	return s.failed || (draining && !waiting) || (singly && end->qp->sq_next != head);
+	return s.failed || (draining && !waiting && !av_wire_is_under_way(end)) ||
+	       (singly && end->qp->sq_next != head);
 }

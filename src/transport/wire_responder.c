@@ -120,13 +120,15 @@ static void send_kept(const struct arrival *a)
 	}
 }
 
-/* All before @expected_psn is acknowledged, if that is owed; @anyway: if it is not, too. */
+/*
+ * All before @expected_psn is acknowledged, if that is owed; @anyway: if it is not, too.
+ * Context: @resp is held. Releases it.
+ */
 static void acknowledge(const struct av_qp_end *end, bool anyway)
 {
 	struct arrival a = {.end = end};
 
-	if (!av_responder_acquire(end))
-		return;
+	AV_ASSERT_HELD(&end->qp->resp);
 	a.w = av_wire_at(end->seg, end->qp->index);
 	if (a.w && a.w->service != AV_SERVICE_UC && (anyway || atomic_load(&a.w->owes))) {
 		send_answer(&a, AV_OP_ACK, av_psn_after(end->qp->expected_psn, AV_PSN_MASK),
@@ -138,12 +140,20 @@ static void acknowledge(const struct av_qp_end *end, bool anyway)
 
 void av_wire_acknowledge(const struct av_qp_end *end)
 {
-	acknowledge(end, false);
+	if (av_responder_acquire(end))
+		acknowledge(end, false);
+}
+
+void av_wire_acknowledge_soon(const struct av_qp_end *end)
+{
+	if (av_responder_acquire_soon(end))
+		acknowledge(end, false);
 }
 
 void av_wire_tell_credits(const struct av_qp_end *end)
 {
-	acknowledge(end, true);
+	if (av_responder_acquire(end))
+		acknowledge(end, true);
 }
 
 /* --- the request as it would be in a ring ---------------------------------------- */

@@ -122,17 +122,26 @@ static int open_wire(struct av_qp *qp, const struct ibv_qp_attr *attr)
 	return err == EADDRINUSE ? av_refuse(err, AV_CHECK_PORT_TAKEN, AV_ROCE_PORT, 0) : err;
 }
 
-/* A queue pair that enters RTR, and whose peer is on another host, receives packets from then on.
+/*
+ * A queue pair that enters RTR, and whose peer is on another host, receives packets from then on. A
+ * try before, or the end of the last connection, may have left a state: EBUSY was its outcome.
  */
 static int get_on_wire(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
+	int err;
+
 	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RTR ||
 	    atomic_load(&qp->end.qp->state) != IBV_QPS_INIT || qp->opened)
 		return 0;
-	if (qp->ibv.qp_type == IBV_QPT_UD)
+	if (qp->ibv.qp_type == IBV_QPT_UD) {
 		av_wire_open_datagrams(&qp->end);
-	else if ((mask & IBV_QP_AV) &&
-		 av_wire_is_wanted(qp->end.seg, &attr->ah_attr, attr->dest_qp_num & AV_QPN_MASK))
+		return 0;
+	}
+	err = av_wire_close(&qp->end);
+	if (err)
+		return err;
+	if ((mask & IBV_QP_AV) &&
+	    av_wire_is_wanted(qp->end.seg, &attr->ah_attr, attr->dest_qp_num & AV_QPN_MASK))
 		return open_wire(qp, attr);
 	return 0;
 }

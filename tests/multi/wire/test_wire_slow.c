@@ -18,6 +18,7 @@
 #define MTU	  4096u
 #define FIRST_PSN 0xffffc0u
 #define PEER_QPN  0x4711u /* and one more for each queue pair */
+#define TIMEOUT	  17	  /* 0.5 s */
 #define SEED	  5u
 #define PACKETS	  256u
 #define BYTES	  (PACKETS * MTU)
@@ -38,7 +39,7 @@ static void slow_down(void)
 
 /* --- what b sends by itself ------------------------------------------------------ */
 
-enum { SENDS, DRAINS };
+enum { SENDS, DRAINS, WRITES };
 
 static struct ibv_ah_attr to_forge(void)
 {
@@ -46,7 +47,16 @@ static struct ibv_ah_attr to_forge(void)
 		.is_global = 1, .port_num = 1, .grh = {.dgid = forge_gid, .hop_limit = 64}};
 }
 
-static struct ibv_qp *connected(struct node *n, enum ibv_qp_type type)
+/* Another address of host 0's: what is sent there is no part of the first one's window. */
+static struct ibv_ah_attr to_other(void)
+{
+	struct ibv_ah_attr ah = to_forge();
+
+	ah.grh.dgid.raw[15] = 9;
+	return ah;
+}
+
+static struct ibv_qp *connected(struct node *n, enum ibv_qp_type type, struct ibv_ah_attr ah)
 {
 	struct ibv_qp_init_attr init = {
 		.send_cq = n->cq[0],
@@ -62,7 +72,7 @@ static struct ibv_qp *connected(struct node *n, enum ibv_qp_type type)
 		.path_mtu = IBV_MTU_4096,
 		.dest_qp_num = PEER_QPN,
 		.sq_psn = FIRST_PSN,
-		.ah_attr = to_forge(),
+		.ah_attr = ah,
 	};
 	struct ibv_qp *qp = ibv_create_qp(n->pd, &init);
 	bool ud = type == IBV_QPT_UD;
@@ -103,17 +113,22 @@ static void post(struct node *n, struct ibv_qp *qp, uint32_t bytes)
 	NEED(ibv_destroy_ah(ah) == 0);
 }
 
-/* Return: requests that have been done */
-static uint64_t sends(struct node *n, struct ibv_qp *qp, uint32_t bytes)
+/* Return: requests that have been done, at most @most */
+static uint64_t all_done(struct node *n, uint64_t most)
 {
 	uint64_t done = 0;
 	struct ibv_wc wc;
 
-	post(n, qp, bytes);
-	while (done < BYTES / bytes && node_poll(n, 0, 1, PATIENCE, &wc) == 1 &&
-	       wc.status == IBV_WC_SUCCESS)
+	while (done < most && node_poll(n, 0, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS)
 		done++;
 	return done;
+}
+
+/* Return: requests that have been done */
+static uint64_t sends(struct node *n, struct ibv_qp *qp, uint32_t bytes)
+{
+	post(n, qp, bytes);
+	return all_done(n, BYTES / bytes);
 }
 
 /* Return: requests that had been done when the queue was drained */
@@ -132,11 +147,29 @@ static uint64_t drains(struct node *n, struct ibv_qp *qp, uint32_t bytes)
 	return (uint64_t)ibv_poll_cq(n->cq[0], PACKETS, wc);
 }
 
+/* Queue pair 0 writes what @qp's messages leave no room for. Return: messages that are done */
+static uint64_t writes(struct node *n, struct ibv_qp *qp, uint32_t bytes)
+{
+	struct node_send s = {
+		.opcode = IBV_WR_RDMA_WRITE,
+		.num_sge = 1,
+		.sge = {{(uintptr_t)n->arena, BYTES, n->mr[KEY_FULL]->lkey}},
+		.remote_addr = 0x1000,
+		.rkey = 7,
+	};
+
+	post(n, qp, bytes);
+	NEED(node_post_send(n, 0, &s, 1).ret == 0);
+	return all_done(n, BYTES / bytes);
+}
+
 static uint64_t work(struct node *n, const struct side_job *job)
 {
-	struct ibv_qp *qp = connected(n, (enum ibv_qp_type)job->arg[1]);
-	uint32_t bytes = (uint32_t)job->arg[2];
-	uint64_t done = job->arg[0] == SENDS ? sends(n, qp, bytes) : drains(n, qp, bytes);
+	static uint64_t (*const what[])(struct node *, struct ibv_qp *, uint32_t) = {
+		[SENDS] = sends, [DRAINS] = drains, [WRITES] = writes};
+	struct ibv_ah_attr ah = job->arg[0] == WRITES ? to_other() : to_forge();
+	struct ibv_qp *qp = connected(n, (enum ibv_qp_type)job->arg[1], ah);
+	uint64_t done = what[job->arg[0]](n, qp, (uint32_t)job->arg[2]);
 
 	NEED(ibv_destroy_qp(qp) == 0);
 	return done;
@@ -215,6 +248,8 @@ static uint32_t make(int qp)
 	link.dgid = forge_gid;
 	link.rq_psn = link.sq_psn = FIRST_PSN;
 	link.mtu = IBV_MTU_4096;
+	link.timeout = TIMEOUT;
+	link.retry_cnt = 7;
 	NEED(side_create_qp(&b, qp, &spec, &qpn) == 0);
 	NEED(side_connect(&b, qp, &link) == 0);
 	return qpn;
@@ -352,6 +387,29 @@ static void asked_again(void)
 	}
 }
 
+/*
+ * Nobody answers a long WRITE, so that it is sent again. The last packet of before, behind which
+ * the interface or the window has no room, asks for the acknowledgement that it goes on by.
+ */
+static void asks_before_it_waits(void)
+{
+	bool asked = false;
+	struct av_packet p;
+	uint32_t at = 0;
+
+	row("a long WRITE");
+	make(0);
+	begin(WRITES, IBV_QPT_UC, BYTES);
+	while (next_packet(&p) && p.psn == ((FIRST_PSN + at) & AV_PSN_MASK)) {
+		asked = p.ack_request;
+		at++;
+	}
+	EXPECT(p.psn == FIRST_PSN, "PSN %#x behind packet %u", p.psn, at);
+	EXPECT(asked, "packet %u is the last one, and does not ask", at);
+	(void)side_end(&b);
+	unmake(0);
+}
+
 /* The queue pair ends, or its connection, while it answers: so does the answer. */
 static void ended(void)
 {
@@ -393,6 +451,7 @@ int main(int argc, char **argv)
 	side_fill(&b, 0, BYTES, SEED, 0);
 	messages_wait();
 	is_drained();
+	asks_before_it_waits();
 	long_read();
 	asked_again();
 	ended();

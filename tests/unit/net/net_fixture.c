@@ -22,6 +22,7 @@ _Atomic unsigned int kept_count, settled_count;
 struct shown shown[SHOWN_MAX];
 _Atomic unsigned int shown_count, damaged_count;
 _Atomic uint32_t damaged_qpn;
+bool was_forked;
 
 static char folder[] = "/dev/shm/anyverbs-test-XXXXXX";
 
@@ -95,6 +96,11 @@ static void damaged(uint32_t qpn)
 	atomic_fetch_add(&damaged_count, 1);
 }
 
+static void forked(void)
+{
+	was_forked = true;
+}
+
 unsigned int begin_capture(void)
 {
 	static const struct av_capture_spec spec = {.limit = UINT64_MAX};
@@ -107,7 +113,7 @@ unsigned int begin_capture(void)
 
 uint32_t enter(void)
 {
-	static const struct av_net_receiver receiver = {keep, settled, show, damaged};
+	static const struct av_net_receiver receiver = {keep, settled, show, damaged, forked};
 	uint32_t ref;
 	int fd;
 

@@ -9,6 +9,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
@@ -43,6 +44,7 @@ extern _Atomic unsigned int kept_count, settled_count;
 extern struct shown shown[SHOWN_MAX]; /* of this process */
 extern _Atomic unsigned int shown_count, damaged_count;
 extern _Atomic uint32_t damaged_qpn; /* the last one */
+extern bool was_forked;		     /* this process is a child, and the receiver knows */
 
 int make_folder(void **state);
 int remove_folder(void **state);

@@ -311,6 +311,25 @@ static void why_it_was_refused(void **state)
 	assert_null(av_net_burst(&nowhere, "any0"));
 }
 
+/* Neither what is refused while packets are put, nor at the end, is told by errno. */
+static void errno_is_the_programs(void **state)
+{
+	struct av_net_path nowhere = path;
+	struct av_net_burst *b;
+
+	(void)state;
+	memcpy(nowhere.dst + 12, (const uint8_t[]){255, 255, 255, 255}, 4);
+	b = av_net_burst(&nowhere, "any0");
+	assert_non_null(b);
+	errno = 4711;
+	for (unsigned int i = 0; i < 3; i++) { /* each ends the send of the one before */
+		put_one(b, QPN + i, i, 4);
+		assert_int_equal(errno, 4711);
+	}
+	assert_int_equal(av_net_send(b), -EACCES);
+	assert_int_equal(errno, 4711);
+}
+
 static int begin(void **state)
 {
 	const int on = 1;
@@ -346,6 +365,7 @@ int main(void)
 		cmocka_unit_test(captures_see_what_is_sent),
 		cmocka_unit_test(an_empty_burst),
 		cmocka_unit_test(why_it_was_refused),
+		cmocka_unit_test(errno_is_the_programs),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Rights of a queue pair on the wire that somebody else has: its state ends under both of them, or
+ * stays until it can; and sending does not wait for long.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "registry/directory.h"
+#include "queue/qp.h"
+#include "transport/wire.h"
+#include "transport/wire_qp.h"
+#include "transport/wire_window.h"
+#include "lib/own_directory.h"
+#include "unit/memory/fake_seg.h"
+
+#define INDEX  1u
+#define LIVING 1000001u /* a process that is none */
+#define LIMIT  60	/* s */
+
+static struct fake_seg f;
+static struct av_qp_end end;
+
+static bool is_alive(uint32_t owner)
+{
+	return true;
+}
+
+static int set_up(void **state)
+{
+	fake_open(&f, 1);
+	fake_tables(&f);
+	f.seg.own = true;
+	end = (struct av_qp_end){&f.seg, av_qp_at(&f.seg, INDEX)};
+	end.qp->index = INDEX;
+	atomic_store(&end.qp->qpn, 77);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct av_table *wires = atomic_load(&f.seg.wires);
+
+	if (wires)
+		av_table_fini(wires);
+	free(wires);
+	fake_close(&f);
+	return 0;
+}
+
+static struct av_wire *put(void)
+{
+	struct av_wire *w = av_wire_new(&end, 0);
+
+	assert_non_null(w);
+	assert_int_equal(av_wire_keep(&end, w), 0);
+	end.qp->wire = 1;
+	return w;
+}
+
+static void none(void **state)
+{
+	assert_int_equal(av_wire_close(&end), 0);
+	put();
+	assert_int_equal(av_wire_close(&end), 0);
+	assert_null(av_wire_at(&f.seg, INDEX));
+	assert_int_equal(end.qp->wire, 0);
+	assert_int_equal(av_wire_close(&end), 0);
+}
+
+/* Somebody is stopped within the queue pair: who comes next has to try again. */
+static void another_has_a_right(void **state)
+{
+	struct av_lock *const rights[] = {&end.qp->exec, &end.qp->resp};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rights); i++) {
+		struct av_wire *w = put();
+
+		atomic_store(&rights[i]->owner, LIVING);
+		assert_int_equal(av_wire_close(&end), EBUSY);
+		assert_ptr_equal(av_wire_at(&f.seg, INDEX), w);
+		assert_int_equal(end.qp->wire, 1);
+		assert_int_equal(atomic_exchange(&rights[i]->owner, 0), LIVING);
+		assert_int_equal(av_wire_close(&end), 0);
+		assert_null(av_wire_at(&f.seg, INDEX));
+		assert_int_equal(end.qp->wire, 0);
+	}
+}
+
+/* What is owed is sent along if the responder is free soon. Else the end of the batch does it. */
+static void sending_does_not_wait(void **state)
+{
+	struct av_wire *w = put();
+
+	w->way.window = av_window_join(w->way.path.dst);
+	assert_non_null(w->way.window);
+	atomic_store(&end.qp->sq_tail, 1);
+	atomic_store(&w->owes, true);
+	atomic_store(&end.qp->resp.owner, LIVING);
+	av_lock_acquire_plain(&end.qp->exec, AV_RANK_EXEC);
+	alarm(LIMIT);
+	(void)av_wire_step(&end, false);
+	alarm(0);
+	assert_true(atomic_load(&w->owes));
+	assert_int_equal(atomic_exchange(&end.qp->resp.owner, 0), LIVING);
+	(void)av_wire_step(&end, false);
+	assert_false(atomic_load(&w->owes));
+	av_lock_release(&end.qp->exec);
+	assert_int_equal(av_wire_close(&end), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(none, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(another_has_a_right, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(sending_does_not_wait, set_up, tear_down),
+	};
+
+	int ret = own_directory_join(NULL);
+
+	av_lock_owner_alive = is_alive;
+	if (ret == 0)
+		ret = cmocka_run_group_tests(tests, NULL, NULL);
+	(void)own_directory_leave(NULL);
+	return ret;
+}
