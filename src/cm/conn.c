@@ -376,7 +376,7 @@ static void give_up(struct av_cm_conn *c)
 
 	if (state == AV_CM_DREQ_SENT) {
 		if (c->id)
-			av_cm_id_heard(c->id, AV_CM_EVENT_DISCONNECTED, 0, NULL);
+			av_cm_id_heard(c->id, AV_CM_EVENT_DISCONNECTED, -ETIMEDOUT, NULL);
 		av_cm_conn_over(c);
 		return;
 	}

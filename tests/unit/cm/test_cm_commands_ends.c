@@ -14,6 +14,29 @@
 #include "cm/conn.h"
 #include "cm_commands_fixture.h"
 
+/* librdmacm makes private_data NULL of the length 0. */
+static void heard_bare(int fd, enum cm_kind kind)
+{
+	const struct rdma_ucm_event_resp event = heard(fd, kind);
+
+	assert_int_equal(event.status, 0);
+	assert_int_equal(event.param.conn.private_data_len, 0);
+}
+
+static void without_private_data(void **state)
+{
+	struct ends e;
+
+	ends_open(&e);
+	(void)ends_come_to(&e, CONNECTED);
+	heard_bare(e.passive_fd, CM_ESTABLISHED);
+	assert_int_equal(cm_disconnect(e.active_fd, e.active), 0);
+	heard_bare(e.passive_fd, CM_DISCONNECTED);
+	assert_int_equal(cm_disconnect(e.passive_fd, e.passive), 0);
+	heard_bare(e.active_fd, CM_DISCONNECTED);
+	ends_close(&e);
+}
+
 /* The passive end is destroyed before it has heard RTU: by a command, or with its channel. */
 static void refused_late(enum stage stage, bool by_command)
 {
@@ -44,6 +67,7 @@ static void destroyed_before_rtu(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_private_data),
 		cmocka_unit_test(destroyed_before_rtu),
 	};
 

@@ -363,6 +363,19 @@ static void given_up(void **state)
 	assert_memory_equal(a.info, guid, sizeof(guid));
 }
 
+/* It is asked seven times. */
+static void unanswered(void **state)
+{
+	struct rdma_ucm_event_resp event;
+	uint32_t id;
+
+	(void)connect_it(&id);
+	assert_int_equal(cm_disconnect(fd, id), 0);
+	assert_int_equal(cm_expect(fd, 6 * SOON, CM_DISCONNECTED, &event), 0);
+	assert_int_equal((int)event.status, -ETIMEDOUT);
+	assert_int_equal(event.param.conn.private_data_len, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -375,6 +388,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(destroyed_before_rtu, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(disconnected_before_rtu, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(given_up, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(unanswered, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests_name("strangers", tests, commands_setup, commands_teardown);
