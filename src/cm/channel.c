@@ -56,11 +56,12 @@ static void ended(struct av_watched_fd *w)
 		return;
 	av_cm_lock();
 	c->closed = true;
+	av_own_fd_close(&c->end.socket); /* else it stays readable while the channel is used */
 	av_cm_wake(0);
 	av_cm_unlock();
 }
 
-/* Return: the program's end, or -errno */
+/* Return: the program's end, or -errno; the other one is the channel's in any case */
 static int make_pair(struct av_cm_channel *c, int flags)
 {
 	const int type = SOCK_SEQPACKET | SOCK_CLOEXEC;
@@ -68,7 +69,7 @@ static int make_pair(struct av_cm_channel *c, int flags)
 
 	if (socketpair(AF_UNIX, type, 0, pair))
 		return -errno;
-	if (!mark(pair[0], c->number) || !av_own_fd_keep(&c->end.socket, pair[1])) {
+	if (!av_own_fd_keep(&c->end.socket, pair[1]) || !mark(pair[0], c->number)) {
 		int err = errno;
 
 		close(pair[0]);
@@ -144,19 +145,25 @@ struct av_cm_channel *av_cm_channel_get(uint32_t number)
 	return NULL;
 }
 
+/* The program's end counts as a user. */
+static bool is_over(const struct av_cm_channel *c)
+{
+	return c->closed && c->users <= 1;
+}
+
 void av_cm_channel_put(struct av_cm_channel *c)
 {
-	if (--c->users == 0)
+	c->users--;
+	if (is_over(c))
 		av_cm_wake(0);
 }
 
-/* The program's end counts as a user. */
 struct av_cm_channel *av_cm_channel_closed(void)
 {
 	struct av_cm_channel *c;
 
 	TAILQ_FOREACH(c, &channels, entry)
-		if (c->closed && c->users <= 1)
+		if (is_over(c))
 			return c;
 	return NULL;
 }
