@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -202,18 +203,30 @@ static bool is_at(const struct av_cm_channel *c, int fd)
 	return av_cm_channel_is(fd, &number) && number == c->number;
 }
 
+/* The thread is cancelled while it waits. */
+static void abandon(void *channel)
+{
+	av_cm_lock();
+	av_cm_channel_put(channel);
+	av_cm_unlock();
+}
+
 /*
  * recv(2) knows O_NONBLOCK, and which signals restart a call. It is the C library's, since a thread
  * may be cancelled here.
  */
-int av_cm_channel_wait(const struct av_cm_channel *c, int fd)
+int av_cm_channel_wait(struct av_cm_channel *c, int fd, int cancel)
 {
 	char byte;
 	ssize_t n;
 
 	if (!is_at(c, fd))
 		return -EBADF;
+	pthread_cleanup_push(abandon, c);
+	pthread_setcancelstate(cancel, NULL);
 	n = recv(fd, &byte, 1, MSG_PEEK);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_cleanup_pop(0);
 	if (n > 0)
 		return 0;
 	return n < 0 && errno != ENOTSOCK ? -errno : -EBADF; /* closed by another thread */

@@ -2,13 +2,16 @@
 #include "cm/cm_file.h"
 
 #include <errno.h>
+#include <pthread.h>
 
+#include "base/uncancelled.h"
 #include "cm/channel.h"
 #include "cm/cm.h"
 
 /* Return: the program's descriptor, or -errno */
 static int open_channel(int flags)
 {
+	AV_UNCANCELLED;
 	int fd = av_cm_begin();
 
 	if (fd)
@@ -21,8 +24,10 @@ static int open_channel(int flags)
 
 int av_cm_open(int flags)
 {
-	int saved = errno, fd = open_channel(flags);
+	int saved = errno, fd;
 
+	pthread_testcancel(); /* as in open(2), before anything is done */
+	fd = open_channel(flags);
 	errno = fd < 0 ? -fd : saved;
 	return fd < 0 ? -1 : fd;
 }

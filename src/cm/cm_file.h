@@ -8,6 +8,9 @@
 #include <sys/types.h>
 
 /*
+ * A thread may be cancelled where av_cm_open() and av_cm_write() begin, and where an event is
+ * waited for, as in the system calls.
+ *
  * open(2) of the device. @flags: as there. Return: the program's descriptor, or -1 and errno
  */
 int av_cm_open(int flags);
