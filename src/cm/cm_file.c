@@ -2,7 +2,6 @@
 #include "cm/cm_file.h"
 
 #include <errno.h>
-#include <pthread.h>
 
 #include "base/uncancelled.h"
 #include "cm/channel.h"
@@ -24,10 +23,8 @@ static int open_channel(int flags)
 
 int av_cm_open(int flags)
 {
-	int saved = errno, fd;
+	int saved = errno, fd = open_channel(flags);
 
-	pthread_testcancel(); /* as in open(2), before anything is done */
-	fd = open_channel(flags);
 	errno = fd < 0 ? -fd : saved;
 	return fd < 0 ? -1 : fd;
 }
