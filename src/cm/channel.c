@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -56,11 +57,12 @@ static void ended(struct av_watched_fd *w)
 		return;
 	av_cm_lock();
 	c->closed = true;
+	av_own_fd_close(&c->end.socket); /* else it stays readable while the channel is used */
 	av_cm_wake(0);
 	av_cm_unlock();
 }
 
-/* Return: the program's end, or -errno */
+/* Return: the program's end, or -errno; the other one is the channel's in any case */
 static int make_pair(struct av_cm_channel *c, int flags)
 {
 	const int type = SOCK_SEQPACKET | SOCK_CLOEXEC;
@@ -68,7 +70,7 @@ static int make_pair(struct av_cm_channel *c, int flags)
 
 	if (socketpair(AF_UNIX, type, 0, pair))
 		return -errno;
-	if (!mark(pair[0], c->number) || !av_own_fd_keep(&c->end.socket, pair[1])) {
+	if (!av_own_fd_keep(&c->end.socket, pair[1]) || !mark(pair[0], c->number)) {
 		int err = errno;
 
 		close(pair[0]);
@@ -144,19 +146,25 @@ struct av_cm_channel *av_cm_channel_get(uint32_t number)
 	return NULL;
 }
 
+/* The program's end counts as a user. */
+static bool is_over(const struct av_cm_channel *c)
+{
+	return c->closed && c->users <= 1;
+}
+
 void av_cm_channel_put(struct av_cm_channel *c)
 {
-	if (--c->users == 0)
+	c->users--;
+	if (is_over(c))
 		av_cm_wake(0);
 }
 
-/* The program's end counts as a user. */
 struct av_cm_channel *av_cm_channel_closed(void)
 {
 	struct av_cm_channel *c;
 
 	TAILQ_FOREACH(c, &channels, entry)
-		if (c->closed && c->users <= 1)
+		if (is_over(c))
 			return c;
 	return NULL;
 }
@@ -195,18 +203,30 @@ static bool is_at(const struct av_cm_channel *c, int fd)
 	return av_cm_channel_is(fd, &number) && number == c->number;
 }
 
+/* The thread is cancelled while it waits. */
+static void abandon(void *channel)
+{
+	av_cm_lock();
+	av_cm_channel_put(channel);
+	av_cm_unlock();
+}
+
 /*
  * recv(2) knows O_NONBLOCK, and which signals restart a call. It is the C library's, since a thread
  * may be cancelled here.
  */
-int av_cm_channel_wait(const struct av_cm_channel *c, int fd)
+int av_cm_channel_wait(struct av_cm_channel *c, int fd, int cancel)
 {
 	char byte;
 	ssize_t n;
 
 	if (!is_at(c, fd))
 		return -EBADF;
+	pthread_cleanup_push(abandon, c);
+	pthread_setcancelstate(cancel, NULL);
 	n = recv(fd, &byte, 1, MSG_PEEK);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_cleanup_pop(0);
 	if (n > 0)
 		return 0;
 	return n < 0 && errno != ENOTSOCK ? -errno : -EBADF; /* closed by another thread */

@@ -67,11 +67,12 @@ void av_cm_channel_put(struct av_cm_channel *c);
 void av_cm_channel_append(struct av_cm_channel *c, struct av_cm_event *e);
 
 /*
- * Wait at the program's descriptor until an event may be there. Context: not locked
- * Return: 0, -EAGAIN (O_NONBLOCK), -EINTR (a signal whose handler does not restart calls), -EBADF
- * (it is another file by now), ...
+ * Wait at the program's descriptor until an event may be there. @cancel: the thread's state of
+ * cancellation meanwhile; if it is cancelled, the channel is given back.
+ * Context: not locked, uncancelled. Return: 0, -EAGAIN (O_NONBLOCK), -EINTR (a signal whose handler
+ * does not restart calls), -EBADF (it is another file by now), ...
  */
-AV_MUST_USE int av_cm_channel_wait(const struct av_cm_channel *c, int fd);
+AV_MUST_USE int av_cm_channel_wait(struct av_cm_channel *c, int fd, int cancel);
 
 /* The first event has been fetched: it ends. @fd: the program's descriptor. Context: locked */
 void av_cm_channel_fetched(struct av_cm_channel *c, int fd);

@@ -3,12 +3,14 @@
 
 #include <errno.h>
 
+#include "base/uncancelled.h"
 #include "cm/channel.h"
 #include "cm/cm.h"
 
 /* Return: the program's descriptor, or -errno */
 static int open_channel(int flags)
 {
+	AV_UNCANCELLED;
 	int fd = av_cm_begin();
 
 	if (fd)

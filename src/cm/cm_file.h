@@ -8,7 +8,8 @@
 #include <sys/types.h>
 
 /*
- * open(2) of the device. @flags: as there. Return: the program's descriptor, or -1 and errno
+ * open(2) of the device, but no point where a thread is cancelled. @flags: as there.
+ * Return: the program's descriptor, or -1 and errno
  */
 int av_cm_open(int flags);
 
@@ -20,7 +21,8 @@ bool av_cm_is_channel(int fd, uint32_t *number);
 
 /*
  * write(2) to the device: carry out a command of <rdma/rdma_user_cm.h>.
- * Context: a descriptor that av_cm_is_channel() knows; no lock; waits for an event if asked to
+ * Context: a descriptor that av_cm_is_channel() knows; no lock; waits for an event if asked to. A
+ * thread may be cancelled where it begins, as in write(2), and in that wait
  */
 ssize_t av_cm_write(int fd, uint32_t number, const void *bytes, size_t count);
 

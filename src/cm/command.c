@@ -3,10 +3,12 @@
 #include "cm/command.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/uncancelled.h"
 #include "cm/cm_lock.h"
 #include "cm/cm_file.h"
 #include "copy/copy.h"
@@ -103,7 +105,7 @@ static int get_event(struct av_cm_call *call)
 	int ret;
 
 	do {
-		ret = av_cm_channel_wait(call->channel, call->fd);
+		ret = av_cm_channel_wait(call->channel, call->fd, call->cancel);
 		if (ret)
 			return ret;
 		av_cm_lock();
@@ -172,7 +174,8 @@ static int run(const struct row *row, struct av_cm_call *call)
 
 static int carry_out(int fd, uint32_t number, const void *bytes, size_t count)
 {
-	struct av_cm_call call = {.fd = fd};
+	AV_UNCANCELLED;
+	struct av_cm_call call = {.fd = fd, .cancel = av_cancel};
 	uint32_t now;
 	int ret;
 	const struct row *row = read_command(&call, bytes, count, &ret);
@@ -195,8 +198,10 @@ static int carry_out(int fd, uint32_t number, const void *bytes, size_t count)
 
 ssize_t av_cm_write(int fd, uint32_t number, const void *bytes, size_t count)
 {
-	int saved = errno, ret = carry_out(fd, number, bytes, count);
+	int saved = errno, ret;
 
+	pthread_testcancel(); /* as in write(2), before anything is done */
+	ret = carry_out(fd, number, bytes, count);
 	errno = ret ? -ret : saved;
 	return ret ? -1 : (ssize_t)count;
 }

@@ -15,6 +15,7 @@
 struct av_cm_call {
 	struct av_cm_channel *channel;
 	int fd;					       /* by which it came */
+	int cancel;				       /* the thread's state of cancellation */
 	uint16_t in_bytes, out_bytes;		       /* as its header says */
 	_Alignas(8) uint8_t body[AV_CM_COMMAND_BYTES]; /* zeroes behind what was written */
 };

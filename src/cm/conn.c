@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cm/conn.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,12 +215,23 @@ static uint8_t rejected_message(const struct av_cm_conn *c)
 	return c->state == AV_CM_REQ_RECEIVED ? 0 : c->state == AV_CM_REP_RECEIVED ? 1 : 2;
 }
 
+/* A peer that has no number of ours finds the connection by the sender's GUID: 12.6.7.2 */
+static void put_guid(struct av_cm_message *m, uint64_t guid)
+{
+	const uint64_t bytes = htobe64(guid);
+
+	memcpy(m->info, &bytes, sizeof(bytes));
+	m->info_bytes = sizeof(bytes);
+}
+
 static void say_reject(struct av_cm_conn *c, uint16_t reason, const void *data, size_t bytes)
 {
 	struct av_cm_message m = message(AV_CM_REJ);
 
 	m.message_rejected = rejected_message(c);
 	m.reason = reason;
+	if (reason == AV_CM_TIMEOUT)
+		put_guid(&m, c->sent.ca_guid);
 	if (bytes)
 		memcpy(m.private_data, data, bytes);
 	av_cm_conn_say(c, m, 0);
@@ -290,7 +302,6 @@ int av_cm_conn_reject(struct av_cm_conn *c, uint8_t reason, const void *data, si
 void av_cm_conn_disconnect(struct av_cm_conn *c)
 {
 	switch (c->state) {
-	case AV_CM_REP_SENT:
 	case AV_CM_ESTABLISHED: {
 		struct av_cm_message m = message(AV_CM_DREQ);
 
@@ -327,11 +338,11 @@ void av_cm_conn_abandon(struct av_cm_conn *c)
 		say_reject(c, AV_CM_TIMEOUT, NULL, 0);
 		break;
 	case AV_CM_REQ_RECEIVED:
+	case AV_CM_REP_SENT: /* a peer that is not established yet takes no DREQ */
 	case AV_CM_REP_RECEIVED:
 	case AV_CM_SIDR_RECEIVED:
 		(void)!av_cm_conn_reject(c, AV_CM_CONSUMER, NULL, 0);
 		break;
-	case AV_CM_REP_SENT:
 	case AV_CM_ESTABLISHED:
 	case AV_CM_DREQ_RECEIVED:
 		av_cm_conn_disconnect(c);
@@ -365,7 +376,7 @@ static void give_up(struct av_cm_conn *c)
 
 	if (state == AV_CM_DREQ_SENT) {
 		if (c->id)
-			av_cm_id_heard(c->id, AV_CM_EVENT_DISCONNECTED, 0, NULL);
+			av_cm_id_heard(c->id, AV_CM_EVENT_DISCONNECTED, -ETIMEDOUT, NULL);
 		av_cm_conn_over(c);
 		return;
 	}

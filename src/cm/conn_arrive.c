@@ -106,13 +106,14 @@ static void replied(struct av_cm_conn *c, const struct av_cm_message *m)
 	heard(c, AV_CM_EVENT_CONNECT_RESPONSE, 0, m);
 }
 
-static void is_ready(struct av_cm_conn *c, const struct av_cm_message *m)
+/* No event has private data of an RTU, nor of a DREQ or DREP: so the kernel. */
+static void is_ready(struct av_cm_conn *c)
 {
 	if (c->state != AV_CM_REP_SENT)
 		return;
 	av_cm_conn_hush(c);
 	c->state = AV_CM_ESTABLISHED;
-	heard(c, AV_CM_EVENT_ESTABLISHED, 0, m);
+	heard(c, AV_CM_EVENT_ESTABLISHED, 0, NULL);
 }
 
 static void rejected(struct av_cm_conn *c, const struct av_cm_message *m)
@@ -149,7 +150,7 @@ static void is_slow(struct av_cm_conn *c, const struct av_cm_message *m)
 		av_cm_conn_wait(c, m->service_timeout);
 }
 
-static void disconnected(struct av_cm_conn *c, const struct av_cm_message *m)
+static void disconnected(struct av_cm_conn *c)
 {
 	if (c->state == AV_CM_REP_SENT) { /* its RTU was lost */
 		av_cm_conn_hush(c);
@@ -159,14 +160,14 @@ static void disconnected(struct av_cm_conn *c, const struct av_cm_message *m)
 	switch (c->state) {
 	case AV_CM_ESTABLISHED:
 		c->state = AV_CM_DREQ_RECEIVED;
-		heard(c, AV_CM_EVENT_DISCONNECTED, 0, m);
+		heard(c, AV_CM_EVENT_DISCONNECTED, 0, NULL);
 		if (!c->id)
 			av_cm_conn_disconnect(c);
 		break;
 	case AV_CM_DREQ_SENT: /* both at once */
 		av_cm_conn_hush(c);
 		c->state = AV_CM_DREQ_RECEIVED;
-		heard(c, AV_CM_EVENT_DISCONNECTED, 0, m);
+		heard(c, AV_CM_EVENT_DISCONNECTED, 0, NULL);
 		av_cm_conn_disconnect(c);
 		break;
 	case AV_CM_TIMEWAIT:
@@ -178,12 +179,12 @@ static void disconnected(struct av_cm_conn *c, const struct av_cm_message *m)
 	}
 }
 
-static void is_disconnected(struct av_cm_conn *c, const struct av_cm_message *m)
+static void is_disconnected(struct av_cm_conn *c)
 {
 	if (c->state != AV_CM_DREQ_SENT)
 		return;
 	av_cm_conn_hush(c);
-	heard(c, AV_CM_EVENT_DISCONNECTED, 0, m);
+	heard(c, AV_CM_EVENT_DISCONNECTED, 0, NULL);
 	av_cm_conn_over(c);
 }
 
@@ -257,7 +258,7 @@ static void answered(const struct av_net_path *path, const struct av_cm_message 
 		replied(c, m);
 		break;
 	case AV_CM_RTU:
-		is_ready(c, m);
+		is_ready(c);
 		break;
 	case AV_CM_REJ:
 		rejected(c, m);
@@ -266,10 +267,10 @@ static void answered(const struct av_net_path *path, const struct av_cm_message 
 		is_slow(c, m);
 		break;
 	case AV_CM_DREQ:
-		disconnected(c, m);
+		disconnected(c);
 		break;
 	case AV_CM_DREP:
-		is_disconnected(c, m);
+		is_disconnected(c);
 		break;
 	case AV_CM_SIDR_REP:
 		sidr_replied(c, m);

@@ -13,6 +13,7 @@
 
 #include "base/checked.h"
 #include "base/compiler.h"
+#include "base/uncancelled.h"
 #include "memory/adopt.h"
 #include "memory/adopted.h"
 #include "memory/odp_notify.h"
@@ -119,6 +120,7 @@ static int advise(uint64_t addr, uint64_t len, int advice)
 
 AV_EXPORT int madvise(void *start, size_t bytes, int advice)
 {
+	AV_UNCANCELLED;
 	uint64_t addr = (uintptr_t)start, page = (uint64_t)sysconf(_SC_PAGESIZE), len;
 	uint32_t call;
 	int ret;

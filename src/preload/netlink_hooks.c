@@ -16,6 +16,7 @@
 #include <linux/netlink.h>
 
 #include "base/real_files.h"
+#include "base/uncancelled.h"
 #include "copy/copy.h"
 #include "preload/netlink_talk.h"
 #include "preload/vsysfs_libc.h"
@@ -42,6 +43,7 @@ static bool mark(int fd)
 /* Return: descriptor, or -1 */
 static int open_ours(int type)
 {
+	AV_UNCANCELLED;
 	int fd = av_next_socket()(AF_NETLINK, type, NETLINK_USERSOCK);
 
 	if (fd >= 0 && !mark(fd)) {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
+#include "base/uncancelled.h"
 #include "device/port.h"
 #include "memory/odp_counters.h"
 #include "observe/counters.h"
@@ -180,12 +181,11 @@ static bool match(const char *pattern, const char *path, struct binding *b)
 	return !*pattern && !*path;
 }
 
-bool av_vsysfs_lookup(const char *path, struct av_vsysfs_node *node)
+/* @len: of @path, which begins like one of the tree. */
+static bool find(const char *path, size_t len, struct av_vsysfs_node *node)
 {
-	size_t len = strlen(path);
+	AV_UNCANCELLED;
 
-	if (len >= sizeof(node->path) || !av_vsysfs_has_prefix(path))
-		return false;
 	for (size_t i = 0; i < av_vsysfs_row_count; i++) {
 		struct binding b = {0};
 
@@ -202,8 +202,17 @@ bool av_vsysfs_lookup(const char *path, struct av_vsysfs_node *node)
 	return false;
 }
 
+bool av_vsysfs_lookup(const char *path, struct av_vsysfs_node *node)
+{
+	size_t len = strlen(path);
+
+	return len < sizeof(node->path) && av_vsysfs_has_prefix(path) && find(path, len, node);
+}
+
 ssize_t av_vsysfs_read(const struct av_vsysfs_node *node, char bytes[AV_VSYSFS_CONTENT_BYTES])
 {
+	AV_UNCANCELLED;
+
 	return node->row->show ? node->row->show(node, bytes) : -EINVAL;
 }
 
@@ -224,6 +233,7 @@ static bool list_name(void *arg, const char *name, const struct binding *binding
 
 void av_vsysfs_list(const struct av_vsysfs_node *dir, av_vsysfs_visit *visit, void *arg)
 {
+	AV_UNCANCELLED;
 	struct listing listing = {.visit = visit, .arg = arg};
 	struct binding b = {.dev = dir->dev, .index = dir->index};
 	size_t len = strlen(dir->row->pattern);

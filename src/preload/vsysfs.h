@@ -2,7 +2,8 @@
 /*
  * The virtual sysfs: files about a device below /sys/class/infiniband and its neighbours. This part
  * knows paths and contents; vsysfs_libc.h presents them. docs/VSYSFS.md has the whole picture.
- * Nothing is stored, so there is nothing to lock, to free or to repair after fork().
+ * Nothing is stored, so there is nothing to lock, to free or to repair after fork(). But what is
+ * asked of a device takes locks and makes system calls: no thread is cancelled in these functions.
  */
 #ifndef AV_PRELOAD_VSYSFS_H
 #define AV_PRELOAD_VSYSFS_H

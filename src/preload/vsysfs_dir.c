@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/uncancelled.h"
+
 /* DIR is opaque. The C library's begins with its descriptor, which is never negative. */
 #define OUR_MARK   INT_MIN
 #define OUR_MARK_2 0x616e797665726273u
@@ -116,6 +118,8 @@ static void free_listing(struct listing *listing)
 /* Make a new listing. Return: 0, or ENOMEM with an empty listing. */
 static int make_listing(const struct av_vsysfs_node *node, struct listing *listing)
 {
+	AV_UNCANCELLED;
+
 	*listing = (struct listing){.path = node->path};
 	av_vsysfs_list(node, add_ours, listing);
 	if (node->shared)
@@ -147,26 +151,32 @@ static DIR *create_stream(const struct av_vsysfs_node *node, int fd)
 	return (DIR *)stream;
 }
 
-static DIR *opendir_suspect(const char *path)
+static DIR *opendir_node(const struct av_vsysfs_node *node)
 {
-	struct av_vlibc_claim claim;
+	AV_UNCANCELLED;
+	int fd = av_vlibc_open_node(node, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
 	DIR *dir;
-	int fd, err;
 
-	if (!av_vlibc_claim_path(&path, AV_VLIBC_FOLLOW | AV_VLIBC_UNION, &claim))
-		return av_next_opendir()(path);
-	if (claim.error)
-		return av_vlibc_fail_null(claim.error);
-	fd = av_vlibc_open_node(&claim.walk.node, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return NULL;
-	dir = create_stream(&claim.walk.node, fd);
+	dir = create_stream(node, fd);
 	if (!dir) {
 		err = errno;
 		close(fd);
 		errno = err;
 	}
 	return dir;
+}
+
+static DIR *opendir_suspect(const char *path)
+{
+	struct av_vlibc_claim claim;
+
+	if (!av_vlibc_claim_path(&path, AV_VLIBC_FOLLOW | AV_VLIBC_UNION, &claim))
+		return av_next_opendir()(path);
+	if (claim.error)
+		return av_vlibc_fail_null(claim.error);
+	return opendir_node(&claim.walk.node);
 }
 
 AV_LIBC(DIR *, opendir, (const char *path))
@@ -190,18 +200,22 @@ AV_LIBC(DIR *, fdopendir, (int fd))
 	return create_stream(&node, fd);
 }
 
-AV_LIBC(int, closedir, (DIR * dir))
+static int close_stream(struct stream *stream)
 {
-	struct stream *stream = stream_of(dir);
-	int fd;
+	AV_UNCANCELLED;
+	int fd = stream->fd;
 
-	if (av_likely(!stream))
-		return av_next_closedir()(dir);
-	fd = stream->fd;
 	free_listing(&stream->listing);
 	stream->mark = 0;
 	free(stream);
 	return close(fd);
+}
+
+AV_LIBC(int, closedir, (DIR * dir))
+{
+	struct stream *stream = stream_of(dir);
+
+	return av_likely(!stream) ? av_next_closedir()(dir) : close_stream(stream);
 }
 
 AV_LIBC(struct dirent *, readdir, (DIR * dir))

@@ -4,12 +4,14 @@
 
 #include <limits.h>
 #include <linux/memfd.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/uncancelled.h"
 #include "preload/cm_hooks.h"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -102,6 +104,7 @@ static int open_cm(int flags)
 
 int av_vlibc_open_node(const struct av_vsysfs_node *node, int flags)
 {
+	AV_UNCANCELLED;
 	int err = check_flags(node, flags);
 	int fd;
 
@@ -120,6 +123,7 @@ static int open_suspect(int dirfd, const char *path, int flags, mode_t mode)
 
 	if (!av_vlibc_claim(&dirfd, &path, AV_VLIBC_UNION | (keep ? 0 : AV_VLIBC_FOLLOW), &claim))
 		return av_next_openat()(dirfd, path, flags, mode);
+	pthread_testcancel(); /* as in open(2), before anything is done */
 	if (claim.error == ENOENT && claim.walk.leaf_missing && (flags & O_CREAT) &&
 	    !(flags & O_PATH))
 		return av_vlibc_fail(EACCES); /* nothing can be created in the tree */
@@ -205,6 +209,7 @@ static int flags_of_mode(const char *mode)
 
 static FILE *fopen_node(const struct av_vsysfs_node *node, const char *mode)
 {
+	AV_UNCANCELLED;
 	int flags = flags_of_mode(mode);
 	FILE *file;
 	int fd, err;
@@ -229,6 +234,7 @@ static FILE *fopen_suspect(const char *path, const char *mode)
 
 	if (!av_vlibc_claim_path(&path, AV_VLIBC_FOLLOW | AV_VLIBC_UNION, &claim))
 		return av_next_fopen()(path, mode);
+	pthread_testcancel(); /* the C library's calls open(2) */
 	if (claim.error == ENOENT && claim.walk.leaf_missing && *mode != 'r')
 		return av_vlibc_fail_null(EACCES);
 	if (claim.error)

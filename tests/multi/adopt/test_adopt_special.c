@@ -317,6 +317,45 @@ static void threads_row(void)
 	}
 }
 
+static struct {
+	const struct special *what;
+	uint8_t *p;
+	bool made;
+} asked;
+
+static void *ask_cancelled(void *unused)
+{
+	pthread_cancel(pthread_self());
+	asked.made = asked.what->make(asked.p);
+	pthread_testcancel();
+	return NULL;
+}
+
+/* None of these calls is a point where a thread is cancelled. */
+static void cancelled_row(void)
+{
+	static const struct special *const kept[] = {&specials[0], &specials[2], &specials[4]};
+
+	for (size_t i = 0; i < COUNT_OF(kept); i++) {
+		uint8_t *p = map_private(BYTES);
+		struct ibv_mr *mr;
+		pthread_t thread;
+
+		row("a region, then %s by a thread that was cancelled", kept[i]->name);
+		fill_all(p);
+		mr = reg_adopted(p, BYTES);
+		asked.what = kept[i];
+		asked.p = p;
+		asked.made = false;
+		if (pthread_create(&thread, NULL, ask_cancelled, NULL))
+			DIE("pthread_create");
+		pthread_join(thread, NULL);
+		EXPECT(asked.made && kept[i]->is(p), "cancelled within");
+		dereg(mr);
+		munmap(p, BYTES);
+	}
+}
+
 static void remove_row(void)
 {
 	uint8_t *p = map_private(BYTES);
@@ -341,6 +380,7 @@ static void run(void)
 	ordinary_row();
 	locked_once_row();
 	threads_row();
+	cancelled_row();
 	remove_row();
 }
 

@@ -171,8 +171,8 @@ static const struct silence {
 	{"drop message req", SERVER, UNASKED, CM_UNREACHABLE, -ETIMEDOUT, NOTHING, 0},
 	{"drop message rep", CLIENT, UNANSWERED, CM_REJECTED, 4, CM_UNREACHABLE, -ETIMEDOUT},
 	{"drop message rtu", SERVER, NOT_READY, CM_DISCONNECTED, 0, CM_UNREACHABLE, -ETIMEDOUT},
-	{"drop message dreq", SERVER, NOT_ENDED, CM_DISCONNECTED, 0, NOTHING, 0},
-	{"drop message drep", CLIENT, NOT_ENDED, CM_DISCONNECTED, 0, CM_DISCONNECTED, 0},
+	{"drop message dreq", SERVER, NOT_ENDED, CM_DISCONNECTED, -ETIMEDOUT, NOTHING, 0},
+	{"drop message drep", CLIENT, NOT_ENDED, CM_DISCONNECTED, -ETIMEDOUT, CM_DISCONNECTED, 0},
 };
 
 #define SILENCES COUNT_OF(silences)

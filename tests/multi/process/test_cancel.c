@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Threads are cancelled while they are in verbs: no verb is a cancellation point, so that none is
- * left half done, and no lock or execution right stays taken.
+ * left half done, and no lock or execution right stays taken. Nor is a call about the virtual
+ * sysfs, but for open(2), where it begins.
  *
  * Each thread goes round and round one kind of verbs. It is cancelled at any moment, and ends at
  * the only cancellation point that is its own. Then the objects that it used must work for the next
  * one. A verb that was left in the midst keeps its locks, so that the next thread, or the end of
  * the test, would wait for ever: time_limit() ends that.
  */
+#include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/cancellable.h"
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
@@ -97,14 +105,90 @@ static void do_open(void)
 	ibv_close_device(ctx);
 }
 
-static const struct {
+/* --- the virtual sysfs -------------------------------------------------------------- */
+
+#define NETS   "/sys/class/infiniband/any0/device/net" /* as the table of GIDs says */
+#define A_GID  "/sys/class/infiniband/any0/ports/1/gids/0"
+#define A_FILE "/sys/class/infiniband/any0/ports/1/hw_counters/out_of_buffer"
+
+/* Each closes by what is no point where a thread is cancelled. */
+static void open_files(void)
+{
+	static const char *const paths[] = {A_GID, A_FILE, NETS};
+
+	for (size_t i = 0; i < COUNT_OF(paths); i++) {
+		int fd = open(paths[i], O_RDONLY | O_CLOEXEC);
+
+		if (fd >= 0)
+			(void)syscall(SYS_close, fd);
+	}
+}
+
+static void open_stream(void)
+{
+	FILE *f = fopen(A_GID, "re");
+	int before;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	if (f)
+		fclose(f);
+	pthread_setcancelstate(before, NULL);
+}
+
+static void do_open_sysfs(void)
+{
+	open_files();
+	open_stream();
+}
+
+static void list_directory(void)
+{
+	DIR *dir = opendir(NETS);
+
+	if (!dir)
+		return;
+	while (readdir(dir))
+		;
+	rewinddir(dir);
+	closedir(dir);
+}
+
+static void scan_directory(void)
+{
+	struct dirent **entries;
+	int count = scandir(NETS, &entries, NULL, alphasort);
+
+	if (count < 0)
+		return;
+	for (int i = 0; i < count; i++)
+		free(entries[i]);
+	free(entries);
+}
+
+static void do_sysfs(void)
+{
+	char path[4096];
+	struct stat st;
+
+	list_directory();
+	scan_directory();
+	(void)!stat(NETS, &st);
+	(void)!access(A_GID, R_OK);
+	(void)!readlink("/sys/class/infiniband/any0/device", path, sizeof(path));
+	(void)!realpath(NETS, path);
+}
+
+static const struct row {
 	const char *name;
 	void (*act)(void);
+	bool is_point; /* a thread may be cancelled in it */
 } rows[] = {
-	{"a transfer with events", do_transfer},
-	{"registration", do_register},
-	{"queues", do_create},
-	{"the device", do_open},
+	{"a transfer with events", do_transfer, false},
+	{"registration", do_register, false},
+	{"queues", do_create, false},
+	{"the virtual sysfs", do_sysfs, false},
+	{"opening files of the virtual sysfs", do_open_sysfs, true},
+	{"the device", do_open, false},
 };
 
 /* --- cancelling --------------------------------------------------------------------- */
@@ -135,15 +219,53 @@ static void tidy(void)
 		;
 }
 
+static atomic_bool acted;
+
+static void *act_cancelled(void *r)
+{
+	const struct row *to_do = r;
+
+	pthread_cancel(pthread_self());
+	to_do->act();
+	atomic_store(&acted, true);
+	pthread_testcancel();
+	return NULL;
+}
+
+/* It is cancelled where that may happen first, and as soon as the next one comes there. */
+static void cancel_before(const struct row *r)
+{
+	atomic_store(&acted, false);
+	for (int i = 0; i < 2; i++) {
+		pthread_t thread = start_cancellable(act_cancelled, (void *)(uintptr_t)r);
+		void *result;
+
+		pthread_join(thread, &result);
+		EXPECT(result == PTHREAD_CANCELED, "it ended by itself");
+		EXPECT(atomic_load(&acted) == !r->is_point, "%s",
+		       r->is_point ? "not cancelled" : "cancelled within");
+	}
+}
+
+/* What a file of the virtual sysfs says is asked for without a device, too. */
+static void cancel_without_device(void)
+{
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		if (rows[i].act == do_sysfs || rows[i].act == do_open_sysfs) {
+			row("before a device is open: %s", rows[i].name);
+			cancel_before(&rows[i]);
+			rows[i].act(); /* what is read once in a process */
+			cancel_before(&rows[i]);
+		}
+}
+
 static void cancel_rounds(void (*const *act)(void))
 {
 	for (unsigned int i = 0; i < ROUNDS && failures() == 0; i++) {
 		unsigned int before = atomic_load(&turns);
-		pthread_t thread;
+		pthread_t thread = start_cancellable(act_for_ever, (void *)(uintptr_t)act);
 		void *result;
 
-		EXPECT(pthread_create(&thread, NULL, act_for_ever, (void *)(uintptr_t)act) == 0,
-		       "thread");
 		while (atomic_load(&turns) == before) /* it has got through once */
 			sched_yield();
 		usleep(i * 7 % 300);
@@ -176,11 +298,14 @@ int main(int argc, char **argv)
 	side_agent_main(argc, argv);
 	time_limit(120);
 	sandbox_enter();
+	cancel_without_device();
 	side_start(&b);
 	side_open(&a, NULL);
 	open_queue();
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		row("threads cancelled in: %s", rows[i].name);
+		cancel_before(&rows[i]);
+		tidy();
 		cancel_rounds(&rows[i].act);
 	}
 	row("everything ends");

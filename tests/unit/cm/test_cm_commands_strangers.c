@@ -19,6 +19,7 @@
 
 #include "base/compiler.h"
 #include "cm/cm_address.h"
+#include "cm/cm_lock.h"
 #include "cm/conn.h"
 #include "cm_commands_fixture.h"
 #include "wire/cm_message.h"
@@ -194,15 +195,21 @@ static void confirm(uint32_t comm)
 	(void)heard(fd, CM_ESTABLISHED);
 }
 
-static uint32_t connect_it(uint32_t *id)
+/* Come to where REP is sent. Return: the connection's number here */
+static uint32_t accept_it(uint32_t *id)
 {
 	const struct av_cm_message m = request();
-	uint32_t comm;
 
 	arrive(&m);
 	*id = heard(fd, CM_CONNECT_REQUEST).id;
 	assert_int_equal(cm_accept(fd, *id, 1, "", 0), 0);
-	comm = expect_reply();
+	return expect_reply();
+}
+
+static uint32_t connect_it(uint32_t *id)
+{
+	uint32_t comm = accept_it(id);
+
 	confirm(comm);
 	return comm;
 }
@@ -302,6 +309,73 @@ static void another_path(void **state)
 	part(id, a.local_comm_id);
 }
 
+/* --- ends ---------------------------------------------------------------------------------- */
+
+/* Who is not established takes no DREQ: Linux, cm_destroy_id() in IB_CM_REP_SENT. */
+static void destroyed_before_rtu(void **state)
+{
+	struct av_cm_message a;
+	uint32_t id, comm = accept_it(&id);
+
+	assert_true(cm_destroy(fd, id) >= 0);
+	a = answer();
+	assert_int_equal(a.attribute, AV_CM_REJ);
+	assert_int_equal(a.local_comm_id, comm);
+	assert_int_equal(a.remote_comm_id, THEIRS);
+	assert_int_equal(a.message_rejected, 2);
+	assert_int_equal(a.reason, AV_CM_CONSUMER);
+	assert_int_equal(a.info_bytes, 0);
+}
+
+/* Nothing is said, and the connection comes about: Linux, cm_send_dreq_locked(). */
+static void disconnected_before_rtu(void **state)
+{
+	uint32_t id, comm = accept_it(&id);
+
+	assert_int_equal(cm_disconnect(fd, id), 0);
+	confirm(comm);
+	part(id, comm);
+}
+
+/*
+ * Who gives up its request tells so to a peer that may not have answered: Linux looks for the
+ * connection by the GUID of who has begun it, cm_acquire_rejected_id().
+ */
+static void given_up(void **state)
+{
+	const uint8_t guid[] = {1, 2, 3, 4, 5, 6, 7, 8};
+	const struct av_cm_way way = {.path = back_to(2)};
+	const struct av_cm_message m = {.attribute = AV_CM_REQ, .ca_guid = 0x0102030405060708};
+	struct av_cm_conn *c;
+	struct av_cm_message a;
+
+	av_cm_lock();
+	c = av_cm_conn_new(NULL, AV_CM_REQ_SENT, &way);
+	assert_non_null(c);
+	av_cm_conn_request(c, &m);
+	av_cm_conn_abandon(c);
+	av_cm_unlock();
+	assert_int_equal(answer().attribute, AV_CM_REQ);
+	a = answer();
+	assert_int_equal(a.attribute, AV_CM_REJ);
+	assert_int_equal(a.reason, AV_CM_TIMEOUT);
+	assert_int_equal(a.info_bytes, sizeof(guid));
+	assert_memory_equal(a.info, guid, sizeof(guid));
+}
+
+/* It is asked seven times. */
+static void unanswered(void **state)
+{
+	struct rdma_ucm_event_resp event;
+	uint32_t id;
+
+	(void)connect_it(&id);
+	assert_int_equal(cm_disconnect(fd, id), 0);
+	assert_int_equal(cm_expect(fd, 6 * SOON, CM_DISCONNECTED, &event), 0);
+	assert_int_equal((int)event.status, -ETIMEDOUT);
+	assert_int_equal(event.param.conn.private_data_len, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -311,6 +385,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(requested_again, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(without_a_number, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(another_path, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(destroyed_before_rtu, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(disconnected_before_rtu, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(given_up, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(unanswered, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests_name("strangers", tests, commands_setup, commands_teardown);

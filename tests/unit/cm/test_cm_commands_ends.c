@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What both ends hear when a connection comes about and when it ends, by whom and whenever. Rules:
+ * Linux, drivers/infiniband/core/cma.c, cma_ib_handler(), and cm.c, cm_destroy_id().
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "cm/conn.h"
+#include "cm_commands_fixture.h"
+
+/* librdmacm makes private_data NULL of the length 0. */
+static void heard_bare(int fd, enum cm_kind kind)
+{
+	const struct rdma_ucm_event_resp event = heard(fd, kind);
+
+	assert_int_equal(event.status, 0);
+	assert_int_equal(event.param.conn.private_data_len, 0);
+}
+
+static void without_private_data(void **state)
+{
+	struct ends e;
+
+	ends_open(&e);
+	(void)ends_come_to(&e, CONNECTED);
+	heard_bare(e.passive_fd, CM_ESTABLISHED);
+	assert_int_equal(cm_disconnect(e.active_fd, e.active), 0);
+	heard_bare(e.passive_fd, CM_DISCONNECTED);
+	assert_int_equal(cm_disconnect(e.passive_fd, e.passive), 0);
+	heard_bare(e.active_fd, CM_DISCONNECTED);
+	ends_close(&e);
+}
+
+/* The passive end is destroyed before it has heard RTU: by a command, or with its channel. */
+static void refused_late(enum stage stage, bool by_command)
+{
+	struct ends e;
+
+	ends_open(&e);
+	(void)ends_come_to(&e, stage);
+	if (by_command)
+		assert_true(cm_destroy(e.passive_fd, e.passive) >= 0);
+	else
+		assert_int_equal(close(e.passive_fd), 0);
+	if (stage == ACCEPTED)
+		(void)heard(e.active_fd, CM_CONNECT_RESPONSE);
+	assert_int_equal(heard(e.active_fd, CM_REJECTED).status, AV_CM_CONSUMER);
+	assert_int_equal(close(e.active_fd), 0);
+	if (by_command)
+		assert_int_equal(close(e.passive_fd), 0);
+}
+
+static void destroyed_before_rtu(void **state)
+{
+	refused_late(ACCEPTED, true);
+	refused_late(ACCEPTED, false);
+	refused_late(ANSWERED, true);
+	refused_late(ANSWERED, false);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_private_data),
+		cmocka_unit_test(destroyed_before_rtu),
+	};
+
+	return cmocka_run_group_tests_name("ends of connections", tests, commands_setup,
+					   commands_teardown);
+}
