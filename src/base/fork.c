@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/uncancelled.h"
 
 static _Atomic(const struct av_fork_handlers *) table[AV_FORK_N];
 static int unusable; /* what pthread_atfork() returned */
@@ -20,6 +21,8 @@ static_assert(AV_FORK_N <= 32, "bits");
 
 static void prepare(void)
 {
+	AV_UNCANCELLED; /* fork(2) is no point for that */
+
 	prepared = 0;
 	for (int row = 0; row < AV_FORK_N; row++) {
 		const struct av_fork_handlers *h = atomic_load(&table[row]);
@@ -36,6 +39,8 @@ static void prepare(void)
 
 static void parent(void)
 {
+	AV_UNCANCELLED;
+
 	for (int row = AV_FORK_N - 1; row >= 0; row--) {
 		const struct av_fork_handlers *h = atomic_load(&table[row]);
 
@@ -58,6 +63,8 @@ static void make_anew(pthread_mutex_t *mutex, bool locked)
 
 static void child(void)
 {
+	AV_UNCANCELLED;
+
 	for (int row = AV_FORK_N - 1; row >= 0; row--) {
 		const struct av_fork_handlers *h = atomic_load(&table[row]);
 

@@ -13,6 +13,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/uncancelled.h"
 #include "copy/bulk.h"
 #include "copy/fault_guard.h"
 #include "copy/pieces.h"
@@ -66,6 +67,7 @@ static ssize_t copy_by_process_vm(void *dst, const void *src, size_t len)
  */
 static bool copy_piece_by_pipe(void *dst, const void *src, size_t len)
 {
+	AV_UNCANCELLED;
 	char nothing[AV_PIECES_LINE] = {0};
 	const size_t ahead = (uintptr_t)dst % AV_PIECES_LINE;
 	const long total = (long)(ahead + len);

@@ -15,6 +15,7 @@
 #include "base/fork.h"
 #include "base/map.h"
 #include "base/setting.h"
+#include "base/uncancelled.h"
 #include "segment/alloc.h"
 #include "memory/adopt_born.h"
 #include "memory/adopt_pages.h"
@@ -421,6 +422,7 @@ bool av_adopt_replaceable(struct av_seg *seg, const struct av_key *k, uint64_t *
 
 void av_adopt_leave(uint64_t addr, uint64_t bytes)
 {
+	AV_UNCANCELLED;
 	int saved = errno;
 	bool stay;
 

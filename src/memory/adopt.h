@@ -37,7 +37,7 @@ AV_MUST_USE bool av_adopt_replaceable(struct av_seg *seg, const struct av_key *k
 /*
  * The program is about to make memory special (memory/special.h): what is adopted of it moves back
  * before, as far as it may, and so does what was born shared.
- * Context: any thread, which may hold locks of an allocator.
+ * Context: any thread, which may hold locks of an allocator, and is not cancelled in here.
  */
 void av_adopt_leave(uint64_t addr, uint64_t bytes);
 

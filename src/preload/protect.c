@@ -10,21 +10,13 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "base/uncancelled.h"
 #include "memory/adopt.h"
 #include "memory/special.h"
-
-static void leave(void *start, size_t bytes)
-{
-	AV_UNCANCELLED;
-
-	av_adopt_leave((uintptr_t)start, bytes);
-}
 
 AV_EXPORT int mprotect(void *start, size_t bytes, int prot)
 {
 	if (av_unlikely(prot & PROT_EXEC))
-		leave(start, bytes);
+		av_adopt_leave((uintptr_t)start, bytes);
 	return (int)syscall(SYS_mprotect, start, bytes, prot);
 }
 
@@ -34,7 +26,7 @@ AV_EXPORT int pkey_mprotect(void *start, size_t bytes, int prot, int key)
 	if (key == -1)
 		return mprotect(start, bytes, prot);
 	av_special_note((uintptr_t)start, bytes);
-	leave(start, bytes);
+	av_adopt_leave((uintptr_t)start, bytes);
 	return (int)syscall(SYS_pkey_mprotect, start, bytes, prot, key);
 }
 

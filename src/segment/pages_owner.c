@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/map.h"
+#include "base/uncancelled.h"
 #include "segment/map_file.h"
 
 #define NAME                                                                                 \
@@ -153,6 +154,7 @@ static uint8_t *map_handed(struct av_seg *seg, uint32_t ref)
 
 static uint8_t *map_peers(struct av_seg *seg, uint32_t ref)
 {
+	AV_UNCANCELLED;
 	struct av_seg_pages_owner *h;
 	uint8_t *base = NULL;
 

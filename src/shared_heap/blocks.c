@@ -19,6 +19,7 @@
 #include "base/checked.h"
 #include "base/own_fd.h"
 #include "base/sparse.h"
+#include "base/uncancelled.h"
 #include "memory/vma.h"
 #include "segment/shared_heap.h"
 #include "shared_heap/limits.h"
@@ -44,6 +45,7 @@
 static struct {
 	pthread_mutex_t mutex; /* recursive, for signal handlers, and those of fork() */
 	bool inside;	       /* its holder is changing things: enter() */
+	int cancel;	       /* that thread's state of cancellation before */
 	struct av_block_list list;
 	bool closed;		/* no new blocks: a fork() is under way, */
 	bool inherited;		/* or the file is the parent's */
@@ -95,6 +97,7 @@ bool av_block_is_near(const void *p)
 }
 
 /*
+ * Until leave(), the thread is not cancelled: neither malloc(3) nor munmap(2) is a point for that.
  * Return: false: this thread is inside already, which a signal handler has interrupted. It gets the
  * kernel's memory, and what it unmaps is lost to the heap.
  */
@@ -103,6 +106,7 @@ static bool enter(void)
 	pthread_mutex_lock(&heap.mutex);
 	if (!heap.inside) {
 		heap.inside = true;
+		heap.cancel = av_cancel_off();
 		return true;
 	}
 	pthread_mutex_unlock(&heap.mutex);
@@ -111,8 +115,11 @@ static bool enter(void)
 
 static void leave(void)
 {
+	int before = heap.cancel;
+
 	heap.inside = false;
 	pthread_mutex_unlock(&heap.mutex);
+	av_cancel_back(&before);
 }
 
 /* --- the beginning --------------------------------------------------------------- */
@@ -157,6 +164,7 @@ static uint64_t find_place(void)
 
 static void begin(void)
 {
+	AV_UNCANCELLED;
 	uint64_t place = 0;
 	void *list = MAP_FAILED;
 

@@ -18,6 +18,7 @@
 
 #include "base/checked.h"
 #include "base/compiler.h"
+#include "base/uncancelled.h"
 #include "memory/vma.h"
 #include "shared_heap/blocks.h"
 #include "shared_heap/next.h"
@@ -112,6 +113,7 @@ static void *fail(int error)
 /* The rights of all of a range, which is one mapping; -1: it is not. */
 static int rights_of(const void *p, size_t bytes)
 {
+	AV_UNCANCELLED;
 	int maps = av_vma_open_own(), ret = -1;
 	struct av_vma vma;
 

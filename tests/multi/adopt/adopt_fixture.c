@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -109,4 +110,36 @@ int adopt_test(int argc, char **argv, void (*run)(void))
 	probe_open(&b, &a, 0);
 	run();
 	return summary();
+}
+
+/* --- cancellation ------------------------------------------------------------------- */
+
+struct cancelled {
+	void (*act)(void *arg);
+	void *arg;
+	bool returned;
+};
+
+static void *act_when_cancelled(void *arg)
+{
+	struct cancelled *c = arg;
+	int before;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	pthread_cancel(pthread_self());
+	pthread_setcancelstate(before, NULL);
+	c->act(c->arg);
+	c->returned = true;
+	return NULL;
+}
+
+bool outlives_cancellation(void (*act)(void *arg), void *arg)
+{
+	struct cancelled c = {.act = act, .arg = arg};
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, act_when_cancelled, &c))
+		DIE("thread");
+	pthread_join(thread, NULL);
+	return c.returned;
 }

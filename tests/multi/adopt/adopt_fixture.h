@@ -38,6 +38,12 @@ void fill(uint8_t *p, size_t bytes, uint8_t seed);
 size_t same(const uint8_t *p, size_t bytes, uint8_t seed);
 void expect_filled(const uint8_t *p, size_t bytes, uint8_t seed);
 
+/*
+ * Call it in a thread that has been cancelled before, and ends at the first point for that. Return:
+ * was there none?
+ */
+bool outlives_cancellation(void (*act)(void *arg), void *arg);
+
 /* Every kind of access by the other process to the region that begins there, and what it leaves. */
 void expect_reached(uint8_t *p, const struct ibv_mr *mr);
 
