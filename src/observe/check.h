@@ -117,7 +117,9 @@
 	X(DM_UNIT,          "ibv_alloc_dm(3)",      "offset and length of a copy must be multiples of {limit}", "") \
 	X(DM_ACCESS,        "ibv_reg_dm_mr(3)",     "access flags {wanted:x} are not possible with device memory", "it needs IBV_ACCESS_ZERO_BASED") \
 	X(XRCD_MASK,        "ibv_open_xrcd(3)",     "comp_mask {wanted:x} is not {limit:x}", "") \
-	X(GID_INDEX,        "ibv_query_gid(3)",     "there is no port or GID row {wanted}", "") \
+	X(QUERY_PORT,       "ibv_query_port(3)",    "port_num {wanted}; the device has {limit} port(s)", "ports are counted from 1") \
+	X(GID_INDEX,        "ibv_query_gid(3)",     "index {wanted}; the GID table has {limit} row(s)", "rows are counted from 0; anyverbs info shows the table") \
+	X(PKEY_INDEX,       "ibv_query_pkey(3)",    "index {wanted}; the P_Key table has {limit} row(s)", "rows are counted from 0") \
 	/* --- keys: what a request's key led to ------------------------------------------- */ \
 	X(KEY_UNKNOWN,      "IBTA 1, 10.6.3",       "that context has no such key", "was the key transferred whole, in the right byte order, and by the process that this queue pair is connected to?") \
 	X(LKEY_UNKNOWN,     "IBTA 1, 10.6.3",       "its context has no such key", "set lkey of each element to that of the region that its buffer was registered as") \

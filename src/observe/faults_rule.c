@@ -326,6 +326,7 @@ static bool every(struct av_word w, void *to)
 	return duration(w, &rule->every_ns) || count(w, &rule->every);
 }
 
+#define SEED	  "seed" /* a clause, and a rule of its own */
 #define AT(field) offsetof(struct av_faults_rule, field)
 #define A_COUNT	  "a count of 1 or more"
 
@@ -346,7 +347,7 @@ static const struct clause {
 	{"message", message, AT(messages), OF_MESSAGES, true,
 	 "a message of the connection manager such as req, or 'any'"},
 	{"p", probability, AT(parts), OF_ALL, false, "a probability above 0, up to 1"},
-	{"seed", seed, AT(seed), OF_ALL, false, "a number"},
+	{SEED, seed, AT(seed), OF_ALL, false, "a number"},
 	{"nth", count, AT(nth), OF_ALL, false, A_COUNT},
 	{"every", every, 0, OF_ALL, false, A_COUNT ", or a time such as 20ms"},
 	{"first", count, AT(first), OF_ALL, false, A_COUNT},
@@ -354,7 +355,8 @@ static const struct clause {
 	{"for", duration, AT(for_ns), OF_ALL, false, A_TIME},
 };
 _Static_assert(AV_ARRAY_SIZE(clauses) < 31, "a bit for each clause, and one");
-#define CLAUSE_P 7u
+#define CLAUSE_P    7u
+#define CLAUSE_SEED 8u
 
 /* Parse "12.5%". Return: false if @w is not a valid percentage. */
 static bool percent(struct av_word w, struct av_faults_rule *rule)
@@ -433,23 +435,26 @@ static bool check(const struct reader *r, const struct av_faults_rule *rule)
 	return true;
 }
 
-static const char *fault_name(size_t i)
+/* What a rule may begin with. */
+#define LISTED(id, name) name ", "
+#define FIRST_WORDS	 AV_FAULTS(LISTED) "or " SEED
+#define NOT_A_FAULT	 "'%.*s' is not a fault; expected " FIRST_WORDS
+_Static_assert(sizeof(NOT_A_FAULT) + QUOTE_MAX <= sizeof(((struct av_faults_error *)0)->text),
+	       "it is said in full");
+
+static const char *first_word(size_t i)
 {
-	return i < AV_INJECT_N ? av_faults_name[i] : NULL;
+	return i < AV_INJECT_N ? av_faults_name[i] : i == AV_INJECT_N ? SEED : NULL;
 }
 
 static bool unknown_fault(const struct reader *r, struct av_word w)
 {
-	const char *nearest = av_word_nearest(w, fault_name);
+	const char *nearest = av_word_nearest(w, first_word);
 
 	if (nearest)
 		return wrong(r, w.text, "'%.*s' is not a fault; did you mean '%s'?",
 			     av_word_quote(w, QUOTE_MAX), w.text, nearest);
-	return wrong(r, w.text,
-		     "'%.*s' is not a fault; expected delay, stall, rnr, rnr-exhausted, lose, "
-		     "retry-exhausted, status, peer-death, cq-overrun, evict, fatal, port-down, "
-		     "port-up, kill, fail, drop, corrupt, duplicate or reorder",
-		     av_word_quote(w, QUOTE_MAX), w.text);
+	return wrong(r, w.text, NOT_A_FAULT, av_word_quote(w, QUOTE_MAX), w.text);
 }
 
 static bool parse_rule(struct reader *r, struct av_faults_rule *rule)
@@ -472,6 +477,7 @@ static bool parse_rule(struct reader *r, struct av_faults_rule *rule)
 	while (peek(r).len)
 		if (!parse_clause(r, rule, &said))
 			return false;
+	rule->own_seed = said & 1u << CLAUSE_SEED;
 	rule->len = (size_t)(r->at - w.text);
 	while (strchr(BLANKS, w.text[rule->len - 1]))
 		rule->len--;
@@ -497,7 +503,7 @@ static bool parse_seed(struct reader *r)
 	(void)take(r);
 	w = take(r);
 	if (!number(w, &r->seed))
-		return unwanted(r, w, "seed", "a number");
+		return unwanted(r, w, SEED, "a number");
 	w = peek(r);
 	return !w.len || wrong(r, w.text, "expected ';' after 'seed' and its number");
 }
@@ -515,7 +521,7 @@ int av_faults_parse(const char *text, struct av_faults_rule rules[AV_FAULTS_RULE
 	for (next_rule(&r); *r.at; next_rule(&r)) {
 		bool ok;
 
-		if (av_word_is(peek(&r), "seed")) {
+		if (av_word_is(peek(&r), SEED)) {
 			ok = parse_seed(&r);
 		} else if (n == AV_FAULTS_RULES) {
 			ok = wrong(&r, r.at, "there are more than %d rules", AV_FAULTS_RULES);

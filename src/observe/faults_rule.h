@@ -93,6 +93,7 @@ struct av_faults_rule {
 
 	uint32_t parts; /* probability, out of AV_FAULTS_CERTAIN */
 	uint64_t seed;
+	bool own_seed; /* @seed is in its own text; false: it is that of a "seed" before it, or 0 */
 	uint32_t nth, every, first; /* 0: not given */
 	uint64_t every_ns, after_ns, for_ns;
 };
@@ -100,7 +101,7 @@ struct av_faults_rule {
 /* What is wrong with a text, and where. @line and @column count from 1, columns in bytes. */
 struct av_faults_error {
 	unsigned int line, column;
-	char text[240]; /* "'foo' is not a fault; expected ..." */
+	char text[280]; /* "'foo' is not a fault; expected ..." */
 };
 
 /*

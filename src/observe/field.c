@@ -91,6 +91,8 @@ unsigned int av_field_form(struct av_word name)
 
 bool av_field_is_set(const struct av_field *field, const struct av_flight_record *record)
 {
+	if (field->offset == offsetof(struct av_flight_record, repeats))
+		return record->repeats;
 	return field->group == 0 || (record->has & field->group);
 }
 

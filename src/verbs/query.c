@@ -17,6 +17,14 @@ static struct av_device *device_of(const struct ibv_context *context)
 	return av_context_of(context)->dev;
 }
 
+/* Return: 0; EINVAL: the device has no such port */
+static int check_port(const struct ibv_context *context, uint32_t port)
+{
+	uint8_t ports = device_of(context)->attr.phys_port_cnt;
+
+	return port >= 1 && port <= ports ? 0 : av_refuse(EINVAL, AV_CHECK_QUERY_PORT, port, ports);
+}
+
 AV_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
 	AV_UNCANCELLED;
@@ -46,9 +54,10 @@ int av_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_att
 {
 	AV_UNCANCELLED;
 	struct ibv_port_attr ours;
+	int err = check_port(context, port);
 
-	if (port != 1)
-		return av_fail_errno(AV_VERB_QUERY_PORT, EINVAL);
+	if (err)
+		return av_fail_errno(AV_VERB_QUERY_PORT, err);
 	if (av_device_failed(av_context_of(context)))
 		return av_fail_errno(AV_VERB_QUERY_PORT, EIO);
 	av_port_attr(device_of(context), &ours);
@@ -78,8 +87,9 @@ AV_EXPORT int ibv_query_port_speed(struct ibv_context *context, uint32_t port, u
 	if (!av_ours(context))
 		return AV_NEXT_OR(av_fail_errno(AV_VERB_QUERY_PORT_SPEED, EOPNOTSUPP),
 				  ibv_query_port_speed, "IBVERBS_1.16", context, port, speed);
-	err = port > UINT8_MAX ? av_fail_errno(AV_VERB_QUERY_PORT_SPEED, EINVAL)
-			       : av_query_port(context, (uint8_t)port, &attr, sizeof(attr));
+	err = check_port(context, port);
+	err = err ? av_fail_errno(AV_VERB_QUERY_PORT_SPEED, err)
+		  : av_query_port(context, (uint8_t)port, &attr, sizeof(attr));
 	if (err == 0)
 		*speed = av_port_rate(&attr).rate;
 	return err;
@@ -91,11 +101,15 @@ AV_EXPORT int ibv_query_port_speed(struct ibv_context *context, uint32_t port, u
 static int read_row(const struct ibv_context *context, uint32_t port, uint32_t index,
 		    struct av_gid *row)
 {
+	uint32_t rows = (uint32_t)device_of(context)->port.gid_tbl_len;
 	struct av_gid gids[AV_GID_MAX];
 	unsigned int count;
+	int err = check_port(context, port);
 
-	if (port != 1 || index >= (uint32_t)device_of(context)->port.gid_tbl_len)
-		return av_refuse(EINVAL, AV_CHECK_GID_INDEX, index, port);
+	if (err)
+		return err;
+	if (index >= rows)
+		return av_refuse(EINVAL, AV_CHECK_GID_INDEX, index, rows);
 	count = av_port_gids(device_of(context), gids);
 	*row = index < count ? gids[index] : (struct av_gid){.type = 0};
 	return count ? 0 : ENOMEM;
@@ -142,8 +156,7 @@ AV_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint
 	if (!av_ours(context))
 		return AV_NEXT(_ibv_query_gid_ex, "IBVERBS_1.11")(context, port, index, entry,
 								  flags, entry_size);
-	err = flags ? av_refuse(EINVAL, AV_CHECK_GID_INDEX, index, port)
-		    : read_row(context, port, index, &row);
+	err = flags ? EINVAL : read_row(context, port, index, &row);
 	if (err)
 		return av_fail_errno(AV_VERB_QUERY_GID_EX, err);
 	if (av_gid_is_empty(&row)) /* an answer, no failure: programs look through the table */
@@ -200,15 +213,24 @@ AV_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsi
 
 /* --- P_Keys ---------------------------------------------------------------------- */
 
+static int check_pkey(const struct ibv_context *context, uint32_t port, uint32_t index)
+{
+	uint32_t rows = device_of(context)->port.pkey_tbl_len;
+	int err = check_port(context, port);
+
+	return err || index < rows ? err : av_refuse(EINVAL, AV_CHECK_PKEY_INDEX, index, rows);
+}
+
 AV_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
 {
 	AV_UNCANCELLED;
+	int err;
 
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_pkey, "IBVERBS_1.1")(context, port, index, pkey);
-	if (port != 1 || index != 0)
-		return av_fail_fd(AV_VERB_QUERY_PKEY,
-				  av_refuse(EINVAL, AV_CHECK_GID_INDEX, (uint32_t)index, port));
+	err = check_pkey(context, port, (uint32_t)index);
+	if (err)
+		return av_fail_fd(AV_VERB_QUERY_PKEY, err);
 	*pkey = htons(AV_PKEY_DEFAULT);
 	return 0;
 }
@@ -216,10 +238,12 @@ AV_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int inde
 AV_EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
 {
 	AV_UNCANCELLED;
+	int err;
 
 	if (!av_ours(context))
 		return AV_NEXT(ibv_get_pkey_index, "IBVERBS_1.5")(context, port, pkey);
-	if (port == 1 && pkey == htons(AV_PKEY_DEFAULT))
+	err = check_port(context, port);
+	if (!err && pkey == htons(AV_PKEY_DEFAULT))
 		return 0;
-	return av_fail_fd(AV_VERB_GET_PKEY_INDEX, EINVAL);
+	return av_fail_fd(AV_VERB_GET_PKEY_INDEX, err ? err : EINVAL);
 }

@@ -61,8 +61,8 @@ import json, sys
 for line in sys.stdin:
     r = json.loads(line)
     print(r["check"], r["verb"], r["error"], r["wanted"], r["limit"], r["kind"], r["device"],
-          r["pid"] == r["by"], "status" in r, r["clause"])')
-	want='CQ_SIZE ibv_create_cq EINVAL 10000000 1048575 refusal any0 True False'
+          r["pid"] == r["by"], "status" in r, "repeats" in r, r["clause"])')
+	want='CQ_SIZE ibv_create_cq EINVAL 10000000 1048575 refusal any0 True False False'
 	says json_lines "^$want ibv_create_cq\(3\)\$" "$text"
 	holds json_of_each test "$(wc -l <<<"$text")" = 4
 fi

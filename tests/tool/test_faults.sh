@@ -18,7 +18,14 @@ says no_faults_at_first '^any0: no faults$' "$(faults list)"
 says set_is_confirmed '^any0: faults set; 0 contexts notified$' \
 	"$(faults set 'rnr 3 qp 17' 'seed 7; delay 1ms 5% ')"
 says first_rule_is_listed '^any0: 1: rnr 3 qp 17$' "$(faults list)"
-says second_rule_is_listed '^any0: 2: delay 1ms 5%$' "$(faults list)"
+says second_rule_is_listed_with_its_seed '^any0: 2: delay 1ms 5% seed 7$' "$(faults list)"
+says so_it_is_as_json '"rule": *"delay 1ms 5% seed 7"' "$(faults list --json)"
+listed=$(faults list)
+holds what_is_listed_can_be_set "$tool" faults set "$(sed 's/^any0: [0-9]*: //' <<<"$listed")"
+holds and_is_the_same test "$(faults list)" = "$listed"
+holds seeds_of_each_rule "$tool" faults set 'drop seed 3; seed 0x10; kill; seed 0; stall'
+holds each_rule_has_its_own test "$(faults list)" = \
+	$'any0: 1: drop seed 3\nany0: 2: kill seed 16\nany0: 3: stall'
 holds they_are_in_one_file test "$(ls "$ANYVERBS_DIR")" = "anyverbs-$(id -u).faults.any0"
 says set_replaces '^any0: faults set' "$(faults set stall)"
 holds what_was_replaced_is_gone test "$(faults list)" = "any0: 1: stall"
@@ -31,6 +38,8 @@ wrong=$(faults set 'delay 1ms' 'dely 1ms')
 says mistake_is_placed "^anyverbs: line 2, column 1: 'dely' is not a fault" "$wrong"
 says mistake_is_shown '^    dely 1ms$' "$wrong"
 says mistake_is_pointed_at '^    \^$' "$wrong"
+says every_first_word_is_named ', reorder, mark, or seed$' "$(faults set foobarbaz)"
+says seed_may_be_meant "did you mean 'seed'" "$(faults set 'sed 7')"
 exits mistake_is_2 2 "$tool" faults set 'dely 1ms'
 says mistake_changes_nothing '^any0: no faults$' "$(faults list)"
 exits nothing_to_set_is_2 2 "$tool" faults set

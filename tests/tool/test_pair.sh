@@ -61,6 +61,14 @@ print(socket.create_connection((sys.argv[1], int(sys.argv[2]))).recv(9).decode()
 holds own_programs \
 	pair -- python3 -c "$listener" '{port}' 0 --- python3 -c "$caller" '{host}' '{port}'
 says own_client_is_heard '^client\| hello$' "$(cat "$out")"
+# A server ends when its client has been there.
+go=$ANYVERBS_DIR/go
+until_go='until [ -e "$0" ]; do sleep 0.1; done'
+holds each_port_and_host_of_a_word pair -w 0.1 -- \
+	sh -c "echo {port}-{port} {host}-{host}; $until_go" "$go" --- \
+	sh -c 'echo {port}/{port}; : >"$0"' "$go"
+says both_ports_of_a_word '^server\| ([0-9]+)-\1 localhost-localhost$' "$(cat "$out")"
+says both_ports_of_a_client '^client\| ([0-9]+)/\1$' "$(cat "$out")"
 exits server_that_never_listens 125 "$tool" pair -- true --- true
 exits server_fails 3 "$tool" pair -- sh -c 'exit 3' --- true
 three_lines='echo one; echo two >&2; printf three'
@@ -71,6 +79,14 @@ says a_line_without_end '^client\| three$' "$(cat "$out")"
 fails() {
 	echo "sleep 0.$1; exit $2"
 }
+# Who writes without end: time passes, signals are heard, and who has left the group is let go.
+exits time_is_up_for_a_writer 124 \
+	timeout -s KILL 100 "$tool" pair -t 0.5 -w 0.1 -- yes --- sleep 100
+exits a_writer_is_interrupted 143 timeout --preserve-status -k 100 1 \
+	"$tool" pair -w 0.1 -- yes --- sleep 100
+rm "$go"
+exits a_writer_is_left 0 timeout -s KILL 100 \
+	"$tool" pair -w 0.1 -- sh -c "setsid yes & $until_go" "$go" --- touch "$go"
 exits client_is_worse 4 "$tool" pair -w 0.1 -- sh -c "$(fails 5 3)" --- sh -c "$(fails 0 4)"
 exits server_is_worse 5 "$tool" pair -w 0.1 -- sh -c "$(fails 5 5)" --- sh -c "$(fails 0 4)"
 pair -- sh -c 'kill -USR1 $$' --- true
@@ -105,6 +121,10 @@ left() {
 		grep -qszx ibv_rc_pingpong "$file" && ! grep -qszx pair "$file" && echo "$file"
 	done | wc -l)" = "$1" ]
 }
+# no_process WORD: none has it on its command line
+no_process() {
+	! grep -qszx "$1" /proc/[0-9]*/cmdline
+}
 for signal in INT TERM HUP KILL; do
 	"$tool" pair -- ibv_rc_pingpong -d any0 -g 0 -n $mark >/dev/null 2>&1 &
 	pair=$!
@@ -115,6 +135,12 @@ for signal in INT TERM HUP KILL; do
 	holds "status_after_SIG$signal" test $status = $((128 + $(kill -l $signal)))
 	holds "nothing_is_left_after_SIG$signal" wait_for left 0
 done
+
+# So when nobody reads any more.
+"$tool" pair -w 0.1 -- sh -c "sleep $mark & while :; do echo more; sleep 0.1; done" --- sleep 100 \
+	2>/dev/null | head -n 1 >/dev/null
+holds status_after_SIGPIPE test "${PIPESTATUS[0]}" = 141
+holds nothing_is_left_after_SIGPIPE wait_for no_process "$mark"
 
 # --- two pairs at a time ---
 "$tool" pair -- ibv_rc_pingpong -d any0 -g 0 >/dev/null 2>&1 &

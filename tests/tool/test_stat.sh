@@ -19,6 +19,7 @@ done
 holds device_is_the_default test "$("$tool" stat)" = "$("$tool" stat device)"
 holds device_without_group test "$("$tool" stat mlx5_0)" = "$("$tool" stat device mlx5_0)"
 
+says help_says_since_when "since 'anyverbs reset' or since$" "$("$tool" help stat)"
 text=$("$tool" stat device)
 says traffic_has_value_unit_meaning '^  xmit_bytes +0  bytes +Payload sent' "$text"
 says gauges_are_there '^  registered_bytes +0  bytes ' "$text"
@@ -38,6 +39,11 @@ holds reading_leaves_no_files test -z "$(ls -A "$ANYVERBS_DIR")"
 
 exits unknown_group_is_2 2 "$tool" stat nosuch
 exits unknown_device_is_1 1 "$tool" stat odp nosuch0
+exits a_word_like_a_device_is_1 1 "$tool" stat any1
+says a_word_like_a_device_is_one "^anyverbs: there is no device 'any1'; did you mean 'any0'" \
+	"$("$tool" stat any1 2>&1)"
+exits a_word_like_a_group_is_2 2 "$tool" stat prt
+exits only_a_device_is_watched 1 "$tool" stat -w0.01 -n 1 nosuch
 exits too_many_arguments_are_2 2 "$tool" stat odp any0 mlx5_0
 exits unknown_option_is_2 2 "$tool" stat --frobnicate
 exits full_disk_is_not_a_success 1 sh -c '"$1" stat odp --json >/dev/full' sh "$tool"

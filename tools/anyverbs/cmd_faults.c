@@ -3,6 +3,7 @@
 #include "command.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -129,30 +130,44 @@ static unsigned int read_rules(const char *device, struct av_faults_rule rules[A
 	return n > 0 ? (unsigned int)n : 0;
 }
 
+#define SEED_BYTES 32 /* of " seed " and its number */
+
+/* The rule, with the seed that one before it may have set. */
+static void write_rule(const char *text, const struct av_faults_rule *rule,
+		       char to[AV_FAULTS_BYTES + SEED_BYTES])
+{
+	int n = snprintf(to, AV_FAULTS_BYTES, "%.*s", (int)rule->len, text + rule->at);
+
+	if (rule->seed && !rule->own_seed)
+		snprintf(to + n, SEED_BYTES, " seed %" PRIu64, rule->seed);
+}
+
 static void list_one(const char *device)
 {
 	static struct av_faults_rule rules[AV_FAULTS_RULES];
-	char text[AV_FAULTS_BYTES];
+	char text[AV_FAULTS_BYTES], rule[AV_FAULTS_BYTES + SEED_BYTES];
 	unsigned int n = read_rules(device, rules, text);
 
 	if (n == 0)
 		printf("%s: no faults\n", device);
-	for (unsigned int i = 0; i < n; i++)
-		printf("%s: %u: %.*s\n", device, rules[i].number, (int)rules[i].len,
-		       text + rules[i].at);
+	for (unsigned int i = 0; i < n; i++) {
+		write_rule(text, &rules[i], rule);
+		printf("%s: %u: %s\n", device, rules[i].number, rule);
+	}
 }
 
 static json_t *json_of(const struct av_device *dev)
 {
 	static struct av_faults_rule rules[AV_FAULTS_RULES];
-	char text[AV_FAULTS_BYTES];
+	char text[AV_FAULTS_BYTES], rule[AV_FAULTS_BYTES + SEED_BYTES];
 	unsigned int n = read_rules(dev->ibv.name, rules, text);
 	json_t *list = json_array();
 
-	for (unsigned int i = 0; i < n; i++)
-		json_array_append_new(list,
-				      json_pack("{s:i, s:s%}", "number", (int)rules[i].number,
-						"rule", text + rules[i].at, (size_t)rules[i].len));
+	for (unsigned int i = 0; i < n; i++) {
+		write_rule(text, &rules[i], rule);
+		json_array_append_new(list, json_pack("{s:i, s:s}", "number", (int)rules[i].number,
+						      "rule", rule));
+	}
 	return json_pack("{s:s, s:o}", "device", dev->ibv.name, "rules", list);
 }
 

@@ -162,13 +162,21 @@ static int exit_status(const struct pair *p)
 	return server > client ? server : client;
 }
 
-static int run(struct pair *p)
+/* SIGPIPE comes when nobody reads what they write; who starts us may have it ignored. */
+static void heed_signals(void)
 {
-	struct sigaction on_signal = {.sa_handler = interrupt};
+	struct sigaction on_signal = {.sa_handler = interrupt}, before;
 
 	sigaction(SIGINT, &on_signal, NULL);
 	sigaction(SIGTERM, &on_signal, NULL);
 	sigaction(SIGHUP, &on_signal, NULL);
+	if (sigaction(SIGPIPE, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+		sigaction(SIGPIPE, &on_signal, NULL);
+}
+
+static int run(struct pair *p)
+{
+	heed_signals();
 	p->begin = now(CLOCK_MONOTONIC);
 	p->begin_ns = (uint64_t)(now(CLOCK_REALTIME) * 1e9);
 	if (!av_pair_start(&p->server, p->words.server))

@@ -14,6 +14,8 @@
 #include "launch.h"
 
 #define KILL_SECONDS 2.0 /* what a program may take to end when it is asked to */
+#define READ_BYTES   4096
+#define LOOK_READS   16 /* of its output at a time, so that the rest of the pair has its turn */
 
 /* --- what it writes -------------------------------------------------------------- */
 
@@ -42,13 +44,18 @@ static void take(struct av_pair_side *side, const char *text, size_t count)
 	}
 }
 
-static void read_output(struct av_pair_side *side)
+/* Show what it has written, at most so many reads of it: a side may write without end. */
+static void read_output(struct av_pair_side *side, int reads)
 {
-	char text[4096];
+	char text[READ_BYTES];
 	ssize_t n = -1;
 
-	while (side->output >= 0 && (n = read(side->output, text, sizeof(text))) > 0)
+	for (; side->output >= 0 && reads > 0; reads--) {
+		n = read(side->output, text, sizeof(text));
+		if (n <= 0)
+			break;
 		take(side, text, (size_t)n);
+	}
 	if (n == 0) {
 		close(side->output);
 		side->output = -1;
@@ -127,7 +134,7 @@ void av_pair_look(struct av_pair_side *side, double now)
 {
 	if (!side->pid)
 		return;
-	read_output(side);
+	read_output(side, LOOK_READS);
 	if (side->over)
 		return;
 	side->over_at = now;
@@ -147,13 +154,19 @@ void av_pair_stop(struct av_pair_side *side, double now)
 	}
 }
 
+/* What the pipe holds, and its end: whoever has left the group may go on to write. */
+static int reads_of_all(const struct av_pair_side *side)
+{
+	return fcntl(side->output, F_GETPIPE_SZ) / READ_BYTES + 2;
+}
+
 void av_pair_end(struct av_pair_side *side)
 {
 	if (!side->pid)
 		return;
 	kill(-side->pid, SIGKILL);
 	waitpid(side->pid, NULL, 0);
-	read_output(side);
+	read_output(side, reads_of_all(side));
 	show_rest(side);
 	if (side->output >= 0)
 		close(side->output);

@@ -28,7 +28,7 @@ struct av_pair_side {
 /* Start it, in a process group of its own that ends with us. Return: false, reported */
 bool av_pair_start(struct av_pair_side *side, char **argv);
 
-/* Show the lines that are there, and see whether it has ended. Does not wait. */
+/* Show lines that are there, not too many, and see whether it has ended. Does not wait. */
 void av_pair_look(struct av_pair_side *side, double now);
 
 /* Ask its processes to end; some time after the first call, kill them. */

@@ -66,17 +66,21 @@ static void free_list(char **list)
 	free(list);
 }
 
-/* Copy @word, with the first @name in it replaced by @value. Frees @word. NULL: memory is short */
+/* Copy @word, with each @name in it replaced by @value. Frees @word. NULL: memory is short */
 static char *replace(char *word, const char *name, const char *value)
 {
-	char *at = word ? strstr(word, name) : NULL, *text;
+	size_t done = 0;
+	char *at, *text;
 
-	if (!at)
-		return word;
-	if (asprintf(&text, "%.*s%s%s", (int)(at - word), word, value, at + strlen(name)) < 0)
-		text = NULL;
-	free(word);
-	return text;
+	while (word && (at = strstr(word + done, name))) {
+		done = (size_t)(at - word) + strlen(value);
+		if (asprintf(&text, "%.*s%s%s", (int)(at - word), word, value, at + strlen(name)) <
+		    0)
+			text = NULL;
+		free(word);
+		word = text;
+	}
+	return word;
 }
 
 static bool add(char ***list, const char *word, unsigned int port)

@@ -3,6 +3,7 @@
 #include "command.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,10 +56,10 @@ static size_t rates(const struct input *in, int counter, struct av_point *to)
 		if (strcmp(r->device, in->device))
 			continue;
 		grown = then ? r->value[counter] - then->value[counter] : 0;
-		if (then && r->time > then->time) /* a counter falls when the last process leaves in
-						     between; draw that as 0 */
+		if (then && r->time > then->time) /* a counter falls when the device is reset */
 			to[n++] = (struct av_point){r->time - in->row[0].time,
-						    grown > 0 ? grown / (r->time - then->time) : 0};
+						    grown < 0 ? (double)NAN
+							      : grown / (r->time - then->time)};
 		then = r;
 	}
 	return n;

@@ -2,6 +2,7 @@
 #include "plot_svg.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 #include "base/compiler.h"
 
@@ -79,19 +80,48 @@ static void put_marks(FILE *out, double top, double seconds, double x_step, doub
 			LEFT + width * i * x_step / seconds, top + HEIGHT + 16, i * x_step);
 }
 
-static void put_series(FILE *out, const struct av_series *s, unsigned int number, double top,
-		       double seconds, double most)
+static void begin_line(FILE *out, unsigned int number)
 {
-	double width = WIDTH - LEFT - RIGHT;
-
 	fprintf(out,
 		"<polyline fill=\"none\" stroke=\"%s\" stroke-dasharray=\"%s\" "
 		"stroke-width=\"1.5\" points=\"",
 		styles[number].colour, styles[number].dashes);
-	for (size_t i = 0; i < s->count; i++)
-		fprintf(out, "%s%.1f,%.1f", i ? " " : "", LEFT + width * s->point[i].x / seconds,
-			top + HEIGHT - HEIGHT * s->point[i].y / most);
-	fprintf(out, "\"/>\n<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\" fill=\"%s\">",
+}
+
+static void end_line(FILE *out)
+{
+	fputs("\"/>\n", out);
+}
+
+/* A line for each row of points with values. */
+static void put_lines(FILE *out, const struct av_series *s, unsigned int number, double top,
+		      double seconds, double most)
+{
+	double width = WIDTH - LEFT - RIGHT;
+	bool begun = false;
+
+	for (size_t i = 0; i < s->count; i++) {
+		bool there = !isnan(s->point[i].y);
+
+		if (there && !begun)
+			begin_line(out, number);
+		if (there)
+			fprintf(out, "%s%.1f,%.1f", begun ? " " : "",
+				LEFT + width * s->point[i].x / seconds,
+				top + HEIGHT - HEIGHT * s->point[i].y / most);
+		else if (begun)
+			end_line(out);
+		begun = there;
+	}
+	if (begun)
+		end_line(out);
+}
+
+static void put_series(FILE *out, const struct av_series *s, unsigned int number, double top,
+		       double seconds, double most)
+{
+	put_lines(out, s, number, top, seconds, most);
+	fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\" fill=\"%s\">",
 		WIDTH - RIGHT - 90 * (int)number, top - 6, styles[number].colour);
 	put_text(out, s->name);
 	fputs("</text>\n", out);

@@ -9,7 +9,7 @@
 #define AV_SVG_SERIES 2 /* most series in one panel */
 
 struct av_point {
-	double x, y; /* seconds from the start, and a value >= 0 */
+	double x, y; /* seconds from the start, and a value >= 0; NAN: the line breaks here */
 };
 
 struct av_series {

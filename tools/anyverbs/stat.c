@@ -228,6 +228,8 @@ static int allows(const struct group *group)
 
 static int no_such_group(const char *word)
 {
+	const char *nearest =
+		av_word_nearest((struct av_word){word, strlen(word)}, group_or_device);
 	char hint[AV_HINT_BYTES];
 
 	if (word[0] >= '0' && word[0] <= '9')
@@ -237,6 +239,10 @@ static int no_such_group(const char *word)
 	if (av_device_by_name(word))
 		return av_tool_misuse(&av_command_stat, "the group comes before the device '%s'",
 				      word);
+	if (style.how.seconds > 0 || (nearest && !find_group(nearest))) {
+		(void)av_pick_one(word); /* says so */
+		return AV_EXIT_NO;
+	}
 	av_tool_complain(
 		"there is no group or device '%s'%s", word,
 		av_tool_hint(word, group_or_device, "'anyverbs help stat' says more", hint));
@@ -298,18 +304,17 @@ const struct av_command av_command_stat = {
 	.operands = "[device | port | process | qp | cq | mr | odp | cm] [DEVICE]",
 	.most = 2,
 	.options = options,
-	.details =
-		"  device   counters of the device, over all processes; the default\n"
-		"  port     counters of its port, named as in an adapter's sysfs folder\n"
-		"  process  counters of each process that uses it\n"
-		"  qp       counters of each queue pair\n"
-		"  cq       counters of each completion queue\n"
-		"  mr       memory regions: their owners and their pages\n"
-		"  odp      on-demand paging: page faults, invalidations, prefetches\n"
-		"  cm       port numbers of the connection manager: who listens\n"
-		"\n"
-		"Without DEVICE, shows all devices. Counting starts when the first process uses\n"
-		"any device, and ends with the last process.\n",
+	.details = "  device   counters of the device, over all processes; the default\n"
+		   "  port     counters of its port, named as in an adapter's sysfs folder\n"
+		   "  process  counters of each process that uses it\n"
+		   "  qp       counters of each queue pair\n"
+		   "  cq       counters of each completion queue\n"
+		   "  mr       memory regions: their owners and their pages\n"
+		   "  odp      on-demand paging: page faults, invalidations, prefetches\n"
+		   "  cm       port numbers of the connection manager: who listens\n"
+		   "\n"
+		   "Without DEVICE, shows all devices. They count since 'anyverbs reset' or since\n"
+		   "the machine was started, whichever programs come and go.\n",
 	.examples = "anyverbs stat port any0\n"
 		    "anyverbs stat qp --json\n"
 		    "anyverbs stat --watch=0.5 -n 3\n",

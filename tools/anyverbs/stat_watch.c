@@ -62,7 +62,7 @@ static double rate(const struct watching *w, size_t i, const struct av_row *then
 
 	if (c && c->gauge)
 		return b / shown[i].unit;
-	/* A counter starts again from 0 when the last process has left. */
+	/* A counter starts again from 0 when the device is reset. */
 	return seconds > 0 && b > a ? (b - a) / seconds / shown[i].unit : 0;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Verbs that refuse: completion queues, shared receive queues, addresses, domains. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -158,6 +159,41 @@ static int query_row(uint64_t index)
 	return ibv_query_gid(n->ctx, 1, (int)index, &gid) ? errno : 0;
 }
 
+static int query_row_of_port(uint64_t port)
+{
+	union ibv_gid gid;
+
+	return ibv_query_gid(n->ctx, (uint8_t)port, 0, &gid) ? errno : 0;
+}
+
+static int query_port(uint64_t port)
+{
+	struct ibv_port_attr attr;
+
+	return ibv_query_port(n->ctx, (uint8_t)port, &attr);
+}
+
+static int query_pkey(uint64_t index)
+{
+	__be16 pkey;
+
+	return ibv_query_pkey(n->ctx, 1, (int)index, &pkey) ? errno : 0;
+}
+
+static int query_pkey_of_port(uint64_t port)
+{
+	__be16 pkey;
+
+	return ibv_query_pkey(n->ctx, (uint8_t)port, 0, &pkey) ? errno : 0;
+}
+
+static int pkey_index_of_port(uint64_t port)
+{
+	int index = ibv_get_pkey_index(n->ctx, (uint8_t)port, htons(0xffff));
+
+	return index < 0 ? errno : 0;
+}
+
 static int busy_pd(uint64_t unused)
 {
 	return ibv_dealloc_pd(n->pd);
@@ -250,6 +286,12 @@ static const struct verb_row rows[] = {
 	{"group that is none",  "ibv_attach_mcast", AV_CHECK_MCAST_GID,   EINVAL, mcast_gid, 0, 0xfe, 0xff, false},
 	{"XRC domain's mask",   "ibv_open_xrcd", AV_CHECK_XRCD_MASK,      EINVAL, xrcd_mask, 0, 0, ANY, false},
 	{"row of the GID table", "ibv_query_gid", AV_CHECK_GID_INDEX,     EINVAL, query_row, 999, 999, ANY, false},
+	{"row of the P_Key table", "ibv_query_pkey", AV_CHECK_PKEY_INDEX, EINVAL, query_pkey, 5, 5, 1, false},
+	{"port",                "ibv_query_port", AV_CHECK_QUERY_PORT,    EINVAL, query_port, 2, 2, 1, false},
+	{"port 0",              "ibv_query_port", AV_CHECK_QUERY_PORT,    EINVAL, query_port, 0, 0, 1, false},
+	{"port of a GID",       "ibv_query_gid", AV_CHECK_QUERY_PORT,     EINVAL, query_row_of_port, 2, 2, 1, false},
+	{"port of a P_Key",     "ibv_query_pkey", AV_CHECK_QUERY_PORT,    EINVAL, query_pkey_of_port, 2, 2, 1, false},
+	{"port of an index",    "ibv_get_pkey_index", AV_CHECK_QUERY_PORT, EINVAL, pkey_index_of_port, 2, 2, 1, false},
 };
 /* clang-format on */
 

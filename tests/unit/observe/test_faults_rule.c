@@ -106,13 +106,15 @@ static const struct good_row good_rows[] = {
 	{"stall p 1", {.what = AV_INJECT_STALL, ALWAYS}},
 	{"stall 12.5%", {.what = AV_INJECT_STALL, .parts = 125000000}},
 	{"stall 100%", {.what = AV_INJECT_STALL, ALWAYS}},
-	{"stall seed 0xffffffffffffffff", {.what = AV_INJECT_STALL, .seed = UINT64_MAX, ALWAYS}},
+	{"stall seed 0xffffffffffffffff",
+	 {.what = AV_INJECT_STALL, .seed = UINT64_MAX, .own_seed = true, ALWAYS}},
 	{"stall nth 7", {.what = AV_INJECT_STALL, .nth = 7, ALWAYS}},
 	{"stall every 10 first 2", {.what = AV_INJECT_STALL, .every = 10, .first = 2, ALWAYS}},
 	{"evict every 20ms", {.what = AV_INJECT_EVICT, .count = 1, .every_ns = 20 * MS, ALWAYS}},
 	{"stall after 2min for 500us",
 	 {.what = AV_INJECT_STALL, .after_ns = 120 * S, .for_ns = 500 * US, ALWAYS}},
-	{"drop nth 7 seed 3", {.what = AV_INJECT_DROP, .nth = 7, .seed = 3, ALWAYS}},
+	{"drop nth 7 seed 3",
+	 {.what = AV_INJECT_DROP, .nth = 7, .seed = 3, .own_seed = true, ALWAYS}},
 	{"drop every 3 first 2 after 1s for 2s",
 	 {.what = AV_INJECT_DROP, .every = 3, .first = 2, .after_ns = S, .for_ns = 2 * S, ALWAYS}},
 	{"delay 1ns", {.what = AV_INJECT_DELAY, .time_ns = 1, ALWAYS}},
@@ -255,6 +257,7 @@ static void rules_are_counted(void **state)
 	for (uint32_t i = 0; i < 4; i++) {
 		assert_int_equal(rules[i].number, i + 1);
 		assert_int_equal(rules[i].seed, seeds[i]);
+		assert_int_equal(rules[i].own_seed, seeds[i] == 8);
 		assert_int_equal(rules[i].len, strlen(texts[i]));
 		assert_memory_equal(text + rules[i].at, texts[i], rules[i].len);
 	}
