@@ -21,7 +21,7 @@ static_assert(AV_FORK_N <= 32, "bits");
 
 static void prepare(void)
 {
-	AV_UNCANCELLED; /* fork(2) is no point for that */
+	AV_UNCANCELLED; /* fork(2) is no cancellation point */
 
 	prepared = 0;
 	for (int row = 0; row < AV_FORK_N; row++) {

@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 /*
- * open(2) of the device, but no point where a thread is cancelled. @flags: as there.
+ * open(2) of the device, but no cancellation point. @flags: as there.
  * Return: the program's descriptor, or -1 and errno
  */
 int av_cm_open(int flags);

@@ -199,7 +199,7 @@ AV_MUST_USE bool av_vlibc_node_of(int fd, const struct stat *st, struct av_vsysf
  */
 AV_MUST_USE int av_vlibc_descriptor(const struct av_vsysfs_node *node, int flags);
 
-/* open(2) for a node, with all of its errors, but no point where a thread is cancelled. */
+/* open(2) for a node, with all of its errors, but no cancellation point. */
 AV_MUST_USE int av_vlibc_open_node(const struct av_vsysfs_node *node, int flags);
 
 /* Set errno and return -1. */

@@ -97,7 +97,7 @@ bool av_block_is_near(const void *p)
 }
 
 /*
- * Until leave(), the thread is not cancelled: neither malloc(3) nor munmap(2) is a point for that.
+ * Until leave(), the thread is not cancelled: malloc(3) and munmap(2) are no cancellation points.
  * Return: false: this thread is inside already, which a signal handler has interrupted. It gets the
  * kernel's memory, and what it unmaps is lost to the heap.
  */

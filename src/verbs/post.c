@@ -8,12 +8,12 @@
 #include "transport/rnr.h"
 #include "verbs/fail.h"
 
-/* Note why a post fails: the state does not allow it, or there is no such queue. Return: EINVAL. */
-static int note_refusal(const struct av_qp *qp, bool there, enum av_check state_check)
+/* Note why a send fails: the state does not allow it, or there is no such queue. Return: EINVAL. */
+static int note_refusal(const struct av_qp *qp, bool there)
 {
 	uint32_t state = there ? atomic_load(&qp->end.qp->state) : 0;
 
-	av_refuse(EINVAL, there ? state_check : AV_CHECK_POST_OBJECT, state, 0);
+	av_refuse(EINVAL, there ? AV_CHECK_POST_SEND_STATE : AV_CHECK_POST_OBJECT, state, 0);
 	if (there) {
 		av_diag_pending()->state = state;
 		av_diag_pending()->has |= AV_HAS_STATE;
@@ -30,18 +30,15 @@ static int refuse_send(const struct ibv_qp *ibv, const struct av_qp *qp)
 {
 	bool there = qp && qp->send_cq && !av_context_of(ibv->context)->forked;
 
-	refuse_qp(ibv, note_refusal(qp, there, AV_CHECK_POST_SEND_STATE));
+	refuse_qp(ibv, note_refusal(qp, there));
 	return av_fail_errno(AV_VERB_POST_SEND, EINVAL);
 }
 
 static int refuse_recv(const struct ibv_qp *ibv, const struct av_qp *qp)
 {
-	bool there = qp && qp->recv_cq && !av_context_of(ibv->context)->forked;
+	enum av_check check = qp && qp->srq ? AV_CHECK_POST_RECV_SRQ : AV_CHECK_POST_OBJECT;
 
-	if (qp && qp->srq)
-		refuse_qp(ibv, av_refuse(EINVAL, AV_CHECK_POST_RECV_SRQ, 0, 0));
-	else
-		refuse_qp(ibv, note_refusal(qp, there, AV_CHECK_POST_RECV_STATE));
+	refuse_qp(ibv, av_refuse(EINVAL, check, 0, 0));
 	return av_fail_errno(AV_VERB_POST_RECV, EINVAL);
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct side a, b;
@@ -131,6 +132,23 @@ static void *act_when_cancelled(void *arg)
 	c->act(c->arg);
 	c->returned = true;
 	return NULL;
+}
+
+void call_fork(void *unused)
+{
+	int before;
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(0);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	waitpid(child, NULL, 0);
+	pthread_setcancelstate(before, NULL);
+}
+
+void call_mprotect(void *p)
+{
+	EXPECT(mprotect(p, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC) == 0, "mprotect");
 }
 
 bool outlives_cancellation(void (*act)(void *arg), void *arg)

@@ -39,10 +39,14 @@ size_t same(const uint8_t *p, size_t bytes, uint8_t seed);
 void expect_filled(const uint8_t *p, size_t bytes, uint8_t seed);
 
 /*
- * Call it in a thread that has been cancelled before, and ends at the first point for that. Return:
- * was there none?
+ * Call it in a thread that has been cancelled before, and ends at the first cancellation point.
+ * Return: was there none?
  */
 bool outlives_cancellation(void (*act)(void *arg), void *arg);
+
+/* To be called so: fork(), and mprotect() of the page at @p to executable. */
+void call_fork(void *unused);
+void call_mprotect(void *p);
 
 /* Every kind of access by the other process to the region that begins there, and what it leaves. */
 void expect_reached(uint8_t *p, const struct ibv_mr *mr);

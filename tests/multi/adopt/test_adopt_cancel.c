@@ -3,33 +3,13 @@
  * Threads are cancelled in calls that have adopted pages move back. None of them is a cancellation
  * point, with us as without us: a thread that ended there would keep our locks for ever.
  */
-#include <pthread.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "adopt_fixture.h"
-
-static void call_fork(void *p)
-{
-	int before;
-	pid_t child = fork();
-
-	if (child == 0)
-		_exit(0);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-	waitpid(child, NULL, 0);
-	pthread_setcancelstate(before, NULL);
-}
 
 static void call_madvise(void *p)
 {
 	EXPECT(madvise(p, PAGE, MADV_DONTFORK) == 0, "madvise");
-}
-
-static void call_mprotect(void *p)
-{
-	EXPECT(mprotect(p, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC) == 0, "mprotect");
 }
 
 static const struct {

@@ -3,12 +3,9 @@
  * Threads are cancelled in calls that the shared heap answers. None of them is a cancellation
  * point: a thread that ended there would keep the heap's lock, and all others wait for ever.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "adopt_fixture.h"
 
@@ -40,23 +37,6 @@ static void call_mremap(void *unused)
 	p = mremap(p, LARGE, 2 * LARGE, MREMAP_MAYMOVE);
 	EXPECT(p != MAP_FAILED, "mremap");
 	munmap(p, 2 * LARGE);
-}
-
-static void call_fork(void *unused)
-{
-	int before;
-	pid_t child = fork();
-
-	if (child == 0)
-		_exit(0);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-	waitpid(child, NULL, 0);
-	pthread_setcancelstate(before, NULL);
-}
-
-static void call_mprotect(void *p)
-{
-	EXPECT(mprotect(p, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC) == 0, "mprotect");
 }
 
 static const struct {
