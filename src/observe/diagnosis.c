@@ -41,6 +41,12 @@ struct av_flight_record *av_diag_note(enum av_check check, uint64_t wanted, uint
 	return &mine.pending;
 }
 
+void av_diag_state(uint32_t state)
+{
+	mine.pending.state = state;
+	mine.pending.has |= AV_HAS_STATE;
+}
+
 void av_diag_verb(int err, enum av_check check, uint64_t wanted, uint64_t limit)
 {
 	av_diag_note(check, wanted, limit)->error = err;

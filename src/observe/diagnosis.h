@@ -30,6 +30,9 @@ static inline int av_refuse(int err, enum av_check check, uint64_t wanted, uint6
 /* The pending record as it is; its check is AV_CHECK_NONE if nothing has been noted. */
 AV_COLD struct av_flight_record *av_diag_pending(void);
 
+/* What the pending record tells of is a queue pair in that state. */
+AV_COLD void av_diag_state(uint32_t state);
+
 /* Append the pending record to the recorder; it is empty afterwards. */
 AV_COLD void av_report(void);
 

@@ -169,8 +169,7 @@ static int refuse(enum av_check check, uint32_t wanted, uint32_t limit, enum ibv
 {
 	int err = av_refuse(EINVAL, check, wanted, limit);
 
-	av_diag_pending()->state = state;
-	av_diag_pending()->has |= AV_HAS_STATE;
+	av_diag_state(state);
 	return err;
 }
 

@@ -221,8 +221,7 @@ static int check_state(const _Atomic uint32_t *state)
 	if (av_likely(!state || atomic_load(state) != IBV_QPS_RESET))
 		return 0;
 	av_refuse(EINVAL, AV_CHECK_POST_RECV_STATE, IBV_QPS_RESET, 0);
-	av_diag_pending()->state = IBV_QPS_RESET;
-	av_diag_pending()->has |= AV_HAS_STATE;
+	av_diag_state(IBV_QPS_RESET);
 	return EINVAL;
 }
 

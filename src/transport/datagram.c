@@ -122,13 +122,11 @@ static void drop(const struct datagram *d, const struct av_qp_end *rsp)
 static bool accepts(const struct datagram *d, const struct av_qp_shared *p)
 {
 	uint32_t state = atomic_load_explicit(&p->state, memory_order_relaxed);
-	struct av_flight_record *r;
 
 	if (state != IBV_QPS_RTR && state != IBV_QPS_RTS && state != IBV_QPS_SQD &&
 	    state != IBV_QPS_SQE) {
-		r = av_diag_note(AV_CHECK_DATAGRAM_STATE, IBV_QPS_RTR, state);
-		r->state = state;
-		r->has |= AV_HAS_STATE;
+		av_diag_note(AV_CHECK_DATAGRAM_STATE, IBV_QPS_RTR, state);
+		av_diag_state(state);
 		return false;
 	}
 	if (p->attr.qkey != d->qkey)

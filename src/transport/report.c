@@ -168,15 +168,13 @@ static void why_silent(const struct av_failed *f)
 {
 	const struct av_qp_shared *p = f->rsp->qp, *q = f->req->qp;
 	uint32_t state = atomic_load(&p->state), opposite;
-	struct av_flight_record *r;
 
 	opposite = q->type == IBV_QPT_XRC_SEND ? IBV_QPT_XRC_RECV : q->type;
 	if (qpn_of(f->rsp) != q->attr.dest_qp_num) {
 		av_diag_note(AV_CHECK_PEER_GONE, 0, 0);
 	} else if (!AV_RESPONDER_ANSWERS(state)) {
-		r = av_diag_note(AV_CHECK_PEER_STATE, IBV_QPS_RTR, state);
-		r->state = state;
-		r->has |= AV_HAS_STATE;
+		av_diag_note(AV_CHECK_PEER_STATE, IBV_QPS_RTR, state);
+		av_diag_state(state);
 	} else if (p->type != opposite) {
 		av_diag_note(AV_CHECK_PEER_TYPE, opposite, p->type);
 	} else if (p->attr.dest_qp_num != qpn_of(f->req)) {

@@ -14,10 +14,8 @@ static int note_refusal(const struct av_qp *qp, bool there)
 	uint32_t state = there ? atomic_load(&qp->end.qp->state) : 0;
 
 	av_refuse(EINVAL, there ? AV_CHECK_POST_SEND_STATE : AV_CHECK_POST_OBJECT, state, 0);
-	if (there) {
-		av_diag_pending()->state = state;
-		av_diag_pending()->has |= AV_HAS_STATE;
-	}
+	if (there)
+		av_diag_state(state);
 	return EINVAL;
 }
 

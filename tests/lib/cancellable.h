@@ -7,6 +7,7 @@
 #define TEST_CANCELLABLE_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "lib/expect.h"
@@ -54,6 +55,37 @@ static inline pthread_t start_cancellable(void *(*run)(void *arg), void *arg)
 	*c = (struct cancellable){run, arg};
 	NEED(pthread_create(&thread, NULL, cancellable_main, c) == 0);
 	return thread;
+}
+
+struct cancelled {
+	void (*act)(void *arg);
+	void *arg;
+	bool returned;
+};
+
+static inline void *act_cancelled(void *arg)
+{
+	struct cancelled *c = arg;
+
+	pthread_cancel(pthread_self());
+	c->act(c->arg);
+	c->returned = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+/*
+ * Call it in a thread that has been cancelled before, and ends at the first cancellation point, or
+ * else right behind. Return: was there none?
+ */
+static inline bool outlives_cancellation(void (*act)(void *arg), void *arg)
+{
+	struct cancelled c = {.act = act, .arg = arg};
+	void *result;
+
+	NEED(pthread_join(start_cancellable(act_cancelled, &c), &result) == 0);
+	EXPECT(result == PTHREAD_CANCELED, "it ended by itself");
+	return c.returned;
 }
 
 #endif

@@ -115,25 +115,6 @@ int adopt_test(int argc, char **argv, void (*run)(void))
 
 /* --- cancellation ------------------------------------------------------------------- */
 
-struct cancelled {
-	void (*act)(void *arg);
-	void *arg;
-	bool returned;
-};
-
-static void *act_when_cancelled(void *arg)
-{
-	struct cancelled *c = arg;
-	int before;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-	pthread_cancel(pthread_self());
-	pthread_setcancelstate(before, NULL);
-	c->act(c->arg);
-	c->returned = true;
-	return NULL;
-}
-
 void call_fork(void *unused)
 {
 	int before;
@@ -149,15 +130,4 @@ void call_fork(void *unused)
 void call_mprotect(void *p)
 {
 	EXPECT(mprotect(p, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC) == 0, "mprotect");
-}
-
-bool outlives_cancellation(void (*act)(void *arg), void *arg)
-{
-	struct cancelled c = {.act = act, .arg = arg};
-	pthread_t thread;
-
-	if (pthread_create(&thread, NULL, act_when_cancelled, &c))
-		DIE("thread");
-	pthread_join(thread, NULL);
-	return c.returned;
 }

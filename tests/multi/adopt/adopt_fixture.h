@@ -6,6 +6,7 @@
 #ifndef TEST_ADOPT_FIXTURE_H
 #define TEST_ADOPT_FIXTURE_H
 
+#include "lib/cancellable.h"
 #include "lib/expect.h"
 #include "lib/page_backing.h"
 #include "lib/probe.h"
@@ -38,13 +39,7 @@ void fill(uint8_t *p, size_t bytes, uint8_t seed);
 size_t same(const uint8_t *p, size_t bytes, uint8_t seed);
 void expect_filled(const uint8_t *p, size_t bytes, uint8_t seed);
 
-/*
- * Call it in a thread that has been cancelled before, and ends at the first cancellation point.
- * Return: was there none?
- */
-bool outlives_cancellation(void (*act)(void *arg), void *arg);
-
-/* To be called so: fork(), and mprotect() of the page at @p to executable. */
+/* What outlives_cancellation() calls: fork(), and mprotect() of the page at @p to executable. */
 void call_fork(void *unused);
 void call_mprotect(void *p);
 
