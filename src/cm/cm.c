@@ -220,10 +220,9 @@ void av_cm_end(void)
 	av_cm_unlock();
 }
 
-/* A signal handler may exit while this thread holds the lock. */
 void av_cm_exit(void)
 {
-	if (!av_cm_trylock())
+	if (!av_cm_exit_lock())
 		return;
 	av_cm_conns_exit();
 	av_cm_unlock();

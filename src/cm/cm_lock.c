@@ -2,6 +2,7 @@
 #include "cm/cm_lock.h"
 
 #include "base/clock.h"
+#include "base/exit_lock.h"
 
 pthread_mutex_t av_cm_mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all of src/cm */
 static pthread_cond_t alarm_cond;
@@ -34,9 +35,9 @@ void av_cm_unlock(void)
 	pthread_mutex_unlock(&av_cm_mutex);
 }
 
-bool av_cm_trylock(void)
+bool av_cm_exit_lock(void)
 {
-	return pthread_mutex_trylock(&av_cm_mutex) == 0;
+	return av_exit_lock(&av_cm_mutex);
 }
 
 void av_cm_wake(uint64_t due_ns)

@@ -18,8 +18,8 @@
 void av_cm_lock(void);
 void av_cm_unlock(void);
 
-/* Unless somebody holds it, who may be this thread itself. */
-AV_MUST_USE bool av_cm_trylock(void);
+/* At exit. Return: false: this thread itself seems to hold it (base/exit_lock.h) */
+AV_MUST_USE bool av_cm_exit_lock(void);
 
 /* Have the thread look at what is due at that time, or before. Context: locked */
 void av_cm_wake(uint64_t due_ns);

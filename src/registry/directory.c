@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/exit_lock.h"
 #include "base/file_size.h"
 #include "base/fork.h"
 #include "base/lock_order.h"
@@ -536,8 +537,8 @@ void av_dir_leave(void)
  */
 void av_dir_abandon(void)
 {
-	if (pthread_mutex_trylock(&mutex))
-		return; /* a thread is still in here: the next process sweeps */
+	if (!av_exit_lock(&mutex))
+		return; /* the next process sweeps */
 	if (joins > 0) {
 		bool alone = lock_all_slots();
 
