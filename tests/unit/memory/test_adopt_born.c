@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Regions on memory that was born shared, with a shared heap that this test is: which ranges have a
+ * descriptor, what it says, and what becomes of it when pages leave the heap, at a fork(), and at
+ * the end of a region and of its context.
+ */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "lib/own_directory.h"
+#include "lib/sanitized.h"
+#include "memory/adopt_born.h"
+#include "memory/adopted.h"
+#include "segment/alloc.h"
+#include "segment/shared_heap.h"
+
+#define PAGE  4096ul
+#define PAGES 16u /* of the heap that are mapped */
+#define RW    (PROT_READ | PROT_WRITE)
+
+/* --- the heap --------------------------------------------------------------------------------- */
+
+typedef void exchange_fn(uint64_t addr, uint64_t bytes, bool begins);
+
+static struct {
+	unsigned int before, parent, child, left;
+	bool stay;
+} calls;
+
+static struct av_shared_heap heap;
+static uint64_t leaves_from, leaves_bytes; /* what a call of leave() makes private */
+
+static void make_private(uint64_t addr, uint64_t bytes, exchange_fn *exchange)
+{
+	exchange(addr, bytes, true);
+	mmap((void *)addr, bytes, RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	exchange(addr, bytes, false);
+}
+
+static void before_fork(exchange_fn *exchange, bool stay)
+{
+	calls.before++;
+	calls.stay = stay;
+}
+
+static void after_fork_in_parent(void)
+{
+	calls.parent++;
+}
+
+static void after_fork_in_child(void)
+{
+	calls.child++;
+}
+
+static void leave(uint64_t addr, uint64_t bytes, exchange_fn *exchange)
+{
+	calls.left++;
+	make_private(leaves_from, leaves_bytes, exchange);
+}
+
+/* The library's constructor asks, before main(). */
+const struct av_shared_heap *anyverbs_shared_heap(void)
+{
+	struct stat st;
+	void *p = mmap(NULL, PAGES * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	heap = (struct av_shared_heap){
+		.begin = (uintptr_t)p,
+		.fd = memfd_create("heap", MFD_CLOEXEC),
+		.before_fork = before_fork,
+		.after_fork_in_parent = after_fork_in_parent,
+		.after_fork_in_child = after_fork_in_child,
+		.leave = leave,
+	};
+	if (p == MAP_FAILED || ftruncate(heap.fd, (off_t)AV_SHARED_HEAP_BYTES) ||
+	    fstat(heap.fd, &st))
+		return NULL;
+	heap.inode = st.st_ino;
+	return &heap;
+}
+
+/* Pages of the heap's file, from page @at on, at page @where of the window. */
+static void map(unsigned int where, unsigned int at, unsigned int pages)
+{
+	void *p = (void *)(heap.begin + where * PAGE);
+
+	assert_ptr_equal(
+		mmap(p, pages * PAGE, RW, MAP_SHARED | MAP_FIXED, heap.fd, (off_t)(at * PAGE)), p);
+}
+
+/* --- contexts ----------------------------------------------------------------------------------- */
+
+static struct av_seg *seg, *other;
+
+static int set_up(void **state)
+{
+	const struct av_seg_device dev = {.name = "any0"};
+
+	seg = av_seg_create(&dev, 0);
+	other = av_seg_create(&dev, 0);
+	map(0, 0, PAGES);
+	return !seg || !other;
+}
+
+static int tear_down(void **state)
+{
+	av_seg_end_calls(seg);
+	av_seg_close(seg);
+	av_seg_end_calls(other);
+	av_seg_close(other);
+	return 0;
+}
+
+static struct av_adopted *described(struct av_seg *of, uint32_t id)
+{
+	return av_seg_at(of, (uint64_t)id << AV_ADOPTED_SHIFT, sizeof(struct av_adopted));
+}
+
+static uint64_t at_of(uint32_t id)
+{
+	return atomic_load(&described(seg, id)->at);
+}
+
+/* A region of whole pages. */
+static uint32_t born(struct av_seg *of, unsigned int page, unsigned int pages)
+{
+	return av_adopt_born(of, heap.begin + page * PAGE, pages * PAGE);
+}
+
+/* Is the descriptor's memory free? Then the next one has it. */
+static bool is_free(uint32_t id)
+{
+	uint64_t offset = av_seg_alloc(seg, sizeof(struct av_adopted));
+	bool ret = offset == (uint64_t)id << AV_ADOPTED_SHIFT;
+
+	av_seg_free(seg, offset, sizeof(struct av_adopted));
+	return ret;
+}
+
+/* --- which ranges --------------------------------------------------------------------------------- */
+
+static void descriptors_say_whole_pages(void **state)
+{
+	static const struct {
+		uint64_t off, length, first, bytes; /* from the heap's begin on */
+	} rows[] = {
+		{0, PAGE, 0, PAGE},
+		{0, 1, 0, PAGE},
+		{PAGE - 1, 1, 0, PAGE},
+		{PAGE - 1, 2, 0, 2 * PAGE},
+		{PAGE, PAGE + 1, PAGE, 2 * PAGE},
+		{3 * PAGE + 5, 2 * PAGE, 3 * PAGE, 3 * PAGE},
+		{0, PAGES * PAGE, 0, PAGES * PAGE},
+		{PAGES * PAGE - 1, 1, (PAGES - 1) * PAGE, PAGE},
+	};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
+		uint32_t id = av_adopt_born(seg, heap.begin + rows[i].off, rows[i].length);
+		const struct av_adopted *d;
+
+		assert_int_not_equal(id, 0);
+		d = described(seg, id);
+		assert_int_equal(d->addr, heap.begin + rows[i].first);
+		assert_int_equal(d->bytes, rows[i].bytes);
+		assert_int_equal(atomic_load(&d->at), AV_SEG_BYTES + rows[i].first);
+		assert_true(av_adopt_born_end(seg, id));
+	}
+}
+
+static void other_memory_has_none(void **state)
+{
+	uint64_t end = heap.begin + AV_SHARED_HEAP_BYTES;
+
+	assert_int_equal(av_adopt_born(seg, heap.begin - 1, PAGE), 0);
+	assert_int_equal(av_adopt_born(seg, heap.begin - PAGE, PAGE), 0);
+	assert_int_equal(av_adopt_born(seg, end, 1), 0);
+	assert_int_equal(av_adopt_born(seg, end - 1, 2), 0);
+	assert_int_equal(av_adopt_born(seg, heap.begin, UINT64_MAX), 0);
+}
+
+/* What the program has at the heap's addresses instead of its pages. */
+static void put_private(void)
+{
+	assert_true(mmap((void *)(heap.begin + 5 * PAGE), PAGE, RW,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
+}
+
+static void put_private_of_file(void)
+{
+	assert_true(mmap((void *)(heap.begin + 5 * PAGE), PAGE, RW, MAP_PRIVATE | MAP_FIXED,
+			 heap.fd, 5 * PAGE) != MAP_FAILED);
+}
+
+static void put_other_page(void)
+{
+	map(5, 6, 1);
+}
+
+static void put_other_file(void)
+{
+	int fd = memfd_create("other", MFD_CLOEXEC);
+
+	assert_int_equal(ftruncate(fd, 6 * PAGE), 0);
+	assert_true(mmap((void *)(heap.begin + 5 * PAGE), PAGE, RW, MAP_SHARED | MAP_FIXED, fd,
+			 5 * PAGE) != MAP_FAILED);
+	close(fd);
+}
+
+static void put_nothing(void)
+{
+	munmap((void *)(heap.begin + 5 * PAGE), PAGE);
+}
+
+static void (*const puts_else[])(void) = {
+	put_private, put_private_of_file, put_other_page, put_other_file, put_nothing,
+};
+
+static void pages_out_of_place_have_none(void **state)
+{
+	uint32_t free_id = born(seg, 0, 1);
+
+	assert_true(av_adopt_born_end(seg, free_id));
+	for (size_t i = 0; i < AV_ARRAY_SIZE(puts_else); i++) {
+		map(0, 0, PAGES);
+		puts_else[i]();
+		for (unsigned int first = 4; first <= 5; first++)
+			for (unsigned int last = 5; last <= 6; last++)
+				assert_int_equal(born(seg, first, last - first + 1), 0);
+		assert_true(is_free(free_id));
+		for (unsigned int page = 4; page <= 6; page += 2) {
+			uint32_t id = born(seg, page, 1);
+
+			assert_int_not_equal(id, 0);
+			assert_true(av_adopt_born_end(seg, id));
+		}
+	}
+}
+
+/* --- their end -------------------------------------------------------------------------------------- */
+
+static void only_its_own_region_ends(void **state)
+{
+	uint32_t a = born(seg, 0, 2), b = born(seg, 1, 2), c = born(other, 0, 2);
+
+	assert_true(a && b && c);
+	assert_int_not_equal(a, b);
+	assert_false(av_adopt_born_end(seg, a + b));
+	assert_true(av_adopt_born_end(seg, a));
+	assert_true(is_free(a));
+	assert_false(av_adopt_born_end(seg, a)); /* whose number may be the other context's, too */
+	assert_int_not_equal(at_of(b), 0);
+	assert_true(av_adopt_born_end(other, c));
+	assert_false(av_adopt_born_end(other, c));
+	assert_true(av_adopt_born_end(seg, b));
+}
+
+static void a_contexts_regions_end_with_it(void **state)
+{
+	uint32_t a = born(seg, 0, 2), b = born(other, 0, 2), c = born(seg, 3, 1);
+
+	assert_true(a && b && c);
+	av_adopt_born_close(seg);
+	assert_false(av_adopt_born_end(seg, a));
+	assert_false(av_adopt_born_end(seg, c));
+	assert_true(is_free(a) || is_free(c));
+	assert_true(av_adopt_born_end(other, b));
+}
+
+/* --- pages that leave -------------------------------------------------------------------------------- */
+
+static void those_that_left_are_reached_in_their_process(void **state)
+{
+	uint32_t before = born(seg, 0, 4), has_left = born(seg, 3, 2), behind = born(seg, 6, 2);
+
+	leaves_from = heap.begin + 4 * PAGE;
+	leaves_bytes = 2 * PAGE;
+	calls.left = 0;
+	av_adopt_born_leave(leaves_from, leaves_bytes);
+	assert_int_equal(calls.left, 1);
+	assert_int_not_equal(at_of(before), 0);
+	assert_int_equal(at_of(has_left), 0);
+	assert_int_not_equal(at_of(behind), 0);
+	av_adopt_born_close(seg);
+}
+
+static void other_memory_does_not_leave(void **state)
+{
+	static const struct {
+		int64_t begin; /* from the heap's begin on; */
+		uint64_t bytes;
+		bool leaves;
+	} rows[] = {
+		{-(int64_t)PAGE, PAGE, false},
+		{-(int64_t)PAGE, PAGE + 1, true},
+		{AV_SHARED_HEAP_BYTES, PAGE, false},
+		{AV_SHARED_HEAP_BYTES - 1, 1, true},
+	};
+
+	leaves_from = heap.begin;
+	leaves_bytes = PAGE;
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
+		calls.left = 0;
+		av_adopt_born_leave(heap.begin + (uint64_t)rows[i].begin, rows[i].bytes);
+		assert_int_equal(calls.left, rows[i].leaves);
+	}
+}
+
+/* Memory that stays where it is, if anything of the process is locked. */
+static void *locked_page(void)
+{
+	void *p = mmap(NULL, PAGE, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p != MAP_FAILED && mlock(p, PAGE) == 0 ? p : NULL;
+}
+
+static void nothing_leaves_that_must_stay(void **state)
+{
+	void *locked = locked_page();
+	uint32_t id;
+
+	if (!locked)
+		skip();
+	id = born(seg, 0, 1);
+	calls.left = 0;
+	av_adopt_born_leave(heap.begin, PAGE);
+	assert_int_equal(calls.left, 0);
+	assert_int_not_equal(at_of(id), 0);
+	munmap(locked, PAGE);
+	av_adopt_born_close(seg);
+}
+
+/* --- fork() -------------------------------------------------------------------------------------------- */
+
+static void fork_with(bool stay)
+{
+	uint32_t a = born(seg, 0, 1), b = born(other, 2, 1);
+	int status;
+	pid_t child;
+
+	memset(&calls, 0, sizeof(calls));
+	child = fork();
+	if (child == 0)
+		_exit(calls.child != 1 || calls.parent != 0 || av_adopt_born_end(seg, a));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(calls.before, 1);
+	assert_int_equal(calls.parent, 1);
+	assert_int_equal(calls.child, 0);
+	assert_int_equal(calls.stay, stay);
+	assert_int_equal(at_of(a) != 0, stay);
+	assert_int_equal(atomic_load(&described(other, b)->at) != 0, stay);
+	assert_true(av_adopt_born_end(seg, a));
+	assert_true(av_adopt_born_end(other, b));
+}
+
+static void at_fork_all_become_private(void **state)
+{
+	fork_with(false);
+}
+
+static void at_fork_they_stay_if_they_must(void **state)
+{
+	void *locked = locked_page();
+
+	if (!locked)
+		skip();
+	fork_with(true);
+	munmap(locked, PAGE);
+	fork_with(false);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(descriptors_say_whole_pages, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(other_memory_has_none, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(pages_out_of_place_have_none, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(only_its_own_region_ends, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_contexts_regions_end_with_it, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(those_that_left_are_reached_in_their_process,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(other_memory_does_not_leave, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(nothing_leaves_that_must_stay, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(at_fork_all_become_private, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(at_fork_they_stay_if_they_must, set_up, tear_down),
+	};
+
+	if (UNDER_TSAN) /* it has a thread of its own */
+		return 77;
+	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+}
