@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/closed_input.h"
 #include "lib/own_directory.h"
 #include "lib/sanitized.h"
 #include "memory/adopt_born.h"
@@ -247,6 +248,18 @@ static void pages_out_of_place_have_none(void **state)
 	}
 }
 
+/* It needs a descriptor to see mappings, and number 0 is one like others. It keeps none. */
+static void mappings_are_asked_for(void **state)
+{
+	int input = close_input();
+	uint32_t id = born(seg, 0, 1);
+
+	assert_int_equal(fcntl(0, F_GETFD), -1);
+	input_again(input);
+	assert_int_not_equal(id, 0);
+	assert_true(av_adopt_born_end(seg, id));
+}
+
 /* --- their end -------------------------------------------------------------------------------------- */
 
 static void only_its_own_region_ends(void **state)
@@ -367,6 +380,7 @@ static void fork_with(bool stay)
 static void at_fork_all_become_private(void **state)
 {
 	fork_with(false);
+	fork_with(false); /* pages may move again after the first one */
 }
 
 static void at_fork_they_stay_if_they_must(void **state)
@@ -386,6 +400,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(descriptors_say_whole_pages, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(other_memory_has_none, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(pages_out_of_place_have_none, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(mappings_are_asked_for, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(only_its_own_region_ends, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_contexts_regions_end_with_it, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(those_that_left_are_reached_in_their_process,

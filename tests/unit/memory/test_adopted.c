@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/closed_input.h"
 #include "memory/adopted.h"
 #include "memory/vma.h"
 #include "unit/memory/fake_seg.h"
@@ -143,6 +144,7 @@ static unsigned int parts_of(uint8_t *p, unsigned int begin, unsigned int end, s
 		assert_int_equal(piece.file.fd, file.fd);
 		assert_int_equal(piece.file.dev, file.dev);
 		assert_int_equal(piece.file.ino, file.ino);
+		assert_int_equal((piece.begin | piece.end | piece.at) % PAGE, 0);
 		parts[n++] = (struct part){(unsigned int)((piece.begin - base) / PAGE),
 					   (unsigned int)((piece.end - base) / PAGE),
 					   (unsigned int)(piece.at / PAGE)};
@@ -284,6 +286,21 @@ static void test_discard(void **state)
 	close_window(p, WINDOW);
 }
 
+/* It needs a descriptor to see mappings, and number 0 is one like others. */
+static void test_discard_without_input(void **state)
+{
+	uint8_t *p = window(WINDOW);
+	int input = close_input();
+
+	map(p, 0, &file, 0, WINDOW);
+	show(0, p, 4, 4, 2);
+	discard(p);
+	input_again(input);
+	expect_zeros(p, 1u << 4 | 1u << 5);
+	av_adopted_hide(0);
+	close_window(p, WINDOW);
+}
+
 /* The program has closed our descriptor: the mapping does as well. */
 static void test_discard_closed(void **state)
 {
@@ -378,6 +395,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_next_several, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_next_moved, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_discard, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_discard_without_input, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_discard_closed, set_up, tear_down),
 		cmocka_unit_test(test_in_heap),
 		cmocka_unit_test(test_heap),
