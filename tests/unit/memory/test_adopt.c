@@ -129,7 +129,7 @@ static void *lock_page(void)
 	return p;
 }
 
-/* --- whole pages -------------------------------------------------------------------------------- */
+/* --- whole pages ----------------------------------------------------------------------------- */
 
 static void only_whole_pages_are_adopted(void **state)
 {
@@ -168,7 +168,7 @@ static void only_whole_pages_are_adopted(void **state)
 	}
 }
 
-/* --- several regions ------------------------------------------------------------------------------ */
+/* --- several regions ------------------------------------------------------------------------- */
 
 static void regions_on_adopted_pages_have_the_same(void **state)
 {
@@ -243,7 +243,7 @@ static void replaced_pages_are_noticed(void **state)
 	assert_int_equal(mem[8 * PAGE], 1);
 }
 
-/* --- pages that must stay --------------------------------------------------------------------------- */
+/* --- pages that must stay -------------------------------------------------------------------- */
 
 static void locked_memory_is_left_alone(void **state)
 {
@@ -329,7 +329,7 @@ static void pages_are_replaceable_unless_they_must_stay(void **state)
 	assert_false(av_adopt_replaceable(seg, &key, &at));
 }
 
-/* --- pages that leave --------------------------------------------------------------------------------- */
+/* --- pages that leave ------------------------------------------------------------------------ */
 
 static void only_what_overlaps_leaves(void **state)
 {
@@ -378,11 +378,14 @@ static void left_pages_are_adopted_anew(void **state)
 	expect_out(4, 8);
 	av_adopt_end(seg, id);
 	expect_out(4, 8);
+	assert_int_equal(av_seg_alloc(seg, sizeof(struct av_adopted)),
+			 (uint64_t)id << AV_ADOPTED_SHIFT); /* it was freed */
+	av_seg_free(seg, (uint64_t)id << AV_ADOPTED_SHIFT, sizeof(struct av_adopted));
 	av_adopt_end(seg, next);
 	expect_out(0, 0);
 }
 
-/* --- fork() --------------------------------------------------------------------------------------------- */
+/* --- fork() ---------------------------------------------------------------------------------- */
 
 /* The child has its own bytes, and nothing adopted. */
 static bool child_is_apart(uint32_t id)
@@ -438,7 +441,7 @@ static void at_fork_children_get_copies_of_what_stays(void **state)
 	expect_out(0, 0);
 }
 
-/* --- the end of a context -------------------------------------------------------------------------------- */
+/* --- the end of a context -------------------------------------------------------------------- */
 
 static void a_contexts_pages_move_out_with_it(void **state)
 {
@@ -456,7 +459,7 @@ static void a_contexts_pages_move_out_with_it(void **state)
 	expect_out(0, 0);
 }
 
-/* --- how many ----------------------------------------------------------------------------------------------- */
+/* --- how many -------------------------------------------------------------------------------- */
 
 static void so_many_at_a_time(void **state)
 {

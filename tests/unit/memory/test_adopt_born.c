@@ -29,7 +29,7 @@
 #define PAGES 16u /* of the heap that are mapped */
 #define RW    (PROT_READ | PROT_WRITE)
 
-/* --- the heap --------------------------------------------------------------------------------- */
+/* --- the heap -------------------------------------------------------------------------------- */
 
 typedef void exchange_fn(uint64_t addr, uint64_t bytes, bool begins);
 
@@ -100,7 +100,7 @@ static void map(unsigned int where, unsigned int at, unsigned int pages)
 		mmap(p, pages * PAGE, RW, MAP_SHARED | MAP_FIXED, heap.fd, (off_t)(at * PAGE)), p);
 }
 
-/* --- contexts ----------------------------------------------------------------------------------- */
+/* --- contexts -------------------------------------------------------------------------------- */
 
 static struct av_seg *seg, *other;
 
@@ -149,7 +149,7 @@ static bool is_free(uint32_t id)
 	return ret;
 }
 
-/* --- which ranges --------------------------------------------------------------------------------- */
+/* --- which ranges ---------------------------------------------------------------------------- */
 
 static void descriptors_say_whole_pages(void **state)
 {
@@ -260,7 +260,7 @@ static void mappings_are_asked_for(void **state)
 	assert_true(av_adopt_born_end(seg, id));
 }
 
-/* --- their end -------------------------------------------------------------------------------------- */
+/* --- their end ------------------------------------------------------------------------------- */
 
 static void only_its_own_region_ends(void **state)
 {
@@ -290,7 +290,7 @@ static void a_contexts_regions_end_with_it(void **state)
 	assert_true(av_adopt_born_end(other, b));
 }
 
-/* --- pages that leave -------------------------------------------------------------------------------- */
+/* --- pages that leave ------------------------------------------------------------------------ */
 
 static void those_that_left_are_reached_in_their_process(void **state)
 {
@@ -353,7 +353,7 @@ static void nothing_leaves_that_must_stay(void **state)
 	av_adopt_born_close(seg);
 }
 
-/* --- fork() -------------------------------------------------------------------------------------------- */
+/* --- fork() ---------------------------------------------------------------------------------- */
 
 static void fork_with(bool stay)
 {
