@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* Who exits waits for a lock of another thread's, and not for its own. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/exit_lock.h"
+
+static pthread_mutex_t mutex = AV_EXIT_MUTEX_INITIALIZER;
+static _Atomic int locked;
+
+static void a_free_one_is_taken(void **state)
+{
+	assert_true(av_exit_lock(&mutex));
+	pthread_mutex_unlock(&mutex);
+}
+
+/* A signal's handler exits. */
+static void its_own_is_not_awaited(void **state)
+{
+	uint64_t begin = av_now_ns();
+
+	pthread_mutex_lock(&mutex);
+	assert_false(av_exit_lock(&mutex));
+	assert_true(av_now_ns() - begin < AV_PATIENCE_NS);
+	pthread_mutex_unlock(&mutex);
+}
+
+static void *hold_for_a_moment(void *arg)
+{
+	pthread_mutex_lock(&mutex);
+	atomic_store(&locked, 1);
+	usleep(50000);
+	pthread_mutex_unlock(&mutex);
+	return NULL;
+}
+
+static void another_threads_is_awaited(void **state)
+{
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, hold_for_a_moment, NULL), 0);
+	while (!atomic_load(&locked))
+		usleep(100);
+	assert_true(av_exit_lock(&mutex));
+	pthread_mutex_unlock(&mutex);
+	pthread_join(thread, NULL);
+}
+
+static void *hold_for_ever(void *arg)
+{
+	pthread_mutex_lock(&mutex);
+	return NULL;
+}
+
+static void not_for_ever(void **state)
+{
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, hold_for_ever, NULL), 0);
+	pthread_join(thread, NULL);
+	assert_false(av_exit_lock(&mutex));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_free_one_is_taken),
+		cmocka_unit_test(its_own_is_not_awaited),
+		cmocka_unit_test(another_threads_is_awaited),
+		cmocka_unit_test(not_for_ever),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
