@@ -165,6 +165,16 @@ static void the_last_one_is_found_wherever_it_is(void **state)
 	}
 }
 
+/* The own place, too, which was looked at before. */
+static void the_only_one_of_the_dead_is_found_wherever_it_is(void **state)
+{
+	for (unsigned int i = 0; i < AV_PINS; i++) {
+		occupy(AV_PINS, word(av_lock_self, OTHER_KEY));
+		atomic_store(&f.seg.head->pin[i].word, word(NOBODY, OTHER_KEY));
+		assert_ptr_equal(av_pin_begin(&f.seg, KEY), &f.seg.head->pin[i]);
+	}
+}
+
 static void none_left_is_an_answer(void **state)
 {
 	occupy(AV_PINS, word(av_lock_self, OTHER_KEY));
@@ -533,6 +543,7 @@ int main(void)
 		ON_A_SEGMENT(threads_begin_apart),
 		ON_A_SEGMENT(the_largest_request_finds_enough),
 		ON_A_SEGMENT(the_last_one_is_found_wherever_it_is),
+		ON_A_SEGMENT(the_only_one_of_the_dead_is_found_wherever_it_is),
 		ON_A_SEGMENT(none_left_is_an_answer),
 		ON_A_SEGMENT(a_word_is_one_threads_at_a_time),
 		ON_A_SEGMENT(words_of_the_dead_are_taken),
