@@ -22,6 +22,7 @@
 #include "memory/adopted.h"
 #include "memory/key.h"
 #include "memory/linger.h"
+#include "memory/odp_track.h"
 #include "memory/page_move.h"
 #include "memory/special.h"
 
@@ -192,7 +193,9 @@ static uint8_t reason_against(uint64_t begin, uint64_t bytes)
 {
 	if (av_adopt_written_by_others())
 		return AV_KEY_PINNED;
-	return av_adopt_locked() || av_special(begin, begin + bytes) ? AV_KEY_SPECIAL : 0;
+	if (av_adopt_locked() || av_special(begin, begin + bytes))
+		return AV_KEY_SPECIAL;
+	return av_odp_claim(begin, bytes) ? 0 : AV_KEY_SPECIAL;
 }
 
 static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes, uint8_t *why)
