@@ -39,7 +39,8 @@ struct adoption {
 	struct av_adopt_pages pages; /* the first region's whole pages */
 	uint32_t id;		     /* in keys */
 	uint32_t refs;		     /* regions; 0: free, unless @out */
-	bool out;		     /* the pages are in the segment */
+	bool out;		     /* the pages are in the segment, */
+	bool holds;		     /* of which this is a user, since its context is closed */
 	void *copy;		     /* of the pages, for a child: while fork() runs */
 };
 
@@ -106,6 +107,19 @@ static void hide(struct adoption *a)
 {
 	av_adopted_hide((uint32_t)(a - adopted.list));
 	a->out = false;
+}
+
+static void hold(struct adoption *a)
+{
+	av_seg_hold(a->pages.seg);
+	a->holds = true;
+}
+
+static void let_go(struct adoption *a)
+{
+	if (a->holds)
+		av_seg_put(a->pages.seg);
+	a->holds = false;
 }
 
 /* --- when ------------------------------------------------------------------------ */
@@ -178,6 +192,8 @@ static void move_back(struct adoption *a)
 	if (av_adopt_move_out(&a->pages))
 		hide(a); /* else some, or all, stay: for want of memory */
 	av_page_move_end();
+	if (!a->out)
+		let_go(a);
 }
 
 /* Return: false: nothing has changed, since a stopped peer may be copying from or to the pages. */
@@ -331,7 +347,7 @@ static void after_fork_in_parent(void)
 	errno = saved;
 }
 
-/* In the child nothing is adopted, and the regions are the parent's. */
+/* In the child nothing is adopted, and the regions and segments are the parent's. */
 static void after_fork_in_child(void)
 {
 	int saved = errno;
@@ -345,6 +361,7 @@ static void after_fork_in_child(void)
 		}
 		a->copy = NULL;
 		a->refs = 0;
+		a->holds = false;
 	}
 	errno = saved;
 }
@@ -455,12 +472,11 @@ void av_adopt_close(struct av_seg *seg)
 	for (uint32_t i = 0; i < adopted.used; i++) {
 		struct adoption *a = &adopted.list[i];
 
-		if (a->out && a->pages.seg == seg && !av_adopt_must_stay())
-			(void)give_back(a);
-		if (a->out && a->pages.seg == seg)
-			hide(a); /* the program's mapping keeps the pages */
-		if (a->pages.seg == seg)
-			a->id = a->refs = 0;
+		if (a->pages.seg != seg)
+			continue;
+		if (a->out && (av_adopt_must_stay() || !give_back(a) || a->out))
+			hold(a);
+		a->id = a->refs = 0;
 	}
 	pthread_mutex_unlock(&adopted.mutex);
 	errno = saved;

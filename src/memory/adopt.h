@@ -42,7 +42,10 @@ AV_MUST_USE bool av_adopt_replaceable(struct av_seg *seg, const struct av_key *k
  */
 void av_adopt_leave(uint64_t addr, uint64_t bytes);
 
-/* The context is being closed, unused: move back what it has adopted. */
+/*
+ * The context is being closed, unused: move back what it has adopted. What has to stay is one more
+ * user of the segment, until the pages may move or the process ends.
+ */
 void av_adopt_close(struct av_seg *seg);
 
 #endif

@@ -195,9 +195,14 @@ void av_odp_untrack(uint64_t addr, uint64_t len)
 
 void av_odp_retrack(struct av_seg *seg, uint64_t addr, uint64_t len)
 {
+	const struct av_odp_root *root = av_odp_root(seg);
+	int saved = errno;
+
 	av_odp_expect_end();
 	av_odp_forget_seen(); /* what threads remember of the range concerns other mappings */
-	(void)!av_odp_track(seg, addr, len);
+	if (root)
+		(void)!track(seg, root, atomic_load(&root->unmaps), addr, len);
+	errno = saved;
 }
 
 bool av_odp_is_plain(const struct av_seg *seg, uint64_t addr, uint64_t len)

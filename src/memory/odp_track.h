@@ -46,7 +46,8 @@ AV_MUST_USE bool av_odp_claim(uint64_t addr, uint64_t len);
 /*
  * Stop watching a range of own memory that is about to be exchanged in one step: nobody is to hear
  * of that as an unmapping. Threads may watch it again meanwhile. av_odp_retrack() watches it again
- * and makes threads forget what they remembered of it.
+ * and makes threads forget what they remembered of it. Its context may have been closed since:
+ * others may watch the range, too.
  * Context: any thread of the owner; moving (memory/page_move.h).
  */
 void av_odp_untrack(uint64_t addr, uint64_t len);

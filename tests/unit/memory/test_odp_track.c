@@ -217,6 +217,29 @@ static void what_is_to_be_exchanged_is_not_watched(void **state)
 	assert_false(av_odp_is_expected(at(SHARED), at(SHARED) + 2 * PAGE));
 }
 
+/* What stays in a segment when its context is closed is exchanged later: others may watch it. */
+static void a_closed_context_has_it_watched_for_others(void **state)
+{
+	struct fake_seg g;
+	uint64_t stamp;
+
+	if (av_odp_uffd() < 0)
+		skip();
+	fake_open(&g, 2);
+	av_odp_watch(&g.seg);
+	assert_true(av_odp_prepare(&g.seg, at(PRIVATE), PAGE, &stamp));
+	assert_true(av_odp_track(&g.seg, at(PRIVATE), PAGE));
+	av_odp_set(&g.seg, at(PRIVATE), PAGE, true);
+	av_odp_unwatch(&f.seg);
+	av_odp_untrack(at(PRIVATE), PAGE);
+	av_odp_retrack(&f.seg, at(PRIVATE), PAGE);
+	assert_int_equal(madvise(pages, PAGE, MADV_DONTNEED), 0);
+	av_odp_settle(&g.seg);
+	assert_int_equal(av_odp_missing(&g.seg, at(PRIVATE), PAGE, false), 1);
+	av_odp_unwatch(&g.seg);
+	fake_close(&g);
+}
+
 /* Not what another userfaultfd has part of, in whichever mapping of several. */
 static void what_another_serves_is_not_claimed(void **state)
 {
@@ -276,6 +299,7 @@ int main(void)
 		WITH_PAGES(four_mappings_are_remembered),
 		WITH_PAGES(nobody_watches),
 		WITH_PAGES(what_is_to_be_exchanged_is_not_watched),
+		WITH_PAGES(a_closed_context_has_it_watched_for_others),
 		WITH_PAGES(what_another_serves_is_not_claimed),
 		WITH_PAGES(what_is_claimed_is_watched),
 		cmocka_unit_test(nobody_claims_without_a_descriptor),
