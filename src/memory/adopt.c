@@ -22,6 +22,7 @@
 #include "memory/adopted.h"
 #include "memory/key.h"
 #include "memory/linger.h"
+#include "memory/odp_track.h"
 #include "memory/page_move.h"
 #include "memory/special.h"
 
@@ -38,7 +39,8 @@ struct adoption {
 	struct av_adopt_pages pages; /* the first region's whole pages */
 	uint32_t id;		     /* in keys */
 	uint32_t refs;		     /* regions; 0: free, unless @out */
-	bool out;		     /* the pages are in the segment */
+	bool out;		     /* the pages are in the segment, */
+	bool holds;		     /* of which this is a user, since its context is closed */
 	void *copy;		     /* of the pages, for a child: while fork() runs */
 };
 
@@ -105,6 +107,19 @@ static void hide(struct adoption *a)
 {
 	av_adopted_hide((uint32_t)(a - adopted.list));
 	a->out = false;
+}
+
+static void hold(struct adoption *a)
+{
+	av_seg_hold(a->pages.seg);
+	a->holds = true;
+}
+
+static void let_go(struct adoption *a)
+{
+	if (a->holds)
+		av_seg_put(a->pages.seg);
+	a->holds = false;
 }
 
 /* --- when ------------------------------------------------------------------------ */
@@ -177,6 +192,8 @@ static void move_back(struct adoption *a)
 	if (av_adopt_move_out(&a->pages))
 		hide(a); /* else some, or all, stay: for want of memory */
 	av_page_move_end();
+	if (!a->out)
+		let_go(a);
 }
 
 /* Return: false: nothing has changed, since a stopped peer may be copying from or to the pages. */
@@ -192,7 +209,9 @@ static uint8_t reason_against(uint64_t begin, uint64_t bytes)
 {
 	if (av_adopt_written_by_others())
 		return AV_KEY_PINNED;
-	return av_adopt_locked() || av_special(begin, begin + bytes) ? AV_KEY_SPECIAL : 0;
+	if (av_adopt_locked() || av_special(begin, begin + bytes))
+		return AV_KEY_SPECIAL;
+	return av_odp_claim(begin, bytes) ? 0 : AV_KEY_SPECIAL;
 }
 
 static uint32_t take(struct av_seg *seg, uint64_t begin, uint64_t bytes, uint8_t *why)
@@ -328,7 +347,7 @@ static void after_fork_in_parent(void)
 	errno = saved;
 }
 
-/* In the child nothing is adopted, and the regions are the parent's. */
+/* In the child nothing is adopted, and the regions and segments are the parent's. */
 static void after_fork_in_child(void)
 {
 	int saved = errno;
@@ -342,6 +361,7 @@ static void after_fork_in_child(void)
 		}
 		a->copy = NULL;
 		a->refs = 0;
+		a->holds = false;
 	}
 	errno = saved;
 }
@@ -452,12 +472,11 @@ void av_adopt_close(struct av_seg *seg)
 	for (uint32_t i = 0; i < adopted.used; i++) {
 		struct adoption *a = &adopted.list[i];
 
-		if (a->out && a->pages.seg == seg && !av_adopt_must_stay())
-			(void)give_back(a);
-		if (a->out && a->pages.seg == seg)
-			hide(a); /* the program's mapping keeps the pages */
-		if (a->pages.seg == seg)
-			a->id = a->refs = 0;
+		if (a->pages.seg != seg)
+			continue;
+		if (a->out && (av_adopt_must_stay() || !give_back(a) || a->out))
+			hold(a);
+		a->id = a->refs = 0;
 	}
 	pthread_mutex_unlock(&adopted.mutex);
 	errno = saved;

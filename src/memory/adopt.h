@@ -20,7 +20,8 @@ struct av_key;
  * adopted gets one more user. The range is not yet faulted in for this registration, and is watched
  * afterwards.
  * Context: any thread of the owner; no lock or pin held; blocks.
- * @why: AV_KEY_PINNED or AV_KEY_SPECIAL is added if it was left alone for that
+ * @why: AV_KEY_PINNED or AV_KEY_SPECIAL is added if it was left alone for that: others write there;
+ * it is special (memory/special.h), or a userfaultfd of the program's own serves it
  * Return: the key's field @adopted, to be ended by av_adopt_end(); 0: left alone
  */
 uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length, uint8_t *why);
@@ -41,7 +42,10 @@ AV_MUST_USE bool av_adopt_replaceable(struct av_seg *seg, const struct av_key *k
  */
 void av_adopt_leave(uint64_t addr, uint64_t bytes);
 
-/* The context is being closed, unused: move back what it has adopted. */
+/*
+ * The context is being closed, unused: move back what it has adopted. What has to stay is one more
+ * user of the segment, until the pages may move or the process ends.
+ */
 void av_adopt_close(struct av_seg *seg);
 
 #endif

@@ -74,10 +74,13 @@ bool av_adopt_suitable(const struct av_adopt_pages *p)
 	return ret && av_file_may_write(AV_SEG_BYTES) && no_huge(p->begin, end);
 }
 
-/* Mappings of what may write to this process's memory or keep it pinned, without a processor. */
+/*
+ * Mappings of what may write to this process's memory or keep it pinned, without a processor. Of a
+ * socket, a ring is mapped: AF_XDP pins the memory beside it and does not count that in VmPin.
+ */
 static const char *const foreign_writers[] = {
 	"[io_uring]",  "/[aio]",    "/dev/infiniband/", "/dev/vfio/",
-	"/dev/nvidia", "/dev/dri/", "/dev/kfd",
+	"/dev/nvidia", "/dev/dri/", "/dev/kfd",		"socket:[",
 };
 
 static bool no_foreign_writer(const char *line)

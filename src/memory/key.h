@@ -82,7 +82,7 @@ static_assert(sizeof(struct av_key) == AV_KEY_BYTES, "key table entry");
 #define AV_KEY_PRIVATE	  (1u << 6) /* library-allocated memory, but not pages of a segment */
 #define AV_KEY_HUGETLB	  (1u << 4) /* AV_KEY_PRIVATE memory from the system's pool of huge pages */
 #define AV_KEY_PINNED	  (1u << 5) /* not adopted, since others write there: memory/adopt.h */
-#define AV_KEY_SPECIAL	  (1u << 3) /* not adopted, since it would be less: memory/special.h */
+#define AV_KEY_SPECIAL	  (1u << 3) /* not adopted, since it would be less: memory/adopt.h */
 #define AV_KEY_HUGE_SHIFT 4	    /* in the upper half of @intact */
 #define AV_KEY_HUGE_MAX	  (UINT32_MAX >> AV_KEY_HUGE_SHIFT)
 

@@ -77,6 +77,17 @@ static int borrow_uffd(struct av_seg *seg, const struct av_odp_root *root)
 	return process < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, process, number - 1, 0);
 }
 
+/* Watch a range. Return: 0 or errno. */
+static int watch(int uffd, uint64_t addr, uint64_t len)
+{
+	struct uffdio_register reg = {
+		.range = {.start = addr, .len = len},
+		.mode = UFFDIO_REGISTER_MODE_WP,
+	};
+
+	return ioctl(uffd, UFFDIO_REGISTER, &reg) ? errno : 0;
+}
+
 /* If the mapping has changed, the refusal may have concerned something else. */
 static bool unchanged(int maps, const struct av_vma *vma)
 {
@@ -96,11 +107,7 @@ static bool unchanged(int maps, const struct av_vma *vma)
 static bool register_one(int uffd, int maps, const struct av_vma *vma, bool *watched)
 {
 	for (int i = 0; i < REFUSALS; i++) {
-		struct uffdio_register reg = {
-			.range = {.start = vma->begin, .len = vma->end - vma->begin},
-			.mode = UFFDIO_REGISTER_MODE_WP,
-		};
-		int err = ioctl(uffd, UFFDIO_REGISTER, &reg) ? errno : 0;
+		int err = watch(uffd, vma->begin, vma->end - vma->begin);
 
 		*watched = err == 0;
 		if (err == ENOMEM || (err == EINVAL && vma->anonymous) || !unchanged(maps, vma))
@@ -166,6 +173,15 @@ bool av_odp_track(struct av_seg *seg, uint64_t addr, uint64_t len)
 	return ret;
 }
 
+bool av_odp_claim(uint64_t addr, uint64_t len)
+{
+	int uffd = av_odp_uffd(), saved = errno;
+	bool ret = uffd >= 0 && watch(uffd, addr, len) == 0;
+
+	errno = saved;
+	return ret;
+}
+
 void av_odp_untrack(uint64_t addr, uint64_t len)
 {
 	struct uffdio_range range = {.start = addr, .len = len};
@@ -179,9 +195,14 @@ void av_odp_untrack(uint64_t addr, uint64_t len)
 
 void av_odp_retrack(struct av_seg *seg, uint64_t addr, uint64_t len)
 {
+	const struct av_odp_root *root = av_odp_root(seg);
+	int saved = errno;
+
 	av_odp_expect_end();
 	av_odp_forget_seen(); /* what threads remember of the range concerns other mappings */
-	(void)!av_odp_track(seg, addr, len);
+	if (root)
+		(void)!track(seg, root, atomic_load(&root->unmaps), addr, len);
+	errno = saved;
 }
 
 bool av_odp_is_plain(const struct av_seg *seg, uint64_t addr, uint64_t len)

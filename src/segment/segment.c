@@ -452,6 +452,13 @@ struct av_seg *av_seg_get(uint32_t ref)
 	return seg ? seg : map_another(ref, proc);
 }
 
+void av_seg_hold(struct av_seg *seg)
+{
+	pthread_mutex_lock(&mutex);
+	seg->users++;
+	pthread_mutex_unlock(&mutex);
+}
+
 void av_seg_drop_idle(void)
 {
 	pthread_mutex_lock(&mutex);

@@ -115,6 +115,7 @@ void av_seg_close(struct av_seg *seg);
 
 /* The segment of a context, mapped if needed, with one more user; NULL: it is gone. */
 struct av_seg *av_seg_get(uint32_t ref);
+void av_seg_hold(struct av_seg *seg); /* one more user of a segment that has one */
 void av_seg_put(struct av_seg *seg);
 
 /*

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Adopted memory where moving out is hard: fork() without address space or without room for
- * mappings; an io_uring that writes to the pages, whatever becomes of regions and children.
+ * mappings; a context that is closed while pages have to stay; an io_uring that writes to the
+ * pages, whatever becomes of regions and children.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 
 #include "adopt_fixture.h"
 #include "lib/ring.h"
+#include "lib/sandbox.h"
 
 #define MANY (4096 * PAGE)
 
@@ -123,6 +125,82 @@ static void no_mappings_row(void)
 	munmap(p, MANY);
 }
 
+/* --- a context that is closed while pages have to stay ---------------------------- */
+
+/* A sanitizer has its own mlock(), which does nothing. */
+static void lock(uint8_t *page)
+{
+	if (syscall(SYS_mlock, page, PAGE))
+		DIE("mlock: errno %d", errno);
+}
+
+/* Adopt it for a context of its own, which is closed while other memory is locked. */
+static void adopt_and_close(uint8_t *p, uint8_t *locked)
+{
+	struct ibv_context *other = node_open_device();
+	struct ibv_pd *pd = ibv_alloc_pd(other);
+	struct ibv_mr *mr = pd ? ibv_reg_mr(pd, p, BYTES, PROBE_ALL) : NULL;
+
+	if (!mr)
+		DIE("no region: errno %d", errno);
+	expect_adopted(p, true);
+	lock(locked);
+	dereg(mr);
+	EXPECT(ibv_dealloc_pd(pd) == 0 && ibv_close_device(other) == 0, "errno %d", errno);
+	expect_adopted(p, true);
+	expect_filled(p, BYTES, 35);
+}
+
+static void while_locked(uint8_t *p)
+{
+	row("closed while memory is locked: fork");
+	fork_and_check(p, BYTES, 35, NULL);
+	row("closed while memory is locked: discarding");
+	EXPECT(madvise(p, BYTES, MADV_DONTNEED) == 0 && p[0] == 0 && p[BYTES - 1] == 0,
+	       "other bytes are there again");
+	fill(p, BYTES, 35);
+	row("closed while memory is locked: another context in its place");
+	ibv_close_device(node_open_device());
+	fork_and_check(p, BYTES, 35, NULL);
+	row("closed while memory is locked: registration");
+	dereg(reg(p, BYTES));
+	expect_filled(p, BYTES, 35);
+	expect_adopted(p, true);
+}
+
+static void expect_nothing_left(uint8_t *p, unsigned int descriptors)
+{
+	expect_adopted(p, false);
+	expect_filled(p, BYTES, 35);
+	EXPECT(open_descriptors() == descriptors, "%u descriptors instead of %u",
+	       open_descriptors(), descriptors);
+}
+
+/* As soon as they need not stay, they move out, and nothing is left of the context. */
+static void closed_rows(void)
+{
+	uint8_t *p = map_private(BYTES), *locked = map_private(PAGE);
+	unsigned int before;
+
+	row("a context that is closed while memory is locked");
+	ibv_close_device(node_open_device()); /* which closes what is idle, too */
+	before = open_descriptors();
+	fill(p, BYTES, 35);
+	adopt_and_close(p, locked);
+	while_locked(p);
+	syscall(SYS_munlock, locked, PAGE);
+	row("closed while memory was locked: fork");
+	fork_and_check(p, BYTES, 35, NULL);
+	expect_nothing_left(p, before);
+	adopt_and_close(p, locked);
+	syscall(SYS_munlock, locked, PAGE);
+	row("closed while memory was locked: registration");
+	dereg(reg_adopted(p, BYTES));
+	expect_nothing_left(p, before);
+	munmap(locked, PAGE);
+	munmap(p, BYTES);
+}
+
 /* --- io_uring -------------------------------------------------------------------- */
 
 static uint8_t *fixed; /* the ring's buffer, PAGES pages */
@@ -203,6 +281,7 @@ static void run(void)
 		no_address_space_row();
 		no_mappings_row();
 	}
+	closed_rows();
 	ring_row();
 }
 

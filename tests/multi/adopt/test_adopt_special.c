@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory that is more than private, readable and writable: code, protection keys, NUMA policy,
- * locks, advice for forks and dumps. Whether the program asks for that before or after it registers
- * the memory, it has it then, and its children see what they would without us.
+ * locks, advice for forks and dumps, served by the program's own userfaultfd. Whether the program
+ * asks for that before or after it registers the memory, it has it then, and its children see what
+ * they would without us.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/mempolicy.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -19,6 +24,7 @@
 
 #define CODE_AT (9 * PAGE)
 #define RESULT	42
+#define SERVED	0xab /* bytes that the pager brings */
 
 /* --- what there is --------------------------------------------------------------- */
 
@@ -246,6 +252,78 @@ static void after_row(const struct special *s)
 	munmap(p, BYTES);
 }
 
+/* --- a userfaultfd of the program's own ------------------------------------------ */
+
+static void serve(int uffd)
+{
+	static uint8_t bytes[PAGE];
+	struct uffdio_copy copy = {.src = (uintptr_t)bytes, .len = PAGE};
+	struct uffd_msg msg;
+
+	memset(bytes, SERVED, PAGE);
+	while (read(uffd, &msg, sizeof(msg)) == sizeof(msg)) {
+		copy.dst = msg.arg.pagefault.address & ~(PAGE - 1);
+		ioctl(uffd, UFFDIO_COPY, &copy);
+	}
+	_exit(0);
+}
+
+/* Have a process serve the pages of the range that are not there. Return: 0: not possible here */
+static pid_t begin_to_serve(uint8_t *p, size_t bytes)
+{
+	struct uffdio_api api = {.api = UFFD_API};
+	struct uffdio_register r = {.range = {(uintptr_t)p, bytes},
+				    .mode = UFFDIO_REGISTER_MODE_MISSING};
+	int uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	pid_t pager;
+
+	if (uffd < 0 || ioctl(uffd, UFFDIO_API, &api) || ioctl(uffd, UFFDIO_REGISTER, &r)) {
+		printf("left out: no userfaultfd for the kernel's faults: errno %d\n", errno);
+		close(uffd);
+		return 0;
+	}
+	pager = fork();
+	if (pager == 0)
+		serve(uffd);
+	close(uffd);
+	return pager;
+}
+
+static bool is_all_served(const uint8_t *p)
+{
+	return p[0] == SERVED && !memcmp(p, p + 1, BYTES - 1);
+}
+
+/* The second of two mappings, by a process beside: a thread would be a reason by itself. */
+static void served_row(void)
+{
+	uint8_t *p = map_private(BYTES);
+	pid_t pager;
+	struct ibv_mr *mr;
+
+	row("memory that the program serves, then a region");
+	pager = begin_to_serve(p + BYTES / 2, BYTES / 2);
+	if (pager == 0) {
+		munmap(p, BYTES);
+		return;
+	}
+	memset(p, SERVED, BYTES / 2);
+	mr = reg(p, BYTES);
+	expect_adopted(p, false);
+	EXPECT(is_shown("special"), "not shown");
+	EXPECT(is_all_served(p), "other bytes");
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, PAGE, IBV_WC_SUCCESS);
+	dereg(mr);
+	EXPECT(pages_flag(p + BYTES / 2, "um"), "lost by deregistration");
+	madvise(p + BYTES / 2, BYTES / 2, MADV_DONTNEED);
+	EXPECT(is_all_served(p), "not served any more");
+	kill(pager, SIGKILL);
+	waitpid(pager, NULL, 0);
+	munmap(p, BYTES);
+}
+
+/* --- other memory ---------------------------------------------------------------- */
+
 /* What was special and is not any more, or is beside it, is like any other memory. */
 static void ordinary_row(void)
 {
@@ -377,6 +455,7 @@ static void run(void)
 			before_row(&specials[i]);
 			after_row(&specials[i]);
 		}
+	served_row();
 	ordinary_row();
 	locked_once_row();
 	threads_row();

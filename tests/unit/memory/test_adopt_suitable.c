@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which memory may be adopted, and what of the process speaks against it. */
+#include <linux/if_xdp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -135,9 +137,10 @@ static const struct {
 	const char *name;
 	bool writes;
 } files[] = {
-	{"[io_uring]", true},  {"/[aio]", true},       {"/dev/infiniband/uverbs0", true},
-	{"/dev/vfio/1", true}, {"/dev/nvidia0", true}, {"/dev/dri/renderD128", true},
-	{"/dev/kfd", true},    {"/dev/null", false},   {"/dev/shm/vfio", false},
+	{"[io_uring]", true},	  {"/[aio]", true},	  {"/dev/infiniband/uverbs0", true},
+	{"/dev/vfio/1", true},	  {"/dev/nvidia0", true}, {"/dev/dri/renderD128", true},
+	{"/dev/kfd", true},	  {"socket:[1]", true},	  {"/dev/null", false},
+	{"/dev/shm/vfio", false}, {"socket", false},
 };
 
 static void a_mapping_tells_who_writes(void **state)
@@ -155,6 +158,40 @@ static void a_mapping_tells_who_writes(void **state)
 		close(fd);
 	}
 	assert_false(av_adopt_locked());
+}
+
+/* An AF_XDP socket with a umem of one page, and room for a ring of its. Return: -1: not allowed */
+static int xdp_open(void *umem)
+{
+	const struct xdp_umem_reg area = {.addr = (uintptr_t)umem, .len = PAGE, .chunk_size = PAGE};
+	const int entries = 64;
+	int fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0 && setsockopt(fd, SOL_XDP, XDP_UMEM_REG, &area, sizeof(area)) == 0 &&
+	    setsockopt(fd, SOL_XDP, XDP_UMEM_FILL_RING, &entries, sizeof(entries)) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* It pins its umem without a word of that in VmPin, but it has no use for it without rings. */
+static void an_xdp_socket_writes(void **state)
+{
+	uint8_t *umem = map(RW, MAP_PRIVATE);
+	int fd = xdp_open(umem);
+	void *ring;
+
+	if (fd < 0) {
+		munmap(umem, BYTES);
+		skip();
+	}
+	ring = mmap(NULL, PAGE, RW, MAP_SHARED, fd, XDP_UMEM_PGOFF_FILL_RING);
+	assert_true(ring != MAP_FAILED);
+	assert_true(av_adopt_written_by_others());
+	munmap(ring, PAGE);
+	close(fd);
+	assert_false(av_adopt_written_by_others());
+	munmap(umem, BYTES);
 }
 
 /* Nobody writes to it, but the lock would be lost. */
@@ -229,6 +266,7 @@ int main(void)
 		cmocka_unit_test(mappings_are_asked_for),
 		cmocka_unit_test(files_have_room),
 		cmocka_unit_test(a_mapping_tells_who_writes),
+		cmocka_unit_test(an_xdp_socket_writes),
 		cmocka_unit_test(locked_memory_stays),
 		cmocka_unit_test(what_cannot_be_read_stays),
 		cmocka_unit_test(own_threads_do_not_count),
