@@ -3,6 +3,8 @@
  * What is adopted: whole pages of a region, once for all regions on them; until the last one ends,
  * the program forks or has other plans with them, or its context is closed.
  */
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -20,6 +23,7 @@
 #include "memory/adopt.h"
 #include "memory/adopted.h"
 #include "memory/key.h"
+#include "memory/odp_notify.h"
 #include "memory/page_move.h"
 #include "memory/vma.h"
 #include "segment/alloc.h"
@@ -36,8 +40,10 @@ static struct av_seg *new_context(void)
 	const struct av_seg_device dev = {.name = "any0"};
 	struct av_seg *s = av_seg_create(&dev, 0);
 
-	if (s)
+	if (s) {
 		av_page_move_add(s);
+		av_odp_watch(s);
+	}
 	return s;
 }
 
@@ -45,6 +51,7 @@ static void close_context(struct av_seg *s)
 {
 	av_adopt_close(s);
 	av_page_move_remove(s);
+	av_odp_unwatch(s);
 	av_seg_end_calls(s);
 	av_seg_close(s);
 }
@@ -509,7 +516,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(so_many_at_a_time, set_up, tear_down),
 	};
 
-	if (UNDER_TSAN) /* it has a thread of its own */
+	if (UNDER_TSAN || /* it has a thread of its own; only what is watched is adopted */
+	    syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY) < 0)
 		return 77;
 	setenv("ANYVERBS_ADOPT", "always", 1); /* whatever it costs: test_adopt_cost.c */
 	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
