@@ -5,10 +5,12 @@
  */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -107,6 +109,15 @@ static uint32_t adopt(struct av_seg *s, size_t page, size_t pages)
 	return id;
 }
 
+/* Is the descriptor's memory free? Then the next one has it. */
+static bool is_free(uint32_t id)
+{
+	uint64_t offset = av_seg_alloc(seg, sizeof(struct av_adopted));
+
+	av_seg_free(seg, offset, sizeof(struct av_adopted));
+	return offset == (uint64_t)id << AV_ADOPTED_SHIFT;
+}
+
 /* Is that page of the program's in a segment? */
 static bool is_out(size_t page)
 {
@@ -173,6 +184,28 @@ static void only_whole_pages_are_adopted(void **state)
 		av_adopt_end(seg, id);
 		expect_out(0, 0);
 	}
+}
+
+static void *sleep_for_ever(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+/* Each by itself. */
+static void what_does_not_suit_is_left_alone(void **state)
+{
+	pthread_t thread;
+
+	assert_int_equal(mprotect(mem + 2 * PAGE, PAGE, PROT_READ), 0);
+	assert_int_equal(adopt(seg, 0, 4), 0);
+	assert_int_equal(mprotect(mem + 2 * PAGE, PAGE, RW), 0);
+	assert_int_equal(pthread_create(&thread, NULL, sleep_for_ever, NULL), 0);
+	assert_int_equal(adopt(seg, 0, 4), 0);
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
+	expect_out(0, 0);
 }
 
 /* --- several regions ------------------------------------------------------------------------- */
@@ -284,6 +317,7 @@ static void pages_that_stayed_are_used_again(void **state)
 	assert_int_equal(described(seg, again)->bytes, 8 * PAGE);
 	assert_int_not_equal(at_of(again), 0);
 	av_adopt_end(seg, again);
+	assert_true(is_free(again));
 	expect_out(4, 12);
 	munmap(locked, PAGE);
 	id = adopt(other, 0, 5); /* they move out, and the new ones in */
@@ -385,9 +419,7 @@ static void left_pages_are_adopted_anew(void **state)
 	expect_out(4, 8);
 	av_adopt_end(seg, id);
 	expect_out(4, 8);
-	assert_int_equal(av_seg_alloc(seg, sizeof(struct av_adopted)),
-			 (uint64_t)id << AV_ADOPTED_SHIFT); /* it was freed */
-	av_seg_free(seg, (uint64_t)id << AV_ADOPTED_SHIFT, sizeof(struct av_adopted));
+	assert_true(is_free(id));
 	av_adopt_end(seg, next);
 	expect_out(0, 0);
 }
@@ -404,8 +436,21 @@ static bool child_is_apart(uint32_t id)
 	return apart && !av_adopted_any((uintptr_t)mem, PAGES * PAGE);
 }
 
+/* Pages of address space. */
+static unsigned long size(void)
+{
+	FILE *f = fopen("/proc/self/statm", "re");
+	unsigned long pages = 0;
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%lu", &pages), 1);
+	fclose(f);
+	return pages;
+}
+
 static void fork_with(uint32_t id)
 {
+	unsigned long before = size();
 	int status;
 	pid_t child;
 
@@ -416,6 +461,8 @@ static void fork_with(uint32_t id)
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	assert_int_equal(mem[5 * PAGE], 5);
+	if (!SANITIZED)
+		assert_int_equal(size(), before); /* no copy is left */
 }
 
 static void at_fork_all_move_out(void **state)
@@ -435,11 +482,15 @@ static void at_fork_all_move_out(void **state)
 
 static void at_fork_children_get_copies_of_what_stays(void **state)
 {
-	uint32_t a = adopt(seg, 4, 4), b = adopt(other, 8, 2);
+	uint32_t a = adopt(seg, 4, 4), b;
 	void *locked = lock_page();
 
+	fork_with(a); /* no other pages have to stay */
+	assert_int_not_equal(at_of(a), 0);
+	munmap(locked, PAGE);
+	b = adopt(other, 8, 2);
+	locked = lock_page();
 	fork_with(a);
-	fork_with(a); /* the first copy is gone */
 	assert_int_not_equal(at_of(a), 0);
 	expect_out(4, 10);
 	munmap(locked, PAGE);
@@ -493,6 +544,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(only_whole_pages_are_adopted, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_does_not_suit_is_left_alone, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(regions_on_adopted_pages_have_the_same, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(regions_beside_adopted_pages_have_their_own, set_up,
