@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/exit_lock.h"
 #include "base/fork.h"
 #include "base/thread.h"
 #include "cm/channel.h"
@@ -31,6 +32,7 @@ static unsigned int channels;				 /* of this process; likewise */
 static void forked(void)
 {
 	pthread_mutex_init(&life, NULL);
+	av_exit_mutex_forked(&av_cm_mutex);
 	running = false;
 	channels = 0;
 	av_cm_channels_forked();

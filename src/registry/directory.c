@@ -31,7 +31,7 @@
 #define FILE_NAME   "directory"
 
 /* @mutex guards all of these. Only *@av_dir is read without it, and only while joined. */
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t mutex = AV_EXIT_MUTEX;
 struct av_dir_file *av_dir;
 av_dir_count *av_dir_count_context;
 static struct av_own_fd dir_file = {.fd = -1};
@@ -236,7 +236,7 @@ static void after_fork_in_child(void)
 	int saved = errno;
 
 	/* A thread that is not here may hold the mutex. */
-	pthread_mutex_init(&mutex, NULL);
+	av_exit_mutex_forked(&mutex);
 	if (av_dir)
 		map_anew();
 	av_own_fd_close(&dir_file); /* the parent's locks are to end with the parent */
