@@ -162,8 +162,9 @@ static inline bool av_vlibc_suspects(int dirfd, const char *path)
 	if (!path || av_vlibc_length(path, AV_VSYSFS_PREFIX_BYTES) < 0)
 		return false;
 	if (path[0] != '/' && dirfd == AT_FDCWD)
-		return av_unlikely(!(atomic_load_explicit(&av_vlibc_cwd_seen, memory_order_relaxed) &
-				     AV_VLIBC_CWD_REAL)) &&
+		return av_unlikely(
+			       !(atomic_load_explicit(&av_vlibc_cwd_seen, memory_order_relaxed) &
+				 AV_VLIBC_CWD_REAL)) &&
 		       av_vlibc_cwd_is_virtual();
 	if (path[0] != '/')
 		return atomic_load_explicit(&av_vlibc_handed_out, memory_order_relaxed);

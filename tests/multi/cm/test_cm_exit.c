@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A program exits a moment after it has closed its last channel, while threads of ours still leave. */
+/* A program exits a moment after it closed its last channel, while threads of ours still leave. */
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <time.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A signal's handler exits, whose thread is changing the directory: nobody waits for that thread. */
+/* A signal's handler exits whose thread is changing the directory: nobody waits for that. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
