@@ -311,6 +311,7 @@ static int make_file(void)
 	fd = openat(folder.fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return errno == ENOENT ? -EAGAIN : -errno;
+	av_folder_rights(folder.fd, name, 0600);
 	ret = fill_file(fd);
 	if (ret == 0 && linkat(folder.fd, name, folder.fd, FILE_NAME, 0))
 		ret = errno == EEXIST ? 0 : errno == ENOENT ? -EAGAIN : -errno;
