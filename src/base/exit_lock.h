@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * At exit: a lock that another thread holds is free in a moment, so it is awaited. One that this
- * thread holds itself never is, since it is a signal's handler that exits: so it is not awaited.
+ * At exit: a lock that another thread holds is free in a moment, so it is awaited, and not for
+ * ever. A lock that this thread holds itself, since a signal's handler exits, is never free: the
+ * mutex knows its owner, and nobody waits.
  */
 #ifndef AV_BASE_EXIT_LOCK_H
 #define AV_BASE_EXIT_LOCK_H
@@ -14,10 +15,21 @@
 #include "base/compiler.h"
 #include "base/patience.h"
 
-/* Such a mutex knows who holds it. */
-#define AV_EXIT_MUTEX_INITIALIZER PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP
+/* A mutex that av_exit_lock() may take. */
+#define AV_EXIT_MUTEX PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP
 
-/* Return: false: this thread holds it, or its holder is stuck. Context: a destructor */
+/* The same in a forked child, whoever held it in the parent. */
+static inline void av_exit_mutex_forked(pthread_mutex_t *mutex)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
+	pthread_mutex_init(mutex, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
+/* Return: false: it is not to be had. Context: a destructor */
 AV_MUST_USE static inline bool av_exit_lock(pthread_mutex_t *mutex)
 {
 	struct timespec until = av_timespec(av_now_ns() + AV_PATIENCE_NS);

@@ -14,6 +14,7 @@
 
 #include "base/checked.h"
 #include "base/fork.h"
+#include "base/last_thread.h"
 #include "base/map.h"
 #include "base/patience.h"
 
@@ -27,6 +28,7 @@ struct av_thread {
 	void *(*run)(void *arg);
 	void *arg;
 	_Atomic uint32_t tid; /* 0: it does not run yet */
+	_Atomic bool ends;    /* it is not counted as ours any more */
 	bool left;	      /* guarded by the mutex */
 };
 
@@ -128,6 +130,7 @@ static void forget_in_child(void)
 	while (!LIST_EMPTY(&threads.all))
 		forget(LIST_FIRST(&threads.all));
 	atomic_store(&own, 0);
+	av_last_thread_forked();
 }
 
 static const struct av_fork_handlers fork_handlers = {.mutex = &threads.mutex,
@@ -169,6 +172,7 @@ static void *counted(void *arg)
 	use_heap();
 	tell_runs(t);
 	ret = t->run(t->arg);
+	atomic_store(&t->ends, true);
 	atomic_fetch_sub(&own, 1);
 	return ret;
 }
@@ -176,6 +180,20 @@ static void *counted(void *arg)
 unsigned int av_thread_own(void)
 {
 	return atomic_load(&own);
+}
+
+/* None of ours starts meanwhile. Who is counted here was there when @all was asked. */
+unsigned int av_thread_others(unsigned int (*all)(void))
+{
+	struct av_thread *t;
+	unsigned int n;
+
+	pthread_mutex_lock(&threads.mutex);
+	n = all();
+	LIST_FOREACH(t, &threads.all, entry)
+		n -= atomic_load(&t->tid) && !atomic_load(&t->ends);
+	pthread_mutex_unlock(&threads.mutex);
+	return n;
 }
 
 /* --- start and end --------------------------------------------------------------------- */
@@ -234,6 +252,7 @@ int av_thread_start(struct av_thread **thread, const char *name, void *(*run)(vo
 	if (ret)
 		return ret;
 	await_runs(t);
+	av_last_thread_started();
 	*thread = t;
 	return 0;
 }

@@ -35,4 +35,7 @@ void av_thread_leave(struct av_thread *thread);
 /* How many threads of the process are ours; may be too low, never too high. */
 unsigned int av_thread_own(void);
 
+/* How many of those that @all counts are not ours; may be too high, never too low. */
+unsigned int av_thread_others(unsigned int (*all)(void));
+
 #endif

@@ -32,7 +32,7 @@ static unsigned int channels;				 /* of this process; likewise */
 static void forked(void)
 {
 	pthread_mutex_init(&life, NULL);
-	av_cm_mutex = (pthread_mutex_t)AV_EXIT_MUTEX_INITIALIZER;
+	av_exit_mutex_forked(&av_cm_mutex);
 	running = false;
 	channels = 0;
 	av_cm_channels_forked();

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/exit_lock.h"
 
-pthread_mutex_t av_cm_mutex = AV_EXIT_MUTEX_INITIALIZER; /* guards all of src/cm */
+pthread_mutex_t av_cm_mutex = AV_EXIT_MUTEX; /* guards all of src/cm */
 static pthread_cond_t alarm_cond;
 static uint64_t due = UINT64_MAX; /* when the thread looks next */
 

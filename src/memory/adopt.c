@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "base/checked.h"
@@ -50,6 +51,27 @@ static struct {
 	uint32_t used; /* entries that have ever been used */
 	uint64_t spent_ns, since_ns;
 } adopted = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/*
+ * The program's handlers wait meanwhile: one that calls fork() needs the mutex, too. SIGSEGV and
+ * SIGBUS stay open, which copies of the program's memory may raise.
+ */
+static void lock(sigset_t *signals)
+{
+	sigset_t others;
+
+	sigfillset(&others);
+	sigdelset(&others, SIGSEGV);
+	sigdelset(&others, SIGBUS);
+	pthread_sigmask(SIG_BLOCK, &others, signals);
+	pthread_mutex_lock(&adopted.mutex);
+}
+
+static void unlock(const sigset_t *signals)
+{
+	pthread_mutex_unlock(&adopted.mutex);
+	pthread_sigmask(SIG_SETMASK, signals, NULL);
+}
 
 /* --- entries; the mutex is held -------------------------------------------------- */
 
@@ -378,6 +400,7 @@ uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length, uint8_t *w
 	uint64_t begin = av_round_up(addr, AV_PAGE_BYTES),
 		 end = (addr + length) & ~(uint64_t)(AV_PAGE_BYTES - 1);
 	int saved = errno;
+	sigset_t signals;
 	uint32_t id;
 
 	if (never() || length == 0 || sysconf(_SC_PAGESIZE) != AV_PAGE_BYTES)
@@ -386,9 +409,9 @@ uint32_t av_adopt(struct av_seg *seg, uint64_t addr, uint64_t length, uint8_t *w
 	if (id || length < AV_PAGE_BYTES || begin >= end)
 		return id;
 	(void)av_fork_register(AV_FORK_ADOPTED, &fork_handlers);
-	pthread_mutex_lock(&adopted.mutex);
+	lock(&signals);
 	id = adopt(seg, begin, end - begin, why);
-	pthread_mutex_unlock(&adopted.mutex);
+	unlock(&signals);
 	errno = saved;
 	return id;
 }
@@ -416,27 +439,29 @@ void av_adopt_end(struct av_seg *seg, uint32_t id)
 {
 	struct adoption *a;
 	int saved = errno;
+	sigset_t signals;
 
 	if (!id || av_adopt_born_end(seg, id))
 		return;
-	pthread_mutex_lock(&adopted.mutex);
+	lock(&signals);
 	a = by_id(seg, id);
 	if (a)
 		end(a);
-	pthread_mutex_unlock(&adopted.mutex);
+	unlock(&signals);
 	errno = saved;
 }
 
 bool av_adopt_replaceable(struct av_seg *seg, const struct av_key *k, uint64_t *at)
 {
 	const struct adoption *a;
+	sigset_t signals;
 	bool ret;
 
-	pthread_mutex_lock(&adopted.mutex);
+	lock(&signals);
 	a = by_id(seg, k->adopted);
 	ret = a && (!a->out || !av_adopt_must_stay());
 	*at = ret && a->out ? a->pages.at : 0;
-	pthread_mutex_unlock(&adopted.mutex);
+	unlock(&signals);
 	return ret;
 }
 
@@ -444,6 +469,7 @@ void av_adopt_leave(uint64_t addr, uint64_t bytes)
 {
 	AV_UNCANCELLED;
 	int saved = errno;
+	sigset_t signals;
 	bool stay;
 
 	av_adopt_born_leave(addr, bytes);
@@ -451,7 +477,7 @@ void av_adopt_leave(uint64_t addr, uint64_t bytes)
 	 * this one held. */
 	if (!av_adopted_overlaps(addr, bytes))
 		return;
-	pthread_mutex_lock(&adopted.mutex);
+	lock(&signals);
 	stay = av_adopt_must_stay();
 	for (uint32_t i = 0; i < adopted.used && !stay; i++) {
 		struct adoption *a = &adopted.list[i];
@@ -459,16 +485,17 @@ void av_adopt_leave(uint64_t addr, uint64_t bytes)
 		if (overlaps(a, addr, bytes))
 			(void)give_back(a);
 	}
-	pthread_mutex_unlock(&adopted.mutex);
+	unlock(&signals);
 	errno = saved;
 }
 
 void av_adopt_close(struct av_seg *seg)
 {
 	int saved = errno;
+	sigset_t signals;
 
 	av_adopt_born_close(seg);
-	pthread_mutex_lock(&adopted.mutex);
+	lock(&signals);
 	for (uint32_t i = 0; i < adopted.used; i++) {
 		struct adoption *a = &adopted.list[i];
 
@@ -478,6 +505,6 @@ void av_adopt_close(struct av_seg *seg)
 			hold(a);
 		a->id = a->refs = 0;
 	}
-	pthread_mutex_unlock(&adopted.mutex);
+	unlock(&signals);
 	errno = saved;
 }

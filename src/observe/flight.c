@@ -91,6 +91,7 @@ static struct av_flight_file *open_or_make(int folder_fd)
 
 	if (fd < 0)
 		return NULL;
+	(void)!fchmod(fd, 0600); /* whatever the program's umask(2) is */
 	f = prepare(fd);
 	close(fd);
 	return f;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * getrlimit(2) and prlimit(2) of RLIMIT_MEMLOCK: unlimited, for programs that use verbs. Adapters
- * lock what is registered, so such programs refuse or warn below some limit: GASNet, Ceph. We lock
- * nothing. Other programs, shells among them, see the limit that there is.
+ * getrlimit(2), setrlimit(2) and prlimit(2) of RLIMIT_MEMLOCK: unlimited, for programs that use
+ * verbs. Adapters lock what is registered, so such programs refuse or warn below some limit:
+ * GASNet, Ceph. We lock nothing. Other programs, shells among them, see the limit that there is.
+ *
+ * Programs also raise the limit to the hard one. What they are told, they can set, though only root
+ * may have it: they get as much as there is.
  */
 #include <assert.h>
 #include <errno.h>
@@ -76,14 +79,37 @@ static bool uses_verbs(void)
 
 static_assert(sizeof(struct rlimit) == sizeof(struct rlimit64), "the kernel's");
 
+/* Is it told something else than there is? */
+static bool is_told(pid_t pid, __rlimit_resource_t resource)
+{
+	return resource == RLIMIT_MEMLOCK && (!pid || pid == getpid()) && !is_off() && uses_verbs();
+}
+
+/* @next was refused, as more than the hard limit: that limit instead. */
+static int set_most(const struct rlimit *next, void *to)
+{
+	struct rlimit most;
+
+	if (AV_NEXT_OF(prlimit64)(0, RLIMIT_MEMLOCK, NULL, (void *)&most))
+		return -1;
+	most.rlim_cur = next->rlim_cur < most.rlim_max ? next->rlim_cur : most.rlim_max;
+	return AV_NEXT_OF(prlimit64)(0, RLIMIT_MEMLOCK, (void *)&most, to);
+}
+
 static int limit_of(pid_t pid, __rlimit_resource_t resource, const void *next, void *to)
 {
-	int ret = AV_NEXT_OF(prlimit64)(pid, resource, next, to), saved = errno;
+	int saved = errno, ret = AV_NEXT_OF(prlimit64)(pid, resource, next, to), err = errno;
+	const struct rlimit *wanted = next;
 	struct rlimit *now = to;
+	bool refused = ret && err == EPERM && wanted && wanted->rlim_max == RLIM_INFINITY;
 
-	if (ret || !now || resource != RLIMIT_MEMLOCK || (pid && pid != getpid()) || is_off())
+	if ((ret ? !refused : !now) || !is_told(pid, resource)) {
+		errno = err;
 		return ret;
-	if (uses_verbs())
+	}
+	if (refused && set_most(wanted, to))
+		return -1;
+	if (now)
 		now->rlim_cur = now->rlim_max = RLIM_INFINITY;
 	errno = saved;
 	return 0;
@@ -109,4 +135,14 @@ AV_EXPORT int getrlimit(__rlimit_resource_t resource, struct rlimit *now)
 AV_EXPORT int getrlimit64(__rlimit_resource_t resource, struct rlimit64 *now)
 {
 	return limit_of(0, resource, NULL, now);
+}
+
+AV_EXPORT int setrlimit(__rlimit_resource_t resource, const struct rlimit *next)
+{
+	return limit_of(0, resource, next, NULL);
+}
+
+AV_EXPORT int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *next)
+{
+	return limit_of(0, resource, next, NULL);
 }

@@ -76,6 +76,13 @@ bool av_vlibc_cwd(char path[AV_VSYSFS_PATH_BYTES])
 	return false;
 }
 
+bool av_vlibc_cwd_is_virtual(void)
+{
+	char path[AV_VSYSFS_PATH_BYTES];
+
+	return av_vlibc_cwd(path);
+}
+
 /* Return: 0, or -1 and errno. */
 static int enter_below(const char *base, const struct av_vsysfs_node *node)
 {

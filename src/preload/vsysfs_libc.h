@@ -144,6 +144,12 @@ extern atomic_uint av_vlibc_cwd_seen;
 AV_MUST_USE bool av_vlibc_cwd(char path[AV_VSYSFS_PATH_BYTES]);
 
 /*
+ * The same without the path. A program that has no such directory must not need the stack of
+ * av_vlibc_claim(): its threads' may be small.
+ */
+AV_MUST_USE bool av_vlibc_cwd_is_virtual(void);
+
+/*
  * The length of a text of the program's, at most @max; -1: it is in no memory, so that looking at
  * it would end the program, which the kernel does not. Memory that was there once is taken to be
  * there still. Keeps errno.
@@ -157,8 +163,9 @@ static inline bool av_vlibc_suspects(int dirfd, const char *path)
 		return false;
 	if (path[0] != '/' && dirfd == AT_FDCWD)
 		return av_unlikely(
-			!(atomic_load_explicit(&av_vlibc_cwd_seen, memory_order_relaxed) &
-			  AV_VLIBC_CWD_REAL));
+			       !(atomic_load_explicit(&av_vlibc_cwd_seen, memory_order_relaxed) &
+				 AV_VLIBC_CWD_REAL)) &&
+		       av_vlibc_cwd_is_virtual();
 	if (path[0] != '/')
 		return atomic_load_explicit(&av_vlibc_handed_out, memory_order_relaxed);
 	return av_unlikely(av_vsysfs_suspects(path));

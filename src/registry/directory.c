@@ -31,7 +31,7 @@
 #define FILE_NAME   "directory"
 
 /* @mutex guards all of these. Only *@av_dir is read without it, and only while joined. */
-static pthread_mutex_t mutex = AV_EXIT_MUTEX_INITIALIZER;
+static pthread_mutex_t mutex = AV_EXIT_MUTEX;
 struct av_dir_file *av_dir;
 av_dir_count *av_dir_count_context;
 static struct av_own_fd dir_file = {.fd = -1};
@@ -236,7 +236,7 @@ static void after_fork_in_child(void)
 	int saved = errno;
 
 	/* A thread that is not here may hold the mutex. */
-	mutex = (pthread_mutex_t)AV_EXIT_MUTEX_INITIALIZER;
+	av_exit_mutex_forked(&mutex);
 	if (av_dir)
 		map_anew();
 	av_own_fd_close(&dir_file); /* the parent's locks are to end with the parent */
@@ -311,6 +311,7 @@ static int make_file(void)
 	fd = openat(folder.fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return errno == ENOENT ? -EAGAIN : -errno;
+	av_folder_rights(folder.fd, name, 0600);
 	ret = fill_file(fd);
 	if (ret == 0 && linkat(folder.fd, name, folder.fd, FILE_NAME, 0))
 		ret = errno == EEXIST ? 0 : errno == ENOENT ? -EAGAIN : -errno;

@@ -53,6 +53,28 @@ static int check_ours(int fd, const char *path)
 	return -EACCES;
 }
 
+static bool lacks_rights(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 077) == 0 &&
+	       (st.st_mode & 0700) != 0700;
+}
+
+/* Made under a umask(2) that takes the owner's rights, it would lock us out for good. */
+static void give_rights(const char *path)
+{
+	int fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	char name[32];
+
+	if (fd < 0)
+		return;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	if (lacks_rights(fd))
+		(void)!chmod(name, 0700);
+	close(fd);
+}
+
 /* One of the names that the folder may have. Return: descriptor or -errno; @path: out */
 static int open_name(char *path, size_t size, unsigned int number)
 {
@@ -62,6 +84,7 @@ static int open_name(char *path, size_t size, unsigned int number)
 
 	if (ret < 0 || (size_t)ret >= size)
 		return -ENAMETOOLONG;
+	give_rights(path);
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0) {
 		ret = -errno;
@@ -216,6 +239,11 @@ void av_folder_clear(int fd)
 	close(copy);
 }
 
+void av_folder_rights(int fd, const char *name, mode_t mode)
+{
+	(void)!fchmodat(fd, name, mode, 0);
+}
+
 int av_folder_make(int parent_fd, const char *name)
 {
 	int fd;
@@ -227,6 +255,7 @@ int av_folder_make(int parent_fd, const char *name)
 		if (mkdirat(parent_fd, name, 0700))
 			return -errno;
 	}
+	av_folder_rights(parent_fd, name, 0700);
 	fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/compiler.h"
 
@@ -71,6 +72,9 @@ void av_folder_each(int fd, void (*visit)(int fd, const char *name));
 
 /* Remove the folders of all contexts, sockets of processes, and files that nobody has finished. */
 void av_folder_clear(int fd);
+
+/* Undo what the program's umask(2) took from what was just made in the folder. Changes errno. */
+void av_folder_rights(int fd, const char *name, mode_t mode);
 
 /* Make the subfolder @name, mode 0700, in place of one left over. Return: descriptor or -errno. */
 AV_MUST_USE int av_folder_make(int parent_fd, const char *name);

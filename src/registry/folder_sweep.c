@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Removes this user's folders that nobody uses any more: of other layouts, and damaged ones. */
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -13,15 +14,17 @@
 
 /*
  * Lock the directory of a folder against whoever is about to join it. Every layout has its record
- * locks in that file. @dir: out, to be closed at the end; -1: there is none
- * Return: false: a living process holds a lock there
+ * locks in that file. @dir: out, to be closed at the end; -1: it is not open
+ * Return: false: a living process holds a lock there, or nobody can tell
  */
 static bool lock_all(int folder, int *dir)
 {
 	struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
 	*dir = openat(folder, "directory", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	return *dir < 0 || fcntl(*dir, F_OFD_SETLK, &all) == 0;
+	if (*dir < 0) /* nothing there that anybody could have joined? */
+		return errno == ENOENT || errno == ELOOP || errno == EISDIR || errno == ENXIO;
+	return fcntl(*dir, F_OFD_SETLK, &all) == 0;
 }
 
 /* Remove what we have made in the folder @name of @fd, and then the folder, if that was all. */

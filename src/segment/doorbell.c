@@ -10,6 +10,7 @@
 
 #include "base/uncancelled.h"
 #include "registry/directory_file.h"
+#include "registry/folder.h"
 
 static void doorbell_name(char name[16], uint32_t id)
 {
@@ -36,6 +37,7 @@ int av_doorbell_create(struct av_seg *seg, uint32_t id)
 	doorbell_name(name, id);
 	if (mkfifoat(av_own_fd(&seg->folder), name, 0600))
 		return -errno;
+	av_folder_rights(av_own_fd(&seg->folder), name, 0600);
 	fd = open_fifo(seg->ref, id, 0);
 	if (fd < 0) {
 		int ret = -errno;

@@ -26,6 +26,7 @@ static int make_tables(int folder, struct av_own_fd *tables)
 
 	if (!av_own_fd_keep(tables, openat(folder, TABLES, flags, 0600)))
 		return -errno;
+	av_folder_rights(folder, TABLES, 0600);
 	if (av_file_may_have(tables->fd, AV_TABLES_BYTES))
 		return -EFBIG;
 	if (ftruncate(tables->fd, (off_t)AV_TABLES_BYTES))

@@ -463,7 +463,7 @@ bool av_block_resize(void *p, size_t bytes)
 	struct av_block *b;
 	bool ret = false;
 
-	if (!enter())
+	if (bytes > AV_SHARED_HEAP_BYTES || !enter()) /* so @end does not wrap */
 		return false;
 	b = block_at(at);
 	if (b && end <= b->end) {

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,6 +170,58 @@ static void threads_do_not_disturb_each_other(void **state)
 	}
 }
 
+/* --- stacks ------------------------------------------------------------------------- */
+
+#define STACK_BYTES (64u << 10)
+#define LITTLE	    2048u /* of a signal's stack of MINSIGSTKSZ bytes */
+
+static void *no_call(void *arg)
+{
+	return arg;
+}
+
+static void *open_relative(void *arg)
+{
+	int fd = open("no such file", O_RDONLY);
+
+	return fd < 0 ? arg : NULL;
+}
+
+/* How much of its stack does a thread use that does this? */
+static size_t stack_used_by(void *(*what)(void *arg))
+{
+	static uint8_t stack[STACK_BYTES] __attribute__((aligned(4096)));
+	pthread_attr_t attr;
+	size_t unused = 0;
+	pthread_t thread;
+	void *ret;
+
+	memset(stack, 0x5a, sizeof(stack));
+	pthread_attr_init(&attr);
+	assert_int_equal(pthread_attr_setstack(&attr, stack, sizeof(stack)), 0);
+	assert_int_equal(pthread_create(&thread, &attr, what, stack), 0);
+	pthread_join(thread, &ret);
+	pthread_attr_destroy(&attr);
+	assert_non_null(ret);
+	while (unused < sizeof(stack) && stack[unused] == 0x5a)
+		unused++;
+	return sizeof(stack) - unused;
+}
+
+/* The first relative path asks where we are. Threads and handlers may have little stack for it. */
+static void first_relative_path_takes_little_stack(void **state)
+{
+	size_t none, used;
+
+	if (SANITIZED)
+		skip(); /* sanitizers take stack of their own */
+	assert_int_equal(chdir(ANY0), 0);
+	assert_int_equal(chdir("/"), 0); /* so nobody knows any more */
+	none = stack_used_by(no_call);
+	used = stack_used_by(open_relative);
+	assert_true(used < none + LITTLE);
+}
+
 /* A child of vfork() has descriptors of its own, but the memory of its parent. */
 static void channel_survives_a_child_that_replaces_it(void **state)
 {
@@ -203,6 +256,7 @@ int main(void)
 		cmocka_unit_test(suspended_thread_sees_no_tree),
 		cmocka_unit_test(success_keeps_errno),
 		cmocka_unit_test(threads_do_not_disturb_each_other),
+		cmocka_unit_test(first_relative_path_takes_little_stack),
 		cmocka_unit_test(channel_survives_a_child_that_replaces_it),
 	};
 

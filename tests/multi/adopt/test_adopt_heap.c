@@ -253,6 +253,24 @@ static void too_much_row(void)
 }
 
 /* What is not like malloc()'s memory stays the kernel's. */
+/* So much that the address of its end wraps: an error, and the block is as it was. */
+static void endless_row(void)
+{
+	static const size_t lengths[] = {SIZE_MAX, SIZE_MAX - PAGE, SIZE_MAX - BYTES,
+					 SIZE_MAX - BYTES / 2};
+	void *(*volatile resize)(void *p, size_t bytes) = realloc; /* @p stays, says no compiler */
+	uint8_t *p = malloc(BYTES);
+
+	row("realloc() to almost all of the address space");
+	fill(p, BYTES, 9);
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		errno = 0;
+		EXPECT(!resize(p, lengths[i]) && errno == ENOMEM, "%zx bytes", lengths[i]);
+	}
+	expect_filled(p, BYTES, 9);
+	free(p);
+}
+
 static void foreign_row(void)
 {
 	uint8_t *reserved = mmap(NULL, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -549,6 +567,7 @@ static void run(void)
 	realloc_row();
 	realloc_zeros_row();
 	too_much_row();
+	endless_row();
 	foreign_row();
 	program_rows();
 	pthread_mutex_unlock(&held);

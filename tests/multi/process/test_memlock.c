@@ -86,6 +86,41 @@ static void what_is_set(void)
 	EXPECT(kernels(0, RLIMIT_MEMLOCK).rlim_cur == 4096, "it was not set");
 }
 
+/* As an ordinary user does it, who may not raise the hard limit. */
+static int set_what_is_told(void)
+{
+	struct rlimit few = {.rlim_cur = 4096, .rlim_max = 65536}, told;
+
+	if (setrlimit(RLIMIT_MEMLOCK, &few) || (geteuid() == 0 && setresuid(65534, 65534, 65534)))
+		return 1;
+	if (getrlimit(RLIMIT_MEMLOCK, &told) || !is_unlimited(&told))
+		return 2;
+	errno = 0;
+	if (setrlimit(RLIMIT_MEMLOCK, &told) || errno)
+		return 3;
+	if (kernels(0, RLIMIT_MEMLOCK).rlim_cur != few.rlim_max)
+		return 4;
+	told.rlim_cur = 8192;
+	if (prlimit(0, RLIMIT_MEMLOCK, &told, &told) || !is_unlimited(&told))
+		return 5;
+	if (kernels(0, RLIMIT_MEMLOCK).rlim_cur != 8192)
+		return 6;
+	few.rlim_max = 131072;
+	return setrlimit(RLIMIT_MEMLOCK, &few) == 0 || errno != EPERM ? 7 : 0;
+}
+
+static void what_is_told_can_be_set(void)
+{
+	int status;
+	pid_t child = fork();
+
+	NEED(child >= 0);
+	if (child == 0)
+		_exit(set_what_is_told());
+	NEED(waitpid(child, &status, 0) == child);
+	EXPECT(status == 0, "%#x", status);
+}
+
 static void another_process(void)
 {
 	pid_t child = fork();
@@ -126,6 +161,8 @@ int main(int argc, char **argv)
 	another_process();
 	row("errors");
 	errors();
+	row("what is told can be set");
+	what_is_told_can_be_set();
 	row("what is set");
 	what_is_set();
 	if (summary())

@@ -11,7 +11,7 @@
 
 #include "base/exit_lock.h"
 
-static pthread_mutex_t mutex = AV_EXIT_MUTEX_INITIALIZER;
+static pthread_mutex_t mutex = AV_EXIT_MUTEX;
 static _Atomic int locked;
 
 static void a_free_one_is_taken(void **state)

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -201,6 +202,35 @@ static void all_find_the_same_folder(void **state)
 	assert_false(holds("test -e $d-1"));
 }
 
+/* --- the program's umask --------------------------------------------------------- */
+
+/* Whoever comes next must be able to enter what was made under it. */
+static void umask_takes_no_right_of_ours(void **state)
+{
+	mode_t before = umask(0777);
+	uint32_t ref;
+	int fd;
+
+	assert_int_equal(av_dir_join(NULL), 0);
+	fd = av_dir_context_add(&ref);
+	assert_int_equal(umask(before), 0777);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_true(holds("test \"$(stat -c %a $d $d/c* | xargs)\" = '700 700'"));
+	assert_true(holds("test \"$(stat -c %a $d/directory $d/flight | xargs)\" = '600 600'"));
+	av_dir_context_remove(ref);
+	av_dir_leave();
+}
+
+/* Its maker was killed before it could enter it. */
+static void folder_without_rights_is_ours_all_the_same(void **state)
+{
+	run("mkdir -m 0 $d");
+	assert_int_equal(av_dir_join(NULL), 0);
+	assert_true(holds("test $(stat -c %a $d) = 700"));
+	av_dir_leave();
+}
+
 /* --- damage to a directory in use ------------------------------------------------ */
 
 static struct av_dir_file *map(void)
@@ -273,6 +303,41 @@ static void another_layout_in_use_stays(void **state)
 	assert_false(holds("test -e anyverbs-$(id -u)-16"));
 }
 
+/* With room for two descriptors, sweep: for the base and a folder, but not for what is in it. */
+static void sweep_without_descriptors(void)
+{
+	int status, lowest;
+	struct rlimit few;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		lowest = dup(0);
+		close_range((unsigned int)lowest, ~0u, 0);
+		getrlimit(RLIMIT_NOFILE, &few);
+		few.rlim_cur = (rlim_t)lowest + 2;
+		if (setrlimit(RLIMIT_NOFILE, &few))
+			_exit(1);
+		av_folder_sweep();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+/* Who cannot look whether it is in use leaves it alone. */
+static void another_layout_stays_unless_it_is_seen_to_be_unused(void **state)
+{
+	struct other o = start();
+
+	run("mv $d anyverbs-$(id -u)-16");
+	sweep_without_descriptors();
+	assert_true(holds("test -e anyverbs-$(id -u)-16/directory"));
+	still_works(&o);
+	stop(&o);
+	works();
+	assert_false(holds("test -e anyverbs-$(id -u)-16"));
+}
+
 /* As by logind's RemoveIPC. */
 static void the_folder_is_removed_under_its_users(void **state)
 {
@@ -296,8 +361,13 @@ int main(void)
 		cmocka_unit_test(nobody_is_locked_out),
 		cmocka_unit_test_setup_teardown(without_a_name_left_it_is_refused, begin, end),
 		cmocka_unit_test_setup_teardown(all_find_the_same_folder, begin, end),
+		cmocka_unit_test_setup_teardown(umask_takes_no_right_of_ours, begin, end),
+		cmocka_unit_test_setup_teardown(folder_without_rights_is_ours_all_the_same, begin,
+						end),
 		cmocka_unit_test(damage_divides_old_from_new),
 		cmocka_unit_test_setup_teardown(another_layout_in_use_stays, begin, end),
+		cmocka_unit_test_setup_teardown(another_layout_stays_unless_it_is_seen_to_be_unused,
+						begin, end),
 		cmocka_unit_test_setup_teardown(the_folder_is_removed_under_its_users, begin, end),
 	};
 

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/last_thread.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/own_fd.h"
+#include "base/thread.h"
+
+#define LOOK_NS 50000000 /* how long the process may outlive the program's last thread */
+
+static atomic_bool main_ends, watched;
+
+/* What the kernel says of this process; open all the time, for numbers are the program's. */
+static struct av_own_fd file = {.fd = -1};
+
+/*
+ * How many threads does the process have beside the main one? UINT_MAX: that has not ended, or
+ * nobody can tell. One look of the kernel's gives both.
+ */
+static unsigned int beside_main(void)
+{
+	char text[1024], *state;
+	unsigned int threads;
+	ssize_t n;
+
+	if (av_own_fd(&file) < 0 &&
+	    !av_own_fd_keep(&file, open("/proc/self/stat", O_RDONLY | O_CLOEXEC)))
+		return UINT_MAX;
+	n = pread(av_own_fd(&file), text, sizeof(text) - 1, 0);
+	text[n > 0 ? n : 0] = '\0';
+	state = strrchr(text, ')'); /* behind the name */
+	if (!state || strncmp(state, ") Z ", 4) != 0 ||
+	    sscanf(state + 4, "%*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %u",
+		   &threads) != 1)
+		return UINT_MAX;
+	return threads - 1;
+}
+
+static void *watch(void *arg)
+{
+	const struct timespec nap = {.tv_nsec = LOOK_NS};
+
+	while (av_thread_others(beside_main))
+		nanosleep(&nap, NULL);
+	exit(0);
+}
+
+static void begin(void)
+{
+	struct av_thread *thread;
+
+	if (atomic_exchange(&watched, true))
+		return;
+	if (av_thread_start(&thread, "anyverbs-last", watch, NULL))
+		atomic_store(&watched, false);
+	else
+		av_thread_leave(thread);
+}
+
+void av_last_thread_main_ends(void)
+{
+	int saved = errno;
+
+	atomic_store(&main_ends, true);
+	if (av_thread_own())
+		begin();
+	errno = saved;
+}
+
+void av_last_thread_started(void)
+{
+	if (atomic_load(&main_ends))
+		begin();
+}
+
+void av_last_thread_forked(void)
+{
+	av_own_fd_close(&file);
+	atomic_store(&main_ends, false);
+	atomic_store(&watched, false);
+}

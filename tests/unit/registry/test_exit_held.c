@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* A signal's handler exits whose thread is changing the directory: nobody waits for that. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/patience.h"
+#include "lib/own_directory.h"
+#include "registry/directory_file.h"
+
+#define TRIES 5u /* a busy machine may take long over one */
+
+static bool leaves_at_once(void)
+{
+	for (unsigned int i = 0; i < TRIES; i++) {
+		uint64_t begin = av_now_ns();
+
+		av_dir_hold();
+		av_dir_abandon();
+		av_dir_release();
+		if (av_now_ns() - begin < AV_PATIENCE_NS / 4)
+			return true;
+	}
+	return false;
+}
+
+static void exit_does_not_wait_for_itself(void **state)
+{
+	assert_true(leaves_at_once());
+}
+
+static void nor_in_a_forked_child(void **state)
+{
+	int status;
+	pid_t pid;
+
+	pid = fork();
+	if (pid == 0)
+		_exit(av_dir_join(NULL) || !leaves_at_once());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(exit_does_not_wait_for_itself),
+		cmocka_unit_test(nor_in_a_forked_child),
+	};
+
+	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+}
