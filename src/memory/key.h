@@ -65,7 +65,7 @@ struct av_key {
 	};
 	union {
 		uint32_t region;  /* bound window: its region's key */
-		uint32_t windows; /* region: number of windows bound to it; under @lock */
+		uint32_t windows; /* region: memory/window_count.h; under @lock */
 	};
 	/*
 	 * Plain memory: the moment up to which it stayed mapped (memory/unmapped.h). Pages: the

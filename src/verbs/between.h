@@ -136,9 +136,6 @@ AV_MUST_USE int av_dm_read(void *host, const struct av_dm *dm, uint64_t offset, 
 /* The device memory behind its name in experimental verbs; NULL if the pointer is not ours. */
 struct av_dm *av_dm_of_exp(const struct ibv_exp_dm *exp);
 
-/* Finish unbinding windows from a region where a dead peer stopped half-way. */
-void av_mw_finish(struct av_context *ctx, uint32_t region);
-
 /* Unbind the windows bound on a queue pair that is being destroyed. */
 void av_mw_queue_pair_ends(struct av_context *ctx, uint32_t qpn);
 

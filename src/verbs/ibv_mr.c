@@ -186,19 +186,13 @@ struct ibv_mr *av_alloc_null_mr(struct ibv_pd *pd)
 static int end_key(struct av_context *ctx, struct av_mr *mr)
 {
 	struct av_seg *origin;
-	int err;
 
 	if (ctx->forked)
 		return 0;
 	if (mr->access & IBV_ACCESS_ON_DEMAND)
 		av_odp_quiesce(ctx->seg);
-	if (mr->sort != AV_MR_IMPORTED) {
-		err = av_region_end(ctx->seg, mr->ibv.lkey);
-		if (err != EBUSY)
-			return err;
-		av_mw_finish(ctx, mr->ibv.lkey);
+	if (mr->sort != AV_MR_IMPORTED)
 		return av_region_end(ctx->seg, mr->ibv.lkey);
-	}
 	origin = av_seg_origin(ctx->seg);
 	if (origin)
 		av_key_kill(origin, mr->ibv.lkey);
