@@ -395,7 +395,8 @@ static int change(struct av_context *ctx, struct av_mr *mr, const struct av_mr_c
 	if (err)
 		return err;
 	what.pd = av_pd_id(pd);
-	av_odp_quiesce(ctx->seg);
+	if (mr->access & IBV_ACCESS_ON_DEMAND)
+		av_odp_quiesce(ctx->seg);
 	err = av_key_change(ctx->seg, mr->ibv.lkey, &what);
 	if (err) {
 		if (prepared)
