@@ -55,6 +55,7 @@ struct av_key {
 	union {
 		uint8_t window_type; /* enum ibv_mw_type */
 		uint8_t in_origin;   /* device memory: in the context it was imported from */
+		uint8_t imported;    /* block of device memory: by anybody, ever; under @lock */
 		uint8_t share;	     /* pages: memory/allocated.h; plain memory: AV_KEY_PRIVATE,
 					AV_KEY_HUGETLB, AV_KEY_PINNED, AV_KEY_SPECIAL */
 	};

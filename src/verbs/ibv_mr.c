@@ -206,7 +206,7 @@ void av_mr_forget(struct av_mr *mr)
 	if (!ctx->forked)
 		av_adopt_end(ctx->seg, mr->adopted);
 	if (mr->dm)
-		atomic_fetch_sub(&mr->dm->users, 1);
+		av_dm_region_ended(mr->dm, ctx->forked);
 	if (mr->mapping)
 		av_munmap(mr->mapping, mr->mapped);
 	av_allocated_end(&mr->memory, ctx->forked);
