@@ -145,6 +145,18 @@ static void unimported_row(void)
 	EXPECT(ibv_free_dm(dm) == 0, "ibv_free_dm: errno %d", errno);
 }
 
+static void closed_row(void)
+{
+	struct ibv_dm *dm = need();
+	const struct handles of = handles_of(dm);
+	struct import i = import(&of);
+
+	row("a device that is closed takes its regions along");
+	ibv_unimport_dm(i.dm);
+	EXPECT(ibv_close_device(i.ctx) == 0, "ibv_close_device");
+	EXPECT(ibv_free_dm(dm) == 0, "ibv_free_dm: errno %d", errno);
+}
+
 /* In the other process, which is killed. */
 static void import_and_wait(int sock)
 {
@@ -187,6 +199,7 @@ int main(int argc, char **argv)
 	busy_row();
 	freed_row();
 	unimported_row();
+	closed_row();
 	killed_row();
 	EXPECT(ibv_dealloc_pd(domain) == 0 && ibv_close_device(owner) == 0, "closing");
 	sandbox_leave();
