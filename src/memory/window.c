@@ -185,11 +185,18 @@ enum av_invalidate av_window_invalidate(struct av_seg *seg, uint32_t rkey, uint3
 	return ret;
 }
 
+/* Only @qpn itself binds windows to it, and it does not any more. */
+AV_RACY static bool may_be_bound_on(const struct av_key *w, uint32_t qpn)
+{
+	return w->qpn == qpn;
+}
+
 void av_window_queue_pair_ends(struct av_seg *seg, uint32_t key, uint32_t qpn)
 {
 	struct av_key *w = window_entry(seg, key);
 
-	if (!w)
+	/* Check first: whoever binds another's window may be stopped. */
+	if (!w || !may_be_bound_on(w, qpn))
 		return;
 	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_RIGHT);
 	if (w->qpn == qpn)

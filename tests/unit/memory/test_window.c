@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which binds of a memory window are allowed, what they make of it, and who may end them. */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
+#include "lib/wait.h"
 #include "memory/key.h"
 #include "memory/window.h"
 #include "unit/memory/heap_fixture.h"
@@ -271,6 +273,42 @@ static void a_queue_pair_takes_its_bindings_along(void **state)
 	}
 }
 
+static bool lives(uint32_t owner)
+{
+	return owner != 0;
+}
+
+static _Atomic bool ended;
+
+static void *end_another(void *arg)
+{
+	av_window_queue_pair_ends(seg, window, QPN + 1);
+	atomic_store(&ended, true);
+	return NULL;
+}
+
+/* Whoever is binding it may be stopped. */
+static void a_window_of_another_queue_pair_is_not_waited_for(void **state)
+{
+	bool (*alive)(uint32_t) = av_lock_owner_alive;
+	struct av_window_bind bind;
+	pthread_t thread;
+	bool in_time;
+
+	make(TWO, AV_KEY_REGION, LOCAL | BIND);
+	bind = bind_of(READ, BASE, BYTES);
+	assert_int_equal(av_window_bind(seg, &bind), 0);
+	av_lock_owner_alive = lives;
+	atomic_store(&entry(window)->lock.owner, av_lock_self + 1);
+	assert_int_equal(pthread_create(&thread, NULL, end_another, NULL), 0);
+	in_time = WAIT_UNTIL(atomic_load(&ended), 20000);
+	atomic_store(&entry(window)->lock.owner, 0);
+	pthread_join(thread, NULL);
+	av_lock_owner_alive = alive;
+	assert_true(in_time);
+	assert_int_equal(atomic_load(&entry(window)->key), bind.rkey);
+}
+
 /* --- what others left -------------------------------------------------------------- */
 
 /* How far one came who died while binding the window, or unbinding it: memory/window.c. */
@@ -396,6 +434,7 @@ int main(void)
 		IN_A_SEGMENT(the_next_key_continues_from_the_last_bind),
 		IN_A_SEGMENT(the_queue_pair_that_bound_it_invalidates),
 		IN_A_SEGMENT(a_queue_pair_takes_its_bindings_along),
+		IN_A_SEGMENT(a_window_of_another_queue_pair_is_not_waited_for),
 		IN_A_SEGMENT(a_dead_binder_leaves_no_busy_region),
 		IN_A_SEGMENT(a_region_that_counts_too_few_or_is_none),
 		IN_A_SEGMENT(only_windows_are_destroyed),
