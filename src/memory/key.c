@@ -7,7 +7,6 @@
 #include "base/patience.h"
 #include "memory/pin.h"
 #include "memory/region_count.h"
-#include "memory/window_count.h"
 #include "segment/alloc.h"
 
 /* 0 has index 0, which no key has. */
@@ -82,24 +81,14 @@ uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t l
 	return key;
 }
 
-/* On success @k's lock is held. Return: false: a window is bound, or may be */
-static bool lock_without_windows(struct av_key *k)
+/* On success @k's lock is held. Return: false: windows are bound to it */
+static bool withdraw(struct av_key *k, bool for_good)
 {
 	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
-	if (av_likely(!k->windows))
-		return true;
-	av_lock_release(&k->lock);
-	return false;
-}
-
-/* The same, and withdraws the key. Return: false: windows are bound to it */
-static bool withdraw(struct av_seg *seg, uint32_t key, bool for_good)
-{
-	struct av_key *k = av_key_entry(seg, key);
-
-	if (!lock_without_windows(k) &&
-	    !(av_window_none_bound(seg, key) && lock_without_windows(k)))
+	if (k->windows) {
+		av_lock_release(&k->lock);
 		return false;
+	}
 	if (for_good)
 		atomic_store(&k->held, 0);
 	atomic_store(&k->key, 0);
@@ -124,7 +113,7 @@ int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_linger *linger)
 	struct av_key *k = av_key_entry(seg, key);
 	uint64_t until = 0;
 
-	if (!withdraw(seg, key, true))
+	if (!withdraw(k, true))
 		return EBUSY;
 	k->tag = key & 0xff;
 	av_lock_release(&k->lock);
@@ -154,7 +143,7 @@ int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what)
 {
 	struct av_key *k = av_key_entry(seg, key);
 
-	if (!withdraw(seg, key, false))
+	if (!withdraw(k, false))
 		return EBUSY;
 	av_lock_release(&k->lock);
 	if (!av_pin_drain(seg, key)) {

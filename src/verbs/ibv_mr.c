@@ -397,7 +397,7 @@ static int change(struct av_context *ctx, struct av_mr *mr, const struct av_mr_c
 	what.pd = av_pd_id(pd);
 	if (mr->access & IBV_ACCESS_ON_DEMAND)
 		av_odp_quiesce(ctx->seg);
-	err = av_key_change(ctx->seg, mr->ibv.lkey, &what);
+	err = av_region_change(ctx->seg, mr->ibv.lkey, &what);
 	if (err) {
 		if (prepared)
 			av_adopt_end(ctx->seg, what.adopted);

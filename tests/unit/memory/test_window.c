@@ -12,6 +12,7 @@
 #include "base/newer_verbs.h"
 #include "lib/wait.h"
 #include "memory/key.h"
+#include "memory/region_end.h"
 #include "memory/window.h"
 #include "unit/memory/heap_fixture.h"
 
@@ -346,9 +347,9 @@ static int end_region(bool change)
 	struct av_key what;
 
 	if (!change)
-		return av_key_destroy(seg, region, NULL);
+		return av_region_end(seg, region);
 	av_key_describe(entry(region), &what);
-	return av_key_change(seg, region, &what);
+	return av_region_change(seg, region, &what);
 }
 
 /* Two windows: one as @i says; and one that lives, bound there, too, if @other. */
