@@ -55,6 +55,7 @@ struct av_key {
 	union {
 		uint8_t window_type; /* enum ibv_mw_type */
 		uint8_t in_origin;   /* device memory: in the context it was imported from */
+		uint8_t imported;    /* block of device memory: by anybody, ever; under @lock */
 		uint8_t share;	     /* pages: memory/allocated.h; plain memory: AV_KEY_PRIVATE,
 					AV_KEY_HUGETLB, AV_KEY_PINNED, AV_KEY_SPECIAL */
 	};
@@ -65,7 +66,7 @@ struct av_key {
 	};
 	union {
 		uint32_t region;  /* bound window: its region's key */
-		uint32_t windows; /* region: number of windows bound to it; under @lock */
+		uint32_t windows; /* region: memory/window_count.h; under @lock */
 	};
 	/*
 	 * Plain memory: the moment up to which it stayed mapped (memory/unmapped.h). Pages: the
@@ -101,9 +102,10 @@ AV_MUST_USE uint32_t av_key_create(struct av_seg *seg, const struct av_key *what
 typedef bool av_key_linger(struct av_seg *seg, uint32_t key);
 
 /*
- * End a region's key and its uses. @linger: asked if a peer is stopped in such a use; NULL: no
- * Return: 0, or EBUSY, windows are bound: nothing has changed; or ETIMEDOUT, a peer has been
- * stopped in a use: the same, but that other uses were refused meanwhile.
+ * End a region's key and its uses; memory/region_end.h does so. @linger: asked if a peer is stopped
+ * in such a use; NULL: no Return: 0, or EBUSY, windows are counted: nothing has changed; or
+ * ETIMEDOUT, a peer has been stopped in a use: the same, but that other uses were refused
+ * meanwhile.
  */
 AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_linger *linger);
 

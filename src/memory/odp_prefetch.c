@@ -32,7 +32,8 @@ struct job {
 	STAILQ_ENTRY(job) link;
 	struct av_seg *seg;
 	enum ib_uverbs_advise_mr_advice advice;
-	uint64_t pages; /* pages that became valid so far */
+	uint64_t pages;	 /* pages that became valid so far */
+	uint64_t number; /* those queued are done in this order */
 	uint32_t count;
 	struct av_odp_range range[];
 };
@@ -236,6 +237,7 @@ static struct {
 	unsigned int queued;
 	bool running;	     /* the thread exists */
 	struct av_seg *busy; /* context of the job being done */
+	uint64_t last, done; /* numbers of jobs: queued last, done last */
 } later = {
 	.mutex = PTHREAD_MUTEX_INITIALIZER,
 	.more = PTHREAD_COND_INITIALIZER,
@@ -253,6 +255,7 @@ static void after_fork_in_child(void)
 	later.queued = 0;
 	later.running = false;
 	later.busy = NULL;
+	later.last = later.done = 0;
 }
 
 static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
@@ -287,6 +290,7 @@ static void *later_main(void *arg)
 		(void)follow(job, job->range);
 		pthread_mutex_lock(&later.mutex);
 		later.busy = NULL;
+		later.done = job->number;
 		pthread_cond_broadcast(&later.less);
 		pthread_mutex_unlock(&later.mutex);
 		free(job); /* outside the mutex: free() may unmap, and so wait for the listener */
@@ -317,6 +321,7 @@ static bool queue(struct job *job)
 	if (!later.running)
 		later.running = start_thread();
 	if (later.running && later.queued < QUEUE_MAX) {
+		job->number = ++later.last;
 		STAILQ_INSERT_TAIL(&later.jobs, job, link);
 		later.queued++;
 		pthread_cond_signal(&later.more);
@@ -356,25 +361,26 @@ int av_odp_advise(struct av_seg *seg, const struct av_odp_range *range, uint32_t
 	return ret;
 }
 
-/* Context: the mutex is held. */
-static bool has_jobs(const struct av_seg *seg)
+/* The last job of a context, under way or queued; 0: none. Context: the mutex is held. */
+static uint64_t last_of(const struct av_seg *seg)
 {
+	uint64_t number = later.busy == seg ? later.done + 1 : 0;
 	const struct job *job;
 
-	if (later.busy == seg)
-		return true;
 	STAILQ_FOREACH(job, &later.jobs, link)
 		if (job->seg == seg)
-			return true;
-	return false;
+			number = job->number;
+	return number;
 }
 
 void av_odp_quiesce(struct av_seg *seg)
 {
 	AV_UNCANCELLED;
+	uint64_t number;
 
 	pthread_mutex_lock(&later.mutex);
-	while (has_jobs(seg))
+	number = last_of(seg);
+	while (later.done < number)
 		pthread_cond_wait(&later.less, &later.mutex);
 	pthread_mutex_unlock(&later.mutex);
 }

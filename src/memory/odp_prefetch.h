@@ -33,8 +33,9 @@ AV_MUST_USE int av_odp_advise(struct av_seg *seg, const struct av_odp_range *ran
 			      enum ib_uverbs_advise_mr_advice advice, bool flush);
 
 /*
- * Wait until no advice of an own context is queued or under way: before a region ends (its advice
- * would make pages valid that no region covers), and before av_odp_unwatch().
+ * Wait until all advice has been followed that an own context has queued up to now: before an ODP
+ * region ends or moves (its advice would make pages valid that no region covers), and before
+ * av_odp_unwatch(). Others may go on giving advice.
  * Context: waits for pages; no lock held. In a forked child, inherited contexts have none.
  */
 void av_odp_quiesce(struct av_seg *seg);

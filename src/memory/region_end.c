@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/region_end.h"
 
+#include <errno.h>
+
 #include "memory/adopt.h"
 #include "memory/key.h"
 #include "memory/linger.h"
 #include "memory/recall.h"
+#include "memory/window_count.h"
 
 /* Can a copy by this key be kept from the program's memory? @of: what has to linger for that */
 static bool can_linger(struct av_seg *seg, const struct av_key *k, struct av_lingering_of *of)
@@ -44,5 +47,15 @@ static bool linger(struct av_seg *seg, uint32_t key)
 
 int av_region_end(struct av_seg *seg, uint32_t key)
 {
-	return av_key_destroy(seg, key, linger);
+	int err = av_key_destroy(seg, key, linger);
+
+	return err == EBUSY && av_window_none_bound(seg, key) ? av_key_destroy(seg, key, linger)
+							      : err;
+}
+
+int av_region_change(struct av_seg *seg, uint32_t key, const struct av_key *what)
+{
+	int err = av_key_change(seg, key, what);
+
+	return err == EBUSY && av_window_none_bound(seg, key) ? av_key_change(seg, key, what) : err;
 }

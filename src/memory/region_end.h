@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The end of a region, whatever its peers are doing. */
+/* The end and the change of a region, whatever its peers are doing, or have left when they died. */
 #ifndef AV_MEMORY_REGION_END_H
 #define AV_MEMORY_REGION_END_H
 
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "memory/key.h"
 #include "segment/segment.h"
 
 /*
@@ -14,5 +15,8 @@
  * under way. Return: as av_key_destroy(); ETIMEDOUT only if it cannot linger
  */
 AV_MUST_USE int av_region_end(struct av_seg *seg, uint32_t key);
+
+/* Replace its fields. Context, return: as av_key_change() */
+AV_MUST_USE int av_region_change(struct av_seg *seg, uint32_t key, const struct av_key *what);
 
 #endif

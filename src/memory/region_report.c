@@ -9,6 +9,7 @@
 #include "memory/odp_table.h"
 #include "memory/odp_uffd.h"
 #include "memory/region_count.h"
+#include "memory/window_count.h"
 
 static const struct {
 	uint8_t kind;
@@ -96,7 +97,7 @@ static void fill_counted(const struct av_seg *seg, const struct av_key *k,
 			 struct av_region_info *info)
 {
 	av_region_counted(seg, info->key, info->counted);
-	info->counted[AV_MR_WINDOWS] = k->windows;
+	info->counted[AV_MR_WINDOWS] = av_window_count(k);
 	if (info->memory == AV_REGION_ADOPTED)
 		info->counted[AV_MR_ADOPTED_BYTES] = adopted_bytes(seg, k);
 	if (info->memory == AV_REGION_ON_DEMAND)

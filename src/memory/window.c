@@ -7,6 +7,7 @@
 #include "base/newer_verbs.h"
 #include "memory/pin.h"
 #include "memory/key.h"
+#include "memory/window_count.h"
 #include "segment/alloc.h"
 
 /* Local rights mean nothing for a window, but programs pass IBV_ACCESS_LOCAL_WRITE out of habit. */
@@ -28,31 +29,6 @@ static struct av_key *window_entry(struct av_seg *seg, uint32_t key)
 	return k && k->kind == AV_KEY_WINDOW ? k : NULL;
 }
 
-static void region_released(struct av_seg *seg, uint32_t region)
-{
-	struct av_key *r = av_key_entry(seg, region);
-
-	if (!r || av_peer_lock(seg, &r->lock, AV_RANK_KEY) == AV_LOCK_BUSY)
-		return;
-	if (r->windows > 0)
-		r->windows--;
-	av_lock_release(&r->lock);
-}
-
-void av_window_finish(struct av_seg *seg, uint32_t key, uint32_t region)
-{
-	struct av_key *w = window_entry(seg, key);
-
-	if (!w)
-		return;
-	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_RIGHT);
-	if (atomic_load(&w->key) == 0 && w->region == region) {
-		region_released(seg, region);
-		w->region = 0;
-	}
-	av_lock_release(&w->lock);
-}
-
 /*
  * Context: the window's lock is held. Afterwards no access through the old binding is under way.
  * Return: false: one does not end, and the window is bound as before
@@ -69,8 +45,8 @@ static bool unbind(struct av_seg *seg, struct av_key *w)
 		return false;
 	}
 	w->qpn = 0;
-	region_released(seg, region);
-	w->region = 0; /* last: see av_window_finish() */
+	av_window_count_less(seg, region);
+	w->region = 0;
 	return true;
 }
 
@@ -130,7 +106,7 @@ static bool hold_region(struct av_seg *seg, const struct av_window_bind *bind, s
 		return false;
 	ok = region_permits(r, bind);
 	if (ok) {
-		r->windows++;
+		av_window_count_more(r);
 		copy->kind = r->kind;
 		copy->access = r->access;
 		copy->addr = r->addr + (bind->addr - r->base);
@@ -151,7 +127,7 @@ static int bind_locked(struct av_seg *seg, struct av_key *w, const struct av_win
 	if (!hold_region(seg, bind, &region))
 		return EINVAL;
 	if (!unbind(seg, w)) {
-		region_released(seg, bind->region);
+		av_window_count_less(seg, bind->region);
 		return EINVAL;
 	}
 	w->access = bind->access | (region.access & AV_ACCESS_TUNNELED);
@@ -209,11 +185,18 @@ enum av_invalidate av_window_invalidate(struct av_seg *seg, uint32_t rkey, uint3
 	return ret;
 }
 
+/* Only @qpn itself binds windows to it, and it does not any more. */
+AV_RACY static bool may_be_bound_on(const struct av_key *w, uint32_t qpn)
+{
+	return w->qpn == qpn;
+}
+
 void av_window_queue_pair_ends(struct av_seg *seg, uint32_t key, uint32_t qpn)
 {
 	struct av_key *w = window_entry(seg, key);
 
-	if (!w)
+	/* Check first: whoever binds another's window may be stopped. */
+	if (!w || !may_be_bound_on(w, qpn))
 		return;
 	av_lock_acquire_plain(&w->lock, AV_RANK_KEY_RIGHT);
 	if (w->qpn == qpn)

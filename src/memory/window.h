@@ -54,10 +54,10 @@ AV_MUST_USE enum av_invalidate av_window_invalidate(struct av_seg *seg, uint32_t
 AV_MUST_USE enum av_invalidate av_window_may_invalidate(struct av_seg *seg, uint32_t rkey,
 							uint32_t qpn);
 
-/* Finish an unbind during which a peer died: only @region still counts the window. */
-void av_window_finish(struct av_seg *seg, uint32_t key, uint32_t region);
-
-/* Unbind this index's window if it is bound on @qpn, which is being destroyed. */
+/*
+ * Unbind this index's window if it is bound on @qpn, which is being destroyed. Context: nobody
+ * executes for that queue pair, nor will.
+ */
 void av_window_queue_pair_ends(struct av_seg *seg, uint32_t key, uint32_t qpn);
 
 #endif

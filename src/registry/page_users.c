@@ -21,7 +21,7 @@ static SLIST_HEAD(, hold) holds;
 
 static off_t byte_of(uint32_t ref, uint64_t at)
 {
-	return (off_t)1 << 60 | (off_t)ref << 22 | (off_t)(at >> 12);
+	return (off_t)1 << 60 | (off_t)(at & 1) << 59 | (off_t)ref << 22 | (off_t)(at >> 12);
 }
 
 /* The child inherits no locks. */

@@ -124,6 +124,9 @@ AV_MUST_USE int av_advise_region(struct av_context *ctx, uint32_t lkey,
 struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle);
 void av_dm_forget(struct ibv_dm *dm);
 
+/* A region on it has ended; @inherited: in a forked child. The last one frees what is forgotten. */
+void av_dm_region_ended(struct av_dm *dm, bool inherited);
+
 /*
  * Copy to and from device memory. @dm: NULL is ENOENT; @unit: offset and length are multiples of it
  * Return: 0, ENOENT, EFAULT (a range that is not there, on either side), or EINVAL
@@ -135,9 +138,6 @@ AV_MUST_USE int av_dm_read(void *host, const struct av_dm *dm, uint64_t offset, 
 
 /* The device memory behind its name in experimental verbs; NULL if the pointer is not ours. */
 struct av_dm *av_dm_of_exp(const struct ibv_exp_dm *exp);
-
-/* Finish unbinding windows from a region where a dead peer stopped half-way. */
-void av_mw_finish(struct av_context *ctx, uint32_t region);
 
 /* Unbind the windows bound on a queue pair that is being destroyed. */
 void av_mw_queue_pair_ends(struct av_context *ctx, uint32_t qpn);

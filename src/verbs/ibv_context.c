@@ -203,9 +203,12 @@ static void leave_wire(uint32_t id, void *object, void *arg)
 
 static void drop_memory(uint32_t id, void *object, void *arg)
 {
+	const struct av_context *ctx = arg;
 	struct av_mr *mr = object;
 
-	av_allocated_end(&mr->memory, mr->memory.map && av_context_of(mr->ibv.context)->forked);
+	av_allocated_end(&mr->memory, ctx->forked);
+	if (mr->dm)
+		av_dm_region_ended(mr->dm, ctx->forked);
 }
 
 int av_context_close(struct av_context *ctx)
@@ -215,7 +218,7 @@ int av_context_close(struct av_context *ctx)
 	if (av_misuse_on())
 		av_misuse_context_ends(ctx);
 	list_remove(ctx);
-	av_table_each(&ctx->mrs, drop_memory, NULL);
+	av_table_each(&ctx->mrs, drop_memory, ctx);
 	close(ctx->verbs.context.async_fd);
 	if (ctx->verbs.context.cmd_fd != av_own_fd(&ctx->seg->file))
 		close(ctx->verbs.context.cmd_fd); /* the descriptor passed to ibv_import_device() */

@@ -10,6 +10,7 @@
 #include "base/uncancelled.h"
 #include "copy/copy.h"
 #include "registry/directory.h"
+#include "registry/page_users.h"
 #include "segment/alloc.h"
 #include "segment/totals.h"
 #include "device/device_open.h"
@@ -30,9 +31,17 @@ struct av_dm *av_dm_of_exp(const struct ibv_exp_dm *exp)
 	return found && &found->exp == exp ? found : NULL;
 }
 
+/* Has the block of an import not been freed? */
+static bool is_there(const struct av_dm *dm)
+{
+	const struct av_key *k = av_key_entry(dm->seg, dm->key);
+
+	return !dm->imported || (k && atomic_load(&k->held) == dm->key);
+}
+
 static int check_copy(const struct av_dm *dm, uint64_t offset, size_t length, unsigned int unit)
 {
-	if (!dm)
+	if (!dm || !is_there(dm))
 		return ENOENT;
 	if (!av_range_within(offset, length, 0, dm->length))
 		return av_refuse(EFAULT, AV_CHECK_DM_RANGE, offset + length, dm->length);
@@ -112,8 +121,15 @@ static void give_memory(const struct av_dm *dm)
 	av_dir_unuse(dm->seg->ref, AV_DIR_DM_BYTES, dm->length);
 }
 
+static void put(struct av_dm *dm)
+{
+	if (atomic_fetch_sub(&dm->refs, 1) == 1)
+		free(dm);
+}
+
 static struct ibv_dm *publish_dm(struct av_context *ctx, struct av_dm *dm, uint32_t handle)
 {
+	atomic_store(&dm->refs, 1);
 	dm->ibv.context = &ctx->verbs.context;
 	dm->ibv.memcpy_to_dm = memcpy_to_dm;
 	dm->ibv.memcpy_from_dm = memcpy_from_dm;
@@ -125,21 +141,81 @@ static struct ibv_dm *publish_dm(struct av_context *ctx, struct av_dm *dm, uint3
 						   : &dm->ibv;
 }
 
+/* --- imported blocks ------------------------------------------------------------- */
+
 /* Add an entry to the key table, so that the block can be imported. Return: its index, or 0. */
-static uint32_t announce(const struct av_dm *dm)
+static uint32_t announce(struct av_dm *dm)
 {
 	struct av_key what = {.kind = AV_KEY_DM_BLOCK, .addr = dm->offset, .length = dm->length};
-	uint32_t key = av_key_create(dm->seg, &what, AV_MAX_MR);
 
-	return AV_KEY_INDEX(key);
+	dm->key = av_key_create(dm->seg, &what, AV_MAX_MR);
+	return AV_KEY_INDEX(dm->key);
 }
 
-static void withdraw(const struct av_dm *dm)
+static uint64_t name_of(const struct av_dm *dm)
 {
-	struct av_key *k = av_key_entry(dm->seg, dm->ibv.handle << 8);
-
-	(void)!av_key_destroy(dm->seg, atomic_load(&k->key), NULL);
+	return AV_PAGE_USERS_DM(AV_KEY_INDEX(dm->key));
 }
+
+/* From here on nobody can import the block. Return: false: somebody has, and has regions on it */
+static bool withdraw(const struct av_dm *dm)
+{
+	struct av_key *k = av_key_entry(dm->seg, dm->key);
+	bool imported;
+
+	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
+	imported = k->imported;
+	atomic_store(&k->key, 0); /* as in a change: who registers meanwhile waits */
+	av_lock_release(&k->lock);
+	if (imported && av_page_users_any(dm->seg->ref, name_of(dm))) {
+		atomic_store_explicit(&k->key, dm->key, memory_order_release);
+		return false;
+	}
+	(void)!av_key_destroy(dm->seg, dm->key, NULL);
+	return true;
+}
+
+/* Look the block of an import up, and note that. Return: false: it is not there */
+static bool find_block(struct av_dm *dm, uint32_t handle)
+{
+	const struct av_key *entry = dm->seg && handle ? av_key_entry(dm->seg, handle << 8) : NULL;
+	struct av_key *k;
+	bool found;
+
+	dm->key = entry ? atomic_load(&entry->held) : 0;
+	k = dm->key ? av_key_lock_region(dm->seg, dm->key) : NULL;
+	if (!k)
+		return false;
+	found = k->kind == AV_KEY_DM_BLOCK;
+	if (found)
+		k->imported = true;
+	dm->offset = k->addr;
+	dm->length = k->length;
+	av_lock_release(&k->lock);
+	return found && av_seg_at(dm->seg, dm->offset, dm->length);
+}
+
+/* Keep the block of an import for a region. Return: 0 or errno; ENOENT: it has been freed */
+static int hold(const struct av_dm *dm)
+{
+	int err = av_page_users_join(dm->seg->ref, name_of(dm));
+	struct av_key *k = err ? NULL : av_key_lock_region(dm->seg, dm->key);
+
+	if (k)
+		av_lock_release(&k->lock);
+	else if (err == 0)
+		(void)av_page_users_leave(dm->seg->ref, name_of(dm), NULL, NULL);
+	return k ? 0 : err ? err : ENOENT;
+}
+
+void av_dm_region_ended(struct av_dm *dm, bool inherited)
+{
+	if (dm->imported && !inherited)
+		(void)av_page_users_leave(dm->seg->ref, name_of(dm), NULL, NULL);
+	put(dm);
+}
+
+/* --- the verbs ------------------------------------------------------------------- */
 
 static struct ibv_dm *create_dm(struct av_context *ctx, struct av_seg *seg,
 				const struct ibv_alloc_dm_attr *attr)
@@ -159,7 +235,7 @@ static struct ibv_dm *create_dm(struct av_context *ctx, struct av_seg *seg,
 	if (dm->ibv.handle && publish_dm(ctx, dm, dm->ibv.handle))
 		return &dm->ibv;
 	if (dm->ibv.handle)
-		withdraw(dm);
+		(void)withdraw(dm);
 	give_memory(dm);
 	free(dm);
 	return av_fail_null(AV_VERB_ALLOC_DM, ENOMEM);
@@ -167,23 +243,19 @@ static struct ibv_dm *create_dm(struct av_context *ctx, struct av_seg *seg,
 
 struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle)
 {
-	struct av_seg *origin = ctx->seg->head->origin ? av_seg_origin(ctx->seg) : NULL;
-	const struct av_key *k = origin && handle ? av_key_entry(origin, handle << 8) : NULL;
+	struct av_dm block = {.imported = true,
+			      .seg = ctx->seg->head->origin ? av_seg_origin(ctx->seg) : NULL};
 	struct av_dm *dm;
 	int err = 0;
 
-	if (!k || k->kind != AV_KEY_DM_BLOCK || !atomic_load(&k->key) ||
-	    !av_seg_at(origin, k->addr, k->length))
+	if (!find_block(&block, handle))
 		err = ENOENT;
 	else if (av_table_get(&ctx->dms, handle))
 		err = EBUSY;
 	dm = av_object_new(AV_VERB_IMPORT_DM, err, sizeof(*dm));
 	if (!dm)
 		return NULL;
-	dm->imported = true;
-	dm->seg = origin;
-	dm->offset = k->addr;
-	dm->length = k->length;
+	*dm = block;
 	if (publish_dm(ctx, dm, handle))
 		return &dm->ibv;
 	free(dm);
@@ -197,7 +269,7 @@ void av_dm_forget(struct ibv_dm *ibv)
 	if (!dm)
 		return;
 	av_table_clear(&av_context_of(ibv->context)->dms, ibv->handle);
-	free(dm);
+	put(dm);
 }
 
 /* Where to allocate: a forked child must not touch its parent's segment. NULL and errno. */
@@ -246,17 +318,22 @@ int av_free_dm(struct ibv_dm *ibv)
 	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_dm *dm = av_dm_find(ibv);
+	bool ours;
 
 	if (!dm)
 		return av_fail_errno(AV_VERB_FREE_DM, ENOENT);
-	if (atomic_load(&dm->users))
+	if (atomic_load(&dm->refs) > 1)
 		return av_misuse_busy(AV_VERB_FREE_DM, ctx, "DM", ibv->handle, NULL);
+	ours = !dm->imported && (!ctx->forked || dm->seg == ctx->child_seg);
+	/* First the handle: another thread may get the key's index once it is free. */
 	av_table_clear(&ctx->dms, ibv->handle);
-	if (!dm->imported && (!ctx->forked || dm->seg == ctx->child_seg)) {
-		withdraw(dm);
-		give_memory(dm);
+	if (ours && !withdraw(dm)) {
+		(void)!av_table_set(&ctx->dms, ibv->handle, dm);
+		return av_misuse_busy(AV_VERB_FREE_DM, ctx, "DM", ibv->handle, NULL);
 	}
-	free(dm);
+	if (ours)
+		give_memory(dm);
+	put(dm);
 	return 0;
 }
 
@@ -291,12 +368,15 @@ struct ibv_mr *av_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t offs
 	struct ibv_mr *mr;
 	int err = check_register(dm, offset, length, access);
 
+	if (err == 0 && dm->imported)
+		err = hold(dm);
 	if (err)
 		return av_fail_null(AV_VERB_REG_DM_MR, err);
 	what.addr = dm->offset + offset;
 	what.in_origin = dm->imported;
+	atomic_fetch_add(&dm->refs, 1);
 	mr = av_mr_publish(pd, &what, NULL, dm);
-	if (mr)
-		atomic_fetch_add(&dm->users, 1);
+	if (!mr)
+		av_dm_region_ended(dm, false);
 	return mr;
 }

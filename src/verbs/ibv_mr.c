@@ -186,19 +186,13 @@ struct ibv_mr *av_alloc_null_mr(struct ibv_pd *pd)
 static int end_key(struct av_context *ctx, struct av_mr *mr)
 {
 	struct av_seg *origin;
-	int err;
 
 	if (ctx->forked)
 		return 0;
 	if (mr->access & IBV_ACCESS_ON_DEMAND)
 		av_odp_quiesce(ctx->seg);
-	if (mr->sort != AV_MR_IMPORTED) {
-		err = av_region_end(ctx->seg, mr->ibv.lkey);
-		if (err != EBUSY)
-			return err;
-		av_mw_finish(ctx, mr->ibv.lkey);
+	if (mr->sort != AV_MR_IMPORTED)
 		return av_region_end(ctx->seg, mr->ibv.lkey);
-	}
 	origin = av_seg_origin(ctx->seg);
 	if (origin)
 		av_key_kill(origin, mr->ibv.lkey);
@@ -212,7 +206,7 @@ void av_mr_forget(struct av_mr *mr)
 	if (!ctx->forked)
 		av_adopt_end(ctx->seg, mr->adopted);
 	if (mr->dm)
-		atomic_fetch_sub(&mr->dm->users, 1);
+		av_dm_region_ended(mr->dm, ctx->forked);
 	if (mr->mapping)
 		av_munmap(mr->mapping, mr->mapped);
 	av_allocated_end(&mr->memory, ctx->forked);
@@ -401,8 +395,9 @@ static int change(struct av_context *ctx, struct av_mr *mr, const struct av_mr_c
 	if (err)
 		return err;
 	what.pd = av_pd_id(pd);
-	av_odp_quiesce(ctx->seg);
-	err = av_key_change(ctx->seg, mr->ibv.lkey, &what);
+	if (mr->access & IBV_ACCESS_ON_DEMAND)
+		av_odp_quiesce(ctx->seg);
+	err = av_region_change(ctx->seg, mr->ibv.lkey, &what);
 	if (err) {
 		if (prepared)
 			av_adopt_end(ctx->seg, what.adopted);

@@ -105,7 +105,7 @@ int av_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	return av_post_send(qp, &wr, &bad);
 }
 
-/* What ends: a region's key or a queue pair's number. */
+/* A queue pair that ends. */
 struct end {
 	struct av_seg *seg;
 	uint32_t number;
@@ -116,21 +116,6 @@ static void unbind_from(uint32_t id, void *object, void *arg)
 	const struct end *qp = arg;
 
 	av_window_queue_pair_ends(qp->seg, id << 8, qp->number);
-}
-
-static void finish_for(uint32_t id, void *object, void *arg)
-{
-	const struct end *region = arg;
-
-	av_window_finish(region->seg, id << 8, region->number);
-}
-
-void av_mw_finish(struct av_context *ctx, uint32_t region)
-{
-	struct end end = {ctx->seg, region};
-
-	if (atomic_load(&ctx->mw_count))
-		av_table_each(&ctx->mws, finish_for, &end);
 }
 
 void av_mw_queue_pair_ends(struct av_context *ctx, uint32_t qpn)

@@ -169,8 +169,9 @@ struct av_dm {
 	struct av_seg *seg; /* of the process that allocated it */
 	uint64_t offset;    /* offset in the segment */
 	uint64_t length;
-	uint64_t block; /* bytes allocated from the segment */
-	_Atomic uint32_t users;
+	uint64_t block;	       /* bytes allocated from the segment */
+	uint32_t key;	       /* of the block, in that segment */
+	_Atomic uint32_t refs; /* the object, until it is freed or forgotten; regions on it */
 };
 
 /* How ibv_rereg_mr() and ibv_bind_mw() treat a region. */

@@ -442,6 +442,41 @@ static void pages_are_counted_before_their_prefetch(void **state)
 	pthread_join(t, NULL);
 }
 
+/* --- others give advice on and on -------------------------------------------------- */
+
+#define AT_MOST_S 60
+#define MUCH	  (64ul << 20) /* so that advice is given faster than it is followed */
+
+static _Atomic bool ended;
+
+static void *advise_on_and_on(void *much)
+{
+	uint64_t until = av_now_ns() + AT_MOST_S * 1000000000ull;
+
+	while (!atomic_load(&ended) && av_now_ns() < until)
+		assert_int_equal(advise(much, MUCH, READ, false), 0);
+	return NULL;
+}
+
+/* Only for the advice that was given before. */
+static void the_end_of_a_region_does_not_wait_for_the_next_advice(void **state)
+{
+	void *much = mmap(NULL, MUCH, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_t t;
+
+	assert_ptr_not_equal(much, MAP_FAILED);
+	atomic_store(&ended, false);
+	assert_int_equal(pthread_create(&t, NULL, advise_on_and_on, much), 0);
+	assert_true(WAIT_UNTIL(missing(much, MUCH, false) == 0, 60000));
+	for (unsigned int i = 0; i < 3; i++)
+		av_odp_quiesce(&f.seg);
+	assert_int_equal(pthread_tryjoin_np(t, NULL), EBUSY);
+	atomic_store(&ended, true);
+	pthread_join(t, NULL);
+	av_odp_quiesce(&f.seg);
+	munmap(much, MUCH);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -468,6 +503,7 @@ int main(void)
 		CASE(restarts_are_counted),
 		CASE(pages_that_were_thrown_away_are_not_valid),
 		CASE(pages_are_counted_before_their_prefetch),
+		CASE(the_end_of_a_region_does_not_wait_for_the_next_advice),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which binds of a memory window are allowed, what they make of it, and who may end them. */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +10,9 @@
 
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
+#include "lib/wait.h"
 #include "memory/key.h"
+#include "memory/region_end.h"
 #include "memory/window.h"
 #include "unit/memory/heap_fixture.h"
 
@@ -271,33 +274,124 @@ static void a_queue_pair_takes_its_bindings_along(void **state)
 	}
 }
 
+static bool lives(uint32_t owner)
+{
+	return owner != 0;
+}
+
+static _Atomic bool ended;
+
+static void *end_another(void *arg)
+{
+	av_window_queue_pair_ends(seg, window, QPN + 1);
+	atomic_store(&ended, true);
+	return NULL;
+}
+
+/* Whoever is binding it may be stopped. */
+static void a_window_of_another_queue_pair_is_not_waited_for(void **state)
+{
+	bool (*alive)(uint32_t) = av_lock_owner_alive;
+	struct av_window_bind bind;
+	pthread_t thread;
+	bool in_time;
+
+	make(TWO, AV_KEY_REGION, LOCAL | BIND);
+	bind = bind_of(READ, BASE, BYTES);
+	assert_int_equal(av_window_bind(seg, &bind), 0);
+	av_lock_owner_alive = lives;
+	atomic_store(&entry(window)->lock.owner, av_lock_self + 1);
+	assert_int_equal(pthread_create(&thread, NULL, end_another, NULL), 0);
+	in_time = WAIT_UNTIL(atomic_load(&ended), 20000);
+	atomic_store(&entry(window)->lock.owner, 0);
+	pthread_join(thread, NULL);
+	av_lock_owner_alive = alive;
+	assert_true(in_time);
+	assert_int_equal(atomic_load(&entry(window)->key), bind.rkey);
+}
+
 /* --- what others left -------------------------------------------------------------- */
 
-/* A peer died in the middle: the window is bound no more, and its region still counts it. */
+/* How far one came who died while binding the window, or unbinding it: memory/window.c. */
+enum came {
+	COUNTED,   /* at the new region */
+	UNBOUND,   /* from the old one, and that still counts it */
+	UNCOUNTED, /* there, too, and the window still names it */
+	RELEASED,
+};
+
 static const struct {
-	bool unbound, its_region;
-} left[] = {{true, true}, {true, false}, {false, true}, {false, false}};
+	enum came came;
+	bool was_bound, binds; /* to the region both */
+} left[] = {
+	{COUNTED, false, true},	 {COUNTED, true, true},	  {UNBOUND, true, true},
+	{UNBOUND, true, false},	 {UNCOUNTED, true, true}, {UNCOUNTED, true, false},
+	{RELEASED, false, true}, {RELEASED, true, true},
+};
 
-static void an_unbind_is_finished(void **state)
+static void leave_half(size_t i)
 {
-	for (size_t i = 0; i < AV_ARRAY_SIZE(left); i++) {
-		bool finished = left[i].unbound && left[i].its_region;
-		struct av_window_bind bind;
+	struct av_key *w = entry(window), *r = entry(region);
 
-		make(TWO, AV_KEY_REGION, LOCAL | BIND);
-		bind = bind_of(READ, BASE, BYTES);
+	r->windows += left[i].binds;
+	if (left[i].came >= UNBOUND)
+		atomic_store(&w->key, 0);
+	r->windows -= left[i].was_bound && left[i].came >= UNCOUNTED;
+	if (left[i].came >= RELEASED)
+		w->region = 0;
+	assert_true(r->windows > 0 || !left[i].binds);
+}
+
+static int end_region(bool change)
+{
+	struct av_key what;
+
+	if (!change)
+		return av_region_end(seg, region);
+	av_key_describe(entry(region), &what);
+	return av_region_change(seg, region, &what);
+}
+
+/* Two windows: one as @i says; and one that lives, bound there, too, if @other. */
+static void make_row(size_t i, bool other, uint32_t *second)
+{
+	struct av_window_bind bind;
+
+	make(ONE, AV_KEY_REGION, LOCAL | BIND);
+	*second = av_window_create(seg, TWO, PD, KEYS);
+	bind = bind_of(READ, BASE, BYTES);
+	if (left[i].was_bound)
 		assert_int_equal(av_window_bind(seg, &bind), 0);
-		if (left[i].unbound)
-			atomic_store(&entry(window)->key, 0);
-		for (unsigned int twice = 0; twice < 2; twice++) {
-			av_window_finish(seg, window, left[i].its_region ? region : region + 1);
-			if (entry(region)->windows != !finished ||
-			    entry(window)->region != (finished ? 0 : region))
-				fail_msg("row %zu", i);
-		}
-	}
-	av_window_finish(seg, region, region); /* no window */
-	assert_int_equal(entry(region)->windows, 1);
+	bind.window = *second;
+	bind.rkey = *second + 1;
+	if (other)
+		assert_int_equal(av_window_bind(seg, &bind), 0);
+	leave_half(i);
+}
+
+/* @change: the region instead of destroying it */
+static void row_of_the_dead(size_t i, bool other, bool change)
+{
+	bool bound = left[i].was_bound && left[i].came == COUNTED;
+	uint32_t windows = (uint32_t)other + bound, second;
+
+	make_row(i, other, &second);
+	for (unsigned int twice = 0; twice < 2 && windows; twice++)
+		if (end_region(change) != EBUSY || entry(region)->windows != windows)
+			fail_msg("row %zu: counts %u", i, entry(region)->windows);
+	assert_int_equal(av_window_destroy(seg, second), 0);
+	if (bound)
+		assert_int_equal(end_region(change), EBUSY);
+	assert_int_equal(av_window_destroy(seg, window), 0);
+	if (end_region(change) || (change && end_region(false)))
+		fail_msg("row %zu: busy for ever", i);
+}
+
+static void a_dead_binder_leaves_no_busy_region(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(left); i++)
+		for (unsigned int how = 0; how < 4; how++)
+			row_of_the_dead(i, how & 1, how & 2);
 }
 
 static void a_region_that_counts_too_few_or_is_none(void **state)
@@ -341,7 +435,8 @@ int main(void)
 		IN_A_SEGMENT(the_next_key_continues_from_the_last_bind),
 		IN_A_SEGMENT(the_queue_pair_that_bound_it_invalidates),
 		IN_A_SEGMENT(a_queue_pair_takes_its_bindings_along),
-		IN_A_SEGMENT(an_unbind_is_finished),
+		IN_A_SEGMENT(a_window_of_another_queue_pair_is_not_waited_for),
+		IN_A_SEGMENT(a_dead_binder_leaves_no_busy_region),
 		IN_A_SEGMENT(a_region_that_counts_too_few_or_is_none),
 		IN_A_SEGMENT(only_windows_are_destroyed),
 	};
