@@ -100,6 +100,22 @@ static int check_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xr
 	return err ? err : av_verb_err(ctx, AV_FAIL_CREATE_QP);
 }
 
+/* In a forked child, the list of users may be half changed, and its mutex taken for ever. */
+static void count_srq_use(struct av_qp *qp, int by)
+{
+	struct av_srq *srq = qp->srq;
+
+	if (by > 0 || !av_context_of(qp->ibv.context)->forked) {
+		pthread_mutex_lock(&srq->users_mutex);
+		if (by > 0)
+			LIST_INSERT_HEAD(&srq->users, qp, on_srq);
+		else
+			LIST_REMOVE(qp, on_srq);
+		pthread_mutex_unlock(&srq->users_mutex);
+	}
+	atomic_fetch_add(&srq->user_count, (uint32_t)by); /* last: it may be destroyed then */
+}
+
 /* Add (@by: 1) or drop (-1) references to the objects that a queue pair uses. */
 static void count_use(struct av_qp *qp, int by)
 {
@@ -113,14 +129,8 @@ static void count_use(struct av_qp *qp, int by)
 		atomic_fetch_add(&qp->send_cq->users, (uint32_t)by);
 	if (qp->recv_cq)
 		atomic_fetch_add(&qp->recv_cq->users, (uint32_t)by);
-	if (!qp->srq || (by < 0 && av_context_of(qp->ibv.context)->forked))
-		return;
-	pthread_mutex_lock(&qp->srq->users_mutex);
-	if (by > 0)
-		LIST_INSERT_HEAD(&qp->srq->users, qp, on_srq);
-	else
-		LIST_REMOVE(qp, on_srq);
-	pthread_mutex_unlock(&qp->srq->users_mutex);
+	if (qp->srq)
+		count_srq_use(qp, by);
 }
 
 static void init_public(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,

@@ -125,6 +125,7 @@ struct av_srq {
 	uint32_t index, id;
 	pthread_mutex_t users_mutex; /* and one ibv_modify_srq() at a time */
 	LIST_HEAD(, av_qp) users;    /* the queue pairs on it, under users_mutex */
+	_Atomic uint32_t user_count; /* how many; in a forked child, @users is left as it was */
 	uint32_t async_delivered;    /* under ibv.mutex */
 };
 
