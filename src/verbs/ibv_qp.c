@@ -369,6 +369,22 @@ static void fill_init_attr(const struct av_qp *qp, struct ibv_qp_init_attr *init
 	init->sq_sig_all = (int)qp->end.qp->sig_all;
 }
 
+/* Return: 0; EBUSY; EINVAL: opened by its number, and destroyed by its creator since */
+static int read_attr(struct av_qp *qp, struct ibv_qp_attr *attr)
+{
+	int err = av_qp_quiesce(&qp->end); /* no half-changed values */
+
+	if (err)
+		return err;
+	if (atomic_load(&qp->end.qp->qpn) == qp->ibv.qp_num)
+		*attr = qp->end.qp->attr;
+	else
+		err = EINVAL;
+	av_qp_resume(&qp->end);
+	av_drive(&qp->end, &qp->peer); /* execute what was posted while we held the rights */
+	return err;
+}
+
 AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask,
 			   struct ibv_qp_init_attr *init)
 {
@@ -382,12 +398,9 @@ AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int att
 	err = qp ? av_context_err(av_context_of(ibv->context)) : ENOENT;
 	if (err)
 		return av_fail_errno(AV_VERB_QUERY_QP, err);
-	err = av_qp_quiesce(&qp->end); /* no half-changed values */
+	err = read_attr(qp, attr);
 	if (err)
 		return av_fail_errno(AV_VERB_QUERY_QP, err);
-	*attr = qp->end.qp->attr;
-	av_qp_resume(&qp->end);
-	av_drive(&qp->end, &qp->peer); /* execute what was posted while we held the rights */
 	attr->qp_state = attr->cur_qp_state = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
 	attr->sq_draining =
 		attr->qp_state == IBV_QPS_SQD && atomic_load(&qp->end.qp->park) != AV_PARK_NOT;
