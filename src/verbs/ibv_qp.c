@@ -332,7 +332,7 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	qp = av_qp_find(ibv);
 	if (!qp)
 		return av_fail_errno(AV_VERB_DESTROY_QP, ENOENT);
-	if (atomic_load(&qp->groups)) {
+	if (atomic_load(&qp->groups) && !ctx->forked) { /* a child cannot detach it */
 		(void)av_refuse(EBUSY, AV_CHECK_GROUP_BUSY, atomic_load(&qp->groups), 0);
 		return av_misuse_busy(AV_VERB_DESTROY_QP, ctx, "QP", ibv->qp_num, qp->made_at);
 	}

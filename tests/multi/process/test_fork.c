@@ -395,7 +395,7 @@ static void query_row(void)
 	expect_traffic();
 }
 
-/* --- a shared receive queue ------------------------------------------------------ */
+/* --- objects that others keep busy ------------------------------------------------ */
 
 #define SHARERS 3
 
@@ -404,7 +404,10 @@ static struct {
 	struct ibv_cq *cq;
 	struct ibv_srq *srq;
 	struct ibv_qp *qp[SHARERS];
+	struct ibv_qp *member; /* of a multicast group */
 } shared;
+
+static const union ibv_gid group = {.raw = {0xff, 0x0e, [15] = 7}};
 
 static void create_shared(void)
 {
@@ -418,6 +421,10 @@ static void create_shared(void)
 	init.srq = shared.srq;
 	for (size_t i = 0; i < SHARERS; i++)
 		NEED((shared.qp[i] = ibv_create_qp(shared.pd, &init)));
+	init.srq = NULL;
+	init.qp_type = IBV_QPT_UD;
+	NEED((shared.member = ibv_create_qp(shared.pd, &init)));
+	NEED(ibv_attach_mcast(shared.member, &group, 0) == 0);
 }
 
 /* In the order that is possible, and no other. */
@@ -428,6 +435,7 @@ static void destroy_shared(void)
 		EXPECT_RET(ibv_destroy_qp(shared.qp[i]), 0);
 	}
 	EXPECT_RET(ibv_destroy_srq(shared.srq), 0);
+	EXPECT_RET(ibv_destroy_qp(shared.member), 0);
 	EXPECT_RET(ibv_dealloc_pd(shared.pd), 0);
 	EXPECT_RET(ibv_destroy_cq(shared.cq), 0);
 }
@@ -440,9 +448,11 @@ static void child_destroys_shared(void)
 
 static void shared_row(void)
 {
-	row("a child that destroys a shared receive queue, and what uses it");
+	row("a child that destroys a shared receive queue, what uses it, and a multicast group's");
 	create_shared();
 	expect_end(start_child(child_destroys_shared), false);
+	EXPECT_RET(ibv_destroy_qp(shared.member), EBUSY);
+	EXPECT_RET(ibv_detach_mcast(shared.member, &group, 0), 0);
 	destroy_shared();
 	expect_traffic();
 }
