@@ -44,7 +44,6 @@ static const struct ibv_device_attr default_attr = {
 	.max_qp_rd_atom = AV_MAX_RD_ATOM,
 	.max_qp_init_rd_atom = AV_MAX_RD_ATOM,
 	.atomic_cap = IBV_ATOMIC_HCA,
-	.max_mw = AV_MAX_MR, /* memory windows and regions share a table of keys */
 	.max_mcast_grp = AV_MAX_MCAST_ATTACH,
 	.max_mcast_qp_attach = AV_MAX_MCAST_ATTACH,
 	.max_total_mcast_qp_attach = AV_MAX_MCAST_ATTACH,
@@ -155,6 +154,7 @@ static void fill_attr(struct ibv_device_attr *attr, const struct av_device_spec 
 	attr->max_cq = (int)spec->max_cq;
 	attr->max_cqe = (int)spec->max_cqe;
 	attr->max_mr = (int)spec->max_mr;
+	attr->max_mw = (int)spec->max_mr; /* they share a table of keys */
 	attr->max_pd = (int)spec->max_pd;
 	attr->max_res_rd_atom = AV_MAX_RD_ATOM * attr->max_qp;
 }

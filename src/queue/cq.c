@@ -3,6 +3,7 @@
 #include "queue/cq.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -136,6 +137,17 @@ int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 	}
 	av_seg_free(seg, old, ((uint64_t)old_mask + 1) * sizeof(struct av_cqe));
 	return 0;
+}
+
+int av_cq_resize_patiently(struct av_seg *seg, uint32_t index, uint32_t capacity,
+			   const struct av_page_policy *policy)
+{
+	uint64_t until = 0;
+	int err;
+
+	while ((err = av_cq_resize(seg, index, capacity, policy)) == EBUSY && av_patient(&until))
+		sched_yield();
+	return err;
 }
 
 /*

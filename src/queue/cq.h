@@ -42,6 +42,10 @@ void av_cq_fini(struct av_seg *seg, uint32_t index);
 AV_MUST_USE int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 			     const struct av_page_policy *policy);
 
+/* The same, but EBUSY only after AV_PATIENCE_NS: who appends there is about to go on, as a rule. */
+AV_MUST_USE int av_cq_resize_patiently(struct av_seg *seg, uint32_t index, uint32_t capacity,
+				       const struct av_page_policy *policy);
+
 /* The event that an entry makes, before it is sent. All zero: none. */
 struct av_cq_bell {
 	uint64_t claim; /* of base/raise.h */

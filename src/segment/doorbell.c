@@ -88,16 +88,37 @@ static int writer(struct av_seg *seg, uint32_t id)
 	return av_own_fd_keep(fifo, open_fifo(seg->ref, id, O_NONBLOCK)) ? fifo->fd : -1;
 }
 
-/* Return: 0, also if the FIFO is full; or -errno. If @fd is -1, errno says why. */
+/* Return: true; or false and errno. */
+static bool put(int fd, const struct av_doorbell_record *record)
+{
+	ssize_t n;
+
+	do
+		n = write(fd, record, sizeof(*record));
+	while (n < 0 && errno == EINTR);
+	return n >= 0;
+}
+
+/* A full FIFO; one record for each object may be more than it holds. Return: is it larger now? */
+static bool enlarge(int fd)
+{
+	int bytes = fcntl(fd, F_GETPIPE_SZ);
+
+	return bytes > 0 && bytes < AV_DOORBELL_BYTES && fcntl(fd, F_SETPIPE_SZ, 2 * bytes) > bytes;
+}
+
+/* Return: 0, also if the FIFO stays full; or -errno. If @fd is -1, errno says why. */
 static int append(int fd, const struct av_doorbell_record *record)
 {
-	ssize_t n = -1;
-
-	if (fd >= 0)
-		do
-			n = write(fd, record, sizeof(*record));
-		while (n < 0 && errno == EINTR);
-	return n < 0 && errno != EAGAIN ? -errno : 0;
+	if (fd < 0)
+		return -errno;
+	while (!put(fd, record)) {
+		if (errno != EAGAIN)
+			return -errno;
+		if (!enlarge(fd))
+			break;
+	}
+	return 0;
 }
 
 int av_doorbell_ring(struct av_seg *seg, uint32_t id, const struct av_doorbell_record *record)

@@ -100,6 +100,22 @@ static int check_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xr
 	return err ? err : av_verb_err(ctx, AV_FAIL_CREATE_QP);
 }
 
+/* In a forked child, the list of users may be half changed, and its mutex taken for ever. */
+static void count_srq_use(struct av_qp *qp, int by)
+{
+	struct av_srq *srq = qp->srq;
+
+	if (by > 0 || !av_context_of(qp->ibv.context)->forked) {
+		pthread_mutex_lock(&srq->users_mutex);
+		if (by > 0)
+			LIST_INSERT_HEAD(&srq->users, qp, on_srq);
+		else
+			LIST_REMOVE(qp, on_srq);
+		pthread_mutex_unlock(&srq->users_mutex);
+	}
+	atomic_fetch_add(&srq->user_count, (uint32_t)by); /* last: it may be destroyed then */
+}
+
 /* Add (@by: 1) or drop (-1) references to the objects that a queue pair uses. */
 static void count_use(struct av_qp *qp, int by)
 {
@@ -113,14 +129,8 @@ static void count_use(struct av_qp *qp, int by)
 		atomic_fetch_add(&qp->send_cq->users, (uint32_t)by);
 	if (qp->recv_cq)
 		atomic_fetch_add(&qp->recv_cq->users, (uint32_t)by);
-	if (!qp->srq || (by < 0 && av_context_of(qp->ibv.context)->forked))
-		return;
-	pthread_mutex_lock(&qp->srq->users_mutex);
-	if (by > 0)
-		LIST_INSERT_HEAD(&qp->srq->users, qp, on_srq);
-	else
-		LIST_REMOVE(qp, on_srq);
-	pthread_mutex_unlock(&qp->srq->users_mutex);
+	if (qp->srq)
+		count_srq_use(qp, by);
 }
 
 static void init_public(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
@@ -322,7 +332,7 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	qp = av_qp_find(ibv);
 	if (!qp)
 		return av_fail_errno(AV_VERB_DESTROY_QP, ENOENT);
-	if (atomic_load(&qp->groups)) {
+	if (atomic_load(&qp->groups) && !ctx->forked) { /* a child cannot detach it */
 		(void)av_refuse(EBUSY, AV_CHECK_GROUP_BUSY, atomic_load(&qp->groups), 0);
 		return av_misuse_busy(AV_VERB_DESTROY_QP, ctx, "QP", ibv->qp_num, qp->made_at);
 	}
@@ -359,6 +369,22 @@ static void fill_init_attr(const struct av_qp *qp, struct ibv_qp_init_attr *init
 	init->sq_sig_all = (int)qp->end.qp->sig_all;
 }
 
+/* Return: 0; EBUSY; EINVAL: opened by its number, and destroyed by its creator since */
+static int read_attr(struct av_qp *qp, struct ibv_qp_attr *attr)
+{
+	int err = av_qp_quiesce(&qp->end); /* no half-changed values */
+
+	if (err)
+		return err;
+	if (atomic_load(&qp->end.qp->qpn) == qp->ibv.qp_num)
+		*attr = qp->end.qp->attr;
+	else
+		err = EINVAL;
+	av_qp_resume(&qp->end);
+	av_drive(&qp->end, &qp->peer); /* execute what was posted while we held the rights */
+	return err;
+}
+
 AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask,
 			   struct ibv_qp_init_attr *init)
 {
@@ -372,12 +398,9 @@ AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int att
 	err = qp ? av_context_err(av_context_of(ibv->context)) : ENOENT;
 	if (err)
 		return av_fail_errno(AV_VERB_QUERY_QP, err);
-	err = av_qp_quiesce(&qp->end); /* no half-changed values */
+	err = read_attr(qp, attr);
 	if (err)
 		return av_fail_errno(AV_VERB_QUERY_QP, err);
-	*attr = qp->end.qp->attr;
-	av_qp_resume(&qp->end);
-	av_drive(&qp->end, &qp->peer); /* execute what was posted while we held the rights */
 	attr->qp_state = attr->cur_qp_state = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
 	attr->sq_draining =
 		attr->qp_state == IBV_QPS_SQD && atomic_load(&qp->end.qp->park) != AV_PARK_NOT;

@@ -46,12 +46,15 @@ static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct av_qp *qp = qp_of(ex);
 
-	qp->build.wqe = NULL;
-	qp->build.err = av_context_of(ex->qp_base.context)->forked ? EINVAL : 0;
-	if (qp->build.err)
+	if (av_context_of(ex->qp_base.context)->forked) {
+		qp->build.wqe = NULL;
+		qp->build.err = EINVAL;
 		return; /* shared memory is the parent's */
-	/* Others cannot post until wr_complete() or wr_abort(). */
+	}
+	/* Others cannot post until wr_complete() or wr_abort(). Not before is @build ours. */
 	av_lock_acquire_plain(&qp->end.qp->append, AV_RANK_APPEND);
+	qp->build.wqe = NULL;
+	qp->build.err = 0;
 	qp->build.tail = atomic_load_explicit(&qp->end.qp->sq_tail, memory_order_relaxed);
 }
 

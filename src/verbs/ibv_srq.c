@@ -240,7 +240,7 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 	srq = av_srq_find(ibv);
 	if (!srq)
 		return av_fail_errno(AV_VERB_DESTROY_SRQ, ENOENT);
-	if (!LIST_EMPTY(&srq->users)) {
+	if (atomic_load(&srq->user_count)) {
 		(void)av_refuse(EBUSY, AV_CHECK_SRQ_BUSY, 0, 0);
 		return av_misuse_busy(AV_VERB_DESTROY_SRQ, ctx, "SRQ", ibv->handle, srq->made_at);
 	}

@@ -125,6 +125,7 @@ struct av_srq {
 	uint32_t index, id;
 	pthread_mutex_t users_mutex; /* and one ibv_modify_srq() at a time */
 	LIST_HEAD(, av_qp) users;    /* the queue pairs on it, under users_mutex */
+	_Atomic uint32_t user_count; /* how many; in a forked child, @users is left as it was */
 	uint32_t async_delivered;    /* under ibv.mutex */
 };
 
@@ -151,7 +152,7 @@ struct av_qp {
 		uint32_t tail;	       /* after the last request built */
 		int err;	       /* the first error since ibv_wr_start() */
 		struct av_sq_wqe *wqe; /* the request under construction; NULL: none, or an error */
-	} build;		       /* between av_post_begin() and av_post_end() */
+	} build; /* of who holds @append: from ibv_wr_start() to ibv_wr_complete() or _abort() */
 	struct av_pd *pd;
 	struct av_cq *send_cq, *recv_cq;
 	struct av_xrcd *xrcd;	  /* XRC_RECV */

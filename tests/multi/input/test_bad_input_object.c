@@ -180,11 +180,42 @@ static void busy_rows(void)
 	EXPECT_RET(ibv_destroy_comp_channel(channel), 0);
 }
 
+/* Its number leads nowhere, and its place may be another queue pair's. */
+static void opened_rows(void)
+{
+	struct ibv_xrcd_init_attr domain = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1};
+	struct ibv_xrcd *xrcd = ibv_open_xrcd(n->ctx, &domain);
+	struct ibv_qp_init_attr_ex init = {
+		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
+	struct ibv_qp_open_attr open = {.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
+						     IBV_QP_OPEN_ATTR_TYPE,
+					.qp_type = IBV_QPT_XRC_RECV,
+					.xrcd = xrcd};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+	struct ibv_qp_init_attr init_attr;
+	struct ibv_qp *qp, *opened;
+
+	NEED(xrcd && (qp = ibv_create_qp_ex(n->ctx, &init)));
+	open.qp_num = qp->qp_num;
+	opened = ibv_open_qp(n->ctx, &open);
+	NEED(opened);
+	row("an opened queue pair is there");
+	EXPECT_RET(ibv_query_qp(opened, &attr, IBV_QP_STATE, &init_attr), 0);
+	NEED(ibv_destroy_qp(qp) == 0);
+	row("an opened queue pair whose creator has destroyed it is not there");
+	EXPECT_RET(ibv_query_qp(opened, &attr, IBV_QP_STATE, &init_attr), EINVAL);
+	EXPECT_RET(ibv_modify_qp(opened, &attr, IBV_QP_STATE), EINVAL);
+	EXPECT_RET(ibv_destroy_qp(opened), 0);
+	EXPECT_RET(ibv_close_xrcd(xrcd), 0);
+}
+
 static void run(void)
 {
 	handle_rows();
 	context_rows();
 	busy_rows();
+	opened_rows();
 }
 
 int main(int argc, char **argv)

@@ -395,6 +395,68 @@ static void query_row(void)
 	expect_traffic();
 }
 
+/* --- objects that others keep busy ------------------------------------------------ */
+
+#define SHARERS 3
+
+static struct {
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_srq *srq;
+	struct ibv_qp *qp[SHARERS];
+	struct ibv_qp *member; /* of a multicast group */
+} shared;
+
+static const union ibv_gid group = {.raw = {0xff, 0x0e, [15] = 7}};
+
+static void create_shared(void)
+{
+	struct ibv_srq_init_attr srq = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct ibv_qp_init_attr init = {.cap = {.max_send_wr = 4}, .qp_type = IBV_QPT_RC};
+
+	NEED((shared.pd = ibv_alloc_pd(a.node->ctx)));
+	NEED((shared.cq = ibv_create_cq(a.node->ctx, 16, NULL, NULL, 0)));
+	NEED((shared.srq = ibv_create_srq(shared.pd, &srq)));
+	init.send_cq = init.recv_cq = shared.cq;
+	init.srq = shared.srq;
+	for (size_t i = 0; i < SHARERS; i++)
+		NEED((shared.qp[i] = ibv_create_qp(shared.pd, &init)));
+	init.srq = NULL;
+	init.qp_type = IBV_QPT_UD;
+	NEED((shared.member = ibv_create_qp(shared.pd, &init)));
+	NEED(ibv_attach_mcast(shared.member, &group, 0) == 0);
+}
+
+/* In the order that is possible, and no other. */
+static void destroy_shared(void)
+{
+	for (size_t i = 0; i < SHARERS; i++) {
+		EXPECT_RET(ibv_destroy_srq(shared.srq), EBUSY);
+		EXPECT_RET(ibv_destroy_qp(shared.qp[i]), 0);
+	}
+	EXPECT_RET(ibv_destroy_srq(shared.srq), 0);
+	EXPECT_RET(ibv_destroy_qp(shared.member), 0);
+	EXPECT_RET(ibv_dealloc_pd(shared.pd), 0);
+	EXPECT_RET(ibv_destroy_cq(shared.cq), 0);
+}
+
+static void child_destroys_shared(void)
+{
+	destroy_shared();
+	_exit(own_failures());
+}
+
+static void shared_row(void)
+{
+	row("a child that destroys a shared receive queue, what uses it, and a multicast group's");
+	create_shared();
+	expect_end(start_child(child_destroys_shared), false);
+	EXPECT_RET(ibv_destroy_qp(shared.member), EBUSY);
+	EXPECT_RET(ibv_detach_mcast(shared.member, &group, 0), 0);
+	destroy_shared();
+	expect_traffic();
+}
+
 /* --- forks while other threads are in the library -------------------------------- */
 
 static _Atomic bool churning;
@@ -610,6 +672,7 @@ int main(int argc, char **argv)
 		DIE("no room");
 	traffic_start();
 	kind_rows();
+	shared_row();
 	for (unsigned int n = 0; n < 3; n++)
 		talk_row(n);
 	storm("forks in a row", STORM_MS, 0);

@@ -2,10 +2,12 @@
 /*
  * A peer is stopped (SIGSTOP, a debugger) again and again while it floods a queue pair: the other
  * queue pairs of the same CQ go on, whatever it was doing to the CQ. When it goes on, none of its
- * messages is lost, comes twice or comes too early.
+ * messages is lost, comes twice or comes too early, and the CQ can be resized.
  */
 #include <arpa/inet.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -19,6 +21,9 @@
 #define DEPTH	 200u
 #define BOUND_MS 1000u /* for one request while the peer is stopped, on a busy machine */
 #define STOP_MS	 130u
+#define LEFT_MS	 50u  /* then it has been left behind */
+#define LARGE	 2000 /* the CQ holds less than that */
+#define LARGER	 3000
 
 enum { FROM_PEER = 1, OWN };
 
@@ -109,6 +114,35 @@ static uint64_t work_for(uint64_t us)
 	return longest;
 }
 
+/* --- another thread ----------------------------------------------------------------- */
+
+static _Atomic bool resizing;
+
+static void *resize(void *arg)
+{
+	int err = ibv_resize_cq(a.node->qp[0]->recv_cq, *(int *)arg);
+
+	EXPECT(err == 0, "ibv_resize_cq: %d", err);
+	atomic_store(&resizing, false);
+	return NULL;
+}
+
+/* Begun while the peer is stopped, which goes on in time. */
+static void resize_beside(int cqe)
+{
+	pthread_t thread;
+
+	kill(b.pid, SIGSTOP);
+	(void)work_for(LEFT_MS * 1000);
+	atomic_store(&resizing, true);
+	NEED(pthread_create(&thread, NULL, resize, &cqe) == 0);
+	(void)work_for(5000);
+	kill(b.pid, SIGCONT);
+	while (atomic_load(&resizing))
+		(void)own_write_ms();
+	NEED(pthread_join(thread, NULL) == 0);
+}
+
 static void run(void)
 {
 	struct node_link patient = link_default();
@@ -134,6 +168,11 @@ static void run(void)
 		ms = work_for(STOP_MS * 1000);
 		EXPECT(ms < BOUND_MS, "an own request took %lu ms", ms);
 		kill(b.pid, SIGCONT);
+	}
+	row("the CQ is resized while it is stopped, and goes on");
+	for (int i = 0; i < ROUNDS / 3; i++) {
+		(void)work_for(1000 + (uint64_t)rand() % 2000);
+		resize_beside(i % 2 ? LARGE : LARGER);
 	}
 	(void)work_for(100000);
 	EXPECT(received > ROUNDS, "%u messages", received);

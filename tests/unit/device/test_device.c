@@ -347,6 +347,7 @@ static void configured_limits_are_reported(void **state)
 	assert_int_equal(dev.attr.max_cq, 5);
 	assert_int_equal(dev.attr.max_cqe, 6);
 	assert_int_equal(dev.attr.max_mr, 7);
+	assert_int_equal(dev.attr.max_mw, 7);
 	assert_int_equal(dev.attr.max_pd, 8);
 	assert_int_equal(dev.attr.max_res_rd_atom, 2 * 128);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A ring that is made for a CQ, anew or in place of another one, holds what it is asked to hold. */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -283,6 +284,37 @@ static void not_while_the_former_ring_may_be_in_use(void **state)
 	av_cq_fini(seg, cq);
 }
 
+static void *go_on(void *lock)
+{
+	const struct timespec moment = {.tv_nsec = 2 * AV_STUCK_NS};
+
+	nanosleep(&moment, NULL);
+	atomic_store(&((struct av_lock *)lock)->owner, 0);
+	return NULL;
+}
+
+static void patience_waits_for_who_was_left_behind(void **state)
+{
+	bool (*const alive)(uint32_t) = av_lock_owner_alive;
+	struct av_cq_shared *shared;
+	pthread_t peer;
+
+	cq = av_cq_init(seg, 4, 0, 1, 1000, NULL);
+	shared = av_cq_at(seg, cq);
+	assert_non_null(shared);
+	append(1);
+	leave_behind(shared, 0);
+	append(2);
+	assert_int_equal(av_cq_resize_patiently(seg, cq, 8, NULL), EBUSY); /* it stays there */
+	assert_int_equal(pthread_create(&peer, NULL, go_on, &shared->inlet[0].lock), 0);
+	assert_int_equal(av_cq_resize_patiently(seg, cq, 8, NULL), 0);
+	assert_int_equal(pthread_join(peer, NULL), 0);
+	av_lock_owner_alive = alive;
+	expect_next(1);
+	expect_next(2);
+	av_cq_fini(seg, cq);
+}
+
 static void each_entry_of_the_former_ring_is_in_the_other(void **state)
 {
 	bool (*const alive)(uint32_t) = av_lock_owner_alive;
@@ -396,6 +428,7 @@ int main(void)
 		IN_A_SEGMENT(the_next_ring_of_its_size_is_where_one_ended),
 		IN_A_SEGMENT(a_ring_that_is_refused_takes_no_memory),
 		IN_A_SEGMENT(not_while_the_former_ring_may_be_in_use),
+		IN_A_SEGMENT(patience_waits_for_who_was_left_behind),
 		IN_A_SEGMENT(each_entry_of_the_former_ring_is_in_the_other),
 		IN_A_SEGMENT(a_ring_fails_for_pages_that_must_be_and_cannot),
 		IN_A_SEGMENT(only_large_rings_have_pages_of_their_own),
