@@ -40,7 +40,7 @@ static void what_costs_too_much_is_not_adopted(void **state)
 	av_adopt_end(seg, id);
 	av_adopt_end(seg, id);
 	assert_int_equal(av_adopt(seg, (uintptr_t)p, 2 * bytes, &why), 0);
-	assert_int_equal(why, 0);		      /* it is not memory of a kind that never is */
+	assert_int_equal(why, 0); /* it is not memory of a kind that never is */
 	munmap(p, 2 * bytes);
 	av_adopt_close(seg);
 	av_odp_unwatch(seg);
