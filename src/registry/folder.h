@@ -23,7 +23,8 @@ const char *av_folder_base(void);
  * Open this user's folder, and make it if needed. @path: out. The name is predictable, and
  * everybody may be allowed to write to DIR: anything that is not a directory, not ours, or
  * accessible to others is left alone, and the next of AV_FOLDER_NAMES names is tried. A folder of
- * ours counts before a name that is free, so that all processes find the same one.
+ * ours counts before a name that is free, so that all processes find the same one. A relative DIR is
+ * refused (-EINVAL): it would be another folder wherever a program goes.
  * Return: descriptor (close-on-exec) or -errno.
  */
 #define AV_FOLDER_NAMES 8

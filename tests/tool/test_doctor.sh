@@ -56,6 +56,13 @@ says few_descriptors_are_noticed '^limited +Limit of open files' "$text"
 text=$(ANYVERBS_DIR=/proc "$tool" doctor 2>&1)
 says unusable_folder_is_noticed '^missing +Shared folder: /proc' "$text"
 holds and_said_once test -z "$(grep warn: <<<"$text")"
+# Relative to what? Programs change their folder.
+text=$(cd "$folder" && mkdir here && ANYVERBS_DIR=here "$tool" doctor 2>/dev/null)
+says relative_folder_is_refused '^missing +Shared folder: here/anyverbs-.*: Invalid argument' "$text"
+says absolute_folder_is_advised '^ +Advice: .*an absolute path' "$text"
+holds nothing_is_made_there rmdir "$folder/here"
+holds empty_folder_is_none test "$(ANYVERBS_DIR= "$tool" doctor | grep 'Shared folder')" = \
+	"$(env -u ANYVERBS_DIR "$tool" doctor | grep 'Shared folder')"
 text=$(ANYVERBS_LIBRARY=/nowhere "$tool" doctor)
 says absent_library_is_noticed '^missing +Library of anyverbs' "$text"
 text=$(ANYVERBS_DEVICES=any0:mtu=1 "$tool" doctor)
