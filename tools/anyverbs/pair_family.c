@@ -15,7 +15,7 @@
 #include "doctor.h"
 
 #define END_MS	   10
-#define END_ROUNDS 100 /* a process may start others while it is killed, or not be killed at all */
+#define END_ROUNDS 100 /* a process may start others meanwhile, or not heed SIGKILL */
 
 struct process {
 	pid_t pid, parent;
