@@ -158,6 +158,24 @@ for signal in INT TERM HUP KILL; do
 	holds "status_after_SIG$signal" test $status = $((128 + $(kill -l $signal)))
 	holds "nothing_is_left_after_SIG$signal" wait_for left 0
 done
+# An orphan that has ended is gone, also for whoever looks.
+until_gone='while kill -0 "$orphan"; do sleep 0.1; done'
+exits orphans_are_taken 0 timeout -s KILL 100 "$tool" pair -w 0.1 -- \
+	sh -c "orphan=\$(sleep 0.1 >/dev/null & echo \$!); $until_gone" --- true
+
+# What nohup starts goes on after SIGHUP.
+rm -f "$go"
+(
+	trap '' HUP
+	exec "$tool" pair -w 0.1 -- sh -c "$until_go" "$go" --- \
+		sh -c ": >\"\$0.begun\"; $until_go" "$go" >/dev/null 2>&1
+) &
+pair=$!
+holds nohup_has_begun wait_for test -e "$go.begun"
+kill -HUP $pair
+touch "$go"
+holds nohup_goes_on wait $pair
+
 # Nor what has left the side's process group, whether it heeds SIGTERM or not.
 for start in 'setsid "$@" &' '(setsid "$@" &);' 'setsid sh -c "trap \"\" TERM; $*" &'; do
 	rm -f "$go"

@@ -95,6 +95,11 @@ static bool is_late(const struct pair *p, double at)
 	return limit_seconds > 0 && at > p->begin + limit_seconds;
 }
 
+static pid_t lives(const struct av_pair_side *side)
+{
+	return side->over ? 0 : side->pid;
+}
+
 /* Do what is due. Return: false when there is nothing left to do */
 static bool steer(struct pair *p)
 {
@@ -103,6 +108,7 @@ static bool steer(struct pair *p)
 
 	av_pair_look(&p->server, at);
 	av_pair_look(&p->client, at);
+	av_family_reap((const pid_t[]){lives(&p->server), lives(&p->client)});
 	p->timed_out |= is_late(p, at);
 	if (interrupted || p->timed_out || p->not_started) {
 		av_pair_stop(&p->server, at);
@@ -184,16 +190,18 @@ static int exit_status(const struct pair *p)
 	return server > client ? server : client;
 }
 
-/* SIGPIPE comes when nobody reads what they write; who starts us may have it ignored. */
+/* SIGPIPE comes when nobody reads what they write; it and SIGHUP (nohup) may be ignored. */
 static void heed_signals(void)
 {
+	static const int always[] = {SIGINT, SIGTERM}, unless_ignored[] = {SIGHUP, SIGPIPE};
 	struct sigaction on_signal = {.sa_handler = interrupt}, before;
 
-	sigaction(SIGINT, &on_signal, NULL);
-	sigaction(SIGTERM, &on_signal, NULL);
-	sigaction(SIGHUP, &on_signal, NULL);
-	if (sigaction(SIGPIPE, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-		sigaction(SIGPIPE, &on_signal, NULL);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(always); i++)
+		sigaction(always[i], &on_signal, NULL);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(unless_ignored); i++)
+		if (sigaction(unless_ignored[i], NULL, &before) == 0 &&
+		    before.sa_handler != SIG_IGN)
+			sigaction(unless_ignored[i], &on_signal, NULL);
 }
 
 static int run(struct pair *p)

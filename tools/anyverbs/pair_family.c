@@ -129,6 +129,17 @@ void av_family_begin(void)
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
+void av_family_reap(const pid_t two[2])
+{
+	siginfo_t ended = {.si_pid = 0};
+
+	while (waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid &&
+	       ended.si_pid != two[0] && ended.si_pid != two[1]) {
+		waitpid(ended.si_pid, NULL, 0);
+		ended.si_pid = 0;
+	}
+}
+
 static bool kill_it(pid_t pid, void *killed)
 {
 	if (kill(pid, SIGKILL) == 0)

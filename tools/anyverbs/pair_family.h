@@ -22,6 +22,12 @@ void av_family_begin(void);
  */
 bool av_family_any(pid_t root, bool (*is)(pid_t pid, void *arg), void *arg);
 
+/*
+ * Take what is left of orphans that have ended, as init does, up to a child that is one of @two:
+ * somebody else waits for these.
+ */
+void av_family_reap(const pid_t two[2]);
+
 /* Kill the whole family, and take what is left of the tool's children. */
 void av_family_end(void);
 

@@ -113,18 +113,17 @@ bool av_pair_start(struct av_pair_side *side, char **argv)
 	return true;
 }
 
-/* Its number stays its own until av_pair_end() has killed its processes. */
 static void see_whether_over(struct av_pair_side *side)
 {
-	siginfo_t info = {.si_pid = 0};
+	int status;
 
-	if (waitid(P_PID, (id_t)side->pid, &info, WEXITED | WNOWAIT | WNOHANG) || !info.si_pid)
+	if (waitpid(side->pid, &status, WNOHANG) != side->pid)
 		return;
 	side->over = true;
-	if (info.si_code == CLD_EXITED)
-		side->status = info.si_status;
+	if (WIFEXITED(status))
+		side->status = WEXITSTATUS(status);
 	else
-		side->signal = info.si_status;
+		side->signal = WTERMSIG(status);
 }
 
 void av_pair_look(struct av_pair_side *side, double now)
@@ -186,7 +185,6 @@ void av_pair_end(struct av_pair_side *side)
 {
 	if (!side->pid)
 		return;
-	kill(-side->pid, SIGKILL);
 	av_family_end();
 	for (int reads = reads_of_all(side); reads > 0 && read_output(side); reads--)
 		;
