@@ -223,7 +223,8 @@ assert text.strip()'
 	# --- nothing there at all: no file takes its place ---
 	exits closed_output_is_unwritten 1 bash -c '"$0" stat -w0.1 -n 2 -o recording >&-' "$tool"
 	holds recording_is_only_that test -z "$(grep TIME recording)"
-	exits program_finds_it_closed 0 bash -c '"$0" run -- sh -c "! test -e /proc/\$\$/fd/1" >&-' "$tool"
+	exits program_finds_it_closed 0 \
+		bash -c '"$0" run -- sh -c "! test -e /proc/\$\$/fd/1" >&-' "$tool"
 
 	json event --json any0 port-err
 	json event --json any0 port-active
