@@ -10,4 +10,5 @@ cat >"$output" <<END
 #include "registry/folder.h"
 
 const uint32_t av_layout = ${number}u;
+__attribute__((used)) const char av_layout_mark[] = AV_LAYOUT_MARK "${number}";
 END

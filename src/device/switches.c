@@ -150,9 +150,10 @@ static int base_path(char path[PATH_MAX], enum file which)
 static bool config_path(char path[PATH_MAX], const char *suffix)
 {
 	const char *xdg = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
+	const char *dir = secure_getenv("ANYVERBS_DIR");
 	bool named = xdg && xdg[0] == '/';
 
-	if (secure_getenv("ANYVERBS_DIR") || (!named && (!home || home[0] != '/')))
+	if ((dir && *dir) || (!named && (!home || home[0] != '/')))
 		return false;
 	return snprintf(path, PATH_MAX, "%s%s%s", named ? xdg : home, named ? "" : "/.config",
 			suffix) < PATH_MAX;

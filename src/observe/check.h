@@ -61,6 +61,7 @@
 	X(REREG_PD,         "ibv_rereg_mr(3)",      "the new protection domain does not belong to this context", "") \
 	/* --- queue pairs ----------------------------------------------------------------- */ \
 	X(QP_TYPE,          "ibv_create_qp(3)",     "queue pair type {wanted} does not exist", "") \
+	X(QP_TYPE_LACKING,  "ibv_create_qp(3)",     "the device has no queue pairs of type {wanted:type}", "") \
 	X(QP_SEND_WR,       "ibv_create_qp(3)",     "max_send_wr {wanted} is above the device's {limit}", "max_qp_wr of ibv_query_device() is the limit") \
 	X(QP_RECV_WR,       "ibv_create_qp(3)",     "max_recv_wr {wanted} is above the device's {limit}", "max_qp_wr of ibv_query_device() is the limit") \
 	X(QP_SEND_SGE,      "ibv_create_qp(3)",     "max_send_sge {wanted} is above the device's {limit}", "max_sge of ibv_query_device() is the limit") \
@@ -120,6 +121,7 @@
 	X(QUERY_PORT,       "ibv_query_port(3)",    "port_num {wanted}; the device has {limit} port(s)", "ports are counted from 1") \
 	X(GID_INDEX,        "ibv_query_gid(3)",     "index {wanted}; the GID table has {limit} row(s)", "rows are counted from 0; anyverbs info shows the table") \
 	X(PKEY_INDEX,       "ibv_query_pkey(3)",    "index {wanted}; the P_Key table has {limit} row(s)", "rows are counted from 0") \
+	X(PKEY_ABSENT,      "ibv_get_pkey_index(3)", "P_Key {wanted:x} is not in the port's table", "the table has one row, {limit:x}; it is passed in network byte order") \
 	/* --- keys: what a request's key led to ------------------------------------------- */ \
 	X(KEY_UNKNOWN,      "IBTA 1, 10.6.3",       "that context has no such key", "was the key transferred whole, in the right byte order, and by the process that this queue pair is connected to?") \
 	X(LKEY_UNKNOWN,     "IBTA 1, 10.6.3",       "its context has no such key", "set lkey of each element to that of the region that its buffer was registered as") \

@@ -171,6 +171,7 @@ static const char *const types[] = {
 	[IBV_QPT_RC] = "RC",
 	[IBV_QPT_UC] = "UC",
 	[IBV_QPT_UD] = "UD",
+	[IBV_QPT_RAW_PACKET] = "RAW_PACKET",
 	[IBV_QPT_XRC_SEND] = "XRC_SEND",
 	[IBV_QPT_XRC_RECV] = "XRC_RECV",
 };

@@ -32,7 +32,7 @@ const char *av_folder_base(void)
 	const char *set = secure_getenv("ANYVERBS_DIR");
 	const char *candidates[] = {"/dev/shm", secure_getenv("XDG_RUNTIME_DIR"), "/tmp"};
 
-	if (set)
+	if (set && *set)
 		return set;
 	for (size_t i = 0; i < AV_ARRAY_SIZE(candidates); i++)
 		if (usable(candidates[i]))
@@ -84,6 +84,10 @@ static int open_name(char *path, size_t size, unsigned int number)
 
 	if (ret < 0 || (size_t)ret >= size)
 		return -ENAMETOOLONG;
+	if (path[0] != '/') {
+		av_warn_once("not using %s: ANYVERBS_DIR is not an absolute path", path);
+		return -EINVAL;
+	}
 	give_rights(path);
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0) {

@@ -17,6 +17,10 @@
  */
 extern const uint32_t av_layout;
 
+/* The same for whoever only has the library's file: this, and the number in decimal digits. */
+#define AV_LAYOUT_MARK "anyverbs-layout-"
+extern const char av_layout_mark[];
+
 /* DIR of registry/directory.h. Never NULL. The string is static or from the environment. */
 const char *av_folder_base(void);
 
@@ -24,7 +28,8 @@ const char *av_folder_base(void);
  * Open this user's folder, and make it if needed. @path: out. The name is predictable, and
  * everybody may be allowed to write to DIR: anything that is not a directory, not ours, or
  * accessible to others is left alone, and the next of AV_FOLDER_NAMES names is tried. A folder of
- * ours counts before a name that is free, so that all processes find the same one.
+ * ours counts before a name that is free, so that all processes find the same one. A relative DIR
+ * is refused (-EINVAL): it would be another folder wherever a program goes.
  * Return: descriptor (close-on-exec) or -errno.
  */
 #define AV_FOLDER_NAMES 8
@@ -63,6 +68,12 @@ AV_MUST_USE int av_folder_set_aside(int fd, const char *path, const char *why);
  * Context: this process has joined no directory, or one that has just been made.
  */
 void av_folder_sweep(void);
+
+/*
+ * Does a living process use a folder of this user's that is of another layout? It and processes of
+ * this layout do not see each other. @name: out; of the folder
+ */
+bool av_folder_find_other(char *name, size_t size);
 
 /*
  * Call @visit for each name in a folder. Takes no memory: folders must be removed even when there

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Removes this user's folders that nobody uses any more: of other layouts, and damaged ones. */
+/* This user's other folders, of other layouts and damaged ones: in use, or to be removed. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -51,19 +53,27 @@ static void remove_unused(int fd, const char *name)
 	close(folder);
 }
 
-/*
- * Is this anyverbs-UID-LAYOUT of another layout, or one that was set aside? Older layouts have
- * locks of the process, which the holder would lose here. So never one that it may have joined.
- */
-static bool is_old(const char *name)
+/* The number in anyverbs-UID-LAYOUT. Return: false: it is another name */
+static bool layout_of(const char *name, unsigned long *layout)
 {
-	char begin[32], ours[32];
+	char begin[32];
 	int n = snprintf(begin, sizeof(begin), "anyverbs-%u-", (unsigned int)geteuid());
 
 	if (strncmp(name, begin, (size_t)n) != 0 || name[n] < '0' || name[n] > '9')
 		return false;
-	snprintf(ours, sizeof(ours), "%u", av_layout);
-	return strncmp(name + n, ours, strlen(ours)) != 0 || strstr(name, AV_FOLDER_ASIDE);
+	*layout = strtoul(name + n, NULL, 10);
+	return true;
+}
+
+/*
+ * Is it of another layout, or set aside? Older layouts have locks of the process, which the holder
+ * would lose here. So never one that it may have joined.
+ */
+static bool is_old(const char *name)
+{
+	unsigned long layout;
+
+	return layout_of(name, &layout) && (layout != av_layout || strstr(name, AV_FOLDER_ASIDE));
 }
 
 static void remove_if_old(int fd, const char *name)
@@ -80,4 +90,38 @@ void av_folder_sweep(void)
 		return;
 	av_folder_each(fd, remove_if_old);
 	close(fd);
+}
+
+static bool is_in_use(int fd, const char *name)
+{
+	int folder = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), dir;
+	struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	bool used;
+
+	if (folder < 0)
+		return false;
+	dir = openat(folder, "directory", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	used = dir >= 0 && fcntl(dir, F_OFD_GETLK, &all) == 0 && all.l_type != F_UNLCK;
+	if (dir >= 0)
+		close(dir);
+	close(folder);
+	return used;
+}
+
+bool av_folder_find_other(char *name, size_t size)
+{
+	DIR *base = opendir(av_folder_base());
+	struct dirent *e;
+	unsigned long layout;
+	bool found = false;
+
+	while (base && !found && (e = readdir(base)))
+		if (layout_of(e->d_name, &layout) && layout != av_layout &&
+		    is_in_use(dirfd(base), e->d_name)) {
+			snprintf(name, size, "%s", e->d_name);
+			found = true;
+		}
+	if (base)
+		closedir(base);
+	return found;
 }

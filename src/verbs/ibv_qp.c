@@ -26,7 +26,7 @@ static int check_type(enum ibv_qp_type type)
 		return 0;
 	case IBV_QPT_RAW_PACKET:
 	case IBV_QPT_DRIVER:
-		return av_refuse(EOPNOTSUPP, AV_CHECK_QP_TYPE, (uint64_t)type, 0);
+		return av_refuse(EOPNOTSUPP, AV_CHECK_QP_TYPE_LACKING, (uint64_t)type, 0);
 	default:
 		return av_refuse(EINVAL, AV_CHECK_QP_TYPE, (uint64_t)type, 0);
 	}

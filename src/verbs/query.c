@@ -243,7 +243,7 @@ AV_EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be
 	if (!av_ours(context))
 		return AV_NEXT(ibv_get_pkey_index, "IBVERBS_1.5")(context, port, pkey);
 	err = check_port(context, port);
-	if (!err && pkey == htons(AV_PKEY_DEFAULT))
-		return 0;
-	return av_fail_fd(AV_VERB_GET_PKEY_INDEX, err ? err : EINVAL);
+	if (!err && pkey != htons(AV_PKEY_DEFAULT))
+		err = av_refuse(EINVAL, AV_CHECK_PKEY_ABSENT, ntohs(pkey), AV_PKEY_DEFAULT);
+	return err ? av_fail_fd(AV_VERB_GET_PKEY_INDEX, err) : 0;
 }

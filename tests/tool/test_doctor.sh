@@ -56,6 +56,14 @@ says few_descriptors_are_noticed '^limited +Limit of open files' "$text"
 text=$(ANYVERBS_DIR=/proc "$tool" doctor 2>&1)
 says unusable_folder_is_noticed '^missing +Shared folder: /proc' "$text"
 holds and_said_once test -z "$(grep warn: <<<"$text")"
+# Relative to what? Programs change their folder.
+text=$(cd "$folder" && mkdir here && ANYVERBS_DIR=here "$tool" doctor 2>/dev/null)
+says relative_folder_is_refused \
+	'^missing +Shared folder: here/anyverbs-.*: Invalid argument' "$text"
+says absolute_folder_is_advised '^ +Advice: .*an absolute path' "$text"
+holds nothing_is_made_there rmdir "$folder/here"
+holds empty_folder_is_none test "$(ANYVERBS_DIR= "$tool" doctor | grep 'Shared folder')" = \
+	"$(env -u ANYVERBS_DIR "$tool" doctor | grep 'Shared folder')"
 text=$(ANYVERBS_LIBRARY=/nowhere "$tool" doctor)
 says absent_library_is_noticed '^missing +Library of anyverbs' "$text"
 text=$(ANYVERBS_DEVICES=any0:mtu=1 "$tool" doctor)
@@ -64,6 +72,40 @@ says programs_that_want_a_lid_are_told 'Advice: .*any0:link=infiniband' "$text"
 text=$(ANYVERBS_DEVICES=any0:link=infiniband "$tool" doctor)
 says they_find_one_on_infiniband 'Link layer: InfiniBand' "$text"
 holds and_need_no_advice test -z "$(grep link=infiniband <<<"$text")"
+# Another build: of the library, and of programs that run.
+says one_build_is_fine '^ok +Version' "$("$tool" doctor)"
+library=$("$tool" doctor --json | python3 -c 'import json, sys
+print(*[c["value"] for c in json.load(sys.stdin)["checks"] if c["check"] == "library"])')
+python3 - "$library" "$folder/other.so" <<'PYTHON'
+import re, sys
+text = open(sys.argv[1], "rb").read()
+text, found = re.subn(rb"(anyverbs-layout-)(\d)",
+                      lambda m: m[1] + (b"2" if m[2] == b"1" else b"1"), text)
+assert found
+open(sys.argv[2], "wb").write(text)
+PYTHON
+text=$(ANYVERBS_LIBRARY=$folder/other.so "$tool" doctor)
+says library_of_another_build '^limited +Version.*library' "$text"
+holds nothing_to_say_to_stat test -z "$("$tool" stat 2>&1 >/dev/null)"
+other=$folder/anyverbs-$(id -u)-1
+mkdir -m 700 "$other"
+python3 - "$other/directory" <<'PYTHON' &
+import fcntl, sys, time
+file = open(sys.argv[1], "w")
+fcntl.lockf(file, fcntl.LOCK_EX, 1)
+open(sys.argv[1] + ".locked", "w")
+time.sleep(1000)
+PYTHON
+holder=$!
+holds it_has_a_lock wait_for test -e "$other/directory.locked"
+says program_of_another_build "^limited +Version.*${other##*/} is in use" "$("$tool" doctor)"
+for command in stat "stat qp --json" "top -b -n 1 -d 0.1" explain; do
+	says "is said by $command" '^anyverbs: programs run with a library of another build' \
+		"$(eval "\"\$tool\" $command" 2>&1 >/dev/null)"
+done
+kill $holder
+wait $holder 2>/dev/null
+says nobody_uses_it_any_more '^ok +Version' "$("$tool" doctor)"
 exits unknown_option_is_2 2 "$tool" doctor --no-such-option
 rm -r "$folder"
 finish

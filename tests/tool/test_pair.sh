@@ -64,6 +64,15 @@ says own_client_is_heard '^client\| hello$' "$(cat "$out")"
 # A server ends when its client has been there.
 go=$ANYVERBS_DIR/go
 until_go='until [ -e "$0" ]; do sleep 0.1; done'
+# It may be in a process group or a session of its own, and its parent may have ended.
+for start in 'timeout 100 "$@"; exit' 'setsid -w "$@"; exit' "(setsid \"\$@\" &); $until_go"; do
+	rm -f "$go"
+	holds "works: $start" pair -w 60 -- \
+		sh -c "$start" "$go" python3 -c "$listener" '{port}' 0 --- \
+		sh -c '"$@"; : >"$0"' "$go" python3 -c "$caller" '{host}' '{port}'
+	holds "is seen to listen: $start" test -z "$(cat "$err")"
+done
+rm "$go"
 holds each_port_and_host_of_a_word pair -w 0.1 -- \
 	sh -c "echo {port}-{port} {host}-{host}; $until_go" "$go" --- \
 	sh -c 'echo {port}/{port}; : >"$0"' "$go"
@@ -79,7 +88,7 @@ says a_line_without_end '^client\| three$' "$(cat "$out")"
 fails() {
 	echo "sleep 0.$1; exit $2"
 }
-# Who writes without end: time passes, signals are heard, and who has left the group is let go.
+# Who writes without end: time passes, signals are heard, and who has left the group is ended, too.
 exits time_is_up_for_a_writer 124 \
 	timeout -s KILL 100 "$tool" pair -t 0.5 -w 0.1 -- yes --- sleep 100
 exits a_writer_is_interrupted 143 timeout --preserve-status -k 100 1 \
@@ -87,6 +96,20 @@ exits a_writer_is_interrupted 143 timeout --preserve-status -k 100 1 \
 rm "$go"
 exits a_writer_is_left 0 timeout -s KILL 100 \
 	"$tool" pair -w 0.1 -- sh -c "setsid yes & $until_go" "$go" --- touch "$go"
+# So where nobody reads what the pair shows, nor what it complains of.
+mkfifo "$ANYVERBS_DIR/full"
+exec 9<>"$ANYVERBS_DIR/full"
+unread() {
+	"$@" >&9 2>&9
+}
+unread timeout -s KILL 100 "$tool" pair -t 0.5 -w 0.1 -- yes --- sleep 100
+holds time_is_up_where_nobody_reads test $? = 124
+unread timeout --preserve-status -k 100 1 "$tool" pair -w 0.1 -- yes --- sleep 100
+holds a_signal_is_heard_where_nobody_reads test $? = 143
+exec 9>&-
+# Whoever reads late has all of it.
+holds late_reader_has_all test "$("$tool" pair -w 0.1 -- sleep 2 --- seq 100000 2>/dev/null |
+	(sleep 1; grep -c '^client| [0-9]'))" = 100000
 exits client_is_worse 4 "$tool" pair -w 0.1 -- sh -c "$(fails 5 3)" --- sh -c "$(fails 0 4)"
 exits server_is_worse 5 "$tool" pair -w 0.1 -- sh -c "$(fails 5 5)" --- sh -c "$(fails 0 4)"
 pair -- sh -c 'kill -USR1 $$' --- true
@@ -135,6 +158,41 @@ for signal in INT TERM HUP KILL; do
 	holds "status_after_SIG$signal" test $status = $((128 + $(kill -l $signal)))
 	holds "nothing_is_left_after_SIG$signal" wait_for left 0
 done
+# An orphan that has ended is gone, also for whoever looks.
+until_gone='while kill -0 "$orphan"; do sleep 0.1; done'
+exits orphans_are_taken 0 timeout -s KILL 100 "$tool" pair -w 0.1 -- \
+	sh -c "orphan=\$(sleep 0.1 >/dev/null & echo \$!); $until_gone" --- true
+
+# What nohup starts goes on after SIGHUP.
+rm -f "$go"
+(
+	trap '' HUP
+	exec "$tool" pair -w 0.1 -- sh -c "$until_go" "$go" --- \
+		sh -c ": >\"\$0.begun\"; $until_go" "$go" >/dev/null 2>&1
+) &
+pair=$!
+holds nohup_has_begun wait_for test -e "$go.begun"
+kill -HUP $pair
+touch "$go"
+holds nohup_goes_on wait $pair
+
+# Nor what has left the side's process group, whether it heeds SIGTERM or not.
+for start in 'setsid "$@" &' '(setsid "$@" &);' 'setsid sh -c "trap \"\" TERM; $*" &'; do
+	rm -f "$go"
+	holds "ends: $start" pair -w 0.1 -- sh -c "$start $until_go" "$go" sleep "$mark" --- \
+		sh -c 'sleep 0.5; : >"$0"' "$go"
+	holds "nothing is left: $start" no_process "$mark"
+done
+"$tool" pair -w 0.1 -- sh -c 'setsid -w "$@"; exit' sh sleep "$mark" --- sleep 100 2>/dev/null \
+	>/dev/null &
+pair=$!
+some_process() {
+	! no_process "$@"
+}
+holds it_runs wait_for some_process "$mark"
+kill $pair
+wait $pair
+holds nothing_of_another_session_is_left no_process "$mark"
 
 # So when nobody reads any more.
 "$tool" pair -w 0.1 -- sh -c "sleep $mark & while :; do echo more; sleep 0.1; done" --- sleep 100 \

@@ -124,9 +124,20 @@ MEMLOCK=true|real
 SHARED_HEAP=on|0 or 1
 TRANSPORT=rdma|wire or direct
 WATCH=all|odp
+AS_NOTIFY=mwait|futex, umwait, mwaitx or loop; did you mean 'umwait'?
 CHECK=json,fail|
+CHECK=0|
+CHECK=yes|0, 1, json or fail
 LOG=info:/nowhere/log|
+LOG=debug|
+LOG=debgu|off, warn, info or debug; did you mean 'debug'?
+LOG=verbose|off, warn, info or debug
+DIR=shared/folder|an absolute path
 END
+says one_word_of_several "^anyverbs: ANYVERBS_CHECK: 'jsno' is not .*; did you mean 'json'\?$" \
+	"$(ANYVERBS_CHECK=fail,jsno,1 "$tool" doctor 2>&1 >/dev/null)"
+says word_before_a_file "^anyverbs: ANYVERBS_LOG: 'inof' is not .*; did you mean 'info'\?$" \
+	"$(ANYVERBS_LOG=inof:/nowhere/log "$tool" run true 2>&1)"
 # What the sources compare a variable with is taken.
 for setting in $(grep -rhoE '"ANYVERBS_[A-Z_]+", (\.value = )?"[a-z0-9]+"' "$source/src" |
 	sed -E 's/"(ANYVERBS_[A-Z_]+)", (\.value = )?"(.*)"/\1=\3/'); do
@@ -208,6 +219,12 @@ assert text.strip()'
 		holds "full disk: status: $command" test "$status" = 1
 		says "full disk: $command" "^anyverbs: cannot write the output" "$said"
 	done
+
+	# --- nothing there at all: no file takes its place ---
+	exits closed_output_is_unwritten 1 bash -c '"$0" stat -w0.1 -n 2 -o recording >&-' "$tool"
+	holds recording_is_only_that test -z "$(grep TIME recording)"
+	exits program_finds_it_closed 0 \
+		bash -c '"$0" run -- sh -c "! test -e /proc/\$\$/fd/1" >&-' "$tool"
 
 	json event --json any0 port-err
 	json event --json any0 port-active

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "others.h"
 #include "registry/directory.h"
 #include "segment/totals.h"
 #include "registry/folder.h"
@@ -184,6 +185,7 @@ static int explain_main(int argc, char **argv)
 {
 	(void)argc;
 	(void)argv;
+	av_others_complain();
 	return wishes.follow ? follow(&wishes) : show(&wishes);
 }
 

@@ -197,7 +197,8 @@ static void look_folder(struct av_finding *f)
 	av_finding_value(f, "%.60s: %s", path, strerror(-fd));
 	av_finding_set(f, AV_VERDICT_MISSING,
 		       "Devices cannot be opened: their queue pairs live there.",
-		       "Set ANYVERBS_DIR to a writable folder, the same for all processes.");
+		       "Set ANYVERBS_DIR to a writable folder, an absolute path, the same for "
+		       "all processes.");
 }
 
 static uint64_t limit_of(__rlimit_resource_t resource)

@@ -15,6 +15,7 @@
 #include "device/config.h"
 #include "device/device.h"
 #include "library.h"
+#include "registry/folder.h"
 
 #define VERBS_LIBRARY "libibverbs.so.1"
 
@@ -65,6 +66,31 @@ static void look_our_library(struct av_finding *f)
 			f, AV_VERDICT_MISSING,
 			"The library is missing, so 'anyverbs run' cannot run anything.",
 			"Install tool and library together, or set ANYVERBS_LIBRARY to its path.");
+}
+
+static void look_version(struct av_finding *f)
+{
+	char path[PATH_MAX], other[NAME_MAX + 1];
+	uint32_t layout = av_library_find(path) ? av_library_layout(path) : av_layout;
+
+	av_finding_value(f, "layout %u", av_layout);
+	if (layout != av_layout) {
+		av_finding_value(f, "layout %u, the library's %u", av_layout, layout);
+		av_finding_set(f, AV_VERDICT_LIMITED,
+			       "The library is of another build: this tool sees nothing of the "
+			       "programs that it is preloaded into.",
+			       "Use the tool that was installed with that library.");
+	} else if (av_folder_find_other(other, sizeof(other))) {
+		av_finding_value(f, "layout %u; %s is in use", av_layout, other);
+		av_finding_set(f, AV_VERDICT_LIMITED,
+			       "Programs run with a library of another build: neither this tool "
+			       "nor programs with its library see them.",
+			       "Start them anew, or use the tool that was installed with their "
+			       "library.");
+	} else {
+		av_finding_set(f, AV_VERDICT_OK,
+			       "Tool, library and running programs see each other.", "");
+	}
 }
 
 static void look_configuration(struct av_finding *f)
@@ -171,6 +197,7 @@ static void look_adapters(struct av_finding *f)
 
 const struct av_check av_checks_system[] = {
 	{"library", "Library of anyverbs", 1, look_our_library},
+	{"version", "Version of what is shared", 0, look_version},
 	{"libibverbs", "Library of the system", 1, look_system_verbs},
 	{"configuration", "Configuration (ANYVERBS_DEVICES)", 0, look_configuration},
 	{"link", "Link layer", 0, look_link},

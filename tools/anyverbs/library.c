@@ -2,13 +2,17 @@
 /* Finds libanyverbs.so.1, and commands, relative to this tool. */
 #include "library.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "registry/folder.h"
 
 #define LIBRARY "libanyverbs.so.1"
 #define HEAP	"anyverbs/anyverbs-heap.so"
@@ -59,6 +63,28 @@ bool av_library_find(char path[PATH_MAX])
 	}
 	snprintf(path, PATH_MAX, "%.*s/%s/" LIBRARY, PATH_MAX / 2, folder, places[0]);
 	return false;
+}
+
+/* In its file: to load the library would be to become one of its programs. */
+uint32_t av_library_layout(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint32_t layout = 0;
+	struct stat st;
+	void *file = MAP_FAILED;
+	const char *mark;
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0)
+		file = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (fd >= 0)
+		close(fd);
+	if (file == MAP_FAILED)
+		return 0;
+	mark = memmem(file, (size_t)st.st_size, AV_LAYOUT_MARK, strlen(AV_LAYOUT_MARK));
+	if (mark)
+		layout = (uint32_t)strtoul(mark + strlen(AV_LAYOUT_MARK), NULL, 10);
+	munmap(file, (size_t)st.st_size);
+	return layout;
 }
 
 bool av_library_find_heap(char path[PATH_MAX])

@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /**
  * av_library_find() - the path of libanyverbs.so.1
@@ -15,6 +16,12 @@
  * build.
  */
 bool av_library_find(char path[PATH_MAX]);
+
+/*
+ * The layout (registry/folder.h) of the library at @path: of another one than the tool's, programs
+ * and tool do not see each other. Return: 0: it does not say
+ */
+uint32_t av_library_layout(const char *path);
 
 /* The shared heap's, beside it. @path: in, what av_library_find() says; out, as there. */
 bool av_library_find_heap(char path[PATH_MAX]);

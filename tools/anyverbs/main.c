@@ -3,9 +3,11 @@
 #include "command.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "colour.h"
 #include "help.h"
@@ -83,11 +85,26 @@ static int dispatch(int argc, char **argv)
 	return status < 0 ? command->main(argc - 1 - first, argv + 1 + first) : status;
 }
 
+/*
+ * Of standard input, output and error, those that are closed must not become files that we open.
+ * Nothing can be written there, as before, and a program that we become finds them closed.
+ */
+static void fill_standard_descriptors(void)
+{
+	int fd;
+
+	while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0 && fd <= STDERR_FILENO)
+		;
+	if (fd >= 0)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
-	int status =
-		argc && av_is_mlxconfig(argv[0]) ? av_mlxconfig(argc, argv) : dispatch(argc, argv);
+	int status;
 
+	fill_standard_descriptors();
+	status = argc && av_is_mlxconfig(argv[0]) ? av_mlxconfig(argc, argv) : dispatch(argc, argv);
 	/* Lost output (a full disk) must not look like success. */
 	if ((fflush(stdout) || ferror(stdout)) && status == AV_EXIT_OK)
 		status = av_tool_unwritten();

@@ -2,6 +2,7 @@
 /* "anyverbs pair": a server and its client, on one host and in one terminal. */
 #include "command.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,6 +11,8 @@
 
 #include "explain_last.h"
 #include "launch.h"
+#include "pair_family.h"
+#include "pair_output.h"
 #include "pair_ready.h"
 #include "pair_side.h"
 #include "pair_words.h"
@@ -61,11 +64,13 @@ static void start_client(struct pair *p, double at)
 		p->not_started = true;
 		return;
 	}
-	if (!av_pair_is_ready(p->server.pid, p->words.port)) {
+	if (!av_pair_is_ready(p->words.port)) {
 		if (at < p->begin + wait_seconds)
 			return;
+		av_pair_hurry(true);
 		av_tool_complain("the server has not listened for %g s; the client is started",
 				 wait_seconds);
+		av_pair_hurry(false);
 	}
 	p->not_started = !av_pair_start(&p->client, p->words.client);
 }
@@ -85,6 +90,16 @@ static void follow(struct pair *p, struct av_pair_side *over, double at)
 		av_pair_stop(other, now(CLOCK_MONOTONIC));
 }
 
+static bool is_late(const struct pair *p, double at)
+{
+	return limit_seconds > 0 && at > p->begin + limit_seconds;
+}
+
+static pid_t lives(const struct av_pair_side *side)
+{
+	return side->over ? 0 : side->pid;
+}
+
 /* Do what is due. Return: false when there is nothing left to do */
 static bool steer(struct pair *p)
 {
@@ -93,8 +108,8 @@ static bool steer(struct pair *p)
 
 	av_pair_look(&p->server, at);
 	av_pair_look(&p->client, at);
-	if (limit_seconds > 0 && at > p->begin + limit_seconds)
-		p->timed_out = true;
+	av_family_reap((const pid_t[]){lives(&p->server), lives(&p->client)});
+	p->timed_out |= is_late(p, at);
 	if (interrupted || p->timed_out || p->not_started) {
 		av_pair_stop(&p->server, at);
 		av_pair_stop(&p->client, at);
@@ -111,7 +126,7 @@ static void rest(struct pair *p)
 	struct pollfd fds[] = {{.fd = p->server.output, .events = POLLIN},
 			       {.fd = p->client.output, .events = POLLIN}};
 
-	poll(fds, 2, LOOK_MS);
+	poll(fds, av_pair_flush() ? 2 : 0, LOOK_MS);
 }
 
 /* --- the end --------------------------------------------------------------------- */
@@ -148,6 +163,15 @@ static void say_what_happened(const struct pair *p)
 		av_tool_complain("the server went on after the client, and was ended");
 }
 
+/* Whoever reads it may take the time that there is. */
+static void write_rest(struct pair *p)
+{
+	while (!av_pair_flush() && !interrupted && !p->timed_out)
+		p->timed_out = is_late(p, now(CLOCK_MONOTONIC));
+	if (interrupted || p->timed_out)
+		av_pair_hurry(true);
+}
+
 /* The worse of both. */
 static int exit_status(const struct pair *p)
 {
@@ -159,24 +183,31 @@ static int exit_status(const struct pair *p)
 		return AV_EXIT_TIMED_OUT;
 	if (!server && !client && !p->client.pid)
 		return AV_EXIT_RUN_FAILED;
+	if (!server && !client && av_pair_unwritten()) {
+		errno = av_pair_unwritten();
+		return av_tool_unwritten();
+	}
 	return server > client ? server : client;
 }
 
-/* SIGPIPE comes when nobody reads what they write; who starts us may have it ignored. */
+/* SIGPIPE comes when nobody reads what they write; it and SIGHUP (nohup) may be ignored. */
 static void heed_signals(void)
 {
+	static const int always[] = {SIGINT, SIGTERM}, unless_ignored[] = {SIGHUP, SIGPIPE};
 	struct sigaction on_signal = {.sa_handler = interrupt}, before;
 
-	sigaction(SIGINT, &on_signal, NULL);
-	sigaction(SIGTERM, &on_signal, NULL);
-	sigaction(SIGHUP, &on_signal, NULL);
-	if (sigaction(SIGPIPE, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-		sigaction(SIGPIPE, &on_signal, NULL);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(always); i++)
+		sigaction(always[i], &on_signal, NULL);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(unless_ignored); i++)
+		if (sigaction(unless_ignored[i], NULL, &before) == 0 &&
+		    before.sa_handler != SIG_IGN)
+			sigaction(unless_ignored[i], &on_signal, NULL);
 }
 
 static int run(struct pair *p)
 {
 	heed_signals();
+	av_family_begin();
 	p->begin = now(CLOCK_MONOTONIC);
 	p->begin_ns = (uint64_t)(now(CLOCK_REALTIME) * 1e9);
 	if (!av_pair_start(&p->server, p->words.server))
@@ -185,6 +216,7 @@ static int run(struct pair *p)
 		rest(p);
 	av_pair_end(&p->server);
 	av_pair_end(&p->client);
+	write_rest(p);
 	say_what_happened(p);
 	return exit_status(p);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "pair_family.h"
 #include "registry/cm_ports.h"
 
 /* Does the process have this socket? */
@@ -91,28 +92,24 @@ static bool listens(pid_t pid, unsigned int port)
 	return false;
 }
 
-static bool listens_by_cm(pid_t group, unsigned int port)
+static bool listens_by_cm(pid_t pid, unsigned int port)
 {
 	struct av_cm_port p;
 
 	for (uint32_t at = 0; av_cm_port_next(&at, &p);)
-		if (p.listens && (!port || p.port == port) && getpgid(p.pid) == group)
+		if (p.listens && (!port || p.port == port) && p.pid == pid)
 			return true;
 	return false;
 }
 
-bool av_pair_is_ready(pid_t group, unsigned int port)
+static bool is_ready(pid_t pid, void *port)
 {
-	DIR *proc = opendir("/proc");
-	struct dirent *entry;
-	bool ready = false;
+	unsigned int wanted = *(const unsigned int *)port;
 
-	while (proc && !ready && (entry = readdir(proc))) {
-		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+	return listens(pid, wanted) || listens_by_cm(pid, wanted);
+}
 
-		ready = pid > 0 && getpgid(pid) == group && listens(pid, port);
-	}
-	if (proc)
-		closedir(proc);
-	return ready || listens_by_cm(group, port);
+bool av_pair_is_ready(unsigned int port)
+{
+	return av_family_any(getpid(), is_ready, &port);
 }

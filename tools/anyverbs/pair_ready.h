@@ -4,12 +4,11 @@
 #define AV_TOOL_PAIR_READY_H
 
 #include <stdbool.h>
-#include <sys/types.h>
 
 /**
- * av_pair_is_ready() - does a process of the group listen: at a TCP port, or by rdma_cm?
+ * av_pair_is_ready() - does a process of the tool's family listen: at a TCP port, or by rdma_cm?
  * @port: if not 0, only this port counts, and a UDP socket there counts as well
  */
-bool av_pair_is_ready(pid_t group, unsigned int port);
+bool av_pair_is_ready(unsigned int port);
 
 #endif

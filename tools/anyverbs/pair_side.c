@@ -12,6 +12,8 @@
 
 #include "command.h"
 #include "launch.h"
+#include "pair_family.h"
+#include "pair_output.h"
 
 #define KILL_SECONDS 2.0 /* what a program may take to end when it is asked to */
 #define READ_BYTES   4096
@@ -21,8 +23,8 @@
 
 static void show(struct av_pair_side *side, const char *text, size_t length)
 {
-	printf("%s%s|%s %.*s\n", av_colour(stdout, side->colour), side->name,
-	       av_colour(stdout, AV_COLOUR_OFF), (int)length, text);
+	av_pair_print("%s%s|%s %.*s\n", av_colour(stdout, side->colour), side->name,
+		      av_colour(stdout, AV_COLOUR_OFF), (int)length, text);
 }
 
 static void show_rest(struct av_pair_side *side)
@@ -44,23 +46,19 @@ static void take(struct av_pair_side *side, const char *text, size_t count)
 	}
 }
 
-/* Show what it has written, at most so many reads of it: a side may write without end. */
-static void read_output(struct av_pair_side *side, int reads)
+/* Return: false: it has written nothing more */
+static bool read_output(struct av_pair_side *side)
 {
 	char text[READ_BYTES];
-	ssize_t n = -1;
+	ssize_t n = side->output >= 0 ? read(side->output, text, sizeof(text)) : -1;
 
-	for (; side->output >= 0 && reads > 0; reads--) {
-		n = read(side->output, text, sizeof(text));
-		if (n <= 0)
-			break;
+	if (n > 0)
 		take(side, text, (size_t)n);
-	}
 	if (n == 0) {
 		close(side->output);
 		side->output = -1;
 	}
-	fflush(stdout);
+	return n > 0;
 }
 
 /* --- its life -------------------------------------------------------------------- */
@@ -82,12 +80,11 @@ static void become(char **argv, int output, pid_t parent)
 
 static void show_command(struct av_pair_side *side, char **argv)
 {
-	printf("%s%s|%s $", av_colour(stdout, side->colour), side->name,
-	       av_colour(stdout, AV_COLOUR_OFF));
+	av_pair_print("%s%s|%s $", av_colour(stdout, side->colour), side->name,
+		      av_colour(stdout, AV_COLOUR_OFF));
 	for (; *argv; argv++)
-		printf(" %s", *argv);
-	putchar('\n');
-	fflush(stdout);
+		av_pair_print(" %s", *argv);
+	av_pair_print("\n");
 }
 
 bool av_pair_start(struct av_pair_side *side, char **argv)
@@ -116,29 +113,53 @@ bool av_pair_start(struct av_pair_side *side, char **argv)
 	return true;
 }
 
-/* Its number stays its own until av_pair_end() has killed the group of that number. */
 static void see_whether_over(struct av_pair_side *side)
 {
-	siginfo_t info = {.si_pid = 0};
+	int status;
 
-	if (waitid(P_PID, (id_t)side->pid, &info, WEXITED | WNOWAIT | WNOHANG) || !info.si_pid)
+	if (waitpid(side->pid, &status, WNOHANG) != side->pid)
 		return;
 	side->over = true;
-	if (info.si_code == CLD_EXITED)
-		side->status = info.si_status;
+	if (WIFEXITED(status))
+		side->status = WEXITSTATUS(status);
 	else
-		side->signal = info.si_status;
+		side->signal = WTERMSIG(status);
 }
 
 void av_pair_look(struct av_pair_side *side, double now)
 {
 	if (!side->pid)
 		return;
-	read_output(side, LOOK_READS);
+	/* While nobody reads, the side waits, as if it wrote there itself. */
+	for (int i = 0; i < LOOK_READS && av_pair_flush() && read_output(side); i++)
+		;
 	if (side->over)
 		return;
 	side->over_at = now;
 	see_whether_over(side);
+}
+
+struct blow {
+	pid_t group;
+	int signal;
+};
+
+static bool strike_outside_group(pid_t pid, void *arg)
+{
+	const struct blow *blow = arg;
+
+	if (getpgid(pid) != blow->group)
+		kill(pid, blow->signal);
+	return false;
+}
+
+/* Its group at once, then those of its processes that have left it. */
+static void strike(const struct av_pair_side *side, int signal)
+{
+	struct blow blow = {side->pid, signal};
+
+	kill(-side->pid, signal);
+	av_family_any(side->pid, strike_outside_group, &blow);
 }
 
 void av_pair_stop(struct av_pair_side *side, double now)
@@ -148,13 +169,13 @@ void av_pair_stop(struct av_pair_side *side, double now)
 	if (!side->stopped) {
 		side->stopped = true;
 		side->stopped_at = now;
-		kill(-side->pid, SIGTERM);
+		strike(side, SIGTERM);
 	} else if (now > side->stopped_at + KILL_SECONDS) {
-		kill(-side->pid, SIGKILL);
+		strike(side, SIGKILL);
 	}
 }
 
-/* What the pipe holds, and its end: whoever has left the group may go on to write. */
+/* What the pipe holds, and its end: somebody else may go on to write. */
 static int reads_of_all(const struct av_pair_side *side)
 {
 	return fcntl(side->output, F_GETPIPE_SZ) / READ_BYTES + 2;
@@ -164,9 +185,9 @@ void av_pair_end(struct av_pair_side *side)
 {
 	if (!side->pid)
 		return;
-	kill(-side->pid, SIGKILL);
-	waitpid(side->pid, NULL, 0);
-	read_output(side, reads_of_all(side));
+	av_family_end();
+	for (int reads = reads_of_all(side); reads > 0 && read_output(side); reads--)
+		;
 	show_rest(side);
 	if (side->output >= 0)
 		close(side->output);

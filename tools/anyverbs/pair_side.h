@@ -34,7 +34,7 @@ void av_pair_look(struct av_pair_side *side, double now);
 /* Ask its processes to end; some time after the first call, kill them. */
 void av_pair_stop(struct av_pair_side *side, double now);
 
-/* Kill what is left of its processes, and show its last line. */
+/* When both are over: kill what is left of their processes, and show its last line. */
 void av_pair_end(struct av_pair_side *side);
 
 /* As a shell has it: 128 more than the signal that killed it. 0: it has not failed by itself */

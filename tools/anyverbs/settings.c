@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "settings.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,7 +10,7 @@
 
 #define PREFIX "ANYVERBS_"
 
-#define MOST_VALUES 3
+#define MOST_VALUES 4
 
 /*
  * Each is described in anyverbs(7) or anyverbs-run(1). Without values here: any text, or the
@@ -17,22 +18,24 @@
  */
 static const struct setting {
 	const char *name, *values[MOST_VALUES];
+	char end;   /* of the word that is looked at, if something follows; 0: nothing does */
+	bool again; /* another word follows */
 } settings[] = {
-	{"ADOPT", {"auto", "always", "never"}},
-	{"AS_NOTIFY", {NULL}},
-	{"CAPTURE", {NULL}},
-	{"CHECK", {NULL}},
-	{"DEVICES", {NULL}},
-	{"DIR", {NULL}},
-	{"EXPLAIN", {"0", "1"}},
-	{"FAULTS", {NULL}},
-	{"FORK", {"dontfork"}},
-	{"LIBRARY", {NULL}},
-	{"LOG", {NULL}},
-	{"MEMLOCK", {"real"}},
-	{"SHARED_HEAP", {"0", "1"}},
-	{"TRANSPORT", {"wire", "direct"}},
-	{"WATCH", {"odp"}},
+	{"ADOPT", {"auto", "always", "never"}, 0, false},
+	{"AS_NOTIFY", {"futex", "umwait", "mwaitx", "loop"}, 0, false},
+	{"CAPTURE", {NULL}, 0, false},
+	{"CHECK", {"0", "1", "json", "fail"}, ',', true},
+	{"DEVICES", {NULL}, 0, false},
+	{"DIR", {NULL}, 0, false},
+	{"EXPLAIN", {"0", "1"}, 0, false},
+	{"FAULTS", {NULL}, 0, false},
+	{"FORK", {"dontfork"}, 0, false},
+	{"LIBRARY", {NULL}, 0, false},
+	{"LOG", {"off", "warn", "info", "debug"}, ':', false},
+	{"MEMLOCK", {"real"}, 0, false},
+	{"SHARED_HEAP", {"0", "1"}, 0, false},
+	{"TRANSPORT", {"wire", "direct"}, 0, false},
+	{"WATCH", {"odp"}, 0, false},
 };
 
 static const char *name_of(size_t i)
@@ -71,18 +74,44 @@ static void list_values(const struct setting *s, char *to, size_t size)
 	}
 }
 
+static const struct setting *asked;
+
+static const char *value_of(size_t i)
+{
+	return i < MOST_VALUES ? asked->values[i] : NULL;
+}
+
+static void check_word(const struct setting *s, struct av_word word)
+{
+	const char *nearest;
+	char values[64];
+
+	for (size_t i = 0; i < MOST_VALUES && s->values[i]; i++)
+		if (av_word_is(word, s->values[i]))
+			return;
+	asked = s;
+	nearest = av_word_nearest(word, value_of);
+	list_values(s, values, sizeof(values));
+	av_tool_complain(PREFIX "%s: '%.*s' is not %s%s%s%s", s->name, (int)word.len, word.text,
+			 values, nearest ? "; did you mean '" : "", nearest ? nearest : "",
+			 nearest ? "'?" : "");
+}
+
 /* An empty value is none. */
 static void check_value(const struct setting *s, const char *value)
 {
-	char values[64];
+	const char ends[] = {s->end, '\0'};
 
-	if (!*value || !s->values[0])
-		return;
-	for (size_t i = 0; i < MOST_VALUES && s->values[i]; i++)
-		if (!strcmp(value, s->values[i]))
+	if (!strcmp(s->name, "DIR") && *value && *value != '/')
+		av_tool_complain(PREFIX "DIR: '%s' is not an absolute path", value);
+	while (*value && s->values[0]) {
+		size_t len = strcspn(value, ends);
+
+		check_word(s, (struct av_word){value, len});
+		value += len + (value[len] != '\0');
+		if (!s->again)
 			return;
-	list_values(s, values, sizeof(values));
-	av_tool_complain(PREFIX "%s: '%s' is not %s", s->name, value, values);
+	}
 }
 
 void av_settings_check(void)

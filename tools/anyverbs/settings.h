@@ -4,8 +4,8 @@
 #define AV_TOOL_SETTINGS_H
 
 /*
- * Say so of each variable that is close to one of ours, and of values that the library would ignore
- * without a word. Others may be somebody else's.
+ * Say so of each variable that is close to one of ours, and of words that none of ours can have.
+ * Others may be somebody else's.
  */
 void av_settings_check(void);
 

@@ -11,6 +11,7 @@
 #include "device/device.h"
 #include "memory/odp_counters.h"
 #include "json_out.h"
+#include "others.h"
 #include "pick.h"
 #include "stat_cm.h"
 #include "stat_mr.h"
@@ -282,6 +283,7 @@ static int stat_main(int argc, char **argv)
 		return status;
 	if (!av_pick(&pick, one ? one->ibv.name : argc == 2 ? argv[1] : NULL))
 		return AV_EXIT_NO;
+	av_others_complain();
 	style.how.json = style.json;
 	return show(group, pick.list, pick.count);
 }

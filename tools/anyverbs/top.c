@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "json_out.h"
+#include "others.h"
 #include "pick.h"
 #include "top_view.h"
 
@@ -116,6 +117,7 @@ static int top_main(int argc, char **argv)
 
 	if (argc && !(view.only = av_pick_one(argv[0])))
 		return AV_EXIT_NO;
+	av_others_complain();
 	status = wishes.batch || wishes.json ? batch()
 					     : av_top_screen(&view, wishes.seconds, wishes.looks);
 	av_top_end(&view);

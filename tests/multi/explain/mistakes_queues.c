@@ -67,6 +67,13 @@ WRONG(long_inline, cap.max_inline_data = 5000)
 WRONG(no_send_cq, send_cq = NULL)
 WRONG(no_type, qp_type = (enum ibv_qp_type)0)
 
+static void raw_packets(void)
+{
+	struct ibv_qp_init_attr init = usual(IBV_QPT_RAW_PACKET);
+
+	EXPECT_NULL(ibv_create_qp(scene.pd, &init), EOPNOTSUPP);
+}
+
 /* --- shared receive queues -------------------------------------------------------- */
 
 static struct ibv_srq *make_srq(void)
@@ -208,6 +215,8 @@ static const struct mistake mistakes[] = {
 	 "ibv_create_qp: send_cq is not a completion queue of this context (EINVAL)"},
 	{"qp_type not set", no_type,
 	 "ibv_create_qp: queue pair type 0 does not exist (EINVAL)"},
+	{"raw packets", raw_packets,
+	 "ibv_create_qp: the device has no queue pairs of type RAW_PACKET (EOPNOTSUPP)"},
 	{"receive posted beside the SRQ", recv_beside_srq,
 	 "ibv_post_recv of QP <qp0>: the queue pair has no receive queue of its own: it receives from an SRQ (EINVAL)"},
 	{"SRQ's limit above its size", srq_limit,

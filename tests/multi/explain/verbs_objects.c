@@ -194,6 +194,13 @@ static int pkey_index_of_port(uint64_t port)
 	return index < 0 ? errno : 0;
 }
 
+static int index_of_pkey(uint64_t pkey)
+{
+	int index = ibv_get_pkey_index(n->ctx, 1, htons((uint16_t)pkey));
+
+	return index < 0 ? errno : 0;
+}
+
 static int busy_pd(uint64_t unused)
 {
 	return ibv_dealloc_pd(n->pd);
@@ -292,6 +299,7 @@ static const struct verb_row rows[] = {
 	{"port of a GID",       "ibv_query_gid", AV_CHECK_QUERY_PORT,     EINVAL, query_row_of_port, 2, 2, 1, false},
 	{"port of a P_Key",     "ibv_query_pkey", AV_CHECK_QUERY_PORT,    EINVAL, query_pkey_of_port, 2, 2, 1, false},
 	{"port of an index",    "ibv_get_pkey_index", AV_CHECK_QUERY_PORT, EINVAL, pkey_index_of_port, 2, 2, 1, false},
+	{"P_Key that is none",  "ibv_get_pkey_index", AV_CHECK_PKEY_ABSENT, EINVAL, index_of_pkey, 0x1234, 0x1234, 0xffff, false},
 };
 /* clang-format on */
 

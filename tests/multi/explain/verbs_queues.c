@@ -230,7 +230,7 @@ static const struct verb_row rows[] = {
 	{"max_recv_sge",        "ibv_create_qp", AV_CHECK_QP_RECV_SGE,    EINVAL, qp_recv_sge, 1000, 1000, ANY, false},
 	{"max_inline_data",     "ibv_create_qp", AV_CHECK_QP_INLINE,      EINVAL, qp_inline, 1 << 20, 1 << 20, ANY, false},
 	{"QP type",             "ibv_create_qp", AV_CHECK_QP_TYPE,        EINVAL, qp_type, 77, 77, ANY, false},
-	{"raw packets",         "ibv_create_qp", AV_CHECK_QP_TYPE,        EOPNOTSUPP, qp_type, IBV_QPT_RAW_PACKET, IBV_QPT_RAW_PACKET, ANY, false},
+	{"raw packets",         "ibv_create_qp", AV_CHECK_QP_TYPE_LACKING, EOPNOTSUPP, qp_type, IBV_QPT_RAW_PACKET, IBV_QPT_RAW_PACKET, ANY, false},
 	{"no send CQ",          "ibv_create_qp", AV_CHECK_QP_SEND_CQ,     EINVAL, qp_send_cq, 0, ANY, ANY, false},
 	{"no receive CQ",       "ibv_create_qp", AV_CHECK_QP_RECV_CQ,     EINVAL, qp_recv_cq, 0, ANY, ANY, false},
 	{"no such SRQ",         "ibv_create_qp", AV_CHECK_QP_SRQ,         EINVAL, qp_srq, 0, ANY, ANY, false},

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a pair shows. Nobody may be reading it: it is written for a moment at a time, so that the
+ * pair still has an eye on its sides, on the time and on signals.
+ */
+#ifndef AV_TOOL_PAIR_OUTPUT_H
+#define AV_TOOL_PAIR_OUTPUT_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+
+/* Add to what is shown. Does not wait: av_pair_flush() writes it. */
+void av_pair_print(const char *fmt, ...) AV_PRINTF(1, 2);
+
+/* Write what has been added, for a moment. Return: true: nothing is left */
+bool av_pair_flush(void);
+
+/* From now on, no write waits for more than a moment, to standard error neither; or each may. */
+void av_pair_hurry(bool on);
+
+/* Return: 0, or the errno for which output has been lost */
+int av_pair_unwritten(void);
+
+#endif
