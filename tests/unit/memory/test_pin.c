@@ -323,6 +323,17 @@ static void a_killed_process_gives_its_words_back(void **state)
 	}
 }
 
+static void it_is_held_whichever_word_says_so(void **state)
+{
+	for (unsigned int i = 0; i < AV_PINS; i++) {
+		atomic_store(&f.seg.head->pin[i].word, word(av_lock_self, KEY));
+		assert_true(av_pin_is_held(&f.seg, KEY));
+		assert_false(av_pin_is_held(&f.seg, OTHER_KEY));
+		atomic_store(&f.seg.head->pin[i].word, word(NOBODY, KEY));
+		assert_false(av_pin_is_held(&f.seg, KEY));
+	}
+}
+
 static bool is_key(struct av_seg *seg, uint32_t key, const void *arg)
 {
 	return key == *(const uint32_t *)arg;
@@ -549,6 +560,7 @@ int main(void)
 		ON_A_SEGMENT(words_of_the_dead_are_taken),
 		ON_A_SEGMENT(those_of_the_living_are_left_when_the_deads_are_taken),
 		ON_A_SEGMENT(the_dead_are_not_waited_for),
+		ON_A_SEGMENT(it_is_held_whichever_word_says_so),
 		ON_A_SEGMENT(a_killed_process_gives_its_words_back),
 		ON_A_SEGMENT(the_living_are_waited_for_a_while),
 		ON_A_SEGMENT(waiting),
