@@ -394,6 +394,40 @@ static void a_dead_binder_leaves_no_busy_region(void **state)
 			row_of_the_dead(i, how & 1, how & 2);
 }
 
+/* The first and the last of each chunk of the table, and two between them. */
+static bool is_looked_at(uint32_t key)
+{
+	uint32_t place = AV_KEY_INDEX(key) % AV_KEY_CHUNK;
+
+	return place < 2 || place > AV_KEY_CHUNK - 3;
+}
+
+static void a_bound_window_is_counted_wherever_it_is(void **state)
+{
+	unsigned int looks = 0;
+
+	make(TWO, AV_KEY_REGION, LOCAL | BIND);
+	for (unsigned int i = 0; i < 2 * AV_KEY_CHUNK; i++) {
+		uint32_t key = av_window_create(seg, TWO, PD, 4 * AV_KEY_CHUNK);
+		struct av_window_bind bind = bind_of(READ, BASE, BYTES);
+
+		assert_int_not_equal(key, 0);
+		if (!is_looked_at(key))
+			continue;
+		bind.window = key;
+		bind.rkey = key + 1;
+		assert_int_equal(av_window_bind(seg, &bind), 0);
+		entry(region)->windows += 2; /* of two that died */
+		assert_int_equal(end_region(looks % 2), EBUSY);
+		assert_int_equal(entry(region)->windows, 1);
+		assert_int_equal(av_window_destroy(seg, key), 0);
+		assert_int_equal(entry(region)->windows, 0);
+		looks++;
+	}
+	assert_true(looks >= 8);
+	assert_int_equal(end_region(false), 0);
+}
+
 static void a_region_that_counts_too_few_or_is_none(void **state)
 {
 	const uint32_t nowhere = AV_SLAB_CHUNKS * AV_KEY_CHUNK << 8;
@@ -437,6 +471,7 @@ int main(void)
 		IN_A_SEGMENT(a_queue_pair_takes_its_bindings_along),
 		IN_A_SEGMENT(a_window_of_another_queue_pair_is_not_waited_for),
 		IN_A_SEGMENT(a_dead_binder_leaves_no_busy_region),
+		IN_A_SEGMENT(a_bound_window_is_counted_wherever_it_is),
 		IN_A_SEGMENT(a_region_that_counts_too_few_or_is_none),
 		IN_A_SEGMENT(only_windows_are_destroyed),
 	};
