@@ -76,6 +76,7 @@ static int lock(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index, boo
 		av_lock_order_released(usual);
 		return av_cq_lock(seg, index, polls);
 	}
+	av_barrier_behind_rmw();
 	if (av_likely(av_cq_used(cq) == i))
 		return (int)i;
 	av_lock_release(&cq->inlet[i].lock);
@@ -304,7 +305,8 @@ static struct av_cqe *append(struct av_seg *seg, struct av_cq_shared *cq, int i,
 	if (av_unlikely(atomic_load_explicit(&cq->stamped, memory_order_relaxed)))
 		to->stamp_ns = av_now_ns();
 	atomic_store_explicit(&to->there, AV_CQE_THERE(tail), memory_order_release);
-	atomic_store_explicit(&in->tail, tail + 1, memory_order_release);
+	atomic_exchange(&in->tail, tail + 1);
+	av_barrier_behind_rmw(); /* before it is asked which inlet is used */
 	/*
 	 * Prefetch the entry after the next for writing: the poller read it last, a turn of the
 	 * ring ago. Not the next one, which a waiting poller reads all the time. Its second line

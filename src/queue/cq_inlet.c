@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "queue/cq_inlet.h"
 
-#include <linux/membarrier.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/patience.h"
@@ -22,15 +18,6 @@ static void count_published(struct av_seg *seg, struct av_cq_shared *cq, uint32_
 }
 
 /* --- leaving an inlet behind; poll_lock is held ----------------------------------- */
-
-/* The barrier that appenders do without. Where the kernel refuses it, time does. */
-static void barrier_of_all(void)
-{
-	const struct timespec nap = {.tv_nsec = 1000000};
-
-	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0))
-		nanosleep(&nap, NULL);
-}
 
 static uint64_t ring_bytes(const struct av_cq_shared *cq, uint32_t i)
 {
@@ -89,7 +76,7 @@ static void change(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from, u
 	atomic_store(&cq->ring[to], ring);
 	claim_polled(seg, cq, from); /* before its appender can see the change */
 	atomic_store(&cq->used, to);
-	barrier_of_all();
+	atomic_thread_fence(memory_order_seq_cst); /* pairs with that of whoever appends */
 	/* The holder may have gone on. A thread of ours that has come next may be arming the CQ. */
 	while (atomic_load(&cq->inlet[from].lock.owner) == av_lock_self)
 		sched_yield();
@@ -158,6 +145,7 @@ int av_cq_lock(struct av_seg *seg, uint32_t index, bool polls)
 
 		if (got == AV_LOCK_REPAIR)
 			count_published(seg, cq, i);
+		av_barrier_behind_rmw(); /* before it looks which inlet is used */
 		if (got != AV_LOCK_BUSY && av_cq_used(cq) == i)
 			return (int)i;
 		if (got != AV_LOCK_BUSY) {

@@ -10,7 +10,7 @@
  * leaves only one inlet behind at a time.
  *
  * The appender stores, then looks which inlet is used. The owner changes that, then looks what was
- * stored. membarrier(2) in between makes one of them see the other, at no cost for the appender.
+ * stored. A full barrier in between, at both, makes one of them see the other.
  */
 #ifndef AV_QUEUE_CQ_INLET_H
 #define AV_QUEUE_CQ_INLET_H
