@@ -200,6 +200,15 @@ static uint32_t capacity_of(const struct av_qp_end *end, uint32_t index)
 	return cq ? cq->capacity : 0;
 }
 
+/* Of a receive request, or its CQ. */
+static void why_received(const struct av_qp_end *rsp, enum av_fault fault)
+{
+	if (fault == AV_FAULT_RECV_CQ)
+		av_diag_note(AV_CHECK_RECV_CQ_FULL, 0, capacity_of(rsp, rsp->qp->recv_cq));
+	else
+		av_diag_note(AV_CHECK_MEMORY_FAULT, 0, 0);
+}
+
 /* What can be found out about a fault now. */
 static void why(const struct av_failed *f)
 {
@@ -236,10 +245,8 @@ static void why(const struct av_failed *f)
 		av_diag_note(AV_CHECK_TUNNEL_COMMAND, wqe->bytes, 0);
 		break;
 	case AV_FAULT_RECV_PROT:
-		av_diag_note(AV_CHECK_MEMORY_FAULT, 0, 0);
-		break;
 	case AV_FAULT_RECV_CQ:
-		av_diag_note(AV_CHECK_RECV_CQ_FULL, 0, capacity_of(f->rsp, f->rsp->qp->recv_cq));
+		why_received(f->rsp, f->fault);
 		break;
 	case AV_FAULT_INVALIDATE:
 		why_invalidate(f);
@@ -369,7 +376,7 @@ void av_report_dropped(const struct av_dropped *d)
 void av_report_receiver(const struct av_dropped *d, enum av_fault fault)
 {
 	if (av_diag_pending()->check == AV_CHECK_NONE)
-		why(&(struct av_failed){.rsp = d->at, .fault = fault});
+		why_received(d->at, fault);
 	of_responder(of_dropped(d), d->at, fault, d->opcode);
 	av_report();
 }

@@ -172,8 +172,8 @@ static void threads_do_not_disturb_each_other(void **state)
 
 /* --- stacks ------------------------------------------------------------------------- */
 
-#define STACK_BYTES (64u << 10)
-#define LITTLE	    2048u /* of a signal's stack of MINSIGSTKSZ bytes */
+#define STACK_BYTES (256u << 10) /* arm64 wants 128 KiB at least */
+#define LITTLE	    2048u	 /* of a signal's stack of MINSIGSTKSZ bytes */
 
 static void *no_call(void *arg)
 {

@@ -48,14 +48,12 @@ static pid_t parent_of(pid_t pid)
 {
 	char path[40], line[256];
 	const char *end;
-	int parent;
-	char state;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	end = strrchr(av_read_line(path, line, sizeof(line)), ')');
-	if (!end || sscanf(end, ") %c %d", &state, &parent) != 2 || strchr("ZX", state))
+	if (!end || strlen(end) < sizeof(") S 1") - 1 || end[2] == 'Z' || end[2] == 'X')
 		return 0;
-	return (pid_t)parent;
+	return (pid_t)strtol(end + sizeof(") S ") - 1, NULL, 10);
 }
 
 static void add(struct table *t, pid_t pid, pid_t parent)
