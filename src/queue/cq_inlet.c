@@ -75,8 +75,8 @@ static void change(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from, u
 	atomic_store(&cq->mask[to], atomic_load(&cq->mask[from]));
 	atomic_store(&cq->ring[to], ring);
 	claim_polled(seg, cq, from); /* before its appender can see the change */
-	atomic_store(&cq->used, to);
-	atomic_thread_fence(memory_order_seq_cst); /* pairs with that of whoever appends */
+	atomic_exchange(&cq->used, to);
+	av_barrier_behind_rmw(); /* pairs with that of whoever appends */
 	/* The holder may have gone on. A thread of ours that has come next may be arming the CQ. */
 	while (atomic_load(&cq->inlet[from].lock.owner) == av_lock_self)
 		sched_yield();
