@@ -65,13 +65,13 @@ static void visit_cqs(const struct av_seg *seg, av_report_cq *visit, void *arg)
 			.users = users ? users[at - 1] : 0,
 		};
 		const struct av_cq_inlet *in = &cq->inlet[av_cq_used(cq)];
+		const struct av_cq_counters counters = av_cq_counted(cq);
 		uint32_t head = atomic_load(&cq->head), waiting = atomic_load(&in->tail) - head;
 
 		info.counted.gauge[AV_GAUGE_CAPACITY] = cq->capacity;
 		info.counted.gauge[AV_GAUGE_WAITING] = waiting;
 		info.counted.gauge[AV_GAUGE_PEAK] = in->peak > waiting ? in->peak : waiting;
-		add_difference(info.counted.total.cq, &cq->inlet[0].counters, &cq->before,
-			       AV_CQ_COUNTERS);
+		add_difference(info.counted.total.cq, &counters, &cq->before, AV_CQ_COUNTERS);
 		visit(&info, arg);
 	}
 	free(users);

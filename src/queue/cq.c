@@ -41,7 +41,7 @@ uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t doorbell, ui
 		av_slab_free(seg, AV_SLAB_CQ, index);
 		return 0;
 	}
-	counters = cq->inlet[0].counters;
+	counters = av_cq_counted(cq);
 	memset(cq, 0, sizeof(*cq));
 	cq->inlet[0].counters = cq->before = counters;
 	cq->capacity = capacity;
@@ -349,7 +349,7 @@ void av_cq_overrun(struct av_seg *seg, uint32_t index)
 		return;
 	id = atomic_load_explicit(&cq->id, memory_order_relaxed);
 	first = !atomic_exchange(&cq->overrun, 1);
-	cq->inlet[0].counters.lost++;
+	cq->inlet[i].counters.lost++;
 	av_lock_release(&cq->inlet[i].lock);
 	if (!first)
 		return;
@@ -375,7 +375,7 @@ static void count_copied(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i
 
 	if (i < 0)
 		return;
-	cq->inlet[0].counters.completions++;
+	cq->inlet[i].counters.completions++;
 	av_lock_release(&cq->inlet[i].lock);
 }
 
@@ -407,7 +407,7 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 		av_cq_overrun(seg, index);
 		return -ENOSPC;
 	}
-	cq->inlet[0].counters.completions++;
+	cq->inlet[i].counters.completions++;
 	if (av_likely(!atomic_load_explicit(&cq->inlet[i].armed.word, memory_order_relaxed))) {
 		av_lock_release(&cq->inlet[i].lock);
 		return 0;

@@ -116,8 +116,7 @@ struct av_cq_inlet {
 	uint32_t counted;	       /* entries that count towards the next event */
 	uint32_t told;		       /* one past the last entry that has made an event */
 	_Atomic uint64_t event_due_ns; /* when the event is sent at the latest; 0: not by time */
-	/* The CQ's, in the first inlet, whichever is used. Not reset when the index is used again.
-	 */
+	/* Of what came in here: av_cq_counted(). Not reset when the index is used again. */
 	struct av_cq_counters counters;
 	uint32_t peak;	/* high-water mark: the most entries seen waiting */
 	uint32_t level; /* with more entries than this, @head is read: look_for_room() */
@@ -171,10 +170,22 @@ static_assert(sizeof(struct av_cq_shared) <= AV_CQ_BYTES, "CQ table entry");
 static_assert(sizeof(struct av_cq_inlet) == AV_CACHE_LINE, "one cache line");
 static_assert(offsetof(struct av_cq_shared, inlet[0].counters) == AV_CQ_COUNTERS_AT,
 	      "where segment/totals.c reads them");
+static_assert(offsetof(struct av_cq_shared, inlet[1].counters) == AV_CQ_COUNTERS_AT + AV_CACHE_LINE,
+	      "where segment/totals.c reads them");
 
 static inline struct av_cq_shared *av_cq_at(const struct av_seg *seg, uint32_t index)
 {
 	return av_slab_at(seg, AV_SLAB_CQ, index, AV_CQ_BYTES, AV_OBJ_CHUNK);
+}
+
+/* What has been counted at this index: by both inlets, since their holders count at once. */
+static inline struct av_cq_counters av_cq_counted(const struct av_cq_shared *cq)
+{
+	struct av_cq_counters sum = {.completions = 0};
+
+	for (int i = 0; i < 2; i++)
+		av_count_add((uint64_t *)&sum, &cq->inlet[i].counters, AV_CQ_COUNTERS);
+	return sum;
 }
 
 /* Number of the inlet that is used, whatever a peer has written there. */

@@ -257,7 +257,7 @@ void av_misuse_cq_ends(struct av_cq *cq)
 {
 	struct av_context *ctx = av_context_of(cq->ibv.context);
 	const struct av_cq_shared *shared = cq->shared;
-	uint64_t given = shared->inlet[0].counters.completions - shared->before.completions;
+	uint64_t given = av_cq_counted(shared).completions - shared->before.completions;
 	uint32_t n = cq->ibv.handle;
 
 	if (ctx->forked)

@@ -145,7 +145,7 @@ static void a_cq_that_was_overrun_takes_no_more(void **state)
 	for (uint64_t lost = 1; lost <= 2; lost++) {
 		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), -ENOSPC);
 		assert_int_equal(atomic_load(&cq->overrun), 1);
-		assert_int_equal(cq->inlet[0].counters.lost, lost);
+		assert_int_equal(av_cq_counted(cq).lost, lost);
 		assert_false(locked());
 	}
 	for (unsigned int i = 1; i <= CAPACITY; i++)

@@ -116,7 +116,7 @@ static bool stop(unsigned int steps, uint32_t from, bool early)
 	there += poll_all();
 	assert_int_equal(there, 1);
 	assert_int_equal(atomic_load(&cq->inlet[av_cq_used(cq)].tail), 1);
-	assert_int_equal(cq->inlet[0].counters.completions, 1);
+	assert_int_equal(av_cq_counted(cq).completions, 1);
 	assert_int_equal(atomic_load(&cq->inlet[0].lock.owner), 0);
 	assert_int_equal(atomic_load(&cq->inlet[1].lock.owner), 0);
 	end();
