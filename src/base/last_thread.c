@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,6 +13,8 @@
 
 #include "base/own_fd.h"
 #include "base/thread.h"
+
+#define THREADS_FIELD 18 /* behind the name, of proc_pid_stat(5) */
 
 #define LOOK_NS 50000000 /* how long the process may outlive the program's last thread */
 
@@ -28,8 +29,7 @@ static struct av_own_fd file = {.fd = -1};
  */
 static unsigned int beside_main(void)
 {
-	char text[1024], *state;
-	unsigned int threads;
+	char text[1024], *field;
 	ssize_t n;
 
 	if (av_own_fd(&file) < 0 &&
@@ -37,12 +37,12 @@ static unsigned int beside_main(void)
 		return UINT_MAX;
 	n = pread(av_own_fd(&file), text, sizeof(text) - 1, 0);
 	text[n > 0 ? n : 0] = '\0';
-	state = strrchr(text, ')'); /* behind the name */
-	if (!state || strncmp(state, ") Z ", 4) != 0 ||
-	    sscanf(state + 4, "%*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %u",
-		   &threads) != 1)
+	field = strrchr(text, ')'); /* behind the name */
+	if (!field || strncmp(field, ") Z ", 4) != 0)
 		return UINT_MAX;
-	return threads - 1;
+	for (int i = 0; field && i < THREADS_FIELD; i++)
+		field = strchr(field + 1, ' ');
+	return field ? (unsigned int)strtoul(field, NULL, 10) - 1 : UINT_MAX;
 }
 
 static void *watch(void *arg)
