@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/built_queue.h"
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
@@ -33,20 +34,7 @@ static unsigned int refused_otherwise;
 
 static void open_queue(void)
 {
-	struct ibv_qp_init_attr_ex attr = {
-		.qp_type = IBV_QPT_RC,
-		.sq_sig_all = 1,
-		.cap = {DEPTH, DEPTH, 1, 1, 0},
-		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE,
-		.pd = a.node->pd,
-	};
-
-	cq = ibv_create_cq(a.node->ctx, 4 * DEPTH, NULL, NULL, 0);
-	attr.send_cq = attr.recv_cq = cq;
-	qp = cq ? ibv_create_qp_ex(a.node->ctx, &attr) : NULL;
-	if (!qp)
-		DIE("queue pair");
+	qp = built_queue(a.node, DEPTH, &cq);
 	ex = ibv_qp_to_qp_ex(qp);
 }
 

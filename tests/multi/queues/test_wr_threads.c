@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/built_queue.h"
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
@@ -31,20 +32,8 @@ static struct ibv_qp_ex *ex;
 
 static void open_queue(void)
 {
-	struct ibv_qp_init_attr_ex attr = {
-		.qp_type = IBV_QPT_RC,
-		.sq_sig_all = 1,
-		.cap = {DEPTH, DEPTH, 1, 1, 0},
-		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE,
-		.pd = n->pd,
-	};
-
-	cq = ibv_create_cq(n->ctx, 4 * DEPTH, NULL, NULL, 0);
-	NEED(cq);
-	attr.send_cq = attr.recv_cq = cq;
-	qp = ibv_create_qp_ex(n->ctx, &attr);
-	NEED(qp && connect_qp(qp, connect_attr(qp->qp_num, &n->info.gid)) == 0);
+	qp = built_queue(n, DEPTH, &cq);
+	NEED(connect_qp(qp, connect_attr(qp->qp_num, &n->info.gid)) == 0);
 	ex = ibv_qp_to_qp_ex(qp);
 }
 
