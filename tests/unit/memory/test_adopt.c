@@ -28,7 +28,7 @@
 #include "memory/odp_notify.h"
 #include "memory/page_move.h"
 #include "memory/vma.h"
-#include "segment/alloc.h"
+#include "unit/memory/adopted_pages.h"
 
 #define PAGE  4096ul
 #define PAGES 16ul
@@ -90,11 +90,6 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static const struct av_adopted *described(struct av_seg *s, uint32_t id)
-{
-	return av_seg_at(s, (uint64_t)id << AV_ADOPTED_SHIFT, sizeof(struct av_adopted));
-}
-
 static uint64_t at_of(uint32_t id)
 {
 	return atomic_load(&described(seg, id)->at);
@@ -107,15 +102,6 @@ static uint32_t adopt(struct av_seg *s, size_t page, size_t pages)
 
 	assert_int_equal(why, 0);
 	return id;
-}
-
-/* Is the descriptor's memory free? Then the next one has it. */
-static bool is_free(uint32_t id)
-{
-	uint64_t offset = av_seg_alloc(seg, sizeof(struct av_adopted));
-
-	av_seg_free(seg, offset, sizeof(struct av_adopted));
-	return offset == (uint64_t)id << AV_ADOPTED_SHIFT;
 }
 
 /* Is that page of the program's in a segment? */
@@ -137,12 +123,11 @@ static void expect_out(size_t begin, size_t end)
 	assert_int_equal(av_adopted_any((uintptr_t)mem, PAGES * PAGE), begin < end);
 }
 
-/* Any locked page keeps all pages of the process where they are. Sanitizers ignore mlock(3). */
 static void *lock_page(void)
 {
-	void *p = mmap(NULL, PAGE, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *p = locked_page();
 
-	if (p == MAP_FAILED || syscall(SYS_mlock, p, PAGE))
+	if (!p)
 		skip();
 	return p;
 }
@@ -317,7 +302,7 @@ static void pages_that_stayed_are_used_again(void **state)
 	assert_int_equal(described(seg, again)->bytes, 8 * PAGE);
 	assert_int_not_equal(at_of(again), 0);
 	av_adopt_end(seg, again);
-	assert_true(is_free(again));
+	assert_true(is_free(seg, again));
 	expect_out(4, 12);
 	munmap(locked, PAGE);
 	id = adopt(other, 0, 5); /* they move out, and the new ones in */
@@ -419,7 +404,7 @@ static void left_pages_are_adopted_anew(void **state)
 	expect_out(4, 8);
 	av_adopt_end(seg, id);
 	expect_out(4, 8);
-	assert_true(is_free(id));
+	assert_true(is_free(seg, id));
 	av_adopt_end(seg, next);
 	expect_out(0, 0);
 }

@@ -23,8 +23,8 @@
 #include "lib/sanitized.h"
 #include "memory/adopt_born.h"
 #include "memory/adopted.h"
-#include "segment/alloc.h"
 #include "segment/shared_heap.h"
+#include "unit/memory/adopted_pages.h"
 
 #define PAGE  4096ul
 #define PAGES 16u /* of the heap that are mapped */
@@ -124,11 +124,6 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static struct av_adopted *described(struct av_seg *of, uint32_t id)
-{
-	return av_seg_at(of, (uint64_t)id << AV_ADOPTED_SHIFT, sizeof(struct av_adopted));
-}
-
 static uint64_t at_of(uint32_t id)
 {
 	return atomic_load(&described(seg, id)->at);
@@ -138,16 +133,6 @@ static uint64_t at_of(uint32_t id)
 static uint32_t born(struct av_seg *of, unsigned int page, unsigned int pages)
 {
 	return av_adopt_born(of, heap.begin + page * PAGE, pages * PAGE);
-}
-
-/* Is the descriptor's memory free? Then the next one has it. */
-static bool is_free(uint32_t id)
-{
-	uint64_t offset = av_seg_alloc(seg, sizeof(struct av_adopted));
-	bool ret = offset == (uint64_t)id << AV_ADOPTED_SHIFT;
-
-	av_seg_free(seg, offset, sizeof(struct av_adopted));
-	return ret;
 }
 
 /* --- which ranges ---------------------------------------------------------------------------- */
@@ -239,7 +224,7 @@ static void pages_out_of_place_have_none(void **state)
 		for (unsigned int first = 4; first <= 5; first++)
 			for (unsigned int last = 5; last <= 6; last++)
 				assert_int_equal(born(seg, first, last - first + 1), 0);
-		assert_true(is_free(free_id));
+		assert_true(is_free(seg, free_id));
 		for (unsigned int page = 4; page <= 6; page += 2) {
 			uint32_t id = born(seg, page, 1);
 
@@ -271,7 +256,7 @@ static void only_its_own_region_ends(void **state)
 	assert_int_not_equal(a, b);
 	assert_false(av_adopt_born_end(seg, a + b));
 	assert_true(av_adopt_born_end(seg, a));
-	assert_true(is_free(a));
+	assert_true(is_free(seg, a));
 	assert_false(av_adopt_born_end(seg, a)); /* whose number may be the other context's, too */
 	assert_int_not_equal(at_of(b), 0);
 	assert_true(av_adopt_born_end(other, c));
@@ -287,7 +272,7 @@ static void a_contexts_regions_end_with_it(void **state)
 	av_adopt_born_close(seg);
 	assert_false(av_adopt_born_end(seg, a));
 	assert_false(av_adopt_born_end(seg, c));
-	assert_true(is_free(a) || is_free(c));
+	assert_true(is_free(seg, a) || is_free(seg, c));
 	assert_true(av_adopt_born_end(other, b));
 }
 
@@ -328,14 +313,6 @@ static void other_memory_does_not_leave(void **state)
 		av_adopt_born_leave(heap.begin + (uint64_t)rows[i].begin, rows[i].bytes);
 		assert_int_equal(calls.left, rows[i].leaves);
 	}
-}
-
-/* Nothing moves while anything of the process is locked. Sanitizers ignore mlock(3). */
-static void *locked_page(void)
-{
-	void *p = mmap(NULL, PAGE, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	return p != MAP_FAILED && syscall(SYS_mlock, p, PAGE) == 0 ? p : NULL;
 }
 
 static void nothing_leaves_that_must_stay(void **state)
