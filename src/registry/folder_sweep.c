@@ -14,6 +14,12 @@
 #include "registry/directory_file.h"
 #include "registry/folder.h"
 
+/* Return: descriptor, or -1 and errno: there is none, or it is not to be had. */
+static int open_directory(int folder)
+{
+	return openat(folder, "directory", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+}
+
 /*
  * Lock the directory of a folder against whoever is about to join it. Every layout has its record
  * locks in that file. @dir: out, to be closed at the end; -1: it is not open
@@ -23,7 +29,7 @@ static bool lock_all(int folder, int *dir)
 {
 	struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
-	*dir = openat(folder, "directory", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	*dir = open_directory(folder);
 	if (*dir < 0) /* nothing there that anybody could have joined? */
 		return errno == ENOENT || errno == ELOOP || errno == EISDIR || errno == ENXIO;
 	return fcntl(*dir, F_OFD_SETLK, &all) == 0;
@@ -100,7 +106,7 @@ static bool is_in_use(int fd, const char *name)
 
 	if (folder < 0)
 		return false;
-	dir = openat(folder, "directory", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	dir = open_directory(folder);
 	used = dir >= 0 && fcntl(dir, F_OFD_GETLK, &all) == 0 && all.l_type != F_UNLCK;
 	if (dir >= 0)
 		close(dir);
