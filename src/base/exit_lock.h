@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * At exit: a lock that another thread holds is free in a moment, so it is awaited, and not for
- * ever. A lock that this thread holds itself, since a signal's handler exits, is never free: the
- * mutex knows its owner, and nobody waits.
+ * Taking a lock at exit. Another thread that holds it is done in a moment, so exit waits, up to
+ * AV_PATIENCE_NS. A thread that holds it itself, and exits in a signal's handler, would wait in
+ * vain: the mutex knows its owner, and refuses at once.
  */
 #ifndef AV_BASE_EXIT_LOCK_H
 #define AV_BASE_EXIT_LOCK_H

@@ -25,9 +25,8 @@ AV_MUST_USE bool av_adopt_suitable(const struct av_adopt_pages *p);
 
 /*
  * May something write to this process's memory that is no thread: io_uring, AIO, AF_XDP, another
- * adapter?
- * It writes to the pages that it has pinned, wherever the process's mapping leads by then. So pages
- * stay where they are.
+ * adapter? It writes to the pages that it has pinned, wherever the process's mapping leads by then.
+ * So pages stay where they are.
  */
 AV_MUST_USE bool av_adopt_written_by_others(void);
 

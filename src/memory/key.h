@@ -102,10 +102,10 @@ AV_MUST_USE uint32_t av_key_create(struct av_seg *seg, const struct av_key *what
 typedef bool av_key_linger(struct av_seg *seg, uint32_t key);
 
 /*
- * End a region's key and its uses; memory/region_end.h does so. @linger: asked if a peer is stopped
- * in such a use; NULL: no Return: 0, or EBUSY, windows are counted: nothing has changed; or
- * ETIMEDOUT, a peer has been stopped in a use: the same, but that other uses were refused
- * meanwhile.
+ * End a region's key and its uses, for memory/region_end.h.
+ * @linger: asked if a peer is stopped in such a use; NULL: no
+ * Return: 0; EBUSY: windows are counted, and nothing has changed; ETIMEDOUT: a peer has been
+ * stopped in a use, and nothing has changed, but other uses were refused meanwhile.
  */
 AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_linger *linger);
 

@@ -3,11 +3,11 @@
  * The lock of a CQ, and what happens when its holder is stopped (SIGSTOP, a debugger): others
  * append to the CQ, too, and are not to wait for that one.
  *
- * The stores of a stopped process cannot be fenced. So its owner leaves the inlet behind, with its
- * ring, and goes on with the other inlet and another ring, to which it has copied the entries. What
- * the stopped appender still stores goes where nobody looks. When it goes on, it sees that its
- * inlet is not the used one, and appends once more. The owner then frees what was left behind; it
- * leaves only one inlet behind at a time.
+ * A stopped process cannot be kept from storing when it goes on. So the owner leaves the inlet
+ * behind, with its ring, and goes on with the other inlet and another ring, to which it has copied
+ * the entries. What the stopped appender still stores goes where nobody looks. When it goes on, it
+ * sees that its inlet is not the used one, and appends once more. The owner then frees what was
+ * left behind; it leaves only one inlet behind at a time.
  *
  * The appender stores, then looks which inlet is used. The owner changes that, then looks what was
  * stored. A full barrier in between, at both, makes one of them see the other.
