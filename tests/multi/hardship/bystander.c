@@ -195,10 +195,9 @@ void bystander_stop(struct spawned *s, enum bystander which)
 
 	spawn_send(s->sock, &c, 1);
 	spawn_receive(s->sock, &r, sizeof(r));
-	printf("  %s: %lu steps, longest %.1f ms (%s; control late by %.1f ms then, %.1f ms at "
-	       "worst), %lu excused\n",
+	printf("  %s: %lu steps, longest %.1f ms (%s; control late by %.1f ms then), %lu excused\n",
 	       words[which] + 2, r.steps, (double)r.longest_ns / 1e6, r.longest,
-	       (double)r.control_then_ns / 1e6, (double)r.control_ns / 1e6, r.excused);
+	       (double)r.control_then_ns / 1e6, r.excused);
 }
 
 void bystander_end(struct spawned *s)
