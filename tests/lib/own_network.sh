@@ -18,8 +18,14 @@ if ! ip link add v0 mtu 9000 type veth peer name v1 mtu 9000 2>/dev/null; then
 	echo "no veth interfaces here"
 	exit 77
 fi
+# All that there will be is there at once: the kernel's own link-local addresses would come two
+# seconds later, in the middle of a test, with an event for each program.
+ip link set v0 addrgenmode none
+ip link set v1 addrgenmode none
 ip addr add 192.0.2.1/24 dev v0
 ip addr add fd00::1/64 dev v0 nodad
+ip addr add fe80::1/64 dev v0 nodad
+ip addr add fe80::2/64 dev v1 nodad
 ip link set v0 up
 ip link set v1 up
 exec "$@"

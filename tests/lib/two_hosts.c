@@ -73,6 +73,27 @@ void two_hosts_be(int host)
 		DIE("setns");
 }
 
+/*
+ * The interface of this host, with an address, and with one of its link if there is IPv6. The
+ * kernel's own would come two seconds later, in the middle of a test, with an event for each
+ * program.
+ */
+static void set_up(const char *name, int number)
+{
+	char command[200];
+
+	snprintf(command, sizeof(command),
+		 "ip link set %s addrgenmode none && ip addr add fe80::%d/64 dev %s nodad "
+		 "2>/dev/null",
+		 name, number, name);
+	(void)!system(command);
+	snprintf(command, sizeof(command),
+		 "ip link set lo up && ip addr add 192.0.2.%d/24 dev %s && "
+		 "ip link set %s mtu 9000 up",
+		 number, name, name);
+	run(command);
+}
+
 static void make(void)
 {
 	char command[200];
@@ -89,9 +110,9 @@ static void make(void)
 		 hosts[1]);
 	if (system(command))
 		skip("no veth interfaces here");
-	run("ip link set lo up && ip addr add 192.0.2.1/24 dev v0 && ip link set v0 mtu 9000 up");
+	set_up("v0", 1);
 	two_hosts_be(1);
-	run("ip link set lo up && ip addr add 192.0.2.2/24 dev v1 && ip link set v1 mtu 9000 up");
+	set_up("v1", 2);
 	two_hosts_be(0);
 }
 

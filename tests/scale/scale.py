@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections import namedtuple
-from contextlib import ExitStack
+from contextlib import suppress
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "clients"))
@@ -40,6 +40,10 @@ COUNTERS = ("xmit_packets", "repeated_packets", "duplicate_packets", "timeouts")
 Figures = namedtuple("Figures", "memory threads descriptors")
 
 
+# A descriptor, a file or a thread that ends between its listing and a look at it.
+GONE = (FileNotFoundError, ProcessLookupError)
+
+
 class Wrong(Exception):
     """What a test fails with."""
 
@@ -49,8 +53,9 @@ def blocks_of(path):
     files = {}
     for folder, _, names in os.walk(path):
         for name in names:
-            there = os.lstat(os.path.join(folder, name))
-            files[there.st_ino] = there.st_blocks * 512
+            with suppress(*GONE):
+                there = os.lstat(os.path.join(folder, name))
+                files[there.st_ino] = there.st_blocks * 512
     return sum(files.values())
 
 
@@ -88,9 +93,10 @@ class Process:
         pid, memfds = self.popen.pid, {}
         for fd in os.listdir("/proc/%d/fd" % pid):
             path = "/proc/%d/fd/%s" % (pid, fd)
-            if os.readlink(path).startswith("/memfd:"):
-                there = os.stat(path)
-                memfds[there.st_ino] = there.st_blocks * 512
+            with suppress(*GONE):
+                if os.readlink(path).startswith("/memfd:"):
+                    there = os.stat(path)
+                    memfds[there.st_ino] = there.st_blocks * 512
         return (self.status("RssAnon") * 1024 + sum(memfds.values()) +
                 blocks_of(self.folder) // self.options.processes)
 
@@ -106,7 +112,8 @@ class Process:
         """Nanoseconds that its threads have run."""
         tasks, total = "/proc/%d/task" % self.popen.pid, 0
         for task in os.listdir(tasks):
-            with open(os.path.join(tasks, task, "schedstat"), encoding="ascii") as f:
+            with suppress(*GONE), \
+                    open(os.path.join(tasks, task, "schedstat"), encoding="ascii") as f:
                 total += int(f.read().split()[0])
         return total
 

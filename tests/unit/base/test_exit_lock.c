@@ -11,6 +11,8 @@
 
 #include "base/exit_lock.h"
 
+#define TRIES 5u /* a busy machine may take long over one */
+
 static pthread_mutex_t mutex = AV_EXIT_MUTEX;
 static _Atomic int locked;
 
@@ -23,11 +25,16 @@ static void a_free_one_is_taken(void **state)
 /* A signal's handler exits. */
 static void its_own_is_not_awaited(void **state)
 {
-	uint64_t begin = av_now_ns();
+	bool at_once = false;
 
 	pthread_mutex_lock(&mutex);
-	assert_false(av_exit_lock(&mutex));
-	assert_true(av_now_ns() - begin < AV_PATIENCE_NS);
+	for (unsigned int i = 0; i < TRIES && !at_once; i++) {
+		uint64_t begin = av_now_ns();
+
+		assert_false(av_exit_lock(&mutex));
+		at_once = av_now_ns() - begin < AV_PATIENCE_NS / 2;
+	}
+	assert_true(at_once);
 	pthread_mutex_unlock(&mutex);
 }
 
@@ -40,16 +47,27 @@ static void *hold_for_a_moment(void *arg)
 	return NULL;
 }
 
+/* On a busy machine its moment may be longer than the wait. */
 static void another_threads_is_awaited(void **state)
 {
 	pthread_t thread;
+	bool had = false;
 
-	assert_int_equal(pthread_create(&thread, NULL, hold_for_a_moment, NULL), 0);
-	while (!atomic_load(&locked))
-		usleep(100);
-	assert_true(av_exit_lock(&mutex));
-	pthread_mutex_unlock(&mutex);
-	pthread_join(thread, NULL);
+	for (unsigned int i = 0; i < TRIES && !had; i++) {
+		uint64_t begin;
+
+		atomic_store(&locked, 0);
+		assert_int_equal(pthread_create(&thread, NULL, hold_for_a_moment, NULL), 0);
+		while (!atomic_load(&locked))
+			usleep(100);
+		begin = av_now_ns();
+		had = av_exit_lock(&mutex);
+		assert_true(had || av_now_ns() - begin >= AV_PATIENCE_NS / 2);
+		if (had)
+			pthread_mutex_unlock(&mutex);
+		pthread_join(thread, NULL);
+	}
+	assert_true(had);
 }
 
 static void *hold_for_ever(void *arg)

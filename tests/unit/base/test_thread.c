@@ -23,7 +23,7 @@
 #include "lib/sanitized.h"
 #include "lib/wait.h"
 
-#define PATIENCE_MS 5000
+#define PATIENCE_MS 30000
 #define REFUSED	    3 /* exit status of a child that could not do what it is for */
 
 static void *nothing(void *arg)

@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "base/watcher.h"
 
-#define PATIENCE_MS 5000
+#define PATIENCE_MS 30000
 #define THREADS	    4
 #define ROUNDS	    1000
 

@@ -20,11 +20,12 @@
 #include "lib/wait.h"
 #include "registry/directory_file.h"
 
-#define PROCESSES 3u
-#define THREADS	  2u
-#define KILLS	  150u
-#define NUMBERS	  3u /* of each context */
-#define LIMIT	  100000u
+#define PROCESSES   3u
+#define THREADS	    2u
+#define KILLS	    150u
+#define PATIENCE_MS 30000
+#define NUMBERS	    3u /* of each context */
+#define LIMIT	    100000u
 
 /* Who has what: 1 + the life of a process, which is a place in @ended. 0: nobody */
 static struct shared {
@@ -40,7 +41,7 @@ static void have(_Atomic uint32_t *at)
 {
 	uint32_t before = atomic_exchange(at, life);
 
-	if (before && !WAIT_UNTIL(atomic_load(&shared->ended[before]), 5000))
+	if (before && !WAIT_UNTIL(atomic_load(&shared->ended[before]), PATIENCE_MS))
 		atomic_fetch_add(&shared->twice, 1);
 }
 

@@ -26,14 +26,15 @@
 #include "registry/cm_ports.h"
 #include "registry/directory_file.h"
 
-#define NETNS	   77
-#define PORT	   7174
-#define MANY	   5000u
-#define OPEN	   2000u
-#define CYCLES	   10000u
-#define RACES	   300u
-#define TURNS	   90000u
-#define NEIGHBOURS 3u
+#define NETNS	    77
+#define PORT	    7174
+#define MANY	    5000u
+#define OPEN	    2000u
+#define CYCLES	    10000u
+#define RACES	    300u
+#define TURNS	    90000u
+#define NEIGHBOURS  3u
+#define PATIENCE_MS 30000
 
 static struct av_cm_port port_at(const char *address, uint16_t port)
 {
@@ -616,7 +617,7 @@ static void be_racer(void)
 		int handle;
 
 		atomic_fetch_add(&race->ready, 1);
-		CHECK(WAIT_UNTIL(atomic_load(&race->ready) >= 2 * round, 10000));
+		CHECK(WAIT_UNTIL(atomic_load(&race->ready) >= 2 * round, PATIENCE_MS));
 		do
 			handle = av_cm_port_bind(&p);
 		while (handle == -EBUSY);
@@ -624,7 +625,7 @@ static void be_racer(void)
 		if (handle < 0 && handle != -EADDRNOTAVAIL)
 			atomic_fetch_add(&race->broken, 1);
 		CHECK(WAIT_UNTIL(atomic_load(&race->won) + atomic_load(&race->tried) >= 2 * round,
-				 10000));
+				 PATIENCE_MS));
 		if (handle >= 0)
 			av_cm_port_release(handle);
 	}

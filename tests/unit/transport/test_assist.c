@@ -36,6 +36,8 @@
 #define LIVING	    1000001u /* processes that are none */
 #define DEAD	    1000002u
 #define LOOK_NS	    12000000 /* until a thread asks again whether a process lives */
+#define SECOND_NS   1000000000ull
+#define LONG_NS	    (1000 * SECOND_NS) /* nothing here takes that long */
 #define ROUNDS	    200
 
 #define MIN   AV_ASSIST_MIN
@@ -233,8 +235,8 @@ static void dead_sender_closing(void)
 	atomic_store(&cq->assist.piece.owner, DEAD);
 }
 static void dead_poller(void) { atomic_store(&cq->assist.piece.owner, DEAD); }
-static void was_slow(void) { atomic_store(&cq->assist.alone_until_ns, av_now_ns() + 1000000000ull); }
-static void was_slow_once(void) { atomic_store(&cq->assist.alone_until_ns, av_now_ns() - 1000000000ull); }
+static void was_slow(void) { atomic_store(&cq->assist.alone_until_ns, av_now_ns() + LONG_NS); }
+static void was_slow_once(void) { atomic_store(&cq->assist.alone_until_ns, av_now_ns() - SECOND_NS); }
 static void had_failed(void) { atomic_store(&cq->assist.failed, 1); }
 static void gone_source(void) { CHECK(mprotect(source + 3 * PIECE, PIECE, PROT_NONE) == 0); }
 /* clang-format on */
