@@ -11,7 +11,7 @@ import cases
 import pair
 from cases import case, check, run
 
-PATIENCE = 20
+PATIENCE = 60
 IB = "/sys/class/infiniband/"
 TWO = "mlx5_0,ib7:link=infiniband:lid=77"
 SRQ_PINGPONG = {"ctx": 1, "pd": 1, "cq": 1, "qp": 16, "mr": 1, "srq": 1, "cm_id": 0}
