@@ -9,6 +9,7 @@ Prints what each number of hosts costs. Fails if a byte is wrong, a completion h
 connection takes more memory where there are more of them; times are only shown.
 """
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -88,9 +89,11 @@ class Process:
         pid, memfds = self.popen.pid, {}
         for fd in os.listdir("/proc/%d/fd" % pid):
             path = "/proc/%d/fd/%s" % (pid, fd)
-            if os.readlink(path).startswith("/memfd:"):
-                there = os.stat(path)
-                memfds[there.st_ino] = there.st_blocks * 512
+            # A thread that looks at the host's addresses has another one for a moment.
+            with contextlib.suppress(FileNotFoundError):
+                if os.readlink(path).startswith("/memfd:"):
+                    there = os.stat(path)
+                    memfds[there.st_ino] = there.st_blocks * 512
         return (self.status("RssAnon") * 1024 + sum(memfds.values()) +
                 blocks_of(self.folder) // self.options.processes)
 
