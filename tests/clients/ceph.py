@@ -110,7 +110,8 @@ def start_monitor(cluster):
                 (cluster.fsid, cluster.port))
     cluster.run("ceph-mon --mkfs -i a --monmap monmap")
     cluster.start("mon.a", "ceph-mon -f -i a")
-    problem = pair.wait_for_listener(cluster.daemons["mon.a"], cluster.port, cluster.deadline)
+    problem = pair.wait_until_ready(cluster.daemons["mon.a"],
+                                    lambda: pair.listening_by_tcp(cluster.port), cluster.deadline)
     if problem:
         raise Failed("mon.a: " + problem)
 
@@ -218,7 +219,7 @@ def passes(cluster, case):
 def main():
     p = pair.parser(__doc__)
     p.add_argument("--user", help="run as this user")
-    p.add_argument("--limit", type=float, default=80, help="seconds for all of it")
+    p.add_argument("--limit", type=float, default=600, help="seconds for all of it")
     args = p.parse_args()
     require_ceph()
     if args.user:

@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 
-from families import MANAGER, NOT_AT_ALL, family
+from families import BY_JOINING, JOINED, MANAGER, TCP, family
 
 SKIPPED = 77         # what ctest counts as skipped
 POLL_SECONDS = 0.005
@@ -288,17 +288,24 @@ def listening_by_manager(server):
     return False
 
 
-def wait_for_listener(server, words, port, deadline):
-    """None when it listens, otherwise what happened instead."""
-    how = family(words).listens(words)
-    while how != NOT_AT_ALL and not (listening_by_manager(server) if how == MANAGER
-                                     else listening_by_tcp(port)):
+def wait_until_ready(server, ready, deadline):
+    """@ready: does it listen?
+    Return: None when it does, otherwise what happened instead."""
+    while not ready():
         if server.code() is not None:
             return "%s before it listened" % server.ending()
         if time.monotonic() > deadline:
             return "the server did not listen within the time limit"
         time.sleep(POLL_SECONDS)
     return None
+
+
+def wait_for_listener(server, words, port, deadline):
+    """As wait_until_ready(), in the way in which that program listens."""
+    ready = {TCP: lambda: listening_by_tcp(port),
+             MANAGER: lambda: listening_by_manager(server),
+             BY_JOINING: lambda: JOINED.search(server.output())}
+    return wait_until_ready(server, ready[family(words).listens(words)], deadline)
 
 
 def judge(words, sides):

@@ -11,7 +11,7 @@ import cases
 import pair
 from cases import case, check, run
 
-PATIENCE = 20
+PATIENCE = 60
 IB = "/sys/class/infiniband/"
 TWO = "mlx5_0,ib7:link=infiniband:lid=77"
 SRQ_PINGPONG = {"ctx": 1, "pd": 1, "cq": 1, "qp": 16, "mr": 1, "srq": 1, "cm_id": 0}
@@ -42,15 +42,20 @@ def summary(scratch):
 
 
 class Holder:
-    """A program that makes its objects, and waits for a peer."""
+    """A program that makes its objects, and waits for a peer. It has changed their states, too, when
+    it listens."""
 
     def __init__(self, scratch, command, objects):
         self.scratch, self.objects = scratch, objects
-        self.side = pair.Side(scratch, "holder", *pair.split_command(command))
+        self.port = pair.free_port()
+        self.command = "%s -p %d" % (command, self.port)
+        self.side = pair.Side(scratch, "holder", *pair.split_command(self.command))
         self.pid = self.side.process.pid
 
     def __enter__(self):
         end = time.monotonic() + PATIENCE
+        problem = pair.wait_until_ready(self.side, lambda: pair.listening_by_tcp(self.port), end)
+        check(not problem, problem, self.side.tail())
         while summary(self.scratch) != self.objects:
             check(time.monotonic() < end, "there are", summary(self.scratch), "not", self.objects)
             time.sleep(0.05)
@@ -62,7 +67,7 @@ class Holder:
 
 
 def srq_pingpong(scratch):
-    return Holder(scratch, "ibv_srq_pingpong -g 0 -d any0 -p %d" % pair.free_port(), SRQ_PINGPONG)
+    return Holder(scratch, "ibv_srq_pingpong -g 0 -d any0", SRQ_PINGPONG)
 
 
 def listed(scratch, kind, holder):
@@ -142,8 +147,7 @@ def objects_of_a_program(scratch):
 
 @case
 def objects_of_xrc(scratch):
-    command = "ibv_xsrq_pingpong -g 0 -d any0 -p %d" % pair.free_port()
-    with Holder(scratch, command, XSRQ_PINGPONG) as holder:
+    with Holder(scratch, "ibv_xsrq_pingpong -g 0 -d any0", XSRQ_PINGPONG) as holder:
         equal(sorted(qp["type"] for qp in listed(scratch, "qp", holder)), ["XRC_INI", "XRC_TGT"],
               "queue pairs")
         srq, = listed(scratch, "srq", holder)
@@ -190,10 +194,8 @@ def statistics_are_those_of_sysfs(scratch):
 def page_faults_of_regions(scratch):
     """Those of a pair that goes on and on, and touches the same pages all the time."""
     objects = {"ctx": 1, "pd": 1, "cq": 1, "qp": 1, "mr": 1, "srq": 0, "cm_id": 0}
-    port = pair.free_port()
-    command = "ibv_rc_pingpong -g 0 -d any0 -o -n 100000000 -p %d" % port
-    with Holder(scratch, command, objects):
-        client = pair.Side(scratch, "peer", *pair.split_command(command + " 127.0.0.1"))
+    with Holder(scratch, "ibv_rc_pingpong -g 0 -d any0 -o -n 100000000", objects) as holder:
+        client = pair.Side(scratch, "peer", *pair.split_command(holder.command + " 127.0.0.1"))
         try:
             compare_page_faults(scratch)
         finally:
@@ -201,21 +203,29 @@ def page_faults_of_regions(scratch):
             client.process.wait()
 
 
+def page_faults_by_rdma(scratch):
+    """{pid: faults, invalidations, prefetches} of each region"""
+    pids = {region["mrn"]: region["pid"] for region in rdma(scratch, "resource show mr")}
+    return {pids.get(region["mrn"]): (region["page_faults"], region["page_invalidations"],
+                                      region["page_prefetch"])
+            for region in rdma(scratch, "statistic show mr")}
+
+
+def page_faults_by_us(scratch):
+    stat = json.loads(said(scratch, "%s stat mr --json" % scratch.tool))
+    return {region["pid"]: (region["page_fault_pages"], region["invalidation_pages"],
+                            region["prefetch_pages"]) for region in stat["devices"][0]["regions"]}
+
+
 def compare_page_faults(scratch):
+    """A side that has sent, and has received nothing so far, may fault once more in between."""
     end = time.monotonic() + PATIENCE
     while True:
-        found = rdma(scratch, "statistic show mr")
-        if len(found) == 2 and all(region["page_faults"] for region in found):
+        found, wanted = page_faults_by_rdma(scratch), page_faults_by_us(scratch)
+        if len(found) == 2 and all(faults for faults, *_ in found.values()) and found == wanted:
             break
-        check(time.monotonic() < end, "no page faults:", found)
+        check(time.monotonic() < end, "page faults are", found, "not", wanted)
         time.sleep(0.05)
-    pids = {region["mrn"]: region["pid"] for region in rdma(scratch, "resource show mr")}
-    stat = json.loads(said(scratch, "%s stat mr --json" % scratch.tool))
-    equal({pids[region["mrn"]]: (region["page_faults"], region["page_invalidations"],
-                                 region["page_prefetch"]) for region in found},
-          {region["pid"]: (region["page_fault_pages"], region["invalidation_pages"],
-                           region["prefetch_pages"]) for region in stat["devices"][0]["regions"]},
-          "page faults")
 
 
 @case

@@ -71,9 +71,10 @@ grows() {
 	wait_for grown
 }
 
+# rests SECONDS: time in which it would grow
 rests() {
 	grown
-	sleep 0.5 # time in which it would grow
+	sleep "$1"
 	! grown
 }
 
@@ -119,7 +120,7 @@ for signal in INT TERM HUP; do
 	holds "captures_until_SIG$signal" grows
 	kill -$signal $capture
 	holds "SIG${signal}_is_no_failure" wait $capture
-	holds "after_SIG${signal}_nothing_is_written" rests
+	holds "after_SIG${signal}_nothing_is_written" rests 0.5
 	holds "all_are_told" test "$(sed -n 's/ frames in .*//p' "$ANYVERBS_DIR/said")" = \
 		"$(frames "$file")"
 	holds "file_is_whole_after_SIG$signal" whole "$file"
@@ -130,7 +131,7 @@ capture=$!
 holds captures_until_killed grows
 kill -9 $capture
 wait $capture 2>/dev/null
-holds nobody_writes_for_a_dead_capture wait_for rests
+holds nobody_writes_for_a_dead_capture wait_for rests 2 # who writes may wait for a core
 holds file_is_whole_without_its_capture whole "$file"
 says another_capture_can_begin '^20 frames in ' "$("$tool" capture -o "$file" -n 20 2>/dev/null)"
 

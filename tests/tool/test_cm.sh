@@ -17,7 +17,7 @@ says() {
 	grep -qF -- "$text" <<<"$said"
 }
 
-listens() {
+cm_listens() {
 	"$tool" stat cm --json | grep -q "\"port\": *$1"
 }
 
@@ -26,10 +26,7 @@ holds "nobody listens" says "rdma_connect: nobody listens on port 7174 of 192.0.
 
 "$tool" run -- rping -s -a 192.0.2.1 -p 7200 -C 1 >/dev/null 2>&1 &
 server=$!
-for _ in {1..100}; do
-	listens 7200 && break
-	sleep 0.1
-done
+wait_for cm_listens 7200
 
 holds "another port" says "port 7174 of 192.0.2.1: 1 listener(s) of this host have other ports" \
 	rping -c -a 192.0.2.1 -C 1
@@ -53,21 +50,18 @@ others=()
 for port in {7301..7303}; do
 	"$tool" run -- ibv_rc_pingpong -e -g 0 -p "$port" -n 100000000 >/dev/null 2>&1 &
 	others+=($!)
-	sleep 1
+	wait_for listens "$port"
 	"$tool" run -- ibv_rc_pingpong -e -g 0 -p "$port" -n 100000000 192.0.2.1 >/dev/null 2>&1 &
 	others+=($!)
 done
-server_listens() {
-	"$tool" run -- rdma_server >/dev/null 2>&1 &
-	answering=$!
-	for _ in {1..100}; do
-		listens 7471 && return
-		sleep 0.1
-	done
+all_send() {
+	[ "$("$tool" stat qp | awk '$4 == "RTS" && $9 > 0' | wc -l)" = ${#others[@]} ]
 }
-sleep 1
-server_listens
-holds "beside others that share the port" timeout 20 "$tool" run -- rdma_client -s 192.0.2.1
+holds "others send" wait_for all_send
+"$tool" run -- rdma_server >/dev/null 2>&1 &
+answering=$!
+wait_for cm_listens 7471
+holds "beside others that share the port" timeout 60 "$tool" run -- rdma_client -s 192.0.2.1
 kill "${others[@]}" "$answering" 2>/dev/null
 
 finish

@@ -30,7 +30,7 @@ hold() {
 		s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, int(sys.argv[1]))
 		s.bind(("10.9.0.1", 4791))
 		print("held", flush=True)
-		time.sleep(60)
+		time.sleep(1000)
 	PYTHON
 	holder=$!
 	wait_for grep -qs held "$ANYVERBS_DIR/held"

@@ -59,5 +59,6 @@ holds next_address_takes_the_empty_rows test "$(rows $paired)" = "$local6 $globa
 ip addr del fe80::5/64 dev v0
 changed lost_link_local_address 5
 holds the_guids_is_back test "$(rows $paired)" = "$guid $global6 $second"
+wait_for has_events "$plain" 5
 holds others_have_heard_of_all test "$(grep -c IBV_EVENT_GID_CHANGE "$plain")" = 5
 finish

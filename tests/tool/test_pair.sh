@@ -80,14 +80,13 @@ says both_ports_of_a_word '^server\| ([0-9]+)-\1 localhost-localhost$' "$(cat "$
 says both_ports_of_a_client '^client\| ([0-9]+)/\1$' "$(cat "$out")"
 exits server_that_never_listens 125 "$tool" pair -- true --- true
 exits server_fails 3 "$tool" pair -- sh -c 'exit 3' --- true
-three_lines='echo one; echo two >&2; printf three'
-holds nobody_listens pair -w 0.2 -- sleep 1 --- sh -c "$three_lines"
+# The client says when it has been there: if the server ends before, there is no client.
+three_lines='echo one; echo two >&2; printf three; : >"$0"'
+rm "$go"
+holds nobody_listens pair -w 0.2 -- sh -c "$until_go" "$go" --- sh -c "$three_lines" "$go"
 says patience_is_told 'not listened for 0.2 s; the client is started' "$(cat "$err")"
 says both_streams_are_shown '^client\| two$' "$(cat "$out")"
 says a_line_without_end '^client\| three$' "$(cat "$out")"
-fails() {
-	echo "sleep 0.$1; exit $2"
-}
 # Who writes without end: time passes, signals are heard, and who has left the group is ended, too.
 exits time_is_up_for_a_writer 124 \
 	timeout -s KILL 100 "$tool" pair -t 0.5 -w 0.1 -- yes --- sleep 100
@@ -108,14 +107,23 @@ unread timeout --preserve-status -k 100 1 "$tool" pair -w 0.1 -- yes --- sleep 1
 holds a_signal_is_heard_where_nobody_reads test $? = 143
 exec 9>&-
 # Whoever reads late has all of it.
-holds late_reader_has_all test "$("$tool" pair -w 0.1 -- sleep 2 --- seq 100000 2>/dev/null |
+rm "$go"
+holds late_reader_has_all test "$("$tool" pair -w 0.1 -- sh -c "$until_go" "$go" --- \
+	sh -c 'seq 100000; : >"$0"' "$go" 2>/dev/null |
 	(sleep 1; grep -c '^client| [0-9]'))" = 100000
-exits client_is_worse 4 "$tool" pair -w 0.1 -- sh -c "$(fails 5 3)" --- sh -c "$(fails 0 4)"
-exits server_is_worse 5 "$tool" pair -w 0.1 -- sh -c "$(fails 5 5)" --- sh -c "$(fails 0 4)"
+mkfifo "$ANYVERBS_DIR/meet"
+# worse SERVER CLIENT: the exit status where they end with these, the client first
+worse() {
+	exits "worse_of_$1_and_$2" $(($1 > $2 ? $1 : $2)) "$tool" pair -w 0.1 -- \
+		sh -c "read -r line <\"\$0\"; exit $1" "$ANYVERBS_DIR/meet" --- \
+		sh -c ": >\"\$0\"; exit $2" "$ANYVERBS_DIR/meet"
+}
+worse 3 4
+worse 5 4
 pair -- sh -c 'kill -USR1 $$' --- true
 holds a_signal_is_128_and_more test $? = 138
 says signal_is_told 'server was killed by signal 10 ' "$(cat "$err")"
-exits program_is_not_there 127 "$tool" pair -w 0.1 -- sleep 1 --- no-such-program
+exits program_is_not_there 127 "$tool" pair -w 0.1 -- sleep 100 --- no-such-program
 exits no_program 125 "$tool" pair
 exits unknown_program 125 "$tool" pair -- true
 says unknown_program_is_told "^anyverbs: 'true' is not known: write the server's words, ---" \
@@ -159,9 +167,11 @@ for signal in INT TERM HUP KILL; do
 	holds "nothing_is_left_after_SIG$signal" wait_for left 0
 done
 # An orphan that has ended is gone, also for whoever looks.
-until_gone='while kill -0 "$orphan"; do sleep 0.1; done'
+until_gone='while kill -0 "$orphan"; do sleep 0.1; done; : >"$0.gone"'
+rm "$go"
 exits orphans_are_taken 0 timeout -s KILL 100 "$tool" pair -w 0.1 -- \
-	sh -c "orphan=\$(sleep 0.1 >/dev/null & echo \$!); $until_gone" --- true
+	sh -c "orphan=\$(sleep 0.1 >/dev/null & echo \$!); $until_gone; $until_go" "$go" --- \
+	sh -c 'until [ -e "$0.gone" ]; do sleep 0.1; done; : >"$0"' "$go"
 
 # What nohup starts goes on after SIGHUP.
 rm -f "$go"

@@ -91,7 +91,12 @@ says it_went_down_once '^  link_downed +1 ' "$("$tool" stat port any0)"
 says the_other_did_not '^  link_downed +0 ' "$("$tool" stat port any1)"
 
 # --- top as text ---
-text=$("$tool" top -b -n 2 -d 0.3 any0)
+# look_twice: in $text; messages were sent in between, by whoever had a core
+look_twice() {
+	text=$("$tool" top -b -n 2 -d 0.3 any0)
+	grep -qE ' [1-9][0-9]* msgs/s' <<<"$text"
+}
+comes messages_are_counted look_twice
 holds a_heading_for_each_look test "$(grep -c '^ *PID ' <<<"$text")" = 2
 says objects_of_the_device '^any0: 2 processes, 2 QPs, 0 errors, 0\.1 MB registered$' "$text"
 says rates_of_the_device \

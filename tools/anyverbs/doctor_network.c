@@ -14,7 +14,7 @@
 #include "doctor.h"
 #include "net/address.h"
 
-#define ARRIVES_MS 200 /* a packet of this host to itself */
+#define ARRIVES_MS 2000 /* a packet of this host to itself; it may wait for a core */
 
 /* What may be done with UDP port 4791 of an address. */
 enum port { FREE, SHARED, TAKEN, CLOSED };
@@ -88,7 +88,7 @@ static enum port worst(char *where, socklen_t size)
 	snprintf(where, size, "all addresses");
 	if (getifaddrs(&all))
 		return found;
-	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+	for (const struct ifaddrs *i = all; i && found != CLOSED; i = i->ifa_next) {
 		union av_net_name name;
 		bool v4;
 		enum port port;
