@@ -14,7 +14,7 @@
 #include "queue/counts.h"
 
 #define READER	 "--reader"
-#define PATIENCE 10000u
+#define PATIENCE 30000u
 #define TURNS	 600 /* more than two chunks of places: they are used again as late as possible */
 #define BYTES	 512u
 
