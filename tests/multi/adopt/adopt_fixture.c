@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/wait.h"
+
 struct side a, b;
 
 uint8_t *map(size_t bytes, int flags)
@@ -80,6 +82,16 @@ void expect_reached(uint8_t *p, const struct ibv_mr *mr)
 		     IBV_WC_SUCCESS);
 	memcpy(&word, at, sizeof(word));
 	EXPECT(word == 1, "%lu after FETCH_AND_ADD", (unsigned long)word);
+}
+
+bool expect_refused(const uint8_t *p, const struct ibv_mr *mr, uint32_t bytes)
+{
+	enum ibv_wc_status got;
+
+	(void)WAIT_UNTIL((got = probe(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey,
+				      bytes)) != IBV_WC_SUCCESS,
+			 PATIENCE);
+	return EXPECT(got == IBV_WC_REM_ACCESS_ERR, "READ ends as '%s'", ibv_wc_status_str(got));
 }
 
 /* A thread that was joined may be seen for a moment. */

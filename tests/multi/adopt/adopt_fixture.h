@@ -14,7 +14,7 @@
 #define PAGE	 4096ul
 #define PAGES	 16ul
 #define BYTES	 (PAGES * PAGE)
-#define PATIENCE 10000u /* ms */
+#define PATIENCE 30000u /* ms */
 
 extern struct side a, b; /* the regions are a's, in this process */
 
@@ -45,5 +45,12 @@ void call_mprotect(void *p);
 
 /* Every kind of access by the other process to the region that begins there, and what it leaves. */
 void expect_reached(uint8_t *p, const struct ibv_mr *mr);
+
+/*
+ * The program has unmapped @bytes at @p: READs of them are refused. Whoever reads waits until the
+ * unmapping is known, but not for long: on a busy machine it may have the bytes once more. Return:
+ * are they?
+ */
+bool expect_refused(const uint8_t *p, const struct ibv_mr *mr, uint32_t bytes);
 
 #endif

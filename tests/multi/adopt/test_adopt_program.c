@@ -102,7 +102,8 @@ static int set_affinity_of_all(const cpu_set_t *set)
 
 	while (tasks && (entry = readdir(tasks)))
 		if (entry->d_name[0] != '.')
-			ret |= sched_setaffinity(atoi(entry->d_name), sizeof(*set), set);
+			ret |= sched_setaffinity(atoi(entry->d_name), sizeof(*set), set) &&
+			       errno != ESRCH; /* it has ended meanwhile */
 	if (tasks)
 		closedir(tasks);
 	return ret;
@@ -143,8 +144,7 @@ static void unmap_row(void)
 	mr = reg(p, BYTES);
 	munmap(p + 4 * PAGE, 2 * PAGE);
 	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, PAGE, IBV_WC_SUCCESS);
-	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)p + 4 * PAGE, mr->rkey, PAGE,
-		     IBV_WC_REM_ACCESS_ERR);
+	expect_refused(p + 4 * PAGE, mr, PAGE);
 	dereg(mr);
 	expect_adopted(p, false);
 	expect_adopted(p + 6 * PAGE, false);

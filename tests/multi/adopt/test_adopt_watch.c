@@ -17,7 +17,6 @@
 
 #define PART   256u /* of a page: a region that is not adopted */
 #define PIECE  (4ul << 20)
-#define LOOKS  100u
 #define ROUNDS (TEST_SANITIZED ? 300u : 1500u)
 
 static uint8_t *memory;
@@ -125,18 +124,6 @@ static void stays_good(const struct watcher *w)
 	munmap(memory, BYTES);
 }
 
-/* Who asks waits for the listener, but not for long: a machine that is busy may let it have the
- * bytes once more. */
-static bool is_refused(const struct ibv_mr *mr)
-{
-	enum ibv_wc_status got = IBV_WC_SUCCESS;
-
-	for (unsigned int i = 0; i < LOOKS && got == IBV_WC_SUCCESS; i++)
-		got = probe(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)mr->addr, mr->rkey,
-			    (uint32_t)mr->length);
-	return EXPECT(got == IBV_WC_REM_ACCESS_ERR, "READ ends as '%s'", ibv_wc_status_str(got));
-}
-
 /* The very pages that were just exchanged are exchanged by the program. */
 static void is_noticed(const struct watcher *w)
 {
@@ -153,7 +140,7 @@ static void is_noticed(const struct watcher *w)
 		if (mmap(memory, 2 * PAGE, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != memory)
 			DIE("mmap: errno %d", errno);
-		noticed = is_refused(part);
+		noticed = expect_refused(part->addr, part, PART);
 		dereg(part);
 	}
 	w->end();

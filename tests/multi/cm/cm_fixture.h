@@ -12,7 +12,7 @@
 #include "lib/cm_command.h"
 #include "lib/spawn.h"
 
-#define SOON	  10000u  /* ms: longer than any event takes */
+#define SOON	  30000u  /* ms: longer than any event takes */
 #define FAR_SOON  100000u /* ms: longer than all repetitions of a message together */
 #define DATA_MOST 255
 

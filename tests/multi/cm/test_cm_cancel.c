@@ -21,7 +21,7 @@
 #include "lib/sandbox.h"
 #include "lib/wait.h"
 
-#define SOON   10000u /* ms: longer than anything takes */
+#define SOON   30000u /* ms: longer than anything takes */
 #define ROUNDS (TEST_SANITIZED ? 50u : 200u)
 
 static int fd; /* the channel that threads use */

@@ -43,12 +43,42 @@ static struct order with_data(enum what what, uint32_t id, uint32_t bytes)
 	return o;
 }
 
+/*
+ * Who waits for an answer asks again. Where no connection comes of the answer, what was asked again
+ * and comes behind it is a request like any other: of the round before, and of as many bytes.
+ */
+#define NONE UINT32_MAX
+static uint32_t round_before = NONE; /* bytes of its request */
+
+static uint32_t bytes_of(const uint8_t *data, uint32_t most)
+{
+	uint32_t n = 0;
+
+	while (n < most && data[n])
+		n++;
+	return n;
+}
+
+/* The request of this round, which has another number of bytes than that before. */
+static struct rdma_ucm_event_resp next_request(uint32_t bytes, bool datagrams)
+{
+	struct rdma_ucm_event_resp e = party_hear(&passive, CM_CONNECT_REQUEST);
+
+	while (round_before == (datagrams ? bytes_of(e.param.ud.private_data, UD_REQUEST)
+					  : bytes_of(e.param.conn.private_data, REQUEST_MOST))) {
+		EXPECT(party_tell(&passive, DO_DESTROY, e.id) == 0, "not destroyed");
+		e = party_hear(&passive, CM_CONNECT_REQUEST);
+	}
+	round_before = bytes;
+	return e;
+}
+
 static uint32_t requested(uint32_t bytes, uint32_t *id)
 {
 	struct rdma_ucm_event_resp e;
 
 	*id = party_request(&active, &at, pattern, bytes);
-	e = party_hear(&passive, CM_CONNECT_REQUEST);
+	e = next_request(bytes, false);
 	expect_data("request", e.param.conn.private_data, e.param.conn.private_data_len, bytes,
 		    REQUEST_MOST);
 	EXPECT(e.param.conn.qp_num == 77, "queue pair %u", e.param.conn.qp_num);
@@ -70,12 +100,13 @@ static void accepted(uint32_t to, uint32_t back)
 	EXPECT(party_tell(&active, DO_READY, l.active) == 0, "not ready");
 	(void)party_hear(&passive, CM_ESTABLISHED);
 	parties_part(&active, &passive, l);
+	round_before = NONE; /* it is known whose it is */
 }
 
 static void rejected(uint32_t bytes, uint8_t reason)
 {
 	struct rdma_ucm_event_resp e;
-	uint32_t id, other = requested(0, &id);
+	uint32_t id, other = requested(1 + bytes % 2, &id);
 	struct order o = with_data(DO_REJECT, other, bytes);
 
 	o.number = reason;
@@ -96,6 +127,7 @@ static void every_size(void)
 	row("refused with private data of every size");
 	for (uint32_t bytes = 0; bytes <= REJECT_MOST; bytes++)
 		rejected(bytes, bytes % 2 ? 28 : 35);
+	accepted(0, 0); /* what was asked again is over */
 }
 
 /* Each hears of the end once, and of the end of the wait for late packets. */
@@ -131,7 +163,7 @@ static void asked(const struct sockaddr_in *service, uint32_t to, uint32_t back,
 	o.ps = RDMA_PS_UDP;
 	o.at = *service;
 	id = party_do(&active, &o).id;
-	e = party_hear(&passive, CM_CONNECT_REQUEST);
+	e = next_request(to, true);
 	expect_data("SIDR request", e.param.ud.private_data, e.param.ud.private_data_len, to,
 		    UD_REQUEST);
 	other = e.id;

@@ -14,7 +14,7 @@
 #include "lib/sandbox.h"
 #include "lib/wait.h"
 
-#define SOON	10000u /* ms: longer than any event takes */
+#define SOON	30000u /* ms: longer than any event takes */
 #define MOST	200u   /* allocations of one command */
 #define NOTHING UINT32_MAX
 

@@ -15,7 +15,7 @@
 #include "lib/sandbox.h"
 #include "lib/wait.h"
 
-#define SOON	10000u /* ms: longer than any event takes */
+#define SOON	30000u /* ms: longer than any event takes */
 #define THREADS 4
 #define EACH	(TEST_SANITIZED ? 50u : 200u)
 #define IDS	65536u

@@ -19,7 +19,7 @@
 #define STATIC_SEED 77u
 #define TIMEOUT	    12
 #define RETRY_MS    140u /* (7 + 1) x 4.096 us x 2^12 */
-#define PATIENT	    15	 /* where nobody dies: on the wire, it outlasts a busy machine */
+#define PATIENT	    17	 /* where nobody dies: on the wire, it outlasts a busy machine */
 
 /* What either side of a connection tells the other. */
 struct hello {

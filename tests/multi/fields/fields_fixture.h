@@ -12,6 +12,8 @@
 #include "lib/expect.h"
 #include "lib/side.h"
 
+#define PATIENCE 30000u /* ms for a completion */
+
 struct garbage {
 	const char *name;
 	size_t at, bytes;

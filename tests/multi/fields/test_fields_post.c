@@ -15,7 +15,7 @@ static void drain(enum ibv_wc_opcode want, int count)
 	struct ibv_wc wc[2];
 
 	for (int i = 0; i < count; i++)
-		EXPECT(node_poll(n, i == 0 ? 0 : 1, 1, 2000, wc) == 1 &&
+		EXPECT(node_poll(n, i == 0 ? 0 : 1, 1, PATIENCE, wc) == 1 &&
 			       wc[0].status == IBV_WC_SUCCESS && (i || wc[0].opcode == want),
 		       "completion %d: status %d, opcode %d", i, (int)wc[0].status,
 		       (int)wc[0].opcode);

@@ -14,7 +14,7 @@
 #include "queue/counts.h"
 
 #define READER	 "--reader"
-#define PATIENCE 10000u
+#define PATIENCE 30000u
 #define TURNS	 600 /* more than two chunks of places: they are used again as late as possible */
 #define BYTES	 512u
 
@@ -106,6 +106,15 @@ static void expect_writes(const struct search *s, const char *which, uint64_t wr
 	}
 }
 
+/* No packet is sent twice on the wire, since the peer's process has had no core for a while. */
+static void connect_patiently(void)
+{
+	struct node_link link = link_default();
+
+	link.timeout = 19; /* 2 s */
+	pair_connect(&a, 0, &link, &b, 0, &link);
+}
+
 static void write_to_b(unsigned int times)
 {
 	struct node_send s = {.wr_id = 1,
@@ -134,7 +143,7 @@ static void qp_row(void)
 		struct search s;
 
 		pair_create(&a, 0, &b, 0, NULL);
-		pair_connect(&a, 0, NULL, &b, 0, NULL);
+		connect_patiently();
 		s = look(side_qpn(&a, 0));
 		expect_writes(&s, "before", 0);
 		write_to_b(times);
@@ -161,7 +170,7 @@ static void failed_row(void)
 		struct search s;
 
 		pair_create(&a, 0, &b, 0, NULL);
-		pair_connect(&a, 0, NULL, &b, 0, NULL);
+		connect_patiently();
 		s = look(side_qpn(&a, 0));
 		expect_writes(&s, "requester", 0);
 		s = look(side_qpn(&b, 0));
@@ -190,7 +199,7 @@ static void cq_row(void)
 	for (unsigned int i = 0; i < TURNS; i++) {
 		EXPECT(side_destroy_cq(&a, 0) == 0 && side_create_cq(&a, 0, 64, false) == 0, "CQ");
 		pair_create(&a, 0, &b, 0, NULL);
-		pair_connect(&a, 0, NULL, &b, 0, NULL);
+		connect_patiently();
 		s = look(side_qpn(&a, 0));
 		EXPECT(value("completions", &s.cq.counted) == 0, "%lu",
 		       (unsigned long)value("completions", &s.cq.counted));

@@ -23,8 +23,8 @@
 #define PAGE	  4096u
 #define PAGES	  16u
 #define BYTES	  ((size_t)PAGES * PAGE)
-#define PATIENCE  10000u
-#define SETTLE_MS 5000u /* until an invalidation is counted */
+#define PATIENCE  30000u
+#define SETTLE_MS 30000u /* until an invalidation is counted */
 #define ALL                                                                          \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 	 IBV_ACCESS_REMOTE_ATOMIC)
