@@ -591,7 +591,7 @@ struct node_link link_default(void)
 		.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 		.mtu = IBV_MTU_1024,
-		.timeout = on_the_wire() ? 15 : 10, /* 134 ms, or 4.2 ms */
+		.timeout = on_the_wire() ? 17 : 10, /* 0.5 s, or 4.2 ms */
 		.retry_cnt = 3,
 		.rnr_retry = 3,
 		.min_rnr_timer = 12, /* 0.64 ms */
@@ -652,6 +652,16 @@ void pair_destroy(struct side *a, int qa, struct side *b, int qb)
 	EXPECT(side_destroy_qp(a, qa) == 0, "ibv_destroy_qp");
 	if (!same_qp(a, qa, b, qb))
 		EXPECT(side_destroy_qp(b, qb) == 0, "ibv_destroy_qp");
+}
+
+void side_set_patience(struct side *s, int qp, uint8_t timeout, uint8_t retry_cnt)
+{
+	struct ibv_qp_attr attr = {.timeout = timeout, .retry_cnt = retry_cnt};
+
+	if (side_set_state(s, qp, IBV_QPS_SQD) ||
+	    side_modify(s, qp, &attr, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT) ||
+	    side_set_state(s, qp, IBV_QPS_RTS))
+		DIE("another patience");
 }
 
 void side_connect_uc_to_itself(struct side *s, int qp, unsigned int access)

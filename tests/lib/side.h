@@ -101,8 +101,8 @@ void side_recv_one(struct side *s, int qp, uint64_t wr_id, uint64_t offset, uint
 bool on_the_wire(void);
 
 /*
- * The link attributes of most rows: small timers, everything permitted. On the wire, the timer has
- * to outlast a busy machine, since the peer's process has to run for an answer.
+ * The link attributes of most rows: small timers, everything permitted. On the wire, timer and
+ * retries together outlast a busy machine, since the peer's process has to run for an answer.
  */
 struct node_link link_default(void);
 
@@ -118,6 +118,12 @@ void pair_create(struct side *a, int qa, struct side *b, int qb, const struct no
 void pair_connect(struct side *a, int qa, const struct node_link *la, struct side *b, int qb,
 		  const struct node_link *lb);
 void pair_destroy(struct side *a, int qa, struct side *b, int qb);
+
+/*
+ * Another timer and number of retries for a connected queue pair without requests: rows that want
+ * a failure soon have had their successes patiently before.
+ */
+void side_set_patience(struct side *s, int qp, uint8_t timeout, uint8_t retry_cnt);
 
 /* Connect a UC queue pair in RESET with itself, for tests that only need it to take requests. */
 void side_connect_uc_to_itself(struct side *s, int qp, unsigned int access);

@@ -37,7 +37,7 @@ struct ibv_qp_attr connect_attr(uint32_t dest, const union ibv_gid *gid)
 		.max_rd_atomic = 4,
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = 12,
-		.timeout = 14,
+		.timeout = 17, /* 0.5 s, and 4 s with all retries: a busy peer answers */
 		.retry_cnt = 7,
 		.rnr_retry = 7,
 	};

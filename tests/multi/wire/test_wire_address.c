@@ -18,7 +18,7 @@
 #define SLOT	 0x10000u
 #define SOURCES	 0u
 #define TARGETS	 0x200000u
-#define AWAY_MS	 400u /* more than one timer, much less than all of them */
+#define AWAY_MS	 1200u /* more than one timer, much less than all of them */
 
 static struct side side[2];
 
@@ -148,21 +148,15 @@ static void exchange(uint64_t seed)
 
 /* --- rows ------------------------------------------------------------------------- */
 
-static void connect_both(uint8_t timeout, uint8_t retries)
+/* 1 s, 8 s: a neighbour that did not answer is asked for again after a second. */
+static void connect_patiently(void)
 {
 	struct node_link l = link_default();
 
-	l.timeout = timeout;
-	l.retry_cnt = retries;
-	l.rnr_retry = 7;
+	l.timeout = 18;
+	l.retry_cnt = l.rnr_retry = 7;
 	pair_create(&side[0], 0, &side[1], 0, NULL);
 	pair_connect(&side[0], 0, &l, &side[1], 0, &l);
-}
-
-/* 0.5 s, 4 s: a neighbour that did not answer is asked for again after a second. */
-static void connect_patiently(void)
-{
-	connect_both(17, 7);
 }
 
 static void returns_in_time(const struct change *c)
@@ -182,8 +176,9 @@ static void returns_in_time(const struct change *c)
 
 static void returns_late(const struct change *c, bool to_none)
 {
-	connect_both(12, 2); /* 17 ms, 50 ms */
+	connect_patiently();
 	exchange(1000);
+	side_set_patience(&side[0], 0, 12, 2); /* 17 ms, 50 ms */
 	make(c, c->away, c->at_loss);
 	post(0, 2000);
 	side_expect_sent(&side[0], MESSAGES, PATIENCE, IBV_WC_RETRY_EXC_ERR);

@@ -23,6 +23,7 @@
 #include "wire/frame.h"
 
 #define PATIENCE    60000u /* ms */
+#define QUIET_MS    1500u
 #define LOG_MAX	    8192
 #define BYTES	    4500u /* five packets */
 #define FROM	    0x1000u
@@ -332,10 +333,13 @@ static void traffic(void)
 	}
 }
 
-/* Wait until nothing is in the cable any more. What is missing then is found by comparison. */
+/*
+ * Wait until nothing is in the cable any more, nor in the hands of a thread that has no core. What
+ * is missing then is found by comparison.
+ */
 static void settle(void)
 {
-	for (unsigned int ms = 0, quiet = 0; ms < PATIENCE && quiet < 3; ms += 20) {
+	for (unsigned int ms = 0, quiet = 0; ms < PATIENCE && quiet < QUIET_MS; ms += 20) {
 		bool all = true;
 
 		for (int host = 0; host < 2; host++) {
@@ -348,7 +352,7 @@ static void settle(void)
 			pthread_mutex_unlock(&mutex);
 			all &= count_frames(host, SENT) == out && count_frames(host, CAME) == in;
 		}
-		quiet = all ? quiet + 1 : 0;
+		quiet = all ? quiet + 20 : 0;
 		nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 	}
 }
@@ -392,7 +396,7 @@ static void run(char *folder)
 		two_hosts_start(&side[host], host, "");
 	}
 	link.mtu = IBV_MTU_1024;
-	link.timeout = 14;
+	link.timeout = 16; /* 268 ms, and 2 s with all retries */
 	link.retry_cnt = link.rnr_retry = 7;
 	pair_create(&side[0], 0, &side[1], 0, NULL);
 	pair_connect(&side[0], 0, &link, &side[1], 0, &link);

@@ -44,11 +44,12 @@ static void stop(void)
 	side_stop(&a);
 }
 
+/* Timers of 134 ms, and with all retries more than a second: hosts may be busy. */
 static struct node_link link_patient(void)
 {
 	struct node_link l = link_default();
 
-	l.timeout = 14; /* 67 ms */
+	l.timeout = 15;
 	l.retry_cnt = 7;
 	l.rnr_retry = 7;
 	return l;

@@ -7,7 +7,7 @@
 #include "lib/forge.h"
 #include "lib/two_hosts.h"
 
-#define PATIENCE  10000u /* ms */
+#define PATIENCE  30000u /* ms */
 #define BRIEFLY	  30	 /* ms in which nothing should come */
 #define MTU	  1024u
 #define FIRST_PSN 0xffffffu /* the second packet has 0 */

@@ -10,7 +10,7 @@
 #include "lib/to_rts.h"
 #include "lib/two_hosts.h"
 
-#define PATIENCE 10000u /* ms */
+#define PATIENCE 30000u /* ms */
 #define BRIEFLY	 100	/* ms in which nothing should come */
 #define MTU	 1024u
 #define PEER_QPN 0x4711u

@@ -13,7 +13,7 @@
 #include "lib/to_rts.h"
 #include "lib/two_hosts.h"
 
-#define PATIENCE 10000u /* ms */
+#define PATIENCE 30000u /* ms */
 #define PEER_QPN 0x4711u
 #define QKEY	 0x111u
 #define GRH	 40u

@@ -71,11 +71,14 @@ static void begin(struct side *from, struct side *to, int what)
 
 /* --- both at once ---------------------------------------------------------------- */
 
-static void connect_pair(void)
+#define PATIENT	  18 /* a second: threads have to be woken */
+#define IMPATIENT 14 /* 67 ms */
+
+static void connect_pair(uint8_t timeout)
 {
 	struct node_link link = link_default();
 
-	link.timeout = 14; /* 67 ms: threads have to be woken */
+	link.timeout = timeout;
 	link.retry_cnt = 4;
 	pair_create(&a, 0, &b, 0, NULL);
 	pair_connect(&a, 0, &link, &b, 0, &link);
@@ -109,7 +112,7 @@ static void both_row(void)
 	for (uint64_t i = 0; i < ROUNDS; i++) {
 		uint64_t there, back;
 
-		connect_pair();
+		connect_pair(PATIENT);
 		load(&a, SEED + i);
 		load(&b, SEED + i + ROUNDS);
 		begin(&a, &b, MESSAGES_TOO);
@@ -130,7 +133,7 @@ static void gone_row(const char *name, int (*go)(struct side *s))
 {
 	row("%s, %d times", name, GONE);
 	for (unsigned int i = 0; i < GONE; i++) {
-		connect_pair();
+		connect_pair(IMPATIENT);
 		begin(&a, &b, WRITE_ALL);
 		usleep(i * 120);
 		EXPECT(go(&b) == 0, "errno %d", errno);
@@ -156,7 +159,7 @@ static void killed_row(void)
 	for (unsigned int i = 0; i < GONE; i++) {
 		uint64_t done;
 
-		connect_pair();
+		connect_pair(IMPATIENT);
 		if (i == 0)
 			kill(b.pid, SIGSTOP);
 		begin(&a, &b, WRITE_ALL);
@@ -178,7 +181,7 @@ static void refused_row(void)
 	side_stop(&b);
 	side_start(&b);
 	unsetenv("ANYVERBS_TRANSPORT");
-	connect_pair();
+	connect_pair(PATIENT);
 	EXPECT_PROBE(&a, &b, 0, IBV_WR_RDMA_WRITE, b.info.base[KEY_FULL] + TARGETS,
 		     b.info.key[KEY_FULL], BYTES, IBV_WC_REM_OP_ERR);
 	pair_destroy(&a, 0, &b, 0);

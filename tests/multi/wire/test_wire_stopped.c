@@ -24,7 +24,7 @@
 #define GUARD	 16u
 #define EMPTY	 1u	   /* seed of what is in targets before */
 #define LATER	 0x300000u /* PSNs of the next connection */
-#define STOP_MS	 400u	   /* of the responder: more than one timer, much less than all of them */
+#define STOP_MS	 1200u	   /* of the responder: more than one timer, much less than all of them */
 
 enum { A, B, BYSTANDER, SIDES };
 
@@ -43,11 +43,11 @@ static const struct {
 } rows[] = {
 #define ALL    every, COUNT_OF(every)
 #define ONE(i) &every[i], 1
-	{"responder, short", ALL, B, false, 15, 7},
-	{"responder, short, reads", ONE(2), B, false, 15, 7},
+	{"responder, short", ALL, B, false, 18, 7},
+	{"responder, short, reads", ONE(2), B, false, 18, 7},
 	/* The answers have come in time, and wait for it. */
-	{"requester, longer than its timer", ALL, A, false, 18, 0},
-	{"requester, longer than its timer, reads", ONE(2), A, false, 18, 0},
+	{"requester, longer than its timer", ALL, A, false, 19, 0},
+	{"requester, longer than its timer, reads", ONE(2), A, false, 19, 0},
 	{"responder, long", ALL, B, true, 12, 2},
 	{"responder, long, sends", ONE(0), B, true, 12, 2},
 	{"responder, long, writes", ONE(1), B, true, 12, 2},
@@ -242,30 +242,19 @@ static void bystanders_go_on(void)
 
 /* --- rows ------------------------------------------------------------------------- */
 
-static struct node_link link_of(size_t r, uint32_t psn)
-{
-	struct node_link l = link_default();
-
-	l.timeout = rows[r].timeout;
-	l.retry_cnt = rows[r].retries;
-	l.rnr_retry = 7;
-	l.sq_psn = l.rq_psn = psn;
-	return l;
-}
-
 static struct node_link link_patient(uint32_t psn)
 {
 	struct node_link l = link_default();
 
-	l.timeout = 14; /* 67 ms */
-	l.retry_cnt = 7;
+	l.timeout = 17; /* 0.5 s, and 4 s with all retries */
+	l.retry_cnt = l.rnr_retry = 7;
 	l.sq_psn = l.rq_psn = psn;
 	return l;
 }
 
 static void connect_all(size_t r)
 {
-	const struct node_link l = link_of(r, 0x101), patient = link_patient(0x101);
+	const struct node_link patient = link_patient(0x101);
 	struct node_qp_spec beside = spec_default(), other = beside;
 
 	EXPECT(side_create_cq(&side[A], 2, 16, false) == 0, "ibv_create_cq");
@@ -274,8 +263,9 @@ static void connect_all(size_t r)
 	NEED(side_create_qp(&side[BYSTANDER], 0, &other, NULL) == 0);
 	pair_connect(&side[A], 1, &patient, &side[BYSTANDER], 0, &patient);
 	pair_create(&side[A], 0, &side[B], 0, NULL);
-	pair_connect(&side[A], 0, &l, &side[B], 0, &l);
+	pair_connect(&side[A], 0, &patient, &side[B], 0, &patient);
 	write_one(A, 0, 0, B, 5); /* and neighbours know each other */
+	side_set_patience(&side[A], 0, rows[r].timeout, rows[r].retries);
 }
 
 static void reset(int which)

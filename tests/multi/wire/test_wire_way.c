@@ -11,11 +11,14 @@
 #include "lib/to_rts.h"
 #include "lib/two_hosts.h"
 
-#define PATIENCE 10000u /* ms */
+#define PATIENCE 30000u /* ms */
 #define BYTES	 20000u
 #define TARGET	 0x100000u
 
 static struct side a, b;
+
+#define PATIENT	  18 /* a second */
+#define IMPATIENT 10 /* 4 ms */
 
 static union ibv_gid gid_of(const uint8_t net[3], int host)
 {
@@ -25,11 +28,12 @@ static union ibv_gid gid_of(const uint8_t net[3], int host)
 
 static const uint8_t first[3] = {192, 0, 2}, second[3] = {198, 51, 100};
 
-static void start(const char *name)
+static void start(const char *name, uint8_t timeout)
 {
 	struct node_link l = link_default();
 
 	row("%s", name);
+	l.timeout = timeout;
 	two_hosts_start(&a, 0, "");
 	two_hosts_start(&b, 1, "");
 	pair_create(&a, 0, &b, 0, NULL);
@@ -105,7 +109,7 @@ static void both_in(enum ibv_qp_state state)
 /* What was posted meanwhile takes the new way, and so does what follows: the old one is gone. */
 static void both_ends_move(void)
 {
-	start("both ends move to their second addresses");
+	start("both ends move to their second addresses", PATIENT);
 	expect_traffic(10);
 	both_in(IBV_QPS_SQD);
 	post(&a, &b, 20);
@@ -128,7 +132,7 @@ static void one_end_moves(void)
 {
 	struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
 
-	start("one end moves alone");
+	start("one end moves alone", IMPATIENT);
 	EXPECT(side_set_state(&a, 0, IBV_QPS_SQD) == 0, "to SQD");
 	EXPECT(change(&a, 1, gid_of(second, 1)) == 0, "a");
 	EXPECT(side_set_state(&a, 0, IBV_QPS_RTS) == 0, "to RTS");
@@ -140,7 +144,7 @@ static void one_end_moves(void)
 
 static void there_and_back(void)
 {
-	start("there and back again");
+	start("there and back again", PATIENT);
 	for (uint64_t i = 0; i < 20; i++) {
 		const uint8_t *net = i % 2 ? first : second;
 
@@ -156,7 +160,7 @@ static void there_and_back(void)
 /* A refused change leaves the way as it is. */
 static void refused(void)
 {
-	start("a change that is refused");
+	start("a change that is refused", PATIENT);
 	EXPECT(change(&a, 1, gid_of(second, 1)) == EINVAL, "in RTS");
 	expect_traffic(200);
 	both_in(IBV_QPS_SQD);
