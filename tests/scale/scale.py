@@ -9,7 +9,6 @@ Prints what each number of hosts costs. Fails if a byte is wrong, a completion h
 connection takes more memory where there are more of them; times are only shown.
 """
 import argparse
-import contextlib
 import json
 import os
 import statistics
