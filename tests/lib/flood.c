@@ -152,7 +152,7 @@ static void connect_both(struct flood *f)
 
 	o.link.dest_qpn = side_qpn(f->target, f->qp);
 	o.link.dgid = f->target->info.gid;
-	o.link.timeout = 14;
+	o.link.timeout = 15; /* 134 ms */
 	tell(f, &o);
 	a = answer(f);
 	f->link = link_default();
