@@ -152,7 +152,7 @@ static void connect_both(struct flood *f)
 
 	o.link.dest_qpn = side_qpn(f->target, f->qp);
 	o.link.dgid = f->target->info.gid;
-	o.link.timeout = 18; /* a second */
+	o.link.timeout = 16; /* 268 ms */
 	tell(f, &o);
 	a = answer(f);
 	f->link = link_default();

@@ -591,8 +591,8 @@ struct node_link link_default(void)
 		.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 		.mtu = IBV_MTU_1024,
-		.timeout = on_the_wire() ? 17 : 10, /* 0.5 s, or 4.2 ms */
-		.retry_cnt = 3,
+		.timeout = on_the_wire() ? 15 : 10, /* 134 ms, or 4.2 ms */
+		.retry_cnt = on_the_wire() ? 7 : 3,
 		.rnr_retry = 3,
 		.min_rnr_timer = 12, /* 0.64 ms */
 		.rd_atomic = 4,

@@ -101,8 +101,9 @@ void side_recv_one(struct side *s, int qp, uint64_t wr_id, uint64_t offset, uint
 bool on_the_wire(void);
 
 /*
- * The link attributes of most rows: small timers, everything permitted. On the wire, timer and
- * retries together outlast a busy machine, since the peer's process has to run for an answer.
+ * The link attributes of most rows: small timers, everything permitted. On the wire, all retries
+ * together have to outlast a busy machine, since the peer's process has to run for an answer: more
+ * than a second.
  */
 struct node_link link_default(void);
 

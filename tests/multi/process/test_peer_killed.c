@@ -14,7 +14,7 @@
 #include "lib/sandbox.h"
 #include "lib/side.h"
 
-#define ROUNDS	 (TEST_SANITIZED ? 6 : 24)
+#define ROUNDS	 (TEST_SANITIZED || on_the_wire() ? 6 : 24)
 #define BYTES	 65536u
 #define HERE_AT	 0x100000u
 #define THERE_AT 0x200000u

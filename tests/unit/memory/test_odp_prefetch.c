@@ -16,6 +16,7 @@
 #include "base/compiler.h"
 #include "device/switches.h"
 #include "fake_seg.h"
+#include "lib/apart.h"
 #include "lib/wait.h"
 #include "memory/odp_access.h"
 #include "memory/odp_notify.h"
@@ -44,8 +45,10 @@ static int setup(void **state)
 {
 	fake_open(&f, 1);
 	av_odp_watch(&f.seg);
-	room = mmap(NULL, (PAGES + 2) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		    -1, 0);
+	/* Apart: else the thread that follows advice later has its stack where nothing is mapped.
+	 */
+	room = mmap((void *)APART_AT, (PAGES + 2) * PAGE, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	if (room == MAP_FAILED || madvise(room, (PAGES + 2) * PAGE, MADV_NOHUGEPAGE))
 		return -1;
 	room += PAGE;
