@@ -145,7 +145,7 @@ static void work_until_told(int sock, void (*turn)(uint64_t))
 	struct stopwatch_report report;
 	char c = 0;
 
-	stopwatch_start();
+	stopwatch_start(partner.pid);
 	spawn_send(sock, &c, 1);
 	for (uint64_t i = 0; !spawn_pending(sock); i++) {
 		turn(i);
@@ -188,7 +188,7 @@ void bystander_start(struct spawned *s, enum bystander which)
 	spawn_receive(s->sock, &c, 1);
 }
 
-void bystander_stop(struct spawned *s, enum bystander which)
+uint64_t bystander_stop(struct spawned *s, enum bystander which)
 {
 	struct stopwatch_report r;
 	char c = 0;
@@ -199,6 +199,7 @@ void bystander_stop(struct spawned *s, enum bystander which)
 	       "worst), %lu excused\n",
 	       words[which] + 2, r.steps, (double)r.longest_ns / 1e6, r.longest,
 	       (double)r.control_then_ns / 1e6, (double)r.control_ns / 1e6, r.excused);
+	return r.too_long;
 }
 
 void bystander_end(struct spawned *s)

@@ -3,6 +3,8 @@
 #ifndef HARDSHIP_BYSTANDER_H
 #define HARDSHIP_BYSTANDER_H
 
+#include <stdint.h>
+
 #include "lib/spawn.h"
 
 /* Moves data over one connection; opens, connects and closes again and again. */
@@ -13,8 +15,9 @@ void bystander_main(int argc, char **argv);
 
 /* Start one, with its partner. Returns when it is at work. */
 void bystander_start(struct spawned *s, enum bystander which);
-/* It stops work, and tells how long its steps took; a mover keeps its contexts. */
-void bystander_stop(struct spawned *s, enum bystander which);
+/* It stops work, and tells how long its steps took; a mover keeps its contexts. Return: how many
+ * were too long */
+uint64_t bystander_stop(struct spawned *s, enum bystander which);
 /* It closes everything and ends. */
 void bystander_end(struct spawned *s);
 

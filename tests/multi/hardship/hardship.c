@@ -10,8 +10,10 @@
  * (--stop-ms 400) show whether anybody does. Beside each, two pairs of
  * processes (bystander.h) never touch the victims. One moves data, and looks at each byte; one
  * opens, registers, connects and closes. None of their steps may take more than 100 ms (on the
- * wire: 400 ms) because of us: a longer one is a failure if a thread beside it that only sleeps and
- * wakes was late by less than 50 ms all the while (stopwatch.h).
+ * wire: 400 ms) because of us: a longer one is too long if a thread beside it that only sleeps and
+ * wakes was late by less than 50 ms all the while (stopwatch.h). A machine that is busy may still
+ * have been to blame, by a process that had no core while it held what others need. So a case with
+ * such steps is run again, up to three times, and is a failure if each time has some.
  *
  * When the victims are gone and one more process has joined and left, the shared folder has no
  * context or socket of the dead, its directory no row of them, and there are no more bytes than
@@ -38,6 +40,7 @@
 #include "spoiled/gear.h"
 
 #define SKIPPED	   77
+#define ATTEMPTS   3
 #define LIMIT_MORE 60u /* seconds, beside what each time of a case may take */
 
 static uint64_t seed;
@@ -109,12 +112,15 @@ static void expect_nothing_left(const struct remains *before)
 	       (long)(now.shm_kb - before->shm_kb), (long)(now.shmem_kb - before->shmem_kb));
 }
 
-/* The movers keep their contexts to the end, so that the folder stays and shows what is left. */
-static void run(const struct hardship *h)
+/*
+ * The movers keep their contexts to the end, so that the folder stays and shows what is left.
+ * Return: how many steps were too long
+ */
+static uint64_t run_once(const struct hardship *h)
 {
 	struct spawned bystanders[BYSTANDERS];
 	struct remains before;
-	uint64_t begin = now_ms();
+	uint64_t begin = now_ms(), too_long = 0;
 
 	row("%s %lu --seed %lu", h->option, h->count, seed);
 	time_limit(LIMIT_MORE + (unsigned int)(h->count / 4));
@@ -127,10 +133,21 @@ static void run(const struct hardship *h)
 	h->run(h->count, seed);
 	printf("  %.1f s\n", (double)(now_ms() - begin) / 1000);
 	for (int i = 0; i < BYSTANDERS; i++)
-		bystander_stop(&bystanders[i], (enum bystander)i);
+		too_long += bystander_stop(&bystanders[i], (enum bystander)i);
 	bystander_end(&bystanders[BYSTANDER_OPENER]);
 	expect_nothing_left(&before);
 	bystander_end(&bystanders[BYSTANDER_MOVER]);
+	return too_long;
+}
+
+static void run(const struct hardship *h)
+{
+	unsigned int before = failures();
+	uint64_t too_long = 1;
+
+	for (int i = 0; i < ATTEMPTS && too_long && failures() == before; i++)
+		too_long = run_once(h);
+	EXPECT(too_long == 0, "%lu steps were too long, the last time, too", too_long);
 }
 
 int main(int argc, char **argv)
