@@ -33,8 +33,8 @@ static void expect_one(int which)
 {
 	struct ibv_wc wc;
 
-	EXPECT(node_poll(n, which, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS, "status %d",
-	       (int)wc.status);
+	EXPECT(node_poll(n, which, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS,
+	       "status %d", (int)wc.status);
 	EXPECT(ibv_poll_cq(n->cq[which], 1, &wc) == 0, "a second completion");
 }
 

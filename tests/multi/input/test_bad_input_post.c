@@ -87,8 +87,7 @@ static void bad_in_the_middle(const char *name, struct node_send bad)
 	create_self(NULL, IBV_QPS_RTS);
 	EXPECT(node_post_recv(n, 0, receive, 2).ret == 0, "ibv_post_recv");
 	expect_refused(node_post_send(n, 0, list, 3), 1, EINVAL);
-	EXPECT(completes(0, 1, wc) && wc[0].wr_id == 1 &&
-		       wc[0].status == IBV_WC_SUCCESS,
+	EXPECT(completes(0, 1, wc) && wc[0].wr_id == 1 && wc[0].status == IBV_WC_SUCCESS,
 	       "the request before it was not executed, or one behind it was");
 	EXPECT(completes(1, 1, wc) && wc[0].wr_id == 11, "receives");
 	EXPECT(node_state(n, 0) == IBV_QPS_RTS, "state %d", (int)node_state(n, 0));
@@ -150,8 +149,7 @@ static void full_send_queue_row(void)
 	for (uint64_t i = 0; i < SLOTS; i++)
 		EXPECT(wc[i].wr_id == i && wc[i].status == IBV_WC_SUCCESS, "completion %d", (int)i);
 	row("post_send: slots are free once completions are polled");
-	EXPECT(completes(1, SLOTS, wc) &&
-		       node_post_recv(n, 0, receive, SLOTS).ret == 0,
+	EXPECT(completes(1, SLOTS, wc) && node_post_recv(n, 0, receive, SLOTS).ret == 0,
 	       "receives");
 	EXPECT(node_post_send(n, 0, list, SLOTS).ret == 0, "ibv_post_send");
 	EXPECT(completes(0, SLOTS, wc), "completions");
