@@ -13,13 +13,26 @@ if [ "${OWN_NETWORK:-}" != yes ]; then
 	fi
 	OWN_NETWORK=yes exec unshare "$namespaces" "$0" "$@"
 fi
+. "$(dirname "$0")/wait.sh"
+
+# A link-local address comes some time after its link, and stays tentative for a second: both are
+# changes of the table of GIDs, whose events no test expects.
+for conf in all default; do
+	echo 0 >"/proc/sys/net/ipv6/conf/$conf/accept_dad"
+done 2>/dev/null
+addresses_are_there() {
+	[ "$(ip -6 addr show scope link | grep -c inet6)" -ge 2 ] &&
+		[ -z "$(ip -6 addr show tentative)" ]
+}
 ip link set lo up
 if ! ip link add v0 mtu 9000 type veth peer name v1 mtu 9000 2>/dev/null; then
 	echo "no veth interfaces here"
 	exit 77
 fi
 ip addr add 192.0.2.1/24 dev v0
-ip addr add fd00::1/64 dev v0 nodad
+there=true
+ip addr add fd00::1/64 dev v0 nodad && there=addresses_are_there
 ip link set v0 up
 ip link set v1 up
+wait_for "$there"
 exec "$@"
