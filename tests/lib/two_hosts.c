@@ -12,6 +12,7 @@
 
 #include "lib/expect.h"
 #include "lib/sandbox.h"
+#include "lib/wait.h"
 
 void (*two_hosts_cable)(void);
 static int hosts[2];
@@ -73,6 +74,25 @@ void two_hosts_be(int host)
 		DIE("setns");
 }
 
+/* Link-local addresses do not stay tentative for a second. */
+#define NO_DAD "for i in all default; do echo 0 >/proc/sys/net/ipv6/conf/$i/accept_dad; done"
+
+/* Where there are any, they come some time after the link. */
+#define HAS_LINK_LOCAL(device)                                                               \
+	"[ \"$(cat /proc/sys/net/ipv6/conf/" device "/disable_ipv6 2>/dev/null)\" != 0 ] ||" \
+	"ip -6 addr show dev " device " scope link | grep -q inet6"
+
+#define PATIENCE 30000u /* ms */
+
+/* So that the tables of GIDs do not change in the middle of a test. */
+static void await_addresses(void)
+{
+	(void)WAIT_UNTIL(system(HAS_LINK_LOCAL("v0")) == 0, PATIENCE);
+	two_hosts_be(1);
+	(void)WAIT_UNTIL(system(HAS_LINK_LOCAL("v1")) == 0, PATIENCE);
+	two_hosts_be(0);
+}
+
 static void make(void)
 {
 	char command[200];
@@ -81,7 +101,9 @@ static void make(void)
 		skip("no ip(8) here");
 	enter_users();
 	hosts[1] = new_host();
+	(void)!system("(" NO_DAD ") 2>/dev/null");
 	hosts[0] = new_host();
+	(void)!system("(" NO_DAD ") 2>/dev/null");
 	if (two_hosts_cable)
 		two_hosts_cable();
 	snprintf(command, sizeof(command), "ip link %s netns /proc/%d/fd/%d",
@@ -93,6 +115,7 @@ static void make(void)
 	two_hosts_be(1);
 	run("ip link set lo up && ip addr add 192.0.2.2/24 dev v1 && ip link set v1 mtu 9000 up");
 	two_hosts_be(0);
+	await_addresses();
 }
 
 void two_hosts_open(int argc, char **argv)
