@@ -5,7 +5,6 @@
  */
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -166,7 +165,7 @@ static void peer_row(void)
 	struct side_job job = {.arg = {(uintptr_t)p, 0, turns}};
 	unsigned int moved = 0;
 	struct ibv_mr *steady;
-	uint64_t done;
+	uint64_t done, until;
 
 	row("pages move while another process writes there");
 	dereg(reg_adopted(p, bytes));
@@ -177,7 +176,8 @@ static void peer_row(void)
 	expect_adopted(p, false);
 	job.arg[1] = steady->rkey;
 	side_begin(&b, &job);
-	for (int i = 0; i < 50; i++) {
+	/* They stay for once while the writer has no core in the middle of an access. */
+	for (until = now_ms() + PATIENCE; moved < 50 && now_ms() < until;) {
 		struct ibv_mr *mr = reg(p, bytes - PAGE);
 
 		moved += !pages_private(p);
@@ -203,7 +203,7 @@ static void kill_row(void)
 	side_begin(&b, &job);
 	while (atomic_load((_Atomic uint64_t *)(void *)p) < 100)
 		sched_yield();
-	kill(b.pid, SIGKILL);
+	side_kill(&b);
 	dereg(mr);
 	expect_adopted(p, false);
 	munmap(p, BYTES);

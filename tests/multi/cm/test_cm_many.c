@@ -126,7 +126,7 @@ static bool is_as_before(struct party *p, const struct held *before, unsigned in
 {
 	struct held now = held_by(p);
 
-	return now.descriptors == before->descriptors && now.bytes <= before->bytes + GROWTH(count);
+	return now.descriptors <= before->descriptors && now.bytes <= before->bytes + GROWTH(count);
 }
 
 static void expect_as_before(struct party *p, const char *who, const struct held *before,

@@ -727,7 +727,7 @@ int main(void)
 {
 	struct ibv_device **list;
 
-	time_limit(200);
+	time_limit(400);
 	mallopt(M_ARENA_MAX, 1); /* those of threads reserve much */
 	sandbox_enter();
 	setenv("ANYVERBS_ADOPT", "never",

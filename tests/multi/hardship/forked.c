@@ -19,9 +19,10 @@
 #include "lib/ring.h"
 #include "lib/side.h"
 #include "lib/spawn.h"
+#include "lib/wait.h"
 
 #define WORD	    "--forked"
-#define PATIENCE_MS 20000u
+#define PATIENCE_MS 30000u
 #define BYTES	    65536u
 #define RING_AT	    0u /* in the arena */
 #define LANDING_AT  ((uint64_t)1 << 20)
@@ -108,6 +109,7 @@ static void fork_often(uint64_t count)
 
 	NEED(pthread_create(&threads[0], NULL, use_ring, NULL) == 0);
 	NEED(pthread_create(&threads[1], NULL, use_rdma, NULL) == 0);
+	NEED(WAIT_UNTIL((ring_turns > 0 && read_turns > 0) || failures(), PATIENCE_MS));
 	for (uint64_t n = 1; n <= count && failures() == 0; n++)
 		fork_once(n);
 	atomic_store(&stopping, true);
