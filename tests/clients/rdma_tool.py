@@ -42,8 +42,8 @@ def summary(scratch):
 
 
 class Holder:
-    """A program that makes its objects, and waits for a peer. It has changed their states, too, when
-    it listens."""
+    """A program that makes its objects, and waits for a peer. When it listens, it has changed their
+    states, too."""
 
     def __init__(self, scratch, command, objects):
         self.scratch, self.objects = scratch, objects
