@@ -26,6 +26,8 @@ FIRST_OF_READ_RESPONSE, LAST_OPCODE_OF_RESPONSES, READ_REQUEST = 0x0D, 0x12, 0x0
 
 MANAGEMENT = 1  # the queue pair of messages of the connection manager, whose PSN is always 0
 OF_CONNECTION = "0x0010 0x0013 0x0014 0x0015 0x0016".split()  # REQ, REP, RTU, DREQ, DREP
+TAKES_ITS_TIME = "0x0011"  # MRA, the answer to one that has come again
+TRIES = 10
 
 # Protocols of a frame in which tshark has guessed what the payload is; it may guess wrong.
 GUESSED = re.compile(r"infiniband:(?!data|_ws)")
@@ -59,6 +61,10 @@ Frame = collections.namedtuple("Frame", "bytes ip udp bth opcode psn src dst qpn
 
 class Failed(Exception):
     pass
+
+
+class Repeated(Failed):
+    """A message was repeated, as after a tenth of a second in which its receiver had no core."""
 
 
 def check(condition, *what):
@@ -189,11 +195,14 @@ def check_with_tshark(path, frames):
 
 def check_messages(path):
     """Between processes of one host, those of a connection: each once, in their order. Who has
-    ended the connection may be gone before the last one comes."""
+    ended the connection may be gone before the last one comes. Repeated is raised for some more."""
     found = tshark(path, "-Y", "infiniband.mad", "-T", "fields", "-e",
                    "infiniband.mad.attributeid").split()
-    check(found in (OF_CONNECTION, OF_CONNECTION[:-1]),
+    once = [message for message in dict.fromkeys(found) if message != TAKES_ITS_TIME]
+    check(once in (OF_CONNECTION, OF_CONNECTION[:-1]),
           "messages of the connection manager:", *found)
+    if found != once:
+        raise Repeated("messages of the connection manager: %s" % " ".join(found))
 
 
 def run_row(args, row, number):
@@ -215,6 +224,16 @@ def run_row(args, row, number):
         return len(frames)
 
 
+def run_again(args, row, number):
+    """As run_row(), until no message is repeated; but not for ever."""
+    for _ in range(TRIES - 1):
+        try:
+            return run_row(args, row, number)
+        except Repeated as e:
+            print("again %s: %s" % (row[0], e), flush=True)
+    return run_row(args, row, number)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--library", required=True)
@@ -229,7 +248,7 @@ def main():
         if args.only not in row[0]:
             continue
         try:
-            print("PASS %s (%d frames)" % (row[0], run_row(args, row, number)), flush=True)
+            print("PASS %s (%d frames)" % (row[0], run_again(args, row, number)), flush=True)
         except Failed as e:
             failures += 1
             print("FAIL %s: %s" % (row[0], e), flush=True)

@@ -155,7 +155,7 @@ class Runner:
 
     def problems_with(self, path_mtu):
         """RDMA WRITEs of several packets. Return: what went wrong, in lines"""
-        command = "anyverbs run -d any0:mtu=%d -- ib_write_bw -d any0 -F -n 100" % path_mtu
+        command = "anyverbs run -d any0:mtu=%d -- ib_write_bw -d any0 -F -u 15 -n 100" % path_mtu
         server = Command(0, NAMES[0], False, command)
         client = Command(0, NAMES[1], False, command + " " + NAMES[0])
         return self.problems([server, client])

@@ -183,6 +183,8 @@ static void connect_sides(enum ibv_qp_type type)
 	attr.sq_psn = attr.rq_psn = FIRST_PSN;
 	attr.rnr_retry = 2;
 	attr.retry_cnt = 7;
+	if (!here.lossy) /* the other end may wait for a core */
+		attr.timeout = 17;
 	errno = connect_qp(here.qp, attr);
 	if (errno)
 		die("connecting");

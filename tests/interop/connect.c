@@ -314,7 +314,7 @@ static void server(struct sockaddr *address)
 		die();
 	prepare(id);
 	if (row->way == EARLY) {
-		sleep(2 * SOON); /* nothing is said of a connection before it is accepted */
+		sleep(6 * SOON); /* nothing is said of a connection before it is accepted */
 		if (rdma_accept(id, &param) == 0)
 			fail("accepted");
 		succeed();

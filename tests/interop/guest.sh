@@ -99,7 +99,7 @@ listens() {
 			grep -q "$(printf ':%04X .* 0A' $port)"
 		;;
 	cm*rxe*) rdma resource show cm_id | grep -q "state LISTEN" ;;
-	nothing*) true ;;
+	nothing*) sleep 3 ;; # until it has joined
 	cm*any*) $(at "$1") cat /proc/net/udp /proc/net/udp6 | grep -q ":12B7 " ;; # 4791
 	esac
 }
@@ -135,7 +135,7 @@ row() {
 	[ "$8" = clean ] || impair "$2" "$3" "$8"
 	(start "$2" "$3" "$4" "$5" "$9") >/tmp/server &
 	pid=$!
-	until listens "$2" "$6" || ! kill -0 $pid 2>/dev/null || [ $waited -ge 100 ]; do
+	until listens "$2" "$6" || ! kill -0 $pid 2>/dev/null || [ $waited -ge 300 ]; do
 		waited=$((waited + 1))
 		sleep 0.1
 	done

@@ -72,7 +72,7 @@ class Command:
             words += ["-d", "$DEV", "-x" if self.is_perftest else "-g", "$GID"]
         words += ["-p", str(PORT)]
         if self.is_perftest:
-            words.append("-F")
+            words += ["-F", "-u", "16"]    # as in families.py
         return " ".join(words), " ".join(words + ["$PEER"])
 
     def code(self, end):

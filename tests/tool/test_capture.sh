@@ -108,7 +108,7 @@ says growth_is_told '^[0-9]+ frames in .*: [0-9]+\.[0-9] MB in [0-9.]+ s$' \
 if command -v python3 >/dev/null; then
 	says growth_is_shown_on_a_terminal '[0-9]+ frames +[0-9.]+ MB' "$(python3 -c '
 import pty, sys
-pty.spawn(sys.argv[1:])' "$tool" capture -o "$file" --seconds 0.3 </dev/null)"
+pty.spawn(sys.argv[1:])' "$tool" capture -o "$file" --seconds 3 </dev/null)"
 fi
 holds other_devices_traffic env ANYVERBS_DEVICES=any0,any1 \
 	"$tool" capture -o "$file" -d any1 --seconds 1
