@@ -25,7 +25,7 @@
 #define PACKETS	  256u
 #define BYTES	  (PACKETS * MTU)
 #define ENDLESS	  (4 * BYTES) /* more than the interface sends in some seconds */
-#define PIECE	  65536u /* of a message of UC */
+#define PIECE	  65536u      /* of a message of UC */
 
 static struct side b; /* on host 1; host 0 is this process, with a socket */
 

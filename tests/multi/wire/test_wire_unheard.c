@@ -99,7 +99,7 @@ static void connect_by(const struct node_link *link)
 {
 	pair_create(&a, 0, &b, 0, NULL);
 	pair_connect(&a, 0, link, &b, 0, link);
-	expect_end(IBV_WC_SUCCESS); /* and neighbours know each other */
+	expect_end(IBV_WC_SUCCESS);	 /* and neighbours know each other */
 	side_set_patience(&a, 0, 14, 3); /* 67 ms, 268 ms */
 }
 
