@@ -421,6 +421,13 @@ static void replace(void)
 
 /* --- the end of what is being written -------------------------------------------- */
 
+/*
+ * A writer that has had no core for as long is as one that is stopped: the pieces behind a key that
+ * is deregistered may change while they are registered by themselves (DEVIATIONS.md). It is 50 ms,
+ * by a clock that is some ms late.
+ */
+#define STOPPED_MS 40u
+
 enum ending { END_REGION, END_KEY, END_INVALIDATE, END_FILL, ENDINGS };
 
 static void end_access(enum ending how, struct ibv_mr **key, struct ibv_mr **region)
@@ -459,6 +466,8 @@ static void ending_turn(enum ending how, bool die, unsigned int wait_us)
 	struct ibv_mr *key = create_key(2, IBV_EXP_MR_INDIRECT_KLMS);
 	struct made m = {.mr = region, .base = (uintptr_t)memory, .bytes = LEAF_BYTES};
 	struct list l = blocks_of(&m);
+	uint64_t began;
+	bool stopped;
 
 	need_fill(key, &l);
 	memset(memory, 0, LEAF_BYTES);
@@ -466,7 +475,9 @@ static void ending_turn(enum ending how, bool die, unsigned int wait_us)
 	usleep(wait_us); /* it is struck at another moment each time */
 	if (die)
 		kill(b.pid, SIGKILL);
+	began = now_ms();
 	end_access(how, &key, &region);
+	stopped = how == END_KEY && now_ms() - began >= STOPPED_MS;
 	memset(memory, STALE, LEAF_BYTES);
 	if (die) {
 		side_bury(&b);
@@ -478,7 +489,8 @@ static void ending_turn(enum ending how, bool die, unsigned int wait_us)
 		       "writing ended with 0x%llx", (unsigned long long)found);
 		probe_reconnect(&b, &a, QP_FLOW);
 	}
-	expect_stale(memory);
+	if (!stopped)
+		expect_stale(memory);
 	EXPECT(!region || ibv_dereg_mr(region) == 0, "ibv_dereg_mr");
 	EXPECT(!key || ibv_dereg_mr(key) == 0, "ibv_dereg_mr");
 }

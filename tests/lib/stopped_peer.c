@@ -29,6 +29,7 @@ uint64_t access_on_and_on(struct node *n, const struct side_job *job)
 	struct ibv_wc wc;
 
 	memset(n->arena + PROBE_AT, STOPPED_BYTE, STOPPED_BYTES);
+	side_note();
 	do
 		if (node_post_send(n, 0, &s, 1).ret || node_poll(n, 0, 1, PATIENCE, &wc) != 1)
 			abort();
@@ -42,6 +43,7 @@ void peer_begin_and_stop(struct side *peer, enum ibv_wr_opcode opcode, uint64_t 
 	int status;
 
 	side_begin(peer, &(struct side_job){{addr, rkey, opcode, bytes}});
+	side_await(peer);
 	usleep((useconds_t)rand() % MAX_WAIT);
 	kill(peer->pid, SIGSTOP);
 	NEED(waitpid(peer->pid, &status, WUNTRACED) == peer->pid && WIFSTOPPED(status));

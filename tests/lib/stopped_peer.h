@@ -11,7 +11,7 @@
 /* To be set as side_work: the other process posts requests until one is refused. */
 uint64_t access_on_and_on(struct node *n, const struct side_job *job);
 
-/* Begin that, by queue pair 0, and stop the process a moment later. */
+/* Begin that, by queue pair 0, and stop the process a moment after it has begun. */
 void peer_begin_and_stop(struct side *peer, enum ibv_wr_opcode opcode, uint64_t addr, uint32_t rkey,
 			 uint32_t bytes);
 

@@ -195,6 +195,7 @@ static void open_pairs(void)
 
 	patient.rnr_retry = 6;
 	patient.min_rnr_timer = 31; /* 492 ms */
+	patient.timeout = 18;	    /* a second, for what takes the wire */
 	pair_create(&a, RC, &b, RC, NULL);
 	pair_connect(&a, RC, &patient, &b, RC, &patient);
 	for (enum service s = UC; s <= UD; s++) {

@@ -443,7 +443,7 @@ static unsigned int threads(void)
 
 static void wait_for_threads(unsigned int count)
 {
-	for (int i = 0; i < 500 && threads() > count; i++)
+	for (int i = 0; i < 3000 && threads() > count; i++)
 		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
 	EXPECT(threads() <= count, "%u threads, %u before", threads(), count);
 }

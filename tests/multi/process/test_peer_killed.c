@@ -98,6 +98,8 @@ static enum ibv_wc_status kill_in_between(enum ibv_wr_opcode op)
 	while (status == IBV_WC_SUCCESS && now_ns() < when)
 		status = do_one(op);
 	EXPECT(status == IBV_WC_SUCCESS, "'%s' while it lived", ibv_wc_status_str(status));
+	if (status == IBV_WC_SUCCESS)
+		side_set_patience(&a, 0, 12, 2); /* of the dead, 50 ms are enough */
 	kill(victim.pid, SIGKILL);
 	while (status == IBV_WC_SUCCESS)
 		status = do_one(op);

@@ -34,7 +34,7 @@
 #define PAGES	 64ul
 #define BYTES	 (PAGES * PAGE)
 #define CAUGHT	 16ul				  /* the page that does not come */
-#define LIMIT	 (TEST_SANITIZED ? 3000u : 1000u) /* ms that a verb may take */
+#define LIMIT	 (TEST_SANITIZED ? 3000u : 1900u) /* ms: less than a wait of 2 s */
 #define PATIENCE 20000u
 #define ROW	 "--row"
 #define OLD	 0x11 /* what our memory holds before, */

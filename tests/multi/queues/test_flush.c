@@ -256,6 +256,17 @@ static int to_sqd(bool notify)
 	return side_modify(&a, 0, &attr, IBV_QP_STATE | (notify ? IBV_QP_EN_SQD_ASYNC_NOTIFY : 0));
 }
 
+/* But for the host's addresses, which may change at any moment. */
+static struct node_event next_event(unsigned int ms)
+{
+	struct node_event e;
+
+	do
+		e = side_async(&a, ms);
+	while (e.any && e.type == IBV_EVENT_GID_CHANGE);
+	return e;
+}
+
 static void drain_idle_row(void)
 {
 	struct node_event e;
@@ -264,7 +275,7 @@ static void drain_idle_row(void)
 	row("[%s] SQD: an idle queue is drained at once, and says so if asked", mode);
 	connect_patiently();
 	EXPECT(to_sqd(true) == 0, "to SQD");
-	e = side_async(&a, PATIENCE);
+	e = next_event(PATIENCE);
 	EXPECT(e.any && e.type == IBV_EVENT_SQ_DRAINED && e.qp == 0, "event %d",
 	       e.any ? (int)e.type : -1);
 	row("[%s] SQD: requests wait, messages are received", mode);
@@ -281,7 +292,7 @@ static void drain_idle_row(void)
 	expect_completions(&b, 1, 1, 1, IBV_WC_SUCCESS);
 	row("[%s] SQD: no event if none was asked for", mode);
 	EXPECT(to_sqd(false) == 0, "to SQD");
-	EXPECT(!side_async(&a, SHORTLY).any, "an event");
+	EXPECT(!next_event(SHORTLY).any, "an event");
 	pair_destroy(&a, 0, &b, 0);
 }
 
@@ -297,13 +308,13 @@ static void drain_busy_row(void)
 	connect_patiently();
 	EXPECT(side_post_send(&a, 0, list, 2).ret == 0, "post_send");
 	EXPECT(to_sqd(true) == 0, "to SQD");
-	EXPECT(!side_async(&a, SHORTLY).any, "drained before it was");
+	EXPECT(!next_event(SHORTLY).any, "drained before it was");
 	side_recv_one(&b, 0, 11, RECV_AT, 200);
 	side_recv_one(&b, 0, 12, RECV_AT, 200);
 	EXPECT(side_poll(&a, 0, 1, PATIENCE, wc) == 1 && wc[0].wr_id == 1 &&
 		       wc[0].status == IBV_WC_SUCCESS,
 	       "the first");
-	e = side_async(&a, PATIENCE);
+	e = next_event(PATIENCE);
 	EXPECT(e.any && e.type == IBV_EVENT_SQ_DRAINED, "event %d", e.any ? (int)e.type : -1);
 	EXPECT(side_poll(&a, 0, 1, SHORTLY, wc) == 0, "the second did not wait");
 	EXPECT(side_set_state(&a, 0, IBV_QPS_RTS) == 0, "to RTS");
@@ -318,7 +329,6 @@ static void slot_rows(void)
 {
 	struct node_send list[17];
 	struct node_posted posted;
-	struct ibv_wc wc[1];
 
 	row("[%s] unsignalled requests hold their slots until a later signalled one is polled",
 	    mode);
@@ -335,8 +345,7 @@ static void slot_rows(void)
 		       posted.ret, posted.bad);
 		EXPECT(side_post_send(&a, 0, &list[15], 1).ret == ENOMEM,
 		       "round %d: a slot is free", round);
-		EXPECT(side_poll(&a, 0, 2, SHORTLY, wc) == 1 && wc[0].wr_id == 15,
-		       "round %d: completions", round);
+		expect_completions(&a, 0, 15, 1, IBV_WC_SUCCESS);
 	}
 	pair_destroy(&a, 0, &b, 0);
 	row("[%s] a receive's slot is free once its completion is polled", mode);
@@ -390,8 +399,8 @@ static void send_overrun_row(void)
 	EXPECT(side_state(&a, 0) == IBV_QPS_ERR, "state %d", (int)side_state(&a, 0));
 	EXPECT(side_poll(&a, 2, 8, 0, wc) == 4 && wc[3].wr_id == 4, "what was there can be polled");
 	EXPECT(side_poll(&a, 2, 8, 0, wc) < 0, "then polling fails");
-	while (side_poll(&b, 1, 1, SHORTLY, wc) > 0)
-		;
+	/* Nothing of it comes in the midst of the others' receives. */
+	EXPECT(side_set_state(&b, 0, IBV_QPS_RESET) == 0, "to RESET");
 	exchange(1);
 	pair_destroy(&a, 0, &b, 0);
 	pair_destroy(&a, 1, &b, 1);

@@ -407,7 +407,7 @@ static void all_rows(const char *name)
 	peer_in_rtr_row();
 	ready_later_row(0, IBV_QPS_INIT);
 	ready_later_row(0, IBV_QPS_RESET);
-	ready_later_row(16, IBV_QPS_INIT);
+	ready_later_row(18, IBV_QPS_INIT);
 	timers_zero_rows();
 	error_while_waiting_row();
 }

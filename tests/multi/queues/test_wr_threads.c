@@ -17,7 +17,7 @@
 #include "lib/wait.h"
 
 #define DEPTH	 64
-#define PATIENCE 10000
+#define PATIENCE 30000
 #define SOON	 2000 /* then whoever should wait goes on, and is found out, or late */
 #define BYTES	 8
 #define TARGET	 (1u << 20) /* in the arena */

@@ -16,6 +16,7 @@
 
 #include "assist_fixture.h"
 #include "lib/sandbox.h"
+#include "lib/wait.h"
 
 #define ROUNDS	 12
 #define MESSAGES 14 /* of LARGE bytes, in each round */
@@ -132,8 +133,7 @@ static void stop_row(void)
 		EXPECT(side_end(&b) == 1, "not received");
 		wrong = side_check_areas(&b, &area, 1, seed, LARGE);
 		EXPECT(wrong < 0, "byte %ld is another", (long)(wrong - (int64_t)TO_AT));
-		while (blow.signal)
-			pause();
+		(void)WAIT_UNTIL(!blow.signal, PATIENCE);
 	}
 }
 

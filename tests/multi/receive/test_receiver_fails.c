@@ -17,7 +17,7 @@
 #define QKEY	 0x11111111u
 #define BYTES	 64u
 #define MESSAGES 3
-#define PATIENCE 5000 /* ms */
+#define PATIENCE 30000 /* ms */
 
 static struct side a;
 static struct ibv_cq *cq[3]; /* of sends, of receives, and of the receiver's sends */

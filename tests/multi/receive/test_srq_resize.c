@@ -37,7 +37,7 @@ static void connect_side(struct side *s, uint32_t dest, const union ibv_gid *gid
 				 .dgid = *gid,
 				 .access = IBV_ACCESS_LOCAL_WRITE,
 				 .mtu = IBV_MTU_1024,
-				 .timeout = 14,
+				 .timeout = 18,
 				 .retry_cnt = 7,
 				 .rnr_retry = 7,
 				 .min_rnr_timer = 1,

@@ -138,7 +138,7 @@ static void *writer(void *arg)
 
 	while (!atomic_load(&stop)) {
 		if (node_post_send(n, 2 + me, &s, 1).ret ||
-		    node_poll(n, 2 + me, 1, 10000, &wc) != 1)
+		    node_poll(n, 2 + me, 1, PROBE_PATIENCE, &wc) != 1)
 			DIE("a WRITE between regions that change has no completion");
 		if (wc.status != IBV_WC_SUCCESS)
 			DIE("a WRITE between regions that change: '%s'",

@@ -399,7 +399,7 @@ static void connect_to_itself(int qp)
 	struct node_link link = {.dgid = n->info.gid,
 				 .access = PROBE_ALL,
 				 .mtu = IBV_MTU_4096,
-				 .timeout = 14,
+				 .timeout = 18,
 				 .retry_cnt = 7,
 				 .rnr_retry = 7,
 				 .rd_atomic = 1,

@@ -22,7 +22,7 @@
 #define LIFE_MS	   600u				      /* of a spoiler */
 #define ANSWER_MS  1000u			      /* until one counts as hung */
 #define STEPS	   64u /* between two looks at what else is to be done */
-#define LOOK_MS	   10000u
+#define LOOK_MS	   30000u
 #define QP_HEALTHY 0
 
 static struct target_order order;
