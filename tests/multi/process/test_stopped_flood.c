@@ -17,12 +17,10 @@
 #include "lib/sanitized.h"
 #include "lib/two_sides.h"
 
-#define ROUNDS (TEST_SANITIZED ? 60 : 300)
-#define BYTES  8u
-#define DEPTH  200u
-#define BOUND_MS                                                                        \
-	(TEST_SANITIZED ? 3000u : 1900u) /* a busy machine's second, and no wait of 2 s \
-					  */
+#define ROUNDS	 (TEST_SANITIZED ? 60 : 300)
+#define BYTES	 8u
+#define DEPTH	 200u
+#define BOUND_MS (TEST_SANITIZED ? 3000u : 1900u) /* of one request: less than a wait of 2 s */
 #define STOP_MS	 130u
 #define LEFT_MS	 50u  /* then it has been left behind */
 #define LARGE	 2000 /* the CQ holds less than that */

@@ -17,17 +17,19 @@
 #include "lib/sandbox.h"
 #include "lib/side.h"
 
-#define BARRIER	 "TEST_BARRIER"
-#define PATIENCE 30000u /* ms */
-#define ROUNDS	 10
-#define GONE	 4 /* rounds in which one side goes away, and the other gives up */
-#define REQUESTS 8u
-#define BYTES	 10000u
-#define SLOT	 0x10000u
-#define MESSAGES 0x100000u /* of the other side: sources, */
-#define INTO	 0x200000u /* and receives */
-#define TARGETS	 0x300000u
-#define SEED	 7u
+#define BARRIER	  "TEST_BARRIER"
+#define PATIENCE  30000u /* ms */
+#define PATIENT	  18	 /* a second: threads have to be woken */
+#define IMPATIENT 14	 /* 67 ms */
+#define ROUNDS	  10
+#define GONE	  4 /* rounds in which one side goes away, and the other gives up */
+#define REQUESTS  8u
+#define BYTES	  10000u
+#define SLOT	  0x10000u
+#define MESSAGES  0x100000u /* of the other side: sources, */
+#define INTO	  0x200000u /* and receives */
+#define TARGETS	  0x300000u
+#define SEED	  7u
 
 static struct side a, b;
 
@@ -70,9 +72,6 @@ static void begin(struct side *from, struct side *to, int what)
 }
 
 /* --- both at once ---------------------------------------------------------------- */
-
-#define PATIENT	  18 /* a second: threads have to be woken */
-#define IMPATIENT 14 /* 67 ms */
 
 static void connect_pair(uint8_t timeout)
 {
