@@ -17,18 +17,19 @@ HEAD = bytes(relay.BTH)
 BURST = 50    # they fit into what a socket holds
 OTHER_PORT = relay.PORT + 1
 PATIENCE = 2    # for what the relay holds back
-# After each burst, a datagram that is no packet of RoCEv2, which overtakes none and is not lost. It
-# goes on when it is told to.
+# Before each burst, a datagram that is no packet of RoCEv2, which overtakes none and is not lost.
+# Then it is told to go on, and its neighbour is known: packets that wait for an address may be
+# overtaken.
 SENDER = """
 import socket, sys
 to, port, head, tail = sys.argv[1], int(sys.argv[2]), *map(bytes.fromhex, sys.argv[3:5])
 count, burst, other_port = map(int, sys.argv[5:])
 s = socket.socket(socket.AF_INET6 if ":" in to else socket.AF_INET, socket.SOCK_DGRAM)
 for i in range(count):
-    s.sendto(head + i.to_bytes(4, "big") + tail, (to, port))
-    if i % burst == burst - 1:
+    if i % burst == 0:
         s.sendto(b"", (to, other_port))
         sys.stdin.readline()
+    s.sendto(head + i.to_bytes(4, "big") + tail, (to, port))
 """
 
 
