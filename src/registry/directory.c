@@ -254,10 +254,12 @@ static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_chi
 
 static void close_all(void)
 {
+	struct av_dir_file *d = av_dir;
+
 	av_flight_leave();
-	if (av_dir)
-		av_munmap(av_dir, sizeof(*av_dir));
-	av_dir = NULL;
+	av_dir = NULL; /* first: in a child that is forked now, its place may be somebody else's */
+	if (d)
+		av_munmap(d, sizeof(*d));
 	av_own_fd_close(&dir_file);
 	av_own_fd_close(&folder);
 }
