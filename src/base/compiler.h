@@ -72,8 +72,8 @@ static inline void av_pause(void)
 
 /*
  * For a function that reads, a word at a time, what others may be writing. Its answer only explains
- * or counts, or is confirmed under a lock before use. ThreadSanitizer ignores it. Or for one of a
- * forked child, which is alone.
+ * or counts, or is confirmed under a lock before use. ThreadSanitizer ignores it. Also for a
+ * function of a forked child, where no other thread is left.
  */
 #define AV_RACY __attribute__((no_sanitize("thread")))
 

@@ -20,7 +20,7 @@
 
 /*
  * The same in a forked child, whoever held it in the parent. The child has one thread, so nobody
- * else uses the mutex: only ThreadSanitizer remembers that others have.
+ * else uses the mutex. ThreadSanitizer is not asked: it remembers the parent's threads.
  */
 AV_RACY static inline void av_exit_mutex_forked(pthread_mutex_t *mutex)
 {

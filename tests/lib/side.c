@@ -361,6 +361,14 @@ void side_kill(struct side *s)
 	side_bury(s);
 }
 
+void side_suspend(struct side *s)
+{
+	int status;
+
+	kill(s->pid, SIGSTOP);
+	NEED(waitpid(s->pid, &status, WUNTRACED) == s->pid && WIFSTOPPED(status));
+}
+
 int side_create_qp(struct side *s, int qp, struct node_qp_spec *spec, uint32_t *qpn)
 {
 	struct call c = {.op = OP_CREATE_QP, .i = s->first_qp + qp, .spec = *spec};
@@ -487,6 +495,16 @@ struct node_event side_async(struct side *s, unsigned int ms)
 
 	if (e.qp >= 0)
 		e.qp -= s->first_qp;
+	return e;
+}
+
+struct node_event side_own_async(struct side *s, unsigned int ms)
+{
+	struct node_event e;
+
+	do
+		e = side_async(s, ms);
+	while (e.any && e.type == IBV_EVENT_GID_CHANGE);
 	return e;
 }
 

@@ -50,6 +50,8 @@ void sides_open_adopting(struct side *here, struct side *there);
 void side_stop(struct side *s);
 /* SIGKILL for the other process, and side_bury(). */
 void side_kill(struct side *s);
+/* SIGSTOP for the other process. When this returns, all of its threads stand still. */
+void side_suspend(struct side *s);
 /* The other process has been killed, or will be: wait for its end, and forget it. Return: how it
  * ended, as waitpid() says it */
 int side_bury(struct side *s);
@@ -78,6 +80,8 @@ int side_poll(struct side *s, int cq, int want, unsigned int ms, struct ibv_wc *
  */
 void side_expect_sent(struct side *s, int count, unsigned int ms, enum ibv_wc_status first);
 struct node_event side_async(struct side *s, unsigned int ms);
+/* The same, but for changes of the host's addresses, which come at any moment. */
+struct node_event side_own_async(struct side *s, unsigned int ms);
 int side_arm(struct side *s, int cq, int solicited_only);
 int side_comp_event(struct side *s, unsigned int ms);
 

@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/expect.h"
@@ -40,13 +39,10 @@ uint64_t access_on_and_on(struct node *n, const struct side_job *job)
 void peer_begin_and_stop(struct side *peer, enum ibv_wr_opcode opcode, uint64_t addr, uint32_t rkey,
 			 uint32_t bytes)
 {
-	int status;
-
 	side_begin(peer, &(struct side_job){{addr, rkey, opcode, bytes}});
 	side_await(peer);
 	usleep((useconds_t)rand() % MAX_WAIT);
-	kill(peer->pid, SIGSTOP);
-	NEED(waitpid(peer->pid, &status, WUNTRACED) == peer->pid && WIFSTOPPED(status));
+	side_suspend(peer);
 }
 
 enum ibv_wc_status peer_go_on(struct side *peer)

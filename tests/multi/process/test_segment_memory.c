@@ -108,7 +108,7 @@ static void of_a_stopped_process(void)
 	to_us.dgid = here.info.gid;
 	to_them.dgid = there.info.gid;
 	NEED(side_connect(&there, 0, &to_us) == 0);
-	kill(there.pid, SIGSTOP);
+	side_suspend(&there);
 	EXPECT(side_connect(&here, 0, &to_them) == 0, "connect to a stopped process");
 	write = (struct node_send){.opcode = IBV_WR_RDMA_WRITE,
 				   .flags = IBV_SEND_SIGNALED,
@@ -160,7 +160,6 @@ static void beside_a_stopped_process(void)
 	struct node_link to_them = link_default();
 	struct side next = {0};
 	bool beside = false;
-	int status;
 
 	if (!in_pid_namespace(&there))
 		return;
@@ -169,8 +168,7 @@ static void beside_a_stopped_process(void)
 	NEED(side_create_qp(&there, 0, &spec, &to_them.dest_qpn) == 0);
 	NEED(side_create_qp(&here, 1, &spec, NULL) == 0);
 	to_them.dgid = there.info.gid;
-	kill(there.pid, SIGSTOP);
-	NEED(waitpid(there.pid, &status, WUNTRACED) == there.pid && WIFSTOPPED(status));
+	side_suspend(&there);
 	for (int i = 0; i < ATTEMPTS && !beside; i++)
 		beside = connects_beside(&next, &to_them);
 	EXPECT(beside, "it waits for the stopped one, too");

@@ -7,7 +7,6 @@
 #include <arpa/inet.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/expect.h"
@@ -117,14 +116,6 @@ static uint64_t ms_for_others(uint32_t count)
 	return now_ms() - from;
 }
 
-static void stop_flooder(void)
-{
-	int status;
-
-	kill(b.pid, SIGSTOP);
-	NEED(waitpid(b.pid, &status, WUNTRACED) == b.pid && WIFSTOPPED(status));
-}
-
 static void connect_peer(struct side *peer, int qp, struct node_qp_spec *spec)
 {
 	struct node_link patient = link_default();
@@ -157,7 +148,7 @@ static void run(void)
 		uint64_t ms;
 
 		work_for(200 + (uint64_t)rand() % 500);
-		stop_flooder();
+		side_suspend(&b);
 		ms = ms_for_others(MESSAGES);
 		slow += ms >= BOUND_MS;
 		EXPECT(ms < LIMIT_MS, "%u messages of the other took %lu ms", MESSAGES, ms);

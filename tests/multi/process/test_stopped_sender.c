@@ -8,7 +8,6 @@
 #include <arpa/inet.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/expect.h"
@@ -254,14 +253,6 @@ static void close_here(void)
 	EXPECT(ibv_destroy_cq(sends) == 0 && ibv_destroy_cq(receives) == 0, "ibv_destroy_cq");
 }
 
-static void stop_peer(void)
-{
-	int status;
-
-	kill(b.pid, SIGSTOP);
-	NEED(waitpid(b.pid, &status, WUNTRACED) == b.pid && WIFSTOPPED(status));
-}
-
 static void others_go_on(void)
 {
 	open_here();
@@ -269,7 +260,7 @@ static void others_go_on(void)
 		uint64_t ms;
 
 		(void)work_for(1000 + (uint64_t)rand() % 2000);
-		stop_peer();
+		side_suspend(&b);
 		ms = work_for(STOP_MS * 1000);
 		EXPECT(ms < BOUND_MS + BUSY_MS, "an own message took %lu ms", (unsigned long)ms);
 		kill(b.pid, SIGCONT);
@@ -373,7 +364,7 @@ static void an_error_is_in_time(void)
 		until = now_ns() + 1000000 + (uint64_t)rand() % 2000000;
 		while (now_ns() < until)
 			poll_receives();
-		stop_peer();
+		side_suspend(&b);
 		fails_in_time();
 		kill(b.pid, SIGCONT);
 		(void)side_end(&b);

@@ -256,17 +256,6 @@ static int to_sqd(bool notify)
 	return side_modify(&a, 0, &attr, IBV_QP_STATE | (notify ? IBV_QP_EN_SQD_ASYNC_NOTIFY : 0));
 }
 
-/* But for the host's addresses, which may change at any moment. */
-static struct node_event next_event(unsigned int ms)
-{
-	struct node_event e;
-
-	do
-		e = side_async(&a, ms);
-	while (e.any && e.type == IBV_EVENT_GID_CHANGE);
-	return e;
-}
-
 static void drain_idle_row(void)
 {
 	struct node_event e;
@@ -275,7 +264,7 @@ static void drain_idle_row(void)
 	row("[%s] SQD: an idle queue is drained at once, and says so if asked", mode);
 	connect_patiently();
 	EXPECT(to_sqd(true) == 0, "to SQD");
-	e = next_event(PATIENCE);
+	e = side_own_async(&a, PATIENCE);
 	EXPECT(e.any && e.type == IBV_EVENT_SQ_DRAINED && e.qp == 0, "event %d",
 	       e.any ? (int)e.type : -1);
 	row("[%s] SQD: requests wait, messages are received", mode);
@@ -292,7 +281,7 @@ static void drain_idle_row(void)
 	expect_completions(&b, 1, 1, 1, IBV_WC_SUCCESS);
 	row("[%s] SQD: no event if none was asked for", mode);
 	EXPECT(to_sqd(false) == 0, "to SQD");
-	EXPECT(!next_event(SHORTLY).any, "an event");
+	EXPECT(!side_own_async(&a, SHORTLY).any, "an event");
 	pair_destroy(&a, 0, &b, 0);
 }
 
@@ -308,13 +297,13 @@ static void drain_busy_row(void)
 	connect_patiently();
 	EXPECT(side_post_send(&a, 0, list, 2).ret == 0, "post_send");
 	EXPECT(to_sqd(true) == 0, "to SQD");
-	EXPECT(!next_event(SHORTLY).any, "drained before it was");
+	EXPECT(!side_own_async(&a, SHORTLY).any, "drained before it was");
 	side_recv_one(&b, 0, 11, RECV_AT, 200);
 	side_recv_one(&b, 0, 12, RECV_AT, 200);
 	EXPECT(side_poll(&a, 0, 1, PATIENCE, wc) == 1 && wc[0].wr_id == 1 &&
 		       wc[0].status == IBV_WC_SUCCESS,
 	       "the first");
-	e = next_event(PATIENCE);
+	e = side_own_async(&a, PATIENCE);
 	EXPECT(e.any && e.type == IBV_EVENT_SQ_DRAINED, "event %d", e.any ? (int)e.type : -1);
 	EXPECT(side_poll(&a, 0, 1, SHORTLY, wc) == 0, "the second did not wait");
 	EXPECT(side_set_state(&a, 0, IBV_QPS_RTS) == 0, "to RTS");

@@ -5,7 +5,6 @@
  * or dies in the middle of it; and nobody may use packets.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -160,7 +159,7 @@ static void killed_row(void)
 
 		connect_pair(IMPATIENT);
 		if (i == 0)
-			kill(b.pid, SIGSTOP);
+			side_suspend(&b);
 		begin(&a, &b, WRITE_ALL);
 		usleep(i * 120);
 		side_kill(&b);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "lib/expect.h"
 #include "lib/forge.h"
@@ -326,10 +325,7 @@ static void unmake(int qp)
 /* All of it has come when b begins to answer. */
 static void ask_at_once(uint32_t qpn, uint32_t other)
 {
-	int status;
-
-	kill(b.pid, SIGSTOP);
-	NEED(waitpid(b.pid, &status, WUNTRACED) == b.pid && WIFSTOPPED(status));
+	side_suspend(&b);
 	ask(qpn, 0, BYTES);
 	ask(other, 0, 8);
 	write_behind(qpn);

@@ -105,17 +105,6 @@ static void finish(enum ibv_wr_opcode op)
 		acknowledge(PACKETS - 1);
 }
 
-/* But for the host's addresses, which may change at any moment: it gives itself some. */
-static struct node_event next_event(unsigned int patience_ms)
-{
-	struct node_event e;
-
-	do
-		e = side_async(&b, patience_ms);
-	while (e.any && e.type == IBV_EVENT_GID_CHANGE);
-	return e;
-}
-
 static void is_drained(const char *name, enum ibv_wr_opcode op)
 {
 	uint32_t at = 0;
@@ -131,12 +120,12 @@ static void is_drained(const char *name, enum ibv_wr_opcode op)
 			drain();
 		at = take(op, &p, at);
 	}
-	e = next_event(BRIEFLY);
+	e = side_own_async(&b, BRIEFLY);
 	EXPECT(!e.any, "too early, event %d", e.type);
 	finish(op);
 	EXPECT(side_poll(&b, 0, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS, "status %d",
 	       wc.status);
-	e = next_event(PATIENCE);
+	e = side_own_async(&b, PATIENCE);
 	EXPECT(e.any && e.type == IBV_EVENT_SQ_DRAINED, "no event, or another");
 	EXPECT(side_state(&b, 0) == IBV_QPS_SQD, "state %d", side_state(&b, 0));
 	NEED(side_destroy_qp(&b, 0) == 0);

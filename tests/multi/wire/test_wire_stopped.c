@@ -6,7 +6,6 @@
  * goes on, what it still sends is nobody's; both connect anew, and nothing of before is in the way.
  */
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/expect.h"
@@ -58,14 +57,6 @@ static const struct {
 };
 
 /* --- stopping --------------------------------------------------------------------- */
-
-static void stop(int which)
-{
-	int status;
-
-	kill(side[which].pid, SIGSTOP);
-	NEED(waitpid(side[which].pid, &status, WUNTRACED) == side[which].pid && WIFSTOPPED(status));
-}
 
 static void go_on(int which)
 {
@@ -304,7 +295,7 @@ static void stopped_for_long(size_t r)
 /* The responder was stopped while the requests were posted: they are under way. */
 static void requester_is_stopped(size_t r)
 {
-	stop(A);
+	side_suspend(&side[A]);
 	go_on(B);
 	usleep((useconds_t)(4096e-3 * (1 << rows[r].timeout) * 1.5));
 	go_on(A);
@@ -355,7 +346,7 @@ int main(int argc, char **argv)
 		two_hosts_start(&side[BYSTANDER], 1, "");
 		connect_all(r);
 		prepare(r, 0);
-		stop(B);
+		side_suspend(&side[B]);
 		post(r);
 		if (rows[r].gives_up)
 			stopped_for_long(r);

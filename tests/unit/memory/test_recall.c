@@ -17,10 +17,10 @@
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "base/lock.h"
-#include "base/patience.h"
 #include "fake_seg.h"
 #include "lib/closed_input.h"
 #include "lib/own_directory.h"
+#include "lib/patiently.h"
 #include "lib/wait.h"
 #include "memory/pin.h"
 #include "memory/recall.h"
@@ -205,18 +205,11 @@ struct recaller {
 	_Atomic bool over;
 };
 
-/* On a busy machine the peer may not go on within a wait for it: then there is another one. */
 static void *recall(void *arg)
 {
 	struct recaller *r = arg;
-	uint64_t begin;
-	bool ended;
 
-	do {
-		begin = wait_clock_ms();
-		ended = av_recall(&f.seg, KEY);
-	} while (!ended && wait_clock_ms() - begin >= AV_PATIENCE_NS / 2000000);
-	CHECK(ended);
+	CHECK(PATIENTLY(av_recall(&f.seg, KEY), false));
 	atomic_store(&r->over, true);
 	return NULL;
 }

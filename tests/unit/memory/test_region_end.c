@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "base/patience.h"
 #include "lib/own_directory.h"
+#include "lib/patiently.h"
 #include "memory/allocated.h"
 #include "memory/key.h"
 #include "memory/linger.h"
@@ -76,19 +76,6 @@ static void *end_user(void *user)
 	return NULL;
 }
 
-/* On a busy machine the user lives longer than a wait for it lasts: then there is another one. */
-static int end_patiently(uint32_t key)
-{
-	uint64_t begin;
-	int ret;
-
-	do {
-		begin = wait_clock_ms();
-		ret = av_region_end(seg, key);
-	} while (ret == ETIMEDOUT && wait_clock_ms() - begin >= AV_PATIENCE_NS / 2000000);
-	return ret;
-}
-
 /* Return: what av_region_end() does. @lives: the user, else it dies after a while */
 static int end_while_used(uint32_t key, bool lives)
 {
@@ -98,7 +85,7 @@ static int end_while_used(uint32_t key, bool lives)
 
 	if (!lives)
 		assert_int_equal(pthread_create(&thread, NULL, end_user, &user), 0);
-	ret = lives ? av_region_end(seg, key) : end_patiently(key);
+	ret = lives ? av_region_end(seg, key) : PATIENTLY(av_region_end(seg, key), ETIMEDOUT);
 	assert_int_equal(av_pin_is_held(seg, key), lives); /* else it has been waited for */
 	if (lives)
 		pin_user_end(user);

@@ -9,9 +9,8 @@
 #include <time.h>
 #include <cmocka.h>
 
-#include "base/clock.h"
 #include "base/compiler.h"
-#include "base/patience.h"
+#include "lib/patiently.h"
 #include "queue/cq.h"
 #include "queue/cq_inlet.h"
 #include "queue/ring.h"
@@ -294,20 +293,6 @@ static void *go_on(void *lock)
 	return NULL;
 }
 
-/* On a busy machine the peer may be held up longer than a wait for it lasts: then there is another
- * one. */
-static int resize_patiently(uint32_t capacity)
-{
-	uint64_t begin;
-	int ret;
-
-	do {
-		begin = av_now_ns();
-		ret = av_cq_resize_patiently(seg, cq, capacity, NULL);
-	} while (ret == EBUSY && av_now_ns() - begin >= AV_PATIENCE_NS / 2);
-	return ret;
-}
-
 static void patience_waits_for_who_was_left_behind(void **state)
 {
 	bool (*const alive)(uint32_t) = av_lock_owner_alive;
@@ -322,7 +307,7 @@ static void patience_waits_for_who_was_left_behind(void **state)
 	append(2);
 	assert_int_equal(av_cq_resize_patiently(seg, cq, 8, NULL), EBUSY); /* it stays there */
 	assert_int_equal(pthread_create(&peer, NULL, go_on, &shared->inlet[0].lock), 0);
-	assert_int_equal(resize_patiently(8), 0);
+	assert_int_equal(PATIENTLY(av_cq_resize_patiently(seg, cq, 8, NULL), EBUSY), 0);
 	assert_int_equal(pthread_join(peer, NULL), 0);
 	av_lock_owner_alive = alive;
 	expect_next(1);

@@ -236,7 +236,10 @@ static void dead_sender_closing(void)
 }
 static void dead_poller(void) { atomic_store(&cq->assist.piece.owner, DEAD); }
 static void was_slow(void) { atomic_store(&cq->assist.alone_until_ns, av_now_ns() + LONG_NS); }
-static void was_slow_once(void) { atomic_store(&cq->assist.alone_until_ns, av_now_ns() - SECOND_NS); }
+static void was_slow_once(void)
+{
+	atomic_store(&cq->assist.alone_until_ns, av_now_ns() - SECOND_NS);
+}
 static void had_failed(void) { atomic_store(&cq->assist.failed, 1); }
 static void gone_source(void) { CHECK(mprotect(source + 3 * PIECE, PIECE, PROT_NONE) == 0); }
 /* clang-format on */
