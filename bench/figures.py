@@ -16,7 +16,8 @@ OURS = (ANYVERBS, LIMIT, OVER, UDP)  # whose failure is ours
 
 SIZES = [2, 8, 64, 512, 4096, 16384, 65536, 262144, 1 << 20, 8 << 20]
 SIZES_OF = {CMA: [8, 4096, 65536, 1 << 20]}
-SIZE_OF = {"line_lat": 8, "udp_lat": 8, "udp_bw": 4096 + 28}  # with the headers of most packets
+PACKET = 4096 + 28  # with the headers of most
+SIZE_OF = {"line_lat": 8, "udp_lat": 8, "udp_acked_lat": 8, "udp_bw": PACKET, "udp_icrc_bw": PACKET}
 RATE_DEPTH = 128
 CONNECT, NO_SIZE = "connect_lat", 0  # of librdmacm
 OVER_SIZES = [("write_lat", 8), ("send_lat", 8), ("send_bw", 65536), ("send_bw", 1 << 20)]
@@ -69,10 +70,12 @@ EXPECTED_RXE = [
                    at_least(operation + "_bw", 65536, 20.0, (RXE, operation + "_bw")))
 ] + [at_most(CONNECT, NO_SIZE, 0.2, (RXE, CONNECT))]
 
-# Between two hosts.
+# Between two hosts. Bare UDP is set beside UDP that does what RoCE prescribes, and no more.
 EXPECTED_WIRE = [
     at_most("send_lat", 8, 1.5, (UDP, "udp_lat")),
+    at_most("send_lat", 8, 1.5, (UDP, "udp_acked_lat")),
     at_most("write_lat", 8, 1.5, (UDP, "udp_lat")),
+    at_most("write_lat", 8, 1.5, (UDP, "udp_acked_lat")),
     at_most("send_lat", 8, 1.0, (UCX_TCP, "send_lat")),
     at_most("send_lat", 8, 1.0, (FABRIC_TCP, "send_lat")),
     at_most("send_lat", 4096, 1.0, (UCX_TCP, "send_lat")),
@@ -80,6 +83,7 @@ EXPECTED_WIRE = [
       for operation in ("send_bw", "write_bw", "read_bw")
       for size in (65536, 1 << 20)
       for figure in (at_least(operation, size, 0.6, (UDP, "udp_bw")),
+                     at_least(operation, size, 0.6, (UDP, "udp_icrc_bw")),
                      at_least(operation, size, 1.0, (UCX_TCP, "send_bw")))),
 ]
 

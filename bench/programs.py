@@ -328,7 +328,9 @@ def processor():
 def udp(build, operation, size, where):
     """What udp_limit.c measures. The size of latencies is 8, that of bandwidths the packet's."""
     program = os.path.abspath(os.path.join(build, "bench", "udp_limit"))
-    words = {"udp_lat": ["lat", where.server], "udp_bw": ["bw", where.server, str(size)]}[operation]
+    words = [operation.removeprefix("udp_"), where.server]
+    if operation.endswith("_bw"):
+        words.append(str(size))
     first, second = cores()
     server = subprocess.Popen(bound([program, "serve", where.server], first))
     try:
