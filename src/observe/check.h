@@ -159,6 +159,7 @@
 	X(DATAGRAM_NOBODY,  "ibv_post_send(3)",     "the datagram is for QP {wanted:qpn}, and there is no such UD queue pair", "compare remote_qpn of the send request with the receiver's qp_num") \
 	X(RECV_CQ_FULL,     "ibv_create_cq(3)",       "the receive completion queue is full: {limit} entries", "create it with an entry for each request, and poll it") \
 	X(SEND_CQ_FULL,     "ibv_create_cq(3)",       "the completion queue is full: {limit} entries", "create it with an entry for each request, and poll it") \
+	X(CQ_HELD,          "anyverbs(7)",           "a process was stopped in the midst of a completion, and the queue was locked for 2 s", "continue that process, or end it") \
 	X(INVALIDATE_KEY,   "IBTA 1, 10.6.7.2",       "SEND WITH INVALIDATE cannot invalidate key {key:x}: it is not a type 2 window bound to that queue pair", "") \
 	X(RNR_RETRIES,      "IBTA 1, 9.7.5.2.8",    "the receiver had no receive posted: {wanted} RNR NAKs, rnr_retry {limit}", "post receives before the peer sends, or set rnr_retry to 7") \
 	X(PEER_GONE,        "IBTA 1, 9.7.6.1",      "nobody answers: there is no QP {peer_qp} at that address, or its process has ended", "is the peer still running? Were QP number and GID exchanged correctly?") \

@@ -200,11 +200,21 @@ static uint32_t capacity_of(const struct av_qp_end *end, uint32_t index)
 	return cq ? cq->capacity : 0;
 }
 
+/* Why it took no completion. @full: if it had no room */
+static enum av_check why_cq(const struct av_qp_end *end, uint32_t index, enum av_check full)
+{
+	const struct av_cq_shared *cq = av_cq_at(end->seg, index);
+
+	return !cq || atomic_load(&cq->overrun) ? full : AV_CHECK_CQ_HELD;
+}
+
 /* Of a receive request, or its CQ. */
 static void why_received(const struct av_qp_end *rsp, enum av_fault fault)
 {
+	uint32_t cq = rsp->qp->recv_cq;
+
 	if (fault == AV_FAULT_RECV_CQ)
-		av_diag_note(AV_CHECK_RECV_CQ_FULL, 0, capacity_of(rsp, rsp->qp->recv_cq));
+		av_diag_note(why_cq(rsp, cq, AV_CHECK_RECV_CQ_FULL), 0, capacity_of(rsp, cq));
 	else
 		av_diag_note(AV_CHECK_MEMORY_FAULT, 0, 0);
 }
@@ -433,8 +443,10 @@ void av_report_event(const struct av_qp_end *end, enum av_check check, int event
 
 void av_report_send_cq(const struct av_qp_end *end)
 {
-	av_report_event(end, AV_CHECK_SEND_CQ_FULL, IBV_EVENT_QP_FATAL,
-			capacity_of(end, end->qp->send_cq));
+	uint32_t cq = end->qp->send_cq;
+
+	av_report_event(end, why_cq(end, cq, AV_CHECK_SEND_CQ_FULL), IBV_EVENT_QP_FATAL,
+			capacity_of(end, cq));
 }
 
 void av_report_placement(const struct av_seg *seg, const struct ibv_wc *wc)

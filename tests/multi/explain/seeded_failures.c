@@ -33,6 +33,7 @@ int main(int argc, char **argv)
 	recorder_except(AV_CHECK_MEMORY_FORBIDDEN,
 			"by the kernel's configuration only: test_forbidden");
 	recorder_except(AV_CHECK_EXECUTOR_DIED, "by SIGKILL in the middle of a copy: test_crash");
+	recorder_except(AV_CHECK_CQ_HELD, "by a process that is stopped: test_report_cq");
 	recorder_except(AV_CHECK_INJECTED,
 			"by programs with faults on demand: tool/test_faults.sh");
 	recorder_except(AV_CHECK_PEER_SILENT, "of a peer on another host: multi/wire");
@@ -41,8 +42,8 @@ int main(int argc, char **argv)
 	recorder_except(AV_CHECK_PEER_FIREWALL, "likewise");
 	recorder_except(AV_CHECK_PEER_MTU, "likewise");
 	recorder_except(AV_CHECK_PEER_REFUSED, "likewise");
-	recorder_except(AV_CHECK_PORT_TAKEN, "by whoever has the port: tool/test_doctor_port.sh");
 	recorder_except(AV_CHECK_PACKET_ORDER, "likewise");
+	recorder_except(AV_CHECK_PORT_TAKEN, "by whoever has the port: tool/test_doctor_port.sh");
 	recorder_except(AV_CHECK_CM_NO_LISTENER, "of programs that use librdmacm: tool/test_cm.sh");
 	recorder_except(AV_CHECK_CM_OTHER_PORTS, "likewise");
 	recorder_except(AV_CHECK_CM_REFUSED, "likewise");

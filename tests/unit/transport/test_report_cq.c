@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* A receive completion that a peer's CQ does not take: which cause is told? */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "observe/diagnosis.h"
+#include "queue/cq.h"
+#include "transport/report.h"
+#include "lib/own_directory.h"
+#include "unit/memory/fake_seg.h"
+
+#define INDEX	1u
+#define CQ_AT	(8ull << 26)
+#define ENTRIES 2u
+#define LIVING	1000001u /* a process that is none */
+
+static struct fake_seg f;
+static struct av_qp_end end;
+static struct av_cq_shared *cq;
+
+static bool is_alive(uint32_t owner)
+{
+	return true;
+}
+
+static int set_up(void **state)
+{
+	fake_open(&f, 1);
+	fake_tables(&f);
+	f.seg.own = false;
+	end = (struct av_qp_end){&f.seg, av_qp_at(&f.seg, INDEX)};
+	end.qp->recv_cq = INDEX;
+	cq = av_cq_at(&f.seg, INDEX);
+	cq->ring[0] = CQ_AT;
+	cq->mask[0] = ENTRIES - 1;
+	cq->capacity = cq->inlet[0].level = ENTRIES;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	av_diag_drop();
+	fake_close(&f);
+	return 0;
+}
+
+static uint16_t cause(void)
+{
+	const struct av_sq_wqe wqe = {.opcode = IBV_WR_SEND};
+	const struct av_failed failed = {
+		.req = &end, .rsp = &end, .wqe = &wqe, .fault = AV_FAULT_RECV_CQ};
+
+	av_report_responder(&failed); /* what it notes is kept for the requester */
+	return av_diag_pending()->check;
+}
+
+static void it_is_full(void **state)
+{
+	const struct av_cqe e = {.wr_id = 1};
+
+	for (uint32_t i = 0; i < ENTRIES; i++)
+		assert_int_equal(av_cq_push(&f.seg, INDEX, &e, NULL), 0);
+	assert_int_equal(av_cq_push(&f.seg, INDEX, &e, NULL), -ENOSPC);
+	assert_int_equal(cause(), AV_CHECK_RECV_CQ_FULL);
+}
+
+static void its_lock_is_held(void **state)
+{
+	const struct av_cqe e = {.wr_id = 1};
+
+	atomic_store(&cq->inlet[0].lock.owner, LIVING);
+	assert_int_equal(av_cq_push(&f.seg, INDEX, &e, NULL), -ENOSPC);
+	assert_int_equal(cause(), AV_CHECK_CQ_HELD);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(it_is_full, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(its_lock_is_held, set_up, tear_down),
+	};
+	int ret = own_directory_join(NULL);
+
+	av_lock_owner_alive = is_alive;
+	if (ret == 0)
+		ret = cmocka_run_group_tests(tests, NULL, NULL);
+	(void)own_directory_leave(NULL);
+	return ret;
+}
