@@ -142,7 +142,7 @@
 	/* --- requests -------------------------------------------------------------------- */ \
 	X(REQUEST_SERVICE,  "IBTA 1, 9.4",          "a {limit:type} queue pair does not support {wanted:opcode}", "RDMA READ and atomics need RC") \
 	X(REQUEST_RD,       "IBTA 1, 9.4",          "max_rd_atomic of the queue pair is 0", "set it with ibv_modify_qp() on the way to RTS") \
-	X(REQUEST_OPERANDS, "IBTA 1, 9.9",        "the operands of the atomic operation have an unsupported size", "") \
+	X(REQUEST_OPERANDS, "ibv_exp_post_send(3)", "no packet has room for the operands of an extended atomic operation", "between hosts there are the plain ones, of 8 B") \
 	X(REQUEST_LENGTH,   "IBTA 1, 9.9",        "{wanted} B; a message may have at most {limit} B", "max_msg_sz of ibv_query_port() is the limit") \
 	X(REQUEST_DATAGRAM, "IBTA 1, 9.8.3",        "{wanted} B; a datagram may have at most the port's MTU, {limit} B", "") \
 	X(REQUEST_ATOMIC,   "IBTA 1, 9.9",        "{wanted} B of buffers; the operation returns {limit} B", "") \
