@@ -54,6 +54,7 @@
 	X(MR_WRAPS,         "ibv_reg_mr(3)",        "{length} B from {address} on wrap around the end of the address space", "") \
 	X(MR_IOVA,          "ibv_reg_mr_iova(3)",   "address and iova have different offsets in their pages ({wanted} and {limit})", "they must be equal modulo the page size") \
 	X(MR_WINDOWS,       "IBTA 1, 10.6.7.2",   "memory windows are still bound to the region", "unbind or deallocate the windows first") \
+	X(MR_CHANGING,      "ibv_rereg_mr(3)",    "another thread is re-registering or deregistering the region", "let one thread at a time do so") \
 	X(REREG_INPUT,      "ibv_rereg_mr(3)",      "flags and arguments do not fit together, or this kind of region cannot be changed", "a new address needs CHANGE_TRANSLATION, new rights need CHANGE_ACCESS") \
 	X(REREG_FLAGS,      "ibv_rereg_mr(3)",      "no change was requested, or this kind of region cannot be changed", "") \
 	X(REREG_PAGING,     "ibv_rereg_mr(3)",      "a region cannot become an ODP region, nor cease to be one", "register it again") \

@@ -226,6 +226,11 @@ static bool begin_change(struct av_mr *mr)
 	return !atomic_exchange(&mr->changing, true);
 }
 
+static int refuse_change(void)
+{
+	return av_refuse(EBUSY, AV_CHECK_MR_CHANGING, 0, 0);
+}
+
 static void end_change(struct av_mr *mr)
 {
 	atomic_store(&mr->changing, false);
@@ -244,7 +249,7 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	if (!mr)
 		return av_fail_errno(AV_VERB_DEREG_MR, ENOENT);
 	if (!begin_change(mr) && !ctx->forked) /* a child may inherit a change that nobody ends */
-		return av_fail_errno(AV_VERB_DEREG_MR, EBUSY);
+		return av_fail_errno(AV_VERB_DEREG_MR, refuse_change());
 	if (av_misuse_on())
 		av_misuse_mr_ends(mr);
 	/* First the handle: another thread may get the key's index once it is free. */
@@ -503,7 +508,7 @@ int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c)
 	int ret;
 
 	if (mr && !begin_change(mr))
-		return fail_command(EBUSY);
+		return fail_command(refuse_change());
 	ret = rereg(ctx, mr, c);
 	if (mr)
 		end_change(mr);
