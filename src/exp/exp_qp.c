@@ -78,10 +78,8 @@ static void make_room(struct ibv_qp_cap *cap, const struct ibv_exp_qp_init_attr 
 		cap->max_inline_data = bytes;
 }
 
-static void grant_umr(struct ibv_qp *ibv, struct ibv_exp_qp_init_attr *attr)
+static void grant_umr(struct av_qp *qp, struct ibv_exp_qp_init_attr *attr)
 {
-	struct av_qp *qp = av_qp_find(ibv);
-
 	if (!has(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS))
 		return;
 	qp->umr = wants_umr(attr);
@@ -131,11 +129,11 @@ AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
 	} else {
 		make_room(&plain.cap, attr);
 		qp = av_qp_create(av_context_of(context), attr->pd, attr->xrcd, &plain, &extra);
+		if (qp)
+			grant_umr(av_container_of(qp, struct av_qp, ibv), attr);
 	}
-	if (qp) {
-		grant_umr(qp, attr);
+	if (qp)
 		report(attr, &plain, &extra);
-	}
 	return qp;
 }
 

@@ -274,9 +274,11 @@ enum av_xfer av_klm_atomic(const struct av_span *span, const struct av_atomic *a
 
 	if (found != AV_MEM_OK)
 		return found == AV_MEM_BUSY ? AV_XFER_BUSY : AV_XFER_DST_FAULT;
-	if (operand->null)
+	if (operand->length < span->length)
+		ret = AV_XFER_SPLIT;
+	else if (operand->null)
 		*old = (struct av_operand){.word = {0}};
-	else if (operand->length < span->length || (operand->addr & (span->length - 1)))
+	else if (operand->addr & (span->length - 1))
 		ret = AV_XFER_SPLIT;
 	else
 		ret = av_xfer_atomic(operand, atomic, old, now_ns);

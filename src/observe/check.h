@@ -54,6 +54,7 @@
 	X(MR_WRAPS,         "ibv_reg_mr(3)",        "{length} B from {address} on wrap around the end of the address space", "") \
 	X(MR_IOVA,          "ibv_reg_mr_iova(3)",   "address and iova have different offsets in their pages ({wanted} and {limit})", "they must be equal modulo the page size") \
 	X(MR_WINDOWS,       "IBTA 1, 10.6.7.2",   "memory windows are still bound to the region", "unbind or deallocate the windows first") \
+	X(MR_CHANGING,      "ibv_rereg_mr(3)",    "another thread is re-registering or deregistering the region", "let one thread at a time do so") \
 	X(REREG_INPUT,      "ibv_rereg_mr(3)",      "flags and arguments do not fit together, or this kind of region cannot be changed", "a new address needs CHANGE_TRANSLATION, new rights need CHANGE_ACCESS") \
 	X(REREG_FLAGS,      "ibv_rereg_mr(3)",      "no change was requested, or this kind of region cannot be changed", "") \
 	X(REREG_PAGING,     "ibv_rereg_mr(3)",      "a region cannot become an ODP region, nor cease to be one", "register it again") \
@@ -142,7 +143,7 @@
 	/* --- requests -------------------------------------------------------------------- */ \
 	X(REQUEST_SERVICE,  "IBTA 1, 9.4",          "a {limit:type} queue pair does not support {wanted:opcode}", "RDMA READ and atomics need RC") \
 	X(REQUEST_RD,       "IBTA 1, 9.4",          "max_rd_atomic of the queue pair is 0", "set it with ibv_modify_qp() on the way to RTS") \
-	X(REQUEST_OPERANDS, "IBTA 1, 9.9",        "the operands of the atomic operation have an unsupported size", "") \
+	X(REQUEST_OPERANDS, "ibv_exp_post_send(3)", "no packet has room for the operands of an extended atomic operation", "between hosts there are the plain ones, of 8 B") \
 	X(REQUEST_LENGTH,   "IBTA 1, 9.9",        "{wanted} B; a message may have at most {limit} B", "max_msg_sz of ibv_query_port() is the limit") \
 	X(REQUEST_DATAGRAM, "IBTA 1, 9.8.3",        "{wanted} B; a datagram may have at most the port's MTU, {limit} B", "") \
 	X(REQUEST_ATOMIC,   "IBTA 1, 9.9",        "{wanted} B of buffers; the operation returns {limit} B", "") \

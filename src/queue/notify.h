@@ -37,9 +37,9 @@ static inline bool av_cq_notifies(const struct av_cq_shared *cq)
 
 /*
  * Wait for the event of an own CQ for AS notify that is armed, or will be; av_cq_notify_waits() has
- * been called. Give up at @until_ns (CLOCK_MONOTONIC); UINT64_MAX: never Context: any threads of
- * its owner, no lock held; sleeps. Return:  0: the event is taken; ETIMEDOUT; EINTR: a signal
- * handler has run
+ * been called. Give up at @until_ns (CLOCK_MONOTONIC); UINT64_MAX: never.
+ * Context: any threads of its owner, no lock held; sleeps.
+ * Return:  0: the event is taken; ETIMEDOUT; EINTR: a signal handler has run
  */
 AV_MUST_USE int av_cq_wait(struct av_seg *seg, uint32_t index, uint64_t until_ns);
 

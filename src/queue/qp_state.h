@@ -31,8 +31,8 @@ int av_qp_own_mask(enum ibv_qp_type type, int attr_mask);
 /*
  * May this attribute mask be applied to a QP in state @from? Without IBV_QP_STATE the transition is
  * @from -> @from. With IBV_QP_CUR_STATE, @cur (RTR, RTS, SQD or SQE) replaces @from. Does not check
- * the values of attributes. @to_out: the state afterwards; written only on success Return:  0, or
- * EINVAL: no such transition, a required bit is missing, or a bit is not permitted
+ * the values of attributes. @to_out: the state afterwards; written only on success.
+ * Return:  0, or EINVAL: no such transition, a required bit is missing, or a bit is not permitted
  */
 int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state cur,
 		       enum ibv_qp_state to, int attr_mask, enum ibv_qp_state *to_out);

@@ -7,7 +7,14 @@ uint64_t av_ring_alloc(struct av_seg *seg, uint64_t bytes, const struct av_page_
 {
 	struct av_page_plan plan = {.pages = false};
 	struct av_page_block block;
+	int saved = errno;
 
+	/* Of regions, ALL takes what is most efficient: av_page_plan(). */
+	if (policy && policy->type == AV_ALLOC_ALL) {
+		if (av_pages_alloc(seg, bytes, AV_PAGES_HUGE, &block) == 0)
+			return block.at;
+		errno = saved;
+	}
 	if (policy)
 		plan = av_page_plan(policy);
 	if (plan.never && plan.or_fail)

@@ -16,8 +16,9 @@ static inline uint32_t av_ring_entries(uint32_t capacity)
 
 /*
  * Zeroed memory for a ring in an own segment. @policy: NULL: any pages. A ring smaller than a huge
- * page shares small pages with others; if huge pages are demanded, it takes one of its own. Return:
- * offset, to be given to av_seg_free(), or 0 and errno ENOMEM
+ * page shares small pages with others; if huge pages are demanded, or tried first (ALL), it takes
+ * one of its own.
+ * Return: offset, to be given to av_seg_free(), or 0 and errno ENOMEM
  */
 uint64_t av_ring_alloc(struct av_seg *seg, uint64_t bytes, const struct av_page_policy *policy);
 

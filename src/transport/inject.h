@@ -30,7 +30,8 @@ struct av_injected {
 /*
  * Which fault befalls the request at the head of an own queue pair? Decides when the request first
  * comes here, and keeps to that while it waits. @peer: its destination; looked up here if it has
- * not been Context: @end's right @exec is held, no other.
+ * not been.
+ * Context: @end's right @exec is held, no other.
  */
 struct av_injected av_inject(const struct av_qp_end *end, struct av_qp_end *peer,
 			     const struct av_sq_wqe *wqe);

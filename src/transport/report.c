@@ -93,7 +93,7 @@ static void why_operation(const struct av_failed *f)
 	if (reliable && rights_of(f->wqe) && f->req->qp->attr.max_rd_atomic == 0)
 		av_diag_note(AV_CHECK_REQUEST_RD, 1, 0);
 	else if (reliable && f->wqe->opcode >= AV_WR_SIZED_CMP_AND_SWP)
-		av_diag_note(AV_CHECK_REQUEST_OPERANDS, f->wqe->bytes, f->req->qp->max_operand);
+		av_diag_note(AV_CHECK_REQUEST_OPERANDS, 0, 0);
 	else
 		av_diag_note(AV_CHECK_REQUEST_SERVICE, f->wqe->opcode, f->req->qp->type);
 }

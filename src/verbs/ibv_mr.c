@@ -220,6 +220,22 @@ void av_mr_forget(struct av_mr *mr)
 	free(mr);
 }
 
+/* One thread at a time changes or ends a region; the kernel, too, refuses another with EBUSY. */
+static bool begin_change(struct av_mr *mr)
+{
+	return !atomic_exchange(&mr->changing, true);
+}
+
+static int refuse_change(void)
+{
+	return av_refuse(EBUSY, AV_CHECK_MR_CHANGING, 0, 0);
+}
+
+static void end_change(struct av_mr *mr)
+{
+	atomic_store(&mr->changing, false);
+}
+
 AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 {
 	AV_UNCANCELLED;
@@ -232,6 +248,8 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	mr = av_mr_find(ibv);
 	if (!mr)
 		return av_fail_errno(AV_VERB_DEREG_MR, ENOENT);
+	if (!begin_change(mr) && !ctx->forked) /* a child may inherit a change that nobody ends */
+		return av_fail_errno(AV_VERB_DEREG_MR, refuse_change());
 	if (av_misuse_on())
 		av_misuse_mr_ends(mr);
 	/* First the handle: another thread may get the key's index once it is free. */
@@ -239,6 +257,7 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	err = end_key(ctx, mr);
 	if (err) {
 		(void)!av_table_set(&ctx->mrs, av_mr_place(ibv->handle), mr);
+		end_change(mr);
 		if (err == ETIMEDOUT)
 			return av_fail_errno(AV_VERB_DEREG_MR, EBUSY);
 		(void)av_refuse(EBUSY, AV_CHECK_MR_WINDOWS, 0, 0);
@@ -258,6 +277,12 @@ static int fail_input(enum av_verb verb, int err)
 {
 	(void)av_fail_errno(verb, err);
 	return IBV_REREG_MR_ERR_INPUT;
+}
+
+static int fail_command(int err)
+{
+	(void)av_fail_errno(AV_VERB_REREG_MR, err);
+	return IBV_REREG_MR_ERR_CMD;
 }
 
 static bool bad_input(const struct av_mr *mr, const struct av_mr_change *c)
@@ -462,10 +487,8 @@ static int move(struct av_context *ctx, struct av_mr *mr, const struct av_mr_cha
 	return IBV_REREG_MR_ERR_DO_FORK_OLD;
 }
 
-int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c)
+static int rereg(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
 {
-	struct av_context *ctx = av_context_of(ibv->context);
-	struct av_mr *mr = av_mr_find(ibv);
 	int err;
 
 	if (bad_input(mr, c))
@@ -475,10 +498,21 @@ int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c)
 	    (c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) && !ctx->forked)
 		return move(ctx, mr, c);
 	err = command(ctx, mr, c);
-	if (err == 0)
-		return 0;
-	(void)av_fail_errno(AV_VERB_REREG_MR, err);
-	return IBV_REREG_MR_ERR_CMD;
+	return err ? fail_command(err) : 0;
+}
+
+int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c)
+{
+	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_mr *mr = av_mr_find(ibv);
+	int ret;
+
+	if (mr && !begin_change(mr))
+		return fail_command(refuse_change());
+	ret = rereg(ctx, mr, c);
+	if (mr)
+		end_change(mr);
+	return ret;
 }
 
 AV_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr,

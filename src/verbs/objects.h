@@ -199,10 +199,11 @@ struct av_mr {
 	void *mapping;	  /* AV_MR_DMABUF: our mapping of the buffer */
 	size_t mapped;	  /* length of @mapping in bytes */
 	struct av_allocated memory;
-	uint64_t list;	  /* AV_MR_INDIRECT: offset of its list in the segment */
-	uint32_t klms;	  /* room in the list, in elements */
-	bool fixed;	  /* all elements have the same length */
-	uint32_t adopted; /* its adopted memory: memory/adopt.h */
+	uint64_t list;	      /* AV_MR_INDIRECT: offset of its list in the segment */
+	uint32_t klms;	      /* room in the list, in elements */
+	bool fixed;	      /* all elements have the same length */
+	uint32_t adopted;     /* its adopted memory: memory/adopt.h */
+	atomic_bool changing; /* a thread re-registers or deregisters it */
 };
 
 /* Is this one of our contexts? Compares pointers only. */

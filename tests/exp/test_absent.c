@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <infiniband/verbs_exp.h>
 
 #include "lib/expect.h"
@@ -335,9 +336,53 @@ static const struct {
 	{"ibv_exp_setenv", set_env, 0, UNTOUCHED},
 };
 
+/* --- the one verb that is passed on: a queue pair with nothing but a domain ------- */
+
+#define IN_FRONT   (1ul << 20)
+#define OPERATIONS 512 /* more than a provider has */
+
+static struct ibv_qp *provider_create_qp(struct ibv_pd *of, struct ibv_qp_init_attr *attr)
+{
+	attr->cap.max_send_wr = 77;
+	return &qp;
+}
+
+/*
+ * A context of libibverbs with nothing mapped in front of it. The provider's part is not public:
+ * whatever place in it the operation has, it is there.
+ */
+static struct ibv_context *bare_context(void)
+{
+	static struct ibv_qp *(*operations[OPERATIONS])(struct ibv_pd *, struct ibv_qp_init_attr *);
+	uint8_t *map = mmap(NULL, IN_FRONT + sizeof(struct verbs_context), PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct verbs_context *bare = (struct verbs_context *)(map + IN_FRONT);
+
+	if (map == MAP_FAILED || mprotect(bare, sizeof(*bare), PROT_READ | PROT_WRITE))
+		DIE("memory: errno %d", errno);
+	for (int i = 0; i < OPERATIONS; i++)
+		operations[i] = provider_create_qp;
+	bare->priv = (void *)operations;
+	bare->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	bare->context.device = &device;
+	return &bare->context;
+}
+
+static void passed_on_row(void)
+{
+	struct ibv_pd bare_pd = {.context = bare_context()};
+	struct ibv_exp_qp_init_attr attr = {.comp_mask = IBV_EXP_QP_INIT_ATTR_PD, .pd = &bare_pd};
+
+	row("ibv_exp_create_qp, domain only: its provider's");
+	EXPECT(ibv_exp_create_qp(bare_pd.context, &attr) == &qp, "not the provider's");
+	EXPECT(attr.cap.max_send_wr == 77 && attr.comp_mask == IBV_EXP_QP_INIT_ATTR_PD,
+	       "attributes");
+}
+
 int main(void)
 {
 	time_limit(200);
+	passed_on_row();
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		long ret;
 

@@ -197,7 +197,7 @@ static void queue_type_rows(void)
 		{"hUgE", NULL, true, true},	      {"CONTIG", NULL, false, false},
 		{"CONTIG", "13", true, true},	      {"PREFER_CONTIG", NULL, false, false},
 		{"PREFER_CONTIG", "13", true, false}, {"PREFER_HUGE", NULL, true, false},
-		{"prefer_huge", NULL, true, false},   {"ALL", NULL, false, false},
+		{"prefer_huge", NULL, true, false},   {"ALL", NULL, true, false},
 		{"nonsense", NULL, false, false},     {"PREFER_CONTIG", "22", false, false},
 	};
 

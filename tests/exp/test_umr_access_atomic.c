@@ -27,6 +27,7 @@ static void atomic_rows(void)
 		 IBV_WC_REM_INV_REQ_ERR},
 		{"a byte off its alignment", LEAF_PLAIN, {9, 100}, {8, 8}, IBV_WC_REM_INV_REQ_ERR},
 		{"of nothing", LEAF_NULL, {8, 100}, {8, 8}, GOOD},
+		{"of nothing, in two pieces", LEAF_NULL, {8, 100}, {4, 8}, IBV_WC_REM_INV_REQ_ERR},
 	};
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++)

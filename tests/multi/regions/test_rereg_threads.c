@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Threads that re-register without pause while others use the same regions: receives into one that
- * changes, and writes from one to the other while both do.
+ * changes, and writes from one to the other while both do; and two that change the same one.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
+#include <infiniband/verbs_exp.h>
 
 #include "rereg_fixture.h"
 
@@ -197,10 +198,55 @@ static void circle_row(void)
 		EXPECT(ibv_dereg_mr(ring[i]) == 0, "ibv_dereg_mr");
 }
 
+/* Each change lets go what the other's has put there: the domain, now and then memory, too. */
+
+#define RIVAL_CHANGES 20000u
+#define RIVAL_MOVES   64u /* one of so many */
+
+static struct ibv_pd *rival_pd[2];
+
+static void *rival(void *arg)
+{
+	int me = (int)(intptr_t)arg;
+
+	for (unsigned int i = 0; i < RIVAL_CHANGES;) {
+		bool moves = i % RIVAL_MOVES == 0;
+		int err =
+			ibv_exp_rereg_mr(ring[0], moves ? TRANSLATION | PD : PD, rival_pd[me], NULL,
+					 RING_BYTES, moves ? IBV_EXP_ACCESS_ALLOCATE_MR : 0, NULL);
+
+		if (err && err != EBUSY)
+			DIE("ibv_exp_rereg_mr: %d", err);
+		if (err)
+			sched_yield();
+		else
+			i++;
+	}
+	return NULL;
+}
+
+static void rivals_row(void)
+{
+	pthread_t thread[2];
+
+	row("two threads change one region: one of them, or EBUSY");
+	ring[0] = ibv_reg_mr(n->pd, n->arena + OLD_AT, RING_BYTES, PROBE_ALL);
+	for (int i = 0; i < 2; i++)
+		rival_pd[i] = ibv_alloc_pd(n->ctx);
+	for (intptr_t i = 0; i < 2; i++)
+		pthread_create(&thread[i], NULL, rival, (void *)i);
+	for (int i = 0; i < 2; i++)
+		pthread_join(thread[i], NULL);
+	EXPECT(ibv_dereg_mr(ring[0]) == 0, "ibv_dereg_mr: errno %d", errno);
+	for (int i = 0; i < 2; i++)
+		EXPECT(ibv_dealloc_pd(rival_pd[i]) == 0, "ibv_dealloc_pd: errno %d", errno);
+}
+
 static void run(void)
 {
 	message_rows();
 	circle_row();
+	rivals_row();
 }
 
 int main(int argc, char **argv)
