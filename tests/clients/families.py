@@ -114,6 +114,12 @@ def with_port(words, port, peer):
     return [*words, "-p", str(port), *(["-s", peer] if peer else [])]
 
 
+def controlled_words(words, port, peer):
+    """cmtime since rdma-core 59: a row has the side's own address; the server is the controller."""
+    own = words[words.index("-b") + 1]
+    return [*words, "-p", str(port), "-C", peer or own, *([] if peer else ["-L"])]
+
+
 def without_port(words, _port, peer):
     """Their port is always the same one, or they take a kind of port by -p."""
     return words + (["-s", peer] if peer else [])
@@ -145,6 +151,12 @@ def judge_end(_words, outputs):
 def judge_cmtime(_words, outputs):
     steps = re.findall(r"^(\w[\w ]*?) *: +\d+\.\d+ ", outputs["client"], re.MULTILINE)
     wanted = {"connect", "disconnect", "destroy"}
+    return None if wanted <= set(steps) else "steps of the client: " + ", ".join(steps)
+
+
+def judge_controlled(_words, outputs):
+    steps = re.findall(r"^(\w[\w ]*?) +\d+ +\d+ ", outputs["client"], re.MULTILINE)
+    wanted = {"cm connect", "disconnect", "destroy id"}
     return None if wanted <= set(steps) else "steps of the client: " + ", ".join(steps)
 
 
@@ -260,6 +272,7 @@ Family = namedtuple("Family", "words judge listens endless ended_well",
                     defaults=(by_tcp, False, ended_well))
 OWN = Family(with_port, judge_status, by_manager)
 PAIR = Family(client_of, judge_end, by_manager)
+CONTROLLED = Family(controlled_words, judge_controlled)
 STREAM = Family(with_port, judge_stream, stream_listens, ended_well=stream_ended)
 FAMILIES = {
     "ib": Family(verbs_words, judge_perftest, perftest_listens),
@@ -283,4 +296,6 @@ FAMILIES = {
 
 
 def family(words):
+    if words[0] == "cmtime" and "-b" in words:
+        return CONTROLLED
     return FAMILIES[words[0].split("_")[0]]
