@@ -149,14 +149,9 @@ def judge_end(_words, outputs):
 
 
 def judge_cmtime(_words, outputs):
-    steps = re.findall(r"^(\w[\w ]*?) *: +\d+\.\d+ ", outputs["client"], re.MULTILINE)
+    """Newer ones have no colon, and say "cm connect" and "destroy id"."""
+    steps = re.findall(r"^(?:cm )?([a-z]+)(?: \w+)* *:? +\d", outputs["client"], re.MULTILINE)
     wanted = {"connect", "disconnect", "destroy"}
-    return None if wanted <= set(steps) else "steps of the client: " + ", ".join(steps)
-
-
-def judge_controlled(_words, outputs):
-    steps = re.findall(r"^(\w[\w ]*?) +\d+ +\d+ ", outputs["client"], re.MULTILINE)
-    wanted = {"cm connect", "disconnect", "destroy id"}
     return None if wanted <= set(steps) else "steps of the client: " + ", ".join(steps)
 
 
@@ -266,13 +261,13 @@ def ended_well(code, _text):
 # @words: (command, port, server's address or None for the server itself) -> words
 # @judge: (command, {side: text}) -> None, or what is wrong
 # @listens: (command) -> how
-# @endless: its server has to be stopped
+# @endless: its server has to be stopped, unless a newer one ends by itself
 # @ended_well: (exit status, text)
 Family = namedtuple("Family", "words judge listens endless ended_well",
                     defaults=(by_tcp, False, ended_well))
 OWN = Family(with_port, judge_status, by_manager)
 PAIR = Family(client_of, judge_end, by_manager)
-CONTROLLED = Family(controlled_words, judge_controlled)
+CONTROLLED = Family(controlled_words, judge_cmtime)
 STREAM = Family(with_port, judge_stream, stream_listens, ended_well=stream_ended)
 FAMILIES = {
     "ib": Family(verbs_words, judge_perftest, perftest_listens),
