@@ -40,6 +40,9 @@ typedef void av_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_ad
 #define AV_WR_ATOMIC_WRITE_SLOT (offsetof(struct ibv_qp_ex, wr_abort) + sizeof(void (*)(void)))
 #define AV_WR_FLUSH_SLOT	(AV_WR_ATOMIC_WRITE_SLOT + sizeof(void (*)(void)))
 
+/* Of a parent domain: a guest's buffers may be in memory that its host can read. */
+enum { AV_PARENT_DOMAIN_MAY_BE_UNPROTECTED = 1 << 2 };
+
 /* Of ibv_reg_mr_ex(). Without its bit in the mask a member does not exist. */
 enum {
 	AV_REG_MR_IOVA = 1 << 0,

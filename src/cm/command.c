@@ -11,6 +11,7 @@
 #include "base/uncancelled.h"
 #include "cm/cm_lock.h"
 #include "cm/cm_file.h"
+#include "cm/newer_command.h"
 #include "copy/copy.h"
 #include "observe/diagnosis.h"
 #include "observe/log.h"
@@ -20,6 +21,8 @@ static av_cm_command get_event;
 #define BYTES(name) sizeof(struct rdma_ucm_##name)
 #define ROW(command, verb, run, least, locking) \
 	[RDMA_USER_CM_CMD_##command] = {run, AV_VERB_CM_##verb, least, locking}
+#define NEWER_ROW(command, verb, run) \
+	[AV_CM_CMD_##command] = {run, AV_VERB_CM_##verb, sizeof(struct run), LOCKED}
 
 /* A command that waits, or opens sockets, locks by itself. */
 enum locking { LOCKED, UNLOCKED };
@@ -53,6 +56,8 @@ static const struct row {
 	ROW(BIND, BIND_ADDR, av_cm_bind, BYTES(bind), LOCKED),
 	ROW(RESOLVE_ADDR, RESOLVE_ADDR, av_cm_resolve_addr, BYTES(resolve_addr), LOCKED),
 	ROW(JOIN_MCAST, JOIN_MULTICAST, av_cm_join_mcast, BYTES(join_mcast), LOCKED),
+	NEWER_ROW(RESOLVE_IB_SERVICE, RESOLVE_ADDRINFO, av_cm_resolve_ib_service),
+	NEWER_ROW(WRITE_EVENT, WRITE_EVENT, av_cm_write_event),
 };
 /* clang-format on */
 #define ROWS (sizeof(rows) / sizeof(*rows))

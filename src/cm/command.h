@@ -35,11 +35,12 @@ typedef int av_cm_command(struct av_cm_call *call);
 
 /* command_id.c */
 av_cm_command av_cm_create_id, av_cm_destroy_id, av_cm_set_option, av_cm_notify;
+av_cm_command av_cm_write_event;
 av_cm_command av_cm_migrate_id; /* not locked */
 
 /* command_address.c */
 av_cm_command av_cm_bind_ip, av_cm_bind, av_cm_resolve_ip, av_cm_resolve_addr;
-av_cm_command av_cm_resolve_route;
+av_cm_command av_cm_resolve_route, av_cm_resolve_ib_service;
 
 /* command_query.c */
 av_cm_command av_cm_query_route, av_cm_query, av_cm_init_qp_attr;

@@ -5,6 +5,7 @@
 
 #include "cm/cm_report.h"
 #include "cm/command.h"
+#include "cm/newer_command.h"
 #include "device/port.h"
 #include "net/address.h"
 #include "registry/cm_ports.h"
@@ -282,6 +283,19 @@ int av_cm_resolve_route(struct av_cm_call *call)
 	int ret = av_cm_id_find(call->channel, command->id, &id);
 
 	return ret ? ret : av_cm_id_route(id);
+}
+
+/* Services are the subnet administrator's records: there is none. */
+int av_cm_resolve_ib_service(struct av_cm_call *call)
+{
+	const struct av_cm_resolve_ib_service *command =
+		AV_CM_BODY(call, struct av_cm_resolve_ib_service);
+	struct av_cm_id *id;
+	int ret = av_cm_id_find(call->channel, command->id, &id);
+
+	if (ret)
+		return ret;
+	return id->state == AV_CM_ID_BOUND && id->where.dev ? -EOPNOTSUPP : -EINVAL;
 }
 
 enum ibv_mtu av_cm_id_mtu(const struct av_cm_id *id)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Commands about an id itself: its life, its channel, its options. */
+/* Commands about an id itself: its life, its channel, its options, what it is told. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cm/cm_lock.h"
 #include "cm/command.h"
+#include "cm/newer_command.h"
 #include "copy/copy.h"
 #include "registry/cm_ports.h"
 
@@ -206,6 +207,8 @@ int av_cm_set_option(struct av_cm_call *call)
 	return -ENOSYS;
 }
 
+/* --- what it is told ------------------------------------------------------------------- */
+
 int av_cm_notify(struct av_cm_call *call)
 {
 	const struct rdma_ucm_notify *command = AV_CM_BODY(call, struct rdma_ucm_notify);
@@ -220,4 +223,21 @@ int av_cm_notify(struct av_cm_call *call)
 	if (ret == 0)
 		ret = av_cm_id_heard(id, AV_CM_EVENT_ESTABLISHED, 0, NULL);
 	return ret;
+}
+
+/* Before it is accepted it has no name of the program's, by which librdmacm finds it. */
+int av_cm_write_event(struct av_cm_call *call)
+{
+	const struct av_cm_write_event *command = AV_CM_BODY(call, struct av_cm_write_event);
+	struct av_cm_id *id;
+	int ret;
+
+	if (command->event != AV_CM_EVENT_USER && command->event != AV_CM_EVENT_INTERNAL)
+		return -EINVAL;
+	ret = av_cm_id_find(call->channel, command->id, &id);
+	if (ret)
+		return ret;
+	if (!id->uid)
+		return -EINVAL;
+	return av_cm_id_told(id, command->event, command->status, command->arg);
 }

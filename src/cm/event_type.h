@@ -23,6 +23,10 @@ enum av_cm_event_type {
 	AV_CM_EVENT_MULTICAST_ERROR,
 	AV_CM_EVENT_ADDR_CHANGE,
 	AV_CM_EVENT_TIMEWAIT_EXIT,
+	AV_CM_EVENT_ADDRINFO_RESOLVED,
+	AV_CM_EVENT_ADDRINFO_ERROR,
+	AV_CM_EVENT_USER,     /* the program's own */
+	AV_CM_EVENT_INTERNAL, /* librdmacm's own */
 };
 
 #define AV_CM_UDP_QKEY 0x01234567u /* of datagrams, and of multicast groups: RDMA_UDP_QKEY */

@@ -326,6 +326,17 @@ int av_cm_group_heard(struct av_cm_group *g, enum av_cm_event_type event, int st
 	return 0;
 }
 
+int av_cm_id_told(struct av_cm_id *id, enum av_cm_event_type event, uint32_t status, uint64_t arg)
+{
+	struct av_cm_event *e = new_event(id, event, (int)status);
+
+	if (!e)
+		return -ENOMEM;
+	memcpy(&e->body.param, &arg, sizeof(arg));
+	av_cm_channel_append(id->channel, e);
+	return 0;
+}
+
 /* --- requests -------------------------------------------------------------------------- */
 
 static struct av_cm_id *listener_of(const struct av_cm_way *way, const struct av_cm_message *m)

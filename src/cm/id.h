@@ -103,6 +103,10 @@ int av_cm_id_heard(struct av_cm_id *id, enum av_cm_event_type event, int status,
 int av_cm_group_heard(struct av_cm_group *group, enum av_cm_event_type event, int status,
 		      const struct rdma_ucm_ud_param *ud);
 
+/* The program says that this has happened, with an argument of its own. Return: 0, -ENOMEM */
+AV_MUST_USE int av_cm_id_told(struct av_cm_id *id, enum av_cm_event_type event, uint32_t status,
+			      uint64_t arg);
+
 /*
  * A request for a connection has come: who listens gets a new id. Return: 0, or why it is refused:
  * enum av_cm_reason

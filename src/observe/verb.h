@@ -158,8 +158,10 @@
 	X(CM_QUERY,                     "rdma_query_route") \
 	X(CM_REJECT,                    "rdma_reject") \
 	X(CM_RESOLVE_ADDR,              "rdma_resolve_addr") \
+	X(CM_RESOLVE_ADDRINFO,          "rdma_resolve_addrinfo") \
 	X(CM_RESOLVE_ROUTE,             "rdma_resolve_route") \
-	X(CM_SET_OPTION,                "rdma_set_option")
+	X(CM_SET_OPTION,                "rdma_set_option") \
+	X(CM_WRITE_EVENT,               "rdma_write_cm_event")
 /* clang-format on */
 
 enum av_verb {

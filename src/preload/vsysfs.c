@@ -101,6 +101,22 @@ static void each_net(const struct binding *b, size_t which, visit_name *visit, v
 			return;
 }
 
+static bool stop(void *arg, const char *name, const struct binding *binding)
+{
+	*(bool *)arg = true;
+	return false;
+}
+
+/* The directory of the interfaces, if there are any: an InfiniBand link has none. */
+static void if_nets(const struct binding *b, size_t which, visit_name *visit, void *arg)
+{
+	bool any = false;
+
+	each_net(b, which, stop, &any);
+	if (any)
+		visit(arg, "net", b);
+}
+
 static const struct {
 	const char *text;
 	visit_all *each;
@@ -112,6 +128,7 @@ static const struct {
 	{"<gid>", each_number, false},
 	{"<pkey>", each_number, true},
 	{"<net>", each_net, 0},
+	{"<nets>", if_nets, 0},
 	{"<odp>", each_odp, false},
 	{"<odp_debug>", each_odp, true},
 	{"<counter>", each_counter, AV_SCOPE_PORT},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tree and its contents: a table of path patterns. A last component in angle brackets stands
+ * The tree and its contents: a table of path patterns. A component in angle brackets stands
  * for all names of devices, table rows, network interfaces or statistics. A directory contains
  * every pattern that is one component longer than its own.
  *
@@ -317,8 +317,8 @@ const struct av_vsysfs_row av_vsysfs_rows[] = {
 	{BUSDEV "/infiniband/<dev>", AV_VSYSFS_LINK, false, show_link_to_ib},
 	{BUSDEV "/infiniband_verbs", AV_VSYSFS_DIR, false, NULL},
 	{BUSDEV "/infiniband_verbs/<uverbs>", AV_VSYSFS_LINK, false, show_link_to_uverbs},
-	{BUSDEV "/net", AV_VSYSFS_DIR, false, NULL},
-	{BUSDEV "/net/<net>", AV_VSYSFS_LINK, false, show_link_to_net},
+	{BUSDEV "/<nets>", AV_VSYSFS_DIR, false, NULL},
+	{BUSDEV "/<nets>/<net>", AV_VSYSFS_LINK, false, show_link_to_net},
 
 	{DEBUG, AV_VSYSFS_DIR, true, NULL},
 	{DEBUG "/<bus>", AV_VSYSFS_DIR, false, NULL},

@@ -123,6 +123,7 @@ AT(struct ibv_dmah, context, offsetof(struct av_newer_object, context));
 #endif
 #ifdef AV_HEADER_HAS_BUF
 SAME(AV_REG_MR_BUF, IBV_REG_MR_MASK_BUF);
+SAME(AV_PARENT_DOMAIN_MAY_BE_UNPROTECTED, IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC);
 SAME_ATTR(buf);
 #endif
 #ifdef AV_HEADER_HAS_COMP_CNTR

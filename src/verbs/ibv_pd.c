@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/limits.h"
+#include "base/newer_verbs.h"
 #include "base/uncancelled.h"
 #include "verbs/between.h"
 #include "verbs/misuse.h"
@@ -175,8 +176,9 @@ struct ibv_pd *av_alloc_parent_domain(struct ibv_context *context,
 				      struct ibv_parent_domain_init_attr *attr)
 {
 	AV_UNCANCELLED;
-	const uint32_t known =
-		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			       IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT |
+			       AV_PARENT_DOMAIN_MAY_BE_UNPROTECTED; /* any memory suits us */
 	struct av_pd *pd = av_pd_in(context, attr->pd);
 	struct av_td *td = attr->td && attr->td->context == context ? av_td_find(attr->td) : NULL;
 

@@ -114,6 +114,12 @@ def with_port(words, port, peer):
     return [*words, "-p", str(port), *(["-s", peer] if peer else [])]
 
 
+def controlled_words(words, port, peer):
+    """cmtime since rdma-core 59: a row has the side's own address; the server is the controller."""
+    own = words[words.index("-b") + 1]
+    return [*words, "-p", str(port), "-C", peer or own, *([] if peer else ["-L"])]
+
+
 def without_port(words, _port, peer):
     """Their port is always the same one, or they take a kind of port by -p."""
     return words + (["-s", peer] if peer else [])
@@ -143,7 +149,8 @@ def judge_end(_words, outputs):
 
 
 def judge_cmtime(_words, outputs):
-    steps = re.findall(r"^(\w[\w ]*?) *: +\d+\.\d+ ", outputs["client"], re.MULTILINE)
+    """Newer ones have no colon, and say "cm connect" and "destroy id"."""
+    steps = re.findall(r"^(?:cm )?([a-z]+)(?: \w+)* *:? +\d", outputs["client"], re.MULTILINE)
     wanted = {"connect", "disconnect", "destroy"}
     return None if wanted <= set(steps) else "steps of the client: " + ", ".join(steps)
 
@@ -254,12 +261,13 @@ def ended_well(code, _text):
 # @words: (command, port, server's address or None for the server itself) -> words
 # @judge: (command, {side: text}) -> None, or what is wrong
 # @listens: (command) -> how
-# @endless: its server has to be stopped
+# @endless: its server has to be stopped, unless a newer one ends by itself
 # @ended_well: (exit status, text)
 Family = namedtuple("Family", "words judge listens endless ended_well",
                     defaults=(by_tcp, False, ended_well))
 OWN = Family(with_port, judge_status, by_manager)
 PAIR = Family(client_of, judge_end, by_manager)
+CONTROLLED = Family(controlled_words, judge_cmtime)
 STREAM = Family(with_port, judge_stream, stream_listens, ended_well=stream_ended)
 FAMILIES = {
     "ib": Family(verbs_words, judge_perftest, perftest_listens),
@@ -283,4 +291,6 @@ FAMILIES = {
 
 
 def family(words):
+    if words[0] == "cmtime" and "-b" in words:
+        return CONTROLLED
     return FAMILIES[words[0].split("_")[0]]

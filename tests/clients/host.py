@@ -38,6 +38,13 @@ def rsockets():
     return next(iter(glob.glob("/usr/lib/*/rsocket/librspreload.so")), None)
 
 
+def newer_cmtime():
+    """Is it rdma-core 59's or later, in which a controller coordinates both sides?"""
+    usage = subprocess.run(["cmtime", "-h"], capture_output=True, text=True, timeout=60,
+                           check=False).stdout
+    return "controller" in usage
+
+
 def ipv6():
     """Has this network an IPv6 address?"""
     try:

@@ -62,6 +62,9 @@ def lacking(scratch, row):
         return None
     if "librspreload" in needs:
         return None if host.rsockets() else "no librspreload.so"
+    if "cmtime" in needs:
+        newer = host.newer_cmtime()
+        return None if newer == ("newer" in needs) else "cmtime has other options"
     if "huge pages" in needs:
         return host.shared_huge_memory()
     if needs == "host: IPv6":
@@ -133,8 +136,13 @@ def options():
     p.add_argument("--installed", metavar="VARIABLE",
                    help="the programs are those of bin in the folder that this variable of the "
                    "environment names; without it the test is skipped")
+    p.add_argument("--built", action="store_true",
+                   help="the programs and libraries are those of the rdma-core that "
+                   "ANYVERBS_RDMA_CORE names; without it the test is skipped")
     p.add_argument("--only", action="append", default=[], metavar="TEXT",
                    help="only the rows that contain this text; given again: that one, too")
+    p.add_argument("--without", action="append", default=[], metavar="TEXT",
+                   help="no rows that contain this text")
     p.add_argument("--table",
                    default=os.path.join(HERE, "rows.txt"))
     p.add_argument("--hosts", choices=HOSTS, default="one",
@@ -150,16 +158,26 @@ def options():
 def chosen(rows, args):
     return [r for r in rows if (not args.section or r.section in args.section)
             and (not args.user or r.runs == "main+user")
-            and all(text in r.command for text in args.only)]
+            and all(text in r.command for text in args.only)
+            and not any(text in r.command for text in args.without)]
 
 
-def use_installed(variable):
+def use_installed(variable, inner=""):
+    """@inner: where bin is in that folder. Return: that"""
     folder = os.environ.get(variable)
     if not folder:
-        pair.skip("%s is not set: the programs are wanted there, in bin" % variable)
+        pair.skip("%s is not set: the programs are wanted there, in %s"
+                  % (variable, os.path.join(inner, "bin")))
+    folder = os.path.join(os.path.abspath(folder), inner)
     if not os.path.isdir(os.path.join(folder, "bin")):
         sys.exit("%s: no bin in %s" % (variable, folder))
-    os.environ["PATH"] = os.path.join(os.path.abspath(folder), "bin") + ":" + os.environ["PATH"]
+    os.environ["PATH"] = os.path.join(folder, "bin") + ":" + os.environ["PATH"]
+    return folder
+
+
+def use_built():
+    folder = use_installed("ANYVERBS_RDMA_CORE", "build")
+    os.environ["LD_LIBRARY_PATH"] = os.path.join(folder, "lib")
 
 
 def main():
@@ -167,6 +185,8 @@ def main():
     pair.require_programs()
     if args.installed:
         use_installed(args.installed)
+    if args.built:
+        use_built()
     if args.user:
         pair.require_root()
     table = read_rows(args.table)

@@ -192,6 +192,33 @@ int cm_next(int fd, struct rdma_ucm_event_resp *event)
 	return PUT(fd, GET_EVENT, c, sizeof(*event));
 }
 
+int cm_write_event(int fd, uint32_t id, uint32_t kind, uint32_t status, uint64_t arg)
+{
+	const struct {
+		uint32_t id, reserved, kind, status;
+		uint64_t arg;
+	} c = {.id = id, .kind = kind, .status = status, .arg = arg};
+
+	_Static_assert(sizeof(c) == CM_WRITE_EVENT_BYTES, "without padding");
+	return cm_do(fd, CM_CMD_WRITE_EVENT, &c, sizeof(c), 0);
+}
+
+uint64_t cm_argument(const struct rdma_ucm_event_resp *event)
+{
+	uint64_t arg;
+
+	memcpy(&arg, &event->param, sizeof(arg));
+	return arg;
+}
+
+int cm_resolve_service(int fd, uint32_t id)
+{
+	uint8_t c[CM_RESOLVE_SERVICE_BYTES] = {0};
+
+	memcpy(c, &id, sizeof(id));
+	return cm_do(fd, CM_CMD_RESOLVE_IB_SERVICE, c, sizeof(c), 0);
+}
+
 int cm_pending(int fd)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};

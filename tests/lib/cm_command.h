@@ -38,6 +38,18 @@ int cm_option(int fd, uint32_t id, uint32_t level, uint32_t name, const void *va
 	      uint32_t bytes);
 int cm_next(int fd, struct rdma_ucm_event_resp *event);
 
+/* Commands that Debian's header does not have yet, and how long each is at least. */
+#define CM_CMD_RESOLVE_IB_SERVICE 23u
+#define CM_CMD_WRITE_EVENT	  24u
+#define CM_RESOLVE_SERVICE_BYTES  88u
+#define CM_WRITE_EVENT_BYTES	  24u /* with an argument alone */
+#define CM_WRITE_EVENT_KIND_AT	  8u
+
+/* An event of the program's own, and the argument that such an event has brought. */
+int cm_write_event(int fd, uint32_t id, uint32_t kind, uint32_t status, uint64_t arg);
+uint64_t cm_argument(const struct rdma_ucm_event_resp *event);
+int cm_resolve_service(int fd, uint32_t id);
+
 /* An address of IPv4; and what an id is bound to. */
 struct sockaddr_in cm_address(const char *text, uint16_t port);
 struct sockaddr_in cm_source(int fd, uint32_t id);
@@ -69,6 +81,10 @@ enum cm_kind {
 	CM_MULTICAST_ERROR,
 	CM_ADDR_CHANGE,
 	CM_TIMEWAIT_EXIT,
+	CM_ADDRINFO_RESOLVED,
+	CM_ADDRINFO_ERROR,
+	CM_USER,
+	CM_INTERNAL, /* librdmacm's own */
 };
 
 #endif

@@ -205,6 +205,7 @@ static void each_path_is_of_one_kind(void **state)
 		{IB "/mlx5_0/ports/1/counters/VL15_dropped", AV_VSYSFS_FILE, false},
 		{IB "/any0/ports/1/hw_counters/out_of_buffer", AV_VSYSFS_FILE, false},
 		{IB "/any0/device", AV_VSYSFS_LINK, false},
+		{BUS "/anyverbs.0/net", AV_VSYSFS_DIR, false},
 		{IB "/any0/ports/1/gids/10", AV_VSYSFS_FILE, false},
 		{IB "/" LONG_NAME "/ports/1/gid_attrs/types/10", AV_VSYSFS_FILE, false},
 	};
@@ -249,6 +250,7 @@ static void no_other_path_is_in_the_tree(void **state)
 		DEBUG "/anyverbs.0/num_odp_mrs",
 		BUS "/anyverbs.0/infiniband/mlx5_0",
 		BUS "/anyverbs.0/infiniband_verbs/uverbs1",
+		BUS "/anyverbs.1/net", /* an InfiniBand link has no interface */
 		BUS "/anyverbs.1/net/lo",
 		"/dev/infiniband/any0",
 	};

@@ -173,6 +173,11 @@ static int join(void)
 	return cm_do(client, RDMA_USER_CM_CMD_JOIN_MCAST, &c, sizeof(c), sizeof(answer));
 }
 
+static int tell(void)
+{
+	return cm_write_event(client, id, CM_USER, 0, 0);
+}
+
 static const struct command {
 	const char *name;
 	void (*come)(void);
@@ -192,6 +197,7 @@ static const struct command {
 	{"be ready", answered, be_ready, CM_ESTABLISHED, &server},
 	{"disconnect", established, leave, CM_DISCONNECTED, &server},
 	{"join", of_datagrams, join, CM_MULTICAST_JOIN, &client},
+	{"an event of its own", idle, tell, CM_USER, &client},
 };
 
 static void expect_heard(const struct command *c, bool failed)

@@ -26,7 +26,7 @@ static void mask_rows(void)
 	struct ibv_qp_open_attr good_ibv_qp_open_attr = {0};
 	struct ibv_device_attr_ex device;
 
-	CHECKED(ibv_parent_domain_init_attr, comp_mask, 4, ibv_alloc_parent_domain(n->ctx, &attr),
+	CHECKED(ibv_parent_domain_init_attr, comp_mask, 8, ibv_alloc_parent_domain(n->ctx, &attr),
 		EOPNOTSUPP);
 	CHECKED(ibv_parent_domain_init_attr, pd, NULL, ibv_alloc_parent_domain(n->ctx, &attr),
 		EINVAL);

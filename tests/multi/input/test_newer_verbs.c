@@ -23,6 +23,7 @@
 
 /* Under names of their own: the header may have them. */
 enum { MASK_IOVA = 1, MASK_ADDR = 2, MASK_FD = 4, MASK_OFFSET = 8, MASK_DMAH = 16, MASK_BUF = 32 };
+enum { MAY_BE_UNPROTECTED = 4 }; /* of a parent domain */
 
 struct mr_attr {
 	size_t length;
@@ -272,6 +273,30 @@ static void handle_row(void)
 	EXPECT_MINUS_ONE(buf_export(nothing), EOPNOTSUPP);
 }
 
+/* Whoever permits that the guest's host reads the buffers gets memory as any other. */
+static void unprotected_row(void)
+{
+	struct ibv_parent_domain_init_attr init = {.pd = n->pd, .comp_mask = MAY_BE_UNPROTECTED};
+	struct ibv_pd *parent = ibv_alloc_parent_domain(n->ctx, &init);
+	struct ibv_mr *mr;
+	void *handle, *p;
+
+	row("a buffer of a domain that may have unprotected ones");
+	if (!EXPECT(parent, "ibv_alloc_parent_domain: errno %d", errno))
+		return;
+	p = buf_alloc(parent, SIZE, &handle);
+	if (!p)
+		DIE("ibv_alloc_buf: errno %d", errno);
+	expect_refused("another domain", n->pd, handle, p);
+	mr = buf_reg(parent, handle, p, SIZE, PROBE_ALL);
+	if (EXPECT(mr, "errno %d", errno)) {
+		expect_written(mr, (uintptr_t)p, p, SIZE);
+		EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+	}
+	buf_free(handle);
+	EXPECT(ibv_dealloc_pd(parent) == 0, "ibv_dealloc_pd");
+}
+
 static void no_memory_row(void)
 {
 	void *handle = n;
@@ -372,6 +397,7 @@ int main(int argc, char **argv)
 	range_rows();
 	base_row();
 	handle_row();
+	unprotected_row();
 	no_memory_row();
 	speed_row();
 	row("what this device has not");

@@ -65,6 +65,9 @@ static const struct form {
 	SILENT(BIND, bind),
 	SILENT(RESOLVE_ADDR, resolve_addr),
 	ANSWERED_BY(JOIN_MCAST, join_mcast, 4, PLAIN),
+	{"RESOLVE_IB_SERVICE", CM_CMD_RESOLVE_IB_SERVICE, CM_RESOLVE_SERVICE_BYTES, 0, NONE, 0,
+	 PLAIN},
+	{"WRITE_CM_EVENT", CM_CMD_WRITE_EVENT, CM_WRITE_EVENT_BYTES, 0, NONE, 0, PLAIN},
 };
 #define FORMS (sizeof(forms) / sizeof(*forms))
 
@@ -96,6 +99,9 @@ static void fill_addresses(const struct form *f, struct body *b)
 		break;
 	case RDMA_USER_CM_CMD_CREATE_ID:
 		memcpy(b->bytes + AT(create_id, ps), &(uint16_t){RDMA_PS_TCP}, 2);
+		break;
+	case CM_CMD_WRITE_EVENT:
+		memcpy(b->bytes + CM_WRITE_EVENT_KIND_AT, &(uint32_t){CM_USER}, 4);
 		break;
 	default:
 		break;
@@ -151,7 +157,7 @@ static void unknown_command(void **state)
 	const size_t most = sizeof(struct rdma_ucm_cmd_hdr) + BODY_MAX;
 	int fd = channel(0);
 
-	assert_int_equal(say(fd, RDMA_USER_CM_CMD_JOIN_MCAST + 1, BODY_MAX, most), -EINVAL);
+	assert_int_equal(say(fd, CM_CMD_WRITE_EVENT + 1, BODY_MAX, most), -EINVAL);
 	assert_int_equal(say(fd, UINT32_MAX, BODY_MAX, most), -EINVAL);
 	assert_int_equal(say(fd, RDMA_USER_CM_CMD_GET_OPTION, BODY_MAX, most), -ENOSYS);
 	assert_int_equal(cm_put(fd, NULL, most), -1);

@@ -124,6 +124,16 @@ static int do_unshare(const struct ends *e, struct end x)
 	return do_reuse(x, 0);
 }
 
+static int do_service(const struct ends *e, struct end x)
+{
+	return cm_resolve_service(x.fd, x.id);
+}
+
+static int do_tell(const struct ends *e, struct end x)
+{
+	return cm_write_event(x.fd, x.id, CM_USER, 0, 0);
+}
+
 static int do_destroy(const struct ends *e, struct end x)
 {
 	int ret = cm_destroy(x.fd, x.id);
@@ -133,33 +143,33 @@ static int do_destroy(const struct ends *e, struct end x)
 
 /* The letters of the rows below, in order. */
 static int (*const commands[])(const struct ends *e, struct end x) = {
-	do_bind,  do_resolve, do_route,	     do_listen, do_connect, do_accept,
-	do_ready, do_reject,  do_disconnect, do_notify, do_init,    do_rtr,
-	do_rts,	  do_group,   do_afonly,     do_share,	do_unshare, do_destroy,
+	do_bind,   do_resolve,	  do_route,   do_listen,  do_connect, do_accept,  do_ready,
+	do_reject, do_disconnect, do_notify,  do_init,	  do_rtr,     do_rts,	  do_group,
+	do_afonly, do_share,	  do_unshare, do_service, do_tell,    do_destroy,
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 
-/* y: carried out; -: EINVAL; c: EISCONN; x: ENXIO */
+/* y: carried out; -: EINVAL; c: EISCONN; o: EOPNOTSUPP; x: ENXIO */
 static const struct row {
 	enum stage stage;
 	const char *name, *takes;
 } rows[] = {
-	/*                                brolcAardnITSgfsud */
-	{IDLE, "idle", "yy-y----------yyyy"},
-	{BOUND, "bound", "-y-y------y---yy-y"},
-	{RESOLVED, "address resolved", "--y-------y----y-y"},
-	{ROUTED, "route resolved", "----y-----y----y-y"},
-	{LISTENING, "listens", "----------y------y"},
-	{REQUESTING, "REQ sent", "-------yy-y----y-y"},
-	{REQUESTED, "REQ received", "-----y-yy-yyy--y-y"},
-	{ACCEPTED, "REP sent", "-------yyyyyy--y-y"},
-	{ANSWERED, "REP received", "------yyy-yyy--y-y"},
-	{CONNECTED, "established", "--------ycyyy--y-y"},
-	{ESTABLISHED, "established, passive", "--------ycyyy--y-y"},
-	{LEAVING, "DREQ sent", "--------y------y-y"},
-	{LEFT, "DREQ received", "--------y------y-y"},
-	{DISCONNECTED, "DREP received", "--------y------y-y"},
-	{REMOVED, "device gone", "xxxxxxxxxxxxxxxxxy"},
+	/*                                brolcAardnITSgfsuSed */
+	{IDLE, "idle", "yy-y----------yyy-yy"},
+	{BOUND, "bound", "-y-y------y---yy-oyy"},
+	{RESOLVED, "address resolved", "--y-------y----y--yy"},
+	{ROUTED, "route resolved", "----y-----y----y--yy"},
+	{LISTENING, "listens", "----------y-------yy"},
+	{REQUESTING, "REQ sent", "-------yy-y----y--yy"},
+	{REQUESTED, "REQ received", "-----y-yy-yyy--y---y"},
+	{ACCEPTED, "REP sent", "-------yyyyyy--y--yy"},
+	{ANSWERED, "REP received", "------yyy-yyy--y--yy"},
+	{CONNECTED, "established", "--------ycyyy--y--yy"},
+	{ESTABLISHED, "established, passive", "--------ycyyy--y--yy"},
+	{LEAVING, "DREQ sent", "--------y------y--yy"},
+	{LEFT, "DREQ received", "--------y------y--yy"},
+	{DISCONNECTED, "DREP received", "--------y------y--yy"},
+	{REMOVED, "device gone", "xxxxxxxxxxxxxxxxxxxy"},
 };
 
 static int wanted(char letter)
@@ -169,6 +179,8 @@ static int wanted(char letter)
 		return 0;
 	case 'c':
 		return -EISCONN;
+	case 'o':
+		return -EOPNOTSUPP;
 	case 'x':
 		return -ENXIO;
 	default:
