@@ -165,8 +165,8 @@ static json_t *json_of(const struct av_device *dev)
 
 	for (unsigned int i = 0; i < n; i++) {
 		write_rule(text, &rules[i], rule);
-		json_array_append_new(list, json_pack("{s:i, s:s}", "number", (int)rules[i].number,
-						      "rule", rule));
+		json_array_append_new(list, json_pack("{s:i, s:o}", "number", (int)rules[i].number,
+						      "rule", av_json_text(rule)));
 	}
 	return json_pack("{s:s, s:o}", "device", dev->ibv.name, "rules", list);
 }
