@@ -157,7 +157,7 @@ static void judge_folder(struct av_finding *f, int fd, const char *path)
 
 	(void)fstatvfs(fd, &st);
 	free_bytes = (uint64_t)st.f_bavail * st.f_frsize;
-	av_finding_value(f, "%.60s (%s, %" PRIu64 " of %" PRIu64 " MiB free)", path, type,
+	av_finding_value(f, "%s (%s, %" PRIu64 " of %" PRIu64 " MiB free)", path, type,
 			 free_bytes / MIB, (uint64_t)st.f_blocks * st.f_frsize / MIB);
 	if (free_bytes < FOLDER_FREE_MIN)
 		av_finding_set(f, AV_VERDICT_MISSING,
@@ -194,7 +194,7 @@ static void look_folder(struct av_finding *f)
 		av_folder_remove_self(path);
 		return;
 	}
-	av_finding_value(f, "%.60s: %s", path, strerror(-fd));
+	av_finding_value(f, "%s: %s", path, strerror(-fd));
 	av_finding_set(f, AV_VERDICT_MISSING,
 		       "Devices cannot be opened: their queue pairs live there.",
 		       "Set ANYVERBS_DIR to a writable folder, an absolute path, the same for "
