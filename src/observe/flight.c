@@ -54,6 +54,11 @@ static struct av_flight_file *map(int fd, int prot)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+static int open_to_read(int folder_fd)
+{
+	return openat(folder_fd, AV_FLIGHT_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+}
+
 /* Access behind the end of a shorter file is SIGBUS. Writers may make it longer. */
 static bool has_its_size(int fd)
 {
@@ -125,13 +130,18 @@ void av_flight_forked(void)
 	atomic_store(&users, 0);
 }
 
+/* One that cannot be looked at now, for want of a descriptor or memory, may have records. */
 void av_flight_forget(int folder_fd)
 {
-	const struct av_flight_file *f = av_flight_open(folder_fd);
+	int fd = open_to_read(folder_fd);
+	bool whole = fd >= 0 && has_its_size(fd);
+	const struct av_flight_file *f = whole ? map(fd, PROT_READ) : NULL;
 
-	if (!f || atomic_load(&f->next) == 0)
+	if (fd >= 0 && (!whole || (f && (!is_ours(f) || atomic_load(&f->next) == 0))))
 		unlinkat(folder_fd, AV_FLIGHT_FILE, 0);
 	av_flight_close(f);
+	if (fd >= 0)
+		close(fd);
 }
 
 const struct av_flight_file *av_flight_own(void)
@@ -212,7 +222,7 @@ void av_flight_withdraw(uint64_t number)
 
 const struct av_flight_file *av_flight_open(int folder_fd)
 {
-	int fd = openat(folder_fd, AV_FLIGHT_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	int fd = open_to_read(folder_fd);
 	struct av_flight_file *f;
 
 	if (fd < 0)
