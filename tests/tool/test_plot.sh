@@ -68,7 +68,8 @@ exits one_moment_is_1 1 "$tool" plot "$work/short.csv"
 : >"$work/empty"
 exits empty_is_1 1 "$tool" plot "$work/empty"
 for line in "hello" "1,any0,-5" "1,any0,x" "{}" '{"time":1}' "1,,5" "nan,any0,5" "1e999,any0,5" \
-	"1e299,any0,5" "3e11,any0,5" '{"time":1e299,"device":"any0"}' '{"time":-1,"device":"any0"}'; do
+	"1e299,any0,5" "3e11,any0,5" \
+	'{"time":1e299,"device":"any0"}' '{"time":-1,"device":"any0"}'; do
 	{ echo time,device,xmit_bytes; echo 1,any0,5; echo "$line"; echo 2,any0,6; } >"$work/bad"
 	exits "not_a_recording_is_1: $line" 1 "$tool" plot "$work/bad"
 done

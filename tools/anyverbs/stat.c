@@ -292,7 +292,7 @@ static const struct av_option options[] = {
 	{'w', "watch", "SECONDS", &av_value_seconds, &style.how.seconds,
 	 "show rates, every second or every SECONDS", true},
 	{'n', "count", "N", &av_value_count, &style.how.looks,
-	 "stop after N lines, instead of when interrupted", false},
+	 "stop after N looks, instead of when interrupted", false},
 	{'o', "output", "FILE", &av_value_file, &style.how.output,
 	 "also record all counters, for 'anyverbs plot'", false},
 	{.name = NULL}};
