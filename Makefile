@@ -12,7 +12,7 @@ all:
 	cmake --preset release
 	cmake --build --preset release
 
-# Install what is missing to build and to run programs (as root), or name it.
+# Install what is missing to build and to run programs, with sudo unless by root, or name it.
 deps:
 	@packaging/deps.sh
 

@@ -160,6 +160,7 @@ sys.exit(b"\033[" not in said)' "$@" </dev/null >/dev/null
 exits colours_on_a_terminal 0 on_a_terminal env -u NO_COLOR TERM=xterm "$tool" stt
 exits no_colours_with_NO_COLOR 1 on_a_terminal env NO_COLOR=1 TERM=xterm "$tool" stt
 exits no_colours_on_a_dumb_terminal 1 on_a_terminal env -u NO_COLOR TERM=dumb "$tool" stt
+exits no_colours_on_an_unknown_terminal 1 on_a_terminal env -u NO_COLOR TERM= "$tool" stt
 holds no_colours_in_a_file test -z "$(TERM=xterm "$tool" doctor 2>&1 | grep -F $'\033')"
 
 # --- what help shows ---
