@@ -148,8 +148,8 @@ const struct av_flight_file *av_flight_own(void)
 {
 	struct av_flight_file *f;
 
-	atomic_fetch_add(&users,
-			 1); /* announce before the look: av_flight_leave() waits for users */
+	/* Announced before the look: av_flight_leave() waits for users. */
+	atomic_fetch_add(&users, 1);
 	f = atomic_load(&ring);
 	if (!f)
 		atomic_fetch_sub(&users, 1);
@@ -179,8 +179,8 @@ static void write_slot(struct slot *s, uint64_t stamp, const struct av_flight_re
 
 	memcpy(word, record, sizeof(word));
 	atomic_store_explicit(&s->stamp, 0, memory_order_relaxed);
-	for (size_t i = 0; i < WORDS;
-	     i++) /* each store is a release: no word appears before the stamp is 0 */
+	/* Each store is a release: no word appears before the stamp is 0. */
+	for (size_t i = 0; i < WORDS; i++)
 		atomic_store_explicit(&s->word[i], word[i], memory_order_release);
 	atomic_store_explicit(&s->sum, sum_of(stamp, word), memory_order_relaxed);
 	atomic_store_explicit(&s->stamp, stamp, memory_order_release);
@@ -254,8 +254,8 @@ bool av_flight_read(const struct av_flight_file *file, uint64_t number,
 
 	if (atomic_load_explicit(&s->stamp, memory_order_acquire) != stamp)
 		return false;
-	for (size_t i = 0; i < WORDS;
-	     i++) /* each load is an acquire: no word is read after the second look at the stamp */
+	/* Each load is an acquire: no word is read after the second look at the stamp. */
+	for (size_t i = 0; i < WORDS; i++)
 		word[i] = atomic_load_explicit(&s->word[i], memory_order_acquire);
 	sum = atomic_load_explicit(&s->sum, memory_order_acquire);
 	if (atomic_load_explicit(&s->stamp, memory_order_relaxed) != stamp ||
