@@ -12,7 +12,7 @@ all:
 	cmake --preset release
 	cmake --build --preset release
 
-# Install what is missing to build and to run programs (as root), or name it.
+# Install what is missing to build and to run programs, with sudo unless by root, or name it.
 deps:
 	@packaging/deps.sh
 
@@ -67,10 +67,14 @@ bench:
 	bench/wire_rxe.py build/release --seconds 60 || [ $$? = 77 ]
 	bench/compare.py build/release --seconds 150 --pictures build/release/bench/pictures
 
+# By sudo in a user's own tree: what stays in there is the user's, so that "make" works afterwards.
+as_owner := $(shell [ -n "$$SUDO_UID" ] && [ "$$SUDO_UID" = "$$(stat -c %u .)" ] && \
+	stat -c 'setpriv --reuid=%u --regid=%g --clear-groups' .)
+
 # Install library, tool and manual. The prefix is configured: the tool finds the library by it.
 install:
-	cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)"
-	cmake --build --preset release
+	$(as_owner) cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)"
+	$(as_owner) cmake --build --preset release
 	DESTDIR="$(DESTDIR)" cmake --install build/release
 
 # Make Debian packages, in build/deb.

@@ -21,6 +21,12 @@ static inline uint64_t av_now_ns(void)
 	return av_clock_ns(CLOCK_MONOTONIC);
 }
 
+/* The same in seconds. */
+static inline double av_now_seconds(void)
+{
+	return (double)av_now_ns() / 1e9;
+}
+
 /* The time of day; it may be set. */
 static inline uint64_t av_now_real_ns(void)
 {

@@ -15,6 +15,7 @@
 	X(OBJECT_UNKNOWN,   "ibv_*(3): ENOENT",     "there is no such object: it was destroyed, belongs to another context, or its structure was overwritten", "") \
 	X(OBJECT_BUSY,      "ibv_*(3): EBUSY",      "the object is still in use", "destroy what was created from it first") \
 	X(FOLDER_FULL,      "anyverbs(7)",          "the file system of the shared folder is too small or full: {wanted} KiB are needed, {limit} KiB are free", "give the container a larger /dev/shm (docker run --shm-size=1g), or set ANYVERBS_DIR to another folder for all processes") \
+	X(CONTEXT_MEMORY,   "anyverbs-doctor(1)",   "the system refuses the context's memory: {wanted} GiB of addresses, nearly all of it a hole", "anyverbs doctor says which limit (ulimit -f, ulimit -v) or filter is in the way") \
 	X(PD_BUSY,          "ibv_alloc_pd(3)",      "{wanted} region(s), window(s), queue pair(s), SRQ(s), address handle(s) or parent domain(s) of the protection domain are left", "destroy them first") \
 	X(CQ_BUSY,          "ibv_create_cq(3)",     "{wanted} send or receive queue(s) still complete to it", "destroy their queue pairs first") \
 	X(CHANNEL_BUSY,     "ibv_create_comp_channel(3)", "{wanted} completion queue(s) still use the channel", "destroy them first") \

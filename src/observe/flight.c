@@ -54,6 +54,11 @@ static struct av_flight_file *map(int fd, int prot)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+static int open_to_read(int folder_fd)
+{
+	return openat(folder_fd, AV_FLIGHT_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+}
+
 /* Access behind the end of a shorter file is SIGBUS. Writers may make it longer. */
 static bool has_its_size(int fd)
 {
@@ -125,21 +130,26 @@ void av_flight_forked(void)
 	atomic_store(&users, 0);
 }
 
+/* One that cannot be looked at now, for want of a descriptor or memory, may have records. */
 void av_flight_forget(int folder_fd)
 {
-	const struct av_flight_file *f = av_flight_open(folder_fd);
+	int fd = open_to_read(folder_fd);
+	bool whole = fd >= 0 && has_its_size(fd);
+	const struct av_flight_file *f = whole ? map(fd, PROT_READ) : NULL;
 
-	if (!f || atomic_load(&f->next) == 0)
+	if (fd >= 0 && (!whole || (f && (!is_ours(f) || atomic_load(&f->next) == 0))))
 		unlinkat(folder_fd, AV_FLIGHT_FILE, 0);
 	av_flight_close(f);
+	if (fd >= 0)
+		close(fd);
 }
 
 const struct av_flight_file *av_flight_own(void)
 {
 	struct av_flight_file *f;
 
-	atomic_fetch_add(&users,
-			 1); /* announce before the look: av_flight_leave() waits for users */
+	/* Announced before the look: av_flight_leave() waits for users. */
+	atomic_fetch_add(&users, 1);
 	f = atomic_load(&ring);
 	if (!f)
 		atomic_fetch_sub(&users, 1);
@@ -169,8 +179,8 @@ static void write_slot(struct slot *s, uint64_t stamp, const struct av_flight_re
 
 	memcpy(word, record, sizeof(word));
 	atomic_store_explicit(&s->stamp, 0, memory_order_relaxed);
-	for (size_t i = 0; i < WORDS;
-	     i++) /* each store is a release: no word appears before the stamp is 0 */
+	/* Each store is a release: no word appears before the stamp is 0. */
+	for (size_t i = 0; i < WORDS; i++)
 		atomic_store_explicit(&s->word[i], word[i], memory_order_release);
 	atomic_store_explicit(&s->sum, sum_of(stamp, word), memory_order_relaxed);
 	atomic_store_explicit(&s->stamp, stamp, memory_order_release);
@@ -212,7 +222,7 @@ void av_flight_withdraw(uint64_t number)
 
 const struct av_flight_file *av_flight_open(int folder_fd)
 {
-	int fd = openat(folder_fd, AV_FLIGHT_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	int fd = open_to_read(folder_fd);
 	struct av_flight_file *f;
 
 	if (fd < 0)
@@ -244,8 +254,8 @@ bool av_flight_read(const struct av_flight_file *file, uint64_t number,
 
 	if (atomic_load_explicit(&s->stamp, memory_order_acquire) != stamp)
 		return false;
-	for (size_t i = 0; i < WORDS;
-	     i++) /* each load is an acquire: no word is read after the second look at the stamp */
+	/* Each load is an acquire: no word is read after the second look at the stamp. */
+	for (size_t i = 0; i < WORDS; i++)
 		word[i] = atomic_load_explicit(&s->word[i], memory_order_acquire);
 	sum = atomic_load_explicit(&s->sum, memory_order_acquire);
 	if (atomic_load_explicit(&s->stamp, memory_order_relaxed) != stamp ||

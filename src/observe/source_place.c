@@ -250,6 +250,6 @@ void av_source_place(const struct av_sources *s, const void *address, char *to, 
 	if (!by_line(s, (uintptr_t)address - 1, to, size))
 		by_symbol((uintptr_t)address, to, size);
 	for (; *to; to++)
-		if ((unsigned char)*to < ' ' || *to == '"' || *to == '\\')
+		if (*to < ' ' || *to > '~' || *to == '"' || *to == '\\')
 			*to = '?';
 }

@@ -21,8 +21,8 @@ void av_sources_close(struct av_sources *s);
 /*
  * Write where the call is that returns to @address: "main, ping.c:40", or else "a.out(main+0x1b)",
  * or as much as is known. If the call is in an inline function of a header, that is where the
- * program called this function. No quotes, backslashes or control characters. NULL: nothing is
- * written
+ * program called this function. ASCII, without quotes, backslashes and control characters. NULL:
+ * nothing is written
  */
 void av_source_place(const struct av_sources *s, const void *address, char *to, size_t size);
 

@@ -278,6 +278,18 @@ bool av_dir_is_sound(const struct av_dir_file *d)
 
 /* --- making the file -------------------------------------------------------------- */
 
+/* What is there, and cannot be read now, would be written over when the last process leaves. */
+static int load_counts(struct av_dir_file *d)
+{
+	int saved = errno, ret = 0;
+
+	errno = 0;
+	if (!av_dir_counts_load(path, d) && (errno == EMFILE || errno == ENFILE))
+		ret = -errno;
+	errno = saved;
+	return ret;
+}
+
 /* Give it its size and its pages now, so that no later access finds the file system full. */
 static int fill_file(int fd)
 {
@@ -296,9 +308,9 @@ static int fill_file(int fd)
 	d->layout = av_layout;
 	d->magic = AV_DIR_MAGIC;
 	av_dir_qpn_begin(d);
-	(void)av_dir_counts_load(path, d);
+	ret = load_counts(d);
 	av_munmap(d, sizeof(*d));
-	return 0;
+	return ret;
 }
 
 /*

@@ -138,9 +138,9 @@ int av_folder_open(char *path, size_t size)
 			return ret;
 		if (mkdir(path, 0700) && errno != EEXIST) {
 			ret = -errno;
-			av_warn_once("cannot make %s (errno %d); set ANYVERBS_DIR to a folder you "
-				     "may write to",
-				     path, -ret);
+			av_warn_once("cannot make %s: %s; set ANYVERBS_DIR to a folder you may "
+				     "write to",
+				     path, strerrordesc_np(-ret));
 			return ret;
 		}
 		ret = open_name(path, size, i);

@@ -19,6 +19,8 @@
 #include "base/fork.h"
 #include "base/map.h"
 #include "base/uncancelled.h"
+#include "observe/check.h"
+#include "observe/diagnosis.h"
 #include "registry/directory_file.h"
 #include "segment/heap.h"
 #include "segment/pages_owner.h"
@@ -163,15 +165,23 @@ static uint64_t heap_begin(uint32_t ref)
 	return sizeof(struct av_seg_head) + (uint64_t)pages * AV_PAGE_BYTES;
 }
 
+/* Of a full folder more has been noted; a lack of descriptors needs no note. */
+static int refused(int ret)
+{
+	if (ret != -ENOSPC && ret != -EMFILE && ret != -ENFILE)
+		av_diag_verb(-ret, AV_CHECK_CONTEXT_MEMORY, AV_SEG_BYTES >> 30, 0);
+	return ret;
+}
+
 static int own_memory(struct av_seg *seg, uint32_t origin)
 {
 	int ret = av_seg_make(seg->ref, seg->folder.fd, &seg->file, &seg->tables);
 
 	if (ret)
-		return ret;
+		return refused(ret);
 	seg->head = av_seg_map(seg->file.fd, seg->tables.fd, PROT_READ | PROT_WRITE);
 	if (!seg->head)
-		return -errno;
+		return refused(-errno);
 	av_tables_of(seg->head)->magic = AV_TABLES_MAGIC;
 	seg->heap = av_heap_create(&seg->file, &seg->tables, seg->head, heap_begin(seg->ref),
 				   AV_HEAP_END, origin ? AV_IMPORT_KEYS : 1);

@@ -177,9 +177,11 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 	init_public(ctx);
 	err = open_segment(ctx, origin);
 	if (err) {
+		(void)av_refused(AV_VERB_OPEN_DEVICE, err); /* as long as there is a recorder */
 		av_dir_leave();
 		free_context(ctx);
-		return av_fail_null(AV_VERB_OPEN_DEVICE, err);
+		errno = err;
+		return NULL;
 	}
 	list_add(ctx);
 	return &ctx->verbs.context;

@@ -85,6 +85,7 @@ for script in readme $([ "$2" = readme ] || echo guide check); do
 	sudo -u user env -C "$work$([ $script != check ] || echo /action)" \
 		GITHUB_ACTION_PATH="$work/action" bash -eux /trip/$script.sh
 done
+sudo -u user env -C "$work/action" bash -c 'make && sudo make install && make && make clean'
 touch /trip/passed
 CHECK
 mmdebstrap --quiet --variant=apt "$@" --include=git,ca-certificates,sudo,util-linux \

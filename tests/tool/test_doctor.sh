@@ -62,6 +62,12 @@ says relative_folder_is_refused \
 	'^missing +Shared folder: here/anyverbs-.*: Invalid argument' "$text"
 says absolute_folder_is_advised '^ +Advice: .*an absolute path' "$text"
 holds nothing_is_made_there rmdir "$folder/here"
+long=$folder/$(printf 'x%.0s' {1..150})
+mkdir "$long"
+text=$(ANYVERBS_DIR=$long ANYVERBS_LIBRARY=$long/library "$tool" doctor)
+says paths_are_whole "^[a-z]+ +Shared folder: $long/anyverbs-[^ ]+ \(" "$text"
+says all_of_them "^missing +Library of anyverbs: $long/library$" "$text"
+holds nothing_stays_there rmdir "$long"
 folder_of() { env "$@" "$tool" doctor | grep -o 'Shared folder: [^ ]*'; }
 holds empty_folder_is_none test "$(folder_of ANYVERBS_DIR=)" = "$(folder_of -u ANYVERBS_DIR)"
 text=$(ANYVERBS_LIBRARY=/nowhere "$tool" doctor)

@@ -33,4 +33,19 @@ for variable in \
 	holds "manual_explains_$variable" grep -qx "\.It Ev $variable" "$man/anyverbs.7" \
 		"$man/anyverbs-run.1"
 done
+
+# members OF PAGE NAME...: the page has each member of JSON
+members() {
+	local of=$1 page=$2
+	shift 2
+	holds "there are members: $of" test $# -gt 5
+	for name; do
+		holds "the manual has this member of $of: $name" \
+			grep -qE "^\.(It Va|Li)( .*)?\b$name\b" "$man/$page"
+	done
+}
+mapfile -t names < <(sed -n 's/^\tF("\([a-z_]*\)",.*/\1/p' "$man/../src/observe/field.c")
+members explain anyverbs-explain.1 "${names[@]}"
+mapfile -t names < <("$tool" stat -w0.1 -n 1 --json any0 | grep -oE '"[a-z_]+":' | tr -d '":')
+members "stat --watch" anyverbs-stat.1 "${names[@]}"
 finish

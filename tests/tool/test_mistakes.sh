@@ -110,6 +110,15 @@ text="a datagram of 200 B does not fit the receive request of 140 B: its first 4
 mistaken "ibv_ud_pingpong\[[0-9]+\] any0: $qp: peer's SEND: $text $peer \(dropped" \
 	ibv_ud_pingpong -g 0 -s 100 -- ibv_ud_pingpong -g 0 -s 200 $here
 
+# Limits of the process.
+limited() {
+	rm -rf "${ANYVERBS_DIR:?}"/*
+	(ulimit "$@" && "$tool" run -- ibv_devinfo -d any0 >/dev/null 2>&1)
+	"$tool" explain
+}
+says "ulimit -f" "any0: ibv_open_device: the system refuses the context's memory: .* \(EFBIG\)" \
+	"$(limited -f 100000)"
+
 # A /dev/shm as small as a container may have.
 small() {
 	unshare -m bash -c 'mount -t tmpfs -o size=300k none "$ANYVERBS_DIR" || exit 77

@@ -73,6 +73,11 @@ for start in 'timeout 100 "$@"; exit' 'setsid -w "$@"; exit' "(setsid \"\$@\" &)
 	holds "is seen to listen: $start" test -z "$(cat "$err")"
 done
 rm "$go"
+holds any_bytes_are_shown pair -w 0.1 -- \
+	sh -c "printf 'a\\0b\\nc\\r\\377'; $until_go" "$go" --- sh -c ': >"$0"' "$go"
+holds all_of_them grep -qaP '^server\| a\x00b$' "$out"
+holds and_what_has_no_end grep -qaP '^server\| c\r\xff$' "$out"
+rm "$go"
 holds each_port_and_host_of_a_word pair -w 0.1 -- \
 	sh -c "echo {port}-{port} {host}-{host}; $until_go" "$go" --- \
 	sh -c 'echo {port}/{port}; : >"$0"' "$go"

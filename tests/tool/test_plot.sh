@@ -59,13 +59,17 @@ sed -E '1d; s/([^,]*),([^,]*),([^,]*),([^,]*),([^,]*),(.*)/{"time":\1,"device":"
 	"$work/r.csv" >"$work/r.jsonl"
 holds json_lines_give_the_same test "$("$tool" plot "$work/r.jsonl")" = "$text"
 sed 's/any0/<a\&b>/' "$work/r.csv" >"$work/odd.csv"
+sed 's/any0/a\xff\x01/' "$work/r.csv" >"$work/binary.csv"
+says no_bytes_that_xml_has_not '>a\?\? from ' "$("$tool" plot "$work/binary.csv")"
 says names_are_escaped '>&#60;a&#38;b&#62; from ' "$("$tool" plot "$work/odd.csv")"
 
 head -2 "$work/r.csv" >"$work/short.csv"
 exits one_moment_is_1 1 "$tool" plot "$work/short.csv"
 : >"$work/empty"
 exits empty_is_1 1 "$tool" plot "$work/empty"
-for line in "hello" "1,any0,-5" "1,any0,x" "{}" '{"time":1}' "1,,5" "nan,any0,5" "1e999,any0,5"; do
+for line in "hello" "1,any0,-5" "1,any0,x" "{}" '{"time":1}' "1,,5" "nan,any0,5" "1e999,any0,5" \
+	"1e299,any0,5" "3e11,any0,5" \
+	'{"time":1e299,"device":"any0"}' '{"time":-1,"device":"any0"}'; do
 	{ echo time,device,xmit_bytes; echo 1,any0,5; echo "$line"; echo 2,any0,6; } >"$work/bad"
 	exits "not_a_recording_is_1: $line" 1 "$tool" plot "$work/bad"
 done

@@ -160,6 +160,7 @@ sys.exit(b"\033[" not in said)' "$@" </dev/null >/dev/null
 exits colours_on_a_terminal 0 on_a_terminal env -u NO_COLOR TERM=xterm "$tool" stt
 exits no_colours_with_NO_COLOR 1 on_a_terminal env NO_COLOR=1 TERM=xterm "$tool" stt
 exits no_colours_on_a_dumb_terminal 1 on_a_terminal env -u NO_COLOR TERM=dumb "$tool" stt
+exits no_colours_on_an_unknown_terminal 1 on_a_terminal env -u NO_COLOR TERM= "$tool" stt
 holds no_colours_in_a_file test -z "$(TERM=xterm "$tool" doctor 2>&1 | grep -F $'\033')"
 
 # --- what help shows ---
@@ -197,7 +198,7 @@ if "$tool" run -- ibv_devices >/dev/null 2>&1; then
 		"$tool" "$@" >out 2>err
 		holds "$rule" python3 -c '
 import json, sys
-text = open("out").read()
+text = open("out", encoding="utf-8").read()
 try:
     json.loads(text)
 except ValueError:
@@ -243,6 +244,18 @@ assert text.strip()'
 	json faults --json list
 	json faults --json clear
 	json doctor --json
+	# Names are any bytes but 0.
+	odd=$'odd\xff\xc3'
+	ANYVERBS_LIBRARY=/nowhere/$odd/é json doctor --json
+	ANYVERBS_DEVICES=$odd json doctor --json
+	ANYVERBS_LIBRARY=/nowhere/$(printf 'é%.0s' {1..400}) json doctor --json
+	ANYVERBS_LIBRARY=/nowhere/x$(printf 'é%.0s' {1..400}) json doctor --json
+	json capture --json -o "$odd" --seconds 0.1
+	json faults --json set "stall process $odd" 'delay 1us process é'
+	json faults --json list
+	says odd_rules_are_listed '"stall process odd\?\?"' "$(cat out)"
+	says and_so_are_others '"delay 1us process (é|\\u00e9)"' "$(cat out)"
+	"$tool" faults clear >/dev/null
 	kill "$watcher"
 	wait "$watcher" 2>/dev/null
 fi

@@ -118,8 +118,9 @@ static int print_result(const struct wishes *w, const struct av_capture_state *s
 
 	if (w->json)
 		return av_json_write("captures",
-				     json_pack("[{s:s, s:I, s:I, s:I, s:f, s:b}]", "file", w->file,
-					       "frames", (json_int_t)state->frames, "lost",
+				     json_pack("[{s:o, s:I, s:I, s:I, s:f, s:b}]", "file",
+					       av_json_text(w->file), "frames",
+					       (json_int_t)state->frames, "lost",
 					       (json_int_t)state->lost, "bytes", (json_int_t)size,
 					       "seconds", seconds, "full", size >= w->bytes));
 	printf("%" PRIu64 " frame%s in %s: %.1f MB in %.1f s\n", state->frames,

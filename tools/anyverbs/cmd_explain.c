@@ -41,15 +41,11 @@ static bool is_wanted(const struct wishes *w, const struct av_flight_record *r)
 static json_t *value_of(const struct av_field *field, const struct av_flight_record *r)
 {
 	char text[AV_FIELD_TEXT_MAX];
-	json_t *value;
 
 	if (av_field_is_number(field))
 		return json_integer(av_field_number(field, r));
 	av_field_write(field, field->form, r, text);
-	value = json_string(text);
-	return value ? value
-		     : json_string(
-			       "?"); /* another process may have written bytes that are not UTF-8 */
+	return av_json_text(text);
 }
 
 static bool print_json(const struct av_flight_record *r)

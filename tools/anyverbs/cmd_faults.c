@@ -165,8 +165,8 @@ static json_t *json_of(const struct av_device *dev)
 
 	for (unsigned int i = 0; i < n; i++) {
 		write_rule(text, &rules[i], rule);
-		json_array_append_new(list, json_pack("{s:i, s:s}", "number", (int)rules[i].number,
-						      "rule", rule));
+		json_array_append_new(list, json_pack("{s:i, s:o}", "number", (int)rules[i].number,
+						      "rule", av_json_text(rule)));
 	}
 	return json_pack("{s:s, s:o}", "device", dev->ibv.name, "rules", list);
 }
@@ -206,16 +206,18 @@ const struct av_command av_command_faults = {
 	.least = 1,
 	.most = AV_ANY_NUMBER,
 	.options = options,
-	.details =
-		"  set    replace all rules by these\n"
-		"  list   show the rules in force\n"
-		"  clear  remove all rules\n"
-		"\n"
-		"A RULE is one argument, such as 'rnr 3 qp 17 every 10'; anyverbs_faults(5)\n"
-		"describes the language. Running programs notice the change at their next request\n"
-		"or verb; programs started later get the rules too, until they are cleared. To\n"
-		"set rules for one program, use ANYVERBS_FAULTS.\n",
-	.examples = "anyverbs faults set 'drop 1%'\n"
+	.details = "  set    replace all rules by these\n"
+		   "  list   show the rules in force\n"
+		   "  clear  remove all rules\n"
+		   "\n"
+		   "A RULE is one argument, such as 'rnr 3 qp 17 every 10'; anyverbs_faults(5)\n"
+		   "describes the language. 'lose', 'rnr' and 'delay' strike requests; 'drop' and\n"
+		   "its like strike packets, which only peers on other hosts send.\n"
+		   "\n"
+		   "Running programs notice the change at their next request or verb; programs\n"
+		   "started later get the rules too, until they are cleared. To set rules for one\n"
+		   "program, use ANYVERBS_FAULTS.\n",
+	.examples = "anyverbs faults set 'lose 1%'\n"
 		    "anyverbs faults list --json\n"
 		    "anyverbs faults clear\n",
 	.main = faults_main,

@@ -10,7 +10,8 @@ static bool has_colours(FILE *out)
 {
 	const char *never = getenv("NO_COLOR"), *term = getenv("TERM");
 
-	return !(never && *never) && term && strcmp(term, "dumb") != 0 && isatty(fileno(out));
+	return !(never && *never) && term && *term && strcmp(term, "dumb") != 0 &&
+	       isatty(fileno(out));
 }
 
 const char *av_colour(FILE *out, enum av_colour colour)

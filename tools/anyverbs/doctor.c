@@ -73,16 +73,17 @@ static void print_text(const struct av_check *check, const struct av_finding *fi
 
 static int add_json(json_t *list, const struct av_check *check, const struct av_finding *finding)
 {
-	json_t *row = json_pack("{s:s, s:s, s:s, s:b, s:s, s:s}", "check", check->id, "finding",
-				verdict_names[finding->verdict], "value", finding->value,
-				"essential", check->essential, "consequence", finding->consequence,
-				"advice", finding->advice);
+	json_t *row =
+		json_pack("{s:s, s:s, s:o, s:b, s:o, s:s}", "check", check->id, "finding",
+			  verdict_names[finding->verdict], "value", av_json_text(finding->value),
+			  "essential", check->essential, "consequence",
+			  av_json_text(finding->consequence), "advice", finding->advice);
 
 	return json_array_append_new(list, row);
 }
 
 /* @list: NULL for text output. Return: false if something essential is missing. */
-static bool go_through(const struct av_check *check, json_t *list, bool *written)
+static bool go_through(const struct av_check *check, json_t *list, bool *whole)
 {
 	bool fine = true;
 
@@ -93,7 +94,7 @@ static bool go_through(const struct av_check *check, json_t *list, bool *written
 		if (!list)
 			print_text(check, &finding);
 		else if (add_json(list, check, &finding))
-			*written = false;
+			*whole = false;
 		if (check->essential && finding.verdict == AV_VERDICT_MISSING)
 			fine = false;
 	}
@@ -106,32 +107,31 @@ static void print_end(bool fine)
 		  : "\nSomething essential is missing: see the lines that begin with \"missing\".");
 }
 
-static bool print_json(json_t *list, bool fine)
+/* Takes over @list; NULL: out of memory. Return: exit status, of writing */
+static int write_json(json_t *list, bool fine)
 {
-	json_t *all =
-		json_pack("{s:s, s:b, s:O}", "version", AV_VERSION, "ok", fine, "checks", list);
-	bool ok = all && json_dumpf(all, stdout, JSON_INDENT(2)) == 0;
-
-	json_decref(all);
-	putchar('\n');
-	return ok;
+	return av_json_write_object(list ? json_pack("{s:s, s:b, s:o}", "version", AV_VERSION, "ok",
+						     fine, "checks", list)
+					 : NULL);
 }
 
 static int examine(void)
 {
 	json_t *list = json ? json_array() : NULL;
-	bool fine = true, written = !json || list;
+	bool fine = true, whole = !json || list;
+	int status = AV_EXIT_OK;
 
-	for (size_t i = 0; written && i < AV_ARRAY_SIZE(tables); i++)
-		fine &= go_through(tables[i], list, &written);
-	if (!json)
-		print_end(fine);
+	for (size_t i = 0; whole && i < AV_ARRAY_SIZE(tables); i++)
+		fine &= go_through(tables[i], list, &whole);
+	if (!whole) {
+		json_decref(list);
+		list = NULL;
+	}
+	if (json)
+		status = write_json(list, fine);
 	else
-		written = written && print_json(list, fine);
-	json_decref(list);
-	if (!written)
-		av_tool_complain("cannot write the output");
-	return fine && written ? AV_EXIT_OK : AV_EXIT_NO;
+		print_end(fine);
+	return fine ? status : AV_EXIT_NO;
 }
 
 static int doctor_main(int argc, char **argv)

@@ -16,7 +16,7 @@ enum av_verdict { AV_VERDICT_OK, AV_VERDICT_LIMITED, AV_VERDICT_MISSING };
  */
 struct av_finding {
 	enum av_verdict verdict;
-	char value[128]; /* what was found, in a few words */
+	char value[512]; /* what was found: a few words, or a path */
 	char consequence[320];
 	char advice[320];
 };

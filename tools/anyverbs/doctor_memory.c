@@ -71,8 +71,8 @@ static void look_memfd(struct av_finding *f)
 		return;
 	}
 	av_finding_value(f, "%s", strerror(errno));
-	av_finding_set(f, AV_VERDICT_LIMITED,
-		       "Only memory in the shared folder can be shared between processes.",
+	av_finding_set(f, AV_VERDICT_MISSING,
+		       "Devices cannot be opened: the memory of a context has no name.",
 		       "Allow memfd_create in the container's seccomp profile.");
 }
 
@@ -157,7 +157,7 @@ static void judge_folder(struct av_finding *f, int fd, const char *path)
 
 	(void)fstatvfs(fd, &st);
 	free_bytes = (uint64_t)st.f_bavail * st.f_frsize;
-	av_finding_value(f, "%.60s (%s, %" PRIu64 " of %" PRIu64 " MiB free)", path, type,
+	av_finding_value(f, "%s (%s, %" PRIu64 " of %" PRIu64 " MiB free)", path, type,
 			 free_bytes / MIB, (uint64_t)st.f_blocks * st.f_frsize / MIB);
 	if (free_bytes < FOLDER_FREE_MIN)
 		av_finding_set(f, AV_VERDICT_MISSING,
@@ -194,7 +194,7 @@ static void look_folder(struct av_finding *f)
 		av_folder_remove_self(path);
 		return;
 	}
-	av_finding_value(f, "%.60s: %s", path, strerror(-fd));
+	av_finding_value(f, "%s: %s", path, strerror(-fd));
 	av_finding_set(f, AV_VERDICT_MISSING,
 		       "Devices cannot be opened: their queue pairs live there.",
 		       "Set ANYVERBS_DIR to a writable folder, an absolute path, the same for "
@@ -262,7 +262,7 @@ static void look_segment(struct av_finding *f)
 	else
 		av_finding_set(f, AV_VERDICT_MISSING,
 			       "Devices cannot be opened: this is the memory of a context.",
-			       "See the limits of file size and address space.");
+			       "See the limits of file size and address space, and Memfd.");
 }
 
 static void look_address_space(struct av_finding *f)
@@ -336,7 +336,7 @@ const struct av_check av_checks_memory[] = {
 	{"locked_memory", "Limit of locked memory (ulimit -l)", 0, look_locked_memory},
 	{"max_map_count", "Limit of mappings (vm.max_map_count)", 0, look_map_count},
 	{"userfaultfd", "Userfaultfd", 0, look_userfaultfd},
-	{"memfd", "Memfd", 0, look_memfd},
+	{"memfd", "Memfd", 1, look_memfd},
 	{"populate", "Populating pages (MADV_POPULATE_WRITE)", 0, look_populate},
 	{"huge_pages", "Transparent huge pages", 0, look_huge_pages},
 	{NULL, NULL, 0, NULL},

@@ -212,8 +212,8 @@ static void look_namespace(struct av_finding *f, const char *path, ino_t first,
 static void look_pid_namespace(struct av_finding *f)
 {
 	look_namespace(f, "/proc/self/ns/pid", FIRST_PID_NS,
-		       "Peers in another PID namespace cannot be reached by RDMA READ, RDMA WRITE "
-		       "and atomics; peers in this one can.");
+		       "The memory of processes in another PID namespace cannot be reached; peers "
+		       "in this one can.");
 }
 
 static void look_user_namespace(struct av_finding *f)

@@ -58,7 +58,7 @@ static void look_our_library(struct av_finding *f)
 	char path[PATH_MAX];
 	int found = av_library_find(path);
 
-	av_finding_value(f, "%.100s", path);
+	av_finding_value(f, "%s", path);
 	if (found)
 		av_finding_set(f, AV_VERDICT_OK, "'anyverbs run' preloads it.", "");
 	else

@@ -15,9 +15,18 @@
 	}
 
 /*
- * Write {"version": ..., @member: @list} to standard output. Takes over @list; NULL: out of memory.
- * Return: exit status; a failure has been reported
+ * @text as a string of JSON. Names of files and programs may be no UTF-8: then each byte that is
+ * not ASCII is a question mark. Return: NULL if memory is short
  */
+json_t *av_json_text(const char *text);
+
+/*
+ * Write @object to standard output. Takes it over; NULL: out of memory. Return: exit status; a
+ * failure has been reported
+ */
+int av_json_write_object(json_t *object);
+
+/* Likewise {"version": ..., @member: @list}. */
 int av_json_write(const char *member, json_t *list);
 
 /* An array of what @make makes of each device. Return: NULL if memory is short */

@@ -7,8 +7,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "explain_last.h"
 #include "launch.h"
 #include "pair_family.h"
@@ -30,14 +30,6 @@ static volatile sig_atomic_t interrupted;
 static void interrupt(int signal)
 {
 	interrupted = signal;
-}
-
-static double now(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 struct pair {
@@ -87,7 +79,7 @@ static void follow(struct pair *p, struct av_pair_side *over, double at)
 	else
 		return; /* a client may have more to do than its server */
 	if (at >= over->over_at)
-		av_pair_stop(other, now(CLOCK_MONOTONIC));
+		av_pair_stop(other, av_now_seconds());
 }
 
 static bool is_late(const struct pair *p, double at)
@@ -103,7 +95,7 @@ static pid_t lives(const struct av_pair_side *side)
 /* Do what is due. Return: false when there is nothing left to do */
 static bool steer(struct pair *p)
 {
-	double at = now(CLOCK_MONOTONIC);
+	double at = av_now_seconds();
 	struct av_pair_side *over;
 
 	av_pair_look(&p->server, at);
@@ -167,7 +159,7 @@ static void say_what_happened(const struct pair *p)
 static void write_rest(struct pair *p)
 {
 	while (!av_pair_flush() && !interrupted && !p->timed_out)
-		p->timed_out = is_late(p, now(CLOCK_MONOTONIC));
+		p->timed_out = is_late(p, av_now_seconds());
 	if (interrupted || p->timed_out)
 		av_pair_hurry(true);
 }
@@ -208,8 +200,8 @@ static int run(struct pair *p)
 {
 	heed_signals();
 	av_family_begin();
-	p->begin = now(CLOCK_MONOTONIC);
-	p->begin_ns = (uint64_t)(now(CLOCK_REALTIME) * 1e9);
+	p->begin = av_now_seconds();
+	p->begin_ns = av_now_real_ns();
 	if (!av_pair_start(&p->server, p->words.server))
 		return AV_EXIT_RUN_FAILED;
 	while (steer(p))

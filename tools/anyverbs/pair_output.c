@@ -70,6 +70,16 @@ void av_pair_print(const char *fmt, ...)
 	va_end(ap);
 }
 
+void av_pair_put(const char *bytes, size_t count)
+{
+	if (!make_room(count)) {
+		output.err = ENOMEM;
+		return;
+	}
+	memcpy(output.text + output.length, bytes, count);
+	output.length += count;
+}
+
 /* --- writing --------------------------------------------------------------------- */
 
 static void on_alarm(int signal)

@@ -7,11 +7,13 @@
 #define AV_TOOL_PAIR_OUTPUT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/compiler.h"
 
-/* Add to what is shown. Does not wait: av_pair_flush() writes it. */
+/* Add to what is shown. Neither waits: av_pair_flush() writes it. */
 void av_pair_print(const char *fmt, ...) AV_PRINTF(1, 2);
+void av_pair_put(const char *bytes, size_t count);
 
 /* Write what has been added, for a moment. Return: true: nothing is left */
 bool av_pair_flush(void);

@@ -23,8 +23,10 @@
 
 static void show(struct av_pair_side *side, const char *text, size_t length)
 {
-	av_pair_print("%s%s|%s %.*s\n", av_colour(stdout, side->colour), side->name,
-		      av_colour(stdout, AV_COLOUR_OFF), (int)length, text);
+	av_pair_print("%s%s|%s ", av_colour(stdout, side->colour), side->name,
+		      av_colour(stdout, AV_COLOUR_OFF));
+	av_pair_put(text, length);
+	av_pair_put("\n", 1);
 }
 
 static void show_rest(struct av_pair_side *side)

@@ -19,13 +19,14 @@ static const struct {
 	const char *colour, *dashes;
 } styles[AV_SVG_SERIES] = {{"#1f5fa8", "none"}, {"#c8511b", "6 6"}};
 
+/* A recording may hold bytes that XML may not. */
 static void put_text(FILE *out, const char *text)
 {
 	for (; *text; text++)
 		if (*text == '<' || *text == '>' || *text == '&')
 			fprintf(out, "&#%d;", *text);
 		else
-			fputc(*text, out);
+			fputc(*text < ' ' || *text > '~' ? '?' : *text, out);
 }
 
 void av_svg_begin(FILE *out, const char *title, unsigned int panels)

@@ -70,6 +70,8 @@ bool av_record_close(struct av_record *record)
 
 /* --- reading --------------------------------------------------------------------- */
 
+#define YEAR_10000 253402300800.0 /* seconds since 1970; times have a date before it */
+
 struct reader {
 	const char *const *name;
 	unsigned int count;
@@ -140,10 +142,14 @@ static bool read_json(const struct reader *r, const char *line, struct av_record
 
 static bool read_line(struct reader *r, char *line, struct av_recorded *to)
 {
+	bool ok;
+
 	*to = (struct av_recorded){0};
 	if (line[0] == '{')
-		return read_json(r, line, to);
-	return r->has_names && read_csv(r, line, to);
+		ok = read_json(r, line, to);
+	else
+		ok = r->has_names && read_csv(r, line, to);
+	return ok && to->time >= 0 && to->time < YEAR_10000;
 }
 
 const char *av_record_read(FILE *file, const char *const *name, unsigned int count,

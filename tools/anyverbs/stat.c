@@ -190,21 +190,18 @@ static bool show_text(const struct group *group, struct av_device *const *devs, 
 	return ok;
 }
 
-static bool show_json(const struct group *group, struct av_device *const *devs, unsigned int count)
+static int show_json(const struct group *group, struct av_device *const *devs, unsigned int count)
 {
-	json_t *all, *devices = json_array();
+	json_t *devices = json_array();
 	bool ok = devices;
 
 	for (unsigned int i = 0; ok && i < count; i++)
 		ok = json_array_append_new(devices, make_json(group, devs[i])) == 0;
-	all = ok ? json_pack("{s:s, s:s, s:O}", "version", AV_VERSION, "group", group->name,
-			     "devices", devices)
-		 : NULL;
-	ok = all && json_dumpf(all, stdout, JSON_INDENT(2)) == 0;
-	json_decref(all);
+	if (ok)
+		return av_json_write_object(json_pack("{s:s, s:s, s:o}", "version", AV_VERSION,
+						      "group", group->name, "devices", devices));
 	json_decref(devices);
-	putchar('\n');
-	return ok;
+	return av_json_write_object(NULL);
 }
 
 /* --- the command line ------------------------------------------------------------ */
@@ -256,14 +253,14 @@ static int show(const struct group *group, struct av_device *const *devs, unsign
 
 	if (style.how.seconds > 0)
 		return av_stat_watch(&style.how, devs, count);
+	if (style.json)
+		return show_json(group, devs, count);
 	if (style.prometheus)
 		ok = show_prometheus(group, devs, count);
-	else if (style.json)
-		ok = show_json(group, devs, count);
 	else
 		ok = show_text(group, devs, count);
 	if (!ok)
-		av_tool_complain("cannot write the output");
+		av_tool_complain("out of memory");
 	return ok ? AV_EXIT_OK : AV_EXIT_NO;
 }
 
@@ -295,7 +292,7 @@ static const struct av_option options[] = {
 	{'w', "watch", "SECONDS", &av_value_seconds, &style.how.seconds,
 	 "show rates, every second or every SECONDS", true},
 	{'n', "count", "N", &av_value_count, &style.how.looks,
-	 "stop after N lines, instead of when interrupted", false},
+	 "stop after N looks, instead of when interrupted", false},
 	{'o', "output", "FILE", &av_value_file, &style.how.output,
 	 "also record all counters, for 'anyverbs plot'", false},
 	{.name = NULL}};

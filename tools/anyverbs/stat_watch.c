@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "command.h"
 #include "record.h"
 #include "stat_rows.h"
@@ -43,14 +44,6 @@ static volatile sig_atomic_t stopped;
 static void stop(int signal)
 {
 	stopped = 1;
-}
-
-static double now(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 static double rate(const struct watching *w, size_t i, const struct av_row *then,
@@ -104,7 +97,7 @@ static void print_rates(const struct watching *w, const struct av_row *then,
 /* Sample all devices once. Return: false if writing fails or memory runs out. */
 static bool look(struct watching *w, struct av_device *const *devs, unsigned int count)
 {
-	double moment = now(CLOCK_MONOTONIC), time = now(CLOCK_REALTIME);
+	double moment = av_now_seconds(), time = (double)av_now_real_ns() / 1e9;
 	struct av_rows rows = {0};
 
 	for (unsigned int i = 0; i < count; i++)

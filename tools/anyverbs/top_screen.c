@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "command.h"
 #include "top_view.h"
 
@@ -150,20 +151,12 @@ static bool obey(struct screen *s, int key)
 	return key == ' ';
 }
 
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 /* Handle keys until the next look or the end. */
 static void keys(struct screen *s, double until)
 {
 	double left;
 
-	while (!stopped && (left = until - now()) > 0) {
+	while (!stopped && (left = until - av_now_seconds()) > 0) {
 		int key;
 
 		timeout(left > 1 ? 1000

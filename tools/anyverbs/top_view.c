@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 /* The widths leave room for device and command on a terminal of 80 columns. */
 const struct av_top_column_info av_top_column[AV_TOP_N] = {
@@ -125,14 +126,6 @@ static void gather(const struct av_top_view *view, struct av_rows *processes,
 	}
 }
 
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 static void show(struct av_top_view *view, const struct av_rows *processes,
 		 const struct av_rows *devices, double seconds)
 {
@@ -157,7 +150,7 @@ static void show(struct av_top_view *view, const struct av_rows *processes,
 bool av_top_look(struct av_top_view *view)
 {
 	struct av_rows processes = {0}, devices = {0};
-	double moment = now();
+	double moment = av_now_seconds();
 
 	gather(view, &processes, &devices);
 	if (processes.incomplete || devices.incomplete || !grow(&view->row, processes.count) ||

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -305,6 +306,21 @@ static void empty_ring_is_removed(void **state)
 	av_flight_own_end();
 }
 
+static void ring_that_cannot_be_looked_at_stays(void **state)
+{
+	struct rlimit limit, none;
+
+	write_some(1, 1);
+	av_flight_leave();
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){0, limit.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	av_flight_forget(folder);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(faccessat(folder, AV_FLIGHT_FILE, F_OK, 0), 0);
+	av_flight_join(folder);
+}
+
 static void without_ring_nothing_happens(void **state)
 {
 	av_flight_leave();
@@ -340,6 +356,7 @@ int main(void)
 		CASE(each_changed_byte_is_noticed),
 		CASE(other_files_are_none),
 		CASE(empty_ring_is_removed),
+		CASE(ring_that_cannot_be_looked_at_stays),
 		CASE(without_ring_nothing_happens),
 		CASE(waiting_ends_with_a_record),
 	};

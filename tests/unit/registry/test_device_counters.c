@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -104,6 +105,28 @@ static void damaged_files_do_no_harm(void **state)
 	}
 }
 
+/* Who cannot read them because it has no descriptor left does not write others in their place. */
+static void no_descriptor_does_no_harm(void **state)
+{
+	struct rlimit limit, few;
+
+	join();
+	count("any0", 7);
+	av_dir_leave();
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	for (rlim_t n = 0; n < 12; n++) {
+		few = (struct rlimit){n, limit.rlim_max};
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+		if (av_dir_join(NULL) == 0)
+			av_dir_leave();
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+		assert_int_equal(read_first("any0"), 7);
+	}
+	join();
+	reset("any0");
+	av_dir_leave();
+}
+
 static int setup(void **state)
 {
 	return !mkdtemp(base) || setenv("ANYVERBS_DIR", base, 1);
@@ -120,6 +143,7 @@ int main(void)
 		cmocka_unit_test(they_outlive_the_directory),
 		cmocka_unit_test(a_reset_is_of_one_device),
 		cmocka_unit_test(damaged_files_do_no_harm),
+		cmocka_unit_test(no_descriptor_does_no_harm),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
