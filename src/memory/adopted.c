@@ -12,6 +12,8 @@
 #include "segment/shared_heap.h"
 #include "memory/vma.h"
 
+#define FILES 64u
+
 /* An entry with @end 0 is hidden. @end is written last, and cleared first. */
 struct entry {
 	_Atomic uint64_t end, begin; /* addresses */
@@ -24,6 +26,8 @@ static struct {
 	struct entry list[AV_ADOPTIONS + 1]; /* the last one is the shared heap's */
 	_Atomic uint32_t used;		     /* entries that have ever been shown */
 	_Atomic uint32_t count;		     /* but the last one */
+	_Atomic uint64_t file[FILES];	     /* inodes of segments: av_adopted_file() */
+	_Atomic uint32_t files;		     /* that were ever written there */
 } adopted;
 
 void *av_adopted_in_heap(struct av_seg *seg, uint64_t at, uint64_t bytes, uint64_t offset)
@@ -70,8 +74,27 @@ static void show(uint32_t i, const struct av_adopted_piece *piece)
 		atomic_store(&adopted.used, i + 1);
 }
 
+bool av_adopted_file(uint64_t inode)
+{
+	uint32_t n = atomic_load(&adopted.files);
+
+	for (uint32_t i = 0; inode && i < n && i < FILES; i++)
+		if (atomic_load(&adopted.file[i]) == inode)
+			return true;
+	return !inode && n;
+}
+
+static void remember_file(uint64_t inode)
+{
+	if (av_adopted_file(inode))
+		return;
+	atomic_store(&adopted.file[atomic_load(&adopted.files) % FILES], inode);
+	atomic_fetch_add(&adopted.files, 1);
+}
+
 void av_adopted_show(uint32_t i, const struct av_adopted_piece *piece)
 {
+	remember_file(piece->file.ino);
 	show(i, piece);
 	atomic_fetch_add(&adopted.count, 1);
 }

@@ -60,6 +60,13 @@ void av_adopted_show_heap(const struct av_shared_heap *heap);
 /* Is anything adopted, or the range in the shared heap? */
 bool av_adopted_any(uint64_t addr, uint64_t len);
 
+/*
+ * Has a segment with this file had adopted pages? Those that moved out beside threads are of the
+ * file still, also when the segment is closed. @inode 0: has anything ever been adopted? Of many
+ * segments, the oldest are forgotten. Context: any; no lock, no heap
+ */
+bool av_adopted_file(uint64_t inode);
+
 /* Have pages been adopted at these addresses? No lock, no heap. */
 bool av_adopted_overlaps(uint64_t addr, uint64_t len);
 
