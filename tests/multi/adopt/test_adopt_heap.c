@@ -20,6 +20,10 @@
 
 #include "adopt_fixture.h"
 
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24 /* Linux 5.18 */
+#endif
+
 #define LARGE (200ul << 10)
 
 static void expect_shared(const void *p, bool shared)
@@ -363,6 +367,19 @@ static void discard_row(int advice, bool by_number)
 	munmap(p, BYTES);
 }
 
+static void discard_alone_row(int advice)
+{
+	uint8_t *p = map_private(BYTES);
+
+	row("madvise(%d), without a region", advice);
+	fill(p, BYTES, 14);
+	if (madvise(p, BYTES, advice))
+		EXPECT(advice == MADV_DONTNEED_LOCKED && errno == EINVAL, "errno %d", errno);
+	else
+		EXPECT(p[0] == 0 && p[BYTES - 1] == 0, "not zeros");
+	munmap(p, BYTES);
+}
+
 static void unmap(uint8_t *p, size_t bytes, bool by_number)
 {
 	EXPECT((by_number ? (int)syscall(SYS_munmap, p, bytes) : munmap(p, bytes)) == 0, "errno %d",
@@ -547,6 +564,8 @@ static void program_rows(void)
 	discard_row(MADV_DONTNEED, false);
 	discard_row(MADV_DONTNEED, true);
 	discard_row(MADV_FREE, false);
+	discard_alone_row(MADV_DONTNEED);
+	discard_alone_row(MADV_DONTNEED_LOCKED);
 	for (int by_number = 0; by_number < 2; by_number++) {
 		unmap_row(by_number);
 		unmap_reached_row(by_number);
