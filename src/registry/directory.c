@@ -449,6 +449,8 @@ static int join_first(av_dir_count *count)
 		ret = join_once(&removed_since);
 	while (ret == -EAGAIN && av_patient(&until));
 	if (ret) {
+		if (av_own_fd(&folder) >= 0)
+			av_folder_remove_self(path); /* which may have been made for this */
 		close_all();
 		return ret == -EAGAIN ? -EBUSY : ret;
 	}

@@ -20,6 +20,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -405,11 +406,15 @@ static void beyond_the_limit_of_files(void)
 {
 	struct rlimit rl = {1 << 20, 1 << 20};
 	struct ibv_device **list = ibv_get_device_list(NULL);
+	char alone[PATH_MAX];
 
+	NEED(snprintf(alone, sizeof(alone), "%s/alone", getenv("ANYVERBS_DIR")) < PATH_MAX);
+	NEED(mkdir(alone, 0700) == 0 && setenv("ANYVERBS_DIR", alone, 1) == 0);
 	NEED(list && list[0] && setrlimit(RLIMIT_FSIZE, &rl) == 0);
 	errno = 0;
 	EXPECT(!ibv_open_device(list[0]) && errno == EFBIG, "ibv_open_device(): errno %d", errno);
 	ibv_free_device_list(list);
+	EXPECT(rmdir(alone) == 0, "a folder stays");
 }
 
 static const struct test_row {
