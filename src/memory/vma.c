@@ -54,6 +54,21 @@ bool av_vma_next(int maps, uint64_t addr, struct av_vma *vma)
 	return true;
 }
 
+int av_vma_rights_of(int maps, uint64_t addr, uint64_t bytes)
+{
+	uint64_t end = addr + bytes;
+	struct av_vma vma;
+	int ret = -1;
+
+	for (uint64_t at = addr; at < end; at = vma.end) {
+		if (!av_vma_next(maps, at, &vma) || vma.begin > at ||
+		    (at > addr && av_vma_rights(&vma) != ret))
+			return -1;
+		ret = av_vma_rights(&vma);
+	}
+	return ret;
+}
+
 bool av_vma_part(const struct av_vma *vma, uint64_t at, uint64_t bytes, uint64_t *begin,
 		 uint64_t *end)
 {

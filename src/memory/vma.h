@@ -35,6 +35,9 @@ static inline int av_vma_rights(const struct av_vma *vma)
 	       (vma->executable ? PROT_EXEC : 0);
 }
 
+/* The same of a range without holes, if all of its mappings have the same rights; -1: it is not. */
+AV_MUST_USE int av_vma_rights_of(int maps, uint64_t addr, uint64_t bytes);
+
 /* The addresses where a mapping shows bytes [at, at + bytes) of its file. Return: false if none. */
 AV_MUST_USE bool av_vma_part(const struct av_vma *vma, uint64_t at, uint64_t bytes, uint64_t *begin,
 			     uint64_t *end);

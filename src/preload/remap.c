@@ -26,28 +26,34 @@
 
 #define PAGE_BYTES AV_ADOPTED_ALIGN /* with other pages, nothing is adopted */
 
-/*
- * Is the range one mapping for the program, but not for the kernel: without holes, with the same
- * rights everywhere, but of a segment, or of several mappings? @prot: out; the rights
- */
-static bool is_ours(const struct av_remap *r, int *prot)
+/* Is the range of a segment, or of several mappings, and of no other file? */
+static bool is_moved(int maps, uint64_t at, uint64_t end)
 {
-	uint64_t at = (uintptr_t)r->p, end = at + (r->had ? r->had : 1);
-	int maps = av_vma_open_own();
-	bool ret = maps >= 0, file = false;
-	struct av_vma vma = {0};
+	bool file = false;
 	unsigned int n = 0;
+	struct av_vma vma;
 
-	for (; ret && at < end; at = vma.end) {
-		ret = av_vma_next(maps, at, &vma) && vma.begin <= at &&
-		      (vma.anonymous || av_adopted_file(vma.inode)) &&
-		      (n++ == 0 || *prot == av_vma_rights(&vma));
-		*prot = av_vma_rights(&vma);
+	for (; at < end; at = vma.end, n++) {
+		if (!av_vma_next(maps, at, &vma) || !(vma.anonymous || av_adopted_file(vma.inode)))
+			return false;
 		file |= !vma.anonymous;
 	}
-	if (maps >= 0)
-		syscall(SYS_close, maps);
-	return ret && (file || n > 1);
+	return file || n > 1;
+}
+
+/* Is the range one mapping for the program, but not for the kernel? @prot: out; its rights */
+static bool is_ours(const struct av_remap *r, int *prot)
+{
+	uint64_t at = (uintptr_t)r->p, bytes = r->had ? r->had : 1;
+	int maps = av_vma_open_own();
+	bool ret;
+
+	if (maps < 0)
+		return false;
+	*prot = av_vma_rights_of(maps, at, bytes);
+	ret = *prot >= 0 && is_moved(maps, at, at + bytes);
+	syscall(SYS_close, maps);
+	return ret;
 }
 
 static void *fail(int error)

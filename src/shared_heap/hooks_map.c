@@ -102,18 +102,15 @@ static void *fail(int error)
 	return MAP_FAILED;
 }
 
-/* The rights of all of a range, which is one mapping; -1: it is not. */
+/* The rights of all of a range, which may be several mappings for the kernel; -1: of parts. */
 static int rights_of(const void *p, size_t bytes)
 {
 	AV_UNCANCELLED;
 	int maps = av_vma_open_own(), ret = -1;
-	struct av_vma vma;
 
 	if (maps < 0)
 		return -1;
-	if (av_vma_next(maps, (uintptr_t)p, &vma) && vma.begin <= (uintptr_t)p &&
-	    bytes <= vma.end - (uintptr_t)p)
-		ret = av_vma_rights(&vma);
+	ret = av_vma_rights_of(maps, (uintptr_t)p, bytes);
 	close(maps);
 	return ret;
 }
