@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/anonymous.h"
+#include "base/file_back.h"
 #include "base/file_size.h"
 #include "base/map.h"
 #include "registry/folder.h"
@@ -31,7 +32,7 @@ static int make_tables(int folder, struct av_own_fd *tables)
 		return -EFBIG;
 	if (ftruncate(tables->fd, (off_t)AV_TABLES_BYTES))
 		return -errno;
-	ret = av_file_back(tables, 0, offsetof(struct av_tables, qp));
+	ret = av_file_back(tables->fd, 0, offsetof(struct av_tables, qp));
 	if (ret == -ENOSPC)
 		av_folder_full(tables->fd, offsetof(struct av_tables, qp), ENOSPC);
 	return ret;
@@ -45,7 +46,7 @@ int av_seg_make(uint32_t ref, int folder, struct av_own_fd *file, struct av_own_
 	snprintf(name, sizeof(name), "anyverbs-" AV_CONTEXT_NAME, AV_CONTEXT_NAME_OF(ref));
 	ret = av_anonymous(file, name, AV_SEG_BYTES);
 	if (ret == 0)
-		ret = av_file_back(file, 0, sizeof(struct av_seg_head));
+		ret = av_file_back(file->fd, 0, sizeof(struct av_seg_head));
 	return ret ? ret : make_tables(folder, tables);
 }
 
