@@ -65,17 +65,18 @@ int av_seg_open(const struct av_dir_memory *memory, const char *path)
 
 struct av_seg_head *av_seg_map(int file, int tables, int prot)
 {
-	uint8_t *p = av_map_file(NULL, AV_SEG_BYTES, prot, file, 0);
+	uint8_t *p = av_map_file(NULL, AV_SEG_BYTES, PROT_NONE, file, 0);
 
 	if (!p)
 		return NULL;
-	if (av_mmap(p + AV_TABLES_OFFSET, AV_TABLES_BYTES, prot,
+	if (av_mmap(p + AV_TABLES_OFFSET, AV_TABLES_BYTES, PROT_NONE,
 		    MAP_SHARED | MAP_NORESERVE | MAP_FIXED, tables, 0) == MAP_FAILED) {
 		av_munmap(p, AV_SEG_BYTES);
 		return NULL;
 	}
-	/* Whoever dumps it fills the holes. */
-	(void)!av_madvise(p, AV_SEG_BYTES, MADV_DONTDUMP);
+	p = av_map_sparse(p, AV_SEG_BYTES, prot);
+	if (p) /* whoever dumps it fills the holes */
+		(void)!av_madvise(p, AV_SEG_BYTES, MADV_DONTDUMP);
 	return (struct av_seg_head *)p;
 }
 

@@ -28,16 +28,18 @@
 #include "lib/expect.h"
 #include "lib/page_backing.h"
 #include "lib/probe.h"
+#include "lib/proc_status.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
 
-#define BYTES	 4096u
-#define SMALL	 ((size_t)8 << 20) /* a directory, and the tables of a few contexts */
-#define LARGE	 ((size_t)1 << 30)
-#define PIECES	 64u
-#define BEGUN_US 300000
-#define ATTEMPTS 8     /* a busy machine only makes it longer, so the best counts */
-#define LIVES_US 20000 /* longer than a process is believed to live */
+#define BYTES	  4096u
+#define SMALL	  ((size_t)8 << 20) /* a directory, and the tables of a few contexts */
+#define LARGE	  ((size_t)1 << 30)
+#define PIECES	  64u
+#define LOCKED_KB (1u << 20) /* a segment is 16 GiB */
+#define BEGUN_US  300000
+#define ATTEMPTS  8	/* a busy machine only makes it longer, so the best counts */
+#define LIVES_US  20000 /* longer than a process is believed to live */
 
 static struct side here, there;
 
@@ -402,6 +404,20 @@ static void a_limit_of_files_later(void)
 	side_stop(&there);
 }
 
+/* On a fault: otherwise the kernel would fill the machine's memory if the test failed. */
+static void where_all_memory_is_locked(void)
+{
+	if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT)) {
+		printf("left out: mlockall: errno %d\n", errno);
+		return;
+	}
+	open_both();
+	probe_open(&here, &there, 0);
+	expect_traffic();
+	EXPECT(status_kb("VmLck:") < LOCKED_KB, "%zu kB are locked", status_kb("VmLck:"));
+	side_stop(&there);
+}
+
 static void beyond_the_limit_of_files(void)
 {
 	struct rlimit rl = {1 << 20, 1 << 20};
@@ -432,6 +448,7 @@ static const struct test_row {
 	{"more than the file system has", more_than_the_file_system, false},
 	{"no memory for a piece", no_memory_for_a_piece, true},
 	{"beyond the limit of files", beyond_the_limit_of_files, false},
+	{"where all memory is locked", where_all_memory_is_locked, false},
 	{"a limit of files later", a_limit_of_files_later, false},
 };
 
