@@ -14,6 +14,7 @@ struct av_vma {
 	bool anonymous;	     /* private, not of a file */
 	bool readable, writable, executable, shared;
 	uint64_t inode;	 /* of the file; 0: none */
+	uint64_t dev;	 /* its device, as in struct stat */
 	uint64_t offset; /* offset in the file */
 };
 

@@ -34,7 +34,7 @@ static bool is_moved(int maps, uint64_t at, uint64_t end)
 	struct av_vma vma;
 
 	for (; at < end; at = vma.end, n++) {
-		if (!av_vma_next(maps, at, &vma) || !(vma.anonymous || av_adopted_file(vma.inode)))
+		if (!av_vma_next(maps, at, &vma) || !(vma.anonymous || av_adopted_is_file(&vma)))
 			return false;
 		file |= !vma.anonymous;
 	}
@@ -126,7 +126,7 @@ static void *remap(struct av_remap *r)
 	int saved = errno, prot = PROT_NONE;
 	void *ret;
 
-	if (av_likely(!av_adopted_file(0)) || (r->bytes <= r->had && !(r->flags & elsewhere)) ||
+	if (av_likely(!av_adopted_ever()) || (r->bytes <= r->had && !(r->flags & elsewhere)) ||
 	    !is_ours(r, &prot)) {
 		errno = saved;
 		return AV_NEXT_OF(mremap)(r->p, r->had, r->bytes, r->flags, r->wanted);
