@@ -41,15 +41,20 @@ static bool is_moved(int maps, uint64_t at, uint64_t end)
 	return file || n > 1;
 }
 
-/* Is the range one mapping for the program, but not for the kernel? @prot: out; its rights */
+/*
+ * Is the range one mapping for the program, but not for the kernel? @prot: out; its rights. Where
+ * the kernel cannot be asked, memory that is adopted is; it can grow in its place then, and not
+ * move
+ */
 static bool is_ours(const struct av_remap *r, int *prot)
 {
 	uint64_t at = (uintptr_t)r->p, bytes = r->had ? r->had : 1;
 	int maps = av_vma_open_own();
 	bool ret;
 
+	*prot = PROT_READ | PROT_WRITE;
 	if (maps < 0)
-		return false;
+		return av_adopted_overlaps(at, bytes);
 	*prot = av_vma_rights_of(maps, at, bytes);
 	ret = *prot >= 0 && is_moved(maps, at, at + bytes);
 	syscall(SYS_close, maps);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "adopt_fixture.h"
+#include "lib/few_descriptors.h"
 
 #define LARGE (16ul << 20) /* moves out in several pieces */
 
@@ -91,6 +92,32 @@ static void grow_row(const char *how, int flags)
 	munmap(p[0], BYTES);
 	munmap(p[1], 3 * BYTES);
 	munmap(p[2], BYTES);
+}
+
+/* The kernel cannot be asked what is there. */
+static void no_descriptor_row(void)
+{
+	uint8_t *p = map_private(BYTES), *other = map_private(BYTES), *q;
+	struct ibv_mr *mr, *beside;
+	struct rlimit all;
+
+	row("a region grows: no descriptor is free");
+	fill(p, BYTES, 10);
+	fill(other, BYTES, 11);
+	mr = reg_adopted(p, BYTES);
+	beside = reg_adopted(other, BYTES);
+	all = few_descriptors(0);
+	q = mremap(p, BYTES, 2 * BYTES, MREMAP_MAYMOVE);
+	setrlimit(RLIMIT_NOFILE, &all);
+	EXPECT(q == MAP_FAILED && errno == ENOMEM, "it moved, or errno %d", errno);
+	q = mremap(other, BYTES, 2 * BYTES, MREMAP_MAYMOVE);
+	expect_grown(q, BYTES, 2 * BYTES, 11);
+	fill(q, 2 * BYTES, 12);
+	expect_filled(p, BYTES, 10);
+	dereg(beside);
+	dereg(mr);
+	munmap(p, BYTES);
+	munmap(q, 2 * BYTES);
 }
 
 static void leave_row(void)
@@ -199,6 +226,7 @@ static void run(void)
 	grow_row("where it is", 0);
 	grow_row("anywhere", MREMAP_MAYMOVE);
 	grow_row("elsewhere", MREMAP_MAYMOVE | MREMAP_FIXED);
+	no_descriptor_row();
 	leave_row();
 	shrink_row();
 	afterwards_row("alone", false);
