@@ -30,6 +30,7 @@
 #include "lib/probe.h"
 #include "lib/proc_status.h"
 #include "lib/sandbox.h"
+#include "lib/sanitized.h"
 #include "lib/side.h"
 
 #define BYTES	  4096u
@@ -418,6 +419,51 @@ static void where_all_memory_is_locked(void)
 	side_stop(&there);
 }
 
+/* Refuse what would bring in all pages: a test that fails must not fill the machine's memory. */
+static bool refuse_to_fill(void)
+{
+	struct sock_filter code[] = {
+		WORD(nr),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mlockall, 0, 4),
+		WORD(args[0]),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, MCL_CURRENT | MCL_ONFAULT),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MCL_CURRENT, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {.len = COUNT_OF(code), .filter = code};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+static void where_all_memory_is_locked_later(void)
+{
+	uint8_t *p =
+		mmap(NULL, LARGE / 64, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	NEED(p != MAP_FAILED);
+	open_both();
+	probe_open(&here, &there, 0);
+	expect_traffic();
+	/* Sanitizers' mlockall() does nothing. */
+	if (SANITIZED || !refuse_to_fill() || mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT)) {
+		printf("left out: errno %d\n", errno);
+		side_stop(&there);
+		return;
+	}
+	munlockall();
+	EXPECT(mlockall(MCL_CURRENT | MCL_FUTURE) == 0, "mlockall: errno %d", errno);
+	EXPECT(status_kb("VmLck:") < LOCKED_KB, "%zu kB are locked", status_kb("VmLck:"));
+	EXPECT(status_kb("RssShmem:") < LOCKED_KB, "%zu kB are there", status_kb("RssShmem:"));
+	EXPECT(status_kb("RssAnon:") >= LARGE / 64 / 1024, "the program's pages are not there");
+	expect_traffic();
+	p = mmap(NULL, LARGE / 64, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	EXPECT(p != MAP_FAILED && status_kb("RssAnon:") >= LARGE / 32 / 1024,
+	       "later pages are not there");
+	side_stop(&there);
+}
+
 static void beyond_the_limit_of_files(void)
 {
 	struct rlimit rl = {1 << 20, 1 << 20};
@@ -449,6 +495,7 @@ static const struct test_row {
 	{"no memory for a piece", no_memory_for_a_piece, true},
 	{"beyond the limit of files", beyond_the_limit_of_files, false},
 	{"where all memory is locked", where_all_memory_is_locked, false},
+	{"where all memory is locked later", where_all_memory_is_locked_later, false},
 	{"a limit of files later", a_limit_of_files_later, false},
 };
 
