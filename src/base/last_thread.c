@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/last_thread.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -13,12 +13,17 @@
 
 #include "base/own_fd.h"
 #include "base/thread.h"
+#include "base/uncancelled.h"
 
 #define THREADS_FIELD 18 /* behind the name, of proc_pid_stat(5) */
 
 #define LOOK_NS 50000000 /* how long the process may outlive the program's last thread */
 
 static atomic_bool main_ends, watched;
+
+/* The main thread's value is there, so that the C library calls us when it ends. */
+static pthread_key_t key;
+static bool has_key;
 
 /* What the kernel says of this process; open all the time, for numbers are the program's. */
 static struct av_own_fd file = {.fd = -1};
@@ -66,24 +71,38 @@ static void begin(void)
 		av_thread_leave(thread);
 }
 
-void av_last_thread_main_ends(void)
+static void at_end_of_main(void *unused)
 {
-	int saved = errno;
+	AV_UNCANCELLED;
 
 	atomic_store(&main_ends, true);
 	if (av_thread_own())
 		begin();
-	errno = saved;
+}
+
+/* If this is the main thread. */
+static void ask_to_be_told(void)
+{
+	if (has_key && gettid() == getpid())
+		(void)!pthread_setspecific(key, &key);
+}
+
+__attribute__((constructor)) static void prepare(void)
+{
+	has_key = pthread_key_create(&key, at_end_of_main) == 0;
+	ask_to_be_told();
 }
 
 void av_last_thread_started(void)
 {
+	ask_to_be_told(); /* the library may have been loaded by another thread */
 	if (atomic_load(&main_ends))
 		begin();
 }
 
 void av_last_thread_forked(void)
 {
+	ask_to_be_told();
 	av_own_fd_close(&file);
 	atomic_store(&main_ends, false);
 	atomic_store(&watched, false);

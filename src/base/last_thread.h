@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program may end its main thread by pthread_exit(3). The C library then ends the process, as by
- * exit(0), with the last other thread; but ours count for it, and take no signal. So from then on a
- * thread of ours looks whether any of the program's is left.
+ * A program may end its main thread alone: by pthread_exit(3), thrd_exit(3), or by cancelling it.
+ * The C library then ends the process, as by exit(0), with the last other thread; but ours count
+ * for it, and take no signal. So from then on a thread of ours looks whether any of the program's
+ * is left.
  */
 #ifndef AV_BASE_LAST_THREAD_H
 #define AV_BASE_LAST_THREAD_H
-
-/* The main thread is about to end. Keeps errno. Context: that thread */
-void av_last_thread_main_ends(void);
 
 /* A thread of ours has started. Context: any locks held */
 void av_last_thread_started(void);

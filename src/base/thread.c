@@ -17,6 +17,7 @@
 #include "base/last_thread.h"
 #include "base/map.h"
 #include "base/patience.h"
+#include "base/signals.h"
 
 #define STACK_BYTES (256u << 10) /* beside the program's thread-local variables */
 
@@ -235,7 +236,7 @@ static int create_listed(struct av_thread *t, const char *name)
 int av_thread_start(struct av_thread **thread, const char *name, void *(*run)(void *arg), void *arg)
 {
 	struct av_thread *t = map();
-	sigset_t all, old;
+	sigset_t others, old;
 	int ret;
 
 	if (!t)
@@ -243,10 +244,8 @@ int av_thread_start(struct av_thread **thread, const char *name, void *(*run)(vo
 	t->run = run;
 	t->arg = arg;
 	(void)av_fork_register(AV_FORK_THREADS, &fork_handlers);
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	av_signals_of_others(&others);
+	pthread_sigmask(SIG_SETMASK, &others, &old);
 	ret = create_listed(t, name);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (ret)

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "base/checked.h"
@@ -16,6 +15,7 @@
 #include "base/fork.h"
 #include "base/map.h"
 #include "base/setting.h"
+#include "base/signals.h"
 #include "base/uncancelled.h"
 #include "segment/alloc.h"
 #include "memory/adopt_born.h"
@@ -52,17 +52,12 @@ static struct {
 	uint64_t spent_ns, since_ns;
 } adopted = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/*
- * The program's handlers wait meanwhile: one that calls fork() needs the mutex, too. SIGSEGV and
- * SIGBUS stay open, which copies of the program's memory may raise.
- */
+/* The program's handlers wait meanwhile: one that calls fork() needs the mutex, too. */
 static void lock(sigset_t *signals)
 {
 	sigset_t others;
 
-	sigfillset(&others);
-	sigdelset(&others, SIGSEGV);
-	sigdelset(&others, SIGBUS);
+	av_signals_of_others(&others);
 	pthread_sigmask(SIG_BLOCK, &others, signals);
 	pthread_mutex_lock(&adopted.mutex);
 }

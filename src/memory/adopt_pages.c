@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "base/checked.h"
 #include "base/file_size.h"
 #include "base/map.h"
+#include "base/signals.h"
 #include "base/sparse.h"
 #include "base/thread.h"
 #include "segment/map_file.h"
@@ -192,10 +192,10 @@ static bool copy_in(const struct av_adopt_pages *p, uint64_t at, uint64_t end)
 /* The program's signal handlers may write anywhere. */
 static void block_signals(sigset_t *old)
 {
-	sigset_t all;
+	sigset_t others;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, old);
+	av_signals_of_others(&others);
+	pthread_sigmask(SIG_BLOCK, &others, old);
 }
 
 static bool map_in(const struct av_adopt_pages *p, uint64_t begin, uint64_t end)

@@ -12,6 +12,8 @@
 #include "segment/shared_heap.h"
 #include "memory/vma.h"
 
+#define FILES 64u
+
 /* An entry with @end 0 is hidden. @end is written last, and cleared first. */
 struct entry {
 	_Atomic uint64_t end, begin; /* addresses */
@@ -24,6 +26,9 @@ static struct {
 	struct entry list[AV_ADOPTIONS + 1]; /* the last one is the shared heap's */
 	_Atomic uint32_t used;		     /* entries that have ever been shown */
 	_Atomic uint32_t count;		     /* but the last one */
+	_Atomic uint64_t file[FILES];	     /* inodes of segments: av_adopted_is_file(), */
+	_Atomic uint64_t dev;		     /* on the kernel's own device of memfds */
+	_Atomic uint32_t files;		     /* that were ever written there */
 } adopted;
 
 void *av_adopted_in_heap(struct av_seg *seg, uint64_t at, uint64_t bytes, uint64_t offset)
@@ -70,8 +75,38 @@ static void show(uint32_t i, const struct av_adopted_piece *piece)
 		atomic_store(&adopted.used, i + 1);
 }
 
+bool av_adopted_ever(void)
+{
+	return atomic_load_explicit(&adopted.files, memory_order_relaxed) != 0;
+}
+
+static bool has_file(uint64_t inode)
+{
+	uint32_t n = atomic_load(&adopted.files);
+
+	for (uint32_t i = 0; i < n && i < FILES; i++)
+		if (atomic_load(&adopted.file[i]) == inode)
+			return true;
+	return false;
+}
+
+bool av_adopted_is_file(const struct av_vma *vma)
+{
+	return vma->inode && vma->dev == atomic_load(&adopted.dev) && has_file(vma->inode);
+}
+
+static void remember_file(const struct av_own_fd *file)
+{
+	if (has_file(file->ino))
+		return;
+	atomic_store(&adopted.dev, file->dev);
+	atomic_store(&adopted.file[atomic_load(&adopted.files) % FILES], file->ino);
+	atomic_fetch_add(&adopted.files, 1);
+}
+
 void av_adopted_show(uint32_t i, const struct av_adopted_piece *piece)
 {
+	remember_file(&piece->file);
 	show(i, piece);
 	atomic_fetch_add(&adopted.count, 1);
 }

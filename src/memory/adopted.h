@@ -15,6 +15,8 @@
 #include "segment/segment.h"
 #include "segment/shared_heap.h"
 
+struct av_vma;
+
 /* --- for peers ------------------------------------------------------------------- */
 
 /* The descriptor. */
@@ -59,6 +61,16 @@ void av_adopted_show_heap(const struct av_shared_heap *heap);
 
 /* Is anything adopted, or the range in the shared heap? */
 bool av_adopted_any(uint64_t addr, uint64_t len);
+
+/* Has anything ever been adopted? */
+bool av_adopted_ever(void);
+
+/*
+ * Is that a mapping of a segment that has had adopted pages? Those that moved out beside threads
+ * are of its file still, also when it is closed. Of many segments, the oldest are forgotten. No
+ * lock, no heap.
+ */
+bool av_adopted_is_file(const struct av_vma *vma);
 
 /* Have pages been adopted at these addresses? No lock, no heap. */
 bool av_adopted_overlaps(uint64_t addr, uint64_t len);

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_READ
@@ -49,9 +50,25 @@ bool av_vma_next(int maps, uint64_t addr, struct av_vma *vma)
 		.executable = q.rights & PROCMAP_EXECUTABLE,
 		.shared = q.rights & PROCMAP_SHARED,
 		.inode = q.inode,
+		.dev = makedev(q.dev_major, q.dev_minor),
 		.offset = q.offset,
 	};
 	return true;
+}
+
+int av_vma_rights_of(int maps, uint64_t addr, uint64_t bytes)
+{
+	uint64_t end = addr + bytes;
+	struct av_vma vma;
+	int ret = -1;
+
+	for (uint64_t at = addr; at < end; at = vma.end) {
+		if (!av_vma_next(maps, at, &vma) || vma.begin > at ||
+		    (at > addr && av_vma_rights(&vma) != ret))
+			return -1;
+		ret = av_vma_rights(&vma);
+	}
+	return ret;
 }
 
 bool av_vma_part(const struct av_vma *vma, uint64_t at, uint64_t bytes, uint64_t *begin,
@@ -70,6 +87,7 @@ bool av_vma_part(const struct av_vma *vma, uint64_t at, uint64_t bytes, uint64_t
 struct scan {
 	enum { BEGIN, END, RIGHTS, OFFSET, DEVICE, INODE, NAME } field;
 	uint64_t value[NAME]; /* the numeric fields */
+	unsigned int major;   /* of the device, whose number behind the colon is the value */
 	bool readable, writable, executable, shared;
 };
 
@@ -94,6 +112,14 @@ static bool scan_take(struct scan *s, char c)
 		s->writable |= c == 'w';
 		s->executable |= c == 'x';
 		break;
+	case DEVICE:
+		if (c == ':') {
+			s->major = (unsigned int)s->value[DEVICE];
+			s->value[DEVICE] = 0;
+			break;
+		}
+		s->value[DEVICE] = s->value[DEVICE] << 4 | digit(c);
+		break;
 	case INODE:
 		s->value[INODE] = s->value[INODE] * 10 + digit(c);
 		break;
@@ -115,6 +141,7 @@ static struct av_vma vma_of(const struct scan *s)
 		.executable = s->executable,
 		.shared = s->shared,
 		.inode = s->value[INODE],
+		.dev = makedev(s->major, (unsigned int)s->value[DEVICE]),
 		.offset = s->value[OFFSET],
 	};
 }

@@ -14,6 +14,7 @@ struct av_vma {
 	bool anonymous;	     /* private, not of a file */
 	bool readable, writable, executable, shared;
 	uint64_t inode;	 /* of the file; 0: none */
+	uint64_t dev;	 /* its device, as in struct stat */
 	uint64_t offset; /* offset in the file */
 };
 
@@ -34,6 +35,9 @@ static inline int av_vma_rights(const struct av_vma *vma)
 	return (vma->readable ? PROT_READ : 0) | (vma->writable ? PROT_WRITE : 0) |
 	       (vma->executable ? PROT_EXEC : 0);
 }
+
+/* The same of a range without holes, if all of its mappings have the same rights; -1: it is not. */
+AV_MUST_USE int av_vma_rights_of(int maps, uint64_t addr, uint64_t bytes);
 
 /* The addresses where a mapping shows bytes [at, at + bytes) of its file. Return: false if none. */
 AV_MUST_USE bool av_vma_part(const struct av_vma *vma, uint64_t at, uint64_t bytes, uint64_t *begin,

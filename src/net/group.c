@@ -64,6 +64,13 @@ static int enter(struct av_endpoint *e)
 	return 0;
 }
 
+/* A handler of the program's may end it early. */
+static bool nap(void)
+{
+	(void)av_raw_poll(NULL, 0, DYING_MS);
+	return true;
+}
+
 /*
  * Whoever had the port may be dead, and its socket not closed yet. But a process that makes many
  * queue pairs beside one that lives does not wait for each.
@@ -80,7 +87,7 @@ int av_group_enter(struct av_endpoint *e)
 			return ret;
 		ret = enter(e);
 		av_dir_change_end();
-	} while (ret == -EADDRINUSE && av_now_ns() < until && av_raw_poll(NULL, 0, DYING_MS) == 0);
+	} while (ret == -EADDRINUSE && av_now_ns() < until && nap());
 	if (ret == -EADDRINUSE)
 		impatient_until = av_now_ns() + IMPATIENT_NS;
 	return ret;

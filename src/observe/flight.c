@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file_back.h"
 #include "base/file_size.h"
 #include "base/map.h"
 
@@ -73,7 +74,7 @@ static struct av_flight_file *prepare(int fd)
 {
 	struct av_flight_file *f;
 
-	if (av_file_may_have(fd, sizeof(*f)) || posix_fallocate(fd, 0, sizeof(*f)))
+	if (av_file_may_have(fd, sizeof(*f)) || av_file_back(fd, 0, sizeof(*f)))
 		return NULL;
 	f = map(fd, PROT_READ | PROT_WRITE);
 	if (!f || is_ours(f))

@@ -24,6 +24,9 @@
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24 /* Linux 5.18 */
 #endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102 /* Linux 6.13 */
+#endif
 
 static int kernel(uint64_t addr, uint64_t len, int advice)
 {
@@ -61,16 +64,16 @@ static int free_pages(uint64_t addr, uint64_t len)
  * And once more: pages that moved out meanwhile were copied from the segment, perhaps too early.
  * The listener hears of it, too, and must not discard what the program stores next.
  */
-static int discard(uint64_t addr, uint64_t len)
+static int discard(uint64_t addr, uint64_t len, int advice)
 {
 	bool adopted = av_adopted_any(
 		addr, len); /* asked before: they may all have moved out afterwards */
-	int ret = kernel(addr, len, MADV_DONTNEED), saved = errno;
+	int ret = kernel(addr, len, advice), saved = errno;
 
 	if (ret || av_likely(!adopted))
 		return ret;
 	av_adopted_discard(addr, len);
-	(void)kernel(addr, len, MADV_DONTNEED);
+	(void)kernel(addr, len, advice);
 	av_odp_barrier();
 	errno = saved;
 	return 0;
@@ -94,19 +97,23 @@ static int remove_pages(uint64_t addr, uint64_t len)
 static bool makes_special(int advice)
 {
 	return advice == MADV_DONTFORK || advice == MADV_WIPEONFORK || advice == MADV_DONTDUMP ||
-	       advice == MADV_MERGEABLE;
+	       advice == MADV_MERGEABLE || advice == MADV_GUARD_INSTALL;
+}
+
+static bool discards(int advice)
+{
+	return advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED;
 }
 
 static bool takes_pages(int advice)
 {
-	return advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE ||
-	       advice == MADV_DONTNEED_LOCKED;
+	return discards(advice) || advice == MADV_FREE || advice == MADV_REMOVE;
 }
 
 static int advise(uint64_t addr, uint64_t len, int advice)
 {
-	if (advice == MADV_DONTNEED)
-		return discard(addr, len);
+	if (discards(advice))
+		return discard(addr, len, advice);
 	if (advice == MADV_FREE && av_unlikely(av_adopted_any(addr, len)))
 		return free_pages(addr, len);
 	if (advice == MADV_REMOVE && av_unlikely(av_adopted_any(addr, len)))

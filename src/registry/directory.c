@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/exit_lock.h"
+#include "base/file_back.h"
 #include "base/file_size.h"
 #include "base/fork.h"
 #include "base/lock_order.h"
@@ -293,15 +294,15 @@ static int load_counts(struct av_dir_file *d)
 /* Give it its size and its pages now, so that no later access finds the file system full. */
 static int fill_file(int fd)
 {
-	int ret = -av_file_may_have(fd, sizeof(struct av_dir_file));
+	int ret = av_file_may_have(fd, sizeof(struct av_dir_file));
 	struct av_dir_file *d;
 
 	if (ret == 0)
-		ret = posix_fallocate(fd, 0, sizeof(*d));
-	if (ret == ENOSPC)
+		ret = av_file_back(fd, 0, sizeof(*d));
+	if (ret == -ENOSPC)
 		av_folder_full(fd, sizeof(*d), ENOSPC);
 	if (ret)
-		return -ret;
+		return ret;
 	d = av_mmap(NULL, sizeof(*d), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (d == MAP_FAILED)
 		return -errno;
@@ -461,6 +462,8 @@ static int join_first(av_dir_count *count)
 		ret = join_once(&removed_since);
 	while (ret == -EAGAIN && av_patient(&until));
 	if (ret) {
+		if (av_own_fd(&folder) >= 0)
+			av_folder_remove_self(path); /* which may have been made for this */
 		close_all();
 		return ret == -EAGAIN ? -EBUSY : ret;
 	}

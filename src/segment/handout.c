@@ -152,14 +152,26 @@ static int by_proc(const struct av_handed *what)
 	return fd < 0 ? -errno : fd;
 }
 
-static int receive(int fd)
+/* The program's handlers may interrupt this thread at any rate. */
+static bool is_answered(int fd)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
+	uint64_t until = 0;
+	int n;
+
+	do
+		n = av_raw_poll(&p, 1, AV_PATIENCE_NS / 1000000);
+	while (n < 0 && errno == EINTR && av_patient(&until));
+	return n == 1;
+}
+
+static int receive(int fd)
+{
 	struct message m;
 	int file;
 
 	message_init(&m);
-	if (av_raw_poll(&p, 1, AV_PATIENCE_NS / 1000000) != 1)
+	if (!is_answered(fd))
 		return -ETIMEDOUT;
 	if (av_raw_recvmsg(fd, &m.head, MSG_CMSG_CLOEXEC) <= 0 || !CMSG_FIRSTHDR(&m.head) ||
 	    m.control.cmsg.cmsg_type != SCM_RIGHTS ||

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/file_back.h"
 #include "registry/folder.h"
 
 #define CLASS_N	    108		 /* up to 16 GiB */
@@ -81,16 +82,6 @@ void av_heap_destroy(struct av_heap *heap)
 	free(heap);
 }
 
-int av_file_back(const struct av_own_fd *file, uint64_t offset, uint64_t size)
-{
-	int ret;
-
-	do
-		ret = posix_fallocate(av_own_fd(file), (off_t)offset, (off_t)size);
-	while (ret == EINTR);
-	return -ret;
-}
-
 /* --- blocks ---------------------------------------------------------------------- */
 
 /* 64, 128, 192, 256, then four to each power of two: a ring wastes at most a fifth. */
@@ -128,7 +119,7 @@ static uint64_t extend(struct av_heap *heap, uint64_t size)
 	if (at + size > heap->backed) {
 		want = av_round_up(at + size, BACK_STEP);
 		want = want < heap->end ? want : heap->end;
-		if (av_file_back(heap->file, heap->backed, want - heap->backed))
+		if (av_file_back(av_own_fd(heap->file), heap->backed, want - heap->backed))
 			return 0;
 		heap->backed = want;
 	}
@@ -161,7 +152,8 @@ static uint64_t take(struct av_heap *heap, unsigned int class)
 	if (!list->count)
 		return extend(heap, class_bytes(class));
 	at = list->at[list->count - 1];
-	if (class_bytes(class) >= PUNCH_MIN && av_file_back(heap->file, at, class_bytes(class)))
+	if (class_bytes(class) >= PUNCH_MIN &&
+	    av_file_back(av_own_fd(heap->file), at, class_bytes(class)))
 		return 0;
 	list->count--;
 	return at;
@@ -251,7 +243,7 @@ static uint64_t chunk_of_tables(struct av_heap *heap, enum av_slab slab, uint32_
 {
 	struct av_tables *t = av_tables_of(heap->head);
 	uint8_t *chunk = slab == AV_SLAB_QP ? t->qp[n][0] : t->cq[n][0];
-	int ret = av_file_back(heap->tables, (uint64_t)(chunk - (uint8_t *)t), bytes);
+	int ret = av_file_back(av_own_fd(heap->tables), (uint64_t)(chunk - (uint8_t *)t), bytes);
 
 	if (ret == -ENOSPC)
 		av_folder_full(av_own_fd(heap->tables), bytes, ENOMEM);

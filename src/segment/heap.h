@@ -32,7 +32,4 @@ void av_heap_give_index(struct av_heap *heap, enum av_slab slab, uint32_t index)
  */
 uint64_t av_heap_take_end(struct av_heap *heap, uint64_t bytes, uint64_t align, uint64_t *taken);
 
-/* Back a part of the file with real pages: touching them cannot fail. Return: 0 or -errno. */
-int av_file_back(const struct av_own_fd *file, uint64_t offset, uint64_t size);
-
 #endif

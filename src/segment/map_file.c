@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/checked.h"
 #include "base/map.h"
@@ -76,6 +78,17 @@ void *av_map_file(void *wanted, uint64_t bytes, int prot, int fd, uint64_t offse
 	if (p != MAP_FAILED)
 		return p;
 	av_munmap(place, bytes);
+	return NULL;
+}
+
+void *av_map_sparse(void *p, uint64_t bytes, int prot)
+{
+	if (!p)
+		return NULL;
+	(void)syscall(SYS_munlock, p, bytes);
+	if (av_mprotect(p, bytes, prot) == 0)
+		return p;
+	av_munmap(p, bytes);
 	return NULL;
 }
 

@@ -14,6 +14,13 @@
  */
 void *av_map_file(void *wanted, uint64_t bytes, int prot, int fd, uint64_t offset);
 
+/*
+ * Give rights to what av_map_file() has mapped with none, NULL included: a sparse file as a whole.
+ * In a program that locks all it maps (mlockall(2)) its holes stay holes; the kernel would fill
+ * them. Return: @p, or NULL: it is unmapped
+ */
+void *av_map_sparse(void *p, uint64_t bytes, int prot);
+
 /* The same for private memory; @huge: from the system's pool of huge pages. */
 void *av_map_private(void *wanted, uint64_t bytes, bool huge);
 

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "base/checked.h"
+#include "base/file_back.h"
 #include "base/map.h"
 #include "registry/page_users.h"
 
@@ -205,7 +206,7 @@ static int collapse(void *addr, uint64_t bytes)
 static bool seed(struct av_pages *p, uint64_t at, uint64_t bytes)
 {
 	for (uint64_t off = 0; off < bytes; off += AV_HUGE_PAGE_BYTES)
-		if (av_file_back(p->file, at + off, AV_PAGE_BYTES))
+		if (av_file_back(av_own_fd(p->file), at + off, AV_PAGE_BYTES))
 			return false;
 	return true;
 }
@@ -250,7 +251,8 @@ static bool back(struct av_pages *p, enum av_pages_wish wish, struct av_page_blo
 		block->huge = make_huge(p, block, wish == AV_PAGES_HUGE);
 	if (block->huge * AV_HUGE_PAGE_BYTES == block->bytes)
 		return true;
-	return wish != AV_PAGES_HUGE && av_file_back(p->file, block->at, block->bytes) == 0;
+	return wish != AV_PAGES_HUGE &&
+	       av_file_back(av_own_fd(p->file), block->at, block->bytes) == 0;
 }
 
 /* Several threads may see that nobody holds a lingering block: only one of them frees it. */

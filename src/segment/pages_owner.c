@@ -145,7 +145,8 @@ static uint8_t *map_handed(struct av_seg *seg, uint32_t ref)
 	fd = av_handed_open(&what, name_of(name, sizeof(name), path, ref) ? name : NULL);
 	if (fd < 0)
 		return NULL;
-	base = av_map_file(NULL, AV_SEG_BYTES, PROT_READ | PROT_WRITE, fd, 0);
+	base = av_map_sparse(av_map_file(NULL, AV_SEG_BYTES, PROT_NONE, fd, 0), AV_SEG_BYTES,
+			     PROT_READ | PROT_WRITE);
 	if (base)
 		(void)!av_madvise(base, AV_SEG_BYTES, MADV_DONTDUMP);
 	close(fd);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/anonymous.h"
+#include "base/file_back.h"
 #include "base/file_size.h"
 #include "base/map.h"
 #include "registry/folder.h"
@@ -31,7 +32,7 @@ static int make_tables(int folder, struct av_own_fd *tables)
 		return -EFBIG;
 	if (ftruncate(tables->fd, (off_t)AV_TABLES_BYTES))
 		return -errno;
-	ret = av_file_back(tables, 0, offsetof(struct av_tables, qp));
+	ret = av_file_back(tables->fd, 0, offsetof(struct av_tables, qp));
 	if (ret == -ENOSPC)
 		av_folder_full(tables->fd, offsetof(struct av_tables, qp), ENOSPC);
 	return ret;
@@ -45,7 +46,7 @@ int av_seg_make(uint32_t ref, int folder, struct av_own_fd *file, struct av_own_
 	snprintf(name, sizeof(name), "anyverbs-" AV_CONTEXT_NAME, AV_CONTEXT_NAME_OF(ref));
 	ret = av_anonymous(file, name, AV_SEG_BYTES);
 	if (ret == 0)
-		ret = av_file_back(file, 0, sizeof(struct av_seg_head));
+		ret = av_file_back(file->fd, 0, sizeof(struct av_seg_head));
 	return ret ? ret : make_tables(folder, tables);
 }
 
@@ -64,17 +65,18 @@ int av_seg_open(const struct av_dir_memory *memory, const char *path)
 
 struct av_seg_head *av_seg_map(int file, int tables, int prot)
 {
-	uint8_t *p = av_map_file(NULL, AV_SEG_BYTES, prot, file, 0);
+	uint8_t *p = av_map_file(NULL, AV_SEG_BYTES, PROT_NONE, file, 0);
 
 	if (!p)
 		return NULL;
-	if (av_mmap(p + AV_TABLES_OFFSET, AV_TABLES_BYTES, prot,
+	if (av_mmap(p + AV_TABLES_OFFSET, AV_TABLES_BYTES, PROT_NONE,
 		    MAP_SHARED | MAP_NORESERVE | MAP_FIXED, tables, 0) == MAP_FAILED) {
 		av_munmap(p, AV_SEG_BYTES);
 		return NULL;
 	}
-	/* Whoever dumps it fills the holes. */
-	(void)!av_madvise(p, AV_SEG_BYTES, MADV_DONTDUMP);
+	p = av_map_sparse(p, AV_SEG_BYTES, prot);
+	if (p) /* whoever dumps it fills the holes */
+		(void)!av_madvise(p, AV_SEG_BYTES, MADV_DONTDUMP);
 	return (struct av_seg_head *)p;
 }
 

@@ -48,7 +48,8 @@ static uint8_t *map_heap(const struct av_seg_head *head, pid_t pid)
 	uint8_t *map = NULL;
 
 	if (fd >= 0) {
-		map = av_map_file(NULL, AV_SHARED_HEAP_BYTES, PROT_READ | PROT_WRITE, fd, 0);
+		map = av_map_sparse(av_map_file(NULL, AV_SHARED_HEAP_BYTES, PROT_NONE, fd, 0),
+				    AV_SHARED_HEAP_BYTES, PROT_READ | PROT_WRITE);
 		syscall(SYS_close, fd);
 	}
 	return map ? map : &nowhere;

@@ -16,8 +16,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/checked.h"
 #include "base/compiler.h"
+#include "base/remap.h"
 #include "base/uncancelled.h"
 #include "memory/vma.h"
 #include "shared_heap/blocks.h"
@@ -80,15 +80,7 @@ AV_EXPORT int munmap(void *p, size_t bytes)
 
 /* --- mremap ---------------------------------------------------------------------- */
 
-struct remap {
-	bool by_number;
-	void *p;
-	size_t had, bytes;
-	int flags;
-	void *wanted;
-};
-
-static void *kernel_remap(const struct remap *r)
+static void *kernel_remap(const struct av_remap *r)
 {
 	bool over = (r->flags & MREMAP_FIXED) && av_block_leave(r->wanted, r->bytes);
 	void *p;
@@ -110,24 +102,21 @@ static void *fail(int error)
 	return MAP_FAILED;
 }
 
-/* The rights of all of a range, which is one mapping; -1: it is not. */
+/* The rights of all of a range, which may be several mappings for the kernel; -1: of parts. */
 static int rights_of(const void *p, size_t bytes)
 {
 	AV_UNCANCELLED;
 	int maps = av_vma_open_own(), ret = -1;
-	struct av_vma vma;
 
 	if (maps < 0)
 		return -1;
-	if (av_vma_next(maps, (uintptr_t)p, &vma) && vma.begin <= (uintptr_t)p &&
-	    bytes <= vma.end - (uintptr_t)p)
-		ret = av_vma_rights(&vma);
+	ret = av_vma_rights_of(maps, (uintptr_t)p, bytes);
 	close(maps);
 	return ret;
 }
 
 /* The address of a block says where in the file it is, so its bytes move, and not its pages. */
-static void *move_bytes(const struct remap *r, int rights)
+static void *move_bytes(const struct av_remap *r, int rights)
 {
 	int fixed = r->flags & MREMAP_FIXED ? MAP_FIXED : 0;
 	void *to = map(r->by_number, fixed ? r->wanted : NULL, r->bytes, PROT_READ | PROT_WRITE,
@@ -145,7 +134,7 @@ static void *move_bytes(const struct remap *r, int rights)
 	return to;
 }
 
-static void *move(const struct remap *r)
+static void *move(const struct av_remap *r)
 {
 	int rights = rights_of(r->p, r->had), saved;
 	bool hidden = rights >= 0 && !(rights & PROT_READ);
@@ -163,23 +152,8 @@ static void *move(const struct remap *r)
 	return to;
 }
 
-/*
- * What the kernel refuses whatever the memory, or would only do for shared memory: that is what it
- * takes ours for. The lengths are whole pages.
- */
-static bool is_refused(const struct remap *r)
-{
-	uint64_t from = (uintptr_t)r->p, to = (uintptr_t)r->wanted;
-	bool fixed = r->flags & MREMAP_FIXED, leaves = r->flags & MREMAP_DONTUNMAP;
-
-	return (r->flags & ~(MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP)) ||
-	       ((fixed || leaves) && !(r->flags & MREMAP_MAYMOVE)) ||
-	       (leaves && r->had != r->bytes) || from % AV_BLOCK_PAGE || !r->had || !r->bytes ||
-	       (fixed && (to % AV_BLOCK_PAGE || (to < from + r->had && from < to + r->bytes)));
-}
-
 /* In its place. Return: false: it has to move */
-static bool resize(const struct remap *r)
+static bool resize(const struct av_remap *r)
 {
 	if (r->flags & (MREMAP_FIXED | MREMAP_DONTUNMAP))
 		return false;
@@ -187,13 +161,12 @@ static bool resize(const struct remap *r)
 	       (av_block_bytes(r->p) == r->had && av_block_resize(r->p, r->bytes));
 }
 
-static void *remap(struct remap *r)
+static void *remap(struct av_remap *r)
 {
 	if (!av_block_is_near(r->p))
 		return kernel_remap(r);
-	r->had = av_round_up(r->had, AV_BLOCK_PAGE);
-	r->bytes = av_round_up(r->bytes, AV_BLOCK_PAGE);
-	if (is_refused(r))
+	av_remap_round(r, AV_BLOCK_PAGE);
+	if (av_remap_refused(r, AV_BLOCK_PAGE))
 		return fail(EINVAL);
 	if (resize(r))
 		return r->bytes < r->had && unmap(r->by_number, (uint8_t *)r->p + r->bytes,
@@ -205,7 +178,7 @@ static void *remap(struct remap *r)
 
 AV_EXPORT void *mremap(void *p, size_t had, size_t bytes, int flags, ...)
 {
-	struct remap r = {.p = p, .had = had, .bytes = bytes, .flags = flags};
+	struct av_remap r = {.p = p, .had = had, .bytes = bytes, .flags = flags};
 	va_list more;
 
 	va_start(more, flags);
@@ -234,8 +207,8 @@ AV_EXPORT long syscall(long number, ...)
 	case SYS_munmap:
 		return unmap(true, (void *)a[0], (size_t)a[1]);
 	case SYS_mremap: {
-		struct remap r = {true,		(void *)a[0], (size_t)a[1],
-				  (size_t)a[2], (int)a[3],    (void *)a[4]};
+		struct av_remap r = {true,	   (void *)a[0], (size_t)a[1],
+				     (size_t)a[2], (int)a[3],	 (void *)a[4]};
 
 		return (long)remap(&r);
 	}

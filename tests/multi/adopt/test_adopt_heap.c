@@ -20,6 +20,10 @@
 
 #include "adopt_fixture.h"
 
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24 /* Linux 5.18 */
+#endif
+
 #define LARGE (200ul << 10)
 
 static void expect_shared(const void *p, bool shared)
@@ -363,6 +367,19 @@ static void discard_row(int advice, bool by_number)
 	munmap(p, BYTES);
 }
 
+static void discard_alone_row(int advice)
+{
+	uint8_t *p = map_private(BYTES);
+
+	row("madvise(%d), without a region", advice);
+	fill(p, BYTES, 14);
+	if (madvise(p, BYTES, advice))
+		EXPECT(advice == MADV_DONTNEED_LOCKED && errno == EINVAL, "errno %d", errno);
+	else
+		EXPECT(p[0] == 0 && p[BYTES - 1] == 0, "not zeros");
+	munmap(p, BYTES);
+}
+
 static void unmap(uint8_t *p, size_t bytes, bool by_number)
 {
 	EXPECT((by_number ? (int)syscall(SYS_munmap, p, bytes) : munmap(p, bytes)) == 0, "errno %d",
@@ -427,6 +444,34 @@ static void remap_row(const char *name, size_t from, size_t to, int flags, bool 
 	munmap(q, to);
 }
 
+/* What grew behind a region is a mapping of its own, since only the region is watched. */
+static void remap_grown_row(const char *name, bool forks, int flags)
+{
+	uint8_t *p = map_private(BYTES), *q;
+	struct ibv_mr *mr;
+	pid_t child;
+
+	row("mremap: %s", name);
+	fill(p, BYTES, 19);
+	mr = reg(p, BYTES);
+	p = mremap(p, BYTES, 2 * BYTES, MREMAP_MAYMOVE);
+	EXPECT(p != MAP_FAILED, "growing: errno %d", errno);
+	fill(p, 2 * BYTES, 20);
+	child = forks ? fork() : -1;
+	if (child == 0)
+		_exit(0);
+	if (forks)
+		waitpid(child, NULL, 0);
+	dereg(mr);
+	q = mremap(p, 2 * BYTES, 3 * BYTES, flags,
+		   flags & MREMAP_FIXED ? map_private(3 * BYTES) : NULL);
+	if (!EXPECT(q != MAP_FAILED, "errno %d", errno))
+		return;
+	expect_filled(q, 2 * BYTES, 20);
+	EXPECT(q[2 * BYTES] == 0 && q[3 * BYTES - 1] == 0, "what is new is not zeros");
+	munmap(q, 3 * BYTES);
+}
+
 static void remap_rows(void)
 {
 	uint8_t *p = map_private(BYTES), *behind;
@@ -436,6 +481,8 @@ static void remap_rows(void)
 	remap_row("moving", BYTES, BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, true);
 	remap_row("moving and growing", BYTES, 2 * BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, true);
 	remap_row("leaving the mapping", BYTES, BYTES, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, true);
+	remap_grown_row("growing, and moving", false, MREMAP_MAYMOVE | MREMAP_FIXED);
+	remap_grown_row("growing, and again behind a fork", true, MREMAP_MAYMOVE);
 	row("mremap: no room to grow");
 	behind = mmap(p + BYTES, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	EXPECT(mremap(p, BYTES, BYTES + PAGE, 0) == MAP_FAILED && errno == ENOMEM, "errno %d",
@@ -547,6 +594,8 @@ static void program_rows(void)
 	discard_row(MADV_DONTNEED, false);
 	discard_row(MADV_DONTNEED, true);
 	discard_row(MADV_FREE, false);
+	discard_alone_row(MADV_DONTNEED);
+	discard_alone_row(MADV_DONTNEED_LOCKED);
 	for (int by_number = 0; by_number < 2; by_number++) {
 		unmap_row(by_number);
 		unmap_reached_row(by_number);

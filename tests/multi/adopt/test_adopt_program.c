@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,6 +16,10 @@
 #include <unistd.h>
 
 #include "adopt_fixture.h"
+
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24 /* Linux 5.18 */
+#endif
 
 static void fork_row(bool again)
 {
@@ -76,7 +81,9 @@ static void discard_row(int advice, bool by_number)
 	fill(p, BYTES, 12);
 	mr = reg(p + PAGE, BYTES - 3 * PAGE); /* and neighbours that are not adopted */
 	ret = by_number ? syscall(SYS_madvise, p, BYTES, advice) : madvise(p, BYTES, advice);
-	if (advice == MADV_DONTNEED) {
+	if (advice == MADV_DONTNEED_LOCKED && ret && errno == EINVAL) {
+		printf("left out: Linux before 5.18\n");
+	} else if (advice != MADV_FREE) {
 		EXPECT(ret == 0, "errno %d", errno);
 		EXPECT(by_number ? zero_within(p, BYTES)
 				 : p[0] == 0 && p[2 * PAGE] == 0 && p[BYTES - 1] == 0,
@@ -207,6 +214,7 @@ static void run(void)
 	fork_row(true);
 	discard_row(MADV_DONTNEED, false);
 	discard_row(MADV_DONTNEED, true);
+	discard_row(MADV_DONTNEED_LOCKED, false);
 	discard_row(MADV_FREE, false);
 	discard_and_store_row();
 	unmap_row();

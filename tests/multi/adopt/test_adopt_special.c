@@ -22,6 +22,10 @@
 
 #include "adopt_fixture.h"
 
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102 /* Linux 6.13 */
+#endif
+
 #define CODE_AT (9 * PAGE)
 #define RESULT	42
 #define SERVED	0xab /* bytes that the pager brings */
@@ -434,6 +438,46 @@ static void cancelled_row(void)
 	}
 }
 
+/* The kernel refuses what the program may not read. */
+static bool is_guarded(const uint8_t *p)
+{
+	int to[2];
+	bool ret;
+
+	if (pipe(to))
+		DIE("pipe");
+	ret = write(to[1], p, 1) == -1 && errno == EFAULT;
+	close(to[0]);
+	close(to[1]);
+	return ret;
+}
+
+static void guard_row(void)
+{
+	uint8_t *p = map_private(BYTES), *last = p + BYTES - PAGE;
+	struct ibv_mr *mr;
+	int status = -1;
+	pid_t child;
+
+	row("a region, then MADV_GUARD_INSTALL");
+	fill_all(p);
+	mr = reg_adopted(p, BYTES);
+	if (madvise(last, PAGE, MADV_GUARD_INSTALL)) {
+		printf("left out: errno %d\n", errno);
+	} else {
+		child = fork();
+		if (child == 0)
+			_exit(!is_guarded(last));
+		waitpid(child, &status, 0);
+		EXPECT(status == 0, "not in the child");
+		EXPECT(is_guarded(last), "lost by fork()");
+	}
+	dereg(mr);
+	EXPECT(status == -1 || is_guarded(last), "lost by deregistration");
+	EXPECT(is_filled(p), "other bytes");
+	munmap(p, BYTES);
+}
+
 static void remove_row(void)
 {
 	uint8_t *p = map_private(BYTES);
@@ -460,6 +504,7 @@ static void run(void)
 	locked_once_row();
 	threads_row();
 	cancelled_row();
+	guard_row();
 	remove_row();
 }
 

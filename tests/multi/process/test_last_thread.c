@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program ends its main thread by pthread_exit(3), with a device open, which threads of ours
- * serve: the process ends when the last of the program's own threads does, and not before.
+ * A program ends its main thread alone, with a device open, which threads of ours serve: the
+ * process ends when the last of the program's own threads does, and not before.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <threads.h>
 #include <time.h>
 #include <unistd.h>
 #include <infiniband/verbs.h>
@@ -74,6 +75,54 @@ static void a_thread_goes_on(void)
 
 	open_device();
 	NEED(pthread_create(&thread, NULL, go_on, NULL) == 0);
+	pthread_exit(NULL);
+}
+
+static void by_thrd_exit(void)
+{
+	pthread_t thread;
+
+	open_device();
+	NEED(pthread_create(&thread, NULL, go_on, NULL) == 0);
+	thrd_exit(0);
+}
+
+static void *cancel_and_go_on(void *main_thread)
+{
+	NEED(pthread_cancel(*(pthread_t *)main_thread) == 0);
+	return go_on(NULL);
+}
+
+static void cancelled(void)
+{
+	static pthread_t self;
+	pthread_t thread;
+
+	open_device();
+	self = pthread_self();
+	NEED(pthread_create(&thread, NULL, cancel_and_go_on, &self) == 0);
+	for (;;)
+		pause();
+}
+
+static void *fork_and_wait(void *unused)
+{
+	int status = -1;
+
+	if (fork() == 0) {
+		open_device();
+		pthread_exit(NULL);
+	}
+	NEED(wait(&status) > 0 && status == 0);
+	return NULL;
+}
+
+static void forked_by_a_thread(void)
+{
+	pthread_t thread;
+
+	NEED(pthread_create(&thread, NULL, fork_and_wait, NULL) == 0);
+	NEED(pthread_join(thread, NULL) == 0);
 	pthread_exit(NULL);
 }
 
@@ -143,8 +192,11 @@ int main(void)
 	time_limit(60);
 	program_row("no other thread", no_thread, "x");
 	program_row("another thread goes on", a_thread_goes_on, "tx");
+	program_row("by thrd_exit()", by_thrd_exit, "tx");
+	program_row("another thread cancels it", cancelled, "tx");
 	program_row("another thread opens a device later", a_thread_opens_later, "tx");
 	program_row("there is no device", without_device, "x");
+	program_row("in a child that another thread has forked", forked_by_a_thread, "xx");
 	program_row("in a forked child, and in its parent", in_a_forked_child, "txx");
 	sandbox_leave();
 	return summary();

@@ -20,6 +20,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,16 +28,19 @@
 #include "lib/expect.h"
 #include "lib/page_backing.h"
 #include "lib/probe.h"
+#include "lib/proc_status.h"
 #include "lib/sandbox.h"
+#include "lib/sanitized.h"
 #include "lib/side.h"
 
-#define BYTES	 4096u
-#define SMALL	 ((size_t)8 << 20) /* a directory, and the tables of a few contexts */
-#define LARGE	 ((size_t)1 << 30)
-#define PIECES	 64u
-#define BEGUN_US 300000
-#define ATTEMPTS 8     /* a busy machine only makes it longer, so the best counts */
-#define LIVES_US 20000 /* longer than a process is believed to live */
+#define BYTES	  4096u
+#define SMALL	  ((size_t)8 << 20) /* a directory, and the tables of a few contexts */
+#define LARGE	  ((size_t)1 << 30)
+#define PIECES	  64u
+#define LOCKED_KB (1u << 20) /* a segment is 16 GiB */
+#define BEGUN_US  300000
+#define ATTEMPTS  8	/* a busy machine only makes it longer, so the best counts */
+#define LIVES_US  20000 /* longer than a process is believed to live */
 
 static struct side here, there;
 
@@ -401,15 +405,78 @@ static void a_limit_of_files_later(void)
 	side_stop(&there);
 }
 
+/* On a fault: otherwise the kernel would fill the machine's memory if the test failed. */
+static void where_all_memory_is_locked(void)
+{
+	if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT)) {
+		printf("left out: mlockall: errno %d\n", errno);
+		return;
+	}
+	open_both();
+	probe_open(&here, &there, 0);
+	expect_traffic();
+	EXPECT(status_kb("VmLck:") < LOCKED_KB, "%zu kB are locked", status_kb("VmLck:"));
+	side_stop(&there);
+}
+
+/* Refuse what would bring in all pages: a test that fails must not fill the machine's memory. */
+static bool refuse_to_fill(void)
+{
+	struct sock_filter code[] = {
+		WORD(nr),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mlockall, 0, 4),
+		WORD(args[0]),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, MCL_CURRENT | MCL_ONFAULT),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MCL_CURRENT, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {.len = COUNT_OF(code), .filter = code};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+static void where_all_memory_is_locked_later(void)
+{
+	uint8_t *p =
+		mmap(NULL, LARGE / 64, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	NEED(p != MAP_FAILED);
+	open_both();
+	probe_open(&here, &there, 0);
+	expect_traffic();
+	/* Sanitizers' mlockall() does nothing. */
+	if (SANITIZED || !refuse_to_fill() || mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT)) {
+		printf("left out: errno %d\n", errno);
+		side_stop(&there);
+		return;
+	}
+	munlockall();
+	EXPECT(mlockall(MCL_CURRENT | MCL_FUTURE) == 0, "mlockall: errno %d", errno);
+	EXPECT(status_kb("VmLck:") < LOCKED_KB, "%zu kB are locked", status_kb("VmLck:"));
+	EXPECT(status_kb("RssShmem:") < LOCKED_KB, "%zu kB are there", status_kb("RssShmem:"));
+	EXPECT(status_kb("RssAnon:") >= LARGE / 64 / 1024, "the program's pages are not there");
+	expect_traffic();
+	p = mmap(NULL, LARGE / 64, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	EXPECT(p != MAP_FAILED && status_kb("RssAnon:") >= LARGE / 32 / 1024,
+	       "later pages are not there");
+	side_stop(&there);
+}
+
 static void beyond_the_limit_of_files(void)
 {
 	struct rlimit rl = {1 << 20, 1 << 20};
 	struct ibv_device **list = ibv_get_device_list(NULL);
+	char alone[PATH_MAX];
 
+	NEED(snprintf(alone, sizeof(alone), "%s/alone", getenv("ANYVERBS_DIR")) < PATH_MAX);
+	NEED(mkdir(alone, 0700) == 0 && setenv("ANYVERBS_DIR", alone, 1) == 0);
 	NEED(list && list[0] && setrlimit(RLIMIT_FSIZE, &rl) == 0);
 	errno = 0;
 	EXPECT(!ibv_open_device(list[0]) && errno == EFBIG, "ibv_open_device(): errno %d", errno);
 	ibv_free_device_list(list);
+	EXPECT(rmdir(alone) == 0, "a folder stays");
 }
 
 static const struct test_row {
@@ -427,6 +494,8 @@ static const struct test_row {
 	{"more than the file system has", more_than_the_file_system, false},
 	{"no memory for a piece", no_memory_for_a_piece, true},
 	{"beyond the limit of files", beyond_the_limit_of_files, false},
+	{"where all memory is locked", where_all_memory_is_locked, false},
+	{"where all memory is locked later", where_all_memory_is_locked_later, false},
 	{"a limit of files later", a_limit_of_files_later, false},
 };
 

@@ -385,6 +385,28 @@ static void test_heap(void **state)
 	close(heap.fd);
 }
 
+/* Pages are a file's also when they are not adopted any more. The inode alone is nobody's. */
+static void test_is_file(void **state)
+{
+	struct av_vma vma = {.inode = file.ino, .dev = file.dev};
+	uint8_t *p = window(WINDOW);
+
+	assert_false(av_adopted_is_file(&vma));
+	show(0, p, 0, 0, 4);
+	assert_true(av_adopted_ever());
+	assert_true(av_adopted_is_file(&vma));
+	av_adopted_hide(0);
+	assert_true(av_adopted_ever());
+	assert_true(av_adopted_is_file(&vma));
+	vma.dev++;
+	assert_false(av_adopted_is_file(&vma));
+	vma = (struct av_vma){.inode = other.ino, .dev = other.dev};
+	assert_false(av_adopted_is_file(&vma));
+	vma.inode = 0;
+	assert_false(av_adopted_is_file(&vma));
+	close_window(p, WINDOW);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -397,6 +419,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_discard, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_discard_without_input, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_discard_closed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_is_file, set_up, tear_down),
 		cmocka_unit_test(test_in_heap),
 		cmocka_unit_test(test_heap),
 	};

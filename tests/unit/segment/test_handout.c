@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -33,6 +34,7 @@
 #define THREADS	    8
 #define PATIENCE_MS 30000
 #define ROUNDS	    100
+#define SIGNALS	    20
 #define TRIES	    20 /* a busy machine may hold up some of them */
 
 static char folder[PATH_MAX / 4], path[PATH_MAX / 2];
@@ -333,6 +335,65 @@ static void from_nobody(void **state)
 	close(fd);
 }
 
+/* --- signals ------------------------------------------------------------------------ */
+
+static void on_signal(int sig)
+{
+}
+
+struct interrupter {
+	int listener;
+	pthread_t who;
+	bool answers;
+	atomic_bool over;
+};
+
+/* Signals for whoever waits for an answer, which comes late or never. */
+static void *interrupt(void *arg)
+{
+	struct impostor i = {.fds = {file.fd}, .count = 1};
+	struct interrupter *me = arg;
+
+	for (int n = 0; !atomic_load(&me->over) && (n < SIGNALS || !me->answers); n++) {
+		pthread_kill(me->who, SIGUSR1);
+		usleep(1000);
+	}
+	i.listener = me->listener;
+	if (me->answers)
+		impose(&i);
+	return NULL;
+}
+
+static bool is_handed_beside_signals(bool answers)
+{
+	struct interrupter me = {.listener = listen_there(), .who = pthread_self()};
+	struct sigaction act = {.sa_handler = on_signal}, before;
+	struct av_handed what = meant();
+	pthread_t thread;
+	bool ret;
+
+	me.answers = answers;
+	sigaction(SIGUSR1, &act, &before);
+	assert_int_equal(pthread_create(&thread, NULL, interrupt, &me), 0);
+	ret = is_handed(&what);
+	atomic_store(&me.over, true);
+	pthread_join(thread, NULL);
+	sigaction(SIGUSR1, &before, NULL);
+	close(me.listener);
+	unlink(path);
+	return ret;
+}
+
+static void beside_signals(void **state)
+{
+	uint64_t begin;
+
+	assert_true(is_handed_beside_signals(true));
+	begin = av_now_ns();
+	assert_false(is_handed_beside_signals(false));
+	assert_true(av_now_ns() - begin < 10ull * AV_PATIENCE_NS);
+}
+
 #define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -347,6 +408,7 @@ int main(void)
 		ROW(no_descriptor_to_accept),
 		ROW(from_an_impostor),
 		ROW(from_nobody),
+		ROW(beside_signals),
 	};
 
 	alarm(120);
