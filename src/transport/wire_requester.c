@@ -206,6 +206,7 @@ void av_wire_progress(const struct av_qp_end *end, struct av_wire *w, bool ackno
 	w->rest_until_ns = rest_ns ? now + rest_ns : 0;
 	w->tries = p.retries * TIMEOUTS;
 	w->rnr_counted = w->waits = w->repeated = false;
+	w->send_err = 0;
 	if (acknowledgement)
 		av_window_acknowledged(w->way.window, w->mtu, now);
 	if (w->asked)
