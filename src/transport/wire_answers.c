@@ -60,12 +60,18 @@ static void done(const struct answer *a, const struct av_sq_wqe *wqe)
 	av_finish_done(a->end, wqe);
 }
 
+/* A completion may have found its CQ full: what is left in the queue is to be flushed. */
+static bool has_failed(const struct answer *a)
+{
+	return atomic_load_explicit(&a->end->qp->state, memory_order_relaxed) == IBV_QPS_ERR;
+}
+
 /* The request at the head, which has been begun, and its first PSN. NULL: there is none. */
 static const struct av_sq_wqe *head(const struct answer *a, uint32_t *first)
 {
 	uint32_t request = a->end->qp->sq_next;
 
-	if (request == a->w->top)
+	if (request == a->w->top || has_failed(a))
 		return NULL;
 	*first = a->w->first[request & a->end->qp->sq_mask];
 	return av_sq_slot(a->end, request);
@@ -81,7 +87,7 @@ static void catch_up(const struct answer *a)
 /*
  * Everything before @psn has been acknowledged, by whatever answers a later packet. But a request
  * that wants an answer of its own is not done without it.
- * Return: is all of it done? Else answers have been lost
+ * Return: is all of it done? Else answers have been lost, or the queue pair has failed
  */
 static bool acknowledged(const struct answer *a, uint32_t psn)
 {
@@ -103,7 +109,7 @@ static bool acknowledged(const struct answer *a, uint32_t psn)
 		done(a, wqe);
 	}
 	catch_up(a);
-	return true;
+	return !has_failed(a);
 }
 
 /*
@@ -125,7 +131,7 @@ static bool go_back(const struct answer *a)
 /* An answer before this one is missing. */
 static void gap(const struct answer *a)
 {
-	if (go_back(a))
+	if (!has_failed(a) && go_back(a))
 		av_count_req(a->end->qp, AV_REQ_ANSWER_LOST);
 }
 
