@@ -3,6 +3,7 @@
  * Answers to a requester on the wire. Source: IBTA volume 1, 9.7.5.1 (acknowledgements), 9.7.5.2
  * (NAKs, RNR), 9.4.4 (RDMA READ responses), 9.4.5 (atomics).
  */
+#include <errno.h>
 #include <sched.h>
 #include <string.h>
 
@@ -258,8 +259,10 @@ static void result(const struct answer *a, const void *bytes, uint32_t length)
 	if (!wqe || !av_wire_wants_answer(wqe->opcode))
 		return;
 	before = (uint64_t)(uint32_t)av_psn_distance(first, a->p->psn) * w->mtu;
-	if (a->p->payload_bytes != length ? length != wqe->bytes : !fits(a, wqe, before))
+	if (a->p->payload_bytes != length ? length != wqe->bytes : !fits(a, wqe, before)) {
+		w->obstacle = -EBADMSG;
 		return;
+	}
 	fault = place(a, wqe, before, bytes, length);
 	if (fault != AV_FAULT_NONE) {
 		fail_head(a, fault);

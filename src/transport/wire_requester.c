@@ -67,7 +67,7 @@ static void flush(struct sending *s)
 		s->burst ? av_net_send(s->burst) : 0; /* what was not sent is lost, and repeated */
 
 	if (err)
-		s->w->send_err = err;
+		s->w->obstacle = err;
 	s->burst = NULL;
 }
 
@@ -190,7 +190,7 @@ static int heard(struct av_wire *w)
 	int err = w->asked ? av_net_heard(&w->way.path) : 0;
 
 	w->asked = false;
-	return err ? err : w->send_err;
+	return err ? err : w->obstacle;
 }
 
 void av_wire_progress(const struct av_qp_end *end, struct av_wire *w, bool acknowledgement)
@@ -206,7 +206,7 @@ void av_wire_progress(const struct av_qp_end *end, struct av_wire *w, bool ackno
 	w->rest_until_ns = rest_ns ? now + rest_ns : 0;
 	w->tries = p.retries * TIMEOUTS;
 	w->rnr_counted = w->waits = w->repeated = false;
-	w->send_err = 0;
+	w->obstacle = 0;
 	if (acknowledgement)
 		av_window_acknowledged(w->way.window, w->mtu, now);
 	if (w->asked)

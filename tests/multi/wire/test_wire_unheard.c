@@ -39,11 +39,12 @@ static const struct {
 	{"silence", "ip link set v0 down", "ip link set v0 up", "no answer from another host"},
 };
 
-#define SILENT COUNT_OF(rows) /* of a peer that is there, and is stopped */
+/* Behind the rows: what it says of a peer that is stopped, and of one with another MTU. */
+enum { SILENT = COUNT_OF(rows), OTHER_MTU };
 
 static const char *what_it_says(uint64_t i)
 {
-	return i == SILENT ? "no packet of QP" : rows[i].says;
+	return i == SILENT ? "no packet of QP" : i == OTHER_MTU ? "path_mtu" : rows[i].says;
 }
 
 /* In the other process: does the last failure's explanation say so? */
@@ -87,10 +88,10 @@ static uint64_t ask(struct side *s, uint64_t row, uint64_t files)
 	return side_end(s);
 }
 
-static void post(void)
+static void post(enum ibv_wr_opcode op)
 {
 	struct node_send s = {
-		.opcode = IBV_WR_RDMA_WRITE,
+		.opcode = op,
 		.flags = IBV_SEND_SIGNALED,
 		.num_sge = 1,
 		.sge = {side_sge(&a, KEY_FULL, FROM, BYTES)},
@@ -113,14 +114,14 @@ static void connect_by(const struct node_link *link)
 {
 	pair_create(&a, 0, &b, 0, NULL);
 	pair_connect(&a, 0, link, &b, 0, link);
-	post();
+	post(IBV_WR_RDMA_WRITE);
 	expect_end(IBV_WC_SUCCESS); /* and neighbours know each other */
 }
 
-static void expect_no_answer(void)
+static void expect_no_answer(enum ibv_wr_opcode op)
 {
 	side_set_patience(&a, 0, 14, 3); /* 67 ms, 268 ms */
-	post();
+	post(op);
 	expect_end(IBV_WC_RETRY_EXC_ERR);
 }
 
@@ -159,7 +160,7 @@ static void unheard(uint64_t i, const struct node_link *link)
 		pair_destroy(&a, 0, &b, 0);
 		return;
 	}
-	expect_no_answer();
+	expect_no_answer(IBV_WR_RDMA_WRITE);
 	if (rows[i].after)
 		NEED(system(rows[i].after) == 0);
 	EXPECT(ask(&a, i, false), "explained");
@@ -175,14 +176,33 @@ static void refused_long_ago(const struct node_link *link)
 	row("silence, and too large long before");
 	connect_by(link);
 	NEED(system(NARROW) == 0);
-	post();
+	post(IBV_WR_RDMA_WRITE);
 	NEED(system(WIDE) == 0);
 	expect_end(IBV_WC_SUCCESS);
 	side_suspend(&b);
-	expect_no_answer();
+	expect_no_answer(IBV_WR_RDMA_WRITE);
 	kill(b.pid, SIGCONT);
 	EXPECT(ask(&a, SILENT, false), "explained");
 	pair_destroy(&a, 0, &b, 0);
+}
+
+/* READs are answered in packets that this side cannot use. */
+static void other_mtu(const struct node_link *link)
+{
+	static const enum ibv_mtu mtus[] = {IBV_MTU_1024, IBV_MTU_2048};
+
+	for (size_t i = 0; i < COUNT_OF(mtus); i++) {
+		struct node_link here = *link, there = *link;
+
+		row("path_mtu %d, and another one there", mtus[i]);
+		here.mtu = (uint8_t)mtus[i];
+		there.mtu = (uint8_t)mtus[1 - i];
+		pair_create(&a, 0, &b, 0, NULL);
+		pair_connect(&a, 0, &here, &b, 0, &there);
+		expect_no_answer(IBV_WR_RDMA_READ);
+		EXPECT(ask(&a, OTHER_MTU, false), "explained");
+		pair_destroy(&a, 0, &b, 0);
+	}
 }
 
 int main(int argc, char **argv)
@@ -198,6 +218,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
 		unheard(i, &link);
 	refused_long_ago(&link);
+	other_mtu(&link);
 	side_stop(&b);
 	side_stop(&a);
 	return summary();
