@@ -11,6 +11,7 @@
 #include "device/port.h"
 #include "net/address.h"
 #include "registry/cm_ports.h"
+#include "registry/directory.h"
 #include "transport/wire_allowed.h"
 
 #define HOPS	     64
@@ -111,6 +112,7 @@ static void remember(struct av_cm_id *id, const struct av_cm_message *m)
 {
 	struct av_cm_conn *c = id->conn;
 
+	c->qpn = m->qpn & AV_QPN_MASK;
 	c->responder_resources = m->responder_resources;
 	c->initiator_depth = m->initiator_depth;
 	c->retry_count = m->retry_count;
@@ -249,6 +251,7 @@ static int accept_connection(struct av_cm_id *id, const struct rdma_ucm_accept *
 		ret = av_cm_conn_reply(c, &m);
 	if (ret)
 		return ret;
+	c->qpn = p->qp_num & AV_QPN_MASK;
 	c->responder_resources = p->responder_resources;
 	c->initiator_depth = p->initiator_depth;
 	return 0;

@@ -64,7 +64,7 @@ struct av_cm_conn {
 	unsigned int tries;	   /* left; 0: it is not repeated */
 	uint64_t interval_ns, due_ns;
 
-	uint32_t remote_qpn;
+	uint32_t qpn, remote_qpn; /* as each end has told the other */
 	uint32_t psn, remote_psn; /* of the first packet received, and sent */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t retry_count, rnr_retry_count, ack_timeout, path_mtu;

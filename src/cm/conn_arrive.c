@@ -150,8 +150,11 @@ static void is_slow(struct av_cm_conn *c, const struct av_cm_message *m)
 		av_cm_conn_wait(c, m->service_timeout);
 }
 
-static void disconnected(struct av_cm_conn *c)
+/* The numbers of connections alone are easy to guess. Source: Linux, cm_dreq_handler() */
+static void disconnected(struct av_cm_conn *c, const struct av_cm_message *m)
 {
+	if (m->qpn != c->qpn)
+		return;
 	if (c->state == AV_CM_REP_SENT) { /* its RTU was lost */
 		av_cm_conn_hush(c);
 		c->state = AV_CM_ESTABLISHED;
@@ -232,14 +235,19 @@ static void unknown(const struct av_net_path *path, const struct av_cm_message *
 		av_cm_refuse(&way, m, 1, AV_CM_INVALID_COMM_ID);
 }
 
+/* It has no number for this end yet. Else a refusal without one is late, or somebody else's. */
+static bool may_lack_number(const struct av_cm_conn *c, const struct av_cm_message *m)
+{
+	return m->attribute == AV_CM_REJ && m->local_comm_id == 0 && c->state == AV_CM_REP_SENT;
+}
+
 /* Until the answer to a request, the peer's number is not known. */
 static bool is_peer(const struct av_cm_conn *c, const struct av_net_path *path,
 		    const struct av_cm_message *m)
 {
 	return memcmp(c->way.path.dst, path->dst, sizeof(path->dst)) == 0 &&
 	       (c->remote_comm == 0 || m->attribute == AV_CM_SIDR_REP ||
-		c->remote_comm == m->local_comm_id ||
-		(m->attribute == AV_CM_REJ && m->local_comm_id == 0));
+		c->remote_comm == m->local_comm_id || may_lack_number(c, m));
 }
 
 static void answered(const struct av_net_path *path, const struct av_cm_message *m)
@@ -267,7 +275,7 @@ static void answered(const struct av_net_path *path, const struct av_cm_message 
 		is_slow(c, m);
 		break;
 	case AV_CM_DREQ:
-		disconnected(c);
+		disconnected(c, m);
 		break;
 	case AV_CM_DREP:
 		is_disconnected(c);

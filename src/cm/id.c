@@ -364,12 +364,17 @@ static void name_ib_ends(struct av_cm_id *id, const struct av_cm_way *way, uint6
 	memcpy(id->dst.address, way->path.dst, sizeof(way->path.dst));
 }
 
-/* Addresses of both ends as the requester says. Return: false: it does not */
-static bool name_ends(struct av_cm_id *id, const struct av_cm_message *m)
+/*
+ * Addresses of both ends as the requester says. Return: false: it does not, or names another source
+ * than its packets have: programs let peers in by their addresses
+ */
+static bool name_ends(struct av_cm_id *id, const struct av_cm_way *way,
+		      const struct av_cm_message *m)
 {
 	struct av_cm_ip ip;
 
-	if (!av_cm_ip_get(&ip, m->private_data))
+	if (!av_cm_ip_get(&ip, m->private_data) ||
+	    memcmp(ip.src, way->path.dst, sizeof(ip.src)) != 0)
 		return false;
 	id->src = (struct av_cm_name){.port = av_cm_service_port(m->service_id), .v6 = ip.v6};
 	id->dst = (struct av_cm_name){.port = ip.src_port, .v6 = ip.v6};
@@ -409,7 +414,8 @@ static struct av_cm_id *child_of(struct av_cm_id *listener, const struct av_cm_w
 	id->tos = listener->tos;
 	if (listener->src.ib)
 		name_ib_ends(id, way, m->service_id);
-	if ((listener->src.ib || name_ends(id, m)) && av_cm_where_gid(way->path.src, &id->where))
+	if ((listener->src.ib || name_ends(id, way, m)) &&
+	    av_cm_where_gid(way->path.src, &id->where))
 		id->conn = av_cm_conn_new(id, sidr ? AV_CM_SIDR_RECEIVED : AV_CM_REQ_RECEIVED, way);
 	if (!id->conn) {
 		av_cm_id_destroy(id);

@@ -172,6 +172,7 @@
 	X(PEER_FIREWALL,    "nft(8)",               "no answer from another host: this host's firewall does not let UDP port 4791 out", "let it through, in both directions") \
 	X(PORT_TAKEN,       "ibv_modify_qp(3)",     "the peer is on another host, and UDP port {wanted} of this host's address is taken: by rdma_rxe, another user, or another ANYVERBS_DIR", "anyverbs doctor tells by whom") \
 	X(PEER_MTU,         "ibv_modify_qp(3)",     "no answer from another host: packets of {wanted} B and their headers are larger than the MTU of the way there", "choose a smaller path_mtu, or a larger MTU of the interfaces") \
+	X(PEER_LENGTH,      "ibv_modify_qp(3)",     "no answer from another host that could be used: its packets have another length than {wanted} B, this queue pair's path_mtu", "give both queue pairs the same path_mtu") \
 	X(PEER_REFUSED,     "IBTA 1, 9.7.5.2",      "QP {peer_qp} on another host has refused it: NAK {wanted:x}", "run anyverbs explain there") \
 	X(PACKET_ORDER,     "IBTA 1, 9.7.4.1",      "a packet does not go on with the message that it is part of, or has the wrong length", "") \
 	X(PEER_ELSEWHERE,   "IBTA 1, 9.7.6.1",      "nobody answers: the address is this host's, but it has no QP {peer_qp}: the number is wrong, or that of another container or user", "was the number exchanged in the right byte order? Both sides must run as one user and share the folder of the device (ANYVERBS_DIR)") \

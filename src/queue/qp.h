@@ -163,7 +163,7 @@ struct av_qp_shared {
 	uint32_t max_operand; /* largest operand of its atomic operations, in bytes; 0: only the
 				 plain ones */
 	uint32_t sig_all;
-	uint32_t wire;		  /* its requests travel in packets: transport/wire.h */
+	_Atomic uint32_t wire;	  /* its requests travel in packets: transport/wire.h */
 	_Atomic uint32_t to_wire; /* enum av_to_wire; set without a right */
 	/*
 	 * Inline receive: messages of up to @inline_recv bytes, and answers of up to @inline_answer

@@ -3,6 +3,7 @@
  * Answers to a requester on the wire. Source: IBTA volume 1, 9.7.5.1 (acknowledgements), 9.7.5.2
  * (NAKs, RNR), 9.4.4 (RDMA READ responses), 9.4.5 (atomics).
  */
+#include <errno.h>
 #include <sched.h>
 #include <string.h>
 
@@ -60,12 +61,18 @@ static void done(const struct answer *a, const struct av_sq_wqe *wqe)
 	av_finish_done(a->end, wqe);
 }
 
+/* A completion may have found its CQ full: what is left in the queue is to be flushed. */
+static bool has_failed(const struct answer *a)
+{
+	return atomic_load_explicit(&a->end->qp->state, memory_order_relaxed) == IBV_QPS_ERR;
+}
+
 /* The request at the head, which has been begun, and its first PSN. NULL: there is none. */
 static const struct av_sq_wqe *head(const struct answer *a, uint32_t *first)
 {
 	uint32_t request = a->end->qp->sq_next;
 
-	if (request == a->w->top)
+	if (request == a->w->top || has_failed(a))
 		return NULL;
 	*first = a->w->first[request & a->end->qp->sq_mask];
 	return av_sq_slot(a->end, request);
@@ -81,7 +88,7 @@ static void catch_up(const struct answer *a)
 /*
  * Everything before @psn has been acknowledged, by whatever answers a later packet. But a request
  * that wants an answer of its own is not done without it.
- * Return: is all of it done? Else answers have been lost
+ * Return: is all of it done? Else answers have been lost, or the queue pair has failed
  */
 static bool acknowledged(const struct answer *a, uint32_t psn)
 {
@@ -103,7 +110,7 @@ static bool acknowledged(const struct answer *a, uint32_t psn)
 		done(a, wqe);
 	}
 	catch_up(a);
-	return true;
+	return !has_failed(a);
 }
 
 /*
@@ -125,7 +132,7 @@ static bool go_back(const struct answer *a)
 /* An answer before this one is missing. */
 static void gap(const struct answer *a)
 {
-	if (go_back(a))
+	if (!has_failed(a) && go_back(a))
 		av_count_req(a->end->qp, AV_REQ_ANSWER_LOST);
 }
 
@@ -252,8 +259,10 @@ static void result(const struct answer *a, const void *bytes, uint32_t length)
 	if (!wqe || !av_wire_wants_answer(wqe->opcode))
 		return;
 	before = (uint64_t)(uint32_t)av_psn_distance(first, a->p->psn) * w->mtu;
-	if (a->p->payload_bytes != length ? length != wqe->bytes : !fits(a, wqe, before))
+	if (a->p->payload_bytes != length ? length != wqe->bytes : !fits(a, wqe, before)) {
+		w->obstacle = -EBADMSG;
 		return;
+	}
 	fault = place(a, wqe, before, bytes, length);
 	if (fault != AV_FAULT_NONE) {
 		fail_head(a, fault);

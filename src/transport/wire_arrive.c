@@ -73,6 +73,17 @@ static bool is_struck(struct av_seg *seg, const struct av_net_packet *packet, bo
 	return !struck && av_faults_watched(seg) && av_wire_faults_strike(seg, packet);
 }
 
+/*
+ * NULL: it has no packets. Those that come for it are nobody's, and the receiver does not wait for
+ * its rights: a peer on this host may have them, and be stopped.
+ */
+static struct av_qp_shared *on_wire(const struct av_seg *seg, uint32_t index)
+{
+	struct av_qp_shared *qp = av_qp_at(seg, index);
+
+	return qp && atomic_load_explicit(&qp->wire, memory_order_relaxed) ? qp : NULL;
+}
+
 static void connected(const struct av_net_packet *packet, const struct av_opcode *info, bool struck)
 {
 	struct av_qp_location location = av_dir_qpn_find(packet->packet.dest_qpn);
@@ -82,7 +93,7 @@ static void connected(const struct av_net_packet *packet, const struct av_opcode
 			       AV_WATCHED_CAPTURE)
 		av_capture_look(end.seg);
 	if (end.seg && end.seg->own && !is_struck(end.seg, packet, struck))
-		end.qp = av_qp_at(end.seg, location.index);
+		end.qp = on_wire(end.seg, location.index);
 	if (end.qp && packet->congested)
 		av_wire_marked(&end, packet);
 	if (end.qp && info->operation == AV_OP_CNP)
@@ -103,7 +114,7 @@ void av_wire_damaged(uint32_t qpn)
 
 	if (end.seg && end.seg->own)
 		end.qp = av_qp_at(end.seg, location.index);
-	if (end.qp && av_responder_acquire(&end)) {
+	if (end.qp && av_responder_acquire_soon(&end)) {
 		if (atomic_load(&end.qp->qpn) == qpn)
 			av_count_rsp(end.qp, AV_RSP_DAMAGED);
 		av_lock_release(&end.qp->resp);

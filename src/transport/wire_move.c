@@ -103,7 +103,7 @@ void av_wire_move(const struct av_qp_end *end)
 
 void av_wire_move_called(struct av_seg *seg)
 {
-	for (uint32_t i = 0; i < AV_MAX_QP; i++) {
+	for (uint32_t i = 1; i <= AV_MAX_QP; i++) {
 		struct av_qp_end end = {seg, av_qp_at(seg, i)};
 		uint32_t step = end.qp ? atomic_load(&end.qp->to_wire) : AV_TO_WIRE_NOT;
 

@@ -75,7 +75,7 @@ struct av_wire {
 	bool repeated;	    /* since the last progress or timeout, because of a gap */
 	bool asked;	    /* what keeps answers away: av_net_ask() */
 	bool active;	    /* it has a share of @window */
-	int send_err;	    /* of the last packets that this host's kernel refused, -errno */
+	int obstacle;	    /* since the last progress: packets were refused, or not used, -errno */
 	int unheard;	    /* why there was no answer, -errno; 0: nobody says */
 	struct av_odp_message source; /* of the request that is being sent */
 	struct av_odp_message result; /* of the request whose answer is coming */

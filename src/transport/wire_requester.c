@@ -67,7 +67,7 @@ static void flush(struct sending *s)
 		s->burst ? av_net_send(s->burst) : 0; /* what was not sent is lost, and repeated */
 
 	if (err)
-		s->w->send_err = err;
+		s->w->obstacle = err;
 	s->burst = NULL;
 }
 
@@ -190,7 +190,7 @@ static int heard(struct av_wire *w)
 	int err = w->asked ? av_net_heard(&w->way.path) : 0;
 
 	w->asked = false;
-	return err ? err : w->send_err;
+	return err ? err : w->obstacle;
 }
 
 void av_wire_progress(const struct av_qp_end *end, struct av_wire *w, bool acknowledgement)
@@ -206,6 +206,7 @@ void av_wire_progress(const struct av_qp_end *end, struct av_wire *w, bool ackno
 	w->rest_until_ns = rest_ns ? now + rest_ns : 0;
 	w->tries = p.retries * TIMEOUTS;
 	w->rnr_counted = w->waits = w->repeated = false;
+	w->obstacle = 0;
 	if (acknowledgement)
 		av_window_acknowledged(w->way.window, w->mtu, now);
 	if (w->asked)
@@ -573,6 +574,12 @@ static void done_unreliable(struct sending *s, const struct av_sq_wqe *wqe)
 	av_finish_done(s->end, wqe);
 }
 
+/* Has a completion found its CQ full? */
+static bool has_failed(const struct av_qp_end *end)
+{
+	return atomic_load_explicit(&end->qp->state, memory_order_relaxed) == IBV_QPS_ERR;
+}
+
 /* Return: was all of the request sent, so that the next one can be begun? */
 static bool next(struct sending *s)
 {
@@ -589,6 +596,7 @@ static bool next(struct sending *s)
 	s->w->begun = 0;
 	if (!local && s->end->qp->type == IBV_QPT_UC)
 		done_unreliable(s, wqe);
+	s->failed = has_failed(s->end);
 	return true;
 }
 
@@ -622,8 +630,8 @@ bool av_wire_is_under_way(const struct av_qp_end *end)
 {
 	struct av_wire *w = end->qp->wire ? av_wire_at(end->seg, end->qp->index) : NULL;
 
-	return w && av_wire_is_begun(end) &&
-	       av_psn_distance(*first_of(end, w, end->qp->sq_next), w->sent) > 0;
+	/* No distance: the longest message has half of all PSNs. */
+	return w && av_wire_is_begun(end) && *first_of(end, w, end->qp->sq_next) != w->sent;
 }
 
 /* A fault on demand has ended requests that were never begun. */

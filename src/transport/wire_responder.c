@@ -496,15 +496,19 @@ static void repeat(struct arrival *a)
 }
 
 /*
- * Is it dropped, since the answer to a READ before it is not given yet? The same READ once more is
- * not: its requester misses a part.
+ * Is it dropped, since the answer to a READ before it is not given yet? The same READ once more, or
+ * one before it, is not: its requester misses a part.
  */
 static bool comes_too_early(struct arrival *a, int32_t ahead)
 {
-	if (a->w->read.next == a->w->read.packets ||
-	    (ahead <= 0 && a->info.operation == AV_OP_READ))
+	struct av_wire_read *r = &a->w->read;
+	uint32_t end = av_psn_after(r->request.psn, r->packets);
+	bool again = ahead <= 0 && a->info.operation == AV_OP_READ &&
+		     av_psn_distance(end, a->p->psn) < 0;
+
+	if (r->next == r->packets || again)
 		return false;
-	a->w->read.dropped = true;
+	r->dropped = true;
 	return true;
 }
 

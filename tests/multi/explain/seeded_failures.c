@@ -42,6 +42,7 @@ int main(int argc, char **argv)
 	recorder_except(AV_CHECK_PEER_NO_PORT, "likewise");
 	recorder_except(AV_CHECK_PEER_FIREWALL, "likewise");
 	recorder_except(AV_CHECK_PEER_MTU, "likewise");
+	recorder_except(AV_CHECK_PEER_LENGTH, "likewise");
 	recorder_except(AV_CHECK_PEER_REFUSED, "likewise");
 	recorder_except(AV_CHECK_PACKET_ORDER, "likewise");
 	recorder_except(AV_CHECK_PORT_TAKEN, "by whoever has the port: tool/test_doctor_port.sh");

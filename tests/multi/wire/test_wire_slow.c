@@ -270,6 +270,19 @@ static void ask(uint32_t qpn, uint32_t at, uint32_t bytes)
 	forge_send(qpn, p, NONE);
 }
 
+/* A short READ behind it. */
+static void ask_behind(uint32_t qpn)
+{
+	struct av_packet p = {.opcode = READ_REQUEST,
+			      .psn = FIRST_PSN + PACKETS,
+			      .ack_request = true,
+			      .addr = b.info.base[KEY_FULL],
+			      .rkey = b.info.key[KEY_FULL],
+			      .length = 8};
+
+	forge_send(qpn, p, NONE);
+}
+
 static void write_behind(uint32_t qpn)
 {
 	struct av_packet p = {.opcode = WRITE_ONLY,
@@ -322,6 +335,26 @@ static void unmake(int qp)
 		;
 }
 
+/* The whole answer, and nothing else before its end. */
+static void expect_answer(void)
+{
+	struct av_packet p;
+
+	for (uint32_t at = 0; at < PACKETS && next_packet(&p); at++)
+		expect_piece(&p, at);
+}
+
+/* What comes behind it has to come again. */
+static void expect_asked_for(void)
+{
+	struct av_packet p;
+
+	if (next_packet(&p))
+		EXPECT(p.opcode == ACKNOWLEDGE && p.syndrome == SEQUENCE &&
+			       p.psn == ((FIRST_PSN + PACKETS) & AV_PSN_MASK),
+		       "opcode %u, syndrome %u, PSN %u", p.opcode, p.syndrome, p.psn);
+}
+
 /* All of it has come when b begins to answer. */
 static void ask_at_once(uint32_t qpn, uint32_t other)
 {
@@ -348,10 +381,7 @@ static void long_read(void)
 			expect_piece(&p, at++);
 	}
 	EXPECT(passed, "another queue pair waits");
-	if (next_packet(&p))
-		EXPECT(p.opcode == ACKNOWLEDGE && p.syndrome == SEQUENCE &&
-			       p.psn == ((FIRST_PSN + PACKETS) & AV_PSN_MASK),
-		       "opcode %u, syndrome %u, PSN %u", p.opcode, p.syndrome, p.psn);
+	expect_asked_for();
 	expect_written(qpn);
 	unmake(1);
 	unmake(0);
@@ -392,6 +422,28 @@ static void asked_again(void)
 		expect_written(qpn);
 		unmake(0);
 	}
+}
+
+/* Its answer is lost, and it comes again together with the next READ. */
+static void with_the_next_one(void)
+{
+	uint32_t qpn = make(0);
+	struct av_packet p;
+
+	row("again, with the next one");
+	ask(qpn, 0, BYTES);
+	expect_answer();
+	side_suspend(&b);
+	ask(qpn, 0, BYTES);
+	ask_behind(qpn);
+	kill(b.pid, SIGCONT);
+	expect_answer();
+	expect_asked_for();
+	ask_behind(qpn);
+	if (next_packet(&p))
+		EXPECT(p.opcode == READ_ONLY && p.psn == ((FIRST_PSN + PACKETS) & AV_PSN_MASK),
+		       "opcode %u, PSN %u", p.opcode, p.psn);
+	unmake(0);
 }
 
 /*
@@ -461,6 +513,7 @@ int main(int argc, char **argv)
 	asks_before_it_waits();
 	long_read();
 	asked_again();
+	with_the_next_one();
 	ended();
 	side_stop(&b);
 	return summary();

@@ -4,6 +4,7 @@
  * explain" says why, as far as kernels and firewalls tell. Descriptors are as before.
  */
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,8 @@
 #define FROM	 0x1000u
 #define TO	 0x100000u
 #define PORT	 ":12B7" /* in /proc/net/udp */
+#define NARROW	 "ip link set v0 mtu 1500"
+#define WIDE	 "ip link set v0 mtu 9000"
 
 static struct side a, b;
 
@@ -28,14 +31,21 @@ static const struct {
 	{"no port there", NULL, NULL, "nobody has UDP port 4791 there"},
 	{"no route", "ip route del 192.0.2.0/24 dev v0", "ip route add 192.0.2.0/24 dev v0",
 	 "no packets reach it"},
-	{"too large", "ip link set v0 mtu 1500", "ip link set v0 mtu 9000",
-	 "larger than the MTU of the way there"},
+	{"too large", NARROW, WIDE, "larger than the MTU of the way there"},
 	{"a firewall here",
 	 "nft add table inet t && nft add chain inet t o '{ type filter hook output priority 0; }' "
 	 "&& nft add rule inet t o udp dport 4791 drop",
 	 "nft delete table inet t", "firewall does not let UDP port 4791 out"},
 	{"silence", "ip link set v0 down", "ip link set v0 up", "no answer from another host"},
 };
+
+/* Behind the rows: what it says of a peer that is stopped, and of one with another MTU. */
+enum { SILENT = COUNT_OF(rows), OTHER_MTU };
+
+static const char *what_it_says(uint64_t i)
+{
+	return i == SILENT ? "no packet of QP" : i == OTHER_MTU ? "path_mtu" : rows[i].says;
+}
 
 /* In the other process: does the last failure's explanation say so? */
 static uint64_t is_explained(struct node *n, const struct side_job *job)
@@ -48,7 +58,7 @@ static uint64_t is_explained(struct node *n, const struct side_job *job)
 	NEED(f);
 	text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
 	pclose(f);
-	found = strstr(text, rows[job->arg[0]].says);
+	found = strstr(text, what_it_says(job->arg[0]));
 	if (!found)
 		printf("     %s\n", text);
 	return found;
@@ -78,19 +88,24 @@ static uint64_t ask(struct side *s, uint64_t row, uint64_t files)
 	return side_end(s);
 }
 
-static void expect_end(enum ibv_wc_status status)
+static void post(enum ibv_wr_opcode op)
 {
 	struct node_send s = {
-		.opcode = IBV_WR_RDMA_WRITE,
+		.opcode = op,
 		.flags = IBV_SEND_SIGNALED,
 		.num_sge = 1,
 		.sge = {side_sge(&a, KEY_FULL, FROM, BYTES)},
 		.remote_addr = b.info.base[KEY_FULL] + TO,
 		.rkey = b.info.key[KEY_FULL],
 	};
-	struct ibv_wc wc[1];
 
 	EXPECT(side_post_send(&a, 0, &s, 1).ret == 0, "post_send");
+}
+
+static void expect_end(enum ibv_wc_status status)
+{
+	struct ibv_wc wc[1];
+
 	EXPECT(side_poll(&a, 0, 1, PATIENCE, wc) == 1 && wc[0].status == status, "status %d",
 	       wc[0].status);
 }
@@ -99,8 +114,15 @@ static void connect_by(const struct node_link *link)
 {
 	pair_create(&a, 0, &b, 0, NULL);
 	pair_connect(&a, 0, link, &b, 0, link);
-	expect_end(IBV_WC_SUCCESS);	 /* and neighbours know each other */
+	post(IBV_WR_RDMA_WRITE);
+	expect_end(IBV_WC_SUCCESS); /* and neighbours know each other */
+}
+
+static void expect_no_answer(enum ibv_wr_opcode op)
+{
 	side_set_patience(&a, 0, 14, 3); /* 67 ms, 268 ms */
+	post(op);
+	expect_end(IBV_WC_RETRY_EXC_ERR);
 }
 
 /*
@@ -138,7 +160,7 @@ static void unheard(uint64_t i, const struct node_link *link)
 		pair_destroy(&a, 0, &b, 0);
 		return;
 	}
-	expect_end(IBV_WC_RETRY_EXC_ERR);
+	expect_no_answer(IBV_WR_RDMA_WRITE);
 	if (rows[i].after)
 		NEED(system(rows[i].after) == 0);
 	EXPECT(ask(&a, i, false), "explained");
@@ -146,6 +168,41 @@ static void unheard(uint64_t i, const struct node_link *link)
 	EXPECT(side_destroy_qp(&a, 0) == 0, "ibv_destroy_qp");
 	if (rows[i].before)
 		EXPECT(side_destroy_qp(&b, 0) == 0, "ibv_destroy_qp");
+}
+
+/* What this host's kernel has refused is no reason any more when it has arrived since. */
+static void refused_long_ago(const struct node_link *link)
+{
+	row("silence, and too large long before");
+	connect_by(link);
+	NEED(system(NARROW) == 0);
+	post(IBV_WR_RDMA_WRITE);
+	NEED(system(WIDE) == 0);
+	expect_end(IBV_WC_SUCCESS);
+	side_suspend(&b);
+	expect_no_answer(IBV_WR_RDMA_WRITE);
+	kill(b.pid, SIGCONT);
+	EXPECT(ask(&a, SILENT, false), "explained");
+	pair_destroy(&a, 0, &b, 0);
+}
+
+/* READs are answered in packets that this side cannot use. */
+static void other_mtu(const struct node_link *link)
+{
+	static const enum ibv_mtu mtus[] = {IBV_MTU_1024, IBV_MTU_2048};
+
+	for (size_t i = 0; i < COUNT_OF(mtus); i++) {
+		struct node_link here = *link, there = *link;
+
+		row("path_mtu %d, and another one there", mtus[i]);
+		here.mtu = (uint8_t)mtus[i];
+		there.mtu = (uint8_t)mtus[1 - i];
+		pair_create(&a, 0, &b, 0, NULL);
+		pair_connect(&a, 0, &here, &b, 0, &there);
+		expect_no_answer(IBV_WR_RDMA_READ);
+		EXPECT(ask(&a, OTHER_MTU, false), "explained");
+		pair_destroy(&a, 0, &b, 0);
+	}
 }
 
 int main(int argc, char **argv)
@@ -160,6 +217,8 @@ int main(int argc, char **argv)
 	two_hosts_start(&b, 1, "");
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
 		unheard(i, &link);
+	refused_long_ago(&link);
+	other_mtu(&link);
 	side_stop(&b);
 	side_stop(&a);
 	return summary();

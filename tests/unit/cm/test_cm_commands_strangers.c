@@ -30,6 +30,7 @@
 #define OURS	    0xffe00002u /* of no connection */
 #define TRANSACTION 0x1234567890ull
 #define NOTHING	    0
+#define QPN	    77 /* of our end: lib/cm_command.c */
 
 static int fd, host; /* our channel; the other host's port */
 
@@ -118,7 +119,8 @@ static struct av_cm_message stray(uint16_t attribute)
 	return (struct av_cm_message){.attribute = attribute,
 				      .transaction = TRANSACTION + attribute,
 				      .local_comm_id = THEIRS,
-				      .remote_comm_id = OURS};
+				      .remote_comm_id = OURS,
+				      .qpn = QPN};
 }
 
 /* Where nothing is answered, the next answer is of the message behind it. */
@@ -285,6 +287,22 @@ static void requested_again(void **state)
 	assert_false(is_asked());
 }
 
+/* Programs let peers in by the address that they ask from: it is that of their packets. */
+static void from_another_address(void **state)
+{
+	struct av_cm_message m = request(), a;
+	struct av_cm_ip ip;
+
+	assert_true(av_cm_ip_get(&ip, m.private_data));
+	ip.src[15]++;
+	av_cm_ip_put(&ip, m.private_data);
+	arrive(&m);
+	a = answer();
+	assert_int_equal(a.attribute, AV_CM_REJ);
+	assert_int_equal(a.reason, AV_CM_NO_RESOURCES);
+	assert_false(cm_pending(fd));
+}
+
 /* Another host, and another number of that host's, have nothing to do with it. */
 static void not_theirs(void **state)
 {
@@ -300,6 +318,19 @@ static void not_theirs(void **state)
 	a = answer();
 	assert_int_equal(a.attribute, AV_CM_DREP);
 	assert_int_equal(a.remote_comm_id, THEIRS + 1);
+	assert_false(cm_pending(fd));
+	part(id, m.remote_comm_id);
+}
+
+/* Whoever ends a connection knows our queue pair: IBTA volume 1, 12.6.11. */
+static void another_queue_pair(void **state)
+{
+	struct av_cm_message m = stray(AV_CM_DREQ);
+	uint32_t id;
+
+	m.remote_comm_id = connect_it(&id);
+	m.qpn = QPN + 1;
+	arrive(&m);
 	assert_false(cm_pending(fd));
 	part(id, m.remote_comm_id);
 }
@@ -323,6 +354,23 @@ static void without_a_number(void **state)
 	without.reason = AV_CM_INVALID_COMM_ID;
 	arrive(&without);
 	assert_int_equal(heard(fd, CM_REJECTED).status, AV_CM_INVALID_COMM_ID);
+}
+
+/*
+ * A refusal of a request that was sent twice may come when its second copy has been accepted.
+ * Source: Linux, cm_acquire_rejected_id().
+ */
+static void late_refusal(void **state)
+{
+	struct av_cm_message late = stray(AV_CM_REJ);
+	uint32_t id;
+
+	late.local_comm_id = 0;
+	late.remote_comm_id = connect_it(&id);
+	late.reason = AV_CM_INVALID_SERVICE_ID;
+	arrive(&late);
+	assert_false(cm_pending(fd));
+	part(id, late.remote_comm_id);
 }
 
 /* There are no other paths: IBTA volume 1, 12.8.2 */
@@ -414,9 +462,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(no_connection, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_listener, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(from_another_address, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(not_theirs, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(another_queue_pair, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(requested_again, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(without_a_number, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(late_refusal, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(another_path, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(destroyed_before_rtu, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(disconnected_before_rtu, set_up, tear_down),

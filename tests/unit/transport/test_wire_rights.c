@@ -18,6 +18,7 @@
 #include "transport/wire_window.h"
 #include "lib/own_directory.h"
 #include "unit/memory/fake_seg.h"
+#include "wire/message.h"
 
 #define INDEX  1u
 #define LIVING 1000001u /* a process that is none */
@@ -114,10 +115,31 @@ static void sending_does_not_wait(void **state)
 	assert_int_equal(av_wire_close(&end), 0);
 }
 
+/* The longest message has half of all PSNs. It is under way until it is acknowledged. */
+static void longest_message(void **state)
+{
+	const uint32_t packets = AV_WIRE_MESSAGE_MAX / 256, first = 0xfffffc;
+	struct av_wire *w = put();
+
+	w->first = calloc(1, sizeof(*w->first));
+	assert_non_null(w->first);
+	w->first[0] = w->sent = first;
+	w->top = 1;
+	av_lock_acquire_plain(&end.qp->exec, AV_RANK_EXEC);
+	assert_false(av_wire_is_under_way(&end));
+	w->sent = av_psn_after(first, 1);
+	assert_true(av_wire_is_under_way(&end));
+	w->sent = av_psn_after(first, packets);
+	assert_true(av_wire_is_under_way(&end));
+	av_lock_release(&end.qp->exec);
+	assert_int_equal(av_wire_close(&end), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(none, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(longest_message, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(another_has_a_right, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(sending_does_not_wait, set_up, tear_down),
 	};
