@@ -70,7 +70,7 @@ EXPECTED_RXE = [
                    at_least(operation + "_bw", 65536, 20.0, (RXE, operation + "_bw")))
 ] + [at_most(CONNECT, NO_SIZE, 0.2, (RXE, CONNECT))]
 
-# Between two hosts. Bare UDP is set beside UDP that does what RoCE prescribes, and no more.
+# Between two hosts: beside bare UDP, and beside UDP that does what RoCE prescribes and no more.
 EXPECTED_WIRE = [
     at_most("send_lat", 8, 1.5, (UDP, "udp_lat")),
     at_most("send_lat", 8, 1.5, (UDP, "udp_acked_lat")),

@@ -3,6 +3,7 @@
 #ifndef AV_BASE_REMAP_H
 #define AV_BASE_REMAP_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,6 +18,17 @@ struct av_remap {
 	int flags;
 	void *wanted; /* with MREMAP_FIXED */
 };
+
+/* As the C library's function is called. @more: behind @flags */
+static inline struct av_remap av_remap_of(void *p, size_t had, size_t bytes, int flags,
+					  va_list more)
+{
+	return (struct av_remap){.p = p,
+				 .had = had,
+				 .bytes = bytes,
+				 .flags = flags,
+				 .wanted = flags & MREMAP_FIXED ? va_arg(more, void *) : NULL};
+}
 
 static inline void av_remap_round(struct av_remap *r, uint64_t page)
 {

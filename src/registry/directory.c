@@ -258,8 +258,8 @@ static void close_all(void)
 	struct av_dir_file *d = av_dir;
 
 	av_flight_leave();
-	av_dir = NULL; /* before other memory may be there: a child that is forked now maps it anew
-			*/
+	/* Before other memory may be there: a child that is forked now maps it anew. */
+	av_dir = NULL;
 	if (d)
 		av_munmap(d, sizeof(*d));
 	av_own_fd_close(&dir_file);

@@ -178,12 +178,11 @@ static void *remap(struct av_remap *r)
 
 AV_EXPORT void *mremap(void *p, size_t had, size_t bytes, int flags, ...)
 {
-	struct av_remap r = {.p = p, .had = had, .bytes = bytes, .flags = flags};
+	struct av_remap r;
 	va_list more;
 
 	va_start(more, flags);
-	if (flags & MREMAP_FIXED)
-		r.wanted = va_arg(more, void *);
+	r = av_remap_of(p, had, bytes, flags, more);
 	va_end(more);
 	return remap(&r);
 }

@@ -200,7 +200,7 @@ static uint32_t capacity_of(const struct av_qp_end *end, uint32_t index)
 	return cq ? cq->capacity : 0;
 }
 
-/* Why it took no completion. @full: if it had no room */
+/* Why a CQ took no completion. @full: the cause if it had no room */
 static enum av_check why_cq(const struct av_qp_end *end, uint32_t index, enum av_check full)
 {
 	const struct av_cq_shared *cq = av_cq_at(end->seg, index);

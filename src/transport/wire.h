@@ -91,8 +91,7 @@ void av_wire_flushed(const struct av_qp_end *end);
 
 /*
  * Has the request at the head of an own queue been begun? Have packets of it been sent, too?
- * Context:
- * @exec is held
+ * Context: @exec is held
  */
 bool av_wire_is_begun(const struct av_qp_end *end);
 bool av_wire_is_under_way(const struct av_qp_end *end);

@@ -61,18 +61,12 @@ static void done(const struct answer *a, const struct av_sq_wqe *wqe)
 	av_finish_done(a->end, wqe);
 }
 
-/* A completion may have found its CQ full: what is left in the queue is to be flushed. */
-static bool has_failed(const struct answer *a)
-{
-	return atomic_load_explicit(&a->end->qp->state, memory_order_relaxed) == IBV_QPS_ERR;
-}
-
 /* The request at the head, which has been begun, and its first PSN. NULL: there is none. */
 static const struct av_sq_wqe *head(const struct answer *a, uint32_t *first)
 {
 	uint32_t request = a->end->qp->sq_next;
 
-	if (request == a->w->top || has_failed(a))
+	if (request == a->w->top || av_wire_has_failed(a->end))
 		return NULL;
 	*first = a->w->first[request & a->end->qp->sq_mask];
 	return av_sq_slot(a->end, request);
@@ -110,7 +104,7 @@ static bool acknowledged(const struct answer *a, uint32_t psn)
 		done(a, wqe);
 	}
 	catch_up(a);
-	return !has_failed(a);
+	return !av_wire_has_failed(a->end);
 }
 
 /*
@@ -132,7 +126,7 @@ static bool go_back(const struct answer *a)
 /* An answer before this one is missing. */
 static void gap(const struct answer *a)
 {
-	if (!has_failed(a) && go_back(a))
+	if (!av_wire_has_failed(a->end) && go_back(a))
 		av_count_req(a->end->qp, AV_REQ_ANSWER_LOST);
 }
 

@@ -128,6 +128,12 @@ void av_wire_delete(struct av_wire *w);
 void av_wire_join_all(struct av_wire *w);
 void av_wire_leave_all(struct av_wire *w);
 
+/* Has a completion found its CQ full? What is left in the queue is to be flushed then. */
+static inline bool av_wire_has_failed(const struct av_qp_end *end)
+{
+	return atomic_load_explicit(&end->qp->state, memory_order_relaxed) == IBV_QPS_ERR;
+}
+
 /* Signed distance from PSN @from to @to, within half of the circle. */
 static inline int32_t av_psn_distance(uint32_t from, uint32_t to)
 {

@@ -574,12 +574,6 @@ static void done_unreliable(struct sending *s, const struct av_sq_wqe *wqe)
 	av_finish_done(s->end, wqe);
 }
 
-/* Has a completion found its CQ full? */
-static bool has_failed(const struct av_qp_end *end)
-{
-	return atomic_load_explicit(&end->qp->state, memory_order_relaxed) == IBV_QPS_ERR;
-}
-
 /* Return: was all of the request sent, so that the next one can be begun? */
 static bool next(struct sending *s)
 {
@@ -596,7 +590,7 @@ static bool next(struct sending *s)
 	s->w->begun = 0;
 	if (!local && s->end->qp->type == IBV_QPT_UC)
 		done_unreliable(s, wqe);
-	s->failed = has_failed(s->end);
+	s->failed = av_wire_has_failed(s->end);
 	return true;
 }
 

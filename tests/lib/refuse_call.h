@@ -17,7 +17,16 @@
 
 #include "lib/expect.h"
 
-/* @action: what comes of system call @number. Return: false if filters are unavailable here. */
+/* Return: false if filters are unavailable here. */
+static inline bool filter_calls(struct sock_filter *code, size_t count)
+{
+	const struct sock_fprog program = {.len = (unsigned short)count, .filter = code};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* @action: what comes of system call @number. Return: as above. */
 static inline bool filter_call(uint32_t number, uint32_t action)
 {
 	struct sock_filter code[] = {
@@ -26,10 +35,8 @@ static inline bool filter_call(uint32_t number, uint32_t action)
 		BPF_STMT(BPF_RET | BPF_K, action),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	const struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
 
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+	return filter_calls(code, sizeof(code) / sizeof(code[0]));
 }
 
 /* Make system call @number fail with @error. Return: as above. */

@@ -5,20 +5,18 @@
  * less at a time, and so does not fail, nor begin again for ever.
  */
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <infiniband/verbs.h>
 
 #include "lib/expect.h"
+#include "lib/refuse_call.h"
 #include "lib/sandbox.h"
 
 #define AT_ONCE	   (2u << 20)
@@ -39,10 +37,8 @@ static bool interrupt_long_ones(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINTR),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	const struct sock_fprog program = {.len = COUNT_OF(code), .filter = code};
 
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+	return filter_calls(code, COUNT_OF(code));
 }
 
 static void program(void)

@@ -7,8 +7,6 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,7 +16,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -29,6 +26,7 @@
 #include "lib/page_backing.h"
 #include "lib/probe.h"
 #include "lib/proc_status.h"
+#include "lib/refuse_call.h"
 #include "lib/sandbox.h"
 #include "lib/sanitized.h"
 #include "lib/side.h"
@@ -341,10 +339,8 @@ static bool no_memory_at(uint32_t at, uint32_t bytes)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog program = {COUNT_OF(code), code};
 
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+	return filter_calls(code, COUNT_OF(code));
 }
 
 /* Memory moves in piece by piece; those that have moved by then move back. */
@@ -431,10 +427,8 @@ static bool refuse_to_fill(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	const struct sock_fprog program = {.len = COUNT_OF(code), .filter = code};
 
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+	return filter_calls(code, COUNT_OF(code));
 }
 
 static void where_all_memory_is_locked_later(void)

@@ -231,6 +231,14 @@ static void last_wqe_reached_after_death(void **state)
 	fake_close(&f);
 }
 
+static int join(void **state)
+{
+	int ret = own_directory_join(state);
+
+	av_lock_owner_alive = is_alive;
+	return ret;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -241,11 +249,6 @@ int main(void)
 		cmocka_unit_test(flushed_after_death),
 		cmocka_unit_test(last_wqe_reached_after_death),
 	};
-	int ret = own_directory_join(NULL);
 
-	av_lock_owner_alive = is_alive;
-	if (ret == 0)
-		ret = cmocka_run_group_tests(tests, NULL, NULL);
-	(void)own_directory_leave(NULL);
-	return ret;
+	return cmocka_run_group_tests(tests, join, own_directory_leave);
 }

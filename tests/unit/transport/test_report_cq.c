@@ -77,17 +77,20 @@ static void its_lock_is_held(void **state)
 	assert_int_equal(cause(), AV_CHECK_CQ_HELD);
 }
 
+static int join(void **state)
+{
+	int ret = own_directory_join(state);
+
+	av_lock_owner_alive = is_alive;
+	return ret;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(it_is_full, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(its_lock_is_held, set_up, tear_down),
 	};
-	int ret = own_directory_join(NULL);
 
-	av_lock_owner_alive = is_alive;
-	if (ret == 0)
-		ret = cmocka_run_group_tests(tests, NULL, NULL);
-	(void)own_directory_leave(NULL);
-	return ret;
+	return cmocka_run_group_tests(tests, join, own_directory_leave);
 }

@@ -135,6 +135,14 @@ static void longest_message(void **state)
 	assert_int_equal(av_wire_close(&end), 0);
 }
 
+static int join(void **state)
+{
+	int ret = own_directory_join(state);
+
+	av_lock_owner_alive = is_alive;
+	return ret;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -144,11 +152,5 @@ int main(void)
 		cmocka_unit_test_setup_teardown(sending_does_not_wait, set_up, tear_down),
 	};
 
-	int ret = own_directory_join(NULL);
-
-	av_lock_owner_alive = is_alive;
-	if (ret == 0)
-		ret = cmocka_run_group_tests(tests, NULL, NULL);
-	(void)own_directory_leave(NULL);
-	return ret;
+	return cmocka_run_group_tests(tests, join, own_directory_leave);
 }
