@@ -76,15 +76,34 @@ static unsigned int open_files(void)
 	return count;
 }
 
-/* Job of the other process: what is asked of it by the second argument. */
-static uint64_t work(struct node *n, const struct side_job *job)
+/* Its address comes and goes with the interface's state. */
+static bool has_its_gid(struct node *n)
 {
-	return job->arg[1] ? open_files() : is_explained(n, job);
+	union ibv_gid gid;
+
+	return ibv_query_gid(n->ctx, 1, 0, &gid) == 0 &&
+	       memcmp(&gid, &n->info.gid, sizeof(gid)) == 0;
 }
 
-static uint64_t ask(struct side *s, uint64_t row, uint64_t files)
+enum question { EXPLAINED, FILES, GID };
+
+/* Job of the other process: the second argument is the question. */
+static uint64_t work(struct node *n, const struct side_job *job)
 {
-	side_begin(s, &(struct side_job){{row, files}});
+	switch ((enum question)job->arg[1]) {
+	case EXPLAINED:
+		return is_explained(n, job);
+	case FILES:
+		return open_files();
+	case GID:
+		return has_its_gid(n);
+	}
+	return 0;
+}
+
+static uint64_t ask(struct side *s, uint64_t row, enum question question)
+{
+	side_begin(s, &(struct side_job){{row, question}});
 	return side_end(s);
 }
 
@@ -118,9 +137,10 @@ static void connect_by(const struct node_link *link)
 	expect_end(IBV_WC_SUCCESS); /* and neighbours know each other */
 }
 
-static void expect_no_answer(enum ibv_wr_opcode op)
+/* Four times @timeout, of which 14 is 67 ms, and 17 half a second. */
+static void expect_no_answer(enum ibv_wr_opcode op, uint8_t timeout)
 {
-	side_set_patience(&a, 0, 14, 3); /* 67 ms, 268 ms */
+	side_set_patience(&a, 0, timeout, 3);
 	post(op);
 	expect_end(IBV_WC_RETRY_EXC_ERR);
 }
@@ -151,7 +171,7 @@ static void unheard(uint64_t i, const struct node_link *link)
 
 	row("%s", rows[i].name);
 	connect_by(link);
-	files = ask(&a, i, true);
+	files = ask(&a, i, FILES);
 	if (!rows[i].before) {
 		EXPECT(side_destroy_qp(&b, 0) == 0, "ibv_destroy_qp");
 		EXPECT(WAIT_UNTIL(!has_port(), PATIENCE), "its socket is there");
@@ -160,11 +180,12 @@ static void unheard(uint64_t i, const struct node_link *link)
 		pair_destroy(&a, 0, &b, 0);
 		return;
 	}
-	expect_no_answer(IBV_WR_RDMA_WRITE);
+	expect_no_answer(IBV_WR_RDMA_WRITE, 14);
 	if (rows[i].after)
 		NEED(system(rows[i].after) == 0);
-	EXPECT(ask(&a, i, false), "explained");
-	EXPECT(WAIT_UNTIL(ask(&a, i, true) == files, PATIENCE), "open files");
+	EXPECT(ask(&a, i, EXPLAINED), "explained");
+	EXPECT(WAIT_UNTIL(ask(&a, i, GID), PATIENCE), "its address");
+	EXPECT(WAIT_UNTIL(ask(&a, i, FILES) == files, PATIENCE), "open files");
 	EXPECT(side_destroy_qp(&a, 0) == 0, "ibv_destroy_qp");
 	if (rows[i].before)
 		EXPECT(side_destroy_qp(&b, 0) == 0, "ibv_destroy_qp");
@@ -180,9 +201,9 @@ static void refused_long_ago(const struct node_link *link)
 	NEED(system(WIDE) == 0);
 	expect_end(IBV_WC_SUCCESS);
 	side_suspend(&b);
-	expect_no_answer(IBV_WR_RDMA_WRITE);
+	expect_no_answer(IBV_WR_RDMA_WRITE, 14);
 	kill(b.pid, SIGCONT);
-	EXPECT(ask(&a, SILENT, false), "explained");
+	EXPECT(ask(&a, SILENT, EXPLAINED), "explained");
 	pair_destroy(&a, 0, &b, 0);
 }
 
@@ -199,8 +220,8 @@ static void other_mtu(const struct node_link *link)
 		there.mtu = (uint8_t)mtus[1 - i];
 		pair_create(&a, 0, &b, 0, NULL);
 		pair_connect(&a, 0, &here, &b, 0, &there);
-		expect_no_answer(IBV_WR_RDMA_READ);
-		EXPECT(ask(&a, OTHER_MTU, false), "explained");
+		expect_no_answer(IBV_WR_RDMA_READ, 17); /* b answers in it */
+		EXPECT(ask(&a, OTHER_MTU, EXPLAINED), "explained");
 		pair_destroy(&a, 0, &b, 0);
 	}
 }
