@@ -16,9 +16,9 @@
 #include "lib/tool.h"
 #include "lib/wait.h"
 
-#define REPEAT_MS 95  /* a message is repeated after 100 ms, and not sooner */
+#define REPEAT_MS 95   /* a message is repeated after 100 ms, and not sooner */
 #define AGAIN_MS  4290 /* one that asks another host for datagrams, which may be a kernel */
-#define LATE_MS	  295 /* one that is delayed by 300 ms comes no sooner */
+#define LATE_MS	  295  /* one that is delayed by 300 ms comes no sooner */
 #define SLOW_MS	  1000
 
 enum side { CLIENT, SERVER };
@@ -172,8 +172,7 @@ static unsigned int least_ms(const struct row *r)
 {
 	const char *transport = getenv("ANYVERBS_TRANSPORT");
 
-	return r->done == asked && transport && !strcmp(transport, "wire") ? AGAIN_MS
-									   : r->least_ms;
+	return r->done == asked && transport && !strcmp(transport, "wire") ? AGAIN_MS : r->least_ms;
 }
 
 static void strikes(const struct row *r)
