@@ -41,7 +41,7 @@ OF_THE_HOST = "qemu-system-x86_64 dpkg-deb apt-get apt-cache depmod modprobe ldd
 NAMES_THE_DRIVER = "/etc/libibverbs.d/rxe.driver"
 DRIVER = "/usr/lib/*/libibverbs/librxe-*.so"
 ENDS_THREADS = "/lib/*/libgcc_s.so.1"    # libc looks for it in pthread_exit()
-TAIL_LINES = 10
+TAIL_LINES = 25
 # Where this host has no core for it, ticks come late: the kernel would take the timer for broken,
 # and speak of processors that are stuck.
 ON_A_BUSY_HOST = "no_timer_check nowatchdog"
