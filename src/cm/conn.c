@@ -20,6 +20,7 @@
 #define FIRST_NS    (100 * MS)	/* until a message is repeated; then twice as long, */
 #define LONGEST_NS  (4295 * MS) /* and no longer than the kernel waits */
 #define TRIES	    12		/* 30 s together */
+#define SLOW_TRIES  7		/* likewise, at LONGEST_NS from the first */
 #define LISTEN_NS   (5 * MS)	/* until somebody may listen; then twice as long: 0.3 s together */
 #define REFUSALS    6
 #define GOODBYES    7  /* of a DREQ: 10 s */
@@ -129,6 +130,25 @@ static void due_after(struct av_cm_conn *c, uint64_t ns)
 	av_cm_wake(c->due_ns);
 }
 
+/*
+ * A kernel forgets a SIDR_REQ when it has answered: one that comes again is another request to it.
+ * So it is said again as late as a kernel does. Source: Linux, cm_send_sidr_rep_locked().
+ */
+static bool asks_slowly(const struct av_cm_conn *c)
+{
+	return c->state == AV_CM_SIDR_SENT && !c->way.proc;
+}
+
+static uint64_t first_ns(const struct av_cm_conn *c)
+{
+	return asks_slowly(c) ? LONGEST_NS : FIRST_NS;
+}
+
+static unsigned int requests(const struct av_cm_conn *c)
+{
+	return asks_slowly(c) ? SLOW_TRIES : TRIES;
+}
+
 void av_cm_conn_say(struct av_cm_conn *c, struct av_cm_message m, unsigned int tries)
 {
 	m.local_comm_id = c->comm;
@@ -136,7 +156,7 @@ void av_cm_conn_say(struct av_cm_conn *c, struct av_cm_message m, unsigned int t
 	m.transaction = (uint64_t)c->nonce << 32 | m.attribute;
 	c->sent = m;
 	c->tries = tries;
-	c->interval_ns = FIRST_NS;
+	c->interval_ns = first_ns(c);
 	if (tries)
 		due_after(c, c->interval_ns);
 	else
@@ -168,8 +188,8 @@ bool av_cm_conn_patient(struct av_cm_conn *c)
 {
 	if (c->refusals == REFUSALS)
 		return false;
-	c->tries = TRIES;
-	c->interval_ns = FIRST_NS;
+	c->tries = requests(c);
+	c->interval_ns = first_ns(c);
 	due_after(c, LISTEN_NS << c->refusals++);
 	return true;
 }
@@ -254,7 +274,7 @@ static void say_sidr_refusal(struct av_cm_conn *c, const void *data, size_t byte
 
 void av_cm_conn_request(struct av_cm_conn *c, const struct av_cm_message *m)
 {
-	av_cm_conn_say(c, *m, TRIES);
+	av_cm_conn_say(c, *m, requests(c));
 }
 
 int av_cm_conn_reply(struct av_cm_conn *c, const struct av_cm_message *m)
@@ -381,7 +401,7 @@ static void give_up(struct av_cm_conn *c)
 		return;
 	}
 	if (c->id && (state == AV_CM_REQ_SENT || state == AV_CM_SIDR_SENT))
-		av_cm_report_silence(&c->way, c->id->service_id, TRIES);
+		av_cm_report_silence(&c->way, c->id->service_id, requests(c));
 	if (state == AV_CM_REQ_SENT || state == AV_CM_REP_SENT)
 		say_reject(c, AV_CM_TIMEOUT, NULL, 0);
 	else

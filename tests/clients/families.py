@@ -148,8 +148,15 @@ def judge_end(_words, outputs):
     return "no good end of the " + ", ".join(bad) if bad else None
 
 
+# What cmtime says of a connection that has failed, before it goes on.
+CMTIME_FAILED = re.compile(r"^(?:event: |RDMA_CM_EVENT_\w+_ERROR).*", re.MULTILINE)
+
+
 def judge_cmtime(_words, outputs):
     """Newer ones have no colon, and say "cm connect" and "destroy id"."""
+    failed = CMTIME_FAILED.search(outputs["client"])
+    if failed:
+        return "the client says: " + failed[0]
     steps = re.findall(r"^(?:cm )?([a-z]+)(?: \w+)* *:? +\d", outputs["client"], re.MULTILINE)
     wanted = {"connect", "disconnect", "destroy"}
     return None if wanted <= set(steps) else "steps of the client: " + ", ".join(steps)

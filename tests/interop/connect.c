@@ -28,11 +28,11 @@
 
 #define COUNT(a)      (sizeof(a) / sizeof((a)[0]))
 #define BYTES	      64u
-#define PATIENCE_MS   2000
+#define PATIENCE_MS   20000
 #define NO_LISTENER   8	 /* reasons of a REJ: IBTA volume 1, 12.6.7.2 */
 #define BY_CONSUMER   28 /* by the program, or its end */
 #define SOON	      1	 /* seconds */
-#define RETRIES	      3	 /* the kernel's device takes 7 to be without end */
+#define RETRIES	      6	 /* of 0.5 s; the kernel's device takes 7 to be without end */
 #define REQUEST_BYTES 56
 #define REPLY_BYTES   196
 #define REFUSAL_BYTES 148

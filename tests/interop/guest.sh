@@ -7,7 +7,7 @@
 #   rxe0 any0   the kernel's device, and ours in a namespace
 #   rxe1 rxe2   the kernel's devices, both in the first namespace, as Linux 6.1 wants them
 #   any1 any2   ours, in two namespaces
-# A row is three lines: NUMBER SERVER-END CLIENT-END IP-VERSION SECONDS tcp|cm|nothing ends|stays
+# A row is three lines: NUMBER SERVER-END CLIENT-END IP-VERSION SECONDS tcp|cm|group ends|stays
 # NETWORK, and the two commands. programs.py says what is put into them.
 export PATH=/bin LC_ALL=C ANYVERBS_LIBRARY=/bin/libanyverbs.so.1
 port=18515
@@ -55,12 +55,27 @@ lay_cable() {
 		$at ip link set "$end" up
 		case $end in rxe*) rdma link add "$end" type rxe netdev "$end" ;; esac
 	done
+	introduce "$1" "$2"
+	introduce "$2" "$1"
+}
+
+# introduce END OTHER: when this returns, END sends, and knows OTHER's hardware. The kernel would
+# ask for it, but waits no longer than a second when a queue pair is connected.
+introduce() {
+	local at hardware version
+	at=$(at "$1")
+	until [ "$($at cat "/sys/class/net/$1/operstate")" = up ]; do sleep 0.1; done
+	hardware=$($(at "$2") cat "/sys/class/net/$2/address")
+	for version in 4 6; do
+		$at ip -$version neigh replace "$(address "$2" $version)" \
+			lladdr "$hardware" dev "$1"
+	done
 }
 
 # Packets between two addresses of one namespace take the cable: what arrives from it is for this
 # host, and only then do the host's own addresses count.
 through_the_cable() {
-	local end to hardware
+	local end to
 	for version in 4 6; do
 		ip -$version rule add pref 100 lookup local
 		ip -$version rule add pref 1 iif "$1" lookup local
@@ -71,14 +86,11 @@ through_the_cable() {
 		to=$2
 		[ "$end" = "$1" ] || to=$1
 		echo 1 >"/proc/sys/net/ipv4/conf/$end/accept_local"
-		read -r hardware <"/sys/class/net/$to/address"
 		for version in 4 6; do
 			ip -$version rule add pref 2 from "$(address "$end" $version)" \
 				to "$(address "$to" $version)" lookup "10$(number "$end")"
 			ip -$version route add "$(address "$to" $version)" dev "$end" \
 				table "10$(number "$end")"
-			ip -$version neigh replace "$(address "$to" $version)" \
-				lladdr "$hardware" dev "$end"
 		done
 	done
 }
@@ -95,7 +107,7 @@ learn_gids() {
 	done
 }
 
-# listens END tcp|cm|nothing: at the port, or for connections of librdmacm
+# listens END tcp|cm|group: at the port, for connections of librdmacm, or to 239.1.2.3
 listens() {
 	case "$2 $1" in
 	tcp*)
@@ -103,7 +115,7 @@ listens() {
 			grep -q "$(printf ':%04X .* 0A' $port)"
 		;;
 	cm*rxe*) rdma resource show cm_id | grep -q "state LISTEN" ;;
-	nothing*) sleep 3 ;; # until it has joined
+	group*) $(at "$1") cat /proc/net/igmp | grep -q 030201EF ;;
 	cm*any*) $(at "$1") cat /proc/net/udp /proc/net/udp6 | grep -q ":12B7 " ;; # 4791
 	esac
 }
@@ -131,27 +143,43 @@ start() {
 	exec timeout -s KILL "$seconds" $(with "$end") "$@" 2>&1 </dev/null
 }
 
-# row NUMBER SERVER CLIENT IP-VERSION SECONDS tcp|cm|nothing ends|stays NETWORK, and the commands. A
-# server that stays is ended; one whose client was killed must notice.
-row() {
-	local begin end status=0 pid waited=0
-	read -r begin _ </proc/uptime
-	[ "$8" = clean ] || impair "$2" "$3" "$8"
-	(start "$2" "$3" "$4" "$5" "$9") >/tmp/server &
+# run SERVER CLIENT IP-VERSION SECONDS tcp|cm|group ends|stays, and the commands: code_server and
+# code_client. A server that stays is ended; one whose client was killed must notice.
+run() {
+	local pid waited=0
+	code_client=0 code_server=0
+	(start "$1" "$2" "$3" "$4" "$7") >/tmp/server &
 	pid=$!
-	until listens "$2" "$6" || ! kill -0 $pid 2>/dev/null || [ $waited -ge 300 ]; do
+	until listens "$1" "$5" || ! kill -0 $pid 2>/dev/null || [ $waited -ge 300 ]; do
 		waited=$((waited + 1))
 		sleep 0.1
 	done
-	(start "$3" "$2" "$4" "$5" "${10}") >/tmp/client || status=$?
-	echo "@ $1 client $status"
-	case "$7 $status" in
+	(start "$2" "$1" "$3" "$4" "$8") >/tmp/client || code_client=$?
+	case "$6 $code_client" in
 	"ends 0" | *" 137") ;;
 	*) kill $pid 2>/dev/null ;;
 	esac
-	status=0
-	wait $pid || status=$?
-	echo "@ $1 server $status"
+	wait $pid || code_server=$?
+}
+
+# Was the client of perftest too fast? With -R, both agree to connect, and then the server begins
+# to listen.
+too_early() {
+	[ $code_client != 0 ] && grep -q "RDMA_CM_EVENT_REJECTED; error: 8" /tmp/client
+}
+
+# row NUMBER SERVER CLIENT IP-VERSION SECONDS tcp|cm|group ends|stays NETWORK, and the commands
+row() {
+	local begin end again
+	read -r begin _ </proc/uptime
+	[ "$8" = clean ] || impair "$2" "$3" "$8"
+	for again in 1 2 3; do
+		run "$2" "$3" "$4" "$5" "$6" "$7" "$9" "${10}"
+		too_early || break
+		echo "@ $1 too early: $again"
+	done
+	echo "@ $1 client $code_client"
+	echo "@ $1 server $code_server"
 	[ "$8" = clean ] || impair "$2" "$3" clean
 	sed -e "s/^/$1 server| /" -e "\$a\\" /tmp/server # whose last line may not end
 	sed -e "s/^/$1 client| /" -e "\$a\\" /tmp/client

@@ -33,12 +33,12 @@ CONNECT = {
     "rstream": Connects("-b $HERE -p PORT", "-s $THERE -p PORT", r"^\S+ +\S+ +\S+ +\S+ +\d"),
     "riostream": Connects("-b $HERE -p PORT", "-s $THERE -p PORT", r"^\S+ +\S+ +\S+ +\S+ +\d"),
     "mckey": Connects("-b $HERE", "-b $HERE -s", r"^return status 0$"),
-    "cmtime": Connects("-b $HERE -p PORT", "-s $THERE -p PORT", r"^connect +: +\d"),
+    "cmtime": Connects("-b $HERE -p PORT", "-s $THERE -p PORT", None),    # families.py knows
     "interop_connect": Connects("-s $HERE -p PORT", "-c $THERE -p PORT", r"^as expected$"),
 }
 SERVER_OF = {"rdma_client": "rdma_server", "rdma_xclient": "rdma_xserver"}
 STAYS = ("cmtime", "rcopy")    # its server waits for more
-JOINS = ("mckey",)    # both ends join a group, and 3 s later one of them sends
+JOINS = ("mckey",)    # both ends join 239.1.2.3, and 3 s later one of them sends
 
 
 class Command:
@@ -53,7 +53,7 @@ class Command:
     def waits_for(self):
         """How guest.sh sees that the server is ready."""
         if self.name in JOINS:
-            return "nothing"
+            return "group"
         return "cm" if self.connects or "-R" in self.words else "tcp"
 
     def servers_end(self):
@@ -83,12 +83,19 @@ class Command:
         dies = re.match(r"(server|client)_(killed|lost|early)$", last)
         return KILLED if self.name == "interop_connect" and dies and dies[1] == end else 0
 
+    def ended_well(self, end, code, text):
+        if self.name == "rping":
+            return families.rping_ended(code, text)
+        return code == self.code(end)
+
     def problem(self, codes, outputs):
         """None if all is well."""
         wrong = ["%s exited %d" % (end, code) for end, code in sorted(codes.items())
-                 if code != self.code(end)]
+                 if not self.ended_well(end, code, outputs[end])]
         if wrong:
             return ", ".join(wrong)
+        if self.name == "cmtime":
+            return families.judge_cmtime(self.words, outputs)
         if self.connects:
             said = re.search(self.connects.says, outputs["client"], re.MULTILINE)
             return None if said else "the client does not say that it has done it"

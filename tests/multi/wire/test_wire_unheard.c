@@ -17,6 +17,8 @@
 #define BYTES	 8192u
 #define FROM	 0x1000u
 #define TO	 0x100000u
+#define TIMEOUT	 17	 /* 0.5 s: whoever answers may have no core; */
+#define LONG	 18	 /* 1.1 s: another process even longer */
 #define PORT	 ":12B7" /* in /proc/net/udp */
 #define NARROW	 "ip link set v0 mtu 1500"
 #define WIDE	 "ip link set v0 mtu 9000"
@@ -137,10 +139,10 @@ static void connect_by(const struct node_link *link)
 	expect_end(IBV_WC_SUCCESS); /* and neighbours know each other */
 }
 
-/* Four times @timeout, of which 14 is 67 ms, and 17 half a second. */
+/* One retry: a kernel tells a peer of no more than six packets at once that there is no port. */
 static void expect_no_answer(enum ibv_wr_opcode op, uint8_t timeout)
 {
-	side_set_patience(&a, 0, timeout, 3);
+	side_set_patience(&a, 0, timeout, 1);
 	post(op);
 	expect_end(IBV_WC_RETRY_EXC_ERR);
 }
@@ -180,7 +182,7 @@ static void unheard(uint64_t i, const struct node_link *link)
 		pair_destroy(&a, 0, &b, 0);
 		return;
 	}
-	expect_no_answer(IBV_WR_RDMA_WRITE, 14);
+	expect_no_answer(IBV_WR_RDMA_WRITE, TIMEOUT);
 	if (rows[i].after)
 		NEED(system(rows[i].after) == 0);
 	EXPECT(ask(&a, i, EXPLAINED), "explained");
@@ -201,7 +203,7 @@ static void refused_long_ago(const struct node_link *link)
 	NEED(system(WIDE) == 0);
 	expect_end(IBV_WC_SUCCESS);
 	side_suspend(&b);
-	expect_no_answer(IBV_WR_RDMA_WRITE, 14);
+	expect_no_answer(IBV_WR_RDMA_WRITE, TIMEOUT);
 	kill(b.pid, SIGCONT);
 	EXPECT(ask(&a, SILENT, EXPLAINED), "explained");
 	pair_destroy(&a, 0, &b, 0);
@@ -220,7 +222,7 @@ static void other_mtu(const struct node_link *link)
 		there.mtu = (uint8_t)mtus[1 - i];
 		pair_create(&a, 0, &b, 0, NULL);
 		pair_connect(&a, 0, &here, &b, 0, &there);
-		expect_no_answer(IBV_WR_RDMA_READ, 17); /* b answers in it */
+		expect_no_answer(IBV_WR_RDMA_READ, LONG);
 		EXPECT(ask(&a, OTHER_MTU, EXPLAINED), "explained");
 		pair_destroy(&a, 0, &b, 0);
 	}
@@ -233,7 +235,8 @@ int main(int argc, char **argv)
 	side_work = work;
 	two_hosts_open(argc, argv);
 	link.mtu = IBV_MTU_4096;
-	link.timeout = 18; /* a second */
+	link.timeout = LONG;
+	link.retry_cnt = 7;
 	two_hosts_start(&a, 0, "");
 	two_hosts_start(&b, 1, "");
 	for (size_t i = 0; i < COUNT_OF(rows); i++)

@@ -35,6 +35,7 @@
 #define PATIENCE_MS 30000
 #define ROUNDS	    100
 #define SIGNALS	    20
+#define HELD_UP	    3
 #define TRIES	    20 /* a busy machine may hold up some of them */
 
 static char folder[PATH_MAX / 4], path[PATH_MAX / 2];
@@ -386,9 +387,13 @@ static bool is_handed_beside_signals(bool answers)
 
 static void beside_signals(void **state)
 {
+	bool handed = false;
 	uint64_t begin;
 
-	assert_true(is_handed_beside_signals(true));
+	/* Who has no core for AV_PATIENCE_NS answers too late. */
+	for (int i = 0; i < HELD_UP && !handed; i++)
+		handed = is_handed_beside_signals(true);
+	assert_true(handed);
 	begin = av_now_ns();
 	assert_false(is_handed_beside_signals(false));
 	assert_true(av_now_ns() - begin < 10ull * AV_PATIENCE_NS);
