@@ -92,8 +92,7 @@ static bool move_mapping(uint8_t *from, uint8_t *to, size_t bytes, int leave)
 {
 	const int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
 
-	return (leave &&
-		AV_NEXT_OF(mremap)(from, bytes, bytes, flags | leave, to) != MAP_FAILED) ||
+	return (leave && AV_NEXT_OF(mremap)(from, bytes, bytes, flags | leave, to) != MAP_FAILED) ||
 	       AV_NEXT_OF(mremap)(from, bytes, bytes, flags, to) != MAP_FAILED;
 }
 

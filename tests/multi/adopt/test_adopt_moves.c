@@ -170,8 +170,7 @@ static void unmapped_row(void)
 	before = !pages_private(half - PAGE);
 	pthread_join(thread, NULL);
 	for (uint8_t *at = half; before && at < p + LONG; at += LONG / 16)
-		EXPECT(!pages_mapped(at), "unmapped memory is back at byte %zu",
-		       (size_t)(at - p));
+		EXPECT(!pages_mapped(at), "unmapped memory is back at byte %zu", (size_t)(at - p));
 	EXPECT(p[0] == 1 && memcmp(p, p + 1, LONG / 2 - 1) == 0, "contents");
 	munmap(p, LONG);
 }
