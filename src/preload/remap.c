@@ -20,6 +20,8 @@
 #include "memory/adopted.h"
 #include "memory/vma.h"
 
+AV_FIND_NEXT(mremap);
+
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif

@@ -26,6 +26,8 @@
 #include "shared_heap/list.h"
 #include "shared_heap/next.h"
 
+AV_FIND_NEXT(munmap);
+
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
