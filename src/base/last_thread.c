@@ -24,6 +24,7 @@ static atomic_bool main_ends, watched;
 /* The main thread's value is there, so that the C library calls us when it ends. */
 static pthread_key_t key;
 static bool has_key;
+static _Atomic pid_t asked; /* whose main thread has it */
 
 /* What the kernel says of this process; open all the time, for numbers are the program's. */
 static struct av_own_fd file = {.fd = -1};
@@ -80,11 +81,14 @@ static void at_end_of_main(void *unused)
 		begin();
 }
 
-/* If this is the main thread. */
+/*
+ * If this is the main thread. It need not be one that we ever meet: another one may have loaded the
+ * library, or be the parent of this process.
+ */
 static void ask_to_be_told(void)
 {
-	if (has_key && gettid() == getpid())
-		(void)!pthread_setspecific(key, &key);
+	if (has_key && gettid() == getpid() && pthread_setspecific(key, &key) == 0)
+		atomic_store(&asked, getpid());
 }
 
 __attribute__((constructor)) static void prepare(void)
@@ -95,8 +99,8 @@ __attribute__((constructor)) static void prepare(void)
 
 void av_last_thread_started(void)
 {
-	ask_to_be_told(); /* the library may have been loaded by another thread */
-	if (atomic_load(&main_ends))
+	ask_to_be_told();
+	if (atomic_load(&main_ends) || atomic_load(&asked) != getpid())
 		begin();
 }
 

@@ -8,15 +8,28 @@
 #include "base/compiler.h"
 
 /*
- * As a typed expression: AV_NEXT_OF(dlopen)(file, mode). Looked up once, which takes no memory. It
- * needs no constructor to have run.
+ * At file scope, before AV_NEXT_OF(): look it up when this library is loaded. dlsym() takes a lock,
+ * and a thread that loads a library, whose constructor waits for the caller, has it.
  */
-#define AV_NEXT_OF(name)                                                                     \
-	({                                                                                   \
-		static void *next_;                                                          \
-		if (av_unlikely(!__atomic_load_n(&next_, __ATOMIC_RELAXED)))                 \
-			__atomic_store_n(&next_, dlsym(RTLD_NEXT, #name), __ATOMIC_RELAXED); \
-		(__typeof__(&(name)))__atomic_load_n(&next_, __ATOMIC_RELAXED);              \
+#define AV_FIND_NEXT(name)                                                                 \
+	static void *next_##name;                                                          \
+	__attribute__((constructor)) static void find_next_##name(void)                    \
+	{                                                                                  \
+		__atomic_store_n(&next_##name, dlsym(RTLD_NEXT, #name), __ATOMIC_RELAXED); \
+		if (!__atomic_load_n(&next_##name, __ATOMIC_RELAXED))                      \
+			(void)dlerror(); /* the program must not find our error message */ \
+	}                                                                                  \
+	struct av_next
+
+/*
+ * As a typed expression: AV_NEXT_OF(dlopen)(file, mode). Before the constructor has run it is
+ * looked up here, which takes no memory.
+ */
+#define AV_NEXT_OF(name)                                                              \
+	({                                                                            \
+		if (av_unlikely(!__atomic_load_n(&next_##name, __ATOMIC_RELAXED)))    \
+			find_next_##name();                                           \
+		(__typeof__(&(name)))__atomic_load_n(&next_##name, __ATOMIC_RELAXED); \
 	})
 
 #endif

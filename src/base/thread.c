@@ -47,17 +47,28 @@ static size_t page_bytes(void)
 	return (size_t)sysconf(_SC_PAGESIZE);
 }
 
+static size_t (*least_stack)(const pthread_attr_t *attr); /* the C library's; NULL: it has none */
+
+/* Not later: dlsym() takes a lock (base/next.h). */
+__attribute__((constructor)) static void find_least_stack(void)
+{
+	void *found = dlsym(RTLD_DEFAULT, "__pthread_get_minstack");
+
+	if (!found)
+		(void)dlerror(); /* the program must not find our error message */
+	least_stack = (__typeof__(least_stack))found;
+}
+
 /* The program's thread-local variables are on the stack. This is what the C library adds itself. */
 static size_t thread_local_bytes(void)
 {
-	size_t (*least)(const pthread_attr_t *attr) = dlsym(RTLD_DEFAULT, "__pthread_get_minstack");
 	pthread_attr_t attr;
 	size_t ret;
 
-	if (!least)
+	if (!least_stack)
 		return 0;
 	pthread_attr_init(&attr);
-	ret = least(&attr);
+	ret = least_stack(&attr);
 	pthread_attr_destroy(&attr);
 	return (size_t)av_round_up(ret, page_bytes());
 }

@@ -334,14 +334,18 @@ static bool exchange_piece(const struct av_adopt_pages *p, const struct piece *c
 	return ret;
 }
 
-static bool covered(const struct av_adopt_pages *p, int maps, uint64_t inode, uint64_t at,
-		    uint64_t end)
+static bool is_of_pages(const struct av_adopt_pages *p, const struct av_vma *vma)
+{
+	return vma->shared && av_vma_is_of(vma, &p->seg->file);
+}
+
+static bool covered(const struct av_adopt_pages *p, int maps, uint64_t at, uint64_t end)
 {
 	struct av_vma vma;
 
 	for (; at < end; at = vma.end)
-		if (!av_vma_next(maps, at, &vma) || vma.begin > at || !vma.shared ||
-		    vma.inode != inode || vma.offset + (at - vma.begin) != p->at + (at - p->begin))
+		if (!av_vma_next(maps, at, &vma) || vma.begin > at || !is_of_pages(p, &vma) ||
+		    vma.offset + (at - vma.begin) != p->at + (at - p->begin))
 			return false;
 	return true;
 }
@@ -353,7 +357,7 @@ bool av_adopt_in_place(const struct av_adopt_pages *p, uint64_t begin, uint64_t 
 
 	if (maps < 0)
 		return false;
-	ret = covered(p, maps, p->seg->file.ino, begin, begin + bytes);
+	ret = covered(p, maps, begin, begin + bytes);
 	close(maps);
 	return ret;
 }
@@ -388,58 +392,65 @@ static void exchange_in_child(const struct av_vma *vma, const struct piece *c, v
 		       (off_t)vma->offset);
 }
 
-/* The program may map something else, or nothing, between the pieces. Return: bytes, or -1. */
-static int64_t exchange_in_mapping(const struct av_adopt_pages *p, const struct av_vma *vma,
-				   uint64_t inode, struct way *way)
+/* @end: of the pages in the mapping. @c: may become all of these */
+static bool exchange_one(const struct av_adopt_pages *p, const struct av_vma *vma, struct piece *c,
+			 uint64_t end, struct way *way)
 {
-	uint64_t begin, end;
-	int64_t bytes;
-
-	if (!vma->shared || vma->inode != inode || is_segment(p, vma) ||
-	    !av_vma_part(vma, p->at, p->bytes, &begin, &end))
-		return 0;
-	bytes = (int64_t)(end - begin);
-	while (begin < end) {
-		uint64_t room = PIECE - begin % PIECE; /* up to where a huge page may begin */
-		uint64_t n = end - begin < room || way->child ? end - begin : room;
-		struct piece c = {
-			.fd = av_own_fd(&p->seg->file),
-			.at = vma->offset + (begin - vma->begin),
-			.addr = begin,
-			.bytes = n,
-			.prot = av_vma_rights(vma),
-		};
-
-		if (way->child) {
-			exchange_in_child(vma, &c, way->copy ? way->copy + (c.at - p->at) : NULL);
-		} else if (!exchange_piece(p, &c, way)) {
-			/* To divide a mapping takes one more; to replace all that is left of it,
-			 * none.
-			 */
-			c.bytes = end - begin;
-			way->alone = false;
-			if (!exchange_piece(p, &c, way))
-				return -1;
-		}
-		begin += c.bytes;
+	if (way->child) {
+		exchange_in_child(vma, c, way->copy ? way->copy + (c->at - p->at) : NULL);
+		return true;
 	}
-	return bytes;
+	if (exchange_piece(p, c, way))
+		return true;
+	/* To divide a mapping takes one more; to replace all that is left of it, none. */
+	c->bytes = end - c->addr;
+	way->alone = false;
+	return exchange_piece(p, c, way);
 }
 
-/* The same for the mappings that overlap [at, end). */
-static int64_t exchange_in_range(const struct av_adopt_pages *p, int maps, uint64_t inode,
-				 uint64_t at, uint64_t end, struct way *way)
+/*
+ * As much of a mapping as is exchanged at once, from @at on; @at: out, where to look anew. Threads
+ * may unmap the rest meanwhile, and others have its addresses. Return: bytes, or -1
+ */
+static int64_t exchange_first(const struct av_adopt_pages *p, const struct av_vma *vma,
+			      uint64_t *at, struct way *way)
+{
+	uint64_t begin, end, room;
+	struct piece c;
+
+	if (!is_of_pages(p, vma) || is_segment(p, vma) ||
+	    !av_vma_part(vma, p->at, p->bytes, &begin, &end) || end <= *at) {
+		*at = vma->end;
+		return 0;
+	}
+	begin = begin > *at ? begin : *at;
+	room = PIECE - begin % PIECE; /* up to where a huge page may begin */
+	c = (struct piece){
+		.fd = av_own_fd(&p->seg->file),
+		.at = vma->offset + (begin - vma->begin),
+		.addr = begin,
+		.bytes = end - begin < room || way->child ? end - begin : room,
+		.prot = av_vma_rights(vma),
+	};
+	if (!exchange_one(p, vma, &c, end, way))
+		return -1;
+	*at = begin + c.bytes;
+	return (int64_t)c.bytes;
+}
+
+/* All pieces of the mappings that overlap [at, end). Return: bytes, or -1 */
+static int64_t exchange_in_range(const struct av_adopt_pages *p, int maps, uint64_t at,
+				 uint64_t end, struct way *way)
 {
 	struct av_vma vma;
 	int64_t sum = 0;
 
 	while (at < end && av_vma_next(maps, at, &vma) && vma.begin < end) {
-		int64_t n = exchange_in_mapping(p, &vma, inode, way);
+		int64_t n = exchange_first(p, &vma, &at, way);
 
 		if (n < 0)
 			return -1;
 		sum += n;
-		at = vma.end;
 	}
 	return sum;
 }
@@ -447,16 +458,15 @@ static int64_t exchange_in_range(const struct av_adopt_pages *p, int maps, uint6
 /* Nearly always all pages are where they were adopted; the program may have moved the rest. */
 static bool exchange_out(const struct av_adopt_pages *p, struct way *way)
 {
-	uint64_t inode = p->seg->file.ino;
 	int maps = av_vma_open_own();
 	int64_t n;
 
 	if (maps < 0)
 		return false;
-	n = exchange_in_range(p, maps, inode, p->begin, p->begin + p->bytes, way);
+	n = exchange_in_range(p, maps, p->begin, p->begin + p->bytes, way);
 	if (n >= 0 && (uint64_t)n < p->bytes)
 		n = way->child || av_page_move_widen(0, UINT64_MAX)
-			    ? exchange_in_range(p, maps, inode, 0, UINT64_MAX, way)
+			    ? exchange_in_range(p, maps, 0, UINT64_MAX, way)
 			    : -1;
 	close(maps);
 	return n >= 0;

@@ -137,12 +137,13 @@ static bool piece_of(const struct entry *e, const struct av_vma *vma, uint64_t a
 	uint64_t end = atomic_load(&e->end), begin = atomic_load(&e->begin);
 	uint64_t at = atomic_load(&e->at);
 
-	if (!end || vma->inode != atomic_load(&e->inode) ||
+	piece->file = (struct av_own_fd){atomic_load(&e->fd), atomic_load(&e->dev),
+					 atomic_load(&e->inode)};
+	if (!end || !av_vma_is_of(vma, &piece->file) ||
 	    !av_vma_part(vma, at, end - begin, &piece->begin, &piece->end))
 		return false;
 	piece->begin = piece->begin > addr ? piece->begin : addr;
 	piece->at = vma->offset + (piece->begin - vma->begin);
-	piece->file = (struct av_own_fd){atomic_load(&e->fd), atomic_load(&e->dev), vma->inode};
 	return piece->begin < piece->end;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "base/compiler.h"
+#include "base/own_fd.h"
 
 struct av_vma {
 	uint64_t begin, end; /* addresses */
@@ -38,6 +39,12 @@ static inline int av_vma_rights(const struct av_vma *vma)
 
 /* The same of a range without holes, if all of its mappings have the same rights; -1: it is not. */
 AV_MUST_USE int av_vma_rights_of(int maps, uint64_t addr, uint64_t bytes);
+
+/* Is it a mapping of this file? Numbers of inodes are one device's. */
+static inline bool av_vma_is_of(const struct av_vma *vma, const struct av_own_fd *file)
+{
+	return vma->inode == file->ino && vma->dev == file->dev;
+}
 
 /* The addresses where a mapping shows bytes [at, at + bytes) of its file. Return: false if none. */
 AV_MUST_USE bool av_vma_part(const struct av_vma *vma, uint64_t at, uint64_t bytes, uint64_t *begin,

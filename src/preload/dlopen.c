@@ -15,6 +15,9 @@
 #include "base/next.h"
 #include "observe/log.h"
 
+AV_FIND_NEXT(dlopen);
+AV_FIND_NEXT(dlmopen);
+
 /* The linker compares it with the names of what is loaded, and reads no file. */
 #define OURSELVES "libanyverbs.so.1"
 #define VERBS	  "libibverbs.so"

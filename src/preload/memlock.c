@@ -19,6 +19,8 @@
 #include "base/next.h"
 #include "base/setting.h"
 
+AV_FIND_NEXT(prlimit64);
+
 static bool is_off(void)
 {
 	static struct av_setting setting = {.variable = "ANYVERBS_MEMLOCK", .value = "real"};
@@ -68,11 +70,12 @@ static int needs_verbs(struct dl_phdr_info *object, size_t size, void *us)
 	return 0;
 }
 
+extern const char __ehdr_start __attribute__((visibility("hidden"))); /* the linker's: of ours */
+
+/* dladdr() would take a lock (base/next.h). */
 static bool uses_verbs(void)
 {
-	Dl_info us;
-
-	return dladdr((void *)needs_verbs, &us) && dl_iterate_phdr(needs_verbs, us.dli_fbase);
+	return dl_iterate_phdr(needs_verbs, (void *)&__ehdr_start);
 }
 
 /* --- the calls ----------------------------------------------------------------------- */

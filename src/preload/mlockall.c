@@ -18,6 +18,8 @@
 #include "base/uncancelled.h"
 #include "segment/layout.h"
 
+AV_FIND_NEXT(mlockall);
+
 #ifndef MCL_ONFAULT
 #define MCL_ONFAULT 4
 #endif

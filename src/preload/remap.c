@@ -20,6 +20,8 @@
 #include "memory/adopted.h"
 #include "memory/vma.h"
 
+AV_FIND_NEXT(mremap);
+
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
@@ -84,8 +86,20 @@ static void *grow_in_place(const struct av_remap *r, int prot)
 	return fail(ENOMEM);
 }
 
-/* By the C library's function: registration caches hear of it. Return: bytes that were moved */
-static size_t move_mappings(uint8_t *from, uint8_t *to, size_t bytes)
+/*
+ * By the C library's function: registration caches hear of it. @leave: MREMAP_DONTUNMAP: the old
+ * mapping stays, so that nobody gets its place, if the kernel can; before 5.13 it cannot. Or 0
+ */
+static bool move_mapping(uint8_t *from, uint8_t *to, size_t bytes, int leave)
+{
+	const int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
+
+	return (leave && AV_NEXT_OF(mremap)(from, bytes, bytes, flags | leave, to) != MAP_FAILED) ||
+	       AV_NEXT_OF(mremap)(from, bytes, bytes, flags, to) != MAP_FAILED;
+}
+
+/* Return: bytes that were moved */
+static size_t move_mappings(uint8_t *from, uint8_t *to, size_t bytes, int leave)
 {
 	int maps = av_vma_open_own();
 	struct av_vma vma;
@@ -94,8 +108,7 @@ static size_t move_mappings(uint8_t *from, uint8_t *to, size_t bytes)
 	for (; maps >= 0 && at < bytes && av_vma_next(maps, (uintptr_t)from + at, &vma); at += n) {
 		n = vma.end - ((uintptr_t)from + at);
 		n = n < bytes - at ? n : bytes - at;
-		if (AV_NEXT_OF(mremap)(from + at, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, to + at) ==
-		    MAP_FAILED)
+		if (!move_mapping(from + at, to + at, n, leave))
 			break;
 	}
 	if (maps >= 0)
@@ -112,9 +125,9 @@ static void *move(const struct av_remap *r, int prot)
 				     : fresh(NULL, r->bytes, prot, 0);
 	if (to == MAP_FAILED)
 		return MAP_FAILED;
-	moved = move_mappings(from, to, kept);
+	moved = move_mappings(from, to, kept, r->flags & MREMAP_DONTUNMAP);
 	if (moved < kept) {
-		(void)move_mappings(to, from, moved);
+		(void)move_mappings(to, from, moved, 0);
 		av_munmap(to, r->bytes);
 		return fail(ENOMEM);
 	}

@@ -26,6 +26,8 @@
 #include "shared_heap/list.h"
 #include "shared_heap/next.h"
 
+AV_FIND_NEXT(munmap);
+
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
@@ -582,7 +584,7 @@ static bool next_mapping(int maps, uint64_t *at, uint64_t end, uint64_t *until, 
 	while (*at < end && av_vma_next(maps, *at, vma) && vma->begin < end) {
 		*at = vma->begin > *at ? vma->begin : *at;
 		*until = vma->end < end ? vma->end : end;
-		if (vma->shared && vma->inode == self.inode)
+		if (vma->shared && av_vma_is_of(vma, &file))
 			return true;
 		*at = vma->end;
 	}

@@ -8,8 +8,19 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/next.h"
 #include "shared_heap/blocks.h"
-#include "shared_heap/next.h"
+
+AV_FIND_NEXT(malloc);
+AV_FIND_NEXT(free);
+AV_FIND_NEXT(calloc);
+AV_FIND_NEXT(malloc_usable_size);
+AV_FIND_NEXT(realloc);
+AV_FIND_NEXT(memalign);
+AV_FIND_NEXT(aligned_alloc);
+AV_FIND_NEXT(posix_memalign);
+AV_FIND_NEXT(valloc);
+AV_FIND_NEXT(pvalloc);
 
 /* Smaller ones share pages with others, and take no page table entries of their own. */
 #define LARGE (64u << 10)

@@ -23,6 +23,10 @@
 #include "shared_heap/blocks.h"
 #include "shared_heap/next.h"
 
+AV_FIND_NEXT(mmap);
+AV_FIND_NEXT(munmap);
+AV_FIND_NEXT(mremap);
+
 /* Memory like malloc()'s: private, of no file, anywhere, and neither more nor less than readable
  * and writable. */
 static bool is_ordinary(const void *at, size_t bytes, int prot, int flags)

@@ -7,7 +7,8 @@
 
 #include "base/next.h"
 
-/* The first one is made with no lock held, since it looks a name up. */
+AV_FIND_NEXT(syscall);
+
 #define AV_RAW(...) AV_NEXT_OF(syscall)(__VA_ARGS__)
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What dlopen() and dlmopen() give to a program under the library: this library for libibverbs, in
- * any spelling, and everything else as without it.
+ * any spelling, and everything else as without it. And what threads do meanwhile.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -174,11 +174,23 @@ static void by_the_callers_runpath(void)
 	is_neighbour(*(void **)dlsym(early, "opened_early"));
 }
 
+/* A function of ours waits for no lock of the dynamic linker's, not the first time either. */
+static void beside_a_loader(void)
+{
+	void *waiter = dlopen(WAITER, RTLD_NOW);
+	const bool *went_on = waiter ? dlsym(waiter, "thread_went_on") : NULL;
+
+	NEED(went_on);
+	EXPECT(*went_on, "a thread waits for a library that waits for it");
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
 	bool sanitizers_jump; /* it needs the caller's address, which their own dlopen() hides */
 } rows[] = {
+	{"a library that waits for a thread, while it is loaded", beside_a_loader,
+	 true}, /* first */
 	{"every spelling of libibverbs", every_spelling, true},
 	{"names that are not libibverbs", other_names, true},
 	{"versions of symbols", versions, true},

@@ -4,12 +4,16 @@
  * whatever regions overlap, change, or are closed with their context; and nothing is left of it.
  */
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "adopt_fixture.h"
 #include "lib/sandbox.h"
+
+#define LONG (64ul << 20) /* moves back in many pieces */
 
 struct range {
 	const char *name;
@@ -141,6 +145,36 @@ static void close_row(void)
 	munmap(p, BYTES);
 }
 
+static void *end_region(void *mr)
+{
+	dereg(mr);
+	return NULL;
+}
+
+/* Its second half, before that has had its turn: whoever gets the addresses next keeps them. */
+static void unmapped_row(void)
+{
+	uint8_t *p = map_private(LONG), *half = p + LONG / 2;
+	struct ibv_mr *mr;
+	pthread_t thread;
+	bool before;
+
+	row("memory is unmapped while it moves back");
+	madvise(p, LONG, MADV_NOHUGEPAGE); /* memory with huge pages is not adopted */
+	memset(p, 1, LONG);
+	mr = reg_adopted(p, LONG);
+	pthread_create(&thread, NULL, end_region, mr);
+	while (!pages_private(p))
+		sched_yield();
+	munmap(half, LONG / 2);
+	before = !pages_private(half - PAGE);
+	pthread_join(thread, NULL);
+	for (uint8_t *at = half; before && at < p + LONG; at += LONG / 16)
+		EXPECT(!pages_mapped(at), "unmapped memory is back at byte %zu", (size_t)(at - p));
+	EXPECT(p[0] == 1 && memcmp(p, p + 1, LONG / 2 - 1) == 0, "contents");
+	munmap(p, LONG);
+}
+
 static void leak_row(void)
 {
 	uint8_t *p = map_private(BYTES);
@@ -166,6 +200,7 @@ static void run(void)
 	rereg_row();
 	if (!TEST_SANITIZED) /* what a program leaks so is its own */
 		close_row();
+	unmapped_row();
 	leak_row();
 }
 

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -140,6 +141,51 @@ static void leave_row(void)
 	munmap(q, BYTES);
 }
 
+/* A thread that maps, and looks whether it keeps its memory. */
+static void *mapper(void *over)
+{
+	size_t lost = 0;
+
+	while (!*(volatile bool *)over) {
+		uint8_t *p = map_private(BYTES);
+
+		p[0] = 1;
+		sched_yield();
+		lost += p[0] != 1;
+		munmap(p, BYTES);
+	}
+	return (void *)lost;
+}
+
+/* Nobody gets the place in between. */
+static void leave_beside_row(void)
+{
+	const int leave = MREMAP_MAYMOVE | MREMAP_DONTUNMAP;
+	uint8_t *p = map_private(BYTES), *q;
+	volatile bool over = false;
+	struct ibv_mr *mr;
+	pthread_t thread;
+	void *lost;
+
+	row("a region moves, and its mapping stays, beside a thread that maps");
+	fill(p, BYTES, 3);
+	mr = reg_adopted(p, BYTES);
+	pthread_create(&thread, NULL, mapper, (void *)&over);
+	for (int i = 0; i < 3000; i++) {
+		q = mremap(p, BYTES, BYTES, leave);
+		if (!EXPECT(q != MAP_FAILED, "mremap: errno %d", errno))
+			break;
+		EXPECT(mremap(q, BYTES, BYTES, leave | MREMAP_FIXED, p) == p, "errno %d", errno);
+		munmap(q, BYTES);
+	}
+	over = true;
+	pthread_join(thread, &lost);
+	EXPECT(!lost, "%zu of its mappings were replaced", (size_t)lost);
+	expect_filled(p, BYTES, 3);
+	dereg(mr);
+	munmap(p, BYTES);
+}
+
 static void shrink_row(void)
 {
 	uint8_t *p = map_private(BYTES), *q;
@@ -228,6 +274,7 @@ static void run(void)
 	grow_row("elsewhere", MREMAP_MAYMOVE | MREMAP_FIXED);
 	no_descriptor_row();
 	leave_row();
+	leave_beside_row();
 	shrink_row();
 	afterwards_row("alone", false);
 	afterwards_row("beside a thread", true);

@@ -134,6 +134,26 @@ static void a_thread_opens_later(void)
 	pthread_exit(NULL);
 }
 
+static void *fork_opener_and_wait(void *unused)
+{
+	int status = -1;
+
+	if (fork() == 0)
+		a_thread_opens_later();
+	NEED(wait(&status) > 0 && status == 0);
+	return NULL;
+}
+
+/* Nothing of the library's runs in the child's main thread. */
+static void forked_by_a_thread_before(void)
+{
+	pthread_t thread;
+
+	NEED(pthread_create(&thread, NULL, fork_opener_and_wait, NULL) == 0);
+	NEED(pthread_join(thread, NULL) == 0);
+	pthread_exit(NULL);
+}
+
 static void without_device(void)
 {
 	pthread_exit(NULL);
@@ -197,6 +217,8 @@ int main(void)
 	program_row("another thread opens a device later", a_thread_opens_later, "tx");
 	program_row("there is no device", without_device, "x");
 	program_row("in a child that another thread has forked", forked_by_a_thread, "xx");
+	program_row("in a child that another thread has forked, before a device is opened",
+		    forked_by_a_thread_before, "txx");
 	program_row("in a forked child, and in its parent", in_a_forked_child, "txx");
 	sandbox_leave();
 	return summary();

@@ -213,6 +213,24 @@ static void test_next_other_pages(void **state)
 	close_window(p, WINDOW);
 }
 
+/* Numbers of inodes are one device's: the program may have a file of the same number on another. */
+static void test_next_other_device(void **state)
+{
+	uint8_t *p = window(WINDOW);
+
+	map(p, 0, &file, 0, WINDOW);
+	file.dev++;
+	show(0, p, 2, 2, 4);
+	file.dev--;
+	expect_none(p, 0, WINDOW);
+	memset(p, 1, WINDOW * PAGE);
+	av_adopted_discard((uintptr_t)p, WINDOW * PAGE);
+	for (unsigned int i = 0; i < WINDOW * PAGE; i++)
+		assert_int_equal(p[i], 1);
+	av_adopted_hide(0);
+	close_window(p, WINDOW);
+}
+
 /* Entries are not in the order of their addresses, and one mapping may show pages of several. */
 static void test_next_several(void **state)
 {
@@ -414,6 +432,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_overlaps, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_next, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_next_other_pages, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_next_other_device, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_next_several, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_next_moved, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_discard, set_up, tear_down),
