@@ -150,6 +150,7 @@ static void init_public(struct av_context *ctx, struct av_qp *qp, struct ibv_pd 
 	ibv->qp_type = attr->qp_type;
 	pthread_mutex_init(&ibv->mutex, NULL);
 	pthread_cond_init(&ibv->cond, NULL);
+	pthread_mutex_init(&qp->changes_mutex, NULL);
 }
 
 /*
@@ -353,6 +354,7 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	count_use(qp, -1);
 	pthread_mutex_destroy(&ibv->mutex);
 	pthread_cond_destroy(&ibv->cond);
+	pthread_mutex_destroy(&qp->changes_mutex);
 	free(qp);
 	return 0;
 }

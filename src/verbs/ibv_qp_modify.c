@@ -190,6 +190,7 @@ static void resume(struct av_qp *qp, bool empties)
 		av_lock_release(&qp->end.qp->append);
 }
 
+/* Context: @changes_mutex is held */
 static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_attr *attr,
 		  int mask)
 {
@@ -239,8 +240,11 @@ AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int at
 	if (!qp)
 		return av_fail_errno(AV_VERB_MODIFY_QP, ENOENT);
 	err = av_verb_err(ctx, AV_FAIL_MODIFY_QP);
-	if (err == 0)
+	if (err == 0) {
+		pthread_mutex_lock(&qp->changes_mutex);
 		err = modify(ctx, qp, attr, av_qp_own_mask(ibv->qp_type, attr_mask));
+		pthread_mutex_unlock(&qp->changes_mutex);
+	}
 	if (err == 0)
 		return 0;
 	av_refuse_object(err, AV_OBJECT_QP, ibv->qp_num);
