@@ -5,25 +5,45 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int av_table_set(struct av_table *table, uint32_t id, void *object)
+/* Return: NULL: no memory, or beyond the table */
+static _Atomic(void *) *entry_of(struct av_table *table, uint32_t id)
 {
 	_Atomic(void *) *chunk, *none = NULL;
 
 	if (id >= AV_TABLE_CHUNKS * AV_TABLE_CHUNK)
-		return ENOMEM;
+		return NULL;
 	chunk = atomic_load(&table->chunk[id / AV_TABLE_CHUNK]);
 	if (!chunk) {
 		chunk = calloc(AV_TABLE_CHUNK, sizeof(*chunk));
 		if (!chunk)
-			return ENOMEM;
+			return NULL;
 		if (!atomic_compare_exchange_strong(&table->chunk[id / AV_TABLE_CHUNK], &none,
 						    chunk)) {
 			free(chunk);
 			chunk = none;
 		}
 	}
-	atomic_store_explicit(&chunk[id % AV_TABLE_CHUNK], object, memory_order_release);
+	return &chunk[id % AV_TABLE_CHUNK];
+}
+
+int av_table_set(struct av_table *table, uint32_t id, void *object)
+{
+	_Atomic(void *) *entry = entry_of(table, id);
+
+	if (!entry)
+		return ENOMEM;
+	atomic_store_explicit(entry, object, memory_order_release);
 	return 0;
+}
+
+int av_table_add(struct av_table *table, uint32_t id, void *object)
+{
+	_Atomic(void *) *entry = entry_of(table, id);
+	void *none = NULL;
+
+	if (!entry)
+		return ENOMEM;
+	return atomic_compare_exchange_strong(entry, &none, object) ? 0 : EBUSY;
 }
 
 void av_table_clear(struct av_table *table, uint32_t id)

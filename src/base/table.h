@@ -21,6 +21,9 @@ struct av_table {
 /* Return: 0, or ENOMEM, also for an @id beyond the table. */
 AV_MUST_USE int av_table_set(struct av_table *table, uint32_t id, void *object);
 
+/* The same for an entry that must be empty: EBUSY, and it stays as it is, if another is there. */
+AV_MUST_USE int av_table_add(struct av_table *table, uint32_t id, void *object);
+
 /* Clear entry @id, which must have been set. */
 void av_table_clear(struct av_table *table, uint32_t id);
 

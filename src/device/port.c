@@ -269,15 +269,18 @@ static void follow_link(struct av_dir_port *p, const struct av_gid *table, enum 
 	}
 }
 
-static void follow_table(struct av_dir_port *p, const struct av_gid *before,
-			 const struct av_gid *after)
+/* Context: in a change */
+static void follow_table(struct av_dir_port *p, const struct av_gid *table)
 {
 	for (unsigned int i = 0; i < AV_GID_MAX; i++) {
-		if (!memcmp(&before[i], &after[i], sizeof(before[i])))
+		struct av_gid before;
+
+		(void)!load_row(&p->row[i], &before);
+		if (!memcmp(&before, &table[i], sizeof(before)))
 			continue;
-		if (!av_gid_is_empty(&before[i]))
-			remember(p, &before[i].gid);
-		store_row(&p->row[i], &after[i]);
+		if (!av_gid_is_empty(&before))
+			remember(p, &before.gid);
+		store_row(&p->row[i], &table[i]);
 	}
 }
 
@@ -313,23 +316,24 @@ static bool is_current(const struct av_dir_port *p, const struct av_gid_form *fo
 	return state == PORT_LINK_DOWN ? host->link < served : host->link == served;
 }
 
-/* Asks the host again: the caller's answer may be older than the table. Context: in a change. */
-static void bring_up_to_date(struct av_dir_port *p, struct news *news)
+/*
+ * Asks the host again: the caller's answer in @host may be older than the table.
+ * Context: in a change.
+ */
+static void bring_up_to_date(struct av_dir_port *p, struct av_host_gids *host, struct news *news)
 {
-	struct av_gid before[AV_GID_MAX], after[AV_GID_MAX];
 	const struct av_gid_form form = form_of(p);
-	struct av_host_gids host;
+	struct av_gid table[AV_GID_MAX];
 
-	av_gid_from_host(&host, &form);
-	if (host.count == 0)
+	av_gid_from_host(host, &form);
+	if (host->count == 0)
 		return;
-	(void)load_table(p, before);
-	follow_link(p, before, host.link, news);
-	atomic_store(&p->mtu, mtu_of(&host));
-	memcpy(after, before, sizeof(after));
-	if (!av_gid_merge(after, &form, host.row, host.count))
+	(void)load_table(p, table);
+	follow_link(p, table, host->link, news);
+	atomic_store(&p->mtu, mtu_of(host));
+	if (!av_gid_merge(table, &form, host->row, host->count))
 		return;
-	follow_table(p, before, after);
+	follow_table(p, table);
 	add(news, IBV_EVENT_GID_CHANGE);
 }
 
@@ -351,7 +355,7 @@ static bool follow(uint32_t port, uint64_t netns)
 	if (av_dir_change_begin())
 		return false;				   /* the next look brings it up to date */
 	if (is_followed(p, netns) && in_use(av_dir, port)) /* it, or another one that follows */
-		bring_up_to_date(p, &news);
+		bring_up_to_date(p, &host, &news);
 	av_dir_change_end();
 	for (unsigned int i = 0; i < news.count; i++)
 		(void)tell(port, news.event[i]);

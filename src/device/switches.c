@@ -28,6 +28,12 @@ struct table {
 enum file { CURRENT, NEXT };
 #define FILE_BYTES 16384 /* ROWS full lines fit */
 
+/* Both files. Too large for the stacks of the program's threads. */
+struct files {
+	struct table current, next;
+	char text[FILE_BYTES]; /* of the one that is read or written */
+};
+
 const struct av_switch_info av_switch_info[AV_SWITCH_N] = {
 	[AV_SWITCH_ADVANCED_PCI] = {"ADVANCED_PCI_SETTINGS", "Advanced settings may be changed", 0},
 	[AV_SWITCH_CAPI] = {"IBM_CAPI_EN", "On-demand regions use the host's page tables",
@@ -161,25 +167,23 @@ static bool config_path(char path[PATH_MAX], const char *suffix)
 
 /* --- files ----------------------------------------------------------------------- */
 
-static bool read_path(const char *path, struct table *table)
+static bool read_path(struct files *f, const char *path, struct table *table)
 {
-	char text[FILE_BYTES];
-
-	if (!av_small_file_read(path, text, sizeof(text)))
+	if (!av_small_file_read(path, f->text, sizeof(f->text)))
 		return false;
-	parse(table, text);
+	parse(table, f->text);
 	return true;
 }
 
 /* Lines and words that make no sense are skipped. Return: is there such a file? */
-static bool file_read(enum file which, struct table *table)
+static bool file_read(struct files *f, enum file which, struct table *table)
 {
 	char path[PATH_MAX];
 
 	table->count = 0;
-	if (which == NEXT && config_path(path, "/anyverbs/next-boot") && read_path(path, table))
+	if (which == NEXT && config_path(path, "/anyverbs/next-boot") && read_path(f, path, table))
 		return true;
-	return base_path(path, which) == 0 && read_path(path, table);
+	return base_path(path, which) == 0 && read_path(f, path, table);
 }
 
 /* Write to the configuration folder, which is made if needed. Return: false if that fails. */
@@ -196,22 +200,22 @@ static bool write_config(const char *text, size_t bytes)
 }
 
 /* Replace the file as a whole. Context: within a change. Return: 0 or -errno. */
-static int file_write(enum file which, const struct table *table)
+static int file_write(struct files *f, enum file which, const struct table *table)
 {
-	char text[FILE_BYTES], path[PATH_MAX];
+	char path[PATH_MAX];
 	size_t at = 0;
 	int ret;
 
 	for (unsigned int i = 0; i < table->count; i++)
-		at += print_line(text + at, sizeof(text) - at, &table->row[i]);
+		at += print_line(f->text + at, sizeof(f->text) - at, &table->row[i]);
 	ret = base_path(path, which);
 	if (ret)
 		return ret;
-	if (which == NEXT && write_config(text, at)) {
+	if (which == NEXT && write_config(f->text, at)) {
 		unlink(path); /* from when there was no other folder */
 		return 0;
 	}
-	return av_small_file_write(path, text, at);
+	return av_small_file_write(path, f->text, at);
 }
 
 static void file_remove(enum file which)
@@ -226,34 +230,39 @@ static void file_remove(enum file which)
 
 /* --- switches -------------------------------------------------------------------- */
 
-static void read_both(struct table *current, struct table *next)
+static void read_both(struct files *f)
 {
-	bool there = file_read(CURRENT, current);
+	bool there = file_read(f, CURRENT, &f->current);
 
-	(void)file_read(NEXT, next);
+	(void)file_read(f, NEXT, &f->next);
 	if (!there)
-		*current = *next;
+		f->current = f->next;
 }
 
 struct av_switches av_switches_read(const char *device)
 {
-	struct table current, next;
+	struct files *f = malloc(sizeof(*f));
+	struct av_switches ret;
 
-	read_both(&current, &next);
-	return (struct av_switches){
-		.current = table_get(&current, device),
-		.next = table_get(&next, device),
+	if (!f)
+		return (struct av_switches){0};
+	read_both(f);
+	ret = (struct av_switches){
+		.current = table_get(&f->current, device),
+		.next = table_get(&f->next, device),
 	};
+	free(f);
+	return ret;
 }
 
 /* If everything has its default, there are no files. Context: within a change. */
-static int write_both(const struct table *current, const struct table *next)
+static int write_both(struct files *f)
 {
-	int ret = file_write(CURRENT, current);
+	int ret = file_write(f, CURRENT, &f->current);
 
 	if (ret == 0)
-		ret = file_write(NEXT, next);
-	if (ret == 0 && !current->count && !next->count) {
+		ret = file_write(f, NEXT, &f->next);
+	if (ret == 0 && !f->current.count && !f->next.count) {
 		file_remove(NEXT);
 		file_remove(CURRENT);
 	}
@@ -261,28 +270,29 @@ static int write_both(const struct table *current, const struct table *next)
 }
 
 /* Context: within a change. */
-static int set(const char *device, uint32_t mask, uint32_t on)
+static int set(struct files *f, const char *device, uint32_t mask, uint32_t on)
 {
-	struct table current, next;
 	enum av_switch by;
 	int ret;
 
-	read_both(&current, &next);
-	on = (table_get(&next, device) & ~mask) | (on & mask);
+	read_both(f);
+	on = (table_get(&f->next, device) & ~mask) | (on & mask);
 	if (av_switch_lacking(on, &by) != AV_SWITCH_N)
 		return -EPERM;
-	ret = table_put(&next, device, on);
-	return ret ? ret : write_both(&current, &next);
+	ret = table_put(&f->next, device, on);
+	return ret ? ret : write_both(f);
 }
 
 int av_switches_set(const char *device, uint32_t mask, uint32_t on)
 {
-	int ret = av_dir_change_begin();
+	struct files *f = malloc(sizeof(*f));
+	int ret = f ? av_dir_change_begin() : -ENOMEM;
 
-	if (ret)
-		return ret;
-	ret = set(device, mask, on);
-	av_dir_change_end();
+	if (ret == 0) {
+		ret = set(f, device, mask, on);
+		av_dir_change_end();
+	}
+	free(f);
 	return ret;
 }
 
@@ -312,40 +322,47 @@ static bool in_use(const char *device, const uint32_t *failed, size_t count)
 }
 
 /* Context: within a change. */
-static int reset(const char *device)
+static int reset(struct files *f, const char *device)
 {
-	struct table current, next;
 	int ret;
 
-	read_both(&current, &next);
-	ret = table_put(&current, device, table_get(&next, device));
-	return ret ? ret : write_both(&current, &next);
+	read_both(f);
+	ret = table_put(&f->current, device, table_get(&f->next, device));
+	return ret ? ret : write_both(f);
 }
 
 int av_switches_reset(const char *device, const uint32_t *failed, size_t count)
 {
-	int ret = -EBUSY;
+	struct files *f = malloc(sizeof(*f));
+	int ret = f ? -EBUSY : -ENOMEM;
 
-	if (av_dir_change_begin())
-		return ret;
-	if (!in_use(device, failed, count))
-		ret = reset(device);
-	if (ret == 0)
-		av_dir_counters_reset(device);
-	av_dir_change_end();
+	if (f && av_dir_change_begin() == 0) {
+		if (!in_use(device, failed, count))
+			ret = reset(f, device);
+		if (ret == 0)
+			av_dir_counters_reset(device);
+		av_dir_change_end();
+	}
+	free(f);
 	return ret;
 }
 
-uint32_t av_switches_take(const char *device)
+int av_switches_take(const char *device, uint32_t *on)
 {
+	struct files *f = malloc(sizeof(*f));
+	bool changing;
+
+	if (!f)
+		return -ENOMEM;
 	/*
 	 * A later reset finds the context, whose device is already known. While somebody is stopped
 	 * within a change, a reset does not happen, unless it is that one: its writer goes last.
 	 */
-	bool changing = av_dir_change_soon();
-	uint32_t on = av_switches_read(device).current;
-
+	changing = av_dir_change_soon();
+	read_both(f);
+	*on = table_get(&f->current, device);
 	if (changing)
 		av_dir_change_end();
-	return on;
+	free(f);
+	return 0;
 }

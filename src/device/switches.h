@@ -59,14 +59,15 @@ enum av_switch av_switch_by_name(const char *name, size_t length);
 /* A switch that is missing in @set although @by, out, needs it; AV_SWITCH_N: none. */
 enum av_switch av_switch_lacking(uint32_t set, enum av_switch *by);
 
-/* Of any device, also an unknown one; an unreadable file: none. Needs no directory. */
+/* Of any device, also an unknown one; an unreadable file, or no memory: none. Needs no directory.
+ */
 struct av_switches av_switches_read(const char *device);
 
 /*
  * Change what the next reset brings into force: the switches in @mask become @on.
  * Context: the directory is joined; no lock held; reads and writes files
- * Return: 0, or an error, and nothing has changed. -EPERM: av_switch_lacking(); else -errno of
- * writing
+ * Return: 0, or an error, and nothing has changed. -EPERM: av_switch_lacking(); -ENOMEM; else
+ * -errno of writing
  */
 AV_MUST_USE int av_switches_set(const char *device, uint32_t mask, uint32_t on);
 
@@ -74,11 +75,15 @@ AV_MUST_USE int av_switches_set(const char *device, uint32_t mask, uint32_t on);
  * Bring into force what was set for the next reset, and let the device's counters begin at 0.
  * Contexts in @failed do not count.
  * Context: as av_switches_set()
- * Return: 0; -EBUSY: another context is open in a living process; or -errno of writing
+ * Return: 0; -EBUSY: another context is open in a living process; -ENOMEM; or -errno of
+ * writing
  */
 AV_MUST_USE int av_switches_reset(const char *device, const uint32_t *failed, size_t count);
 
-/* For av_device_open(): what is in force for a new context, whose device is known. */
-uint32_t av_switches_take(const char *device);
+/*
+ * For av_device_open(): what is in force for a new context, whose device is known. Return: 0 or
+ * -ENOMEM
+ */
+AV_MUST_USE int av_switches_take(const char *device, uint32_t *on);
 
 #endif

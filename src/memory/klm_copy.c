@@ -12,8 +12,8 @@
 #include "memory/klm_iter.h"
 
 #define SMALL	     1024u /* from this size on, a system call per piece costs little */
-#define PAIRS	     128u
-#define BOUNCE_BYTES 8192u
+#define PAIRS	     64u
+#define BOUNCE_BYTES 4096u
 #define PATIENCE     64u /* looks at a key that is being changed before all pins are put */
 
 /* A piece of the destination, and the source bytes for it. */

@@ -19,7 +19,7 @@
 #include "base/limits.h"
 #include "memory/translate.h"
 
-#define AV_RUN_PIECES 128u
+#define AV_RUN_PIECES 64u /* all of a copy is on the stack of whoever executes */
 
 /* Keys that are pinned together. */
 struct av_klm_pins {

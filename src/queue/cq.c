@@ -19,9 +19,10 @@
 /* See look_for_room(). */
 static void set_level(const struct av_cq_shared *cq, struct av_cq_inlet *in)
 {
+	const uint32_t capacity = atomic_load_explicit(&cq->capacity, memory_order_relaxed);
 	uint32_t level = in->peak > LOOK_EVERY ? in->peak : LOOK_EVERY;
 
-	in->level = level < cq->capacity ? level : cq->capacity;
+	in->level = level < capacity ? level : capacity;
 }
 
 uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t doorbell, uint32_t id,
@@ -159,15 +160,16 @@ int av_cq_resize_patiently(struct av_seg *seg, uint32_t index, uint32_t capacity
  */
 static bool look_for_room(const struct av_cq_shared *cq, struct av_cq_inlet *in, uint32_t tail)
 {
+	const uint32_t capacity = atomic_load_explicit(&cq->capacity, memory_order_relaxed);
 	uint32_t waiting;
 
 	in->head_seen = atomic_load_explicit(&cq->head, memory_order_acquire);
 	waiting = tail - in->head_seen;
-	if (waiting < cq->capacity && waiting >= in->peak) {
+	if (waiting < capacity && waiting >= in->peak) {
 		in->peak = waiting + 1;
 		set_level(cq, in);
 	}
-	return waiting < cq->capacity;
+	return waiting < capacity;
 }
 
 static bool moderated(const struct av_cq_inlet *in)

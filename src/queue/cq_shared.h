@@ -128,12 +128,12 @@ struct av_cq_shared {
 	 * Constant while the CQ exists, but for a resize, and for a change of the inlet. Both hold
 	 * poll_lock and the used inlet's lock.
 	 */
-	_Atomic uint32_t id;	  /* different for each CQ at this index; 0: none */
-	_Atomic uint32_t used;	  /* the inlet, with its ring: 0 or 1 */
-	_Atomic uint64_t ring[2]; /* offset */
-	_Atomic uint32_t mask[2]; /* the ring has mask + 1 entries */
-	uint32_t capacity;	  /* entries it may hold: the argument of ibv_create_cq() */
-	uint32_t doorbell;	  /* of its completion channel; 0: none */
+	_Atomic uint32_t id;	   /* different for each CQ at this index; 0: none */
+	_Atomic uint32_t used;	   /* the inlet, with its ring: 0 or 1 */
+	_Atomic uint64_t ring[2];  /* offset */
+	_Atomic uint32_t mask[2];  /* the ring has mask + 1 entries */
+	_Atomic uint32_t capacity; /* entries it may hold: the argument of ibv_create_cq() */
+	uint32_t doorbell;	   /* of its completion channel; 0: none */
 	/*
 	 * An entry was lost: the CQ is broken. In this line, since a waiting poller checks it each
 	 * time.

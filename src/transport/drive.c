@@ -384,6 +384,20 @@ static bool needs_own_process(const struct av_qp_end *end)
 		 (atomic_load_explicit(&end->seg->head->watched, memory_order_relaxed) & own)));
 }
 
+void av_drive_requester(const struct av_qp_end *requester)
+{
+	if (!requester->qp)
+		return;
+	atomic_store(&requester->qp->kick, 1);
+	if (!needs_own_process(requester))
+		av_drive(requester, NULL);
+	/* av_drive() may have found out just now. */
+	if (needs_own_process(requester)) {
+		atomic_store(&requester->qp->kick, 1);
+		av_timer_watch(requester, 0);
+	}
+}
+
 void av_drive_peer(const struct av_qp_end *end)
 {
 	struct av_qp_end requester = {0};
@@ -391,16 +405,7 @@ void av_drive_peer(const struct av_qp_end *end)
 	if (end->qp->wire) /* it is told by packets */
 		return;
 	av_connect(end, &requester);
-	if (requester.qp) {
-		atomic_store(&requester.qp->kick, 1);
-		if (!needs_own_process(&requester))
-			av_drive(&requester, NULL);
-		/* av_drive() may have found out just now. */
-		if (needs_own_process(&requester)) {
-			atomic_store(&requester.qp->kick, 1);
-			av_timer_watch(&requester, 0);
-		}
-	}
+	av_drive_requester(&requester);
 	av_disconnect(&requester);
 }
 

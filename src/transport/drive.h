@@ -39,6 +39,9 @@ void av_drive_entered(const struct av_qp_end *end, struct av_qp_end *peer, bool 
  */
 void av_drive_peer(const struct av_qp_end *end);
 
+/* The same, by a caller who has found it: av_connect(). @requester->qp: NULL: there is none */
+void av_drive_requester(const struct av_qp_end *requester);
+
 /*
  * Put an own queue pair into the error state, and flush both queues.
  * Context: no execution right held.

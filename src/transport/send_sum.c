@@ -10,7 +10,7 @@
 #include "memory/translate.h"
 
 #define PLACES (AV_SLAB_CHUNKS * AV_OBJ_CHUNK)
-#define PIECE  4096u
+#define PIECE  1024u
 
 /* The sum of the request at the head of a queue pair. Guarded by its right @exec. */
 struct entry {

@@ -45,15 +45,15 @@ static uint64_t look_at_requests(const struct av_qp_end *end, uint64_t now)
 uint64_t av_timer_look(const struct av_qp_end *end)
 {
 	uint64_t now = av_now_ns(), next, read;
+	bool soon = !av_wire_move(end);
 
-	av_wire_move(end);
 	if (atomic_load(&end->qp->overdue))
 		av_drive(end, NULL);
 	read = av_wire_read_on(end);
 	next = look_at_requests(end, now);
 	next = read < next ? read : next;
-	return atomic_load(&end->qp->overdue) && next > now + AV_DRIVEN_NS ? now + AV_DRIVEN_NS
-									   : next;
+	soon = soon || atomic_load(&end->qp->overdue);
+	return soon && next > now + AV_DRIVEN_NS ? now + AV_DRIVEN_NS : next;
 }
 
 uint64_t av_timer_look_at_faults(struct av_seg *seg)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "transport/wire_move.h"
 
+#include <errno.h>
+
 #include "base/limits.h"
 #include "segment/segment.h"
 #include "transport/drive.h"
@@ -20,19 +22,25 @@ static bool change(struct av_qp_shared *qp, enum av_to_wire from, enum av_to_wir
 }
 
 /* One that has moved, or knows that it cannot, is not asked again. */
-static void tell_peer(const struct av_qp_end *end, enum av_to_wire what)
+static void tell(const struct av_qp_end *peer, enum av_to_wire what)
 {
-	struct av_qp_end peer = {0};
+	if (peer->qp &&
+	    (change(peer->qp, AV_TO_WIRE_NOT, what) || change(peer->qp, AV_TO_WIRE_WANTED, what) ||
+	     change(peer->qp, AV_TO_WIRE_WAITS, what)))
+		av_seg_call(peer->seg);
+}
 
-	if (av_qp_quiesce(end))
-		return;
-	av_connect(end, &peer);
+/* Both ends, before anything is changed: who has a right of the queue pair may keep it. */
+static int find(const struct av_qp_end *end, struct av_qp_end *peer, struct ibv_qp_attr *attr)
+{
+	int err = av_qp_quiesce(end);
+
+	if (err)
+		return err;
+	av_connect(end, peer);
+	*attr = end->qp->attr;
 	av_qp_resume(end);
-	if (peer.qp &&
-	    (change(peer.qp, AV_TO_WIRE_NOT, what) || change(peer.qp, AV_TO_WIRE_WANTED, what) ||
-	     change(peer.qp, AV_TO_WIRE_WAITS, what)))
-		av_seg_call(peer.seg);
-	av_disconnect(&peer);
+	return 0;
 }
 
 /* Context: both execution rights are held. Return: has it moved? */
@@ -54,51 +62,60 @@ static bool install(const struct av_qp_end *end, struct av_wire *w)
 	return true;
 }
 
-static bool move(const struct av_qp_end *end)
+/* Return: 0, EBUSY: a right is not had now, or another errno: it cannot move */
+static int move(const struct av_qp_end *end, const struct ibv_qp_attr *attr)
 {
-	struct ibv_qp_attr attr;
 	struct av_wire *w = NULL;
-	bool moved = false;
+	bool moved;
+	int err;
 
-	if (av_qp_quiesce(end))
-		return false;
-	attr = end->qp->attr;
-	av_qp_resume(end);
-	if (!av_wire_may_connect(end->seg, &attr.ah_attr) || av_wire_make(end, &attr, &w))
-		return false;
-	if (av_qp_quiesce(end) == 0) {
-		moved = install(end, w);
-		av_qp_resume(end);
+	if (!av_wire_may_connect(end->seg, &attr->ah_attr) || av_wire_make(end, attr, &w))
+		return EADDRNOTAVAIL;
+	err = av_qp_quiesce(end);
+	if (err) {
+		av_wire_delete(w);
+		return err;
 	}
+	moved = install(end, w);
+	av_qp_resume(end);
 	if (!moved)
 		av_wire_delete(w);
-	return moved;
+	return moved ? 0 : EADDRNOTAVAIL;
 }
 
-static void moves(const struct av_qp_end *end)
+/* Return: as av_wire_move() */
+static bool moves(const struct av_qp_end *end, const struct av_qp_end *peer,
+		  const struct ibv_qp_attr *attr)
 {
-	if (move(end)) {
-		tell_peer(end, AV_TO_WIRE_ASKED);
-	} else if (change(end->qp, AV_TO_WIRE_ASKED, AV_TO_WIRE_CANNOT)) {
+	int err = move(end, attr);
+
+	if (err == 0) {
+		tell(peer, AV_TO_WIRE_ASKED);
+	} else if (err != EBUSY && change(end->qp, AV_TO_WIRE_ASKED, AV_TO_WIRE_CANNOT)) {
 		atomic_store(&end->qp->kick, 1);
-		tell_peer(end, AV_TO_WIRE_CANNOT);
+		tell(peer, AV_TO_WIRE_CANNOT);
 	}
+	return err != EBUSY;
 }
 
-void av_wire_move(const struct av_qp_end *end)
+bool av_wire_move(const struct av_qp_end *end)
 {
-	switch ((enum av_to_wire)atomic_load(&end->qp->to_wire)) {
-	case AV_TO_WIRE_WANTED:
-		if (change(end->qp, AV_TO_WIRE_WANTED, AV_TO_WIRE_WAITS))
-			tell_peer(end, AV_TO_WIRE_ASKED);
-		break;
-	case AV_TO_WIRE_ASKED:
-		moves(end);
-		break;
-	default:
-		return;
-	}
+	uint32_t step = atomic_load(&end->qp->to_wire);
+	struct av_qp_end peer = {0};
+	struct ibv_qp_attr attr;
+	bool taken = true;
+
+	if (step != AV_TO_WIRE_WANTED && step != AV_TO_WIRE_ASKED)
+		return true;
+	if (find(end, &peer, &attr))
+		return false;
+	if (step == AV_TO_WIRE_ASKED)
+		taken = moves(end, &peer, &attr);
+	else if (change(end->qp, AV_TO_WIRE_WANTED, AV_TO_WIRE_WAITS))
+		tell(&peer, AV_TO_WIRE_ASKED);
+	av_disconnect(&peer);
 	av_drive(end, NULL); /* what came while the rights were held here */
+	return taken;
 }
 
 void av_wire_move_called(struct av_seg *seg)

@@ -162,6 +162,17 @@ int av_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 	return 0;
 }
 
+/* Two threads may resize it: its owner finds the size that is in force. */
+static void store_size(struct av_cq *cq)
+{
+	int cqe;
+
+	do {
+		cqe = (int)atomic_load(&cq->shared->capacity);
+		__atomic_store_n(&cq->ibv.cqe, cqe, __ATOMIC_SEQ_CST);
+	} while (cqe != (int)atomic_load(&cq->shared->capacity));
+}
+
 AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 {
 	AV_UNCANCELLED;
@@ -180,7 +191,7 @@ AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 	}
 	if (err)
 		return av_fail_errno(AV_VERB_RESIZE_CQ, err);
-	ibv->cqe = cqe;
+	store_size(av_container_of(ibv, struct av_cq, ibv));
 	return 0;
 }
 

@@ -127,7 +127,7 @@ static void put(struct av_dm *dm)
 		free(dm);
 }
 
-static struct ibv_dm *publish_dm(struct av_context *ctx, struct av_dm *dm, uint32_t handle)
+static void init_public(struct av_context *ctx, struct av_dm *dm, uint32_t handle)
 {
 	atomic_store(&dm->refs, 1);
 	dm->ibv.context = &ctx->verbs.context;
@@ -137,8 +137,6 @@ static struct ibv_dm *publish_dm(struct av_context *ctx, struct av_dm *dm, uint3
 	dm->ibv.handle = handle;
 	dm->exp.context = dm->ibv.context;
 	dm->exp.handle = handle;
-	return av_table_set(&ctx->dms, handle, dm) ? av_fail_null(AV_VERB_ALLOC_DM, ENOMEM)
-						   : &dm->ibv;
 }
 
 /* --- imported blocks ------------------------------------------------------------- */
@@ -221,6 +219,7 @@ static struct ibv_dm *create_dm(struct av_context *ctx, struct av_seg *seg,
 				const struct ibv_alloc_dm_attr *attr)
 {
 	struct av_dm *dm = av_object_new(AV_VERB_ALLOC_DM, 0, sizeof(*dm));
+	uint32_t handle;
 	int err;
 
 	if (!dm)
@@ -231,10 +230,11 @@ static struct ibv_dm *create_dm(struct av_context *ctx, struct av_seg *seg,
 		free(dm);
 		return av_fail_null(AV_VERB_ALLOC_DM, err);
 	}
-	dm->ibv.handle = announce(dm);
-	if (dm->ibv.handle && publish_dm(ctx, dm, dm->ibv.handle))
+	handle = announce(dm);
+	init_public(ctx, dm, handle);
+	if (handle && av_table_set(&ctx->dms, handle, dm) == 0)
 		return &dm->ibv;
-	if (dm->ibv.handle)
+	if (handle)
 		(void)withdraw(dm);
 	give_memory(dm);
 	free(dm);
@@ -245,21 +245,18 @@ struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle)
 {
 	struct av_dm block = {.imported = true,
 			      .seg = ctx->seg->head->origin ? av_seg_origin(ctx->seg) : NULL};
-	struct av_dm *dm;
-	int err = 0;
+	int err = find_block(&block, handle) ? 0 : ENOENT;
+	struct av_dm *dm = av_object_new(AV_VERB_IMPORT_DM, err, sizeof(*dm));
 
-	if (!find_block(&block, handle))
-		err = ENOENT;
-	else if (av_table_get(&ctx->dms, handle))
-		err = EBUSY;
-	dm = av_object_new(AV_VERB_IMPORT_DM, err, sizeof(*dm));
 	if (!dm)
 		return NULL;
 	*dm = block;
-	if (publish_dm(ctx, dm, handle))
+	init_public(ctx, dm, handle);
+	err = av_table_add(&ctx->dms, handle, dm);
+	if (err == 0)
 		return &dm->ibv;
 	free(dm);
-	return NULL;
+	return av_fail_null(AV_VERB_IMPORT_DM, err);
 }
 
 void av_dm_forget(struct ibv_dm *ibv)

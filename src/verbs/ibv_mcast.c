@@ -27,13 +27,17 @@ static int attach(struct av_qp *qp, const union ibv_gid *gid)
 
 	if (err == 0)
 		err = av_context_err(av_context_of(qp->ibv.context));
-	if (err == 0 && !av_multicast_has(gid, qp->ibv.qp_num)) {
+	if (err)
+		return err;
+	pthread_mutex_lock(&qp->changes_mutex);
+	if (!av_multicast_has(gid, qp->ibv.qp_num)) {
 		err = -av_multicast_attach(gid, &member);
 		if (err == 0) {
 			atomic_fetch_add(&qp->groups, 1);
 			av_wire_join(&qp->end, gid);
 		}
 	}
+	pthread_mutex_unlock(&qp->changes_mutex);
 	return err;
 }
 
@@ -50,6 +54,20 @@ AV_EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uin
 	return err ? av_fail_errno(AV_VERB_ATTACH_MCAST, err) : 0;
 }
 
+static int detach(struct av_qp *qp, const union ibv_gid *gid)
+{
+	int err;
+
+	pthread_mutex_lock(&qp->changes_mutex);
+	err = -av_multicast_detach(gid, qp->ibv.qp_num);
+	if (err == 0) {
+		atomic_fetch_sub(&qp->groups, 1);
+		av_wire_leave(&qp->end, gid);
+	}
+	pthread_mutex_unlock(&qp->changes_mutex);
+	return err;
+}
+
 AV_EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
 	AV_UNCANCELLED;
@@ -61,10 +79,6 @@ AV_EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uin
 	qp = av_qp_find(ibv);
 	err = check(qp, gid);
 	if (err == 0)
-		err = -av_multicast_detach(gid, qp->ibv.qp_num);
-	if (err)
-		return av_fail_errno(AV_VERB_DETACH_MCAST, err);
-	atomic_fetch_sub(&qp->groups, 1);
-	av_wire_leave(&qp->end, gid);
-	return 0;
+		err = detach(qp, gid);
+	return err ? av_fail_errno(AV_VERB_DETACH_MCAST, err) : 0;
 }

@@ -32,21 +32,22 @@ struct ibv_pd *av_pd_import(struct av_context *ctx, uint32_t handle)
 {
 	struct av_seg *origin = ctx->seg->head->origin ? av_seg_origin(ctx->seg) : NULL;
 	struct av_pd *pd;
+	int err;
 
 	if (!origin || handle == 0 || handle > AV_MAX_PD ||
 	    !(atomic_load(&origin->head->pds[handle / 64]) & 1ull << (handle % 64)))
 		return av_fail_null(AV_VERB_IMPORT_PD, ENOENT);
-	if (av_table_get(&ctx->pds.table, handle))
-		return av_fail_null(AV_VERB_IMPORT_PD, EBUSY);
 	pd = calloc(1, sizeof(*pd));
-	if (!pd || av_table_set(&ctx->pds.table, handle, pd)) {
-		free(pd);
+	if (!pd)
 		return av_fail_null(AV_VERB_IMPORT_PD, ENOMEM);
-	}
 	pd->imported = true;
 	pd->ibv.context = &ctx->verbs.context;
 	pd->ibv.handle = handle;
-	return &pd->ibv;
+	err = av_table_add(&ctx->pds.table, handle, pd);
+	if (err == 0)
+		return &pd->ibv;
+	free(pd);
+	return av_fail_null(AV_VERB_IMPORT_PD, err);
 }
 
 void av_pd_forget(struct av_pd *pd)

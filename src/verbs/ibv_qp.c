@@ -150,6 +150,7 @@ static void init_public(struct av_context *ctx, struct av_qp *qp, struct ibv_pd 
 	ibv->qp_type = attr->qp_type;
 	pthread_mutex_init(&ibv->mutex, NULL);
 	pthread_cond_init(&ibv->cond, NULL);
+	pthread_mutex_init(&qp->changes_mutex, NULL);
 }
 
 /*
@@ -309,7 +310,7 @@ static struct ibv_qp *publish_opened(struct av_context *ctx, struct av_qp *qp,
 
 	if (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT)
 		init.qp_context = attr->qp_context;
-	if (av_table_get(&ctx->qps, handle) || av_table_set(&ctx->qps, handle, qp)) {
+	if (av_table_add(&ctx->qps, handle, qp)) {
 		av_seg_put(qp->end.seg);
 		free(qp);
 		return av_fail_null(AV_VERB_OPEN_QP, ENOMEM);
@@ -353,6 +354,7 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	count_use(qp, -1);
 	pthread_mutex_destroy(&ibv->mutex);
 	pthread_cond_destroy(&ibv->cond);
+	pthread_mutex_destroy(&qp->changes_mutex);
 	free(qp);
 	return 0;
 }
@@ -369,15 +371,27 @@ static void fill_init_attr(const struct av_qp *qp, struct ibv_qp_init_attr *init
 	init->sq_sig_all = (int)qp->end.qp->sig_all;
 }
 
+/* Context: both execution rights held */
+static void fill_attr(struct av_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	enum ibv_qp_state state = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
+
+	*attr = qp->end.qp->attr;
+	attr->qp_state = attr->cur_qp_state = state;
+	attr->sq_draining = state == IBV_QPS_SQD && atomic_load(&qp->end.qp->park) != AV_PARK_NOT;
+	if (mask & IBV_QP_STATE)
+		qp->ibv.state = state;
+}
+
 /* Return: 0; EBUSY; EINVAL: opened by its number, and destroyed by its creator since */
-static int read_attr(struct av_qp *qp, struct ibv_qp_attr *attr)
+static int read_attr(struct av_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	int err = av_qp_quiesce(&qp->end); /* no half-changed values */
 
 	if (err)
 		return err;
 	if (atomic_load(&qp->end.qp->qpn) == qp->ibv.qp_num)
-		*attr = qp->end.qp->attr;
+		fill_attr(qp, attr, mask);
 	else
 		err = EINVAL;
 	av_qp_resume(&qp->end);
@@ -398,15 +412,10 @@ AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int att
 	err = qp ? av_context_err(av_context_of(ibv->context)) : ENOENT;
 	if (err)
 		return av_fail_errno(AV_VERB_QUERY_QP, err);
-	err = read_attr(qp, attr);
+	err = read_attr(qp, attr, attr_mask);
 	if (err)
 		return av_fail_errno(AV_VERB_QUERY_QP, err);
-	attr->qp_state = attr->cur_qp_state = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
-	attr->sq_draining =
-		attr->qp_state == IBV_QPS_SQD && atomic_load(&qp->end.qp->park) != AV_PARK_NOT;
 	fill_init_attr(qp, init);
-	if (attr_mask & IBV_QP_STATE)
-		ibv->state = attr->qp_state;
 	return 0;
 }
 

@@ -91,27 +91,35 @@ static void begin_state(struct av_qp *qp, enum ibv_qp_state from, enum ibv_qp_st
 		av_wire_begin(&qp->end, to);
 }
 
-/*
- * @way: to another host, of the new address; it becomes the way of before
- * Context: both execution rights held. Return: 0, or EINVAL with nothing changed.
- */
-static int apply(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask,
-		 struct av_wire_way *way, enum ibv_qp_state *to)
+/* What a change needs beside its attributes, and leaves to do. */
+struct change {
+	struct av_wire_way way; /* to another host, of the new address; then that of before */
+	enum ibv_qp_state to;
+	struct av_qp_end
+		requester; /* at RTR, within the host: it may have been sending too early */
+};
+
+/* Context: both execution rights held. Return: 0, or EINVAL with nothing changed. */
+static int apply(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask, struct change *c)
 {
 	enum ibv_qp_state from = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
 	int err = av_qp_check_modify(qp->ibv.qp_type, from, attr->cur_qp_state, attr->qp_state,
-				     mask, to);
+				     mask, &c->to);
 
 	if (err)
 		return err;
 	store(&qp->end.qp->attr, attr, mask);
 	if (!(mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)) /* must be requested each time */
 		qp->end.qp->attr.en_sqd_async_notify = 0;
-	av_wire_change_way(&qp->end, way);
-	if (mask & IBV_QP_STATE)
-		begin_state(qp, from, *to);
-	if (*to == IBV_QPS_RESET || (mask & (IBV_QP_DEST_QPN | IBV_QP_AV)))
+	av_wire_change_way(&qp->end, &c->way);
+	if (mask & IBV_QP_STATE) {
+		begin_state(qp, from, c->to);
+		qp->ibv.state = c->to;
+	}
+	if (c->to == IBV_QPS_RESET || (mask & (IBV_QP_DEST_QPN | IBV_QP_AV)))
 		av_disconnect(&qp->peer);
+	if (c->to == IBV_QPS_RTR && !qp->end.qp->wire)
+		av_connect(&qp->end, &c->requester);
 	return 0;
 }
 
@@ -182,23 +190,23 @@ static void resume(struct av_qp *qp, bool empties)
 		av_lock_release(&qp->end.qp->append);
 }
 
+/* Context: @changes_mutex is held */
 static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_attr *attr,
 		  int mask)
 {
 	bool empties = qp->send_cq && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET;
-	enum ibv_qp_state to = IBV_QPS_RESET;
-	struct av_wire_way way = {.window = NULL};
+	struct change c = {.to = IBV_QPS_RESET};
 	int err = check_values(ctx, attr, mask);
 
 	if (err == 0)
 		err = get_on_wire(qp, attr, mask);
 	if (err == 0)
-		err = get_way(qp, attr, mask, &way);
+		err = get_way(qp, attr, mask, &c.way);
 	if (err)
 		return err;
 	err = quiesce(qp, empties);
 	if (err) {
-		av_wire_way_close(&way);
+		av_wire_way_close(&c.way);
 		return err;
 	}
 	if (atomic_load(&qp->end.qp->qpn) != qp->ibv.qp_num)
@@ -206,20 +214,16 @@ static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_
 	else
 		err = av_context_err(ctx); /* a failing device sets it, then takes the rights */
 	if (err == 0)
-		err = apply(qp, attr, mask, &way, &to);
+		err = apply(qp, attr, mask, &c);
 	resume(qp, empties);
-	av_wire_way_close(&way);
-	if (err == 0 && (mask & IBV_QP_STATE))
-		qp->ibv.state = to;
+	av_wire_way_close(&c.way);
 	if (atomic_load(&qp->end.qp->state) == IBV_QPS_RESET ||
 	    atomic_load(&qp->end.qp->state) == IBV_QPS_INIT)
 		av_wire_close(&qp->end);
 	av_drive(&qp->end, &qp->peer); /* and what was posted meanwhile */
-	if (err)
-		return err;
-	if (to == IBV_QPS_RTR)
-		av_drive_peer(&qp->end); /* the peer may have been sending too early */
-	return 0;
+	av_drive_requester(&c.requester);
+	av_disconnect(&c.requester);
+	return err;
 }
 
 AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask)
@@ -236,8 +240,11 @@ AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int at
 	if (!qp)
 		return av_fail_errno(AV_VERB_MODIFY_QP, ENOENT);
 	err = av_verb_err(ctx, AV_FAIL_MODIFY_QP);
-	if (err == 0)
+	if (err == 0) {
+		pthread_mutex_lock(&qp->changes_mutex);
 		err = modify(ctx, qp, attr, av_qp_own_mask(ibv->qp_type, attr_mask));
+		pthread_mutex_unlock(&qp->changes_mutex);
+	}
 	if (err == 0)
 		return 0;
 	av_refuse_object(err, AV_OBJECT_QP, ibv->qp_num);

@@ -106,10 +106,9 @@ static uint32_t origin_region(struct av_context *ctx, const struct av_pd *pd, ui
 static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, uint32_t key,
 				const struct av_key *what, uint32_t handle)
 {
-	struct av_mr *mr;
+	struct av_mr *mr = av_object_new(AV_VERB_IMPORT_MR, 0, sizeof(*mr));
+	int err;
 
-	mr = av_object_new(AV_VERB_IMPORT_MR,
-			   av_table_get(&ctx->mrs, av_mr_place(handle)) ? EBUSY : 0, sizeof(*mr));
 	if (!mr)
 		return NULL;
 	mr->sort = AV_MR_IMPORTED;
@@ -120,12 +119,13 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, uint32
 	mr->ibv.length = what->length;
 	mr->handle = mr->ibv.handle = handle;
 	mr->ibv.lkey = mr->ibv.rkey = key;
-	if (av_table_set(&ctx->mrs, av_mr_place(handle), mr)) {
-		free(mr);
-		return av_fail_null(AV_VERB_IMPORT_MR, ENOMEM);
-	}
 	av_pd_get(pd);
-	return &mr->ibv;
+	err = av_table_add(&ctx->mrs, av_mr_place(handle), mr);
+	if (err == 0)
+		return &mr->ibv;
+	av_pd_put(pd);
+	free(mr);
+	return av_fail_null(AV_VERB_IMPORT_MR, err);
 }
 
 AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)

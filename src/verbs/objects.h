@@ -143,10 +143,11 @@ struct av_qp {
 	struct av_qp_end end;
 	const void *made_at; /* verbs/misuse.h */
 	struct av_rq_shared *rq;
-	struct av_qp_end peer; /* its destination, guarded by the @exec execution right */
-	bool opened;	       /* by ibv_open_qp(): the shared half belongs to another object */
-	bool extended;	       /* created with send operations for ibv_wr_*() */
-	bool umr; /* may change UMR keys, with up to @inline_klms elements in the request */
+	struct av_qp_end peer;	       /* its destination, guarded by the @exec execution right */
+	pthread_mutex_t changes_mutex; /* one change at a time: of its attributes, or its groups */
+	bool opened;   /* by ibv_open_qp(): the shared half belongs to another object */
+	bool extended; /* created with send operations for ibv_wr_*() */
+	bool umr;      /* may change UMR keys, with up to @inline_klms elements in the request */
 	uint32_t inline_klms;
 	struct {
 		uint32_t tail;	       /* after the last request built */

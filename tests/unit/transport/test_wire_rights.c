@@ -14,6 +14,7 @@
 #include "registry/directory.h"
 #include "queue/qp.h"
 #include "transport/wire.h"
+#include "transport/wire_move.h"
 #include "transport/wire_qp.h"
 #include "transport/wire_window.h"
 #include "lib/own_directory.h"
@@ -93,6 +94,29 @@ static void another_has_a_right(void **state)
 	}
 }
 
+/* A step of a move to the wire is taken later: the peer waits to hear of it. */
+static void a_move_is_taken_later(void **state)
+{
+	struct av_lock *const rights[] = {&end.qp->exec, &end.qp->resp};
+	const struct {
+		enum av_to_wire step, then;
+	} rows[] = {
+		{AV_TO_WIRE_WANTED, AV_TO_WIRE_WAITS},
+		{AV_TO_WIRE_ASKED, AV_TO_WIRE_CANNOT}, /* it has no address */
+	};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rights); i++)
+		for (size_t k = 0; k < AV_ARRAY_SIZE(rows); k++) {
+			atomic_store(&end.qp->to_wire, rows[k].step);
+			atomic_store(&rights[i]->owner, LIVING);
+			assert_false(av_wire_move(&end));
+			assert_int_equal(atomic_load(&end.qp->to_wire), rows[k].step);
+			assert_int_equal(atomic_exchange(&rights[i]->owner, 0), LIVING);
+			assert_true(av_wire_move(&end));
+			assert_int_equal(atomic_load(&end.qp->to_wire), rows[k].then);
+		}
+}
+
 /* What is owed is sent along if the responder is free soon. Else the end of the batch does it. */
 static void sending_does_not_wait(void **state)
 {
@@ -149,6 +173,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(none, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(longest_message, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(another_has_a_right, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_move_is_taken_later, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(sending_does_not_wait, set_up, tear_down),
 	};
 
