@@ -38,7 +38,7 @@ ib_write_bw -d any0 -F -n 100|& -p N|& -p N localhost
 ib_send_lat -R -F -n 100|& -p N|& -p N localhost
 ib_read_lat -d any0 -F -n 100|& -p N|& -p N localhost
 timeout 60 ib_write_bw -d any0 -F -n 100|& -p N|& -p N localhost
-ib_write_lat localhost -d any0 -F|ib_write_lat -d any0 -F -p N|ib_write_lat -d any0 -F -p N localhost
+ib_read_bw localhost -d any0 -F|ib_read_bw -d any0 -F -p N|ib_read_bw -d any0 -F -p N localhost
 rping -C 3|& -s -a 127.0.0.1 -p N|& -c -a 127.0.0.1 -p N
 rping -s -C 3|& -a 127.0.0.1 -p N|rping -C 3 -c -a 127.0.0.1 -p N
 rping -C 3 -c|rping -C 3 -s -a 127.0.0.1 -p N|& -a 127.0.0.1 -p N
