@@ -249,5 +249,22 @@ class Emulated(unittest.TestCase):
         self.assertEqual(rows, expected)
 
 
+class Connections(unittest.TestCase):
+    NEWER = ("\tConnecting\n"
+             "qp_conn               100\n"
+             "step             avg/conn  total(us)    us/conn\n"
+             "full connect         1190     119007          0\n"
+             "create id               0         98          0\n"
+             "cm_conn               100\n"
+             "full connect          201      20153          0\n")
+
+    def test_those_with_queue_pairs_count(self):
+        self.assertEqual(programs.full_connect_us(self.NEWER), 1190)
+
+    def test_no_table_is_a_failure(self):
+        with self.assertRaises(programs.Failed):
+            programs.full_connect_us("\tConnecting\n")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -2,6 +2,7 @@
 /* docs/TUTORIAL.md explains this program: a queue pair talks to itself, and the device counts what
  * it takes.
  */
+#include <err.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,8 +108,8 @@ static void rdma_write(struct ibv_qp *qp, struct ibv_mr *from, struct ibv_mr *to
 	must(ibv_post_send(qp, &wr, &bad) == 0, "ibv_post_send");
 	while ((n = ibv_poll_cq(qp->send_cq, 1, &wc)) == 0)
 		;
-	must(n == 1 && wc.status == IBV_WC_SUCCESS,
-	     ibv_wc_status_str(n == 1 ? wc.status : IBV_WC_GENERAL_ERR));
+	if (n != 1 || wc.status != IBV_WC_SUCCESS)
+		errx(1, "%s", ibv_wc_status_str(n == 1 ? wc.status : IBV_WC_GENERAL_ERR));
 }
 
 static char *new_pages(void)

@@ -63,7 +63,7 @@
 	X(REREG_PD,         "ibv_rereg_mr(3)",      "the new protection domain does not belong to this context", "") \
 	/* --- queue pairs ----------------------------------------------------------------- */ \
 	X(QP_TYPE,          "ibv_create_qp(3)",     "queue pair type {wanted} does not exist", "") \
-	X(QP_TYPE_LACKING,  "ibv_create_qp(3)",     "the device has no queue pairs of type {wanted:type}", "") \
+	X(QP_TYPE_LACKING,  "ibv_create_qp(3)",     "the device has no queue pairs of type {wanted:type}", "it has RC, UC, UD, XRC_SEND and XRC_RECV") \
 	X(QP_SEND_WR,       "ibv_create_qp(3)",     "max_send_wr {wanted} is above the device's {limit}", "max_qp_wr of ibv_query_device() is the limit") \
 	X(QP_RECV_WR,       "ibv_create_qp(3)",     "max_recv_wr {wanted} is above the device's {limit}", "max_qp_wr of ibv_query_device() is the limit") \
 	X(QP_SEND_SGE,      "ibv_create_qp(3)",     "max_send_sge {wanted} is above the device's {limit}", "max_sge of ibv_query_device() is the limit") \
@@ -88,7 +88,7 @@
 	X(STATE_MISSING,    "ibv_modify_qp(3)",     "attr_mask lacks {wanted:mask}; the move to {state} requires {limit:mask}", "set each attribute in struct ibv_qp_attr, and its bit in attr_mask") \
 	X(STATE_EXTRA,      "ibv_modify_qp(3)",     "attr_mask has {wanted:mask}; the move to {state} accepts {limit:mask}", "") \
 	X(AV_PORT,          "ibv_create_ah(3)",     "port_num {wanted} in the address vector; the device has {limit} port(s)", "ports are counted from 1") \
-	X(AV_GLOBAL,        "ibv_create_ah(3)",     "on Ethernet, an address vector needs a GRH", "set is_global and grh.dgid; if the GID exchanged is all zero, its sgid_index is an empty row; a program that knows only LIDs needs link=infiniband in ANYVERBS_DEVICES") \
+	X(AV_GLOBAL,        "ibv_create_ah(3)",     "on Ethernet, an address vector needs a GRH", "set is_global and grh.dgid; if the GID exchanged is all zero, it is of an empty row: anyverbs info shows the rows, and programs take one by -g or -x; a program that knows only LIDs needs link=infiniband in ANYVERBS_DEVICES") \
 	X(AV_SGID,          "ibv_create_ah(3)",     "row {wanted} of the GID table is empty", "anyverbs info shows the table") \
 	/* --- completion queues ----------------------------------------------------------- */ \
 	X(CQ_SIZE,          "ibv_create_cq(3)",     "{wanted} entries; a completion queue may have 1 to {limit}", "max_cqe of ibv_query_device() is the limit") \
@@ -135,7 +135,7 @@
 	X(KEY_WINDOW_QP,    "IBTA 1, 10.6.7.2",     "the memory window is bound to QP {region_qp}, and only that queue pair may use it", "") \
 	X(KEY_RIGHTS,       "IBTA 1, 10.6.3",     "the region permits {region_access}, and {access} is needed", "register it with {access}") \
 	X(KEY_BEFORE,       "IBTA 1, 10.6.3",     "the range begins {wanted} B before the region, which has {region_length} B at {region_address}", "do address and key belong to the same region?") \
-	X(KEY_BEHIND,       "IBTA 1, 10.6.3",     "the range ends {wanted} B beyond the region, which has {region_length} B at {region_address}", "do address and key belong to the same region?") \
+	X(KEY_BEHIND,       "IBTA 1, 10.6.3",     "the range ends {wanted} B beyond the region, which has {region_length} B at {region_address}", "register more, or ask for less; do address and key belong to the same region?") \
 	X(KEY_UNMAPPED,     "IBTA 1, 10.6.3",       "part of the region was unmapped after registration", "deregister before munmap()") \
 	X(KEY_PIECE,        "UMR",                  "a piece of memory behind the UMR key cannot be reached", "") \
 	X(KEY_LIST,         "ibv_post_send(3)",     "the elements hold fewer bytes than the request needs", "") \

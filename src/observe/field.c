@@ -174,6 +174,7 @@ static const char *const types[] = {
 	[IBV_QPT_RAW_PACKET] = "RAW_PACKET",
 	[IBV_QPT_XRC_SEND] = "XRC_SEND",
 	[IBV_QPT_XRC_RECV] = "XRC_RECV",
+	[IBV_QPT_DRIVER] = "DRIVER (an adapter's own, such as DC)",
 };
 
 /* By enum av_key_kind of memory/key.h. */

@@ -33,7 +33,8 @@ const struct ibv_ah_attr *av_ah_attr(const struct ibv_ah *ah)
 static int refuse_local(const struct av_device *dev)
 {
 	av_warn_once("%s: a peer was addressed without a GID, which Ethernet needs. Tell the "
-		     "program which GID to use (often -g), or, if it knows only LIDs, run it with "
+		     "program which row of the GID table to use (often -g 0; anyverbs info shows "
+		     "the rows), or, if it knows only LIDs, run it with "
 		     "ANYVERBS_DEVICES=%s:link=infiniband",
 		     dev->ibv.name, dev->ibv.name);
 	return av_refuse(EINVAL, AV_CHECK_AV_GLOBAL, 0, 1);

@@ -135,6 +135,14 @@ void av_misuse_still_used(struct av_context *ctx, const char *kind, uint32_t num
 
 /* --- writing --------------------------------------------------------------------- */
 
+/* As programs and explanations write it: a region's is its key. */
+static int number_of(char *to, size_t size, const struct av_finding *f)
+{
+	if (!strcmp(f->kind, "QP"))
+		return snprintf(to, size, "0x%06x: ", f->number);
+	return snprintf(to, size, strcmp(f->kind, "MR") ? "%u: " : "0x%x: ", f->number);
+}
+
 static int line_of(char *to, size_t size, const char *device, const struct av_finding *f,
 		   const struct av_sources *sources, bool json)
 {
@@ -148,10 +156,8 @@ static int line_of(char *to, size_t size, const char *device, const struct av_fi
 				"\"number\":%u,\"count\":%" PRIu64 ",\"made_at\":\"%s\"}\n",
 				misuses[f->misuse].name, (int)getpid(), device, f->kind, f->number,
 				f->count, where);
-	n = snprintf(to, size,
-		     strcmp(f->kind, "QP") ? "anyverbs[%d]: check: %s: %s %u: "
-					   : "anyverbs[%d]: check: %s: %s 0x%06x: ",
-		     (int)getpid(), device, f->kind, f->number);
+	n = snprintf(to, size, "anyverbs[%d]: check: %s: %s ", (int)getpid(), device, f->kind);
+	n += number_of(to + n, size - (size_t)n, f);
 	if (f->count > 1)
 		n += snprintf(to + n, size - (size_t)n, "%" PRIu64 " times: ", f->count);
 	return n + snprintf(to + n, size - (size_t)n, "%s%s%s%s\n", misuses[f->misuse].text,

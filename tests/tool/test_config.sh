@@ -43,7 +43,7 @@ holds one_switch test "$("$tool" config -d any0 query IBM_CAPI_EN | wc -l)" = 2
 holds reading_leaves_no_files test -z "$(ls -A "$ANYVERBS_DIR")"
 
 # The sequence of the documentation of adapters: set, set, power cycle.
-refuses capi_needs_advanced_settings 1 'IBM_CAPI_EN .*need ADVANCED_PCI_SETTINGS=true' \
+refuses capi_needs_advanced_settings 1 'ADVANCED_PCI_SETTINGS=true: set that first' \
 	"$tool" config -d any0 set IBM_CAPI_EN=true
 holds set_advanced "$tool" config -d any0 set ADVANCED_PCI_SETTINGS=true
 holds set_capi "$tool" config -d any0 set IBM_CAPI_EN=true

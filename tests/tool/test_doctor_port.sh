@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# UDP port 4791 as "anyverbs doctor" finds it, in a network namespace of our own: free, shared,
-# taken, behind a firewall; and what programs say and do where it is taken.
+# The network as "anyverbs doctor" finds it, in a namespace of our own: loopback, and UDP port 4791,
+# free, shared, taken, behind a firewall; and what programs say and do where it is taken.
 # Usage: test_doctor_port.sh TOOL
 export ASAN_OPTIONS=detect_leaks=0 # programs that are not ours may leak
 . "$(dirname "$0")/lib.sh"
@@ -12,7 +12,9 @@ ANYVERBS_DIR=$(mktemp -d)
 export ANYVERBS_DIR ANYVERBS_DEVICES=any0
 trap 'kill $holder 2>/dev/null; wait; rm -r "$ANYVERBS_DIR"' EXIT
 holder=
+says loopback_is_down '^limited  Loopback interface: down$' "$("$tool" doctor)"
 ip link set lo up
+says loopback_is_up '^ok +Loopback interface: up$' "$("$tool" doctor)"
 ip link add here type veth peer name there
 ip address add 10.9.0.1/24 dev here
 ip link set here up

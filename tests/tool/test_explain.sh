@@ -47,7 +47,10 @@ pid=$("$tool" explain -n 1 | sed -n 's/.*pingpong\[\([0-9]*\)\].*/\1/p')
 holds by_pid test "$("$tool" explain -p "$pid" | wc -l)" = 2
 holds by_other_pid test -z "$("$tool" explain -p 1)"
 holds by_device test "$("$tool" explain -d any0 | wc -l)" = 8
-holds by_other_device test -z "$("$tool" explain -d any1)"
+exits device_that_is_none_is_1 1 "$tool" explain -d any1
+says device_that_is_none "there is no device 'any1'; did you mean 'any0'" \
+	"$("$tool" explain -d any1 2>&1)"
+exits device_without_records 0 env ANYVERBS_DEVICES=any1 "$tool" explain -d any1
 
 exits unknown_option_is_2 2 "$tool" explain --frobnicate
 exits arguments_are_2 2 "$tool" explain any0

@@ -167,12 +167,15 @@ static void explain(const char *device, const struct change *change)
 
 	lacking = av_switch_lacking((av_switches_read(device).next & ~change->mask) | change->on,
 				    &by);
-	if (lacking != AV_SWITCH_N)
-		av_tool_complain(
-			"%s: %s is one of the advanced settings, which need %s=true: set that "
-			"first, or both together; to set %s=false, set %s=false first",
-			device, av_switch_info[by].name, av_switch_info[lacking].name,
-			av_switch_info[lacking].name, av_switch_info[by].name);
+	if (lacking == AV_SWITCH_N)
+		return;
+	if (change->on & (1u << by))
+		av_tool_complain("%s: %s needs %s=true: set that first, or both together", device,
+				 av_switch_info[by].name, av_switch_info[lacking].name);
+	else
+		av_tool_complain("%s: %s needs %s=true: set %s=false first, or both together",
+				 device, av_switch_info[by].name, av_switch_info[lacking].name,
+				 av_switch_info[by].name);
 }
 
 static int write_down(const char *device, const struct change *change)

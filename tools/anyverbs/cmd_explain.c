@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "others.h"
+#include "pick.h"
 #include "registry/directory.h"
 #include "segment/totals.h"
 #include "registry/folder.h"
@@ -157,22 +158,40 @@ static int follow(const struct wishes *w)
 	return AV_EXIT_NO;
 }
 
+static bool has_wanted(const struct wishes *w, const struct av_flight_file *file)
+{
+	struct wishes one = *w;
+	uint64_t next = av_flight_next(file), at;
+	struct av_flight_record r;
+
+	one.count = 1;
+	at = begin(&one, file, next);
+	return at < next && av_flight_read(file, at, &r) && is_wanted(w, &r);
+}
+
+/* Nothing is shown of a device: is there one, or is its name mistyped? That is reported. */
+static bool is_device(const struct wishes *w)
+{
+	return !w->device || av_pick_one(w->device);
+}
+
 static int show(const struct wishes *w)
 {
 	char path[256];
 	int folder = av_folder_find(path, sizeof(path));
 	const struct av_flight_file *file = folder < 0 ? NULL : av_flight_open(folder);
 	uint64_t at;
-	bool ok;
+	bool ok, any;
 
 	if (folder >= 0)
 		close(folder);
-	if (!file)
-		return AV_EXIT_OK; /* nothing has failed */
+	if (!file) /* nothing has failed */
+		return is_device(w) ? AV_EXIT_OK : AV_EXIT_NO;
+	any = has_wanted(w, file);
 	at = begin(w, file, av_flight_next(file));
 	ok = print_from(w, file, &at);
 	av_flight_close(file);
-	return ok ? AV_EXIT_OK : AV_EXIT_NO;
+	return ok && (any || is_device(w)) ? AV_EXIT_OK : AV_EXIT_NO;
 }
 
 static struct wishes wishes = {.count = UINT64_MAX};

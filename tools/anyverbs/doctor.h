@@ -31,7 +31,7 @@ struct av_check {
 /* Each table ends with a row whose id is NULL. */
 extern const struct av_check av_checks_process[]; /* access to the memory of other processes */
 extern const struct av_check av_checks_memory[];  /* memory, files and limits */
-extern const struct av_check av_checks_network[]; /* the way to other hosts */
+extern const struct av_check av_checks_network[]; /* the network */
 extern const struct av_check av_checks_system[];  /* kernel, processors, libraries, other devices */
 
 void av_finding_value(struct av_finding *finding, const char *fmt, ...) AV_PRINTF(2, 3);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The checks of "anyverbs doctor" of the way to other hosts. */
+/* The checks of "anyverbs doctor" of the network: within this host, and to others. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -137,7 +137,37 @@ static void look_port(struct av_finding *f)
 	av_finding_set(f, of[port].verdict, of[port].consequence, of[port].advice);
 }
 
+static bool loopback_is_up(void)
+{
+	bool up = false;
+	struct ifaddrs *all;
+
+	if (getifaddrs(&all))
+		return true;
+	for (const struct ifaddrs *i = all; i; i = i->ifa_next)
+		up |= (i->ifa_flags & IFF_LOOPBACK) && (i->ifa_flags & IFF_UP);
+	freeifaddrs(all);
+	return up;
+}
+
+/* A new network namespace has it down. */
+static void look_loopback(struct av_finding *f)
+{
+	bool up = loopback_is_up();
+
+	av_finding_value(f, "%s", up ? "up" : "down");
+	if (up)
+		av_finding_set(f, AV_VERDICT_OK,
+			       "A client reaches the server of its host at localhost.", "");
+	else
+		av_finding_set(f, AV_VERDICT_LIMITED,
+			       "Nobody reaches localhost, over which most programs tell each other "
+			       "their queue pairs.",
+			       "ip link set lo up");
+}
+
 const struct av_check av_checks_network[] = {
+	{"loopback", "Loopback interface", 0, look_loopback},
 	{"port", "UDP port 4791", 0, look_port},
 	{NULL, NULL, 0, NULL},
 };

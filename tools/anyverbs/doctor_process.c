@@ -203,7 +203,7 @@ static void look_namespace(struct av_finding *f, const char *path, ino_t first,
 		av_finding_set(f, AV_VERDICT_OK, "Shared with all processes outside containers.",
 			       "");
 	} else {
-		av_finding_value(f, "a container's");
+		av_finding_value(f, "a container's own");
 		av_finding_set(f, AV_VERDICT_LIMITED, elsewhere,
 			       "Start peers in the same container.");
 	}

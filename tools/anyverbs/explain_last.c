@@ -6,13 +6,8 @@
 #include "observe/flight.h"
 #include "registry/folder.h"
 
-static bool is_cause(const struct av_flight_record *r, pid_t pid, uint64_t since_ns)
-{
-	return (r->pid == pid || r->by == pid) && r->time_ns >= since_ns &&
-	       r->kind != AV_FLIGHT_FLUSH;
-}
-
-bool av_explain_last(pid_t pid, uint64_t since_ns, char text[AV_EXPLAIN_MAX])
+bool av_explain_last(bool (*is)(pid_t pid, const void *arg), const void *arg, uint64_t since_ns,
+		     char text[AV_EXPLAIN_MAX])
 {
 	char path[256];
 	int folder = av_folder_find(path, sizeof(path));
@@ -28,7 +23,8 @@ bool av_explain_last(pid_t pid, uint64_t since_ns, char text[AV_EXPLAIN_MAX])
 	at = av_flight_next(file);
 	first = av_flight_first(at);
 	while (!found && at > first)
-		found = av_flight_read(file, --at, &r) && is_cause(&r, pid, since_ns);
+		found = av_flight_read(file, --at, &r) && r.time_ns >= since_ns &&
+			r.kind != AV_FLIGHT_FLUSH && (is(r.pid, arg) || is(r.by, arg));
 	if (found)
 		av_explain(&r, text);
 	av_flight_close(file);

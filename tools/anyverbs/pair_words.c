@@ -10,32 +10,60 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "pair_usage.h"
 
 #define SEPARATOR  "---"
+#define HOST	   "localhost"
 #define WORD_BYTES 256 /* of a word of the table */
 
-/* Programs that are started twice. An option that the user gives is not given again. */
+/*
+ * Programs that are started twice. An option that the user gives is not given again; one that only
+ * one side's words have is for that side, also if the user gives it.
+ */
 static const struct program {
 	const char *name;   /* a pattern of fnmatch() */
 	const char *client; /* the client's name, if it is another program */
 	const char *for_server, *for_client;
-	bool stays; /* the server does not end when its client does */
-	bool alone; /* the server takes no words of the user's; the client takes them last */
+	const char *flags; /* options without values, which may stand in one word, like "-sv" */
+	const char *usage; /* it is this program only if its usage has this word */
+	bool stays;	   /* the server does not end when its client does */
+	bool alone;	   /* the server takes no words of the user's; the client takes them last */
 } programs[] = {
-	{"ibv_*_pingpong", NULL, "-p {port}", "-p {port} {host}", false, false},
-	{"ib_*_bw", NULL, "-p {port}", "-p {port} {host}", false, false},
-	{"ib_*_lat", NULL, "-p {port}", "-p {port} {host}", false, false},
-	{"rping", NULL, "-s -a 127.0.0.1 -p {port}", "-c -a 127.0.0.1 -p {port}", false, false},
-	{"ucmatose", NULL, "-p {port}", "-p {port} -s 127.0.0.1", false, false},
-	{"udaddy", NULL, "", "-s 127.0.0.1", false, false},
-	{"cmtime", NULL, "-p {port}", "-p {port} -s 127.0.0.1", true, false},
-	{"rstream", NULL, "-p {port}", "-p {port} -s 127.0.0.1", false, false},
-	{"riostream", NULL, "-p {port}", "-p {port} -s 127.0.0.1", false, false},
-	{"rdma_server", "rdma_client", "-p {port}", "-p {port} -s 127.0.0.1", false, false},
-	{"rdma_xserver", "rdma_xclient", "-p {port}", "-p {port} -s 127.0.0.1", false, false},
-	{"qperf", NULL, "-lp {port}", "{host} -lp {port}", true, true},
-	{"fi_pingpong", NULL, "-B {port}", "-P {port} {host}", false, false},
-	{"ucx_perftest", NULL, "-p {port}", "-p {port} {host}", false, false},
+	{.name = "ibv_*_pingpong", .for_server = "-p {port}", .for_client = "-p {port} {host}"},
+	{.name = "ib_*_bw", .for_server = "-p {port}", .for_client = "-p {port} {host}"},
+	{.name = "ib_*_lat", .for_server = "-p {port}", .for_client = "-p {port} {host}"},
+	{.name = "rping",
+	 .for_server = "-s -a 127.0.0.1 -p {port}",
+	 .for_client = "-c -a 127.0.0.1 -p {port}",
+	 .flags = "PVcdqsv"},
+	{.name = "ucmatose", .for_server = "-p {port}", .for_client = "-p {port} -s 127.0.0.1"},
+	{.name = "udaddy", .for_server = "", .for_client = "-s 127.0.0.1"},
+	{.name = "cmtime", /* since rdma-core 59 */
+	 .usage = "controller",
+	 .for_server = "-L -b 127.0.0.1 -C {host} -p {port}",
+	 .for_client = "-b 127.0.0.1 -C {host} -p {port}",
+	 .flags = "LS"},
+	{.name = "cmtime",
+	 .for_server = "-p {port}",
+	 .for_client = "-p {port} -s 127.0.0.1",
+	 .stays = true},
+	{.name = "rstream", .for_server = "-p {port}", .for_client = "-p {port} -s 127.0.0.1"},
+	{.name = "riostream", .for_server = "-p {port}", .for_client = "-p {port} -s 127.0.0.1"},
+	{.name = "rdma_server",
+	 .client = "rdma_client",
+	 .for_server = "-p {port}",
+	 .for_client = "-p {port} -s 127.0.0.1"},
+	{.name = "rdma_xserver",
+	 .client = "rdma_xclient",
+	 .for_server = "-p {port}",
+	 .for_client = "-p {port} -s 127.0.0.1"},
+	{.name = "qperf",
+	 .for_server = "-lp {port}",
+	 .for_client = "{host} -lp {port}",
+	 .stays = true,
+	 .alone = true},
+	{.name = "fi_pingpong", .for_server = "-B {port}", .for_client = "-P {port} {host}"},
+	{.name = "ucx_perftest", .for_server = "-p {port}", .for_client = "-p {port} {host}"},
 };
 
 /* --- lists of words -------------------------------------------------------------- */
@@ -88,8 +116,7 @@ static bool add(char ***list, const char *word, unsigned int port)
 	char number[16];
 
 	snprintf(number, sizeof(number), "%u", port);
-	return append(list,
-		      replace(replace(strdup(word), "{port}", number), "{host}", "localhost"));
+	return append(list, replace(replace(strdup(word), "{port}", number), "{host}", HOST));
 }
 
 /* --- the port -------------------------------------------------------------------- */
@@ -143,11 +170,83 @@ static const char *base_name(const char *path)
 
 static const struct program *find(const char *word)
 {
-	for (size_t i = 0; i < AV_ARRAY_SIZE(programs); i++)
-		if (!fnmatch(programs[i].name, base_name(word), 0))
-			return &programs[i];
+	for (size_t i = 0; i < AV_ARRAY_SIZE(programs); i++) {
+		const struct program *p = &programs[i];
+
+		if (!fnmatch(p->name, base_name(word), 0) &&
+		    (!p->usage || av_pair_usage_has(word, p->usage)))
+			return p;
+	}
 	return NULL;
 }
+
+/* --- what the user gives --------------------------------------------------------- */
+
+enum in_row { ABSENT, ALONE, WITH_VALUE };
+
+/* Is the option, of @length bytes, in that row of the table? */
+static enum in_row row_has(const char *row, const char *option, size_t length)
+{
+	for (const char *at = row; *at; at += strspn(at, " ")) {
+		const char *next = at + strcspn(at, " ");
+
+		if ((size_t)(next - at) == length && !strncmp(at, option, length))
+			return next[0] && next[1] != '-' ? WITH_VALUE : ALONE;
+		at = next;
+	}
+	return ABSENT;
+}
+
+/* Has only the other side's row the option that the word begins with, of a dash and a letter? */
+static enum in_row other_has(const char *own, const char *other, const char *word)
+{
+	if (word[0] != '-' || !word[1] || row_has(own, word, 2))
+		return ABSENT;
+	return row_has(other, word, 2);
+}
+
+/* Append a word like "-sv" without the letters that are for the other side. */
+static bool append_flags(char ***list, const char *own, const char *other, const char *word)
+{
+	char kept[WORD_BYTES] = "-", option[] = "-?";
+	size_t length = 1;
+
+	for (const char *flag = word + 1; *flag && length < sizeof(kept) - 1; flag++) {
+		option[1] = *flag;
+		if (!other_has(own, other, option))
+			kept[length++] = *flag;
+	}
+	return length == 1 || append(list, strdup(kept));
+}
+
+static bool is_flags(const struct program *p, const char *word)
+{
+	return p->flags && word[0] == '-' && word[1] && !word[1 + strspn(word + 1, p->flags)];
+}
+
+/* Append the user's words, but what is for the other side, and the host, which the row names. */
+static bool append_own(char ***list, const struct program *p, bool server, int argc, char **argv)
+{
+	const char *own = server ? p->for_server : p->for_client;
+	const char *other = server ? p->for_client : p->for_server;
+
+	for (int i = 0; i < argc; i++) {
+		enum in_row others = other_has(own, other, argv[i]);
+
+		if (is_flags(p, argv[i])) {
+			if (!append_flags(list, own, other, argv[i]))
+				return false;
+		} else if (others) {
+			i += others == WITH_VALUE && !argv[i][2]; /* the value is the next word */
+		} else if (strcmp(argv[i], HOST) != 0 || !strstr(p->for_client, "{host}")) {
+			if (!append(list, strdup(argv[i])))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* --- both sides of the program --------------------------------------------------- */
 
 /* Is the option among the words? "-p" is there also as "-p7000" and "--port". */
 static bool has_option(int argc, char **argv, const char *option)
@@ -213,13 +312,13 @@ static bool expand(int argc, char **argv, int at, struct av_pair_words *words)
 	words->server_stays = p->stays;
 	words->port = port;
 	return append_all(&words->server, at + 1, argv) &&
-	       (p->alone || append_all(&words->server, own, user)) &&
+	       (p->alone || append_own(&words->server, p, true, own, user)) &&
 	       add_row(&words->server, p->for_server, own, user, &words->port) &&
 	       append_all(&words->client, at, argv) &&
 	       add_client(&words->client, argv[at], p->client) &&
-	       (p->alone || append_all(&words->client, own, user)) &&
+	       (p->alone || append_own(&words->client, p, false, own, user)) &&
 	       add_row(&words->client, p->for_client, own, user, &port) &&
-	       (!p->alone || append_all(&words->client, own, user));
+	       (!p->alone || append_own(&words->client, p, false, own, user));
 }
 
 bool av_pair_words_make(int argc, char **argv, struct av_pair_words *words)

@@ -74,6 +74,13 @@ static void raw_packets(void)
 	EXPECT_NULL(ibv_create_qp(scene.pd, &init), EOPNOTSUPP);
 }
 
+static void adapters_own_type(void)
+{
+	struct ibv_qp_init_attr init = usual(IBV_QPT_DRIVER);
+
+	EXPECT_NULL(ibv_create_qp(scene.pd, &init), EOPNOTSUPP);
+}
+
 /* --- shared receive queues -------------------------------------------------------- */
 
 static struct ibv_srq *make_srq(void)
@@ -207,6 +214,8 @@ static const struct mistake mistakes[] = {
 	 "ibv_create_qp: max_send_wr 1000000 is above the device's 16384 (EINVAL)"},
 	{"max_recv_wr too large", many_recvs,
 	 "ibv_create_qp: max_recv_wr 1000000 is above the device's 16384 (EINVAL)"},
+	{"DC", adapters_own_type,
+	 "ibv_create_qp: the device has no queue pairs of type DRIVER (an adapter's own, such as DC) (EOPNOTSUPP)"},
 	{"max_send_sge too large", many_sges,
 	 "ibv_create_qp: max_send_sge 1000 is above the device's 32 (EINVAL)"},
 	{"max_inline_data too large", long_inline,

@@ -458,6 +458,7 @@ static void text_row(const char *name, int lines, int places)
 	EXPECT(run(&p, text) == 0, "it fails");
 	EXPECT(strstr(text, "]: check: any0: PD ") && strstr(text, ": was not destroyed (made at "),
 	       "%s", text);
+	EXPECT(count_of(text, ": MR ") == count_of(text, ": MR 0x"), "%s", text);
 	EXPECT(count_of(text, place) == (has_lines() ? places : lines), "%s", text);
 	EXPECT(count_of(text, "\n") == lines, "%s", text);
 }

@@ -133,7 +133,8 @@ static void sentence_of_a_request(void **state)
 		"the "
 		"range ends 512 B beyond the region, which has 3648 B at 0x7f0000 (registered by "
 		"pid 900) (IBV_WC_REM_ACCESS_ERR, wr_id 4711)\n"
-		"    do address and key belong to the same region? [IBTA 1, 10.6.3]\n");
+		"    register more, or ask for less; do address and key belong to the same region? "
+		"[IBTA 1, 10.6.3]\n");
 }
 
 /* Of the other end's process, too, which found it out or did it. */

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* What a program says of itself: some have other options in other versions. */
+#ifndef AV_TOOL_PAIR_USAGE_H
+#define AV_TOOL_PAIR_USAGE_H
+
+#include <stdbool.h>
+
+/*
+ * Run "@program -h", which prints a usage and ends. Return: true if that has @word in it; false
+ * also if the program cannot be run, or does not end
+ */
+bool av_pair_usage_has(const char *program, const char *word);
+
+#endif
