@@ -43,7 +43,7 @@ struct av_flight_record *av_diag_note(enum av_check check, uint64_t wanted, uint
 
 void av_diag_state(uint32_t state)
 {
-	mine.pending.state = state;
+	mine.pending.state = (uint16_t)state;
 	mine.pending.has |= AV_HAS_STATE;
 }
 
@@ -71,6 +71,7 @@ void av_diag_drop(void)
 static void complete(struct av_flight_record *r)
 {
 	r->by = (int32_t)getpid();
+	r->by_group = (int32_t)getpgrp();
 	if (!r->pid)
 		r->pid = r->by;
 	if (!r->process[0] && r->pid == r->by)

@@ -23,6 +23,7 @@ static const struct av_field fields[] = {
 	F("monotonic_ns",   monotonic_ns,   DEC,    0),
 	F("pid",            pid,            SIGNED, 0),
 	F("by",             by,             SIGNED, 0),
+	F("by_group",       by_group,       SIGNED, 0),
 	F("process",        process,        TEXT,   0),
 	F("device",         device,         TEXT,   0),
 	F("kind",           kind,           KIND,   0),

@@ -61,7 +61,8 @@ struct av_flight_record {
 	uint64_t time_ns;      /* CLOCK_REALTIME */
 	uint64_t monotonic_ns; /* CLOCK_MONOTONIC */
 	int32_t pid;	       /* the process that owns the object */
-	int32_t by;	       /* the process that noticed */
+	int32_t by;	       /* the process that noticed, */
+	int32_t by_group;      /* and its process group */
 	char process[16];      /* name of @pid's program; "": unknown */
 	char device[64];       /* "": unknown */
 	uint32_t has;
@@ -75,7 +76,6 @@ struct av_flight_record {
 	int32_t error;	 /* errno value */
 	int32_t event;	 /* enum ibv_event_type */
 	uint32_t opcode; /* of the send request */
-	uint32_t state;	 /* enum ibv_qp_state */
 	uint64_t wr_id;
 	uint64_t wanted, limit; /* what the check compared */
 	uint32_t count;		/* requests covered by a flush record */
@@ -83,7 +83,9 @@ struct av_flight_record {
 	uint64_t address, length;
 	uint32_t access; /* rights needed: enum ibv_access_flags */
 	uint32_t pd;	 /* handle of the protection domain in use */
-	uint32_t region_kind, region_access, region_pd, region_qp;
+	uint16_t state;	 /* enum ibv_qp_state */
+	uint16_t region_kind;
+	uint32_t region_access, region_pd, region_qp;
 	union {
 		struct {
 			uint64_t region_address, region_length;

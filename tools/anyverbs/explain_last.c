@@ -6,8 +6,13 @@
 #include "observe/flight.h"
 #include "registry/folder.h"
 
-bool av_explain_last(bool (*is)(pid_t pid, const void *arg), const void *arg, uint64_t since_ns,
-		     char text[AV_EXPLAIN_MAX])
+static bool is_cause(const struct av_flight_record *r, pid_t leader, uint64_t since_ns)
+{
+	return (r->pid == leader || r->by == leader || r->by_group == leader) &&
+	       r->time_ns >= since_ns && r->kind != AV_FLIGHT_FLUSH;
+}
+
+bool av_explain_last(pid_t leader, uint64_t since_ns, char text[AV_EXPLAIN_MAX])
 {
 	char path[256];
 	int folder = av_folder_find(path, sizeof(path));
@@ -23,8 +28,7 @@ bool av_explain_last(bool (*is)(pid_t pid, const void *arg), const void *arg, ui
 	at = av_flight_next(file);
 	first = av_flight_first(at);
 	while (!found && at > first)
-		found = av_flight_read(file, --at, &r) && r.time_ns >= since_ns &&
-			r.kind != AV_FLIGHT_FLUSH && (is(r.pid, arg) || is(r.by, arg));
+		found = av_flight_read(file, --at, &r) && is_cause(&r, leader, since_ns);
 	if (found)
 		av_explain(&r, text);
 	av_flight_close(file);

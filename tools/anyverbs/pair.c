@@ -19,10 +19,6 @@
 
 #define LOOK_MS 20
 
-/* What fails often does so at once: a side's processes are met often while it is young. */
-#define GLANCE_MS     2
-#define YOUNG_SECONDS 0.5
-
 /* Seconds for which one side goes on after the other. */
 #define AFTER_FAILURE 3.0
 #define AFTER_CLIENT  10.0 /* to free what it has, and to report */
@@ -68,7 +64,6 @@ static void start_client(struct pair *p, double at)
 				 wait_seconds);
 		av_pair_hurry(false);
 	}
-	av_pair_meet(&p->server);
 	p->not_started = !av_pair_start(&p->client, p->words.client);
 }
 
@@ -118,37 +113,15 @@ static bool steer(struct pair *p)
 	return !p->server.over || (p->client.pid && !p->client.over);
 }
 
-static bool glance(struct av_pair_side *side, double at)
-{
-	if (!side->pid || side->over || at > side->begun_at + YOUNG_SECONDS)
-		return false;
-	av_pair_meet(side);
-	return true;
-}
-
 static void rest(struct pair *p)
 {
 	struct pollfd fds[] = {{.fd = p->server.output, .events = POLLIN},
 			       {.fd = p->client.output, .events = POLLIN}};
-	nfds_t count = av_pair_flush() ? 2 : 0;
 
-	for (int waited = 0; waited < LOOK_MS;) {
-		double at = av_now_seconds();
-		bool young = glance(&p->server, at) | glance(&p->client, at);
-		int ms = young ? GLANCE_MS : LOOK_MS - waited;
-
-		if (poll(fds, count, ms))
-			return;
-		waited += ms;
-	}
+	poll(fds, av_pair_flush() ? 2 : 0, LOOK_MS);
 }
 
 /* --- the end --------------------------------------------------------------------- */
-
-static bool is_of(pid_t pid, const void *side)
-{
-	return av_pair_kin_has(&((const struct av_pair_side *)side)->kin, pid);
-}
 
 static void say_failed(const struct pair *p, const struct av_pair_side *side)
 {
@@ -159,7 +132,7 @@ static void say_failed(const struct pair *p, const struct av_pair_side *side)
 				 strsignal(side->signal));
 	else
 		av_tool_complain("the %s failed: exit status %d", side->name, side->status);
-	if (av_explain_last(is_of, side, p->begin_ns, text))
+	if (av_explain_last(side->pid, p->begin_ns, text))
 		fprintf(stderr, "anyverbs: what 'anyverbs explain' says of it: %s", text);
 }
 

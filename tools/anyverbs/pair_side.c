@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "command.h"
 #include "launch.h"
 #include "pair_family.h"
@@ -111,16 +110,9 @@ bool av_pair_start(struct av_pair_side *side, char **argv)
 		return false;
 	}
 	setpgid(side->pid, side->pid); /* whoever is first */
-	side->begun_at = av_now_seconds();
 	fcntl(ends[0], F_SETFL, O_NONBLOCK);
 	side->output = ends[0];
 	return true;
-}
-
-void av_pair_meet(struct av_pair_side *side)
-{
-	if (side->pid && !side->over)
-		av_pair_kin_meet(&side->kin, side->pid);
 }
 
 static void see_whether_over(struct av_pair_side *side)
@@ -140,7 +132,6 @@ void av_pair_look(struct av_pair_side *side, double now)
 {
 	if (!side->pid)
 		return;
-	av_pair_meet(side);
 	/* While nobody reads, the side waits, as if it wrote there itself. */
 	for (int i = 0; i < LOOK_READS && av_pair_flush() && read_output(side); i++)
 		;

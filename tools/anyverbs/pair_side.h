@@ -8,30 +8,25 @@
 #include <sys/types.h>
 
 #include "colour.h"
-#include "pair_kin.h"
 
 #define AV_PAIR_LINE 1024 /* longer lines are shown in pieces */
 
 struct av_pair_side {
 	const char *name;
 	enum av_colour colour;
-	pid_t pid; /* also of its process group; 0: not started */
-	struct av_pair_kin kin;
+	pid_t pid;  /* also of its process group; 0: not started */
 	int output; /* what it writes; -1: no more */
 	bool over;  /* it has ended: */
 	int signal; /* the one that killed it; 0: it has exited with @status */
 	int status;
-	bool stopped;			      /* we have ended it */
-	double begun_at, over_at, stopped_at; /* on the monotonic clock */
+	bool stopped;		    /* we have ended it */
+	double over_at, stopped_at; /* on the monotonic clock */
 	char line[AV_PAIR_LINE];
 	size_t length;
 };
 
 /* Start it, in a process group of its own that ends with us. Return: false, reported */
 bool av_pair_start(struct av_pair_side *side, char **argv);
-
-/* Learn which processes it has now, if it lives. */
-void av_pair_meet(struct av_pair_side *side);
 
 /* Show lines that are there, not too many, and see whether it has ended. Does not wait. */
 void av_pair_look(struct av_pair_side *side, double now);

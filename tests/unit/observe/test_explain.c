@@ -280,6 +280,7 @@ static void refusal_has_what_was_noted(void **state)
 	assert_int_equal(r.limit, 5);
 	assert_int_equal(r.pid, getpid());
 	assert_int_equal(r.by, getpid());
+	assert_int_equal(r.by_group, getpgrp());
 	assert_true(r.time_ns > 0 && r.monotonic_ns > 0);
 	assert_string_equal(r.process, program_invocation_short_name);
 	assert_string_equal(av_verb_name(r.verb), "ibv_reg_mr");
