@@ -68,7 +68,7 @@ struct av_wire {
 	 * it may be sent at once). av_window_rest()
 	 */
 	uint64_t answer_ns, rest_until_ns;
-	uint32_t tries;	    /* left without progress, by timeout: two for each try */
+	uint32_t spent;	    /* without progress, by timeout: two for each try */
 	uint32_t rnr_tries; /* left without progress, by RNR NAK */
 	bool rnr_counted;   /* @rnr_tries counts down for the request at the head */
 	bool waits;	    /* for the RNR timer: nothing is sent meanwhile */

@@ -200,11 +200,11 @@ void av_wire_progress(const struct av_qp_end *end, struct av_wire *w, bool ackno
 	uint64_t rest_ns;
 
 	AV_ASSERT_HELD(&end->qp->exec);
-	if (w->tries == p.retries * TIMEOUTS && since < now)
+	if (w->spent == 0 && since < now)
 		w->answer_ns = now - since;
 	rest_ns = av_window_rest(w->way.window, w->mtu, w->answer_ns);
 	w->rest_until_ns = rest_ns ? now + rest_ns : 0;
-	w->tries = p.retries * TIMEOUTS;
+	w->spent = 0;
 	w->rnr_counted = w->waits = w->repeated = false;
 	w->obstacle = 0;
 	if (acknowledgement)
@@ -222,9 +222,8 @@ void av_wire_progress(const struct av_qp_end *end, struct av_wire *w, bool ackno
 static void tried(struct av_wire *w, uint64_t interval_ns)
 {
 	bool crowded = av_window_heard(w->way.window, av_now_ns() - interval_ns);
-	uint32_t spent = crowded ? 1 : TIMEOUTS;
 
-	w->tries -= spent < w->tries ? spent : w->tries;
+	w->spent += crowded ? 1 : TIMEOUTS;
 }
 
 /* Queue pairs whose packets were lost at the same time do not repeat them at the same time. */
@@ -247,11 +246,11 @@ static bool expired(struct sending *s)
 	if (!w->waits && !p.endless) {
 		av_count_req(s->end->qp, AV_REQ_TIMEOUT);
 		tried(w, p.interval_ns);
-		if (w->tries == 0) {
+		if (w->spent >= p.retries * TIMEOUTS) {
 			w->unheard = heard(w);
 			return true;
 		}
-		w->asked = w->tries <= TIMEOUTS;
+		w->asked = w->spent + TIMEOUTS >= p.retries * TIMEOUTS;
 		if (w->asked)
 			av_net_ask(&w->way.path);
 	}

@@ -2,7 +2,7 @@
 /*
  * A send queue is drained when its last message is done: also if nothing is under way for a moment
  * in the middle of it, since the peer has to say how many receive requests it has, or may be asked
- * for one part of a READ at a time.
+ * for one part of a READ at a time. What is changed while it is drained is in force from then on.
  */
 #include "lib/expect.h"
 #include "lib/forge.h"
@@ -34,13 +34,13 @@ static void make_connected(void)
 	NEED(side_connect(&b, 0, &link) == 0);
 }
 
-static void post(enum ibv_wr_opcode op)
+static void post(enum ibv_wr_opcode op, uint32_t bytes)
 {
 	struct node_send s = {
 		.opcode = op,
 		.flags = IBV_SEND_SIGNALED,
 		.num_sge = 1,
-		.sge = {side_sge(&b, KEY_FULL, 0, BYTES)},
+		.sge = {side_sge(&b, KEY_FULL, 0, bytes)},
 		.remote_addr = 0x1000,
 		.rkey = 7,
 	};
@@ -105,16 +105,23 @@ static void finish(enum ibv_wr_opcode op)
 		acknowledge(PACKETS - 1);
 }
 
+static void expect_end(enum ibv_wc_status status)
+{
+	struct ibv_wc wc;
+
+	EXPECT(side_poll(&b, 0, 1, PATIENCE, &wc) == 1 && wc.status == status, "status %d",
+	       wc.status);
+}
+
 static void is_drained(const char *name, enum ibv_wr_opcode op)
 {
 	uint32_t at = 0;
 	struct av_packet p;
 	struct node_event e;
-	struct ibv_wc wc;
 
 	row("%s", name);
 	make_connected();
-	post(op);
+	post(op, BYTES);
 	while (at < PACKETS && EXPECT(forge_receive(&p, (int)PATIENCE), "stops at %u", at)) {
 		if (at == 0)
 			drain();
@@ -123,14 +130,33 @@ static void is_drained(const char *name, enum ibv_wr_opcode op)
 	e = side_own_async(&b, BRIEFLY);
 	EXPECT(!e.any, "too early, event %d", e.type);
 	finish(op);
-	EXPECT(side_poll(&b, 0, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS, "status %d",
-	       wc.status);
+	expect_end(IBV_WC_SUCCESS);
 	e = side_own_async(&b, PATIENCE);
 	EXPECT(e.any && e.type == IBV_EVENT_SQ_DRAINED, "no event, or another");
 	EXPECT(side_state(&b, 0) == IBV_QPS_SQD, "state %d", side_state(&b, 0));
 	NEED(side_destroy_qp(&b, 0) == 0);
 	while (forge_receive(&p, BRIEFLY))
 		;
+}
+
+static void has_another_patience(void)
+{
+	struct av_packet p;
+	uint32_t sent = 0;
+
+	row("retry_cnt");
+	make_connected();
+	post(IBV_WR_RDMA_WRITE, MTU);
+	EXPECT(forge_receive(&p, (int)PATIENCE), "nothing comes");
+	acknowledge(0);
+	expect_end(IBV_WC_SUCCESS);
+	side_set_patience(&b, 0, 14, 1); /* 67 ms; it was for ever, and then 3 */
+	post(IBV_WR_RDMA_WRITE, MTU);
+	expect_end(IBV_WC_RETRY_EXC_ERR);
+	while (forge_receive(&p, BRIEFLY))
+		sent++;
+	EXPECT(sent == 2, "sent %u times", sent);
+	NEED(side_destroy_qp(&b, 0) == 0);
 }
 
 int main(int argc, char **argv)
@@ -140,6 +166,7 @@ int main(int argc, char **argv)
 	two_hosts_start(&b, 1, "");
 	is_drained("SEND", IBV_WR_SEND);
 	is_drained("READ", IBV_WR_RDMA_READ);
+	has_another_patience();
 	side_stop(&b);
 	return summary();
 }
