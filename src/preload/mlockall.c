@@ -36,17 +36,15 @@ static bool any_sparse(bool lock)
 {
 	AV_UNCANCELLED;
 	FILE *maps = fopen("/proc/self/maps", "re");
-	unsigned long begin, end;
-	char *line = NULL;
+	char *line = NULL, *rest;
 	size_t room = 0;
 	bool ret = false;
 
 	while (maps && getline(&line, &room, maps) > 0) {
-		bool sparse;
+		uint64_t begin = strtoul(line, &rest, 16);
+		uint64_t end = *rest == '-' ? strtoul(rest + 1, NULL, 16) : begin;
+		bool sparse = is_sparse(line, end - begin);
 
-		if (sscanf(line, "%lx-%lx", &begin, &end) != 2)
-			continue;
-		sparse = is_sparse(line, end - begin);
 		ret |= sparse;
 		if (lock)
 			(void)syscall(sparse ? SYS_munlock : SYS_mlock, begin, end - begin);

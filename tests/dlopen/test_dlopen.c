@@ -12,6 +12,9 @@
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/sanitized.h"
+#include "lib/wait.h"
+
+#define SOON 30000u /* ms: longer than a thread takes to leave */
 
 typedef struct ibv_device **list_function(int *);
 
@@ -210,6 +213,7 @@ int main(void)
 		row("%s", rows[i].name);
 		rows[i].run();
 	}
+	EXPECT(WAIT_UNTIL(sandbox_entries() == 0, SOON), "a thread of ours stays");
 	sandbox_leave();
 	return summary();
 }

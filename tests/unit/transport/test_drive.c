@@ -191,7 +191,8 @@ static struct av_cq_shared *failed_with_receives(void)
 	cq->ring[0] = CQ_AT;
 	rq->mask = SLOTS - 1;
 	cq->mask[0] = SLOTS - 1;
-	rq->capacity = cq->capacity = cq->inlet[0].level = SLOTS;
+	rq->capacity = cq->inlet[0].level = SLOTS;
+	cq->capacity = SLOTS;
 	end.qp->type = IBV_QPT_RC;
 	end.qp->rq = end.qp->recv_cq = INDEX;
 	atomic_store(&end.qp->qpn, QPN);
