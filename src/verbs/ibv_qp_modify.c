@@ -95,8 +95,8 @@ static void begin_state(struct av_qp *qp, enum ibv_qp_state from, enum ibv_qp_st
 struct change {
 	struct av_wire_way way; /* to another host, of the new address; then that of before */
 	enum ibv_qp_state to;
-	struct av_qp_end
-		requester; /* at RTR, within the host: it may have been sending too early */
+	/* At RTR, within the host: it may have been sending too early. */
+	struct av_qp_end requester;
 };
 
 /* Context: both execution rights held. Return: 0, or EINVAL with nothing changed. */

@@ -192,8 +192,8 @@ static const struct {
 	void (*run)(void);
 	bool sanitizers_jump; /* it needs the caller's address, which their own dlopen() hides */
 } rows[] = {
-	{"a library that waits for a thread, while it is loaded", beside_a_loader,
-	 true}, /* first */
+	/* First, since it calls functions for the first time. */
+	{"a library that waits for a thread", beside_a_loader, true},
 	{"every spelling of libibverbs", every_spelling, true},
 	{"names that are not libibverbs", other_names, true},
 	{"versions of symbols", versions, true},

@@ -27,14 +27,13 @@ network() { case $1 in rxe0 | any0) echo 1 ;; rxe1 | rxe2) echo 2 ;; *) echo 3 ;
 address4() { echo "10.0.$(network "$1").$(number "$1")"; }
 address6() { echo "fd0$(network "$1")::$(number "$1")"; }
 address() { "address$2" "$1"; } # END IP-VERSION
-link_local() { echo "fe80::$(network "$1"):$(number "$1")"; }
 
 # Words that go before a command: at END, in its namespace; with END, beside its device.
 at() { case $1 in any*) echo "ip netns exec $1" ;; esac; }
 with() { case $1 in any*) echo "$(at "$1") env ANYVERBS_DIR=/tmp/$1 anyverbs run --" ;; esac; }
 
-# Larger than 4096 bytes and the headers. The kernel's own link-local addresses would come two
-# seconds late, and until then it asks for no IPv6 neighbour when a queue pair is connected.
+# Larger than 4096 bytes and the headers. All addresses are there at once: the kernel's own
+# link-local ones would change the devices' tables two seconds later.
 lay_cable() {
 	local end at
 	ip link add "$1" mtu 4300 type veth peer name "$2" mtu 4300
@@ -51,7 +50,6 @@ lay_cable() {
 		$at ip link set "$end" addrgenmode none
 		$at ip addr add "$(address "$end" 4)/24" dev "$end"
 		$at ip addr add "$(address "$end" 6)/64" dev "$end" nodad
-		$at ip addr add "$(link_local "$end")/64" dev "$end" nodad
 		$at ip link set "$end" up
 		case $end in rxe*) rdma link add "$end" type rxe netdev "$end" ;; esac
 	done

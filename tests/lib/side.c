@@ -594,13 +594,6 @@ void side_recv_one(struct side *s, int qp, uint64_t wr_id, uint64_t offset, uint
 
 /* --- pairs ----------------------------------------------------------------------- */
 
-bool on_the_wire(void)
-{
-	const char *transport = getenv("ANYVERBS_TRANSPORT");
-
-	return transport && strcmp(transport, "wire") == 0;
-}
-
 struct node_link link_default(void)
 {
 	return (struct node_link){

@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "lib/node.h"
+#include "lib/on_the_wire.h"
 #include "lib/pattern.h"
 
 struct side {
@@ -100,9 +101,6 @@ int64_t side_check_areas(struct side *s, const struct area *areas, int count, ui
 /* Scatter/gather elements of single requests. */
 struct ibv_sge side_sge(const struct side *s, enum key key, uint64_t offset, uint32_t bytes);
 void side_recv_one(struct side *s, int qp, uint64_t wr_id, uint64_t offset, uint32_t bytes);
-
-/* Does all traffic between queue pairs travel in packets? So it does in tests called wire.NAME. */
-bool on_the_wire(void);
 
 /*
  * The link attributes of most rows: small timers, everything permitted. On the wire, all retries

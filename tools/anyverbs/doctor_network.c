@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "device/gid.h"
 #include "doctor.h"
 #include "net/address.h"
 
@@ -137,23 +138,10 @@ static void look_port(struct av_finding *f)
 	av_finding_set(f, of[port].verdict, of[port].consequence, of[port].advice);
 }
 
-static bool loopback_is_up(void)
-{
-	bool up = false;
-	struct ifaddrs *all;
-
-	if (getifaddrs(&all))
-		return true;
-	for (const struct ifaddrs *i = all; i; i = i->ifa_next)
-		up |= (i->ifa_flags & IFF_LOOPBACK) && (i->ifa_flags & IFF_UP);
-	freeifaddrs(all);
-	return up;
-}
-
 /* A new network namespace has it down. */
 static void look_loopback(struct av_finding *f)
 {
-	bool up = loopback_is_up();
+	bool up = av_gid_interface_up(if_nametoindex("lo"));
 
 	av_finding_value(f, "%s", up ? "up" : "down");
 	if (up)

@@ -301,10 +301,10 @@ static bool append_all(char ***list, int argc, char **argv)
 	return true;
 }
 
-/* Word @at is the program; what is before it starts it, such as "timeout 10". */
-static bool expand(int argc, char **argv, int at, struct av_pair_words *words)
+/* Word @at is the program, @p; what is before it starts it, such as "timeout 10". */
+static bool expand(const struct program *p, int argc, char **argv, int at,
+		   struct av_pair_words *words)
 {
-	const struct program *p = find(argv[at]);
 	int own = argc - at - 1;
 	char **user = argv + at + 1;
 	unsigned int port = free_port();
@@ -338,8 +338,10 @@ bool av_pair_words_make(int argc, char **argv, struct av_pair_words *words)
 		goto made;
 	}
 	for (int i = 0; i < argc; i++) {
-		if (find(argv[i])) {
-			ok = expand(argc, argv, i, words);
+		const struct program *p = find(argv[i]);
+
+		if (p) {
+			ok = expand(p, argc, argv, i, words);
 			goto made;
 		}
 	}

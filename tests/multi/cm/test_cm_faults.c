@@ -6,12 +6,12 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cm_fixture.h"
 #include "lib/expect.h"
+#include "lib/on_the_wire.h"
 #include "lib/sandbox.h"
 #include "lib/tool.h"
 #include "lib/wait.h"
@@ -170,9 +170,7 @@ static const struct row {
 
 static unsigned int least_ms(const struct row *r)
 {
-	const char *transport = getenv("ANYVERBS_TRANSPORT");
-
-	return r->done == asked && transport && !strcmp(transport, "wire") ? AGAIN_MS : r->least_ms;
+	return r->done == asked && on_the_wire() ? AGAIN_MS : r->least_ms;
 }
 
 static void strikes(const struct row *r)

@@ -105,25 +105,36 @@ static void cancelled(void)
 		pause();
 }
 
-static void *fork_and_wait(void *unused)
+/* @child: what the child does, to its end */
+static void *fork_and_wait(void *child)
 {
+	void (*const *run)(void) = child;
 	int status = -1;
 
-	if (fork() == 0) {
-		open_device();
-		pthread_exit(NULL);
-	}
+	if (fork() == 0)
+		(*run)();
 	NEED(wait(&status) > 0 && status == 0);
 	return NULL;
 }
 
-static void forked_by_a_thread(void)
+static void fork_in_a_thread(void (*child)(void))
 {
 	pthread_t thread;
 
-	NEED(pthread_create(&thread, NULL, fork_and_wait, NULL) == 0);
+	NEED(pthread_create(&thread, NULL, fork_and_wait, &child) == 0);
 	NEED(pthread_join(thread, NULL) == 0);
 	pthread_exit(NULL);
+}
+
+static void opens(void)
+{
+	open_device();
+	pthread_exit(NULL);
+}
+
+static void forked_by_a_thread(void)
+{
+	fork_in_a_thread(opens);
 }
 
 static void a_thread_opens_later(void)
@@ -134,24 +145,10 @@ static void a_thread_opens_later(void)
 	pthread_exit(NULL);
 }
 
-static void *fork_opener_and_wait(void *unused)
-{
-	int status = -1;
-
-	if (fork() == 0)
-		a_thread_opens_later();
-	NEED(wait(&status) > 0 && status == 0);
-	return NULL;
-}
-
 /* Nothing of the library's runs in the child's main thread. */
 static void forked_by_a_thread_before(void)
 {
-	pthread_t thread;
-
-	NEED(pthread_create(&thread, NULL, fork_opener_and_wait, NULL) == 0);
-	NEED(pthread_join(thread, NULL) == 0);
-	pthread_exit(NULL);
+	fork_in_a_thread(a_thread_opens_later);
 }
 
 static void without_device(void)

@@ -2,9 +2,9 @@
 /* Requests of the other process, by keys that are good and keys that are not. */
 #include "torture/actions.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "lib/on_the_wire.h"
 #include "lib/probe.h"
 #include "torture/object.h"
 #include "torture/peer.h"
@@ -39,9 +39,7 @@ static uint64_t word_under(const struct object *o)
  */
 static bool stores(const struct object *o)
 {
-	const char *transport = getenv("ANYVERBS_TRANSPORT");
-
-	if (order.opcode == IBV_WR_ATOMIC_CMP_AND_SWP && !(transport && !strcmp(transport, "wire")))
+	if (order.opcode == IBV_WR_ATOMIC_CMP_AND_SWP && !on_the_wire())
 		return word_under(o) == order.compare_add;
 	return order.opcode != IBV_WR_RDMA_READ;
 }
