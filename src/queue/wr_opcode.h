@@ -17,6 +17,8 @@ struct av_wr_opcode {
 	bool receives; /* takes a receive request of the responder */
 	bool uc;       /* allowed on unreliable connections */
 	bool word;     /* its operand is 8 bytes, no more and no less */
+	bool answered; /* takes a resource of the responder; done when its own answer is there */
+	bool source;   /* its buffers are read, and travel to the responder */
 };
 
 #define AV_WR_OPCODES (AV_WR_UMR_INVALIDATE + 1)
@@ -35,6 +37,11 @@ static inline bool av_opcode_is_local(uint32_t opcode)
 static inline bool av_opcode_receives(uint32_t opcode)
 {
 	return opcode < AV_WR_OPCODES && av_wr_opcode[opcode].receives;
+}
+
+static inline bool av_opcode_is_answered(uint32_t opcode)
+{
+	return opcode < AV_WR_OPCODES && av_wr_opcode[opcode].answered;
 }
 
 #endif

@@ -29,6 +29,7 @@
 #include "transport/wire.h"
 #include "transport/wire_allowed.h"
 #include "transport/wire_faults.h"
+#include "wire/frame.h"
 
 #define MULTICAST_QPN 0xffffffu
 #define USE_OWN_QKEY  0x80000000u
@@ -42,6 +43,7 @@ struct datagram {
 	bool has_grh;
 	uint8_t sl;		/* as the receiver's completion has it */
 	struct av_spans from;	/* header area and payload */
+	bool source_read;	/* by a delivery */
 	bool source_bad;	/* the sender's own memory cannot be used */
 	enum av_fault failed;	/* of the receiver's own, for which it fails */
 	bool group;		/* it goes to a multicast group */
@@ -216,6 +218,7 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 		return;
 	}
 	fault = av_receive_message(&msg, &d->from, request);
+	d->source_read |= fault == AV_FAULT_NONE;
 	if (d->after)
 		d->after->seg = to.seg;
 	if (fault == AV_FAULT_NONE)
@@ -317,6 +320,14 @@ static bool read_payload(const struct datagram *d, uint8_t *place, uint32_t byte
 	return av_xfer_copy_part(&to, &from, bytes, d->now_ns) == AV_XFER_OK;
 }
 
+/* It is sent, whether or not somebody takes it. */
+static void read_in_vain(struct datagram *d)
+{
+	uint8_t packet[AV_MTU_MAX];
+
+	d->source_bad = !read_payload(d, packet, (uint32_t)d->head.bytes);
+}
+
 static bool is_to_group(const struct av_sq_wqe *head)
 {
 	return head->route.is_global && av_multicast_gid(&head->ud.dgid);
@@ -374,7 +385,7 @@ static void begin(struct datagram *d, const struct av_qp_end *req, const struct 
 	d->src_qpn = atomic_load_explicit(&req->qp->qpn, memory_order_relaxed);
 	d->src_pid = req->seg->head->pid;
 	d->slid = req->seg->head->lid;
-	d->source_bad = false;
+	d->source_read = d->source_bad = false;
 	d->failed = AV_FAULT_NONE;
 	d->now_ns = av_now_coarse_ns();
 }
@@ -410,6 +421,8 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_
 		send_group(&d);
 	else if (!d.group && !on_wire)
 		send_one(&d, req, peer);
+	if (!on_wire && !d.source_read && !d.source_bad)
+		read_in_vain(&d);
 	av_mem_put_list(&d.from);
 	req->qp->next_psn = (req->qp->next_psn + 1) & 0xffffff;
 	if (d.source_bad) {

@@ -55,6 +55,8 @@ static enum av_fault check(const struct av_qp_end *req, const struct av_sq_wqe *
 		return AV_FAULT_LOC_QP_OP;
 	if (head->bytes > AV_MAX_MSG_BYTES || (o->word && head->bytes != sizeof(uint64_t)))
 		return AV_FAULT_LOC_LEN;
+	if (o->answered && req->qp->attr.max_rd_atomic == 0)
+		return AV_FAULT_LOC_QP_OP;
 	return AV_FAULT_NONE;
 }
 
@@ -88,6 +90,17 @@ bool av_responder_acquire_soon(const struct av_qp_end *end)
 /* --- what becomes of both sides -------------------------------------------------- */
 
 /*
+ * Does the packet that is refused take a receive request? Of a WRITE in several packets, which are
+ * refused with the first, the last one would.
+ */
+static bool takes_receive(const struct av_work *w)
+{
+	return av_opcode_receives(w->head.opcode) &&
+	       (w->head.opcode != IBV_WR_RDMA_WRITE_WITH_IMM ||
+		av_packets(w->req->qp, w->head.bytes) == 1);
+}
+
+/*
  * Apply the responder's side of a fault. A request that comes again fails nothing: a network may
  * have kept it for long, its first copy has been answered, and its key may be gone since.
  * Context: the responder's right @resp is held.
@@ -102,7 +115,7 @@ static void responder_fail(struct av_work *w)
 	if (!rule->responder_fails || (w->piece && w->piece->again))
 		return;
 	av_report_responder(&(struct av_failed){w->req, w->rsp, &w->head, w->result.fault, false});
-	if (av_opcode_receives(w->head.opcode) && rule->receive != IBV_WC_SUCCESS)
+	if (takes_receive(w) && rule->receive != IBV_WC_SUCCESS)
 		av_receive_error(&w->to, rule->receive);
 	av_responder_error(w->rsp);
 	av_work_event(w, rule->event);
@@ -390,6 +403,34 @@ static bool may_move(const struct av_qp_end *req)
 	return true;
 }
 
+/*
+ * The requester reads a packet before it sends it: a source that cannot be read comes before
+ * whatever the responder finds, or does not answer. A request that waits has been read when it
+ * began to.
+ * Return: is it the requester's fault, and no other?
+ */
+static bool is_unreadable(struct av_work *w)
+{
+	bool waits =
+		w->result.fault == AV_FAULT_NONE && atomic_load(&w->req->qp->park) != AV_PARK_NOT;
+	enum av_fault fault;
+
+	if (!w->opcode->source || w->result.moves || found_at_requester(w->result.fault) || waits)
+		return false;
+	fault = av_work_local(w, 0);
+	if (fault == AV_FAULT_NONE) {
+		if (av_work_read_first(w, &w->local) == AV_XFER_SRC_FAULT) {
+			av_diag_drop(); /* what the responder found */
+			fault = AV_FAULT_LOC_PROT;
+		}
+		av_mem_put_list(&w->local);
+	}
+	if (!found_at_requester(fault))
+		return false;
+	w->result = (struct av_outcome){.fault = fault};
+	return true;
+}
+
 struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end *rsp,
 			     const struct av_sq_wqe *wqe, uint8_t *answer, struct av_after *after)
 {
@@ -409,7 +450,8 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 	if (rsp->qp && w.opcode->receives)
 		av_receive_prefetch(rsp);
 	if (!responder_begin(&w)) {
-		lose_unanswered(&w);
+		if (!is_unreadable(&w))
+			lose_unanswered(&w);
 		return w.result;
 	}
 	w.result.fault = operate(&w);
@@ -417,6 +459,9 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 		w.result = (struct av_outcome){.owner_only = true, .moves = true};
 		av_work_park(&w, AV_PARK_NO_ANSWER);
 	}
+	if (av_unlikely(w.result.fault != AV_FAULT_NONE || w.result.park != AV_PARK_NOT) &&
+	    is_unreadable(&w) && rsp->qp->receiving)
+		av_receive_cancel(&w.to);
 	settle(&w);
 	return w.result;
 }

@@ -4,12 +4,10 @@
  * (NAKs, RNR), 9.4.4 (RDMA READ responses), 9.4.5 (atomics).
  */
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/newer_verbs.h"
-#include "base/patience.h"
 #include "observe/diagnosis.h"
 #include "queue/wr_opcode.h"
 #include "transport/count.h"
@@ -93,7 +91,7 @@ static bool acknowledged(const struct answer *a, uint32_t psn)
 	while (av_psn_distance(w->acked, psn) > 0 && (wqe = head(a, &first))) {
 		uint32_t end = av_psn_after(first, av_wire_packets_of(w, wqe));
 
-		if (av_wire_wants_answer(wqe->opcode))
+		if (av_opcode_is_answered(wqe->opcode))
 			return false;
 		av_wire_progress(a->end, w, true);
 		if (av_psn_distance(end, psn) < 0) {
@@ -207,16 +205,11 @@ static enum av_fault place(const struct answer *a, const struct av_sq_wqe *wqe, 
 {
 	struct av_work w = {.req = a->end, .ring = wqe, .head = *wqe};
 	struct av_spans rest, from;
-	enum av_fault fault;
-	uint64_t until = 0;
 	enum av_xfer moved;
 
 	if (length == 0)
 		return AV_FAULT_NONE;
-	while ((fault = av_work_local(&w, IBV_ACCESS_LOCAL_WRITE)) == AV_FAULT_BUSY &&
-	       av_patient(&until))
-		sched_yield();
-	if (fault != AV_FAULT_NONE)
+	if (av_work_own_buffers(&w, IBV_ACCESS_LOCAL_WRITE) != AV_FAULT_NONE)
 		return AV_FAULT_LOC_PROT;
 	av_spans_copy(&rest, &w.local);
 	av_spans_skip(&rest, before);
@@ -250,7 +243,7 @@ static void result(const struct answer *a, const void *bytes, uint32_t length)
 		return;
 	}
 	wqe = head(a, &first);
-	if (!wqe || !av_wire_wants_answer(wqe->opcode))
+	if (!wqe || !av_opcode_is_answered(wqe->opcode))
 		return;
 	before = (uint64_t)(uint32_t)av_psn_distance(first, a->p->psn) * w->mtu;
 	if (a->p->payload_bytes != length ? length != wqe->bytes : !fits(a, wqe, before)) {

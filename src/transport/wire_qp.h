@@ -199,7 +199,4 @@ void av_wire_settle(const struct av_qp_end *end, struct av_wire *w);
 /* Packets of a request, those of its answer for a READ. */
 uint32_t av_wire_packets_of(const struct av_wire *w, const struct av_sq_wqe *wqe);
 
-/* Is it done only when its own answer has come? READs, atomics, FLUSH, ATOMIC WRITE are. */
-bool av_wire_wants_answer(uint32_t opcode);
-
 #endif

@@ -3,11 +3,8 @@
  * The requester of a queue pair on the wire: what is sent, and when again. Source: IBTA volume 1,
  * 9.7.2 (PSNs), 9.7.5 (go-back-N, timers), 9.7.7.1 (responder resources).
  */
-#include <sched.h>
-
 #include "base/clock.h"
 #include "base/newer_verbs.h"
-#include "base/patience.h"
 #include "observe/diagnosis.h"
 #include "queue/wr_opcode.h"
 #include "transport/count.h"
@@ -116,13 +113,6 @@ static int32_t room_for(const struct sending *s, const struct av_sq_wqe *wqe)
 	credit = av_wire_credit(w, av_opcode_receives(wqe->opcode), *first_of(s->end, w, w->next));
 	left = room(s->end, w);
 	return left < credit ? left : credit;
-}
-
-bool av_wire_wants_answer(uint32_t opcode)
-{
-	const struct av_packet_kind *kind = av_packet_kind(opcode);
-
-	return kind && kind->answer != AV_OP_ACK;
 }
 
 uint32_t av_wire_packets_of(const struct av_wire *w, const struct av_sq_wqe *wqe)
@@ -330,7 +320,7 @@ static uint32_t answers_wanted(const struct sending *s)
 	for (uint32_t i = s->end->qp->sq_next; i != s->w->next; i++) {
 		const struct av_sq_wqe *wqe = av_sq_slot(s->end, i);
 
-		if (wqe && av_wire_wants_answer(wqe->opcode))
+		if (wqe && av_opcode_is_answered(wqe->opcode))
 			count += answers_of(s, i, av_wire_packets_of(s->w, wqe));
 	}
 	return count;
@@ -345,8 +335,6 @@ static enum av_fault check(const struct sending *s, const struct av_sq_wqe *wqe)
 	/* No packet carries the operands of extended atomics. */
 	if (!av_packet_kind(wqe->opcode) || wqe->opcode >= AV_WR_SIZED_CMP_AND_SWP)
 		return AV_FAULT_LOC_QP_OP;
-	if (av_wire_wants_answer(wqe->opcode) && s->end->qp->attr.max_rd_atomic == 0)
-		return AV_FAULT_LOC_QP_OP;
 	return AV_FAULT_NONE;
 }
 
@@ -360,7 +348,7 @@ static bool begin(struct sending *s, const struct av_sq_wqe *wqe)
 		return refuse(s, fault);
 	if ((wqe->flags & IBV_SEND_FENCE) && answers_wanted(s))
 		return false;
-	if (av_wire_wants_answer(wqe->opcode) &&
+	if (av_opcode_is_answered(wqe->opcode) &&
 	    answers_wanted(s) >= s->end->qp->attr.max_rd_atomic)
 		return false;
 	*first_of(s->end, w, w->next) = s->end->qp->next_psn;
@@ -441,20 +429,6 @@ static void send_read(struct sending *s, const struct av_wire_message *m,
 		;
 }
 
-static enum av_fault translate(struct sending *s, const struct av_sq_wqe *wqe, uint32_t access)
-{
-	enum av_fault fault;
-	uint64_t until = 0;
-
-	s->work.req = s->end;
-	s->work.ring = wqe;
-	s->work.head = *wqe;
-	s->work.piece = NULL;
-	while ((fault = av_work_local(&s->work, access)) == AV_FAULT_BUSY && av_patient(&until))
-		sched_yield();
-	return fault == AV_FAULT_BUSY ? AV_FAULT_LOC_PROT : fault;
-}
-
 /* Send @left packets, their payload from @rest. */
 static enum av_fault send_packets(struct sending *s, const struct av_wire_message *m,
 				  uint32_t packets, int32_t left, struct av_spans *rest)
@@ -490,9 +464,14 @@ static enum av_fault send_packets(struct sending *s, const struct av_wire_messag
 static enum av_fault send_payload(struct sending *s, const struct av_wire_message *m,
 				  const struct av_sq_wqe *wqe, uint32_t packets, int32_t left)
 {
-	enum av_fault fault = translate(s, wqe, 0);
 	struct av_spans rest;
+	enum av_fault fault;
 
+	s->work.req = s->end;
+	s->work.ring = wqe;
+	s->work.head = *wqe;
+	s->work.piece = NULL;
+	fault = av_work_own_buffers(&s->work, 0);
 	if (fault != AV_FAULT_NONE)
 		return fault;
 	av_spans_copy(&rest, &s->work.local);
@@ -505,23 +484,6 @@ static enum av_fault send_payload(struct sending *s, const struct av_wire_messag
 	return fault;
 }
 
-/*
- * May an answer be put where the request wants it? Asked before the request is sent: its responder
- * would have executed it.
- */
-static enum av_fault check_answer(struct sending *s, const struct av_sq_wqe *wqe)
-{
-	enum av_fault fault;
-
-	if (s->w->begun || !av_wire_wants_answer(wqe->opcode) || wqe->opcode == AV_WR_FLUSH ||
-	    wqe->opcode == AV_WR_ATOMIC_WRITE)
-		return AV_FAULT_NONE;
-	fault = translate(s, wqe, IBV_ACCESS_LOCAL_WRITE);
-	if (fault == AV_FAULT_NONE)
-		av_mem_put_list(&s->work.local);
-	return fault;
-}
-
 /* Send what has room of the request @next. Return: has all of it been sent? */
 static bool send_request(struct sending *s, const struct av_sq_wqe *wqe)
 {
@@ -531,11 +493,9 @@ static bool send_request(struct sending *s, const struct av_sq_wqe *wqe)
 	struct av_wire_message m =
 		av_request_message(s->end, wqe, kind, NULL, *first_of(s->end, w, w->next));
 	struct av_spans none = {.count = 0};
-	enum av_fault fault = check_answer(s, wqe);
+	enum av_fault fault = AV_FAULT_NONE;
 	int32_t left = room_for(s, wqe);
 
-	if (fault != AV_FAULT_NONE)
-		return refuse(s, fault);
 	if (left <= 0)
 		return false;
 	if (kind->operation == AV_OP_READ)

@@ -2,8 +2,14 @@
 /* The memory of a request under execution. */
 #include "transport/work.h"
 
+#include <sched.h>
+
 #include "base/limits.h"
+#include "base/patience.h"
 #include "memory/why.h"
+#include "observe/diagnosis.h"
+#include "transport/to_packets.h"
+#include "wire/frame.h"
 
 enum av_fault av_work_local(struct av_work *w, uint32_t access)
 {
@@ -30,6 +36,27 @@ enum av_fault av_work_local(struct av_work *w, uint32_t access)
 				w->head.bytes, found);
 		return AV_FAULT_LOC_PROT;
 	}
+}
+
+enum av_fault av_work_own_buffers(struct av_work *w, uint32_t access)
+{
+	enum av_fault fault;
+	uint64_t until = 0;
+
+	while ((fault = av_work_local(w, access)) == AV_FAULT_BUSY && av_patient(&until))
+		sched_yield();
+	return fault == AV_FAULT_BUSY ? AV_FAULT_LOC_PROT : fault;
+}
+
+enum av_xfer av_work_read_first(const struct av_work *w, const struct av_spans *from)
+{
+	uint64_t mtu = av_mtu_bytes(w->req->qp->attr.path_mtu),
+		 bytes = from->bytes < mtu ? from->bytes : mtu;
+	uint8_t packet[AV_MTU_MAX];
+	struct av_spans to;
+
+	av_spans_local(&to, NULL, packet, bytes);
+	return av_xfer_copy_part(&to, from, bytes, w->now_ns);
 }
 
 struct av_mem_request av_work_request(const struct av_work *w, uint32_t access)
@@ -126,8 +153,6 @@ enum av_fault av_work_moved(struct av_work *w, enum av_xfer reach, enum av_fault
 
 enum av_fault av_work_check_rd_atomic(const struct av_work *w)
 {
-	if (w->req->qp->attr.max_rd_atomic == 0)
-		return AV_FAULT_LOC_QP_OP;
 	return w->rsp->qp->attr.max_dest_rd_atomic == 0 ? AV_FAULT_REM_NO_RD_ATOMIC : AV_FAULT_NONE;
 }
 
@@ -163,10 +188,15 @@ enum av_fault av_work_answer(struct av_work *w, const struct av_spans *from)
 	if (leaves_answer(w))
 		return leave_answer(w, from);
 	fault = av_work_local(w, IBV_ACCESS_LOCAL_WRITE);
-	if (fault != AV_FAULT_NONE)
-		return fault;
-	fault = av_work_moved(w, av_xfer_copy(&w->local, from, w->now_ns), AV_FAULT_REM_ACCESS,
-			      AV_FAULT_LOC_PROT);
-	av_mem_put_list(&w->local);
+	if (fault == AV_FAULT_NONE) {
+		fault = av_work_moved(w, av_xfer_copy(&w->local, from, w->now_ns),
+				      AV_FAULT_REM_ACCESS, AV_FAULT_LOC_PROT);
+		av_mem_put_list(&w->local);
+	}
+	if (av_unlikely(fault == AV_FAULT_LOC_PROT) &&
+	    av_work_read_first(w, from) == AV_XFER_SRC_FAULT) {
+		av_diag_drop();
+		fault = av_work_moved(w, AV_XFER_SRC_FAULT, AV_FAULT_REM_ACCESS, AV_FAULT_NONE);
+	}
 	return fault;
 }

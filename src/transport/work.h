@@ -89,6 +89,16 @@ static inline void av_work_event(struct av_work *w, int event)
  */
 AV_MUST_USE enum av_fault av_work_local(struct av_work *w, uint32_t access);
 
+/* The same in the requester's own process, which waits while a key is being changed. */
+AV_MUST_USE enum av_fault av_work_own_buffers(struct av_work *w, uint32_t access);
+
+/*
+ * Can the first packet of the message be read? The rest of it is missed when it is moved.
+ * @from: all of the message, translated. Context: as av_xfer_copy()
+ */
+AV_COLD AV_MUST_USE enum av_xfer av_work_read_first(const struct av_work *w,
+						    const struct av_spans *from);
+
 /*
  * The responder's memory that the request names by rkey, address and length. @access: enum
  * ibv_access_flags
@@ -125,8 +135,8 @@ AV_MUST_USE enum av_fault av_work_moved(struct av_work *w, enum av_xfer reach, e
 					enum av_fault dst);
 
 /*
- * May the two sides exchange READs, atomics and other requests that take a responder's resource?
- * Return:  AV_FAULT_NONE, AV_FAULT_LOC_QP_OP, AV_FAULT_REM_NO_RD_ATOMIC
+ * Does the responder accept READs, atomics and other requests that take a resource of its?
+ * Return:  AV_FAULT_NONE, AV_FAULT_REM_NO_RD_ATOMIC
  */
 AV_MUST_USE enum av_fault av_work_check_rd_atomic(const struct av_work *w);
 
@@ -134,7 +144,8 @@ AV_MUST_USE enum av_fault av_work_check_rd_atomic(const struct av_work *w);
  * av_work_answer() - copy an answer to the request's buffers, or leave it for the poller
  * @from: the answer, in the responder's memory or in the executor's own
  *
- * Context and return as an operation's; the fault of @from is AV_FAULT_REM_ACCESS.
+ * Context and return as an operation's; the fault of @from is AV_FAULT_REM_ACCESS, and comes first:
+ * a responder that cannot read its memory gives no answer to be placed.
  */
 AV_MUST_USE enum av_fault av_work_answer(struct av_work *w, const struct av_spans *from);
 

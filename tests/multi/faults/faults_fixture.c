@@ -151,11 +151,12 @@ static void check_requester(const struct fault_row *r)
 
 /*
  * May the responder have done the request behind the faulty one? On the wire it may be under way
- * when the answer comes, and memory that is not there is missed only then.
+ * when the answer comes, and only then does the requester look where the answer goes.
  */
 static bool may_overtake(const struct fault_row *r)
 {
-	return on_the_wire() && r->lkey == KEY_GONE && (r->op == READ || request_is_atomic(r->op));
+	return on_the_wire() && r->requester == IBV_WC_LOC_PROT_ERR &&
+	       (r->op == READ || request_is_atomic(r->op));
 }
 
 /* How many receives complete, and how. */

@@ -3,21 +3,16 @@
 #include "faults_fixture.h"
 
 /*
- * A request that brings something back, with a bad lkey and @r. On one host the responder's fault
- * comes first. On the wire the requester looks at its own side before it sends anything.
+ * A request that brings something back, with a bad lkey and @r: the requester looks where the
+ * answer goes when there is one.
  */
 static void fetch_row(struct fault_row r)
 {
 	r.lkey = KEY_WRONG;
 	r.bytes = 8;
 	r.receives = 2;
-	if (on_the_wire()) {
-		r.requester = IBV_WC_LOC_PROT_ERR;
-		r.receive = r.event = NONE;
-	} else {
-		r.receive = IBV_WC_WR_FLUSH_ERR;
-		r.responder_fails = true;
-	}
+	r.receive = IBV_WC_WR_FLUSH_ERR;
+	r.responder_fails = true;
 	fault_run(&r);
 }
 

@@ -4,10 +4,10 @@
 
 /* --- faults at the responder's memory -------------------------------------------- */
 
-/* Does the request take a receive before it is refused? On the wire its last packet does. */
+/* Does the packet that is refused take a receive? The last one does, and the first is refused. */
 static bool takes_receive(const struct fault_row *r)
 {
-	return r->op == WRITI && !(on_the_wire() && r->bytes > 4096);
+	return r->op == WRITI && r->bytes <= 4096;
 }
 
 static void remote_row(struct fault_row r)
