@@ -144,7 +144,7 @@ int node_create_qp(struct node *n, int qp, struct node_qp_spec *spec)
 		.send_cq = n->cq[spec->send_cq],
 		.recv_cq = n->cq[spec->recv_cq],
 		.cap = spec->cap,
-		.qp_type = IBV_QPT_RC,
+		.qp_type = spec->type ? spec->type : IBV_QPT_RC,
 		.sq_sig_all = spec->sq_sig_all,
 	};
 

@@ -50,6 +50,7 @@ struct node_info {
 };
 
 struct node_qp_spec {
+	enum ibv_qp_type type; /* 0: RC */
 	struct ibv_qp_cap cap;
 	uint32_t send_cq, recv_cq; /* numbers */
 	int sq_sig_all;

@@ -38,11 +38,13 @@ bool request_receives(enum ibv_wr_opcode op)
 void request_connect(struct side *from, struct side *to, const struct request_limits *limits)
 {
 	struct node_link la = link_default(), lb = link_default();
+	struct node_qp_spec spec = spec_default();
 
 	la.rnr_retry = 1;
 	la.rd_atomic = limits->no_rd_atomic ? 0 : 4;
 	lb.dest_rd_atomic = limits->no_dest_rd_atomic ? 0 : 4;
 	lb.access &= ~limits->denied;
-	pair_create(from, 0, to, 0, NULL);
+	spec.type = limits->type;
+	pair_create(from, 0, to, 0, &spec);
 	pair_connect(from, 0, &la, to, 0, &lb);
 }

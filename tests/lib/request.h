@@ -35,8 +35,9 @@ struct node_send request_make(const struct side *from, const struct side *to,
 bool request_is_atomic(enum ibv_wr_opcode op);
 bool request_receives(enum ibv_wr_opcode op); /* Does the opcode consume a receive request? */
 
-/* What a connection does not permit. */
+/* A connection, and what it does not permit. */
 struct request_limits {
+	enum ibv_qp_type type;	/* 0: RC */
 	unsigned int denied;	/* access flags that the responder's queue pair lacks */
 	bool no_rd_atomic;	/* the requester's max_rd_atomic is 0 */
 	bool no_dest_rd_atomic; /* the responder's max_dest_rd_atomic is 0 */

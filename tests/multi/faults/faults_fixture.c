@@ -105,9 +105,14 @@ static void post_receives(const struct fault_row *r)
 
 struct node_send fault_begin(const struct fault_row *r)
 {
-	const struct request_limits limits = {r->denied, r->no_rd_atomic, r->no_dest_rd_atomic};
+	const struct request_limits limits = {r->service, r->denied, r->no_rd_atomic,
+					      r->no_dest_rd_atomic};
 
 	request_connect(&a, &b, &limits);
+	if (r->no_responder) {
+		side_set_patience(&a, 0, 10, 1);
+		EXPECT(side_set_state(&b, 0, IBV_QPS_RESET) == 0, "to RESET");
+	}
 	side_fill(&a, 0, WATCHED, 1, 0);
 	side_fill(&b, 0, WATCHED, 2, 0);
 	post_receives(r);
@@ -125,13 +130,26 @@ static bool either(int got, int want, int other)
 	return want == ANY || got == want || (other && got == other);
 }
 
+/* Return: completions of both requests in @wc */
+static int request_both(const struct fault_row *r, const struct node_send *list, struct ibv_wc *wc)
+{
+	int got, first = r->later ? 1 : 2;
+
+	EXPECT(side_post_send(&a, 0, list, first).ret == 0, "post_send");
+	got = side_poll(&a, 0, first, PATIENCE, wc);
+	if (!r->later || got != 1)
+		return got;
+	EXPECT(side_post_send(&a, 0, list + 1, 1).ret == 0, "post_send");
+	return 1 + side_poll(&a, 0, 1, PATIENCE, wc + 1);
+}
+
 /* The faulty request completes first, and the one behind it is flushed, or done if nothing was
  * wrong. */
-static void check_requester(const struct fault_row *r)
+static void check_requester(const struct fault_row *r, const struct node_send *list)
 {
 	int behind = r->requester == IBV_WC_SUCCESS ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR;
 	struct ibv_wc wc[3];
-	int got = side_poll(&a, 0, 2, PATIENCE, wc);
+	int got = request_both(r, list, wc);
 
 	if (!EXPECT(got == 2, "%d completions at the requester instead of 2", got))
 		return;
@@ -155,7 +173,7 @@ static void check_requester(const struct fault_row *r)
  */
 static bool may_overtake(const struct fault_row *r)
 {
-	return on_the_wire() && r->requester == IBV_WC_LOC_PROT_ERR &&
+	return on_the_wire() && !r->later && r->requester == IBV_WC_LOC_PROT_ERR &&
 	       (r->op == READ || request_is_atomic(r->op));
 }
 
@@ -163,7 +181,8 @@ static bool may_overtake(const struct fault_row *r)
 static void check_receives(const struct fault_row *r)
 {
 	bool success = r->requester == IBV_WC_SUCCESS && !r->responder_fails;
-	int want = r->responder_fails ? r->receives : success ? 1 + request_receives(r->op) : 0;
+	int taken = success ? 1 + (request_receives(r->op) && !r->lost) : 0,
+	    want = r->responder_fails || taken > r->receives ? r->receives : taken;
 	struct ibv_wc wc[3];
 	int got = side_poll(&b, 1, want, want ? PATIENCE : 0, wc);
 
@@ -187,7 +206,9 @@ static void check_receives(const struct fault_row *r)
 
 static void check_responder(const struct fault_row *r)
 {
-	enum ibv_qp_state want = r->responder_fails ? IBV_QPS_ERR : IBV_QPS_RTS,
+	enum ibv_qp_state want = r->responder_fails ? IBV_QPS_ERR
+				 : r->no_responder  ? IBV_QPS_RESET
+						    : IBV_QPS_RTS,
 			  state = side_state(&b, 0);
 	struct node_event e = side_async(&b, r->event >= 0 ? PATIENCE : 0);
 
@@ -205,10 +226,13 @@ static void check_responder(const struct fault_row *r)
 
 static void check_memory(const struct fault_row *r)
 {
-	if (r->requester == IBV_WC_SUCCESS)
+	if (r->requester == IBV_WC_SUCCESS && !r->lost)
 		return;
 	EXPECT(side_check(&a, 0, WATCHED, 1, 0) == -1, "the requester's memory changed");
-	if (!r->may_write)
+	if (r->must_write)
+		EXPECT(side_check(&b, 0, WATCHED, 2, 0) != -1,
+		       "the responder's memory is as before");
+	else if (!r->may_write)
 		EXPECT(side_check(&b, 0, WATCHED, 2, 0) == -1, "the responder's memory changed");
 }
 
@@ -219,8 +243,9 @@ void fault_run(const struct fault_row *r)
 	row("[%s] %s: %s", faults_mode, probe_name(r->op), r->name);
 	list[0] = fault_begin(r);
 	list[1] = (struct node_send){.wr_id = 2, .opcode = SEND, .flags = IBV_SEND_SIGNALED};
-	EXPECT(side_post_send(&a, 0, list, 2).ret == 0, "post_send");
-	check_requester(r);
+	if (r->op == CAS && r->must_write)
+		list[0].compare_add = side_peek(&b, REMOTE_AT);
+	check_requester(r, list);
 	check_receives(r);
 	check_responder(r);
 	check_memory(r);

@@ -25,6 +25,7 @@
 
 struct fault_row {
 	const char *name;
+	enum ibv_qp_type service; /* 0: RC */
 	enum ibv_wr_opcode op;
 	unsigned int flags;
 	uint32_t bytes;
@@ -35,12 +36,16 @@ struct fault_row {
 	uint32_t recv_bytes;		      /* 0: as many as are sent; -1: none */
 	unsigned int denied;		      /* access flags the responder's queue pair lacks */
 	bool no_rd_atomic, no_dest_rd_atomic;
+	bool no_responder; /* its queue pair is in RESET */
+	bool later;	   /* the good request is posted when the faulty one has completed */
 	/* what must come of it */
 	int requester, requester2; /* status, and another that is right, too */
 	int receive, receive2;	   /* status of the first receive; NONE: it stays posted */
 	bool responder_fails;
 	int event, event2;
-	bool may_write; /* the responder's memory may have been changed */
+	bool lost;	 /* the message, of which the requester does not hear */
+	bool may_write;	 /* the responder's memory may have been changed, */
+	bool must_write; /* or has been */
 };
 
 extern struct side a, b;	/* the requester and the responder */
