@@ -60,7 +60,8 @@ static struct node_send request(const struct request_row *r)
 
 static void start(const struct request_row *r)
 {
-	const struct request_limits limits = {r->denied, r->no_rd, r->no_dest_rd};
+	const struct request_limits limits = {
+		.denied = r->denied, .no_rd_atomic = r->no_rd, .no_dest_rd_atomic = r->no_dest_rd};
 	struct node_recv recv = {.wr_id = 11,
 				 .num_sge = 1,
 				 .sge = {side_sge(&b, r->recv_key, RECV_AT, r->recv_bytes)}};

@@ -305,9 +305,9 @@ static void destroy_queue(uint32_t queue)
 	EXPECT(err == 0, "destroying: %s", strerror((int)err));
 }
 
-static void post(enum ibv_wr_opcode opcode, uint32_t srqn, uint32_t bytes)
+static void post_by(uint32_t lkey, enum ibv_wr_opcode opcode, uint32_t srqn, uint32_t bytes)
 {
-	struct ibv_sge sge = {(uintptr_t)me.bytes, bytes, me.mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)me.bytes, bytes, lkey};
 	struct ibv_send_wr wr = {.opcode = opcode,
 				 .sg_list = &sge,
 				 .num_sge = 1,
@@ -322,6 +322,11 @@ static void post(enum ibv_wr_opcode opcode, uint32_t srqn, uint32_t bytes)
 		wr.wr.rdma.rkey = peer.rkey;
 	}
 	EXPECT(ibv_post_send(me.qp, &wr, &bad) == 0, "post failed");
+}
+
+static void post(enum ibv_wr_opcode opcode, uint32_t srqn, uint32_t bytes)
+{
+	post_by(me.mr->lkey, opcode, srqn, bytes);
 }
 
 /* Status of the next completion, or -1 if there is none. */
@@ -395,11 +400,20 @@ static void atomic_write_row(void)
 	destroy_queue(0);
 }
 
+static void expect_request_error(void)
+{
+	uint32_t event;
+
+	do
+		event = ask((struct order){.verb = EVENT}).number;
+	while (event == IBV_EVENT_COMM_EST);
+	EXPECT(event == IBV_EVENT_QP_REQ_ERR, "event %u", event);
+}
+
 static void refused(const char *what, enum ibv_wr_opcode opcode, uint32_t bytes, uint32_t srqn)
 {
 	struct ibv_qp_attr attr;
 	struct ibv_qp_init_attr init;
-	uint32_t event;
 
 	row("operation %d to %s", opcode, what);
 	reconnect();
@@ -407,10 +421,7 @@ static void refused(const char *what, enum ibv_wr_opcode opcode, uint32_t bytes,
 	expect_status(IBV_WC_REM_INV_REQ_ERR);
 	EXPECT(ibv_query_qp(me.qp, &attr, IBV_QP_STATE, &init) == 0 && attr.qp_state == IBV_QPS_ERR,
 	       "still in state %d", attr.qp_state);
-	do
-		event = ask((struct order){.verb = EVENT}).number;
-	while (event == IBV_EVENT_COMM_EST);
-	EXPECT(event == IBV_EVENT_QP_REQ_ERR, "event %u", event);
+	expect_request_error();
 }
 
 static void refused_rows(void)
@@ -442,6 +453,39 @@ static void refused_rows(void)
 	row("what was refused took no receive request");
 	expect_received(2, 0, 0);
 	destroy_queue(2);
+}
+
+/* A source is read before anybody hears of it; where an answer goes is looked at when it is there.
+ */
+static void bad_lkey_rows(void)
+{
+	static const struct {
+		enum ibv_wr_opcode opcode;
+		bool source;
+	} operation[] = {
+		{IBV_WR_SEND, true},	   {IBV_WR_SEND_WITH_IMM, true},
+		{IBV_WR_RDMA_WRITE, true}, {IBV_WR_RDMA_WRITE_WITH_IMM, true},
+		{IBV_WR_RDMA_READ, false}, {WR_ATOMIC_WRITE, true},
+	};
+	uint32_t destroyed = create_queue(0, 1), srqn, lkey = (me.mr->lkey + 10) * 5;
+
+	destroy_queue(0);
+	srqn = create_queue(0, 1);
+	for (size_t i = 0; i < COUNT_OF(operation); i++) {
+		row("operation %d with a bad lkey", operation[i].opcode);
+		reconnect();
+		post_by(lkey, operation[i].opcode, srqn, 8);
+		expect_status(IBV_WC_LOC_PROT_ERR);
+		row("operation %d with a bad lkey to a destroyed queue", operation[i].opcode);
+		reconnect();
+		post_by(lkey, operation[i].opcode, destroyed, 8);
+		expect_status(operation[i].source ? IBV_WC_LOC_PROT_ERR : IBV_WC_REM_INV_REQ_ERR);
+		if (!operation[i].source)
+			expect_request_error();
+	}
+	row("no bad lkey took a receive request");
+	expect_received(0, 0, 0);
+	destroy_queue(0);
 }
 
 static void unpolled_row(void)
@@ -516,6 +560,7 @@ int main(int argc, char **argv)
 	named_row();
 	atomic_write_row();
 	refused_rows();
+	bad_lkey_rows();
 	unpolled_row();
 	traffic_rows();
 	row("closing");
