@@ -182,7 +182,10 @@ static void advance_piece(struct av_work *w, uint32_t packets, bool lost)
 	rsp->msn++;
 }
 
-/* Advance both sides after a message that was executed and acknowledged, or lost. */
+/*
+ * Advance both sides after a message that the responder has executed, or that was lost. The
+ * requester may have failed to take the answer.
+ */
 static void advance(struct av_work *w, bool lost)
 {
 	struct av_qp_shared *req = w->req->qp, *rsp = w->rsp->qp;
@@ -192,7 +195,8 @@ static void advance(struct av_work *w, bool lost)
 		advance_piece(w, n, lost);
 		return;
 	}
-	av_traffic_count(&req->counters.req.traffic, kind, w->head.bytes, n);
+	if (av_likely(w->result.fault == AV_FAULT_NONE))
+		av_traffic_count(&req->counters.req.traffic, kind, w->head.bytes, n);
 	req->next_psn = rsp->expected_psn = (req->next_psn + n) & 0xffffff;
 	if (av_unlikely(lost))
 		return;
@@ -246,7 +250,7 @@ static void settle(struct av_work *w)
 		lose_message(w);
 	else if (w->result.fault != AV_FAULT_NONE)
 		responder_fail(w);
-	if (lost || !undone)
+	if (lost || av_likely(!undone) || w->in_vain)
 		advance(w, lost);
 	if (av_unlikely(w->piece != NULL))
 		return;
@@ -365,6 +369,7 @@ static void begin(struct av_work *w, const struct av_qp_end *req, const struct a
 	w->after = NULL;
 	w->now_ns = av_now_coarse_ns();
 	w->local.count = 0;
+	w->in_vain = false;
 	w->srq = (struct av_xrc_use){0};
 }
 

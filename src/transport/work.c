@@ -198,5 +198,6 @@ enum av_fault av_work_answer(struct av_work *w, const struct av_spans *from)
 		av_diag_drop();
 		fault = av_work_moved(w, AV_XFER_SRC_FAULT, AV_FAULT_REM_ACCESS, AV_FAULT_NONE);
 	}
+	w->in_vain = fault == AV_FAULT_LOC_PROT;
 	return fault;
 }

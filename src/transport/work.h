@@ -57,6 +57,7 @@ struct av_work {
 	struct av_spans local;		   /* the requester's buffers */
 	uint8_t *answer;		   /* for an answer that is left for the poller */
 	struct av_after *after;		   /* as of av_execute(); NULL: nobody does it later */
+	bool in_vain;			   /* the responder's answer cannot be stored */
 	struct av_outcome result;
 	struct av_events events; /* to raise when the responder's right is released */
 	uint64_t now_ns;	 /* coarse clock, read once */

@@ -229,6 +229,9 @@ static void check_memory(const struct fault_row *r)
 	if (r->requester == IBV_WC_SUCCESS && !r->lost)
 		return;
 	EXPECT(side_check(&a, 0, WATCHED, 1, 0) == -1, "the requester's memory changed");
+	if (r->must_write) /* and has counted the request */
+		EXPECT(side_psns(&b, 0).rq == side_psns(&a, 0).sq, "PSNs: %#x expected after %#x",
+		       side_psns(&b, 0).rq, side_psns(&a, 0).sq);
 	if (r->must_write)
 		EXPECT(side_check(&b, 0, WATCHED, 2, 0) != -1,
 		       "the responder's memory is as before");
