@@ -2,15 +2,17 @@
 # The commands one types. CMake does the work (CMakePresets.json).
 PREFIX ?= /usr/local
 DESTDIR ?=
+# Where to build: another folder where this one may not be written to.
+BUILD ?= build
 
-.PHONY: all deps demo check hardship scale interop check-format check-tidy bench install deb
-.PHONY: check-deb check-bare clean
+.PHONY: all deps demo check check-all check-nightly hardship scale interop check-format check-tidy
+.PHONY: bench install deb check-deb check-bare clean
 .NOTPARALLEL:
 
 # The library, the command and the manual. Tests and benchmarks are built by what runs them.
 all:
-	cmake --preset release
-	cmake --build --preset release
+	cmake --preset release -B "$(BUILD)/release"
+	cmake --build "$(BUILD)/release"
 
 # Install what is missing to build and to run programs, with sudo unless by root, or name it.
 deps:
@@ -18,15 +20,34 @@ deps:
 
 # Two unmodified programs talk RDMA to each other on this machine.
 demo: deps
-	@cmake --preset release >/dev/null
-	@cmake --build --preset release --target anyverbs anyverbs-tool
-	@scripts/demo.sh build/release
+	@cmake --preset release -B "$(BUILD)/release" >/dev/null
+	@cmake --build "$(BUILD)/release" --target anyverbs anyverbs-tool
+	@scripts/demo.sh "$(BUILD)/release"
 
+# The quick tests: five minutes at most on two cores, the build included.
 check:
 	@packaging/deps.sh build check run
-	cmake --preset dev
-	cmake --build --preset dev
-	ctest --preset dev
+	@cmake --preset dev -B "$(BUILD)/dev" >/dev/null
+	@cmake --build "$(BUILD)/dev"
+	@scripts/check.py "$(BUILD)/dev" quick
+
+# All tests that say something about each change, with all traffic on the wire, too.
+check-all: check
+	cmake --preset dev -B "$(BUILD)/dev" -DAV_TEST_WIRE=ON
+	cmake --build "$(BUILD)/dev" --target all benchmarks
+	scripts/check.py "$(BUILD)/dev" full
+
+# What takes hours: thousands of deaths, long fuzzing, mutation, other systems.
+check-nightly:
+	@packaging/deps.sh build check run interop check-deb
+	cmake --preset dev -B "$(BUILD)/dev" -DAV_TEST_WIRE=ON
+	cmake --build "$(BUILD)/dev" --target all benchmarks
+	scripts/check.py "$(BUILD)/dev" nightly -C interop
+	$(MAKE) hardship scale check-deb check-bare
+	cmake --preset clang -B "$(BUILD)/clang"
+	cmake --build "$(BUILD)/clang"
+	scripts/fuzz-long.sh "$(BUILD)/clang" 600
+	scripts/mutate.py --sample 40
 
 # Thousands of processes die, stop, are cancelled and fork beside others, which must not notice: on
 # one host, on the wire, and on another host.

@@ -143,6 +143,8 @@ def options():
                    help="only the rows that contain this text; given again: that one, too")
     p.add_argument("--without", action="append", default=[], metavar="TEXT",
                    help="no rows that contain this text")
+    p.add_argument("--first", metavar="PROGRAM",
+                   help="only the first row that this program passes")
     p.add_argument("--table",
                    default=os.path.join(HERE, "rows.txt"))
     p.add_argument("--hosts", choices=HOSTS, default="one",
@@ -156,10 +158,16 @@ def options():
 
 
 def chosen(rows, args):
-    return [r for r in rows if (not args.section or r.section in args.section)
+    rows = [r for r in rows if (not args.section or r.section in args.section)
             and (not args.user or r.runs == "main+user")
+            and (not args.first or is_passed_by(args.first, r))
             and all(text in r.command for text in args.only)
             and not any(text in r.command for text in args.without)]
+    return rows[:1] if args.first else rows
+
+
+def is_passed_by(program, row):
+    return row.state == "pass" and pair.split_command(row.command)[1][0] == program
 
 
 def use_installed(variable, inner=""):

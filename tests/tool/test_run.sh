@@ -15,12 +15,15 @@ exits library_not_found_is_125 125 env ANYVERBS_LIBRARY=/nowhere "$tool" run tru
 exits misunderstood_device_is_125 125 "$tool" run --device any0:color=red true
 
 env=$("$tool" run env)
-says library_is_preloaded '^LD_PRELOAD=(.*:)?/[^:]*/libanyverbs\.so\.1' "$env"
+says library_is_preloaded '^LD_PRELOAD=(.*:)?([^:]*/)?libanyverbs\.so\.1' "$env"
+# Where it is: by its path or, in a folder with a space, by LD_LIBRARY_PATH.
+library=$(sed -nE 's/^LD_PRELOAD=(.*:)?([^:]*libanyverbs\.so\.1).*/\2/p' <<<"$env")
+[ -e "$library" ] || library=$(sed -n 's/^LD_LIBRARY_PATH=\([^:]*\).*/\1/p' <<<"$env")/$library
 holds devices_are_left_alone test -z "$(grep ^ANYVERBS_DEVICES= <<<"$env")"
 
 holds shared_heap_is_not_preloaded test -z "$(grep anyverbs-heap <<<"$env")"
 
-heap='^LD_PRELOAD=(.*:)?/[^:]*/libanyverbs\.so\.1[^:]*:/[^:]*/anyverbs/anyverbs-heap\.so'
+heap='^LD_PRELOAD=(.*:)?([^:]*/)?libanyverbs\.so\.1[^:]*:([^:]*/anyverbs/)?anyverbs-heap\.so'
 env=$("$tool" run --shared-heap env)
 says shared_heap_comes_behind "$heap" "$env"
 env=$(ANYVERBS_SHARED_HEAP=1 "$tool" run env)
@@ -39,9 +42,9 @@ without_proc() {
 	unshare -rm bash -c 'mount -t tmpfs none /proc && "$@"' bash "$@" 2>&1
 }
 if without_proc "$tool" --version >/dev/null; then
-	says library_is_found_without_proc '^LD_PRELOAD=(.*:)?/[^:]*/libanyverbs\.so\.1' \
+	says library_is_found_without_proc '^LD_PRELOAD=(.*:)?([^:]*/)?libanyverbs\.so\.1' \
 		"$(without_proc "$tool" run env)"
-	says library_is_found_without_proc_in_path '^LD_PRELOAD=(.*:)?/[^:]*/libanyverbs\.so\.1' \
+	says library_is_found_without_proc_in_path '^LD_PRELOAD=(.*:)?([^:]*/)?libanyverbs\.so\.1' \
 		"$(PATH=$(dirname "$tool"):$PATH without_proc anyverbs run env)"
 fi
 
@@ -85,15 +88,25 @@ if [ "$(id -u)" = 0 ] && ! findmnt -no OPTIONS -T "$folder" | grep -q nosuid; th
 os.setxattr(sys.argv[1], "security.capability", bytes.fromhex("01000002" "00200000" + 24 * "0"))' \
 		"$folder/owned"
 	says roots_capabilities_are_no_reason '^$' "$("$tool" run -- "$folder/owned" 2>&1)"
-	said=$(setpriv --reuid=12346 --clear-groups "$tool" run -- "$folder/owned" 2>&1)
+	# Another user, who may not be able to reach the build, has a copy of it.
+	cp "$tool" "$library" "$folder/"
+	said=$(setpriv --reuid=12346 --clear-groups "$folder/$(basename "$tool")" run -- \
+		"$folder/owned" 2>&1)
 	says file_capabilities_are_named 'owned has file capabilities' "$said"
 fi
 rm -r "$folder"
 
 # The library of a folder whose name LD_PRELOAD cannot hold.
 folder=$(mktemp -d "${TMPDIR:-/tmp}/any verbs.XXXXXX")
-touch "$folder/libanyverbs.so.1"
-exits path_with_a_space_is_refused 125 \
-	env ANYVERBS_LIBRARY="$folder/libanyverbs.so.1" "$tool" run true
+cp "$library" "$folder/libanyverbs.so.1"
+env=$(ANYVERBS_LIBRARY="$folder/libanyverbs.so.1" LD_LIBRARY_PATH=/nowhere "$tool" run env)
+says library_is_named_in_a_folder_with_a_space '^LD_PRELOAD=(.*:)?libanyverbs\.so\.1$' "$env"
+says folder_with_a_space_comes_first "^LD_LIBRARY_PATH=$folder:/nowhere\$" "$env"
+says library_in_a_folder_with_a_space_works 'any0' \
+	"$(ANYVERBS_LIBRARY="$folder/libanyverbs.so.1" "$tool" run ibv_devices)"
+mkdir "$folder/a:b"
+cp "$library" "$folder/a:b/libanyverbs.so.1"
+exits path_with_a_colon_is_refused 125 \
+	env ANYVERBS_LIBRARY="$folder/a:b/libanyverbs.so.1" "$tool" run true
 rm -r "$folder"
 finish

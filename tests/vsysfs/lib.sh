@@ -7,6 +7,12 @@ library=$1
 failures=0
 unset ANYVERBS_LOG LD_PRELOAD
 export LC_ALL=C
+# LD_PRELOAD cannot hold a path with a space.
+case $library in *" "*)
+	export LD_LIBRARY_PATH=${library%/*}
+	library=${library##*/}
+	;;
+esac
 . "$(dirname "${BASH_SOURCE[0]}")/../lib/wait.sh"
 
 # Ends the test, skipped, if a plain program with the library preloaded does not run,

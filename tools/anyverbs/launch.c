@@ -46,13 +46,30 @@ static bool set_joined(const char *name, const char *a, const char *b, char sepa
 	return ok;
 }
 
+/*
+ * LD_PRELOAD cannot hold a path with a space, LD_LIBRARY_PATH can: the loader finds the file by its
+ * name in the folder. Source: ld.so(8).
+ */
+static bool preload_by_folder(const char *path)
+{
+	const char *name = strrchr(path, '/') + 1;
+	char folder[PATH_MAX];
+
+	snprintf(folder, sizeof(folder), "%.*s", (int)(name - path - 1), path);
+	return set_joined("LD_LIBRARY_PATH", folder, getenv("LD_LIBRARY_PATH"), ':') &&
+	       set_joined("LD_PRELOAD", name, getenv("LD_PRELOAD"), ':');
+}
+
+/* @path is absolute. */
 static bool preload(const char *path, bool found)
 {
 	if (!found)
 		av_tool_complain("there is no library at %s; set ANYVERBS_LIBRARY to where it is",
 				 path);
-	else if (strpbrk(path, ": "))
-		av_tool_complain("%s: LD_PRELOAD cannot hold a path with a colon or a space", path);
+	else if (strpbrk(path, ":;"))
+		av_tool_complain("%s: the loader takes no path with a colon or a semicolon", path);
+	else if (strchr(path, ' '))
+		return preload_by_folder(path);
 	else
 		return set_joined("LD_PRELOAD", path, getenv("LD_PRELOAD"), ':');
 	return false;

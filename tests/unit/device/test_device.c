@@ -586,6 +586,7 @@ int main(int argc, char **argv)
 	setenv("ANYVERBS_DEVICES", SETTING, 1);
 	if (argc == 2 && !strcmp(argv[1], "guid"))
 		return printf("%llx\n", (unsigned long long)device(0)->guid) < 0;
-	snprintf(self_command, sizeof(self_command), "'%s' guid", argv[0]);
+	/* Of the shell that runs it, /proc/self/exe is another program. */
+	snprintf(self_command, sizeof(self_command), "exec /proc/%d/exe guid", (int)getpid());
 	return run_children() + run_defaults() + run_rest();
 }

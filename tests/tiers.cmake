@@ -1,0 +1,20 @@
+# label_tiers(): gives each test of this folder the label of its tier, quick, full or nightly, by
+# the table tiers.txt.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/tiers.txt)
+file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/tiers.txt tier_rows REGEX "^(full|nightly) ")
+
+function(label_tiers)
+  get_property(tests DIRECTORY PROPERTY TESTS)
+  foreach(test ${tests})
+    set(tier quick)
+    foreach(row ${tier_rows})
+      string(REGEX MATCH "^([a-z]+) +[|] (.*)$" row "${row}")
+      set(row_tier ${CMAKE_MATCH_1})
+      if(test MATCHES "^(${CMAKE_MATCH_2})$")
+        set(tier ${row_tier})
+        break()
+      endif()
+    endforeach()
+    set_property(TEST ${test} APPEND PROPERTY LABELS ${tier})
+  endforeach()
+endfunction()
