@@ -50,8 +50,7 @@ AV_MUST_USE int av_cq_resize_patiently(struct av_seg *seg, uint32_t index, uint3
 struct av_cq_bell {
 	uint64_t claim; /* of base/raise.h */
 	uint32_t index, id;
-	uint16_t inlet;
-	uint16_t event; /* enum event of cq.c */
+	uint32_t event; /* enum event of cq.c */
 };
 
 /**
