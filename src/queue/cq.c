@@ -510,6 +510,7 @@ void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t
 	in->event_count = (uint16_t)count;
 	in->event_period_us = (uint16_t)period_us;
 	atomic_store(&in->event_due_ns, 0);
+	in->told = atomic_load(&cq->head); /* one event of before stood for many */
 	count_present(seg, cq, (uint32_t)i, &bell);
 	release(seg, cq, i, &bell);
 }
