@@ -288,6 +288,8 @@ static void count_present(struct av_seg *seg, struct av_cq_shared *cq, uint32_t 
 	uint32_t n = in->event_period_us ? atomic_load(&cq->head) : untold;
 
 	in->counted = 0;
+	if (armed == AV_CQ_NOT_ARMED)
+		return;
 	for (bool told = n != untold; n != tail && !bell->claim; n++) {
 		const struct av_cqe *e = av_cq_entry(seg, cq, i, n);
 
