@@ -452,7 +452,9 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 		return 0;
 	}
 	bell = silent_bell(cq, index);
-	if (wants_event(armed_with(cq, &cq->inlet[i]), to))
+	if (av_unlikely(av_raise_is_begun(&cq->inlet[i].armed)))
+		count_present(seg, cq, (uint32_t)i, &bell); /* if its raiser seems to be dead */
+	else if (wants_event(av_raise_armed(&cq->inlet[i].armed), to))
 		count_entry(cq, &cq->inlet[i], to, atomic_load(&cq->inlet[i].tail), &bell);
 	av_lock_release(&cq->inlet[i].lock);
 	if (later)
@@ -469,9 +471,11 @@ void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
 		     false); /* a later appender sees it without a barrier of its own */
 	struct av_cq_inlet *in = &cq->inlet[i];
 	struct av_cq_bell bell = silent_bell(cq, index);
+	uint32_t armed;
 
-	if (armed_with(cq, in) < (uint32_t)how)
-		av_raise_arm(&in->armed, how);
+	armed = armed_with(cq, in);
+	/* In any case: whoever ends an earlier event, however late, does not end this arming. */
+	av_raise_arm(&in->armed, armed < (uint32_t)how ? (uint32_t)how : armed);
 	atomic_store_explicit(&cq->ready, 0, memory_order_relaxed); /* the last event is over */
 	count_present(seg, cq, (uint32_t)i, &bell);
 	release(seg, cq, i, &bell);

@@ -9,6 +9,9 @@
  *   of events that are put off, and queue/notify.h of those that are taken back;
  * - so whoever takes an event, arms, and polls once, gets all.
  *
+ * Once, so much time may pass that an appender which has not sent its event seems to be dead. Then
+ * the event may be made again, and the first one may still come.
+ *
  * Each state is visited once. The clock is the test's own.
  */
 #include <errno.h>
@@ -21,6 +24,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
+#include "base/patience.h"
 #include "queue/cq.h"
 #include "queue/cq_inlet.h"
 #include "queue/notify.h"
@@ -37,7 +41,7 @@
 #define PERIOD	 10u /* us: never so long that an appender seems to be stopped */
 #define COUNT	 2u
 #define CHOICES	 3 /* of the consumer that does anything */
-#define SEEN	 (1u << 18)
+#define SEEN	 (1u << 19)
 
 /* --- the clock ------------------------------------------------------------------------ */
 
@@ -87,6 +91,9 @@ static struct world {
 	uint8_t armed, notify, ready;
 	uint8_t count, period, counted;
 	uint8_t owner_done, consumer_at, choices;
+	uint8_t raiser; /* + 1: who claimed the last event, until it is sent or the CQ is armed */
+	uint8_t raises; /* and what for */
+	uint8_t time_passed;
 	uint8_t events;	 /* for the channel: made and not taken */
 	uint8_t arrived; /* as many are there */
 	uint32_t rung;	 /* of the timer's doorbell, seen by it */
@@ -104,6 +111,8 @@ static void model_event(unsigned int upto)
 {
 	for (unsigned int i = 0; i < upto; i++)
 		w.entry[i].told = w.notify == AV_CQ_NOTIFY_NOT;
+	w.raiser = 0;
+	w.raises = w.armed;
 	w.events += w.notify != AV_CQ_NOTIFY_USED;
 	w.ready = w.notify != AV_CQ_NOTIFY_NOT;
 	w.armed = AV_CQ_NOT_ARMED;
@@ -119,7 +128,8 @@ static void model_period(void)
 static void model_count(const struct entry *e, unsigned int upto)
 {
 	w.counted++;
-	if ((!w.count && !w.period) || (w.count && w.counted >= w.count) || e->kind == FAILED)
+	if ((!w.count && !w.period) || (w.count && w.counted >= w.count) || e->kind == FAILED ||
+	    (w.due && clock_ns > w.due + AV_STUCK_NS))
 		model_event(upto);
 	else
 		model_period();
@@ -138,13 +148,29 @@ static void model_present(void)
 	}
 }
 
+static void untell(void)
+{
+	for (unsigned int i = 0; i < w.entries; i++)
+		w.entry[i].told = false;
+}
+
+/* Whoever appends or arms does not rely on an event whose raiser seems to be dead. */
+static bool raiser_seems_dead(void)
+{
+	return w.raiser && w.armed;
+}
+
 static void model_push(unsigned int from, enum kind kind)
 {
 	struct entry *e = &w.entry[w.entries++];
 
 	*e = (struct entry){.kind = (uint8_t)kind, .from = (uint8_t)from};
-	if (model_wants(e))
+	if (raiser_seems_dead()) {
+		untell();
+		model_present();
+	} else if (model_wants(e)) {
 		model_count(e, w.entries);
+	}
 }
 
 static void model_drop(unsigned int at)
@@ -219,6 +245,8 @@ static bool append(struct appender *a, enum kind kind)
 	model_push(from, kind);
 	a->pushes--;
 	a->has_bell = a->bell.event != 0;
+	if (a->bell.claim)
+		w.raiser = (uint8_t)(from + 1);
 	return true;
 }
 
@@ -233,12 +261,18 @@ static bool appender_step(unsigned int who, unsigned int variant)
 		return false;
 	av_cq_ring(seg, &a->bell);
 	a->has_bell = false;
+	/* Claims of one millisecond are one. */
+	if (w.raiser && w.appender[w.raiser - 1].bell.claim == a->bell.claim)
+		w.armed = w.raiser = 0;
 	return true;
 }
 
 static bool arm(enum av_cq_armed how)
 {
 	av_cq_arm(seg, INDEX, how);
+	if (raiser_seems_dead())
+		untell();
+	w.raiser = 0;
 	w.armed = w.armed < how ? (uint8_t)how : w.armed;
 	w.ready = 0;
 	model_present();
@@ -317,6 +351,15 @@ static bool consumer_step(unsigned int variant)
 	}
 }
 
+static unsigned int on_their_way(void)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < APPENDERS; i++)
+		n += w.appender[i].has_bell && w.appender[i].bell.claim;
+	return n;
+}
+
 /* When it is woken, and when it is time. */
 static bool timer_step(unsigned int variant)
 {
@@ -329,10 +372,22 @@ static bool timer_step(unsigned int variant)
 	w.rung = rung;
 	w.timer_next = av_cq_put_off(seg, INDEX, clock_ns);
 	if (w.due && w.due <= clock_ns) {
-		CHECK(w.armed);
-		model_event(w.entries);
+		w.due = 0;
+		if (w.armed)
+			model_event(w.entries);
 	}
 	CHECK_EQUAL(w.timer_next, w.due ? w.due : UINT64_MAX);
+	return true;
+}
+
+static bool time_step(unsigned int variant)
+{
+	if (variant > 0 || w.time_passed || !on_their_way())
+		return false;
+	w.time_passed = true;
+	clock_ns += AV_STUCK_NS + 2000000;
+	if (w.raiser)
+		w.armed = w.raises;
 	return true;
 }
 
@@ -386,8 +441,7 @@ static bool owner_step(unsigned int variant)
 		w.count = w.count || w.period ? 0 : COUNT;
 		w.period = w.due = 0;
 		av_cq_moderate(seg, INDEX, w.count, 0);
-		for (unsigned int i = 0; i < w.entries; i++)
-			w.entry[i].told = false;
+		untell();
 		model_present();
 		break;
 	default:
@@ -409,15 +463,6 @@ static unsigned int drain_channel(void)
 	return n;
 }
 
-static unsigned int on_their_way(void)
-{
-	unsigned int n = 0;
-
-	for (unsigned int i = 0; i < APPENDERS; i++)
-		n += w.appender[i].has_bell && w.appender[i].bell.claim;
-	return n;
-}
-
 /* Who waits directly is told by a word, not by a bell. */
 static void check_events(void)
 {
@@ -433,11 +478,12 @@ static void check(void)
 	struct av_cq_inlet *in = &cq->inlet[av_cq_used(cq)];
 
 	check_events();
-	CHECK_EQUAL(av_raise_is_begun(&in->armed) ? 0 : av_raise_armed(&in->armed), w.armed);
+	CHECK_EQUAL(av_raise_due(&in->armed), w.armed);
 	CHECK_EQUAL(atomic_load(&in->event_due_ns), w.due);
 	CHECK_EQUAL(atomic_load(&in->tail) - atomic_load(&cq->head), w.entries);
 	for (unsigned int i = 0, waiting = 0; i < w.entries; i++) {
-		if (!model_wants(&w.entry[i]) || w.entry[i].told || w.due)
+		if (!model_wants(&w.entry[i]) || w.entry[i].told || w.due ||
+		    w.raiser) /* who may still send it */
 			continue;
 		CHECK(++waiting < w.count); /* armed, so what wants an event waits for more */
 	}
@@ -522,6 +568,7 @@ static uint64_t hash_of_state(void)
 	h = mix(h, w.timer_next == UINT64_MAX ? w.timer_next : w.timer_next - clock_ns);
 	h = mix(h,
 		(uint64_t)w.armed << 32 | w.notify << 24 | w.ready << 16 | w.count << 8 | w.period);
+	h = mix(h, w.raiser << 16 | w.raises << 8 | w.time_passed);
 	h = mix(h, (uint64_t)w.owner_done << 56 | (uint64_t)w.consumer_at << 48 |
 			   (uint64_t)w.choices << 40 | (uint64_t)w.events << 32 | w.arrived << 24 |
 			   w.counted << 16 | w.entries);
@@ -565,6 +612,8 @@ static bool step_of(unsigned int actor, unsigned int variant)
 		return consumer_step(variant);
 	case 3:
 		return timer_step(variant);
+	case 4:
+		return time_step(variant);
 	default:
 		return owner_step(variant);
 	}
@@ -576,7 +625,7 @@ static void explore(void)
 	bool any = false;
 
 	save(&before);
-	for (unsigned int actor = 0; actor < 5; actor++)
+	for (unsigned int actor = 0; actor < 6; actor++)
 		for (unsigned int variant = 0; variant < 4; variant++) {
 			bool done = step_of(actor, variant);
 
