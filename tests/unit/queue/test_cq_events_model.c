@@ -41,7 +41,7 @@
 #define PERIOD	 10u /* us: never so long that an appender seems to be stopped */
 #define COUNT	 2u
 #define CHOICES	 3 /* of the consumer that does anything */
-#define SEEN	 (1u << 19)
+#define SEEN	 (1u << 18)
 
 /* --- the clock ------------------------------------------------------------------------ */
 
@@ -224,8 +224,8 @@ static void begin(void)
 		av_cq_moderate(seg, INDEX, config.count, config.period);
 	w.count = (uint8_t)config.count;
 	w.period = (uint8_t)config.period;
-	w.choices = config.consumer == DOES_ANYTHING ? CHOICES : 0;
-	w.appender[0].pushes = config.meanwhile == NOTHING || config.consumer == POLLS_ONCE ? 2 : 1;
+	w.choices = config.consumer != DOES_ANYTHING ? 0 : config.period ? CHOICES - 1 : CHOICES;
+	w.appender[0].pushes = config.consumer == POLLS_ONCE && !config.period ? 2 : 1;
 	w.appender[1].pushes = 1;
 	w.rung = atomic_load(&seg->head->timer_doorbell);
 	w.timer_next = UINT64_MAX;
@@ -382,7 +382,7 @@ static bool timer_step(unsigned int variant)
 
 static bool time_step(unsigned int variant)
 {
-	if (variant > 0 || w.time_passed || !on_their_way())
+	if (variant > 0 || w.time_passed || config.meanwhile != NOTHING || !on_their_way())
 		return false;
 	w.time_passed = true;
 	clock_ns += AV_STUCK_NS + 2000000;
