@@ -45,18 +45,36 @@ static inline bool av_raise_is_begun(const struct av_raise *r)
 	return atomic_load_explicit(&r->word, memory_order_relaxed) >> 32;
 }
 
+static inline uint32_t av_raise_now_ms(void)
+{
+	return (uint32_t)(av_now_coarse_ns() / 1000000) | 1;
+}
+
+/* Does somebody raise it who may still be about to end? */
+static inline bool av_raise_is_under_way(uint64_t word)
+{
+	uint32_t since = (uint32_t)(word >> 32);
+
+	return since && av_raise_now_ms() - since <= AV_STUCK_NS / 1000000;
+}
+
+/* What it is armed with and may be raised for; 0: not armed, or it is being raised already. */
+static inline uint32_t av_raise_due(const struct av_raise *r)
+{
+	uint64_t word = atomic_load_explicit(&r->word, memory_order_relaxed);
+
+	return av_raise_is_under_way(word) ? 0 : (uint32_t)word;
+}
+
 /* Return: not 0: it is the caller who raises the event now */
 AV_MUST_USE static inline uint64_t av_raise_begin(struct av_raise *r)
 {
-	uint64_t word = atomic_load(&r->word);
-	uint32_t with = (uint32_t)word, since = (uint32_t)(word >> 32);
-	uint32_t now = (uint32_t)(av_now_coarse_ns() / 1000000) | 1;
+	uint64_t word = atomic_load(&r->word), claim;
 
-	if (with == 0 || (since && now - since <= AV_STUCK_NS / 1000000))
+	if ((uint32_t)word == 0 || av_raise_is_under_way(word))
 		return 0;
-	return atomic_compare_exchange_strong(&r->word, &word, (uint64_t)now << 32 | with)
-		       ? (uint64_t)now << 32 | with
-		       : 0;
+	claim = (uint64_t)av_raise_now_ms() << 32 | (uint32_t)word;
+	return atomic_compare_exchange_strong(&r->word, &word, claim) ? claim : 0;
 }
 
 /* It has been raised. */

@@ -172,12 +172,9 @@ static bool look_for_room(const struct av_cq_shared *cq, struct av_cq_inlet *in,
 	return waiting < capacity;
 }
 
-static bool moderated(const struct av_cq_inlet *in)
-{
-	return in->event_count || in->event_period_us;
-}
+/* --- events: under the inlet's lock, but for sending them ---------------------------- */
 
-/* The event that an entry, or a change of the bounds, makes of an armed CQ. */
+/* Of a bell. */
 enum event {
 	EVENT_NONE,
 	EVENT_NOW,   /* for the completion channel */
@@ -185,75 +182,125 @@ enum event {
 	EVENT_LATER, /* later: the timer has to be told */
 };
 
-static enum event event_now(const struct av_cq_shared *cq)
+static struct av_cq_bell silent_bell(const struct av_cq_shared *cq, uint32_t index)
 {
-	return atomic_load(&cq->notify) == AV_CQ_NOTIFY_USED ? EVENT_WAKE : EVENT_NOW;
+	return (struct av_cq_bell){
+		.index = index,
+		.id = atomic_load_explicit(&cq->id, memory_order_relaxed),
+		.event = EVENT_NONE,
+	};
+}
+
+static bool moderated(const struct av_cq_inlet *in)
+{
+	return in->event_count || in->event_period_us;
 }
 
 /*
- * Entries that want an event have been counted: send it now, or put it off?
- * Context: @lock is held.
+ * With what it is armed; NOT_ARMED, too, while its event is being raised. An event whose raiser
+ * seems to be dead may never come: nobody has been told.
  */
-static enum event put_off(const struct av_cq_shared *cq, struct av_cq_inlet *in)
+static uint32_t armed_with(const struct av_cq_shared *cq, struct av_cq_inlet *in)
+{
+	uint32_t armed = av_raise_due(&in->armed);
+
+	if (av_unlikely(armed != AV_CQ_NOT_ARMED && av_raise_is_begun(&in->armed)))
+		in->told = atomic_load(&cq->head);
+	return armed;
+}
+
+/*
+ * Make the event of the entries before @upto. This is the one place that claims an event, and what
+ * goes with it is booked only if the claim succeeds.
+ */
+static void make_event(struct av_cq_shared *cq, struct av_cq_inlet *in, uint32_t upto,
+		       struct av_cq_bell *bell)
+{
+	bell->claim = av_raise_begin(&in->armed);
+	if (!bell->claim)
+		return;
+	bell->event = atomic_load(&cq->notify) == AV_CQ_NOTIFY_USED ? EVENT_WAKE : EVENT_NOW;
+	in->told = upto;
+	in->counted = 0;
+	atomic_store(&in->event_due_ns, 0);
+	if (av_cq_notifies(cq))
+		atomic_store(&cq->ready, 1); /* before @waiters is read: queue/notify.h */
+}
+
+static void begin_period(struct av_cq_inlet *in, struct av_cq_bell *bell)
+{
+	if (atomic_load(&in->event_due_ns))
+		return;
+	atomic_store(&in->event_due_ns, av_now_ns() + in->event_period_us * 1000ull);
+	bell->event = EVENT_LATER;
+}
+
+/* Who set the time may have been stopped before the timer was told. */
+static bool is_overdue(const struct av_cq_inlet *in)
 {
 	uint64_t due = atomic_load(&in->event_due_ns);
 
-	if (!moderated(in) || (in->event_count && in->counted >= in->event_count))
-		return event_now(cq);
-	if (!in->event_period_us)
-		return EVENT_NONE;
-	if (due) /* who set that may have been stopped before the timer was told */
-		return av_now_ns() > due + AV_STUCK_NS ? event_now(cq) : EVENT_NONE;
-	atomic_store(&in->event_due_ns, av_now_ns() + in->event_period_us * 1000ull);
-	return EVENT_LATER;
+	return due && av_now_ns() > due + AV_STUCK_NS;
 }
 
-/*
- * The event that an entry makes.
- * Context: @lock is held.
- */
-static enum event event_of(struct av_cq_shared *cq, struct av_cq_inlet *in,
-			   const struct av_cqe *cqe)
+static bool wants_event(uint32_t armed, const struct av_cqe *cqe)
 {
-	uint32_t armed = av_raise_armed(&in->armed);
+	return armed == AV_CQ_ARMED_ANY ||
+	       (armed == AV_CQ_ARMED_SOLICITED &&
+		(cqe->status != IBV_WC_SUCCESS || (cqe->flags & AV_CQE_SOLICITED)));
+}
 
-	if (av_likely(armed == AV_CQ_NOT_ARMED))
-		return EVENT_NONE;
-	if (cqe->status != IBV_WC_SUCCESS)
-		return event_now(cq);
-	if (armed == AV_CQ_ARMED_SOLICITED && !(cqe->flags & AV_CQE_SOLICITED))
-		return EVENT_NONE;
+/* An entry that wants an event, the last before @upto: does it make one, now or later? */
+static void count_entry(struct av_cq_shared *cq, struct av_cq_inlet *in, const struct av_cqe *cqe,
+			uint32_t upto, struct av_cq_bell *bell)
+{
 	in->counted++;
-	return put_off(cq, in);
+	if (!moderated(in) || (in->event_count && in->counted >= in->event_count) ||
+	    cqe->status != IBV_WC_SUCCESS || is_overdue(in))
+		make_event(cq, in, upto, bell);
+	else if (in->event_period_us)
+		begin_period(in, bell);
 }
 
 /*
- * Claim the event, and release the lock.
- * Context: the inlet's lock is held; afterwards it is not
+ * Number of the first entry in the CQ that has made no event. That of an event for AS notify may
+ * have been taken back.
  */
-static struct av_cq_bell release_unsent(struct av_cq_shared *cq, uint32_t index, int i,
-					enum event event)
+static uint32_t first_untold(const struct av_cq_shared *cq, const struct av_cq_inlet *in)
+{
+	uint32_t head = atomic_load(&cq->head), tail = atomic_load(&in->tail);
+
+	return !av_cq_notifies(cq) && in->told - head <= tail - head ? in->told : head;
+}
+
+/*
+ * The event of entries that are in an armed CQ. An entry makes one event, as with an adapter.
+ * Programs arm the CQ when they have got an event, and poll once: who takes what the event stands
+ * for hears of nothing twice, and who leaves some hears of the rest. An event that was put off
+ * stands for many: with a period, what is left of those makes another one after it.
+ */
+static void count_present(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i,
+			  struct av_cq_bell *bell)
 {
 	struct av_cq_inlet *in = &cq->inlet[i];
-	bool now = event == EVENT_NOW || event == EVENT_WAKE;
-	struct av_cq_bell bell = {
-		.claim = now ? av_raise_begin(&in->armed) : 0,
-		.index = index,
-		.id = atomic_load_explicit(&cq->id, memory_order_relaxed),
-		.inlet = (uint16_t)i,
-		.event = (uint16_t)event,
-	};
+	uint32_t armed = armed_with(cq, in), tail = atomic_load(&in->tail);
+	uint32_t untold = first_untold(cq, in);
+	uint32_t n = in->event_period_us ? atomic_load(&cq->head) : untold;
 
-	if (bell.claim) {
-		in->counted = 0;
-		atomic_store(&in->event_due_ns, 0);
-		if (av_cq_notifies(cq))
-			atomic_store(&cq->ready, 1); /* before @waiters is read: queue/notify.h */
-	} else if (now) {
-		bell.event = EVENT_NONE;
+	in->counted = 0;
+	if (armed == AV_CQ_NOT_ARMED)
+		return;
+	for (bool told = n != untold; n != tail && !bell->claim; n++) {
+		const struct av_cqe *e = av_cq_entry(seg, cq, i, n);
+
+		told = told && n != untold;
+		if (!e || !wants_event(armed, e))
+			continue;
+		if (told)
+			begin_period(in, bell);
+		else
+			count_entry(cq, in, e, n + 1, bell);
 	}
-	av_lock_release(&in->lock);
-	return bell;
 }
 
 void av_cq_ring(struct av_seg *seg, const struct av_cq_bell *bell)
@@ -271,7 +318,9 @@ void av_cq_ring(struct av_seg *seg, const struct av_cq_bell *bell)
 		av_cq_notify_wake(cq);
 	else
 		av_cq_tell(seg, bell->index);
-	av_raise_end(&cq->inlet[bell->inlet].armed, bell->claim);
+	/* Whichever inlet is used by now. */
+	av_raise_end(&cq->inlet[0].armed, bell->claim);
+	av_raise_end(&cq->inlet[1].armed, bell->claim);
 }
 
 /*
@@ -279,12 +328,11 @@ void av_cq_ring(struct av_seg *seg, const struct av_cq_bell *bell)
  * core of whoever wakes it.
  * Context: the inlet's lock is held; afterwards it is not
  */
-static void release(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index, int i,
-		    enum event event)
+static void release(struct av_seg *seg, struct av_cq_shared *cq, int i,
+		    const struct av_cq_bell *bell)
 {
-	struct av_cq_bell bell = release_unsent(cq, index, i, event);
-
-	av_cq_ring(seg, &bell);
+	av_lock_release(&cq->inlet[i].lock);
+	av_cq_ring(seg, bell);
 }
 
 /*
@@ -359,17 +407,6 @@ void av_cq_overrun(struct av_seg *seg, uint32_t index)
 	av_cq_tell_async(seg, index, id, IBV_EVENT_CQ_ERR);
 }
 
-/* The event that the newest entry makes. Context: @lock is held. */
-static enum event event_of_newest(struct av_cq_shared *cq, struct av_cq_inlet *in,
-				  const struct av_cqe *cqe)
-{
-	enum event event = event_of(cq, in, cqe);
-
-	if (event == EVENT_NOW)
-		in->told = atomic_load(&in->tail);
-	return event;
-}
-
 /* An entry went in by an inlet that was just given up, and was copied. Context: no lock held */
 static void count_copied(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
 {
@@ -414,60 +451,17 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 		av_lock_release(&cq->inlet[i].lock);
 		return 0;
 	}
-	bell = release_unsent(cq, index, i, event_of_newest(cq, &cq->inlet[i], to));
+	bell = silent_bell(cq, index);
+	if (av_unlikely(av_raise_is_begun(&cq->inlet[i].armed)))
+		count_present(seg, cq, (uint32_t)i, &bell); /* if its raiser seems to be dead */
+	else if (wants_event(av_raise_armed(&cq->inlet[i].armed), to))
+		count_entry(cq, &cq->inlet[i], to, atomic_load(&cq->inlet[i].tail), &bell);
+	av_lock_release(&cq->inlet[i].lock);
 	if (later)
 		*later = bell;
 	else
 		av_cq_ring(seg, &bell);
 	return 0;
-}
-
-/*
- * The first entry in the CQ that has made no event. That of an event for AS notify may have been
- * taken back; one that is being raised may never be, if who does it dies.
- */
-static uint32_t first_untold(const struct av_cq_shared *cq, const struct av_cq_inlet *in)
-{
-	uint32_t head = atomic_load(&cq->head), tail = atomic_load(&in->tail);
-
-	return !av_cq_notifies(cq) && !av_raise_is_begun(&in->armed) &&
-			       in->told - head <= tail - head
-		       ? in->told
-		       : head;
-}
-
-/*
- * The event that entries make which are in the CQ when it is armed. An entry makes one event, as
- * with an adapter. Programs arm the CQ when they have got an event, and poll once: who takes what
- * the event stands for hears of nothing twice, and who leaves some hears of the rest.
- * Context: @lock is held.
- */
-static enum event event_already(struct av_seg *seg, struct av_cq_shared *cq, int i)
-{
-	struct av_cq_inlet *in = &cq->inlet[i];
-	enum event event = EVENT_NONE, now;
-
-	in->counted = 0;
-	for (uint32_t n = first_untold(cq, in); n != atomic_load(&in->tail); n++) {
-		const struct av_cqe *e = av_cq_entry(seg, cq, (uint32_t)i, n);
-
-		if (!e)
-			continue;
-		now = event_of(cq, in, e);
-		switch (now) {
-		case EVENT_NOW:
-			in->told = n + 1;
-			return now;
-		case EVENT_WAKE:
-			return now;
-		case EVENT_LATER:
-			event = EVENT_LATER;
-			break;
-		case EVENT_NONE:
-			break;
-		}
-	}
-	return event;
 }
 
 void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
@@ -476,13 +470,15 @@ void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
 	int i = lock(seg, cq, index,
 		     false); /* a later appender sees it without a barrier of its own */
 	struct av_cq_inlet *in = &cq->inlet[i];
-	uint32_t armed = av_raise_armed(&in->armed);
+	struct av_cq_bell bell = silent_bell(cq, index);
+	uint32_t armed;
 
-	if (armed == AV_CQ_NOT_ARMED)
-		/* The last event is over. */
-		atomic_store_explicit(&cq->ready, 0, memory_order_relaxed);
+	armed = armed_with(cq, in);
+	/* In any case: whoever ends an earlier event, however late, does not end this arming. */
 	av_raise_arm(&in->armed, armed < (uint32_t)how ? (uint32_t)how : armed);
-	release(seg, cq, index, i, event_already(seg, cq, i));
+	atomic_store_explicit(&cq->ready, 0, memory_order_relaxed); /* the last event is over */
+	count_present(seg, cq, (uint32_t)i, &bell);
+	release(seg, cq, i, &bell);
 }
 
 bool av_cq_notify_waits(struct av_seg *seg, uint32_t index)
@@ -503,11 +499,11 @@ void av_cq_look_again(struct av_seg *seg, uint32_t index)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	int i = lock(seg, cq, index, false);
-	enum event event = EVENT_NONE;
+	struct av_cq_bell bell = silent_bell(cq, index);
 
-	if (av_raise_armed(&cq->inlet[i].armed) && !moderated(&cq->inlet[i]))
-		event = event_already(seg, cq, i);
-	release(seg, cq, index, i, event);
+	if (!moderated(&cq->inlet[i]))
+		count_present(seg, cq, (uint32_t)i, &bell);
+	release(seg, cq, i, &bell);
 }
 
 void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t period_us)
@@ -515,20 +511,20 @@ void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	int i = lock(seg, cq, index, false);
 	struct av_cq_inlet *in = &cq->inlet[i];
-	enum event event = EVENT_NONE;
+	struct av_cq_bell bell = silent_bell(cq, index);
 
-	in->event_count = count;
-	in->event_period_us = period_us;
+	in->event_count = (uint16_t)count;
+	in->event_period_us = (uint16_t)period_us;
 	atomic_store(&in->event_due_ns, 0);
-	if (av_raise_armed(&in->armed) && in->counted)
-		event = put_off(cq, in);
-	release(seg, cq, index, i, event);
+	in->told = atomic_load(&cq->head); /* one event of before stood for many */
+	count_present(seg, cq, (uint32_t)i, &bell);
+	release(seg, cq, i, &bell);
 }
 
 uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	enum event event = EVENT_NONE;
+	struct av_cq_bell bell;
 	struct av_cq_inlet *in;
 	uint64_t due;
 	int i;
@@ -537,12 +533,14 @@ uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
 		return UINT64_MAX;
 	i = lock(seg, cq, index, false);
 	in = &cq->inlet[i];
+	bell = silent_bell(cq, index);
 	due = atomic_load(&in->event_due_ns);
 	if (due && due <= now_ns) {
-		event = event_now(cq);
+		atomic_store(&in->event_due_ns, 0);
+		make_event(cq, in, atomic_load(&in->tail), &bell);
 		due = 0;
 	}
-	release(seg, cq, index, i, event);
+	release(seg, cq, i, &bell);
 	return due ? due : UINT64_MAX;
 }
 
@@ -572,7 +570,7 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 		 void (*dropped)(struct av_seg *seg, const struct av_cqe *cqe))
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	uint32_t head, tail, to;
+	uint32_t head, tail, to, untold;
 	struct av_cq_inlet *in;
 	int i;
 
@@ -581,6 +579,7 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 	in = &cq->inlet[i];
 	head = atomic_load(&cq->head);
 	tail = atomic_load(&in->tail);
+	untold = first_untold(cq, in);
 	to = head;
 	for (uint32_t from = head; from != tail; from++) {
 		struct av_cqe *e = av_cq_entry(seg, cq, (uint32_t)i, from),
@@ -588,6 +587,8 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 
 		if (!e || !gap)
 			break;
+		if (from == untold)
+			in->told = to;
 		if (of(e, number)) {
 			dropped(seg, e);
 			continue;
@@ -602,6 +603,8 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 		if (e)
 			atomic_store_explicit(&e->there, 0, memory_order_relaxed);
 	}
+	if (untold == tail)
+		in->told = to;
 	atomic_store_explicit(&in->tail, to, memory_order_release);
 	av_lock_release(&cq->inlet[i].lock);
 	av_lock_release(&cq->poll_lock);

@@ -50,8 +50,7 @@ AV_MUST_USE int av_cq_resize_patiently(struct av_seg *seg, uint32_t index, uint3
 struct av_cq_bell {
 	uint64_t claim; /* of base/raise.h */
 	uint32_t index, id;
-	uint16_t inlet;
-	uint16_t event; /* enum event of cq.c */
+	uint32_t event; /* enum event of cq.c */
 };
 
 /**
@@ -99,8 +98,8 @@ void av_cq_look_again(struct av_seg *seg, uint32_t index);
  * @count:     send an event when this many entries want it; 0: any number, once @period_us is over
  * @period_us: or this long after the first; 0: no limit. Both 0: with the first entry
  *
- * Entries in error do not wait. If @period_us is not 0, the owner has started its timer for this
- * CQ.
+ * Entries in error do not wait. What the CQ holds counts afresh. If @period_us is not 0, the owner
+ * has started its timer for this CQ.
  */
 void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t period_us);
 

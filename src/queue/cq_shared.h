@@ -114,7 +114,7 @@ struct av_cq_inlet {
 	uint16_t event_count;	       /* this many entries make an event */
 	uint16_t event_period_us;      /* the first of them waits no longer than this */
 	uint32_t counted;	       /* entries that count towards the next event */
-	uint32_t told;		       /* one past the last entry that has made an event */
+	uint32_t told;		       /* entries before this one have made their event */
 	_Atomic uint64_t event_due_ns; /* when the event is sent at the latest; 0: not by time */
 	/* Of what came in here: av_cq_counted(). Not reset when the index is used again. */
 	struct av_cq_counters counters;

@@ -128,6 +128,47 @@ static void another_tells_the_owner_for_who_is_stopped(void **state)
 	}
 }
 
+/* Who has claimed the event is dead, or may be: whoever arms the CQ does not rely on it. */
+static void arming_tells_of_what_the_dead_did_not(void **state)
+{
+	static const enum av_cq_armed rows[] = {AV_CQ_ARMED_SOLICITED, AV_CQ_ARMED_ANY};
+	const uint64_t stuck_ms = AV_STUCK_NS / 1000000 + 2;
+	const struct av_cqe e = {.wr_id = 7, .flags = AV_CQE_SOLICITED};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct av_cq_bell bell = {0};
+
+		tear_down(state);
+		set_up(state);
+		av_raise_arm(&cq->inlet[0].armed, rows[i]);
+		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, &bell), 0);
+		assert_true(av_raise_is_begun(&cq->inlet[0].armed));
+		atomic_fetch_sub(&cq->inlet[0].armed.word, stuck_ms << 32);
+		av_cq_arm(&fake.seg, INDEX, AV_CQ_ARMED_ANY);
+		assert_int_equal(events_at(channel), 1);
+		assert_false(is_armed());
+	}
+}
+
+/* Armed again, the CQ stays armed when who was stopped goes on and ends the event of before. */
+static void a_late_end_is_not_that_of_a_later_arming(void **state)
+{
+	const uint64_t stuck_ms = AV_STUCK_NS / 1000000 + 2;
+	const struct av_cqe e = {.wr_id = 7};
+	struct av_cq_bell bell = {0};
+
+	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, &bell), 0);
+	atomic_fetch_sub(&cq->inlet[0].armed.word, stuck_ms << 32);
+	bell.claim -= stuck_ms << 32;
+	av_cq_take(cq);
+	av_cq_arm(&fake.seg, INDEX, AV_CQ_ARMED_ANY);
+	av_cq_ring(&fake.seg, &bell);
+	assert_int_equal(events_at(channel), 1);
+	assert_true(is_armed());
+	append();
+	assert_int_equal(events_at(channel), 2);
+}
+
 /* --- others ----------------------------------------------------------------------- */
 
 static void the_owner_is_told_once_that_entries_are_lost(void **state)
@@ -224,6 +265,8 @@ int main(void)
 		ON_A_CQ(armed_or_told_at_each_instruction),
 		ON_A_CQ(the_lock_is_free_when_the_owner_is_told),
 		ON_A_CQ(another_tells_the_owner_for_who_is_stopped),
+		ON_A_CQ(arming_tells_of_what_the_dead_did_not),
+		ON_A_CQ(a_late_end_is_not_that_of_a_later_arming),
 		ON_A_CQ(the_owner_is_told_once_that_entries_are_lost),
 		ON_A_CQ(an_event_is_only_for_its_cq),
 		ON_A_CQ(the_owner_is_told),
