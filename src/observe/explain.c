@@ -132,6 +132,8 @@ static void add_outcome(struct text *t, const struct av_flight_record *r)
 	add_peer(t, r);
 	if (r->has & AV_HAS_REGION && r->region_pid && r->region_pid != r->pid)
 		add_sentence(t, " (registered by pid {region_pid})", r);
+	if (r->has & AV_HAS_TAKEN_FOR)
+		add_sentence(t, " (taken for {taken_for})", r);
 	if (r->has & AV_HAS_VERB)
 		add_sentence(t, " ({error})", r);
 	if (r->has & AV_HAS_STATUS)

@@ -108,16 +108,13 @@ static int next_row(uint32_t *distance, const struct av_cm_port *like, struct av
 
 /* --- rules ------------------------------------------------------------------------ */
 
-bool av_cm_is_wildcard(const uint8_t address[16], bool v6)
+bool av_cm_is_any(const uint8_t address[16])
 {
-	static const uint8_t any[16], any_v4[16] = {[10] = 0xff, [11] = 0xff};
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff}, zeros[15];
 
-	return memcmp(address, v6 ? any : any_v4, sizeof(any)) == 0;
-}
-
-static bool is_wildcard(const struct av_cm_port *p)
-{
-	return av_cm_is_wildcard(p->address, p->v6);
+	if (memcmp(address, mapped, sizeof(mapped)) == 0)
+		return address[12] == 0 || address[12] == 127;
+	return memcmp(address, zeros, sizeof(zeros)) == 0 && address[15] <= 1;
 }
 
 static bool is_at(const struct av_cm_port *p, const uint8_t address[16], bool v6)
@@ -135,7 +132,7 @@ static int collide(const struct av_cm_port *a, const struct av_cm_port *b)
 {
 	if ((a->reuse && b->reuse) || (a->v6 != b->v6 && of_one_family(a) && of_one_family(b)))
 		return 0;
-	if (is_wildcard(a) || is_wildcard(b))
+	if (av_cm_is_any(a->address) || av_cm_is_any(b->address))
 		return -EADDRNOTAVAIL;
 	return is_at(a, b->address, b->v6) ? -EADDRINUSE : 0;
 }
@@ -143,8 +140,9 @@ static int collide(const struct av_cm_port *a, const struct av_cm_port *b)
 /* Does it listen for requests to that address? One at most does: others would have collided. */
 static bool takes(const struct av_cm_port *p, const uint8_t address[16], bool v6)
 {
-	return p->listens &&
-	       (is_at(p, address, v6) || (is_wildcard(p) && (p->v6 == v6 || !of_one_family(p))));
+	bool any = av_cm_is_any(p->address) && (p->v6 == v6 || !of_one_family(p));
+
+	return p->listens && (any || is_at(p, address, v6));
 }
 
 static bool is_permitted(uint16_t port)

@@ -176,7 +176,7 @@ static uint32_t sharing(int reuse)
 /* Two share a port if both say so, until one listens. */
 static void reuse(void **state)
 {
-	struct sockaddr_in at = cm_address("127.0.0.1", 0);
+	struct sockaddr_in at = device_address(0);
 	uint32_t first = sharing(1), second = sharing(1), third = sharing(0);
 
 	assert_int_equal(cm_bind(fd, first, &at), 0);
@@ -192,7 +192,7 @@ static void reuse(void **state)
 /* Who is bound may begin to share, until it listens. */
 static void reuse_once_bound(void **state)
 {
-	struct sockaddr_in at = cm_address("127.0.0.1", 0);
+	struct sockaddr_in at = device_address(0);
 	uint32_t first = sharing(0), second = sharing(1);
 
 	assert_int_equal(cm_bind(fd, first, &at), 0);
