@@ -50,12 +50,13 @@ static int refuse_foreign(const struct av_cm_name *name)
 int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
 {
 	struct av_cm_where where = {.dev = NULL};
+	bool v6 = !av_net_is_v4(name->address);
 	struct av_cm_port p = {.id = id->number,
 			       .netns = av_netns_of_thread(),
 			       .ps = av_cm_name_ps(name, id->ps),
 			       .port = name->port,
-			       .v6 = !av_net_is_v4(name->address),
-			       .v6only = id->afonly,
+			       .v6 = v6,
+			       .afonly = id->afonly_set ? id->afonly : !v6,
 			       .reuse = id->reuse};
 	int handle;
 
@@ -74,6 +75,7 @@ int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
 	if (handle < 0)
 		return handle;
 	id->port = handle;
+	id->afonly = p.afonly;
 	id->src = *name;
 	id->src.port = p.port;
 	if (name->ib)

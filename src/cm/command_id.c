@@ -149,6 +149,7 @@ static int set_afonly(struct av_cm_id *id, const uint8_t *value)
 	if (id->state != AV_CM_ID_IDLE && id->state != AV_CM_ID_BOUND)
 		return av_cm_id_refuse(id, AV_CM_IN(IDLE) | AV_CM_IN(ADDR_BOUND));
 	id->afonly = number_of(value) != 0;
+	id->afonly_set = true;
 	publish(id);
 	return 0;
 }

@@ -54,7 +54,7 @@ struct av_cm_id {
 	uint32_t backlog;	    /* requests that may wait */
 
 	uint8_t tos, ack_timeout; /* as set by options */
-	bool ack_timeout_set, reuse, afonly;
+	bool ack_timeout_set, reuse, afonly, afonly_set;
 
 	struct av_cm_conn *conn; /* NULL: none */
 	uint64_t service_id;	 /* of the connection */

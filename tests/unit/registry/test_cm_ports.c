@@ -42,6 +42,7 @@ static struct av_cm_port port_at(const char *address, uint16_t port)
 
 	CHECK(inet_pton(AF_INET6, address, p.address) == 1);
 	p.v6 = strncmp(address, "::ffff:", 7) != 0;
+	p.afonly = !p.v6;
 	return p;
 }
 
@@ -87,20 +88,21 @@ static bool nobody_has_any(void)
  */
 static const struct kind {
 	const char *address;
-	bool v6only;
+	bool afonly;
 	const char *with, *takes; /* the latter of requests to requests[] */
 } kinds[] = {
-	{"::ffff:0.0.0.0", false, "NNNNN..NNN.", "yy...yyy."},
-	{"::ffff:192.0.2.1", false, "NU.N...NNN.", "y........"},
-	{"::ffff:192.0.2.2", false, "N.UN...NNN.", ".y......."},
-	{"::", false, "NNNNNNNNNNN", "yyyyyyyyy"},
-	{"fd00::1", false, "N..NUNUNNNN", "..y......"},
-	{"::", true, "...NNNN..NN", "..yyy...y"},
-	{"fd00::1", true, "...NUNU..NN", "..y......"},
-	{"::ffff:127.0.0.1", false, "NNNNN..NNN.", "yy...yyy."},
-	{"::ffff:127.0.0.5", false, "NNNNN..NNN.", "yy...yyy."},
-	{"::1", false, "NNNNNNNNNNN", "yyyyyyyyy"},
-	{"::1", true, "...NNNN..NN", "..yyy...y"},
+	{"::ffff:0.0.0.0", true, "NNNNN..NNN.N", "yy...yyy."},
+	{"::ffff:192.0.2.1", true, "NU.N...NNN.N", "y........"},
+	{"::ffff:192.0.2.2", true, "N.UN...NNN.N", ".y......."},
+	{"::", false, "NNNNNNNNNNNN", "yyyyyyyyy"},
+	{"fd00::1", false, "N..NUNUNNNNN", "..y......"},
+	{"::", true, "...NNNN..NNN", "..yyy...y"},
+	{"fd00::1", true, "...NUNU..NNN", "..y......"},
+	{"::ffff:127.0.0.1", true, "NNNNN..NNN.N", "yy...yyy."},
+	{"::ffff:127.0.0.5", true, "NNNNN..NNN.N", "yy...yyy."},
+	{"::1", false, "NNNNNNNNNNNN", "yyyyyyyyy"},
+	{"::1", true, "...NNNN..NNN", "..yyy...y"},
+	{"::ffff:127.0.0.1", false, "NNNNNNNNNNNN", "yyyyyyyyy"},
 };
 static const char *const requests[] = {
 	"::ffff:192.0.2.1", "::ffff:192.0.2.2", "fd00::1",	  "fd00::2", "::1",
@@ -147,7 +149,7 @@ static struct av_cm_port port_of(const struct kind *k, bool reuse)
 {
 	struct av_cm_port p = port_at(k->address, PORT);
 
-	p.v6only = k->v6only;
+	p.afonly = k->afonly;
 	p.reuse = reuse;
 	return p;
 }
