@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "memory/odp_implicit.h"
 #include "memory/odp_uffd.h"
 #include "registry/directory.h"
 #include "segment/segment_view.h"
@@ -31,7 +32,9 @@ const struct av_odp_counter_info av_odp_counter_info[AV_ODP_COUNTER_N] = {
 		{"num_mrs_not_found", "events",
 		 "Faults that named an ODP memory region which does not exist", true, false},
 	[AV_ODP_COUNT_MR_PAGES] = {"num_odp_mr_pages", "pages",
-				   "Size of all ODP memory regions registered now", true, true},
+				   "Size of all ODP memory regions registered now; pages in use of "
+				   "implicit ones",
+				   true, true},
 	[AV_ODP_COUNT_MRS] = {"num_odp_mrs", "regions", "ODP memory regions registered now", true,
 			      true},
 };
@@ -62,16 +65,17 @@ _Static_assert(sizeof(struct av_odp_gauge) == AV_DIR_GAUGES * sizeof(uint64_t),
 static void settle(const struct av_seg *seg, void *arg)
 {
 	av_odp_settle_to_read(seg);
+	*(uint64_t *)arg += av_odp_implicit_pages(seg);
 }
 
 void av_odp_report(const char *device, uint64_t value[AV_ODP_COUNTER_N])
 {
-	uint64_t counters[AV_DIR_COUNTERS], gauges[AV_DIR_GAUGES];
+	uint64_t counters[AV_DIR_COUNTERS], gauges[AV_DIR_GAUGES], implicit = 0;
 
-	av_seg_view_each(device, settle, NULL);
+	av_seg_view_each(device, settle, &implicit);
 	av_dir_read(device, counters, gauges);
 	for (int i = 0; i < AV_ODP_COUNTER_N; i++)
 		value[i] = counters[i];
-	value[AV_ODP_COUNT_MR_PAGES] = gauges[GAUGE(pages)];
+	value[AV_ODP_COUNT_MR_PAGES] = gauges[GAUGE(pages)] + implicit;
 	value[AV_ODP_COUNT_MRS] = gauges[GAUGE(regions)];
 }

@@ -4,7 +4,8 @@
  * /sys/kernel/debug/mlx5/ID/odp_stats/ (debug): totals over all processes.
  *
  * The counters live in the directory, one block per device (struct av_seg.odp). The two gauges are
- * per context (struct av_seg.odp_gauge): readers add up the living contexts.
+ * per context (struct av_seg.odp_gauge): readers add up the living contexts, and the pages that
+ * implicit regions use (odp_implicit.h).
  */
 #ifndef AV_MEMORY_ODP_COUNTERS_H
 #define AV_MEMORY_ODP_COUNTERS_H

@@ -32,6 +32,7 @@ struct job {
 	STAILQ_ENTRY(job) link;
 	struct av_seg *seg;
 	enum ib_uverbs_advise_mr_advice advice;
+	bool flush;
 	uint64_t pages;	 /* pages that became valid so far */
 	uint64_t number; /* those queued are done in this order */
 	uint32_t count;
@@ -68,7 +69,7 @@ static void count_pages(struct job *job, const struct piece *p, uint64_t pages)
 
 /* --- populating ------------------------------------------------------------------ */
 
-/* For kernels before 5.14 and special mappings. */
+/* For kernels before 5.14. */
 static int touch_all(const struct piece *pages, bool write)
 {
 	for (uint64_t at = 0; at < pages->len; at += page_bytes())
@@ -211,12 +212,16 @@ static int one_range(struct job *job, const struct av_odp_range *r)
 	return fetch_range(job, r->addr, r->length);
 }
 
+/* A range that fails ends only what is flushed: nobody would hear of it, and the rest helps. */
 static int follow(struct job *job, const struct av_odp_range *range)
 {
 	int ret = 0;
 
-	for (uint32_t i = 0; i < job->count && ret == 0; i++)
-		ret = one_range(job, &range[i]);
+	for (uint32_t i = 0; i < job->count && (ret == 0 || !job->flush); i++) {
+		int err = one_range(job, &range[i]);
+
+		ret = ret ? ret : err;
+	}
 	av_odp_count(job->seg, AV_ODP_COUNT_PREFETCH_PAGES, job->pages);
 	if (ret == 0)
 		av_odp_count(job->seg, AV_ODP_COUNT_PREFETCHES,
@@ -351,7 +356,7 @@ int av_odp_advise(struct av_seg *seg, const struct av_odp_range *range, uint32_t
 		  enum ib_uverbs_advise_mr_advice advice, bool flush)
 {
 	AV_UNCANCELLED; /* jobs must not stay half queued, nor descriptors open */
-	struct job job = {.seg = seg, .advice = advice, .count = count};
+	struct job job = {.seg = seg, .advice = advice, .flush = flush, .count = count};
 	int saved = errno, ret;
 
 	if (!av_odp_has_table(seg))

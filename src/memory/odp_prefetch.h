@@ -20,8 +20,8 @@ struct av_odp_range {
  * Carry out one advice for @count ranges (copied) of an own context. @advice: PREFETCH populates
  * pages and makes them valid for reading, PREFETCH_WRITE also for writing; PREFETCH_NO_FAULT makes
  * present pages valid for reading, and populates none. @flush: finish before returning; otherwise a
- * thread does it, and nobody sees its failures. Does nothing without a page table of the device's
- * own (av_odp_has_table()).
+ * thread does it, nobody sees its failures, and they keep no other range from being prefetched.
+ * Does nothing without a page table of the device's own (av_odp_has_table()).
  *
  * The caller has checked keys, protection domain, access, bounds and @advice.
  * Context: any thread; no lock held. With @flush, or if the queue is full, waits for pages.

@@ -170,6 +170,13 @@ walk(const struct av_seg *seg, struct av_page_run r, word_fn fn, bool write, uin
 	return sum;
 }
 
+uint64_t av_odp_valid(const struct av_seg *seg, uint64_t addr, uint64_t len)
+{
+	struct av_page_run r;
+
+	return av_page_run_of(addr, len, &r) ? walk(seg, r, word_valid, false, 0) : 0;
+}
+
 uint64_t av_odp_missing(const struct av_seg *seg, uint64_t addr, uint64_t len, bool write)
 {
 	struct av_page_run r;

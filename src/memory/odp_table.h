@@ -55,6 +55,9 @@ struct av_odp_root *av_odp_root_make(struct av_seg *seg);
 /* Number of (4 KiB) pages that a range touches, cut at the end of the address space. */
 uint64_t av_odp_pages(uint64_t addr, uint64_t len);
 
+/* Number of pages in the range that are valid for reading. */
+uint64_t av_odp_valid(const struct av_seg *seg, uint64_t addr, uint64_t len);
+
 /* Number of pages in the range that are not valid for this access; 0: a hit. */
 uint64_t av_odp_missing(const struct av_seg *seg, uint64_t addr, uint64_t len, bool write);
 

@@ -111,7 +111,7 @@ static int populate(uint64_t addr, uint64_t length, bool writable, uint64_t page
 		err = av_mapped_check(begin, bytes, writable);
 	if (err == 0)
 		err = av_mapped_populate(begin, bytes, writable);
-	return err == EINVAL ? 0 : err; /* what cannot be populated is used as it is */
+	return err == EINVAL ? 0 : err; /* an old kernel: it is brought in when it is used */
 }
 
 bool av_region_same_rights(uint32_t from, uint32_t to)

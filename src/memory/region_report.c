@@ -101,8 +101,7 @@ static void fill_counted(const struct av_seg *seg, const struct av_key *k,
 	if (info->memory == AV_REGION_ADOPTED)
 		info->counted[AV_MR_ADOPTED_BYTES] = adopted_bytes(seg, k);
 	if (info->memory == AV_REGION_ON_DEMAND)
-		info->counted[AV_MR_VALID_PAGES] = av_odp_pages(k->addr, k->length) -
-						   av_odp_missing(seg, k->addr, k->length, false);
+		info->counted[AV_MR_VALID_PAGES] = av_odp_valid(seg, k->addr, k->length);
 }
 
 /* Return: false if the entry is not a region, or changed meanwhile. */

@@ -182,6 +182,15 @@ int av_mapped_check(uint64_t addr, uint64_t bytes, bool writable)
 	return at == last ? 0 : EFAULT;
 }
 
+/* Does the kernel know the advice? Then it follows it for this thread's stack. */
+static bool can_populate(int advice)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+	return madvise((void *)(here & ~(page - 1)), page, advice) == 0;
+}
+
 int av_mapped_populate(uint64_t begin, uint64_t bytes, bool writable)
 {
 	int advice = writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ, err = 0;
@@ -193,5 +202,7 @@ int av_mapped_populate(uint64_t begin, uint64_t bytes, bool writable)
 		return 0;
 	if (err == EFAULT || err == EHWPOISON || av_mapped_check(begin, bytes, writable))
 		return EFAULT;
-	return err == ENOMEM ? ENOMEM : EINVAL;
+	if (err == ENOMEM)
+		return ENOMEM;
+	return err == EINVAL && can_populate(advice) ? EFAULT : EINVAL;
 }

@@ -57,8 +57,10 @@ AV_MUST_USE bool av_vma_next_text(int maps, uint64_t addr, struct av_vma *vma);
 AV_MUST_USE int av_mapped_check(uint64_t addr, uint64_t bytes, bool writable);
 
 /*
- * Populate whole pages. Return: 0, EFAULT, ENOMEM, or EINVAL: the range is mapped with these
- * rights, but the kernel cannot populate it (Linux before 5.14, a device mapping).
+ * Populate whole pages. Return: 0; EFAULT, also for memory without pages of its own (VM_IO,
+ * VM_PFNMAP: a device's registers, [vvar]), which nobody can pin; ENOMEM; or EINVAL: the range is
+ * mapped with these rights, but the kernel cannot populate memory (Linux before 5.14).
+ * Source: madvise(2), MADV_POPULATE_READ; check_vma_flags() in mm/gup.c.
  */
 AV_MUST_USE int av_mapped_populate(uint64_t begin, uint64_t bytes, bool writable);
 

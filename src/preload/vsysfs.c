@@ -183,6 +183,16 @@ static bool match_component(const char *pattern, size_t pattern_len, const char 
 	return search.found;
 }
 
+static unsigned int count_slashes(const char *text)
+{
+	unsigned int n = 0;
+
+	for (; *text; text++)
+		n += *text == '/';
+	return n;
+}
+
+/* A placeholder's names, the interfaces above all, are not looked up in vain. */
 static bool match(const char *pattern, const char *path, struct binding *b)
 {
 	size_t pattern_len, len;
@@ -190,6 +200,8 @@ static bool match(const char *pattern, const char *path, struct binding *b)
 	while (*pattern == '/' && *path == '/') {
 		pattern_len = strcspn(++pattern, "/");
 		len = strcspn(++path, "/");
+		if (*pattern == '<' && count_slashes(pattern) != count_slashes(path))
+			return false;
 		if (!match_component(pattern, pattern_len, path, len, b))
 			return false;
 		pattern += pattern_len;

@@ -18,7 +18,7 @@
 #include "device/device.h"
 
 #define AV_VSYSFS_PATH_BYTES	240  /* of a node, NUL included; must fit in a memfd's name */
-#define AV_VSYSFS_PREFIX_BYTES	32   /* no prefix of the tree is longer */
+#define AV_VSYSFS_PREFIX_BYTES	40   /* no prefix of the tree is longer */
 #define AV_VSYSFS_CONTENT_BYTES 4096 /* the kernel's limit for an attribute */
 
 enum av_vsysfs_kind {
@@ -62,6 +62,12 @@ static inline bool av_vsysfs_suspects(const char *path)
 		return false;
 	return av_vsysfs_has_prefix(path);
 }
+
+/* The same for a relative @path that begins at a directory above the tree. */
+bool av_vsysfs_suspects_below(const char *path);
+
+/* Is the directory above the tree? It is the kernel's, but paths lead through it. "": the root. */
+bool av_vsysfs_is_above(const char *path);
 
 /* The node at a normalised @path. Return: false if there is none; @node is undefined then. */
 AV_MUST_USE bool av_vsysfs_lookup(const char *path, struct av_vsysfs_node *node);

@@ -100,13 +100,17 @@ static void add_the_kernels(struct listing *listing)
 static void add_dots(struct listing *listing)
 {
 	char parent[AV_VSYSFS_PATH_BYTES];
+	struct stat st;
 
 	if (!is_listed(listing, "."))
 		add_entry(listing, ".", av_vsysfs_ino(listing->path), DT_DIR);
+	if (is_listed(listing, ".."))
+		return;
 	snprintf(parent, sizeof(parent), "%s", listing->path);
 	*strrchr(parent, '/') = '\0';
-	if (!is_listed(listing, ".."))
-		add_entry(listing, "..", av_vsysfs_ino(parent), DT_DIR);
+	if (av_next_fstatat()(AT_FDCWD, parent, &st, AT_SYMLINK_NOFOLLOW)) /* it is ours */
+		st.st_ino = av_vsysfs_ino(parent);
+	add_entry(listing, "..", st.st_ino, DT_DIR);
 }
 
 static void free_listing(struct listing *listing)

@@ -188,16 +188,44 @@ static bool find_base(int dirfd, struct av_vsysfs_node *dir)
 	return !av_next_fstat()(dirfd, &st) && av_vlibc_node_of(dirfd, &st, dir);
 }
 
-/* Build @full from @dirfd and @path. Return: false if @dirfd is not one of our descriptors. */
+/*
+ * The path of a directory of the kernel's that is above the tree, "" for the root. Other roots and
+ * mounts may have the same path, so it has to lead to the same directory.
+ */
+static bool find_above(int dirfd, char path[AV_VSYSFS_PREFIX_BYTES])
+{
+	char link[FD_LINK_BYTES] = "/proc/thread-self/cwd";
+	struct stat there, here;
+	ssize_t len;
+
+	if (dirfd != AT_FDCWD)
+		snprintf(link, sizeof(link), "/proc/thread-self/fd/%d", dirfd);
+	len = av_next_readlink()(link, path, AV_VSYSFS_PREFIX_BYTES - 1);
+	if (len <= 0 || path[0] != '/')
+		return false;
+	path[len == 1 ? 0 : len] = '\0';
+	return av_vsysfs_is_above(path) &&
+	       !av_next_fstatat()(AT_FDCWD, len == 1 ? "/" : path, &there, AT_SYMLINK_NOFOLLOW) &&
+	       !av_next_fstatat()(dirfd, "", &here, AT_EMPTY_PATH) && there.st_dev == here.st_dev &&
+	       there.st_ino == here.st_ino;
+}
+
+/* Build @full from @dirfd and @path. Return: false if they do not lead into the tree. */
 static bool find_full_path(int dirfd, const char *path, int how, char full[PATH_MAX],
 			   struct av_vlibc_claim *claim)
 {
+	char above[AV_VSYSFS_PREFIX_BYTES];
 	struct av_vsysfs_node dir;
 	int n;
 
-	if (!find_base(dirfd, &dir))
-		return false;
 	claim->error = 0;
+	if (!find_base(dirfd, &dir)) {
+		if (!av_vsysfs_suspects_below(path) || !find_above(dirfd, above))
+			return false;
+		n = snprintf(full, PATH_MAX, "%s/%s", above, path);
+		claim->error = n < PATH_MAX ? 0 : ENAMETOOLONG;
+		return true;
+	}
 	if (!*path && !(how & AV_VLIBC_EMPTY))
 		claim->error = ENOENT;
 	else if (*path && dir.kind != AV_VSYSFS_DIR)

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/types.h>
 
 #include "base/compiler.h"
@@ -25,6 +26,7 @@
 
 /* With 64-bit words, a function whose name ends in "64" equals the one without. */
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one layout of struct stat");
+_Static_assert(sizeof(struct statfs) == sizeof(struct statfs64), "one layout of struct statfs");
 _Static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "one layout of struct dirent");
 _Static_assert(sizeof(off_t) == 8, "one width of file offsets");
 
@@ -66,6 +68,8 @@ typedef int av_vlibc_compare(const struct dirent **, const struct dirent **);
 	X(__fxstat, int, (int, int, struct stat *), NULL)                                        \
 	X(__fxstatat, int, (int, int, const char *, struct stat *, int), NULL)                   \
 	X(statx, int, (int, const char *, int, unsigned int, struct statx *), NULL)              \
+	X(statfs, int, (const char *, struct statfs *), NULL)                                    \
+	X(fstatfs, int, (int, struct statfs *), NULL)                                            \
 	X(getxattr, ssize_t, (const char *, const char *, void *, size_t), NULL)                 \
 	X(lgetxattr, ssize_t, (const char *, const char *, void *, size_t), NULL)                \
 	X(listxattr, ssize_t, (const char *, char *, size_t), NULL)                              \
@@ -161,14 +165,15 @@ static inline bool av_vlibc_suspects(int dirfd, const char *path)
 {
 	if (!path || av_vlibc_length(path, AV_VSYSFS_PREFIX_BYTES) < 0)
 		return false;
-	if (path[0] != '/' && dirfd == AT_FDCWD)
-		return av_unlikely(
-			       !(atomic_load_explicit(&av_vlibc_cwd_seen, memory_order_relaxed) &
-				 AV_VLIBC_CWD_REAL)) &&
-		       av_vlibc_cwd_is_virtual();
-	if (path[0] != '/')
-		return atomic_load_explicit(&av_vlibc_handed_out, memory_order_relaxed);
-	return av_unlikely(av_vsysfs_suspects(path));
+	if (path[0] == '/')
+		return av_unlikely(av_vsysfs_suspects(path));
+	if (dirfd != AT_FDCWD
+		    ? atomic_load_explicit(&av_vlibc_handed_out, memory_order_relaxed)
+		    : av_unlikely(!(atomic_load_explicit(&av_vlibc_cwd_seen, memory_order_relaxed) &
+				    AV_VLIBC_CWD_REAL)) &&
+			      av_vlibc_cwd_is_virtual())
+		return true;
+	return av_unlikely(av_vsysfs_suspects_below(path));
 }
 
 /* How a call uses its path. */

@@ -4,8 +4,9 @@
  * for all names of devices, table rows, network interfaces or statistics. A directory contains
  * every pattern that is one component longer than its own.
  *
- * Entries of /sys/class/infiniband are directories here, not links to some below /sys/devices as
- * the kernel's. "device" is a link in both, and its target's name identifies the device.
+ * As the kernel's, entries of a class are links to directories below /sys/devices, which link back:
+ * "device" to the directory of the adapter, whose name identifies the device, and "subsystem" to
+ * the class.
  */
 #include "preload/vsysfs.h"
 
@@ -235,27 +236,52 @@ static ssize_t show_odp(const struct av_vsysfs_node *node, char *bytes)
 	return put(bytes, "%" PRIu64 "\n", value[node->index]);
 }
 
-SHOW(link_to_bus, "../../../devices/virtual/anyverbs/%s", node->dev->pci_name)
-SHOW(link_to_ib, "../../../../../class/infiniband/%s", node->dev->ibv.name)
-SHOW(link_to_uverbs, "../../../../../class/infiniband_verbs/%s", node->dev->ibv.dev_name)
+/* Targets of links. They are relative, and begin at the link's directory, without other links. */
+SHOW(ib_link, "../../devices/platform/%s/infiniband/%s", node->dev->pci_name, node->dev->ibv.name)
+SHOW(uverbs_link, "../../devices/platform/%s/infiniband_verbs/%s", node->dev->pci_name,
+     node->dev->ibv.dev_name)
+SHOW(cm_link, "../../devices/virtual/misc/rdma_cm")
+SHOW(bus_link, "../../../%s", node->dev->pci_name)
+SHOW(ib_class, "../../../../../class/infiniband")
+SHOW(uverbs_class, "../../../../../class/infiniband_verbs")
+SHOW(cm_class, "../../../../class/misc")
 
-/* The interface is the kernel's, so this link leads out of the tree. */
-SHOW(link_to_net, "../../../../../class/net%s", strrchr(node->path, '/'))
+/* The bus and the interface are the kernel's, so these links lead out of the tree. */
+SHOW(bus_class, "../../../bus/platform")
+SHOW(net_link, "../../../../class/net%s", strrchr(node->path, '/'))
 
 #define IB     "/sys/class/infiniband"
-#define IBDEV  IB "/<dev>"
-#define PORT   IBDEV "/ports/1"
 #define VERBS  "/sys/class/infiniband_verbs"
-#define UVERBS VERBS "/<uverbs>"
 #define MAD    "/sys/class/infiniband_mad"
-#define BUS    "/sys/devices/virtual/anyverbs"
+#define CM     "/sys/class/misc/rdma_cm"
+#define BUS    "/sys/devices/platform"
 #define BUSDEV BUS "/<bus>"
+#define IBDEV  BUSDEV "/infiniband/<dev>"
+#define PORT   IBDEV "/ports/1"
+#define UVERBS BUSDEV "/infiniband_verbs/<uverbs>"
+#define CMDEV  "/sys/devices/virtual/misc/rdma_cm"
 #define DEBUG  "/sys/kernel/debug/mlx5"
 #define DEVDIR "/dev/infiniband"
-#define CM     "/sys/class/misc/rdma_cm"
 
 const struct av_vsysfs_row av_vsysfs_rows[] = {
 	{IB, AV_VSYSFS_DIR, true, NULL},
+	{IB "/<dev>", AV_VSYSFS_LINK, false, show_ib_link},
+	{VERBS, AV_VSYSFS_DIR, true, NULL},
+	{VERBS "/abi_version", AV_VSYSFS_FILE, true, show_verbs_abi},
+	{VERBS "/<uverbs>", AV_VSYSFS_LINK, false, show_uverbs_link},
+	{MAD, AV_VSYSFS_DIR, true, NULL},
+	{MAD "/abi_version", AV_VSYSFS_FILE, true, show_mad_abi},
+	{CM, AV_VSYSFS_LINK, false, show_cm_link},
+
+	{BUSDEV, AV_VSYSFS_DIR, false, NULL},
+	{BUSDEV "/vendor", AV_VSYSFS_FILE, false, show_vendor},
+	{BUSDEV "/device", AV_VSYSFS_FILE, false, show_device},
+	{BUSDEV "/numa_node", AV_VSYSFS_FILE, false, show_numa_node},
+	{BUSDEV "/local_cpus", AV_VSYSFS_FILE, false, show_local_cpus},
+	{BUSDEV "/local_cpulist", AV_VSYSFS_FILE, false, show_local_cpulist},
+	{BUSDEV "/uevent", AV_VSYSFS_FILE, false, show_bus_uevent},
+	{BUSDEV "/subsystem", AV_VSYSFS_LINK, false, show_bus_class},
+	{BUSDEV "/infiniband", AV_VSYSFS_DIR, false, NULL},
 	{IBDEV, AV_VSYSFS_DIR, false, NULL},
 	{IBDEV "/node_type", AV_VSYSFS_FILE, false, show_node_type},
 	{IBDEV "/node_guid", AV_VSYSFS_FILE, false, show_guid},
@@ -266,7 +292,8 @@ const struct av_vsysfs_row av_vsysfs_rows[] = {
 	{IBDEV "/board_id", AV_VSYSFS_FILE, false, show_board_id},
 	{IBDEV "/node_desc", AV_VSYSFS_FILE, false, show_node_desc},
 	{IBDEV "/uevent", AV_VSYSFS_FILE, false, show_ib_uevent},
-	{IBDEV "/device", AV_VSYSFS_LINK, false, show_link_to_bus},
+	{IBDEV "/device", AV_VSYSFS_LINK, false, show_bus_link},
+	{IBDEV "/subsystem", AV_VSYSFS_LINK, false, show_ib_class},
 	{IBDEV "/ports", AV_VSYSFS_DIR, false, NULL},
 	{PORT, AV_VSYSFS_DIR, false, NULL},
 	{PORT "/state", AV_VSYSFS_FILE, false, show_state},
@@ -291,34 +318,23 @@ const struct av_vsysfs_row av_vsysfs_rows[] = {
 	{PORT "/counters/<counter>", AV_VSYSFS_FILE, false, show_counter},
 	{PORT "/hw_counters", AV_VSYSFS_DIR, false, NULL},
 	{PORT "/hw_counters/<hw_counter>", AV_VSYSFS_FILE, false, show_counter},
-
-	{VERBS, AV_VSYSFS_DIR, true, NULL},
-	{VERBS "/abi_version", AV_VSYSFS_FILE, true, show_verbs_abi},
+	{BUSDEV "/infiniband_verbs", AV_VSYSFS_DIR, false, NULL},
 	{UVERBS, AV_VSYSFS_DIR, false, NULL},
 	{UVERBS "/ibdev", AV_VSYSFS_FILE, false, show_ibdev},
 	{UVERBS "/abi_version", AV_VSYSFS_FILE, false, show_uverbs_abi},
 	{UVERBS "/dev", AV_VSYSFS_FILE, false, show_dev},
 	{UVERBS "/uevent", AV_VSYSFS_FILE, false, show_uverbs_uevent},
-	{UVERBS "/device", AV_VSYSFS_LINK, false, show_link_to_bus},
+	{UVERBS "/device", AV_VSYSFS_LINK, false, show_bus_link},
+	{UVERBS "/subsystem", AV_VSYSFS_LINK, false, show_uverbs_class},
 	{UVERBS "/<odp>", AV_VSYSFS_FILE, false, show_odp},
+	{BUSDEV "/<nets>", AV_VSYSFS_DIR, false, NULL}, /* last: the interfaces are looked up */
+	{BUSDEV "/<nets>/<net>", AV_VSYSFS_LINK, false, show_net_link},
 
-	{MAD, AV_VSYSFS_DIR, true, NULL},
-	{MAD "/abi_version", AV_VSYSFS_FILE, true, show_mad_abi},
-
-	{BUS, AV_VSYSFS_DIR, false, NULL},
-	{BUSDEV, AV_VSYSFS_DIR, false, NULL},
-	{BUSDEV "/vendor", AV_VSYSFS_FILE, false, show_vendor},
-	{BUSDEV "/device", AV_VSYSFS_FILE, false, show_device},
-	{BUSDEV "/numa_node", AV_VSYSFS_FILE, false, show_numa_node},
-	{BUSDEV "/local_cpus", AV_VSYSFS_FILE, false, show_local_cpus},
-	{BUSDEV "/local_cpulist", AV_VSYSFS_FILE, false, show_local_cpulist},
-	{BUSDEV "/uevent", AV_VSYSFS_FILE, false, show_bus_uevent},
-	{BUSDEV "/infiniband", AV_VSYSFS_DIR, false, NULL},
-	{BUSDEV "/infiniband/<dev>", AV_VSYSFS_LINK, false, show_link_to_ib},
-	{BUSDEV "/infiniband_verbs", AV_VSYSFS_DIR, false, NULL},
-	{BUSDEV "/infiniband_verbs/<uverbs>", AV_VSYSFS_LINK, false, show_link_to_uverbs},
-	{BUSDEV "/<nets>", AV_VSYSFS_DIR, false, NULL},
-	{BUSDEV "/<nets>/<net>", AV_VSYSFS_LINK, false, show_link_to_net},
+	{CMDEV, AV_VSYSFS_DIR, false, NULL},
+	{CMDEV "/abi_version", AV_VSYSFS_FILE, false, show_cm_abi},
+	{CMDEV "/dev", AV_VSYSFS_FILE, false, show_cm_dev},
+	{CMDEV "/uevent", AV_VSYSFS_FILE, false, show_cm_uevent},
+	{CMDEV "/subsystem", AV_VSYSFS_LINK, false, show_cm_class},
 
 	{DEBUG, AV_VSYSFS_DIR, true, NULL},
 	{DEBUG "/<bus>", AV_VSYSFS_DIR, false, NULL},
@@ -328,21 +344,28 @@ const struct av_vsysfs_row av_vsysfs_rows[] = {
 	{DEVDIR, AV_VSYSFS_DIR, true, NULL},
 	{DEVDIR "/<uverbs>", AV_VSYSFS_CHAR, true, NULL},
 	{AV_VSYSFS_CM_DEVICE, AV_VSYSFS_CHAR, false, NULL},
-	{CM, AV_VSYSFS_DIR, false, NULL},
-	{CM "/abi_version", AV_VSYSFS_FILE, false, show_cm_abi},
-	{CM "/dev", AV_VSYSFS_FILE, false, show_cm_dev},
-	{CM "/uevent", AV_VSYSFS_FILE, false, show_cm_uevent},
 };
 const size_t av_vsysfs_row_count = AV_ARRAY_SIZE(av_vsysfs_rows);
 
+static const char *const prefixes[] = {
+	IB, /* VERBS and MAD begin with it, too */
+	CM, BUS "/anyverbs.", CMDEV, DEBUG, DEVDIR,
+};
+_Static_assert(sizeof(CMDEV) <= AV_VSYSFS_PREFIX_BYTES, "the longest of them");
+
 bool av_vsysfs_has_prefix(const char *path)
 {
-	static const char *const prefixes[] = {IB, BUS, DEBUG, DEVDIR,
-					       CM}; /* VERBS and MAD begin with IB, too */
-	_Static_assert(sizeof(BUS) <= AV_VSYSFS_PREFIX_BYTES, "the longest of them");
-
 	for (size_t i = 0; i < AV_ARRAY_SIZE(prefixes); i++)
 		if (!strncmp(path, prefixes[i], strlen(prefixes[i])))
 			return true;
+	return false;
+}
+
+bool av_vsysfs_suspects_below(const char *path)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(prefixes); i++)
+		for (const char *at = prefixes[i]; at; at = strchr(at + 1, '/'))
+			if (path[0] == at[1] && !strncmp(path, at + 1, strlen(at + 1)))
+				return true;
 	return false;
 }

@@ -16,8 +16,7 @@ struct walker {
 	char text[PATH_MAX]; /* buffer for the rest of the path */
 };
 
-/* Above the tree: the kernel's, but paths into the tree lead through them. */
-static bool is_above(const char *path)
+bool av_vsysfs_is_above(const char *path)
 {
 	static const char *const above[] = {
 		"",
@@ -25,7 +24,9 @@ static bool is_above(const char *path)
 		"/sys/class",
 		"/sys/class/misc",
 		"/sys/devices",
+		"/sys/devices/platform",
 		"/sys/devices/virtual",
+		"/sys/devices/virtual/misc",
 		"/sys/kernel",
 		"/sys/kernel/debug",
 		"/dev",
@@ -111,7 +112,7 @@ static int step_down(struct walker *w, const char *name, size_t len, bool follow
 		w->out->leaf_missing = !w->todo[strspn(w->todo, "/")];
 		return -ENOENT;
 	}
-	if (is_above(w->out->path))
+	if (av_vsysfs_is_above(w->out->path))
 		return STEP_ON;
 	err = leave(w);
 	return err ? err : STEP_LEFT;

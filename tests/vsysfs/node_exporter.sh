@@ -38,9 +38,12 @@ exchange() {
 LD_PRELOAD=$library stdbuf -oL ibv_asyncwatch -d any0 >"$work/watcher" 2>&1 &
 pids=$!
 wait_for grep -q FD "$work/watcher" && exchange || exit 1
-mkdir -p "$work/class"
+mkdir -p "$work/class/infiniband"
 # Rows without a GID cannot be read.
-LD_PRELOAD=$library cp -r /sys/class/infiniband "$work/class" 2>/dev/null
+for device in any0 mlx5_0; do
+	LD_PRELOAD=$library cp -rH /sys/class/infiniband/$device "$work/class/infiniband" \
+		2>/dev/null
+done
 
 next_port 14000
 "$exporter" --path.sysfs="$work" --collector.disable-defaults --collector.infiniband \

@@ -32,15 +32,28 @@ prints ls_long "-r--r--r-- 1 root root 4096 lid" \
 	sh -c "ls -l $ib/any0/ports/1/ | sed -n 's/ [A-Z][a-z][a-z] .* lid\$/ lid/p'"
 prints ls_long_device "crw-rw-rw- 1 root root 231, 193 uverbs1" \
 	sh -c "ls -l /dev/infiniband | sed -n 's/ [A-Z][a-z][a-z] .* uverbs1\$/ uverbs1/p'"
-prints readlink ../../../devices/virtual/anyverbs/anyverbs.1 readlink $ib/mlx5_0/device
-prints readlink_canonical /sys/devices/virtual/anyverbs/anyverbs.1 readlink -f $ib/mlx5_0/device
-prints realpath $ib/any0 realpath $ib/any0/device/infiniband/any0
-prints stat "directory 755 symbolic link 777 character special file 666" \
-	sh -c "echo \$(stat -c '%F %a' $ib/any0 $ib/any0/device /dev/infiniband/uverbs0)"
+bus=/sys/devices/platform
+any0=platform/anyverbs.0/infiniband/any0
+prints ls_long_class "lrwxrwxrwx 1 root root 49 any0 -> ../../devices/$any0" \
+	sh -c "ls -l $ib | sed -n 's/ [A-Z][a-z][a-z] .* any0 / any0 /p'"
+prints readlink ../../../anyverbs.1 readlink $ib/mlx5_0/device
+prints readlink_of_a_class ../../devices/platform/anyverbs.1/infiniband/mlx5_0 readlink $ib/mlx5_0
+prints readlink_canonical $bus/anyverbs.1 readlink -f $ib/mlx5_0/device
+prints realpath "$bus/anyverbs.0/infiniband/any0
+$bus/anyverbs.0/infiniband_verbs/uverbs0
+$ib" realpath $ib/any0 /sys/class/infiniband_verbs/uverbs0/device/infiniband_verbs/uverbs0 \
+	$ib/any0/subsystem
+prints stat "symbolic link 777 directory 755 character special file 666" \
+	sh -c "echo \$(stat -c '%F %a' $ib/any0 $ib/any0/. /dev/infiniband/uverbs0)"
 prints find "$ib/any0/ports/1/lid
-$ib/mlx5_0/ports/1/lid" sh -c "find $ib -name lid | sort"
-prints find_by_type "/sys/class/infiniband_verbs/uverbs0/device
-/sys/class/infiniband_verbs/uverbs1/device" sh -c 'find /sys/class/infiniband_verbs -type l | sort'
+$ib/mlx5_0/ports/1/lid" sh -c "find $ib/*/ -name lid | sort"
+prints find_by_type "/sys/class/infiniband_verbs/uverbs0
+/sys/class/infiniband_verbs/uverbs1" sh -c 'find /sys/class/infiniband_verbs -type l | sort'
+prints find_in_the_devices "$bus/anyverbs.0/infiniband/any0/node_guid" \
+	find $bus/anyverbs.0 -name node_guid
+prints file_system "sysfs" stat -f -c %T $ib/any0
+prints above "any0
+mlx5_0" sh -c "cd /sys/class && ls infiniband"
 prints grep_recursive "$ib/mlx5_0/ports/1/lid:0x7" grep -rs 0x7 $ib/mlx5_0
 prints du_walks "0" \
 	sh -c "du -a $ib /sys/class/infiniband_verbs /sys/class/infiniband_mad >/dev/null; echo \$?"
@@ -54,7 +67,8 @@ prints inherited_descriptor "4: ACTIVE" bash -c "exec 5<$ib/any0/ports/1/state; 
 prints bash_tests "yes yes yes" bash -c "
 	[ -r /dev/infiniband/uverbs0 ] && [ -w /dev/infiniband/uverbs0 ] &&
 		[ -c /dev/infiniband/uverbs0 ] && echo -n 'yes '
-	[ -d $ib/any0 ] && [ -L $ib/any0/device ] && [ -f $ib/any0/node_guid ] && echo -n 'yes '
+	[ -d $ib/any0 ] && [ -L $ib/any0 ] && [ -L $ib/any0/device ] &&
+		[ -f $ib/any0/node_guid ] && echo -n 'yes '
 	[ ! -w $ib/any0/node_guid ] && [ ! -e $ib/any0/nix ] && [ ! -e $ib/any1 ] && echo yes"
 prints ls_long_cm "crw-rw-rw- 1 root root  10, 254 rdma_cm" \
 	sh -c "ls -l /dev/infiniband | sed -n 's/ [A-Z][a-z][a-z] .* rdma_cm\$/ rdma_cm/p'"
@@ -95,7 +109,7 @@ any0
 mlx5_0
 0x7
 2" sh -c "cd $ib && pwd -P && ls && cd mlx5_0/ports && cat 1/lid && cd ../.. && echo * | wc -w"
-prints executed_programs_are_there_too "$ib/any0 0200:c0ff:ee00:1234" \
+prints executed_programs_are_there_too "$bus/anyverbs.0/infiniband/any0 0200:c0ff:ee00:1234" \
 	bash -c "cd $ib/any0 && echo \$(/bin/pwd) \$(bash -c 'cat node_guid')"
 prints no_file_can_be_made_there "Permission denied" \
 	bash -c "cd $ib/any0; { echo x >new; } 2>&1 | sed 's/.*: //'; ! ls new 2>/dev/null"
@@ -103,11 +117,24 @@ prints cp "0200:c0ff:ee00:1234" sh -c "cp $ib/any0/node_guid '$copy/guid' && cat
 prints cp_recursive "0x7" \
 	sh -c "cp -r $ib/mlx5_0/ports '$copy' 2>/dev/null; cat '$copy/ports/1/lid'"
 
+# Walks from the root, one descriptor after the other, and wants to find a sysfs.
+if command -v udevadm >/dev/null; then
+	prints udev_path "/devices/platform/anyverbs.1/infiniband/mlx5_0" \
+		udevadm info -q path -p $ib/mlx5_0
+	prints udev_parents "infiniband platform" sh -c "echo \$(udevadm info -a -p $ib/any0 |
+		sed -n 's/.*SUBSYSTEMS*==\"\(..*\)\"/\1/p')"
+fi
+# So does hwloc, which shows adapters as objects.
+if command -v lstopo-no-graphics >/dev/null; then
+	prints hwloc "any0 mlx5_0" sh -c "echo \$(lstopo-no-graphics --of console --only osdev |
+		sed -n 's/.*\(any0\|mlx5_0\).*/\1/p')"
+fi
 if command -v python3 >/dev/null; then
 	python python_open "0200:c0ff:ee00:1234" "print(open('$ib/any0/node_guid').read(), end='')"
 	python python_listdir "['any0', 'mlx5_0']" "import os; print(sorted(os.listdir('$ib')))"
-	python python_scandir "[('any0', True), ('mlx5_0', True)]" \
-		"import os; print(sorted((e.name, e.is_dir()) for e in os.scandir('$ib')))"
+	python python_scandir "[('any0', True, True), ('mlx5_0', True, True)]" \
+		"import os
+print(sorted((e.name, e.is_dir(), e.is_symlink()) for e in os.scandir('$ib')))"
 	python python_stat "True" \
 		"import os; f = open('$ib/any0/fw_ver')
 print(os.stat(f.name) == os.fstat(f.fileno()))"
@@ -122,7 +149,8 @@ os.chdir('/')
 print(subprocess.run(['cat', 'lid'], cwd='$ib/mlx5_0/ports/1', capture_output=True).stdout,
       os.getcwd())"
 	python python_walks_agree "True" \
-		"import os; print([w[:3] for w in os.fwalk('$ib')] == list(os.walk('$ib')))"
+		"import os; print([w[:3] for w in os.fwalk('$bus/anyverbs.0')] ==
+    list(os.walk('$bus/anyverbs.0')))"
 	python python_glob "1" "import glob; print(len(glob.glob('$ib/mlx5_0/ports/*/state')))"
 	python python_net "True" \
 		"import os; name = open('$ib/any0/ports/1/gid_attrs/ndevs/0').read().strip()

@@ -31,12 +31,12 @@ prints both_are_listed_once "any0
 real0
 real1" ls $ib
 prints theirs_are_read theirs cat $ib/real0/node_guid
-prints theirs_are_read_by_way_of_ours theirs cat $ib/any0/../real0/node_guid
+prints theirs_are_read_by_way_of_ours theirs cat $ib/any0/subsystem/real0/node_guid
 prints ours_come_before_theirs_of_the_same_name "4: ACTIVE" cat $ib/real1/ports/1/state
 prints shared_files_are_theirs 99 cat $verbs/abi_version
 prints find_descends_into_both "$ib/any0/node_guid
 $ib/real0/node_guid
-$ib/real1/node_guid" sh -c "find $ib -name node_guid | sort"
+$ib/real1/node_guid" sh -c "find $ib/*/ -name node_guid | sort"
 prints both_are_in_the_current_directory "any0
 real0
 real1

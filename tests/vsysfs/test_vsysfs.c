@@ -18,7 +18,9 @@
 
 #define IB    "/sys/class/infiniband"
 #define VERBS "/sys/class/infiniband_verbs"
-#define BUS   "/sys/devices/virtual/anyverbs"
+#define BUS   "/sys/devices/platform"
+#define ANY0  BUS "/anyverbs.0/infiniband/any0" /* where the links of the classes lead */
+#define MLX5  BUS "/anyverbs.1/infiniband/mlx5_0"
 #define DEBUG "/sys/kernel/debug/mlx5"
 
 /* Three devices; the third has the longest name there can be. */
@@ -29,11 +31,11 @@
 
 static struct av_vsysfs_node node_at(const char *path)
 {
-	struct av_vsysfs_node node;
+	static struct av_vsysfs_walk walk;
 
-	if (!av_vsysfs_lookup(path, &node))
+	if (av_vsysfs_walk(path, false, &walk) != 1)
 		fail_msg("%s: not in the tree", path);
-	return node;
+	return walk.node;
 }
 
 /* The content of a file or the target of a link, as a string. */
@@ -64,7 +66,7 @@ static void each_file_says_what_the_kernels_would(void **state)
 		{IB "/any0/board_id", "anyverbs\n"},
 		{IB "/any0/node_desc", "anyverbs any0\n"},
 		{IB "/any0/uevent", "NAME=any0\n"},
-		{IB "/any0/device", "../../../devices/virtual/anyverbs/anyverbs.0"},
+		{IB "/any0/device", "../../../anyverbs.0"},
 		{IB "/any0/ports/1/state", "4: ACTIVE\n"},
 		{IB "/any0/ports/1/phys_state", "5: LinkUp\n"},
 		{IB "/any0/ports/1/rate", "100 Gb/sec (4X EDR)\n"},
@@ -77,7 +79,7 @@ static void each_file_says_what_the_kernels_would(void **state)
 		{IB "/any0/ports/1/gid_attrs/types/0", "RoCE v2\n"},
 		{IB "/any0/ports/1/pkeys/0", "0xffff\n"},
 		{IB "/mlx5_0/node_guid", "0200:0000:0000:0042\n"},
-		{IB "/mlx5_0/device", "../../../devices/virtual/anyverbs/anyverbs.1"},
+		{IB "/mlx5_0/device", "../../../anyverbs.1"},
 		{IB "/mlx5_0/ports/1/lid", "0x7\n"},
 		{IB "/mlx5_0/ports/1/sm_lid", "0x1\n"},
 		{IB "/mlx5_0/ports/1/link_layer", "InfiniBand\n"},
@@ -89,15 +91,20 @@ static void each_file_says_what_the_kernels_would(void **state)
 		{VERBS "/uverbs1/abi_version", "1\n"},
 		{VERBS "/uverbs1/dev", "231:193\n"},
 		{VERBS "/uverbs1/uevent", "MAJOR=231\nMINOR=193\nDEVNAME=infiniband/uverbs1\n"},
-		{VERBS "/uverbs1/device", "../../../devices/virtual/anyverbs/anyverbs.1"},
+		{VERBS "/uverbs1/device", "../../../anyverbs.1"},
 		{"/sys/class/infiniband_mad/abi_version", "5\n"},
 		{BUS "/anyverbs.0/vendor", "0xa5e7\n"},
 		{BUS "/anyverbs.0/device", "0x0001\n"},
 		{BUS "/anyverbs.0/numa_node", "-1\n"},
 		{BUS "/anyverbs.0/uevent", "DRIVER=anyverbs\n"},
-		{BUS "/anyverbs.1/infiniband/mlx5_0", "../../../../../class/infiniband/mlx5_0"},
-		{BUS "/anyverbs.1/infiniband_verbs/uverbs1",
-		 "../../../../../class/infiniband_verbs/uverbs1"},
+		/* Classes lead to devices, and devices to their classes. */
+		{IB "/any0", "../../devices/platform/anyverbs.0/infiniband/any0"},
+		{IB "/any0/subsystem", "../../../../../class/infiniband"},
+		{VERBS "/uverbs1", "../../devices/platform/anyverbs.1/infiniband_verbs/uverbs1"},
+		{VERBS "/uverbs1/subsystem", "../../../../../class/infiniband_verbs"},
+		{"/sys/class/misc/rdma_cm", "../../devices/virtual/misc/rdma_cm"},
+		{"/sys/class/misc/rdma_cm/subsystem", "../../../../class/misc"},
+		{BUS "/anyverbs.1/subsystem", "../../../bus/platform"},
 		/* A GID that is not populated is zero, and has no attributes. */
 		{IB "/any0/ports/1/gids/63", "0000:0000:0000:0000:0000:0000:0000:0000\n"},
 		{IB "/any0/ports/1/gid_attrs/types/63", "Invalid argument"},
@@ -163,7 +170,7 @@ static void gid_files_are_the_gid_table(void **state)
 	assert_string_equal(content_of(&node), expected);
 	snprintf(path, sizeof(path), BUS "/anyverbs.0/net/%s", gids[0].ifname);
 	node = node_at(path);
-	snprintf(path, sizeof(path), "../../../../../class/net/%s", gids[0].ifname);
+	snprintf(path, sizeof(path), "../../../../class/net/%s", gids[0].ifname);
 	assert_string_equal(content_of(&node), path);
 }
 
@@ -198,7 +205,10 @@ static void each_path_is_of_one_kind(void **state)
 		{DEBUG "/anyverbs.0/odp_stats", AV_VSYSFS_DIR, false},
 		{"/dev/infiniband", AV_VSYSFS_DIR, true},
 		{"/dev/infiniband/uverbs2", AV_VSYSFS_CHAR, true},
-		{IB "/any0", AV_VSYSFS_DIR, false},
+		{IB "/any0", AV_VSYSFS_LINK, false},
+		{VERBS "/uverbs2", AV_VSYSFS_LINK, false},
+		{"/sys/class/misc/rdma_cm", AV_VSYSFS_LINK, false},
+		{ANY0, AV_VSYSFS_DIR, false},
 		{IB "/any0/ports/1/counters", AV_VSYSFS_DIR, false},
 		{IB "/any0/ports/1/hw_counters", AV_VSYSFS_DIR, false},
 		{IB "/any0/ports/1/counters/port_xmit_data", AV_VSYSFS_FILE, false},
@@ -269,26 +279,41 @@ static void each_walk_ends_where_the_kernels_would(void **state)
 		int ret;
 		const char *end; /* path of the node, or path outside */
 	} rows[] = {
-		{IB "/any0/node_guid", true, 1, IB "/any0/node_guid"},
-		{IB "//any0/./ports//1/../1/state", true, 1, IB "/any0/ports/1/state"},
+		{IB "/any0/node_guid", true, 1, ANY0 "/node_guid"},
+		{ANY0 "/node_guid", true, 1, ANY0 "/node_guid"},
+		{IB "//any0/./ports//1/../1/state", true, 1, ANY0 "/ports/1/state"},
 		{IB "/", true, 1, IB},
-		{IB "/any0/.", true, 1, IB "/any0"},
+		{IB "/any0/.", true, 1, ANY0},
 		{IB "/../infiniband_verbs", true, 1, VERBS},
-		{IB "/any0/../mlx5_0/ports/1/lid", true, 1, IB "/mlx5_0/ports/1/lid"},
+		/* Behind a link, ".." is the parent of what it leads to. */
+		{IB "/any0/..", true, 1, BUS "/anyverbs.0/infiniband"},
+		{IB "/any0/../../..", true, 0, BUS},
+		{IB "/any0/../../../anyverbs.1/infiniband/mlx5_0/ports/1/lid", true, 1,
+		 MLX5 "/ports/1/lid"},
+		{IB "/any0/../mlx5_0", true, -ENOENT, NULL},
 		/* A symbolic link is followed in the middle, before a slash, and if so asked. */
-		{IB "/any0/device", false, 1, IB "/any0/device"},
+		{IB "/any0", false, 1, IB "/any0"},
+		{IB "/any0", true, 1, ANY0},
+		{IB "/any0/", false, 1, ANY0},
+		{IB "/any0/subsystem", true, 1, IB},
+		{IB "/any0/subsystem/mlx5_0", true, 1, MLX5},
+		{VERBS "/uverbs1", true, 1, BUS "/anyverbs.1/infiniband_verbs/uverbs1"},
+		{VERBS "/uverbs1/device/infiniband/mlx5_0", true, 1, MLX5},
+		{"/sys/class/misc/rdma_cm", true, 1, "/sys/devices/virtual/misc/rdma_cm"},
+		{"/sys/class/misc/rdma_cm/subsystem", true, 0, "/sys/class/misc"},
+		{IB "/any0/device", false, 1, ANY0 "/device"},
 		{IB "/any0/device", true, 1, BUS "/anyverbs.0"},
 		{IB "/any0/device/", false, 1, BUS "/anyverbs.0"},
 		{IB "/any0/device/vendor", false, 1, BUS "/anyverbs.0/vendor"},
-		{IB "/any0/device/..", true, 1, BUS},
-		{IB "/any0/device/infiniband/any0/device/infiniband/any0", true, 1, IB "/any0"},
+		{IB "/any0/device/..", true, 0, BUS},
+		{IB "/any0/device/infiniband/any0/device/infiniband/any0", true, 1, ANY0},
 		/* Outside */
 		{"/", true, 0, "/"},
 		{IB "/..", true, 0, "/sys/class"},
 		{IB "/../net/lo/address", true, 0, "/sys/class/net/lo/address"},
 		{IB "/../../../../../tmp/x", true, 0, "/tmp/x"},
 		{IB "/real0/../any0", true, 0, IB "/real0/../any0"},
-		{IB "/any0/../real0//x/", true, 0, IB "/real0//x/"},
+		{IB "/any0/subsystem/real0//x/", true, 0, IB "/real0//x/"},
 		{IB "x/any0", true, 0, IB "x/any0"},
 		{"/dev/infiniband/umad0", true, 0, "/dev/infiniband/umad0"},
 		{"/dev/infiniband/rdma_cm", true, 1, "/dev/infiniband/rdma_cm"},
@@ -376,14 +401,14 @@ static void everything_listed_is_there(void **state)
 		unsigned int kinds[AV_VSYSFS_CHAR +
 				   1]; /* directories, files, links, devices in all below */
 	} rows[] = {
-		/* any0 has 3 * 64 files of GIDs, as has the third device; mlx5_0, too: the table
-		   has that size; and 21 and 37 counters */
-		{IB, {3 * 10, 3 * (9 + 9 + 1 + 3 * 64 + 21 + 37), 3 * 1, 0}},
-		{VERBS, {3, 1 + 3 * (4 + 7), 3, 0}},
+		{IB, {0, 0, 3, 0}},
+		{VERBS, {0, 1, 3, 0}},
+		/* 3 * 64 files of GIDs, the size of each device's table, and 21 and 37 counters */
+		{BUS "/anyverbs.1", {13, 6 + 9 + 9 + 1 + 3 * 64 + 21 + 37 + 4 + 7, 1 + 2 + 2, 0}},
 		{"/sys/class/infiniband_mad", {0, 1, 0, 0}},
 		{DEBUG, {6, 3 * 4, 0, 0}},
 		{"/dev/infiniband", {0, 0, 0, 4}},
-		{"/sys/class/misc/rdma_cm", {0, 3, 0, 0}},
+		{"/sys/devices/virtual/misc/rdma_cm", {0, 3, 1, 0}},
 	};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
@@ -410,7 +435,7 @@ static void listing_stops_when_told(void **state)
 
 	av_vsysfs_list(&node, visit_one, &visits);
 	assert_int_equal(visits, 1);
-	node = node_at(IB "/any0");
+	node = node_at(ANY0);
 	av_vsysfs_list(&node, visit_one, &visits);
 	assert_int_equal(visits, 2);
 }
@@ -434,7 +459,38 @@ static void other_paths_are_no_suspects(void **state)
 		if (av_vsysfs_suspects(paths[i]))
 			fail_msg("%s", paths[i]);
 	assert_true(av_vsysfs_suspects(IB));
+	assert_true(av_vsysfs_suspects(ANY0));
 	assert_true(av_vsysfs_suspects("/dev/infiniband/uverbs0"));
+}
+
+/* Those that begin at a directory above. */
+static void relative_paths_of_the_tree_are_suspects(void **state)
+{
+	static const struct {
+		const char *path;
+		bool suspect;
+	} rows[] = {
+		{"sys/class/infiniband/any0", true},
+		{"class/infiniband", true},
+		{"infiniband/any0/device", true},
+		{"infiniband_verbs", true},
+		{"devices/platform/anyverbs.0", true},
+		{"anyverbs.0/infiniband", true},
+		{"misc/rdma_cm", true},
+		{"dev/infiniband/uverbs0", true},
+		{"kernel/debug/mlx5", true},
+		{"", false},
+		{".", false},
+		{"infinib", false},
+		{"class", false},
+		{"sys/class/net", false},
+		{"any0", false},
+		{"/sys/class/infiniband", false},
+	};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++)
+		if (av_vsysfs_suspects_below(rows[i].path) != rows[i].suspect)
+			fail_msg("%s", rows[i].path);
 }
 
 int main(void)
@@ -452,6 +508,7 @@ int main(void)
 		cmocka_unit_test(everything_listed_is_there),
 		cmocka_unit_test(listing_stops_when_told),
 		cmocka_unit_test(other_paths_are_no_suspects),
+		cmocka_unit_test(relative_paths_of_the_tree_are_suspects),
 	};
 
 	char dir[] = "/tmp/anyverbs-test-XXXXXX"; /* in which nothing runs */

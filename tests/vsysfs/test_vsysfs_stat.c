@@ -3,10 +3,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -66,9 +71,9 @@ static void links_and_devices_have_their_stat(void **state)
 
 	assert_int_equal(lstat(ANY0 "/device", &st), 0);
 	assert_int_equal(st.st_mode, S_IFLNK | 0777);
-	assert_int_equal(st.st_size, strlen("../../../devices/virtual/anyverbs/anyverbs.0"));
+	assert_int_equal(st.st_size, strlen("../../../anyverbs.0"));
 	assert_int_equal(stat(ANY0 "/device", &st), 0);
-	assert_int_equal(stat("/sys/devices/virtual/anyverbs/anyverbs.0", &target), 0);
+	assert_int_equal(stat(BUS, &target), 0);
 	assert_same_stat(&st, &target);
 	assert_int_equal(stat("/dev/infiniband/uverbs0", &st), 0);
 	assert_int_equal(st.st_mode, S_IFCHR | 0666);
@@ -158,7 +163,7 @@ static void extended_attributes_there_are_none(void **state)
 
 static void links_are_read_and_resolved(void **state)
 {
-	static const char target[] = "../../../devices/virtual/anyverbs/anyverbs.0";
+	static const char target[] = "../../../anyverbs.0";
 	char bytes[PATH_MAX], *resolved;
 	int dir = open_dir(ANY0);
 
@@ -173,17 +178,147 @@ static void links_are_read_and_resolved(void **state)
 	close(dir);
 
 	assert_ptr_equal(realpath(ANY0 "/device/vendor", bytes), bytes);
-	assert_string_equal(bytes, "/sys/devices/virtual/anyverbs/anyverbs.0/vendor");
+	assert_string_equal(bytes, BUS "/vendor");
 	assert_ptr_equal(__realpath_chk(ANY0 "/../any0", bytes, sizeof(bytes)), bytes);
-	assert_string_equal(bytes, ANY0);
+	assert_string_equal(bytes, ANY0_DEV);
 	resolved = canonicalize_file_name(ANY0 "/device");
-	assert_string_equal(resolved, "/sys/devices/virtual/anyverbs/anyverbs.0");
+	assert_string_equal(resolved, BUS);
 	free(resolved);
 	assert_null(realpath(ANY0 "/nix", NULL));
 	assert_int_equal(errno, ENOENT);
 	resolved = realpath("/sys/class/infiniband/..", NULL);
 	assert_string_equal(resolved, "/sys/class");
 	free(resolved);
+}
+
+/* Documentation/filesystems/sysfs.rst: a class has links to its devices, which link back. */
+static void classes_have_links(void **state)
+{
+	static const struct {
+		const char *class, *name;
+	} rows[] = {{"/sys/class/infiniband", "any0"}, {"/sys/class/infiniband_verbs", "uverbs0"}};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
+		char link[64], below[PATH_MAX], target[64], *real, *found;
+		struct stat st, other;
+		ssize_t len;
+
+		snprintf(link, sizeof(link), "%s/%s", rows[i].class, rows[i].name);
+		assert_int_equal(lstat(link, &st), 0);
+		assert_int_equal(st.st_mode, S_IFLNK | 0777);
+		len = readlink(link, target, sizeof(target));
+		assert_int_equal(len, st.st_size);
+		snprintf(below, sizeof(below), "%s/%.*s", rows[i].class, (int)len, target);
+		real = realpath(link, NULL);
+		found = realpath(below, NULL);
+		assert_string_equal(real, found);
+		assert_memory_equal(real, "/sys/devices/", 13);
+		assert_int_equal(stat(link, &st), 0);
+		assert_int_equal(lstat(real, &other), 0);
+		assert_same_stat(&st, &other);
+		free(found);
+		snprintf(below, sizeof(below), "%s/subsystem", link);
+		found = realpath(below, NULL);
+		assert_string_equal(found, rows[i].class);
+		free(found);
+		snprintf(below, sizeof(below), "%s/device", link);
+		found = realpath(below, NULL);
+		*strrchr(real, '/') = '\0';
+		*strrchr(real, '/') = '\0';
+		assert_string_equal(found, real);
+		free(found);
+		free(real);
+	}
+}
+
+/* Programs walk from the root, one descriptor after the other. */
+static void paths_may_begin_at_a_directory_above(void **state)
+{
+	int root = open_dir("/"), class = open_dir("/sys/class"), ib, null;
+	char target[64], real[PATH_MAX];
+	struct stat st, same;
+
+	assert_non_null(getcwd(real, sizeof(real)));
+	assert_int_equal(stat(ANY0, &st), 0);
+	assert_int_equal(fstatat(root, "sys/class/infiniband/any0", &same, 0), 0);
+	assert_same_stat(&st, &same);
+	assert_int_equal(faccessat(class, "infiniband/any0/node_guid", R_OK, 0), 0);
+	assert_reads(openat(class, "infiniband/any0/node_guid", O_RDONLY), GUID);
+	assert_true(readlinkat(class, "infiniband/any0", target, sizeof(target)) > 0);
+	ib = openat(class, "infiniband", O_PATH | O_NOFOLLOW);
+	assert_reads(openat(ib, "any0/node_guid", O_RDONLY), GUID);
+	assert_int_equal(fstatat(ib, "..", &st, 0), 0);
+	assert_int_equal(fstat(class, &same), 0);
+	assert_same_stat(&st, &same);
+	close(ib);
+	assert_int_equal(openat(class, "infiniband/nix", O_RDONLY), -1);
+	assert_int_equal(errno, ENOENT);
+	assert_int_equal(chdir("/sys/class"), 0);
+	assert_reads(open("infiniband/any0/node_guid", O_RDONLY), GUID);
+	assert_int_equal(chdir(real), 0);
+	/* Other directories have none of this. */
+	assert_int_equal(openat(class, "sys/class/infiniband", O_RDONLY), -1);
+	assert_int_equal(errno, ENOENT);
+	null = openat(root, "dev/null", O_RDONLY);
+	assert_true(null >= 0);
+	assert_int_equal(openat(null, "infiniband", O_RDONLY), -1);
+	assert_int_equal(errno, ENOTDIR);
+	assert_int_equal(openat(-1, "infiniband", O_RDONLY), -1);
+	assert_int_equal(errno, EBADF);
+	close(null);
+	close(class);
+	close(root);
+}
+
+/* @covered has the name of a directory above, but is not what is there by now. */
+static int look_below(int covered)
+{
+	int cover;
+
+	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", "/sys/class", "tmpfs", 0, NULL))
+		return 77;
+	cover = open_dir("/sys/class");
+	return openat(covered, "infiniband/any0", O_RDONLY) >= 0 || errno != ENOENT ||
+	       openat(cover, "infiniband/any0", O_RDONLY) < 0;
+}
+
+static void a_directory_of_that_name_elsewhere_is_none_above(void **state)
+{
+	int class = open_dir("/sys/class"), status;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(look_below(class));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	close(class);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(status, 0);
+}
+
+static void the_file_system_is_the_one_above(void **state)
+{
+	static const char *const paths[][2] = {
+		{ANY0, "/sys"}, {ANY0 "/node_guid", "/sys"}, {"/dev/infiniband/uverbs0", "/dev"}};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(paths); i++) {
+		int fd = open(paths[i][0], O_PATH | O_CLOEXEC);
+		struct statfs want, st;
+
+		assert_int_equal(statfs(paths[i][1], &want), 0);
+		errno = EDOM;
+		assert_int_equal(statfs(paths[i][0], &st), 0);
+		assert_int_equal(errno, EDOM);
+		assert_int_equal(st.f_type, want.f_type);
+		assert_int_equal(fstatfs(fd, &st), 0);
+		assert_int_equal(st.f_type, want.f_type);
+		close(fd);
+	}
+	assert_int_equal(statfs(ANY0 "/nix", &(struct statfs){0}), -1);
+	assert_int_equal(errno, ENOENT);
+	assert_int_equal(fstatfs(-1, &(struct statfs){0}), -1);
+	assert_int_equal(errno, EBADF);
 }
 
 int main(void)
@@ -195,6 +330,10 @@ int main(void)
 		cmocka_unit_test(access_is_read_only_even_for_root),
 		cmocka_unit_test(extended_attributes_there_are_none),
 		cmocka_unit_test(links_are_read_and_resolved),
+		cmocka_unit_test(classes_have_links),
+		cmocka_unit_test(paths_may_begin_at_a_directory_above),
+		cmocka_unit_test(a_directory_of_that_name_elsewhere_is_none_above),
+		cmocka_unit_test(the_file_system_is_the_one_above),
 	};
 
 	if (!vsysfs_begin())

@@ -17,8 +17,10 @@
 
 #include "base/compiler.h"
 
-#define ANY0 "/sys/class/infiniband/any0"
-#define GUID "0200:c0ff:ee00:1234\n"
+#define ANY0	 "/sys/class/infiniband/any0"
+#define BUS	 "/sys/devices/platform/anyverbs.0"
+#define ANY0_DEV BUS "/infiniband/any0" /* where ANY0 leads */
+#define GUID	 "0200:c0ff:ee00:1234\n"
 
 /* open(), of which the header has not promised that the path is not NULL. */
 int open_anything(const char *path, int flags, ...) __asm__("open");

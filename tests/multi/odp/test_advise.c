@@ -320,6 +320,15 @@ static const struct rule rules[] = {
 	{"out of bounds, without FLUSH", READ, 0, LIST(PART(W_FULL, BEYOND, 1)), 0, 0, 0, ANY, ANY,
 	 0},
 
+	{"out of bounds, then mapped, without FLUSH", READ, 0,
+	 LIST(PART(W_FULL, BEYOND, 1), ALL(W_SECOND)), 0, 0, 16, ANY, ANY, 0},
+	{"unmapped, then mapped, without FLUSH", READ, 0,
+	 LIST(PART(W_HOLED, BYTES, PAGE), ALL(W_FULL)), 0, 0, 16, ANY, ANY, 0},
+	{"read-only memory, then other, without FLUSH", WRITE, 0,
+	 LIST(ALL(W_MEM_READ_ONLY), ALL(W_SECOND)), 0, 0, 16, ANY, ANY, 0},
+	{"unmapped, then mapped, NO_FAULT without FLUSH", NO_FAULT, 0,
+	 LIST(PART(W_HOLED, BYTES, PAGE), ALL(W_FULL)), 0, 0, 5, ANY, ANY, 5},
+
 	/* Lists. */
 	{"two regions", READ, FLUSH, LIST(ALL(W_FULL), ALL(W_SECOND)), 0, 1, 32, 0, 16, 0},
 	{"two regions, for writing", WRITE, FLUSH, LIST(ALL(W_SECOND), ALL(W_FULL)), 0, 1, 32, 0, 0,

@@ -270,6 +270,44 @@ static void life_row(void)
 	EXPECT_ADDED({ODP_MRS, -1}, {ODP_MR_PAGES, -(int64_t)PAGES});
 }
 
+/* The whole address space has no size of its own: its pages in use count, by every operation. */
+static void implicit_row(void)
+{
+	uint8_t *p = map_pages(BYTES), *q = map_pages(BYTES);
+	struct ibv_mr *mr = api_register(a.node->pd, NULL, 0, true), *part;
+
+	if (!mr)
+		DIE("registering: errno %d", errno);
+	row("an implicit region has no pages before they are used");
+	EXPECT_ADDED({ODP_MRS, 1});
+	row("a fault");
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, 5 * PAGE, IBV_WC_SUCCESS);
+	EXPECT_ADDED({ODP_FAULTS, 1}, {ODP_FAULT_PAGES, 5}, {ODP_MR_PAGES, 5});
+	row("a fault for writing: a page counts once");
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, (uintptr_t)p, mr->rkey, 6 * PAGE,
+		     IBV_WC_SUCCESS);
+	EXPECT_ADDED({ODP_FAULTS, 1}, {ODP_FAULT_PAGES, 6}, {ODP_MR_PAGES, 1});
+	row("a prefetch");
+	EXPECT(api_prefetch(mr, q, 3 * PAGE, true) == 0, "the prefetch");
+	EXPECT_ADDED({ODP_PREFETCHES, 1}, {ODP_PREFETCH_PAGES, 3}, {ODP_MR_PAGES, 3});
+	row("what another region covers is counted by its size");
+	part = region(q, BYTES);
+	EXPECT_ADDED({ODP_MRS, 1}, {ODP_MR_PAGES, PAGES - 3});
+	EXPECT(ibv_dereg_mr(part) == 0, "ibv_dereg_mr");
+	EXPECT_ADDED({ODP_MRS, -1}, {ODP_MR_PAGES, -(int64_t)PAGES});
+	row("an invalidation");
+	invalidate(p, 2 * PAGE, false);
+	EXPECT_ADDED({ODP_INVALIDATIONS, 1}, {ODP_INVALIDATION_PAGES, 2}, {ODP_MR_PAGES, -2});
+	invalidate(p, 3 * PAGE, true);
+	EXPECT_ADDED({ODP_INVALIDATIONS, 1}, {ODP_INVALIDATION_PAGES, 1}, {ODP_MR_PAGES, -1});
+	row("its deregistration");
+	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+	EXPECT_ADDED({ODP_MRS, -1}, {ODP_MR_PAGES, -3});
+	munmap(p + 3 * PAGE, BYTES - 3 * PAGE);
+	munmap(q, BYTES);
+	EXPECT_NOTHING_ADDED();
+}
+
 /* By the key of a region that is gone, from either side. */
 static void gone_row(void)
 {
@@ -600,6 +638,7 @@ static void run(void)
 	size_rows();
 	rereg_rows();
 	life_row();
+	implicit_row();
 	gone_row();
 	prefetch_row();
 	at_once_rows();

@@ -291,6 +291,29 @@ static void later_failures_are_not_seen(void **state)
 	check_counts(1, 1);
 }
 
+/* Holes among many ranges: the others are prefetched, but the call has not succeeded. */
+static void later_goes_on_behind_a_failure(void **state)
+{
+	static const enum ib_uverbs_advise_mr_advice all[] = {READ, WRITE, NO_FAULT};
+
+	room[PAGE] = room[4 * PAGE] = 1;
+	for (size_t i = 0; i < AV_ARRAY_SIZE(all); i++) {
+		struct av_odp_range range[4] = {
+			{(uintptr_t)room - PAGE, PAGE},
+			{(uintptr_t)room + PAGE, PAGE},
+			{(uintptr_t)room, AV_ODP_NOWHERE},
+			{(uintptr_t)room + 4 * PAGE, PAGE},
+		};
+
+		av_odp_clear(&f.seg, (uintptr_t)room, PAGES * PAGE);
+		assert_int_equal(av_odp_advise(&f.seg, range, 4, all[i], false), 0);
+		av_odp_quiesce(&f.seg);
+		assert_int_equal(missing(room + PAGE, PAGE, false), 0);
+		assert_int_equal(missing(room + 4 * PAGE, PAGE, false), 0);
+		check_counts(0, 2 * (i + 1));
+	}
+}
+
 static void more_than_the_queue_holds(void **state)
 {
 	for (uint64_t i = 0; i < 500; i++)
@@ -500,6 +523,7 @@ int main(void)
 		CASE(later_is_soon),
 		CASE(later_is_waited_for),
 		CASE(later_failures_are_not_seen),
+		CASE(later_goes_on_behind_a_failure),
 		CASE(more_than_the_queue_holds),
 		CASE(the_thread_ends_and_comes_again),
 		CASE(a_forked_child_begins_anew),

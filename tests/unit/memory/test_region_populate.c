@@ -6,7 +6,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -24,6 +27,11 @@
 #define LOCAL	 IBV_ACCESS_LOCAL_WRITE
 #define READ	 IBV_ACCESS_REMOTE_READ
 #define BIND	 IBV_ACCESS_MW_BIND
+
+#ifndef SYS_memfd_secret
+#define SYS_memfd_secret 447
+#endif
+#define POPULATE_READ 22 /* MADV_POPULATE_READ, which libraries of old do not name */
 
 static struct fake_seg f;
 static uint8_t *room;
@@ -180,6 +188,63 @@ static void a_large_range_is_looked_at_first(void **state)
 	}
 }
 
+/* --- memory without pages of its own -------------------------------------------------- */
+
+/* Only root may map a device; but each program has pages of the kernel's clock. */
+static uint8_t *clock_page(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned long begin, found = 0;
+	char line[512];
+
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps))
+		if (strstr(line, "[vvar]") && sscanf(line, "%lx-", &begin) == 1)
+			found = begin;
+	fclose(maps);
+	return (uint8_t *)found;
+}
+
+/* Pages that the kernel itself can no longer reach. */
+static uint8_t *secret_page(void)
+{
+	int fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
+	uint8_t *p = MAP_FAILED;
+
+	if (fd >= 0 && ftruncate(fd, PAGE) == 0)
+		p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (fd >= 0)
+		close(fd);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void check_unpinnable(uint8_t *p)
+{
+	struct av_key what;
+
+	assert_int_equal(prepare(p, PAGE, READ, &what), EFAULT);
+	assert_int_equal(prepare(p + 8, 8, READ, &what), EFAULT);
+}
+
+static void what_cannot_be_pinned_cannot_be_registered(void **state)
+{
+	uint8_t *clock = clock_page(), *secret = secret_page(), *p = map(PAGE);
+	struct av_key what;
+
+	if (madvise(p, PAGE, POPULATE_READ) || (!clock && !secret)) {
+		munmap(p, PAGE);
+		skip();
+	}
+	if (clock)
+		check_unpinnable(clock);
+	if (secret) {
+		check_unpinnable(secret);
+		munmap(secret, PAGE);
+	}
+	assert_int_equal(prepare(p, PAGE, READ, &what), 0);
+	munmap(p, PAGE);
+}
+
 #define WATCHED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -188,6 +253,7 @@ int main(void)
 		WATCHED(all_pages_of_a_region_are_brought_in),
 		WATCHED(unmapping_is_noticed_from_then_on),
 		WATCHED(a_large_range_is_looked_at_first),
+		WATCHED(what_cannot_be_pinned_cannot_be_registered),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
