@@ -349,7 +349,7 @@ struct av_answer {
  * @answer: NULL: none
  *
  * A request that is not signalled and has succeeded is only stepped over.
- * Context: @exec is held. Return: 0, or -ENOSPC: no room in the CQ
+ * Context: @exec is held. Return: 0, AV_CQ_DROPPED, or -ENOSPC: no room in the CQ
  */
 AV_MUST_USE int av_sq_complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 			       enum ibv_wc_status status, const struct av_answer *answer);
