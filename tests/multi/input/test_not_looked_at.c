@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What an adapter's library and kernel do not look at is not refused. Each row says what one gets.
- * Source: rdma-core, providers/mlx5 (create_cq(), mlx5_create_srq_ex()).
+ * Source: rdma-core, providers/mlx5 (create_cq(),
+ * mlx5_alloc_parent_domain(), mlx5_create_srq_ex()).
  */
 #include <errno.h>
 
@@ -9,7 +10,8 @@
 #include "lib/node.h"
 #include "lib/sandbox.h"
 
-#define QP 0
+#define PATIENCE 20000u /* ms */
+#define QP	 0
 
 static struct node n;
 
@@ -64,6 +66,37 @@ static void wc_row(void)
 	expect_zeros(cq);
 	EXPECT(node_destroy_qp(&n, QP) == 0, "ibv_destroy_qp");
 	EXPECT(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0, "ibv_destroy_cq");
+}
+
+/* --- domains -------------------------------------------------------------------------- */
+
+static void nested_row(void)
+{
+	struct ibv_parent_domain_init_attr attr = {.pd = n.pd};
+	struct ibv_pd *parent = ibv_alloc_parent_domain(n.ctx, &attr), *outer;
+	struct node_send s = {.opcode = IBV_WR_RDMA_WRITE,
+			      .flags = IBV_SEND_SIGNALED,
+			      .num_sge = 1,
+			      .remote_addr = n.info.base[KEY_FULL],
+			      .rkey = n.info.key[KEY_FULL]};
+	struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
+	struct ibv_mr *mr;
+
+	row("a parent domain that contains one");
+	attr.pd = parent;
+	outer = ibv_alloc_parent_domain(n.ctx, &attr);
+	if (!EXPECT(outer, "errno %d", errno))
+		return;
+	EXPECT(ibv_dealloc_pd(parent) == EBUSY, "the inner one is not busy");
+	mr = ibv_reg_mr(outer, n.arena, 4096, IBV_ACCESS_LOCAL_WRITE);
+	NEED(mr);
+	s.sge[0] = (struct ibv_sge){(uintptr_t)n.arena, 8, mr->lkey};
+	connect_to_itself(n.cq[0]);
+	EXPECT(node_post_send(&n, QP, &s, 1).ret == 0, "post_send");
+	EXPECT(node_poll(&n, 0, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS,
+	       "its region cannot be used by the innermost: %s", ibv_wc_status_str(wc.status));
+	EXPECT(node_destroy_qp(&n, QP) == 0 && ibv_dereg_mr(mr) == 0, "the end");
+	EXPECT(ibv_dealloc_pd(outer) == 0 && ibv_dealloc_pd(parent) == 0, "ibv_dealloc_pd");
 }
 
 /* --- shared receive queues ------------------------------------------------------------ */
@@ -135,6 +168,7 @@ int main(void)
 	sandbox_enter();
 	node_open(&n, NULL);
 	wc_row();
+	nested_row();
 	srq_ex_rows();
 	small_srq_row();
 	node_close(&n);
