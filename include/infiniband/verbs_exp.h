@@ -26,6 +26,7 @@
 #include <infiniband/exp/umr.h>
 #include <infiniband/exp/domain.h>
 #include <infiniband/exp/cq.h>
+#include <infiniband/exp/srq.h>
 #include <infiniband/exp/qp.h>
 #include <infiniband/exp/send.h>
 #include <infiniband/exp/task.h>

@@ -59,16 +59,13 @@ AV_EXPORT struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe,
 	return cq;
 }
 
-/* Overruns cannot be ignored; a request that does not ask for it is accepted. */
 static int check_modify(const struct ibv_exp_cq_attr *attr, int mask)
 {
 	if (mask & ~(IBV_EXP_CQ_MODERATION | IBV_EXP_CQ_CAP_FLAGS))
 		return EINVAL;
 	if (!(mask & IBV_EXP_CQ_CAP_FLAGS))
 		return 0;
-	if (attr->cq_cap_flags & ~(uint32_t)IBV_EXP_CQ_CAP_MASK)
-		return EINVAL;
-	return attr->cq_cap_flags ? ENOTSUP : 0;
+	return attr->cq_cap_flags & ~(uint32_t)IBV_EXP_CQ_CAP_MASK ? EINVAL : 0;
 }
 
 AV_EXPORT int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *cq_attr,
@@ -85,7 +82,13 @@ AV_EXPORT int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *cq_at
 		return ENOSYS;
 	AV_EXP_KNOWN_OR_EINVAL(cq_attr->comp_mask, IBV_EXP_CQ_ATTR_RESERVED);
 	err = check_modify(cq_attr, cq_attr_mask);
-	return err ? av_fail_errno(AV_VERB_EXP_MODIFY_CQ, err) : av_modify_cq(cq, &plain);
+	if (err)
+		return av_fail_errno(AV_VERB_EXP_MODIFY_CQ, err);
+	err = av_modify_cq(cq, &plain);
+	if (err == 0 && (cq_attr_mask & IBV_EXP_CQ_CAP_FLAGS))
+		atomic_store(&av_container_of(cq, struct av_cq, ibv)->shared->drops,
+			     (cq_attr->cq_cap_flags & IBV_EXP_CQ_IGNORE_OVERRUN) != 0);
+	return err;
 }
 
 static void translate(struct ibv_exp_wc *to, const struct ibv_wc *wc, bool stamped,

@@ -210,8 +210,9 @@ AV_EXPORT int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, 
 /* --- prefetching ----------------------------------------------------------------- */
 
 /*
- * Waits for the pages, so that a hole in the address space is reported. ENOENT, not on demand, and
- * EPERM, not writable: this verb has no error codes of their own for these. Return: 0 or errno
+ * Best effort: brings in what can be had, and waits for it. EPERM, not writable, and EFAULT, a hole
+ * or beyond the region, are no errors of this verb; ENOENT is, a region that is not on demand.
+ * Return: 0 or errno
  */
 static int prefetch(const struct ibv_mr *mr, const struct ibv_exp_prefetch_attr *attr)
 {
@@ -224,7 +225,11 @@ static int prefetch(const struct ibv_mr *mr, const struct ibv_exp_prefetch_attr 
 	if (attr->flags & ~(uint32_t)IBV_EXP_PREFETCH_WRITE_ACCESS)
 		return EINVAL;
 	err = av_advise_region(av_context_of(mr->context), mr->lkey, advice, &range);
-	return err == EPERM || err == ENOENT ? EINVAL : err;
+	if (err == EPERM || err == EFAULT)
+		av_diag_drop();
+	if (err == EPERM)
+		return 0;
+	return err == EFAULT ? 0 : err == ENOENT ? EINVAL : err;
 }
 
 AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_attr *attr)

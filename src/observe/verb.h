@@ -59,6 +59,7 @@
 	X(EXP_CREATE_MR,                "ibv_exp_create_mr") \
 	X(EXP_CREATE_QP,                "ibv_exp_create_qp") \
 	X(EXP_CREATE_RES_DOMAIN,        "ibv_exp_create_res_domain") \
+	X(EXP_CREATE_SRQ,               "ibv_exp_create_srq") \
 	X(EXP_DEALLOC_MKEY_LIST_MEMORY, "ibv_exp_dealloc_mkey_list_memory") \
 	X(EXP_DESTROY_DCT,              "ibv_exp_destroy_dct") \
 	X(EXP_DESTROY_RES_DOMAIN,       "ibv_exp_destroy_res_domain") \

@@ -388,23 +388,25 @@ static void report_overrun(const struct av_seg *seg, uint32_t index, uint32_t ca
 	av_report_beside(&r);
 }
 
-void av_cq_overrun(struct av_seg *seg, uint32_t index)
+int av_cq_overrun(struct av_seg *seg, uint32_t index)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	int i = cq ? lock(seg, cq, index, false) : -1;
+	bool first, drops;
 	uint32_t id;
-	bool first;
 
 	if (i < 0)
-		return;
+		return 0;
 	id = atomic_load_explicit(&cq->id, memory_order_relaxed);
-	first = !atomic_exchange(&cq->overrun, 1);
+	drops = atomic_load(&cq->drops) && !atomic_load(&cq->overrun);
+	first = !drops && !atomic_exchange(&cq->overrun, 1);
 	cq->inlet[i].counters.lost++;
 	av_lock_release(&cq->inlet[i].lock);
-	if (!first)
-		return;
-	report_overrun(seg, index, cq->capacity);
-	av_cq_tell_async(seg, index, id, IBV_EVENT_CQ_ERR);
+	if (first) {
+		report_overrun(seg, index, cq->capacity);
+		av_cq_tell_async(seg, index, id, IBV_EVENT_CQ_ERR);
+	}
+	return drops ? AV_CQ_DROPPED : 0;
 }
 
 /* An entry went in by an inlet that was just given up, and was copied. Context: no lock held */
@@ -443,8 +445,7 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 	}
 	if (av_unlikely(!to)) {
 		av_lock_release(&cq->inlet[i].lock);
-		av_cq_overrun(seg, index);
-		return -ENOSPC;
+		return av_cq_overrun(seg, index) ? AV_CQ_DROPPED : -ENOSPC;
 	}
 	cq->inlet[i].counters.completions++;
 	if (av_likely(!atomic_load_explicit(&cq->inlet[i].armed.word, memory_order_relaxed))) {

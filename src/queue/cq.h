@@ -53,6 +53,9 @@ struct av_cq_bell {
 	uint32_t event; /* enum event of cq.c */
 };
 
+/* The CQ ignores overruns, and has dropped the entry. What it held is its appender's to release. */
+#define AV_CQ_DROPPED 1
+
 /**
  * av_cq_push() - append an entry
  * @cqe: complete but for @there and @stamp_ns; @data as far as @data_len says
@@ -61,7 +64,7 @@ struct av_cq_bell {
  * Raises the overrun event once.
  * Context: any process and thread; holds no lock that ranks at or above the CQ's. The doorbell may
  * make a system call.
- * Return:  0, or -ENOSPC: the CQ was full, and is broken from now on
+ * Return:  0; AV_CQ_DROPPED; or -ENOSPC: the CQ was full, and is broken from now on
  */
 int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 	       struct av_cq_bell *later);
@@ -72,8 +75,11 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
  */
 void av_cq_ring(struct av_seg *seg, const struct av_cq_bell *bell);
 
-/* An entry found no room and is lost: the CQ is broken. Raises the event, once. */
-void av_cq_overrun(struct av_seg *seg, uint32_t index);
+/*
+ * An entry found no room and is lost: the CQ is broken. Raises the event, once.
+ * Return:  0: it is broken; AV_CQ_DROPPED: it ignores that
+ */
+int av_cq_overrun(struct av_seg *seg, uint32_t index);
 
 /*
  * Arm an own CQ for the next entry. If it already holds an entry that counts, sends the event at

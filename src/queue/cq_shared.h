@@ -54,6 +54,12 @@ struct av_cqe {
 static_assert(sizeof(struct av_cqe) == 128, "two cache lines");
 static_assert(offsetof(struct av_cqe, data) == AV_CACHE_LINE - sizeof(uint64_t), "see there");
 
+/* Does it bring payload to be placed? */
+static inline bool av_cqe_has_payload(const struct av_cqe *cqe)
+{
+	return cqe->data_len || cqe->stage || (cqe->flags & AV_CQE_IN_SLOT);
+}
+
 /*
  * Copy an entry's @data from or to a private copy: all of it, or only the word in the first cache
  * line if @bytes are no more. Both branches have a constant size, and neither is marked unlikely.
@@ -139,7 +145,8 @@ struct av_cq_shared {
 	 * time.
 	 */
 	_Atomic uint32_t overrun;
-	_Atomic uint32_t stamped;     /* entries carry the time; set before the CQ is used */
+	_Atomic uint16_t stamped;     /* entries carry the time; set before the CQ is used */
+	_Atomic uint16_t drops;	      /* an entry without room is dropped, and nothing breaks */
 	struct av_cq_counters before; /* counters of earlier CQs at this index */
 
 	struct av_cq_inlet inlet[2];

@@ -35,6 +35,7 @@ static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_req
 	qp->send_cq = req->send_cq;
 	qp->recv_cq = req->recv_cq;
 	qp->sig_all = req->sig_all;
+	qp->blocks_loopback = req->blocks_loopback;
 	qp->inline_recv = req->inline_recv;
 	qp->inline_answer = req->inline_answer;
 	qp->srq = req->srq != 0;

@@ -170,8 +170,9 @@ struct av_qp_shared {
 	 * bytes to its own requests, wait for the poller.
 	 */
 	uint32_t inline_recv, inline_answer;
-	uint64_t sq_ring;	 /* offset */
-	struct ibv_qp_attr attr; /* qp_state: the last one that the program has asked for */
+	uint32_t blocks_loopback; /* what it sends to groups reaches nobody on this host */
+	uint64_t sq_ring;	  /* offset */
+	struct ibv_qp_attr attr;  /* qp_state: the last one that the program has asked for */
 
 	/* Requester. Guarded by @exec, except where noted. */
 	struct av_lock exec AV_ALIGNED(AV_CACHE_LINE);
@@ -236,6 +237,7 @@ struct av_qp_request {
 	uint32_t inline_answer;		     /* 0 .. AV_CQE_DATA; only with @sig_all */
 	uint32_t inline_recv;		     /* 0 .. AV_MAX_INLINE_RECV */
 	uint32_t max_operand;		     /* see struct av_qp_shared */
+	bool blocks_loopback;		     /* the same */
 	struct ibv_qp_cap cap;		     /* checked against the device's limits by the caller */
 	uint32_t limit;			     /* max_qp of the device, all processes together */
 	const struct av_page_policy *policy; /* of its rings' pages; NULL: any */
@@ -349,7 +351,7 @@ struct av_answer {
  * @answer: NULL: none
  *
  * A request that is not signalled and has succeeded is only stepped over.
- * Context: @exec is held. Return: 0, or -ENOSPC: no room in the CQ
+ * Context: @exec is held. Return: 0, AV_CQ_DROPPED, or -ENOSPC: no room in the CQ
  */
 AV_MUST_USE int av_sq_complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 			       enum ibv_wc_status status, const struct av_answer *answer);

@@ -174,6 +174,83 @@ static inline const void *near_slot(const struct av_seg *seg, const struct av_rq
 			      (uintptr_t)(number & rq->mask) * rq->stride);
 }
 
+/* --- free slots ------------------------------------------------------------------ */
+
+/* Free a slot of a shared queue. Context: post_lock is held. */
+static void free_place(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
+{
+	uint32_t *stack = av_seg_at(seg, rq->stack, index_bytes(rq->places));
+	struct av_rq_wqe *wqe = place < rq->places ? av_rq_slot(seg, rq, place) : NULL;
+
+	if (!stack || !wqe || rq->stacked >= rq->places)
+		return;
+	atomic_store_explicit(&wqe->taker, 0, memory_order_relaxed);
+	stack[rq->stacked++] = place;
+	atomic_store_explicit(&rq->freed,
+			      atomic_load_explicit(&rq->freed, memory_order_relaxed) + 1,
+			      memory_order_release);
+}
+
+void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
+{
+	if (!is_shared(rq)) { /* its completions are in one CQ, in order, whose poll_lock is held */
+		atomic_store_explicit(&rq->freed, place + 1, memory_order_release);
+		/* Prefetch the slot of the next post, which the taker has read. */
+		av_prefetch_write(
+			near_slot(seg, rq, atomic_load_explicit(&rq->tail, memory_order_relaxed)));
+		return;
+	}
+	av_lock_acquire_plain(&rq->post_lock, AV_RANK_POST_RECV);
+	free_place(seg, rq, place);
+	av_lock_release(&rq->post_lock);
+}
+
+static uint64_t dropped_mark(uint32_t place)
+{
+	return (uint64_t)place << 32 | AV_RQ_DROPPED;
+}
+
+static bool is_dropped(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place)
+{
+	const struct av_rq_wqe *wqe = av_rq_slot(seg, rq, place);
+
+	return wqe && atomic_load(&wqe->taker) == dropped_mark(place);
+}
+
+void av_rq_drop(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
+{
+	struct av_rq_wqe *wqe = av_rq_slot(seg, rq, place);
+
+	if (!wqe)
+		return;
+	atomic_store(&wqe->taker, dropped_mark(place));
+	atomic_store(&rq->dropped, 1);
+}
+
+/*
+ * Free the slots of requests whose completions were dropped: in a queue of one queue pair, those
+ * that are next in order. A poller that frees slots meanwhile frees at least as many.
+ * Context: post_lock is held.
+ */
+static void reclaim(struct av_seg *seg, struct av_rq_shared *rq)
+{
+	uint32_t freed = atomic_load(&rq->freed), tail = atomic_load(&rq->tail);
+
+	if (!is_shared(rq)) {
+		while (freed != tail && is_dropped(seg, rq, freed) &&
+		       atomic_compare_exchange_strong(&rq->freed, &freed, freed + 1))
+			freed++;
+		return;
+	}
+	if (!atomic_exchange(&rq->dropped, 0))
+		return;
+	for (uint32_t place = 0; place < rq->places; place++)
+		if (is_dropped(seg, rq, place))
+			free_place(seg, rq, place);
+}
+
+/* --- posting --------------------------------------------------------------------- */
+
 static void fill(struct av_rq_wqe *wqe, const struct ibv_recv_wr *wr)
 {
 	wqe->wr_id = wr->wr_id;
@@ -202,10 +279,18 @@ static uint32_t place_for(struct av_seg *seg, struct av_rq_shared *rq, uint32_t 
 	return av_rq_order_add(seg, rq, number, place) ? place : UINT32_MAX;
 }
 
-/* May request @number, which is @wr, be posted? Return: 0, or the errno of ibv_post_recv(3) */
-static int check(const struct av_rq_shared *rq, const struct ibv_recv_wr *wr, uint32_t number)
+static bool is_full(const struct av_rq_shared *rq, uint32_t number)
 {
-	if (number - atomic_load_explicit(&rq->freed, memory_order_acquire) >= rq->capacity)
+	return number - atomic_load_explicit(&rq->freed, memory_order_acquire) >= rq->capacity;
+}
+
+/* May request @number, which is @wr, be posted? Return: 0, or the errno of ibv_post_recv(3) */
+static int check(struct av_seg *seg, struct av_rq_shared *rq, const struct ibv_recv_wr *wr,
+		 uint32_t number)
+{
+	if (av_unlikely(is_full(rq, number)))
+		reclaim(seg, rq);
+	if (is_full(rq, number))
 		return av_refuse(ENOMEM, AV_CHECK_POST_RECV_FULL, rq->capacity, rq->capacity);
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge)
 		return av_refuse(EINVAL, AV_CHECK_POST_RECV_SGE, (uint32_t)wr->num_sge,
@@ -235,7 +320,7 @@ static int append(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_w
 	int ret = 0;
 
 	for (; wr; wr = wr->next, tail++) {
-		ret = check(rq, wr, tail);
+		ret = check(seg, rq, wr, tail);
 		if (ret) {
 			*bad = wr;
 			break;
@@ -245,6 +330,8 @@ static int append(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_w
 			fill(to, wr);
 		if (av_unlikely(shared && to))
 			av_rq_order_publish(to, tail);
+		else if (to)
+			atomic_store_explicit(&to->taker, 0, memory_order_relaxed);
 	}
 	atomic_store_explicit(&rq->tail, tail, memory_order_release);
 	return ret;
@@ -320,39 +407,12 @@ void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uin
 		atomic_store_explicit(&rq->head, place, memory_order_release);
 }
 
-void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
-{
-	struct av_rq_wqe *wqe;
-	uint32_t *stack;
-
-	if (!is_shared(rq)) { /* its completions are in one CQ, whose poll_lock is held */
-		atomic_store_explicit(&rq->freed,
-				      atomic_load_explicit(&rq->freed, memory_order_relaxed) + 1,
-				      memory_order_release);
-		/* Prefetch the slot of the next post, which the taker has read. */
-		av_prefetch_write(
-			near_slot(seg, rq, atomic_load_explicit(&rq->tail, memory_order_relaxed)));
-		return;
-	}
-	av_lock_acquire_plain(&rq->post_lock, AV_RANK_POST_RECV);
-	stack = av_seg_at(seg, rq->stack, index_bytes(rq->places));
-	wqe = place < rq->places ? av_rq_slot(seg, rq, place) : NULL;
-	if (stack && wqe && rq->stacked < rq->places) {
-		atomic_store_explicit(&wqe->taker, 0, memory_order_relaxed);
-		stack[rq->stacked++] = place;
-		atomic_store_explicit(&rq->freed,
-				      atomic_load_explicit(&rq->freed, memory_order_relaxed) + 1,
-				      memory_order_release);
-	}
-	av_lock_release(&rq->post_lock);
-}
-
 void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place,
 		  bool in_cq)
 {
 	const struct av_rq_wqe *wqe = av_rq_wqe(seg, rq, place);
 
-	if (in_cq || !wqe)
+	if (in_cq || !wqe || is_dropped(seg, rq, place))
 		return;
 	if (is_shared(rq))
 		av_rq_order_repair(seg, rq, qpn, place);
@@ -415,6 +475,7 @@ static int set_capacity(struct av_seg *seg, struct av_rq_shared *rq, uint32_t ca
 	int ret = 0;
 
 	av_lock_acquire_plain(&rq->post_lock, AV_RANK_POST_RECV);
+	reclaim(seg, rq);
 	av_rq_order_lock(seg, rq);
 	if (atomic_load(&rq->tail) - atomic_load(&rq->freed) > capacity ||
 	    av_srq_limit(rq) > capacity)

@@ -106,10 +106,18 @@ uint8_t *av_rq_payload(struct av_seg *seg, const struct av_rq_shared *rq, uint32
 /* Free a place: its completion was polled. */
 void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);
 
+/*
+ * Nobody will poll a completion of the taken request at @place: there was no room for it. Its slot
+ * is free again when the owner looks for one in vain, or polls a later completion.
+ * Context: the queue pair's right @resp is held; any process.
+ */
+void av_rq_drop(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);
+
 /**
  * av_rq_repair() - put back the request at @place, which a dead holder of @qpn's right @resp took
  * and never completed
- * @in_cq: its completion is in the CQ. Then nothing is put back, nor if it was already polled
+ * @in_cq: its completion is in the CQ. Then nothing is put back, nor if it was already polled, or
+ * was dropped
  */
 void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place,
 		  bool in_cq);

@@ -16,12 +16,16 @@
 
 struct av_rq_wqe {
 	uint64_t wr_id;
-	_Atomic uint64_t taker; /* shared queues: whose it is; queue/rq_take.c */
-	uint64_t bytes;		/* sum of the elements' lengths */
-	uint32_t count;		/* elements */
+	/* Shared queues: whose it is; queue/rq_take.c. Any queue: av_rq_drop(). */
+	_Atomic uint64_t taker;
+	uint64_t bytes; /* sum of the elements' lengths */
+	uint32_t count; /* elements */
 	uint32_t unused;
 	struct ibv_sge sge[];
 };
+
+/* The low half of @taker of a request that av_rq_drop() has marked. No queue pair's number. */
+#define AV_RQ_DROPPED (UINT32_MAX - 1)
 
 #define AV_RQ_RUNS 16 /* enough to double one slot up to AV_MAX_SRQ_WR */
 static_assert((1u << AV_RQ_RUNS) > AV_MAX_SRQ_WR, "runs of slots");
@@ -67,9 +71,10 @@ struct av_rq_shared {
 	_Atomic uint64_t head AV_ALIGNED(AV_CACHE_LINE); /* av_rq_taken(); queue/rq_take.c */
 	struct av_lock take_lock; /* shared queues: to put a request back, and to change arrays */
 	uint32_t reached;	  /* shared queues: the most requests ever taken, as far as known */
-	uint32_t tail_seen;    /* takers' copy of @tail, so that they rarely read the posters' line;
-				  for queues that are not shared */
-	struct av_raise limit; /* shared queues: queue/srq_limit.h */
+	uint32_t tail_seen; /* takers' copy of @tail, so that they rarely read the posters' line;
+			       for queues that are not shared */
+	_Atomic uint32_t dropped; /* there are requests that av_rq_drop() has marked */
+	struct av_raise limit;	  /* shared queues: queue/srq_limit.h */
 };
 static_assert(sizeof(struct av_rq_shared) <= AV_RQ_BYTES, "receive queue table entry");
 

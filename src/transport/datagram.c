@@ -282,7 +282,7 @@ static void send_one(struct datagram *d, const struct av_qp_end *req, struct av_
 		send_to(d, peer, qpn);
 }
 
-/* Each member of the group gets a copy, except the sending queue pair. */
+/* Each member of the group on this host gets a copy, except the sending queue pair. */
 static void send_group(struct datagram *d)
 {
 	struct av_multicast_member member;
@@ -417,7 +417,7 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_
 		after->burst = packet_of(&d, req, &path);
 	if (on_wire && av_gid_is_none(&d.head.ud.dgid))
 		send_nowhere(&d, req, AV_CHECK_PEER_NO_GID, 0);
-	if (d.group && !(on_wire && av_wire_is_forced()))
+	if (d.group && !(on_wire && av_wire_is_forced()) && !req->qp->blocks_loopback)
 		send_group(&d);
 	else if (!d.group && !on_wire)
 		send_one(&d, req, peer);
@@ -489,16 +489,22 @@ static void deliver_here(struct datagram *d, const struct av_qp_location *locati
 	av_disconnect(&to);
 }
 
-/* Did a queue pair of this directory send it? Those of other hosts may have the same numbers. */
-static bool is_from_here(const struct datagram *d, const struct av_net_packet *packet)
+/*
+ * Did a queue pair of this directory send it? Those of other hosts may have the same numbers.
+ * @blocked: out: it did, and wants nobody here to get it
+ */
+static bool is_from_here(const struct datagram *d, const struct av_net_packet *packet,
+			 bool *blocked)
 {
 	struct av_qp_location location = av_dir_qpn_find(d->src_qpn);
 	struct av_seg *seg = location.ref ? av_seg_get(location.ref) : NULL;
+	const struct av_qp_shared *qp = seg ? av_qp_at(seg, location.index) : NULL;
 	union ibv_gid src;
 	bool here;
 
 	memcpy(src.raw, packet->path.src, sizeof(src.raw));
 	here = seg && av_port_has_gid(seg->head->port, &src);
+	*blocked = here && qp && qp->blocks_loopback;
 	av_seg_put(seg);
 	return here;
 }
@@ -506,11 +512,11 @@ static bool is_from_here(const struct datagram *d, const struct av_net_packet *p
 /* Every process with members gets a copy of its own. The sender's folder had it directly. */
 static void deliver_group(struct datagram *d, const struct av_net_packet *packet)
 {
-	bool here = is_from_here(d, packet);
+	bool blocked, here = is_from_here(d, packet, &blocked);
 	struct av_multicast_member member;
 	uint32_t at = 0;
 
-	if (here && !av_wire_is_forced())
+	if (blocked || (here && !av_wire_is_forced()))
 		return;
 	while (av_multicast_next(&d->head.ud.dgid, &at, &member))
 		if (!here || member.qpn != d->src_qpn)

@@ -104,6 +104,31 @@ static bool pass_fence(const struct av_qp_end *end)
 	return true;
 }
 
+/* The CQ has dropped the completion: the answer in it is placed at once. */
+static __attribute__((noinline)) void place_answer(const struct av_qp_end *end,
+						   const struct av_answer *answer)
+{
+	struct av_cqe cqe = {
+		.queue = end->qp->index,
+		.wqe = end->qp->sq_next - 1,
+		.data_len = answer->bytes,
+	};
+
+	memcpy(cqe.data, answer->data, answer->bytes);
+	av_place_lost(end->seg, &cqe);
+}
+
+static void complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
+		     const struct av_answer *answer)
+{
+	int ret = av_sq_complete(end, wqe, IBV_WC_SUCCESS, answer);
+
+	if (av_unlikely(ret == AV_CQ_DROPPED && answer->bytes))
+		place_answer(end, answer);
+	else if (av_unlikely(ret < 0))
+		av_finish_overrun(end);
+}
+
 /*
  * Apply the outcome of the request at the head.
  * Return:  false: it has to wait
@@ -116,8 +141,7 @@ static bool apply_outcome(const struct av_qp_end *end, struct av_qp_end *peer,
 	if (av_likely(result.fault == AV_FAULT_NONE && result.park == AV_PARK_NOT)) {
 		atomic_store_explicit(&end->qp->park, AV_PARK_NOT, memory_order_relaxed);
 		answer->bytes = result.answer_bytes;
-		if (av_unlikely(av_sq_complete(end, wqe, IBV_WC_SUCCESS, answer)))
-			av_finish_overrun(end);
+		complete(end, wqe, answer);
 		return true;
 	}
 	if (result.park == AV_PARK_NOT && av_rule(result.fault)->requester == IBV_WC_SUCCESS)
@@ -149,9 +173,9 @@ static bool inject(const struct av_qp_end *end, struct av_qp_end *peer, struct a
 		av_finish_error(end);
 		return true;
 	case AV_INJECTED_OVERRUN:
-		av_cq_overrun(end->seg, end->qp->send_cq);
 		end->qp->sq_next++;
-		av_finish_overrun(end);
+		if (av_cq_overrun(end->seg, end->qp->send_cq) != AV_CQ_DROPPED)
+			av_finish_overrun(end);
 		return true;
 	default:
 		return false;

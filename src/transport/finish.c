@@ -60,7 +60,7 @@ void av_finish_flush(const struct av_qp_end *end, uint32_t tail)
 
 void av_finish_done(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 {
-	if (av_unlikely(av_sq_complete(end, wqe, IBV_WC_SUCCESS, NULL)))
+	if (av_unlikely(av_sq_complete(end, wqe, IBV_WC_SUCCESS, NULL) < 0))
 		av_finish_overrun(end);
 }
 

@@ -51,6 +51,17 @@ static void keep_elements(struct av_placement *place, const struct ibv_sge *sge,
 		memcpy(place->sge, sge, count * sizeof(sge[0]));
 }
 
+/* Copy what a receive request's payload needs. */
+static void keep_request(struct av_seg *seg, const struct av_rq_shared *rq,
+			 const struct av_cqe *cqe, const struct av_rq_wqe *request,
+			 struct av_placement *place)
+{
+	place->pd = rq->pd;
+	keep_elements(place, request->sge, count_of(&request->count));
+	if (cqe->flags & AV_CQE_IN_SLOT)
+		fetch_payload(seg, rq, cqe, place);
+}
+
 /* Free the slot of a completed receive request, after copying what its payload needs. */
 static void free_receive_slot(struct av_seg *seg, const struct av_cqe *cqe,
 			      struct av_placement *place)
@@ -65,12 +76,8 @@ static void free_receive_slot(struct av_seg *seg, const struct av_cqe *cqe,
 	request = av_rq_wqe(seg, rq, cqe->wqe);
 	if (!request)
 		return;
-	if (place) {
-		place->pd = rq->pd;
-		keep_elements(place, request->sge, count_of(&request->count));
-		if (cqe->flags & AV_CQE_IN_SLOT)
-			fetch_payload(seg, rq, cqe, place);
-	}
+	if (place)
+		keep_request(seg, rq, cqe, request, place);
 	av_rq_freed(seg, rq, cqe->wqe);
 }
 
@@ -200,6 +207,38 @@ bool av_place(struct av_seg *seg, struct av_placement *place)
 	av_stage_give(seg, place->cqe.stage, place->cqe.stage_len);
 	answer_placed(seg, &place->cqe);
 	return ret == AV_XFER_OK;
+}
+
+/* --- entries that found no room ------------------------------------------------------ */
+
+/* The buffers for an entry's payload. Return: false: there are none */
+static bool find_buffers(struct av_seg *seg, const struct av_cqe *cqe, struct av_rq_shared *rq,
+			 struct av_placement *place)
+{
+	struct av_qp_shared *qp = cqe->flags & AV_CQE_RECV ? NULL : av_qp_at(seg, cqe->queue);
+	const struct av_rq_wqe *request = rq ? av_rq_wqe(seg, rq, cqe->wqe) : NULL;
+
+	av_place_keep(place, cqe);
+	if (request)
+		keep_request(seg, rq, cqe, request, place);
+	else if (qp)
+		fetch_elements(seg, qp, cqe, place);
+	return request || qp;
+}
+
+void av_place_lost(struct av_seg *seg, const struct av_cqe *cqe)
+{
+	struct av_rq_shared *rq = cqe->flags & AV_CQE_RECV ? av_rq_at(seg, cqe->queue) : NULL;
+	struct av_placement place;
+
+	if (av_cqe_has_payload(cqe)) {
+		if (find_buffers(seg, cqe, rq, &place))
+			(void)place_once(seg, &place); /* a region that is changing gets nothing */
+		av_stage_give(seg, cqe->stage, cqe->stage_len);
+		answer_placed(seg, cqe);
+	}
+	if (rq)
+		av_rq_drop(seg, rq, cqe->wqe);
 }
 
 /* --- answers, placed before they are polled ---------------------------------------- */

@@ -44,6 +44,13 @@ void av_place_free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct av_
  */
 AV_MUST_USE bool av_place(struct av_seg *seg, struct av_placement *place);
 
+/*
+ * Release what an entry holds that found no room in its CQ: place its payload as far as this
+ * process reaches the buffers, give back staging buffers and the receive request's slot.
+ * Context: any process; the right of the queue pair under which the entry was made is held.
+ */
+void av_place_lost(struct av_seg *seg, const struct av_cqe *cqe);
+
 /**
  * av_place_answers() - place the answers that wait in a queue pair's send CQ, before they are
  * polled

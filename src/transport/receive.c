@@ -12,6 +12,7 @@
 #include "registry/directory.h"
 #include "transport/assist.h"
 #include "transport/count.h"
+#include "transport/place.h"
 #include "transport/report.h"
 
 /*
@@ -108,17 +109,19 @@ static void fill_message(struct av_cqe *cqe, const struct av_message *msg,
 }
 
 /*
- * Append the completion.
- * Return:  0, or -ENOSPC, which av_cq_push() has reported
+ * Append the completion. Where there is no room, what the entry holds is released at once.
+ * Return:  0, also if the CQ has dropped it; or -ENOSPC, which av_cq_push() has reported
  */
 static int complete(const struct av_receiver *to, const struct av_cqe *cqe,
 		    struct av_cq_bell *later)
 {
 	int ret = av_cq_push(to->seg, to->cq, cqe, later);
 
+	if (av_unlikely(ret))
+		av_place_lost(to->seg, cqe);
 	/* Not earlier: whoever repairs after our death needs it until here. */
 	to->rsp->qp->receiving = 0;
-	return ret;
+	return ret == AV_CQ_DROPPED ? 0 : ret;
 }
 
 enum av_fault av_receive_done(const struct av_message *msg, const struct av_rq_wqe *request)
@@ -340,10 +343,9 @@ enum av_fault av_receive_message(const struct av_message *msg, const struct av_s
 	if (fault == AV_FAULT_NONE && av_unlikely(msg->invalidate) &&
 	    av_window_invalidate(msg->to->seg, msg->invalidate, qpn_of(msg->to)) != AV_INVALIDATED)
 		fault = AV_FAULT_INVALIDATE;
-	if (fault == AV_FAULT_NONE && complete(msg->to, &cqe, msg->later))
-		fault = AV_FAULT_RECV_CQ;
-	if (av_unlikely(fault != AV_FAULT_NONE))
-		av_stage_give(msg->to->seg, cqe.stage, cqe.stage_len);
+	if (av_likely(fault == AV_FAULT_NONE))
+		return complete(msg->to, &cqe, msg->later) ? AV_FAULT_RECV_CQ : AV_FAULT_NONE;
+	av_stage_give(msg->to->seg, cqe.stage, cqe.stage_len);
 	return fault;
 }
 

@@ -152,6 +152,7 @@ struct ibv_cq *av_cq_create(struct av_context *ctx, int cqe, void *cq_context,
 struct av_qp_extra {
 	uint32_t inline_recv; /* in: bytes of inline receive wanted; out: granted; 0: off */
 	uint32_t max_operand; /* in: largest operand of extended atomics in bytes; 0: none */
+	bool blocks_loopback; /* in: see struct av_qp_shared */
 };
 
 /* Takes @pd, or for XRC_RECV @xrcd. @extra may be NULL. Return: QP in RESET, or NULL and errno. */

@@ -12,10 +12,6 @@
 #include "verbs/fail.h"
 #include "verbs/ops.h"
 
-#define READABLE                                                       \
-	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | \
-	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
-
 static struct av_cq *cq_of(struct ibv_cq_ex *ex)
 {
 	return av_container_of(ex, struct av_cq, ex);
@@ -90,6 +86,25 @@ READ(uint32_t, slid)
 READ(uint8_t, sl)
 READ(uint8_t, dlid_path_bits)
 
+/* No frame has a VLAN tag here, no flow a number, and no queue matches tags. */
+static uint16_t read_cvlan(struct ibv_cq_ex *ex)
+{
+	(void)ex;
+	return 0;
+}
+
+static uint32_t read_flow_tag(struct ibv_cq_ex *ex)
+{
+	(void)ex;
+	return 0;
+}
+
+static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
+{
+	(void)ex;
+	*info = (struct ibv_wc_tm_info){0};
+}
+
 static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 {
 	return cq_of(ex)->stamp_ns;
@@ -122,6 +137,9 @@ static void fill_readers(struct ibv_cq_ex *ex, uint64_t flags)
 	READER(IBV_WC_EX_WITH_SL, read_sl);
 	READER(IBV_WC_EX_WITH_DLID_PATH_BITS, read_dlid_path_bits);
 	READER(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP, read_completion_ts);
+	READER(IBV_WC_EX_WITH_CVLAN, read_cvlan);
+	READER(IBV_WC_EX_WITH_FLOW_TAG, read_flow_tag);
+	READER(IBV_WC_EX_WITH_TM_INFO, read_tm_info);
 #undef READER
 	ex->read_completion_wallclock_ns =
 		flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK ? read_wallclock : NULL;
@@ -134,22 +152,27 @@ static bool is_parent_domain(const struct ibv_context *context, const struct ibv
 	return pd && pd->contains;
 }
 
+static uint32_t flags_of(const struct ibv_cq_init_attr_ex *attr)
+{
+	return attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+}
+
 static int check_attr(const struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr)
 {
 	const uint32_t mask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
-	const uint32_t flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
-	uint32_t more = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags & ~flags : 0;
+	const uint32_t flags =
+		IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 
 	if (attr->comp_mask & ~mask)
 		return av_refuse(EINVAL, AV_CHECK_CQ_MASK, attr->comp_mask, mask);
-	if (more)
-		return av_refuse(more == IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN ? EOPNOTSUPP : EINVAL,
-				 AV_CHECK_CQ_FLAGS, attr->flags, flags);
+	if (flags_of(attr) & ~flags)
+		return av_refuse(EINVAL, AV_CHECK_CQ_FLAGS, attr->flags, flags);
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
 	    !is_parent_domain(context, attr->parent_domain))
 		return av_refuse(EINVAL, AV_CHECK_CQ_PARENT, 0, 0);
-	if (attr->wc_flags & ~(uint64_t)READABLE)
-		return av_refuse(EOPNOTSUPP, AV_CHECK_CQ_WC_FLAGS, attr->wc_flags, READABLE);
+	if (attr->wc_flags & ~(uint64_t)IBV_CREATE_CQ_SUP_WC_FLAGS)
+		return av_refuse(EOPNOTSUPP, AV_CHECK_CQ_WC_FLAGS, attr->wc_flags,
+				 IBV_CREATE_CQ_SUP_WC_FLAGS);
 	return 0;
 }
 
@@ -171,8 +194,9 @@ struct ibv_cq_ex *av_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 		return NULL;
 	cq = av_container_of(ibv, struct av_cq, ibv);
 	cq->made_at = __builtin_return_address(0);
-	cq->single_threaded = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
-			      (attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
+	cq->single_threaded = flags_of(attr) & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	if (flags_of(attr) & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
+		atomic_store(&cq->shared->drops, 1);
 	if (attr->wc_flags &
 	    (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
 		atomic_store(&cq->shared->stamped, 1);

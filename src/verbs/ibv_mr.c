@@ -55,7 +55,7 @@ struct ibv_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *a
 		return av_fail_null(AV_VERB_REG_MR, pd ? ENOMEM : ENOENT);
 	}
 	what->pd = av_pd_id(pd);
-	mr->pd = pd;
+	mr->pd = what->kind == AV_KEY_NULL ? NULL : pd; /* null regions keep no domain */
 	mr->dm = dm;
 	mr->sort = what->kind == AV_KEY_NULL ? AV_MR_NULL : dm ? AV_MR_DEVICE : AV_MR_PLAIN;
 	mr->access = what->access;
@@ -69,7 +69,8 @@ struct ibv_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *a
 		free(mr);
 		return av_fail_null(AV_VERB_REG_MR, ENOMEM);
 	}
-	av_pd_get(pd);
+	if (mr->pd)
+		av_pd_get(pd);
 	return &mr->ibv;
 }
 
@@ -216,7 +217,8 @@ void av_mr_forget(struct av_mr *mr)
 		av_linger_settle(ctx->seg, mr->ibv.lkey);
 		av_linger_sweep(ctx->seg);
 	}
-	av_pd_put(mr->pd);
+	if (mr->pd)
+		av_pd_put(mr->pd);
 	free(mr);
 }
 

@@ -185,7 +185,7 @@ struct ibv_pd *av_alloc_parent_domain(struct ibv_context *context,
 
 	if (attr->comp_mask & ~known)
 		return av_fail_null(AV_VERB_ALLOC_PARENT_DOMAIN, EOPNOTSUPP);
-	if (!pd || pd->contains || (attr->td && !td))
+	if (!pd || (attr->td && !td))
 		return av_fail_null(AV_VERB_ALLOC_PARENT_DOMAIN, EINVAL);
 	return AV_MADE_HERE(struct av_pd, create_pd(av_context_of(context), pd, td));
 }

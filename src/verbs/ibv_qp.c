@@ -204,6 +204,7 @@ static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp,
 		.inline_recv = extra->inline_recv,
 		.inline_answer = answers_inline(attr, extra->inline_recv),
 		.max_operand = extra->max_operand,
+		.blocks_loopback = extra->blocks_loopback,
 		.cap = attr->cap,
 		.limit = (uint32_t)ctx->dev->attr.max_qp,
 	};

@@ -347,8 +347,14 @@ static void fill_builders(struct av_qp *qp, uint64_t ops)
 	ex->wr_abort = wr_abort;
 }
 
+static uint32_t flags_of(const struct ibv_qp_init_attr_ex *attr)
+{
+	return attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
+}
+
 static int check_attr(const struct ibv_qp_init_attr_ex *attr)
 {
+	const uint32_t flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
 			       IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 
@@ -357,8 +363,8 @@ static int check_attr(const struct ibv_qp_init_attr_ex *attr)
 	if (!(attr->comp_mask &
 	      (attr->qp_type == IBV_QPT_XRC_RECV ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD)))
 		return av_refuse(EINVAL, AV_CHECK_QP_MASK, attr->comp_mask, known);
-	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags)
-		return av_refuse(EOPNOTSUPP, AV_CHECK_QP_CREATE_FLAGS, attr->create_flags, 0);
+	if (flags_of(attr) & ~flags)
+		return av_refuse(EOPNOTSUPP, AV_CHECK_QP_CREATE_FLAGS, attr->create_flags, flags);
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
 	    (attr->send_ops_flags & ~operations(attr->qp_type)))
 		return av_refuse(EOPNOTSUPP, AV_CHECK_QP_SEND_OPS, attr->send_ops_flags,
@@ -369,6 +375,9 @@ static int check_attr(const struct ibv_qp_init_attr_ex *attr)
 struct ibv_qp *av_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	AV_UNCANCELLED;
+	struct av_qp_extra extra = {
+		.blocks_loopback = flags_of(attr) & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB,
+	};
 	struct ibv_xrcd *xrcd = NULL;
 	struct ibv_pd *pd = NULL;
 	struct ibv_qp *ibv;
@@ -384,7 +393,8 @@ struct ibv_qp *av_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 	if ((pd && pd->context != context) || (xrcd && xrcd->context != context))
 		return av_fail_null(AV_VERB_CREATE_QP_EX, EINVAL);
 	/* The first members are those of struct ibv_qp_init_attr. */
-	ibv = av_qp_create(av_context_of(context), pd, xrcd, (struct ibv_qp_init_attr *)attr, NULL);
+	ibv = av_qp_create(av_context_of(context), pd, xrcd, (struct ibv_qp_init_attr *)attr,
+			   &extra);
 	if (!ibv)
 		return NULL;
 	qp = av_container_of(ibv, struct av_qp, ibv);

@@ -18,7 +18,7 @@ static int check_create(struct av_context *ctx, struct ibv_pd *pd, const struct 
 {
 	const struct ibv_device_attr *dev = &ctx->dev->attr;
 
-	if (attr->max_wr == 0 || attr->max_wr > (uint32_t)dev->max_srq_wr)
+	if (attr->max_wr > (uint32_t)dev->max_srq_wr)
 		return av_refuse(EINVAL, AV_CHECK_SRQ_SIZE, attr->max_wr,
 				 (uint32_t)dev->max_srq_wr);
 	if (attr->max_sge > (uint32_t)dev->max_srq_sge)
@@ -44,7 +44,7 @@ static uint32_t init_shared(struct av_context *ctx, struct av_srq *srq,
 			    const struct ibv_srq_attr *attr)
 {
 	struct av_rq_request req = {
-		.capacity = attr->max_wr,
+		.capacity = attr->max_wr ? attr->max_wr : 1,
 		.max_sge = attr->max_sge,
 		.pd = av_pd_id(srq->pd),
 		.id = srq->id,
@@ -85,10 +85,9 @@ static void count_use(struct av_srq *srq, int by)
 		atomic_fetch_add(&srq->cq->users, (uint32_t)by);
 }
 
-/* @xrcd, @cq: XRC only; such a queue also has a number. */
+/* @xrcd, @cq: XRC only; such a queue also has a number. @attr: in and out; 0 requests make one */
 static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd, struct av_xrcd *xrcd,
-				  struct av_cq *cq, void *srq_context,
-				  const struct ibv_srq_attr *attr)
+				  struct av_cq *cq, void *srq_context, struct ibv_srq_attr *attr)
 {
 	struct av_srq *srq = av_object_new(AV_VERB_CREATE_SRQ, 0, sizeof(*srq));
 
@@ -114,6 +113,7 @@ static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd, str
 	srq->shared = av_rq_at(ctx->seg, srq->index);
 	count_use(srq, 1);
 	init_public(srq, pd, srq_context);
+	attr->max_wr = srq->shared->capacity;
 	return &srq->ibv;
 }
 
@@ -131,30 +131,37 @@ AV_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_
 				  create_srq(ctx, pd, NULL, NULL, init->srq_context, &init->attr));
 }
 
+/* @mask: what the type needs. Fields of other bits are not looked at, as by mlx5. */
+static struct ibv_srq *create_by_type(struct av_context *ctx, struct ibv_srq_init_attr_ex *init,
+				      uint32_t mask, bool xrc)
+{
+	const struct ibv_context *context = &ctx->verbs.context;
+	struct av_xrcd *xrcd = xrc ? av_xrcd_find(ctx, init->xrcd) : NULL;
+	struct av_cq *cq = xrc ? av_cq_in(context, init->cq) : NULL;
+	int err = EINVAL;
+
+	if ((init->comp_mask & mask) == mask && init->pd && init->pd->context == context &&
+	    (!xrc || (xrcd && cq)))
+		err = check_create(ctx, init->pd, &init->attr);
+	return err ? av_fail_null(AV_VERB_CREATE_SRQ_EX, err)
+		   : create_srq(ctx, init->pd, xrcd, cq, init->srq_context, &init->attr);
+}
+
 struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init)
 {
 	AV_UNCANCELLED;
-	const uint32_t needed =
-		IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
-	struct av_context *ctx = av_context_of(context);
-	struct av_xrcd *xrcd;
-	struct av_cq *cq;
-	int err;
+	const uint32_t basic = IBV_SRQ_INIT_ATTR_PD;
+	const uint32_t xrc = basic | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	enum ibv_srq_type type =
+		init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? init->srq_type : IBV_SRQT_BASIC;
+	const bool is_xrc = type == IBV_SRQT_XRC;
 
-	if ((init->comp_mask & IBV_SRQ_INIT_ATTR_TM) ||
-	    init->comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED)
+	if (init->comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED || type == IBV_SRQT_TM)
 		return av_fail_null(AV_VERB_CREATE_SRQ_EX, EOPNOTSUPP);
-	if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || init->srq_type != IBV_SRQT_XRC ||
-	    (init->comp_mask & needed) != needed)
+	if (type != IBV_SRQT_BASIC && !is_xrc)
 		return av_fail_null(AV_VERB_CREATE_SRQ_EX, EINVAL);
-	xrcd = av_xrcd_find(ctx, init->xrcd);
-	cq = av_cq_in(context, init->cq);
-	err = xrcd && cq && init->pd && init->pd->context == context
-		      ? check_create(ctx, init->pd, &init->attr)
-		      : EINVAL;
-	return err ? av_fail_null(AV_VERB_CREATE_SRQ_EX, err)
-		   : AV_MADE_HERE(struct av_srq, create_srq(ctx, init->pd, xrcd, cq,
-							    init->srq_context, &init->attr));
+	return AV_MADE_HERE(struct av_srq, create_by_type(av_context_of(context), init,
+							  is_xrc ? xrc : basic, is_xrc));
 }
 
 int av_get_srq_num(struct ibv_srq *ibv, uint32_t *number)

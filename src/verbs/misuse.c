@@ -263,12 +263,13 @@ void av_misuse_cq_ends(struct av_cq *cq)
 {
 	struct av_context *ctx = av_context_of(cq->ibv.context);
 	const struct av_cq_shared *shared = cq->shared;
-	uint64_t given = av_cq_counted(shared).completions - shared->before.completions;
+	const struct av_cq_counters now = av_cq_counted(shared);
+	uint64_t given = now.completions - shared->before.completions;
 	uint32_t n = cq->ibv.handle;
 
 	if (ctx->forked)
 		return;
-	find(ctx, AV_MISUSE_OVERRUN, "CQ", n, atomic_load(&shared->overrun) != 0, cq->made_at);
+	find(ctx, AV_MISUSE_OVERRUN, "CQ", n, now.lost != shared->before.lost, cq->made_at);
 	/* Not its current entries: destroying a queue pair purges those, and comes first. */
 	find(ctx, AV_MISUSE_NEVER_POLLED, "CQ", n, atomic_load(&shared->head) == 0 ? given : 0,
 	     cq->made_at);

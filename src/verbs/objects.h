@@ -67,7 +67,7 @@ struct av_pd {
 	_Atomic uint32_t users; /* MRs, MWs, QPs, SRQs, AHs, parent domains; plus AV_PD_FORGOTTEN */
 	bool imported;
 	const void *made_at;	/* verbs/misuse.h */
-	struct av_pd *contains; /* parent domain: the domain it contains; otherwise NULL */
+	struct av_pd *contains; /* of a parent domain, which may be in another; else NULL */
 	struct av_td *td;
 };
 
@@ -222,7 +222,9 @@ static inline struct av_context *av_context_of(const struct ibv_context *context
 /* The number by which keys and queue pairs of a domain recognise each other. */
 static inline uint32_t av_pd_id(const struct av_pd *pd)
 {
-	return pd->contains ? pd->contains->ibv.handle : pd->ibv.handle;
+	while (pd->contains)
+		pd = pd->contains;
+	return pd->ibv.handle;
 }
 
 /* Index of a handle in the table of regions. */

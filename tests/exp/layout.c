@@ -66,6 +66,7 @@ int bind_twice(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_exp_mw_bind *mw_
 #include "layout/provider.h"
 #include "layout/qp.h"
 #include "layout/send.h"
+#include "layout/srq.h"
 #include "layout/task.h"
 #include "layout/tunneled_atomic.h"
 #include "layout/umr.h"

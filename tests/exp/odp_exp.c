@@ -51,6 +51,8 @@ struct ibv_mr *api_register(struct ibv_pd *pd, void *addr, size_t length, bool o
 	return ibv_exp_reg_mr(&in);
 }
 
+const int api_unmapped = 0;
+
 int api_prefetch(struct ibv_mr *mr, void *addr, size_t length, bool for_writing)
 {
 	struct ibv_exp_prefetch_attr attr;

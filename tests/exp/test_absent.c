@@ -183,6 +183,13 @@ static long create_cq(void)
 	return (long)ibv_exp_create_cq(&context, 1, NULL, NULL, 0, &attr);
 }
 
+static long create_srq(void)
+{
+	struct ibv_exp_create_srq_attr attr = {.pd = &pd};
+
+	return (long)ibv_exp_create_srq(&context, &attr);
+}
+
 static long create_res_domain(void)
 {
 	struct ibv_exp_res_domain_init_attr attr = {.comp_mask = 0};
@@ -320,6 +327,7 @@ static const struct {
 	{"ibv_exp_create_qp", create_qp, 0, ENOSYS},
 	{"ibv_exp_create_cq", create_cq, 0, ENOSYS},
 	{"ibv_exp_create_res_domain", create_res_domain, 0, ENOSYS},
+	{"ibv_exp_create_srq", create_srq, 0, ENOSYS},
 	{"ibv_exp_get_provider_func", get_provider_func, 0, ENOSYS},
 	{"ibv_exp_create_dct", create_dct, 0, ENOSYS},
 	{"ibv_exp_destroy_dct", destroy_dct, ENOSYS, ENOSYS},

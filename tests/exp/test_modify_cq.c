@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ibv_exp_modify_cq(): completions that another process causes here ring the channel when there are
- * as many as was said, or when the first has waited as long as was said.
+ * as many as was said, or when the first has waited as long as was said. A CQ that ignores overruns
+ * drops what it has no room for.
  */
 #include <errno.h>
 #include <infiniband/verbs_exp.h>
@@ -13,6 +14,7 @@
 #define CQ	1 /* receives of the queue pair */
 #define NONE	(-1)
 #define LONG_US 65535u
+#define ROOM	4
 
 static struct node *n;
 
@@ -67,6 +69,22 @@ static void rows(void)
 	take(1);
 }
 
+static void overrun_row(void)
+{
+	struct ibv_exp_cq_attr attr = {.cq_cap_flags = IBV_EXP_CQ_IGNORE_OVERRUN};
+	struct node_event e;
+	struct ibv_wc wc;
+
+	row("overruns are ignored");
+	EXPECT(ibv_resize_cq(n->cq[CQ], ROOM) == 0, "ibv_resize_cq");
+	EXPECT(ibv_exp_modify_cq(n->cq[CQ], &attr, IBV_EXP_CQ_CAP_FLAGS) == 0, "refused");
+	receive(ROOM + 3);
+	take(ROOM);
+	EXPECT(ibv_poll_cq(n->cq[CQ], 1, &wc) == 0, "it holds more, or is broken");
+	e = side_own_async(&a, 0);
+	EXPECT(!e.any, "event %d", e.type);
+}
+
 int main(int argc, char **argv)
 {
 	two_sides_open(argc, argv);
@@ -75,6 +93,7 @@ int main(int argc, char **argv)
 	       "a queue with a channel");
 	probe_open(&b, &a, 0);
 	rows();
+	overrun_row();
 	probe_close(&b, &a, 0);
 	return two_sides_close();
 }

@@ -278,7 +278,6 @@ static const struct verb_row rows[] = {
 	{"other's channel",     "ibv_create_cq", AV_CHECK_CQ_CHANNEL,     EINVAL, cq_channel, 0, ANY, ANY, false},
 	{"CQ's mask",           "ibv_create_cq_ex", AV_CHECK_CQ_MASK,     EINVAL, cq_mask, 1 << 9, 1 << 9, ANY, false},
 	{"CQ's flags",          "ibv_create_cq_ex", AV_CHECK_CQ_FLAGS,    EINVAL, cq_flags, 1 << 9, 1 << 9, ANY, false},
-	{"CQ's overruns",       "ibv_create_cq_ex", AV_CHECK_CQ_FLAGS,    EOPNOTSUPP, cq_flags, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN, ANY, false},
 	{"CQ's parent domain",  "ibv_create_cq_ex", AV_CHECK_CQ_PARENT,   EINVAL, cq_parent, 0, ANY, ANY, false},
 	{"wc_flags",            "ibv_create_cq_ex", AV_CHECK_CQ_WC_FLAGS, EOPNOTSUPP, cq_wc_flags, 1ull << 50, 1ull << 50, ANY, false},
 	{"ibv_modify_cq's mask", "ibv_modify_cq", AV_CHECK_CQ_MODIFY,     EINVAL, cq_modify, 1 << 9, 1 << 9, ANY, false},

@@ -40,8 +40,8 @@ static void mask_rows(void)
 	CHECKED(ibv_cq_init_attr_ex, comp_mask, 4, ibv_create_cq_ex(n->ctx, &attr), EINVAL);
 	CHECKED(ibv_cq_init_attr_ex, cqe, 0, ibv_create_cq_ex(n->ctx, &attr), EINVAL);
 	CHECKED(ibv_cq_init_attr_ex, comp_vector, 1 << 20, ibv_create_cq_ex(n->ctx, &attr), EINVAL);
-	CHECKED(ibv_cq_init_attr_ex, wc_flags, IBV_WC_EX_WITH_FLOW_TAG,
-		ibv_create_cq_ex(n->ctx, &attr), EOPNOTSUPP);
+	CHECKED(ibv_cq_init_attr_ex, wc_flags, 1 << 12, ibv_create_cq_ex(n->ctx, &attr),
+		EOPNOTSUPP);
 	CHECKED(ibv_modify_cq_attr, attr_mask, 2, !ibv_modify_cq(n->cq[0], &attr), EINVAL);
 	CHECKED(ibv_values_ex, comp_mask, 2, !ibv_query_rt_values_ex(n->ctx, &attr), EINVAL);
 	CHECKED(ibv_qp_open_attr, comp_mask, 0, ibv_open_qp(n->ctx, &attr), EINVAL);
@@ -54,7 +54,7 @@ static void srq_rows(void)
 {
 	struct ibv_srq_init_attr good_ibv_srq_init_attr = {.attr = {.max_wr = 4}};
 
-	CHECKED(ibv_srq_init_attr, attr.max_wr, 0, ibv_create_srq(n->pd, &attr), EINVAL);
+	CHECKED(ibv_srq_init_attr, attr.max_wr, 1 << 30, ibv_create_srq(n->pd, &attr), EINVAL);
 	CHECKED(ibv_srq_init_attr, attr.max_sge, 1 << 20, ibv_create_srq(n->pd, &attr), EINVAL);
 }
 

@@ -163,6 +163,18 @@ static void leave_pd_and_close(void)
 	close_world();
 }
 
+/* A null region does not keep its domain. */
+static void leave_null_mr(void)
+{
+	struct ibv_pd *pd;
+
+	open_world(7);
+	pd = ibv_alloc_pd(w.ctx);
+	need(pd && ibv_alloc_null_mr(pd), "alloc_null_mr");
+	need(ibv_dealloc_pd(pd) == 0, "dealloc_pd");
+	close_world();
+}
+
 static void wrong_order(void)
 {
 	open_world(7);
@@ -332,6 +344,7 @@ static const struct program {
 	 8},
 	{"leave_mr", leave_mr, "json,fail", 86, {{"not-destroyed", "MR", 2}}, 8},
 	{"leave_pd_and_close", leave_pd_and_close, "json", 0, {{"not-destroyed", "PD", 1}}, 1},
+	{"leave_null_mr", leave_null_mr, "json", 0, {{"not-destroyed", "MR", 1}}, 1},
 	{"wrong_order", wrong_order, "json", 0, {{"wrong-order", "PD", 1}}, 1},
 	{"cq_too_early", cq_too_early, "json,fail", 86, {{"wrong-order", "CQ", 1}}, 1},
 	{"unmap", unmap, "json", 0, {{"unmapped", "MR", 1}}, 1},

@@ -31,6 +31,8 @@ struct ibv_mr *api_register(struct ibv_pd *pd, void *addr, size_t length, bool o
 			  PROBE_ALL | ACCESS_FLUSH_GLOBAL | (on_demand ? IBV_ACCESS_ON_DEMAND : 0));
 }
 
+const int api_unmapped = EFAULT;
+
 int api_prefetch(struct ibv_mr *mr, void *addr, size_t length, bool for_writing)
 {
 	struct ibv_sge sge[PIECES];

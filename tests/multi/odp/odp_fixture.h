@@ -28,6 +28,7 @@ void api_query(struct ibv_context *ctx, struct odp_answer *answer);
 struct ibv_mr *api_register(struct ibv_pd *pd, void *addr, size_t length, bool on_demand);
 /* Wait for the pages. Return: 0 or the errno value */
 int api_prefetch(struct ibv_mr *mr, void *addr, size_t length, bool for_writing);
+extern const int api_unmapped; /* what that says of memory that is not mapped */
 struct ibv_qp *api_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *init);
 int api_modify_qp(struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask);
 int api_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr);

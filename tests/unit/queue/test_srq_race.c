@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads take requests of a shared receive queue at the same time: each is completed once. */
+/*
+ * Threads take requests of a shared receive queue at the same time: each is completed once, or its
+ * completion is dropped, and the poster finds its slot.
+ */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +35,10 @@ static void *take_on_and_on(void *arg)
 			continue;
 		}
 		atomic_fetch_add(&times[wr_id], 1);
-		av_rq_freed(seg, rq, receiving - 1);
+		if (turn % 4 == 1)
+			av_rq_drop(seg, rq, receiving - 1);
+		else
+			av_rq_freed(seg, rq, receiving - 1);
 		atomic_fetch_add(&completed, 1);
 	}
 	return NULL;
@@ -66,6 +72,7 @@ static void each_request_is_completed_once(void **state)
 	for (uint32_t i = 1; i <= REQUESTS; i++)
 		assert_int_equal(atomic_load(&times[i]), 1);
 	assert_int_equal(atomic_load(&rq->tail), REQUESTS);
+	assert_int_equal(av_rq_resize(seg, rq, LARGER), 0); /* looks for those that were dropped */
 	assert_int_equal(atomic_load(&rq->freed), REQUESTS);
 }
 
