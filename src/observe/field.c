@@ -39,6 +39,7 @@ static const struct av_field fields[] = {
 	F("state",          state,          STATE,  AV_HAS_STATE),
 	F("wanted",         wanted,         DEC,    AV_HAS_MEASURE),
 	F("limit",          limit,          DEC,    AV_HAS_MEASURE),
+	F("detail",         detail,         TEXT,   AV_HAS_DETAIL),
 	F("count",          count,          DEC,    AV_HAS_COUNT),
 	F("repeats",        repeats,        DEC,    0),
 	F("key",            key,            HEX,    AV_HAS_ACCESS),
@@ -80,7 +81,7 @@ unsigned int av_field_form(struct av_word name)
 		const char *name;
 		unsigned int form;
 	} row[] = {
-		{"x", AV_FIELD_HEX},	     {"qpn", AV_FIELD_QPN},   {"state", AV_FIELD_STATE},
+		{"x", AV_FIELD_HEX},	     {"d", AV_FIELD_SIGNED},  {"qpn", AV_FIELD_QPN},   {"state", AV_FIELD_STATE},
 		{"access", AV_FIELD_ACCESS}, {"mask", AV_FIELD_MASK}, {"opcode", AV_FIELD_OPCODE},
 		{"mtu", AV_FIELD_MTU},	     {"type", AV_FIELD_TYPE}, {"fault", AV_FIELD_FAULT}};
 

@@ -76,9 +76,9 @@ static void end_shared(struct av_context *ctx, uint32_t index)
 static void count_use(struct av_srq *srq, int by)
 {
 	if (by > 0)
-		av_pd_get(srq->pd);
+		av_pd_get(srq->pd, AV_PD_SRQ);
 	else
-		av_pd_put(srq->pd);
+		av_pd_put(srq->pd, AV_PD_SRQ);
 	if (srq->xrcd)
 		atomic_fetch_add(&srq->xrcd->users, (uint32_t)by);
 	if (srq->cq)
@@ -143,15 +143,21 @@ struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 
 	if ((init->comp_mask & IBV_SRQ_INIT_ATTR_TM) ||
 	    init->comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED)
-		return av_fail_null(AV_VERB_CREATE_SRQ_EX, EOPNOTSUPP);
-	if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || init->srq_type != IBV_SRQT_XRC ||
-	    (init->comp_mask & needed) != needed)
-		return av_fail_null(AV_VERB_CREATE_SRQ_EX, EINVAL);
+		return av_fail_null(AV_VERB_CREATE_SRQ_EX,
+				    av_refuse(EOPNOTSUPP, AV_CHECK_COMP_MASK, init->comp_mask,
+					      needed | IBV_SRQ_INIT_ATTR_TYPE));
+	if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || (init->comp_mask & needed) != needed)
+		return av_fail_null(AV_VERB_CREATE_SRQ_EX,
+				    av_refuse(EINVAL, AV_CHECK_COMP_MASK_LACKS, init->comp_mask,
+					      needed | IBV_SRQ_INIT_ATTR_TYPE));
+	if (init->srq_type != IBV_SRQT_XRC)
+		return av_fail_null(AV_VERB_CREATE_SRQ_EX, av_refuse(EINVAL, AV_CHECK_SRQ_TYPE,
+								     (uint64_t)(int)init->srq_type, 0));
 	xrcd = av_xrcd_find(ctx, init->xrcd);
 	cq = av_cq_in(context, init->cq);
 	err = xrcd && cq && init->pd && init->pd->context == context
 		      ? check_create(ctx, init->pd, &init->attr)
-		      : EINVAL;
+		      : av_refuse(EINVAL, AV_CHECK_SRQ_OBJECTS, 0, 0);
 	return err ? av_fail_null(AV_VERB_CREATE_SRQ_EX, err)
 		   : AV_MADE_HERE(struct av_srq, create_srq(ctx, init->pd, xrcd, cq,
 							    init->srq_context, &init->attr));
@@ -164,7 +170,8 @@ int av_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
 	if (!srq)
 		return av_fail_errno(AV_VERB_GET_SRQ_NUM, ENOENT);
 	if (!srq->xrcd)
-		return av_fail_errno(AV_VERB_GET_SRQ_NUM, EINVAL);
+		return av_fail_errno(AV_VERB_GET_SRQ_NUM,
+				     av_refuse(EINVAL, AV_CHECK_SRQ_NO_NUMBER, 0, 0));
 	*number = srq->shared->srqn;
 	return 0;
 }
