@@ -5,8 +5,8 @@
 "anyverbs explain" can say of an errno value alone only "an argument is invalid". Therefore an
 errno value of that kind stands in SRC beside the check that was made: in the same statement as
 AV_CHECK_..., or in a call of a function of the same file whose name begins with refuse_ and whose
-body names a check. Comparisons, "case" and comments do not count. What else there is, is listed; the
-exit status is 1 then.
+body names a check. Comparisons, "case" and comments do not count. What else there is, is listed;
+the exit status is 1 then.
 """
 import pathlib
 import re
@@ -65,7 +65,7 @@ def refusals(path, name):
 
 
 def main():
-    src = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "../src"
+    src = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else f"{sys.path[0]}/../src")
     found = []
     for folder in FOLDERS:
         for path in sorted((src / folder).glob("*.[ch]")):

@@ -104,7 +104,8 @@ AV_EXPORT int ibv_exp_destroy_res_domain(struct ibv_context *context,
 	if (!av_ours(context))
 		return av_fail_errno(AV_VERB_EXP_DESTROY_RES_DOMAIN, ENOSYS);
 	if (attr)
-		AV_EXP_KNOWN_OR_EINVAL(EXP_DESTROY_RES_DOMAIN, attr->comp_mask, IBV_EXP_DESTROY_RES_DOMAIN_RESERVED);
+		AV_EXP_KNOWN_OR_EINVAL(EXP_DESTROY_RES_DOMAIN, attr->comp_mask,
+				       IBV_EXP_DESTROY_RES_DOMAIN_RESERVED);
 	return av_exp_domain_valid(context, res_dom)
 		       ? av_dealloc_td((struct ibv_td *)res_dom)
 		       : av_fail_errno(AV_VERB_EXP_DESTROY_RES_DOMAIN,

@@ -267,7 +267,7 @@ AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_at
 	AV_EXP_OURS(av_fail_errno, EXP_PREFETCH_MR, ibv);
 	AV_EXP_KNOWN_OR_EINVAL(EXP_PREFETCH_MR, attr->comp_mask, IBV_EXP_PREFETCH_MR_RESERVED);
 	err = av_mr_find(ibv) ? prefetch(ibv, attr)
-			       : av_refuse(EINVAL, AV_CHECK_OBJECT_UNKNOWN, 0, 0);
+			      : av_refuse(EINVAL, AV_CHECK_OBJECT_UNKNOWN, 0, 0);
 	return err ? av_fail_errno(AV_VERB_EXP_PREFETCH_MR, err) : 0;
 }
 

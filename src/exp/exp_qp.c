@@ -30,8 +30,7 @@ static uint32_t max_operand(const struct ibv_exp_qp_init_attr *attr)
 static bool unsupported(const struct ibv_exp_qp_init_attr *attr)
 {
 	return (has(attr, IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS) &&
-		(attr->exp_create_flags &
-		 ~(uint32_t)CREATE_FLAGS)) ||
+		(attr->exp_create_flags & ~(uint32_t)CREATE_FLAGS)) ||
 	       (has(attr, IBV_EXP_QP_INIT_ATTR_QPG) && attr->qpg.qpg_type != IBV_EXP_QPG_NONE) ||
 	       (has(attr, IBV_EXP_QP_INIT_ATTR_RX_HASH) && attr->rx_hash_conf) ||
 	       (has(attr, IBV_EXP_QP_INIT_ATTR_PEER_DIRECT) && attr->peer_direct_attrs) ||
@@ -55,11 +54,10 @@ static int check_create(struct ibv_context *context, const struct ibv_exp_qp_ini
 		return av_refuse(EINVAL, AV_CHECK_FLAGS, flags, CREATE_FLAGS);
 	if (umr != has(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) ||
 	    (umr && attr->max_inl_send_klms > AV_MAX_INLINE_KLMS))
-		return av_refuse(EINVAL, AV_CHECK_QP_UMR,
-				 has(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS)
-					 ? attr->max_inl_send_klms
-					 : 0,
-				 AV_MAX_INLINE_KLMS);
+		return av_refuse(
+			EINVAL, AV_CHECK_QP_UMR,
+			has(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) ? attr->max_inl_send_klms : 0,
+			AV_MAX_INLINE_KLMS);
 	if (has(attr, IBV_EXP_QP_INIT_ATTR_RES_DOMAIN) &&
 	    !av_exp_domain_valid(context, attr->res_domain))
 		return av_refuse(EINVAL, AV_CHECK_TD_UNKNOWN, 0, 0);

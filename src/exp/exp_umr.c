@@ -151,7 +151,8 @@ ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 
 	AV_EXP_OURS(av_fail_null, EXP_ALLOC_MKEY_LIST_MEMORY, attr->pd);
 	ctx = av_context_of(attr->pd->context);
-	AV_EXP_KNOWN_OR_NULL(EXP_ALLOC_MKEY_LIST_MEMORY, attr->comp_mask, IBV_EXP_MKEY_LIST_CONTAINER_RESERVED);
+	AV_EXP_KNOWN_OR_NULL(EXP_ALLOC_MKEY_LIST_MEMORY, attr->comp_mask,
+			     IBV_EXP_MKEY_LIST_CONTAINER_RESERVED);
 	err = check_alloc(attr);
 	c = av_object_new(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, err, sizeof(*c));
 	if (!c)
@@ -260,8 +261,7 @@ static int check_fill(const struct av_mr *key, const umr_wr *umr)
 	if (av_region_check_access((uint32_t)umr->exp_access))
 		return av_refuse_as(EINVAL);
 	if (!repeat)
-		return umr->mem_list.mem_reg_list ? 0
-						  : av_refuse(EINVAL, AV_CHECK_UMR_LIST, 0, 0);
+		return umr->mem_list.mem_reg_list ? 0 : av_refuse(EINVAL, AV_CHECK_UMR_LIST, 0, 0);
 	if (umr->mem_list.rb.stride_dim != 1)
 		return ENOMEM; /* as the real library, which returns -ENOMEM */
 	return umr->mem_list.rb.mem_repeat_block_list && umr->mem_list.rb.repeat_count &&

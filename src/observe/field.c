@@ -80,10 +80,11 @@ unsigned int av_field_form(struct av_word name)
 	static const struct {
 		const char *name;
 		unsigned int form;
-	} row[] = {
-		{"x", AV_FIELD_HEX},	     {"d", AV_FIELD_SIGNED},  {"qpn", AV_FIELD_QPN},   {"state", AV_FIELD_STATE},
-		{"access", AV_FIELD_ACCESS}, {"mask", AV_FIELD_MASK}, {"opcode", AV_FIELD_OPCODE},
-		{"mtu", AV_FIELD_MTU},	     {"type", AV_FIELD_TYPE}, {"fault", AV_FIELD_FAULT}};
+	} row[] = {{"x", AV_FIELD_HEX},		{"d", AV_FIELD_SIGNED},
+		   {"qpn", AV_FIELD_QPN},	{"state", AV_FIELD_STATE},
+		   {"access", AV_FIELD_ACCESS}, {"mask", AV_FIELD_MASK},
+		   {"opcode", AV_FIELD_OPCODE}, {"mtu", AV_FIELD_MTU},
+		   {"type", AV_FIELD_TYPE},	{"fault", AV_FIELD_FAULT}};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(row); i++)
 		if (av_word_is(name, row[i].name))

@@ -54,7 +54,7 @@ enum {
 	AV_HAS_STATE = 1u << 10,
 	AV_HAS_REGION_QP = 1u << 11,
 	AV_HAS_GID = 1u << 12,	  /* @gid: never with AV_HAS_REGION */
-	AV_HAS_DETAIL = 1u << 13, /* @detail: never with what it shares memory with */
+	AV_HAS_DETAIL = 1u << 14, /* @detail: never with what it shares memory with */
 };
 
 /* Plain data. Fields whose group is not in @has are 0. */
@@ -119,7 +119,8 @@ void av_flight_leave(void);
 /* In the child of fork(): forget the appenders, whose threads exist only in the parent. */
 void av_flight_forked(void);
 
-/* Nobody uses the folder any more: remove the ring if it has no record. Context: as av_flight_join(). */
+/* Nobody uses the folder any more: remove the ring if it has no record. Context: as
+ * av_flight_join(). */
 void av_flight_forget(int folder_fd);
 
 /*

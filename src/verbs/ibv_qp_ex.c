@@ -49,7 +49,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 	if (av_context_of(ex->qp_base.context)->forked) {
 		qp->build.wqe = NULL;
 		qp->build.err = EPERM; /* any: ibv_wr_complete() looks for itself */
-		return; /* shared memory is the parent's */
+		return;		       /* shared memory is the parent's */
 	}
 	/* Others cannot post until wr_complete() or wr_abort(). Not before is @build ours. */
 	av_lock_acquire_plain(&qp->end.qp->append, AV_RANK_APPEND);

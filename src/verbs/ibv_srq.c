@@ -151,8 +151,9 @@ struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 				    av_refuse(EINVAL, AV_CHECK_COMP_MASK_LACKS, init->comp_mask,
 					      needed | IBV_SRQ_INIT_ATTR_TYPE));
 	if (init->srq_type != IBV_SRQT_XRC)
-		return av_fail_null(AV_VERB_CREATE_SRQ_EX, av_refuse(EINVAL, AV_CHECK_SRQ_TYPE,
-								     (uint64_t)(int)init->srq_type, 0));
+		return av_fail_null(
+			AV_VERB_CREATE_SRQ_EX,
+			av_refuse(EINVAL, AV_CHECK_SRQ_TYPE, (uint64_t)(int)init->srq_type, 0));
 	xrcd = av_xrcd_find(ctx, init->xrcd);
 	cq = av_cq_in(context, init->cq);
 	err = xrcd && cq && init->pd && init->pd->context == context

@@ -68,7 +68,7 @@ enum av_pd_user { AV_PD_MR, AV_PD_MW, AV_PD_QP, AV_PD_SRQ, AV_PD_AH, AV_PD_PAREN
 struct av_pd {
 	struct ibv_pd ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];
-	_Atomic uint32_t users; /* all of them; plus AV_PD_FORGOTTEN */
+	_Atomic uint32_t users;		    /* all of them; plus AV_PD_FORGOTTEN */
 	_Atomic uint32_t user[AV_PD_USERS]; /* how many of each kind */
 	bool imported;
 	const void *made_at;	/* verbs/misuse.h */
@@ -155,8 +155,8 @@ struct av_qp {
 	bool umr;      /* may change UMR keys, with up to @inline_klms elements in the request */
 	uint32_t inline_klms;
 	struct {
-		uint32_t tail;	       /* after the last request built */
-		int err;	       /* the first error since ibv_wr_start(), and what was wrong */
+		uint32_t tail; /* after the last request built */
+		int err;       /* the first error since ibv_wr_start(), and what was wrong */
 		enum av_check check;
 		uint64_t wanted, limit;
 		struct av_sq_wqe *wqe; /* the request under construction; NULL: none, or an error */

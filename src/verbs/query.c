@@ -224,7 +224,9 @@ static int check_pkey(const struct ibv_context *context, uint32_t port, uint32_t
 	uint32_t rows = device_of(context)->port.pkey_tbl_len;
 	int err = check_port(context, port);
 
-	return err || index < rows ? err : av_refuse(EINVAL, AV_CHECK_PKEY_INDEX, (uint64_t)(int)index, rows);
+	return err || index < rows
+		       ? err
+		       : av_refuse(EINVAL, AV_CHECK_PKEY_INDEX, (uint64_t)(int)index, rows);
 }
 
 AV_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)

@@ -143,7 +143,8 @@ static bool is_device(const struct wishes *w)
 	return !w->device || av_pick_one(w->device);
 }
 
-/* Take back what would be shown. Context: the directory has been joined, so that its ring is there. */
+/* Take back what would be shown. Context: the directory has been joined, so that its ring is there.
+ */
 static void forget(const struct wishes *w, const struct av_flight_file *file)
 {
 	uint64_t next = av_flight_next(file);
