@@ -89,32 +89,36 @@ socklen_t av_cm_sockaddr_ip(const struct av_cm_name *name, struct sockaddr_stora
 
 /* --- whose ------------------------------------------------------------------------ */
 
-bool av_cm_is_loopback(const struct av_cm_name *name)
-{
-	static const uint8_t v6[16] = {[15] = 1};
+/* Is it such a row? */
+typedef bool suiting(const struct av_gid *row, const struct av_cm_name *name);
 
-	return av_net_is_v4(name->address) ? name->address[12] == 127
-					   : memcmp(name->address, v6, sizeof(v6)) == 0;
-}
-
-static bool suits(const struct av_gid *row, const struct av_cm_name *name)
+static bool has_address(const struct av_gid *row, const struct av_cm_name *name)
 {
-	if (av_gid_is_empty(row) || row->type != IBV_GID_TYPE_ROCE_V2)
-		return false;
-	if (av_cm_is_loopback(name))
-		return av_net_is_v4(row->gid.raw) == av_net_is_v4(name->address);
 	return memcmp(row->gid.raw, name->address, sizeof(name->address)) == 0 &&
 	       (name->ifindex == 0 || name->ifindex == row->ifindex);
 }
 
-static bool find_row(const struct av_device *dev, const struct av_cm_name *name,
+static bool has_family(const struct av_gid *row, const struct av_cm_name *name)
+{
+	return av_net_is_v4(row->gid.raw) == !name->v6;
+}
+
+static bool is_there(const struct av_gid *row, const struct av_cm_name *name)
+{
+	(void)row;
+	(void)name;
+	return true;
+}
+
+static bool find_row(const struct av_device *dev, suiting *suits, const struct av_cm_name *name,
 		     struct av_cm_where *where)
 {
 	struct av_gid gids[AV_GID_MAX];
 	unsigned int count = av_port_gids(dev, gids);
 
 	for (unsigned int i = 0; i < count; i++) {
-		if (!suits(&gids[i], name))
+		if (av_gid_is_empty(&gids[i]) || gids[i].type != IBV_GID_TYPE_ROCE_V2 ||
+		    !suits(&gids[i], name))
 			continue;
 		*where = (struct av_cm_where){
 			.dev = dev,
@@ -134,7 +138,20 @@ static bool find(const struct av_cm_name *name, struct av_cm_where *where)
 	struct av_device *const *devices = av_devices(&count);
 
 	for (unsigned int i = 0; i < count; i++)
-		if (find_row(devices[i], name, where))
+		if (find_row(devices[i], has_address, name, where))
+			return true;
+	return false;
+}
+
+bool av_cm_where_any(bool v6, struct av_cm_where *where)
+{
+	const struct av_cm_name any = {.v6 = v6};
+	unsigned int count;
+	struct av_device *const *devices = av_devices(&count);
+
+	for (unsigned int i = 0; i < count; i++)
+		if (find_row(devices[i], has_family, &any, where) ||
+		    find_row(devices[i], is_there, &any, where))
 			return true;
 	return false;
 }

@@ -36,9 +36,6 @@ static inline uint16_t av_cm_name_ps(const struct av_cm_name *name, uint16_t ps)
 	return name->ib ? (uint16_t)(name->service_id >> 16) : ps;
 }
 
-/* 127.0.0.0/8, ::1 */
-bool av_cm_is_loopback(const struct av_cm_name *name);
-
 /* What may change under an id that has a device, as it was when it got it, or has heard last. */
 struct av_cm_since {
 	uint32_t failures;		     /* av_dir_failures() */
@@ -57,11 +54,16 @@ struct av_cm_where {
 };
 
 /*
- * The row of that address: of the first device that has it. Loopback addresses (127.0.0.0/8, ::1)
- * have the first row of their family. Asks the host for its addresses: not for the data path.
- * Context: as av_port_gids(). Return: false: none of our devices has it
+ * The row of that address: of the first device that has it. Asks the host for its addresses: not
+ * for the data path. Context: as av_port_gids(). Return: false: none of our devices has it
  */
 bool av_cm_where(const struct sockaddr *address, struct av_cm_where *where);
+
+/*
+ * The row by which this host is reached from itself, for an address that stands for any: of the
+ * first device that has one, the first of that family, or of the other. Likewise
+ */
+bool av_cm_where_any(bool v6, struct av_cm_where *where);
 
 /* The same of an address as a GID; and whether there is such a row. */
 bool av_cm_where_gid(const uint8_t gid[16], struct av_cm_where *where);

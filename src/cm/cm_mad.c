@@ -37,26 +37,30 @@ static uint32_t process_of(uint32_t comm)
 	return av_dir_proc_at(comm >> (INDEX_BITS + TAG_BITS));
 }
 
-bool av_cm_listener(const uint8_t address[16], uint64_t service_id, struct av_cm_port *found)
+static bool listens(const uint8_t address[16], uint64_t service_id, struct av_cm_port *found)
 {
 	return av_cm_port_find(av_netns_of_thread(), av_cm_service_ps(service_id),
 			       av_cm_service_port(service_id), address, !av_net_is_v4(address),
 			       found);
 }
 
-/* The process of who listens, or this one: it answers for nobody. */
-static uint32_t answering(const uint8_t address[16], uint64_t service_id)
+/* Who means its own host may say so by an address that stands for any. */
+bool av_cm_listener(const uint8_t own[16], const struct av_cm_message *request,
+		    struct av_cm_port *found)
+{
+	struct av_cm_ip ip;
+	bool any = av_cm_ip_get(&ip, request->private_data) && av_cm_is_any(ip.dst);
+
+	return listens(any ? ip.dst : own, request->service_id, found);
+}
+
+uint32_t av_cm_listener_of(const struct av_cm_way *way, uint64_t service_id)
 {
 	struct av_cm_port found;
 
-	return av_cm_listener(address, service_id, &found) ? found.proc : av_lock_self;
-}
-
-uint32_t av_cm_listener_of(const struct av_net_path *path, uint64_t service_id)
-{
-	if (av_wire_is_forced() || !av_cm_is_own(path->dst))
+	if (av_wire_is_forced() || !av_cm_is_own(way->path.dst))
 		return 0;
-	return answering(path->dst, service_id);
+	return listens(way->named, service_id, &found) ? found.proc : av_lock_self;
 }
 
 /*
@@ -65,13 +69,14 @@ uint32_t av_cm_listener_of(const struct av_net_path *path, uint64_t service_id)
  */
 static uint32_t owner(const struct av_net_packet *p)
 {
+	struct av_cm_port found;
 	struct av_cm_message m;
 	uint32_t proc;
 
 	if (!av_cm_get(&m, p->packet.payload, p->packet.payload_bytes))
 		return 0;
 	if (m.attribute == AV_CM_REQ || m.attribute == AV_CM_SIDR_REQ)
-		return answering(p->path.dst, m.service_id);
+		return av_cm_listener(p->path.dst, &m, &found) ? found.proc : av_lock_self;
 	if (m.attribute == AV_CM_SIDR_REP)
 		proc = process_of(m.local_comm_id);
 	else /* 0: the requester has never heard of this end */

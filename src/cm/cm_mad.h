@@ -19,6 +19,7 @@ struct av_cm_way {
 	struct av_net_path path; /* @src: own address */
 	uint32_t proc;		 /* the peer's process, if it is of this directory; 0: by UDP */
 	const char *device;	 /* borrowed for ever */
+	uint8_t named[16];	 /* a requester's name for its destination: @path's, or any */
 };
 
 /* What becomes of a message; @path leads back. Context: not locked, within the receiver */
@@ -49,16 +50,17 @@ uint32_t av_cm_comm(uint32_t index);
 uint32_t av_cm_comm_index(uint32_t comm);
 
 /*
- * Who listens for requests to that own address for that service, in this thread's network
- * namespace. Context: any. Return: false: nobody
+ * Who listens for a request that has come to that own address, in this thread's network namespace.
+ * Context: any. Return: false: nobody
  */
-bool av_cm_listener(const uint8_t address[16], uint64_t service_id, struct av_cm_port *found);
+bool av_cm_listener(const uint8_t own[16], const struct av_cm_message *request,
+		    struct av_cm_port *found);
 
 /*
- * Whom a request for @path's destination is for, if it is to be had without a network: who listens
+ * Whom a request for @way's destination is for, if it is to be had without a network: who listens
  * there, or, if nobody does, this process, which then refuses it. Context: any. Return: 0: it is
  * not
  */
-uint32_t av_cm_listener_of(const struct av_net_path *path, uint64_t service_id);
+uint32_t av_cm_listener_of(const struct av_cm_way *way, uint64_t service_id);
 
 #endif

@@ -11,24 +11,12 @@
 #include "registry/cm_ports.h"
 #include "registry/directory.h"
 
-static bool is_wildcard(const struct av_cm_name *name)
-{
-	return av_cm_is_wildcard(name->address, name->v6);
-}
-
 static bool where_is(const struct av_cm_name *name, struct av_cm_where *where)
 {
 	struct sockaddr_storage address;
 
 	(void)av_cm_sockaddr_ip(name, &address);
 	return av_cm_where((const struct sockaddr *)&address, where);
-}
-
-/* Loopback is reached at the address that stands for it. */
-static void leave_loopback(struct av_cm_name *name, const struct av_cm_where *where)
-{
-	if (av_cm_is_loopback(name))
-		memcpy(name->address, where->gid, sizeof(name->address));
 }
 
 /* --- binding --------------------------------------------------------------------------- */
@@ -62,30 +50,32 @@ static int refuse_foreign(const struct av_cm_name *name)
 int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
 {
 	struct av_cm_where where = {.dev = NULL};
-	struct av_cm_name reached = *name;
+	bool v6 = !av_net_is_v4(name->address);
 	struct av_cm_port p = {.id = id->number,
 			       .netns = av_netns_of_thread(),
 			       .ps = av_cm_name_ps(name, id->ps),
 			       .port = name->port,
-			       .v6 = !av_net_is_v4(name->address),
-			       .v6only = id->afonly,
+			       .v6 = v6,
+			       .afonly = id->afonly_set ? id->afonly : !v6,
 			       .reuse = id->reuse};
 	int handle;
 
-	if (id->state != AV_CM_ID_IDLE || lacks_link(name))
+	if (id->state != AV_CM_ID_IDLE)
+		return av_cm_id_refuse(id, AV_CM_IN(IDLE));
+	if (lacks_link(name))
 		return -EINVAL;
-	if (!is_wildcard(name) && !where_is(name, &where))
+	if (!av_cm_is_any(name->address) && !where_is(name, &where))
 		return refuse_foreign(name);
 	if (where.dev)
 		av_cm_since(&where);
-	leave_loopback(&reached, &where);
-	memcpy(p.address, reached.address, sizeof(p.address));
+	memcpy(p.address, name->address, sizeof(p.address));
 	handle = av_cm_port_bind(&p);
 	if (handle == -EADDRINUSE || handle == -EADDRNOTAVAIL)
 		return av_cm_refuse_name(-handle, AV_CHECK_CM_PORT_TAKEN, name);
 	if (handle < 0)
 		return handle;
 	id->port = handle;
+	id->afonly = p.afonly;
 	id->src = *name;
 	id->src.port = p.port;
 	if (name->ib)
@@ -128,39 +118,34 @@ int av_cm_bind(struct av_cm_call *call)
 
 /* --- the way to another ---------------------------------------------------------------- */
 
-/* Where the program says nothing: this host itself. */
-static void complete_destination(struct av_cm_name *dst)
-{
-	if (!is_wildcard(dst))
-		return;
-	if (dst->v6)
-		dst->address[15] = 1;
-	else
-		memcpy(dst->address + 12, (const uint8_t[]){127, 0, 0, 1}, 4);
-}
-
+/* The family of an address that stands for any need not be that of a GID. */
 static int source_of(const struct av_cm_id *id, const struct av_cm_name *dst,
 		     struct av_cm_name *src)
 {
 	struct sockaddr_storage to, from, chosen;
-	bool bound = !is_wildcard(&id->src);
+	bool any = av_cm_is_any(id->src.address);
 	int ret;
 
 	(void)av_cm_sockaddr_ip(dst, &to);
 	(void)av_cm_sockaddr_ip(&id->src, &from);
 	ret = av_cm_source((const struct sockaddr *)&to,
-			   bound ? (const struct sockaddr *)&from : NULL, &chosen);
+			   any && from.ss_family != to.ss_family ? NULL
+								 : (const struct sockaddr *)&from,
+			   &chosen);
 	if (ret)
 		return ret;
 	return av_cm_name((const struct sockaddr *)&chosen, src) ? 0 : -EAFNOSUPPORT;
 }
 
-/* From that address to @dst. Return: 0, or -ENODEV, which the event says */
-static int resolve(struct av_cm_id *id, struct av_cm_name src, struct av_cm_name *dst)
+/*
+ * From that address to @dst. A loopback address leads to this host's own: from the device that has
+ * it. Return: 0, or -ENODEV, which the event says
+ */
+static int resolve(struct av_cm_id *id, struct av_cm_name src, const struct av_cm_name *dst)
 {
 	struct av_cm_where where;
 
-	if (!where_is(&src, &where))
+	if (!where_is(av_cm_is_any(src.address) ? dst : &src, &where))
 		return -ENODEV;
 	if (id->where.dev)
 		where.since = id->where.since;
@@ -169,11 +154,36 @@ static int resolve(struct av_cm_id *id, struct av_cm_name src, struct av_cm_name
 	src.port = id->src.port;
 	src.ib = id->src.ib;
 	src.service_id = id->src.service_id;
-	leave_loopback(&src, &where);
-	leave_loopback(dst, &where);
 	id->src = src;
 	id->dst = *dst;
 	id->where = where;
+	memcpy(id->gid, dst->address, sizeof(id->gid));
+	return 0;
+}
+
+static void put_loopback(struct av_cm_name *name)
+{
+	static const uint8_t v4[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1},
+			     v6[16] = {[15] = 1};
+
+	memcpy(name->address, name->v6 ? v6 : v4, sizeof(name->address));
+}
+
+/*
+ * This host itself, by an address that stands for any: from the id's device and address, if it has
+ * one; else from a loopback address. Source: Linux, cma_resolve_loopback(), cma_bind_loopback().
+ * Return: 0 or -ENODEV
+ */
+static int resolve_here(struct av_cm_id *id, const struct av_cm_name *dst)
+{
+	if (!id->where.dev) {
+		if (!av_cm_where_any(dst->v6, &id->where))
+			return av_cm_refuse_name(ENODEV, AV_CHECK_CM_NOT_OURS, dst);
+		av_cm_since(&id->where);
+		put_loopback(&id->src);
+	}
+	id->dst = *dst;
+	memcpy(id->gid, id->where.gid, sizeof(id->gid));
 	return 0;
 }
 
@@ -195,23 +205,36 @@ static int bind_first(struct av_cm_id *id, const struct av_cm_name *src,
 		ret = av_cm_id_bind(id, src ? src : &any);
 	if (ret)
 		return ret;
-	return id->state == AV_CM_ID_BOUND && id->src.ib == dst->ib &&
-			       (dst->ib || id->src.v6 == dst->v6)
-		       ? 0
-		       : -EINVAL;
+	if (id->state != AV_CM_ID_BOUND)
+		return av_cm_id_refuse(id, AV_CM_IN(IDLE) | AV_CM_IN(ADDR_BOUND));
+	return id->src.ib == dst->ib && (dst->ib || id->src.v6 == dst->v6) ? 0 : -EINVAL;
 }
 
-/* Return: 0, and an event comes; or -errno */
-static int resolve_bound(struct av_cm_id *id, struct av_cm_name *dst)
+/* @status: out, what the event says. Return: 0 or -errno: none comes */
+static int find_way(struct av_cm_id *id, const struct av_cm_name *dst, int *status)
 {
 	struct av_cm_name src;
-	int ret = source_of(id, dst, &src), status;
+	int ret;
 
+	*status = 0;
+	if (av_cm_is_any(dst->address))
+		return resolve_here(id, dst);
+	ret = source_of(id, dst, &src);
 	if (is_unasked(ret))
 		return ret;
 	if (ret)
 		return av_cm_refuse_name(-ret, AV_CHECK_CM_NO_ROUTE, dst);
-	status = resolve(id, src, dst);
+	*status = resolve(id, src, dst);
+	return 0;
+}
+
+/* Return: 0, and an event comes; or -errno */
+static int resolve_bound(struct av_cm_id *id, const struct av_cm_name *dst)
+{
+	int status, ret = find_way(id, dst, &status);
+
+	if (ret)
+		return ret;
 	ret = av_cm_id_heard(id, status ? AV_CM_EVENT_ADDR_ERROR : AV_CM_EVENT_ADDR_RESOLVED,
 			     status, NULL);
 	if (ret)
@@ -240,7 +263,6 @@ static int resolve_to(struct av_cm_call *call, uint32_t number, const void *src,
 	ret = bind_first(id, has_source ? &from : NULL, &to);
 	if (ret)
 		return ret;
-	complete_destination(&to);
 	return resolve_bound(id, &to);
 }
 
@@ -268,7 +290,7 @@ int av_cm_id_route(struct av_cm_id *id)
 	int ret;
 
 	if (id->state != AV_CM_ID_RESOLVED)
-		return -EINVAL;
+		return av_cm_id_refuse(id, AV_CM_IN(ADDR_RESOLVED));
 	ret = av_cm_id_heard(id, AV_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
 	if (ret == 0)
 		id->state = AV_CM_ID_ROUTED;
@@ -295,7 +317,9 @@ int av_cm_resolve_ib_service(struct av_cm_call *call)
 
 	if (ret)
 		return ret;
-	return id->state == AV_CM_ID_BOUND && id->where.dev ? -EOPNOTSUPP : -EINVAL;
+	if (id->state != AV_CM_ID_BOUND)
+		return av_cm_id_refuse(id, AV_CM_IN(ADDR_BOUND));
+	return id->where.dev ? -EOPNOTSUPP : -EINVAL;
 }
 
 enum ibv_mtu av_cm_id_mtu(const struct av_cm_id *id)

@@ -33,10 +33,11 @@ static struct av_cm_way way_of(const struct av_cm_id *id)
 	struct av_cm_way way = {.device = id->where.dev->ibv.name};
 
 	memcpy(way.path.src, id->where.gid, sizeof(way.path.src));
-	memcpy(way.path.dst, id->dst.address, sizeof(way.path.dst));
+	memcpy(way.path.dst, id->gid, sizeof(way.path.dst));
+	memcpy(way.named, id->dst.address, sizeof(way.named));
 	way.path.hop_limit = HOPS;
 	way.path.traffic_class = id->tos;
-	way.proc = av_cm_listener_of(&way.path, service_of(id));
+	way.proc = av_cm_listener_of(&way, service_of(id));
 	return way;
 }
 
@@ -148,9 +149,9 @@ static int find_routed(const struct av_cm_call *call, struct av_cm_id **id)
 
 	if (ret)
 		return ret;
-	return command->conn_param.valid && (*id)->state == AV_CM_ID_ROUTED && !(*id)->conn
-		       ? 0
-		       : -EINVAL;
+	if ((*id)->state != AV_CM_ID_ROUTED)
+		return av_cm_id_refuse(*id, AV_CM_IN(ROUTE_RESOLVED));
+	return command->conn_param.valid ? 0 : -EINVAL;
 }
 
 int av_cm_connect(struct av_cm_call *call)
@@ -187,7 +188,7 @@ static int listen_bound(struct av_cm_id *id, uint32_t backlog)
 	if (id->state == AV_CM_ID_IDLE)
 		ret = av_cm_id_bind(id, &any);
 	if (ret == 0 && id->state != AV_CM_ID_BOUND)
-		ret = -EINVAL;
+		ret = av_cm_id_refuse(id, AV_CM_IN(IDLE) | AV_CM_IN(ADDR_BOUND));
 	if (ret == 0)
 		ret = av_cm_port_listen(id->port);
 	if (ret)
@@ -197,7 +198,7 @@ static int listen_bound(struct av_cm_id *id, uint32_t backlog)
 	return 0;
 }
 
-/* At all addresses, if the id is bound to none. Without them, processes of this host are heard. */
+/* At all addresses, if the id has no device. Without them, processes of this host are heard. */
 static void attend_at(const struct av_cm_where *where)
 {
 	if (where->dev)
@@ -227,6 +228,11 @@ int av_cm_listen(struct av_cm_call *call)
 
 /* --- answering --------------------------------------------------------------------------- */
 
+static int reply(struct av_cm_id *id, const struct av_cm_message *m)
+{
+	return av_cm_conn_reply(id->conn, m) ? av_cm_id_refuse(id, AV_CM_IN(REQ_RECEIVED)) : 0;
+}
+
 static int accept_connection(struct av_cm_id *id, const struct rdma_ucm_accept *command)
 {
 	const struct rdma_ucm_conn_param *p = &command->conn_param;
@@ -248,7 +254,7 @@ static int accept_connection(struct av_cm_id *id, const struct rdma_ucm_accept *
 
 	av_cm_kind_put_qpn(&m, id->qp_type, p->qp_num);
 	if (ret == 0)
-		ret = av_cm_conn_reply(c, &m);
+		ret = reply(id, &m);
 	if (ret)
 		return ret;
 	c->qpn = p->qp_num & AV_QPN_MASK;
@@ -269,13 +275,19 @@ static int accept_datagrams(struct av_cm_id *id, const struct rdma_ucm_accept *c
 				  .attr_mod = command->ece.attr_mod};
 	int ret = put_private(&m, 0, p->private_data, p->private_data_len);
 
-	return ret ? ret : av_cm_conn_reply(id->conn, &m);
+	return ret ? ret : reply(id, &m);
+}
+
+/* Of the side that has asked */
+static int confirm(struct av_cm_id *id)
+{
+	return av_cm_conn_ready(id->conn) ? av_cm_id_refuse(id, AV_CM_IN(REP_RECEIVED)) : 0;
 }
 
 static int accept_by_kind(struct av_cm_id *id, const struct rdma_ucm_accept *command)
 {
 	if (!command->conn_param.valid)
-		return av_cm_conn_ready(id->conn);
+		return confirm(id);
 	return av_cm_id_is_ud(id) ? accept_datagrams(id, command) : accept_connection(id, command);
 }
 
@@ -298,7 +310,7 @@ int av_cm_accept(struct av_cm_call *call)
 	if (ret)
 		return ret;
 	if (id->state != AV_CM_ID_CONNECT || !id->conn)
-		return -EINVAL;
+		return av_cm_id_refuse(id, AV_CM_IN(REQ_RECEIVED) | AV_CM_IN(REP_RECEIVED));
 	ret = accept_by_kind(id, command);
 	if (ret)
 		(void)!reject(id, AV_CM_CONSUMER, NULL, 0);
@@ -319,11 +331,14 @@ int av_cm_reject(struct av_cm_call *call)
 	ret = av_cm_id_find(call->channel, command->id, &id);
 	if (ret)
 		return ret;
-	if (!id->conn ||
+	if (id->conn &&
 	    command->private_data_len >
 		    av_cm_private_bytes(av_cm_id_is_ud(id) ? AV_CM_SIDR_REP : AV_CM_REJ))
 		return -EINVAL;
-	return reject(id, reason, command->private_data, command->private_data_len);
+	if (id->conn && reject(id, reason, command->private_data, command->private_data_len) == 0)
+		return 0;
+	return av_cm_id_refuse(id, AV_CM_IN(REQ_SENT) | AV_CM_IN(REQ_RECEIVED) |
+					   AV_CM_IN(REP_SENT) | AV_CM_IN(REP_RECEIVED));
 }
 
 int av_cm_disconnect(struct av_cm_call *call)
@@ -335,7 +350,7 @@ int av_cm_disconnect(struct av_cm_call *call)
 	if (ret)
 		return ret;
 	if (!id->conn)
-		return -EINVAL;
+		return av_cm_id_refuse(id, AV_CM_IN(ESTABLISHED) | AV_CM_IN(DREQ_RECEIVED));
 	av_cm_conn_disconnect(id->conn);
 	return 0;
 }

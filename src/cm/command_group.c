@@ -25,8 +25,7 @@ static void describe(const struct av_cm_id *id, const struct av_cm_name *name,
 /* An id may join that has a device: it is bound to an address, or has resolved one. */
 static bool may_join(const struct av_cm_id *id)
 {
-	return id->where.dev && av_cm_id_is_ud(id) &&
-	       (id->state == AV_CM_ID_BOUND || id->state == AV_CM_ID_RESOLVED);
+	return id->where.dev && (id->state == AV_CM_ID_BOUND || id->state == AV_CM_ID_RESOLVED);
 }
 
 static int join(struct av_cm_call *call, uint32_t number, uint64_t uid, uint64_t response,
@@ -44,8 +43,11 @@ static int join(struct av_cm_call *call, uint32_t number, uint64_t uid, uint64_t
 	ret = av_cm_id_find(call->channel, number, &id);
 	if (ret)
 		return ret;
-	if (!av_cm_name(address, &name) || !av_net_is_group(name.address) || !may_join(id))
+	if (!av_cm_name(address, &name) || !av_net_is_group(name.address) || !av_cm_id_is_ud(id))
 		return -EINVAL;
+	if (!may_join(id))
+		return av_cm_id_refuse(id, (id->where.dev ? AV_CM_IN(ADDR_BOUND) : 0) |
+						   AV_CM_IN(ADDR_RESOLVED));
 	g = av_cm_group_new(id, uid);
 	if (!g)
 		return -ENOMEM;

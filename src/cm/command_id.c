@@ -138,7 +138,7 @@ static int set_reuse(struct av_cm_id *id, const uint8_t *value)
 	bool reuse = number_of(value) != 0;
 
 	if (id->state == AV_CM_ID_LISTENS || (id->state != AV_CM_ID_IDLE && !reuse))
-		return -EINVAL;
+		return av_cm_id_refuse(id, AV_CM_IN(IDLE) | (reuse ? AV_CM_IN(ADDR_BOUND) : 0));
 	id->reuse = reuse;
 	publish(id);
 	return 0;
@@ -147,8 +147,9 @@ static int set_reuse(struct av_cm_id *id, const uint8_t *value)
 static int set_afonly(struct av_cm_id *id, const uint8_t *value)
 {
 	if (id->state != AV_CM_ID_IDLE && id->state != AV_CM_ID_BOUND)
-		return -EINVAL;
+		return av_cm_id_refuse(id, AV_CM_IN(IDLE) | AV_CM_IN(ADDR_BOUND));
 	id->afonly = number_of(value) != 0;
+	id->afonly_set = true;
 	publish(id);
 	return 0;
 }
@@ -217,9 +218,11 @@ int av_cm_notify(struct av_cm_call *call)
 
 	if (ret)
 		return ret;
-	if (!id->conn || command->event != IBV_EVENT_COMM_EST)
+	if (command->event != IBV_EVENT_COMM_EST)
 		return -EINVAL;
-	ret = av_cm_conn_established(id->conn);
+	ret = id->conn ? av_cm_conn_established(id->conn) : -EINVAL;
+	if (ret == -EINVAL)
+		return av_cm_id_refuse(id, AV_CM_IN(REP_SENT));
 	if (ret == 0)
 		ret = av_cm_id_heard(id, AV_CM_EVENT_ESTABLISHED, 0, NULL);
 	return ret;
@@ -238,6 +241,6 @@ int av_cm_write_event(struct av_cm_call *call)
 	if (ret)
 		return ret;
 	if (!id->uid)
-		return -EINVAL;
+		return av_cm_id_refuse(id, AV_CM_IN(REP_SENT) | AV_CM_IN(ESTABLISHED));
 	return av_cm_id_told(id, command->event, command->status, command->arg);
 }

@@ -26,18 +26,12 @@ static bool has_route(const struct av_cm_id *id)
 				 id->state == AV_CM_ID_DISCONNECTED);
 }
 
-/* The peer's GID: RoCE v2 has its address for it. */
-static const uint8_t *peer_gid(const struct av_cm_id *id)
-{
-	return id->dst.address;
-}
-
 /* --- the older one: addresses and path at once ------------------------------------------ */
 
 static void fill_route(const struct av_cm_id *id, struct ib_user_path_rec *p)
 {
 	memcpy(p->sgid, id->where.gid, sizeof(p->sgid));
-	memcpy(p->dgid, peer_gid(id), sizeof(p->dgid));
+	memcpy(p->dgid, id->gid, sizeof(p->dgid));
 	p->pkey = htobe16(AV_PKEY_DEFAULT);
 	p->mtu = av_cm_id_mtu(id);
 	p->mtu_selector = EXACTLY;
@@ -136,7 +130,7 @@ static int query_gid(struct av_cm_call *call, const struct av_cm_id *id)
 
 	fill_device(id, &answer);
 	answer.src_size = put_ib(&answer.src_addr, there ? id->where.gid : none, id, id->src.port);
-	answer.dst_size = put_ib(&answer.dst_addr, there ? peer_gid(id) : none, id, id->dst.port);
+	answer.dst_size = put_ib(&answer.dst_addr, there ? id->gid : none, id, id->dst.port);
 	return av_cm_respond(call, command->response, &answer,
 			     offsetof(struct rdma_ucm_query_addr_resp, ibdev_index),
 			     sizeof(answer));
@@ -147,7 +141,7 @@ static void fill_path(const struct av_cm_id *id, struct ibv_path_record *p)
 	if (!has_route(id))
 		return;
 	memcpy(&p->sgid, id->where.gid, sizeof(p->sgid));
-	memcpy(&p->dgid, peer_gid(id), sizeof(p->dgid));
+	memcpy(&p->dgid, id->gid, sizeof(p->dgid));
 	p->service_id = htobe64(id->service_id);
 	p->flowlabel_hoplimit = htobe32(64);
 	p->tclass = id->tos;
@@ -194,10 +188,14 @@ int av_cm_query(struct av_cm_call *call)
 
 /* --- attributes of the queue pair -------------------------------------------------------- */
 
+#define CONNECTED                                                               \
+	(AV_CM_IN(REQ_RECEIVED) | AV_CM_IN(REP_SENT) | AV_CM_IN(REP_RECEIVED) | \
+	 AV_CM_IN(ESTABLISHED))
+
 static int init_unconnected(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
 {
 	if (a->qp_state != IBV_QPS_INIT)
-		return av_cm_id_is_ud(id) ? 0 : -EINVAL;
+		return av_cm_id_is_ud(id) ? 0 : av_cm_id_refuse(id, CONNECTED);
 	a->qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 	a->port_num = 1;
 	if (av_cm_id_is_ud(id)) {
@@ -228,7 +226,7 @@ static int to_rtr(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
 	const struct av_cm_conn *c = id->conn;
 
 	if (c->state == AV_CM_REQ_SENT)
-		return -EINVAL;
+		return av_cm_id_refuse(id, CONNECTED);
 	a->qp_attr_mask =
 		IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	av_cm_id_ah(id, &a->ah_attr);
@@ -247,7 +245,7 @@ static int to_rts(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
 	const struct av_cm_conn *c = id->conn;
 
 	if (c->state == AV_CM_REQ_SENT)
-		return -EINVAL;
+		return av_cm_id_refuse(id, CONNECTED);
 	a->qp_attr_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 	a->sq_psn = c->remote_psn;
 	if (is_reliable(id)) {
@@ -268,7 +266,7 @@ static int fill_attr(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
 	if (!c || av_cm_id_is_ud(id))
 		return init_unconnected(id, a);
 	if (c->state > AV_CM_ESTABLISHED)
-		return -EINVAL;
+		return av_cm_id_refuse(id, CONNECTED);
 	switch (a->qp_state) {
 	case IBV_QPS_INIT:
 		to_init(c, a);
@@ -280,6 +278,12 @@ static int fill_attr(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
 	default:
 		return -EINVAL;
 	}
+}
+
+/* It has no device. */
+static int refuse_placeless(const struct av_cm_id *id)
+{
+	return av_cm_id_refuse(id, AV_CM_IN(ADDR_RESOLVED) | AV_CM_IN(ROUTE_RESOLVED) | CONNECTED);
 }
 
 int av_cm_init_qp_attr(struct av_cm_call *call)
@@ -296,7 +300,7 @@ int av_cm_init_qp_attr(struct av_cm_call *call)
 		return -EINVAL;
 	ret = av_cm_id_find(call->channel, command->id, &id);
 	if (ret == 0)
-		ret = id->where.dev ? fill_attr(id, &answer) : -EINVAL;
+		ret = id->where.dev ? fill_attr(id, &answer) : refuse_placeless(id);
 	if (ret)
 		return ret;
 	return av_cm_respond(call, command->response, &answer, sizeof(answer), sizeof(answer));

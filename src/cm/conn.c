@@ -181,7 +181,7 @@ void av_cm_conn_wait(struct av_cm_conn *c, uint8_t service_timeout)
 static void aim(struct av_cm_conn *c)
 {
 	if (c->way.proc && (c->state == AV_CM_REQ_SENT || c->state == AV_CM_SIDR_SENT))
-		c->way.proc = av_cm_listener_of(&c->way.path, c->sent.service_id);
+		c->way.proc = av_cm_listener_of(&c->way, c->sent.service_id);
 }
 
 bool av_cm_conn_patient(struct av_cm_conn *c)

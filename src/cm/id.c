@@ -138,6 +138,41 @@ int av_cm_id_find(const struct av_cm_channel *c, uint32_t number, struct av_cm_i
 	return ret ? ret : refuse_removed(*id);
 }
 
+static enum av_cm_phase phase_of(const struct av_cm_id *id)
+{
+	static const enum av_cm_phase ids_own[] = {
+		[AV_CM_ID_IDLE] = AV_CM_PHASE_IDLE,
+		[AV_CM_ID_BOUND] = AV_CM_PHASE_ADDR_BOUND,
+		[AV_CM_ID_RESOLVED] = AV_CM_PHASE_ADDR_RESOLVED,
+		[AV_CM_ID_ROUTED] = AV_CM_PHASE_ROUTE_RESOLVED,
+		[AV_CM_ID_LISTENS] = AV_CM_PHASE_LISTEN,
+		[AV_CM_ID_CONNECT] = AV_CM_PHASE_ESTABLISHED, /* of datagrams */
+		[AV_CM_ID_DISCONNECTED] = AV_CM_PHASE_DISCONNECTED,
+		[AV_CM_ID_REMOVED] = AV_CM_PHASE_DISCONNECTED,
+	};
+	static const enum av_cm_phase connections[] = {
+		[AV_CM_REQ_SENT] = AV_CM_PHASE_REQ_SENT,
+		[AV_CM_REQ_RECEIVED] = AV_CM_PHASE_REQ_RECEIVED,
+		[AV_CM_REP_SENT] = AV_CM_PHASE_REP_SENT,
+		[AV_CM_REP_RECEIVED] = AV_CM_PHASE_REP_RECEIVED,
+		[AV_CM_ESTABLISHED] = AV_CM_PHASE_ESTABLISHED,
+		[AV_CM_DREQ_SENT] = AV_CM_PHASE_DREQ_SENT,
+		[AV_CM_DREQ_RECEIVED] = AV_CM_PHASE_DREQ_RECEIVED,
+		[AV_CM_TIMEWAIT] = AV_CM_PHASE_DISCONNECTED,
+		[AV_CM_SIDR_SENT] = AV_CM_PHASE_REQ_SENT,
+		[AV_CM_SIDR_RECEIVED] = AV_CM_PHASE_REQ_RECEIVED,
+		[AV_CM_SIDR_ANSWERED] = AV_CM_PHASE_REP_SENT,
+	};
+
+	return id->conn && id->conn->state != AV_CM_ENDED ? connections[id->conn->state]
+							  : ids_own[id->state];
+}
+
+int av_cm_id_refuse(const struct av_cm_id *id, uint32_t needed)
+{
+	return -av_refuse(EINVAL, AV_CHECK_CM_STATE, phase_of(id), needed);
+}
+
 /* What av_cm_ids_each() is to do. */
 struct visit {
 	void (*visit)(struct av_cm_id *id, void *arg);
@@ -344,12 +379,10 @@ static struct av_cm_id *listener_of(const struct av_cm_way *way, const struct av
 	struct av_cm_port found;
 	struct av_cm_id *id;
 
-	if (!av_cm_listener(way->path.src, m->service_id, &found) || found.proc != av_lock_self)
+	if (!av_cm_listener(way->path.src, m, &found) || found.proc != av_lock_self)
 		return NULL;
 	id = av_table_get(&ids.table, found.id);
-	if (!id || id->state != AV_CM_ID_LISTENS)
-		return NULL;
-	return av_cm_is_loopback(&id->src) && !av_cm_is_own(way->path.dst) ? NULL : id;
+	return id && id->state == AV_CM_ID_LISTENS ? id : NULL;
 }
 
 /* Of AF_IB, the GIDs are the addresses. */
@@ -365,16 +398,25 @@ static void name_ib_ends(struct av_cm_id *id, const struct av_cm_way *way, uint6
 }
 
 /*
- * Addresses of both ends as the requester says. Return: false: it does not, or names another source
- * than its packets have: programs let peers in by their addresses
+ * Is that where its packets come from? Programs let peers in by their addresses. This host may name
+ * itself by addresses that stand for any.
  */
+static bool is_true(const struct av_cm_ip *ip, const struct av_cm_way *way)
+{
+	bool src = av_cm_is_any(ip->src), dst = av_cm_is_any(ip->dst);
+
+	if ((src || dst) && av_cm_is_own(way->path.dst))
+		return src || memcmp(ip->src, way->path.dst, sizeof(ip->src)) == 0;
+	return !dst && memcmp(ip->src, way->path.dst, sizeof(ip->src)) == 0;
+}
+
+/* Addresses of both ends as the requester says. Return: false: it does not, or not truly */
 static bool name_ends(struct av_cm_id *id, const struct av_cm_way *way,
 		      const struct av_cm_message *m)
 {
 	struct av_cm_ip ip;
 
-	if (!av_cm_ip_get(&ip, m->private_data) ||
-	    memcmp(ip.src, way->path.dst, sizeof(ip.src)) != 0)
+	if (!av_cm_ip_get(&ip, m->private_data) || !is_true(&ip, way))
 		return false;
 	id->src = (struct av_cm_name){.port = av_cm_service_port(m->service_id), .v6 = ip.v6};
 	id->dst = (struct av_cm_name){.port = ip.src_port, .v6 = ip.v6};
@@ -412,6 +454,7 @@ static struct av_cm_id *child_of(struct av_cm_id *listener, const struct av_cm_w
 	id->state = AV_CM_ID_CONNECT;
 	id->service_id = m->service_id;
 	id->tos = listener->tos;
+	memcpy(id->gid, way->path.dst, sizeof(id->gid));
 	if (listener->src.ib)
 		name_ib_ends(id, way, m->service_id);
 	if ((listener->src.ib || name_ends(id, way, m)) &&

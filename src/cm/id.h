@@ -14,6 +14,7 @@
 #include "cm/channel.h"
 #include "cm/conn.h"
 #include "cm/event_type.h"
+#include "observe/cm_phase.h"
 
 enum av_cm_id_state {
 	AV_CM_ID_IDLE,
@@ -47,12 +48,13 @@ struct av_cm_id {
 	bool hidden;	   /* its request was not fetched: the program has no number for it */
 
 	struct av_cm_name src, dst; /* ports in host byte order */
+	uint8_t gid[16];	    /* that leads to @dst; zeros: not resolved yet */
 	struct av_cm_where where;   /* .dev NULL: it belongs to no device (yet) */
 	int port;		    /* of registry/cm_ports.h; -1: none */
 	uint32_t backlog;	    /* requests that may wait */
 
 	uint8_t tos, ack_timeout; /* as set by options */
-	bool ack_timeout_set, reuse, afonly;
+	bool ack_timeout_set, reuse, afonly, afonly_set;
 
 	struct av_cm_conn *conn; /* NULL: none */
 	uint64_t service_id;	 /* of the connection */
@@ -84,6 +86,12 @@ void av_cm_id_remove(struct av_cm_id *id);
 AV_MUST_USE int av_cm_id_find(const struct av_cm_channel *c, uint32_t number, struct av_cm_id **id);
 AV_MUST_USE int av_cm_id_find_any(const struct av_cm_channel *c, uint32_t number,
 				  struct av_cm_id **id);
+
+/*
+ * A command is about to fail with EINVAL, for the state that the id is in. @needed: those in which
+ * it would not: AV_CM_IN() of observe/cm_phase.h. Return: -EINVAL
+ */
+AV_COLD int av_cm_id_refuse(const struct av_cm_id *id, uint32_t needed);
 
 /* Call @visit for each id that has a device. It destroys none. */
 void av_cm_ids_each(void (*visit)(struct av_cm_id *id, void *arg), void *arg);

@@ -245,6 +245,7 @@
 	X(CM_NOT_OURS,      "rdma_bind_addr(3)",    "{gid} is not an address of any device", "anyverbs info shows the addresses of devices") \
 	X(CM_NO_ROUTE,      "ip-route(8)",          "this host knows no way to {gid}", "what does ip route get ADDRESS say?") \
 	X(CM_PORT_TAKEN,    "rdma_bind_addr(3)",    "port {wanted} of {gid} is taken", "anyverbs stat cm shows by whom; RDMA_OPTION_ID_REUSEADDR shares it until somebody listens") \
+	X(CM_STATE,         "rdma_cm(7)",           "the id is in state {wanted:phase}; this needs {limit:phases}", "rdma_bind_addr(), rdma_listen(), rdma_accept(); or rdma_resolve_addr(), rdma_resolve_route(), rdma_connect(): each once, after the event of the one before") \
 	X(CM_INHERITED,     "fork(2)",              "the event channel was inherited over fork()", "open one in each process") \
 	X(CM_REMOVED,       "rdma_get_cm_event(3)", "the device of this id is gone: RDMA_CM_EVENT_DEVICE_REMOVAL", "destroy the id, and make another one") \
 	X(FLUSHED,          "ibv_modify_qp(3)",     "{count} request(s) in a row were flushed because the queue pair has failed", "the record before this one says why") \

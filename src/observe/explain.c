@@ -29,6 +29,9 @@ static void add(struct text *t, const char *fmt, ...)
 		t->used += (size_t)n < room ? (size_t)n : room - 1;
 }
 
+static void add_sentence(struct text *t, const char *sentence,
+			 const struct av_flight_record *record);
+
 /* Append a placeholder's value. @name: what the braces hold, a name or name:form. */
 static void add_field(struct text *t, struct av_word name, const struct av_flight_record *record)
 {
@@ -46,6 +49,8 @@ static void add_field(struct text *t, struct av_word name, const struct av_fligh
 			     : field->form,
 		       record, word);
 	add(t, "%s", word);
+	if (field->group == AV_HAS_GID && record->has & AV_HAS_TAKEN_FOR)
+		add_sentence(t, " (taken for {taken_for})", record);
 }
 
 static void add_sentence(struct text *t, const char *sentence,

@@ -10,6 +10,7 @@
 
 #include "base/newer_verbs.h"
 #include "observe/check.h"
+#include "observe/cm_phase.h"
 #include "observe/faults_rule.h"
 #include "observe/verb.h"
 
@@ -56,6 +57,7 @@ static const struct av_field fields[] = {
 	F("region_pid",     region_pid,     SIGNED, AV_HAS_REGION),
 	F("region_qp",      region_qp,      QPN,    AV_HAS_REGION_QP),
 	F("gid",            gid,            GID,    AV_HAS_GID),
+	F("taken_for",      taken_for,      GID,    AV_HAS_TAKEN_FOR),
 	F("peer_pid",       peer_pid,       SIGNED, AV_HAS_PEER),
 	F("peer_qp",        peer_qp,        QPN,    AV_HAS_PEER),
 };
@@ -80,11 +82,12 @@ unsigned int av_field_form(struct av_word name)
 	static const struct {
 		const char *name;
 		unsigned int form;
-	} row[] = {{"x", AV_FIELD_HEX},		{"d", AV_FIELD_SIGNED},
-		   {"qpn", AV_FIELD_QPN},	{"state", AV_FIELD_STATE},
-		   {"access", AV_FIELD_ACCESS}, {"mask", AV_FIELD_MASK},
-		   {"opcode", AV_FIELD_OPCODE}, {"mtu", AV_FIELD_MTU},
-		   {"type", AV_FIELD_TYPE},	{"fault", AV_FIELD_FAULT}};
+	} row[] = {{"x", AV_FIELD_HEX},		 {"d", AV_FIELD_SIGNED},
+		   {"qpn", AV_FIELD_QPN},	 {"state", AV_FIELD_STATE},
+		   {"access", AV_FIELD_ACCESS},	 {"mask", AV_FIELD_MASK},
+		   {"opcode", AV_FIELD_OPCODE},	 {"mtu", AV_FIELD_MTU},
+		   {"type", AV_FIELD_TYPE},	 {"fault", AV_FIELD_FAULT},
+		   {"phase", AV_FIELD_CM_PHASE}, {"phases", AV_FIELD_CM_PHASES}};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(row); i++)
 		if (av_word_is(name, row[i].name))
@@ -186,6 +189,22 @@ static const char *const region_kinds[] = {
 	"nothing", "allocated region", "nothing",	   "UMR key",	    "memory window",
 };
 
+static const char *const phases[AV_CM_PHASE_N] = {
+	[AV_CM_PHASE_IDLE] = "IDLE",
+	[AV_CM_PHASE_ADDR_BOUND] = "ADDR_BOUND",
+	[AV_CM_PHASE_ADDR_RESOLVED] = "ADDR_RESOLVED",
+	[AV_CM_PHASE_ROUTE_RESOLVED] = "ROUTE_RESOLVED",
+	[AV_CM_PHASE_LISTEN] = "LISTEN",
+	[AV_CM_PHASE_REQ_SENT] = "REQ_SENT",
+	[AV_CM_PHASE_REQ_RECEIVED] = "REQ_RECEIVED",
+	[AV_CM_PHASE_REP_SENT] = "REP_SENT",
+	[AV_CM_PHASE_REP_RECEIVED] = "REP_RECEIVED",
+	[AV_CM_PHASE_ESTABLISHED] = "ESTABLISHED",
+	[AV_CM_PHASE_DREQ_SENT] = "DREQ_SENT",
+	[AV_CM_PHASE_DREQ_RECEIVED] = "DREQ_RECEIVED",
+	[AV_CM_PHASE_DISCONNECTED] = "DISCONNECTED",
+};
+
 #define WORDS(prefix, names)                        \
 	{                                           \
 		prefix, names, AV_ARRAY_SIZE(names) \
@@ -205,6 +224,7 @@ static const struct {
 	[AV_FIELD_TYPE] = WORDS("", types),
 	[AV_FIELD_REGION_KIND] = WORDS("", region_kinds),
 	[AV_FIELD_FAULT] = WORDS("", av_faults_name),
+	[AV_FIELD_CM_PHASE] = WORDS("", phases),
 };
 
 /* --- flags ----------------------------------------------------------------------- */
@@ -278,6 +298,18 @@ static void write_flags(const struct flag *flag, size_t count, const char *prefi
 			 value);
 }
 
+/* Write "A or B". */
+static void write_phases(uint64_t set, char *text)
+{
+	size_t len = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < AV_ARRAY_SIZE(phases) && len < AV_FIELD_TEXT_MAX; i++)
+		if (set >> i & 1)
+			len += (size_t)snprintf(text + len, AV_FIELD_TEXT_MAX - len, "%s%s",
+						len ? " or " : "", phases[i]);
+}
+
 /* Others may have written anything: one line must stay one line. */
 static void write_text(const char *from, size_t bytes, char *text)
 {
@@ -333,6 +365,9 @@ void av_field_write(const struct av_field *field, unsigned int form,
 	case AV_FIELD_MASK:
 		write_flags(mask_bits, AV_ARRAY_SIZE(mask_bits), "IBV_QP_", "nothing else", value,
 			    text);
+		return;
+	case AV_FIELD_CM_PHASES:
+		write_phases(value, text);
 		return;
 	case AV_FIELD_CHECK:
 		word = av_check_row((unsigned int)value)->name;

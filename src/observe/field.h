@@ -34,6 +34,8 @@ enum av_field_form {
 	AV_FIELD_REGION_KIND,
 	AV_FIELD_FAULT,
 	AV_FIELD_GID,
+	AV_FIELD_CM_PHASE,
+	AV_FIELD_CM_PHASES, /* a set of them */
 	AV_FIELD_FORM_N
 };
 

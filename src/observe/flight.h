@@ -53,8 +53,9 @@ enum {
 	AV_HAS_COUNT = 1u << 9,
 	AV_HAS_STATE = 1u << 10,
 	AV_HAS_REGION_QP = 1u << 11,
-	AV_HAS_GID = 1u << 12,	  /* @gid: never with AV_HAS_REGION */
-	AV_HAS_DETAIL = 1u << 14, /* @detail: never with what it shares memory with */
+	AV_HAS_GID = 1u << 12,	     /* @gid: never with AV_HAS_REGION */
+	AV_HAS_TAKEN_FOR = 1u << 13, /* @taken_for: never with AV_HAS_ACCESS */
+	AV_HAS_DETAIL = 1u << 14,    /* @detail: never with what it shares memory with */
 };
 
 /* Plain data. Fields whose group is not in @has are 0. */
@@ -83,7 +84,12 @@ struct av_flight_record {
 		struct {
 			uint32_t count; /* requests covered by a flush record */
 			uint32_t key;
-			uint64_t address, length;
+			union {
+				struct {
+					uint64_t address, length;
+				};
+				uint8_t taken_for[16]; /* what @gid stands for here */
+			};
 			uint32_t access; /* rights needed: enum ibv_access_flags */
 			uint32_t pd;	 /* handle of the protection domain in use */
 			uint16_t state;	 /* enum ibv_qp_state */

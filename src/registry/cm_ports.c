@@ -21,7 +21,7 @@
 #define CHOICES	     (61000u - CHOICE_FIRST)
 #define UNPRIVILEGED 1024u
 
-enum { V6 = 1, V6ONLY = 2, REUSE = 4, LISTENS = 8 };
+enum { V6 = 1, AFONLY = 2, REUSE = 4, LISTENS = 8 };
 
 /* --- rows ------------------------------------------------------------------------- */
 
@@ -57,7 +57,7 @@ static bool load(const struct av_dir_cm_port *row, struct av_cm_port *p)
 		.ps = (uint16_t)(name >> 48),
 		.port = (uint16_t)(name >> 32),
 		.v6 = flags & V6,
-		.v6only = flags & V6ONLY,
+		.afonly = flags & AFONLY,
 		.reuse = flags & REUSE,
 		.listens = flags & LISTENS,
 	};
@@ -65,9 +65,9 @@ static bool load(const struct av_dir_cm_port *row, struct av_cm_port *p)
 	return stamp && atomic_load(&row->stamp) == stamp;
 }
 
-static uint32_t options(bool v6only, bool reuse)
+static uint32_t options(bool afonly, bool reuse)
 {
-	return (v6only ? V6ONLY : 0u) | (reuse ? REUSE : 0u);
+	return (afonly ? AFONLY : 0u) | (reuse ? REUSE : 0u);
 }
 
 /* Published last. Context: within a change; the row is free */
@@ -77,7 +77,7 @@ static void store(struct av_dir_cm_port *row, const struct av_cm_port *p)
 
 	memcpy(address, p->address, sizeof(address));
 	atomic_store(&row->proc, p->proc);
-	atomic_store(&row->flags, (p->v6 ? V6 : 0u) | options(p->v6only, p->reuse));
+	atomic_store(&row->flags, (p->v6 ? V6 : 0u) | options(p->afonly, p->reuse));
 	atomic_store(&row->netns, p->netns);
 	atomic_store(&row->name, (uint64_t)p->ps << 48 | (uint64_t)p->port << 32 | p->id);
 	atomic_store(&row->address[0], address[0]);
@@ -108,16 +108,13 @@ static int next_row(uint32_t *distance, const struct av_cm_port *like, struct av
 
 /* --- rules ------------------------------------------------------------------------ */
 
-bool av_cm_is_wildcard(const uint8_t address[16], bool v6)
+bool av_cm_is_any(const uint8_t address[16])
 {
-	static const uint8_t any[16], any_v4[16] = {[10] = 0xff, [11] = 0xff};
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff}, zeros[15];
 
-	return memcmp(address, v6 ? any : any_v4, sizeof(any)) == 0;
-}
-
-static bool is_wildcard(const struct av_cm_port *p)
-{
-	return av_cm_is_wildcard(p->address, p->v6);
+	if (memcmp(address, mapped, sizeof(mapped)) == 0)
+		return address[12] == 0 || address[12] == 127;
+	return memcmp(address, zeros, sizeof(zeros)) == 0 && address[15] <= 1;
 }
 
 static bool is_at(const struct av_cm_port *p, const uint8_t address[16], bool v6)
@@ -125,17 +122,12 @@ static bool is_at(const struct av_cm_port *p, const uint8_t address[16], bool v6
 	return p->v6 == v6 && memcmp(p->address, address, sizeof(p->address)) == 0;
 }
 
-static bool of_one_family(const struct av_cm_port *p)
-{
-	return !p->v6 || p->v6only;
-}
-
 /* Return: 0: they can have the same number */
 static int collide(const struct av_cm_port *a, const struct av_cm_port *b)
 {
-	if ((a->reuse && b->reuse) || (a->v6 != b->v6 && of_one_family(a) && of_one_family(b)))
+	if ((a->reuse && b->reuse) || (a->v6 != b->v6 && a->afonly && b->afonly))
 		return 0;
-	if (is_wildcard(a) || is_wildcard(b))
+	if (av_cm_is_any(a->address) || av_cm_is_any(b->address))
 		return -EADDRNOTAVAIL;
 	return is_at(a, b->address, b->v6) ? -EADDRINUSE : 0;
 }
@@ -143,8 +135,9 @@ static int collide(const struct av_cm_port *a, const struct av_cm_port *b)
 /* Does it listen for requests to that address? One at most does: others would have collided. */
 static bool takes(const struct av_cm_port *p, const uint8_t address[16], bool v6)
 {
-	return p->listens &&
-	       (is_at(p, address, v6) || (is_wildcard(p) && (p->v6 == v6 || !of_one_family(p))));
+	bool any = av_cm_is_any(p->address) && (p->v6 == v6 || !p->afonly);
+
+	return p->listens && (any || is_at(p, address, v6));
 }
 
 static bool is_permitted(uint16_t port)
@@ -267,12 +260,12 @@ int av_cm_port_bind(struct av_cm_port *p)
 	return ret;
 }
 
-void av_cm_port_options(int handle, bool v6only, bool reuse)
+void av_cm_port_options(int handle, bool afonly, bool reuse)
 {
 	struct av_dir_cm_port *row = &av_dir->cm_port[handle];
 	uint32_t others = atomic_load(&row->flags) & ~options(true, true);
 
-	atomic_store(&row->flags, others | options(v6only, reuse));
+	atomic_store(&row->flags, others | options(afonly, reuse));
 }
 
 int av_cm_port_listen(int handle)

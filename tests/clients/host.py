@@ -54,12 +54,23 @@ def ipv6():
         return False
 
 
-def gid(scratch, family):
-    """Index of the first row of any0's GID table that is an "IPv4" or "IPv6" address;
-    None if there is no such row."""
+def gids(scratch):
+    """any0's GID table: index and address of each row, as text"""
     done = subprocess.run(["ibv_devinfo", "-v", "-d", "any0"], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=100, check=True,
                           env=scratch.environment(), cwd=scratch.path, **scratch.identity())
-    rows = re.findall(r"GID\[\s*(\d+)\]:\s+(\S+),", done.stdout)
-    return next((int(index) for index, text in rows
+    return re.findall(r"GID\[\s*(\d+)\]:\s+(\S+),", done.stdout)
+
+
+def gid(scratch, family):
+    """Index of the first row of any0's GID table that is an "IPv4" or "IPv6" address;
+    None if there is no such row."""
+    return next((int(index) for index, text in gids(scratch)
                  if text.startswith("::ffff:") == (family == "IPv4")), None)
+
+
+def address(scratch):
+    """The first IPv4 address in any0's GID table; None if there is none"""
+    mapped = "::ffff:"
+    return next((text[len(mapped):] for _, text in gids(scratch) if text.startswith(mapped)),
+                None)

@@ -76,12 +76,18 @@ def lacking(scratch, row):
     sys.exit("not known how to see whether the host has it: " + needs)
 
 
+def own_address(scratch, side):
+    """One of the side's device, which a loopback address is not."""
+    known = getattr(scratch.hosts, side + "_address")
+    return (known.startswith("127.") and host.address(scratch)) or known
+
+
 def complete(scratch, command, side):
     """The command with words for its {placeholders}."""
     words = {"{file}": lambda: scratch.file(side + ".memory"),
              "{random}": lambda: scratch.random_file(side + ".random"),
              "{rsockets}": host.rsockets,
-             "{address}": lambda: getattr(scratch.hosts, side + "_address"),
+             "{address}": lambda: own_address(scratch, side),
              "{server6}": lambda: scratch.hosts.server_address6,
              "{ipv4_gid}": lambda: str(host.gid(scratch, "IPv4")),
              "{ipv6_gid}": lambda: str(host.gid(scratch, "IPv6"))}

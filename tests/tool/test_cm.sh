@@ -40,8 +40,22 @@ holds "no route" says "this host knows no way to 203.0.113.1" rping -c -a 203.0.
 holds "no host" says "no packets reach it, for want of a route or of a neighbour" \
 	rping -c -a 192.0.2.7 -C 1
 
+holds "what the program has named" \
+	says "nobody listens on port 7174 of 127.0.0.1 (taken for 192.0.2.1): 1 listener(s) of" \
+	rping -c -a 127.0.0.1 -C 1
+
 row=$("$tool" stat cm | grep " 7200 ")
 holds "who listens" grep -qE "^ +[0-9]+  TCP +192\.0\.2\.1 +7200  listens$" <<<"$row"
+"$tool" run -- rping -s -a 127.0.0.1 -p 7201 -C 1 >/dev/null 2>&1 &
+everywhere=$!
+wait_for cm_listens 7201
+row=$("$tool" stat cm | grep " 7201 ")
+holds "who listens at loopback" grep -qE "^ +[0-9]+  TCP +127\.0\.0\.1 +7201  listens$" <<<"$row"
+holds "a port that is taken by who listens everywhere" \
+	says "rdma_bind_addr: port 7201 of 192.0.2.1 is taken" rping -s -a 192.0.2.1 -p 7201 -C 1
+holds "loopback hears other addresses" \
+	timeout 60 "$tool" run -- rping -c -a 192.0.2.1 -p 7201 -C 1
+wait "$everywhere"
 holds "as an object" grep -q '"space": *"TCP"' <<<"$("$tool" stat cm --json)"
 
 # Messages by UDP come to any process that shares the port, whatever it does itself.

@@ -38,7 +38,7 @@ static void write_address(const struct av_cm_port *p, char text[INET6_ADDRSTRLEN
 
 static bool is_of(const struct av_cm_port *p, const struct av_gid *gids, unsigned int count)
 {
-	if (av_cm_is_wildcard(p->address, p->v6))
+	if (av_cm_is_any(p->address))
 		return true;
 	for (unsigned int i = 0; i < count; i++)
 		if (memcmp(gids[i].gid.raw, p->address, sizeof(p->address)) == 0)

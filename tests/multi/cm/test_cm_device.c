@@ -150,8 +150,7 @@ static const struct state {
 } states[] = {
 	{"idle", idle, false, CM_TIMEWAIT_EXIT},
 	{"bound", bound, true, CM_TIMEWAIT_EXIT},
-	{"bound to loopback: the first address stands for it", bound_to_loopback, true,
-	 CM_TIMEWAIT_EXIT},
+	{"bound to loopback", bound_to_loopback, false, CM_TIMEWAIT_EXIT},
 	{"listens", listens, true, CM_TIMEWAIT_EXIT},
 	{"listens at all addresses", listens_at_all, false, CM_TIMEWAIT_EXIT},
 	{"resolved", resolved, true, CM_TIMEWAIT_EXIT},

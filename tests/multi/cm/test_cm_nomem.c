@@ -93,12 +93,12 @@ static void established(void)
 	(void)next(server, CM_ESTABLISHED);
 }
 
+/* It has a device. */
 static void of_datagrams(void)
 {
-	const struct sockaddr_in own = cm_address("127.0.0.1", 0);
-
 	open_both(RDMA_PS_UDP);
-	NEED(cm_bind(client, id, &own) == 0);
+	NEED(cm_resolve(client, id, &at) == 0);
+	(void)next(client, CM_ADDR_RESOLVED);
 }
 
 /* --- commands --------------------------------------------------------------------------------- */

@@ -13,12 +13,14 @@
 #include <cmocka.h>
 
 #include "base/thread.h"
+#include "cm/cm_address.h"
 #include "cm/cm_device.h"
 #include "cm/cm_file.h"
 #include "copy/copy.h"
 #include "device/device.h"
 #include "device/device_open.h"
 #include "lib/own_directory.h"
+#include "registry/cm_ports.h"
 #include "transport/fatal.h"
 
 #define ACTIVE	1
@@ -73,9 +75,32 @@ struct rdma_ucm_event_resp heard(int fd, enum cm_kind kind)
 	return event;
 }
 
+struct sockaddr_in device_address(uint16_t port)
+{
+	struct sockaddr_in at = cm_address("0.0.0.0", port);
+	struct av_cm_where where;
+
+	assert_true(av_cm_where_any(false, &where));
+	memcpy(&at.sin_addr, where.gid + 12, sizeof(at.sin_addr));
+	if (av_cm_is_any(where.gid))
+		skip();
+	return at;
+}
+
+struct av_flight_record last_record(void)
+{
+	const struct av_flight_file *file = av_flight_own();
+	struct av_flight_record r;
+
+	assert_non_null(file);
+	assert_true(av_flight_read(file, av_flight_next(file) - 1, &r));
+	av_flight_own_end();
+	return r;
+}
+
 void ends_open(struct ends *e)
 {
-	struct sockaddr_in any = cm_address("127.0.0.1", 0);
+	struct sockaddr_in any = device_address(0);
 
 	*e = (struct ends){.active_fd = channel(0), .passive_fd = channel(0)};
 	assert_int_equal(cm_create(e->passive_fd, LISTENS, RDMA_PS_TCP, &e->listener), 0);
@@ -104,7 +129,7 @@ int end_attr(struct end x, uint32_t state, struct ib_uverbs_qp_attr *attr)
 
 static void bind_active(struct ends *e)
 {
-	struct sockaddr_in any = cm_address("127.0.0.1", 0);
+	struct sockaddr_in any = device_address(0);
 
 	assert_int_equal(cm_bind(e->active_fd, e->active, &any), 0);
 }

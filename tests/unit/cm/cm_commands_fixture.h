@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "lib/cm_command.h"
+#include "observe/flight.h"
 
 #define SOON 10000 /* ms: longer than anything takes */
 
@@ -58,6 +59,15 @@ void ends_close(struct ends *e);
 
 /* What the queue pair of an end is to be given in a state. @state: enum ibv_qp_state */
 int end_attr(struct end x, uint32_t state, struct ib_uverbs_qp_attr *attr);
+
+/*
+ * The address that the device has, of IPv4, with that port. The rest of the test is skipped on a
+ * host without a network: its loopback address stands for any.
+ */
+struct sockaddr_in device_address(uint16_t port);
+
+/* The last record in the flight recorder: what has failed. */
+struct av_flight_record last_record(void);
 
 /* A context of the device in this process, and its failure; and both at once. */
 struct av_seg *device_open(void);

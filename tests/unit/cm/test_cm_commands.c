@@ -78,8 +78,7 @@ struct body {
 
 static void fill_addresses(const struct form *f, struct body *b)
 {
-	const struct sockaddr_in own = cm_address("127.0.0.1", 0),
-				 group = cm_address("239.1.1.1", 0);
+	const struct sockaddr_in own = device_address(0), group = cm_address("239.1.1.1", 0);
 
 	switch (f->command) {
 	case RDMA_USER_CM_CMD_BIND:
@@ -170,8 +169,7 @@ static void unknown_command(void **state)
 /* An id of datagrams that is bound, has joined a group, and has not heard of that. */
 static uint32_t joined(int fd, uint32_t *group)
 {
-	const struct sockaddr_in own = cm_address("127.0.0.1", 0),
-				 address = cm_address("239.1.1.1", 0);
+	const struct sockaddr_in own = device_address(0), address = cm_address("239.1.1.1", 0);
 	struct rdma_ucm_create_id_resp answer = {0};
 	struct rdma_ucm_join_mcast c = {
 		.response = (uintptr_t)&answer, .uid = UID, .addr_size = sizeof(address)};

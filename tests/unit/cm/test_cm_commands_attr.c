@@ -40,7 +40,7 @@ static void not_connected(void **state)
 		{RDMA_PS_TCP, PLACED | IBV_QP_ACCESS_FLAGS, 0},
 		{RDMA_PS_UDP, PLACED | IBV_QP_QKEY, UDP_QKEY},
 	};
-	struct sockaddr_in at = cm_address("127.0.0.1", 0);
+	struct sockaddr_in at = device_address(0);
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		struct end x = {.fd = channel(0)};

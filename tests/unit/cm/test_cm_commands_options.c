@@ -176,7 +176,7 @@ static uint32_t sharing(int reuse)
 /* Two share a port if both say so, until one listens. */
 static void reuse(void **state)
 {
-	struct sockaddr_in at = cm_address("127.0.0.1", 0);
+	struct sockaddr_in at = device_address(0);
 	uint32_t first = sharing(1), second = sharing(1), third = sharing(0);
 
 	assert_int_equal(cm_bind(fd, first, &at), 0);
@@ -192,7 +192,7 @@ static void reuse(void **state)
 /* Who is bound may begin to share, until it listens. */
 static void reuse_once_bound(void **state)
 {
-	struct sockaddr_in at = cm_address("127.0.0.1", 0);
+	struct sockaddr_in at = device_address(0);
 	uint32_t first = sharing(0), second = sharing(1);
 
 	assert_int_equal(cm_bind(fd, first, &at), 0);
@@ -226,6 +226,21 @@ static void family(void **state)
 	assert_int_equal(bind_any6(v6, any.sin_port), -EADDRNOTAVAIL);
 	assert_int_equal(set_number(v6, RDMA_OPTION_ID_AFONLY, 1), 0);
 	assert_int_equal(bind_any6(v6, any.sin_port), 0);
+}
+
+/* IPv4 is of one family unless an id says that it is not. */
+static void family_of_v4(void **state)
+{
+	struct sockaddr_in any = cm_address("127.0.0.1", 0);
+	uint32_t v4 = new_id(RDMA_PS_TCP), only = new_id(RDMA_PS_TCP), v6 = new_id(RDMA_PS_TCP);
+
+	assert_int_equal(set_number(only, RDMA_OPTION_ID_AFONLY, 1), 0);
+	assert_int_equal(cm_bind(fd, v4, &any), 0);
+	assert_int_equal(bind_any6(only, cm_source(fd, v4).sin_port), 0);
+	assert_int_equal(cm_destroy(fd, only), 0);
+	assert_int_equal(set_number(v4, RDMA_OPTION_ID_AFONLY, 0), 0);
+	assert_int_equal(set_number(v6, RDMA_OPTION_ID_AFONLY, 1), 0);
+	assert_int_equal(bind_any6(v6, cm_source(fd, v4).sin_port), -EADDRNOTAVAIL);
 }
 
 /* The same of one that is bound: what it says last holds. */
@@ -268,6 +283,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(reuse, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(reuse_once_bound, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(family, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(family_of_v4, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(family_once_bound, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(spaces, set_up, tear_down),
 	};

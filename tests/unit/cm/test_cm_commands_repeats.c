@@ -29,9 +29,8 @@ static struct av_net_path back_path(void)
 {
 	struct av_cm_where where;
 	struct av_net_path back = {.dst = {[10] = 0xff, 0xff, 127, 0, 0, 2}};
-	const struct sockaddr_in own = cm_address("127.0.0.1", 0);
 
-	assert_true(av_cm_where((const struct sockaddr *)&own, &where));
+	assert_true(av_cm_where_any(false, &where));
 	memcpy(back.src, where.gid, sizeof(where.gid));
 	return back;
 }

@@ -8,15 +8,19 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 #include <infiniband/verbs.h>
 
 #include "cm_commands_fixture.h"
 #include "lib/own_directory.h"
+#include "observe/check.h"
+#include "observe/cm_phase.h"
+#include "observe/explain.h"
 
 static int do_bind(const struct ends *e, struct end x)
 {
-	struct sockaddr_in any = cm_address("127.0.0.1", 0);
+	struct sockaddr_in any = device_address(0);
 
 	return cm_bind(x.fd, x.id, &any);
 }
@@ -188,6 +192,17 @@ static int wanted(char letter)
 	}
 }
 
+/* The record names other states than the one that the id is in. */
+static void is_explained(const struct row *row, size_t command)
+{
+	const struct av_flight_record r = last_record();
+
+	if (r.check != AV_CHECK_CM_STATE || !r.limit)
+		fail_msg("%s, command %zu: check %u", row->name, command, r.check);
+	assert_true(r.wanted < AV_CM_PHASE_N);
+	assert_false(r.limit >> r.wanted & 1);
+}
+
 static void each_state(void **state)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
@@ -203,13 +218,55 @@ static void each_state(void **state)
 			if (ret != wanted(r->takes[k]))
 				print_message("%s, command %zu: %d\n", r->name, k, ret);
 			assert_int_equal(ret, wanted(r->takes[k]));
+			if (ret == -EINVAL && commands[k] != do_group)
+				is_explained(r, k);
 			ends_close(&e);
 		}
 }
 
+static const struct {
+	enum stage stage;
+	int (*command)(const struct ends *e, struct end x);
+	const char *text;
+} sentences[] = {
+	{RESOLVED, do_resolve, "ADDR_RESOLVED; this needs IDLE or ADDR_BOUND"},
+	{RESOLVED, do_bind, "ADDR_RESOLVED; this needs IDLE"},
+	{IDLE, do_route, "IDLE; this needs ADDR_RESOLVED"},
+	{BOUND, do_connect, "ADDR_BOUND; this needs ROUTE_RESOLVED"},
+	{REQUESTED, do_listen, "REQ_RECEIVED; this needs IDLE or ADDR_BOUND"},
+	{CONNECTED, do_accept, "ESTABLISHED; this needs REQ_RECEIVED"},
+	{LISTENING, do_accept, "LISTEN; this needs REQ_RECEIVED or REP_RECEIVED"},
+	{REQUESTED, do_ready, "REQ_RECEIVED; this needs REP_RECEIVED"},
+	{DISCONNECTED, do_rtr,
+	 "DISCONNECTED; this needs REQ_RECEIVED or REP_SENT or REP_RECEIVED or ESTABLISHED"},
+};
+
+/* In words: which state it is in, and which one the command wants. */
+static void what_is_said(void **state)
+{
+	for (size_t i = 0; i < sizeof(sentences) / sizeof(*sentences); i++) {
+		struct av_flight_record r;
+		char text[AV_EXPLAIN_MAX];
+		struct ends e;
+		struct end x;
+
+		ends_open(&e);
+		x = ends_come_to(&e, sentences[i].stage);
+		assert_int_equal(sentences[i].command(&e, x), -EINVAL);
+		r = last_record();
+		(void)av_explain(&r, text);
+		if (!strstr(text, sentences[i].text))
+			fail_msg("%s: %s", sentences[i].text, text);
+		ends_close(&e);
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(each_state)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_state),
+		cmocka_unit_test(what_is_said),
+	};
 
 	return cmocka_run_group_tests_name("commands in each state", tests, commands_setup,
 					   commands_teardown);

@@ -59,10 +59,9 @@ static int tear_down(void **state)
 static struct av_net_path back_to(uint8_t last)
 {
 	struct av_net_path back = {.dst = {[10] = 0xff, 0xff, 127, 0, 0, last}};
-	const struct sockaddr_in own = cm_address("127.0.0.1", 0);
 	struct av_cm_where where;
 
-	assert_true(av_cm_where((const struct sockaddr *)&own, &where));
+	assert_true(av_cm_where_any(false, &where));
 	memcpy(back.src, where.gid, sizeof(where.gid));
 	return back;
 }
@@ -303,6 +302,27 @@ static void from_another_address(void **state)
 	assert_false(cm_pending(fd));
 }
 
+/* Only this host may call itself by an address that stands for any. */
+static void to_loopback(void **state)
+{
+	static const uint8_t any[][16] = {
+		{[10] = 0xff, 0xff, 127, 0, 0, 1}, {[10] = 0xff, 0xff, 0, 0, 0, 0}, {[15] = 1}};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(any); i++) {
+		struct av_cm_message m = request(), a;
+		struct av_cm_ip ip;
+
+		assert_true(av_cm_ip_get(&ip, m.private_data));
+		ip.v6 = any[i][15] == 1 && any[i][10] == 0;
+		memcpy(ip.dst, any[i], sizeof(ip.dst));
+		av_cm_ip_put(&ip, m.private_data);
+		arrive(&m);
+		a = answer();
+		assert_int_equal(a.attribute, AV_CM_REJ);
+		assert_false(cm_pending(fd));
+	}
+}
+
 /* Another host, and another number of that host's, have nothing to do with it. */
 static void not_theirs(void **state)
 {
@@ -463,6 +483,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(no_connection, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_listener, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(from_another_address, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(to_loopback, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(not_theirs, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(another_queue_pair, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(requested_again, set_up, tear_down),

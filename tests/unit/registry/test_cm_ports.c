@@ -42,6 +42,7 @@ static struct av_cm_port port_at(const char *address, uint16_t port)
 
 	CHECK(inet_pton(AF_INET6, address, p.address) == 1);
 	p.v6 = strncmp(address, "::ffff:", 7) != 0;
+	p.afonly = !p.v6;
 	return p;
 }
 
@@ -87,19 +88,57 @@ static bool nobody_has_any(void)
  */
 static const struct kind {
 	const char *address;
-	bool v6only;
+	bool afonly;
 	const char *with, *takes; /* the latter of requests to requests[] */
 } kinds[] = {
-	{"::ffff:0.0.0.0", false, "NNNNN..", "yy..."},
-	{"::ffff:192.0.2.1", false, "NU.N...", "y...."},
-	{"::ffff:192.0.2.2", false, "N.UN...", ".y..."},
-	{"::", false, "NNNNNNN", "yyyyy"},
-	{"fd00::1", false, "N..NUNU", "..y.."},
-	{"::", true, "...NNNN", "..yyy"},
-	{"fd00::1", true, "...NUNU", "..y.."},
+	{"::ffff:0.0.0.0", true, "NNNNN..NNN.N", "yy...yyy."},
+	{"::ffff:192.0.2.1", true, "NU.N...NNN.N", "y........"},
+	{"::ffff:192.0.2.2", true, "N.UN...NNN.N", ".y......."},
+	{"::", false, "NNNNNNNNNNNN", "yyyyyyyyy"},
+	{"fd00::1", false, "N..NUNUNNNNN", "..y......"},
+	{"::", true, "...NNNN..NNN", "..yyy...y"},
+	{"fd00::1", true, "...NUNU..NNN", "..y......"},
+	{"::ffff:127.0.0.1", true, "NNNNN..NNN.N", "yy...yyy."},
+	{"::ffff:127.0.0.5", true, "NNNNN..NNN.N", "yy...yyy."},
+	{"::1", false, "NNNNNNNNNNNN", "yyyyyyyyy"},
+	{"::1", true, "...NNNN..NNN", "..yyy...y"},
+	{"::ffff:127.0.0.1", false, "NNNNNNNNNNNN", "yyyyyyyyy"},
 };
-static const char *const requests[] = {"::ffff:192.0.2.1", "::ffff:192.0.2.2", "fd00::1", "fd00::2",
-				       "::1"};
+static const char *const requests[] = {
+	"::ffff:192.0.2.1", "::ffff:192.0.2.2", "fd00::1",	  "fd00::2", "::1",
+	"::ffff:127.0.0.1", "::ffff:127.0.0.5", "::ffff:0.0.0.0", "::"};
+
+static const struct {
+	const char *address;
+	bool any;
+} anys[] = {
+	{"::ffff:127.0.0.1", true},
+	{"::ffff:127.255.255.254", true},
+	{"::ffff:0.0.0.0", true},
+	{"::ffff:0.255.0.1", true},
+	{"::1", true},
+	{"::", true},
+	{"::ffff:126.0.0.1", false},
+	{"::ffff:128.0.0.1", false},
+	{"::ffff:1.127.0.0", false},
+	{"::2", false},
+	{"::127.0.0.1", false},
+	{"100::1", false},
+	{"7f00::1", false},
+	{"::1:0", false},
+};
+
+/* Which addresses stand for any. Source: Linux, drivers/infiniband/core/cma.c, cma_any_addr() */
+static void which_stand_for_any(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < AV_ARRAY_SIZE(anys); i++) {
+		struct av_cm_port p = port_at(anys[i].address, PORT);
+
+		if (av_cm_is_any(p.address) != anys[i].any)
+			fail_msg("%s", anys[i].address);
+	}
+}
 
 static int outcome(char c)
 {
@@ -110,7 +149,7 @@ static struct av_cm_port port_of(const struct kind *k, bool reuse)
 {
 	struct av_cm_port p = port_at(k->address, PORT);
 
-	p.v6only = k->v6only;
+	p.afonly = k->afonly;
 	p.reuse = reuse;
 	return p;
 }
@@ -659,6 +698,7 @@ static void two_bind_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(which_stand_for_any),
 		cmocka_unit_test(who_collides),
 		cmocka_unit_test(listening_ends_sharing),
 		cmocka_unit_test(options_once_bound),

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* How far an id of rdma_cm has come, in the words of records. */
+#ifndef AV_OBSERVE_CM_PHASE_H
+#define AV_OBSERVE_CM_PHASE_H
+
+enum av_cm_phase {
+	AV_CM_PHASE_IDLE,
+	AV_CM_PHASE_ADDR_BOUND,
+	AV_CM_PHASE_ADDR_RESOLVED,
+	AV_CM_PHASE_ROUTE_RESOLVED,
+	AV_CM_PHASE_LISTEN,
+	AV_CM_PHASE_REQ_SENT,
+	AV_CM_PHASE_REQ_RECEIVED,
+	AV_CM_PHASE_REP_SENT,
+	AV_CM_PHASE_REP_RECEIVED,
+	AV_CM_PHASE_ESTABLISHED,
+	AV_CM_PHASE_DREQ_SENT,
+	AV_CM_PHASE_DREQ_RECEIVED,
+	AV_CM_PHASE_DISCONNECTED,
+	AV_CM_PHASE_N
+};
+
+/* As a bit of a set */
+#define AV_CM_IN(name) (1u << AV_CM_PHASE_##name)
+
+#endif
