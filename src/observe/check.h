@@ -246,6 +246,20 @@
 	X(CM_NO_ROUTE,      "ip-route(8)",          "this host knows no way to {gid}", "what does ip route get ADDRESS say?") \
 	X(CM_PORT_TAKEN,    "rdma_bind_addr(3)",    "port {wanted} of {gid} is taken", "anyverbs stat cm shows by whom; RDMA_OPTION_ID_REUSEADDR shares it until somebody listens") \
 	X(CM_STATE,         "rdma_cm(7)",           "the id is in state {wanted:phase}; this needs {limit:phases}", "rdma_bind_addr(), rdma_listen(), rdma_accept(); or rdma_resolve_addr(), rdma_resolve_route(), rdma_connect(): each once, after the event of the one before") \
+	X(CM_LINK,          "rdma_bind_addr(3)",    "{gid} is a link-local address, and no interface is named", "set sin6_scope_id") \
+	X(CM_FAMILY,        "rdma_resolve_addr(3)", "source and destination are of different address families", "") \
+	X(CM_ADDRESS,       "rdma_resolve_addr(3)", "a destination of {wanted} B and a source of {limit} B, or reserved bits that are not 0", "") \
+	X(CM_SERVICE,       "rdma_resolve_addrinfo(3)", "there is no subnet administrator, and so there are no services", "") \
+	X(CM_PRIVATE,       "rdma_connect(3)",      "{wanted} B of private data; there is room for {limit} B", "") \
+	X(CM_PARAMETERS,    "rdma_connect(3)",      "the connection has no parameters", "pass a struct rdma_conn_param") \
+	X(CM_REASON,        "rdma_reject(3)",       "reason {wanted} is not one of programs", "") \
+	X(CM_GROUP,         "rdma_join_multicast(3)", "the address is no multicast address, or the id is of connections", "use RDMA_PS_UDP") \
+	X(CM_QP_TYPE,       "rdma_create_id(3)",    "a queue pair of type {wanted:type} does not go with port space {limit:x}", "") \
+	X(CM_CHANNEL,       "rdma_migrate_id(3)",   "the id, or group, is of another event channel, or descriptor {wanted:d} is none", "") \
+	X(CM_OPTION,        "rdma_set_option(3)",   "a value of {wanted} B; the option has {limit} B", "") \
+	X(CM_ACK_TIMEOUT,   "rdma_set_option(3)",   "RDMA_OPTION_ID_ACK_TIMEOUT is {wanted}; it may be 0 to 31, for RC and XRC", "") \
+	X(CM_EVENT,         "rdma_notify(3)",       "event {wanted} cannot be told by programs", "rdma_notify() takes IBV_EVENT_COMM_EST, rdma_write_cm_event() RDMA_CM_EVENT_USER") \
+	X(CM_QP_STATE,      "rdma_init_qp_attr(3)", "there are no attributes for state {wanted:state}", "only for INIT, RTR and RTS") \
 	X(CM_INHERITED,     "fork(2)",              "the event channel was inherited over fork()", "open one in each process") \
 	X(CM_REMOVED,       "rdma_get_cm_event(3)", "the device of this id is gone: RDMA_CM_EVENT_DEVICE_REMOVAL", "destroy the id, and make another one") \
 	X(FLUSHED,          "ibv_modify_qp(3)",     "{count} request(s) in a row were flushed because the queue pair has failed", "the record before this one says why") \
