@@ -112,7 +112,7 @@ static int qp_of_another_context(uint64_t unused)
 	int err;
 
 	attr.pd = pd;
-	attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS; /* the header asks ibv_create_qp() otherwise */
+	attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS; /* else the header makes it a plain call */
 	err = failed(ibv_create_qp_ex(n->ctx, &attr));
 	ibv_dealloc_pd(pd);
 	ibv_close_device(other);
@@ -134,8 +134,8 @@ static int cq_holds(uint64_t entries)
 	init.recv_cq = cq;
 	init.cap.max_recv_wr = 4;
 	qp = ibv_create_qp(n->pd, (struct ibv_qp_init_attr *)&init);
-	err = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-					       IBV_QP_ACCESS_FLAGS);
+	err = ibv_modify_qp(qp, &attr,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	for (int i = 0; i < 3 && err == 0; i++)
 		err = ibv_post_recv(qp, &wr, &bad);
 	attr.qp_state = IBV_QPS_ERR;
@@ -192,8 +192,8 @@ static int srq_number(uint64_t unused)
 	return err;
 }
 
-#define SRQ_ALL                                                                         \
-	(IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |       \
+#define SRQ_ALL                                                                   \
+	(IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | \
 	 IBV_SRQ_INIT_ATTR_CQ)
 
 static int srq_ex(uint32_t mask, uint32_t type)
@@ -220,10 +220,10 @@ static int srq_type(uint64_t type)
 static int xrcd_exists(uint64_t unused)
 {
 	int fd = memfd_create("xrcd", MFD_CLOEXEC);
-	struct ibv_xrcd_init_attr attr = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-		.fd = fd,
-		.oflags = O_CREAT};
+	struct ibv_xrcd_init_attr attr = {.comp_mask =
+						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					  .fd = fd,
+					  .oflags = O_CREAT};
 	struct ibv_xrcd *xrcd = ibv_open_xrcd(n->ctx, &attr);
 	int err;
 
@@ -256,10 +256,10 @@ static int open_type(uint64_t type)
 /* Opened by its number; its creator destroys it. */
 static int qp_ended(uint64_t unused)
 {
-	struct ibv_xrcd_init_attr domain = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-		.fd = -1,
-		.oflags = O_CREAT};
+	struct ibv_xrcd_init_attr domain = {.comp_mask = IBV_XRCD_INIT_ATTR_FD |
+							 IBV_XRCD_INIT_ATTR_OFLAGS,
+					    .fd = -1,
+					    .oflags = O_CREAT};
 	struct ibv_qp_init_attr_ex init = plain_qp();
 	struct ibv_qp_open_attr attr = {.comp_mask = OPEN_ALL, .qp_type = IBV_QPT_XRC_RECV};
 	struct ibv_qp_init_attr old;
@@ -430,14 +430,14 @@ static int build(void (*request)(struct ibv_qp_ex *ex, uint64_t value), uint64_t
 	return err;
 }
 
-#define BUILD(function, ...)                                                  \
-	static void add_##function(struct ibv_qp_ex *ex, uint64_t value)      \
-	{                                                                     \
-		__VA_ARGS__;                                                  \
-	}                                                                     \
-	static int function(uint64_t value)                                   \
-	{                                                                     \
-		return build(add_##function, value);                          \
+#define BUILD(function, ...)                                             \
+	static void add_##function(struct ibv_qp_ex *ex, uint64_t value) \
+	{                                                                \
+		__VA_ARGS__;                                             \
+	}                                                                \
+	static int function(uint64_t value)                              \
+	{                                                                \
+		return build(add_##function, value);                     \
 	}
 BUILD(wr_inline, ibv_wr_send(ex); ibv_wr_set_inline_data(ex, n->arena, value))
 BUILD(wr_inline_read, ibv_wr_rdma_read(ex, 0, 0); ibv_wr_set_inline_data(ex, n->arena, value))

@@ -22,9 +22,9 @@ static int values(uint64_t wanted)
 
 static int thread_model(uint64_t model)
 {
-	struct ibv_exp_res_domain_init_attr attr = {
-		.comp_mask = IBV_EXP_RES_DOMAIN_THREAD_MODEL,
-		.thread_model = (enum ibv_exp_thread_model)model};
+	struct ibv_exp_res_domain_init_attr attr = {.comp_mask = IBV_EXP_RES_DOMAIN_THREAD_MODEL,
+						    .thread_model =
+							    (enum ibv_exp_thread_model)model};
 
 	return failed(ibv_exp_create_res_domain(n->ctx, &attr));
 }
@@ -132,12 +132,12 @@ static struct ibv_exp_qp_init_attr plain_exp(uint32_t mask)
 	};
 }
 
-#define CREATE_QP(function, bits, field)                                  \
-	static int function(uint64_t value)                               \
-	{                                                                 \
-		struct ibv_exp_qp_init_attr attr = plain_exp(bits);       \
-		attr.field = (__typeof__(attr.field))value;               \
-		return failed(ibv_exp_create_qp(n->ctx, &attr));          \
+#define CREATE_QP(function, bits, field)                            \
+	static int function(uint64_t value)                         \
+	{                                                           \
+		struct ibv_exp_qp_init_attr attr = plain_exp(bits); \
+		attr.field = (__typeof__(attr.field))value;         \
+		return failed(ibv_exp_create_qp(n->ctx, &attr));    \
 	}
 CREATE_QP(qp_pd, IBV_EXP_QP_INIT_ATTR_PORT, pd)
 CREATE_QP(qp_type, IBV_EXP_QP_INIT_ATTR_PORT, qp_type)
@@ -165,10 +165,10 @@ static int reg(struct ibv_exp_reg_mr_in in)
 	return failed(ibv_exp_reg_mr(&in));
 }
 
-#define REG(function, ...)                                                      \
-	static int function(uint64_t value)                                     \
-	{                                                                       \
-		return reg((struct ibv_exp_reg_mr_in){__VA_ARGS__});            \
+#define REG(function, ...)                                           \
+	static int function(uint64_t value)                          \
+	{                                                            \
+		return reg((struct ibv_exp_reg_mr_in){__VA_ARGS__}); \
 	}
 REG(reg_right, .addr = n->arena, .exp_access = value)
 REG(reg_zero_based, .addr = n->arena, .exp_access = IBV_EXP_ACCESS_MW_ZERO_BASED)
@@ -176,8 +176,8 @@ REG(reg_relaxed, .addr = n->arena, .exp_access = IBV_EXP_ACCESS_RELAXED)
 REG(reg_create_flags, .comp_mask = IBV_EXP_REG_MR_CREATE_FLAGS, .create_flags = (uint32_t)value)
 REG(reg_no_dm, .comp_mask = IBV_EXP_REG_MR_DM)
 REG(allocate_at, .addr = n->arena, .exp_access = IBV_EXP_ACCESS_ALLOCATE_MR)
-REG(allocate_share, .length = value, .exp_access = IBV_EXP_ACCESS_ALLOCATE_MR |
-		    IBV_EXP_ACCESS_SHARED_MR_USER_READ)
+REG(allocate_share, .length = value,
+    .exp_access = IBV_EXP_ACCESS_ALLOCATE_MR | IBV_EXP_ACCESS_SHARED_MR_USER_READ)
 REG(allocate_no_rdma, .exp_access = IBV_EXP_ACCESS_ALLOCATE_MR | IBV_EXP_ACCESS_NO_RDMA)
 REG(allocate_on_demand, .exp_access = IBV_EXP_ACCESS_ALLOCATE_MR | IBV_EXP_ACCESS_ON_DEMAND)
 REG(allocate_askew, .addr = (void *)(uintptr_t)value, .comp_mask = IBV_EXP_REG_MR_CREATE_FLAGS,
@@ -185,8 +185,9 @@ REG(allocate_askew, .addr = (void *)(uintptr_t)value, .comp_mask = IBV_EXP_REG_M
 
 static int shared_handle(uint64_t handle)
 {
-	struct ibv_exp_reg_shared_mr_in in = {
-		.pd = n->pd, .mr_handle = (uint32_t)handle, .exp_access = IBV_EXP_ACCESS_LOCAL_WRITE};
+	struct ibv_exp_reg_shared_mr_in in = {.pd = n->pd,
+					      .mr_handle = (uint32_t)handle,
+					      .exp_access = IBV_EXP_ACCESS_LOCAL_WRITE};
 
 	return failed(ibv_exp_reg_shared_mr(&in));
 }
@@ -213,10 +214,9 @@ static int dm_direction(uint64_t direction)
 {
 	struct ibv_exp_alloc_dm_attr attr = {.length = 64};
 	struct ibv_exp_dm *dm = ibv_exp_alloc_dm(n->ctx, &attr);
-	struct ibv_exp_memcpy_dm_attr copy = {
-		.memcpy_dir = (enum ibv_exp_dm_memcpy_dir)direction,
-		.host_addr = n->arena,
-		.length = 8};
+	struct ibv_exp_memcpy_dm_attr copy = {.memcpy_dir = (enum ibv_exp_dm_memcpy_dir)direction,
+					      .host_addr = n->arena,
+					      .length = 8};
 	int err = ibv_exp_memcpy_dm(dm, &copy);
 
 	ibv_exp_free_dm(dm);
@@ -299,12 +299,12 @@ static struct ibv_exp_send_wr fill_request(void)
 	return wr;
 }
 
-#define FILL(function, ...)                                            \
-	static int function(uint64_t value)                            \
-	{                                                              \
-		struct ibv_exp_send_wr wr = fill_request();            \
-		__VA_ARGS__;                                           \
-		return post_to(umr_qp, &wr);                           \
+#define FILL(function, ...)                                 \
+	static int function(uint64_t value)                 \
+	{                                                   \
+		struct ibv_exp_send_wr wr = fill_request(); \
+		__VA_ARGS__;                                \
+		return post_to(umr_qp, &wr);                \
 	}
 FILL(umr_flags, wr.exp_send_flags |= value)
 FILL(umr_plain_key, wr.ext_op.umr.modified_mr = n->mr[KEY_FULL])
@@ -324,8 +324,8 @@ FILL(exp_flags, wr.exp_opcode = IBV_EXP_WR_SEND; wr.exp_send_flags = value)
 FILL(exp_operand, wr.exp_opcode = IBV_EXP_WR_ATOMIC_FETCH_AND_ADD;
      wr.exp_send_flags = IBV_EXP_SEND_EXT_ATOMIC_INLINE;
      wr.ext_op.masked_atomics.log_arg_sz = (uint32_t)value)
-FILL(exp_no_window, wr.exp_opcode = IBV_EXP_WR_BIND_MW; wr.exp_send_flags = 0;
-     wr.bind_mw.mw = NULL; memset(&wr.wr, 0, sizeof(wr.wr)))
+FILL(exp_no_window, wr.exp_opcode = IBV_EXP_WR_BIND_MW; wr.exp_send_flags = 0; wr.bind_mw.mw = NULL;
+     memset(&wr.wr, 0, sizeof(wr.wr)))
 
 static int umr_qp_plain(uint64_t unused)
 {
@@ -414,8 +414,8 @@ static const struct verb_row rows[] = {
 
 void verbs_of_experiments(void)
 {
-	struct ibv_exp_qp_init_attr init = plain_exp(IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS |
-						     IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS);
+	struct ibv_exp_qp_init_attr init =
+		plain_exp(IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS | IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS);
 
 	init.exp_create_flags = IBV_EXP_QP_CREATE_UMR;
 	init.max_inl_send_klms = INLINE;
