@@ -13,6 +13,7 @@
 #include "net/address.h"
 #include "registry/directory.h"
 #include "wire/cm_message.h"
+#include "observe/diagnosis.h"
 
 /* A GID that is all 0 stands for any. */
 static void name_ib(const struct sockaddr_ib *from, struct av_cm_name *name)
@@ -212,7 +213,7 @@ int av_cm_source(const struct sockaddr *dst, const struct sockaddr *src,
 	if (bytes == 0 || (src && !av_cm_name(src, &bound)))
 		return -EAFNOSUPPORT;
 	if (src && src->sa_family != dst->sa_family)
-		return -EINVAL;
+		return -av_refuse(EINVAL, AV_CHECK_CM_FAMILY, 0, 0);
 	memcpy(&to, dst, bytes);
 	av_net_set_port(&to, AV_ROCE_PORT);
 	if (src) {

@@ -63,7 +63,7 @@ int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
 	if (id->state != AV_CM_ID_IDLE)
 		return av_cm_id_refuse(id, AV_CM_IN(IDLE));
 	if (lacks_link(name))
-		return -EINVAL;
+		return av_cm_refuse_name(EINVAL, AV_CHECK_CM_LINK, name);
 	if (!av_cm_is_any(name->address) && !where_is(name, &where))
 		return refuse_foreign(name);
 	if (where.dev)
@@ -112,7 +112,7 @@ int av_cm_bind(struct av_cm_call *call)
 	const struct rdma_ucm_bind *command = AV_CM_BODY(call, struct rdma_ucm_bind);
 
 	if (command->reserved || !command->addr_size || command->addr_size > sizeof(command->addr))
-		return -EINVAL;
+		return -av_refuse(EINVAL, AV_CHECK_CM_ADDRESS, 0, command->addr_size);
 	return bind_to(call, command->id, &command->addr, command->addr_size);
 }
 
@@ -207,7 +207,9 @@ static int bind_first(struct av_cm_id *id, const struct av_cm_name *src,
 		return ret;
 	if (id->state != AV_CM_ID_BOUND)
 		return av_cm_id_refuse(id, AV_CM_IN(IDLE) | AV_CM_IN(ADDR_BOUND));
-	return id->src.ib == dst->ib && (dst->ib || id->src.v6 == dst->v6) ? 0 : -EINVAL;
+	return id->src.ib == dst->ib && (dst->ib || id->src.v6 == dst->v6)
+		       ? 0
+		       : -av_refuse(EINVAL, AV_CHECK_CM_FAMILY, 0, 0);
 }
 
 /* @status: out, what the event says. Return: 0 or -errno: none comes */
@@ -280,7 +282,8 @@ int av_cm_resolve_addr(struct av_cm_call *call)
 
 	if (command->reserved || command->src_size > sizeof(command->src_addr) ||
 	    !command->dst_size || command->dst_size > sizeof(command->dst_addr))
-		return -EINVAL;
+		return -av_refuse(EINVAL, AV_CHECK_CM_ADDRESS, command->dst_size,
+				  command->src_size);
 	return resolve_to(call, command->id, &command->src_addr, &command->dst_addr);
 }
 
@@ -319,7 +322,7 @@ int av_cm_resolve_ib_service(struct av_cm_call *call)
 		return ret;
 	if (id->state != AV_CM_ID_BOUND)
 		return av_cm_id_refuse(id, AV_CM_IN(ADDR_BOUND));
-	return id->where.dev ? -EOPNOTSUPP : -EINVAL;
+	return -av_refuse(id->where.dev ? EOPNOTSUPP : EINVAL, AV_CHECK_CM_SERVICE, 0, 0);
 }
 
 enum ibv_mtu av_cm_id_mtu(const struct av_cm_id *id)

@@ -13,6 +13,7 @@
 #include "registry/cm_ports.h"
 #include "registry/directory.h"
 #include "transport/wire_allowed.h"
+#include "observe/diagnosis.h"
 
 #define HOPS	     64
 #define ACK_TIMEOUT  17 /* a packet's life and back: 0.5 s */
@@ -50,11 +51,16 @@ static void put_ends(const struct av_cm_id *id, uint8_t *to)
 	av_cm_ip_put(&ip, to);
 }
 
+static int refuse_private(size_t bytes, size_t room)
+{
+	return -av_refuse(EINVAL, AV_CHECK_CM_PRIVATE, bytes, room);
+}
+
 /* The program's private data, behind @header bytes. Return: 0 or -EINVAL: it is too long */
 static int put_private(struct av_cm_message *m, size_t header, const uint8_t *data, size_t bytes)
 {
 	if (header + bytes > av_cm_private_bytes(m->attribute))
-		return -EINVAL;
+		return refuse_private(bytes, av_cm_private_bytes(m->attribute) - header);
 	memcpy(m->private_data + header, data, bytes);
 	return 0;
 }
@@ -151,7 +157,7 @@ static int find_routed(const struct av_cm_call *call, struct av_cm_id **id)
 		return ret;
 	if ((*id)->state != AV_CM_ID_ROUTED)
 		return av_cm_id_refuse(*id, AV_CM_IN(ROUTE_RESOLVED));
-	return command->conn_param.valid ? 0 : -EINVAL;
+	return command->conn_param.valid ? 0 : -av_refuse(EINVAL, AV_CHECK_CM_PARAMETERS, 0, 0);
 }
 
 int av_cm_connect(struct av_cm_call *call)
@@ -327,14 +333,16 @@ int av_cm_reject(struct av_cm_call *call)
 	int ret;
 
 	if (reason != AV_CM_CONSUMER && reason != AV_CM_NO_VENDOR_OPTION)
-		return -EINVAL;
+		return -av_refuse(EINVAL, AV_CHECK_CM_REASON, reason, 0);
 	ret = av_cm_id_find(call->channel, command->id, &id);
 	if (ret)
 		return ret;
 	if (id->conn &&
 	    command->private_data_len >
 		    av_cm_private_bytes(av_cm_id_is_ud(id) ? AV_CM_SIDR_REP : AV_CM_REJ))
-		return -EINVAL;
+		return refuse_private(
+			command->private_data_len,
+			av_cm_private_bytes(av_cm_id_is_ud(id) ? AV_CM_SIDR_REP : AV_CM_REJ));
 	if (id->conn && reject(id, reason, command->private_data, command->private_data_len) == 0)
 		return 0;
 	return av_cm_id_refuse(id, AV_CM_IN(REQ_SENT) | AV_CM_IN(REQ_RECEIVED) |

@@ -5,6 +5,7 @@
 
 #include "cm/command.h"
 #include "net/address.h"
+#include "observe/diagnosis.h"
 
 #define GROUP_QPN 0xffffffu
 
@@ -44,7 +45,7 @@ static int join(struct av_cm_call *call, uint32_t number, uint64_t uid, uint64_t
 	if (ret)
 		return ret;
 	if (!av_cm_name(address, &name) || !av_net_is_group(name.address) || !av_cm_id_is_ud(id))
-		return -EINVAL;
+		return -av_refuse(EINVAL, AV_CHECK_CM_GROUP, 0, 0);
 	if (!may_join(id))
 		return av_cm_id_refuse(id, (id->where.dev ? AV_CM_IN(ADDR_BOUND) : 0) |
 						   AV_CM_IN(ADDR_RESOLVED));
@@ -77,9 +78,11 @@ int av_cm_join_mcast(struct av_cm_call *call)
 {
 	const struct rdma_ucm_join_mcast *command = AV_CM_BODY(call, struct rdma_ucm_join_mcast);
 
-	if (!command->addr_size || command->addr_size > sizeof(command->addr) ||
-	    command->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
-		return -EINVAL;
+	if (!command->addr_size || command->addr_size > sizeof(command->addr))
+		return -av_refuse(EINVAL, AV_CHECK_CM_ADDRESS, command->addr_size, 0);
+	if (command->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
+		return -av_refuse(EINVAL, AV_CHECK_FLAGS, command->join_flags,
+				  RDMA_MC_JOIN_FLAG_RESERVED - 1);
 	return join(call, command->id, command->uid, command->response,
 		    (const struct sockaddr *)&command->addr);
 }

@@ -9,6 +9,7 @@
 #include "cm/newer_command.h"
 #include "copy/copy.h"
 #include "registry/cm_ports.h"
+#include "observe/diagnosis.h"
 
 /* The kind of queue pair of a port space. Return: false: no such space */
 static bool qp_type_of(const struct rdma_ucm_create_id *command, uint8_t *type)
@@ -40,7 +41,7 @@ int av_cm_create_id(struct av_cm_call *call)
 	if (call->out_bytes < sizeof(answer))
 		return -ENOSPC;
 	if (!qp_type_of(command, &type))
-		return -EINVAL;
+		return -av_refuse(EINVAL, AV_CHECK_CM_QP_TYPE, command->qp_type, command->ps);
 	id = av_cm_id_new(call->channel, command->uid, command->ps, type);
 	if (!id)
 		return -ENOMEM;
@@ -98,10 +99,11 @@ int av_cm_migrate_id(struct av_cm_call *call)
 	if (call->out_bytes < sizeof(struct rdma_ucm_migrate_resp))
 		return -ENOSPC;
 	if (!av_cm_channel_is((int)command->fd, &number))
-		return -EINVAL;
+		return -av_refuse(EINVAL, AV_CHECK_CM_CHANNEL, (uint64_t)(int)command->fd, 0);
 	av_cm_lock();
 	from = av_cm_channel_get(number);
-	ret = from ? migrate(call, from, command->id) : -EINVAL;
+	ret = from ? migrate(call, from, command->id)
+		   : -av_refuse(EINVAL, AV_CHECK_CM_CHANNEL, (uint64_t)(int)command->fd, 0);
 	if (from)
 		av_cm_channel_put(from);
 	av_cm_unlock();
@@ -158,7 +160,7 @@ static int set_afonly(struct av_cm_id *id, const uint8_t *value)
 static int set_ack_timeout(struct av_cm_id *id, const uint8_t *value)
 {
 	if ((id->qp_type != IBV_QPT_RC && id->qp_type != IBV_QPT_XRC_SEND) || *value > 31)
-		return -EINVAL;
+		return -av_refuse(EINVAL, AV_CHECK_CM_ACK_TIMEOUT, *value, 0);
 	id->ack_timeout = *value;
 	id->ack_timeout_set = true;
 	return 0;
@@ -178,7 +180,8 @@ static const struct option {
 static int set_path(struct av_cm_id *id, uint32_t bytes)
 {
 	if (bytes == 0 || bytes % sizeof(struct ib_path_rec_data))
-		return -EINVAL;
+		return -av_refuse(EINVAL, AV_CHECK_CM_OPTION, bytes,
+				  sizeof(struct ib_path_rec_data));
 	return av_cm_id_route(id);
 }
 
@@ -199,7 +202,7 @@ int av_cm_set_option(struct av_cm_call *call)
 		if (o->level != command->level || o->name != command->optname)
 			continue;
 		if (command->optlen != o->bytes)
-			return -EINVAL;
+			return -av_refuse(EINVAL, AV_CHECK_CM_OPTION, command->optlen, o->bytes);
 		if (av_copy(value, (const void *)(uintptr_t)command->optval, o->bytes) !=
 		    AV_COPY_OK)
 			return -EFAULT;
@@ -219,9 +222,9 @@ int av_cm_notify(struct av_cm_call *call)
 	if (ret)
 		return ret;
 	if (command->event != IBV_EVENT_COMM_EST)
-		return -EINVAL;
-	ret = id->conn ? av_cm_conn_established(id->conn) : -EINVAL;
-	if (ret == -EINVAL)
+		return -av_refuse(EINVAL, AV_CHECK_CM_EVENT, command->event, 0);
+	ret = id->conn ? av_cm_conn_established(id->conn) : 1;
+	if (ret && ret != -EISCONN)
 		return av_cm_id_refuse(id, AV_CM_IN(REP_SENT));
 	if (ret == 0)
 		ret = av_cm_id_heard(id, AV_CM_EVENT_ESTABLISHED, 0, NULL);
@@ -236,7 +239,7 @@ int av_cm_write_event(struct av_cm_call *call)
 	int ret;
 
 	if (command->event != AV_CM_EVENT_USER && command->event != AV_CM_EVENT_INTERNAL)
-		return -EINVAL;
+		return -av_refuse(EINVAL, AV_CHECK_CM_EVENT, command->event, 0);
 	ret = av_cm_id_find(call->channel, command->id, &id);
 	if (ret)
 		return ret;

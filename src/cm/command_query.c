@@ -6,6 +6,7 @@
 
 #include "cm/command.h"
 #include "device/instance.h"
+#include "observe/diagnosis.h"
 
 #define LIFETIME 16 /* of a packet: 4.096 us << it, as the kernel has it for RoCE */
 #define EXACTLY	 2  /* the selector of a value in a path record */
@@ -276,7 +277,7 @@ static int fill_attr(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
 	case IBV_QPS_RTS:
 		return to_rts(id, a);
 	default:
-		return -EINVAL;
+		return -av_refuse(EINVAL, AV_CHECK_CM_QP_STATE, a->qp_state, 0);
 	}
 }
 
@@ -297,7 +298,7 @@ int av_cm_init_qp_attr(struct av_cm_call *call)
 	if (call->out_bytes < sizeof(answer))
 		return -ENOSPC;
 	if (command->qp_state > IBV_QPS_ERR)
-		return -EINVAL;
+		return -av_refuse(EINVAL, AV_CHECK_CM_QP_STATE, command->qp_state, 0);
 	ret = av_cm_id_find(call->channel, command->id, &id);
 	if (ret == 0)
 		ret = id->where.dev ? fill_attr(id, &answer) : refuse_placeless(id);

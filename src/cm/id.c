@@ -117,12 +117,17 @@ void av_cm_id_destroy(struct av_cm_id *id)
 	free(id);
 }
 
+static int refuse_channel(void)
+{
+	return -av_refuse(EINVAL, AV_CHECK_CM_CHANNEL, UINT64_MAX, 0);
+}
+
 int av_cm_id_find_any(const struct av_cm_channel *c, uint32_t number, struct av_cm_id **id)
 {
 	*id = av_table_get(&ids.table, number);
 	if (!*id || (*id)->hidden)
 		return -ENOENT;
-	return (*id)->channel == c ? 0 : -EINVAL;
+	return (*id)->channel == c ? 0 : refuse_channel();
 }
 
 /* Return: 0, or -ENXIO and why */
@@ -217,7 +222,7 @@ int av_cm_group_find(const struct av_cm_channel *c, uint32_t number, struct av_c
 	*group = av_table_get(&groups.table, number);
 	if (!*group)
 		return -ENOENT;
-	return (*group)->id->channel == c ? refuse_removed((*group)->id) : -EINVAL;
+	return (*group)->id->channel == c ? refuse_removed((*group)->id) : refuse_channel();
 }
 
 void av_cm_group_destroy(struct av_cm_group *g)

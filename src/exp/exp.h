@@ -12,19 +12,33 @@
 #include "verbs/objects.h"
 
 /* A verb's first statement, which returns if @object is NULL, EINVAL, or not of ours, ENOSYS. */
-#define AV_EXP_OURS(fail, id, object)                      \
-	do {                                               \
-		if (!(object))                             \
-			return fail(AV_VERB_##id, EINVAL); \
-		if (!av_ours((object)->context))           \
-			return fail(AV_VERB_##id, ENOSYS); \
+#define AV_EXP_OURS(fail, id, object)                                                           \
+	do {                                                                                    \
+		if (!(object))                                                                  \
+			return fail(AV_VERB_##id, av_refuse(EINVAL, AV_CHECK_NO_OBJECT, 0, 0)); \
+		if (!av_ours((object)->context))                                                \
+			return fail(AV_VERB_##id, ENOSYS);                                      \
 	} while (0)
 
-/* Return from the verb, as the real library does, if @mask has a bit not below @reserved. */
-#define AV_EXP_KNOWN_OR_NULL(mask, reserved) \
-	IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(mask, (uint32_t)(reserved)-1)
-#define AV_EXP_KNOWN_OR_EINVAL(mask, reserved) \
-	IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(mask, (uint32_t)(reserved)-1)
+/* Leave a record if @mask has a bit not below @reserved. */
+#define AV_EXP_NOTE_UNKNOWN(id, mask, reserved)                                                    \
+	do {                                                                                       \
+		if ((mask) > (uint32_t)(reserved)-1)                                               \
+			(void)av_refused(AV_VERB_##id, av_refuse(EINVAL, AV_CHECK_COMP_MASK, mask, \
+								 (uint32_t)(reserved)-1));         \
+	} while (0)
+
+/* And return from the verb, as the real library does. */
+#define AV_EXP_KNOWN_OR_NULL(id, mask, reserved)                                     \
+	do {                                                                         \
+		AV_EXP_NOTE_UNKNOWN(id, mask, reserved);                             \
+		IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(mask, (uint32_t)(reserved)-1); \
+	} while (0)
+#define AV_EXP_KNOWN_OR_EINVAL(id, mask, reserved)                                     \
+	do {                                                                           \
+		AV_EXP_NOTE_UNKNOWN(id, mask, reserved);                               \
+		IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(mask, (uint32_t)(reserved)-1); \
+	} while (0)
 
 /* Rights as plain flags and AV_ACCESS_TUNNELED. Return: 0, or EINVAL: one has no counterpart. */
 AV_MUST_USE int av_exp_access(uint64_t exp, unsigned int *plain);

@@ -18,7 +18,9 @@ AV_EXPORT int ibv_exp_query_values(struct ibv_context *context, int q_values,
 	if (!av_ours(context))
 		return -av_fail_errno(AV_VERB_EXP_QUERY_VALUES, ENOSYS);
 	if (q_values & ~(IBV_EXP_VALUES_RESERVED - 1))
-		return -av_fail_errno(AV_VERB_EXP_QUERY_VALUES, EINVAL);
+		return -av_fail_errno(AV_VERB_EXP_QUERY_VALUES,
+				      av_refuse(EINVAL, AV_CHECK_FLAGS, (uint32_t)q_values,
+						IBV_EXP_VALUES_RESERVED - 1));
 	now = av_now_ns();
 	values->comp_mask = (uint32_t)q_values;
 	if (q_values & IBV_EXP_VALUES_HW_CLOCK_NS)
@@ -83,13 +85,15 @@ ibv_exp_create_res_domain(struct ibv_context *context, struct ibv_exp_res_domain
 
 	if (!av_ours(context))
 		return av_fail_null(AV_VERB_EXP_CREATE_RES_DOMAIN, ENOSYS);
-	AV_EXP_KNOWN_OR_NULL(attr->comp_mask, IBV_EXP_RES_DOMAIN_RESERVED);
+	AV_EXP_KNOWN_OR_NULL(EXP_CREATE_RES_DOMAIN, attr->comp_mask, IBV_EXP_RES_DOMAIN_RESERVED);
 	if ((attr->comp_mask & IBV_EXP_RES_DOMAIN_THREAD_MODEL) &&
 	    attr->thread_model > IBV_EXP_THREAD_SINGLE)
-		return av_fail_null(AV_VERB_EXP_CREATE_RES_DOMAIN, EINVAL);
+		return av_fail_null(AV_VERB_EXP_CREATE_RES_DOMAIN,
+				    av_refuse(EINVAL, AV_CHECK_RES_MODEL, attr->thread_model, 0));
 	if ((attr->comp_mask & IBV_EXP_RES_DOMAIN_MSG_MODEL) &&
 	    attr->msg_model > IBV_EXP_MSG_FORCE_LOW_LATENCY)
-		return av_fail_null(AV_VERB_EXP_CREATE_RES_DOMAIN, EINVAL);
+		return av_fail_null(AV_VERB_EXP_CREATE_RES_DOMAIN,
+				    av_refuse(EINVAL, AV_CHECK_RES_MODEL, attr->msg_model, 0));
 	return (struct ibv_exp_res_domain *)av_alloc_td(context, &plain);
 }
 
@@ -100,10 +104,12 @@ AV_EXPORT int ibv_exp_destroy_res_domain(struct ibv_context *context,
 	if (!av_ours(context))
 		return av_fail_errno(AV_VERB_EXP_DESTROY_RES_DOMAIN, ENOSYS);
 	if (attr)
-		AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_DESTROY_RES_DOMAIN_RESERVED);
+		AV_EXP_KNOWN_OR_EINVAL(EXP_DESTROY_RES_DOMAIN, attr->comp_mask,
+				       IBV_EXP_DESTROY_RES_DOMAIN_RESERVED);
 	return av_exp_domain_valid(context, res_dom)
 		       ? av_dealloc_td((struct ibv_td *)res_dom)
-		       : av_fail_errno(AV_VERB_EXP_DESTROY_RES_DOMAIN, EINVAL);
+		       : av_fail_errno(AV_VERB_EXP_DESTROY_RES_DOMAIN,
+				       av_refuse(EINVAL, AV_CHECK_TD_UNKNOWN, 0, 0));
 }
 
 /* --- functions: the verbs themselves --------------------------------------------- */

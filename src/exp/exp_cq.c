@@ -20,14 +20,17 @@ static int check_create(struct ibv_context *context, const struct ibv_exp_cq_ini
 {
 	if (attr->comp_mask & IBV_EXP_CQ_INIT_ATTR_FLAGS) {
 		if (attr->flags & ~(uint32_t)IBV_EXP_CQ_CREATE_FLAGS_MASK)
-			return EINVAL;
+			return av_refuse(EINVAL, AV_CHECK_CQ_FLAGS, attr->flags, FLAGS);
 		if (attr->flags & ~(uint32_t)FLAGS)
-			return ENOTSUP;
+			return av_refuse(ENOTSUP, AV_CHECK_CQ_FLAGS, attr->flags, FLAGS);
 	}
 	if ((attr->comp_mask & IBV_EXP_CQ_INIT_ATTR_RES_DOMAIN) &&
 	    !av_exp_domain_valid(context, attr->res_domain))
-		return EINVAL;
-	return attr->comp_mask & IBV_EXP_CQ_INIT_ATTR_PEER_DIRECT ? ENOTSUP : 0;
+		return av_refuse(EINVAL, AV_CHECK_TD_UNKNOWN, 0, 0);
+	return attr->comp_mask & IBV_EXP_CQ_INIT_ATTR_PEER_DIRECT
+		       ? av_refuse(ENOTSUP, AV_CHECK_COMP_MASK, attr->comp_mask,
+				   IBV_EXP_CQ_INIT_ATTR_FLAGS | IBV_EXP_CQ_INIT_ATTR_RES_DOMAIN)
+		       : 0;
 }
 
 static void apply_flags(const struct av_context *ctx, struct av_cq *cq, uint32_t flags)
@@ -48,7 +51,7 @@ AV_EXPORT struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe,
 
 	if (!av_ours(context))
 		return av_fail_null(AV_VERB_EXP_CREATE_CQ, ENOSYS);
-	AV_EXP_KNOWN_OR_NULL(attr->comp_mask, IBV_EXP_CQ_INIT_ATTR_RESERVED1);
+	AV_EXP_KNOWN_OR_NULL(EXP_CREATE_CQ, attr->comp_mask, IBV_EXP_CQ_INIT_ATTR_RESERVED1);
 	err = check_create(context, attr);
 	if (err)
 		return av_fail_null(AV_VERB_EXP_CREATE_CQ, err);
@@ -61,11 +64,15 @@ AV_EXPORT struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe,
 
 static int check_modify(const struct ibv_exp_cq_attr *attr, int mask)
 {
-	if (mask & ~(IBV_EXP_CQ_MODERATION | IBV_EXP_CQ_CAP_FLAGS))
-		return EINVAL;
+	const int known = IBV_EXP_CQ_MODERATION | IBV_EXP_CQ_CAP_FLAGS;
+
+	if (mask & ~known)
+		return av_refuse(EINVAL, AV_CHECK_CQ_MODIFY, (uint32_t)mask, (uint32_t)known);
 	if (!(mask & IBV_EXP_CQ_CAP_FLAGS))
 		return 0;
-	return attr->cq_cap_flags & ~(uint32_t)IBV_EXP_CQ_CAP_MASK ? EINVAL : 0;
+	return attr->cq_cap_flags & ~(uint32_t)IBV_EXP_CQ_CAP_MASK
+		       ? av_refuse(EINVAL, AV_CHECK_FLAGS, attr->cq_cap_flags, IBV_EXP_CQ_CAP_MASK)
+		       : 0;
 }
 
 AV_EXPORT int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *cq_attr,
@@ -80,7 +87,7 @@ AV_EXPORT int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *cq_at
 
 	if (!av_ours(cq->context))
 		return ENOSYS;
-	AV_EXP_KNOWN_OR_EINVAL(cq_attr->comp_mask, IBV_EXP_CQ_ATTR_RESERVED);
+	AV_EXP_KNOWN_OR_EINVAL(EXP_MODIFY_CQ, cq_attr->comp_mask, IBV_EXP_CQ_ATTR_RESERVED);
 	err = check_modify(cq_attr, cq_attr_mask);
 	if (err)
 		return av_fail_errno(AV_VERB_EXP_MODIFY_CQ, err);
@@ -134,7 +141,8 @@ AV_EXPORT int ibv_exp_poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_ex
 		return -ENOSYS;
 	cq = av_cq_find(ibv);
 	if (av_unlikely(!cq || av_context_of(ibv->context)->forked))
-		return -EINVAL;
+		return -av_fail_errno(AV_VERB_EXP_POLL_CQ,
+				      av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0));
 	stamped = atomic_load_explicit(&cq->shared->stamped, memory_order_relaxed);
 	do {
 		want = num_entries - done < BATCH ? num_entries - done : BATCH;

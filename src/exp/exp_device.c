@@ -151,7 +151,8 @@ AV_EXPORT int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_d
 	if (!av_ours(context))
 		return ENOSYS;
 	if (wanted & (uint32_t)IBV_EXP_DEVICE_ATTR_COMP_MASK_2)
-		AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask_2, IBV_EXP_DEVICE_ATTR_RESERVED_2);
+		AV_EXP_KNOWN_OR_EINVAL(EXP_QUERY_DEVICE, attr->comp_mask_2,
+				       IBV_EXP_DEVICE_ATTR_RESERVED_2);
 	err = av_query_device_ex(context, NULL, &now, sizeof(now));
 	if (err)
 		return err;
@@ -180,7 +181,9 @@ AV_EXPORT struct ibv_context *ibv_exp_open_device(struct ibv_device *device,
 	AV_UNCANCELLED;
 
 	return av_fail_null(AV_VERB_EXP_OPEN_DEVICE,
-			    attr->comp_mask == IBV_EXP_SET_ATTR_PEER_INFO ? ENOSYS : EINVAL);
+			    attr->comp_mask == IBV_EXP_SET_ATTR_PEER_INFO
+				    ? ENOSYS
+				    : av_refuse(EINVAL, AV_CHECK_COMP_MASK, attr->comp_mask, 0));
 }
 
 /* --- the port -------------------------------------------------------------------- */
@@ -197,9 +200,14 @@ AV_EXPORT int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num,
 		return ibv_query_port(context, port_num, &port_attr->port_attr);
 	if (!av_ours(context))
 		return -av_fail_errno(AV_VERB_EXP_QUERY_PORT, ENOSYS);
-	if ((port_attr->comp_mask & ~(uint32_t)IBV_EXP_QUERY_PORT_ATTR_MASK1) ||
-	    (port_attr->mask1 & ~(uint32_t)ALL_FIELDS))
-		return -av_fail_errno(AV_VERB_EXP_QUERY_PORT, EINVAL);
+	if (port_attr->comp_mask & ~(uint32_t)IBV_EXP_QUERY_PORT_ATTR_MASK1)
+		return -av_fail_errno(AV_VERB_EXP_QUERY_PORT,
+				      av_refuse(EINVAL, AV_CHECK_COMP_MASK, port_attr->comp_mask,
+						IBV_EXP_QUERY_PORT_ATTR_MASK1));
+	if (port_attr->mask1 & ~(uint32_t)ALL_FIELDS)
+		return -av_fail_errno(
+			AV_VERB_EXP_QUERY_PORT,
+			av_refuse(EINVAL, AV_CHECK_FLAGS, port_attr->mask1, ALL_FIELDS));
 	return av_query_port(context, port_num, &port_attr->port_attr,
 			     sizeof(port_attr->port_attr));
 }
@@ -213,7 +221,8 @@ AV_EXPORT int ibv_exp_query_gid_attr(struct ibv_context *context, uint8_t port_n
 
 	if (!av_ours(context))
 		return ENOSYS;
-	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_QUERY_GID_ATTR_RESERVED);
+	AV_EXP_KNOWN_OR_EINVAL(EXP_QUERY_GID_ATTR, attr->comp_mask,
+			       IBV_EXP_QUERY_GID_ATTR_RESERVED);
 	err = ibv_query_gid_ex(context, port_num, index, &entry, 0);
 	if (err == ENODATA)
 		memset(&entry, 0, sizeof(entry));

@@ -42,13 +42,16 @@ static const struct {
 
 int av_exp_access(uint64_t exp, unsigned int *plain)
 {
+	uint64_t asked = exp, known = 0;
+
 	*plain = 0;
 	for (size_t i = 0; i < AV_ARRAY_SIZE(pair); i++) {
 		if (exp & pair[i].exp)
 			*plain |= pair[i].plain;
 		exp &= ~pair[i].exp;
+		known |= pair[i].exp;
 	}
-	return exp ? EINVAL : 0;
+	return exp ? av_refuse(EINVAL, AV_CHECK_MR_FLAGS, asked, known) : 0;
 }
 
 /* --- registration ---------------------------------------------------------------- */
@@ -58,12 +61,20 @@ static struct ibv_mr *reg_dm(const struct ibv_exp_reg_mr_in *in)
 	struct av_dm *dm =
 		in->dm && in->dm->context == in->pd->context ? av_dm_of_exp(in->dm) : NULL;
 	unsigned int access;
+	int err = 0;
 
-	if (!dm || (in->exp_access & ~(uint64_t)DM_RIGHTS) ||
-	    av_exp_access(in->exp_access, &access))
-		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
+	if (!dm)
+		err = av_refuse(EINVAL, AV_CHECK_DM_UNKNOWN, 0, 0);
+	else if (in->exp_access & ~(uint64_t)DM_RIGHTS)
+		err = av_refuse(EINVAL, AV_CHECK_DM_ACCESS, in->exp_access, DM_RIGHTS);
+	else
+		err = av_exp_access(in->exp_access, &access);
+	if (err)
+		return av_fail_null(AV_VERB_EXP_REG_MR, err);
 	if (!av_range_within((uintptr_t)in->addr, in->length, 0, dm->length))
-		return av_fail_null(AV_VERB_EXP_REG_MR, EFAULT);
+		return av_fail_null(AV_VERB_EXP_REG_MR,
+				    av_refuse(EFAULT, AV_CHECK_DM_RANGE,
+					      (uintptr_t)in->addr + in->length, dm->length));
 	return av_reg_dm_mr(in->pd, &dm->ibv, (uintptr_t)in->addr, in->length,
 			    access | IBV_ACCESS_ZERO_BASED);
 }
@@ -73,8 +84,9 @@ static int check_relaxed(const struct ibv_exp_reg_mr_in *in)
 {
 	if (!(in->exp_access & IBV_EXP_ACCESS_RELAXED))
 		return 0;
-	return (in->exp_access & IBV_EXP_ACCESS_ON_DEMAND) && in->length <= RELAXED_MAX ? 0
-											: EINVAL;
+	return (in->exp_access & IBV_EXP_ACCESS_ON_DEMAND) && in->length <= RELAXED_MAX
+		       ? 0
+		       : av_refuse(EINVAL, AV_CHECK_MR_RELAXED, in->length, RELAXED_MAX);
 }
 
 static struct ibv_mr *reg_memory(const struct ibv_exp_reg_mr_in *in)
@@ -83,7 +95,7 @@ static struct ibv_mr *reg_memory(const struct ibv_exp_reg_mr_in *in)
 	int err = check_relaxed(in);
 
 	if (err == 0 && (in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED))
-		err = EINVAL; /* a right of windows only */
+		err = av_refuse(EINVAL, AV_CHECK_MR_ZERO_BASED, in->exp_access, 0);
 	if (err == 0)
 		err = av_exp_access(in->exp_access & ~(uint64_t)IBV_EXP_ACCESS_RELAXED, &access);
 	if (err)
@@ -115,13 +127,20 @@ static struct ibv_mr *reg_allocated(struct ibv_exp_reg_mr_in *in, bool contiguou
 		.share = share_of(in->exp_access),
 	};
 	struct ibv_mr *mr;
+	int err = 0;
 
-	if ((allocate && (in->addr || contiguous)) ||
-	    (in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED) ||
-	    av_exp_access(in->exp_access & ~kind, &req.access))
-		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
-	if (req.share ? in->length % SHARE_PAGE != 0 : req.no_rdma)
-		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
+	if (allocate && (in->addr || contiguous))
+		err = av_refuse(EINVAL, AV_CHECK_MR_ALLOCATE, 0, 0);
+	else if (in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED)
+		err = av_refuse(EINVAL, AV_CHECK_MR_ZERO_BASED, in->exp_access, 0);
+	else
+		err = av_exp_access(in->exp_access & ~kind, &req.access);
+	if (err == 0 && req.share && in->length % SHARE_PAGE)
+		err = av_refuse(EINVAL, AV_CHECK_MR_SHARE_LENGTH, in->length, SHARE_PAGE);
+	if (err == 0 && req.no_rdma && !req.share)
+		err = av_refuse(EINVAL, AV_CHECK_MR_NO_RDMA, 0, 0);
+	if (err)
+		return av_fail_null(AV_VERB_EXP_REG_MR, err);
 	mr = av_mr_allocate(in->pd, &req);
 	if (mr)
 		in->addr = mr->addr;
@@ -135,10 +154,12 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 	bool contiguous;
 
 	AV_EXP_OURS(av_fail_null, EXP_REG_MR, in->pd);
-	AV_EXP_KNOWN_OR_NULL(in->comp_mask, IBV_EXP_REG_MR_RESERVED);
+	AV_EXP_KNOWN_OR_NULL(EXP_REG_MR, in->comp_mask, IBV_EXP_REG_MR_RESERVED);
 	contiguous = in->comp_mask & IBV_EXP_REG_MR_CREATE_FLAGS;
 	if (contiguous && (in->create_flags & ~(uint32_t)IBV_EXP_REG_MR_CREATE_CONTIG))
-		return av_fail_null(AV_VERB_EXP_REG_MR, EINVAL);
+		return av_fail_null(AV_VERB_EXP_REG_MR,
+				    av_refuse(EINVAL, AV_CHECK_FLAGS, in->create_flags,
+					      IBV_EXP_REG_MR_CREATE_CONTIG));
 	contiguous = contiguous && in->create_flags;
 	if (in->comp_mask & IBV_EXP_REG_MR_DM)
 		return reg_dm(in);
@@ -156,13 +177,16 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *
 		.write = in->exp_access & SHARED_WRITE,
 		.no_rdma = in->exp_access & IBV_EXP_ACCESS_NO_RDMA,
 	};
+	int err;
 
 	AV_EXP_OURS(av_fail_null, EXP_REG_SHARED_MR, in->pd);
-	AV_EXP_KNOWN_OR_NULL(in->comp_mask, IBV_EXP_REG_SHARED_MR_RESERVED);
-	if ((in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED) ||
-	    av_exp_access(in->exp_access & ~(uint64_t)(SHARED | IBV_EXP_ACCESS_NO_RDMA),
-			  &req.access))
-		return av_fail_null(AV_VERB_EXP_REG_SHARED_MR, EINVAL);
+	AV_EXP_KNOWN_OR_NULL(EXP_REG_SHARED_MR, in->comp_mask, IBV_EXP_REG_SHARED_MR_RESERVED);
+	err = in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED
+		      ? av_refuse(EINVAL, AV_CHECK_MR_ZERO_BASED, in->exp_access, 0)
+		      : av_exp_access(in->exp_access & ~(uint64_t)(SHARED | IBV_EXP_ACCESS_NO_RDMA),
+				      &req.access);
+	if (err)
+		return av_fail_null(AV_VERB_EXP_REG_SHARED_MR, err);
 	return av_mr_attach(in->pd, &req);
 }
 
@@ -173,11 +197,18 @@ static int check_rereg(const struct av_mr_change *c, const struct ibv_exp_rereg_
 {
 	bool moves = c->flags & IBV_EXP_REREG_MR_CHANGE_TRANSLATION;
 
-	if ((attr && attr->comp_mask) || (c->flags & ~IBV_EXP_REREG_MR_FLAGS_SUPPORTED))
-		return EINVAL;
+	const uint32_t known =
+		IBV_EXP_REREG_MR_FLAGS_SUPPORTED & ~(uint32_t)IBV_EXP_REREG_MR_KEEP_VALID;
+
+	if (attr && attr->comp_mask)
+		return av_refuse(EINVAL, AV_CHECK_COMP_MASK, attr->comp_mask, 0);
+	if (c->flags & ~IBV_EXP_REREG_MR_FLAGS_SUPPORTED)
+		return av_refuse(EINVAL, AV_CHECK_FLAGS, (uint32_t)c->flags, known);
 	if (c->allocate ? !moves || c->addr : moves && !c->addr)
-		return EINVAL;
-	return c->flags & IBV_EXP_REREG_MR_KEEP_VALID ? ENOTSUP : 0;
+		return av_refuse(EINVAL, AV_CHECK_REREG_INPUT, (uint32_t)c->flags, 0);
+	return c->flags & IBV_EXP_REREG_MR_KEEP_VALID
+		       ? av_refuse(ENOTSUP, AV_CHECK_FLAGS, (uint32_t)c->flags, known)
+		       : 0;
 }
 
 AV_EXPORT int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
@@ -198,7 +229,7 @@ AV_EXPORT int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, 
 	err = check_rereg(&c, attr);
 	if (err == 0 && (flags & IBV_EXP_REREG_MR_CHANGE_ACCESS))
 		err = access & IBV_EXP_ACCESS_MW_ZERO_BASED
-			      ? EINVAL
+			      ? av_refuse(EINVAL, AV_CHECK_MR_ZERO_BASED, access, 0)
 			      : av_exp_access(access & ~(uint64_t)IBV_EXP_ACCESS_ALLOCATE_MR,
 					      &rights);
 	if (err)
@@ -223,13 +254,14 @@ static int prefetch(const struct ibv_mr *mr, const struct ibv_exp_prefetch_attr 
 	int err;
 
 	if (attr->flags & ~(uint32_t)IBV_EXP_PREFETCH_WRITE_ACCESS)
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_FLAGS, attr->flags,
+				 IBV_EXP_PREFETCH_WRITE_ACCESS);
 	err = av_advise_region(av_context_of(mr->context), mr->lkey, advice, &range);
-	if (err == EPERM || err == EFAULT)
+	if (err == EPERM || err == EFAULT) {
 		av_diag_drop();
-	if (err == EPERM)
 		return 0;
-	return err == EFAULT ? 0 : err == ENOENT ? EINVAL : err;
+	}
+	return err == ENOENT ? av_refuse_as(EINVAL) : err;
 }
 
 AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_attr *attr)
@@ -238,8 +270,9 @@ AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_at
 	int err;
 
 	AV_EXP_OURS(av_fail_errno, EXP_PREFETCH_MR, ibv);
-	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_PREFETCH_MR_RESERVED);
-	err = av_mr_find(ibv) ? prefetch(ibv, attr) : EINVAL;
+	AV_EXP_KNOWN_OR_EINVAL(EXP_PREFETCH_MR, attr->comp_mask, IBV_EXP_PREFETCH_MR_RESERVED);
+	err = av_mr_find(ibv) ? prefetch(ibv, attr)
+			      : av_refuse(EINVAL, AV_CHECK_OBJECT_UNKNOWN, 0, 0);
 	return err ? av_fail_errno(AV_VERB_EXP_PREFETCH_MR, err) : 0;
 }
 
@@ -256,11 +289,15 @@ AV_EXPORT int(ibv_exp_bind_mw)(struct ibv_exp_mw_bind *mw_bind)
 	int err;
 
 	AV_EXP_OURS(av_fail_errno, EXP_BIND_MW, mw_bind->mw);
-	AV_EXP_KNOWN_OR_EINVAL(mw_bind->comp_mask, IBV_EXP_BIND_MW_RESERVED);
-	if ((mw_bind->exp_send_flags & ~(uint64_t)BIND_FLAGS) || !mw_bind->qp ||
-	    mw_bind->qp->context != mw_bind->mw->context ||
-	    av_exp_access(info->exp_mw_access_flags, &plain.bind_info.mw_access_flags))
-		return av_fail_errno(AV_VERB_EXP_BIND_MW, EINVAL);
+	AV_EXP_KNOWN_OR_EINVAL(EXP_BIND_MW, mw_bind->comp_mask, IBV_EXP_BIND_MW_RESERVED);
+	if (mw_bind->exp_send_flags & ~(uint64_t)BIND_FLAGS)
+		err = av_refuse(EINVAL, AV_CHECK_FLAGS, mw_bind->exp_send_flags, BIND_FLAGS);
+	else if (!mw_bind->qp || mw_bind->qp->context != mw_bind->mw->context)
+		err = av_refuse(EINVAL, AV_CHECK_BIND_QP, 0, 0);
+	else
+		err = av_exp_access(info->exp_mw_access_flags, &plain.bind_info.mw_access_flags);
+	if (err)
+		return av_fail_errno(AV_VERB_EXP_BIND_MW, err);
 	err = ibv_bind_mw(mw_bind->qp, mw_bind->mw, &plain);
 	return err ? av_fail_errno(AV_VERB_EXP_BIND_MW, err) : 0;
 }

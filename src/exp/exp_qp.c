@@ -9,6 +9,8 @@
 #include "verbs/between.h"
 
 /* Bits above DEST_QPN have no meaning, or another one, among the plain bits. */
+#define CREATE_FLAGS (IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY | IBV_EXP_QP_CREATE_UMR)
+
 #define PLAIN_MASK ((uint64_t)IBV_QP_DEST_QPN * 2 - 1)
 
 static bool has(const struct ibv_exp_qp_init_attr *attr, uint32_t bit)
@@ -28,8 +30,7 @@ static uint32_t max_operand(const struct ibv_exp_qp_init_attr *attr)
 static bool unsupported(const struct ibv_exp_qp_init_attr *attr)
 {
 	return (has(attr, IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS) &&
-		(attr->exp_create_flags &
-		 ~(uint32_t)(IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY | IBV_EXP_QP_CREATE_UMR))) ||
+		(attr->exp_create_flags & ~(uint32_t)CREATE_FLAGS)) ||
 	       (has(attr, IBV_EXP_QP_INIT_ATTR_QPG) && attr->qpg.qpg_type != IBV_EXP_QPG_NONE) ||
 	       (has(attr, IBV_EXP_QP_INIT_ATTR_RX_HASH) && attr->rx_hash_conf) ||
 	       (has(attr, IBV_EXP_QP_INIT_ATTR_PEER_DIRECT) && attr->peer_direct_attrs) ||
@@ -45,22 +46,28 @@ static int check_create(struct ibv_context *context, const struct ibv_exp_qp_ini
 
 	if (attr->qp_type != IBV_QPT_XRC_RECV &&
 	    (!has(attr, IBV_EXP_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context))
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_PD_UNKNOWN, 0, 0);
 	if (attr->qp_type == IBV_QPT_XRC_RECV && (!has(attr, IBV_EXP_QP_INIT_ATTR_XRCD) ||
 						  !attr->xrcd || attr->xrcd->context != context))
-		return EINVAL;
-	if ((flags & ~(uint32_t)IBV_EXP_QP_CREATE_MASK) ||
-	    umr != has(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) ||
+		return av_refuse(EINVAL, AV_CHECK_QP_XRCD, 0, 0);
+	if (flags & ~(uint32_t)IBV_EXP_QP_CREATE_MASK)
+		return av_refuse(EINVAL, AV_CHECK_FLAGS, flags, CREATE_FLAGS);
+	if (umr != has(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) ||
 	    (umr && attr->max_inl_send_klms > AV_MAX_INLINE_KLMS))
-		return EINVAL;
+		return av_refuse(
+			EINVAL, AV_CHECK_QP_UMR,
+			has(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) ? attr->max_inl_send_klms : 0,
+			AV_MAX_INLINE_KLMS);
 	if (has(attr, IBV_EXP_QP_INIT_ATTR_RES_DOMAIN) &&
 	    !av_exp_domain_valid(context, attr->res_domain))
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_TD_UNKNOWN, 0, 0);
 	if (max_operand(attr) > AV_ATOMIC_MAX_BYTES)
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_QP_OPERANDS, attr->max_atomic_arg,
+				 AV_ATOMIC_MAX_BYTES);
 	if (has(attr, IBV_EXP_QP_INIT_ATTR_PORT) && attr->port_num != 1)
-		return EINVAL;
-	return unsupported(attr) ? ENOTSUP : 0;
+		return av_refuse(EINVAL, AV_CHECK_ATTR_PORT, attr->port_num, 1);
+	return unsupported(attr) ? av_refuse(ENOTSUP, AV_CHECK_QP_FEATURE, attr->comp_mask, flags)
+				 : 0;
 }
 
 /* Element lists in UMR requests use the space of inline data. */
@@ -120,7 +127,7 @@ AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
 
 	if (!plain_only && !av_ours(context))
 		return av_fail_null(AV_VERB_EXP_CREATE_QP, ENOSYS);
-	AV_EXP_KNOWN_OR_NULL(attr->comp_mask, IBV_EXP_QP_INIT_ATTR_RESERVED1);
+	AV_EXP_KNOWN_OR_NULL(EXP_CREATE_QP, attr->comp_mask, IBV_EXP_QP_INIT_ATTR_RESERVED1);
 	err = plain_only ? 0 : check_create(context, attr);
 	if (err)
 		return av_fail_null(AV_VERB_EXP_CREATE_QP, err);
@@ -150,9 +157,10 @@ AV_EXPORT int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr,
 			      offsetof(struct ibv_qp_attr, alt_timeout),
 		      "attributes of queue pairs");
 	AV_EXP_OURS(av_fail_errno, EXP_MODIFY_QP, qp);
-	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_QP_ATTR_RESERVED);
+	AV_EXP_KNOWN_OR_EINVAL(EXP_MODIFY_QP, attr->comp_mask, IBV_EXP_QP_ATTR_RESERVED);
 	if (exp_attr_mask & ~PLAIN_MASK)
-		return av_fail_errno(AV_VERB_EXP_MODIFY_QP, EINVAL);
+		return av_fail_errno(AV_VERB_EXP_MODIFY_QP, av_refuse(EINVAL, AV_CHECK_ATTR_MASK,
+								      exp_attr_mask, PLAIN_MASK));
 	memcpy(&plain, attr, common);
 	return ibv_modify_qp(qp, &plain, (int)exp_attr_mask);
 }

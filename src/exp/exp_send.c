@@ -108,11 +108,11 @@ static int translate_atomic(struct ibv_send_wr *to, const struct ibv_exp_send_wr
 	uint32_t log = wr->ext_op.masked_atomics.log_arg_sz;
 
 	if (log > 31)
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_POST_OPERAND, 1ull << (log & 63), 0);
 	memset(operands, 0, sizeof(*operands));
 	operands->bytes = 1u << log;
 	if (!av_atomic_size_valid(operands->bytes) || !row->load(operands, wr))
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_POST_OPERAND, operands->bytes, 0);
 	if (row->masked) {
 		to->wr.atomic.remote_addr = wr->ext_op.masked_atomics.remote_addr;
 		to->wr.atomic.rkey = wr->ext_op.masked_atomics.rkey;
@@ -130,7 +130,7 @@ static int translate_bind(struct ibv_send_wr *to, const struct ibv_exp_send_wr *
 
 	if (!wr->bind_mw.mw) {
 		memcpy(&to->bind_mw, (const char *)wr + COMMON, sizeof(to->bind_mw));
-		return to->bind_mw.mw ? 0 : EINVAL;
+		return to->bind_mw.mw ? 0 : av_refuse(EINVAL, AV_CHECK_BIND_WINDOW, 0, 0);
 	}
 	to->bind_mw.mw = wr->bind_mw.mw;
 	to->bind_mw.rkey = wr->bind_mw.rkey;
@@ -147,12 +147,14 @@ static int translate(struct ibv_send_wr *to, const struct ibv_exp_send_wr *wr,
 	const struct atomic_row *atomic = extended_atomic(wr);
 	uint64_t flags = FLAGS | (atomic ? IBV_EXP_SEND_EXT_ATOMIC_INLINE : 0);
 
-	if ((!atomic && (unsigned int)wr->exp_opcode > IBV_EXP_WR_SEND_WITH_INV) ||
-	    (wr->exp_send_flags & ~flags))
-		return EINVAL;
+	if (!atomic && (unsigned int)wr->exp_opcode > IBV_EXP_WR_SEND_WITH_INV)
+		return av_refuse(EINVAL, AV_CHECK_POST_OPCODE, (uint64_t)(int)wr->exp_opcode, 0);
+	if (wr->exp_send_flags & ~flags)
+		return av_refuse(EINVAL, AV_CHECK_FLAGS, wr->exp_send_flags, flags);
 	if (!(wr->exp_send_flags & IBV_EXP_SEND_INLINE) && wr->num_sge > 0 &&
 	    (uint32_t)wr->num_sge > qp->end.qp->sq_max_sge)
-		return ENOMEM;
+		return av_refuse(ENOMEM, AV_CHECK_POST_SEND_SGE, (uint64_t)wr->num_sge,
+				 qp->end.qp->sq_max_sge);
 	memset(to, 0, sizeof(*to));
 	memcpy(to, wr, COMMON);
 	to->next = NULL;
@@ -163,9 +165,11 @@ static int translate(struct ibv_send_wr *to, const struct ibv_exp_send_wr *wr,
 	return wr->exp_opcode == IBV_EXP_WR_BIND_MW ? translate_bind(to, wr) : 0;
 }
 
-static int refuse(struct ibv_exp_send_wr *wr, struct ibv_exp_send_wr **bad_wr, int err)
+static int refuse(const struct ibv_qp *qp, struct ibv_exp_send_wr *wr,
+		  struct ibv_exp_send_wr **bad_wr, int err)
 {
 	*bad_wr = wr;
+	av_refuse_object(err, AV_OBJECT_QP, qp->qp_num);
 	return av_fail_errno(AV_VERB_EXP_POST_SEND, err);
 }
 
@@ -191,7 +195,7 @@ AV_EXPORT int ibv_exp_post_send(struct ibv_qp *ibv, struct ibv_exp_send_wr *wr,
 		return -ENOSYS;
 	qp = av_qp_find(ibv);
 	if (av_unlikely(!qp || av_context_of(ibv->context)->forked))
-		return refuse(wr, bad_wr, EINVAL);
+		return refuse(ibv, wr, bad_wr, av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0));
 	while (wr) {
 		struct ibv_exp_send_wr *first = wr;
 		int n = 0, err = 0, posted;
@@ -213,7 +217,7 @@ AV_EXPORT int ibv_exp_post_send(struct ibv_qp *ibv, struct ibv_exp_send_wr *wr,
 			wr = err ? wr : wr->next;
 		}
 		if (err)
-			return refuse(wr, bad_wr, err);
+			return refuse(ibv, wr, bad_wr, err);
 	}
 	return 0;
 }

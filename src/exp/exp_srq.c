@@ -15,11 +15,13 @@ static int check_create(const struct ibv_exp_create_srq_attr *attr)
 	case IBV_EXP_SRQT_BASIC:
 		return 0;
 	case IBV_EXP_SRQT_XRC:
-		return (attr->comp_mask & xrc) == xrc ? 0 : EINVAL;
+		return (attr->comp_mask & xrc) == xrc
+			       ? 0
+			       : av_refuse(EINVAL, AV_CHECK_COMP_MASK_LACKS, attr->comp_mask, xrc);
 	case IBV_EXP_SRQT_TAG_MATCHING:
-		return ENOTSUP;
+		return av_refuse(ENOTSUP, AV_CHECK_SRQ_TYPE, (uint64_t)(int)attr->srq_type, 0);
 	}
-	return EINVAL;
+	return av_refuse(EINVAL, AV_CHECK_SRQ_TYPE, (uint64_t)(int)attr->srq_type, 0);
 }
 
 AV_EXPORT struct ibv_srq *ibv_exp_create_srq(struct ibv_context *context,
@@ -38,7 +40,7 @@ AV_EXPORT struct ibv_srq *ibv_exp_create_srq(struct ibv_context *context,
 
 	if (!av_ours(context))
 		return av_fail_null(AV_VERB_EXP_CREATE_SRQ, ENOSYS);
-	AV_EXP_KNOWN_OR_NULL(attr->comp_mask, IBV_EXP_CREATE_SRQ_RESERVED);
+	AV_EXP_KNOWN_OR_NULL(EXP_CREATE_SRQ, attr->comp_mask, IBV_EXP_CREATE_SRQ_RESERVED);
 	err = check_create(attr);
 	if (err)
 		return av_fail_null(AV_VERB_EXP_CREATE_SRQ, err);

@@ -46,15 +46,23 @@ static struct av_mr *find_key(const struct ibv_mr *ibv)
 	return mr && mr->sort == AV_MR_INDIRECT ? mr : NULL;
 }
 
+static int check_size(uint32_t elements)
+{
+	return elements == 0 || elements > AV_MAX_KLMS
+		       ? av_refuse(EINVAL, AV_CHECK_UMR_SIZE, elements, AV_MAX_KLMS)
+		       : 0;
+}
+
 static int check_create(const struct ibv_exp_mr_init_attr *attr)
 {
 	if (attr->create_flags & IBV_EXP_MR_SIGNATURE_EN)
-		return EOPNOTSUPP;
+		return av_refuse(EOPNOTSUPP, AV_CHECK_FLAGS, attr->create_flags, CREATE_FLAGS);
 	if (!(attr->create_flags & CREATE_FLAGS) || (attr->create_flags & ~(uint32_t)CREATE_FLAGS))
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_FLAGS, attr->create_flags, CREATE_FLAGS);
 	if (attr->exp_access_flags >= IBV_EXP_ACCESS_RESERVED)
-		return EINVAL;
-	return attr->max_klm_list_size == 0 || attr->max_klm_list_size > AV_MAX_KLMS ? EINVAL : 0;
+		return av_refuse(EINVAL, AV_CHECK_MR_FLAGS, attr->exp_access_flags,
+				 IBV_EXP_ACCESS_RESERVED - 1);
+	return check_size(attr->max_klm_list_size);
 }
 
 AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
@@ -68,7 +76,7 @@ AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 
 	AV_EXP_OURS(av_fail_null, EXP_CREATE_MR, in->pd);
 	ctx = av_context_of(in->pd->context);
-	AV_EXP_KNOWN_OR_NULL(in->comp_mask, IBV_EXP_CREATE_MR_IN_RESERVED);
+	AV_EXP_KNOWN_OR_NULL(EXP_CREATE_MR, in->comp_mask, IBV_EXP_CREATE_MR_IN_RESERVED);
 	err = check_create(&in->attr);
 	if (err == 0)
 		err = av_context_err(ctx);
@@ -95,10 +103,11 @@ AV_EXPORT int ibv_exp_query_mkey(struct ibv_mr *ibv, struct ibv_exp_mkey_attr *a
 	const struct av_mr *mr;
 
 	AV_EXP_OURS(av_fail_errno, EXP_QUERY_MKEY, ibv);
-	AV_EXP_KNOWN_OR_EINVAL(attr->comp_mask, IBV_EXP_MKEY_ATTR_RESERVED);
+	AV_EXP_KNOWN_OR_EINVAL(EXP_QUERY_MKEY, attr->comp_mask, IBV_EXP_MKEY_ATTR_RESERVED);
 	mr = find_key(ibv);
 	if (!mr)
-		return av_fail_errno(AV_VERB_EXP_QUERY_MKEY, EINVAL);
+		return av_fail_errno(AV_VERB_EXP_QUERY_MKEY,
+				     av_refuse(EINVAL, AV_CHECK_UMR_KEY, 0, 0));
 	attr->max_klm_list_size = mr->klms;
 	return 0;
 }
@@ -125,8 +134,8 @@ static int check_alloc(const struct ibv_exp_mkey_list_container_attr *attr)
 {
 	if (attr->mkey_list_type != IBV_EXP_MKEY_LIST_TYPE_INDIRECT_MR)
 		return ENOMEM; /* as the real library does */
-	if (attr->max_klm_list_size == 0 || attr->max_klm_list_size > AV_MAX_KLMS)
-		return EINVAL;
+	if (check_size(attr->max_klm_list_size))
+		return av_refuse_as(EINVAL);
 	if (!av_pd_find(attr->pd))
 		return ENOENT;
 	return av_context_err(av_context_of(attr->pd->context));
@@ -142,7 +151,8 @@ ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 
 	AV_EXP_OURS(av_fail_null, EXP_ALLOC_MKEY_LIST_MEMORY, attr->pd);
 	ctx = av_context_of(attr->pd->context);
-	AV_EXP_KNOWN_OR_NULL(attr->comp_mask, IBV_EXP_MKEY_LIST_CONTAINER_RESERVED);
+	AV_EXP_KNOWN_OR_NULL(EXP_ALLOC_MKEY_LIST_MEMORY, attr->comp_mask,
+			     IBV_EXP_MKEY_LIST_CONTAINER_RESERVED);
 	err = check_alloc(attr);
 	c = av_object_new(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, err, sizeof(*c));
 	if (!c)
@@ -169,7 +179,8 @@ AV_EXPORT int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_containe
 	ctx = av_context_of(mem->context);
 	c = find_container(ctx, mem);
 	if (!c)
-		return av_fail_errno(AV_VERB_EXP_DEALLOC_MKEY_LIST_MEMORY, EINVAL);
+		return av_fail_errno(AV_VERB_EXP_DEALLOC_MKEY_LIST_MEMORY,
+				     av_refuse(EINVAL, AV_CHECK_UMR_CONTAINER, 0, 0));
 	av_handles_remove(&ctx->klm_lists, c->handle);
 	if (!ctx->forked)
 		av_seg_free(ctx->seg, c->list, list_bytes(mem->max_klm_list_size));
@@ -186,7 +197,7 @@ static int set_entry(struct av_klm_entry *e, const struct ibv_qp *qp, const stru
 		     uint64_t addr, uint64_t length, uint64_t stride)
 {
 	if (!mr || mr->context != qp->context)
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_UMR_ELEMENT, 0, 0);
 	*e = (struct av_klm_entry){
 		.key = mr->lkey, .addr = addr, .length = length, .stride = stride};
 	return 0;
@@ -215,7 +226,7 @@ static int translate_blocks(struct av_klm_entry *entries, const struct ibv_qp *q
 
 		err = b->byte_count && b->stride ? set_entry(&entries[i], qp, b->mr, b->base_addr,
 							     b->byte_count[0], b->stride[0])
-						 : EINVAL;
+						 : av_refuse(EINVAL, AV_CHECK_UMR_LIST, 0, 0);
 	}
 	return err;
 }
@@ -226,10 +237,10 @@ static int check_fixed(const struct av_klm_entry *entries, uint32_t count)
 	uint64_t entity = entries[0].length;
 
 	if (entity == 0 || entity > AV_MAX_ENTITY_BYTES)
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_UMR_ENTITY, entity, AV_MAX_ENTITY_BYTES);
 	for (uint32_t i = 1; i < count; i++)
 		if (i + 1 < count ? entries[i].length != entity : entries[i].length > entity)
-			return EINVAL;
+			return av_refuse(EINVAL, AV_CHECK_UMR_ENTITY, entries[i].length, entity);
 	return 0;
 }
 
@@ -240,19 +251,23 @@ static int check_fill(const struct av_mr *key, const umr_wr *umr)
 	     fixed = umr->umr_type == IBV_EXP_UMR_MR_LIST_FIXED_SIZE;
 
 	if (!repeat && !fixed && umr->umr_type != IBV_EXP_UMR_MR_LIST)
-		return EINVAL;
-	if (fixed != key->fixed || umr->num_mrs == 0 || umr->num_mrs > key->klms)
-		return EINVAL;
-	if (umr->exp_access & ~RIGHTS || av_region_check_access((uint32_t)umr->exp_access))
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_UMR_TYPE, (uint64_t)(int)umr->umr_type, 0);
+	if (fixed != key->fixed)
+		return av_refuse(EINVAL, AV_CHECK_UMR_FIXED, 0, 0);
+	if (umr->num_mrs == 0 || umr->num_mrs > key->klms)
+		return av_refuse(EINVAL, AV_CHECK_UMR_COUNT, umr->num_mrs, key->klms);
+	if (umr->exp_access & ~RIGHTS)
+		return av_refuse(EINVAL, AV_CHECK_MR_FLAGS, umr->exp_access, RIGHTS);
+	if (av_region_check_access((uint32_t)umr->exp_access))
+		return av_refuse_as(EINVAL);
 	if (!repeat)
-		return umr->mem_list.mem_reg_list ? 0 : EINVAL;
+		return umr->mem_list.mem_reg_list ? 0 : av_refuse(EINVAL, AV_CHECK_UMR_LIST, 0, 0);
 	if (umr->mem_list.rb.stride_dim != 1)
 		return ENOMEM; /* as the real library, which returns -ENOMEM */
 	return umr->mem_list.rb.mem_repeat_block_list && umr->mem_list.rb.repeat_count &&
 			       umr->mem_list.rb.repeat_count[0] > 0
 		       ? 0
-		       : EINVAL;
+		       : av_refuse(EINVAL, AV_CHECK_UMR_LIST, 0, 0);
 }
 
 static int build_list(struct av_klm_entry *entries, const struct ibv_qp *qp, const umr_wr *umr,
@@ -267,7 +282,9 @@ static int build_list(struct av_klm_entry *entries, const struct ibv_qp *qp, con
 	req->count = umr->num_mrs;
 	if (err == 0 && umr->umr_type == IBV_EXP_UMR_MR_LIST_FIXED_SIZE)
 		err = check_fixed(entries, umr->num_mrs);
-	return err ? err : av_klm_layout(entries, umr->num_mrs, req->rounds, req->base);
+	if (err == 0 && av_klm_layout(entries, umr->num_mrs, req->rounds, req->base))
+		err = av_refuse(EINVAL, AV_CHECK_UMR_RANGE, 0, 0);
+	return err;
 }
 
 static int fill_inline(struct av_qp *qp, const umr_wr *umr, const struct av_sq_special *with_key)
@@ -277,7 +294,7 @@ static int fill_inline(struct av_qp *qp, const umr_wr *umr, const struct av_sq_s
 	int err;
 
 	if (umr->num_mrs > qp->inline_klms)
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_UMR_INLINE, umr->num_mrs, qp->inline_klms);
 	err = build_list(entries, &qp->ibv, umr, &req);
 	req.inlined = entries;
 	return err ? err : av_post_special(qp, &req);
@@ -290,7 +307,7 @@ static int fill_from_container(struct av_qp *qp, const umr_wr *umr, struct av_sq
 	int err;
 
 	if (!c || umr->num_mrs > c->exp.max_klm_list_size)
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_UMR_CONTAINER, umr->num_mrs, 0);
 	req->list = c->list;
 	err = build_list(av_seg_at(ctx->seg, c->list, list_bytes(umr->num_mrs)), &qp->ibv, umr,
 			 req);
@@ -304,8 +321,10 @@ static int post_umr(struct av_qp *qp, const struct ibv_exp_send_wr *wr, struct a
 	const struct av_mr *key = ibv && ibv->context == qp->ibv.context ? find_key(ibv) : NULL;
 	int err;
 
-	if (!qp->umr || !key)
-		return EINVAL;
+	if (!qp->umr)
+		return av_refuse(EINVAL, AV_CHECK_UMR_QP, 0, 0);
+	if (!key)
+		return av_refuse(EINVAL, AV_CHECK_UMR_KEY, 0, 0);
 	req->key = ibv->lkey;
 	if (wr->exp_opcode == IBV_EXP_WR_UMR_INVALIDATE)
 		return av_post_special(qp, req);
@@ -330,9 +349,11 @@ int av_exp_post_special(struct av_qp *qp, const struct ibv_exp_send_wr *wr)
 		.flags = (uint32_t)wr->exp_send_flags & ~(uint32_t)IBV_SEND_INLINE,
 	};
 
-	if ((wr->exp_send_flags & ~(uint64_t)SEND_FLAGS) ||
-	    (qp->ibv.qp_type != IBV_QPT_RC && qp->ibv.qp_type != IBV_QPT_XRC_SEND))
-		return EINVAL;
+	if (wr->exp_send_flags & ~(uint64_t)SEND_FLAGS)
+		return av_refuse(EINVAL, AV_CHECK_FLAGS, wr->exp_send_flags, SEND_FLAGS);
+	if (qp->ibv.qp_type != IBV_QPT_RC && qp->ibv.qp_type != IBV_QPT_XRC_SEND)
+		return av_refuse(EINVAL, AV_CHECK_REQUEST_SERVICE, (uint64_t)wr->exp_opcode,
+				 (uint64_t)qp->ibv.qp_type);
 	return wr->exp_opcode == IBV_EXP_WR_NOP ? av_post_special(qp, &req)
 						: post_umr(qp, wr, &req);
 }

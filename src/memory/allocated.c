@@ -16,6 +16,7 @@
 #include "segment/map_file.h"
 #include "memory/linger.h"
 #include "memory/region.h"
+#include "observe/diagnosis.h"
 
 #define WRITERS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
@@ -24,9 +25,10 @@
 static int check_request(const struct av_seg *seg, uint32_t access, const void *wanted)
 {
 	if (access & (IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED))
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_MR_ALLOCATED, access, 0);
 	if ((uintptr_t)wanted % AV_PAGE_BYTES)
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_MR_ALLOCATED_AT, (uintptr_t)wanted,
+				 AV_PAGE_BYTES);
 	return av_region_check_rights(seg, access);
 }
 
@@ -146,33 +148,38 @@ int av_allocated_make(struct av_seg *seg, const struct av_allocate_request *req,
 	if (ret)
 		return ret;
 	if (req->length == 0 || req->length > SIZE_MAX - AV_HUGE_PAGE_BYTES)
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_MR_LENGTH, req->length,
+				 SIZE_MAX - AV_HUGE_PAGE_BYTES);
 	(void)av_copy_init(); /* without it, copies take the slow path */
 	return make(seg, req, &plan, out, what);
 }
 
 /* --- shared regions -------------------------------------------------------------- */
 
+static int refuse_handle(uint32_t handle)
+{
+	return av_refuse(EINVAL, AV_CHECK_MR_HANDLE, handle, 0);
+}
+
 /* Copy the fields of a shared region, if the handle names one now. @pages_owner is mapped. */
 static int look_up(struct av_seg *pages_owner, uint32_t handle, struct av_key *copy)
 {
 	struct av_key *k = av_key_entry(pages_owner, handle << 8);
-	int ret = EINVAL;
+	bool found;
 
 	/* Checked before locking, because a window's lock may be held for long. */
 	if (!k || !atomic_load(&k->held) ||
 	    av_peer_lock(pages_owner, &k->lock, AV_RANK_KEY) == AV_LOCK_BUSY)
-		return EINVAL;
-	if (atomic_load(&k->held) && (k->kind == AV_KEY_PAGES || k->kind == AV_KEY_MAPPED) &&
-	    (k->share & AV_SHARED)) {
+		return refuse_handle(handle);
+	found = atomic_load(&k->held) && (k->kind == AV_KEY_PAGES || k->kind == AV_KEY_MAPPED) &&
+		(k->share & AV_SHARED);
+	if (found)
 		*copy = (struct av_key){.share = k->share,
 					.addr = k->addr,
 					.length = k->length,
 					.intact = atomic_load(&k->intact)};
-		ret = 0;
-	}
 	av_lock_release(&k->lock);
-	return ret;
+	return found ? 0 : refuse_handle(handle);
 }
 
 static int check_rights(const struct av_attach_request *req, const struct av_key *original)
@@ -197,7 +204,7 @@ static int map_original(struct av_seg *pages_owner, const struct av_attach_reque
 	int fd = av_seg_memory(pages_owner);
 
 	if (fd < 0)
-		return EINVAL; /* its process has just ended */
+		return refuse_handle(req->handle); /* its process has just ended */
 	out->writable = req->write || (req->access & WRITERS);
 	out->map = av_map_file(req->wanted, out->bytes,
 			       out->writable ? PROT_READ | PROT_WRITE : PROT_READ, fd, out->at);
@@ -221,7 +228,7 @@ static int hold(struct av_seg *pages_owner, uint32_t handle, const struct av_key
 	if (look_up(pages_owner, handle, &again) == 0 && same(&again, original))
 		return 0;
 	(void)av_page_users_leave((uint32_t)original->intact, original->addr, NULL, NULL);
-	return EINVAL;
+	return refuse_handle(handle);
 }
 
 static int attach(struct av_seg *seg, struct av_seg *pages_owner,
@@ -268,7 +275,7 @@ static int attach_to(struct av_seg *seg, struct av_seg *pages_owner,
 	int ret = look_up(pages_owner, index, &original);
 
 	if (ret == 0 && ((uint32_t)original.intact != pages_owner->ref || !sound(&original)))
-		ret = EINVAL;
+		ret = refuse_handle(req->handle);
 	if (ret == 0)
 		ret = check_rights(req, &original);
 	if (ret == 0)
@@ -296,12 +303,12 @@ int av_allocated_attach(struct av_seg *seg, const struct av_attach_request *req,
 		return ret;
 	pages_owner = pages_owner_of(req->handle);
 	if (!pages_owner)
-		return EINVAL;
+		return refuse_handle(req->handle);
 	(void)av_copy_init();
 	/* A dead owner may not be swept yet. */
 	ret = av_seg_alive_now(pages_owner) && same_device(seg, pages_owner)
 		      ? attach_to(seg, pages_owner, req, out, what)
-		      : EINVAL;
+		      : refuse_handle(req->handle);
 	av_seg_put(pages_owner);
 	return ret;
 }

@@ -16,6 +16,7 @@
 #include "base/thread.h"
 #include "base/uncancelled.h"
 #include "copy/copy.h"
+#include "memory/missing.h"
 #include "memory/odp_counters.h"
 #include "memory/odp_uffd.h"
 #include "memory/odp_table.h"
@@ -23,6 +24,7 @@
 #include "memory/page_scan.h"
 #include "memory/vma.h"
 #include "memory/region_count.h"
+#include "observe/diagnosis.h"
 
 #define PIECE_BYTES (8 * AV_ODP_LEAF_SPAN) /* how much is repeated if pages go away meanwhile */
 #define RESTARTS    64 /* others that invalidate beside the piece disturb it, too */
@@ -200,12 +202,17 @@ static int snap_range(struct job *job, uint64_t addr, uint64_t len)
 	return 0;
 }
 
+static bool is_nowhere(const struct av_odp_range *r)
+{
+	return av_range_wraps(r->addr, r->length) ||
+	       r->addr + (r->length - 1) > UINT64_MAX - page_bytes();
+}
+
 static int one_range(struct job *job, const struct av_odp_range *r)
 {
 	if (r->length == 0)
 		return 0;
-	if (av_range_wraps(r->addr, r->length) ||
-	    r->addr + (r->length - 1) > UINT64_MAX - page_bytes())
+	if (is_nowhere(r))
 		return EFAULT;
 	if (job->advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return snap_range(job, r->addr, r->length);
@@ -352,6 +359,23 @@ static int advise_later(const struct job *what, const struct av_odp_range *range
 	return 0;
 }
 
+/* Why is the advice not followed? That of the first range that explains it is noted. */
+static void note_missing(const struct job *job, const struct av_odp_range *range)
+{
+	for (uint32_t i = 0; i < job->count; i++) {
+		const struct av_odp_range *r = &range[i];
+
+		if (r->length == 0)
+			continue;
+		if (is_nowhere(r)) {
+			av_diag_verb(EFAULT, AV_CHECK_ADVISE_RANGE, i, 0);
+			return;
+		}
+		if (av_missing_note(r->addr, r->length, wants_write(job)))
+			return;
+	}
+}
+
 int av_odp_advise(struct av_seg *seg, const struct av_odp_range *range, uint32_t count,
 		  enum ib_uverbs_advise_mr_advice advice, bool flush)
 {
@@ -362,6 +386,8 @@ int av_odp_advise(struct av_seg *seg, const struct av_odp_range *range, uint32_t
 	if (!av_odp_has_table(seg))
 		return 0;
 	ret = flush ? follow(&job, range) : advise_later(&job, range);
+	if (ret == EFAULT)
+		note_missing(&job, range);
 	errno = saved;
 	return ret;
 }

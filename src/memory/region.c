@@ -15,6 +15,7 @@
 #include "memory/linger.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_uffd.h"
+#include "memory/missing.h"
 #include "memory/odp_track.h"
 #include "memory/unmapped.h"
 #include "memory/vma.h"
@@ -32,20 +33,21 @@
 
 static int refuse_rights(uint32_t access)
 {
-	av_refuse(EINVAL, AV_CHECK_MR_NEEDS_LOCAL, access, IBV_ACCESS_LOCAL_WRITE);
+	int err = av_refuse(EINVAL, AV_CHECK_MR_NEEDS_LOCAL, access, IBV_ACCESS_LOCAL_WRITE);
+
 	av_diag_pending()->access = access;
-	return EINVAL;
+	return err;
 }
 
-static int refuse_range(const struct av_region_request *req)
+static int refuse_range(int err, const struct av_region_request *req)
 {
 	struct av_flight_record *r;
 
-	av_refuse(EINVAL, AV_CHECK_MR_WRAPS, req->addr, req->length);
+	av_refuse(err, AV_CHECK_MR_WRAPS, req->addr, req->length);
 	r = av_diag_pending();
 	r->address = req->addr;
 	r->length = req->length;
-	return EINVAL;
+	return err;
 }
 
 int av_region_check_access(uint32_t access)
@@ -70,10 +72,10 @@ int av_region_check_rights(const struct av_seg *seg, uint32_t access)
 static int check_range(const struct av_region_request *req, uint64_t page)
 {
 	if (av_range_wraps(req->addr, req->length) || av_range_wraps(req->iova, req->length))
-		return refuse_range(req);
+		return refuse_range(EINVAL, req);
 	if (req->length &&
 	    req->addr + (req->length - 1) > UINT64_MAX - page) /* rounding up to pages would wrap */
-		return refuse_range(req);
+		return refuse_range(EINVAL, req);
 	if ((req->addr ^ req->iova) & (page - 1))
 		return av_refuse(EINVAL, AV_CHECK_MR_IOVA, req->addr & (page - 1),
 				 req->iova & (page - 1));
@@ -123,10 +125,13 @@ bool av_region_same_rights(uint32_t from, uint32_t to)
 static int check_on_demand(const struct av_region_request *req)
 {
 	if (req->length == SIZE_MAX)
-		return req->addr || req->iova || (req->access & IBV_ACCESS_HUGETLB) ? EINVAL : 0;
+		return req->addr || req->iova || (req->access & IBV_ACCESS_HUGETLB)
+			       ? av_refuse(EINVAL, AV_CHECK_MR_IMPLICIT,
+					   req->addr ? req->addr : req->iova, req->access)
+			       : 0;
 	if (req->length == 0)
-		return EINVAL;
-	return av_range_wraps(req->addr, req->length) ? EOVERFLOW : 0;
+		return av_refuse(EINVAL, AV_CHECK_MR_EMPTY, 0, 0);
+	return av_range_wraps(req->addr, req->length) ? refuse_range(EOVERFLOW, req) : 0;
 }
 
 static int prepare_on_demand(const struct av_region_request *req, uint64_t page)
@@ -192,6 +197,8 @@ static int prepare_pinned(struct av_seg *seg, const struct av_region_request *re
 	ret = populate(req->addr, req->length, writable, page, plain);
 	if (ret)
 		av_adopt_end(seg, what->adopted);
+	if (ret == EFAULT)
+		(void)av_missing_note(req->addr, req->length, writable);
 	return ret;
 }
 

@@ -16,7 +16,8 @@
 	X(OBJECT_BUSY,      "ibv_*(3): EBUSY",      "the object is still in use", "destroy what was created from it first") \
 	X(FOLDER_FULL,      "anyverbs(7)",          "the file system of the shared folder is too small or full: {wanted} KiB are needed, {limit} KiB are free", "give the container a larger /dev/shm (docker run --shm-size=1g), or set ANYVERBS_DIR to another folder for all processes") \
 	X(CONTEXT_MEMORY,   "anyverbs-doctor(1)",   "the system refuses the context's memory: {wanted} GiB of addresses, nearly all of it a hole", "anyverbs doctor says which limit (ulimit -f, ulimit -v) or filter is in the way") \
-	X(PD_BUSY,          "ibv_alloc_pd(3)",      "{wanted} region(s), window(s), queue pair(s), SRQ(s), address handle(s) or parent domain(s) of the protection domain are left", "destroy them first") \
+	X(PD_BUSY,          "ibv_alloc_pd(3)",      "the protection domain still has {detail}", "destroy what is on it first") \
+	X(PD_BUSY_IMPORTED, "ibv_import_pd(3)",     "this process still has {detail} on the protection domain, which it imported from process {limit}", "destroy them first; what that process has on it does not matter here") \
 	X(CQ_BUSY,          "ibv_create_cq(3)",     "{wanted} send or receive queue(s) still complete to it", "destroy their queue pairs first") \
 	X(CHANNEL_BUSY,     "ibv_create_comp_channel(3)", "{wanted} completion queue(s) still use the channel", "destroy them first") \
 	X(SRQ_BUSY,         "ibv_create_srq(3)",    "queue pairs still receive from it", "destroy them first") \
@@ -28,6 +29,16 @@
 	X(NOT_SUPPORTED,    "ibv_*(3): EOPNOTSUPP", "this device does not support it", "check ibv_query_device_ex() first") \
 	X(ARGUMENT,         "ibv_*(3): EINVAL",     "an argument is invalid", "") \
 	X(BAD_ADDRESS,      "ibv_*(3): EFAULT",     "the memory is not mapped, or its protection forbids the access", "map it before the call, writable if anybody may write to it") \
+	X(MEMORY_LOW,       "ibv_reg_mr(3)",        "nothing is mapped at {wanted:x}, nor anywhere below it", "was the allocation successful?") \
+	X(MEMORY_HOLE,      "ibv_reg_mr(3)",        "nothing is mapped at {wanted:x}; the mapping before it ends at {limit:x}: {detail}", "are address and length those of the memory that was allocated?") \
+	X(MEMORY_FORBIDS,   "ibv_reg_mr(3)",        "the mapping at {wanted:x} forbids the access: {detail}", "leave out rights to write, or map it with PROT_READ | PROT_WRITE") \
+	X(MEMORY_UNUSABLE,  "ibv_reg_mr(3)",        "the page at {wanted:x} cannot be had: {detail}", "it is behind the end of its file, or belongs to a device or the kernel") \
+	X(NO_OBJECT,        "ibv_*(3)",             "NULL was passed for the object", "look at what the verb that creates it returned") \
+	X(COMP_MASK,        "ibv_*(3)",             "comp_mask {wanted:x}; the known bits are {limit:x}", "zero the structure before filling it in") \
+	X(COMP_MASK_LACKS,  "ibv_*(3)",             "comp_mask {wanted:x} does not have all of {limit:x}, which are required", "") \
+	X(FLAGS,            "ibv_*(3)",             "flags {wanted:x}; the ones possible here are {limit:x}", "") \
+	X(PD_UNKNOWN,       "ibv_alloc_pd(3)",      "the protection domain does not exist in this context", "") \
+	X(TD_UNKNOWN,       "ibv_alloc_td(3)",      "the thread domain or resource domain does not exist in this context", "") \
 	X(NO_SUCH_VERB,     "ibv_exp_*(3): ENOSYS", "the device does not have this verb", "") \
 	X(OTHER_ERROR,      "ibv_*(3)",             "it failed", "") \
 	/* --- posting --------------------------------------------------------------------- */ \
@@ -37,14 +48,19 @@
 	X(POST_RECV_SRQ,    "ibv_create_qp(3)",     "the queue pair has no receive queue of its own: it receives from an SRQ", "post receives to it with ibv_post_srq_recv()") \
 	X(POST_SEND_FULL,   "ibv_post_send(3)",     "the send queue is full: {limit} requests", "poll the completions of signalled requests, which also free the requests before them, or ask for more max_send_wr") \
 	X(POST_RECV_FULL,   "ibv_post_recv(3)",     "the receive queue is full: {limit} requests", "poll completions first, or ask for more max_recv_wr") \
-	X(POST_OPCODE,      "ibv_post_send(3)",     "opcode {wanted} does not exist", "") \
-	X(POST_SEND_SGE,    "ibv_post_send(3)",     "{wanted} elements; a request may have at most {limit}", "ask for more max_send_sge when the queue pair is created") \
-	X(POST_RECV_SGE,    "ibv_post_recv(3)",     "{wanted} elements; a request may have at most {limit}", "ask for more max_recv_sge when the queue is created") \
+	X(POST_OPCODE,      "ibv_post_send(3)",     "opcode {wanted:d} does not exist", "") \
+	X(POST_SEND_SGE,    "ibv_post_send(3)",     "{wanted:d} elements; a request may have at most {limit}", "ask for more max_send_sge when the queue pair is created") \
+	X(POST_RECV_SGE,    "ibv_post_recv(3)",     "{wanted:d} elements; a request may have at most {limit}", "ask for more max_recv_sge when the queue is created") \
 	X(POST_SEND_LIST,   "ibv_post_send(3)",     "{wanted} element(s), and sg_list is NULL", "a request without data has num_sge 0") \
 	X(POST_RECV_LIST,   "ibv_post_recv(3)",     "{wanted} element(s), and sg_list is NULL", "a receive without a buffer has num_sge 0") \
 	X(POST_INLINE,      "ibv_post_send(3)",     "{wanted} B inline; the queue pair accepts at most {limit} B", "ask for more max_inline_data when the queue pair is created") \
 	X(POST_INLINE_OP,   "ibv_post_send(3)",     "{wanted:opcode} cannot carry inline data", "IBV_SEND_INLINE is for SEND and RDMA WRITE") \
 	X(POST_AH,          "ibv_post_send(3)",     "the datagram's address handle is invalid", "create it with ibv_create_ah(), and destroy it only after the post") \
+	X(POST_NO_LIST,     "ibv_wr_post(3)",       "{wanted:opcode} takes no elements", "") \
+	X(POST_FLUSH,       "ibv_wr_post(3)",       "placement type {wanted:x} or selectivity level {limit} of a FLUSH does not exist", "") \
+	X(POST_DAMAGED,     "ibv_post_send(3)",     "the memory of the send queue was overwritten", "") \
+	X(POST_OPERAND,     "ibv_exp_post_send(3)", "an operand of {wanted} B is missing, or of a size that atomic operations do not have", "log_arg_sz is the logarithm of the size, and operands of more than 8 B are passed by pointers") \
+	X(POLL_COUNT,       "ibv_poll_cq(3)",       "num_entries is {wanted:d}", "") \
 	X(POST_OPERANDS,    "ibv_exp_post_send(3)", "operands of {wanted} B; the queue pair accepts at most {limit} B", "ask for max_atomic_arg when the queue pair is created") \
 	/* --- memory regions -------------------------------------------------------------- */ \
 	X(MR_NEEDS_LOCAL,   "ibv_reg_mr(3)",        "a remote right to write or to use atomics ({access}) needs IBV_ACCESS_LOCAL_WRITE", "add IBV_ACCESS_LOCAL_WRITE") \
@@ -54,6 +70,22 @@
 	X(MR_LENGTH,        "ibv_reg_mr(3)",        "{wanted} B; a region may have at most {limit} B", "") \
 	X(MR_WRAPS,         "ibv_reg_mr(3)",        "{length} B from {address} on wrap around the end of the address space", "") \
 	X(MR_IOVA,          "ibv_reg_mr_iova(3)",   "address and iova have different offsets in their pages ({wanted} and {limit})", "they must be equal modulo the page size") \
+	X(MR_IMPLICIT,      "ibv_reg_mr(3)",        "a region on demand of SIZE_MAX bytes is the whole address space: it begins at 0, not at {wanted:x}, and has no IBV_ACCESS_HUGETLB", "") \
+	X(MR_EMPTY,         "ibv_reg_mr(3)",        "a region on demand of 0 B", "") \
+	X(MR_ALLOCATED,     "ibv_exp_reg_mr(3)",    "access flags {wanted:x} are not possible with memory that is allocated with the region", "") \
+	X(MR_ALLOCATED_AT,  "ibv_exp_reg_mr(3)",    "the address wanted, {wanted:x}, is not a multiple of {limit} B", "") \
+	X(MR_ALLOCATE,      "ibv_exp_reg_mr(3)",    "IBV_EXP_ACCESS_ALLOCATE_MR with an address, or with IBV_EXP_REG_MR_CREATE_CONTIG", "leave addr NULL; contiguous memory at an address is CONTIG alone") \
+	X(MR_RELAXED,       "ibv_exp_reg_mr(3)",    "IBV_EXP_ACCESS_RELAXED with {wanted} B; it is for regions on demand of at most {limit} B", "") \
+	X(MR_ZERO_BASED,    "ibv_exp_reg_mr(3)",    "IBV_EXP_ACCESS_MW_ZERO_BASED is a right of windows, not of regions", "") \
+	X(MR_SHARE_LENGTH,  "ibv_exp_reg_mr(3)",    "{wanted} B; a shared region has a multiple of {limit} B", "") \
+	X(MR_NO_RDMA,       "ibv_exp_reg_mr(3)",    "IBV_EXP_ACCESS_NO_RDMA is for shared regions", "") \
+	X(MR_HANDLE,        "ibv_exp_reg_shared_mr(3)", "handle {wanted:x} is not that of a shared region of this device", "its owner must still have it") \
+	X(REG_MASK,         "ibv_reg_mr_ex(3)",     "comp_mask {wanted:x}: a dma-buf is named by FD, FD_OFFSET and IOVA, other memory by ADDR", "") \
+	X(BUF_RANGE,        "ibv_reg_buf_mr(3)",    "{wanted} B from {limit:x} on are not within the buffer, or it is not one of this protection domain", "") \
+	X(DMABUF_FD,        "ibv_reg_dmabuf_mr(3)", "descriptor {wanted:d} is not a dma-buf", "") \
+	X(DMABUF_ACCESS,    "ibv_reg_dmabuf_mr(3)", "access flags {wanted:x}; the ones possible with a dma-buf are {limit:x}", "") \
+	X(DMABUF_RANGE,     "ibv_reg_dmabuf_mr(3)", "the range ends at byte {wanted} of a dma-buf of {limit} B", "") \
+	X(DMABUF_MAP,       "ibv_reg_dmabuf_mr(3)", "the dma-buf cannot be mapped: errno {wanted}", "its exporter must permit mmap(2), readable and writable") \
 	X(MR_WINDOWS,       "IBTA 1, 10.6.7.2",   "memory windows are still bound to the region", "unbind or deallocate the windows first") \
 	X(MR_CHANGING,      "ibv_rereg_mr(3)",    "another thread is re-registering or deregistering the region", "let one thread at a time do so") \
 	X(REREG_INPUT,      "ibv_rereg_mr(3)",      "flags and arguments do not fit together, or this kind of region cannot be changed", "a new address needs CHANGE_TRANSLATION, new rights need CHANGE_ACCESS") \
@@ -62,7 +94,7 @@
 	X(REREG_OVERLAP,    "ibv_rereg_mr(3)",      "the new range lies in the memory that was allocated with the region, which this change frees", "") \
 	X(REREG_PD,         "ibv_rereg_mr(3)",      "the new protection domain does not belong to this context", "") \
 	/* --- queue pairs ----------------------------------------------------------------- */ \
-	X(QP_TYPE,          "ibv_create_qp(3)",     "queue pair type {wanted} does not exist", "") \
+	X(QP_TYPE,          "ibv_create_qp(3)",     "queue pair type {wanted:d} does not exist", "") \
 	X(QP_TYPE_LACKING,  "ibv_create_qp(3)",     "the device has no queue pairs of type {wanted:type}", "it has RC, UC, UD, XRC_SEND and XRC_RECV") \
 	X(QP_SEND_WR,       "ibv_create_qp(3)",     "max_send_wr {wanted} is above the device's {limit}", "max_qp_wr of ibv_query_device() is the limit") \
 	X(QP_RECV_WR,       "ibv_create_qp(3)",     "max_recv_wr {wanted} is above the device's {limit}", "max_qp_wr of ibv_query_device() is the limit") \
@@ -76,6 +108,12 @@
 	X(QP_MASK,          "ibv_create_qp_ex(3)",  "comp_mask {wanted:x}: only the bits {limit:x} are known, and the domain (PD, or XRCD for XRC_RECV) is required", "") \
 	X(QP_CREATE_FLAGS,  "ibv_create_qp_ex(3)",  "create_flags {wanted:x} are unknown", "") \
 	X(QP_SEND_OPS,      "ibv_create_qp_ex(3)",  "send_ops_flags {wanted:x}; this type of queue pair supports {limit:x}", "") \
+	X(QP_OPEN_TYPE,     "ibv_open_qp(3)",       "a queue pair of type {wanted:type} cannot be opened", "only XRC_RECV can be") \
+	X(QP_ENDED,         "ibv_open_qp(3)",       "the queue pair was opened by its number, and its creator has destroyed it since", "") \
+	X(QP_UMR,           "ibv_exp_create_qp(3)", "IBV_EXP_QP_CREATE_UMR and max_inl_send_klms go together; {wanted} elements were asked for, and at most {limit} are possible", "") \
+	X(QP_FEATURE,       "ibv_exp_create_qp(3)", "the device has no flow steering, groups, TSO, peer direct or DC; comp_mask {wanted:x}, exp_create_flags {limit:x}", "ask for such features only when ibv_exp_query_device() has them") \
+	X(QP_OPERANDS,      "ibv_exp_create_qp(3)", "max_atomic_arg {wanted} is above the device's {limit}", "") \
+	X(ATTR_MASK,        "ibv_exp_modify_qp(3)", "attr_mask {wanted:x}; the known bits are {limit:x}", "") \
 	X(ATTR_PORT,        "ibv_modify_qp(3)",     "port_num {wanted}; the device has {limit} port(s)", "ports are counted from 1") \
 	X(ATTR_PKEY,        "ibv_modify_qp(3)",     "pkey_index {wanted}; the last one is {limit}", "") \
 	X(ATTR_ALT_PATH,    "ibv_modify_qp(3)",     "the device has no automatic path migration", "leave out IBV_QP_ALT_PATH") \
@@ -83,46 +121,64 @@
 	X(ATTR_MTU,         "ibv_modify_qp(3)",     "path_mtu is {wanted:mtu}; the port takes IBV_MTU_256 to {limit:mtu}", "it is an enum ibv_mtu, not a number of bytes: active_mtu of ibv_query_port() is the limit") \
 	X(ATTR_RD_ATOMIC,   "ibv_modify_qp(3)",     "max_rd_atomic {wanted} is above the device's {limit}", "max_qp_init_rd_atom of ibv_query_device() is the limit") \
 	X(ATTR_DEST_RD,     "ibv_modify_qp(3)",     "max_dest_rd_atomic {wanted} is above the device's {limit}", "max_qp_rd_atom of ibv_query_device() is the limit") \
-	X(STATE_CURRENT,    "ibv_modify_qp(3)",       "a program may not claim cur_qp_state {wanted}", "") \
+	X(STATE_CURRENT,    "ibv_modify_qp(3)",       "a program may not claim cur_qp_state {wanted:d}", "") \
 	X(STATE_CHANGE,     "ibv_modify_qp(3)",       "there is no transition from state {state} to state {wanted:state}", "the order is RESET, INIT, RTR, RTS") \
 	X(STATE_MISSING,    "ibv_modify_qp(3)",     "attr_mask lacks {wanted:mask}; the move to {state} requires {limit:mask}", "set each attribute in struct ibv_qp_attr, and its bit in attr_mask") \
 	X(STATE_EXTRA,      "ibv_modify_qp(3)",     "attr_mask has {wanted:mask}; the move to {state} accepts {limit:mask}", "") \
 	X(AV_PORT,          "ibv_create_ah(3)",     "port_num {wanted} in the address vector; the device has {limit} port(s)", "ports are counted from 1") \
-	X(AV_GLOBAL,        "ibv_create_ah(3)",     "on Ethernet, an address vector needs a GRH", "set is_global and grh.dgid; if the GID exchanged is all zero, it is of an empty row: anyverbs info shows the rows, and programs take one by -g or -x; a program that knows only LIDs needs link=infiniband in ANYVERBS_DEVICES") \
+	X(AV_GLOBAL,        "ibv_create_ah(3)",     "on Ethernet, an address vector needs a GRH; a program that knows only LIDs runs with ANYVERBS_DEVICES={device}:link=infiniband", "set is_global and grh.dgid; if the GID exchanged is all zero, it is of an empty row: anyverbs info shows the rows, and programs take one by -g or -x") \
+	X(AH_GRH,           "ibv_init_ah_from_wc(3)", "the header is neither one of IPv4 nor one of IPv6: its bytes 0 and 20 are {wanted:x} and {limit:x}", "it is in the first 40 B of the receive buffer") \
 	X(AV_SGID,          "ibv_create_ah(3)",     "row {wanted} of the GID table is empty", "anyverbs info shows the table") \
 	/* --- completion queues ----------------------------------------------------------- */ \
-	X(CQ_SIZE,          "ibv_create_cq(3)",     "{wanted} entries; a completion queue may have 1 to {limit}", "max_cqe of ibv_query_device() is the limit") \
-	X(CQ_VECTOR,        "ibv_create_cq(3)",     "comp_vector {wanted}; the device has {limit}", "vectors are counted from 0") \
+	X(CQ_SIZE,          "ibv_create_cq(3)",     "{wanted:d} entries; a completion queue may have 1 to {limit}", "max_cqe of ibv_query_device() is the limit") \
+	X(CQ_VECTOR,        "ibv_create_cq(3)",     "comp_vector {wanted:d}; the device has {limit}", "vectors are counted from 0") \
 	X(CQ_CHANNEL,       "ibv_create_cq(3)",     "the completion channel belongs to another context", "") \
 	X(CQ_MASK,          "ibv_create_cq_ex(3)",  "comp_mask {wanted:x}; the known bits are {limit:x}", "") \
 	X(CQ_FLAGS,         "ibv_create_cq_ex(3)",  "flags {wanted:x}; the known flags are {limit:x}", "") \
 	X(CQ_PARENT,        "ibv_create_cq_ex(3)",  "parent_domain is not a parent domain of this context", "") \
 	X(CQ_WC_FLAGS,      "ibv_create_cq_ex(3)",  "wc_flags {wanted:x}; only {limit:x} can be read", "") \
 	X(CQ_MODIFY,        "ibv_modify_cq(3)",     "attr_mask {wanted:x} has unknown bits", "") \
+	X(CQ_HOLDS,         "ibv_resize_cq(3)",     "it holds {wanted} completions, and {limit} entries were asked for", "poll it first") \
+	X(CQ_NO_CHANNEL,    "anyverbs_cq_wait(3)",  "the completion queue has neither a channel nor IBV_EXP_CQ_AS_NOTIFY", "") \
+	X(CQ_TIMEOUT,       "anyverbs_cq_wait(3)",  "a timeout of {wanted:d} s and {limit:d} ns", "tv_nsec is 0 to 999999999") \
 	/* --- others ---------------------------------------------------------------------- */ \
-	X(SRQ_SIZE,         "ibv_create_srq(3)",    "max_wr {wanted}; a shared receive queue may have 1 to {limit}", "max_srq_wr of ibv_query_device() is the limit") \
+	X(SRQ_SIZE,         "ibv_create_srq(3)",    "max_wr {wanted}; a shared receive queue may have at most {limit}", "max_srq_wr of ibv_query_device() is the limit") \
 	X(SRQ_SGE,          "ibv_create_srq(3)",    "max_sge {wanted}; the maximum is {limit}", "max_srq_sge of ibv_query_device() is the limit") \
 	X(SRQ_MASK,         "ibv_modify_srq(3)",    "mask {wanted:x} has unknown bits", "") \
 	X(SRQ_LIMIT,        "ibv_modify_srq(3)",    "srq_limit {wanted}; the queue holds {limit} requests", "") \
-	X(MW_TYPE,          "ibv_alloc_mw(3)",      "window type {wanted} does not exist", "") \
+	X(SRQ_HOLDS,        "ibv_modify_srq(3)",    "{wanted} requests are posted, and a max_wr of {limit} was asked for", "") \
+	X(SRQ_TYPE,         "ibv_create_srq_ex(3)", "srq_type {wanted:d} is not possible", "") \
+	X(SRQ_OBJECTS,      "ibv_create_srq_ex(3)", "the protection domain, XRC domain or completion queue does not exist in this context", "") \
+	X(SRQ_NO_NUMBER,    "ibv_get_srq_num(3)",   "only shared receive queues of type XRC have a number", "") \
+	X(MW_TYPE,          "ibv_alloc_mw(3)",      "window type {wanted:d} does not exist", "") \
 	X(MW_ZERO_BASED,    "ibv_bind_mw(3)",       "a window of type 1 cannot be zero based", "") \
 	X(MW_REGION,        "ibv_bind_mw(3)",       "windows cannot be bound to this kind of region", "bind them to ordinary memory registered with IBV_ACCESS_MW_BIND") \
 	X(MCAST_SERVICE,    "ibv_attach_mcast(3)",  "the queue pair is not of type UD", "") \
 	X(MCAST_GID,        "ibv_attach_mcast(3)",  "the GID is not a multicast address", "it must begin with ff") \
-	X(ADVISE_CALL,      "ibv_advise_mr(3)",     "the protection domain, a flag, or the number of elements ({wanted}) is invalid", "") \
-	X(ADVISE_ADVICE,    "ibv_advise_mr(3)",     "advice {wanted} does not exist", "") \
+	X(MCAST_NOT_ATTACHED, "ibv_detach_mcast(3)", "the queue pair is not attached to that group", "") \
+	X(SETTING,          "ibv_exp_setenv(3)",    "the name of a setting is missing, empty or has a =, or its value is missing", "") \
+	X(SETTING_LONG,     "ibv_exp_setenv(3)",    "a value of {wanted} B; a context's own setting has at most {limit} B", "") \
+	X(RES_MODEL,        "ibv_exp_create_res_domain(3)", "thread_model or msg_model {wanted} does not exist", "") \
+	X(ADVISE_CALL,      "ibv_advise_mr(3)",     "{wanted} element(s), and sg_list may not be empty or NULL", "") \
+	X(ADVISE_RANGE,     "ibv_advise_mr(3)",     "element {wanted} is not within its region", "") \
+	X(ADVISE_ADVICE,    "ibv_advise_mr(3)",     "advice {wanted:d} does not exist", "") \
 	X(ADVISE_KEY,       "ibv_advise_mr(3)",     "key {key:x} does not belong to an ODP region", "register it with IBV_ACCESS_ON_DEMAND") \
 	X(ADVISE_PD,        "ibv_advise_mr(3)",     "the region of key {key:x} belongs to another protection domain", "") \
 	X(ADVISE_RIGHT,     "ibv_advise_mr(3)",     "the region of key {key:x} is not writable", "advise IBV_ADVISE_MR_ADVICE_PREFETCH instead") \
 	X(DM_LENGTH,        "ibv_alloc_dm(3)",      "{wanted} B of device memory; the device has {limit} B", "max_dm_size of ibv_query_device_ex() is the limit") \
 	X(DM_ALIGN,         "ibv_alloc_dm(3)",      "log_align_req {wanted}; the maximum is {limit}", "") \
 	X(DM_RANGE,         "ibv_alloc_dm(3)",      "the range ends at byte {wanted} of device memory that has {limit} B", "") \
+	X(DM_FULL,          "ibv_alloc_dm(3)",      "{wanted} B of device memory; {limit} B are free", "all processes share it: max_dm_size of ibv_query_device_ex()") \
+	X(DM_UNKNOWN,       "ibv_alloc_dm(3)",      "the device memory does not exist in this context", "") \
+	X(DM_DIRECTION,     "ibv_exp_memcpy_dm(3)", "memcpy_dir {wanted} does not exist", "") \
 	X(DM_UNIT,          "ibv_alloc_dm(3)",      "offset and length of a copy must be multiples of {limit}", "") \
 	X(DM_ACCESS,        "ibv_reg_dm_mr(3)",     "access flags {wanted:x} are not possible with device memory", "it needs IBV_ACCESS_ZERO_BASED") \
 	X(XRCD_MASK,        "ibv_open_xrcd(3)",     "comp_mask {wanted:x} is not {limit:x}", "") \
+	X(XRCD_EXISTS,      "ibv_open_xrcd(3)",     "the domain of that file exists, and O_EXCL was given", "") \
 	X(QUERY_PORT,       "ibv_query_port(3)",    "port_num {wanted}; the device has {limit} port(s)", "ports are counted from 1") \
-	X(GID_INDEX,        "ibv_query_gid(3)",     "index {wanted}; the GID table has {limit} row(s)", "rows are counted from 0; anyverbs info shows the table") \
-	X(PKEY_INDEX,       "ibv_query_pkey(3)",    "index {wanted}; the P_Key table has {limit} row(s)", "rows are counted from 0") \
+	X(GID_INDEX,        "ibv_query_gid(3)",     "index {wanted:d}; the GID table has {limit} row(s)", "rows are counted from 0; anyverbs info shows the table") \
+	X(GID_ROOM,         "ibv_query_gid_table(3)", "room for {wanted} entries; {limit} row(s) of the GID table are in use", "gid_tbl_len of ibv_query_port() is enough") \
+	X(PKEY_INDEX,       "ibv_query_pkey(3)",    "index {wanted:d}; the P_Key table has {limit} row(s)", "rows are counted from 0") \
 	X(PKEY_ABSENT,      "ibv_get_pkey_index(3)", "P_Key {wanted:x} is not in the port's table", "the table has one row, {limit:x}; it is passed in network byte order") \
 	/* --- keys: what a request's key led to ------------------------------------------- */ \
 	X(KEY_UNKNOWN,      "IBTA 1, 10.6.3",       "that context has no such key", "was the key transferred whole, in the right byte order, and by the process that this queue pair is connected to?") \
@@ -189,6 +245,20 @@
 	X(CM_NO_ROUTE,      "ip-route(8)",          "this host knows no way to {gid}", "what does ip route get ADDRESS say?") \
 	X(CM_PORT_TAKEN,    "rdma_bind_addr(3)",    "port {wanted} of {gid} is taken", "anyverbs stat cm shows by whom; RDMA_OPTION_ID_REUSEADDR shares it until somebody listens") \
 	X(CM_STATE,         "rdma_cm(7)",           "the id is in state {wanted:phase}; this needs {limit:phases}", "rdma_bind_addr(), rdma_listen(), rdma_accept(); or rdma_resolve_addr(), rdma_resolve_route(), rdma_connect(): each once, after the event of the one before") \
+	X(CM_LINK,          "rdma_bind_addr(3)",    "{gid} is a link-local address, and no interface is named", "set sin6_scope_id") \
+	X(CM_FAMILY,        "rdma_resolve_addr(3)", "source and destination are of different address families", "") \
+	X(CM_ADDRESS,       "rdma_resolve_addr(3)", "a destination of {wanted} B and a source of {limit} B, or reserved bits that are not 0", "") \
+	X(CM_SERVICE,       "rdma_resolve_addrinfo(3)", "there is no subnet administrator, and so there are no services", "") \
+	X(CM_PRIVATE,       "rdma_connect(3)",      "{wanted} B of private data; there is room for {limit} B", "") \
+	X(CM_PARAMETERS,    "rdma_connect(3)",      "the connection has no parameters", "pass a struct rdma_conn_param") \
+	X(CM_REASON,        "rdma_reject(3)",       "reason {wanted} is not one of programs", "") \
+	X(CM_GROUP,         "rdma_join_multicast(3)", "the address is no multicast address, or the id is of connections", "use RDMA_PS_UDP") \
+	X(CM_QP_TYPE,       "rdma_create_id(3)",    "a queue pair of type {wanted:type} does not go with port space {limit:x}", "") \
+	X(CM_CHANNEL,       "rdma_migrate_id(3)",   "the id, or group, is of another event channel, or descriptor {wanted:d} is none", "") \
+	X(CM_OPTION,        "rdma_set_option(3)",   "a value of {wanted} B; the option has {limit} B", "") \
+	X(CM_ACK_TIMEOUT,   "rdma_set_option(3)",   "RDMA_OPTION_ID_ACK_TIMEOUT is {wanted}; it may be 0 to 31, for RC and XRC", "") \
+	X(CM_EVENT,         "rdma_notify(3)",       "event {wanted} cannot be told by programs", "rdma_notify() takes IBV_EVENT_COMM_EST, rdma_write_cm_event() RDMA_CM_EVENT_USER") \
+	X(CM_QP_STATE,      "rdma_init_qp_attr(3)", "there are no attributes for state {wanted:state}", "only for INIT, RTR and RTS") \
 	X(CM_INHERITED,     "fork(2)",              "the event channel was inherited over fork()", "open one in each process") \
 	X(CM_REMOVED,       "rdma_get_cm_event(3)", "the device of this id is gone: RDMA_CM_EVENT_DEVICE_REMOVAL", "destroy the id, and make another one") \
 	X(FLUSHED,          "ibv_modify_qp(3)",     "{count} request(s) in a row were flushed because the queue pair has failed", "the record before this one says why") \
@@ -206,6 +276,19 @@
 	X(BIND_RANGE,       "IBTA 1, 10.6.7.2",     "the window extends {wanted} B outside the region, which has {region_length} B at {region_address}", "") \
 	X(INVALIDATE_UNBOUND, "IBTA 1, 10.6.7.2",     "key {key:x} is not the current key of a window bound to this queue pair", "") \
 	X(INVALIDATE_WINDOW, "IBTA 1, 10.6.7.2",      "key {key:x} does not belong to a memory window", "deregister regions with ibv_dereg_mr()") \
+	X(UMR_SIZE,         "UMR",                  "max_klm_list_size {wanted}; a list may have 1 to {limit} elements", "") \
+	X(UMR_KEY,          "UMR",                  "the key was not created by ibv_exp_create_mr(), or not in this context", "") \
+	X(UMR_QP,           "UMR",                  "the queue pair was not created with IBV_EXP_QP_CREATE_UMR", "") \
+	X(UMR_TYPE,         "UMR",                  "umr_type {wanted:d} does not exist", "") \
+	X(UMR_FIXED,        "UMR",                  "a list of elements of one size needs a key created with IBV_EXP_MR_FIXED_BUFFER_SIZE, and such a key needs that list", "") \
+	X(UMR_COUNT,        "UMR",                  "{wanted} elements; the key has room for 1 to {limit}", "") \
+	X(UMR_INLINE,       "UMR",                  "{wanted} elements inline; the queue pair accepts at most {limit}", "ask for more max_inl_send_klms, or use a list of ibv_exp_alloc_mkey_list_memory()") \
+	X(UMR_CONTAINER,    "UMR",                  "memory_objects is no list of this context, or has no room for {wanted} elements", "") \
+	X(UMR_LIST,         "UMR",                  "the list of elements, their strides, or their number of repetitions is missing", "") \
+	X(UMR_ELEMENT,      "UMR",                  "an element names no region of this context", "") \
+	X(UMR_ENTITY,       "UMR",                  "an element of {wanted} B in a list of elements of one size, which is 1 to {limit} B", "only the last may be shorter") \
+	X(UMR_RANGE,        "UMR",                  "the address of an element, or the sum of all lengths, does not fit 64 bits", "") \
+	X(BIND_QP,          "ibv_exp_bind_mw(3)",   "the queue pair is missing, or of another context than the window", "") \
 	X(UMR_FILL,         "UMR",                  "key {key:x} was not created by ibv_exp_create_mr(), belongs to another protection domain, or has no room for {wanted} elements", "") \
 	/* --- events ---------------------------------------------------------------------- */ \
 	X(CQ_OVERRUN,       "ibv_create_cq(3)",       "a completion did not fit: all {limit} entries are waiting to be polled", "create it with an entry for each request, and poll it") \

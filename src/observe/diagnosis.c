@@ -3,6 +3,7 @@
 #include "observe/diagnosis.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +21,9 @@ static __thread struct {
 	struct av_flight_record pending;
 	struct av_flight_record last; /* recorded, but for its times */
 	uint64_t last_ns;
-	uint64_t last_number; /* of the record, + 1; 0: there is none */
+	/* Records of the row that the last one belongs to, + 1 each; [row_count - 1]: the last. */
+	uint64_t row[AV_DIAG_ROW];
+	unsigned int row_count; /* of those that were not withdrawn */
 } mine;
 
 _Atomic bool av_explain_on;
@@ -45,6 +48,28 @@ void av_diag_state(uint32_t state)
 {
 	mine.pending.state = (uint16_t)state;
 	mine.pending.has |= AV_HAS_STATE;
+}
+
+int av_refuse_device(int err, enum av_check check, const char *name)
+{
+	av_diag_verb(err, check, 0, 0);
+	snprintf(mine.pending.device, sizeof(mine.pending.device), "%s", name);
+	return err;
+}
+
+void av_diag_error(int err)
+{
+	mine.pending.error = err;
+}
+
+void av_diag_detail(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(mine.pending.detail, sizeof(mine.pending.detail), fmt, ap);
+	va_end(ap);
+	mine.pending.has |= AV_HAS_DETAIL;
 }
 
 void av_diag_verb(int err, enum av_check check, uint64_t wanted, uint64_t limit)
@@ -80,14 +105,35 @@ static void complete(struct av_flight_record *r)
 		memcpy(r->device, device, sizeof(r->device));
 }
 
-/* The same rule broken in the same way, by whatever amount? */
+/* The same rule broken in the same way, by the same amount? */
 static bool is_same(const struct av_flight_record *r)
 {
 	struct av_flight_record like = *r;
 
 	like.repeats = mine.last.repeats;
-	like.wanted = mine.last.wanted;
 	return memcmp(&like, &mine.last, sizeof(like)) == 0;
+}
+
+/* The same verb refused by the same check, perhaps by another amount? */
+static bool is_row(const struct av_flight_record *r)
+{
+	return r->kind == AV_FLIGHT_REFUSAL && mine.last.kind == AV_FLIGHT_REFUSAL &&
+	       r->verb == mine.last.verb && r->check == mine.last.check && r->by == mine.last.by;
+}
+
+static void withdraw_last(void)
+{
+	av_flight_withdraw(mine.row[--mine.row_count] - 1);
+}
+
+/* Add record @number, + 1, to the row. A full one loses its first. */
+static void remember(uint64_t number)
+{
+	if (!number)
+		return;
+	if (mine.row_count == AV_DIAG_ROW)
+		memmove(mine.row, mine.row + 1, --mine.row_count * sizeof(mine.row[0]));
+	mine.row[mine.row_count++] = number;
 }
 
 /*
@@ -96,21 +142,15 @@ static bool is_same(const struct av_flight_record *r)
  */
 static bool is_news(struct av_flight_record *r, uint64_t now_ns)
 {
-	bool again = mine.last_ns && now_ns - mine.last_ns <= IN_A_ROW_NS && is_same(r);
+	bool soon = mine.last_ns && now_ns - mine.last_ns <= IN_A_ROW_NS,
+	     again = soon && is_same(r);
 
 	r->repeats = !again ? 0 : mine.last.repeats ? mine.last.repeats + 1 : 2;
+	if (!again && !(soon && is_row(r)))
+		mine.row_count = 0;
 	mine.last = *r;
 	mine.last_ns = now_ns;
-	if (!again)
-		mine.last_number = 0;
 	return (r->repeats & (r->repeats - 1)) == 0;
-}
-
-static void withdraw_last(void)
-{
-	if (mine.last_number)
-		av_flight_withdraw(mine.last_number - 1);
-	mine.last_number = 0;
 }
 
 static void print(const struct av_flight_record *r)
@@ -132,8 +172,9 @@ void av_report(void)
 	if (is_news(&r, now)) {
 		r.monotonic_ns = now;
 		r.time_ns = av_now_real_ns();
-		withdraw_last();
-		mine.last_number = av_flight_append(&r);
+		if (r.repeats && mine.row_count)
+			withdraw_last();
+		remember(av_flight_append(&r));
 		if (av_explaining() && r.pid == r.by)
 			print(&r);
 	}
@@ -154,7 +195,8 @@ void av_overcome(enum av_verb verb)
 {
 	if (mine.last.kind == AV_FLIGHT_REFUSAL && mine.last.verb == verb &&
 	    mine.last.by == (int32_t)getpid())
-		withdraw_last();
+		while (mine.row_count)
+			withdraw_last();
 }
 
 int av_refused(enum av_verb verb, int err)

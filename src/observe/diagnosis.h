@@ -16,6 +16,8 @@
 #include "observe/flight.h"
 #include "observe/verb.h"
 
+#define AV_DIAG_ROW 16
+
 /* Begin the pending record: which check failed, and what it compared. Return: it, to be added to */
 AV_COLD struct av_flight_record *av_diag_note(enum av_check check, uint64_t wanted, uint64_t limit);
 
@@ -26,6 +28,21 @@ static inline int av_refuse(int err, enum av_check check, uint64_t wanted, uint6
 	av_diag_verb(err, check, wanted, limit);
 	return err;
 }
+
+/* The same about that device, of several. */
+AV_COLD int av_refuse_device(int err, enum av_check check, const char *name);
+
+/* The same reason as was noted, with another errno value. Return: @err */
+AV_COLD void av_diag_error(int err);
+static inline int av_refuse_as(int err)
+{
+	av_diag_error(err);
+	return err;
+}
+
+/* What the pending record's sentence says in words of its own: {detail}. Too long a one is cut. */
+AV_PRINTF(1, 2)
+AV_COLD void av_diag_detail(const char *fmt, ...);
 
 /* The pending record as it is; its check is AV_CHECK_NONE if nothing has been noted. */
 AV_COLD struct av_flight_record *av_diag_pending(void);
@@ -44,7 +61,8 @@ AV_COLD int av_refused(enum av_verb verb, int err);
 
 /*
  * @verb succeeds. If it was the last to be refused, the program has overcome that, or was finding
- * out a limit: the refusal is no failure, and its record is withdrawn.
+ * out a limit: the refusals by that check in a row are no failures, and the last of their records,
+ * AV_DIAG_ROW at most, are withdrawn.
  */
 AV_COLD void av_overcome(enum av_verb verb);
 

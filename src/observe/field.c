@@ -40,6 +40,7 @@ static const struct av_field fields[] = {
 	F("state",          state,          STATE,  AV_HAS_STATE),
 	F("wanted",         wanted,         DEC,    AV_HAS_MEASURE),
 	F("limit",          limit,          DEC,    AV_HAS_MEASURE),
+	F("detail",         detail,         TEXT,   AV_HAS_DETAIL),
 	F("count",          count,          DEC,    AV_HAS_COUNT),
 	F("repeats",        repeats,        DEC,    0),
 	F("key",            key,            HEX,    AV_HAS_ACCESS),
@@ -81,12 +82,12 @@ unsigned int av_field_form(struct av_word name)
 	static const struct {
 		const char *name;
 		unsigned int form;
-	} row[] = {{"x", AV_FIELD_HEX},		  {"qpn", AV_FIELD_QPN},
-		   {"state", AV_FIELD_STATE},	  {"access", AV_FIELD_ACCESS},
-		   {"mask", AV_FIELD_MASK},	  {"opcode", AV_FIELD_OPCODE},
-		   {"mtu", AV_FIELD_MTU},	  {"type", AV_FIELD_TYPE},
-		   {"fault", AV_FIELD_FAULT},	  {"phase", AV_FIELD_CM_PHASE},
-		   {"phases", AV_FIELD_CM_PHASES}};
+	} row[] = {{"x", AV_FIELD_HEX},		 {"d", AV_FIELD_SIGNED},
+		   {"qpn", AV_FIELD_QPN},	 {"state", AV_FIELD_STATE},
+		   {"access", AV_FIELD_ACCESS},	 {"mask", AV_FIELD_MASK},
+		   {"opcode", AV_FIELD_OPCODE},	 {"mtu", AV_FIELD_MTU},
+		   {"type", AV_FIELD_TYPE},	 {"fault", AV_FIELD_FAULT},
+		   {"phase", AV_FIELD_CM_PHASE}, {"phases", AV_FIELD_CM_PHASES}};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(row); i++)
 		if (av_word_is(name, row[i].name))

@@ -131,6 +131,16 @@ void av_flight_forked(void)
 	atomic_store(&users, 0);
 }
 
+static bool is_empty(const struct av_flight_file *f)
+{
+	uint64_t next = av_flight_next(f), at = av_flight_first(next);
+	struct av_flight_record r;
+
+	while (at < next && !av_flight_read(f, at, &r))
+		at++;
+	return at == next;
+}
+
 /* One that cannot be looked at now, for want of a descriptor or memory, may have records. */
 void av_flight_forget(int folder_fd)
 {
@@ -138,7 +148,7 @@ void av_flight_forget(int folder_fd)
 	bool whole = fd >= 0 && has_its_size(fd);
 	const struct av_flight_file *f = whole ? map(fd, PROT_READ) : NULL;
 
-	if (fd >= 0 && (!whole || (f && (!is_ours(f) || atomic_load(&f->next) == 0))))
+	if (fd >= 0 && (!whole || (f && (!is_ours(f) || is_empty(f)))))
 		unlinkat(folder_fd, AV_FLIGHT_FILE, 0);
 	av_flight_close(f);
 	if (fd >= 0)

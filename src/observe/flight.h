@@ -2,7 +2,7 @@
 /*
  * The flight recorder: a ring of records in a file of the directory's folder. Every refusal and
  * every failed completion of all the user's processes leaves one record, success none. The file
- * stays when the last process leaves, unless it is empty.
+ * stays when the last process leaves, unless it has no record.
  *
  * A writer takes a ticket, which is also the record's place, and writes the record's stamp last. A
  * half-written record (the writer died, or the ring overtook it) fails its sum, and readers skip
@@ -55,6 +55,7 @@ enum {
 	AV_HAS_REGION_QP = 1u << 11,
 	AV_HAS_GID = 1u << 12,	     /* @gid: never with AV_HAS_REGION */
 	AV_HAS_TAKEN_FOR = 1u << 13, /* @taken_for: never with AV_HAS_ACCESS */
+	AV_HAS_DETAIL = 1u << 14,    /* @detail: never with what it shares memory with */
 };
 
 /* Plain data. Fields whose group is not in @has are 0. */
@@ -79,24 +80,29 @@ struct av_flight_record {
 	uint32_t opcode; /* of the send request */
 	uint64_t wr_id;
 	uint64_t wanted, limit; /* what the check compared */
-	uint32_t count;		/* requests covered by a flush record */
-	uint32_t key;
 	union {
 		struct {
-			uint64_t address, length;
+			uint32_t count; /* requests covered by a flush record */
+			uint32_t key;
+			union {
+				struct {
+					uint64_t address, length;
+				};
+				uint8_t taken_for[16]; /* what @gid stands for here */
+			};
+			uint32_t access; /* rights needed: enum ibv_access_flags */
+			uint32_t pd;	 /* handle of the protection domain in use */
+			uint16_t state;	 /* enum ibv_qp_state */
+			uint16_t region_kind;
+			uint32_t region_access, region_pd, region_qp;
+			union {
+				struct {
+					uint64_t region_address, region_length;
+				};
+				uint8_t gid[16]; /* of the peer, or the own address in question */
+			};
 		};
-		uint8_t taken_for[16]; /* what @gid stands for here */
-	};
-	uint32_t access; /* rights needed: enum ibv_access_flags */
-	uint32_t pd;	 /* handle of the protection domain in use */
-	uint16_t state;	 /* enum ibv_qp_state */
-	uint16_t region_kind;
-	uint32_t region_access, region_pd, region_qp;
-	union {
-		struct {
-			uint64_t region_address, region_length;
-		};
-		uint8_t gid[16]; /* of the peer, or the own address in question */
+		char detail[64]; /* in words: what is mapped, which kinds of objects are left */
 	};
 	int32_t region_pid; /* the process that registered it */
 	int32_t peer_pid;
@@ -119,7 +125,8 @@ void av_flight_leave(void);
 /* In the child of fork(): forget the appenders, whose threads exist only in the parent. */
 void av_flight_forked(void);
 
-/* Nobody uses the folder any more: remove the ring if it is empty. Context: as av_flight_join(). */
+/* Nobody uses the folder any more: remove the ring if it has no record. Context: as
+ * av_flight_join(). */
 void av_flight_forget(int folder_fd);
 
 /*

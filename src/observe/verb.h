@@ -51,6 +51,7 @@
 	X(DESTROY_WQ,                   "ibv_destroy_wq") \
 	X(DETACH_MCAST,                 "ibv_detach_mcast") \
 	X(DM_EXPORT_DMABUF_FD,          "ibv_dm_export_dmabuf_fd") \
+	X(EXP_ALLOC_DM,                 "ibv_exp_alloc_dm") \
 	X(EXP_ALLOC_MKEY_LIST_MEMORY,   "ibv_exp_alloc_mkey_list_memory") \
 	X(EXP_ARM_DCT,                  "ibv_exp_arm_dct") \
 	X(EXP_BIND_MW,                  "ibv_exp_bind_mw") \
@@ -69,11 +70,14 @@
 	X(EXP_MODIFY_CQ,                "ibv_exp_modify_cq") \
 	X(EXP_MODIFY_QP,                "ibv_exp_modify_qp") \
 	X(EXP_OPEN_DEVICE,              "ibv_exp_open_device") \
+	X(EXP_POLL_CQ,                  "ibv_exp_poll_cq") \
 	X(EXP_POLL_DC_INFO,             "ibv_exp_poll_dc_info") \
 	X(EXP_POST_SEND,                "ibv_exp_post_send") \
 	X(EXP_POST_TASK,                "ibv_exp_post_task") \
 	X(EXP_PREFETCH_MR,              "ibv_exp_prefetch_mr") \
 	X(EXP_QUERY_DCT,                "ibv_exp_query_dct") \
+	X(EXP_QUERY_DEVICE,             "ibv_exp_query_device") \
+	X(EXP_QUERY_GID_ATTR,           "ibv_exp_query_gid_attr") \
 	X(EXP_QUERY_INTF,               "ibv_exp_query_intf") \
 	X(EXP_QUERY_MKEY,               "ibv_exp_query_mkey") \
 	X(EXP_QUERY_PORT,               "ibv_exp_query_port") \
@@ -107,6 +111,7 @@
 	X(OPEN_DEVICE,                  "ibv_open_device") \
 	X(OPEN_QP,                      "ibv_open_qp") \
 	X(OPEN_XRCD,                    "ibv_open_xrcd") \
+	X(POLL_CQ,                      "ibv_poll_cq") \
 	X(POST_RECV,                    "ibv_post_recv") \
 	X(POST_SEND,                    "ibv_post_send") \
 	X(POST_SRQ_OPS,                 "ibv_post_srq_ops") \
@@ -141,6 +146,7 @@
 	X(SET_COMP_CNTR,                "ibv_set_comp_cntr") \
 	X(SET_ECE,                      "ibv_set_ece") \
 	X(SET_ERR_COMP_CNTR,            "ibv_set_err_comp_cntr") \
+	X(START_POLL,                   "ibv_start_poll") \
 	X(WR_COMPLETE,                  "ibv_wr_complete") \
 	X(CM_ACCEPT,                    "rdma_accept") \
 	X(CM_BIND_ADDR,                 "rdma_bind_addr") \

@@ -87,7 +87,7 @@ static int lock(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index, boo
 /*
  * Move the entries to another ring.
  * Context: both locks are held.
- * Return:  offset of the ring that is no longer used, or 0
+ * Return:  offset of the ring that is no longer used, or 0, and why is noted
  */
 static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i, uint64_t ring,
 			    uint32_t mask, uint32_t capacity)
@@ -96,8 +96,10 @@ static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint32_
 	struct av_cqe *to = av_seg_at(seg, ring, ((uint64_t)mask + 1) * sizeof(*to));
 	uint64_t old = cq->ring[i];
 
-	if (!to || tail - head > capacity)
+	if (!to || tail - head > capacity) {
+		(void)av_refuse(EINVAL, AV_CHECK_CQ_HOLDS, tail - head, capacity);
 		return 0;
+	}
 	for (uint32_t n = head; n != tail; n++) {
 		const struct av_cqe *from = av_cq_entry(seg, cq, i, n);
 
@@ -135,7 +137,7 @@ int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 	av_lock_release(&cq->poll_lock);
 	if (!old) {
 		av_seg_free(seg, ring, ((uint64_t)mask + 1) * sizeof(struct av_cqe));
-		return EINVAL;
+		return av_refuse_as(EINVAL);
 	}
 	av_seg_free(seg, old, ((uint64_t)old_mask + 1) * sizeof(struct av_cqe));
 	return 0;

@@ -293,7 +293,7 @@ static int check(struct av_seg *seg, struct av_rq_shared *rq, const struct ibv_r
 	if (is_full(rq, number))
 		return av_refuse(ENOMEM, AV_CHECK_POST_RECV_FULL, rq->capacity, rq->capacity);
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge)
-		return av_refuse(EINVAL, AV_CHECK_POST_RECV_SGE, (uint32_t)wr->num_sge,
+		return av_refuse(EINVAL, AV_CHECK_POST_RECV_SGE, (uint64_t)wr->num_sge,
 				 rq->max_sge);
 	if (AV_LIST_MISSING(wr->num_sge, wr->sg_list))
 		return av_refuse(EINVAL, AV_CHECK_POST_RECV_LIST, (uint32_t)wr->num_sge, 0);
@@ -303,11 +303,13 @@ static int check(struct av_seg *seg, struct av_rq_shared *rq, const struct ibv_r
 /* Context: post_lock is held: whoever empties the queue takes it after setting the state. */
 static int check_state(const _Atomic uint32_t *state)
 {
+	int err;
+
 	if (av_likely(!state || atomic_load(state) != IBV_QPS_RESET))
 		return 0;
-	av_refuse(EINVAL, AV_CHECK_POST_RECV_STATE, IBV_QPS_RESET, 0);
+	err = av_refuse(EINVAL, AV_CHECK_POST_RECV_STATE, IBV_QPS_RESET, 0);
 	av_diag_state(IBV_QPS_RESET);
-	return EINVAL;
+	return err;
 }
 
 /* Context: post_lock is held */
@@ -472,14 +474,17 @@ static void exchange(struct av_seg *seg, struct av_rq_shared *rq, struct arrays 
 static int set_capacity(struct av_seg *seg, struct av_rq_shared *rq, uint32_t capacity,
 			struct arrays *with)
 {
+	uint32_t posted;
 	int ret = 0;
 
 	av_lock_acquire_plain(&rq->post_lock, AV_RANK_POST_RECV);
 	reclaim(seg, rq);
 	av_rq_order_lock(seg, rq);
-	if (atomic_load(&rq->tail) - atomic_load(&rq->freed) > capacity ||
-	    av_srq_limit(rq) > capacity)
-		ret = EINVAL;
+	posted = atomic_load(&rq->tail) - atomic_load(&rq->freed);
+	if (posted > capacity)
+		ret = av_refuse(EINVAL, AV_CHECK_SRQ_HOLDS, posted, capacity);
+	else if (av_srq_limit(rq) > capacity)
+		ret = av_refuse(EINVAL, AV_CHECK_SRQ_LIMIT, av_srq_limit(rq), capacity);
 	if (ret == 0 && with->places)
 		exchange(seg, rq, with);
 	if (ret == 0)

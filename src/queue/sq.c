@@ -93,15 +93,19 @@ static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr, en
 		 const struct av_atomic *operands, uint64_t *bytes)
 {
 	if (form == FORM_NONE || (av_unlikely(form == FORM_OPERANDS) && !operands))
-		return av_refuse(EINVAL, AV_CHECK_POST_OPCODE, wr->opcode, 0);
-	if (av_unlikely(form == FORM_OPERANDS) && check_operands(qp, wr, operands->bytes))
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_POST_OPCODE, (uint64_t)(int)wr->opcode, 0);
 	*bytes = 0;
+	if (av_unlikely(form == FORM_OPERANDS)) {
+		int ret = check_operands(qp, wr, operands->bytes);
+
+		if (ret)
+			return ret;
+	}
 	if (av_unlikely(IS_LOCAL(form)))
 		return check_local(wr, form);
 	if (wr->num_sge < 0 ||
 	    (!(wr->send_flags & IBV_SEND_INLINE) && (uint32_t)wr->num_sge > qp->sq_max_sge))
-		return av_refuse(EINVAL, AV_CHECK_POST_SEND_SGE, (uint32_t)wr->num_sge,
+		return av_refuse(EINVAL, AV_CHECK_POST_SEND_SGE, (uint64_t)wr->num_sge,
 				 qp->sq_max_sge);
 	if (AV_LIST_MISSING(wr->num_sge, wr->sg_list))
 		return av_refuse(EINVAL, AV_CHECK_POST_SEND_LIST, (uint32_t)wr->num_sge, 0);
@@ -189,7 +193,7 @@ static int fill_operands(const struct av_qp_end *end, const struct av_sq_wqe *wq
 	struct av_atomic *to = av_sq_operands(end, wqe);
 
 	if (!to || !operands)
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_POST_DAMAGED, 0, 0);
 	*to = *operands;
 	return 0;
 }
@@ -255,7 +259,7 @@ static int post_one(const struct av_qp_end *end, uint32_t number, const struct i
 		return ret;
 	wqe = av_sq_slot(end, number);
 	if (av_unlikely(!wqe))
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_POST_DAMAGED, 0, 0);
 	fill(wqe, wr, form, bytes);
 	if (av_unlikely(operands || end->qp->type == IBV_QPT_UD))
 		return fill_more(end, wqe, wr, form, find_ah, operands);
@@ -312,7 +316,7 @@ static int fill_special(const struct av_qp_shared *qp, struct av_sq_wqe *wqe,
 			const struct av_sq_special *req)
 {
 	if (!wqe || (req->inlined && !holds(qp, req->count)))
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_POST_DAMAGED, 0, 0);
 	memset(wqe, 0, sizeof(*wqe));
 	wqe->wr_id = req->wr_id;
 	wqe->opcode = req->opcode;

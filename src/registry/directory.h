@@ -159,6 +159,9 @@ enum av_dir_limited { AV_DIR_NUMBERS, AV_DIR_DM_BYTES, AV_DIR_LIMITED_N };
 AV_MUST_USE int av_dir_use(uint32_t ref, enum av_dir_limited what, uint64_t amount, uint64_t limit);
 void av_dir_unuse(uint32_t ref, enum av_dir_limited what, uint64_t amount);
 
+/* How much of it all living processes use. */
+uint64_t av_dir_used(enum av_dir_limited what);
+
 /*
  * Makes read-modify-write atomic among all processes in one aligned block of AV_ATOMIC_BLOCK bytes
  * (IBV_ATOMIC_HCA). @owner: reference of the process whose memory it is; for pages of the library,

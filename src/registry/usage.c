@@ -33,6 +33,11 @@ int av_dir_use(uint32_t ref, enum av_dir_limited what, uint64_t amount, uint64_t
 	return -ENOMEM;
 }
 
+uint64_t av_dir_used(enum av_dir_limited what)
+{
+	return sum(what, true);
+}
+
 void av_dir_unuse(uint32_t ref, enum av_dir_limited what, uint64_t amount)
 {
 	struct av_dir_context *c = &av_dir->context[AV_REF_SLOT(ref)];

@@ -125,7 +125,8 @@ int av_poll(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_w
 	int n = 0;
 
 	if (av_unlikely(count < 0))
-		return -EINVAL;
+		return -av_refused(AV_VERB_POLL_CQ,
+				   av_refuse(EINVAL, AV_CHECK_POLL_COUNT, (uint64_t)count, 0));
 	if (!av_cq_peek(seg, cq)) {
 		n = nothing(seg, cq);
 		if (n || !av_cq_peek(seg, cq)) /* others may have run for long meanwhile */

@@ -65,12 +65,13 @@ struct ibv_pd *av_pd_import(struct av_context *ctx, uint32_t handle);
 void av_pd_forget(struct av_pd *pd);
 
 /* Every object on a domain has a reference to it, and it cannot be destroyed meanwhile. */
-static inline void av_pd_get(struct av_pd *pd)
+static inline void av_pd_get(struct av_pd *pd, enum av_pd_user kind)
 {
 	atomic_fetch_add(&pd->users, 1);
+	atomic_fetch_add(&pd->user[kind], 1);
 }
 
-void av_pd_put(struct av_pd *pd);
+void av_pd_put(struct av_pd *pd, enum av_pd_user kind);
 
 /* Is it the port's? Costs system calls if the GID's row is not known. Return: 0, EINVAL, ENOMEM. */
 AV_MUST_USE int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *attr);

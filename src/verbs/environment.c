@@ -8,6 +8,7 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
+#include "observe/diagnosis.h"
 #include "verbs/between.h"
 
 #define AV_SETTING_MAX 4096 /* longest value of such a setting */
@@ -110,11 +111,11 @@ int av_environment_set(struct av_context *ctx, const char *name, const char *val
 	int ret = 0;
 
 	if (!name || !*name || strchr(name, '=') || !value)
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_SETTING, 0, 0);
 	if (!env)
 		return setenv(name, value, overwrite) ? errno : 0;
 	if (strlen(value) > AV_SETTING_MAX)
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_SETTING_LONG, strlen(value), AV_SETTING_MAX);
 	pthread_mutex_lock(&env->mutex);
 	if (overwrite || !find(env, name))
 		ret = set(env, name, value);

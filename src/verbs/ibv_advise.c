@@ -16,12 +16,16 @@
 static int check_call(const struct av_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 		      const struct ibv_sge *sge, uint32_t count)
 {
-	if (!pd || (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || !sge || count == 0)
-		return av_refuse(EINVAL, AV_CHECK_ADVISE_CALL, count, flags);
+	if (!pd)
+		return av_refuse(EINVAL, AV_CHECK_PD_UNKNOWN, 0, 0);
+	if (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH)
+		return av_refuse(EINVAL, AV_CHECK_FLAGS, flags, IBV_ADVISE_MR_FLAG_FLUSH);
+	if (!sge || count == 0)
+		return av_refuse(EINVAL, AV_CHECK_ADVISE_CALL, count, 0);
 	if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH &&
 	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
 	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
-		return av_refuse(EOPNOTSUPP, AV_CHECK_ADVISE_ADVICE, advice, 0);
+		return av_refuse(EOPNOTSUPP, AV_CHECK_ADVISE_ADVICE, (uint64_t)(int)advice, 0);
 	return 0;
 }
 
@@ -130,6 +134,6 @@ int av_advise_region(struct av_context *ctx, uint32_t lkey, enum ibv_advise_mr_a
 	if (err)
 		return err;
 	if (!av_range_within(range->addr, range->length, region.addr, region.length))
-		return EFAULT;
+		return av_refuse(EFAULT, AV_CHECK_ADVISE_RANGE, 0, 0);
 	return av_odp_advise(ctx->seg, range, 1, (enum ib_uverbs_advise_mr_advice)advice, true);
 }

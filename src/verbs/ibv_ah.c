@@ -37,7 +37,7 @@ static int refuse_local(const struct av_device *dev)
 		     "the rows), or, if it knows only LIDs, run it with "
 		     "ANYVERBS_DEVICES=%s:link=infiniband",
 		     dev->ibv.name, dev->ibv.name);
-	return av_refuse(EINVAL, AV_CHECK_AV_GLOBAL, 0, 1);
+	return av_refuse_device(EINVAL, AV_CHECK_AV_GLOBAL, dev->ibv.name);
 }
 
 int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *attr)
@@ -87,7 +87,7 @@ AV_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv_pd, struct ibv_ah_attr
 		free(ah);
 		return NULL;
 	}
-	av_pd_get(pd);
+	av_pd_get(pd, AV_PD_AH);
 	return &ah->ibv;
 }
 
@@ -101,7 +101,7 @@ AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 	if (!ah)
 		return av_fail_errno(AV_VERB_DESTROY_AH, ENOENT);
 	av_handles_remove(&av_context_of(ibv->context)->ahs, ibv->handle);
-	av_pd_put(ah->pd);
+	av_pd_put(ah->pd, AV_PD_AH);
 	free(ah);
 	return 0;
 }
@@ -137,7 +137,7 @@ static int init_from_wc(struct av_context *ctx, uint8_t port, const struct ibv_w
 
 	memset(attr, 0, sizeof(*attr));
 	if (port != 1)
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_QUERY_PORT, port, 1);
 	attr->dlid = wc->slid;
 	attr->sl = wc->sl;
 	attr->src_path_bits = wc->dlid_path_bits;
@@ -145,7 +145,8 @@ static int init_from_wc(struct av_context *ctx, uint8_t port, const struct ibv_w
 	if (!(wc->wc_flags & IBV_WC_GRH))
 		return 0;
 	if (!av_grh_read((const uint8_t *)grh, &f))
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_AH_GRH, ((const uint8_t *)grh)[0],
+				 ((const uint8_t *)grh)[20]);
 	attr->is_global = 1;
 	attr->grh.dgid = f.sgid;
 	attr->grh.flow_label = f.flow_label;

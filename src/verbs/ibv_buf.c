@@ -70,7 +70,7 @@ static int check_buf(const struct ibv_pd *pd, const struct ibv_buf *handle, cons
 	good = buf && buf->pd == pd &&
 	       av_range_within((uintptr_t)addr, length, (uintptr_t)buf->addr, buf->size);
 	pthread_mutex_unlock(&mutex);
-	return good ? 0 : EINVAL;
+	return good ? 0 : av_refuse(EINVAL, AV_CHECK_BUF_RANGE, length, (uintptr_t)addr);
 }
 
 AV_EXPORT void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **handle)
@@ -133,11 +133,13 @@ static int check_mask(uint64_t mask)
 	const uint64_t file = AV_REG_MR_FD | AV_REG_MR_FD_OFFSET | AV_REG_MR_IOVA;
 
 	if (mask & ~known)
-		return EOPNOTSUPP; /* also covers DMA handles, which we do not have */
-	if (mask & (AV_REG_MR_FD | AV_REG_MR_FD_OFFSET))
-		return (mask & file) == file && !(mask & (AV_REG_MR_ADDR | AV_REG_MR_BUF)) ? 0
-											   : EINVAL;
-	return mask & AV_REG_MR_ADDR ? 0 : EINVAL;
+		return av_refuse(EOPNOTSUPP, AV_CHECK_COMP_MASK, mask,
+				 known); /* also covers DMA handles, which we do not have */
+	if (mask & (AV_REG_MR_FD | AV_REG_MR_FD_OFFSET)
+		    ? (mask & file) == file && !(mask & (AV_REG_MR_ADDR | AV_REG_MR_BUF))
+		    : mask & AV_REG_MR_ADDR)
+		return 0;
+	return av_refuse(EINVAL, AV_CHECK_REG_MASK, mask, known);
 }
 
 static struct ibv_mr *reg_ex(struct ibv_pd *pd, const struct av_mr_init_attr *attr)

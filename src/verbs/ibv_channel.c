@@ -200,7 +200,8 @@ static int deadline(const struct timespec *timeout, uint64_t *until_ns)
 	if (!timeout)
 		return 0;
 	if (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec >= NS_PER_S)
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_CQ_TIMEOUT, (uint64_t)timeout->tv_sec,
+				 (uint64_t)timeout->tv_nsec);
 	if ((uint64_t)timeout->tv_sec < (UINT64_MAX - now) / NS_PER_S - 1)
 		*until_ns = now + (uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_nsec;
 	return 0;
@@ -224,7 +225,7 @@ static int wait_for_event(struct av_cq *cq, uint64_t until_ns)
 	if (av_cq_notifies(cq->shared))
 		return wait_directly(ctx, cq, until_ns);
 	if (!cq->ibv.channel)
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_CQ_NO_CHANNEL, 0, 0);
 	return wait_for_channel(av_container_of(cq->ibv.channel, struct av_channel, ibv), cq,
 				until_ns);
 }

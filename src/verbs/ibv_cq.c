@@ -18,7 +18,7 @@ static int check_size(const struct av_context *ctx, int cqe)
 {
 	if (cqe >= 1 && cqe <= ctx->dev->attr.max_cqe)
 		return 0;
-	return av_refuse(EINVAL, AV_CHECK_CQ_SIZE, (uint32_t)cqe, (uint64_t)ctx->dev->attr.max_cqe);
+	return av_refuse(EINVAL, AV_CHECK_CQ_SIZE, (uint64_t)cqe, (uint64_t)ctx->dev->attr.max_cqe);
 }
 
 static int check_create(const struct av_context *ctx, int cqe,
@@ -200,7 +200,8 @@ int av_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 	struct av_cq *cq = av_cq_find(ibv);
 
 	if (av_unlikely(!cq || av_context_of(ibv->context)->forked))
-		return -EINVAL;
+		return -av_fail_errno(AV_VERB_POLL_CQ,
+				      av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0));
 	return av_poll(av_context_of(ibv->context)->seg, cq->shared, count, wc, NULL);
 }
 

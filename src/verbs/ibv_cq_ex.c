@@ -37,8 +37,12 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	struct av_cq *cq = cq_of(ex);
 	int err;
 
-	if ((attr && attr->comp_mask) || av_context_of(ex->context)->forked)
-		return EINVAL;
+	if (attr && attr->comp_mask)
+		return av_fail_errno(AV_VERB_START_POLL,
+				     av_refuse(EINVAL, AV_CHECK_COMP_MASK, attr->comp_mask, 0));
+	if (av_context_of(ex->context)->forked)
+		return av_fail_errno(AV_VERB_START_POLL,
+				     av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0));
 	if (!cq->single_threaded)
 		pthread_mutex_lock(&cq->batch);
 	cq->in_batch = true;
@@ -185,9 +189,6 @@ struct ibv_cq_ex *av_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 
 	if (err)
 		return av_fail_null(AV_VERB_CREATE_CQ_EX, err);
-	if (attr->cqe > INT32_MAX || attr->comp_vector > INT32_MAX)
-		return av_fail_null(AV_VERB_CREATE_CQ_EX,
-				    av_refuse(EINVAL, AV_CHECK_CQ_SIZE, attr->cqe, INT32_MAX));
 	ibv = av_cq_create(av_context_of(context), (int)attr->cqe, attr->cq_context, attr->channel,
 			   (int)attr->comp_vector);
 	if (!ibv)
@@ -208,7 +209,9 @@ struct ibv_cq_ex *av_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 int av_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
 	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
-		return av_fail_errno(AV_VERB_QUERY_RT_VALUES_EX, EINVAL);
+		return av_fail_errno(AV_VERB_QUERY_RT_VALUES_EX,
+				     av_refuse(EINVAL, AV_CHECK_COMP_MASK, values->comp_mask,
+					       IBV_VALUES_MASK_RAW_CLOCK));
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
 		values->raw_clock.tv_sec = 0;
 		values->raw_clock.tv_nsec = (long)av_now_ns();

@@ -91,12 +91,20 @@ static int memcpy_from_dm(void *host, struct ibv_dm *ibv, uint64_t offset, size_
 static int check_alloc(const struct ibv_alloc_dm_attr *attr)
 {
 	if (attr->comp_mask)
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_COMP_MASK, attr->comp_mask, 0);
 	if (attr->length == 0 || attr->length > AV_MAX_DM_BYTES)
 		return av_refuse(EINVAL, AV_CHECK_DM_LENGTH, attr->length, AV_MAX_DM_BYTES);
 	if (attr->log_align_req > LOG_ALIGN_MAX)
 		return av_refuse(EINVAL, AV_CHECK_DM_ALIGN, attr->log_align_req, LOG_ALIGN_MAX);
 	return 0;
+}
+
+static int refuse_full(uint64_t length)
+{
+	uint64_t used = av_dir_used(AV_DIR_DM_BYTES);
+
+	return av_refuse(ENOMEM, AV_CHECK_DM_FULL, length,
+			 used < AV_MAX_DM_BYTES ? AV_MAX_DM_BYTES - used : 0);
 }
 
 /* Blocks are aligned to the largest power of two that divides their size, up to a page. */
@@ -107,7 +115,7 @@ static int take_memory(struct av_dm *dm, const struct ibv_alloc_dm_attr *attr)
 	dm->length = attr->length;
 	dm->block = av_round_up(attr->length, align);
 	if (av_dir_use(dm->seg->ref, AV_DIR_DM_BYTES, dm->length, AV_MAX_DM_BYTES))
-		return av_refuse(ENOMEM, AV_CHECK_DM_LENGTH, dm->length, AV_MAX_DM_BYTES);
+		return refuse_full(dm->length);
 	dm->offset = av_seg_alloc(dm->seg, dm->block);
 	if (dm->offset)
 		return 0;

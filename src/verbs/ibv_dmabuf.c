@@ -29,11 +29,11 @@ static int check_buffer(int fd, uint64_t offset, size_t length)
 	if (fcntl(fd, F_GETFD) < 0)
 		return EBADF;
 	if (fstatfs(fd, &fs) || fs.f_type != DMABUF_MAGIC)
-		return EINVAL;
+		return av_refuse(EINVAL, AV_CHECK_DMABUF_FD, (uint64_t)fd, 0);
 	size = lseek(fd, 0, SEEK_END);
 	return size >= 0 && length > 0 && av_range_within(offset, length, 0, (uint64_t)size)
 		       ? 0
-		       : EINVAL;
+		       : av_refuse(EINVAL, AV_CHECK_DMABUF_RANGE, offset + length, (uint64_t)size);
 }
 
 static struct ibv_mr *reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
@@ -49,7 +49,9 @@ static struct ibv_mr *reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t leng
 	p = mmap(NULL, length + skip, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 		 (off_t)(offset - skip));
 	if (p == MAP_FAILED)
-		return av_fail_null(AV_VERB_REG_DMABUF_MR, errno == EACCES ? EACCES : EINVAL);
+		return av_fail_null(AV_VERB_REG_DMABUF_MR,
+				    av_refuse(errno == EACCES ? EACCES : EINVAL,
+					      AV_CHECK_DMABUF_MAP, (uint64_t)errno, 0));
 	req.addr = (uintptr_t)p + skip;
 	err = av_region_prepare(av_context_of(pd->context)->seg, &req, &what);
 	if (err)
@@ -78,10 +80,14 @@ AV_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 	err = av_verb_err(av_context_of(pd->context), AV_FAIL_REG_DMABUF_MR);
 	if (err)
 		return av_fail_null(AV_VERB_REG_DMABUF_MR, err);
-	if (((uint32_t)access & ~permitted) || av_region_check_access((uint32_t)access) ||
-	    ((offset ^ iova) & (page - 1)))
-		return av_fail_null(AV_VERB_REG_DMABUF_MR, EINVAL);
-	err = check_buffer(fd, offset, length);
+	if ((uint32_t)access & ~permitted)
+		err = av_refuse(EINVAL, AV_CHECK_DMABUF_ACCESS, (uint32_t)access, permitted);
+	else
+		err = av_region_check_access((uint32_t)access);
+	if (err == 0 && ((offset ^ iova) & (page - 1)))
+		err = av_refuse(EINVAL, AV_CHECK_MR_IOVA, offset & (page - 1), iova & (page - 1));
+	if (err == 0)
+		err = check_buffer(fd, offset, length);
 	return err ? av_fail_null(AV_VERB_REG_DMABUF_MR, err)
 		   : reg_dmabuf(pd, offset, length, iova, fd, (uint32_t)access);
 }

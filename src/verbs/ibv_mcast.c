@@ -65,7 +65,7 @@ static int detach(struct av_qp *qp, const union ibv_gid *gid)
 		av_wire_leave(&qp->end, gid);
 	}
 	pthread_mutex_unlock(&qp->changes_mutex);
-	return err;
+	return err == EINVAL ? av_refuse(EINVAL, AV_CHECK_MCAST_NOT_ATTACHED, 0, 0) : err;
 }
 
 AV_EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)

@@ -70,7 +70,7 @@ struct ibv_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *a
 		return av_fail_null(AV_VERB_REG_MR, ENOMEM);
 	}
 	if (mr->pd)
-		av_pd_get(pd);
+		av_pd_get(pd, AV_PD_MR);
 	return &mr->ibv;
 }
 
@@ -218,7 +218,7 @@ void av_mr_forget(struct av_mr *mr)
 		av_linger_sweep(ctx->seg);
 	}
 	if (mr->pd)
-		av_pd_put(mr->pd);
+		av_pd_put(mr->pd, AV_PD_MR);
 	free(mr);
 }
 
@@ -337,7 +337,7 @@ static int check_rights(const struct av_context *ctx, const struct av_mr *mr,
 		return 0;
 	if (mr->sort == AV_MR_ALLOCATED && !(c->flags & IBV_REREG_MR_CHANGE_TRANSLATION))
 		return av_allocated_check_access(&mr->memory, c->access);
-	return av_region_check_rights(ctx->seg, c->access) ? EINVAL : 0;
+	return av_region_check_rights(ctx->seg, c->access) ? av_refuse_as(EINVAL) : 0;
 }
 
 /* Changes that the device refuses. Return: 0 or errno. */
@@ -387,7 +387,8 @@ static int describe(const struct av_context *ctx, const struct av_mr *mr,
 
 		return c->length <= ctx->dev->attr.max_mr_size
 			       ? av_allocated_make(ctx->seg, &own, fresh, what)
-			       : EINVAL;
+			       : av_refuse(EINVAL, AV_CHECK_MR_LENGTH, c->length,
+					   ctx->dev->attr.max_mr_size);
 	}
 	if (!changes_pages(mr, c, access)) {
 		av_key_describe(now, what);
@@ -439,8 +440,8 @@ static int change(struct av_context *ctx, struct av_mr *mr, const struct av_mr_c
 		odp_end(ctx, mr);
 	if ((c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) && what.kind == AV_KEY_ODP)
 		av_odp_region_added(ctx->seg, odp_size((uintptr_t)c->addr, c->length));
-	av_pd_get(pd);
-	av_pd_put(mr->pd);
+	av_pd_get(pd, AV_PD_MR);
+	av_pd_put(mr->pd, AV_PD_MR);
 	mr->pd = pd;
 	mr->access = rights;
 	if (c->flags & IBV_REREG_MR_CHANGE_PD)

@@ -43,7 +43,8 @@ struct ibv_mr *av_mr_allocate(struct ibv_pd *pd, struct av_allocate_request *req
 	int err = check(pd);
 
 	if (err == 0 && req->length > ctx->dev->attr.max_mr_size)
-		err = EINVAL;
+		err = av_refuse(EINVAL, AV_CHECK_MR_LENGTH, req->length,
+				ctx->dev->attr.max_mr_size);
 	if (err)
 		return av_fail_null(AV_VERB_EXP_REG_MR, err);
 	req->policy = av_mr_pages(ctx);

@@ -28,7 +28,7 @@ struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 	int err = av_verb_err(ctx, AV_FAIL_ALLOC_MW);
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
-		err = av_refuse(EINVAL, AV_CHECK_MW_TYPE, type, 0);
+		err = av_refuse(EINVAL, AV_CHECK_MW_TYPE, (uint64_t)(int)type, 0);
 	else if (!pd)
 		err = ENOENT;
 	mw = av_object_new(AV_VERB_ALLOC_MW, err, sizeof(*mw));
@@ -47,7 +47,7 @@ struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 		free(mw);
 		return av_fail_null(AV_VERB_ALLOC_MW, ENOMEM);
 	}
-	av_pd_get(pd);
+	av_pd_get(pd, AV_PD_MW);
 	atomic_fetch_add(&ctx->mw_count, 1);
 	return &mw->ibv;
 }
@@ -67,7 +67,7 @@ int av_dealloc_mw(struct ibv_mw *ibv)
 		return av_fail_errno(AV_VERB_DEALLOC_MW, EBUSY);
 	}
 	atomic_fetch_sub(&ctx->mw_count, 1);
-	av_pd_put(mw->pd);
+	av_pd_put(mw->pd, AV_PD_MW);
 	free(mw);
 	return 0;
 }
@@ -96,7 +96,8 @@ int av_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	struct ibv_send_wr *bad;
 
 	if (!av_mw_find(mw))
-		return av_fail_errno(AV_VERB_BIND_MW, EINVAL);
+		return av_fail_errno(AV_VERB_BIND_MW,
+				     av_refuse(EINVAL, AV_CHECK_BIND_WINDOW, 0, 0));
 	if (bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED)
 		return av_fail_errno(AV_VERB_BIND_MW, av_refuse(EINVAL, AV_CHECK_MW_ZERO_BASED,
 								IBV_ACCESS_ZERO_BASED, 0));

@@ -3,6 +3,7 @@
  * Protection domains, and thread and parent domains around them. A parent protects exactly like
  * what it contains. Its allocators are never called: rings must be where peers reach them.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/limits.h"
@@ -50,17 +51,23 @@ struct ibv_pd *av_pd_import(struct av_context *ctx, uint32_t handle)
 	return av_fail_null(AV_VERB_IMPORT_PD, err);
 }
 
+static void drop(struct av_pd *pd)
+{
+	if (atomic_fetch_sub(&pd->users, 1) == AV_PD_FORGOTTEN + 1)
+		free(pd);
+}
+
 void av_pd_forget(struct av_pd *pd)
 {
 	av_table_clear(&av_context_of(pd->ibv.context)->pds.table, pd->ibv.handle);
 	atomic_fetch_add(&pd->users, AV_PD_FORGOTTEN + 1);
-	av_pd_put(pd);
+	drop(pd);
 }
 
-void av_pd_put(struct av_pd *pd)
+void av_pd_put(struct av_pd *pd, enum av_pd_user kind)
 {
-	if (atomic_fetch_sub(&pd->users, 1) == AV_PD_FORGOTTEN + 1)
-		free(pd);
+	atomic_fetch_sub(&pd->user[kind], 1);
+	drop(pd);
 }
 
 static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, struct av_td *td)
@@ -83,7 +90,7 @@ static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, 
 	if (!contains)
 		announce(ctx, pd->ibv.handle, true);
 	if (contains)
-		av_pd_get(contains);
+		av_pd_get(contains, AV_PD_PARENT);
 	if (td)
 		atomic_fetch_add(&td->users, 1);
 	return &pd->ibv;
@@ -98,6 +105,31 @@ AV_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	return AV_MADE_HERE(struct av_pd, create_pd(av_context_of(context), NULL, NULL));
 }
 
+/* Note what is left on a domain: "2 MRs, 1 QP". */
+static void note_users(const struct av_pd *pd)
+{
+	static const char *const names[AV_PD_USERS] = {
+		[AV_PD_MR] = "MR",   [AV_PD_MW] = "MW", [AV_PD_QP] = "QP",
+		[AV_PD_SRQ] = "SRQ", [AV_PD_AH] = "AH", [AV_PD_PARENT] = "parent domain"};
+	const struct av_seg *origin =
+		pd->imported ? av_seg_origin(av_context_of(pd->ibv.context)->seg) : NULL;
+	char text[128] = "";
+	size_t len = 0;
+
+	for (int i = 0; i < AV_PD_USERS; i++) {
+		uint32_t count = atomic_load(&pd->user[i]);
+
+		if (count)
+			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%u %s%s",
+						len ? ", " : "", count, names[i],
+						count > 1 ? "s" : "");
+	}
+	(void)av_refuse(EBUSY, pd->imported ? AV_CHECK_PD_BUSY_IMPORTED : AV_CHECK_PD_BUSY,
+			atomic_load(&pd->users) & ~AV_PD_FORGOTTEN,
+			origin ? (uint64_t)origin->head->pid : 0);
+	av_diag_detail("%s", text);
+}
+
 AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
 	AV_UNCANCELLED;
@@ -108,8 +140,7 @@ AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 	if (!pd)
 		return av_fail_errno(AV_VERB_DEALLOC_PD, ENOENT);
 	if (atomic_load(&pd->users)) {
-		(void)av_refuse(EBUSY, AV_CHECK_PD_BUSY, atomic_load(&pd->users) & ~AV_PD_FORGOTTEN,
-				0);
+		note_users(pd);
 		return av_misuse_busy(AV_VERB_DEALLOC_PD, av_context_of(ibv->context), "PD",
 				      ibv->handle, pd->made_at);
 	}
@@ -121,7 +152,7 @@ AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 		announce(av_context_of(ibv->context), ibv->handle, false);
 	av_handles_remove(&av_context_of(ibv->context)->pds, ibv->handle);
 	if (pd->contains)
-		av_pd_put(pd->contains);
+		av_pd_put(pd->contains, AV_PD_PARENT);
 	if (pd->td)
 		atomic_fetch_sub(&pd->td->users, 1);
 	free(pd);
@@ -143,7 +174,7 @@ struct ibv_td *av_alloc_td(struct ibv_context *context, struct ibv_td_init_attr 
 	int err;
 
 	if (attr->comp_mask)
-		err = EINVAL;
+		err = av_refuse(EINVAL, AV_CHECK_COMP_MASK, attr->comp_mask, 0);
 	else
 		err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_ALLOC_TD);
 	td = av_object_new(AV_VERB_ALLOC_TD, err, sizeof(*td));
@@ -184,8 +215,14 @@ struct ibv_pd *av_alloc_parent_domain(struct ibv_context *context,
 	struct av_td *td = attr->td && attr->td->context == context ? av_td_find(attr->td) : NULL;
 
 	if (attr->comp_mask & ~known)
-		return av_fail_null(AV_VERB_ALLOC_PARENT_DOMAIN, EOPNOTSUPP);
-	if (!pd || (attr->td && !td))
-		return av_fail_null(AV_VERB_ALLOC_PARENT_DOMAIN, EINVAL);
+		return av_fail_null(
+			AV_VERB_ALLOC_PARENT_DOMAIN,
+			av_refuse(EOPNOTSUPP, AV_CHECK_COMP_MASK, attr->comp_mask, known));
+	if (!pd)
+		return av_fail_null(AV_VERB_ALLOC_PARENT_DOMAIN,
+				    av_refuse(EINVAL, AV_CHECK_PD_UNKNOWN, 0, 0));
+	if (attr->td && !td)
+		return av_fail_null(AV_VERB_ALLOC_PARENT_DOMAIN,
+				    av_refuse(EINVAL, AV_CHECK_TD_UNKNOWN, 0, 0));
 	return AV_MADE_HERE(struct av_pd, create_pd(av_context_of(context), pd, td));
 }

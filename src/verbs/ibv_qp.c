@@ -28,7 +28,7 @@ static int check_type(enum ibv_qp_type type)
 	case IBV_QPT_DRIVER:
 		return av_refuse(EOPNOTSUPP, AV_CHECK_QP_TYPE_LACKING, (uint64_t)type, 0);
 	default:
-		return av_refuse(EINVAL, AV_CHECK_QP_TYPE, (uint64_t)type, 0);
+		return av_refuse(EINVAL, AV_CHECK_QP_TYPE, (uint64_t)(int)type, 0);
 	}
 }
 
@@ -120,9 +120,9 @@ static void count_srq_use(struct av_qp *qp, int by)
 static void count_use(struct av_qp *qp, int by)
 {
 	if (qp->pd && by > 0)
-		av_pd_get(qp->pd);
+		av_pd_get(qp->pd, AV_PD_QP);
 	else if (qp->pd)
-		av_pd_put(qp->pd);
+		av_pd_put(qp->pd, AV_PD_QP);
 	if (qp->xrcd)
 		atomic_fetch_add(&qp->xrcd->users, (uint32_t)by);
 	if (qp->send_cq)
@@ -394,7 +394,7 @@ static int read_attr(struct av_qp *qp, struct ibv_qp_attr *attr, int mask)
 	if (atomic_load(&qp->end.qp->qpn) == qp->ibv.qp_num)
 		fill_attr(qp, attr, mask);
 	else
-		err = EINVAL;
+		err = av_refuse(EINVAL, AV_CHECK_QP_ENDED, 0, 0);
 	av_qp_resume(&qp->end);
 	av_drive(&qp->end, &qp->peer); /* execute what was posted while we held the rights */
 	return err;
@@ -449,11 +449,18 @@ struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *
 	struct av_qp *qp;
 
 	if (attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED)
-		return av_fail_null(AV_VERB_OPEN_QP, EOPNOTSUPP);
-	if ((attr->comp_mask & needed) != needed || attr->qp_type != IBV_QPT_XRC_RECV)
-		return av_fail_null(AV_VERB_OPEN_QP, EINVAL);
+		return av_fail_null(AV_VERB_OPEN_QP,
+				    av_refuse(EOPNOTSUPP, AV_CHECK_COMP_MASK, attr->comp_mask,
+					      IBV_QP_OPEN_ATTR_RESERVED - 1));
+	if ((attr->comp_mask & needed) != needed)
+		return av_fail_null(AV_VERB_OPEN_QP, av_refuse(EINVAL, AV_CHECK_COMP_MASK_LACKS,
+							       attr->comp_mask, needed));
+	if (attr->qp_type != IBV_QPT_XRC_RECV)
+		return av_fail_null(AV_VERB_OPEN_QP, av_refuse(EINVAL, AV_CHECK_QP_OPEN_TYPE,
+							       (uint64_t)attr->qp_type, 0));
 	xrcd = av_xrcd_find(ctx, attr->xrcd);
-	qp = av_object_new(AV_VERB_OPEN_QP, xrcd ? 0 : EINVAL, sizeof(*qp));
+	qp = av_object_new(AV_VERB_OPEN_QP, xrcd ? 0 : av_refuse(EINVAL, AV_CHECK_QP_XRCD, 0, 0),
+			   sizeof(*qp));
 	if (!qp)
 		return NULL;
 	location = av_dir_qpn_find(attr->qp_num);

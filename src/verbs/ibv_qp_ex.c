@@ -48,8 +48,8 @@ static void wr_start(struct ibv_qp_ex *ex)
 
 	if (av_context_of(ex->qp_base.context)->forked) {
 		qp->build.wqe = NULL;
-		qp->build.err = EINVAL;
-		return; /* shared memory is the parent's */
+		qp->build.err = EPERM; /* any: ibv_wr_complete() looks for itself */
+		return;		       /* shared memory is the parent's */
 	}
 	/* Others cannot post until wr_complete() or wr_abort(). Not before is @build ours. */
 	av_lock_acquire_plain(&qp->end.qp->append, AV_RANK_APPEND);
@@ -58,10 +58,15 @@ static void wr_start(struct ibv_qp_ex *ex)
 	qp->build.tail = atomic_load_explicit(&qp->end.qp->sq_tail, memory_order_relaxed);
 }
 
-static void note(struct av_qp *qp, int err)
+/* The first error is what ibv_wr_complete() reports. */
+static void note(struct av_qp *qp, int err, enum av_check check, uint64_t wanted, uint64_t limit)
 {
-	if (!qp->build.err)
+	if (!qp->build.err) {
 		qp->build.err = err;
+		qp->build.check = check;
+		qp->build.wanted = wanted;
+		qp->build.limit = limit;
+	}
 	qp->build.wqe = NULL;
 }
 
@@ -77,7 +82,8 @@ static struct av_sq_wqe *next(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 	if (!wqe ||
 	    qp->build.tail - atomic_load_explicit(&qp->end.qp->sq_freed, memory_order_acquire) >=
 		    qp->end.qp->sq_capacity) {
-		note(qp, ENOMEM);
+		note(qp, ENOMEM, AV_CHECK_POST_SEND_FULL, qp->end.qp->sq_capacity,
+		     qp->end.qp->sq_capacity);
 		return NULL;
 	}
 	memset(wqe, 0, sizeof(*wqe));
@@ -156,7 +162,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 	if (wqe && mw)
 		av_sq_fill_bind(wqe, mw, rkey, info);
 	else if (wqe)
-		note(qp_of(ex), EINVAL);
+		note(qp_of(ex), EINVAL, AV_CHECK_BIND_WINDOW, 0, 0);
 }
 
 static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare,
@@ -198,7 +204,7 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t 
 	if (!wqe)
 		return;
 	if (!type || (type & ~(AV_FLUSH_GLOBAL | AV_FLUSH_PERSISTENT)) || level > AV_FLUSH_MR) {
-		note(qp_of(ex), EINVAL);
+		note(qp_of(ex), EINVAL, AV_CHECK_POST_FLUSH, type, level);
 		return;
 	}
 	wqe->compare_add = length;
@@ -216,7 +222,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 	if (attr)
 		av_sq_fill_ud(qp->build.wqe, attr, qpn, qkey);
 	else
-		note(qp, EINVAL);
+		note(qp, EINVAL, AV_CHECK_POST_AH, 0, 0);
 }
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
@@ -234,11 +240,14 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv
 
 	if (!wqe)
 		return;
-	if (count > qp->end.qp->sq_max_sge || AV_LIST_MISSING(count, sge) ||
-	    wqe->opcode == AV_WR_ATOMIC_WRITE || wqe->opcode == AV_WR_FLUSH) {
-		note(qp, EINVAL);
+	if (wqe->opcode == AV_WR_ATOMIC_WRITE || wqe->opcode == AV_WR_FLUSH)
+		note(qp, EINVAL, AV_CHECK_POST_NO_LIST, wqe->opcode, 0);
+	else if (count > qp->end.qp->sq_max_sge)
+		note(qp, EINVAL, AV_CHECK_POST_SEND_SGE, count, qp->end.qp->sq_max_sge);
+	else if (AV_LIST_MISSING(count, sge))
+		note(qp, EINVAL, AV_CHECK_POST_SEND_LIST, count, 0);
+	if (qp->build.err)
 		return;
-	}
 	wqe->bytes = 0;
 	wqe->count = (uint32_t)count;
 	for (size_t i = 0; i < count; i++) {
@@ -272,10 +281,14 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count,
 	wqe->bytes = 0;
 	wqe->count = 0;
 	wqe->flags |= IBV_SEND_INLINE;
-	for (size_t i = 0; i < count; i++) {
-		if (AV_LIST_MISSING(count, buf) || !may_inline(wqe->opcode) ||
-		    buf[i].length > qp->end.qp->max_inline - wqe->bytes) {
-			note(qp, EINVAL);
+	if (count && !may_inline(wqe->opcode))
+		note(qp, EINVAL, AV_CHECK_POST_INLINE_OP, wqe->opcode, 0);
+	else if (AV_LIST_MISSING(count, buf))
+		note(qp, EINVAL, AV_CHECK_POST_SEND_LIST, count, 0);
+	for (size_t i = 0; i < count && !qp->build.err; i++) {
+		if (buf[i].length > qp->end.qp->max_inline - wqe->bytes) {
+			note(qp, EINVAL, AV_CHECK_POST_INLINE, wqe->bytes + buf[i].length,
+			     qp->end.qp->max_inline);
 			return;
 		}
 		memcpy(wqe->data + wqe->bytes, buf[i].addr, buf[i].length);
@@ -290,6 +303,12 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 	wr_set_inline_data_list(ex, 1, &buf);
 }
 
+static int refuse(struct av_qp *qp, int err)
+{
+	av_refuse_object(err, AV_OBJECT_QP, qp->ibv.qp_num);
+	return av_fail_errno(AV_VERB_WR_COMPLETE, err);
+}
+
 static int wr_complete(struct ibv_qp_ex *ex)
 {
 	struct av_qp *qp = qp_of(ex);
@@ -297,15 +316,17 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	int err = qp->build.err;
 
 	if (av_context_of(ex->qp_base.context)->forked)
-		return av_fail_errno(AV_VERB_WR_COMPLETE, EINVAL);
+		return refuse(qp, av_post_note_refusal(qp));
+	if (err)
+		(void)av_refuse(err, qp->build.check, qp->build.wanted, qp->build.limit);
 	if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR)
-		err = EINVAL;
+		err = av_post_note_refusal(qp);
 	qp->build.wqe = NULL;
 	if (!err) /* before trying for the execution right: see av_drive() */
 		av_publish_before_try(&qp->end.qp->sq_tail, qp->build.tail);
 	av_lock_release(&qp->end.qp->append);
 	if (err)
-		return av_fail_errno(AV_VERB_WR_COMPLETE, err);
+		return refuse(qp, err);
 	av_drive(&qp->end, &qp->peer);
 	return 0;
 }
@@ -390,8 +411,12 @@ struct ibv_qp *av_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 		pd = attr->pd;
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD)
 		xrcd = attr->xrcd;
-	if ((pd && pd->context != context) || (xrcd && xrcd->context != context))
-		return av_fail_null(AV_VERB_CREATE_QP_EX, EINVAL);
+	if (pd && pd->context != context)
+		return av_fail_null(AV_VERB_CREATE_QP_EX,
+				    av_refuse(EINVAL, AV_CHECK_PD_UNKNOWN, 0, 0));
+	if (xrcd && xrcd->context != context)
+		return av_fail_null(AV_VERB_CREATE_QP_EX,
+				    av_refuse(EINVAL, AV_CHECK_QP_XRCD, 0, 0));
 	/* The first members are those of struct ibv_qp_init_attr. */
 	ibv = av_qp_create(av_context_of(context), pd, xrcd, (struct ibv_qp_init_attr *)attr,
 			   &extra);

@@ -210,7 +210,7 @@ static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_
 		return err;
 	}
 	if (atomic_load(&qp->end.qp->qpn) != qp->ibv.qp_num)
-		err = EINVAL; /* opened by its number, and destroyed by its creator since */
+		err = av_refuse(EINVAL, AV_CHECK_QP_ENDED, 0, 0);
 	else
 		err = av_context_err(ctx); /* a failing device sets it, then takes the rights */
 	if (err == 0)

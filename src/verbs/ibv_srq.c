@@ -76,9 +76,9 @@ static void end_shared(struct av_context *ctx, uint32_t index)
 static void count_use(struct av_srq *srq, int by)
 {
 	if (by > 0)
-		av_pd_get(srq->pd);
+		av_pd_get(srq->pd, AV_PD_SRQ);
 	else
-		av_pd_put(srq->pd);
+		av_pd_put(srq->pd, AV_PD_SRQ);
 	if (srq->xrcd)
 		atomic_fetch_add(&srq->xrcd->users, (uint32_t)by);
 	if (srq->cq)
@@ -138,10 +138,13 @@ static struct ibv_srq *create_by_type(struct av_context *ctx, struct ibv_srq_ini
 	const struct ibv_context *context = &ctx->verbs.context;
 	struct av_xrcd *xrcd = xrc ? av_xrcd_find(ctx, init->xrcd) : NULL;
 	struct av_cq *cq = xrc ? av_cq_in(context, init->cq) : NULL;
-	int err = EINVAL;
+	int err;
 
-	if ((init->comp_mask & mask) == mask && init->pd && init->pd->context == context &&
-	    (!xrc || (xrcd && cq)))
+	if ((init->comp_mask & mask) != mask)
+		err = av_refuse(EINVAL, AV_CHECK_COMP_MASK_LACKS, init->comp_mask, mask);
+	else if (!init->pd || init->pd->context != context || (xrc && !(xrcd && cq)))
+		err = av_refuse(EINVAL, AV_CHECK_SRQ_OBJECTS, 0, 0);
+	else
 		err = check_create(ctx, init->pd, &init->attr);
 	return err ? av_fail_null(AV_VERB_CREATE_SRQ_EX, err)
 		   : create_srq(ctx, init->pd, xrcd, cq, init->srq_context, &init->attr);
@@ -156,10 +159,14 @@ struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 		init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? init->srq_type : IBV_SRQT_BASIC;
 	const bool is_xrc = type == IBV_SRQT_XRC;
 
-	if (init->comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED || type == IBV_SRQT_TM)
-		return av_fail_null(AV_VERB_CREATE_SRQ_EX, EOPNOTSUPP);
+	if (init->comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED)
+		return av_fail_null(AV_VERB_CREATE_SRQ_EX,
+				    av_refuse(EOPNOTSUPP, AV_CHECK_COMP_MASK, init->comp_mask,
+					      xrc | IBV_SRQ_INIT_ATTR_TYPE));
 	if (type != IBV_SRQT_BASIC && !is_xrc)
-		return av_fail_null(AV_VERB_CREATE_SRQ_EX, EINVAL);
+		return av_fail_null(AV_VERB_CREATE_SRQ_EX,
+				    av_refuse(type == IBV_SRQT_TM ? EOPNOTSUPP : EINVAL,
+					      AV_CHECK_SRQ_TYPE, (uint64_t)(int)type, 0));
 	return AV_MADE_HERE(struct av_srq, create_by_type(av_context_of(context), init,
 							  is_xrc ? xrc : basic, is_xrc));
 }
@@ -171,7 +178,8 @@ int av_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
 	if (!srq)
 		return av_fail_errno(AV_VERB_GET_SRQ_NUM, ENOENT);
 	if (!srq->xrcd)
-		return av_fail_errno(AV_VERB_GET_SRQ_NUM, EINVAL);
+		return av_fail_errno(AV_VERB_GET_SRQ_NUM,
+				     av_refuse(EINVAL, AV_CHECK_SRQ_NO_NUMBER, 0, 0));
 	*number = srq->shared->srqn;
 	return 0;
 }

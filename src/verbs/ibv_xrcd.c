@@ -56,6 +56,8 @@ struct ibv_xrcd *av_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_
 	if (number > 0)
 		av_dir_xrcd_close(ctx->seg->ref, (uint32_t)number);
 	free(xrcd);
+	if (number == -EINVAL)
+		(void)av_refuse(EINVAL, AV_CHECK_XRCD_EXISTS, (uint32_t)attr->fd, 0);
 	return av_fail_null(AV_VERB_OPEN_XRCD, number > 0 ? ENOMEM : -number);
 }
 

@@ -119,11 +119,11 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, uint32
 	mr->ibv.length = what->length;
 	mr->handle = mr->ibv.handle = handle;
 	mr->ibv.lkey = mr->ibv.rkey = key;
-	av_pd_get(pd);
+	av_pd_get(pd, AV_PD_MR);
 	err = av_table_add(&ctx->mrs, av_mr_place(handle), mr);
 	if (err == 0)
 		return &mr->ibv;
-	av_pd_put(pd);
+	av_pd_put(pd, AV_PD_MR);
 	free(mr);
 	return av_fail_null(AV_VERB_IMPORT_MR, err);
 }

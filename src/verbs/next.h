@@ -37,7 +37,7 @@ static inline void *av_next(const char *name, const char *version)
 #define AV_OURS_OR_NEXT(fail, id, name, version, object, ...)                                    \
 	do {                                                                                     \
 		if (!(object))                                                                   \
-			return fail(AV_VERB_##id, EINVAL);                                       \
+			return fail(AV_VERB_##id, av_refuse(EINVAL, AV_CHECK_NO_OBJECT, 0, 0));  \
 		if (!av_ours((object)->context))                                                 \
 			return AV_NEXT_OR(fail(AV_VERB_##id, EOPNOTSUPP), name, version, object, \
 					  ##__VA_ARGS__);                                        \

@@ -21,6 +21,7 @@
 #include "segment/segment.h"
 #include "device/device.h"
 #include "memory/allocated.h"
+#include "observe/check.h"
 #include "queue/qp.h"
 
 #define AV_PEEK_PAD 256
@@ -61,10 +62,14 @@ struct av_td {
 	_Atomic uint32_t users; /* number of parent domains */
 };
 
+/* What may be on a protection domain. */
+enum av_pd_user { AV_PD_MR, AV_PD_MW, AV_PD_QP, AV_PD_SRQ, AV_PD_AH, AV_PD_PARENT, AV_PD_USERS };
+
 struct av_pd {
 	struct ibv_pd ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];
-	_Atomic uint32_t users; /* MRs, MWs, QPs, SRQs, AHs, parent domains; plus AV_PD_FORGOTTEN */
+	_Atomic uint32_t users;		    /* all of them; plus AV_PD_FORGOTTEN */
+	_Atomic uint32_t user[AV_PD_USERS]; /* how many of each kind */
 	bool imported;
 	const void *made_at;	/* verbs/misuse.h */
 	struct av_pd *contains; /* of a parent domain, which may be in another; else NULL */
@@ -150,8 +155,10 @@ struct av_qp {
 	bool umr;      /* may change UMR keys, with up to @inline_klms elements in the request */
 	uint32_t inline_klms;
 	struct {
-		uint32_t tail;	       /* after the last request built */
-		int err;	       /* the first error since ibv_wr_start() */
+		uint32_t tail; /* after the last request built */
+		int err;       /* the first error since ibv_wr_start(), and what was wrong */
+		enum av_check check;
+		uint64_t wanted, limit;
 		struct av_sq_wqe *wqe; /* the request under construction; NULL: none, or an error */
 	} build; /* of who holds @append: from ibv_wr_start() to ibv_wr_complete() or _abort() */
 	struct av_pd *pd;

@@ -8,15 +8,16 @@
 #include "transport/rnr.h"
 #include "verbs/fail.h"
 
-/* Note why a send fails: the state does not allow it, or there is no such queue. Return: EINVAL. */
-static int note_refusal(const struct av_qp *qp, bool there)
+int av_post_note_refusal(const struct av_qp *qp)
 {
+	bool there = qp && qp->send_cq && !av_context_of(qp->ibv.context)->forked;
 	uint32_t state = there ? atomic_load(&qp->end.qp->state) : 0;
+	int err = av_refuse(EINVAL, there ? AV_CHECK_POST_SEND_STATE : AV_CHECK_POST_OBJECT, state,
+			    0);
 
-	av_refuse(EINVAL, there ? AV_CHECK_POST_SEND_STATE : AV_CHECK_POST_OBJECT, state, 0);
 	if (there)
 		av_diag_state(state);
-	return EINVAL;
+	return err;
 }
 
 static void refuse_qp(const struct ibv_qp *ibv, int err)
@@ -26,18 +27,19 @@ static void refuse_qp(const struct ibv_qp *ibv, int err)
 
 static int refuse_send(const struct ibv_qp *ibv, const struct av_qp *qp)
 {
-	bool there = qp && qp->send_cq && !av_context_of(ibv->context)->forked;
+	int err = av_post_note_refusal(qp);
 
-	refuse_qp(ibv, note_refusal(qp, there));
-	return av_fail_errno(AV_VERB_POST_SEND, EINVAL);
+	refuse_qp(ibv, err);
+	return av_fail_errno(AV_VERB_POST_SEND, err);
 }
 
 static int refuse_recv(const struct ibv_qp *ibv, const struct av_qp *qp)
 {
-	enum av_check check = qp && qp->srq ? AV_CHECK_POST_RECV_SRQ : AV_CHECK_POST_OBJECT;
+	int err = av_refuse(EINVAL, qp && qp->srq ? AV_CHECK_POST_RECV_SRQ : AV_CHECK_POST_OBJECT,
+			    0, 0);
 
-	refuse_qp(ibv, av_refuse(EINVAL, check, 0, 0));
-	return av_fail_errno(AV_VERB_POST_RECV, EINVAL);
+	refuse_qp(ibv, err);
+	return av_fail_errno(AV_VERB_POST_RECV, err);
 }
 
 /* How a thread gets to post. */
@@ -75,7 +77,7 @@ int av_post_special(struct av_qp *qp, const struct av_sq_special *req)
 	int err;
 
 	if (entry == REFUSED)
-		return EINVAL;
+		return av_post_note_refusal(qp);
 	err = av_sq_post_special(&qp->end, req);
 	av_lock_release(&qp->end.qp->append);
 	av_drive_entered(&qp->end, &qp->peer, entry == EXECUTES);

@@ -13,6 +13,9 @@ int av_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 int av_post_translated(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
 		       const struct av_atomic *operands);
 
+/* Note why no send is accepted: the state, or there is no such queue (@qp: NULL). Return: EINVAL */
+int av_post_note_refusal(const struct av_qp *qp);
+
 /* Post a request that plain verbs lack. Return: 0, EINVAL (state, list), ENOMEM (full). */
 int av_post_special(struct av_qp *qp, const struct av_sq_special *req);
 

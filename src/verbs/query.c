@@ -43,7 +43,8 @@ int av_query_device_ex(struct ibv_context *context, const struct ibv_query_devic
 	AV_UNCANCELLED;
 
 	if (input && input->comp_mask)
-		return av_fail_errno(AV_VERB_QUERY_DEVICE_EX, EINVAL);
+		return av_fail_errno(AV_VERB_QUERY_DEVICE_EX,
+				     av_refuse(EINVAL, AV_CHECK_COMP_MASK, input->comp_mask, 0));
 	if (av_device_failed(av_context_of(context)))
 		return av_fail_errno(AV_VERB_QUERY_DEVICE_EX, EIO);
 	return av_device_query_ex(device_of(context), attr, size);
@@ -109,7 +110,7 @@ static int read_row(const struct ibv_context *context, uint32_t port, uint32_t i
 	if (err)
 		return err;
 	if (index >= rows)
-		return av_refuse(EINVAL, AV_CHECK_GID_INDEX, index, rows);
+		return av_refuse(EINVAL, AV_CHECK_GID_INDEX, (uint64_t)(int)index, rows);
 	count = av_port_gids(device_of(context), gids);
 	*row = index < count ? gids[index] : (struct av_gid){.type = 0};
 	return count ? 0 : ENOMEM;
@@ -156,7 +157,8 @@ AV_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint
 	if (!av_ours(context))
 		return AV_NEXT(_ibv_query_gid_ex, "IBVERBS_1.11")(context, port, index, entry,
 								  flags, entry_size);
-	err = flags ? EINVAL : read_row(context, port, index, &row);
+	err = flags ? av_refuse(EINVAL, AV_CHECK_FLAGS, flags, 0)
+		    : read_row(context, port, index, &row);
 	if (err)
 		return av_fail_errno(AV_VERB_QUERY_GID_EX, err);
 	if (av_gid_is_empty(&row)) /* an answer, no failure: programs look through the table */
@@ -170,21 +172,25 @@ AV_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 {
 	AV_UNCANCELLED;
 	struct av_gid gids[AV_GID_MAX];
-	unsigned int count, found = 0;
+	unsigned int count, rows = 0, found = 0;
 
 	if (!av_ours(context))
 		return AV_NEXT(_ibv_query_gid_table, "IBVERBS_1.11")(context, entries, max_entries,
 								     flags, entry_size);
 	count = av_port_gids(device_of(context), gids);
 	if (flags)
-		return -av_fail_errno(AV_VERB_QUERY_GID_TABLE, EINVAL);
+		return -av_fail_errno(AV_VERB_QUERY_GID_TABLE,
+				      av_refuse(EINVAL, AV_CHECK_FLAGS, flags, 0));
 	if (count == 0)
 		return -av_fail_errno(AV_VERB_QUERY_GID_TABLE, ENOMEM);
+	for (unsigned int i = 0; i < count; i++)
+		rows += !av_gid_is_empty(&gids[i]);
+	if (rows > max_entries)
+		return -av_fail_errno(AV_VERB_QUERY_GID_TABLE,
+				      av_refuse(EINVAL, AV_CHECK_GID_ROOM, max_entries, rows));
 	for (unsigned int i = 0; i < count; i++) {
 		if (av_gid_is_empty(&gids[i]))
 			continue;
-		if (found == max_entries)
-			return -av_fail_errno(AV_VERB_QUERY_GID_TABLE, EINVAL);
 		fill_entry((struct ibv_gid_entry *)((char *)entries + found++ * entry_size),
 			   &gids[i], i, entry_size);
 	}
@@ -218,7 +224,9 @@ static int check_pkey(const struct ibv_context *context, uint32_t port, uint32_t
 	uint32_t rows = device_of(context)->port.pkey_tbl_len;
 	int err = check_port(context, port);
 
-	return err || index < rows ? err : av_refuse(EINVAL, AV_CHECK_PKEY_INDEX, index, rows);
+	return err || index < rows
+		       ? err
+		       : av_refuse(EINVAL, AV_CHECK_PKEY_INDEX, (uint64_t)(int)index, rows);
 }
 
 AV_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)

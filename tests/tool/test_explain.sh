@@ -82,4 +82,27 @@ says followed 'ibv_create_cq: 10000000 entries;' "$(cat "$ANYVERBS_DIR/log")"
 kill $follower
 wait $follower
 follower=
+
+# Forgetting: one process's, then all; the folder goes with the last of them.
+pid=$("$tool" explain -n 1 | sed -n 's/.*pingpong\[\([0-9]*\)\].*/\1/p')
+before=$("$tool" explain | wc -l)
+rm "$ANYVERBS_DIR/log"
+exits clear_of_a_process 0 "$tool" explain --clear -p "$pid"
+holds cleared_of_it test -z "$("$tool" explain -p "$pid")"
+holds others_stay test "$("$tool" explain | wc -l)" = $((before - 2))
+exits clear_of_another_device 1 "$tool" explain --clear -d any1
+holds its_own_stay test "$("$tool" explain | wc -l)" = $((before - 2))
+holds clear_says_nothing test -z "$("$tool" explain --clear 2>&1)"
+holds all_cleared test -z "$("$tool" explain)"
+holds nothing_stays test -z "$(ls -A "$ANYVERBS_DIR")"
+exits clear_of_nothing 0 "$tool" explain --clear
+too_large >/dev/null
+holds told_again test "$("$tool" explain | wc -l)" = 2
+"$tool" explain --clear --follow >"$ANYVERBS_DIR/log" &
+follower=$!
+wait_for told_of_another
+holds only_what_came_later test -z "$("$tool" explain -p "$pid")"
+kill $follower
+wait $follower
+follower=
 finish

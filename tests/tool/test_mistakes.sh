@@ -97,7 +97,8 @@ refused="any0: ibv_modify_qp of $qp:"
 peer="\(peer: $qp of pid [0-9]+\)"
 mistaken "ibv_rc_pingpong\[[0-9]+\] $refused port_num 2; the device has 1 port" \
 	ibv_rc_pingpong -i 2 -g 0 -- ibv_rc_pingpong -i 2 -g 0 $here
-mistaken "$refused on Ethernet, an address vector needs a GRH" \
+lids="a program that knows only LIDs runs with ANYVERBS_DEVICES=any0:link=infiniband"
+mistaken "$refused on Ethernet, an address vector needs a GRH; $lids" \
 	ibv_rc_pingpong -- ibv_rc_pingpong $here
 mistaken "$refused row 9 of the GID table is empty" \
 	ib_write_bw -d any0 -F -x 9 -- ib_write_bw -d any0 -F -x 9 $here

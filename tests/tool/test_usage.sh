@@ -61,6 +61,8 @@ done <<'END'
 2|plot a b|'b' is one argument too many
 1|plot nowhere.csv|nowhere.csv: No such file or directory
 2|explain any0|'any0' is one argument too many
+2|explain --clear any0|'any0' is one argument too many
+2|explain --cler|there is no option '--cler'; did you mean '--clear'?
 2|explain -n few|-n takes a whole number, not 'few'
 2|explain --folow|there is no option '--folow'; did you mean '--follow'?
 2|event|an argument is missing: DEVICE

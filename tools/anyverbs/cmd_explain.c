@@ -25,7 +25,7 @@
 #define PATIENCE_MS   100u  /* how long to wait for a record that is still being written */
 
 struct wishes {
-	bool follow, json;
+	bool follow, json, clear;
 	uint64_t count; /* number of latest records; UINT64_MAX: all */
 	uint64_t pid;	/* 0: any */
 	const char *device;
@@ -137,24 +137,75 @@ static bool print_from(const struct wishes *w, const struct av_flight_file *file
 	return ok;
 }
 
+/* Nothing is shown of a device: is there one, or is its name mistyped? That is reported. */
+static bool is_device(const struct wishes *w)
+{
+	return !w->device || av_pick_one(w->device);
+}
+
+/* Take back what would be shown. Context: the directory has been joined, so that its ring is there.
+ */
+static void forget(const struct wishes *w, const struct av_flight_file *file)
+{
+	uint64_t next = av_flight_next(file);
+	struct av_flight_record r;
+
+	for (uint64_t at = begin(w, file, next); at < next; at++)
+		if (av_flight_read(file, at, &r) && is_wanted(w, &r))
+			av_flight_withdraw(at);
+}
+
+static const struct av_flight_file *join(void)
+{
+	const struct av_flight_file *file =
+		av_dir_join(av_totals_of_context) ? NULL : av_flight_own();
+
+	if (!file)
+		av_tool_complain("cannot use the shared folder");
+	return file;
+}
+
+static void leave(void)
+{
+	av_flight_own_end();
+	av_dir_leave();
+}
+
+/* The last process that leaves also removes a ring without records. */
+static int clear(const struct wishes *w)
+{
+	char path[256];
+	int folder = av_folder_find(path, sizeof(path));
+	const struct av_flight_file *file;
+
+	if (folder < 0) /* nothing has failed */
+		return is_device(w) ? AV_EXIT_OK : AV_EXIT_NO;
+	close(folder);
+	file = join();
+	if (!file)
+		return AV_EXIT_NO;
+	forget(w, file);
+	leave();
+	return is_device(w) ? AV_EXIT_OK : AV_EXIT_NO;
+}
+
 /* Stays joined, because the ring exists only while somebody has joined the directory. */
 static int follow(const struct wishes *w)
 {
-	const struct av_flight_file *file;
+	const struct av_flight_file *file = join();
 	uint64_t at;
 	bool ok = true;
 
-	if (av_dir_join(av_totals_of_context) || !(file = av_flight_own())) {
-		av_tool_complain("cannot use the shared folder");
+	if (!file)
 		return AV_EXIT_NO;
-	}
+	if (w->clear)
+		forget(w, file);
 	at = begin(w, file, av_flight_next(file));
 	while (ok) {
 		ok = print_from(w, file, &at);
 		av_flight_wait(file, at, LOOK_AGAIN_MS);
 	}
-	av_flight_own_end();
-	av_dir_leave();
+	leave();
 	return AV_EXIT_NO;
 }
 
@@ -167,12 +218,6 @@ static bool has_wanted(const struct wishes *w, const struct av_flight_file *file
 	one.count = 1;
 	at = begin(&one, file, next);
 	return at < next && av_flight_read(file, at, &r) && is_wanted(w, &r);
-}
-
-/* Nothing is shown of a device: is there one, or is its name mistyped? That is reported. */
-static bool is_device(const struct wishes *w)
-{
-	return !w->device || av_pick_one(w->device);
 }
 
 static int show(const struct wishes *w)
@@ -201,10 +246,14 @@ static int explain_main(int argc, char **argv)
 	(void)argc;
 	(void)argv;
 	av_others_complain();
-	return wishes.follow ? follow(&wishes) : show(&wishes);
+	if (wishes.follow)
+		return follow(&wishes);
+	return wishes.clear ? clear(&wishes) : show(&wishes);
 }
 
 static const struct av_option options[] = {
+	{'c', "clear", NULL, NULL, &wishes.clear, "forget the failures instead of showing them",
+	 false},
 	{'f', "follow", NULL, NULL, &wishes.follow, "keep showing new failures until interrupted",
 	 false},
 	{'n', "count", "COUNT", &av_value_number, &wishes.count, "show the last COUNT only", false},
@@ -223,6 +272,7 @@ const struct av_command av_command_explain = {
 	.details = "Shows the last 4096 failures of all processes of this user, oldest first.\n"
 		   "Processes that have ended are included.\n",
 	.examples = "anyverbs explain\n"
-		    "anyverbs explain -n 1 --json\n",
+		    "anyverbs explain -n 1 --json\n"
+		    "anyverbs explain --clear\n",
 	.main = explain_main,
 };

@@ -130,7 +130,7 @@ static void expect(const char *line, char *text, size_t size)
 		snprintf(qp[i], sizeof(qp[i]), "0x%06x", scene.qpn[i]);
 		snprintf(at[i], sizeof(at[i]), "%p", (void *)(scene.buf + BYTES * (size_t)i));
 	}
-	while (*line && n + 32 < size) {
+	while (*line && n + sizeof(scene.number) < size) {
 		size_t i = 0;
 
 		while (i < COUNT_OF(words) && strncmp(line, words[i].word, strlen(words[i].word)))

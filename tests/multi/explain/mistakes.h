@@ -38,7 +38,7 @@ struct scene {
 	struct ibv_qp *qp[2];
 	uint32_t qpn[2];
 	uint32_t key;
-	char number[32];
+	char number[128];
 };
 extern struct scene scene;
 

@@ -184,7 +184,7 @@ static const struct mistake mistakes[] = {
 	{"wrong row of the GID table", gid_row,
 	 "ibv_modify_qp of QP <qp0>: row 9 of the GID table is empty (EINVAL)"},
 	{"no GRH on Ethernet", no_grh,
-	 "ibv_modify_qp of QP <qp0>: on Ethernet, an address vector needs a GRH (EINVAL)"},
+	 "ibv_modify_qp of QP <qp0>: on Ethernet, an address vector needs a GRH; a program that knows only LIDs runs with ANYVERBS_DEVICES=any0:link=infiniband (EINVAL)"},
 	{"port of the path not set", path_port,
 	 "ibv_modify_qp of QP <qp0>: port_num 0 in the address vector; the device has 1 port(s) (EINVAL)"},
 	{"ports counted from 0", port_0,

@@ -175,7 +175,7 @@ static const struct mistake mistakes[] = {
 	{"no address handle", no_ah,
 	 "ibv_post_send of QP <qp0>: the datagram's address handle is invalid (EINVAL)"},
 	{"address handle of a LID", ah_without_grh,
-	 "ibv_create_ah: on Ethernet, an address vector needs a GRH (EINVAL)"},
+	 "ibv_create_ah: on Ethernet, an address vector needs a GRH; a program that knows only LIDs runs with ANYVERBS_DEVICES=any0:link=infiniband (EINVAL)"},
 	{"RC queue pair in a group", group_of_rc,
 	 "ibv_attach_mcast: the queue pair is not of type UD (EINVAL)"},
 	{"group that is none", group_that_is_none,

@@ -1,14 +1,72 @@
 /* SPDX-License-Identifier: MIT */
 /* Regions that cannot be registered, and windows that are not bound as they should be. */
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "lib/expect.h"
 #include "mistakes.h"
 
+#define DETAIL 51 /* bytes of a mapping's name that a record keeps */
+
 static void only_remote_write(void)
 {
 	EXPECT_NULL(ibv_reg_mr(scene.pd, scene.buf, BYTES, IBV_ACCESS_REMOTE_WRITE), EINVAL);
+}
+
+/* A page behind the one that is there. */
+static void beyond_the_end(void)
+{
+	char *p = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	NEED(p != MAP_FAILED && munmap(p + BYTES, BYTES) == 0);
+	printed("%p", (void *)(p + BYTES));
+	EXPECT_NULL(ibv_reg_mr(scene.pd, p, 2 * BYTES, IBV_ACCESS_LOCAL_WRITE), EFAULT);
+	munmap(p, BYTES);
+}
+
+/* Of whole pages, behind the end of its file. */
+static void beyond_the_file(void)
+{
+	int fd = memfd_create("short", MFD_CLOEXEC);
+	char *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	NEED(fd >= 0 && p != MAP_FAILED);
+	printed("%p", (void *)p);
+	EXPECT_NULL(ibv_reg_mr(scene.pd, p, BYTES, IBV_ACCESS_LOCAL_WRITE), EFAULT);
+	munmap(p, BYTES);
+	close(fd);
+}
+
+static void change_to_unmapped(void)
+{
+	struct ibv_mr *mr = reg(scene.pd, ALL_ACCESS);
+	char *p = mmap(NULL, BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	NEED(p != MAP_FAILED);
+	printed("%p", (void *)p);
+	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p, BYTES, 0) &&
+		       errno == EFAULT,
+	       "errno %d", errno);
+	NEED(ibv_dereg_mr(mr) == 0);
+	munmap(p, BYTES);
+}
+
+static void advise_unmapped(void)
+{
+	char *p = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_sge sge = {.addr = (uintptr_t)p, .length = 2 * BYTES};
+	struct ibv_mr *mr = ibv_reg_mr(scene.pd, p, 2 * BYTES, IBV_ACCESS_ON_DEMAND);
+
+	NEED(p != MAP_FAILED && mr && munmap(p + BYTES, BYTES) == 0);
+	sge.lkey = mr->lkey;
+	printed("%p", (void *)(p + BYTES));
+	EXPECT_RET(ibv_advise_mr(scene.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH,
+				 &sge, 1),
+		   EFAULT);
+	NEED(ibv_dereg_mr(mr) == 0);
+	munmap(p, BYTES);
 }
 
 static void null_address(void)
@@ -20,6 +78,14 @@ static void read_only_memory(void)
 {
 	static const char text[] = "a string constant";
 
+	char program[256] = "", *end;
+	ssize_t len = readlink("/proc/self/exe", program, sizeof(program) - 1);
+
+	end = program + (len > DETAIL ? len - DETAIL : 0);
+	if (len > DETAIL)
+		memcpy(end, "...", 3);
+	printed("%p forbids the access: r--p %s", (void *)((uintptr_t)text & ~(uintptr_t)4095),
+		end);
 	EXPECT_NULL(
 		ibv_reg_mr(scene.pd, (void *)(uintptr_t)text, sizeof(text), IBV_ACCESS_LOCAL_WRITE),
 		EFAULT);
@@ -124,11 +190,19 @@ static const struct mistake mistakes[] = {
 	{"REMOTE_WRITE without LOCAL_WRITE", only_remote_write,
 	 "ibv_reg_mr: a remote right to write or to use atomics (IBV_ACCESS_REMOTE_WRITE) needs IBV_ACCESS_LOCAL_WRITE (EINVAL)"},
 	{"buffer not allocated", null_address,
-	 "ibv_reg_mr: the memory is not mapped, or its protection forbids the access (EFAULT)"},
+	 "ibv_reg_mr: nothing is mapped at 0x0, nor anywhere below it (EFAULT)"},
+	{"range too long", beyond_the_end,
+	 "ibv_reg_mr: nothing is mapped at <number>; the mapping before it ends at <number>: rw-p anonymous memory (EFAULT)"},
+	{"file too short", beyond_the_file,
+	 "ibv_reg_mr: the page at <number> cannot be had: rw-s /memfd:short (deleted) (EFAULT)"},
+	{"region moved to read-only memory", change_to_unmapped,
+	 "ibv_rereg_mr: the mapping at <number> forbids the access: r--p anonymous memory (EFAULT)"},
+	{"prefetched and not there", advise_unmapped,
+	 "ibv_advise_mr: nothing is mapped at <number>; the mapping before it ends at <number>: rw-p anonymous memory (EFAULT)"},
 	{"negative length", negative_length,
 	 "ibv_reg_mr: 18446744073709551615 B from <buf> on wrap around the end of the address space (EINVAL)"},
 	{"buffer is a string constant", read_only_memory,
-	 "ibv_reg_mr: the memory is not mapped, or its protection forbids the access (EFAULT)"},
+	 "ibv_reg_mr: the mapping at <number> (EFAULT)"},
 	{"flag that there is not", unknown_flag,
 	 "ibv_reg_mr: access flags 0x40000000 are unknown; the known flags are 0x3ff001ff (EINVAL)"},
 	{"region without MW_BIND", no_mw_bind,

@@ -2,6 +2,7 @@
 /* Queues that are made too large or too small, or destroyed in the wrong order. */
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "lib/expect.h"
 #include "mistakes.h"
@@ -9,6 +10,26 @@
 static void large_cq(void)
 {
 	EXPECT_NULL(ibv_create_cq(scene.ctx, 100000000, NULL, NULL, 0), EINVAL);
+}
+
+static void negative_cq(void)
+{
+	EXPECT_NULL(ibv_create_cq(scene.ctx, -1, NULL, NULL, 0), EINVAL);
+}
+
+static void negative_vector(void)
+{
+	printed("%d", scene.ctx->num_comp_vectors);
+	EXPECT_NULL(ibv_create_cq(scene.ctx, 16, NULL, NULL, -1), EINVAL);
+}
+
+static void negative_elements(void)
+{
+	struct ibv_recv_wr wr = {.num_sge = -1}, *bad;
+
+	need(IBV_QPT_RC);
+	connect_both();
+	EXPECT_RET(ibv_post_recv(scene.qp[0], &wr, &bad), EINVAL);
 }
 
 static void many_vectors(void)
@@ -139,7 +160,28 @@ static void full_srq(void)
 
 static void pd_first(void)
 {
+	struct ibv_ah_attr attr = {.port_num = 1, .is_global = 1, .grh.dgid = scene.gid};
+	struct ibv_mw *mw = ibv_alloc_mw(scene.pd, IBV_MW_TYPE_1);
+	struct ibv_ah *ah = ibv_create_ah(scene.pd, &attr);
+	struct ibv_srq *srq = make_srq();
+
+	need(IBV_QPT_RC);
+	NEED(mw && ah);
 	EXPECT_RET(ibv_dealloc_pd(scene.pd), EBUSY);
+	NEED(ibv_dealloc_mw(mw) == 0 && ibv_destroy_ah(ah) == 0 && ibv_destroy_srq(srq) == 0);
+}
+
+/* What another thread of control, or a library, has imported is counted by itself. */
+static void imported_pd_first(void)
+{
+	struct ibv_context *ctx = ibv_import_device(dup(scene.ctx->cmd_fd));
+	struct ibv_pd *pd = ibv_import_pd(ctx, scene.pd->handle);
+	struct ibv_mr *mr = ibv_reg_mr(pd, scene.buf, BYTES, 0);
+
+	NEED(mr);
+	printed("%d", getpid());
+	EXPECT_RET(ibv_dealloc_pd(pd), EBUSY);
+	NEED(ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(pd) == 0 && ibv_close_device(ctx) == 0);
 }
 
 static void cq_first(void)
@@ -206,6 +248,12 @@ static void twice(void)
 static const struct mistake mistakes[] = {
 	{"CQ too large", large_cq,
 	 "ibv_create_cq: 100000000 entries; a completion queue may have 1 to 1048575 (EINVAL)"},
+	{"negative number of entries", negative_cq,
+	 "ibv_create_cq: -1 entries; a completion queue may have 1 to 1048575 (EINVAL)"},
+	{"negative completion vector", negative_vector,
+	 "ibv_create_cq: comp_vector -1; the device has <number> (EINVAL)"},
+	{"negative number of elements", negative_elements,
+	 "ibv_post_recv of QP <qp0>: -1 elements; a request may have at most 1 (EINVAL)"},
 	{"completion vector that is not there", many_vectors,
 	 "ibv_create_cq: comp_vector 1000; the device has <number> (EINVAL)"},
 	{"CQ too small", small_cq,
@@ -235,7 +283,9 @@ static const struct mistake mistakes[] = {
 	{"SRQ full", full_srq,
 	 "ibv_post_srq_recv: the receive queue is full: 4 requests (ENOMEM)"},
 	{"PD deallocated first", pd_first,
-	 "ibv_dealloc_pd: 1 region(s), window(s), queue pair(s), SRQ(s), address handle(s) or parent domain(s) of the protection domain are left (EBUSY)"},
+	 "ibv_dealloc_pd: the protection domain still has 1 MR, 1 MW, 2 QPs, 1 SRQ, 1 AH (EBUSY)"},
+	{"imported PD deallocated first", imported_pd_first,
+	 "ibv_dealloc_pd: this process still has 1 MR on the protection domain, which it imported from process <number> (EBUSY)"},
 	{"CQ destroyed first", cq_first,
 	 "ibv_destroy_cq: 4 send or receive queue(s) still complete to it (EBUSY)"},
 	{"channel destroyed first", channel_first,

@@ -43,6 +43,8 @@ void seed_verbs(void)
 	verbs_of_memory();
 	verbs_of_queues();
 	verbs_of_objects();
+	verbs_of_arguments();
+	verbs_of_experiments();
 	pair_destroy(&a, 1, &b, 1);
 	EXPECT(node_destroy_qp(n, 0) == 0, "ibv_destroy_qp");
 }

@@ -28,6 +28,8 @@ void verb_run(const struct verb_row *v);
 void verbs_of_memory(void);
 void verbs_of_queues(void);
 void verbs_of_objects(void);
+void verbs_of_arguments(void);
+void verbs_of_experiments(void);
 
 /* What a verb that makes an object says. */
 static inline int failed(const void *object)

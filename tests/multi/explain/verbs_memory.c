@@ -204,8 +204,8 @@ static int dm_used_up(uint64_t unused)
 /* clang-format off */
 static const struct verb_row rows[] = {
 	{"damaged PD",          "ibv_reg_mr",    AV_CHECK_OBJECT_UNKNOWN, ENOENT, reg_other_pd, 0, ANY, ANY, false},
-	{"unmapped memory",     "ibv_reg_mr",    AV_CHECK_BAD_ADDRESS,    EFAULT, reg_unmapped, 0, ANY, ANY, false},
-	{"device memory used up", "ibv_alloc_dm", AV_CHECK_DM_LENGTH,     ENOMEM, dm_used_up, 0, ANY, ANY, false},
+	{"unmapped memory",     "ibv_reg_mr",    AV_CHECK_MEMORY_FORBIDS, EFAULT, reg_unmapped, 0, ANY, ANY, false},
+	{"device memory used up", "ibv_alloc_dm", AV_CHECK_DM_FULL,       ENOMEM, dm_used_up, 0, ANY, ANY, false},
 	{"REMOTE_WRITE alone",  "ibv_reg_mr",    AV_CHECK_MR_NEEDS_LOCAL, EINVAL, reg_access, IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_LOCAL_WRITE, false},
 	{"REMOTE_ATOMIC alone", "ibv_reg_mr",    AV_CHECK_MR_NEEDS_LOCAL, EINVAL, reg_access, IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_LOCAL_WRITE, false},
 	{"persistent memory",   "ibv_reg_mr",    AV_CHECK_MR_PERSISTENT,  EOPNOTSUPP, reg_access, AV_ACCESS_FLUSH_PERSISTENT, AV_ACCESS_FLUSH_PERSISTENT, ANY, false},
@@ -219,7 +219,7 @@ static const struct verb_row rows[] = {
 	{"window type",         "ibv_alloc_mw",  AV_CHECK_MW_TYPE,        EINVAL, mw_type, 9, 9, ANY, false},
 	{"zero-based window of type 1", "ibv_bind_mw", AV_CHECK_MW_ZERO_BASED, EINVAL, mw_zero_based, 0, ANY, ANY, false},
 	{"window on a null region", "ibv_bind_mw", AV_CHECK_MW_REGION, ENOTSUP, mw_region, 0, ANY, ANY, false},
-	{"flags of an advice",  "ibv_advise_mr", AV_CHECK_ADVISE_CALL,    EINVAL, advise_flags, 64, 1, 64, false},
+	{"flags of an advice",  "ibv_advise_mr", AV_CHECK_FLAGS,          EINVAL, advise_flags, 64, 64, IBV_ADVISE_MR_FLAG_FLUSH, false},
 	{"advice",              "ibv_advise_mr", AV_CHECK_ADVISE_ADVICE,  EOPNOTSUPP, advise_advice, 9, 9, ANY, false},
 	{"advised region not on demand", "ibv_advise_mr", AV_CHECK_ADVISE_KEY, ENOENT, advise_key, 0, ANY, ANY, false},
 	{"advised region of another domain", "ibv_advise_mr", AV_CHECK_ADVISE_PD, EPERM, advise_pd, 0, ANY, ANY, false},

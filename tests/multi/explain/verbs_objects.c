@@ -214,13 +214,6 @@ static int rss(uint64_t unused)
 		ibv_create_rwq_ind_table(n->ctx, (struct ibv_rwq_ind_table_init_attr *)&attr));
 }
 
-static int td_mask(uint64_t mask)
-{
-	struct ibv_td_init_attr attr = {.comp_mask = (uint32_t)mask};
-
-	return failed(ibv_alloc_td(n->ctx, &attr));
-}
-
 static int gone_fd(uint64_t unused)
 {
 	struct ibv_xrcd_init_attr attr = {
@@ -266,7 +259,6 @@ static int child_of_fork(uint64_t unused)
 static const struct verb_row rows[] = {
 	{"PD in use",           "ibv_dealloc_pd", AV_CHECK_PD_BUSY,       EBUSY,  busy_pd, 0, ANY, ANY, false},
 	{"RSS",                 "ibv_create_rwq_ind_table", AV_CHECK_NOT_SUPPORTED, EOPNOTSUPP, rss, 0, ANY, ANY, false},
-	{"thread domain's mask", "ibv_alloc_td", AV_CHECK_ARGUMENT,       EINVAL, td_mask, 1, ANY, ANY, false},
 	{"descriptor not open", "ibv_open_xrcd", AV_CHECK_OTHER_ERROR,    EBADF,  gone_fd, 0, ANY, ANY, false},
 	{"XRC domains used up", "ibv_open_xrcd", AV_CHECK_NO_MEMORY,      ENOMEM, xrcds_used_up, 0, ANY, ANY, false},
 	{"no descriptor left",  "ibv_create_comp_channel", AV_CHECK_NO_DESCRIPTOR, EMFILE, no_descriptor, 0, ANY, ANY, false},

@@ -28,6 +28,7 @@
 #define WRAPS	 AV_CHECK_MR_WRAPS
 #define IOVA	 AV_CHECK_MR_IOVA
 #define LOCALS	 AV_CHECK_MR_NEEDS_LOCAL
+#define IMPLICIT AV_CHECK_MR_IMPLICIT
 
 static struct fake_seg f;
 
@@ -60,22 +61,22 @@ static const struct {
 	/* on demand, nothing is looked at */
 	{SOME, 1, SOME, ODP, 0, 0, 0, 0},
 	{SOME + 5, 1, SOME + PAGE + 5, ODP, 0, 0, 0, 0},
-	{SOME, 0, SOME, ODP, EINVAL, 0, 0, 0},
+	{SOME, 0, SOME, ODP, EINVAL, AV_CHECK_MR_EMPTY, 0, 0},
 	{LAST - PAGE, 1, LAST - PAGE, ODP, 0, 0, 0, 0},
 	{LAST - PAGE - 9, 10, LAST - PAGE - 9, ODP, 0, 0, 0, 0},
 	{LAST - PAGE, 2, LAST - PAGE, ODP, EINVAL, WRAPS, LAST - PAGE, 2},
 	{LAST, 1, LAST, ODP, EINVAL, WRAPS, LAST, 1},
-	{LAST, 2, LAST, ODP, EOVERFLOW, 0, 0, 0},
+	{LAST, 2, LAST, ODP, EOVERFLOW, WRAPS, LAST, 2},
 	{SOME + PAGE - 1, 2, LAST, ODP, EINVAL, WRAPS, SOME + PAGE - 1, 2},
 	{SOME + 1, 1, SOME, ODP, EINVAL, IOVA, 1, 0},
 	{SOME, 1, SOME, ODP | WRITE, EINVAL, LOCALS, ODP | WRITE, LOCAL},
 	/* the whole address space */
 	{0, SIZE_MAX, 0, ODP, 0, 0, 0, 0},
 	{0, SIZE_MAX, 0, ODP | LOCAL | WRITE, 0, 0, 0, 0},
-	{1, SIZE_MAX, 0, ODP, EINVAL, 0, 0, 0},
-	{0, SIZE_MAX, 1, ODP, EINVAL, 0, 0, 0},
-	{PAGE, SIZE_MAX, PAGE, ODP, EINVAL, 0, 0, 0},
-	{0, SIZE_MAX, 0, ODP | HUGE, EINVAL, 0, 0, 0},
+	{1, SIZE_MAX, 0, ODP, EINVAL, IMPLICIT, 1, ODP},
+	{0, SIZE_MAX, 1, ODP, EINVAL, IMPLICIT, 1, ODP},
+	{PAGE, SIZE_MAX, PAGE, ODP, EINVAL, IMPLICIT, PAGE, ODP},
+	{0, SIZE_MAX, 0, ODP | HUGE, EINVAL, IMPLICIT, 0, ODP | HUGE},
 	{SOME, 1, SOME, ODP | HUGE, 0, 0, 0, 0},
 };
 

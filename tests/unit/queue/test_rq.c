@@ -296,11 +296,11 @@ static const struct {
 	int count;
 	bool list; /* there is one */
 	enum av_check check;
-	uint32_t wanted;
+	uint64_t wanted;
 } reasons[] = {
 	{2, false, AV_CHECK_POST_RECV_LIST, 2},
 	{MAX_SGE + 1, true, AV_CHECK_POST_RECV_SGE, MAX_SGE + 1},
-	{-1, true, AV_CHECK_POST_RECV_SGE, UINT32_MAX},
+	{-1, true, AV_CHECK_POST_RECV_SGE, UINT64_MAX},
 };
 
 static void each_refusal_has_its_reason(void **state)

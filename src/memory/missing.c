@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#include "memory/missing.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "memory/vma.h"
+#include "observe/diagnosis.h"
+
+#define NAME_BYTES 52 /* with the rights, what a record has room for */
+
+/* A mapping: a line of proc_pid_maps(5). */
+struct mapping {
+	uint64_t begin, end;
+	char rights[5];
+	char name[NAME_BYTES]; /* the end of a longer one */
+};
+
+struct search {
+	uint64_t at, last; /* what comes before @at is as it should be */
+	bool writable;
+	enum { GOOD, HOLE, FORBIDDEN } found;
+	struct mapping before, there; /* the mapping below @at, and that of @at */
+};
+
+/* Records are shown as text: one line, of ASCII. */
+static void take_name(char *to, const char *name)
+{
+	size_t len = strlen(name), room = NAME_BYTES - 1;
+
+	if (len == 0)
+		name = "anonymous memory";
+	snprintf(to, NAME_BYTES, "%s", len > room ? name + (len - room) : name);
+	if (len > room)
+		memcpy(to, "...", 3);
+	for (; *to; to++)
+		if (*to < ' ' || *to > '~')
+			*to = '?';
+}
+
+static bool parse(const char *line, struct mapping *m)
+{
+	int name = 0;
+
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %*s %n", &m->begin, &m->end,
+		   m->rights, &name) != 3)
+		return false;
+	take_name(m->name, name ? line + name : "");
+	return true;
+}
+
+/* Lines come in the order of their addresses. Return: false: that is all we want to know */
+static bool look(struct search *s, const struct mapping *m)
+{
+	bool permits = m->rights[0] == 'r' && (m->rights[1] == 'w' || !s->writable);
+
+	if (m->end > s->at) {
+		s->there = *m;
+		s->found = m->begin > s->at ? HOLE : permits ? GOOD : FORBIDDEN;
+		if (s->found != GOOD)
+			return false;
+		s->at = m->end < s->last ? m->end : s->last;
+	}
+	s->before = *m;
+	return s->at != s->last;
+}
+
+/* Read all lines until one tells. Behind the last one is a hole. */
+static void search(int maps, struct search *s)
+{
+	char text[1024], line[PATH_MAX + 128];
+	struct mapping m;
+	size_t used = 0;
+	off_t at = 0;
+	long n;
+
+	while ((n = syscall(SYS_pread64, maps, text, sizeof(text), at)) > 0) {
+		for (long i = 0; i < n; i++) {
+			if (text[i] != '\n') {
+				if (used < sizeof(line) - 1)
+					line[used++] = text[i];
+				continue;
+			}
+			line[used] = '\0';
+			used = 0;
+			if (parse(line, &m) && !look(s, &m))
+				return;
+		}
+		at += n;
+	}
+	s->found = HOLE;
+}
+
+static void note_hole(const struct search *s)
+{
+	if (s->before.end == 0) {
+		av_diag_verb(EFAULT, AV_CHECK_MEMORY_LOW, s->at, 0);
+		return;
+	}
+	av_diag_verb(EFAULT, AV_CHECK_MEMORY_HOLE, s->at, s->before.end);
+	av_diag_detail("%s %s", s->before.rights, s->before.name);
+}
+
+static void note_mapping(enum av_check check, uint64_t at, const struct mapping *there)
+{
+	av_diag_verb(EFAULT, check, at, 0);
+	av_diag_detail("%s %s", there->rights, there->name);
+}
+
+/* The first page that the kernel does not populate. Return: false: it populates all of them */
+static bool find_unpopulated(uint64_t *at, uint64_t bytes, bool writable, uint64_t page)
+{
+	if (av_mapped_populate(*at, bytes, writable) != EFAULT)
+		return false;
+	while (bytes > page) {
+		uint64_t half = bytes / page / 2 * page;
+
+		if (av_mapped_populate(*at, half, writable) == EFAULT) {
+			bytes = half;
+		} else {
+			*at += half;
+			bytes -= half;
+		}
+	}
+	return true;
+}
+
+/* Everything is mapped as it should be: one of the pages is behind a file's end, or is no memory.
+ */
+static bool note_unpopulated(int maps, uint64_t begin, uint64_t bytes, bool writable, uint64_t page)
+{
+	struct search s = {.writable = writable};
+	uint64_t at = begin;
+
+	if (!find_unpopulated(&at, bytes, writable, page))
+		return false;
+	s.at = at;
+	s.last = at + page;
+	search(maps, &s);
+	note_mapping(AV_CHECK_MEMORY_UNUSABLE, at, &s.there);
+	return true;
+}
+
+bool av_missing_note(uint64_t addr, uint64_t bytes, bool writable)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), begin = addr & ~(page - 1);
+	uint64_t all = av_round_up(addr - begin + bytes, page);
+	struct search s = {.at = begin, .last = begin + all, .writable = writable};
+	int maps = av_vma_open_own();
+	bool noted = true;
+
+	if (maps < 0)
+		return false;
+	search(maps, &s);
+	if (s.found == HOLE)
+		note_hole(&s);
+	else if (s.found == FORBIDDEN)
+		note_mapping(AV_CHECK_MEMORY_FORBIDS, s.at, &s.there);
+	else
+		noted = note_unpopulated(maps, begin, all, writable, page);
+	close(maps);
+	return noted;
+}
