@@ -279,7 +279,7 @@ static const struct mistake mistakes[] = {
 	{"SRQ's limit above its size", srq_limit,
 	 "ibv_modify_srq: srq_limit 100; the queue holds 4 requests (EINVAL)"},
 	{"SRQ too large", large_srq,
-	 "ibv_create_srq: max_wr 10000000; a shared receive queue may have 1 to 16384 (EINVAL)"},
+	 "ibv_create_srq: max_wr 10000000; a shared receive queue may have at most 16384 (EINVAL)"},
 	{"SRQ full", full_srq,
 	 "ibv_post_srq_recv: the receive queue is full: 4 requests (ENOMEM)"},
 	{"PD deallocated first", pd_first,
