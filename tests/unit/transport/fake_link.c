@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit/transport/fake_link.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "device/port.h"
@@ -14,7 +13,8 @@
 #include "wire/icrc.h"
 
 #define PACKETS	     1024u /* under way */
-#define BURST	     64u
+#define BURST	     64u /* packets, */
+#define BURSTS	     4u	 /* and how many of them are filled at a time */
 #define PACKET_BYTES (AV_PACKET_HEADERS_MAX + AV_MTU_MAX + AV_ICRC_BYTES)
 #define WATCHED	     64u
 
@@ -27,6 +27,7 @@ struct packet {
 };
 
 struct av_net_burst {
+	bool there;
 	struct av_net_path path;
 	unsigned int packets;
 	size_t bytes[BURST];
@@ -37,7 +38,9 @@ struct av_net_burst {
 static const struct av_net_receiver *receiver;
 static struct link_setting *setting;
 static struct packet pool[PACKETS], *spare, *queue;
+static unsigned int pool_used;
 static struct packet *held[LINK_HOSTS]; /* for LINK_SWAP */
+static struct av_net_burst bursts[BURSTS];
 static unsigned int sent, under_way;
 static bool receiving;
 static bool asked[LINK_HOSTS]; /* the interface was asked for room, and had none */
@@ -106,7 +109,10 @@ static struct packet *take_spare(void)
 {
 	struct packet *p = spare;
 
-	CHECK(p != NULL);
+	if (!p) {
+		CHECK(pool_used < PACKETS);
+		return &pool[pool_used++];
+	}
 	spare = p->next;
 	return p;
 }
@@ -322,9 +328,12 @@ bool av_net_in_turn(void (*f)(void *arg), void *arg, bool wait)
 
 struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *device)
 {
-	struct av_net_burst *b = malloc(sizeof(*b));
+	struct av_net_burst *b = bursts;
 
-	CHECK(b != NULL);
+	while (b < bursts + BURSTS && b->there)
+		b++;
+	CHECK(b < bursts + BURSTS);
+	b->there = true;
 	b->path = *path;
 	b->packets = 0;
 	return b;
@@ -361,7 +370,7 @@ void av_net_take_back(struct av_net_burst *b)
 int av_net_send(struct av_net_burst *b)
 {
 	send_all(b);
-	free(b);
+	b->there = false;
 	return 0;
 }
 
@@ -470,10 +479,17 @@ static void look_at_timers(void)
 void link_begin(struct link_setting *s)
 {
 	setting = s;
-	queue = spare = NULL;
-	for (unsigned int i = 0; i < PACKETS; i++)
-		give_back(&pool[i]);
-	memset(held, 0, sizeof(held));
+	while (queue) {
+		struct packet *p = queue;
+
+		queue = p->next;
+		give_back(p);
+	}
+	for (unsigned int i = 0; i < LINK_HOSTS; i++) {
+		if (held[i])
+			give_back(held[i]);
+		held[i] = NULL;
+	}
 	memset(asked, 0, sizeof(asked));
 	sent = under_way = watched_count = 0;
 	call = NULL;

@@ -105,8 +105,9 @@ void link_each_two(const struct link_exchange *e);
 extern const uint32_t link_sizes[];
 extern const unsigned int link_size_count;
 
-/* link_each() with a request of each size by itself. */
+/* Both, with two requests of each size; and for each row of a table. */
 void link_each_size(enum ibv_qp_type type, uint32_t opcode);
+void link_all(const struct link_exchange *rows, unsigned int n);
 
 /* Print the exchange, what happened to its packets and why it is wrong; end the test. */
 void link_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));

@@ -6,17 +6,66 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/compiler.h"
 #include "unit/transport/link_fixture.h"
+
+static const struct link_exchange rows[] = {
+	{.name = "short and long ones",
+	 .type = IBV_QPT_RC,
+	 .request = {POST(IBV_WR_SEND, 1), POST(IBV_WR_SEND, 600), POST(IBV_WR_SEND_WITH_IMM, 0), POST(IBV_WR_SEND, 256)}},
+	{.name = "one after the other",
+	 .type = IBV_QPT_RC,
+	 .apart = true,
+	 .request = {POST(IBV_WR_SEND, 300), POST(IBV_WR_SEND_WITH_IMM, 513), POST(IBV_WR_SEND, 1)}},
+	{.name = "both ways",
+	 .type = IBV_QPT_RC,
+	 .request = {POST(IBV_WR_SEND, 300), BACK(IBV_WR_SEND_WITH_IMM, 300), POST(IBV_WR_SEND, 0), BACK(IBV_WR_SEND, 600)}},
+	{.name = "answers",
+	 .type = IBV_QPT_RC,
+	 .apart = true,
+	 .request = {POST(IBV_WR_SEND, 300), BACK(IBV_WR_SEND, 300), POST(IBV_WR_SEND, 1), BACK(IBV_WR_SEND, 1)}},
+	{.name = "from a shared queue",
+	 .type = IBV_QPT_RC,
+	 .srq = true,
+	 .request = {POST(IBV_WR_SEND, 300), POST(IBV_WR_SEND_WITH_IMM, 1), POST(IBV_WR_SEND, 513)}},
+	{.name = "through a full interface",
+	 .type = IBV_QPT_RC,
+	 .room = 1,
+	 .request = {POST(IBV_WR_SEND, 700), POST(IBV_WR_SEND, 700)}},
+	{.name = "through a narrow window",
+	 .type = IBV_QPT_RC,
+	 .mtu = IBV_MTU_4096,
+	 .narrow = true,
+	 .request = {POST(IBV_WR_SEND, 12289), POST(IBV_WR_SEND_WITH_IMM, 1)}},
+	{.name = "solicited",
+	 .type = IBV_QPT_RC,
+	 .request = {POST_WITH(IBV_WR_SEND, 300, IBV_SEND_SOLICITED), POST(IBV_WR_SEND, 1)}},
+	{.name = "with invalidation",
+	 .type = IBV_QPT_RC,
+	 .request = {POST(IBV_WR_SEND, 1), POST(IBV_WR_SEND_WITH_INV, 600), POST(IBV_WR_SEND, 1)}},
+};
 
 static void each_size(void **state)
 {
 	link_each_size(IBV_QPT_RC, IBV_WR_SEND);
 }
 
+static void with_immediate_data(void **state)
+{
+	link_each_size(IBV_QPT_RC, IBV_WR_SEND_WITH_IMM);
+}
+
+static void several(void **state)
+{
+	link_all(rows, AV_ARRAY_SIZE(rows));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_size),
+		cmocka_unit_test(with_immediate_data),
+		cmocka_unit_test(several),
 	};
 
 	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* Atomic operations on a reliable connection, whatever happens to their packets. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "unit/transport/link_fixture.h"
+
+static const struct link_exchange rows[] = {
+	{.name = "each",
+	 .type = IBV_QPT_RC,
+	 .request = {POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_ATOMIC_CMP_AND_SWP, 8), POST(IBV_WR_ATOMIC_CMP_AND_SWP, 8), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8)}},
+	{.name = "more than the responder keeps",
+	 .type = IBV_QPT_RC,
+	 .rd_atomic = 2,
+	 .request = {POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8)}},
+	{.name = "one at a time",
+	 .type = IBV_QPT_RC,
+	 .rd_atomic = 1,
+	 .request = {POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_ATOMIC_CMP_AND_SWP, 8), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8)}},
+	{.name = "one after the other",
+	 .type = IBV_QPT_RC,
+	 .apart = true,
+	 .request = {POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_ATOMIC_CMP_AND_SWP, 8), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8)}},
+	{.name = "both ways",
+	 .type = IBV_QPT_RC,
+	 .request = {POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), BACK(IBV_WR_ATOMIC_CMP_AND_SWP, 8), POST(IBV_WR_ATOMIC_CMP_AND_SWP, 8), BACK(IBV_WR_ATOMIC_FETCH_AND_ADD, 8)}},
+	{.name = "among others",
+	 .type = IBV_QPT_RC,
+	 .request = {POST(IBV_WR_RDMA_WRITE, 300), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_SEND, 1), POST(IBV_WR_ATOMIC_CMP_AND_SWP, 8), POST(IBV_WR_RDMA_READ, 300)}},
+	{.name = "fenced",
+	 .type = IBV_QPT_RC,
+	 .request = {POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST_WITH(IBV_WR_SEND, 300, IBV_SEND_FENCE), POST(IBV_WR_ATOMIC_CMP_AND_SWP, 8)}},
+};
+
+static void fetch_and_add(void **state)
+{
+	link_each_size(IBV_QPT_RC, IBV_WR_ATOMIC_FETCH_AND_ADD);
+}
+
+static void compare_and_swap(void **state)
+{
+	link_each_size(IBV_QPT_RC, IBV_WR_ATOMIC_CMP_AND_SWP);
+}
+
+static void several(void **state)
+{
+	link_all(rows, AV_ARRAY_SIZE(rows));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fetch_and_add),
+		cmocka_unit_test(compare_and_swap),
+		cmocka_unit_test(several),
+	};
+
+	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* FLUSH and ATOMIC WRITE, whatever happens to their packets. Source: IBTA volume 1, annex A19. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "base/newer_verbs.h"
+#include "unit/transport/link_fixture.h"
+
+static const struct link_exchange rows[] = {
+	{.name = "each",
+	 .type = IBV_QPT_RC,
+	 .request = {POST(IBV_WR_RDMA_WRITE, 300), POST(AV_WR_FLUSH, 300), POST(AV_WR_ATOMIC_WRITE, 8)}},
+	{.name = "one at a time",
+	 .type = IBV_QPT_RC,
+	 .rd_atomic = 1,
+	 .request = {POST(IBV_WR_RDMA_WRITE, 1), POST(AV_WR_FLUSH, 1), POST(AV_WR_ATOMIC_WRITE, 8), POST(AV_WR_FLUSH, 0)}},
+	{.name = "one after the other",
+	 .type = IBV_QPT_RC,
+	 .apart = true,
+	 .request = {POST(AV_WR_FLUSH, 300), POST(AV_WR_ATOMIC_WRITE, 8), POST(IBV_WR_SEND, 1)}},
+	{.name = "both ways",
+	 .type = IBV_QPT_RC,
+	 .request = {POST(AV_WR_ATOMIC_WRITE, 8), BACK(AV_WR_FLUSH, 300), POST(AV_WR_FLUSH, 1), BACK(AV_WR_ATOMIC_WRITE, 8)}},
+	{.name = "among others",
+	 .type = IBV_QPT_RC,
+	 .request = {POST(AV_WR_ATOMIC_WRITE, 8), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(AV_WR_FLUSH, 600), POST(IBV_WR_RDMA_READ, 300), POST(AV_WR_ATOMIC_WRITE, 8)}},
+};
+
+static void flush(void **state)
+{
+	link_each_size(IBV_QPT_RC, AV_WR_FLUSH);
+}
+
+static void atomic_write(void **state)
+{
+	link_each_size(IBV_QPT_RC, AV_WR_ATOMIC_WRITE);
+}
+
+static void several(void **state)
+{
+	link_all(rows, AV_ARRAY_SIZE(rows));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(flush),
+		cmocka_unit_test(atomic_write),
+		cmocka_unit_test(several),
+	};
+
+	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+}
