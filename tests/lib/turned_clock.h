@@ -3,17 +3,17 @@
  * Every clock of a test program, as the test turns it (base/clock.h). It stands still otherwise,
  * so that the same run has the same times, and a timeout takes no time.
  *
- * Whoever asks again and again until a moment has passed would ask for ever: each TURNED_CLOCK_ASKS
- * readings without a turn move it on by a microsecond.
+ * Whoever asks again and again until a moment has passed would ask for ever: after
+ * TURNED_CLOCK_ASKS readings without a turn, each one moves it on by a microsecond.
  */
 #ifndef TEST_TURNED_CLOCK_H
 #define TEST_TURNED_CLOCK_H
 
 #include <stdint.h>
 
-#define TURNED_CLOCK_ASKS 256u
+#define TURNED_CLOCK_ASKS 64u
 
-/* Nanoseconds, which no reading moves. At the beginning an hour. */
+/* Nanoseconds. At the beginning an hour. */
 uint64_t turned_clock_ns(void);
 
 /* Not backwards: a moment that is over turns nothing. */

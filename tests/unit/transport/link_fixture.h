@@ -48,8 +48,11 @@ struct link_exchange {
 	bool each;	       /* the same */
 	bool congested;	       /* the same */
 	uint8_t rd_atomic;     /* max_rd_atomic and max_dest_rd_atomic; 0: 4 */
-	uint8_t rnr_retry;     /* 0: 7, without end; else that - 1 */
-	bool fails;	       /* the caller judges completions and what is left */
+	/* 0: 7, which is without end for the first; else that - 1 */
+	uint8_t rnr_retry, retry_cnt;
+	bool endless;		/* timeout 0 */
+	unsigned int wrong_key; /* the request of that number + 1 names a key that there is not */
+	bool fails; /* requests may fail, and the caller judges that and what is left */
 	struct link_request request[LINK_REQUESTS];
 };
 
@@ -74,8 +77,7 @@ struct link_side {
 	uint8_t *arena;
 	unsigned int posted, completed; /* of the exchange's requests, all hosts' counted */
 	unsigned int received;
-	struct ibv_wc last; /* completion of a send request */
-	uint64_t last_ns;   /* and when it came */
+	uint64_t last_ns; /* when the last completion of a send request came */
 };
 extern struct link_side link_side[LINK_HOSTS];
 
@@ -87,15 +89,28 @@ int link_tear_down(void **state);
 unsigned int link_run(const struct link_exchange *e, const struct link_fault *faults,
 		      unsigned int fault_count);
 
-/* The same step by step, for tests of time: between the two, the caller calls link_step(). */
+/* What the completion of a request says; -1: there was none. */
+int link_status(unsigned int r);
+
+/*
+ * The same step by step, for tests of time: after link_post(), the caller calls link_step(). No
+ * check of what is left. link_open() returns what it may change.
+ */
 struct link_setting *link_open(const struct link_exchange *e, const struct link_fault *faults,
 			       unsigned int fault_count);
+void link_post(void);
 void link_poll(void);
 void link_close(void);
 
 /* Called for each packet that is sent, and each that arrives, between the two. NULL: nobody */
 extern void (*link_on_sent)(const struct link_packet *p);
 extern void (*link_on_arrival)(const struct link_arrival *a);
+
+/* Called at the end of each link_run() of an exchange that may fail. NULL: nobody */
+extern void (*link_judge)(const struct link_exchange *e);
+
+/* Has nobody written to the memory that a request names at its responder? */
+bool link_is_untouched(unsigned int r);
 
 /* Run it intact; then with everything that can happen to one packet, to each; to each two. */
 void link_each(const struct link_exchange *e);

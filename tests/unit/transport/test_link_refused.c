@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A request that its responder refuses, whatever happens to packets. Source: IBTA volume 1, 9.7.5.2
+ * (NAK codes), 9.9.2, 9.9.3. The responder's queue pair fails, and answers nothing any more: if the
+ * NAK is lost, the requester gives up.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "unit/transport/link_fixture.h"
+
+/* What was acknowledged before; one failure; then nothing but flushed requests. */
+static void judge(const struct link_exchange *e)
+{
+	unsigned int wrong = e->wrong_key - 1, r = 0;
+
+	while (e->request[r].there && link_status(r) == IBV_WC_SUCCESS)
+		r++;
+	if (r > wrong)
+		link_fail("request %u has succeeded", wrong);
+	if (link_status(r) != IBV_WC_RETRY_EXC_ERR &&
+	    (r != wrong || link_status(r) != IBV_WC_REM_ACCESS_ERR))
+		link_fail("request %u: status %d", r, link_status(r));
+	for (unsigned int i = r + 1; e->request[i].there; i++)
+		if (link_status(i) != IBV_WC_WR_FLUSH_ERR)
+			link_fail("request %u: status %d", i, link_status(i));
+	for (unsigned int i = wrong; e->request[i].there; i++)
+		if (!link_is_untouched(i))
+			link_fail("request %u has been executed", i);
+	if (atomic_load(&link_side[0].end.qp->state) != IBV_QPS_ERR ||
+	    atomic_load(&link_side[1].end.qp->state) != IBV_QPS_ERR)
+		link_fail("a queue pair has not failed");
+	if (atomic_load(&link_side[0].end.qp->park) != AV_PARK_NOT ||
+	    av_wire_at(link_side[0].seg, link_side[0].end.qp->index)->active)
+		link_fail("something is under way");
+}
+
+static const struct link_exchange rows[] = {
+	{.name = "RDMA WRITE",
+	 .type = IBV_QPT_RC,
+	 .wrong_key = 1,
+	 .fails = true,
+	 .request = {POST(IBV_WR_RDMA_WRITE, 600), POST(IBV_WR_RDMA_WRITE, 1)}},
+	{.name = "RDMA READ behind an RDMA WRITE",
+	 .type = IBV_QPT_RC,
+	 .wrong_key = 2,
+	 .fails = true,
+	 .request = {POST(IBV_WR_RDMA_WRITE, 300), POST(IBV_WR_RDMA_READ, 600),
+		     POST(IBV_WR_RDMA_WRITE, 1)}},
+	{.name = "an atomic operation among others",
+	 .type = IBV_QPT_RC,
+	 .wrong_key = 2,
+	 .fails = true,
+	 .request = {POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8),
+		     POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8)}},
+	{.name = "RDMA WRITE with immediate data",
+	 .type = IBV_QPT_RC,
+	 .wrong_key = 1,
+	 .fails = true,
+	 .request = {POST(IBV_WR_RDMA_WRITE_WITH_IMM, 300), POST(IBV_WR_SEND, 1)}},
+};
+
+static void refused(void **state)
+{
+	link_judge = judge;
+	link_all(rows, AV_ARRAY_SIZE(rows));
+	link_judge = NULL;
+}
+
+/* With nothing lost, the requester hears at once what was wrong. */
+static void heard_at_once(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
+		(void)link_run(&rows[i], NULL, 0);
+		assert_int_equal(link_status(rows[i].wrong_key - 1), IBV_WC_REM_ACCESS_ERR);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(refused),
+		cmocka_unit_test(heard_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+}
