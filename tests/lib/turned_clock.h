@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TURNED_CLOCK_ASKS 64u
+#define TURNED_CLOCK_ASKS 32u
 
 /* Nanoseconds. At the beginning an hour. */
 uint64_t turned_clock_ns(void);

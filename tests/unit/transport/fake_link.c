@@ -13,8 +13,8 @@
 #include "wire/icrc.h"
 
 #define PACKETS	     1024u /* under way */
-#define BURST	     64u /* packets, */
-#define BURSTS	     4u	 /* and how many of them are filled at a time */
+#define BURST	     64u   /* packets, */
+#define BURSTS	     4u	   /* and how many of them are filled at a time */
 #define PACKET_BYTES (AV_PACKET_HEADERS_MAX + AV_MTU_MAX + AV_ICRC_BYTES)
 #define WATCHED	     64u
 
@@ -200,8 +200,7 @@ static void send_one(const struct av_net_burst *b, unsigned int i)
 	memcpy(path.dst, b->path.dst, sizeof(path.dst));
 	av_icrc_put(p->data + bytes, av_icrc_of(&path, p->data, bytes));
 	CHECK(parse(&cut, p, &net, &fault));
-	seen = (struct link_packet){
-		.number = sent++, .from = host_of(b->path.src), .net = &net};
+	seen = (struct link_packet){.number = sent++, .from = host_of(b->path.src), .net = &net};
 	seen.fault = fault_of(seen.number, seen.from);
 	if (setting->sent)
 		setting->sent(&seen);

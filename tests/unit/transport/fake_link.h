@@ -58,10 +58,10 @@ struct link_arrival {
 struct link_setting {
 	const struct link_fault *faults;
 	unsigned int fault_count;
-	bool cut[LINK_HOSTS];	/* what that host sends is lost */
-	bool each;		/* arrivals are settled one by one; else those of one moment together */
-	unsigned int room;	/* packets that an interface takes at once; 0: any number */
-	bool congested;		/* all packets are marked so on their way */
+	bool cut[LINK_HOSTS]; /* what that host sends is lost */
+	bool each;	   /* arrivals are settled one by one; else those of one moment together */
+	unsigned int room; /* packets that an interface takes at once; 0: any number */
+	bool congested;	   /* all packets are marked so on their way */
 	void (*sent)(const struct link_packet *p);
 	void (*arrives)(const struct link_arrival *a);
 };

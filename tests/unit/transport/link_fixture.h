@@ -14,6 +14,7 @@
 #ifndef TEST_LINK_FIXTURE_H
 #define TEST_LINK_FIXTURE_H
 
+#include "base/newer_verbs.h"
 #include "queue/qp.h"
 #include "transport/wire_qp.h"
 #include "unit/transport/fake_link.h"
@@ -27,7 +28,6 @@
 #define LINK_RNR_NS	10000ull
 #define LINK_RETRIES	7
 
-/* Opcodes beside those of enum ibv_wr_opcode are in base/newer_verbs.h. */
 struct link_request {
 	bool there;
 	uint32_t opcode;
@@ -43,6 +43,8 @@ struct link_exchange {
 	bool srq;	       /* RC: receive requests are in a shared queue */
 	bool apart;	       /* each request is posted when the one before it is complete */
 	uint64_t late_ns;      /* receive requests are posted that long after the beginning */
+	bool split;	       /* buffers are of three elements each */
+	bool unsignaled;       /* RC: every other request, but for the last, has no completion */
 	bool narrow;	       /* losses have narrowed the window before */
 	unsigned int room;     /* of the interfaces: struct link_setting */
 	bool each;	       /* the same */
@@ -52,20 +54,32 @@ struct link_exchange {
 	uint8_t rnr_retry, retry_cnt;
 	bool endless;		/* timeout 0 */
 	unsigned int wrong_key; /* the request of that number + 1 names a key that there is not */
-	bool fails; /* requests may fail, and the caller judges that and what is left */
+	bool fails;		/* requests may fail, and the caller judges that and what is left */
 	struct link_request request[LINK_REQUESTS];
 };
 
-#define POST(opcode, bytes)            \
-	{                              \
+/* Short names, for the tables. */
+#define SEND	     IBV_WR_SEND
+#define SEND_IMM     IBV_WR_SEND_WITH_IMM
+#define SEND_INV     IBV_WR_SEND_WITH_INV
+#define WRITE	     IBV_WR_RDMA_WRITE
+#define WRITE_IMM    IBV_WR_RDMA_WRITE_WITH_IMM
+#define READ	     IBV_WR_RDMA_READ
+#define CAS	     IBV_WR_ATOMIC_CMP_AND_SWP
+#define FAA	     IBV_WR_ATOMIC_FETCH_AND_ADD
+#define FLUSH	     AV_WR_FLUSH
+#define ATOMIC_WRITE AV_WR_ATOMIC_WRITE
+
+#define POST(opcode, bytes)               \
+	{                                 \
 		true, opcode, bytes, 0, 0 \
 	}
-#define POST_WITH(opcode, bytes, flags)    \
-	{                                  \
+#define POST_WITH(opcode, bytes, flags)       \
+	{                                     \
 		true, opcode, bytes, flags, 0 \
 	}
-#define BACK(opcode, bytes)            \
-	{                              \
+#define BACK(opcode, bytes)               \
+	{                                 \
 		true, opcode, bytes, 0, 1 \
 	}
 

@@ -12,38 +12,39 @@
 static const struct link_exchange rows[] = {
 	{.name = "each",
 	 .type = IBV_QPT_RC,
-	 .request = {POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_ATOMIC_CMP_AND_SWP, 8), POST(IBV_WR_ATOMIC_CMP_AND_SWP, 8), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8)}},
+	 .request = {POST(FAA, 8), POST(CAS, 8), POST(CAS, 8), POST(FAA, 8)}},
 	{.name = "more than the responder keeps",
 	 .type = IBV_QPT_RC,
 	 .rd_atomic = 2,
-	 .request = {POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8)}},
+	 .request = {POST(FAA, 8), POST(FAA, 8), POST(FAA, 8), POST(FAA, 8), POST(FAA, 8),
+		     POST(FAA, 8)}},
 	{.name = "one at a time",
 	 .type = IBV_QPT_RC,
 	 .rd_atomic = 1,
-	 .request = {POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_ATOMIC_CMP_AND_SWP, 8), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8)}},
+	 .request = {POST(FAA, 8), POST(CAS, 8), POST(FAA, 8)}},
 	{.name = "one after the other",
 	 .type = IBV_QPT_RC,
 	 .apart = true,
-	 .request = {POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_ATOMIC_CMP_AND_SWP, 8), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8)}},
+	 .request = {POST(FAA, 8), POST(CAS, 8), POST(FAA, 8)}},
 	{.name = "both ways",
 	 .type = IBV_QPT_RC,
-	 .request = {POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), BACK(IBV_WR_ATOMIC_CMP_AND_SWP, 8), POST(IBV_WR_ATOMIC_CMP_AND_SWP, 8), BACK(IBV_WR_ATOMIC_FETCH_AND_ADD, 8)}},
+	 .request = {POST(FAA, 8), BACK(CAS, 8), POST(CAS, 8), BACK(FAA, 8)}},
 	{.name = "among others",
 	 .type = IBV_QPT_RC,
-	 .request = {POST(IBV_WR_RDMA_WRITE, 300), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_SEND, 1), POST(IBV_WR_ATOMIC_CMP_AND_SWP, 8), POST(IBV_WR_RDMA_READ, 300)}},
+	 .request = {POST(WRITE, 300), POST(FAA, 8), POST(SEND, 1), POST(CAS, 8), POST(READ, 300)}},
 	{.name = "fenced",
 	 .type = IBV_QPT_RC,
-	 .request = {POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST_WITH(IBV_WR_SEND, 300, IBV_SEND_FENCE), POST(IBV_WR_ATOMIC_CMP_AND_SWP, 8)}},
+	 .request = {POST(FAA, 8), POST_WITH(SEND, 300, IBV_SEND_FENCE), POST(CAS, 8)}},
 };
 
 static void fetch_and_add(void **state)
 {
-	link_each_size(IBV_QPT_RC, IBV_WR_ATOMIC_FETCH_AND_ADD);
+	link_each_size(IBV_QPT_RC, FAA);
 }
 
 static void compare_and_swap(void **state)
 {
-	link_each_size(IBV_QPT_RC, IBV_WR_ATOMIC_CMP_AND_SWP);
+	link_each_size(IBV_QPT_RC, CAS);
 }
 
 static void several(void **state)

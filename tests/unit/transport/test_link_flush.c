@@ -7,37 +7,38 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "base/newer_verbs.h"
 #include "unit/transport/link_fixture.h"
 
 static const struct link_exchange rows[] = {
 	{.name = "each",
 	 .type = IBV_QPT_RC,
-	 .request = {POST(IBV_WR_RDMA_WRITE, 300), POST(AV_WR_FLUSH, 300), POST(AV_WR_ATOMIC_WRITE, 8)}},
+	 .request = {POST(WRITE, 300), POST(FLUSH, 300), POST(ATOMIC_WRITE, 8)}},
 	{.name = "one at a time",
 	 .type = IBV_QPT_RC,
 	 .rd_atomic = 1,
-	 .request = {POST(IBV_WR_RDMA_WRITE, 1), POST(AV_WR_FLUSH, 1), POST(AV_WR_ATOMIC_WRITE, 8), POST(AV_WR_FLUSH, 0)}},
+	 .request = {POST(WRITE, 1), POST(FLUSH, 1), POST(ATOMIC_WRITE, 8), POST(FLUSH, 0)}},
 	{.name = "one after the other",
 	 .type = IBV_QPT_RC,
 	 .apart = true,
-	 .request = {POST(AV_WR_FLUSH, 300), POST(AV_WR_ATOMIC_WRITE, 8), POST(IBV_WR_SEND, 1)}},
+	 .request = {POST(FLUSH, 300), POST(ATOMIC_WRITE, 8), POST(SEND, 1)}},
 	{.name = "both ways",
 	 .type = IBV_QPT_RC,
-	 .request = {POST(AV_WR_ATOMIC_WRITE, 8), BACK(AV_WR_FLUSH, 300), POST(AV_WR_FLUSH, 1), BACK(AV_WR_ATOMIC_WRITE, 8)}},
+	 .request = {POST(ATOMIC_WRITE, 8), BACK(FLUSH, 300), POST(FLUSH, 1),
+		     BACK(ATOMIC_WRITE, 8)}},
 	{.name = "among others",
 	 .type = IBV_QPT_RC,
-	 .request = {POST(AV_WR_ATOMIC_WRITE, 8), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(AV_WR_FLUSH, 600), POST(IBV_WR_RDMA_READ, 300), POST(AV_WR_ATOMIC_WRITE, 8)}},
+	 .request = {POST(ATOMIC_WRITE, 8), POST(FAA, 8), POST(FLUSH, 600), POST(READ, 300),
+		     POST(ATOMIC_WRITE, 8)}},
 };
 
 static void flush(void **state)
 {
-	link_each_size(IBV_QPT_RC, AV_WR_FLUSH);
+	link_each_size(IBV_QPT_RC, FLUSH);
 }
 
 static void atomic_write(void **state)
 {
-	link_each_size(IBV_QPT_RC, AV_WR_ATOMIC_WRITE);
+	link_each_size(IBV_QPT_RC, ATOMIC_WRITE);
 }
 
 static void several(void **state)

@@ -7,23 +7,31 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "base/newer_verbs.h"
 #include "unit/transport/link_fixture.h"
 
 static const struct link_exchange rows[] = {
 	{.name = "all kinds",
 	 .type = IBV_QPT_RC,
-	 .request = {POST(IBV_WR_RDMA_WRITE, 300), POST(IBV_WR_SEND, 1), POST(IBV_WR_RDMA_READ, 300), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_RDMA_WRITE_WITH_IMM, 1), POST(AV_WR_FLUSH, 300), POST(AV_WR_ATOMIC_WRITE, 8), POST(IBV_WR_SEND_WITH_IMM, 0)}},
+	 .request = {POST(WRITE, 300), POST(SEND, 1), POST(READ, 300), POST(FAA, 8),
+		     POST(WRITE_IMM, 1), POST(FLUSH, 300), POST(ATOMIC_WRITE, 8),
+		     POST(SEND_IMM, 0)}},
 	{.name = "all kinds both ways",
 	 .type = IBV_QPT_RC,
-	 .request = {POST(IBV_WR_RDMA_READ, 300), BACK(IBV_WR_RDMA_WRITE, 300), POST(IBV_WR_SEND, 300), BACK(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_ATOMIC_CMP_AND_SWP, 8), BACK(IBV_WR_RDMA_READ, 1)}},
+	 .request = {POST(READ, 300), BACK(WRITE, 300), POST(SEND, 300), BACK(FAA, 8), POST(CAS, 8),
+		     BACK(READ, 1)}},
 	{.name = "twenty packets",
 	 .type = IBV_QPT_RC,
-	 .request = {POST(IBV_WR_RDMA_WRITE, 1025), POST(IBV_WR_RDMA_READ, 769), POST(IBV_WR_SEND, 769), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_RDMA_WRITE, 513)}},
+	 .request = {POST(WRITE, 1025), POST(READ, 769), POST(SEND, 769), POST(FAA, 8),
+		     POST(WRITE, 513)}},
 	{.name = "congested",
 	 .type = IBV_QPT_RC,
 	 .congested = true,
-	 .request = {POST(IBV_WR_RDMA_WRITE, 600), POST(IBV_WR_RDMA_READ, 600), POST(IBV_WR_SEND, 300), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8)}},
+	 .request = {POST(WRITE, 600), POST(READ, 600), POST(SEND, 300), POST(FAA, 8)}},
+	{.name = "all kinds without completions",
+	 .type = IBV_QPT_RC,
+	 .unsignaled = true,
+	 .request = {POST(READ, 300), POST(SEND, 300), POST(FAA, 8), POST(WRITE, 300),
+		     POST(READ, 1), POST(WRITE, 1)}},
 };
 
 static void several(void **state)

@@ -70,8 +70,7 @@ static void expect_intervals(uint64_t end_ns)
 		assert_int_equal(end_ns - tried_ns[tries - 1], LINK_TIMEOUT_NS + spread());
 }
 
-static const uint32_t opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
-				   IBV_WR_ATOMIC_FETCH_AND_ADD};
+static const uint32_t opcodes[] = {SEND, WRITE, READ, FAA};
 
 /* Nothing gets there, or no answer comes back: one try more than retry_cnt. */
 static void as_often_as_retry_cnt_says(void **state)
@@ -104,7 +103,7 @@ static void no_retry(void **state)
 		.type = IBV_QPT_RC,
 		.retry_cnt = 0 + 1,
 		.fails = true,
-		.request = {POST(IBV_WR_SEND, 300)},
+		.request = {POST(SEND, 300)},
 	};
 
 	run_cut(&e, 1, MOMENTS);
@@ -122,7 +121,7 @@ static void without_end(void **state)
 		.type = IBV_QPT_RC,
 		.endless = true,
 		.fails = true,
-		.request = {POST(IBV_WR_RDMA_WRITE, 300)},
+		.request = {POST(WRITE, 300)},
 	};
 
 	run_cut(&e, 0, MOMENTS);
@@ -150,7 +149,7 @@ static void crowded(void **state)
 		.type = IBV_QPT_RC,
 		.retry_cnt = 3 + 1,
 		.fails = true,
-		.request = {POST(IBV_WR_RDMA_WRITE, 1)},
+		.request = {POST(WRITE, 1)},
 	};
 	struct link_setting *setting = link_open(&e, NULL, 0);
 
@@ -184,7 +183,7 @@ static void a_gap(void **state)
 	static const struct link_exchange e = {
 		.name = "one of eight packets is lost",
 		.type = IBV_QPT_RC,
-		.request = {POST(IBV_WR_RDMA_WRITE, 2048)},
+		.request = {POST(WRITE, 2048)},
 	};
 
 	for (unsigned int packet = 0; packet < 8; packet++) {
@@ -205,7 +204,7 @@ static void a_gap_in_answers(void **state)
 	static const struct link_exchange e = {
 		.name = "one packet of an answer is lost",
 		.type = IBV_QPT_RC,
-		.request = {POST(IBV_WR_RDMA_READ, 2048)},
+		.request = {POST(READ, 2048)},
 	};
 
 	for (unsigned int packet = 1; packet < 9; packet++) {
@@ -228,8 +227,7 @@ static void one_retry(void **state)
 		.name = "retry_cnt 1",
 		.type = IBV_QPT_RC,
 		.retry_cnt = 1 + 1,
-		.request = {POST(IBV_WR_RDMA_WRITE, 600), POST(IBV_WR_RDMA_READ, 600),
-			    POST(IBV_WR_SEND, 300), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8)},
+		.request = {POST(WRITE, 600), POST(READ, 600), POST(SEND, 300), POST(FAA, 8)},
 	};
 
 	link_each(&e);
@@ -242,8 +240,7 @@ static void two_retries(void **state)
 		.name = "retry_cnt 2",
 		.type = IBV_QPT_RC,
 		.retry_cnt = 2 + 1,
-		.request = {POST(IBV_WR_RDMA_WRITE, 300), POST(IBV_WR_RDMA_READ, 300),
-			    POST(IBV_WR_SEND, 1), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8)},
+		.request = {POST(WRITE, 300), POST(READ, 300), POST(SEND, 1), POST(FAA, 8)},
 	};
 
 	link_each_two(&e);

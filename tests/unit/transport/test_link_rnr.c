@@ -19,39 +19,38 @@ static const struct link_exchange rows[] = {
 	{.name = "a receive request is posted late",
 	 .type = IBV_QPT_RC,
 	 .late_ns = LATE_NS,
-	 .request = {POST(IBV_WR_SEND, 1)}},
+	 .request = {POST(SEND, 1)}},
 	{.name = "the same of a long message",
 	 .type = IBV_QPT_RC,
 	 .late_ns = LATE_NS,
-	 .request = {POST(IBV_WR_SEND, 600)}},
+	 .request = {POST(SEND, 600)}},
 	{.name = "the same of a shared queue",
 	 .type = IBV_QPT_RC,
 	 .srq = true,
 	 .late_ns = LATE_NS,
-	 .request = {POST(IBV_WR_SEND, 600), POST(IBV_WR_SEND, 1)}},
+	 .request = {POST(SEND, 600), POST(SEND, 1)}},
 	{.name = "RDMA WRITE with immediate data",
 	 .type = IBV_QPT_RC,
 	 .srq = true,
 	 .late_ns = LATE_NS,
-	 .request = {POST(IBV_WR_RDMA_WRITE_WITH_IMM, 600), POST(IBV_WR_RDMA_WRITE, 1)}},
+	 .request = {POST(WRITE_IMM, 600), POST(WRITE, 1)}},
 	{.name = "with invalidation",
 	 .type = IBV_QPT_RC,
 	 .srq = true,
 	 .late_ns = LATE_NS,
-	 .request = {POST(IBV_WR_SEND_WITH_INV, 600)}},
+	 .request = {POST(SEND_INV, 600)}},
 	{.name = "behind others, and others behind it",
 	 .type = IBV_QPT_RC,
 	 .late_ns = LATE_NS,
-	 .request = {POST(IBV_WR_RDMA_WRITE, 300), POST(IBV_WR_SEND, 1), POST(IBV_WR_RDMA_READ, 300),
-		     POST(IBV_WR_SEND, 300)}},
+	 .request = {POST(WRITE, 300), POST(SEND, 1), POST(READ, 300), POST(SEND, 300)}},
 	{.name = "XRC",
 	 .type = IBV_QPT_XRC_SEND,
 	 .late_ns = LATE_NS,
-	 .request = {POST(IBV_WR_SEND, 300), POST(IBV_WR_SEND, 1)}},
+	 .request = {POST(SEND, 300), POST(SEND, 1)}},
 	{.name = "both ways",
 	 .type = IBV_QPT_RC,
 	 .late_ns = LATE_NS,
-	 .request = {POST(IBV_WR_SEND, 300), BACK(IBV_WR_SEND, 300)}},
+	 .request = {POST(SEND, 300), BACK(SEND, 300)}},
 };
 
 static void several(void **state)
@@ -115,7 +114,7 @@ static void as_often_as_rnr_retry_says(void **state)
 				.late_ns = NEVER_NS,
 				.rnr_retry = retries + 1,
 				.fails = true,
-				.request = {POST(IBV_WR_SEND, 300), POST(IBV_WR_SEND, 1)},
+				.request = {POST(SEND, 300), POST(SEND, 1)},
 			};
 
 			run(&e);
@@ -135,7 +134,7 @@ static void without_end(void **state)
 		.type = IBV_QPT_RC,
 		.srq = true,
 		.late_ns = 100 * (ROUND_NS + LINK_RNR_NS) - 1,
-		.request = {POST(IBV_WR_SEND, 1)},
+		.request = {POST(SEND, 1)},
 	};
 
 	run(&e);
@@ -150,7 +149,7 @@ static void told_at_once(void **state)
 		.name = "told at once",
 		.type = IBV_QPT_RC,
 		.late_ns = LINK_RNR_NS / 2,
-		.request = {POST(IBV_WR_SEND, 1)},
+		.request = {POST(SEND, 1)},
 	};
 
 	tries = 0;
@@ -170,7 +169,7 @@ static void anew_for_each_request(void **state)
 		.srq = true,
 		.late_ns = LINK_RNR_NS / 2,
 		.rnr_retry = 1 + 1,
-		.request = {POST(IBV_WR_SEND, 1), POST(IBV_WR_SEND, 1)},
+		.request = {POST(SEND, 1), POST(SEND, 1)},
 	};
 
 	link_each(&e);

@@ -12,38 +12,39 @@
 static const struct link_exchange rows[] = {
 	{.name = "several kinds",
 	 .type = IBV_QPT_UC,
-	 .request = {POST(IBV_WR_SEND, 1), POST(IBV_WR_RDMA_WRITE, 600), POST(IBV_WR_SEND_WITH_IMM, 300), POST(IBV_WR_RDMA_WRITE_WITH_IMM, 513), POST(IBV_WR_SEND, 0)}},
+	 .request = {POST(SEND, 1), POST(WRITE, 600), POST(SEND_IMM, 300), POST(WRITE_IMM, 513),
+		     POST(SEND, 0)}},
 	{.name = "both ways",
 	 .type = IBV_QPT_UC,
-	 .request = {POST(IBV_WR_SEND, 600), BACK(IBV_WR_RDMA_WRITE, 300), POST(IBV_WR_RDMA_WRITE_WITH_IMM, 300), BACK(IBV_WR_SEND_WITH_IMM, 1)}},
+	 .request = {POST(SEND, 600), BACK(WRITE, 300), POST(WRITE_IMM, 300), BACK(SEND_IMM, 1)}},
 	{.name = "through a full interface",
 	 .type = IBV_QPT_UC,
 	 .room = 1,
-	 .request = {POST(IBV_WR_SEND, 700), POST(IBV_WR_RDMA_WRITE, 700)}},
+	 .request = {POST(SEND, 700), POST(WRITE, 700)}},
 	{.name = "one after the other",
 	 .type = IBV_QPT_UC,
 	 .apart = true,
-	 .request = {POST(IBV_WR_SEND, 300), POST(IBV_WR_RDMA_WRITE, 513), POST(IBV_WR_SEND_WITH_IMM, 1)}},
+	 .request = {POST(SEND, 300), POST(WRITE, 513), POST(SEND_IMM, 1)}},
 };
 
 static void send(void **state)
 {
-	link_each_size(IBV_QPT_UC, IBV_WR_SEND);
+	link_each_size(IBV_QPT_UC, SEND);
 }
 
 static void send_with_immediate_data(void **state)
 {
-	link_each_size(IBV_QPT_UC, IBV_WR_SEND_WITH_IMM);
+	link_each_size(IBV_QPT_UC, SEND_IMM);
 }
 
 static void write(void **state)
 {
-	link_each_size(IBV_QPT_UC, IBV_WR_RDMA_WRITE);
+	link_each_size(IBV_QPT_UC, WRITE);
 }
 
 static void write_with_immediate_data(void **state)
 {
-	link_each_size(IBV_QPT_UC, IBV_WR_RDMA_WRITE_WITH_IMM);
+	link_each_size(IBV_QPT_UC, WRITE_IMM);
 }
 
 static void several(void **state)
@@ -54,10 +55,8 @@ static void several(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(send),
-		cmocka_unit_test(send_with_immediate_data),
-		cmocka_unit_test(write),
-		cmocka_unit_test(write_with_immediate_data),
+		cmocka_unit_test(send),	   cmocka_unit_test(send_with_immediate_data),
+		cmocka_unit_test(write),   cmocka_unit_test(write_with_immediate_data),
 		cmocka_unit_test(several),
 	};
 

@@ -12,14 +12,14 @@
 static const struct link_exchange rows[] = {
 	{.name = "short and long ones",
 	 .type = IBV_QPT_UD,
-	 .request = {POST(IBV_WR_SEND, 1), POST(IBV_WR_SEND, 256), POST(IBV_WR_SEND_WITH_IMM, 0), POST(IBV_WR_SEND_WITH_IMM, 255)}},
+	 .request = {POST(SEND, 1), POST(SEND, 256), POST(SEND_IMM, 0), POST(SEND_IMM, 255)}},
 	{.name = "both ways",
 	 .type = IBV_QPT_UD,
-	 .request = {POST(IBV_WR_SEND, 1), BACK(IBV_WR_SEND, 256), POST(IBV_WR_SEND_WITH_IMM, 0), BACK(IBV_WR_SEND_WITH_IMM, 255)}},
+	 .request = {POST(SEND, 1), BACK(SEND, 256), POST(SEND_IMM, 0), BACK(SEND_IMM, 255)}},
 	{.name = "through a full interface",
 	 .type = IBV_QPT_UD,
 	 .room = 1,
-	 .request = {POST(IBV_WR_SEND, 1), POST(IBV_WR_SEND, 256)}},
+	 .request = {POST(SEND, 1), POST(SEND, 256)}},
 };
 
 static void several(void **state)

@@ -12,36 +12,53 @@
 static const struct link_exchange rows[] = {
 	{.name = "short and long ones",
 	 .type = IBV_QPT_RC,
-	 .request = {POST(IBV_WR_RDMA_WRITE, 1), POST(IBV_WR_RDMA_WRITE, 600), POST(IBV_WR_RDMA_WRITE_WITH_IMM, 0), POST(IBV_WR_RDMA_WRITE, 0), POST(IBV_WR_RDMA_WRITE, 256)}},
+	 .request = {POST(WRITE, 1), POST(WRITE, 600), POST(WRITE_IMM, 0), POST(WRITE, 0),
+		     POST(WRITE, 256)}},
 	{.name = "one after the other",
 	 .type = IBV_QPT_RC,
 	 .apart = true,
-	 .request = {POST(IBV_WR_RDMA_WRITE, 300), POST(IBV_WR_RDMA_WRITE_WITH_IMM, 513), POST(IBV_WR_RDMA_WRITE, 1)}},
+	 .request = {POST(WRITE, 300), POST(WRITE_IMM, 513), POST(WRITE, 1)}},
 	{.name = "both ways",
 	 .type = IBV_QPT_RC,
-	 .request = {POST(IBV_WR_RDMA_WRITE, 300), BACK(IBV_WR_RDMA_WRITE_WITH_IMM, 300), POST(IBV_WR_RDMA_WRITE_WITH_IMM, 0), BACK(IBV_WR_RDMA_WRITE, 600)}},
+	 .request = {POST(WRITE, 300), BACK(WRITE_IMM, 300), POST(WRITE_IMM, 0), BACK(WRITE, 600)}},
 	{.name = "through a full interface",
 	 .type = IBV_QPT_RC,
 	 .room = 2,
-	 .request = {POST(IBV_WR_RDMA_WRITE, 1100), POST(IBV_WR_RDMA_WRITE, 300)}},
+	 .request = {POST(WRITE, 1100), POST(WRITE, 300)}},
 	{.name = "through a narrow window",
 	 .type = IBV_QPT_RC,
 	 .mtu = IBV_MTU_4096,
 	 .narrow = true,
-	 .request = {POST(IBV_WR_RDMA_WRITE, 12289), POST(IBV_WR_RDMA_WRITE_WITH_IMM, 4096)}},
+	 .request = {POST(WRITE, 12289), POST(WRITE_IMM, 4096)}},
 	{.name = "fourteen packets",
 	 .type = IBV_QPT_RC,
-	 .request = {POST(IBV_WR_RDMA_WRITE, 1793), POST(IBV_WR_RDMA_WRITE_WITH_IMM, 1400)}},
+	 .request = {POST(WRITE, 1793), POST(WRITE_IMM, 1400)}},
+	{.name = "buffers of three elements",
+	 .type = IBV_QPT_RC,
+	 .split = true,
+	 .request = {POST(WRITE, 700), POST(WRITE_IMM, 300)}},
+	{.name = "inline",
+	 .type = IBV_QPT_RC,
+	 .request = {POST_WITH(WRITE, 513, IBV_SEND_INLINE),
+		     POST_WITH(WRITE_IMM, 1, IBV_SEND_INLINE)}},
+	{.name = "without completions",
+	 .type = IBV_QPT_RC,
+	 .unsignaled = true,
+	 .request = {POST(WRITE, 300), POST(WRITE, 1), POST(WRITE, 513), POST(WRITE, 1)}},
+	{.name = "around an MTU of 4096",
+	 .type = IBV_QPT_RC,
+	 .mtu = IBV_MTU_4096,
+	 .request = {POST(WRITE, 4095), POST(WRITE, 4096), POST(WRITE, 4097)}},
 };
 
 static void each_size(void **state)
 {
-	link_each_size(IBV_QPT_RC, IBV_WR_RDMA_WRITE);
+	link_each_size(IBV_QPT_RC, WRITE);
 }
 
 static void with_immediate_data(void **state)
 {
-	link_each_size(IBV_QPT_RC, IBV_WR_RDMA_WRITE_WITH_IMM);
+	link_each_size(IBV_QPT_RC, WRITE_IMM);
 }
 
 static void several(void **state)

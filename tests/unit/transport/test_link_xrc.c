@@ -12,26 +12,27 @@
 static const struct link_exchange rows[] = {
 	{.name = "several kinds",
 	 .type = IBV_QPT_XRC_SEND,
-	 .request = {POST(IBV_WR_SEND, 1), POST(IBV_WR_RDMA_WRITE, 600), POST(IBV_WR_RDMA_READ, 300), POST(IBV_WR_SEND_WITH_IMM, 300), POST(IBV_WR_ATOMIC_FETCH_AND_ADD, 8), POST(IBV_WR_RDMA_WRITE_WITH_IMM, 1)}},
+	 .request = {POST(SEND, 1), POST(WRITE, 600), POST(READ, 300), POST(SEND_IMM, 300),
+		     POST(FAA, 8), POST(WRITE_IMM, 1)}},
 	{.name = "one after the other",
 	 .type = IBV_QPT_XRC_SEND,
 	 .apart = true,
-	 .request = {POST(IBV_WR_SEND, 300), POST(IBV_WR_RDMA_READ, 513), POST(IBV_WR_RDMA_WRITE_WITH_IMM, 1)}},
+	 .request = {POST(SEND, 300), POST(READ, 513), POST(WRITE_IMM, 1)}},
 };
 
 static void send(void **state)
 {
-	link_each_size(IBV_QPT_XRC_SEND, IBV_WR_SEND);
+	link_each_size(IBV_QPT_XRC_SEND, SEND);
 }
 
 static void write_with_immediate_data(void **state)
 {
-	link_each_size(IBV_QPT_XRC_SEND, IBV_WR_RDMA_WRITE_WITH_IMM);
+	link_each_size(IBV_QPT_XRC_SEND, WRITE_IMM);
 }
 
 static void read(void **state)
 {
-	link_each_size(IBV_QPT_XRC_SEND, IBV_WR_RDMA_READ);
+	link_each_size(IBV_QPT_XRC_SEND, READ);
 }
 
 static void several(void **state)
