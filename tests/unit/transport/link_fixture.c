@@ -73,6 +73,8 @@ static struct known {
 	uint32_t packets;
 	bool complete;		   /* its sender's completion has come, */
 	enum ibv_wc_status status; /* and says this */
+	bool begun;		   /* its first packet has been sent */
+	bool answered;		   /* the last packet of its own answer has arrived */
 	bool taken;		   /* its message is in the peer's memory */
 } known[LINK_REQUESTS];
 
@@ -179,6 +181,11 @@ static bool is_write(uint32_t opcode)
 static bool is_atomic(uint32_t opcode)
 {
 	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static bool wants_read_response(uint32_t opcode)
+{
+	return opcode == IBV_WR_RDMA_READ || opcode == AV_WR_FLUSH || opcode == AV_WR_ATOMIC_WRITE;
 }
 
 /* Does its payload travel to the peer? */
@@ -415,6 +422,28 @@ static uint32_t psns_of(const struct av_packet *p, uint32_t opcode)
 	return (p->length + mtu() - 1) / mtu();
 }
 
+static bool wants_answer(unsigned int r)
+{
+	uint32_t opcode = ex->request[r].opcode;
+
+	return is_atomic(opcode) || wants_read_response(opcode);
+}
+
+/* A request is sent for the first time: are there no more answers under way than there may be? */
+static void check_turn(unsigned int r)
+{
+	unsigned int under_way = 0;
+
+	for (unsigned int i = 0; i < r; i++)
+		under_way += ex->request[i].from == ex->request[r].from && wants_answer(i) &&
+			     known[i].begun && !known[i].answered;
+	if (ex->request[r].flags & IBV_SEND_FENCE)
+		MUST_BE(under_way, 0);
+	if (wants_answer(r))
+		MUST(under_way < (ex->rd_atomic ? ex->rd_atomic : 4));
+	known[r].begun = true;
+}
+
 static void check_request(unsigned int from, const struct av_packet *p, const struct av_opcode *o)
 {
 	struct flow *f = &flow[from];
@@ -434,6 +463,8 @@ static void check_request(unsigned int from, const struct av_packet *p, const st
 		link_fail("PSN %06x: once more", p->psn);
 	if ((uint32_t)place == f->sent)
 		f->sent += n;
+	if (!known[r].begun)
+		check_turn(r);
 	last = q->opcode == IBV_WR_RDMA_READ || index + 1 == known[r].packets;
 	MUST_BE(p->opcode,
 		(unsigned int)av_opcode_find(av_service_of(ex->type), operation_of(q->opcode),
@@ -460,11 +491,6 @@ static uint32_t messages_before(const struct flow *f, uint32_t psn)
 	for (int32_t i = 0; i < end && (uint32_t)i < f->psns; i++)
 		n += f->at[i].index + 1 == known[f->at[i].request].packets;
 	return n;
-}
-
-static bool wants_read_response(uint32_t opcode)
-{
-	return opcode == IBV_WR_RDMA_READ || opcode == AV_WR_FLUSH || opcode == AV_WR_ATOMIC_WRITE;
 }
 
 static void check_result(const struct flow *f, const struct av_packet *p, const struct av_opcode *o)
@@ -558,14 +584,26 @@ static void receive_unreliable(struct flow *f, const struct av_packet *p, const 
 		delivered(f, r);
 }
 
+static void note_answer(const struct flow *f, const struct av_packet *p)
+{
+	int32_t place = av_psn_distance(f->first, p->psn);
+	unsigned int r = f->at[place].request;
+
+	known[r].answered |= f->at[place].index + 1 == known[r].packets;
+}
+
 static void on_arrival(const struct link_arrival *a)
 {
 	struct av_opcode info;
 
 	if (link_on_arrival)
 		link_on_arrival(a);
-	if (!is_reliable() && av_opcode_info(a->net->packet.opcode, &info))
+	if (!av_opcode_info(a->net->packet.opcode, &info))
+		return;
+	if (!is_reliable())
 		receive_unreliable(&flow[a->from], &a->net->packet, &info);
+	else if (info.operation == AV_OP_READ_RESPONSE || info.operation == AV_OP_ATOMIC_ACK)
+		note_answer(&flow[!a->from], &a->net->packet);
 }
 
 /* --- memory ----------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 #include "lib/turned_clock.h"
 #include "unit/transport/link_fixture.h"
 
-#define LATE_NS	 (7 * LINK_RNR_NS / 2)
+#define LATE_NS	 (3 * LINK_RNR_NS / 2)
 #define NEVER_NS 1000000000ull
 #define SEEN_NS	 2000ull /* that long, a receiver looks for a request that is just being posted */
 #define ROUND_NS (2 * LINK_NS + SEEN_NS)
