@@ -84,6 +84,7 @@ static struct flow {
 	struct {
 		unsigned int request;
 		uint32_t index; /* of the packet */
+		bool ends;	/* a message: a READ may be asked for in several */
 	} at[PSNS];
 	struct room receive[LINK_REQUESTS + SPARE]; /* at the other host */
 	unsigned int receives;
@@ -320,6 +321,7 @@ static void plan_packets(unsigned int r)
 		CHECK(f->psns < PSNS);
 		f->at[f->psns].request = r;
 		f->at[f->psns].index = i;
+		f->at[f->psns].ends = opcode != IBV_WR_RDMA_READ && i + 1 == n;
 	}
 }
 
@@ -461,8 +463,10 @@ static void check_request(unsigned int from, const struct av_packet *p, const st
 	n = psns_of(p, q->opcode);
 	if ((uint32_t)place < f->sent && (!is_reliable() || (uint32_t)place + n > f->sent))
 		link_fail("PSN %06x: once more", p->psn);
-	if ((uint32_t)place == f->sent)
+	if ((uint32_t)place == f->sent) {
 		f->sent += n;
+		f->at[f->sent - 1].ends |= q->opcode == IBV_WR_RDMA_READ;
+	}
 	if (!known[r].begun)
 		check_turn(r);
 	last = q->opcode == IBV_WR_RDMA_READ || index + 1 == known[r].packets;
@@ -489,7 +493,7 @@ static uint32_t messages_before(const struct flow *f, uint32_t psn)
 	uint32_t n = 0;
 
 	for (int32_t i = 0; i < end && (uint32_t)i < f->psns; i++)
-		n += f->at[i].index + 1 == known[f->at[i].request].packets;
+		n += f->at[i].ends;
 	return n;
 }
 
@@ -1030,6 +1034,7 @@ static void connect_side(unsigned int host)
 	enter(&s->end, IBV_QPS_RTR, IBV_QPS_RTS);
 }
 
+/* Down to the least. */
 static void narrow(void)
 {
 	for (unsigned int h = 0; h < LINK_HOSTS; h++) {
@@ -1109,15 +1114,6 @@ static void check_pins(const struct av_seg *seg)
 		MUST_BE(atomic_load(&seg->head->pin[i].word), 0);
 }
 
-static unsigned int count_of(unsigned int host)
-{
-	unsigned int n = 0;
-
-	for (unsigned int r = 0; r < count; r++)
-		n += ex->request[r].from == host;
-	return n;
-}
-
 static void check_connection(unsigned int host)
 {
 	const struct link_side *s = &link_side[host];
@@ -1134,11 +1130,11 @@ static void check_connection(unsigned int host)
 	MUST(!w->read.dropped && !atomic_load(&s->end.qp->reading));
 	if (!is_reliable())
 		return;
-	MUST_BE(w->taken, in == out ? 0 : out->due);
+	MUST_BE(w->taken, out->due);
 	MUST_BE(w->takers, w->taken);
 	MUST(w->spent == 0 && !w->told);
 	MUST_BE(s->end.qp->expected_psn, av_psn_after(in->first, in->psns));
-	MUST_BE(s->end.qp->msn, count_of(!host));
+	MUST_BE(s->end.qp->msn, messages_before(in, av_psn_after(in->first, in->psns)));
 }
 
 static void check_side(unsigned int host)
@@ -1220,12 +1216,12 @@ struct link_setting *link_open(const struct link_exchange *e, const struct link_
 	link_begin(&setting);
 	if (traces)
 		print_faults();
-	if (ex->narrow)
-		narrow();
 	for (unsigned int h = 0; h < LINK_HOSTS; h++)
 		make(h);
 	for (unsigned int h = 0; h < LINK_HOSTS; h++)
 		connect_side(h);
+	if (ex->narrow)
+		narrow();
 	bind_windows();
 	if (ex->late_ns)
 		link_call_at(turned_clock_ns() + ex->late_ns, post_receives);

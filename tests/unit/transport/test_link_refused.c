@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
+#include "memory/key.h"
 #include "unit/transport/link_fixture.h"
 
 /* What was acknowledged before; one failure; then nothing but flushed requests. */
@@ -69,12 +70,69 @@ static void refused(void **state)
 	link_judge = NULL;
 }
 
-/* With nothing lost, the requester hears at once what was wrong. */
+static unsigned int refusals, behind;
+
+static void note_refusals(const struct link_packet *p)
+{
+	if (p->from == 0)
+		return;
+	behind += refusals;
+	refusals += (p->net->packet.syndrome & 0xe0) == 0x60;
+}
+
+/* With nothing lost, the requester hears at once what was wrong, and nothing else then. */
 static void heard_at_once(void **state)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
+		refusals = behind = 0;
+		link_on_sent = note_refusals;
 		(void)link_run(&rows[i], NULL, 0);
+		link_on_sent = NULL;
+		assert_int_equal(refusals, 1);
+		assert_int_equal(behind, 0);
 		assert_int_equal(link_status(rows[i].wrong_key - 1), IBV_WC_REM_ACCESS_ERR);
+	}
+}
+
+/* --- a request that comes again ---------------------------------------------------- */
+
+/* The key permits nothing any more, as soon as the request is complete. */
+static void withdraw(const struct link_arrival *a)
+{
+	if (link_status(0) == IBV_WC_SUCCESS)
+		av_key_entry(link_side[1].seg, link_side[1].key)->access = IBV_ACCESS_MW_BIND;
+}
+
+static void judge_late(const struct link_exchange *e)
+{
+	if (link_status(0) != IBV_WC_SUCCESS)
+		link_fail("status %d", link_status(0));
+	for (unsigned int h = 0; h < LINK_HOSTS; h++)
+		if (atomic_load(&link_side[h].end.qp->state) != IBV_QPS_RTS)
+			link_fail("the queue pair of host %u has failed", h);
+}
+
+/* The network has kept it for long; its first copy has been answered. */
+static void fails_nothing(void **state)
+{
+	static const uint32_t opcodes[] = {READ, FAA, WRITE, FLUSH};
+	static const struct link_fault late = {
+		.packet = 0, .what = LINK_ECHO, .delay_ns = LINK_TIMEOUT_NS};
+	struct av_key *key = av_key_entry(link_side[1].seg, link_side[1].key);
+	uint32_t access = key->access;
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(opcodes); i++) {
+		const struct link_exchange e = {.name = "comes again when its key is gone",
+						.type = IBV_QPT_RC,
+						.fails = true,
+						.request = {POST(opcodes[i], 300)}};
+
+		link_on_arrival = withdraw;
+		link_judge = judge_late;
+		(void)link_run(&e, &late, 1);
+		link_on_arrival = NULL;
+		link_judge = NULL;
+		key->access = access;
 	}
 }
 
@@ -83,6 +141,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refused),
 		cmocka_unit_test(heard_at_once),
+		cmocka_unit_test(fails_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);

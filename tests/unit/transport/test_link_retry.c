@@ -218,6 +218,42 @@ static void a_gap_in_answers(void **state)
 	}
 }
 
+/* --- late answers ------------------------------------------------------------------ */
+
+static bool is_answer[MOMENTS];
+
+static void note_answers(const struct link_packet *p)
+{
+	if (p->number < MOMENTS)
+		is_answer[p->number] = p->from == 1;
+}
+
+/* An answer that comes once more, while others are awaited, makes nobody send anything again. */
+static void a_late_answer(void **state)
+{
+	static const struct link_exchange e = {
+		.name = "a late answer",
+		.type = IBV_QPT_RC,
+		.apart = true,
+		.request = {POST(READ, 300), POST(FAA, 8), POST(SEND, 1), POST(READ, 1),
+			    POST(WRITE, 300)},
+	};
+	unsigned int packets;
+
+	link_on_sent = note_answers;
+	packets = link_run(&e, NULL, 0);
+	link_on_sent = NULL;
+	assert_in_range(packets, 1, MOMENTS);
+	for (uint64_t late = LINK_NS / 2; late < 8 * LINK_NS; late += LINK_NS)
+		for (unsigned int i = 0; i < packets; i++) {
+			const struct link_fault f = {
+				.packet = i, .what = LINK_ECHO, .delay_ns = late};
+
+			if (is_answer[i])
+				assert_int_equal(link_run(&e, &f, 1), packets);
+		}
+}
+
 /* --- with few tries --------------------------------------------------------------- */
 
 /* Each progress begins the tries anew: one loss is survived by one retry, wherever it is. */
@@ -255,6 +291,7 @@ int main(void)
 		cmocka_unit_test(crowded),
 		cmocka_unit_test(a_gap),
 		cmocka_unit_test(a_gap_in_answers),
+		cmocka_unit_test(a_late_answer),
 		cmocka_unit_test(one_retry),
 		cmocka_unit_test(two_retries),
 	};

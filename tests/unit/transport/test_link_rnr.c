@@ -60,7 +60,7 @@ static void several(void **state)
 
 /* --- times ------------------------------------------------------------------------ */
 
-static unsigned int tries, naks;
+static unsigned int tries, naks, answers;
 static uint32_t first_psn;
 static uint64_t began_ns, last_ns;
 
@@ -70,6 +70,7 @@ static void count_tries(const struct link_packet *p)
 	uint64_t now = turned_clock_ns();
 
 	if (p->from == 1) {
+		answers++;
 		naks += (p->net->packet.syndrome & 0xe0) == AV_SYNDROME_RNR_NAK;
 		return;
 	}
@@ -97,7 +98,7 @@ static void note_times(const struct link_packet *p)
 
 static void run(const struct link_exchange *e)
 {
-	tries = naks = 0;
+	tries = naks = answers = 0;
 	link_on_sent = count_tries;
 	(void)link_run(e, NULL, 0);
 	link_on_sent = NULL;
@@ -140,6 +141,7 @@ static void without_end(void **state)
 	run(&e);
 	assert_int_equal(tries, 101);
 	assert_int_equal(naks, 100);
+	assert_int_equal(answers, 100 + 1); /* a NAK acknowledges what is before it, too */
 }
 
 /* Who has a queue of its own says that there is a receive request: no time is waited for. */
