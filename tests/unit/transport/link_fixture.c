@@ -276,6 +276,8 @@ static void lay_out(void)
 		known[count] = (struct known){.own = allot(from, bytes_of(count)),
 					      .there = allot(!from, bytes_of(count))};
 	}
+	for (unsigned int r = 1; ex->onto && r < count; r++)
+		known[r].there = known[0].there;
 	for (unsigned int h = 0; h < LINK_HOSTS; h++) {
 		flow[h] = (struct flow){.first = h ? 0x77 : FIRST_PSN};
 		flow[h].expected = flow[h].first;
@@ -672,7 +674,7 @@ static void check_done(unsigned int r)
 		MUST_BE(word_at(q->from, own), word_before(r));
 		MUST_BE(word_at(!q->from, there), word_after(r));
 	}
-	if (q->opcode == IBV_WR_RDMA_READ || is_atomic(q->opcode))
+	if (!ex->onto && (q->opcode == IBV_WR_RDMA_READ || is_atomic(q->opcode)))
 		write_over(!q->from, there);
 	write_over(q->from, own);
 }

@@ -43,13 +43,14 @@ struct link_exchange {
 	bool srq;	       /* RC: receive requests are in a shared queue */
 	bool apart;	       /* each request is posted when the one before it is complete */
 	uint64_t late_ns;      /* receive requests are posted that long after the beginning */
-	bool split;	       /* buffers are of three elements each */
-	bool unsignaled;       /* RC: every other request, but for the last, has no completion */
-	bool narrow;	       /* losses have narrowed the window before */
-	unsigned int room;     /* of the interfaces: struct link_setting */
-	bool each;	       /* the same */
-	bool congested;	       /* the same */
-	uint8_t rd_atomic;     /* max_rd_atomic and max_dest_rd_atomic; 0: 4 */
+	bool onto;  /* all requests name the memory of the first one; for runs without a fault */
+	bool split; /* buffers are of three elements each */
+	bool unsignaled;   /* RC: every other request, but for the last, has no completion */
+	bool narrow;	   /* losses have narrowed the window before */
+	unsigned int room; /* of the interfaces: struct link_setting */
+	bool each;	   /* the same */
+	bool congested;	   /* the same */
+	uint8_t rd_atomic; /* max_rd_atomic and max_dest_rd_atomic; 0: 4 */
 	/* 0: 7, which is without end for the first; else that - 1 */
 	uint8_t rnr_retry, retry_cnt;
 	bool endless;		/* timeout 0 */

@@ -87,12 +87,44 @@ static void in_parts(void **state)
 	assert_int_equal(most, 4096);
 }
 
+static unsigned int asked;
+
+static void note_request(const struct link_packet *p)
+{
+	asked += p->net->packet.opcode == 0x0c;
+}
+
+/*
+ * A long answer is given in turns. What comes behind it meanwhile has to come again, and the answer
+ * has not.
+ */
+static void before_what_is_behind(void **state)
+{
+	static const uint32_t behind[] = {WRITE, WRITE_IMM};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(behind); i++) {
+		const struct link_exchange e = {
+			.name = "before what is behind",
+			.type = IBV_QPT_RC,
+			.onto = true,
+			.room = 1,
+			.request = {POST(READ, 2300), POST(behind[i], 2300)}};
+
+		asked = 0;
+		link_on_sent = note_request;
+		(void)link_run(&e, NULL, 0);
+		link_on_sent = NULL;
+		assert_int_equal(asked, 1);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_size),
 		cmocka_unit_test(several),
 		cmocka_unit_test(in_parts),
+		cmocka_unit_test(before_what_is_behind),
 	};
 
 	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
