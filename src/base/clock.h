@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Time sources, in nanoseconds. Every process of a host shares CLOCK_MONOTONIC. */
+/*
+ * Time sources, in nanoseconds. Every process of a host shares CLOCK_MONOTONIC. A unit test turns
+ * them all by a clock_gettime() of its own, which the linker prefers: tests/lib/turned_clock.h.
+ */
 #ifndef AV_BASE_CLOCK_H
 #define AV_BASE_CLOCK_H
 

@@ -56,6 +56,9 @@ static void put_short(const struct arrival *a, struct av_net_burst *burst,
 	m.head.original = original;
 	if (av_wire_packet(&m, 0, &p) >= 0)
 		(void)av_net_put(burst, &p);
+	/* A refusal acknowledges all before it, and there are no credits to tell. */
+	if (syndrome != AV_SYNDROME_ACK && syndrome != AV_NAK_SEQUENCE)
+		atomic_store(&a->w->owes, false);
 }
 
 static void send_answer(const struct arrival *a, enum av_operation operation, uint32_t psn,

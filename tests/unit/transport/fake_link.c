@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: MIT */
+#include "unit/transport/fake_link.h"
+
+#include <string.h>
+
+#include "device/port.h"
+#include "lib/check.h"
+#include "lib/turned_clock.h"
+#include "net/count.h"
+#include "net/cut.h"
+#include "transport/timer.h"
+#include "wire/frame.h"
+#include "wire/icrc.h"
+
+#define PACKETS	     1024u /* under way */
+#define BURST	     64u   /* packets, */
+#define BURSTS	     4u	   /* and how many of them are filled at a time */
+#define PACKET_BYTES (AV_PACKET_HEADERS_MAX + AV_MTU_MAX + AV_ICRC_BYTES)
+#define WATCHED	     64u
+
+struct packet {
+	struct packet *next;
+	uint64_t due_ns;
+	struct av_net_path path;
+	size_t bytes;
+	uint8_t data[PACKET_BYTES];
+};
+
+struct av_net_burst {
+	bool there;
+	struct av_net_path path;
+	unsigned int packets;
+	size_t bytes[BURST];
+	uint32_t padding[BURST];
+	uint8_t data[BURST][PACKET_BYTES];
+};
+
+static const struct av_net_receiver *receiver;
+static struct link_setting *setting;
+static struct packet pool[PACKETS], *spare, *queue;
+static unsigned int pool_used;
+static struct packet *held[LINK_HOSTS]; /* for LINK_SWAP */
+static struct av_net_burst bursts[BURSTS];
+static unsigned int sent, under_way;
+static bool receiving;
+static bool asked[LINK_HOSTS]; /* the interface was asked for room, and had none */
+static void (*call)(void);
+static uint64_t call_ns;
+
+_Atomic bool av_net_is_open; /* pollers take nothing: link_step() does */
+_Atomic uint64_t av_net_counter[AV_NET_COUNTS];
+
+/* --- ports ------------------------------------------------------------------------ */
+
+union ibv_gid link_gid(unsigned int host)
+{
+	union ibv_gid gid = {.raw = {0xfd}};
+
+	gid.raw[15] = (uint8_t)(host + 1);
+	return gid;
+}
+
+static unsigned int host_of(const uint8_t address[16])
+{
+	CHECK(address[15] >= 1 && address[15] <= LINK_HOSTS);
+	return address[15] - 1u;
+}
+
+uint32_t av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid)
+{
+	CHECK(row == 0 && port >= 1 && port <= LINK_HOSTS);
+	*gid = link_gid(port - 1);
+	return IBV_GID_TYPE_ROCE_V2;
+}
+
+bool av_port_has_gid(uint32_t port, const union ibv_gid *gid)
+{
+	union ibv_gid own = link_gid(port - 1);
+
+	return memcmp(&own, gid, sizeof(own)) == 0;
+}
+
+bool av_port_has_row(uint32_t port, uint32_t row)
+{
+	return row == 0;
+}
+
+unsigned int av_port_force(const char *device, bool down)
+{
+	return 0;
+}
+
+/* --- the link --------------------------------------------------------------------- */
+
+/* Behind those of the same moment. */
+static void enqueue(struct packet *p, uint64_t due_ns)
+{
+	struct packet **at = &queue;
+
+	while (*at && (*at)->due_ns <= due_ns)
+		at = &(*at)->next;
+	p->due_ns = due_ns;
+	p->next = *at;
+	*at = p;
+	under_way++;
+}
+
+static struct packet *take_spare(void)
+{
+	struct packet *p = spare;
+
+	if (!p) {
+		CHECK(pool_used < PACKETS);
+		return &pool[pool_used++];
+	}
+	spare = p->next;
+	return p;
+}
+
+static void give_back(struct packet *p)
+{
+	p->next = spare;
+	spare = p;
+}
+
+static const struct link_fault *fault_of(unsigned int number, unsigned int from)
+{
+	static const struct link_fault cut = {.what = LINK_LOSE};
+
+	for (unsigned int i = 0; i < setting->fault_count; i++)
+		if (setting->faults[i].packet == number)
+			return &setting->faults[i];
+	return setting->cut[from] ? &cut : NULL;
+}
+
+static void enqueue_copy(const struct packet *of, uint64_t due_ns)
+{
+	struct packet *p = take_spare(), *rest = p->next;
+
+	*p = *of;
+	p->next = rest;
+	enqueue(p, due_ns);
+}
+
+static void damage(struct packet *p, int byte)
+{
+	p->data[byte < 0 ? p->bytes - (size_t)-byte : (size_t)byte % p->bytes] ^= 0x10;
+}
+
+static void carry(struct packet *p, const struct link_fault *f, unsigned int from)
+{
+	uint64_t due = turned_clock_ns() + LINK_NS;
+
+	if (f && f->what == LINK_LOSE) {
+		give_back(p);
+		return;
+	}
+	if (f && f->what == LINK_SWAP && !held[from]) {
+		held[from] = p;
+		return;
+	}
+	if (f && f->what == LINK_DAMAGE)
+		damage(p, f->byte);
+	enqueue(p, f && f->what == LINK_DELAY ? due + f->delay_ns : due);
+	if (f && (f->what == LINK_DOUBLE || f->what == LINK_ECHO))
+		enqueue_copy(p, due + f->delay_ns);
+	if (held[from])
+		enqueue(held[from], due);
+	held[from] = NULL;
+}
+
+/* The packet in @cut as it says. Return: is it one? */
+static bool parse(struct av_cut *cut, const struct packet *p, struct av_net_packet *net,
+		  enum av_net_count *fault)
+{
+	*cut = (struct av_cut){.path = p->path,
+			       .source_port = AV_ROCE_PORT,
+			       .congested = setting->congested,
+			       .bytes = p->data,
+			       .count = p->bytes};
+	return av_cut_next(cut, net, fault) && *fault == AV_NET_COUNTS;
+}
+
+static void send_one(const struct av_net_burst *b, unsigned int i)
+{
+	const struct av_icrc_path covered = {.source_port = AV_ROCE_PORT};
+	struct packet *p = take_spare();
+	struct av_icrc_path path = covered;
+	struct link_packet seen;
+	struct av_net_packet net;
+	enum av_net_count fault;
+	struct av_cut cut;
+	size_t bytes = b->bytes[i];
+
+	p->path = b->path;
+	p->bytes = bytes + AV_ICRC_BYTES;
+	memcpy(p->data, b->data[i], bytes);
+	memset(p->data + bytes - b->padding[i], 0, b->padding[i]);
+	memcpy(path.src, b->path.src, sizeof(path.src));
+	memcpy(path.dst, b->path.dst, sizeof(path.dst));
+	av_icrc_put(p->data + bytes, av_icrc_of(&path, p->data, bytes));
+	CHECK(parse(&cut, p, &net, &fault));
+	seen = (struct link_packet){.number = sent++, .from = host_of(b->path.src), .net = &net};
+	seen.fault = fault_of(seen.number, seen.from);
+	if (setting->sent)
+		setting->sent(&seen);
+	carry(p, seen.fault, seen.from);
+}
+
+static void arrive(const struct packet *p)
+{
+	struct av_net_packet net;
+	enum av_net_count fault;
+	struct av_cut cut;
+
+	if (parse(&cut, p, &net, &fault)) {
+		if (setting->arrives)
+			setting->arrives(&(struct link_arrival){host_of(p->path.src), &net});
+		receiver->packet(&net);
+	} else if (fault == AV_NET_BAD_CRC) {
+		receiver->damaged(net.packet.dest_qpn);
+	}
+}
+
+/* Return: has anything arrived? */
+static bool arrive_all(void)
+{
+	uint64_t now = turned_clock_ns();
+	bool any = false;
+
+	receiving = true;
+	while (queue && queue->due_ns <= now) {
+		struct packet *p = queue;
+
+		queue = p->next;
+		under_way--;
+		arrive(p);
+		give_back(p);
+		any = true;
+		if (setting->each)
+			receiver->settled();
+	}
+	if (any)
+		receiver->settled();
+	receiving = false;
+	return any;
+}
+
+/* Nothing comes that it could arrive behind. */
+static bool release_held(void)
+{
+	bool any = false;
+
+	for (unsigned int i = 0; i < LINK_HOSTS; i++) {
+		if (held[i])
+			enqueue(held[i], turned_clock_ns() + LINK_NS);
+		any |= held[i] != NULL;
+		held[i] = NULL;
+	}
+	return any;
+}
+
+unsigned int link_sent(void)
+{
+	return sent;
+}
+
+unsigned int link_under_way(void)
+{
+	return under_way;
+}
+
+/* --- net/net.h -------------------------------------------------------------------- */
+
+void av_net_receive_by(const struct av_net_receiver *r)
+{
+	receiver = r;
+}
+
+int av_net_open(const uint8_t address[16])
+{
+	return 0;
+}
+
+void av_net_close(const uint8_t address[16])
+{
+}
+
+void av_net_warn(const uint8_t address[16], int err)
+{
+}
+
+int av_net_own(const uint8_t address[16], uint32_t qpn)
+{
+	return 0;
+}
+
+int av_net_join(const uint8_t address[16], const uint8_t group[16])
+{
+	return 0;
+}
+
+void av_net_leave(const uint8_t address[16], const uint8_t group[16])
+{
+}
+
+bool av_net_poll(void)
+{
+	return false;
+}
+
+bool av_net_catch_up(void)
+{
+	if (receiving)
+		return false;
+	(void)arrive_all();
+	return true;
+}
+
+bool av_net_in_turn(void (*f)(void *arg), void *arg, bool wait)
+{
+	CHECK(!receiving);
+	f(arg);
+	receiver->settled();
+	return true;
+}
+
+struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *device)
+{
+	struct av_net_burst *b = bursts;
+
+	while (b < bursts + BURSTS && b->there)
+		b++;
+	CHECK(b < bursts + BURSTS);
+	b->there = true;
+	b->path = *path;
+	b->packets = 0;
+	return b;
+}
+
+static void send_all(struct av_net_burst *b)
+{
+	for (unsigned int i = 0; i < b->packets; i++)
+		send_one(b, i);
+	b->packets = 0;
+}
+
+uint8_t *av_net_put(struct av_net_burst *b, const struct av_packet *p)
+{
+	size_t headers = av_packet_header_bytes(p->opcode);
+	unsigned int i;
+
+	if (b->packets == BURST)
+		send_all(b);
+	i = b->packets++;
+	CHECK(headers + p->payload_bytes <= AV_PACKET_HEADERS_MAX + AV_MTU_MAX);
+	(void)av_packet_put_headers(p, b->data[i]);
+	b->padding[i] = av_packet_padding(p->payload_bytes);
+	b->bytes[i] = headers + p->payload_bytes + b->padding[i];
+	return b->data[i] + headers;
+}
+
+void av_net_take_back(struct av_net_burst *b)
+{
+	CHECK(b->packets > 0);
+	b->packets--;
+}
+
+int av_net_send(struct av_net_burst *b)
+{
+	send_all(b);
+	b->there = false;
+	return 0;
+}
+
+/* Where there is little room, every other question finds none. */
+bool av_net_has_room(const struct av_net_path *path)
+{
+	bool *none = &asked[host_of(path->src)];
+
+	if (setting->room)
+		*none = !*none;
+	return !*none;
+}
+
+uint32_t av_net_room(uint32_t bytes)
+{
+	return setting->room ? setting->room : BURST;
+}
+
+void av_net_ask(const struct av_net_path *path)
+{
+}
+
+int av_net_heard(const struct av_net_path *path)
+{
+	return 0;
+}
+
+/* --- transport/timer.h ------------------------------------------------------------ */
+
+/* The queue pairs that have ever waited, as the timer thread keeps them. */
+static struct {
+	struct av_qp_end end;
+	uint64_t look_ns; /* when to look at it next */
+} watched[WATCHED];
+static unsigned int watched_count;
+
+/* The thread is woken before it sleeps for longer, and looks at once. */
+void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns)
+{
+	unsigned int i = 0;
+
+	while (i < watched_count && watched[i].end.qp != end->qp)
+		i++;
+	CHECK(i < WATCHED);
+	if (i == watched_count) {
+		watched[i].end = *end;
+		watched[i].look_ns = UINT64_MAX;
+		watched_count++;
+	}
+	if (deadline_ns < watched[i].look_ns)
+		watched[i].look_ns = deadline_ns;
+}
+
+void av_timer_start(struct av_seg *seg)
+{
+}
+
+int av_timer_watch_cq(struct av_seg *seg, uint32_t index)
+{
+	return 0;
+}
+
+void av_timer_forget_cq(struct av_seg *seg, uint32_t index)
+{
+}
+
+void av_timer_stop(struct av_seg *seg)
+{
+}
+
+void link_forget(const struct av_seg *seg)
+{
+	for (unsigned int i = 0; i < watched_count; i++)
+		if (watched[i].end.seg == seg)
+			watched[i--] = watched[--watched_count];
+}
+
+static uint64_t next_timer(void)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (unsigned int i = 0; i < watched_count; i++)
+		if (watched[i].look_ns < next)
+			next = watched[i].look_ns;
+	return next;
+}
+
+static void look_at_timers(void)
+{
+	uint64_t now = turned_clock_ns();
+
+	for (unsigned int i = 0; i < watched_count; i++) {
+		uint64_t next;
+
+		if (watched[i].look_ns > now)
+			continue;
+		watched[i].look_ns = UINT64_MAX;
+		next = av_timer_look(&watched[i].end);
+		if (next < watched[i].look_ns)
+			watched[i].look_ns = next;
+	}
+}
+
+/* --- time ------------------------------------------------------------------------- */
+
+void link_begin(struct link_setting *s)
+{
+	setting = s;
+	while (queue) {
+		struct packet *p = queue;
+
+		queue = p->next;
+		give_back(p);
+	}
+	for (unsigned int i = 0; i < LINK_HOSTS; i++) {
+		if (held[i])
+			give_back(held[i]);
+		held[i] = NULL;
+	}
+	memset(asked, 0, sizeof(asked));
+	sent = under_way = watched_count = 0;
+	call = NULL;
+	turned_clock_to(turned_clock_ns() + 1000000000u); /* what was is long ago */
+}
+
+void link_call_at(uint64_t ns, void (*f)(void))
+{
+	CHECK(call == NULL);
+	call = f;
+	call_ns = ns;
+}
+
+static void call_now(void)
+{
+	void (*f)(void) = call;
+
+	if (!f || call_ns > turned_clock_ns())
+		return;
+	call = NULL;
+	f();
+}
+
+bool link_step(void)
+{
+	uint64_t next = next_timer();
+
+	if (queue && queue->due_ns < next)
+		next = queue->due_ns;
+	if (call && call_ns < next)
+		next = call_ns;
+	if (next == UINT64_MAX)
+		return release_held();
+	turned_clock_to(next);
+	(void)arrive_all();
+	call_now();
+	look_at_timers();
+	return true;
+}

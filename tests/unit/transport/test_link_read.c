@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/* RDMA READ on a reliable connection, whatever happens to its packets. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "unit/transport/link_fixture.h"
+
+static const struct link_exchange rows[] = {
+	{.name = "short and long ones",
+	 .type = IBV_QPT_RC,
+	 .request = {POST(READ, 1), POST(READ, 600), POST(READ, 0), POST(READ, 256)}},
+	{.name = "one after the other",
+	 .type = IBV_QPT_RC,
+	 .apart = true,
+	 .request = {POST(READ, 300), POST(READ, 513), POST(READ, 1)}},
+	{.name = "both ways",
+	 .type = IBV_QPT_RC,
+	 .request = {POST(READ, 300), BACK(READ, 300), POST(READ, 0), BACK(READ, 600)}},
+	{.name = "one at a time",
+	 .type = IBV_QPT_RC,
+	 .rd_atomic = 1,
+	 .request = {POST(READ, 300), POST(READ, 600), POST(READ, 1)}},
+	{.name = "behind what needs no answer",
+	 .type = IBV_QPT_RC,
+	 .request = {POST(WRITE, 300), POST(READ, 600), POST(WRITE, 1), POST(SEND, 300)}},
+	{.name = "through a full interface",
+	 .type = IBV_QPT_RC,
+	 .room = 1,
+	 .request = {POST(READ, 1100), POST(READ, 300)}},
+	{.name = "through a narrow window",
+	 .type = IBV_QPT_RC,
+	 .mtu = IBV_MTU_4096,
+	 .narrow = true,
+	 .request = {POST(READ, 16385), POST(READ, 4096)}},
+	{.name = "fenced",
+	 .type = IBV_QPT_RC,
+	 .request = {POST(READ, 300), POST_WITH(WRITE, 300, IBV_SEND_FENCE), POST(READ, 1)}},
+	{.name = "buffers of three elements",
+	 .type = IBV_QPT_RC,
+	 .split = true,
+	 .request = {POST(READ, 700), POST(READ, 300)}},
+	{.name = "without completions",
+	 .type = IBV_QPT_RC,
+	 .unsignaled = true,
+	 .request = {POST(READ, 300), POST(READ, 1), POST(READ, 513), POST(READ, 1)}},
+	{.name = "around an MTU of 2048",
+	 .type = IBV_QPT_RC,
+	 .mtu = IBV_MTU_2048,
+	 .request = {POST(READ, 2047), POST(READ, 2048), POST(READ, 2049)}},
+};
+
+static void each_size(void **state)
+{
+	link_each_size(IBV_QPT_RC, READ);
+}
+
+static void several(void **state)
+{
+	link_all(rows, AV_ARRAY_SIZE(rows));
+}
+
+static uint32_t most; /* bytes that one packet has asked for */
+
+static void note_length(const struct link_packet *p)
+{
+	if (p->from == 0 && p->net->packet.length > most)
+		most = p->net->packet.length;
+}
+
+/* Half of what may be on its way: the answer to one shows what is missing of the one before. */
+static void in_parts(void **state)
+{
+	static const struct link_exchange e = {.name = "in parts",
+					       .type = IBV_QPT_RC,
+					       .mtu = IBV_MTU_1024,
+					       .narrow = true,
+					       .request = {POST(READ, 32769)}};
+
+	most = 0;
+	link_on_sent = note_length;
+	(void)link_run(&e, NULL, 0);
+	link_on_sent = NULL;
+	assert_int_equal(most, 4096);
+}
+
+static unsigned int asked;
+
+static void note_request(const struct link_packet *p)
+{
+	asked += p->net->packet.opcode == 0x0c;
+}
+
+/*
+ * A long answer is given in turns. What comes behind it meanwhile has to come again, and the answer
+ * has not.
+ */
+static void before_what_is_behind(void **state)
+{
+	static const uint32_t behind[] = {WRITE, WRITE_IMM};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(behind); i++) {
+		const struct link_exchange e = {
+			.name = "before what is behind",
+			.type = IBV_QPT_RC,
+			.onto = true,
+			.room = 1,
+			.request = {POST(READ, 2300), POST(behind[i], 2300)}};
+
+		asked = 0;
+		link_on_sent = note_request;
+		(void)link_run(&e, NULL, 0);
+		link_on_sent = NULL;
+		assert_int_equal(asked, 1);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_size),
+		cmocka_unit_test(several),
+		cmocka_unit_test(in_parts),
+		cmocka_unit_test(before_what_is_behind),
+	};
+
+	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A request that its responder refuses, whatever happens to packets. Source: IBTA volume 1, 9.7.5.2
+ * (NAK codes), 9.9.2, 9.9.3. The responder's queue pair fails, and answers nothing any more: if the
+ * NAK is lost, the requester gives up.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "memory/key.h"
+#include "unit/transport/link_fixture.h"
+
+/* What was acknowledged before; one failure; then nothing but flushed requests. */
+static void judge(const struct link_exchange *e)
+{
+	unsigned int wrong = e->wrong_key - 1, r = 0;
+
+	while (e->request[r].there && link_status(r) == IBV_WC_SUCCESS)
+		r++;
+	if (r > wrong)
+		link_fail("request %u has succeeded", wrong);
+	if (link_status(r) != IBV_WC_RETRY_EXC_ERR &&
+	    (r != wrong || link_status(r) != IBV_WC_REM_ACCESS_ERR))
+		link_fail("request %u: status %d", r, link_status(r));
+	for (unsigned int i = r + 1; e->request[i].there; i++)
+		if (link_status(i) != IBV_WC_WR_FLUSH_ERR)
+			link_fail("request %u: status %d", i, link_status(i));
+	for (unsigned int i = wrong; e->request[i].there; i++)
+		if (!link_is_untouched(i))
+			link_fail("request %u has been executed", i);
+	if (atomic_load(&link_side[0].end.qp->state) != IBV_QPS_ERR ||
+	    atomic_load(&link_side[1].end.qp->state) != IBV_QPS_ERR)
+		link_fail("a queue pair has not failed");
+	if (atomic_load(&link_side[0].end.qp->park) != AV_PARK_NOT ||
+	    av_wire_at(link_side[0].seg, link_side[0].end.qp->index)->active)
+		link_fail("something is under way");
+}
+
+static const struct link_exchange rows[] = {
+	{.name = "RDMA WRITE",
+	 .type = IBV_QPT_RC,
+	 .wrong_key = 1,
+	 .fails = true,
+	 .request = {POST(WRITE, 600), POST(WRITE, 1)}},
+	{.name = "RDMA READ behind an RDMA WRITE",
+	 .type = IBV_QPT_RC,
+	 .wrong_key = 2,
+	 .fails = true,
+	 .request = {POST(WRITE, 300), POST(READ, 600), POST(WRITE, 1)}},
+	{.name = "an atomic operation among others",
+	 .type = IBV_QPT_RC,
+	 .wrong_key = 2,
+	 .fails = true,
+	 .request = {POST(FAA, 8), POST(FAA, 8), POST(FAA, 8)}},
+	{.name = "RDMA WRITE with immediate data",
+	 .type = IBV_QPT_RC,
+	 .wrong_key = 1,
+	 .fails = true,
+	 .request = {POST(WRITE_IMM, 300), POST(SEND, 1)}},
+};
+
+static void refused(void **state)
+{
+	link_judge = judge;
+	link_all(rows, AV_ARRAY_SIZE(rows));
+	link_judge = NULL;
+}
+
+static unsigned int refusals, behind;
+
+static void note_refusals(const struct link_packet *p)
+{
+	if (p->from == 0)
+		return;
+	behind += refusals;
+	refusals += (p->net->packet.syndrome & 0xe0) == 0x60;
+}
+
+/* With nothing lost, the requester hears at once what was wrong, and nothing else then. */
+static void heard_at_once(void **state)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
+		refusals = behind = 0;
+		link_on_sent = note_refusals;
+		(void)link_run(&rows[i], NULL, 0);
+		link_on_sent = NULL;
+		assert_int_equal(refusals, 1);
+		assert_int_equal(behind, 0);
+		assert_int_equal(link_status(rows[i].wrong_key - 1), IBV_WC_REM_ACCESS_ERR);
+	}
+}
+
+/* --- a request that comes again ---------------------------------------------------- */
+
+/* The key permits nothing any more, as soon as the request is complete. */
+static void withdraw(const struct link_arrival *a)
+{
+	if (link_status(0) == IBV_WC_SUCCESS)
+		av_key_entry(link_side[1].seg, link_side[1].key)->access = IBV_ACCESS_MW_BIND;
+}
+
+static void judge_late(const struct link_exchange *e)
+{
+	if (link_status(0) != IBV_WC_SUCCESS)
+		link_fail("status %d", link_status(0));
+	for (unsigned int h = 0; h < LINK_HOSTS; h++)
+		if (atomic_load(&link_side[h].end.qp->state) != IBV_QPS_RTS)
+			link_fail("the queue pair of host %u has failed", h);
+}
+
+/* The network has kept it for long; its first copy has been answered. */
+static void fails_nothing(void **state)
+{
+	static const uint32_t opcodes[] = {READ, FAA, WRITE, FLUSH};
+	static const struct link_fault late = {
+		.packet = 0, .what = LINK_ECHO, .delay_ns = LINK_TIMEOUT_NS};
+	struct av_key *key = av_key_entry(link_side[1].seg, link_side[1].key);
+	uint32_t access = key->access;
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(opcodes); i++) {
+		const struct link_exchange e = {.name = "comes again when its key is gone",
+						.type = IBV_QPT_RC,
+						.fails = true,
+						.request = {POST(opcodes[i], 300)}};
+
+		link_on_arrival = withdraw;
+		link_judge = judge_late;
+		(void)link_run(&e, &late, 1);
+		link_on_arrival = NULL;
+		link_judge = NULL;
+		key->access = access;
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(refused),
+		cmocka_unit_test(heard_at_once),
+		cmocka_unit_test(fails_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+}

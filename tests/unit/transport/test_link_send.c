@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* SEND on a reliable connection, whatever happens to its packets. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "unit/transport/link_fixture.h"
+
+static const struct link_exchange rows[] = {
+	{.name = "short and long ones",
+	 .type = IBV_QPT_RC,
+	 .request = {POST(SEND, 1), POST(SEND, 600), POST(SEND_IMM, 0), POST(SEND, 256)}},
+	{.name = "one after the other",
+	 .type = IBV_QPT_RC,
+	 .apart = true,
+	 .request = {POST(SEND, 300), POST(SEND_IMM, 513), POST(SEND, 1)}},
+	{.name = "both ways",
+	 .type = IBV_QPT_RC,
+	 .request = {POST(SEND, 300), BACK(SEND_IMM, 300), POST(SEND, 0), BACK(SEND, 600)}},
+	{.name = "answers",
+	 .type = IBV_QPT_RC,
+	 .apart = true,
+	 .request = {POST(SEND, 300), BACK(SEND, 300), POST(SEND, 1), BACK(SEND, 1)}},
+	{.name = "from a shared queue",
+	 .type = IBV_QPT_RC,
+	 .srq = true,
+	 .request = {POST(SEND, 300), POST(SEND_IMM, 1), POST(SEND, 513)}},
+	{.name = "through a full interface",
+	 .type = IBV_QPT_RC,
+	 .room = 1,
+	 .request = {POST(SEND, 700), POST(SEND, 700)}},
+	{.name = "through a narrow window",
+	 .type = IBV_QPT_RC,
+	 .mtu = IBV_MTU_4096,
+	 .narrow = true,
+	 .request = {POST(SEND, 12289), POST(SEND_IMM, 1)}},
+	{.name = "solicited",
+	 .type = IBV_QPT_RC,
+	 .request = {POST_WITH(SEND, 300, IBV_SEND_SOLICITED), POST(SEND, 1)}},
+	{.name = "with invalidation",
+	 .type = IBV_QPT_RC,
+	 .request = {POST(SEND, 1), POST(SEND_INV, 600), POST(SEND, 1)}},
+	{.name = "buffers of three elements",
+	 .type = IBV_QPT_RC,
+	 .split = true,
+	 .request = {POST(SEND, 700), POST(SEND, 2)}},
+	{.name = "inline",
+	 .type = IBV_QPT_RC,
+	 .request = {POST_WITH(SEND, 513, IBV_SEND_INLINE),
+		     POST_WITH(SEND_IMM, 1, IBV_SEND_INLINE)}},
+	{.name = "without completions",
+	 .type = IBV_QPT_RC,
+	 .unsignaled = true,
+	 .request = {POST(SEND, 300), POST(SEND, 1), POST(SEND, 513), POST(SEND, 1)}},
+	{.name = "around an MTU of 1024",
+	 .type = IBV_QPT_RC,
+	 .mtu = IBV_MTU_1024,
+	 .request = {POST(SEND, 1023), POST(SEND, 1024), POST(SEND, 1025)}},
+};
+
+static void each_size(void **state)
+{
+	link_each_size(IBV_QPT_RC, SEND);
+}
+
+static void with_immediate_data(void **state)
+{
+	link_each_size(IBV_QPT_RC, SEND_IMM);
+}
+
+static void several(void **state)
+{
+	link_all(rows, AV_ARRAY_SIZE(rows));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_size),
+		cmocka_unit_test(with_immediate_data),
+		cmocka_unit_test(several),
+	};
+
+	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+}

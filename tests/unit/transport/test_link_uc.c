@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* Unreliable connections: what is lost is lost as a whole, and nobody is told. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "unit/transport/link_fixture.h"
+
+static const struct link_exchange rows[] = {
+	{.name = "several kinds",
+	 .type = IBV_QPT_UC,
+	 .request = {POST(SEND, 1), POST(WRITE, 600), POST(SEND_IMM, 300), POST(WRITE_IMM, 513),
+		     POST(SEND, 0)}},
+	{.name = "both ways",
+	 .type = IBV_QPT_UC,
+	 .request = {POST(SEND, 600), BACK(WRITE, 300), POST(WRITE_IMM, 300), BACK(SEND_IMM, 1)}},
+	{.name = "through a full interface",
+	 .type = IBV_QPT_UC,
+	 .room = 1,
+	 .request = {POST(SEND, 700), POST(WRITE, 700)}},
+	{.name = "one after the other",
+	 .type = IBV_QPT_UC,
+	 .apart = true,
+	 .request = {POST(SEND, 300), POST(WRITE, 513), POST(SEND_IMM, 1)}},
+};
+
+static void send(void **state)
+{
+	link_each_size(IBV_QPT_UC, SEND);
+}
+
+static void send_with_immediate_data(void **state)
+{
+	link_each_size(IBV_QPT_UC, SEND_IMM);
+}
+
+static void write(void **state)
+{
+	link_each_size(IBV_QPT_UC, WRITE);
+}
+
+static void write_with_immediate_data(void **state)
+{
+	link_each_size(IBV_QPT_UC, WRITE_IMM);
+}
+
+static void several(void **state)
+{
+	link_all(rows, AV_ARRAY_SIZE(rows));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(send),	   cmocka_unit_test(send_with_immediate_data),
+		cmocka_unit_test(write),   cmocka_unit_test(write_with_immediate_data),
+		cmocka_unit_test(several),
+	};
+
+	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+}

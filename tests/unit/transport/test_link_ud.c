@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* Datagrams, whatever happens to their packets. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "unit/transport/link_fixture.h"
+
+static const struct link_exchange rows[] = {
+	{.name = "short and long ones",
+	 .type = IBV_QPT_UD,
+	 .request = {POST(SEND, 1), POST(SEND, 256), POST(SEND_IMM, 0), POST(SEND_IMM, 255)}},
+	{.name = "both ways",
+	 .type = IBV_QPT_UD,
+	 .request = {POST(SEND, 1), BACK(SEND, 256), POST(SEND_IMM, 0), BACK(SEND_IMM, 255)}},
+	{.name = "through a full interface",
+	 .type = IBV_QPT_UD,
+	 .room = 1,
+	 .request = {POST(SEND, 1), POST(SEND, 256)}},
+};
+
+static void several(void **state)
+{
+	link_all(rows, AV_ARRAY_SIZE(rows));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(several),
+	};
+
+	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+}

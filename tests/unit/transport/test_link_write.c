@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* RDMA WRITE on a reliable connection, whatever happens to its packets. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "unit/transport/link_fixture.h"
+
+static const struct link_exchange rows[] = {
+	{.name = "short and long ones",
+	 .type = IBV_QPT_RC,
+	 .request = {POST(WRITE, 1), POST(WRITE, 600), POST(WRITE_IMM, 0), POST(WRITE, 0),
+		     POST(WRITE, 256)}},
+	{.name = "one after the other",
+	 .type = IBV_QPT_RC,
+	 .apart = true,
+	 .request = {POST(WRITE, 300), POST(WRITE_IMM, 513), POST(WRITE, 1)}},
+	{.name = "both ways",
+	 .type = IBV_QPT_RC,
+	 .request = {POST(WRITE, 300), BACK(WRITE_IMM, 300), POST(WRITE_IMM, 0), BACK(WRITE, 600)}},
+	{.name = "through a full interface",
+	 .type = IBV_QPT_RC,
+	 .room = 2,
+	 .request = {POST(WRITE, 1100), POST(WRITE, 300)}},
+	{.name = "through a narrow window",
+	 .type = IBV_QPT_RC,
+	 .mtu = IBV_MTU_4096,
+	 .narrow = true,
+	 .request = {POST(WRITE, 12289), POST(WRITE_IMM, 4096)}},
+	{.name = "fourteen packets",
+	 .type = IBV_QPT_RC,
+	 .request = {POST(WRITE, 1793), POST(WRITE_IMM, 1400)}},
+	{.name = "buffers of three elements",
+	 .type = IBV_QPT_RC,
+	 .split = true,
+	 .request = {POST(WRITE, 700), POST(WRITE_IMM, 300)}},
+	{.name = "inline",
+	 .type = IBV_QPT_RC,
+	 .request = {POST_WITH(WRITE, 513, IBV_SEND_INLINE),
+		     POST_WITH(WRITE_IMM, 1, IBV_SEND_INLINE)}},
+	{.name = "without completions",
+	 .type = IBV_QPT_RC,
+	 .unsignaled = true,
+	 .request = {POST(WRITE, 300), POST(WRITE, 1), POST(WRITE, 513), POST(WRITE, 1)}},
+	{.name = "around an MTU of 4096",
+	 .type = IBV_QPT_RC,
+	 .mtu = IBV_MTU_4096,
+	 .request = {POST(WRITE, 4095), POST(WRITE, 4096), POST(WRITE, 4097)}},
+};
+
+static void each_size(void **state)
+{
+	link_each_size(IBV_QPT_RC, WRITE);
+}
+
+static void with_immediate_data(void **state)
+{
+	link_each_size(IBV_QPT_RC, WRITE_IMM);
+}
+
+static void several(void **state)
+{
+	link_all(rows, AV_ARRAY_SIZE(rows));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_size),
+		cmocka_unit_test(with_immediate_data),
+		cmocka_unit_test(several),
+	};
+
+	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+}
