@@ -136,13 +136,19 @@ static struct ibv_srq *create_by_type(struct av_context *ctx, struct ibv_srq_ini
 				      uint32_t mask, bool xrc)
 {
 	const struct ibv_context *context = &ctx->verbs.context;
-	struct av_xrcd *xrcd = xrc ? av_xrcd_find(ctx, init->xrcd) : NULL;
-	struct av_cq *cq = xrc ? av_cq_in(context, init->cq) : NULL;
+	struct av_xrcd *xrcd = NULL;
+	struct av_cq *cq = NULL;
 	int err;
 
 	if ((init->comp_mask & mask) != mask)
-		err = av_refuse(EINVAL, AV_CHECK_COMP_MASK_LACKS, init->comp_mask, mask);
-	else if (!init->pd || init->pd->context != context || (xrc && !(xrcd && cq)))
+		return av_fail_null(
+			AV_VERB_CREATE_SRQ_EX,
+			av_refuse(EINVAL, AV_CHECK_COMP_MASK_LACKS, init->comp_mask, mask));
+	if (xrc) {
+		xrcd = av_xrcd_find(ctx, init->xrcd);
+		cq = av_cq_in(context, init->cq);
+	}
+	if (!init->pd || init->pd->context != context || (xrc && !(xrcd && cq)))
 		err = av_refuse(EINVAL, AV_CHECK_SRQ_OBJECTS, 0, 0);
 	else
 		err = check_create(ctx, init->pd, &init->attr);

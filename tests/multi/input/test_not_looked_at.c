@@ -119,6 +119,8 @@ static void srq_ex_rows(void)
 		 n.pd, EINVAL},
 		{"basic, without a domain", type | pd | IBV_SRQ_INIT_ATTR_CQ, IBV_SRQT_BASIC, NULL,
 		 EINVAL},
+		{"of XRC, without the bits of its CQ and domain", type | pd, IBV_SRQT_XRC, n.pd,
+		 EINVAL},
 		{"of tags", type | pd | IBV_SRQ_INIT_ATTR_CQ, IBV_SRQT_TM, n.pd, EOPNOTSUPP},
 		{"of an unknown type", type | pd | IBV_SRQ_INIT_ATTR_CQ, 7, n.pd, EINVAL},
 		{"with an unknown bit", type | pd | IBV_SRQ_INIT_ATTR_RESERVED, IBV_SRQT_BASIC,
