@@ -184,7 +184,7 @@ int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_q
 	uint32_t missing, extra;
 
 	if (mask & CUR_STATE && !may_be_current(cur))
-		return av_refuse(EINVAL, AV_CHECK_STATE_CURRENT, cur, 0);
+		return av_refuse(EINVAL, AV_CHECK_STATE_CURRENT, (uint64_t)(int)cur, 0);
 	cell = av_qp_transition(type, start, end);
 	if (!cell.valid)
 		return refuse(AV_CHECK_STATE_CHANGE, end, start, start);

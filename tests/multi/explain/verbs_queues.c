@@ -248,6 +248,7 @@ static const struct verb_row rows[] = {
 	{"attribute too many",  "ibv_modify_qp", AV_CHECK_STATE_EXTRA,    EINVAL, attr_extra, 0, IBV_QP_QKEY, KNOWN_QP_ATTR & ~IBV_QP_STATE, true},
 	{"attribute missing",   "ibv_modify_qp", AV_CHECK_STATE_MISSING,  EINVAL, attr_missing, IBV_QP_PORT, IBV_QP_PORT, KNOWN_QP_ATTR & ~IBV_QP_STATE, true},
 	{"cur_qp_state",        "ibv_modify_qp", AV_CHECK_STATE_CURRENT,  EINVAL, attr_current, IBV_QPS_INIT, IBV_QPS_INIT, ANY, true},
+	{"negative cur_qp_state", "ibv_modify_qp", AV_CHECK_STATE_CURRENT, EINVAL, attr_current, (uint64_t)-1, (uint64_t)-1, ANY, true},
 	{"RESET to RTS",        "ibv_modify_qp", AV_CHECK_STATE_CHANGE,   EINVAL, attr_state, IBV_QPS_RTS, IBV_QPS_RTS, IBV_QPS_RESET, true},
 	{"send in RESET",       "ibv_post_send", AV_CHECK_POST_SEND_STATE, EINVAL, post_in_reset, 0, IBV_QPS_RESET, ANY, true},
 	{"receive in RESET",    "ibv_post_recv", AV_CHECK_POST_RECV_STATE, EINVAL, post_recv_in_reset, 0, IBV_QPS_RESET, ANY, true},
