@@ -42,22 +42,6 @@ static struct av_qp *qp_of(struct ibv_qp_ex *ex)
 	return av_container_of(ex, struct av_qp, ex);
 }
 
-static void wr_start(struct ibv_qp_ex *ex)
-{
-	struct av_qp *qp = qp_of(ex);
-
-	if (av_context_of(ex->qp_base.context)->forked) {
-		qp->build.wqe = NULL;
-		qp->build.err = EPERM; /* any: ibv_wr_complete() looks for itself */
-		return;		       /* shared memory is the parent's */
-	}
-	/* Others cannot post until wr_complete() or wr_abort(). Not before is @build ours. */
-	av_lock_acquire_plain(&qp->end.qp->append, AV_RANK_APPEND);
-	qp->build.wqe = NULL;
-	qp->build.err = 0;
-	qp->build.tail = atomic_load_explicit(&qp->end.qp->sq_tail, memory_order_relaxed);
-}
-
 /* The first error is what ibv_wr_complete() reports. */
 static void note(struct av_qp *qp, int err, enum av_check check, uint64_t wanted, uint64_t limit)
 {
@@ -68,6 +52,21 @@ static void note(struct av_qp *qp, int err, enum av_check check, uint64_t wanted
 		qp->build.limit = limit;
 	}
 	qp->build.wqe = NULL;
+}
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+	struct av_qp *qp = qp_of(ex);
+
+	if (av_context_of(ex->qp_base.context)->forked) {
+		note(qp, EINVAL, AV_CHECK_POST_OBJECT, 0, 0);
+		return; /* shared memory is the parent's */
+	}
+	/* Others cannot post until wr_complete() or wr_abort(). Not before is @build ours. */
+	av_lock_acquire_plain(&qp->end.qp->append, AV_RANK_APPEND);
+	qp->build.wqe = NULL;
+	qp->build.err = 0;
+	qp->build.tail = atomic_load_explicit(&qp->end.qp->sq_tail, memory_order_relaxed);
 }
 
 /* Begin the next request. NULL after the first error, or if the queue is full. */
