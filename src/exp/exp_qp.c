@@ -8,9 +8,9 @@
 #include "memory/klm_list.h"
 #include "verbs/between.h"
 
-/* Bits above DEST_QPN have no meaning, or another one, among the plain bits. */
 #define CREATE_FLAGS (IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY | IBV_EXP_QP_CREATE_UMR)
 
+/* Bits above DEST_QPN have no meaning, or another one, among the plain bits. */
 #define PLAIN_MASK ((uint64_t)IBV_QP_DEST_QPN * 2 - 1)
 
 static bool has(const struct ibv_exp_qp_init_attr *attr, uint32_t bit)

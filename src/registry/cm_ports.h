@@ -35,10 +35,11 @@ bool av_cm_is_any(const uint8_t address[16]);
 /*
  * Bind a port of this process. @p->port: out, if it is 0: one of 32768 to 60999 that nobody has.
  * Rules: those of Linux, drivers/infiniband/core/cma.c, cma_check_port(). Two collide unless both
- * have @reuse, or their families differ and both are of one family only. Context: the directory is
- * joined; waits briefly for others Return: a handle >= 0, or -errno. -EADDRINUSE: somebody has that
- * address and port; -EADDRNOTAVAIL: the same, where one of both stands for any; -EACCES: a port
- * below 1024, and no CAP_NET_BIND_SERVICE; -ENOSPC; -EBUSY
+ * have @reuse, or their families differ and both are of one family only.
+ * Context: the directory is joined; waits briefly for others
+ * Return: a handle >= 0, or -errno. -EADDRINUSE: somebody has that address and port;
+ * -EADDRNOTAVAIL: the same, where one of both stands for any; -EACCES: a port below 1024, and no
+ * CAP_NET_BIND_SERVICE; -ENOSPC; -EBUSY
  */
 AV_MUST_USE int av_cm_port_bind(struct av_cm_port *p);
 
