@@ -3,10 +3,11 @@
 """check-refusals.py [SRC]: every refusal names the rule that was broken.
 
 "anyverbs explain" can say of an errno value alone only "an argument is invalid". Therefore an
-errno value of that kind stands in SRC beside the check that was made: in the same statement as
-AV_CHECK_..., or in a call of a function of the same file whose name begins with refuse_ and whose
-body names a check. Comparisons, "case" and comments do not count. What else there is, is listed;
-the exit status is 1 then.
+errno value of that kind stands in SRC beside the check that was made: in one statement with
+AV_CHECK_..., with a variable "check", or with av_refuse_as(); or in a call of a function of the
+same file that names a check, and whose own name begins with refuse_ or contains _refuse_.
+Comparisons, "case" and comments do not count. What else there is, is listed; the exit status is 1
+then.
 """
 import pathlib
 import re
@@ -58,7 +59,7 @@ def refusals(path, name):
         first = max(text.rfind(c, 0, m.start()) for c in ";{}") + 1
         ends = [e for e in (text.find(c, m.end()) for c in ";{}") if e >= 0]
         statement = text[first:min(ends, default=len(text))]
-        if re.search(r"AV_CHECK_|\bcheck\b|\bav_refuse_as\(", statement):
+        if re.search(r"AV_CHECK_|\bcheck\b(?! *\()|\bav_refuse_as\(", statement):
             continue
         if any(re.search(rf"\b{f}\(", statement) for f in naming):
             continue
