@@ -63,8 +63,11 @@ static int go_down(struct walker *w, const char *name, size_t len)
 	return 0;
 }
 
-/* Replace the current link by its target. All our links are relative. */
-static int follow_link(struct walker *w)
+/*
+ * Replace the current link by its target. All our links are relative. Its buffer is no part of the
+ * walk's frame: lookups come after it, and threads may have small stacks.
+ */
+__attribute__((noinline)) static int follow_link(struct walker *w)
 {
 	char target[AV_VSYSFS_CONTENT_BYTES];
 	ssize_t len = av_vsysfs_read(&w->out->node, target);
