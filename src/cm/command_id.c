@@ -99,11 +99,11 @@ int av_cm_migrate_id(struct av_cm_call *call)
 	if (call->out_bytes < sizeof(struct rdma_ucm_migrate_resp))
 		return -ENOSPC;
 	if (!av_cm_channel_is((int)command->fd, &number))
-		return -av_refuse(EINVAL, AV_CHECK_CM_CHANNEL, (uint64_t)(int)command->fd, 0);
+		return -av_refuse(EINVAL, AV_CHECK_CM_NO_CHANNEL, (uint64_t)(int)command->fd, 0);
 	av_cm_lock();
 	from = av_cm_channel_get(number);
 	ret = from ? migrate(call, from, command->id)
-		   : -av_refuse(EINVAL, AV_CHECK_CM_CHANNEL, (uint64_t)(int)command->fd, 0);
+		   : -av_refuse(EINVAL, AV_CHECK_CM_NO_CHANNEL, (uint64_t)(int)command->fd, 0);
 	if (from)
 		av_cm_channel_put(from);
 	av_cm_unlock();

@@ -119,7 +119,7 @@ void av_cm_id_destroy(struct av_cm_id *id)
 
 static int refuse_channel(void)
 {
-	return -av_refuse(EINVAL, AV_CHECK_CM_CHANNEL, UINT64_MAX, 0);
+	return -av_refuse(EINVAL, AV_CHECK_CM_CHANNEL, 0, 0);
 }
 
 int av_cm_id_find_any(const struct av_cm_channel *c, uint32_t number, struct av_cm_id **id)

@@ -254,7 +254,8 @@
 	X(CM_REASON,        "rdma_reject(3)",       "reason {wanted} is not one of programs", "") \
 	X(CM_GROUP,         "rdma_join_multicast(3)", "the address is no multicast address, or the id is of connections", "use RDMA_PS_UDP") \
 	X(CM_QP_TYPE,       "rdma_create_id(3)",    "a queue pair of type {wanted:type} does not go with port space {limit:x}", "") \
-	X(CM_CHANNEL,       "rdma_migrate_id(3)",   "the id, or group, is of another event channel, or descriptor {wanted:d} is none", "") \
+	X(CM_CHANNEL,       "rdma_migrate_id(3)",   "the id, or group, is of another event channel", "") \
+	X(CM_NO_CHANNEL,    "rdma_migrate_id(3)",   "descriptor {wanted:d} is no event channel", "") \
 	X(CM_OPTION,        "rdma_set_option(3)",   "a value of {wanted} B; the option has {limit} B", "") \
 	X(CM_ACK_TIMEOUT,   "rdma_set_option(3)",   "RDMA_OPTION_ID_ACK_TIMEOUT is {wanted}; it may be 0 to 31, for RC and XRC", "") \
 	X(CM_EVENT,         "rdma_notify(3)",       "event {wanted} cannot be told by programs", "rdma_notify() takes IBV_EVENT_COMM_EST, rdma_write_cm_event() RDMA_CM_EVENT_USER") \

@@ -69,6 +69,7 @@ int main(int argc, char **argv)
 	recorder_except(AV_CHECK_CM_GROUP, "by commands: unit/cm/test_cm_commands_checks");
 	recorder_except(AV_CHECK_CM_QP_TYPE, "by commands: unit/cm/test_cm_commands_checks");
 	recorder_except(AV_CHECK_CM_CHANNEL, "by commands: unit/cm/test_cm_commands_checks");
+	recorder_except(AV_CHECK_CM_NO_CHANNEL, "by commands: unit/cm/test_cm_commands_checks");
 	recorder_except(AV_CHECK_CM_OPTION, "by commands: unit/cm/test_cm_commands_checks");
 	recorder_except(AV_CHECK_CM_ACK_TIMEOUT, "by commands: unit/cm/test_cm_commands_checks");
 	recorder_except(AV_CHECK_CM_EVENT, "by commands: unit/cm/test_cm_commands_checks");
