@@ -37,7 +37,7 @@ def results(junit):
 
 
 class OwnClock:
-    """Seconds in which a thread that never waits had a core, on a machine whose cores are shared."""
+    """Seconds in which a thread that never waits had a core, where others want the cores, too."""
 
     def __enter__(self):
         self.ends = False

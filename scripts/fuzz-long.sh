@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# fuzz-long.sh BUILD SECONDS: each fuzzer of a build with the preset clang searches so long, from the
-# seeds on. What it finds is left in BUILD/found.
+# fuzz-long.sh BUILD SECONDS: each fuzzer of a build with the preset clang searches so long, from
+# the seeds on. What it finds is left in BUILD/found.
 set -euo pipefail
 build=$1 seconds=$2
 corpus=$(dirname "$0")/../tests/fuzz/corpus

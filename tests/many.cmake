@@ -4,10 +4,10 @@
 # A test that is alone defines functions of the C library, of a sanitizer or of ours, or needs
 # sources that others must not have.
 set(tests_alone
-  test_adopt_born test_adopt_handler test_descriptors test_dontfork test_fork test_fork_guard
-  test_hooks test_klm_copy test_last_thread test_lock test_lock_order test_odp_register
-  test_odp_touch test_odp_uffd test_pin test_poll test_populate test_wr_opcode test_xfer
-  test_xfer_atomic)
+  test_adopt_born test_adopt_handler test_cq_events_model test_descriptors test_dontfork test_fork
+  test_fork_guard test_hooks test_klm_copy test_last_thread test_lock test_lock_order
+  test_odp_register test_odp_touch test_odp_uffd test_pin test_poll test_populate test_wr_opcode
+  test_xfer test_xfer_atomic)
 
 # The subjects of a folder's fixtures: SUBJECT_fixture.c is what test_SUBJECT.c and all
 # test_SUBJECT_*.c beside it share.
@@ -72,6 +72,7 @@ int main(int argc, char **argv)
     PROPERTIES COMPILE_OPTIONS -Wno-strict-prototypes)
   add_executable(${target} ${main} ${fixture_root}/lib/many.c ${ARGN})
   target_include_directories(${target} PRIVATE ${fixture_root})
+  set_property(GLOBAL APPEND PROPERTY many_programs $<TARGET_FILE:${target}>)
 endfunction()
 
 # many_tests(PREFIX FOLDER SOURCE...): the programs PREFIX_FOLDER of many tests,

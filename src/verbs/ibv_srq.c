@@ -154,15 +154,15 @@ struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 {
 	AV_UNCANCELLED;
 	const uint32_t basic = IBV_SRQ_INIT_ATTR_PD;
-	const uint32_t xrc = basic | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	const uint32_t xrc =
+		basic | IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
 	enum ibv_srq_type type =
 		init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? init->srq_type : IBV_SRQT_BASIC;
 	const bool is_xrc = type == IBV_SRQT_XRC;
 
 	if (init->comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED)
-		return av_fail_null(AV_VERB_CREATE_SRQ_EX,
-				    av_refuse(EOPNOTSUPP, AV_CHECK_COMP_MASK, init->comp_mask,
-					      xrc | IBV_SRQ_INIT_ATTR_TYPE));
+		return av_fail_null(AV_VERB_CREATE_SRQ_EX, av_refuse(EOPNOTSUPP, AV_CHECK_COMP_MASK,
+								     init->comp_mask, xrc));
 	if (type != IBV_SRQT_BASIC && !is_xrc)
 		return av_fail_null(AV_VERB_CREATE_SRQ_EX,
 				    av_refuse(type == IBV_SRQT_TM ? EOPNOTSUPP : EINVAL,
