@@ -131,8 +131,7 @@ static bool find_unpopulated(uint64_t *at, uint64_t bytes, bool writable, uint64
 	return true;
 }
 
-/* Everything is mapped as it should be: one of the pages is behind a file's end, or is no memory.
- */
+/* All is mapped as it should be: one of the pages is behind a file's end, or is no memory. */
 static bool note_unpopulated(int maps, uint64_t begin, uint64_t bytes, bool writable, uint64_t page)
 {
 	struct search s = {.writable = writable};

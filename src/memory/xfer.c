@@ -303,6 +303,24 @@ enum av_xfer av_xfer_copy_part(const struct av_spans *dst, const struct av_spans
 	return AV_XFER_OK;
 }
 
+enum av_xfer av_xfer_read(const struct av_spans *src, uint64_t bytes, uint64_t now_ns)
+{
+	uint8_t piece[PAGE];
+	const struct av_span to = {.local = piece, .length = sizeof(piece)};
+	enum av_xfer ret = AV_XFER_OK;
+
+	for (const struct av_span *s = src->at; s < src->at + src->count; s++)
+		for (uint64_t at = 0, n; at < s->length && bytes > 0; at += n, bytes -= n) {
+			n = s->length - at < PAGE ? s->length - at : PAGE;
+			if (n > bytes)
+				n = bytes;
+			ret = copy_piece(&to, 0, s, at, n, now_ns);
+			if (ret != AV_XFER_OK)
+				return ret;
+		}
+	return ret;
+}
+
 /* --- atomics --------------------------------------------------------------------- */
 
 static bool all_ones(const struct av_operand *mask)

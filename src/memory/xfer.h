@@ -78,6 +78,13 @@ AV_MUST_USE static inline enum av_xfer av_xfer_copy(const struct av_spans *dst,
 	return av_xfer_copy_part(dst, src, dst->bytes, now_ns);
 }
 
+/*
+ * Can the first @bytes be read? They go nowhere.
+ * Context, return: as av_xfer_copy()
+ */
+AV_COLD AV_MUST_USE enum av_xfer av_xfer_read(const struct av_spans *src, uint64_t bytes,
+					      uint64_t now_ns);
+
 /* For memory/klm_copy.c: copy between two spans, neither behind a UMR key. */
 AV_MUST_USE enum av_xfer av_xfer_copy_span(const struct av_span *d, uint64_t doff,
 					   const struct av_span *s, uint64_t soff, uint64_t bytes,

@@ -276,10 +276,10 @@ static uint32_t first_untold(const struct av_cq_shared *cq, const struct av_cq_i
 }
 
 /*
- * The event of entries that are in an armed CQ. An entry makes one event, as with an adapter.
- * Programs arm the CQ when they have got an event, and poll once: who takes what the event stands
- * for hears of nothing twice, and who leaves some hears of the rest. An event that was put off
- * stands for many: with a period, what is left of those makes another one after it.
+ * Make the event of the entries that are in an armed CQ. As with an adapter, each entry makes one:
+ * those that the last event stood for make none, and those behind them do, since programs take an
+ * event, arm the CQ and poll once. With a period, an event stands for many entries: those of them
+ * that are left make another one after the period.
  */
 static void count_present(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i,
 			  struct av_cq_bell *bell)

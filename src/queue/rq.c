@@ -414,9 +414,11 @@ void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uin
 {
 	const struct av_rq_wqe *wqe = av_rq_wqe(seg, rq, place);
 
-	if (in_cq || !wqe || is_dropped(seg, rq, place))
+	if (in_cq || !wqe)
 		return;
-	if (is_shared(rq))
+	if (is_dropped(seg, rq, place))
+		atomic_store(&rq->dropped, 1); /* it may have died before it said so */
+	else if (is_shared(rq))
 		av_rq_order_repair(seg, rq, qpn, place);
 	else if (av_rq_taken(rq) == place + 1 && (int32_t)(atomic_load(&rq->freed) - place) <= 0)
 		av_rq_untake(seg, rq, qpn, place);

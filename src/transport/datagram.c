@@ -29,7 +29,6 @@
 #include "transport/wire.h"
 #include "transport/wire_allowed.h"
 #include "transport/wire_faults.h"
-#include "wire/frame.h"
 
 #define MULTICAST_QPN 0xffffffu
 #define USE_OWN_QKEY  0x80000000u
@@ -320,14 +319,6 @@ static bool read_payload(const struct datagram *d, uint8_t *place, uint32_t byte
 	return av_xfer_copy_part(&to, &from, bytes, d->now_ns) == AV_XFER_OK;
 }
 
-/* It is sent, whether or not somebody takes it. */
-static void read_in_vain(struct datagram *d)
-{
-	uint8_t packet[AV_MTU_MAX];
-
-	d->source_bad = !read_payload(d, packet, (uint32_t)d->head.bytes);
-}
-
 static bool is_to_group(const struct av_sq_wqe *head)
 {
 	return head->route.is_global && av_multicast_gid(&head->ud.dgid);
@@ -421,8 +412,8 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_
 		send_group(&d);
 	else if (!d.group && !on_wire)
 		send_one(&d, req, peer);
-	if (!on_wire && !d.source_read && !d.source_bad)
-		read_in_vain(&d);
+	if (!on_wire && !d.source_read && !d.source_bad) /* it is sent, whether or not it arrives */
+		d.source_bad = av_xfer_read(&d.from, d.from.bytes, d.now_ns) == AV_XFER_SRC_FAULT;
 	av_mem_put_list(&d.from);
 	req->qp->next_psn = (req->qp->next_psn + 1) & 0xffffff;
 	if (d.source_bad) {

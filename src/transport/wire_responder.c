@@ -56,8 +56,11 @@ static void put_short(const struct arrival *a, struct av_net_burst *burst,
 	m.head.original = original;
 	if (av_wire_packet(&m, 0, &p) >= 0)
 		(void)av_net_put(burst, &p);
-	/* A refusal acknowledges all before it, and there are no credits to tell. */
-	if (syndrome != AV_SYNDROME_ACK && syndrome != AV_NAK_SEQUENCE)
+	/*
+	 * A refusal acknowledges all before it, and there are no credits to tell. That of a
+	 * duplicate leaves what came since.
+	 */
+	if (syndrome != AV_SYNDROME_ACK && syndrome != AV_NAK_SEQUENCE && !a->piece.again)
 		atomic_store(&a->w->owes, false);
 }
 

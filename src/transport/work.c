@@ -9,7 +9,6 @@
 #include "memory/why.h"
 #include "observe/diagnosis.h"
 #include "transport/to_packets.h"
-#include "wire/frame.h"
 
 enum av_fault av_work_local(struct av_work *w, uint32_t access)
 {
@@ -50,13 +49,9 @@ enum av_fault av_work_own_buffers(struct av_work *w, uint32_t access)
 
 enum av_xfer av_work_read_first(const struct av_work *w, const struct av_spans *from)
 {
-	uint64_t mtu = av_mtu_bytes(w->req->qp->attr.path_mtu),
-		 bytes = from->bytes < mtu ? from->bytes : mtu;
-	uint8_t packet[AV_MTU_MAX];
-	struct av_spans to;
+	uint64_t mtu = av_mtu_bytes(w->req->qp->attr.path_mtu);
 
-	av_spans_local(&to, NULL, packet, bytes);
-	return av_xfer_copy_part(&to, from, bytes, w->now_ns);
+	return av_xfer_read(from, from->bytes < mtu ? from->bytes : mtu, w->now_ns);
 }
 
 struct av_mem_request av_work_request(const struct av_work *w, uint32_t access)

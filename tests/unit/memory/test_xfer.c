@@ -459,6 +459,43 @@ static void each_part_of_an_element_has_its_own_pages(void **state)
 	}
 }
 
+/* --- reading ----------------------------------------------------------------------- */
+
+static const struct {
+	uint64_t bytes; /* of three elements, of which the second is there, and the third is not */
+	enum av_xfer ret;
+	unsigned int calls;
+} readings[] = {
+	{0, AV_XFER_OK, 0},
+	{1, AV_XFER_OK, 0},
+	{100, AV_XFER_OK, 0},
+	{101, AV_XFER_OK, 1},
+	{100 + 2 * PAGE, AV_XFER_OK, 2},
+	{101 + 2 * PAGE, AV_XFER_SRC_FAULT, 2},
+	{4 * PAGE, AV_XFER_SRC_FAULT, 2},
+};
+
+static void no_more_is_read_than_is_asked_for(void **state)
+{
+	uint8_t *hole = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct av_spans src = {.count = 3, .bytes = 100 + 3 * PAGE};
+
+	assert_true(hole != MAP_FAILED);
+	src.at[0] = here(near, 100).at[0];
+	src.at[1] = there(far, 2 * PAGE).at[0];
+	src.at[2] = here(hole, PAGE).at[0];
+	for (size_t i = 0; i < AV_ARRAY_SIZE(readings); i++) {
+		kernel.calls = 0;
+		if (av_xfer_read(&src, readings[i].bytes, 0) != readings[i].ret ||
+		    kernel.calls != readings[i].calls)
+			fail_msg("row %zu: %u calls", i, kernel.calls);
+	}
+	kernel.error = -EPERM;
+	fake.seg.vm_refused = true; /* which has been told */
+	assert_int_equal(av_xfer_read(&src, 101, 0), AV_XFER_REFUSED);
+	munmap(hole, PAGE);
+}
+
 #define WITH_A_KERNEL(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -476,6 +513,7 @@ int main(void)
 		WITH_A_KERNEL(a_null_region_takes_everything_and_gives_zeros),
 		WITH_A_KERNEL(page_faults_are_counted),
 		WITH_A_KERNEL(each_part_of_an_element_has_its_own_pages),
+		WITH_A_KERNEL(no_more_is_read_than_is_asked_for),
 	};
 
 	return cmocka_run_group_tests(tests, open_log, NULL);

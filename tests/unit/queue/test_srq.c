@@ -116,6 +116,21 @@ static void what_is_put_back_is_next(void **state)
 	av_rq_freed(seg, rq, first - 1);
 }
 
+/* Who drops a completion may die between the mark and @dropped. */
+static void a_dropped_request_of_a_dead_taker_is_freed(void **state)
+{
+	uint32_t receiving;
+
+	post(CAPACITY);
+	assert_int_equal(take(A, &receiving), 1);
+	av_rq_drop(seg, rq, receiving - 1);
+	atomic_store(&rq->dropped, 0);
+	assert_int_equal(post_one(9), ENOMEM);
+	av_rq_repair(seg, rq, A, receiving - 1, false);
+	assert_int_equal(post_one(9), 0);
+	expect_left(0x3fc);
+}
+
 /* Somebody else's request is not put back. */
 static void only_its_holder_puts_it_back(void **state)
 {
@@ -397,6 +412,8 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(an_unsound_order_leads_nowhere, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_is_put_back_is_next, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_dropped_request_of_a_dead_taker_is_freed, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(only_its_holder_puts_it_back, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(the_order_is_compacted_in_time, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_death_loses_a_request, set_up, tear_down),

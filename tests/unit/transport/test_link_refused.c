@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/turned_clock.h"
 #include "memory/key.h"
 #include "unit/transport/link_fixture.h"
 
@@ -136,12 +137,61 @@ static void fails_nothing(void **state)
 	}
 }
 
+/* The key permits no READ any more, as soon as the READ is complete. */
+static void withdraw_from_reads(const struct link_arrival *a)
+{
+	if (link_status(0) == IBV_WC_SUCCESS)
+		av_key_entry(link_side[1].seg, link_side[1].key)->access = IBV_ACCESS_LOCAL_WRITE;
+}
+
+static uint64_t begun_ns;
+
+static void hurry(void)
+{
+	turned_clock_to(turned_clock_ns() + LINK_NS);
+}
+
+/* What is on its way when the SEND is under way arrives together with it. */
+static void gather(const struct link_packet *p)
+{
+	if (p->number == 0)
+		begun_ns = turned_clock_ns();
+	if (p->from == 0 && p->net->packet.opcode == 0x04)
+		link_call_at(turned_clock_ns() + LINK_NS / 2, hurry);
+}
+
+/* Behind a SEND, in one batch: the refusal takes the acknowledgement of the SEND from nobody. */
+static void acknowledges_nothing(void **state)
+{
+	static const struct link_exchange e = {.name = "a READ comes again behind a SEND",
+					       .type = IBV_QPT_RC,
+					       .apart = true,
+					       .fails = true,
+					       .request = {POST(READ, 300), POST(SEND, 1)}};
+	static const struct link_fault late = {
+		.packet = 0, .what = LINK_ECHO, .delay_ns = 2 * LINK_NS + 1};
+	struct av_key *key = av_key_entry(link_side[1].seg, link_side[1].key);
+	uint32_t access = key->access;
+
+	link_on_sent = gather;
+	link_on_arrival = withdraw_from_reads;
+	link_judge = judge_late;
+	(void)link_run(&e, &late, 1);
+	link_on_sent = NULL;
+	link_on_arrival = NULL;
+	link_judge = NULL;
+	key->access = access;
+	assert_int_equal(link_status(1), IBV_WC_SUCCESS);
+	assert_true(link_side[0].last_ns - begun_ns < LINK_TIMEOUT_NS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refused),
 		cmocka_unit_test(heard_at_once),
 		cmocka_unit_test(fails_nothing),
+		cmocka_unit_test(acknowledges_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
