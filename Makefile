@@ -24,7 +24,7 @@ demo: deps
 	@cmake --build "$(BUILD)/release" --target anyverbs anyverbs-tool
 	@scripts/demo.sh "$(BUILD)/release"
 
-# The quick tests: five minutes at most on two cores, the build included.
+# The quick tests.
 check:
 	@packaging/deps.sh build check run
 	@cmake --preset dev -B "$(BUILD)/dev" >/dev/null

@@ -384,7 +384,7 @@ static void tool(const char *arguments)
 {
 	char command[512];
 
-	snprintf(command, sizeof(command), "%s %s >/dev/null", ANYVERBS_TOOL, arguments);
+	snprintf(command, sizeof(command), "'%s' %s >/dev/null", ANYVERBS_TOOL, arguments);
 	if (system(command))
 		DIE("%s", command);
 }

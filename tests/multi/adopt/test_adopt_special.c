@@ -208,7 +208,7 @@ static void expect_child(const struct special *s, uint8_t *p)
 /* Does "anyverbs stat mr" show a region of this kind? */
 static bool is_shown(const char *memory)
 {
-	FILE *f = popen(ANYVERBS_TOOL " stat mr", "re");
+	FILE *f = popen("'" ANYVERBS_TOOL "' stat mr", "re");
 	char line[512];
 	bool ret = false;
 

@@ -61,6 +61,6 @@ void differ(const char *file, int line, const char *fmt, ...)
 	for (uint64_t i = step >= HISTORY ? step - HISTORY + 1 : 0; i <= step; i++)
 		printf("%s\n", history[i % HISTORY]);
 	fflush(stdout);
-	(void)!system(ANYVERBS_TOOL " explain -n 8; " ANYVERBS_TOOL " stat mr");
+	(void)!system("'" ANYVERBS_TOOL "' explain -n 8; '" ANYVERBS_TOOL "' stat mr");
 	die_at(file, line, "step %lu of TORTURE_SEED=%lu: %s", step, seed, text);
 }

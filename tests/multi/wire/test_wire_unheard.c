@@ -52,7 +52,7 @@ static const char *what_it_says(uint64_t i)
 /* In the other process: does the last failure's explanation say so? */
 static uint64_t is_explained(struct node *n, const struct side_job *job)
 {
-	FILE *f = popen(ANYVERBS_TOOL " explain -n 1", "re");
+	FILE *f = popen("'" ANYVERBS_TOOL "' explain -n 1", "re");
 	char text[4000] = "";
 	bool found;
 
