@@ -54,11 +54,8 @@ struct av_cqe {
 static_assert(sizeof(struct av_cqe) == 128, "two cache lines");
 static_assert(offsetof(struct av_cqe, data) == AV_CACHE_LINE - sizeof(uint64_t), "see there");
 
-/* Does it bring payload to be placed? */
-static inline bool av_cqe_has_payload(const struct av_cqe *cqe)
-{
-	return cqe->data_len || cqe->stage || (cqe->flags & AV_CQE_IN_SLOT);
-}
+/* Does the entry bring payload to be placed? */
+#define AV_CQE_HAS_PAYLOAD(cqe) ((cqe)->data_len || (cqe)->stage || ((cqe)->flags & AV_CQE_IN_SLOT))
 
 /*
  * Copy an entry's @data from or to a private copy: all of it, or only the word in the first cache

@@ -104,9 +104,12 @@ static bool pass_fence(const struct av_qp_end *end)
 	return true;
 }
 
-/* The CQ has dropped the completion: the answer in it is placed at once. */
-static __attribute__((noinline)) void place_answer(const struct av_qp_end *end,
-						   const struct av_answer *answer)
+/*
+ * The completion is not in the CQ: that one is broken, or has dropped it. The answer in a dropped
+ * one is placed at once.
+ */
+static __attribute__((noinline)) void without_completion(const struct av_qp_end *end, int ret,
+							 const struct av_answer *answer)
 {
 	struct av_cqe cqe = {
 		.queue = end->qp->index,
@@ -114,19 +117,12 @@ static __attribute__((noinline)) void place_answer(const struct av_qp_end *end,
 		.data_len = answer->bytes,
 	};
 
-	memcpy(cqe.data, answer->data, answer->bytes);
-	av_place_lost(end->seg, &cqe);
-}
-
-static void complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
-		     const struct av_answer *answer)
-{
-	int ret = av_sq_complete(end, wqe, IBV_WC_SUCCESS, answer);
-
-	if (av_unlikely(ret == AV_CQ_DROPPED && answer->bytes))
-		place_answer(end, answer);
-	else if (av_unlikely(ret < 0))
+	if (ret != AV_CQ_DROPPED) {
 		av_finish_overrun(end);
+	} else if (answer->bytes) {
+		memcpy(cqe.data, answer->data, answer->bytes);
+		av_place_lost(end->seg, &cqe);
+	}
 }
 
 /*
@@ -136,12 +132,16 @@ static void complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 static bool apply_outcome(const struct av_qp_end *end, struct av_qp_end *peer,
 			  struct av_sq_wqe *wqe, struct av_outcome result, struct av_answer *answer)
 {
+	int ret;
+
 	if (result.responder_failed)
 		flush_responder(end, peer);
 	if (av_likely(result.fault == AV_FAULT_NONE && result.park == AV_PARK_NOT)) {
 		atomic_store_explicit(&end->qp->park, AV_PARK_NOT, memory_order_relaxed);
 		answer->bytes = result.answer_bytes;
-		complete(end, wqe, answer);
+		ret = av_sq_complete(end, wqe, IBV_WC_SUCCESS, answer);
+		if (av_unlikely(ret))
+			without_completion(end, ret, answer);
 		return true;
 	}
 	if (result.park == AV_PARK_NOT && av_rule(result.fault)->requester == IBV_WC_SUCCESS)

@@ -231,7 +231,7 @@ void av_place_lost(struct av_seg *seg, const struct av_cqe *cqe)
 	struct av_rq_shared *rq = cqe->flags & AV_CQE_RECV ? av_rq_at(seg, cqe->queue) : NULL;
 	struct av_placement place;
 
-	if (av_cqe_has_payload(cqe)) {
+	if (AV_CQE_HAS_PAYLOAD(cqe)) {
 		if (find_buffers(seg, cqe, rq, &place))
 			(void)place_once(seg, &place); /* a region that is changing gets nothing */
 		av_stage_give(seg, cqe->stage, cqe->stage_len);

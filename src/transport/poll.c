@@ -55,7 +55,7 @@ static int take(struct av_seg *seg, struct av_cq_shared *cq, int n, int count, s
 	*payload = false;
 	(void)!av_lock_acquire(&cq->poll_lock, AV_RANK_POLL);
 	while (n < count && !*payload && (cqe = av_cq_peek(seg, cq))) {
-		*payload = av_cqe_has_payload(cqe);
+		*payload = AV_CQE_HAS_PAYLOAD(cqe);
 		if (stamp_ns)
 			stamp_ns[n] = cqe->stamp_ns;
 		fill_wc(&wc[n++], cqe);
