@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -38,20 +39,30 @@ static void take_name(char *to, const char *name)
 		name = "anonymous memory";
 	snprintf(to, NAME_BYTES, "%s", len > room ? name + (len - room) : name);
 	if (len > room)
-		memcpy(to, "...", 3);
+		memset(to, '.', 3);
 	for (; *to; to++)
 		if (*to < ' ' || *to > '~')
 			*to = '?';
 }
 
+/* "BEGIN-END RIGHTS OFFSET DEVICE INODE NAME": proc(5) */
 static bool parse(const char *line, struct mapping *m)
 {
-	int name = 0;
+	char *rest;
 
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %*s %n", &m->begin, &m->end,
-		   m->rights, &name) != 3)
+	m->begin = strtoull(line, &rest, 16);
+	if (*rest != '-')
 		return false;
-	take_name(m->name, name ? line + name : "");
+	m->end = strtoull(rest + 1, &rest, 16);
+	rest += strspn(rest, " ");
+	if (strcspn(rest, " ") + 1 != sizeof(m->rights))
+		return false;
+	snprintf(m->rights, sizeof(m->rights), "%s", rest);
+	for (int field = 0; field < 4; field++) {
+		rest += strcspn(rest, " ");
+		rest += strspn(rest, " ");
+	}
+	take_name(m->name, rest);
 	return true;
 }
 

@@ -349,14 +349,19 @@ const size_t av_vsysfs_row_count = AV_ARRAY_SIZE(av_vsysfs_rows);
 
 static const char *const prefixes[] = {
 	IB, /* VERBS and MAD begin with it, too */
-	CM, BUS "/anyverbs.", CMDEV, DEBUG, DEVDIR,
+	CM, (BUS "/anyverbs."), CMDEV, DEBUG, DEVDIR,
 };
 _Static_assert(sizeof(CMDEV) <= AV_VSYSFS_PREFIX_BYTES, "the longest of them");
+
+static bool begins(const char *path, const char *with)
+{
+	return !strncmp(path, with, strlen(with));
+}
 
 bool av_vsysfs_has_prefix(const char *path)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(prefixes); i++)
-		if (!strncmp(path, prefixes[i], strlen(prefixes[i])))
+		if (begins(path, prefixes[i]))
 			return true;
 	return false;
 }
@@ -365,7 +370,7 @@ bool av_vsysfs_suspects_below(const char *path)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(prefixes); i++)
 		for (const char *at = prefixes[i]; at; at = strchr(at + 1, '/'))
-			if (path[0] == at[1] && !strncmp(path, at + 1, strlen(at + 1)))
+			if (path[0] == at[1] && begins(path, at + 1))
 				return true;
 	return false;
 }
