@@ -4,8 +4,8 @@
 wire_rxe.py BUILD-FOLDER [--rounds N] [--seconds N]
 
 The wire beside the kernel's own RoCEv2 (rdma_rxe): the same perftest programs in the emulated
-machine of tests/interop, between two of ours and between two of the kernel's, over the same kind of
-cable. The processor is emulated: only ratios mean anything. --seconds is as of compare.py.
+machine of tests/net/interop, between two of ours and between two of the kernel's, over the same
+kind of cable. The processor is emulated: only ratios mean anything. --seconds is as of compare.py.
 
 Exit status: 1 if a program failed; 77 if there can be no such machine.
 """
@@ -21,7 +21,7 @@ import programs
 import report
 
 TABLE = os.path.join(programs.HERE, "wire_rxe.txt")
-INTEROP = os.path.join(programs.HERE, "..", "tests", "interop", "interop.py")
+INTEROP = os.path.join(programs.HERE, "..", "tests", "net", "interop", "interop.py")
 SOURCES = {"rxe-rxe": figures.RXE, "any-any": figures.ANYVERBS}
 SKIPPED = 77
 ROW_SECONDS = 60  # for one program: only one that hangs meets it

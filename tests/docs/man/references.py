@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 faults = []
-TREE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+TREE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
 
 
 def foreign():

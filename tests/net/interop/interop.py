@@ -17,7 +17,7 @@ import threading
 from collections import namedtuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "clients"))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "clients"))
 
 import guide  # pylint: disable=wrong-import-position
 import pair  # pylint: disable=wrong-import-position

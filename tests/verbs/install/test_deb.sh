@@ -19,7 +19,7 @@ trip=$(mktemp -d)
 trap 'rm -rf "$trip"' EXIT
 mkdir "$trip/trip"
 cp "$packages"/*.deb "$trip/trip"
-cp -r "$source/tests/install" "$source/examples" "$trip/trip"
+cp -r "$source/tests/verbs/install" "$source/examples" "$trip/trip"
 cat >"$trip/trip/check.sh" <<'CHECK'
 set -eux
 export DEBIAN_FRONTEND=noninteractive

@@ -42,6 +42,6 @@ if grep -rlI -e "$build" -e "$source" "$root$prefix"; then
 	echo "these files name the tree that they were built in" >&2
 	failures=1
 fi
-"$source/tests/install/use.sh" "$root$prefix" "$root$libdir" "$source/tests/install/consumer" \
-	"$source/examples" || failures=1
+here=$source/tests/verbs/install
+"$here/use.sh" "$root$prefix" "$root$libdir" "$here/consumer" "$source/examples" || failures=1
 exit $failures

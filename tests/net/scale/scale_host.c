@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*     scale_host connected|datagrams RANK HOSTS EACH BYTES ROUNDS TOGETHER */
-#include "scale/scale_host.h"
+#include "net/scale/scale_host.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include "lib/expect.h"
 #include "lib/pattern.h"
 #include "lib/to_rts.h"
-#include "scale/scale_host.h"
+#include "net/scale/scale_host.h"
 
 #define GUARD 64u
 #define BATCH 64

@@ -13,7 +13,7 @@ case $library in *" "*)
 	library=${library##*/}
 	;;
 esac
-. "$(dirname "${BASH_SOURCE[0]}")/../lib/wait.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../../lib/wait.sh"
 
 # Ends the test, skipped, if a plain program with the library preloaded does not run,
 # or prints something.

@@ -28,8 +28,8 @@ import tempfile
 from collections import namedtuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-for beside in ("clients", "man"):
-    sys.path.insert(0, os.path.join(os.path.dirname(HERE), beside))
+for beside in ("clients", "docs/man"):
+    sys.path.insert(0, os.path.join(HERE, "..", "..", beside))
 
 import examples  # pylint: disable=wrong-import-position
 import machines  # pylint: disable=wrong-import-position

@@ -29,7 +29,7 @@ mkdir "$trip/trip"
 cd "$trip/trip"
 git clone -q --no-local "$source" anyverbs
 workflow() {
-	python3 -B "$source/tests/install/workflow.py" "$source/$1" "$source/action.yml"
+	python3 -B "$source/tests/verbs/install/workflow.py" "$source/$1" "$source/action.yml"
 }
 # The commands of the README, from the clone to the end of that block.
 sed -n '/^    git clone /,/^$/s/^    //p' "$source/README.md" >readme.sh

@@ -16,7 +16,7 @@ import os
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "clients"))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "clients"))
 
 import pair  # pylint: disable=wrong-import-position
 

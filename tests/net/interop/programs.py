@@ -10,7 +10,7 @@ import sys
 from collections import namedtuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "clients"))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "clients"))
 
 import families  # pylint: disable=wrong-import-position
 

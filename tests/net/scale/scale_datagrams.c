@@ -12,7 +12,7 @@
 #include "lib/expect.h"
 #include "lib/pattern.h"
 #include "lib/to_rts.h"
-#include "scale/scale_host.h"
+#include "net/scale/scale_host.h"
 
 #define SENDS	   64u /* on their way at a time */
 #define BATCH	   64

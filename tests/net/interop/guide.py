@@ -9,7 +9,7 @@ import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "man"))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "docs/man"))
 
 import examples  # pylint: disable=wrong-import-position
 

@@ -3,7 +3,7 @@
 """Any number of hosts at a switch, one process on each or more, and all talk to all: by reliable
 connections, then by datagrams of one queue pair each.
 
-    scale.py --host build/dev/tests/scale/scale_host --tool build/dev/bin/anyverbs --hosts 2 4 8
+    scale.py --host build/dev/tests/net/scale/scale_host --tool build/dev/bin/anyverbs --hosts 2 4 8
 
 Prints what each number of hosts costs. Fails if a byte is wrong, a completion has an error, or a
 connection takes more memory where there are more of them; times are only shown.
@@ -19,7 +19,7 @@ from collections import namedtuple
 from contextlib import suppress
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "clients"))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "clients"))
 
 import switch  # pylint: disable=wrong-import-position
 import veth  # pylint: disable=wrong-import-position
