@@ -28,7 +28,7 @@ static void make_connected(void)
 	link.dgid = forge_gid;
 	link.rq_psn = link.sq_psn = FIRST_PSN;
 	link.mtu = IBV_MTU_4096;
-	link.timeout = 0; /* none: nothing is repeated by itself */
+	link.timeout = 0; /* repeated without end */
 	link.rd_atomic = 1;
 	NEED(side_create_qp(&b, 0, &spec, &b_qpn) == 0);
 	NEED(side_connect(&b, 0, &link) == 0);
@@ -113,6 +113,12 @@ static void expect_end(enum ibv_wc_status status)
 	       wc.status);
 }
 
+/* On a busy machine, packets that are answered late come again. */
+static bool is_repeated(const struct av_packet *p, uint32_t at)
+{
+	return ((p->psn - FIRST_PSN - at) & AV_PSN_MASK) > AV_PSN_MASK / 2;
+}
+
 static void is_drained(const char *name, enum ibv_wr_opcode op)
 {
 	uint32_t at = 0;
@@ -125,7 +131,8 @@ static void is_drained(const char *name, enum ibv_wr_opcode op)
 	while (at < PACKETS && EXPECT(forge_receive(&p, (int)PATIENCE), "stops at %u", at)) {
 		if (at == 0)
 			drain();
-		at = take(op, &p, at);
+		if (!is_repeated(&p, at))
+			at = take(op, &p, at);
 	}
 	e = side_own_async(&b, BRIEFLY);
 	EXPECT(!e.any, "too early, event %d", e.type);
