@@ -46,6 +46,7 @@ check-nightly:
 	$(MAKE) hardship scale check-deb check-bare
 	cmake --preset clang -B "$(BUILD)/clang"
 	cmake --build "$(BUILD)/clang"
+	scripts/check-tidy.sh "$(BUILD)/clang"
 	scripts/fuzz-long.sh "$(BUILD)/clang" 600
 	scripts/mutate.py --sample 40
 
