@@ -12,7 +12,8 @@ if [ "${1:-}" = --quick ]; then
 	shift
 fi
 here=$(printf '%s' "$PWD" | sed 's/[][\.*^$+?(){}|]/\\&/g') # as a regular expression
-run-clang-tidy -quiet -p "$1" -j "$(nproc)" -checks "$checks" "$here/(src|tools)/.*${2:-}" 2>/dev/null | awk '
+files="$here/(src|tools)/.*${2:-}"
+run-clang-tidy -quiet -p "$1" -j "$(nproc)" "-checks=$checks" "$files" 2>/dev/null | awk '
 	/clang-tidy[-0-9]* .*-p=/ { files++; next }
 	NF
 	END { print "clang-tidy: " files + 0 " files"; exit files == 0 }'
