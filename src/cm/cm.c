@@ -115,20 +115,24 @@ static void follow_host(void)
 	av_cm_unlock();
 }
 
-static void *thread_main(void *arg)
+void av_cm_look(void)
 {
 	uint64_t kept;
 
-	while (await() || !finish()) {
-		reap();
-		if (av_cm_host_has_changed())
-			follow_host();
-		kept = av_cm_faults_look();
-		av_cm_lock();
-		av_cm_wake(kept);
-		av_cm_wake(av_cm_conns_look(av_now_ns()));
-		av_cm_unlock();
-	}
+	reap();
+	if (av_cm_host_has_changed())
+		follow_host();
+	kept = av_cm_faults_look();
+	av_cm_lock();
+	av_cm_wake(kept);
+	av_cm_wake(av_cm_conns_look(av_now_ns()));
+	av_cm_unlock();
+}
+
+static void *thread_main(void *arg)
+{
+	while (await() || !finish())
+		av_cm_look();
 	return NULL;
 }
 

@@ -19,6 +19,12 @@ AV_MUST_USE int av_cm_prepare(void);
 AV_MUST_USE int av_cm_begin(void);
 void av_cm_end(void);
 
+/*
+ * What the thread does each time that it wakes: end what the program has closed, follow the host,
+ * repeat and end what is due; then say when to wake next. Context: the thread, not locked
+ */
+void av_cm_look(void);
+
 /* The process exits: its peers hear of it, as far as that takes no time. */
 void av_cm_exit(void);
 
