@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit/transport/fake_link.h"
 
+#include <errno.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "device/port.h"
 #include "lib/check.h"
 #include "lib/turned_clock.h"
@@ -22,6 +24,7 @@ struct packet {
 	struct packet *next;
 	uint64_t due_ns;
 	struct av_net_path path;
+	unsigned int to; /* host */
 	size_t bytes;
 	uint8_t data[PACKET_BYTES];
 };
@@ -36,6 +39,7 @@ struct av_net_burst {
 };
 
 static const struct av_net_receiver *receiver;
+static const struct av_net_manager *manager;
 static struct link_setting *setting;
 static struct packet pool[PACKETS], *spare, *queue;
 static unsigned int pool_used;
@@ -46,6 +50,8 @@ static bool receiving;
 static bool asked[LINK_HOSTS]; /* the interface was asked for room, and had none */
 static void (*call)(void);
 static uint64_t call_ns;
+
+unsigned int link_here;
 
 _Atomic bool av_net_is_open; /* pollers take nothing: link_step() does */
 _Atomic uint64_t av_net_counter[AV_NET_COUNTS];
@@ -181,30 +187,55 @@ static bool parse(struct av_cut *cut, const struct packet *p, struct av_net_pack
 	return av_cut_next(cut, net, fault) && *fault == AV_NET_COUNTS;
 }
 
-static void send_one(const struct av_net_burst *b, unsigned int i)
+/* @p: complete but for its ICRC */
+static void send_packet(struct packet *p, unsigned int from)
 {
-	const struct av_icrc_path covered = {.source_port = AV_ROCE_PORT};
-	struct packet *p = take_spare();
-	struct av_icrc_path path = covered;
+	struct av_icrc_path path = {.source_port = AV_ROCE_PORT};
+	size_t covered = p->bytes - AV_ICRC_BYTES;
 	struct link_packet seen;
 	struct av_net_packet net;
 	enum av_net_count fault;
 	struct av_cut cut;
+
+	memcpy(path.src, p->path.src, sizeof(path.src));
+	memcpy(path.dst, p->path.dst, sizeof(path.dst));
+	av_icrc_put(p->data + covered, av_icrc_of(&path, p->data, covered));
+	CHECK(parse(&cut, p, &net, &fault));
+	seen = (struct link_packet){.number = sent++, .from = from, .net = &net};
+	seen.fault = fault_of(seen.number, from);
+	if (setting->sent)
+		setting->sent(&seen);
+	carry(p, seen.fault, from);
+}
+
+static void send_one(const struct av_net_burst *b, unsigned int i)
+{
+	struct packet *p = take_spare();
 	size_t bytes = b->bytes[i];
 
 	p->path = b->path;
+	p->to = host_of(b->path.dst);
 	p->bytes = bytes + AV_ICRC_BYTES;
 	memcpy(p->data, b->data[i], bytes);
 	memset(p->data + bytes - b->padding[i], 0, b->padding[i]);
-	memcpy(path.src, b->path.src, sizeof(path.src));
-	memcpy(path.dst, b->path.dst, sizeof(path.dst));
-	av_icrc_put(p->data + bytes, av_icrc_of(&path, p->data, bytes));
-	CHECK(parse(&cut, p, &net, &fault));
-	seen = (struct link_packet){.number = sent++, .from = host_of(b->path.src), .net = &net};
-	seen.fault = fault_of(seen.number, seen.from);
-	if (setting->sent)
-		setting->sent(&seen);
-	carry(p, seen.fault, seen.from);
+	send_packet(p, host_of(b->path.src));
+}
+
+void link_be(unsigned int host)
+{
+	link_here = host;
+	if (setting->proc[host])
+		av_lock_self = setting->proc[host];
+}
+
+static void manage(const struct packet *p, const struct av_net_packet *net)
+{
+	unsigned int before = link_here;
+
+	link_be(p->to);
+	CHECK(manager->owner(net) == av_lock_self);
+	manager->packet(net);
+	link_be(before);
 }
 
 static void arrive(const struct packet *p)
@@ -216,7 +247,10 @@ static void arrive(const struct packet *p)
 	if (parse(&cut, p, &net, &fault)) {
 		if (setting->arrives)
 			setting->arrives(&(struct link_arrival){host_of(p->path.src), &net});
-		receiver->packet(&net);
+		if (net.packet.dest_qpn == AV_NET_MANAGEMENT_QPN)
+			manage(p, &net);
+		else
+			receiver->packet(&net);
 	} else if (fault == AV_NET_BAD_CRC) {
 		receiver->damaged(net.packet.dest_qpn);
 	}
@@ -277,6 +311,11 @@ void av_net_receive_by(const struct av_net_receiver *r)
 	receiver = r;
 }
 
+void av_net_manage_by(const struct av_net_manager *m)
+{
+	manager = m;
+}
+
 int av_net_open(const uint8_t address[16])
 {
 	return 0;
@@ -284,6 +323,51 @@ int av_net_open(const uint8_t address[16])
 
 void av_net_close(const uint8_t address[16])
 {
+}
+
+int av_net_attend(const uint8_t address[16])
+{
+	return 0;
+}
+
+void av_net_leave_alone(const uint8_t address[16], void (*quiet)(void))
+{
+}
+
+bool av_net_has_moved(const uint8_t address[16])
+{
+	return false;
+}
+
+int av_net_hold(void)
+{
+	return 0;
+}
+
+void av_net_release(void)
+{
+}
+
+/* From the other process. */
+int av_net_pass(uint32_t proc, const struct av_net_path *path, uint8_t *packet, size_t bytes)
+{
+	unsigned int to = 0;
+	struct packet *p;
+
+	while (to < LINK_HOSTS && setting->proc[to] != proc)
+		to++;
+	CHECK(proc && to < LINK_HOSTS);
+	if (setting->full) {
+		setting->full--;
+		return -EAGAIN;
+	}
+	p = take_spare();
+	p->path = *path;
+	p->to = to;
+	p->bytes = bytes;
+	memcpy(p->data, packet, bytes);
+	send_packet(p, LINK_HOSTS - 1 - to);
+	return 0;
 }
 
 void av_net_warn(const uint8_t address[16], int err)
@@ -512,9 +596,17 @@ static void call_now(void)
 	f();
 }
 
+static uint64_t next_alarm(void)
+{
+	return setting->alarm.due ? setting->alarm.due() : UINT64_MAX;
+}
+
 bool link_step(void)
 {
-	uint64_t next = next_timer();
+	uint64_t next = next_timer(), alarm = next_alarm();
+
+	if (alarm < next)
+		next = alarm;
 
 	if (queue && queue->due_ns < next)
 		next = queue->due_ns;
@@ -525,6 +617,8 @@ bool link_step(void)
 	turned_clock_to(next);
 	(void)arrive_all();
 	call_now();
+	if (next_alarm() <= turned_clock_ns())
+		setting->alarm.look();
 	look_at_timers();
 	return true;
 }

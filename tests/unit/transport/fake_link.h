@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Two hosts and the link between them, in one process and one thread: what src/net, the timer
- * thread and the table of ports do for src/transport, under the clock of lib/turned_clock.h. A test
- * that is linked with it has no socket, waits for nothing, and runs the same each time.
+ * thread and the table of ports do for src/transport and src/cm, under the clock of
+ * lib/turned_clock.h. A test that is linked with it has no socket, waits for nothing, and runs the
+ * same each time.
  *
  * A packet arrives LINK_NS after it was sent, in order, unless the test says otherwise. Nothing
  * arrives, and no timer goes off, but in link_step().
@@ -55,6 +56,12 @@ struct link_arrival {
 	const struct av_net_packet *net;
 };
 
+/* What goes off beside the timers of queue pairs. NULL: nothing does */
+struct link_alarm {
+	uint64_t (*due)(void); /* when; UINT64_MAX: never */
+	void (*look)(void);
+};
+
 struct link_setting {
 	const struct link_fault *faults;
 	unsigned int fault_count;
@@ -64,10 +71,20 @@ struct link_setting {
 	bool congested;	   /* all packets are marked so on their way */
 	void (*sent)(const struct link_packet *p);
 	void (*arrives)(const struct link_arrival *a);
+	struct link_alarm alarm;
+	/* Processes of one directory instead of hosts: what av_net_pass() calls them; 0: hosts */
+	uint32_t proc[LINK_HOSTS];
+	unsigned int full; /* so many packets that are passed find no room */
 };
 
 /* Begin anew: no packet is under way, no queue pair is watched. @setting is borrowed. */
 void link_begin(struct link_setting *setting);
+
+/* The host, or process, whose code runs: while a packet of management arrives, who gets it. */
+extern unsigned int link_here;
+
+/* From now on @host's code runs. */
+void link_be(unsigned int host);
 
 /* Call @f in link_step() at that moment. One at a time. */
 void link_call_at(uint64_t ns, void (*f)(void));
