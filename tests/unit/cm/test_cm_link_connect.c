@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* Connections that come about and end, whatever happens to messages. IBTA volume 1, 12.9. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "unit/cm/cm_link_fixture.h"
+
+static void disconnected(void **state)
+{
+	static const struct cm_link_exchange rows[] = {
+		{.name = "the asker leaves",
+		 .on = {IS_READY_AND_PARTS, ACCEPTS_AND_PARTS},
+		 .then = {{DISCONNECT, SECOND}},
+		 .cases = {{{{ASKER_HEARS}, {LISTENER_HEARS}}}}},
+		{.name = "the listener leaves",
+		 .on = {IS_READY_AND_PARTS,
+			{[CM_CONNECT_REQUEST] = {ACCEPT, 0},
+			 [CM_ESTABLISHED] = {DISCONNECT, SECOND}}},
+		 .cases = {{{{ASKER_HEARS}, {LISTENER_HEARS}}}}},
+		{.name = "both leave at once",
+		 .on = {IS_READY_AND_PARTS,
+			{[CM_CONNECT_REQUEST] = {ACCEPT, 0},
+			 [CM_ESTABLISHED] = {DISCONNECT, SECOND - 3 * LINK_NS}}},
+		 .then = {{DISCONNECT, SECOND}},
+		 .cases = {{{{ASKER_HEARS}, {LISTENER_HEARS}}}}},
+	};
+
+	cm_link_all(rows, AV_ARRAY_SIZE(rows));
+}
+
+/* The first packet of the queue pair may come before the RTU. */
+static void told_by_a_packet(void **state)
+{
+	static const struct cm_link_exchange rows[] = {
+		{.name = "a packet comes first",
+		 .on = {IS_READY_AND_PARTS, ACCEPTS_AND_PARTS},
+		 .then = {{DISCONNECT, SECOND}, {NOTIFY, 5 * LINK_NS / 2}},
+		 .cases = {{{{ASKER_HEARS}, {LISTENER_HEARS}}}}},
+	};
+
+	cm_link_all(rows, AV_ARRAY_SIZE(rows));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(disconnected),
+		cmocka_unit_test(told_by_a_packet),
+	};
+
+	return cmocka_run_group_tests_name("connections", tests, cm_link_set_up, cm_link_tear_down);
+}

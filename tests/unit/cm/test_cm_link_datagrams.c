@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* Questions for datagrams, whatever happens to messages. IBTA volume 1, 12.11. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "unit/cm/cm_link_fixture.h"
+
+static void answered(void **state)
+{
+	static const struct cm_link_exchange rows[] = {
+		{.name = "a service",
+		 .ps = RDMA_PS_UDP,
+		 .on = {{[CM_ESTABLISHED] = {DESTROY, 0}}, {[CM_CONNECT_REQUEST] = {ACCEPT, 0}}},
+		 .cases = {{{{CM_ESTABLISHED}, {CM_CONNECT_REQUEST}}}}},
+		{.name = "a service that takes 12 s",
+		 .ps = RDMA_PS_UDP,
+		 .on = {{{0}}, {[CM_CONNECT_REQUEST] = {ACCEPT, 12 * SECOND}}},
+		 .cases = {{{{CM_ESTABLISHED}, {CM_CONNECT_REQUEST}}}}},
+		{.name = "the asker's id ends",
+		 .ps = RDMA_PS_UDP,
+		 .on = {{{0}}, {[CM_CONNECT_REQUEST] = {ACCEPT, 400 * MS}}},
+		 .then = {{DESTROY, 50 * MS}},
+		 .cases = {{{{0}, {CM_CONNECT_REQUEST}}}, {{{0}, {0}}}}},
+	};
+
+	cm_link_all(rows, AV_ARRAY_SIZE(rows));
+}
+
+static void refused(void **state)
+{
+	static const struct cm_link_exchange rows[] = {
+		{.name = "no service",
+		 .ps = RDMA_PS_UDP,
+		 .on = {{[CM_UNREACHABLE] = {DESTROY, 0}}, {[CM_CONNECT_REQUEST] = {REJECT, 0}}},
+		 .cases = {{{{CM_UNREACHABLE}, {CM_CONNECT_REQUEST}}}}},
+		{.name = "a service whose id ends",
+		 .ps = RDMA_PS_UDP,
+		 .on = {{{0}}, {[CM_CONNECT_REQUEST] = {DESTROY, 100 * MS}}},
+		 .cases = {{{{CM_UNREACHABLE}, {CM_CONNECT_REQUEST}}}}},
+	};
+
+	cm_link_all(rows, AV_ARRAY_SIZE(rows));
+}
+
+static void nobody_listens(void **state)
+{
+	static const struct cm_link_exchange rows[] = {
+		{.name = "nobody serves",
+		 .ps = RDMA_PS_UDP,
+		 .deaf = true,
+		 .reason = 1, /* service ID not supported: 12.11.2.2 */
+		 .cases = {{{{CM_UNREACHABLE}, {0}}}}},
+		{.name = "somebody serves at last",
+		 .ps = RDMA_PS_UDP,
+		 .deaf = true,
+		 .on = {{{0}}, {[CM_CONNECT_REQUEST] = {ACCEPT, 0}}},
+		 .then = {{STAY, 0}, {LISTEN, 100 * MS}},
+		 .cases = {{{{CM_ESTABLISHED}, {CM_CONNECT_REQUEST}}}}},
+	};
+
+	for (unsigned int i = 0; i < AV_ARRAY_SIZE(rows); i++)
+		cm_link_each(&rows[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(answered),
+		cmocka_unit_test(refused),
+		cmocka_unit_test(nobody_listens),
+	};
+
+	return cmocka_run_group_tests_name("datagrams", tests, cm_link_set_up, cm_link_tear_down);
+}
