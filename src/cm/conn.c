@@ -149,11 +149,24 @@ static unsigned int requests(const struct av_cm_conn *c)
 	return asks_slowly(c) ? SLOW_TRIES : TRIES;
 }
 
+/*
+ * All messages until the connection is there are of the transaction that the request has begun, and
+ * what answers has that of what it answers. Source: Linux, cm_format_rep(), cm_format_drep() ...
+ */
+static uint64_t transaction_of(const struct av_cm_conn *c, uint16_t attribute)
+{
+	if (attribute == AV_CM_DREP)
+		return c->goodbye;
+	if (attribute != AV_CM_DREQ && c->request)
+		return c->request;
+	return (uint64_t)c->nonce << 32 | (attribute == AV_CM_DREQ ? AV_CM_DREQ : AV_CM_REQ);
+}
+
 void av_cm_conn_say(struct av_cm_conn *c, struct av_cm_message m, unsigned int tries)
 {
 	m.local_comm_id = c->comm;
 	m.remote_comm_id = c->remote_comm;
-	m.transaction = (uint64_t)c->nonce << 32 | m.attribute;
+	m.transaction = transaction_of(c, m.attribute);
 	c->sent = m;
 	c->tries = tries;
 	c->interval_ns = first_ns(c);
@@ -262,6 +275,7 @@ static void say_sidr_refusal(struct av_cm_conn *c, const void *data, size_t byte
 {
 	struct av_cm_message m = message(AV_CM_SIDR_REP);
 
+	m.transaction = c->request;
 	m.local_comm_id = c->remote_comm;
 	m.status = AV_CM_SIDR_REJECTED;
 	if (bytes)
@@ -288,6 +302,7 @@ int av_cm_conn_reply(struct av_cm_conn *c, const struct av_cm_message *m)
 		return -EINVAL;
 	c->state = AV_CM_SIDR_ANSWERED;
 	c->sent = *m;
+	c->sent.transaction = c->request;
 	c->sent.local_comm_id = c->remote_comm;
 	av_cm_conn_again(c);
 	return 0;

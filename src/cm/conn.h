@@ -52,8 +52,9 @@ struct av_cm_conn {
 	TAILQ_ENTRY(av_cm_conn) entry;
 	LIST_ENTRY(av_cm_conn) alike; /* by @remote_comm, once it is known */
 	uint32_t comm, remote_comm;   /* SIDR: the requester's number, at both ends */
-	uint32_t nonce;		      /* of what this end sends */
-	uint64_t request; /* the transaction by which the peer has asked; 0: it has not */
+	uint32_t nonce;		      /* of the transactions that this end begins */
+	uint64_t request;	      /* by which the peer has asked; 0: it has not */
+	uint64_t goodbye;	      /* by which it has disconnected */
 	enum av_cm_conn_state state;
 	struct av_cm_id *id; /* NULL: it was destroyed */
 	struct av_cm_way way;

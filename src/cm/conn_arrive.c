@@ -23,6 +23,8 @@ static void heard(struct av_cm_conn *c, enum av_cm_event_type event, int status,
 static void ask_for_time(struct av_cm_conn *c, uint8_t about)
 {
 	const struct av_cm_message m = {.attribute = AV_CM_MRA,
+					.transaction =
+						c->request ? c->request : c->sent.transaction,
 					.local_comm_id = c->comm,
 					.remote_comm_id = c->remote_comm,
 					.message_mraed = about,
@@ -155,6 +157,8 @@ static void disconnected(struct av_cm_conn *c, const struct av_cm_message *m)
 {
 	if (m->qpn != c->qpn)
 		return;
+	if (c->state != AV_CM_TIMEWAIT)
+		c->goodbye = m->transaction;
 	if (c->state == AV_CM_REP_SENT) { /* its RTU was lost */
 		av_cm_conn_hush(c);
 		c->state = AV_CM_ESTABLISHED;

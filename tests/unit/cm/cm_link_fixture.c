@@ -241,6 +241,38 @@ static void judge_numbers(const struct cm_link_message *m)
 	}
 }
 
+/* 12.6: what answers has the transaction of what it answers; RTU and REJ that of the request. */
+static void judge_transaction(const struct cm_link_message *m)
+{
+	static const uint16_t of[][2] = {
+		{AV_CM_MRA, AV_CM_REQ}, {AV_CM_REJ, AV_CM_REQ},	  {AV_CM_REP, AV_CM_REQ},
+		{AV_CM_RTU, AV_CM_REQ}, {AV_CM_DREP, AV_CM_DREQ}, {AV_CM_SIDR_REP, AV_CM_SIDR_REQ},
+	};
+
+	for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
+		bool goodbye = of[i][1] == AV_CM_DREQ;
+		const uint8_t *first = first_said(goodbye ? 1 - m->from : 0, of[i][1]);
+
+		if (of[i][0] != m->attribute)
+			continue;
+		MUST(first != NULL);
+		if (first)
+			MUST_BE(m->transaction, get(first + 8, 8));
+	}
+}
+
+/* What comes again is the same. Of MRA and REJ there are several, and of what refuses a request. */
+static void judge_again(const struct cm_link_message *m, const uint8_t *mad)
+{
+	if (m->attribute == AV_CM_MRA || m->attribute == AV_CM_REJ ||
+	    (m->attribute == AV_CM_SIDR_REP && exchange->deaf))
+		return;
+	for (unsigned int i = 0; i < said_count; i++)
+		if (said[i].from == m->from && get(said[i].mad + 16, 2) == m->attribute &&
+		    get(said[i].mad + COMM_AT, 4) == m->local)
+			MUST(memcmp(said[i].mad, mad, AV_MAD_BYTES) == 0);
+}
+
 static bool says_own(const struct cm_link_message *m)
 {
 	for (unsigned int i = 0; i < id_count; i++)
@@ -300,6 +332,8 @@ static void on_sent(const struct link_packet *p)
 	judge_datagram(&p->net->packet);
 	if (m.attribute != AV_CM_SIDR_REQ && m.attribute != AV_CM_SIDR_REP)
 		judge_numbers(&m);
+	judge_transaction(&m);
+	judge_again(&m, mad);
 	judge_contents(&m, mad);
 	said[said_count].from = m.from;
 	memcpy(said[said_count++].mad, mad, AV_MAD_BYTES);
