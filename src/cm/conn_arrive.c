@@ -129,6 +129,8 @@ static void rejected(struct av_cm_conn *c, const struct av_cm_message *m)
 	case AV_CM_REP_SENT:
 	case AV_CM_REP_RECEIVED:
 		av_cm_conn_hush(c);
+		if (c->request)
+			av_cm_stale_add(c->way.path.dst, c->remote_comm, c->request);
 		if (c->id && c->state == AV_CM_REQ_SENT)
 			av_cm_report_refused(&c->way, c->id->service_id, m->reason,
 					     m->reason == AV_CM_INVALID_SERVICE_ID);

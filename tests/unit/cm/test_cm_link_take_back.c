@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests and answers that are taken back, whatever happens to messages. IBTA volume
+ * 1, 12.6.7, 12.9. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "unit/cm/cm_link_fixture.h"
+
+/* The asker does not wait for an answer. Who has not accepted yet has no name, and hears nothing.
+ */
+static void taken_back(void **state)
+{
+	static const struct cm_link_exchange rows[] = {
+		{.name = "the asker's id ends before there is an answer",
+		 .on = {{{0}}, {[CM_CONNECT_REQUEST] = {ACCEPT, 400 * MS}}},
+		 .then = {{DESTROY, 50 * MS}},
+		 .reason = 4, /* timeout: what Linux says */
+		 .cases = {{{{0}, {CM_CONNECT_REQUEST}}},
+			   {{{0}, {0}}},
+			   {{{0}, {CM_CONNECT_REQUEST, CM_REJECTED}}}}},
+	};
+
+	cm_link_all(rows, AV_ARRAY_SIZE(rows));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(taken_back),
+	};
+
+	return cmocka_run_group_tests_name("taken back", tests, cm_link_set_up, cm_link_tear_down);
+}
