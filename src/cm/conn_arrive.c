@@ -241,6 +241,16 @@ static void unknown(const struct av_net_path *path, const struct av_cm_message *
 		av_cm_refuse(&way, m, 1, AV_CM_INVALID_COMM_ID);
 }
 
+/* The peer goes on: it has not heard of the end, or answers what is late. */
+static void after_end(struct av_cm_conn *c, const struct av_net_path *path,
+		      const struct av_cm_message *m)
+{
+	if (m->attribute == AV_CM_REP && c->sent.attribute == AV_CM_REJ)
+		av_cm_conn_again(c);
+	else
+		unknown(path, m);
+}
+
 /* It has no number for this end yet. Else a refusal without one is late, or somebody else's. */
 static bool may_lack_number(const struct av_cm_conn *c, const struct av_cm_message *m)
 {
@@ -265,6 +275,10 @@ static void answered(const struct av_net_path *path, const struct av_cm_message 
 		c = av_cm_conn_same(path, m->local_comm_id, false, NULL);
 	if (!c || !is_peer(c, path, m)) {
 		unknown(path, m);
+		return;
+	}
+	if (c->state == AV_CM_ENDED) {
+		after_end(c, path, m);
 		return;
 	}
 	switch (m->attribute) {

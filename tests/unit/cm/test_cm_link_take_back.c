@@ -10,6 +10,29 @@
 #include "base/compiler.h"
 #include "unit/cm/cm_link_fixture.h"
 
+/* The listener's REP is refused. */
+static void answer_refused(void **state)
+{
+	static const struct cm_link_exchange rows[] = {
+		{.name = "the asker refuses the answer",
+		 .on = {{[CM_CONNECT_RESPONSE] = {REJECT, 0}},
+			{[CM_CONNECT_REQUEST] = {ACCEPT, 0}}},
+		 .cases = {{{{CM_CONNECT_RESPONSE}, {CM_CONNECT_REQUEST, CM_REJECTED}}}}},
+		{.name = "the asker's id ends",
+		 .on = {{[CM_CONNECT_RESPONSE] = {DESTROY, 0}},
+			{[CM_CONNECT_REQUEST] = {ACCEPT, 0}}},
+		 .cases = {{{{CM_CONNECT_RESPONSE}, {CM_CONNECT_REQUEST, CM_REJECTED}}}}},
+		{.name = "the listener takes its answer back",
+		 .on = {{{0}}, {[CM_CONNECT_REQUEST] = {ACCEPT, 0}}},
+		 .then = {{STAY, 0}, {REJECT, 50 * MS}},
+		 .cases = {{{{CM_CONNECT_RESPONSE, CM_REJECTED}, {CM_CONNECT_REQUEST}}},
+			   {{{CM_REJECTED}, {CM_CONNECT_REQUEST}}},
+			   {{{CM_CONNECT_RESPONSE}, {CM_CONNECT_REQUEST}}}}},
+	};
+
+	cm_link_all(rows, AV_ARRAY_SIZE(rows));
+}
+
 /* The asker does not wait for an answer. Who has not accepted yet has no name, and hears nothing.
  */
 static void taken_back(void **state)
@@ -30,6 +53,7 @@ static void taken_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(answer_refused),
 		cmocka_unit_test(taken_back),
 	};
 
