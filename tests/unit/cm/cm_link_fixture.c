@@ -315,6 +315,11 @@ static void judge_datagram(const struct av_packet *b)
 	MUST_BE(get(b->payload, 4), 0x01070203); /* versions, class, method: 13.4.2, 16.7.1 */
 }
 
+static bool loses(const struct link_packet *p)
+{
+	return exchange->lost == get(p->net->packet.payload + 16, 2);
+}
+
 static void on_sent(const struct link_packet *p)
 {
 	const uint8_t *mad = p->net->packet.payload;
@@ -727,6 +732,7 @@ static void begin(const struct cm_link_exchange *e, const struct link_fault *f, 
 	setting.faults = f;
 	setting.fault_count = n;
 	setting.sent = on_sent;
+	setting.loses = loses;
 	setting.alarm = (struct link_alarm){due, look};
 	setting.full = e->full;
 	memset(setting.proc, 0, sizeof(setting.proc));

@@ -55,6 +55,7 @@ struct cm_link_exchange {
 	bool together;	   /* processes of one directory */
 	bool deaf;	   /* nobody listens from the beginning */
 	unsigned int full; /* of struct link_setting */
+	uint16_t lost;	   /* all messages of that kind are; 0: none */
 	struct cm_link_do on[LINK_HOSTS][CM_KINDS];
 	struct cm_link_do then[LINK_HOSTS]; /* after the beginning, whatever it has heard */
 	uint8_t reason;			    /* that is heard; 0: the consumer's */

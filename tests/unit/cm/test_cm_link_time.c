@@ -124,6 +124,58 @@ static void nobody_serves(void **state)
 			 repeated(AV_CM_SIDR_REQ, 100 * MS, 12));
 }
 
+/* What each end hears where all messages of a kind are lost: docs/CM.md. */
+static void all_lost(void **state)
+{
+	static const struct cm_link_exchange rows[] = {
+		{.name = "REQ",
+		 .lost = AV_CM_REQ,
+		 .on = {IS_READY_AND_PARTS, ACCEPTS_AND_PARTS},
+		 .cases = {{{{CM_UNREACHABLE}}}}},
+		{.name = "REP", /* the listener is the first to give up */
+		 .lost = AV_CM_REP,
+		 .reason = 4,
+		 .on = {{{0}}, {[CM_CONNECT_REQUEST] = {ACCEPT, SECOND}}},
+		 .cases = {{{{CM_REJECTED}, {CM_CONNECT_REQUEST, CM_UNREACHABLE}}}}},
+		{.name = "RTU",
+		 .lost = AV_CM_RTU,
+		 .on = {IS_READY_AND_PARTS, ACCEPTS_AND_PARTS},
+		 .cases = {{{{ASKER_HEARS}, {CM_CONNECT_REQUEST, CM_UNREACHABLE}}}}},
+		{.name = "RTU, and the asker leaves",
+		 .lost = AV_CM_RTU,
+		 .on = {IS_READY_AND_PARTS, ACCEPTS_AND_PARTS},
+		 .then = {{DISCONNECT, SECOND}, {STAY, 0}},
+		 .cases = {{{{ASKER_HEARS}, {LISTENER_HEARS}}}}},
+		{.name = "DREQ",
+		 .lost = AV_CM_DREQ,
+		 .on = {IS_READY_AND_PARTS, ACCEPTS_AND_PARTS},
+		 .then = {{DISCONNECT, SECOND}, {STAY, 0}},
+		 .cases = {{{{ASKER_HEARS}, {CM_CONNECT_REQUEST, CM_ESTABLISHED}}}}},
+		{.name = "DREP",
+		 .lost = AV_CM_DREP,
+		 .on = {IS_READY_AND_PARTS, ACCEPTS_AND_PARTS},
+		 .then = {{DISCONNECT, SECOND}, {STAY, 0}},
+		 .cases = {{{{ASKER_HEARS}, {LISTENER_HEARS}}}}},
+		{.name = "MRA",
+		 .lost = AV_CM_MRA,
+		 .on = {IS_READY_AND_PARTS, {[CM_CONNECT_REQUEST] = {ACCEPT, 20 * SECOND}}},
+		 .cases = {{{{CM_CONNECT_RESPONSE}, {CM_CONNECT_REQUEST, CM_ESTABLISHED}}}}},
+		{.name = "SIDR_REP",
+		 .lost = AV_CM_SIDR_REP,
+		 .ps = RDMA_PS_UDP,
+		 .on = {{{0}}, {[CM_CONNECT_REQUEST] = {ACCEPT, 0}}},
+		 .cases = {{{{CM_UNREACHABLE}, {CM_CONNECT_REQUEST}}}}},
+	};
+
+	for (unsigned int i = 0; i < AV_ARRAY_SIZE(rows); i++) {
+		struct cm_link_exchange together = rows[i];
+
+		(void)cm_link_run(&rows[i], NULL, 0);
+		together.together = true;
+		(void)cm_link_run(&together, NULL, 0);
+	}
+}
+
 /* MRA: the message comes again when the time is over that it asks for. */
 static void asked_for_time(void **state)
 {
@@ -216,8 +268,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nobody_answers), cmocka_unit_test(nobody_is_ready),
 		cmocka_unit_test(nobody_parts),	  cmocka_unit_test(timewait),
-		cmocka_unit_test(nobody_serves),  cmocka_unit_test(asked_for_time),
-		cmocka_unit_test(nobody_listens), cmocka_unit_test(no_room),
+		cmocka_unit_test(nobody_serves),  cmocka_unit_test(all_lost),
+		cmocka_unit_test(asked_for_time), cmocka_unit_test(nobody_listens),
+		cmocka_unit_test(no_room),
 	};
 
 	return cmocka_run_group_tests_name("times of messages", tests, cm_link_set_up,

@@ -129,14 +129,14 @@ static void give_back(struct packet *p)
 	spare = p;
 }
 
-static const struct link_fault *fault_of(unsigned int number, unsigned int from)
+static const struct link_fault *fault_of(const struct link_packet *p)
 {
-	static const struct link_fault cut = {.what = LINK_LOSE};
+	static const struct link_fault lost = {.what = LINK_LOSE};
 
 	for (unsigned int i = 0; i < setting->fault_count; i++)
-		if (setting->faults[i].packet == number)
+		if (setting->faults[i].packet == p->number)
 			return &setting->faults[i];
-	return setting->cut[from] ? &cut : NULL;
+	return setting->cut[p->from] || (setting->loses && setting->loses(p)) ? &lost : NULL;
 }
 
 static void enqueue_copy(const struct packet *of, uint64_t due_ns)
@@ -202,7 +202,7 @@ static void send_packet(struct packet *p, unsigned int from)
 	av_icrc_put(p->data + covered, av_icrc_of(&path, p->data, covered));
 	CHECK(parse(&cut, p, &net, &fault));
 	seen = (struct link_packet){.number = sent++, .from = from, .net = &net};
-	seen.fault = fault_of(seen.number, from);
+	seen.fault = fault_of(&seen);
 	if (setting->sent)
 		setting->sent(&seen);
 	carry(p, seen.fault, from);
