@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests whose connections are over, or that were taken back. One of them that comes once more was
- * late on its way: who listens is not asked again. Source: IBTA volume 1, 12.9.8.3 (timewait).
+ * Requests whose connections are over, or that were taken back. One of them that comes once more
+ * was late on its way: who listens is not asked again. Source: IBTA volume 1, 12.9.8.3 (timewait).
  *
  * They are told apart by their transactions, which are not used again. Context of all: locked
  */
