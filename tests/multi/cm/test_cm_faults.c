@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Faults on demand at messages of the connection manager. Where each message is lost once, a
- * connection comes about, is refused or ends all the same; where all are lost, both sides hear
- * what docs/CM.md says. The rules are set by the tool, as a user would, while the programs run.
+ * connection comes about, is refused or ends all the same. The rules are set by the tool, as a user
+ * would, while the programs run. unit.cm.test_cm_link_time loses all of them.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -186,156 +185,6 @@ static void strikes(const struct row *r)
 	clear_rules();
 }
 
-/* --- all are lost --------------------------------------------------------------------------- */
-
-/* How far both sides come, and what each hears then; NOTHING: the other one says so. */
-enum { NOTHING = -1 };
-
-static const struct silence {
-	const char *rules;
-	enum side side;
-	enum { UNASKED, UNANSWERED, NOT_READY, NOT_ENDED } stage;
-	int active, active_status, passive, passive_status;
-} silences[] = {
-	{"drop message req", SERVER, UNASKED, CM_UNREACHABLE, -ETIMEDOUT, NOTHING, 0},
-	{"drop message rep", CLIENT, UNANSWERED, CM_REJECTED, 4, CM_UNREACHABLE, -ETIMEDOUT},
-	{"drop message rtu", SERVER, NOT_READY, CM_DISCONNECTED, 0, CM_UNREACHABLE, -ETIMEDOUT},
-	{"drop message dreq", SERVER, NOT_ENDED, CM_DISCONNECTED, -ETIMEDOUT, NOTHING, 0},
-	{"drop message drep", CLIENT, NOT_ENDED, CM_DISCONNECTED, -ETIMEDOUT, CM_DISCONNECTED, 0},
-};
-
-#define SILENCES COUNT_OF(silences)
-
-/* A pair of processes for each: they wait for 30 s together. */
-static struct party clients[SILENCES], servers[SILENCES];
-
-static void set_all_rules(void)
-{
-	char text[100 * SILENCES];
-	size_t end = 0;
-
-	for (unsigned int i = 0; i < SILENCES; i++) {
-		const struct silence *s = &silences[i];
-		const struct party *p = s->side == CLIENT ? &clients[i] : &servers[i];
-
-		end += (size_t)snprintf(text + end, sizeof(text) - end, "%s pid %d;", s->rules,
-					p->process.pid);
-	}
-	if (tool_run(ANYVERBS_TOOL, "faults", "-d", "any0", "set", text, NULL) != 0)
-		DIE("anyverbs faults set '%s'", text);
-}
-
-/* As far as it goes. */
-static void come_to(const struct silence *s, struct party *active, struct party *passive)
-{
-	struct sockaddr_in there;
-	struct link l;
-
-	(void)party_listen(passive, &there);
-	l.active = party_request(active, &there, NULL, 0);
-	if (s->stage == UNASKED)
-		return;
-	l.passive = party_hear(passive, CM_CONNECT_REQUEST).id;
-	if (s->stage == UNANSWERED) { /* the passive side is the first to give up */
-		accepted_late(passive, l.passive);
-		return;
-	}
-	EXPECT(party_tell(passive, DO_ACCEPT, l.passive) == 0, "not accepted");
-	(void)party_hear(active, CM_CONNECT_RESPONSE);
-	EXPECT(party_tell(active, DO_READY, l.active) == 0, "not ready");
-	if (s->stage == NOT_READY)
-		return;
-	(void)party_hear(passive, CM_ESTABLISHED);
-	EXPECT(party_tell(active, DO_DISCONNECT, l.active) == 0, "not disconnected");
-	if (s->passive == NOTHING)
-		return;
-	(void)party_hear(passive, CM_DISCONNECTED);
-	EXPECT(party_tell(passive, DO_DISCONNECT, l.passive) == 0, "not disconnected");
-}
-
-static void expect_heard(struct party *p, const char *who, int event, int status)
-{
-	struct outcome out = party_end(p);
-
-	EXPECT(out.ret == 0 && (int)out.event.event == event && (int)out.event.status == status,
-	       "the %s hears event %u with status %d: %d", who, out.event.event,
-	       (int)out.event.status, out.ret);
-}
-
-static void begin_to_hear(struct party *p)
-{
-	const struct order o = {.what = DO_HEAR_ANY};
-
-	party_begin(p, &o);
-}
-
-/* A server whose answer is there, at a client whose program takes its time. */
-static struct party slow_client, patient_server;
-
-static uint32_t begin_to_be_slow(void)
-{
-	struct sockaddr_in there;
-	uint32_t id;
-
-	party_start(&slow_client);
-	party_start(&patient_server);
-	(void)party_listen(&patient_server, &there);
-	id = party_request(&slow_client, &there, NULL, 0);
-	EXPECT(party_tell(&patient_server, DO_ACCEPT,
-			  party_hear(&patient_server, CM_CONNECT_REQUEST).id) == 0,
-	       "not accepted");
-	(void)party_hear(&slow_client, CM_CONNECT_RESPONSE);
-	begin_to_hear(&patient_server);
-	return id;
-}
-
-static void be_ready_at_last(uint32_t id)
-{
-	row("nothing is lost, and the client takes longer than a lost message");
-	EXPECT(party_tell(&slow_client, DO_READY, id) == 0, "not ready");
-	expect_heard(&patient_server, "server", CM_ESTABLISHED, 0);
-	party_stop(&slow_client);
-	party_stop(&patient_server);
-}
-
-/* The server of "drep" has heard of the end before. */
-static bool hears(const struct silence *s)
-{
-	return s->passive != NOTHING && s->stage != NOT_ENDED;
-}
-
-static void all_lost(void)
-{
-	uint32_t slow = begin_to_be_slow();
-
-	for (unsigned int i = 0; i < SILENCES; i++) {
-		party_start(&clients[i]);
-		party_start(&servers[i]);
-	}
-	set_all_rules();
-	for (unsigned int i = 0; i < SILENCES; i++)
-		come_to(&silences[i], &clients[i], &servers[i]);
-	for (unsigned int i = 0; i < SILENCES; i++) {
-		begin_to_hear(&clients[i]);
-		if (hears(&silences[i]))
-			begin_to_hear(&servers[i]);
-	}
-	for (unsigned int i = 0; i < SILENCES; i++) {
-		const struct silence *s = &silences[i];
-
-		row("%s, at the %s", s->rules, s->side == SERVER ? "server" : "client");
-		expect_heard(&clients[i], "client", s->active, s->active_status);
-		if (hears(s))
-			expect_heard(&servers[i], "server", s->passive, s->passive_status);
-	}
-	be_ready_at_last(slow);
-	clear_rules();
-	for (unsigned int i = 0; i < SILENCES; i++) {
-		party_stop(&clients[i]);
-		party_stop(&servers[i]);
-	}
-}
-
 int main(int argc, char **argv)
 {
 	parties_main(argc, argv);
@@ -348,7 +197,6 @@ int main(int argc, char **argv)
 		strikes(&rows[i]);
 	party_stop(&client);
 	party_stop(&server);
-	all_lost();
 	row("nothing is left");
 	EXPECT(WAIT_UNTIL(sandbox_entries() == 0, SOON), "%u entries", sandbox_entries());
 	sandbox_leave();
