@@ -281,10 +281,22 @@ static bool says_own(const struct cm_link_message *m)
 	return false;
 }
 
+/* A program that has not answered yet, or has not heard yet what it is to answer. */
+static bool takes_its_time(unsigned int host)
+{
+	bool any = host == 0 && ids[0].there && !ids[0].ready && !ids[0].rejected;
+
+	for (unsigned int i = 1; i < id_count; i++)
+		any |= host == 1 && ids[i].there && !ids[i].accepted && !ids[i].rejected;
+	return any || (host == 1 && !TAILQ_EMPTY(&channel[1]->events));
+}
+
 static void judge_contents(const struct cm_link_message *m, const uint8_t *mad)
 {
 	const struct kind *k = kind_of(m->attribute);
 
+	if (m->attribute == AV_CM_MRA)
+		MUST(takes_its_time(m->from));
 	if (m->attribute == AV_CM_DREQ)
 		MUST_BE(get(mad + HEADER + 8, 3), parameters[1 - m->from].qp_num);
 	if (m->attribute == AV_CM_REQ || m->attribute == AV_CM_REP ||
@@ -425,6 +437,38 @@ static int notify(struct id *x)
 	return cm_do(fd[x->host], RDMA_USER_CM_CMD_NOTIFY, &c, sizeof(c), 0);
 }
 
+static struct ib_uverbs_qp_attr attr_of(const struct id *x, uint32_t state)
+{
+	struct ib_uverbs_qp_attr attr = {0};
+	struct rdma_ucm_init_qp_attr c = {
+		.response = (uintptr_t)&attr, .id = x->number, .qp_state = state};
+
+	MUST_BE(cm_do(fd[x->host], RDMA_USER_CM_CMD_INIT_QP_ATTR, &c, sizeof(c), sizeof(attr)), 0);
+	return attr;
+}
+
+/* 12.7.31: each message says at which PSN its receiver is to begin. */
+static uint64_t psn_of(unsigned int host)
+{
+	return get(first_said(host, host ? AV_CM_REP : AV_CM_REQ) + HEADER + (host ? 20 : 44), 3);
+}
+
+/*
+ * What its queue pair is to be given, once the end is connected: the numbers of both, and what the
+ * listener has said of READs, which the asker answers. rdma_accept(3)
+ */
+static void judge_queue_pair(const struct id *x)
+{
+	const struct rdma_ucm_conn_param *p = &parameters[1];
+	struct ib_uverbs_qp_attr rtr = attr_of(x, IBV_QPS_RTR), rts = attr_of(x, IBV_QPS_RTS);
+
+	MUST_BE(rtr.dest_qp_num, parameters[1 - x->host].qp_num);
+	MUST_BE(rtr.rq_psn, psn_of(x->host));
+	MUST_BE(rts.sq_psn, psn_of(1 - x->host));
+	MUST_BE(rtr.max_dest_rd_atomic, x->host ? p->responder_resources : p->initiator_depth);
+	MUST_BE(rts.max_rd_atomic, x->host ? p->initiator_depth : p->responder_resources);
+}
+
 static void end_id(struct id *x)
 {
 	int ret = cm_destroy(fd[x->host], x->number);
@@ -471,6 +515,8 @@ static int act_on(struct id *x, enum cm_link_act act)
 		return accept_it(x);
 	case READY:
 		x->ready = true;
+		if (fault_count < 2)
+			judge_queue_pair(x);
 		return cm_ready(fd[x->host], x->number);
 	case REJECT:
 		return reject_it(x);
@@ -676,6 +722,9 @@ static void hear(unsigned int host, const struct rdma_ucm_event_resp *e)
 		return;
 	}
 	x->heard[x->count++] = (uint8_t)e->event;
+	if (e->event == CM_ESTABLISHED && !is_datagrams() && fault_count < 2 &&
+	    TAILQ_EMPTY(&channel[host]->events)) /* else it is over at once */
+		judge_queue_pair(x);
 	judge_contents_of(x, e);
 	plan(host, (unsigned int)(x - ids), exchange->on[host][e->event]);
 }
@@ -871,6 +920,7 @@ static const struct link_fault each_fault[] = {
 	{.what = LINK_ECHO, .delay_ns = MS},
 	{.what = LINK_ECHO, .delay_ns = 150 * MS},
 	{.what = LINK_ECHO, .delay_ns = 700 * MS},
+	{.what = LINK_ECHO, .delay_ns = 1200 * MS}, /* in TIMEWAIT, if it began after a second */
 	{.what = LINK_ECHO, .delay_ns = 5 * SECOND},
 	{.what = LINK_ECHO, .delay_ns = 40 * SECOND},
 	{.what = LINK_DELAY, .delay_ns = MS},

@@ -176,6 +176,43 @@ static void all_lost(void **state)
 	}
 }
 
+/* A request that comes again is answered again, though the answer's own time has not come. */
+static void answered_again(void **state)
+{
+	const struct cm_link_exchange row = {
+		.name = "asked again",
+		.on = {IS_READY_AND_PARTS, {[CM_CONNECT_REQUEST] = {ACCEPT, 50 * MS}}},
+		.cases = {{{{CM_CONNECT_RESPONSE}, {CM_CONNECT_REQUEST, CM_ESTABLISHED}}}}};
+	const struct link_fault answer_lost = {.packet = 1, .what = LINK_LOSE};
+
+	(void)cm_link_run(&row, &answer_lost, 1);
+	assert_int_equal(cm_link_heard_ns(0, CM_CONNECT_RESPONSE), 100 * MS + 2 * LINK_NS);
+}
+
+/* So is a goodbye: in TIMEWAIT, and by whoever has said one of its own. */
+static void parted_again(void **state)
+{
+	const struct cm_link_exchange one = {.name = "one leaves",
+					     .on = {IS_READY_AND_PARTS, ACCEPTS_AND_PARTS},
+					     .then = {{DISCONNECT, SECOND}, {STAY, 0}},
+					     .cases = {{{{ASKER_HEARS}, {LISTENER_HEARS}}}}};
+	const struct cm_link_exchange both = {
+		.name = "both leave",
+		.on = {IS_READY_AND_PARTS,
+		       {[CM_CONNECT_REQUEST] = {ACCEPT, 0},
+			[CM_ESTABLISHED] = {DISCONNECT, SECOND - 3 * LINK_NS}}},
+		.then = {{DISCONNECT, SECOND}, {STAY, 0}},
+		.cases = {{{{ASKER_HEARS}, {LISTENER_HEARS}}}}};
+	const struct link_fault answer_lost = {.packet = 4, .what = LINK_LOSE};
+	const struct link_fault first_lost = {.packet = 3, .what = LINK_LOSE};
+
+	(void)cm_link_run(&one, &answer_lost, 1);
+	assert_int_equal(cm_link_heard_ns(0, CM_DISCONNECTED), SECOND + 100 * MS + 2 * LINK_NS);
+	(void)cm_link_run(&both, &first_lost, 1);
+	assert_int_equal(cm_link_heard_ns(0, CM_DISCONNECTED), SECOND + LINK_NS);
+	assert_int_equal(cm_link_heard_ns(1, CM_DISCONNECTED), SECOND + 2 * LINK_NS);
+}
+
 /* MRA: the message comes again when the time is over that it asks for. */
 static void asked_for_time(void **state)
 {
@@ -269,6 +306,7 @@ int main(void)
 		cmocka_unit_test(nobody_answers), cmocka_unit_test(nobody_is_ready),
 		cmocka_unit_test(nobody_parts),	  cmocka_unit_test(timewait),
 		cmocka_unit_test(nobody_serves),  cmocka_unit_test(all_lost),
+		cmocka_unit_test(answered_again), cmocka_unit_test(parted_again),
 		cmocka_unit_test(asked_for_time), cmocka_unit_test(nobody_listens),
 		cmocka_unit_test(no_room),
 	};
