@@ -385,10 +385,7 @@ uint64_t cm_link_heard_ns(unsigned int host, uint8_t kind)
 
 static ssize_t put(int to, const void *bytes, size_t count)
 {
-	uint32_t number;
-
-	CHECK(av_cm_is_channel(to, &number));
-	return av_cm_write(to, number, bytes, count);
+	return av_cm_write(to, channel[to == fd[1]]->number, bytes, count);
 }
 
 static uint16_t space(void)

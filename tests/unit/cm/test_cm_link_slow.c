@@ -30,28 +30,10 @@ static void slow(void **state)
 	cm_link_all(rows, AV_ARRAY_SIZE(rows));
 }
 
-static void very_slow(void **state)
-{
-	static const struct cm_link_exchange rows[] = {
-		{.name = "the listener takes 20 s",
-		 .on = {IS_READY_AND_PARTS,
-			{[CM_CONNECT_REQUEST] = {ACCEPT, 20 * SECOND},
-			 [CM_DISCONNECTED] = {DISCONNECT, 0}}},
-		 .cases = {{{{CM_CONNECT_RESPONSE}, {CM_CONNECT_REQUEST, CM_ESTABLISHED}}}}},
-		{.name = "the asker takes 20 s",
-		 .on = {{[CM_CONNECT_RESPONSE] = {READY, 20 * SECOND}}, ACCEPTS_AND_PARTS},
-		 .cases = {{{{CM_CONNECT_RESPONSE}, {CM_CONNECT_REQUEST, CM_ESTABLISHED}}}}},
-	};
-
-	for (unsigned int i = 0; i < AV_ARRAY_SIZE(rows); i++)
-		cm_link_each(&rows[i]);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(slow),
-		cmocka_unit_test(very_slow),
 	};
 
 	return cmocka_run_group_tests_name("slow programs", tests, cm_link_set_up,
