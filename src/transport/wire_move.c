@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "base/limits.h"
 #include "segment/segment.h"
 #include "transport/drive.h"
 #include "transport/responder.h"
@@ -120,9 +119,11 @@ bool av_wire_move(const struct av_qp_end *end)
 
 void av_wire_move_called(struct av_seg *seg)
 {
-	for (uint32_t i = 1; i <= AV_MAX_QP; i++) {
-		struct av_qp_end end = {seg, av_qp_at(seg, i)};
-		uint32_t step = end.qp ? atomic_load(&end.qp->to_wire) : AV_TO_WIRE_NOT;
+	struct av_qp_end end = {.seg = seg};
+
+	/* From the first on, there are no gaps. */
+	for (uint32_t i = 1; (end.qp = av_qp_at(seg, i)) != NULL; i++) {
+		uint32_t step = atomic_load(&end.qp->to_wire);
 
 		if (step == AV_TO_WIRE_CANNOT)
 			atomic_store(&end.qp->kick, 1);
