@@ -11,6 +11,7 @@
 #include "net/count.h"
 #include "net/cut.h"
 #include "transport/timer.h"
+#include "transport/wire_move.h"
 #include "wire/frame.h"
 #include "wire/icrc.h"
 
@@ -50,11 +51,55 @@ static bool receiving;
 static bool asked[LINK_HOSTS]; /* the interface was asked for room, and had none */
 static void (*call)(void);
 static uint64_t call_ns;
+static uint64_t heard_ns[LINK_HOSTS]; /* when a process hears a call; UINT64_MAX: never */
 
 unsigned int link_here;
 
 _Atomic bool av_net_is_open; /* pollers take nothing: link_step() does */
 _Atomic uint64_t av_net_counter[AV_NET_COUNTS];
+
+/* --- processes -------------------------------------------------------------------- */
+
+void link_run_as(unsigned int host)
+{
+	for (unsigned int i = 0; i < LINK_HOSTS; i++)
+		if (setting->process[i])
+			setting->process[i]->own = host == i || host == LINK_HOSTS;
+}
+
+static void run_as_owner(const struct av_seg *seg)
+{
+	for (unsigned int i = 0; i < LINK_HOSTS; i++)
+		if (setting->process[i] == seg)
+			link_run_as(i);
+}
+
+static void note_calls(void)
+{
+	for (unsigned int i = 0; i < LINK_HOSTS; i++) {
+		uint64_t ns = turned_clock_ns() + setting->call_ns[i];
+		struct av_seg *seg = setting->process[i];
+
+		if (seg && atomic_exchange(&seg->head->called, 0) && ns < heard_ns[i])
+			heard_ns[i] = ns;
+	}
+}
+
+static void hear_calls(void)
+{
+	for (unsigned int i = 0; i < LINK_HOSTS; i++) {
+		if (heard_ns[i] > turned_clock_ns())
+			continue;
+		heard_ns[i] = UINT64_MAX;
+		link_run_as(i);
+		av_wire_move_called(setting->process[i]);
+	}
+}
+
+static uint64_t next_call(void)
+{
+	return heard_ns[0] < heard_ns[1] ? heard_ns[0] : heard_ns[1];
+}
 
 /* --- ports ------------------------------------------------------------------------ */
 
@@ -247,13 +292,21 @@ static void arrive(const struct packet *p)
 	if (parse(&cut, p, &net, &fault)) {
 		if (setting->arrives)
 			setting->arrives(&(struct link_arrival){host_of(p->path.src), &net});
-		if (net.packet.dest_qpn == AV_NET_MANAGEMENT_QPN)
+		if (net.packet.dest_qpn == AV_NET_MANAGEMENT_QPN) {
 			manage(p, &net);
-		else
+		} else {
+			link_run_as(host_of(p->path.dst));
 			receiver->packet(&net);
+		}
 	} else if (fault == AV_NET_BAD_CRC) {
 		receiver->damaged(net.packet.dest_qpn);
 	}
+}
+
+static void settle(void)
+{
+	link_run_as(LINK_HOSTS);
+	receiver->settled();
 }
 
 /* Return: has anything arrived? */
@@ -272,10 +325,10 @@ static bool arrive_all(void)
 		give_back(p);
 		any = true;
 		if (setting->each)
-			receiver->settled();
+			settle();
 	}
 	if (any)
-		receiver->settled();
+		settle();
 	receiving = false;
 	return any;
 }
@@ -551,6 +604,7 @@ static void look_at_timers(void)
 		if (watched[i].look_ns > now)
 			continue;
 		watched[i].look_ns = UINT64_MAX;
+		run_as_owner(watched[i].end.seg);
 		next = av_timer_look(&watched[i].end);
 		if (next < watched[i].look_ns)
 			watched[i].look_ns = next;
@@ -574,6 +628,11 @@ void link_begin(struct link_setting *s)
 		held[i] = NULL;
 	}
 	memset(asked, 0, sizeof(asked));
+	for (unsigned int i = 0; i < LINK_HOSTS; i++) {
+		heard_ns[i] = UINT64_MAX;
+		if (s->process[i])
+			atomic_store(&s->process[i]->head->called, 0);
+	}
 	sent = under_way = watched_count = 0;
 	call = NULL;
 	turned_clock_to(turned_clock_ns() + 1000000000u); /* what was is long ago */
@@ -608,6 +667,9 @@ bool link_step(void)
 	if (alarm < next)
 		next = alarm;
 
+	note_calls();
+	if (next_call() < next)
+		next = next_call();
 	if (queue && queue->due_ns < next)
 		next = queue->due_ns;
 	if (call && call_ns < next)
@@ -620,5 +682,6 @@ bool link_step(void)
 	if (next_alarm() <= turned_clock_ns())
 		setting->alarm.look();
 	look_at_timers();
+	hear_calls();
 	return true;
 }

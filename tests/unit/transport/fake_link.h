@@ -70,6 +70,12 @@ struct link_setting {
 	bool each;	   /* arrivals are settled one by one; else those of one moment together */
 	unsigned int room; /* packets that an interface takes at once; 0: any number */
 	bool congested;	   /* all packets are marked so on their way */
+	/*
+	 * The hosts are two processes of one host, with these contexts; NULL: two hosts. Each
+	 * process hears calls of the other (av_seg_call()) after a time.
+	 */
+	struct av_seg *process[LINK_HOSTS];
+	uint64_t call_ns[LINK_HOSTS];
 	void (*sent)(const struct link_packet *p);
 	void (*arrives)(const struct link_arrival *a);
 	struct link_alarm alarm;
@@ -92,9 +98,16 @@ void link_call_at(uint64_t ns, void (*f)(void));
 
 /*
  * Turn the clock to the next moment at which something happens, and let it happen: arrivals, then
- * the call, then timers. Return: false: nothing will ever happen
+ * the call of link_call_at(), then timers, then calls of processes. Return: false: nothing will
+ * ever happen
  */
 bool link_step(void);
+
+/*
+ * From here on, the process of that host runs: the other's memory is another process's. LINK_HOSTS:
+ * whichever
+ */
+void link_run_as(unsigned int host);
 
 /* Packets that have been sent, and those that are on their way. */
 unsigned int link_sent(void);

@@ -300,6 +300,14 @@ static void fill_wqe(struct av_sq_wqe *wqe, unsigned int r)
 		wqe->count = elements_of(q->from, link_known[r].own, wqe->sge);
 }
 
+/* From that request on, the kernel may refuse a process the other's memory. */
+static void refuse(unsigned int r)
+{
+	for (unsigned int h = 0; h < LINK_HOSTS; h++)
+		if (link_now->near && link_now->refused[h] == r + 1)
+			atomic_store(&link_side[!h].seg->vm_refused, true);
+}
+
 static void post(unsigned int r)
 {
 	struct link_side *s = &link_side[link_now->request[r].from];
@@ -311,9 +319,14 @@ static void post(unsigned int r)
 		f->order[f->due++] = r;
 	plan_packets(r);
 	s->posted = r + 1;
+	refuse(r);
+	link_run_as(link_now->request[r].from);
 	fill_wqe(av_sq_slot(&s->end, number), r);
 	atomic_store(&s->end.qp->sq_tail, number + 1);
 	av_drive(&s->end, NULL);
+	if (link_now->near && !link_is_reliable() && !s->end.qp->wire &&
+	    s->end.qp->sq_next == number + 1)
+		link_delivered(f, r);
 }
 
 static void post_receive(unsigned int host, unsigned int i)
@@ -325,6 +338,7 @@ static void post_receive(unsigned int host, unsigned int i)
 	struct av_rq_shared *rq = av_rq_at(s->seg, s->rq);
 	bool own = !s->srqn && !link_now->srq;
 
+	link_run_as(host);
 	wr.num_sge = (int)elements_of(host, room, sge);
 	MUST_BE(av_rq_post(s->seg, rq, own ? &s->end.qp->state : NULL, &wr, &bad), 0);
 	if (own && atomic_load(&rq->waiting))

@@ -94,6 +94,10 @@ struct link_setting *link_open(const struct link_exchange *e, const struct link_
 	for (int i = 0; i < 2; i++)
 		CHECK(sigaction(fault[i], &on_fault[i], NULL) == 0);
 	link_lay_out();
+	for (unsigned int h = 0; h < LINK_HOSTS; h++) {
+		setting.process[h] = e->near ? link_side[h].seg : NULL;
+		setting.call_ns[h] = e->call_ns[h];
+	}
 	link_begin(&setting);
 	if (traces)
 		print_faults();
@@ -113,6 +117,7 @@ struct link_setting *link_open(const struct link_exchange *e, const struct link_
 
 void link_close(void)
 {
+	link_run_as(LINK_HOSTS);
 	link_unbind_windows();
 	for (unsigned int h = 0; h < LINK_HOSTS; h++)
 		link_destroy_side(h);
@@ -267,7 +272,6 @@ int link_tear_down(void **state)
 	for (unsigned int h = 0; h < LINK_HOSTS; h++) {
 		munmap(link_side[h].arena, ARENA);
 		free(link_want[h]);
-		av_seg_end_calls(link_side[h].seg);
 		av_seg_close(link_side[h].seg);
 	}
 	return own_directory_leave(state);

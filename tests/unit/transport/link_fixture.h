@@ -53,7 +53,15 @@ struct link_exchange {
 	uint8_t rd_atomic; /* max_rd_atomic and max_dest_rd_atomic; 0: 4 */
 	/* 0: 7, which is without end for the first; else that - 1 */
 	uint8_t rnr_retry, retry_cnt;
-	bool endless;		/* timeout 0 */
+	bool endless; /* timeout 0 */
+	/*
+	 * The hosts are two processes of one host, and requests are executed at once, without
+	 * packets, until the kernel refuses that process the other's memory: from the posting of
+	 * request number - 1 on; 0: never. Then the connection moves, if any process was refused.
+	 */
+	bool near;
+	unsigned int refused[LINK_HOSTS];
+	uint64_t call_ns[LINK_HOSTS]; /* struct link_setting */
 	unsigned int wrong_key; /* the request of that number + 1 names a key that there is not */
 	bool fails;		/* requests may fail, and the caller judges that and what is left */
 	struct link_request request[LINK_REQUESTS];
@@ -116,6 +124,9 @@ struct link_setting *link_open(const struct link_exchange *e, const struct link_
 void link_post(void);
 void link_poll(void);
 void link_close(void);
+
+/* As ibv_modify_qp(), to ERR or RESET; for exchanges that may fail. */
+void link_enter(unsigned int host, enum ibv_qp_state to);
 
 /* Called for each packet that is sent, and each that arrives, between the two. NULL: nobody */
 extern void (*link_on_sent)(const struct link_packet *p);

@@ -202,7 +202,10 @@ static void poll_cq(unsigned int host, uint32_t cq,
 {
 	struct link_side *s = &link_side[host];
 	struct ibv_wc wc[DEPTH];
-	int n = av_poll(s->seg, av_cq_at(s->seg, cq), DEPTH, wc, NULL);
+	int n;
+
+	link_run_as(host);
+	n = av_poll(s->seg, av_cq_at(s->seg, cq), DEPTH, wc, NULL);
 
 	MUST(n >= 0);
 	for (int i = 0; i < n; i++)
@@ -226,6 +229,17 @@ static void check_pins(const struct av_seg *seg)
 		MUST_BE(atomic_load(&seg->head->pin[i].word), 0);
 }
 
+/* Messages in packets that take receive requests. */
+static uint32_t takers_of(const struct link_flow *f)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = f->before; i < f->sent; i++)
+		n += f->at[i].index == 0 &&
+		     link_receives(link_now->request[f->at[i].request].opcode);
+	return n;
+}
+
 static void check_connection(unsigned int host)
 {
 	const struct link_side *s = &link_side[host];
@@ -235,18 +249,42 @@ static void check_connection(unsigned int host)
 
 	MUST_BE(w->acked, next);
 	MUST_BE(w->sent, next);
-	MUST_BE(s->end.qp->next_psn, next);
 	MUST(w->next == s->end.qp->sq_next && w->top == s->end.qp->sq_next && w->begun == 0);
 	MUST(!w->active && !w->waits && !atomic_load(&w->owes) && w->coming == in->coming);
 	MUST_BE(w->read.next, w->read.packets);
 	MUST(!w->read.dropped && !atomic_load(&s->end.qp->reading));
 	if (!link_is_reliable())
 		return;
-	MUST_BE(w->taken, out->due);
+	MUST_BE(w->taken, takers_of(out));
 	MUST_BE(w->takers, w->taken);
 	MUST(w->spent == 0 && !w->told);
-	MUST_BE(s->end.qp->expected_psn, av_psn_after(in->first, in->psns));
-	MUST_BE(s->end.qp->msn, link_messages_before(in, av_psn_after(in->first, in->psns)));
+}
+
+/* What both sides count, in packets or without. */
+static void check_numbers(unsigned int host)
+{
+	const struct av_qp_shared *qp = link_side[host].end.qp;
+	const struct link_flow *out = &link_flow[host], *in = &link_flow[!host];
+	uint32_t expected = av_psn_after(in->first, in->psns);
+
+	MUST_BE(qp->next_psn, av_psn_after(out->first, out->psns));
+	if (!link_is_reliable())
+		return;
+	MUST_BE(qp->expected_psn, expected);
+	MUST_BE(qp->msn, link_messages_before(in, expected));
+}
+
+/* A connection moves if a process was refused anything, and only then. */
+static void check_move(unsigned int host)
+{
+	const struct av_qp_shared *qp = link_side[host].end.qp;
+	bool refused = link_now->refused[0] || link_now->refused[1];
+
+	MUST_BE(atomic_load(&qp->to_wire), refused ? AV_TO_WIRE_MOVED : AV_TO_WIRE_NOT);
+	MUST_BE(qp->wire, refused);
+	for (unsigned int h = 0; h < LINK_HOSTS; h++)
+		if (!link_flow[h].moved)
+			link_no_packets(&link_flow[h], link_flow[h].psns);
 }
 
 void link_check_side(unsigned int host)
@@ -261,7 +299,12 @@ void link_check_side(unsigned int host)
 	MUST(!s->end.qp->receiving || link_flow[!host].coming);
 	MUST_BE(atomic_load(&s->end.qp->exec.owner) | atomic_load(&s->end.qp->resp.owner), 0);
 	check_pins(s->seg);
-	if (link_now->type != IBV_QPT_UD)
+	if (link_now->type == IBV_QPT_UD)
+		return;
+	if (link_now->near)
+		check_move(host);
+	check_numbers(host);
+	if (s->end.qp->wire)
 		check_connection(host);
 }
 

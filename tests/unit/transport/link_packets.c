@@ -85,6 +85,26 @@ static void check_turn(unsigned int r)
 	link_known[r].begun = true;
 }
 
+void link_no_packets(struct link_flow *f, uint32_t psns)
+{
+	f->sent = f->before = psns;
+	for (uint32_t i = 0; i < psns; i++) {
+		struct link_known *k = &link_known[f->at[i].request];
+
+		k->begun = k->answered = true;
+		f->at[i].ends = f->at[i].index + 1 == k->packets;
+	}
+}
+
+/* The first packet of a connection that has moved: what is before it has been executed. */
+static void begin_flow(struct link_flow *f, uint32_t place)
+{
+	MUST(link_now->refused[0] || link_now->refused[1]);
+	MUST_BE(f->at[place].index, 0);
+	f->moved = true;
+	link_no_packets(f, place);
+}
+
 static void check_request(unsigned int from, const struct av_packet *p, const struct av_opcode *o)
 {
 	struct link_flow *f = &link_flow[from];
@@ -94,6 +114,8 @@ static void check_request(unsigned int from, const struct av_packet *p, const st
 	unsigned int r;
 	bool last;
 
+	if (link_now->near && !f->moved && place >= 0 && (uint32_t)place < f->psns)
+		begin_flow(f, (uint32_t)place);
 	if (place < 0 || (uint32_t)place > f->sent || (uint32_t)place >= f->psns)
 		link_fail("PSN %06x: behind the next one", p->psn);
 	r = f->at[place].request;
@@ -201,8 +223,7 @@ void link_judge_sent(const struct link_packet *p)
 
 /* --- unreliable services ---------------------------------------------------------- */
 
-/* A message has come, and finds a receive request if it needs one. */
-static void delivered(struct link_flow *f, unsigned int r)
+void link_delivered(struct link_flow *f, unsigned int r)
 {
 	link_known[r].taken = true;
 	if (link_receives(link_now->request[r].opcode) && f->due < f->receives)
@@ -226,7 +247,7 @@ static void receive_unreliable(struct link_flow *f, const struct av_packet *p,
 	f->expected = av_psn_after(p->psn, 1);
 	f->coming = !ends;
 	if (ends)
-		delivered(f, r);
+		link_delivered(f, r);
 }
 
 static void note_answer(const struct link_flow *f, const struct av_packet *p)
@@ -245,6 +266,8 @@ void link_judge_arrival(const struct link_arrival *a)
 		link_on_arrival(a);
 	if (!av_opcode_info(a->net->packet.opcode, &info))
 		return;
+	if (!link_side[!a->from].end.qp->wire && link_now->type != IBV_QPT_UD)
+		return; /* it has not moved yet */
 	if (!link_is_reliable())
 		receive_unreliable(&link_flow[a->from], &a->net->packet, &info);
 	else if (info.operation == AV_OP_READ_RESPONSE || info.operation == AV_OP_ATOMIC_ACK)

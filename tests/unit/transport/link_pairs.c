@@ -11,6 +11,7 @@
 #include "memory/key.h"
 #include "memory/window.h"
 #include "queue/rq.h"
+#include "transport/drive.h"
 #include "transport/receive.h"
 #include "transport/state.h"
 #include "transport/wire.h"
@@ -91,6 +92,15 @@ static void enter(const struct av_qp_end *end, enum ibv_qp_state from, enum ibv_
 	av_qp_resume(end);
 }
 
+void link_enter(unsigned int host, enum ibv_qp_state to)
+{
+	const struct av_qp_end *end = &link_side[host].end;
+
+	link_run_as(host);
+	enter(end, (enum ibv_qp_state)atomic_load(&end->qp->state), to);
+	av_drive(end, NULL);
+}
+
 static struct ibv_qp_attr attributes(unsigned int host)
 {
 	uint8_t rd_atomic = link_now->rd_atomic ? link_now->rd_atomic : 4;
@@ -118,11 +128,12 @@ void link_connect_side(unsigned int host)
 	struct link_side *s = &link_side[host];
 
 	s->end.qp->attr = attributes(host);
+	atomic_store(&s->seg->vm_refused, false);
 	if (link_now->type == IBV_QPT_UD)
 		av_wire_open_datagrams(&s->end);
-	else
+	else if (!link_now->near)
 		CHECK(av_wire_open(&s->end, &s->end.qp->attr) == 0);
-	CHECK(av_wire_at(s->seg, s->end.qp->index) != NULL);
+	CHECK(link_now->near || av_wire_at(s->seg, s->end.qp->index) != NULL);
 	enter(&s->end, IBV_QPS_INIT, IBV_QPS_RTR);
 	enter(&s->end, IBV_QPS_RTR, IBV_QPS_RTS);
 }
@@ -214,6 +225,7 @@ void link_set_up_side(unsigned int host)
 	s->arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	link_want[host] = malloc(ARENA);
 	CHECK(s->send_cq && s->recv_cq && s->arena != MAP_FAILED && link_want[host]);
+	av_seg_end_calls(s->seg); /* the fake link carries them */
 	key.base = key.addr = (uintptr_t)s->arena;
 	s->key = av_key_create(s->seg, &key, AV_MAX_MR);
 	s->window = av_window_create(s->seg, IBV_MW_TYPE_2, PD, AV_MAX_MR);

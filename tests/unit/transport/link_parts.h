@@ -60,6 +60,9 @@ struct link_flow {
 	unsigned int receives;
 	/* Messages that will be received, in this order. */
 	unsigned int order[LINK_REQUESTS + SPARE + 1], due;
+	/* Of a connection that moves: has it sent a packet, and how many PSNs before that? */
+	bool moved;
+	uint32_t before;
 	/* The receiver of an unreliable connection. */
 	uint32_t expected;
 	bool coming;
@@ -111,6 +114,15 @@ void link_post_receives(void);
 
 void link_judge_sent(const struct link_packet *p);
 void link_judge_arrival(const struct link_arrival *a);
+
+/* The requests of so many PSNs have been executed without packets. */
+void link_no_packets(struct link_flow *f, uint32_t psns);
+
+/*
+ * Message @r of an unreliable service has come as a whole, and finds a receive request if it needs
+ * one.
+ */
+void link_delivered(struct link_flow *f, unsigned int r);
 
 /* Messages of @f whose last packet is before PSN @psn. */
 uint32_t link_messages_before(const struct link_flow *f, uint32_t psn);

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Connections of one host that move to the wire, since the kernel refuses a process the other's
+ * memory: who is refused, what is under way then, and whatever happens to packets.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "unit/transport/link_fixture.h"
+
+#define FROM(r)	 ((r) + 1) /* the kernel refuses from that request on */
+#define LATE_NS	 (3 * LINK_RNR_NS / 2)
+#define FOR_LONG (LINK_TIMEOUT_NS * 5)
+
+static const struct link_exchange rows[] = {
+	{.name = "nobody is refused",
+	 .type = IBV_QPT_RC,
+	 .near = true,
+	 .request = {POST(WRITE, 600), POST(SEND, 300), BACK(READ, 600), POST(FAA, 8)}},
+	{.name = "what the other asks for, too",
+	 .type = IBV_QPT_RC,
+	 .near = true,
+	 .refused = {FROM(0)},
+	 .request = {POST(WRITE, 300), BACK(READ, 600), BACK(FAA, 8), BACK(SEND, 300)}},
+	{.name = "both are refused at once",
+	 .type = IBV_QPT_RC,
+	 .near = true,
+	 .refused = {FROM(0), FROM(0)},
+	 .request = {POST(WRITE, 300), BACK(WRITE, 300), POST(SEND, 300), BACK(READ, 600)}},
+	{.name = "who moves first is not expected yet",
+	 .type = IBV_QPT_RC,
+	 .near = true,
+	 .refused = {FROM(0), FROM(0)},
+	 .call_ns = {LINK_NS / 2, 0},
+	 .request = {POST(READ, 300), BACK(READ, 600), BACK(FAA, 8), BACK(SEND, 300)}},
+	{.name = "and is not for long",
+	 .type = IBV_QPT_RC,
+	 .near = true,
+	 .refused = {FROM(0), FROM(0)},
+	 .call_ns = {FOR_LONG, 0},
+	 .request = {POST(WRITE, 300), BACK(READ, 600), BACK(FAA, 8), BACK(SEND, 300)}},
+	{.name = "nor in the middle of its message",
+	 .type = IBV_QPT_RC,
+	 .near = true,
+	 .refused = {FROM(0), FROM(0)},
+	 .call_ns = {LINK_NS / 2, 0},
+	 .room = 1,
+	 .request = {POST(WRITE, 1), BACK(WRITE, 1100), BACK(SEND, 600)}},
+	{.name = "a SEND waits for its receiver meanwhile",
+	 .type = IBV_QPT_RC,
+	 .near = true,
+	 .refused = {0, FROM(1)},
+	 .late_ns = LATE_NS,
+	 .request = {POST(SEND, 300), BACK(WRITE, 300), POST(WRITE, 1)}},
+	{.name = "the same of a shared queue",
+	 .type = IBV_QPT_RC,
+	 .near = true,
+	 .srq = true,
+	 .refused = {0, FROM(1)},
+	 .late_ns = LATE_NS,
+	 .request = {POST(SEND, 600), BACK(WRITE, 300), POST(SEND, 1)}},
+	{.name = "who waits is refused when the receiver is there",
+	 .type = IBV_QPT_RC,
+	 .near = true,
+	 .refused = {FROM(0), FROM(0)},
+	 .late_ns = LATE_NS,
+	 .request = {POST(SEND, 600), POST(WRITE, 1)}},
+	{.name = "one after the other",
+	 .type = IBV_QPT_RC,
+	 .near = true,
+	 .apart = true,
+	 .refused = {FROM(1)},
+	 .request = {POST(SEND, 300), POST(WRITE, 300), POST(SEND, 300), POST(READ, 1)}},
+	{.name = "one retry",
+	 .type = IBV_QPT_RC,
+	 .near = true,
+	 .retry_cnt = 2 + 1,
+	 .refused = {FROM(1)},
+	 .request = {POST(WRITE, 300), POST(READ, 300), POST(SEND, 300)}},
+};
+
+static void several(void **state)
+{
+	link_all(rows, AV_ARRAY_SIZE(rows));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(several),
+	};
+
+	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+}
