@@ -239,5 +239,7 @@ void av_wire_begin(const struct av_qp_end *end, enum ibv_qp_state to)
 		w->acked = w->sent = end->qp->next_psn;
 		w->taken = w->takers = w->limit = 0; /* the peer has not told anything yet */
 		av_wire_progress(end, w, false);
+	} else if (to == IBV_QPS_RESET) {
+		av_wire_flushed(end);
 	}
 }

@@ -73,8 +73,9 @@ void av_wire_join(const struct av_qp_end *end, const union ibv_gid *group);
 void av_wire_leave(const struct av_qp_end *end, const union ibv_gid *group);
 
 /*
- * The queue pair enters RTR, or RTS: its packets begin with the PSNs of its attributes. Does
- * nothing for queue pairs that are not open. Context: both execution rights are held
+ * The queue pair enters RTR, or RTS: its packets begin with the PSNs of its attributes. Or RESET:
+ * nothing is under way any more. Does nothing for queue pairs that are not open. Context: both
+ * execution rights are held
  */
 void av_wire_begin(const struct av_qp_end *end, enum ibv_qp_state to);
 

@@ -87,7 +87,7 @@ static void begin_state(struct av_qp *qp, enum ibv_qp_state from, enum ibv_qp_st
 {
 	av_qp_apply_state(&qp->end, from, to);
 	if ((from == IBV_QPS_INIT && to == IBV_QPS_RTR) ||
-	    (from == IBV_QPS_RTR && to == IBV_QPS_RTS))
+	    (from == IBV_QPS_RTR && to == IBV_QPS_RTS) || to == IBV_QPS_RESET)
 		av_wire_begin(&qp->end, to);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Connections of one host that move to the wire: how long that takes, to the nanosecond; and who
- * cannot move.
+ * Connections of one host that move to the wire: how long that takes, to the nanosecond; who cannot
+ * move; and who goes away in the middle of it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -127,6 +127,62 @@ static void who_cannot(void **state)
 	}
 }
 
+/* --- who goes away ----------------------------------------------------------------- */
+
+static struct {
+	unsigned int host;
+	enum ibv_qp_state to;
+} end;
+
+static void go(void)
+{
+	link_enter(end.host, end.to);
+}
+
+static void expect_nothing_left(const struct link_exchange *e)
+{
+	for (unsigned int r = 0; e->request[r].there; r++)
+		if (link_status(r) < 0 && (e->request[r].from != end.host || end.to == IBV_QPS_ERR))
+			link_fail("request %u has no completion", r);
+	for (unsigned int h = 0; h < LINK_HOSTS; h++) {
+		const struct av_qp_shared *qp = link_side[h].end.qp;
+		const struct av_wire *w = av_wire_at(link_side[h].seg, qp->index);
+
+		if (atomic_load(&qp->park) != AV_PARK_NOT || (w && w->active))
+			link_fail("host %u waits", h);
+	}
+}
+
+/* At each moment of the move, and of what follows. */
+static void who_goes_away(void **state)
+{
+	static const enum ibv_qp_state states[] = {IBV_QPS_ERR, IBV_QPS_RESET};
+	static const struct link_exchange e = {
+		.name = "one goes away",
+		.type = IBV_QPT_RC,
+		.near = true,
+		.refused = {FROM(0), FROM(1)},
+		.call_ns = {3 * LINK_NS, 2 * LINK_NS},
+		.retry_cnt = 1 + 1,
+		.fails = true,
+		.request = {POST(WRITE, 300), BACK(READ, 300), POST(SEND, 300), BACK(FAA, 8)},
+	};
+
+	for (uint64_t ns = 0; ns < 20 * LINK_NS; ns += LINK_NS / 2)
+		for (size_t i = 0; i < AV_ARRAY_SIZE(states) * LINK_HOSTS; i++) {
+			end.host = i % LINK_HOSTS;
+			end.to = states[i / LINK_HOSTS];
+			(void)link_open(&e, NULL, 0);
+			link_call_at(turned_clock_ns() + ns, go);
+			link_post();
+			link_poll();
+			while (link_step())
+				link_poll();
+			expect_nothing_left(&e);
+			link_close();
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -134,6 +190,7 @@ int main(void)
 		cmocka_unit_test(whoever_is_late),
 		cmocka_unit_test(patiently),
 		cmocka_unit_test(who_cannot),
+		cmocka_unit_test(who_goes_away),
 	};
 
 	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
