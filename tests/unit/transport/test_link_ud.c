@@ -16,11 +16,37 @@ static const struct link_exchange rows[] = {
 	{.name = "both ways",
 	 .type = IBV_QPT_UD,
 	 .request = {POST(SEND, 1), BACK(SEND, 256), POST(SEND_IMM, 0), BACK(SEND_IMM, 255)}},
+	{.name = "around an MTU of 4096",
+	 .type = IBV_QPT_UD,
+	 .mtu = IBV_MTU_4096,
+	 .request = {POST(SEND, 4095), POST(SEND_IMM, 4096)}},
 	{.name = "through a full interface",
 	 .type = IBV_QPT_UD,
 	 .room = 1,
 	 .request = {POST(SEND, 1), POST(SEND, 256)}},
 };
+
+static void each_size(uint32_t opcode)
+{
+	for (unsigned int i = 0; i < link_size_count && link_sizes[i] <= 256; i++) {
+		struct link_exchange e = {
+			.name = "each size",
+			.type = IBV_QPT_UD,
+			.request = {POST(opcode, link_sizes[i]), POST(opcode, link_sizes[i])}};
+
+		link_all(&e, 1);
+	}
+}
+
+static void send(void **state)
+{
+	each_size(SEND);
+}
+
+static void send_with_immediate_data(void **state)
+{
+	each_size(SEND_IMM);
+}
 
 static void several(void **state)
 {
@@ -30,6 +56,8 @@ static void several(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(send),
+		cmocka_unit_test(send_with_immediate_data),
 		cmocka_unit_test(several),
 	};
 

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* The other kinds of requests on XRC, whatever happens to their packets. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "unit/transport/link_fixture.h"
+
+static const struct link_exchange rows[] = {
+	{.name = "atomics",
+	 .type = IBV_QPT_XRC_SEND,
+	 .request = {POST(CAS, 8), POST(FAA, 8), POST(CAS, 8)}},
+	{.name = "FLUSH and ATOMIC WRITE",
+	 .type = IBV_QPT_XRC_SEND,
+	 .request = {POST(WRITE, 300), POST(FLUSH, 300), POST(ATOMIC_WRITE, 8)}},
+	{.name = "fenced",
+	 .type = IBV_QPT_XRC_SEND,
+	 .request = {POST(READ, 300), POST_WITH(SEND, 300, IBV_SEND_FENCE), POST(FAA, 8)}},
+};
+
+static void send_with_immediate_data(void **state)
+{
+	link_each_size(IBV_QPT_XRC_SEND, SEND_IMM);
+}
+
+static void write(void **state)
+{
+	link_each_size(IBV_QPT_XRC_SEND, WRITE);
+}
+
+static void several(void **state)
+{
+	link_all(rows, AV_ARRAY_SIZE(rows));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(send_with_immediate_data),
+		cmocka_unit_test(write),
+		cmocka_unit_test(several),
+	};
+
+	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+}
