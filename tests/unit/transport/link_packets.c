@@ -264,7 +264,7 @@ void link_judge_arrival(const struct link_arrival *a)
 
 	if (link_on_arrival)
 		link_on_arrival(a);
-	if (!av_opcode_info(a->net->packet.opcode, &info))
+	if (!av_opcode_info(a->net->packet.opcode, &info) || info.operation == AV_OP_CNP)
 		return;
 	if (!link_side[!a->from].end.qp->wire && link_now->type != IBV_QPT_UD)
 		return; /* it has not moved yet */
