@@ -53,11 +53,6 @@ static const struct link_exchange rows[] = {
 	 .request = {POST(READ, 2047), POST(READ, 2048), POST(READ, 2049)}},
 };
 
-static void each_size(void **state)
-{
-	link_each_size(IBV_QPT_RC, READ);
-}
-
 static void several(void **state)
 {
 	link_all(rows, AV_ARRAY_SIZE(rows));
@@ -121,7 +116,6 @@ static void before_what_is_behind(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_size),
 		cmocka_unit_test(several),
 		cmocka_unit_test(in_parts),
 		cmocka_unit_test(before_what_is_behind),

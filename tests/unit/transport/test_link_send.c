@@ -61,16 +61,6 @@ static const struct link_exchange rows[] = {
 	 .request = {POST(SEND, 1023), POST(SEND, 1024), POST(SEND, 1025)}},
 };
 
-static void each_size(void **state)
-{
-	link_each_size(IBV_QPT_RC, SEND);
-}
-
-static void with_immediate_data(void **state)
-{
-	link_each_size(IBV_QPT_RC, SEND_IMM);
-}
-
 static void several(void **state)
 {
 	link_all(rows, AV_ARRAY_SIZE(rows));
@@ -79,8 +69,6 @@ static void several(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_size),
-		cmocka_unit_test(with_immediate_data),
 		cmocka_unit_test(several),
 	};
 

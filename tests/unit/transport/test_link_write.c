@@ -51,16 +51,6 @@ static const struct link_exchange rows[] = {
 	 .request = {POST(WRITE, 4095), POST(WRITE, 4096), POST(WRITE, 4097)}},
 };
 
-static void each_size(void **state)
-{
-	link_each_size(IBV_QPT_RC, WRITE);
-}
-
-static void with_immediate_data(void **state)
-{
-	link_each_size(IBV_QPT_RC, WRITE_IMM);
-}
-
 static void several(void **state)
 {
 	link_all(rows, AV_ARRAY_SIZE(rows));
@@ -69,8 +59,6 @@ static void several(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_size),
-		cmocka_unit_test(with_immediate_data),
 		cmocka_unit_test(several),
 	};
 

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* SEND of each size around the edges of an MTU, whatever happens to its packets. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "unit/transport/link_fixture.h"
+
+static void each_size(void **state)
+{
+	link_each_size(IBV_QPT_RC, SEND);
+}
+
+static void with_immediate_data(void **state)
+{
+	link_each_size(IBV_QPT_RC, SEND_IMM);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_size),
+		cmocka_unit_test(with_immediate_data),
+	};
+
+	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+}
