@@ -122,11 +122,26 @@ static void in_three_rounds(void **state)
 	assert_int_equal(link_side[0].last_ns - begun_ns, 3 * 2 * LINK_NS);
 }
 
+/* The message whose first packet has come has a receive request: it is told with those that wait.
+ */
+static void the_one_that_comes(void **state)
+{
+	static const struct link_exchange e = {
+		.name = "three long ones",
+		.type = IBV_QPT_RC,
+		.request = {POST(SEND, 600), POST(SEND, 600), POST(SEND, 600)}};
+
+	run(&e, once);
+	assert_int_equal(naks, 0);
+	assert_int_equal(link_side[0].last_ns - begun_ns, 2 * 2 * LINK_NS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(whatever_happens),
 		cmocka_unit_test(in_three_rounds),
+		cmocka_unit_test(the_one_that_comes),
 	};
 
 	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
