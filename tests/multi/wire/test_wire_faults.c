@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A network that drops, damages, doubles and reorders packets: between two hosts, every byte and
- * every completion of reliable connections is right. SEED in the environment: other packets are
- * struck.
+ * every completion of reliable connections is right. unit.transport.test_link_* judge what becomes
+ * of each packet; here, messages are long, and both hosts run at the same time. SEED in the
+ * environment: other packets are struck.
  */
 #include <arpa/inet.h>
 
@@ -278,37 +279,15 @@ static const struct {
 	int rounds;
 } reliable[] = {
 #define STEPS(x) x, COUNT_OF(x)
-	{"nothing", "", "", STEPS(mixed), 0, IBV_MTU_1024, 4, 0, 3},
-	{"nothing, large", "", "", STEPS(large), 0, IBV_MTU_1024, 4, 0, 3},
-	{"nothing, 4096", "", "", STEPS(large), 0, IBV_MTU_4096, 4, 0, 3},
 	{"nothing, 256, wrap", "", "", STEPS(large), 0xfffff0, IBV_MTU_256, 4, 0, 2},
 	{"reads", "", "", STEPS(reads), 0, IBV_MTU_1024, 4, 0, 3},
-	{"late receives", "", "", STEPS(mixed), 0, IBV_MTU_1024, 4, 30, 4},
-	{"late receives, small", "", "", STEPS(small), 0, IBV_MTU_1024, 4, 30, 10},
 	{"late receives, lossy", "drop 3%", "drop 3%", STEPS(small), 0, IBV_MTU_1024, 4, 5, 10},
-	{"one read at a time", "drop 1%", "drop 1%", STEPS(mixed), 0, IBV_MTU_1024, 1, 0, ROUNDS},
-	{"1 % dropped", "drop 1%", "drop 1%", STEPS(mixed), 0, IBV_MTU_1024, 4, 0, ROUNDS},
-	{"1 % dropped, reads", "drop 1%", "drop 1%", STEPS(reads), 0, IBV_MTU_1024, 4, 0, ROUNDS},
-	{"10 % dropped, small", "drop 10%", "drop 10%", STEPS(small), 0, IBV_MTU_1024, 4, 0, 15},
-	{"10 % dropped, mixed", "drop 10%", "drop 10%", STEPS(mixed), 0xffffe0, IBV_MTU_1024, 4, 0,
-	 3},
 	{"10 % dropped, 4096", "drop 10%", "drop 10%", STEPS(large), 0, IBV_MTU_4096, 4, 0, 3},
-	{"10 % damaged at one side", "corrupt 10%", "", STEPS(mixed), 0, IBV_MTU_1024, 4, 0, 3},
-	{"10 % damaged at the other", "", "corrupt 10%", STEPS(reads), 0, IBV_MTU_1024, 2, 0, 3},
-	{"doubled", "duplicate", "duplicate", STEPS(mixed), 0, IBV_MTU_1024, 4, 0, ROUNDS},
-	{"many times", "duplicate 9 20%", "duplicate 9 20%", STEPS(small), 0xffffff, IBV_MTU_1024,
-	 4, 0, ROUNDS},
-	{"many times, late receives", "duplicate 9", "duplicate 9", STEPS(small), 0, IBV_MTU_1024,
-	 4, 20, ROUNDS},
-	{"reordered", "reorder 5%", "reorder 5%", STEPS(mixed), 0, IBV_MTU_1024, 4, 0, ROUNDS},
 	{"far reordered", "reorder 20 5%", "reorder 20 5%", STEPS(large), 0xffff80, IBV_MTU_1024, 4,
 	 0, ROUNDS},
 	{"all of it", "drop 2%; duplicate 2 3%; reorder 3 5%; corrupt 1%",
 	 "seed 5; drop 2%; duplicate 2 3%; reorder 3 5%; corrupt 1%", STEPS(mixed), 0xfffffe,
 	 IBV_MTU_1024, 4, 0, ROUNDS},
-	{"all of it, small", "drop 5%; duplicate 2 3%; reorder 3 5%",
-	 "seed 5; drop 5%; duplicate 2 3%; reorder 3 5%", STEPS(small), 0xfffffe, IBV_MTU_1024, 2,
-	 2, 20},
 	{"all of it, reads", "drop 2%; duplicate 2 3%; reorder 3 5%",
 	 "seed 5; drop 2%; duplicate 2 3%; reorder 3 5%", STEPS(reads), 0, IBV_MTU_1024, 4, 0,
 	 ROUNDS},
@@ -375,35 +354,6 @@ static void send_queue_is_drained(const char *rules)
 		    !expect_received(&b, large, COUNT_OF(large)))
 			break;
 	}
-	end();
-}
-
-/* The requests before it are done, those behind it are flushed. A refusal may be lost. */
-static void error_in_the_middle(const char *rules)
-{
-	struct ibv_wc wc[NODE_LIST];
-	struct node_send list[3] = {0};
-
-	begin("refused in the middle", rules, rules);
-	side_fill(&a, at(SOURCES, 0), 5000, 7, 0);
-	for (int i = 0; i < 3; i++)
-		list[i] = (struct node_send){
-			.wr_id = (uint64_t)i,
-			.opcode = i == 1 ? READ : WRITE,
-			.flags = IBV_SEND_SIGNALED,
-			.num_sge = 1,
-			.sge = {side_sge(&a, KEY_FULL, at(SOURCES, i), 5000)},
-			.remote_addr = b.info.base[KEY_FULL] + at(TARGETS, i),
-			.rkey = b.info.key[i == 1 ? KEY_WRONG : KEY_FULL],
-		};
-	EXPECT(side_post_send(&a, 0, list, 3).ret == 0, "post_send");
-	if (EXPECT(side_poll(&a, 0, 3, PATIENCE, wc) == 3, "completions"))
-		EXPECT(wc[0].status == IBV_WC_SUCCESS &&
-			       (wc[1].status == IBV_WC_REM_ACCESS_ERR ||
-				wc[1].status == IBV_WC_RETRY_EXC_ERR) &&
-			       wc[2].status == IBV_WC_WR_FLUSH_ERR,
-		       "statuses %d, %d, %d", wc[0].status, wc[1].status, wc[2].status);
-	EXPECT(side_check(&b, at(TARGETS, 0), 5000, 7, 0) == -1, "bytes before it");
 	end();
 }
 
@@ -508,8 +458,6 @@ int main(int argc, char **argv)
 	reliable_rows();
 	send_queue_is_drained("");
 	send_queue_is_drained(lossy);
-	error_in_the_middle("");
-	error_in_the_middle(lossy);
 	destroyed_under_way("");
 	destroyed_under_way(lossy);
 	peer_is_gone();
