@@ -24,6 +24,15 @@ static inline void wait_moment(void)
 	usleep(100); /* short enough to add nothing, long enough to leave the core to others */
 }
 
+/*
+ * For who is then struck: killed, stopped or cancelled, at any instruction. Nothing is expected to
+ * have happened by then; other tests strike at another moment.
+ */
+static inline void let_go_on(unsigned int us)
+{
+	usleep(us);
+}
+
 /* Look at @cond again and again, for @ms at most. True if it has become true. */
 #define WAIT_UNTIL(cond, ms)                                       \
 	({                                                         \
@@ -48,6 +57,22 @@ static inline bool task_sleeps(pid_t task)
 		state = 0;
 	fclose(stat);
 	return state == 'S';
+}
+
+/* How often that thread of this process has waited in the kernel. 0 if there is none. */
+static inline unsigned long task_waits(pid_t task)
+{
+	char path[64], line[128];
+	unsigned long count = 0;
+	FILE *status;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/status", (int)task);
+	status = fopen(path, "re");
+	while (status && fgets(line, sizeof(line), status))
+		(void)sscanf(line, "voluntary_ctxt_switches: %lu", &count);
+	if (status)
+		fclose(status);
+	return count;
 }
 
 #endif

@@ -10,8 +10,10 @@
 #include <cmocka.h>
 
 #include "base/exit_lock.h"
+#include "lib/wait.h"
 
-#define TRIES 5u /* a busy machine may take long over one */
+#define PATIENCE_MS 30000u
+#define TRIES	    5u /* a busy machine may take long over one */
 
 static pthread_mutex_t mutex = AV_EXIT_MUTEX;
 static _Atomic int locked;
@@ -38,16 +40,16 @@ static void its_own_is_not_awaited(void **state)
 	pthread_mutex_unlock(&mutex);
 }
 
-static void *hold_for_a_moment(void *arg)
+static void *hold_until_waited_for(void *arg)
 {
 	pthread_mutex_lock(&mutex);
 	atomic_store(&locked, 1);
-	usleep(50000);
+	(void)WAIT_UNTIL(task_sleeps(getpid()), PATIENCE_MS);
 	pthread_mutex_unlock(&mutex);
 	return NULL;
 }
 
-/* On a busy machine its moment may be longer than the wait. */
+/* On a busy machine it may hold it for longer than the wait. */
 static void another_threads_is_awaited(void **state)
 {
 	pthread_t thread;
@@ -57,9 +59,8 @@ static void another_threads_is_awaited(void **state)
 		uint64_t begin;
 
 		atomic_store(&locked, 0);
-		assert_int_equal(pthread_create(&thread, NULL, hold_for_a_moment, NULL), 0);
-		while (!atomic_load(&locked))
-			usleep(100);
+		assert_int_equal(pthread_create(&thread, NULL, hold_until_waited_for, NULL), 0);
+		assert_true(WAIT_UNTIL(atomic_load(&locked), PATIENCE_MS));
 		begin = av_now_ns();
 		had = av_exit_lock(&mutex);
 		assert_true(had || av_now_ns() - begin >= AV_PATIENCE_NS / 2);

@@ -3,6 +3,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,16 +11,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "base/clock.h"
 #include "base/watcher.h"
+#include "lib/wait.h"
 
 #define PATIENCE_MS 30000
 #define THREADS	    4
@@ -65,18 +68,12 @@ static void end(struct watched *p)
 	close(p->other);
 }
 
-static void nap(unsigned int ms)
-{
-	nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000l}, NULL);
-}
-
 static void expect_seen(struct watched *p)
 {
 	unsigned int before = atomic_load(&p->seen);
 
 	assert_int_equal(send(p->other, "", 1, 0), 1);
-	for (int ms = 0; atomic_load(&p->seen) == before && ms < PATIENCE_MS; ms++)
-		nap(1);
+	(void)WAIT_UNTIL(atomic_load(&p->seen) != before, PATIENCE_MS);
 	assert_int_equal(atomic_load(&p->seen), before + 1);
 }
 
@@ -97,12 +94,32 @@ static void several(void **state)
 	end(&a);
 }
 
-static uint64_t cpu_ns(void)
+/* What the kernel says of the watching thread, the last one that there is. */
+static int open_stat(void)
 {
-	struct timespec t;
+	DIR *dir = opendir("/proc/self/task");
+	const struct dirent *e;
+	char path[64];
+	int last = 0, fd;
 
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	assert_non_null(dir);
+	while ((e = readdir(dir)))
+		if (atoi(e->d_name) > last)
+			last = atoi(e->d_name);
+	closedir(dir);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", last);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static bool is_asleep(int stat)
+{
+	char text[256] = "", *state;
+
+	assert_true(pread(stat, text, sizeof(text) - 1, 0) > 0);
+	state = strrchr(text, ')');
+	return state && state[2] == 'S';
 }
 
 /* poll(2) takes no more descriptors than there may be. */
@@ -110,19 +127,20 @@ static void no_descriptors(void **state)
 {
 	struct rlimit all, none;
 	struct watched a, b;
-	uint64_t spent;
+	bool asleep;
+	int stat;
 
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &all), 0);
 	none = (struct rlimit){0, all.rlim_max};
 	begin(&a);
 	expect_seen(&a);
+	stat = open_stat();
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
 	expect_seen(&a);
-	spent = cpu_ns();
-	nap(300);
-	spent = cpu_ns() - spent;
+	asleep = WAIT_UNTIL(is_asleep(stat), PATIENCE_MS);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &all), 0);
-	assert_true(spent < 100000000u);
+	close(stat);
+	assert_true(asleep);
 	begin(&b);
 	expect_seen(&b);
 	expect_seen(&a);

@@ -8,6 +8,7 @@
 
 #include "copy/copy.h"
 #include "copy/fault_guard.h"
+#include "lib/skipped_clock.h"
 
 size_t page;
 
@@ -104,7 +105,7 @@ void init_guard(void)
 
 void wait_for_next_check(void)
 {
-	usleep(30000); /* the guard trusts its last look for some milliseconds */
+	clock_skip_ns(2 * AV_FAULT_GUARD_FRESH_NS);
 }
 
 void copy_faults(void)

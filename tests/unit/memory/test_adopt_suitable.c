@@ -20,12 +20,14 @@
 #include "lib/closed_input.h"
 #include "lib/few_descriptors.h"
 #include "lib/sanitized.h"
+#include "lib/wait.h"
 #include "memory/adopt_pages.h"
 
-#define PAGE  4096ul
-#define PAGES 16ul
-#define BYTES (PAGES * PAGE)
-#define RW    (PROT_READ | PROT_WRITE)
+#define PATIENCE_MS 30000u
+#define PAGE	    4096ul
+#define PAGES	    16ul
+#define BYTES	    (PAGES * PAGE)
+#define RW	    (PROT_READ | PROT_WRITE)
 
 static uint8_t *map(int prot, int flags)
 {
@@ -232,10 +234,7 @@ static void *until_the_gate_opens(void *arg)
 /* A thread that was joined may be in /proc for another moment. */
 static bool soon_alone(void)
 {
-	for (int i = 0; i < 1000; i++, usleep(10000))
-		if (av_adopt_single_threaded())
-			return true;
-	return false;
+	return WAIT_UNTIL(av_adopt_single_threaded(), PATIENCE_MS);
 }
 
 static void own_threads_do_not_count(void **state)

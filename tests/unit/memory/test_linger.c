@@ -11,15 +11,17 @@
 
 #include "base/compiler.h"
 #include "lib/own_directory.h"
+#include "lib/wait.h"
 #include "memory/adopted.h"
 #include "memory/key.h"
 #include "memory/linger.h"
 #include "segment/alloc.h"
 #include "unit/memory/heap_fixture.h"
 
-#define KEYS	16u
-#define PAGE	4096u
-#define NOWHERE (PAGE * 1000ull) /* a block that nobody has */
+#define KEYS	    16u
+#define PATIENCE_MS 30000u
+#define PAGE	    4096u
+#define NOWHERE	    (PAGE * 1000ull) /* a block that nobody has */
 
 static uint32_t create(uint32_t limit)
 {
@@ -365,7 +367,9 @@ static _Atomic uint32_t left; /* uses that have not ended */
 static void *end_uses(void *arg)
 {
 	for (unsigned int i = 0; i < 2; i++) {
-		usleep(20000);
+		unsigned long before = task_waits(getpid());
+
+		(void)WAIT_UNTIL(task_waits(getpid()) > before + 2, PATIENCE_MS);
 		atomic_fetch_sub(&left, 1);
 		pin(i, 0);
 	}

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -15,13 +16,16 @@
 #include "base/compiler.h"
 #include "base/patience.h"
 #include "fake_seg.h"
+#include "lib/wait.h"
 #include "memory/odp_table.h"
 #include "memory/odp_uffd.h"
 
-#define CONTEXTS 3u
-#define CALLS	 16u  /* that are remembered at a time */
-#define NUMBER	 1000 /* of the descriptor, which only the kernel's calls below look at */
-#define PAGE	 4096ull
+#define CONTEXTS    3u
+#define CALLS	    16u	 /* that are remembered at a time */
+#define NUMBER	    1000 /* of the descriptor, which only the kernel's calls below look at */
+#define PAGE	    4096ull
+#define YIELDS	    20u
+#define PATIENCE_MS 30000u
 
 static struct av_seg segs[CONTEXTS];
 
@@ -150,10 +154,25 @@ static void only_the_expected_unmapping_is_ignored(void **state)
 }
 
 static _Atomic bool ended;
+static _Atomic unsigned int yields;
+
+/* Whoever waits for the listener does this again and again. Instead of the C library's. */
+__attribute__((visibility("default"))) int sched_yield(void)
+{
+	atomic_fetch_add(&yields, 1);
+	return (int)syscall(SYS_sched_yield);
+}
+
+static void until_waited_for(void)
+{
+	unsigned int before = atomic_load(&yields);
+
+	(void)WAIT_UNTIL(atomic_load(&yields) - before > YIELDS, PATIENCE_MS);
+}
 
 static void *end_round(void *arg)
 {
-	usleep(20000);
+	until_waited_for();
 	atomic_store(&ended, true);
 	av_odp_round_end();
 	return NULL;
@@ -231,7 +250,7 @@ static void an_event_that_is_not_read_is_given_up(void **state)
 
 static void *end_handling(void *seg)
 {
-	usleep(20000);
+	until_waited_for();
 	atomic_store(&ended, true);
 	atomic_fetch_add(&((struct av_seg *)seg)->head->odp_seq, 1);
 	return NULL;

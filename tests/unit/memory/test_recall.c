@@ -25,12 +25,13 @@
 #include "memory/pin.h"
 #include "memory/recall.h"
 
-#define KEY	  0x507u
-#define OTHER_KEY 0x508u
-#define OLD	  0x1111u
-#define NEW	  0x2222u
-#define LATER	  0x3333u
-#define LOOK_MS	  100u
+#define KEY	    0x507u
+#define OTHER_KEY   0x508u
+#define OLD	    0x1111u
+#define NEW	    0x2222u
+#define LATER	    0x3333u
+#define NAPS	    100u /* of who waits */
+#define PATIENCE_MS 30000u
 
 static struct fake_seg f;
 static uint64_t memory; /* of the owner */
@@ -202,6 +203,7 @@ static void a_recall_ends(void **state)
 
 struct recaller {
 	pthread_t thread;
+	_Atomic pid_t task;
 	_Atomic bool over;
 };
 
@@ -209,9 +211,17 @@ static void *recall(void *arg)
 {
 	struct recaller *r = arg;
 
+	atomic_store(&r->task, gettid());
 	CHECK(PATIENTLY(av_recall(&f.seg, KEY), false));
 	atomic_store(&r->over, true);
 	return NULL;
+}
+
+static void expect_waiting(struct recaller *r)
+{
+	assert_true(WAIT_UNTIL(atomic_load(&r->over) || task_waits(atomic_load(&r->task)) > NAPS,
+			       PATIENCE_MS));
+	assert_false(atomic_load(&r->over));
 }
 
 /* Whatever it waits for, it ends when the peer goes on, or dies. */
@@ -221,8 +231,7 @@ static void expect_wait(bool many, enum place place, bool killed)
 	pid_t pid = start_copy(place, many);
 
 	assert_int_equal(pthread_create(&r.thread, NULL, recall, &r), 0);
-	usleep(LOOK_MS * 1000);
-	assert_false(atomic_load(&r.over));
+	expect_waiting(&r);
 	if (killed) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
@@ -260,8 +269,7 @@ static void a_running_peer_is_waited_for(void **state)
 
 	assert_non_null(av_recall_begin(pin, (uintptr_t)&memory, sizeof(memory)));
 	assert_int_equal(pthread_create(&r.thread, NULL, recall, &r), 0);
-	usleep(LOOK_MS * 1000);
-	assert_false(atomic_load(&r.over));
+	expect_waiting(&r);
 	assert_true(av_recall_end(pin));
 	av_pin_end(pin);
 	pthread_join(r.thread, NULL);

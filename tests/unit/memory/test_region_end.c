@@ -14,6 +14,7 @@
 #include "base/compiler.h"
 #include "lib/own_directory.h"
 #include "lib/patiently.h"
+#include "lib/wait.h"
 #include "memory/allocated.h"
 #include "memory/key.h"
 #include "memory/linger.h"
@@ -23,11 +24,11 @@
 #include "segment/alloc.h"
 #include "unit/memory/heap_fixture.h"
 
-#define PD	3u
-#define KEYS	16u
-#define BASE	0x1000000ull
-#define BYTES	4096u
-#define LIFE_US 200000u /* of a user that is waited for */
+#define PD	    3u
+#define KEYS	    16u
+#define BASE	    0x1000000ull
+#define BYTES	    4096u
+#define PATIENCE_MS 30000u
 
 /* --- what lingers ------------------------------------------------------------------ */
 
@@ -69,9 +70,12 @@ static uint32_t create(size_t i, uint64_t at)
 	return key;
 }
 
+/* When it is waited for. */
 static void *end_user(void *user)
 {
-	usleep(LIFE_US);
+	unsigned long before = task_waits(getpid());
+
+	(void)WAIT_UNTIL(task_waits(getpid()) > before + 2, PATIENCE_MS);
 	pin_user_end(*(pid_t *)user);
 	return NULL;
 }

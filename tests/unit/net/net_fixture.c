@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "lib/wait.h"
 #include "registry/capture_table.h"
 #include "registry/directory.h"
 #include "wire/frame.h"
@@ -140,15 +140,9 @@ uint32_t new_qpn(uint32_t ref)
 	return (uint32_t)qpn;
 }
 
-void nap_ms(unsigned int ms)
-{
-	nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000l}, NULL);
-}
-
 void wait_kept(unsigned int n)
 {
-	for (unsigned int ms = 0; atomic_load(&kept_count) < n && ms < PATIENCE_MS; ms++)
-		nap_ms(1);
+	(void)WAIT_UNTIL(atomic_load(&kept_count) >= n, PATIENCE_MS);
 	assert_in_range(atomic_load(&kept_count), n, KEPT_MAX);
 }
 

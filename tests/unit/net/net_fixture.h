@@ -63,7 +63,6 @@ unsigned int begin_capture(void);
 
 /* Wait until that many packets are kept. */
 void wait_kept(unsigned int n);
-void nap_ms(unsigned int ms);
 
 /* A plain socket at a port of that address, and a datagram of ours to it. */
 int plain_socket(const uint8_t gid[16], uint16_t port);

@@ -50,9 +50,7 @@ static const struct av_net_manager manager = {owner_of, count};
 
 static void wait_for(const _Atomic uint32_t *value, uint32_t wanted)
 {
-	for (unsigned int ms = 0; atomic_load(value) < wanted && ms < PATIENCE_MS; ms++)
-		nap_ms(1);
-	assert_true(atomic_load(value) >= wanted);
+	assert_true(WAIT_UNTIL(atomic_load(value) >= wanted, PATIENCE_MS));
 }
 
 /* It has no address: packets come to it by way of the other process alone. */

@@ -16,8 +16,8 @@
 #define GROUP_QPN     0xffffffu
 #define UD_SEND_ONLY  0x64
 #define PATIENCE_MS   10000
-#define SILENCE_MS    30 /* within which what is wrong would have come */
 #define OTHER_ADDRESS 2
+#define OTHER	      1000u /* packets: what another one counts for */
 
 static uint8_t group[16], other_group[16];
 
@@ -29,7 +29,7 @@ static void count(const struct av_net_packet *p)
 	if (p->packet.dest_qpn == GROUP_QPN && memcmp(p->path.dst, group, 16) == 0)
 		atomic_fetch_add(&got[number], 1);
 	else
-		atomic_fetch_add(&got[number], 1000);
+		atomic_fetch_add(&got[number], OTHER);
 }
 
 static void settled(void)
@@ -76,8 +76,7 @@ static void be_member(unsigned int i, const int done[2], const int go[2])
 
 static void expect_got(unsigned int i, uint32_t n)
 {
-	for (unsigned int ms = 0; atomic_load(&got[i]) < n && ms < PATIENCE_MS; ms++)
-		nap_ms(1);
+	(void)WAIT_UNTIL(atomic_load(&got[i]) >= n, PATIENCE_MS);
 	assert_int_equal(atomic_load(&got[i]), n);
 }
 
@@ -107,9 +106,10 @@ static void every_member_gets_one_copy(void **state)
 			expect_got(i, n);
 		expect_got(MEMBERS, n);
 	}
-	nap_ms(SILENCE_MS);
+	assert_int_equal(send_to(other_group, GROUP_QPN), 0);
+	expect_got(MEMBERS - 1, OTHER); /* and before that nothing */
 	for (unsigned int i = 0; i <= MEMBERS; i++)
-		expect_got(i, i == MEMBERS - 1 ? 0 : PACKETS);
+		expect_got(i, i == MEMBERS - 1 ? OTHER : PACKETS);
 	close(go[1]);
 	for (unsigned int i = 0; i < MEMBERS; i++)
 		assert_true(wait(NULL) > 0);
@@ -141,9 +141,12 @@ static void what_is_not_for_a_group(void **state)
 	expect_got(0, 1);
 	/* They come by two sockets, in any order. */
 	assert_true(WAIT_UNTIL(av_net_counted(AV_NET_NOBODY) >= nobody + 2, PATIENCE_MS));
-	nap_ms(SILENCE_MS);
-	expect_got(0, 1);
-	assert_int_equal(av_net_counted(AV_NET_NOBODY), nobody + 2);
+	/* What comes behind them is the next. */
+	assert_int_equal(send_to(own, GROUP_QPN), 0);
+	assert_int_equal(send_to(group, GROUP_QPN), 0);
+	expect_got(0, 2);
+	assert_true(WAIT_UNTIL(av_net_counted(AV_NET_NOBODY) >= nobody + 3, PATIENCE_MS));
+	assert_int_equal(av_net_counted(AV_NET_NOBODY), nobody + 3);
 	av_net_leave(own, group);
 	av_net_close(own);
 	leave(ref);
@@ -167,13 +170,13 @@ static void users_of_a_group(void **state)
 	for (uint32_t users = 2; users > 0; users--) {
 		assert_int_equal(send_to(group, GROUP_QPN), 0);
 		expect_got(0, 3 - users);
-		nap_ms(SILENCE_MS);
-		expect_got(0, 3 - users);
 		av_net_leave(users == 2 ? own : other, group);
 	}
 	assert_int_equal(send_to(group, GROUP_QPN), 0);
-	nap_ms(SILENCE_MS);
-	expect_got(0, 2);
+	assert_int_equal(av_net_join(own, group), 0);
+	assert_int_equal(send_to(group, GROUP_QPN), 0);
+	expect_got(0, 3); /* the one before was nobody's */
+	av_net_leave(own, group);
 	av_net_close(other);
 	av_net_close(own);
 	leave(ref);

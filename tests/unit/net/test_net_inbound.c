@@ -43,8 +43,7 @@ static size_t make_packet(uint8_t *to, uint32_t to_qpn, uint16_t port, uint16_t 
 /* Wait until that many have come, whatever became of them. */
 static void wait_in(uint64_t n)
 {
-	for (unsigned int ms = 0; av_net_counted(AV_NET_IN) < n && ms < 10000; ms++)
-		nap_ms(1);
+	(void)WAIT_UNTIL(av_net_counted(AV_NET_IN) >= n, PATIENCE_MS);
 	assert_int_equal(av_net_counted(AV_NET_IN), n);
 }
 
@@ -152,7 +151,6 @@ static void what_is_dropped(void **state)
 		wait_in(in + 1);
 		if (what < AV_NET_COUNTS) {
 			assert_true(WAIT_UNTIL(is_dropped(what, before + 1), PATIENCE_MS));
-			nap_ms(1);
 			assert_int_equal(atomic_load(&kept_count), received);
 		} else {
 			wait_kept(received + 1);
@@ -204,7 +202,7 @@ static void pollers_take_it(void **state)
 			(void)av_net_poll();
 		assert_int_equal(atomic_load(&kept_count), received + 1);
 	}
-	nap_ms(5);
+	(void)WAIT_UNTIL(atomic_load(&settled_count) > before, PATIENCE_MS);
 	assert_in_range(atomic_load(&settled_count), before + 1, before + 2000);
 	assert_false(av_net_poll());
 }
@@ -355,7 +353,6 @@ static void the_program_closes_our_sockets(void **state)
 	close_sockets();
 	assert_int_equal(send_burst(&path, qpn, &bytes, 1), -EBADF);
 	assert_false(av_net_poll());
-	nap_ms(50);
 	av_net_close(own);
 	assert_false(atomic_load(&av_net_is_open));
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "lib/wait.h"
 #include "registry/directory_file.h"
 
 #define MEMBERS	    6
@@ -83,9 +84,7 @@ static void add(struct member *m, bool own)
 		be_member(m, own);
 	m->pid = pid;
 	close(m->tell[0]);
-	for (unsigned int ms = 0; !atomic_load(&m->ready) && ms < PATIENCE_MS; ms++)
-		nap_ms(1);
-	assert_true(atomic_load(&m->ready));
+	assert_true(WAIT_UNTIL(atomic_load(&m->ready), PATIENCE_MS));
 }
 
 static void is_gone(struct member *m)
@@ -112,8 +111,7 @@ static void send_one(struct member *m, unsigned int qp)
 	const uint32_t before = atomic_load(&m->got[qp]), bytes = 100;
 
 	assert_int_equal(send_burst(&path, m->qpn[qp], &bytes, 1), 0);
-	for (unsigned int ms = 0; atomic_load(&m->got[qp]) == before && ms < PATIENCE_MS; ms++)
-		nap_ms(ms > 5);
+	(void)WAIT_UNTIL(atomic_load(&m->got[qp]) != before, PATIENCE_MS);
 	assert_int_equal(atomic_load(&m->got[qp]), before + 1);
 }
 

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/patience.h"
+#include "lib/skipped_clock.h"
 #include "queue/cq.h"
 #include "unit/queue/event_fixture.h"
 
@@ -113,7 +114,7 @@ static void another_tells_the_owner_for_who_is_stopped(void **state)
 		early = events_at(channel);
 		if (is_free()) { /* else see below */
 			append();
-			usleep(runs && is_armed() ? AV_STUCK_NS / 1000 * 2 : 0);
+			clock_skip_ns(2 * AV_STUCK_NS);
 			append();
 			assert_true(events_at(channel) == 1 ||
 				    (events_at(channel) == 2 && early == 1));

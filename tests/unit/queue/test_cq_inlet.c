@@ -5,11 +5,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 #include <cmocka.h>
 
 #include "base/compiler.h"
 #include "base/patience.h"
+#include "lib/skipped_clock.h"
 #include "queue/cq.h"
 #include "queue/cq_inlet.h"
 #include "queue/ring.h"
@@ -79,10 +79,8 @@ static bool is_dead(uint32_t owner)
 /* The owner looks twice, with so much time in between that the holder of the lock is stuck. */
 static void look_twice(void)
 {
-	const struct timespec stuck = {.tv_nsec = AV_STUCK_NS + 1000000};
-
 	av_cq_inlet_look(seg, cq);
-	nanosleep(&stuck, NULL);
+	clock_skip_ns(AV_STUCK_NS);
 	av_cq_inlet_look(seg, cq);
 }
 
@@ -141,11 +139,9 @@ static void not_who_goes_on(void **state)
 	av_lock_owner_alive = lives;
 	atomic_store(&cq->inlet[0].lock.owner, PEER);
 	for (uint32_t turn = 0; turn < 3; turn++) {
-		const struct timespec stuck = {.tv_nsec = AV_STUCK_NS + 1000000};
-
 		av_cq_inlet_look(seg, cq);
 		assert_int_equal(av_cq_used(cq), 0);
-		nanosleep(&stuck, NULL);
+		clock_skip_ns(AV_STUCK_NS);
 		atomic_store(&cq->inlet[0].tail, turn + 1);
 	}
 	av_cq_inlet_look(seg, cq);

@@ -10,13 +10,15 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "lib/patiently.h"
+#include "base/patience.h"
+#include "lib/skipped_clock.h"
 #include "queue/cq.h"
 #include "queue/cq_inlet.h"
 #include "queue/ring.h"
 #include "unit/memory/heap_fixture.h"
 
-#define PEER 2u /* identity of another process */
+#define ASKED 20u
+#define PEER  2u /* identity of another process */
 
 static uint32_t cq;
 
@@ -164,12 +166,10 @@ static bool all_live(uint32_t owner)
 /* A peer is stopped with the lock of @inlet, and the owner goes on with another ring. */
 static void leave_behind(struct av_cq_shared *shared, uint32_t inlet)
 {
-	const struct timespec stuck = {.tv_nsec = AV_STUCK_NS + 1000000};
-
 	av_lock_owner_alive = all_live;
 	atomic_store(&shared->inlet[inlet].lock.owner, PEER);
 	av_cq_inlet_look(seg, shared);
-	nanosleep(&stuck, NULL);
+	clock_skip_ns(AV_STUCK_NS);
 	av_cq_inlet_look(seg, shared);
 	assert_int_equal(av_cq_used(shared), 1 - inlet);
 }
@@ -284,20 +284,21 @@ static void not_while_the_former_ring_may_be_in_use(void **state)
 	av_cq_fini(seg, cq);
 }
 
-static void *go_on(void *lock)
-{
-	const struct timespec moment = {.tv_nsec = 2 * AV_STUCK_NS};
+static struct av_lock *peers;
+static unsigned int asked;
 
-	nanosleep(&moment, NULL);
-	atomic_store(&((struct av_lock *)lock)->owner, 0);
-	return NULL;
+/* Who is asked for again and again goes on at last. */
+static bool goes_on(uint32_t owner)
+{
+	if (++asked == ASKED)
+		atomic_store(&peers->owner, 0);
+	return true;
 }
 
 static void patience_waits_for_who_was_left_behind(void **state)
 {
 	bool (*const alive)(uint32_t) = av_lock_owner_alive;
 	struct av_cq_shared *shared;
-	pthread_t peer;
 
 	cq = av_cq_init(seg, 4, 0, 1, 1000, NULL);
 	shared = av_cq_at(seg, cq);
@@ -306,9 +307,11 @@ static void patience_waits_for_who_was_left_behind(void **state)
 	leave_behind(shared, 0);
 	append(2);
 	assert_int_equal(av_cq_resize_patiently(seg, cq, 8, NULL), EBUSY); /* it stays there */
-	assert_int_equal(pthread_create(&peer, NULL, go_on, &shared->inlet[0].lock), 0);
-	assert_int_equal(PATIENTLY(av_cq_resize_patiently(seg, cq, 8, NULL), EBUSY), 0);
-	assert_int_equal(pthread_join(peer, NULL), 0);
+	peers = &shared->inlet[0].lock;
+	asked = 0;
+	av_lock_owner_alive = goes_on;
+	assert_int_equal(av_cq_resize_patiently(seg, cq, 8, NULL), 0);
+	assert_int_equal(asked, ASKED);
 	av_lock_owner_alive = alive;
 	expect_next(1);
 	expect_next(2);

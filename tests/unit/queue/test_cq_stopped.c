@@ -7,10 +7,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 #include <cmocka.h>
 
 #include "base/patience.h"
+#include "lib/skipped_clock.h"
 #include "queue/cq.h"
 #include "queue/cq_inlet.h"
 #include "unit/memory/fake_heap.h"
@@ -70,12 +70,11 @@ static unsigned int poll_all(void)
 /* Leave inlet @from behind, if somebody holds its lock. */
 static void leave(uint32_t from)
 {
-	const struct timespec stuck = {.tv_nsec = AV_STUCK_NS + 1000000};
 	bool held = atomic_load(&cq->inlet[from].lock.owner) == PEER;
 
 	av_cq_inlet_look(seg, cq);
 	if (held)
-		nanosleep(&stuck, NULL);
+		clock_skip_ns(AV_STUCK_NS);
 	av_cq_inlet_look(seg, cq);
 	assert_int_equal(av_cq_used(cq), held ? 1 - from : from);
 }

@@ -429,7 +429,7 @@ static void *kill_later(void *arg)
 {
 	uint32_t *seed = arg;
 
-	usleep(2000 + randomly(seed, 5000)); /* any moment will do */
+	let_go_on(2000 + randomly(seed, 5000));
 	kill(victim, SIGKILL);
 	waitpid(victim, NULL, 0);
 	atomic_store(&victim, 0);

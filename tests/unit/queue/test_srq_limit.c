@@ -4,10 +4,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/patience.h"
+#include "lib/skipped_clock.h"
 #include "queue/srq_limit.h"
 #include "unit/queue/event_fixture.h"
 
@@ -113,7 +113,7 @@ static void another_raises_it_for_who_is_stopped(void **state)
 			runs = step(child);
 		early = events_at(channel);
 		look();
-		usleep(runs && av_srq_limit(rq) ? AV_STUCK_NS / 1000 * 2 : 0);
+		clock_skip_ns(2 * AV_STUCK_NS);
 		look();
 		late = events_at(channel);
 		assert_true(late == 1 || (late == 2 && early == 1));

@@ -127,7 +127,7 @@ static void nothing_is_given_twice(void **state)
 	for (uint32_t k = 0; k < KILLS; k++) {
 		uint32_t i = (uint32_t)rand() % PROCESSES; /* NOLINT(cert-msc30-c,cert-msc50-cpp) */
 
-		usleep((useconds_t)rand() % 20000); /* NOLINT(cert-msc30-c,cert-msc50-cpp) */
+		let_go_on((unsigned int)rand() % 20000); /* NOLINT(cert-msc30-c,cert-msc50-cpp) */
 		end_of(pid[i], lives[i]);
 		pid[i] = start(lives[i] = next++);
 	}

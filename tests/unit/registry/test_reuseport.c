@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/wait.h"
 #include "registry/directory_file.h"
 #include "registry/reuseport.h"
 
@@ -101,9 +102,7 @@ static void add(struct member *m)
 		be_member(m);
 	m->pid = pid;
 	close(m->tell[0]);
-	for (unsigned int ms = 0; !atomic_load(&m->proc) && ms < 10000; ms++)
-		usleep(1000);
-	assert_int_not_equal(atomic_load(&m->proc), 0);
+	assert_true(WAIT_UNTIL(atomic_load(&m->proc), 10000));
 }
 
 static void end(struct member *m, char how)

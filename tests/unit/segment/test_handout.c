@@ -27,6 +27,7 @@
 #include "base/clock.h"
 #include "base/patience.h"
 #include "lib/few_descriptors.h"
+#include "lib/wait.h"
 #include "segment/handout.h"
 
 #define BYTES	    (1u << 20)
@@ -35,6 +36,7 @@
 #define PATIENCE_MS 30000
 #define ROUNDS	    100
 #define SIGNALS	    20
+#define MOMENT_MS   10
 #define HELD_UP	    3
 #define TRIES	    20 /* a busy machine may hold up some of them */
 
@@ -80,8 +82,7 @@ static unsigned int descriptors(void)
 /* The watcher closes what it has accepted a little later. */
 static void expect_descriptors(unsigned int n)
 {
-	for (int i = 0; descriptors() != n && i < PATIENCE_MS; i++)
-		usleep(1000);
+	(void)WAIT_UNTIL(descriptors() == n, PATIENCE_MS);
 	assert_int_equal(descriptors(), n);
 }
 
@@ -248,7 +249,6 @@ static void no_descriptor_to_accept(void **state)
 	snprintf(a.sun_path, sizeof(a.sun_path), "%.*s", (int)sizeof(a.sun_path) - 1, path);
 	all = few_descriptors(0);
 	assert_int_equal(connect(client, (struct sockaddr *)&a, sizeof(a)), 0);
-	usleep(50000);
 	held_up = is_held_up(&other);
 	setrlimit(RLIMIT_NOFILE, &all);
 	assert_false(held_up);
@@ -356,8 +356,8 @@ static void *interrupt(void *arg)
 	struct interrupter *me = arg;
 
 	for (int n = 0; !atomic_load(&me->over) && (n < SIGNALS || !me->answers); n++) {
+		(void)WAIT_UNTIL(task_sleeps(getpid()), MOMENT_MS);
 		pthread_kill(me->who, SIGUSR1);
-		usleep(1000);
 	}
 	i.listener = me->listener;
 	if (me->answers)
