@@ -30,90 +30,100 @@ static uint8_t *memory, *hole;
 
 /* --- regions --------------------------------------------------------------------- */
 
+static uint8_t *nowhere;
+static struct ibv_exp_dm *wild_dm = GARBAGE;
+
+static const struct {
+	const char *name;
+	uint8_t *const *base;
+	size_t length, at;
+	uint64_t access;
+	uint32_t comp_mask, create_flags;
+	struct ibv_exp_dm *const *dm; /* none if NULL */
+	int want;
+} regions[] = {
+	{"plain, garbage behind the mask", &memory, BYTES, .access = ALL,
+	 .create_flags = UINT32_MAX, .dm = &wild_dm, .want = 0},
+	{"no rights", &memory, BYTES, .want = 0},
+	{"relaxed ordering", &memory, BYTES, .access = ALL | IBV_EXP_ACCESS_RELAXED_ORDERING,
+	 .want = 0},
+	{"create flags 0", &memory, BYTES, .access = ALL, .comp_mask = 1, .dm = &wild_dm,
+	 .want = 0},
+	{"unknown create flag", &memory, BYTES, .access = ALL, .comp_mask = 1, .create_flags = 2,
+	 .want = EINVAL},
+	{"unknown mask", &memory, BYTES, .access = ALL, .comp_mask = 4, .want = EINVAL},
+	{"access RESERVED", &memory, BYTES, .access = IBV_EXP_ACCESS_RESERVED, .want = EINVAL},
+	{"access bit 63", &memory, BYTES, .access = 1ull << 63, .want = EINVAL},
+	{"access bit 5", &memory, BYTES, .access = 1 << 5, .want = EINVAL},
+	{"access bit 36", &memory, BYTES, .access = 1ull << 36, .want = EINVAL},
+	{"remote write alone", &memory, BYTES, .access = IBV_EXP_ACCESS_REMOTE_WRITE,
+	 .want = EINVAL},
+	{"remote atomic alone", &memory, BYTES, .access = IBV_EXP_ACCESS_REMOTE_ATOMIC,
+	 .want = EINVAL},
+	{"zero based", &memory, BYTES, .access = ALL | IBV_EXP_ACCESS_MW_ZERO_BASED,
+	 .want = EINVAL},
+	{"tunneled atomic", &memory, BYTES, .access = ALL | IBV_EXP_ACCESS_TUNNELED_ATOMIC,
+	 .want = EINVAL},
+	{"shared, of the program's own", &memory, BYTES,
+	 .access = ALL | IBV_EXP_ACCESS_SHARED_MR_USER_READ, .want = EINVAL},
+	{"allocated, access RESERVED", &nowhere, BYTES,
+	 .access = ALL | IBV_EXP_ACCESS_ALLOCATE_MR | IBV_EXP_ACCESS_RESERVED, .want = EINVAL},
+	{"physical", &nowhere, 0,
+	 .access = IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_PHYSICAL_ADDR, .want = EINVAL},
+	{"unmapped", &hole, BYTES, .access = ALL, .want = EFAULT},
+	{"allocated, with an address", &memory, BYTES, .access = ALL | IBV_EXP_ACCESS_ALLOCATE_MR,
+	 .want = EINVAL},
+	{"allocated on demand", &nowhere, BYTES, .access = ODP | IBV_EXP_ACCESS_ALLOCATE_MR,
+	 .want = EINVAL},
+	{"allocated twice over", &nowhere, BYTES, .access = ALL | IBV_EXP_ACCESS_ALLOCATE_MR,
+	 .comp_mask = 1, .create_flags = 1, .want = EINVAL},
+	{"on demand", &memory, BYTES, .access = ODP, .create_flags = UINT32_MAX, .dm = &wild_dm,
+	 .want = 0},
+	{"on demand, unmapped", &hole, BYTES, .access = ODP, .want = 0},
+	{"on demand, length 0", &memory, 0, .access = ODP, .want = EINVAL},
+	{"implicit", &nowhere, IMPLICIT, .access = ODP, .want = 0},
+	{"implicit, local", &nowhere, IMPLICIT, .access = IBV_EXP_ACCESS_ON_DEMAND, .want = 0},
+	{"implicit, not from 0", &memory, IMPLICIT, .access = ODP, .want = EINVAL},
+	{"relaxed", &memory, BYTES, .access = ODP | IBV_EXP_ACCESS_RELAXED, .want = 0},
+	{"relaxed, 128 MiB", &hole, 128ul << 20, .access = ODP | IBV_EXP_ACCESS_RELAXED, .want = 0},
+	{"relaxed, more", &hole, (128ul << 20) + 1, .access = ODP | IBV_EXP_ACCESS_RELAXED,
+	 .want = EINVAL},
+	{"relaxed, not on demand", &memory, BYTES, .access = ALL | IBV_EXP_ACCESS_RELAXED,
+	 .want = EINVAL},
+	{"device memory", &nowhere, 4096, .access = ALL, .comp_mask = 2, .dm = &dm, .want = 0},
+	{"device memory, the end", &nowhere, 96, .at = 4000, .access = ALL, .comp_mask = 3,
+	 .dm = &dm, .want = 0},
+	{"device memory, too far", &nowhere, 97, .at = 4000, .access = ALL, .comp_mask = 2,
+	 .dm = &dm, .want = EFAULT},
+	{"device memory, none", &nowhere, 4096, .access = ALL, .comp_mask = 2, .want = EINVAL},
+	{"device memory on demand", &nowhere, 4096, .access = ODP, .comp_mask = 2, .dm = &dm,
+	 .want = EINVAL},
+	{"device memory with MW_BIND", &nowhere, 4096, .access = ALL | IBV_EXP_ACCESS_MW_BIND,
+	 .comp_mask = 2, .dm = &dm, .want = EINVAL},
+	{"device memory, access RESERVED", &nowhere, 4096, .access = ALL | IBV_EXP_ACCESS_RESERVED,
+	 .comp_mask = 2, .dm = &dm, .want = EINVAL},
+	{"device memory, remote write alone", &nowhere, 4096, .access = IBV_EXP_ACCESS_REMOTE_WRITE,
+	 .comp_mask = 2, .dm = &dm, .want = EINVAL},
+};
+
 static void reg_rows(void)
 {
-	const struct {
-		const char *name;
-		void *addr;
-		size_t length;
-		uint64_t access;
-		uint32_t comp_mask, create_flags;
-		struct ibv_exp_dm *dm;
-		int want;
-	} rows[] = {
-		{"plain, garbage behind the mask", memory, BYTES, ALL, 0, UINT32_MAX, GARBAGE, 0},
-		{"no rights", memory, BYTES, 0, 0, 0, NULL, 0},
-		{"relaxed ordering", memory, BYTES, ALL | IBV_EXP_ACCESS_RELAXED_ORDERING, 0, 0,
-		 NULL, 0},
-		{"create flags 0", memory, BYTES, ALL, 1, 0, GARBAGE, 0},
-		{"unknown create flag", memory, BYTES, ALL, 1, 2, NULL, EINVAL},
-		{"unknown mask", memory, BYTES, ALL, 4, 0, NULL, EINVAL},
-		{"access RESERVED", memory, BYTES, IBV_EXP_ACCESS_RESERVED, 0, 0, NULL, EINVAL},
-		{"access bit 63", memory, BYTES, 1ull << 63, 0, 0, NULL, EINVAL},
-		{"access bit 5", memory, BYTES, 1 << 5, 0, 0, NULL, EINVAL},
-		{"access bit 36", memory, BYTES, 1ull << 36, 0, 0, NULL, EINVAL},
-		{"remote write alone", memory, BYTES, IBV_EXP_ACCESS_REMOTE_WRITE, 0, 0, NULL,
-		 EINVAL},
-		{"remote atomic alone", memory, BYTES, IBV_EXP_ACCESS_REMOTE_ATOMIC, 0, 0, NULL,
-		 EINVAL},
-		{"zero based", memory, BYTES, ALL | IBV_EXP_ACCESS_MW_ZERO_BASED, 0, 0, NULL,
-		 EINVAL},
-		{"tunneled atomic", memory, BYTES, ALL | IBV_EXP_ACCESS_TUNNELED_ATOMIC, 0, 0, NULL,
-		 EINVAL},
-		{"shared, of the program's own", memory, BYTES,
-		 ALL | IBV_EXP_ACCESS_SHARED_MR_USER_READ, 0, 0, NULL, EINVAL},
-		{"allocated, access RESERVED", NULL, BYTES,
-		 ALL | IBV_EXP_ACCESS_ALLOCATE_MR | IBV_EXP_ACCESS_RESERVED, 0, 0, NULL, EINVAL},
-		{"physical", NULL, 0, IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_PHYSICAL_ADDR, 0,
-		 0, NULL, EINVAL},
-		{"unmapped", hole, BYTES, ALL, 0, 0, NULL, EFAULT},
-		{"allocated, with an address", memory, BYTES, ALL | IBV_EXP_ACCESS_ALLOCATE_MR, 0,
-		 0, NULL, EINVAL},
-		{"allocated on demand", NULL, BYTES, ODP | IBV_EXP_ACCESS_ALLOCATE_MR, 0, 0, NULL,
-		 EINVAL},
-		{"allocated twice over", NULL, BYTES, ALL | IBV_EXP_ACCESS_ALLOCATE_MR, 1, 1, NULL,
-		 EINVAL},
-		{"on demand", memory, BYTES, ODP, 0, UINT32_MAX, GARBAGE, 0},
-		{"on demand, unmapped", hole, BYTES, ODP, 0, 0, NULL, 0},
-		{"on demand, length 0", memory, 0, ODP, 0, 0, NULL, EINVAL},
-		{"implicit", NULL, IMPLICIT, ODP, 0, 0, NULL, 0},
-		{"implicit, local", NULL, IMPLICIT, IBV_EXP_ACCESS_ON_DEMAND, 0, 0, NULL, 0},
-		{"implicit, not from 0", memory, IMPLICIT, ODP, 0, 0, NULL, EINVAL},
-		{"relaxed", memory, BYTES, ODP | IBV_EXP_ACCESS_RELAXED, 0, 0, NULL, 0},
-		{"relaxed, 128 MiB", hole, 128ul << 20, ODP | IBV_EXP_ACCESS_RELAXED, 0, 0, NULL,
-		 0},
-		{"relaxed, more", hole, (128ul << 20) + 1, ODP | IBV_EXP_ACCESS_RELAXED, 0, 0, NULL,
-		 EINVAL},
-		{"relaxed, not on demand", memory, BYTES, ALL | IBV_EXP_ACCESS_RELAXED, 0, 0, NULL,
-		 EINVAL},
-		{"device memory", NULL, 4096, ALL, 2, 0, dm, 0},
-		{"device memory, the end", (void *)4000, 96, ALL, 3, 0, dm, 0},
-		{"device memory, too far", (void *)4000, 97, ALL, 2, 0, dm, EFAULT},
-		{"device memory, none", NULL, 4096, ALL, 2, 0, NULL, EINVAL},
-		{"device memory on demand", NULL, 4096, ODP, 2, 0, dm, EINVAL},
-		{"device memory with MW_BIND", NULL, 4096, ALL | IBV_EXP_ACCESS_MW_BIND, 2, 0, dm,
-		 EINVAL},
-		{"device memory, access RESERVED", NULL, 4096, ALL | IBV_EXP_ACCESS_RESERVED, 2, 0,
-		 dm, EINVAL},
-		{"device memory, remote write alone", NULL, 4096, IBV_EXP_ACCESS_REMOTE_WRITE, 2, 0,
-		 dm, EINVAL},
-	};
-
-	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		struct ibv_exp_reg_mr_in in = {.pd = pd,
-					       .addr = rows[i].addr,
-					       .length = rows[i].length,
-					       .exp_access = rows[i].access,
-					       .comp_mask = rows[i].comp_mask,
-					       .create_flags = rows[i].create_flags,
-					       .dm = rows[i].dm};
+	for (size_t i = 0; i < COUNT_OF(regions); i++) {
+		struct ibv_exp_reg_mr_in in = {
+			.pd = pd,
+			.addr = (void *)((uintptr_t)*regions[i].base + regions[i].at),
+			.length = regions[i].length,
+			.exp_access = regions[i].access,
+			.comp_mask = regions[i].comp_mask,
+			.create_flags = regions[i].create_flags,
+			.dm = regions[i].dm ? *regions[i].dm : NULL};
 		struct ibv_mr *mr;
 
-		row("ibv_exp_reg_mr: %s", rows[i].name);
+		row("ibv_exp_reg_mr: %s", regions[i].name);
 		errno = 0;
 		mr = ibv_exp_reg_mr(&in);
-		EXPECT_MADE(mr, rows[i].want);
-		EXPECT(!mr || (mr->length == rows[i].length && mr->pd == pd && mr->lkey), "fields");
+		EXPECT_MADE(mr, regions[i].want);
+		EXPECT(!mr || (mr->length == in.length && mr->pd == pd && mr->lkey), "fields");
 		EXPECT(!mr || ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 	}
 }
