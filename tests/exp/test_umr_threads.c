@@ -5,6 +5,7 @@
  * them; and the other process killed in the midst of it.
  */
 #include "lib/exp_objects.h"
+#include "lib/wait.h"
 #include "umr_fixture.h"
 
 #include <errno.h>
@@ -472,7 +473,7 @@ static void ending_turn(enum ending how, bool die, unsigned int wait_us)
 	need_fill(key, &l);
 	memset(memory, 0, LEAF_BYTES);
 	begin(JOB_WRITE, key, how == END_FILL && !die ? 200 : 1u << 30);
-	usleep(wait_us); /* it is struck at another moment each time */
+	let_go_on(wait_us);
 	if (die)
 		kill(b.pid, SIGKILL);
 	began = now_ms();
@@ -557,7 +558,7 @@ static void killed_in_fill_row(void)
 		EXPECT(node_post_send(n, 0, &send, 1).ret == 0, "ibv_post_send");
 		EXPECT(ibv_exp_post_send(n->qp[0], fill, &bad) == 0, "ibv_exp_post_send");
 		begin(JOB_RECEIVE, key, 0);
-		usleep((useconds_t)(turn * 300)); /* another moment each time */
+		let_go_on((unsigned int)turn * 300);
 		side_kill(&b);
 		for (int i = 0; i < FILLS; i++) {
 			if (node_poll(n, 0, 1, PATIENCE, &wc) != 1)

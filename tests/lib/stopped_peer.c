@@ -8,6 +8,7 @@
 
 #include "lib/expect.h"
 #include "lib/probe.h"
+#include "lib/wait.h"
 
 #define MAX_WAIT 3000u /* us before it is stopped */
 #define PATIENCE 20000 /* ms */
@@ -41,7 +42,7 @@ void peer_begin_and_stop(struct side *peer, enum ibv_wr_opcode opcode, uint64_t 
 {
 	side_begin(peer, &(struct side_job){{addr, rkey, opcode, bytes}});
 	side_await(peer);
-	usleep((useconds_t)rand() % MAX_WAIT);
+	let_go_on((unsigned int)rand() % MAX_WAIT);
 	side_suspend(peer);
 }
 

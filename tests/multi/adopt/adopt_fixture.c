@@ -94,18 +94,22 @@ bool expect_refused(const uint8_t *p, const struct ibv_mr *mr, uint32_t bytes)
 	return EXPECT(got == IBV_WC_REM_ACCESS_ERR, "READ ends as '%s'", ibv_wc_status_str(got));
 }
 
+static bool reg_adopts(uint8_t *p, size_t bytes, struct ibv_mr **mr)
+{
+	*mr = reg(p, bytes);
+	if (!pages_private(p))
+		return true;
+	dereg(*mr);
+	return false;
+}
+
 /* A thread that was joined may be seen for a moment. */
 struct ibv_mr *reg_adopted(uint8_t *p, size_t bytes)
 {
-	uint64_t until = now_ms() + PATIENCE;
 	struct ibv_mr *mr;
 
-	while (mr = reg(p, bytes), pages_private(p)) {
-		if (now_ms() > until)
-			DIE("nothing is adopted any more");
-		dereg(mr);
-		usleep(1000);
-	}
+	if (!WAIT_UNTIL(reg_adopts(p, bytes, &mr), PATIENCE))
+		DIE("nothing is adopted any more");
 	return mr;
 }
 

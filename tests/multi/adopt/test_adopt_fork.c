@@ -16,6 +16,7 @@
 #include "adopt_fixture.h"
 #include "lib/ring.h"
 #include "lib/sandbox.h"
+#include "lib/wait.h"
 
 #define MANY (4096 * PAGE)
 
@@ -252,7 +253,6 @@ static void ring_row(void)
 {
 	uint8_t *p = map_private(BYTES);
 	struct ibv_mr *mr;
-	uint64_t until;
 
 	row("io_uring");
 	fill(p, BYTES, 29);
@@ -268,8 +268,8 @@ static void ring_row(void)
 	row("io_uring: it is closed");
 	ring_close();
 	fill(p, BYTES, 34);
-	for (until = now_ms() + PATIENCE; !pages_private(p) && now_ms() < until; usleep(1000))
-		dereg(reg(p, BYTES)); /* the kernel takes a while to release the ring */
+	/* The kernel takes a while to release the ring. */
+	(void)WAIT_UNTIL((dereg(reg(p, BYTES)), pages_private(p)), PATIENCE);
 	expect_adopted(p, false);
 	expect_filled(p, BYTES, 34);
 	munmap(p, BYTES);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "adopt_fixture.h"
+#include "lib/wait.h"
 
 #define THREADS 6
 #define ROUNDS	25
@@ -132,16 +133,19 @@ static void finish(void)
 /* The child has what there was at one moment: what no thread writes, as it was. */
 static void fork_once(uint8_t *still)
 {
-	int status = -1;
+	int status = -1, go[2];
+	char c = 0;
 	pid_t child;
 
+	NEED(pipe(go) == 0);
 	fill(still, BYTES, 5);
 	child = fork();
-	if (child == 0) {
-		usleep(2000);
-		_exit(same(still, BYTES, 5) == BYTES ? 0 : 1);
-	}
+	if (child == 0)
+		_exit(read(go[0], &c, 1) == 1 && same(still, BYTES, 5) == BYTES ? 0 : 1);
 	fill(still, BYTES, 6);
+	NEED(write(go[1], &c, 1) == 1);
+	close(go[0]);
+	close(go[1]);
 	waitpid(child, &status, 0);
 	EXPECT(status == 0, "the child's memory is another: status %d", status);
 	expect_filled(still, BYTES, 6);
@@ -164,7 +168,7 @@ static void fork_row(bool registered)
 		EXPECT(!pages_private(workers[0].memory), "private before");
 		fork_once(still);
 		EXPECT(pages_private(workers[0].memory), "shared afterwards");
-		usleep(1000);
+		let_go_on(1000);
 		finish();
 		for (unsigned int n = 0; registered && n < THREADS; n++)
 			dereg(mr[n]);

@@ -14,6 +14,7 @@
 
 #include "adopt_fixture.h"
 #include "lib/few_descriptors.h"
+#include "lib/wait.h"
 
 #define LARGE (16ul << 20) /* moves out in several pieces */
 
@@ -207,7 +208,7 @@ static void shrink_row(void)
 static void *rest(void *over)
 {
 	while (!*(volatile bool *)over)
-		usleep(1000);
+		wait_moment();
 	return NULL;
 }
 

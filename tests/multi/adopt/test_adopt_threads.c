@@ -16,10 +16,12 @@
 #include <unistd.h>
 
 #include "adopt_fixture.h"
+#include "lib/wait.h"
 
-#define WORDS (PAGE / sizeof(uint64_t))
-#define KINDS 11
-#define OWN   4 /* pages of each thread */
+#define WORDS	     (PAGE / sizeof(uint64_t))
+#define KINDS	     11
+#define OWN	     4 /* pages of each thread */
+#define FORK_EACH_US 20000u
 
 struct worker {
 	uint8_t *page; /* OWN of them, in the region */
@@ -99,7 +101,7 @@ static void have_child(struct worker *w)
 	int status = -1;
 	pid_t child;
 
-	usleep(20000);
+	usleep(FORK_EACH_US);
 	memset(w->page, (int)w->turns, PAGE);
 	child = fork();
 	if (child == 0) {
@@ -121,7 +123,7 @@ static void discard(struct worker *w)
 	check(w, madvise(w->page, OWN * PAGE, MADV_DONTNEED) == 0);
 	for (size_t i = 0; i < OWN * PAGE; i += 64)
 		check(w, w->page[i] == 0);
-	usleep(100);
+	wait_moment();
 }
 
 /* The rights of the page behind the last of them, which is not adopted, and in the same mapping. */
@@ -132,7 +134,7 @@ static void protect(struct worker *w)
 	check(w, mprotect(beside, PAGE, PROT_READ) == 0);
 	check(w, mprotect(beside, PAGE, PROT_READ | PROT_WRITE) == 0);
 	*beside = 1;
-	usleep(50);
+	wait_moment();
 }
 
 /* Two threads that wait for each other in the memory that moves. */
@@ -288,7 +290,7 @@ static void stress_once(const struct stress *s)
 	give_back(mr, s->by_fork);
 	expect_adopted(p, false);
 	expect_adopted(p + s->bytes - PAGE, false);
-	usleep(1000);
+	let_go_on(1000);
 	finish(w, p);
 	if (s->by_fork)
 		dereg(mr);

@@ -184,7 +184,7 @@ static void cancel_within(void)
 
 		while (atomic_load(&turns) == before) /* it has got through once */
 			sched_yield();
-		usleep(i * 7 % 300);
+		let_go_on(i * 7 % 300);
 		pthread_cancel(thread);
 		NEED(pthread_join(thread, &result) == 0);
 		EXPECT(result == PTHREAD_CANCELED, "it ended by itself");
@@ -212,7 +212,7 @@ static void cancel_waiter(unsigned int round)
 	atomic_store(&waiter, 0);
 	thread = start_cancellable(wait_for_ever, NULL);
 	if (round % 2)
-		usleep(round * 7 % 300);
+		let_go_on(round * 7 % 300);
 	else
 		NEED(WAIT_UNTIL(task_sleeps(atomic_load(&waiter)), SOON));
 	pthread_cancel(thread);

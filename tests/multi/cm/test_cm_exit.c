@@ -7,6 +7,7 @@
 #include "cm_fixture.h"
 #include "lib/expect.h"
 #include "lib/sandbox.h"
+#include "lib/wait.h"
 
 #define SPAN_NS 400000u
 #define EXITS	(TEST_SANITIZED ? 20u : 400u) /* the leak checker looks at each */
@@ -21,11 +22,9 @@ int main(int argc, char **argv)
 	time_limit(120);
 	row("%u programs that exit after each span of time up to %u us", EXITS, SPAN_NS / 1000);
 	for (unsigned int i = 0; i < EXITS; i++) {
-		const struct timespec span = {.tv_nsec = i * STEP_NS};
-
 		party_start(&one);
 		EXPECT(party_tell(&one, DO_CLOSE, 0) == 0, "not closed");
-		nanosleep(&span, NULL);
+		let_go_on(i * STEP_NS / 1000);
 		shutdown(one.process.sock, SHUT_WR);
 		spawn_wait(&one.process);
 		if (!EXPECT(sandbox_entries() == 0, "%u entries are left after %u us",

@@ -11,6 +11,7 @@
 #include "crash/role.h"
 #include "crash/third.h"
 #include "lib/expect.h"
+#include "lib/wait.h"
 
 #define SLACK_MS 20000u /* for a machine that has other things to do */
 #define LATE_MS	 20u	/* how long a death may go unnoticed */
@@ -28,7 +29,7 @@ static void turn(struct flow *victim)
 	if (victim && victim->cq != third.cq)
 		(void)flows_poll(victim->cq, flows, 2);
 	if (!flows_poll(third.cq, flows, 2))
-		usleep(20); /* nothing to do: the core is for the others */
+		wait_moment();
 }
 
 /* Bytes from the victim, while the exchange with the third goes on. Return: false if it is dead

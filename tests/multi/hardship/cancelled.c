@@ -14,6 +14,7 @@
 
 #include "lib/expect.h"
 #include "lib/spawn.h"
+#include "lib/wait.h"
 #include "spoiled/gear.h"
 
 #define WORD	     "--cancelled"
@@ -74,7 +75,7 @@ static void cancel_one(struct chance *chance)
 	NEED(pthread_create(&thread, NULL, turn_for_ever, NULL) == 0);
 	while (atomic_load(&turns) == before)
 		sched_yield();
-	usleep((useconds_t)rnd(chance, MOMENT_US));
+	let_go_on((unsigned int)rnd(chance, MOMENT_US));
 	pthread_cancel(thread);
 	pthread_join(thread, &result);
 	EXPECT(result == PTHREAD_CANCELED, "a thread ended by itself");

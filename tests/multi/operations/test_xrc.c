@@ -18,6 +18,7 @@
 #include "lib/node.h"
 #include "lib/sandbox.h"
 #include "lib/spawn.h"
+#include "lib/wait.h"
 
 #define PATIENCE 30000u /* ms */
 #define ROLE	 "receiver"
@@ -221,7 +222,7 @@ static struct report obey(const struct order *o)
 		r.number = do_post(q, o->value, o->wr_id);
 		break;
 	case DESTROY:
-		usleep(o->value); /* another moment in each round */
+		let_go_on(o->value);
 		r.number = (uint32_t)ibv_destroy_srq(q->srq);
 		break;
 	case POLL:

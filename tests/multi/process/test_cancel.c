@@ -23,6 +23,7 @@
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
+#include "lib/wait.h"
 
 #define ROUNDS 200 /* of each kind */
 #define SELF   0   /* queue pairs: connected with itself, */
@@ -253,7 +254,7 @@ static void cancel_rounds(void (*const *act)(void))
 
 		while (atomic_load(&turns) == before) /* it has got through once */
 			sched_yield();
-		usleep(i * 7 % 300);
+		let_go_on(i * 7 % 300);
 		pthread_cancel(thread);
 		pthread_join(thread, &result);
 		EXPECT(result == PTHREAD_CANCELED, "it ended by itself");

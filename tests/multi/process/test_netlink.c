@@ -23,6 +23,7 @@
 
 #include "lib/expect.h"
 #include "lib/sandbox.h"
+#include "lib/wait.h"
 
 #define PAGE	 4096
 #define MANY	 10000u /* domains: their dump is longer than a socket's queue */
@@ -443,9 +444,7 @@ static unsigned int threads(void)
 
 static void wait_for_threads(unsigned int count)
 {
-	for (int i = 0; i < 3000 && threads() > count; i++)
-		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-	EXPECT(threads() <= count, "%u threads, %u before", threads(), count);
+	EXPECT(WAIT_UNTIL(threads() <= count, 30000), "%u threads, %u before", threads(), count);
 }
 
 static void a_long_dump(void)

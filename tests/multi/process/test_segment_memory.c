@@ -30,15 +30,16 @@
 #include "lib/sandbox.h"
 #include "lib/sanitized.h"
 #include "lib/side.h"
+#include "lib/wait.h"
 
 #define BYTES	  4096u
 #define SMALL	  ((size_t)8 << 20) /* a directory, and the tables of a few contexts */
 #define LARGE	  ((size_t)1 << 30)
 #define PIECES	  64u
 #define LOCKED_KB (1u << 20) /* a segment is 16 GiB */
-#define BEGUN_US  300000
-#define ATTEMPTS  8	/* a busy machine only makes it longer, so the best counts */
-#define LIVES_US  20000 /* longer than a process is believed to live */
+#define ATTEMPTS  8	     /* a busy machine only makes it longer, so the best counts */
+#define LIVES_US  20000	     /* longer than a process is believed to live */
+#define PATIENCE  20000u
 
 static struct side here, there;
 
@@ -126,9 +127,11 @@ static void of_a_stopped_process(void)
 }
 
 static _Atomic bool connecting;
+static _Atomic pid_t connector;
 
 static void *connect_to_stopped(void *link)
 {
+	atomic_store(&connector, gettid());
 	(void)node_connect(here.node, 1, link); /* it may fail, but not yet */
 	atomic_store(&connecting, false);
 	return NULL;
@@ -144,9 +147,11 @@ static bool connects_beside(struct side *next, struct node_link *to_stopped)
 	bool beside;
 
 	NEED(node_set_state(here.node, 1, IBV_QPS_RESET) == 0);
+	atomic_store(&connector, 0);
 	atomic_store(&connecting, true);
 	NEED(pthread_create(&thread, NULL, connect_to_stopped, to_stopped) == 0);
-	usleep(BEGUN_US);
+	(void)WAIT_UNTIL(task_sleeps(atomic_load(&connector)) || !atomic_load(&connecting),
+			 PATIENCE);
 	beside = !atomic_load(&connecting);
 	probe_open(&here, next, 0);
 	beside = beside || atomic_load(&connecting);

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,7 @@
 #define BYTES	 (PAGES * PAGE)
 #define CAUGHT	 16ul				  /* the page that does not come */
 #define LIMIT	 (TEST_SANITIZED ? 3000u : 1900u) /* ms: less than a wait of 2 s */
+#define NAPS	 100u				  /* of who waits */
 #define PATIENCE 20000u
 #define ROW	 "--row"
 #define OLD	 0x11 /* what our memory holds before, */
@@ -503,9 +505,12 @@ static void exit_during_write(void)
 	time_limit(2);
 }
 
+static _Atomic pid_t freer;
+
 /* After the invalidation no access may happen: while the peer may go on, it has to wait. */
 static void *free_window(void *window)
 {
+	atomic_store(&freer, gettid());
 	return (void *)(intptr_t)ibv_dealloc_mw(window);
 }
 
@@ -527,8 +532,9 @@ static void window_during_write(void)
 	     node_poll(owner.node, 0, 1, PATIENCE, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
 	mr->rkey = mw->rkey;
 	let_peer_copy_and_stop(IBV_WR_RDMA_WRITE);
+	atomic_store(&freer, 0);
 	NEED(pthread_create(&thread, NULL, free_window, mw) == 0);
-	usleep(300000);
+	EXPECT(WAIT_UNTIL(task_waits(atomic_load(&freer)) > NAPS, PATIENCE), "it does not wait");
 	EXPECT(pthread_tryjoin_np(thread, &ret) == EBUSY, "the window ended under a copy");
 	let_peer_finish();
 	NEED(pthread_join(thread, &ret) == 0);

@@ -147,7 +147,7 @@ static bool rereg_round(void)
 	       errno);
 	kill(peer.pid, SIGCONT);
 	if (ret)
-		usleep(PAUSE);
+		let_go_on(PAUSE);
 	dereg_soon(mr);
 	expect_refused((enum ibv_wc_status)side_end(&peer));
 	munmap(memory, BYTES + 4096);

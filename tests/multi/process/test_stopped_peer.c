@@ -12,6 +12,7 @@
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/two_sides.h"
+#include "lib/wait.h"
 
 #define BYTES	 (48u << 20)
 #define ROUNDS	 50
@@ -123,7 +124,7 @@ static bool one_round(uint64_t seed)
 	receive_into(mr);
 	side_begin(&b, &(struct side_job){{seed}});
 	side_await(&b);
-	usleep((useconds_t)rand() % 8000);
+	let_go_on((unsigned int)rand() % 8000);
 	kill(b.pid, SIGSTOP);
 	hit = query() == EBUSY;
 	if (hit) {

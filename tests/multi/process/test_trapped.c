@@ -42,10 +42,8 @@ static void set_result(ucontext_t *context, int result)
 
 static void on_trap(int sig, siginfo_t *info, void *context)
 {
-	const struct timespec rest = {.tv_nsec = 1000000};
-
 	atomic_fetch_add(&trapped, 1);
-	nanosleep(&rest, NULL); /* who is told that a wait is over waits again */
+	wait_moment(); /* who is told that a wait is over waits again */
 	set_result(context, answer);
 }
 

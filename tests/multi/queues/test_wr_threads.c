@@ -93,7 +93,6 @@ static void begin_other(struct job *job, void (*run)(void))
 	job->run = run;
 	NEED(pthread_create(&job->thread, NULL, other_main, job) == 0);
 	(void)WAIT_UNTIL(atomic_load(&other_is_through) || task_sleeps(atomic_load(&other)), SOON);
-	usleep(20000); /* it may sleep for other reasons, and there is no end to see */
 }
 
 static void end_other(struct job *job)

@@ -9,6 +9,7 @@
 
 #include "lib/expect.h"
 #include "lib/two_sides.h"
+#include "lib/wait.h"
 
 #define PATIENCE 20000u /* ms */
 #define ROOM	 4u	/* of the CQ */
@@ -178,8 +179,7 @@ static void post_send(uint64_t wr_id, enum ibv_wr_opcode opcode, unsigned int fl
 
 static void await_word(struct side *s, uint64_t at, uint64_t word)
 {
-	for (uint32_t ms = 0; ms < PATIENCE && side_peek(s, at) != word; ms++)
-		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	(void)WAIT_UNTIL(side_peek(s, at) == word, PATIENCE);
 	EXPECT(side_peek(s, at) == word, "%lu, not %lu", side_peek(s, at), word);
 }
 

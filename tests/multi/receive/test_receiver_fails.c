@@ -7,12 +7,12 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <string.h>
-#include <time.h>
 
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
 #include "lib/to_rts.h"
+#include "lib/wait.h"
 
 #define QKEY	 0x11111111u
 #define BYTES	 64u
@@ -109,8 +109,7 @@ static struct ibv_wc next(struct ibv_cq *from)
 {
 	struct ibv_wc wc = {.status = (enum ibv_wc_status) - 1};
 
-	for (int i = 0; i < PATIENCE && ibv_poll_cq(from, 1, &wc) == 0; i++)
-		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	(void)WAIT_UNTIL(ibv_poll_cq(from, 1, &wc) != 0, PATIENCE);
 	return wc;
 }
 
@@ -142,10 +141,9 @@ static void expect_failed(void)
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
 	struct ibv_wc wc;
 
-	for (int i = 0; i < PATIENCE && attr.qp_state != IBV_QPS_ERR; i++) {
-		(void)ibv_query_qp(qp[1], &attr, IBV_QP_STATE, &init);
-		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-	}
+	(void)WAIT_UNTIL(ibv_query_qp(qp[1], &attr, IBV_QP_STATE, &init) == 0 &&
+				 attr.qp_state == IBV_QPS_ERR,
+			 PATIENCE);
 	EXPECT(attr.qp_state == IBV_QPS_ERR, "the receiver is in state %d", (int)attr.qp_state);
 	EXPECT(send_from(1) == 0, "ibv_post_send of the receiver");
 	wc = next(cq[2]);
@@ -158,7 +156,8 @@ static void expect_events(bool cq_err, bool qp_fatal)
 	struct ibv_async_event event;
 	bool got_cq = false, got_qp = false, other = false;
 
-	for (int i = 0; i < PATIENCE && (got_cq != cq_err || got_qp != qp_fatal); i++) {
+	for (uint64_t end = now_ms() + PATIENCE;
+	     now_ms() < end && (got_cq != cq_err || got_qp != qp_fatal);) {
 		while (ibv_get_async_event(a.node->ctx, &event) == 0) {
 			bool of_cq = event.event_type == IBV_EVENT_CQ_ERR;
 			bool of_qp = event.event_type == IBV_EVENT_QP_FATAL;
@@ -169,7 +168,7 @@ static void expect_events(bool cq_err, bool qp_fatal)
 				 event.event_type != IBV_EVENT_GID_CHANGE; /* the host's own */
 			ibv_ack_async_event(&event);
 		}
-		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+		wait_moment();
 	}
 	EXPECT(got_cq == cq_err, "CQ_ERR: %d", got_cq);
 	EXPECT(got_qp == qp_fatal, "QP_FATAL: %d", got_qp);

@@ -9,6 +9,7 @@
 
 #include "base/compiler.h"
 #include "lib/expect.h"
+#include "lib/wait.h"
 #include "memory/adopted.h"
 #include "memory/key.h"
 #include "queue/cq.h"
@@ -264,10 +265,10 @@ static bool ends_it_all(const struct flips *f, const uint8_t *at)
 
 static void moment(struct chance *c)
 {
-	struct timespec ts = {.tv_nsec = one_in(c, 16) ? 3000000 : 50000};
+	unsigned int us = one_in(c, 16) ? 3000 : 50;
 
 	if (one_in(c, 64))
-		nanosleep(&ts, NULL);
+		let_go_on(us);
 	else
 		for (uint64_t i = rnd(c, 300); i > 0; i--)
 			av_pause();

@@ -9,6 +9,7 @@
 
 #include "lib/expect.h"
 #include "lib/spawn.h"
+#include "lib/wait.h"
 #include "spoiled/flips.h"
 
 #define NOTE_EVERY 256u
@@ -43,7 +44,7 @@ __attribute__((noreturn)) static void *flip_all(void *unused)
 		if (done == most && told < done && say(false, done - told))
 			told = done;
 		if (quiet || done == most) {
-			usleep(50);
+			wait_moment();
 			continue;
 		}
 		flips_one(&flips);

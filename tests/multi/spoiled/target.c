@@ -15,6 +15,7 @@
 #include "lib/expect.h"
 #include "lib/side.h"
 #include "lib/spawn.h"
+#include "lib/wait.h"
 #include "spoiled/flips.h"
 #include "spoiled/spoiler.h"
 
@@ -106,7 +107,7 @@ static bool await(struct spawned *s, struct spoiler_note *note, bool connected, 
 		} else if (n == 0 || errno != EAGAIN) {
 			return false;
 		} else {
-			usleep(100);
+			wait_moment();
 		}
 	}
 	return false;

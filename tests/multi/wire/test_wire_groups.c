@@ -12,6 +12,7 @@
 #include "lib/forge.h"
 #include "lib/to_rts.h"
 #include "lib/two_hosts.h"
+#include "lib/wait.h"
 
 #define PATIENCE 30000u /* ms */
 #define PEER_QPN 0x4711u
@@ -79,7 +80,7 @@ static uint64_t close_attached(void)
 	struct ibv_context *ctx = node_open_device();
 	struct ibv_pd *pd = ibv_alloc_pd(ctx);
 	struct ibv_cq *cq = ibv_create_cq(ctx, 4, NULL, NULL, 0);
-	uint64_t count;
+	uint64_t count = 0;
 
 	NEED(pd && cq);
 	(void)create(pd, cq);
@@ -125,12 +126,9 @@ static uint64_t ask(enum job what)
 /* A socket that is closed while a thread waits for packets lives until that thread has woken up. */
 static void expect_sockets(const char *when, uint64_t want)
 {
-	uint64_t count = ask(SOCKETS);
+	uint64_t count;
 
-	for (unsigned int ms = 0; count > want && ms < PATIENCE; ms++) {
-		usleep(1000);
-		count = ask(SOCKETS);
-	}
+	(void)WAIT_UNTIL((count = ask(SOCKETS)) <= want, PATIENCE);
 	EXPECT(count == want, "%s: %lu sockets instead of %lu", when, count, want);
 }
 

@@ -11,6 +11,7 @@
 #include "lib/probe.h"
 #include "lib/request.h"
 #include "lib/two_hosts.h"
+#include "lib/wait.h"
 
 #define PATIENCE 60000u /* ms */
 #define MESSAGES 16u	/* as many as a queue of the usual size holds */
@@ -92,10 +93,7 @@ static void await_refusals(uint64_t count)
 {
 	uint64_t refused = 0;
 
-	for (unsigned int ms = 0; ms < PATIENCE && refused < count; ms++) {
-		usleep(1000);
-		refused = counter(REFUSED);
-	}
+	(void)WAIT_UNTIL((refused = counter(REFUSED)) >= count, PATIENCE);
 	EXPECT(refused >= count, "%lu RNR NAKs", refused);
 }
 

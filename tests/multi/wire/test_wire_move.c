@@ -15,6 +15,7 @@
 #include "lib/request.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
+#include "lib/wait.h"
 
 #define BARRIER	  "TEST_BARRIER"
 #define PATIENCE  30000u /* ms */
@@ -133,7 +134,7 @@ static void gone_row(const char *name, int (*go)(struct side *s))
 	for (unsigned int i = 0; i < GONE; i++) {
 		connect_pair(IMPATIENT);
 		begin(&a, &b, WRITE_ALL);
-		usleep(i * 120);
+		let_go_on(i * 120);
 		EXPECT(go(&b) == 0, "errno %d", errno);
 		(void)side_end(&a);
 		pair_destroy(&a, 0, &b, 0);
@@ -161,7 +162,7 @@ static void killed_row(void)
 		if (i == 0)
 			side_suspend(&b);
 		begin(&a, &b, WRITE_ALL);
-		usleep(i * 120);
+		let_go_on(i * 120);
 		side_kill(&b);
 		done = side_end(&a);
 		EXPECT(done == 0 || i > 0, "%lu were done", done);

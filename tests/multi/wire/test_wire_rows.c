@@ -13,6 +13,7 @@
 #include "lib/forge.h"
 #include "lib/to_rts.h"
 #include "lib/two_hosts.h"
+#include "lib/wait.h"
 
 #define PATIENCE 30000u /* ms */
 #define PEER_QPN 0x4711u
@@ -71,9 +72,7 @@ static int row_of_late(struct ibv_context *ctx)
 /* The event of a change may be another one's: the host gives itself addresses, too. */
 static uint64_t await_late(struct ibv_context *ctx)
 {
-	for (unsigned int ms = 0; row_of_late(ctx) < 0 && ms < PATIENCE; ms++)
-		usleep(1000);
-	return row_of_late(ctx) < 0;
+	return !WAIT_UNTIL(row_of_late(ctx) >= 0, PATIENCE);
 }
 
 static uint64_t send_late(struct node *n, uint64_t i, uint32_t imm)

@@ -11,6 +11,7 @@
 #include "lib/forge.h"
 #include "lib/stopped_peer.h"
 #include "lib/two_hosts.h"
+#include "lib/wait.h"
 
 #define ROUNDS	  20
 #define MAX_WAIT  3000u /* us before it is stopped */
@@ -88,7 +89,7 @@ int main(int argc, char **argv)
 	side_await(&c);
 	for (uint32_t i = 0; go_on && i < ROUNDS; i++) {
 		row("round %u", i);
-		usleep((useconds_t)rand() % MAX_WAIT);
+		let_go_on((unsigned int)rand() % MAX_WAIT);
 		side_suspend(&c);
 		send_strays();
 		go_on = EXPECT(answers(qpn, i), "no answer");

@@ -24,6 +24,7 @@
 #include <infiniband/verbs.h>
 
 #include "lib/to_rts.h"
+#include "lib/wait.h"
 
 #define ROOM	  (1u << 20)
 #define AT	  4096u /* of the message, in the buffer; around it nothing changes */
@@ -192,11 +193,9 @@ static void connect_sides(enum ibv_qp_type type)
 
 static bool poll_one(struct ibv_wc *wc)
 {
-	time_t end = time(NULL) + PATIENCE;
-	int n;
+	int n = 0;
 
-	while ((n = ibv_poll_cq(here.cq, 1, wc)) == 0 && time(NULL) < end)
-		usleep(50);
+	(void)WAIT_UNTIL((n = ibv_poll_cq(here.cq, 1, wc)) != 0, PATIENCE * 1000);
 	return n > 0;
 }
 
@@ -230,7 +229,7 @@ static void await(uint32_t seed, uint32_t bytes)
 		if (there_yet[at] == pattern(seed, at))
 			at++;
 		else
-			usleep(50);
+			wait_moment();
 }
 
 /* Is the message there, and around it nothing? */
