@@ -13,6 +13,10 @@
 #define TEST_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define COUNT_OF(array)	       (sizeof(array) / sizeof((array)[0]))
 
+/*
+ * For fewer turns of what would take minutes, for what sanitizers' allocators and stacks do
+ * otherwise, and for limits of time.
+ */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TEST_SANITIZED 1
 #else

@@ -19,10 +19,10 @@
 #include "spoiled/flips.h"
 #include "spoiled/spoiler.h"
 
-#define VERB_MS	   (TEST_SANITIZED ? 30000u : 10000u) /* far above all timeouts, for busy cores */
-#define LIFE_MS	   600u				      /* of a spoiler */
-#define ANSWER_MS  1000u			      /* until one counts as hung */
-#define STEPS	   64u /* between two looks at what else is to be done */
+#define VERB_MS	   30000u /* far above all timeouts, for busy cores */
+#define LIFE_MS	   600u	  /* of a spoiler */
+#define ANSWER_MS  1000u  /* until one counts as hung */
+#define STEPS	   64u	  /* between two looks at what else is to be done */
 #define LOOK_MS	   30000u
 #define QP_HEALTHY 0
 
