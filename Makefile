@@ -48,7 +48,7 @@ check-nightly:
 	cmake --build "$(BUILD)/clang"
 	scripts/check-tidy.sh "$(BUILD)/clang"
 	scripts/fuzz-long.sh "$(BUILD)/clang" 600
-	scripts/mutate.py --sample 40
+	scripts/mutate.py --sample 40 --tier quick --jobs 2
 
 # Thousands of processes die, stop, are cancelled and fork beside others, which must not notice: on
 # one host, on the wire, and on another host.

@@ -4,39 +4,52 @@
 
     mutate.py --list --sources src/queue/ring.c     what would be changed
     mutate.py --sample 20 --seed 1                  20 mutants of each folder
+    mutate.py --sample 20 --tier full               what do quick tests miss that others notice?
     mutate.py --sources src/memory --tests 'unit.memory|exp.test_odp'
     mutate.py --sources src/queue/ring.c:13         does a new test kill them?
 
 A mutant is killed if a test fails or hangs, and survives if all pass. One that does not compile
 does not count. mutate-equal.txt, beside this script, has those that behave like the original; they
 count as equal. All is built in a copy of the tree, with the changes that are not committed.
+
+The judges, of which --tier names the last one: "unit", the module's own quick tests; "quick", all
+others of this tier; "full", the tests that make check-all adds. A mutant meets the next judge if it
+survives this one. Since their tests take long, the last two see many mutants in one program first,
+and each alone only with the tests that fail there.
 """
 
 import argparse
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import errno
 import functools
+import hashlib
 import json
 import os
 import pathlib
-import queue
-import random
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EQUAL = pathlib.Path(__file__).resolve().with_name("mutate-equal.txt")
-FOLDERS = ["src/memory", "src/queue", "src/wire", "src/exp"]
+FOLDERS = ["src/memory", "src/queue", "src/wire", "src/exp", "src/transport", "src/cm"]
 
-# Which tests judge a folder; the module's unit tests if it is not named here.
-TESTS = {"exp": r"^exp\.test_"}
+JUDGES = ["unit", "quick", "full"]
+
+# A folder's own tests; the module's unit tests if it is not named here.
+OWN = {"exp": r"^exp\.test_"}
+
+# They judge text, measure, or build all of it again.
+NO_JUDGES = re.compile(r"(style|man|bench|install|fuzz|scale)\.")
+ENOUGH = 10  # so many tests that fail say nothing of one mutant among many
 
 TOKEN = re.compile(r"""
     (?P<skip> \s+ | //[^\n]* | /\*.*?\*/ | ^[ \t]*\#(?:\\\n|[^\n])* )
@@ -52,7 +65,7 @@ SWAPPED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "
 CONSTANT = {"static_assert", "_Static_assert", "sizeof"}
 NO_TYPES = {"return", "case", "else", "do", "goto", "sizeof"}
 ERRORS = set(errno.errorcode.values())
-ADD_TEST = re.compile(r'^add_test\(\[=*\[(.*?)\]=*\] "([^"]*)"', re.M)  # as CMake writes it
+ADD_TEST = re.compile(r'^add_test\(\[=*\[(.*?)\]=*\] (.*)\)$', re.M)  # as CMake writes it
 INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)([uUlL]*)$")
 
 
@@ -74,10 +87,11 @@ class Mutant:
 @dataclasses.dataclass(frozen=True)
 class Test:
     name: str
+    tier: str
     command: tuple
     environment: tuple
     folder: str
-    limit: float = 300.0
+    seconds: float = 30.0  # without a change
 
 
 def tokens(text):
@@ -187,12 +201,13 @@ def own_shm():
 
 
 class Tree:
-    """A copy of the repository, and its build. With @shared modules a mutant costs one object and
-    one library, and no test is linked again. Only unit tests can do with them."""
+    """A copy of the repository, and its build, in which @jobs tests run at a time."""
 
-    def __init__(self, folder, shared=True):
+    def __init__(self, folder, jobs, wire):
         self.folder = folder
         self.build = folder / "build" / "dev"
+        self.jobs = jobs
+        self.kills = collections.Counter()  # by the tests' names
         listed = subprocess.run(["git", "ls-files", "-zco", "--exclude-standard"], cwd=ROOT,
                                 check=True, stdout=subprocess.PIPE, text=True).stdout
         for name in filter(None, listed.split("\0")):
@@ -201,60 +216,55 @@ class Tree:
                                          copy.read_bytes() == source.read_bytes()):
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(source, copy)
-        self.configure(shared)
+        self.configure(wire)
 
-    def configure(self, shared):
+    def configure(self, wire):
         # Without optimisation that takes time, and without debug information. Warnings are no
-        # reason for a mutant not to compile.
-        self.shared = shared
-        switch = "ON" if shared else "OFF"
+        # reason for a mutant not to compile, and a new library none to link programs again.
         done = subprocess.run(["cmake", "--preset", "dev", "-DAV_WERROR=OFF",
                                "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1",
-                               f"-DAV_MODULES={'SHARED' if shared else 'STATIC'}",
-                               f"-DCMAKE_LINK_DEPENDS_NO_SHARED={switch}",
-                               f"-DCMAKE_SKIP_INSTALL_RULES={switch}"], cwd=self.folder,
+                               "-DCMAKE_LINK_DEPENDS_NO_SHARED=ON",
+                               f"-DAV_TEST_WIRE={'ON' if wire else 'OFF'}"], cwd=self.folder,
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                               check=False)
         if done.returncode:
             sys.exit(done.stderr)
 
+    def targets(self, pattern):
+        """The programs and libraries of the build that the tests of this name run."""
+        words = {word for file in self.build.rglob("CTestTestfile.cmake")
+                 for name, command in ADD_TEST.findall(file.read_text())
+                 if re.search(pattern, name) for word in re.findall(r'"([^"]*)"', command)}
+        return sorted(os.path.relpath(word, self.build) for word in words
+                      if pathlib.Path(word).is_relative_to(self.build))
+
+    def make(self, targets):
+        done = subprocess.run(["cmake", "--build", self.build, f"-j{self.jobs}", "--target",
+                               *targets], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              check=False)
+        return done.returncode == 0
+
     def tests(self, pattern):
-        """The tests of this name, built, which are programs of the build alone."""
-        found = [row for file in self.build.rglob("CTestTestfile.cmake")
-                 for row in ADD_TEST.findall(file.read_text())
-                 if re.search(pattern, row[0]) and self.builds(row[1])]
-        programs = {program for _, program in found}
-        if self.shared and not all(name.startswith("unit.") for name, _ in found):
-            self.configure(shared=False)
-        if not self.make(*(os.path.relpath(program, self.build) for program in programs)):
-            return
+        """The tests of this name whose programs are built."""
         shown = subprocess.run(["ctest", "--show-only=json-v1", "-R", pattern], cwd=self.build,
                                check=True, stdout=subprocess.PIPE, text=True).stdout
         for test in json.loads(shown)["tests"]:
-            program, *arguments = test.get("command", [""])
             properties = {p["name"]: p["value"] for p in test["properties"]}
-            if self.builds(program):
-                yield Test(test["name"], (os.path.relpath(program, self.build), *arguments),
+            tiers = [label for label in properties.get("LABELS", [])
+                     if label in ("full", "nightly")]
+            if "command" in test and not NO_JUDGES.match(test["name"]):
+                yield Test(test["name"], *(tiers or ["quick"]), tuple(test["command"]),
                            tuple(properties.get("ENVIRONMENT", [])),
-                           os.path.relpath(properties["WORKING_DIRECTORY"], self.build))
-
-    def builds(self, program):
-        return pathlib.Path(program).is_relative_to(self.build)
-
-    def make(self, *targets):
-        done = subprocess.run(["cmake", "--build", self.build, "-j1", "--target", *targets],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-        return done.returncode == 0
+                           properties["WORKING_DIRECTORY"])
 
     def run(self, test):
         """The test's exit status, or None if it hangs. Its processes are gone afterwards."""
         environment = os.environ | dict(row.split("=", 1) for row in test.environment)
-        with subprocess.Popen([*own_shm(), self.build / test.command[0], *test.command[1:]],
-                              cwd=self.build / test.folder, env=environment,
+        with subprocess.Popen([*own_shm(), *test.command], cwd=test.folder, env=environment,
                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL, start_new_session=True) as process:
             try:
-                status = process.wait(test.limit)
+                status = process.wait(10 + 10 * test.seconds)
             except subprocess.TimeoutExpired:
                 status = None
             try:
@@ -263,49 +273,99 @@ class Tree:
                 pass
         return status
 
-    def judge(self, mutant, tests):
-        """"killed" and by which test, "survived", or "does not compile"."""
-        path = self.folder / mutant.path
-        original = path.read_text(encoding="utf-8")
-        path.write_text(original[:mutant.start] + mutant.new + original[mutant.end:],
-                        encoding="utf-8")
+    def fails(self, test):
+        """How it fails, twice, or "": a busy machine is no reason."""
+        for _ in range(2):
+            status = self.run(test)
+            if status in (0, 77):
+                return ""
+        return test.name + (" (hangs)" if status is None else "")
+
+    def failing(self, tests, enough):
+        """Those of the tests that fail, or some of them if these are enough: [(how, test)]."""
+        found = []
+        rows = iter(tests)
+        lock = threading.Lock()
+
+        def work():
+            while len(found) < enough:
+                with lock:
+                    test = next(rows, None)
+                if not test:
+                    break
+                failure = self.fails(test)
+                if failure:
+                    self.kills[test.name] += 1
+                    found.append((failure, test))
+
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            for done in [pool.submit(work) for _ in range(self.jobs)]:
+                done.result()
+        return found
+
+    @contextlib.contextmanager
+    def changed(self, mutants_of_it):
+        """The sources with these changes, until the end."""
+        originals = {m.path: (self.folder / m.path).read_text(encoding="utf-8")
+                     for m in mutants_of_it}
         try:
-            if self.shared and not self.make(*{test.command[0] for test in tests}):
-                return "does not compile", ""
-            for test in tests:
-                if not self.shared and not self.make(test.command[0]):
-                    return "does not compile", ""
-                status = self.run(test)
-                if status not in (0, 77):
-                    return "killed", test.name + (" (hangs)" if status is None else "")
-            return "survived", ""
+            for m in sorted(mutants_of_it, key=lambda m: -m.start):
+                path = self.folder / m.path
+                text = path.read_text(encoding="utf-8")
+                path.write_text(text[:m.start] + m.new + text[m.end:], encoding="utf-8")
+            yield
         finally:
-            path.write_text(original, encoding="utf-8")
+            for path, text in originals.items():
+                (self.folder / path).write_text(text, encoding="utf-8")
+
+    def judge(self, mutant, targets, tests):
+        """By which test it is killed, "" if by none, or None if it does not compile."""
+        with self.changed([mutant]):
+            if not self.make(targets):
+                return None
+            failed = self.failing(self.nearest_first(mutant.path, tests), 1)
+        return failed[0][0] if failed else ""
+
+    def suspects(self, left, tests):
+        """Which tests may notice a mutant: those that fail with it and others, few of them."""
+        together = apart(left)
+        with self.changed(together):
+            built = self.make(["all"])
+            failed = [test for _, test in self.failing(tests, ENOUGH)] if built else tests
+        if len(together) == 1 or len(failed) < ENOUGH:
+            rest = [m for m in left if m not in together]
+            return dict.fromkeys(together, failed) | (self.suspects(rest, tests) if rest else {})
+        half = len(left) // 2
+        return self.suspects(left[:half], tests) | self.suspects(left[half:], tests)
+
+    def nearest_first(self, path, tests):
+        """Those first that are called like the file, then those that killed most."""
+        words = set(pathlib.Path(path).stem.split("_")) - {"exp"}
+        return sorted(tests, key=lambda test: (-len(words & set(re.split(r"[._]", test.name))),
+                                               -self.kills[test.name], test.seconds))
 
 
-def measured(tree, pattern):
-    """The tests that pass on the unchanged sources, quick ones first, with their time limits."""
-    found = list(tree.tests(pattern))
-    if not found:
-        sys.exit(f"mutate.py: the tests {pattern} are not there, or do not build")
-    passed = []
-    for test in found:
+def apart(found):
+    """All but those that change the same characters as another one."""
+    kept = []
+    for m in found:
+        if not any(m.path == k.path and m.start < k.end and k.start < m.end for k in kept):
+            kept.append(m)
+    return kept
+
+
+def measured(tree, tests):
+    """Those that pass on the unchanged sources, with the time they take."""
+    def measure(test):
         begin = time.monotonic()
         status = tree.run(test)
-        seconds = time.monotonic() - begin
-        if status == 0:
-            passed.append((seconds, dataclasses.replace(test, limit=10 + 10 * seconds)))
-        elif status != 77:
+        if status not in (0, 77):
             print(f"left out, since it fails without a change: {test.name}", file=sys.stderr)
-    if not passed:
-        sys.exit(f"mutate.py: none of the tests {pattern} passes")
-    return [test for _, test in sorted(passed, key=lambda row: row[0])]
+        return dataclasses.replace(test, seconds=time.monotonic() - begin) if status == 0 else None
 
-
-def nearest_first(path, tests):
-    """Those first that are called like the file."""
-    words = set(pathlib.Path(path).stem.split("_")) - {"exp"}
-    return sorted(tests, key=lambda test: -len(words & set(re.split(r"[._]", test.name))))
+    with concurrent.futures.ThreadPoolExecutor(tree.jobs) as pool:
+        passed = filter(None, pool.map(measure, tests))
+        return sorted(passed, key=lambda test: test.seconds)
 
 
 def folder_of(path):
@@ -313,7 +373,7 @@ def folder_of(path):
 
 
 def chosen(args):
-    """The mutants that are asked for."""
+    """The mutants that are asked for. Those of a sample stay, whatever other lines become."""
     files = []
     for name in args.sources:
         name, _, line = str(name).partition(":")
@@ -324,44 +384,74 @@ def chosen(args):
         name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
         by_folder[folder_of(name)] += [m for m in mutants(name, path.read_text(encoding="utf-8"))
                                        if line in ("", str(m.line))]
-    pick = random.Random(args.seed)
+
+    def lot(mutant):
+        key = f"{args.seed} {mutant.path} {mutant.before} {mutant.after}"
+        return hashlib.sha256(key.encode()).digest()
+
     result = []
     for found in by_folder.values():
-        size = min(args.sample or len(found), len(found))
-        result += [found[i] for i in sorted(pick.sample(range(len(found)), size))]
+        picked = set(sorted(found, key=lot)[:args.sample])
+        result += [m for m in found if m in picked]
     return result
 
 
-def judged(args, work, todo):
-    """Each mutant with what became of it, as it becomes known."""
-    first = Tree(work / "0")
-    patterns = {folder: args.tests or TESTS.get(pathlib.Path(folder).name,
-                                                rf"^unit\.{pathlib.Path(folder).name}\.")
-                for folder in {folder_of(m.path) for m in todo}}
-    known = {pattern: measured(first, pattern) for pattern in set(patterns.values())}
-    trees = queue.SimpleQueue()
-    trees.put(first)
-    for number in range(1, args.jobs):
-        trees.put(Tree(work / str(number), first.shared))
+def own_tests(folder):
+    name = pathlib.Path(folder).name
+    return OWN.get(name, rf"^unit\.{name}\.")
 
-    def judge(mutant):
-        tree = trees.get()
-        try:
-            tests = nearest_first(mutant.path, known[patterns[folder_of(mutant.path)]])
-            return mutant, *tree.judge(mutant, tests)
-        finally:
-            trees.put(tree)
 
-    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        for done in concurrent.futures.as_completed([pool.submit(judge, m) for m in todo]):
-            yield done.result()
+def own_judge(tree, args, left):
+    """What to build for each mutant, and its tests: mutant -> (targets, tests)."""
+    named = not args.tier and args.tests
+    pattern = {m: named or own_tests(folder_of(m.path)) for m in left}
+    known = {}
+    for one in sorted(set(pattern.values())):
+        targets = tree.targets(one)
+        if not targets or not tree.make(targets):
+            sys.exit(f"mutate.py: the tests {one} are not there, or do not build")
+        known[one] = targets, measured(tree, [t for t in tree.tests(one)
+                                              if named or t.tier == "quick"])
+    return {m: known[pattern[m]] for m in left}
+
+
+def later_judge(tree, args, judge, left):
+    """Likewise, with the tests of this tier."""
+    tree.make(["all"])
+    tests = measured(tree, [t for t in tree.tests(args.tests or ".") if t.tier == judge])
+    return {m: (["all"], row) for m, row in tree.suspects(left, tests).items()}
+
+
+def judged(args, work, todo, equal):
+    """Each mutant with what became of it, as it becomes known: (mutant, what, test)."""
+    tree = Tree(work.resolve(), args.jobs, args.tier == "full")
+    left = todo
+    for judge in JUDGES[:JUDGES.index(args.tier) + 1] if args.tier else ["tests"]:
+        if not left:
+            break
+        places = own_judge(tree, args, left) if judge in ("unit", "tests") else \
+            later_judge(tree, args, judge, left)
+        passed = []
+        for mutant in left:
+            test = tree.judge(mutant, *places[mutant])
+            if test is None:
+                yield mutant, "does not compile", ""
+            elif test:
+                yield mutant, judge, test
+            elif (mutant.path, mutant.before, mutant.after) in equal:
+                yield mutant, "equal", ""
+            else:
+                passed.append(mutant)
+        left = passed
+    for mutant in left:
+        yield mutant, "survived", ""
 
 
 def show_table(counts):
-    kinds = ["killed", "survived", "equal", "does not compile"]
-    print(f"\n{'':12} {' '.join(f'{kind:>16}' for kind in kinds)}")
+    kinds = ["unit", "quick", "full", "tests", "survived", "equal", "does not compile"]
+    print(f"\n{'':14} {' '.join(f'{kind:>8}' for kind in kinds)}")
     for folder in sorted(counts):
-        print(f"{folder:12} {' '.join(f'{counts[folder][kind]:16}' for kind in kinds)}")
+        print(f"{folder:14} {' '.join(f'{counts[folder][kind]:8}' for kind in kinds)}")
 
 
 def options():
@@ -369,16 +459,19 @@ def options():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sources", nargs="+", default=FOLDERS, metavar="PATH[:LINE]",
                         help=f"folders, files and lines; by default {', '.join(FOLDERS)}")
-    parser.add_argument("--tests", metavar="REGEX", help="names of ctest; by default the module's"
-                        " unit tests, and exp.test_* for src/exp")
+    parser.add_argument("--tier", choices=JUDGES, help="the last judge (unit)")
+    parser.add_argument("--tests", metavar="REGEX", help="names of ctest: these judge instead, or"
+                        " with --tier as the judges behind the first one")
     parser.add_argument("--sample", type=int, metavar="N", help="no more of each folder")
     parser.add_argument("--seed", type=int, default=1, help="chooses the sample (1)")
-    parser.add_argument("--jobs", type=int, default=1, help="copies of the tree at a time (1)")
+    parser.add_argument("--jobs", type=int, default=1, help="tests at a time (1)")
     parser.add_argument("--work", type=pathlib.Path, metavar="FOLDER",
-                        help="where the copies are, which stay there to be used again")
+                        help="where the copy is, which stays there to be used again")
     parser.add_argument("--list", action="store_true", help="only show the mutants")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if any survives")
-    return parser.parse_args()
+    args = parser.parse_args()
+    args.tier = args.tier or (None if args.tests else "unit")
+    return args
 
 
 def main():
@@ -396,9 +489,7 @@ def main():
     counts = collections.defaultdict(collections.Counter)
     survivors = []
     with tempfile.TemporaryDirectory(prefix="mutate.") as folder:
-        for mutant, what, test in judged(args, args.work or pathlib.Path(folder), todo):
-            if what == "survived" and (mutant.path, mutant.before, mutant.after) in equal:
-                what = "equal"
+        for mutant, what, test in judged(args, args.work or pathlib.Path(folder), todo, equal):
             counts[folder_of(mutant.path)][what] += 1
             survivors += [mutant] if what == "survived" else []
             print(f"{what} {test}\n{mutant}\n", flush=True)
