@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The path of an id (RDMA_USER_CM_QUERY_PATH). Rules: Linux, drivers/infiniband/core/ucma.c
+ * (ucma_query_path()); the record is that of IBTA volume 1, 15.2.5.16.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+#include <endian.h>
+#include <errno.h>
+#include <infiniband/sa.h>
+
+#include "base/compiler.h"
+#include "cm_commands_fixture.h"
+
+#define EXACTLY	  (2u << 6) /* that value, not more or less than it */
+#define LIFETIME  16u	    /* CMA_IBOE_PACKET_LIFETIME */
+#define UNTOUCHED 0xee
+
+struct paths {
+	struct rdma_ucm_query_path_resp head;
+	struct ibv_path_data first;
+};
+
+static int query(struct end x, uint32_t option, struct paths *answer)
+{
+	struct rdma_ucm_query c = {.response = (uintptr_t)answer, .id = x.id, .option = option};
+
+	memset(answer, UNTOUCHED, sizeof(*answer));
+	return cm_do(x.fd, RDMA_USER_CM_CMD_QUERY, &c, sizeof(c), sizeof(*answer));
+}
+
+static void each_stage(void **state)
+{
+	static const struct {
+		enum stage stage;
+		uint32_t paths;
+	} rows[] = {
+		{IDLE, 0},	{BOUND, 0},	{RESOLVED, 0},	   {ROUTED, 1},
+		{LISTENING, 0}, {CONNECTED, 1}, {DISCONNECTED, 1},
+	};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
+		struct ends e;
+		struct paths answer;
+
+		ends_open(&e);
+		assert_int_equal(
+			query(ends_come_to(&e, rows[i].stage), RDMA_USER_CM_QUERY_PATH, &answer),
+			0);
+		assert_int_equal(answer.head.num_paths, rows[i].paths);
+		if (rows[i].paths == 0) /* nothing is written behind the number */
+			assert_int_equal(answer.first.flags, 0xeeeeeeee);
+		ends_close(&e);
+	}
+}
+
+static void the_path(void **state)
+{
+	struct ends e;
+	struct end x;
+	struct paths answer;
+	const struct ibv_path_record *p = &answer.first.path;
+
+	ends_open(&e);
+	x = ends_come_to(&e, ROUTED);
+	assert_int_equal(query(x, RDMA_USER_CM_QUERY_PATH, &answer), 0);
+	assert_int_equal(be32toh(answer.first.flags),
+			 IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL);
+	assert_memory_equal(&p->sgid, &p->dgid, sizeof(p->sgid)); /* the listener's host */
+	assert_int_equal(be32toh(p->flowlabel_hoplimit), 64);
+	assert_int_equal(p->reversible_numpath, 0x80 | 1);
+	assert_int_equal(be16toh(p->pkey), 0xffff);
+	assert_int_equal(p->mtu & 0xc0u, EXACTLY);
+	assert_int_equal(p->packetlifetime, EXACTLY | LIFETIME);
+	assert_int_equal(query(x, RDMA_USER_CM_QUERY_GID + 1, &answer), -ENOSYS);
+	ends_close(&e);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_stage),
+		cmocka_unit_test(the_path),
+	};
+
+	return cmocka_run_group_tests(tests, commands_setup, commands_teardown);
+}
