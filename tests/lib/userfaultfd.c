@@ -22,6 +22,6 @@ void need_userfaultfd(void)
 {
 	if (has_userfaultfd())
 		return;
-	puts("no userfaultfd here: invalidations go unnoticed");
+	puts("no userfaultfd here: the library may not watch memory");
 	exit(77);
 }

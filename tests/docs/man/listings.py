@@ -20,6 +20,16 @@ def read(path):
         return file.read()
 
 
+def counts_all(tool):
+    """Does the library hear of memory that is unmapped? The counters of faults depend on it."""
+    said = subprocess.run([tool, "doctor"], stdout=subprocess.PIPE, text=True, check=False).stdout
+    return not re.search(r"^limited +Userfaultfd", said, re.M)
+
+
+def without_counters(text):
+    return [line for line in text.splitlines() if not line.endswith(" invalidated")]
+
+
 def main(tutorial, source, expected, *command):
     text, program, wanted = read(tutorial), read(source), read(expected)
     listings = re.findall(r"^```c\n(.*?)^```$", text, re.M | re.S)
@@ -35,7 +45,11 @@ def main(tutorial, source, expected, *command):
         env["ANYVERBS_DIR"] = shared
         done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, timeout=120,
                               check=False)
-    if done.returncode or done.stdout != wanted:
+    printed = done.stdout
+    if printed != wanted and not counts_all(command[0]):
+        print("left out: no userfaultfd: the counters of on-demand paging")
+        printed, wanted = without_counters(printed), without_counters(wanted)
+    if done.returncode or printed != wanted:
         faults.append(f"it exits with {done.returncode}, and prints\n{done.stdout}")
     print("\n".join(faults) or f"{len(listings)} listings")
     return 1 if faults else 0

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "adopt_fixture.h"
+#include "lib/userfaultfd.h"
 
 static void call_madvise(void *p)
 {
@@ -42,5 +43,6 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
+	need_userfaultfd();
 	return adopt_test(argc, argv, run);
 }

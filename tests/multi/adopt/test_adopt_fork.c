@@ -16,6 +16,7 @@
 #include "adopt_fixture.h"
 #include "lib/ring.h"
 #include "lib/sandbox.h"
+#include "lib/userfaultfd.h"
 #include "lib/wait.h"
 
 #define MANY (4096 * PAGE)
@@ -287,5 +288,6 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
+	need_userfaultfd();
 	return adopt_test(argc, argv, run);
 }

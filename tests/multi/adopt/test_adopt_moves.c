@@ -12,6 +12,7 @@
 
 #include "adopt_fixture.h"
 #include "lib/sandbox.h"
+#include "lib/userfaultfd.h"
 
 #define LONG (64ul << 20) /* moves back in many pieces */
 
@@ -206,5 +207,6 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
+	need_userfaultfd();
 	return adopt_test(argc, argv, run);
 }

@@ -14,6 +14,7 @@
 
 #include "adopt_fixture.h"
 #include "lib/few_descriptors.h"
+#include "lib/userfaultfd.h"
 #include "lib/wait.h"
 
 #define LARGE (16ul << 20) /* moves out in several pieces */
@@ -284,5 +285,6 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
+	need_userfaultfd();
 	return adopt_test(argc, argv, run);
 }

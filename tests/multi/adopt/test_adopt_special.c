@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "adopt_fixture.h"
+#include "lib/userfaultfd.h"
 
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102 /* Linux 6.13 */
@@ -510,5 +511,6 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
+	need_userfaultfd();
 	return adopt_test(argc, argv, run);
 }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "adopt_fixture.h"
+#include "lib/userfaultfd.h"
 #include "lib/wait.h"
 
 #define WORDS	     (PAGE / sizeof(uint64_t))
@@ -345,5 +346,6 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
+	need_userfaultfd();
 	return adopt_test(argc, argv, run);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "adopt_fixture.h"
+#include "lib/userfaultfd.h"
 
 /* --- threads --------------------------------------------------------------------- */
 
@@ -220,6 +221,7 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
+	need_userfaultfd();
 	side_work = count_up;
 	return adopt_test(argc, argv, run);
 }

@@ -60,6 +60,7 @@ struct end {
 	struct ibv_mr *mr;
 	uint8_t *buffer;
 	uint16_t lid;
+	uint32_t mtu;
 };
 
 /* What one process asks the other: receive a datagram, and answer it. */
@@ -115,6 +116,7 @@ static void open_end(struct end *e, struct ibv_device *device)
 	if (!e->mr)
 		DIE("ibv_reg_mr: errno %d", errno);
 	e->lid = port.lid;
+	e->mtu = 128u << port.active_mtu;
 	queue_pair(e);
 }
 
@@ -441,6 +443,12 @@ static int row_of(enum device device, enum family family, bool v1, union ibv_gid
 	return -1;
 }
 
+/* The largest is a datagram's, which the network may not carry. */
+static uint32_t size_on(enum device device, size_t i)
+{
+	return sizes[i] < ends[device].mtu ? sizes[i] : ends[device].mtu;
+}
+
 static void ethernet_cell(enum device device, bool v1, enum family from, enum family to)
 {
 	struct path p = {.global = true, .v1 = v1, .class = CLASS};
@@ -462,9 +470,9 @@ static void ethernet_cell(enum device device, bool v1, enum family from, enum fa
 		for (size_t i = 0; i < COUNT_OF(sizes); i++) {
 			row("Ethernet%s, %s to %s, %u bytes, %s",
 			    device == PAIRED ? v1 ? ", RoCE v1" : ", RoCE v2" : "",
-			    family_name[from], family_name[to], sizes[i], poll_name[by]);
+			    family_name[from], family_name[to], size_on(device, i), poll_name[by]);
 			exchange(device, &p, &attr, to < FAMILIES ? peer_qpn[device] : 0xffffff, by,
-				 sizes[i]);
+				 size_on(device, i));
 		}
 }
 
@@ -497,7 +505,7 @@ static void infiniband_cell(uint8_t sl, bool global)
 		row("InfiniBand, service level %u, %s GRH, %s", sl, global ? "with" : "without",
 		    poll_name[by]);
 		exchange(INFINIBAND, &p, &attr, peer_qpn[INFINIBAND], by,
-			 sizes[sl % COUNT_OF(sizes)]);
+			 size_on(INFINIBAND, sl % COUNT_OF(sizes)));
 	}
 }
 

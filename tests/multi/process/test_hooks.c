@@ -19,6 +19,7 @@
 #include "lib/page_backing.h"
 #include "lib/probe.h"
 #include "lib/sandbox.h"
+#include "lib/userfaultfd.h"
 
 #define EXPORT	__attribute__((visibility("default")))
 #define BYTES	(64ul << 10)
@@ -190,7 +191,7 @@ static void run(void)
 	pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
 	pthread_t thread;
 
-	region_row("alone", true);
+	region_row("alone", has_userfaultfd());
 	pthread_mutex_lock(&held);
 	if (pthread_create(&thread, NULL, sit, &held))
 		DIE("pthread_create");

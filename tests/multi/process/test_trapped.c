@@ -21,6 +21,7 @@
 #include "lib/refuse_call.h"
 #include "lib/sandbox.h"
 #include "lib/sanitized.h"
+#include "lib/userfaultfd.h"
 #include "lib/wait.h"
 
 #define BYTES	 65536ul
@@ -115,7 +116,10 @@ int main(void)
 	setenv("ANYVERBS_ADOPT", "always", 1);
 	sandbox_enter();
 	time_limit(120);
-	trap_row("openat() of a verb", SYS_openat, false, -EACCES);
+	if (has_userfaultfd())
+		trap_row("openat() of a verb", SYS_openat, false, -EACCES);
+	else
+		printf("left out: no userfaultfd: ibv_reg_mr() opens nothing\n");
 	trap_row("fallocate() of pages that move", SYS_fallocate, false, -EACCES);
 	trap_row("ppoll() of a thread of ours", SYS_ppoll, true, 0);
 	clear_up();
