@@ -212,19 +212,19 @@ static int capture_main(int argc, char **argv)
 
 static const struct av_option options[] = {
 	{'o', "output", "FILE", &av_value_file, &wishes.file,
-	 "write this file, in pcapng format; old content is lost", false},
+	 "write this file, in pcapng format; old content is lost", NULL},
 	{'d', "device", "DEVICE", &av_value_device, &wishes.device, "capture this device only",
 	 false},
 	{'n', "count", "COUNT", &av_value_count, &wishes.frames, "stop after this many frames",
 	 false},
 	{0, "seconds", "SECONDS", &av_value_seconds, &wishes.seconds,
-	 "stop after this many seconds", false},
+	 "stop after this many seconds", NULL},
 	{0, "size", "BYTES", &av_value_bytes, &wishes.bytes,
 	 "stop when the file is so large; 500M is 500 million.\n"
 	 "Default 1G, which busy programs write in a second",
 	 false},
 	{'s', "snaplen", "BYTES", &av_value_count, &wishes.snaplen,
-	 "write at most this many bytes of each frame", false},
+	 "write at most this many bytes of each frame", NULL},
 	AV_JSON_OPTION(&wishes.json),
 	{.name = NULL}};
 

@@ -256,12 +256,12 @@ static const struct av_option options[] = {
 	 false},
 	{'f', "follow", NULL, NULL, &wishes.follow, "keep showing new failures until interrupted",
 	 false},
-	{'n', "count", "COUNT", &av_value_number, &wishes.count, "show the last COUNT only", false},
+	{'n', "count", "COUNT", &av_value_number, &wishes.count, "show the last COUNT only", NULL},
 	{'p', "pid", "PID", &av_value_number, &wishes.pid,
-	 "show failures of this process, or that it noticed", false},
+	 "show failures of this process, or that it noticed", NULL},
 	{'d', "device", "DEVICE", &av_value_device, &wishes.device, "show failures of this device",
 	 false},
-	{'j', "json", NULL, NULL, &wishes.json, "write one JSON object per line, not text", false},
+	{'j', "json", NULL, NULL, &wishes.json, "write one JSON object per line, not text", NULL},
 	{.name = NULL}};
 
 const struct av_command av_command_explain = {

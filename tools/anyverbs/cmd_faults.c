@@ -195,7 +195,7 @@ static int faults_main(int argc, char **argv)
 }
 
 static const struct av_option options[] = {{'d', "device", "DEVICE", &av_value_device, &device_name,
-					    "use this device only, instead of all devices", false},
+					    "use this device only, instead of all devices", NULL},
 					   AV_JSON_OPTION(&json),
 					   {.name = NULL}};
 

@@ -103,7 +103,7 @@ static int reset_main(int argc, char **argv)
 
 static const struct av_option options[] = {
 	{'d', "device", "DEVICE", &av_value_device, &device_name,
-	 "reset this device only, instead of all devices", false},
+	 "reset this device only, instead of all devices", NULL},
 	{'f', "force", NULL, NULL, &force,
 	 "reset it even if processes have it open; their objects\n"
 	 "fail (IBV_EVENT_DEVICE_FATAL), and they can reopen it",

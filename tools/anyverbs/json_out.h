@@ -9,9 +9,9 @@
 #include "device/device.h"
 
 /* The row of "--json" in a command's table of options. */
-#define AV_JSON_OPTION(to)                                                          \
-	{                                                                           \
-		'j', "json", NULL, NULL, to, "write a JSON object, not text", false \
+#define AV_JSON_OPTION(to)                                                         \
+	{                                                                          \
+		'j', "json", NULL, NULL, to, "write a JSON object, not text", NULL \
 	}
 
 /*

@@ -91,9 +91,9 @@ static void describe(const struct av_command *command, char letters[3 * OPTIONS_
 	*at++ = ':';
 	*at++ = 'h';
 	for (i = 0; o[i].name; i++) {
-		int kind = !o[i].value	   ? no_argument
-			   : o[i].optional ? optional_argument
-					   : required_argument;
+		int kind = !o[i].value	    ? no_argument
+			   : o[i].otherwise ? optional_argument
+					    : required_argument;
 
 		names[i] = (struct option){o[i].name, kind, NULL, LONG + (int)i};
 		for (int n = -1; o[i].letter && n < kind; n++)
@@ -154,15 +154,14 @@ static int refuse(const struct av_command *command, int found, const char *word)
 static int take(const struct av_command *command, int found)
 {
 	const struct av_option *o = row_of(known, found);
+	const char *value = optarg ? optarg : o->otherwise;
 	char text[TYPED_MAX];
 
 	if (!o->value)
 		*(bool *)o->to = true;
-	else if (!optarg)
-		*(double *)o->to = 1;
-	else if (!o->value->take(optarg, o->to))
+	else if (!o->value->take(value, o->to))
 		return av_tool_misuse(command, "%s takes %s, not '%s'", typed(o, found, text),
-				      o->value->wanted, optarg);
+				      o->value->wanted, value);
 	return -1;
 }
 
@@ -220,7 +219,7 @@ static int write_head(const struct av_option *o, char *head, size_t size)
 	if (o->letter)
 		snprintf(letter, sizeof(letter), "-%c, ", o->letter);
 	if (o->value)
-		snprintf(value, sizeof(value), o->optional ? "[=%s]" : " %s", o->argument);
+		snprintf(value, sizeof(value), o->otherwise ? "[=%s]" : " %s", o->argument);
 	return snprintf(head, size, "  %s--%s%s", letter, o->name, value);
 }
 

@@ -30,8 +30,8 @@ struct av_option {
 	const char *argument;	      /* what help calls the value */
 	const struct av_value *value; /* NULL: none, and @to is a bool that becomes true */
 	void *to;
-	const char *help; /* each further line begins with a newline */
-	bool optional;	  /* without a value, @to becomes 1 second */
+	const char *help;      /* each further line begins with a newline */
+	const char *otherwise; /* the value if there is none; NULL: there has to be one */
 };
 
 /**

@@ -231,9 +231,9 @@ static const struct av_option options[] = {
 	{'w', "wait", "SECONDS", &av_value_seconds, &wait_seconds,
 	 "start the client after so long, even if the server is\n"
 	 "not seen to listen; default 10",
-	 false},
+	 NULL},
 	{'t', "timeout", "SECONDS", &av_value_seconds, &limit_seconds,
-	 "end both after so long, with exit status 124", false},
+	 "end both after so long, with exit status 124", NULL},
 	{.name = NULL}};
 
 const struct av_command av_command_pair = {

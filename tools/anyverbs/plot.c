@@ -212,9 +212,9 @@ static int plot_main(int argc, char **argv)
 
 static const struct av_option options[] = {
 	{'o', "output", "PICTURE", &av_value_file, &output,
-	 "write the picture, SVG, here, not to standard output", false},
+	 "write the picture, SVG, here, not to standard output", NULL},
 	{'d', "device", "DEVICE", &av_value_device, &device,
-	 "draw this device instead of the first in the recording", false},
+	 "draw this device instead of the first in the recording", NULL},
 	{.name = NULL}};
 
 const struct av_command av_command_plot = {

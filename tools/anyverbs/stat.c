@@ -286,15 +286,15 @@ static int stat_main(int argc, char **argv)
 }
 
 static const struct av_option options[] = {
-	{'j', "json", NULL, NULL, &style.json, "write a JSON object, not text", false},
+	{'j', "json", NULL, NULL, &style.json, "write a JSON object, not text", NULL},
 	{'p', "prometheus", NULL, NULL, &style.prometheus, "write Prometheus' exposition format",
 	 false},
 	{'w', "watch", "SECONDS", &av_value_seconds, &style.how.seconds,
-	 "show rates, every second or every SECONDS", true},
+	 "show rates, every second or every SECONDS", "1"},
 	{'n', "count", "N", &av_value_count, &style.how.looks,
-	 "stop after N looks, instead of when interrupted", false},
+	 "stop after N looks, instead of when interrupted", NULL},
 	{'o', "output", "FILE", &av_value_file, &style.how.output,
-	 "also record all counters, for 'anyverbs plot'", false},
+	 "also record all counters, for 'anyverbs plot'", NULL},
 	{.name = NULL}};
 
 const struct av_command av_command_stat = {

@@ -125,13 +125,13 @@ static int top_main(int argc, char **argv)
 }
 
 static const struct av_option options[] = {
-	{'b', "batch", NULL, NULL, &wishes.batch, "write plain text, without a terminal", false},
-	{'n', "count", "N", &av_value_count, &wishes.looks, "stop after N looks", false},
+	{'b', "batch", NULL, NULL, &wishes.batch, "write plain text, without a terminal", NULL},
+	{'n', "count", "N", &av_value_count, &wishes.looks, "stop after N looks", NULL},
 	{'d', "delay", "SECONDS", &av_value_seconds, &wishes.seconds,
-	 "time between looks; default 2", false},
+	 "time between looks; default 2", NULL},
 	{'s', "sort", "COLUMN", &column, &view.sort,
-	 "pid, qps, xmit (default), rcv, msgs, faults, errors\nor regmb", false},
-	{'j', "json", NULL, NULL, &wishes.json, "write a JSON object per look, as a line", false},
+	 "pid, qps, xmit (default), rcv, msgs, faults, errors\nor regmb", NULL},
+	{'j', "json", NULL, NULL, &wishes.json, "write a JSON object per look, as a line", NULL},
 	{.name = NULL}};
 
 const struct av_command av_command_top = {
