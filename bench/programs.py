@@ -270,7 +270,9 @@ def ucx_cma(operation, size):
 def ucx_over(build, shared_heap, operation, size):
     """Over a device of the library's own."""
     starter = [tool(build), "run", *(["--shared-heap"] if shared_heap else []), "--"]
-    return ucx("rc_verbs,ud_verbs", operation, size, starter, {"UCX_NET_DEVICES": "any0:1"})
+    return ucx("rc_verbs,ud_verbs", operation, size, starter,
+               {"UCX_NET_DEVICES": "any0:1",
+                "ANYVERBS_SHARED_HEAP": "always" if shared_heap else "never"})
 
 
 # --- libfabric ---

@@ -2,16 +2,20 @@
 #include "memory/adopt_born.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/queue.h>
 #include <unistd.h>
 
 #include "base/checked.h"
 #include "base/fork.h"
+#include "base/setting.h"
+#include "base/signals.h"
 #include "segment/alloc.h"
 #include "segment/shared_heap.h"
 #include "memory/adopt_pages.h"
 #include "memory/adopted.h"
+#include "memory/early.h"
 #include "memory/odp_track.h"
 #include "memory/page_move.h"
 #include "memory/vma.h"
@@ -28,7 +32,10 @@ static struct {
 	LIST_HEAD(, born) list;
 } born = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-static const struct av_shared_heap *heap; /* NULL: there is none */
+/* Held over a fork(), and while the heap begins. */
+static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
+static bool may_begin; /* it is loaded and wanted, and the fork handlers are in place */
+static bool begun;     /* in this process, not in one that has forked it */
 
 static struct av_adopted *descriptor(const struct born *b)
 {
@@ -55,6 +62,7 @@ static void exchange(uint64_t addr, uint64_t bytes, bool begins)
  */
 static void before_fork(void)
 {
+	const struct av_shared_heap *heap = av_shared_heap_own();
 	struct born *b;
 	bool stay;
 
@@ -74,6 +82,8 @@ static void before_fork(void)
 
 static void after_fork_in_parent(void)
 {
+	const struct av_shared_heap *heap = av_shared_heap_own();
+
 	if (heap)
 		heap->after_fork_in_parent();
 }
@@ -81,24 +91,57 @@ static void after_fork_in_parent(void)
 /* The regions are the parent's. */
 static void after_fork_in_child(void)
 {
+	const struct av_shared_heap *heap = av_shared_heap_own();
+
 	pthread_mutex_init(&born.mutex, NULL);
 	LIST_INIT(&born.list);
+	begun = false;
 	if (heap)
 		heap->after_fork_in_child();
 }
 
-/* At once: there is memory before there are regions. */
-__attribute__((constructor)) static void begin(void)
-{
-	static const struct av_fork_handlers handlers = {.prepare = before_fork,
-							 .parent = after_fork_in_parent,
-							 .child = after_fork_in_child};
+/* --- the beginning --------------------------------------------------------------- */
 
-	if (!anyverbs_shared_heap || av_fork_register(AV_FORK_SHARED_HEAP, &handlers))
-		return;
-	heap = anyverbs_shared_heap();
+static const struct av_shared_heap *begin(void)
+{
+	const struct av_shared_heap *heap = av_shared_heap_begin();
+
+	begun = true;
 	if (heap)
 		av_adopted_show_heap(heap);
+	return heap;
+}
+
+/* A handler that calls fork() needs the mutex, too. */
+void av_adopt_born_begin(void)
+{
+	sigset_t others, signals;
+
+	if (!may_begin)
+		return;
+	av_signals_of_others(&others);
+	pthread_sigmask(SIG_BLOCK, &others, &signals);
+	pthread_mutex_lock(&beginning);
+	if (!begun && begin())
+		av_early_note();
+	pthread_mutex_unlock(&beginning);
+	pthread_sigmask(SIG_SETMASK, &signals, NULL);
+}
+
+/* The handlers beforehand: another thread may fork while this one opens a device. */
+__attribute__((constructor)) static void prepare(void)
+{
+	static const struct av_fork_handlers handlers = {.mutex = &beginning,
+							 .prepare = before_fork,
+							 .parent = after_fork_in_parent,
+							 .child = after_fork_in_child};
+	static struct av_setting never = {.variable = "ANYVERBS_SHARED_HEAP", .value = "never"};
+	static struct av_setting always = {.variable = "ANYVERBS_SHARED_HEAP", .value = "always"};
+
+	may_begin = anyverbs_shared_heap && !av_setting_is(&never) &&
+		    !av_fork_register(AV_FORK_SHARED_HEAP, &handlers);
+	if (may_begin && av_setting_is(&always))
+		(void)begin();
 }
 
 /* --- regions --------------------------------------------------------------------- */
@@ -107,6 +150,7 @@ __attribute__((constructor)) static void begin(void)
  * others there. */
 static bool in_place(uint64_t first, uint64_t end)
 {
+	const struct av_shared_heap *heap = av_shared_heap_own();
 	int maps = av_vma_open_own();
 	struct av_vma vma;
 	bool ret = maps >= 0;
@@ -121,6 +165,7 @@ static bool in_place(uint64_t first, uint64_t end)
 
 static bool add(struct born *b, uint64_t first, uint64_t end)
 {
+	uint64_t window = av_shared_heap_own()->begin;
 	struct av_adopted *d = descriptor(b);
 	bool ret;
 
@@ -128,7 +173,7 @@ static bool add(struct born *b, uint64_t first, uint64_t end)
 	d->bytes = end - first;
 	pthread_mutex_lock(&born.mutex);
 	ret = in_place(first, end);
-	atomic_store(&d->at, ret ? AV_SEG_BYTES + (first - heap->begin) : 0);
+	atomic_store(&d->at, ret ? AV_SEG_BYTES + (first - window) : 0);
 	if (ret)
 		LIST_INSERT_HEAD(&born.list, b, entry);
 	pthread_mutex_unlock(&born.mutex);
@@ -137,6 +182,7 @@ static bool add(struct born *b, uint64_t first, uint64_t end)
 
 uint32_t av_adopt_born(struct av_seg *seg, uint64_t addr, uint64_t length)
 {
+	const struct av_shared_heap *heap = av_shared_heap_own();
 	uint64_t first = addr & ~(uint64_t)(AV_ADOPTED_ALIGN - 1), offset;
 	uint64_t end = av_round_up(addr + length, AV_ADOPTED_ALIGN);
 	struct born *b;
@@ -158,6 +204,7 @@ uint32_t av_adopt_born(struct av_seg *seg, uint64_t addr, uint64_t length)
 
 void av_adopt_born_leave(uint64_t addr, uint64_t bytes)
 {
+	const struct av_shared_heap *heap = av_shared_heap_own();
 	struct born *b;
 
 	if (!heap || addr >= heap->begin + AV_SHARED_HEAP_BYTES || addr + bytes <= heap->begin ||

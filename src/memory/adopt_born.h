@@ -9,6 +9,13 @@
 
 #include "segment/segment.h"
 
+/*
+ * The process opens a device: from its first one on, large memory that it asks for is born shared
+ * (ANYVERBS_SHARED_HEAP).
+ * Context: any thread; no lock held.
+ */
+void av_adopt_born_begin(void);
+
 /* As av_adopt(), if all of the range is of the shared heap; else 0. */
 uint32_t av_adopt_born(struct av_seg *seg, uint64_t addr, uint64_t length);
 

@@ -11,6 +11,7 @@
 #include "base/setting.h"
 #include "device/switches.h"
 #include "memory/adopt.h"
+#include "memory/early.h"
 #include "memory/key.h"
 #include "memory/linger.h"
 #include "memory/odp_notify.h"
@@ -189,6 +190,8 @@ static int prepare_pinned(struct av_seg *seg, const struct av_region_request *re
 	av_linger_sweep(seg);
 	if (may_adopt(seg, req))
 		what->adopted = av_adopt(seg, req->addr, req->length, &why);
+	if (!what->adopted && av_early_has(req->addr, req->length))
+		why |= AV_KEY_EARLY;
 	what->share |= why;
 	what->intact = watch(seg, req->addr, req->length);
 	plain = av_odp_is_plain(seg, req->addr, req->length);

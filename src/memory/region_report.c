@@ -28,6 +28,7 @@ const char *av_region_memory_name(enum av_region_memory memory)
 		[AV_REGION_NULL] = "null",	     [AV_REGION_PAGES] = "pages",
 		[AV_REGION_PRIVATE] = "private",     [AV_REGION_MAPPED] = "mapped",
 		[AV_REGION_PINNED] = "pinned",	     [AV_REGION_SPECIAL] = "special",
+		[AV_REGION_EARLY] = "early",
 	};
 
 	return names[memory];
@@ -63,6 +64,8 @@ static bool memory_of(const struct av_seg *seg, const struct av_key *k,
 			*memory = AV_REGION_PINNED;
 		else if (k->kind == AV_KEY_REGION && (k->share & AV_KEY_SPECIAL))
 			*memory = AV_REGION_SPECIAL;
+		else if (k->kind == AV_KEY_REGION && (k->share & AV_KEY_EARLY))
+			*memory = AV_REGION_EARLY;
 		return true;
 	}
 	return false;

@@ -11,10 +11,24 @@
 #include "segment/map_file.h"
 
 static uint8_t nowhere; /* in place of a mapping that cannot be had */
+static _Atomic(const struct av_shared_heap *) own;
+
+const struct av_shared_heap *av_shared_heap_begin(void)
+{
+	const struct av_shared_heap *heap = anyverbs_shared_heap ? anyverbs_shared_heap() : NULL;
+
+	atomic_store_explicit(&own, heap, memory_order_release);
+	return heap;
+}
+
+const struct av_shared_heap *av_shared_heap_own(void)
+{
+	return atomic_load_explicit(&own, memory_order_acquire);
+}
 
 void av_shared_heap_publish(struct av_seg_head *head)
 {
-	const struct av_shared_heap *heap = anyverbs_shared_heap ? anyverbs_shared_heap() : NULL;
+	const struct av_shared_heap *heap = av_shared_heap_own();
 
 	head->shared_heap_fd = heap ? heap->fd : -1;
 	head->shared_heap_inode = heap ? heap->inode : 0;

@@ -2,9 +2,10 @@
 /*
  * The shared heap: memory of the program that is born shared (docs/SHARED_HEAP.md).
  *
- * It is a library of its own (src/shared_heap/), which only "anyverbs run --shared-heap" preloads,
- * so that nobody else's malloc() is touched. Every block is a shared mapping of one memfd of the
- * process, and lies in one window of the address space: byte n of the file is at address begin + n.
+ * It is a library of its own (src/shared_heap/), which "anyverbs run" preloads. It leaves memory
+ * alone until the heap begins: when the process opens its first device. Every block is a shared
+ * mapping of one memfd of the process, and lies in one window of the address space: byte n of the
+ * file is at address begin + n.
  */
 #ifndef AV_SEGMENT_SHARED_HEAP_H
 #define AV_SEGMENT_SHARED_HEAP_H
@@ -40,11 +41,18 @@ struct av_shared_heap {
 };
 
 /*
- * Defined by the other library, if it is there. There are no blocks before the first call, by whose
- * time the fork handlers are in place. Return: NULL: there is no shared heap in this process.
+ * Defined by the other library, if it is there: have the heap begin; in a child of fork(), with a
+ * file of its own. There are no blocks before, and the fork handlers are in place. No fork() goes
+ * on. Return: NULL: there can be none in this process
  */
 __attribute__((weak, visibility("default"))) const struct av_shared_heap *
 anyverbs_shared_heap(void);
+
+/* By memory/adopt_born.c: call that, if it is there. Return: as it does */
+const struct av_shared_heap *av_shared_heap_begin(void);
+
+/* This process's, from its beginning on; else NULL. No lock. */
+const struct av_shared_heap *av_shared_heap_own(void);
 
 /* Say in the head of an own segment where peers find it. */
 void av_shared_heap_publish(struct av_seg_head *head);

@@ -5,6 +5,7 @@
  */
 #include "shared_heap/blocks.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
@@ -93,6 +94,11 @@ static bool is_near(uint64_t addr, uint64_t bytes)
 	       addr + (bytes - 1) >= begin;
 }
 
+bool av_block_begun(void)
+{
+	return av_unlikely(__atomic_load_n(&self.begin, __ATOMIC_ACQUIRE) != 0);
+}
+
 bool av_block_is_near(const void *p)
 {
 	return is_near((uintptr_t)p, 1);
@@ -139,6 +145,20 @@ static bool strict_overcommit(void)
 	return c == '2';
 }
 
+/* Its allocator is to see every block, so that it finds what it is there to find. */
+static bool has_sanitizer(void)
+{
+	static const char *const names[] = {"__asan_init", "__hwasan_init", "__lsan_init",
+					    "__msan_init", "__tsan_init"};
+	bool found = false;
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(names) && !found; i++)
+		found = dlsym(RTLD_DEFAULT, names[i]) != NULL;
+	if (!found)
+		(void)dlerror(); /* the program must not find our error message */
+	return found;
+}
+
 static bool make_file(void)
 {
 	return av_anonymous(&file, "anyverbs-heap", AV_SHARED_HEAP_BYTES) == 0;
@@ -170,7 +190,7 @@ static void begin(void)
 	uint64_t place = 0;
 	void *list = MAP_FAILED;
 
-	if (sysconf(_SC_PAGESIZE) == AV_BLOCK_PAGE && !strict_overcommit())
+	if (sysconf(_SC_PAGESIZE) == AV_BLOCK_PAGE && !strict_overcommit() && !has_sanitizer())
 		place = find_place();
 	if (place)
 		list = map(0, AV_BLOCKS * sizeof(struct av_block), PROT_READ | PROT_WRITE,
@@ -184,6 +204,24 @@ static void begin(void)
 	__atomic_store_n(&self.begin, place, __ATOMIC_RELEASE);
 }
 
+/* What there is of the parent's stays where it is; new blocks are in a file of the child's. */
+static void begin_in_child(void)
+{
+	struct av_own_fd parents = file;
+
+	if (!enter())
+		return;
+	if (make_file()) {
+		av_own_fd_close(&parents);
+		self.inode = file.ino;
+		self.fd = file.fd;
+		heap.inherited = heap.closed = false;
+	} else {
+		file = parents;
+	}
+	leave();
+}
+
 /* Nothing is taken before it has been asked for: whoever asks sees to fork(). */
 AV_EXPORT const struct av_shared_heap *anyverbs_shared_heap(void)
 {
@@ -191,6 +229,8 @@ AV_EXPORT const struct av_shared_heap *anyverbs_shared_heap(void)
 	int saved = errno;
 
 	pthread_once(&once, begin);
+	if (heap.inherited)
+		begin_in_child();
 	errno = saved;
 	return self.begin ? &self : NULL;
 }

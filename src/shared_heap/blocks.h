@@ -16,6 +16,9 @@
 
 #define AV_BLOCK_PAGE 4096u
 
+/* Has the heap begun? Before, there is no window, and nobody is given a block. No lock. */
+bool av_block_begun(void);
+
 /* Is that address in the window? No lock. */
 bool av_block_is_near(const void *p);
 

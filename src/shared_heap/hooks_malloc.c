@@ -22,7 +22,10 @@ AV_FIND_NEXT(posix_memalign);
 AV_FIND_NEXT(valloc);
 AV_FIND_NEXT(pvalloc);
 
-/* Smaller ones share pages with others, and take no page table entries of their own. */
+/*
+ * Smaller ones share pages with others, and take no page table entries of their own; but who asks
+ * for whole pages has them.
+ */
 #define LARGE (64u << 10)
 
 AV_EXPORT void free_sized(void *p, size_t bytes);
@@ -102,7 +105,7 @@ AV_EXPORT void *realloc(void *p, size_t bytes)
 	if (!p)
 		return malloc(bytes);
 	if (!av_block_is_near(p)) {
-		size_t had = is_large(bytes) ? malloc_usable_size(p) : 0;
+		size_t had = is_large(bytes) && av_block_begun() ? malloc_usable_size(p) : 0;
 
 		/* What is large already and not the shared heap's stays there. */
 		if (had && !is_large(had))
@@ -130,9 +133,10 @@ AV_EXPORT void *reallocarray(void *p, size_t count, size_t size)
 
 static void *take_aligned(size_t align, size_t bytes)
 {
-	return is_large(bytes) && align && (align & (align - 1)) == 0
-		       ? av_block_take(bytes, align, false)
-		       : NULL;
+	bool large = is_large(bytes) || (bytes >= AV_BLOCK_PAGE && align >= AV_BLOCK_PAGE);
+
+	return large && align && (align & (align - 1)) == 0 ? av_block_take(bytes, align, false)
+							    : NULL;
 }
 
 AV_EXPORT void *memalign(size_t align, size_t bytes)

@@ -14,6 +14,7 @@
 #include "device/instance.h"
 #include "device/port_watch.h"
 #include "memory/adopt.h"
+#include "memory/adopt_born.h"
 #include "memory/linger.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_prefetch.h"
@@ -172,6 +173,7 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 		free(ctx);
 		return av_fail_null(AV_VERB_OPEN_DEVICE, err);
 	}
+	av_adopt_born_begin();
 	ctx->dev = dev;
 	ctx->pds.base = origin ? AV_IMPORT_PDS : 0;
 	init_public(ctx);

@@ -71,7 +71,7 @@ static void leave(uint64_t addr, uint64_t bytes, exchange_fn *exchange)
 	make_private(leaves_from, leaves_bytes, exchange);
 }
 
-/* The library's constructor asks, before main(). */
+/* The first opening of a device asks. */
 const struct av_shared_heap *anyverbs_shared_heap(void)
 {
 	struct stat st;
@@ -109,6 +109,7 @@ static int set_up(void **state)
 {
 	const struct av_seg_device dev = {.name = "any0"};
 
+	av_adopt_born_begin();
 	seg = av_seg_create(&dev, 0);
 	other = av_seg_create(&dev, 0);
 	map(0, 0, PAGES);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#include "memory/early.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/uncancelled.h"
+
+#define RANGES 256u
+#define LARGE  (64u << 10) /* a block that has pages of its own from then on */
+
+static struct {
+	struct {
+		_Atomic uint64_t begin, bytes;
+	} range[RANGES];
+	_Atomic uint32_t count;
+} early;
+
+/* Without a name, so neither a file, nor the stack, nor the memory of brk(2). */
+static bool is_large_private(const char *line, uint64_t *begin, uint64_t *end)
+{
+	unsigned long inode;
+	char rights[8];
+	int length = 0;
+
+	return sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %*s %*s %lu %n", begin, end, rights,
+		      &inode, &length) == 4 &&
+	       inode == 0 && rights[1] == 'w' && rights[3] == 'p' && !line[length] &&
+	       *end - *begin >= LARGE;
+}
+
+void av_early_note(void)
+{
+	AV_UNCANCELLED;
+	FILE *maps = fopen("/proc/self/maps", "re");
+	uint64_t begin, end;
+	uint32_t n = 0;
+	char *line = NULL;
+	size_t room = 0;
+
+	while (maps && n < RANGES && getline(&line, &room, maps) > 0) {
+		if (!is_large_private(line, &begin, &end))
+			continue;
+		atomic_store(&early.range[n].begin, begin);
+		atomic_store(&early.range[n++].bytes, end - begin);
+	}
+	atomic_store(&early.count, n);
+	free(line);
+	if (maps)
+		fclose(maps);
+}
+
+bool av_early_has(uint64_t addr, uint64_t bytes)
+{
+	for (uint32_t i = 0, n = atomic_load(&early.count); i < n; i++)
+		if (av_range_within(addr, bytes, atomic_load(&early.range[i].begin),
+				    atomic_load(&early.range[i].bytes)))
+			return true;
+	return false;
+}
