@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Holds regions of several kinds until its standard input ends, for what shows regions. Writes a
- * line when they are there. */
+/*
+ * Holds regions of several kinds until its standard input ends, for what shows regions. Writes a
+ * line when they are there. "early": in a program with two threads, one region on memory that was
+ * allocated before the device was opened, of 1 MiB, and one on memory from after it, of 2.
+ */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <infiniband/verbs_exp.h>
 
 #define RIGHTS (IBV_EXP_ACCESS_LOCAL_WRITE | IBV_EXP_ACCESS_REMOTE_READ)
@@ -27,12 +32,10 @@ static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t
 	return mr;
 }
 
-int main(void)
+static struct ibv_pd *open_first(void)
 {
-	static char own[4096];
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_context *ctx;
-	struct ibv_exp_reg_shared_mr_in second = {.exp_access = 0};
 	struct ibv_pd *pd;
 
 	need(list && list[0] ? list : NULL, "ibv_get_device_list");
@@ -41,6 +44,47 @@ int main(void)
 	ibv_free_device_list(list);
 	pd = ibv_alloc_pd(ctx);
 	need(pd, "ibv_alloc_pd");
+	return pd;
+}
+
+static int hold(void)
+{
+	puts("ready");
+	fflush(stdout);
+	(void)!getchar();
+	return 0;
+}
+
+static void *wait_for_ever(void *nothing)
+{
+	for (;;)
+		pause();
+	return nothing;
+}
+
+static int hold_early(void)
+{
+	void *before = malloc(MB);
+	struct ibv_pd *pd = open_first();
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, wait_for_ever, NULL))
+		return 1;
+	reg(pd, before, MB, RIGHTS);
+	reg(pd, malloc(2 * MB), 2 * MB, RIGHTS);
+	return hold();
+}
+
+int main(int argc, char **argv)
+{
+	static char own[4096];
+	struct ibv_exp_reg_shared_mr_in second = {.exp_access = 0};
+	struct ibv_pd *pd;
+
+	(void)argv;
+	if (argc > 1)
+		return hold_early();
+	pd = open_first();
 	reg(pd, own, sizeof(own), RIGHTS);
 	reg(pd, own, sizeof(own), RIGHTS | IBV_EXP_ACCESS_ON_DEMAND);
 	reg(pd, NULL, 8192, RIGHTS | IBV_EXP_ACCESS_ALLOCATE_MR);
@@ -52,8 +96,5 @@ int main(void)
 	need(ibv_exp_reg_shared_mr(&second), "ibv_exp_reg_shared_mr");
 	setenv("MLX_MR_ALLOC_TYPE", "ANON", 1);
 	reg(pd, NULL, 20480, RIGHTS | IBV_EXP_ACCESS_ALLOCATE_MR);
-	puts("ready");
-	fflush(stdout);
-	(void)!getchar();
-	return 0;
+	return hold();
 }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """ordinary.py TOOL: a hundred ordinary commands with and without the library. Each of ordinary.txt
-runs in a folder of its own: as it is, under "anyverbs run" and under "anyverbs run --shared-heap".
-Output, exit status and the files left must be the same, and the shared folder empty."""
+runs in a folder of its own: as it is, under "anyverbs run", whose shared heap does not begin since
+no device is opened, and under "anyverbs run --shared-heap". Output, exit status and the files
+left must be the same, and the shared folder empty."""
 import os
 import shutil
 import subprocess

@@ -21,18 +21,22 @@ library=$(sed -nE 's/^LD_PRELOAD=(.*:)?([^:]*libanyverbs\.so\.1).*/\2/p' <<<"$en
 [ -e "$library" ] || library=$(sed -n 's/^LD_LIBRARY_PATH=\([^:]*\).*/\1/p' <<<"$env")/$library
 holds devices_are_left_alone test -z "$(grep ^ANYVERBS_DEVICES= <<<"$env")"
 
-holds shared_heap_is_not_preloaded test -z "$(grep anyverbs-heap <<<"$env")"
-
 heap='^LD_PRELOAD=(.*:)?([^:]*/)?libanyverbs\.so\.1[^:]*:([^:]*/anyverbs/)?anyverbs-heap\.so'
-env=$("$tool" run --shared-heap env)
 says shared_heap_comes_behind "$heap" "$env"
-env=$(ANYVERBS_SHARED_HEAP=1 "$tool" run env)
-says shared_heap_by_variable "$heap" "$env"
-env=$(ANYVERBS_SHARED_HEAP=0 "$tool" run env)
-holds shared_heap_is_only_1 test -z "$(grep anyverbs-heap.so <<<"$env")"
+holds shared_heap_begins_by_itself test -z "$(grep ANYVERBS_SHARED_HEAP <<<"$env")"
+env=$(ANYVERBS_SHARED_HEAP=never "$tool" run env)
+holds shared_heap_by_variable test -z "$(grep anyverbs-heap.so <<<"$env")"
+for option in --shared-heap -s --shared-heap=always -salways; do
+	env=$(ANYVERBS_SHARED_HEAP=never "$tool" run $option env)
+	says "shared_heap_by $option" "$heap" "$env"
+	says "shared_heap_is_told $option" '^ANYVERBS_SHARED_HEAP=always$' "$env"
+done
+env=$("$tool" run --shared-heap=never env)
+holds shared_heap_never test -z "$(grep anyverbs-heap.so <<<"$env")"
 
 env=$(LD_PRELOAD=libc.so.6 "$tool" run env)
-says what_was_preloaded_comes_behind '^LD_PRELOAD=.*libanyverbs[^:]*:libc\.so\.6$' "$env"
+says what_was_preloaded_comes_behind \
+	'^LD_PRELOAD=.*libanyverbs[^:]*:([^:]*anyverbs-heap\.so:)?libc\.so\.6$' "$env"
 
 env=$(ANYVERBS_DEVICES=old0 "$tool" run -d a0 --device b0:mtu=1024 env)
 says device_options_replace_the_setting '^ANYVERBS_DEVICES=a0,b0:mtu=1024$' "$env"
@@ -106,6 +110,8 @@ says library_in_a_folder_with_a_space_works 'any0' \
 	"$(ANYVERBS_LIBRARY="$folder/libanyverbs.so.1" "$tool" run ibv_devices)"
 mkdir "$folder/a:b"
 cp "$library" "$folder/a:b/libanyverbs.so.1"
+exits shared_heap_that_is_not_there_is_missed 125 \
+	env ANYVERBS_LIBRARY="$folder/libanyverbs.so.1" "$tool" run --shared-heap true
 exits path_with_a_colon_is_refused 125 \
 	env ANYVERBS_LIBRARY="$folder/a:b/libanyverbs.so.1" "$tool" run true
 rm -r "$folder"

@@ -26,6 +26,7 @@ done <<'END'
 2|help stat top|'top' is one argument too many
 125|run|an argument is missing: PROGRAM
 125|run -d|-d takes a device, such as any0:mtu=1024, but there is none
+125|run --shared-heap=on true|--shared-heap takes open, always or never, not 'on'
 125|run --shared-hep true|there is no option '--shared-hep'; did you mean '--shared-heap'?
 125|run -x true|there is no option '-x'; 'anyverbs help run' says more
 125|run -d any0:colour=red true|--device: any0: unknown key 'colour'
@@ -123,7 +124,8 @@ EXPLAIN=yes|0 or 1
 EXPLAIN=0|
 FORK=1|dontfork
 MEMLOCK=true|real
-SHARED_HEAP=on|0 or 1
+SHARED_HEAP=on|open, always or never
+SHARED_HEAP=always|
 TRANSPORT=rdma|wire or direct
 WATCH=all|odp
 AS_NOTIFY=mwait|futex, umwait, mwaitx or loop; did you mean 'umwait'?

@@ -24,7 +24,7 @@ static const char *const verdict_names[] = {
 	[AV_VERDICT_MISSING] = "missing",
 };
 
-static const struct av_check *const tables[] = {av_checks_process, av_checks_memory,
+static const struct av_check *const tables[] = {av_checks_process, av_checks_memory, av_checks_heap,
 						av_checks_network, av_checks_system};
 
 void av_finding_value(struct av_finding *finding, const char *fmt, ...)

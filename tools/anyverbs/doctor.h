@@ -31,6 +31,7 @@ struct av_check {
 /* Each table ends with a row whose id is NULL. */
 extern const struct av_check av_checks_process[]; /* access to the memory of other processes */
 extern const struct av_check av_checks_memory[];  /* memory, files and limits */
+extern const struct av_check av_checks_heap[];	  /* memory of programs that run */
 extern const struct av_check av_checks_network[]; /* the network */
 extern const struct av_check av_checks_system[];  /* kernel, processors, libraries, other devices */
 

@@ -12,7 +12,6 @@
 #include "library.h"
 #include "unreached.h"
 
-bool av_launch_shared_heap;
 static bool devices_given;
 
 /* Runtimes of sanitizers, which must come before everything else; a list for LD_PRELOAD, or empty.
@@ -75,15 +74,33 @@ static bool preload(const char *path, bool found)
 	return false;
 }
 
-/* Each goes before those that are there. */
-static bool preload_libraries(bool shared_heap)
+static bool shared_heap_is(const char *when)
 {
-	char library[PATH_MAX], heap[PATH_MAX];
+	const char *text = getenv("ANYVERBS_SHARED_HEAP");
+
+	return text && strcmp(text, when) == 0;
+}
+
+/* Behind the @library, which can do without it, unless it was asked for. */
+static bool preload_heap(const char *library)
+{
+	char heap[PATH_MAX];
+	bool found;
+
+	if (shared_heap_is("never"))
+		return true;
+	snprintf(heap, sizeof(heap), "%s", library);
+	found = av_library_find_heap(heap);
+	return (!found && !shared_heap_is("always")) || preload(heap, found);
+}
+
+/* Each goes before those that are there. */
+static bool preload_libraries(void)
+{
+	char library[PATH_MAX];
 	bool found = av_library_find(library);
 
-	memcpy(heap, library, sizeof(heap));
-	return (!shared_heap || !found || preload(heap, av_library_find_heap(heap))) &&
-	       preload(library, found) &&
+	return (!found || preload_heap(library)) && preload(library, found) &&
 	       (!*AV_TOOL_PRELOAD_FIRST ||
 		set_joined("LD_PRELOAD", AV_TOOL_PRELOAD_FIRST, getenv("LD_PRELOAD"), ':'));
 }
@@ -136,17 +153,19 @@ static bool take_device(const char *spec, void *to)
 
 const struct av_value av_launch_device = {"a device, such as any0:mtu=1024", take_device};
 
-static bool wants_shared_heap(void)
+static bool take_shared_heap(const char *when, void *to)
 {
-	const char *text = getenv("ANYVERBS_SHARED_HEAP");
-
-	return av_launch_shared_heap || (text && strcmp(text, "1") == 0);
+	(void)to;
+	return (!strcmp(when, "open") || !strcmp(when, "always") || !strcmp(when, "never")) &&
+	       setenv("ANYVERBS_SHARED_HEAP", when, 1) == 0;
 }
+
+const struct av_value av_launch_shared_heap = {"open, always or never", take_shared_heap};
 
 bool av_launch_prepare(void)
 {
 	return (!devices_given || check_devices(getenv("ANYVERBS_DEVICES"))) &&
-	       preload_libraries(wants_shared_heap()) && add_commands();
+	       preload_libraries() && add_commands();
 }
 
 /* It is run all the same: what it starts may be within reach. */

@@ -7,16 +7,19 @@
 
 #include "option.h"
 
-extern const struct av_value av_launch_device; /* adds to ANYVERBS_DEVICES */
-extern bool av_launch_shared_heap;
+extern const struct av_value av_launch_device;	    /* adds to ANYVERBS_DEVICES */
+extern const struct av_value av_launch_shared_heap; /* sets ANYVERBS_SHARED_HEAP */
 
 /* clang-format off */
 /* The options of commands that start programs. */
 #define AV_LAUNCH_OPTIONS \
 	{'d', "device", "SPEC", &av_launch_device, NULL, \
-	 "show this device, not any0; repeat it for more", false}, \
-	{'s', "shared-heap", NULL, NULL, &av_launch_shared_heap, \
-	 "let the program's large blocks of memory be shared\nfrom the beginning", false}
+	 "show this device, not any0; repeat it for more", NULL}, \
+	{'s', "shared-heap", "WHEN", &av_launch_shared_heap, NULL, \
+	 "share large memory that the program allocates: open,\n" \
+	 "once it has opened a device, as without this option;\n" \
+	 "always, as without WHEN; never", \
+	 "always"}
 /* clang-format on */
 
 /*

@@ -229,8 +229,8 @@ static int pair_main(int argc, char **argv)
 static const struct av_option options[] = {
 	AV_LAUNCH_OPTIONS,
 	{'w', "wait", "SECONDS", &av_value_seconds, &wait_seconds,
-	 "start the client after so long, even if the server is\n"
-	 "not seen to listen; default 10",
+	 "start the client after so long, even if the server\n"
+	 "is not seen to listen; default 10",
 	 NULL},
 	{'t', "timeout", "SECONDS", &av_value_seconds, &limit_seconds,
 	 "end both after so long, with exit status 124", NULL},

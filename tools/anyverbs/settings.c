@@ -33,7 +33,7 @@ static const struct setting {
 	{"LIBRARY", {NULL}, 0, false},
 	{"LOG", {"off", "warn", "info", "debug"}, ':', false},
 	{"MEMLOCK", {"real"}, 0, false},
-	{"SHARED_HEAP", {"0", "1"}, 0, false},
+	{"SHARED_HEAP", {"open", "always", "never"}, 0, false},
 	{"TRANSPORT", {"wire", "direct"}, 0, false},
 	{"WATCH", {"odp"}, 0, false},
 };

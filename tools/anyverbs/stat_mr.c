@@ -2,6 +2,7 @@
 #include "stat_mr.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "segment/page_policy.h"
@@ -23,7 +24,9 @@ const char *av_region_sharing(const struct av_region_info *info)
 static void print_one(const struct av_region_info *info, void *arg)
 {
 	char pages[64] = "-";
+	bool *early = arg;
 
+	*early |= info->memory == AV_REGION_EARLY;
 	if (info->huge && info->small)
 		snprintf(pages, sizeof(pages), "%" PRIu64 " x 2 MiB + %" PRIu64 " x 4 KiB",
 			 info->huge, info->small);
@@ -42,8 +45,13 @@ static void print_one(const struct av_region_info *info, void *arg)
 
 void av_stat_mr_print(const struct av_device *dev)
 {
+	bool early = false;
+
 	printf("%s\n  %7s  %-10s  %-14s  %12s  %-9s  %-13s  %-10s  %-23s  %8s  %8s  %8s  %8s\n",
 	       dev->ibv.name, "PID", "KEY", "ADDRESS", "LENGTH", "MEMORY", "TYPE", "SHARED",
 	       "PAGES", "FAULTS", "INVALID", "REFUSED", "REREG");
-	av_region_report(dev->ibv.name, print_one, NULL);
+	av_region_report(dev->ibv.name, print_one, &early);
+	if (early)
+		puts("  early: allocated before the device was opened; 'anyverbs run "
+		     "--shared-heap' shares such memory, too");
 }
