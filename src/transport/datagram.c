@@ -456,7 +456,7 @@ static void from_packet(struct datagram *d, const struct av_net_packet *packet)
 	d->sl = (uint8_t)av_grh_packet_type(&f);
 	d->has_grh = true;
 	d->group = av_multicast_gid(&f.dgid);
-	d->source_bad = false;
+	d->source_read = d->source_bad = false;
 	d->failed = AV_FAULT_NONE;
 	d->now_ns = av_now_coarse_ns();
 	av_grh_write(d->grh, &f);
