@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/early.h"
 
-#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "base/uncancelled.h"
@@ -22,14 +22,13 @@ static struct {
 /* Without a name, so neither a file, nor the stack, nor the memory of brk(2). */
 static bool is_large_private(const char *line, uint64_t *begin, uint64_t *end)
 {
-	unsigned long inode;
-	char rights[8];
-	int length = 0;
+	char *rest;
 
-	return sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %*s %*s %lu %n", begin, end, rights,
-		      &inode, &length) == 4 &&
-	       inode == 0 && rights[1] == 'w' && rights[3] == 'p' && !line[length] &&
-	       *end - *begin >= LARGE;
+	*begin = strtoull(line, &rest, 16);
+	*end = *rest == '-' ? strtoull(rest + 1, &rest, 16) : 0;
+	return *end > *begin && *end - *begin >= LARGE && rest[0] == ' ' && rest[1] &&
+	       rest[2] == 'w' && rest[3] && rest[4] == 'p' &&
+	       strcmp(rest + 5, " 00000000 00:00 0 \n") == 0;
 }
 
 void av_early_note(void)
