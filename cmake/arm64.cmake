@@ -15,7 +15,7 @@ set(ENV{PKG_CONFIG_LIBDIR} ${libraries}/pkgconfig)
 set(ENV{PKG_CONFIG_SYSROOT_DIR} ${root})
 # Some packages have their libraries in /lib: for libraries of libraries, and linker scripts.
 set(lib ${root}/lib/aarch64-linux-gnu)
-set(CMAKE_EXE_LINKER_FLAGS_INIT "-L${lib} -Wl,-rpath-link,${libraries}:${lib}")
+set(CMAKE_EXE_LINKER_FLAGS_INIT "-L'${lib}' -Wl,-rpath-link,'${libraries}:${lib}'")
 set(CMAKE_SHARED_LINKER_FLAGS_INIT "${CMAKE_EXE_LINKER_FLAGS_INIT}")
 
 # The loader and the C library are the cross compiler's; all others come from the folder.

@@ -81,9 +81,9 @@ class Kernel:
         for name in names:
             for line in output_of("modprobe", "-d", self.path, "-S", self.release,
                                   "--show-depends", name).splitlines():
-                words = line.split()
-                if words[0] == "insmod" and words[1] not in files:
-                    files.append(words[1])
+                found = re.match(r"insmod (.+\.ko(?:\.\w+)?)(?: |$)", line)
+                if found and found[1] not in files:
+                    files.append(found[1])
         return files
 
 
@@ -91,7 +91,7 @@ def libraries_of(path):
     """All that the dynamic linker would load; none for what is not for it."""
     done = subprocess.run(["ldd", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                           text=True, check=False)
-    return re.findall(r"(/\S+) \(0x", done.stdout)
+    return re.findall(r"^\s+(?:\S+ => )?(/.+) \(0x", done.stdout, re.MULTILINE)
 
 
 class Image:
