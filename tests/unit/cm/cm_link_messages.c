@@ -57,7 +57,7 @@ bool cm_link_is_said(uint16_t attribute, const uint8_t *from, bool own)
 	return true;
 }
 
-/* --- cm_link_now.messages ---------------------------------------------------------------------- */
+/* --- messages ---------------------------------------------------------------------- */
 
 uint64_t cm_link_get(const uint8_t *from, unsigned int bytes)
 {

@@ -16,17 +16,17 @@
 #define UNKNOWN		 6   /* invalid communication ID */
 #define HEADER		 24u /* of a management datagram */
 
-#define MUST(cond)                                                              \
-	do {                                                                    \
-		if (!(cond))                                                    \
-			cm_link_fail("line %d: not true: %s", __LINE__, #cond); \
+#define MUST(cond)                                                                      \
+	do {                                                                            \
+		if (!(cond))                                                            \
+			cm_link_fail("%s:%d: not true: %s", __func__, __LINE__, #cond); \
 	} while (0)
-#define MUST_BE(is, wants)                                                                  \
-	do {                                                                                \
-		unsigned long long is_ = (unsigned long long)(is), wants_ = (wants);        \
-		if (is_ != wants_)                                                          \
-			cm_link_fail("line %d: %s is %#llx, not %#llx", __LINE__, #is, is_, \
-				     wants_);                                               \
+#define MUST_BE(is, wants)                                                                     \
+	do {                                                                                   \
+		unsigned long long is_ = (unsigned long long)(is), wants_ = (wants);           \
+		if (is_ != wants_)                                                             \
+			cm_link_fail("%s:%d: %s is %#llx, not %#llx", __func__, __LINE__, #is, \
+				     is_, wants_);                                             \
 	} while (0)
 
 /*

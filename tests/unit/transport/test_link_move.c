@@ -13,7 +13,6 @@
 #include "unit/transport/link_fixture.h"
 
 #define FROM(r)	 ((r) + 1) /* the kernel refuses from that request on */
-#define LATE_NS	 (3 * LINK_RNR_NS / 2)
 #define FOR_LONG (LINK_TIMEOUT_NS * 5)
 
 static const struct link_exchange rows[] = {
@@ -50,37 +49,6 @@ static const struct link_exchange rows[] = {
 	 .call_ns = {LINK_NS / 2, 0},
 	 .room = 1,
 	 .request = {POST(WRITE, 1), BACK(WRITE, 1100), BACK(SEND, 600)}},
-	{.name = "a SEND waits for its receiver meanwhile",
-	 .type = IBV_QPT_RC,
-	 .near = true,
-	 .refused = {0, FROM(1)},
-	 .late_ns = LATE_NS,
-	 .request = {POST(SEND, 300), BACK(WRITE, 300), POST(WRITE, 1)}},
-	{.name = "the same of a shared queue",
-	 .type = IBV_QPT_RC,
-	 .near = true,
-	 .srq = true,
-	 .refused = {0, FROM(1)},
-	 .late_ns = LATE_NS,
-	 .request = {POST(SEND, 600), BACK(WRITE, 300), POST(SEND, 1)}},
-	{.name = "who waits is refused when the receiver is there",
-	 .type = IBV_QPT_RC,
-	 .near = true,
-	 .refused = {FROM(0), FROM(0)},
-	 .late_ns = LATE_NS,
-	 .request = {POST(SEND, 600), POST(WRITE, 1)}},
-	{.name = "one after the other",
-	 .type = IBV_QPT_RC,
-	 .near = true,
-	 .apart = true,
-	 .refused = {FROM(1)},
-	 .request = {POST(SEND, 300), POST(WRITE, 300), POST(SEND, 300), POST(READ, 1)}},
-	{.name = "one retry",
-	 .type = IBV_QPT_RC,
-	 .near = true,
-	 .retry_cnt = 2 + 1,
-	 .refused = {FROM(1)},
-	 .request = {POST(WRITE, 300), POST(READ, 300), POST(SEND, 300)}},
 };
 
 static void several(void **state)

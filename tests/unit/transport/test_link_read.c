@@ -27,15 +27,6 @@ static const struct link_exchange rows[] = {
 	{.name = "behind what needs no answer",
 	 .type = IBV_QPT_RC,
 	 .request = {POST(WRITE, 300), POST(READ, 600), POST(WRITE, 1), POST(SEND, 300)}},
-	{.name = "through a full interface",
-	 .type = IBV_QPT_RC,
-	 .room = 1,
-	 .request = {POST(READ, 1100), POST(READ, 300)}},
-	{.name = "through a narrow window",
-	 .type = IBV_QPT_RC,
-	 .mtu = IBV_MTU_4096,
-	 .narrow = true,
-	 .request = {POST(READ, 16385), POST(READ, 4096)}},
 	{.name = "fenced",
 	 .type = IBV_QPT_RC,
 	 .request = {POST(READ, 300), POST_WITH(WRITE, 300, IBV_SEND_FENCE), POST(READ, 1)}},
@@ -47,10 +38,6 @@ static const struct link_exchange rows[] = {
 	 .type = IBV_QPT_RC,
 	 .unsignaled = true,
 	 .request = {POST(READ, 300), POST(READ, 1), POST(READ, 513), POST(READ, 1)}},
-	{.name = "around an MTU of 2048",
-	 .type = IBV_QPT_RC,
-	 .mtu = IBV_MTU_2048,
-	 .request = {POST(READ, 2047), POST(READ, 2048), POST(READ, 2049)}},
 };
 
 static void several(void **state)
