@@ -253,14 +253,14 @@ static int explain_main(int argc, char **argv)
 
 static const struct av_option options[] = {
 	{'c', "clear", NULL, NULL, &wishes.clear, "forget the failures instead of showing them",
-	 false},
+	 NULL},
 	{'f', "follow", NULL, NULL, &wishes.follow, "keep showing new failures until interrupted",
-	 false},
+	 NULL},
 	{'n', "count", "COUNT", &av_value_number, &wishes.count, "show the last COUNT only", NULL},
 	{'p', "pid", "PID", &av_value_number, &wishes.pid,
 	 "show failures of this process, or that it noticed", NULL},
 	{'d', "device", "DEVICE", &av_value_device, &wishes.device, "show failures of this device",
-	 false},
+	 NULL},
 	{'j', "json", NULL, NULL, &wishes.json, "write one JSON object per line, not text", NULL},
 	{.name = NULL}};
 

@@ -107,7 +107,7 @@ static const struct av_option options[] = {
 	{'f', "force", NULL, NULL, &force,
 	 "reset it even if processes have it open; their objects\n"
 	 "fail (IBV_EVENT_DEVICE_FATAL), and they can reopen it",
-	 false},
+	 NULL},
 	AV_JSON_OPTION(&json),
 	{.name = NULL}};
 

@@ -288,7 +288,7 @@ static int stat_main(int argc, char **argv)
 static const struct av_option options[] = {
 	{'j', "json", NULL, NULL, &style.json, "write a JSON object, not text", NULL},
 	{'p', "prometheus", NULL, NULL, &style.prometheus, "write Prometheus' exposition format",
-	 false},
+	 NULL},
 	{'w', "watch", "SECONDS", &av_value_seconds, &style.how.seconds,
 	 "show rates, every second or every SECONDS", "1"},
 	{'n', "count", "N", &av_value_count, &style.how.looks,
