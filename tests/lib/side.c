@@ -604,7 +604,7 @@ struct node_link link_default(void)
 		.mtu = IBV_MTU_1024,
 		.timeout = on_the_wire() ? 15 : 10, /* 134 ms, or 4.2 ms */
 		.retry_cnt = on_the_wire() ? 7 : 3,
-		.rnr_retry = 7, /* who waits for a receive request waits as long as its peer lives */
+		.rnr_retry = 7,	     /* as long as the peer lives */
 		.min_rnr_timer = 12, /* 0.64 ms */
 		.rd_atomic = 4,
 		.dest_rd_atomic = 4,

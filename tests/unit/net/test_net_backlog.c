@@ -20,7 +20,7 @@
 
 #define SOME	    1000u
 #define MORE	    16000u /* than the backlog has room for */
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 60000
 
 /* Who owns all messages. Shared with it. */
 static struct owner {
