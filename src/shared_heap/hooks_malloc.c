@@ -56,12 +56,29 @@ AV_EXPORT void *malloc(size_t bytes)
 		       AV_NEXT_OF(malloc)(bytes));
 }
 
+/*
+ * dlsym(3) frees the message of an earlier failure, here again, before it has found the function
+ * behind ours: that message is lost.
+ */
+static void free_first(void *p)
+{
+	static _Thread_local bool inside AV_TLS_FAST;
+
+	if (inside)
+		return;
+	inside = true;
+	AV_NEXT_OF(free)(p);
+	inside = false;
+}
+
 AV_EXPORT void free(void *p)
 {
 	if (av_block_is_near(p))
 		av_block_free(p);
-	else
+	else if (av_likely(__atomic_load_n(&next_free, __ATOMIC_RELAXED)))
 		AV_NEXT_OF(free)(p);
+	else
+		free_first(p);
 }
 
 /* C23 */
