@@ -3,7 +3,7 @@
  * What a SEND takes one way between two processes, as half of a ping-pong: to a queue pair's own
  * receive queue with one element on either side, and of the kinds that differ from that in one
  * thing each. Where the receiver's bytes are in reach, such a difference should cost little. They
- * are not in reach if the memory is not adopted and the message does not fit into a completion.
+ * are not in reach if the memory is not shared and the message does not fit into a completion.
  *
  * bench_send_kinds KIND SIZE: that one only, once, in microseconds.
  */
@@ -31,10 +31,10 @@
 #define MESSAGE_MAX 16384u
 #define AREA	    (2 * MESSAGE_MAX) /* of what is sent; that of what is received follows */
 
-enum kind { KIND_RQ, KIND_SRQ, KIND_UD, KIND_TWO, KIND_UNADOPTED, KINDS };
+enum kind { KIND_RQ, KIND_SRQ, KIND_UD, KIND_TWO, KIND_BY_CALLS, KINDS };
 enum size { SIZES = 3 };
 
-static const char *const kind_name[KINDS] = {"rq", "srq", "ud", "two_elements", "unadopted"};
+static const char *const kind_name[KINDS] = {"rq", "srq", "ud", "two_elements", "by_calls"};
 static const struct {
 	uint32_t bytes;
 	const char *name;
@@ -279,9 +279,9 @@ static uint64_t let(struct side *s, enum job job, enum kind kind, int size, uint
 	return side_end(s);
 }
 
-static void start(struct both *p, const char *adopt)
+static void start(struct both *p, bool heap)
 {
-	if (setenv("ANYVERBS_ADOPT", adopt, 1))
+	if (heap ? setenv("LD_PRELOAD", HEAP_LIBRARY, 1) : unsetenv("LD_PRELOAD"))
 		DIE("no memory");
 	side_start(&p->a);
 	side_start(&p->b);
@@ -313,12 +313,12 @@ static double one_way_us(struct both *p, enum kind kind, int size)
 	return (double)ps / UNIT_NS / 1000;
 }
 
-/* The processes of the plain kind, and those whose memory is not adopted. */
-static struct both adopted, unadopted;
+/* The processes with the shared heap, and those without it. */
+static struct both shared, apart;
 
 static struct both *both_of(int kind)
 {
-	return kind == KIND_UNADOPTED ? &unadopted : &adopted;
+	return kind == KIND_BY_CALLS ? &apart : &shared;
 }
 
 /* One line: the times, and another: what they are to those of the plain kind. */
@@ -332,7 +332,7 @@ static void print(struct series *us, const struct series *plain, enum kind kind,
 	snprintf(name, sizeof(name), "send_%s_us", kind_name[kind]);
 	series_print(us, name, sizes[size].name);
 	snprintf(name, sizeof(name), "send_%s/rq", kind_name[kind]);
-	if (kind == KIND_UNADOPTED && sizes[size].bytes > 8)
+	if (kind == KIND_BY_CALLS && sizes[size].bytes > 8)
 		series_print(&ratio, name, sizes[size].name);
 	else if (kind != KIND_RQ)
 		series_print_most(&ratio, name, sizes[size].name, RATIO_MOST);
@@ -374,14 +374,14 @@ int main(int argc, char **argv)
 	side_work = work;
 	side_agent_main(argc, argv);
 	setenv("ANYVERBS_DEVICES", "any0:mtu=4096", 1); /* for the longest datagram */
-	start(&adopted, "always");
-	start(&unadopted, "never");
+	start(&shared, true);
+	start(&apart, false);
 	if (argc == 3)
 		only(argv[1], argv[2]);
 	else
 		for (int s = 0; s < SIZES; s++)
 			table(s);
-	stop(&unadopted);
-	stop(&adopted);
+	stop(&apart);
+	stop(&shared);
 	return 0;
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What 8 bytes cost in another process's region, by how that region's memory is reached. A region
- * of a whole page is adopted. One within a page is not, since its neighbours would be within reach,
- * too: each request takes system calls. Within a block of the shared heap it is reached as a page
- * is. The system calls alone are measured beside that, on the same bytes.
+ * What 8 bytes cost in another process's region, by how that region's memory is reached. On the
+ * shared heap, a region within a block is reached as one of a whole page is. Without the heap each
+ * request takes system calls. These alone are measured beside that, on the same bytes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,8 +23,8 @@
 #define TRANSFERS 20000
 #define BATCHES	  25
 
-enum kind { WHOLE_PAGE, IN_PAGE, IN_BLOCK, KINDS };
-static const char *const kind_name[KINDS] = {"page", "in page", "in block"};
+enum kind { WHOLE_PAGE, BY_CALLS, IN_BLOCK, KINDS };
+static const char *const kind_name[KINDS] = {"page", "by calls", "in block"};
 
 enum figure { READ, WRITE, ATOMIC, FIGURES };
 static const struct {
@@ -76,8 +75,8 @@ static void be_owner(int sock)
 	char go;
 
 	spawn_receive(sock, &kind, sizeof(kind));
-	at = place(kind);
 	end_open(&e);
+	at = place(kind);
 	mr = end_reg(&e, at, kind == WHOLE_PAGE ? PAGE : BYTES, END_RIGHTS);
 	mine = (struct hello){e.gid, end_add_qp(&e, DEPTH)->qp_num, mr->rkey, (uintptr_t)at};
 	spawn_send(sock, &mine, sizeof(mine));
@@ -106,7 +105,7 @@ static void start(struct owner *o, enum kind kind)
 	struct hello mine = {.gid = e.gid, .qpn = end_add_qp(&e, DEPTH)->qp_num};
 	char go;
 
-	if (kind == IN_BLOCK ? setenv("LD_PRELOAD", HEAP_LIBRARY, 1) : unsetenv("LD_PRELOAD"))
+	if (kind == BY_CALLS ? unsetenv("LD_PRELOAD") : setenv("LD_PRELOAD", HEAP_LIBRARY, 1))
 		DIE("no memory");
 	spawn_self(&o->process, ROLE);
 	spawn_send(o->process.sock, &kind, sizeof(kind));
@@ -169,7 +168,7 @@ static void run(void)
 	double calls[2];
 
 	for (int write = 0; write < 2; write++) {
-		calls[write] = timed_us(call, IN_PAGE, write);
+		calls[write] = timed_us(call, BY_CALLS, write);
 		series_add(&bare[write], calls[write]);
 	}
 	for (int f = 0; f < FIGURES; f++)
@@ -177,7 +176,7 @@ static void run(void)
 			double took = timed_us(request, k, f);
 
 			series_add(&us[k][f], took);
-			if (k == IN_PAGE)
+			if (k == BY_CALLS)
 				series_add(&ratio[f], took / (figure[f].reads * calls[0] +
 							      figure[f].writes * calls[1]));
 		}
@@ -188,10 +187,10 @@ static void print(void)
 	for (int f = 0; f < FIGURES; f++) {
 		for (int k = 0; k < KINDS; k++)
 			series_print(&us[k][f], figure[f].name, kind_name[k]);
-		series_print_most(&ratio[f], figure[f].ratio, kind_name[IN_PAGE], CALLS_MOST);
+		series_print_most(&ratio[f], figure[f].ratio, kind_name[BY_CALLS], CALLS_MOST);
 	}
-	series_print(&bare[0], "small_call_readv_us", kind_name[IN_PAGE]);
-	series_print(&bare[1], "small_call_writev_us", kind_name[IN_PAGE]);
+	series_print(&bare[0], "small_call_readv_us", kind_name[BY_CALLS]);
+	series_print(&bare[1], "small_call_writev_us", kind_name[BY_CALLS]);
 }
 
 int main(int argc, char **argv)
@@ -204,8 +203,6 @@ int main(int argc, char **argv)
 		be_owner(sock);
 		return 0;
 	}
-	if (setenv("ANYVERBS_ADOPT", "always", 1))
-		DIE("no memory");
 	at = bench_map(PAGE, PROT_READ | PROT_WRITE, MAP_POPULATE);
 	end_open(&e);
 	mr = end_reg(&e, at, PAGE, END_RIGHTS);

@@ -304,7 +304,7 @@ def fabric(size, provider=("shm", "rdm"), where=HERE_TOO):
 
 # --- the kinds of SEND ---
 
-SEND_KINDS = [(kind, size) for kind in ("rq", "srq", "ud", "two_elements", "unadopted")
+SEND_KINDS = [(kind, size) for kind in ("rq", "srq", "ud", "two_elements", "by_calls")
               for size in (8, 4096, 16384) if (kind, size) != ("ud", 16384)]
 
 

@@ -11,8 +11,6 @@ shm=/dev/shm
 [[ -w $shm ]] || shm=/tmp
 ANYVERBS_DIR=$(mktemp -d "$shm/anyverbs-bench-XXXXXX")
 export ANYVERBS_DIR
-# Registration by itself; what moving pages costs has a benchmark of its own, which asks for it.
-export ANYVERBS_ADOPT=never
 trap 'rm -rf "$ANYVERBS_DIR"' EXIT
 trap 'exit 1' HUP INT TERM
 

@@ -3,8 +3,8 @@
 # count-calls.sh [-v] [WRITE-FUNCTIONS WRITE-FILES SEND-FUNCTIONS SEND-FILES]
 #
 # Count how much code a request walks through: the distinct functions of the library that the
-# requester enters, and the source files that define them. Counted are a WRITE of 4 KiB into adopted
-# memory and a SEND of 4 KiB into memory that is not adopted, between two processes whose connection
+# requester enters, and the source files that define them. Counted are a WRITE of 4 KiB into memory
+# of the shared heap and a SEND of 4 KiB into other memory, between two processes whose connection
 # has been in use for a while. ibv_post_send() and the ibv_poll_cq() that returns the completion
 # count. The library is built without optimisation for this, in build/calls, so static inline
 # functions count, too.
@@ -43,13 +43,13 @@ flags="-O0 -gdwarf-4 -DNDEBUG -finstrument-functions"
 cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=None -DBUILD_TESTING=ON \
 	-DCMAKE_C_FLAGS="$flags" >"$work/log" ||
 	give_up "cmake failed"
-cmake --build $build --target count_calls >"$work/log" || give_up "the build failed"
+cmake --build $build --target count_calls anyverbs-heap >"$work/log" || give_up "the build failed"
 
-# trace KIND ADOPT: the calls of one request, in a file of that name. Its columns: part of the
+# trace KIND HEAP: the calls of one request, in a file of that name. Its columns: part of the
 # request, depth, offset, function, source file.
 trace() {
 	mkdir -p "$work/shared"
-	ANYVERBS_DIR=$work/shared ANYVERBS_ADOPT=$2 \
+	ANYVERBS_DIR=$work/shared LD_PRELOAD=$2 \
 		$build/bench/count_calls "$1" >"$work/raw" 2>"$work/log" ||
 		give_up "count_calls $1 failed"
 	# addr2line prints two lines for each: the function, and file:line.
@@ -100,12 +100,12 @@ show() {
 	echo
 }
 
-trace write always
-trace send never
+trace write "$(find "$PWD/$build" -name anyverbs-heap.so)"
+trace send ""
 show write
 show send
 judge "WRITE of 4 KiB" write "${bounds[@]:0:2}"
-judge "SEND of 4 KiB, memory not adopted" send "${bounds[@]:2:2}"
+judge "SEND of 4 KiB, memory apart" send "${bounds[@]:2:2}"
 read -r functions copies files calls <<<"$(count send receive)"
 echo "    the receiver's ibv_poll_cq(): $functions functions in $files files ($calls calls)"
 exit $failed

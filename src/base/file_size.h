@@ -22,12 +22,4 @@ AV_MUST_USE static inline int av_file_may_have(int fd, uint64_t bytes)
 	return fstat(fd, &st) == 0 && st.st_size >= (off_t)bytes ? 0 : -EFBIG;
 }
 
-/* May bytes up to @end be written? The limit counts for those that are there already, too. */
-static inline bool av_file_may_write(uint64_t end)
-{
-	struct rlimit rl;
-
-	return getrlimit(RLIMIT_FSIZE, &rl) || rl.rlim_cur >= end;
-}
-
 #endif

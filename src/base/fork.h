@@ -25,8 +25,7 @@ enum av_fork_row {
 	AV_FORK_GUARDED_RANGES,
 	AV_FORK_ODP_NOTIFY,
 	AV_FORK_ODP_PREFETCH,
-	AV_FORK_ADOPTED,      /* its mutex is held while pages move, */
-	AV_FORK_SHARED_HEAP,  /* and this one moves pages, too: */
+	AV_FORK_SHARED_HEAP,  /* its mutex is held while pages move: */
 	AV_FORK_PAGE_MOVE,    /* so this mutex is taken while that one is held */
 	AV_FORK_LINGERING,    /* and this one while that one is held */
 	AV_FORK_CAPTURE_FILE, /* taken by any executor of a request */

@@ -2,9 +2,8 @@
 /*
  * Changes of the address space that bypass the C library. Registration caches (Open MPI's, UCX's)
  * patch its munmap(), mremap(), madvise() and mmap() to learn of memory that goes away, with locks
- * of their own held while they register. To the program adopted memory stays the same, and other
- * mappings are our own: no cache need hear. A new mapping, or memory of the program that does go
- * away, may use the C library.
+ * of their own held while they register. These mappings are our own: no cache need hear. A new
+ * mapping, or memory of the program that does go away, may use the C library.
  *
  * Each is the system call of its name, async-signal-safe. ThreadSanitizer must see all mappings:
  * there they are the C library's functions.

@@ -48,7 +48,7 @@ static void fill(struct av_key *k, const struct av_key *what)
 	k->in_origin = what->in_origin;
 	atomic_store_explicit(&k->intact, what->intact, memory_order_relaxed);
 	if (k->kind != AV_KEY_WINDOW)
-		k->adopted = what->adopted;
+		k->heap = what->heap;
 }
 
 void av_key_describe(const struct av_key *k, struct av_key *what)

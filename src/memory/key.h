@@ -57,13 +57,12 @@ struct av_key {
 		uint8_t in_origin;   /* device memory: in the context it was imported from */
 		uint8_t imported;    /* block of device memory: by anybody, ever; under @lock */
 		uint8_t share;	     /* pages: memory/allocated.h; plain memory: AV_KEY_PRIVATE,
-					AV_KEY_HUGETLB, AV_KEY_PINNED, AV_KEY_SPECIAL,
-					AV_KEY_EARLY */
+					AV_KEY_HUGETLB, AV_KEY_EARLY */
 	};
 	union {
-		uint32_t qpn; /* of a bound type-2 window: the only queue pair that may use it */
-		uint32_t adopted; /* of plain memory: where its pages are; 0: in the owner's
-				     process; memory/adopted.h */
+		uint32_t qpn;  /* of a bound type-2 window: the only queue pair that may use it */
+		uint32_t heap; /* of plain memory: its part of the shared heap; 0: it is not there;
+				  memory/heap_part.h */
 	};
 	union {
 		uint32_t region;  /* bound window: its region's key */
@@ -83,8 +82,6 @@ static_assert(sizeof(struct av_key) == AV_KEY_BYTES, "key table entry");
 
 #define AV_KEY_PRIVATE	  (1u << 6) /* library-allocated memory, but not pages of a segment */
 #define AV_KEY_HUGETLB	  (1u << 4) /* AV_KEY_PRIVATE memory from the system's pool of huge pages */
-#define AV_KEY_PINNED	  (1u << 5) /* not adopted, since others write there: memory/adopt.h */
-#define AV_KEY_SPECIAL	  (1u << 3) /* not adopted, since it would be less: memory/adopt.h */
 #define AV_KEY_EARLY	  (1u << 7) /* allocated before the shared heap began: memory/early.h */
 #define AV_KEY_HUGE_SHIFT 4	    /* in the upper half of @intact */
 #define AV_KEY_HUGE_MAX	  (UINT32_MAX >> AV_KEY_HUGE_SHIFT)

@@ -7,7 +7,7 @@
 #include <sys/queue.h>
 
 #include "base/fork.h"
-#include "memory/adopted.h"
+#include "memory/heap_part.h"
 #include "memory/key.h"
 #include "memory/pin.h"
 #include "memory/recall.h"
@@ -19,10 +19,9 @@ struct lingering {
 	struct av_seg *seg;
 	uint32_t key;
 	struct av_lingering_of of;
-	enum { KEEP, EMPTY, FREE } pages; /* what is to happen to the block then */
-	bool descriptor;		  /* it is to be freed */
-	uint64_t memory, bytes;		  /* of the heap, to be freed; 0: none */
-	bool settled;			  /* its end is over */
+	bool pages, part;	/* the block, or the descriptor, is to be freed then */
+	uint64_t memory, bytes; /* of the segment's heap, to be freed; 0: none */
+	bool settled;		/* its end is over */
 };
 
 static struct {
@@ -51,14 +50,14 @@ static bool is_block(const struct lingering *l, uint64_t at)
 	return l->of.at == at;
 }
 
-static bool is_descriptor(const struct lingering *l, uint64_t adopted)
+static bool is_part(const struct lingering *l, uint64_t part)
 {
-	return l->of.adopted == adopted;
+	return l->of.part == part;
 }
 
-static bool is_used_block(const struct lingering *l, uint64_t at)
+static bool is_used_part(const struct lingering *l, uint64_t part)
 {
-	return l->of.at == at && av_pin_is_held(l->seg, l->key);
+	return l->of.part == part && av_pin_is_held(l->seg, l->key);
 }
 
 /* The mutex is held; also below. */
@@ -91,15 +90,15 @@ static void drop(struct lingering *l)
 
 	LIST_REMOVE(l, entry);
 	atomic_fetch_sub(&all.count, 1);
-	heir = l->pages != KEEP ? find(l->seg, is_block, l->of.at) : NULL;
+	heir = l->pages ? find(l->seg, is_block, l->of.at) : NULL;
 	if (heir) {
-		heir->pages = l->pages;
-		l->pages = KEEP;
+		heir->pages = true;
+		l->pages = false;
 	}
-	heir = l->descriptor ? find(l->seg, is_descriptor, l->of.adopted) : NULL;
+	heir = l->part ? find(l->seg, is_part, l->of.part) : NULL;
 	if (heir) {
-		heir->descriptor = true;
-		l->descriptor = false;
+		heir->part = true;
+		l->part = false;
 	}
 	heir = l->memory ? find_leading_into(l->seg, l->memory, l->bytes) : NULL;
 	if (heir) {
@@ -158,63 +157,52 @@ bool av_linger_has_key(struct av_seg *seg, uint32_t key)
 	return has(seg, is_key, key, NULL);
 }
 
-bool av_linger_has_pages(struct av_seg *seg, uint64_t at)
+bool av_linger_has_part(struct av_seg *seg, uint32_t part)
 {
-	return has(seg, is_block, at, NULL);
+	return has(seg, is_part, part, NULL);
 }
 
-void av_linger_wait(struct av_seg *seg, uint64_t at)
+void av_linger_wait(struct av_seg *seg, uint32_t part)
 {
 	uint32_t key;
 
-	while (has(seg, is_used_block, at, &key) && av_pin_drain(seg, key))
+	while (has(seg, is_used_part, part, &key) && av_pin_drain(seg, key))
 		;
 }
 
-/* Note what is to happen to the block. Return: false: it does not linger */
-static bool note_pages(struct av_seg *seg, uint64_t at, int pages)
-{
-	struct lingering *l = NULL;
-
-	if (av_likely(atomic_load(&all.count) == 0))
-		return false;
-	pthread_mutex_lock(&all.mutex);
-	l = find(seg, is_block, at);
-	if (l)
-		l->pages = pages;
-	pthread_mutex_unlock(&all.mutex);
-	return l != NULL;
-}
-
 void av_linger_free_pages(struct av_seg *seg, uint64_t at)
-{
-	if (!note_pages(seg, at, FREE))
-		av_pages_free(seg->pages, at);
-}
-
-void av_linger_empty_pages(struct av_seg *seg, uint64_t at)
-{
-	(void)note_pages(seg, at, EMPTY);
-}
-
-static void free_descriptor(struct av_seg *seg, uint32_t adopted)
-{
-	av_seg_free(seg, (uint64_t)adopted << AV_ADOPTED_SHIFT, sizeof(struct av_adopted));
-}
-
-void av_linger_free_descriptor(struct av_seg *seg, uint32_t adopted)
 {
 	struct lingering *l = NULL;
 
 	if (av_unlikely(atomic_load(&all.count))) {
 		pthread_mutex_lock(&all.mutex);
-		l = find(seg, is_descriptor, adopted);
+		l = find(seg, is_block, at);
 		if (l)
-			l->descriptor = true;
+			l->pages = true;
 		pthread_mutex_unlock(&all.mutex);
 	}
 	if (!l)
-		free_descriptor(seg, adopted);
+		av_pages_free(seg->pages, at);
+}
+
+static void free_part(struct av_seg *seg, uint32_t part)
+{
+	av_seg_free(seg, (uint64_t)part << AV_HEAP_PART_SHIFT, sizeof(struct av_heap_part));
+}
+
+void av_linger_free_part(struct av_seg *seg, uint32_t part)
+{
+	struct lingering *l = NULL;
+
+	if (av_unlikely(atomic_load(&all.count))) {
+		pthread_mutex_lock(&all.mutex);
+		l = find(seg, is_part, part);
+		if (l)
+			l->part = true;
+		pthread_mutex_unlock(&all.mutex);
+	}
+	if (!l)
+		free_part(seg, part);
 }
 
 void av_linger_free_memory(struct av_seg *seg, uint64_t offset, uint64_t bytes)
@@ -280,12 +268,10 @@ void av_linger_sweep(struct av_seg *seg)
 	struct lingering *l;
 
 	while ((l = take(seg, is_over))) {
-		if (l->pages == FREE)
+		if (l->pages)
 			av_pages_free(seg->pages, l->of.at);
-		else if (l->pages == EMPTY)
-			av_pages_empty(seg->pages, l->of.at);
-		if (l->descriptor)
-			free_descriptor(seg, l->of.adopted);
+		if (l->part)
+			free_part(seg, l->of.part);
 		if (l->memory)
 			av_seg_free(seg, l->memory, l->bytes);
 		av_recall_forget(seg, l->key);

@@ -3,10 +3,10 @@
  * What outlives its region because a peer has been stopped in the middle of a copy.
  *
  * Deregistration does not wait for a stopped peer. System calls of its are recalled
- * (memory/recall.h). Where it loads and stores in pages of the segment, the program gets other
+ * (memory/recall.h). Where it loads and stores in pages that it has mapped, the program gets other
  * pages in their place, or none, and the old ones linger. So do the key's entry, the descriptor of
- * the adoption and the list of a UMR key, since the peer may be anywhere in its translation, and
- * device memory. All are freed on the next occasion after its pin is gone.
+ * a part of the shared heap and the list of a UMR key, since the peer may be anywhere in its
+ * translation, and device memory. All are freed on the next occasion after its pin is gone.
  *
  * Owner's process only; any thread. Its mutex is the innermost: no other is taken under it.
  */
@@ -21,8 +21,8 @@
 
 /* What has to stay with a key. */
 struct av_lingering_of {
-	uint64_t at;	   /* its block of pages; 0: none */
-	uint32_t adopted;  /* the descriptor, as in struct av_key; 0: none */
+	uint64_t at;	   /* its block of pages in the segment; 0: none */
+	uint32_t part;	   /* of the shared heap: @heap of struct av_key; 0: none */
 	uint64_t leads_to; /* offset of what is behind it in the segment's heap; 0: nothing */
 };
 
@@ -45,20 +45,16 @@ void av_linger_free_memory(struct av_seg *seg, uint64_t offset, uint64_t bytes);
 /* Does the key linger: do accesses through it concern nobody? */
 bool av_linger_has_key(struct av_seg *seg, uint32_t key);
 
-/* Do the pages of this block linger? @at: offset in the segment */
-bool av_linger_has_pages(struct av_seg *seg, uint64_t at);
+/* Does a key linger that leads to this part of the shared heap? */
+bool av_linger_has_part(struct av_seg *seg, uint32_t part);
 
-/* Wait until nobody uses the pages of this block any more, if they linger: AV_PATIENCE_NS for each
- * key, since their users are stopped.
+/* Wait until nobody uses it by such a key: AV_PATIENCE_NS for each, since their users are stopped.
  */
-void av_linger_wait(struct av_seg *seg, uint64_t at);
+void av_linger_wait(struct av_seg *seg, uint32_t part);
 
-/* Free the block, or a descriptor, at once or when it does not linger any more. */
+/* Free a block of pages, or a part's descriptor, at once or when it does not linger any more. */
 void av_linger_free_pages(struct av_seg *seg, uint64_t at);
-void av_linger_free_descriptor(struct av_seg *seg, uint32_t adopted);
-
-/* The block is not used again, and has been emptied. If it lingers, it is so again afterwards. */
-void av_linger_empty_pages(struct av_seg *seg, uint64_t at);
+void av_linger_free_part(struct av_seg *seg, uint32_t part);
 
 /* The region has ended: from here on what lingers of it may be freed. */
 void av_linger_settle(struct av_seg *seg, uint32_t key);

@@ -39,7 +39,7 @@
 #include "base/raw_socket.h"
 #include "base/thread.h"
 #include "copy/copy.h"
-#include "memory/adopted.h"
+#include "memory/heap_part.h"
 #include "memory/odp_evict.h"
 #include "memory/odp_table.h"
 #include "memory/odp_uffd.h"
@@ -100,7 +100,7 @@ static void handle_range(uint64_t addr, uint64_t len, bool unmapped)
 /* Pages of one mapping are about to be discarded. */
 static void handle_remove(uint64_t begin, uint64_t end)
 {
-	av_adopted_discard(begin, end - begin);
+	av_heap_discard(begin, end - begin);
 	av_odp_discarded_by(&begin, &end);
 	handle_range(begin, end - begin, false);
 }

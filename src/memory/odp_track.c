@@ -173,15 +173,6 @@ bool av_odp_track(struct av_seg *seg, uint64_t addr, uint64_t len)
 	return ret;
 }
 
-bool av_odp_claim(uint64_t addr, uint64_t len)
-{
-	int uffd = av_odp_uffd(), saved = errno;
-	bool ret = uffd >= 0 && watch(uffd, addr, len) == 0;
-
-	errno = saved;
-	return ret;
-}
-
 void av_odp_untrack(uint64_t addr, uint64_t len)
 {
 	struct uffdio_range range = {.start = addr, .len = len};

@@ -37,13 +37,6 @@
 AV_MUST_USE bool av_odp_track(struct av_seg *seg, uint64_t addr, uint64_t len);
 
 /*
- * Watch exactly these pages of own private memory, so that no userfaultfd of the program's own can
- * serve them. Return: false: one does, and would lose them if they were exchanged; or the kernel
- * does not say
- */
-AV_MUST_USE bool av_odp_claim(uint64_t addr, uint64_t len);
-
-/*
  * Stop watching a range of own memory that is about to be exchanged in one step: nobody is to hear
  * of that as an unmapping. Threads may watch it again meanwhile. av_odp_retrack() watches it again
  * and makes threads forget what they remembered of it. Its context may have been closed since:

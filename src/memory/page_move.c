@@ -3,6 +3,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/queue.h>
 
 #include "base/fork.h"
@@ -39,6 +42,63 @@ void av_page_move_remove(struct av_seg *seg)
 	pthread_mutex_unlock(&own.mutex);
 }
 
+/* --- may they? ------------------------------------------------------------------- */
+
+/*
+ * Mappings of what may write to this process's memory or keep it pinned, without a processor. Of a
+ * socket, a ring is mapped: AF_XDP pins the memory beside it and does not count that in VmPin.
+ */
+static const char *const foreign_writers[] = {
+	"[io_uring]",  "/[aio]",    "/dev/infiniband/", "/dev/vfio/",
+	"/dev/nvidia", "/dev/dri/", "/dev/kfd",		"socket:[",
+};
+
+static bool no_foreign_writer(const char *line)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(foreign_writers); i++)
+		if (strstr(line, foreign_writers[i]))
+			return false;
+	return true;
+}
+
+static bool is_zero(const char *line, const char *name)
+{
+	return strncmp(line, name, strlen(name)) != 0 ||
+	       strtoul(line + strlen(name), NULL, 10) == 0;
+}
+
+/* Pinned: the fixed buffers of an io_uring, another adapter's regions. */
+static bool nothing_held(const char *line)
+{
+	return is_zero(line, "VmPin:") && is_zero(line, "VmLck:");
+}
+
+/* Could the file be read, and is every line of it fine? */
+static bool all_lines(const char *path, bool (*fine)(const char *line))
+{
+	FILE *f = fopen(path, "re");
+	char *line = NULL;
+	size_t room = 0;
+	bool ret = f != NULL;
+
+	if (!f)
+		return false;
+	while (ret && getline(&line, &room, f) > 0)
+		ret = fine(line);
+	ret = ret && feof(f);
+	free(line);
+	fclose(f);
+	return ret;
+}
+
+bool av_page_move_allowed(void)
+{
+	return all_lines("/proc/self/status", nothing_held) &&
+	       all_lines("/proc/self/maps", no_foreign_writer);
+}
+
+/* --- moving ---------------------------------------------------------------------- */
+
 static void set(uint32_t moving)
 {
 	struct av_seg *seg;
@@ -72,19 +132,14 @@ static bool nobody_at(const struct range *r)
 
 bool av_page_move_begin(uint64_t begin, uint64_t end)
 {
+	const struct range r = {begin, end};
+
 	pthread_mutex_lock(&own.mutex);
 	set(1);
-	if (av_page_move_widen(begin, end))
+	if (nobody_at(&r))
 		return true;
 	av_page_move_end();
 	return false;
-}
-
-bool av_page_move_widen(uint64_t begin, uint64_t end)
-{
-	const struct range r = {begin, end};
-
-	return nobody_at(&r);
 }
 
 void av_page_move_end(void)

@@ -11,6 +11,7 @@
 #ifndef AV_MEMORY_PAGE_MOVE_H
 #define AV_MEMORY_PAGE_MOVE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,14 +23,25 @@ void av_page_move_add(struct av_seg *seg);
 void av_page_move_remove(struct av_seg *seg);
 
 /*
+ * May pages of the process move at all? Something that is no thread may write to the ones that it
+ * has pinned, wherever the mapping leads by then: an io_uring, AIO, AF_XDP, another adapter. And
+ * locked memory would not stay locked.
+ */
+AV_MUST_USE bool av_page_move_allowed(void);
+
+/* Do the context's pages move? A dead mover's do not. Context: a pin is held. */
+static inline bool av_page_moving(struct av_seg *seg)
+{
+	return av_unlikely(atomic_load(&seg->head->moving)) && av_seg_alive(seg);
+}
+
+/*
  * One mover at a time, without a pin; waits as long as copies from and to [begin, end) take, but
  * AV_STOPPED_NS at most for those of peers. Other copies may go on: none of the process's pages
  * moves but these. No context is added or removed before the end.
  * Return: false: not begun, since a peer seems to be stopped
  */
 AV_MUST_USE bool av_page_move_begin(uint64_t begin, uint64_t end);
-/* In between: pages at other addresses are to move, too. Return: false: they may not */
-AV_MUST_USE bool av_page_move_widen(uint64_t begin, uint64_t end);
 void av_page_move_end(void);
 
 #endif

@@ -4,13 +4,9 @@
 
 #include <fcntl.h>
 #include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "memory/smaps.h"
 
 static int open_own(const char *path)
 {
@@ -29,14 +25,11 @@ struct scan_answer {
 };
 #define PAGE_SCAN    _IOWR('f', 16, struct scan_request)
 #define SCAN_PRESENT (1u << 3)
-#define SCAN_SWAPPED (1u << 4)
-#define SCAN_HUGE    (1u << 6)
 
-/* Bits of an entry of "pagemap", see proc_pid_pagemap(5). */
+/* A bit of an entry of "pagemap", see proc_pid_pagemap(5). */
 #define ENTRY_PRESENT (1ull << 63)
-#define ENTRY_SWAPPED (1ull << 62)
 
-static int scan(uint64_t *begin, uint64_t end, uint64_t any, struct av_page_scan_run *runs)
+static int scan(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
 {
 	struct scan_answer found[AV_PAGE_RUNS];
 	struct scan_request s = {
@@ -45,8 +38,8 @@ static int scan(uint64_t *begin, uint64_t end, uint64_t any, struct av_page_scan
 		.end = end,
 		.vec = (uintptr_t)found,
 		.vec_len = AV_PAGE_RUNS,
-		.any = any,
-		.wanted = any,
+		.any = SCAN_PRESENT,
+		.wanted = SCAN_PRESENT,
 	};
 	int pagemap = open_own("/proc/self/pagemap"), n;
 
@@ -61,31 +54,14 @@ static int scan(uint64_t *begin, uint64_t end, uint64_t any, struct av_page_scan
 	return n;
 }
 
-static int present_text(uint64_t *begin, uint64_t end, uint64_t bits,
-			struct av_page_scan_run *runs);
-
-int av_page_scan_present(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
-{
-	int n = scan(begin, end, SCAN_PRESENT | SCAN_SWAPPED, runs);
-
-	return n >= 0 ? n : present_text(begin, end, ENTRY_PRESENT | ENTRY_SWAPPED, runs);
-}
-
 int av_page_scan_in_memory(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
 {
-	int n = scan(begin, end, SCAN_PRESENT, runs);
+	int n = scan(begin, end, runs);
 
-	return n >= 0 ? n : present_text(begin, end, ENTRY_PRESENT, runs);
+	return n >= 0 ? n : av_page_scan_in_memory_text(begin, end, runs);
 }
 
-int av_page_scan_huge(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
-{
-	int n = scan(begin, end, SCAN_HUGE, runs);
-
-	return n >= 0 ? n : av_page_scan_huge_text(begin, end, runs);
-}
-
-/* --- before: present pages ------------------------------------------------------- */
+/* --- before ---------------------------------------------------------------------- */
 
 static uint64_t page_bytes(void)
 {
@@ -116,8 +92,7 @@ static long read_entries(int pagemap, uint64_t begin, uint64_t end, uint64_t *en
 	       (long)sizeof(*entry);
 }
 
-static int read_present(int pagemap, uint64_t *begin, uint64_t end, uint64_t bits,
-			struct av_page_scan_run *runs)
+static int read_present(int pagemap, uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
 {
 	uint64_t entry[256];
 	int n = 0;
@@ -128,66 +103,19 @@ static int read_present(int pagemap, uint64_t *begin, uint64_t end, uint64_t bit
 		if (got <= 0)
 			return -1;
 		for (long i = 0; i < got; i++, *begin += page_bytes())
-			if (entry[i] & bits && !add_page(runs, &n, *begin))
+			if (entry[i] & ENTRY_PRESENT && !add_page(runs, &n, *begin))
 				return n;
 	}
 	return n;
 }
 
-static int present_text(uint64_t *begin, uint64_t end, uint64_t bits, struct av_page_scan_run *runs)
+int av_page_scan_in_memory_text(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
 {
 	int pagemap = open_own("/proc/self/pagemap"), n;
 
 	if (pagemap < 0)
 		return -1;
-	n = read_present(pagemap, begin, end, bits, runs);
+	n = read_present(pagemap, begin, end, runs);
 	close(pagemap);
 	return n;
-}
-
-int av_page_scan_present_text(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
-{
-	return present_text(begin, end, ENTRY_PRESENT | ENTRY_SWAPPED, runs);
-}
-
-/* --- before: huge pages ---------------------------------------------------------- */
-
-/* The requested range, and the runs found so far. */
-struct huge_runs {
-	uint64_t begin, end;
-	struct av_page_scan_run *runs;
-	int count;
-};
-
-static uint64_t max_of(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-static uint64_t min_of(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static bool take_huge(void *arg, uint64_t vma_begin, uint64_t vma_end, const char *line)
-{
-	static const char huge[] = "AnonHugePages:";
-	struct huge_runs *h = arg;
-
-	if (strncmp(line, huge, sizeof(huge) - 1) != 0 ||
-	    strtoull(line + sizeof(huge) - 1, NULL, 10) == 0)
-		return true;
-	h->runs[h->count++] =
-		(struct av_page_scan_run){max_of(h->begin, vma_begin), min_of(h->end, vma_end)};
-	return h->count < AV_PAGE_RUNS;
-}
-
-int av_page_scan_huge_text(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
-{
-	struct huge_runs h = {.begin = *begin, .end = end, .runs = runs};
-
-	if (!av_smaps_read(*begin, end, take_huge, &h))
-		return -1;
-	*begin = h.count < AV_PAGE_RUNS ? end : runs[h.count - 1].end;
-	return h.count;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which pages of this process are present, and which are huge, as far as the kernel tells. */
+/* Which pages of this process are in memory, as far as the kernel tells. */
 #ifndef AV_MEMORY_PAGE_SCAN_H
 #define AV_MEMORY_PAGE_SCAN_H
 
@@ -15,23 +15,18 @@ struct av_page_scan_run {
 };
 
 /*
- * Runs (@runs, room for AV_PAGE_RUNS) of pages of [*@begin, @end): in memory or swapped out, only
- * those in memory, or huge ones. *@begin moves to where to go on; @end: all has been seen. Kernels
- * before 6.7 tell huge mappings only: one with any huge page counts as a whole, within the range.
+ * Runs (@runs, room for AV_PAGE_RUNS) of pages of [*@begin, @end) that are in memory. *@begin moves
+ * to where to go on; @end: all has been seen.
  *
- * One request to the kernel since 6.7; before, "pagemap" or (with the heap) "smaps" is read
- * (proc(5)). Any thread; changes errno; the answer may be outdated.
+ * One request to the kernel since 6.7; before, "pagemap" is read (proc(5)). Any thread; changes
+ * errno; the answer may be outdated.
  * Return: number of runs, -1: the kernel does not tell
  */
-AV_MUST_USE int av_page_scan_present(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs);
 AV_MUST_USE int av_page_scan_in_memory(uint64_t *begin, uint64_t end,
 				       struct av_page_scan_run *runs);
-AV_MUST_USE int av_page_scan_huge(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs);
 
-/* The ways of older kernels, for tests. */
-AV_MUST_USE int av_page_scan_present_text(uint64_t *begin, uint64_t end,
-					  struct av_page_scan_run *runs);
-AV_MUST_USE int av_page_scan_huge_text(uint64_t *begin, uint64_t end,
-				       struct av_page_scan_run *runs);
+/* The way of older kernels, for tests. */
+AV_MUST_USE int av_page_scan_in_memory_text(uint64_t *begin, uint64_t end,
+					    struct av_page_scan_run *runs);
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/newer_verbs.h"
 #include "base/setting.h"
 #include "device/switches.h"
-#include "memory/adopt.h"
+#include "memory/heap_region.h"
 #include "memory/early.h"
 #include "memory/key.h"
 #include "memory/linger.h"
@@ -169,37 +169,26 @@ static uint64_t watch(struct av_seg *seg, uint64_t addr, uint64_t length)
 	return moment;
 }
 
-/* Adopt only watched memory: peers must not find old pages where the program has mapped others. */
-static bool may_adopt(struct av_seg *seg, const struct av_region_request *req)
-{
-	if (req->private || !watching())
-		return false;
-	av_odp_watch(seg);
-	return av_odp_uffd() >= 0;
-}
-
 static int prepare_pinned(struct av_seg *seg, const struct av_region_request *req, uint64_t page,
 			  struct av_key *what)
 {
 	int ret = check_range(req, page);
 	bool writable = req->access & WRITERS, plain;
-	uint8_t why = 0;
 
 	if (ret || req->length == 0)
 		return ret;
 	av_linger_sweep(seg);
-	if (may_adopt(seg, req))
-		what->adopted = av_adopt(seg, req->addr, req->length, &why);
-	if (!what->adopted && av_early_has(req->addr, req->length))
-		why |= AV_KEY_EARLY;
-	what->share |= why;
+	if (!req->private)
+		what->heap = av_heap_region(seg, req->addr, req->length);
+	if (!what->heap && av_early_has(req->addr, req->length))
+		what->share |= AV_KEY_EARLY;
 	what->intact = watch(seg, req->addr, req->length);
 	plain = av_odp_is_plain(seg, req->addr, req->length);
 	if (plain && touch(req->addr, req->length, writable, page))
 		return 0;
 	ret = populate(req->addr, req->length, writable, page, plain);
 	if (ret)
-		av_adopt_end(seg, what->adopted);
+		av_heap_region_end(seg, what->heap);
 	if (ret == EFAULT)
 		(void)av_missing_note(req->addr, req->length, writable);
 	return ret;

@@ -16,14 +16,14 @@ struct av_region_request {
 	uint64_t length; /* bytes; 0 is allowed: such a region permits only zero-length accesses */
 	uint64_t iova;	 /* address of the first byte in work requests */
 	uint32_t access; /* as of struct av_key */
-	bool private;	 /* do not move the pages: memory/adopt.h */
+	bool private;	 /* the library has allocated it: peers do not map it */
 };
 
 /*
  * Prepare memory of this process for registration by the own context @seg. @what: out, all fields
  * of its key but pd. Populates the pages as pinning would (writable if the flags let anybody
  * write), but does not lock them. From here on their unmapping is noticed (memory/unmapped.h). If
- * pages are adopted (memory/adopt.h), the caller ends that with the region.
+ * it is on the shared heap (memory/heap_region.h), the caller ends that with the region.
  * Context: any thread; waits for pages; no lock held.
  * Return: 0, or EINVAL (flags, wrap-around, address and iova at different offsets in a page),
  * EFAULT (unmapped, or not writable), ENOMEM

@@ -3,9 +3,9 @@
 
 #include <errno.h>
 
-#include "memory/adopt.h"
 #include "memory/key.h"
 #include "memory/linger.h"
+#include "memory/page_move.h"
 #include "memory/recall.h"
 #include "memory/window_count.h"
 
@@ -18,8 +18,8 @@ static bool can_linger(struct av_seg *seg, const struct av_key *k, struct av_lin
 		of->at = k->addr;
 		return (uint32_t)k->intact == seg->ref && k->share == 0;
 	case AV_KEY_REGION:
-		of->adopted = k->adopted;
-		return !k->adopted || av_adopt_replaceable(seg, k, &of->at);
+		of->part = k->heap; /* the program has other pages then: av_heap_region_end() */
+		return !k->heap || av_page_move_allowed();
 	case AV_KEY_DEVICE:
 	case AV_KEY_UMR:
 		of->leads_to = k->addr;

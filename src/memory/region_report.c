@@ -3,7 +3,7 @@
 
 #include "segment/page_policy.h"
 #include "segment/segment_view.h"
-#include "memory/adopted.h"
+#include "memory/heap_part.h"
 #include "memory/allocated.h"
 #include "memory/key.h"
 #include "memory/odp_table.h"
@@ -23,29 +23,29 @@ static const struct {
 const char *av_region_memory_name(enum av_region_memory memory)
 {
 	static const char *const names[AV_REGION_MEMORY_N] = {
-		[AV_REGION_PLAIN] = "plain",	     [AV_REGION_ADOPTED] = "adopted",
+		[AV_REGION_PLAIN] = "plain",	     [AV_REGION_SHARED] = "shared",
 		[AV_REGION_ON_DEMAND] = "on-demand", [AV_REGION_DEVICE] = "device",
 		[AV_REGION_NULL] = "null",	     [AV_REGION_PAGES] = "pages",
 		[AV_REGION_PRIVATE] = "private",     [AV_REGION_MAPPED] = "mapped",
-		[AV_REGION_PINNED] = "pinned",	     [AV_REGION_SPECIAL] = "special",
 		[AV_REGION_EARLY] = "early",
 	};
 
 	return names[memory];
 }
 
-/* The adopted part of plain memory, in bytes. */
-static uint64_t adopted_bytes(const struct av_seg *seg, const struct av_key *k)
+/* The part of plain memory that peers map, in bytes. */
+static uint64_t shared_bytes(const struct av_seg *seg, const struct av_key *k)
 {
-	const struct av_adopted *a =
-		k->adopted ? av_seg_at(seg, (uint64_t)k->adopted << AV_ADOPTED_SHIFT, sizeof(*a))
-			   : NULL;
+	const struct av_heap_part *part =
+		k->heap ? av_seg_at(seg, (uint64_t)k->heap << AV_HEAP_PART_SHIFT, sizeof(*part))
+			: NULL;
 	uint64_t first, end;
 
-	if (!a || !atomic_load(&a->at))
+	if (!part || !atomic_load(&part->at))
 		return 0;
-	first = a->addr > k->addr ? a->addr : k->addr;
-	end = a->addr + a->bytes < k->addr + k->length ? a->addr + a->bytes : k->addr + k->length;
+	first = part->addr > k->addr ? part->addr : k->addr;
+	end = part->addr + part->bytes;
+	end = end < k->addr + k->length ? end : k->addr + k->length;
 	return end > first ? end - first : 0;
 }
 
@@ -58,12 +58,8 @@ static bool memory_of(const struct av_seg *seg, const struct av_key *k,
 		*memory = kinds[i].memory;
 		if (k->kind == AV_KEY_REGION && (k->share & AV_KEY_PRIVATE))
 			*memory = AV_REGION_PRIVATE;
-		else if (k->kind == AV_KEY_REGION && adopted_bytes(seg, k))
-			*memory = AV_REGION_ADOPTED;
-		else if (k->kind == AV_KEY_REGION && (k->share & AV_KEY_PINNED))
-			*memory = AV_REGION_PINNED;
-		else if (k->kind == AV_KEY_REGION && (k->share & AV_KEY_SPECIAL))
-			*memory = AV_REGION_SPECIAL;
+		else if (k->kind == AV_KEY_REGION && shared_bytes(seg, k))
+			*memory = AV_REGION_SHARED;
 		else if (k->kind == AV_KEY_REGION && (k->share & AV_KEY_EARLY))
 			*memory = AV_REGION_EARLY;
 		return true;
@@ -101,8 +97,8 @@ static void fill_counted(const struct av_seg *seg, const struct av_key *k,
 {
 	av_region_counted(seg, info->key, info->counted);
 	info->counted[AV_MR_WINDOWS] = av_window_count(k);
-	if (info->memory == AV_REGION_ADOPTED)
-		info->counted[AV_MR_ADOPTED_BYTES] = adopted_bytes(seg, k);
+	if (info->memory == AV_REGION_SHARED)
+		info->counted[AV_MR_SHARED_BYTES] = shared_bytes(seg, k);
 	if (info->memory == AV_REGION_ON_DEMAND)
 		info->counted[AV_MR_VALID_PAGES] = av_odp_valid(seg, k->addr, k->length);
 }

@@ -10,12 +10,9 @@
 #include "observe/counters.h"
 
 enum av_region_memory {
-	AV_REGION_PLAIN,   /* the program's memory */
-	AV_REGION_ADOPTED, /* the program's memory, whole pages moved to where all processes can map
-			      them */
-	AV_REGION_PINNED,  /* the program's memory, left alone: io_uring or the like writes there */
-	AV_REGION_SPECIAL, /* the program's memory, left alone: memory/special.h */
-	AV_REGION_EARLY,   /* the program's memory, allocated before it opened a device */
+	AV_REGION_PLAIN,     /* the program's memory */
+	AV_REGION_SHARED,    /* the program's memory, on the shared heap: peers map it */
+	AV_REGION_EARLY,     /* the program's memory, allocated before it opened a device */
 	AV_REGION_ON_DEMAND, /* the program's memory, ODP */
 	AV_REGION_DEVICE,    /* device memory */
 	AV_REGION_NULL,	     /* no memory */

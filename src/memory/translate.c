@@ -8,10 +8,10 @@
 #include "base/checked.h"
 #include "base/newer_verbs.h"
 #include "segment/pages_owner.h"
-#include "memory/adopted.h"
 #include "memory/key.h"
 #include "memory/odp_counters.h"
 #include "memory/odp_table.h"
+#include "memory/page_move.h"
 #include "memory/unmapped.h"
 #include "memory/klm_iter.h"
 
@@ -77,14 +77,14 @@ static enum av_mem_fault locate_pages(struct av_seg *seg, const struct av_key *k
 	return AV_MEM_OK;
 }
 
-/* Address here of plain memory whose pages are adopted; NULL: they are not. */
-static void *adopted_at(struct av_seg *seg, const struct av_key *k, uint64_t at, uint64_t len)
+/* Address here of a peer's plain memory that is on its shared heap; NULL: it is not. */
+static void *heap_at(struct av_seg *seg, const struct av_key *k, uint64_t at, uint64_t len)
 {
 	const struct av_key *region = k->kind == AV_KEY_WINDOW ? av_key_entry(seg, k->region) : k;
 
-	if (!region || region->kind != AV_KEY_REGION || av_likely(!region->adopted))
+	if (!region || region->kind != AV_KEY_REGION || av_likely(!region->heap))
 		return NULL;
-	return av_adopted_at(seg, region->adopted, at, len);
+	return av_heap_part_at(seg, region->heap, at, len);
 }
 
 /* Locate the bytes, as seen from this process. */
@@ -113,8 +113,7 @@ static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k,
 	if (kind == AV_KEY_REGION || kind == AV_KEY_ODP) {
 		if (av_page_moving(seg))
 			return AV_MEM_BUSY;
-		span->local =
-			seg->own ? (void *)(uintptr_t)at : adopted_at(seg, k, at, span->length);
+		span->local = seg->own ? (void *)(uintptr_t)at : heap_at(seg, k, at, span->length);
 	}
 	if (kind == AV_KEY_REGION && av_unlikely(!av_still_mapped(seg, k, at, req->length)))
 		return AV_MEM_GONE;

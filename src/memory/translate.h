@@ -14,7 +14,7 @@
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "segment/segment.h"
-#include "memory/adopted.h"
+#include "memory/heap_part.h"
 #include "memory/key.h"
 #include "memory/pin.h"
 
@@ -78,28 +78,30 @@ struct av_spans {
 };
 
 /*
- * Address in this process of bytes of a key's memory; NULL: not in the segment. A peer's segment
+ * Address in this process of bytes of a region on a peer's heap; NULL: not there. A peer's segment
  * may hold anything and change at any time, so each word is read once and checked: what is aligned
  * there is aligned here. Context: a pin keeps the key alive.
  */
-static inline void *av_adopted_at(struct av_seg *seg, uint32_t adopted, uint64_t addr, uint64_t len)
+static inline void *av_heap_part_at(struct av_seg *seg, uint32_t id, uint64_t addr, uint64_t len)
 {
-	const struct av_adopted *a =
-		av_seg_at(seg, (uint64_t)adopted << AV_ADOPTED_SHIFT, sizeof(*a));
-	uint64_t at = a ? atomic_load_explicit(&a->at, memory_order_relaxed) : 0, first, bytes;
+	const struct av_heap_part *part =
+		av_seg_at(seg, (uint64_t)id << AV_HEAP_PART_SHIFT, sizeof(*part));
+	uint64_t at = part ? atomic_load_explicit(&part->at, memory_order_relaxed) : 0;
+	uint64_t first, bytes;
+	uint8_t *heap;
 
 	if (!at)
 		return NULL;
-	first = __atomic_load_n(&a->addr, __ATOMIC_RELAXED);
-	bytes = __atomic_load_n(&a->bytes, __ATOMIC_RELAXED);
-	if ((at ^ first) & (AV_ADOPTED_ALIGN - 1) || !av_range_within(addr, len, first, bytes))
+	first = __atomic_load_n(&part->addr, __ATOMIC_RELAXED);
+	bytes = __atomic_load_n(&part->bytes, __ATOMIC_RELAXED);
+	if ((at ^ first) & (AV_HEAP_PART_ALIGN - 1) || !av_range_within(addr, len, first, bytes) ||
+	    !av_range_within(at, bytes, AV_HEAP_PART_BASE, AV_SHARED_HEAP_BYTES))
 		return NULL;
-	if (av_unlikely(at >= AV_SEG_BYTES))
-		return av_adopted_in_heap(seg, at - AV_SEG_BYTES, bytes, addr - first);
-	if (!av_range_within(at, bytes, sizeof(struct av_seg_head),
-			     AV_SEG_BYTES - sizeof(struct av_seg_head)))
-		return NULL;
-	return (uint8_t *)seg->head + at + (addr - first);
+	heap = atomic_load_explicit(&seg->shared_heap, memory_order_acquire);
+	if (av_unlikely(!heap))
+		heap = av_seg_map_shared_heap(seg);
+	return heap == AV_SHARED_HEAP_NOWHERE ? NULL
+					      : heap + (at - AV_HEAP_PART_BASE) + (addr - first);
 }
 
 /*
@@ -126,7 +128,7 @@ static inline bool av_mem_is_plain(struct av_seg *seg, const struct av_key *k,
 	if (av_likely(seg->own))
 		span->local = (void *)(uintptr_t)at;
 	else
-		span->local = k->adopted ? av_adopted_at(seg, k->adopted, at, req->length) : NULL;
+		span->local = k->heap ? av_heap_part_at(seg, k->heap, at, req->length) : NULL;
 	span->addr = at;
 	span->length = req->length;
 	span->odp = span->null = span->writes = false;

@@ -71,18 +71,6 @@ int av_vma_rights_of(int maps, uint64_t addr, uint64_t bytes)
 	return ret;
 }
 
-bool av_vma_part(const struct av_vma *vma, uint64_t at, uint64_t bytes, uint64_t *begin,
-		 uint64_t *end)
-{
-	uint64_t first = vma->offset > at ? vma->offset : at;
-	uint64_t last = vma->offset + (vma->end - vma->begin);
-
-	last = last < at + bytes ? last : at + bytes;
-	*begin = vma->begin + (first - vma->offset);
-	*end = vma->begin + (last - vma->offset);
-	return first < last;
-}
-
 /* State of the text parser. A line reads "BEGIN-END rwxp OFFSET DEVICE INODE  NAME". */
 struct scan {
 	enum { BEGIN, END, RIGHTS, OFFSET, DEVICE, INODE, NAME } field;

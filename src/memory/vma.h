@@ -46,10 +46,6 @@ static inline bool av_vma_is_of(const struct av_vma *vma, const struct av_own_fd
 	return vma->inode == file->ino && vma->dev == file->dev;
 }
 
-/* The addresses where a mapping shows bytes [at, at + bytes) of its file. Return: false if none. */
-AV_MUST_USE bool av_vma_part(const struct av_vma *vma, uint64_t at, uint64_t bytes, uint64_t *begin,
-			     uint64_t *end);
-
 /* av_vma_next() from the text alone, for older kernels and tests. @maps may be any file. */
 AV_MUST_USE bool av_vma_next_text(int maps, uint64_t addr, struct av_vma *vma);
 

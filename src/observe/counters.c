@@ -117,7 +117,7 @@ const struct av_counter_info av_counter_info[] = {
 	C("refused",               "requests", AV_SCOPE_MR, "Requests that were refused for its rights, range or domain, or its memory", MR(REFUSED)),
 	C("reregistrations",       "events",   AV_SCOPE_MR, "Times it was re-registered", MR(REREGISTERED)),
 	G("valid_pages",           "pages",    AV_SCOPE_MR, "Pages of it that are valid, of 4 KiB", MR(VALID_PAGES)),
-	G("adopted_bytes",         "bytes",    AV_SCOPE_MR, "Its memory that other processes reach by plain copies", MR(ADOPTED_BYTES)),
+	G("shared_bytes",          "bytes",    AV_SCOPE_MR, "Its memory that other processes reach by plain copies", MR(SHARED_BYTES)),
 	G("windows",               "objects",  AV_SCOPE_MR, "Memory windows bound to it", MR(WINDOWS)),
 
 	/* As in InfiniBand's PortCounters and the kernel's sysfs-class-infiniband. */

@@ -124,7 +124,7 @@ enum av_mr_counter {
 	AV_MR_REREGISTERED,
 	AV_MR_GAUGES,
 	AV_MR_VALID_PAGES = AV_MR_GAUGES, /* pages valid in the device's table */
-	AV_MR_ADOPTED_BYTES,		  /* bytes that every process reaches by plain copies */
+	AV_MR_SHARED_BYTES,		  /* bytes that every process reaches by plain copies */
 	AV_MR_WINDOWS,			  /* windows bound to it */
 	AV_MR_N
 };

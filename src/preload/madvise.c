@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * madvise(2) on adopted memory (memory/adopted.h): discarding must leave zeros, and MADV_FREE must
- * work, though the pages are not private any more; and what makes memory special (memory/special.h)
- * is for private pages. What does not come through here (the system call
- * by number, the C library's own) reaches memory/odp_notify.c as an event of userfaultfd.
+ * madvise(2) on the shared heap: discarding must leave zeros, and MADV_FREE must work, though the
+ * pages are not private; and some advice is for private pages. What does not come through here (the
+ * system call by number, the C library's own) reaches memory/odp_notify.c as an event of
+ * userfaultfd.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -14,11 +14,10 @@
 #include "base/checked.h"
 #include "base/compiler.h"
 #include "base/uncancelled.h"
-#include "memory/adopt.h"
-#include "memory/adopted.h"
+#include "memory/heap_part.h"
+#include "memory/heap_region.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_uffd.h"
-#include "memory/special.h"
 #include "memory/vma.h"
 
 #ifndef MADV_DONTNEED_LOCKED
@@ -33,13 +32,13 @@ static int kernel(uint64_t addr, uint64_t len, int advice)
 	return (int)syscall(SYS_madvise, addr, len, advice);
 }
 
-/* Pages that may be freed may also be kept: of those that are adopted nothing need be done. */
+/* Pages that may be freed may also be kept: of those on the heap nothing need be done. */
 static int free_others(int maps, uint64_t addr, uint64_t end)
 {
-	struct av_adopted_piece piece;
+	struct av_heap_piece piece;
 	int ret = 0;
 
-	while (ret == 0 && av_adopted_next(maps, addr, end, &piece)) {
+	while (ret == 0 && av_heap_next(maps, addr, end, &piece)) {
 		if (piece.begin > addr)
 			ret = kernel(addr, piece.begin - addr, MADV_FREE);
 		addr = piece.end;
@@ -60,19 +59,17 @@ static int free_pages(uint64_t addr, uint64_t len)
 }
 
 /*
- * First what is private, then what is in the segment, so that nothing goes if the kernel refuses.
- * And once more: pages that moved out meanwhile were copied from the segment, perhaps too early.
- * The listener hears of it, too, and must not discard what the program stores next.
+ * First the mapping's pages, then the file's, so that nothing goes if the kernel refuses. And once
+ * more: pages that became private meanwhile were copied from the file, perhaps too early. The
+ * listener hears of it, too, and must not discard what the program stores next.
  */
 static int discard(uint64_t addr, uint64_t len, int advice)
 {
-	bool adopted = av_adopted_any(
-		addr, len); /* asked before: they may all have moved out afterwards */
 	int ret = kernel(addr, len, advice), saved = errno;
 
-	if (ret || av_likely(!adopted))
+	if (ret || av_likely(!av_heap_is_near(addr, len)))
 		return ret;
-	av_adopted_discard(addr, len);
+	av_heap_discard(addr, len);
 	(void)kernel(addr, len, advice);
 	av_odp_barrier();
 	errno = saved;
@@ -82,9 +79,9 @@ static int discard(uint64_t addr, uint64_t len, int advice)
 /* Private memory is of no file, and has no pages in one to be removed. */
 static int remove_pages(uint64_t addr, uint64_t len)
 {
-	struct av_adopted_piece piece;
+	struct av_heap_piece piece;
 	int maps = av_vma_open_own();
-	bool any = maps >= 0 && av_adopted_next(maps, addr, addr + len, &piece);
+	bool any = maps >= 0 && av_heap_next(maps, addr, addr + len, &piece);
 
 	if (maps >= 0)
 		syscall(SYS_close, maps);
@@ -94,7 +91,7 @@ static int remove_pages(uint64_t addr, uint64_t len)
 	return -1;
 }
 
-static bool makes_special(int advice)
+static bool is_for_private(int advice)
 {
 	return advice == MADV_DONTFORK || advice == MADV_WIPEONFORK || advice == MADV_DONTDUMP ||
 	       advice == MADV_MERGEABLE || advice == MADV_GUARD_INSTALL;
@@ -114,14 +111,12 @@ static int advise(uint64_t addr, uint64_t len, int advice)
 {
 	if (discards(advice))
 		return discard(addr, len, advice);
-	if (advice == MADV_FREE && av_unlikely(av_adopted_any(addr, len)))
+	if (advice == MADV_FREE && av_unlikely(av_heap_is_near(addr, len)))
 		return free_pages(addr, len);
-	if (advice == MADV_REMOVE && av_unlikely(av_adopted_any(addr, len)))
+	if (advice == MADV_REMOVE && av_unlikely(av_heap_is_near(addr, len)))
 		return remove_pages(addr, len);
-	if (makes_special(advice) && len) {
-		av_special_note(addr, len);
-		av_adopt_leave(addr, len);
-	}
+	if (is_for_private(advice) && len)
+		av_heap_leave(addr, len);
 	return kernel(addr, len, advice);
 }
 

@@ -24,7 +24,8 @@ AV_FIND_NEXT(mlockall);
 #define MCL_ONFAULT 4
 #endif
 
-/* Is it a mapping of a whole segment, of its tables, or of a peer's heap? Adopted pages are not. */
+/* Is it a mapping of a whole segment, of its tables, or of a peer's heap? Its own blocks are not.
+ */
 static bool is_sparse(const char *line, uint64_t bytes)
 {
 	return (bytes >= AV_TABLES_OFFSET && strstr(line, " /memfd:anyverbs-")) ||

@@ -55,8 +55,3 @@ int av_pages_alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish,
 	*block = (struct av_page_block){.at = 0};
 	return is_possible(seg, bytes) ? av_pages_take(seg->pages, bytes, wish, block) : ENOMEM;
 }
-
-uint64_t av_pages_reserve_for(struct av_seg *seg, uint64_t bytes, uint64_t addr)
-{
-	return is_possible(seg, bytes) ? av_pages_reserve(seg->pages, bytes, addr) : 0;
-}

@@ -36,7 +36,4 @@ void av_slab_free(struct av_seg *seg, enum av_slab slab, uint32_t index);
 AV_MUST_USE int av_pages_alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish,
 			       struct av_page_block *block);
 
-/* Room for memory that will be mapped at @addr: av_pages_reserve(). Return: offset, or 0 */
-uint64_t av_pages_reserve_for(struct av_seg *seg, uint64_t bytes, uint64_t addr);
-
 #endif

@@ -99,13 +99,3 @@ void *av_map_private(void *wanted, uint64_t bytes, bool huge)
 	return map(wanted, bytes, PROT_READ | PROT_WRITE,
 		   MAP_PRIVATE | MAP_ANONYMOUS | (huge ? from_pool : 0), -1, 0);
 }
-
-void *av_map_private_like(uint64_t bytes, uint64_t like)
-{
-	void *p = aligned_place(bytes, like);
-
-	if (!p || mprotect(p, bytes, PROT_READ | PROT_WRITE) == 0)
-		return p;
-	av_munmap(p, bytes);
-	return NULL;
-}

@@ -24,7 +24,4 @@ void *av_map_sparse(void *p, uint64_t bytes, int prot);
 /* The same for private memory; @huge: from the system's pool of huge pages. */
 void *av_map_private(void *wanted, uint64_t bytes, bool huge);
 
-/* Private memory that huge pages at @like can be moved to and from as such. NULL: none. */
-void *av_map_private_like(uint64_t bytes, uint64_t like);
-
 #endif

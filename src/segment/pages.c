@@ -146,11 +146,10 @@ static void carve(struct av_pages *p, uint32_t i, uint64_t at, uint64_t bytes)
 		insert(p, i, (struct block){whole.at, before, FREE});
 }
 
-/* @phase: what the offset must be modulo @align. */
-static uint64_t first_fit(struct av_pages *p, uint64_t bytes, uint64_t align, uint64_t phase)
+static uint64_t first_fit(struct av_pages *p, uint64_t bytes, uint64_t align)
 {
 	for (uint32_t i = 0; i < p->count; i++) {
-		uint64_t at = p->list[i].at + ((phase - p->list[i].at) & (align - 1));
+		uint64_t at = av_round_up(p->list[i].at, align);
 
 		if (p->list[i].state != FREE ||
 		    !av_range_within(at, bytes, p->list[i].at, p->list[i].bytes))
@@ -175,15 +174,15 @@ static bool extend(struct av_pages *p, uint64_t bytes)
 	return true;
 }
 
-static uint64_t take(struct av_pages *p, uint64_t bytes, uint64_t align, uint64_t phase)
+static uint64_t take(struct av_pages *p, uint64_t bytes, uint64_t align)
 {
 	uint64_t at = 0;
 
 	pthread_mutex_lock(&p->mutex);
 	if (reserve(p, 3)) {
-		at = first_fit(p, bytes, align, phase);
-		if (!at && extend(p, phase + bytes))
-			at = first_fit(p, bytes, align, phase);
+		at = first_fit(p, bytes, align);
+		if (!at && extend(p, bytes))
+			at = first_fit(p, bytes, align);
 	}
 	pthread_mutex_unlock(&p->mutex);
 	return at;
@@ -290,7 +289,7 @@ static void sweep(struct av_pages *p)
 }
 
 static struct av_page_block reserve_block(struct av_pages *p, uint64_t bytes,
-					  enum av_pages_wish wish, uint64_t addr)
+					  enum av_pages_wish wish)
 {
 	uint64_t unit = wish == AV_PAGES_HUGE ? AV_HUGE_PAGE_BYTES : AV_PAGE_BYTES;
 	uint64_t align =
@@ -299,26 +298,14 @@ static struct av_page_block reserve_block(struct av_pages *p, uint64_t bytes,
 
 	if (atomic_load(&p->lingering))
 		sweep(p);
-	block.at = take(p, block.bytes, align, addr & (align - 1));
+	block.at = take(p, block.bytes, align);
 	return block;
-}
-
-uint64_t av_pages_reserve(struct av_pages *p, uint64_t bytes, uint64_t addr)
-{
-	return reserve_block(p, bytes, AV_PAGES_TRY, addr).at;
-}
-
-int av_pages_back(struct av_pages *p, uint64_t at, uint64_t bytes)
-{
-	struct av_page_block part = {.at = at, .bytes = bytes};
-
-	return back(p, AV_PAGES_TRY, &part) ? 0 : ENOMEM;
 }
 
 int av_pages_take(struct av_pages *p, uint64_t bytes, enum av_pages_wish wish,
 		  struct av_page_block *block)
 {
-	*block = reserve_block(p, bytes, wish, 0);
+	*block = reserve_block(p, bytes, wish);
 	if (!block->at)
 		return ENOMEM;
 	if (back(p, wish, block))
@@ -338,14 +325,6 @@ static uint64_t bytes_of(struct av_pages *p, uint64_t at)
 	bytes = b ? b->bytes : 0;
 	pthread_mutex_unlock(&p->mutex);
 	return bytes;
-}
-
-void av_pages_empty(struct av_pages *p, uint64_t at)
-{
-	uint64_t bytes = bytes_of(p, at);
-
-	if (bytes)
-		drop_pages(p, at, bytes);
 }
 
 void av_pages_free(struct av_pages *p, uint64_t at)

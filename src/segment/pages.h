@@ -49,17 +49,7 @@ void av_pages_destroy(struct av_pages *pages);
 AV_MUST_USE int av_pages_take(struct av_pages *pages, uint64_t bytes, enum av_pages_wish wish,
 			      struct av_page_block *block);
 
-/*
- * A block for what will be mapped at @addr; its pages are backed later, part by part, with huge
- * ones where they fit. Return: offset, or 0; 0 or ENOMEM.
- */
-uint64_t av_pages_reserve(struct av_pages *pages, uint64_t bytes, uint64_t addr);
-AV_MUST_USE int av_pages_back(struct av_pages *pages, uint64_t at, uint64_t bytes);
-
 void av_pages_free(struct av_pages *pages, uint64_t at);
-
-/* Free the memory of a block that stays. It reads as zeros. */
-void av_pages_empty(struct av_pages *pages, uint64_t at);
 
 /* Free the block as soon as no other process holds it. */
 void av_pages_linger(struct av_pages *pages, uint64_t at);

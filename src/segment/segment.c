@@ -50,6 +50,7 @@ static void after_fork_in_child(void)
 	for (uint32_t slot = 0; slot < AV_REF_SLOTS; slot++)
 		if (mapped[slot] && mapped[slot]->own) {
 			av_handout_forked(&mapped[slot]->handout);
+			av_handout_forked(&mapped[slot]->heap_handout);
 			av_pages_owner_forked(mapped[slot]);
 		}
 	memset(mapped, 0, sizeof(mapped));
@@ -102,7 +103,7 @@ static struct av_seg *seg_new(uint32_t ref)
 		return NULL;
 	seg->ref = ref;
 	seg->folder = seg->process = seg->file = seg->tables = AV_OWN_FD_NONE;
-	seg->handout = AV_HANDOUT_NONE;
+	seg->handout = seg->heap_handout = AV_HANDOUT_NONE;
 	seg->users = 1;
 	pthread_mutex_init(&seg->doorbell_mutex, NULL);
 	pthread_mutex_init(&seg->timer_mutex, NULL);
@@ -230,6 +231,14 @@ static bool socket_of(const struct av_seg *seg, char *name, size_t size)
 	return av_dir_context_path(seg->ref, path, sizeof(path)) && av_seg_socket(name, size, path);
 }
 
+static bool heap_socket_of(const struct av_seg *seg, char *name, size_t size)
+{
+	char path[PATH_MAX];
+
+	return av_dir_context_path(seg->ref, path, sizeof(path)) &&
+	       snprintf(name, size, "%s/heap", path) < (int)size;
+}
+
 void av_seg_call(struct av_seg *seg)
 {
 	char name[PATH_MAX];
@@ -242,10 +251,13 @@ void av_seg_call(struct av_seg *seg)
 /* From here on, peers find it. */
 static void publish(struct av_seg *seg)
 {
+	const struct av_shared_heap *heap = av_shared_heap_own();
 	char name[PATH_MAX];
 
 	if (socket_of(seg, name, sizeof(name)))
 		av_handout_begin(&seg->handout, name, &seg->file, called);
+	if (heap && heap_socket_of(seg, name, sizeof(name)))
+		av_handout_begin(&seg->heap_handout, name, &heap->file, NULL);
 	av_dir_context_set_memory(seg->ref, seg->file.fd, seg->file.ino);
 }
 
@@ -333,6 +345,7 @@ failed:
 void av_seg_end_calls(struct av_seg *seg)
 {
 	av_handout_end(&seg->handout);
+	av_handout_end(&seg->heap_handout);
 }
 
 void av_seg_close(struct av_seg *seg)
@@ -365,6 +378,16 @@ static bool peer_is_owner(const struct av_seg *seg)
 	       (!seg->same_pidns || seg->proc == av_lock_self || seg->pid != getpid());
 }
 
+uint8_t *av_seg_map_shared_heap(struct av_seg *seg)
+{
+	const struct av_handed what = {seg->same_pidns ? seg->pid : 0, seg->head->shared_heap_fd,
+				       seg->head->shared_heap_inode, AV_SHARED_HEAP_BYTES};
+	char name[PATH_MAX];
+
+	return av_shared_heap_map(&what, heap_socket_of(seg, name, sizeof(name)) ? name : NULL,
+				  &seg->shared_heap);
+}
+
 static bool peer_map(struct av_seg *seg)
 {
 	struct av_dir_memory memory = av_dir_context_memory(av_dir, seg->ref);
@@ -381,6 +404,9 @@ static bool peer_map(struct av_seg *seg)
 	seg->same_pidns = my_pidns() && seg->head->pidns == my_pidns();
 	if (!peer_is_owner(seg))
 		return false;
+	if (!seg->same_pidns)
+		(void)av_seg_map_shared_heap(
+			seg); /* its owner is asked: now, since that may wait */
 	if (!seg->same_pidns || seg->proc == av_lock_self)
 		return true;
 	av_peer_process_open(&seg->process, seg->pid);
@@ -462,13 +488,6 @@ struct av_seg *av_seg_get(uint32_t ref)
 	return seg ? seg : map_another(ref, proc);
 }
 
-void av_seg_hold(struct av_seg *seg)
-{
-	pthread_mutex_lock(&mutex);
-	seg->users++;
-	pthread_mutex_unlock(&mutex);
-}
-
 void av_seg_drop_idle(void)
 {
 	pthread_mutex_lock(&mutex);
@@ -487,10 +506,9 @@ void av_seg_put(struct av_seg *seg)
 	last = --seg->users == 0;
 	keep = !seg->own && idle < IDLE_MAX && mapped[AV_REF_SLOT(seg->ref)] == seg &&
 	       av_seg_alive(seg); /* the memory of the dead is to go */
-	if (last && keep) {
+	if (last && keep)
 		idle++;
-		av_shared_heap_forget(&seg->shared_heap); /* its memory is to go with its process */
-	} else if (last && mapped[AV_REF_SLOT(seg->ref)] == seg)
+	else if (last && mapped[AV_REF_SLOT(seg->ref)] == seg)
 		mapped[AV_REF_SLOT(seg->ref)] = NULL;
 	pthread_mutex_unlock(&mutex);
 	if (last)

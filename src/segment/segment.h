@@ -46,7 +46,8 @@ struct av_seg {
 	struct av_own_fd folder;		/* an own one's: the context's folder, */
 	struct av_own_fd file;			/* the memory, */
 	struct av_own_fd tables;		/* the file of queue pairs and CQs, */
-	struct av_handout handout;		/* and how peers get at it */
+	struct av_handout handout;		/* and how peers get at it, */
+	struct av_handout heap_handout;		/* and at the shared heap of its process */
 	struct av_heap *heap;			/* own segments only */
 	struct av_pages *pages;			/* own segments only */
 	_Atomic(struct av_timer *) timer;	/* own segments only; NULL until needed */
@@ -59,7 +60,8 @@ struct av_seg {
 	struct av_odp_counters *odp;		/* of the device, in the directory */
 	struct av_odp_gauge *odp_gauge;		/* of this context; own segments only */
 	_Atomic(struct av_seg *) origin;	/* av_seg_origin() */
-	_Atomic(uint8_t *) shared_heap;		/* of a peer's process: segment/shared_heap.h */
+	_Atomic(uint8_t *) shared_heap;		/* of a peer's process, NULL: not looked for yet:
+						   segment/shared_heap.h */
 	unsigned int users;			/* guarded by the mutex in segment.c */
 	_Atomic uint64_t alive_ns;		/* when it was last known to live (coarse clock) */
 	_Atomic uint64_t in_vain_until_ns;	/* segment/peer_lock.h */
@@ -113,9 +115,15 @@ void av_seg_end_calls(struct av_seg *seg);
 /* Close an own segment: mark it closed, remove its files, drop the creator's use. */
 void av_seg_close(struct av_seg *seg);
 
+/*
+ * Map the shared heap of the segment's process, and keep it in @shared_heap. A few system calls;
+ * waits AV_PATIENCE_NS at most for an owner in another PID namespace, who is asked. Context: any
+ * thread. Return: as av_shared_heap_map()
+ */
+uint8_t *av_seg_map_shared_heap(struct av_seg *seg);
+
 /* The segment of a context, mapped if needed, with one more user; NULL: it is gone. */
 struct av_seg *av_seg_get(uint32_t ref);
-void av_seg_hold(struct av_seg *seg); /* one more user of a segment that has one */
 void av_seg_put(struct av_seg *seg);
 
 /*

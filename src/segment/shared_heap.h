@@ -13,8 +13,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
+#include "base/own_fd.h"
+#include "segment/handout.h"
 #include "segment/layout.h"
 
 #define AV_SHARED_HEAP_BYTES (64ull << 30) /* of the sparse file, and of the window */
@@ -22,8 +23,7 @@
 /* What the other library says of it. */
 struct av_shared_heap {
 	uint64_t begin; /* of the window */
-	uint64_t inode; /* of the file, */
-	int fd;		/* if it is still open as that */
+	struct av_own_fd file;
 
 	/*
 	 * Fork handlers. The first one makes every block private, piece by piece, while no peer may
@@ -35,21 +35,26 @@ struct av_shared_heap {
 	void (*after_fork_in_parent)(void);
 	void (*after_fork_in_child)(void);
 
-	/* The blocks of a range become private for good, in the same way. */
+	/* The blocks of a range become private for good, in the same way. @keep: the file keeps its
+	 * bytes, since a peer is stopped in the middle of reading them. */
 	void (*leave)(uint64_t addr, uint64_t bytes,
-		      void (*exchange)(uint64_t addr, uint64_t bytes, bool begins));
+		      void (*exchange)(uint64_t addr, uint64_t bytes, bool begins), bool keep);
 };
+
+/* Blocks of a range are about to be unmapped, or mapped over. Context: the program's thread, with
+ * whatever locks it holds. */
+typedef void av_shared_heap_leaving(uint64_t addr, uint64_t bytes);
 
 /*
  * Defined by the other library, if it is there: have the heap begin; in a child of fork(), with a
  * file of its own. There are no blocks before, and the fork handlers are in place. No fork() goes
- * on. Return: NULL: there can be none in this process
+ * on. @leaving: is called from now on. Return: NULL: there can be none in this process
  */
 __attribute__((weak, visibility("default"))) const struct av_shared_heap *
-anyverbs_shared_heap(void);
+anyverbs_shared_heap(av_shared_heap_leaving *leaving);
 
-/* By memory/adopt_born.c: call that, if it is there. Return: as it does */
-const struct av_shared_heap *av_shared_heap_begin(void);
+/* By memory/heap_region.c: call that, if it is there. Return: as it does */
+const struct av_shared_heap *av_shared_heap_begin(av_shared_heap_leaving *leaving);
 
 /* This process's, from its beginning on; else NULL. No lock. */
 const struct av_shared_heap *av_shared_heap_own(void);
@@ -57,14 +62,15 @@ const struct av_shared_heap *av_shared_heap_own(void);
 /* Say in the head of an own segment where peers find it. */
 void av_shared_heap_publish(struct av_seg_head *head);
 
-/**
- * av_shared_heap_map() - where this process has the shared heap of a peer's process mapped, whole
- * @pid: of the peer, whose segment's head it is
- * @kept: the answer from then on (a few system calls, once); NULL at first
- *
- * Context: any thread. Return: NULL: there is none, or the kernel does not let us have it
+#define AV_SHARED_HEAP_NOWHERE ((uint8_t *)1) /* in place of a mapping that cannot be had */
+
+/*
+ * Map the shared heap of a peer's process, whole, as av_handed_open() gets it, and keep where it
+ * is. Context: any thread; several may come at once. Return: what is kept: where it is mapped, or
+ * AV_SHARED_HEAP_NOWHERE
  */
-uint8_t *av_shared_heap_map(const struct av_seg_head *head, pid_t pid, _Atomic(uint8_t *) *kept);
+uint8_t *av_shared_heap_map(const struct av_handed *what, const char *path,
+			    _Atomic(uint8_t *) *kept);
 
 /* The segment has no users any more: unmap, so that the memory goes with its process. */
 void av_shared_heap_forget(_Atomic(uint8_t *) *kept);

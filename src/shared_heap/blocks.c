@@ -5,7 +5,6 @@
  */
 #include "shared_heap/blocks.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
@@ -22,7 +21,6 @@
 #include "base/sparse.h"
 #include "base/uncancelled.h"
 #include "memory/vma.h"
-#include "segment/shared_heap.h"
 #include "shared_heap/limits.h"
 #include "shared_heap/list.h"
 #include "shared_heap/next.h"
@@ -55,19 +53,18 @@ static struct {
 	bool stay;		/* the last fork() left the blocks where they are */
 	uint64_t spare[SPARES]; /* addresses, the oldest first */
 	uint32_t spares;
+	av_shared_heap_leaving *leaving;
 } heap = {.mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP};
-
-static struct av_own_fd file = {.fd = -1}; /* that the blocks are in */
 
 typedef void exchange_fn(uint64_t addr, uint64_t bytes, bool begins);
 
 static void before_fork(exchange_fn *exchange, bool stay);
 static void after_fork_in_parent(void);
 static void after_fork_in_child(void);
-static void leave_range(uint64_t addr, uint64_t bytes, exchange_fn *exchange);
+static void leave_range(uint64_t addr, uint64_t bytes, exchange_fn *exchange, bool keep);
 
 static struct av_shared_heap self = {
-	.fd = -1,
+	.file = {.fd = -1},
 	.before_fork = before_fork,
 	.after_fork_in_parent = after_fork_in_parent,
 	.after_fork_in_child = after_fork_in_child,
@@ -132,36 +129,9 @@ static void leave(void)
 
 /* --- the beginning --------------------------------------------------------------- */
 
-/* Where memory is promised strictly, a page of a file that is not to be had is a SIGBUS. */
-static bool strict_overcommit(void)
-{
-	int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
-	char c = '0';
-
-	if (fd < 0)
-		return false;
-	(void)!read(fd, &c, 1);
-	close(fd);
-	return c == '2';
-}
-
-/* Its allocator is to see every block, so that it finds what it is there to find. */
-static bool has_sanitizer(void)
-{
-	static const char *const names[] = {"__asan_init", "__hwasan_init", "__lsan_init",
-					    "__msan_init", "__tsan_init"};
-	bool found = false;
-
-	for (size_t i = 0; i < AV_ARRAY_SIZE(names) && !found; i++)
-		found = dlsym(RTLD_DEFAULT, names[i]) != NULL;
-	if (!found)
-		(void)dlerror(); /* the program must not find our error message */
-	return found;
-}
-
 static bool make_file(void)
 {
-	return av_anonymous(&file, "anyverbs-heap", AV_SHARED_HEAP_BYTES) == 0;
+	return av_anonymous(&self.file, "anyverbs-heap", AV_SHARED_HEAP_BYTES) == 0;
 }
 
 static uint64_t find_place(void)
@@ -187,11 +157,9 @@ static uint64_t find_place(void)
 static void begin(void)
 {
 	AV_UNCANCELLED;
-	uint64_t place = 0;
+	uint64_t place = sysconf(_SC_PAGESIZE) == AV_BLOCK_PAGE ? find_place() : 0;
 	void *list = MAP_FAILED;
 
-	if (sysconf(_SC_PAGESIZE) == AV_BLOCK_PAGE && !strict_overcommit() && !has_sanitizer())
-		place = find_place();
 	if (place)
 		list = map(0, AV_BLOCKS * sizeof(struct av_block), PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
@@ -199,35 +167,31 @@ static void begin(void)
 		return; /* and without a heap for good */
 	heap.list = (struct av_block_list){
 		.block = list, .begin = place, .end = place + AV_SHARED_HEAP_BYTES};
-	self.inode = file.ino;
-	self.fd = file.fd;
 	__atomic_store_n(&self.begin, place, __ATOMIC_RELEASE);
 }
 
 /* What there is of the parent's stays where it is; new blocks are in a file of the child's. */
 static void begin_in_child(void)
 {
-	struct av_own_fd parents = file;
+	struct av_own_fd parents = self.file;
 
 	if (!enter())
 		return;
 	if (make_file()) {
 		av_own_fd_close(&parents);
-		self.inode = file.ino;
-		self.fd = file.fd;
 		heap.inherited = heap.closed = false;
 	} else {
-		file = parents;
+		self.file = parents;
 	}
 	leave();
 }
 
-/* Nothing is taken before it has been asked for: whoever asks sees to fork(). */
-AV_EXPORT const struct av_shared_heap *anyverbs_shared_heap(void)
+const struct av_shared_heap *av_block_begin(av_shared_heap_leaving *leaving)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int saved = errno;
 
+	__atomic_store_n(&heap.leaving, leaving, __ATOMIC_RELAXED);
 	pthread_once(&once, begin);
 	if (heap.inherited)
 		begin_in_child();
@@ -240,7 +204,7 @@ AV_EXPORT const struct av_shared_heap *anyverbs_shared_heap(void)
 /* Programs close what they do not know, and the number is somebody else's then. */
 static bool has_file(void)
 {
-	return av_own_fd(&file) >= 0;
+	return av_own_fd(&self.file) >= 0;
 }
 
 static off_t offset_of(uint64_t addr)
@@ -255,7 +219,7 @@ static bool map_block(uint64_t at, uint64_t bytes)
 	if (!has_file())
 		return false;
 	p = map(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
-		self.fd);
+		self.file.fd);
 	if (p == MAP_FAILED || p == pointer(at))
 		return p != MAP_FAILED;
 	AV_RAW(SYS_munmap, p, bytes); /* a kernel before 4.17 takes the address for a hint */
@@ -266,7 +230,7 @@ static bool map_block(uint64_t at, uint64_t bytes)
 static void punch(uint64_t begin_at, uint64_t end)
 {
 	if (has_file())
-		(void)!fallocate(self.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		(void)!fallocate(self.file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				 offset_of(begin_at), (off_t)(end - begin_at));
 }
 
@@ -275,6 +239,7 @@ static void punch(uint64_t begin_at, uint64_t end)
 bool av_block_leave(const void *p, size_t bytes)
 {
 	uint64_t from = (uintptr_t)p, end = from + av_round_up(bytes, AV_BLOCK_PAGE);
+	av_shared_heap_leaving *leaving = __atomic_load_n(&heap.leaving, __ATOMIC_RELAXED);
 	struct av_block_list *l = &heap.list;
 	bool any = false;
 
@@ -290,6 +255,8 @@ bool av_block_leave(const void *p, size_t bytes)
 			b->going = any = true;
 		}
 	leave();
+	if (any)
+		leaving(from, end - from);
 	return any;
 }
 
@@ -545,7 +512,8 @@ static void copy_sparse(uint8_t *to, uint64_t at, uint64_t end)
 {
 	uint64_t pos = (uint64_t)offset_of(at), part_end;
 
-	for (; av_sparse_next(self.fd, &pos, (uint64_t)offset_of(end), &part_end); pos = part_end)
+	for (; av_sparse_next(self.file.fd, &pos, (uint64_t)offset_of(end), &part_end);
+	     pos = part_end)
 		memcpy(to + (self.begin + pos - at), pointer(self.begin + pos), part_end - pos);
 }
 
@@ -582,7 +550,8 @@ static bool populate(uint64_t at, uint64_t end)
 {
 	uint64_t pos = (uint64_t)offset_of(at), part_end;
 
-	for (; av_sparse_next(self.fd, &pos, (uint64_t)offset_of(end), &part_end); pos = part_end)
+	for (; av_sparse_next(self.file.fd, &pos, (uint64_t)offset_of(end), &part_end);
+	     pos = part_end)
 		if (AV_RAW(SYS_madvise, self.begin + pos, part_end - pos, MADV_POPULATE_WRITE))
 			return false;
 	return true;
@@ -594,17 +563,18 @@ static bool populate(uint64_t at, uint64_t end)
  * copied, and the file's pages go, so that what the program discards later reads as zeros. Holes of
  * the file stay holes: nobody stores there any more.
  */
-static bool map_private(uint64_t at, uint64_t bytes)
+static bool map_private(uint64_t at, uint64_t bytes, bool keep)
 {
 	if (map(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
-		self.fd) == MAP_FAILED)
+		self.file.fd) == MAP_FAILED)
 		return false;
-	if (populate(at, at + bytes))
+	if (populate(at, at + bytes) && !keep)
 		punch(at, at + bytes);
 	return true;
 }
 
-static void privatise(const struct av_vma *vma, uint64_t at, uint64_t end, exchange_fn *exchange)
+static void privatise(const struct av_vma *vma, uint64_t at, uint64_t end, exchange_fn *exchange,
+		      bool keep)
 {
 	int prot = av_vma_rights(vma);
 
@@ -612,7 +582,7 @@ static void privatise(const struct av_vma *vma, uint64_t at, uint64_t end, excha
 	if (!has_file())
 		(void)copy_private(at, end - at);
 	else
-		(void)map_private(at, end - at);
+		(void)map_private(at, end - at, keep);
 	if (prot != (PROT_READ | PROT_WRITE))
 		AV_RAW(SYS_mprotect, at, end - at, prot);
 	exchange(at, end - at, false);
@@ -624,20 +594,20 @@ static bool next_mapping(int maps, uint64_t *at, uint64_t end, uint64_t *until, 
 	while (*at < end && av_vma_next(maps, *at, vma) && vma->begin < end) {
 		*at = vma->begin > *at ? vma->begin : *at;
 		*until = vma->end < end ? vma->end : end;
-		if (vma->shared && av_vma_is_of(vma, &file))
+		if (vma->shared && av_vma_is_of(vma, &self.file))
 			return true;
 		*at = vma->end;
 	}
 	return false;
 }
 
-static void privatise_block(int maps, struct av_block *b, exchange_fn *exchange)
+static void privatise_block(int maps, struct av_block *b, exchange_fn *exchange, bool keep)
 {
 	struct av_vma vma;
 	uint64_t until;
 
 	for (uint64_t at = b->begin; next_mapping(maps, &at, b->end, &until, &vma); at = until)
-		privatise(&vma, at, until, exchange);
+		privatise(&vma, at, until, exchange, keep);
 	b->kind = AV_BLOCK_PRIVATE;
 }
 
@@ -651,7 +621,7 @@ static void copy_block(struct av_block *b)
 
 	if (p == MAP_FAILED)
 		return;
-	if (av_sparse_read(self.fd, (uint64_t)offset_of(b->begin), bytes, p))
+	if (av_sparse_read(self.file.fd, (uint64_t)offset_of(b->begin), bytes, p))
 		b->copy = (uintptr_t)p;
 	else
 		AV_RAW(SYS_munmap, p, bytes);
@@ -672,7 +642,7 @@ static void use_copy(const struct av_vma *vma, uint64_t at, uint64_t end, uint64
 	if (copy && AV_RAW(SYS_mprotect, copy, end - at, prot) == 0 &&
 	    AV_RAW(SYS_mremap, copy, end - at, end - at, MREMAP_MAYMOVE | MREMAP_FIXED, at) != -1)
 		return;
-	(void)!map(at, end - at, prot, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, self.fd);
+	(void)!map(at, end - at, prot, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, self.file.fd);
 }
 
 static void use_copies(struct av_block *b)
@@ -703,7 +673,7 @@ static bool is_there(const struct av_block *b)
 	return b->kind == AV_BLOCK_SHARED && !b->going;
 }
 
-static void leave_range(uint64_t addr, uint64_t bytes, exchange_fn *exchange)
+static void leave_range(uint64_t addr, uint64_t bytes, exchange_fn *exchange, bool keep)
 {
 	struct av_block_list *l = &heap.list;
 	int saved = errno, maps;
@@ -714,7 +684,7 @@ static void leave_range(uint64_t addr, uint64_t bytes, exchange_fn *exchange)
 	for (uint32_t i = av_block_find(l, addr);
 	     maps >= 0 && i < l->count && l->block[i].begin < addr + bytes; i++)
 		if (is_there(&l->block[i]))
-			privatise_block(maps, &l->block[i], exchange);
+			privatise_block(maps, &l->block[i], exchange, keep);
 	if (maps >= 0)
 		close(maps);
 	leave();
@@ -733,7 +703,7 @@ static void before_fork(exchange_fn *exchange, bool stay)
 		if (is_there(&heap.list.block[i]) && heap.stay)
 			copy_block(&heap.list.block[i]);
 		else if (is_there(&heap.list.block[i]))
-			privatise_block(maps, &heap.list.block[i], exchange);
+			privatise_block(maps, &heap.list.block[i], exchange, false);
 	if (maps >= 0)
 		close(maps);
 	errno = saved;

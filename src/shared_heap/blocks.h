@@ -13,8 +13,15 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "segment/shared_heap.h"
 
 #define AV_BLOCK_PAGE 4096u
+
+/*
+ * Have the heap begin; in a child of fork(), with a file of its own. @leaving: called whenever
+ * av_block_leave() finds blocks. Return: NULL: there can be none
+ */
+const struct av_shared_heap *av_block_begin(av_shared_heap_leaving *leaving);
 
 /* Has the heap begun? Before, there is no window, and nobody is given a block. No lock. */
 bool av_block_begun(void);

@@ -16,8 +16,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/compiler.h"
-#include "base/remap.h"
 #include "base/uncancelled.h"
 #include "memory/vma.h"
 #include "shared_heap/blocks.h"
@@ -84,7 +84,46 @@ AV_EXPORT int munmap(void *p, size_t bytes)
 
 /* --- mremap ---------------------------------------------------------------------- */
 
-static void *kernel_remap(const struct av_remap *r)
+struct remap {
+	bool by_number; /* the system call, not the C library's function */
+	void *p;
+	size_t had, bytes; /* round_up(): whole pages */
+	int flags;
+	void *wanted; /* with MREMAP_FIXED */
+};
+
+/* As the C library's function is called. @more: behind @flags */
+static struct remap request_of(void *p, size_t had, size_t bytes, int flags, va_list more)
+{
+	return (struct remap){.p = p,
+			      .had = had,
+			      .bytes = bytes,
+			      .flags = flags,
+			      .wanted = flags & MREMAP_FIXED ? va_arg(more, void *) : NULL};
+}
+
+static void round_up(struct remap *r)
+{
+	r->had = av_round_up(r->had, AV_BLOCK_PAGE);
+	r->bytes = av_round_up(r->bytes, AV_BLOCK_PAGE);
+}
+
+/*
+ * What the kernel refuses with EINVAL whatever the memory, or would only do for shared memory: that
+ * is what it takes ours for. The lengths are whole pages.
+ */
+static bool is_refused(const struct remap *r)
+{
+	uint64_t from = (uintptr_t)r->p, to = (uintptr_t)r->wanted;
+	bool fixed = r->flags & MREMAP_FIXED, leaves = r->flags & MREMAP_DONTUNMAP;
+
+	return (r->flags & ~(MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP)) ||
+	       ((fixed || leaves) && !(r->flags & MREMAP_MAYMOVE)) ||
+	       (leaves && r->had != r->bytes) || from % AV_BLOCK_PAGE || !r->had || !r->bytes ||
+	       (fixed && (to % AV_BLOCK_PAGE || (to < from + r->had && from < to + r->bytes)));
+}
+
+static void *kernel_remap(const struct remap *r)
 {
 	bool over = (r->flags & MREMAP_FIXED) && av_block_leave(r->wanted, r->bytes);
 	void *p;
@@ -120,7 +159,7 @@ static int rights_of(const void *p, size_t bytes)
 }
 
 /* The address of a block says where in the file it is, so its bytes move, and not its pages. */
-static void *move_bytes(const struct av_remap *r, int rights)
+static void *move_bytes(const struct remap *r, int rights)
 {
 	int fixed = r->flags & MREMAP_FIXED ? MAP_FIXED : 0;
 	void *to = map(r->by_number, fixed ? r->wanted : NULL, r->bytes, PROT_READ | PROT_WRITE,
@@ -138,7 +177,7 @@ static void *move_bytes(const struct av_remap *r, int rights)
 	return to;
 }
 
-static void *move(const struct av_remap *r)
+static void *move(const struct remap *r)
 {
 	int rights = rights_of(r->p, r->had), saved;
 	bool hidden = rights >= 0 && !(rights & PROT_READ);
@@ -157,7 +196,7 @@ static void *move(const struct av_remap *r)
 }
 
 /* In its place. Return: false: it has to move */
-static bool resize(const struct av_remap *r)
+static bool resize(const struct remap *r)
 {
 	if (r->flags & (MREMAP_FIXED | MREMAP_DONTUNMAP))
 		return false;
@@ -165,12 +204,12 @@ static bool resize(const struct av_remap *r)
 	       (av_block_bytes(r->p) == r->had && av_block_resize(r->p, r->bytes));
 }
 
-static void *remap(struct av_remap *r)
+static void *remap(struct remap *r)
 {
 	if (!av_block_is_near(r->p))
 		return kernel_remap(r);
-	av_remap_round(r, AV_BLOCK_PAGE);
-	if (av_remap_refused(r, AV_BLOCK_PAGE))
+	round_up(r);
+	if (is_refused(r))
 		return fail(EINVAL);
 	if (resize(r))
 		return r->bytes < r->had && unmap(r->by_number, (uint8_t *)r->p + r->bytes,
@@ -182,11 +221,11 @@ static void *remap(struct av_remap *r)
 
 AV_EXPORT void *mremap(void *p, size_t had, size_t bytes, int flags, ...)
 {
-	struct av_remap r;
+	struct remap r;
 	va_list more;
 
 	va_start(more, flags);
-	r = av_remap_of(p, had, bytes, flags, more);
+	r = request_of(p, had, bytes, flags, more);
 	va_end(more);
 	return remap(&r);
 }
@@ -210,8 +249,8 @@ AV_EXPORT long syscall(long number, ...)
 	case SYS_munmap:
 		return unmap(true, (void *)a[0], (size_t)a[1]);
 	case SYS_mremap: {
-		struct av_remap r = {true,	   (void *)a[0], (size_t)a[1],
-				     (size_t)a[2], (int)a[3],	 (void *)a[4]};
+		struct remap r = {true,		(void *)a[0], (size_t)a[1],
+				  (size_t)a[2], (int)a[3],    (void *)a[4]};
 
 		return (long)remap(&r);
 	}

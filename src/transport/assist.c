@@ -141,7 +141,7 @@ static bool may_share(const struct av_assist *a, const struct av_assist_source *
 {
 	const struct av_key *k = av_key_entry(source->req->seg, source->sge.lkey);
 
-	return k && k->adopted &&
+	return k && k->heap &&
 	       av_now_coarse_ns() >= atomic_load_explicit(&a->alone_until_ns, memory_order_relaxed);
 }
 

@@ -34,8 +34,7 @@
 #define AV_ASSIST_PIECE (64u << 10)
 
 /*
- * The sender copies the end of a message itself, at least this many bytes, and copies it last. The
- * end covers the last page of a source, which is adopted only if it is whole.
+ * The sender copies the end of a message itself, at least this many bytes, and copies it last.
  */
 #define AV_ASSIST_REST 4096u
 

@@ -13,8 +13,7 @@
 #include "device/device_open.h"
 #include "device/instance.h"
 #include "device/port_watch.h"
-#include "memory/adopt.h"
-#include "memory/adopt_born.h"
+#include "memory/heap_region.h"
 #include "memory/linger.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_prefetch.h"
@@ -173,7 +172,7 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 		free(ctx);
 		return av_fail_null(AV_VERB_OPEN_DEVICE, err);
 	}
-	av_adopt_born_begin();
+	av_heap_begin();
 	ctx->dev = dev;
 	ctx->pds.base = origin ? AV_IMPORT_PDS : 0;
 	init_public(ctx);
@@ -236,7 +235,7 @@ int av_context_close(struct av_context *ctx)
 		av_inject_end(ctx->seg);
 		av_send_sum_end(ctx->seg);
 		av_odp_quiesce(ctx->seg);
-		av_adopt_close(ctx->seg);
+		av_heap_region_close(ctx->seg);
 		av_page_move_remove(ctx->seg);
 		av_linger_forget(ctx->seg);
 		av_odp_unwatch(ctx->seg);

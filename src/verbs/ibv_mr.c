@@ -6,7 +6,7 @@
 #include "base/checked.h"
 #include "base/map.h"
 #include "base/uncancelled.h"
-#include "memory/adopt.h"
+#include "memory/heap_region.h"
 #include "memory/fork_guard.h"
 #include "memory/klm_list.h"
 #include "memory/linger.h"
@@ -51,7 +51,7 @@ struct ibv_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *a
 
 	mr = pd ? calloc(1, sizeof(*mr)) : NULL;
 	if (!mr) {
-		av_adopt_end(ctx->seg, what->adopted);
+		av_heap_region_end(ctx->seg, what->heap);
 		return av_fail_null(AV_VERB_REG_MR, pd ? ENOMEM : ENOENT);
 	}
 	what->pd = av_pd_id(pd);
@@ -59,13 +59,13 @@ struct ibv_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *a
 	mr->dm = dm;
 	mr->sort = what->kind == AV_KEY_NULL ? AV_MR_NULL : dm ? AV_MR_DEVICE : AV_MR_PLAIN;
 	mr->access = what->access;
-	mr->adopted = what->adopted;
+	mr->heap = what->heap;
 	mr->ibv.context = ibv_pd->context;
 	mr->ibv.pd = ibv_pd;
 	mr->ibv.addr = addr;
 	mr->ibv.length = what->length;
 	if (publish(ctx, mr, what)) {
-		av_adopt_end(ctx->seg, mr->adopted);
+		av_heap_region_end(ctx->seg, mr->heap);
 		free(mr);
 		return av_fail_null(AV_VERB_REG_MR, ENOMEM);
 	}
@@ -120,7 +120,7 @@ struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t 
 	if (what.kind == AV_KEY_REGION)
 		err = av_fork_guard((uintptr_t)addr, length);
 	if (err) {
-		av_adopt_end(ctx->seg, what.adopted);
+		av_heap_region_end(ctx->seg, what.heap);
 		return av_fail_null(AV_VERB_REG_MR, err);
 	}
 	mr = av_mr_publish(pd, &what, addr, NULL);
@@ -205,7 +205,7 @@ void av_mr_forget(struct av_mr *mr)
 	struct av_context *ctx = av_context_of(mr->ibv.context);
 
 	if (!ctx->forked)
-		av_adopt_end(ctx->seg, mr->adopted);
+		av_heap_region_end(ctx->seg, mr->heap);
 	if (mr->dm)
 		av_dm_region_ended(mr->dm, ctx->forked);
 	if (mr->mapping)
@@ -428,14 +428,14 @@ static int change(struct av_context *ctx, struct av_mr *mr, const struct av_mr_c
 	err = av_region_change(ctx->seg, mr->ibv.lkey, &what);
 	if (err) {
 		if (prepared)
-			av_adopt_end(ctx->seg, what.adopted);
+			av_heap_region_end(ctx->seg, what.heap);
 		av_allocated_end(&fresh, false);
 		return err == ETIMEDOUT ? EBUSY : err;
 	}
 	av_region_count(ctx->seg, mr->ibv.lkey, AV_MR_REREGISTERED, 1);
 	if (prepared)
-		av_adopt_end(ctx->seg, mr->adopted);
-	mr->adopted = what.adopted;
+		av_heap_region_end(ctx->seg, mr->heap);
+	mr->heap = what.heap;
 	if (c->flags & IBV_REREG_MR_CHANGE_TRANSLATION)
 		odp_end(ctx, mr);
 	if ((c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) && what.kind == AV_KEY_ODP)

@@ -210,7 +210,7 @@ struct av_mr {
 	uint64_t list;	      /* AV_MR_INDIRECT: offset of its list in the segment */
 	uint32_t klms;	      /* room in the list, in elements */
 	bool fixed;	      /* all elements have the same length */
-	uint32_t adopted;     /* its adopted memory: memory/adopt.h */
+	uint32_t heap;	      /* its part of the shared heap: memory/heap_region.h */
 	atomic_bool changing; /* a thread re-registers or deregisters it */
 };
 

@@ -201,7 +201,6 @@ static void keep_open(void)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	sandbox_enter();
-	check(!setenv("ANYVERBS_ADOPT", "never", 1));
 	create();
 	keep_open();
 	return 0;

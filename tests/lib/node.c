@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lib/expect.h"
+#include "lib/peer_memory.h"
 
 #define CQ_ENTRIES 512
 #define GONE_BYTES 65536u
@@ -73,10 +74,8 @@ static void register_arena(struct node *n)
 /* Create the keys that must not work. */
 static void spoil_keys(struct node *n)
 {
-	/*
-	 * Shared memory is never adopted. Adopted pages would stay accessible, because an adapter
-	 * ignores the program's protection.
-	 */
+	/* Not on the shared heap: its pages stay accessible, because an adapter ignores the
+	 * program's protection. */
 	void *gone =
 		mmap(NULL, GONE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
@@ -103,8 +102,7 @@ void node_open(struct node *n, struct ibv_context *shared)
 	n->channel = ibv_create_comp_channel(n->ctx);
 	if (!n->pd || !n->other_pd || !n->channel)
 		DIE("protection domains or channel: errno %d", errno);
-	n->arena =
-		mmap(NULL, NODE_ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	n->arena = peer_memory_map(NODE_ARENA);
 	if (n->arena == MAP_FAILED)
 		DIE("no memory");
 	register_arena(n);
@@ -129,7 +127,7 @@ void node_close(struct node *n)
 			EXPECT(ibv_dereg_mr(n->mr[k]) == 0, "ibv_dereg_mr of kind %d", k);
 	EXPECT(ibv_destroy_comp_channel(n->channel) == 0, "ibv_destroy_comp_channel");
 	EXPECT(ibv_dealloc_pd(n->pd) == 0 && ibv_dealloc_pd(n->other_pd) == 0, "ibv_dealloc_pd");
-	munmap(n->arena, NODE_ARENA);
+	peer_memory_unmap(n->arena, NODE_ARENA);
 	munmap((void *)(uintptr_t)n->info.base[KEY_GONE], GONE_BYTES);
 	if (!n->borrowed_ctx)
 		EXPECT(ibv_close_device(n->ctx) == 0, "ibv_close_device");

@@ -46,8 +46,8 @@ void side_await(struct side *s);
 
 void side_start(struct side *s);			    /* in another process */
 void side_open(struct side *s, struct ibv_context *shared); /* in this one */
-/* Enter the sandbox and open both sides, always adopting memory. */
-void sides_open_adopting(struct side *here, struct side *there);
+/* Enter the sandbox and open both sides. */
+void sides_open(struct side *here, struct side *there);
 void side_stop(struct side *s);
 /* SIGKILL for the other process, and side_bury(). */
 void side_kill(struct side *s);

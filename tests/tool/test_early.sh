@@ -37,14 +37,14 @@ says without_heap_doctor '^limited +Shared heap: 1 of 1 contexts without it' "$d
 
 look "$tool" run --
 region before_is_early early 1048576
-region after_is_shared adopted 2097152
+region after_is_shared shared 2097152
 says stat_explains "$footnote" "$text"
 says doctor_says_so '^limited +Shared heap: 1024 KiB .* before the device was opened' "$doctor"
 says doctor_advises 'Advice: .*run --shared-heap' "$doctor"
 
 look "$tool" run --shared-heap --
-region always_before adopted 1048576
-region always_after adopted 2097152
+region always_before shared 1048576
+region always_after shared 2097152
 holds nothing_to_explain test -z "$(grep -E "$footnote" <<<"$text")"
 says doctor_is_content '^ok +Shared heap: in all programs' "$doctor"
 finish

@@ -117,15 +117,13 @@ while IFS='|' read -r setting complaint; do
 	holds "value: $setting" test "$(env "ANYVERBS_$setting" "$tool" help 2>&1 >/dev/null)" = \
 		"${complaint:+anyverbs: ANYVERBS_${setting%%=*}: '${setting#*=}' is not $complaint}"
 done <<'END'
-ADOPT=maybe|auto, always or never
-ADOPT=always|
-ADOPT=|
 EXPLAIN=yes|0 or 1
 EXPLAIN=0|
 FORK=1|dontfork
 MEMLOCK=true|real
 SHARED_HEAP=on|open, always or never
 SHARED_HEAP=always|
+SHARED_HEAP=|
 TRANSPORT=rdma|wire or direct
 WATCH=all|odp
 AS_NOTIFY=mwait|futex, umwait, mwaitx or loop; did you mean 'umwait'?

@@ -21,7 +21,6 @@ static const struct setting {
 	char end;   /* of the word that is looked at, if something follows; 0: nothing does */
 	bool again; /* another word follows */
 } settings[] = {
-	{"ADOPT", {"auto", "always", "never"}, 0, false},
 	{"AS_NOTIFY", {"futex", "umwait", "mwaitx", "loop"}, 0, false},
 	{"CAPTURE", {NULL}, 0, false},
 	{"CHECK", {"0", "1", "json", "fail"}, ',', true},

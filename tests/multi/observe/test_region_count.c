@@ -260,17 +260,17 @@ static void refused_rows(void)
 	uint8_t *p = map(BYTES);
 	struct ibv_mr *mr = reg(p, BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	struct ibv_mr *bystander = reg(p, BYTES, ALL);
-	uint64_t adopted = look(mr).info.counted[AV_MR_ADOPTED_BYTES];
+	uint64_t shared = look(mr).info.counted[AV_MR_SHARED_BYTES];
 
 	row("a region counts what its key does not permit");
-	EXPECT(adopted == 0 || adopted == BYTES, "%lu bytes adopted", (unsigned long)adopted);
+	EXPECT(shared == 0 || shared == BYTES, "%lu bytes shared", (unsigned long)shared);
 	access_by_b(IBV_WR_RDMA_READ, mr, p, PAGE, IBV_WC_SUCCESS);
-	EXPECT_COUNTED(mr, {AV_MR_ADOPTED_BYTES, adopted});
+	EXPECT_COUNTED(mr, {AV_MR_SHARED_BYTES, shared});
 	access_by_b(IBV_WR_RDMA_WRITE, mr, p, PAGE, IBV_WC_REM_ACCESS_ERR);
-	EXPECT_COUNTED(mr, {AV_MR_REFUSED, 1}, {AV_MR_ADOPTED_BYTES, adopted});
+	EXPECT_COUNTED(mr, {AV_MR_REFUSED, 1}, {AV_MR_SHARED_BYTES, shared});
 	access_by_b(IBV_WR_RDMA_READ, mr, p + BYTES - 8, 16, IBV_WC_REM_ACCESS_ERR);
-	EXPECT_COUNTED(mr, {AV_MR_REFUSED, 2}, {AV_MR_ADOPTED_BYTES, adopted});
-	EXPECT_COUNTED(bystander, {AV_MR_ADOPTED_BYTES, adopted});
+	EXPECT_COUNTED(mr, {AV_MR_REFUSED, 2}, {AV_MR_SHARED_BYTES, shared});
+	EXPECT_COUNTED(bystander, {AV_MR_SHARED_BYTES, shared});
 	dereg(bystander);
 	dereg(mr);
 	munmap(p, BYTES);

@@ -4,7 +4,7 @@
  * those of two others, which reach the word by system calls. None is lost and none is seen twice:
  * the old values are 0, 1, 2 and so on, each once, and ascend for each process.
  *
- * Nothing is adopted here. Someone who changed the word between another's read and write would
+ * Memory is not shared here. Someone who changed the word between another's read and write would
  * spoil that within some ten thousand requests.
  */
 #include <stdlib.h>
@@ -58,7 +58,6 @@ int main(int argc, char **argv)
 	side_agent_main(argc, argv);
 	time_limit(200);
 	sandbox_enter();
-	setenv("ANYVERBS_ADOPT", "never", 1);
 	side_start(&owner);
 	pair_create(&owner, 0, &owner, 1, &spec);
 	pair_connect(&owner, 0, NULL, &owner, 1, NULL);

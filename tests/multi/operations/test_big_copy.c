@@ -9,7 +9,7 @@
  * small request, and they are so still, that request was done in the midst of the copy. If it had
  * to wait, that would never be seen, whatever the speed of the machine.
  *
- * This program is run with all of its memory adopted, and with none.
+ * This program is run with the shared heap, and without it.
  */
 #include <pthread.h>
 #include <sched.h>

@@ -8,8 +8,8 @@
  * process, reads the last one and then all the others: none of them may be of an earlier round, or
  * of two rounds.
  *
- * This program is run with all of its memory adopted (mapped by both: copied by av_copy()), and
- * with none (copied by the kernel). Memory paged on demand is never adopted; device memory is
+ * This program is run on the shared heap (mapped by both: copied by av_copy()), and without it
+ * (copied by the kernel). Memory paged on demand is never mapped by both; device memory is
  * always mapped.
  */
 #include <pthread.h>
@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "lib/expect.h"
+#include "lib/peer_memory.h"
 #include "lib/two_sides.h"
 
 #define ROW_MS	  60u
@@ -55,7 +56,7 @@ static bool extra_make(struct extra *e, struct node *n, enum memory kind, uint64
 	int access = ALL_RIGHTS | (kind == ON_DEMAND ? IBV_ACCESS_ON_DEMAND : 0);
 
 	*e = (struct extra){.bytes = bytes};
-	e->at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	e->at = peer_memory_map(bytes);
 	if (e->at == MAP_FAILED)
 		DIE("no memory");
 	if (kind == DEVICE_MEMORY) {
@@ -74,7 +75,7 @@ static void extra_drop(struct extra *e)
 	EXPECT(ibv_dereg_mr(e->mr) == 0, "dereg_mr");
 	if (e->dm)
 		EXPECT(ibv_free_dm(e->dm) == 0, "free_dm");
-	munmap(e->at, e->bytes);
+	peer_memory_unmap(e->at, e->bytes);
 }
 
 static uint64_t word_of(uint32_t round)
@@ -151,9 +152,7 @@ static void fetch(const struct target *t)
  */
 static bool kernel_copies(void)
 {
-	const char *adopt = getenv("ANYVERBS_ADOPT");
-
-	return adopt && strcmp(adopt, "never") == 0;
+	return !has_peer_memory();
 }
 
 /* The round at the end, or at the last whole word, of a target that has been fetched. */

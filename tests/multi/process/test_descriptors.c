@@ -239,7 +239,7 @@ static void replaced_by_a_folder(void)
 	expect_mine();
 }
 
-/* Adopted memory is discarded in a file, by number: but not in the program's. */
+/* The shared heap is discarded in a file, by number: but not in the program's. */
 static void discarded(void)
 {
 	uint8_t *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -251,7 +251,7 @@ static void discarded(void)
 	mr = ibv_reg_mr(a.node->pd, p, BYTES, PROBE_ALL);
 	at = (off_t)pages_offset(p);
 	if (!mr || pages_private(p)) {
-		printf("SKIPPED [%s]: nothing is adopted\n", row_name());
+		printf("SKIPPED [%s]: nothing is shared\n", row_name());
 		return;
 	}
 	in_place = memfd_create("mine", MFD_CLOEXEC);
@@ -313,7 +313,7 @@ static const struct test_row rows[] = {
 	{"at high numbers", high_numbers},
 	{"the program's file in their place", replaced_by_a_file},
 	{"the program's folder in their place", replaced_by_a_folder},
-	{"adopted memory is discarded", discarded},
+	{"the shared heap is discarded", discarded},
 	{"closed", closed},
 	{"the directory opened and closed", opened_and_closed},
 };
@@ -323,7 +323,6 @@ int main(int argc, char **argv)
 	side_agent_main(argc, argv);
 	time_limit(280);
 	sandbox_enter();
-	setenv("ANYVERBS_ADOPT", "always", 1);
 	make_mine();
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
 		in_child(&rows[i]);

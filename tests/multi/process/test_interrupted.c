@@ -70,7 +70,6 @@ static void program(void)
 
 int main(void)
 {
-	setenv("ANYVERBS_ADOPT", "always", 1);
 	sandbox_enter();
 	time_limit(60);
 	row("fallocate() is interrupted where it takes long");

@@ -83,7 +83,7 @@ int main(int argc, char **argv)
 	side_work = make_child;
 	side_agent_main(argc, argv);
 	time_limit(60);
-	sides_open_adopting(&here, &there);
+	sides_open(&here, &there);
 	the_dead_takes_no_more();
 	side_stop(&here);
 	sandbox_leave();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory behind a context is anonymous: peers get at it though it has no name, it is gone with
- * its process, and no file system's size limits it.
+ * The memory behind a context is anonymous: peers get at it though it has no name, and it is gone
+ * with its process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "lib/expect.h"
-#include "lib/page_backing.h"
+#include "lib/peer_memory.h"
 #include "lib/probe.h"
 #include "lib/proc_status.h"
 #include "lib/refuse_call.h"
@@ -35,7 +35,6 @@
 #define BYTES	  4096u
 #define SMALL	  ((size_t)8 << 20) /* a directory, and the tables of a few contexts */
 #define LARGE	  ((size_t)1 << 30)
-#define PIECES	  64u
 #define LOCKED_KB (1u << 20) /* a segment is 16 GiB */
 #define ATTEMPTS  8	     /* a busy machine only makes it longer, so the best counts */
 #define LIVES_US  20000	     /* longer than a process is believed to live */
@@ -290,101 +289,14 @@ static void in_core_dumps(void)
 	expect_traffic();
 	EXPECT(dumped("/tables", true) == 0, "tables would be dumped");
 	EXPECT(dumped("/memfd:anyverbs-c", false) >= 2, "whole segments would be dumped");
-	EXPECT(dumped("/memfd:anyverbs-c", true) >= 1, "registered memory would not be dumped");
+	EXPECT(!has_peer_memory() || dumped("/memfd:anyverbs-heap", true) >= 1,
+	       "registered memory would not be dumped");
 	side_stop(&there);
 }
 
 /* --- limits ------------------------------------------------------------------------ */
 
-/* Peers have all of it, though the folder's file system is smaller by far. */
-static void more_than_the_file_system(void)
-{
-	struct ibv_mr *mr;
-	uint8_t *p;
-
-	if (!mount_room("size=64m"))
-		return;
-	p = mmap(NULL, LARGE, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_POPULATE, -1, 0);
-	NEED(p != MAP_FAILED);
-	(void)!madvise(p, LARGE, MADV_NOHUGEPAGE);
-	open_both();
-	probe_open(&there, &here, 0);
-	for (size_t i = 0; i < PIECES; i++)
-		memcpy(p + i * (LARGE / PIECES), &i, sizeof(i));
-	mr = ibv_reg_mr(here.node->pd, p, LARGE, PROBE_ALL);
-	NEED(mr != NULL);
-	for (size_t i = 0; i < PIECES; i++) {
-		uint8_t *at = p + i * (LARGE / PIECES);
-
-		EXPECT(memcmp(at, &i, sizeof(i)) == 0, "piece %zu has changed", i);
-		EXPECT_PROBE(&there, &here, 0, IBV_WR_RDMA_WRITE, (uintptr_t)at, mr->rkey, BYTES,
-			     IBV_WC_SUCCESS);
-		EXPECT(memcmp(at, &i, sizeof(i)) != 0, "nothing was written to piece %zu", i);
-	}
-	EXPECT(sandbox_bytes() < SMALL, "%zu bytes of files", sandbox_bytes());
-	side_stop(&there);
-	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr: errno %d", errno);
-	munmap(p, LARGE);
-}
-
 #define WORD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-
-/* From now on there is no memory for a file's bytes at [@at, @at + @bytes), modulo 4 GiB. */
-static bool no_memory_at(uint32_t at, uint32_t bytes)
-{
-	struct sock_filter code[] = {
-		WORD(nr),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fallocate, 0, 6),
-		WORD(args[1]), /* to make a hole is another mode */
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 4),
-		WORD(args[2]),
-		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, at, 0, 2),
-		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, at + bytes, 1, 0),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-
-	return filter_calls(code, COUNT_OF(code));
-}
-
-/* Memory moves in piece by piece; those that have moved by then move back. */
-static void no_memory_for_a_piece(void)
-{
-	const uint32_t piece = 4u << 20;
-	const size_t all = 4 * (size_t)piece;
-	uint8_t *map, *p;
-	struct ibv_mr *mr;
-	size_t at;
-
-	open_both();
-	probe_open(&there, &here, 0);
-	map = mmap(NULL, all + piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	NEED(map != MAP_FAILED);
-	p = map + piece - (uintptr_t)map % piece;
-	(void)!madvise(p, all, MADV_NOHUGEPAGE);
-	pattern_fill(p, all, 1, 0);
-	mr = ibv_reg_mr(here.node->pd, p, all, PROBE_ALL);
-	NEED(mr && !pages_private(p));
-	at = pages_offset(p);
-	NEED(ibv_dereg_mr(mr) == 0 && pages_private(p));
-	if (!no_memory_at((uint32_t)at + 2 * piece, piece)) {
-		printf("SKIPPED [%s]: no filter of system calls: errno %d\n", row_name(), errno);
-		return;
-	}
-	pattern_fill(p, all, 2, 0);
-	mr = ibv_reg_mr(here.node->pd, p, all, PROBE_ALL);
-	NEED(mr != NULL);
-	for (size_t i = 0; i < all; i += piece)
-		EXPECT(pages_private(p + i), "piece %zu", i / piece);
-	EXPECT(pattern_check(p, all, 2, 0) == -1, "bytes");
-	for (size_t i = 0; i < all; i += piece)
-		EXPECT_PROBE(&there, &here, 0, IBV_WR_RDMA_READ, (uintptr_t)p + i, mr->rkey, BYTES,
-			     IBV_WC_SUCCESS);
-	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr: errno %d", errno);
-	munmap(map, all + piece);
-	side_stop(&there);
-}
 
 /* Writing to a file is limited, whatever its size: SIGXFSZ would end this process. */
 static void a_limit_of_files_later(void)
@@ -481,28 +393,19 @@ static void beyond_the_limit_of_files(void)
 static const struct test_row {
 	const char *name;
 	void (*run)(void);
-	bool adopting; /* it needs memory of the program in a segment */
 } rows[] = {
-	{"in another PID namespace", in_another_pid_namespace, true},
-	{"of a stopped process", of_a_stopped_process, false},
-	{"beside a stopped process", beside_a_stopped_process, false},
-	{"of the killed, nothing stays", of_the_killed, false},
-	{"of those killed later, nothing stays", of_those_killed_later, false},
-	{"of the killed that lied", of_the_killed_that_lied, false},
-	{"in core dumps", in_core_dumps, true},
-	{"more than the file system has", more_than_the_file_system, false},
-	{"no memory for a piece", no_memory_for_a_piece, true},
-	{"beyond the limit of files", beyond_the_limit_of_files, false},
-	{"where all memory is locked", where_all_memory_is_locked, false},
-	{"where all memory is locked later", where_all_memory_is_locked_later, false},
-	{"a limit of files later", a_limit_of_files_later, false},
+	{"in another PID namespace", in_another_pid_namespace},
+	{"of a stopped process", of_a_stopped_process},
+	{"beside a stopped process", beside_a_stopped_process},
+	{"of the killed, nothing stays", of_the_killed},
+	{"of those killed later, nothing stays", of_those_killed_later},
+	{"of the killed that lied", of_the_killed_that_lied},
+	{"in core dumps", in_core_dumps},
+	{"beyond the limit of files", beyond_the_limit_of_files},
+	{"where all memory is locked", where_all_memory_is_locked},
+	{"where all memory is locked later", where_all_memory_is_locked_later},
+	{"a limit of files later", a_limit_of_files_later},
 };
-
-#ifdef __SANITIZE_THREAD__
-static const bool adopts = false; /* the sanitizer has a thread of its own */
-#else
-static const bool adopts = true;
-#endif
 
 /* In a process of its own, which may unshare what it likes. */
 static void in_child(const struct test_row *r)
@@ -511,10 +414,6 @@ static void in_child(const struct test_row *r)
 	pid_t pid;
 
 	row("%s", r->name);
-	if (r->adopting && !adopts) {
-		printf("SKIPPED [%s]: nothing is adopted under ThreadSanitizer\n", r->name);
-		return;
-	}
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0) {
@@ -531,7 +430,6 @@ int main(int argc, char **argv)
 	side_agent_main(argc, argv);
 	time_limit(280);
 	sandbox_enter();
-	setenv("ANYVERBS_ADOPT", "always", 1);
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
 		in_child(&rows[i]);
 	return summary();

@@ -8,7 +8,6 @@
  * segment, or, of a copy by system calls, of its own buffer. It stops itself then, and lets the
  * copy go on as soon as it is continued.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -25,6 +24,7 @@
 
 #include "lib/expect.h"
 #include "lib/page_backing.h"
+#include "lib/peer_memory.h"
 #include "lib/probe.h"
 #include "lib/sandbox.h"
 #include "lib/side.h"
@@ -111,24 +111,17 @@ static uint8_t *memory;
 static struct ibv_mr *mr, *other_mr;
 static bool threaded; /* the program has a thread by the time of the verb */
 static enum memory_kind {
-	ADOPTED,
-	UNALIGNED,  /* the same, but for both ends */
+	SHARED,	    /* the shared heap's */
 	OVERLAPPED, /* the same: of two regions, of which one stays */
-	OF_A_FILE,  /* and so not adopted */
+	OF_A_FILE,  /* and so not shared */
 	ON_DEMAND,  /* the same */
 	ALLOCATED,  /* by the library, with the region */
-	SHARED_HEAP,
 } kind;
-
-static bool is_adopted(void)
-{
-	return kind != OF_A_FILE && kind != ON_DEMAND;
-}
 
 /* Does the peer reach it by system calls? */
 static bool by_calls(void)
 {
-	return !is_adopted() || kind == UNALIGNED;
+	return kind == OF_A_FILE || kind == ON_DEMAND;
 }
 
 /* What waits for a stopped peer would wait for ever: somebody continues it after all. */
@@ -154,8 +147,8 @@ static bool all(const uint8_t *p, uint8_t value)
 
 static uint8_t *map(int fd)
 {
-	uint8_t *p = mmap(NULL, BYTES + PAGE, PROT_READ | PROT_WRITE,
-			  fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_PRIVATE, fd, 0);
+	uint8_t *p = fd < 0 ? peer_memory_map(BYTES + PAGE)
+			    : mmap(NULL, BYTES + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
 
 	NEED(p != MAP_FAILED);
 	return p;
@@ -166,8 +159,6 @@ static uint8_t *take_memory(void)
 	int fd = memfd_create("memory", MFD_CLOEXEC);
 
 	NEED(fd >= 0 && ftruncate(fd, BYTES + PAGE) == 0);
-	if (kind == SHARED_HEAP)
-		return aligned_alloc(PAGE, BYTES);
 	return map(kind == OF_A_FILE ? fd : -1) + (by_calls() ? 8 : 0); /* aligned as no source */
 }
 
@@ -187,7 +178,7 @@ static void register_memory(void)
 	memory = take_memory();
 	NEED(memory);
 	mr = ibv_reg_mr(owner.node->pd, memory, BYTES, PROBE_ALL | more);
-	NEED(mr && pages_private(memory + PAGE) == !is_adopted());
+	NEED(mr && (by_calls() || !pages_private(memory)));
 	if (kind == OVERLAPPED)
 		other_mr = ibv_reg_mr(owner.node->pd, memory, BYTES / 2, PROBE_ALL);
 	NEED(kind != OVERLAPPED || other_mr);
@@ -199,8 +190,7 @@ static void open_both(void)
 	if (by_calls())
 		setenv("ANYVERBS_WATCH", "odp", 1); /* pages that are watched cannot be held back */
 	side_start(&peer);
-	if (is_adopted())
-		unsetenv("ANYVERBS_WATCH"); /* only watched memory is adopted */
+	unsetenv("ANYVERBS_WATCH");
 	probe_open(&peer, &owner, 0);
 	register_memory();
 	memset(memory, OLD, BYTES);
@@ -252,12 +242,13 @@ static blkcnt_t segment_blocks(void)
 
 /* --- rows ------------------------------------------------------------------------- */
 
-static void expect_nothing_lingers(blkcnt_t before)
+/* @bytes: of the segment, that were the region's */
+static void expect_nothing_lingers(blkcnt_t before, size_t bytes)
 {
 	mr = ibv_reg_mr(owner.node->pd, memory, 8, PROBE_ALL); /* the next occasion */
 	NEED(mr && ibv_dereg_mr(mr) == 0);
-	EXPECT(segment_blocks() <= before - (blkcnt_t)((BYTES - PAGE) / 512),
-	       "%ld blocks, %ld before", (long)segment_blocks(), (long)before);
+	EXPECT(segment_blocks() <= before - (blkcnt_t)(bytes / 512), "%ld blocks, %ld before",
+	       (long)segment_blocks(), (long)before);
 }
 
 /* What cannot be had for the program's memory any more, the peer does without. */
@@ -294,7 +285,7 @@ static void dereg_during(enum ibv_wr_opcode op)
 	EXPECT(op == IBV_WR_RDMA_WRITE ? memory[0] == NEW && memory[BYTES - 1] == OLD
 				       : all(memory, OLD),
 	       "the bytes have changed");
-	EXPECT(pages_private(memory + PAGE), "the pages are still a peer's");
+	EXPECT(by_calls() || pages_private(memory), "the pages are still a peer's");
 	memset(memory, LATER, BYTES);
 	if (by_calls())
 		let_peer_finish_in_vain();
@@ -302,8 +293,7 @@ static void dereg_during(enum ibv_wr_opcode op)
 		let_peer_finish();
 	EXPECT(all(memory, LATER), "bytes changed after the deregistration");
 	expect_other_region();
-	if (is_adopted())
-		expect_nothing_lingers(before);
+	expect_nothing_lingers(before, 0);
 	side_stop(&peer);
 	side_stop(&owner);
 }
@@ -336,7 +326,7 @@ static void dereg_allocated(void)
 	memset(memory, LATER, BYTES);
 	let_peer_finish();
 	EXPECT(all(memory, LATER), "bytes changed after the deregistration");
-	expect_nothing_lingers(before);
+	expect_nothing_lingers(before, BYTES - PAGE);
 	side_stop(&peer);
 	side_stop(&owner);
 }
@@ -350,7 +340,7 @@ static void dereg_and_kill(void)
 	before = segment_blocks();
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 	side_kill(&peer);
-	expect_nothing_lingers(before);
+	expect_nothing_lingers(before, 0);
 	side_stop(&owner);
 }
 
@@ -395,17 +385,6 @@ static void rereg_during_write(void)
 	refused_during_write(rereg);
 }
 
-/* The heap's memory is the program's all the time. */
-static int dereg(void)
-{
-	return ibv_dereg_mr(mr);
-}
-
-static void dereg_refused_during_write(void)
-{
-	refused_during_write(dereg);
-}
-
 /* The child has the memory of that moment; the rest of the WRITE is the parent's alone. */
 static void fork_during_write(void)
 {
@@ -440,7 +419,7 @@ static void fork_during_write(void)
 	side_stop(&owner);
 }
 
-/* Other memory can be registered and deregistered meanwhile, whether it is adopted or not. */
+/* Other memory can be registered and deregistered meanwhile. */
 static void others_during_write(void)
 {
 	uint8_t *other[2];
@@ -448,8 +427,7 @@ static void others_during_write(void)
 
 	open_both();
 	for (int i = 0; i < 2; i++) {
-		other[i] = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-				-1, 0);
+		other[i] = peer_memory_map(BYTES);
 		NEED(other[i] != MAP_FAILED);
 		memset(other[i], OLD, BYTES);
 	}
@@ -460,7 +438,7 @@ static void others_during_write(void)
 	NEED(its[0] && its[1]);
 	expect_short("ibv_reg_mr()");
 	for (int i = 0; i < 2; i++) {
-		EXPECT(!pages_private(other[i]), "region %d is not adopted", i);
+		EXPECT(!pages_private(other[i]), "region %d is private", i);
 		begin_verb();
 		EXPECT(ibv_dereg_mr(its[i]) == 0, "ibv_dereg_mr");
 		expect_short("ibv_dereg_mr() of other memory");
@@ -550,9 +528,8 @@ static const struct test_row {
 	bool threaded;
 	enum memory_kind kind;
 } rows[] = {
-	{"deregistration during a WRITE", dereg_during_write, false, ADOPTED},
-	{"deregistration during a WRITE, with a thread", dereg_during_write, true, ADOPTED},
-	{"deregistration of unaligned memory during a WRITE", dereg_during_write, false, UNALIGNED},
+	{"deregistration during a WRITE", dereg_during_write, false, SHARED},
+	{"deregistration during a WRITE, with a thread", dereg_during_write, true, SHARED},
 	{"deregistration of one of two regions during a WRITE", dereg_during_write, false,
 	 OVERLAPPED},
 	{"deregistration of one of two regions, with a thread", dereg_during_write, true,
@@ -560,35 +537,20 @@ static const struct test_row {
 	{"deregistration of a file during a WRITE", dereg_during_write, true, OF_A_FILE},
 	{"deregistration of ODP memory during a WRITE", dereg_during_write, true, ON_DEMAND},
 	{"deregistration of a file during a READ", dereg_during_read, false, OF_A_FILE},
-	{"deregistration of the shared heap during a WRITE", dereg_refused_during_write, false,
-	 SHARED_HEAP},
-	{"deregistration during a READ", dereg_during_read, false, ADOPTED},
+	{"deregistration during a READ", dereg_during_read, false, SHARED},
 	{"deregistration of allocated memory", dereg_allocated, true, ALLOCATED},
-	{"deregistration during a WRITE of one that is killed", dereg_and_kill, false, ADOPTED},
-	{"re-registration during a WRITE", rereg_during_write, false, ADOPTED},
-	{"fork during a WRITE", fork_during_write, false, ADOPTED},
-	{"fork during a WRITE, with a thread", fork_during_write, true, ADOPTED},
+	{"deregistration during a WRITE of one that is killed", dereg_and_kill, false, SHARED},
+	{"re-registration during a WRITE", rereg_during_write, false, SHARED},
+	{"fork during a WRITE", fork_during_write, false, SHARED},
+	{"fork during a WRITE, with a thread", fork_during_write, true, SHARED},
 	{"fork during a WRITE to a file", fork_during_write, false, OF_A_FILE},
 	{"fork during a WRITE to ODP memory", fork_during_write, false, ON_DEMAND},
-	{"fork during a WRITE to the shared heap", fork_during_write, false, SHARED_HEAP},
-	{"registering and deregistering other memory", others_during_write, false, ADOPTED},
-	{"close during a WRITE", close_during_write, false, ADOPTED},
-	{"close during a WRITE, the region is left", close_with_region_left, false, ADOPTED},
-	{"exit during a WRITE", exit_during_write, false, ADOPTED},
-	{"a window's end during a WRITE", window_during_write, false, ADOPTED},
+	{"registering and deregistering other memory", others_during_write, false, SHARED},
+	{"close during a WRITE", close_during_write, false, SHARED},
+	{"close during a WRITE, the region is left", close_with_region_left, false, SHARED},
+	{"exit during a WRITE", exit_during_write, false, SHARED},
+	{"a window's end during a WRITE", window_during_write, false, SHARED},
 };
-
-/* As "anyverbs run --shared-heap" has it. */
-static bool have_shared_heap(void)
-{
-	return dlsym(RTLD_DEFAULT, "anyverbs_shared_heap") != NULL;
-}
-
-#ifdef __SANITIZE_THREAD__
-static const bool adopts = false; /* the sanitizer has a thread of its own */
-#else
-static const bool adopts = true;
-#endif
 
 static int run_row(const struct test_row *r)
 {
@@ -611,12 +573,10 @@ static void in_process(const struct test_row *r)
 	pid_t pid;
 
 	row("%s", r->name);
-	if (r->kind <= OVERLAPPED && !adopts) {
-		printf("SKIPPED [%s]: nothing is adopted under ThreadSanitizer\n", r->name);
+	if (r->kind <= OVERLAPPED && !has_peer_memory()) {
+		printf("SKIPPED [%s]: no shared heap here\n", r->name);
 		return;
 	}
-	if ((r->kind == SHARED_HEAP) != have_shared_heap())
-		return; /* it has its turn in the other test: multi.test_stopped_copier_heap */
 	fflush(stdout);
 	snprintf(number, sizeof(number), "%td", r - rows);
 	pid = fork();
@@ -643,7 +603,6 @@ int main(int argc, char **argv)
 		return 77;
 	}
 	sandbox_enter();
-	setenv("ANYVERBS_ADOPT", "always", 1);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
 		in_process(&rows[i]);

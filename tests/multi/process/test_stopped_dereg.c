@@ -33,7 +33,7 @@ static const struct test_row {
 	uint32_t bytes;
 	uint32_t offset; /* of the memory, on its first page */
 	unsigned int access;
-	bool file; /* memory of a file is not adopted */
+	bool file; /* and so not on the shared heap */
 } rows[] = {
 	{"WRITEs of 8 bytes by calls", IBV_WR_RDMA_WRITE, 8, 0, 0, true},
 	{"WRITEs of 64 KiB by calls", IBV_WR_RDMA_WRITE, BYTES, 0, 0, true},
@@ -41,7 +41,7 @@ static const struct test_row {
 	{"WRITEs to ODP memory", IBV_WR_RDMA_WRITE, 4096, 0, IBV_ACCESS_ON_DEMAND, false},
 	{"READs of 64 KiB by calls", IBV_WR_RDMA_READ, BYTES, 0, 0, true},
 	{"atomics by calls", IBV_WR_ATOMIC_FETCH_AND_ADD, 8, 0, 0, true},
-	{"WRITEs of 64 KiB to adopted memory", IBV_WR_RDMA_WRITE, BYTES, 0, 0, false},
+	{"WRITEs of 64 KiB to the shared heap", IBV_WR_RDMA_WRITE, BYTES, 0, 0, false},
 };
 
 static uint8_t *map(bool file)
@@ -160,7 +160,7 @@ static void rereg_row(void)
 	const uint64_t end = now_ms() + 30000;
 	bool refused = false;
 
-	row("re-registration beside WRITEs of 64 KiB to adopted memory");
+	row("re-registration beside WRITEs of 64 KiB to the shared heap");
 	for (int k = 0; (k < ROUNDS || now_ms() < end) && !refused; k++)
 		refused = rereg_round();
 	EXPECT(refused, "the peer was never stopped in a copy");
@@ -172,7 +172,6 @@ int main(int argc, char **argv)
 	side_agent_main(argc, argv);
 	time_limit(280);
 	sandbox_enter();
-	setenv("ANYVERBS_ADOPT", "always", 1);
 	side_open(&owner, NULL);
 	side_start(&peer);
 	probe_open(&peer, &owner, 0);

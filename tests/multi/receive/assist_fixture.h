@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of messages that both sides copy (test_assist*.c) share: two sides with adopted
+ * What the tests of messages that both sides copy (test_assist*.c) share: two sides with shared
  * memory, and what the other process does meanwhile.
  */
 #ifndef TEST_ASSIST_FIXTURE_H
@@ -37,7 +37,7 @@ void assist_begin(struct side *s, enum assist_job what, uint64_t arg);
 /* assist_begin(), and wait until it has polled: JOB_POLL or JOB_OWN_CLOSE. */
 void assist_begin_polling(struct side *s, enum assist_job what, uint64_t arg);
 
-/* Open both sides, adopting always, connect queue pair 0 of both (CQ 0 for sends, 1 for receives),
+/* Open both sides, connect queue pair 0 of both (CQ 0 for sends, 1 for receives),
  * and call
  * @run; not under ThreadSanitizer. Return: exit status for main() */
 int assist_test(int argc, char **argv, void (*run)(void));

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "assist_fixture.h"
+#include "lib/peer_memory.h"
 #include "lib/sandbox.h"
 #include "lib/stall.h"
 #include "lib/wait.h"
@@ -83,12 +84,30 @@ static void open_sender(void)
 	side_load_areas(&c, &(struct area){FROM_AT, LARGE}, 1, THEIRS);
 }
 
-/* Its memory, as this process sees it. It has to have had to do with it. */
+/* So that this process has its memory mapped. */
+static void read_its_memory(void)
+{
+	struct node_send s = {
+		.opcode = IBV_WR_RDMA_READ,
+		.flags = IBV_SEND_SIGNALED,
+		.remote_addr = c.info.base[KEY_FULL] + FROM_AT,
+		.rkey = c.info.key[KEY_FULL],
+		.num_sge = 1,
+		.sge = {side_sge(&a, KEY_FULL, TO_AT, 8)},
+	};
+	struct ibv_wc wc;
+
+	NEED(side_post_send(&a, 1, &s, 1).ret == 0 && side_poll(&a, 0, 1, PATIENCE, &wc) == 1 &&
+	     wc.status == IBV_WC_SUCCESS);
+}
+
+/* Its memory, as this process sees it. */
 static void *its_source(void)
 {
 	struct ibv_wc wc[1];
 	void *at;
 
+	read_its_memory();
 	side_recv_one(&a, 1, 0, TO_AT, LARGE);
 	assist_begin(&c, JOB_SEND, 1);
 	EXPECT(side_end(&c) == 1 && node_poll(a.node, CQ, 1, PATIENCE, wc) == 1,
@@ -101,10 +120,13 @@ static void *its_source(void)
 
 /* --- the receiver ---------------------------------------------------------------- */
 
-/* The arena keeps its pages adopted: deregistering this takes no time. */
+static uint8_t *buffer;
+
+/* A new one each time: deregistering it beside a copy makes it private. */
 static void register_buffer(void)
 {
-	mr = ibv_reg_mr(a.node->pd, a.node->arena + TO_AT, LARGE, IBV_ACCESS_LOCAL_WRITE);
+	buffer = peer_memory_map(LARGE);
+	mr = ibv_reg_mr(a.node->pd, buffer, LARGE, IBV_ACCESS_LOCAL_WRITE);
 	if (!mr)
 		DIE("ibv_reg_mr");
 }
@@ -155,7 +177,7 @@ static bool begin_piece(int stall)
 /* The buffer is the program's again, which puts something else there. */
 static void check_ours(void)
 {
-	uint8_t *at = a.node->arena + TO_AT;
+	uint8_t *at = buffer;
 	int64_t wrong;
 
 	usleep(AFTER_MS * 1000); /* in which a late piece would still be written */
@@ -175,12 +197,12 @@ static void end_key(int stall, bool killed)
 	thread = start(deregister);
 	wait_until_gone(EARLY_MS);
 	if (atomic_load(&gone)) { /* wrong, and the bytes say so */
-		pattern_fill(a.node->arena + TO_AT, LARGE, OURS, 0);
+		pattern_fill(buffer, LARGE, OURS, 0);
 		stall_end(stall);
 	} else {
 		stall_end(stall);
 		wait_until_gone(PATIENCE);
-		pattern_fill(a.node->arena + TO_AT, LARGE, OURS, 0);
+		pattern_fill(buffer, LARGE, OURS, 0);
 	}
 	pthread_join(thread, NULL);
 	check_ours();
@@ -208,6 +230,7 @@ static void round_of(bool killed)
 	pthread_join(poller, NULL);
 	if (c.pid)
 		side_stop(&c);
+	peer_memory_unmap(buffer, LARGE);
 	EXPECT(side_destroy_qp(&a, 1) == 0 && side_destroy_cq(&a, CQ) == 0, "destroying");
 }
 

@@ -10,7 +10,7 @@
 #include "base/compiler.h"
 #include "lib/expect.h"
 #include "lib/wait.h"
-#include "memory/adopted.h"
+#include "memory/heap_part.h"
 #include "memory/key.h"
 #include "queue/cq.h"
 #include "queue/qp.h"
@@ -25,7 +25,6 @@
 
 /* --- what is there ---------------------------------------------------------------- */
 
-/* Adopted pages are parts of it, and mapped elsewhere. */
 static uint8_t *find_segment(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -103,8 +102,8 @@ static void add_keys(struct flips *f)
 		add_hot(f, &k->key);
 		if (k->kind == AV_KEY_UMR)
 			add(f, k->addr, 96, 10);
-		else if (k->adopted)
-			add(f, (uint64_t)k->adopted << AV_ADOPTED_SHIFT, sizeof(struct av_adopted),
+		else if (k->heap)
+			add(f, (uint64_t)k->heap << AV_HEAP_PART_SHIFT, sizeof(struct av_heap_part),
 			    6);
 	}
 }

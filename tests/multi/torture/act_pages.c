@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "lib/peer_memory.h"
 #include "torture/object.h"
 #include "torture/peer.h"
 #include "torture/random_request.h"
@@ -119,13 +120,11 @@ static void drop_pages(uint64_t first, uint64_t count)
 	}
 }
 
-/* Peers are not stopped by what the program does to the rights of adopted pages, as an adapter is
- * not. */
+/* Peers are not stopped by what the program does to the rights of pages on the shared heap, as an
+ * adapter is not. */
 static bool rights_count(void)
 {
-	const char *adopt = getenv("ANYVERBS_ADOPT");
-
-	return adopt && strcmp(adopt, "never") == 0;
+	return !has_peer_memory();
 }
 
 void act_pages(void)

@@ -194,7 +194,6 @@ int main(int argc, char **argv)
 	side_agent_main(argc, argv);
 	time_limit(200);
 	sandbox_enter();
-	setenv("ANYVERBS_ADOPT", "never", 1); /* adopted memory needs nobody's permission */
 	setenv(BARRIER, "1", 1);
 	side_start(&a);
 	side_start(&b);

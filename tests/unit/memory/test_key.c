@@ -28,7 +28,7 @@ static const struct av_key region = {.kind = AV_KEY_REGION,
 				     .base = BASE,
 				     .addr = ADDR,
 				     .length = LENGTH,
-				     .adopted = 5};
+				     .heap = 5};
 
 static uint32_t make(uint8_t kind)
 {
@@ -204,7 +204,7 @@ static void a_change_replaces_all_but_the_number(void **state)
 				   .length = 3,
 				   .in_origin = 1,
 				   .intact = 4,
-				   .adopted = 6};
+				   .heap = 6};
 	struct av_key got;
 
 	for (unsigned int i = 0; i < 2; i++) {
@@ -221,7 +221,7 @@ static void a_change_replaces_all_but_the_number(void **state)
 		assert_int_equal(got.length, want->length);
 		assert_int_equal(got.in_origin, want->in_origin);
 		assert_int_equal(got.intact, want->intact);
-		assert_int_equal(got.adopted, want->adopted);
+		assert_int_equal(got.heap, want->heap);
 		assert_int_equal(atomic_load(&entry(key)->key), key);
 		assert_int_equal(atomic_load(&entry(key)->held), key);
 	}

@@ -12,7 +12,7 @@
 #include "base/compiler.h"
 #include "lib/own_directory.h"
 #include "lib/wait.h"
-#include "memory/adopted.h"
+#include "memory/heap_part.h"
 #include "memory/key.h"
 #include "memory/linger.h"
 #include "segment/alloc.h"
@@ -21,6 +21,7 @@
 #define KEYS	    16u
 #define PATIENCE_MS 30000u
 #define PAGE	    4096u
+#define PART	    7u
 #define NOWHERE	    (PAGE * 1000ull) /* a block that nobody has */
 
 static uint32_t create(uint32_t limit)
@@ -60,19 +61,19 @@ static void a_key_lingers_from_its_begin_to_its_end(void **state)
 	uint32_t key, another = create(KEYS);
 
 	assert_false(av_linger_has_key(seg, another));
-	assert_false(av_linger_has_pages(seg, PAGE));
-	key = linger((struct av_lingering_of){.at = PAGE});
+	assert_false(av_linger_has_part(seg, PART));
+	key = linger((struct av_lingering_of){.part = PART});
 	av_linger_cancel(seg, another); /* which does not linger */
 	av_linger_cancel(&other, key);
 	assert_true(av_linger_has_key(seg, key));
 	assert_false(av_linger_has_key(seg, another));
 	assert_false(av_linger_has_key(&other, key));
-	assert_true(av_linger_has_pages(seg, PAGE));
-	assert_false(av_linger_has_pages(seg, 2 * PAGE));
-	assert_false(av_linger_has_pages(&other, PAGE));
+	assert_true(av_linger_has_part(seg, PART));
+	assert_false(av_linger_has_part(seg, PART + 1));
+	assert_false(av_linger_has_part(&other, PART));
 	av_linger_cancel(seg, key);
 	assert_false(av_linger_has_key(seg, key));
-	assert_false(av_linger_has_pages(seg, PAGE));
+	assert_false(av_linger_has_part(seg, PART));
 }
 
 static void a_closed_context_forgets_its_own(void **state)
@@ -92,13 +93,13 @@ static void a_closed_context_forgets_its_own(void **state)
 
 static void a_forked_child_has_none(void **state)
 {
-	uint32_t key = linger((struct av_lingering_of){.at = PAGE});
+	uint32_t key = linger((struct av_lingering_of){.part = PART});
 	int status;
 	pid_t pid = fork();
 
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		CHECK(!av_linger_has_key(seg, key) && !av_linger_has_pages(seg, PAGE));
+		CHECK(!av_linger_has_key(seg, key) && !av_linger_has_part(seg, PART));
 		CHECK(av_linger_begin(seg, key, &(struct av_lingering_of){0}));
 		av_linger_cancel(seg, key);
 		CHECK(!av_linger_has_key(seg, key));
@@ -175,29 +176,20 @@ static bool pages_are_free(uint64_t at)
 	return next == at;
 }
 
-enum fate { KEEP, EMPTY, FREE };
-
-static void decide(uint64_t at, enum fate fate)
+static void a_block_waits_for_its_user(void **state)
 {
-	if (fate == EMPTY)
-		av_linger_empty_pages(seg, at);
-	else if (fate == FREE)
-		av_linger_free_pages(seg, at);
-}
-
-static void the_fate_of_a_block_waits_for_its_user(void **state)
-{
-	for (enum fate fate = KEEP; fate <= FREE; fate++) {
+	for (unsigned int freed = 0; freed < 2; freed++) {
 		uint64_t at = block();
 		uint32_t key = linger((struct av_lingering_of){.at = at});
 
 		*byte_at(at) = 1;
-		decide(at, fate);
+		if (freed)
+			av_linger_free_pages(seg, at);
 		assert_int_equal(*byte_at(at), 1);
 		assert_false(pages_are_free(at));
 		end(key);
-		assert_int_equal(*byte_at(at), fate == KEEP);
-		assert_int_equal(pages_are_free(at), fate == FREE);
+		assert_int_equal(*byte_at(at), !freed);
+		assert_int_equal(pages_are_free(at), freed);
 	}
 }
 
@@ -208,9 +200,6 @@ static void a_block_that_does_not_linger_is_freed_at_once(void **state)
 
 		if (others)
 			linger((struct av_lingering_of){.at = NOWHERE});
-		*byte_at(at) = 1;
-		av_linger_empty_pages(seg, at); /* its owner has done that */
-		assert_int_equal(*byte_at(at), 1);
 		av_linger_free_pages(seg, at);
 		assert_true(pages_are_free(at));
 	}
@@ -223,7 +212,7 @@ static void a_block_that_does_not_linger_is_freed_at_once(void **state)
 
 static uint64_t heap_bytes(bool descriptor)
 {
-	return descriptor ? sizeof(struct av_adopted) : LIST_BYTES;
+	return descriptor ? sizeof(struct av_heap_part) : LIST_BYTES;
 }
 
 /* The heap gives out first what was freed last. */
@@ -232,21 +221,21 @@ static bool heap_is_free(uint64_t at, bool descriptor)
 	uint64_t next = av_seg_alloc(seg, heap_bytes(descriptor));
 
 	assert_int_not_equal(next, 0);
-	assert_int_equal(next % (1u << AV_ADOPTED_SHIFT), 0);
+	assert_int_equal(next % (1u << AV_HEAP_PART_SHIFT), 0);
 	return next == at;
 }
 
 static struct av_lingering_of of_heap(uint64_t at, bool descriptor)
 {
 	if (descriptor)
-		return (struct av_lingering_of){.adopted = (uint32_t)(at >> AV_ADOPTED_SHIFT)};
+		return (struct av_lingering_of){.part = (uint32_t)(at >> AV_HEAP_PART_SHIFT)};
 	return (struct av_lingering_of){.leads_to = at};
 }
 
 static void free_heap(uint64_t at, bool descriptor)
 {
 	if (descriptor)
-		av_linger_free_descriptor(seg, (uint32_t)(at >> AV_ADOPTED_SHIFT));
+		av_linger_free_part(seg, (uint32_t)(at >> AV_HEAP_PART_SHIFT));
 	else
 		av_linger_free_memory(seg, at, LIST_BYTES);
 }
@@ -304,15 +293,14 @@ static void a_key_that_leads_elsewhere_is_none_of_its_users(void **state)
 
 /* --- what several keys share ------------------------------------------------------- */
 
-enum shared { PAGES, EMPTIED_PAGES, DESCRIPTOR, MEMORY, SHARED_N };
+enum shared { PAGES, DESCRIPTOR, MEMORY, SHARED_N };
 
 static uint64_t make_shared(enum shared what, struct av_lingering_of *of)
 {
 	uint64_t at;
 
-	if (what <= EMPTIED_PAGES) {
+	if (what == PAGES) {
 		at = block();
-		*byte_at(at) = 1;
 		*of = (struct av_lingering_of){.at = at};
 		return at;
 	}
@@ -323,8 +311,8 @@ static uint64_t make_shared(enum shared what, struct av_lingering_of *of)
 
 static void end_shared(enum shared what, uint64_t at)
 {
-	if (what <= EMPTIED_PAGES)
-		decide(at, what == PAGES ? FREE : EMPTY);
+	if (what == PAGES)
+		av_linger_free_pages(seg, at);
 	else
 		free_heap(at, what == DESCRIPTOR);
 }
@@ -333,8 +321,6 @@ static bool shared_is_free(enum shared what, uint64_t at)
 {
 	if (what == PAGES)
 		return pages_are_free(at);
-	if (what == EMPTIED_PAGES)
-		return *byte_at(at) == 0;
 	return heap_is_free(at, what == DESCRIPTOR);
 }
 
@@ -347,7 +333,7 @@ static void the_last_of_its_users_frees_it(void **state)
 		uint64_t at = make_shared(what, &of);
 		uint32_t key[2] = {linger(of), 0};
 
-		linger((struct av_lingering_of){.at = NOWHERE, .adopted = 1, .leads_to = NOWHERE});
+		linger((struct av_lingering_of){.at = NOWHERE, .part = 1, .leads_to = NOWHERE});
 		key[1] = linger(of);
 		end_shared(what, at);
 		end(key[i % 2]);
@@ -377,19 +363,19 @@ static void *end_uses(void *arg)
 }
 
 /* For each of its keys in turn. */
-static void all_users_of_a_block_are_waited_for(void **state)
+static void all_users_of_a_part_are_waited_for(void **state)
 {
-	uint32_t key[2] = {linger((struct av_lingering_of){.at = PAGE}),
-			   linger((struct av_lingering_of){.at = PAGE})};
+	uint32_t key[2] = {linger((struct av_lingering_of){.part = PART}),
+			   linger((struct av_lingering_of){.part = PART})};
 	pthread_t thread;
 
-	av_linger_wait(seg, PAGE); /* nobody uses it: at once */
+	av_linger_wait(seg, PART); /* nobody uses it: at once */
 	pin(0, key[0]);
 	pin(1, key[1]);
-	av_linger_wait(seg, 2 * PAGE); /* likewise */
+	av_linger_wait(seg, PART + 1); /* likewise */
 	atomic_store(&left, 2);
 	assert_int_equal(pthread_create(&thread, NULL, end_uses, NULL), 0);
-	av_linger_wait(seg, PAGE);
+	av_linger_wait(seg, PART);
 	assert_int_equal(atomic_load(&left), 0);
 	pthread_join(thread, NULL);
 	av_linger_forget(seg);
@@ -404,13 +390,13 @@ int main(void)
 		WITH_A_HEAP(a_closed_context_forgets_its_own),
 		WITH_A_HEAP(a_forked_child_has_none),
 		WITH_A_HEAP(a_key_is_free_when_its_region_has_ended_and_nobody_uses_it),
-		WITH_A_HEAP(the_fate_of_a_block_waits_for_its_user),
+		WITH_A_HEAP(a_block_waits_for_its_user),
 		WITH_A_HEAP(a_block_that_does_not_linger_is_freed_at_once),
 		WITH_A_HEAP(memory_of_the_heap_waits_for_its_user),
 		WITH_A_HEAP(memory_that_does_not_linger_is_freed_at_once),
 		WITH_A_HEAP(a_key_that_leads_elsewhere_is_none_of_its_users),
 		WITH_A_HEAP(the_last_of_its_users_frees_it),
-		WITH_A_HEAP(all_users_of_a_block_are_waited_for),
+		WITH_A_HEAP(all_users_of_a_part_are_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);

@@ -240,53 +240,6 @@ static void a_closed_context_has_it_watched_for_others(void **state)
 	fake_close(&g);
 }
 
-/* Not what another userfaultfd has part of, in whichever mapping of several. */
-static void what_another_serves_is_not_claimed(void **state)
-{
-	struct uffdio_api api = {.api = UFFD_API};
-	struct uffdio_register theirs = {.range = {at(PRIVATE) + PAGE, PAGE},
-					 .mode = UFFDIO_REGISTER_MODE_MISSING};
-	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
-
-	if (av_odp_uffd() < 0 || fd < 0)
-		skip();
-	assert_true(av_odp_claim(at(PRIVATE), PAGE));
-	assert_int_equal(ioctl(fd, UFFDIO_API, &api), 0);
-	assert_int_equal(ioctl(fd, UFFDIO_REGISTER, &theirs), 0);
-	assert_false(av_odp_claim(at(PRIVATE), 2 * PAGE));
-	assert_true(av_odp_claim(at(PRIVATE), PAGE));
-	close(fd);
-	assert_true(av_odp_claim(at(PRIVATE), 2 * PAGE));
-}
-
-/* From then on the program cannot have them served. */
-static void what_is_claimed_is_watched(void **state)
-{
-	uint64_t stamp;
-
-	if (av_odp_uffd() < 0)
-		skip();
-	assert_true(av_odp_prepare(&f.seg, at(PRIVATE), 2 * PAGE, &stamp));
-	av_odp_set(&f.seg, at(PRIVATE), 2 * PAGE, true);
-	assert_true(av_odp_claim(at(PRIVATE) + PAGE, PAGE));
-	assert_int_equal(madvise(pages, 2 * PAGE, MADV_DONTNEED), 0);
-	av_odp_settle(&f.seg);
-	assert_int_equal(av_odp_missing(&f.seg, at(PRIVATE), PAGE, false), 0);
-	assert_int_equal(av_odp_missing(&f.seg, at(PRIVATE) + PAGE, PAGE, false), 1);
-}
-
-static void nobody_claims_without_a_descriptor(void **state)
-{
-	struct fake_seg g;
-	uint8_t *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	fake_open(&g, 2);
-	assert_int_equal(av_odp_uffd(), -1);
-	assert_false(av_odp_claim((uintptr_t)p, PAGE));
-	munmap(p, PAGE);
-	fake_close(&g);
-}
-
 #define WITH_PAGES(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -300,9 +253,6 @@ int main(void)
 		WITH_PAGES(nobody_watches),
 		WITH_PAGES(what_is_to_be_exchanged_is_not_watched),
 		WITH_PAGES(a_closed_context_has_it_watched_for_others),
-		WITH_PAGES(what_another_serves_is_not_claimed),
-		WITH_PAGES(what_is_claimed_is_watched),
-		cmocka_unit_test(nobody_claims_without_a_descriptor),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

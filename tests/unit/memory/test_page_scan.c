@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which pages are there, and which are huge: by the request of newer kernels and by what older ones
- * have. */
+/* Which pages are in memory: by the request of newer kernels and by what older ones have. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -18,12 +17,7 @@
 #include "memory/page_scan.h"
 
 #define PAGE  4096ull
-#define HUGE  (2ull << 20)
 #define PAGES 1024ull
-
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
 
 typedef int scan_function(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs);
 
@@ -93,9 +87,9 @@ static void present(void **state)
 			if (touched(&rows[i], page))
 				memory[page * PAGE] = 1;
 		for (size_t k = 0; k < AV_ARRAY_SIZE(parts); k++) {
-			expect_touched(av_page_scan_present, &rows[i], memory, parts[k][0],
+			expect_touched(av_page_scan_in_memory, &rows[i], memory, parts[k][0],
 				       parts[k][1]);
-			expect_touched(av_page_scan_present_text, &rows[i], memory, parts[k][0],
+			expect_touched(av_page_scan_in_memory_text, &rows[i], memory, parts[k][0],
 				       parts[k][1]);
 		}
 		munmap(memory, PAGES * PAGE);
@@ -112,51 +106,14 @@ static int scan_all(scan_function *scan, const uint8_t *from, uint64_t bytes,
 	return n;
 }
 
-static void small_pages_are_not_huge(void **state)
-{
-	struct av_page_scan_run runs[AV_PAGE_RUNS];
-	uint8_t *memory = map(4 * HUGE);
-
-	assert_int_equal(madvise(memory, 4 * HUGE, MADV_NOHUGEPAGE), 0);
-	for (uint64_t at = 0; at < 4 * HUGE; at += PAGE)
-		memory[at] = 1;
-	assert_int_equal(scan_all(av_page_scan_huge, memory, 4 * HUGE, runs), 0);
-	assert_int_equal(scan_all(av_page_scan_huge_text, memory, 4 * HUGE, runs), 0);
-	munmap(memory, 4 * HUGE);
-}
-
-static void huge_pages_are_seen(void **state)
-{
-	struct av_page_scan_run runs[AV_PAGE_RUNS];
-	uint8_t *memory = map(5 * HUGE),
-		*at = (uint8_t *)(((uintptr_t)memory + HUGE - 1) & ~(HUGE - 1));
-
-	for (uint64_t i = 0; i < HUGE; i += PAGE)
-		at[HUGE + i] = 1;
-	if (madvise(at + HUGE, HUGE, MADV_COLLAPSE)) {
-		munmap(memory, 5 * HUGE);
-		skip(); /* the system has none to give */
-	}
-	assert_int_equal(scan_all(av_page_scan_huge, at, 3 * HUGE, runs), 1);
-	assert_true(runs[0].begin <= (uintptr_t)at + HUGE &&
-		    runs[0].end >= (uintptr_t)at + 2 * HUGE);
-	/* Mappings next to each other may have become one; in the range, it is all of it. */
-	assert_int_equal(scan_all(av_page_scan_huge_text, at, 3 * HUGE, runs), 1);
-	assert_int_equal(runs[0].begin, (uintptr_t)at);
-	assert_int_equal(runs[0].end, (uintptr_t)at + 3 * HUGE);
-	munmap(memory, 5 * HUGE);
-}
-
 static void nothing_is_mapped(void **state)
 {
 	struct av_page_scan_run runs[AV_PAGE_RUNS];
 	uint8_t *memory = map(PAGES * PAGE);
 
 	munmap(memory, PAGES * PAGE);
-	assert_int_equal(scan_all(av_page_scan_present, memory, PAGES * PAGE, runs), 0);
-	assert_int_equal(scan_all(av_page_scan_present_text, memory, PAGES * PAGE, runs), 0);
-	assert_int_equal(scan_all(av_page_scan_huge, memory, PAGES * PAGE, runs), 0);
-	assert_int_equal(scan_all(av_page_scan_huge_text, memory, PAGES * PAGE, runs), 0);
+	assert_int_equal(scan_all(av_page_scan_in_memory, memory, PAGES * PAGE, runs), 0);
+	assert_int_equal(scan_all(av_page_scan_in_memory_text, memory, PAGES * PAGE, runs), 0);
 }
 
 /* Whatever the kernel has to tell, adjacent pages are one run. */
@@ -167,7 +124,7 @@ static void adjacent_pages_are_one_run(void **state)
 
 	for (uint64_t at = 0; at < PAGES * PAGE; at += PAGE)
 		memory[at] = 1;
-	assert_int_equal(scan_all(av_page_scan_present_text, memory, PAGES * PAGE, runs), 1);
+	assert_int_equal(scan_all(av_page_scan_in_memory_text, memory, PAGES * PAGE, runs), 1);
 	assert_int_equal(runs[0].begin, (uintptr_t)memory);
 	assert_int_equal(runs[0].end, (uintptr_t)memory + PAGES * PAGE);
 	munmap(memory, PAGES * PAGE);
@@ -179,7 +136,7 @@ static void nothing_can_be_mapped(void **state)
 	struct av_page_scan_run runs[AV_PAGE_RUNS];
 	uint64_t begin = 1ull << 62;
 
-	assert_true(av_page_scan_present_text(&begin, begin + PAGE, runs) < 0);
+	assert_true(av_page_scan_in_memory_text(&begin, begin + PAGE, runs) < 0);
 }
 
 /* A program may have closed its standard input, or have no descriptor left. */
@@ -192,13 +149,12 @@ static void whatever_descriptors_there_are(void **state)
 	int saved = close_input();
 
 	memory[0] = 1;
-	assert_int_equal(scan_all(av_page_scan_present, memory, PAGE, runs), 1);
-	assert_int_equal(scan_all(av_page_scan_present_text, memory, PAGE, runs), 1);
+	assert_int_equal(scan_all(av_page_scan_in_memory, memory, PAGE, runs), 1);
+	assert_int_equal(scan_all(av_page_scan_in_memory_text, memory, PAGE, runs), 1);
 	assert_int_equal(fcntl(0, F_GETFD), -1); /* none is left open */
 	input_again(saved);
 	was = few_descriptors(0);
-	assert_true(av_page_scan_present(&begin, begin + PAGE, runs) < 0);
-	assert_true(av_page_scan_huge(&begin, begin + PAGE, runs) < 0);
+	assert_true(av_page_scan_in_memory(&begin, begin + PAGE, runs) < 0);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
 	munmap(memory, PAGE);
 }
@@ -207,8 +163,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(present),
-		cmocka_unit_test(small_pages_are_not_huge),
-		cmocka_unit_test(huge_pages_are_seen),
 		cmocka_unit_test(nothing_is_mapped),
 		cmocka_unit_test(adjacent_pages_are_one_run),
 		cmocka_unit_test(nothing_can_be_mapped),

@@ -29,15 +29,16 @@
 #define BASE	    0x1000000ull
 #define BYTES	    4096u
 #define PATIENCE_MS 30000u
+#define PART	    77u
 
 /* --- what lingers ------------------------------------------------------------------ */
 
-enum stays { NOTHING_MORE, ITS_PAGES, ITS_MEMORY };
+enum stays { NOTHING_MORE, ITS_PAGES, ITS_PART, ITS_MEMORY };
 
 static const struct {
 	uint8_t kind, share;
 	uint32_t of_other; /* pages: of another context than its own */
-	uint32_t adopted;
+	uint32_t heap;
 	bool lingers;
 	enum stays stays;
 } rows[] = {
@@ -47,10 +48,10 @@ static const struct {
 	{AV_KEY_PAGES, 0, 0, 0, true, ITS_PAGES},
 	{AV_KEY_DEVICE, 0, 0, 0, true, ITS_MEMORY},
 	{AV_KEY_UMR, 0, 0, 0, true, ITS_MEMORY},
-	/* others have these pages, or they are no more adopted */
+	{AV_KEY_REGION, 0, 0, PART, true, ITS_PART},
+	/* others have these pages */
 	{AV_KEY_PAGES, AV_SHARED, 0, 0, false, NOTHING_MORE},
 	{AV_KEY_PAGES, 0, 1, 0, false, NOTHING_MORE},
-	{AV_KEY_REGION, 0, 0, 77, false, NOTHING_MORE},
 	{AV_KEY_DM_BLOCK, 0, 0, 0, false, NOTHING_MORE},
 };
 
@@ -62,7 +63,7 @@ static uint32_t create(size_t i, uint64_t at)
 				    .length = BYTES,
 				    .addr = at,
 				    .share = rows[i].share,
-				    .adopted = rows[i].adopted,
+				    .heap = rows[i].heap,
 				    .intact = seg->ref + rows[i].of_other};
 	uint32_t key = av_key_create(seg, &what, KEYS);
 
@@ -98,17 +99,37 @@ static int end_while_used(uint32_t key, bool lives)
 	return ret;
 }
 
+/* Of the segment's heap, or pages. */
+static uint64_t allocate(size_t i)
+{
+	struct av_page_block block;
+
+	if (rows[i].kind != AV_KEY_PAGES)
+		return av_seg_alloc(seg, BYTES);
+	assert_int_equal(av_pages_alloc(seg, BYTES, AV_PAGES_SMALL, &block), 0);
+	return block.at;
+}
+
+static void give_back(size_t i, uint64_t at)
+{
+	if (rows[i].kind == AV_KEY_PAGES)
+		av_linger_free_pages(seg, at);
+	else
+		av_linger_free_memory(seg, at, BYTES);
+}
+
 static void a_region_lingers_if_its_users_can_be_kept_away(void **state)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
-		uint64_t at = av_seg_alloc(seg, BYTES);
+		bool stays = rows[i].stays == ITS_PAGES || rows[i].stays == ITS_MEMORY;
+		uint64_t at = allocate(i);
 		uint32_t key = create(i, at);
 
 		assert_int_equal(end_while_used(key, rows[i].lingers), 0);
-		av_linger_free_memory(seg, at, BYTES);
+		give_back(i, at);
 		if (av_linger_has_key(seg, key) != rows[i].lingers ||
-		    av_linger_has_pages(seg, at) != (rows[i].stays == ITS_PAGES) ||
-		    (av_seg_alloc(seg, BYTES) == at) != (rows[i].stays != ITS_MEMORY))
+		    av_linger_has_part(seg, PART) != (rows[i].stays == ITS_PART) ||
+		    (allocate(i) == at) == stays)
 			fail_msg("row %zu", i);
 		av_linger_forget(seg);
 	}

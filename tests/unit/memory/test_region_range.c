@@ -138,7 +138,7 @@ static void the_key_says_what_was_asked_for(void **state)
 
 		assert_int_equal(av_region_prepare(&f.seg, &req, &what), 0);
 		if (what.kind != keys[i].kind || what.base != keys[i].base || what.addr != SOME ||
-		    what.length != req.length || what.access != req.access || what.adopted)
+		    what.length != req.length || what.access != req.access || what.heap)
 			fail_msg("row %zu", i);
 	}
 	fake_close(&f);

@@ -8,21 +8,21 @@
 
 #include "base/compiler.h"
 #include "fake_seg.h"
-#include "memory/adopted.h"
+#include "memory/heap_part.h"
 #include "memory/allocated.h"
 #include "memory/key.h"
 #include "memory/odp_table.h"
 #include "memory/region_count.h"
 #include "memory/region_report.h"
 
-#define CONTEXT	   9u
-#define PID	   4711
-#define KEY	   (5u << 8 | 3)
-#define BASE	   0x1000000ull
-#define ADDR	   0x7000000ull
-#define ADOPTED_AT (1ull << 29)
-#define HUGE	   AV_HUGE_PAGE_BYTES
-#define PAGE	   AV_PAGE_BYTES
+#define CONTEXT 9u
+#define PID	4711
+#define KEY	(5u << 8 | 3)
+#define BASE	0x1000000ull
+#define ADDR	0x7000000ull
+#define PART_AT (1ull << 29)
+#define HUGE	AV_HUGE_PAGE_BYTES
+#define PAGE	AV_PAGE_BYTES
 /* What is in the upper half of @intact. */
 #define INTACT(type, huge) (((uint64_t)(huge) << AV_KEY_HUGE_SHIFT | (type)) << 32 | CONTEXT)
 
@@ -86,12 +86,11 @@ static const struct {
 	{AV_KEY_UMR, 0, NULL},
 	{AV_KEY_WINDOW, 0, NULL},
 	{AV_KEY_REGION, AV_KEY_PRIVATE, "private"},
-	{AV_KEY_REGION, AV_KEY_PINNED, "pinned"},
-	{AV_KEY_REGION, AV_KEY_SPECIAL, "special"},
+	{AV_KEY_REGION, AV_KEY_EARLY, "early"},
 	{AV_KEY_REGION, AV_KEY_PRIVATE | AV_KEY_HUGETLB, "private"},
 	{AV_KEY_REGION, AV_KEY_HUGETLB, "plain"},
-	{AV_KEY_PAGES, AV_KEY_PRIVATE | AV_KEY_PINNED | AV_KEY_SPECIAL, "pages"},
-	{AV_KEY_ODP, AV_KEY_PRIVATE | AV_KEY_PINNED | AV_KEY_SPECIAL, "on-demand"},
+	{AV_KEY_PAGES, AV_KEY_PRIVATE | AV_KEY_EARLY, "pages"},
+	{AV_KEY_ODP, AV_KEY_PRIVATE | AV_KEY_EARLY, "on-demand"},
 };
 
 static void each_kind_has_its_name(void **state)
@@ -138,41 +137,41 @@ static void every_index_is_looked_at(void **state)
 	}
 }
 
-/* --- adopted --------------------------------------------------------------------- */
+/* --- on the shared heap ---------------------------------------------------------- */
 
 static const struct {
-	uint64_t begin, end; /* adopted pages, from the region's begin on, plus a page */
+	uint64_t begin, end; /* pages of the heap, from the region's begin on, plus a page */
 	uint64_t bytes;
-} adoptions[] = {
+} parts[] = {
 	{1, 5, 4}, {0, 6, 4}, {0, 4, 3}, {2, 6, 3}, {2, 4, 2}, {0, 1, 0}, {5, 6, 0}, {3, 3, 0},
 };
 
-static void adopted_is_what_lies_in_the_region(void **state)
+static void shared_is_what_lies_in_the_region(void **state)
 {
-	struct av_adopted *a = av_seg_at(&f.seg, ADOPTED_AT, sizeof(*a));
+	struct av_heap_part *part = av_seg_at(&f.seg, PART_AT, sizeof(*part));
 
-	assert_non_null(a);
-	atomic_store(&a->at, 1ull << 30);
-	for (size_t i = 0; i < AV_ARRAY_SIZE(adoptions); i++) {
-		uint64_t bytes = adoptions[i].bytes * PAGE;
+	assert_non_null(part);
+	atomic_store(&part->at, 1ull << 30);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(parts); i++) {
+		uint64_t bytes = parts[i].bytes * PAGE;
 
-		a->addr = ADDR + (adoptions[i].begin - 1) * PAGE;
-		a->bytes = (adoptions[i].end - adoptions[i].begin) * PAGE;
-		k->adopted = (uint32_t)(ADOPTED_AT >> AV_ADOPTED_SHIFT);
-		k->share = AV_KEY_PINNED;
+		part->addr = ADDR + (parts[i].begin - 1) * PAGE;
+		part->bytes = (parts[i].end - parts[i].begin) * PAGE;
+		k->heap = (uint32_t)(PART_AT >> AV_HEAP_PART_SHIFT);
+		k->share = AV_KEY_EARLY;
 		assert_int_equal(look(), 1);
-		if (info.memory != (bytes ? AV_REGION_ADOPTED : AV_REGION_PINNED) ||
-		    info.counted[AV_MR_ADOPTED_BYTES] != bytes)
+		if (info.memory != (bytes ? AV_REGION_SHARED : AV_REGION_EARLY) ||
+		    info.counted[AV_MR_SHARED_BYTES] != bytes)
 			fail_msg("row %zu: %lu bytes", i,
-				 (unsigned long)info.counted[AV_MR_ADOPTED_BYTES]);
+				 (unsigned long)info.counted[AV_MR_SHARED_BYTES]);
 	}
-	a->addr = ADDR;
-	a->bytes = PAGE;
-	atomic_store(&a->at, 0); /* given back */
+	part->addr = ADDR;
+	part->bytes = PAGE;
+	atomic_store(&part->at, 0); /* private again */
 	k->share = 0;
 	assert_int_equal(look(), 1);
 	assert_int_equal(info.memory, AV_REGION_PLAIN);
-	k->adopted = UINT32_MAX; /* nonsense */
+	k->heap = UINT32_MAX; /* nonsense */
 	assert_int_equal(look(), 1);
 	assert_int_equal(info.memory, AV_REGION_PLAIN);
 }
@@ -240,7 +239,7 @@ static void counters_of_the_key(void **state)
 		assert_int_equal(look(), 1);
 		assert_int_equal(info.counted[AV_MR_REFUSED], 7 * (on_demand + 1));
 		assert_int_equal(info.counted[AV_MR_WINDOWS], 2);
-		assert_int_equal(info.counted[AV_MR_ADOPTED_BYTES], 0);
+		assert_int_equal(info.counted[AV_MR_SHARED_BYTES], 0);
 		assert_int_equal(info.counted[AV_MR_VALID_PAGES], on_demand ? 3 : 0);
 	}
 }
@@ -251,8 +250,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(each_kind_has_its_name, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_region_is_told_as_it_is, setup, teardown),
 		cmocka_unit_test_setup_teardown(every_index_is_looked_at, setup, teardown),
-		cmocka_unit_test_setup_teardown(adopted_is_what_lies_in_the_region, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(shared_is_what_lies_in_the_region, setup, teardown),
 		cmocka_unit_test_setup_teardown(pages_of_allocated_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(counters_of_the_key, setup, teardown),
 	};

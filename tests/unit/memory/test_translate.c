@@ -18,23 +18,23 @@
 #include "memory/unmapped.h"
 #include "registry/directory.h"
 
-#define ADOPTED_AT (1ull << 29) /* where the description of the adopted pages is, */
-#define PAGES_AT   (1ull << 30) /* and the pages */
-#define INDEX	   5u
-#define KEY	   (INDEX << 8 | 7)
-#define PD	   3u
-#define QPN	   77u
-#define BASE	   0x1000000ull /* in key space, */
-#define ADDR	   0x7000000ull /* in the owner; pages begin one before, and end one after */
-#define LENGTH	   0x3000ull
-#define PAGE	   0x1000ull
-#define RIGHTS	   (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
-#define NOWHERE	   (AV_SLAB_CHUNKS * AV_KEY_CHUNK << 8 | 7) /* beyond the table */
-#define NOBODY	   0x7ffffffu				    /* identity of no process */
+#define PART_AT	 (1ull << 29) /* where its part of the heap is described, */
+#define PAGES_AT (1ull << 30) /* and the pages, from the heap's begin on: the head is there */
+#define INDEX	 5u
+#define KEY	 (INDEX << 8 | 7)
+#define PD	 3u
+#define QPN	 77u
+#define BASE	 0x1000000ull /* in key space, */
+#define ADDR	 0x7000000ull /* in the owner; pages begin one before, and end one after */
+#define LENGTH	 0x3000ull
+#define PAGE	 0x1000ull
+#define RIGHTS	 (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+#define NOWHERE	 (AV_SLAB_CHUNKS * AV_KEY_CHUNK << 8 | 7) /* beyond the table */
+#define NOBODY	 0x7ffffffu				  /* identity of no process */
 
 static struct fake_seg f;
 static struct av_key *k;
-static struct av_adopted *adopted;
+static struct av_heap_part *part;
 static struct av_mem_request ask;
 
 /* The owner lives, as far as the directory knows. */
@@ -65,7 +65,7 @@ static void set_up_key(void)
 	k->base = BASE;
 	k->addr = ADDR;
 	k->length = LENGTH;
-	k->adopted = (uint32_t)(ADOPTED_AT >> AV_ADOPTED_SHIFT);
+	k->heap = (uint32_t)(PART_AT >> AV_HEAP_PART_SHIFT);
 	atomic_store(&k->intact, 42);
 	atomic_store(&k->key, KEY);
 }
@@ -78,10 +78,11 @@ static void begin(bool own)
 	fake_tables(&f);
 	atomic_store(&f.seg.head->odp_seq, 42);
 	set_up_key();
-	adopted = av_seg_at(&f.seg, ADOPTED_AT, sizeof(*adopted));
-	adopted->addr = ADDR - PAGE;
-	adopted->bytes = LENGTH + 2 * PAGE;
-	atomic_store(&adopted->at, PAGES_AT);
+	atomic_store(&f.seg.shared_heap, (uint8_t *)f.seg.head);
+	part = av_seg_at(&f.seg, PART_AT, sizeof(*part));
+	part->addr = ADDR - PAGE;
+	part->bytes = LENGTH + 2 * PAGE;
+	atomic_store(&part->at, AV_HEAP_PART_BASE + PAGES_AT);
 	ask = (struct av_mem_request){.key = KEY,
 				      .pd = PD,
 				      .access = IBV_ACCESS_REMOTE_WRITE,
@@ -451,38 +452,36 @@ static void what_is_plain(void **state)
 /* The key is in order, and its bytes are out of reach: they are nowhere, or a peer's table is
  * nonsense. */
 /* clang-format off */
-static void not_adopted(void) { k->adopted = 0; }
-static void given_back(void) { atomic_store(&adopted->at, 0); }
-static void described_beyond_the_segment(void) { k->adopted = UINT32_MAX; }
-static void described_in_the_head(void) { k->adopted = 1; }
-static void pages_begin_behind_it(void) { adopted->addr = ADDR + PAGE; }
-static void pages_end_before_it(void) { adopted->bytes = PAGE + 100; }
-static void pages_are_far_away(void) { adopted->addr = ~(PAGE - 1); }
-static void pages_wrap(void) { adopted->bytes = UINT64_MAX; }
-static void adopted_in_the_head(void) { atomic_store(&adopted->at, PAGE); }
-static void adopted_beyond_the_segment(void) { atomic_store(&adopted->at, AV_SEG_BYTES); }
-static void adopted_partly_beyond(void) { atomic_store(&adopted->at, AV_SEG_BYTES - PAGE); }
-static void adopted_before_the_segment(void) { atomic_store(&adopted->at, -PAGE); }
-static void adopted_out_of_line(void) { atomic_store(&adopted->at, PAGES_AT + 4); }
+static void not_there(void) { k->heap = 0; }
+static void private_again(void) { atomic_store(&part->at, 0); }
+static void described_beyond_the_segment(void) { k->heap = UINT32_MAX; }
+static void described_in_the_head(void) { k->heap = 1; }
+static void pages_begin_behind_it(void) { part->addr = ADDR + PAGE; }
+static void pages_end_before_it(void) { part->bytes = PAGE + 100; }
+static void pages_are_far_away(void) { part->addr = ~(PAGE - 1); }
+static void pages_wrap(void) { part->bytes = UINT64_MAX; }
+static void beyond_the_heap(void) { atomic_store(&part->at, AV_HEAP_PART_BASE + AV_SHARED_HEAP_BYTES); }
+static void partly_beyond(void) { atomic_store(&part->at, AV_SHARED_HEAP_BYTES); }
+static void before_the_heap(void) { atomic_store(&part->at, -PAGE); }
+static void out_of_line(void) { atomic_store(&part->at, AV_HEAP_PART_BASE + PAGES_AT + 4); }
 /* clang-format on */
 
 static const struct {
 	const char *name;
 	void (*spoil)(void);
 } unreachable[] = {
-	{"not adopted", not_adopted},
-	{"given back", given_back},
+	{"not there", not_there},
+	{"private again", private_again},
 	{"described beyond the segment", described_beyond_the_segment},
 	{"described in the head", described_in_the_head},
 	{"pages that begin behind it", pages_begin_behind_it},
 	{"pages that end before it", pages_end_before_it},
 	{"pages of another place", pages_are_far_away},
 	{"pages that wrap", pages_wrap},
-	{"pages in the head", adopted_in_the_head},
-	{"pages beyond the segment", adopted_beyond_the_segment},
-	{"pages partly beyond", adopted_partly_beyond},
-	{"pages before the segment", adopted_before_the_segment},
-	{"an operand that would not be aligned here", adopted_out_of_line},
+	{"pages beyond the heap", beyond_the_heap},
+	{"pages partly beyond", partly_beyond},
+	{"pages before the heap", before_the_heap},
+	{"an operand that would not be aligned here", out_of_line},
 };
 
 static void out_of_reach(void **state)
@@ -522,11 +521,11 @@ static void window_on(uint8_t kind, uint64_t addr)
 	r->kind = k->under = kind;
 	r->base = THERE - REGION_BY;
 	r->addr = addr - REGION_BY;
-	r->adopted = k->adopted;
+	r->heap = k->heap;
 	atomic_store(&r->key, REGION);
 	k->region = REGION;
 	k->kind = AV_KEY_WINDOW;
-	k->qpn = 0; /* where a region has @adopted */
+	k->qpn = 0; /* where a region has @heap */
 }
 
 static void other_owner(bool mapped)
@@ -545,16 +544,16 @@ static void pages_out_of_reach(void) { other_owner(false); }
 static void window_on_pages(void) { pages(); window_on(AV_KEY_PAGES, PAGES_AT); }
 static void window_on_those(void) { other_owner(false); window_on(AV_KEY_PAGES, PAGES_AT); }
 static void window_on_nothing(void) { window_on_those(); k->region = NOWHERE; }
-static void window_on_adopted(void) { window_on(AV_KEY_REGION, ADDR); }
-static void window_on_a_change(void) { window_on_adopted(); region_of_the_window()->kind = AV_KEY_ODP; }
-static void window_on_no_region(void) { window_on_adopted(); k->region = NOWHERE; }
+static void window_on_heap(void) { window_on(AV_KEY_REGION, ADDR); }
+static void window_on_a_change(void) { window_on_heap(); region_of_the_window()->kind = AV_KEY_ODP; }
+static void window_on_no_region(void) { window_on_heap(); k->region = NOWHERE; }
 static void device_of_the_origin(void)
 {
 	device();
 	k->in_origin = 1;
 	atomic_store(&f.seg.origin, &other.seg);
 }
-static void on_demand_elsewhere(void) { on_demand(); k->adopted = 0; }
+static void on_demand_elsewhere(void) { on_demand(); k->heap = 0; }
 static void on_demand_without_table(void)
 {
 	on_demand_elsewhere();
@@ -562,7 +561,7 @@ static void on_demand_without_table(void)
 }
 /* clang-format on */
 
-enum place { OUT, HERE, IN_OTHER, IN_ADOPTED };
+enum place { OUT, HERE, IN_OTHER, IN_HEAP };
 
 /* In a peer's segment. */
 static const struct {
@@ -584,7 +583,7 @@ static const struct {
 	{"window on pages out of reach", window_on_those, OUT, THERE + 100, PAGES_AT + 100,
 	 OTHER_REF, 0},
 	{"window on pages of no region", window_on_nothing, OUT, 0, PAGES_AT + 100, OTHER_REF, 0},
-	{"window on adopted pages", window_on_adopted, IN_ADOPTED, ADDR + 100, 0, 0, 0},
+	{"window on the heap", window_on_heap, IN_HEAP, ADDR + 100, 0, 0, 0},
 	{"window on what is on demand now", window_on_a_change, OUT, ADDR + 100, 0, 0, 0},
 	{"window on no region", window_on_no_region, OUT, ADDR + 100, 0, 0, 0},
 	{"null region", null_region_local, OUT, ADDR + 100, 0, 0, NULL_SPAN},
@@ -599,7 +598,7 @@ static void *address_in(enum place place)
 		return (uint8_t *)f.seg.head + PAGES_AT + 100;
 	case IN_OTHER:
 		return (uint8_t *)other.seg.head + PAGES_AT + 100;
-	case IN_ADOPTED:
+	case IN_HEAP:
 		return (uint8_t *)f.seg.head + PAGES_AT + PAGE + 100;
 	case OUT:
 	default:

@@ -103,42 +103,11 @@ static void a_range_has_rights(void **state)
 	close(maps);
 }
 
-/* --- parts of a file ------------------------------------------------------------- */
-
-/* A mapping of 0x3000 bytes, from 0x5000 of its file on, at 0x10000. */
-static const struct {
-	uint64_t at, bytes, begin, end; /* 0, 0: none of it */
-} parts[] = {
-	{0x5000, 0x3000, 0x10000, 0x13000},
-	{0x4000, 0x5000, 0x10000, 0x13000},
-	{0x6000, 0x1000, 0x11000, 0x12000},
-	{0x7000, 0x2000, 0x12000, 0x13000},
-	{0x4000, 0x1001, 0x10000, 0x10001},
-	{0x4000, 0x1000, 0, 0},
-	{0x8000, 0x1000, 0, 0},
-	{0x7fff, 1, 0x12fff, 0x13000},
-};
-
-static void a_mapping_shows_part_of_a_file(void **state)
-{
-	const struct av_vma vma = {.begin = 0x10000, .end = 0x13000, .offset = 0x5000};
-
-	for (size_t i = 0; i < AV_ARRAY_SIZE(parts); i++) {
-		uint64_t begin, end;
-		bool some = av_vma_part(&vma, parts[i].at, parts[i].bytes, &begin, &end);
-
-		if (some != (parts[i].end != 0) ||
-		    (some && (begin != parts[i].begin || end != parts[i].end)))
-			fail_msg("row %zu", i);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_line_is_found),
 		cmocka_unit_test(a_range_has_rights),
-		cmocka_unit_test(a_mapping_shows_part_of_a_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,7 +82,7 @@ static bool noted(enum av_check check, uint64_t wanted, uint64_t limit)
 
 enum what {
 	REGION,
-	ADOPTED,
+	ON_THE_HEAP,
 	UMR,
 	NO_MEMORY,
 	WINDOW_1,
@@ -125,7 +125,7 @@ static uint32_t make(enum what what)
 	default:
 		key = region_of(AV_KEY_REGION, LOCAL | READ);
 		/* In this place windows have their queue pair. */
-		av_key_entry(seg, key)->adopted = what == ADOPTED ? QPN + 1 : 0;
+		av_key_entry(seg, key)->heap = what == ON_THE_HEAP ? QPN + 1 : 0;
 		return key;
 	}
 }
@@ -147,8 +147,8 @@ static const struct {
 	 AV_HAS_REGION},
 	{REGION, true, false, false, QPN, READ, 0, BYTES, AV_MEM_GONE, AV_CHECK_KEY_UNMAPPED, 0, 0,
 	 AV_HAS_REGION},
-	{ADOPTED, true, false, false, QPN, READ, 0, BYTES, AV_MEM_OK, AV_CHECK_MEMORY_FAULT, 0, 0,
-	 AV_HAS_REGION},
+	{ON_THE_HEAP, true, false, false, QPN, READ, 0, BYTES, AV_MEM_OK, AV_CHECK_MEMORY_FAULT, 0,
+	 0, AV_HAS_REGION},
 	{UMR, true, false, false, QPN, READ, 0, BYTES, AV_MEM_OK, AV_CHECK_MEMORY_FAULT, 0, 0,
 	 AV_HAS_REGION},
 	{UMR, true, false, false, QPN, READ, 0, BYTES, AV_MEM_RANGE, AV_CHECK_KEY_PIECE, 0, 0,

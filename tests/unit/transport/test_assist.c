@@ -16,14 +16,14 @@
 #include "base/clock.h"
 #include "copy/copy.h"
 #include "registry/directory.h"
-#include "memory/adopted.h"
+#include "memory/heap_part.h"
 #include "memory/key.h"
 #include "memory/pin.h"
 #include "transport/assist.h"
 #include "lib/own_directory.h"
 #include "unit/memory/fake_seg.h"
 
-#define ADOPTED_AT  (7ull << 26) /* the sender's: what is adopted, */
+#define PART_AT	    (7ull << 26) /* the sender's: its part of the heap, */
 #define SOURCE_AT   (8ull << 26) /* and its bytes */
 #define SOURCE_ADDR 0x7000000000ull
 #define INDEX	    1u
@@ -76,7 +76,7 @@ static int group_teardown(void **state)
 
 /* --- what is set up -------------------------------------------------------------- */
 
-static void set_up_key(struct av_seg *seg, uint64_t addr, uint32_t adopted)
+static void set_up_key(struct av_seg *seg, uint64_t addr, uint32_t heap)
 {
 	struct av_key *k = av_key_entry(seg, KEY);
 
@@ -86,17 +86,18 @@ static void set_up_key(struct av_seg *seg, uint64_t addr, uint32_t adopted)
 	k->access = IBV_ACCESS_LOCAL_WRITE;
 	k->base = k->addr = addr;
 	k->length = ROOM;
-	k->adopted = adopted;
+	k->heap = heap;
 	atomic_store(&k->key, KEY);
 }
 
-static void set_up_adopted(struct av_seg *seg)
+static void set_up_part(struct av_seg *seg)
 {
-	struct av_adopted *a = av_seg_at(seg, ADOPTED_AT, sizeof(*a));
+	struct av_heap_part *part = av_seg_at(seg, PART_AT, sizeof(*part));
 
-	a->addr = SOURCE_ADDR;
-	a->bytes = ROOM;
-	a->at = SOURCE_AT;
+	atomic_store(&seg->shared_heap, (uint8_t *)seg->head); /* its offsets are the segment's */
+	part->addr = SOURCE_ADDR;
+	part->bytes = ROOM;
+	part->at = AV_HEAP_PART_BASE + SOURCE_AT;
 	source = (uint8_t *)seg->head + SOURCE_AT;
 	for (size_t i = 0; i < ROOM; i++)
 		source[i] = (uint8_t)(i * 7 + i / 4096 + 1);
@@ -127,8 +128,8 @@ static int set_up(void **state)
 	buffer = mmap(NULL, ROOM + 2 * GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 		      -1, 0);
 	CHECK(buffer != MAP_FAILED);
-	set_up_adopted(&f[0].seg);
-	set_up_key(&f[0].seg, SOURCE_ADDR, ADOPTED_AT >> AV_ADOPTED_SHIFT);
+	set_up_part(&f[0].seg);
+	set_up_key(&f[0].seg, SOURCE_ADDR, PART_AT >> AV_HEAP_PART_SHIFT);
 	set_up_key(&f[1].seg, (uintptr_t)buffer, 0);
 	req = set_up_qp(&f[0].seg, REQUESTER, RESPONDER);
 	rsp = set_up_qp(&f[1].seg, RESPONDER, REQUESTER);
@@ -220,7 +221,7 @@ struct sender_row {
 
 /* clang-format off */
 static void nothing(void) { }
-static void not_adopted(void) { av_key_entry(&f[0].seg, KEY)->adopted = 0; }
+static void not_on_the_heap(void) { av_key_entry(&f[0].seg, KEY)->heap = 0; }
 static void no_key(void) { source_key = (AV_SLAB_CHUNKS * AV_KEY_CHUNK) << 8 | 7; }
 static void no_cq(void) { rsp.qp->recv_cq = AV_SLAB_CHUNKS * AV_OBJ_CHUNK; }
 static void another_sender(void) { atomic_store(&cq->assist.sender.owner, LIVING); }
@@ -246,7 +247,7 @@ static void gone_source(void) { CHECK(mprotect(source + 3 * PIECE, PIECE, PROT_N
 
 static const struct sender_row sender_rows[] = {
 	{"nothing in the way", COPIED, nothing},
-	{"source that is not adopted", ALONE, not_adopted},
+	{"source that is not on the heap", ALONE, not_on_the_heap},
 	{"a key that is none", ALONE, no_key},
 	{"no CQ", ALONE, no_cq},
 	{"another one's message is there", ALONE, another_sender},
@@ -338,7 +339,7 @@ static void read_only_to_key(void) { av_key_entry(&f[1].seg, KEY)->access = 0; }
 static void to_key_of_another_pd(void) { av_key_entry(&f[1].seg, KEY)->pd++; }
 static void from_key_of_another_pd(void) { av_key_entry(&f[0].seg, KEY)->pd++; }
 static void receive_queue_of_another_pd(void) { av_rq_at(&f[1].seg, INDEX)->pd++; }
-static void not_reached(void) { av_key_entry(&f[0].seg, KEY)->adopted = 0; }
+static void not_reached(void) { av_key_entry(&f[0].seg, KEY)->heap = 0; }
 static void to_before(void) { job()->to -= MESSAGE; }
 static void to_behind(void) { job()->to += ROOM; }
 static void to_wraps(void) { job()->to = UINT64_MAX - 3 * PIECE; }

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+#include "memory/heap_region.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/queue.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "base/fork.h"
+#include "base/setting.h"
+#include "base/signals.h"
+#include "base/uncancelled.h"
+#include "segment/alloc.h"
+#include "segment/shared_heap.h"
+#include "memory/early.h"
+#include "memory/heap_part.h"
+#include "memory/linger.h"
+#include "memory/odp_track.h"
+#include "memory/page_move.h"
+#include "memory/vma.h"
+
+/* One region. */
+struct region {
+	LIST_ENTRY(region) entry;
+	struct av_seg *seg;
+	uint32_t id;
+};
+
+static struct {
+	pthread_mutex_t mutex; /* recursive: the heap unmaps in before_fork(): forget_pages() */
+	LIST_HEAD(, region) list;
+	_Atomic uint32_t count;
+} regions = {.mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP};
+
+/* Held over a fork(), and while the heap begins. */
+static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
+static bool may_begin; /* it is loaded and wanted, and the fork handlers are in place */
+static bool begun;     /* in this process, not in one that has forked it */
+
+static struct av_heap_part *part_of(const struct region *r)
+{
+	return av_seg_at(r->seg, (uint64_t)r->id << AV_HEAP_PART_SHIFT,
+			 sizeof(struct av_heap_part));
+}
+
+/* The program's handlers wait while a mutex is held: one that calls fork() needs it, too. */
+static void block_signals(sigset_t *before)
+{
+	sigset_t others;
+
+	av_signals_of_others(&others);
+	pthread_sigmask(SIG_BLOCK, &others, before);
+}
+
+static void lock(sigset_t *signals)
+{
+	block_signals(signals);
+	pthread_mutex_lock(&regions.mutex);
+}
+
+static void unlock(const sigset_t *signals)
+{
+	pthread_mutex_unlock(&regions.mutex);
+	pthread_sigmask(SIG_SETMASK, signals, NULL);
+}
+
+/* --- fork ------------------------------------------------------------------------ */
+
+/* No unmapping that anybody is to hear of. The mutex is held. */
+static void exchange(uint64_t addr, uint64_t bytes, bool begins)
+{
+	struct region *r = LIST_FIRST(&regions.list);
+
+	if (r && begins)
+		av_odp_untrack(addr, bytes);
+	else if (r)
+		av_odp_retrack(r->seg, addr, bytes);
+}
+
+/*
+ * All of it becomes private, and from here on is reached in its process; but not if something else
+ * writes to its pages, or a peer is stopped in the middle of a copy. Nobody adds a region
+ * meanwhile.
+ */
+static void before_fork(void)
+{
+	const struct av_shared_heap *heap = av_shared_heap_own();
+	struct region *r;
+	bool stay;
+
+	if (!heap)
+		return;
+	stay = !av_page_move_allowed() ||
+	       !av_page_move_begin(heap->begin, heap->begin + AV_SHARED_HEAP_BYTES);
+	pthread_mutex_lock(&regions.mutex);
+	if (!stay)
+		LIST_FOREACH(r, &regions.list, entry)
+			atomic_store(&part_of(r)->at, 0);
+	heap->before_fork(exchange, stay);
+	pthread_mutex_unlock(&regions.mutex);
+	if (!stay)
+		av_page_move_end();
+}
+
+static void after_fork_in_parent(void)
+{
+	const struct av_shared_heap *heap = av_shared_heap_own();
+
+	if (heap)
+		heap->after_fork_in_parent();
+}
+
+/* The regions are the parent's. */
+static void after_fork_in_child(void)
+{
+	const struct av_shared_heap *heap = av_shared_heap_own();
+
+	regions.mutex = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+	LIST_INIT(&regions.list);
+	atomic_store(&regions.count, 0);
+	begun = false;
+	if (heap)
+		heap->after_fork_in_child();
+}
+
+/* --- the beginning --------------------------------------------------------------- */
+
+/* Peers have no pages of a region any more, and find out what is there by system calls. */
+static void forget_pages(uint64_t addr, uint64_t bytes)
+{
+	int saved = errno;
+	sigset_t signals;
+	struct region *r;
+
+	if (atomic_load(&regions.count) == 0)
+		return;
+	lock(&signals);
+	LIST_FOREACH(r, &regions.list, entry) {
+		struct av_heap_part *part = part_of(r);
+
+		if (part->addr < addr + bytes && addr < part->addr + part->bytes)
+			atomic_store(&part->at, 0);
+	}
+	unlock(&signals);
+	errno = saved;
+}
+
+static const struct av_shared_heap *begin(void)
+{
+	const struct av_shared_heap *heap = av_shared_heap_begin(forget_pages);
+
+	begun = true;
+	if (heap)
+		av_heap_part_begin(heap);
+	return heap;
+}
+
+void av_heap_begin(void)
+{
+	sigset_t signals;
+
+	if (!may_begin)
+		return;
+	block_signals(&signals);
+	pthread_mutex_lock(&beginning);
+	if (!begun && begin())
+		av_early_note();
+	pthread_mutex_unlock(&beginning);
+	pthread_sigmask(SIG_SETMASK, &signals, NULL);
+}
+
+/* The handlers beforehand: another thread may fork while this one opens a device. */
+__attribute__((constructor)) static void prepare(void)
+{
+	static const struct av_fork_handlers handlers = {.mutex = &beginning,
+							 .prepare = before_fork,
+							 .parent = after_fork_in_parent,
+							 .child = after_fork_in_child};
+	static struct av_setting never = {.variable = "ANYVERBS_SHARED_HEAP", .value = "never"};
+	static struct av_setting always = {.variable = "ANYVERBS_SHARED_HEAP", .value = "always"};
+	/* Guarded memory must not reach children, but pages that become private at a fork() do. */
+	static struct av_setting dontfork = {.variable = "ANYVERBS_FORK", .value = "dontfork"};
+
+	may_begin = anyverbs_shared_heap && !av_setting_is(&never) && !av_setting_is(&dontfork) &&
+		    !av_fork_register(AV_FORK_SHARED_HEAP, &handlers);
+	if (may_begin && av_setting_is(&always))
+		(void)begin();
+}
+
+/* --- regions --------------------------------------------------------------------- */
+
+/* Are these pages still the heap's, each in its place? The program, or a fork(), may have put
+ * others there. */
+static bool in_place(uint64_t first, uint64_t end)
+{
+	const struct av_shared_heap *heap = av_shared_heap_own();
+	int maps = av_vma_open_own();
+	struct av_vma vma;
+	bool ret = maps >= 0;
+
+	for (uint64_t at = first; ret && at < end; at = vma.end)
+		ret = av_vma_next(maps, at, &vma) && vma.begin <= at && vma.shared &&
+		      av_vma_is_of(&vma, &heap->file) && vma.offset == vma.begin - heap->begin;
+	if (maps >= 0)
+		close(maps);
+	return ret;
+}
+
+static bool add(struct region *r, uint64_t first, uint64_t end)
+{
+	uint64_t window = av_shared_heap_own()->begin;
+	struct av_heap_part *part = part_of(r);
+	sigset_t signals;
+	bool ret;
+
+	part->addr = first;
+	part->bytes = end - first;
+	lock(&signals);
+	ret = in_place(first, end);
+	atomic_store(&part->at, ret ? AV_HEAP_PART_BASE + (first - window) : 0);
+	if (ret) {
+		LIST_INSERT_HEAD(&regions.list, r, entry);
+		atomic_fetch_add(&regions.count, 1);
+	}
+	unlock(&signals);
+	return ret;
+}
+
+uint32_t av_heap_region(struct av_seg *seg, uint64_t addr, uint64_t length)
+{
+	const struct av_shared_heap *heap = av_shared_heap_own();
+	uint64_t first = addr & ~(uint64_t)(AV_HEAP_PART_ALIGN - 1), offset;
+	uint64_t end = av_round_up(addr + length, AV_HEAP_PART_ALIGN);
+	struct region *r;
+
+	if (!heap || length == 0 ||
+	    !av_range_within(addr, length, heap->begin, AV_SHARED_HEAP_BYTES))
+		return 0;
+	r = calloc(1, sizeof(*r));
+	offset = r ? av_seg_alloc(seg, sizeof(struct av_heap_part)) : 0;
+	if (offset) {
+		r->seg = seg;
+		r->id = (uint32_t)(offset >> AV_HEAP_PART_SHIFT);
+		if (add(r, first, end))
+			return r->id;
+		av_seg_free(seg, offset, sizeof(struct av_heap_part));
+	}
+	free(r);
+	return 0;
+}
+
+/* --- private again --------------------------------------------------------------- */
+
+/* Blocks become private whole, and regions with them. The mutex is held. */
+static void leave(uint64_t addr, uint64_t bytes, bool keep)
+{
+	struct region *r;
+
+	av_shared_heap_own()->leave(addr, bytes, exchange, keep);
+	LIST_FOREACH(r, &regions.list, entry) {
+		struct av_heap_part *part = part_of(r);
+
+		if (!in_place(part->addr, part->addr + part->bytes))
+			atomic_store(&part->at, 0);
+	}
+}
+
+/* Return: false: nothing has changed: the pages may not move, or a peer seems to be stopped */
+static bool make_private(uint64_t addr, uint64_t bytes, bool keep)
+{
+	uint64_t window = av_shared_heap_own()->begin;
+	sigset_t signals, inner;
+	bool ret;
+
+	if (!av_page_move_allowed())
+		return false;
+	block_signals(&signals);
+	ret = av_page_move_begin(window, window + AV_SHARED_HEAP_BYTES);
+	if (ret) {
+		lock(&inner);
+		leave(addr, bytes, keep);
+		unlock(&inner);
+		av_page_move_end();
+	}
+	pthread_sigmask(SIG_SETMASK, &signals, NULL);
+	return ret;
+}
+
+void av_heap_leave(uint64_t addr, uint64_t bytes)
+{
+	AV_UNCANCELLED;
+	int saved = errno;
+
+	if (av_heap_is_near(addr, bytes))
+		(void)make_private(addr, bytes, false);
+	errno = saved;
+}
+
+static int protect(uint64_t addr, uint64_t bytes, int prot, int key)
+{
+	return (int)(key == -1 ? syscall(SYS_mprotect, addr, bytes, prot)
+			       : syscall(SYS_pkey_mprotect, addr, bytes, prot, key));
+}
+
+int av_heap_protect(uint64_t addr, uint64_t bytes, int prot, int key)
+{
+	sigset_t signals;
+	int ret;
+
+	if (!av_heap_is_near(addr, bytes))
+		return protect(addr, bytes, prot, key);
+	if ((prot & PROT_EXEC) || key != -1)
+		av_heap_leave(addr, bytes);
+	lock(&signals);
+	ret = protect(addr, bytes, prot, key);
+	unlock(&signals);
+	return ret;
+}
+
+/* --- the end --------------------------------------------------------------------- */
+
+static struct region *take(const struct av_seg *seg, uint32_t id)
+{
+	sigset_t signals;
+	struct region *r;
+
+	lock(&signals);
+	LIST_FOREACH(r, &regions.list, entry)
+		if (r->seg == seg && (r->id == id || !id))
+			break;
+	if (r) {
+		LIST_REMOVE(r, entry);
+		atomic_fetch_sub(&regions.count, 1);
+	}
+	unlock(&signals);
+	return r;
+}
+
+/* Nobody is to store to the program's pages any more: a peer is stopped in the middle of a copy. Of
+ * a READ it finishes with the bytes of the region. */
+static void take_pages_back(struct region *r)
+{
+	const struct av_heap_part *part = part_of(r);
+
+	if (!av_linger_has_part(r->seg, r->id) || !atomic_load(&part->at))
+		return;
+	if (!make_private(part->addr, part->bytes, true))
+		av_linger_wait(r->seg, r->id);
+}
+
+void av_heap_region_end(struct av_seg *seg, uint32_t id)
+{
+	int saved = errno;
+	struct region *r = id ? take(seg, id) : NULL;
+
+	if (!r)
+		return;
+	take_pages_back(r);
+	av_linger_free_part(seg, id);
+	free(r);
+	errno = saved;
+}
+
+void av_heap_region_close(struct av_seg *seg)
+{
+	struct region *r;
+
+	while ((r = take(seg, 0))) {
+		av_seg_free(seg, (uint64_t)r->id << AV_HEAP_PART_SHIFT,
+			    sizeof(struct av_heap_part));
+		free(r);
+	}
+}

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Regions on the shared heap, with a shared heap that this test is: which ranges have a
+ * descriptor, what it says, and what becomes of it when pages leave the heap, at a fork(), and at
+ * the end of a region and of its context.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "lib/closed_input.h"
+#include "lib/own_directory.h"
+#include "lib/sanitized.h"
+#include "memory/heap_part.h"
+#include "memory/heap_region.h"
+#include "memory/key.h"
+#include "memory/linger.h"
+#include "segment/shared_heap.h"
+#include "unit/memory/heap_parts.h"
+
+#define PAGE  4096ul
+#define PAGES 16u /* of the heap that are mapped */
+#define RW    (PROT_READ | PROT_WRITE)
+
+/* --- the heap -------------------------------------------------------------------------------- */
+
+typedef void exchange_fn(uint64_t addr, uint64_t bytes, bool begins);
+
+static struct {
+	unsigned int before, parent, child, left, kept;
+	bool stay;
+} calls;
+
+static struct av_shared_heap heap;
+static av_shared_heap_leaving *leaving;
+static uint64_t leaves_from, leaves_bytes; /* what a call of leave() makes private */
+
+static void make_private(uint64_t addr, uint64_t bytes, exchange_fn *exchange)
+{
+	exchange(addr, bytes, true);
+	mmap((void *)addr, bytes, RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	exchange(addr, bytes, false);
+}
+
+static void before_fork(exchange_fn *exchange, bool stay)
+{
+	calls.before++;
+	calls.stay = stay;
+}
+
+static void after_fork_in_parent(void)
+{
+	calls.parent++;
+}
+
+static void after_fork_in_child(void)
+{
+	calls.child++;
+}
+
+static void leave(uint64_t addr, uint64_t bytes, exchange_fn *exchange, bool keep)
+{
+	calls.left++;
+	calls.kept += keep;
+	make_private(leaves_from, leaves_bytes, exchange);
+}
+
+/* The first opening of a device asks. */
+const struct av_shared_heap *anyverbs_shared_heap(av_shared_heap_leaving *called)
+{
+	void *p = mmap(NULL, PAGES * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	leaving = called;
+	heap = (struct av_shared_heap){
+		.begin = (uintptr_t)p,
+		.before_fork = before_fork,
+		.after_fork_in_parent = after_fork_in_parent,
+		.after_fork_in_child = after_fork_in_child,
+		.leave = leave,
+	};
+	if (p == MAP_FAILED || !av_own_fd_keep(&heap.file, memfd_create("heap", MFD_CLOEXEC)) ||
+	    ftruncate(heap.file.fd, (off_t)AV_SHARED_HEAP_BYTES))
+		return NULL;
+	return &heap;
+}
+
+/* Pages of the heap's file, from page @at on, at page @where of the window. */
+static void map(unsigned int where, unsigned int at, unsigned int pages)
+{
+	void *p = (void *)(heap.begin + where * PAGE);
+
+	assert_ptr_equal(
+		mmap(p, pages * PAGE, RW, MAP_SHARED | MAP_FIXED, heap.file.fd, (off_t)(at * PAGE)),
+		p);
+}
+
+/* --- contexts -------------------------------------------------------------------------------- */
+
+static struct av_seg *seg, *other;
+
+static int set_up(void **state)
+{
+	const struct av_seg_device dev = {.name = "any0"};
+
+	av_heap_begin();
+	seg = av_seg_create(&dev, 0);
+	other = av_seg_create(&dev, 0);
+	map(0, 0, PAGES);
+	return !seg || !other;
+}
+
+static int tear_down(void **state)
+{
+	av_seg_end_calls(seg);
+	av_seg_close(seg);
+	av_seg_end_calls(other);
+	av_seg_close(other);
+	return 0;
+}
+
+/* Was there such a region, which has ended now? Its descriptor is the next that is given out. */
+static bool ends(struct av_seg *of, uint32_t id)
+{
+	av_heap_region_end(of, id);
+	return is_free(of, id);
+}
+
+static uint64_t at_of(uint32_t id)
+{
+	return atomic_load(&described(seg, id)->at);
+}
+
+/* A region of whole pages. */
+static uint32_t born(struct av_seg *of, unsigned int page, unsigned int pages)
+{
+	return av_heap_region(of, heap.begin + page * PAGE, pages * PAGE);
+}
+
+/* --- which ranges ---------------------------------------------------------------------------- */
+
+static void descriptors_say_whole_pages(void **state)
+{
+	static const struct {
+		uint64_t off, length, first, bytes; /* from the heap's begin on */
+	} rows[] = {
+		{0, PAGE, 0, PAGE},
+		{0, 1, 0, PAGE},
+		{PAGE - 1, 1, 0, PAGE},
+		{PAGE - 1, 2, 0, 2 * PAGE},
+		{PAGE, PAGE + 1, PAGE, 2 * PAGE},
+		{3 * PAGE + 5, 2 * PAGE, 3 * PAGE, 3 * PAGE},
+		{0, PAGES * PAGE, 0, PAGES * PAGE},
+		{PAGES * PAGE - 1, 1, (PAGES - 1) * PAGE, PAGE},
+	};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
+		uint32_t id = av_heap_region(seg, heap.begin + rows[i].off, rows[i].length);
+		const struct av_heap_part *d;
+
+		assert_int_not_equal(id, 0);
+		d = described(seg, id);
+		assert_int_equal(d->addr, heap.begin + rows[i].first);
+		assert_int_equal(d->bytes, rows[i].bytes);
+		assert_int_equal(atomic_load(&d->at), AV_HEAP_PART_BASE + rows[i].first);
+		assert_true(ends(seg, id));
+	}
+}
+
+static void other_memory_has_none(void **state)
+{
+	uint64_t end = heap.begin + AV_SHARED_HEAP_BYTES;
+
+	assert_int_equal(av_heap_region(seg, heap.begin - 1, PAGE), 0);
+	assert_int_equal(av_heap_region(seg, heap.begin - PAGE, PAGE), 0);
+	assert_int_equal(av_heap_region(seg, end, 1), 0);
+	assert_int_equal(av_heap_region(seg, end - 1, 2), 0);
+	assert_int_equal(av_heap_region(seg, heap.begin, UINT64_MAX), 0);
+}
+
+/* What the program has at the heap's addresses instead of its pages. */
+static void put_private(void)
+{
+	assert_true(mmap((void *)(heap.begin + 5 * PAGE), PAGE, RW,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
+}
+
+static void put_private_of_file(void)
+{
+	assert_true(mmap((void *)(heap.begin + 5 * PAGE), PAGE, RW, MAP_PRIVATE | MAP_FIXED,
+			 heap.file.fd, 5 * PAGE) != MAP_FAILED);
+}
+
+static void put_other_page(void)
+{
+	map(5, 6, 1);
+}
+
+static void put_other_file(void)
+{
+	int fd = memfd_create("other", MFD_CLOEXEC);
+
+	assert_int_equal(ftruncate(fd, 6 * PAGE), 0);
+	assert_true(mmap((void *)(heap.begin + 5 * PAGE), PAGE, RW, MAP_SHARED | MAP_FIXED, fd,
+			 5 * PAGE) != MAP_FAILED);
+	close(fd);
+}
+
+static void put_nothing(void)
+{
+	munmap((void *)(heap.begin + 5 * PAGE), PAGE);
+}
+
+static void (*const puts_else[])(void) = {
+	put_private, put_private_of_file, put_other_page, put_other_file, put_nothing,
+};
+
+static void pages_out_of_place_have_none(void **state)
+{
+	uint32_t free_id = born(seg, 0, 1);
+
+	assert_true(ends(seg, free_id));
+	for (size_t i = 0; i < AV_ARRAY_SIZE(puts_else); i++) {
+		map(0, 0, PAGES);
+		puts_else[i]();
+		for (unsigned int first = 4; first <= 5; first++)
+			for (unsigned int last = 5; last <= 6; last++)
+				assert_int_equal(born(seg, first, last - first + 1), 0);
+		assert_true(is_free(seg, free_id));
+		for (unsigned int page = 4; page <= 6; page += 2) {
+			uint32_t id = born(seg, page, 1);
+
+			assert_int_not_equal(id, 0);
+			assert_true(ends(seg, id));
+		}
+	}
+}
+
+/* It needs a descriptor to see mappings, and number 0 is one like others. It keeps none. */
+static void mappings_are_asked_for(void **state)
+{
+	int input = close_input();
+	uint32_t id = born(seg, 0, 1);
+
+	assert_int_equal(fcntl(0, F_GETFD), -1);
+	input_again(input);
+	assert_int_not_equal(id, 0);
+	assert_true(ends(seg, id));
+}
+
+/* --- their end ------------------------------------------------------------------------------- */
+
+static void only_its_own_region_ends(void **state)
+{
+	uint32_t a = born(seg, 0, 2), b = born(seg, 1, 2), c = born(other, 0, 2);
+
+	assert_true(a && b && c);
+	assert_int_not_equal(a, b);
+	av_heap_region_end(seg, a + b);
+	assert_true(ends(seg, a));
+	assert_true(is_free(seg, a));
+	av_heap_region_end(seg, a); /* whose number may be the other context's, too */
+	assert_true(is_free(seg, a));
+	assert_int_not_equal(atomic_load(&described(other, c)->at), 0);
+	assert_int_not_equal(at_of(b), 0);
+	assert_true(ends(other, c));
+	assert_true(ends(seg, b));
+}
+
+static void a_contexts_regions_end_with_it(void **state)
+{
+	uint32_t a = born(seg, 0, 2), b = born(other, 0, 2), c = born(seg, 3, 1);
+
+	assert_true(a && b && c);
+	av_heap_region_close(seg);
+	assert_true(is_free(seg, a) || is_free(seg, c));
+	assert_true(ends(other, b));
+}
+
+/* --- pages that leave ------------------------------------------------------------------------ */
+
+static void those_that_left_are_reached_in_their_process(void **state)
+{
+	uint32_t before = born(seg, 0, 4), has_left = born(seg, 3, 2), behind = born(seg, 6, 2);
+
+	leaves_from = heap.begin + 4 * PAGE;
+	leaves_bytes = 2 * PAGE;
+	calls.left = 0;
+	av_heap_leave(leaves_from, leaves_bytes);
+	assert_int_equal(calls.left, 1);
+	assert_int_not_equal(at_of(before), 0);
+	assert_int_equal(at_of(has_left), 0);
+	assert_int_not_equal(at_of(behind), 0);
+	av_heap_region_close(seg);
+}
+
+/* Ranges that are about to be unmapped, pages 2 and 3. */
+static void what_is_unmapped_is_not_the_heaps(void **state)
+{
+	static const struct {
+		unsigned int begin, end; /* pages of a region */
+		bool stays;
+	} rows[] = {{0, 2, true}, {4, 5, true}, {0, 3, false}, {2, 4, false}, {3, 5, false}};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
+		uint32_t id = born(seg, rows[i].begin, rows[i].end - rows[i].begin);
+
+		errno = 77;
+		leaving(heap.begin + 2 * PAGE, 2 * PAGE);
+		assert_int_equal(errno, 77);
+		if ((at_of(id) != 0) != rows[i].stays)
+			fail_msg("row %zu", i);
+		assert_true(ends(seg, id));
+	}
+}
+
+static void other_memory_does_not_leave(void **state)
+{
+	static const struct {
+		int64_t begin; /* from the heap's begin on; */
+		uint64_t bytes;
+		bool leaves;
+	} rows[] = {
+		{-(int64_t)PAGE, PAGE, false},
+		{-(int64_t)PAGE, PAGE + 1, true},
+		{AV_SHARED_HEAP_BYTES, PAGE, false},
+		{AV_SHARED_HEAP_BYTES - 1, 1, true},
+	};
+
+	leaves_from = heap.begin;
+	leaves_bytes = PAGE;
+	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
+		calls.left = 0;
+		av_heap_leave(heap.begin + (uint64_t)rows[i].begin, rows[i].bytes);
+		assert_int_equal(calls.left, rows[i].leaves);
+	}
+}
+
+static void nothing_leaves_that_must_stay(void **state)
+{
+	void *locked = locked_page();
+	uint32_t id;
+
+	if (!locked)
+		skip();
+	id = born(seg, 0, 1);
+	calls.left = 0;
+	av_heap_leave(heap.begin, PAGE);
+	assert_int_equal(calls.left, 0);
+	assert_int_not_equal(at_of(id), 0);
+	munmap(locked, PAGE);
+	av_heap_region_close(seg);
+}
+
+/* --- a peer that is stopped in the middle of a copy ------------------------------------------ */
+
+/* A region ends whose key lingers, or not. Return: how often pages became private */
+static unsigned int end_of(bool lingers)
+{
+	const struct av_key what = {.kind = AV_KEY_REGION};
+	uint32_t key = av_key_create(seg, &what, 16), id = born(seg, 0, 1);
+	const struct av_lingering_of of = {.part = id};
+
+	assert_true(key && id);
+	if (lingers)
+		assert_true(av_linger_begin(seg, key, &of));
+	calls.left = calls.kept = 0;
+	av_heap_region_end(seg, id);
+	assert_int_equal(calls.kept, calls.left); /* the peer may be reading */
+	assert_int_equal(is_free(seg, id), !lingers);
+	av_linger_settle(seg, key);
+	av_linger_sweep(seg);
+	assert_true(is_free(seg, id));
+	return calls.left;
+}
+
+static void its_pages_are_not_the_programs_any_more(void **state)
+{
+	void *locked;
+
+	leaves_from = heap.begin;
+	leaves_bytes = PAGE;
+	assert_int_equal(end_of(false), 0);
+	assert_int_equal(end_of(true), 1);
+	map(0, 0, 1);
+	locked = locked_page();
+	if (!locked)
+		skip();
+	assert_int_equal(end_of(true), 0); /* and nobody has to be waited for */
+	munmap(locked, PAGE);
+}
+
+/* --- fork() ---------------------------------------------------------------------------------- */
+
+static void fork_with(bool stay)
+{
+	uint32_t a = born(seg, 0, 1), b = born(other, 2, 1);
+	int status;
+	pid_t child;
+
+	memset(&calls, 0, sizeof(calls));
+	child = fork();
+	if (child == 0) {
+		av_heap_region_end(seg, a); /* the parent's: nothing happens */
+		_exit(calls.child != 1 || calls.parent != 0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(calls.before, 1);
+	assert_int_equal(calls.parent, 1);
+	assert_int_equal(calls.child, 0);
+	assert_int_equal(calls.stay, stay);
+	assert_int_equal(at_of(a) != 0, stay);
+	assert_int_equal(atomic_load(&described(other, b)->at) != 0, stay);
+	assert_true(ends(seg, a));
+	assert_true(ends(other, b));
+}
+
+static void at_fork_all_become_private(void **state)
+{
+	fork_with(false);
+	fork_with(false); /* pages may move again after the first one */
+}
+
+static void at_fork_they_stay_if_they_must(void **state)
+{
+	void *locked = locked_page();
+
+	if (!locked)
+		skip();
+	fork_with(true);
+	munmap(locked, PAGE);
+	fork_with(false);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(descriptors_say_whole_pages, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(other_memory_has_none, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(pages_out_of_place_have_none, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(mappings_are_asked_for, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(only_its_own_region_ends, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_contexts_regions_end_with_it, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(those_that_left_are_reached_in_their_process,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_is_unmapped_is_not_the_heaps, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(other_memory_does_not_leave, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(nothing_leaves_that_must_stay, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(its_pages_are_not_the_programs_any_more, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(at_fork_all_become_private, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(at_fork_they_stay_if_they_must, set_up, tear_down),
+	};
+
+	if (UNDER_TSAN) /* it has a thread of its own */
+		return 77;
+	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+}
