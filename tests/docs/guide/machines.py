@@ -168,13 +168,16 @@ def install(folder, tool, library):
     Return: the environment of a user who has just logged in.
     """
     os.chmod(folder, 0o755)
-    os.mkdir(os.path.join(folder, "bin"))
-    for file, name in ((tool, "anyverbs"), (library, "libanyverbs.so.1")):
-        os.chmod(shutil.copy(file, os.path.join(folder, "bin", name)), 0o755)
+    for file, name in ((tool, "bin/anyverbs"), (library, "lib/libanyverbs.so.1"),
+                       (os.path.join(os.path.dirname(library), pair.HEAP), "lib/" + pair.HEAP)):
+        place = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(place), mode=0o755, exist_ok=True)
+        if os.path.exists(file): # sanitized builds have no heap
+            os.chmod(shutil.copy(file, place), 0o755)
     env = {k: v for k, v in os.environ.items()
            if not k.startswith(("ANYVERBS_", "MLX_")) and k != "LD_PRELOAD"}
     env.update(PATH=os.path.join(folder, "bin") + ":" + env.get("PATH", "/usr/bin:/bin"),
-               ANYVERBS_LIBRARY=os.path.join(folder, "bin", "libanyverbs.so.1"),
+               ANYVERBS_LIBRARY=os.path.join(folder, "lib", "libanyverbs.so.1"),
                HOME="/dev/shm", LC_ALL="C")
     return env
 

@@ -5,7 +5,8 @@ The server and the client of compose.yaml, or of Kubernetes' manifest, do what t
 commands in these files are run on two machines that share nothing but a cable (machines.py), as
 nobody, without capabilities, below the filter of system calls that engines have by default
 (examples/confine.c), with the environment and the health check that the files give them. What
-NetworkPolicies let in is all that a firewall lets in, if nft is installed.
+NetworkPolicies let in is all that a firewall lets in, if nft is installed. A volume is a folder
+that both have: then no packet is sent; and once more they run without it.
 
   services.py --tool PROGRAM --library FILE --confine PROGRAM --image DOCKERFILE FILE
 
@@ -42,7 +43,8 @@ READY_SECONDS = 60
 DONE_SECONDS = 60
 
 # @health: words of the command that says whether it is ready; empty if there is none
-Service = namedtuple("Service", "words environment health")
+# @volumes: where it has them
+Service = namedtuple("Service", "words environment health volumes")
 # @services: by name
 # @ports: ("udp", 4791) that are let in, None: all
 Scene = namedtuple("Scene", "services ports")
@@ -60,7 +62,8 @@ def of_compose(document):
         test = service.get("healthcheck", {}).get("test", ["CMD"])
         assert test[0] == "CMD", "not understood: %s" % test
         services[name] = Service(shlex.split(words) if isinstance(words, str) else words,
-                                 service.get("environment", {}), test[1:])
+                                 service.get("environment", {}), test[1:],
+                                 [row.split(":")[1] for row in service.get("volumes", ())])
     return Scene(services, None)
 
 
@@ -68,7 +71,7 @@ def of_pod(pod):
     container, = pod["spec"]["containers"]
     probe = container.get("readinessProbe", {"exec": {"command": []}})
     return Service(container["args"], {e["name"]: e["value"] for e in container.get("env", ())},
-                   probe["exec"]["command"])
+                   probe["exec"]["command"], [])
 
 
 def check_names(kinds):
@@ -126,12 +129,22 @@ def become_ready(machine, health, job):
     return "the server was not ready after %d s" % READY_SECONDS
 
 
-def play(both, scene, image):
+def settings_of(service, volume):
+    """@volume: the folder that is the service's volume, None: it has none"""
+    if volume:
+        return ["ANYVERBS_TRANSPORT=direct", *(
+            "%s=%s" % (name, volume if value in service.volumes else value)
+            for name, value in service.environment.items())]
+    return ["%s=%s" % (name, value) for name, value in service.environment.items()
+            if value not in service.volumes]
+
+
+def play(both, scene, image, volume=None):
     """Return: None, or what went wrong"""
     jobs = {}
     for name in NAMES:
         service = scene.services[name]
-        settings = ["%s=%s" % item for item in service.environment.items()]
+        settings = settings_of(service, volume)
         jobs[name] = both[name].start(["env", *settings, *image, *service.words])
         if service.health:
             problem = become_ready(both[name], service.health, jobs[name])
@@ -143,6 +156,15 @@ def play(both, scene, image):
     if len(families.PERFTEST_ROW.findall(jobs["client"].output())) != 1:
         return "no row of results:\n" + jobs["client"].output()
     return None
+
+
+def new_volume(folder):
+    path = os.path.join(folder, "volume")
+    os.mkdir(path)
+    os.chmod(path, 0o700)
+    if machines.as_nobody():
+        shutil.chown(path, "nobody")
+    return path
 
 
 def main():
@@ -162,6 +184,8 @@ def main():
             if scene.ports:
                 let_in(both, scene.ports)
             problem = play(both, scene, entrypoint(args.image))
+            if not problem and any(service.volumes for service in scene.services.values()):
+                problem = play(both, scene, entrypoint(args.image), new_volume(folder))
     print("%s: %s" % (os.path.basename(args.file), problem or "the client is served"))
     sys.exit(1 if problem else 0)
 
