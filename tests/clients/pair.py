@@ -29,6 +29,7 @@ POLL_SECONDS = 0.005
 FOLLOW_SECONDS = 40  # for one side to end after the other has
 TAIL_LINES = 25
 FILE_BYTES = 16 << 20
+HEAP = "anyverbs/anyverbs-heap.so" # beside the library
 PROGRAMS = ("ibv_devices ibv_devinfo ibv_rc_pingpong ibv_srq_pingpong "
             "ib_write_bw ib_write_lat ib_read_bw ib_read_lat "
             "ib_send_bw ib_send_lat ib_atomic_bw ib_atomic_lat").split()
@@ -110,9 +111,9 @@ class Scratch:
         if not os.path.isfile(library):
             sys.exit("no library " + library)
         self.path = tempfile.mkdtemp(prefix="anyverbs-client-")
-        self.library = shutil.copy(library, os.path.join(self.path, "libanyverbs.so.1"))
-        os.chmod(self.library, 0o755)
-        self.preload = " ".join([*also_preload, self.library])
+        self.library = self.copy(library, "libanyverbs.so.1")
+        heap = self.copy(os.path.join(os.path.dirname(library), HEAP), "anyverbs-heap.so")
+        self.preload = " ".join([*also_preload, self.library, *([heap] if heap else [])])
         if self.user:
             self.give_away(self.path)
         self.devices = self.private_folder("devices")
@@ -124,6 +125,14 @@ class Scratch:
 
     def __exit__(self, *_):
         shutil.rmtree(self.path, ignore_errors=True)
+
+    def copy(self, file, name):
+        """Return: the copy; None: there is no such file (sanitized builds have no heap)"""
+        if not os.path.isfile(file):
+            return None
+        path = shutil.copy(file, os.path.join(self.path, name))
+        os.chmod(path, 0o755)
+        return path
 
     def give_away(self, path):
         os.chown(path, self.user.pw_uid, self.user.pw_gid)
