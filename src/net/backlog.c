@@ -29,6 +29,12 @@ static struct {
 	struct line line;
 } lines[OWNERS];
 static _Atomic size_t waiting_bytes;
+static void (*_Atomic wake)(void);
+
+void av_backlog_wake_by(void (*f)(void))
+{
+	atomic_store(&wake, f);
+}
 
 bool av_backlog_waits(void)
 {
@@ -54,6 +60,7 @@ static void append(uint32_t owner, const struct av_cut *cut)
 {
 	size_t bytes = sizeof(struct waiting) + cut->count;
 	unsigned int i = line_of(owner);
+	void (*f)(void) = atomic_load(&wake);
 	struct waiting *w;
 
 	if (i == OWNERS)
@@ -71,7 +78,8 @@ static void append(uint32_t owner, const struct av_cut *cut)
 		STAILQ_INIT(&lines[i].line);
 	lines[i].owner = owner;
 	STAILQ_INSERT_TAIL(&lines[i].line, w, entry);
-	atomic_fetch_add(&waiting_bytes, bytes);
+	if (atomic_fetch_add(&waiting_bytes, bytes) == 0)
+		f();
 }
 
 /* The first one goes. An empty line is nobody's. */

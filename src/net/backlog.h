@@ -16,6 +16,12 @@
 #include "net/cut.h"
 
 /*
+ * @f: wakes the thread that calls av_backlog_again() from time to time, if another one has received
+ * the first that waits. Set before the first packet comes.
+ */
+void av_backlog_wake_by(void (*f)(void));
+
+/*
  * av_astray_pass(), but what does not fit waits for av_backlog_again(), and what comes behind it
  * waits, too. What waits for long is lost, and so is what there is no memory for.
  */

@@ -150,7 +150,10 @@ void av_listen_end(void)
 		av_thread_join(listener.thread);
 	else
 		av_thread_leave(listener.thread); /* it ends when a packet comes, or in a moment */
+	/* Whoever receives may wake it. */
+	av_inbound_pause();
 	av_waker_end(&listener.waker);
+	av_inbound_resume();
 	listener.running = false;
 }
 

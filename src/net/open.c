@@ -188,6 +188,7 @@ static int begin_all(void)
 
 	if (ret == 0)
 		ret = av_inbound_prepare();
+	av_backlog_wake_by(av_listen_changed);
 	if (ret == 0)
 		ret = av_listen_begin();
 	if (ret == 0)
