@@ -87,6 +87,17 @@ static bool owner_sleeps(void)
 	return sleeps;
 }
 
+/* The signal comes to one thread, which has the others stop: until then they go on. */
+static void stop_owner(void)
+{
+	int status;
+
+	assert_true(WAIT_UNTIL(owner_sleeps(), PATIENCE_MS));
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(WIFSTOPPED(status));
+}
+
 static void begin(void)
 {
 	memset(owner, 0, sizeof(*owner));
@@ -104,8 +115,7 @@ static void begin(void)
 	assert_int_equal(av_net_open(path.src), 0);
 	assert_int_equal(av_net_open(path.dst), 0);
 	astray_before = av_net_counted(AV_NET_ASTRAY);
-	assert_true(WAIT_UNTIL(owner_sleeps(), PATIENCE_MS));
-	assert_int_equal(kill(pid, SIGSTOP), 0);
+	stop_owner();
 }
 
 static void end(int signal)
