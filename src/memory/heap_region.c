@@ -18,6 +18,7 @@
 #include "segment/alloc.h"
 #include "segment/shared_heap.h"
 #include "memory/early.h"
+#include "memory/file_region.h"
 #include "memory/heap_part.h"
 #include "memory/linger.h"
 #include "memory/odp_track.h"
@@ -356,8 +357,11 @@ static void take_pages_back(struct region *r)
 void av_heap_region_end(struct av_seg *seg, uint32_t id)
 {
 	int saved = errno;
-	struct region *r = id ? take(seg, id) : NULL;
+	struct region *r;
 
+	if (av_file_region_is(seg, id))
+		av_file_region_end(seg, id);
+	r = id ? take(seg, id) : NULL;
 	if (!r)
 		return;
 	take_pages_back(r);
@@ -370,6 +374,7 @@ void av_heap_region_close(struct av_seg *seg)
 {
 	struct region *r;
 
+	av_file_region_close(seg);
 	while ((r = take(seg, 0))) {
 		av_seg_free(seg, (uint64_t)r->id << AV_HEAP_PART_SHIFT,
 			    sizeof(struct av_heap_part));

@@ -61,8 +61,8 @@ struct av_key {
 	};
 	union {
 		uint32_t qpn;  /* of a bound type-2 window: the only queue pair that may use it */
-		uint32_t heap; /* of plain memory: its part of the shared heap; 0: it is not there;
-				  memory/heap_part.h */
+		uint32_t heap; /* of plain memory: its part of the shared heap, memory/heap_part.h,
+				  or its run of files, segment/file_view.h; 0: neither */
 	};
 	union {
 		uint32_t region;  /* bound window: its region's key */

@@ -28,6 +28,7 @@ struct scan_answer {
 
 /* A bit of an entry of "pagemap", see proc_pid_pagemap(5). */
 #define ENTRY_PRESENT (1ull << 63)
+#define ENTRY_FILE    (1ull << 61)
 
 static int scan(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
 {
@@ -118,4 +119,17 @@ int av_page_scan_in_memory_text(uint64_t *begin, uint64_t end, struct av_page_sc
 	n = read_present(pagemap, begin, end, runs);
 	close(pagemap);
 	return n;
+}
+
+bool av_page_is_of_file(uint64_t addr)
+{
+	int pagemap = open_own("/proc/self/pagemap");
+	uint64_t entry = 0;
+
+	if (pagemap < 0)
+		return false;
+	if (read_entries(pagemap, addr, addr + page_bytes(), &entry, 1) != 1)
+		entry = 0;
+	close(pagemap);
+	return (entry & ENTRY_PRESENT) && (entry & ENTRY_FILE);
 }

@@ -3,6 +3,7 @@
 #ifndef AV_MEMORY_PAGE_SCAN_H
 #define AV_MEMORY_PAGE_SCAN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
@@ -24,6 +25,9 @@ struct av_page_scan_run {
  */
 AV_MUST_USE int av_page_scan_in_memory(uint64_t *begin, uint64_t end,
 				       struct av_page_scan_run *runs);
+
+/* Is the page there, and of a file or of shared memory? Context: as above. */
+AV_MUST_USE bool av_page_is_of_file(uint64_t addr);
 
 /* The way of older kernels, for tests. */
 AV_MUST_USE int av_page_scan_in_memory_text(uint64_t *begin, uint64_t end,

@@ -12,6 +12,7 @@
 #include "device/switches.h"
 #include "memory/heap_region.h"
 #include "memory/early.h"
+#include "memory/file_region.h"
 #include "memory/key.h"
 #include "memory/linger.h"
 #include "memory/odp_notify.h"
@@ -184,11 +185,12 @@ static int prepare_pinned(struct av_seg *seg, const struct av_region_request *re
 		what->share |= AV_KEY_EARLY;
 	what->intact = watch(seg, req->addr, req->length);
 	plain = av_odp_is_plain(seg, req->addr, req->length);
-	if (plain && touch(req->addr, req->length, writable, page))
-		return 0;
-	ret = populate(req->addr, req->length, writable, page, plain);
+	if (!plain || !touch(req->addr, req->length, writable, page))
+		ret = populate(req->addr, req->length, writable, page, plain);
 	if (ret)
 		av_heap_region_end(seg, what->heap);
+	else if (!what->heap && !req->private)
+		what->heap = av_file_region(seg, req->addr, req->length);
 	if (ret == EFAULT)
 		(void)av_missing_note(req->addr, req->length, writable);
 	return ret;

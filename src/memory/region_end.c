@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "memory/file_region.h"
 #include "memory/key.h"
 #include "memory/linger.h"
 #include "memory/page_move.h"
@@ -19,7 +20,7 @@ static bool can_linger(struct av_seg *seg, const struct av_key *k, struct av_lin
 		return (uint32_t)k->intact == seg->ref && k->share == 0;
 	case AV_KEY_REGION:
 		of->part = k->heap; /* the program has other pages then: av_heap_region_end() */
-		return !k->heap || av_page_move_allowed();
+		return !k->heap || (!av_file_region_is(seg, k->heap) && av_page_move_allowed());
 	case AV_KEY_DEVICE:
 	case AV_KEY_UMR:
 		of->leads_to = k->addr;

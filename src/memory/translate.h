@@ -15,6 +15,7 @@
 #include "base/limits.h"
 #include "segment/segment.h"
 #include "memory/heap_part.h"
+#include "segment/file_view.h"
 #include "memory/key.h"
 #include "memory/pin.h"
 
@@ -78,9 +79,9 @@ struct av_spans {
 };
 
 /*
- * Address in this process of bytes of a region on a peer's heap; NULL: not there. A peer's segment
- * may hold anything and change at any time, so each word is read once and checked: what is aligned
- * there is aligned here. Context: a pin keeps the key alive.
+ * Address in this process of bytes of a region on a peer's heap, or on files; NULL: not there. A
+ * peer's segment may hold anything and change at any time, so each word is read once and checked:
+ * what is aligned there is aligned here. Context: a pin keeps the key alive.
  */
 static inline void *av_heap_part_at(struct av_seg *seg, uint32_t id, uint64_t addr, uint64_t len)
 {
@@ -92,6 +93,8 @@ static inline void *av_heap_part_at(struct av_seg *seg, uint32_t id, uint64_t ad
 
 	if (!at)
 		return NULL;
+	if (av_unlikely(at == AV_FILE_RUN))
+		return av_file_view_at(seg, (uint64_t)id << AV_HEAP_PART_SHIFT, addr, len);
 	first = __atomic_load_n(&part->addr, __ATOMIC_RELAXED);
 	bytes = __atomic_load_n(&part->bytes, __ATOMIC_RELAXED);
 	if ((at ^ first) & (AV_HEAP_PART_ALIGN - 1) || !av_range_within(addr, len, first, bytes) ||

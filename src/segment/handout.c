@@ -3,10 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
-#include <stdbool.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -14,9 +17,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/patience.h"
 #include "base/raw_socket.h"
 #include "base/uncancelled.h"
+#include "segment/file_search.h"
+
+#define REQUEST "anyverbs %" SCNx64 " %" SCNx64 " %" SCNx64 /* device, inode, nonce */
 
 /* --- handing out ----------------------------------------------------------------- */
 
@@ -76,13 +83,63 @@ static void send_to(int fd, int file)
 	(void)!av_raw_sendmsg(fd, &m.head, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+static bool (*_Atomic may_have)(uint64_t dev, uint64_t ino);
+
+void av_handout_files_by(bool (*may)(uint64_t dev, uint64_t ino))
+{
+	atomic_store(&may_have, may);
+}
+
+/*
+ * Which other file is wanted stands in the name of the asker's socket, which needs no folder, and
+ * is there before it connects: nobody waits for a message. @nonce: no two sockets have one name.
+ */
+static socklen_t name_request(struct sockaddr_un *a, const struct av_handed *what, uint64_t nonce)
+{
+	*a = (struct sockaddr_un){.sun_family = AF_UNIX};
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) +
+	       (socklen_t)snprintf(a->sun_path + 1, sizeof(a->sun_path) - 1, REQUEST, what->dev,
+				   what->ino, nonce);
+}
+
+struct wanted {
+	uint64_t dev, ino;
+	int fd;
+};
+
+static bool is_wanted(int dir, const char *name, const struct stat *st, void *arg)
+{
+	struct wanted *w = arg;
+
+	(void)dir;
+	if (st->st_dev == w->dev && st->st_ino == w->ino)
+		w->fd = (int)strtol(name, NULL, 10);
+	return w->fd < 0;
+}
+
+/* The program's own descriptor, which is neither kept nor closed here. */
+static int asked_for(const struct sockaddr_un *a, const struct av_handout *h)
+{
+	bool (*may)(uint64_t, uint64_t) = atomic_load(&may_have);
+	struct wanted w = {.fd = -1};
+
+	if (sscanf(a->sun_path + 1, REQUEST, &w.dev, &w.ino, &(uint64_t){0}) != 3)
+		return av_own_fd(h->file);
+	if (may && may(w.dev, w.ino))
+		av_file_search("/proc/self/fd", is_wanted, &w);
+	return w.fd;
+}
+
 /* Whoever can connect may have it: the folder is the user's alone. */
 static void answer(struct av_watched_fd *w)
 {
 	struct av_handout *h =
 		(struct av_handout *)((char *)w - offsetof(struct av_handout, listener));
-	int fd = accept4(w->socket.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	int file = av_own_fd(h->file);
+	struct sockaddr_un from = {0};
+	socklen_t bytes = sizeof(from) - 1;
+	int fd = accept4(w->socket.fd, (struct sockaddr *)&from, &bytes,
+			 SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int file = fd < 0 ? -1 : asked_for(&from, h);
 
 	w->in_vain = fd < 0 && errno != EAGAIN; /* no descriptor is free */
 	if (fd >= 0 && file >= 0)
@@ -131,7 +188,8 @@ void av_handout_forked(struct av_handout *h)
 
 static bool is_meant(const struct av_handed *what, const struct stat *st)
 {
-	return S_ISREG(st->st_mode) && st->st_ino == what->ino && st->st_size == (off_t)what->bytes;
+	return S_ISREG(st->st_mode) && st->st_ino == what->ino &&
+	       (what->dev ? st->st_dev == what->dev : st->st_size == (off_t)what->bytes);
 }
 
 /* Looks before it opens: another process's file may be a device that notices. */
@@ -181,16 +239,24 @@ static int receive(int fd)
 	return file;
 }
 
-/* Return: a connected descriptor, or -errno */
-static int connected(const char *path)
+static bool bind_request(int fd, const struct av_handed *what)
 {
-	int folder, fd = unix_socket();
+	struct sockaddr_un a;
+	socklen_t bytes = name_request(&a, what, av_now_ns());
+
+	return av_raw_bind(fd, (struct sockaddr *)&a, bytes) == 0;
+}
+
+/* @what: as below; NULL: nothing. Return: a connected descriptor, or -errno */
+static int connected(const char *path, const struct av_handed *what)
+{
+	int folder = -1, fd = unix_socket();
 	struct sockaddr_un a;
 	bool there;
 
 	if (fd < 0)
 		return -errno;
-	there = address_of(&a, path, &folder) &&
+	there = (!what || !what->dev || bind_request(fd, what)) && address_of(&a, path, &folder) &&
 		av_raw_connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
 	if (folder >= 0)
 		close(folder);
@@ -200,9 +266,9 @@ static int connected(const char *path)
 	return -ENOENT;
 }
 
-static int by_socket(const char *path)
+static int by_socket(const char *path, const struct av_handed *what)
 {
-	int fd = connected(path), ret;
+	int fd = connected(path, what), ret;
 
 	if (fd < 0)
 		return fd;
@@ -214,7 +280,7 @@ static int by_socket(const char *path)
 void av_handout_call(const char *path)
 {
 	AV_UNCANCELLED;
-	int fd = connected(path);
+	int fd = connected(path, NULL);
 
 	if (fd >= 0)
 		close(fd);
@@ -227,7 +293,7 @@ int av_handed_open(const struct av_handed *what, const char *path)
 	struct stat st;
 
 	if (fd < 0 && path)
-		fd = by_socket(path);
+		fd = by_socket(path, what);
 	if (fd < 0 || (fstat(fd, &st) == 0 && is_meant(what, &st)))
 		return fd;
 	syscall(SYS_close, fd);

@@ -10,6 +10,7 @@
 #ifndef AV_SEGMENT_HANDOUT_H
 #define AV_SEGMENT_HANDOUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -33,6 +34,12 @@ struct av_handout {
 void av_handout_begin(struct av_handout *h, const char *path, const struct av_own_fd *file,
 		      void (*called)(struct av_handout *h));
 
+/*
+ * May other files of this process be handed out, too, to who names one: if @may says so. They are
+ * found among the program's descriptors. @may: in the watcher's thread.
+ */
+void av_handout_files_by(bool (*may)(uint64_t dev, uint64_t ino));
+
 /* Have @called run in the process that hands out at @path. Never waits; may be in vain. */
 void av_handout_call(const char *path);
 
@@ -44,10 +51,11 @@ void av_handout_forked(struct av_handout *h);
 
 /* Whose descriptor it is, and what it must lead to. */
 struct av_handed {
-	pid_t pid;    /* 0: unknown */
-	int number;   /* -1: unknown */
-	uint64_t ino; /* of the memory: @number may be another file's by now */
-	uint64_t bytes;
+	pid_t pid;	/* 0: unknown */
+	int number;	/* -1: unknown */
+	uint64_t ino;	/* of the memory: @number may be another file's by now */
+	uint64_t bytes; /* 0: any */
+	uint64_t dev;	/* of another file than the socket's own; else 0 */
 };
 
 /*

@@ -33,33 +33,24 @@ static void *reserve(uint64_t bytes)
 	return mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
-static uint64_t missing(const void *p, uint64_t offset)
-{
-	return (offset - (uintptr_t)p) & (AV_HUGE_PAGE_BYTES - 1);
-}
-
-/*
- * Reserve address space that begins at @offset modulo the size of a huge page. Kernels from 6.7 on
- * align it to one unasked.
- */
-static void *aligned_place(uint64_t bytes, uint64_t offset)
+/* Kernels from 6.7 on align it to a huge page unasked. */
+void *av_map_place(uint64_t bytes, uint64_t offset, uint64_t align)
 {
 	uint8_t *p = reserve(bytes);
-	uint64_t before, behind;
+	uint64_t before;
 
 	if (p == MAP_FAILED)
 		return NULL;
-	if (missing(p, offset) == 0)
+	if (((offset - (uintptr_t)p) & (align - 1)) == 0)
 		return p;
 	av_munmap(p, bytes);
-	p = reserve(bytes + AV_HUGE_PAGE_BYTES);
+	p = reserve(bytes + align);
 	if (p == MAP_FAILED)
 		return NULL;
-	before = missing(p, offset);
-	behind = AV_HUGE_PAGE_BYTES - before;
+	before = (offset - (uintptr_t)p) & (align - 1);
 	if (before)
 		av_munmap(p, before);
-	av_munmap(p + before + bytes, behind);
+	av_munmap(p + before + bytes, align - before);
 	return p + before;
 }
 
@@ -71,7 +62,7 @@ void *av_map_file(void *wanted, uint64_t bytes, int prot, int fd, uint64_t offse
 	if (wanted || bytes < AV_HUGE_PAGE_BYTES)
 		return map(wanted, bytes, prot, flags, fd, offset);
 	bytes = av_round_up(bytes, AV_PAGE_BYTES);
-	place = aligned_place(bytes, offset);
+	place = av_map_place(bytes, offset, AV_HUGE_PAGE_BYTES);
 	if (!place)
 		return map(NULL, bytes, prot, flags, fd, offset);
 	p = av_mmap(place, bytes, prot, flags | MAP_FIXED, fd, (off_t)offset);

@@ -15,6 +15,12 @@
 void *av_map_file(void *wanted, uint64_t bytes, int prot, int fd, uint64_t offset);
 
 /*
+ * Reserve address space that begins at @offset modulo @align, a power of two. Return: address, or
+ * NULL
+ */
+void *av_map_place(uint64_t bytes, uint64_t offset, uint64_t align);
+
+/*
  * Give rights to what av_map_file() has mapped with none, NULL included: a sparse file as a whole.
  * In a program that locks all it maps (mlockall(2)) its holes stay holes; the kernel would fill
  * them. Return: @p, or NULL: it is unmapped

@@ -22,6 +22,7 @@
 #include "observe/check.h"
 #include "observe/diagnosis.h"
 #include "registry/directory_file.h"
+#include "segment/file_view.h"
 #include "segment/heap.h"
 #include "segment/pages_owner.h"
 #include "segment/pages.h"
@@ -119,6 +120,7 @@ static struct av_seg *seg_new(uint32_t ref)
 
 static void seg_delete(struct av_seg *seg)
 {
+	av_file_views_forget(seg);
 	av_shared_heap_forget(&seg->shared_heap);
 	av_heap_destroy(seg->heap);
 	av_pages_destroy(seg->pages);
@@ -214,13 +216,30 @@ void av_seg_call_by(void (*called)(struct av_seg *seg))
 	on_call = called;
 }
 
+static void each_peer(void (*f)(struct av_seg *seg))
+{
+	pthread_mutex_lock(&mutex);
+	for (uint32_t slot = 0; slot < AV_REF_SLOTS; slot++)
+		if (mapped[slot] && !mapped[slot]->own)
+			f(mapped[slot]);
+	pthread_mutex_unlock(&mutex);
+}
+
+void av_seg_call_peers(void)
+{
+	each_peer(av_seg_call);
+}
+
 /* Peers connect for the memory, too. */
 static void called(struct av_handout *h)
 {
 	struct av_seg *seg = (struct av_seg *)((char *)h - offsetof(struct av_seg, handout));
 	void (*f)(struct av_seg *) = atomic_load(&on_call); /* GCC calls it by a plain load */
 
-	if (atomic_exchange(&seg->head->called, 0) && f)
+	if (!atomic_exchange(&seg->head->called, 0))
+		return;
+	each_peer(av_file_views_sweep);
+	if (f)
 		f(seg);
 }
 
@@ -237,6 +256,14 @@ static bool heap_socket_of(const struct av_seg *seg, char *name, size_t size)
 
 	return av_dir_context_path(seg->ref, path, sizeof(path)) &&
 	       snprintf(name, size, "%s/heap", path) < (int)size;
+}
+
+int av_seg_handed_file(const struct av_seg *seg, uint64_t dev, uint64_t ino)
+{
+	const struct av_handed what = {.number = -1, .dev = dev, .ino = ino};
+	char name[PATH_MAX];
+
+	return socket_of(seg, name, sizeof(name)) ? av_handed_open(&what, name) : -ENAMETOOLONG;
 }
 
 void av_seg_call(struct av_seg *seg)
@@ -380,8 +407,10 @@ static bool peer_is_owner(const struct av_seg *seg)
 
 uint8_t *av_seg_map_shared_heap(struct av_seg *seg)
 {
-	const struct av_handed what = {seg->same_pidns ? seg->pid : 0, seg->head->shared_heap_fd,
-				       seg->head->shared_heap_inode, AV_SHARED_HEAP_BYTES};
+	const struct av_handed what = {.pid = seg->same_pidns ? seg->pid : 0,
+				       .number = seg->head->shared_heap_fd,
+				       .ino = seg->head->shared_heap_inode,
+				       .bytes = AV_SHARED_HEAP_BYTES};
 	char name[PATH_MAX];
 
 	return av_shared_heap_map(&what, heap_socket_of(seg, name, sizeof(name)) ? name : NULL,

@@ -30,6 +30,7 @@ struct av_odp_counters;
 struct av_odp_gauge;
 struct av_faults;
 struct av_injections;
+struct av_file_views;
 struct av_send_sums;
 struct av_overtaken;
 struct av_table;
@@ -60,6 +61,7 @@ struct av_seg {
 	struct av_odp_counters *odp;		/* of the device, in the directory */
 	struct av_odp_gauge *odp_gauge;		/* of this context; own segments only */
 	_Atomic(struct av_seg *) origin;	/* av_seg_origin() */
+	_Atomic(struct av_file_views *) views;	/* of a peer's shared files: segment/file_view.h */
 	_Atomic(uint8_t *) shared_heap;		/* of a peer's process, NULL: not looked for yet:
 						   segment/shared_heap.h */
 	unsigned int users;			/* guarded by the mutex in segment.c */
@@ -111,6 +113,15 @@ struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin);
 void av_seg_call_by(void (*called)(struct av_seg *seg));
 void av_seg_call(struct av_seg *seg);
 void av_seg_end_calls(struct av_seg *seg);
+
+/* Have all peers unmap what has ended here (segment/file_view.h). System calls; never waits. */
+void av_seg_call_peers(void);
+
+/*
+ * A file of memory that a region of a peer is on, from its socket. Waits AV_PATIENCE_NS at most.
+ * Return: a descriptor for the caller, or -errno
+ */
+AV_MUST_USE int av_seg_handed_file(const struct av_seg *seg, uint64_t dev, uint64_t ino);
 
 /* Close an own segment: mark it closed, remove its files, drop the creator's use. */
 void av_seg_close(struct av_seg *seg);

@@ -57,7 +57,10 @@ bool av_seg_socket(char *name, size_t size, const char *path)
 
 int av_seg_open(const struct av_dir_memory *memory, const char *path)
 {
-	const struct av_handed what = {memory->pid, memory->number, memory->ino, AV_SEG_BYTES};
+	const struct av_handed what = {.pid = memory->pid,
+				       .number = memory->number,
+				       .ino = memory->ino,
+				       .bytes = AV_SEG_BYTES};
 	char name[PATH_MAX];
 
 	return av_handed_open(&what, av_seg_socket(name, sizeof(name), path) ? name : NULL);

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT */
+#include "segment/file_view.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "base/map.h"
+#include "base/uncancelled.h"
+#include "segment/file_search.h"
+#include "segment/map_file.h"
+
+#define VIEWS  256u /* of one peer: more runs are reached by system calls */
+#define PROBES 8u
+#define MIB    (1ull << 20)
+#define GIB    (1ull << 30)
+
+/* @begin, @bytes, @base and @run do not change while @serial is not 0. */
+struct view {
+	_Atomic uint64_t serial; /* 0: free */
+	uint64_t begin, bytes;
+	uint8_t *base; /* NULL: the files cannot be had */
+	uint64_t run;  /* offset in the segment */
+};
+
+struct av_file_views {
+	pthread_mutex_t mutex; /* held to change any */
+	struct view view[VIEWS];
+};
+
+static struct view *slot(struct av_file_views *views, uint64_t serial, unsigned int n)
+{
+	return &views->view[(serial + n) % VIEWS];
+}
+
+static struct view *find(struct av_file_views *views, uint64_t serial)
+{
+	for (unsigned int n = 0; n < PROBES; n++) {
+		struct view *v = slot(views, serial, n);
+
+		if (atomic_load_explicit(&v->serial, memory_order_acquire) == serial)
+			return v;
+	}
+	return NULL;
+}
+
+/* --- making one ------------------------------------------------------------------ */
+
+struct making {
+	struct av_seg *seg;
+	const struct av_file_run *run;
+	uint32_t pieces, missing;
+	uint64_t begin, bytes;
+	uint8_t *base;
+	uint64_t done[AV_FILE_PIECES_MAX / 64];
+};
+
+static bool is_done(const struct making *m, uint32_t i)
+{
+	return m->done[i / 64] >> i % 64 & 1;
+}
+
+/* The owner may change it at any time: what is returned lies within the view. */
+static bool piece_at(const struct making *m, uint32_t i, struct av_file_piece *p)
+{
+	const volatile struct av_file_piece *said = &m->run->piece[i];
+
+	*p = (struct av_file_piece){said->begin, said->end, said->dev, said->ino, said->offset};
+	return p->begin >= m->begin && p->end > p->begin && p->end - m->begin <= m->bytes;
+}
+
+static bool map_piece(struct making *m, const struct av_file_piece *p, int fd)
+{
+	return av_mmap(m->base + (p->begin - m->begin), p->end - p->begin, PROT_NONE,
+		       MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, (off_t)p->offset) != MAP_FAILED;
+}
+
+/* Files of disks are none of ours: their time of modification would change, and they are slow. */
+static bool is_of_memory(int fd, const struct stat *wanted)
+{
+	struct statfs fs;
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_ino == wanted->st_ino && st.st_dev == wanted->st_dev &&
+	       fstatfs(fd, &fs) == 0 &&
+	       ((uint32_t)fs.f_type == TMPFS_MAGIC || (uint32_t)fs.f_type == HUGETLBFS_MAGIC);
+}
+
+/* Map all pieces of a file. */
+static void map_file(struct making *m, int fd, const struct stat *st)
+{
+	struct av_file_piece p;
+
+	if (!is_of_memory(fd, st))
+		return;
+	for (uint32_t i = 0; i < m->pieces; i++)
+		if (!is_done(m, i) && piece_at(m, i, &p) && p.ino == st->st_ino &&
+		    p.dev == st->st_dev && map_piece(m, &p, fd)) {
+			m->done[i / 64] |= 1ull << i % 64;
+			m->missing--;
+		}
+}
+
+static bool is_wanted(const struct making *m, const struct stat *st)
+{
+	struct av_file_piece p;
+
+	for (uint32_t i = 0; i < m->pieces; i++)
+		if (!is_done(m, i) && piece_at(m, i, &p) && p.ino == st->st_ino &&
+		    p.dev == st->st_dev)
+			return true;
+	return false;
+}
+
+static bool look_at(int dir, const char *name, const struct stat *st, void *arg)
+{
+	struct making *m = arg;
+	int fd = is_wanted(m, st) ? (int)syscall(SYS_openat, dir, name, O_RDWR | O_CLOEXEC) : -1;
+
+	if (fd >= 0) {
+		map_file(m, fd, st);
+		syscall(SYS_close, fd);
+	}
+	return m->missing > 0;
+}
+
+/* Root finds what has neither a name nor a descriptor any more, too. */
+static void from_proc(struct making *m)
+{
+	static const char *const folders[] = {"fd", "root/dev/shm", "root/dev/hugepages",
+					      "map_files"};
+	char path[64];
+
+	for (size_t i = 0; m->missing && i < AV_ARRAY_SIZE(folders); i++) {
+		snprintf(path, sizeof(path), "/proc/%d/%s", (int)m->seg->pid, folders[i]);
+		av_file_search(path, look_at, m);
+	}
+}
+
+/* Opened anew: what is handed over shares the owner's locks (flock(2)). */
+static int reopened(int fd)
+{
+	char path[32];
+	int ret;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	ret = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC);
+	syscall(SYS_close, fd);
+	return ret;
+}
+
+static void from_socket(struct making *m)
+{
+	struct av_file_piece p;
+
+	for (uint32_t i = 0; i < m->pieces; i++) {
+		struct stat st;
+		int fd;
+
+		if (is_done(m, i))
+			continue;
+		if (!piece_at(m, i, &p))
+			return;
+		fd = av_seg_handed_file(m->seg, p.dev, p.ino);
+		fd = fd < 0 ? fd : reopened(fd);
+		if (fd < 0)
+			return;
+		st = (struct stat){.st_dev = p.dev, .st_ino = p.ino};
+		map_file(m, fd, &st);
+		syscall(SYS_close, fd);
+		if (!is_done(m, i))
+			return;
+	}
+}
+
+static uint8_t *make(struct av_seg *seg, const struct av_file_run *run, uint64_t begin,
+		     uint64_t bytes)
+{
+	uint64_t align = bytes >= GIB ? GIB : bytes >= 2 * MIB ? 2 * MIB : AV_PAGE_BYTES;
+	struct making m = {.seg = seg, .run = run, .begin = begin, .bytes = bytes};
+
+	m.missing = m.pieces = __atomic_load_n(&run->pieces, __ATOMIC_RELAXED);
+	if (m.pieces == 0 || m.pieces > AV_FILE_PIECES_MAX ||
+	    !av_seg_piece(seg, (uint64_t)((const uint8_t *)run - (const uint8_t *)seg->head),
+			  sizeof(*run) + m.pieces * sizeof(struct av_file_piece)))
+		return NULL;
+	m.base = av_map_place(bytes, begin, align);
+	if (!m.base)
+		return NULL;
+	if (seg->same_pidns)
+		from_proc(&m);
+	else
+		from_socket(&m);
+	if (m.missing == 0)
+		return av_map_sparse(m.base, bytes, PROT_READ | PROT_WRITE);
+	av_munmap(m.base, bytes);
+	return NULL;
+}
+
+/* --- keeping them ---------------------------------------------------------------- */
+
+/* No thread is in it: a region ends when all copies have. The mutex is held. */
+static void clear(struct view *v)
+{
+	atomic_store(&v->serial, 0);
+	if (v->base)
+		av_munmap(v->base, v->bytes);
+	v->base = NULL;
+}
+
+static bool has_ended(const struct av_seg *seg, const struct view *v, uint64_t serial)
+{
+	struct av_file_run *run = av_seg_at(seg, v->run, sizeof(*run));
+
+	return !run || atomic_load(&run->serial) != serial;
+}
+
+static void clear_ended(const struct av_seg *seg, struct view *v)
+{
+	uint64_t serial = atomic_load(&v->serial);
+
+	if (serial && has_ended(seg, v, serial))
+		clear(v);
+}
+
+/* The mutex is held. NULL: there is no room */
+static struct view *make_in(struct av_file_views *views, struct av_seg *seg,
+			    struct av_file_run *run, uint64_t serial)
+{
+	uint64_t begin = __atomic_load_n(&run->begin, __ATOMIC_RELAXED);
+	uint64_t bytes = __atomic_load_n(&run->bytes, __ATOMIC_RELAXED);
+
+	if (bytes == 0 || av_range_wraps(begin, bytes) || (begin | bytes) & (AV_PAGE_BYTES - 1))
+		return NULL;
+	for (unsigned int n = 0; n < PROBES; n++) {
+		struct view *v = slot(views, serial, n);
+
+		clear_ended(seg, v);
+		if (atomic_load(&v->serial))
+			continue;
+		v->begin = begin;
+		v->bytes = bytes;
+		v->run = (uint64_t)((uint8_t *)run - (uint8_t *)seg->head);
+		atomic_store(&run->viewed, 1);
+		v->base = make(seg, run, begin, bytes);
+		atomic_store_explicit(&v->serial, serial, memory_order_release);
+		return v;
+	}
+	return NULL;
+}
+
+static struct av_file_views *views_of(struct av_seg *seg)
+{
+	struct av_file_views *views = atomic_load_explicit(&seg->views, memory_order_acquire),
+			     *first = NULL;
+
+	if (av_likely(views != NULL))
+		return views;
+	views = calloc(1, sizeof(*views));
+	if (!views)
+		return NULL;
+	pthread_mutex_init(&views->mutex, NULL);
+	if (atomic_compare_exchange_strong(&seg->views, &first, views))
+		return views;
+	free(views);
+	return first;
+}
+
+void *av_file_view_at(struct av_seg *seg, uint64_t at, uint64_t addr, uint64_t len)
+{
+	struct av_file_run *run = av_seg_at(seg, at, sizeof(*run));
+	uint64_t serial = run ? atomic_load_explicit(&run->serial, memory_order_acquire) : 0;
+	struct av_file_views *views = serial ? views_of(seg) : NULL;
+	struct view *v = views ? find(views, serial) : NULL;
+
+	if (!views)
+		return NULL;
+	if (av_unlikely(!v)) {
+		AV_UNCANCELLED;
+		int saved = errno;
+
+		pthread_mutex_lock(&views->mutex);
+		v = find(views, serial);
+		v = v ? v : make_in(views, seg, run, serial);
+		pthread_mutex_unlock(&views->mutex);
+		errno = saved;
+	}
+	if (!v || !v->base || !av_range_within(addr, len, v->begin, v->bytes))
+		return NULL;
+	return v->base + (addr - v->begin);
+}
+
+void av_file_views_sweep(struct av_seg *seg)
+{
+	struct av_file_views *views = atomic_load(&seg->views);
+
+	if (!views || pthread_mutex_trylock(&views->mutex))
+		return;
+	for (unsigned int i = 0; i < VIEWS; i++)
+		clear_ended(seg, &views->view[i]);
+	pthread_mutex_unlock(&views->mutex);
+}
+
+void av_file_views_forget(struct av_seg *seg)
+{
+	struct av_file_views *views = atomic_exchange(&seg->views, NULL);
+
+	if (!views)
+		return;
+	for (unsigned int i = 0; i < VIEWS; i++)
+		clear(&views->view[i]);
+	pthread_mutex_destroy(&views->mutex);
+	free(views);
+}
