@@ -5,7 +5,7 @@ must be the same.
   ordinary.py TOOL: a hundred commands that open no device (ordinary.txt), as they are, under
     "anyverbs run", whose shared heap does not begin, and under "anyverbs run --shared-heap". The
     shared folder stays empty.
-  ordinary.py TOOL OPENER: commands that open one (opened.txt), without the heap, with it from the
+  ordinary.py TOOL USER: commands that open one (opened.txt), without the heap, with it from the
     first device on, and from the beginning.
 
 What is not installed (exit status 127), or not possible here (77), is left out."""
@@ -94,7 +94,7 @@ def main():
         ways = [[], [tool, "run", "--"], [tool, "run", "--shared-heap", "--"]]
     else:
         commands, least = table("opened.txt"), 1
-        prelude = ". %s\nopener=%s%s" % (
+        prelude = ". %s\nuser=%s%s" % (
             shlex.quote(os.path.abspath(os.path.dirname(__file__)) + "/../lib/wait.sh"),
             shlex.quote(os.path.abspath(sys.argv[2])), BOTH)
         ways = [[tool, "run", "--shared-heap=" + when, "--"]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * opener WHAT [ARGUMENT]...: a program that opens a device and then uses memory as many do. It
+ * device_user WHAT [ARGUMENT]...: a program that opens a device and then uses memory as many do. It
  * prints the same with the shared heap and without it (opened.txt).
  *
  *   as, data     how much malloc() and mmap() give under that limit
@@ -9,13 +9,16 @@
  *   sparse       100 GiB of which little is written
  *   maps         as many mappings as a process may have
  *   malloc       what the allocator says of itself
+ *   dump         itself to a file "core.PID", by gcore(1), and looks for its bytes there
  *
  * Exit status: 77: not possible here
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -24,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -245,7 +249,7 @@ static void forks(size_t bytes, int number)
 		if (pthread_create(&threads[i], NULL, count, memory + i * PAGE))
 			give_up(1, "pthread_create");
 	while (started < THREADS)
-		usleep(1000);
+		sched_yield();
 	for (int i = 0; i < number; i++)
 		saved += save(bytes);
 	stop = true;
@@ -316,6 +320,45 @@ static void allocator(void)
 	free(p);
 }
 
+/* Known from what the program's file has by other bytes. */
+static uint8_t *marked(size_t bytes)
+{
+	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	for (size_t i = 0; p != MAP_FAILED && i < 64; i++)
+		p[bytes / 2 + i] = (uint8_t)(i * i + 3);
+	return p;
+}
+
+static bool is_in(int fd, const uint8_t *mark)
+{
+	struct stat st;
+	uint8_t *file;
+
+	if (fd < 0 || fstat(fd, &st))
+		return false;
+	file = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	return file != MAP_FAILED && memmem(file, (size_t)st.st_size, mark, 64);
+}
+
+static void dump(void)
+{
+	char command[64];
+	uint8_t *p;
+	int fd;
+
+	open_device();
+	p = marked(MIB);
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+	snprintf(command, sizeof(command), "gcore -o core %d >/dev/null 2>&1", (int)getpid());
+	if (system(command) != 0)
+		exit(77);
+	snprintf(command, sizeof(command), "core.%d", (int)getpid());
+	fd = open(command, O_RDONLY | O_CLOEXEC);
+	printf("dump: %s\n", is_in(fd, p + MIB / 2) ? "in it" : "not in it");
+	unlink(command);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -334,6 +377,8 @@ int main(int argc, char **argv)
 		mappings();
 	else if (strcmp(what, "malloc") == 0)
 		allocator();
+	else if (strcmp(what, "dump") == 0)
+		dump();
 	else
 		return 2;
 	if (context)
