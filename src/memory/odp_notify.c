@@ -218,7 +218,7 @@ static void *watched_page(int fd)
 
 	if (p == MAP_FAILED)
 		return NULL;
-	if (ioctl(fd, UFFDIO_REGISTER, &reg) == 0)
+	if (syscall(SYS_ioctl, fd, UFFDIO_REGISTER, &reg) == 0)
 		return p;
 	av_munmap(p, bytes);
 	return NULL;

@@ -77,7 +77,7 @@ static int borrow_uffd(struct av_seg *seg, const struct av_odp_root *root)
 	return process < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, process, number - 1, 0);
 }
 
-/* Watch a range. Return: 0 or errno. */
+/* Watch a range. By number: the program's calls go to preload/userfaultfd.c. Return: 0 or errno. */
 static int watch(int uffd, uint64_t addr, uint64_t len)
 {
 	struct uffdio_register reg = {
@@ -85,7 +85,7 @@ static int watch(int uffd, uint64_t addr, uint64_t len)
 		.mode = UFFDIO_REGISTER_MODE_WP,
 	};
 
-	return ioctl(uffd, UFFDIO_REGISTER, &reg) ? errno : 0;
+	return syscall(SYS_ioctl, uffd, UFFDIO_REGISTER, &reg) ? errno : 0;
 }
 
 /* If the mapping has changed, the refusal may have concerned something else. */
@@ -173,15 +173,26 @@ bool av_odp_track(struct av_seg *seg, uint64_t addr, uint64_t len)
 	return ret;
 }
 
-void av_odp_untrack(uint64_t addr, uint64_t len)
+static void unwatch(uint64_t addr, uint64_t len)
 {
 	struct uffdio_range range = {.start = addr, .len = len};
 	int uffd = av_odp_uffd(), saved = errno;
 
-	av_odp_expect(addr, len);
 	if (uffd >= 0)
 		(void)!ioctl(uffd, UFFDIO_UNREGISTER, &range);
 	errno = saved;
+}
+
+void av_odp_untrack(uint64_t addr, uint64_t len)
+{
+	av_odp_expect(addr, len);
+	unwatch(addr, len);
+}
+
+void av_odp_release(uint64_t addr, uint64_t len)
+{
+	unwatch(addr, len);
+	av_odp_forget_seen();
 }
 
 void av_odp_retrack(struct av_seg *seg, uint64_t addr, uint64_t len)

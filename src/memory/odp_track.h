@@ -46,6 +46,9 @@ AV_MUST_USE bool av_odp_track(struct av_seg *seg, uint64_t addr, uint64_t len);
 void av_odp_untrack(uint64_t addr, uint64_t len);
 void av_odp_retrack(struct av_seg *seg, uint64_t addr, uint64_t len);
 
+/* The program is to have a range of its memory watched by itself. Context: any thread; no lock. */
+void av_odp_release(uint64_t addr, uint64_t len);
+
 /* Is the range, just tracked, one mapping of private anonymous memory, safe to touch? */
 bool av_odp_is_plain(const struct av_seg *seg, uint64_t addr, uint64_t len);
 

@@ -11,6 +11,7 @@
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,11 @@ static bool has_key(uint8_t *p)
 	char key[64] = "0";
 
 	return pages_line(p, "ProtectionKey:", key, sizeof(key)) && strtoul(key, NULL, 10) != 0;
+}
+
+static bool is_told(uint8_t *p)
+{
+	return pages_flag(p + BYTES / 2, "uw");
 }
 
 static bool is_gone(uint8_t *p)
@@ -222,17 +228,31 @@ static void wipe_row(void)
 
 /* --- a userfaultfd of the program's own ------------------------------------------ */
 
-static void serve(int uffd)
+/* By the pager; in memory that it shares. */
+static _Atomic uint32_t *unprotected;
+
+static void serve_one(int uffd, const struct uffd_msg *msg)
 {
 	static uint8_t bytes[PAGE];
-	struct uffdio_copy copy = {.src = (uintptr_t)bytes, .len = PAGE};
-	struct uffd_msg msg;
+	uint64_t at = msg->arg.pagefault.address & ~(PAGE - 1);
+	struct uffdio_copy copy = {.dst = at, .src = (uintptr_t)bytes, .len = PAGE};
+	struct uffdio_writeprotect end = {.range = {at, PAGE}};
 
 	memset(bytes, SERVED, PAGE);
-	while (read(uffd, &msg, sizeof(msg)) == sizeof(msg)) {
-		copy.dst = msg.arg.pagefault.address & ~(PAGE - 1);
+	if (!(msg->arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP)) {
 		ioctl(uffd, UFFDIO_COPY, &copy);
+		return;
 	}
+	atomic_fetch_add(unprotected, 1);
+	ioctl(uffd, UFFDIO_WRITEPROTECT, &end);
+}
+
+static void serve(int uffd)
+{
+	struct uffd_msg msg;
+
+	while (read(uffd, &msg, sizeof(msg)) == sizeof(msg))
+		serve_one(uffd, &msg);
 	_exit(0);
 }
 
@@ -247,10 +267,27 @@ static int begin_to_serve(pid_t *pager)
 		close(uffd);
 		return -1;
 	}
+	unprotected = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	*pager = fork();
 	if (*pager == 0)
 		serve(uffd);
 	return uffd;
+}
+
+static void end_serving(int uffd, pid_t pager)
+{
+	close(uffd);
+	kill(pager, SIGKILL);
+	waitpid(pager, NULL, 0);
+	munmap((void *)unprotected, PAGE);
+}
+
+/* The second half of the memory at @p. Return: errno */
+static int register_half(int uffd, const uint8_t *p, uint64_t mode)
+{
+	struct uffdio_register r = {{(uintptr_t)p + BYTES / 2, BYTES / 2}, mode, 0};
+
+	return ioctl(uffd, UFFDIO_REGISTER, &r) ? errno : 0;
 }
 
 static bool is_all_served(const uint8_t *p)
@@ -258,33 +295,88 @@ static bool is_all_served(const uint8_t *p)
 	return p[0] == SERVED && !memcmp(p, p + 1, BYTES - 1);
 }
 
-/* The second half, by a process that is older than the memory. */
-static void served_row(void)
+static void expect_served_anew(uint8_t *p, const char *when)
 {
-	struct uffdio_register r = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+	EXPECT(pages_flag(p + BYTES / 2, "um"), "lost by %s", when);
+	madvise(p + BYTES / 2, BYTES / 2, MADV_DONTNEED);
+	EXPECT(is_all_served(p), "not served after %s", when);
+}
+
+/* A child's memory is not served, without a feature that the program did not ask for. */
+static void expect_served_here(uint8_t *p)
+{
+	int status = 0;
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit((is_all_served(p) ? 0 : 1) | pages_flag(p + BYTES / 2, "um") << 1);
+	waitpid(child, &status, 0);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child: %#x", status);
+	expect_served_anew(p, "fork()");
+}
+
+/* The second half, by a process that is older than the memory. */
+static void served_row(bool region_first)
+{
 	struct ibv_mr *mr;
 	pid_t pager = 0;
 	uint8_t *p;
 	int uffd;
 
-	row("memory that the program serves, then a region");
+	row("memory that the program serves, %s a region", region_first ? "of" : "then");
 	uffd = begin_to_serve(&pager);
 	if (uffd < 0)
 		return;
 	p = map_private(BYTES);
-	r.range = (struct uffdio_range){(uintptr_t)p + BYTES / 2, BYTES / 2};
-	EXPECT(ioctl(uffd, UFFDIO_REGISTER, &r) == 0, "errno %d", errno);
+	mr = region_first ? reg(p, BYTES) : NULL;
+	EXPECT(register_half(uffd, p, UFFDIO_REGISTER_MODE_MISSING) == 0, "errno %d", errno);
+	expect_shared(p, false);
+	madvise(p, BYTES, MADV_DONTNEED);
 	memset(p, SERVED, BYTES / 2);
-	mr = reg(p, BYTES);
+	mr = mr ? mr : reg(p, BYTES);
 	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, BYTES, IBV_WC_SUCCESS);
 	EXPECT(is_all_served(p), "other bytes");
+	expect_served_here(p);
 	dereg(mr);
-	EXPECT(pages_flag(p + BYTES / 2, "um"), "lost by deregistration");
-	madvise(p + BYTES / 2, BYTES / 2, MADV_DONTNEED);
-	EXPECT(is_all_served(p), "not served any more");
-	close(uffd);
-	kill(pager, SIGKILL);
-	waitpid(pager, NULL, 0);
+	expect_served_anew(p, "deregistration");
+	munmap(p + BYTES / 2, BYTES / 2);
+	EXPECT(!pages_mapped(p + BYTES / 2), "it is mapped");
+	end_serving(uffd, pager);
+	peer_memory_unmap(p, BYTES);
+}
+
+/* Each page says once that it is written, to and by whomever. */
+static void told_row(void)
+{
+	struct uffdio_writeprotect protect = {.mode = UFFDIO_WRITEPROTECT_MODE_WP};
+	struct ibv_mr *mr;
+	pid_t pager = 0;
+	uint8_t *p;
+	int uffd;
+
+	row("memory whose writes the program hears of");
+	uffd = begin_to_serve(&pager);
+	if (uffd < 0)
+		return;
+	p = map_private(BYTES);
+	fill_all(p);
+	mr = reg(p, BYTES);
+	protect.range = (struct uffdio_range){(uintptr_t)p + BYTES / 2, BYTES / 2};
+	if (register_half(uffd, p, UFFDIO_REGISTER_MODE_WP) == 0 &&
+	    EXPECT(ioctl(uffd, UFFDIO_WRITEPROTECT, &protect) == 0, "errno %d", errno)) {
+		expect_shared(p, false);
+		expect_child(&(struct special){.is = is_told}, p);
+		p[BYTES - 1] = 1;
+		EXPECT(atomic_load(unprotected) == 1, "%u pages told", atomic_load(unprotected));
+		p[BYTES - 1] = 2;
+		EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, (uintptr_t)p + BYTES / 2, mr->rkey, PAGE,
+			     IBV_WC_SUCCESS);
+		EXPECT(atomic_load(unprotected) == 2, "%u pages told", atomic_load(unprotected));
+	} else {
+		printf("left out: errno %d\n", errno);
+	}
+	dereg(mr);
+	end_serving(uffd, pager);
 	peer_memory_unmap(p, BYTES);
 }
 
@@ -377,7 +469,9 @@ static void run(void)
 			special_row(&specials[i], true);
 		}
 	wipe_row();
-	served_row();
+	served_row(false);
+	served_row(true);
+	told_row();
 	cancelled_row();
 	guard_row();
 }

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
+#include "base/next.h"
 #include "fake_seg.h"
 #include "lib/closed_input.h"
 #include "memory/odp_table.h"
@@ -35,24 +36,28 @@ static struct {
 	unsigned int calls, changes_at; /* the call during which the mapping changes, from 1 */
 } kernel;
 
+AV_FIND_NEXT(syscall);
+
 /* The mapping ends earlier: what was asked for is none. */
 static void change_mapping(void)
 {
 	CHECK(munmap(pages + (PAGES - 1) * PAGE, PAGE) == 0);
 }
 
-int ioctl(int fd, unsigned long request, ...)
+/* More than were given are read, as the C library does. */
+long syscall(long number, ...)
 {
 	unsigned int call = kernel.calls;
 	va_list list;
-	void *arg;
+	long a[6];
 
-	va_start(list, request);
-	arg = va_arg(list, void *);
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(list, long);
 	va_end(list);
-	if (request != UFFDIO_REGISTER)
-		return (int)syscall(SYS_ioctl, fd, request, arg);
-	assert_int_equal(fd, NUMBER);
+	if (number != SYS_ioctl || (unsigned long)a[1] != UFFDIO_REGISTER)
+		return AV_NEXT_OF(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	assert_int_equal(a[0], NUMBER);
 	if (++kernel.calls == kernel.changes_at)
 		change_mapping();
 	errno = kernel.errors[1] == FOREVER ? kernel.errors[0]
