@@ -249,14 +249,14 @@ uint32_t link_key_of(unsigned int r)
 /* --- posting ---------------------------------------------------------------------- */
 
 /* Return: how many */
-static uint32_t elements_of(unsigned int host, struct link_room room, struct ibv_sge sge[ELEMENTS])
+static uint32_t elements_of(unsigned int host, struct link_room room, uint32_t key,
+			    struct ibv_sge sge[ELEMENTS])
 {
 	uint32_t n = link_now->split ? ELEMENTS : 1, each = room.bytes / n;
 
 	for (uint32_t i = 0; i < n; i++)
 		sge[i] = (struct ibv_sge){link_address_of(host, room.at + i * each),
-					  i + 1 < n ? each : room.bytes - i * each,
-					  link_side[host].key};
+					  i + 1 < n ? each : room.bytes - i * each, key};
 	return n;
 }
 
@@ -297,7 +297,9 @@ static void fill_wqe(struct av_sq_wqe *wqe, unsigned int r)
 	if (wqe->flags & IBV_SEND_INLINE)
 		memcpy(wqe->data, s->arena + link_known[r].own.at, wqe->bytes);
 	else if (wqe->bytes)
-		wqe->count = elements_of(q->from, link_known[r].own, wqe->sge);
+		wqe->count = elements_of(q->from, link_known[r].own,
+					 s->key + (link_now->own_wrong_key == r + 1 ? 0x10000 : 0),
+					 wqe->sge);
 }
 
 /* From that request on, the kernel may refuse a process the other's memory. */
@@ -339,7 +341,7 @@ static void post_receive(unsigned int host, unsigned int i)
 	bool own = !s->srqn && !link_now->srq;
 
 	link_run_as(host);
-	wr.num_sge = (int)elements_of(host, room, sge);
+	wr.num_sge = (int)elements_of(host, room, s->key, sge);
 	MUST_BE(av_rq_post(s->seg, rq, own ? &s->end.qp->state : NULL, &wr, &bad), 0);
 	if (own && atomic_load(&rq->waiting))
 		av_rnr_posted(&s->end, rq);

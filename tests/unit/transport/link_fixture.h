@@ -63,7 +63,8 @@ struct link_exchange {
 	unsigned int refused[LINK_HOSTS];
 	uint64_t call_ns[LINK_HOSTS]; /* struct link_setting */
 	unsigned int wrong_key; /* the request of that number + 1 names a key that there is not */
-	bool fails;		/* requests may fail, and the caller judges that and what is left */
+	unsigned int own_wrong_key; /* the same of the key of its own buffers */
+	bool fails; /* requests may fail, and the caller judges that and what is left */
 	struct link_request request[LINK_REQUESTS];
 };
 

@@ -185,13 +185,37 @@ static void acknowledges_nothing(void **state)
 	assert_true(link_side[0].last_ns - begun_ns < LINK_TIMEOUT_NS);
 }
 
+/* --- a request that its own requester refuses ----------------------------------------- */
+
+/* Those before it complete first; neither it nor what is behind it is sent. */
+static void by_its_requester(void **state)
+{
+	static const uint32_t opcodes[] = {WRITE, SEND};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(opcodes); i++) {
+		const struct link_exchange e = {.name = "the key of its own buffer is wrong",
+						.type = IBV_QPT_RC,
+						.own_wrong_key = 3,
+						.fails = true,
+						.request = {POST(READ, 300), POST(opcodes[i], 300),
+							    POST(opcodes[i], 300),
+							    POST(opcodes[i], 1)}};
+
+		(void)link_run(&e, NULL, 0);
+		assert_int_equal(link_status(0), IBV_WC_SUCCESS);
+		assert_int_equal(link_status(1), IBV_WC_SUCCESS);
+		assert_int_equal(link_status(2), IBV_WC_LOC_PROT_ERR);
+		assert_int_equal(link_status(3), IBV_WC_WR_FLUSH_ERR);
+		assert_true(link_is_untouched(2) && link_is_untouched(3));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(refused),
-		cmocka_unit_test(heard_at_once),
-		cmocka_unit_test(fails_nothing),
-		cmocka_unit_test(acknowledges_nothing),
+		cmocka_unit_test(refused),	    cmocka_unit_test(heard_at_once),
+		cmocka_unit_test(fails_nothing),    cmocka_unit_test(acknowledges_nothing),
+		cmocka_unit_test(by_its_requester),
 	};
 
 	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);

@@ -53,12 +53,30 @@ static void several(void **state)
 	link_all(rows, AV_ARRAY_SIZE(rows));
 }
 
+/* A queue pair whose send queue is drained takes datagrams all the same. */
+static void drained(void **state)
+{
+	static const struct link_exchange e = {.name = "to a drained queue pair",
+					       .type = IBV_QPT_UD,
+					       .fails = true,
+					       .request = {POST(SEND, 100)}};
+
+	(void)link_open(&e, NULL, 0);
+	link_enter(1, IBV_QPS_SQD);
+	link_post();
+	while (link_step())
+		link_poll();
+	assert_int_equal(link_side[1].received, 1);
+	link_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(send),
 		cmocka_unit_test(send_with_immediate_data),
 		cmocka_unit_test(several),
+		cmocka_unit_test(drained),
 	};
 
 	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
