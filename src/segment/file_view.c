@@ -32,17 +32,18 @@ struct view {
 	uint64_t run;  /* offset in the segment */
 };
 
-struct av_file_views {
-	pthread_mutex_t mutex; /* held to change any */
+struct views {
+	struct av_seg_views seg_views; /* first */
+	pthread_mutex_t mutex;	       /* held to change any */
 	struct view view[VIEWS];
 };
 
-static struct view *slot(struct av_file_views *views, uint64_t serial, unsigned int n)
+static struct view *slot(struct views *views, uint64_t serial, unsigned int n)
 {
 	return &views->view[(serial + n) % VIEWS];
 }
 
-static struct view *find(struct av_file_views *views, uint64_t serial)
+static struct view *find(struct views *views, uint64_t serial)
 {
 	for (unsigned int n = 0; n < PROBES; n++) {
 		struct view *v = slot(views, serial, n);
@@ -233,8 +234,8 @@ static void clear_ended(const struct av_seg *seg, struct view *v)
 }
 
 /* The mutex is held. NULL: there is no room */
-static struct view *make_in(struct av_file_views *views, struct av_seg *seg,
-			    struct av_file_run *run, uint64_t serial)
+static struct view *make_in(struct views *views, struct av_seg *seg, struct av_file_run *run,
+			    uint64_t serial)
 {
 	uint64_t begin = __atomic_load_n(&run->begin, __ATOMIC_RELAXED);
 	uint64_t bytes = __atomic_load_n(&run->bytes, __ATOMIC_RELAXED);
@@ -258,28 +259,52 @@ static struct view *make_in(struct av_file_views *views, struct av_seg *seg,
 	return NULL;
 }
 
-static struct av_file_views *views_of(struct av_seg *seg)
+static void sweep(struct av_seg *seg)
 {
-	struct av_file_views *views = atomic_load_explicit(&seg->views, memory_order_acquire),
-			     *first = NULL;
+	struct views *views = (struct views *)atomic_load(&seg->views);
 
-	if (av_likely(views != NULL))
-		return views;
+	if (!views || pthread_mutex_trylock(&views->mutex))
+		return;
+	for (unsigned int i = 0; i < VIEWS; i++)
+		clear_ended(seg, &views->view[i]);
+	pthread_mutex_unlock(&views->mutex);
+}
+
+static void forget(struct av_seg *seg)
+{
+	struct views *views = (struct views *)atomic_exchange(&seg->views, NULL);
+
+	if (!views)
+		return;
+	for (unsigned int i = 0; i < VIEWS; i++)
+		clear(&views->view[i]);
+	pthread_mutex_destroy(&views->mutex);
+	free(views);
+}
+
+static struct views *views_of(struct av_seg *seg)
+{
+	struct av_seg_views *first = atomic_load_explicit(&seg->views, memory_order_acquire);
+	struct views *views;
+
+	if (av_likely(first != NULL))
+		return (struct views *)first;
 	views = calloc(1, sizeof(*views));
 	if (!views)
 		return NULL;
+	views->seg_views = (struct av_seg_views){.sweep = sweep, .forget = forget};
 	pthread_mutex_init(&views->mutex, NULL);
-	if (atomic_compare_exchange_strong(&seg->views, &first, views))
+	if (atomic_compare_exchange_strong(&seg->views, &first, &views->seg_views))
 		return views;
 	free(views);
-	return first;
+	return (struct views *)first;
 }
 
 void *av_file_view_at(struct av_seg *seg, uint64_t at, uint64_t addr, uint64_t len)
 {
 	struct av_file_run *run = av_seg_at(seg, at, sizeof(*run));
 	uint64_t serial = run ? atomic_load_explicit(&run->serial, memory_order_acquire) : 0;
-	struct av_file_views *views = serial ? views_of(seg) : NULL;
+	struct views *views = serial ? views_of(seg) : NULL;
 	struct view *v = views ? find(views, serial) : NULL;
 
 	if (!views)
@@ -297,27 +322,4 @@ void *av_file_view_at(struct av_seg *seg, uint64_t at, uint64_t addr, uint64_t l
 	if (!v || !v->base || !av_range_within(addr, len, v->begin, v->bytes))
 		return NULL;
 	return v->base + (addr - v->begin);
-}
-
-void av_file_views_sweep(struct av_seg *seg)
-{
-	struct av_file_views *views = atomic_load(&seg->views);
-
-	if (!views || pthread_mutex_trylock(&views->mutex))
-		return;
-	for (unsigned int i = 0; i < VIEWS; i++)
-		clear_ended(seg, &views->view[i]);
-	pthread_mutex_unlock(&views->mutex);
-}
-
-void av_file_views_forget(struct av_seg *seg)
-{
-	struct av_file_views *views = atomic_exchange(&seg->views, NULL);
-
-	if (!views)
-		return;
-	for (unsigned int i = 0; i < VIEWS; i++)
-		clear(&views->view[i]);
-	pthread_mutex_destroy(&views->mutex);
-	free(views);
 }

@@ -46,10 +46,4 @@ struct av_file_run {
  */
 void *av_file_view_at(struct av_seg *seg, uint64_t run, uint64_t addr, uint64_t len);
 
-/* Unmap views of runs that have ended, as far as no thread is making one. Any thread. */
-void av_file_views_sweep(struct av_seg *seg);
-
-/* The segment has no users any more. */
-void av_file_views_forget(struct av_seg *seg);
-
 #endif

@@ -22,7 +22,6 @@
 #include "observe/check.h"
 #include "observe/diagnosis.h"
 #include "registry/directory_file.h"
-#include "segment/file_view.h"
 #include "segment/heap.h"
 #include "segment/pages_owner.h"
 #include "segment/pages.h"
@@ -120,7 +119,10 @@ static struct av_seg *seg_new(uint32_t ref)
 
 static void seg_delete(struct av_seg *seg)
 {
-	av_file_views_forget(seg);
+	struct av_seg_views *views = atomic_load(&seg->views);
+
+	if (views)
+		views->forget(seg);
 	av_shared_heap_forget(&seg->shared_heap);
 	av_heap_destroy(seg->heap);
 	av_pages_destroy(seg->pages);
@@ -225,6 +227,14 @@ static void each_peer(void (*f)(struct av_seg *seg))
 	pthread_mutex_unlock(&mutex);
 }
 
+static void sweep_views(struct av_seg *seg)
+{
+	const struct av_seg_views *views = atomic_load(&seg->views);
+
+	if (views)
+		views->sweep(seg);
+}
+
 void av_seg_call_peers(void)
 {
 	each_peer(av_seg_call);
@@ -238,7 +248,7 @@ static void called(struct av_handout *h)
 
 	if (!atomic_exchange(&seg->head->called, 0))
 		return;
-	each_peer(av_file_views_sweep);
+	each_peer(sweep_views);
 	if (f)
 		f(seg);
 }

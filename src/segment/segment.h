@@ -24,16 +24,22 @@
 #include "segment/layout.h"
 
 struct av_heap;
+struct av_seg;
 struct av_pages;
 struct av_timer;
 struct av_odp_counters;
 struct av_odp_gauge;
 struct av_faults;
 struct av_injections;
-struct av_file_views;
 struct av_send_sums;
 struct av_overtaken;
 struct av_table;
+
+/* What else of a peer is mapped, by who maps it. */
+struct av_seg_views {
+	void (*sweep)(struct av_seg *seg);  /* unmap what has ended there; any thread */
+	void (*forget)(struct av_seg *seg); /* unmap all: the segment has no users any more */
+};
 
 /* A mapped segment, of this process or of a peer. Private to the process. */
 struct av_seg {
@@ -61,7 +67,7 @@ struct av_seg {
 	struct av_odp_counters *odp;		/* of the device, in the directory */
 	struct av_odp_gauge *odp_gauge;		/* of this context; own segments only */
 	_Atomic(struct av_seg *) origin;	/* av_seg_origin() */
-	_Atomic(struct av_file_views *) views;	/* of a peer's shared files: segment/file_view.h */
+	_Atomic(struct av_seg_views *) views;	/* of a peer's shared files: segment/file_view.h */
 	_Atomic(uint8_t *) shared_heap;		/* of a peer's process, NULL: not looked for yet:
 						   segment/shared_heap.h */
 	unsigned int users;			/* guarded by the mutex in segment.c */
