@@ -23,11 +23,13 @@
 #include "lib/request.h"
 #include "lib/sandbox.h"
 #include "lib/two_hosts.h"
+#include "lib/wait.h"
 
 #define BYTES	 (1ul << 20)
 #define PIECE	 65536u
 #define MANY	 200u	       /* requests */
 #define WHOLE	 (64ull << 30) /* how a peer maps a heap */
+#define PATIENCE 30000u	       /* ms */
 #define RIGHTS	 (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 #define VARIABLE "TEST_CONTAINED"
 
@@ -135,7 +137,7 @@ static bool can_contain(void)
 
 /* --- what it does ---------------------------------------------------------------- */
 
-enum job { ALLOCATE, RKEY, RELEASE, PUSH, EXECUTE, HEAPS, KEPT };
+enum job { ALLOCATE, SHARE, RKEY, RELEASE, PUSH, EXECUTE, HEAPS, FILES, KEPT };
 
 static struct ibv_mr *mr;
 
@@ -143,6 +145,19 @@ static struct ibv_mr *mr;
 static uint64_t allocate(struct node *n)
 {
 	void *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	mr = p == MAP_FAILED ? NULL : ibv_reg_mr(n->pd, p, BYTES, RIGHTS);
+	NEED(mr);
+	return (uintptr_t)p;
+}
+
+/* In a file that the program has shared itself, and has open. */
+static uint64_t share(struct node *n)
+{
+	int fd = memfd_create("test-contained", MFD_CLOEXEC);
+	void *p = fd < 0 || ftruncate(fd, BYTES)
+			  ? MAP_FAILED
+			  : mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	mr = p == MAP_FAILED ? NULL : ibv_reg_mr(n->pd, p, BYTES, RIGHTS);
 	NEED(mr);
@@ -208,11 +223,27 @@ static uint64_t mappings(bool all)
 	return n;
 }
 
+/* Files of that kind that are mapped here. */
+static uint64_t files(void)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	uint64_t n = 0;
+	char line[512];
+
+	while (f && fgets(line, sizeof(line), f))
+		n += strstr(line, "test-contained") != NULL;
+	if (f)
+		fclose(f);
+	return n;
+}
+
 static uint64_t work(struct node *n, const struct side_job *job)
 {
 	switch ((enum job)job->arg[0]) {
 	case ALLOCATE:
 		return allocate(n);
+	case SHARE:
+		return share(n);
 	case RKEY:
 		return mr->rkey;
 	case RELEASE:
@@ -225,6 +256,8 @@ static uint64_t work(struct node *n, const struct side_job *job)
 		DIE("execlp: errno %d", errno);
 	case HEAPS:
 		return mappings(false);
+	case FILES:
+		return files();
 	case KEPT:
 		return (uint64_t)open_descriptors() << 32 | mappings(true);
 	}
@@ -341,6 +374,27 @@ static void expect_next(void)
 	side_stop(&b);
 }
 
+/* Its file comes by the socket: nobody sees the other's descriptors in /proc. */
+static void file_row(void)
+{
+	struct side_job job = {.arg = {PUSH}};
+
+	row("memory that the program has shared itself");
+	start(&b, 1);
+	pair_create(&a, 0, &b, 0, NULL);
+	pair_connect(&a, 0, NULL, &b, 0, NULL);
+	job.arg[1] = ask(&b, SHARE);
+	job.arg[2] = ask(&b, RKEY);
+	job.arg[3] = MANY;
+	side_begin(&a, &job);
+	EXPECT(side_end(&a) == IBV_WC_SUCCESS, "it is not reached");
+	EXPECT(ask(&a, FILES) == 1, "not by plain copies");
+	EXPECT(ask(&b, RELEASE), "its region stays");
+	EXPECT(WAIT_UNTIL(ask(&a, FILES) == 0, PATIENCE), "the file stays mapped");
+	pair_destroy(&a, 0, &b, 0);
+	side_stop(&b);
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t before, after;
@@ -372,6 +426,7 @@ int main(int argc, char **argv)
 		EXPECT(after == before, "%#lx descriptors and mappings, not %#lx",
 		       (unsigned long)after, (unsigned long)before);
 	}
+	file_row();
 	side_stop(&a);
 	sandbox_leave();
 	return summary();
