@@ -29,13 +29,25 @@ struct view {
 	_Atomic uint64_t serial; /* 0: free */
 	uint64_t begin, bytes;
 	uint8_t *base; /* NULL: the files cannot be had */
+	uint64_t room; /* of the place */
 	uint64_t run;  /* offset in the segment */
+};
+
+/*
+ * Address space for a view. It is kept until the segment is forgotten: a peer that says nonsense
+ * may have a view end under a copy, which then must not find memory of the program there.
+ */
+struct place {
+	uint8_t *at;
+	uint64_t room;
 };
 
 struct views {
 	struct av_seg_views seg_views; /* first */
 	pthread_mutex_t mutex;	       /* held to change any */
 	struct view view[VIEWS];
+	struct place spare[VIEWS];
+	unsigned int spares, places; /* how many there are; of these and of views together */
 };
 
 static struct view *slot(struct views *views, uint64_t serial, unsigned int n)
@@ -183,39 +195,80 @@ static void from_socket(struct making *m)
 	}
 }
 
-static uint8_t *make(struct av_seg *seg, const struct av_file_run *run, uint64_t begin,
-		     uint64_t bytes)
+/* Map all pieces into @base. Return: false: nothing is to be found there */
+static bool map_all(struct av_seg *seg, const struct av_file_run *run, const struct view *v)
 {
-	uint64_t align = bytes >= GIB ? GIB : bytes >= 2 * MIB ? 2 * MIB : AV_PAGE_BYTES;
-	struct making m = {.seg = seg, .run = run, .begin = begin, .bytes = bytes};
+	struct making m = {
+		.seg = seg, .run = run, .begin = v->begin, .bytes = v->bytes, .base = v->base};
 
 	m.missing = m.pieces = __atomic_load_n(&run->pieces, __ATOMIC_RELAXED);
 	if (m.pieces == 0 || m.pieces > AV_FILE_PIECES_MAX ||
-	    !av_seg_piece(seg, (uint64_t)((const uint8_t *)run - (const uint8_t *)seg->head),
-			  sizeof(*run) + m.pieces * sizeof(struct av_file_piece)))
-		return NULL;
-	m.base = av_map_place(bytes, begin, align);
-	if (!m.base)
-		return NULL;
+	    !av_seg_piece(seg, v->run, sizeof(*run) + m.pieces * sizeof(struct av_file_piece)))
+		return false;
 	if (seg->same_pidns)
 		from_proc(&m);
 	else
 		from_socket(&m);
-	if (m.missing == 0)
-		return av_map_sparse(m.base, bytes, PROT_READ | PROT_WRITE);
-	av_munmap(m.base, bytes);
-	return NULL;
+	/* Locked memory (mlockall(2)) would fill the holes of the files. */
+	(void)syscall(SYS_munlock, v->base, v->bytes);
+	return m.missing == 0 && av_mprotect(v->base, v->bytes, PROT_READ | PROT_WRITE) == 0;
 }
 
 /* --- keeping them ---------------------------------------------------------------- */
 
-/* No thread is in it: a region ends when all copies have. The mutex is held. */
-static void clear(struct view *v)
+static struct place new_place(struct views *views, uint64_t bytes, uint64_t begin, uint64_t align)
+{
+	struct place p = {NULL, bytes};
+
+	if (views->places < VIEWS)
+		p.at = av_map_place(bytes, begin, align);
+	views->places += p.at != NULL;
+	return p;
+}
+
+/* Return: @at NULL: there is none. The mutex is held; also below */
+static struct place take_place(struct views *views, uint64_t bytes, uint64_t begin)
+{
+	uint64_t align = bytes >= GIB ? GIB : bytes >= 2 * MIB ? 2 * MIB : AV_PAGE_BYTES;
+
+	for (unsigned int i = 0; i < views->spares; i++) {
+		struct place p = views->spare[i];
+
+		if (p.room >= bytes && ((begin - (uintptr_t)p.at) & (align - 1)) == 0) {
+			views->spare[i] = views->spare[--views->spares];
+			return p;
+		}
+	}
+	return new_place(views, bytes, begin, align);
+}
+
+/* Nothing of the files stays there. */
+static void give_back(struct views *views, struct view *v)
+{
+	if (v->base &&
+	    av_mmap(v->base, v->bytes, PROT_NONE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED)
+		views->spare[views->spares++] = (struct place){v->base, v->room};
+	v->base = NULL;
+}
+
+/* @base: out; NULL: the files are not to be had, or there is no room */
+static void make(struct views *views, struct av_seg *seg, const struct av_file_run *run,
+		 struct view *v)
+{
+	struct place p = take_place(views, v->bytes, v->begin);
+
+	v->base = p.at;
+	v->room = p.room;
+	if (v->base && !map_all(seg, run, v))
+		give_back(views, v);
+}
+
+/* No thread is in it: a region ends when all copies have. */
+static void clear(struct views *views, struct view *v)
 {
 	atomic_store(&v->serial, 0);
-	if (v->base)
-		av_munmap(v->base, v->bytes);
-	v->base = NULL;
+	give_back(views, v);
 }
 
 static bool has_ended(const struct av_seg *seg, const struct view *v, uint64_t serial)
@@ -225,12 +278,12 @@ static bool has_ended(const struct av_seg *seg, const struct view *v, uint64_t s
 	return !run || atomic_load(&run->serial) != serial;
 }
 
-static void clear_ended(const struct av_seg *seg, struct view *v)
+static void clear_ended(struct views *views, const struct av_seg *seg, struct view *v)
 {
 	uint64_t serial = atomic_load(&v->serial);
 
 	if (serial && has_ended(seg, v, serial))
-		clear(v);
+		clear(views, v);
 }
 
 /* The mutex is held. NULL: there is no room */
@@ -245,14 +298,14 @@ static struct view *make_in(struct views *views, struct av_seg *seg, struct av_f
 	for (unsigned int n = 0; n < PROBES; n++) {
 		struct view *v = slot(views, serial, n);
 
-		clear_ended(seg, v);
+		clear_ended(views, seg, v);
 		if (atomic_load(&v->serial))
 			continue;
 		v->begin = begin;
 		v->bytes = bytes;
 		v->run = (uint64_t)((uint8_t *)run - (uint8_t *)seg->head);
 		atomic_store(&run->viewed, 1);
-		v->base = make(seg, run, begin, bytes);
+		make(views, seg, run, v);
 		atomic_store_explicit(&v->serial, serial, memory_order_release);
 		return v;
 	}
@@ -266,7 +319,7 @@ static void sweep(struct av_seg *seg)
 	if (!views || pthread_mutex_trylock(&views->mutex))
 		return;
 	for (unsigned int i = 0; i < VIEWS; i++)
-		clear_ended(seg, &views->view[i]);
+		clear_ended(views, seg, &views->view[i]);
 	pthread_mutex_unlock(&views->mutex);
 }
 
@@ -277,7 +330,9 @@ static void forget(struct av_seg *seg)
 	if (!views)
 		return;
 	for (unsigned int i = 0; i < VIEWS; i++)
-		clear(&views->view[i]);
+		clear(views, &views->view[i]);
+	for (unsigned int i = 0; i < views->spares; i++)
+		av_munmap(views->spare[i].at, views->spare[i].room);
 	pthread_mutex_destroy(&views->mutex);
 	free(views);
 }
