@@ -147,6 +147,43 @@ static void by_another_number(void **state)
 	close(what.number);
 }
 
+static struct av_own_fd second;
+
+static bool is_second(uint64_t dev, uint64_t ino)
+{
+	return dev == second.dev && ino == second.ino;
+}
+
+/* One that the owner lets out, and no other: not even the one that is handed out unasked. */
+static void by_its_inode(void **state)
+{
+	struct av_handed what = {.number = -1};
+	unsigned int before;
+	int fd;
+
+	assert_int_equal(av_anonymous(&second, "second", 2 * BYTES), 0);
+	av_handout_begin(&out, path, &file, NULL);
+	what.dev = second.dev;
+	what.ino = second.ino;
+	before = descriptors();
+	assert_true(av_handed_open(&what, path) < 0);
+	av_handout_files_by(is_second);
+	fd = av_handed_open(&what, path);
+	assert_true(fd >= 0 && fd != second.fd);
+	expect_descriptors(before + 1);
+	what.ino = file.ino;
+	assert_true(av_handed_open(&what, path) < 0);
+	what.ino = second.ino;
+	what.dev++;
+	assert_true(av_handed_open(&what, path) < 0);
+	close(fd);
+	what.dev--;
+	av_own_fd_close(&second);
+	assert_true(av_handed_open(&what, path) < 0);
+	av_handout_files_by(NULL);
+	expect_descriptors(before - 1);
+}
+
 static _Atomic unsigned int failed;
 
 static void *ask(void *arg)
@@ -407,6 +444,7 @@ int main(void)
 		ROW(by_the_socket),
 		ROW(by_a_long_name),
 		ROW(by_another_number),
+		ROW(by_its_inode),
 		ROW(by_many),
 		ROW(by_the_parent_of_a_child),
 		ROW(no_descriptor_for_it),
