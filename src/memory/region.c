@@ -189,7 +189,7 @@ static int prepare_pinned(struct av_seg *seg, const struct av_region_request *re
 		ret = populate(req->addr, req->length, writable, page, plain);
 	if (ret)
 		av_heap_region_end(seg, what->heap);
-	else if (!what->heap && !req->private)
+	else if (!what->heap && !req->private && !plain)
 		what->heap = av_file_region(seg, req->addr, req->length);
 	if (ret == EFAULT)
 		(void)av_missing_note(req->addr, req->length, writable);
