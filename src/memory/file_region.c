@@ -17,6 +17,7 @@
 #include "segment/alloc.h"
 #include "segment/file_view.h"
 #include "segment/handout.h"
+#include "segment/shared_heap.h"
 
 static_assert(offsetof(struct av_file_run, begin) == offsetof(struct av_heap_part, addr) &&
 		      offsetof(struct av_file_run, bytes) == offsetof(struct av_heap_part, bytes) &&
@@ -109,11 +110,12 @@ static struct run *look(int maps, uint64_t addr, uint64_t end)
 
 /* --- who asks for a file --------------------------------------------------------- */
 
-/* Peers get the files of regions, and no other descriptor. */
+/* Peers get the heap and the files of regions, and no other descriptor. */
 static bool is_handed(uint64_t dev, uint64_t ino)
 {
+	const struct av_shared_heap *heap = av_shared_heap_own();
+	bool ret = heap && heap->file.dev == dev && heap->file.ino == ino;
 	const struct run *r;
-	bool ret = false;
 
 	pthread_mutex_lock(&runs.mutex);
 	LIST_FOREACH(r, &runs.list, entry)
@@ -121,6 +123,15 @@ static bool is_handed(uint64_t dev, uint64_t ino)
 			ret = r->piece[i].dev == dev && r->piece[i].ino == ino;
 	pthread_mutex_unlock(&runs.mutex);
 	return ret;
+}
+
+void av_file_region_begin(void)
+{
+	static const struct av_fork_handlers handlers = {.mutex = &runs.mutex,
+							 .child = forget_in_child};
+
+	if (av_fork_register(AV_FORK_FILE_RUNS, &handlers) == 0)
+		av_handout_files_by(is_handed);
 }
 
 /* --- regions --------------------------------------------------------------------- */
@@ -177,15 +188,11 @@ static struct run *use(struct run *r)
 
 uint32_t av_file_region(struct av_seg *seg, uint64_t addr, uint64_t length)
 {
-	static const struct av_fork_handlers handlers = {.mutex = &runs.mutex,
-							 .child = forget_in_child};
 	int saved = errno, maps;
 	struct run *r = NULL;
 
-	if (length == 0 || av_heap_is_near(addr, length) || !av_page_is_of_file(addr) ||
-	    av_fork_register(AV_FORK_FILE_RUNS, &handlers))
+	if (length == 0 || av_heap_is_near(addr, length) || !av_page_is_of_file(addr))
 		return 0;
-	av_handout_files_by(is_handed);
 	maps = av_vma_open_own();
 	if (maps >= 0) {
 		r = look(maps, addr, addr + length);

@@ -12,6 +12,12 @@
 #include "segment/segment.h"
 
 /*
+ * The process opens a device: peers may ask for files from now on, and for the shared heap's.
+ * Context: any thread; no lock held.
+ */
+void av_file_region_begin(void);
+
+/*
  * A range is being registered, and its pages are there.
  * Context: any thread of the owner; no lock or pin held; a few system calls.
  * Return: the key's field @heap, to be ended by av_file_region_end(); 0: it is not all shared

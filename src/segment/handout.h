@@ -54,7 +54,7 @@ struct av_handed {
 	pid_t pid;	/* 0: unknown */
 	int number;	/* -1: unknown */
 	uint64_t ino;	/* of the memory: @number may be another file's by now */
-	uint64_t bytes; /* 0: any */
+	uint64_t bytes; /* of its size; of another file than the socket's own, any */
 	uint64_t dev;	/* of another file than the socket's own; else 0 */
 };
 

@@ -126,7 +126,7 @@ struct av_seg_head {
 
 	/* The shared heap of the owner's process: segment/shared_heap.h. */
 	int32_t shared_heap_fd; /* as the owner has it open; -1: there is none */
-	uint64_t shared_heap_inode;
+	uint64_t shared_heap_inode, shared_heap_dev;
 
 	/* Futex of the owner's timer thread: av_seg_wake_timer(). */
 	_Atomic uint32_t timer_doorbell;

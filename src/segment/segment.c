@@ -50,7 +50,6 @@ static void after_fork_in_child(void)
 	for (uint32_t slot = 0; slot < AV_REF_SLOTS; slot++)
 		if (mapped[slot] && mapped[slot]->own) {
 			av_handout_forked(&mapped[slot]->handout);
-			av_handout_forked(&mapped[slot]->heap_handout);
 			av_pages_owner_forked(mapped[slot]);
 		}
 	memset(mapped, 0, sizeof(mapped));
@@ -103,7 +102,7 @@ static struct av_seg *seg_new(uint32_t ref)
 		return NULL;
 	seg->ref = ref;
 	seg->folder = seg->process = seg->file = seg->tables = AV_OWN_FD_NONE;
-	seg->handout = seg->heap_handout = AV_HANDOUT_NONE;
+	seg->handout = AV_HANDOUT_NONE;
 	seg->users = 1;
 	pthread_mutex_init(&seg->doorbell_mutex, NULL);
 	pthread_mutex_init(&seg->timer_mutex, NULL);
@@ -260,14 +259,6 @@ static bool socket_of(const struct av_seg *seg, char *name, size_t size)
 	return av_dir_context_path(seg->ref, path, sizeof(path)) && av_seg_socket(name, size, path);
 }
 
-static bool heap_socket_of(const struct av_seg *seg, char *name, size_t size)
-{
-	char path[PATH_MAX];
-
-	return av_dir_context_path(seg->ref, path, sizeof(path)) &&
-	       snprintf(name, size, "%s/heap", path) < (int)size;
-}
-
 int av_seg_handed_file(const struct av_seg *seg, uint64_t dev, uint64_t ino)
 {
 	const struct av_handed what = {.number = -1, .dev = dev, .ino = ino};
@@ -288,13 +279,10 @@ void av_seg_call(struct av_seg *seg)
 /* From here on, peers find it. */
 static void publish(struct av_seg *seg)
 {
-	const struct av_shared_heap *heap = av_shared_heap_own();
 	char name[PATH_MAX];
 
 	if (socket_of(seg, name, sizeof(name)))
 		av_handout_begin(&seg->handout, name, &seg->file, called);
-	if (heap && heap_socket_of(seg, name, sizeof(name)))
-		av_handout_begin(&seg->heap_handout, name, &heap->file, NULL);
 	av_dir_context_set_memory(seg->ref, seg->file.fd, seg->file.ino);
 }
 
@@ -382,7 +370,6 @@ failed:
 void av_seg_end_calls(struct av_seg *seg)
 {
 	av_handout_end(&seg->handout);
-	av_handout_end(&seg->heap_handout);
 }
 
 void av_seg_close(struct av_seg *seg)
@@ -420,10 +407,10 @@ uint8_t *av_seg_map_shared_heap(struct av_seg *seg)
 	const struct av_handed what = {.pid = seg->same_pidns ? seg->pid : 0,
 				       .number = seg->head->shared_heap_fd,
 				       .ino = seg->head->shared_heap_inode,
-				       .bytes = AV_SHARED_HEAP_BYTES};
+				       .dev = seg->head->shared_heap_dev};
 	char name[PATH_MAX];
 
-	return av_shared_heap_map(&what, heap_socket_of(seg, name, sizeof(name)) ? name : NULL,
+	return av_shared_heap_map(&what, socket_of(seg, name, sizeof(name)) ? name : NULL,
 				  &seg->shared_heap);
 }
 

@@ -53,8 +53,7 @@ struct av_seg {
 	struct av_own_fd folder;		/* an own one's: the context's folder, */
 	struct av_own_fd file;			/* the memory, */
 	struct av_own_fd tables;		/* the file of queue pairs and CQs, */
-	struct av_handout handout;		/* and how peers get at it, */
-	struct av_handout heap_handout;		/* and at the shared heap of its process */
+	struct av_handout handout;		/* and how peers get at it */
 	struct av_heap *heap;			/* own segments only */
 	struct av_pages *pages;			/* own segments only */
 	_Atomic(struct av_timer *) timer;	/* own segments only; NULL until needed */

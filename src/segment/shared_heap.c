@@ -29,6 +29,7 @@ void av_shared_heap_publish(struct av_seg_head *head)
 
 	head->shared_heap_fd = heap ? heap->file.fd : -1;
 	head->shared_heap_inode = heap ? heap->file.ino : 0;
+	head->shared_heap_dev = heap ? heap->file.dev : 0;
 }
 
 static uint8_t *map(int fd)

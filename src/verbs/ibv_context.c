@@ -13,6 +13,7 @@
 #include "device/device_open.h"
 #include "device/instance.h"
 #include "device/port_watch.h"
+#include "memory/file_region.h"
 #include "memory/heap_region.h"
 #include "memory/linger.h"
 #include "memory/odp_notify.h"
@@ -173,6 +174,7 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 		return av_fail_null(AV_VERB_OPEN_DEVICE, err);
 	}
 	av_heap_begin();
+	av_file_region_begin();
 	ctx->dev = dev;
 	ctx->pds.base = origin ? AV_IMPORT_PDS : 0;
 	init_public(ctx);

@@ -257,8 +257,9 @@ static void middle_row(enum ibv_wr_opcode op, uint8_t *p, const struct ibv_mr *m
 static void middle_rows(void)
 {
 	static const enum ibv_wr_opcode large[] = {SEND, SENDI, WRITE, WRITI, READ};
-	uint8_t *p =
-		mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	/* Not shared: peers go on with what they map (lib/node.c). */
+	uint8_t *p = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	struct ibv_mr *mr;
 
 	NEED(p != MAP_FAILED);

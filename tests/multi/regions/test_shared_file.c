@@ -263,6 +263,18 @@ static void truncated_row(void)
 	end(mr, p, BYTES, fd);
 }
 
+static void protected_row(void)
+{
+	int fd = memory_file(BYTES, 0);
+	uint8_t *p = map(fd, BYTES);
+	struct ibv_mr *mr = reg(p, BYTES);
+
+	row("memory that the program may no longer access");
+	EXPECT(mprotect(p, BYTES, PROT_NONE) == 0, "mprotect: errno %d", errno);
+	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, (uintptr_t)p, mr->rkey, PAGE, IBV_WC_SUCCESS);
+	end(mr, p, BYTES, fd);
+}
+
 static void replaced_row(void)
 {
 	int fd = memory_file(BYTES, 0), other = memory_file(BYTES, 0);
@@ -343,6 +355,7 @@ int main(int argc, char **argv)
 	huge_row();
 	rereg_row();
 	truncated_row();
+	protected_row();
 	replaced_row();
 	private_row();
 	locks_row();

@@ -270,6 +270,7 @@ static void a_peer_has_it_mapped(void **state)
 	fake_open(&fake, 1);
 	fake.seg.head->shared_heap_fd = heap.file.fd;
 	fake.seg.head->shared_heap_inode = heap.file.ino;
+	fake.seg.head->shared_heap_dev = heap.file.dev;
 	fake.seg.same_pidns = false; /* its number is another process's here */
 	assert_null(peers_byte(&fake.seg, at, PAGE, 0));
 	av_shared_heap_forget(&fake.seg.shared_heap);
