@@ -111,11 +111,12 @@ static uint8_t *memory;
 static struct ibv_mr *mr, *other_mr;
 static bool threaded; /* the program has a thread by the time of the verb */
 static enum memory_kind {
-	SHARED,	    /* the shared heap's */
-	OVERLAPPED, /* the same: of two regions, of which one stays */
-	OF_A_FILE,  /* and so not shared */
-	ON_DEMAND,  /* the same */
-	ALLOCATED,  /* by the library, with the region */
+	SHARED,	     /* the shared heap's */
+	OVERLAPPED,  /* the same: of two regions, of which one stays */
+	OF_A_FILE,   /* and so not shared */
+	ON_DEMAND,   /* the same */
+	SHARED_FILE, /* the program has shared it itself */
+	ALLOCATED,   /* by the library, with the region */
 } kind;
 
 /* Does the peer reach it by system calls? */
@@ -147,8 +148,9 @@ static bool all(const uint8_t *p, uint8_t value)
 
 static uint8_t *map(int fd)
 {
+	int flags = kind == SHARED_FILE ? MAP_SHARED : MAP_PRIVATE;
 	uint8_t *p = fd < 0 ? peer_memory_map(BYTES + PAGE)
-			    : mmap(NULL, BYTES + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+			    : mmap(NULL, BYTES + PAGE, PROT_READ | PROT_WRITE, flags, fd, 0);
 
 	NEED(p != MAP_FAILED);
 	return p;
@@ -159,7 +161,8 @@ static uint8_t *take_memory(void)
 	int fd = memfd_create("memory", MFD_CLOEXEC);
 
 	NEED(fd >= 0 && ftruncate(fd, BYTES + PAGE) == 0);
-	return map(kind == OF_A_FILE ? fd : -1) + (by_calls() ? 8 : 0); /* aligned as no source */
+	return map(kind == OF_A_FILE || kind == SHARED_FILE ? fd : -1) +
+	       (by_calls() ? 8 : 0); /* aligned as no source */
 }
 
 static void register_memory(void)
@@ -344,6 +347,17 @@ static void dereg_and_kill(void)
 	side_stop(&owner);
 }
 
+/* Of the dead nobody expects anything. */
+static void dereg_and_kill_file(void)
+{
+	open_both();
+	let_peer_copy_and_stop(IBV_WR_RDMA_WRITE);
+	EXPECT(ibv_dereg_mr(mr) == EBUSY, "ibv_dereg_mr");
+	side_kill(&peer);
+	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+	side_stop(&owner);
+}
+
 /* Where the copy cannot be led elsewhere, the verb is refused, and nothing has changed. */
 static void refused_during_write(int (*verb)(void))
 {
@@ -363,6 +377,17 @@ static void refused_during_write(int (*verb)(void))
 	EXPECT(err == 0, "errno %d", err);
 	side_stop(&peer);
 	side_stop(&owner);
+}
+
+static int dereg(void)
+{
+	return ibv_dereg_mr(mr);
+}
+
+/* What others map cannot be exchanged for anything. */
+static void dereg_of_file(void)
+{
+	refused_during_write(dereg);
 }
 
 /* The key stays, and what is behind it changes. */
@@ -540,6 +565,9 @@ static const struct test_row {
 	{"deregistration during a READ", dereg_during_read, false, SHARED},
 	{"deregistration of allocated memory", dereg_allocated, true, ALLOCATED},
 	{"deregistration during a WRITE of one that is killed", dereg_and_kill, false, SHARED},
+	{"deregistration of a shared file", dereg_of_file, false, SHARED_FILE},
+	{"deregistration of a shared file, whose copier is killed", dereg_and_kill_file, false,
+	 SHARED_FILE},
 	{"re-registration during a WRITE", rereg_during_write, false, SHARED},
 	{"fork during a WRITE", fork_during_write, false, SHARED},
 	{"fork during a WRITE, with a thread", fork_during_write, true, SHARED},
