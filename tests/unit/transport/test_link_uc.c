@@ -52,12 +52,24 @@ static void several(void **state)
 	link_all(rows, AV_ARRAY_SIZE(rows));
 }
 
+/* Of more packets than a window. */
+static void longer_than_a_window(void **state)
+{
+	static const struct link_exchange e = {
+		.name = "longer than a window",
+		.type = IBV_QPT_UC,
+		.narrow = true,
+		.request = {POST(WRITE_IMM, 9000), POST(WRITE, 3000)}};
+
+	link_each(&e);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(send),	   cmocka_unit_test(send_with_immediate_data),
 		cmocka_unit_test(write),   cmocka_unit_test(write_with_immediate_data),
-		cmocka_unit_test(several),
+		cmocka_unit_test(several), cmocka_unit_test(longer_than_a_window),
 	};
 
 	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
