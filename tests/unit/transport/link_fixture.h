@@ -126,7 +126,7 @@ void link_post(void);
 void link_poll(void);
 void link_close(void);
 
-/* As ibv_modify_qp(), to ERR or RESET; for exchanges that may fail. */
+/* As ibv_modify_qp(), to ERR, RESET, SQD or back; for exchanges that may fail. */
 void link_enter(unsigned int host, enum ibv_qp_state to);
 
 /* Called for each packet that is sent, and each that arrives, between the two. NULL: nobody */

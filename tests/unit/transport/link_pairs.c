@@ -87,7 +87,7 @@ static void enter(const struct av_qp_end *end, enum ibv_qp_state from, enum ibv_
 {
 	CHECK(av_qp_quiesce(end) == 0);
 	av_qp_apply_state(end, from, to);
-	if (to != IBV_QPS_ERR)
+	if (to == IBV_QPS_RTR || (from == IBV_QPS_RTR && to == IBV_QPS_RTS) || to == IBV_QPS_RESET)
 		av_wire_begin(end, to);
 	av_qp_resume(end);
 }
