@@ -58,11 +58,8 @@ static int request(const struct order *o, struct outcome *out)
 	return ret ? ret : cm_connect(fd, out->id, o->data, o->bytes);
 }
 
-static bool served[65536]; /* ids of connections that were accepted */
-
 static void stop_serving(uint32_t id)
 {
-	served[id] = false;
 	NEED(cm_destroy(fd, id) >= 0);
 }
 
@@ -74,7 +71,6 @@ static int serve_one(void)
 	NEED(cm_next(fd, &e) == 0);
 	switch (e.event) {
 	case CM_CONNECT_REQUEST:
-		served[e.id] = true;
 		if (cm_accept(fd, e.id, 1, "", 0))
 			stop_serving(e.id); /* the peer has gone meanwhile */
 		return 0;
@@ -107,20 +103,6 @@ static int serve(uint32_t number, int what)
 {
 	while (number && await_event())
 		number -= serve_one() == what;
-	return 0;
-}
-
-static int leave(void)
-{
-	uint32_t left = 0;
-
-	for (uint32_t id = 0; id < COUNT_OF(served); id++)
-		if (served[id]) {
-			NEED(cm_disconnect(fd, id) == 0);
-			left++;
-		}
-	while (left)
-		left -= serve_one() == -1;
 	return 0;
 }
 
@@ -192,8 +174,6 @@ static int carry_out(const struct order *o, struct outcome *out)
 		return serve(o->number, -1);
 	case DO_SERVE_ALL:
 		return serve(o->number, 1);
-	case DO_LEAVE:
-		return leave();
 	case DO_MEASURE:
 		out->held = measure();
 		return 0;

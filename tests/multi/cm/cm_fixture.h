@@ -33,7 +33,6 @@ enum what {
 	DO_HEAR_ANY, /* the next event of any kind, but for TIMEWAIT_EXIT, within FAR_SOON */
 	DO_SERVE,    /* accept and end what comes, until .number have ended, or the next order */
 	DO_SERVE_ALL, /* accept what comes, until .number connections are there */
-	DO_LEAVE,     /* end all connections that are served */
 	DO_MEASURE,   /* .held comes back */
 };
 

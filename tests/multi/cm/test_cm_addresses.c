@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Addresses of a host that come and go while a program listens at all of them: other hosts reach it
- * at each that there is. So do interfaces that are made anew, with the same addresses.
+ * at each that there is. So do interfaces that are made anew, with the same addresses; and channels
+ * that are opened anew, while the last one ends.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -17,6 +18,7 @@
 #include "lib/wait.h"
 
 #define PORT		7174
+#define REOPENED	20u
 #define INVALID_SERVICE 8 /* the reason of a REJ */
 
 static struct party client = {.here = true}, server;
@@ -117,6 +119,19 @@ static void interface_made_anew(void)
 	close(fd);
 }
 
+static void reopened(void)
+{
+	const struct order o = {.what = DO_LISTEN, .uid = 1, .at = cm_address("0.0.0.0", PORT)};
+
+	for (unsigned int i = 0; i < REOPENED; i++) {
+		EXPECT(party_tell(&server, DO_CLOSE, 0) == 0, "not closed");
+		EXPECT(party_tell(&server, DO_OPEN, 0) == 0, "not opened");
+		if (!EXPECT(WAIT_UNTIL(party_do(&server, &o).ret == 0, SOON), "the port is taken"))
+			return;
+		reach("192.0.2.2");
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct order o = {.what = DO_LISTEN, .uid = 1, .at = cm_address("0.0.0.0", PORT)};
@@ -139,6 +154,7 @@ int main(int argc, char **argv)
 	reach("192.0.2.50");
 	interface_made_anew();
 	many_come_and_go();
+	reopened();
 	party_stop(&client);
 	party_stop(&server);
 	return summary();
