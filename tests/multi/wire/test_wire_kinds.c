@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A network that drops, doubles, reorders and damages packets, for what test_wire_faults leaves
- * out: XRC, shared receive queues, ATOMIC_WRITE and FLUSH, IPv6; and groups, whose packets no fault
- * strikes. SEED in the environment: other packets are struck.
+ * Kinds of addresses between two hosts: IPv6, where packets are dropped, doubled, reordered and
+ * damaged; and groups, whose packets no fault strikes. SEED in the environment: other packets are
+ * struck.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "lib/expect.h"
-#include "lib/newer_verbs.h"
 #include "lib/request.h"
 #include "lib/to_rts.h"
 #include "lib/two_hosts.h"
@@ -24,16 +20,13 @@
 #define RECEIVED  0x100000u
 #define WRITTEN	  0x200000u
 #define READ_BACK 0x300000u
-#define WORD	  0x400000u
 #define DEPTH	  128u
 #define QKEY	  0x111u
 #define GRH	  40u
-#define RIGHTS                                                                       \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
-	 IBV_ACCESS_REMOTE_ATOMIC | ACCESS_FLUSH_GLOBAL)
+#define RIGHTS	  (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
-enum kind { PLAIN, SHARED, XRC, WORDS, GROUP };
-enum job { MAKE, QUEUE, KEY, ADDRESS, CONNECT, TAKE, RUN, DESTROY };
+enum kind { PLAIN, GROUP };
+enum job { MAKE, KEY, ADDRESS, CONNECT, TAKE, RUN, DESTROY };
 
 /* Of the process that does a job. */
 static struct {
@@ -41,8 +34,6 @@ static struct {
 	bool sends;
 	int gid_row;
 	struct ibv_mr *mr;
-	struct ibv_xrcd *xrcd;
-	struct ibv_srq *srq;
 	struct ibv_qp *qp;
 	struct ibv_ah *ah;
 } me;
@@ -71,64 +62,23 @@ static int find_row(struct ibv_context *ctx, uint8_t first, union ibv_gid *gid)
 	DIE("no address");
 }
 
-static void make_srq(struct node *n)
-{
-	struct ibv_srq_init_attr_ex init = {
-		.attr = {.max_wr = DEPTH, .max_sge = 1},
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
-		.srq_type = me.kind == XRC ? IBV_SRQT_XRC : IBV_SRQT_BASIC,
-		.pd = n->pd,
-	};
-
-	if (me.kind == XRC) {
-		init.comp_mask |= IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
-		init.xrcd = me.xrcd;
-		init.cq = n->cq[1];
-	}
-	me.srq = ibv_create_srq_ex(n->ctx, &init);
-	NEED(me.srq);
-}
-
-static enum ibv_qp_type qp_type(void)
-{
-	if (me.kind == XRC)
-		return me.sends ? IBV_QPT_XRC_SEND : IBV_QPT_XRC_RECV;
-	return me.kind == GROUP ? IBV_QPT_UD : IBV_QPT_RC;
-}
-
 static void make_qp(struct node *n)
 {
-	struct ibv_qp_init_attr_ex init = {
-		.qp_type = qp_type(),
+	struct ibv_qp_init_attr init = {
+		.qp_type = me.kind == GROUP ? IBV_QPT_UD : IBV_QPT_RC,
 		.send_cq = n->cq[0],
 		.recv_cq = n->cq[1],
-		.srq = me.kind == SHARED ? me.srq : NULL,
 		.sq_sig_all = 1,
 		.cap = {DEPTH, DEPTH, 1, 1, 0},
-		.comp_mask = IBV_QP_INIT_ATTR_PD,
-		.pd = n->pd,
 	};
 
-	if (init.qp_type == IBV_QPT_XRC_RECV) {
-		init.comp_mask = IBV_QP_INIT_ATTR_XRCD;
-		init.xrcd = me.xrcd;
-	}
-	if (me.kind == WORDS) {
-		init.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-		init.send_ops_flags =
-			QP_EX_WITH_ATOMIC_WRITE | QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_RDMA_READ;
-	}
-	me.qp = ibv_create_qp_ex(n->ctx, &init);
+	me.qp = ibv_create_qp(n->pd, &init);
 	NEED(me.qp);
 }
 
 /* Args: kind, whether it sends, the first byte of its address. Return: number of the queue pair */
 static uint64_t make(struct node *n, const struct side_job *job)
 {
-	struct ibv_xrcd_init_attr xrcd = {.comp_mask =
-						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-					  .fd = -1,
-					  .oflags = O_CREAT};
 	union ibv_gid gid;
 
 	me.kind = (enum kind)job->arg[1];
@@ -136,20 +86,8 @@ static uint64_t make(struct node *n, const struct side_job *job)
 	me.gid_row = find_row(n->ctx, (uint8_t)job->arg[3], &gid);
 	me.mr = ibv_reg_mr(n->pd, n->arena, NODE_ARENA, (int)RIGHTS);
 	NEED(me.mr);
-	if (me.kind == XRC)
-		NEED(me.xrcd = ibv_open_xrcd(n->ctx, &xrcd));
-	if (me.kind == SHARED || (me.kind == XRC && !me.sends))
-		make_srq(n);
 	make_qp(n);
 	return me.qp->qp_num;
-}
-
-static uint64_t srq_number(void)
-{
-	uint32_t number = 0;
-
-	NEED(!me.srq || me.kind != XRC || ibv_get_srq_num(me.srq, &number) == 0);
-	return number;
 }
 
 /* Args: the peer's number; the halves of its address. */
@@ -187,10 +125,6 @@ static uint64_t destroy(void)
 	if (me.kind == GROUP && !me.sends)
 		err |= ibv_detach_mcast(me.qp, &group, 0);
 	err |= ibv_destroy_qp(me.qp);
-	if (me.srq)
-		err |= ibv_destroy_srq(me.srq);
-	if (me.xrcd)
-		err |= ibv_close_xrcd(me.xrcd);
 	return (uint64_t)(err | ibv_dereg_mr(me.mr));
 }
 
@@ -203,8 +137,7 @@ static void post_receives(struct node *n)
 				      me.mr->lkey};
 		struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1}, *bad;
 
-		NEED((me.srq ? ibv_post_srq_recv(me.srq, &wr, &bad)
-			     : ibv_post_recv(me.qp, &wr, &bad)) == 0);
+		NEED(ibv_post_recv(me.qp, &wr, &bad) == 0);
 	}
 }
 
@@ -242,7 +175,6 @@ static struct ibv_send_wr request(struct node *n, uint32_t message, enum ibv_wr_
 		.num_sge = sge->length ? 1 : 0,
 		.opcode = op,
 		.wr.rdma = {job->arg[1] + WRITTEN + slot, (uint32_t)job->arg[2]},
-		.qp_type.xrc.remote_srqn = (uint32_t)job->arg[3],
 	};
 }
 
@@ -301,34 +233,10 @@ static uint64_t send_to_group(struct node *n)
 	return right;
 }
 
-/* A word is written, flushed, and read back, each behind the other. Return: how many were right */
-static uint64_t write_words(struct node *n, const struct side_job *job)
-{
-	uint64_t *word = (uint64_t *)(void *)(n->arena + READ_BACK), right = 0;
-	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(me.qp);
-	uint32_t rkey = (uint32_t)job->arg[2];
-	struct ibv_wc wc[3];
-
-	for (uint64_t i = 1; i <= MESSAGES; i++) {
-		ibv_wr_start(ex);
-		atomic_write_of(ex)(ex, rkey, job->arg[1] + WORD, &i);
-		flush_of(ex)(ex, rkey, job->arg[1] + WORD, 8, GLOBAL, RANGE);
-		ibv_wr_rdma_read(ex, rkey, job->arg[1] + WORD);
-		ibv_wr_set_sge(ex, me.mr->lkey, (uintptr_t)word, 8);
-		NEED(ibv_wr_complete(ex) == 0);
-		NEED(node_poll(n, 0, 3, PATIENCE, wc) == 3);
-		right += wc[0].status == IBV_WC_SUCCESS && wc[1].status == IBV_WC_SUCCESS &&
-			 wc[2].status == IBV_WC_SUCCESS && *word == i;
-	}
-	return right;
-}
-
-/* Args: the peer's arena, its key, and its shared receive queue. */
+/* Args: the peer's arena, and its key. */
 static uint64_t run(struct node *n, const struct side_job *job)
 {
-	if (me.kind == GROUP)
-		return send_to_group(n);
-	return me.kind == WORDS ? write_words(n, job) : send_all(n, job);
+	return me.kind == GROUP ? send_to_group(n) : send_all(n, job);
 }
 
 static uint64_t work(struct node *n, const struct side_job *job)
@@ -336,8 +244,6 @@ static uint64_t work(struct node *n, const struct side_job *job)
 	switch ((enum job)job->arg[0]) {
 	case MAKE:
 		return make(n, job);
-	case QUEUE:
-		return srq_number();
 	case KEY:
 		return me.mr->rkey;
 	case ADDRESS:
@@ -370,9 +276,6 @@ static const struct {
 	uint8_t address;
 	size_t rules; /* how many of them */
 } rows[] = {
-	{"XRC", XRC, V4, COUNT_OF(rules)},
-	{"shared receive queue", SHARED, V4, COUNT_OF(rules)},
-	{"ATOMIC_WRITE and FLUSH", WORDS, V4, COUNT_OF(rules)},
 	{"IPv6", PLAIN, V6, COUNT_OF(rules)},
 	{"a group", GROUP, V4, 1},
 };
@@ -396,19 +299,15 @@ static void connect_end(struct side *s, uint64_t qpn, uint8_t address, uint8_t h
 	(void)ask(s, job);
 }
 
-static void transfer(size_t i)
+static void transfer(void)
 {
-	uint64_t address = ask(&b, (struct side_job){{ADDRESS}}), sent, came = MESSAGES;
+	uint64_t address = ask(&b, (struct side_job){{ADDRESS}}), sent, came;
 	uint64_t key = ask(&b, (struct side_job){{KEY}});
-	uint64_t queue = ask(&b, (struct side_job){{QUEUE}});
 
-	if (rows[i].kind != WORDS) {
-		side_begin(&b, &(struct side_job){{TAKE}});
-		side_await(&b);
-	}
-	sent = ask(&a, (struct side_job){{RUN, address, key, queue}});
-	if (rows[i].kind != WORDS)
-		came = side_end(&b);
+	side_begin(&b, &(struct side_job){{TAKE}});
+	side_await(&b);
+	sent = ask(&a, (struct side_job){{RUN, address, key}});
+	came = side_end(&b);
 	EXPECT(sent == MESSAGES, "%lu of %u requests", sent, MESSAGES);
 	EXPECT(came == MESSAGES, "%lu of %u messages", came, MESSAGES);
 }
@@ -424,7 +323,7 @@ static void one(size_t i, const char *faults)
 	qpn_b = ask(&b, (struct side_job){{MAKE, rows[i].kind, false, rows[i].address}});
 	connect_end(&a, qpn_b, rows[i].address, 2);
 	connect_end(&b, qpn_a, rows[i].address, 1);
-	transfer(i);
+	transfer();
 	EXPECT(ask(&a, (struct side_job){{DESTROY}}) == 0, "destroyed");
 	EXPECT(ask(&b, (struct side_job){{DESTROY}}) == 0, "destroyed");
 	side_stop(&b);
