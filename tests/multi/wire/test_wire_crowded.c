@@ -2,27 +2,21 @@
 /*
  * A way with room for few packets. A long READ seldom waits for a timeout. If there is no room for
  * one packet of each connection, many are lost, again and again; but none gives up while its peer's
- * host answers others. Once nobody answers, it does.
+ * host answers others. When it does, unit.transport.test_link_retry judges.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "lib/expect.h"
-#include "lib/forge.h"
 #include "lib/odp_sysfs.h"
 #include "lib/two_hosts.h"
 
 #define PATIENCE 120000u /* ms */
-#define BRIEFLY	 10	 /* ms */
-#define MTU	 4096u
 #define QPS	 NODE_QPS
 #define MESSAGES 16u /* of each, */
 #define BYTES	 8192u
 #define LONG	 (4u << 20)
 #define PART	 131072u /* of a READ, at most */
-#define PEER_QPN 0x4711u
-#define RETRIES	 7u
-#define TRIES	 (RETRIES + 1)
 
 static struct side a, b; /* on hosts 0 and 1 */
 
@@ -132,78 +126,6 @@ static void long_read(void)
 	pair_destroy(&a, 0, &b, 0);
 }
 
-/* --- how often a packet is repeated ------------------------------------------------ */
-
-static uint32_t connect_to_forge(int qp)
-{
-	struct node_qp_spec spec = spec_default();
-	struct node_link link = link_default();
-	uint32_t qpn;
-
-	link.dest_qpn = PEER_QPN + (uint32_t)qp;
-	link.dgid = forge_gid;
-	link.mtu = IBV_MTU_4096;
-	link.timeout = 16; /* 268 ms */
-	link.retry_cnt = RETRIES;
-	NEED(side_create_qp(&b, qp, &spec, &qpn) == 0);
-	NEED(side_connect(&b, qp, &link) == 0);
-	return qpn;
-}
-
-static void write_one(int qp)
-{
-	struct node_send s = {
-		.opcode = IBV_WR_RDMA_WRITE,
-		.flags = IBV_SEND_SIGNALED,
-		.num_sge = 1,
-		.sge = {side_sge(&b, KEY_FULL, 0, 8)},
-		.remote_addr = 0x1000,
-		.rkey = 7,
-	};
-
-	NEED(side_post_send(&b, qp, &s, 1).ret == 0);
-}
-
-/* The next packet is answered, unless it is queue pair 0's. Return: is it? */
-static bool is_unanswered(uint32_t one)
-{
-	struct av_packet p;
-
-	if (!forge_receive(&p, BRIEFLY))
-		return false;
-	if (p.dest_qpn == PEER_QPN)
-		return true;
-	forge_send(one, (struct av_packet){.opcode = ACKNOWLEDGE, .psn = p.psn, .syndrome = ACK},
-		   NONE);
-	return false;
-}
-
-/* Nobody answers queue pair 0. @crowded: queue pair 1 is answered all the time. */
-static void gives_up(bool crowded)
-{
-	struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
-	struct av_packet p;
-	uint32_t one, sent = 0;
-	int done = 1;
-
-	row(crowded ? "others are answered" : "nobody is answered");
-	connect_to_forge(0);
-	one = connect_to_forge(1);
-	write_one(0);
-	while (done == 0 || wc.status == IBV_WC_SUCCESS) {
-		if (crowded && done)
-			write_one(1);
-		sent += is_unanswered(one);
-		done = side_poll(&b, 0, 1, 0, &wc);
-	}
-	while (forge_receive(&p, BRIEFLY)) /* what had come before it gave up */
-		sent += p.dest_qpn == PEER_QPN;
-	EXPECT(wc.status == IBV_WC_RETRY_EXC_ERR, "status %d", wc.status);
-	EXPECT(crowded ? sent > TRIES && sent <= 2 * TRIES : sent == TRIES, "%u times", sent);
-	NEED(side_destroy_qp(&b, 1) == 0);
-	NEED(side_destroy_qp(&b, 0) == 0);
-}
-
 int main(int argc, char **argv)
 {
 	side_work = read_timeouts;
@@ -217,9 +139,6 @@ int main(int argc, char **argv)
 	all_arrive("WRITE", &b, &a, IBV_WR_RDMA_WRITE);
 	all_arrive("READ", &a, &b, IBV_WR_RDMA_READ);
 	side_stop(&a);
-	forge_open();
-	gives_up(false);
-	gives_up(true);
 	side_stop(&b);
 	return summary();
 }
