@@ -23,7 +23,7 @@
 #include "base/uncancelled.h"
 #include "segment/file_search.h"
 
-#define REQUEST "anyverbs %" SCNx64 " %" SCNx64 " %" SCNx64 /* device, inode, nonce */
+#define REQUEST "anyverbs " /* then device, inode and nonce */
 
 /* --- handing out ----------------------------------------------------------------- */
 
@@ -98,8 +98,9 @@ static socklen_t name_request(struct sockaddr_un *a, const struct av_handed *wha
 {
 	*a = (struct sockaddr_un){.sun_family = AF_UNIX};
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) +
-	       (socklen_t)snprintf(a->sun_path + 1, sizeof(a->sun_path) - 1, REQUEST, what->dev,
-				   what->ino, nonce);
+	       (socklen_t)snprintf(a->sun_path + 1, sizeof(a->sun_path) - 1,
+				   REQUEST "%" PRIx64 " %" PRIx64 " %" PRIx64, what->dev, what->ino,
+				   nonce);
 }
 
 struct wanted {
@@ -122,9 +123,12 @@ static int asked_for(const struct sockaddr_un *a, const struct av_handout *h)
 {
 	bool (*may)(uint64_t, uint64_t) = atomic_load(&may_have);
 	struct wanted w = {.fd = -1};
+	char *rest;
 
-	if (sscanf(a->sun_path + 1, REQUEST, &w.dev, &w.ino, &(uint64_t){0}) != 3)
+	if (strncmp(a->sun_path + 1, REQUEST, strlen(REQUEST)) != 0)
 		return av_own_fd(h->file);
+	w.dev = strtoull(a->sun_path + 1 + strlen(REQUEST), &rest, 16);
+	w.ino = strtoull(rest, NULL, 16);
 	if (may && may(w.dev, w.ino))
 		av_file_search("/proc/self/fd", is_wanted, &w);
 	return w.fd;
