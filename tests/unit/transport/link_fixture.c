@@ -18,6 +18,8 @@
 #include "lib/check.h"
 #include "lib/own_directory.h"
 #include "lib/turned_clock.h"
+#include "transport/inject.h"
+#include "transport/wire_faults.h"
 
 #define STEPS 100000u
 
@@ -272,6 +274,8 @@ int link_tear_down(void **state)
 	for (unsigned int h = 0; h < LINK_HOSTS; h++) {
 		munmap(link_side[h].arena, ARENA);
 		free(link_want[h]);
+		av_wire_faults_end(link_side[h].seg);
+		av_inject_end(link_side[h].seg);
 		av_seg_close(link_side[h].seg);
 	}
 	return own_directory_leave(state);
