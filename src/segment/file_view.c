@@ -24,13 +24,14 @@
 #define MIB    (1ull << 20)
 #define GIB    (1ull << 30)
 
-/* @begin, @bytes, @base and @run do not change while @serial is not 0. */
+/* Nothing of it changes while @serial is not 0. Changed under the mutex; the first four are read
+ * without. */
 struct view {
 	_Atomic uint64_t serial; /* 0: free */
-	uint64_t begin, bytes;
-	uint8_t *base; /* NULL: the files cannot be had */
-	uint64_t room; /* of the place */
-	uint64_t run;  /* offset in the segment */
+	_Atomic uint64_t begin, bytes;
+	_Atomic(uint8_t *) base; /* NULL: the files cannot be had */
+	uint64_t room;		 /* of the place */
+	uint64_t run;		 /* offset in the segment */
 };
 
 /*
@@ -355,6 +356,19 @@ static struct views *views_of(struct av_seg *seg)
 	return (struct views *)first;
 }
 
+/* A peer that says nonsense may have had the view end meanwhile. */
+static void *within(struct view *v, uint64_t serial, uint64_t addr, uint64_t len)
+{
+	uint64_t begin = atomic_load_explicit(&v->begin, memory_order_relaxed);
+	uint64_t bytes = atomic_load_explicit(&v->bytes, memory_order_relaxed);
+	uint8_t *base = atomic_load_explicit(&v->base, memory_order_acquire);
+
+	if (!base || !av_range_within(addr, len, begin, bytes) ||
+	    atomic_load_explicit(&v->serial, memory_order_acquire) != serial)
+		return NULL;
+	return base + (addr - begin);
+}
+
 void *av_file_view_at(struct av_seg *seg, uint64_t at, uint64_t addr, uint64_t len)
 {
 	struct av_file_run *run = av_seg_at(seg, at, sizeof(*run));
@@ -374,7 +388,5 @@ void *av_file_view_at(struct av_seg *seg, uint64_t at, uint64_t addr, uint64_t l
 		pthread_mutex_unlock(&views->mutex);
 		errno = saved;
 	}
-	if (!v || !v->base || !av_range_within(addr, len, v->begin, v->bytes))
-		return NULL;
-	return v->base + (addr - v->begin);
+	return v ? within(v, serial, addr, len) : NULL;
 }
