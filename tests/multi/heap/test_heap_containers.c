@@ -355,20 +355,26 @@ static void one_end(enum end how)
 	EXPECT(side_destroy_qp(&a, 0) == 0, "ibv_destroy_qp");
 }
 
-/* One that comes, is reached and leaves in order. */
-static void expect_next(void)
+/* @memory: how the one that comes gets it; @mapped: what it is then mapped as here */
+static void reach_next(enum job memory, enum job mapped)
 {
 	struct side_job job = {.arg = {PUSH}};
 
 	start(&b, 1);
 	pair_create(&a, 0, &b, 0, NULL);
 	pair_connect(&a, 0, NULL, &b, 0, NULL);
-	job.arg[1] = ask(&b, ALLOCATE);
+	job.arg[1] = ask(&b, memory);
 	job.arg[2] = ask(&b, RKEY);
 	job.arg[3] = MANY;
 	side_begin(&a, &job);
 	EXPECT(side_end(&a) == IBV_WC_SUCCESS, "the next one is not reached");
-	EXPECT(ask(&a, HEAPS) == 1, "not by plain copies");
+	EXPECT(ask(&a, mapped) == 1, "not by plain copies");
+}
+
+/* One that comes, is reached and leaves in order. */
+static void expect_next(void)
+{
+	reach_next(ALLOCATE, HEAPS);
 	pair_destroy(&a, 0, &b, 0);
 	EXPECT(ask(&b, RELEASE), "the next one's region stays");
 	side_stop(&b);
@@ -377,18 +383,8 @@ static void expect_next(void)
 /* Its file comes by the socket: nobody sees the other's descriptors in /proc. */
 static void file_row(void)
 {
-	struct side_job job = {.arg = {PUSH}};
-
 	row("memory that the program has shared itself");
-	start(&b, 1);
-	pair_create(&a, 0, &b, 0, NULL);
-	pair_connect(&a, 0, NULL, &b, 0, NULL);
-	job.arg[1] = ask(&b, SHARE);
-	job.arg[2] = ask(&b, RKEY);
-	job.arg[3] = MANY;
-	side_begin(&a, &job);
-	EXPECT(side_end(&a) == IBV_WC_SUCCESS, "it is not reached");
-	EXPECT(ask(&a, FILES) == 1, "not by plain copies");
+	reach_next(SHARE, FILES);
 	EXPECT(ask(&b, RELEASE), "its region stays");
 	EXPECT(WAIT_UNTIL(ask(&a, FILES) == 0, PATIENCE), "the file stays mapped");
 	pair_destroy(&a, 0, &b, 0);
