@@ -3,10 +3,10 @@
 """
 alternate.py BUILD-A BUILD-B [--rounds N] [--only WORD] [--quick]
 
-Two builds of the library compared, before (A) and after (B): unmodified perftest programs on one
-and the other in turn, and the kinds of SEND of bench_send_kinds, which B has. In each round a
-figure is measured with both builds at one distance of the two cores; their ratio counts, B to A.
-The table gives the median of the ratios and their quartiles.
+Two builds compared, before (A) and after (B), as `anyverbs run` preloads them: unmodified perftest
+programs on one and the other in turn, and the kinds of SEND of bench_send_kinds, which B has. In
+each round a figure is measured with both builds at one distance of the two cores; their ratio
+counts, B to A. The table gives the median of the ratios and their quartiles.
 
 --only WORD: figures whose name contains it. --quick: to see that everything runs.
 

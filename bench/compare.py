@@ -149,29 +149,25 @@ def repeat(args, what, measure):
 
 # --- UCX over anyverbs ---
 
-def heaps(build):
-    return [False, True] if programs.has_shared_heap(build) else [False]
-
-
-def over_round(build, found, complaints):
-    """Add each figure's (value, distance) to its list in @found: (operation, size, shared heap)."""
-    for operation, size in figures.OVER_SIZES:
-        for heap in heaps(build):
-            def measure(o=operation, s=size, h=heap):
-                return programs.ucx_over(build, h, o, s)[(o, s)]
-            try:
-                (value,), distance = steady.together(steady.ruler(build), [measure])
-                found.setdefault((operation, size, heap), []).append((value, distance))
-            except programs.Failed as failed:
-                complaints.setdefault(figures.OVER, str(failed))
+def over_round(build, ruler, found, complaints):
+    """Add (the value over anyverbs, that of UCX's own memory, distance) to each list of @found."""
+    for operation, size, *_ in figures.OVER_SIZES:
+        key = operation, size
+        ways = [lambda k=key: programs.ucx_over(build, *k)[k],
+                lambda k=key: programs.ucx_shm(*k)[k]]
+        try:
+            values, distance = steady.together(ruler, ways)
+            found.setdefault(key, []).append((*values, distance))
+        except programs.Failed as failed:
+            complaints.setdefault(figures.OVER, str(failed))
 
 
 def over(args, complaints):
-    found = {}
+    found, ruler = {}, steady.ruler(args.build)
     if not programs.present("ucx_perftest"):
         print("\nnothing of %s: %s" % (figures.OVER, NO_UCX))
         return
-    repeat(args, figures.OVER, lambda: over_round(args.build, found, complaints))
+    repeat(args, figures.OVER, lambda: over_round(args.build, ruler, found, complaints))
     report.print_over(found)
 
 

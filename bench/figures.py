@@ -20,7 +20,10 @@ PACKET = 4096 + 28  # with the headers of most
 SIZE_OF = {"line_lat": 8, "udp_lat": 8, "udp_acked_lat": 8, "udp_bw": PACKET, "udp_icrc_bw": PACKET}
 RATE_DEPTH = 128
 CONNECT, NO_SIZE = "connect_lat", 0  # of librdmacm
-OVER_SIZES = [("write_lat", 8), ("send_lat", 8), ("send_bw", 65536), ("send_bw", 1 << 20)]
+# UCX over anyverbs, and the bound of its ratio to UCX's own shared memory
+OVER_SIZES = [("write_lat", 8, 1.3), ("send_lat", 8, None), ("send_bw", 65536, 2.5),
+              ("send_bw", 1 << 20, 3.0)]
+
 
 class Figure(namedtuple("Figure", "operation size peers most least")):
     """@peers: (source, operation); the best counts. @most or @least bounds ours / theirs."""

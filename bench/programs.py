@@ -267,12 +267,10 @@ def ucx_cma(operation, size):
     return ucx("all", operation, size, test=test + " -x cma -d memory -D zcopy")
 
 
-def ucx_over(build, shared_heap, operation, size):
+def ucx_over(build, operation, size):
     """Over a device of the library's own."""
-    starter = [tool(build), "run", *(["--shared-heap"] if shared_heap else []), "--"]
-    return ucx("rc_verbs,ud_verbs", operation, size, starter,
-               {"UCX_NET_DEVICES": "any0:1",
-                "ANYVERBS_SHARED_HEAP": "always" if shared_heap else "never"})
+    return ucx("rc_verbs,ud_verbs", operation, size, [tool(build), "run", "--"],
+               {"UCX_NET_DEVICES": "any0:1"})
 
 
 # --- libfabric ---
@@ -310,7 +308,7 @@ SEND_KINDS = [(kind, size) for kind in ("rq", "srq", "ud", "two_elements", "by_c
 
 def send_kind(program_of, build, kind, size, quick):
     """By the program of one build, with the library of another."""
-    env = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(library(build)))
+    env = dict(os.environ, LD_PRELOAD=preloaded(build))
     if quick:
         env["BENCH_QUICK"] = "1"
     program = os.path.join(program_of, "bench", "bench_send_kinds")
@@ -377,16 +375,17 @@ def library(build):
     raise Failed("no library in " + build)
 
 
-def our_perftest(build, **options):
-    return Perftest("any0", {"LD_PRELOAD": library(build)}, **options)
-
-
 def tool(build):
     return os.path.abspath(os.path.join(build, "bin", "anyverbs"))
 
 
-def has_shared_heap(build):
-    return "--shared-heap" in run_alone([tool(build), "run", "--help"])
+def preloaded(build):
+    """What `anyverbs run` preloads: the library, and the heap, without which memory is private."""
+    return run_alone([tool(build), "run", "--", "printenv", "LD_PRELOAD"]).strip()
+
+
+def our_perftest(build, **options):
+    return Perftest("any0", {"LD_PRELOAD": preloaded(build)}, **options)
 
 
 def present(program):

@@ -59,19 +59,32 @@ def print_rows(title, rows):
     print("%d of %d met" % (sum(row.met() for row in rows), len(rows)))
 
 
+def over_verdict(operation, bound, ratio):
+    if bound is None:
+        return ""
+    falls = figures.falls(operation)
+    return "%s %g %s" % ("<=" if falls else ">=", bound,
+                         "met" if (ratio <= bound if falls else ratio >= bound) else "NOT")
+
+
 def print_over(found):
     """@found: as compare.over_round() fills it."""
-    print("\n%s; behind each run's value the distance of the two cores in it, in ns" % figures.OVER)
-    print("%-10s %7s %-7s %9s %9s %9s %s" %
-          ("FIGURE", "SIZE", "HEAP", "MIN", "MEDIAN", "MAX", "EACH"))
-    for (operation, size, heap), runs in found.items():
-        values = [value for value, _ in runs]
-        marks = (min(values), median(values), max(values))
-        print("%-10s %7s %-7s %9s %9s %9s %s" %
-              (operation, size_text(size), "shared" if heap else "default",
-               *("%s %s" % (number(value), unit(operation)) for value in marks),
-               " ".join("%s/%s" % (number(v), "?" if d is None else "%.0f" % (1000 * d))
-                        for v, d in runs)))
+    print("\n%s beside UCX's own shared memory; behind each run's two values the distance of the "
+          "two cores in it, in ns" % figures.OVER)
+    print("%-10s %7s %10s %10s %6s %-11s %s" %
+          ("FIGURE", "SIZE", "OVER", "OWN", "RATIO", "EXPECTED", "EACH"))
+    for operation, size, bound in figures.OVER_SIZES:
+        runs = found.get((operation, size))
+        if not runs:
+            continue
+        ratio = median(over / own for over, own, _ in runs)
+        print("%-10s %7s %10s %10s %6.2f %-11s %s" %
+              (operation, size_text(size),
+               *("%s %s" % (number(median(run[i] for run in runs)), unit(operation))
+                 for i in (0, 1)), ratio, over_verdict(operation, bound, ratio),
+               " ".join("%s:%s/%s" % (number(over), number(own),
+                                      "?" if d is None else "%.0f" % (1000 * d))
+                        for over, own, d in runs)))
 
 
 # --- pictures ---
