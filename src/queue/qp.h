@@ -5,8 +5,8 @@
  *
  * The shared part has two execution rights: locks that may be held over a copy or a page fault
  * (docs/concurrency/MODEL.md).
- *  - @exec, the requester's: its holder executes the send queue, in order. A poster only tries to
- *    take it, and otherwise leaves its requests to the holder.
+ *  - @exec, the requester's: its holder executes the send queue, in order. The owner's threads
+ *    only; a poster tries to take it, and otherwise leaves its requests to the holder.
  *  - @resp, the responder's: held while a peer's request is executed against this queue pair.
  * A change of state holds both, @exec first.
  */
@@ -174,9 +174,9 @@ struct av_qp_shared {
 	uint64_t sq_ring;	  /* offset */
 	struct ibv_qp_attr attr;  /* qp_state: the last one that the program has asked for */
 
-	/* Requester. Guarded by @exec, except where noted. */
+	/* Requester: the owner's threads only. Guarded by @exec, except where noted. */
 	struct av_lock exec AV_ALIGNED(AV_CACHE_LINE);
-	/* Next to @exec: a poster takes both at once. Owner's threads only. */
+	/* Next to @exec: a poster takes both at once. */
 	struct av_lock append;
 	uint32_t sq_next; /* free-running: next request to execute */
 	uint32_t next_psn;

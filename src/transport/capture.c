@@ -272,7 +272,7 @@ static bool reaches_the_wire(const struct request *r)
 	case AV_FAULT_MW_BIND:
 		return false;
 	default:
-		return !r->result->owner_only && r->head.bytes <= AV_MAX_MSG_BYTES;
+		return !r->result->moves && r->head.bytes <= AV_MAX_MSG_BYTES;
 	}
 }
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/patience.h"
 #include "registry/directory.h"
 #include "registry/multicast.h"
 #include "device/gid.h"
@@ -77,14 +76,12 @@ static enum av_fault collect(struct datagram *d, const struct av_qp_end *req,
 {
 	enum av_mem_fault found = AV_MEM_OK;
 	struct av_spans local;
-	uint64_t until = 0;
 
 	if (d->head.flags & IBV_SEND_INLINE)
 		av_spans_local(&local, req->seg, (void *)(uintptr_t)ring->data, d->head.bytes);
 	else
 		while ((found = av_mem_get_list(req->seg, req->qp->pd, 0, ring->sge, d->head.count,
-						d->head.bytes, &local)) == AV_MEM_BUSY &&
-		       (req->seg->own || av_patient(&until)))
+						d->head.bytes, &local)) == AV_MEM_BUSY)
 			sched_yield();
 	if (found != AV_MEM_OK) {
 		av_mem_why_list(req->seg, req->qp->pd, 0, ring->sge, d->head.count, d->head.bytes,

@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "registry/directory.h"
-#include "memory/xfer.h"
 #include "observe/diagnosis.h"
 #include "transport/capture.h"
 #include "transport/count.h"
@@ -16,7 +15,6 @@
 #include "transport/overdue.h"
 #include "transport/event.h"
 #include "transport/inject.h"
-#include "transport/park.h"
 #include "transport/place.h"
 #include "transport/responder.h"
 #include "transport/retry.h"
@@ -40,9 +38,8 @@ struct view {
 /* Are the buffers of waiting requests checked for changes? */
 static bool is_checked(const struct av_qp_end *end)
 {
-	return end->seg->own &&
-	       (atomic_load_explicit(&end->seg->head->watched, memory_order_relaxed) &
-		AV_WATCHED_MISUSE);
+	return atomic_load_explicit(&end->seg->head->watched, memory_order_relaxed) &
+	       AV_WATCHED_MISUSE;
 }
 
 /*
@@ -71,11 +68,9 @@ static bool wait_or_fail(const struct av_qp_end *end, const struct av_qp_end *pe
 	}
 	if (av_unlikely(is_checked(end)))
 		av_send_sum_look(end, wqe);
-	else if (result->park == AV_PARK_RNR)
-		av_park_payload(end, wqe);
-	if (result->park == AV_PARK_RNR && end->seg->own)
+	if (result->park == AV_PARK_RNR)
 		note_parked(end);
-	av_timer_watch(end, result->owner_only ? 0 : atomic_load(&end->qp->deadline_ns));
+	av_timer_watch(end, result->moves ? 0 : atomic_load(&end->qp->deadline_ns));
 	return false;
 }
 
@@ -195,7 +190,7 @@ static __attribute__((noinline)) bool injected(const struct av_qp_end *end, stru
 
 	if (is_checked(end) && atomic_load(&end->qp->park) != AV_PARK_NOT)
 		av_send_sum_look(end, wqe);
-	if (!end->seg->own || !av_faults_watched(end->seg) || av_wire_is_begun(end))
+	if (!av_faults_watched(end->seg) || av_wire_is_begun(end))
 		return false;
 	if (atomic_load(&end->seg->head->watched) & AV_WATCHED_CAPTURE)
 		av_capture_mark(&capture, end);
@@ -239,8 +234,6 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 	if (av_unlikely(capture.on))
 		av_capture_mark(&capture, end);
 	if (av_unlikely(end->qp->wire)) {
-		if (!end->seg->own) /* it has moved meanwhile */
-			return false;
 		if (capture.on)
 			av_capture_look(end->seg);
 		return av_wire_step(end, watched & AV_WATCHED_FAULTS &&
@@ -266,7 +259,7 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
  */
 static bool is_under_way(const struct av_qp_end *end, bool parked)
 {
-	return parked || (end->qp->wire && end->seg->own && av_wire_is_under_way(end));
+	return parked || (end->qp->wire && av_wire_is_under_way(end));
 }
 
 static void drained(const struct av_qp_end *end)
@@ -330,36 +323,9 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 	}
 }
 
-/*
- * A peer that drives our queue may die meanwhile. Then our timer looks at a request that was
- * parked, when its time comes. A request that is posted meanwhile finds the right busy: it has the
- * timer come by until the peer is done, or is found dead. It does so even if the right is free
- * again by now. The holder may look again, take our request and leave it parked, and only this call
- * tells the timer of the queue pair.
- */
-static void left_to_other(const struct av_qp_end *end)
-{
-	if (end->seg->own && !av_lock_mine(&end->qp->exec))
-		av_timer_watch(end, av_now_ns() + AV_DRIVEN_NS);
-}
-
-static bool try_exec(const struct av_qp_end *end)
-{
-	enum av_lock_result got = av_lock_try(&end->qp->exec, AV_RANK_EXEC);
-
-	if (got == AV_LOCK_BUSY) {
-		left_to_other(end);
-		return false;
-	}
-	if (av_unlikely(got == AV_LOCK_REPAIR))
-		av_finish_orphan(end);
-	return true;
-}
-
 void av_drive_enter(const struct av_qp_end *end)
 {
-	if (av_unlikely(av_lock_acquire(&end->qp->exec, AV_RANK_EXEC) == AV_LOCK_REPAIR))
-		av_finish_orphan(end);
+	av_lock_acquire_plain(&end->qp->exec, AV_RANK_EXEC);
 }
 
 /*
@@ -373,7 +339,8 @@ void av_drive_entered(const struct av_qp_end *end, struct av_qp_end *peer, bool 
 	const struct av_qp_shared *qp = end->qp;
 	struct view view;
 
-	for (; av_likely(with_exec) || try_exec(end); with_exec = false) {
+	for (; av_likely(with_exec) || av_lock_try_free(&end->qp->exec, AV_RANK_EXEC);
+	     with_exec = false) {
 		execute(end, peer, &view);
 		av_lock_release_fence(&end->qp->exec);
 		if (av_likely((view.parked ||
@@ -385,27 +352,29 @@ void av_drive_entered(const struct av_qp_end *end, struct av_qp_end *peer, bool 
 	}
 }
 
+/*
+ * Leave the queue pair of another process to that one. Its thread is woken if it waits: who is just
+ * about to wait sees @kick. What needs no thread of its is done here, since it may have none.
+ */
+static void leave_to_owner(const struct av_qp_end *end)
+{
+	av_event_last_wqe(end);
+	atomic_store(&end->qp->kick, 1);
+	if (atomic_load(&end->qp->park) != AV_PARK_NOT)
+		av_seg_wake_timer(end->seg);
+}
+
 void av_drive(const struct av_qp_end *end, struct av_qp_end *peer)
 {
 	struct av_qp_end found = {0};
 
+	if (!end->seg->own) {
+		leave_to_owner(end);
+		return;
+	}
 	av_drive_entered(end, peer ? peer : &found, false);
 	if (!peer)
 		av_disconnect(&found);
-}
-
-/*
- * Must the queue pair's own process execute its requests? Yes if no other process may access its
- * memory, if it has moved to the wire, or if a watch needs what only that process has.
- */
-static bool needs_own_process(const struct av_qp_end *end)
-{
-	const uint32_t own = AV_WATCHED_FAULTS | AV_WATCHED_MISUSE;
-
-	return av_xfer_refused(end->seg) ||
-	       (!end->seg->own &&
-		(end->qp->wire ||
-		 (atomic_load_explicit(&end->seg->head->watched, memory_order_relaxed) & own)));
 }
 
 void av_drive_requester(const struct av_qp_end *requester)
@@ -413,13 +382,7 @@ void av_drive_requester(const struct av_qp_end *requester)
 	if (!requester->qp)
 		return;
 	atomic_store(&requester->qp->kick, 1);
-	if (!needs_own_process(requester))
-		av_drive(requester, NULL);
-	/* av_drive() may have found out just now. */
-	if (needs_own_process(requester)) {
-		atomic_store(&requester->qp->kick, 1);
-		av_timer_watch(requester, 0);
-	}
+	av_drive(requester, NULL);
 }
 
 void av_drive_peer(const struct av_qp_end *end)

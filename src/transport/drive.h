@@ -3,8 +3,9 @@
  * Driving send queues: execute posted requests in order, and hold back those that cannot be
  * executed yet.
  *
- * Whoever may have removed an obstacle drives the queue: the poster, a peer that posted a receive
- * request or became ready, the timer. One of them at a time, the holder of @exec, does the work.
+ * A queue pair's own process executes its requests: the poster, a poller, the timer. One of them at
+ * a time, the holder of @exec, does the work. A peer that may have removed an obstacle, by a
+ * receive request or because it is ready now, sets @kick and wakes the timer.
  */
 #ifndef AV_TRANSPORT_DRIVE_H
 #define AV_TRANSPORT_DRIVE_H
@@ -13,18 +14,17 @@
 
 /**
  * av_drive() - execute what can be executed of a send queue
- * @end:  the queue pair, own or a peer's
+ * @end:  an own queue pair; one of another process is left to that one, which is told
  * @peer: its cached destination, guarded by @end's right @exec; NULL: look it up for this call
  *
- * Returns at once if another thread or process holds the right: that one looks again before it
- * leaves.
+ * Returns at once if another thread holds the right: that one looks again before it leaves.
  * Context: no execution right or lock held. Moves data, waits for pages.
  */
 void av_drive(const struct av_qp_end *end, struct av_qp_end *peer);
 
 /*
- * Take an own queue pair's @exec, however long its holder takes. A holder that died with it fails
- * the queue pair. av_drive_entered() gives it back. Context: no execution right held
+ * Take an own queue pair's @exec, however long the thread takes that has it. av_drive_entered()
+ * gives it back. Context: no execution right held
  */
 void av_drive_enter(const struct av_qp_end *end);
 

@@ -393,14 +393,12 @@ struct av_outcome av_execute_refuse(const struct av_qp_end *req, const struct av
 
 /*
  * The kernel has refused what the request needs. May it wait until the connection has moved to the
- * wire (transport/wire_move.h), or until its own process finds that out?
+ * wire (transport/wire_move.h)?
  */
 static bool may_move(const struct av_qp_end *req)
 {
 	uint32_t not = AV_TO_WIRE_NOT;
 
-	if (!req->seg->own)
-		return true;
 	if (atomic_load(&req->qp->to_wire) == AV_TO_WIRE_CANNOT ||
 	    !av_wire_may_connect(req->seg, &req->qp->attr.ah_attr))
 		return false;
@@ -461,7 +459,7 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 	}
 	w.result.fault = operate(&w);
 	if (av_unlikely(w.result.fault == AV_FAULT_FORBIDDEN) && may_move(req)) {
-		w.result = (struct av_outcome){.owner_only = true, .moves = true};
+		w.result = (struct av_outcome){.moves = true};
 		av_work_park(&w, AV_PARK_NO_ANSWER);
 	}
 	if (av_unlikely(w.result.fault != AV_FAULT_NONE || w.result.park != AV_PARK_NOT) &&

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Execute one send request against a queue pair of the same host. Works in any process that maps
- * both segments: the requester's, or the responder's when it resumes a request that waited for it.
- */
+/* Execute one send request against a queue pair of the same host. */
 #ifndef AV_TRANSPORT_EXECUTE_H
 #define AV_TRANSPORT_EXECUTE_H
 

@@ -13,12 +13,6 @@ void av_finish_error(const struct av_qp_end *end)
 	av_overdue_error(end);
 }
 
-void av_finish_orphan(const struct av_qp_end *end)
-{
-	av_report_event(end, AV_CHECK_EXECUTOR_DIED, AV_EVENT_NONE, 0);
-	av_finish_error(end);
-}
-
 void av_finish_fail(const struct av_qp_end *end, const struct av_qp_end *peer,
 		    const struct av_sq_wqe *wqe, enum av_fault fault)
 {

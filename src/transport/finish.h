@@ -34,7 +34,4 @@ AV_COLD void av_finish_overrun(const struct av_qp_end *end);
 /* Enter the error state. The caller sees to it that the queue is flushed. */
 AV_COLD void av_finish_error(const struct av_qp_end *end);
 
-/* The same, since the last holder of @exec died: a request may be half done. */
-AV_COLD void av_finish_orphan(const struct av_qp_end *end);
-
 #endif

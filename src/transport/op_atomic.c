@@ -36,13 +36,11 @@ static enum av_fault return_original(struct av_work *w, struct av_operand *old)
 {
 	struct av_spans from;
 	enum av_fault fault;
-	uint64_t until = 0;
 
 	av_spans_local(&from, NULL, old, w->head.bytes);
-	while ((fault = av_work_answer(w, &from)) == AV_FAULT_BUSY &&
-	       (w->req->seg->own || av_patient(&until)))
+	while ((fault = av_work_answer(w, &from)) == AV_FAULT_BUSY)
 		sched_yield(); /* no pin is held; the memory is changed: do not start over */
-	return fault == AV_FAULT_BUSY ? AV_FAULT_LOC_PROT : fault;
+	return fault;
 }
 
 static enum av_fault atomic_request(struct av_work *w, const struct av_atomic *atomic)

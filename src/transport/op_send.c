@@ -37,8 +37,7 @@ static const struct av_assist_source *source_of(const struct av_work *w,
 						struct av_assist_source *source)
 {
 	if (av_likely(w->head.bytes < AV_ASSIST_MIN) || w->piece || w->head.count != 1 ||
-	    !w->req->seg->own || w->to.rq != w->rsp->qp->rq || w->rsp->qp->srq ||
-	    (w->head.flags & IBV_SEND_INLINE))
+	    w->to.rq != w->rsp->qp->rq || w->rsp->qp->srq || (w->head.flags & IBV_SEND_INLINE))
 		return NULL;
 	source->req = w->req;
 	source->sge = w->ring->sge[0];
@@ -93,10 +92,6 @@ static enum av_fault send_bytes(struct av_work *w, const struct av_rq_wqe *reque
 		fault = av_receive_message(&msg, &w->local, request);
 	if (fault != AV_FAULT_NONE && !av_seg_alive_now(w->rsp->seg))
 		return av_work_gone(w);
-	if (fault == AV_FAULT_FORBIDDEN && !w->req->seg->own) {
-		w->result.owner_only = true;
-		fault = not_ready(w);
-	}
 	if (fault == AV_FAULT_BUSY && is_continued(w))
 		return fault;
 	if (keeps_receive_request(fault) || w->result.park != AV_PARK_NOT)

@@ -18,7 +18,7 @@ enum overdue {
 static void leave(const struct av_qp_end *end, enum overdue what)
 {
 	atomic_fetch_or(&end->qp->overdue, what);
-	av_timer_watch(end, av_now_ns() + AV_DRIVEN_NS);
+	av_timer_watch(end, av_now_ns() + AV_OVERDUE_NS);
 }
 
 void av_overdue_error(const struct av_qp_end *end)

@@ -8,6 +8,9 @@
 
 #include "queue/qp.h"
 
+/* When to look again for a right that a stopped peer holds. */
+#define AV_OVERDUE_NS 50000000u
+
 /* Put the queue pair into the error state. Context: no @resp held; waits AV_STUCK_NS at most. */
 void av_overdue_error(const struct av_qp_end *end);
 

@@ -2,7 +2,6 @@
 /* Resuming requesters that wait for receive requests. */
 #include "transport/rnr.h"
 
-#include "transport/responder.h"
 #include "transport/drive.h"
 #include "transport/wire.h"
 
@@ -19,53 +18,35 @@ static uint32_t batch(const struct av_rq_shared *rq)
 	return share < BATCH_MAX ? share : BATCH_MAX;
 }
 
-/* The requester of an own queue pair may go on. */
-static void resume_peer(const struct av_qp_end *end)
+/* The requester of an own queue pair may go on, if it waits. */
+static void resume_peer(const struct av_qp_end *end, struct av_rq_shared *rq)
 {
+	if (!atomic_exchange(&rq->waiting, 0))
+		return;
 	if (end->qp->wire)
 		av_wire_tell_credits(end);
 	else
 		av_drive_peer(end);
 }
 
-/* Kick the requester, and leave the work to it. */
-static void kick_peer(const struct av_qp_end *end)
+/* The same, of queue pair @index; 0: none. */
+static void resume_owed(struct av_seg *seg, uint32_t index)
 {
-	struct av_qp_end requester = {0};
+	struct av_qp_end end = {seg, index ? av_qp_at(seg, index) : NULL};
+	struct av_rq_shared *rq = end.qp ? av_rq_at(seg, end.qp->rq) : NULL;
 
-	if (end->qp->wire) {
-		av_wire_tell_credits(end);
-		return;
-	}
-	av_connect(end, &requester);
-	if (requester.qp)
-		atomic_store(&requester.qp->kick, 1);
-	av_disconnect(&requester);
-}
-
-/* This requester still has to be resumed. Resume the one remembered before. */
-static void remember_owed(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
-{
-	uint32_t before = atomic_exchange(&cq->owed, index);
-	struct av_qp_end other = {seg, before && before != index ? av_qp_at(seg, before) : NULL};
-
-	if (other.qp)
-		resume_peer(&other);
+	if (rq)
+		resume_peer(&end, rq);
 }
 
 void av_rnr_posted(const struct av_qp_end *end, struct av_rq_shared *rq)
 {
 	struct av_cq_shared *cq = av_cq_at(end->seg, end->qp->recv_cq);
 
-	if (batch(rq) == 1 || !cq || !av_cq_peek(end->seg, cq)) {
-		if (atomic_exchange(&rq->waiting, 0))
-			resume_peer(end);
-		return;
-	}
-	if (atomic_load_explicit(&cq->owed, memory_order_relaxed) != end->qp->index)
-		remember_owed(end->seg, cq, end->qp->index);
-	if (av_rq_ready(rq) >= batch(rq) && atomic_exchange(&rq->waiting, 0))
-		kick_peer(end);
+	if (batch(rq) == 1 || av_rq_ready(rq) >= batch(rq) || !cq || !av_cq_peek(end->seg, cq))
+		resume_peer(end, rq);
+	else if (atomic_load_explicit(&cq->owed, memory_order_relaxed) != end->qp->index)
+		resume_owed(end->seg, atomic_exchange(&cq->owed, end->qp->index));
 }
 
 /* An own queue pair waits for its peer, or did so: drive it if it has been kicked. */
@@ -82,14 +63,9 @@ static void resume(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
 void av_rnr_polled_check(struct av_seg *seg, struct av_cq_shared *cq, bool long_since)
 {
 	uint32_t parked = atomic_load_explicit(&cq->parked, memory_order_relaxed);
-	uint32_t owed = long_since ? atomic_load_explicit(&cq->owed, memory_order_relaxed) : 0;
-	struct av_qp_end end = {seg, NULL};
 
 	if (av_unlikely(parked))
 		resume(seg, cq, parked);
-	if (av_likely(!owed) || !atomic_compare_exchange_strong(&cq->owed, &owed, 0))
-		return;
-	end.qp = av_qp_at(seg, owed);
-	if (end.qp)
-		resume_peer(&end);
+	if (long_since && atomic_load_explicit(&cq->owed, memory_order_relaxed))
+		resume_owed(seg, atomic_exchange(&cq->owed, 0));
 }

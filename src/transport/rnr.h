@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Receiver not ready: who resumes a requester that waits for a receive request?
+ * Receiver not ready: when does a requester that waits for a receive request go on?
  *
- * Usually the poster of the receive request, at once. A poster that is behind would do the
- * requester's work the slow way, once for each request. So it posts some first, then kicks the
- * requester, which looks for a kick when it polls its CQ in vain. If none comes, the poster resumes
- * it after all: when it has polled its own CQ in vain for a while, or arms it. Else the requester's
- * RNR timer goes off. On the wire, whoever would resume or kick the requester tells it by a packet.
+ * Usually when one is posted: the poster tells it. A requester would go on for each request of a
+ * poster that is behind. So that one posts some first. If it does not, it tells when it has polled
+ * its own CQ in vain for a while, or arms it. Else the requester's RNR timer goes off. A requester
+ * that polls its CQ in vain looks there whether it has been told, which is sooner than its thread
+ * wakes up. On the wire it is told by a packet.
  *
  * Thread-safety: the CQs hold hints, taken by an atomic exchange. @exec guards everything else.
  */

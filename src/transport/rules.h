@@ -75,7 +75,6 @@ struct av_outcome {
 	uint8_t answer_bytes; /* length of a READ's or atomic's answer that waits for the poller; 0:
 				 none */
 	bool lost;	      /* a message of an unreliable connection was dropped */
-	bool owner_only;      /* parked: only the requester's own process can go on */
 	bool moves;	      /* with AV_PARK_NO_ANSWER: the connection is to move to the wire */
 	bool responder_failed; /* the responder is now in the error state, and its send queue has to
 				  be flushed */

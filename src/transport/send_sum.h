@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Detect that a program changed the buffers of a send request that waited before it was executed.
- * For contexts that are watched for misuse (AV_WATCHED_MISUSE): their own process executes their
- * requests, and leaves the payload in the buffers.
+ * For contexts that are watched for misuse (AV_WATCHED_MISUSE).
  *
  * Only the first AV_SEND_SUM_BYTES of a message are checked.
  */

@@ -84,50 +84,41 @@ void av_responder_repair(const struct av_qp_end *end)
 }
 
 /*
- * @until: 0 before the first wait; both rights share their patience. A thread of this process has
- * its own patience with a peer, and its right is waited for until that ends.
+ * A thread of this process has its own patience with a peer, and its right is waited for until that
+ * ends.
  */
-static enum av_lock_result acquire(struct av_lock *lock, enum av_lock_rank rank, uint64_t *until)
+static enum av_lock_result acquire_resp(struct av_lock *resp)
 {
+	uint64_t until = av_now_ns() + AV_PATIENCE_NS;
 	enum av_lock_result got;
 
-	if (av_lock_try_free(lock, rank))
-		return AV_LOCK_TAKEN;
-	if (*until == 0)
-		*until = av_now_ns() + AV_PATIENCE_NS;
-	while ((got = av_lock_acquire_until(lock, rank, *until)) == AV_LOCK_BUSY &&
-	       av_lock_mine(lock))
-		*until = av_now_ns() + AV_STUCK_NS;
+	while ((got = av_lock_acquire_until(resp, AV_RANK_RESP, until)) == AV_LOCK_BUSY &&
+	       av_lock_mine(resp))
+		until = av_now_ns() + AV_STUCK_NS;
 	return got;
 }
 
 int av_qp_quiesce(const struct av_qp_end *end)
 {
-	uint64_t until = 0;
-	enum av_lock_result exec = acquire(&end->qp->exec, AV_RANK_EXEC, &until), resp;
+	enum av_lock_result got;
 
-	if (exec == AV_LOCK_BUSY)
-		return EBUSY;
-	if (exec == AV_LOCK_REPAIR)
-		until = UINT64_MAX; /* nobody else hears of the death */
-	resp = acquire(&end->qp->resp, AV_RANK_RESP, &until);
-	if (resp == AV_LOCK_BUSY) {
-		av_lock_release_fence(&end->qp->exec);
-		return EBUSY;
-	}
-	if (resp == AV_LOCK_REPAIR)
+	if (end->seg->own)
+		av_lock_acquire_plain(&end->qp->exec, AV_RANK_EXEC);
+	got = acquire_resp(&end->qp->resp);
+	if (got == AV_LOCK_REPAIR)
 		av_responder_repair(end);
-	if (exec == AV_LOCK_REPAIR) {
-		av_report_event(end, AV_CHECK_EXECUTOR_DIED, AV_EVENT_NONE, 0);
-		av_responder_error(end);
-	}
-	return 0;
+	if (got != AV_LOCK_BUSY)
+		return 0;
+	if (end->seg->own)
+		av_lock_release_fence(&end->qp->exec);
+	return EBUSY;
 }
 
 void av_qp_resume(const struct av_qp_end *end)
 {
 	av_lock_release(&end->qp->resp);
-	av_lock_release_fence(&end->qp->exec);
+	if (end->seg->own)
+		av_lock_release_fence(&end->qp->exec);
 }
 
 /*

@@ -30,9 +30,9 @@ void av_responder_end_receives(const struct av_qp_end *end);
 void av_responder_repair(const struct av_qp_end *end);
 
 /*
- * Take both execution rights of an own queue pair, or of one that was opened, and repair what a
- * dead holder left; release them. Waits AV_PATIENCE_NS at most for a peer that is stopped, and for
- * threads of this process until they lose theirs.
+ * Take both execution rights of an own queue pair, or @resp of one that was opened and sends
+ * nothing, and repair what a dead holder left; release them. Waits AV_PATIENCE_NS at most for a
+ * peer that is stopped, and for threads of this process until they lose theirs.
  * Return: 0, or EBUSY: neither is held
  */
 AV_MUST_USE int av_qp_quiesce(const struct av_qp_end *end);

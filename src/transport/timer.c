@@ -148,10 +148,6 @@ void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns)
 	AV_UNCANCELLED;
 	struct av_timer *t;
 
-	if (!end->seg->own) {
-		av_seg_wake_timer(end->seg);
-		return;
-	}
 	t = timer_of(end->seg);
 	if (!t)
 		return;

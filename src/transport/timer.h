@@ -10,17 +10,13 @@
 #include "queue/qp.h"
 
 /*
- * Have the timer see to the deadline of a request that was just parked. For a queue pair of another
- * process, wakes its owner's timer: that runs, since only its owner has parked the request.
- * Context: the right @exec is held or has just been released; may create a thread.
+ * Have the timer see to the deadline of a request that was just parked, of an own queue pair.
+ * Context: may create a thread.
  */
 void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns);
 
 /* Start the timer of an own segment. Without memory for it, there is none. May create a thread. */
 void av_timer_start(struct av_seg *seg);
-
-/* When to look again at an own queue pair that another process drives: that process may die. */
-#define AV_DRIVEN_NS 50000000u
 
 /*
  * From now on, send the events of an own CQ that are put off (av_cq_put_off()).

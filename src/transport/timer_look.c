@@ -4,6 +4,7 @@
 #include "transport/drive.h"
 #include "transport/fatal.h"
 #include "transport/inject.h"
+#include "transport/overdue.h"
 #include "transport/timer.h"
 #include "transport/wire.h"
 #include "transport/wire_faults.h"
@@ -25,14 +26,8 @@ static bool is_unanswered(const struct av_qp_end *end, uint64_t now, bool *busy)
 
 static uint64_t look_at_requests(const struct av_qp_end *end, uint64_t now)
 {
-	uint32_t other = av_lock_other(&end->qp->exec);
 	bool busy;
 
-	if (other) {
-		if (!av_lock_owner_alive(other))
-			av_drive(end, NULL); /* takes the right over */
-		return now + AV_DRIVEN_NS;
-	}
 	if (atomic_load(&end->qp->park) == AV_PARK_NOT)
 		return UINT64_MAX;
 	if (is_unanswered(end, now, &busy) || atomic_load(&end->qp->kick))
@@ -53,7 +48,7 @@ uint64_t av_timer_look(const struct av_qp_end *end)
 	next = look_at_requests(end, now);
 	next = read < next ? read : next;
 	soon = soon || atomic_load(&end->qp->overdue);
-	return soon && next > now + AV_DRIVEN_NS ? now + AV_DRIVEN_NS : next;
+	return soon && next > now + AV_OVERDUE_NS ? now + AV_OVERDUE_NS : next;
 }
 
 uint64_t av_timer_look_at_faults(struct av_seg *seg)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The execution rights of a queue pair: taken and given back, held by another process, and what is
- * made of them when their holder dies. */
+/*
+ * The execution rights of a queue pair: taken and given back, held by another thread, and what is
+ * made of the responder's when its holder dies. What waits in another process is left to that one.
+ */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,7 +69,7 @@ static void enter(void)
 static void change_state(void)
 {
 	assert_int_equal(av_qp_quiesce(&end), 0);
-	CHECK(av_lock_mine(&end.qp->exec) && av_lock_mine(&end.qp->resp));
+	CHECK(av_lock_mine(&end.qp->exec) == f.seg.own && av_lock_mine(&end.qp->resp));
 	av_qp_resume(&end);
 }
 
@@ -96,48 +98,53 @@ static void taken_and_given_back(void **state)
 	}
 }
 
-#define LIVING 1000001u /* processes that are none */
-#define DEAD   1000002u
+#define DEAD 1000002u /* a process that is none */
 
 static bool is_alive(uint32_t owner)
 {
 	return owner != DEAD;
 }
 
-/* Whoever has the right will look again: nobody waits, and nobody takes it away. */
+/* The thread that has the right will look again: nobody waits, and nobody takes it away. */
 static void another_executes(void **state)
 {
 	void (*const tries[])(void) = {drive, post};
 
-	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(tries); i++) {
-		set_up(i % 2);
-		atomic_store(&end.qp->exec.owner, LIVING);
-		tries[i / 2]();
-		av_timer_stop(&f.seg);
-		assert_int_equal(atomic_exchange(&end.qp->exec.owner, 0), LIVING);
+	for (size_t i = 0; i < AV_ARRAY_SIZE(tries); i++) {
+		set_up(true);
+		atomic_store(&end.qp->exec.owner, av_lock_self);
+		tries[i]();
+		CHECK(atomic_exchange(&end.qp->exec.owner, 0) == av_lock_self);
 		expect_free("another executes");
 		fake_close(&f);
 	}
 }
 
-/* The request that a dead executor had under way may be half done: the queue pair fails. */
-static void the_executor_died(void **state)
+/* Its process is told, and its thread is woken only if a request waits there. */
+static void what_waits_elsewhere_is_left_to_its_process(void **state)
 {
-	void (*const takes[])(void) = {drive, post, enter, change_state};
-
-	for (size_t i = 0; i < AV_ARRAY_SIZE(takes); i++) {
-		set_up(true);
-		atomic_store(&end.qp->qpn, 77);
-		atomic_store(&end.qp->state, IBV_QPS_RTS);
-		atomic_store(&end.qp->exec.owner, DEAD);
-		do
-			takes[i](); /* its life is asked for at intervals */
-		while (atomic_load(&end.qp->exec.owner) == DEAD);
-		av_timer_stop(&f.seg);
-		assert_int_equal(atomic_load(&end.qp->state), IBV_QPS_ERR);
-		expect_free("the executor died");
+	for (uint32_t waits = 0; waits < 2; waits++) {
+		set_up(false);
+		atomic_store(&end.qp->park, waits ? AV_PARK_RNR : AV_PARK_NOT);
+		drive();
+		assert_int_equal(atomic_load(&end.qp->kick), 1);
+		assert_int_equal(atomic_load(&f.seg.head->timer_doorbell), waits);
+		expect_free("left to its process");
 		fake_close(&f);
 	}
+}
+
+/* The message that a dead holder of @resp had under way may be half done: the queue pair fails. */
+static void the_executor_died(void **state)
+{
+	set_up(true);
+	atomic_store(&end.qp->qpn, 77);
+	atomic_store(&end.qp->state, IBV_QPS_RTS);
+	atomic_store(&end.qp->resp.owner, DEAD);
+	change_state();
+	assert_int_equal(atomic_load(&end.qp->state), IBV_QPS_ERR);
+	expect_free("the executor died");
+	fake_close(&f);
 }
 
 static void *execute_for_long(void *right)
@@ -245,6 +252,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(taken_and_given_back),
 		cmocka_unit_test(another_executes),
+		cmocka_unit_test(what_waits_elsewhere_is_left_to_its_process),
 		cmocka_unit_test(the_executor_died),
 		cmocka_unit_test(a_thread_executes_for_long),
 		cmocka_unit_test(flushed_after_death),
