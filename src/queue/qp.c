@@ -37,7 +37,6 @@ static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_req
 	qp->sig_all = req->sig_all;
 	qp->blocks_loopback = req->blocks_loopback;
 	qp->inline_recv = req->inline_recv;
-	qp->inline_answer = req->inline_answer;
 	qp->srq = req->srq != 0;
 	qp->xrcd = req->xrcd;
 	qp->sq_capacity = req->cap.max_send_wr;
@@ -51,7 +50,6 @@ static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_req
 	atomic_store(&qp->state, IBV_QPS_RESET);
 	atomic_store(&qp->sq_tail, 0);
 	atomic_store(&qp->sq_freed, 0);
-	atomic_store(&qp->answers, 0);
 	atomic_store(&qp->kick, 0);
 	atomic_store(&qp->last_wqe, 0);
 	atomic_store(&qp->overdue, 0);

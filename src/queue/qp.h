@@ -34,7 +34,6 @@ enum av_park {
 	AV_PARK_NOT,
 	AV_PARK_RNR,	   /* the peer has no receive posted */
 	AV_PARK_NO_ANSWER, /* the peer is not there, or not in a state to answer */
-	AV_PARK_FENCED,	   /* fenced: the owner's process must place earlier answers first */
 	AV_PARK_HELD,	   /* held on demand: transport/inject.h */
 	AV_PARK_FULL,	   /* the interface to its peer's host has no room for a packet */
 };
@@ -165,11 +164,7 @@ struct av_qp_shared {
 	uint32_t sig_all;
 	_Atomic uint32_t wire;	  /* its requests travel in packets: transport/wire.h */
 	_Atomic uint32_t to_wire; /* enum av_to_wire; set without a right */
-	/*
-	 * Inline receive: messages of up to @inline_recv bytes, and answers of up to @inline_answer
-	 * bytes to its own requests, wait for the poller.
-	 */
-	uint32_t inline_recv, inline_answer;
+	uint32_t inline_recv;	  /* messages of up to so many bytes wait for the poller */
 	uint32_t blocks_loopback; /* what it sends to groups reaches nobody on this host */
 	uint64_t sq_ring;	  /* offset */
 	struct ibv_qp_attr attr;  /* qp_state: the last one that the program has asked for */
@@ -184,8 +179,7 @@ struct av_qp_shared {
 	uint32_t drain_notify; /* raise SQ_DRAINED once nothing is in flight */
 	_Atomic uint32_t park; /* enum av_park; the owner's timer reads it without the right */
 	_Atomic uint64_t deadline_ns; /* of the parked request's next retry; read the same way */
-	_Atomic uint32_t answers; /* waiting for the poller; executors add, the owner subtracts */
-	_Atomic uint32_t kick;	  /* an obstacle was removed; set without the right */
+	_Atomic uint32_t kick;	      /* an obstacle was removed; set without the right */
 	_Atomic uint32_t sq_tail
 		AV_ALIGNED(AV_CACHE_LINE); /* requests posted; owner, under @append */
 	_Atomic uint32_t sq_freed;	   /* requests with a free slot again; owner's pollers */
@@ -234,7 +228,6 @@ struct av_qp_request {
 	uint32_t sig_all;
 	uint32_t srq;			     /* index of a shared receive queue; 0: its own */
 	uint32_t xrcd;			     /* XRC_RECV: number of its domain */
-	uint32_t inline_answer;		     /* 0 .. AV_CQE_DATA; only with @sig_all */
 	uint32_t inline_recv;		     /* 0 .. AV_MAX_INLINE_RECV */
 	uint32_t max_operand;		     /* see struct av_qp_shared */
 	bool blocks_loopback;		     /* the same */
@@ -339,21 +332,14 @@ AV_MUST_USE int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr,
 			   struct ibv_send_wr **bad, av_ah_lookup *find_ah,
 			   const struct av_atomic *operands);
 
-/* An answer that waits for the poller; @bytes 0: there is none. */
-struct av_answer {
-	uint8_t bytes;
-	uint8_t data[AV_CQE_DATA];
-};
-
 /**
  * av_sq_complete() - append the completion of the request at the head, and step over it
  * @wqe: the request
- * @answer: NULL: none
  *
  * A request that is not signalled and has succeeded is only stepped over.
  * Context: @exec is held. Return: 0, AV_CQ_DROPPED, or -ENOSPC: no room in the CQ
  */
 AV_MUST_USE int av_sq_complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
-			       enum ibv_wc_status status, const struct av_answer *answer);
+			       enum ibv_wc_status status);
 
 #endif

@@ -371,15 +371,8 @@ static const uint16_t wc_opcode[] = {
 	[AV_WR_UMR_INVALIDATE] = AV_WC_UMR,
 };
 
-static void attach(struct av_qp_shared *qp, struct av_cqe *cqe, const struct av_answer *answer)
-{
-	atomic_fetch_add(&qp->answers, 1); /* counted before a poller can place it */
-	cqe->data_len = answer->bytes;
-	memcpy(cqe->data, answer->data, sizeof(cqe->data));
-}
-
 int av_sq_complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
-		   enum ibv_wc_status status, const struct av_answer *answer)
+		   enum ibv_wc_status status)
 {
 	struct av_qp_shared *qp = end->qp;
 	/* Read once: a peer's ring may change under our eyes. */
@@ -400,8 +393,6 @@ int av_sq_complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 	cqe.qpn = atomic_load_explicit(&qp->qpn, memory_order_relaxed);
 	cqe.queue = qp->index;
 	cqe.wqe = qp->sq_next;
-	if (av_unlikely(answer && answer->bytes))
-		attach(qp, &cqe, answer);
 	ret = av_cq_push(end->seg, qp->send_cq, &cqe, NULL);
 	qp->sq_next++; /* last: a death in between leaves one completion too many, not one too few
 			*/

@@ -27,7 +27,6 @@ struct request {
 	const struct av_sq_wqe *ring;
 	struct av_sq_wqe head; /* a copy: a peer's ring may change under our eyes */
 	const struct av_outcome *result;
-	const uint8_t *answer;
 	const struct av_atomic *extended; /* an operation with operands; NULL: none */
 	struct av_capture_batch batch;
 };
@@ -66,18 +65,6 @@ static void source_local(struct source *s, const struct request *r)
 			av_mem_get_list(r->req->seg, r->req->qp->pd, 0, r->ring->sge, r->head.count,
 					r->head.bytes, &s->spans) == AV_MEM_OK;
 	}
-}
-
-/* The answer's payload: in the requester's buffers, or still on its way there. */
-static void source_answer(struct source *s, const struct request *r)
-{
-	if (!r->result->answer_bytes) {
-		source_local(s, r);
-		return;
-	}
-	av_spans_local(&s->spans, NULL, (void *)(uintptr_t)r->answer, r->result->answer_bytes);
-	s->held = false;
-	s->known = true;
 }
 
 static void source_end(struct source *s)
@@ -196,7 +183,7 @@ static void put_result(struct request *r, const struct av_packet_kind *k, const 
 	struct av_wire_message m = answer_message(r, k->answer, r->mark->psn, AV_SYNDROME_ACK);
 	struct source s;
 
-	source_answer(&s, r);
+	source_local(&s, r);
 	if (k->operation == AV_OP_READ)
 		m.bytes = r->head.bytes;
 	else if (k->answer == AV_OP_ATOMIC_ACK && r->head.bytes <= WORD)
@@ -325,16 +312,11 @@ void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_end *req)
 
 void av_capture_request(const struct av_capture_mark *mark, const struct av_qp_end *req,
 			const struct av_qp_end *rsp, const struct av_sq_wqe *wqe,
-			const struct av_outcome *result, const uint8_t *answer)
+			const struct av_outcome *result)
 {
 	AV_UNCANCELLED;
-	struct request r = {.mark = mark,
-			    .req = req,
-			    .rsp = rsp,
-			    .ring = wqe,
-			    .head = *wqe,
-			    .result = result,
-			    .answer = answer};
+	struct request r = {
+		.mark = mark, .req = req, .rsp = rsp, .ring = wqe, .head = *wqe, .result = result};
 	const struct av_packet_kind *kind;
 	unsigned int at = 0, number;
 	struct av_atomic operands;

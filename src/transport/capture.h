@@ -39,7 +39,6 @@ void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_end *req);
  * @mark: from av_capture_mark(), .on
  * @req: the requester; the request is not completed yet
  * @rsp: as of av_execute(); ignored for datagrams
- * @answer: with result->answer_bytes
  *
  * A request that waits is written when it begins to wait, and again when its timer has gone off.
  * Context: @req's right @exec is held, no other right or lock. Reads the program's memory; waits
@@ -47,7 +46,7 @@ void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_end *req);
  */
 void av_capture_request(const struct av_capture_mark *mark, const struct av_qp_end *req,
 			const struct av_qp_end *rsp, const struct av_sq_wqe *wqe,
-			const struct av_outcome *result, const uint8_t *answer);
+			const struct av_outcome *result);
 
 /* End looking at requests of a watched context if no capture covers it any more. */
 void av_capture_look(struct av_seg *seg);

@@ -2,8 +2,6 @@
 /* Executing send queues. */
 #include "transport/drive.h"
 
-#include <string.h>
-
 #include "base/clock.h"
 #include "registry/directory.h"
 #include "observe/diagnosis.h"
@@ -15,7 +13,6 @@
 #include "transport/overdue.h"
 #include "transport/event.h"
 #include "transport/inject.h"
-#include "transport/place.h"
 #include "transport/responder.h"
 #include "transport/retry.h"
 #include "transport/send_sum.h"
@@ -58,7 +55,7 @@ static void note_parked(const struct av_qp_end *end)
  * Return:  true: that was its last try, and it has failed
  */
 static bool wait_or_fail(const struct av_qp_end *end, const struct av_qp_end *peer,
-			 struct av_sq_wqe *wqe, const struct av_outcome *result)
+			 const struct av_sq_wqe *wqe, const struct av_outcome *result)
 {
 	enum av_fault fault = av_retry(end, result, av_now_ns());
 
@@ -82,61 +79,18 @@ static void flush_responder(const struct av_qp_end *end, const struct av_qp_end 
 }
 
 /*
- * A fenced request begins when the answers to earlier requests are in the program's buffers.
- * Answers that wait for the poller are placed here, in the requester's own process.
- * Return:  may it begin?
- */
-static bool pass_fence(const struct av_qp_end *end)
-{
-	if (!end->seg->own) {
-		atomic_store(&end->qp->deadline_ns, 0);
-		atomic_store(&end->qp->park, AV_PARK_FENCED);
-		av_timer_watch(end, 0);
-		return false;
-	}
-	if (!av_place_answers(end))
-		av_finish_error(end); /* the request is flushed */
-	return true;
-}
-
-/*
- * The completion is not in the CQ: that one is broken, or has dropped it. The answer in a dropped
- * one is placed at once.
- */
-static __attribute__((noinline)) void without_completion(const struct av_qp_end *end, int ret,
-							 const struct av_answer *answer)
-{
-	struct av_cqe cqe = {
-		.queue = end->qp->index,
-		.wqe = end->qp->sq_next - 1,
-		.data_len = answer->bytes,
-	};
-
-	if (ret != AV_CQ_DROPPED) {
-		av_finish_overrun(end);
-	} else if (answer->bytes) {
-		memcpy(cqe.data, answer->data, answer->bytes);
-		av_place_lost(end->seg, &cqe);
-	}
-}
-
-/*
  * Apply the outcome of the request at the head.
  * Return:  false: it has to wait
  */
 static bool apply_outcome(const struct av_qp_end *end, struct av_qp_end *peer,
-			  struct av_sq_wqe *wqe, struct av_outcome result, struct av_answer *answer)
+			  const struct av_sq_wqe *wqe, struct av_outcome result)
 {
-	int ret;
-
 	if (result.responder_failed)
 		flush_responder(end, peer);
 	if (av_likely(result.fault == AV_FAULT_NONE && result.park == AV_PARK_NOT)) {
 		atomic_store_explicit(&end->qp->park, AV_PARK_NOT, memory_order_relaxed);
-		answer->bytes = result.answer_bytes;
-		ret = av_sq_complete(end, wqe, IBV_WC_SUCCESS, answer);
-		if (av_unlikely(ret))
-			without_completion(end, ret, answer);
+		if (av_unlikely(av_sq_complete(end, wqe, IBV_WC_SUCCESS) < 0))
+			av_finish_overrun(end);
 		return true;
 	}
 	if (result.park == AV_PARK_NOT && av_rule(result.fault)->requester == IBV_WC_SUCCESS)
@@ -151,15 +105,14 @@ static bool apply_outcome(const struct av_qp_end *end, struct av_qp_end *peer,
  * Apply an injected fault instead of executing the request at the head.
  * Return:  as of step()
  */
-static bool inject(const struct av_qp_end *end, struct av_qp_end *peer, struct av_sq_wqe *wqe,
+static bool inject(const struct av_qp_end *end, struct av_qp_end *peer, const struct av_sq_wqe *wqe,
 		   const struct av_injected *in)
 {
-	struct av_answer none;
 	bool goes_on;
 
 	switch (in->what) {
 	case AV_INJECTED_RESULT:
-		goes_on = apply_outcome(end, peer, wqe, in->result, &none);
+		goes_on = apply_outcome(end, peer, wqe, in->result);
 		av_diag_drop(); /* the cause, unless the request has failed */
 		return goes_on;
 	case AV_INJECTED_STATUS:
@@ -183,7 +136,7 @@ static bool inject(const struct av_qp_end *end, struct av_qp_end *peer, struct a
  * Return:  was a fault injected?
  */
 static __attribute__((noinline)) bool injected(const struct av_qp_end *end, struct av_qp_end *peer,
-					       struct av_sq_wqe *wqe, bool *goes_on)
+					       const struct av_sq_wqe *wqe, bool *goes_on)
 {
 	struct av_capture_mark capture = {.on = false};
 	struct av_injected in;
@@ -200,7 +153,7 @@ static __attribute__((noinline)) bool injected(const struct av_qp_end *end, stru
 	if (capture.on && in.what == AV_INJECTED_RESULT) {
 		if (end->qp->type != IBV_QPT_UD)
 			av_connect(end, peer);
-		av_capture_request(&capture, end, peer, wqe, &in.result, NULL);
+		av_capture_request(&capture, end, peer, wqe, &in.result);
 	}
 	*goes_on = inject(end, peer, wqe, &in);
 	return true;
@@ -213,21 +166,15 @@ static __attribute__((noinline)) bool injected(const struct av_qp_end *end, stru
 static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 {
 	uint32_t watched = atomic_load_explicit(&end->seg->head->watched, memory_order_relaxed);
-	struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
+	const struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
 	struct av_capture_mark capture;
 	struct av_outcome result;
-	struct av_answer answer;
 	struct av_after after = {0};
 	bool goes_on;
 
 	AV_ASSERT_HELD(&end->qp->exec);
 	if (!wqe)
 		return false;
-	if (av_unlikely(wqe->flags & IBV_SEND_FENCE) && atomic_load(&end->qp->answers) &&
-	    !pass_fence(end))
-		return false;
-	if (av_unlikely(atomic_load_explicit(&end->qp->state, memory_order_relaxed) == IBV_QPS_ERR))
-		return true; /* it failed at the fence; the caller flushes it */
 	if (av_unlikely(watched) && injected(end, peer, wqe, &goes_on))
 		return goes_on;
 	capture.on = watched & AV_WATCHED_CAPTURE;
@@ -243,11 +190,11 @@ static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
 		result = av_datagram_execute(end, peer, wqe, &after);
 	} else {
 		av_connect(end, peer);
-		result = av_execute(end, peer, wqe, answer.data, &after);
+		result = av_execute(end, peer, wqe, &after);
 	}
 	if (av_unlikely(capture.on))
-		av_capture_request(&capture, end, peer, wqe, &result, answer.data);
-	goes_on = apply_outcome(end, peer, wqe, result, &answer);
+		av_capture_request(&capture, end, peer, wqe, &result);
+	goes_on = apply_outcome(end, peer, wqe, result);
 	if (av_unlikely(after.seg || after.burst))
 		av_after_do(&after);
 	return goes_on;

@@ -435,13 +435,12 @@ static bool is_unreadable(struct av_work *w)
 }
 
 struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end *rsp,
-			     const struct av_sq_wqe *wqe, uint8_t *answer, struct av_after *after)
+			     const struct av_sq_wqe *wqe, struct av_after *after)
 {
 	struct av_work w;
 
 	AV_ASSERT_HELD(&req->qp->exec);
 	begin(&w, req, rsp, wqe);
-	w.answer = answer;
 	w.after = after;
 	w.result = (struct av_outcome){.fault = check(req, &w.head, w.opcode)};
 	if (w.result.fault != AV_FAULT_NONE)

@@ -23,7 +23,6 @@ bool av_responder_acquire_soon(const struct av_qp_end *end);
  * @req: the requester, in a state that executes
  * @rsp: the responder; .qp is NULL if there is none
  * @wqe: the request, in the requester's ring
- * @answer: out, AV_CQE_DATA bytes: the answer, if it is not placed here (result.answer_bytes)
  * @after: all zero; out: for av_after_do(), when the caller has completed the request; NULL: what
  * is left to do is done at once
  *
@@ -33,7 +32,7 @@ bool av_responder_acquire_soon(const struct av_qp_end *end);
  * of either program, with no other lock held.
  */
 struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end *rsp,
-			     const struct av_sq_wqe *wqe, uint8_t *answer, struct av_after *after);
+			     const struct av_sq_wqe *wqe, struct av_after *after);
 
 /*
  * The same, with a responder that finds @fault, whatever the request is. No bytes are moved; the

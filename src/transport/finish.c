@@ -25,7 +25,7 @@ void av_finish_fail(const struct av_qp_end *end, const struct av_qp_end *peer,
 	if (silent)
 		av_lock_release(&peer->qp->resp);
 	/* A full CQ has raised its own event. */
-	(void)!av_sq_complete(end, wqe, av_rule(fault)->requester, NULL);
+	(void)!av_sq_complete(end, wqe, av_rule(fault)->requester);
 	av_finish_error(end);
 }
 
@@ -47,19 +47,19 @@ void av_finish_flush(const struct av_qp_end *end, uint32_t tail)
 			break;
 		count++;
 		av_count_request(end->qp, IBV_WC_WR_FLUSH_ERR);
-		(void)!av_sq_complete(end, wqe, IBV_WC_WR_FLUSH_ERR, NULL);
+		(void)!av_sq_complete(end, wqe, IBV_WC_WR_FLUSH_ERR);
 	}
 	av_report_flush(end, count, false);
 }
 
 void av_finish_done(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 {
-	if (av_unlikely(av_sq_complete(end, wqe, IBV_WC_SUCCESS, NULL) < 0))
+	if (av_unlikely(av_sq_complete(end, wqe, IBV_WC_SUCCESS) < 0))
 		av_finish_overrun(end);
 }
 
 void av_finish_status(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 		      enum ibv_wc_status status)
 {
-	(void)!av_sq_complete(end, wqe, status, NULL); /* a full CQ has raised its own event */
+	(void)!av_sq_complete(end, wqe, status); /* a full CQ has raised its own event */
 }

@@ -41,23 +41,17 @@ static uint32_t count_of(const uint32_t *count)
 	return n <= AV_MAX_SGE ? n : 0;
 }
 
-/* Copy a request's elements; usually there is one. */
-static void keep_elements(struct av_placement *place, const struct ibv_sge *sge, uint32_t count)
-{
-	place->count = count;
-	if (av_likely(count == 1))
-		place->sge[0] = sge[0];
-	else
-		memcpy(place->sge, sge, count * sizeof(sge[0]));
-}
-
-/* Copy what a receive request's payload needs. */
+/* Copy what a receive request's payload needs. Usually there is one element. */
 static void keep_request(struct av_seg *seg, const struct av_rq_shared *rq,
 			 const struct av_cqe *cqe, const struct av_rq_wqe *request,
 			 struct av_placement *place)
 {
 	place->pd = rq->pd;
-	keep_elements(place, request->sge, count_of(&request->count));
+	place->count = count_of(&request->count);
+	if (av_likely(place->count == 1))
+		place->sge[0] = request->sge[0];
+	else
+		memcpy(place->sge, request->sge, place->count * sizeof(place->sge[0]));
 	if (cqe->flags & AV_CQE_IN_SLOT)
 		fetch_payload(seg, rq, cqe, place);
 }
@@ -81,18 +75,6 @@ static void free_receive_slot(struct av_seg *seg, const struct av_cqe *cqe,
 	av_rq_freed(seg, rq, cqe->wqe);
 }
 
-/* Copy the elements that say where a send request wants its answer. */
-static void fetch_elements(struct av_seg *seg, struct av_qp_shared *qp, const struct av_cqe *cqe,
-			   struct av_placement *place)
-{
-	const struct av_sq_wqe *wqe = av_sq_slot(&(struct av_qp_end){seg, qp}, cqe->wqe);
-
-	place->pd = qp->pd;
-	place->count = 0;
-	if (wqe)
-		keep_elements(place, wqe->sge, count_of(&wqe->count));
-}
-
 void av_place_free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct av_placement *place)
 {
 	struct av_qp_shared *qp;
@@ -102,17 +84,13 @@ void av_place_free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct av_
 		return;
 	}
 	qp = av_qp_at(seg, cqe->queue);
-	if (!qp)
-		return;
-	AV_CAME_BY_PEER(&qp->sq_tail); /* the posted request: a peer may have executed it, */
-	AV_CAME_BY_PEER(&qp->exec);    /* after threads of this process had tried to */
-	if (av_unlikely(place != NULL))
-		fetch_elements(seg, qp, cqe, place);
-	atomic_store_explicit(&qp->sq_freed, cqe->wqe + 1, memory_order_release);
+	if (qp)
+		atomic_store_explicit(&qp->sq_freed, cqe->wqe + 1, memory_order_release);
 }
 
 void av_place_keep(struct av_placement *place, const struct av_cqe *cqe)
 {
+	place->count = 0;
 	memcpy(&place->cqe, cqe, offsetof(struct av_cqe, data));
 	av_cqe_copy_data(place->cqe.data, cqe->data, place->cqe.data_len);
 }
@@ -186,18 +164,6 @@ static enum av_xfer place_once(struct av_seg *seg, struct av_placement *p)
 	return ret;
 }
 
-/*
- * Count one waiting answer less. If the queue pair was reset meanwhile, none of its answers waits.
- */
-static void answer_placed(struct av_seg *seg, const struct av_cqe *cqe)
-{
-	struct av_qp_shared *qp = cqe->flags & AV_CQE_RECV ? NULL : av_qp_at(seg, cqe->queue);
-	uint32_t left = qp ? atomic_load(&qp->answers) : 0;
-
-	while (left && !atomic_compare_exchange_weak(&qp->answers, &left, left - 1))
-		;
-}
-
 bool av_place(struct av_seg *seg, struct av_placement *place)
 {
 	enum av_xfer ret;
@@ -205,135 +171,23 @@ bool av_place(struct av_seg *seg, struct av_placement *place)
 	while ((ret = place_once(seg, place)) == AV_XFER_BUSY)
 		sched_yield();
 	av_stage_give(seg, place->cqe.stage, place->cqe.stage_len);
-	answer_placed(seg, &place->cqe);
 	return ret == AV_XFER_OK;
 }
 
 /* --- entries that found no room ------------------------------------------------------ */
 
-/* The buffers for an entry's payload. Return: false: there are none */
-static bool find_buffers(struct av_seg *seg, const struct av_cqe *cqe, struct av_rq_shared *rq,
-			 struct av_placement *place)
-{
-	struct av_qp_shared *qp = cqe->flags & AV_CQE_RECV ? NULL : av_qp_at(seg, cqe->queue);
-	const struct av_rq_wqe *request = rq ? av_rq_wqe(seg, rq, cqe->wqe) : NULL;
-
-	av_place_keep(place, cqe);
-	if (request)
-		keep_request(seg, rq, cqe, request, place);
-	else if (qp)
-		fetch_elements(seg, qp, cqe, place);
-	return request || qp;
-}
-
 void av_place_lost(struct av_seg *seg, const struct av_cqe *cqe)
 {
-	struct av_rq_shared *rq = cqe->flags & AV_CQE_RECV ? av_rq_at(seg, cqe->queue) : NULL;
+	struct av_rq_shared *rq = av_rq_at(seg, cqe->queue);
+	const struct av_rq_wqe *request = rq ? av_rq_wqe(seg, rq, cqe->wqe) : NULL;
 	struct av_placement place;
 
-	if (AV_CQE_HAS_PAYLOAD(cqe)) {
-		if (find_buffers(seg, cqe, rq, &place))
-			(void)place_once(seg, &place); /* a region that is changing gets nothing */
-		av_stage_give(seg, cqe->stage, cqe->stage_len);
-		answer_placed(seg, cqe);
+	if (request && AV_CQE_HAS_PAYLOAD(cqe)) {
+		av_place_keep(&place, cqe);
+		keep_request(seg, rq, cqe, request, &place);
+		(void)place_once(seg, &place); /* a region that is changing gets nothing */
 	}
+	av_stage_give(seg, cqe->stage, cqe->stage_len);
 	if (rq)
 		av_rq_drop(seg, rq, cqe->wqe);
-}
-
-/* --- answers, placed before they are polled ---------------------------------------- */
-
-/* Find the queue pair's first answer in its CQ that is not placed yet, and where it is wanted. */
-static bool find_answer(const struct av_qp_end *end, struct av_cq_shared *cq,
-			struct av_placement *place, uint32_t *number)
-{
-	uint32_t qpn = atomic_load(&end->qp->qpn);
-	const struct av_cqe *e;
-	bool found = false;
-
-	av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
-	for (uint32_t i = atomic_load(&cq->head);
-	     !found && (e = av_cq_present(end->seg, cq, av_cq_used(cq), i)); i++) {
-		found = e->qpn == qpn && !(e->flags & AV_CQE_RECV) && e->data_len;
-		if (!found)
-			continue;
-		place->cqe = *e;
-		fetch_elements(end->seg, end->qp, e, place);
-		*number = i;
-	}
-	av_lock_release(&cq->poll_lock);
-	return found;
-}
-
-/*
- * The answer, if no poller has taken it.
- * Context: poll_lock is held, which keeps it there.
- */
-static struct av_cqe *still_there(const struct av_qp_end *end, struct av_cq_shared *cq,
-				  uint32_t number)
-{
-	return (int32_t)(number - atomic_load(&cq->head)) >= 0
-		       ? av_cq_present(end->seg, cq, av_cq_used(cq), number)
-		       : NULL;
-}
-
-/*
- * Place an answer that was found, unless a poller has taken it. poll_lock is held meanwhile:
- * otherwise a poller that comes now would return before the bytes are there. They are few, and in
- * this process's own memory.
- */
-static enum av_xfer place_early_once(const struct av_qp_end *end, struct av_cq_shared *cq,
-				     struct av_placement *p, uint32_t number)
-{
-	uint64_t bytes = payload_bytes(p);
-	enum av_xfer ret = AV_XFER_DST_FAULT;
-	struct av_spans to, from;
-	struct av_cqe *cqe;
-	enum av_mem_fault found = av_mem_get_list(end->seg, p->pd, IBV_ACCESS_LOCAL_WRITE, p->sge,
-						  p->count, bytes, &to);
-
-	if (found == AV_MEM_BUSY)
-		return AV_XFER_BUSY;
-	av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
-	cqe = still_there(end, cq, number);
-	av_spans_local(&from, NULL, p->cqe.data, bytes);
-	if (cqe && found == AV_MEM_OK)
-		ret = av_xfer_copy(&to, &from, av_now_coarse_ns());
-	if (cqe && ret != AV_XFER_BUSY)
-		cqe->data_len = 0;
-	if (cqe && ret != AV_XFER_OK && ret != AV_XFER_BUSY)
-		cqe->status = IBV_WC_LOC_PROT_ERR;
-	av_lock_release(&cq->poll_lock);
-	if (found == AV_MEM_OK)
-		av_mem_put_list(&to);
-	if (cqe && ret != AV_XFER_BUSY)
-		answer_placed(end->seg, &p->cqe);
-	return cqe ? ret : AV_XFER_OK;
-}
-
-static bool place_early(const struct av_qp_end *end, struct av_cq_shared *cq,
-			struct av_placement *p, uint32_t number)
-{
-	enum av_xfer ret;
-
-	while ((ret = place_early_once(end, cq, p, number)) == AV_XFER_BUSY)
-		sched_yield();
-	return ret == AV_XFER_OK;
-}
-
-bool av_place_answers(const struct av_qp_end *end)
-{
-	struct av_cq_shared *cq = av_cq_at(end->seg, end->qp->send_cq);
-	struct av_placement place;
-	uint32_t number;
-	bool ok = true;
-
-	AV_ASSERT_HELD(&end->qp->exec);
-	while (cq && ok && atomic_load(&end->qp->answers)) {
-		if (find_answer(end, cq, &place, &number))
-			ok = place_early(end, cq, &place, number);
-		else
-			sched_yield(); /* a poller is placing it */
-	}
-	return ok;
 }

@@ -23,7 +23,7 @@ struct av_placement {
 };
 
 /*
- * Copy the entry's payload to @place.
+ * Copy the entry's payload to @place, which knows no buffers yet.
  * Context: poll_lock is held; the entry has payload.
  */
 void av_place_keep(struct av_placement *place, const struct av_cqe *cqe);
@@ -45,21 +45,10 @@ void av_place_free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct av_
 AV_MUST_USE bool av_place(struct av_seg *seg, struct av_placement *place);
 
 /*
- * Release what an entry holds that found no room in its CQ: place its payload as far as this
- * process reaches the buffers, give back staging buffers and the receive request's slot.
+ * Release what the entry of a receive holds that found no room in its CQ: place its payload as far
+ * as this process reaches the buffers, give back staging buffers and the receive request's slot.
  * Context: any process; the right of the queue pair under which the entry was made is held.
  */
 void av_place_lost(struct av_seg *seg, const struct av_cqe *cqe);
-
-/**
- * av_place_answers() - place the answers that wait in a queue pair's send CQ, before they are
- * polled
- *
- * Other processes have left answers to RDMA READs and atomics there.
- * Context: the owner's process. @exec of the queue pair is held, so that no more come. Waits for
- * pollers that are placing some.
- * Return:  false: one could not be placed, and its completion now says so
- */
-AV_MUST_USE bool av_place_answers(const struct av_qp_end *end);
 
 #endif

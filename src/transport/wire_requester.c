@@ -513,11 +513,10 @@ static bool send_request(struct sending *s, const struct av_sq_wqe *wqe)
 static bool run_local(struct sending *s, const struct av_sq_wqe *wqe)
 {
 	struct av_outcome result;
-	uint8_t none[AV_CQE_DATA];
 
 	if (s->w->next != s->end->qp->sq_next)
 		return false;
-	result = av_execute(s->end, &nobody, wqe, none, NULL);
+	result = av_execute(s->end, &nobody, wqe, NULL);
 	if (result.fault != AV_FAULT_NONE)
 		return refuse(s, result.fault);
 	av_finish_done(s->end, wqe);

@@ -151,38 +151,10 @@ enum av_fault av_work_check_rd_atomic(const struct av_work *w)
 	return w->rsp->qp->attr.max_dest_rd_atomic == 0 ? AV_FAULT_REM_NO_RD_ATOMIC : AV_FAULT_NONE;
 }
 
-/*
- * Inline receive of the requester: another process leaves a short answer for the poller. The
- * requester's own process places it at once, which is shorter.
- */
-static bool leaves_answer(const struct av_work *w)
-{
-	const struct av_qp_shared *q = w->req->qp;
-
-	return av_unlikely(!w->req->seg->own) && w->head.bytes <= q->inline_answer &&
-	       w->head.bytes <= AV_CQE_DATA;
-}
-
-static enum av_fault leave_answer(struct av_work *w, const struct av_spans *from)
-{
-	struct av_spans to;
-	enum av_fault fault;
-
-	av_spans_local(&to, NULL, w->answer, from->bytes);
-	fault = av_work_moved(w, av_xfer_copy(&to, from, w->now_ns), AV_FAULT_REM_ACCESS,
-			      AV_FAULT_LOC_PROT);
-	if (fault == AV_FAULT_NONE && w->result.park == AV_PARK_NOT)
-		w->result.answer_bytes = (uint8_t)from->bytes;
-	return fault;
-}
-
 enum av_fault av_work_answer(struct av_work *w, const struct av_spans *from)
 {
-	enum av_fault fault;
+	enum av_fault fault = av_work_local(w, IBV_ACCESS_LOCAL_WRITE);
 
-	if (leaves_answer(w))
-		return leave_answer(w, from);
-	fault = av_work_local(w, IBV_ACCESS_LOCAL_WRITE);
 	if (fault == AV_FAULT_NONE) {
 		fault = av_work_moved(w, av_xfer_copy(&w->local, from, w->now_ns),
 				      AV_FAULT_REM_ACCESS, AV_FAULT_LOC_PROT);

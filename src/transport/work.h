@@ -55,7 +55,6 @@ struct av_work {
 	uint32_t pd;			   /* domain that its keys are checked against */
 	struct av_xrc_use srq;		   /* held for an XRC request */
 	struct av_spans local;		   /* the requester's buffers */
-	uint8_t *answer;		   /* for an answer that is left for the poller */
 	struct av_after *after;		   /* as of av_execute(); NULL: nobody does it later */
 	bool in_vain;			   /* the responder's answer cannot be stored */
 	struct av_outcome result;
@@ -142,7 +141,7 @@ AV_MUST_USE enum av_fault av_work_moved(struct av_work *w, enum av_xfer reach, e
 AV_MUST_USE enum av_fault av_work_check_rd_atomic(const struct av_work *w);
 
 /**
- * av_work_answer() - copy an answer to the request's buffers, or leave it for the poller
+ * av_work_answer() - copy an answer to the request's buffers
  * @from: the answer, in the responder's memory or in the executor's own
  *
  * Context and return as an operation's; the fault of @from is AV_FAULT_REM_ACCESS, and comes first:

@@ -169,14 +169,6 @@ static uint32_t grant_inline(const struct av_qp *qp, const struct ibv_qp_init_at
 	return wanted < room ? wanted : room;
 }
 
-/* These wait for a poll, so they need a completion that is certain to be polled. */
-static uint32_t answers_inline(const struct ibv_qp_init_attr *attr, uint32_t granted)
-{
-	if (!attr->sq_sig_all || (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_XRC_SEND))
-		return 0;
-	return granted < AV_CQE_DATA ? granted : AV_CQE_DATA;
-}
-
 static struct av_page_policy pages_of(const struct av_context *ctx, enum ibv_qp_type type)
 {
 	struct av_page_object object = {.name = "QP", .fallback = AV_ALLOC_PREFER_CONTIG};
@@ -202,7 +194,6 @@ static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp,
 		.srq = qp->srq ? qp->srq->index : 0,
 		.xrcd = qp->xrcd ? qp->xrcd->number : 0,
 		.inline_recv = extra->inline_recv,
-		.inline_answer = answers_inline(attr, extra->inline_recv),
 		.max_operand = extra->max_operand,
 		.blocks_loopback = extra->blocks_loopback,
 		.cap = attr->cap,

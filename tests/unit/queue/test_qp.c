@@ -111,7 +111,6 @@ static void use(struct av_qp_shared *qp)
 {
 	atomic_store(&qp->sq_tail, 1);
 	atomic_store(&qp->sq_freed, 1);
-	atomic_store(&qp->answers, 1);
 	atomic_store(&qp->kick, 1);
 	atomic_store(&qp->last_wqe, 1);
 	atomic_store(&qp->overdue, 1);
@@ -125,7 +124,6 @@ static void expect_new(const struct av_qp_shared *qp)
 	assert_int_equal(atomic_load(&qp->state), IBV_QPS_RESET);
 	assert_int_equal(atomic_load(&qp->sq_tail), 0);
 	assert_int_equal(atomic_load(&qp->sq_freed), 0);
-	assert_int_equal(atomic_load(&qp->answers), 0);
 	assert_int_equal(atomic_load(&qp->kick), 0);
 	assert_int_equal(atomic_load(&qp->last_wqe), 0);
 	assert_int_equal(atomic_load(&qp->overdue), 0);

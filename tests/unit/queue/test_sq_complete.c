@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the end of a send request leaves: a completion or none, with which opcode, and an answer. */
+/* What the end of a send request leaves: a completion or none, and with which opcode. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,8 +53,7 @@ static int tear_down(void **state)
 }
 
 /* The next request ends. Return: its completion, which is polled, or NULL */
-static const struct av_cqe *complete(uint32_t opcode, uint32_t flags, enum ibv_wc_status status,
-				     const struct av_answer *answer)
+static const struct av_cqe *complete(uint32_t opcode, uint32_t flags, enum ibv_wc_status status)
 {
 	uint32_t number = end.qp->sq_next;
 	struct av_sq_wqe *wqe = av_sq_slot(&end, number);
@@ -65,7 +64,7 @@ static const struct av_cqe *complete(uint32_t opcode, uint32_t flags, enum ibv_w
 	wqe->flags = flags;
 	wqe->bytes = BYTES;
 	av_lock_acquire_plain(&end.qp->exec, AV_RANK_EXEC);
-	assert_int_equal(av_sq_complete(&end, wqe, status, answer), 0);
+	assert_int_equal(av_sq_complete(&end, wqe, status), 0);
 	av_lock_release(&end.qp->exec);
 	assert_int_equal(end.qp->sq_next, number + 1);
 	e = av_cq_peek(&fake.seg, cq);
@@ -100,8 +99,7 @@ static void success_is_told_if_it_is_asked_for(void **state)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		end.qp->sig_all = rows[i].sig_all;
-		if ((complete(IBV_WR_SEND, rows[i].flags, rows[i].status, NULL) != NULL) !=
-		    rows[i].there)
+		if ((complete(IBV_WR_SEND, rows[i].flags, rows[i].status) != NULL) != rows[i].there)
 			fail_msg("row %zu", i);
 	}
 }
@@ -131,27 +129,11 @@ static const struct {
 static void each_opcode_has_that_of_its_completion(void **state)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(opcodes); i++) {
-		const struct av_cqe *e = complete(opcodes[i].request, SIGNALED, 0, NULL);
+		const struct av_cqe *e = complete(opcodes[i].request, SIGNALED, 0);
 
 		if (!e || e->opcode != opcodes[i].completion)
 			fail_msg("opcode %u", opcodes[i].request);
 	}
-}
-
-/* It waits for the poller, who has to look for it. */
-static void an_answer_comes_with_the_completion(void **state)
-{
-	const struct av_answer none = {.bytes = 0}, answer = {.bytes = 8, .data = {1, 2, 3, 4}};
-	const struct av_cqe *e = complete(IBV_WR_RDMA_READ, SIGNALED, 0, &none);
-
-	assert_non_null(e);
-	assert_int_equal(e->data_len, 0);
-	assert_int_equal(atomic_load(&end.qp->answers), 0);
-	e = complete(IBV_WR_RDMA_READ, SIGNALED, 0, &answer);
-	assert_non_null(e);
-	assert_int_equal(e->data_len, 8);
-	assert_memory_equal(e->data, answer.data, 8);
-	assert_int_equal(atomic_load(&end.qp->answers), 1);
 }
 
 #define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -161,7 +143,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_A_SEGMENT(success_is_told_if_it_is_asked_for),
 		IN_A_SEGMENT(each_opcode_has_that_of_its_completion),
-		IN_A_SEGMENT(an_answer_comes_with_the_completion),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a poller does with entries that an appender is just counting, that a peer writes again
- * meanwhile, or that come while it has yielded its core.
+ * What a poller does with entries that a peer writes again meanwhile, or that come while it has
+ * yielded its core.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -11,19 +11,16 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <cmocka.h>
 
 #include "copy/copy.h"
 #include "registry/directory.h"
 #include "memory/key.h"
 #include "queue/qp.h"
-#include "transport/place.h"
 #include "transport/poll.h"
 #include "lib/own_directory.h"
 #include "unit/memory/fake_seg.h"
 
-#define SQ_AT  (6ull << 26)
 #define RQ_AT  (7ull << 26)
 #define CQ_AT  (8ull << 26)
 #define INDEX  1u
@@ -33,10 +30,8 @@
 #define KEY    (INDEX << 8 | 7)
 #define ROOM   AV_CQE_DATA /* of the buffer, */
 #define BEHIND 256u	   /* and bytes behind it that nobody may touch */
-#define NAP_NS 100000000l
 
 static struct fake_seg f;
-static struct av_qp_end end;
 static struct av_cq_shared *cq;
 static struct av_rq_shared *rq;
 static uint8_t buffer[ROOM + BEHIND];
@@ -61,14 +56,6 @@ static void set_up_key(void)
 
 static void set_up_queues(void)
 {
-	end = (struct av_qp_end){&f.seg, av_qp_at(&f.seg, INDEX)};
-	end.qp->sq_ring = SQ_AT;
-	end.qp->sq_mask = SLOTS - 1;
-	end.qp->sq_stride = 2 * AV_CACHE_LINE;
-	end.qp->pd = PD;
-	end.qp->send_cq = INDEX;
-	end.qp->index = INDEX;
-	atomic_store(&end.qp->qpn, QPN);
 	rq = av_rq_at(&f.seg, INDEX);
 	rq->ring = RQ_AT;
 	rq->mask = SLOTS - 1;
@@ -103,73 +90,6 @@ static void expect_untouched(const uint8_t *at, size_t bytes)
 	for (size_t i = 0; i < bytes; i++)
 		if (at[i] != 0xee)
 			fail_msg("byte %zu was written", (size_t)(at - buffer) + i);
-}
-
-/* --- an answer that is placed early ---------------------------------------------- */
-
-/* An answer of 8 bytes to request 0. */
-static void append_answer(void)
-{
-	struct av_sq_wqe *wqe = av_sq_slot(&end, 0);
-	struct av_cqe e = {.qpn = QPN, .queue = INDEX, .data_len = 8, .data = "answered"};
-
-	wqe->count = 1;
-	wqe->sge[0] = (struct ibv_sge){.addr = (uintptr_t)buffer, .length = 8, .lkey = KEY};
-	atomic_store(&end.qp->answers, 1);
-	assert_int_equal(av_cq_push(&f.seg, INDEX, &e, NULL), 0);
-}
-
-static bool place_answers(void)
-{
-	bool ok;
-
-	av_lock_acquire_plain(&end.qp->exec, AV_RANK_EXEC);
-	ok = av_place_answers(&end);
-	av_lock_release(&end.qp->exec);
-	return ok;
-}
-
-static void an_answer_is_placed_where_it_is_wanted(void **state)
-{
-	append_answer();
-	assert_true(place_answers());
-	assert_memory_equal(buffer, "answered", 8);
-	assert_int_equal(atomic_load(&end.qp->answers), 0);
-}
-
-static void an_answer_is_placed_before_its_entry_is_counted(void **state)
-{
-	append_answer();
-	atomic_store(&cq->inlet[0].tail, 0);
-	assert_true(place_answers());
-	assert_memory_equal(buffer, "answered", 8);
-}
-
-static void *place_later(void *arg)
-{
-	nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
-	atomic_store(&end.qp->answers, 0); /* the other poller has placed it */
-	return NULL;
-}
-
-/*
- * Another poller has taken the answer, and will place it; the entry behind it has been taken, too,
- * before it was counted. So the head is ahead of the tail, and there is nothing to be found: not
- * what is left of the entries taken.
- */
-static void what_another_poller_has_taken_is_left_to_it(void **state)
-{
-	struct av_cqe other = {.qpn = QPN + 1, .queue = INDEX};
-	pthread_t thread;
-
-	append_answer();
-	assert_int_equal(av_cq_push(&f.seg, INDEX, &other, NULL), 0);
-	atomic_store(&cq->head, 2);
-	atomic_store(&cq->inlet[0].tail, 1);
-	assert_int_equal(pthread_create(&thread, NULL, place_later, NULL), 0);
-	assert_true(place_answers());
-	pthread_join(thread, NULL);
-	expect_untouched(buffer, sizeof(buffer));
 }
 
 /* --- a message in its completion, whose length changes --------------------------- */
@@ -256,9 +176,6 @@ static void what_comes_while_a_poller_yields_is_taken(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON_A_SEGMENT(an_answer_is_placed_where_it_is_wanted),
-		ON_A_SEGMENT(an_answer_is_placed_before_its_entry_is_counted),
-		ON_A_SEGMENT(what_another_poller_has_taken_is_left_to_it),
 		ON_A_SEGMENT(a_length_that_changes_is_checked_as_it_is_used),
 		ON_A_SEGMENT(what_comes_while_a_poller_yields_is_taken),
 	};
