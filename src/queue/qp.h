@@ -310,11 +310,8 @@ AV_MUST_USE int av_sq_post_special(const struct av_qp_end *end, const struct av_
 /*
  * The elements of the list in a UMR key's request; NULL: not wholly in the ring's slot, or in the
  * segment.
- * @ring: the request in the ring
- * @head: a copy of its header
  */
-const struct av_klm_entry *av_sq_list(const struct av_qp_end *end, const struct av_sq_wqe *ring,
-				      const struct av_sq_wqe *head);
+const struct av_klm_entry *av_sq_list(const struct av_qp_end *end, const struct av_sq_wqe *wqe);
 
 /**
  * av_sq_post() - append a list of send requests, in the owner's process, without executing any

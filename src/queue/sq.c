@@ -296,20 +296,19 @@ int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_s
 /* Does a slot hold @count elements of a UMR key's list? */
 static bool holds(const struct av_qp_shared *qp, uint32_t count)
 {
-	uint32_t stride = __atomic_load_n(&qp->sq_stride, __ATOMIC_RELAXED);
+	uint32_t stride = qp->sq_stride;
 
 	return stride <= AV_SQ_STRIDE_MAX && stride >= sizeof(struct av_sq_wqe) &&
 	       count <= (stride - sizeof(struct av_sq_wqe)) / sizeof(struct av_klm_entry);
 }
 
-const struct av_klm_entry *av_sq_list(const struct av_qp_end *end, const struct av_sq_wqe *ring,
-				      const struct av_sq_wqe *head)
+const struct av_klm_entry *av_sq_list(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 {
-	if (head->count > AV_MAX_KLMS)
+	if (wqe->count > AV_MAX_KLMS)
 		return NULL;
-	if (head->umr.list)
-		return av_seg_at(end->seg, head->umr.list, head->count * sizeof(ring->list[0]));
-	return holds(end->qp, head->count) ? ring->list : NULL;
+	if (wqe->umr.list)
+		return av_seg_at(end->seg, wqe->umr.list, wqe->count * sizeof(wqe->list[0]));
+	return holds(end->qp, wqe->count) ? wqe->list : NULL;
 }
 
 static int fill_special(const struct av_qp_shared *qp, struct av_sq_wqe *wqe,
@@ -375,8 +374,7 @@ int av_sq_complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 		   enum ibv_wc_status status)
 {
 	struct av_qp_shared *qp = end->qp;
-	/* Read once: a peer's ring may change under our eyes. */
-	uint32_t opcode = __atomic_load_n(&wqe->opcode, __ATOMIC_RELAXED);
+	uint32_t opcode = wqe->opcode;
 	struct av_cqe cqe;
 	int ret;
 

@@ -24,8 +24,7 @@
 struct request {
 	const struct av_capture_mark *mark;
 	const struct av_qp_end *req, *rsp;
-	const struct av_sq_wqe *ring;
-	struct av_sq_wqe head; /* a copy: a peer's ring may change under our eyes */
+	const struct av_sq_wqe *wqe;
 	const struct av_outcome *result;
 	const struct av_atomic *extended; /* an operation with operands; NULL: none */
 	struct av_capture_batch batch;
@@ -56,14 +55,14 @@ static bool is_reliable(const struct request *r)
 static void source_local(struct source *s, const struct request *r)
 {
 	s->held = s->known = false;
-	if (r->head.flags & IBV_SEND_INLINE) {
-		av_spans_local(&s->spans, r->req->seg, (void *)(uintptr_t)r->ring->data,
-			       r->head.bytes);
-		s->known = r->head.bytes <= AV_MAX_INLINE;
-	} else if (r->head.count <= AV_MAX_SGE) {
+	if (r->wqe->flags & IBV_SEND_INLINE) {
+		av_spans_local(&s->spans, r->req->seg, (void *)(uintptr_t)r->wqe->data,
+			       r->wqe->bytes);
+		s->known = r->wqe->bytes <= AV_MAX_INLINE;
+	} else if (r->wqe->count <= AV_MAX_SGE) {
 		s->held = s->known =
-			av_mem_get_list(r->req->seg, r->req->qp->pd, 0, r->ring->sge, r->head.count,
-					r->head.bytes, &s->spans) == AV_MEM_OK;
+			av_mem_get_list(r->req->seg, r->req->qp->pd, 0, r->wqe->sge, r->wqe->count,
+					r->wqe->bytes, &s->spans) == AV_MEM_OK;
 	}
 }
 
@@ -185,9 +184,9 @@ static void put_result(struct request *r, const struct av_packet_kind *k, const 
 
 	source_local(&s, r);
 	if (k->operation == AV_OP_READ)
-		m.bytes = r->head.bytes;
-	else if (k->answer == AV_OP_ATOMIC_ACK && r->head.bytes <= WORD)
-		(void)source_read(&s, 0, (uint8_t *)&m.head.original, (uint32_t)r->head.bytes);
+		m.bytes = r->wqe->bytes;
+	else if (k->answer == AV_OP_ATOMIC_ACK && r->wqe->bytes <= WORD)
+		(void)source_read(&s, 0, (uint8_t *)&m.head.original, (uint32_t)r->wqe->bytes);
 	else if (k->answer == AV_OP_ATOMIC_ACK)
 		(void)source_read(&s, 0, (uint8_t *)&m.head.original, WORD);
 	put_message(r, &m, av_wire_packets(m.bytes, m.mtu) - 1, f, &s, av_now_real_ns());
@@ -209,8 +208,7 @@ static bool is_done(const struct request *r)
 
 static void put_connected(struct request *r, const struct av_packet_kind *k)
 {
-	struct av_wire_message m =
-		av_request_message(r->req, &r->head, k, r->extended, r->mark->psn);
+	struct av_wire_message m = av_request_message(r->req, r->wqe, k, r->extended, r->mark->psn);
 	uint32_t last = av_wire_packets(m.bytes, m.mtu) - 1;
 	struct source s = {.known = false};
 	struct av_frame f;
@@ -235,13 +233,12 @@ static void put_connected(struct request *r, const struct av_packet_kind *k)
 
 static void put_datagram(struct request *r, const struct av_packet_kind *k)
 {
-	struct av_wire_message m =
-		av_request_message(r->req, &r->head, k, r->extended, r->mark->psn);
+	struct av_wire_message m = av_request_message(r->req, r->wqe, k, r->extended, r->mark->psn);
 	struct av_frame f;
 	struct source s;
 
-	av_datagram_message(r->req, &r->head, &m);
-	av_capture_flow_datagram(&f, r->req, &r->head);
+	av_datagram_message(r->req, r->wqe, &m);
+	av_capture_flow_datagram(&f, r->req, r->wqe);
 	source_local(&s, r);
 	put_message(r, &m, 0, &f, &s, r->mark->time_ns);
 	source_end(&s);
@@ -259,7 +256,7 @@ static bool reaches_the_wire(const struct request *r)
 	case AV_FAULT_MW_BIND:
 		return false;
 	default:
-		return !r->result->moves && r->head.bytes <= AV_MAX_MSG_BYTES;
+		return !r->result->moves && r->wqe->bytes <= AV_MAX_MSG_BYTES;
 	}
 }
 
@@ -267,7 +264,7 @@ static bool reaches_the_wire(const struct request *r)
 static bool is_packets(const struct request *r)
 {
 	return r->req->qp->wire ||
-	       (r->req->qp->type == IBV_QPT_UD && av_datagram_leaves(r->req, &r->head));
+	       (r->req->qp->type == IBV_QPT_UD && av_datagram_leaves(r->req, r->wqe));
 }
 
 /*
@@ -285,17 +282,11 @@ static bool only_waits(const struct request *r)
 	return r->result->park == AV_PARK_NO_ANSWER && q->attr.timeout != 0 && q->retries <= 1;
 }
 
-static void find_operands(struct request *r, struct av_atomic *copy)
+static void find_operands(struct request *r)
 {
-	const struct av_atomic *in_ring = NULL;
-
-	if (r->head.opcode >= AV_WR_SIZED_CMP_AND_SWP &&
-	    r->head.opcode <= AV_WR_MASKED_FETCH_AND_ADD)
-		in_ring = av_sq_operands(r->req, r->ring);
-	if (in_ring) {
-		*copy = *in_ring;
-		r->extended = copy;
-	}
+	if (r->wqe->opcode >= AV_WR_SIZED_CMP_AND_SWP &&
+	    r->wqe->opcode <= AV_WR_MASKED_FETCH_AND_ADD)
+		r->extended = av_sq_operands(r->req, r->wqe);
 }
 
 void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_end *req)
@@ -315,18 +306,15 @@ void av_capture_request(const struct av_capture_mark *mark, const struct av_qp_e
 			const struct av_outcome *result)
 {
 	AV_UNCANCELLED;
-	struct request r = {
-		.mark = mark, .req = req, .rsp = rsp, .ring = wqe, .head = *wqe, .result = result};
+	struct request r = {.mark = mark, .req = req, .rsp = rsp, .wqe = wqe, .result = result};
 	const struct av_packet_kind *kind;
 	unsigned int at = 0, number;
-	struct av_atomic operands;
 
-	AV_COPIED();
-	kind = av_packet_kind(r.head.opcode);
+	kind = av_packet_kind(r.wqe->opcode);
 	av_capture_look(req->seg);
 	if (!kind || !reaches_the_wire(&r) || only_waits(&r) || is_packets(&r))
 		return;
-	find_operands(&r, &operands);
+	find_operands(&r);
 	while ((number = av_capture_next(req->seg, &at))) {
 		av_capture_batch_begin(&r.batch, number);
 		if (req->qp->type == IBV_QPT_UD)

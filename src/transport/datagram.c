@@ -368,7 +368,6 @@ static struct av_net_burst *packet_of(struct datagram *d, const struct av_qp_end
 static void begin(struct datagram *d, const struct av_qp_end *req, const struct av_sq_wqe *wqe)
 {
 	d->head = *wqe;
-	AV_COPIED();
 	d->qkey = d->head.ud.qkey & USE_OWN_QKEY ? req->qp->attr.qkey : d->head.ud.qkey;
 	d->src_qpn = atomic_load_explicit(&req->qp->qpn, memory_order_relaxed);
 	d->src_pid = req->seg->head->pid;

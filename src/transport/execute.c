@@ -95,9 +95,9 @@ bool av_responder_acquire_soon(const struct av_qp_end *end)
  */
 static bool takes_receive(const struct av_work *w)
 {
-	return av_opcode_receives(w->head.opcode) &&
-	       (w->head.opcode != IBV_WR_RDMA_WRITE_WITH_IMM ||
-		av_packets(w->req->qp, w->head.bytes) == 1);
+	return av_opcode_receives(w->wqe->opcode) &&
+	       (w->wqe->opcode != IBV_WR_RDMA_WRITE_WITH_IMM ||
+		av_packets(w->req->qp, w->wqe->bytes) == 1);
 }
 
 /*
@@ -114,7 +114,7 @@ static void responder_fail(struct av_work *w)
 		av_count_refused(w->rsp->qp, w->result.fault);
 	if (!rule->responder_fails || (w->piece && w->piece->again))
 		return;
-	av_report_responder(&(struct av_failed){w->req, w->rsp, &w->head, w->result.fault, false});
+	av_report_responder(&(struct av_failed){w->req, w->rsp, w->wqe, w->result.fault, false});
 	if (takes_receive(w) && rule->receive != IBV_WC_SUCCESS)
 		av_receive_error(&w->to, rule->receive);
 	av_responder_error(w->rsp);
@@ -141,8 +141,7 @@ static void lose_message(struct av_work *w)
 	if (w->result.park == AV_PARK_RNR)
 		av_diag_note(AV_CHECK_NO_RECV, 0, 0);
 	if (w->result.fault != AV_FAULT_NONE || w->result.park == AV_PARK_RNR)
-		av_report_lost(
-			&(struct av_failed){w->req, w->rsp, &w->head, w->result.fault, false});
+		av_report_lost(&(struct av_failed){w->req, w->rsp, w->wqe, w->result.fault, false});
 	w->result = (struct av_outcome){.lost = true};
 }
 
@@ -166,7 +165,7 @@ static void advance_piece(struct av_work *w, uint32_t packets, bool lost)
 {
 	struct av_qp_shared *rsp = w->rsp->qp;
 	struct av_traffic *t = &rsp->counters.rsp.traffic;
-	uint32_t kind = av_traffic_kind[w->head.opcode];
+	uint32_t kind = av_traffic_kind[w->wqe->opcode];
 
 	if (w->piece->again)
 		return;
@@ -174,11 +173,11 @@ static void advance_piece(struct av_work *w, uint32_t packets, bool lost)
 	if (lost)
 		return;
 	if (w->piece->more) {
-		t->bytes[kind] += w->head.bytes;
+		t->bytes[kind] += w->wqe->bytes;
 		t->more_packets[kind] += packets;
 		return;
 	}
-	av_traffic_count(t, kind, w->head.bytes, packets);
+	av_traffic_count(t, kind, w->wqe->bytes, packets);
 	rsp->msn++;
 }
 
@@ -189,30 +188,30 @@ static void advance_piece(struct av_work *w, uint32_t packets, bool lost)
 static void advance(struct av_work *w, bool lost)
 {
 	struct av_qp_shared *req = w->req->qp, *rsp = w->rsp->qp;
-	uint32_t n = av_packets(req, w->head.bytes), kind = av_traffic_kind[w->head.opcode];
+	uint32_t n = av_packets(req, w->wqe->bytes), kind = av_traffic_kind[w->wqe->opcode];
 
 	if (av_unlikely(w->piece != NULL)) {
 		advance_piece(w, n, lost);
 		return;
 	}
 	if (av_likely(w->result.fault == AV_FAULT_NONE))
-		av_traffic_count(&req->counters.req.traffic, kind, w->head.bytes, n);
+		av_traffic_count(&req->counters.req.traffic, kind, w->wqe->bytes, n);
 	req->next_psn = rsp->expected_psn = (req->next_psn + n) & 0xffffff;
 	if (av_unlikely(lost))
 		return;
-	av_traffic_count(&rsp->counters.rsp.traffic, kind, w->head.bytes, n);
+	av_traffic_count(&rsp->counters.rsp.traffic, kind, w->wqe->bytes, n);
 	rsp->msn++;
 }
 
 /* The same if nobody is there to take it. */
 static void lose_unanswered(struct av_work *w)
 {
-	struct av_failed failed = {w->req, w->rsp, &w->head, AV_FAULT_RETRY_EXHAUSTED, false};
+	struct av_failed failed = {w->req, w->rsp, w->wqe, AV_FAULT_RETRY_EXHAUSTED, false};
 
 	if (w->req->qp->type != IBV_QPT_UC)
 		return;
-	av_traffic_count(&w->req->qp->counters.req.traffic, av_traffic_kind[w->head.opcode],
-			 w->head.bytes, av_packets(w->req->qp, w->head.bytes));
+	av_traffic_count(&w->req->qp->counters.req.traffic, av_traffic_kind[w->wqe->opcode],
+			 w->wqe->bytes, av_packets(w->req->qp, w->wqe->bytes));
 	failed.silent =
 		w->rsp->qp && av_seg_alive_now(w->rsp->seg) && av_responder_acquire_soon(w->rsp);
 	av_report_unheard(&failed);
@@ -271,15 +270,15 @@ static enum av_fault find_srq(struct av_work *w)
 	enum av_xrc_found found;
 
 	w->pd = 0;
-	found = av_xrc_begin(w->rsp, w->head.srqn, &w->srq, &w->to);
+	found = av_xrc_begin(w->rsp, w->wqe->srqn, &w->srq, &w->to);
 	if (found == AV_XRC_BUSY)
 		return AV_FAULT_BUSY;
 	if (found != AV_XRC_FOUND) {
-		av_diag_note(AV_CHECK_RESPONDER_SRQ, w->head.srqn, 0);
+		av_diag_note(AV_CHECK_RESPONDER_SRQ, w->wqe->srqn, 0);
 		return AV_FAULT_REM_OP_DENIED;
 	}
 	w->pd = av_rq_at(w->to.seg, w->to.rq)->pd;
-	w->rsp->qp->receiving_srqn = w->head.srqn;
+	w->rsp->qp->receiving_srqn = w->wqe->srqn;
 	return AV_FAULT_NONE;
 }
 
@@ -342,7 +341,7 @@ static enum av_fault operate(struct av_work *w)
 		enum av_fault fault = find_receiver(w);
 
 		if (fault == AV_FAULT_NONE)
-			fault = operation[w->head.opcode](w);
+			fault = operation[w->wqe->opcode](w);
 		if (fault != AV_FAULT_BUSY)
 			return fault;
 		av_xrc_end(&w->srq);
@@ -360,10 +359,8 @@ static void begin(struct av_work *w, const struct av_qp_end *req, const struct a
 {
 	w->req = req;
 	w->rsp = rsp;
-	w->ring = wqe;
-	w->head = *wqe;
-	AV_COPIED();
-	w->opcode = AV_WR_OPCODE(w->head.opcode);
+	w->wqe = wqe;
+	w->opcode = AV_WR_OPCODE(w->wqe->opcode);
 	w->piece = NULL;
 	w->events.count = 0;
 	w->after = NULL;
@@ -442,11 +439,11 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 	AV_ASSERT_HELD(&req->qp->exec);
 	begin(&w, req, rsp, wqe);
 	w.after = after;
-	w.result = (struct av_outcome){.fault = check(req, &w.head, w.opcode)};
+	w.result = (struct av_outcome){.fault = check(req, w.wqe, w.opcode)};
 	if (w.result.fault != AV_FAULT_NONE)
 		return w.result;
 	if (w.opcode->local) {
-		w.result.fault = operation[w.head.opcode](&w);
+		w.result.fault = operation[w.wqe->opcode](&w);
 		return w.result;
 	}
 	if (rsp->qp && w.opcode->receives)
@@ -482,7 +479,7 @@ struct av_outcome av_execute_piece(const struct av_qp_end *req, const struct av_
 	if (atomic_load(&rsp->qp->state) == IBV_QPS_RTR)
 		establish(&w);
 	/* What the requester should have refused, the responder does. */
-	if (check(req, &w.head, w.opcode) == AV_FAULT_NONE)
+	if (check(req, w.wqe, w.opcode) == AV_FAULT_NONE)
 		w.result.fault = operate(&w);
 	else
 		w.result.fault = AV_FAULT_REM_OP_DENIED;

@@ -37,7 +37,7 @@ static enum av_fault return_original(struct av_work *w, struct av_operand *old)
 	struct av_spans from;
 	enum av_fault fault;
 
-	av_spans_local(&from, NULL, old, w->head.bytes);
+	av_spans_local(&from, NULL, old, w->wqe->bytes);
 	while ((fault = av_work_answer(w, &from)) == AV_FAULT_BUSY)
 		sched_yield(); /* no pin is held; the memory is changed: do not start over */
 	return fault;
@@ -64,7 +64,7 @@ enum av_fault av_op_fetch_add(struct av_work *w)
 	const struct av_atomic atomic = {
 		.op = AV_ATOMIC_ADD,
 		.bytes = sizeof(uint64_t),
-		.value = {{w->head.compare_add}},
+		.value = {{w->wqe->compare_add}},
 	};
 
 	return atomic_request(w, &atomic);
@@ -75,8 +75,8 @@ enum av_fault av_op_cmp_swap(struct av_work *w)
 	const struct av_atomic atomic = {
 		.op = AV_ATOMIC_CMP_SWAP,
 		.bytes = sizeof(uint64_t),
-		.value = {{w->head.swap}},
-		.compare = {{w->head.compare_add}},
+		.value = {{w->wqe->swap}},
+		.compare = {{w->wqe->compare_add}},
 		.mask = {{UINT64_MAX}},
 		.compare_mask = {{UINT64_MAX}},
 	};
@@ -86,16 +86,11 @@ enum av_fault av_op_cmp_swap(struct av_work *w)
 
 enum av_fault av_op_with_operands(struct av_work *w)
 {
-	const struct av_atomic *in_ring = av_sq_operands(w->req, w->ring);
-	struct av_atomic atomic;
+	const struct av_atomic *atomic = av_sq_operands(w->req, w->wqe);
 
-	if (!in_ring)
+	if (!atomic || atomic->op >= AV_ATOMIC_OP_N || !av_atomic_size_valid(atomic->bytes))
 		return AV_FAULT_LOC_QP_OP;
-	atomic = *in_ring;
-	AV_COPIED();
-	if (atomic.op >= AV_ATOMIC_OP_N || !av_atomic_size_valid(atomic.bytes))
-		return AV_FAULT_LOC_QP_OP;
-	return w->head.bytes == atomic.bytes ? atomic_request(w, &atomic) : AV_FAULT_LOC_LEN;
+	return w->wqe->bytes == atomic->bytes ? atomic_request(w, atomic) : AV_FAULT_LOC_LEN;
 }
 
 enum av_fault av_op_atomic_write(struct av_work *w)
@@ -222,13 +217,13 @@ static enum av_fault do_tunneled(struct av_work *w, const struct anyverbs_tunnel
 enum av_fault av_op_tunneled(struct av_work *w, bool apply)
 {
 	struct anyverbs_tunneled_atomic command[ANYVERBS_TUNNELED_MAX];
-	unsigned int count = av_tunnel_count(w->head.bytes);
+	unsigned int count = av_tunnel_count(w->wqe->bytes);
 	struct av_spans to;
 	enum av_fault fault;
 
 	if (count == 0)
 		return AV_FAULT_REM_NO_COMMAND;
-	av_spans_local(&to, NULL, command, w->head.bytes);
+	av_spans_local(&to, NULL, command, w->wqe->bytes);
 	fault = av_work_moved(w, av_xfer_copy(&to, &w->local, w->now_ns), AV_FAULT_LOC_PROT,
 			      AV_FAULT_LOC_PROT);
 	if (w->result.park != AV_PARK_NOT)

@@ -9,14 +9,14 @@
 enum av_fault av_op_bind(struct av_work *w)
 {
 	struct av_window_bind bind = {
-		.window = w->head.window,
-		.rkey = w->head.rkey,
-		.region = w->head.region,
-		.access = w->head.access,
+		.window = w->wqe->window,
+		.rkey = w->wqe->rkey,
+		.region = w->wqe->region,
+		.access = w->wqe->access,
 		.pd = w->req->qp->pd,
 		.qpn = atomic_load_explicit(&w->req->qp->qpn, memory_order_relaxed),
-		.addr = w->head.remote_addr,
-		.length = w->head.compare_add,
+		.addr = w->wqe->remote_addr,
+		.length = w->wqe->compare_add,
 	};
 
 	if (av_window_bind(w->req->seg, &bind) == 0)
@@ -28,7 +28,7 @@ enum av_fault av_op_bind(struct av_work *w)
 enum av_fault av_op_local_inv(struct av_work *w)
 {
 	struct av_window_bind what = {
-		.rkey = w->head.imm,
+		.rkey = w->wqe->imm,
 		.pd = w->req->qp->pd,
 		.qpn = atomic_load_explicit(&w->req->qp->qpn, memory_order_relaxed),
 	};
@@ -48,13 +48,13 @@ enum av_fault av_op_nop(struct av_work *w)
 enum av_fault av_op_umr_fill(struct av_work *w)
 {
 	struct av_klm_fill fill = {
-		.key = w->head.rkey,
+		.key = w->wqe->rkey,
 		.pd = w->req->qp->pd,
-		.access = w->head.rights,
-		.base = w->head.umr.base,
-		.rounds = w->head.umr.rounds,
-		.entries = av_sq_list(w->req, w->ring, &w->head),
-		.count = w->head.count,
+		.access = w->wqe->rights,
+		.base = w->wqe->umr.base,
+		.rounds = w->wqe->umr.rounds,
+		.entries = av_sq_list(w->req, w->wqe),
+		.count = w->wqe->count,
 	};
 
 	return fill.entries && av_klm_fill(w->req->seg, &fill) == 0 ? AV_FAULT_NONE
@@ -63,7 +63,7 @@ enum av_fault av_op_umr_fill(struct av_work *w)
 
 enum av_fault av_op_umr_invalidate(struct av_work *w)
 {
-	struct av_klm_fill nothing = {.key = w->head.rkey, .pd = w->req->qp->pd};
+	struct av_klm_fill nothing = {.key = w->wqe->rkey, .pd = w->req->qp->pd};
 
 	return av_klm_fill(w->req->seg, &nothing) ? AV_FAULT_MW_BIND : AV_FAULT_NONE;
 }

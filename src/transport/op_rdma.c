@@ -35,7 +35,7 @@ enum av_fault av_op_write(struct av_work *w)
 		return fault;
 	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
 		fault = AV_FAULT_REM_OP_DENIED;
-	else if (w->head.bytes > 0)
+	else if (w->wqe->bytes > 0)
 		fault = av_op_write_bytes(w, true);
 	av_mem_put_list(&w->local);
 	return fault;
@@ -53,7 +53,7 @@ enum av_fault av_op_read(struct av_work *w)
 		return fault;
 	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ))
 		return AV_FAULT_REM_OP_DENIED;
-	if (w->head.bytes == 0)
+	if (w->wqe->bytes == 0)
 		return AV_FAULT_NONE;
 	fault = av_unlikely(w->piece != NULL) ? av_work_piece(w, &req, &remote)
 					      : av_work_remote(w, &req, &remote);
@@ -75,13 +75,13 @@ static uint32_t flush_rights(uint32_t placement)
 
 enum av_fault av_op_flush(struct av_work *w)
 {
-	uint32_t rights = flush_rights(w->head.placement);
+	uint32_t rights = flush_rights(w->wqe->placement);
 	struct av_mem_request req = av_work_request(w, rights);
 	enum av_fault fault = av_work_check_rd_atomic(w);
 	struct av_spans remote;
 
-	req.length = w->head.compare_add;
-	req.whole = w->head.selectivity == AV_FLUSH_MR || req.length == 0;
+	req.length = w->wqe->compare_add;
+	req.whole = w->wqe->selectivity == AV_FLUSH_MR || req.length == 0;
 	if (fault != AV_FAULT_NONE)
 		return fault;
 	if ((w->rsp->qp->attr.qp_access_flags & rights) != rights)

@@ -11,9 +11,9 @@
 
 static void message_of(const struct av_work *w, struct av_message *msg)
 {
-	bool write = w->head.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-	bool imm = write || w->head.opcode == IBV_WR_SEND_WITH_IMM;
-	bool inv = w->head.opcode == IBV_WR_SEND_WITH_INV;
+	bool write = w->wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	bool imm = write || w->wqe->opcode == IBV_WR_SEND_WITH_IMM;
+	bool inv = w->wqe->opcode == IBV_WR_SEND_WITH_INV;
 
 	*msg = (struct av_message){
 		.to = &w->to,
@@ -22,11 +22,11 @@ static void message_of(const struct av_work *w, struct av_message *msg)
 		.wc_flags = imm	  ? IBV_WC_WITH_IMM
 			    : inv ? IBV_WC_WITH_INV
 				  : 0,
-		.imm = imm || inv ? w->head.imm : 0,
-		.invalidate = inv ? w->head.imm : 0,
-		.bytes = w->head.bytes + (w->piece ? w->piece->before : 0),
+		.imm = imm || inv ? w->wqe->imm : 0,
+		.invalidate = inv ? w->wqe->imm : 0,
+		.bytes = w->wqe->bytes + (w->piece ? w->piece->before : 0),
 		.now_ns = w->now_ns,
-		.solicited = w->head.flags & IBV_SEND_SOLICITED,
+		.solicited = w->wqe->flags & IBV_SEND_SOLICITED,
 		.message = w->piece ? w->piece->message : NULL,
 		.later = w->after ? &w->after->bell : NULL,
 	};
@@ -36,11 +36,11 @@ static void message_of(const struct av_work *w, struct av_message *msg)
 static const struct av_assist_source *source_of(const struct av_work *w,
 						struct av_assist_source *source)
 {
-	if (av_likely(w->head.bytes < AV_ASSIST_MIN) || w->piece || w->head.count != 1 ||
-	    w->to.rq != w->rsp->qp->rq || w->rsp->qp->srq || (w->head.flags & IBV_SEND_INLINE))
+	if (av_likely(w->wqe->bytes < AV_ASSIST_MIN) || w->piece || w->wqe->count != 1 ||
+	    w->to.rq != w->rsp->qp->rq || w->rsp->qp->srq || (w->wqe->flags & IBV_SEND_INLINE))
 		return NULL;
 	source->req = w->req;
-	source->sge = w->ring->sge[0];
+	source->sge = w->wqe->sge[0];
 	return source;
 }
 
@@ -81,8 +81,8 @@ static enum av_fault send_bytes(struct av_work *w, const struct av_rq_wqe *reque
 	enum av_fault fault;
 	struct av_message msg;
 
-	if (w->head.opcode == IBV_WR_SEND_WITH_INV &&
-	    av_window_may_invalidate(w->to.seg, w->head.imm, w->qpn) != AV_INVALIDATED)
+	if (w->wqe->opcode == IBV_WR_SEND_WITH_INV &&
+	    av_window_may_invalidate(w->to.seg, w->wqe->imm, w->qpn) != AV_INVALIDATED)
 		return AV_FAULT_INVALIDATE;
 	message_of(w, &msg);
 	msg.only = source_of(w, &source);
@@ -118,7 +118,7 @@ enum av_fault av_op_send(struct av_work *w)
  */
 static enum av_fault write_imm(struct av_work *w)
 {
-	enum av_fault fault = w->head.bytes > 0 ? av_op_write_bytes(w, false) : AV_FAULT_NONE;
+	enum av_fault fault = w->wqe->bytes > 0 ? av_op_write_bytes(w, false) : AV_FAULT_NONE;
 	const struct av_rq_wqe *request;
 	struct av_message msg;
 
@@ -127,7 +127,7 @@ static enum av_fault write_imm(struct av_work *w)
 	request = av_receive_take(&w->to);
 	if (!request)
 		return not_ready(w);
-	if (w->head.bytes > 0)
+	if (w->wqe->bytes > 0)
 		fault = av_op_write_bytes(w, true);
 	if (keeps_receive_request(fault) || w->result.park != AV_PARK_NOT)
 		av_receive_cancel(&w->to);

@@ -203,7 +203,7 @@ static void acknowledgement(const struct answer *a)
 static enum av_fault place(const struct answer *a, const struct av_sq_wqe *wqe, uint64_t before,
 			   const void *bytes, uint32_t length)
 {
-	struct av_work w = {.req = a->end, .ring = wqe, .head = *wqe};
+	struct av_work w = {.req = a->end, .wqe = wqe};
 	struct av_spans rest, from;
 	enum av_xfer moved;
 

@@ -468,8 +468,7 @@ static enum av_fault send_payload(struct sending *s, const struct av_wire_messag
 	enum av_fault fault;
 
 	s->work.req = s->end;
-	s->work.ring = wqe;
-	s->work.head = *wqe;
+	s->work.wqe = wqe;
 	s->work.piece = NULL;
 	fault = av_work_own_buffers(&s->work, 0);
 	if (fault != AV_FAULT_NONE)

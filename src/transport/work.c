@@ -15,24 +15,24 @@ enum av_fault av_work_local(struct av_work *w, uint32_t access)
 	struct av_seg *seg = w->req->seg;
 	enum av_mem_fault found;
 
-	if (w->head.flags & IBV_SEND_INLINE) {
+	if (w->wqe->flags & IBV_SEND_INLINE) {
 		if (av_unlikely(w->piece != NULL)) {
 			av_spans_copy(&w->local, w->piece->bytes);
 			return AV_FAULT_NONE;
 		}
-		av_spans_local(&w->local, seg, (void *)(uintptr_t)w->ring->data, w->head.bytes);
-		return w->head.bytes <= AV_MAX_INLINE ? AV_FAULT_NONE : AV_FAULT_LOC_LEN;
+		av_spans_local(&w->local, seg, (void *)(uintptr_t)w->wqe->data, w->wqe->bytes);
+		return w->wqe->bytes <= AV_MAX_INLINE ? AV_FAULT_NONE : AV_FAULT_LOC_LEN;
 	}
-	found = av_mem_get_list(seg, w->req->qp->pd, access, w->ring->sge, w->head.count,
-				w->head.bytes, &w->local);
+	found = av_mem_get_list(seg, w->req->qp->pd, access, w->wqe->sge, w->wqe->count,
+				w->wqe->bytes, &w->local);
 	switch (found) {
 	case AV_MEM_OK:
 		return AV_FAULT_NONE;
 	case AV_MEM_BUSY:
 		return AV_FAULT_BUSY;
 	default:
-		av_mem_why_list(seg, w->req->qp->pd, access, w->ring->sge, w->head.count,
-				w->head.bytes, found);
+		av_mem_why_list(seg, w->req->qp->pd, access, w->wqe->sge, w->wqe->count,
+				w->wqe->bytes, found);
 		return AV_FAULT_LOC_PROT;
 	}
 }
@@ -57,13 +57,13 @@ enum av_xfer av_work_read_first(const struct av_work *w, const struct av_spans *
 struct av_mem_request av_work_request(const struct av_work *w, uint32_t access)
 {
 	return (struct av_mem_request){
-		.key = w->head.rkey,
+		.key = w->wqe->rkey,
 		.pd = w->pd,
 		.access = access,
 		.qpn = w->qpn,
 		.remote = true,
-		.addr = w->head.remote_addr,
-		.length = w->head.bytes,
+		.addr = w->wqe->remote_addr,
+		.length = w->wqe->bytes,
 	};
 }
 

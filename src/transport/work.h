@@ -46,9 +46,8 @@ struct av_piece {
 
 struct av_work {
 	const struct av_qp_end *req, *rsp;
-	const struct av_piece *piece; /* it came in packets, and so do its bytes; else NULL */
-	const struct av_sq_wqe *ring; /* in the ring: for its elements and inline data */
-	struct av_sq_wqe head; /* a copy of its header: a peer's ring may change under our eyes */
+	const struct av_piece *piece;	   /* it came in packets, and so do its bytes; else NULL */
+	const struct av_sq_wqe *wqe;	   /* in the own ring, or as a packet brought it */
 	const struct av_wr_opcode *opcode; /* its row; NULL: no such opcode */
 	uint32_t qpn;			   /* the responder's number */
 	struct av_receiver to;		   /* its own segment, or that of an XRC request's SRQ */

@@ -473,14 +473,13 @@ static void a_list_fits_its_slot(void **state)
 		if (lists[i].err == 0) {
 			assert_int_equal(slot(tail)->wr_id, i + 1);
 			assert_int_equal(slot(tail)->bytes | slot(tail)->imm, 0);
-			assert_ptr_equal(av_sq_list(&end, slot(tail), slot(tail)),
-					 slot(tail)->list);
+			assert_ptr_equal(av_sq_list(&end, slot(tail)), slot(tail)->list);
 		}
 		atomic_store(&end.qp->sq_freed, atomic_load(&end.qp->sq_tail));
 	}
 }
 
-/* A peer may have written any length of its slots, and any number of elements. */
+/* Whatever the length of the slots, and the number of elements. */
 static const struct {
 	uint32_t stride, count;
 	bool there;
@@ -501,7 +500,7 @@ static void a_list_is_wholly_in_its_slot(void **state)
 		const struct av_sq_wqe head = {.count = list_rows[i].count};
 
 		end.qp->sq_stride = list_rows[i].stride;
-		if (av_sq_list(&end, slot(0), &head) != (list_rows[i].there ? slot(0)->list : NULL))
+		if (av_sq_list(&end, &head) != (list_rows[i].there ? head.list : NULL))
 			fail_msg("row %zu", i);
 	}
 }
@@ -511,8 +510,8 @@ static void a_list_has_no_more_elements_than_a_key_may_have(void **state)
 	const struct av_sq_wqe most = {.count = AV_MAX_KLMS, .umr.list = RING_AT},
 			       more = {.count = AV_MAX_KLMS + 1, .umr.list = RING_AT};
 
-	assert_non_null(av_sq_list(&end, slot(0), &most));
-	assert_null(av_sq_list(&end, slot(0), &more));
+	assert_non_null(av_sq_list(&end, &most));
+	assert_null(av_sq_list(&end, &more));
 }
 
 static void special_requests_take_slots_like_others(void **state)
@@ -534,8 +533,8 @@ static void a_list_outside_is_wholly_in_the_segment(void **state)
 			       out = {.count = 16,
 				      .umr.list = AV_SEG_BYTES - bytes + AV_CACHE_LINE};
 
-	assert_non_null(av_sq_list(&end, slot(0), &in));
-	assert_null(av_sq_list(&end, slot(0), &out));
+	assert_non_null(av_sq_list(&end, &in));
+	assert_null(av_sq_list(&end, &out));
 }
 
 #define ON_A_QP(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
