@@ -231,7 +231,7 @@ static void put_connected(struct request *r, const struct av_packet_kind *k)
 	if (!is_done(r) && is_reliable(r) && refusal(r) != AV_NAK_NONE)
 		last = refused_packet(r, k, last);
 	av_capture_flow(&f, r->req, r->rsp);
-	if (av_packet_kind_has_payload(k))
+	if (av_wr_opcode(r->head.opcode)->source)
 		source_local(&s, r);
 	put_message(r, &m, last, &f, &s, r->mark->time_ns);
 	source_end(&s);
@@ -302,8 +302,7 @@ static void find_operands(struct request *r, struct av_atomic *copy)
 {
 	const struct av_atomic *in_ring = NULL;
 
-	if (r->head.opcode >= AV_WR_SIZED_CMP_AND_SWP &&
-	    r->head.opcode <= AV_WR_MASKED_FETCH_AND_ADD)
+	if (av_wr_opcode(r->head.opcode)->form == AV_FORM_OPERANDS)
 		in_ring = av_sq_operands(r->req, r->ring);
 	if (in_ring) {
 		*copy = *in_ring;
