@@ -204,6 +204,11 @@ static const struct {
 	[AV_FIELD_CM_PHASE] = WORDS("", phases),
 };
 
+const char *av_field_word(unsigned int form, uint64_t value)
+{
+	return value < words[form].count ? words[form].name[value] : NULL;
+}
+
 /* --- flags ----------------------------------------------------------------------- */
 
 struct flag {
@@ -360,7 +365,7 @@ void av_field_write(const struct av_field *field, unsigned int form,
 		break;
 	default:
 		prefix = words[form].prefix;
-		word = value < words[form].count ? words[form].name[value] : NULL;
+		word = av_field_word(form, value);
 		break;
 	}
 	if (word)
