@@ -14,6 +14,7 @@
 #include "base/limits.h"
 #include "base/nearest.h"
 #include "base/word.h"
+#include "device/mtu.h"
 
 #define DEFAULT_NAME "any0"
 #define LID_MAX	     49151 /* 0xBFFF, the last unicast LID */
@@ -94,18 +95,14 @@ static bool set_gid_rows(struct av_device_spec *spec, struct av_word value, cons
 
 static bool set_mtu(struct av_device_spec *spec, struct av_word value, const struct key *key)
 {
-	static const struct {
-		const char *bytes;
-		enum ibv_mtu mtu;
-	} mtus[] = {
-		{"256", IBV_MTU_256},	{"512", IBV_MTU_512},	{"1024", IBV_MTU_1024},
-		{"2048", IBV_MTU_2048}, {"4096", IBV_MTU_4096},
-	};
+	uint64_t bytes;
 
-	for (size_t i = 0; i < AV_ARRAY_SIZE(mtus); i++) {
-		if (!av_word_is(value, mtus[i].bytes))
+	if (!av_word_number(value, 10, &bytes))
+		return false;
+	for (enum ibv_mtu mtu = IBV_MTU_256; mtu <= IBV_MTU_4096; mtu++) {
+		if (av_mtu_bytes(mtu) != bytes)
 			continue;
-		spec->mtu = mtus[i].mtu;
+		spec->mtu = mtu;
 		spec->mtu_follows = false;
 		return true;
 	}

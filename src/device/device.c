@@ -183,10 +183,7 @@ void av_device_init(struct av_device *dev, const struct av_device_spec *spec, un
 	fill_attr(&dev->attr, spec);
 	fill_port(&dev->port, spec);
 	dev->index = index;
-	dev->link_layer = spec->link_layer;
-	dev->mtu = spec->mtu;
 	dev->mtu_follows = spec->mtu_follows && spec->link_layer == IBV_LINK_LAYER_ETHERNET;
-	dev->lid = dev->port.lid;
 	dev->guid = spec->guid;
 	dev->model = spec->model;
 	dev->gids_paired = spec->gids_paired && spec->link_layer == IBV_LINK_LAYER_ETHERNET;
@@ -293,6 +290,20 @@ int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *a
 	memcpy(attr, &ours, known);
 	memset((char *)attr + known, 0, attr_size - known);
 	return 0;
+}
+
+/* --- words ----------------------------------------------------------------------- */
+
+const char *av_link_name(const struct av_device *dev)
+{
+	return dev->port.link_layer == IBV_LINK_LAYER_INFINIBAND ? "InfiniBand" : "Ethernet";
+}
+
+const char *av_gid_type_name(uint32_t type)
+{
+	return type == IBV_GID_TYPE_ROCE_V2   ? "RoCE v2"
+	       : type == IBV_GID_TYPE_ROCE_V1 ? "RoCE v1"
+					      : "InfiniBand";
 }
 
 /* --- speed ----------------------------------------------------------------------- */

@@ -41,17 +41,16 @@ struct av_device {
 	_Atomic(struct av_device_instance *) newest; /* NULL: it has not failed */
 
 	unsigned int index; /* position in the list */
-	uint8_t link_layer; /* IBV_LINK_LAYER_ETHERNET or IBV_LINK_LAYER_INFINIBAND */
-	enum ibv_mtu mtu;   /* max_mtu; and active_mtu, unless that follows the host */
 	bool mtu_follows;   /* Ethernet only: active_mtu is that of av_port_attr() */
-	uint16_t lid;	    /* InfiniBand only, else 0 */
 	bool gids_paired;   /* Ethernet only: the GID table is that of mlx5 */
 	uint64_t guid;	    /* node and system image GUID, host byte order; not 0; the same in all
 			       processes */
 	const struct av_model *model;
 	char pci_name[16]; /* "anyverbs.N": in /sys/kernel/debug/mlx5 and of the "device" link */
 	struct ibv_device_attr attr; /* complete: ibv_query_device() copies it */
-	struct ibv_port_attr port;   /* complete for a port that is up: av_port_attr() */
+	struct ibv_port_attr port;   /* complete for a port that is up: av_port_attr(). Its state is
+					IBV_PORT_ACTIVE or IBV_PORT_DOWN, its link layer Ethernet or
+					InfiniBand, its LID 0 on Ethernet */
 };
 
 /*
@@ -85,6 +84,10 @@ uint64_t av_device_guid(const char *host_id, const char *name);
 /* ibv_query_device_ex(3): zeroes what is not known here of @attr_size bytes; returns 0. */
 int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *attr,
 		       size_t attr_size);
+
+/* As programs of the field print it. @type: enum ibv_gid_type */
+const char *av_link_name(const struct av_device *dev);
+const char *av_gid_type_name(uint32_t type);
 
 struct av_port_rate {
 	unsigned int lanes;

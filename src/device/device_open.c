@@ -10,7 +10,7 @@
 struct av_seg *av_device_open(const struct av_device *dev, uint32_t origin)
 {
 	const struct av_seg_device said = {
-		.name = dev->ibv.name, .link_layer = dev->link_layer, .lid = dev->lid};
+		.name = dev->ibv.name, .link_layer = dev->port.link_layer, .lid = dev->port.lid};
 	struct av_seg *seg = av_seg_create(&said, origin);
 	uint32_t switches = 0;
 	int port, err;

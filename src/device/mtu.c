@@ -17,7 +17,7 @@ enum ibv_mtu av_mtu_within(uint32_t bytes)
 {
 	enum ibv_mtu mtu = IBV_MTU_4096;
 
-	while (mtu > IBV_MTU_256 && (128u << mtu) + HEADERS > bytes)
+	while (mtu > IBV_MTU_256 && av_mtu_bytes(mtu) + HEADERS > bytes)
 		mtu--;
 	return mtu;
 }

@@ -8,6 +8,12 @@
 
 #include "device/gid.h"
 
+/* In bytes, of enum ibv_mtu; a peer's segment may say anything. */
+static inline uint32_t av_mtu_bytes(uint32_t mtu)
+{
+	return 128u << (mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? mtu : IBV_MTU_256);
+}
+
 /*
  * The largest path MTU whose packets fit an interface. @bytes: the MTU of the interface
  * Return: at least IBV_MTU_256, which every interface with IPv6 carries

@@ -383,7 +383,7 @@ static void make_table(const struct av_device *dev, struct av_host_gids *host)
 		.guid = dev->guid,
 	};
 
-	if (dev->link_layer == IBV_LINK_LAYER_ETHERNET) {
+	if (dev->port.link_layer == IBV_LINK_LAYER_ETHERNET) {
 		av_gid_from_host(host, &form);
 		return;
 	}
@@ -403,7 +403,7 @@ static void fill(struct av_dir_port *p, const struct av_device *dev, uint64_t ne
 	store_words(p->device, AV_DIR_NAME_WORDS, name.text);
 	atomic_store(&p->netns, netns);
 	atomic_store(&p->max, (uint32_t)dev->port.gid_tbl_len);
-	atomic_store(&p->follows, dev->link_layer == IBV_LINK_LAYER_ETHERNET);
+	atomic_store(&p->follows, dev->port.link_layer == IBV_LINK_LAYER_ETHERNET);
 	atomic_store(&p->paired, dev->gids_paired);
 	atomic_store(&p->guid, dev->guid);
 	atomic_store(&p->served, host->link);
@@ -597,7 +597,7 @@ bool av_port_has_row(uint32_t port, uint32_t row)
 
 enum ibv_mtu av_port_mtu(uint32_t port, const struct av_device *dev)
 {
-	return dev->mtu_follows ? atomic_load(&av_dir->port[port - 1].mtu) : dev->mtu;
+	return dev->mtu_follows ? atomic_load(&av_dir->port[port - 1].mtu) : dev->port.max_mtu;
 }
 
 uint32_t av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid)

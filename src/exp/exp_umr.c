@@ -351,7 +351,7 @@ int av_exp_post_special(struct av_qp *qp, const struct ibv_exp_send_wr *wr)
 
 	if (wr->exp_send_flags & ~(uint64_t)SEND_FLAGS)
 		return av_refuse(EINVAL, AV_CHECK_FLAGS, wr->exp_send_flags, SEND_FLAGS);
-	if (qp->ibv.qp_type != IBV_QPT_RC && qp->ibv.qp_type != IBV_QPT_XRC_SEND)
+	if (!av_wr_opcode_is_of(av_wr_opcode(req.opcode), qp->ibv.qp_type))
 		return av_refuse(EINVAL, AV_CHECK_REQUEST_SERVICE, (uint64_t)wr->exp_opcode,
 				 (uint64_t)qp->ibv.qp_type);
 	return wr->exp_opcode == IBV_EXP_WR_NOP ? av_post_special(qp, &req)

@@ -10,11 +10,9 @@
 
 #include "observe/diagnosis.h"
 #include "observe/log.h"
+#include "observe/wr_opcode.h"
 
 #define SPLITMIX_STEP 0x9e3779b97f4a7c15ull
-
-/* Opcodes of atomics with operands of another size. Rules name them like the plain ones. */
-enum { SIZED_CMP_AND_SWP = 97, SIZED_FETCH_AND_ADD = 98 };
 
 uint64_t av_faults_draw(uint64_t seed, uint32_t rule, uint64_t nth)
 {
@@ -91,20 +89,8 @@ static bool needs_answers(enum av_inject what)
 
 static bool selects_opcode(const struct av_faults_rule *rule, uint32_t opcode)
 {
-	const char *plain = opcode == SIZED_CMP_AND_SWP	    ? "ATOMIC_CMP_AND_SWP"
-			    : opcode == SIZED_FETCH_AND_ADD ? "ATOMIC_FETCH_AND_ADD"
-							    : NULL;
-
-	if (!rule->opcodes)
-		return true;
-	if (plain)
-		opcode = av_faults_opcode[av_faults_opcode_place(
-						  (struct av_word){plain, strlen(plain)})]
-				 .opcode;
-	for (int i = 0; i < AV_FAULTS_OPCODES; i++)
-		if ((rule->opcodes & 1u << i) && av_faults_opcode[i].opcode == opcode)
-			return true;
-	return false;
+	return !rule->opcodes ||
+	       (av_wr_opcode(opcode)->name && rule->opcodes & av_faults_opcode(opcode));
 }
 
 static bool selects_key(const struct av_faults_rule *rule, const struct av_faults_occasion *o)

@@ -296,11 +296,10 @@ static bool queue_pair(struct av_word w, void *to)
 
 static bool opcode(struct av_word w, void *to)
 {
-	int at = av_faults_opcode_place(w);
+	uint64_t found = av_faults_opcodes(w);
 
-	if (at >= 0)
-		*(uint32_t *)to |= 1u << at;
-	return at >= 0;
+	*(uint64_t *)to |= found;
+	return found != 0;
 }
 
 static bool message(struct av_word w, void *to)

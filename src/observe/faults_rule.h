@@ -86,7 +86,7 @@ struct av_faults_rule {
 
 	char device[AV_FAULTS_NAME], process[AV_FAULTS_NAME]; /* "": any */
 	uint32_t pid, qpn;				      /* 0: any */
-	uint32_t opcodes;  /* bit mask of indices into av_faults_opcode[]; 0: any */
+	uint64_t opcodes;				      /* of av_faults_opcode(); 0: any */
 	uint32_t messages; /* of av_faults_message(); 0: it is not about messages */
 	bool has_key;
 	uint32_t key;
@@ -129,13 +129,6 @@ extern const char *const av_faults_name[AV_INJECT_N];
 /* The verb's name without "ibv_", indexed by enum av_fail. */
 extern const char *const av_faults_verb_name[AV_FAIL_N];
 
-/* The opcodes of send requests. */
-#define AV_FAULTS_OPCODES 19
-extern const struct av_faults_opcode {
-	const char *name; /* as in IBV_WR_..., without the prefix */
-	uint32_t opcode;
-} av_faults_opcode[AV_FAULTS_OPCODES];
-
 /* Index of a word in a table, or @count; in any case, "-" or "_", with @prefix or not. */
 unsigned int av_faults_find(struct av_word word, const char *prefix, const char *const *names,
 			    unsigned int count);
@@ -146,8 +139,16 @@ extern const char *const av_status_name[AV_STATUS_N];
 
 /* The value that a word names, or -1. Success is no status here: it is no fault. */
 int av_faults_status(struct av_word word);
-int av_faults_opcode_place(struct av_word word);
 int av_faults_errno(struct av_word word);
+
+/* The bit of an opcode of a send request. No two of them have the same. */
+static inline uint64_t av_faults_opcode(uint32_t opcode)
+{
+	return 1ull << (opcode & 63);
+}
+
+/* The bits of the opcodes that a word names; 0: none. */
+uint64_t av_faults_opcodes(struct av_word word);
 
 /* The bit of a message of the connection manager, by its attribute. */
 static inline uint32_t av_faults_message(uint16_t attribute)

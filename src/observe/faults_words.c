@@ -7,36 +7,13 @@
 #include <infiniband/verbs.h>
 
 #include "base/compiler.h"
-#include "base/newer_verbs.h"
+#include "observe/wr_opcode.h"
 #include "wire/cm_message.h"
 
 #define NAME(id, name) (name),
 const char *const av_faults_name[AV_INJECT_N] = {AV_FAULTS(NAME)};
 const char *const av_faults_verb_name[AV_FAIL_N] = {AV_FAILS(NAME)};
 #undef NAME
-
-/* Opcodes without a public name use that of the experimental verbs. Some also have a short name. */
-const struct av_faults_opcode av_faults_opcode[AV_FAULTS_OPCODES] = {
-	{"RDMA_WRITE", IBV_WR_RDMA_WRITE},
-	{"RDMA_WRITE_WITH_IMM", IBV_WR_RDMA_WRITE_WITH_IMM},
-	{"SEND", IBV_WR_SEND},
-	{"SEND_WITH_IMM", IBV_WR_SEND_WITH_IMM},
-	{"RDMA_READ", IBV_WR_RDMA_READ},
-	{"ATOMIC_CMP_AND_SWP", IBV_WR_ATOMIC_CMP_AND_SWP},
-	{"ATOMIC_FETCH_AND_ADD", IBV_WR_ATOMIC_FETCH_AND_ADD},
-	{"LOCAL_INV", IBV_WR_LOCAL_INV},
-	{"BIND_MW", IBV_WR_BIND_MW},
-	{"SEND_WITH_INV", IBV_WR_SEND_WITH_INV},
-	{"FLUSH", AV_WR_FLUSH},
-	{"ATOMIC_WRITE", AV_WR_ATOMIC_WRITE},
-	{"WRITE", IBV_WR_RDMA_WRITE},
-	{"READ", IBV_WR_RDMA_READ},
-	{"CMP_AND_SWP", IBV_WR_ATOMIC_CMP_AND_SWP},
-	{"FETCH_AND_ADD", IBV_WR_ATOMIC_FETCH_AND_ADD},
-	{"EXT_MASKED_ATOMIC_CMP_AND_SWP", 99},
-	{"EXT_MASKED_ATOMIC_FETCH_AND_ADD", 100},
-	{"NOP", 101},
-};
 
 const char *const av_status_name[AV_STATUS_N] = {
 	[IBV_WC_SUCCESS] = "SUCCESS",
@@ -109,16 +86,14 @@ int av_faults_status(struct av_word word)
 	return i < AV_STATUS_N && i != IBV_WC_SUCCESS ? (int)i : -1;
 }
 
-int av_faults_opcode_place(struct av_word word)
+uint64_t av_faults_opcodes(struct av_word word)
 {
-	const char *name;
+	uint64_t found = 0;
 
-	for (int i = 0; i < AV_FAULTS_OPCODES; i++) {
-		name = av_faults_opcode[i].name;
-		if (av_faults_find(word, "ibv_wr_", &name, 1) == 0)
-			return i;
-	}
-	return -1;
+	for (uint32_t i = 0; i < AV_WR_OPCODES; i++)
+		if (av_faults_find(word, "ibv_wr_", av_wr_opcodes[i].rule_words, 2) < 2)
+			found |= av_faults_opcode(i);
+	return found;
 }
 
 uint32_t av_faults_messages(struct av_word word)

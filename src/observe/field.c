@@ -13,6 +13,7 @@
 #include "observe/cm_phase.h"
 #include "observe/faults_rule.h"
 #include "observe/verb.h"
+#include "observe/wr_opcode.h"
 
 /* clang-format off */
 #define F(name, member, form, group) \
@@ -132,29 +133,6 @@ static const char *const objects[] = {
 	[AV_OBJECT_SRQ] = "SRQ",   [AV_OBJECT_MR] = "MR", [AV_OBJECT_PORT] = "port",
 };
 
-/* The values above those of the plain verbs are in queue/qp.h. */
-static const char *const opcodes[] = {
-	[IBV_WR_RDMA_WRITE] = "RDMA WRITE",
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = "RDMA WRITE WITH IMMEDIATE",
-	[IBV_WR_SEND] = "SEND",
-	[IBV_WR_SEND_WITH_IMM] = "SEND WITH IMMEDIATE",
-	[IBV_WR_RDMA_READ] = "RDMA READ",
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = "COMPARE AND SWAP",
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = "FETCH AND ADD",
-	[IBV_WR_LOCAL_INV] = "LOCAL INVALIDATE",
-	[IBV_WR_BIND_MW] = "BIND",
-	[IBV_WR_SEND_WITH_INV] = "SEND WITH INVALIDATE",
-	[AV_WR_FLUSH] = "FLUSH",
-	[AV_WR_ATOMIC_WRITE] = "ATOMIC WRITE",
-	[97] = "COMPARE AND SWAP",
-	[98] = "FETCH AND ADD",
-	[99] = "MASKED COMPARE AND SWAP",
-	[100] = "MASKED FETCH AND ADD",
-	[101] = "NOP",
-	[102] = "UMR",
-	[103] = "UMR INVALIDATE",
-};
-
 static const char *const events[] = {
 	[IBV_EVENT_CQ_ERR] = "CQ_ERR",	       [IBV_EVENT_QP_FATAL] = "QP_FATAL",
 	[IBV_EVENT_QP_REQ_ERR] = "QP_REQ_ERR", [IBV_EVENT_QP_ACCESS_ERR] = "QP_ACCESS_ERR",
@@ -216,7 +194,6 @@ static const struct {
 } words[AV_FIELD_FORM_N] = {
 	[AV_FIELD_KIND] = WORDS("", kinds),
 	[AV_FIELD_OBJECT] = WORDS("", objects),
-	[AV_FIELD_OPCODE] = WORDS("", opcodes),
 	[AV_FIELD_STATUS] = WORDS("IBV_WC_", av_status_name),
 	[AV_FIELD_EVENT] = WORDS("IBV_EVENT_", events),
 	[AV_FIELD_STATE] = WORDS("", states),
@@ -226,6 +203,11 @@ static const struct {
 	[AV_FIELD_FAULT] = WORDS("", av_faults_name),
 	[AV_FIELD_CM_PHASE] = WORDS("", phases),
 };
+
+const char *av_field_word(unsigned int form, uint64_t value)
+{
+	return value < words[form].count ? words[form].name[value] : NULL;
+}
 
 /* --- flags ----------------------------------------------------------------------- */
 
@@ -375,12 +357,15 @@ void av_field_write(const struct av_field *field, unsigned int form,
 	case AV_FIELD_VERB:
 		word = av_verb_name((unsigned int)value);
 		break;
+	case AV_FIELD_OPCODE:
+		word = av_wr_opcode((uint32_t)value)->name;
+		break;
 	case AV_FIELD_ERRNO:
 		word = strerrorname_np((int)value);
 		break;
 	default:
 		prefix = words[form].prefix;
-		word = value < words[form].count ? words[form].name[value] : NULL;
+		word = av_field_word(form, value);
 		break;
 	}
 	if (word)

@@ -66,6 +66,10 @@ bool av_field_is_number(const struct av_field *field);
 void av_field_write(const struct av_field *field, unsigned int form,
 		    const struct av_flight_record *record, char text[AV_FIELD_TEXT_MAX]);
 
+/* The word for a value in one of the forms KIND to CM_PHASE that have a list of them; NULL: none.
+ */
+const char *av_field_word(unsigned int form, uint64_t value);
+
 /* The form named in a placeholder {name:form}; AV_FIELD_FORM_N: unknown. */
 unsigned int av_field_form(struct av_word name);
 

@@ -19,7 +19,7 @@
 
 static bool is_infiniband(const struct av_device *dev)
 {
-	return dev->link_layer == IBV_LINK_LAYER_INFINIBAND;
+	return dev->port.link_layer == IBV_LINK_LAYER_INFINIBAND;
 }
 
 /* --- devices ----------------------------------------------------------------------- */

@@ -46,14 +46,6 @@ static AV_PRINTF(3, 4) ssize_t append(char *bytes, ssize_t len, const char *fmt,
 
 #define put(bytes, ...) append(bytes, 0, __VA_ARGS__)
 
-/* "NUMBER: NAME" */
-static ssize_t put_state(char *bytes, unsigned int number, const char *const *names, size_t count)
-{
-	const char *name = number < count ? names[number] : NULL;
-
-	return put(bytes, "%u: %s\n", number, name ? name : "<unknown>");
-}
-
 /* Defines show_NAME() for a file whose content is one formatted text. */
 #define SHOW(name, ...)                                                            \
 	static ssize_t show_##name(const struct av_vsysfs_node *node, char *bytes) \
@@ -89,30 +81,20 @@ static ssize_t show_guid(const struct av_vsysfs_node *node, char *bytes)
 
 static ssize_t show_state(const struct av_vsysfs_node *node, char *bytes)
 {
-	static const char *const names[] = {"NOP",   "DOWN",   "INIT",
-					    "ARMED", "ACTIVE", "ACTIVE_DEFER"};
-
 	struct ibv_port_attr port;
 
 	av_port_attr(node->dev, &port);
-	return put_state(bytes, port.state, names, AV_ARRAY_SIZE(names));
+	return put(bytes, "%u: %s\n", port.state,
+		   port.state == IBV_PORT_ACTIVE ? "ACTIVE" : "DOWN");
 }
 
 static ssize_t show_phys_state(const struct av_vsysfs_node *node, char *bytes)
 {
-	/* PortInfo.PortPhysicalState; 0 means "no change" and is not a state. */
-	static const char *const names[] = {NULL,
-					    "Sleep",
-					    "Polling",
-					    "Disabled",
-					    "PortConfigurationTraining",
-					    "LinkUp",
-					    "LinkErrorRecovery",
-					    "Phy Test"};
 	struct ibv_port_attr port;
 
 	av_port_attr(node->dev, &port);
-	return put_state(bytes, port.phys_state, names, AV_ARRAY_SIZE(names));
+	return put(bytes, "%u: %s\n", port.phys_state,
+		   port.state == IBV_PORT_ACTIVE ? "LinkUp" : "Disabled");
 }
 
 static ssize_t show_rate(const struct av_vsysfs_node *node, char *bytes)
@@ -128,8 +110,7 @@ SHOW(lid_mask_count, "%u\n", node->dev->port.lmc)
 SHOW(sm_lid, "0x%x\n", node->dev->port.sm_lid)
 SHOW(sm_sl, "%u\n", node->dev->port.sm_sl)
 SHOW(cap_mask, "0x%08x\n", node->dev->port.port_cap_flags)
-SHOW(link_layer, "%s\n",
-     node->dev->link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand")
+SHOW(link_layer, "%s\n", av_link_name(node->dev))
 SHOW(pkey, "0x%04x\n", AV_PKEY_DEFAULT)
 
 /* Read the GID table row of @node. Return: false if it is empty. */
@@ -163,7 +144,8 @@ static ssize_t show_gid_type(const struct av_vsysfs_node *node, char *bytes)
 
 	if (!read_row(node, &row))
 		return -EINVAL;
-	return put(bytes, "%s\n", row.type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1");
+	return put(bytes, "%s\n",
+		   row.type == IBV_GID_TYPE_ROCE_V2 ? av_gid_type_name(row.type) : "IB/RoCE v1");
 }
 
 static ssize_t show_gid_ndev(const struct av_vsysfs_node *node, char *bytes)

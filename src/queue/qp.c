@@ -82,6 +82,20 @@ static uint32_t round_depth(uint32_t depth, uint32_t limit)
 	return entries < limit ? entries : limit;
 }
 
+struct av_qp_end av_qp_get_at(const struct av_qp_location *location)
+{
+	struct av_seg *seg = location->ref ? av_seg_get(location->ref) : NULL;
+
+	return (struct av_qp_end){seg, seg ? av_qp_at(seg, location->index) : NULL};
+}
+
+struct av_qp_end av_qp_get(uint32_t qpn)
+{
+	struct av_qp_location location = av_dir_qpn_find(qpn);
+
+	return av_qp_get_at(&location);
+}
+
 void av_qp_round_cap(struct ibv_qp_cap *cap, uint32_t max_wr)
 {
 	cap->max_send_wr = round_depth(cap->max_send_wr, max_wr);

@@ -26,6 +26,7 @@
 #include "memory/atomic_op.h"
 #include "memory/klm_list.h"
 #include "observe/counters.h"
+#include "observe/wr_opcode.h"
 #include "queue/cq.h"
 #include "queue/rq.h"
 
@@ -46,31 +47,6 @@ enum av_to_wire {
 	AV_TO_WIRE_ASKED,  /* the peer asks, or has moved: this side is to move */
 	AV_TO_WIRE_MOVED,
 	AV_TO_WIRE_CANNOT,
-};
-
-/*
- * Opcodes of requests and completions that plain verbs do not have. The values are those of the
- * experimental verbs.
- */
-enum {
-	AV_WR_NOP = 101,
-	AV_WR_UMR_FILL = 102,
-	AV_WR_UMR_INVALIDATE = 103,
-	AV_WC_UMR = 0x100,
-};
-
-/*
- * Opcodes beside those of enum ibv_wr_opcode, whose operands lie in the slot. The masked ones and
- * their completions have the values of enum ibv_exp_wr_opcode and enum ibv_exp_wc_opcode. The sized
- * ones are the plain ones with operands of another size, and complete as those do.
- */
-enum {
-	AV_WR_SIZED_CMP_AND_SWP = 97,
-	AV_WR_SIZED_FETCH_AND_ADD = 98,
-	AV_WR_MASKED_CMP_AND_SWP = 99,
-	AV_WR_MASKED_FETCH_AND_ADD = 100,
-	AV_WC_MASKED_CMP_AND_SWP = 9,
-	AV_WC_MASKED_FETCH_AND_ADD = 10,
 };
 
 /*
@@ -220,6 +196,18 @@ struct av_qp_end {
 	struct av_seg *seg;
 	struct av_qp_shared *qp; /* NULL: there is none */
 };
+
+struct av_qp_location; /* registry/directory.h */
+
+/*
+ * Find a queue pair of this host by its number; at a place of the directory. It may have ended
+ * meanwhile, and its slot may be another's: its number says so while a right of it is held.
+ * Context: any thread.
+ * Return: .seg holds a use, for av_seg_put(); NULL: there is no such context. .qp: NULL: there is
+ * no such queue pair
+ */
+struct av_qp_end av_qp_get(uint32_t qpn);
+struct av_qp_end av_qp_get_at(const struct av_qp_location *location);
 
 struct av_qp_request {
 	uint32_t type;

@@ -4,42 +4,9 @@
 #include <string.h>
 
 #include "base/limits.h"
-#include "base/newer_verbs.h"
 #include "observe/diagnosis.h"
 #include "queue/elements.h"
 #include "queue/qp.h"
-
-enum wr_form {
-	FORM_NONE,
-	FORM_MESSAGE,
-	FORM_RDMA,
-	FORM_ATOMIC,
-	FORM_LOCAL,
-	FORM_BIND,
-	FORM_OPERANDS
-};
-
-/* One row per opcode: which fields of the request it uses and whether its data may be inline. */
-static const struct {
-	enum wr_form form;
-	bool inline_data;
-} opcode_row[] = {
-	[IBV_WR_RDMA_WRITE] = {FORM_RDMA, true},
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = {FORM_RDMA, true},
-	[IBV_WR_SEND] = {FORM_MESSAGE, true},
-	[IBV_WR_SEND_WITH_IMM] = {FORM_MESSAGE, true},
-	[IBV_WR_RDMA_READ] = {FORM_RDMA, false},
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = {FORM_ATOMIC, false},
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {FORM_ATOMIC, false},
-	[IBV_WR_LOCAL_INV] = {FORM_LOCAL, false},
-	[IBV_WR_BIND_MW] = {FORM_BIND, false},
-	[IBV_WR_SEND_WITH_INV] = {FORM_MESSAGE, true},
-	[AV_WR_ATOMIC_WRITE] = {FORM_RDMA, true},
-	[AV_WR_SIZED_CMP_AND_SWP] = {FORM_OPERANDS, false},
-	[AV_WR_SIZED_FETCH_AND_ADD] = {FORM_OPERANDS, false},
-	[AV_WR_MASKED_CMP_AND_SWP] = {FORM_OPERANDS, false},
-	[AV_WR_MASKED_FETCH_AND_ADD] = {FORM_OPERANDS, false},
-};
 
 struct av_atomic *av_sq_operands(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 {
@@ -53,14 +20,6 @@ struct av_atomic *av_sq_operands(const struct av_qp_end *end, const struct av_sq
 			 (uintptr_t)wqe - (uintptr_t)end->seg->head + stride - AV_SQ_OPERANDS,
 			 AV_SQ_OPERANDS);
 }
-
-static bool is_send(enum ibv_wr_opcode opcode)
-{
-	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;
-}
-
-/* Nothing of it goes to a peer. */
-#define IS_LOCAL(form) ((form) == FORM_LOCAL || (form) == FORM_BIND)
 
 static uint64_t total(const struct ibv_send_wr *wr)
 {
@@ -80,29 +39,30 @@ static int check_operands(const struct av_qp_shared *qp, const struct ibv_send_w
 }
 
 /* It has no data, so its list may be anything. */
-static int check_local(const struct ibv_send_wr *wr, enum wr_form form)
+static int check_local(const struct ibv_send_wr *wr, enum av_wr_form form)
 {
 	if (wr->send_flags & IBV_SEND_INLINE)
 		return av_refuse(EINVAL, AV_CHECK_POST_INLINE_OP, wr->opcode, 0);
-	return form == FORM_BIND && !wr->bind_mw.mw ? av_refuse(EINVAL, AV_CHECK_BIND_WINDOW, 0, 0)
-						    : 0;
+	if (form == AV_FORM_BIND && !wr->bind_mw.mw)
+		return av_refuse(EINVAL, AV_CHECK_BIND_WINDOW, 0, 0);
+	return 0;
 }
 
 /* @operands: as for av_sq_post(), of this request; @bytes: out, the sum of the elements */
-static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr, enum wr_form form,
-		 const struct av_atomic *operands, uint64_t *bytes)
+static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr,
+		 const struct av_wr_opcode *o, const struct av_atomic *operands, uint64_t *bytes)
 {
-	if (form == FORM_NONE || (av_unlikely(form == FORM_OPERANDS) && !operands))
+	if (o->form == AV_FORM_NONE || (av_unlikely(o->form == AV_FORM_OPERANDS) && !operands))
 		return av_refuse(EINVAL, AV_CHECK_POST_OPCODE, (uint64_t)(int)wr->opcode, 0);
 	*bytes = 0;
-	if (av_unlikely(form == FORM_OPERANDS)) {
+	if (av_unlikely(o->form == AV_FORM_OPERANDS)) {
 		int ret = check_operands(qp, wr, operands->bytes);
 
 		if (ret)
 			return ret;
 	}
-	if (av_unlikely(IS_LOCAL(form)))
-		return check_local(wr, form);
+	if (av_unlikely(o->local))
+		return check_local(wr, o->form);
 	if (wr->num_sge < 0 ||
 	    (!(wr->send_flags & IBV_SEND_INLINE) && (uint32_t)wr->num_sge > qp->sq_max_sge))
 		return av_refuse(EINVAL, AV_CHECK_POST_SEND_SGE, (uint64_t)wr->num_sge,
@@ -112,7 +72,7 @@ static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr, en
 	*bytes = av_likely(wr->num_sge == 1) ? wr->sg_list[0].length : total(wr);
 	if (!(wr->send_flags & IBV_SEND_INLINE))
 		return 0;
-	if (!opcode_row[wr->opcode].inline_data)
+	if (!o->may_inline)
 		return av_refuse(EINVAL, AV_CHECK_POST_INLINE_OP, wr->opcode, 0);
 	return *bytes > qp->max_inline
 		       ? av_refuse(EINVAL, AV_CHECK_POST_INLINE, *bytes, qp->max_inline)
@@ -144,25 +104,25 @@ void av_sq_fill_ud(struct av_sq_wqe *wqe, const struct ibv_ah_attr *ah, uint32_t
 	wqe->route.hop_limit = ah->grh.hop_limit;
 }
 
-static void fill_target(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, enum wr_form form)
+static void fill_target(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, enum av_wr_form form)
 {
 	wqe->srqn = wr->qp_type.xrc.remote_srqn;
 	switch (form) {
-	case FORM_RDMA:
+	case AV_FORM_RDMA:
 		wqe->remote_addr = wr->wr.rdma.remote_addr;
 		wqe->rkey = wr->wr.rdma.rkey;
 		break;
-	case FORM_ATOMIC:
+	case AV_FORM_ATOMIC:
 		wqe->remote_addr = wr->wr.atomic.remote_addr;
 		wqe->rkey = wr->wr.atomic.rkey;
 		wqe->compare_add = wr->wr.atomic.compare_add;
 		wqe->swap = wr->wr.atomic.swap;
 		break;
-	case FORM_OPERANDS:
+	case AV_FORM_OPERANDS:
 		wqe->remote_addr = wr->wr.atomic.remote_addr;
 		wqe->rkey = wr->wr.atomic.rkey;
 		break;
-	case FORM_BIND:
+	case AV_FORM_BIND:
 		av_sq_fill_bind(wqe, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
 		wr->bind_mw.mw->rkey = wqe->rkey; /* as soon as the bind is posted */
 		break;
@@ -198,7 +158,7 @@ static int fill_operands(const struct av_qp_end *end, const struct av_sq_wqe *wq
 	return 0;
 }
 
-static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, enum wr_form form,
+static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, const struct av_wr_opcode *o,
 		 uint64_t bytes)
 {
 	wqe->wr_id = wr->wr_id;
@@ -206,8 +166,8 @@ static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, enum wr_fo
 	wqe->flags = wr->send_flags;
 	wqe->imm = wr->imm_data;
 	wqe->bytes = bytes;
-	fill_target(wqe, wr, form);
-	if (av_unlikely(IS_LOCAL(form))) {
+	fill_target(wqe, wr, o->form);
+	if (av_unlikely(o->local)) {
 		wqe->bytes = wqe->count = 0;
 		return;
 	}
@@ -229,14 +189,14 @@ static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, enum wr_fo
  * datagram.
  */
 static int fill_more(const struct av_qp_end *end, struct av_sq_wqe *wqe,
-		     const struct ibv_send_wr *wr, enum wr_form form, av_ah_lookup *find_ah,
-		     const struct av_atomic *operands)
+		     const struct ibv_send_wr *wr, const struct av_wr_opcode *o,
+		     av_ah_lookup *find_ah, const struct av_atomic *operands)
 {
 	const struct ibv_ah_attr *ah;
 
-	if (form == FORM_OPERANDS)
+	if (o->form == AV_FORM_OPERANDS)
 		return fill_operands(end, wqe, operands);
-	if (end->qp->type != IBV_QPT_UD || !is_send(wr->opcode))
+	if (end->qp->type != IBV_QPT_UD || !av_wr_opcode_is_of(o, IBV_QPT_UD))
 		return 0;
 	ah = find_ah(wr->wr.ud.ah);
 	if (!ah)
@@ -248,11 +208,9 @@ static int fill_more(const struct av_qp_end *end, struct av_sq_wqe *wqe,
 static int post_one(const struct av_qp_end *end, uint32_t number, const struct ibv_send_wr *wr,
 		    av_ah_lookup *find_ah, const struct av_atomic *operands)
 {
-	enum wr_form form = av_likely((unsigned int)wr->opcode < AV_ARRAY_SIZE(opcode_row))
-				    ? opcode_row[wr->opcode].form
-				    : FORM_NONE;
+	const struct av_wr_opcode *o = av_wr_opcode(wr->opcode);
 	uint64_t bytes;
-	int ret = check(end->qp, wr, form, operands, &bytes);
+	int ret = check(end->qp, wr, o, operands, &bytes);
 	struct av_sq_wqe *wqe;
 
 	if (av_unlikely(ret))
@@ -260,9 +218,9 @@ static int post_one(const struct av_qp_end *end, uint32_t number, const struct i
 	wqe = av_sq_slot(end, number);
 	if (av_unlikely(!wqe))
 		return av_refuse(EINVAL, AV_CHECK_POST_DAMAGED, 0, 0);
-	fill(wqe, wr, form, bytes);
+	fill(wqe, wr, o, bytes);
 	if (av_unlikely(operands || end->qp->type == IBV_QPT_UD))
-		return fill_more(end, wqe, wr, form, find_ah, operands);
+		return fill_more(end, wqe, wr, o, find_ah, operands);
 	return 0;
 }
 
@@ -347,34 +305,10 @@ int av_sq_post_special(const struct av_qp_end *end, const struct av_sq_special *
 
 /* --- completions ------------------------------------------------------------------- */
 
-/* By enum ibv_wr_opcode, and by the opcodes that plain verbs do not have. */
-static const uint16_t wc_opcode[] = {
-	[IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
-	[IBV_WR_SEND] = IBV_WC_SEND,
-	[IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND,
-	[IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
-	[IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
-	[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
-	[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
-	[AV_WR_FLUSH] = AV_WC_FLUSH,
-	[AV_WR_ATOMIC_WRITE] = AV_WC_ATOMIC_WRITE,
-	[AV_WR_SIZED_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
-	[AV_WR_SIZED_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
-	[AV_WR_MASKED_CMP_AND_SWP] = AV_WC_MASKED_CMP_AND_SWP,
-	[AV_WR_MASKED_FETCH_AND_ADD] = AV_WC_MASKED_FETCH_AND_ADD,
-	[AV_WR_NOP] = IBV_WC_SEND,
-	[AV_WR_UMR_FILL] = AV_WC_UMR,
-	[AV_WR_UMR_INVALIDATE] = AV_WC_UMR,
-};
-
 int av_sq_complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 		   enum ibv_wc_status status)
 {
 	struct av_qp_shared *qp = end->qp;
-	uint32_t opcode = wqe->opcode;
 	struct av_cqe cqe;
 	int ret;
 
@@ -386,7 +320,7 @@ int av_sq_complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 	memset(&cqe, 0, offsetof(struct av_cqe, data));
 	cqe.wr_id = wqe->wr_id;
 	cqe.status = (uint8_t)status;
-	cqe.opcode = opcode < AV_ARRAY_SIZE(wc_opcode) ? wc_opcode[opcode] : IBV_WC_SEND;
+	cqe.opcode = av_wr_opcode(__atomic_load_n(&wqe->opcode, __ATOMIC_RELAXED))->completion;
 	cqe.byte_len = (uint32_t)wqe->bytes;
 	cqe.qpn = atomic_load_explicit(&qp->qpn, memory_order_relaxed);
 	cqe.queue = qp->index;

@@ -216,7 +216,7 @@ static void put_connected(struct request *r, const struct av_packet_kind *k)
 	if (!is_done(r) && is_reliable(r) && refusal(r) != AV_NAK_NONE)
 		last = refused_packet(r, k, last);
 	av_capture_flow(&f, r->req, r->rsp);
-	if (av_packet_kind_has_payload(k))
+	if (av_wr_opcode(r->wqe->opcode)->source)
 		source_local(&s, r);
 	put_message(r, &m, last, &f, &s, r->mark->time_ns);
 	source_end(&s);
@@ -284,8 +284,7 @@ static bool only_waits(const struct request *r)
 
 static void find_operands(struct request *r)
 {
-	if (r->wqe->opcode >= AV_WR_SIZED_CMP_AND_SWP &&
-	    r->wqe->opcode <= AV_WR_MASKED_FETCH_AND_ADD)
+	if (av_wr_opcode(r->wqe->opcode)->form == AV_FORM_OPERANDS)
 		r->extended = av_sq_operands(r->req, r->wqe);
 }
 

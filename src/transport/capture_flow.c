@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "registry/directory.h"
 #include "device/gid.h"
 #include "device/port.h"
 
@@ -83,8 +82,7 @@ void av_capture_flow_back(struct av_frame *f, const struct av_qp_end *req,
 /* The address of the port that a queue pair is at. */
 static void gid_of_qpn(uint32_t qpn, uint32_t lid, union ibv_gid *gid)
 {
-	struct av_qp_location location = av_dir_qpn_find(qpn);
-	struct av_seg *seg = location.ref ? av_seg_get(location.ref) : NULL;
+	struct av_seg *seg = av_qp_get(qpn).seg;
 
 	if (seg && seg->head->lid == lid)
 		av_port_gid(seg->head->port, 0, gid);

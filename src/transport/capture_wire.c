@@ -6,8 +6,8 @@
 
 #include "base/lock.h"
 #include "base/uncancelled.h"
+#include "queue/qp.h"
 #include "registry/capture_table.h"
-#include "registry/directory.h"
 #include "segment/segment.h"
 #include "transport/capture_file.h"
 #include "wire/bytes.h"
@@ -84,8 +84,7 @@ static void write_all(const struct av_net_seen *s, const char *device)
 /* What has come for one queue pair is its device's. */
 static void write_arrived(const struct av_net_seen *s)
 {
-	struct av_qp_location location = av_dir_qpn_find(qpn_of(s->datagram));
-	struct av_seg *seg = location.ref ? av_seg_get(location.ref) : NULL;
+	struct av_seg *seg = av_qp_get(qpn_of(s->datagram)).seg;
 
 	write_all(s, seg && seg->own ? seg->head->device : NULL);
 	av_seg_put(seg);

@@ -2,25 +2,6 @@
 #include "transport/count.h"
 
 #include "base/compiler.h"
-#include "base/newer_verbs.h"
-#include "transport/responder.h"
-
-const uint8_t av_traffic_kind[] = {
-	[IBV_WR_RDMA_WRITE] = AV_TRAFFIC_WRITE,
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = AV_TRAFFIC_WRITE,
-	[IBV_WR_SEND] = AV_TRAFFIC_SEND,
-	[IBV_WR_SEND_WITH_IMM] = AV_TRAFFIC_SEND,
-	[IBV_WR_RDMA_READ] = AV_TRAFFIC_READ,
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = AV_TRAFFIC_ATOMIC,
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = AV_TRAFFIC_ATOMIC,
-	[IBV_WR_SEND_WITH_INV] = AV_TRAFFIC_SEND,
-	[AV_WR_FLUSH] = AV_TRAFFIC_FLUSH,
-	[AV_WR_ATOMIC_WRITE] = AV_TRAFFIC_ATOMIC,
-	[AV_WR_SIZED_CMP_AND_SWP] = AV_TRAFFIC_ATOMIC,
-	[AV_WR_SIZED_FETCH_AND_ADD] = AV_TRAFFIC_ATOMIC,
-	[AV_WR_MASKED_CMP_AND_SWP] = AV_TRAFFIC_ATOMIC,
-	[AV_WR_MASKED_FETCH_AND_ADD] = AV_TRAFFIC_ATOMIC,
-};
 
 /* Statuses without a row are errors that the requester found. */
 static const enum av_req_event request_event[] = {

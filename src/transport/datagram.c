@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "registry/directory.h"
 #include "registry/multicast.h"
 #include "device/gid.h"
 #include "device/port.h"
@@ -30,7 +29,6 @@
 #include "transport/wire_faults.h"
 
 #define MULTICAST_QPN 0xffffffu
-#define USE_OWN_QKEY  0x80000000u
 
 struct datagram {
 	struct av_sq_wqe head;
@@ -121,8 +119,7 @@ static bool accepts(const struct datagram *d, const struct av_qp_shared *p)
 {
 	uint32_t state = atomic_load_explicit(&p->state, memory_order_relaxed);
 
-	if (state != IBV_QPS_RTR && state != IBV_QPS_RTS && state != IBV_QPS_SQD &&
-	    state != IBV_QPS_SQE) {
+	if (!AV_RESPONDER_ANSWERS(state)) {
 		av_diag_note(AV_CHECK_DATAGRAM_STATE, IBV_QPS_RTR, state);
 		av_diag_state(state);
 		return false;
@@ -238,13 +235,6 @@ static void send_to(struct datagram *d, const struct av_qp_end *rsp, uint32_t qp
 		end_failed(d, rsp, qpn);
 }
 
-/* @to: out; holds a use of its segment, to be given to av_disconnect() */
-static void find(const struct av_qp_location *location, struct av_qp_end *to)
-{
-	to->seg = location->ref ? av_seg_get(location->ref) : NULL;
-	to->qp = to->seg ? av_qp_at(to->seg, location->index) : NULL;
-}
-
 static bool at_address(const struct datagram *d, const struct av_seg *seg)
 {
 	if (d->has_grh)
@@ -267,10 +257,8 @@ static void send_one(struct datagram *d, const struct av_qp_end *req, struct av_
 	uint32_t qpn = d->head.ud.qpn & AV_QPN_MASK;
 
 	if (!peer->qp || !is_addressee(peer->qp, qpn)) {
-		struct av_qp_location location = av_dir_qpn_find(qpn);
-
 		av_disconnect(peer);
-		find(&location, peer);
+		*peer = av_qp_get(qpn);
 	}
 	if (!peer->qp || !is_addressee(peer->qp, qpn))
 		send_nowhere(d, req, AV_CHECK_DATAGRAM_NOBODY, qpn);
@@ -285,11 +273,11 @@ static void send_group(struct datagram *d)
 	uint32_t at = 0;
 
 	while (av_multicast_next(&d->head.ud.dgid, &at, &member)) {
-		struct av_qp_end to = {0};
+		struct av_qp_end to;
 
 		if (member.qpn == d->src_qpn)
 			continue;
-		find(&member.location, &to);
+		to = av_qp_get_at(&member.location);
 		send_to(d, &to, member.qpn);
 		av_disconnect(&to);
 	}
@@ -297,11 +285,10 @@ static void send_group(struct datagram *d)
 
 static enum av_fault check(const struct datagram *d, const struct av_qp_end *req)
 {
-	if (d->head.opcode != IBV_WR_SEND && d->head.opcode != IBV_WR_SEND_WITH_IMM)
+	if (!av_wr_opcode_is_of(av_wr_opcode(d->head.opcode), IBV_QPT_UD) ||
+	    d->head.count > AV_MAX_SGE)
 		return AV_FAULT_LOC_QP_OP;
-	if (d->head.count > AV_MAX_SGE)
-		return AV_FAULT_LOC_QP_OP;
-	return d->head.bytes > 128ull << req->seg->head->mtu ? AV_FAULT_LOC_LEN : AV_FAULT_NONE;
+	return d->head.bytes > av_mtu_bytes(req->seg->head->mtu) ? AV_FAULT_LOC_LEN : AV_FAULT_NONE;
 }
 
 /* --- on the wire ----------------------------------------------------------------- */
@@ -368,7 +355,7 @@ static struct av_net_burst *packet_of(struct datagram *d, const struct av_qp_end
 static void begin(struct datagram *d, const struct av_qp_end *req, const struct av_sq_wqe *wqe)
 {
 	d->head = *wqe;
-	d->qkey = d->head.ud.qkey & USE_OWN_QKEY ? req->qp->attr.qkey : d->head.ud.qkey;
+	d->qkey = av_datagram_qkey(req, &d->head);
 	d->src_qpn = atomic_load_explicit(&req->qp->qpn, memory_order_relaxed);
 	d->src_pid = req->seg->head->pid;
 	d->slid = req->seg->head->lid;
@@ -411,7 +398,7 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_
 	if (!on_wire && !d.source_read && !d.source_bad) /* it is sent, whether or not it arrives */
 		d.source_bad = av_xfer_read(&d.from, d.from.bytes, d.now_ns) == AV_XFER_SRC_FAULT;
 	av_mem_put_list(&d.from);
-	req->qp->next_psn = (req->qp->next_psn + 1) & 0xffffff;
+	req->qp->next_psn = av_psn_after(req->qp->next_psn, 1);
 	if (d.source_bad) {
 		result.fault = AV_FAULT_LOC_PROT;
 		return result;
@@ -464,12 +451,9 @@ static void from_packet(struct datagram *d, const struct av_net_packet *packet)
 }
 
 /* @packet: if a fault on demand may see to it; else NULL */
-static void deliver_here(struct datagram *d, const struct av_qp_location *location, uint32_t qpn,
+static void deliver_here(struct datagram *d, struct av_qp_end to, uint32_t qpn,
 			 const struct av_net_packet *packet)
 {
-	struct av_qp_end to;
-
-	find(location, &to);
 	if (to.seg && to.seg->own &&
 	    !(packet && av_faults_watched(to.seg) && av_wire_faults_strike(to.seg, packet)))
 		send_to(d, &to, qpn);
@@ -483,16 +467,14 @@ static void deliver_here(struct datagram *d, const struct av_qp_location *locati
 static bool is_from_here(const struct datagram *d, const struct av_net_packet *packet,
 			 bool *blocked)
 {
-	struct av_qp_location location = av_dir_qpn_find(d->src_qpn);
-	struct av_seg *seg = location.ref ? av_seg_get(location.ref) : NULL;
-	const struct av_qp_shared *qp = seg ? av_qp_at(seg, location.index) : NULL;
+	struct av_qp_end from = av_qp_get(d->src_qpn);
 	union ibv_gid src;
 	bool here;
 
 	memcpy(src.raw, packet->path.src, sizeof(src.raw));
-	here = seg && av_port_has_gid(seg->head->port, &src);
-	*blocked = here && qp && qp->blocks_loopback;
-	av_seg_put(seg);
+	here = from.seg && av_port_has_gid(from.seg->head->port, &src);
+	*blocked = here && from.qp && from.qp->blocks_loopback;
+	av_seg_put(from.seg);
 	return here;
 }
 
@@ -507,18 +489,18 @@ static void deliver_group(struct datagram *d, const struct av_net_packet *packet
 		return;
 	while (av_multicast_next(&d->head.ud.dgid, &at, &member))
 		if (!here || member.qpn != d->src_qpn)
-			deliver_here(d, &member.location, member.qpn, NULL);
+			deliver_here(d, av_qp_get_at(&member.location), member.qpn, NULL);
 }
 
 void av_datagram_arrived(const struct av_net_packet *packet, bool struck)
 {
 	struct datagram d; /* not cleared as a whole: the spans are large */
-	struct av_qp_location location = av_dir_qpn_find(packet->packet.dest_qpn);
+	uint32_t qpn = packet->packet.dest_qpn;
 
 	from_packet(&d, packet);
 	d.after = NULL;
 	if (d.group)
 		deliver_group(&d, packet);
 	else
-		deliver_here(&d, &location, packet->packet.dest_qpn, struck ? NULL : packet);
+		deliver_here(&d, av_qp_get(qpn), qpn, struck ? NULL : packet);
 }

@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
-#include "base/newer_verbs.h"
 #include "base/patience.h"
 #include "transport/count.h"
 #include "transport/event.h"
@@ -47,13 +46,11 @@ static av_operation *const operation[AV_WR_OPCODES] = {
 static enum av_fault check(const struct av_qp_end *req, const struct av_sq_wqe *head,
 			   const struct av_wr_opcode *o)
 {
-	if (o && o->local)
+	if (o->local)
 		return AV_FAULT_NONE;
-	if (!o || head->count > AV_MAX_SGE)
+	if (head->count > AV_MAX_SGE || !av_wr_opcode_is_of(o, req->qp->type))
 		return AV_FAULT_LOC_QP_OP;
-	if (req->qp->type == IBV_QPT_UC && !o->uc)
-		return AV_FAULT_LOC_QP_OP;
-	if (head->bytes > AV_MAX_MSG_BYTES || (o->word && head->bytes != sizeof(uint64_t)))
+	if (head->bytes > AV_MAX_MSG_BYTES || (o->is_word && head->bytes != sizeof(uint64_t)))
 		return AV_FAULT_LOC_LEN;
 	if (o->answered && req->qp->attr.max_rd_atomic == 0)
 		return AV_FAULT_LOC_QP_OP;
@@ -62,7 +59,7 @@ static enum av_fault check(const struct av_qp_end *req, const struct av_sq_wqe *
 
 enum av_fault av_execute_check(const struct av_qp_end *req, const struct av_sq_wqe *wqe)
 {
-	return check(req, wqe, AV_WR_OPCODE(wqe->opcode));
+	return check(req, wqe, av_wr_opcode(wqe->opcode));
 }
 
 static bool acquired(const struct av_qp_end *end, enum av_lock_result got)
@@ -95,9 +92,8 @@ bool av_responder_acquire_soon(const struct av_qp_end *end)
  */
 static bool takes_receive(const struct av_work *w)
 {
-	return av_opcode_receives(w->wqe->opcode) &&
-	       (w->wqe->opcode != IBV_WR_RDMA_WRITE_WITH_IMM ||
-		av_packets(w->req->qp, w->wqe->bytes) == 1);
+	return w->opcode->receives && (w->wqe->opcode != IBV_WR_RDMA_WRITE_WITH_IMM ||
+				       av_packets(w->req->qp, w->wqe->bytes) == 1);
 }
 
 /*
@@ -165,11 +161,11 @@ static void advance_piece(struct av_work *w, uint32_t packets, bool lost)
 {
 	struct av_qp_shared *rsp = w->rsp->qp;
 	struct av_traffic *t = &rsp->counters.rsp.traffic;
-	uint32_t kind = av_traffic_kind[w->wqe->opcode];
+	uint32_t kind = w->opcode->traffic;
 
 	if (w->piece->again)
 		return;
-	rsp->expected_psn = (rsp->expected_psn + packets) & 0xffffff;
+	rsp->expected_psn = av_psn_after(rsp->expected_psn, packets);
 	if (lost)
 		return;
 	if (w->piece->more) {
@@ -188,7 +184,7 @@ static void advance_piece(struct av_work *w, uint32_t packets, bool lost)
 static void advance(struct av_work *w, bool lost)
 {
 	struct av_qp_shared *req = w->req->qp, *rsp = w->rsp->qp;
-	uint32_t n = av_packets(req, w->wqe->bytes), kind = av_traffic_kind[w->wqe->opcode];
+	uint32_t n = av_packets(req, w->wqe->bytes), kind = w->opcode->traffic;
 
 	if (av_unlikely(w->piece != NULL)) {
 		advance_piece(w, n, lost);
@@ -196,7 +192,7 @@ static void advance(struct av_work *w, bool lost)
 	}
 	if (av_likely(w->result.fault == AV_FAULT_NONE))
 		av_traffic_count(&req->counters.req.traffic, kind, w->wqe->bytes, n);
-	req->next_psn = rsp->expected_psn = (req->next_psn + n) & 0xffffff;
+	req->next_psn = rsp->expected_psn = av_psn_after(req->next_psn, n);
 	if (av_unlikely(lost))
 		return;
 	av_traffic_count(&rsp->counters.rsp.traffic, kind, w->wqe->bytes, n);
@@ -210,8 +206,8 @@ static void lose_unanswered(struct av_work *w)
 
 	if (w->req->qp->type != IBV_QPT_UC)
 		return;
-	av_traffic_count(&w->req->qp->counters.req.traffic, av_traffic_kind[w->wqe->opcode],
-			 w->wqe->bytes, av_packets(w->req->qp, w->wqe->bytes));
+	av_traffic_count(&w->req->qp->counters.req.traffic, w->opcode->traffic, w->wqe->bytes,
+			 av_packets(w->req->qp, w->wqe->bytes));
 	failed.silent =
 		w->rsp->qp && av_seg_alive_now(w->rsp->seg) && av_responder_acquire_soon(w->rsp);
 	av_report_unheard(&failed);
@@ -360,7 +356,7 @@ static void begin(struct av_work *w, const struct av_qp_end *req, const struct a
 	w->req = req;
 	w->rsp = rsp;
 	w->wqe = wqe;
-	w->opcode = AV_WR_OPCODE(w->wqe->opcode);
+	w->opcode = av_wr_opcode(w->wqe->opcode);
 	w->piece = NULL;
 	w->events.count = 0;
 	w->after = NULL;

@@ -10,7 +10,7 @@
 #include "device/port.h"
 #include "memory/odp_evict.h"
 #include "observe/diagnosis.h"
-#include "queue/wr_opcode.h"
+#include "observe/wr_opcode.h"
 #include "transport/responder.h"
 #include "transport/timer.h"
 
@@ -194,7 +194,7 @@ static uint32_t keys_of(const struct av_sq_wqe *wqe, bool datagram, uint32_t key
 	if (!datagram)
 		keys[n++] = wqe->rkey;
 	if (!(wqe->flags & IBV_SEND_INLINE) && wqe->count <= AV_MAX_SGE &&
-	    !av_opcode_is_local(wqe->opcode))
+	    !av_wr_opcode(wqe->opcode)->local)
 		for (uint32_t i = 0; i < wqe->count; i++)
 			keys[n++] = wqe->sge[i].lkey;
 	return n;
@@ -203,7 +203,7 @@ static uint32_t keys_of(const struct av_sq_wqe *wqe, bool datagram, uint32_t key
 static bool is_reliable(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 {
 	return (end->qp->type == IBV_QPT_RC || end->qp->type == IBV_QPT_XRC_SEND) &&
-	       !av_opcode_is_local(wqe->opcode);
+	       !av_wr_opcode(wqe->opcode)->local;
 }
 
 static void decide(const struct av_qp_end *end, const struct av_sq_wqe *wqe, struct av_faults *f,

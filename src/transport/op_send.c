@@ -11,9 +11,9 @@
 
 static void message_of(const struct av_work *w, struct av_message *msg)
 {
-	bool write = w->wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-	bool imm = write || w->wqe->opcode == IBV_WR_SEND_WITH_IMM;
-	bool inv = w->wqe->opcode == IBV_WR_SEND_WITH_INV;
+	const struct av_packet_kind *kind = &w->opcode->packet;
+	bool write = kind->operation == AV_OP_WRITE;
+	bool imm = kind->tail == AV_TAIL_IMM, inv = kind->tail == AV_TAIL_INVALIDATE;
 
 	*msg = (struct av_message){
 		.to = &w->to,
@@ -81,7 +81,7 @@ static enum av_fault send_bytes(struct av_work *w, const struct av_rq_wqe *reque
 	enum av_fault fault;
 	struct av_message msg;
 
-	if (w->wqe->opcode == IBV_WR_SEND_WITH_INV &&
+	if (w->opcode->packet.tail == AV_TAIL_INVALIDATE &&
 	    av_window_may_invalidate(w->to.seg, w->wqe->imm, w->qpn) != AV_INVALIDATED)
 		return AV_FAULT_INVALIDATE;
 	message_of(w, &msg);

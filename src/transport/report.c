@@ -11,7 +11,6 @@
 #include "device/gid.h"
 #include "memory/why.h"
 #include "queue/rq.h"
-#include "queue/wr_opcode.h"
 #include "registry/directory.h"
 #include "transport/responder.h"
 #include "transport/wire_qp.h"
@@ -49,37 +48,14 @@ static void of_queue_pair(struct av_flight_record *r, const struct av_qp_end *en
 /* Rights that an operation needs of the responder and its key. 0: it names no memory there */
 static uint32_t rights_of(const struct av_sq_wqe *wqe)
 {
-	switch (wqe->opcode) {
-	case IBV_WR_RDMA_WRITE:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-	case AV_WR_ATOMIC_WRITE:
-		return IBV_ACCESS_REMOTE_WRITE;
-	case IBV_WR_RDMA_READ:
-		return IBV_ACCESS_REMOTE_READ;
-	case AV_WR_FLUSH:
-		return AV_ACCESS_FLUSH_GLOBAL;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-	case AV_WR_SIZED_CMP_AND_SWP:
-	case AV_WR_SIZED_FETCH_AND_ADD:
-	case AV_WR_MASKED_CMP_AND_SWP:
-	case AV_WR_MASKED_FETCH_AND_ADD:
-		return IBV_ACCESS_REMOTE_ATOMIC;
-	default:
-		return 0;
-	}
-}
-
-static bool fetches(const struct av_sq_wqe *wqe)
-{
-	return rights_of(wqe) == IBV_ACCESS_REMOTE_ATOMIC || wqe->opcode == IBV_WR_RDMA_READ;
+	return av_wr_opcode(wqe->opcode)->rights;
 }
 
 static void why_length(const struct av_failed *f)
 {
 	if (f->req->qp->type == IBV_QPT_UD)
 		av_diag_note(AV_CHECK_REQUEST_DATAGRAM, f->wqe->bytes,
-			     128ull << f->req->seg->head->mtu);
+			     av_mtu_bytes(f->req->seg->head->mtu));
 	else if (f->wqe->bytes > AV_MAX_MSG_BYTES)
 		av_diag_note(AV_CHECK_REQUEST_LENGTH, f->wqe->bytes, AV_MAX_MSG_BYTES);
 	else
@@ -92,7 +68,7 @@ static void why_operation(const struct av_failed *f)
 
 	if (reliable && rights_of(f->wqe) && f->req->qp->attr.max_rd_atomic == 0)
 		av_diag_note(AV_CHECK_REQUEST_RD, 1, 0);
-	else if (reliable && f->wqe->opcode >= AV_WR_SIZED_CMP_AND_SWP)
+	else if (reliable && av_wr_opcode(f->wqe->opcode)->form == AV_FORM_OPERANDS)
 		av_diag_note(AV_CHECK_REQUEST_OPERANDS, 0, 0);
 	else
 		av_diag_note(AV_CHECK_REQUEST_SERVICE, f->wqe->opcode, f->req->qp->type);
@@ -101,7 +77,7 @@ static void why_operation(const struct av_failed *f)
 /* Explain a failed copy whose keys are valid: the memory behind one of them is missing. */
 static void why_local(const struct av_failed *f)
 {
-	uint32_t access = fetches(f->wqe) ? IBV_ACCESS_LOCAL_WRITE : 0;
+	uint32_t access = av_wr_opcode(f->wqe->opcode)->source ? 0 : IBV_ACCESS_LOCAL_WRITE;
 
 	if (!(f->wqe->flags & IBV_SEND_INLINE) && f->wqe->count <= AV_MAX_SGE)
 		av_mem_why_list(f->req->seg, f->req->qp->pd, access, f->wqe->sge, f->wqe->count,
@@ -336,7 +312,7 @@ static void of_responder(struct av_flight_record *r, const struct av_qp_end *rsp
 	const struct av_rule *rule = av_rule(fault);
 
 	r->kind = AV_FLIGHT_RECEIVE;
-	if (av_opcode_receives(opcode) && rule->receive != IBV_WC_SUCCESS) {
+	if (av_wr_opcode(opcode)->receives && rule->receive != IBV_WC_SUCCESS) {
 		r->status = (uint8_t)rule->receive;
 		r->wr_id = receive_of(rsp);
 		r->has |= AV_HAS_STATUS;

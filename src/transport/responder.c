@@ -4,7 +4,6 @@
 
 #include "base/uncancelled.h"
 #include "device/port.h"
-#include "registry/directory.h"
 
 bool av_at_address(const struct ibv_ah_attr *ah, const struct av_seg *seg)
 {
@@ -23,14 +22,9 @@ void av_connect_anew(const struct av_qp_end *end, struct av_qp_end *peer)
 {
 	AV_UNCANCELLED;
 	uint32_t qpn = end->qp->attr.dest_qp_num;
-	struct av_qp_location location;
 
 	av_disconnect(peer);
-	location = av_dir_qpn_find(qpn);
-	peer->seg = location.ref ? av_seg_get(location.ref) : NULL;
-	if (!peer->seg)
-		return;
-	peer->qp = av_qp_at(peer->seg, location.index);
+	*peer = av_qp_get(qpn);
 	if (!peer->qp || atomic_load(&peer->qp->qpn) != qpn ||
 	    !av_at_address(&end->qp->attr.ah_attr, peer->seg))
 		av_disconnect(peer);

@@ -9,8 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "device/mtu.h"
 #include "observe/counters.h"
 #include "queue/qp.h"
+#include "wire/message.h"
 
 /* The slow part of av_connect(). */
 void av_connect_anew(const struct av_qp_end *end, struct av_qp_end *peer);
@@ -73,16 +75,10 @@ static inline struct av_receiver av_receiver_of(const struct av_qp_end *rsp)
 /* Packets of a message of @bytes: at least one. */
 static inline uint32_t av_packets(const struct av_qp_shared *qp, uint64_t bytes)
 {
-	/* IBV_MTU_256 is 1, and a peer's may be anything. */
-	unsigned int shift = 7 + (qp->attr.path_mtu & 7);
+	uint32_t mtu = av_mtu_bytes(qp->attr.path_mtu);
 
-	if (av_likely(bytes <= 1ull << shift))
-		return 1;
-	return (uint32_t)((bytes + (1ull << shift) - 1) >> shift);
+	return av_likely(bytes <= mtu) ? 1 : av_wire_packets(bytes, mtu);
 }
-
-/* The kind of message that a request of this opcode makes, for opcodes that go to a peer. */
-extern const uint8_t av_traffic_kind[] __attribute__((visibility("hidden")));
 
 /*
  * Count an executed message of @packets.

@@ -31,13 +31,6 @@ static uint64_t add(uint64_t sum, const uint8_t *data, uint64_t bytes)
 	return sum;
 }
 
-static bool sends_payload(uint32_t opcode)
-{
-	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ||
-	       opcode == IBV_WR_SEND_WITH_INV || opcode == IBV_WR_RDMA_WRITE ||
-	       opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-}
-
 static bool sum_spans(struct av_spans left, uint64_t bytes, uint64_t *sum)
 {
 	uint8_t piece[PIECE];
@@ -64,7 +57,7 @@ static bool sum_of(const struct av_qp_end *end, const struct av_sq_wqe *wqe, uin
 	struct av_spans spans;
 	bool ok;
 
-	if (!sends_payload(wqe->opcode) || (wqe->flags & IBV_SEND_INLINE) || !bytes ||
+	if (!av_wr_opcode(wqe->opcode)->source || (wqe->flags & IBV_SEND_INLINE) || !bytes ||
 	    wqe->count > AV_MAX_SGE ||
 	    av_mem_get_list(end->seg, end->qp->pd, 0, wqe->sge, wqe->count, bytes, &spans) !=
 		    AV_MEM_OK)

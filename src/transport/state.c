@@ -43,7 +43,7 @@ static bool connected(const struct av_qp_shared *qp)
 {
 	uint32_t state = atomic_load(&qp->state);
 
-	return qp->type != IBV_QPT_UD && state >= IBV_QPS_RTR && state <= IBV_QPS_SQE;
+	return qp->type != IBV_QPT_UD && AV_RESPONDER_ANSWERS(state);
 }
 
 /*
@@ -192,9 +192,9 @@ void av_qp_apply_state(const struct av_qp_end *end, enum ibv_qp_state from, enum
 		empty_queues(end);
 	}
 	if (from == IBV_QPS_INIT && to == IBV_QPS_RTR)
-		qp->expected_psn = qp->attr.rq_psn & 0xffffff;
+		qp->expected_psn = qp->attr.rq_psn;
 	if (from == IBV_QPS_RTR && to == IBV_QPS_RTS)
-		qp->next_psn = qp->attr.sq_psn & 0xffffff;
+		qp->next_psn = qp->attr.sq_psn;
 	if (from == IBV_QPS_RTS && to == IBV_QPS_SQD)
 		qp->drain_notify = qp->attr.en_sqd_async_notify;
 	if (to == IBV_QPS_ERR)

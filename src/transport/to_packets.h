@@ -8,32 +8,9 @@
 
 #include <stdint.h>
 
+#include "device/mtu.h"
 #include "queue/qp.h"
 #include "wire/message.h"
-
-/* The operation of a request's packets, what its last packet carries, and its answer's operation.
- */
-struct av_packet_kind {
-	enum av_operation operation;
-	enum av_tail tail;
-	enum av_operation answer;
-};
-
-/* By opcode of the request. NULL: it sends no packets. Context: any. */
-const struct av_packet_kind *av_packet_kind(uint32_t opcode);
-
-/*
- * The opcode of the request that a request packet is of, as far as it shows: only the last packet
- * of a message says what it carries beside payload. Context: any
- */
-uint32_t av_packet_wr_opcode(const struct av_opcode *info);
-
-/* Do its packets carry the request's bytes? */
-static inline bool av_packet_kind_has_payload(const struct av_packet_kind *k)
-{
-	return k->operation == AV_OP_SEND || k->operation == AV_OP_WRITE ||
-	       k->operation == AV_OP_ATOMIC_WRITE;
-}
 
 /* Context of these three: any. */
 enum av_service av_service_of(uint32_t type);
@@ -44,9 +21,6 @@ static inline bool av_service_is_reliable(uint32_t type)
 	return type != IBV_QPT_UC && type != IBV_QPT_UD;
 }
 
-/* In bytes, of enum ibv_mtu; a peer's segment may say anything. */
-uint32_t av_mtu_bytes(uint32_t mtu);
-
 /**
  * av_request_message() - a request as a message
  * @head: its header
@@ -56,6 +30,14 @@ uint32_t av_mtu_bytes(uint32_t mtu);
 struct av_wire_message av_request_message(const struct av_qp_end *req, const struct av_sq_wqe *head,
 					  const struct av_packet_kind *kind,
 					  const struct av_atomic *operands, uint32_t psn);
+
+/* The qkey that a datagram carries. Source: IBTA volume 1, 10.2.5 */
+static inline uint32_t av_datagram_qkey(const struct av_qp_end *req, const struct av_sq_wqe *head)
+{
+	const uint32_t own = 0x80000000u;
+
+	return head->ud.qkey & own ? req->qp->attr.qkey : head->ud.qkey;
+}
 
 /* What a datagram has in addition: its own destination, and the path MTU of the port. */
 void av_datagram_message(const struct av_qp_end *req, const struct av_sq_wqe *head,

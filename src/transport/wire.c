@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/patience.h"
-#include "registry/directory.h"
 #include "transport/responder.h"
 #include "transport/state.h"
 #include "transport/to_packets.h"
@@ -19,8 +18,7 @@
 /* Then it is reached directly, whatever network is between the two addresses. */
 static bool is_in_directory(const struct ibv_ah_attr *ah, uint32_t qpn)
 {
-	struct av_qp_location location = av_dir_qpn_find(qpn);
-	struct av_seg *seg = location.ref ? av_seg_get(location.ref) : NULL;
+	struct av_seg *seg = av_qp_get(qpn).seg;
 	bool there = seg && av_at_address(ah, seg);
 
 	av_seg_put(seg);

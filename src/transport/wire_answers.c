@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/newer_verbs.h"
 #include "observe/diagnosis.h"
-#include "queue/wr_opcode.h"
+#include "observe/wr_opcode.h"
 #include "transport/count.h"
 #include "transport/drive.h"
 #include "transport/finish.h"
@@ -51,11 +51,11 @@ static void fail_head(const struct answer *a, enum av_fault fault)
 
 static void done(const struct answer *a, const struct av_sq_wqe *wqe)
 {
-	uint32_t kind = av_traffic_kind[wqe->opcode];
+	uint32_t kind = av_wr_opcode(wqe->opcode)->traffic;
 
 	av_traffic_count(&a->end->qp->counters.req.traffic, kind, wqe->bytes,
 			 av_wire_packets_of(a->w, wqe));
-	a->w->taken += av_opcode_receives(wqe->opcode);
+	a->w->taken += av_wr_opcode(wqe->opcode)->receives;
 	av_finish_done(a->end, wqe);
 }
 
@@ -91,7 +91,7 @@ static bool acknowledged(const struct answer *a, uint32_t psn)
 	while (av_psn_distance(w->acked, psn) > 0 && (wqe = head(a, &first))) {
 		uint32_t end = av_psn_after(first, av_wire_packets_of(w, wqe));
 
-		if (av_opcode_is_answered(wqe->opcode))
+		if (av_wr_opcode(wqe->opcode)->answered)
 			return false;
 		av_wire_progress(a->end, w, true);
 		if (av_psn_distance(end, psn) < 0) {
@@ -243,7 +243,7 @@ static void result(const struct answer *a, const void *bytes, uint32_t length)
 		return;
 	}
 	wqe = head(a, &first);
-	if (!wqe || !av_opcode_is_answered(wqe->opcode))
+	if (!wqe || !av_wr_opcode(wqe->opcode)->answered)
 		return;
 	before = (uint64_t)(uint32_t)av_psn_distance(first, a->p->psn) * w->mtu;
 	if (a->p->payload_bytes != length ? length != wqe->bytes : !fits(a, wqe, before)) {

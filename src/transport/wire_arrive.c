@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "registry/directory.h"
 #include "segment/fault_rules.h"
 #include "transport/capture.h"
 #include "transport/capture_wire.h"
@@ -74,26 +73,23 @@ static bool is_struck(struct av_seg *seg, const struct av_net_packet *packet, bo
 }
 
 /*
- * NULL: it has no packets. Those that come for it are nobody's, and the receiver does not wait for
+ * Those that come for a queue pair without packets are nobody's, and the receiver does not wait for
  * its rights: a peer on this host may have them, and be stopped.
  */
-static struct av_qp_shared *on_wire(const struct av_seg *seg, uint32_t index)
+static bool is_on_wire(const struct av_qp_shared *qp)
 {
-	struct av_qp_shared *qp = av_qp_at(seg, index);
-
-	return qp && atomic_load_explicit(&qp->wire, memory_order_relaxed) ? qp : NULL;
+	return qp && atomic_load_explicit(&qp->wire, memory_order_relaxed);
 }
 
 static void connected(const struct av_net_packet *packet, const struct av_opcode *info, bool struck)
 {
-	struct av_qp_location location = av_dir_qpn_find(packet->packet.dest_qpn);
-	struct av_qp_end end = {.seg = location.ref ? av_seg_get(location.ref) : NULL};
+	struct av_qp_end end = av_qp_get(packet->packet.dest_qpn);
 
 	if (end.seg && atomic_load_explicit(&end.seg->head->watched, memory_order_relaxed) &
 			       AV_WATCHED_CAPTURE)
 		av_capture_look(end.seg);
-	if (end.seg && end.seg->own && !is_struck(end.seg, packet, struck))
-		end.qp = on_wire(end.seg, location.index);
+	if (!end.seg || !end.seg->own || is_struck(end.seg, packet, struck) || !is_on_wire(end.qp))
+		end.qp = NULL;
 	if (end.qp && packet->congested)
 		av_wire_marked(&end, packet);
 	if (end.qp && info->operation == AV_OP_CNP)
@@ -109,12 +105,9 @@ static void connected(const struct av_net_packet *packet, const struct av_opcode
 
 void av_wire_damaged(uint32_t qpn)
 {
-	struct av_qp_location location = av_dir_qpn_find(qpn);
-	struct av_qp_end end = {.seg = location.ref ? av_seg_get(location.ref) : NULL};
+	struct av_qp_end end = av_qp_get(qpn);
 
-	if (end.seg && end.seg->own)
-		end.qp = av_qp_at(end.seg, location.index);
-	if (end.qp && av_responder_acquire_soon(&end)) {
+	if (end.qp && end.seg->own && av_responder_acquire_soon(&end)) {
 		if (atomic_load(&end.qp->qpn) == qpn)
 			av_count_rsp(end.qp, AV_RSP_DAMAGED);
 		av_lock_release(&end.qp->resp);

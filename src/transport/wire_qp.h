@@ -134,17 +134,6 @@ static inline bool av_wire_has_failed(const struct av_qp_end *end)
 	return atomic_load_explicit(&end->qp->state, memory_order_relaxed) == IBV_QPS_ERR;
 }
 
-/* Signed distance from PSN @from to @to, within half of the circle. */
-static inline int32_t av_psn_distance(uint32_t from, uint32_t to)
-{
-	return (int32_t)((to - from) << 8) >> 8;
-}
-
-static inline uint32_t av_psn_after(uint32_t psn, uint32_t packets)
-{
-	return (psn + packets) & AV_PSN_MASK;
-}
-
 /*
  * A packet that came. @struck: rules of faults have been asked about it. Context: within the
  * receiver; no right held

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/newer_verbs.h"
 #include "observe/diagnosis.h"
-#include "queue/wr_opcode.h"
+#include "observe/wr_opcode.h"
 #include "transport/count.h"
 #include "transport/execute.h"
 #include "transport/finish.h"
@@ -110,7 +110,8 @@ static int32_t room_for(const struct sending *s, const struct av_sq_wqe *wqe)
 
 	if (w->service == AV_SERVICE_UC)
 		return INT32_MAX;
-	credit = av_wire_credit(w, av_opcode_receives(wqe->opcode), *first_of(s->end, w, w->next));
+	credit = av_wire_credit(w, av_wr_opcode(wqe->opcode)->receives,
+				*first_of(s->end, w, w->next));
 	left = room(s->end, w);
 	return left < credit ? left : credit;
 }
@@ -134,7 +135,7 @@ void av_wire_rewind(const struct av_qp_end *end, struct av_wire *w, uint32_t psn
 			w->begun = distance > 0 ? (uint32_t)distance : 0;
 			break;
 		}
-		w->takers += av_opcode_receives(wqe->opcode);
+		w->takers += av_wr_opcode(wqe->opcode)->receives;
 	}
 	if (request == w->top)
 		w->begun = 0;
@@ -320,7 +321,7 @@ static uint32_t answers_wanted(const struct sending *s)
 	for (uint32_t i = s->end->qp->sq_next; i != s->w->next; i++) {
 		const struct av_sq_wqe *wqe = av_sq_slot(s->end, i);
 
-		if (wqe && av_opcode_is_answered(wqe->opcode))
+		if (wqe && av_wr_opcode(wqe->opcode)->answered)
 			count += answers_of(s, i, av_wire_packets_of(s->w, wqe));
 	}
 	return count;
@@ -333,7 +334,7 @@ static enum av_fault check(const struct sending *s, const struct av_sq_wqe *wqe)
 	if (fault != AV_FAULT_NONE)
 		return fault;
 	/* No packet carries the operands of extended atomics. */
-	if (!av_packet_kind(wqe->opcode) || wqe->opcode >= AV_WR_SIZED_CMP_AND_SWP)
+	if (!av_packet_kind(wqe->opcode) || av_wr_opcode(wqe->opcode)->form == AV_FORM_OPERANDS)
 		return AV_FAULT_LOC_QP_OP;
 	return AV_FAULT_NONE;
 }
@@ -348,7 +349,7 @@ static bool begin(struct sending *s, const struct av_sq_wqe *wqe)
 		return refuse(s, fault);
 	if ((wqe->flags & IBV_SEND_FENCE) && answers_wanted(s))
 		return false;
-	if (av_opcode_is_answered(wqe->opcode) &&
+	if (av_wr_opcode(wqe->opcode)->answered &&
 	    answers_wanted(s) >= s->end->qp->attr.max_rd_atomic)
 		return false;
 	*first_of(s->end, w, w->next) = s->end->qp->next_psn;
@@ -526,7 +527,7 @@ static bool run_local(struct sending *s, const struct av_sq_wqe *wqe)
 /* Nobody acknowledges a message of an unreliable connection: it is done when it has been sent. */
 static void done_unreliable(struct sending *s, const struct av_sq_wqe *wqe)
 {
-	av_traffic_count(&s->end->qp->counters.req.traffic, av_traffic_kind[wqe->opcode],
+	av_traffic_count(&s->end->qp->counters.req.traffic, av_wr_opcode(wqe->opcode)->traffic,
 			 wqe->bytes, av_wire_packets_of(s->w, wqe));
 	av_finish_done(s->end, wqe);
 }
@@ -535,14 +536,14 @@ static void done_unreliable(struct sending *s, const struct av_sq_wqe *wqe)
 static bool next(struct sending *s)
 {
 	const struct av_sq_wqe *wqe = av_sq_slot(s->end, s->w->next);
-	bool local = wqe && av_opcode_is_local(wqe->opcode);
+	bool local = wqe && av_wr_opcode(wqe->opcode)->local;
 
 	if (!wqe)
 		return false;
 	if (local ? !run_local(s, wqe)
 		  : (s->w->begun == 0 && !begin(s, wqe)) || !send_request(s, wqe))
 		return false;
-	s->w->takers += !local && av_opcode_receives(wqe->opcode);
+	s->w->takers += !local && av_wr_opcode(wqe->opcode)->receives;
 	s->w->next++;
 	s->w->begun = 0;
 	if (!local && s->end->qp->type == IBV_QPT_UC)

@@ -9,7 +9,7 @@
 #include "base/compiler.h"
 #include "memory/xfer.h"
 #include "memory/translate.h"
-#include "queue/wr_opcode.h"
+#include "observe/wr_opcode.h"
 #include "transport/after.h"
 #include "transport/event.h"
 #include "transport/receive.h"
@@ -48,7 +48,7 @@ struct av_work {
 	const struct av_qp_end *req, *rsp;
 	const struct av_piece *piece;	   /* it came in packets, and so do its bytes; else NULL */
 	const struct av_sq_wqe *wqe;	   /* in the own ring, or as a packet brought it */
-	const struct av_wr_opcode *opcode; /* its row; NULL: no such opcode */
+	const struct av_wr_opcode *opcode; /* its row */
 	uint32_t qpn;			   /* the responder's number */
 	struct av_receiver to;		   /* its own segment, or that of an XRC request's SRQ */
 	uint32_t pd;			   /* domain that its keys are checked against */

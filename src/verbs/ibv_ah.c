@@ -48,7 +48,8 @@ int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *att
 	if (attr->port_num != 1)
 		return av_refuse(EINVAL, AV_CHECK_AV_PORT, attr->port_num, 1);
 	if (!attr->is_global)
-		return ctx->dev->link_layer == IBV_LINK_LAYER_ETHERNET ? refuse_local(ctx->dev) : 0;
+		return ctx->dev->port.link_layer == IBV_LINK_LAYER_ETHERNET ? refuse_local(ctx->dev)
+									    : 0;
 	if (av_port_has_row(ctx->seg->head->port, attr->grh.sgid_index))
 		return 0;
 	count = av_port_gids(ctx->dev, gids);

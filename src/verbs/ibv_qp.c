@@ -5,7 +5,6 @@
 
 #include "base/limits.h"
 #include "base/uncancelled.h"
-#include "registry/directory.h"
 #include "transport/responder.h"
 #include "transport/drive.h"
 #include "transport/state.h"
@@ -435,7 +434,6 @@ struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *
 	const uint32_t needed =
 		IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
 	struct av_context *ctx = av_context_of(context);
-	struct av_qp_location location;
 	struct av_xrcd *xrcd;
 	struct av_qp *qp;
 
@@ -454,11 +452,9 @@ struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *
 			   sizeof(*qp));
 	if (!qp)
 		return NULL;
-	location = av_dir_qpn_find(attr->qp_num);
 	qp->opened = true;
 	qp->xrcd = xrcd;
-	qp->end.seg = location.ref ? av_seg_get(location.ref) : NULL;
-	qp->end.qp = qp->end.seg ? av_qp_at(qp->end.seg, location.index) : NULL;
+	qp->end = av_qp_get(attr->qp_num);
 	if (!qp->end.qp || atomic_load(&qp->end.qp->qpn) != attr->qp_num ||
 	    qp->end.qp->xrcd != xrcd->number || qp->end.qp->type != IBV_QPT_XRC_RECV) {
 		av_seg_put(qp->end.seg);

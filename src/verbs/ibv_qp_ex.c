@@ -14,27 +14,15 @@
 #include "verbs/ops.h"
 #include "verbs/post.h"
 
-#define MESSAGES (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
-#define WRITES	 (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
-#define READS                                                           \
-	(IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
-	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | AV_QP_EX_WITH_ATOMIC_WRITE | AV_QP_EX_WITH_FLUSH)
-#define KEYS (IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
-
 /* The operations that a service's builders support. */
 static uint64_t operations(enum ibv_qp_type type)
 {
-	switch (type) {
-	case IBV_QPT_RC:
-	case IBV_QPT_XRC_SEND:
-		return MESSAGES | WRITES | READS | KEYS;
-	case IBV_QPT_UC:
-		return MESSAGES | WRITES | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
-	case IBV_QPT_UD:
-		return MESSAGES;
-	default:
-		return 0;
-	}
+	uint64_t found = 0;
+
+	for (uint32_t i = 0; i < AV_WR_OPCODES; i++)
+		if (av_wr_opcode_is_of(&av_wr_opcodes[i], type))
+			found |= av_wr_opcodes[i].builder;
+	return found;
 }
 
 static struct av_qp *qp_of(struct ibv_qp_ex *ex)
@@ -232,6 +220,12 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
 		wqe->srqn = srqn;
 }
 
+/* Its builder takes the data, or it has none. */
+static bool has_no_list(uint32_t opcode)
+{
+	return opcode == AV_WR_ATOMIC_WRITE || opcode == AV_WR_FLUSH;
+}
+
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_sge *sge)
 {
 	struct av_qp *qp = qp_of(ex);
@@ -239,7 +233,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv
 
 	if (!wqe)
 		return;
-	if (wqe->opcode == AV_WR_ATOMIC_WRITE || wqe->opcode == AV_WR_FLUSH)
+	if (has_no_list(wqe->opcode))
 		note(qp, EINVAL, AV_CHECK_POST_NO_LIST, wqe->opcode, 0);
 	else if (count > qp->end.qp->sq_max_sge)
 		note(qp, EINVAL, AV_CHECK_POST_SEND_SGE, count, qp->end.qp->sq_max_sge);
@@ -262,13 +256,6 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 	wr_set_sge_list(ex, 1, &sge);
 }
 
-static bool may_inline(uint32_t opcode)
-{
-	return opcode != IBV_WR_RDMA_READ && opcode != IBV_WR_ATOMIC_CMP_AND_SWP &&
-	       opcode != IBV_WR_ATOMIC_FETCH_AND_ADD && opcode != AV_WR_ATOMIC_WRITE &&
-	       opcode != AV_WR_FLUSH;
-}
-
 static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count,
 				    const struct ibv_data_buf *buf)
 {
@@ -280,7 +267,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count,
 	wqe->bytes = 0;
 	wqe->count = 0;
 	wqe->flags |= IBV_SEND_INLINE;
-	if (count && !may_inline(wqe->opcode))
+	if (count && (has_no_list(wqe->opcode) || !av_wr_opcode(wqe->opcode)->may_inline))
 		note(qp, EINVAL, AV_CHECK_POST_INLINE_OP, wqe->opcode, 0);
 	else if (AV_LIST_MISSING(count, buf))
 		note(qp, EINVAL, AV_CHECK_POST_SEND_LIST, count, 0);

@@ -35,7 +35,8 @@ static int check_values(const struct av_context *ctx, const struct ibv_qp_attr *
 		{IBV_QP_ALT_PATH, AV_CHECK_ATTR_ALT_PATH, 1, 0, 0}, /* not advertised */
 		{IBV_QP_PATH_MIG_STATE, AV_CHECK_ATTR_PATH_MIG, attr->path_mig_state,
 		 IBV_MIG_MIGRATED, IBV_MIG_MIGRATED},
-		{IBV_QP_PATH_MTU, AV_CHECK_ATTR_MTU, attr->path_mtu, IBV_MTU_256, dev->mtu},
+		{IBV_QP_PATH_MTU, AV_CHECK_ATTR_MTU, attr->path_mtu, IBV_MTU_256,
+		 dev->port.max_mtu},
 		{IBV_QP_MAX_QP_RD_ATOMIC, AV_CHECK_ATTR_RD_ATOMIC, attr->max_rd_atomic, 0, rd},
 		{IBV_QP_MAX_DEST_RD_ATOMIC, AV_CHECK_ATTR_DEST_RD, attr->max_dest_rd_atomic, 0,
 		 dest_rd},
@@ -74,9 +75,9 @@ static void store(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int ma
 	STORE(IBV_QP_PATH_MIG_STATE, path_mig_state);
 	STORE(IBV_QP_DEST_QPN, dest_qp_num);
 #undef STORE
-	to->rq_psn &= 0xffffff;
-	to->sq_psn &= 0xffffff;
-	to->dest_qp_num &= 0xffffff;
+	to->rq_psn &= AV_PSN_MASK;
+	to->sq_psn &= AV_PSN_MASK;
+	to->dest_qp_num &= AV_QPN_MASK;
 	to->timeout &= 31;
 	to->min_rnr_timer &= 31;
 	to->retry_cnt &= 7;

@@ -17,6 +17,17 @@
 #define AV_PACKET_HEADERS_MAX 64 /* longest BTH with extended headers */
 #define AV_PSN_MASK	      0xffffffu
 
+/* Signed distance from PSN @from to @to, within half of the circle. */
+static inline int32_t av_psn_distance(uint32_t from, uint32_t to)
+{
+	return (int32_t)((to - from) << 8) >> 8;
+}
+
+static inline uint32_t av_psn_after(uint32_t psn, uint32_t packets)
+{
+	return (psn + packets) & AV_PSN_MASK;
+}
+
 /* AETH syndromes; IBTA volume 1, 9.7.5.2.2. */
 #define AV_SYNDROME_ACK	    0x1f /* AND the code of credits; so: none are counted */
 #define AV_SYNDROME_RNR_NAK 0x20 /* OR the timer code */

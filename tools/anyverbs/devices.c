@@ -2,12 +2,13 @@
 /* "anyverbs devices": one line per device; with -v also its switches. */
 #include "command.h"
 
+#include <arpa/inet.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "describe.h"
 #include "device/device.h"
+#include "device/mtu.h"
 #include "device/port.h"
 #include "device/switches.h"
 #include "json_out.h"
@@ -31,7 +32,7 @@ static unsigned int best_gid(const struct av_gid *gids, unsigned int count)
 /* The port's address as peers name it: the LID on InfiniBand, otherwise a GID. */
 struct address {
 	unsigned int lid; /* 0: not this */
-	char gid[AV_GID_TEXT], interface[IF_NAMESIZE];
+	char gid[INET6_ADDRSTRLEN], interface[IF_NAMESIZE];
 };
 
 /* Return: false if memory is short */
@@ -40,15 +41,15 @@ static bool find_address(const struct av_device *dev, struct address *address)
 	struct av_gid gids[AV_GID_MAX];
 	unsigned int count, i;
 
-	*address = (struct address){.lid = dev->lid};
-	if (dev->link_layer == IBV_LINK_LAYER_INFINIBAND)
+	*address = (struct address){.lid = dev->port.lid};
+	if (dev->port.link_layer == IBV_LINK_LAYER_INFINIBAND)
 		return true;
 	address->lid = 0;
 	count = av_port_gids(dev, gids);
 	if (count == 0)
 		return false;
 	i = best_gid(gids, count);
-	av_describe_gid(&gids[i].gid, address->gid);
+	(void)inet_ntop(AF_INET6, gids[i].gid.raw, address->gid, sizeof(address->gid));
 	snprintf(address->interface, sizeof(address->interface), "%s", gids[i].ifname);
 	return true;
 }
@@ -99,9 +100,9 @@ static json_t *json_of(const struct av_device *dev)
 	av_port_attr(dev, &port);
 	return json_pack(
 		"{s:s, s:s, s:s, s:i, s:i, s:s, s:s, s:b}", "device", dev->ibv.name, "link_layer",
-		av_describe_link(dev->link_layer), "state", av_describe_state(port.state), "mtu",
-		(int)av_describe_mtu(port.active_mtu), "lid", (int)address.lid, "gid", address.gid,
-		"interface", address.interface, "tunneled_atomic", is_tunneled(dev));
+		av_link_name(dev), "state", port.state == IBV_PORT_ACTIVE ? "active" : "down",
+		"mtu", (int)av_mtu_bytes(port.active_mtu), "lid", (int)address.lid, "gid",
+		address.gid, "interface", address.interface, "tunneled_atomic", is_tunneled(dev));
 }
 
 static bool verbose, json;
@@ -116,9 +117,9 @@ static void print_devices(struct av_device *const *list, unsigned int count)
 		struct ibv_port_attr port;
 
 		av_port_attr(dev, &port);
-		printf("%-*s  %-10s  %-7s  %4u  ", width, dev->ibv.name,
-		       av_describe_link(dev->link_layer), av_describe_state(port.state),
-		       av_describe_mtu(port.active_mtu));
+		printf("%-*s  %-10s  %-7s  %4u  ", width, dev->ibv.name, av_link_name(dev),
+		       port.state == IBV_PORT_ACTIVE ? "active" : "down",
+		       av_mtu_bytes(port.active_mtu));
 		print_address(dev);
 		if (verbose)
 			print_switches(dev);

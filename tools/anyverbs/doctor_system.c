@@ -114,7 +114,7 @@ static void look_link(struct av_finding *f)
 	struct av_device *const *list = av_devices(&count);
 
 	for (unsigned int i = 0; i < count; i++)
-		ethernet += list[i]->link_layer == IBV_LINK_LAYER_ETHERNET;
+		ethernet += list[i]->port.link_layer == IBV_LINK_LAYER_ETHERNET;
 	av_finding_value(f, "%s",
 			 ethernet == count ? "Ethernet"
 			 : ethernet	   ? "Ethernet and InfiniBand"

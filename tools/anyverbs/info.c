@@ -2,14 +2,15 @@
 /* "anyverbs info": everything a device says about itself. */
 #include "command.h"
 
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "describe.h"
 #include "device/device.h"
+#include "device/mtu.h"
 #include "device/port.h"
 #include "base/limits.h"
 #include "json_out.h"
@@ -132,7 +133,7 @@ static void say_identity(const struct av_device *dev)
 	char guid[20];
 
 	snprintf(guid, sizeof(guid), "%016" PRIx64, dev->guid);
-	say_text("link_layer", "link layer", av_describe_link(dev->link_layer));
+	say_text("link_layer", "link layer", av_link_name(dev));
 	say_text("guid", "GUID", guid);
 	say_text("version", "version", dev->attr.fw_ver);
 	say_text("uverbs_name", "uverbs name", dev->ibv.dev_name);
@@ -143,9 +144,9 @@ static void say_port(const struct av_device *dev)
 	struct ibv_port_attr port;
 
 	av_port_attr(dev, &port);
-	say_text("state", "state", av_describe_state(port.state));
-	say_number("mtu", "MTU", av_describe_mtu(port.active_mtu));
-	if (dev->link_layer == IBV_LINK_LAYER_INFINIBAND) {
+	say_text("state", "state", port.state == IBV_PORT_ACTIVE ? "active" : "down");
+	say_number("mtu", "MTU", av_mtu_bytes(port.active_mtu));
+	if (dev->port.link_layer == IBV_LINK_LAYER_INFINIBAND) {
 		say_number("lid", "LID", dev->port.lid);
 		say_number("sm_lid", "subnet manager's LID", dev->port.sm_lid);
 	}
@@ -176,15 +177,15 @@ static void say_capabilities(const struct av_device *dev)
 
 static void say_gid(json_t *list, unsigned int index, const struct av_gid *gid)
 {
-	char text[AV_GID_TEXT];
+	char text[INET6_ADDRSTRLEN];
 
-	av_describe_gid(&gid->gid, text);
+	(void)inet_ntop(AF_INET6, gid->gid.raw, text, sizeof(text));
 	if (json)
 		json_array_append_new(list, json_pack("{s:i, s:s, s:s, s:s}", "index", (int)index,
-						      "type", av_describe_gid_type(gid->type),
+						      "type", av_gid_type_name(gid->type),
 						      "interface", gid->ifname, "gid", text));
 	else
-		printf("  %5u  %-10s  %-16s%s\n", index, av_describe_gid_type(gid->type),
+		printf("  %5u  %-10s  %-16s%s\n", index, av_gid_type_name(gid->type),
 		       gid->ifname[0] ? gid->ifname : "-", text);
 }
 

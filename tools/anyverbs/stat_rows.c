@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "observe/field.h"
 #include "queue/counts.h"
 #include "stat_mr.h"
 
@@ -88,29 +89,11 @@ static void label_text(struct av_row *row, const char *name, const char *text, b
 	row->label[row->labels++] = (struct av_label){name, text, 0, identity};
 }
 
-const char *av_qp_type_name(uint32_t type)
+static const char *word(unsigned int form, uint64_t value)
 {
-	switch (type) {
-	case IBV_QPT_RC:
-		return "RC";
-	case IBV_QPT_UC:
-		return "UC";
-	case IBV_QPT_UD:
-		return "UD";
-	case IBV_QPT_XRC_SEND:
-		return "XRC_SEND";
-	case IBV_QPT_XRC_RECV:
-		return "XRC_RECV";
-	default:
-		return "?";
-	}
-}
+	const char *name = av_field_word(form, value);
 
-const char *av_qp_state_name(uint32_t state)
-{
-	static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
-
-	return state < AV_ARRAY_SIZE(names) ? names[state] : "?";
+	return name ? name : "?";
 }
 
 static void add_qp(const struct av_qp_info *info, void *arg)
@@ -121,8 +104,8 @@ static void add_qp(const struct av_qp_info *info, void *arg)
 		return;
 	label(row, "pid", info->pid, true);
 	label(row, "qpn", info->qpn, true);
-	label_text(row, "type", av_qp_type_name(info->type), true);
-	label_text(row, "state", av_qp_state_name(info->state), false);
+	label_text(row, "type", word(AV_FIELD_TYPE, info->type), true);
+	label_text(row, "state", word(AV_FIELD_STATE, info->state), false);
 	label(row, "dest_qpn", info->dest_qpn, false);
 	label(row, "send_cq", info->send_cq, true);
 	label(row, "recv_cq", info->recv_cq, true);

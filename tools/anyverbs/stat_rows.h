@@ -64,8 +64,4 @@ void av_rows_add(struct av_rows *rows, unsigned int scope, const struct av_devic
 /* Free all rows. */
 void av_rows_free(struct av_rows *rows);
 
-/* "RC" and so on; "INIT" and so on. */
-const char *av_qp_type_name(uint32_t type);
-const char *av_qp_state_name(uint32_t state);
-
 #endif

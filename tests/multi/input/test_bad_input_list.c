@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests whose list is NULL although it has elements, and binds without a window, by each call
- * that posts: EINVAL, and bad_wr is that request. */
+/* Requests whose list is NULL although it has elements, binds without a window, and invalidations
+ * with inline data, by each call that posts: EINVAL, and bad_wr is that request. */
 #include <infiniband/verbs_exp.h>
 
 #include "bad_input_fixture.h"
@@ -21,7 +21,8 @@ static struct ibv_qp *create_self(void)
 			.max_inline_data = 64},
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.pd = n->pd,
-		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_BIND_MW,
+		.send_ops_flags =
+			IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV,
 	};
 	struct node_link link = link_default();
 
@@ -165,6 +166,14 @@ static void bind_nothing(struct ibv_qp_ex *ex)
 	ibv_wr_bind_mw(ex, NULL, 0, &info);
 }
 
+static void inline_invalidate(struct ibv_qp_ex *ex)
+{
+	char bytes[8] = {0};
+
+	ibv_wr_local_inv(ex, 0);
+	ibv_wr_set_inline_data(ex, bytes, sizeof(bytes));
+}
+
 static void builder_rows(void)
 {
 	static const struct {
@@ -177,6 +186,7 @@ static void builder_rows(void)
 		{"ibv_wr_set_sge_list", list_of_two, EINVAL},
 		{"ibv_wr_set_inline_data_list", inline_list_of_two, EINVAL},
 		{"ibv_wr_bind_mw without a window", bind_nothing, EINVAL},
+		{"inline data of ibv_wr_local_inv", inline_invalidate, EINVAL},
 	};
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {

@@ -12,6 +12,7 @@
 
 #include "base/compiler.h"
 #include "observe/faults_rule.h"
+#include "observe/wr_opcode.h"
 #include "wire/cm_message.h"
 
 #define US     1000ull
@@ -79,7 +80,7 @@ static const struct good_row good_rows[] = {
 	{"stall opcode IBV_WR_RDMA_WRITE", {.what = AV_INJECT_STALL, .opcodes = 1, ALWAYS}},
 	{"stall opcode send opcode send-with-imm",
 	 {.what = AV_INJECT_STALL, .opcodes = 4 | 8, ALWAYS}},
-	{"drop qp 17 opcode read", {.what = AV_INJECT_DROP, .qpn = 17, .opcodes = 1 << 13, ALWAYS}},
+	{"drop qp 17 opcode read", {.what = AV_INJECT_DROP, .qpn = 17, .opcodes = 1 << 4, ALWAYS}},
 	{"drop device any0 process a.out pid 811",
 	 {.what = AV_INJECT_DROP, .device = "any0", .process = "a.out", .pid = 811, ALWAYS}},
 	{"stall key 10753", {.what = AV_INJECT_STALL, .has_key = true, .key = 0x2a01, ALWAYS}},
@@ -297,10 +298,26 @@ static void words_come_back(void **state)
 		assert_int_equal(av_faults_parse(text, rules, &error), 1);
 		assert_int_equal(rules[0].verb, i);
 	}
-	for (int i = 0; i < AV_FAULTS_OPCODES; i++) {
-		snprintf(text, sizeof(text), "stall opcode %s", av_faults_opcode[i].name);
+	for (uint32_t i = 0; i < 2 * AV_WR_OPCODES; i++) {
+		const char *word = av_wr_opcodes[i / 2].rule_words[i % 2];
+
+		if (!word)
+			continue;
+		snprintf(text, sizeof(text), "stall opcode %s", word);
 		assert_int_equal(av_faults_parse(text, rules, &error), 1);
-		assert_int_equal(rules[0].opcodes, 1u << i);
+		assert_true(rules[0].opcodes & av_faults_opcode(i / 2));
+	}
+}
+
+static void opcodes_have_different_bits(void **state)
+{
+	uint64_t all = 0;
+
+	for (uint32_t i = 0; i < AV_WR_OPCODES; i++) {
+		if (!av_wr_opcodes[i].name)
+			continue;
+		assert_int_equal(all & av_faults_opcode(i), 0);
+		all |= av_faults_opcode(i);
 	}
 }
 
@@ -309,7 +326,8 @@ int main(void)
 	static struct CMUnitTest tests[AV_ARRAY_SIZE(good_rows) + AV_ARRAY_SIZE(bad_rows) + 5];
 	static const struct CMUnitTest others[] = {
 		cmocka_unit_test(rules_are_counted), cmocka_unit_test(nothing_is_no_rule),
-		cmocka_unit_test(length_is_limited), cmocka_unit_test(words_come_back)};
+		cmocka_unit_test(length_is_limited), cmocka_unit_test(words_come_back),
+		cmocka_unit_test(opcodes_have_different_bits)};
 	size_t n = 0;
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(good_rows); i++)
