@@ -163,10 +163,10 @@ def over_round(build, ruler, found, complaints):
 
 
 def over(args, complaints):
-    found, ruler = {}, steady.ruler(args.build)
     if not programs.present("ucx_perftest"):
         print("\nnothing of %s: %s" % (figures.OVER, NO_UCX))
         return
+    found, ruler = {}, steady.ruler(args.build)
     repeat(args, figures.OVER, lambda: over_round(args.build, ruler, found, complaints))
     report.print_over(found)
 

@@ -7,6 +7,7 @@ messages/s.
 
 Nothing is judged here; figures.py knows what is compared with what.
 """
+import functools
 import os
 import platform
 import shutil
@@ -379,6 +380,7 @@ def tool(build):
     return os.path.abspath(os.path.join(build, "bin", "anyverbs"))
 
 
+@functools.cache
 def preloaded(build):
     """What `anyverbs run` preloads: the library, and the heap, without which memory is private."""
     return run_alone([tool(build), "run", "--", "printenv", "LD_PRELOAD"]).strip()
