@@ -9,8 +9,9 @@ const struct av_wr_opcode av_wr_opcode[AV_WR_OPCODES] = {
 					.receives = true,
 					.uc = true,
 					.source = true},
-	[IBV_WR_SEND] = {.known = true, .receives = true, .uc = true, .source = true},
-	[IBV_WR_SEND_WITH_IMM] = {.known = true, .receives = true, .uc = true, .source = true},
+	[IBV_WR_SEND] = {.known = true, .receives = true, .uc = true, .ud = true, .source = true},
+	[IBV_WR_SEND_WITH_IMM] =
+		{.known = true, .receives = true, .uc = true, .ud = true, .source = true},
 	[IBV_WR_SEND_WITH_INV] = {.known = true, .receives = true, .source = true},
 	[IBV_WR_RDMA_READ] = {.known = true, .answered = true},
 	[AV_WR_FLUSH] = {.known = true, .answered = true},

@@ -15,7 +15,8 @@ struct av_wr_opcode {
 	bool known;    /* false: no opcode */
 	bool local;    /* works on the requester's own keys, without a responder */
 	bool receives; /* takes a receive request of the responder */
-	bool uc;       /* allowed on unreliable connections */
+	bool uc;       /* allowed on unreliable connections, */
+	bool ud;       /* and as a datagram */
 	bool word;     /* its operand is 8 bytes, no more and no less */
 	bool answered; /* takes a resource of the responder; done when its own answer is there */
 	bool source;   /* its buffers are read, and travel to the responder */

@@ -75,7 +75,7 @@ static void write_header(struct datagram *d, const struct av_qp_end *req)
 static enum av_fault collect(struct datagram *d, const struct av_qp_end *req,
 			     const struct av_sq_wqe *ring)
 {
-	enum av_mem_fault found = AV_MEM_OK;
+	enum av_check found = AV_CHECK_NONE;
 	struct av_spans local;
 	uint64_t until = 0;
 
@@ -83,12 +83,12 @@ static enum av_fault collect(struct datagram *d, const struct av_qp_end *req,
 		av_spans_local(&local, req->seg, (void *)(uintptr_t)ring->data, d->head.bytes);
 	else
 		while ((found = av_mem_get_list(req->seg, req->qp->pd, 0, ring->sge, d->head.count,
-						d->head.bytes, &local)) == AV_MEM_BUSY &&
+						d->head.bytes, &local)) == AV_CHECK_BUSY &&
 		       (req->seg->own || av_patient(&until)))
 			sched_yield();
-	if (found != AV_MEM_OK) {
-		av_mem_why_list(req->seg, req->qp->pd, 0, ring->sge, d->head.count, d->head.bytes,
-				found);
+	if (found != AV_CHECK_NONE) {
+		(void)av_mem_why_element(req->seg, req->qp->pd, 0, &ring->sge[local.refused],
+					 local.bytes, found, AV_FAULT_LOC_PROT);
 		return AV_FAULT_LOC_PROT;
 	}
 	av_spans_local(&d->from, NULL, d->grh, AV_GRH_BYTES);
@@ -124,8 +124,7 @@ static bool accepts(const struct datagram *d, const struct av_qp_shared *p)
 {
 	uint32_t state = atomic_load_explicit(&p->state, memory_order_relaxed);
 
-	if (state != IBV_QPS_RTR && state != IBV_QPS_RTS && state != IBV_QPS_SQD &&
-	    state != IBV_QPS_SQE) {
+	if (!AV_RESPONDER_ANSWERS(state)) {
 		av_diag_note(AV_CHECK_DATAGRAM_STATE, IBV_QPS_RTR, state);
 		av_diag_state(state);
 		return false;
@@ -298,15 +297,6 @@ static void send_group(struct datagram *d)
 	}
 }
 
-static enum av_fault check(const struct datagram *d, const struct av_qp_end *req)
-{
-	if (d->head.opcode != IBV_WR_SEND && d->head.opcode != IBV_WR_SEND_WITH_IMM)
-		return AV_FAULT_LOC_QP_OP;
-	if (d->head.count > AV_MAX_SGE)
-		return AV_FAULT_LOC_QP_OP;
-	return d->head.bytes > 128ull << req->seg->head->mtu ? AV_FAULT_LOC_LEN : AV_FAULT_NONE;
-}
-
 /* --- on the wire ----------------------------------------------------------------- */
 
 static bool read_payload(const struct datagram *d, uint8_t *place, uint32_t bytes)
@@ -316,7 +306,7 @@ static bool read_payload(const struct datagram *d, uint8_t *place, uint32_t byte
 	av_spans_copy(&from, &d->from);
 	av_spans_skip(&from, AV_GRH_BYTES);
 	av_spans_local(&to, NULL, place, bytes);
-	return av_xfer_copy_part(&to, &from, bytes, d->now_ns) == AV_XFER_OK;
+	return av_xfer_copy_part(&to, &from, bytes, d->now_ns) == AV_FAULT_NONE;
 }
 
 static bool is_to_group(const struct av_sq_wqe *head)
@@ -392,7 +382,7 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_
 	AV_ASSERT_HELD(&req->qp->exec);
 	begin(&d, req, wqe);
 	on_wire = av_datagram_leaves(req, &d.head);
-	result.fault = check(&d, req);
+	result.fault = av_execute_check(req, &d.head);
 	if (result.fault == AV_FAULT_NONE && on_wire) {
 		path = path_of(&d, req);
 		result.park = av_wire_has_room(req, &path) ? AV_PARK_NOT : AV_PARK_FULL;
@@ -413,7 +403,7 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_
 	else if (!d.group && !on_wire)
 		send_one(&d, req, peer);
 	if (!on_wire && !d.source_read && !d.source_bad) /* it is sent, whether or not it arrives */
-		d.source_bad = av_xfer_read(&d.from, d.from.bytes, d.now_ns) == AV_XFER_SRC_FAULT;
+		d.source_bad = av_xfer_read(&d.from, d.from.bytes, d.now_ns) == AV_FAULT_SRC;
 	av_mem_put_list(&d.from);
 	req->qp->next_psn = (req->qp->next_psn + 1) & 0xffffff;
 	if (d.source_bad) {

@@ -44,26 +44,69 @@ static av_operation *const operation[AV_WR_OPCODES] = {
 	[AV_WR_UMR_INVALIDATE] = av_op_umr_invalidate,
 };
 
-static enum av_fault check(const struct av_qp_end *req, const struct av_sq_wqe *head,
-			   const struct av_wr_opcode *o)
+/* --- is the request valid? --------------------------------------------------------- */
+
+static uint64_t datagram_limit(const struct av_qp_end *req)
 {
-	if (o && o->local)
-		return AV_FAULT_NONE;
-	if (!o || head->count > AV_MAX_SGE)
-		return AV_FAULT_LOC_QP_OP;
-	if (req->qp->type == IBV_QPT_UC && !o->uc)
-		return AV_FAULT_LOC_QP_OP;
-	if (head->bytes > AV_MAX_MSG_BYTES || (o->word && head->bytes != sizeof(uint64_t)))
-		return AV_FAULT_LOC_LEN;
-	if (o->answered && req->qp->attr.max_rd_atomic == 0)
-		return AV_FAULT_LOC_QP_OP;
-	return AV_FAULT_NONE;
+	return 128ull << req->seg->head->mtu;
 }
 
-enum av_fault av_execute_check(const struct av_qp_end *req, const struct av_sq_wqe *wqe)
+static enum av_check check(const struct av_qp_end *req, const struct av_sq_wqe *head,
+			   const struct av_wr_opcode *o)
 {
-	return check(req, wqe, AV_WR_OPCODE(wqe->opcode));
+	const struct av_qp_shared *q = req->qp;
+
+	if (av_unlikely(q->type == IBV_QPT_UD)) {
+		if (!o || !o->ud || head->count > AV_MAX_SGE)
+			return AV_CHECK_REQUEST_SERVICE;
+		return head->bytes > datagram_limit(req) ? AV_CHECK_REQUEST_DATAGRAM
+							 : AV_CHECK_NONE;
+	}
+	if (o && o->local)
+		return AV_CHECK_NONE;
+	if (!o || head->count > AV_MAX_SGE || (q->type == IBV_QPT_UC && !o->uc))
+		return AV_CHECK_REQUEST_SERVICE;
+	if (head->bytes > AV_MAX_MSG_BYTES)
+		return AV_CHECK_REQUEST_LENGTH;
+	if (o->word && head->bytes != sizeof(uint64_t))
+		return AV_CHECK_REQUEST_ATOMIC;
+	if (o->answered && q->attr.max_rd_atomic == 0)
+		return AV_CHECK_REQUEST_RD;
+	return q->wire && head->opcode >= AV_WR_SIZED_CMP_AND_SWP ? AV_CHECK_REQUEST_OPERANDS
+								  : AV_CHECK_NONE;
 }
+
+/* Return: the fault that it is */
+AV_COLD static enum av_fault refuse(const struct av_qp_end *req, const struct av_sq_wqe *head,
+				    enum av_check found)
+{
+	switch (found) {
+	case AV_CHECK_REQUEST_DATAGRAM:
+		av_diag_note(found, head->bytes, datagram_limit(req));
+		return AV_FAULT_LOC_LEN;
+	case AV_CHECK_REQUEST_LENGTH:
+		av_diag_note(found, head->bytes, AV_MAX_MSG_BYTES);
+		return AV_FAULT_LOC_LEN;
+	case AV_CHECK_REQUEST_ATOMIC:
+		av_diag_note(found, head->bytes, sizeof(uint64_t));
+		return AV_FAULT_LOC_LEN;
+	case AV_CHECK_REQUEST_SERVICE:
+		av_diag_note(found, head->opcode, req->qp->type);
+		return AV_FAULT_LOC_QP_OP;
+	default:
+		av_diag_note(found, 1, 0);
+		return AV_FAULT_LOC_QP_OP;
+	}
+}
+
+enum av_fault av_execute_check(const struct av_qp_end *req, const struct av_sq_wqe *head)
+{
+	enum av_check found = check(req, head, AV_WR_OPCODE(head->opcode));
+
+	return av_likely(found == AV_CHECK_NONE) ? AV_FAULT_NONE : refuse(req, head, found);
+}
+
+/* --- the responder's right --------------------------------------------------------- */
 
 static bool acquired(const struct av_qp_end *end, enum av_lock_result got)
 {
@@ -309,7 +352,7 @@ static bool responder_begin(struct av_work *w)
 {
 	struct av_qp_shared *p = w->rsp->qp;
 	struct av_seg *seg = w->rsp->seg;
-	uint32_t dest = w->req->qp->attr.dest_qp_num;
+	enum av_check found;
 
 	/* Whether the peer lives may have been seen a few milliseconds ago. */
 	if (av_unlikely(!p || (!av_seg_known_alive(seg, w->now_ns) && !av_seg_alive(seg)))) {
@@ -319,12 +362,13 @@ static bool responder_begin(struct av_work *w)
 	if (av_unlikely(!av_responder_acquire(w->rsp)))
 		return av_work_park(w, AV_PARK_NO_ANSWER);
 	w->qpn = atomic_load_explicit(&p->qpn, memory_order_relaxed);
-	w->result.gone = w->qpn != dest;
-	if (w->qpn == dest && av_responder_expects(p, w->req->qp)) {
+	found = av_responder_expects(p, w->req->qp);
+	if (av_likely(found == AV_CHECK_NONE)) {
 		if (av_unlikely(atomic_load(&p->state) == IBV_QPS_RTR))
 			establish(w);
 		return true;
 	}
+	w->result.gone = found == AV_CHECK_PEER_GONE;
 	av_lock_release(&p->resp);
 	return av_work_park(w, AV_PARK_NO_ANSWER);
 }
@@ -424,7 +468,7 @@ static bool is_unreadable(struct av_work *w)
 		return false;
 	fault = av_work_local(w, 0);
 	if (fault == AV_FAULT_NONE) {
-		if (av_work_read_first(w, &w->local) == AV_XFER_SRC_FAULT) {
+		if (av_work_read_first(w, &w->local) == AV_FAULT_SRC) {
 			av_diag_drop(); /* what the responder found */
 			fault = AV_FAULT_LOC_PROT;
 		}
@@ -445,7 +489,7 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 	begin(&w, req, rsp, wqe);
 	w.answer = answer;
 	w.after = after;
-	w.result = (struct av_outcome){.fault = check(req, &w.head, w.opcode)};
+	w.result = (struct av_outcome){.fault = av_execute_check(req, &w.head)};
 	if (w.result.fault != AV_FAULT_NONE)
 		return w.result;
 	if (w.opcode->local) {
@@ -485,7 +529,7 @@ struct av_outcome av_execute_piece(const struct av_qp_end *req, const struct av_
 	if (atomic_load(&rsp->qp->state) == IBV_QPS_RTR)
 		establish(&w);
 	/* What the requester should have refused, the responder does. */
-	if (check(req, &w.head, w.opcode) == AV_FAULT_NONE)
+	if (check(req, &w.head, w.opcode) == AV_CHECK_NONE)
 		w.result.fault = operate(&w);
 	else
 		w.result.fault = AV_FAULT_REM_OP_DENIED;

@@ -9,6 +9,7 @@
 #include "base/patience.h"
 #include "memory/key.h"
 #include "memory/xfer.h"
+#include "observe/diagnosis.h"
 
 enum av_fault av_op_operand(struct av_work *w, const struct av_mem_request *req,
 			    const struct av_atomic *atomic, struct av_operand *old)
@@ -97,7 +98,10 @@ enum av_fault av_op_with_operands(struct av_work *w)
 	AV_COPIED();
 	if (atomic.op >= AV_ATOMIC_OP_N || !av_atomic_size_valid(atomic.bytes))
 		return AV_FAULT_LOC_QP_OP;
-	return w->head.bytes == atomic.bytes ? atomic_request(w, &atomic) : AV_FAULT_LOC_LEN;
+	if (w->head.bytes == atomic.bytes)
+		return atomic_request(w, &atomic);
+	av_diag_note(AV_CHECK_REQUEST_ATOMIC, w->head.bytes, atomic.bytes);
+	return AV_FAULT_LOC_LEN;
 }
 
 enum av_fault av_op_atomic_write(struct av_work *w)

@@ -83,7 +83,7 @@ static enum av_fault send_bytes(struct av_work *w, const struct av_rq_wqe *reque
 	struct av_message msg;
 
 	if (w->head.opcode == IBV_WR_SEND_WITH_INV &&
-	    av_window_may_invalidate(w->to.seg, w->head.imm, w->qpn) != AV_INVALIDATED)
+	    av_window_may_invalidate(w->to.seg, w->head.imm, w->qpn) != AV_CHECK_NONE)
 		return AV_FAULT_INVALIDATE;
 	message_of(w, &msg);
 	msg.only = source_of(w, &source);

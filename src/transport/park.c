@@ -23,15 +23,16 @@ void av_park_payload(const struct av_qp_end *end, struct av_sq_wqe *wqe)
 	uint8_t payload[PAYLOAD_MAX]; /* a buffer between: the copy overwrites the elements that say
 					 where to read */
 	struct av_spans from, to;
-	enum av_xfer ret;
+	enum av_fault ret;
 
-	if (!worth_taking(end, wqe) || av_mem_get_list(end->seg, end->qp->pd, 0, wqe->sge,
-						       wqe->count, wqe->bytes, &from) != AV_MEM_OK)
+	if (!worth_taking(end, wqe) ||
+	    av_mem_get_list(end->seg, end->qp->pd, 0, wqe->sge, wqe->count, wqe->bytes, &from) !=
+		    AV_CHECK_NONE)
 		return;
 	av_spans_local(&to, NULL, payload, wqe->bytes);
 	ret = av_xfer_copy(&to, &from, av_now_coarse_ns());
 	av_mem_put_list(&from);
-	if (ret != AV_XFER_OK)
+	if (ret != AV_FAULT_NONE)
 		return;
 	memcpy(wqe->data, payload, wqe->bytes);
 	wqe->count = 0;

@@ -119,7 +119,7 @@ void av_place_keep(struct av_placement *place, const struct av_cqe *cqe)
 
 /* --- placing ----------------------------------------------------------------------- */
 
-static enum av_xfer place_chain(struct av_seg *seg, struct av_spans *to, const struct av_cqe *cqe)
+static enum av_fault place_chain(struct av_seg *seg, struct av_spans *to, const struct av_cqe *cqe)
 {
 	struct av_spans from, rest;
 	uint32_t link = cqe->stage;
@@ -127,19 +127,19 @@ static enum av_xfer place_chain(struct av_seg *seg, struct av_spans *to, const s
 	av_spans_copy(&rest, to);
 	for (uint64_t left = cqe->stage_len; left > 0;) {
 		uint64_t n = left < AV_STAGE_BYTES ? left : AV_STAGE_BYTES;
-		enum av_xfer ret;
+		enum av_fault ret;
 
 		av_spans_local(&from, NULL, av_stage_buffer(seg, link), n);
 		if (!from.at[0].local)
-			return AV_XFER_SRC_FAULT;
+			return AV_FAULT_SRC;
 		ret = av_xfer_copy_part(&rest, &from, n, av_now_coarse_ns());
-		if (ret != AV_XFER_OK)
+		if (ret != AV_FAULT_NONE)
 			return ret;
 		av_spans_skip(&rest, n);
 		left -= n;
 		link = av_stage_next(seg, link);
 	}
-	return AV_XFER_OK;
+	return AV_FAULT_NONE;
 }
 
 /* Address of the payload in this process's own memory; NULL: it is in staging buffers. */
@@ -163,19 +163,20 @@ static uint64_t payload_bytes(const struct av_placement *p)
 		       : p->cqe.stage_len;
 }
 
-static enum av_xfer place_once(struct av_seg *seg, struct av_placement *p)
+static enum av_fault place_once(struct av_seg *seg, struct av_placement *p)
 {
 	uint64_t bytes = payload_bytes(p);
 	uint8_t *here = payload_here(p);
 	struct av_spans to, from;
-	enum av_xfer ret;
-	enum av_mem_fault found;
+	enum av_fault ret;
 
 	if (bytes == 0)
-		return AV_XFER_DST_FAULT;
-	found = av_mem_get_list(seg, p->pd, IBV_ACCESS_LOCAL_WRITE, p->sge, p->count, bytes, &to);
-	if (found != AV_MEM_OK)
-		return found == AV_MEM_BUSY ? AV_XFER_BUSY : AV_XFER_DST_FAULT;
+		return AV_FAULT_DST;
+	ret = av_fault_of(
+		av_mem_get_list(seg, p->pd, IBV_ACCESS_LOCAL_WRITE, p->sge, p->count, bytes, &to),
+		AV_FAULT_DST);
+	if (ret != AV_FAULT_NONE)
+		return ret;
 	if (here) {
 		av_spans_local(&from, NULL, here, bytes);
 		ret = av_xfer_copy(&to, &from, av_now_coarse_ns());
@@ -200,13 +201,13 @@ static void answer_placed(struct av_seg *seg, const struct av_cqe *cqe)
 
 bool av_place(struct av_seg *seg, struct av_placement *place)
 {
-	enum av_xfer ret;
+	enum av_fault ret;
 
-	while ((ret = place_once(seg, place)) == AV_XFER_BUSY)
+	while ((ret = place_once(seg, place)) == AV_FAULT_BUSY)
 		sched_yield();
 	av_stage_give(seg, place->cqe.stage, place->cqe.stage_len);
 	answer_placed(seg, &place->cqe);
-	return ret == AV_XFER_OK;
+	return ret == AV_FAULT_NONE;
 }
 
 /* --- entries that found no room ------------------------------------------------------ */
@@ -282,43 +283,43 @@ static struct av_cqe *still_there(const struct av_qp_end *end, struct av_cq_shar
  * otherwise a poller that comes now would return before the bytes are there. They are few, and in
  * this process's own memory.
  */
-static enum av_xfer place_early_once(const struct av_qp_end *end, struct av_cq_shared *cq,
-				     struct av_placement *p, uint32_t number)
+static enum av_fault place_early_once(const struct av_qp_end *end, struct av_cq_shared *cq,
+				      struct av_placement *p, uint32_t number)
 {
 	uint64_t bytes = payload_bytes(p);
-	enum av_xfer ret = AV_XFER_DST_FAULT;
+	enum av_fault ret = AV_FAULT_DST;
 	struct av_spans to, from;
 	struct av_cqe *cqe;
-	enum av_mem_fault found = av_mem_get_list(end->seg, p->pd, IBV_ACCESS_LOCAL_WRITE, p->sge,
-						  p->count, bytes, &to);
+	enum av_check found = av_mem_get_list(end->seg, p->pd, IBV_ACCESS_LOCAL_WRITE, p->sge,
+					      p->count, bytes, &to);
 
-	if (found == AV_MEM_BUSY)
-		return AV_XFER_BUSY;
+	if (found == AV_CHECK_BUSY)
+		return AV_FAULT_BUSY;
 	av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
 	cqe = still_there(end, cq, number);
 	av_spans_local(&from, NULL, p->cqe.data, bytes);
-	if (cqe && found == AV_MEM_OK)
+	if (cqe && found == AV_CHECK_NONE)
 		ret = av_xfer_copy(&to, &from, av_now_coarse_ns());
-	if (cqe && ret != AV_XFER_BUSY)
+	if (cqe && ret != AV_FAULT_BUSY)
 		cqe->data_len = 0;
-	if (cqe && ret != AV_XFER_OK && ret != AV_XFER_BUSY)
+	if (cqe && ret != AV_FAULT_NONE && ret != AV_FAULT_BUSY)
 		cqe->status = IBV_WC_LOC_PROT_ERR;
 	av_lock_release(&cq->poll_lock);
-	if (found == AV_MEM_OK)
+	if (found == AV_CHECK_NONE)
 		av_mem_put_list(&to);
-	if (cqe && ret != AV_XFER_BUSY)
+	if (cqe && ret != AV_FAULT_BUSY)
 		answer_placed(end->seg, &p->cqe);
-	return cqe ? ret : AV_XFER_OK;
+	return cqe ? ret : AV_FAULT_NONE;
 }
 
 static bool place_early(const struct av_qp_end *end, struct av_cq_shared *cq,
 			struct av_placement *p, uint32_t number)
 {
-	enum av_xfer ret;
+	enum av_fault ret;
 
-	while ((ret = place_early_once(end, cq, p, number)) == AV_XFER_BUSY)
+	while ((ret = place_early_once(end, cq, p, number)) == AV_FAULT_BUSY)
 		sched_yield();
-	return ret == AV_XFER_OK;
+	return ret == AV_FAULT_NONE;
 }
 
 bool av_place_answers(const struct av_qp_end *end)

@@ -26,6 +26,9 @@ static const struct av_rule table[] = {
 	[AV_FAULT_FORBIDDEN]        = {"memory out of reach",       IBV_WC_REM_OP_ERR,        AV_NAK_REMOTE_OP,       OK,                     false, AV_EVENT_NONE},
 	[AV_FAULT_BUSY]             = {"busy",                      IBV_WC_GENERAL_ERR,       AV_NAK_NONE,            OK,                     false, AV_EVENT_NONE},
 	[AV_FAULT_TUNNELED]         = {"tunneled atomic",           IBV_WC_GENERAL_ERR,       AV_NAK_NONE,            OK,                     false, AV_EVENT_NONE},
+	[AV_FAULT_SRC]              = {"source missing",            IBV_WC_GENERAL_ERR,       AV_NAK_NONE,            OK,                     false, AV_EVENT_NONE},
+	[AV_FAULT_DST]              = {"destination missing",       IBV_WC_GENERAL_ERR,       AV_NAK_NONE,            OK,                     false, AV_EVENT_NONE},
+	[AV_FAULT_GONE]             = {"process gone",              IBV_WC_GENERAL_ERR,       AV_NAK_NONE,            OK,                     false, AV_EVENT_NONE},
 	[AV_FAULT_RNR_EXHAUSTED]    = {"receiver not ready",        IBV_WC_RNR_RETRY_EXC_ERR, AV_NAK_NONE,            OK,                     false, AV_EVENT_NONE},
 	[AV_FAULT_RETRY_EXHAUSTED]  = {"no answer",                 IBV_WC_RETRY_EXC_ERR,     AV_NAK_NONE,            OK,                     false, AV_EVENT_NONE},
 };

@@ -12,6 +12,7 @@
 #include "transport/execute.h"
 #include "transport/receive.h"
 #include "transport/report.h"
+#include "transport/responder.h"
 
 void av_responder_end_receives(const struct av_qp_end *end)
 {
@@ -43,7 +44,7 @@ static bool connected(const struct av_qp_shared *qp)
 {
 	uint32_t state = atomic_load(&qp->state);
 
-	return qp->type != IBV_QPT_UD && state >= IBV_QPS_RTR && state <= IBV_QPS_SQE;
+	return qp->type != IBV_QPT_UD && AV_RESPONDER_ANSWERS(state);
 }
 
 /*

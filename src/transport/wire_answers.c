@@ -205,7 +205,7 @@ static enum av_fault place(const struct answer *a, const struct av_sq_wqe *wqe, 
 {
 	struct av_work w = {.req = a->end, .ring = wqe, .head = *wqe};
 	struct av_spans rest, from;
-	enum av_xfer moved;
+	enum av_fault moved;
 
 	if (length == 0)
 		return AV_FAULT_NONE;
@@ -219,7 +219,7 @@ static enum av_fault place(const struct answer *a, const struct av_sq_wqe *wqe, 
 	av_spans_local(&from, NULL, (void *)(uintptr_t)bytes, length);
 	moved = av_xfer_copy_part(&rest, &from, length, av_now_coarse_ns());
 	av_mem_put_list(&w.local);
-	return moved == AV_XFER_OK ? AV_FAULT_NONE : AV_FAULT_LOC_PROT;
+	return moved == AV_FAULT_NONE ? AV_FAULT_NONE : AV_FAULT_LOC_PROT;
 }
 
 /* Has this packet of the answer the length that it must have? */

@@ -326,22 +326,10 @@ static uint32_t answers_wanted(const struct sending *s)
 	return count;
 }
 
-static enum av_fault check(const struct sending *s, const struct av_sq_wqe *wqe)
-{
-	enum av_fault fault = av_execute_check(s->end, wqe);
-
-	if (fault != AV_FAULT_NONE)
-		return fault;
-	/* No packet carries the operands of extended atomics. */
-	if (!av_packet_kind(wqe->opcode) || wqe->opcode >= AV_WR_SIZED_CMP_AND_SWP)
-		return AV_FAULT_LOC_QP_OP;
-	return AV_FAULT_NONE;
-}
-
 /* Return: may the request's first packet be sent now? */
 static bool begin(struct sending *s, const struct av_sq_wqe *wqe)
 {
-	enum av_fault fault = check(s, wqe);
+	enum av_fault fault = av_execute_check(s->end, wqe);
 	struct av_wire *w = s->w;
 
 	if (fault != AV_FAULT_NONE)
@@ -450,7 +438,7 @@ static enum av_fault send_packets(struct sending *s, const struct av_wire_messag
 		place = put(s, &p);
 		if (place && p.payload_bytes) {
 			av_spans_local(&to, NULL, place, p.payload_bytes);
-			if (av_xfer_copy_part(&to, rest, p.payload_bytes, now) != AV_XFER_OK) {
+			if (av_xfer_copy_part(&to, rest, p.payload_bytes, now) != AV_FAULT_NONE) {
 				av_net_take_back(s->burst);
 				return AV_FAULT_LOC_PROT;
 			}

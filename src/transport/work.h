@@ -97,8 +97,8 @@ AV_MUST_USE enum av_fault av_work_own_buffers(struct av_work *w, uint32_t access
  * Can the first packet of the message be read? The rest of it is missed when it is moved.
  * @from: all of the message, translated. Context: as av_xfer_copy()
  */
-AV_COLD AV_MUST_USE enum av_xfer av_work_read_first(const struct av_work *w,
-						    const struct av_spans *from);
+AV_COLD AV_MUST_USE enum av_fault av_work_read_first(const struct av_work *w,
+						     const struct av_spans *from);
 
 /*
  * The responder's memory that the request names by rkey, address and length. @access: enum
@@ -126,13 +126,13 @@ AV_MUST_USE enum av_fault av_work_piece(const struct av_work *w, const struct av
 					struct av_spans *remote);
 
 /**
- * av_work_moved() - the fault that the result of a copy stands for
+ * av_work_moved() - the fault that a request has when a copy for it @copied so
  * @src, @dst: the faults for missing memory on that side
  *
  * If memory is gone because its process is gone, the request has no answer at all.
  * Return:  the fault, as an operation's
  */
-AV_MUST_USE enum av_fault av_work_moved(struct av_work *w, enum av_xfer reach, enum av_fault src,
+AV_MUST_USE enum av_fault av_work_moved(struct av_work *w, enum av_fault copied, enum av_fault src,
 					enum av_fault dst);
 
 /*
