@@ -3,17 +3,14 @@
 #include "transport/datagram.h"
 
 #include <arpa/inet.h>
-#include <sched.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/patience.h"
 #include "registry/directory.h"
 #include "registry/multicast.h"
 #include "device/gid.h"
 #include "device/port.h"
 #include "memory/translate.h"
-#include "memory/why.h"
 #include "memory/xfer.h"
 #include "net/net.h"
 #include "segment/fault_rules.h"
@@ -29,6 +26,7 @@
 #include "transport/wire.h"
 #include "transport/wire_allowed.h"
 #include "transport/wire_faults.h"
+#include "transport/work.h"
 
 #define MULTICAST_QPN 0xffffffu
 #define USE_OWN_QKEY  0x80000000u
@@ -75,22 +73,11 @@ static void write_header(struct datagram *d, const struct av_qp_end *req)
 static enum av_fault collect(struct datagram *d, const struct av_qp_end *req,
 			     const struct av_sq_wqe *ring)
 {
-	enum av_check found = AV_CHECK_NONE;
 	struct av_spans local;
-	uint64_t until = 0;
+	enum av_fault fault = av_request_buffers(req, ring, &d->head, 0, &local);
 
-	if (d->head.flags & IBV_SEND_INLINE)
-		av_spans_local(&local, req->seg, (void *)(uintptr_t)ring->data, d->head.bytes);
-	else
-		while ((found = av_mem_get_list(req->seg, req->qp->pd, 0, ring->sge, d->head.count,
-						d->head.bytes, &local)) == AV_CHECK_BUSY &&
-		       (req->seg->own || av_patient(&until)))
-			sched_yield();
-	if (found != AV_CHECK_NONE) {
-		(void)av_mem_why_element(req->seg, req->qp->pd, 0, &ring->sge[local.refused],
-					 local.bytes, found, AV_FAULT_LOC_PROT);
-		return AV_FAULT_LOC_PROT;
-	}
+	if (fault != AV_FAULT_NONE)
+		return fault;
 	av_spans_local(&d->from, NULL, d->grh, AV_GRH_BYTES);
 	for (uint32_t i = 0; i < local.count; i++)
 		d->from.at[1 + i] = local.at[i];
@@ -148,7 +135,7 @@ static void fail(struct datagram *d, const struct av_receiver *to, enum av_fault
 	struct av_dropped dropped = dropped_at(d, to->rsp);
 
 	av_count_rsp(to->rsp->qp, AV_RSP_DROPPED);
-	av_count_refused(to->rsp->qp, fault);
+	av_count_rsp(to->rsp->qp, rule->refused);
 	av_report_receiver(&dropped, fault);
 	if (rule->receive != IBV_WC_SUCCESS)
 		av_receive_error(to, rule->receive);

@@ -80,23 +80,16 @@ static enum av_check check(const struct av_qp_end *req, const struct av_sq_wqe *
 AV_COLD static enum av_fault refuse(const struct av_qp_end *req, const struct av_sq_wqe *head,
 				    enum av_check found)
 {
-	switch (found) {
-	case AV_CHECK_REQUEST_DATAGRAM:
-		av_diag_note(found, head->bytes, datagram_limit(req));
-		return AV_FAULT_LOC_LEN;
-	case AV_CHECK_REQUEST_LENGTH:
-		av_diag_note(found, head->bytes, AV_MAX_MSG_BYTES);
-		return AV_FAULT_LOC_LEN;
-	case AV_CHECK_REQUEST_ATOMIC:
-		av_diag_note(found, head->bytes, sizeof(uint64_t));
-		return AV_FAULT_LOC_LEN;
-	case AV_CHECK_REQUEST_SERVICE:
+	if (found == AV_CHECK_REQUEST_SERVICE || found == AV_CHECK_REQUEST_RD ||
+	    found == AV_CHECK_REQUEST_OPERANDS) {
 		av_diag_note(found, head->opcode, req->qp->type);
 		return AV_FAULT_LOC_QP_OP;
-	default:
-		av_diag_note(found, 1, 0);
-		return AV_FAULT_LOC_QP_OP;
 	}
+	av_diag_note(found, head->bytes,
+		     found == AV_CHECK_REQUEST_DATAGRAM ? datagram_limit(req)
+		     : found == AV_CHECK_REQUEST_LENGTH ? AV_MAX_MSG_BYTES
+							: sizeof(uint64_t));
+	return AV_FAULT_LOC_LEN;
 }
 
 enum av_fault av_execute_check(const struct av_qp_end *req, const struct av_sq_wqe *head)
@@ -154,7 +147,7 @@ static void responder_fail(struct av_work *w)
 
 	AV_ASSERT_HELD(&w->rsp->qp->resp);
 	if (rule->responder_fails || rule->nak != AV_NAK_NONE)
-		av_count_refused(w->rsp->qp, w->result.fault);
+		av_count_rsp(w->rsp->qp, rule->refused);
 	if (!rule->responder_fails || (w->piece && w->piece->again))
 		return;
 	av_report_responder(&(struct av_failed){w->req, w->rsp, &w->head, w->result.fault, false});
@@ -311,16 +304,13 @@ static void settle(struct av_work *w)
  */
 static enum av_fault find_srq(struct av_work *w)
 {
-	enum av_xrc_found found;
+	enum av_fault fault = av_xrc_begin(w->rsp, w->head.srqn, &w->srq, &w->to);
 
 	w->pd = 0;
-	found = av_xrc_begin(w->rsp, w->head.srqn, &w->srq, &w->to);
-	if (found == AV_XRC_BUSY)
-		return AV_FAULT_BUSY;
-	if (found != AV_XRC_FOUND) {
+	if (fault == AV_FAULT_REM_OP_DENIED)
 		av_diag_note(AV_CHECK_RESPONDER_SRQ, w->head.srqn, 0);
-		return AV_FAULT_REM_OP_DENIED;
-	}
+	if (fault != AV_FAULT_NONE)
+		return fault;
 	w->pd = av_rq_at(w->to.seg, w->to.rq)->pd;
 	w->rsp->qp->receiving_srqn = w->head.srqn;
 	return AV_FAULT_NONE;

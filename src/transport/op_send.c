@@ -148,9 +148,8 @@ enum av_fault av_op_write_imm(struct av_work *w)
 
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
-		fault = AV_FAULT_REM_OP_DENIED;
-	else
+	fault = av_work_permitted(w, IBV_ACCESS_REMOTE_WRITE);
+	if (fault == AV_FAULT_NONE)
 		fault = write_imm(w);
 	av_mem_put_list(&w->local);
 	return fault;

@@ -319,6 +319,19 @@ static enum av_fault deliver_bytes(struct av_cqe *cqe, const struct av_message *
 	return fault;
 }
 
+AV_COLD static enum av_fault too_long(const struct av_message *msg, const struct av_rq_wqe *request)
+{
+	av_diag_note(AV_CHECK_RECV_SHORT, msg->bytes, request->bytes);
+	return AV_FAULT_RECV_SHORT;
+}
+
+static enum av_fault invalidate(const struct av_message *msg)
+{
+	enum av_check found = av_window_invalidate(msg->to->seg, msg->invalidate, qpn_of(msg->to));
+
+	return av_fault_of(found, AV_FAULT_INVALIDATE);
+}
+
 enum av_fault av_receive_message(const struct av_message *msg, const struct av_spans *from,
 				 const struct av_rq_wqe *request)
 {
@@ -326,15 +339,12 @@ enum av_fault av_receive_message(const struct av_message *msg, const struct av_s
 	struct av_cqe cqe;
 
 	AV_ASSERT_HELD(&msg->to->rsp->qp->resp);
-	if (msg->bytes > request->bytes) {
-		av_diag_note(AV_CHECK_RECV_SHORT, msg->bytes, request->bytes);
-		return AV_FAULT_RECV_SHORT;
-	}
+	if (msg->bytes > request->bytes)
+		return too_long(msg, request);
 	fill_message(&cqe, msg, request);
 	fault = deliver_bytes(&cqe, msg, from, request);
-	if (fault == AV_FAULT_NONE && av_unlikely(msg->invalidate) &&
-	    av_window_invalidate(msg->to->seg, msg->invalidate, qpn_of(msg->to)) != AV_CHECK_NONE)
-		fault = AV_FAULT_INVALIDATE;
+	if (fault == AV_FAULT_NONE && av_unlikely(msg->invalidate))
+		fault = invalidate(msg);
 	if (av_likely(fault == AV_FAULT_NONE))
 		return complete(msg->to, &cqe, msg->later) ? AV_FAULT_RECV_CQ : AV_FAULT_NONE;
 	av_stage_give(msg->to->seg, cqe.stage, cqe.stage_len);
@@ -372,17 +382,14 @@ enum av_fault av_receive_piece(const struct av_message *msg, const struct av_spa
 {
 	enum av_fault fault;
 
-	if (msg->bytes > request->bytes) {
-		av_diag_note(AV_CHECK_RECV_SHORT, msg->bytes, request->bytes);
-		return AV_FAULT_RECV_SHORT;
-	}
+	if (msg->bytes > request->bytes)
+		return too_long(msg, request);
 	fault = copy_piece(msg, from, request);
 	if (fault != AV_FAULT_NONE || more)
 		return fault;
-	if (msg->invalidate &&
-	    av_window_invalidate(msg->to->seg, msg->invalidate, qpn_of(msg->to)) != AV_CHECK_NONE)
-		return AV_FAULT_INVALIDATE;
-	return av_receive_done(msg, request);
+	if (msg->invalidate)
+		fault = invalidate(msg);
+	return fault == AV_FAULT_NONE ? av_receive_done(msg, request) : fault;
 }
 
 static void complete_in_error(const struct av_receiver *to, const struct av_rq_wqe *request,
@@ -427,23 +434,23 @@ void av_receive_flush(const struct av_qp_end *rsp)
 
 /* --- XRC ------------------------------------------------------------------------- */
 
-enum av_xrc_found av_xrc_begin(const struct av_qp_end *rsp, uint32_t srqn, struct av_xrc_use *use,
-			       struct av_receiver *to)
+enum av_fault av_xrc_begin(const struct av_qp_end *rsp, uint32_t srqn, struct av_xrc_use *use,
+			   struct av_receiver *to)
 {
 	struct av_qp_location location = av_dir_qpn_find(srqn & AV_QPN_MASK);
 	struct av_rq_shared *rq;
 
 	*use = (struct av_xrc_use){.seg = location.ref ? av_seg_get(location.ref) : NULL};
 	if (!use->seg || !av_seg_alive(use->seg))
-		return AV_XRC_NONE;
+		return AV_FAULT_REM_OP_DENIED;
 	use->pin = av_pin_begin(use->seg, srqn);
 	if (!use->pin)
-		return AV_XRC_BUSY;
+		return AV_FAULT_BUSY;
 	rq = av_rq_at(use->seg, location.index); /* after the pin: what is found now stays */
 	if (!rq || srqn == 0 || atomic_load(&rq->srqn) != srqn || rq->xrcd != rsp->qp->xrcd)
-		return AV_XRC_NONE;
+		return AV_FAULT_REM_OP_DENIED;
 	*to = (struct av_receiver){rsp, use->seg, location.index, rq->cq};
-	return AV_XRC_FOUND;
+	return AV_FAULT_NONE;
 }
 
 void av_xrc_end(struct av_xrc_use *use)
@@ -457,13 +464,13 @@ void av_receive_abandon(const struct av_qp_end *rsp)
 {
 	struct av_receiver to = av_receiver_of(rsp);
 	struct av_xrc_use use = {0};
-	enum av_xrc_found found = AV_XRC_FOUND;
+	enum av_fault fault = AV_FAULT_NONE;
 
 	if (!rsp->qp->receiving)
 		return;
 	if (rsp->qp->type == IBV_QPT_XRC_RECV)
-		found = av_xrc_begin(rsp, rsp->qp->receiving_srqn, &use, &to);
-	if (found == AV_XRC_FOUND)
+		fault = av_xrc_begin(rsp, rsp->qp->receiving_srqn, &use, &to);
+	if (fault == AV_FAULT_NONE)
 		av_receive_error(&to, IBV_WC_WR_FLUSH_ERR);
 	av_xrc_end(&use);
 	rsp->qp->receiving = 0;

@@ -15,6 +15,7 @@
 #include <infiniband/verbs.h>
 
 #include "memory/xfer.h"
+#include "observe/counters.h"
 #include "queue/qp.h"
 
 #define AV_NAK_NONE	       0
@@ -32,6 +33,7 @@ struct av_rule {
 					 IBV_WC_SUCCESS: flushed */
 	bool responder_fails;	      /* the responder's queue pair goes to the error state */
 	int event;		      /* enum ibv_event_type at the responder, or AV_EVENT_NONE */
+	enum av_rsp_event refused;    /* how a responder counts it */
 };
 
 /* The outcome of one try to execute a request. */

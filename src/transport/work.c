@@ -10,37 +10,43 @@
 #include "observe/diagnosis.h"
 #include "transport/to_packets.h"
 
-enum av_fault av_work_local(struct av_work *w, uint32_t access)
+/* The requester's buffers of @head, a copy of what is in the ring. */
+static enum av_fault buffers_of(const struct av_qp_end *req, const struct av_sq_wqe *ring,
+				const struct av_sq_wqe *head, uint32_t access, struct av_spans *to)
 {
-	struct av_seg *seg = w->req->seg;
 	enum av_check found;
 
-	if (w->head.flags & IBV_SEND_INLINE) {
-		if (av_unlikely(w->piece != NULL)) {
-			av_spans_copy(&w->local, w->piece->bytes);
+	if (head->flags & IBV_SEND_INLINE) {
+		av_spans_local(to, req->seg, (void *)(uintptr_t)ring->data, head->bytes);
+		if (av_likely(head->bytes <= AV_MAX_INLINE))
 			return AV_FAULT_NONE;
-		}
-		av_spans_local(&w->local, seg, (void *)(uintptr_t)w->ring->data, w->head.bytes);
-		if (av_likely(w->head.bytes <= AV_MAX_INLINE))
-			return AV_FAULT_NONE;
-		av_diag_note(AV_CHECK_REQUEST_LENGTH, w->head.bytes, AV_MAX_INLINE);
+		av_diag_note(AV_CHECK_REQUEST_LENGTH, head->bytes, AV_MAX_INLINE);
 		return AV_FAULT_LOC_LEN;
 	}
-	found = av_mem_get_list(seg, w->req->qp->pd, access, w->ring->sge, w->head.count,
-				w->head.bytes, &w->local);
+	found = av_mem_get_list(req->seg, req->qp->pd, access, ring->sge, head->count, head->bytes,
+				to);
 	return av_likely(found == AV_CHECK_NONE)
 		       ? AV_FAULT_NONE
-		       : av_mem_why_element(seg, w->req->qp->pd, access,
-					    &w->ring->sge[w->local.refused], w->local.bytes, found,
-					    AV_FAULT_LOC_PROT);
+		       : av_mem_why_element(req->seg, req->qp->pd, access, &ring->sge[to->refused],
+					    to->bytes, found, AV_FAULT_LOC_PROT);
 }
 
-enum av_fault av_work_own_buffers(struct av_work *w, uint32_t access)
+enum av_fault av_work_local(struct av_work *w, uint32_t access)
+{
+	if (av_likely(!w->piece || !(w->head.flags & IBV_SEND_INLINE)))
+		return buffers_of(w->req, w->ring, &w->head, access, &w->local);
+	av_spans_copy(&w->local, w->piece->bytes);
+	return AV_FAULT_NONE;
+}
+
+enum av_fault av_request_buffers(const struct av_qp_end *req, const struct av_sq_wqe *ring,
+				 const struct av_sq_wqe *head, uint32_t access, struct av_spans *to)
 {
 	enum av_fault fault;
 	uint64_t until = 0;
 
-	while ((fault = av_work_local(w, access)) == AV_FAULT_BUSY && av_patient(&until))
+	while ((fault = buffers_of(req, ring, head, access, to)) == AV_FAULT_BUSY &&
+	       av_patient(&until))
 		sched_yield();
 	return fault == AV_FAULT_BUSY ? AV_FAULT_LOC_PROT : fault;
 }
@@ -122,11 +128,6 @@ enum av_fault av_work_moved(struct av_work *w, enum av_fault copied, enum av_fau
 }
 
 /* --- what a request brings back ---------------------------------------------------- */
-
-enum av_fault av_work_check_rd_atomic(const struct av_work *w)
-{
-	return w->rsp->qp->attr.max_dest_rd_atomic == 0 ? AV_FAULT_REM_NO_RD_ATOMIC : AV_FAULT_NONE;
-}
 
 /*
  * Inline receive of the requester: another process leaves a short answer for the poller. The
