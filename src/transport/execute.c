@@ -80,9 +80,12 @@ static enum av_check check(const struct av_qp_end *req, const struct av_sq_wqe *
 AV_COLD static enum av_fault refuse(const struct av_qp_end *req, const struct av_sq_wqe *head,
 				    enum av_check found)
 {
-	if (found == AV_CHECK_REQUEST_SERVICE || found == AV_CHECK_REQUEST_RD ||
-	    found == AV_CHECK_REQUEST_OPERANDS) {
+	if (found == AV_CHECK_REQUEST_SERVICE) {
 		av_diag_note(found, head->opcode, req->qp->type);
+		return AV_FAULT_LOC_QP_OP;
+	}
+	if (found == AV_CHECK_REQUEST_RD || found == AV_CHECK_REQUEST_OPERANDS) {
+		av_diag_note(found, 1, 0);
 		return AV_FAULT_LOC_QP_OP;
 	}
 	av_diag_note(found, head->bytes,
