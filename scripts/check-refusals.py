@@ -18,7 +18,6 @@ VALUE = re.compile(r"(?<![!=]= )(?<!case )\b(EINVAL|EOPNOTSUPP|ENOTSUP)\b")
 
 # Functions whose value is no verb's: (file, function): why no check is named.
 OTHERS = {
-    ("memory/window.c", "*"): "becomes a completion status, which memory/why.c explains",
     ("memory/klm_list.c", "*"): "likewise; or a check of the caller's, exp/exp_umr.c",
     ("memory/odp_notify.c", "*"): "userfaultfd(2) of an old kernel, on which we do without",
     ("memory/vma.c", "*"): "to callers: the kernel cannot populate, which is no failure",

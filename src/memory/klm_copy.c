@@ -102,12 +102,12 @@ static bool placed(const struct batch *b, uint32_t i)
  * Copy the batch with one call. What it leaves undone is copied piece by piece, which finds the
  * fault.
  */
-static enum av_xfer flush(struct batch *b)
+static enum av_fault flush(struct batch *b)
 {
 	uint64_t moved = b->count > 0 ? move_batch(b) : 0;
-	enum av_xfer ret = AV_XFER_OK;
+	enum av_fault ret = AV_FAULT_NONE;
 
-	for (uint32_t i = 0; i < b->count && ret == AV_XFER_OK; i++) {
+	for (uint32_t i = 0; i < b->count && ret == AV_FAULT_NONE; i++) {
 		const struct pair *p = &b->pair[i];
 
 		if (moved >= p->bytes && placed(b, i)) {
@@ -150,53 +150,53 @@ static void add(struct batch *b, const struct pair *p, uint64_t remote, uint8_t 
 		(struct iovec){.iov_base = (void *)(uintptr_t)remote, .iov_len = p->bytes};
 }
 
-static enum av_xfer add_write(struct batch *b, const struct pair *p)
+static enum av_fault add_write(struct batch *b, const struct pair *p)
 {
 	uint64_t to = p->d->addr + p->doff;
 	uint8_t *at = room_for(b, to, p->bytes);
 
 	if (av_copy(at, (const uint8_t *)p->s->local + p->soff, p->bytes) != AV_COPY_OK) {
-		enum av_xfer ret = flush(b);
+		enum av_fault ret = flush(b);
 
-		return ret == AV_XFER_OK ? av_xfer_copy_span(p->d, p->doff, p->s, p->soff, p->bytes,
-							     av_now_coarse_ns())
-					 : ret;
+		return ret == AV_FAULT_NONE ? av_xfer_copy_span(p->d, p->doff, p->s, p->soff,
+								p->bytes, av_now_coarse_ns())
+					    : ret;
 	}
 	add(b, p, to, at);
-	return AV_XFER_OK;
+	return AV_FAULT_NONE;
 }
 
-static enum av_xfer move(struct batch *b, const struct pair *p)
+static enum av_fault move(struct batch *b, const struct pair *p)
 {
 	bool full = b->count == PAIRS || b->used + AV_PIECES_LINE + p->bytes > BOUNCE_BYTES;
-	enum av_xfer ret = AV_XFER_OK;
+	enum av_fault ret = AV_FAULT_NONE;
 
 	if (!is_small(p)) {
 		ret = flush(b);
-		return ret == AV_XFER_OK ? av_xfer_copy_span(p->d, p->doff, p->s, p->soff, p->bytes,
-							     av_now_coarse_ns())
-					 : ret;
+		return ret == AV_FAULT_NONE ? av_xfer_copy_span(p->d, p->doff, p->s, p->soff,
+								p->bytes, av_now_coarse_ns())
+					    : ret;
 	}
 	if (full)
 		ret = flush(b);
-	if (ret != AV_XFER_OK)
+	if (ret != AV_FAULT_NONE)
 		return ret;
 	if (!p->d->local)
 		return add_write(b, p);
 	add(b, p, p->s->addr + p->soff, room_for(b, p->s->addr + p->soff, p->bytes));
-	return AV_XFER_OK;
+	return AV_FAULT_NONE;
 }
 
 /* Copy the first @bytes of one run to another. Both have that many. */
-static enum av_xfer copy_runs(const struct av_run *d, const struct av_run *s, uint64_t bytes)
+static enum av_fault copy_runs(const struct av_run *d, const struct av_run *s, uint64_t bytes)
 {
 	struct pair p = {.d = d->at, .s = s->at};
-	enum av_xfer ret = AV_XFER_OK;
+	enum av_fault ret = AV_FAULT_NONE;
 	struct batch batch;
 
 	batch.count = batch.runs = 0;
 	batch.used = 0;
-	while (bytes > 0 && ret == AV_XFER_OK) {
+	while (bytes > 0 && ret == AV_FAULT_NONE) {
 		uint64_t dleft = p.d->length - p.doff, sleft = p.s->length - p.soff;
 
 		p.bytes = dleft < sleft ? dleft : sleft;
@@ -210,76 +210,71 @@ static enum av_xfer copy_runs(const struct av_run *d, const struct av_run *s, ui
 		if (p.soff == p.s->length)
 			p.s++, p.soff = 0;
 	}
-	return ret == AV_XFER_OK ? flush(&batch) : ret;
-}
-
-static enum av_xfer reach_of(enum av_mem_fault found, enum av_xfer fault)
-{
-	return found == AV_MEM_OK ? AV_XFER_OK : found == AV_MEM_BUSY ? AV_XFER_BUSY : fault;
+	return ret == AV_FAULT_NONE ? flush(&batch) : ret;
 }
 
 /* Expand the next pieces of both ends, or of neither. */
-static enum av_xfer expand(const struct pair *p, struct av_run *d, struct av_run *s)
+static enum av_fault expand(const struct pair *p, struct av_run *d, struct av_run *s)
 {
-	enum av_xfer ret =
-		reach_of(av_klm_iter_expand(p->d, p->doff, p->bytes, d), AV_XFER_DST_FAULT);
+	enum av_fault ret =
+		av_fault_of(av_klm_iter_expand(p->d, p->doff, p->bytes, d), AV_FAULT_DST);
 
-	if (ret != AV_XFER_OK)
+	if (ret != AV_FAULT_NONE)
 		return ret;
-	ret = reach_of(av_klm_iter_expand(p->s, p->soff, p->bytes, s), AV_XFER_SRC_FAULT);
-	if (ret != AV_XFER_OK)
+	ret = av_fault_of(av_klm_iter_expand(p->s, p->soff, p->bytes, s), AV_FAULT_SRC);
+	if (ret != AV_FAULT_NONE)
 		av_klm_iter_drop(d);
 	return ret;
 }
 
-enum av_xfer av_klm_copy(const struct av_span *d, uint64_t doff, const struct av_span *s,
-			 uint64_t soff, uint64_t bytes)
+enum av_fault av_klm_copy(const struct av_span *d, uint64_t doff, const struct av_span *s,
+			  uint64_t soff, uint64_t bytes)
 {
 	struct pair p = {d, s, doff, soff, bytes};
 	struct av_run to, from;
 	unsigned int looks = 0;
 
 	while (p.bytes > 0) {
-		enum av_xfer ret = expand(&p, &to, &from);
+		enum av_fault ret = expand(&p, &to, &from);
 		uint64_t n;
 
-		if (ret == AV_XFER_BUSY && ++looks < PATIENCE) {
+		if (ret == AV_FAULT_BUSY && ++looks < PATIENCE) {
 			sched_yield();
 			continue;
 		}
-		if (ret != AV_XFER_OK)
+		if (ret != AV_FAULT_NONE)
 			return ret;
 		n = to.bytes < from.bytes ? to.bytes : from.bytes;
 		ret = copy_runs(&to, &from, n);
 		av_klm_iter_drop(&to);
 		av_klm_iter_drop(&from);
-		if (ret != AV_XFER_OK)
+		if (ret != AV_FAULT_NONE)
 			return ret;
 		p.doff += n;
 		p.soff += n;
 		p.bytes -= n;
 		looks = 0;
 	}
-	return AV_XFER_OK;
+	return AV_FAULT_NONE;
 }
 
 /* A null region has no memory: its operand is 0. */
-enum av_xfer av_klm_atomic(const struct av_span *span, const struct av_atomic *atomic,
-			   struct av_operand *old, uint64_t now_ns)
+enum av_fault av_klm_atomic(const struct av_span *span, const struct av_atomic *atomic,
+			    struct av_operand *old, uint64_t now_ns)
 {
 	struct av_run run;
-	enum av_mem_fault found = av_klm_iter_expand(span, 0, span->length, &run);
+	enum av_fault ret =
+		av_fault_of(av_klm_iter_expand(span, 0, span->length, &run), AV_FAULT_DST);
 	const struct av_span *operand = run.at;
-	enum av_xfer ret = AV_XFER_OK;
 
-	if (found != AV_MEM_OK)
-		return found == AV_MEM_BUSY ? AV_XFER_BUSY : AV_XFER_DST_FAULT;
+	if (ret != AV_FAULT_NONE)
+		return ret;
 	if (operand->length < span->length)
-		ret = AV_XFER_SPLIT;
+		ret = AV_FAULT_REM_MISALIGNED;
 	else if (operand->null)
 		*old = (struct av_operand){.word = {0}};
 	else if (operand->addr & (span->length - 1))
-		ret = AV_XFER_SPLIT;
+		ret = AV_FAULT_REM_MISALIGNED;
 	else
 		ret = av_xfer_atomic(operand, atomic, old, now_ns);
 	av_klm_iter_drop(&run);

@@ -18,13 +18,13 @@
  * The order is that of av_xfer_copy().
  * Context: any thread, no lock held that others wait for; yields the core a bounded number of
  * times.
- * Return:  as av_xfer_copy(); AV_XFER_BUSY: a key on the way is being changed
+ * Return:  as av_xfer_copy(); AV_FAULT_BUSY: a key on the way is being changed
  */
-AV_MUST_USE enum av_xfer av_klm_copy(const struct av_span *d, uint64_t doff,
-				     const struct av_span *s, uint64_t soff, uint64_t bytes);
+AV_MUST_USE enum av_fault av_klm_copy(const struct av_span *d, uint64_t doff,
+				      const struct av_span *s, uint64_t soff, uint64_t bytes);
 
 /* av_xfer_atomic() behind a UMR key. The operand must be one aligned word in memory. */
-AV_MUST_USE enum av_xfer av_klm_atomic(const struct av_span *span, const struct av_atomic *atomic,
-				       struct av_operand *old, uint64_t now_ns);
+AV_MUST_USE enum av_fault av_klm_atomic(const struct av_span *span, const struct av_atomic *atomic,
+					struct av_operand *old, uint64_t now_ns);
 
 #endif

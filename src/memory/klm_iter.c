@@ -77,35 +77,35 @@ static bool descend(const struct av_span *span, struct av_mem_request *to)
 }
 
 /* All steps down: the bytes that a UMR span begins with. */
-static enum av_mem_fault first_piece(const struct av_span *span, struct av_klm_pins *pins,
-				     struct av_span *piece)
+static enum av_check first_piece(const struct av_span *span, struct av_klm_pins *pins,
+				 struct av_span *piece)
 {
 	uint32_t access = span->writes ? IBV_ACCESS_LOCAL_WRITE : 0;
 
 	*piece = *span;
 	for (unsigned int depth = 0; depth < AV_KLM_DEPTH; depth++) {
 		struct av_mem_request req = {.pd = piece->umr->pd, .access = access};
-		enum av_mem_fault fault;
+		enum av_check found;
 		struct av_pin *pin;
 		struct av_seg *seg;
 
 		if (!descend(piece, &req))
-			return AV_MEM_RANGE;
+			return AV_CHECK_KEY_PIECE;
 		seg = av_mem_key_owner(piece->seg, req.key);
 		if (!seg || !av_key_entry(seg, req.key))
-			return AV_MEM_NO_KEY;
+			return AV_CHECK_LKEY_UNKNOWN;
 		pin = pin_key(pins, seg, req.key);
 		if (!pin)
-			return AV_MEM_BUSY;
-		fault = av_mem_resolve(seg, &req, piece);
+			return AV_CHECK_BUSY;
+		found = av_mem_resolve(seg, &req, piece);
 		piece->pin = pin;
 		piece->message = span->message;
-		if (fault != AV_MEM_OK)
-			return fault;
+		if (found != AV_CHECK_NONE)
+			return found;
 		if (!piece->umr)
-			return AV_MEM_OK;
+			return AV_CHECK_NONE;
 	}
-	return AV_MEM_DEPTH;
+	return AV_CHECK_KEY_PIECE;
 }
 
 static struct av_span part_of(const struct av_span *span, uint64_t offset, uint64_t bytes)
@@ -119,28 +119,29 @@ static struct av_span part_of(const struct av_span *span, uint64_t offset, uint6
 	return part;
 }
 
-enum av_mem_fault av_klm_iter_check(const struct av_span *span)
+enum av_check av_klm_iter_check(const struct av_span *span)
 {
-	enum av_mem_fault fault = AV_MEM_OK;
+	enum av_check found = AV_CHECK_NONE;
 	struct av_klm_pins pins = {0};
 	struct av_span piece;
 
-	for (uint64_t done = 0; done < span->length && fault == AV_MEM_OK; done += piece.length) {
+	for (uint64_t done = 0; done < span->length && found == AV_CHECK_NONE;
+	     done += piece.length) {
 		struct av_span rest = part_of(span, done, span->length - done);
 
-		fault = first_piece(&rest, &pins, &piece);
-		if (fault == AV_MEM_BUSY &&
+		found = first_piece(&rest, &pins, &piece);
+		if (found == AV_CHECK_BUSY &&
 		    pins.count > 0) { /* perhaps our own pins keep it busy */
 			release(&pins);
-			fault = first_piece(&rest, &pins, &piece);
+			found = first_piece(&rest, &pins, &piece);
 		}
 	}
 	release(&pins);
-	return fault;
+	return found;
 }
 
-enum av_mem_fault av_klm_iter_expand(const struct av_span *span, uint64_t offset, uint64_t bytes,
-				     struct av_run *run)
+enum av_check av_klm_iter_expand(const struct av_span *span, uint64_t offset, uint64_t bytes,
+				 struct av_run *run)
 {
 	run->count = 0;
 	run->bytes = 0;
@@ -148,21 +149,21 @@ enum av_mem_fault av_klm_iter_expand(const struct av_span *span, uint64_t offset
 	if (!span->umr) {
 		run->at[run->count++] = part_of(span, offset, bytes);
 		run->bytes = bytes;
-		return AV_MEM_OK;
+		return AV_CHECK_NONE;
 	}
 	while (run->bytes < bytes && run->count < AV_RUN_PIECES) {
 		struct av_span rest = part_of(span, offset + run->bytes, bytes - run->bytes);
-		enum av_mem_fault fault = first_piece(&rest, &run->pins, &run->at[run->count]);
+		enum av_check found = first_piece(&rest, &run->pins, &run->at[run->count]);
 
-		if (fault != AV_MEM_OK && run->count > 0)
+		if (found != AV_CHECK_NONE && run->count > 0)
 			break; /* the next call finds it again */
-		if (fault != AV_MEM_OK) {
+		if (found != AV_CHECK_NONE) {
 			av_klm_iter_drop(run);
-			return fault;
+			return found;
 		}
 		run->bytes += run->at[run->count++].length;
 	}
-	return AV_MEM_OK;
+	return AV_CHECK_NONE;
 }
 
 void av_klm_iter_drop(struct av_run *run)

@@ -45,20 +45,20 @@ struct av_run {
  * Checks keys and ranges; touches none of the program's memory.
  * Return:  as av_mem_get()
  */
-AV_MUST_USE enum av_mem_fault av_klm_iter_check(const struct av_span *span);
+AV_MUST_USE enum av_check av_klm_iter_check(const struct av_span *span);
 
 /**
  * av_klm_iter_expand() - the first pieces of [offset, offset + bytes) of a span of any kind
- * @run: out; on AV_MEM_OK at least one piece, to be given to av_klm_iter_drop(); else nothing is
- * held
+ * @run: out; on AV_CHECK_NONE at least one piece, to be given to av_klm_iter_drop(); else nothing
+ * is held
  *
  * Context: does not wait.
- * Return:  as av_mem_get(). AV_MEM_BUSY: a key is being changed, or all pins are taken. A caller
+ * Return:  as av_mem_get(). AV_CHECK_BUSY: a key is being changed, or all pins are taken. A caller
  * that waits for it to pass holds no other run, and waits a bounded time: there could be a circle.
  * Then it puts everything and starts again
  */
-AV_MUST_USE enum av_mem_fault av_klm_iter_expand(const struct av_span *span, uint64_t offset,
-						 uint64_t bytes, struct av_run *run);
+AV_MUST_USE enum av_check av_klm_iter_expand(const struct av_span *span, uint64_t offset,
+					     uint64_t bytes, struct av_run *run);
 void av_klm_iter_drop(struct av_run *run);
 
 #endif

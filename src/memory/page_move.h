@@ -3,7 +3,7 @@
  * Keep everybody away from memory of this process while its pages move: between begin and end
  * nobody accesses that memory behind any key of any context, since regions may overlap. Accesses
  * under way have ended; new ones, to all memory of the process, are told to come again
- * (av_page_moving(); AV_MEM_BUSY).
+ * (av_page_moving(); AV_CHECK_BUSY).
  *
  * Each access sets a pin, a full barrier, before it reads the segment's flag. The mover sets the
  * flag, then reads the pins. One of them sees the other.

@@ -19,27 +19,41 @@
 #define FLUSHES (AV_ACCESS_FLUSH_GLOBAL | AV_ACCESS_FLUSH_PERSISTENT)
 #define WRITERS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
-static enum av_mem_fault check(const struct av_key *k, const struct av_mem_request *req)
+static enum av_check unknown(const struct av_mem_request *req)
+{
+	return req->remote ? AV_CHECK_KEY_UNKNOWN : AV_CHECK_LKEY_UNKNOWN;
+}
+
+/* What became of a key that is not in its place @k. @seg, @k: NULL: there is no such place */
+AV_COLD static enum av_check absent(const struct av_seg *seg, const struct av_key *k,
+				    const struct av_mem_request *req)
+{
+	if (!seg || !av_key_was_given(seg, req->key))
+		return unknown(req);
+	return k->kind == AV_KEY_WINDOW && atomic_load(&k->key) == 0 ? AV_CHECK_KEY_UNBOUND
+								     : AV_CHECK_KEY_DEAD;
+}
+
+static enum av_check check(const struct av_key *k, const struct av_mem_request *req)
 {
 	bool only_remote = k->kind == AV_KEY_WINDOW, only_local = k->kind == AV_KEY_NULL;
 
 	if (k->kind == AV_KEY_DM_BLOCK || k->kind == AV_KEY_MAPPED)
-		return AV_MEM_NO_KEY;
-
+		return unknown(req);
 	if (req->remote ? only_local : only_remote)
-		return AV_MEM_NO_KEY;
+		return only_local ? AV_CHECK_KEY_IS_NULL : AV_CHECK_KEY_IS_WINDOW;
 	if (k->pd != req->pd)
-		return AV_MEM_PD;
+		return AV_CHECK_KEY_PD;
 	if (k->kind == AV_KEY_WINDOW && k->qpn && k->qpn != req->qpn)
-		return AV_MEM_ACCESS;
+		return AV_CHECK_KEY_WINDOW_QP;
 	if ((k->access & req->access) != req->access)
-		return AV_MEM_ACCESS;
+		return AV_CHECK_KEY_RIGHTS;
 	if (av_unlikely(k->access & AV_ACCESS_TUNNELED) && req->payload)
-		return AV_MEM_TUNNELED;
+		return AV_CHECK_TUNNELED;
 	if (k->kind != AV_KEY_NULL && !req->whole &&
 	    !av_range_within(req->addr, req->length, k->base, k->length))
-		return AV_MEM_RANGE;
-	return AV_MEM_OK;
+		return req->addr < k->base ? AV_CHECK_KEY_BEFORE : AV_CHECK_KEY_BEHIND;
+	return AV_CHECK_NONE;
 }
 
 /*
@@ -57,15 +71,15 @@ static uint64_t address_of(const struct av_seg *seg, const struct av_key *k, uin
  * Locate library-allocated pages through this process's mapping of their segment, if it can be
  * mapped.
  */
-static enum av_mem_fault locate_pages(struct av_seg *seg, const struct av_key *k, uint64_t at,
-				      struct av_span *span)
+static enum av_check locate_pages(struct av_seg *seg, const struct av_key *k, uint64_t at,
+				  struct av_span *span)
 {
 	uint32_t pages_owner = (uint32_t)atomic_load_explicit(&k->intact, memory_order_relaxed);
 	uint8_t *base;
 
 	if (!av_range_within(at, span->length, sizeof(struct av_seg_head),
 			     AV_HEAP_END - sizeof(struct av_seg_head)))
-		return AV_MEM_RANGE; /* a peer's table is inconsistent */
+		return AV_CHECK_MEMORY_FAULT; /* a peer's table is inconsistent */
 	span->pages_owner = pages_owner;
 	span->offset = at;
 	base = av_likely(pages_owner == seg->ref) ? (uint8_t *)seg->head
@@ -74,7 +88,7 @@ static enum av_mem_fault locate_pages(struct av_seg *seg, const struct av_key *k
 		span->local = base + at;
 	else
 		span->addr = address_of(seg, k, at);
-	return AV_MEM_OK;
+	return AV_CHECK_NONE;
 }
 
 /* Address here of a peer's plain memory that is on its shared heap; NULL: it is not. */
@@ -88,8 +102,8 @@ static void *heap_at(struct av_seg *seg, const struct av_key *k, uint64_t at, ui
 }
 
 /* Locate the bytes, as seen from this process. */
-static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k,
-				const struct av_mem_request *req, struct av_span *span)
+static enum av_check locate(struct av_seg *seg, struct av_key *k, const struct av_mem_request *req,
+			    struct av_span *span)
 {
 	uint8_t kind = k->kind == AV_KEY_WINDOW ? k->under : k->kind;
 	uint64_t at = req->whole ? k->addr : k->addr + (req->addr - k->base);
@@ -108,30 +122,30 @@ static enum av_mem_fault locate(struct av_seg *seg, struct av_key *k,
 		span->umr = k;
 		span->addr = req->whole ? k->base : req->addr;
 		span->writes = req->access & WRITERS;
-		return AV_MEM_OK;
+		return AV_CHECK_NONE;
 	}
 	if (kind == AV_KEY_REGION || kind == AV_KEY_ODP) {
 		if (av_page_moving(seg))
-			return AV_MEM_BUSY;
+			return AV_CHECK_BUSY;
 		span->local = seg->own ? (void *)(uintptr_t)at : heap_at(seg, k, at, span->length);
 	}
 	if (kind == AV_KEY_REGION && av_unlikely(!av_still_mapped(seg, k, at, req->length)))
-		return AV_MEM_GONE;
+		return AV_CHECK_KEY_UNMAPPED;
 	if (kind == AV_KEY_PAGES)
 		return locate_pages(seg, k, at, span);
 	if (kind == AV_KEY_DEVICE) {
 		if (!av_range_within(at, span->length, sizeof(struct av_seg_head),
 				     AV_SEG_BYTES - sizeof(struct av_seg_head)))
-			return AV_MEM_RANGE; /* a peer's table is inconsistent */
+			return AV_CHECK_MEMORY_FAULT; /* a peer's table is inconsistent */
 		if (k->in_origin)
 			seg = av_seg_origin(seg);
 		if (!seg)
-			return AV_MEM_RANGE;
+			return AV_CHECK_MEMORY_FAULT;
 		/* One name for the bytes, whichever key names them: atomics lock by it. */
 		span->seg = seg;
 		span->local = (uint8_t *)seg->head + at;
 	}
-	return AV_MEM_OK;
+	return AV_CHECK_NONE;
 }
 
 struct av_seg *av_mem_key_owner(struct av_seg *seg, uint32_t key)
@@ -142,70 +156,78 @@ struct av_seg *av_mem_key_owner(struct av_seg *seg, uint32_t key)
 }
 
 /* Context: a pin names the key. */
-static enum av_mem_fault resolve(struct av_seg *seg, struct av_key *k,
-				 const struct av_mem_request *req, struct av_span *span)
+static enum av_check resolve(struct av_seg *seg, struct av_key *k, const struct av_mem_request *req,
+			     struct av_span *span)
 {
-	enum av_mem_fault fault = AV_MEM_NO_KEY;
-
 	if (av_likely(atomic_load_explicit(&k->key, memory_order_acquire) == req->key)) {
-		fault = check(k, req);
-		if (fault == AV_MEM_OK)
-			fault = locate(seg, k, req, span);
-	} else if (atomic_load(&k->held) == req->key && k->kind != AV_KEY_UMR &&
-		   av_seg_alive(seg)) {
-		fault = AV_MEM_BUSY; /* the region exists; its key is, or was, withdrawn */
+		enum av_check found = check(k, req);
+
+		return found == AV_CHECK_NONE ? locate(seg, k, req, span) : found;
 	}
-	if (fault == AV_MEM_NO_KEY && k->kind == AV_KEY_ODP && av_odp_has_table(seg))
+	if (atomic_load(&k->held) == req->key && k->kind != AV_KEY_UMR && av_seg_alive(seg))
+		return AV_CHECK_BUSY; /* the region exists; its key is, or was, withdrawn */
+	if (k->kind == AV_KEY_ODP && av_odp_has_table(seg))
 		av_odp_count(seg, AV_ODP_COUNT_MRS_NOT_FOUND, 1);
-	return fault;
+	return absent(seg, k, req);
 }
 
-enum av_mem_fault av_mem_resolve(struct av_seg *seg, const struct av_mem_request *req,
-				 struct av_span *span)
+enum av_check av_mem_resolve(struct av_seg *seg, const struct av_mem_request *req,
+			     struct av_span *span)
 {
 	struct av_key *k = av_key_entry(seg, req->key);
 
-	return k && req->key ? resolve(seg, k, req, span) : AV_MEM_NO_KEY;
+	return k && req->key ? resolve(seg, k, req, span) : absent(seg, k, req);
 }
 
 /*
  * Does not wait for a region that is being re-registered: the caller may hold pins on other keys,
  * for which another re-registration waits, and so on in a circle.
  */
-enum av_mem_fault av_mem_get_any(struct av_seg *seg, const struct av_mem_request *req,
-				 struct av_span *span, struct av_pin *pin)
+enum av_check av_mem_get_any(struct av_seg *seg, const struct av_mem_request *req,
+			     struct av_span *span, struct av_pin *pin)
 {
-	enum av_mem_fault fault;
+	enum av_check found;
 	struct av_key *k;
 
 	seg = av_mem_key_owner(seg, req->key);
 	k = seg ? av_key_entry(seg, req->key) : NULL;
 	if (!k || req->key == 0)
-		return AV_MEM_NO_KEY;
+		return absent(seg, k, req);
 	if (!pin)
 		pin = av_pin_begin(seg, req->key);
 	if (av_unlikely(!pin))
-		return AV_MEM_BUSY;
-	fault = resolve(seg, k, req, span);
-	if (fault == AV_MEM_OK && av_unlikely(span->umr) && !(req->access & FLUSHES))
-		fault = av_klm_iter_check(span);
-	if (fault == AV_MEM_OK)
+		return AV_CHECK_BUSY;
+	found = resolve(seg, k, req, span);
+	if (found == AV_CHECK_NONE && av_unlikely(span->umr) && !(req->access & FLUSHES)) {
+		found = av_klm_iter_check(span);
+		if (found != AV_CHECK_NONE && found != AV_CHECK_BUSY)
+			found = AV_CHECK_KEY_PIECE;
+	}
+	if (found == AV_CHECK_NONE)
 		span->pin = pin;
 	else
 		av_pin_end(pin);
-	return fault;
+	return found;
 }
 
-enum av_mem_fault av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t access,
-				  const struct ibv_sge *sge, uint32_t count, uint64_t bytes,
-				  struct av_spans *spans)
+/* Return: @found */
+AV_COLD static enum av_check refuse(struct av_spans *spans, uint32_t element, uint64_t left,
+				    enum av_check found)
 {
-	enum av_mem_fault fault = AV_MEM_OK;
+	av_mem_put_list(spans);
+	spans->refused = element;
+	spans->bytes = left;
+	return found;
+}
 
+enum av_check av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t access,
+			      const struct ibv_sge *sge, uint32_t count, uint64_t bytes,
+			      struct av_spans *spans)
+{
 	spans->count = 0;
 	spans->bytes = bytes;
 	if (av_unlikely(count > AV_MAX_SGE)) /* the count in a peer's segment has changed */
-		return AV_MEM_RANGE;
+		return refuse(spans, 0, bytes, AV_CHECK_KEY_LIST);
 	for (uint32_t i = 0; i < count && bytes > 0; i++) {
 		/* Read once: a list in a segment may change meanwhile. */
 		uint32_t length = __atomic_load_n(&sge[i].length, __ATOMIC_RELAXED);
@@ -216,22 +238,19 @@ enum av_mem_fault av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t acce
 			.addr = __atomic_load_n(&sge[i].addr, __ATOMIC_RELAXED),
 			.length = length < bytes ? length : bytes,
 		};
+		enum av_check found;
 
 		if (req.length == 0)
 			continue;
-		fault = av_mem_get(seg, &req, &spans->at[spans->count]);
-		if (fault != AV_MEM_OK) {
-			av_mem_put_list(spans);
-			return fault;
-		}
+		found = av_mem_get(seg, &req, &spans->at[spans->count]);
+		if (av_unlikely(found != AV_CHECK_NONE))
+			return refuse(spans, i, bytes, found);
 		spans->count++;
 		bytes -= req.length;
 	}
-	if (bytes > 0) { /* a list in a peer's segment is inconsistent */
-		av_mem_put_list(spans);
-		return AV_MEM_RANGE;
-	}
-	return AV_MEM_OK;
+	/* Else a list in a peer's segment is inconsistent. */
+	return av_likely(bytes == 0) ? AV_CHECK_NONE
+				     : refuse(spans, count, bytes, AV_CHECK_KEY_LIST);
 }
 
 void av_mem_put_list(struct av_spans *spans)

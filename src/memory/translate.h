@@ -13,30 +13,19 @@
 #include "base/checked.h"
 #include "base/compiler.h"
 #include "base/limits.h"
+#include "observe/check.h"
 #include "segment/segment.h"
 #include "memory/heap_part.h"
 #include "segment/file_view.h"
 #include "memory/key.h"
 #include "memory/pin.h"
 
-enum av_mem_fault {
-	AV_MEM_OK,
-	AV_MEM_NO_KEY,	 /* the key does not exist, or no longer exists */
-	AV_MEM_PD,	 /* it belongs to another protection domain */
-	AV_MEM_ACCESS,	 /* it does not allow this kind of access */
-	AV_MEM_RANGE,	 /* the range is not wholly inside the key's range */
-	AV_MEM_GONE,	 /* the program has unmapped part of it since the region was registered */
-	AV_MEM_TUNNELED, /* a payload for a region of tunneled atomics; its range is not checked */
-	AV_MEM_DEPTH,	 /* too many UMR keys on the way to the bytes, or a circle of them */
-	AV_MEM_BUSY,	 /* the region is being re-registered: put all keys, and try again */
-};
-
 struct av_mem_request {
 	uint32_t key;	 /* host order */
 	uint32_t pd;	 /* protection domain in force, in the key's context */
 	uint32_t access; /* enum ibv_access_flags needed: 0 for local reads */
 	uint32_t qpn;	 /* the owner's queue pair, for windows that are bound to one */
-	bool payload;	 /* the access stores the payload of an RDMA WRITE: see AV_MEM_TUNNELED */
+	bool payload;	 /* the access stores the payload of an RDMA WRITE: see AV_CHECK_TUNNELED */
 	bool remote;   /* the key is used as an rkey: windows are accepted and null regions are not;
 			  as an lkey, the reverse */
 	uint64_t addr; /* in the key's own address space */
@@ -73,7 +62,7 @@ struct av_span {
 
 /* A scatter/gather list, translated. */
 struct av_spans {
-	uint32_t count;
+	uint32_t count, refused;	   /* @refused: see av_mem_get_list() */
 	uint64_t bytes;			   /* sum of the lengths */
 	struct av_span at[AV_MAX_SGE + 1]; /* one more, for a header in front of a list */
 };
@@ -143,20 +132,22 @@ static inline bool av_mem_is_plain(struct av_seg *seg, const struct av_key *k,
 }
 
 /* The general case of av_mem_get(). @pin: already begun; NULL: not yet */
-AV_MUST_USE enum av_mem_fault av_mem_get_any(struct av_seg *seg, const struct av_mem_request *req,
-					     struct av_span *span, struct av_pin *pin);
+AV_MUST_USE enum av_check av_mem_get_any(struct av_seg *seg, const struct av_mem_request *req,
+					 struct av_span *span, struct av_pin *pin);
 
 /**
  * av_mem_get() - translate one keyed range
  * @seg:  the context of the key, own or a peer's
- * @span: out; on AV_MEM_OK it pins the key until av_pin_end(). Deregistration waits for the pin, so
- * hold it for one transfer only. Behind a UMR key all pieces have been checked, unless the access
- * is a FLUSH.
+ * @span: out; on AV_CHECK_NONE it pins the key until av_pin_end(). Deregistration waits for the
+ * pin, so hold it for one transfer only. Behind a UMR key all pieces have been checked, unless the
+ * access is a FLUSH.
  *
  * Context: any thread; does not wait; touches none of the program's memory.
+ * Return:  AV_CHECK_NONE, or what refuses it, for av_mem_why() (memory/why.h); AV_CHECK_BUSY;
+ * AV_CHECK_TUNNELED, if @req->payload
  * Source:  IBTA volume 1, 10.6.3 (memory access checks); ibv_reg_mr(3).
  */
-AV_MUST_USE static inline enum av_mem_fault
+AV_MUST_USE static inline enum av_check
 av_mem_get(struct av_seg *seg, const struct av_mem_request *req, struct av_span *span)
 {
 	const struct av_key *k = av_key_entry(seg, req->key);
@@ -165,8 +156,8 @@ av_mem_get(struct av_seg *seg, const struct av_mem_request *req, struct av_span 
 		return av_mem_get_any(seg, req, span, NULL);
 	span->pin = av_pin_begin(seg, req->key);
 	if (av_likely(span->pin && av_mem_is_plain(seg, k, req, span)))
-		return AV_MEM_OK;
-	return span->pin ? av_mem_get_any(seg, req, span, span->pin) : AV_MEM_BUSY;
+		return AV_CHECK_NONE;
+	return span->pin ? av_mem_get_any(seg, req, span, span->pin) : AV_CHECK_BUSY;
 }
 
 /*
@@ -180,20 +171,21 @@ struct av_seg *av_mem_key_owner(struct av_seg *seg, uint32_t key);
  * @seg:  av_mem_key_owner() of the key
  * @span: out; holds no pin, and may be behind a UMR key
  */
-AV_MUST_USE enum av_mem_fault av_mem_resolve(struct av_seg *seg, const struct av_mem_request *req,
-					     struct av_span *span);
+AV_MUST_USE enum av_check av_mem_resolve(struct av_seg *seg, const struct av_mem_request *req,
+					 struct av_span *span);
 
 /**
  * av_mem_get_list() - translate a scatter/gather list, up to @bytes of it
  * @sge, @count: the list; elements of length 0, and those beyond @bytes, are skipped unchecked
- * @spans: out; on AV_MEM_OK give it to av_mem_put_list(), else nothing is held
+ * @spans: out; on AV_CHECK_NONE give it to av_mem_put_list(). Else nothing is held: @refused is the
+ * element that is refused, and @bytes what was wanted from there on
  *
  * Context: as av_mem_get().
- * Return:  as av_mem_get(); AV_MEM_RANGE also if the list is shorter than @bytes
+ * Return:  as av_mem_get(); AV_CHECK_KEY_LIST: the list is shorter than @bytes
  */
-AV_MUST_USE enum av_mem_fault av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t access,
-					      const struct ibv_sge *sge, uint32_t count,
-					      uint64_t bytes, struct av_spans *spans);
+AV_MUST_USE enum av_check av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t access,
+					  const struct ibv_sge *sge, uint32_t count, uint64_t bytes,
+					  struct av_spans *spans);
 void av_mem_put_list(struct av_spans *spans);
 
 /* A list of one run of bytes, behind no key, at @local in this process. */

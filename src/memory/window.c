@@ -10,11 +10,6 @@
 #include "memory/window_count.h"
 #include "segment/alloc.h"
 
-/* Local rights mean nothing for a window, but programs pass IBV_ACCESS_LOCAL_WRITE out of habit. */
-#define WINDOW_ACCESS                                                                \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
-	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | AV_ACCESS_FLUSH_GLOBAL)
-
 uint32_t av_window_create(struct av_seg *seg, enum ibv_mw_type type, uint32_t pd, uint32_t limit)
 {
 	struct av_key what = {.kind = AV_KEY_WINDOW, .window_type = (uint8_t)type, .pd = pd};
@@ -68,44 +63,52 @@ int av_window_destroy(struct av_seg *seg, uint32_t key)
 	return 0;
 }
 
-/* Does the region permit this bind? Context: its lock is held. */
-static bool region_permits(const struct av_key *r, const struct av_window_bind *bind)
+/* The checks of a bind that concern the window alone. Context: its lock is held. */
+static enum av_check check_window(const struct av_key *w, const struct av_window_bind *bind)
 {
-	uint32_t changes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-
-	if ((r->kind != AV_KEY_REGION && r->kind != AV_KEY_ODP && r->kind != AV_KEY_PAGES) ||
-	    r->pd != bind->pd)
-		return false;
-	if (!(r->access & IBV_ACCESS_MW_BIND) || (r->access & IBV_ACCESS_ZERO_BASED))
-		return false;
-	if ((bind->access & changes) && !(r->access & IBV_ACCESS_LOCAL_WRITE))
-		return false;
-	return av_range_within(bind->addr, bind->length, r->base, r->length);
+	if (AV_KEY_INDEX(bind->rkey) != AV_KEY_INDEX(bind->window) || bind->rkey == 0)
+		return AV_CHECK_BIND_WINDOW;
+	if (w->pd != bind->pd)
+		return AV_CHECK_BIND_PD;
+	if (bind->access & ~AV_WINDOW_ACCESS)
+		return AV_CHECK_BIND_FLAGS;
+	if (w->window_type == IBV_MW_TYPE_1)
+		return (bind->access & IBV_ACCESS_ZERO_BASED) || (!bind->region && bind->length)
+			       ? AV_CHECK_BIND_TYPE
+			       : AV_CHECK_NONE;
+	if (!bind->region || bind->length == 0)
+		return AV_CHECK_BIND_LENGTH;
+	return atomic_load(&w->key) ? AV_CHECK_BIND_BOUND : AV_CHECK_NONE;
 }
 
-/* The checks of a bind that concern the window alone. Context: its lock is held. */
-static bool window_permits(const struct av_key *w, const struct av_window_bind *bind)
+/* Those that concern its region. Context: the region's lock is held. */
+static enum av_check check_region(const struct av_key *r, const struct av_window_bind *bind)
 {
-	if (w->pd != bind->pd || (bind->access & ~(uint32_t)WINDOW_ACCESS))
-		return false;
-	if (AV_KEY_INDEX(bind->rkey) != AV_KEY_INDEX(bind->window) || bind->rkey == 0)
-		return false;
-	if (w->window_type == IBV_MW_TYPE_1)
-		return !(bind->access & IBV_ACCESS_ZERO_BASED) &&
-		       (bind->region || bind->length == 0);
-	return bind->region && bind->length > 0 && atomic_load(&w->key) == 0;
+	const uint32_t changes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+
+	if (r->kind != AV_KEY_REGION && r->kind != AV_KEY_ODP && r->kind != AV_KEY_PAGES)
+		return AV_CHECK_BIND_REGION;
+	if (r->pd != bind->pd)
+		return AV_CHECK_BIND_REGION_PD;
+	if (!(r->access & IBV_ACCESS_MW_BIND) || (r->access & IBV_ACCESS_ZERO_BASED))
+		return AV_CHECK_BIND_REGION_FLAG;
+	if ((bind->access & changes) && !(r->access & IBV_ACCESS_LOCAL_WRITE))
+		return AV_CHECK_BIND_RIGHTS;
+	return av_range_within(bind->addr, bind->length, r->base, r->length) ? AV_CHECK_NONE
+									     : AV_CHECK_BIND_RANGE;
 }
 
 /* Count the window at its region and copy the region's fields that it needs. */
-static bool hold_region(struct av_seg *seg, const struct av_window_bind *bind, struct av_key *copy)
+static enum av_check hold_region(struct av_seg *seg, const struct av_window_bind *bind,
+				 struct av_key *copy)
 {
-	struct av_key *r = av_key_lock_region(seg, bind->region);
-	bool ok;
+	struct av_key *r = bind->region ? av_key_lock_region(seg, bind->region) : NULL;
+	enum av_check found;
 
 	if (!r)
-		return false;
-	ok = region_permits(r, bind);
-	if (ok) {
+		return AV_CHECK_BIND_REGION;
+	found = check_region(r, bind);
+	if (found == AV_CHECK_NONE) {
 		av_window_count_more(r);
 		copy->kind = r->kind;
 		copy->access = r->access;
@@ -113,23 +116,26 @@ static bool hold_region(struct av_seg *seg, const struct av_window_bind *bind, s
 		atomic_store_explicit(&copy->intact, atomic_load(&r->intact), memory_order_relaxed);
 	}
 	av_lock_release(&r->lock);
-	return ok;
+	return found;
 }
 
-static int bind_locked(struct av_seg *seg, struct av_key *w, const struct av_window_bind *bind)
+static enum av_check bind_locked(struct av_seg *seg, struct av_key *w,
+				 const struct av_window_bind *bind)
 {
+	enum av_check found = check_window(w, bind);
 	struct av_key region;
 
-	if (!window_permits(w, bind))
-		return EINVAL;
-	if (bind->length == 0)
-		return unbind(seg, w) ? 0 : EINVAL;
-	if (!hold_region(seg, bind, &region))
-		return EINVAL;
+	if (found == AV_CHECK_NONE && bind->length)
+		found = hold_region(seg, bind, &region);
+	if (found != AV_CHECK_NONE)
+		return found;
 	if (!unbind(seg, w)) {
-		av_window_count_less(seg, bind->region);
-		return EINVAL;
+		if (bind->length)
+			av_window_count_less(seg, bind->region);
+		return AV_CHECK_OBJECT_BUSY;
 	}
+	if (bind->length == 0)
+		return AV_CHECK_NONE;
 	w->access = bind->access | (region.access & AV_ACCESS_TUNNELED);
 	w->under = region.kind;
 	w->addr = region.addr;
@@ -140,47 +146,49 @@ static int bind_locked(struct av_seg *seg, struct av_key *w, const struct av_win
 	w->qpn = w->window_type == IBV_MW_TYPE_2 ? bind->qpn : 0;
 	w->tag = bind->rkey & 0xff; /* the index's next key continues from this tag */
 	atomic_store_explicit(&w->key, bind->rkey, memory_order_release);
-	return 0;
+	return AV_CHECK_NONE;
 }
 
-int av_window_bind(struct av_seg *seg, const struct av_window_bind *bind)
+enum av_check av_window_bind(struct av_seg *seg, const struct av_window_bind *bind)
 {
 	struct av_key *w = window_entry(seg, bind->window);
-	int ret;
+	enum av_check found;
 
-	if (!w || av_peer_lock(seg, &w->lock, AV_RANK_KEY_RIGHT) == AV_LOCK_BUSY)
-		return EINVAL;
-	ret = bind_locked(seg, w, bind);
+	if (!w)
+		return AV_CHECK_BIND_WINDOW;
+	if (av_peer_lock(seg, &w->lock, AV_RANK_KEY_RIGHT) == AV_LOCK_BUSY)
+		return AV_CHECK_OBJECT_BUSY;
+	found = bind_locked(seg, w, bind);
 	av_lock_release(&w->lock);
-	return ret;
+	return found;
 }
 
-static enum av_invalidate may_invalidate(const struct av_key *w, uint32_t rkey, uint32_t qpn)
+static enum av_check may_invalidate(const struct av_key *w, uint32_t rkey, uint32_t qpn)
 {
 	return atomic_load(&w->key) == rkey && w->window_type == IBV_MW_TYPE_2 && w->qpn == qpn
-		       ? AV_INVALIDATED
-		       : AV_INVALIDATE_NOT_BOUND;
+		       ? AV_CHECK_NONE
+		       : AV_CHECK_INVALIDATE_UNBOUND;
 }
 
-enum av_invalidate av_window_may_invalidate(struct av_seg *seg, uint32_t rkey, uint32_t qpn)
+enum av_check av_window_may_invalidate(struct av_seg *seg, uint32_t rkey, uint32_t qpn)
 {
 	struct av_key *w = window_entry(seg, rkey);
 
-	return w && rkey ? may_invalidate(w, rkey, qpn) : AV_INVALIDATE_NO_WINDOW;
+	return w && rkey ? may_invalidate(w, rkey, qpn) : AV_CHECK_INVALIDATE_WINDOW;
 }
 
-enum av_invalidate av_window_invalidate(struct av_seg *seg, uint32_t rkey, uint32_t qpn)
+enum av_check av_window_invalidate(struct av_seg *seg, uint32_t rkey, uint32_t qpn)
 {
 	struct av_key *w = window_entry(seg, rkey);
-	enum av_invalidate ret;
+	enum av_check ret;
 
 	if (!w || rkey == 0)
-		return AV_INVALIDATE_NO_WINDOW;
+		return AV_CHECK_INVALIDATE_WINDOW;
 	if (av_peer_lock(seg, &w->lock, AV_RANK_KEY_RIGHT) == AV_LOCK_BUSY)
-		return AV_INVALIDATE_NOT_BOUND;
+		return AV_CHECK_INVALIDATE_UNBOUND;
 	ret = may_invalidate(w, rkey, qpn);
-	if (ret == AV_INVALIDATED && !unbind(seg, w))
-		ret = AV_INVALIDATE_NOT_BOUND;
+	if (ret == AV_CHECK_NONE && !unbind(seg, w))
+		ret = AV_CHECK_INVALIDATE_UNBOUND;
 	av_lock_release(&w->lock);
 	return ret;
 }

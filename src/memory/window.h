@@ -12,7 +12,17 @@
 #include <infiniband/verbs.h>
 
 #include "base/compiler.h"
+#include "base/newer_verbs.h"
+#include "observe/check.h"
 #include "segment/segment.h"
+
+/*
+ * What a window may permit. Local rights mean nothing for it, but programs pass
+ * IBV_ACCESS_LOCAL_WRITE out of habit.
+ */
+#define AV_WINDOW_ACCESS                                                                        \
+	((uint32_t)(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+		    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | AV_ACCESS_FLUSH_GLOBAL))
 
 struct av_window_bind {
 	uint32_t window; /* any key with the window's index */
@@ -38,21 +48,20 @@ AV_MUST_USE int av_window_destroy(struct av_seg *seg, uint32_t key);
 /*
  * Execute a bind. Context: any process, with the queue pair's @exec right; may wait as long as a
  * change of the region and an access through the old binding take, AV_PATIENCE_NS at most for each.
- * Return: 0, or EINVAL if the specification forbids it, or one of these does not end (nothing has
- * changed).
+ * Return: AV_CHECK_NONE; or, and nothing has changed, the check that forbids it;
+ * AV_CHECK_OBJECT_BUSY: one of these does not end
  */
-AV_MUST_USE int av_window_bind(struct av_seg *seg, const struct av_window_bind *bind);
+AV_MUST_USE enum av_check av_window_bind(struct av_seg *seg, const struct av_window_bind *bind);
 
-enum av_invalidate { AV_INVALIDATED, AV_INVALIDATE_NOT_BOUND, AV_INVALIDATE_NO_WINDOW };
-
-/* Unbind the type 2 window bound as @rkey on @qpn. Else, or if an access by it does not end,
- * changes nothing. */
-AV_MUST_USE enum av_invalidate av_window_invalidate(struct av_seg *seg, uint32_t rkey,
-						    uint32_t qpn);
+/*
+ * Unbind the type 2 window bound as @rkey on @qpn. Return: AV_CHECK_NONE; or, and nothing has
+ * changed, AV_CHECK_INVALIDATE_WINDOW: there is no such window; AV_CHECK_INVALIDATE_UNBOUND: it is
+ * not bound so, or an access by it does not end
+ */
+AV_MUST_USE enum av_check av_window_invalidate(struct av_seg *seg, uint32_t rkey, uint32_t qpn);
 
 /* What would av_window_invalidate() return? Changes nothing. */
-AV_MUST_USE enum av_invalidate av_window_may_invalidate(struct av_seg *seg, uint32_t rkey,
-							uint32_t qpn);
+AV_MUST_USE enum av_check av_window_may_invalidate(struct av_seg *seg, uint32_t rkey, uint32_t qpn);
 
 /*
  * Unbind this index's window if it is bound on @qpn, which is being destroyed. Context: nobody

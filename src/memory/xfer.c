@@ -17,7 +17,7 @@
 #define BOUNCE_BYTES 8192u
 #define STRIPE_NS    1000000u /* how long one waits for a stripe at a time */
 
-static enum av_xfer refused(struct av_seg *seg)
+static enum av_fault refused(struct av_seg *seg)
 {
 	if (!atomic_exchange(&seg->vm_refused, true))
 		av_log(AV_LOG_WARN,
@@ -26,30 +26,30 @@ static enum av_xfer refused(struct av_seg *seg)
 		       "program): what needs it travels in packets, which is slower, or fails if "
 		       "there can be none; see 'anyverbs doctor'",
 		       (int)seg->pid);
-	return AV_XFER_REFUSED;
+	return AV_FAULT_FORBIDDEN;
 }
 
 /*
  * The result that a failed call stands for. @local: where this process's end stopped; @write: it
  * was the source
  */
-static enum av_xfer vm_failure(int err, bool write, struct av_seg *seg, const void *local)
+static enum av_fault vm_failure(int err, bool write, struct av_seg *seg, const void *local)
 {
 	bool local_bad;
 
 	switch (err) {
 	case EFAULT:
 		local_bad = av_copy_probe(local, !write) == AV_COPY_FAULT;
-		return local_bad == write ? AV_XFER_SRC_FAULT : AV_XFER_DST_FAULT;
+		return local_bad == write ? AV_FAULT_SRC : AV_FAULT_DST;
 	case EPERM:
 	case ENOSYS:
 		return refused(seg);
 	case ESRCH:
-		return AV_XFER_GONE;
+		return AV_FAULT_GONE;
 	case EAGAIN:
-		return AV_XFER_BUSY;
+		return AV_FAULT_BUSY;
 	default: /* ENOMEM: the kernel failed; counts as the remote side's fault */
-		return write ? AV_XFER_DST_FAULT : AV_XFER_SRC_FAULT;
+		return write ? AV_FAULT_DST : AV_FAULT_SRC;
 	}
 }
 
@@ -61,7 +61,7 @@ static struct av_vm_remote remote_part(const struct av_span *span, uint64_t offs
 }
 
 /* Source and destination are equally aligned. */
-static enum av_xfer vm_read_aligned(uint8_t *dst, struct av_vm_remote src)
+static enum av_fault vm_read_aligned(uint8_t *dst, struct av_vm_remote src)
 {
 	struct av_pieces pieces;
 
@@ -76,11 +76,11 @@ static enum av_xfer vm_read_aligned(uint8_t *dst, struct av_vm_remote src)
 		src.addr += (uint64_t)n;
 		src.bytes -= (uint64_t)n;
 	}
-	return AV_XFER_OK;
+	return AV_FAULT_NONE;
 }
 
 /* Read through a bounce buffer. av_copy() then stores whole words, the last one last. */
-static enum av_xfer vm_read_bounced(uint8_t *dst, struct av_vm_remote src)
+static enum av_fault vm_read_bounced(uint8_t *dst, struct av_vm_remote src)
 {
 	uint8_t room[BOUNCE_BYTES + AV_PIECES_LINE] AV_ALIGNED(AV_PIECES_LINE);
 	uint64_t left = src.bytes;
@@ -90,23 +90,23 @@ static enum av_xfer vm_read_bounced(uint8_t *dst, struct av_vm_remote src)
 		uint64_t n = BOUNCE_BYTES - ((uintptr_t)dst & (PAGE - 1));
 		/* Aligned as the source, so that reads do not tear either. */
 		uint8_t *bounce = room + src.addr % AV_PIECES_LINE;
-		enum av_xfer ret;
+		enum av_fault ret;
 
 		src.bytes = n < left ? n : left;
 		ret = vm_read_aligned(bounce, src);
-		if (ret != AV_XFER_OK)
+		if (ret != AV_FAULT_NONE)
 			return ret;
 		if (av_copy(dst, bounce, src.bytes) != AV_COPY_OK)
-			return AV_XFER_DST_FAULT;
+			return AV_FAULT_DST;
 		dst += src.bytes;
 		src.addr += src.bytes;
 		left -= src.bytes;
 	}
-	return AV_XFER_OK;
+	return AV_FAULT_NONE;
 }
 
 /* Not only for READ: a WRITE that had to wait may be executed by the responder's process. */
-static enum av_xfer vm_read(uint8_t *dst, struct av_vm_remote src)
+static enum av_fault vm_read(uint8_t *dst, struct av_vm_remote src)
 {
 	if (((uintptr_t)dst - src.addr) % AV_PIECES_LINE)
 		return vm_read_bounced(dst, src);
@@ -114,7 +114,7 @@ static enum av_xfer vm_read(uint8_t *dst, struct av_vm_remote src)
 }
 
 /* Source and destination are equally aligned. */
-static enum av_xfer vm_write_aligned(struct av_vm_remote dst, const uint8_t *src)
+static enum av_fault vm_write_aligned(struct av_vm_remote dst, const uint8_t *src)
 {
 	struct av_pieces pieces;
 
@@ -129,11 +129,11 @@ static enum av_xfer vm_write_aligned(struct av_vm_remote dst, const uint8_t *src
 		dst.bytes -= (uint64_t)n;
 		src += n;
 	}
-	return AV_XFER_OK;
+	return AV_FAULT_NONE;
 }
 
 /* Write through a bounce buffer that is aligned as the destination. */
-static enum av_xfer vm_write_bounced(struct av_vm_remote dst, const uint8_t *src)
+static enum av_fault vm_write_bounced(struct av_vm_remote dst, const uint8_t *src)
 {
 	uint8_t room[BOUNCE_BYTES + AV_PIECES_LINE] AV_ALIGNED(AV_PIECES_LINE);
 	uint64_t left = dst.bytes;
@@ -142,22 +142,22 @@ static enum av_xfer vm_write_bounced(struct av_vm_remote dst, const uint8_t *src
 		uint8_t *bounce = room + dst.addr % AV_PIECES_LINE;
 		/* pieces end with a page, not within a word */
 		uint64_t n = BOUNCE_BYTES - (dst.addr & (PAGE - 1));
-		enum av_xfer ret;
+		enum av_fault ret;
 
 		dst.bytes = n < left ? n : left;
 		if (av_copy(bounce, src, dst.bytes) != AV_COPY_OK)
-			return AV_XFER_SRC_FAULT;
+			return AV_FAULT_SRC;
 		ret = vm_write_aligned(dst, bounce);
-		if (ret != AV_XFER_OK)
+		if (ret != AV_FAULT_NONE)
 			return ret;
 		dst.addr += dst.bytes;
 		src += dst.bytes;
 		left -= dst.bytes;
 	}
-	return AV_XFER_OK;
+	return AV_FAULT_NONE;
 }
 
-static enum av_xfer vm_write(struct av_vm_remote dst, const void *src)
+static enum av_fault vm_write(struct av_vm_remote dst, const void *src)
 {
 	if ((dst.addr - (uintptr_t)src) % AV_PIECES_LINE)
 		return vm_write_bounced(dst, src);
@@ -168,7 +168,7 @@ static enum av_xfer vm_write(struct av_vm_remote dst, const void *src)
  * Copy from the end, piece by piece: source and destination overlap, and ascending order would
  * destroy the source.
  */
-static enum av_xfer own_copy_backwards(uint8_t *dst, const uint8_t *src, uint64_t bytes)
+static enum av_fault own_copy_backwards(uint8_t *dst, const uint8_t *src, uint64_t bytes)
 {
 	uint8_t bounce[BOUNCE_BYTES];
 
@@ -177,11 +177,11 @@ static enum av_xfer own_copy_backwards(uint8_t *dst, const uint8_t *src, uint64_
 
 		bytes -= n;
 		if (av_copy(bounce, src + bytes, n) != AV_COPY_OK)
-			return AV_XFER_SRC_FAULT;
+			return AV_FAULT_SRC;
 		if (av_copy(dst + bytes, bounce, n) != AV_COPY_OK)
-			return AV_XFER_DST_FAULT;
+			return AV_FAULT_DST;
 	}
-	return AV_XFER_OK;
+	return AV_FAULT_NONE;
 }
 
 /*
@@ -196,42 +196,43 @@ static bool source_is_bad(const uint8_t *src, uint64_t bytes)
 	return av_copy_probe(src + bytes - 1, 0) == AV_COPY_FAULT;
 }
 
-static enum av_xfer own_copy(uint8_t *dst, const uint8_t *src, uint64_t bytes, uint64_t now_ns)
+static enum av_fault own_copy(uint8_t *dst, const uint8_t *src, uint64_t bytes, uint64_t now_ns)
 {
 	if (av_unlikely(av_xfer_destroys(dst, src, bytes)))
 		return own_copy_backwards(dst, src, bytes);
 	if (av_likely(av_copy_at(dst, src, bytes, now_ns) == AV_COPY_OK))
-		return AV_XFER_OK;
-	return source_is_bad(src, bytes) ? AV_XFER_SRC_FAULT : AV_XFER_DST_FAULT;
+		return AV_FAULT_NONE;
+	return source_is_bad(src, bytes) ? AV_FAULT_SRC : AV_FAULT_DST;
 }
 
 /* Write the bytes of a null region, which has no memory to read. */
-static enum av_xfer write_zeros(const struct av_span *d, uint64_t doff, uint64_t bytes,
-				uint64_t now_ns)
+static enum av_fault write_zeros(const struct av_span *d, uint64_t doff, uint64_t bytes,
+				 uint64_t now_ns)
 {
 	static const uint8_t zeros[BOUNCE_BYTES];
 
 	while (bytes > 0) {
 		uint64_t n = bytes < BOUNCE_BYTES ? bytes : BOUNCE_BYTES;
-		enum av_xfer ret = d->local ? own_copy((uint8_t *)d->local + doff, zeros, n, now_ns)
+		enum av_fault ret = d->local
+					    ? own_copy((uint8_t *)d->local + doff, zeros, n, now_ns)
 					    : vm_write(remote_part(d, doff, n), zeros);
 
-		if (ret != AV_XFER_OK)
+		if (ret != AV_FAULT_NONE)
 			return ret;
 		doff += n;
 		bytes -= n;
 	}
-	return AV_XFER_OK;
+	return AV_FAULT_NONE;
 }
 
-static enum av_xfer move_piece(const struct av_span *d, uint64_t doff, const struct av_span *s,
-			       uint64_t soff, uint64_t bytes, uint64_t now_ns)
+static enum av_fault move_piece(const struct av_span *d, uint64_t doff, const struct av_span *s,
+				uint64_t soff, uint64_t bytes, uint64_t now_ns)
 {
 	uint8_t *dl = d->local ? (uint8_t *)d->local + doff : NULL;
 	const uint8_t *sl = s->local ? (const uint8_t *)s->local + soff : NULL;
 
 	if (av_unlikely(d->null))
-		return AV_XFER_OK;
+		return AV_FAULT_NONE;
 	if (av_unlikely(s->null))
 		return write_zeros(d, doff, bytes, now_ns);
 	if (dl && sl)
@@ -240,15 +241,15 @@ static enum av_xfer move_piece(const struct av_span *d, uint64_t doff, const str
 		return vm_read(dl, remote_part(s, soff, bytes));
 	if (sl)
 		return vm_write(remote_part(d, doff, bytes), sl);
-	return AV_XFER_REFUSED;
+	return AV_FAULT_FORBIDDEN;
 }
 
 /* The same, and counts page fault events of memory that is paged on demand. */
-enum av_xfer av_xfer_copy_span(const struct av_span *d, uint64_t doff, const struct av_span *s,
-			       uint64_t soff, uint64_t bytes, uint64_t now_ns)
+enum av_fault av_xfer_copy_span(const struct av_span *d, uint64_t doff, const struct av_span *s,
+				uint64_t soff, uint64_t bytes, uint64_t now_ns)
 {
 	struct av_odp_access write, read;
-	enum av_xfer ret;
+	enum av_fault ret;
 
 	if (av_likely(!d->odp && !s->odp))
 		return move_piece(d, doff, s, soff, bytes, now_ns);
@@ -257,23 +258,23 @@ enum av_xfer av_xfer_copy_span(const struct av_span *d, uint64_t doff, const str
 	if (s->odp)
 		av_odp_begin(s->seg, s->addr + soff, bytes, false, s->message, &read);
 	ret = move_piece(d, doff, s, soff, bytes, now_ns);
-	if (s->odp && (ret == AV_XFER_OK || ret == AV_XFER_SRC_FAULT))
-		av_odp_end(&read, ret == AV_XFER_OK);
-	if (d->odp && (ret == AV_XFER_OK || ret == AV_XFER_DST_FAULT))
-		av_odp_end(&write, ret == AV_XFER_OK);
+	if (s->odp && (ret == AV_FAULT_NONE || ret == AV_FAULT_SRC))
+		av_odp_end(&read, ret == AV_FAULT_NONE);
+	if (d->odp && (ret == AV_FAULT_NONE || ret == AV_FAULT_DST))
+		av_odp_end(&write, ret == AV_FAULT_NONE);
 	return ret;
 }
 
-static enum av_xfer copy_piece(const struct av_span *d, uint64_t doff, const struct av_span *s,
-			       uint64_t soff, uint64_t bytes, uint64_t now_ns)
+static enum av_fault copy_piece(const struct av_span *d, uint64_t doff, const struct av_span *s,
+				uint64_t soff, uint64_t bytes, uint64_t now_ns)
 {
 	if (av_unlikely(d->umr || s->umr))
 		return av_klm_copy(d, doff, s, soff, bytes);
 	return av_xfer_copy_span(d, doff, s, soff, bytes, now_ns);
 }
 
-enum av_xfer av_xfer_copy_part(const struct av_spans *dst, const struct av_spans *src,
-			       uint64_t bytes, uint64_t now_ns)
+enum av_fault av_xfer_copy_part(const struct av_spans *dst, const struct av_spans *src,
+				uint64_t bytes, uint64_t now_ns)
 {
 	uint64_t left = bytes, doff = 0, soff = 0;
 	const struct av_span *d = dst->at, *s = src->at;
@@ -281,12 +282,12 @@ enum av_xfer av_xfer_copy_part(const struct av_spans *dst, const struct av_spans
 	while (left > 0) {
 		uint64_t n =
 			d->length - doff < s->length - soff ? d->length - doff : s->length - soff;
-		enum av_xfer ret;
+		enum av_fault ret;
 
 		if (n > left)
 			n = left;
 		ret = copy_piece(d, doff, s, soff, n, now_ns);
-		if (ret != AV_XFER_OK)
+		if (ret != AV_FAULT_NONE)
 			return ret;
 		left -= n;
 		doff += n;
@@ -300,14 +301,14 @@ enum av_xfer av_xfer_copy_part(const struct av_spans *dst, const struct av_spans
 			soff = 0;
 		}
 	}
-	return AV_XFER_OK;
+	return AV_FAULT_NONE;
 }
 
-enum av_xfer av_xfer_read(const struct av_spans *src, uint64_t bytes, uint64_t now_ns)
+enum av_fault av_xfer_read(const struct av_spans *src, uint64_t bytes, uint64_t now_ns)
 {
 	uint8_t piece[PAGE];
 	const struct av_span to = {.local = piece, .length = sizeof(piece)};
-	enum av_xfer ret = AV_XFER_OK;
+	enum av_fault ret = AV_FAULT_NONE;
 
 	for (const struct av_span *s = src->at; s < src->at + src->count; s++)
 		for (uint64_t at = 0, n; at < s->length && bytes > 0; at += n, bytes -= n) {
@@ -315,7 +316,7 @@ enum av_xfer av_xfer_read(const struct av_spans *src, uint64_t bytes, uint64_t n
 			if (n > bytes)
 				n = bytes;
 			ret = copy_piece(&to, 0, s, at, n, now_ns);
-			if (ret != AV_XFER_OK)
+			if (ret != AV_FAULT_NONE)
 				return ret;
 		}
 	return ret;
@@ -366,8 +367,8 @@ static enum av_copy_result own_wide(uint8_t *p, const struct av_atomic *a, struc
 	return av_copy_probe(p, 1); /* memory that is not writable is a fault in any case */
 }
 
-static enum av_xfer own_atomic(void *p, const struct av_atomic *a, struct av_operand *old,
-			       uint64_t now_ns)
+static enum av_fault own_atomic(void *p, const struct av_atomic *a, struct av_operand *old,
+				uint64_t now_ns)
 {
 	enum av_copy_result ret;
 
@@ -382,26 +383,26 @@ static enum av_xfer own_atomic(void *p, const struct av_atomic *a, struct av_ope
 				       now_ns);
 	else
 		ret = own_in_word(p, a, old, now_ns);
-	return ret == AV_COPY_OK ? AV_XFER_OK : AV_XFER_DST_FAULT;
+	return ret == AV_COPY_OK ? AV_FAULT_NONE : AV_FAULT_DST;
 }
 
 /*
  * Read the operand if the result depends on it, modify, write. @known: @old has been read, and
  * nobody has changed it since. Context: the operand's stripe is held.
  */
-static enum av_xfer vm_atomic(struct av_vm_remote at, const struct av_atomic *a,
-			      struct av_operand *old, bool known)
+static enum av_fault vm_atomic(struct av_vm_remote at, const struct av_atomic *a,
+			       struct av_operand *old, bool known)
 {
 	uint8_t room[2 * AV_PIECES_LINE] AV_ALIGNED(AV_PIECES_LINE),
 		*place = &room[at.addr % AV_PIECES_LINE]; /* equally aligned */
-	enum av_xfer ret = AV_XFER_OK;
+	enum av_fault ret = AV_FAULT_NONE;
 	struct av_operand new;
 
 	if (a->op != AV_ATOMIC_SWAP && !known)
 		ret = vm_read((uint8_t *)old, at);
-	if (ret == AV_XFER_SRC_FAULT)
-		return AV_XFER_DST_FAULT;
-	if (ret != AV_XFER_OK || !av_atomic_apply(a, old, &new))
+	if (ret == AV_FAULT_SRC)
+		return AV_FAULT_DST;
+	if (ret != AV_FAULT_NONE || !av_atomic_apply(a, old, &new))
 		return ret;
 	memcpy(place, &new, a->bytes);
 	return vm_write_aligned(at, place);
@@ -440,14 +441,14 @@ static bool take_stripe(struct av_dir_stripe *stripe, uint32_t seen, bool *known
 	return true;
 }
 
-static enum av_xfer atomic(const struct av_span *span, const struct av_atomic *a,
-			   struct av_operand *old, uint64_t now_ns)
+static enum av_fault atomic(const struct av_span *span, const struct av_atomic *a,
+			    struct av_operand *old, uint64_t now_ns)
 {
 	struct av_dir_stripe *stripe = span->pages_owner
 					       ? av_dir_stripe(span->pages_owner, span->offset)
 					       : av_dir_stripe(span->seg->proc, span->addr);
 	uint32_t seen = look_at(stripe);
-	enum av_xfer ret;
+	enum av_fault ret;
 	bool known;
 
 	/*
@@ -456,14 +457,14 @@ static enum av_xfer atomic(const struct av_span *span, const struct av_atomic *a
 	 */
 	if (span->local) {
 		if (av_copy_probe_at(span->local, 0, now_ns) != AV_COPY_OK)
-			return AV_XFER_DST_FAULT;
+			return AV_FAULT_DST;
 	} else {
 		ret = vm_read((uint8_t *)old, remote_part(span, 0, a->bytes));
-		if (ret != AV_XFER_OK)
-			return ret == AV_XFER_SRC_FAULT ? AV_XFER_DST_FAULT : ret;
+		if (ret != AV_FAULT_NONE)
+			return ret == AV_FAULT_SRC ? AV_FAULT_DST : ret;
 	}
 	if (!take_stripe(stripe, seen, &known))
-		return AV_XFER_BUSY;
+		return AV_FAULT_BUSY;
 	if (span->local)
 		ret = own_atomic(span->local, a, old, now_ns);
 	else
@@ -472,11 +473,11 @@ static enum av_xfer atomic(const struct av_span *span, const struct av_atomic *a
 	return ret;
 }
 
-enum av_xfer av_xfer_atomic(const struct av_span *span, const struct av_atomic *a,
-			    struct av_operand *old, uint64_t now_ns)
+enum av_fault av_xfer_atomic(const struct av_span *span, const struct av_atomic *a,
+			     struct av_operand *old, uint64_t now_ns)
 {
 	struct av_odp_access access;
-	enum av_xfer ret;
+	enum av_fault ret;
 
 	if (av_unlikely(span->umr))
 		return av_klm_atomic(span, a, old, now_ns);
@@ -484,7 +485,7 @@ enum av_xfer av_xfer_atomic(const struct av_span *span, const struct av_atomic *
 		return atomic(span, a, old, now_ns);
 	av_odp_begin(span->seg, span->addr, span->length, true, NULL, &access);
 	ret = atomic(span, a, old, now_ns);
-	if (ret == AV_XFER_OK || ret == AV_XFER_DST_FAULT)
-		av_odp_end(&access, ret == AV_XFER_OK);
+	if (ret == AV_FAULT_NONE || ret == AV_FAULT_DST)
+		av_odp_end(&access, ret == AV_FAULT_NONE);
 	return ret;
 }

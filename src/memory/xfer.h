@@ -21,20 +21,70 @@
 #include "memory/atomic_op.h"
 #include "memory/translate.h"
 
-enum av_xfer {
-	AV_XFER_OK,
-	AV_XFER_SRC_FAULT, /* source memory is not there (unmapped, protected) */
-	AV_XFER_DST_FAULT, /* destination memory is not there or not writable */
-	AV_XFER_REFUSED,   /* the kernel denies this process access to the other's memory */
-	AV_XFER_GONE,	   /* the other process is gone */
-	AV_XFER_BUSY,	   /* a key has been withdrawn, or is being changed: put all keys, and start
-			      again */
-	AV_XFER_SPLIT,	   /* an atomic's operand is not one aligned word in memory */
+/*
+ * What a request, or a copy of its bytes, ends with. transport/rules.h says what each means to
+ * either side.
+ */
+enum av_fault {
+	AV_FAULT_NONE,
+
+	/* Found at the requester; no responder hears of it. */
+	AV_FAULT_LOC_LEN,   /* message too long, or an atomic's operand not 8 bytes */
+	AV_FAULT_LOC_QP_OP, /* an operation that this queue pair was not set up for */
+	AV_FAULT_LOC_PROT,  /* a local buffer cannot be used */
+	AV_FAULT_MW_BIND,   /* a window cannot be bound, or invalidated, this way */
+
+	/* Found at the responder. */
+	AV_FAULT_REM_ACCESS,	/* the rkey does not permit it, or the memory behind it is gone */
+	AV_FAULT_REM_OP_DENIED, /* the queue pair's access flags do not permit the operation */
+	AV_FAULT_REM_NO_RD_ATOMIC, /* it accepts no READs, atomics and other requests that take a
+				      responder's resource */
+	AV_FAULT_REM_MISALIGNED,   /* an atomic's operand is not one aligned word */
+	AV_FAULT_REM_NO_COMMAND,   /* tunneled atomics, and the payload is no list of commands */
+	AV_FAULT_RECV_SHORT,	   /* message longer than the receive request */
+	AV_FAULT_RECV_PROT,	   /* a receive buffer cannot be used */
+	AV_FAULT_RECV_CQ,	   /* the receive completion does not fit the CQ */
+	AV_FAULT_INVALIDATE,	   /* SEND_WITH_INV of a key that cannot be invalidated */
+	AV_FAULT_FORBIDDEN,	   /* the kernel keeps the two processes apart */
+
+	/* These never leave the transport. */
+	AV_FAULT_BUSY,	   /* a key is withdrawn, or being changed: put all keys, and start again */
+	AV_FAULT_TUNNELED, /* the payload is not data but commands: tunneled atomics */
+	AV_FAULT_SRC,	   /* a copy's source is not there (unmapped, protected), */
+	AV_FAULT_DST,	   /* or its destination is not, or not writable: see av_fault_at() */
+	AV_FAULT_GONE,	   /* the other process is gone */
+
+	/* No acceptable answer in time. */
+	AV_FAULT_RNR_EXHAUSTED,
+	AV_FAULT_RETRY_EXHAUSTED,
+
+	AV_FAULT_N
 };
 
+/* The outcome of a translation that @found this; @refused: if a check refuses the key. */
+static inline enum av_fault av_fault_of(enum av_check found, enum av_fault refused)
+{
+	switch (found) {
+	case AV_CHECK_NONE:
+		return AV_FAULT_NONE;
+	case AV_CHECK_BUSY:
+		return AV_FAULT_BUSY;
+	case AV_CHECK_TUNNELED:
+		return AV_FAULT_TUNNELED;
+	default:
+		return refused;
+	}
+}
+
+/* The outcome of a copy, when it is known whose memory its @src and @dst are. */
+static inline enum av_fault av_fault_at(enum av_fault copied, enum av_fault src, enum av_fault dst)
+{
+	return copied == AV_FAULT_SRC ? src : copied == AV_FAULT_DST ? dst : copied;
+}
+
 /* The same for the first @bytes only. */
-AV_MUST_USE enum av_xfer av_xfer_copy_part(const struct av_spans *dst, const struct av_spans *src,
-					   uint64_t bytes, uint64_t now_ns);
+AV_MUST_USE enum av_fault av_xfer_copy_part(const struct av_spans *dst, const struct av_spans *src,
+					    uint64_t bytes, uint64_t now_ns);
 
 /* Is all of it at one address of this process, with no page fault events to count? */
 static inline bool av_spans_are_here(const struct av_spans *spans)
@@ -63,17 +113,17 @@ static inline bool av_xfer_destroys(const void *dst, const void *src, size_t len
  *
  * Both lists hold at least @dst->bytes. At most one of them is in another process.
  * Context: any thread; no lock is held that others wait for, since it waits for pages.
- * Return:  on anything but AV_XFER_OK, a part may have been copied, from the beginning on
+ * Return:  on anything but AV_FAULT_NONE, a part may have been copied, from the beginning on
  */
 
-AV_MUST_USE static inline enum av_xfer av_xfer_copy(const struct av_spans *dst,
-						    const struct av_spans *src, uint64_t now_ns)
+AV_MUST_USE static inline enum av_fault av_xfer_copy(const struct av_spans *dst,
+						     const struct av_spans *src, uint64_t now_ns)
 {
 	if (av_likely(av_spans_are_here(dst) && av_spans_are_here(src) &&
 		      !av_xfer_destroys(dst->at[0].local, src->at[0].local, dst->bytes) &&
 		      av_copy_at(dst->at[0].local, src->at[0].local, dst->bytes, now_ns) ==
 			      AV_COPY_OK))
-		return AV_XFER_OK;
+		return AV_FAULT_NONE;
 	/* Copies again after a fault, and finds out which end failed. */
 	return av_xfer_copy_part(dst, src, dst->bytes, now_ns);
 }
@@ -82,13 +132,13 @@ AV_MUST_USE static inline enum av_xfer av_xfer_copy(const struct av_spans *dst,
  * Can the first @bytes be read? They go nowhere.
  * Context, return: as av_xfer_copy()
  */
-AV_COLD AV_MUST_USE enum av_xfer av_xfer_read(const struct av_spans *src, uint64_t bytes,
-					      uint64_t now_ns);
+AV_COLD AV_MUST_USE enum av_fault av_xfer_read(const struct av_spans *src, uint64_t bytes,
+					       uint64_t now_ns);
 
 /* For memory/klm_copy.c: copy between two spans, neither behind a UMR key. */
-AV_MUST_USE enum av_xfer av_xfer_copy_span(const struct av_span *d, uint64_t doff,
-					   const struct av_span *s, uint64_t soff, uint64_t bytes,
-					   uint64_t now_ns);
+AV_MUST_USE enum av_fault av_xfer_copy_span(const struct av_span *d, uint64_t doff,
+					    const struct av_span *s, uint64_t soff, uint64_t bytes,
+					    uint64_t now_ns);
 
 /*
  * Is access to that segment's memory denied? A refusal is remembered, and the first one per process
@@ -108,10 +158,10 @@ static inline bool av_xfer_refused(const struct av_seg *seg)
  * @old:  out, the original value; undefined beyond the operand's size, and for AV_ATOMIC_SWAP
  *
  * Context: as av_xfer_copy(); takes the operand's lock in the directory meanwhile.
- * Return:  AV_XFER_DST_FAULT for a fault; then the memory is unchanged, as with AV_XFER_BUSY and
- * _SPLIT
+ * Return:  AV_FAULT_DST for a fault; then the memory is unchanged, as with AV_FAULT_BUSY and
+ * AV_FAULT_REM_MISALIGNED
  */
-AV_MUST_USE enum av_xfer av_xfer_atomic(const struct av_span *span, const struct av_atomic *atomic,
-					struct av_operand *old, uint64_t now_ns);
+AV_MUST_USE enum av_fault av_xfer_atomic(const struct av_span *span, const struct av_atomic *atomic,
+					 struct av_operand *old, uint64_t now_ns);
 
 #endif

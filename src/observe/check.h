@@ -304,7 +304,11 @@ enum av_check {
 #define AV_CHECK_ENUM(id, clause, sentence, advice) AV_CHECK_##id,
 	AV_CHECKS(AV_CHECK_ENUM)
 #undef AV_CHECK_ENUM
-		AV_CHECK_N
+		AV_CHECK_N,
+	/* No checks, and never in a record: what looking up a key finds (memory/translate.h). */
+	AV_CHECK_BUSY,	   /* the region is being re-registered: put all keys, and try again */
+	AV_CHECK_TUNNELED, /* a payload for a region of tunneled atomics; its range is not checked
+			    */
 };
 
 struct av_check_row {

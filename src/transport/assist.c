@@ -232,7 +232,7 @@ static bool read_job(const struct av_assist *a, struct av_assist_job *job, uint3
 static uint8_t *get_bytes(struct av_seg *seg, const struct av_mem_request *req,
 			  struct av_span *span)
 {
-	if (av_mem_get(seg, req, span) != AV_MEM_OK)
+	if (av_mem_get(seg, req, span) != AV_CHECK_NONE)
 		return NULL;
 	if (span->local && !span->odp)
 		return span->local;

@@ -62,7 +62,7 @@ static void source_local(struct source *s, const struct request *r)
 	} else if (r->wqe->count <= AV_MAX_SGE) {
 		s->held = s->known =
 			av_mem_get_list(r->req->seg, r->req->qp->pd, 0, r->wqe->sge, r->wqe->count,
-					r->wqe->bytes, &s->spans) == AV_MEM_OK;
+					r->wqe->bytes, &s->spans) == AV_CHECK_NONE;
 	}
 }
 
@@ -83,7 +83,7 @@ static bool source_read(const struct source *s, uint64_t offset, uint8_t *to, ui
 	from = s->spans;
 	av_spans_skip(&from, offset);
 	av_spans_local(&there, NULL, to, bytes);
-	return av_xfer_copy_part(&there, &from, bytes, av_now_coarse_ns()) == AV_XFER_OK;
+	return av_xfer_copy_part(&there, &from, bytes, av_now_coarse_ns()) == AV_FAULT_NONE;
 }
 
 /* --- frames ---------------------------------------------------------------------- */

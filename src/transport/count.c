@@ -26,23 +26,3 @@ void av_count_receive(struct av_qp_shared *qp, enum ibv_wc_status status)
 {
 	av_count_rsp(qp, status == IBV_WC_WR_FLUSH_ERR ? AV_RSP_FLUSHED : AV_RSP_RECV_FAILED);
 }
-
-void av_count_refused(struct av_qp_shared *qp, enum av_fault fault)
-{
-	switch (fault) {
-	case AV_FAULT_REM_ACCESS:
-		av_count_rsp(qp, AV_RSP_ACCESS);
-		break;
-	case AV_FAULT_RECV_SHORT:
-		av_count_rsp(qp, AV_RSP_LENGTH);
-		break;
-	case AV_FAULT_RECV_PROT:
-	case AV_FAULT_RECV_CQ:
-	case AV_FAULT_FORBIDDEN:
-		av_count_rsp(qp, AV_RSP_OPERATION);
-		break;
-	default:
-		av_count_rsp(qp, AV_RSP_INVALID);
-		break;
-	}
-}

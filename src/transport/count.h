@@ -6,7 +6,6 @@
 #include <infiniband/verbs.h>
 
 #include "queue/qp.h"
-#include "transport/rules.h"
 
 /*
  * A request of @qp completes with @status, an error.
@@ -20,12 +19,6 @@ void av_count_request(struct av_qp_shared *qp, enum ibv_wc_status status);
  * Context: @resp is held.
  */
 void av_count_receive(struct av_qp_shared *qp, enum ibv_wc_status status);
-
-/*
- * @qp has refused a request.
- * Context: @resp is held.
- */
-void av_count_refused(struct av_qp_shared *qp, enum av_fault fault);
 
 static inline void av_count_req(struct av_qp_shared *qp, enum av_req_event which)
 {

@@ -3,7 +3,6 @@
 #include "transport/datagram.h"
 
 #include <arpa/inet.h>
-#include <sched.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -11,7 +10,6 @@
 #include "device/gid.h"
 #include "device/port.h"
 #include "memory/translate.h"
-#include "memory/why.h"
 #include "memory/xfer.h"
 #include "net/net.h"
 #include "segment/fault_rules.h"
@@ -27,6 +25,7 @@
 #include "transport/wire.h"
 #include "transport/wire_allowed.h"
 #include "transport/wire_faults.h"
+#include "transport/work.h"
 
 #define MULTICAST_QPN 0xffffffu
 
@@ -72,20 +71,11 @@ static void write_header(struct datagram *d, const struct av_qp_end *req)
 static enum av_fault collect(struct datagram *d, const struct av_qp_end *req,
 			     const struct av_sq_wqe *ring)
 {
-	enum av_mem_fault found = AV_MEM_OK;
 	struct av_spans local;
+	enum av_fault fault = av_request_buffers(req, ring, 0, &local);
 
-	if (d->head.flags & IBV_SEND_INLINE)
-		av_spans_local(&local, req->seg, (void *)(uintptr_t)ring->data, d->head.bytes);
-	else
-		while ((found = av_mem_get_list(req->seg, req->qp->pd, 0, ring->sge, d->head.count,
-						d->head.bytes, &local)) == AV_MEM_BUSY)
-			sched_yield();
-	if (found != AV_MEM_OK) {
-		av_mem_why_list(req->seg, req->qp->pd, 0, ring->sge, d->head.count, d->head.bytes,
-				found);
-		return AV_FAULT_LOC_PROT;
-	}
+	if (fault != AV_FAULT_NONE)
+		return fault;
 	av_spans_local(&d->from, NULL, d->grh, AV_GRH_BYTES);
 	for (uint32_t i = 0; i < local.count; i++)
 		d->from.at[1 + i] = local.at[i];
@@ -143,7 +133,7 @@ static void fail(struct datagram *d, const struct av_receiver *to, enum av_fault
 	struct av_dropped dropped = dropped_at(d, to->rsp);
 
 	av_count_rsp(to->rsp->qp, AV_RSP_DROPPED);
-	av_count_refused(to->rsp->qp, fault);
+	av_count_rsp(to->rsp->qp, rule->refused);
 	av_report_receiver(&dropped, fault);
 	if (rule->receive != IBV_WC_SUCCESS)
 		av_receive_error(to, rule->receive);
@@ -283,14 +273,6 @@ static void send_group(struct datagram *d)
 	}
 }
 
-static enum av_fault check(const struct datagram *d, const struct av_qp_end *req)
-{
-	if (!av_wr_opcode_is_of(av_wr_opcode(d->head.opcode), IBV_QPT_UD) ||
-	    d->head.count > AV_MAX_SGE)
-		return AV_FAULT_LOC_QP_OP;
-	return d->head.bytes > av_mtu_bytes(req->seg->head->mtu) ? AV_FAULT_LOC_LEN : AV_FAULT_NONE;
-}
-
 /* --- on the wire ----------------------------------------------------------------- */
 
 static bool read_payload(const struct datagram *d, uint8_t *place, uint32_t bytes)
@@ -300,7 +282,7 @@ static bool read_payload(const struct datagram *d, uint8_t *place, uint32_t byte
 	av_spans_copy(&from, &d->from);
 	av_spans_skip(&from, AV_GRH_BYTES);
 	av_spans_local(&to, NULL, place, bytes);
-	return av_xfer_copy_part(&to, &from, bytes, d->now_ns) == AV_XFER_OK;
+	return av_xfer_copy_part(&to, &from, bytes, d->now_ns) == AV_FAULT_NONE;
 }
 
 static bool is_to_group(const struct av_sq_wqe *head)
@@ -375,7 +357,7 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_
 	AV_ASSERT_HELD(&req->qp->exec);
 	begin(&d, req, wqe);
 	on_wire = av_datagram_leaves(req, &d.head);
-	result.fault = check(&d, req);
+	result.fault = av_execute_check(req, &d.head);
 	if (result.fault == AV_FAULT_NONE && on_wire) {
 		path = path_of(&d, req);
 		result.park = av_wire_has_room(req, &path) ? AV_PARK_NOT : AV_PARK_FULL;
@@ -396,7 +378,7 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_
 	else if (!d.group && !on_wire)
 		send_one(&d, req, peer);
 	if (!on_wire && !d.source_read && !d.source_bad) /* it is sent, whether or not it arrives */
-		d.source_bad = av_xfer_read(&d.from, d.from.bytes, d.now_ns) == AV_XFER_SRC_FAULT;
+		d.source_bad = av_xfer_read(&d.from, d.from.bytes, d.now_ns) == AV_FAULT_SRC;
 	av_mem_put_list(&d.from);
 	req->qp->next_psn = av_psn_after(req->qp->next_psn, 1);
 	if (d.source_bad) {

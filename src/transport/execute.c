@@ -43,24 +43,64 @@ static av_operation *const operation[AV_WR_OPCODES] = {
 	[AV_WR_UMR_INVALIDATE] = av_op_umr_invalidate,
 };
 
-static enum av_fault check(const struct av_qp_end *req, const struct av_sq_wqe *head,
-			   const struct av_wr_opcode *o)
+/* --- is the request valid? --------------------------------------------------------- */
+
+static uint64_t datagram_limit(const struct av_qp_end *req)
 {
-	if (o->local)
-		return AV_FAULT_NONE;
-	if (head->count > AV_MAX_SGE || !av_wr_opcode_is_of(o, req->qp->type))
-		return AV_FAULT_LOC_QP_OP;
-	if (head->bytes > AV_MAX_MSG_BYTES || (o->is_word && head->bytes != sizeof(uint64_t)))
-		return AV_FAULT_LOC_LEN;
-	if (o->answered && req->qp->attr.max_rd_atomic == 0)
-		return AV_FAULT_LOC_QP_OP;
-	return AV_FAULT_NONE;
+	return av_mtu_bytes(req->seg->head->mtu);
 }
 
-enum av_fault av_execute_check(const struct av_qp_end *req, const struct av_sq_wqe *wqe)
+static enum av_check check(const struct av_qp_end *req, const struct av_sq_wqe *head,
+			   const struct av_wr_opcode *o)
 {
-	return check(req, wqe, av_wr_opcode(wqe->opcode));
+	const struct av_qp_shared *q = req->qp;
+
+	if (!av_wr_opcode_is_of(o, q->type))
+		return AV_CHECK_REQUEST_SERVICE;
+	if (o->local)
+		return AV_CHECK_NONE;
+	if (head->count > AV_MAX_SGE)
+		return AV_CHECK_REQUEST_SERVICE;
+	if (av_unlikely(q->type == IBV_QPT_UD))
+		return head->bytes > datagram_limit(req) ? AV_CHECK_REQUEST_DATAGRAM
+							 : AV_CHECK_NONE;
+	if (head->bytes > AV_MAX_MSG_BYTES)
+		return AV_CHECK_REQUEST_LENGTH;
+	if (o->is_word && head->bytes != sizeof(uint64_t))
+		return AV_CHECK_REQUEST_ATOMIC;
+	if (o->answered && q->attr.max_rd_atomic == 0)
+		return AV_CHECK_REQUEST_RD;
+	/* No packet carries the operands of extended atomics. */
+	return q->wire && o->form == AV_FORM_OPERANDS ? AV_CHECK_REQUEST_OPERANDS : AV_CHECK_NONE;
 }
+
+/* Return: the fault that it is */
+AV_COLD static enum av_fault refuse(const struct av_qp_end *req, const struct av_sq_wqe *head,
+				    enum av_check found)
+{
+	if (found == AV_CHECK_REQUEST_SERVICE) {
+		av_diag_note(found, head->opcode, req->qp->type);
+		return AV_FAULT_LOC_QP_OP;
+	}
+	if (found == AV_CHECK_REQUEST_RD || found == AV_CHECK_REQUEST_OPERANDS) {
+		av_diag_note(found, 1, 0);
+		return AV_FAULT_LOC_QP_OP;
+	}
+	av_diag_note(found, head->bytes,
+		     found == AV_CHECK_REQUEST_DATAGRAM ? datagram_limit(req)
+		     : found == AV_CHECK_REQUEST_LENGTH ? AV_MAX_MSG_BYTES
+							: sizeof(uint64_t));
+	return AV_FAULT_LOC_LEN;
+}
+
+enum av_fault av_execute_check(const struct av_qp_end *req, const struct av_sq_wqe *head)
+{
+	enum av_check found = check(req, head, av_wr_opcode(head->opcode));
+
+	return av_likely(found == AV_CHECK_NONE) ? AV_FAULT_NONE : refuse(req, head, found);
+}
+
+/* --- the responder's right --------------------------------------------------------- */
 
 static bool acquired(const struct av_qp_end *end, enum av_lock_result got)
 {
@@ -107,7 +147,7 @@ static void responder_fail(struct av_work *w)
 
 	AV_ASSERT_HELD(&w->rsp->qp->resp);
 	if (rule->responder_fails || rule->nak != AV_NAK_NONE)
-		av_count_refused(w->rsp->qp, w->result.fault);
+		av_count_rsp(w->rsp->qp, rule->refused);
 	if (!rule->responder_fails || (w->piece && w->piece->again))
 		return;
 	av_report_responder(&(struct av_failed){w->req, w->rsp, w->wqe, w->result.fault, false});
@@ -263,16 +303,13 @@ static void settle(struct av_work *w)
  */
 static enum av_fault find_srq(struct av_work *w)
 {
-	enum av_xrc_found found;
+	enum av_fault fault = av_xrc_begin(w->rsp, w->wqe->srqn, &w->srq, &w->to);
 
 	w->pd = 0;
-	found = av_xrc_begin(w->rsp, w->wqe->srqn, &w->srq, &w->to);
-	if (found == AV_XRC_BUSY)
-		return AV_FAULT_BUSY;
-	if (found != AV_XRC_FOUND) {
+	if (fault == AV_FAULT_REM_OP_DENIED)
 		av_diag_note(AV_CHECK_RESPONDER_SRQ, w->wqe->srqn, 0);
-		return AV_FAULT_REM_OP_DENIED;
-	}
+	if (fault != AV_FAULT_NONE)
+		return fault;
 	w->pd = av_rq_at(w->to.seg, w->to.rq)->pd;
 	w->rsp->qp->receiving_srqn = w->wqe->srqn;
 	return AV_FAULT_NONE;
@@ -304,7 +341,7 @@ static bool responder_begin(struct av_work *w)
 {
 	struct av_qp_shared *p = w->rsp->qp;
 	struct av_seg *seg = w->rsp->seg;
-	uint32_t dest = w->req->qp->attr.dest_qp_num;
+	enum av_check found;
 
 	/* Whether the peer lives may have been seen a few milliseconds ago. */
 	if (av_unlikely(!p || (!av_seg_known_alive(seg, w->now_ns) && !av_seg_alive(seg)))) {
@@ -314,12 +351,13 @@ static bool responder_begin(struct av_work *w)
 	if (av_unlikely(!av_responder_acquire(w->rsp)))
 		return av_work_park(w, AV_PARK_NO_ANSWER);
 	w->qpn = atomic_load_explicit(&p->qpn, memory_order_relaxed);
-	w->result.gone = w->qpn != dest;
-	if (w->qpn == dest && av_responder_expects(p, w->req->qp)) {
+	found = av_responder_expects(p, w->req->qp);
+	if (av_likely(found == AV_CHECK_NONE)) {
 		if (av_unlikely(atomic_load(&p->state) == IBV_QPS_RTR))
 			establish(w);
 		return true;
 	}
+	w->result.gone = found == AV_CHECK_PEER_GONE;
 	av_lock_release(&p->resp);
 	return av_work_park(w, AV_PARK_NO_ANSWER);
 }
@@ -415,7 +453,7 @@ static bool is_unreadable(struct av_work *w)
 		return false;
 	fault = av_work_local(w, 0);
 	if (fault == AV_FAULT_NONE) {
-		if (av_work_read_first(w, &w->local) == AV_XFER_SRC_FAULT) {
+		if (av_work_read_first(w, &w->local) == AV_FAULT_SRC) {
 			av_diag_drop(); /* what the responder found */
 			fault = AV_FAULT_LOC_PROT;
 		}
@@ -435,7 +473,7 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 	AV_ASSERT_HELD(&req->qp->exec);
 	begin(&w, req, rsp, wqe);
 	w.after = after;
-	w.result = (struct av_outcome){.fault = check(req, w.wqe, w.opcode)};
+	w.result = (struct av_outcome){.fault = av_execute_check(req, wqe)};
 	if (w.result.fault != AV_FAULT_NONE)
 		return w.result;
 	if (w.opcode->local) {
@@ -475,7 +513,7 @@ struct av_outcome av_execute_piece(const struct av_qp_end *req, const struct av_
 	if (atomic_load(&rsp->qp->state) == IBV_QPS_RTR)
 		establish(&w);
 	/* What the requester should have refused, the responder does. */
-	if (check(req, w.wqe, w.opcode) == AV_FAULT_NONE)
+	if (check(req, w.wqe, w.opcode) == AV_CHECK_NONE)
 		w.result.fault = operate(&w);
 	else
 		w.result.fault = AV_FAULT_REM_OP_DENIED;

@@ -57,9 +57,9 @@ struct av_outcome av_execute_piece(const struct av_qp_end *req, const struct av_
 				   struct av_events *events);
 
 /*
- * The checks of a request that the requester makes alone. Return: AV_FAULT_NONE,
- * AV_FAULT_LOC_QP_OP, AV_FAULT_LOC_LEN
+ * The checks of a request of any service that the requester makes alone. Return: AV_FAULT_NONE; or
+ * AV_FAULT_LOC_QP_OP, AV_FAULT_LOC_LEN, and why is noted
  */
-enum av_fault av_execute_check(const struct av_qp_end *req, const struct av_sq_wqe *wqe);
+enum av_fault av_execute_check(const struct av_qp_end *req, const struct av_sq_wqe *head);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/patience.h"
 #include "memory/key.h"
 #include "memory/xfer.h"
+#include "observe/diagnosis.h"
 
 enum av_fault av_op_operand(struct av_work *w, const struct av_mem_request *req,
 			    const struct av_atomic *atomic, struct av_operand *old)
@@ -46,13 +47,11 @@ static enum av_fault return_original(struct av_work *w, struct av_operand *old)
 static enum av_fault atomic_request(struct av_work *w, const struct av_atomic *atomic)
 {
 	struct av_mem_request req = av_work_request(w, IBV_ACCESS_REMOTE_ATOMIC);
-	enum av_fault fault = av_work_check_rd_atomic(w);
+	enum av_fault fault = av_work_permitted(w, IBV_ACCESS_REMOTE_ATOMIC);
 	struct av_operand old;
 
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC))
-		return AV_FAULT_REM_OP_DENIED;
 	fault = av_op_operand(w, &req, atomic, &old);
 	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
 		return fault;
@@ -90,12 +89,15 @@ enum av_fault av_op_with_operands(struct av_work *w)
 
 	if (!atomic || atomic->op >= AV_ATOMIC_OP_N || !av_atomic_size_valid(atomic->bytes))
 		return AV_FAULT_LOC_QP_OP;
-	return w->wqe->bytes == atomic->bytes ? atomic_request(w, atomic) : AV_FAULT_LOC_LEN;
+	if (w->wqe->bytes == atomic->bytes)
+		return atomic_request(w, atomic);
+	av_diag_note(AV_CHECK_REQUEST_ATOMIC, w->wqe->bytes, atomic->bytes);
+	return AV_FAULT_LOC_LEN;
 }
 
 enum av_fault av_op_atomic_write(struct av_work *w)
 {
-	enum av_fault fault = av_work_check_rd_atomic(w);
+	enum av_fault fault = av_work_permitted(w, IBV_ACCESS_REMOTE_WRITE);
 	struct av_mem_request req = av_work_request(w, IBV_ACCESS_REMOTE_WRITE);
 	struct av_atomic atomic = {.op = AV_ATOMIC_SWAP, .bytes = sizeof(uint64_t)};
 	struct av_operand none;
@@ -111,8 +113,6 @@ enum av_fault av_op_atomic_write(struct av_work *w)
 	av_mem_put_list(&w->local);
 	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
 		return fault;
-	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
-		return AV_FAULT_REM_OP_DENIED;
 	return av_op_operand(w, &req, &atomic, &none);
 }
 

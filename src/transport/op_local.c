@@ -18,10 +18,11 @@ enum av_fault av_op_bind(struct av_work *w)
 		.addr = w->wqe->remote_addr,
 		.length = w->wqe->compare_add,
 	};
+	enum av_check found = av_window_bind(w->req->seg, &bind);
 
-	if (av_window_bind(w->req->seg, &bind) == 0)
+	if (found == AV_CHECK_NONE)
 		return AV_FAULT_NONE;
-	av_window_why(w->req->seg, &bind);
+	av_window_why(w->req->seg, &bind, found);
 	return AV_FAULT_MW_BIND;
 }
 
@@ -32,12 +33,12 @@ enum av_fault av_op_local_inv(struct av_work *w)
 		.pd = w->req->qp->pd,
 		.qpn = atomic_load_explicit(&w->req->qp->qpn, memory_order_relaxed),
 	};
-	enum av_invalidate done = av_window_invalidate(w->req->seg, what.rkey, what.qpn);
+	enum av_check found = av_window_invalidate(w->req->seg, what.rkey, what.qpn);
 
-	if (done == AV_INVALIDATED)
+	if (found == AV_CHECK_NONE)
 		return AV_FAULT_NONE;
-	av_invalidate_why(w->req->seg, &what, done);
-	return done == AV_INVALIDATE_NOT_BOUND ? AV_FAULT_MW_BIND : AV_FAULT_LOC_QP_OP;
+	av_invalidate_why(w->req->seg, &what, found);
+	return found == AV_CHECK_INVALIDATE_UNBOUND ? AV_FAULT_MW_BIND : AV_FAULT_LOC_QP_OP;
 }
 
 enum av_fault av_op_nop(struct av_work *w)

@@ -33,9 +33,8 @@ enum av_fault av_op_write(struct av_work *w)
 
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
-		fault = AV_FAULT_REM_OP_DENIED;
-	else if (w->wqe->bytes > 0)
+	fault = av_work_permitted(w, IBV_ACCESS_REMOTE_WRITE);
+	if (fault == AV_FAULT_NONE && w->wqe->bytes > 0)
 		fault = av_op_write_bytes(w, true);
 	av_mem_put_list(&w->local);
 	return fault;
@@ -46,15 +45,11 @@ enum av_fault av_op_write(struct av_work *w)
 enum av_fault av_op_read(struct av_work *w)
 {
 	struct av_mem_request req = av_work_request(w, IBV_ACCESS_REMOTE_READ);
-	enum av_fault fault = av_work_check_rd_atomic(w);
+	enum av_fault fault = av_work_permitted(w, IBV_ACCESS_REMOTE_READ);
 	struct av_spans remote;
 
-	if (fault != AV_FAULT_NONE)
+	if (fault != AV_FAULT_NONE || w->wqe->bytes == 0)
 		return fault;
-	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ))
-		return AV_FAULT_REM_OP_DENIED;
-	if (w->wqe->bytes == 0)
-		return AV_FAULT_NONE;
 	fault = av_unlikely(w->piece != NULL) ? av_work_piece(w, &req, &remote)
 					      : av_work_remote(w, &req, &remote);
 	if (fault != AV_FAULT_NONE)
@@ -77,15 +72,13 @@ enum av_fault av_op_flush(struct av_work *w)
 {
 	uint32_t rights = flush_rights(w->wqe->placement);
 	struct av_mem_request req = av_work_request(w, rights);
-	enum av_fault fault = av_work_check_rd_atomic(w);
+	enum av_fault fault = av_work_permitted(w, rights);
 	struct av_spans remote;
 
 	req.length = w->wqe->compare_add;
 	req.whole = w->wqe->selectivity == AV_FLUSH_MR || req.length == 0;
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	if ((w->rsp->qp->attr.qp_access_flags & rights) != rights)
-		return AV_FAULT_REM_OP_DENIED;
 	fault = av_work_remote(w, &req, &remote);
 	if (fault != AV_FAULT_NONE)
 		return fault;

@@ -82,7 +82,7 @@ static enum av_fault send_bytes(struct av_work *w, const struct av_rq_wqe *reque
 	struct av_message msg;
 
 	if (w->opcode->packet.tail == AV_TAIL_INVALIDATE &&
-	    av_window_may_invalidate(w->to.seg, w->wqe->imm, w->qpn) != AV_INVALIDATED)
+	    av_window_may_invalidate(w->to.seg, w->wqe->imm, w->qpn) != AV_CHECK_NONE)
 		return AV_FAULT_INVALIDATE;
 	message_of(w, &msg);
 	msg.only = source_of(w, &source);
@@ -143,9 +143,8 @@ enum av_fault av_op_write_imm(struct av_work *w)
 
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	if (!(w->rsp->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
-		fault = AV_FAULT_REM_OP_DENIED;
-	else
+	fault = av_work_permitted(w, IBV_ACCESS_REMOTE_WRITE);
+	if (fault == AV_FAULT_NONE)
 		fault = write_imm(w);
 	av_mem_put_list(&w->local);
 	return fault;

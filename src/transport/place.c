@@ -97,7 +97,7 @@ void av_place_keep(struct av_placement *place, const struct av_cqe *cqe)
 
 /* --- placing ----------------------------------------------------------------------- */
 
-static enum av_xfer place_chain(struct av_seg *seg, struct av_spans *to, const struct av_cqe *cqe)
+static enum av_fault place_chain(struct av_seg *seg, struct av_spans *to, const struct av_cqe *cqe)
 {
 	struct av_spans from, rest;
 	uint32_t link = cqe->stage;
@@ -105,19 +105,19 @@ static enum av_xfer place_chain(struct av_seg *seg, struct av_spans *to, const s
 	av_spans_copy(&rest, to);
 	for (uint64_t left = cqe->stage_len; left > 0;) {
 		uint64_t n = left < AV_STAGE_BYTES ? left : AV_STAGE_BYTES;
-		enum av_xfer ret;
+		enum av_fault ret;
 
 		av_spans_local(&from, NULL, av_stage_buffer(seg, link), n);
 		if (!from.at[0].local)
-			return AV_XFER_SRC_FAULT;
+			return AV_FAULT_SRC;
 		ret = av_xfer_copy_part(&rest, &from, n, av_now_coarse_ns());
-		if (ret != AV_XFER_OK)
+		if (ret != AV_FAULT_NONE)
 			return ret;
 		av_spans_skip(&rest, n);
 		left -= n;
 		link = av_stage_next(seg, link);
 	}
-	return AV_XFER_OK;
+	return AV_FAULT_NONE;
 }
 
 /* Address of the payload in this process's own memory; NULL: it is in staging buffers. */
@@ -141,19 +141,20 @@ static uint64_t payload_bytes(const struct av_placement *p)
 		       : p->cqe.stage_len;
 }
 
-static enum av_xfer place_once(struct av_seg *seg, struct av_placement *p)
+static enum av_fault place_once(struct av_seg *seg, struct av_placement *p)
 {
 	uint64_t bytes = payload_bytes(p);
 	uint8_t *here = payload_here(p);
 	struct av_spans to, from;
-	enum av_xfer ret;
-	enum av_mem_fault found;
+	enum av_fault ret;
 
 	if (bytes == 0)
-		return AV_XFER_DST_FAULT;
-	found = av_mem_get_list(seg, p->pd, IBV_ACCESS_LOCAL_WRITE, p->sge, p->count, bytes, &to);
-	if (found != AV_MEM_OK)
-		return found == AV_MEM_BUSY ? AV_XFER_BUSY : AV_XFER_DST_FAULT;
+		return AV_FAULT_DST;
+	ret = av_fault_of(
+		av_mem_get_list(seg, p->pd, IBV_ACCESS_LOCAL_WRITE, p->sge, p->count, bytes, &to),
+		AV_FAULT_DST);
+	if (ret != AV_FAULT_NONE)
+		return ret;
 	if (here) {
 		av_spans_local(&from, NULL, here, bytes);
 		ret = av_xfer_copy(&to, &from, av_now_coarse_ns());
@@ -166,12 +167,12 @@ static enum av_xfer place_once(struct av_seg *seg, struct av_placement *p)
 
 bool av_place(struct av_seg *seg, struct av_placement *place)
 {
-	enum av_xfer ret;
+	enum av_fault ret;
 
-	while ((ret = place_once(seg, place)) == AV_XFER_BUSY)
+	while ((ret = place_once(seg, place)) == AV_FAULT_BUSY)
 		sched_yield();
 	av_stage_give(seg, place->cqe.stage, place->cqe.stage_len);
-	return ret == AV_XFER_OK;
+	return ret == AV_FAULT_NONE;
 }
 
 /* --- entries that found no room ------------------------------------------------------ */

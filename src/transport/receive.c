@@ -133,20 +133,11 @@ enum av_fault av_receive_done(const struct av_message *msg, const struct av_rq_w
 	return complete(msg->to, &cqe, msg->later) ? AV_FAULT_RECV_CQ : AV_FAULT_NONE;
 }
 
-static enum av_fault fault_of_xfer(enum av_xfer reach)
+/* Of a copy from the sender's buffers to the receiver's. */
+static enum av_fault moved(enum av_fault copied)
 {
-	switch (reach) {
-	case AV_XFER_OK:
-		return AV_FAULT_NONE;
-	case AV_XFER_SRC_FAULT:
-		return AV_FAULT_LOC_PROT;
-	case AV_XFER_DST_FAULT:
-		return AV_FAULT_RECV_PROT;
-	case AV_XFER_BUSY:
-		return AV_FAULT_BUSY;
-	default:
-		return AV_FAULT_FORBIDDEN;
-	}
+	return copied == AV_FAULT_GONE ? AV_FAULT_FORBIDDEN
+				       : av_fault_at(copied, AV_FAULT_LOC_PROT, AV_FAULT_RECV_PROT);
 }
 
 /* Put a short payload into the completion entry. */
@@ -158,7 +149,7 @@ static enum av_fault put_in_entry(struct av_cqe *cqe, const struct av_message *m
 	av_spans_local(&to, NULL, cqe->data, msg->bytes);
 	memset(cqe->data, 0, sizeof(cqe->data)); /* the entry takes whole words */
 	cqe->data_len = (uint8_t)msg->bytes;
-	return fault_of_xfer(av_xfer_copy(&to, from, msg->now_ns));
+	return moved(av_xfer_copy(&to, from, msg->now_ns));
 }
 
 /* Copy into a chain of staging buffers, one after the other. @from is consumed. */
@@ -172,16 +163,14 @@ static enum av_fault fill_chain(const struct av_message *msg, uint32_t link,
 	av_spans_copy(&rest, from);
 	while (bytes > 0) {
 		uint64_t n = bytes < AV_STAGE_BYTES ? bytes : AV_STAGE_BYTES;
-		enum av_xfer ret;
+		enum av_fault ret;
 
 		av_spans_local(&to, NULL, av_stage_buffer(seg, link), n);
 		if (!to.at[0].local)
 			return AV_FAULT_FORBIDDEN;
 		ret = av_xfer_copy(&to, &rest, msg->now_ns);
-		if (ret == AV_XFER_DST_FAULT) /* the shared file system is full */
-			return AV_FAULT_FORBIDDEN;
-		if (ret != AV_XFER_OK)
-			return fault_of_xfer(ret);
+		if (ret != AV_FAULT_NONE) /* at its end: the shared file system is full */
+			return ret == AV_FAULT_DST ? AV_FAULT_FORBIDDEN : moved(ret);
 		av_spans_skip(&rest, n);
 		bytes -= n;
 		link = av_stage_next(seg, link);
@@ -230,7 +219,7 @@ static enum av_fault leave_for_poller(struct av_cqe *cqe, const struct av_messag
 		return AV_FAULT_RECV_PROT; /* a peer's queue is inconsistent */
 	cqe->flags |= AV_CQE_IN_SLOT;
 	cqe->stage_len = (uint32_t)msg->bytes;
-	return fault_of_xfer(av_xfer_copy(&to, from, msg->now_ns));
+	return moved(av_xfer_copy(&to, from, msg->now_ns));
 }
 
 /* Does inline receive apply to this message? The length from a peer's segment is checked. */
@@ -261,7 +250,7 @@ static enum av_fault copy_to_buffer(const struct av_message *msg, const struct a
 	if (done == AV_ASSIST_STUCK) /* another copy would race with the poller's */
 		return AV_FAULT_BUSY;
 	/* Without help, or once more after help has failed. */
-	return fault_of_xfer(av_xfer_copy(to, from, msg->now_ns));
+	return moved(av_xfer_copy(to, from, msg->now_ns));
 }
 
 /*
@@ -278,7 +267,7 @@ static enum av_fault move(struct av_cqe *cqe, const struct av_message *msg,
 	enum av_fault fault = AV_FAULT_FORBIDDEN;
 
 	if (av_unlikely(seg->own))
-		return fault_of_xfer(av_xfer_copy(to, from, msg->now_ns));
+		return moved(av_xfer_copy(to, from, msg->now_ns));
 	if (msg->bytes <= AV_CQE_DATA)
 		return put_in_entry(cqe, msg, from);
 	if (av_spans_in_reach(to))
@@ -286,28 +275,32 @@ static enum av_fault move(struct av_cqe *cqe, const struct av_message *msg,
 	if (msg->bytes <= AV_STAGE_LIMIT)
 		fault = stage(cqe, msg, from);
 	if (fault == AV_FAULT_FORBIDDEN && !av_xfer_refused(seg))
-		fault = fault_of_xfer(av_xfer_copy(to, from, msg->now_ns));
+		fault = moved(av_xfer_copy(to, from, msg->now_ns));
 	if (fault == AV_FAULT_FORBIDDEN && msg->bytes > AV_STAGE_LIMIT)
 		fault = stage(cqe, msg, from);
 	return fault;
 }
 
-static enum av_fault receive_fault(const struct av_message *msg, const struct av_rq_wqe *request,
-				   uint32_t pd, enum av_mem_fault found)
+/* Translate the buffers of @request, for all bytes of the message. */
+static enum av_fault find_buffers(const struct av_message *msg, const struct av_rq_wqe *request,
+				  struct av_spans *to)
 {
-	if (found == AV_MEM_BUSY)
-		return AV_FAULT_BUSY;
-	av_mem_why_list(msg->to->seg, pd, IBV_ACCESS_LOCAL_WRITE, request->sge, request->count,
-			msg->bytes, found);
-	return AV_FAULT_RECV_PROT;
+	struct av_seg *seg = msg->to->seg;
+	uint32_t pd = rq_of(msg->to)->pd;
+	enum av_check found = av_mem_get_list(seg, pd, IBV_ACCESS_LOCAL_WRITE, request->sge,
+					      request->count, msg->bytes, to);
+
+	return av_likely(found == AV_CHECK_NONE)
+		       ? AV_FAULT_NONE
+		       : av_mem_why_element(seg, pd, IBV_ACCESS_LOCAL_WRITE,
+					    &request->sge[to->refused], to->bytes, found,
+					    AV_FAULT_RECV_PROT);
 }
 
 /* Bring the bytes to the buffers of @request, in whatever way. */
 static enum av_fault deliver_bytes(struct av_cqe *cqe, const struct av_message *msg,
 				   const struct av_spans *from, const struct av_rq_wqe *request)
 {
-	uint32_t pd = rq_of(msg->to)->pd;
-	enum av_mem_fault found;
 	enum av_fault fault;
 	struct av_spans to;
 
@@ -318,13 +311,25 @@ static enum av_fault deliver_bytes(struct av_cqe *cqe, const struct av_message *
 		if (fault != AV_FAULT_FORBIDDEN || (cqe->flags & AV_CQE_IN_SLOT))
 			return fault;
 	}
-	found = av_mem_get_list(msg->to->seg, pd, IBV_ACCESS_LOCAL_WRITE, request->sge,
-				request->count, msg->bytes, &to);
-	if (av_unlikely(found != AV_MEM_OK))
-		return receive_fault(msg, request, pd, found);
+	fault = find_buffers(msg, request, &to);
+	if (av_unlikely(fault != AV_FAULT_NONE))
+		return fault;
 	fault = move(cqe, msg, from, &to, request);
 	av_mem_put_list(&to);
 	return fault;
+}
+
+AV_COLD static enum av_fault too_long(const struct av_message *msg, const struct av_rq_wqe *request)
+{
+	av_diag_note(AV_CHECK_RECV_SHORT, msg->bytes, request->bytes);
+	return AV_FAULT_RECV_SHORT;
+}
+
+static enum av_fault invalidate(const struct av_message *msg)
+{
+	enum av_check found = av_window_invalidate(msg->to->seg, msg->invalidate, qpn_of(msg->to));
+
+	return av_fault_of(found, AV_FAULT_INVALIDATE);
 }
 
 enum av_fault av_receive_message(const struct av_message *msg, const struct av_spans *from,
@@ -334,15 +339,12 @@ enum av_fault av_receive_message(const struct av_message *msg, const struct av_s
 	struct av_cqe cqe;
 
 	AV_ASSERT_HELD(&msg->to->rsp->qp->resp);
-	if (msg->bytes > request->bytes) {
-		av_diag_note(AV_CHECK_RECV_SHORT, msg->bytes, request->bytes);
-		return AV_FAULT_RECV_SHORT;
-	}
+	if (msg->bytes > request->bytes)
+		return too_long(msg, request);
 	fill_message(&cqe, msg, request);
 	fault = deliver_bytes(&cqe, msg, from, request);
-	if (fault == AV_FAULT_NONE && av_unlikely(msg->invalidate) &&
-	    av_window_invalidate(msg->to->seg, msg->invalidate, qpn_of(msg->to)) != AV_INVALIDATED)
-		fault = AV_FAULT_INVALIDATE;
+	if (fault == AV_FAULT_NONE && av_unlikely(msg->invalidate))
+		fault = invalidate(msg);
 	if (av_likely(fault == AV_FAULT_NONE))
 		return complete(msg->to, &cqe, msg->later) ? AV_FAULT_RECV_CQ : AV_FAULT_NONE;
 	av_stage_give(msg->to->seg, cqe.stage, cqe.stage_len);
@@ -362,19 +364,15 @@ const struct av_rq_wqe *av_receive_taken(const struct av_receiver *to)
 static enum av_fault copy_piece(const struct av_message *msg, const struct av_spans *from,
 				const struct av_rq_wqe *request)
 {
-	uint32_t pd = rq_of(msg->to)->pd;
 	struct av_spans to, rest;
-	enum av_mem_fault found;
-	enum av_fault fault;
+	enum av_fault fault = find_buffers(msg, request, &to);
 
-	found = av_mem_get_list(msg->to->seg, pd, IBV_ACCESS_LOCAL_WRITE, request->sge,
-				request->count, msg->bytes, &to);
-	if (found != AV_MEM_OK)
-		return receive_fault(msg, request, pd, found);
+	if (fault != AV_FAULT_NONE)
+		return fault;
 	av_spans_copy(&rest, &to);
 	av_spans_skip(&rest, msg->bytes - from->bytes);
 	av_spans_are_part(&rest, msg->message);
-	fault = fault_of_xfer(av_xfer_copy_part(&rest, from, from->bytes, msg->now_ns));
+	fault = moved(av_xfer_copy_part(&rest, from, from->bytes, msg->now_ns));
 	av_mem_put_list(&to);
 	return fault;
 }
@@ -384,17 +382,14 @@ enum av_fault av_receive_piece(const struct av_message *msg, const struct av_spa
 {
 	enum av_fault fault;
 
-	if (msg->bytes > request->bytes) {
-		av_diag_note(AV_CHECK_RECV_SHORT, msg->bytes, request->bytes);
-		return AV_FAULT_RECV_SHORT;
-	}
+	if (msg->bytes > request->bytes)
+		return too_long(msg, request);
 	fault = copy_piece(msg, from, request);
 	if (fault != AV_FAULT_NONE || more)
 		return fault;
-	if (msg->invalidate &&
-	    av_window_invalidate(msg->to->seg, msg->invalidate, qpn_of(msg->to)) != AV_INVALIDATED)
-		return AV_FAULT_INVALIDATE;
-	return av_receive_done(msg, request);
+	if (msg->invalidate)
+		fault = invalidate(msg);
+	return fault == AV_FAULT_NONE ? av_receive_done(msg, request) : fault;
 }
 
 static void complete_in_error(const struct av_receiver *to, const struct av_rq_wqe *request,
@@ -439,23 +434,23 @@ void av_receive_flush(const struct av_qp_end *rsp)
 
 /* --- XRC ------------------------------------------------------------------------- */
 
-enum av_xrc_found av_xrc_begin(const struct av_qp_end *rsp, uint32_t srqn, struct av_xrc_use *use,
-			       struct av_receiver *to)
+enum av_fault av_xrc_begin(const struct av_qp_end *rsp, uint32_t srqn, struct av_xrc_use *use,
+			   struct av_receiver *to)
 {
 	struct av_qp_location location = av_dir_qpn_find(srqn & AV_QPN_MASK);
 	struct av_rq_shared *rq;
 
 	*use = (struct av_xrc_use){.seg = location.ref ? av_seg_get(location.ref) : NULL};
 	if (!use->seg || !av_seg_alive(use->seg))
-		return AV_XRC_NONE;
+		return AV_FAULT_REM_OP_DENIED;
 	use->pin = av_pin_begin(use->seg, srqn);
 	if (!use->pin)
-		return AV_XRC_BUSY;
+		return AV_FAULT_BUSY;
 	rq = av_rq_at(use->seg, location.index); /* after the pin: what is found now stays */
 	if (!rq || srqn == 0 || atomic_load(&rq->srqn) != srqn || rq->xrcd != rsp->qp->xrcd)
-		return AV_XRC_NONE;
+		return AV_FAULT_REM_OP_DENIED;
 	*to = (struct av_receiver){rsp, use->seg, location.index, rq->cq};
-	return AV_XRC_FOUND;
+	return AV_FAULT_NONE;
 }
 
 void av_xrc_end(struct av_xrc_use *use)
@@ -469,13 +464,13 @@ void av_receive_abandon(const struct av_qp_end *rsp)
 {
 	struct av_receiver to = av_receiver_of(rsp);
 	struct av_xrc_use use = {0};
-	enum av_xrc_found found = AV_XRC_FOUND;
+	enum av_fault fault = AV_FAULT_NONE;
 
 	if (!rsp->qp->receiving)
 		return;
 	if (rsp->qp->type == IBV_QPT_XRC_RECV)
-		found = av_xrc_begin(rsp, rsp->qp->receiving_srqn, &use, &to);
-	if (found == AV_XRC_FOUND)
+		fault = av_xrc_begin(rsp, rsp->qp->receiving_srqn, &use, &to);
+	if (fault == AV_FAULT_NONE)
 		av_receive_error(&to, IBV_WC_WR_FLUSH_ERR);
 	av_xrc_end(&use);
 	rsp->qp->receiving = 0;

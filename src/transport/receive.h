@@ -120,12 +120,6 @@ struct av_xrc_use {
 	struct av_pin *pin;
 };
 
-enum av_xrc_found {
-	AV_XRC_FOUND,
-	AV_XRC_NONE, /* no such number, of another domain, or of a process that is gone */
-	AV_XRC_BUSY, /* no pin is free: try again */
-};
-
 /**
  * av_xrc_begin() - find the receive queue that a request names by SRQ number
  * @rsp: the XRC_RECV queue pair; the SRQ must be of the same XRC domain
@@ -133,9 +127,11 @@ enum av_xrc_found {
  * @to:  out, if found
  *
  * Context: the responder's right @resp is held; does not wait.
+ * Return:  AV_FAULT_NONE; AV_FAULT_REM_OP_DENIED: no such number, of another domain, or of a
+ * process that is gone; AV_FAULT_BUSY: no pin is free, try again
  */
-enum av_xrc_found av_xrc_begin(const struct av_qp_end *rsp, uint32_t srqn, struct av_xrc_use *use,
-			       struct av_receiver *to);
+enum av_fault av_xrc_begin(const struct av_qp_end *rsp, uint32_t srqn, struct av_xrc_use *use,
+			   struct av_receiver *to);
 void av_xrc_end(struct av_xrc_use *use);
 
 /**

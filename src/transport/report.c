@@ -51,38 +51,22 @@ static uint32_t rights_of(const struct av_sq_wqe *wqe)
 	return av_wr_opcode(wqe->opcode)->rights;
 }
 
-static void why_length(const struct av_failed *f)
-{
-	if (f->req->qp->type == IBV_QPT_UD)
-		av_diag_note(AV_CHECK_REQUEST_DATAGRAM, f->wqe->bytes,
-			     av_mtu_bytes(f->req->seg->head->mtu));
-	else if (f->wqe->bytes > AV_MAX_MSG_BYTES)
-		av_diag_note(AV_CHECK_REQUEST_LENGTH, f->wqe->bytes, AV_MAX_MSG_BYTES);
-	else
-		av_diag_note(AV_CHECK_REQUEST_ATOMIC, f->wqe->bytes, sizeof(uint64_t));
-}
-
-static void why_operation(const struct av_failed *f)
-{
-	bool reliable = f->req->qp->type != IBV_QPT_UC && f->req->qp->type != IBV_QPT_UD;
-
-	if (reliable && rights_of(f->wqe) && f->req->qp->attr.max_rd_atomic == 0)
-		av_diag_note(AV_CHECK_REQUEST_RD, 1, 0);
-	else if (reliable && av_wr_opcode(f->wqe->opcode)->form == AV_FORM_OPERANDS)
-		av_diag_note(AV_CHECK_REQUEST_OPERANDS, 0, 0);
-	else
-		av_diag_note(AV_CHECK_REQUEST_SERVICE, f->wqe->opcode, f->req->qp->type);
-}
-
-/* Explain a failed copy whose keys are valid: the memory behind one of them is missing. */
+/*
+ * The requester's memory behind valid keys is missing: that of the first element, for all we know.
+ */
 static void why_local(const struct av_failed *f)
 {
-	uint32_t access = av_wr_opcode(f->wqe->opcode)->source ? 0 : IBV_ACCESS_LOCAL_WRITE;
+	const struct av_sq_wqe *wqe = f->wqe;
+	uint32_t access = av_wr_opcode(wqe->opcode)->source ? 0 : IBV_ACCESS_LOCAL_WRITE;
+	uint32_t i = 0,
+		 count = wqe->flags & IBV_SEND_INLINE || wqe->count > AV_MAX_SGE ? 0 : wqe->count;
 
-	if (!(f->wqe->flags & IBV_SEND_INLINE) && f->wqe->count <= AV_MAX_SGE)
-		av_mem_why_list(f->req->seg, f->req->qp->pd, access, f->wqe->sge, f->wqe->count,
-				f->wqe->bytes, AV_MEM_OK);
-	if (av_diag_pending()->check == AV_CHECK_NONE)
+	while (i < count && wqe->sge[i].length == 0)
+		i++;
+	if (i < count)
+		av_mem_why_element(f->req->seg, f->req->qp->pd, access, &wqe->sge[i], wqe->bytes,
+				   AV_CHECK_MEMORY_FAULT, f->fault);
+	else
 		av_diag_note(AV_CHECK_MEMORY_FAULT, 0, 0);
 }
 
@@ -90,18 +74,19 @@ static void why_remote(const struct av_failed *f)
 {
 	struct av_mem_request req = {
 		.key = f->wqe->rkey,
-		.pd = f->rsp->qp ? f->rsp->qp->pd : 0,
 		.access = rights_of(f->wqe),
-		.qpn = f->rsp->qp ? qpn_of(f->rsp) : 0,
 		.remote = true,
 		.addr = f->wqe->remote_addr,
 		.length = f->wqe->bytes,
 	};
 
-	if (f->rsp->qp)
-		av_mem_why_fault(f->rsp->seg, &req);
-	else
+	if (!f->rsp->qp) {
 		av_diag_note(AV_CHECK_MEMORY_FAULT, 0, 0);
+		return;
+	}
+	req.pd = f->rsp->qp->pd;
+	req.qpn = qpn_of(f->rsp);
+	av_mem_why(f->rsp->seg, &req, AV_CHECK_MEMORY_FAULT, f->fault);
 }
 
 /* No packet of the peer has come. */
@@ -136,27 +121,29 @@ static void why_gone(const struct av_failed *f)
 	av_diag_note(elsewhere ? AV_CHECK_PEER_ELSEWHERE : AV_CHECK_PEER_GONE, 0, 0);
 }
 
-/*
- * Explain why the responder did not answer: repeat the checks before a try, in the same order.
- * Context: the responder's right @resp is held.
- */
+/* Why does the responder not answer now? Context: its right @resp is held. */
 static void why_silent(const struct av_failed *f)
 {
 	const struct av_qp_shared *p = f->rsp->qp, *q = f->req->qp;
-	uint32_t state = atomic_load(&p->state), opposite;
+	enum av_check found = av_responder_expects(p, q);
 
-	opposite = q->type == IBV_QPT_XRC_SEND ? IBV_QPT_XRC_RECV : q->type;
-	if (qpn_of(f->rsp) != q->attr.dest_qp_num) {
-		av_diag_note(AV_CHECK_PEER_GONE, 0, 0);
-	} else if (!AV_RESPONDER_ANSWERS(state)) {
-		av_diag_note(AV_CHECK_PEER_STATE, IBV_QPS_RTR, state);
-		av_diag_state(state);
-	} else if (p->type != opposite) {
-		av_diag_note(AV_CHECK_PEER_TYPE, opposite, p->type);
-	} else if (p->attr.dest_qp_num != qpn_of(f->req)) {
-		av_diag_note(AV_CHECK_PEER_OTHER, qpn_of(f->req), p->attr.dest_qp_num);
-	} else {
+	switch (found) {
+	case AV_CHECK_PEER_GONE:
+		av_diag_note(found, 0, 0);
+		break;
+	case AV_CHECK_PEER_STATE:
+		av_diag_note(found, IBV_QPS_RTR, atomic_load(&p->state));
+		av_diag_state(atomic_load(&p->state));
+		break;
+	case AV_CHECK_PEER_TYPE:
+		av_diag_note(found, AV_RESPONDER_TYPE(q->type), p->type);
+		break;
+	case AV_CHECK_PEER_OTHER:
+		av_diag_note(found, qpn_of(f->req), p->attr.dest_qp_num);
+		break;
+	default:
 		av_diag_note(AV_CHECK_PEER_PSN, q->next_psn, p->expected_psn);
+		break;
 	}
 }
 
@@ -201,11 +188,8 @@ static void why(const struct av_failed *f)
 	const struct av_sq_wqe *wqe = f->wqe;
 
 	switch (f->fault) {
-	case AV_FAULT_LOC_LEN:
-		why_length(f);
-		break;
-	case AV_FAULT_LOC_QP_OP:
-		why_operation(f);
+	case AV_FAULT_LOC_QP_OP: /* a peer has changed the ring */
+		av_diag_note(AV_CHECK_REQUEST_SERVICE, wqe->opcode, f->req->qp->type);
 		break;
 	case AV_FAULT_LOC_PROT:
 		why_local(f);

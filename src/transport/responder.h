@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "device/mtu.h"
+#include "observe/check.h"
 #include "observe/counters.h"
 #include "queue/qp.h"
 #include "wire/message.h"
@@ -40,20 +41,29 @@ void av_disconnect(struct av_qp_end *peer);
 /* Does a queue pair in this state answer requests? RTR, RTS, SQD and SQE do. */
 #define AV_RESPONDER_ANSWERS(state) ((state) >= IBV_QPS_RTR && (state) <= IBV_QPS_SQE)
 
+/* The type of queue pair that one of this type is connected to. */
+#define AV_RESPONDER_TYPE(type) ((type) == IBV_QPT_XRC_SEND ? IBV_QPT_XRC_RECV : (type))
+
 /*
  * Would @req's packets reach @rsp, and be the ones that it expects next?
  * Context: both execution rights are held.
+ * Return:  AV_CHECK_NONE, or why @rsp does not answer
  */
-static inline bool av_responder_expects(const struct av_qp_shared *rsp,
-					const struct av_qp_shared *req)
+static inline enum av_check av_responder_expects(const struct av_qp_shared *rsp,
+						 const struct av_qp_shared *req)
 {
-	uint32_t opposite = req->type == IBV_QPT_XRC_SEND ? IBV_QPT_XRC_RECV : req->type;
 	uint32_t state = atomic_load_explicit(&rsp->state, memory_order_relaxed);
 
-	if (!AV_RESPONDER_ANSWERS(state) || rsp->type != opposite ||
-	    rsp->attr.dest_qp_num != atomic_load_explicit(&req->qpn, memory_order_relaxed))
-		return false;
-	return req->type == IBV_QPT_UC || rsp->expected_psn == req->next_psn;
+	if (atomic_load_explicit(&rsp->qpn, memory_order_relaxed) != req->attr.dest_qp_num)
+		return AV_CHECK_PEER_GONE;
+	if (!AV_RESPONDER_ANSWERS(state))
+		return AV_CHECK_PEER_STATE;
+	if (rsp->type != AV_RESPONDER_TYPE(req->type))
+		return AV_CHECK_PEER_TYPE;
+	if (rsp->attr.dest_qp_num != atomic_load_explicit(&req->qpn, memory_order_relaxed))
+		return AV_CHECK_PEER_OTHER;
+	return req->type == IBV_QPT_UC || rsp->expected_psn == req->next_psn ? AV_CHECK_NONE
+									     : AV_CHECK_PEER_PSN;
 }
 
 /*

@@ -14,40 +14,9 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
+#include "memory/xfer.h"
+#include "observe/counters.h"
 #include "queue/qp.h"
-
-enum av_fault {
-	AV_FAULT_NONE,
-
-	/* Found at the requester; no responder hears of it. */
-	AV_FAULT_LOC_LEN,   /* message too long, or an atomic's operand not 8 bytes */
-	AV_FAULT_LOC_QP_OP, /* an operation that this queue pair was not set up for */
-	AV_FAULT_LOC_PROT,  /* a local buffer cannot be used */
-	AV_FAULT_MW_BIND,   /* a window cannot be bound, or invalidated, this way */
-
-	/* Found at the responder. */
-	AV_FAULT_REM_ACCESS,	/* the rkey does not permit it, or the memory behind it is gone */
-	AV_FAULT_REM_OP_DENIED, /* the queue pair's access flags do not permit the operation */
-	AV_FAULT_REM_NO_RD_ATOMIC, /* it accepts no READs, atomics and other requests that take a
-				      responder's resource */
-	AV_FAULT_REM_MISALIGNED,   /* atomic at an address that is not a multiple of its size */
-	AV_FAULT_REM_NO_COMMAND,   /* tunneled atomics, and the payload is no list of commands */
-	AV_FAULT_RECV_SHORT,	   /* message longer than the receive request */
-	AV_FAULT_RECV_PROT,	   /* a receive buffer cannot be used */
-	AV_FAULT_RECV_CQ,	   /* the receive completion does not fit the CQ */
-	AV_FAULT_INVALIDATE,	   /* SEND_WITH_INV of a key that cannot be invalidated */
-	AV_FAULT_FORBIDDEN,	   /* the kernel keeps the two processes apart */
-
-	/* No faults. They never leave the transport. */
-	AV_FAULT_BUSY,	   /* a region is being re-registered, try again */
-	AV_FAULT_TUNNELED, /* the payload is not data but commands: tunneled atomics */
-
-	/* No acceptable answer in time. */
-	AV_FAULT_RNR_EXHAUSTED,
-	AV_FAULT_RETRY_EXHAUSTED,
-
-	AV_FAULT_N
-};
 
 #define AV_NAK_NONE	       0
 #define AV_NAK_SEQUENCE	       0x60
@@ -64,6 +33,7 @@ struct av_rule {
 					 IBV_WC_SUCCESS: flushed */
 	bool responder_fails;	      /* the responder's queue pair goes to the error state */
 	int event;		      /* enum ibv_event_type at the responder, or AV_EVENT_NONE */
+	enum av_rsp_event refused;    /* how a responder counts it */
 };
 
 /* The outcome of one try to execute a request. */

@@ -42,7 +42,7 @@ static bool sum_spans(struct av_spans left, uint64_t bytes, uint64_t *sum)
 		n = bytes < PIECE ? bytes : PIECE;
 		av_spans_local(&to, NULL, piece, n);
 		from.bytes = n;
-		if (av_xfer_copy(&to, &from, av_now_coarse_ns()) != AV_XFER_OK)
+		if (av_xfer_copy(&to, &from, av_now_coarse_ns()) != AV_FAULT_NONE)
 			return false;
 		*sum = add(*sum, piece, n);
 		av_spans_skip(&left, n);
@@ -60,7 +60,7 @@ static bool sum_of(const struct av_qp_end *end, const struct av_sq_wqe *wqe, uin
 	if (!av_wr_opcode(wqe->opcode)->source || (wqe->flags & IBV_SEND_INLINE) || !bytes ||
 	    wqe->count > AV_MAX_SGE ||
 	    av_mem_get_list(end->seg, end->qp->pd, 0, wqe->sge, wqe->count, bytes, &spans) !=
-		    AV_MEM_OK)
+		    AV_CHECK_NONE)
 		return false;
 	ok = sum_spans(spans, bytes, sum);
 	av_mem_put_list(&spans);

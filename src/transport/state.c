@@ -12,6 +12,7 @@
 #include "transport/execute.h"
 #include "transport/receive.h"
 #include "transport/report.h"
+#include "transport/responder.h"
 
 void av_responder_end_receives(const struct av_qp_end *end)
 {
@@ -62,7 +63,7 @@ void av_responder_repair(const struct av_qp_end *end)
 	if (qpn == 0)
 		return;
 	if (end->qp->type == IBV_QPT_XRC_RECV)
-		while (av_xrc_begin(end, end->qp->receiving_srqn, &use, &to) == AV_XRC_BUSY &&
+		while (av_xrc_begin(end, end->qp->receiving_srqn, &use, &to) == AV_FAULT_BUSY &&
 		       av_patient(&until)) {
 			av_xrc_end(&use);
 			sched_yield();

@@ -203,23 +203,22 @@ static void acknowledgement(const struct answer *a)
 static enum av_fault place(const struct answer *a, const struct av_sq_wqe *wqe, uint64_t before,
 			   const void *bytes, uint32_t length)
 {
-	struct av_work w = {.req = a->end, .wqe = wqe};
-	struct av_spans rest, from;
-	enum av_xfer moved;
+	struct av_spans buffers, rest, from;
+	enum av_fault moved;
 
 	if (length == 0)
 		return AV_FAULT_NONE;
-	if (av_work_own_buffers(&w, IBV_ACCESS_LOCAL_WRITE) != AV_FAULT_NONE)
+	if (av_request_buffers(a->end, wqe, IBV_ACCESS_LOCAL_WRITE, &buffers) != AV_FAULT_NONE)
 		return AV_FAULT_LOC_PROT;
-	av_spans_copy(&rest, &w.local);
+	av_spans_copy(&rest, &buffers);
 	av_spans_skip(&rest, before);
 	if (before == 0)
 		a->w->result = (struct av_odp_message){0};
 	av_spans_are_part(&rest, &a->w->result);
 	av_spans_local(&from, NULL, (void *)(uintptr_t)bytes, length);
 	moved = av_xfer_copy_part(&rest, &from, length, av_now_coarse_ns());
-	av_mem_put_list(&w.local);
-	return moved == AV_XFER_OK ? AV_FAULT_NONE : AV_FAULT_LOC_PROT;
+	av_mem_put_list(&buffers);
+	return moved == AV_FAULT_NONE ? AV_FAULT_NONE : AV_FAULT_LOC_PROT;
 }
 
 /* Has this packet of the answer the length that it must have? */

@@ -29,7 +29,6 @@ struct sending {
 	const struct av_qp_end *end;
 	struct av_wire *w;
 	struct av_net_burst *burst; /* NULL: not begun yet, or no memory: then nothing is sent */
-	struct av_work work;	    /* of the request that is being sent: its buffers */
 	uint32_t left;		    /* packets that the interface has room for, */
 	bool full;		    /* and whether it has none */
 	bool singly;		    /* one request after the other */
@@ -327,22 +326,10 @@ static uint32_t answers_wanted(const struct sending *s)
 	return count;
 }
 
-static enum av_fault check(const struct sending *s, const struct av_sq_wqe *wqe)
-{
-	enum av_fault fault = av_execute_check(s->end, wqe);
-
-	if (fault != AV_FAULT_NONE)
-		return fault;
-	/* No packet carries the operands of extended atomics. */
-	if (!av_packet_kind(wqe->opcode) || av_wr_opcode(wqe->opcode)->form == AV_FORM_OPERANDS)
-		return AV_FAULT_LOC_QP_OP;
-	return AV_FAULT_NONE;
-}
-
 /* Return: may the request's first packet be sent now? */
 static bool begin(struct sending *s, const struct av_sq_wqe *wqe)
 {
-	enum av_fault fault = check(s, wqe);
+	enum av_fault fault = av_execute_check(s->end, wqe);
 	struct av_wire *w = s->w;
 
 	if (fault != AV_FAULT_NONE)
@@ -451,7 +438,7 @@ static enum av_fault send_packets(struct sending *s, const struct av_wire_messag
 		place = put(s, &p);
 		if (place && p.payload_bytes) {
 			av_spans_local(&to, NULL, place, p.payload_bytes);
-			if (av_xfer_copy_part(&to, rest, p.payload_bytes, now) != AV_XFER_OK) {
+			if (av_xfer_copy_part(&to, rest, p.payload_bytes, now) != AV_FAULT_NONE) {
 				av_net_take_back(s->burst);
 				return AV_FAULT_LOC_PROT;
 			}
@@ -465,22 +452,18 @@ static enum av_fault send_packets(struct sending *s, const struct av_wire_messag
 static enum av_fault send_payload(struct sending *s, const struct av_wire_message *m,
 				  const struct av_sq_wqe *wqe, uint32_t packets, int32_t left)
 {
-	struct av_spans rest;
-	enum av_fault fault;
+	struct av_spans buffers, rest;
+	enum av_fault fault = av_request_buffers(s->end, wqe, 0, &buffers);
 
-	s->work.req = s->end;
-	s->work.wqe = wqe;
-	s->work.piece = NULL;
-	fault = av_work_own_buffers(&s->work, 0);
 	if (fault != AV_FAULT_NONE)
 		return fault;
-	av_spans_copy(&rest, &s->work.local);
+	av_spans_copy(&rest, &buffers);
 	av_spans_skip(&rest, (uint64_t)s->w->begun * s->w->mtu);
 	if (s->w->begun == 0)
 		s->w->source = (struct av_odp_message){0};
 	av_spans_are_part(&rest, &s->w->source);
 	fault = send_packets(s, m, packets, left, &rest);
-	av_mem_put_list(&s->work.local);
+	av_mem_put_list(&buffers);
 	return fault;
 }
 

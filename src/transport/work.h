@@ -88,15 +88,19 @@ static inline void av_work_event(struct av_work *w, int event)
  */
 AV_MUST_USE enum av_fault av_work_local(struct av_work *w, uint32_t access);
 
-/* The same in the requester's own process, which waits while a key is being changed. */
-AV_MUST_USE enum av_fault av_work_own_buffers(struct av_work *w, uint32_t access);
+/*
+ * The same of a request that no responder waits for: waits while a key is being changed.
+ */
+AV_MUST_USE enum av_fault av_request_buffers(const struct av_qp_end *req,
+					     const struct av_sq_wqe *wqe, uint32_t access,
+					     struct av_spans *to);
 
 /*
  * Can the first packet of the message be read? The rest of it is missed when it is moved.
  * @from: all of the message, translated. Context: as av_xfer_copy()
  */
-AV_COLD AV_MUST_USE enum av_xfer av_work_read_first(const struct av_work *w,
-						    const struct av_spans *from);
+AV_COLD AV_MUST_USE enum av_fault av_work_read_first(const struct av_work *w,
+						     const struct av_spans *from);
 
 /*
  * The responder's memory that the request names by rkey, address and length. @access: enum
@@ -124,20 +128,28 @@ AV_MUST_USE enum av_fault av_work_piece(const struct av_work *w, const struct av
 					struct av_spans *remote);
 
 /**
- * av_work_moved() - the fault that the result of a copy stands for
+ * av_work_moved() - the fault that a request has when a copy for it @copied so
  * @src, @dst: the faults for missing memory on that side
  *
  * If memory is gone because its process is gone, the request has no answer at all.
  * Return:  the fault, as an operation's
  */
-AV_MUST_USE enum av_fault av_work_moved(struct av_work *w, enum av_xfer reach, enum av_fault src,
+AV_MUST_USE enum av_fault av_work_moved(struct av_work *w, enum av_fault copied, enum av_fault src,
 					enum av_fault dst);
 
 /*
- * Does the responder accept READs, atomics and other requests that take a resource of its?
- * Return:  AV_FAULT_NONE, AV_FAULT_REM_NO_RD_ATOMIC
+ * Does the responder's queue pair permit the request, which needs these rights of it? Requests that
+ * are answered take a resource of it, too.
+ * Return:  AV_FAULT_NONE, AV_FAULT_REM_NO_RD_ATOMIC, AV_FAULT_REM_OP_DENIED
  */
-AV_MUST_USE enum av_fault av_work_check_rd_atomic(const struct av_work *w);
+AV_MUST_USE static inline enum av_fault av_work_permitted(const struct av_work *w, uint32_t rights)
+{
+	const struct ibv_qp_attr *attr = &w->rsp->qp->attr;
+
+	if (w->opcode->answered && attr->max_dest_rd_atomic == 0)
+		return AV_FAULT_REM_NO_RD_ATOMIC;
+	return (attr->qp_access_flags & rights) == rights ? AV_FAULT_NONE : AV_FAULT_REM_OP_DENIED;
+}
 
 /**
  * av_work_answer() - copy an answer to the request's buffers

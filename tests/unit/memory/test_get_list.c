@@ -63,30 +63,37 @@ static const struct {
 	struct element list[3];
 	uint32_t count, access, pd;
 	uint64_t bytes;
-	enum av_mem_fault fault;
+	enum av_check fault;
 	uint32_t spans, last; /* how many there are, and the length of the last one */
 } rows[] = {
-	{{{GOOD, 0, 10}, {GOOD, 20, 30}, {GOOD, 90, 50}}, 3, LOCAL, PD, 90, AV_MEM_OK, 3, 50},
-	{{{GOOD, 0, 10}, {GOOD, 20, 30}, {GOOD, 90, 50}}, 3, LOCAL, PD, 89, AV_MEM_OK, 3, 49},
-	{{{GOOD, 0, 10}, {GOOD, 20, 30}, {GOOD, 90, 50}}, 3, LOCAL, PD, 41, AV_MEM_OK, 3, 1},
-	{{{GOOD, 0, 10}, {GOOD, 20, 30}, {GOOD, 90, 50}}, 3, LOCAL, PD, 40, AV_MEM_OK, 2, 30},
-	{{{GOOD, 0, 10}, {GOOD, 20, 30}, {GOOD, 90, 50}}, 3, LOCAL, PD, 1, AV_MEM_OK, 1, 1},
-	{{{GOOD, 0, 10}}, 1, LOCAL, PD, 0, AV_MEM_OK, 0, 0},
-	{{{GOOD, 0, 0}}, 0, LOCAL, PD, 0, AV_MEM_OK, 0, 0},
+	{{{GOOD, 0, 10}, {GOOD, 20, 30}, {GOOD, 90, 50}}, 3, LOCAL, PD, 90, AV_CHECK_NONE, 3, 50},
+	{{{GOOD, 0, 10}, {GOOD, 20, 30}, {GOOD, 90, 50}}, 3, LOCAL, PD, 89, AV_CHECK_NONE, 3, 49},
+	{{{GOOD, 0, 10}, {GOOD, 20, 30}, {GOOD, 90, 50}}, 3, LOCAL, PD, 41, AV_CHECK_NONE, 3, 1},
+	{{{GOOD, 0, 10}, {GOOD, 20, 30}, {GOOD, 90, 50}}, 3, LOCAL, PD, 40, AV_CHECK_NONE, 2, 30},
+	{{{GOOD, 0, 10}, {GOOD, 20, 30}, {GOOD, 90, 50}}, 3, LOCAL, PD, 1, AV_CHECK_NONE, 1, 1},
+	{{{GOOD, 0, 10}}, 1, LOCAL, PD, 0, AV_CHECK_NONE, 0, 0},
+	{{{GOOD, 0, 0}}, 0, LOCAL, PD, 0, AV_CHECK_NONE, 0, 0},
 	/* shorter than what is wanted */
-	{{{GOOD, 0, 10}, {GOOD, 20, 30}, {GOOD, 90, 50}}, 3, LOCAL, PD, 91, AV_MEM_RANGE, 0, 0},
-	{{{GOOD, 0, 10}, {GOOD, 20, 30}}, 1, LOCAL, PD, 11, AV_MEM_RANGE, 0, 0},
-	{{{GOOD, 0, 10}}, 0, LOCAL, PD, 1, AV_MEM_RANGE, 0, 0},
+	{{{GOOD, 0, 10}, {GOOD, 20, 30}, {GOOD, 90, 50}},
+	 3,
+	 LOCAL,
+	 PD,
+	 91,
+	 AV_CHECK_KEY_LIST,
+	 0,
+	 0},
+	{{{GOOD, 0, 10}, {GOOD, 20, 30}}, 1, LOCAL, PD, 11, AV_CHECK_KEY_LIST, 0, 0},
+	{{{GOOD, 0, 10}}, 0, LOCAL, PD, 1, AV_CHECK_KEY_LIST, 0, 0},
 	/* what is empty, or behind the last byte, is not looked at */
-	{{{NONE, 0, 0}, {GOOD, 20, 30}, {NONE, 90, 50}}, 3, LOCAL, PD, 30, AV_MEM_OK, 1, 30},
-	{{{GOOD, 0, 10}, {NONE, 0, 0}, {GOOD, 90, 50}}, 3, LOCAL, PD, 60, AV_MEM_OK, 2, 50},
+	{{{NONE, 0, 0}, {GOOD, 20, 30}, {NONE, 90, 50}}, 3, LOCAL, PD, 30, AV_CHECK_NONE, 1, 30},
+	{{{GOOD, 0, 10}, {NONE, 0, 0}, {GOOD, 90, 50}}, 3, LOCAL, PD, 60, AV_CHECK_NONE, 2, 50},
 	/* one that is refused, and all are given back */
-	{{{GOOD, 0, 10}, {NONE, 20, 30}}, 2, LOCAL, PD, 40, AV_MEM_NO_KEY, 0, 0},
-	{{{GOOD, 0, 10}, {READ_ONLY, 20, 30}}, 2, LOCAL, PD, 40, AV_MEM_ACCESS, 0, 0},
-	{{{GOOD, 0, 10}, {READ_ONLY, 20, 30}}, 2, 0, PD, 40, AV_MEM_OK, 2, 30},
-	{{{GOOD, 0, 10}, {GOOD, BYTES - 29, 30}}, 2, LOCAL, PD, 40, AV_MEM_RANGE, 0, 0},
-	{{{GOOD, 0, 10}, {GOOD, BYTES - 29, 30}}, 2, LOCAL, PD, 39, AV_MEM_OK, 2, 29},
-	{{{GOOD, 0, 10}}, 1, LOCAL, PD + 1, 10, AV_MEM_PD, 0, 0},
+	{{{GOOD, 0, 10}, {NONE, 20, 30}}, 2, LOCAL, PD, 40, AV_CHECK_LKEY_UNKNOWN, 0, 0},
+	{{{GOOD, 0, 10}, {READ_ONLY, 20, 30}}, 2, LOCAL, PD, 40, AV_CHECK_KEY_RIGHTS, 0, 0},
+	{{{GOOD, 0, 10}, {READ_ONLY, 20, 30}}, 2, 0, PD, 40, AV_CHECK_NONE, 2, 30},
+	{{{GOOD, 0, 10}, {GOOD, BYTES - 29, 30}}, 2, LOCAL, PD, 40, AV_CHECK_KEY_BEHIND, 0, 0},
+	{{{GOOD, 0, 10}, {GOOD, BYTES - 29, 30}}, 2, LOCAL, PD, 39, AV_CHECK_NONE, 2, 29},
+	{{{GOOD, 0, 10}}, 1, LOCAL, PD + 1, 10, AV_CHECK_KEY_PD, 0, 0},
 };
 
 static void as_many_bytes_as_are_wanted(void **state)
@@ -131,11 +138,11 @@ static void a_list_has_a_greatest_length(void **state)
 	for (uint32_t i = 0; i < AV_ARRAY_SIZE(sge); i++)
 		sge[i] = sge_of(&(struct element){GOOD, i, 1});
 	assert_int_equal(av_mem_get_list(seg, PD, LOCAL, sge, AV_MAX_SGE, AV_MAX_SGE, &spans),
-			 AV_MEM_OK);
+			 AV_CHECK_NONE);
 	assert_int_equal(spans.count, AV_MAX_SGE);
 	av_mem_put_list(&spans);
 	assert_int_equal(av_mem_get_list(seg, PD, LOCAL, sge, AV_MAX_SGE + 1, 1, &spans),
-			 AV_MEM_RANGE);
+			 AV_CHECK_KEY_LIST);
 	assert_int_equal(spans.count, 0);
 }
 

@@ -167,7 +167,7 @@ static void begin(struct end *e, bool writes)
 		.key = TOP, .pd = PD, .access = writes ? LOCAL : 0, .length = list_of(e)->round};
 
 	key_of(e, TOP, AV_KEY_UMR)->length = req.length;
-	assert_int_equal(av_mem_get(&e->fake.seg, &req, &e->span), AV_MEM_OK);
+	assert_int_equal(av_mem_get(&e->fake.seg, &req, &e->span), AV_CHECK_NONE);
 	assert_non_null(e->span.umr);
 }
 
@@ -231,10 +231,10 @@ static uint8_t *place_of(struct end *e, uint64_t at, uint32_t *i)
 }
 
 /* Both are lists here, or one of them in the other process. @from: bytes that are left out */
-static enum av_xfer copy(size_t d, size_t s, bool d_here, bool s_here, uint64_t from)
+static enum av_fault copy(size_t d, size_t s, bool d_here, bool s_here, uint64_t from)
 {
 	uint32_t d_at = 0, s_at = 0;
-	enum av_xfer ret;
+	enum av_fault ret;
 
 	for (size_t i = 0; i < 2 * ROOM; i++)
 		dst.memory[i] = (uint8_t)(i * 7 + i / 251);
@@ -247,14 +247,14 @@ static enum av_xfer copy(size_t d, size_t s, bool d_here, bool s_here, uint64_t 
 	begin(&dst, true);
 	begin(&src, false);
 	ret = av_klm_copy(&dst.span, from, &src.span, from, TOTAL - 2 * from);
-	for (uint64_t i = from; ret == AV_XFER_OK && i < TOTAL - from; i++) {
+	for (uint64_t i = from; ret == AV_FAULT_NONE && i < TOTAL - from; i++) {
 		uint8_t *to = place_of(&dst, i, &d_at);
 
 		if (*to != *place_of(&src, i, &s_at))
 			fail_msg("%zu from %zu: byte %lu", d, s, (unsigned long)i);
 		was[to - dst.memory] = *to;
 	}
-	if (ret == AV_XFER_OK)
+	if (ret == AV_FAULT_NONE)
 		assert_memory_equal(dst.memory, was, ROOM);
 	close_end(&dst);
 	close_end(&src);
@@ -267,14 +267,14 @@ static void every_list_to_every_list(void **state)
 		for (unsigned int far = 0; far < 3; far++)
 			assert_int_equal(copy(i / AV_ARRAY_SIZE(cuts), i % AV_ARRAY_SIZE(cuts),
 					      far != 1, far != 2, i % 3 ? i : 0),
-					 AV_XFER_OK);
+					 AV_FAULT_NONE);
 }
 
 /* The middle of a list, too: two bytes of TOTAL, and one. */
 static void single_bytes(void **state)
 {
 	for (unsigned int far = 0; far < 3; far++) {
-		assert_int_equal(copy(3, 4, far != 1, far != 2, TOTAL / 2 - 1), AV_XFER_OK);
+		assert_int_equal(copy(3, 4, far != 1, far != 2, TOTAL / 2 - 1), AV_FAULT_NONE);
 		open_end(&dst, far != 1);
 		open_end(&src, far != 2);
 		add(&dst, REGION, 0, 10);
@@ -283,7 +283,7 @@ static void single_bytes(void **state)
 		begin(&src, false);
 		memset(dst.memory, 0x11, PAGE);
 		memset(src.memory, 0x22, PAGE);
-		assert_int_equal(av_klm_copy(&dst.span, 4, &src.span, 6, 1), AV_XFER_OK);
+		assert_int_equal(av_klm_copy(&dst.span, 4, &src.span, 6, 1), AV_FAULT_NONE);
 		for (unsigned int i = 0; i < 10; i++)
 			assert_int_equal(dst.memory[i], i == 4 ? 0x22 : 0x11);
 		close_end(&dst);
@@ -309,7 +309,7 @@ static void one_end_without_a_key(void **state)
 		memset(e->memory + PAGE, 0x22, PAGE);
 		assert_int_equal(to_pieces ? av_xfer_copy(&pieces, &plain, 0)
 					   : av_xfer_copy(&plain, &pieces, 0),
-				 AV_XFER_OK);
+				 AV_FAULT_NONE);
 		assert_int_equal(e->memory[to_pieces ? 209 : PAGE + 19], to_pieces ? 0x22 : 0x11);
 		assert_int_equal(e->memory[to_pieces ? 210 : PAGE + 20], to_pieces ? 0x11 : 0x22);
 		close_end(&dst);
@@ -325,7 +325,7 @@ static void calls_that_do_less(void **state)
 	for (size_t i = 0; i < AV_ARRAY_SIZE(most); i++)
 		for (unsigned int far = 1; far < 3; far++) {
 			kernel.most = most[i];
-			assert_int_equal(copy(3, 3, far != 1, far != 2, 0), AV_XFER_OK);
+			assert_int_equal(copy(3, 3, far != 1, far != 2, 0), AV_FAULT_NONE);
 			assert_true(kernel.many > 0 && kernel.calls > 0);
 		}
 }
@@ -352,7 +352,7 @@ static void small_pieces_share_a_call(void **state)
 
 			assert_int_equal(copy(far == 1 ? cut_far : 0, far == 2 ? cut_far : 0,
 					      far != 1, far != 2, 0),
-					 AV_XFER_OK);
+					 AV_FAULT_NONE);
 			if (kernel.calls > 2 * costs[i].calls || kernel.many > costs[i].many)
 				fail_msg("row %zu: %u and %u calls", i, kernel.calls, kernel.many);
 		}
@@ -380,7 +380,8 @@ static void keys_and_runs_of_a_call(void **state)
 			add(far == 1 ? &src : &dst, REGION, 0, 120);
 			begin(&dst, true);
 			begin(&src, false);
-			assert_int_equal(av_klm_copy(&dst.span, 0, &src.span, 0, 120), AV_XFER_OK);
+			assert_int_equal(av_klm_copy(&dst.span, 0, &src.span, 0, 120),
+					 AV_FAULT_NONE);
 			assert_int_equal(kernel.pins, 12 / row);
 			assert_int_equal(kernel.runs, gap ? 12 : 1);
 			close_end(&dst);
@@ -392,13 +393,13 @@ static void keys_and_runs_of_a_call(void **state)
 
 static const struct {
 	ssize_t error, many_error;
-	enum av_xfer write, read;
+	enum av_fault write, read;
 } errors[] = {
-	{0, -EFAULT, AV_XFER_OK, AV_XFER_OK}, /* piece by piece there is none */
-	{-EFAULT, -EFAULT, AV_XFER_DST_FAULT, AV_XFER_SRC_FAULT},
-	{-EPERM, -EPERM, AV_XFER_REFUSED, AV_XFER_REFUSED},
-	{-ESRCH, -ESRCH, AV_XFER_GONE, AV_XFER_GONE},
-	{-EAGAIN, -EAGAIN, AV_XFER_BUSY, AV_XFER_BUSY},
+	{0, -EFAULT, AV_FAULT_NONE, AV_FAULT_NONE}, /* piece by piece there is none */
+	{-EFAULT, -EFAULT, AV_FAULT_DST, AV_FAULT_SRC},
+	{-EPERM, -EPERM, AV_FAULT_FORBIDDEN, AV_FAULT_FORBIDDEN},
+	{-ESRCH, -ESRCH, AV_FAULT_GONE, AV_FAULT_GONE},
+	{-EAGAIN, -EAGAIN, AV_FAULT_BUSY, AV_FAULT_BUSY},
 };
 
 static void each_error_of_the_kernel_has_its_meaning(void **state)
@@ -419,7 +420,7 @@ static void a_fault_at_the_near_end(void **state)
 	for (unsigned int far = 0; far < 3; far++)
 		for (unsigned int bad = 1; bad < 3; bad++) {
 			struct end *e = bad == 1 ? &dst : &src;
-			enum av_xfer ret;
+			enum av_fault ret;
 
 			if (far == bad)
 				continue;
@@ -436,7 +437,7 @@ static void a_fault_at_the_near_end(void **state)
 			ret = av_klm_copy(&dst.span, 0, &src.span, 0, 900);
 			assert_int_equal(
 				mprotect(e->memory + 8 * PAGE, PAGE, PROT_READ | PROT_WRITE), 0);
-			if (ret != (bad == 1 ? AV_XFER_DST_FAULT : AV_XFER_SRC_FAULT) ||
+			if (ret != (bad == 1 ? AV_FAULT_DST : AV_FAULT_SRC) ||
 			    dst.memory[99] != 0x55)
 				fail_msg("far %u, bad %u: %d", far, bad, (int)ret);
 			close_end(&dst);
@@ -450,7 +451,7 @@ static void keys_that_go_meanwhile(void **state)
 	for (unsigned int i = 0; i < 4; i++) {
 		struct end *e = i & 1 ? &src : &dst;
 		bool changes = i & 2;
-		enum av_xfer fault = i & 1 ? AV_XFER_SRC_FAULT : AV_XFER_DST_FAULT;
+		enum av_fault fault = i & 1 ? AV_FAULT_SRC : AV_FAULT_DST;
 		struct av_key *k;
 
 		open_end(&dst, true);
@@ -464,7 +465,7 @@ static void keys_that_go_meanwhile(void **state)
 		atomic_store(&k->key, 0);
 		atomic_store(&k->held, changes ? REGION : 0);
 		assert_int_equal(av_klm_copy(&dst.span, 0, &src.span, 0, TOTAL),
-				 changes ? AV_XFER_BUSY : fault);
+				 changes ? AV_FAULT_BUSY : fault);
 		close_end(&dst);
 		close_end(&src);
 	}
@@ -486,7 +487,7 @@ static void a_piece_of_a_null_region(void **state)
 		begin(&src, false);
 		memset(dst.memory, 0x11, PAGE);
 		memset(src.memory, 0x22, PAGE);
-		assert_int_equal(av_klm_copy(&dst.span, 0, &src.span, 0, 300), AV_XFER_OK);
+		assert_int_equal(av_klm_copy(&dst.span, 0, &src.span, 0, 300), AV_FAULT_NONE);
 		for (unsigned int i = 0; i < PAGE; i++)
 			if (dst.memory[i] != (i < 100 ? 0x22 : i < 400 || i >= 500 ? 0x11 : 0))
 				fail_msg("far %u: byte %u", far, i);
@@ -500,12 +501,15 @@ static void a_piece_of_a_null_region(void **state)
 static const struct {
 	uint32_t key;
 	uint64_t at[2], length[2]; /* of two elements */
-	enum av_xfer ret;
+	enum av_fault ret;
 	uint64_t old; /* if it works */
 } atomics[] = {
-	{REGION, {16, 64}, {8, 8}, AV_XFER_OK, 5},    {REGION, {20, 64}, {8, 8}, AV_XFER_SPLIT, 0},
-	{REGION, {17, 64}, {8, 8}, AV_XFER_SPLIT, 0}, {REGION, {16, 20}, {4, 8}, AV_XFER_SPLIT, 0},
-	{REGION, {16, 23}, {7, 1}, AV_XFER_SPLIT, 0}, {NOTHING, {16, 64}, {8, 8}, AV_XFER_OK, 0},
+	{REGION, {16, 64}, {8, 8}, AV_FAULT_NONE, 5},
+	{REGION, {20, 64}, {8, 8}, AV_FAULT_REM_MISALIGNED, 0},
+	{REGION, {17, 64}, {8, 8}, AV_FAULT_REM_MISALIGNED, 0},
+	{REGION, {16, 20}, {4, 8}, AV_FAULT_REM_MISALIGNED, 0},
+	{REGION, {16, 23}, {7, 1}, AV_FAULT_REM_MISALIGNED, 0},
+	{NOTHING, {16, 64}, {8, 8}, AV_FAULT_NONE, 0},
 };
 
 static void an_operand_is_one_aligned_word(void **state)
@@ -515,7 +519,7 @@ static void an_operand_is_one_aligned_word(void **state)
 	for (size_t i = 0; i < AV_ARRAY_SIZE(atomics); i++) {
 		struct av_operand old = {{77}};
 		uint64_t word = 5;
-		enum av_xfer ret;
+		enum av_fault ret;
 
 		open_end(&dst, true);
 		for (unsigned int n = 0; n < 2; n++)
@@ -526,8 +530,9 @@ static void an_operand_is_one_aligned_word(void **state)
 		memcpy(dst.memory + 16, &word, sizeof(word));
 		ret = av_klm_atomic(&dst.span, &one, &old, 0);
 		memcpy(&word, dst.memory + 16, sizeof(word));
-		if (ret != atomics[i].ret || (ret == AV_XFER_OK && old.word[0] != atomics[i].old) ||
-		    word != 5u + (ret == AV_XFER_OK && atomics[i].key == REGION))
+		if (ret != atomics[i].ret ||
+		    (ret == AV_FAULT_NONE && old.word[0] != atomics[i].old) ||
+		    word != 5u + (ret == AV_FAULT_NONE && atomics[i].key == REGION))
 			fail_msg("row %zu: %d", i, (int)ret);
 		close_end(&dst);
 	}
@@ -549,7 +554,7 @@ static void an_operand_behind_a_key_that_goes(void **state)
 		atomic_store(&k->key, 0);
 		atomic_store(&k->held, changes ? REGION : 0);
 		assert_int_equal(av_klm_atomic(&dst.span, &one, &old, 0),
-				 changes ? AV_XFER_BUSY : AV_XFER_DST_FAULT);
+				 changes ? AV_FAULT_BUSY : AV_FAULT_DST);
 		close_end(&dst);
 	}
 }

@@ -130,7 +130,13 @@ static int teardown(void **state)
 	return 0;
 }
 
-static enum av_mem_fault get_by(uint32_t key, uint64_t addr, uint64_t length)
+/* What was found of the piece itself. */
+static enum av_check of_piece(enum av_check found, const struct av_span *span)
+{
+	return found == AV_CHECK_KEY_PIECE ? av_klm_iter_check(span) : found;
+}
+
+static enum av_check get_by(uint32_t key, uint64_t addr, uint64_t length)
 {
 	struct av_mem_request req = {.key = key,
 				     .pd = PD,
@@ -139,33 +145,33 @@ static enum av_mem_fault get_by(uint32_t key, uint64_t addr, uint64_t length)
 				     .addr = addr,
 				     .length = length};
 	struct av_span span;
-	enum av_mem_fault fault = av_mem_get(&fake.seg, &req, &span);
+	enum av_check fault = av_mem_get(&fake.seg, &req, &span);
 
-	if (fault == AV_MEM_OK)
+	if (fault == AV_CHECK_NONE)
 		av_pin_end(span.pin);
-	return fault;
+	return of_piece(fault, &span);
 }
 
-static enum av_mem_fault get(uint64_t addr, uint64_t length)
+static enum av_check get(uint64_t addr, uint64_t length)
 {
 	return get_by(TOP, addr, length);
 }
 
 static void a_good_list(void **state)
 {
-	CHECK_EQUAL(get(1000, 100), AV_MEM_OK);
-	CHECK_EQUAL(get(1059, 2), AV_MEM_OK);
-	CHECK_EQUAL(get(1099, 1), AV_MEM_OK);
-	CHECK_EQUAL(get(1099, 2), AV_MEM_RANGE);
-	CHECK_EQUAL(get(999, 1), AV_MEM_RANGE);
+	CHECK_EQUAL(get(1000, 100), AV_CHECK_NONE);
+	CHECK_EQUAL(get(1059, 2), AV_CHECK_NONE);
+	CHECK_EQUAL(get(1099, 1), AV_CHECK_NONE);
+	CHECK_EQUAL(get(1099, 2), AV_CHECK_KEY_BEHIND);
+	CHECK_EQUAL(get(999, 1), AV_CHECK_KEY_BEFORE);
 }
 
 static void a_list_of_one(void **state)
 {
 	list_at()->count = 1;
 	list_at()->at[0].length = 100;
-	CHECK_EQUAL(get(1000, 100), AV_MEM_OK);
-	CHECK_EQUAL(get(1099, 1), AV_MEM_OK);
+	CHECK_EQUAL(get(1000, 100), AV_CHECK_NONE);
+	CHECK_EQUAL(get(1099, 1), AV_CHECK_NONE);
 }
 
 /* Pieces come as they lie, and keep what they lie in alive until they are dropped. */
@@ -176,8 +182,8 @@ static void pieces(void **state)
 	struct av_pin *other;
 	struct av_run run;
 
-	CHECK_EQUAL(av_mem_get(&fake.seg, &req, &span), AV_MEM_OK);
-	CHECK_EQUAL(av_klm_iter_expand(&span, 5, 20, &run), AV_MEM_OK);
+	CHECK_EQUAL(av_mem_get(&fake.seg, &req, &span), AV_CHECK_NONE);
+	CHECK_EQUAL(av_klm_iter_expand(&span, 5, 20, &run), AV_CHECK_NONE);
 	CHECK_EQUAL(run.count, 2);
 	CHECK_EQUAL(run.bytes, 20);
 	CHECK_EQUAL(run.at[0].addr, (uintptr_t)memory + 65);
@@ -220,8 +226,8 @@ static void rounds_follow_each_other(void **state)
 		struct av_span span;
 		struct av_run run;
 
-		CHECK_EQUAL(av_mem_get(&fake.seg, &req, &span), AV_MEM_OK);
-		CHECK_EQUAL(av_klm_iter_expand(&span, rounds[i].addr, left, &run), AV_MEM_OK);
+		CHECK_EQUAL(av_mem_get(&fake.seg, &req, &span), AV_CHECK_NONE);
+		CHECK_EQUAL(av_klm_iter_expand(&span, rounds[i].addr, left, &run), AV_CHECK_NONE);
 		if (run.at[0].addr != (uintptr_t)memory + rounds[i].at ||
 		    run.at[0].length != rounds[i].length || run.bytes != left)
 			fail_msg("row %zu", i);
@@ -249,8 +255,8 @@ static void expect_run(uint32_t count, uint64_t bytes, uint32_t pins)
 	struct av_span span;
 	struct av_run run;
 
-	CHECK_EQUAL(av_mem_get(&fake.seg, &req, &span), AV_MEM_OK);
-	CHECK_EQUAL(av_klm_iter_expand(&span, 0, span.length, &run), AV_MEM_OK);
+	CHECK_EQUAL(av_mem_get(&fake.seg, &req, &span), AV_CHECK_NONE);
+	CHECK_EQUAL(av_klm_iter_expand(&span, 0, span.length, &run), AV_CHECK_NONE);
 	CHECK_EQUAL(run.count, count);
 	CHECK_EQUAL(run.bytes, bytes);
 	CHECK_EQUAL(run.pins.count, pins);
@@ -284,7 +290,7 @@ static void a_check_can_do_with_one_pin(void **state)
 	for (uint32_t left = 3; left-- > 0;) {
 		for (uint32_t i = 0; i < AV_PINS; i++)
 			atomic_store(&fake.seg.head->pin[i].word, i < left ? 0 : other);
-		CHECK_EQUAL(get(1000, 20), left == 2 ? AV_MEM_OK : AV_MEM_BUSY);
+		CHECK_EQUAL(get(1000, 20), left == 2 ? AV_CHECK_NONE : AV_CHECK_BUSY);
 	}
 	for (uint32_t i = 0; i < AV_PINS; i++)
 		atomic_store(&fake.seg.head->pin[i].word, 0);
@@ -293,28 +299,28 @@ static void a_check_can_do_with_one_pin(void **state)
 static const struct {
 	struct av_klm_entry first, second;
 	uint64_t length; /* that is asked for */
-	enum av_mem_fault fault;
+	enum av_check fault;
 } bounds[] = {
 	/* only what is asked for is looked at, and all of that */
 	{{.length = 60, .key = REGION},
 	 {.addr = BYTES - 5, .length = 40, .key = REGION},
 	 65,
-	 AV_MEM_OK},
+	 AV_CHECK_NONE},
 	{{.length = 60, .key = REGION},
 	 {.addr = BYTES - 5, .length = 40, .key = REGION},
 	 66,
-	 AV_MEM_RANGE},
-	{{.length = 60, .key = REGION}, {.length = 40, .key = NOWHERE}, 60, AV_MEM_OK},
-	{{.length = 60, .key = REGION}, {.length = 40, .key = NOWHERE}, 61, AV_MEM_NO_KEY},
-	{{.length = 60, .key = REGION}, {.length = 40, .key = 0}, 61, AV_MEM_NO_KEY},
-	{{.length = 1, .key = NOWHERE}, {.length = 40, .key = REGION}, 41, AV_MEM_NO_KEY},
-	{{.length = 1, .key = OTHER}, {.length = 40, .key = REGION}, 41, AV_MEM_NO_KEY},
+	 AV_CHECK_KEY_BEHIND},
+	{{.length = 60, .key = REGION}, {.length = 40, .key = NOWHERE}, 60, AV_CHECK_NONE},
+	{{.length = 60, .key = REGION}, {.length = 40, .key = NOWHERE}, 61, AV_CHECK_LKEY_UNKNOWN},
+	{{.length = 60, .key = REGION}, {.length = 40, .key = 0}, 61, AV_CHECK_LKEY_UNKNOWN},
+	{{.length = 1, .key = NOWHERE}, {.length = 40, .key = REGION}, 41, AV_CHECK_LKEY_UNKNOWN},
+	{{.length = 1, .key = OTHER}, {.length = 40, .key = REGION}, 41, AV_CHECK_LKEY_UNKNOWN},
 };
 
 static void all_that_is_asked_for_is_checked(void **state)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(bounds); i++) {
-		enum av_mem_fault fault;
+		enum av_check fault;
 
 		list_at()->at[0] = bounds[i].first;
 		list_at()->at[1] = bounds[i].second;
@@ -334,13 +340,13 @@ static void a_run_ends_before_a_fault(void **state)
 	struct av_span span;
 	struct av_run run;
 
-	CHECK_EQUAL(av_mem_get(&fake.seg, &req, &span), AV_MEM_OK);
+	CHECK_EQUAL(av_mem_get(&fake.seg, &req, &span), AV_CHECK_NONE);
 	list_at()->at[1].key = OTHER;
-	CHECK_EQUAL(av_klm_iter_expand(&span, 0, 100, &run), AV_MEM_OK);
+	CHECK_EQUAL(av_klm_iter_expand(&span, 0, 100, &run), AV_CHECK_NONE);
 	CHECK_EQUAL(run.count, 1);
 	CHECK_EQUAL(run.bytes, 60);
 	av_klm_iter_drop(&run);
-	CHECK_EQUAL(av_klm_iter_expand(&span, 60, 40, &run), AV_MEM_NO_KEY);
+	CHECK_EQUAL(av_klm_iter_expand(&span, 60, 40, &run), AV_CHECK_LKEY_UNKNOWN);
 	CHECK_EQUAL(run.pins.count, 0);
 	av_pin_end(span.pin);
 }
@@ -350,7 +356,7 @@ static void a_part_of_a_plain_span(void **state)
 	struct av_span span = {.local = memory, .addr = 77, .length = 100, .seg = &fake.seg};
 	struct av_run run;
 
-	CHECK_EQUAL(av_klm_iter_expand(&span, 30, 20, &run), AV_MEM_OK);
+	CHECK_EQUAL(av_klm_iter_expand(&span, 30, 20, &run), AV_CHECK_NONE);
 	CHECK_EQUAL(run.count, 1);
 	CHECK_EQUAL(run.bytes, 20);
 	CHECK_EQUAL(run.at[0].local, memory + 30);
@@ -365,15 +371,16 @@ static void a_part_of_a_plain_span(void **state)
 static const struct {
 	uint32_t access; /* of the access, */
 	uint32_t top, region;
-	enum av_mem_fault fault;
+	enum av_check fault;
 } rights[] = {
-	{IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_READ, 0, AV_MEM_OK},
-	{IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_WRITE, 0, AV_MEM_ACCESS},
-	{IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_LOCAL_WRITE, AV_MEM_OK},
-	{IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_REMOTE_ATOMIC, 0, AV_MEM_ACCESS},
-	{IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_LOCAL_WRITE, 0, AV_MEM_ACCESS},
-	{IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_LOCAL_WRITE, AV_MEM_ACCESS},
-	{0, 0, 0, AV_MEM_OK},
+	{IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_READ, 0, AV_CHECK_NONE},
+	{IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_WRITE, 0, AV_CHECK_KEY_RIGHTS},
+	{IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_LOCAL_WRITE, AV_CHECK_NONE},
+	{IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_REMOTE_ATOMIC, 0, AV_CHECK_KEY_RIGHTS},
+	{IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_LOCAL_WRITE, 0, AV_CHECK_KEY_RIGHTS},
+	{IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_LOCAL_WRITE,
+	 AV_CHECK_KEY_RIGHTS},
+	{0, 0, 0, AV_CHECK_NONE},
 };
 
 /* The key gives the right, and its pieces must be writable for a change. */
@@ -385,20 +392,20 @@ static void pieces_are_used_locally(void **state)
 					     .access = rights[i].access,
 					     .addr = 1000,
 					     .length = 100};
-		enum av_mem_fault fault;
+		enum av_check fault;
 		struct av_span span;
 
 		key_at(TOP)->access = rights[i].top;
 		key_at(REGION)->access = rights[i].region;
-		fault = av_mem_get(&fake.seg, &req, &span);
+		fault = of_piece(av_mem_get(&fake.seg, &req, &span), &span);
 		if (fault != rights[i].fault)
 			fail_msg("row %zu: %d", i, (int)fault);
-		if (fault == AV_MEM_OK)
+		if (fault == AV_CHECK_NONE)
 			av_pin_end(span.pin);
 	}
 	key_at(REGION)->pd = PD + 1;
 	key_at(TOP)->access = IBV_ACCESS_REMOTE_READ;
-	CHECK_EQUAL(get(1000, 1), AV_MEM_PD);
+	CHECK_EQUAL(get(1000, 1), AV_CHECK_KEY_PD);
 }
 
 /* --- nonsense -------------------------------------------------------------------- */
@@ -407,6 +414,7 @@ struct damage {
 	const char *what;
 	uint32_t count;
 	uint64_t round, list, start, length, addr;
+	enum av_check found;
 };
 
 /* What a list says that cannot be true, where the second piece is looked for: refused, and nothing
@@ -414,22 +422,26 @@ struct damage {
 static void lists_that_lie(void **state)
 {
 	const struct damage rows[] = {
-		{"no elements", 0, 100, LIST_AT, 60, 40, 70},
-		{"no bytes", 2, 0, LIST_AT, 60, 40, 70},
-		{"elements beyond the segment", UINT32_MAX, 100, LIST_AT, 60, 40, 70},
-		{"a place outside of the segment", 2, 100, AV_SEG_BYTES, 60, 40, 70},
-		{"a place that overflows", 2, 100, UINT64_MAX - 63, 60, 40, 70},
-		{"a place in the head", 2, 100, 0, 60, 40, 70},
-		{"a place between lines", 2, 100, LIST_AT + 4, 60, 40, 70},
-		{"an element that begins later", 2, 100, LIST_AT, 99, 40, 70},
-		{"an element that is too short", 2, 100, LIST_AT, 60, 5, 70},
-		{"an empty element", 2, 100, LIST_AT, 60, 0, 70},
-		{"a piece that is not there", 2, 100, LIST_AT, 60, 40, BYTES - 10},
-		{"a piece that wraps", 2, 100, LIST_AT, 60, UINT64_MAX, UINT64_MAX - 10},
+		{"no elements", 0, 100, LIST_AT, 60, 40, 70, AV_CHECK_KEY_PIECE},
+		{"no bytes", 2, 0, LIST_AT, 60, 40, 70, AV_CHECK_KEY_PIECE},
+		{"elements beyond the segment", UINT32_MAX, 100, LIST_AT, 60, 40, 70,
+		 AV_CHECK_KEY_PIECE},
+		{"a place outside of the segment", 2, 100, AV_SEG_BYTES, 60, 40, 70,
+		 AV_CHECK_KEY_PIECE},
+		{"a place that overflows", 2, 100, UINT64_MAX - 63, 60, 40, 70, AV_CHECK_KEY_PIECE},
+		{"a place in the head", 2, 100, 0, 60, 40, 70, AV_CHECK_KEY_PIECE},
+		{"a place between lines", 2, 100, LIST_AT + 4, 60, 40, 70, AV_CHECK_KEY_PIECE},
+		{"an element that begins later", 2, 100, LIST_AT, 99, 40, 70, AV_CHECK_KEY_PIECE},
+		{"an element that is too short", 2, 100, LIST_AT, 60, 5, 70, AV_CHECK_KEY_PIECE},
+		{"an empty element", 2, 100, LIST_AT, 60, 0, 70, AV_CHECK_KEY_PIECE},
+		{"a piece that is not there", 2, 100, LIST_AT, 60, 40, BYTES - 10,
+		 AV_CHECK_KEY_BEHIND},
+		{"a piece that wraps", 2, 100, LIST_AT, 60, UINT64_MAX, UINT64_MAX - 10,
+		 AV_CHECK_KEY_BEHIND},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		enum av_mem_fault fault;
+		enum av_check fault;
 
 		list_at()->count = rows[i].count;
 		list_at()->round = rows[i].round;
@@ -438,7 +450,7 @@ static void lists_that_lie(void **state)
 		list_at()->at[1].addr = rows[i].addr;
 		key_at(TOP)->addr = rows[i].list;
 		fault = get(1060, 40);
-		if (fault != AV_MEM_RANGE)
+		if (fault != rows[i].found)
 			fail_msg("%s: %d", rows[i].what, (int)fault);
 	}
 }
@@ -447,7 +459,7 @@ static void no_way_is_endless(void **state)
 {
 	list_at()->at[1].key = TOP;
 	list_at()->at[1].addr = 1060;
-	CHECK_EQUAL(get(1060, 10), AV_MEM_DEPTH);
+	CHECK_EQUAL(get(1060, 10), AV_CHECK_KEY_PIECE);
 }
 
 /* Of a context on another one's device, small keys in a list are the other's. */
@@ -460,10 +472,10 @@ static void a_piece_of_an_origin_that_is_gone(void **state)
 	*key_at(own) = *key_at(TOP);
 	atomic_store(&key_at(own)->key, own);
 	fake.seg.head->origin = NOBODY;
-	CHECK_EQUAL(get_by(own, 1000, 100), AV_MEM_NO_KEY);
+	CHECK_EQUAL(get_by(own, 1000, 100), AV_CHECK_LKEY_UNKNOWN);
 	list_at()->at[0].key = list_at()->at[1].key = own + (1u << 8);
 	make_region(own + (1u << 8));
-	CHECK_EQUAL(get_by(own, 1000, 100), AV_MEM_OK);
+	CHECK_EQUAL(get_by(own, 1000, 100), AV_CHECK_NONE);
 }
 
 /* Key by key of a way to the bytes. */
@@ -488,7 +500,8 @@ static void ways_have_a_greatest_length(void **state)
 			*list = (struct av_klm_list){.capacity = 1, .count = 1, .round = 100};
 			list->at[0] = (struct av_klm_entry){.length = 100, .key = key};
 		}
-		CHECK_EQUAL(get(0, 100), length <= AV_KLM_DEPTH ? AV_MEM_OK : AV_MEM_DEPTH);
+		CHECK_EQUAL(get(0, 100),
+			    length <= AV_KLM_DEPTH ? AV_CHECK_NONE : AV_CHECK_KEY_PIECE);
 	}
 }
 

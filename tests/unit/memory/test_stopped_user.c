@@ -105,7 +105,7 @@ static int destroy_window(void)
 
 static int invalidate_window(void)
 {
-	return av_window_invalidate(seg, window, QPN);
+	return (int)av_window_invalidate(seg, window, QPN);
 }
 
 static int unbind_window(void)
@@ -113,7 +113,7 @@ static int unbind_window(void)
 	struct av_window_bind bind = {.window = window, .rkey = window, .pd = PD};
 
 	entry(window)->window_type = IBV_MW_TYPE_1;
-	return av_window_bind(seg, &bind);
+	return (int)av_window_bind(seg, &bind);
 }
 
 static int bind_window_again(void)
@@ -127,7 +127,7 @@ static int bind_window_again(void)
 				      .length = BYTES};
 
 	entry(window)->window_type = IBV_MW_TYPE_1;
-	return av_window_bind(seg, &bind);
+	return (int)av_window_bind(seg, &bind);
 }
 
 static int fill_list(void)
@@ -153,10 +153,10 @@ static const struct way {
 	{"a region ends", &region, destroy_region, ETIMEDOUT, 0, 0},
 	{"a region changes", &region, change_region, ETIMEDOUT, 0, 0},
 	{"a window ends", &window, destroy_window, EBUSY, 0, 1},
-	{"a window is invalidated", &window, invalidate_window, AV_INVALIDATE_NOT_BOUND,
-	 AV_INVALIDATED, 1},
-	{"a window is unbound", &window, unbind_window, EINVAL, 0, 1},
-	{"a window is bound again", &window, bind_window_again, EINVAL, 0, 1},
+	{"a window is invalidated", &window, invalidate_window, AV_CHECK_INVALIDATE_UNBOUND,
+	 AV_CHECK_NONE, 1},
+	{"a window is unbound", &window, unbind_window, AV_CHECK_OBJECT_BUSY, 0, 1},
+	{"a window is bound again", &window, bind_window_again, AV_CHECK_OBJECT_BUSY, 0, 1},
 	{"a list is filled", &list, fill_list, EINVAL, 0, 0},
 };
 

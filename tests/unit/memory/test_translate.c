@@ -107,14 +107,14 @@ static unsigned int pins(void)
 	return n;
 }
 
-typedef enum av_mem_fault way(struct av_span *span);
+typedef enum av_check way(struct av_span *span);
 
-static enum av_mem_fault get(struct av_span *span)
+static enum av_check get(struct av_span *span)
 {
 	return av_mem_get(&f.seg, &ask, span);
 }
 
-static enum av_mem_fault get_any(struct av_span *span)
+static enum av_check get_any(struct av_span *span)
 {
 	return av_mem_get_any(&f.seg, &ask, span, NULL);
 }
@@ -126,7 +126,7 @@ static bool has_entry(void)
 }
 
 /* As av_mem_get() does when the common case does not answer. */
-static enum av_mem_fault get_any_pinned(struct av_span *span)
+static enum av_check get_any_pinned(struct av_span *span)
 {
 	struct av_pin *pin = has_entry() ? av_pin_begin(&f.seg, ask.key) : NULL;
 
@@ -135,20 +135,20 @@ static enum av_mem_fault get_any_pinned(struct av_span *span)
 
 /* Each way gives @fault, and holds a pin if that is none. @span: out, of av_mem_get(); without pin
  */
-static void expect_all_ways(const char *name, enum av_mem_fault fault, struct av_span *span)
+static void expect_all_ways(const char *name, enum av_check fault, struct av_span *span)
 {
 	static way *const ways[] = {get_any, get_any_pinned, get};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(ways); i++) {
-		enum av_mem_fault got;
+		enum av_check got;
 
 		memset(span, 0, sizeof(*span));
 		got = ways[i](span);
 		if (got != fault)
 			fail_msg("%s: way %zu: %d, not %d", name, i, got, fault);
-		if (pins() != (got == AV_MEM_OK))
+		if (pins() != (got == AV_CHECK_NONE))
 			fail_msg("%s: way %zu: %u pins", name, i, pins());
-		if (got == AV_MEM_OK) {
+		if (got == AV_CHECK_NONE) {
 			assert_int_equal(atomic_load(&span->pin->word),
 					 (uint64_t)av_lock_self << 32 | ask.key);
 			av_pin_end(span->pin);
@@ -179,10 +179,10 @@ static void expect_plain(const char *name, void *local, uint64_t addr)
 		fail_msg("%s: local %p, addr %#lx", name, head.local, head.addr);
 	/* @offset is of pages only: the long way leaves it as it was, 0 here */
 	memset(&any, 0, sizeof(any));
-	assert_int_equal(get_any(&any), AV_MEM_OK);
+	assert_int_equal(get_any(&any), AV_CHECK_NONE);
 	expect_same(name, &head, &any);
 	av_pin_end(any.pin);
-	expect_all_ways(name, AV_MEM_OK, &any);
+	expect_all_ways(name, AV_CHECK_NONE, &any);
 	expect_same(name, &head, &any);
 }
 
@@ -246,61 +246,63 @@ static void window_of_another(void) { window(); k->qpn = QPN + 1; }
 static const struct {
 	const char *name;
 	void (*spoil)(void);
-	enum av_mem_fault fault;
+	enum av_check found;
 } spoils[] = {
-	{"no such index", no_such_index, AV_MEM_NO_KEY},
-	{"index without a table", index_without_table, AV_MEM_NO_KEY},
-	{"another tag", another_tag, AV_MEM_NO_KEY},
-	{"dead", dead, AV_MEM_NO_KEY},
-	{"0, which a dead entry holds", zero_for_dead, AV_MEM_NO_KEY},
-	{"withdrawn for a moment", withdrawn, AV_MEM_BUSY},
-	{"withdrawn by who has died", withdrawn_by_the_dead, AV_MEM_NO_KEY},
-	{"another domain", another_domain, AV_MEM_PD},
-	{"a right is missing", right_missing, AV_MEM_ACCESS},
-	{"one right of two is missing", one_right_of_two_missing, AV_MEM_ACCESS},
-	{"tunneled, a payload", payload_for_tunneled, AV_MEM_TUNNELED},
-	{"tunneled, no payload", other_for_tunneled, AV_MEM_OK},
-	{"tunneled, no right asked for", no_right_for_tunneled, AV_MEM_OK},
-	{"begins a byte before", begins_before, AV_MEM_RANGE},
-	{"ends a byte behind", ends_behind, AV_MEM_RANGE},
-	{"begins behind", is_behind, AV_MEM_RANGE},
-	{"a byte longer", longer, AV_MEM_RANGE},
-	{"wraps", wraps, AV_MEM_RANGE},
-	{"the owner's address instead of the key's", address_of_the_owner, AV_MEM_RANGE},
-	{"all of it", whole, AV_MEM_OK},
-	{"all of it, without a range", whole_and_no_range, AV_MEM_OK},
-	{"pages move", pages_move, AV_MEM_BUSY},
-	{"pages of who has died moved", a_dead_moved_pages, AV_MEM_OK},
-	{"something else was unmapped", unmapped_elsewhere, AV_MEM_OK},
-	{"imported from a context that is gone", imported, AV_MEM_NO_KEY},
-	{"null region", null_region, AV_MEM_NO_KEY},
-	{"null region, local use", null_region_local, AV_MEM_OK},
-	{"block of device memory", dm_block, AV_MEM_NO_KEY},
-	{"pages for loads and stores", mapped, AV_MEM_NO_KEY},
-	{"device memory", device, AV_MEM_OK},
-	{"device memory while pages move", device_while_pages_move, AV_MEM_OK},
-	{"device memory behind the head", device_first, AV_MEM_OK},
-	{"device memory in the head", device_in_the_head, AV_MEM_RANGE},
-	{"device memory at the segment's end", device_last, AV_MEM_OK},
-	{"device memory beyond the segment", device_beyond, AV_MEM_RANGE},
-	{"device memory of an origin that is gone", device_of_an_origin_that_is_gone, AV_MEM_RANGE},
-	{"pages", pages, AV_MEM_OK},
-	{"pages behind the head", pages_first, AV_MEM_OK},
-	{"pages in the head", pages_in_the_head, AV_MEM_RANGE},
-	{"pages at the heap's end", pages_last, AV_MEM_OK},
-	{"pages beyond the heap", pages_beyond, AV_MEM_RANGE},
-	{"a list that is being changed", umr_withdrawn, AV_MEM_NO_KEY},
-	{"on demand", on_demand, AV_MEM_OK},
-	{"window", window, AV_MEM_OK},
-	{"window, local use", window_local, AV_MEM_NO_KEY},
-	{"window of the queue pair", window_of_the_queue_pair, AV_MEM_OK},
-	{"window of another one", window_of_another, AV_MEM_ACCESS},
+	{"no such index", no_such_index, AV_CHECK_KEY_UNKNOWN},
+	{"index without a table", index_without_table, AV_CHECK_KEY_UNKNOWN},
+	{"another tag", another_tag, AV_CHECK_KEY_DEAD},
+	{"dead", dead, AV_CHECK_KEY_DEAD},
+	{"0, which a dead entry holds", zero_for_dead, AV_CHECK_KEY_UNKNOWN},
+	{"withdrawn for a moment", withdrawn, AV_CHECK_BUSY},
+	{"withdrawn by who has died", withdrawn_by_the_dead, AV_CHECK_KEY_DEAD},
+	{"another domain", another_domain, AV_CHECK_KEY_PD},
+	{"a right is missing", right_missing, AV_CHECK_KEY_RIGHTS},
+	{"one right of two is missing", one_right_of_two_missing, AV_CHECK_KEY_RIGHTS},
+	{"tunneled, a payload", payload_for_tunneled, AV_CHECK_TUNNELED},
+	{"tunneled, no payload", other_for_tunneled, AV_CHECK_NONE},
+	{"tunneled, no right asked for", no_right_for_tunneled, AV_CHECK_NONE},
+	{"begins a byte before", begins_before, AV_CHECK_KEY_BEFORE},
+	{"ends a byte behind", ends_behind, AV_CHECK_KEY_BEHIND},
+	{"begins behind", is_behind, AV_CHECK_KEY_BEHIND},
+	{"a byte longer", longer, AV_CHECK_KEY_BEHIND},
+	{"wraps", wraps, AV_CHECK_KEY_BEHIND},
+	{"the owner's address instead of the key's", address_of_the_owner, AV_CHECK_KEY_BEHIND},
+	{"all of it", whole, AV_CHECK_NONE},
+	{"all of it, without a range", whole_and_no_range, AV_CHECK_NONE},
+	{"pages move", pages_move, AV_CHECK_BUSY},
+	{"pages of who has died moved", a_dead_moved_pages, AV_CHECK_NONE},
+	{"something else was unmapped", unmapped_elsewhere, AV_CHECK_NONE},
+	{"imported from a context that is gone", imported, AV_CHECK_KEY_UNKNOWN},
+	{"null region", null_region, AV_CHECK_KEY_IS_NULL},
+	{"null region, local use", null_region_local, AV_CHECK_NONE},
+	{"block of device memory", dm_block, AV_CHECK_KEY_UNKNOWN},
+	{"pages for loads and stores", mapped, AV_CHECK_KEY_UNKNOWN},
+	{"device memory", device, AV_CHECK_NONE},
+	{"device memory while pages move", device_while_pages_move, AV_CHECK_NONE},
+	{"device memory behind the head", device_first, AV_CHECK_NONE},
+	{"device memory in the head", device_in_the_head, AV_CHECK_MEMORY_FAULT},
+	{"device memory at the segment's end", device_last, AV_CHECK_NONE},
+	{"device memory beyond the segment", device_beyond, AV_CHECK_MEMORY_FAULT},
+	{"device memory of an origin that is gone", device_of_an_origin_that_is_gone,
+	 AV_CHECK_MEMORY_FAULT},
+	{"pages", pages, AV_CHECK_NONE},
+	{"pages behind the head", pages_first, AV_CHECK_NONE},
+	{"pages in the head", pages_in_the_head, AV_CHECK_MEMORY_FAULT},
+	{"pages at the heap's end", pages_last, AV_CHECK_NONE},
+	{"pages beyond the heap", pages_beyond, AV_CHECK_MEMORY_FAULT},
+	{"a list that is being changed", umr_withdrawn, AV_CHECK_KEY_DEAD},
+	{"on demand", on_demand, AV_CHECK_NONE},
+	{"window", window, AV_CHECK_NONE},
+	{"window, local use", window_local, AV_CHECK_KEY_IS_WINDOW},
+	{"window of the queue pair", window_of_the_queue_pair, AV_CHECK_NONE},
+	{"window of another one", window_of_another, AV_CHECK_KEY_WINDOW_QP},
 };
 
 static void what_is_not_plain(void **state)
 {
 	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(spoils); i++) {
 		const char *name = spoils[i / 2].name;
+		enum av_check found;
 		struct av_span span;
 
 		begin(i & 1);
@@ -309,7 +311,10 @@ static void what_is_not_plain(void **state)
 		spoils[i / 2].spoil();
 		if (has_entry() && plain(&span))
 			fail_msg("%s: plain", name);
-		expect_all_ways(name, spoils[i / 2].fault, &span);
+		found = spoils[i / 2].found;
+		if (found == AV_CHECK_KEY_DEAD && !av_key_was_given(&f.seg, ask.key))
+			found = AV_CHECK_KEY_UNKNOWN;
+		expect_all_ways(name, found, &span);
 		fake_close(&f);
 	}
 }
@@ -323,7 +328,7 @@ static void all_of_it_is_the_region(void **state)
 
 		begin(true);
 		wholes[i]();
-		expect_all_ways("all of it", AV_MEM_OK, &span);
+		expect_all_ways("all of it", AV_CHECK_NONE, &span);
 		assert_int_equal(span.addr, ADDR);
 		assert_int_equal(span.length, LENGTH);
 		fake_close(&f);
@@ -349,8 +354,8 @@ static void no_pin_left_is_busy(void **state)
 	begin(true);
 	for (unsigned int i = 0; i < AV_PINS; i++)
 		atomic_store(&f.seg.head->pin[i].word, (uint64_t)av_lock_self << 32 | KEY);
-	assert_int_equal(get(&span), AV_MEM_BUSY);
-	assert_int_equal(get_any(&span), AV_MEM_BUSY);
+	assert_int_equal(get(&span), AV_CHECK_BUSY);
+	assert_int_equal(get_any(&span), AV_CHECK_BUSY);
 	assert_int_equal(pins(), AV_PINS);
 	fake_close(&f);
 }
@@ -360,12 +365,12 @@ static void no_pin_left_is_busy(void **state)
 static const struct {
 	const char *name;
 	uint64_t by, length; /* what was unmapped */
-	enum av_mem_fault fault;
+	enum av_check fault;
 } unmappings[] = {
-	{"all of it", 0, LENGTH, AV_MEM_GONE},
-	{"the page", 0, PAGE, AV_MEM_GONE},
-	{"the next page", PAGE, PAGE, AV_MEM_OK},
-	{"the page behind it", LENGTH, PAGE, AV_MEM_OK},
+	{"all of it", 0, LENGTH, AV_CHECK_KEY_UNMAPPED},
+	{"the page", 0, PAGE, AV_CHECK_KEY_UNMAPPED},
+	{"the next page", PAGE, PAGE, AV_CHECK_NONE},
+	{"the page behind it", LENGTH, PAGE, AV_CHECK_NONE},
 };
 
 static void unmapped(void **state)
@@ -615,7 +620,7 @@ static void where_the_bytes_are(void **state)
 		fake_open(&other, OTHER_REF);
 		begin(false);
 		places[i].change();
-		expect_all_ways(places[i].name, AV_MEM_OK, &span);
+		expect_all_ways(places[i].name, AV_CHECK_NONE, &span);
 		if (span.local != address_in(places[i].place) || span.addr != places[i].addr ||
 		    span.offset != places[i].offset || span.pages_owner != owner)
 			fail_msg("%s: local %p, addr %#lx, offset %#lx of %u", places[i].name,
@@ -680,7 +685,7 @@ static void keys_on_demand_that_are_missing_count(void **state)
 
 		begin(false);
 		misses[i].spoil();
-		if (get_any(&span) == AV_MEM_OK)
+		if (get_any(&span) == AV_CHECK_NONE)
 			av_pin_end(span.pin);
 		if (counted(&f, AV_ODP_COUNT_MRS_NOT_FOUND) != misses[i].count)
 			fail_msg("row %zu", i);

@@ -136,64 +136,67 @@ static const struct {
 	uint32_t qpn, access;
 	int64_t before; /* the range begins so much before the key's */
 	uint64_t length;
-	enum av_mem_fault found;
 	enum av_check check;
 	uint64_t wanted, limit;
 	uint32_t has; /* besides AV_HAS_MEASURE and AV_HAS_ACCESS */
 } keys[] = {
-	{REGION, true, false, false, QPN, READ, 0, BYTES, AV_MEM_OK, AV_CHECK_MEMORY_FAULT, 0, 0,
+	{REGION, true, false, false, QPN, READ, 0, BYTES, AV_CHECK_MEMORY_FAULT, 0, 0,
 	 AV_HAS_REGION},
-	{REGION, false, false, false, QPN, LOCAL, 0, BYTES, AV_MEM_OK, AV_CHECK_MEMORY_FAULT, 0, 0,
+	{REGION, false, false, false, QPN, LOCAL, 0, BYTES, AV_CHECK_MEMORY_FAULT, 0, 0,
 	 AV_HAS_REGION},
-	{REGION, true, false, false, QPN, READ, 0, BYTES, AV_MEM_GONE, AV_CHECK_KEY_UNMAPPED, 0, 0,
+	{REGION, true, false, false, QPN, READ, 0, BYTES, AV_CHECK_KEY_UNMAPPED, 0, 0,
 	 AV_HAS_REGION},
-	{ON_THE_HEAP, true, false, false, QPN, READ, 0, BYTES, AV_MEM_OK, AV_CHECK_MEMORY_FAULT, 0,
-	 0, AV_HAS_REGION},
-	{UMR, true, false, false, QPN, READ, 0, BYTES, AV_MEM_OK, AV_CHECK_MEMORY_FAULT, 0, 0,
+	{ON_THE_HEAP, true, false, false, QPN, READ, 0, BYTES, AV_CHECK_MEMORY_FAULT, 0, 0,
 	 AV_HAS_REGION},
-	{UMR, true, false, false, QPN, READ, 0, BYTES, AV_MEM_RANGE, AV_CHECK_KEY_PIECE, 0, 0,
-	 AV_HAS_REGION},
-	{UMR, true, false, false, QPN, READ, 0, BYTES, AV_MEM_GONE, AV_CHECK_KEY_PIECE, 0, 0,
-	 AV_HAS_REGION},
+	{UMR, true, false, false, QPN, READ, 0, BYTES, AV_CHECK_MEMORY_FAULT, 0, 0, AV_HAS_REGION},
+	{UMR, true, false, false, QPN, READ, 0, BYTES, AV_CHECK_KEY_PIECE, 0, 0, AV_HAS_REGION},
 	/* which key */
-	{NEVER_GIVEN, true, false, false, QPN, READ, 0, BYTES, AV_MEM_NO_KEY, AV_CHECK_KEY_UNKNOWN,
-	 0, 0, 0},
-	{NEVER_GIVEN, false, false, false, QPN, READ, 0, BYTES, AV_MEM_NO_KEY,
-	 AV_CHECK_LKEY_UNKNOWN, 0, 0, 0},
-	{NO_INDEX, true, false, false, QPN, READ, 0, BYTES, AV_MEM_NO_KEY, AV_CHECK_KEY_UNKNOWN, 0,
-	 0, 0},
-	{ZERO_KEY, true, false, false, QPN, READ, 0, BYTES, AV_MEM_NO_KEY, AV_CHECK_KEY_UNKNOWN, 0,
-	 0, 0},
-	{ENDED, true, false, false, QPN, READ, 0, BYTES, AV_MEM_NO_KEY, AV_CHECK_KEY_DEAD, 0, 0, 0},
-	{WINDOW_UNBOUND, true, false, false, QPN, READ, 0, BYTES, AV_MEM_NO_KEY,
-	 AV_CHECK_KEY_UNBOUND, 0, 0, 0},
-	{WINDOW_2, false, false, false, QPN, READ, 0, BYTES, AV_MEM_NO_KEY, AV_CHECK_KEY_IS_WINDOW,
-	 0, 0, AV_HAS_REGION | AV_HAS_REGION_QP},
-	{NO_MEMORY, true, false, false, QPN, READ, 0, BYTES, AV_MEM_NO_KEY, AV_CHECK_KEY_IS_NULL, 0,
-	 0, AV_HAS_REGION},
-	{NO_MEMORY, false, false, false, QPN, READ, 5, BYTES, AV_MEM_OK, AV_CHECK_MEMORY_FAULT, 0,
-	 0, AV_HAS_REGION},
-	/* who */
-	{REGION, true, false, true, QPN, READ, 0, BYTES, AV_MEM_PD, AV_CHECK_KEY_PD, PD + 1, PD,
-	 AV_HAS_REGION},
-	{WINDOW_2, true, false, false, QPN, READ, 0, BYTES, AV_MEM_OK, AV_CHECK_MEMORY_FAULT, 0, 0,
+	{NEVER_GIVEN, true, false, false, QPN, READ, 0, BYTES, AV_CHECK_KEY_UNKNOWN, 0, 0, 0},
+	{NEVER_GIVEN, false, false, false, QPN, READ, 0, BYTES, AV_CHECK_LKEY_UNKNOWN, 0, 0, 0},
+	{NO_INDEX, true, false, false, QPN, READ, 0, BYTES, AV_CHECK_KEY_UNKNOWN, 0, 0, 0},
+	{ZERO_KEY, true, false, false, QPN, READ, 0, BYTES, AV_CHECK_KEY_UNKNOWN, 0, 0, 0},
+	{ENDED, true, false, false, QPN, READ, 0, BYTES, AV_CHECK_KEY_DEAD, 0, 0, 0},
+	{WINDOW_UNBOUND, true, false, false, QPN, READ, 0, BYTES, AV_CHECK_KEY_UNBOUND, 0, 0, 0},
+	{WINDOW_2, false, false, false, QPN, READ, 0, BYTES, AV_CHECK_KEY_IS_WINDOW, 0, 0,
 	 AV_HAS_REGION | AV_HAS_REGION_QP},
-	{WINDOW_2, true, false, false, QPN + 1, READ, 0, BYTES, AV_MEM_ACCESS,
-	 AV_CHECK_KEY_WINDOW_QP, QPN + 1, QPN, AV_HAS_REGION | AV_HAS_REGION_QP},
-	{WINDOW_1, true, false, false, QPN + 1, READ, 0, BYTES, AV_MEM_OK, AV_CHECK_MEMORY_FAULT, 0,
-	 0, AV_HAS_REGION},
+	{NO_MEMORY, true, false, false, QPN, READ, 0, BYTES, AV_CHECK_KEY_IS_NULL, 0, 0,
+	 AV_HAS_REGION},
+	{NO_MEMORY, false, false, false, QPN, READ, 5, BYTES, AV_CHECK_MEMORY_FAULT, 0, 0,
+	 AV_HAS_REGION},
+	/* who */
+	{REGION, true, false, true, QPN, READ, 0, BYTES, AV_CHECK_KEY_PD, PD + 1, PD,
+	 AV_HAS_REGION},
+	{WINDOW_2, true, false, false, QPN, READ, 0, BYTES, AV_CHECK_MEMORY_FAULT, 0, 0,
+	 AV_HAS_REGION | AV_HAS_REGION_QP},
+	{WINDOW_2, true, false, false, QPN + 1, READ, 0, BYTES, AV_CHECK_KEY_WINDOW_QP, QPN + 1,
+	 QPN, AV_HAS_REGION | AV_HAS_REGION_QP},
+	{WINDOW_1, true, false, false, QPN + 1, READ, 0, BYTES, AV_CHECK_MEMORY_FAULT, 0, 0,
+	 AV_HAS_REGION},
 	/* what */
-	{REGION, true, false, false, QPN, READ | WRITE, 0, BYTES, AV_MEM_ACCESS,
-	 AV_CHECK_KEY_RIGHTS, READ | WRITE, LOCAL | READ, AV_HAS_REGION},
-	{REGION, true, false, false, QPN, READ, 3, 10, AV_MEM_RANGE, AV_CHECK_KEY_BEFORE, 3, BYTES,
+	{REGION, true, false, false, QPN, READ | WRITE, 0, BYTES, AV_CHECK_KEY_RIGHTS, READ | WRITE,
+	 LOCAL | READ, AV_HAS_REGION},
+	{REGION, true, false, false, QPN, READ, 3, 10, AV_CHECK_KEY_BEFORE, 3, BYTES,
 	 AV_HAS_REGION},
-	{REGION, true, false, false, QPN, READ, -10, BYTES, AV_MEM_RANGE, AV_CHECK_KEY_BEHIND, 10,
-	 BYTES, AV_HAS_REGION},
-	{REGION, true, false, false, QPN, READ, 0, BYTES + 1, AV_MEM_RANGE, AV_CHECK_KEY_BEHIND, 1,
-	 BYTES, AV_HAS_REGION},
-	{REGION, true, true, false, QPN, READ, 3, 10, AV_MEM_OK, AV_CHECK_MEMORY_FAULT, 0, 0,
+	{REGION, true, false, false, QPN, READ, -10, BYTES, AV_CHECK_KEY_BEHIND, 10, BYTES,
 	 AV_HAS_REGION},
+	{REGION, true, false, false, QPN, READ, 0, BYTES + 1, AV_CHECK_KEY_BEHIND, 1, BYTES,
+	 AV_HAS_REGION},
+	{REGION, true, true, false, QPN, READ, 3, 10, AV_CHECK_MEMORY_FAULT, 0, 0, AV_HAS_REGION},
 };
+
+/* The key is refused by the check of row @i, or its memory is to fail later. */
+static void expect_refused(size_t i, const struct av_mem_request *req)
+{
+	struct av_span span;
+	enum av_check found = av_mem_get(seg, req, &span), check = keys[i].check;
+
+	if (found == AV_CHECK_NONE)
+		av_pin_end(span.pin);
+	if (check == AV_CHECK_MEMORY_FAULT || check == AV_CHECK_KEY_UNMAPPED)
+		check = keys[i].what == UMR ? AV_CHECK_KEY_PIECE : AV_CHECK_NONE;
+	if (found != check)
+		fail_msg("row %zu: refused by check %u", i, found);
+}
 
 static void expect_access(size_t i, const struct av_mem_request *req)
 {
@@ -233,7 +236,9 @@ static void the_check_that_refused_a_key_is_named(void **state)
 					     .length = keys[i].length};
 		uint64_t counted = refusals(req.key);
 
-		av_mem_why(seg, &req, keys[i].found);
+		expect_refused(i, &req);
+		assert_int_equal(av_mem_why(seg, &req, keys[i].check, AV_FAULT_LOC_PROT),
+				 AV_FAULT_LOC_PROT);
 		if (!noted(keys[i].check, keys[i].wanted, keys[i].limit))
 			fail_msg("row %zu: check %u, %lu of %lu", i, av_diag_pending()->check,
 				 (unsigned long)av_diag_pending()->wanted,
@@ -250,7 +255,7 @@ static void the_key_of_today_is_told(void **state)
 	struct av_mem_request req = {
 		.key = make(WINDOW_OTHER_TAG), .pd = PD, .remote = true, .length = 1};
 
-	av_mem_why(seg, &req, AV_MEM_NO_KEY);
+	av_mem_why(seg, &req, AV_CHECK_KEY_DEAD, AV_FAULT_REM_ACCESS);
 	assert_true(noted(AV_CHECK_KEY_DEAD, 0, req.key - 1));
 	assert_int_equal(av_diag_pending()->has & AV_HAS_REGION, 0);
 	assert_int_equal(refusals(req.key), 0);
@@ -265,9 +270,22 @@ static void a_fault_of_the_memory_is_none_of_the_key(void **state)
 				     .addr = BASE,
 				     .length = BYTES};
 
-	av_mem_why_fault(seg, &req);
+	av_mem_why(seg, &req, AV_CHECK_MEMORY_FAULT, AV_FAULT_REM_ACCESS);
 	assert_true(noted(AV_CHECK_MEMORY_FAULT, 0, 0));
 	assert_int_equal(refusals(req.key), 1);
+}
+
+/* A key that changes is no failure, and neither are commands in a payload. */
+static void what_is_no_refusal_is_not_noted(void **state)
+{
+	struct av_mem_request req = {.key = make(REGION), .pd = PD, .length = 1};
+
+	av_diag_drop();
+	assert_int_equal(av_mem_why(seg, &req, AV_CHECK_BUSY, AV_FAULT_LOC_PROT), AV_FAULT_BUSY);
+	assert_int_equal(av_mem_why(seg, &req, AV_CHECK_TUNNELED, AV_FAULT_REM_ACCESS),
+			 AV_FAULT_TUNNELED);
+	assert_int_equal(av_diag_pending()->check, AV_CHECK_NONE);
+	assert_int_equal(refusals(req.key), 0);
 }
 
 /* --- a list ---------------------------------------------------------------------- */
@@ -277,30 +295,32 @@ enum element { GOOD, GONE, BAD, PIECES, EMPTY, EMPTY_BAD, ELEMENTS };
 static const struct {
 	enum element list[3]; /* each of PAGE bytes, but for the empty ones */
 	uint64_t bytes;
-	enum av_mem_fault found;
 	enum av_check check;
 	uint64_t wanted;
 	enum element told; /* which key; ELEMENTS: none */
 	bool counted;
 } lists[] = {
-	{{GOOD, BAD, GOOD}, 3 * PAGE, AV_MEM_NO_KEY, AV_CHECK_LKEY_UNKNOWN, 0, BAD, false},
-	{{EMPTY_BAD, GOOD, BAD}, 2 * PAGE, AV_MEM_NO_KEY, AV_CHECK_LKEY_UNKNOWN, 0, BAD, false},
-	{{GOOD, EMPTY_BAD, EMPTY},
-	 3 * PAGE,
-	 AV_MEM_RANGE,
-	 AV_CHECK_KEY_LIST,
-	 2 * PAGE,
-	 ELEMENTS,
-	 false},
-	{{GOOD, GOOD, GOOD}, 3 * PAGE + 1, AV_MEM_RANGE, AV_CHECK_KEY_LIST, 1, ELEMENTS, false},
-	/* what is behind the bytes is not looked at */
-	{{GOOD, GOOD, BAD}, PAGE + 1, AV_MEM_RANGE, AV_CHECK_MEMORY_FAULT, 0, GOOD, false},
-	{{GOOD, GOOD, BAD}, 2 * PAGE, AV_MEM_RANGE, AV_CHECK_MEMORY_FAULT, 0, GOOD, false},
-	{{PIECES, BAD, GOOD}, 3 * PAGE, AV_MEM_RANGE, AV_CHECK_KEY_PIECE, 0, PIECES, true},
-	{{GOOD, GONE, BAD}, 3 * PAGE, AV_MEM_GONE, AV_CHECK_KEY_UNMAPPED, 0, GONE, true},
-	/* the key is in order, and its memory failed: the first is as good as any */
-	{{GOOD, BAD, BAD}, 3 * PAGE, AV_MEM_OK, AV_CHECK_MEMORY_FAULT, 0, GOOD, true},
+	{{GOOD, BAD, GOOD}, 3 * PAGE, AV_CHECK_LKEY_UNKNOWN, 0, BAD, false},
+	{{EMPTY_BAD, GOOD, BAD}, 2 * PAGE, AV_CHECK_LKEY_UNKNOWN, 0, BAD, false},
+	{{GOOD, EMPTY_BAD, EMPTY}, 3 * PAGE, AV_CHECK_KEY_LIST, 2 * PAGE, ELEMENTS, false},
+	{{GOOD, GOOD, GOOD}, 3 * PAGE + 1, AV_CHECK_KEY_LIST, 1, ELEMENTS, false},
+	{{PIECES, BAD, GOOD}, 3 * PAGE, AV_CHECK_KEY_PIECE, 0, PIECES, true},
+	{{GOOD, GONE, BAD}, 3 * PAGE, AV_CHECK_KEY_UNMAPPED, 0, GONE, true},
 };
+
+/* Return: what refuses the list, which is explained */
+static enum av_check explain_list(const struct ibv_sge *sge, uint32_t count, uint64_t bytes)
+{
+	struct av_spans spans;
+	enum av_check found = av_mem_get_list(seg, PD, LOCAL, sge, count, bytes, &spans);
+
+	assert_int_not_equal(found, AV_CHECK_NONE);
+	assert_int_equal(spans.count, 0);
+	assert_int_equal(av_mem_why_element(seg, PD, LOCAL, &sge[spans.refused], spans.bytes, found,
+					    AV_FAULT_RECV_PROT),
+			 AV_FAULT_RECV_PROT);
+	return found;
+}
 
 static void the_element_at_fault_is_found(void **state)
 {
@@ -327,8 +347,8 @@ static void the_element_at_fault_is_found(void **state)
 		atomic_store(&seg->head->odp_seq, 2 * i + 2);
 		told = lists[i].told < ELEMENTS ? key[lists[i].told] : 0;
 		before = refusals(told);
-		av_mem_why_list(seg, PD, LOCAL, sge, 3, lists[i].bytes, lists[i].found);
-		if (!noted(lists[i].check, lists[i].wanted, 0) || av_diag_pending()->key != told ||
+		if (explain_list(sge, 3, lists[i].bytes) != lists[i].check ||
+		    !noted(lists[i].check, lists[i].wanted, 0) || av_diag_pending()->key != told ||
 		    refusals(told) != before + lists[i].counted)
 			fail_msg("row %zu: check %u, key %#x", i, av_diag_pending()->check,
 				 av_diag_pending()->key);
@@ -343,7 +363,8 @@ static void an_element_is_cut_to_what_is_left(void **state)
 	struct ibv_sge sge = {.lkey = make(REGION), .addr = BASE, .length = BYTES};
 
 	for (uint64_t bytes = BYTES - 1; bytes <= BYTES; bytes++) {
-		av_mem_why_list(seg, PD, LOCAL, &sge, 1, bytes, AV_MEM_OK);
+		av_mem_why_element(seg, PD, LOCAL, &sge, bytes, AV_CHECK_MEMORY_FAULT,
+				   AV_FAULT_LOC_PROT);
 		assert_true(noted(AV_CHECK_MEMORY_FAULT, 0, 0));
 		assert_int_equal(av_diag_pending()->length, bytes);
 		assert_int_equal(av_diag_pending()->access, LOCAL);
@@ -360,9 +381,9 @@ static void a_list_has_no_more_elements_than_allowed(void **state)
 	for (size_t i = 0; i <= AV_MAX_SGE; i++)
 		sge[i] = (struct ibv_sge){.lkey = make(REGION), .addr = BASE, .length = PAGE};
 	sge[AV_MAX_SGE - 1].lkey = NONE | 2;
-	av_mem_why_list(seg, PD, LOCAL, sge, AV_MAX_SGE, bytes, AV_MEM_NO_KEY);
+	explain_list(sge, AV_MAX_SGE, bytes);
 	assert_true(noted(AV_CHECK_LKEY_UNKNOWN, 0, 0));
-	av_mem_why_list(seg, PD, LOCAL, sge, AV_MAX_SGE + 1, bytes, AV_MEM_NO_KEY);
+	explain_list(sge, AV_MAX_SGE + 1, bytes);
 	assert_true(noted(AV_CHECK_KEY_LIST, bytes, 0));
 }
 
@@ -416,8 +437,6 @@ static const struct {
 	{IBV_MW_TYPE_2, BOUND, AV_KEY_REGION, LOCAL | BIND, READ, 0, BYTES, AV_CHECK_BIND_BOUND, 0,
 	 0},
 	/* regions */
-	{IBV_MW_TYPE_1, NO_REGION, AV_KEY_REGION, LOCAL | BIND, READ, 0, 0, AV_CHECK_BIND_REGION, 0,
-	 0},
 	{IBV_MW_TYPE_2, UNKNOWN_REGION, AV_KEY_REGION, LOCAL | BIND, READ, 0, BYTES,
 	 AV_CHECK_BIND_REGION, 0, 0},
 	{IBV_MW_TYPE_2, OLD_REGION, AV_KEY_REGION, LOCAL | BIND, READ, 0, BYTES,
@@ -509,7 +528,7 @@ static void names_of(enum av_check check, enum bad bad, uint64_t *wanted, uint64
 		break;
 	case AV_CHECK_BIND_REGION:
 		*wanted = bind.region;
-		*limit = bad == NO_REGION || bad == UNKNOWN_REGION ? 0 : atomic_load(&k->key);
+		*limit = bad == UNKNOWN_REGION ? 0 : atomic_load(&k->key);
 		break;
 	default:
 		break;
@@ -536,14 +555,16 @@ static void the_check_that_refused_a_bind_is_named(void **state)
 	for (size_t i = 0; i < AV_ARRAY_SIZE(binds); i++) {
 		const struct av_flight_record *r = av_diag_pending();
 		uint64_t wanted = binds[i].wanted, limit = binds[i].limit;
+		enum av_check found;
 
 		fake_heap_close(&heap);
 		fake_heap_open(&heap);
 		set_up_bind(i);
 		if (wanted == 0)
 			names_of(binds[i].check, binds[i].bad, &wanted, &limit);
-		av_window_why(seg, &bind);
-		if (!noted(binds[i].check, wanted, limit))
+		found = av_window_bind(seg, &bind);
+		av_window_why(seg, &bind, found);
+		if (found != binds[i].check || !noted(binds[i].check, wanted, limit))
 			fail_msg("row %zu: check %u, %lu of %lu", i, r->check,
 				 (unsigned long)r->wanted, (unsigned long)r->limit);
 		if (!(r->has & AV_HAS_ACCESS) || r->key != bind.region || r->remote ||
@@ -561,16 +582,16 @@ static void a_key_that_cannot_be_invalidated(void **state)
 	const struct av_flight_record *r = av_diag_pending();
 	struct av_window_bind what = {.rkey = NONE | 1, .pd = PD, .qpn = QPN};
 
-	av_invalidate_why(seg, &what, AV_INVALIDATE_NO_WINDOW);
+	av_invalidate_why(seg, &what, AV_CHECK_INVALIDATE_WINDOW);
 	assert_true(noted(AV_CHECK_INVALIDATE_WINDOW, what.rkey, 0));
 	assert_int_equal(r->has, AV_HAS_MEASURE | AV_HAS_ACCESS);
 	assert_int_equal(r->key, what.rkey);
 	what.rkey = make(REGION);
-	av_invalidate_why(seg, &what, AV_INVALIDATE_NO_WINDOW);
+	av_invalidate_why(seg, &what, AV_CHECK_INVALIDATE_WINDOW);
 	assert_true(noted(AV_CHECK_INVALIDATE_WINDOW, what.rkey, 0));
 	assert_int_equal(r->region_kind, AV_KEY_REGION);
 	what.rkey = make(WINDOW_OTHER_TAG);
-	av_invalidate_why(seg, &what, AV_INVALIDATE_NOT_BOUND);
+	av_invalidate_why(seg, &what, AV_CHECK_INVALIDATE_UNBOUND);
 	assert_true(noted(AV_CHECK_INVALIDATE_UNBOUND, what.rkey, what.rkey - 1));
 	assert_int_equal(r->region_kind, AV_KEY_WINDOW);
 	assert_int_equal(r->region_qp, QPN);
@@ -582,6 +603,8 @@ static void a_key_that_cannot_be_invalidated(void **state)
 static void zero_is_no_key(void **state)
 {
 	struct av_mem_request req = {.remote = true, .length = 1};
+	struct av_window_bind none = {.access = READ};
+	struct av_span span;
 	struct av_key *k;
 
 	make(REGION);
@@ -589,11 +612,11 @@ static void zero_is_no_key(void **state)
 	assert_non_null(k);
 	k->kind = AV_KEY_REGION;
 	k->length = BYTES;
-	av_mem_why(seg, &req, AV_MEM_NO_KEY);
+	av_mem_why(seg, &req, av_mem_get(seg, &req, &span), AV_FAULT_REM_ACCESS);
 	assert_true(noted(AV_CHECK_KEY_UNKNOWN, 0, 0));
 	assert_int_equal(refusals(0), 0);
 	k->kind = AV_KEY_WINDOW;
-	av_window_why(seg, &(struct av_window_bind){.access = READ});
+	av_window_why(seg, &none, av_window_bind(seg, &none));
 	assert_true(noted(AV_CHECK_BIND_WINDOW, 0, 0));
 }
 
@@ -605,6 +628,7 @@ int main(void)
 		WITH_A_HEAP(the_check_that_refused_a_key_is_named),
 		WITH_A_HEAP(the_key_of_today_is_told),
 		WITH_A_HEAP(a_fault_of_the_memory_is_none_of_the_key),
+		WITH_A_HEAP(what_is_no_refusal_is_not_noted),
 		WITH_A_HEAP(the_element_at_fault_is_found),
 		WITH_A_HEAP(an_element_is_cut_to_what_is_left),
 		WITH_A_HEAP(a_list_has_no_more_elements_than_allowed),

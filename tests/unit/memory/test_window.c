@@ -75,35 +75,35 @@ static const struct {
 	uint8_t kind;
 	uint32_t region, window; /* rights */
 	uint64_t addr, length;
-	int err;
+	enum av_check found;
 } rows[] = {
-	{ONE, AV_KEY_REGION, LOCAL | BIND, READ | WRITE | ATOMIC, BASE, BYTES, 0},
-	{TWO, AV_KEY_REGION, LOCAL | BIND, READ | WRITE | ATOMIC, BASE, BYTES, 0},
-	{TWO, AV_KEY_ODP, LOCAL | BIND, WRITE, BASE, BYTES, 0},
-	{TWO, AV_KEY_UMR, LOCAL | BIND, WRITE, BASE, BYTES, EINVAL},
-	{TWO, AV_KEY_NULL, LOCAL | BIND, WRITE, BASE, BYTES, EINVAL},
-	{TWO, AV_KEY_REGION, LOCAL, READ, BASE, BYTES, EINVAL},
-	{TWO, AV_KEY_REGION, LOCAL | BIND | ZERO, READ, BASE, BYTES, EINVAL},
-	{TWO, AV_KEY_REGION, BIND, READ, BASE, BYTES, 0},
-	{TWO, AV_KEY_REGION, BIND, WRITE, BASE, BYTES, EINVAL},
-	{TWO, AV_KEY_REGION, BIND, ATOMIC, BASE, BYTES, EINVAL},
-	{TWO, AV_KEY_REGION, LOCAL | BIND, LOCAL | READ, BASE, BYTES, 0},
-	{TWO, AV_KEY_REGION, LOCAL | BIND, BIND, BASE, BYTES, EINVAL},
-	{TWO, AV_KEY_REGION, LOCAL | BIND, READ | ZERO, BASE, BYTES, 0},
-	{ONE, AV_KEY_REGION, LOCAL | BIND, READ | ZERO, BASE, BYTES, EINVAL},
-	{TWO, AV_KEY_REGION, BIND, READ, BASE + 1, BYTES - 1, 0},
-	{TWO, AV_KEY_REGION, BIND, READ, BASE + BYTES - 1, 1, 0},
-	{TWO, AV_KEY_REGION, BIND, READ, BASE, BYTES + 1, EINVAL},
-	{TWO, AV_KEY_REGION, BIND, READ, BASE + 1, BYTES, EINVAL},
-	{TWO, AV_KEY_REGION, BIND, READ, BASE - 1, 2, EINVAL},
-	{TWO, AV_KEY_REGION, BIND, READ, BASE, 0, EINVAL},
-	{ONE, AV_KEY_REGION, BIND, READ, BASE, 0, 0}, /* it unbinds */
+	{ONE, AV_KEY_REGION, LOCAL | BIND, READ | WRITE | ATOMIC, BASE, BYTES, AV_CHECK_NONE},
+	{TWO, AV_KEY_REGION, LOCAL | BIND, READ | WRITE | ATOMIC, BASE, BYTES, AV_CHECK_NONE},
+	{TWO, AV_KEY_ODP, LOCAL | BIND, WRITE, BASE, BYTES, AV_CHECK_NONE},
+	{TWO, AV_KEY_UMR, LOCAL | BIND, WRITE, BASE, BYTES, AV_CHECK_BIND_REGION},
+	{TWO, AV_KEY_NULL, LOCAL | BIND, WRITE, BASE, BYTES, AV_CHECK_BIND_REGION},
+	{TWO, AV_KEY_REGION, LOCAL, READ, BASE, BYTES, AV_CHECK_BIND_REGION_FLAG},
+	{TWO, AV_KEY_REGION, LOCAL | BIND | ZERO, READ, BASE, BYTES, AV_CHECK_BIND_REGION_FLAG},
+	{TWO, AV_KEY_REGION, BIND, READ, BASE, BYTES, AV_CHECK_NONE},
+	{TWO, AV_KEY_REGION, BIND, WRITE, BASE, BYTES, AV_CHECK_BIND_RIGHTS},
+	{TWO, AV_KEY_REGION, BIND, ATOMIC, BASE, BYTES, AV_CHECK_BIND_RIGHTS},
+	{TWO, AV_KEY_REGION, LOCAL | BIND, LOCAL | READ, BASE, BYTES, AV_CHECK_NONE},
+	{TWO, AV_KEY_REGION, LOCAL | BIND, BIND, BASE, BYTES, AV_CHECK_BIND_FLAGS},
+	{TWO, AV_KEY_REGION, LOCAL | BIND, READ | ZERO, BASE, BYTES, AV_CHECK_NONE},
+	{ONE, AV_KEY_REGION, LOCAL | BIND, READ | ZERO, BASE, BYTES, AV_CHECK_BIND_TYPE},
+	{TWO, AV_KEY_REGION, BIND, READ, BASE + 1, BYTES - 1, AV_CHECK_NONE},
+	{TWO, AV_KEY_REGION, BIND, READ, BASE + BYTES - 1, 1, AV_CHECK_NONE},
+	{TWO, AV_KEY_REGION, BIND, READ, BASE, BYTES + 1, AV_CHECK_BIND_RANGE},
+	{TWO, AV_KEY_REGION, BIND, READ, BASE + 1, BYTES, AV_CHECK_BIND_RANGE},
+	{TWO, AV_KEY_REGION, BIND, READ, BASE - 1, 2, AV_CHECK_BIND_RANGE},
+	{TWO, AV_KEY_REGION, BIND, READ, BASE, 0, AV_CHECK_BIND_LENGTH},
+	{ONE, AV_KEY_REGION, BIND, READ, BASE, 0, AV_CHECK_NONE}, /* it unbinds */
 };
 
 static void rights_kinds_and_ranges(void **state)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
-		bool bound = rows[i].err == 0 && rows[i].length > 0;
+		bool bound = rows[i].found == AV_CHECK_NONE && rows[i].length > 0;
 		uint64_t base = rows[i].window & ZERO ? 0 : rows[i].addr;
 		struct av_window_bind bind;
 		const struct av_key *w;
@@ -111,7 +111,7 @@ static void rights_kinds_and_ranges(void **state)
 		make(rows[i].type, rows[i].kind, rows[i].region);
 		bind = bind_of(rows[i].window, rows[i].addr, rows[i].length);
 		w = entry(window);
-		if (av_window_bind(seg, &bind) != rows[i].err ||
+		if (av_window_bind(seg, &bind) != rows[i].found ||
 		    atomic_load(&w->key) != (bound ? bind.rkey : 0) ||
 		    entry(region)->windows != bound)
 			fail_msg("row %zu", i);
@@ -130,11 +130,16 @@ static void rights_kinds_and_ranges(void **state)
 /* What names the window, its region and its domain. */
 static void names_must_fit(void **state)
 {
+	static const enum av_check refused_by[] = {
+		AV_CHECK_BIND_PD,	 AV_CHECK_BIND_WINDOW, AV_CHECK_BIND_LENGTH,
+		AV_CHECK_BIND_REGION,	 AV_CHECK_BIND_REGION, AV_CHECK_BIND_WINDOW,
+		AV_CHECK_BIND_REGION_PD,
+	};
 	struct av_window_bind good, bad;
 
 	make(TWO, AV_KEY_REGION, LOCAL | BIND);
 	good = bind_of(READ, BASE, BYTES);
-	for (unsigned int i = 0; i < 7; i++) {
+	for (unsigned int i = 0; i < AV_ARRAY_SIZE(refused_by); i++) {
 		bad = good;
 		switch (i) {
 		case 0:
@@ -161,7 +166,7 @@ static void names_must_fit(void **state)
 		default:
 			break;
 		}
-		if (av_window_bind(seg, &bad) != EINVAL)
+		if (av_window_bind(seg, &bad) != refused_by[i])
 			fail_msg("row %u", i);
 		entry(region)->pd = PD;
 	}
@@ -178,7 +183,8 @@ static void only_type_1_is_bound_again(void **state)
 		bind = bind_of(READ, BASE, BYTES);
 		assert_int_equal(av_window_bind(seg, &bind), 0);
 		bind.rkey++;
-		assert_int_equal(av_window_bind(seg, &bind), type == TWO ? EINVAL : 0);
+		assert_int_equal(av_window_bind(seg, &bind),
+				 type == TWO ? AV_CHECK_BIND_BOUND : AV_CHECK_NONE);
 		assert_int_equal(entry(region)->windows, 1);
 	}
 }
@@ -186,7 +192,9 @@ static void only_type_1_is_bound_again(void **state)
 static void only_type_1_is_unbound_by_no_region(void **state)
 {
 	for (unsigned int i = 0; i < 4; i++) {
-		int err = i & 1 || i & 2 ? EINVAL : 0;
+		enum av_check found = i & 1   ? AV_CHECK_BIND_LENGTH
+				      : i & 2 ? AV_CHECK_BIND_TYPE
+					      : AV_CHECK_NONE;
 		struct av_window_bind bind;
 
 		make(i & 1 ? TWO : ONE, AV_KEY_REGION, LOCAL | BIND);
@@ -195,9 +203,9 @@ static void only_type_1_is_unbound_by_no_region(void **state)
 		bind.rkey++;
 		bind.region = 0;
 		bind.length = i & 2 ? 1 : 0;
-		assert_int_equal(av_window_bind(seg, &bind), err);
-		assert_int_equal(entry(region)->windows, err ? 1 : 0);
-		assert_int_equal(atomic_load(&entry(window)->key), err ? bind.rkey - 1 : 0);
+		assert_int_equal(av_window_bind(seg, &bind), found);
+		assert_int_equal(entry(region)->windows, found ? 1 : 0);
+		assert_int_equal(atomic_load(&entry(window)->key), found ? bind.rkey - 1 : 0);
 	}
 }
 
@@ -223,13 +231,13 @@ static void the_next_key_continues_from_the_last_bind(void **state)
 static const struct {
 	enum ibv_mw_type type;
 	uint32_t off_key, off_qpn; /* added to what is right */
-	enum av_invalidate ret;
+	enum av_check ret;
 } ends[] = {
-	{TWO, 0, 0, AV_INVALIDATED},
-	{TWO, 1, 0, AV_INVALIDATE_NOT_BOUND},
-	{TWO, 0, 1, AV_INVALIDATE_NOT_BOUND},
-	{ONE, 0, 0, AV_INVALIDATE_NOT_BOUND},
-	{TWO, KEYS << 8, 0, AV_INVALIDATE_NO_WINDOW},
+	{TWO, 0, 0, AV_CHECK_NONE},
+	{TWO, 1, 0, AV_CHECK_INVALIDATE_UNBOUND},
+	{TWO, 0, 1, AV_CHECK_INVALIDATE_UNBOUND},
+	{ONE, 0, 0, AV_CHECK_INVALIDATE_UNBOUND},
+	{TWO, KEYS << 8, 0, AV_CHECK_INVALIDATE_WINDOW},
 };
 
 static void the_queue_pair_that_bound_it_invalidates(void **state)
@@ -237,7 +245,7 @@ static void the_queue_pair_that_bound_it_invalidates(void **state)
 	for (size_t i = 0; i < AV_ARRAY_SIZE(ends); i++) {
 		struct av_window_bind bind;
 		uint32_t key;
-		bool ended = ends[i].ret == AV_INVALIDATED;
+		bool ended = ends[i].ret == AV_CHECK_NONE;
 
 		make(ends[i].type, AV_KEY_REGION, LOCAL | BIND);
 		bind = bind_of(READ, BASE, BYTES);
@@ -256,8 +264,8 @@ static void the_queue_pair_that_bound_it_invalidates(void **state)
 		assert_int_equal(av_window_destroy(seg, window), 0);
 		assert_int_equal(av_key_destroy(seg, region, NULL), 0);
 	}
-	assert_int_equal(av_window_invalidate(seg, 0, QPN), AV_INVALIDATE_NO_WINDOW);
-	assert_int_equal(av_window_may_invalidate(seg, 0, QPN), AV_INVALIDATE_NO_WINDOW);
+	assert_int_equal(av_window_invalidate(seg, 0, QPN), AV_CHECK_INVALIDATE_WINDOW);
+	assert_int_equal(av_window_may_invalidate(seg, 0, QPN), AV_CHECK_INVALIDATE_WINDOW);
 }
 
 static void a_queue_pair_takes_its_bindings_along(void **state)

@@ -126,7 +126,7 @@ static struct av_spans there(void *at, uint64_t bytes)
 	return spans;
 }
 
-static enum av_xfer copy(const struct av_spans *dst, const struct av_spans *src)
+static enum av_fault copy(const struct av_spans *dst, const struct av_spans *src)
 {
 	return av_xfer_copy(dst, src, 0);
 }
@@ -155,7 +155,7 @@ static void copy_one(size_t near_at, size_t far_at, size_t bytes, bool write)
 	kernel.end = (uintptr_t)(write ? far + far_at : near + near_at) + bytes;
 	kernel.to_there =
 		write ? 0 : (int64_t)((uintptr_t)(near + near_at) - (uintptr_t)far - far_at);
-	assert_int_equal(write ? copy(&f, &n) : copy(&n, &f), AV_XFER_OK);
+	assert_int_equal(write ? copy(&f, &n) : copy(&n, &f), AV_FAULT_NONE);
 	if (write)
 		expect_copied(far, far_at, near, near_at, bytes);
 	else
@@ -201,14 +201,14 @@ static void what_a_call_leaves_is_copied_by_the_next(void **state)
 
 static const struct {
 	int error;
-	enum av_xfer write, read;
+	enum av_fault write, read;
 } errors[] = {
-	{EPERM, AV_XFER_REFUSED, AV_XFER_REFUSED},
-	{ENOSYS, AV_XFER_REFUSED, AV_XFER_REFUSED},
-	{ESRCH, AV_XFER_GONE, AV_XFER_GONE},
-	{EAGAIN, AV_XFER_BUSY, AV_XFER_BUSY},
-	{ENOMEM, AV_XFER_DST_FAULT, AV_XFER_SRC_FAULT},
-	{EFAULT, AV_XFER_DST_FAULT, AV_XFER_SRC_FAULT},
+	{EPERM, AV_FAULT_FORBIDDEN, AV_FAULT_FORBIDDEN},
+	{ENOSYS, AV_FAULT_FORBIDDEN, AV_FAULT_FORBIDDEN},
+	{ESRCH, AV_FAULT_GONE, AV_FAULT_GONE},
+	{EAGAIN, AV_FAULT_BUSY, AV_FAULT_BUSY},
+	{ENOMEM, AV_FAULT_DST, AV_FAULT_SRC},
+	{EFAULT, AV_FAULT_DST, AV_FAULT_SRC},
 };
 
 static void each_error_of_the_kernel_has_its_meaning(void **state)
@@ -223,7 +223,7 @@ static void each_error_of_the_kernel_has_its_meaning(void **state)
 			if (copy(&f, &n) != errors[i].write || copy(&n, &f) != errors[i].read)
 				fail_msg("errno %d", errors[i].error);
 			assert_int_equal(atomic_load(&fake.seg.vm_refused),
-					 errors[i].write == AV_XFER_REFUSED);
+					 errors[i].write == AV_FAULT_FORBIDDEN);
 		}
 	}
 }
@@ -235,11 +235,11 @@ static void the_first_refusal_is_told(void **state)
 	off_t before = lseek(log_fd, 0, SEEK_END);
 
 	kernel.error = -EPERM;
-	assert_int_equal(copy(&f, &n), AV_XFER_REFUSED);
+	assert_int_equal(copy(&f, &n), AV_FAULT_FORBIDDEN);
 	assert_true(lseek(log_fd, 0, SEEK_END) > before);
 	before = lseek(log_fd, 0, SEEK_END);
-	assert_int_equal(copy(&f, &n), AV_XFER_REFUSED);
-	assert_int_equal(copy(&n, &f), AV_XFER_REFUSED);
+	assert_int_equal(copy(&f, &n), AV_FAULT_FORBIDDEN);
+	assert_int_equal(copy(&n, &f), AV_FAULT_FORBIDDEN);
 	assert_int_equal(lseek(log_fd, 0, SEEK_END), before);
 }
 
@@ -253,14 +253,14 @@ static void a_fault_at_the_near_end_is_told_from_one_at_the_far_end(void **state
 
 	assert_true(gone != MAP_FAILED && fixed != MAP_FAILED);
 	kernel.error = -EFAULT;
-	assert_int_equal(copy(&far_end, &none), AV_XFER_SRC_FAULT);
-	assert_int_equal(copy(&none, &far_end), AV_XFER_DST_FAULT);
-	assert_int_equal(copy(&far_end, &read), AV_XFER_DST_FAULT);
-	assert_int_equal(copy(&read, &far_end), AV_XFER_DST_FAULT);
-	assert_int_equal(copy(&good, &none), AV_XFER_SRC_FAULT);
-	assert_int_equal(copy(&none, &good), AV_XFER_DST_FAULT);
-	assert_int_equal(copy(&read, &good), AV_XFER_DST_FAULT);
-	assert_int_equal(copy(&far_end, &far_end), AV_XFER_REFUSED);
+	assert_int_equal(copy(&far_end, &none), AV_FAULT_SRC);
+	assert_int_equal(copy(&none, &far_end), AV_FAULT_DST);
+	assert_int_equal(copy(&far_end, &read), AV_FAULT_DST);
+	assert_int_equal(copy(&read, &far_end), AV_FAULT_DST);
+	assert_int_equal(copy(&good, &none), AV_FAULT_SRC);
+	assert_int_equal(copy(&none, &good), AV_FAULT_DST);
+	assert_int_equal(copy(&read, &good), AV_FAULT_DST);
+	assert_int_equal(copy(&far_end, &far_end), AV_FAULT_FORBIDDEN);
 	munmap(gone, PAGE);
 	munmap(fixed, PAGE);
 }
@@ -278,9 +278,9 @@ static void a_source_that_ends_early_is_at_fault(void **state)
 				dst = here(near, 2 * PAGE);
 
 		assert_int_equal(mprotect(pages + gone * PAGE, PAGE, PROT_NONE), 0);
-		assert_int_equal(copy(&dst, &src), AV_XFER_SRC_FAULT);
+		assert_int_equal(copy(&dst, &src), AV_FAULT_SRC);
 		assert_int_equal(mprotect(pages + gone * PAGE, PAGE, PROT_READ | PROT_WRITE), 0);
-		assert_int_equal(copy(&dst, &src), AV_XFER_OK);
+		assert_int_equal(copy(&dst, &src), AV_FAULT_NONE);
 	}
 	munmap(pages, 4 * PAGE);
 }
@@ -297,8 +297,8 @@ static void a_good_source_is_not_at_fault(void **state)
 		struct av_spans first = here(good, bytes), none = here(pages, bytes),
 				last = here(good + 3 * PAGE - bytes, bytes);
 
-		assert_int_equal(copy(&none, &first), AV_XFER_DST_FAULT);
-		assert_int_equal(copy(&none, &last), AV_XFER_DST_FAULT);
+		assert_int_equal(copy(&none, &first), AV_FAULT_DST);
+		assert_int_equal(copy(&none, &last), AV_FAULT_DST);
 	}
 	munmap(pages, 9 * PAGE);
 }
@@ -319,7 +319,7 @@ static void overlapping_bytes_are_moved(void **state)
 			fill(near, 3);
 			memcpy(was, near, ROOM);
 			memcpy(far, near, ROOM);
-			assert_int_equal(copy(&dst, &src), AV_XFER_OK);
+			assert_int_equal(copy(&dst, &src), AV_FAULT_NONE);
 			expect_copied(near, to, far, from, lengths[l]);
 		}
 	}
@@ -347,7 +347,7 @@ static void lists_are_copied_in_order(void **state)
 				.local = near + 5000 * n, .length = s[n], .seg = &fake.seg};
 			memcpy(row + from, near + 5000 * n, s[n]);
 		}
-		assert_int_equal(copy(&dst, &src), AV_XFER_OK);
+		assert_int_equal(copy(&dst, &src), AV_FAULT_NONE);
 		for (size_t n = 0; n < 3; at += d[n++]) {
 			assert_memory_equal(far + 3000 * n, row + at, d[n]);
 			assert_int_equal(far[3000 * n + d[n]], was[3000 * n + d[n]]);
@@ -368,12 +368,12 @@ static void a_null_region_takes_everything_and_gives_zeros(void **state)
 		fill(far, 6);
 		memcpy(was, near, ROOM);
 		kernel.end = 0; /* no word of zeros can be torn */
-		assert_int_equal(copy(&null, &n), AV_XFER_OK);
-		assert_int_equal(copy(&null, &f), AV_XFER_OK);
+		assert_int_equal(copy(&null, &n), AV_FAULT_NONE);
+		assert_int_equal(copy(&null, &f), AV_FAULT_NONE);
 		assert_memory_equal(near, was, ROOM);
-		assert_int_equal(copy(&n, &null), AV_XFER_OK);
+		assert_int_equal(copy(&n, &null), AV_FAULT_NONE);
 		expect_copied(near, 8, zeros, 0, lengths[l]);
-		assert_int_equal(copy(&f, &null), AV_XFER_OK);
+		assert_int_equal(copy(&f, &null), AV_FAULT_NONE);
 		expect_copied(far, 8, zeros, 0, lengths[l]);
 	}
 }
@@ -386,25 +386,25 @@ static const struct {
 	bool dst, src; /* is it on demand? */
 	enum far far;
 	ssize_t error;
-	enum av_xfer ret;
+	enum av_fault ret;
 	uint64_t faults, failed;
 } events[] = {
-	{false, false, NEITHER, 0, AV_XFER_OK, 0, 0},
-	{true, false, NEITHER, 0, AV_XFER_OK, 1, 0},
-	{false, true, NEITHER, 0, AV_XFER_OK, 1, 0},
-	{true, true, NEITHER, 0, AV_XFER_OK, 2, 0},
-	{true, true, DST, 0, AV_XFER_OK, 2, 0},
-	{true, true, SRC, 0, AV_XFER_OK, 2, 0},
+	{false, false, NEITHER, 0, AV_FAULT_NONE, 0, 0},
+	{true, false, NEITHER, 0, AV_FAULT_NONE, 1, 0},
+	{false, true, NEITHER, 0, AV_FAULT_NONE, 1, 0},
+	{true, true, NEITHER, 0, AV_FAULT_NONE, 2, 0},
+	{true, true, DST, 0, AV_FAULT_NONE, 2, 0},
+	{true, true, SRC, 0, AV_FAULT_NONE, 2, 0},
 	/* the end at fault has an event; the other one was not accessed as a whole */
-	{true, true, DST, -EFAULT, AV_XFER_DST_FAULT, 1, 1},
-	{true, false, DST, -EFAULT, AV_XFER_DST_FAULT, 1, 1},
-	{false, true, DST, -EFAULT, AV_XFER_DST_FAULT, 0, 0},
-	{true, true, SRC, -EFAULT, AV_XFER_SRC_FAULT, 1, 1},
-	{false, true, SRC, -EFAULT, AV_XFER_SRC_FAULT, 1, 1},
-	{true, false, SRC, -EFAULT, AV_XFER_SRC_FAULT, 0, 0},
+	{true, true, DST, -EFAULT, AV_FAULT_DST, 1, 1},
+	{true, false, DST, -EFAULT, AV_FAULT_DST, 1, 1},
+	{false, true, DST, -EFAULT, AV_FAULT_DST, 0, 0},
+	{true, true, SRC, -EFAULT, AV_FAULT_SRC, 1, 1},
+	{false, true, SRC, -EFAULT, AV_FAULT_SRC, 1, 1},
+	{true, false, SRC, -EFAULT, AV_FAULT_SRC, 0, 0},
 	/* given up */
-	{true, true, DST, -EPERM, AV_XFER_REFUSED, 0, 0},
-	{true, true, SRC, -EAGAIN, AV_XFER_BUSY, 0, 0},
+	{true, true, DST, -EPERM, AV_FAULT_FORBIDDEN, 0, 0},
+	{true, true, SRC, -EAGAIN, AV_FAULT_BUSY, 0, 0},
 };
 
 static void page_faults_are_counted(void **state)
@@ -431,9 +431,9 @@ static void page_faults_are_counted(void **state)
 			fail_msg("row %zu: %lu events", i,
 				 (unsigned long)counted(&fake, AV_ODP_COUNT_FAULTS));
 		/* What was written may be written again. */
-		if (events[i].dst && events[i].ret == AV_XFER_OK)
+		if (events[i].dst && events[i].ret == AV_FAULT_NONE)
 			assert_int_equal(av_odp_missing(&fake.seg, dst.at[0].addr, 100, true), 0);
-		if (events[i].src && events[i].ret == AV_XFER_OK)
+		if (events[i].src && events[i].ret == AV_FAULT_NONE)
 			assert_int_equal(av_odp_missing(&fake.seg, src.at[0].addr, 100, true), 1);
 	}
 }
@@ -452,7 +452,7 @@ static void each_part_of_an_element_has_its_own_pages(void **state)
 		parts.bytes = whole.bytes;
 		for (size_t i = 0; i < 3; i++)
 			parts.at[i] = here(far + i * PAGE, PAGE).at[0];
-		assert_int_equal(dst ? copy(&whole, &parts) : copy(&parts, &whole), AV_XFER_OK);
+		assert_int_equal(dst ? copy(&whole, &parts) : copy(&parts, &whole), AV_FAULT_NONE);
 		assert_int_equal(av_odp_missing(&fake.seg, at, 3 * PAGE, dst), 0);
 		assert_int_equal(av_odp_missing(&fake.seg, at - 4 * PAGE, 4 * PAGE, false), 4);
 		assert_int_equal(counted(&fake, AV_ODP_COUNT_FAULT_PAGES), 3);
@@ -463,16 +463,16 @@ static void each_part_of_an_element_has_its_own_pages(void **state)
 
 static const struct {
 	uint64_t bytes; /* of three elements, of which the second is there, and the third is not */
-	enum av_xfer ret;
+	enum av_fault ret;
 	unsigned int calls;
 } readings[] = {
-	{0, AV_XFER_OK, 0},
-	{1, AV_XFER_OK, 0},
-	{100, AV_XFER_OK, 0},
-	{101, AV_XFER_OK, 1},
-	{100 + 2 * PAGE, AV_XFER_OK, 2},
-	{101 + 2 * PAGE, AV_XFER_SRC_FAULT, 2},
-	{4 * PAGE, AV_XFER_SRC_FAULT, 2},
+	{0, AV_FAULT_NONE, 0},
+	{1, AV_FAULT_NONE, 0},
+	{100, AV_FAULT_NONE, 0},
+	{101, AV_FAULT_NONE, 1},
+	{100 + 2 * PAGE, AV_FAULT_NONE, 2},
+	{101 + 2 * PAGE, AV_FAULT_SRC, 2},
+	{4 * PAGE, AV_FAULT_SRC, 2},
 };
 
 static void no_more_is_read_than_is_asked_for(void **state)
@@ -492,7 +492,7 @@ static void no_more_is_read_than_is_asked_for(void **state)
 	}
 	kernel.error = -EPERM;
 	fake.seg.vm_refused = true; /* which has been told */
-	assert_int_equal(av_xfer_read(&src, 101, 0), AV_XFER_REFUSED);
+	assert_int_equal(av_xfer_read(&src, 101, 0), AV_FAULT_FORBIDDEN);
 	munmap(hole, PAGE);
 }
 

@@ -91,9 +91,9 @@ static uint32_t taken(void)
 	return atomic_load(&stripe->taken);
 }
 
-static enum av_xfer apply(const struct av_atomic *a, struct av_operand *old)
+static enum av_fault apply(const struct av_atomic *a, struct av_operand *old)
 {
-	enum av_xfer ret = av_xfer_atomic(&span, a, old, 0);
+	enum av_fault ret = av_xfer_atomic(&span, a, old, 0);
 
 	assert_int_equal(atomic_load(&stripe->lock.owner), 0);
 	return ret;
@@ -117,7 +117,7 @@ static void once(struct av_atomic *a, unsigned int at, bool here)
 	memcpy(before, memory, BYTES);
 	place(memory + at, a->bytes, here);
 	then = taken();
-	assert_int_equal(apply(a, &old), AV_XFER_OK);
+	assert_int_equal(apply(a, &old), AV_FAULT_NONE);
 	if (a->op != AV_ATOMIC_SWAP || (here && a->bytes < sizeof(uint64_t)))
 		assert_memory_equal(&old, &was, a->bytes);
 	stores = model_atomic(a, before + at);
@@ -172,7 +172,7 @@ static void a_word_is_changed_under_its_mask(void **state)
 
 		memcpy(memory, &words[i / 2].before, sizeof(uint64_t));
 		place(memory, 8, true);
-		assert_int_equal(apply(&a, &old), AV_XFER_OK);
+		assert_int_equal(apply(&a, &old), AV_FAULT_NONE);
 		memcpy(&after, memory, sizeof(after));
 		if (after != words[i / 2].after || old.word[0] != words[i / 2].before)
 			fail_msg("row %zu: %#lx, was %#lx", i / 2, (unsigned long)after,
@@ -227,7 +227,7 @@ static void what_another_changed_is_read_again(void **state)
 		kernel.meanwhile = others[i].meanwhile;
 		kernel.held = others[i].held;
 		atomic_store(&stripe->lock.owner, kernel.held ? av_lock_self : 0);
-		assert_int_equal(av_xfer_atomic(&span, &add_one, &old, 0), AV_XFER_OK);
+		assert_int_equal(av_xfer_atomic(&span, &add_one, &old, 0), AV_FAULT_NONE);
 		if (old.word[0] != others[i].old || kernel.calls[0] != others[i].reads ||
 		    memory[0] != others[i].old + 1)
 			fail_msg("row %zu: %u reads", i, kernel.calls[0]);
@@ -241,7 +241,7 @@ static void a_lock_that_is_not_given_up_is_busy(void **state)
 	memory[0] = 5;
 	place(memory, 8, true);
 	atomic_store(&stripe->lock.owner, av_lock_self);
-	assert_int_equal(av_xfer_atomic(&span, &add_one, &old, 0), AV_XFER_BUSY);
+	assert_int_equal(av_xfer_atomic(&span, &add_one, &old, 0), AV_FAULT_BUSY);
 	assert_int_equal(atomic_load(&stripe->lock.owner), av_lock_self);
 	assert_int_equal(memory[0], 5);
 	atomic_store(&stripe->lock.owner, 0);
@@ -265,7 +265,7 @@ static void pages_have_a_lock_of_their_own(void **state)
 		stripe = of[pages];
 		for (unsigned int i = 0; i < 2; i++)
 			then[i] = atomic_load(&of[i]->taken);
-		assert_int_equal(apply(&add_one, &old), AV_XFER_OK);
+		assert_int_equal(apply(&add_one, &old), AV_FAULT_NONE);
 		for (unsigned int i = 0; i < 2; i++)
 			assert_int_equal(atomic_load(&of[i]->taken), then[i] + (i == pages));
 	}
@@ -275,13 +275,13 @@ static void pages_have_a_lock_of_their_own(void **state)
 
 static const struct {
 	ssize_t read, write; /* errors of the kernel */
-	enum av_xfer ret;
+	enum av_fault ret;
 } errors[] = {
-	{-EFAULT, 0, AV_XFER_DST_FAULT},  {0, -EFAULT, AV_XFER_DST_FAULT},
-	{-ENOMEM, 0, AV_XFER_DST_FAULT},  {0, -ENOMEM, AV_XFER_DST_FAULT},
-	{-EPERM, 0, AV_XFER_REFUSED},	  {0, -EPERM, AV_XFER_REFUSED},
-	{-ESRCH, 0, AV_XFER_GONE},	  {0, -ESRCH, AV_XFER_GONE},
-	{-EAGAIN, -EAGAIN, AV_XFER_BUSY}, {0, -EAGAIN, AV_XFER_BUSY},
+	{-EFAULT, 0, AV_FAULT_DST},	   {0, -EFAULT, AV_FAULT_DST},
+	{-ENOMEM, 0, AV_FAULT_DST},	   {0, -ENOMEM, AV_FAULT_DST},
+	{-EPERM, 0, AV_FAULT_FORBIDDEN},   {0, -EPERM, AV_FAULT_FORBIDDEN},
+	{-ESRCH, 0, AV_FAULT_GONE},	   {0, -ESRCH, AV_FAULT_GONE},
+	{-EAGAIN, -EAGAIN, AV_FAULT_BUSY}, {0, -EAGAIN, AV_FAULT_BUSY},
 };
 
 static void each_error_of_the_kernel_has_its_meaning(void **state)
@@ -315,7 +315,7 @@ static void memory_that_cannot_be_written_is_a_fault(void **state)
 				memset(&a.compare_mask, 0xff, sizeof(a.compare_mask));
 				assert_int_equal(mprotect(pages, PAGE, prot), 0);
 				place(pages, a.bytes, true);
-				if (apply(&a, &old) != AV_XFER_DST_FAULT)
+				if (apply(&a, &old) != AV_FAULT_DST)
 					fail_msg("operation %d on %u bytes, rights %d", op, a.bytes,
 						 prot);
 			}
@@ -326,12 +326,12 @@ static void memory_that_cannot_be_written_is_a_fault(void **state)
 
 static const struct {
 	ssize_t error;
-	enum av_xfer ret;
+	enum av_fault ret;
 	uint64_t faults, failed;
 } events[] = {
-	{-EPERM, AV_XFER_REFUSED, 0, 0},			/* given up: no event */
-	{0, AV_XFER_OK, 1, 0},		 {0, AV_XFER_OK, 1, 0}, /* the page is valid now */
-	{-EAGAIN, AV_XFER_BUSY, 1, 0},	 {-EFAULT, AV_XFER_DST_FAULT, 2, 1},
+	{-EPERM, AV_FAULT_FORBIDDEN, 0, 0},			      /* given up: no event */
+	{0, AV_FAULT_NONE, 1, 0},	    {0, AV_FAULT_NONE, 1, 0}, /* the page is valid now */
+	{-EAGAIN, AV_FAULT_BUSY, 1, 0},	    {-EFAULT, AV_FAULT_DST, 2, 1},
 };
 
 static void page_faults_are_counted(void **state)
@@ -348,7 +348,7 @@ static void page_faults_are_counted(void **state)
 			fail_msg("row %zu: %lu", i,
 				 (unsigned long)counted(&fake, AV_ODP_COUNT_FAULTS));
 		assert_int_equal(counted(&fake, AV_ODP_COUNT_FAULT_PAGES), events[i].faults > 0);
-		if (events[i].ret == AV_XFER_OK) /* it has been written */
+		if (events[i].ret == AV_FAULT_NONE) /* it has been written */
 			assert_int_equal(av_odp_missing(&fake.seg, span.addr, 8, true), 0);
 	}
 }

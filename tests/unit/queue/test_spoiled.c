@@ -230,9 +230,9 @@ static void test_long_list(void **state)
 	for (size_t i = 0; i < AV_ARRAY_SIZE(list); i++)
 		list[i] = (struct ibv_sge){.length = 1};
 	assert_int_equal(av_mem_get_list(&fake.seg, 1, 0, list, AV_MAX_SGE + 1, 1, &spans),
-			 AV_MEM_RANGE);
+			 AV_CHECK_KEY_LIST);
 	assert_int_equal(av_mem_get_list(&fake.seg, 1, 0, list, UINT32_MAX, 1, &spans),
-			 AV_MEM_RANGE);
+			 AV_CHECK_KEY_LIST);
 	assert_int_equal(spans.count, 0);
 }
 

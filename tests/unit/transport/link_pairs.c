@@ -188,10 +188,10 @@ void link_unbind_windows(void)
 	for (unsigned int h = 0; h < LINK_HOSTS; h++) {
 		struct link_side *s = &link_side[h];
 		uint32_t qpn = atomic_load(&s->end.qp->qpn);
-		enum av_invalidate was = av_window_invalidate(s->seg, s->window, qpn);
+		enum av_check was = av_window_invalidate(s->seg, s->window, qpn);
 
 		if (!link_now->fails)
-			MUST_BE(was, invalidates(h) ? AV_INVALIDATE_NOT_BOUND : AV_INVALIDATED);
+			MUST_BE(was, invalidates(h) ? AV_CHECK_INVALIDATE_UNBOUND : AV_CHECK_NONE);
 	}
 }
 
