@@ -14,7 +14,7 @@
 #include "base/limits.h"
 #include "base/nearest.h"
 #include "base/word.h"
-#include "device/mtu.h"
+#include "wire/packet.h"
 
 #define DEFAULT_NAME "any0"
 #define LID_MAX	     49151 /* 0xBFFF, the last unicast LID */

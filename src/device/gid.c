@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/raw_socket.h"
+#include "wire/packet.h"
 
 #define UNIVERSAL_LOCAL (0x02ull << 56) /* a bit of an EUI-64 */
 
@@ -382,4 +383,23 @@ void av_gid_from_guid(uint64_t guid, struct av_gid *gid)
 	gid->gid.global.subnet_prefix = htobe64(0xfe80ull << 48);
 	gid->gid.global.interface_id = htobe64(guid);
 	gid->type = IBV_GID_TYPE_IB;
+}
+
+enum ibv_mtu av_mtu_of_rows(const struct av_gid *rows, unsigned int count)
+{
+	int saved = errno, fd = av_raw_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	uint32_t least = UINT32_MAX;
+
+	for (unsigned int i = 0; fd >= 0 && i < count; i++) {
+		struct ifreq req = {0};
+
+		_Static_assert(sizeof(req.ifr_name) == sizeof(rows->ifname), "both end with a NUL");
+		memcpy(req.ifr_name, rows[i].ifname, sizeof(req.ifr_name));
+		if (ioctl(fd, SIOCGIFMTU, &req) == 0 && (uint32_t)req.ifr_mtu < least)
+			least = (uint32_t)req.ifr_mtu;
+	}
+	if (fd >= 0)
+		close(fd);
+	errno = saved;
+	return av_mtu_within(least);
 }

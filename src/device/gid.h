@@ -112,6 +112,13 @@ void av_gid_interface_hardware(uint32_t ifindex, uint8_t address[AV_HARDWARE_BYT
 bool av_gid_merge(struct av_gid *table, const struct av_gid_form *form, const struct av_gid *fresh,
 		  unsigned int count);
 
+/*
+ * What fits all interfaces of a GID table: whichever row a program takes, its packets pass. Those
+ * that cannot be asked do not count.
+ * Context: makes system calls; keeps errno
+ */
+enum ibv_mtu av_mtu_of_rows(const struct av_gid *rows, unsigned int count);
+
 /* The GID fe80:: plus @guid (host byte order): row 0 of an InfiniBand port. */
 void av_gid_from_guid(uint64_t guid, struct av_gid *gid);
 

@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "device/mtu.h"
 #include "device/port_watch.h"
 #include "segment/doorbell.h"
 #include "registry/directory_file.h"

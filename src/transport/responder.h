@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "device/mtu.h"
+#include "wire/packet.h"
 #include "observe/check.h"
 #include "observe/counters.h"
 #include "queue/qp.h"

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "device/mtu.h"
+#include "wire/packet.h"
 #include "queue/qp.h"
 #include "wire/message.h"
 

@@ -249,3 +249,17 @@ enum av_packet_fault av_packet_get(struct av_packet *p, const uint8_t *from, siz
 	}
 	return get_payload(p, &info, from[1] >> PAD_SHIFT & 3, at, bytes - (size_t)(at - from));
 }
+
+/* --- path MTU -------------------------------------------------------------------------- */
+
+/* With a whole payload: IPv6 40, UDP 8, BTH 12, XRCETH 4, RETH 16, immediate 4, ICRC 4. */
+#define HEADERS 88u
+
+enum ibv_mtu av_mtu_within(uint32_t bytes)
+{
+	enum ibv_mtu mtu = IBV_MTU_4096;
+
+	while (mtu > IBV_MTU_256 && av_mtu_bytes(mtu) + HEADERS > bytes)
+		mtu--;
+	return mtu;
+}

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <infiniband/verbs.h>
 
 #include "base/compiler.h"
 #include "wire/opcode.h"
@@ -64,6 +65,18 @@ enum av_packet_fault {
 	AV_PACKET_PADDING, /* not a multiple of four bytes, or more padding than payload */
 	AV_PACKET_PAYLOAD, /* payload where none is allowed, or of the wrong size */
 };
+
+/* In bytes, of enum ibv_mtu; a peer's segment may say anything. */
+static inline uint32_t av_mtu_bytes(uint32_t mtu)
+{
+	return 128u << (mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? mtu : IBV_MTU_256);
+}
+
+/*
+ * The largest path MTU whose packets fit an interface. @bytes: the MTU of the interface
+ * Return: at least IBV_MTU_256, which every interface with IPv6 carries
+ */
+enum ibv_mtu av_mtu_within(uint32_t bytes);
 
 /* Bytes of padding after a payload. */
 static inline uint32_t av_packet_padding(uint32_t payload_bytes)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "device/mtu.h"
+#include "wire/packet.h"
 #include "device/port.h"
 #include "device/switches.h"
 #include "json_out.h"

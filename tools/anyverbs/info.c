@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "device/mtu.h"
+#include "wire/packet.h"
 #include "device/port.h"
 #include "base/limits.h"
 #include "json_out.h"

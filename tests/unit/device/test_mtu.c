@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "device/mtu.h"
+#include "device/gid.h"
+#include "wire/packet.h"
 
 #define HEADERS 88u
 
