@@ -46,6 +46,7 @@ struct place {
 struct views {
 	struct av_seg_views seg_views; /* first */
 	pthread_mutex_t mutex;	       /* held to change any */
+	atomic_bool due;	       /* some have ended, and nobody has looked which */
 	struct view view[VIEWS];
 	struct place spare[VIEWS];
 	unsigned int spares, places; /* how many there are; of these and of views together */
@@ -313,15 +314,28 @@ static struct view *make_in(struct views *views, struct av_seg *seg, struct av_f
 	return NULL;
 }
 
+/*
+ * Whoever holds the mutex may be waiting for the segment's owner, and the owner for this thread: so
+ * nobody waits for it here, and who has held it looks again.
+ */
+static void sweep_due(struct views *views, const struct av_seg *seg)
+{
+	while (atomic_load(&views->due) && !pthread_mutex_trylock(&views->mutex)) {
+		atomic_store(&views->due, false);
+		for (unsigned int i = 0; i < VIEWS; i++)
+			clear_ended(views, seg, &views->view[i]);
+		pthread_mutex_unlock(&views->mutex);
+	}
+}
+
 static void sweep(struct av_seg *seg)
 {
 	struct views *views = (struct views *)atomic_load(&seg->views);
 
-	if (!views || pthread_mutex_trylock(&views->mutex))
+	if (!views)
 		return;
-	for (unsigned int i = 0; i < VIEWS; i++)
-		clear_ended(views, seg, &views->view[i]);
-	pthread_mutex_unlock(&views->mutex);
+	atomic_store(&views->due, true);
+	sweep_due(views, seg);
 }
 
 static void forget(struct av_seg *seg)
@@ -386,6 +400,7 @@ void *av_file_view_at(struct av_seg *seg, uint64_t at, uint64_t addr, uint64_t l
 		v = find(views, serial);
 		v = v ? v : make_in(views, seg, run, serial);
 		pthread_mutex_unlock(&views->mutex);
+		sweep_due(views, seg);
 		errno = saved;
 	}
 	return v ? within(v, serial, addr, len) : NULL;

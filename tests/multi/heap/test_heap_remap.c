@@ -131,7 +131,7 @@ static void leave_beside_row(void)
 	fill(p, BYTES, 3);
 	mr = reg(p, BYTES);
 	pthread_create(&thread, NULL, mapper, (void *)&over);
-	for (int i = 0; i < 1000; i++) {
+	for (int i = 0; i < 250; i++) {
 		q = mremap(p, BYTES, BYTES, leave);
 		if (!EXPECT(q != MAP_FAILED, "mremap: errno %d", errno))
 			break;

@@ -90,6 +90,13 @@ static unsigned int views(void)
 	return count;
 }
 
+/* The peer has unmapped what it had in the rows before. */
+static void begin(const char *name)
+{
+	row("%s", name);
+	EXPECT(WAIT_UNTIL(views() == 0, PATIENCE), "views stay when their regions have ended");
+}
+
 /* --- what is reached ------------------------------------------------------------- */
 
 /* Every kind of access, across the first two pages. */
@@ -122,7 +129,7 @@ static void descriptor_row(void)
 	uint8_t *p = map(fd, BYTES);
 	struct ibv_mr *mr = reg(p, BYTES);
 
-	row("a memfd whose descriptor is kept");
+	begin("a memfd whose descriptor is kept");
 	expect_reached(p, mr);
 	EXPECT(views() == 1, "%u views", views());
 	end(mr, p, BYTES, fd);
@@ -136,7 +143,7 @@ static void name_row(void)
 	struct ibv_mr *mr;
 	int fd;
 
-	row("a name in /dev/shm, and no descriptor");
+	begin("a name in /dev/shm, and no descriptor");
 	snprintf(name, sizeof(name), "/test-shared-file-%d", (int)getpid());
 	fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0 || ftruncate(fd, (off_t)BYTES))
@@ -157,7 +164,7 @@ static void nameless_row(void)
 	uint8_t *p = map(fd, BYTES), *q = map_at(NULL, -1, BYTES, 0, MAP_SHARED | MAP_ANONYMOUS);
 	struct ibv_mr *mr, *other;
 
-	row("neither a name nor a descriptor");
+	begin("neither a name nor a descriptor");
 	close(fd);
 	mr = reg(p, BYTES);
 	other = reg(q, BYTES);
@@ -180,7 +187,7 @@ static void pieces_row(void)
 	struct ibv_mr *mr;
 	uint8_t byte = 0;
 
-	row("several files side by side");
+	begin("several files side by side");
 	map_at(p, first, PAGE, 3 * PAGE, MAP_SHARED);
 	map_at(p + PAGE, second, PAGE, 0, MAP_SHARED);
 	map_at(p + 2 * PAGE, first, PAGE, PAGE, MAP_SHARED);
@@ -199,7 +206,7 @@ static void part_row(void)
 	uint8_t *p = map_at(NULL, fd, BYTES, 5 * PAGE, MAP_SHARED);
 	struct ibv_mr *mr = reg(p + 24, 3 * PAGE), *other = reg(p + PAGE, 2 * PAGE + 200);
 
-	row("two regions on a part of a file");
+	begin("two regions on a part of a file");
 	expect_reached(p + 24, mr);
 	expect_reached(p + PAGE, other);
 	EXPECT(views() == 1, "%u views", views());
@@ -216,7 +223,7 @@ static void huge_row(void)
 			    : mmap(NULL, 2 * HUGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	struct ibv_mr *mr;
 
-	row("huge pages of the system's pool");
+	begin("huge pages of the system's pool");
 	if (p == MAP_FAILED) {
 		puts("left out: huge pages of the system's pool: it has none");
 	} else {
@@ -234,7 +241,7 @@ static void rereg_row(void)
 	uint8_t *p = map(fd, BYTES), *q = map(next, BYTES);
 	struct ibv_mr *mr = reg(p, BYTES);
 
-	row("re-registration onto another file");
+	begin("re-registration onto another file");
 	expect_reached(p, mr);
 	EXPECT(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, q, BYTES, 0) == 0,
 	       "ibv_rereg_mr: errno %d", errno);
@@ -254,7 +261,7 @@ static void truncated_row(void)
 	uint8_t *p = map(fd, BYTES);
 	struct ibv_mr *mr = reg(p, BYTES);
 
-	row("a file that has become shorter");
+	begin("a file that has become shorter");
 	expect_reached(p, mr);
 	EXPECT(ftruncate(fd, 2 * PAGE) == 0, "ftruncate: errno %d", errno);
 	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, PAGE, IBV_WC_SUCCESS);
@@ -269,7 +276,7 @@ static void protected_row(void)
 	uint8_t *p = map(fd, BYTES);
 	struct ibv_mr *mr = reg(p, BYTES);
 
-	row("memory that the program may no longer access");
+	begin("memory that the program may no longer access");
 	EXPECT(mprotect(p, BYTES, PROT_NONE) == 0, "mprotect: errno %d", errno);
 	EXPECT_PROBE(&b, &a, 0, IBV_WR_RDMA_WRITE, (uintptr_t)p, mr->rkey, PAGE, IBV_WC_SUCCESS);
 	end(mr, p, BYTES, fd);
@@ -282,7 +289,7 @@ static void replaced_row(void)
 	struct ibv_mr *mr = reg(p, BYTES);
 	enum ibv_wc_status got = IBV_WC_SUCCESS;
 
-	row("another file in its place");
+	begin("another file in its place");
 	expect_reached(p, mr);
 	map_at(p, other, BYTES, 0, MAP_SHARED);
 	(void)WAIT_UNTIL((got = probe(&b, &a, 0, IBV_WR_RDMA_WRITE, (uintptr_t)p, mr->rkey,
@@ -301,7 +308,7 @@ static void private_row(void)
 	uint8_t *r = map_at(NULL, -1, BYTES, 0, MAP_PRIVATE | MAP_ANONYMOUS);
 	struct ibv_mr *copy = reg(p, BYTES), *hole, *none = reg(r, BYTES);
 
-	row("private memory, in whole or in part");
+	begin("private memory, in whole or in part");
 	expect_private(p, copy);
 	map_at(q + 4 * PAGE, -1, PAGE, 0, MAP_PRIVATE | MAP_ANONYMOUS);
 	hole = reg(q, BYTES);
@@ -324,7 +331,7 @@ static void locks_row(void)
 	pid_t child;
 	int status = 0;
 
-	row("locks of the file stay");
+	begin("locks of the file stay");
 	EXPECT(fcntl(fd, F_SETLK, &lock) == 0, "fcntl: errno %d", errno);
 	mr = reg(p, BYTES);
 	expect_reached(p, mr);
