@@ -18,18 +18,18 @@ VALUE = re.compile(r"(?<![!=]= )(?<!case )\b(EINVAL|EOPNOTSUPP|ENOTSUP)\b")
 
 # Functions whose value is no verb's: (file, function): why no check is named.
 OTHERS = {
-    ("memory/klm_list.c", "*"): "likewise; or a check of the caller's, exp/exp_umr.c",
+    ("memory/klm_iter.c", "*"): "likewise; or a check of the caller's, exp/exp_umr.c",
     ("memory/odp_notify.c", "*"): "userfaultfd(2) of an old kernel, on which we do without",
     ("memory/vma.c", "*"): "to callers: the kernel cannot populate, which is no failure",
-    ("registry/xrc_domain.c", "*"): "the caller names the check: verbs/ibv_xrcd.c",
-    ("registry/multicast.c", "*"): "the caller names the check: verbs/ibv_mcast.c",
+    ("registry/numbers.c", "*"): "the caller names the check: verbs/ibv_pd.c",
+    ("registry/multicast.c", "*"): "the caller names the check: verbs/ibv_ah.c",
     ("registry/folder.c", "*"): "of ANYVERBS_DIR: opening the device says so itself",
     ("cm/command.c", "read_command"): "no command of librdmacm, and so of no verb",
     ("cm/conn.c", "*"): "the caller names the id's state",
     ("cm/cm_mad.c", "pass"): "a message of ours always fits",
     ("cm/cm_attend.c", "av_cm_attend"): "ANYVERBS_TRANSPORT=host: there is no other host",
     ("verbs/query.c", "ibv_query_port_speed"): "the system's library is too old to have the verb",
-    ("verbs/unsupported.c", "*"): "the verb is missing as a whole, and NOT_SUPPORTED says that",
+    ("verbs/ibv_context.c", "*"): "the verb is missing as a whole, and NOT_SUPPORTED says that",
     ("verbs/ops.c", "*"): "likewise",
     ("verbs/next.h", "*"): "the system's library is too old to have the verb",
     ("verbs/ibv_buf.c", "ibv_export_buf_dmabuf_fd"): "likewise",

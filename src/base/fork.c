@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "base/uncancelled.h"
+#include "base/thread.h"
 
 static _Atomic(const struct av_fork_handlers *) table[AV_FORK_N];
 static int unusable; /* what pthread_atfork() returned */

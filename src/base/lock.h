@@ -1,4 +1,73 @@
 /* SPDX-License-Identifier: MIT */
+/* Locks between processes, and the order in which a thread takes them. */
+#ifndef AV_BASE_LOCK_H
+#define AV_BASE_LOCK_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+
+/*
+ * The order in which a thread takes locks and execution rights: docs/concurrency/ORDER.md.
+ *
+ * Every place that takes one names its rank. A thread that waits for a lock holds only locks of
+ * lower ranks, so no circle of waiters can form. Trying is exempt, because it never waits.
+ *
+ * Builds with AV_CHECK_LOCKS (the sanitizers' presets) keep a list per thread, and abort with a
+ * message at the first violation. In other builds none of this leaves an instruction.
+ */
+
+enum av_lock_rank {
+	AV_RANK_APPEND,	   /* av_qp_shared.append: writing requests into the send ring */
+	AV_RANK_EXEC,	   /* av_qp_shared.exec: the requester's execution right */
+	AV_RANK_RESP,	   /* av_qp_shared.resp: the responder's execution right */
+	AV_RANK_SENDER,	   /* av_assist.sender: the large message that a CQ's pollers help with */
+	AV_RANK_PIECE,	   /* av_assist.piece: copying one piece of it */
+	AV_RANK_KEY_RIGHT, /* the lock of a window or a UMR key: the right to change it */
+	AV_RANK_POLL,	   /* av_cq_shared.poll_lock */
+	AV_RANK_CQ,	   /* av_cq_shared.lock */
+	AV_RANK_POST_RECV, /* av_rq_shared.post_lock */
+	AV_RANK_TAKE_RECV, /* av_rq_shared.take_lock */
+	AV_RANK_ATOMIC,	   /* one stripe of the directory: one read-modify-write */
+	AV_RANK_KEY,	   /* the lock of a region's key */
+};
+
+#if defined(AV_CHECK_LOCKS)
+
+/*
+ * This thread is about to wait for @lock; it got @lock by trying; it has released @lock. Waiting
+ * aborts if it could close a circle.
+ */
+void av_lock_order_wait(const void *lock, enum av_lock_rank rank);
+void av_lock_order_taken(const void *lock, enum av_lock_rank rank);
+void av_lock_order_released(const void *lock);
+
+/* Aborts unless this thread holds @lock. @where: for the message */
+void av_lock_order_assert(const void *lock, const char *where);
+
+/*
+ * The child's only thread, after a fork, holds the private locks that its parent's thread held, and
+ * no shared ones.
+ */
+void av_lock_order_forked(void);
+
+#define AV_ASSERT_HELD(lock) av_lock_order_assert(lock, __func__)
+
+#else
+
+#define av_lock_order_wait(lock, rank)	((void)(rank))
+#define av_lock_order_taken(lock, rank) ((void)(rank))
+#define av_lock_order_released(lock)	((void)(lock))
+#define av_lock_order_forked()		((void)0)
+#define AV_ASSERT_HELD(lock)		((void)(lock))
+
+#endif
+
 /*
  * A lock for memory that several processes map. It survives the death of its holder.
  *
@@ -14,17 +83,8 @@
  *
  * Rules for locks: not recursive. A lock is held for bounded work only. While one is held, no
  * memory of the program is touched and nothing is waited for. Taking one names its rank
- * (base/lock_order.h).
+ * (base/lock.h).
  */
-#ifndef AV_BASE_LOCK_H
-#define AV_BASE_LOCK_H
-
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/compiler.h"
-#include "base/lock_order.h"
 
 struct av_lock {
 	_Atomic uint32_t owner; /* process identity of the holder, 0: free */
@@ -199,6 +259,33 @@ AV_MUST_USE static inline bool av_lock_try_both(struct av_lock *first, enum av_l
 	av_lock_order_taken(&first[0], rank_first);
 	av_lock_order_taken(&first[1], rank_second);
 	return true;
+}
+
+/*
+ * Taking a lock at exit. Another thread that holds it is done in a moment, so exit waits, up to
+ * AV_PATIENCE_NS. A thread that holds it itself, and exits in a signal's handler, would wait in
+ * vain: the mutex knows its owner, and refuses at once.
+ */
+
+/* A mutex that av_exit_lock() may take. */
+#define AV_EXIT_MUTEX PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP
+
+/*
+ * The same in a forked child, whoever held it in the parent. The child has one thread, so nobody
+ * else uses the mutex. ThreadSanitizer is not asked: it remembers the parent's threads.
+ */
+AV_RACY static inline void av_exit_mutex_forked(pthread_mutex_t *mutex)
+{
+	*mutex = (pthread_mutex_t)AV_EXIT_MUTEX;
+}
+
+/* Return: false: it is not to be had. Context: a destructor */
+AV_MUST_USE static inline bool av_exit_lock(pthread_mutex_t *mutex)
+{
+	struct timespec until = av_timespec(av_now_real_ns() + AV_PATIENCE_NS);
+
+	/* Sanitizers know this one, whose clock may be set, but not pthread_mutex_clocklock(3). */
+	return pthread_mutex_timedlock(mutex, &until) == 0;
 }
 
 #endif

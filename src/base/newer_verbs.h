@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Declarations, by value, of headers newer than rdma-core 39's, for programs built with those.
- * verbs/abi_check.c compares the values where the header has them; the compiler compares
+ * verbs/ops.c compares the values where the header has them; the compiler compares
  * prototypes. Sources: <infiniband/verbs.h> of rdma-core 65; for device_cap_flags_ex, the kernel's
  * enum ib_uverbs_device_cap_flags.
  */

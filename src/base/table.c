@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Adding to and walking the table of handles. */
 #include "base/table.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+/* Adding to and walking the table of handles. */
 
 /* Return: NULL: no memory, or beyond the table */
 static _Atomic(void *) *entry_of(struct av_table *table, uint32_t id)
@@ -70,4 +71,45 @@ void av_table_each(struct av_table *table, void (*visit)(uint32_t id, void *obje
 				visit(i * AV_TABLE_CHUNK + j, object, arg);
 		}
 	}
+}
+
+/* The next free number after the last used. Context: the mutex is held, and a number is free. */
+static uint32_t next_free(struct av_handles *handles, uint32_t limit)
+{
+	uint32_t n = handles->last;
+
+	do
+		n = n >= limit ? 1 : n + 1;
+	while (av_table_get(&handles->table, handles->base + n));
+	return n;
+}
+
+uint32_t av_handles_add(struct av_handles *handles, void *object, uint32_t limit)
+{
+	uint32_t handle = 0;
+
+	pthread_mutex_lock(&handles->mutex);
+	if (handles->used < limit) {
+		uint32_t n = next_free(handles, limit);
+
+		handle = handles->base + n;
+		if (av_table_set(&handles->table, handle, object) == 0) {
+			handles->last = n;
+			handles->used++;
+		} else {
+			handle = 0;
+		}
+	}
+	pthread_mutex_unlock(&handles->mutex);
+	if (!handle)
+		errno = ENOMEM;
+	return handle;
+}
+
+void av_handles_remove(struct av_handles *handles, uint32_t handle)
+{
+	pthread_mutex_lock(&handles->mutex);
+	av_table_clear(&handles->table, handle);
+	handles->used--;
+	pthread_mutex_unlock(&handles->mutex);
 }

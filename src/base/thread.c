@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -10,14 +12,117 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/queue.h>
+#include <time.h>
+#include <unistd.h>
 
-#include "base/checked.h"
+#include "base/clock.h"
+#include "base/compiler.h"
 #include "base/fork.h"
-#include "base/last_thread.h"
-#include "base/map.h"
-#include "base/patience.h"
-#include "base/signals.h"
+#include "base/own_fd.h"
+#include "base/real_calls.h"
+
+#define THREADS_FIELD 18 /* behind the name, of proc_pid_stat(5) */
+
+#define LOOK_NS 50000000 /* how long the process may outlive the program's last thread */
+
+static atomic_bool main_ends, watched;
+
+/* The main thread's value is there, so that the C library calls us when it ends. */
+static pthread_key_t key;
+static bool has_key;
+static _Atomic pid_t asked; /* whose main thread has it */
+
+/* What the kernel says of this process; open all the time, for numbers are the program's. */
+static struct av_own_fd file = {.fd = -1};
+
+/*
+ * How many threads does the process have beside the main one? UINT_MAX: that has not ended, or
+ * nobody can tell. One look of the kernel's gives both.
+ */
+static unsigned int beside_main(void)
+{
+	char text[1024], *field;
+	ssize_t n;
+
+	if (av_own_fd(&file) < 0 &&
+	    !av_own_fd_keep(&file, open("/proc/self/stat", O_RDONLY | O_CLOEXEC)))
+		return UINT_MAX;
+	n = pread(av_own_fd(&file), text, sizeof(text) - 1, 0);
+	text[n > 0 ? n : 0] = '\0';
+	field = strrchr(text, ')'); /* behind the name */
+	if (!field || strncmp(field, ") Z ", 4) != 0)
+		return UINT_MAX;
+	for (int i = 0; field && i < THREADS_FIELD; i++)
+		field = strchr(field + 1, ' ');
+	return field ? (unsigned int)strtoul(field, NULL, 10) - 1 : UINT_MAX;
+}
+
+static unsigned int thread_others(unsigned int (*all)(void));
+
+static void *watch(void *arg)
+{
+	const struct timespec nap = {.tv_nsec = LOOK_NS};
+
+	while (thread_others(beside_main))
+		nanosleep(&nap, NULL);
+	exit(0);
+}
+
+static void begin(void)
+{
+	struct av_thread *thread;
+
+	if (atomic_exchange(&watched, true))
+		return;
+	if (av_thread_start(&thread, "anyverbs-last", watch, NULL))
+		atomic_store(&watched, false);
+	else
+		av_thread_leave(thread);
+}
+
+static void at_end_of_main(void *unused)
+{
+	AV_UNCANCELLED;
+
+	atomic_store(&main_ends, true);
+	if (av_thread_own())
+		begin();
+}
+
+/*
+ * If this is the main thread. It need not be one that we ever meet: another one may have loaded the
+ * library, or be the parent of this process.
+ */
+static void ask_to_be_told(void)
+{
+	if (has_key && gettid() == getpid() && pthread_setspecific(key, &key) == 0)
+		atomic_store(&asked, getpid());
+}
+
+__attribute__((constructor)) static void prepare(void)
+{
+	has_key = pthread_key_create(&key, at_end_of_main) == 0;
+	ask_to_be_told();
+}
+
+/* A thread of ours has started. Context: any locks held */
+static void last_thread_started(void)
+{
+	ask_to_be_told();
+	if (atomic_load(&main_ends) || atomic_load(&asked) != getpid())
+		begin();
+}
+
+/* In a forked child, whose main thread is the one that has forked. */
+static void last_thread_forked(void)
+{
+	ask_to_be_told();
+	av_own_fd_close(&file);
+	atomic_store(&main_ends, false);
+	atomic_store(&watched, false);
+}
 
 #define STACK_BYTES (256u << 10) /* beside the program's thread-local variables */
 
@@ -49,7 +154,7 @@ static size_t page_bytes(void)
 
 static size_t (*least_stack)(const pthread_attr_t *attr); /* the C library's; NULL: it has none */
 
-/* Not later: dlsym() takes a lock (base/next.h). */
+/* Not later: dlsym() takes a lock (base/real_calls.h). */
 __attribute__((constructor)) static void find_least_stack(void)
 {
 	void *found = dlsym(RTLD_DEFAULT, "__pthread_get_minstack");
@@ -142,7 +247,7 @@ static void forget_in_child(void)
 	while (!LIST_EMPTY(&threads.all))
 		forget(LIST_FIRST(&threads.all));
 	atomic_store(&own, 0);
-	av_last_thread_forked();
+	last_thread_forked();
 }
 
 static const struct av_fork_handlers fork_handlers = {.mutex = &threads.mutex,
@@ -194,8 +299,11 @@ unsigned int av_thread_own(void)
 	return atomic_load(&own);
 }
 
-/* None of ours starts meanwhile. Who is counted here was there when @all was asked. */
-unsigned int av_thread_others(unsigned int (*all)(void))
+/*
+ * How many of those that @all counts are not ours; may be too high, never too low.
+ * None of ours starts meanwhile. Who is counted here was there when @all was asked.
+ */
+static unsigned int thread_others(unsigned int (*all)(void))
 {
 	struct av_thread *t;
 	unsigned int n;
@@ -262,7 +370,7 @@ int av_thread_start(struct av_thread **thread, const char *name, void *(*run)(vo
 	if (ret)
 		return ret;
 	await_runs(t);
-	av_last_thread_started();
+	last_thread_started();
 	*thread = t;
 	return 0;
 }

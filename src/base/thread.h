@@ -1,5 +1,56 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Threads of the library in somebody else's process.
+ */
+#ifndef AV_BASE_THREAD_H
+#define AV_BASE_THREAD_H
+
+#include <pthread.h>
+#include <signal.h>
+
+#include "base/compiler.h"
+
+/* Signals that wait while work of ours is done. */
+
+/*
+ * All but those that answer what the thread itself does: copies of the program's memory may raise
+ * SIGSEGV and SIGBUS, and any system call SIGSYS, where the program has a filter that traps it
+ * (seccomp(2)) and a handler that does it instead. Blocked, they end the process.
+ */
+static inline void av_signals_of_others(sigset_t *set)
+{
+	sigfillset(set);
+	sigdelset(set, SIGSEGV);
+	sigdelset(set, SIGBUS);
+	sigdelset(set, SIGSYS);
+}
+
+/*
+ * No cancellation points. A thread that is cancelled (pthread_cancel(3)) in the midst of a verb
+ * would keep its locks and execution rights for ever, of the peer as well.
+ *
+ * A verb that makes system calls is such a block as a whole. The verbs that post and poll make none
+ * as a rule, and take some nanoseconds; there, the functions that may wait or call the system are.
+ */
+
+static inline int av_cancel_off(void)
+{
+	int before;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	return before;
+}
+
+static inline void av_cancel_back(const int *before)
+{
+	pthread_setcancelstate(*before, NULL);
+}
+
+/* From here to the end of the block, the thread is not cancelled. It may be as usual afterwards. */
+#define AV_UNCANCELLED \
+	const int av_cancel __attribute__((cleanup(av_cancel_back), unused)) = av_cancel_off()
+
+/*
  * Our own threads in the program's process.
  *
  * Registration caches (libfabric's, UCX's) overwrite the first bytes of the C library's mmap(),
@@ -7,17 +58,13 @@
  * returns into the middle of other instructions. So a thread of ours has used the heap once before
  * it counts as started, and whoever joins it gives its stack back, not the thread itself.
  */
-#ifndef AV_BASE_THREAD_H
-#define AV_BASE_THREAD_H
-
-#include "base/compiler.h"
 
 struct av_thread;
 
 /*
  * Start a thread with a small stack; it has begun to run when this returns. @name: at most 15
  * characters. Signals are for the program's threads: only those stay open that this one raises by
- * what it does (base/signals.h). The thread runs @run once. Context: any locks held. If
+ * what it does (base/thread.h). The thread runs @run once. Context: any locks held. If
  * malloc() waits for one of them, this takes AV_PATIENCE_NS.
  * @thread: out, for av_thread_join() or av_thread_leave(). A child of fork() has neither the thread
  * nor this.
@@ -34,8 +81,5 @@ void av_thread_leave(struct av_thread *thread);
 
 /* How many threads of the process are ours; may be too low, never too high. */
 unsigned int av_thread_own(void);
-
-/* How many of those that @all counts are not ours; may be too high, never too low. */
-unsigned int av_thread_others(unsigned int (*all)(void));
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/fork.h"
 #include "base/raw_socket.h"
 #include "base/thread.h"
-#include "base/waker.h"
+#include "base/wait.h"
 
 #define REST_MS 10 /* while what is there cannot be taken, its socket stays readable */
 

@@ -10,10 +10,10 @@
 #ifndef AV_CM_CHANNEL_H
 #define AV_CM_CHANNEL_H
 
+#include <rdma/rdma_user_cm.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
-#include <rdma/rdma_user_cm.h>
 
 #include "base/compiler.h"
 #include "base/watcher.h"
@@ -42,7 +42,7 @@ struct av_cm_channel {
 };
 
 /*
- * A new channel for a program that opens the device with @flags. Context: av_cm_begin(), not locked
+ * A new channel for a program that opens the device with @flags. Context: cm_begin(), not locked
  * Return: the program's descriptor, or -errno
  */
 AV_MUST_USE int av_cm_channel_new(int flags);
@@ -92,5 +92,35 @@ void av_cm_channel_remove(struct av_cm_channel *c, struct av_cm_event *e);
 
 /* In a forked child: the parent's are not the child's. */
 void av_cm_channels_forked(void);
+
+/*
+ * Events of connection management, as librdmacm numbers them: enum rdma_cm_event_type of
+ * rdma_get_cm_event(3). Its header and the kernel's <rdma/rdma_user_cm.h> exclude each other.
+ */
+
+enum av_cm_event_type {
+	AV_CM_EVENT_ADDR_RESOLVED,
+	AV_CM_EVENT_ADDR_ERROR,
+	AV_CM_EVENT_ROUTE_RESOLVED,
+	AV_CM_EVENT_ROUTE_ERROR,
+	AV_CM_EVENT_CONNECT_REQUEST,
+	AV_CM_EVENT_CONNECT_RESPONSE,
+	AV_CM_EVENT_CONNECT_ERROR,
+	AV_CM_EVENT_UNREACHABLE,
+	AV_CM_EVENT_REJECTED,
+	AV_CM_EVENT_ESTABLISHED,
+	AV_CM_EVENT_DISCONNECTED,
+	AV_CM_EVENT_DEVICE_REMOVAL,
+	AV_CM_EVENT_MULTICAST_JOIN,
+	AV_CM_EVENT_MULTICAST_ERROR,
+	AV_CM_EVENT_ADDR_CHANGE,
+	AV_CM_EVENT_TIMEWAIT_EXIT,
+	AV_CM_EVENT_ADDRINFO_RESOLVED,
+	AV_CM_EVENT_ADDRINFO_ERROR,
+	AV_CM_EVENT_USER,     /* the program's own */
+	AV_CM_EVENT_INTERNAL, /* librdmacm's own */
+};
+
+#define AV_CM_UDP_QKEY 0x01234567u /* of datagrams, and of multicast groups: RDMA_UDP_QKEY */
 
 #endif

@@ -1,30 +1,130 @@
 /* SPDX-License-Identifier: MIT */
 #include "cm/cm.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
-#include "base/exit_lock.h"
 #include "base/fork.h"
+#include "base/lock.h"
 #include "base/thread.h"
 #include "cm/channel.h"
+#include "cm/cm_address.h"
 #include "cm/cm_attend.h"
-#include "cm/cm_device.h"
-#include "cm/cm_faults.h"
-#include "cm/cm_host.h"
 #include "cm/cm_lock.h"
 #include "cm/cm_mad.h"
 #include "cm/conn.h"
 #include "cm/id.h"
 #include "copy/copy.h"
+#include "device/port.h"
 #include "net/net.h"
 #include "observe/diagnosis.h"
 #include "registry/directory.h"
-#include "segment/totals.h"
+#include "segment/segment_view.h"
 
-static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER; /* serialises av_cm_begin() */
+static int cm_begin(void);
+
+static void cm_end(void);
+
+/* Return: the program's descriptor, or -errno */
+static int open_channel(int flags)
+{
+	AV_UNCANCELLED;
+	int fd = cm_begin();
+
+	if (fd)
+		return fd;
+	fd = av_cm_channel_new(flags);
+	if (fd < 0)
+		cm_end();
+	return fd;
+}
+
+int av_cm_open(int flags)
+{
+	int saved = errno, fd = open_channel(flags);
+
+	errno = fd < 0 ? -fd : saved;
+	return fd < 0 ? -1 : fd;
+}
+
+bool av_cm_is_channel(int fd, uint32_t *number)
+{
+	return av_cm_channel_is(fd, number);
+}
+
+/* --- a device that is gone --------------------------------------------------------------- */
+
+/* A failure, and of which device. */
+struct failure {
+	const char *device;
+	size_t name_bytes;
+	uint32_t number; /* of av_dir_failures() */
+};
+
+static void remove_before(struct av_cm_id *id, void *arg)
+{
+	const struct failure *f = arg;
+
+	if ((int32_t)(f->number - id->where.since.failures) > 0 &&
+	    strncmp(id->where.dev->ibv.name, f->device, f->name_bytes) == 0)
+		av_cm_id_remove(id);
+}
+
+void av_cm_device_called(struct av_seg *seg)
+{
+	struct failure f = {.device = seg->head->device,
+			    .name_bytes = sizeof(seg->head->device),
+			    .number = atomic_load(&seg->head->fatal)};
+
+	if (!f.number)
+		return;
+	av_cm_lock();
+	av_cm_ids_each(remove_before, &f);
+	av_cm_unlock();
+}
+
+/* --- an interface with another address --------------------------------------------------- */
+
+static bool is_known(const uint8_t hardware[AV_HARDWARE_BYTES])
+{
+	static const uint8_t unknown[AV_HARDWARE_BYTES];
+
+	return memcmp(hardware, unknown, AV_HARDWARE_BYTES) != 0;
+}
+
+/* @arg: the network namespace of this thread */
+static void compare(struct av_cm_id *id, void *arg)
+{
+	struct av_cm_since *since = &id->where.since;
+	uint8_t now[AV_HARDWARE_BYTES];
+	bool known = is_known(since->hardware);
+
+	if (since->netns != *(uint64_t *)arg)
+		return;
+	av_cm_host_hardware(since->netns, id->where.ifindex, now);
+	if (!is_known(now) || memcmp(since->hardware, now, AV_HARDWARE_BYTES) == 0)
+		return;
+	memcpy(since->hardware, now, AV_HARDWARE_BYTES);
+	if (known)
+		av_cm_id_heard(id, AV_CM_EVENT_ADDR_CHANGE, 0, NULL);
+}
+
+/*
+ * Ids whose interface has another hardware address than they know hear RDMA_CM_EVENT_ADDR_CHANGE.
+ * Only those of this thread's network namespace. Context: locked; asks the host
+ */
+static void cm_device_look(void)
+{
+	uint64_t netns = av_netns_of_thread();
+
+	av_cm_ids_each(compare, &netns);
+}
+
+static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER; /* serialises cm_begin() */
 static bool running;					 /* the thread; guarded by the lock */
 static unsigned int channels;				 /* of this process; likewise */
 
@@ -62,7 +162,7 @@ static void reap(void)
 		if (!c)
 			return;
 		av_cm_channel_end(c);
-		av_cm_end();
+		cm_end();
 	}
 }
 
@@ -111,7 +211,7 @@ static void follow_host(void)
 {
 	av_cm_attend_new();
 	av_cm_lock();
-	av_cm_device_look();
+	cm_device_look();
 	av_cm_unlock();
 }
 
@@ -201,7 +301,11 @@ static bool is_running(void)
 	return ret;
 }
 
-int av_cm_begin(void)
+/*
+ * One more or one less channel: joins the directory, holds the socket for messages of other
+ * processes, and runs the thread. Context: not locked. Return: 0 or -errno
+ */
+static int cm_begin(void)
 {
 	int ret = 0;
 
@@ -218,7 +322,7 @@ int av_cm_begin(void)
 	return ret;
 }
 
-void av_cm_end(void)
+static void cm_end(void)
 {
 	av_cm_lock();
 	channels--;

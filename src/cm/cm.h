@@ -1,9 +1,49 @@
 /* SPDX-License-Identifier: MIT */
-/* The life of the connection manager in this process: from its first channel to its last. */
+/* What all share in the connection manager: its device file, the events of devices, its thread. */
 #ifndef AV_CM_CM_H
 #define AV_CM_CM_H
 
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
 #include "base/compiler.h"
+#include "segment/segment.h"
+
+/* The device file of the connection manager, as libc's functions see it. */
+
+/*
+ * open(2) of the device, but no cancellation point. @flags: as there.
+ * Return: the program's descriptor, or -1 and errno
+ */
+int av_cm_open(int flags);
+
+/*
+ * Is that descriptor a channel's, of this process or of one that forked it? @number: which one's.
+ * Async-signal-safe; makes system calls; keeps errno
+ */
+bool av_cm_is_channel(int fd, uint32_t *number);
+
+/*
+ * write(2) to the device: carry out a command of <rdma/rdma_user_cm.h>.
+ * Context: a descriptor that av_cm_is_channel() knows; no lock; waits for an event if asked to. A
+ * thread may be cancelled where it begins, as in write(2), and in that wait
+ */
+ssize_t av_cm_write(int fd, uint32_t number, const void *bytes, size_t count);
+
+/*
+ * What ids hear of their device and its interface. Source: Linux, drivers/infiniband/core/cma.c
+ * (cma_process_remove(), cma_netdev_change()).
+ */
+
+/*
+ * For av_seg_call_by(): if the device of that own context has failed (transport/reset.h), the ids
+ * of this process that had the device before are removed. Ids that got it later have it as it is
+ * after a reset. Context: not locked
+ */
+void av_cm_device_called(struct av_seg *seg);
+
+/* The life of the connection manager in this process: from its first channel to its last. */
 
 /*
  * Messages of the connection manager may come to any process that has a socket of src/net: have
@@ -11,13 +51,6 @@
  * changes nothing. Return: 0 or -ENOMEM
  */
 AV_MUST_USE int av_cm_prepare(void);
-
-/*
- * One more or one less channel: joins the directory, holds the socket for messages of other
- * processes, and runs the thread. Context: not locked. Return: 0 or -errno
- */
-AV_MUST_USE int av_cm_begin(void);
-void av_cm_end(void);
 
 /*
  * What the thread does each time that it wakes: end what the program has closed, follow the host,

@@ -1,17 +1,44 @@
 /* SPDX-License-Identifier: MIT */
-/* Addresses of the connection manager: whose they are, and how others are reached from here. */
+/*
+ * Addresses: which device and GID has one, how another is reached, and whether the host has
+ * changed.
+ */
 #ifndef AV_CM_CM_ADDRESS_H
 #define AV_CM_CM_ADDRESS_H
 
+#include <infiniband/verbs.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
-#include <infiniband/verbs.h>
 
 #include "base/compiler.h"
 #include "device/device.h"
 #include "device/gid.h"
+
+/*
+ * Has the host changed: an address, an interface? And which hardware address has an interface now?
+ * Watched from the first channel to the last, in the network namespace of the thread that opened
+ * the first one, which is that of the thread of cm.c.
+ */
+
+/* Without netlink nothing is noticed. Context: not locked */
+void av_cm_host_begin(void);
+void av_cm_host_end(void);
+
+/* Since this was asked last? A change wakes the thread, which asks. Context: any */
+AV_MUST_USE bool av_cm_host_has_changed(void);
+
+/*
+ * The hardware address of an interface in @netns, the network namespace of this thread; zeros:
+ * unknown, or it has none. The host is asked again only if it has changed, since asking takes
+ * descriptors of the program's. Context: locked
+ */
+void av_cm_host_hardware(uint64_t netns, uint32_t ifindex, uint8_t address[AV_HARDWARE_BYTES]);
+
+void av_cm_host_forked(void);
+
+/* Addresses of the connection manager: whose they are, and how others are reached from here. */
 
 /* What a struct sockaddr says. */
 struct av_cm_name {

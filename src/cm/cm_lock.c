@@ -2,7 +2,7 @@
 #include "cm/cm_lock.h"
 
 #include "base/clock.h"
-#include "base/exit_lock.h"
+#include "base/lock.h"
 
 pthread_mutex_t av_cm_mutex = AV_EXIT_MUTEX; /* guards all of src/cm */
 static pthread_cond_t alarm_cond;

@@ -18,7 +18,7 @@
 void av_cm_lock(void);
 void av_cm_unlock(void);
 
-/* At exit. Return: false: not to be had (base/exit_lock.h) */
+/* At exit. Return: false: not to be had (base/lock.h) */
 AV_MUST_USE bool av_cm_exit_lock(void);
 
 /* Have the thread look at what is due at that time, or before. Context: locked */

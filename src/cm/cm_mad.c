@@ -10,7 +10,7 @@
 #include "device/port.h"
 #include "net/address.h"
 #include "registry/directory.h"
-#include "transport/wire_allowed.h"
+#include "transport/wire_faults.h"
 #include "transport/wire_qp.h"
 
 #define INDEX_BITS 16
@@ -157,4 +157,31 @@ static int send_packet(const struct av_cm_way *way, const struct av_cm_message *
 int av_cm_send(const struct av_cm_way *way, const struct av_cm_message *m)
 {
 	return way->proc ? pass(way, m) : send_packet(way, m);
+}
+
+#define REMEMBERED 256u
+
+static struct stale {
+	uint8_t from[16];
+	uint32_t comm; /* 0: none */
+	uint64_t transaction;
+} remembered[REMEMBERED];
+static unsigned int next_remembered;
+
+void av_cm_stale_add(const uint8_t from[16], uint32_t comm, uint64_t transaction)
+{
+	struct stale *s = &remembered[next_remembered++ % REMEMBERED];
+
+	memcpy(s->from, from, sizeof(s->from));
+	s->comm = comm;
+	s->transaction = transaction;
+}
+
+bool av_cm_stale_is(const uint8_t from[16], uint32_t comm, uint64_t transaction)
+{
+	for (const struct stale *s = remembered; comm && s < remembered + REMEMBERED; s++)
+		if (s->comm == comm && s->transaction == transaction &&
+		    memcmp(s->from, from, sizeof(s->from)) == 0)
+			return true;
+	return false;
 }

@@ -7,11 +7,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/handles.h"
 #include "base/random.h"
+#include "base/table.h"
 #include "cm/cm_lock.h"
-#include "cm/cm_report.h"
-#include "cm/cm_stale.h"
+#include "cm/cm_mad.h"
 #include "cm/id.h"
 #include "registry/directory.h"
 

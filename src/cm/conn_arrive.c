@@ -3,10 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cm/cm_kind.h"
 #include "cm/cm_lock.h"
-#include "cm/cm_report.h"
-#include "cm/cm_stale.h"
+#include "cm/cm_mad.h"
 #include "cm/conn.h"
 #include "cm/id.h"
 

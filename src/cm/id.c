@@ -2,16 +2,141 @@
 #include "cm/id.h"
 
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/handles.h"
-#include "cm/cm_kind.h"
+#include "base/table.h"
 #include "device/port.h"
 #include "net/address.h"
+#include "net/net.h"
 #include "observe/diagnosis.h"
 #include "registry/cm_ports.h"
 #include "registry/directory.h"
+
+/* Fields @transport and @ext_transport of a REQ. */
+enum { RC, UC, EXTENDED = 3, EXTENDED_XRC = 1 };
+
+void av_cm_kind_put(struct av_cm_message *req, uint8_t qp_type)
+{
+	req->transport = qp_type == IBV_QPT_UC ? UC : qp_type == IBV_QPT_XRC_SEND ? EXTENDED : RC;
+	req->ext_transport = qp_type == IBV_QPT_XRC_SEND ? EXTENDED_XRC : 0;
+}
+
+uint8_t av_cm_kind_wanted(const struct av_cm_message *request)
+{
+	if (request->attribute == AV_CM_SIDR_REQ)
+		return IBV_QPT_UD;
+	switch (request->transport) {
+	case RC:
+		return IBV_QPT_RC;
+	case UC:
+		return IBV_QPT_UC;
+	case EXTENDED:
+		return request->ext_transport == EXTENDED_XRC ? IBV_QPT_XRC_RECV : AV_CM_ANY_KIND;
+	default:
+		return AV_CM_ANY_KIND;
+	}
+}
+
+/* An XRC target's is in the place of an EE context. */
+uint32_t av_cm_kind_qpn(const struct av_cm_message *rep, uint8_t asking)
+{
+	return asking == IBV_QPT_XRC_SEND ? rep->eecn : rep->qpn;
+}
+
+void av_cm_kind_put_qpn(struct av_cm_message *rep, uint8_t qp_type, uint32_t qpn)
+{
+	if (qp_type != IBV_QPT_XRC_RECV) {
+		rep->qpn = qpn;
+		return;
+	}
+	rep->eecn = qpn;
+	rep->srq = true;
+}
+
+/* Note why a verb is about to fail with @err. Return: @err */
+static int note(int err, enum av_check check, uint64_t wanted, uint64_t limit,
+		const uint8_t gid[16])
+{
+	struct av_flight_record *r;
+
+	(void)av_refuse(err, check, wanted, limit);
+	r = av_diag_pending();
+	memcpy(r->gid, gid, sizeof(r->gid));
+	r->has |= AV_HAS_GID;
+	return err;
+}
+
+/* The same of the destination that the program has named, and what that was taken for. */
+static int note_way(int err, enum av_check check, uint64_t wanted, uint64_t limit,
+		    const struct av_cm_way *way)
+{
+	struct av_flight_record *r;
+
+	(void)note(err, check, wanted, limit, way->named);
+	r = av_diag_pending();
+	if (memcmp(way->named, way->path.dst, sizeof(way->named)) == 0)
+		return err;
+	memcpy(r->taken_for, way->path.dst, sizeof(r->taken_for));
+	r->has |= AV_HAS_TAKEN_FOR;
+	return err;
+}
+
+/* Listeners of this network namespace in that port space. */
+static unsigned int listeners(uint16_t ps)
+{
+	uint64_t netns = av_netns_of_thread();
+	unsigned int count = 0;
+	struct av_cm_port p;
+
+	for (uint32_t at = 0; av_cm_port_next(&at, &p);)
+		count += p.listens && p.netns == netns && p.ps == ps;
+	return count;
+}
+
+static int note_no_listener(const struct av_cm_way *way, uint64_t service_id)
+{
+	bool own = av_cm_is_own(way->path.dst);
+	unsigned int others = own ? listeners(av_cm_service_ps(service_id)) : 0;
+
+	return note_way(ECONNREFUSED, others ? AV_CHECK_CM_OTHER_PORTS : AV_CHECK_CM_NO_LISTENER,
+			av_cm_service_port(service_id), others, way);
+}
+
+void av_cm_report_refused(const struct av_cm_way *way, uint64_t service_id, uint32_t reason,
+			  bool unknown)
+{
+	int err = unknown ? note_no_listener(way, service_id)
+			  : note_way(ECONNREFUSED, AV_CHECK_CM_REFUSED,
+				     av_cm_service_port(service_id), reason, way);
+
+	(void)av_refused(AV_VERB_CM_CONNECT, err);
+}
+
+void av_cm_report_silence(const struct av_cm_way *way, uint64_t service_id, unsigned int requests)
+{
+	enum av_check check =
+		way->proc ? AV_CHECK_PEER_SILENT : av_check_of_silence(-av_net_heard(&way->path));
+
+	if (check == AV_CHECK_PEER_SILENT)
+		(void)note_way(ETIMEDOUT, AV_CHECK_CM_NO_ANSWER, av_cm_service_port(service_id),
+			       requests, way);
+	else
+		(void)note_way(ETIMEDOUT, check, AV_MAD_BYTES, 0, way);
+	(void)av_refused(AV_VERB_CM_CONNECT, ETIMEDOUT);
+}
+
+int av_cm_refuse_name(int err, enum av_check check, const struct av_cm_name *name)
+{
+	return -note(err, check, name->port, 0, name->address);
+}
+
+void av_cm_report_unresolved(const struct av_cm_name *dst)
+{
+	(void)av_cm_refuse_name(ENODEV, AV_CHECK_CM_NOT_OURS, dst);
+	(void)av_refused(AV_VERB_CM_RESOLVE_ADDR, ENODEV);
+}
 
 #define NUMBERS 65535u /* of each kind at once */
 

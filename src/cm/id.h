@@ -1,20 +1,61 @@
 /* SPDX-License-Identifier: MIT */
-/* Identifiers of connection management (struct rdma_cm_id): what the kernel knows of each. */
+/* Ids of the connection manager, and for which kind of queue pair. */
 #ifndef AV_CM_ID_H
 #define AV_CM_ID_H
 
+#include <rdma/rdma_user_cm.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
-#include <rdma/rdma_user_cm.h>
 
 #include "base/compiler.h"
-#include "cm/cm_address.h"
 #include "cm/channel.h"
+#include "cm/cm_address.h"
+#include "cm/cm_mad.h"
 #include "cm/conn.h"
-#include "cm/event_type.h"
-#include "observe/cm_phase.h"
+#include "observe/diagnosis.h"
+#include "observe/flight.h"
+#include "wire/cm_message.h"
+
+/*
+ * The kind of queue pair (enum ibv_qp_type) in messages. Pure functions. Sources: IBTA volume 1,
+ * 12.7.11 and annex A14 (XRC); Linux, drivers/infiniband/core/cm.c.
+ */
+
+#define AV_CM_ANY_KIND 0 /* of a listener in RDMA_PS_IB that takes all */
+
+/* Say in a REQ that a queue pair of that kind asks. */
+void av_cm_kind_put(struct av_cm_message *req, uint8_t qp_type);
+
+/* The kind that has to listen for a REQ or SIDR_REQ. AV_CM_ANY_KIND: there is none */
+uint8_t av_cm_kind_wanted(const struct av_cm_message *request);
+
+/* The number of the queue pair that answers, in a REP to one of @asking, or from one of @qp_type.
+ */
+uint32_t av_cm_kind_qpn(const struct av_cm_message *rep, uint8_t asking);
+void av_cm_kind_put_qpn(struct av_cm_message *rep, uint8_t qp_type, uint32_t qpn);
+
+/* Flight records (observe/flight.h) of connections that did not come about. Context: any. */
+
+/*
+ * The peer, or its host, refuses a request for @service_id. @reason: of its REJ, or the status of
+ * its SIDR_REP; @unknown: that means that nobody listens
+ */
+AV_COLD void av_cm_report_refused(const struct av_cm_way *way, uint64_t service_id, uint32_t reason,
+				  bool unknown);
+
+/* Nobody has answered. @requests: that were sent */
+AV_COLD void av_cm_report_silence(const struct av_cm_way *way, uint64_t service_id,
+				  unsigned int requests);
+
+/* No device leads to an address: -ENODEV, which the program gets by an event. */
+AV_COLD void av_cm_report_unresolved(const struct av_cm_name *dst);
+
+/* A command about that address is about to fail with @err. Return: -@err */
+AV_COLD int av_cm_refuse_name(int err, enum av_check check, const struct av_cm_name *name);
+
+/* Identifiers of connection management (struct rdma_cm_id): what the kernel knows of each. */
 
 enum av_cm_id_state {
 	AV_CM_ID_IDLE,
@@ -89,7 +130,7 @@ AV_MUST_USE int av_cm_id_find_any(const struct av_cm_channel *c, uint32_t number
 
 /*
  * A command is about to fail with EINVAL, for the state that the id is in. @needed: those in which
- * it would not: AV_CM_IN() of observe/cm_phase.h. Return: -EINVAL
+ * it would not: AV_CM_IN() of observe/flight.h. Return: -EINVAL
  */
 AV_COLD int av_cm_id_refuse(const struct av_cm_id *id, uint32_t needed);
 

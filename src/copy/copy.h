@@ -1,4 +1,81 @@
 /* SPDX-License-Identifier: MIT */
+/* How bytes are moved. */
+#ifndef AV_COPY_COPY_H
+#define AV_COPY_COPY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+
+/*
+ * Large copies: chooses the guarded routine that moves the bytes. Internal to copy/.
+ *
+ * A large copy trades the order of its inner part for speed. Its beginning, up to a cache line, and
+ * its end (1 to AV_RAW_LINES bytes) are still stored in order, the end after everything else. Every
+ * routine keeps aligned words whole. docs/COPY.md has the measurements.
+ */
+
+/* Below this size, ascending stores are as fast as anything else. */
+#define AV_BULK_MIN (16u << 10)
+
+enum av_bulk_way {
+	AV_BULK_ORDERED, /* ascending, with the widest stores available */
+	AV_BULK_STRING,	 /* the processor's string instruction; both ends equally aligned within a
+			    line */
+	AV_BULK_STREAM,	 /* past the caches */
+	AV_BULK_N,
+};
+
+/* The size from which copies are streamed; SIZE_MAX: never. */
+size_t av_bulk_stream_min(void);
+
+/* Can a copy of @len >= AV_BULK_MIN bytes use this routine? */
+bool av_bulk_possible(enum av_bulk_way way, const void *dst, const void *src, size_t len);
+
+/* The best routine for a copy of @len >= AV_BULK_MIN bytes. */
+enum av_bulk_way av_bulk_choose(const void *dst, const void *src, size_t len);
+
+/*
+ * Copy @len >= AV_BULK_MIN bytes, by a possible routine or by the best one. Faults of this thread
+ * reach the handler. Return: 0, or -1 at a fault; all bytes before the first inaccessible one are
+ * copied.
+ */
+AV_MUST_USE int av_bulk_copy_by(enum av_bulk_way way, void *dst, const void *src, size_t len);
+
+/*
+ * Cuts a copy that the kernel makes, so that others see whole words and the last byte last.
+ *
+ * The kernel copies each element of an iovec with one byte-string instruction, whose stores to
+ * different 64-byte lines may become visible in any order; stores of different instructions keep
+ * their order (Intel SDM volume 3, "Memory-ordering model for string operations"). Measured beyond
+ * that: within a line, stores ascend. Words stay whole in whole lines, and in one element that
+ * covers the rest of a line. But elements of only one or two words are stored byte by byte, and so
+ * are words after a partial one. So a copy is cut in four: up to the first word boundary of the
+ * destination, from there to the first line boundary, whole lines, and the last line, partial or
+ * whole.
+ *
+ * Pure functions. Both ends need equal alignment within a line.
+ */
+
+#define AV_PIECES_WORD 8u
+#define AV_PIECES_LINE 64u
+#define AV_PIECES_MAX  4u
+
+struct av_pieces {
+	struct iovec at[AV_PIECES_MAX];
+	size_t count;
+};
+
+/*
+ * Cut [@memory, @memory + @bytes) at the boundaries of a destination at @dst. @memory is the
+ * destination itself or the source, whichever the vector describes. No piece is empty.
+ */
+void av_pieces_cut(struct av_pieces *pieces, uint64_t dst, const void *memory, size_t bytes);
+
 /*
  * Copies memory that belongs to the program. Unlike memcpy:
  * - Order: the last (partial) word is stored last, with release, because programs poll the last
@@ -14,15 +91,6 @@
  * thread (noticed at the next tick of the coarse clock), av_copy() uses process_vm_readv() on its
  * own process: slower, equally safe. See docs/COPY.md.
  */
-#ifndef AV_COPY_COPY_H
-#define AV_COPY_COPY_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/clock.h"
-#include "base/compiler.h"
 
 enum av_copy_result {
 	AV_COPY_OK = 0,

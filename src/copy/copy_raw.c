@@ -14,7 +14,7 @@
  * ascending. A block loads everything before it stores anything, so ranges may overlap if the
  * destination is the lower one.
  *
- * The inner part of a large copy (copy/bulk.h) has two routines without any order, for whole words.
+ * The inner part of a large copy (copy/copy.h) has two routines without any order, for whole words.
  *
  * After a fault the copy continues at "careful": word by word, after a second fault byte by byte.
  * The third fault ends it, with everything before the first inaccessible byte copied.

@@ -12,8 +12,7 @@
 
 #include "base/compiler.h"
 #include "base/limits.h"
-#include "base/nearest.h"
-#include "base/word.h"
+#include "base/text.h"
 #include "wire/packet.h"
 
 #define DEFAULT_NAME "any0"

@@ -7,7 +7,7 @@
  *     ITEM    = DEVICE / PROFILE
  *     DEVICE  = NAME *(":" KEY "=" VALUE)
  *     PROFILE = "connectx" [":" COUNT] *(":" KEY "=" VALUE)
- *               (1 to 16 devices of that model, one without COUNT: device/model.c)
+ *               (1 to 16 devices of that model, one without COUNT: device/device.c)
  *     NAME    = 1 to 63 characters of A-Z a-z 0-9 _ . -
  *               (not "." or "..": it becomes the name of a directory)
  *
@@ -29,7 +29,6 @@
 #include <infiniband/verbs.h>
 
 #include "device/device.h"
-#include "device/model.h"
 
 #define AV_COMPLAINT_MAX   16  /* complaints that are kept */
 #define AV_COMPLAINT_BYTES 200 /* per complaint, with NUL; quotes are cut to fit */

@@ -1,19 +1,46 @@
 /* SPDX-License-Identifier: MIT */
+/* The devices: which there are, with which limits and speed, and which adapter each says it is. */
+#ifndef AV_DEVICE_DEVICE_H
+#define AV_DEVICE_DEVICE_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/text.h"
+
+/*
+ * Which adapter a device says it is. Programs choose their behaviour by it, and test suites compare
+ * it. Nothing of this says what the device can do: capabilities and limits are those of all.
+ */
+
+struct av_model {
+	const char *profile;		 /* its word in ANYVERBS_DEVICES; NULL: none */
+	const char *prefix;		 /* of its devices' names, in front of a number */
+	const char *firmware;		 /* version, fw_ver */
+	const char *type;		 /* hca_type: "CA type" of ibstat */
+	const char *board;		 /* board_id */
+	uint32_t vendor, part, revision; /* vendor_id, vendor_part_id, hw_ver */
+	uint16_t bus_vendor;		 /* in the bus' name space */
+	bool gids_paired;		 /* the GID table is that of mlx5: av_gid_table() */
+	bool names_host;		 /* its description begins with the host's name, not ours */
+};
+
+/* Devices that are named one by one are of this model. */
+extern const struct av_model av_model_own;
+
+/* The model of that profile, or NULL. */
+const struct av_model *av_model_find(struct av_word profile);
+
 /*
  * The devices, and what each says about itself: names, limits, port, addresses. All of this is
  * private to the process and constant once read. GID tables and port states follow the host's
  * addresses: see device/port.h.
  * ANYVERBS_DEVICES configures the list; without it there is one device, "any0": device/config.h.
  */
-#ifndef AV_DEVICE_DEVICE_H
-#define AV_DEVICE_DEVICE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <infiniband/verbs.h>
-
-struct av_model; /* device/model.h */
+struct av_model; /* device/device.h */
 
 #define AV_DEVICE_MAX	16 /* devices in the list */
 #define AV_PKEY_DEFAULT 0xffff

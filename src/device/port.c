@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "device/port_watch.h"
-#include "segment/doorbell.h"
-#include "registry/directory_file.h"
-#include "registry/folder.h"
 #include "observe/diagnosis.h"
+#include "registry/directory.h"
+#include "registry/folder.h"
+#include "segment/doorbell.h"
 
 #define PHYS_STATE_DISABLED 3 /* code of PortInfo */
 

@@ -9,7 +9,7 @@
 
 #include "base/fork.h"
 #include "base/raw_socket.h"
-#include "base/uncancelled.h"
+#include "base/thread.h"
 #include "base/watcher.h"
 #include "device/port.h"
 

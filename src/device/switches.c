@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "registry/directory_file.h"
+#include "registry/directory.h"
 #include "registry/folder.h"
 
 #define ROWS 64 /* devices in a file; each has something on */

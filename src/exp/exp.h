@@ -8,7 +8,7 @@
 
 #include <infiniband/verbs_exp.h>
 
-#include "verbs/fail.h"
+#include "verbs/next.h"
 #include "verbs/objects.h"
 
 /* A verb's first statement, which returns if @object is NULL, EINVAL, or not of ours, ENOSYS. */

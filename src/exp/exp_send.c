@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "verbs/post.h"
 #include "exp/exp.h"
+#include "verbs/ibv_qp_ex.h"
 
 #define BATCH 16
 /* Up to here the two structures are identical, except for the flags. */

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User-mode memory registration, and NOP: memory/klm_list.h and av_post_special(). What a list's
+ * User-mode memory registration, and NOP: memory/klm_iter.h and av_post_special(). What a list's
  * elements point to is checked at the first access.
  */
 #include <stdlib.h>
 
-#include "base/checked.h"
-#include "base/uncancelled.h"
-#include "memory/klm_list.h"
+#include "base/compiler.h"
+#include "base/thread.h"
+#include "exp/exp.h"
+#include "memory/klm_iter.h"
 #include "memory/region.h"
 #include "segment/alloc.h"
 #include "verbs/between.h"
-#include "verbs/post.h"
-#include "exp/exp.h"
+#include "verbs/ibv_qp_ex.h"
 
 #define CREATE_FLAGS (IBV_EXP_MR_INDIRECT_KLMS | IBV_EXP_MR_FIXED_BUFFER_SIZE)
 #define SEND_FLAGS \

@@ -8,15 +8,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/real_calls.h"
 #include "copy/copy.h"
-#include "base/map.h"
-#include "registry/page_users.h"
-#include "segment/alloc.h"
-#include "segment/pages_owner.h"
-#include "segment/map_file.h"
 #include "memory/linger.h"
 #include "memory/region.h"
 #include "observe/diagnosis.h"
+#include "registry/page_users.h"
+#include "segment/alloc.h"
+#include "segment/pages_owner.h"
+#include "segment/segment_map.h"
 
 #define WRITERS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 

@@ -15,10 +15,10 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "registry/directory.h"
-#include "segment/page_policy.h"
-#include "segment/segment.h"
 #include "memory/key.h"
+#include "registry/directory.h"
+#include "segment/pages.h"
+#include "segment/segment.h"
 
 /* Rights that a shared region gives to the user's other processes, as in a file's mode. */
 #define AV_SHARE_READ  (1u << 0)

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
-#include "base/uncancelled.h"
+#include "base/compiler.h"
+#include "base/thread.h"
 
 #define RANGES 256u
 #define LARGE  (64u << 10) /* a block that has pages of its own from then on */

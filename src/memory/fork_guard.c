@@ -15,9 +15,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/checked.h"
+#include "base/compiler.h"
 #include "base/fork.h"
-#include "base/setting.h"
+#include "base/text.h"
 
 struct run {
 	uint64_t begin; /* address of the first page; the run ends where the next begins */

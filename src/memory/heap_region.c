@@ -10,20 +10,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/checked.h"
+#include "base/compiler.h"
 #include "base/fork.h"
-#include "base/setting.h"
-#include "base/signals.h"
-#include "base/uncancelled.h"
-#include "segment/alloc.h"
-#include "segment/shared_heap.h"
+#include "base/text.h"
+#include "base/thread.h"
 #include "memory/early.h"
-#include "memory/file_region.h"
-#include "memory/heap_part.h"
 #include "memory/linger.h"
 #include "memory/odp_track.h"
-#include "memory/page_move.h"
+#include "memory/shared_region.h"
 #include "memory/vma.h"
+#include "segment/alloc.h"
+#include "segment/segment_map.h"
 
 /* One region. */
 struct region {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Regions on the shared heap (segment/shared_heap.h), which peers map: they reach such a region by
+ * Regions on the shared heap (segment/segment_map.h), which peers map: they reach such a region by
  * plain loads and stores, until its pages become private to the program again. Nothing moves when
  * it is registered. docs/SHARED_HEAP.md says what it takes that the program sees no difference.
  */

@@ -1,4 +1,89 @@
 /* SPDX-License-Identifier: MIT */
+/* Keys: what is behind one, who may change it, and who is using it. */
+#ifndef AV_MEMORY_KEY_H
+#define AV_MEMORY_KEY_H
+
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/lock.h"
+#include "segment/segment.h"
+
+/*
+ * Key pins: "a process is using this key right now". A key in use is not taken away.
+ *
+ * Whoever is about to touch memory behind a key first claims one of the target segment's pin words
+ * with that key, then looks the key up. Whoever ends or changes the key first withdraws it, then
+ * waits until no pin names it. Both sides have a full barrier in between: either the user sees the
+ * withdrawn key, or the other side sees the pin.
+ *
+ * A pin costs one locked instruction, on a cache line that nobody else writes. A user's death needs
+ * no repair: the word names its process, and whoever waits for a dead process's word clears it.
+ */
+
+/* The word that this thread tries first, in every segment: its own in most programs. 0: not chosen
+ * yet. */
+extern _Thread_local uint32_t av_pin_place AV_TLS_FAST;
+
+/* The slow part of av_pin_begin(): that word is taken, or not chosen yet. */
+struct av_pin *av_pin_search(struct av_seg *seg, uint64_t word);
+
+/**
+ * av_pin_begin() - announce the use of @key of @seg
+ *
+ * A full barrier: what is read afterwards was not read before.
+ * Context: any thread; does not wait.
+ * Return:  the word, to be given to av_pin_end(); NULL if all AV_PINS words are taken: the caller,
+ * who may hold others, puts those and tries again later
+ */
+AV_MUST_USE static inline struct av_pin *av_pin_begin(struct av_seg *seg, uint32_t key)
+{
+	uint32_t place = av_pin_place;
+	struct av_pin *pin = &seg->head->pin[place % AV_PINS];
+	uint64_t free = 0, word = (uint64_t)av_lock_self << 32 | key;
+
+	if (av_unlikely(place == 0 || atomic_load_explicit(&pin->word, memory_order_relaxed) ||
+			!atomic_compare_exchange_strong(&pin->word, &free, word)))
+		return av_pin_search(seg, word);
+	av_barrier_behind_rmw(); /* before the key is looked at */
+	return pin;
+}
+
+/* End the use. @pin: NULL: nothing */
+static inline void av_pin_end(struct av_pin *pin)
+{
+	if (pin)
+		atomic_store_explicit(&pin->word, 0, memory_order_release);
+}
+
+/**
+ * av_pin_drain() - wait until nobody uses @key of @seg any more
+ *
+ * Other processes may be stopped, and a peer's words may name processes that use nothing: for them
+ * it waits AV_PATIENCE_NS at most. The key is withdrawn already, or all users have been told to
+ * stay away: no new use begins.
+ * Context: may wait as long as a copy takes; no lock is held, and no pin of the caller's.
+ * Return:  false: somebody still uses it
+ */
+bool av_pin_drain(struct av_seg *seg, uint32_t key);
+
+/* Does a living process use @key of the own context @seg? Does not wait. */
+bool av_pin_is_held(struct av_seg *seg, uint32_t key);
+
+/**
+ * av_pin_try_drain() - the same for an own context and all keys that @chosen chooses
+ * @until: 0 before the first call, then kept between calls that share their patience
+ *
+ * A peer that uses one may be stopped: for peers it waits AV_STOPPED_NS at most, whatever is left.
+ * Return: true: nobody uses them
+ */
+typedef bool av_pin_chosen(struct av_seg *seg, uint32_t key, const void *arg);
+AV_MUST_USE bool av_pin_try_drain(struct av_seg *seg, av_pin_chosen *chosen, const void *arg,
+				  uint64_t *until);
+
 /*
  * The key table of a context: what each lkey or rkey stands for. Shared, so that a peer can check
  * an rkey without its owner.
@@ -6,19 +91,8 @@
  * A key is index << 8 | tag. The tag changes each time an index is reused, and freed indices rest
  * as long as possible, so that a stale key is refused. 0, 0xffffffff and 0xdeadbeef are never keys.
  */
-#ifndef AV_MEMORY_KEY_H
-#define AV_MEMORY_KEY_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <infiniband/verbs.h>
-
-#include "base/compiler.h"
-#include "base/lock.h"
-#include "segment/segment.h"
-
-/* An RDMA WRITE's payload is atomic commands (transport/op_atomic.h); unknown to plain verbs. */
+/* An RDMA WRITE's payload is atomic commands (transport/operations.h); unknown to plain verbs. */
 #define AV_ACCESS_TUNNELED (1u << 31)
 
 enum av_key_kind {
@@ -33,7 +107,7 @@ enum av_key_kind {
 			    @intact */
 	AV_KEY_MAPPED,	 /* as AV_KEY_PAGES, for the program's own loads and stores; not usable as a
 			    key */
-	AV_KEY_UMR,    /* pieces of other keys: memory/klm_list.h; @addr: offset of the list in the
+	AV_KEY_UMR,    /* pieces of other keys: memory/klm_iter.h; @addr: offset of the list in the
 			  segment */
 	AV_KEY_WINDOW, /* a window onto a region; @addr and @under are those of the region; remote
 			  use only */
@@ -61,12 +135,12 @@ struct av_key {
 	};
 	union {
 		uint32_t qpn;  /* of a bound type-2 window: the only queue pair that may use it */
-		uint32_t heap; /* of plain memory: its part of the shared heap, memory/heap_part.h,
-				  or its run of files, segment/file_view.h; 0: neither */
+		uint32_t heap; /* of plain memory: its part of the heap, memory/shared_region.h, or
+				  its run of files, segment/file_view.h; 0: neither */
 	};
 	union {
 		uint32_t region;  /* bound window: its region's key */
-		uint32_t windows; /* region: memory/window_count.h; under @lock */
+		uint32_t windows; /* region: memory/window.h; under @lock */
 	};
 	/*
 	 * Plain memory: the moment up to which it stayed mapped (memory/unmapped.h). Pages: the
@@ -101,7 +175,7 @@ AV_MUST_USE uint32_t av_key_create(struct av_seg *seg, const struct av_key *what
 typedef bool av_key_linger(struct av_seg *seg, uint32_t key);
 
 /*
- * End a region's key and its uses, for memory/region_end.h.
+ * End a region's key and its uses, for memory/linger.h.
  * @linger: asked if a peer is stopped in such a use; NULL: no
  * Return: 0; EBUSY: windows are counted, and nothing has changed; ETIMEDOUT: a peer has been
  * stopped in a use, and nothing has changed, but other uses were refused meanwhile.

@@ -7,9 +7,8 @@
 
 #include "base/clock.h"
 #include "copy/copy.h"
-#include "copy/pieces.h"
-#include "memory/vm.h"
 #include "memory/klm_iter.h"
+#include "memory/vm.h"
 
 #define SMALL	     1024u /* from this size on, a system call per piece costs little */
 #define PAIRS	     64u
@@ -43,7 +42,7 @@ static bool is_small(const struct pair *p)
 }
 
 /*
- * Cut each run into pieces as copy/pieces.h requires.
+ * Cut each run into pieces as copy/copy.h requires.
  * Return:  number of pieces of the buffer
  */
 static size_t cut_runs(struct batch *b)

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/checked.h"
+#include "base/compiler.h"
 #include "memory/vma.h"
 #include "observe/diagnosis.h"
 

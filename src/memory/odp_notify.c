@@ -34,15 +34,15 @@
 
 #include "base/clock.h"
 #include "base/fork.h"
-#include "base/map.h"
 #include "base/own_fd.h"
 #include "base/raw_socket.h"
+#include "base/real_calls.h"
 #include "base/thread.h"
 #include "copy/copy.h"
-#include "memory/heap_part.h"
-#include "memory/odp_evict.h"
 #include "memory/odp_table.h"
+#include "memory/odp_track.h"
 #include "memory/odp_uffd.h"
+#include "memory/shared_region.h"
 #include "memory/unmapped.h"
 #include "observe/log.h"
 

@@ -11,19 +11,18 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/checked.h"
+#include "base/compiler.h"
 #include "base/fork.h"
 #include "base/thread.h"
-#include "base/uncancelled.h"
 #include "copy/copy.h"
 #include "memory/missing.h"
-#include "memory/odp_counters.h"
-#include "memory/odp_uffd.h"
+#include "memory/odp_access.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"
+#include "memory/odp_uffd.h"
 #include "memory/page_scan.h"
-#include "memory/vma.h"
 #include "memory/region_count.h"
+#include "memory/vma.h"
 #include "observe/diagnosis.h"
 
 #define PIECE_BYTES (8 * AV_ODP_LEAF_SPAN) /* how much is repeated if pages go away meanwhile */

@@ -23,9 +23,9 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "segment/segment.h"
 #include "device/switches.h"
-#include "memory/nodes.h"
+#include "memory/region_count.h"
+#include "segment/segment.h"
 
 #define AV_ODP_LEAF_SHIFT 11
 #define AV_ODP_L2_SHIFT	  11
@@ -84,5 +84,16 @@ bool av_odp_unchanged(const struct av_seg *seg, uint64_t addr, uint64_t len, uin
  */
 AV_MUST_USE bool av_odp_mark(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,
 			     uint64_t stamp, uint64_t *fresh);
+
+/* Implicit regions: how much of the whole address space does the device use by them? */
+
+/*
+ * The pages in use of a context's implicit regions: those that are valid in the device's table and
+ * in no other on-demand region, which counts its own pages, valid or not. 0 without an implicit
+ * region. The table is read, and nothing else counted: it cannot differ from what is valid.
+ * Context: any thread of any process; @seg may be a view. Uses the heap; without memory the answer
+ * is 0.
+ */
+uint64_t av_odp_implicit_pages(const struct av_seg *seg);
 
 #endif

@@ -1,4 +1,32 @@
 /* SPDX-License-Identifier: MIT */
+/* Pages that go away from a device's page table, and those that may. */
+#ifndef AV_MEMORY_ODP_TRACK_H
+#define AV_MEMORY_ODP_TRACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "segment/segment.h"
+
+/* Takes pages out of a context's device page table, and counts that. No byte is lost. */
+
+/* Invalidate a range. Any process, any thread; takes no lock. */
+void av_odp_invalidate(struct av_seg *seg, uint64_t addr, uint64_t len);
+
+struct av_odp_eviction {
+	uint32_t pages; /* pages per region, chosen by @chance; UINT32_MAX: all */
+	uint64_t (*chance)(void *arg, uint64_t below);
+	void *arg;
+	uint32_t key; /* only the region with this key; 0: every region */
+};
+
+/*
+ * Invalidate pages of an own context's ODP regions, as the kernel does when it needs memory;
+ * implicit ones entirely. Any thread of the owner; takes locks of keys, one at a time.
+ */
+void av_odp_evict(struct av_seg *seg, const struct av_odp_eviction *how);
+
 /*
  * Decides which memory is watched: every mapping of which the device holds a page, as a whole, from
  * just before its first page becomes valid. Watching a part would split the mapping: one mapping
@@ -9,14 +37,6 @@
  * So a page is watched before it becomes valid, whoever makes it valid, and nothing is asked of the
  * owner.
  */
-#ifndef AV_MEMORY_ODP_TRACK_H
-#define AV_MEMORY_ODP_TRACK_H
-
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/compiler.h"
-#include "segment/segment.h"
 
 /*
  * Have the mappings in a range of the owner's address space watched. What cannot be (no
@@ -41,7 +61,7 @@ AV_MUST_USE bool av_odp_track(struct av_seg *seg, uint64_t addr, uint64_t len);
  * of that as an unmapping. Threads may watch it again meanwhile. av_odp_retrack() watches it again
  * and makes threads forget what they remembered of it. Its context may have been closed since:
  * others may watch the range, too.
- * Context: any thread of the owner; moving (memory/page_move.h).
+ * Context: any thread of the owner; moving (memory/linger.h).
  */
 void av_odp_untrack(uint64_t addr, uint64_t len);
 void av_odp_retrack(struct av_seg *seg, uint64_t addr, uint64_t len);

@@ -7,7 +7,6 @@
 #include <sys/ioctl.h>
 
 #include "base/clock.h"
-#include "base/patience.h"
 #include "memory/odp_table.h"
 
 #define SPINS 200

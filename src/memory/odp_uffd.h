@@ -49,7 +49,7 @@ uint32_t av_odp_discard_begin(uint64_t addr, uint64_t len);
 void av_odp_discard_end(uint32_t call);
 
 /*
- * The mover (memory/page_move.h) is about to replace the memory at exactly this range by other
+ * The mover (memory/linger.h) is about to replace the memory at exactly this range by other
  * memory with the same bytes. If somebody has registered the range again meanwhile, the kernel
  * reports an unmapping, which the listener ignores until av_odp_expect_end(), which waits for it.
  */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/region_report.h"
 
-#include "segment/page_policy.h"
-#include "segment/segment_view.h"
-#include "memory/heap_part.h"
 #include "memory/allocated.h"
 #include "memory/key.h"
 #include "memory/odp_table.h"
 #include "memory/odp_uffd.h"
 #include "memory/region_count.h"
-#include "memory/window_count.h"
+#include "memory/shared_region.h"
+#include "memory/window.h"
+#include "segment/pages.h"
+#include "segment/segment_view.h"
 
 static const struct {
 	uint8_t kind;

@@ -5,15 +5,15 @@
  */
 #include "memory/translate.h"
 
-#include "base/checked.h"
+#include "base/compiler.h"
 #include "base/newer_verbs.h"
-#include "segment/pages_owner.h"
 #include "memory/key.h"
-#include "memory/odp_counters.h"
-#include "memory/odp_table.h"
-#include "memory/page_move.h"
-#include "memory/unmapped.h"
 #include "memory/klm_iter.h"
+#include "memory/linger.h"
+#include "memory/odp_access.h"
+#include "memory/odp_table.h"
+#include "memory/unmapped.h"
+#include "segment/pages_owner.h"
 
 /* Accesses that move no byte, and may have any length. */
 #define FLUSHES (AV_ACCESS_FLUSH_GLOBAL | AV_ACCESS_FLUSH_PERSISTENT)

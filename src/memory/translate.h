@@ -10,15 +10,13 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
-#include "base/checked.h"
 #include "base/compiler.h"
 #include "base/limits.h"
-#include "observe/check.h"
-#include "segment/segment.h"
-#include "memory/heap_part.h"
-#include "segment/file_view.h"
 #include "memory/key.h"
-#include "memory/pin.h"
+#include "memory/shared_region.h"
+#include "observe/check.h"
+#include "segment/file_view.h"
+#include "segment/segment.h"
 
 struct av_mem_request {
 	uint32_t key;	 /* host order */

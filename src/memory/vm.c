@@ -5,7 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "memory/recall.h"
+#include "memory/unmapped.h"
 
 /* Return: 0, or why not, as av_vm_call() */
 static int reachable(struct av_seg *seg)

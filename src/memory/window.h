@@ -1,4 +1,40 @@
 /* SPDX-License-Identifier: MIT */
+/* Memory windows: what one is bound to, and how many are bound to a region. */
+#ifndef AV_MEMORY_WINDOW_H
+#define AV_MEMORY_WINDOW_H
+
+#include <infiniband/verbs.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/newer_verbs.h"
+#include "memory/key.h"
+#include "observe/check.h"
+#include "segment/segment.h"
+
+/*
+ * How many windows are bound to a region?
+ *
+ * Each is counted before it is bound, and discounted after it is unbound. So whoever dies in
+ * between leaves the count too high, never too low: a region whose count is 0 has no windows, and
+ * the owner of one whose count is not has the windows themselves counted.
+ */
+
+/* Set while the windows are being counted, cleared by whoever changes the count meanwhile. */
+#define AV_WINDOWS_COUNTING (1u << 31)
+
+static inline uint32_t av_window_count(const struct av_key *region)
+{
+	return region->windows & ~AV_WINDOWS_COUNTING;
+}
+
+/*
+ * Count the windows of an own region. Context: one thread per region, no lock held; waits
+ * AV_PATIENCE_NS at most for those who are binding windows.
+ * Return: are there none? false also if they change all the time, or one is not had in time
+ */
+AV_MUST_USE bool av_window_none_bound(struct av_seg *seg, uint32_t region);
+
 /*
  * Memory windows: keys for remote access that work requests bind to a part of a region and unbind
  * again. Type 1 may be rebound at will and used through any queue pair of its protection domain.
@@ -6,15 +42,6 @@
  * it.
  * Source: IBTA volume 1, 10.6.7.2; ibv_bind_mw(3), ibv_alloc_mw(3).
  */
-#ifndef AV_MEMORY_WINDOW_H
-#define AV_MEMORY_WINDOW_H
-
-#include <infiniband/verbs.h>
-
-#include "base/compiler.h"
-#include "base/newer_verbs.h"
-#include "observe/check.h"
-#include "segment/segment.h"
 
 /*
  * What a window may permit. Local rights mean nothing for it, but programs pass

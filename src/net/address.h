@@ -4,11 +4,13 @@
 #define AV_NET_ADDRESS_H
 
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "net/net.h"
 #include "wire/frame.h"
 
 /* The address of a UDP socket of either family. */
@@ -79,6 +81,15 @@ static inline uint16_t av_net_gid(const union av_net_name *name, uint8_t gid[16]
 	memset(gid + 10, 0xff, 2);
 	memcpy(gid + 12, &name->v4.sin_addr, 4);
 	return ntohs(name->v4.sin_port);
+}
+
+/* Counting what becomes of packets. */
+
+extern _Atomic uint64_t av_net_counter[AV_NET_COUNTS] __attribute__((visibility("hidden")));
+
+static inline void av_net_count(enum av_net_count what, uint64_t packets)
+{
+	atomic_fetch_add_explicit(&av_net_counter[what], packets, memory_order_relaxed);
 }
 
 #endif

@@ -8,15 +8,14 @@
 
 #include "base/clock.h"
 #include "base/raw_socket.h"
-#include "base/uncancelled.h"
+#include "base/thread.h"
 #include "net/address.h"
 #include "net/burst.h"
-#include "net/count.h"
 #include "net/endpoint.h"
 #include "net/inbound.h"
 #include "observe/log.h"
 #include "registry/capture_table.h"
-#include "wire/icrc.h"
+#include "wire/frame.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103

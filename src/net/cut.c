@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "wire/frame.h"
-#include "wire/icrc.h"
 
 /* @index: which of those that were joined. Their sender's kernel may have numbered them so. */
 static bool has_its_icrc(struct av_cut *cut, const uint8_t *from, size_t bytes, size_t index)

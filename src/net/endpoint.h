@@ -16,7 +16,7 @@
 enum av_endpoint_kind {
 	AV_ENDPOINT_ADDRESS, /* of an own address */
 	AV_ENDPOINT_GROUP,   /* of a multicast group */
-	AV_ENDPOINT_PASSED,  /* where others pass packets on to (net/astray.h) */
+	AV_ENDPOINT_PASSED,  /* where others pass packets on to (net/socket.h) */
 };
 
 struct av_endpoint {
@@ -59,5 +59,11 @@ unsigned int av_endpoint_poll(struct pollfd all[AV_ENDPOINTS]);
 
 /* In a forked child: close its copies of the sockets, and forget them. */
 void av_endpoint_forked(void);
+
+/* Questions to kernels on the way to another host, within net/. net.h has the others. */
+
+/* No address is open any more, or this is a forked child: there were no questions. */
+void av_net_ask_end(void);
+void av_net_ask_forked(void);
 
 #endif

@@ -1,12 +1,40 @@
 /* SPDX-License-Identifier: MIT */
-/* Receiving: what comes in by the sockets, and who gets it. */
+/* What comes in, and who gets it. */
 #ifndef AV_NET_INBOUND_H
 #define AV_NET_INBOUND_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/own_fd.h"
+#include "net/cut.h"
 #include "net/net.h"
+
+/*
+ * Messages of management that another process owns and has no room for now: they wait here. A
+ * process's socket takes only a few (net.unix.max_dgram_qlen), and a peer that ends thousands of
+ * connections says everything again at the same moments. What is lost once would be lost each time.
+ *
+ * Context of all: by who receives, or nobody does (av_inbound_pause())
+ */
+
+/*
+ * @f: wakes the thread that calls backlog_again() from time to time, if another one has received
+ * the first that waits. Set before the first packet comes.
+ */
+void av_backlog_wake_by(void (*f)(void));
+
+/* Does anything wait? Context: any */
+bool av_backlog_waits(void);
+
+/* What waits is lost. */
+void av_backlog_drop(void);
+
+/* In a forked child: what waits is the parent's. */
+void av_backlog_forked(void);
+
+/* Receiving: what comes in by the sockets, and who gets it. */
 
 /* Have buffers, once for the life of the process. Waits for who receives. Return: 0 or -ENOMEM */
 AV_MUST_USE int av_inbound_prepare(void);

@@ -1,27 +1,183 @@
 /* SPDX-License-Identifier: MIT */
-/* Which addresses and groups this process receives for, from the first user to the last. */
+#include "net/open.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fork.h"
 #include "base/lock.h"
-#include "base/uncancelled.h"
+#include "base/own_fd.h"
+#include "base/raw_socket.h"
+#include "base/thread.h"
+#include "base/wait.h"
 #include "net/address.h"
-#include "net/ask.h"
-#include "net/astray.h"
-#include "net/backlog.h"
 #include "net/burst.h"
 #include "net/endpoint.h"
 #include "net/group.h"
 #include "net/inbound.h"
-#include "net/listen.h"
 #include "net/net.h"
 #include "net/socket.h"
 #include "observe/log.h"
 #include "registry/reuseport.h"
+
+#define TRUST_MS  1	  /* how long whoever takes packets is trusted to take the next ones */
+#define SILENT_NS 200000u /* who has not looked for so long spins on something else */
+#define DISTRUST  4096u	  /* times that packets are waited for, when trust was misplaced */
+#define FULL_MS	  1	  /* until a process that has no room for a message may have some */
+#define BLIND_MS  20 /* while the program has closed the pair, or lowered its limit of numbers */
+
+/* Owned by the thread. */
+struct listening {
+	unsigned int run;
+	struct av_own_fd woken;
+	struct pollfd poll[1 + AV_ENDPOINTS];
+};
+
+static struct {
+	bool running;
+	struct av_thread *thread;
+	struct av_waker waker;
+	_Atomic unsigned int run; /* the thread ends when this is no longer its own */
+} listener = {.waker = AV_WAKER_NONE};
+
+/* While somebody else takes the packets, they wake nobody. */
+static void await(struct listening *l, bool others_take)
+{
+	int woken = av_own_fd(&l->woken), timeout = others_take ? TRUST_MS : -1;
+	nfds_t n = 1;
+
+	l->poll[0] = (struct pollfd){.fd = woken, .events = POLLIN};
+	if (!others_take)
+		n += av_endpoint_poll(l->poll + 1);
+	if (woken < 0 && !others_take)
+		timeout = BLIND_MS;
+	if (av_backlog_waits())
+		timeout = FULL_MS;
+	if (av_raw_poll(l->poll, n, timeout) < 0)
+		(void)av_raw_poll(NULL, 0, BLIND_MS);
+	else if (l->poll[0].revents)
+		av_waker_drain(&l->woken);
+}
+
+static bool is_over(const struct listening *l)
+{
+	return atomic_load(&listener.run) != l->run;
+}
+
+/*
+ * @wait: for who is taking them. Asked again and again instead, it could not finish on one core
+ * with this thread. Return: false: others are taking them
+ */
+static bool take(const struct listening *l, bool wait, bool *any)
+{
+	unsigned int taken;
+	bool drained, mine;
+
+	*any = false;
+	do {
+		mine = av_inbound_take(wait, &taken, &drained);
+		*any |= taken > 0;
+	} while (!drained && !is_over(l));
+	return mine;
+}
+
+static bool nobody_looks(void)
+{
+	return av_now_ns() - av_inbound_looked_ns() > SILENT_NS;
+}
+
+/*
+ * A program may poll its CQ once, and then spin on memory that packets write to: what comes while
+ * it is trusted waits. That is noticed once, and not again for a while: DISTRUST times, this thread
+ * waits for who is taking packets at the moment, and then looks itself.
+ */
+static void *listen_main(void *arg)
+{
+	struct listening *l = arg;
+	unsigned int polled = av_inbound_polled(), now, distrust = 0;
+	bool others_take = false, any;
+
+	while (!is_over(l)) {
+		bool silent, mine;
+
+		await(l, others_take && distrust == 0);
+		silent = others_take && nobody_looks();
+		mine = take(l, distrust > 0, &any);
+		if (distrust > 0)
+			distrust--;
+		else if (silent && mine && any)
+			distrust = DISTRUST;
+		now = av_inbound_polled();
+		others_take = !mine || now != polled;
+		polled = now;
+	}
+	av_own_fd_close(&l->woken);
+	free(l);
+	return NULL;
+}
+
+int av_listen_begin(void)
+{
+	struct listening *l;
+	int ret = -ENOMEM;
+
+	if (listener.running)
+		return 0;
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return -ENOMEM;
+	l->woken = AV_OWN_FD_NONE;
+	l->run = atomic_load(&listener.run);
+	if (av_waker_begin(&listener.waker, &l->woken))
+		ret = -av_thread_start(&listener.thread, "anyverbs-net", listen_main, l);
+	listener.running = ret == 0;
+	if (ret == 0)
+		return 0;
+	av_own_fd_close(&l->woken);
+	av_waker_end(&listener.waker);
+	free(l);
+	return ret;
+}
+
+/* There are other endpoints: it looks again. */
+static void listen_changed(void)
+{
+	(void)av_waker_wake(&listener.waker);
+}
+
+/* It ends, and is not within the receiver afterwards. Context: not within the receiver */
+static void listen_end(void)
+{
+	if (!listener.running)
+		return;
+	atomic_fetch_add(&listener.run, 1);
+	if (av_waker_wake(&listener.waker))
+		av_thread_join(listener.thread);
+	else
+		av_thread_leave(listener.thread); /* it ends when a packet comes, or in a moment */
+	/* Whoever receives may wake it. */
+	av_inbound_pause();
+	av_waker_end(&listener.waker);
+	av_inbound_resume();
+	listener.running = false;
+}
+
+/* In a forked child, which has no such thread. */
+static void listen_forked(void)
+{
+	av_waker_forked(&listener.waker);
+	atomic_fetch_add(&listener.run, 1);
+	listener.running = false;
+}
+
+/* Which addresses and groups this process receives for, from the first user to the last. */
 
 /* Held while anything is opened or closed. Its holder may wait for the receiver. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -43,7 +199,7 @@ void av_net_forked(void)
 	av_inbound_forked();
 	av_burst_forked();
 	av_net_ask_forked();
-	av_listen_forked();
+	listen_forked();
 	av_backlog_forked();
 	av_endpoint_forked();
 }
@@ -142,7 +298,7 @@ static void end(struct av_endpoint *e)
 		av_own_fd_close(&e->socket);
 	av_inbound_resume();
 	free(e);
-	av_listen_changed();
+	listen_changed();
 }
 
 /* One more user of it. @ifindex: of the address. Return: 0 or -errno */
@@ -175,7 +331,7 @@ static void begin_passing(void)
 
 	passed = new_endpoint(AV_ENDPOINT_PASSED, none, 0, &err);
 	if (passed)
-		av_listen_changed();
+		listen_changed();
 	else
 		av_log(AV_LOG_INFO, "no socket for packets that are passed on: %s",
 		       strerrordesc_np(-err));
@@ -188,7 +344,7 @@ static int begin_all(void)
 
 	if (ret == 0)
 		ret = av_inbound_prepare();
-	av_backlog_wake_by(av_listen_changed);
+	av_backlog_wake_by(listen_changed);
 	if (ret == 0)
 		ret = av_listen_begin();
 	if (ret == 0)
@@ -200,7 +356,7 @@ static void end_all(void)
 {
 	struct av_endpoint *e = passed;
 
-	av_listen_end();
+	listen_end();
 	av_net_ask_end();
 	if (e) {
 		av_astray_end();
@@ -239,7 +395,7 @@ static int open_address(const uint8_t address[16])
 		return ret;
 	ret = use(AV_ENDPOINT_ADDRESS, address, ifindex);
 	if (ret == 0 && !e)
-		av_listen_changed();
+		listen_changed();
 	else
 		end_opening();
 	return ret;
@@ -410,7 +566,7 @@ int av_net_join(const uint8_t address[16], const uint8_t group[16])
 	ifindex = interface_of(address, group);
 	ret = ifindex ? use(AV_ENDPOINT_GROUP, group, ifindex) : -EADDRNOTAVAIL;
 	if (ret == 0)
-		av_listen_changed();
+		listen_changed();
 	pthread_mutex_unlock(&mutex);
 	errno = saved;
 	return ret;

@@ -1,9 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of checks, built from the rows in check.h. */
 #include "observe/check.h"
 
 #include <errno.h>
 #include <stddef.h>
+
+/* Names of verbs. */
+
+static const char *const names[AV_VERB_N] = {[AV_VERB_NONE] = "a verb",
+#define AV_VERB_NAME(id, name) [AV_VERB_##id] = (name),
+					     AV_VERBS(AV_VERB_NAME)
+#undef AV_VERB_NAME
+};
+
+const char *av_verb_name(unsigned int verb)
+{
+	return names[verb < AV_VERB_N ? verb : AV_VERB_NONE];
+}
+
+/* The table of checks, built from the rows in check.h. */
 
 static const struct av_check_row rows[] = {
 	[AV_CHECK_NONE] = {"NONE", "", "the reason is not known", ""},

@@ -7,7 +7,7 @@
  *
  * A slot of an object table keeps its counters for the next object, so the sum over the slots never
  * falls. An object's count is the slot's value minus that at its creation (@before). A context that
- * ends adds its counts to the device's totals in the directory (registry/device_counters.c).
+ * ends adds its counts to the device's totals in the directory (registry/context_rows.c).
  *
  * Regions count no successful accesses: those only read the key, and a counter would bounce its
  * line. They count faults, invalidations and refusals (memory/region_count.h).

@@ -1,20 +1,80 @@
 /* SPDX-License-Identifier: MIT */
+/* Notes of what failed, their sentences, and what faults on demand hold back. */
+#ifndef AV_OBSERVE_DIAGNOSIS_H
+#define AV_OBSERVE_DIAGNOSIS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "observe/check.h"
+#include "observe/faults.h"
+#include "observe/flight.h"
+
+/*
+ * What a fault on demand holds back of what arrives, packets or messages of the connection manager.
+ * Each goes on when so many others have gone before it, or when its time is over.
+ * Context of all: one caller at a time for each list.
+ */
+
+#define AV_OVERTAKEN_MAX 64	  /* that wait in one list */
+#define AV_OVERTAKEN_NS	 1000000u /* how long one waits for others */
+
+/* The first member of whatever waits. */
+struct av_late {
+	struct av_late *next;
+	uint32_t times;	   /* that it is handled */
+	uint32_t left;	   /* others that go before it; UINT32_MAX: time alone counts */
+	uint64_t until_ns; /* it goes on without them */
+};
+
+/* All zero: nothing waits. */
+struct av_overtaken {
+	struct av_late *first; /* in the order of arrival */
+	unsigned int count;
+};
+
+/*
+ * Have one more wait, by a verdict with @after or @delay_ns. @bytes: of all of it.
+ * Return: memory of malloc(), whose other members the caller fills in. NULL: without memory, or
+ * with too many that wait already, it does not wait
+ */
+AV_MUST_USE void *av_overtaken_add(struct av_overtaken *o, size_t bytes,
+				   const struct av_faults_verdict *v, uint64_t now_ns);
+
+/* Another one goes before those that wait. */
+void av_overtaken_pass(struct av_overtaken *o);
+
+/*
+ * Take off the first one that need not wait any more; the caller frees it. @now_ns: UINT64_MAX: all
+ * go. Return: NULL: there is none
+ */
+AV_MUST_USE void *av_overtaken_take(struct av_overtaken *o, uint64_t now_ns);
+
+/* Return: when the next one goes on without others; UINT64_MAX: none waits */
+uint64_t av_overtaken_next(const struct av_overtaken *o);
+
+/* Turns a record into English. */
+
+#define AV_EXPLAIN_MAX 1024 /* bytes of both lines, NUL included */
+
+/*
+ * One sentence, and a second line of advice if the check has any. Each line ends in a newline; what
+ * is too long is cut. Return: bytes written, without the NUL
+ */
+size_t av_explain(const struct av_flight_record *record, char text[AV_EXPLAIN_MAX]);
+
+/* Only the sentence, with its {fields} filled in. */
+void av_explain_sentence(const char *sentence, const struct av_flight_record *record, char *text,
+			 size_t size);
+
 /*
  * Leaving a record of a failure. Who finds something wrong notes it in the thread's one pending
  * record; who reports the failure to the program completes the record and appends it to the flight
  * recorder. The next failure overwrites what was never reported. All of this preserves errno and
  * takes no lock.
  */
-#ifndef AV_OBSERVE_DIAGNOSIS_H
-#define AV_OBSERVE_DIAGNOSIS_H
-
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/compiler.h"
-#include "observe/check.h"
-#include "observe/flight.h"
-#include "observe/verb.h"
 
 #define AV_DIAG_ROW 16
 

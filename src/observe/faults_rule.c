@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "base/nearest.h"
+#include "base/text.h"
 
 #define TIME_MAX  (1000000ull * 1000000000u) /* about twelve days */
 #define QUOTE_MAX 40

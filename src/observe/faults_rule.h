@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/word.h"
+#include "base/text.h"
 
 #define AV_FAULTS_RULES	  64	      /* rules in one text */
 #define AV_FAULTS_BYTES	  8192	      /* longest text, NUL included */

@@ -10,9 +10,8 @@
 
 #include "base/newer_verbs.h"
 #include "observe/check.h"
-#include "observe/cm_phase.h"
 #include "observe/faults_rule.h"
-#include "observe/verb.h"
+#include "observe/flight.h"
 #include "observe/wr_opcode.h"
 
 /* clang-format off */

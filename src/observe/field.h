@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/word.h"
+#include "base/text.h"
 #include "observe/flight.h"
 
 /* How a field is written. In JSON the numeric forms, down to ID, are numbers. */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The ring of the flight recorder. */
 #include "observe/flight.h"
 
 #include <errno.h>
@@ -14,9 +13,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file_back.h"
-#include "base/file_size.h"
-#include "base/map.h"
+#include "base/file.h"
+#include "base/real_calls.h"
+
+/* The ring of the flight recorder. */
 
 #define MAGIC	0x3154484749465641ull /* "AVFIGHT1" */
 #define VERSION 2u

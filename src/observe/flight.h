@@ -1,4 +1,36 @@
 /* SPDX-License-Identifier: MIT */
+/* The records of failures, of all processes. */
+#ifndef AV_OBSERVE_FLIGHT_H
+#define AV_OBSERVE_FLIGHT_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+/* How far an id of rdma_cm has come, in the words of records. */
+
+enum av_cm_phase {
+	AV_CM_PHASE_IDLE,
+	AV_CM_PHASE_ADDR_BOUND,
+	AV_CM_PHASE_ADDR_RESOLVED,
+	AV_CM_PHASE_ROUTE_RESOLVED,
+	AV_CM_PHASE_LISTEN,
+	AV_CM_PHASE_REQ_SENT,
+	AV_CM_PHASE_REQ_RECEIVED,
+	AV_CM_PHASE_REP_SENT,
+	AV_CM_PHASE_REP_RECEIVED,
+	AV_CM_PHASE_ESTABLISHED,
+	AV_CM_PHASE_DREQ_SENT,
+	AV_CM_PHASE_DREQ_RECEIVED,
+	AV_CM_PHASE_DISCONNECTED,
+	AV_CM_PHASE_N
+};
+
+/* As a bit of a set */
+#define AV_CM_IN(name) (1u << AV_CM_PHASE_##name)
+
 /*
  * The flight recorder: a ring of records in a file of the directory's folder. Every refusal and
  * every failed completion of all the user's processes leaves one record, success none. The file
@@ -8,14 +40,6 @@
  * half-written record (the writer died, or the ring overtook it) fails its sum, and readers skip
  * it. So nobody waits, and a corrupted ring shows nothing.
  */
-#ifndef AV_OBSERVE_FLIGHT_H
-#define AV_OBSERVE_FLIGHT_H
-
-#include <assert.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/compiler.h"
 
 #define AV_FLIGHT_RECORDS 4096u
 #define AV_FLIGHT_FILE	  "flight"

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/uncancelled.h"
+#include "base/thread.h"
 
 #define LINE_BYTES 1024 /* longer lines are cut, so that one write() carries a line whole */
 

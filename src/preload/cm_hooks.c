@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
-#include "cm/cm_file.h"
+#include "cm/cm.h"
 #include "preload/vsysfs_libc.h"
 
 #define TRACKED	  1024u /* numbers with a bit each; those above share one */

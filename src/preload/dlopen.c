@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/next.h"
+#include "base/real_calls.h"
 #include "observe/log.h"
 
 AV_FIND_NEXT(dlopen);

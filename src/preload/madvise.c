@@ -1,24 +1,82 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <linux/userfaultfd.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "base/real_calls.h"
+#include "base/thread.h"
+#include "copy/copy.h"
+#include "memory/heap_region.h"
+#include "memory/odp_notify.h"
+#include "memory/odp_track.h"
+#include "memory/odp_uffd.h"
+#include "memory/shared_region.h"
+#include "memory/vma.h"
+
+/* Code and protection keys are for private pages, and rights do not change while pages move. */
+
+AV_EXPORT int mprotect(void *start, size_t bytes, int prot)
+{
+	return av_heap_protect((uintptr_t)start, bytes, prot, -1);
+}
+
+/* No key is the same as mprotect(), also on kernels without keys. */
+AV_EXPORT int pkey_mprotect(void *start, size_t bytes, int prot, int key)
+{
+	return av_heap_protect((uintptr_t)start, bytes, prot, key);
+}
+
+/*
+ * A userfaultfd of the program's own. Memory can have one, so ours lets go of what the program
+ * registers; and an exchange of pages would lose the registration, so blocks of the shared heap
+ * become private before.
+ */
+
+AV_FIND_NEXT(ioctl);
+
+static int register_range(int fd, void *arg)
+{
+	int saved = errno, ret;
+	struct uffdio_register r;
+	bool known = av_copy(&r, arg, sizeof(r)) == AV_COPY_OK;
+
+	if (known)
+		av_heap_leave(r.range.start, r.range.len);
+	errno = saved;
+	ret = AV_NEXT_OF(ioctl)(fd, UFFDIO_REGISTER, arg);
+	if (ret == 0 || errno != EBUSY || !known)
+		return ret;
+	av_odp_release(r.range.start, r.range.len);
+	errno = saved;
+	return AV_NEXT_OF(ioctl)(fd, UFFDIO_REGISTER, arg);
+}
+
+AV_EXPORT int ioctl(int fd, unsigned long request, ...)
+{
+	va_list more;
+	void *arg;
+
+	va_start(more, request);
+	arg = va_arg(more, void *);
+	va_end(more);
+	return av_unlikely(request == UFFDIO_REGISTER) ? register_range(fd, arg)
+						       : AV_NEXT_OF(ioctl)(fd, request, arg);
+}
+
 /*
  * madvise(2) on the shared heap: discarding must leave zeros, and MADV_FREE must work, though the
  * pages are not private; and some advice is for private pages. What does not come through here (the
  * system call by number, the C library's own) reaches memory/odp_notify.c as an event of
  * userfaultfd.
  */
-#include <errno.h>
-#include <stdbool.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include "base/checked.h"
-#include "base/compiler.h"
-#include "base/uncancelled.h"
-#include "memory/heap_part.h"
-#include "memory/heap_region.h"
-#include "memory/odp_notify.h"
-#include "memory/odp_uffd.h"
-#include "memory/vma.h"
 
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24 /* Linux 5.18 */

@@ -8,9 +8,7 @@
 
 #include <errno.h>
 
-#include "preload/netlink_device.h"
-#include "preload/netlink_kernel.h"
-#include "preload/netlink_request.h"
+#include "preload/netlink_hooks.h"
 #include "preload/netlink_resource.h"
 
 enum needs {

@@ -1,19 +1,251 @@
 /* SPDX-License-Identifier: MIT */
+#include "preload/netlink_resource.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <rdma/rdma_user_cm.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include "device/instance.h"
+#include "device/port.h"
+#include "memory/key.h"
+#include "memory/region_report.h"
+#include "observe/counters.h"
+#include "preload/vsysfs.h"
+#include "queue/objects.h"
+#include "registry/directory.h"
+#include "segment/segment_view.h"
+
+static const uint16_t numbers[] = {
+	RDMA_NLDEV_ATTR_DEV_INDEX,  RDMA_NLDEV_ATTR_PORT_INDEX, RDMA_NLDEV_ATTR_RES_LQPN,
+	RDMA_NLDEV_ATTR_RES_PDN,    RDMA_NLDEV_ATTR_RES_CQN,	RDMA_NLDEV_ATTR_RES_MRN,
+	RDMA_NLDEV_ATTR_RES_CM_IDN, RDMA_NLDEV_ATTR_RES_CTXN,	RDMA_NLDEV_ATTR_RES_SRQN,
+	RDMA_NLDEV_ATTR_STAT_RES,
+};
+
+static const struct av_device *device_named(const struct nlattr *index)
+{
+	unsigned int count;
+	struct av_device *const *list = av_devices(&count);
+
+	for (unsigned int i = 0; index && i < count; i++)
+		if (av_instance_number(list[i]) == av_nl_u32(index))
+			return list[i];
+	return NULL;
+}
+
+int av_nldev_parse(const struct nlmsghdr *header, struct av_nldev_request *r)
+{
+	r->header = header;
+	r->command = RDMA_NL_GET_OP(header->nlmsg_type);
+	av_nl_attrs(header, r->attr, AV_ARRAY_SIZE(r->attr));
+	for (size_t i = 0; i < AV_ARRAY_SIZE(numbers); i++) {
+		const struct nlattr *attr = r->attr[numbers[i]];
+
+		if (attr && av_nl_length(attr) < sizeof(uint32_t))
+			return -EINVAL;
+	}
+	r->dev = device_named(r->attr[RDMA_NLDEV_ATTR_DEV_INDEX]);
+	return 0;
+}
+
+/* The attributes that every answer about a device begins with. */
+static void nldev_put_handle(struct av_nl_out *out, const struct av_device *dev)
+{
+	av_nl_put_u32(out, RDMA_NLDEV_ATTR_DEV_INDEX, av_instance_number(dev));
+	av_nl_put_text(out, RDMA_NLDEV_ATTR_DEV_NAME, dev->ibv.name);
+}
+
+#define ONLY_PORT      1
+#define SHARED_NETNS   1 /* every network namespace sees the devices */
+#define COPY_ON_FORK   1 /* a child has memory of its own whatever is registered */
+#define DRIVER_UNKNOWN 0 /* rdma/ib_user_ioctl_verbs.h: RDMA_DRIVER_UNKNOWN */
+
+static bool is_infiniband(const struct av_device *dev)
+{
+	return dev->port.link_layer == IBV_LINK_LAYER_INFINIBAND;
+}
+
+/* --- devices ----------------------------------------------------------------------- */
+
+static void put_device(const struct av_nldev_request *r, const struct av_device *dev,
+		       uint16_t flags, struct av_nl_out *out)
+{
+	av_nl_begin(out, r->header->nlmsg_type, flags);
+	nldev_put_handle(out, dev);
+	av_nl_put_u32(out, RDMA_NLDEV_ATTR_PORT_INDEX, dev->attr.phys_port_cnt);
+	av_nl_put_u64(out, RDMA_NLDEV_ATTR_CAP_FLAGS, dev->attr.device_cap_flags);
+	av_nl_put_text(out, RDMA_NLDEV_ATTR_FW_VERSION, dev->attr.fw_ver);
+	av_nl_put_u64(out, RDMA_NLDEV_ATTR_NODE_GUID, dev->guid);
+	av_nl_put_u64(out, RDMA_NLDEV_ATTR_SYS_IMAGE_GUID, dev->guid);
+	av_nl_put_u8(out, RDMA_NLDEV_ATTR_DEV_NODE_TYPE, (uint8_t)dev->ibv.node_type);
+	av_nl_put_u8(out, RDMA_NLDEV_ATTR_DEV_DIM, 0);
+	av_nl_put_text(out, RDMA_NLDEV_ATTR_DEV_PROTOCOL, is_infiniband(dev) ? "ib" : "roce");
+	av_nl_end(out);
+}
+
+int av_nldev_device(const struct av_nldev_request *r, struct av_nl_out *out)
+{
+	put_device(r, r->dev, 0, out);
+	return 0;
+}
+
+int av_nldev_devices(const struct av_nldev_request *r, struct av_nl_out *out)
+{
+	unsigned int count;
+	struct av_device *const *list = av_devices(&count);
+
+	for (unsigned int i = 0; i < count; i++)
+		put_device(r, list[i], NLM_F_MULTI, out);
+	return 0;
+}
+
+/* --- ports ------------------------------------------------------------------------- */
+
+/* The first interface that its addresses come from. */
+static void put_interface(const struct av_device *dev, struct av_nl_out *out)
+{
+	struct av_gid gids[AV_GID_MAX];
+	unsigned int count = av_port_gids(dev, gids);
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (!av_gid_there(gids, count, i) || !gids[i].ifname[0])
+			continue;
+		av_nl_put_u32(out, RDMA_NLDEV_ATTR_NDEV_INDEX, gids[i].ifindex);
+		av_nl_put_text(out, RDMA_NLDEV_ATTR_NDEV_NAME, gids[i].ifname);
+		return;
+	}
+}
+
+/* What only an InfiniBand port has. */
+static void put_subnet(const struct av_device *dev, const struct ibv_port_attr *port,
+		       struct av_nl_out *out)
+{
+	struct av_gid row;
+
+	av_gid_from_guid(dev->guid, &row);
+	av_nl_put_u64(out, RDMA_NLDEV_ATTR_CAP_FLAGS, port->port_cap_flags);
+	av_nl_put_u64(out, RDMA_NLDEV_ATTR_SUBNET_PREFIX, be64toh(row.gid.global.subnet_prefix));
+	av_nl_put_u32(out, RDMA_NLDEV_ATTR_LID, port->lid);
+	av_nl_put_u32(out, RDMA_NLDEV_ATTR_SM_LID, port->sm_lid);
+	av_nl_put_u8(out, RDMA_NLDEV_ATTR_LMC, port->lmc);
+}
+
+static void put_port(const struct av_nldev_request *r, uint16_t flags, struct av_nl_out *out)
+{
+	struct ibv_port_attr port;
+
+	av_port_attr(r->dev, &port);
+	av_nl_begin(out, r->header->nlmsg_type, flags);
+	nldev_put_handle(out, r->dev);
+	av_nl_put_u32(out, RDMA_NLDEV_ATTR_PORT_INDEX, ONLY_PORT);
+	if (is_infiniband(r->dev))
+		put_subnet(r->dev, &port, out);
+	av_nl_put_u8(out, RDMA_NLDEV_ATTR_PORT_STATE, (uint8_t)port.state);
+	av_nl_put_u8(out, RDMA_NLDEV_ATTR_PORT_PHYS_STATE, port.phys_state);
+	put_interface(r->dev, out);
+	av_nl_end(out);
+}
+
+int av_nldev_port(const struct av_nldev_request *r, struct av_nl_out *out)
+{
+	put_port(r, 0, out);
+	return 0;
+}
+
+int av_nldev_ports(const struct av_nldev_request *r, struct av_nl_out *out)
+{
+	put_port(r, NLM_F_MULTI, out);
+	return 0;
+}
+
+/* --- statistics -------------------------------------------------------------------- */
+
+/* Add a counter to a list of the type STAT_HWCOUNTERS. */
+static void nldev_put_counter(struct av_nl_out *out, const char *name, uint64_t value)
+{
+	size_t entry = av_nl_nest(out, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY);
+
+	av_nl_put_text(out, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME, name);
+	av_nl_put_u64(out, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE, value);
+	av_nl_nest_end(out, entry);
+}
+
+int av_nldev_counters(const struct av_nldev_request *r, struct av_nl_out *out)
+{
+	struct av_counted counted = {0};
+	size_t table;
+
+	if (!r->attr[RDMA_NLDEV_ATTR_PORT_INDEX])
+		return -EINVAL;
+	av_totals_read(r->dev->ibv.name, &counted.total, &counted.link_downed);
+	av_nl_begin(out, r->header->nlmsg_type, 0);
+	nldev_put_handle(out, r->dev);
+	av_nl_put_u32(out, RDMA_NLDEV_ATTR_PORT_INDEX, ONLY_PORT);
+	table = av_nl_nest(out, RDMA_NLDEV_ATTR_STAT_HWCOUNTERS);
+	for (unsigned int i = 0; i < av_counter_count; i++)
+		if (av_counter_info[i].scope & AV_SCOPE_HW)
+			nldev_put_counter(out, av_counter_info[i].name,
+					  av_counter_value(&av_counter_info[i], &counted));
+	av_nl_nest_end(out, table);
+	av_nl_end(out);
+	return 0;
+}
+
+/* --- device nodes ------------------------------------------------------------------ */
+
+static bool is_text(const struct nlattr *attr, const char *text)
+{
+	return attr && av_nl_length(attr) > strlen(text) &&
+	       !memcmp(av_nl_payload(attr), text, strlen(text) + 1);
+}
+
+static void put_node(struct av_nl_out *out, dev_t number, uint64_t abi, const char *name)
+{
+	av_nl_put_u64(out, RDMA_NLDEV_ATTR_CHARDEV, number);
+	av_nl_put_u64(out, RDMA_NLDEV_ATTR_CHARDEV_ABI, abi);
+	av_nl_put_text(out, RDMA_NLDEV_ATTR_CHARDEV_NAME, name);
+	av_nl_end(out);
+}
+
+/* Of a device it is the verbs' node, of none in particular the connection manager's. */
+int av_nldev_chardev(const struct av_nldev_request *r, struct av_nl_out *out)
+{
+	const struct nlattr *type = r->attr[RDMA_NLDEV_ATTR_CHARDEV_TYPE];
+
+	if (!type)
+		return -EINVAL;
+	if (r->dev && is_text(type, "uverbs")) {
+		av_nl_begin(out, r->header->nlmsg_type, 0);
+		av_nl_put_u32(out, RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID, DRIVER_UNKNOWN);
+		put_node(out, av_vsysfs_rdev(r->dev), AV_VSYSFS_UVERBS_ABI, r->dev->ibv.dev_name);
+		return 0;
+	}
+	if (!r->attr[RDMA_NLDEV_ATTR_DEV_INDEX] && is_text(type, "rdma_cm")) {
+		av_nl_begin(out, r->header->nlmsg_type, 0);
+		put_node(out, AV_VSYSFS_CM_RDEV, RDMA_USER_CM_ABI_VERSION, "rdma_cm");
+		return 0;
+	}
+	return -ENOENT;
+}
+
+/* --- the system -------------------------------------------------------------------- */
+
+int av_nldev_system(const struct av_nldev_request *r, struct av_nl_out *out)
+{
+	av_nl_begin(out, r->header->nlmsg_type, 0);
+	av_nl_put_u8(out, RDMA_NLDEV_SYS_ATTR_NETNS_MODE, SHARED_NETNS);
+	av_nl_put_u8(out, RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK, COPY_ON_FORK);
+	av_nl_end(out);
+	return 0;
+}
+
 /*
  * A table of kinds of objects. Their numbers are the kernel's kind: one for all processes of a
  * device. Ours are the context's place in the directory and the object's in its context.
  */
-#include "preload/netlink_resource.h"
-
-#include <errno.h>
-#include <infiniband/verbs.h>
-
-#include "registry/directory.h"
-#include "memory/key.h"
-#include "memory/region_report.h"
-#include "queue/counts.h"
-#include "queue/objects.h"
-#include "preload/netlink_device.h"
 
 #define INDEX_BITS 20 /* of an object in its context */
 _Static_assert(AV_SLAB_CHUNKS *AV_KEY_CHUNK <= 1u << INDEX_BITS, "regions, the most numerous");
@@ -54,7 +286,7 @@ static uint32_t number(uint32_t context, uint32_t index)
 static void begin_message(struct listing *l)
 {
 	av_nl_begin(l->out, l->r->header->nlmsg_type, l->one ? 0 : NLM_F_MULTI);
-	av_nldev_put_handle(l->out, l->r->dev);
+	nldev_put_handle(l->out, l->r->dev);
 	if (!l->one)
 		l->table = av_nl_nest(l->out, l->kind->table);
 	l->open = true;
@@ -184,9 +416,9 @@ static void list_mr_counters(const struct av_region_info *mr, void *arg)
 		return;
 	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_MRN, id);
 	table = av_nl_nest(l->out, RDMA_NLDEV_ATTR_STAT_HWCOUNTERS);
-	av_nldev_put_counter(l->out, "page_faults", mr->counted[AV_MR_FAULT_PAGES]);
-	av_nldev_put_counter(l->out, "page_invalidations", mr->counted[AV_MR_INVALIDATION_PAGES]);
-	av_nldev_put_counter(l->out, "page_prefetch", mr->counted[AV_MR_PREFETCH_PAGES]);
+	nldev_put_counter(l->out, "page_faults", mr->counted[AV_MR_FAULT_PAGES]);
+	nldev_put_counter(l->out, "page_invalidations", mr->counted[AV_MR_INVALIDATION_PAGES]);
+	nldev_put_counter(l->out, "page_prefetch", mr->counted[AV_MR_PREFETCH_PAGES]);
 	av_nl_nest_end(l->out, table);
 	end_entry(l, mr->pid);
 }
@@ -371,7 +603,7 @@ static void put_summary(const struct av_nldev_request *r, const struct av_device
 	size_t table;
 
 	av_nl_begin(out, r->header->nlmsg_type, flags);
-	av_nldev_put_handle(out, dev);
+	nldev_put_handle(out, dev);
 	table = av_nl_nest(out, RDMA_NLDEV_ATTR_RES_SUMMARY);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(kinds); i++) {
 		size_t entry = av_nl_nest(out, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY);

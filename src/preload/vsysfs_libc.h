@@ -205,12 +205,6 @@ AV_MUST_USE bool av_vlibc_claim_path(const char **path, int how, struct av_vlibc
 /* If @st shows that @fd is one of our descriptors, find its node. Keeps errno. */
 AV_MUST_USE bool av_vlibc_node_of(int fd, const struct stat *st, struct av_vsysfs_node *node);
 
-/*
- * A descriptor with a file's content as of now; any other cannot be read(2): EINVAL. @flags:
- * open(2)'s, whose access mode has been checked. Return: descriptor, or -errno.
- */
-AV_MUST_USE int av_vlibc_descriptor(const struct av_vsysfs_node *node, int flags);
-
 /* open(2) for a node, with all of its errors, but no cancellation point. */
 AV_MUST_USE int av_vlibc_open_node(const struct av_vsysfs_node *node, int flags);
 

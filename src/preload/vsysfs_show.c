@@ -20,12 +20,11 @@
 #include <rdma/rdma_user_cm.h>
 #include <unistd.h>
 
-#include "device/port.h"
 #include "device/device.h"
-#include "device/model.h"
-#include "segment/totals.h"
-#include "memory/odp_counters.h"
+#include "device/port.h"
+#include "memory/odp_access.h"
 #include "observe/counters.h"
+#include "segment/segment_view.h"
 
 /* ABI versions from rdma/ib_user_verbs.h and ib_user_mad.h. */
 #define VERBS_ABI_VERSION 6

@@ -7,10 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/patience.h"
+#include "base/clock.h"
 #include "observe/diagnosis.h"
-#include "queue/cq_doorbell.h"
-#include "queue/cq_inlet.h"
+#include "queue/cq_shared.h"
 #include "queue/notify.h"
 #include "queue/ring.h"
 

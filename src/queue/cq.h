@@ -10,13 +10,13 @@
  * next holder of @lock counts that entry.
  *
  * An appender may be stopped (SIGSTOP, a debugger) while it holds @lock. So a CQ has two inlets, of
- * which one is used: queue/cq_inlet.h.
+ * which one is used: queue/notify.h.
  */
 #ifndef AV_QUEUE_CQ_H
 #define AV_QUEUE_CQ_H
 
 #include "queue/cq_shared.h"
-#include "segment/page_policy.h"
+#include "segment/pages.h"
 
 /**
  * av_cq_init() - set up a CQ of an own segment
@@ -48,7 +48,7 @@ AV_MUST_USE int av_cq_resize_patiently(struct av_seg *seg, uint32_t index, uint3
 
 /* The event that an entry makes, before it is sent. All zero: none. */
 struct av_cq_bell {
-	uint64_t claim; /* of base/raise.h */
+	uint64_t claim; /* of base/wait.h */
 	uint32_t index, id;
 	uint32_t event; /* enum event of cq.c */
 };
@@ -71,7 +71,7 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 
 /*
  * Send the event of an entry that was appended to a CQ of @seg. The CQ may be gone meanwhile.
- * Context: as of av_cq_push(). What a stop or death before this leaves is in base/raise.h.
+ * Context: as of av_cq_push(). What a stop or death before this leaves is in base/wait.h.
  */
 void av_cq_ring(struct av_seg *seg, const struct av_cq_bell *bell);
 

@@ -1,20 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/* A completion queue as it is in its owner's segment, and where its entries are. See queue/cq.h. */
+/* A CQ in its owner's segment, and how the owner is told of an event. */
 #ifndef AV_QUEUE_CQ_SHARED_H
 #define AV_QUEUE_CQ_SHARED_H
 
 #include <assert.h>
+#include <infiniband/verbs.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <infiniband/verbs.h>
 
 #include "base/compiler.h"
 #include "base/lock.h"
-#include "base/raise.h"
-#include "segment/segment.h"
+#include "base/wait.h"
 #include "observe/counters.h"
+#include "segment/segment.h"
+
+/* How a CQ's owner is told of it: by its completion channel, or by an asynchronous event. */
+
+/*
+ * Ring the completion channel, if the CQ has one.
+ * Context: any process; no lock is held. May make a system call.
+ */
+void av_cq_tell(struct av_seg *seg, uint32_t index);
+
+/* An asynchronous event about the CQ called @id. Context: any process; no lock is held */
+void av_cq_tell_async(struct av_seg *seg, uint32_t index, uint32_t id, enum ibv_event_type event);
+
+/* A completion queue as it is in its owner's segment, and where its entries are. See queue/cq.h. */
 
 #define AV_CQE_DATA 64 /* payload bytes in the entry itself */
 
@@ -153,12 +166,12 @@ struct av_cq_shared {
 	_Atomic uint32_t empty_polls; /* in a row */
 	_Atomic uint32_t patience;    /* empty polls before the core is yielded: transport/poll.c */
 	/*
-	 * Hints for a poll in vain (transport/rnr.h); indices, 0: none. @parked: a queue pair whose
-	 * sends complete here, and which waits for its peer. @owed: one that receives here, and
-	 * whose peer waits for it.
+	 * Hints for a poll in vain (transport/poll.h); indices, 0: none. @parked: a queue pair
+	 * whose sends complete here, and which waits for its peer. @owed: one that receives here,
+	 * and whose peer waits for it.
 	 */
 	_Atomic uint32_t parked, owed;
-	/* Of the owner's, under poll_lock: queue/cq_inlet.h. */
+	/* Of the owner's, under poll_lock: queue/notify.h. */
 	uint32_t left;	      /* the inlet left behind + 1; 0: none */
 	uint32_t stuck_tail;  /* the inlet's lock was held, with this tail, */
 	uint64_t stuck_since; /* since that time; 0: it is not */
@@ -173,9 +186,9 @@ struct av_cq_shared {
 static_assert(sizeof(struct av_cq_shared) <= AV_CQ_BYTES, "CQ table entry");
 static_assert(sizeof(struct av_cq_inlet) == AV_CACHE_LINE, "one cache line");
 static_assert(offsetof(struct av_cq_shared, inlet[0].counters) == AV_CQ_COUNTERS_AT,
-	      "where segment/totals.c reads them");
+	      "where segment/segment_view.c reads them");
 static_assert(offsetof(struct av_cq_shared, inlet[1].counters) == AV_CQ_COUNTERS_AT + AV_CACHE_LINE,
-	      "where segment/totals.c reads them");
+	      "where segment/segment_view.c reads them");
 
 static inline struct av_cq_shared *av_cq_at(const struct av_seg *seg, uint32_t index)
 {

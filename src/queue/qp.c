@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Setting up and taking down the shared part of a queue pair. */
 #include "queue/qp.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "registry/directory.h"
+#include "observe/diagnosis.h"
 #include "queue/ring.h"
+#include "registry/directory.h"
+
+/* Setting up and taking down the shared part of a queue pair. */
 
 static uint32_t stride(const struct ibv_qp_cap *cap, uint32_t max_operand)
 {
@@ -147,4 +149,200 @@ void av_qp_fini(struct av_seg *seg, uint32_t index)
 		av_rq_fini(seg, qp->rq);
 	av_seg_free(seg, qp->sq_ring, ring_bytes(qp));
 	av_slab_free(seg, AV_SLAB_QP, index);
+}
+
+/*
+ * One table, laid out as in the specification: each transition is a group with one line per
+ * service, first the required bits, then the optional ones. IBV_QP_STATE is implied everywhere.
+ */
+
+/* The attribute bits, by their names in the tables of the specification. */
+enum {
+	CUR_STATE = IBV_QP_CUR_STATE,
+	EN_SQD_NOTIFY = IBV_QP_EN_SQD_ASYNC_NOTIFY,
+	ACCESS = IBV_QP_ACCESS_FLAGS,
+	PKEY = IBV_QP_PKEY_INDEX,
+	PORT = IBV_QP_PORT,
+	QKEY = IBV_QP_QKEY,
+	AV = IBV_QP_AV,
+	PATH_MTU = IBV_QP_PATH_MTU,
+	TIMEOUT = IBV_QP_TIMEOUT,
+	RETRY_CNT = IBV_QP_RETRY_CNT,
+	RNR_RETRY = IBV_QP_RNR_RETRY,
+	RQ_PSN = IBV_QP_RQ_PSN,
+	MAX_RD = IBV_QP_MAX_QP_RD_ATOMIC,
+	ALT_PATH = IBV_QP_ALT_PATH,
+	MIN_RNR = IBV_QP_MIN_RNR_TIMER,
+	SQ_PSN = IBV_QP_SQ_PSN,
+	MAX_DEST_RD = IBV_QP_MAX_DEST_RD_ATOMIC,
+	PATH_MIG = IBV_QP_PATH_MIG_STATE,
+	DEST_QPN = IBV_QP_DEST_QPN,
+};
+
+enum service { UD, UC, RC, XRC_SEND, XRC_RECV, SERVICE_N };
+
+/* What a path needs before the responder may run, and what may change while a connected QP runs. */
+#define PATH	     (AV | PATH_MTU | DEST_QPN | RQ_PSN)
+#define RUNNING	     (CUR_STATE | ALT_PATH | ACCESS | PATH_MIG)
+#define RESPONDER    (MAX_DEST_RD | MIN_RNR)
+#define REQUESTER    (TIMEOUT | RETRY_CNT | RNR_RETRY | MAX_RD)
+#define CONNECTED    [UC... XRC_RECV] /* every service but UD */
+#define ON(from, to) [IBV_QPS_##from][IBV_QPS_##to]
+
+/* clang-format off */
+#define CELL(r, o) {.valid = true, .required = (r), .optional = (o)}
+
+static const struct av_qp_transition table[AV_QP_STATE_N][AV_QP_STATE_N][SERVICE_N] = {
+	/*                    required                       optional */
+	ON(RESET, INIT) = {
+		[UD]       = CELL(PKEY | PORT | QKEY,        0),
+		CONNECTED  = CELL(PKEY | PORT | ACCESS,      0),
+	},
+	ON(INIT, INIT) = {
+		[UD]       = CELL(0,                         PKEY | PORT | QKEY),
+		CONNECTED  = CELL(0,                         PKEY | PORT | ACCESS),
+	},
+	ON(INIT, RTR) = {
+		[UD]       = CELL(0,                         PKEY | QKEY),
+		[UC]       = CELL(PATH,                      ALT_PATH | ACCESS | PKEY),
+		[RC]       = CELL(PATH | RESPONDER,          ALT_PATH | ACCESS | PKEY),
+		[XRC_SEND] = CELL(PATH,                      ALT_PATH | ACCESS | PKEY),
+		[XRC_RECV] = CELL(PATH | RESPONDER,          ALT_PATH | ACCESS | PKEY),
+	},
+	ON(RTR, RTS) = {
+		[UD]       = CELL(SQ_PSN,                    CUR_STATE | QKEY),
+		[UC]       = CELL(SQ_PSN,                    RUNNING),
+		[RC]       = CELL(SQ_PSN | REQUESTER,        RUNNING | MIN_RNR),
+		[XRC_SEND] = CELL(SQ_PSN | REQUESTER,        RUNNING),
+		[XRC_RECV] = CELL(SQ_PSN | TIMEOUT,          RUNNING | MIN_RNR),
+	},
+	ON(RTS, RTS) = {
+		[UD]       = CELL(0,                         CUR_STATE | QKEY),
+		[UC]       = CELL(0,                         RUNNING),
+		[RC]       = CELL(0,                         RUNNING | MIN_RNR),
+		[XRC_SEND] = CELL(0,                         RUNNING),
+		[XRC_RECV] = CELL(0,                         RUNNING | MIN_RNR),
+	},
+	ON(RTS, SQD) = {
+		[UD]       = CELL(0,                         EN_SQD_NOTIFY),
+		CONNECTED  = CELL(0,                         EN_SQD_NOTIFY),
+	},
+	ON(SQD, RTS) = {
+		[UD]       = CELL(0,                         CUR_STATE | QKEY),
+		[UC]       = CELL(0,                         RUNNING),
+		[RC]       = CELL(0,                         RUNNING | MIN_RNR),
+		[XRC_SEND] = CELL(0,                         RUNNING),
+		[XRC_RECV] = CELL(0,                         RUNNING | MIN_RNR),
+	},
+	ON(SQD, SQD) = {
+		[UD]       = CELL(0, PKEY | QKEY),
+		[UC]       = CELL(0, AV | ALT_PATH | ACCESS | PKEY | PATH_MIG),
+		[RC]       = CELL(0, PORT | AV | REQUESTER | RESPONDER | ALT_PATH | ACCESS | PKEY | PATH_MIG),
+		[XRC_SEND] = CELL(0, PORT | AV | REQUESTER | ALT_PATH | ACCESS | PKEY | PATH_MIG),
+		[XRC_RECV] = CELL(0, PORT | AV | TIMEOUT | RESPONDER | ALT_PATH | ACCESS | PKEY | PATH_MIG),
+	},
+	/* Only unreliable services have an SQE state; a reliable one goes to ERR. */
+	ON(SQE, RTS) = {
+		[UD]       = CELL(0,                         CUR_STATE | QKEY),
+		[UC]       = CELL(0,                         CUR_STATE | ACCESS),
+	},
+};
+/* clang-format on */
+
+static enum service service_of(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_UD:
+		return UD;
+	case IBV_QPT_UC:
+		return UC;
+	case IBV_QPT_RC:
+		return RC;
+	case IBV_QPT_XRC_SEND:
+		return XRC_SEND;
+	case IBV_QPT_XRC_RECV:
+		return XRC_RECV;
+	default:
+		return SERVICE_N;
+	}
+}
+
+static bool state_exists(enum ibv_qp_state state)
+{
+	return (unsigned int)state < AV_QP_STATE_N;
+}
+
+struct av_qp_transition av_qp_transition(enum ibv_qp_type type, enum ibv_qp_state from,
+					 enum ibv_qp_state to)
+{
+	enum service service = service_of(type);
+
+	if (service == SERVICE_N || !state_exists(from) || !state_exists(to))
+		return (struct av_qp_transition){.valid = false};
+	if (to == IBV_QPS_RESET)
+		return (struct av_qp_transition){.valid = true};
+	if (to == IBV_QPS_ERR)
+		return (struct av_qp_transition){.valid = from != IBV_QPS_RESET};
+	return table[from][to][service];
+}
+
+/* Attributes of the other half of an RC QP, which programs written for RC pass. */
+static int ignored_bits(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_XRC_SEND:
+		return MAX_DEST_RD | MIN_RNR;
+	case IBV_QPT_XRC_RECV:
+		return MAX_RD | RETRY_CNT | RNR_RETRY;
+	default:
+		return 0;
+	}
+}
+
+/* The states that a program may claim as current: the hardware may enter them without a call. */
+static bool may_be_current(enum ibv_qp_state state)
+{
+	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
+	       state == IBV_QPS_SQE;
+}
+
+int av_qp_own_mask(enum ibv_qp_type type, int attr_mask)
+{
+	return attr_mask & ~ignored_bits(type);
+}
+
+/* @state: the one that the sentence speaks of */
+static int refuse(enum av_check check, uint32_t wanted, uint32_t limit, enum ibv_qp_state state)
+{
+	int err = av_refuse(EINVAL, check, wanted, limit);
+
+	av_diag_state(state);
+	return err;
+}
+
+int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state cur,
+		       enum ibv_qp_state to, int attr_mask, enum ibv_qp_state *to_out)
+{
+	const int mask = av_qp_own_mask(type, attr_mask) & ~IBV_QP_STATE;
+	const bool moves = attr_mask & IBV_QP_STATE;
+	const enum ibv_qp_state start = mask & CUR_STATE ? cur : from;
+	const enum ibv_qp_state end = moves ? to : start;
+	struct av_qp_transition cell;
+	uint32_t missing, extra;
+
+	if (mask & CUR_STATE && !may_be_current(cur))
+		return av_refuse(EINVAL, AV_CHECK_STATE_CURRENT, (uint64_t)(int)cur, 0);
+	cell = av_qp_transition(type, start, end);
+	if (!cell.valid)
+		return refuse(AV_CHECK_STATE_CHANGE, end, start, start);
+	missing = (uint32_t)(cell.required & ~mask);
+	extra = (uint32_t)(mask & ~(cell.required | cell.optional));
+	if (missing)
+		return refuse(AV_CHECK_STATE_MISSING, missing, (uint32_t)cell.required, end);
+	if (extra)
+		return refuse(AV_CHECK_STATE_EXTRA, extra,
+			      (uint32_t)(cell.required | cell.optional), end);
+	/* A claimed current state only selects the cell. */
+	*to_out = moves ? to : from;
+	return 0;
 }

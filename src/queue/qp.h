@@ -14,21 +14,21 @@
 #define AV_QUEUE_QP_H
 
 #include <assert.h>
+#include <infiniband/verbs.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <infiniband/verbs.h>
 
 #include "base/compiler.h"
 #include "base/lock.h"
-#include "segment/segment.h"
-#include "memory/atomic_op.h"
-#include "memory/klm_list.h"
+#include "memory/klm_iter.h"
+#include "memory/xfer.h"
 #include "observe/counters.h"
 #include "observe/wr_opcode.h"
 #include "queue/cq.h"
 #include "queue/rq.h"
+#include "segment/segment.h"
 
 /* Why the request at the head of a send queue has not been executed yet. */
 enum av_park {
@@ -168,7 +168,7 @@ struct av_qp_shared {
 			       none */
 	uint32_t established;	  /* COMM_EST has been raised */
 	uint32_t msn;		  /* messages completed; the low 24 bits are the MSN */
-	_Atomic uint32_t overdue; /* transport/overdue.c; set without the right */
+	_Atomic uint32_t overdue; /* transport/drive.c; set without the right */
 	_Atomic uint32_t reading; /* transport/wire.h: av_wire_read_on(); read without the right */
 
 	/*
@@ -181,7 +181,7 @@ struct av_qp_shared {
 };
 static_assert(sizeof(struct av_qp_shared) <= AV_QP_BYTES, "QP table entry");
 static_assert(offsetof(struct av_qp_shared, counters) == AV_QP_COUNTERS_AT,
-	      "where segment/totals.c reads them");
+	      "where segment/segment_view.c reads them");
 
 static inline struct av_qp_shared *av_qp_at(const struct av_seg *seg, uint32_t index)
 {
@@ -326,5 +326,38 @@ AV_MUST_USE int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr,
  */
 AV_MUST_USE int av_sq_complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
 			       enum ibv_wc_status status);
+
+/*
+ * The queue-pair state machine: which transitions exist for which service, and which attribute-mask
+ * bits each requires or permits. Pure functions. Source: IBTA volume 1, 10.3.1 and 11.2.5.2 (Modify
+ * Queue Pair); ibv_modify_qp(3).
+ */
+
+#define AV_QP_STATE_N 7 /* IBV_QPS_RESET .. IBV_QPS_ERR */
+
+struct av_qp_transition {
+	bool valid;
+	int required; /* enum ibv_qp_attr_mask bits besides IBV_QP_STATE */
+	int optional;
+};
+
+/* The cell for one service and pair of states. Not valid for any other type or state. */
+struct av_qp_transition av_qp_transition(enum ibv_qp_type type, enum ibv_qp_state from,
+					 enum ibv_qp_state to);
+
+/*
+ * Remove attributes that an XRC service does not have, but programs written for RC pass. They are
+ * neither checked nor stored.
+ */
+int av_qp_own_mask(enum ibv_qp_type type, int attr_mask);
+
+/*
+ * May this attribute mask be applied to a QP in state @from? Without IBV_QP_STATE the transition is
+ * @from -> @from. With IBV_QP_CUR_STATE, @cur (RTR, RTS, SQD or SQE) replaces @from. Does not check
+ * the values of attributes. @to_out: the state afterwards; written only on success.
+ * Return:  0, or EINVAL: no such transition, a required bit is missing, or a bit is not permitted
+ */
+int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state cur,
+		       enum ibv_qp_state to, int attr_mask, enum ibv_qp_state *to_out);
 
 #endif

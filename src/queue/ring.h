@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-#include "segment/page_policy.h"
 #include "segment/alloc.h"
+#include "segment/pages.h"
 
 /* Entries of a ring that holds @capacity: a power of two. */
 static inline uint32_t av_ring_entries(uint32_t capacity)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The ring of receive requests. */
 #include "queue/rq.h"
 
 #include <errno.h>
@@ -7,10 +6,10 @@
 
 #include "base/limits.h"
 #include "observe/diagnosis.h"
-#include "queue/elements.h"
 #include "queue/ring.h"
 #include "queue/rq_take.h"
-#include "queue/srq_limit.h"
+
+/* The ring of receive requests. */
 
 static bool is_shared(const struct av_rq_shared *rq)
 {

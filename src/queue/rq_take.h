@@ -1,4 +1,65 @@
 /* SPDX-License-Identifier: MIT */
+/* Who gets the next receive request, and where bytes wait for its poll. */
+#ifndef AV_QUEUE_RQ_TAKE_H
+#define AV_QUEUE_RQ_TAKE_H
+
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "queue/rq.h"
+#include "segment/segment.h"
+
+/*
+ * SRQ_LIMIT_REACHED: one event when fewer requests are left in a shared receive queue than its
+ * limit says, and none until the limit is set again. One of those who take requests raises it,
+ * whoever is stopped or killed (base/wait.h).
+ */
+
+/* What the program has set; 0: disarmed. */
+static inline uint32_t av_srq_limit(const struct av_rq_shared *rq)
+{
+	return av_raise_armed(&rq->limit);
+}
+
+/* Set the limit. Raises the event at once if it is already undercut. Context: the owner */
+void av_srq_limit_set(struct av_seg *seg, struct av_rq_shared *rq, uint32_t limit);
+
+/* A look at an armed limit. Context: any process, the right @resp of a queue pair is held */
+void av_srq_limit_check(struct av_seg *seg, struct av_rq_shared *rq);
+
+/* A request has been taken, or was not there. */
+static inline void av_srq_limit_look(struct av_seg *seg, struct av_rq_shared *rq)
+{
+	if (av_unlikely(av_srq_limit(rq) != 0))
+		av_srq_limit_check(seg, rq);
+}
+
+/*
+ * Staging buffers, in the receiver's segment. A sender leaves the bytes of a SEND there, and the
+ * receiver's ibv_poll_cq() places them. Two copies through shared memory are faster than one system
+ * call up to tens of kilobytes, and they need no permission to access the other process.
+ *
+ * A message is a chain of buffers. Free buffers form a stack, so that the next one is still cached;
+ * a count in the stack's head prevents the ABA problem. A sender that dies between taking buffers
+ * and handing them over loses them until the receiver's context is closed: at most one message per
+ * death.
+ */
+
+/**
+ * av_stage_take() - take a chain of buffers for @bytes (> 0)
+ * Return:  the first buffer's index + 1, or 0 if there are not enough
+ */
+AV_MUST_USE uint32_t av_stage_take(struct av_seg *seg, uint64_t bytes);
+
+/* Free a chain; 0 is ignored. @bytes: as it was taken */
+void av_stage_give(struct av_seg *seg, uint32_t first, uint64_t bytes);
+
+/* The memory of buffer @link (index + 1), AV_STAGE_BYTES long; NULL if there is no such buffer. */
+void *av_stage_buffer(struct av_seg *seg, uint32_t link);
+
+/* The next buffer's link in a chain; 0 behind the last. */
+uint32_t av_stage_next(struct av_seg *seg, uint32_t link);
+
 /*
  * Who gets the next request of a shared receive queue?
  *
@@ -15,10 +76,6 @@
  * places, so the order has twice that room. A put-back that would exceed it compacts that part
  * first; takers wait for it meanwhile, as for a resize.
  */
-#ifndef AV_QUEUE_RQ_TAKE_H
-#define AV_QUEUE_RQ_TAKE_H
-
-#include "queue/rq.h"
 
 /* Entries of @order for so many slots, and their bytes. */
 #define AV_RQ_ORDER_ENTRIES(places) (2 * (places))

@@ -5,8 +5,8 @@
 
 #include "base/limits.h"
 #include "observe/diagnosis.h"
-#include "queue/elements.h"
 #include "queue/qp.h"
+#include "queue/rq.h"
 
 struct av_atomic *av_sq_operands(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 {

@@ -16,7 +16,7 @@
 
 #include "base/compiler.h"
 #include "base/lock.h"
-#include "registry/directory_file.h"
+#include "registry/directory.h"
 
 /* Contexts see it only after av_capture_watch(). Return: its number (> 0), or -ENOSPC. */
 AV_MUST_USE int av_capture_begin(const struct av_capture_spec *spec);

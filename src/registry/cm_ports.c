@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/random.h"
-#include "registry/directory_file.h"
+#include "registry/directory.h"
 
 #define ROWS AV_DIR_CM_PORTS
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "observe/flight.h"
-#include "registry/directory_file.h"
+#include "registry/directory.h"
 #include "registry/folder.h"
 
 /* Return: descriptor, or -1 and errno: there is none, or it is not to be had. */

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "registry/directory_file.h"
+#include "registry/directory.h"
 
 static bool same_gid(const union ibv_gid *a, const union ibv_gid *b)
 {

@@ -8,7 +8,7 @@
 #include <sys/queue.h>
 
 #include "base/fork.h"
-#include "registry/directory_file.h"
+#include "registry/directory.h"
 
 /* The kernel knows one lock per process. Guarded by the directory's mutex. */
 struct hold {

@@ -1,7 +1,26 @@
 /* SPDX-License-Identifier: MIT */
+/* Processes that share an address: which numbers are whose, and where packets are passed on. */
+#ifndef AV_REGISTRY_REUSEPORT_H
+#define AV_REGISTRY_REUSEPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/un.h>
+
+#include "base/compiler.h"
+#include "registry/directory.h"
+
+/* The name of a process's own socket in the directory's folder: pSLOT-GENERATION. */
+
+/* Context: joined. Return: false: neither the path nor a way around it fits into an address */
+AV_MUST_USE bool av_process_socket(struct sockaddr_un *a, uint32_t proc);
+
+/* Context: joined; makes system calls */
+void av_process_socket_remove(uint32_t proc);
+
 /*
  * Which processes share UDP port 4791 of an address, and which queue pairs are whose: what the
- * kernel needs to know to give each packet to the right process (SO_REUSEPORT, net/steer.h).
+ * kernel needs to know to give each packet to the right process (SO_REUSEPORT, net/group.h).
  *
  * The kernel keeps the sockets of an address in an array. A new one comes last; when one closes,
  * the last one takes its place. Nobody can read the array, so the directory has a copy, which
@@ -14,14 +33,6 @@
  *
  * Context: within a change of the directory, unless it says otherwise.
  */
-#ifndef AV_REGISTRY_REUSEPORT_H
-#define AV_REGISTRY_REUSEPORT_H
-
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/compiler.h"
-#include "registry/directory.h"
 
 #define AV_REUSEPORT_NOBODY UINT32_MAX /* a place that no socket has */
 

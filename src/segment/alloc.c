@@ -3,8 +3,8 @@
 
 #include <errno.h>
 
-#include "segment/fault_rules.h"
 #include "segment/heap.h"
+#include "segment/observers.h"
 
 static bool is_refused(struct av_seg *seg)
 {

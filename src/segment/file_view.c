@@ -13,11 +13,11 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "base/checked.h"
-#include "base/map.h"
-#include "base/uncancelled.h"
-#include "segment/file_search.h"
-#include "segment/map_file.h"
+#include "base/compiler.h"
+#include "base/real_calls.h"
+#include "base/thread.h"
+#include "segment/handout.h"
+#include "segment/segment_map.h"
 
 #define VIEWS  256u /* of one peer: more runs are reached by system calls */
 #define PROBES 8u

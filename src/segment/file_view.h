@@ -2,7 +2,7 @@
 /*
  * Memory that the program has shared itself: mappings of files of memory (memfd, tmpfs, hugetlbfs).
  * If a region lies in a run of them, side by side in its process, a descriptor in the segment says
- * which (memory/file_region.h). Peers map the same files in the same order, a view, and reach the
+ * which (memory/shared_region.h). Peers map the same files in the same order, a view, and reach the
  * region by plain copies.
  *
  * A peer opens the file as the program has it, by its descriptors in /proc, by its name in

@@ -1,22 +1,52 @@
 /* SPDX-License-Identifier: MIT */
+/* How another process gets at anonymous memory. */
+#ifndef AV_SEGMENT_HANDOUT_H
+#define AV_SEGMENT_HANDOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "base/compiler.h"
+#include "base/own_fd.h"
+#include "base/watcher.h"
+
+/* Finds files by their inode in a folder, such as /proc/PID/fd. */
+
+/* @dir: descriptor of the folder. Return: false: that is all */
+typedef bool av_file_visit(int dir, const char *name, const struct stat *st, void *arg);
+
 /*
- * How other processes get at anonymous memory (base/anonymous.h).
+ * Visit the regular files that the entries of a folder lead to. Opens none of them: one may be a
+ * device that notices. System calls alone, no heap, no cancellation point; changes errno.
+ */
+void av_file_search(const char *folder, av_file_visit *visit, void *arg);
+
+/*
+ * Is a PID still that of the process it was when its segment was mapped?
+ *
+ * The lock that says "alive" (registry/directory.h) lives as long as the last process that holds
+ * the open file: a child that was made past the C library's fork() keeps it. The PID does not.
+ */
+
+/*
+ * Hold on to the process that has this PID now. The caller has seen it alive before, and looks
+ * again afterwards. Without pidfd_open(2), @process is AV_OWN_FD_NONE: nothing is ever known.
+ */
+void av_peer_process_open(struct av_own_fd *process, pid_t pid);
+
+/* Is its PID free for others? */
+bool av_peer_process_gone(const struct av_own_fd *process);
+
+/*
+ * How other processes get at anonymous memory (base/file.h).
  *
  * It has no name by which they could open it. They go through /proc/PID/fd, which works
  * with a stopped process, too, or by a socket in the owner's folder, which needs no common PID
  * namespace and no /proc: the owner's watcher thread (base/watcher.h) sends the descriptor to
  * whoever connects.
  */
-#ifndef AV_SEGMENT_HANDOUT_H
-#define AV_SEGMENT_HANDOUT_H
-
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
-
-#include "base/compiler.h"
-#include "base/own_fd.h"
-#include "base/watcher.h"
 
 /* Handing out a descriptor. */
 struct av_handout {

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
-#include "base/file_back.h"
+#include "base/compiler.h"
+#include "base/file.h"
 #include "registry/folder.h"
 
 #define CLASS_N	    108		 /* up to 16 GiB */

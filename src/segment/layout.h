@@ -6,7 +6,7 @@
  *   sizeof head ...   heap: chunks of objects, rings; the owner extends it, and backs it before use
  *   ...               pages of regions that the library allocates, and of large rings:
  *                     segment/pages.h
- *   AV_ODP_OFFSET     nodes, allocated by any process (memory/nodes.h)
+ *   AV_ODP_OFFSET     nodes, allocated by any process (memory/region_count.h)
  *   AV_STAGE_OFFSET   staging buffers: backed when first touched, and only by av_copy(), so that a
  *                     full file system is an error and not a SIGBUS
  *   AV_TABLES_OFFSET  queue pairs and CQs (struct av_tables). Here a file of the context's folder
@@ -73,10 +73,10 @@ static_assert(AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_CQ, "completion queue tabl
 static_assert(AV_SLAB_CHUNKS * AV_KEY_CHUNK >= AV_MAX_MR, "key table");
 static_assert(AV_SLAB_CHUNKS * AV_RQ_CHUNK >= AV_MAX_QP + AV_MAX_SRQ, "receive queue table");
 
-/* "This process is using that key" (memory/pin.h), each on its own cache line. */
+/* "This process is using that key" (memory/key.h), each on its own cache line. */
 struct av_pin {
 	_Atomic uint64_t word;
-	/* While the user copies by a system call: memory/recall.h. */
+	/* While the user copies by a system call: memory/unmapped.h. */
 	_Atomic uint32_t recalled;	/* a key: the system call is not to happen */
 	_Atomic uint32_t tid;		/* of the thread in it, or about to begin it; 0: none */
 	_Atomic uint64_t remote, bytes; /* struct iovec: what it copies to or from */
@@ -96,7 +96,7 @@ struct av_seg_head {
 	int32_t pid;		 /* in the owner's PID namespace, */
 	uint64_t pidns;		 /* whose inode number this is */
 	_Atomic uint32_t closed; /* the owner has closed the context */
-	_Atomic uint32_t fatal;	 /* transport/fatal.h: the device has failed, as that one of
+	_Atomic uint32_t fatal;	 /* transport/reset.h: the device has failed, as that one of
 				    av_dir_failures(); 0: it is well */
 
 	char process[16];  /* name of the owner's program */
@@ -124,7 +124,7 @@ struct av_seg_head {
 		uint64_t ino;
 	} pages_owner[AV_SEG_PAGES_OWNERS];
 
-	/* The shared heap of the owner's process: segment/shared_heap.h. */
+	/* The shared heap of the owner's process: segment/segment_map.h. */
 	int32_t shared_heap_fd; /* as the owner has it open; -1: there is none */
 	uint64_t shared_heap_inode, shared_heap_dev;
 
@@ -136,10 +136,10 @@ struct av_seg_head {
 	_Atomic uint64_t odp_root;
 	_Atomic uint64_t odp_brk;
 	_Atomic uint64_t odp_seq;
-	_Atomic uint64_t unmapped_root; /* root of memory/unmapped.h */
-	_Atomic uint32_t moving;	/* the owner is moving pages: memory/page_move.h */
-	_Atomic uint32_t watched;	/* enum av_watched */
-	_Atomic uint32_t faults_change; /* counts changes of the fault rules */
+	_Atomic uint64_t unmapped_root;		   /* root of memory/unmapped.h */
+	_Atomic uint32_t moving;		   /* the owner is moving pages: memory/linger.h */
+	_Atomic uint32_t watched;		   /* enum av_watched */
+	_Atomic uint32_t faults_change;		   /* counts changes of the fault rules */
 	_Atomic uint64_t counter[AV_DIR_COUNTERS]; /* as in av_dir_counters(), of this context */
 
 	/* Staging buffers: stack of free ones (count << 32 | index + 1); first never used. */

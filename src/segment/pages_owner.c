@@ -7,9 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/map.h"
-#include "base/uncancelled.h"
-#include "segment/map_file.h"
+#include "base/real_calls.h"
+#include "base/thread.h"
+#include "segment/segment_map.h"
 
 #define NAME                                                                                 \
 	"pages_owner%u" /* of the socket in the folder of the context that has regions there \

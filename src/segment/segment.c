@@ -14,20 +14,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/table.h"
 #include "base/clock.h"
 #include "base/fork.h"
-#include "base/map.h"
-#include "base/uncancelled.h"
+#include "base/real_calls.h"
+#include "base/table.h"
+#include "base/thread.h"
 #include "observe/check.h"
 #include "observe/diagnosis.h"
-#include "registry/directory_file.h"
+#include "registry/directory.h"
+#include "segment/handout.h"
 #include "segment/heap.h"
-#include "segment/pages_owner.h"
 #include "segment/pages.h"
-#include "segment/peer_process.h"
+#include "segment/pages_owner.h"
 #include "segment/segment_map.h"
-#include "segment/shared_heap.h"
 
 #define IDLE_MAX	 64 /* peers' segments kept mapped without a user */
 #define HEAP_COLOUR_BITS 8  /* of the number of pages that heap_begin() skips */

@@ -16,7 +16,6 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
-#include "base/checked.h"
 #include "base/compiler.h"
 #include "base/lock.h"
 #include "base/own_fd.h"
@@ -49,7 +48,7 @@ struct av_seg {
 	pid_t pid;
 	bool own; /* of a context of this process */
 	bool same_pidns;
-	struct av_own_fd process;		/* a peer's: segment/peer_process.h */
+	struct av_own_fd process;		/* a peer's: segment/handout.h */
 	struct av_own_fd folder;		/* an own one's: the context's folder, */
 	struct av_own_fd file;			/* the memory, */
 	struct av_own_fd tables;		/* the file of queue pairs and CQs, */
@@ -68,10 +67,10 @@ struct av_seg {
 	_Atomic(struct av_seg *) origin;	/* av_seg_origin() */
 	_Atomic(struct av_seg_views *) views;	/* of a peer's shared files: segment/file_view.h */
 	_Atomic(uint8_t *) shared_heap;		/* of a peer's process, NULL: not looked for yet:
-						   segment/shared_heap.h */
+						   segment/segment_map.h */
 	unsigned int users;			/* guarded by the mutex in segment.c */
 	_Atomic uint64_t alive_ns;		/* when it was last known to live (coarse clock) */
-	_Atomic uint64_t in_vain_until_ns;	/* segment/peer_lock.h */
+	_Atomic uint64_t in_vain_until_ns;	/* segment/doorbell.h */
 	_Atomic bool gone;	 /* its process is dead or the context closed: for ever */
 	_Atomic bool vm_refused; /* the kernel refuses access to that process's memory */
 	struct {
@@ -90,7 +89,7 @@ struct av_seg {
 	} pages_owner[AV_SEG_PAGES_OWNERS]; /* changes guarded by pages_owner_mutex;
 					       segment/pages_owner.h */
 	pthread_mutex_t pages_owner_mutex;
-	LIST_ENTRY(av_seg) movable; /* with memory that may move: memory/page_move.h */
+	LIST_ENTRY(av_seg) movable; /* with memory that may move: memory/linger.h */
 	/* Where the chunks of its tables are; they never move. NULL: not looked up yet. */
 	_Atomic(uint8_t *) chunk[AV_SLAB_CHUNKS][AV_SLAB_N];
 };

@@ -7,16 +7,155 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/anonymous.h"
-#include "base/file_back.h"
-#include "base/file_size.h"
-#include "base/map.h"
+#include "base/compiler.h"
+#include "base/file.h"
+#include "base/real_calls.h"
 #include "registry/folder.h"
 #include "segment/handout.h"
 #include "segment/heap.h"
-#include "segment/map_file.h"
+#include "segment/pages.h"
+
+static _Atomic(const struct av_shared_heap *) own;
+
+const struct av_shared_heap *av_shared_heap_begin(av_shared_heap_leaving *leaving)
+{
+	const struct av_shared_heap *heap =
+		anyverbs_shared_heap ? anyverbs_shared_heap(leaving) : NULL;
+
+	atomic_store_explicit(&own, heap, memory_order_release);
+	return heap;
+}
+
+const struct av_shared_heap *av_shared_heap_own(void)
+{
+	return atomic_load_explicit(&own, memory_order_acquire);
+}
+
+void av_shared_heap_publish(struct av_seg_head *head)
+{
+	const struct av_shared_heap *heap = av_shared_heap_own();
+
+	head->shared_heap_fd = heap ? heap->file.fd : -1;
+	head->shared_heap_inode = heap ? heap->file.ino : 0;
+	head->shared_heap_dev = heap ? heap->file.dev : 0;
+}
+
+static uint8_t *map_heap(int fd)
+{
+	return av_map_sparse(av_map_file(NULL, AV_SHARED_HEAP_BYTES, PROT_NONE, fd, 0),
+			     AV_SHARED_HEAP_BYTES, PROT_READ | PROT_WRITE);
+}
+
+static void unmap(uint8_t *map_heap)
+{
+	if (map_heap && map_heap != AV_SHARED_HEAP_NOWHERE)
+		av_munmap(map_heap, AV_SHARED_HEAP_BYTES);
+}
+
+uint8_t *av_shared_heap_map(const struct av_handed *what, const char *path,
+			    _Atomic(uint8_t *) *kept)
+{
+	int fd = what->number < 0 ? -1 : av_handed_open(what, path);
+	uint8_t *mine = fd < 0 ? NULL : map_heap(fd), *first = NULL;
+
+	if (fd >= 0)
+		syscall(SYS_close, fd); /* close(3) is a cancellation point */
+	mine = mine ? mine : AV_SHARED_HEAP_NOWHERE;
+	if (!atomic_compare_exchange_strong(kept, &first, mine)) {
+		unmap(mine);
+		mine = first;
+	}
+	return mine;
+}
+
+void av_shared_heap_forget(_Atomic(uint8_t *) *kept)
+{
+	unmap(atomic_exchange(kept, NULL));
+}
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+static void *map(void *wanted, uint64_t bytes, int prot, int flags, int fd, uint64_t offset)
+{
+	void *p = mmap(wanted, bytes, prot, flags | (wanted ? MAP_FIXED_NOREPLACE : 0), fd,
+		       (off_t)offset);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	if (!wanted || p == wanted)
+		return p;
+	av_munmap(p, bytes); /* kernels before 4.17 take it as a hint */
+	errno = EEXIST;
+	return NULL;
+}
+
+static void *reserve(uint64_t bytes)
+{
+	return mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+/* Kernels from 6.7 on align it to a huge page unasked. */
+void *av_map_place(uint64_t bytes, uint64_t offset, uint64_t align)
+{
+	uint8_t *p = reserve(bytes);
+	uint64_t before;
+
+	if (p == MAP_FAILED)
+		return NULL;
+	if (((offset - (uintptr_t)p) & (align - 1)) == 0)
+		return p;
+	av_munmap(p, bytes);
+	p = reserve(bytes + align);
+	if (p == MAP_FAILED)
+		return NULL;
+	before = (offset - (uintptr_t)p) & (align - 1);
+	if (before)
+		av_munmap(p, before);
+	av_munmap(p + before + bytes, align - before);
+	return p + before;
+}
+
+void *av_map_file(void *wanted, uint64_t bytes, int prot, int fd, uint64_t offset)
+{
+	const int flags = MAP_SHARED | MAP_NORESERVE;
+	void *p, *place;
+
+	if (wanted || bytes < AV_HUGE_PAGE_BYTES)
+		return map(wanted, bytes, prot, flags, fd, offset);
+	bytes = av_round_up(bytes, AV_PAGE_BYTES);
+	place = av_map_place(bytes, offset, AV_HUGE_PAGE_BYTES);
+	if (!place)
+		return map(NULL, bytes, prot, flags, fd, offset);
+	p = av_mmap(place, bytes, prot, flags | MAP_FIXED, fd, (off_t)offset);
+	if (p != MAP_FAILED)
+		return p;
+	av_munmap(place, bytes);
+	return NULL;
+}
+
+void *av_map_sparse(void *p, uint64_t bytes, int prot)
+{
+	if (!p)
+		return NULL;
+	(void)syscall(SYS_munlock, p, bytes);
+	if (av_mprotect(p, bytes, prot) == 0)
+		return p;
+	av_munmap(p, bytes);
+	return NULL;
+}
+
+void *av_map_private(void *wanted, uint64_t bytes, bool huge)
+{
+	const int from_pool = MAP_HUGETLB | (int)AV_HUGE_LOG2 << MAP_HUGE_SHIFT;
+
+	return map(wanted, bytes, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | (huge ? from_pool : 0), -1, 0);
+}
 
 #define TABLES "tables"
 

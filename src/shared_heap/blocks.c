@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The mutex is held for what changes the list and for mapping, never while something is unmapped:
- * registration caches hear of that, and have locks of their own.
- */
 #include "shared_heap/blocks.h"
 
 #include <errno.h>
@@ -15,15 +11,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/anonymous.h"
-#include "base/checked.h"
+#include "base/compiler.h"
+#include "base/file.h"
 #include "base/own_fd.h"
-#include "base/sparse.h"
-#include "base/uncancelled.h"
+#include "base/thread.h"
 #include "memory/vma.h"
 #include "shared_heap/limits.h"
 #include "shared_heap/list.h"
 #include "shared_heap/next.h"
+
+/*
+ * The mutex is held for what changes the list and for mapping, never while something is unmapped:
+ * registration caches hear of that, and have locks of their own.
+ */
 
 AV_FIND_NEXT(munmap);
 

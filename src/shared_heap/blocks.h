@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks of the shared heap (segment/shared_heap.h): shared mappings of one memfd, in one window of
+ * Blocks of the shared heap (segment/segment_map.h): shared mappings of one memfd, in one window of
  * the address space. The window itself is not reserved: a block is only put where nothing is.
  *
  * Thread-safe; all of this takes a mutex, and none of it is async-signal-safe. errno is kept.
@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "segment/shared_heap.h"
+#include "segment/segment_map.h"
 
 #define AV_BLOCK_PAGE 4096u
 

@@ -16,9 +16,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/checked.h"
 #include "base/compiler.h"
-#include "base/uncancelled.h"
+#include "base/thread.h"
 #include "memory/vma.h"
 #include "shared_heap/blocks.h"
 #include "shared_heap/next.h"

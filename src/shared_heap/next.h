@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-#include "base/next.h"
+#include "base/real_calls.h"
 
 AV_FIND_NEXT(syscall);
 

@@ -8,7 +8,7 @@
 #include "base/limits.h"
 #include "memory/translate.h"
 #include "memory/xfer.h"
-#include "transport/responder.h"
+#include "transport/rules.h"
 
 static_assert(AV_MAX_MSG_BYTES / AV_ASSIST_PIECE + 1 < 1u << 16,
 	      "pieces of a message count in 16 bits");

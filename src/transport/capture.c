@@ -1,22 +1,214 @@
 /* SPDX-License-Identifier: MIT */
 #include "transport/capture.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fork.h"
 #include "base/newer_verbs.h"
-#include "base/uncancelled.h"
+#include "base/thread.h"
 #include "device/device.h"
-#include "segment/capture_watch.h"
-#include "registry/directory.h"
-#include "memory/xfer.h"
+#include "device/gid.h"
+#include "device/port.h"
 #include "memory/translate.h"
+#include "memory/xfer.h"
+#include "observe/log.h"
+#include "observe/pcapng.h"
+#include "registry/directory.h"
+#include "segment/observers.h"
 #include "transport/capture_file.h"
-#include "transport/capture_flow.h"
 #include "transport/datagram.h"
-#include "transport/responder.h"
+#include "transport/rules.h"
 #include "transport/to_packets.h"
+
+/* ANYVERBS_CAPTURE: a capture of the own contexts, from the first that is opened. */
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static unsigned int last_begun; /* of the capture that was begun last; 0: none */
+static uint32_t stamp;		/* its stamp */
+
+static void init_mutex(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+}
+
+static const struct av_fork_handlers fork_handlers = {.child = init_mutex};
+
+/*
+ * Make the file, and set its name and identity in @spec.
+ * Return:  0 or errno
+ */
+static int make_file(const char *name, struct av_capture_spec *spec)
+{
+	int fd = av_pcapng_open(name, false), err = 0;
+	struct stat st;
+
+	if (fd < 0)
+		return -fd;
+	if (realpath(name, spec->path) && fstat(fd, &st) == 0) {
+		spec->dev = st.st_dev;
+		spec->ino = st.st_ino;
+	} else {
+		err = errno;
+	}
+	close(fd);
+	return err;
+}
+
+static int begin_as(const struct av_capture_spec *spec)
+{
+	int ret = av_capture_begin(spec);
+
+	if (ret < 0)
+		return -ret;
+	last_begun = (unsigned int)ret;
+	stamp = av_capture_stamp(last_begun);
+	return 0;
+}
+
+static void begin_setting(const char *name)
+{
+	struct av_capture_spec *spec = calloc(1, sizeof(*spec));
+	int err = spec ? make_file(name, spec) : ENOMEM;
+
+	if (err == 0) {
+		spec->snaplen = UINT32_MAX;
+		spec->limit = UINT64_MAX;
+		err = begin_as(spec);
+	}
+	free(spec);
+	if (err)
+		av_log(AV_LOG_WARN, "ANYVERBS_CAPTURE: cannot capture to %s: %s", name,
+		       err == EBADMSG ? "it is a file of another kind" : strerror(err));
+}
+
+void av_capture_context_opened(struct av_seg *seg)
+{
+	const char *name = secure_getenv("ANYVERBS_CAPTURE");
+	int saved = errno;
+
+	(void)av_fork_register(AV_FORK_CAPTURE_SETTING, &fork_handlers);
+	pthread_mutex_lock(&mutex);
+	if (name && *name && !(last_begun && av_capture_is_mine(last_begun, stamp)))
+		begin_setting(name);
+	pthread_mutex_unlock(&mutex);
+	av_capture_watch_context(seg);
+	errno = saved;
+}
+
+/* What the kernel puts into a RoCEv2 packet, whatever the program has set. */
+#define HOP_LIMIT 64
+
+static uint32_t qpn_of_end(const struct av_qp_end *end)
+{
+	return atomic_load_explicit(&end->qp->qpn, memory_order_relaxed);
+}
+
+/* The address of a port on link layer InfiniBand, which is known by its LID only. */
+static void gid_of_lid(uint32_t lid, union ibv_gid *gid)
+{
+	struct av_gid row;
+
+	av_gid_from_guid(lid, &row);
+	*gid = row.gid;
+}
+
+static void complete(struct av_frame *f, const union ibv_gid *src, const union ibv_gid *dst)
+{
+	memcpy(f->src, src->raw, sizeof(f->src));
+	memcpy(f->dst, dst->raw, sizeof(f->dst));
+	av_frame_mac(f->src, f->eth_src);
+	av_frame_mac(f->dst, f->eth_dst);
+	f->hop_limit = HOP_LIMIT;
+}
+
+/* Both ends' addresses, from the requester's view. */
+static void addresses(const struct av_qp_end *req, const struct av_qp_end *rsp, union ibv_gid *src,
+		      union ibv_gid *dst)
+{
+	const struct ibv_ah_attr *ah = &req->qp->attr.ah_attr;
+
+	av_port_gid(req->seg->head->port, ah->is_global ? ah->grh.sgid_index : 0, src);
+	if (ah->is_global)
+		*dst = ah->grh.dgid;
+	else if (rsp->qp)
+		av_port_gid(rsp->seg->head->port, 0, dst);
+	else
+		gid_of_lid(ah->dlid, dst);
+}
+
+/* The headers that @end puts into its frames. */
+static struct av_frame begin_flow(const struct av_qp_end *end)
+{
+	const struct ibv_ah_attr *ah = &end->qp->attr.ah_attr;
+	uint32_t label = ah->is_global ? ah->grh.flow_label : 0;
+
+	return (struct av_frame){
+		.traffic_class = ah->is_global ? ah->grh.traffic_class : 0,
+		.flow_label = label,
+		.source_port =
+			av_frame_source_port(label, qpn_of_end(end), end->qp->attr.dest_qp_num),
+	};
+}
+
+/* Headers of the requester's frames on a connection. @rsp: .qp is NULL if there is no responder */
+static void capture_flow(struct av_frame *f, const struct av_qp_end *req,
+			 const struct av_qp_end *rsp)
+{
+	union ibv_gid src, dst;
+
+	addresses(req, rsp, &src, &dst);
+	*f = begin_flow(req);
+	complete(f, &src, &dst);
+}
+
+/* Headers of the responder's frames. @rsp: exists */
+static void capture_flow_back(struct av_frame *f, const struct av_qp_end *req,
+			      const struct av_qp_end *rsp)
+{
+	union ibv_gid src, dst;
+
+	addresses(req, rsp, &src, &dst);
+	*f = begin_flow(rsp);
+	complete(f, &dst, &src);
+}
+
+/* The address of the port that a queue pair is at. */
+static void gid_of_qpn(uint32_t qpn, uint32_t lid, union ibv_gid *gid)
+{
+	struct av_seg *seg = av_qp_get(qpn).seg;
+
+	if (seg && seg->head->lid == lid)
+		av_port_gid(seg->head->port, 0, gid);
+	else
+		gid_of_lid(lid, gid);
+	av_seg_put(seg);
+}
+
+/* Headers of a datagram's frame. */
+static void capture_flow_datagram(struct av_frame *f, const struct av_qp_end *req,
+				  const struct av_sq_wqe *wqe)
+{
+	uint32_t label = wqe->route.is_global ? wqe->route.flow_label : 0;
+	union ibv_gid src, dst = wqe->ud.dgid;
+
+	av_port_gid(req->seg->head->port, wqe->route.is_global ? wqe->route.sgid_index : 0, &src);
+	if (!wqe->route.is_global)
+		gid_of_qpn(wqe->ud.qpn & AV_QPN_MASK, wqe->route.dlid, &dst);
+	*f = (struct av_frame){
+		.traffic_class = wqe->route.is_global ? wqe->route.traffic_class : 0,
+		.flow_label = label,
+		.source_port =
+			av_frame_source_port(label, qpn_of_end(req), wqe->ud.qpn & AV_QPN_MASK),
+	};
+	complete(f, &src, &dst);
+}
 
 #define WORD 8u
 
@@ -215,14 +407,14 @@ static void put_connected(struct request *r, const struct av_packet_kind *k)
 
 	if (!is_done(r) && is_reliable(r) && refusal(r) != AV_NAK_NONE)
 		last = refused_packet(r, k, last);
-	av_capture_flow(&f, r->req, r->rsp);
+	capture_flow(&f, r->req, r->rsp);
 	if (av_wr_opcode(r->wqe->opcode)->source)
 		source_local(&s, r);
 	put_message(r, &m, last, &f, &s, r->mark->time_ns);
 	source_end(&s);
 	if (!is_reliable(r) || !r->rsp->qp)
 		return;
-	av_capture_flow_back(&f, r->req, r->rsp);
+	capture_flow_back(&f, r->req, r->rsp);
 	if (is_done(r) && k->answer != AV_OP_ACK)
 		put_result(r, k, &f);
 	else if (is_done(r))
@@ -238,7 +430,7 @@ static void put_datagram(struct request *r, const struct av_packet_kind *k)
 	struct source s;
 
 	av_datagram_message(r->req, r->wqe, &m);
-	av_capture_flow_datagram(&f, r->req, r->wqe);
+	capture_flow_datagram(&f, r->req, r->wqe);
 	source_local(&s, r);
 	put_message(r, &m, 0, &f, &s, r->mark->time_ns);
 	source_end(&s);

@@ -19,6 +19,7 @@
 #include "base/compiler.h"
 #include "queue/qp.h"
 #include "transport/execute.h"
+#include "wire/frame.h"
 
 /* The state before a request was executed. */
 struct av_capture_mark {

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "net/net.h"
 #include "observe/pcapng.h"
 
 struct av_capture_batch {
@@ -40,5 +41,14 @@ void av_capture_batch_end(struct av_capture_batch *b);
 
 /* Close the files of captures that are over. */
 void av_capture_files_tidy(void);
+
+/* Captures of packets on the wire: as they were sent, and as they came. */
+
+/*
+ * Write them to the captures that cover this process and the device; packets for none of its queue
+ * pairs to all that cover the process. Context: as struct av_net_receiver's @seen; waits for files;
+ * keeps errno
+ */
+void av_capture_seen(const struct av_net_seen *seen);
 
 #endif

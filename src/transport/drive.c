@@ -1,24 +1,143 @@
 /* SPDX-License-Identifier: MIT */
-/* Executing send queues. */
 #include "transport/drive.h"
 
+#include <stdatomic.h>
+
 #include "base/clock.h"
-#include "registry/directory.h"
 #include "observe/diagnosis.h"
+#include "registry/directory.h"
 #include "transport/capture.h"
-#include "transport/count.h"
 #include "transport/datagram.h"
 #include "transport/execute.h"
-#include "transport/finish.h"
-#include "transport/overdue.h"
-#include "transport/event.h"
 #include "transport/inject.h"
-#include "transport/responder.h"
+#include "transport/operations.h"
+#include "transport/receive.h"
+#include "transport/report.h"
 #include "transport/retry.h"
+#include "transport/rules.h"
 #include "transport/send_sum.h"
 #include "transport/state.h"
 #include "transport/timer.h"
 #include "transport/wire.h"
+
+/* In the queue pair's @overdue. */
+enum overdue {
+	FLUSH = 1,
+	END = 2, /* and tell of it, where the queue is shared */
+};
+
+static void leave(const struct av_qp_end *end, enum overdue what)
+{
+	atomic_fetch_or(&end->qp->overdue, what);
+	av_timer_watch(end, av_now_ns() + AV_OVERDUE_NS);
+}
+
+/* Put the queue pair into the error state. Context: no @resp held; waits AV_STUCK_NS at most. */
+static void overdue_error(const struct av_qp_end *end)
+{
+	if (av_responder_acquire_soon(end)) {
+		av_responder_error(end);
+		av_lock_release(&end->qp->resp);
+		return;
+	}
+	leave(end, atomic_exchange(&end->qp->state, IBV_QPS_ERR) == IBV_QPS_ERR ? FLUSH : END);
+}
+
+void av_overdue_flush(const struct av_qp_end *end)
+{
+	if (!av_responder_acquire_soon(end)) {
+		leave(end, FLUSH);
+		return;
+	}
+	av_receive_flush(end);
+	av_lock_release(&end->qp->resp);
+}
+
+/*
+ * Flush what is overdue, if the right is free by now. The timer comes by until it is.
+ * Context: the right @exec is held, no @resp; does not wait.
+ */
+static void overdue_look(const struct av_qp_end *end)
+{
+	enum av_lock_result got;
+	uint32_t what;
+
+	if (av_likely(atomic_load(&end->qp->overdue) == 0))
+		return;
+	got = av_lock_try(&end->qp->resp, AV_RANK_RESP);
+	if (got == AV_LOCK_BUSY)
+		return;
+	if (got == AV_LOCK_REPAIR)
+		av_responder_repair(end);
+	what = atomic_exchange(&end->qp->overdue, 0);
+	if (atomic_load(&end->qp->state) == IBV_QPS_ERR && what & END)
+		av_responder_end_receives(end);
+	else if (atomic_load(&end->qp->state) == IBV_QPS_ERR && what)
+		av_receive_flush(end);
+	av_lock_release(&end->qp->resp);
+}
+
+void av_finish_error(const struct av_qp_end *end)
+{
+	atomic_store(&end->qp->park, AV_PARK_NOT);
+	overdue_error(end);
+}
+
+void av_finish_fail(const struct av_qp_end *end, const struct av_qp_end *peer,
+		    const struct av_sq_wqe *wqe, enum av_fault fault)
+{
+	bool silent = fault == AV_FAULT_RETRY_EXHAUSTED && peer->qp && av_seg_alive_now(peer->seg);
+
+	AV_ASSERT_HELD(&end->qp->exec);
+	av_count_request(end->qp, av_rule(fault)->requester);
+	silent = silent && av_responder_acquire_soon(peer);
+	av_report_request(&(struct av_failed){end, peer, wqe, fault, silent});
+	if (silent)
+		av_lock_release(&peer->qp->resp);
+	/* A full CQ has raised its own event. */
+	(void)!av_sq_complete(end, wqe, av_rule(fault)->requester);
+	av_finish_error(end);
+}
+
+/* The completion of the request at the head found no room: the queue pair fails. */
+static void finish_overrun(const struct av_qp_end *end)
+{
+	av_report_send_cq(end);
+	av_finish_error(end);
+	av_event_raise(end, atomic_load(&end->qp->qpn), IBV_EVENT_QP_FATAL);
+}
+
+/* Complete all requests before @tail as flushed. */
+static void finish_flush(const struct av_qp_end *end, uint32_t tail)
+{
+	uint32_t count = 0;
+
+	while (end->qp->sq_next != tail && count < AV_MAX_QP_WR) {
+		const struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
+
+		if (!wqe)
+			break;
+		count++;
+		av_count_request(end->qp, IBV_WC_WR_FLUSH_ERR);
+		(void)!av_sq_complete(end, wqe, IBV_WC_WR_FLUSH_ERR);
+	}
+	av_report_flush(end, count, false);
+}
+
+void av_finish_done(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
+{
+	if (av_unlikely(av_sq_complete(end, wqe, IBV_WC_SUCCESS) < 0))
+		finish_overrun(end);
+}
+
+/* The same with another status, and without a look at the request's flags. */
+static void finish_status(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
+			  enum ibv_wc_status status)
+{
+	(void)!av_sq_complete(end, wqe, status); /* a full CQ has raised its own event */
+}
+
+/* Executing send queues. */
 
 /*
  * What the holder of @exec saw last. Any difference after it has released the right is a reason to
@@ -40,7 +159,7 @@ static bool is_checked(const struct av_qp_end *end)
 }
 
 /*
- * Have whoever polls this CQ in vain look whether the queue pair has been kicked: transport/rnr.h.
+ * Have whoever polls this CQ in vain look whether the queue pair has been kicked: transport/poll.h.
  */
 static void note_parked(const struct av_qp_end *end)
 {
@@ -90,7 +209,7 @@ static bool apply_outcome(const struct av_qp_end *end, struct av_qp_end *peer,
 	if (av_likely(result.fault == AV_FAULT_NONE && result.park == AV_PARK_NOT)) {
 		atomic_store_explicit(&end->qp->park, AV_PARK_NOT, memory_order_relaxed);
 		if (av_unlikely(av_sq_complete(end, wqe, IBV_WC_SUCCESS) < 0))
-			av_finish_overrun(end);
+			finish_overrun(end);
 		return true;
 	}
 	if (result.park == AV_PARK_NOT && av_rule(result.fault)->requester == IBV_WC_SUCCESS)
@@ -117,13 +236,13 @@ static bool inject(const struct av_qp_end *end, struct av_qp_end *peer, const st
 		return goes_on;
 	case AV_INJECTED_STATUS:
 		av_diag_drop();
-		av_finish_status(end, wqe, in->status);
+		finish_status(end, wqe, in->status);
 		av_finish_error(end);
 		return true;
 	case AV_INJECTED_OVERRUN:
 		end->qp->sq_next++;
 		if (av_cq_overrun(end->seg, end->qp->send_cq) != AV_CQ_DROPPED)
-			av_finish_overrun(end);
+			finish_overrun(end);
 		return true;
 	default:
 		return false;
@@ -241,10 +360,10 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 		    av_unlikely(view->tail - qp->sq_next > AV_MAX_QP_WR)) /* a peer's nonsense */
 			return;
 		if (view->state == IBV_QPS_ERR) {
-			av_finish_flush(end, view->tail);
+			finish_flush(end, view->tail);
 			av_wire_flushed(end);
 			atomic_store(&qp->park, AV_PARK_NOT); /* else its timer goes on */
-			av_overdue_look(end);
+			overdue_look(end);
 		}
 		if (av_unlikely(atomic_load_explicit(&qp->last_wqe, memory_order_relaxed)))
 			av_event_last_wqe(end);
@@ -345,6 +464,6 @@ void av_drive_peer(const struct av_qp_end *end)
 
 void av_fail(const struct av_qp_end *end)
 {
-	av_overdue_error(end);
+	overdue_error(end);
 	av_drive(end, NULL);
 }

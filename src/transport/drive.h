@@ -1,4 +1,42 @@
 /* SPDX-License-Identifier: MIT */
+/* The loop that executes a send queue, and how its requests end. */
+#ifndef AV_TRANSPORT_DRIVE_H
+#define AV_TRANSPORT_DRIVE_H
+
+#include "queue/qp.h"
+#include "transport/rules.h"
+
+/*
+ * The end of a queue pair's receives while a stopped peer holds its right @resp: nobody waits for
+ * that peer. The state changes at once, and the receives are flushed when the right is free.
+ */
+
+/* When to look again for a right that a stopped peer holds. */
+#define AV_OVERDUE_NS 50000000u
+
+/* Flush the receives of an own queue pair in the error state. Context: the same. */
+void av_overdue_flush(const struct av_qp_end *end);
+
+/*
+ * The end of requests: their completions, in order, and what their failure does to the queue pair.
+ * One way for all transports.
+ *
+ * Context: all functions: the requester's right @exec is held, no @resp.
+ */
+
+/* The request at the head, @wqe, is done. Without room in the CQ, the queue pair fails. */
+void av_finish_done(const struct av_qp_end *end, const struct av_sq_wqe *wqe);
+
+/*
+ * The request at the head has failed with @fault: complete it, and enter the error state. @peer:
+ * its responder; .qp is NULL if there is none on this host
+ */
+AV_COLD void av_finish_fail(const struct av_qp_end *end, const struct av_qp_end *peer,
+			    const struct av_sq_wqe *wqe, enum av_fault fault);
+
+/* Enter the error state. The caller sees to it that the queue is flushed. */
+AV_COLD void av_finish_error(const struct av_qp_end *end);
+
 /*
  * Driving send queues: execute posted requests in order, and hold back those that cannot be
  * executed yet.
@@ -7,10 +45,6 @@
  * a time, the holder of @exec, does the work. A peer that may have removed an obstacle, by a
  * receive request or because it is ready now, sets @kick and wakes the timer.
  */
-#ifndef AV_TRANSPORT_DRIVE_H
-#define AV_TRANSPORT_DRIVE_H
-
-#include "queue/qp.h"
 
 /**
  * av_drive() - execute what can be executed of a send queue

@@ -6,18 +6,11 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
-#include "base/patience.h"
-#include "transport/count.h"
-#include "transport/event.h"
-#include "transport/op_atomic.h"
-#include "transport/op_local.h"
-#include "transport/op_rdma.h"
-#include "transport/op_send.h"
+#include "transport/operations.h"
 #include "transport/report.h"
-#include "transport/responder.h"
+#include "transport/rules.h"
 #include "transport/state.h"
-#include "transport/wire_allowed.h"
-#include "transport/work.h"
+#include "transport/wire_faults.h"
 
 /* --- the opcodes ----------------------------------------------------------------- */
 
@@ -256,7 +249,7 @@ static void lose_unanswered(struct av_work *w)
 	w->result = (struct av_outcome){0};
 }
 
-/* The receiver's segment stays in use while there is something left to do: transport/after.h. */
+/* The receiver's segment stays in use while there is something left to do: transport/receive.h. */
 static void leave_receiver(struct av_work *w)
 {
 	if (!w->after) {
@@ -468,14 +461,18 @@ static bool is_unreadable(struct av_work *w)
 struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end *rsp,
 			     const struct av_sq_wqe *wqe, struct av_after *after)
 {
+	enum av_check found;
 	struct av_work w;
 
 	AV_ASSERT_HELD(&req->qp->exec);
 	begin(&w, req, rsp, wqe);
 	w.after = after;
-	w.result = (struct av_outcome){.fault = av_execute_check(req, wqe)};
-	if (w.result.fault != AV_FAULT_NONE)
+	w.result = (struct av_outcome){.fault = AV_FAULT_NONE};
+	found = check(req, wqe, w.opcode);
+	if (av_unlikely(found != AV_CHECK_NONE)) {
+		w.result.fault = refuse(req, wqe, found);
 		return w.result;
+	}
 	if (w.opcode->local) {
 		w.result.fault = operation[w.wqe->opcode](&w);
 		return w.result;

@@ -5,8 +5,8 @@
 
 #include "base/compiler.h"
 #include "queue/qp.h"
-#include "transport/after.h"
-#include "transport/event.h"
+#include "transport/operations.h"
+#include "transport/receive.h"
 #include "transport/rules.h"
 
 /*

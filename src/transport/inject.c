@@ -8,10 +8,10 @@
 
 #include "base/clock.h"
 #include "device/port.h"
-#include "memory/odp_evict.h"
+#include "memory/odp_track.h"
 #include "observe/diagnosis.h"
 #include "observe/wr_opcode.h"
-#include "transport/responder.h"
+#include "transport/rules.h"
 #include "transport/timer.h"
 
 /* How often to look at a request that is held until something changes. */

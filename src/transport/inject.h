@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Faults on demand, at requests, contexts and verbs. They run the code of real ones: retry.h,
- * rules.h, fatal.h. Only watched contexts (segment/fault_rules.h) come here; their own process
+ * rules.h, fatal.h. Only watched contexts (segment/observers.h) come here; their own process
  * alone executes their requests.
  */
 #ifndef AV_TRANSPORT_INJECT_H
@@ -10,8 +10,8 @@
 #include <stdbool.h>
 
 #include "base/compiler.h"
-#include "segment/fault_rules.h"
 #include "queue/qp.h"
+#include "segment/observers.h"
 #include "transport/execute.h"
 
 struct av_injected {

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "memory/translate.h"
 #include "memory/xfer.h"
-#include "queue/stage.h"
+#include "queue/rq_take.h"
 
 /* --- taking: poll_lock is held ----------------------------------------------------- */
 

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Consuming receive requests. */
 #include "transport/receive.h"
 
 #include <string.h>
 
 #include "base/clock.h"
 #include "copy/copy.h"
-#include "memory/xfer.h"
 #include "memory/why.h"
-#include "queue/stage.h"
+#include "memory/xfer.h"
+#include "net/net.h"
+#include "queue/rq_take.h"
 #include "registry/directory.h"
 #include "transport/assist.h"
-#include "transport/count.h"
 #include "transport/place.h"
 #include "transport/report.h"
+#include "transport/rules.h"
+
+/* Consuming receive requests. */
 
 /*
  * How long to look for a request that is just being posted: longer than a post takes to be seen.
@@ -485,4 +487,13 @@ void av_xrc_retire(struct av_seg *seg, struct av_rq_shared *rq)
 	av_dir_qpn_remove(srqn);
 	while (!av_pin_drain(seg, srqn))
 		;
+}
+
+void av_after_do(struct av_after *after)
+{
+	if (after->bell.event)
+		av_cq_ring(after->seg, &after->bell);
+	av_xrc_end(&after->srq);
+	if (after->burst)
+		(void)av_net_send(after->burst); /* what is not sent is lost, as datagrams may be */
 }

@@ -8,10 +8,10 @@
 #define AV_TRANSPORT_RECEIVE_H
 
 #include "base/compiler.h"
-#include "memory/pin.h"
+#include "memory/key.h"
 #include "memory/translate.h"
+#include "queue/cq.h"
 #include "queue/qp.h"
-#include "transport/responder.h"
 #include "transport/rules.h"
 
 struct av_assist_source;
@@ -140,5 +140,27 @@ void av_xrc_end(struct av_xrc_use *use);
  * Context: may wait as long as a copy takes; no lock held.
  */
 void av_xrc_retire(struct av_seg *seg, struct av_rq_shared *rq);
+
+/*
+ * What is left to do for a request once it is completed: the receiver's process is woken, or the
+ * datagram leaves.
+ *
+ * An acknowledgement precedes an answer. Who is woken may take the core of whoever wakes it, answer
+ * at once, and have the answer completed. So the requester's completion is appended before.
+ * The members of a multicast group are woken at once: there may be any number of them.
+ */
+
+struct av_net_burst;
+
+/* All zero: nothing. */
+struct av_after {
+	struct av_seg *seg; /* of the CQ whose event this is */
+	struct av_cq_bell bell;
+	struct av_xrc_use srq;	    /* holds @seg; if not, the requester's peer does */
+	struct av_net_burst *burst; /* NULL: nothing leaves in a packet */
+};
+
+/* Do it. Context: the requester's right @exec is held, and the peer's segment, if it is @seg. */
+void av_after_do(struct av_after *after);
 
 #endif

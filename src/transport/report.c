@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/newer_verbs.h"
 #include "base/limits.h"
+#include "base/newer_verbs.h"
 #include "device/gid.h"
 #include "memory/why.h"
 #include "queue/rq.h"
 #include "registry/directory.h"
-#include "transport/responder.h"
+#include "transport/rules.h"
 #include "transport/wire_qp.h"
 
 static uint32_t qpn_of(const struct av_qp_end *end)

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reset a device: the switches that were set for its next boot (device/switches.h) take effect. As
- * with an adapter, a reset is refused while the device is in use, or fails every user.
+ * A device that fails on demand: what programs see of a fatal error of an adapter.
+ *
+ * In each context that is open, all queue pairs in use go to the error state and their requests are
+ * flushed. Then IBV_EVENT_DEVICE_FATAL is raised, once, and the process is called (av_seg_call()):
+ * its connection manager tells the device's ids. From then on verbs that need the device fail with
+ * EIO. Completions can still be polled, requests posted (they are flushed), objects destroyed, and
+ * the context closed. A context that is opened afterwards finds a working device, as after the
+ * reset of an adapter.
  */
 #ifndef AV_TRANSPORT_RESET_H
 #define AV_TRANSPORT_RESET_H
@@ -11,6 +17,27 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "segment/segment.h"
+
+/**
+ * av_device_fatal() - make a device fail, in all contexts of all processes that have it open
+ *
+ * Context: the directory is joined; no execution right or lock held; waits for requests under way.
+ * Return:  number of contexts that failed; without those that had failed before
+ */
+unsigned int av_device_fatal(const char *device);
+
+/*
+ * The same in one open context, own or a peer's.
+ * Context: as above.
+ * Return:  has it failed now?
+ */
+bool av_context_fatal(struct av_seg *seg);
+
+/*
+ * Reset a device: the switches that were set for its next boot (device/switches.h) take effect. As
+ * with an adapter, a reset is refused while the device is in use, or fails every user.
+ */
 
 /**
  * av_device_reset() - reset a device

@@ -2,8 +2,8 @@
 /* Retry timers and counters. */
 #include "transport/retry.h"
 
-#include "base/patience.h"
-#include "transport/count.h"
+#include "base/clock.h"
+#include "transport/rules.h"
 
 #define ALWAYS		7u	     /* rnr_retry: retry for ever */
 #define LOOK_AGAIN	100000000ull /* without a timer, how often to check that the peer lives */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of outcomes. */
 #include "transport/rules.h"
 
 #include "base/compiler.h"
+#include "base/thread.h"
+#include "device/port.h"
+
+/* The table of outcomes. */
 
 #define OK IBV_WC_SUCCESS
 
@@ -46,4 +49,55 @@ enum av_fault av_fault_of_nak(uint8_t nak)
 const struct av_rule *av_rule(enum av_fault fault)
 {
 	return &table[fault];
+}
+
+/* Statuses without a row are errors that the requester found. */
+static const enum av_req_event request_event[] = {
+	[IBV_WC_WR_FLUSH_ERR] = AV_REQ_FLUSHED,
+	[IBV_WC_RNR_RETRY_EXC_ERR] = AV_REQ_RNR_EXCEEDED,
+	[IBV_WC_RETRY_EXC_ERR] = AV_REQ_RETRY_EXCEEDED,
+	[IBV_WC_REM_ACCESS_ERR] = AV_REQ_REM_ACCESS,
+	[IBV_WC_REM_INV_REQ_ERR] = AV_REQ_REM_INVALID,
+	[IBV_WC_REM_OP_ERR] = AV_REQ_REM_OP,
+};
+_Static_assert(AV_REQ_RNR == 0, "nothing completes with that");
+
+void av_count_request(struct av_qp_shared *qp, enum ibv_wc_status status)
+{
+	enum av_req_event event =
+		status < AV_ARRAY_SIZE(request_event) ? request_event[status] : AV_REQ_RNR;
+
+	av_count_req(qp, event == AV_REQ_RNR ? AV_REQ_LOCAL : event);
+}
+
+void av_count_receive(struct av_qp_shared *qp, enum ibv_wc_status status)
+{
+	av_count_rsp(qp, status == IBV_WC_WR_FLUSH_ERR ? AV_RSP_FLUSHED : AV_RSP_RECV_FAILED);
+}
+
+/* Finding the responder of a connected queue pair. */
+
+bool av_at_address(const struct ibv_ah_attr *ah, const struct av_seg *seg)
+{
+	if (ah->is_global)
+		return av_port_has_gid(seg->head->port, &ah->grh.dgid);
+	return seg->head->link_layer == IBV_LINK_LAYER_INFINIBAND && seg->head->lid == ah->dlid;
+}
+
+void av_disconnect(struct av_qp_end *peer)
+{
+	av_seg_put(peer->seg);
+	*peer = (struct av_qp_end){0};
+}
+
+void av_connect_anew(const struct av_qp_end *end, struct av_qp_end *peer)
+{
+	AV_UNCANCELLED;
+	uint32_t qpn = end->qp->attr.dest_qp_num;
+
+	av_disconnect(peer);
+	*peer = av_qp_get(qpn);
+	if (!peer->qp || atomic_load(&peer->qp->qpn) != qpn ||
+	    !av_at_address(&end->qp->attr.ah_attr, peer->seg))
+		av_disconnect(peer);
 }

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/uncancelled.h"
-#include "memory/xfer.h"
+#include "base/thread.h"
 #include "memory/translate.h"
+#include "memory/xfer.h"
 
 #define PLACES (AV_SLAB_CHUNKS * AV_OBJ_CHUNK)
 #define PIECE  1024u

@@ -6,13 +6,12 @@
 #include <sched.h>
 
 #include "base/clock.h"
-#include "base/patience.h"
-#include "queue/stage.h"
+#include "queue/rq_take.h"
 #include "transport/assist.h"
 #include "transport/execute.h"
 #include "transport/receive.h"
 #include "transport/report.h"
-#include "transport/responder.h"
+#include "transport/rules.h"
 
 void av_responder_end_receives(const struct av_qp_end *end)
 {

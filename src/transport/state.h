@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The effects of state changes on a queue pair: empty its queues, fail it, repair it after the
- * executor of its work has died. queue/qp_state.h says which changes are allowed.
+ * executor of its work has died. queue/qp.h says which changes are allowed.
  */
 #ifndef AV_TRANSPORT_STATE_H
 #define AV_TRANSPORT_STATE_H

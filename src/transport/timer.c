@@ -11,9 +11,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/thread.h"
 #include "base/limits.h"
-#include "base/uncancelled.h"
+#include "base/thread.h"
 #include "observe/log.h"
 
 struct av_timer {

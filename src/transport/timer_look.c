@@ -2,9 +2,8 @@
 /* What the timer thread does when it looks. */
 #include "base/clock.h"
 #include "transport/drive.h"
-#include "transport/fatal.h"
 #include "transport/inject.h"
-#include "transport/overdue.h"
+#include "transport/reset.h"
 #include "transport/timer.h"
 #include "transport/wire.h"
 #include "transport/wire_faults.h"

@@ -8,9 +8,8 @@
 
 #include <stdint.h>
 
-#include "wire/packet.h"
 #include "queue/qp.h"
-#include "wire/message.h"
+#include "wire/packet.h"
 
 /* Context of these three: any. */
 enum av_service av_service_of(uint32_t type);

@@ -7,12 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/patience.h"
-#include "transport/responder.h"
+#include "base/clock.h"
+#include "transport/rules.h"
 #include "transport/state.h"
 #include "transport/to_packets.h"
-#include "transport/wire_allowed.h"
-#include "transport/wire_window.h"
+#include "transport/wire_faults.h"
 #include "transport/wire_qp.h"
 
 /* Then it is reached directly, whatever network is between the two addresses. */

@@ -12,7 +12,7 @@
 
 #include "base/compiler.h"
 #include "queue/qp.h"
-#include "transport/wire_way.h"
+#include "transport/wire_qp.h"
 
 /*
  * Does an own queue pair reach queue pair @qpn at that address by packets? Yes if the address is

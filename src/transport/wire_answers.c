@@ -10,18 +10,14 @@
 #include "base/newer_verbs.h"
 #include "observe/diagnosis.h"
 #include "observe/wr_opcode.h"
-#include "transport/count.h"
 #include "transport/drive.h"
-#include "transport/finish.h"
-#include "transport/responder.h"
+#include "transport/operations.h"
 #include "transport/retry.h"
+#include "transport/rules.h"
 #include "transport/timer.h"
 #include "transport/to_packets.h"
-#include "transport/wire_credits.h"
-#include "transport/wire_window.h"
 #include "transport/wire_qp.h"
-#include "transport/work.h"
-#include "wire/credits.h"
+#include "wire/opcode.h"
 
 #define SYNDROME_KIND 0xe0
 #define SYNDROME_CODE 0x1f

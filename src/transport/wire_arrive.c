@@ -1,17 +1,234 @@
 /* SPDX-License-Identifier: MIT */
-/* Packets that have come: whose are they, and may they be believed? */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/fork.h"
 #include "device/device.h"
-#include "segment/fault_rules.h"
+#include "device/gid.h"
+#include "device/port.h"
+#include "observe/log.h"
+#include "registry/multicast.h"
+#include "segment/observers.h"
 #include "transport/capture.h"
-#include "transport/capture_wire.h"
-#include "transport/count.h"
+#include "transport/capture_file.h"
 #include "transport/datagram.h"
 #include "transport/execute.h"
+#include "transport/rules.h"
 #include "transport/wire.h"
 #include "transport/wire_faults.h"
 #include "transport/wire_qp.h"
+
+/* Own datagram queue pairs on the wire: the addresses that they receive at. */
+
+/* @w: NULL: the queue pair has no packets */
+static bool is_open(const struct av_wire *w, const uint8_t address[16])
+{
+	for (uint32_t i = 0; w && i < w->addresses; i++)
+		if (memcmp(w->address[i], address, sizeof(w->address[i])) == 0)
+			return true;
+	return false;
+}
+
+/* Have packets for one address come, unless it is open already. */
+static void open_address(struct av_wire *w, const union ibv_gid *gid)
+{
+	int err;
+
+	if (is_open(w, gid->raw))
+		return;
+	err = av_net_open(gid->raw);
+	if (err) {
+		w->unopened = err;
+		if (err == -EBUSY) /* it would not even receive, and its program hears nothing */
+			av_net_warn(gid->raw, err);
+		return;
+	}
+	memcpy(w->address[w->addresses++], gid->raw, sizeof(gid->raw));
+	(void)!av_net_own(gid->raw, w->qpn);
+}
+
+static void open_addresses(const struct av_qp_end *end, struct av_wire *w)
+{
+	uint32_t port = end->seg->head->port;
+
+	for (uint32_t row = 0; row < AV_GID_MAX; row++) {
+		union ibv_gid gid;
+
+		if (av_port_has_row(port, row) &&
+		    av_port_gid(port, row, &gid) == IBV_GID_TYPE_ROCE_V2)
+			open_address(w, &gid);
+	}
+}
+
+void av_wire_open_datagrams(const struct av_qp_end *end)
+{
+	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
+
+	if (!av_wire_is_possible(end->seg) || (w && w->qpn == atomic_load(&end->qp->qpn)))
+		return;
+	if (av_wire_close(end)) /* what another queue pair, which had this place before, has left */
+		return;
+	w = av_wire_new(end, AV_GID_MAX);
+	if (!w)
+		return;
+	open_addresses(end, w);
+	if (av_wire_keep(end, w))
+		av_wire_delete(w);
+	else
+		av_wire_join_all(w);
+}
+
+bool av_wire_sends(const struct av_qp_end *end)
+{
+	const struct av_wire *w = av_wire_at(end->seg, end->qp->index);
+
+	return w && w->addresses;
+}
+
+static void tell_unsent(const struct av_wire *w, const uint8_t src[16])
+{
+	if (w && w->unopened)
+		av_net_warn(src, w->unopened);
+	else if (w)
+		av_warn_once("an address has come since a datagram queue pair entered RTR: to and "
+			     "from other hosts, its datagrams there are lost until it is reset");
+}
+
+struct av_net_burst *av_wire_burst(const struct av_qp_end *end, const struct av_net_path *path)
+{
+	const struct av_wire *w = av_wire_at(end->seg, end->qp->index);
+
+	AV_ASSERT_HELD(&end->qp->exec);
+	if (is_open(w, path->src))
+		return av_net_burst(path, end->seg->head->device);
+	tell_unsent(w, path->src);
+	return NULL;
+}
+
+bool av_wire_has_room(const struct av_qp_end *end, const struct av_net_path *path)
+{
+	AV_ASSERT_HELD(&end->qp->exec);
+	return !is_open(av_wire_at(end->seg, end->qp->index), path->src) || av_net_has_room(path);
+}
+
+/*
+ * Own datagram queue pairs on the wire: the groups that they receive for. The directory says which
+ * a queue pair is attached to, whatever its state; here is what has been joined, and must be left.
+ */
+
+/* Of all queue pairs: threads of the program may attach one at the same time. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static const struct av_fork_handlers fork_handlers = {.mutex = &mutex};
+
+static bool is_group(const struct av_wire_joined *j, const uint8_t group[16])
+{
+	return memcmp(j->group, group, sizeof(j->group)) == 0;
+}
+
+static bool has_joined(const struct av_wire *w, const uint8_t address[16], const uint8_t group[16])
+{
+	bool found = false;
+
+	pthread_mutex_lock(&mutex);
+	for (uint32_t i = 0; !found && i < w->joined_count; i++)
+		found = is_group(&w->joined[i], group) &&
+			memcmp(w->joined[i].address, address, sizeof(w->joined[i].address)) == 0;
+	pthread_mutex_unlock(&mutex);
+	return found;
+}
+
+/* Return: false: no memory */
+static bool note(struct av_wire *w, const uint8_t address[16], const uint8_t group[16])
+{
+	struct av_wire_joined *more;
+
+	pthread_mutex_lock(&mutex);
+	more = realloc(w->joined, (w->joined_count + 1) * sizeof(*more));
+	if (more) {
+		w->joined = more;
+		more += w->joined_count++;
+		memcpy(more->address, address, sizeof(more->address));
+		memcpy(more->group, group, sizeof(more->group));
+	}
+	pthread_mutex_unlock(&mutex);
+	return more;
+}
+
+/* One that is to be left. @group: NULL: any. Return: false: there is none */
+static bool take(struct av_wire *w, const uint8_t *group, struct av_wire_joined *taken)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&mutex);
+	for (uint32_t i = 0; !found && i < w->joined_count; i++) {
+		found = !group || is_group(&w->joined[i], group);
+		if (found) {
+			*taken = w->joined[i];
+			w->joined[i] = w->joined[--w->joined_count];
+		}
+	}
+	pthread_mutex_unlock(&mutex);
+	return found;
+}
+
+static void leave(struct av_wire *w, const uint8_t *group)
+{
+	struct av_wire_joined j;
+
+	while (take(w, group, &j))
+		av_net_leave(j.address, j.group);
+}
+
+/* Addresses of the other family join nothing. */
+static void join(struct av_wire *w, const uint8_t group[16])
+{
+	if (av_fork_register(AV_FORK_GROUPS, &fork_handlers))
+		return;
+	for (uint32_t i = 0; i < w->addresses; i++)
+		if (!has_joined(w, w->address[i], group) &&
+		    av_net_join(w->address[i], group) == 0 && !note(w, w->address[i], group))
+			av_net_leave(w->address[i], group);
+}
+
+void av_wire_join_all(struct av_wire *w)
+{
+	union ibv_gid group;
+	uint32_t at = 0;
+
+	while (av_multicast_next_of(w->qpn, &at, &group))
+		join(w, group.raw);
+}
+
+void av_wire_leave_all(struct av_wire *w)
+{
+	if (w->joined)
+		leave(w, NULL);
+	free(w->joined);
+	w->joined = NULL;
+}
+
+void av_wire_join(const struct av_qp_end *end, const union ibv_gid *group)
+{
+	struct av_wire *w;
+
+	av_wire_open_datagrams(end);
+	w = av_wire_at(end->seg, end->qp->index);
+	if (w)
+		join(w, group->raw);
+}
+
+void av_wire_leave(const struct av_qp_end *end, const union ibv_gid *group)
+{
+	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
+
+	if (w)
+		leave(w, group->raw);
+}
+
+/* Packets that have come: whose are they, and may they be believed? */
 
 #define OWED_MAX       64
 #define SERVICE_BITS   0xe0

@@ -1,19 +1,117 @@
 /* SPDX-License-Identifier: MIT */
-/* The state of a queue pair on the wire, private to its process, and what its files share. */
+/* What a queue pair knows on the wire: its path, the window to the peer's host, its credits. */
 #ifndef AV_TRANSPORT_WIRE_QP_H
 #define AV_TRANSPORT_WIRE_QP_H
 
+#include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/compiler.h"
 #include "base/table.h"
 #include "memory/odp_access.h"
 #include "net/net.h"
 #include "queue/qp.h"
 #include "transport/rules.h"
-#include "transport/wire_way.h"
 #include "wire/opcode.h"
 #include "wire/packet.h"
+
+/*
+ * End-to-end flow control of reliable connections: a responder tells how many receive requests it
+ * has, and its requester sends no more messages than will find one. Without any, the requester
+ * sends the first packet of one message, and waits for its answer: it brings a new number, or is an
+ * RNR NAK. Source: IBTA volume 1, 9.7.7.2.
+ */
+
+struct av_wire;
+
+/*
+ * The responder's syndrome of an acknowledgement. Who shares its receive queue does not count.
+ * Context: @resp is held
+ */
+uint8_t av_wire_credits(const struct av_qp_end *end);
+
+/*
+ * The requester's half. Context: @exec is held.
+ *
+ * av_wire_credit(): as many packets of the request at @next have credit, and are not sent yet.
+ * @takes: it takes a receive request. @first: PSN of its first packet
+ */
+int32_t av_wire_credit(const struct av_wire *w, bool takes, uint32_t first);
+
+/*
+ * The peer has told its number, by that code, after it had executed at least all that has been
+ * acknowledged.
+ */
+void av_wire_credited(struct av_wire *w, uint8_t code);
+
+/* The way of a connection on the wire to its peer, from the attributes of its address. */
+
+struct av_wire_way {
+	struct av_net_path path;  /* its source address is open */
+	struct av_window *window; /* to the peer's host; NULL: there is no way */
+};
+
+/*
+ * Make the way that @ah says, for a queue pair that is not of datagrams.
+ * Context: no execution right held. Return: 0, or an errno of ibv_modify_qp(): ENOMEM, EADDRINUSE,
+ * EADDRNOTAVAIL; then there is no way
+ */
+AV_MUST_USE int av_wire_way_open(const struct av_qp_end *end, const struct ibv_ah_attr *ah,
+				 struct av_wire_way *way);
+
+/* End it, if there is one. Context: no execution right held */
+void av_wire_way_close(struct av_wire_way *way);
+
+/*
+ * How many bytes may be on their way to another host. The queue pairs of this process that send
+ * there share one window, since their packets meet in one receive buffer. It begins with what a
+ * buffer of Linux's default size takes. Each acknowledgement widens it: receivers empty their
+ * buffers meanwhile. Lost packets halve it, and so does a notification of congestion. Nobody has to
+ * be woken when it changes: a queue pair may always send a packet, if not at once, and its
+ * acknowledgement lets it go on.
+ */
+
+struct av_window;
+
+/*
+ * The window to that GID, for one more queue pair. Context: takes a lock of its own, allocates.
+ * Return: NULL: no memory. av_window_leave() gives it back; NULL is allowed.
+ */
+struct av_window *av_window_join(const uint8_t dst[16]);
+void av_window_leave(struct av_window *w);
+
+/*
+ * A queue pair begins to send there, or has no packets under way any more. The caller remembers
+ * which, and says it once. Context: any thread.
+ */
+void av_window_active(struct av_window *w, bool active);
+
+/* Bytes that a queue pair may have under way. Context: any thread */
+uint32_t av_window_share(const struct av_window *w);
+
+/*
+ * While losses keep the window narrow; in a wide one there is no limit, and no rest. Context: any
+ * thread
+ *
+ * av_window_answer(): bytes that one READ may ask for. Half of a share, so that the answer to the
+ * next one shows what is missing of this one.
+ *
+ * av_window_rest(): nanoseconds for which a queue pair sends nothing when it has been answered. A
+ * share that is less than a packet is one packet in a longer time: @answer_ns, which the answer
+ * took, for each share of it; but no longer than a long queue is.
+ */
+uint32_t av_window_answer(const struct av_window *w);
+uint64_t av_window_rest(const struct av_window *w, uint32_t mtu, uint64_t answer_ns);
+
+/* An acknowledgement has come by now; packets have been lost. Context: any thread */
+void av_window_acknowledged(struct av_window *w, uint32_t mtu, uint64_t now_ns);
+void av_window_lost(struct av_window *w);
+
+/* Has a packet of any queue pair been acknowledged since then? Context: any thread */
+bool av_window_heard(const struct av_window *w, uint64_t since_ns);
+
+/* The state of a queue pair on the wire, private to its process, and what its files share. */
 
 /* An answer that is kept for a duplicate of its request. */
 struct av_wire_answer {
@@ -60,7 +158,7 @@ struct av_wire {
 	uint8_t *part;	 /* and packets of each part that a READ is asked for in, but the last */
 	/*
 	 * Messages that take receive requests of the peer, free-running: those acknowledged, those
-	 * before @next, and how many of these it has requests for. transport/wire_credits.h
+	 * before @next, and how many of these it has requests for. transport/wire_qp.h
 	 */
 	uint32_t taken, takers, limit;
 	/*

@@ -7,17 +7,15 @@
 #include "base/newer_verbs.h"
 #include "observe/diagnosis.h"
 #include "observe/wr_opcode.h"
-#include "transport/count.h"
+#include "transport/drive.h"
 #include "transport/execute.h"
-#include "transport/finish.h"
+#include "transport/operations.h"
 #include "transport/retry.h"
+#include "transport/rules.h"
 #include "transport/timer.h"
 #include "transport/to_packets.h"
-#include "transport/wire_window.h"
 #include "transport/wire.h"
-#include "transport/wire_credits.h"
 #include "transport/wire_qp.h"
-#include "transport/work.h"
 
 #define READ_BYTES     131072u /* that are asked for at once, at most */
 #define WINDOW_PACKETS 128u    /* on their way: no more than the kernel's rdma_rxe keeps track of */

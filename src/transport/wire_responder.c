@@ -10,18 +10,16 @@
 #include "base/clock.h"
 #include "base/newer_verbs.h"
 #include "observe/diagnosis.h"
-#include "transport/count.h"
 #include "transport/drive.h"
 #include "transport/execute.h"
+#include "transport/operations.h"
 #include "transport/receive.h"
-#include "transport/responder.h"
 #include "transport/retry.h"
+#include "transport/rules.h"
 #include "transport/timer.h"
 #include "transport/to_packets.h"
 #include "transport/wire.h"
-#include "transport/wire_credits.h"
 #include "transport/wire_qp.h"
-#include "transport/work.h"
 
 #define READ_STEPS 4u /* of one turn: who waits behind a READ waits for half a megabyte */
 

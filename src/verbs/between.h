@@ -3,9 +3,9 @@
 #ifndef AV_VERBS_BETWEEN_H
 #define AV_VERBS_BETWEEN_H
 
-#include "segment/page_policy.h"
 #include "memory/key.h"
 #include "memory/odp_prefetch.h"
+#include "segment/pages.h"
 #include "verbs/objects.h"
 
 struct av_misuse_object;

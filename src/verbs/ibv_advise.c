@@ -2,11 +2,11 @@
 /* ibv_advise_mr(3): the checks before memory/odp_prefetch.h carries out the advice. */
 #include <stdlib.h>
 
-#include "base/checked.h"
-#include "base/uncancelled.h"
+#include "base/compiler.h"
+#include "base/thread.h"
 #include "memory/odp_prefetch.h"
 #include "verbs/between.h"
-#include "verbs/fail.h"
+#include "verbs/next.h"
 #include "verbs/ops.h"
 
 #define WRITERS                                                                        \

@@ -7,10 +7,9 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
-#include "base/checked.h"
+#include "base/compiler.h"
 #include "base/fork.h"
-#include "base/uncancelled.h"
-#include "verbs/fail.h"
+#include "base/thread.h"
 #include "verbs/next.h"
 
 struct buf {

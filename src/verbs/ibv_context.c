@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* The contexts of this process: opened, closed, at fork() and at exit. */
+#include <endian.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "base/fork.h"
+#include "base/real_calls.h"
+#include "base/thread.h"
 #include "cm/cm.h"
-#include "cm/cm_device.h"
-#include "registry/directory.h"
-#include "segment/doorbell.h"
-#include "segment/totals.h"
 #include "device/device_open.h"
 #include "device/instance.h"
 #include "device/port_watch.h"
-#include "memory/file_region.h"
+#include "memory/fork_guard.h"
 #include "memory/heap_region.h"
 #include "memory/linger.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_prefetch.h"
-#include "memory/page_move.h"
+#include "memory/shared_region.h"
+#include "registry/directory.h"
+#include "segment/doorbell.h"
+#include "segment/segment_view.h"
 #include "transport/capture.h"
 #include "transport/inject.h"
 #include "transport/send_sum.h"
@@ -28,7 +33,257 @@
 #include "transport/wire_move.h"
 #include "verbs/between.h"
 #include "verbs/misuse.h"
+#include "verbs/next.h"
 #include "verbs/ops.h"
+
+/* Listing, naming, opening and closing devices. */
+
+#undef ibv_get_device_list
+
+/* Held in the system's library, whose own lock a child forked meanwhile could never get. */
+static pthread_mutex_t foreign_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static const struct av_fork_handlers list_fork_handlers = {.mutex = &foreign_mutex};
+
+static void free_foreign(struct ibv_device **list)
+{
+	void (*next)(struct ibv_device **) = av_next("ibv_free_device_list", "IBVERBS_1.1");
+
+	if (list && next)
+		next(list);
+}
+
+/* The system's list; NULL: empty. Virtual files are hidden: it has no driver for our devices. */
+static struct ibv_device **foreign_list(int *count)
+{
+	struct ibv_device **(*next)(int *) = av_next("ibv_get_device_list", "IBVERBS_1.1");
+	struct ibv_device **devices = NULL;
+
+	*count = 0;
+	if (next) {
+		(void)av_fork_register(AV_FORK_DEVICE_LIST, &list_fork_handlers);
+		pthread_mutex_lock(&foreign_mutex);
+		av_real_files_begin();
+		devices = next(count);
+		av_real_files_end();
+		pthread_mutex_unlock(&foreign_mutex);
+	}
+	if (devices && *count > 0)
+		return devices;
+	free_foreign(devices);
+	*count = 0;
+	return NULL;
+}
+
+/* A mark that follows the final NULL of our lists. No program has its address. */
+static struct ibv_device end_of_list;
+
+/*
+ * Exactly what calloc() returned, since programs such as qperf call free() on it. After the final
+ * NULL: the mark, and the system's list, which its own function must free as a whole.
+ */
+AV_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
+{
+	AV_UNCANCELLED;
+	unsigned int ours;
+	struct av_device *const *devices = av_devices(&ours);
+	int foreign;
+	struct ibv_device **theirs = foreign_list(&foreign);
+	size_t count = (size_t)ours + (size_t)foreign;
+	struct ibv_device **all = calloc(count + 3, sizeof(struct ibv_device *));
+
+	if (!all) {
+		free_foreign(theirs);
+		return av_fail_null(AV_VERB_GET_DEVICE_LIST, ENOMEM);
+	}
+	for (unsigned int i = 0; i < ours; i++)
+		all[i] = av_instance(devices[i]);
+	if (theirs)
+		memcpy(&all[ours], theirs, (size_t)foreign * sizeof(*all));
+	all[count + 1] = &end_of_list;
+	all[count + 2] = (struct ibv_device *)theirs;
+	if (num_devices)
+		*num_devices = (int)count;
+	return all;
+}
+
+AV_EXPORT void ibv_free_device_list(struct ibv_device **devices)
+{
+	AV_UNCANCELLED;
+	struct ibv_device **at = devices;
+
+	if (!devices)
+		return;
+	while (*at != &end_of_list) /* not the NULL: the program may have shortened the list */
+		at++;
+	free_foreign((struct ibv_device **)at[1]);
+	free(devices);
+}
+
+AV_EXPORT const char *ibv_get_device_name(struct ibv_device *device)
+{
+	return device->name;
+}
+
+AV_EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
+{
+	struct av_device *dev = av_device_of(device);
+
+	return dev ? htobe64(dev->guid) : AV_NEXT(ibv_get_device_guid, "IBVERBS_1.1")(device);
+}
+
+AV_EXPORT int ibv_get_device_index(struct ibv_device *device)
+{
+	return av_device_of(device) ? (int)av_instance_number_of(device)
+				    : AV_NEXT(ibv_get_device_index, "IBVERBS_1.9")(device);
+}
+
+AV_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	AV_UNCANCELLED;
+	struct av_device *dev = av_device_of(device);
+	struct ibv_context *ctx;
+
+	if (!dev)
+		return AV_NEXT(ibv_open_device, "IBVERBS_1.1")(device);
+	ctx = av_context_open(dev, 0);
+	if (ctx) {
+		ctx->device = device;
+		av_context_of(ctx)->made_at = __builtin_return_address(0);
+	}
+	return ctx;
+}
+
+AV_EXPORT int ibv_close_device(struct ibv_context *context)
+{
+	AV_UNCANCELLED;
+
+	if (!av_ours(context))
+		return AV_NEXT(ibv_close_device, "IBVERBS_1.1")(context);
+	return av_context_close(av_context_of(context));
+}
+
+/* ibv_fork_init(3): the system's library does it; ours only takes note (memory/fork_guard.h). */
+
+AV_EXPORT int ibv_fork_init(void)
+{
+	AV_UNCANCELLED;
+	int ret = AV_NEXT(ibv_fork_init, "IBVERBS_1.1")();
+
+	if (ret == 0)
+		av_fork_asked();
+	return ret;
+}
+
+/* Exported verbs that this device lacks. Other devices get the system's verb. */
+
+/* We never make a DMA handle or completion counter: any is another device's. */
+static bool is_ours(const void *object)
+{
+	return av_ours(((const struct av_newer_object *)object)->context);
+}
+
+/* The verb @id: refused if @ours, or if the system's library is too old to have it. */
+#define LACKED(fail, ours, id, name, version, ...) \
+	((ours) ? fail(AV_VERB_##id, EOPNOTSUPP)   \
+		: AV_NEXT_OR(fail(AV_VERB_##id, EOPNOTSUPP), name, version, __VA_ARGS__))
+
+AV_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
+					  uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
+{
+	return LACKED(av_fail_errno, av_ours(context), RESOLVE_ETH_L2_FROM_GID,
+		      ibv_resolve_eth_l2_from_gid, "IBVERBS_1.1", context, attr, eth_mac, vid);
+}
+
+/* librdmacm asks about enhanced connections each time; without them is the normal case. */
+static int without_record(enum av_verb verb, int err)
+{
+	return err;
+}
+
+AV_EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	if (av_ours(qp->context))
+		memset(ece, 0, sizeof(*ece));
+	return LACKED(without_record, av_ours(qp->context), QUERY_ECE, ibv_query_ece,
+		      "IBVERBS_1.10", qp, ece);
+}
+
+AV_EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	return LACKED(without_record, av_ours(qp->context), SET_ECE, ibv_set_ece, "IBVERBS_1.10",
+		      qp, ece);
+}
+
+/* --- DMA handles ----------------------------------------------------------------- */
+
+AV_EXPORT struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context,
+					  struct ibv_dmah_init_attr *attr)
+{
+	return LACKED(av_fail_null, av_ours(context), ALLOC_DMAH, ibv_alloc_dmah, "IBVERBS_1.15",
+		      context, attr);
+}
+
+AV_EXPORT int ibv_dealloc_dmah(struct ibv_dmah *dmah)
+{
+	return LACKED(av_fail_errno, is_ours(dmah), DEALLOC_DMAH, ibv_dealloc_dmah, "IBVERBS_1.15",
+		      dmah);
+}
+
+/* --- completion counters --------------------------------------------------------- */
+
+AV_EXPORT int _ibv_query_comp_cntr_caps(struct ibv_context *context,
+					struct ibv_comp_cntr_caps *caps, size_t size)
+{
+	memset(caps, 0, size);
+	return LACKED(av_fail_errno, av_ours(context), QUERY_COMP_CNTR_CAPS,
+		      _ibv_query_comp_cntr_caps, "IBVERBS_1.18", context, caps, size);
+}
+
+AV_EXPORT struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *context,
+						     struct ibv_comp_cntr_init_attr *attr)
+{
+	return LACKED(av_fail_null, av_ours(context), CREATE_COMP_CNTR, ibv_create_comp_cntr,
+		      "IBVERBS_1.18", context, attr);
+}
+
+AV_EXPORT int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *counter,
+				      struct ibv_qp_attach_comp_cntr_attr *attr)
+{
+	return LACKED(av_fail_errno, av_ours(qp->context), QP_ATTACH_COMP_CNTR,
+		      ibv_qp_attach_comp_cntr, "IBVERBS_1.18", qp, counter, attr);
+}
+
+/* Defines a verb on an existing counter. */
+#define ON_COUNTER(id, name, type)                                                                \
+	AV_EXPORT int name(struct ibv_comp_cntr *counter, type value)                             \
+	{                                                                                         \
+		return LACKED(av_fail_errno, is_ours(counter), id, name, "IBVERBS_1.18", counter, \
+			      value);                                                             \
+	}
+
+ON_COUNTER(SET_COMP_CNTR, ibv_set_comp_cntr, uint64_t)
+ON_COUNTER(SET_ERR_COMP_CNTR, ibv_set_err_comp_cntr, uint64_t)
+ON_COUNTER(INC_COMP_CNTR, ibv_inc_comp_cntr, uint64_t)
+ON_COUNTER(INC_ERR_COMP_CNTR, ibv_inc_err_comp_cntr, uint64_t)
+ON_COUNTER(READ_COMP_CNTR, ibv_read_comp_cntr, uint64_t *)
+ON_COUNTER(READ_ERR_COMP_CNTR, ibv_read_err_comp_cntr, uint64_t *)
+
+AV_EXPORT int ibv_destroy_comp_cntr(struct ibv_comp_cntr *counter)
+{
+	return LACKED(av_fail_errno, is_ours(counter), DESTROY_COMP_CNTR, ibv_destroy_comp_cntr,
+		      "IBVERBS_1.18", counter);
+}
+
+/* --- device memory as a dma-buf -------------------------------------------------- */
+
+AV_EXPORT int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
+{
+	return LACKED(av_fail_fd, av_ours(dm->context), DM_EXPORT_DMABUF_FD,
+		      ibv_dm_export_dmabuf_fd, "IBVERBS_1.16", dm);
+}
+
+/* The contexts of this process: opened, closed, at fork() and at exit. */
 
 static pthread_mutex_t list_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct av_context_list list = SLIST_HEAD_INITIALIZER(list);

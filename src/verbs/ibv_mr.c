@@ -1,26 +1,174 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory regions. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
-#include "base/checked.h"
-#include "base/map.h"
-#include "base/uncancelled.h"
-#include "memory/heap_region.h"
+#include "base/compiler.h"
+#include "base/real_calls.h"
+#include "base/thread.h"
 #include "memory/fork_guard.h"
-#include "memory/klm_list.h"
+#include "memory/heap_region.h"
+#include "memory/klm_iter.h"
 #include "memory/linger.h"
-#include "memory/odp_counters.h"
+#include "memory/odp_access.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_prefetch.h"
 #include "memory/odp_table.h"
 #include "memory/region.h"
-#include "memory/region_end.h"
 #include "memory/region_count.h"
 #include "verbs/between.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
 #include "verbs/ops.h"
+
+/* Regions with memory allocated by the library, and shared regions. */
+
+struct av_page_policy av_mr_pages(const struct av_context *ctx)
+{
+	static const struct av_page_object regions = {.name = "MR", .fallback = AV_ALLOC_ALL};
+
+	return av_environment_pages(ctx, &regions);
+}
+
+static int check(struct ibv_pd *pd)
+{
+	return av_pd_find(pd) ? av_verb_err(av_context_of(pd->context), AV_FAIL_REG_MR) : ENOENT;
+}
+
+/* Create the region for allocated memory; frees the memory on failure. */
+static struct ibv_mr *publish_allocated(struct ibv_pd *pd, struct av_allocated *memory,
+					struct av_key *what)
+{
+	struct ibv_mr *ibv = av_mr_publish(pd, what, memory->map, NULL);
+	struct av_mr *mr;
+
+	if (!ibv) {
+		av_allocated_end(memory, false);
+		return av_fail_null(AV_VERB_EXP_REG_MR, ENOMEM);
+	}
+	mr = av_mr_find(ibv);
+	mr->memory = *memory;
+	mr->sort = AV_MR_ALLOCATED;
+	mr->iova = (uintptr_t)memory->map;
+	if (memory->shared)
+		mr->handle = ibv->handle = av_shared_handle(memory->seg, ibv->lkey);
+	return ibv;
+}
+
+struct ibv_mr *av_mr_allocate(struct ibv_pd *pd, struct av_allocate_request *req)
+{
+	struct av_context *ctx = av_context_of(pd->context);
+	struct av_allocated memory;
+	struct av_key what;
+	int err = check(pd);
+
+	if (err == 0 && req->length > ctx->dev->attr.max_mr_size)
+		err = av_refuse(EINVAL, AV_CHECK_MR_LENGTH, req->length,
+				ctx->dev->attr.max_mr_size);
+	if (err)
+		return av_fail_null(AV_VERB_EXP_REG_MR, err);
+	req->policy = av_mr_pages(ctx);
+	err = av_allocated_make(ctx->seg, req, &memory, &what);
+	return err ? av_fail_null(AV_VERB_EXP_REG_MR, err) : publish_allocated(pd, &memory, &what);
+}
+
+struct ibv_mr *av_mr_attach(struct ibv_pd *pd, const struct av_attach_request *req)
+{
+	struct av_context *ctx = av_context_of(pd->context);
+	struct av_allocated memory;
+	struct av_key what;
+	int err = check(pd);
+
+	if (err == 0)
+		err = av_allocated_attach(ctx->seg, req, &memory, &what);
+	return err ? av_fail_null(AV_VERB_EXP_REG_SHARED_MR, err)
+		   : publish_allocated(pd, &memory, &what);
+}
+
+/* ibv_reg_dmabuf_mr(3): maps the dma-buf into the process and registers the mapping. */
+
+#define DMABUF_MAGIC 0x444d4142 /* f_type of the kernel's dma-buf file system, "DMAB" */
+
+static const unsigned int permitted = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+				      IBV_ACCESS_RELAXED_ORDERING;
+
+/* Is this a dma-buf that contains the range? Return: 0 or errno. */
+static int check_buffer(int fd, uint64_t offset, size_t length)
+{
+	struct statfs fs;
+	off_t size;
+
+	if (fcntl(fd, F_GETFD) < 0)
+		return EBADF;
+	if (fstatfs(fd, &fs) || fs.f_type != DMABUF_MAGIC)
+		return av_refuse(EINVAL, AV_CHECK_DMABUF_FD, (uint64_t)fd, 0);
+	size = lseek(fd, 0, SEEK_END);
+	return size >= 0 && length > 0 && av_range_within(offset, length, 0, (uint64_t)size)
+		       ? 0
+		       : av_refuse(EINVAL, AV_CHECK_DMABUF_RANGE, offset + length, (uint64_t)size);
+}
+
+static struct ibv_mr *reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, uint32_t access)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), skip = offset & (page - 1);
+	struct av_region_request req = {.length = length, .iova = iova, .access = access};
+	struct ibv_mr *mr = NULL;
+	struct av_key what;
+	void *p;
+	int err;
+
+	p = mmap(NULL, length + skip, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		 (off_t)(offset - skip));
+	if (p == MAP_FAILED)
+		return av_fail_null(AV_VERB_REG_DMABUF_MR,
+				    av_refuse(errno == EACCES ? EACCES : EINVAL,
+					      AV_CHECK_DMABUF_MAP, (uint64_t)errno, 0));
+	req.addr = (uintptr_t)p + skip;
+	err = av_region_prepare(av_context_of(pd->context)->seg, &req, &what);
+	if (err)
+		errno = err;
+	else
+		mr = av_mr_publish(pd, &what, (void *)(uintptr_t)offset, NULL);
+	if (!mr) {
+		av_munmap(p, length + skip);
+		return NULL;
+	}
+	av_mr_find(mr)->sort = AV_MR_DMABUF;
+	av_mr_find(mr)->mapping = p;
+	av_mr_find(mr)->mapped = length + skip;
+	return mr;
+}
+
+AV_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+					   uint64_t iova, int fd, int access)
+{
+	AV_UNCANCELLED;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	int err;
+
+	AV_OURS_OR_NEXT(av_fail_null, REG_DMABUF_MR, ibv_reg_dmabuf_mr, "IBVERBS_1.12", pd, offset,
+			length, iova, fd, access);
+	err = av_verb_err(av_context_of(pd->context), AV_FAIL_REG_DMABUF_MR);
+	if (err)
+		return av_fail_null(AV_VERB_REG_DMABUF_MR, err);
+	if ((uint32_t)access & ~permitted)
+		err = av_refuse(EINVAL, AV_CHECK_DMABUF_ACCESS, (uint32_t)access, permitted);
+	else
+		err = av_region_check_access((uint32_t)access);
+	if (err == 0 && ((offset ^ iova) & (page - 1)))
+		err = av_refuse(EINVAL, AV_CHECK_MR_IOVA, offset & (page - 1), iova & (page - 1));
+	if (err == 0)
+		err = check_buffer(fd, offset, length);
+	return err ? av_fail_null(AV_VERB_REG_DMABUF_MR, err)
+		   : reg_dmabuf(pd, offset, length, iova, fd, (uint32_t)access);
+}
+
+/* Memory regions. */
 
 #define AV_ACCESS_NOBODYS (1u << 30) /* a bit without a meaning */
 
@@ -404,7 +552,7 @@ static void moved(struct av_mr *mr, const struct av_mr_change *c, const struct a
 {
 	av_allocated_end(&mr->memory, false);
 	mr->memory = *fresh;
-	/* Others may be binding a window to it: may_bind() in verbs/ibv_mw.c. */
+	/* Others may be binding a window to it: may_bind() in verbs/ibv_pd.c. */
 	__atomic_store_n(&mr->sort, c->allocate ? AV_MR_ALLOCATED : AV_MR_PLAIN, __ATOMIC_RELAXED);
 	mr->ibv.addr = c->allocate ? fresh->map : c->addr;
 	mr->ibv.length = c->length;

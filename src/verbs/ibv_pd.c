@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: MIT */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/limits.h"
+#include "base/newer_verbs.h"
+#include "base/thread.h"
+#include "memory/key.h"
+#include "memory/window.h"
+#include "registry/directory.h"
+#include "transport/drive.h"
+#include "verbs/between.h"
+#include "verbs/ibv_qp_ex.h"
+#include "verbs/misuse.h"
+#include "verbs/next.h"
+#include "verbs/ops.h"
+
 /*
  * Protection domains, and thread and parent domains around them. A parent protects exactly like
  * what it contains. Its allocators are never called: rings must be where peers reach them.
  */
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "base/limits.h"
-#include "base/newer_verbs.h"
-#include "base/uncancelled.h"
-#include "verbs/between.h"
-#include "verbs/misuse.h"
-#include "verbs/next.h"
-#include "verbs/ops.h"
 
 #define AV_PD_FORGOTTEN 0x80000000u /* added to the users of a domain */
 
@@ -225,4 +233,193 @@ struct ibv_pd *av_alloc_parent_domain(struct ibv_context *context,
 		return av_fail_null(AV_VERB_ALLOC_PARENT_DOMAIN,
 				    av_refuse(EINVAL, AV_CHECK_TD_UNKNOWN, 0, 0));
 	return AV_MADE_HERE(struct av_pd, create_pd(av_context_of(context), pd, td));
+}
+
+/* XRC domains: private, or shared by all processes that name the same file. */
+
+/* The number of the domain that the attributes name. Return: number (> 0) or -errno. */
+static int number_of(const struct av_context *ctx, const struct ibv_xrcd_init_attr *attr,
+		     bool *shared)
+{
+	struct stat st;
+
+	*shared = attr->fd != -1;
+	if (attr->fd == -1)
+		return av_dir_xrcd_open(ctx->seg->ref, 0, 0, O_CREAT);
+	if (fstat(attr->fd, &st))
+		return -EBADF;
+	return av_dir_xrcd_open(ctx->seg->ref, (uint64_t)st.st_dev, (uint64_t)st.st_ino,
+				attr->oflags);
+}
+
+static int check(const struct av_context *ctx, const struct ibv_xrcd_init_attr *attr)
+{
+	const uint32_t needed = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+
+	if (attr->comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED)
+		return av_refuse(EOPNOTSUPP, AV_CHECK_XRCD_MASK, attr->comp_mask, needed);
+	if ((attr->comp_mask & needed) != needed)
+		return av_refuse(EINVAL, AV_CHECK_XRCD_MASK, attr->comp_mask, needed);
+	return av_verb_err(ctx, AV_FAIL_OPEN_XRCD);
+}
+
+struct ibv_xrcd *av_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
+{
+	AV_UNCANCELLED;
+	struct av_context *ctx = av_context_of(context);
+	struct av_xrcd *xrcd;
+	int number = -check(ctx, attr);
+
+	xrcd = av_object_new(AV_VERB_OPEN_XRCD, -number, sizeof(*xrcd));
+	if (!xrcd)
+		return NULL;
+	xrcd->ibv.context = context;
+	number = number_of(ctx, attr, &xrcd->shared);
+	if (number > 0)
+		xrcd->handle = av_handles_add(&ctx->xrcds, xrcd, (uint32_t)ctx->dev->attr.max_pd);
+	if (number > 0 && xrcd->handle) {
+		xrcd->number = (uint32_t)number;
+		return &xrcd->ibv;
+	}
+	if (number > 0)
+		av_dir_xrcd_close(ctx->seg->ref, (uint32_t)number);
+	free(xrcd);
+	if (number == -EINVAL)
+		(void)av_refuse(EINVAL, AV_CHECK_XRCD_EXISTS, (uint32_t)attr->fd, 0);
+	return av_fail_null(AV_VERB_OPEN_XRCD, number > 0 ? ENOMEM : -number);
+}
+
+int av_close_xrcd(struct ibv_xrcd *ibv)
+{
+	AV_UNCANCELLED;
+	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_xrcd *xrcd = av_xrcd_find(ctx, ibv);
+
+	if (!xrcd)
+		return av_fail_errno(AV_VERB_CLOSE_XRCD, ENOENT);
+	if (atomic_load(&xrcd->users))
+		return av_misuse_busy(AV_VERB_CLOSE_XRCD, ctx, "XRCD", xrcd->handle, NULL);
+	if (!ctx->forked)
+		av_dir_xrcd_close(ctx->seg->ref, xrcd->number);
+	av_handles_remove(&ctx->xrcds, xrcd->handle);
+	free(xrcd);
+	return 0;
+}
+
+/* Memory windows. */
+
+struct av_mw {
+	struct ibv_mw ibv;
+	uint8_t peek_pad[AV_PEEK_PAD];
+	struct av_pd *pd;
+};
+
+AV_FIND(mw, mws)
+
+struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
+{
+	AV_UNCANCELLED;
+	struct av_context *ctx = av_context_of(ibv_pd->context);
+	struct av_pd *pd = av_pd_find(ibv_pd);
+	struct av_mw *mw;
+	int err = av_verb_err(ctx, AV_FAIL_ALLOC_MW);
+
+	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
+		err = av_refuse(EINVAL, AV_CHECK_MW_TYPE, (uint64_t)(int)type, 0);
+	else if (!pd)
+		err = ENOENT;
+	mw = av_object_new(AV_VERB_ALLOC_MW, err, sizeof(*mw));
+	if (!mw)
+		return NULL;
+	mw->pd = pd;
+	mw->ibv.context = ibv_pd->context;
+	mw->ibv.pd = ibv_pd;
+	mw->ibv.type = type;
+	mw->ibv.rkey =
+		av_window_create(ctx->seg, type, av_pd_id(pd), (uint32_t)ctx->dev->attr.max_mr);
+	mw->ibv.handle = AV_KEY_INDEX(mw->ibv.rkey);
+	if (!mw->ibv.rkey || av_table_set(&ctx->mws, mw->ibv.handle, mw)) {
+		if (mw->ibv.rkey)
+			(void)!av_window_destroy(ctx->seg, mw->ibv.rkey);
+		free(mw);
+		return av_fail_null(AV_VERB_ALLOC_MW, ENOMEM);
+	}
+	av_pd_get(pd, AV_PD_MW);
+	atomic_fetch_add(&ctx->mw_count, 1);
+	return &mw->ibv;
+}
+
+int av_dealloc_mw(struct ibv_mw *ibv)
+{
+	AV_UNCANCELLED;
+	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_mw *mw = av_mw_find(ibv);
+
+	if (!mw)
+		return av_fail_errno(AV_VERB_DEALLOC_MW, ENOENT);
+	/* First the handle: another thread may get the key's index once it is free. */
+	av_table_clear(&ctx->mws, ibv->handle);
+	if (!ctx->forked && av_window_destroy(ctx->seg, ibv->handle << 8)) {
+		(void)!av_table_set(&ctx->mws, ibv->handle, mw);
+		return av_fail_errno(AV_VERB_DEALLOC_MW, EBUSY);
+	}
+	atomic_fetch_sub(&ctx->mw_count, 1);
+	av_pd_put(mw->pd, AV_PD_MW);
+	free(mw);
+	return 0;
+}
+
+static bool may_bind(const struct ibv_mr *ibv)
+{
+	const struct av_mr *mr = av_mr_find(ibv);
+	enum av_mr_sort sort;
+
+	if (!mr)
+		return true; /* an invalid region fails when the bind executes */
+	sort = __atomic_load_n(&mr->sort, __ATOMIC_RELAXED); /* it may be re-registered meanwhile */
+	return sort == AV_MR_PLAIN || sort == AV_MR_ALLOCATED;
+}
+
+/* Type 1: the bind is a work request, and posting it determines the window's new key. */
+int av_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	uint32_t rkey = ibv_inc_rkey(mw->rkey);
+	struct ibv_send_wr wr = {
+		.wr_id = bind->wr_id,
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = bind->send_flags,
+		.bind_mw = {.mw = mw, .rkey = rkey, .bind_info = bind->bind_info},
+	};
+	struct ibv_send_wr *bad;
+
+	if (!av_mw_find(mw))
+		return av_fail_errno(AV_VERB_BIND_MW,
+				     av_refuse(EINVAL, AV_CHECK_BIND_WINDOW, 0, 0));
+	if (bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED)
+		return av_fail_errno(AV_VERB_BIND_MW, av_refuse(EINVAL, AV_CHECK_MW_ZERO_BASED,
+								IBV_ACCESS_ZERO_BASED, 0));
+	if (bind->bind_info.mr && !may_bind(bind->bind_info.mr))
+		return av_fail_errno(AV_VERB_BIND_MW, av_refuse(ENOTSUP, AV_CHECK_MW_REGION, 0, 0));
+	return av_post_send(qp, &wr, &bad);
+}
+
+/* A queue pair that ends. */
+struct end {
+	struct av_seg *seg;
+	uint32_t number;
+};
+
+static void unbind_from(uint32_t id, void *object, void *arg)
+{
+	const struct end *qp = arg;
+
+	av_window_queue_pair_ends(qp->seg, id << 8, qp->number);
+}
+
+void av_mw_queue_pair_ends(struct av_context *ctx, uint32_t qpn)
+{
+	struct end end = {ctx->seg, qpn};
+
+	if (atomic_load(&ctx->mw_count))
+		av_table_each(&ctx->mws, unbind_from, &end);
 }

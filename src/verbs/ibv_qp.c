@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/limits.h"
-#include "base/uncancelled.h"
-#include "transport/responder.h"
+#include "base/thread.h"
 #include "transport/drive.h"
+#include "transport/rules.h"
 #include "transport/state.h"
 #include "transport/wire.h"
 #include "verbs/between.h"

@@ -4,15 +4,13 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
-#include "base/patience.h"
-#include "base/uncancelled.h"
-#include "queue/qp_state.h"
-#include "transport/responder.h"
+#include "base/thread.h"
+#include "queue/qp.h"
 #include "transport/drive.h"
+#include "transport/rules.h"
 #include "transport/state.h"
 #include "transport/wire.h"
 #include "verbs/between.h"
-#include "verbs/fail.h"
 #include "verbs/next.h"
 #include "wire/frame.h"
 

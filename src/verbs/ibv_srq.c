@@ -2,8 +2,8 @@
 /* Shared receive queues. */
 #include <stdlib.h>
 
-#include "base/uncancelled.h"
-#include "queue/srq_limit.h"
+#include "base/thread.h"
+#include "queue/rq_take.h"
 #include "registry/directory.h"
 #include "transport/drive.h"
 #include "transport/receive.h"

@@ -7,10 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/uncancelled.h"
+#include "base/thread.h"
 #include "memory/key.h"
 #include "verbs/between.h"
-#include "verbs/fail.h"
 #include "verbs/next.h"
 
 /* The head behind a duplicate of some context's cmd_fd. Return: false if @fd is none. */

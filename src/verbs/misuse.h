@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "verbs/fail.h"
+#include "verbs/next.h"
 
 enum av_misuse {
 	AV_MISUSE_NOT_DESTROYED,

@@ -14,15 +14,14 @@
 #include <infiniband/verbs_exp.h>
 
 #include "base/compiler.h"
-#include "base/handles.h"
 #include "base/lock.h"
 #include "base/newer_verbs.h"
 #include "base/table.h"
-#include "segment/segment.h"
 #include "device/device.h"
 #include "memory/allocated.h"
 #include "observe/check.h"
 #include "queue/qp.h"
+#include "segment/segment.h"
 
 #define AV_PEEK_PAD 256
 
@@ -81,7 +80,7 @@ struct av_channel {
 	uint8_t peek_pad[AV_PEEK_PAD];
 	uint32_t doorbell;
 	const void *made_at; /* verbs/misuse.h */
-	/* verbs/channel_records.h */
+	/* verbs/ibv_channel.h */
 	pthread_mutex_t mutex;		 /* of whoever sorts the FIFO, or takes what is kept */
 	_Atomic uint32_t sorts;		 /* begun and ended; odd: somebody is sorting */
 	_Atomic uint32_t kept_count;	 /* changed under @mutex */

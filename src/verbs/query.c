@@ -3,10 +3,9 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-#include "base/uncancelled.h"
-#include "device/port.h"
+#include "base/thread.h"
 #include "device/device.h"
-#include "verbs/fail.h"
+#include "device/port.h"
 #include "verbs/next.h"
 #include "verbs/ops.h"
 

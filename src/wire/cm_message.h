@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Messages of connection management (CM), as numbers and as bytes: the datagrams between queue
- * pairs 1 by which two ends agree on a connection. Pure functions. Sources: IBTA volume 1, 12.6
- * and 12.7.1 (messages and their fields), 13.4.2 (the header of every management datagram); annex
- * A11 (addresses of IP in private data); annex A17 (RoCEv2: GIDs count, LIDs do not).
- */
+/* Messages of connection management, as numbers and as bytes. */
 #ifndef AV_WIRE_CM_MESSAGE_H
 #define AV_WIRE_CM_MESSAGE_H
 
@@ -13,6 +8,34 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+
+/*
+ * Where the fields of each message of connection management are: the tables of IBTA volume 1, 12.6.
+ * The bits for enhanced connection establishment, which are reserved there, are the Linux kernel's.
+ */
+
+/* Position from the beginning of the message; bit 0 is the most significant one of a byte. */
+struct av_cm_field {
+	uint8_t byte, bit;
+	uint16_t bits;
+	uint16_t member; /* offset in struct av_cm_message */
+	uint8_t member_bytes;
+	uint8_t shift; /* bits of the member below these, which are elsewhere */
+};
+
+struct av_cm_kind {
+	const char *name;
+	const struct av_cm_field *field; /* without the private data */
+	uint8_t fields;
+	uint8_t private_at; /* byte from which on all is private data */
+};
+
+/*
+ * Messages of connection management (CM), as numbers and as bytes: the datagrams between queue
+ * pairs 1 by which two ends agree on a connection. Pure functions. Sources: IBTA volume 1, 12.6
+ * and 12.7.1 (messages and their fields), 13.4.2 (the header of every management datagram); annex
+ * A11 (addresses of IP in private data); annex A17 (RoCEv2: GIDs count, LIDs do not).
+ */
 
 #define AV_MAD_BYTES	  256
 #define AV_CM_PRIVATE_MAX 224

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A RoCEv2 frame: Ethernet, IP and UDP around a packet, and its invariant CRC. Pure functions.
- * Source: IBTA volume 1, annex A17; RFC 791, 768, 8200.
- */
+/* What is around a packet on Ethernet, and its invariant CRC. */
 #ifndef AV_WIRE_FRAME_H
 #define AV_WIRE_FRAME_H
 
@@ -12,6 +9,40 @@
 
 #include "base/compiler.h"
 #include "wire/packet.h"
+
+/*
+ * The invariant CRC of a packet whose IP and UDP headers the kernel writes and hides. Pure
+ * functions. Source: IBTA volume 1, 7.8.1 and annex A17.3.3.
+ *
+ * The CRC covers the IPv4 identification, which a UDP socket does not show. It is linear, so the
+ * 2^16 identifications give 2^16 different CRCs: the receiver solves for the one that fits. A
+ * corrupted packet fits one by chance once in 65,536. IPv6 has no identification.
+ */
+
+/* The fields of the headers around a packet that its ICRC covers. Addresses are GIDs. */
+struct av_icrc_path {
+	uint8_t src[16], dst[16]; /* both mapped IPv4 addresses: the packet is in IPv4 */
+	uint16_t source_port;
+	uint16_t identification; /* IPv4 only */
+};
+
+/*
+ * @packet: @bytes from the BTH, which is whole, to the end of the padding, in an unfragmented
+ * datagram to port 4791 with DF set. Return: the ICRC, which av_icrc_put() stores
+ */
+uint32_t av_icrc_of(const struct av_icrc_path *path, const uint8_t *packet, size_t bytes);
+
+/*
+ * Is @icrc right? @path->identification: tried first; with IPv4, if it does not fit, any that
+ * does. Return: true, with the identification that fits in @path
+ */
+AV_MUST_USE bool av_icrc_fits(struct av_icrc_path *path, const uint8_t *packet, size_t bytes,
+			      uint32_t icrc);
+
+/*
+ * A RoCEv2 frame: Ethernet, IP and UDP around a packet, and its invariant CRC. Pure functions.
+ * Source: IBTA volume 1, annex A17; RFC 791, 768, 8200.
+ */
 
 #define AV_ROCE_PORT	     4791
 #define AV_ETH_BYTES	     14
@@ -74,12 +105,6 @@ static inline uint32_t av_icrc_get(const uint8_t *from)
 
 /* Offset of the payload in a frame; 0: unknown opcode. */
 size_t av_frame_payload_at(const struct av_frame *f, uint8_t opcode);
-
-/*
- * Write the IP and UDP headers of a packet of @bytes, without its ICRC; all checksums are 0.
- * @to: room for AV_IP_HEADERS_MAX. Return: bytes written
- */
-size_t av_frame_put_ip(const struct av_frame *f, size_t bytes, uint8_t *to);
 
 /*
  * The UDP checksum follows RFC 8200 with IPv6, and is 0 with IPv4. The payload may already be in

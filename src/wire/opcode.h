@@ -1,14 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Which headers an opcode has, and which part of which operation it is: a table of the low five
- * bits, and one of the services. Source: IBTA volume 1, 9.2.1 (OpCode values), 5.2 (order of
- * headers), annex A14 (XRC), A17 (congestion notification), A19 (FLUSH, ATOMIC WRITE).
- */
+/* Opcodes of packets, and the credits of an acknowledgement. */
 #ifndef AV_WIRE_OPCODE_H
 #define AV_WIRE_OPCODE_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/*
+ * End-to-end credits in the syndrome of an acknowledgement: how many receive requests the responder
+ * has, in five bits. Source: IBTA volume 1, 9.7.5.2.2, table "Credit count".
+ */
+
+#define AV_CREDITS_NONE_CODE 31u	/* the responder does not count */
+#define AV_CREDITS_UNLIMITED (1u << 24) /* more than a send queue holds */
+
+/* The code for so many, rounded down. Context of both: any */
+uint8_t av_credits_code(uint32_t count);
+
+/* How many a code stands for; AV_CREDITS_UNLIMITED: the responder does not count. */
+uint32_t av_credits_of(uint8_t code);
+
+/*
+ * Which headers an opcode has, and which part of which operation it is: a table of the low five
+ * bits, and one of the services. Source: IBTA volume 1, 9.2.1 (OpCode values), 5.2 (order of
+ * headers), annex A14 (XRC), A17 (congestion notification), A19 (FLUSH, ATOMIC WRITE).
+ */
 
 /* The high three bits of an opcode. */
 enum av_service {

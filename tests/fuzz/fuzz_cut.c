@@ -8,7 +8,6 @@
 
 #include "net/cut.h"
 #include "wire/frame.h"
-#include "wire/icrc.h"
 
 #define HEAD	  4 /* bytes of the input that say how the rest came */
 #define BTH_BYTES 12

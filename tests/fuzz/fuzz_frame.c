@@ -9,7 +9,6 @@
 
 #include "wire/bytes.h"
 #include "wire/frame.h"
-#include "wire/icrc.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "preload/netlink_answer.h"
-#include "preload/netlink_kernel.h"
+#include "preload/netlink_hooks.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -85,8 +85,8 @@ EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t 
 }
 
 /*
- * Catches mappings that the library makes without the C library's functions (base/map.h). Always
- * passes on six arguments, like the C library; the kernel ignores surplus ones.
+ * Catches mappings that the library makes without the C library's functions (base/real_calls.h).
+ * Always passes on six arguments, like the C library; the kernel ignores surplus ones.
  */
 __attribute__((no_sanitize("address"))) EXPORT long syscall(long number, ...)
 {

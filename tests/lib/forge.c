@@ -11,7 +11,6 @@
 #include "lib/expect.h"
 #include "lib/pattern.h"
 #include "wire/frame.h"
-#include "wire/icrc.h"
 
 #define BYTES 9000
 #define ROOM  (16 << 20)

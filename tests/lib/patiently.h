@@ -6,7 +6,7 @@
 #ifndef TEST_PATIENTLY_H
 #define TEST_PATIENTLY_H
 
-#include "base/patience.h"
+#include "base/clock.h"
 #include "lib/wait.h"
 
 /*

@@ -15,14 +15,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "segment/capture_watch.h"
 #include "device/device.h"
-#include "registry/directory.h"
-#include "segment/totals.h"
-#include "segment/segment.h"
-#include "observe/pcapng.h"
 #include "json_out.h"
+#include "observe/pcapng.h"
 #include "pick.h"
+#include "registry/directory.h"
+#include "segment/observers.h"
+#include "segment/segment.h"
+#include "segment/segment_view.h"
 
 #define LOOK_NS	  10000000    /* how often to check for the end */
 #define SETTLE_NS 2000000000u /* a writer that takes longer than this was killed */

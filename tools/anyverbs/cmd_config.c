@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "json_out.h"
-#include "registry/directory.h"
-#include "segment/totals.h"
 #include "device/switches.h"
+#include "json_out.h"
 #include "pick.h"
+#include "registry/directory.h"
+#include "segment/segment_view.h"
 
 static bool json;
 

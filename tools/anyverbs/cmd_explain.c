@@ -11,15 +11,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "json_out.h"
+#include "observe/check.h"
+#include "observe/diagnosis.h"
+#include "observe/field.h"
 #include "others.h"
 #include "pick.h"
 #include "registry/directory.h"
-#include "segment/totals.h"
 #include "registry/folder.h"
-#include "observe/check.h"
-#include "observe/explain.h"
-#include "observe/field.h"
-#include "json_out.h"
+#include "segment/segment_view.h"
 
 #define LOOK_AGAIN_MS 1000u /* how often to check that standard output still exists */
 #define PATIENCE_MS   100u  /* how long to wait for a record that is still being written */

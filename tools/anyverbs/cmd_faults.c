@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "json_out.h"
-#include "registry/directory.h"
-#include "segment/totals.h"
-#include "segment/fault_rules.h"
 #include "pick.h"
+#include "registry/directory.h"
+#include "segment/observers.h"
+#include "segment/segment_view.h"
 
 #define CARET_INDENT 4
 

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "json_out.h"
-#include "registry/directory.h"
-#include "segment/totals.h"
-#include "segment/segment.h"
 #include "pick.h"
+#include "registry/directory.h"
+#include "segment/segment.h"
+#include "segment/segment_view.h"
 #include "transport/reset.h"
 
 #define PIDS 16 /* PIDs named in a message */

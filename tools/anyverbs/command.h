@@ -7,7 +7,7 @@
 #define AV_TOOL_COMMAND_H
 
 #include "base/compiler.h"
-#include "base/nearest.h"
+#include "base/text.h"
 #include "option.h"
 
 /* clang-format off */

@@ -21,7 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/anonymous.h"
+#include "base/file.h"
 #include "registry/folder.h"
 #include "segment/segment.h"
 

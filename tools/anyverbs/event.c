@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device/port.h"
 #include "json_out.h"
 #include "pick.h"
 #include "registry/directory.h"
-#include "segment/totals.h"
-#include "device/port.h"
 #include "segment/segment.h"
-#include "transport/fatal.h"
+#include "segment/segment_view.h"
+#include "transport/reset.h"
 
 static bool json;
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "memory/odp_counters.h"
 #include "json_out.h"
+#include "memory/odp_access.h"
 #include "others.h"
 #include "pick.h"
 #include "stat_cm.h"

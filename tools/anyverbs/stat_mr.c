@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "segment/page_policy.h"
+#include "segment/pages.h"
 
 const char *av_region_type(const struct av_region_info *info)
 {

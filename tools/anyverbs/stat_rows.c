@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "observe/field.h"
-#include "queue/counts.h"
+#include "queue/objects.h"
 #include "stat_mr.h"
 
 /* --- columns --------------------------------------------------------------------- */

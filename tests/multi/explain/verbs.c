@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "observe/verb.h"
+#include "observe/check.h"
 
 struct node *n;
 

@@ -8,7 +8,7 @@
 #include <sys/statvfs.h>
 
 #include "lib/expect.h"
-#include "registry/directory_file.h"
+#include "registry/directory.h"
 
 static struct remains found;
 

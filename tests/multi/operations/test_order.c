@@ -30,7 +30,7 @@
 #define TARGET_AT 0x200000u
 #define STOP_AT	  0u	      /* where the sender says that there is no more */
 #define MTU_BYTES 1024u	      /* of link_default() */
-#define LARGE	  (40u << 20) /* more than any machine leaves to the caches: copy/bulk.h */
+#define LARGE	  (40u << 20) /* more than any machine leaves to the caches: copy/copy.h */
 #define SAMPLES	  16384u      /* words of a target that are looked at, if it has more */
 #define SANE	  100 /* rounds during a look, else the last byte says nothing: it counts to 255 */
 
@@ -147,7 +147,7 @@ static void fetch(const struct target *t)
 
 /*
  * The end of a WRITE is visible last. What precedes it ascends if a process copies; if the kernel
- * does, lines of 64 bytes may become visible in any order (copy/pieces.h). Then only the very end
+ * does, lines of 64 bytes may become visible in any order (copy/copy.h). Then only the very end
  * says which round all words belong to.
  */
 static bool kernel_copies(void)

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/exit_lock.h"
+#include "base/lock.h"
 #include "lib/wait.h"
 
 #define PATIENCE_MS 30000u

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
-#include "base/hw_wait.h"
+#include "base/wait.h"
 
 #define SECOND	  1000000000u
 #define EXCHANGES 20000u

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/lock_order.h"
+#include "base/lock.h"
 #include "lib/check.h"
 
 #define RANKS	 (AV_RANK_KEY + 1)

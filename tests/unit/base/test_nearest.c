@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which known word is meant by a mistyped one, and when none is. */
-#include "base/nearest.h"
+#include "base/text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -13,15 +13,14 @@
 #include <cmocka.h>
 
 #include "base/thread.h"
+#include "cm/cm.h"
 #include "cm/cm_address.h"
-#include "cm/cm_device.h"
-#include "cm/cm_file.h"
 #include "copy/copy.h"
 #include "device/device.h"
 #include "device/device_open.h"
 #include "lib/own_directory.h"
 #include "registry/cm_ports.h"
-#include "transport/fatal.h"
+#include "transport/reset.h"
 
 #define ACTIVE	1
 #define LISTENS 2

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "cm/channel.h"
-#include "cm/cm_file.h"
+#include "cm/cm.h"
 #include "cm/cm_lock.h"
 #include "cm/conn.h"
 #include "cm/id.h"

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "cm/channel.h"
-#include "cm/cm_file.h"
+#include "cm/cm.h"
 #include "cm/cm_lock.h"
 #include "cm_commands_fixture.h"
 #include "lib/refuse_call.h"

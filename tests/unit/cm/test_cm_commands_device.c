@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "cm/cm_device.h"
+#include "cm/cm.h"
 #include "cm_commands_fixture.h"
 #include "lib/own_directory.h"
 #include "lib/wait.h"

@@ -23,7 +23,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cm/cm_file.h"
+#include "cm/cm.h"
 #include "cm_commands_fixture.h"
 #include "lib/own_directory.h"
 #include "lib/sanitized.h"

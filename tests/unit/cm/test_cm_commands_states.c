@@ -15,8 +15,8 @@
 #include "cm_commands_fixture.h"
 #include "lib/own_directory.h"
 #include "observe/check.h"
-#include "observe/cm_phase.h"
-#include "observe/explain.h"
+#include "observe/diagnosis.h"
+#include "observe/flight.h"
 
 static int do_bind(const struct ends *e, struct end x)
 {

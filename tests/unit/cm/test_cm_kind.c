@@ -11,7 +11,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/compiler.h"
-#include "cm/cm_kind.h"
+#include "cm/id.h"
 
 #define QPN 77
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "cm/cm_stale.h"
+#include "cm/cm_mad.h"
 
 #define REMEMBERED 256u
 

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "copy/bulk.h"
 #include "base/compiler.h"
 #include "copy/copy.h"
 #include "copy/fault_guard.h"

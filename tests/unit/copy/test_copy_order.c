@@ -25,8 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "copy/bulk.h"
-#include "base/checked.h"
+#include "base/compiler.h"
 #include "copy/copy.h"
 #include "copy/fault_guard.h"
 

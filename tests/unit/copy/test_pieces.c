@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "copy/pieces.h"
+#include "copy/copy.h"
 
 #define LINE	  AV_PIECES_LINE
 #define MAX_BYTES (3 * LINE + 9)

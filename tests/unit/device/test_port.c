@@ -17,7 +17,7 @@
 #include "base/compiler.h"
 #include "device/port.h"
 #include "lib/own_directory.h"
-#include "registry/directory_file.h"
+#include "registry/directory.h"
 
 #define ROUNDS 1000u
 

@@ -12,10 +12,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "segment/segment.h"
 #include "lib/check.h"
 #include "lib/sanitized.h"
-#include "memory/odp_counters.h"
+#include "memory/odp_access.h"
+#include "segment/segment.h"
 
 struct fake_seg {
 	struct av_seg seg;

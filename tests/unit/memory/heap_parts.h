@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "memory/heap_part.h"
+#include "memory/shared_region.h"
 #include "segment/alloc.h"
 
 static inline const struct av_heap_part *described(struct av_seg *of, uint32_t id)

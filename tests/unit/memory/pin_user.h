@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "lib/wait.h"
-#include "memory/pin.h"
-#include "memory/recall.h"
+#include "memory/key.h"
+#include "memory/unmapped.h"
 #include "registry/directory.h"
 #include "unit/memory/fake_seg.h"
 

@@ -15,7 +15,7 @@
 
 #include "base/compiler.h"
 #include "lib/closed_input.h"
-#include "memory/heap_part.h"
+#include "memory/shared_region.h"
 #include "memory/translate.h"
 #include "memory/vma.h"
 #include "unit/memory/fake_seg.h"

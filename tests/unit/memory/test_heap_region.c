@@ -21,11 +21,11 @@
 #include "lib/closed_input.h"
 #include "lib/own_directory.h"
 #include "lib/sanitized.h"
-#include "memory/heap_part.h"
 #include "memory/heap_region.h"
 #include "memory/key.h"
 #include "memory/linger.h"
-#include "segment/shared_heap.h"
+#include "memory/shared_region.h"
+#include "segment/segment_map.h"
 #include "unit/memory/heap_parts.h"
 
 #define PAGE  4096ul

@@ -14,13 +14,11 @@
 
 #include "base/compiler.h"
 #include "copy/copy.h"
-#include "copy/pieces.h"
 #include "fake_seg.h"
 #include "lib/own_directory.h"
 #include "memory/key.h"
 #include "memory/klm_copy.h"
 #include "memory/klm_iter.h"
-#include "memory/klm_list.h"
 #include "memory/vm.h"
 #include "memory/xfer.h"
 

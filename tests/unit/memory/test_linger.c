@@ -12,9 +12,9 @@
 #include "base/compiler.h"
 #include "lib/own_directory.h"
 #include "lib/wait.h"
-#include "memory/heap_part.h"
 #include "memory/key.h"
 #include "memory/linger.h"
+#include "memory/shared_region.h"
 #include "segment/alloc.h"
 #include "unit/memory/heap_fixture.h"
 

@@ -8,7 +8,7 @@
 
 #include "fake_seg.h"
 #include "lib/own_directory.h"
-#include "memory/odp_counters.h"
+#include "memory/odp_access.h"
 
 /* As the documentation lists them. */
 static const struct {

@@ -10,8 +10,8 @@
 #include "base/compiler.h"
 #include "lib/own_directory.h"
 #include "memory/key.h"
-#include "memory/odp_evict.h"
 #include "memory/odp_table.h"
+#include "memory/odp_track.h"
 #include "memory/region_count.h"
 #include "unit/memory/heap_fixture.h"
 

@@ -11,9 +11,8 @@
 #include "lib/own_directory.h"
 #include "memory/key.h"
 #include "memory/odp_access.h"
-#include "memory/odp_evict.h"
-#include "memory/odp_implicit.h"
 #include "memory/odp_table.h"
+#include "memory/odp_track.h"
 #include "unit/memory/heap_fixture.h"
 
 #define PAGE	4096ull

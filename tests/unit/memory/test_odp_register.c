@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "base/next.h"
+#include "base/real_calls.h"
 #include "fake_seg.h"
 #include "lib/closed_input.h"
 #include "memory/odp_table.h"

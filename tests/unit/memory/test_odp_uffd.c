@@ -14,7 +14,6 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
-#include "base/patience.h"
 #include "fake_seg.h"
 #include "lib/wait.h"
 #include "memory/odp_table.h"

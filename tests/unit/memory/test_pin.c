@@ -17,15 +17,15 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/lock.h"
-#include "base/patience.h"
 #include "fake_seg.h"
 #include "lib/far_stores.h"
 #include "lib/own_directory.h"
 #include "lib/wait.h"
 #include "lib/wanted_core.h"
-#include "memory/pin.h"
+#include "memory/key.h"
 #include "registry/directory.h"
 
 #define KEY	  0x507u

@@ -22,8 +22,8 @@
 #include "lib/own_directory.h"
 #include "lib/patiently.h"
 #include "lib/wait.h"
-#include "memory/pin.h"
-#include "memory/recall.h"
+#include "memory/key.h"
+#include "memory/unmapped.h"
 
 #define KEY	    0x507u
 #define OTHER_KEY   0x508u

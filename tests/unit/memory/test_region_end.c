@@ -18,7 +18,6 @@
 #include "memory/allocated.h"
 #include "memory/key.h"
 #include "memory/linger.h"
-#include "memory/region_end.h"
 #include "memory/window.h"
 #include "pin_user.h"
 #include "segment/alloc.h"

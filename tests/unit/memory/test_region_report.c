@@ -8,12 +8,12 @@
 
 #include "base/compiler.h"
 #include "fake_seg.h"
-#include "memory/heap_part.h"
 #include "memory/allocated.h"
 #include "memory/key.h"
 #include "memory/odp_table.h"
 #include "memory/region_count.h"
 #include "memory/region_report.h"
+#include "memory/shared_region.h"
 
 #define CONTEXT 9u
 #define PID	4711

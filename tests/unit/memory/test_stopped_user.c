@@ -10,12 +10,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/patience.h"
+#include "base/clock.h"
 #include "fake_heap.h"
 #include "lib/own_directory.h"
 #include "lib/wait.h"
 #include "memory/key.h"
-#include "memory/klm_list.h"
+#include "memory/klm_iter.h"
 #include "memory/window.h"
 #include "pin_user.h"
 

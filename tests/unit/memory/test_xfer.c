@@ -18,7 +18,6 @@
 
 #include "base/compiler.h"
 #include "copy/copy.h"
-#include "copy/pieces.h"
 #include "memory/odp_table.h"
 #include "memory/vm.h"
 #include "memory/xfer.h"

@@ -14,7 +14,6 @@
 #include "net/endpoint.h"
 #include "registry/capture_table.h"
 #include "wire/frame.h"
-#include "wire/icrc.h"
 
 #ifndef UDP_GRO
 #define UDP_GRO 104

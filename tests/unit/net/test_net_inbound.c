@@ -16,7 +16,6 @@
 #include "lib/wait.h"
 #include "registry/capture_table.h"
 #include "wire/frame.h"
-#include "wire/icrc.h"
 
 #define PORT	    55555 /* of strangers */
 #define PATIENCE_MS 30000

@@ -14,7 +14,7 @@
 
 #include "base/compiler.h"
 #include "lib/wait.h"
-#include "registry/directory_file.h"
+#include "registry/directory.h"
 
 #define MEMBERS	    6
 #define QPS	    40 /* of each: several blocks */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "net/steer.h"
+#include "net/group.h"
 #include "registry/reuseport.h"
 #include "wire/bytes.h"
 

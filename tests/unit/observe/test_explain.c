@@ -13,10 +13,9 @@
 #include <cmocka.h>
 #include <infiniband/verbs.h>
 
+#include "observe/check.h"
 #include "observe/diagnosis.h"
-#include "observe/explain.h"
 #include "observe/field.h"
-#include "observe/verb.h"
 
 /* --- the table ------------------------------------------------------------------- */
 

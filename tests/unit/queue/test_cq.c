@@ -10,10 +10,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base/patience.h"
+#include "base/clock.h"
 #include "lib/skipped_clock.h"
 #include "queue/cq.h"
-#include "queue/cq_inlet.h"
+#include "queue/notify.h"
 #include "segment/heap.h"
 #include "unit/memory/fake_seg.h"
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/patience.h"
+#include "base/clock.h"
 #include "lib/skipped_clock.h"
 #include "queue/cq.h"
 #include "unit/queue/event_fixture.h"

@@ -23,14 +23,13 @@
 #include <time.h>
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
-#include "base/patience.h"
 #include "queue/cq.h"
-#include "queue/cq_inlet.h"
 #include "queue/notify.h"
 #include "segment/alloc.h"
-#include "unit/queue/event_fixture.h"
 #include "unit/memory/heap_fixture.h"
+#include "unit/queue/event_fixture.h"
 
 #define INDEX	 1u
 #define DOORBELL 1u

@@ -7,11 +7,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
-#include "base/patience.h"
 #include "lib/skipped_clock.h"
 #include "queue/cq.h"
-#include "queue/cq_inlet.h"
+#include "queue/notify.h"
 #include "queue/ring.h"
 #include "unit/memory/heap_fixture.h"
 

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "queue/cq.h"
-#include "queue/cq_inlet.h"
+#include "queue/notify.h"
 #include "unit/memory/heap_fixture.h"
 
 #define CAPACITY  8u

@@ -9,10 +9,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/patience.h"
+#include "base/clock.h"
 #include "lib/skipped_clock.h"
 #include "queue/cq.h"
-#include "queue/cq_inlet.h"
+#include "queue/notify.h"
 #include "unit/memory/fake_heap.h"
 #include "unit/queue/event_fixture.h"
 

@@ -17,12 +17,11 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/hw_wait.h"
-#include "base/patience.h"
+#include "base/wait.h"
+#include "lib/wait.h"
 #include "queue/notify.h"
 #include "segment/heap.h"
 #include "segment/pages.h"
-#include "lib/wait.h"
 #include "unit/memory/fake_seg.h"
 
 #define INDEX	 1u
@@ -54,7 +53,7 @@ static void set_up_cq(uint32_t index)
 	(void)av_cq_notify_waits(&fake.seg, index);
 }
 
-/* Where the machine is slow, a CQ is given another ring: queue/cq_inlet.h. */
+/* Where the machine is slow, a CQ is given another ring: queue/notify.h. */
 static struct av_own_fd heap_file;
 
 static int set_up(void **state)
@@ -271,7 +270,7 @@ static void finish(struct waiter *w, int count, int ret)
 	assert_int_equal(atomic_load(&cq->waiters), 0);
 }
 
-/* Return: true: it was held up, so that who waits may have raised the event for it (base/raise.h),
+/* Return: true: it was held up, so that who waits may have raised the event for it (base/wait.h),
  * too */
 static bool push_event(void)
 {

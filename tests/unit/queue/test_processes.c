@@ -10,7 +10,7 @@
 #include "base/compiler.h"
 #include "device/device_open.h"
 #include "lib/own_directory.h"
-#include "queue/counts.h"
+#include "queue/objects.h"
 
 #define DEVICE "any0"
 

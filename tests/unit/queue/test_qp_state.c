@@ -13,7 +13,7 @@
 
 #include "base/compiler.h"
 #include "lib/qp_table.h"
-#include "queue/qp_state.h"
+#include "queue/qp.h"
 
 #define BIT(n) ((int)(1u << (n)))
 

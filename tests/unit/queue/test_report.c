@@ -14,7 +14,6 @@
 #include "device/device_open.h"
 #include "lib/own_directory.h"
 #include "memory/key.h"
-#include "queue/counts.h"
 #include "queue/cq.h"
 #include "queue/objects.h"
 #include "queue/rq.h"

@@ -11,7 +11,6 @@
 #include "device/device_open.h"
 #include "lib/fail_alloc.h"
 #include "lib/own_directory.h"
-#include "queue/counts.h"
 #include "queue/cq.h"
 #include "queue/objects.h"
 

@@ -11,7 +11,7 @@
 #include "base/compiler.h"
 #include "observe/diagnosis.h"
 #include "queue/rq.h"
-#include "queue/srq_limit.h"
+#include "queue/rq_take.h"
 #include "unit/memory/heap_fixture.h"
 
 #define QPN	 0x123u

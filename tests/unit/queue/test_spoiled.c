@@ -14,7 +14,6 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
-#include "base/patience.h"
 #include "memory/translate.h"
 #include "queue/cq.h"
 #include "queue/qp.h"

@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/patience.h"
+#include "base/clock.h"
 #include "lib/skipped_clock.h"
-#include "queue/srq_limit.h"
+#include "queue/rq_take.h"
 #include "unit/queue/event_fixture.h"
 
 #define INDEX 1u

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "queue/stage.h"
+#include "queue/rq_take.h"
 #include "unit/memory/fake_seg.h"
 
 #define ALL ((uint64_t)AV_STAGE_BYTES * AV_STAGE_COUNT)

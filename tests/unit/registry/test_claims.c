@@ -18,7 +18,7 @@
 #include "base/compiler.h"
 #include "lib/own_directory.h"
 #include "lib/wait.h"
-#include "registry/directory_file.h"
+#include "registry/directory.h"
 
 #define PROCESSES   3u
 #define THREADS	    2u

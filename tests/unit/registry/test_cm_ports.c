@@ -24,7 +24,7 @@
 #include "lib/own_directory.h"
 #include "lib/wait.h"
 #include "registry/cm_ports.h"
-#include "registry/directory_file.h"
+#include "registry/directory.h"
 
 #define NETNS	    77
 #define PORT	    7174

@@ -21,7 +21,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "registry/directory_file.h"
+#include "registry/directory.h"
 #include "registry/folder.h"
 
 static char base[64], name[96], path[160];

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "registry/directory_file.h"
+#include "registry/directory.h"
 
 static char base[] = "/dev/shm/anyverbs-test-XXXXXX", folder[256], totals[300];
 

@@ -11,9 +11,8 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/patience.h"
 #include "lib/own_directory.h"
-#include "registry/directory_file.h"
+#include "registry/directory.h"
 
 #define TRIES 5u /* a busy machine may take long over one */
 

@@ -15,7 +15,7 @@
 
 #include "base/compiler.h"
 #include "lib/wait.h"
-#include "registry/directory_file.h"
+#include "registry/directory.h"
 #include "registry/reuseport.h"
 
 #define MEMBERS 5

@@ -18,10 +18,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
-#include "base/patience.h"
 #include "lib/wait.h"
-#include "registry/directory_file.h"
+#include "registry/directory.h"
 #include "registry/folder.h"
 #include "registry/multicast.h"
 #include "registry/page_users.h"

@@ -23,9 +23,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/anonymous.h"
 #include "base/clock.h"
-#include "base/patience.h"
+#include "base/file.h"
 #include "lib/few_descriptors.h"
 #include "lib/wait.h"
 #include "segment/handout.h"

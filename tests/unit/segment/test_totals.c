@@ -16,8 +16,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "registry/directory_file.h"
-#include "segment/totals.h"
+#include "registry/directory.h"
+#include "segment/segment_view.h"
 
 #define DEVICE 1u /* index + 1 */
 #define OTHER  2u

@@ -8,12 +8,11 @@
 #include "device/port.h"
 #include "lib/check.h"
 #include "lib/turned_clock.h"
-#include "net/count.h"
+#include "net/address.h"
 #include "net/cut.h"
 #include "transport/timer.h"
 #include "transport/wire_move.h"
 #include "wire/frame.h"
-#include "wire/icrc.h"
 
 #define PACKETS	     1024u /* under way */
 #define BURST	     64u   /* packets, */

@@ -9,7 +9,7 @@
 #include "lib/turned_clock.h"
 #include "queue/rq.h"
 #include "transport/drive.h"
-#include "transport/rnr.h"
+#include "transport/poll.h"
 
 #define AROUND	  24u	    /* bytes around each buffer that nobody may touch */
 #define FIRST_PSN 0xfffffcu /* of host 0: some are on the other side of 0 */

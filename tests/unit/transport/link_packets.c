@@ -5,7 +5,7 @@
 #include "unit/transport/link_parts.h"
 
 #include "transport/to_packets.h"
-#include "wire/message.h"
+#include "wire/packet.h"
 
 #define NO_CODE 0x1fu
 

@@ -15,7 +15,7 @@
 #include "transport/receive.h"
 #include "transport/state.h"
 #include "transport/wire.h"
-#include "transport/wire_window.h"
+#include "transport/wire_qp.h"
 
 #define PD     7u
 #define DOMAIN 9u /* of XRC */

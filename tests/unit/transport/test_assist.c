@@ -15,12 +15,11 @@
 
 #include "base/clock.h"
 #include "copy/copy.h"
-#include "registry/directory.h"
-#include "memory/heap_part.h"
-#include "memory/key.h"
-#include "memory/pin.h"
-#include "transport/assist.h"
 #include "lib/own_directory.h"
+#include "memory/key.h"
+#include "memory/shared_region.h"
+#include "registry/directory.h"
+#include "transport/assist.h"
 #include "unit/memory/fake_seg.h"
 
 #define PART_AT	    (7ull << 26) /* the sender's: its part of the heap, */

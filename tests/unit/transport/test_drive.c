@@ -12,13 +12,13 @@
 #include <time.h>
 #include <cmocka.h>
 
-#include "base/patience.h"
-#include "registry/directory.h"
+#include "base/clock.h"
+#include "lib/own_directory.h"
 #include "queue/qp.h"
+#include "registry/directory.h"
 #include "transport/drive.h"
 #include "transport/state.h"
 #include "transport/timer.h"
-#include "lib/own_directory.h"
 #include "unit/memory/fake_seg.h"
 
 #define INDEX 1u

@@ -11,7 +11,7 @@
 
 #include "base/compiler.h"
 #include "lib/turned_clock.h"
-#include "transport/wire_window.h"
+#include "transport/wire_qp.h"
 #include "unit/transport/link_fixture.h"
 
 #define CNP	0x81u

@@ -12,7 +12,7 @@
 
 #include "base/compiler.h"
 #include "observe/counters.h"
-#include "segment/fault_rules.h"
+#include "segment/observers.h"
 #include "unit/transport/link_parts.h"
 
 #define BYTES 1100u   /* five packets */

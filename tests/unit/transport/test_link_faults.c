@@ -12,7 +12,7 @@
 
 #include "base/compiler.h"
 #include "lib/turned_clock.h"
-#include "segment/fault_rules.h"
+#include "segment/observers.h"
 #include "unit/transport/link_parts.h"
 
 #define DELAY_NS 1000000u

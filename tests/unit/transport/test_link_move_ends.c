@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
-#include "base/patience.h"
 #include "lib/turned_clock.h"
 #include "unit/transport/link_fixture.h"
 

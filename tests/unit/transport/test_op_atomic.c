@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "transport/op_atomic.h"
+#include "transport/operations.h"
 
 #define SIZE sizeof(struct anyverbs_tunneled_atomic)
 

@@ -15,14 +15,12 @@
 
 #include "base/lock.h"
 #include "queue/qp.h"
-#include "queue/rq_shared.h"
+#include "queue/rq.h"
 #include "transport/drive.h"
 #include "transport/timer.h"
-#include "transport/wire_credits.h"
 #include "transport/wire_qp.h"
-#include "transport/wire_window.h"
-#include "wire/credits.h"
 #include "unit/memory/fake_seg.h"
+#include "wire/opcode.h"
 
 #define INDEX 1u
 #define QPN   0x11u

@@ -11,15 +11,14 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "registry/directory.h"
+#include "lib/own_directory.h"
 #include "queue/qp.h"
+#include "registry/directory.h"
 #include "transport/wire.h"
 #include "transport/wire_move.h"
 #include "transport/wire_qp.h"
-#include "transport/wire_window.h"
-#include "lib/own_directory.h"
 #include "unit/memory/fake_seg.h"
-#include "wire/message.h"
+#include "wire/packet.h"
 
 #define INDEX  1u
 #define LIVING 1000001u /* a process that is none */

@@ -7,7 +7,7 @@
 #include <time.h>
 #include <cmocka.h>
 
-#include "transport/wire_window.h"
+#include "transport/wire_qp.h"
 
 #define WHOLE 131072u  /* to begin with */
 #define EACH  262144u  /* the most that one queue pair has */

@@ -10,7 +10,6 @@
 
 #include "base/compiler.h"
 #include "wire/frame.h"
-#include "wire/icrc.h"
 
 #define BTH_BYTES  12
 #define BYTES_MAX  4200	 /* more than the largest packet */

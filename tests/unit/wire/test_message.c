@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "wire/message.h"
+#include "wire/packet.h"
 
 static const struct {
 	uint64_t bytes;

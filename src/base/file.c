@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008u /* Linux 6.3; some systems demand it */
+#endif
+
+int av_anonymous(struct av_own_fd *own, const char *name, uint64_t bytes)
+{
+	const unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL), ret;
+
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create(name, flags);
+	if (!av_own_fd_keep(own, fd))
+		return -errno;
+	ret = av_file_may_have(own->fd, bytes);
+	if (ret == 0 && ftruncate(own->fd, (off_t)bytes))
+		ret = -errno;
+	if (ret == 0 && fcntl(own->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		ret = -errno;
+	if (ret)
+		av_own_fd_close(own);
+	return ret;
+}
+
+/*
+ * Kernels before 6.16 give a call up when a signal comes, and take back what it has done. Programs
+ * have timers of a millisecond: it has to be done in between.
+ */
+#define PIECE (1u << 20)
+
+int av_file_back(int fd, uint64_t offset, uint64_t bytes)
+{
+	uint64_t end = offset + bytes, n;
+	int ret = 0;
+
+	for (; ret == 0 && offset < end; offset += n) {
+		n = end - offset < PIECE ? end - offset : PIECE;
+		do
+			ret = posix_fallocate(fd, (off_t)offset, (off_t)n);
+		while (ret == EINTR);
+	}
+	return -ret;
+}
+
+bool av_sparse_next(int fd, uint64_t *at, uint64_t end, uint64_t *part_end)
+{
+	off_t data = *at < end ? lseek(fd, (off_t)*at, SEEK_DATA) : (off_t)end, hole;
+
+	*part_end = end;
+	if (data < 0)
+		return errno != ENXIO;
+	if ((uint64_t)data >= end)
+		return false;
+	*at = (uint64_t)data;
+	hole = lseek(fd, data, SEEK_HOLE);
+	if (hole > data && (uint64_t)hole < end)
+		*part_end = (uint64_t)hole;
+	return true;
+}
+
+bool av_sparse_read(int fd, uint64_t at, uint64_t bytes, void *to)
+{
+	uint64_t pos = at, part_end;
+
+	for (; av_sparse_next(fd, &pos, at + bytes, &part_end); pos = part_end)
+		while (pos < part_end) {
+			ssize_t n =
+				pread(fd, (uint8_t *)to + (pos - at), part_end - pos, (off_t)pos);
+
+			if (n <= 0)
+				return false;
+			pos += (uint64_t)n;
+		}
+	return true;
+}

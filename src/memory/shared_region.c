@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+#include "memory/shared_region.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "base/fork.h"
+#include "base/real_calls.h"
+#include "memory/page_scan.h"
+#include "memory/vma.h"
+#include "segment/alloc.h"
+#include "segment/file_view.h"
+#include "segment/handout.h"
+#include "segment/segment_map.h"
+
+/* This process's heap; @begin 0: there is none. */
+static struct {
+	_Atomic uint64_t begin;
+	_Atomic uint64_t dev, ino; /* of its file, */
+	_Atomic int fd;		   /* open as that */
+} own;
+
+void av_heap_part_begin(const struct av_shared_heap *heap)
+{
+	atomic_store(&own.dev, heap->file.dev);
+	atomic_store(&own.ino, heap->file.ino);
+	atomic_store(&own.fd, heap->file.fd);
+	atomic_store(&own.begin, heap->begin);
+}
+
+bool av_heap_is_near(uint64_t addr, uint64_t len)
+{
+	uint64_t begin = atomic_load_explicit(&own.begin, memory_order_relaxed);
+
+	return begin && addr < begin + AV_SHARED_HEAP_BYTES && addr + len > begin;
+}
+
+bool av_heap_next(int maps, uint64_t addr, uint64_t end, struct av_heap_piece *piece)
+{
+	const struct av_own_fd file = {atomic_load(&own.fd), atomic_load(&own.dev),
+				       atomic_load(&own.ino)};
+	struct av_vma vma;
+
+	for (; addr < end && av_vma_next(maps, addr, &vma) && vma.begin < end; addr = vma.end) {
+		uint64_t begin = vma.begin > addr ? vma.begin : addr;
+
+		if (!av_vma_is_of(&vma, &file))
+			continue;
+		*piece = (struct av_heap_piece){begin, vma.end < end ? vma.end : end, file,
+						vma.offset + (begin - vma.begin)};
+		return true;
+	}
+	return false;
+}
+
+/* System calls by number: the library's versions are cancellation points. */
+static void drop_pages(const struct av_heap_piece *p)
+{
+	if (syscall(SYS_fallocate, av_own_fd(&p->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		    p->at, p->end - p->begin))
+		(void)!av_madvise((void *)(uintptr_t)p->begin, p->end - p->begin, MADV_REMOVE);
+}
+
+void av_heap_discard(uint64_t addr, uint64_t len)
+{
+	struct av_heap_piece piece;
+	int maps;
+
+	if (av_likely(!av_heap_is_near(addr, len)))
+		return;
+	maps = av_vma_open_own();
+	if (maps < 0)
+		return;
+	for (uint64_t at = addr; av_heap_next(maps, at, addr + len, &piece); at = piece.end)
+		drop_pages(&piece);
+	syscall(SYS_close, maps);
+}
+
+static_assert(offsetof(struct av_file_run, begin) == offsetof(struct av_heap_part, addr) &&
+		      offsetof(struct av_file_run, bytes) == offsetof(struct av_heap_part, bytes) &&
+		      offsetof(struct av_file_run, what) == offsetof(struct av_heap_part, at),
+	      "a run's descriptor begins as a part's");
+
+/* One run with regions on it. */
+struct run {
+	LIST_ENTRY(run) entry;
+	struct av_seg *seg;
+	uint32_t part;
+	uint32_t users;
+	uint32_t pieces;
+	struct av_file_piece piece[];
+};
+
+static struct {
+	pthread_mutex_t mutex;
+	LIST_HEAD(, run) list;
+	uint64_t serial;
+} runs = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* They are the parent's. */
+static void forget_in_child(void)
+{
+	LIST_INIT(&runs.list);
+}
+
+static uint64_t bytes_of(uint32_t pieces)
+{
+	return sizeof(struct av_file_run) + pieces * sizeof(struct av_file_piece);
+}
+
+static struct av_file_run *at(const struct av_seg *seg, uint32_t part)
+{
+	return av_seg_at(seg, (uint64_t)part << AV_HEAP_PART_SHIFT, sizeof(struct av_file_run));
+}
+
+/* --- what the range is on -------------------------------------------------------- */
+
+/* Return: false: it is not memory that others could share. Files of disks have a device. */
+static bool next_piece(int maps, uint64_t addr, struct av_file_piece *p)
+{
+	struct av_vma vma;
+
+	if (!av_vma_next(maps, addr, &vma) || vma.begin > addr || !vma.shared || !vma.readable ||
+	    !vma.writable || vma.inode == 0 || major(vma.dev) != 0)
+		return false;
+	*p = (struct av_file_piece){vma.begin, vma.end, vma.dev, vma.inode, vma.offset};
+	return true;
+}
+
+/* Return: room for one more piece, or NULL; @r is freed then */
+static struct run *grown(struct run *r)
+{
+	uint32_t n = r ? r->pieces : 0;
+	struct run *more = n && n & (n - 1) ? r : NULL; /* grows at powers of two */
+
+	if (more)
+		return more;
+	if (n < AV_FILE_PIECES_MAX)
+		more = realloc(r, sizeof(*r) + (n ? 2 * n : 1) * sizeof(r->piece[0]));
+	if (more && !n)
+		memset(more, 0, sizeof(*more));
+	if (!more)
+		free(r);
+	return more;
+}
+
+/* The run of mappings under [addr, end). NULL: it is no such memory, or there is none to say so */
+static struct run *look(int maps, uint64_t addr, uint64_t end)
+{
+	struct run *r = NULL;
+
+	while (addr < end) {
+		struct av_file_piece p;
+
+		if (!next_piece(maps, addr, &p)) {
+			free(r);
+			return NULL;
+		}
+		r = grown(r);
+		if (!r)
+			return NULL;
+		r->piece[r->pieces++] = p;
+		addr = p.end;
+	}
+	return r;
+}
+
+/* --- who asks for a file --------------------------------------------------------- */
+
+/* Peers get the heap and the files of regions, and no other descriptor. */
+static bool is_handed(uint64_t dev, uint64_t ino)
+{
+	const struct av_shared_heap *heap = av_shared_heap_own();
+	bool ret = heap && heap->file.dev == dev && heap->file.ino == ino;
+	const struct run *r;
+
+	pthread_mutex_lock(&runs.mutex);
+	LIST_FOREACH(r, &runs.list, entry)
+		for (uint32_t i = 0; i < r->pieces && !ret; i++)
+			ret = r->piece[i].dev == dev && r->piece[i].ino == ino;
+	pthread_mutex_unlock(&runs.mutex);
+	return ret;
+}
+
+void av_file_region_begin(void)
+{
+	static const struct av_fork_handlers handlers = {.mutex = &runs.mutex,
+							 .child = forget_in_child};
+
+	if (av_fork_register(AV_FORK_FILE_RUNS, &handlers) == 0)
+		av_handout_files_by(is_handed);
+}
+
+/* --- regions --------------------------------------------------------------------- */
+
+static struct run *find(const struct run *like)
+{
+	struct run *r;
+
+	LIST_FOREACH(r, &runs.list, entry)
+		if (r->seg == like->seg && r->pieces == like->pieces &&
+		    memcmp(r->piece, like->piece, r->pieces * sizeof(r->piece[0])) == 0)
+			return r;
+	return NULL;
+}
+
+/* Describe it in the segment. The mutex is held. Return: false: there is no room */
+static bool publish(struct run *r)
+{
+	uint64_t offset = av_seg_alloc(r->seg, bytes_of(r->pieces));
+	struct av_file_run *run;
+
+	if (!offset)
+		return false;
+	if (!runs.serial)
+		runs.serial = av_now_ns();
+	r->part = (uint32_t)(offset >> AV_HEAP_PART_SHIFT);
+	run = at(r->seg, r->part);
+	run->begin = r->piece[0].begin;
+	run->bytes = r->piece[r->pieces - 1].end - run->begin;
+	run->pieces = r->pieces;
+	memcpy(run->piece, r->piece, r->pieces * sizeof(r->piece[0]));
+	atomic_store(&run->what, AV_FILE_RUN);
+	atomic_store(&run->serial, ++runs.serial);
+	LIST_INSERT_HEAD(&runs.list, r, entry);
+	return true;
+}
+
+/* Return: one that is used once more, or NULL; @r is taken over */
+static struct run *use(struct run *r)
+{
+	struct run *there;
+
+	pthread_mutex_lock(&runs.mutex);
+	there = find(r);
+	if (!there && publish(r))
+		there = r;
+	if (there)
+		there->users++;
+	pthread_mutex_unlock(&runs.mutex);
+	if (there != r)
+		free(r);
+	return there;
+}
+
+uint32_t av_file_region(struct av_seg *seg, uint64_t addr, uint64_t length)
+{
+	int saved = errno, maps;
+	struct run *r = NULL;
+
+	if (length == 0 || av_heap_is_near(addr, length) || !av_page_is_of_file(addr))
+		return 0;
+	maps = av_vma_open_own();
+	if (maps >= 0) {
+		r = look(maps, addr, addr + length);
+		close(maps);
+	}
+	if (r) {
+		r->seg = seg;
+		r = use(r);
+	}
+	errno = saved;
+	return r ? r->part : 0;
+}
+
+bool av_file_region_is(const struct av_seg *seg, uint32_t part)
+{
+	const struct av_file_run *run = part ? at(seg, part) : NULL;
+
+	return run && atomic_load(&run->what) == AV_FILE_RUN;
+}
+
+static void end(struct run *r)
+{
+	struct av_file_run *run = at(r->seg, r->part);
+
+	atomic_store(&run->serial, 0);
+	if (atomic_load(&run->viewed))
+		av_seg_call_peers();
+	atomic_store(&run->what, 0);
+	av_seg_free(r->seg, (uint64_t)r->part << AV_HEAP_PART_SHIFT, bytes_of(r->pieces));
+	free(r);
+}
+
+/* @part: 0: any. Return: one without users, taken out of the list */
+static struct run *drop(const struct av_seg *seg, uint32_t part)
+{
+	struct run *r;
+
+	pthread_mutex_lock(&runs.mutex);
+	LIST_FOREACH(r, &runs.list, entry)
+		if (r->seg == seg && (r->part == part || !part))
+			break;
+	if (r && part && --r->users > 0)
+		r = NULL;
+	if (r)
+		LIST_REMOVE(r, entry);
+	pthread_mutex_unlock(&runs.mutex);
+	return r;
+}
+
+void av_file_region_end(struct av_seg *seg, uint32_t part)
+{
+	int saved = errno;
+	struct run *r = drop(seg, part);
+
+	if (r)
+		end(r);
+	errno = saved;
+}
+
+void av_file_region_close(struct av_seg *seg)
+{
+	struct run *r;
+
+	while ((r = drop(seg, 0)))
+		end(r);
+}

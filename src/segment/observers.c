@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+#include "segment/observers.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "observe/log.h"
+#include "registry/directory.h"
+#include "registry/folder.h"
+
+unsigned int av_capture_next(const struct av_seg *seg, unsigned int *at)
+{
+	return av_capture_find(seg->head->proc, seg->head->device, at);
+}
+
+/* Set before looking; who begins a capture calls this afterwards, so the flag is never missing. */
+void av_capture_watch_context(struct av_seg *seg)
+{
+	atomic_fetch_or(&seg->head->watched, AV_WATCHED_CAPTURE);
+	av_capture_unwatch_context(seg);
+}
+
+void av_capture_unwatch_context(struct av_seg *seg)
+{
+	unsigned int at = 0;
+
+	atomic_fetch_and(&seg->head->watched, ~(uint32_t)AV_WATCHED_CAPTURE);
+	if (av_capture_next(seg, &at)) /* begun just now */
+		atomic_fetch_or(&seg->head->watched, AV_WATCHED_CAPTURE);
+}
+
+void av_capture_watch(void)
+{
+	uint32_t slot = 0, ref;
+
+	while ((ref = av_dir_context_at(&slot))) {
+		struct av_seg *seg = av_seg_get(ref);
+
+		if (seg)
+			av_capture_watch_context(seg);
+		av_seg_put(seg);
+	}
+}
+
+/* --- the process' own ------------------------------------------------------------ */
+
+static pthread_once_t own_once = PTHREAD_ONCE_INIT;
+static char own_text[AV_FAULTS_BYTES]; /* "": none; written under own_once */
+
+static void read_own(void)
+{
+	static struct av_faults_rule rules[AV_FAULTS_RULES];
+	const char *text = secure_getenv("ANYVERBS_FAULTS");
+	struct av_faults_error error;
+
+	if (!text || !*text)
+		return;
+	if (av_faults_parse(text, rules, &error) < 0)
+		av_log(AV_LOG_WARN,
+		       "ANYVERBS_FAULTS: line %u, column %u: %s; no faults are injected",
+		       error.line, error.column, error.text);
+	else
+		snprintf(own_text, sizeof(own_text), "%s", text);
+}
+
+/* --- a device's ------------------------------------------------------------------ */
+
+static int path_of(char path[PATH_MAX], const char *device)
+{
+	int n = snprintf(path, PATH_MAX, "%s/anyverbs-%u.faults.%s", av_folder_base(),
+			 (unsigned int)geteuid(), device);
+
+	return n < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+bool av_faults_read(const char *device, char text[AV_FAULTS_BYTES])
+{
+	char path[PATH_MAX];
+
+	return path_of(path, device) == 0 && av_small_file_read(path, text, AV_FAULTS_BYTES) &&
+	       *text;
+}
+
+static bool tell_context(struct av_seg *seg, const char *device)
+{
+	if (strncmp(seg->head->device, device, sizeof(seg->head->device)) || !av_seg_alive(seg))
+		return false;
+	atomic_fetch_add(&seg->head->faults_change, 1);
+	atomic_fetch_or(&seg->head->watched, AV_WATCHED_FAULTS);
+	av_seg_wake_timer(seg);
+	return true;
+}
+
+static unsigned int tell(const char *device)
+{
+	unsigned int told = 0;
+	uint32_t slot = 0, ref;
+
+	while ((ref = av_dir_context_at(&slot))) {
+		struct av_seg *seg = av_seg_get(ref);
+
+		if (seg)
+			told += tell_context(seg, device);
+		av_seg_put(seg);
+	}
+	return told;
+}
+
+static int replace(const char *device, const char *text)
+{
+	char path[PATH_MAX];
+	int ret = path_of(path, device);
+
+	if (ret)
+		return ret;
+	if (*text)
+		return av_small_file_write(path, text, strlen(text));
+	return unlink(path) && errno != ENOENT ? -errno : 0;
+}
+
+int av_faults_write(const char *device, const char *text, unsigned int *told)
+{
+	int ret = av_dir_change_begin();
+
+	*told = 0;
+	if (ret)
+		return ret;
+	ret = replace(device, text);
+	av_dir_change_end();
+	*told = ret ? 0 : tell(device);
+	return ret;
+}
+
+/* Return: number of rules */
+static unsigned int load_texts(struct av_faults *f, const char *device, uint32_t change)
+{
+	char *text = malloc(AV_FAULTS_BYTES);
+	const char *texts[] = {own_text, text};
+	unsigned int rules;
+
+	if (text && !av_faults_read(device, text))
+		text[0] = '\0';
+	rules = av_faults_set(f, change, texts, 2, device, av_now_ns());
+	free(text);
+	return rules;
+}
+
+/* --- without a context ----------------------------------------------------------- */
+
+bool av_faults_there(const char *device)
+{
+	int saved = errno;
+	char path[PATH_MAX];
+	bool there;
+
+	pthread_once(&own_once, read_own);
+	there = *own_text || (path_of(path, device) == 0 && access(path, F_OK) == 0);
+	errno = saved;
+	return there;
+}
+
+/* Another number for each text that is written: the file is a new one. Never 0 */
+static uint32_t version_of(const char *device)
+{
+	char path[PATH_MAX];
+	uint32_t version;
+	struct stat st;
+
+	if (path_of(path, device) || stat(path, &st))
+		return 1;
+	version = ((uint32_t)st.st_ino * 31 + (uint32_t)st.st_mtim.tv_sec) * 31;
+	return (version + (uint32_t)st.st_mtim.tv_nsec) | 2;
+}
+
+void av_faults_refresh(struct av_faults *f, const char *device)
+{
+	int saved = errno;
+	uint32_t version = version_of(device);
+
+	if (atomic_load(&f->change) != version)
+		(void)load_texts(f, device, version);
+	errno = saved;
+}
+
+/* --- a context's ----------------------------------------------------------------- */
+
+static void load(struct av_seg *seg, struct av_faults *f)
+{
+	uint32_t change = atomic_load(&seg->head->faults_change);
+
+	if (load_texts(f, seg->head->device, change)) {
+		atomic_fetch_or(&seg->head->watched, AV_WATCHED_FAULTS);
+	} else {
+		atomic_fetch_and(&seg->head->watched, ~(uint32_t)AV_WATCHED_FAULTS);
+		if (atomic_load(&seg->head->faults_change) != change) /* changed again meanwhile */
+			atomic_fetch_or(&seg->head->watched, AV_WATCHED_FAULTS);
+	}
+}
+
+static struct av_faults *make(struct av_seg *seg)
+{
+	struct av_faults *f = malloc(sizeof(*f)), *none = NULL;
+
+	if (!f)
+		return NULL;
+	av_faults_init(f);
+	load(seg, f);
+	if (atomic_compare_exchange_strong(&seg->faults, &none, f))
+		return f;
+	av_faults_fini(f);
+	free(f);
+	return none;
+}
+
+void av_faults_attach(struct av_seg *seg)
+{
+	if (av_faults_there(seg->head->device))
+		(void)make(seg);
+}
+
+void av_faults_detach(struct av_seg *seg)
+{
+	struct av_faults *f = atomic_exchange(&seg->faults, NULL);
+
+	if (!f)
+		return;
+	av_faults_fini(f);
+	free(f);
+}
+
+static bool is_stale(const struct av_seg *seg, const struct av_faults *f)
+{
+	return atomic_load(&f->change) != atomic_load(&seg->head->faults_change);
+}
+
+/* Only one thread loads after each change: loading resets the counts. */
+static void reload(struct av_seg *seg, struct av_faults *f)
+{
+	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+	pthread_mutex_lock(&mutex);
+	if (is_stale(seg, f))
+		load(seg, f);
+	pthread_mutex_unlock(&mutex);
+}
+
+struct av_faults *av_faults_of(struct av_seg *seg)
+{
+	struct av_faults *f = atomic_load(&seg->faults);
+	int saved = errno;
+
+	if (!f)
+		f = make(seg);
+	else if (is_stale(seg, f))
+		reload(seg, f);
+	errno = saved;
+	return f;
+}
+
+bool av_faults_no_memory(struct av_seg *seg)
+{
+	struct av_faults *f = seg->own ? av_faults_of(seg) : NULL;
+	struct av_faults_occasion o = {
+		.kind = AV_FAULTS_VERB, .verb = AV_FAIL_MEMORY, .now_ns = av_now_ns()};
+	struct av_faults_rule rule;
+	unsigned int at = 0;
+	uint64_t nth;
+	bool fails = false;
+
+	while (f && av_faults_strike(f, &o, &at, &rule, &nth)) {
+		fails = true;
+		av_fault_note(seg->head->device, &rule, nth, 0, 0);
+	}
+	return fails;
+}

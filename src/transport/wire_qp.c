@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+#include "transport/wire_qp.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fork.h"
+#include "device/port.h"
+#include "queue/rq.h"
+#include "transport/to_packets.h"
+#include "wire/opcode.h"
+
+uint8_t av_wire_credits(const struct av_qp_end *end)
+{
+	const struct av_rq_shared *rq = av_rq_at(end->seg, end->qp->rq);
+
+	AV_ASSERT_HELD(&end->qp->resp);
+	if (!rq || end->qp->srq || end->qp->type != IBV_QPT_RC)
+		return AV_CREDITS_NONE_CODE;
+	/* A message that is not complete is not acknowledged: its request counts. */
+	return av_credits_code(av_rq_ready(rq) + (end->qp->receiving != 0));
+}
+
+int32_t av_wire_credit(const struct av_wire *w, bool takes, uint32_t first)
+{
+	if (!takes || w->service == AV_SERVICE_UC || (int32_t)(w->limit - w->takers) > 0)
+		return INT32_MAX;
+	if (w->takers != w->taken)
+		return 0;
+	/* Its first packet has found a receive request, or will not be the one that needs it. */
+	if (av_psn_distance(first, w->acked) > 0)
+		return INT32_MAX;
+	return w->begun ? 0 : 1;
+}
+
+void av_wire_credited(struct av_wire *w, uint8_t code)
+{
+	w->limit = w->taken + av_credits_of(code);
+}
+
+#define ECN_CAPABLE 2 /* ECT(0), of the low two bits of a traffic class */
+
+static void fill_path(const struct av_qp_end *end, const struct ibv_ah_attr *ah,
+		      struct av_net_path *path)
+{
+	union ibv_gid gid;
+
+	(void)av_port_gid(end->seg->head->port, ah->grh.sgid_index, &gid);
+	memcpy(path->src, gid.raw, sizeof(path->src));
+	memcpy(path->dst, ah->grh.dgid.raw, sizeof(path->dst));
+	path->traffic_class = ah->grh.traffic_class;
+	if (av_service_is_reliable(end->qp->type)) /* it can send less: switches may mark */
+		path->traffic_class |= ECN_CAPABLE;
+	path->hop_limit = ah->grh.hop_limit;
+	path->flow_label = ah->grh.flow_label;
+}
+
+int av_wire_way_open(const struct av_qp_end *end, const struct ibv_ah_attr *ah,
+		     struct av_wire_way *way)
+{
+	int err;
+
+	fill_path(end, ah, &way->path);
+	way->window = av_window_join(way->path.dst);
+	if (!way->window)
+		return ENOMEM;
+	err = -av_net_open(way->path.src);
+	if (err == 0)
+		return 0;
+	av_net_warn(way->path.src, -err);
+	av_window_leave(way->window);
+	way->window = NULL;
+	return err;
+}
+
+void av_wire_way_close(struct av_wire_way *way)
+{
+	if (!way->window)
+		return;
+	av_net_close(way->path.src);
+	av_window_leave(way->window);
+	way->window = NULL;
+}
+
+#define FIRST	131072u	 /* what a receive buffer of Linux's default size takes */
+#define MOST	1048576u /* of all queue pairs, */
+#define EACH	262144u	 /* and of one: what such a buffer takes of packets that come in step */
+#define LEAST	8192u
+#define LOSS_NS 1000000u   /* losses so close to each other are one */
+#define REST_NS 100000000u /* at most: what 100 Mb/s take to send a megabyte */
+#define BUCKETS 256u
+
+struct av_window {
+	struct av_window *next; /* in its bucket */
+	uint8_t dst[16];
+	uint32_t users;		 /* these two, and the list, are guarded by the mutex */
+	_Atomic uint32_t active; /* queue pairs with packets under way */
+	_Atomic uint32_t bytes;
+	_Atomic uint64_t lost_ns;  /* when it was halved last */
+	_Atomic uint64_t heard_ns; /* when something was acknowledged last */
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct av_window *bucket[BUCKETS];
+
+/* Those of the parent stay with its queue pairs, which send nothing here. */
+static void forked(void)
+{
+	memset(bucket, 0, sizeof(bucket));
+}
+
+static const struct av_fork_handlers fork_handlers = {.mutex = &mutex, .child = forked};
+
+static struct av_window **bucket_of(const uint8_t dst[16])
+{
+	uint32_t sum = 0;
+
+	for (int i = 0; i < 16; i++)
+		sum = sum * 31 + dst[i];
+	return &bucket[sum % BUCKETS];
+}
+
+struct av_window *av_window_join(const uint8_t dst[16])
+{
+	struct av_window **first = bucket_of(dst), *w;
+
+	if (av_fork_register(AV_FORK_WINDOWS, &fork_handlers))
+		return NULL;
+	pthread_mutex_lock(&mutex);
+	for (w = *first; w && memcmp(w->dst, dst, sizeof(w->dst)); w = w->next)
+		;
+	if (!w && (w = calloc(1, sizeof(*w)))) {
+		memcpy(w->dst, dst, sizeof(w->dst));
+		atomic_store(&w->bytes, FIRST);
+		w->next = *first;
+		*first = w;
+	}
+	if (w)
+		w->users++;
+	pthread_mutex_unlock(&mutex);
+	return w;
+}
+
+void av_window_leave(struct av_window *w)
+{
+	struct av_window **at;
+
+	if (!w)
+		return;
+	pthread_mutex_lock(&mutex);
+	if (--w->users == 0) {
+		for (at = bucket_of(w->dst); *at && *at != w; at = &(*at)->next)
+			;
+		if (*at)
+			*at = w->next;
+		free(w);
+	}
+	pthread_mutex_unlock(&mutex);
+}
+
+void av_window_active(struct av_window *w, bool active)
+{
+	if (active)
+		atomic_fetch_add_explicit(&w->active, 1, memory_order_relaxed);
+	else
+		atomic_fetch_sub_explicit(&w->active, 1, memory_order_relaxed);
+}
+
+uint32_t av_window_share(const struct av_window *w)
+{
+	uint32_t active = atomic_load_explicit(&w->active, memory_order_relaxed);
+	uint32_t share =
+		atomic_load_explicit(&w->bytes, memory_order_relaxed) / (active ? active : 1);
+
+	return share < EACH ? share : EACH;
+}
+
+/* In such a window, a connection alone has two of the longest answers under way. */
+static bool is_wide(const struct av_window *w)
+{
+	return atomic_load_explicit(&w->bytes, memory_order_relaxed) >= EACH;
+}
+
+uint32_t av_window_answer(const struct av_window *w)
+{
+	return is_wide(w) ? UINT32_MAX : av_window_share(w) / 2;
+}
+
+uint64_t av_window_rest(const struct av_window *w, uint32_t mtu, uint64_t answer_ns)
+{
+	uint32_t share = av_window_share(w);
+	uint64_t rest_ns;
+
+	if (is_wide(w) || share >= mtu)
+		return 0;
+	rest_ns = answer_ns * (mtu - share) / (share ? share : 1);
+	return rest_ns < REST_NS ? rest_ns : REST_NS;
+}
+
+bool av_window_heard(const struct av_window *w, uint64_t since_ns)
+{
+	return atomic_load_explicit(&w->heard_ns, memory_order_relaxed) > since_ns;
+}
+
+/* Two packets more each time that a window has been acknowledged, which takes four answers. */
+void av_window_acknowledged(struct av_window *w, uint32_t mtu, uint64_t now_ns)
+{
+	uint32_t bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed);
+
+	atomic_store_explicit(&w->heard_ns, now_ns, memory_order_relaxed);
+	if (bytes == MOST)
+		return;
+	bytes += mtu / 2;
+	atomic_store_explicit(&w->bytes, bytes < MOST ? bytes : MOST, memory_order_relaxed);
+}
+
+/* Two threads at once may halve it once or twice: both are bounds. */
+void av_window_lost(struct av_window *w)
+{
+	uint64_t now = av_now_ns();
+	uint32_t bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed) / 2;
+
+	if (now - atomic_load_explicit(&w->lost_ns, memory_order_relaxed) < LOSS_NS)
+		return;
+	atomic_store_explicit(&w->lost_ns, now, memory_order_relaxed);
+	atomic_store_explicit(&w->bytes, bytes > LEAST ? bytes : LEAST, memory_order_relaxed);
+}
