@@ -27,7 +27,7 @@
 #include "queue/qp.h"
 
 /*
- * Measured (docs/PERFORMANCE.md). Shorter messages stay in one core's cache and gain little.
+ * Measured (docs/notes/inside.md). Shorter messages stay in one core's cache and gain little.
  * Smaller pieces cost more claims; larger ones take longer to wait for.
  */
 #define AV_ASSIST_MIN	(256u << 10)
