@@ -14,8 +14,8 @@
 /* Services. XRC has what RC has. */
 #define RELIABLE (1u << IBV_QPT_RC | 1u << IBV_QPT_XRC_SEND)
 #define RC	 .types = RELIABLE
-#define RC_UC	 .types = RELIABLE | 1u << IBV_QPT_UC
-#define ALL	 .types = RELIABLE | 1u << IBV_QPT_UC | 1u << IBV_QPT_UD
+#define RC_UC	 .types = (RELIABLE | 1u << IBV_QPT_UC)
+#define ALL	 .types = (RELIABLE | 1u << IBV_QPT_UC | 1u << IBV_QPT_UD)
 
 #define TO_PEER(kind, what, carries, answered_by, right) \
 	.traffic = AV_TRAFFIC_##kind, .rights = (right), \
