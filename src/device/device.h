@@ -40,8 +40,6 @@ const struct av_model *av_model_find(struct av_word profile);
  * ANYVERBS_DEVICES configures the list; without it there is one device, "any0": device/config.h.
  */
 
-struct av_model; /* device/device.h */
-
 #define AV_DEVICE_MAX	16 /* devices in the list */
 #define AV_PKEY_DEFAULT 0xffff
 

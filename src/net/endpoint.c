@@ -123,7 +123,7 @@ struct question {
 	int known; /* why there is no answer, -errno; 0: nothing has been heard */
 };
 
-static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t question_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct question question[QUESTIONS];
 static unsigned int used, next;
 
@@ -197,11 +197,11 @@ void av_net_ask(const struct av_net_path *path)
 	int saved = errno;
 	struct question *q;
 
-	pthread_mutex_lock(&asking);
+	pthread_mutex_lock(&question_mutex);
 	q = slot(path);
 	av_own_fd_close(&q->socket);
 	ask(q, path);
-	pthread_mutex_unlock(&asking);
+	pthread_mutex_unlock(&question_mutex);
 	errno = saved;
 }
 
@@ -223,14 +223,14 @@ int av_net_heard(const struct av_net_path *path)
 	int saved = errno, ret = 0;
 	struct question *q;
 
-	pthread_mutex_lock(&asking);
+	pthread_mutex_lock(&question_mutex);
 	q = find(path);
 	if (q) {
 		ret = heard(q);
 		q->known = ret; /* to others with the same path, too */
 		av_own_fd_close(&q->socket);
 	}
-	pthread_mutex_unlock(&asking);
+	pthread_mutex_unlock(&question_mutex);
 	errno = saved;
 	return ret;
 }
@@ -244,13 +244,13 @@ static void forget(void)
 
 void av_net_ask_end(void)
 {
-	pthread_mutex_lock(&asking);
+	pthread_mutex_lock(&question_mutex);
 	forget();
-	pthread_mutex_unlock(&asking);
+	pthread_mutex_unlock(&question_mutex);
 }
 
 void av_net_ask_forked(void)
 {
-	pthread_mutex_init(&asking, NULL);
+	pthread_mutex_init(&question_mutex, NULL);
 	forget();
 }

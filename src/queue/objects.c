@@ -106,7 +106,7 @@ static void add_gauges(const struct av_seg *seg, struct av_counted *counted)
 
 /* --- all contexts of a device ---------------------------------------------------- */
 
-struct each_counted {
+struct visitor {
 	av_report_qp *qp;
 	av_report_cq *cq;
 	void *arg;
@@ -114,32 +114,32 @@ struct each_counted {
 
 static void qps_of(const struct av_seg *seg, void *arg)
 {
-	const struct each_counted *each_counted = arg;
+	const struct visitor *visitor = arg;
 
-	visit_qps(seg, each_counted->qp, each_counted->arg);
+	visit_qps(seg, visitor->qp, visitor->arg);
 }
 
 static void cqs_of(const struct av_seg *seg, void *arg)
 {
-	const struct each_counted *each_counted = arg;
+	const struct visitor *visitor = arg;
 
-	visit_cqs(seg, each_counted->cq, each_counted->arg);
+	visit_cqs(seg, visitor->cq, visitor->arg);
 }
 
 void av_report_qps(const char *device, av_report_qp *visit, void *arg)
 {
-	av_seg_view_each(device, qps_of, &(struct each_counted){.qp = visit, .arg = arg});
+	av_seg_view_each(device, qps_of, &(struct visitor){.qp = visit, .arg = arg});
 }
 
 void av_report_cqs(const char *device, av_report_cq *visit, void *arg)
 {
-	av_seg_view_each(device, cqs_of, &(struct each_counted){.cq = visit, .arg = arg});
+	av_seg_view_each(device, cqs_of, &(struct visitor){.cq = visit, .arg = arg});
 }
 
 /* --- processes ------------------------------------------------------------------- */
 
 struct processes {
-	struct av_process_info *list; /* with room for one of each_counted context */
+	struct av_process_info *list; /* with room for one of each context */
 	unsigned int count;
 };
 

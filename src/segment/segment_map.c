@@ -49,10 +49,10 @@ static uint8_t *map_heap(int fd)
 			     AV_SHARED_HEAP_BYTES, PROT_READ | PROT_WRITE);
 }
 
-static void unmap(uint8_t *map_heap)
+static void unmap(uint8_t *heap)
 {
-	if (map_heap && map_heap != AV_SHARED_HEAP_NOWHERE)
-		av_munmap(map_heap, AV_SHARED_HEAP_BYTES);
+	if (heap && heap != AV_SHARED_HEAP_NOWHERE)
+		av_munmap(heap, AV_SHARED_HEAP_BYTES);
 }
 
 uint8_t *av_shared_heap_map(const struct av_handed *what, const char *path,

@@ -105,7 +105,7 @@ void av_capture_context_opened(struct av_seg *seg)
 /* What the kernel puts into a RoCEv2 packet, whatever the program has set. */
 #define HOP_LIMIT 64
 
-static uint32_t qpn_of_end(const struct av_qp_end *end)
+static uint32_t qpn_of(const struct av_qp_end *end)
 {
 	return atomic_load_explicit(&end->qp->qpn, memory_order_relaxed);
 }
@@ -152,8 +152,7 @@ static struct av_frame begin_flow(const struct av_qp_end *end)
 	return (struct av_frame){
 		.traffic_class = ah->is_global ? ah->grh.traffic_class : 0,
 		.flow_label = label,
-		.source_port =
-			av_frame_source_port(label, qpn_of_end(end), end->qp->attr.dest_qp_num),
+		.source_port = av_frame_source_port(label, qpn_of(end), end->qp->attr.dest_qp_num),
 	};
 }
 
@@ -204,8 +203,7 @@ static void capture_flow_datagram(struct av_frame *f, const struct av_qp_end *re
 	*f = (struct av_frame){
 		.traffic_class = wqe->route.is_global ? wqe->route.traffic_class : 0,
 		.flow_label = label,
-		.source_port =
-			av_frame_source_port(label, qpn_of_end(req), wqe->ud.qpn & AV_QPN_MASK),
+		.source_port = av_frame_source_port(label, qpn_of(req), wqe->ud.qpn & AV_QPN_MASK),
 	};
 	complete(f, &src, &dst);
 }
@@ -227,11 +225,6 @@ struct source {
 	bool held, known;
 	struct av_spans spans;
 };
-
-static uint32_t qpn_of(const struct av_qp_end *end)
-{
-	return atomic_load_explicit(&end->qp->qpn, memory_order_relaxed);
-}
 
 static bool is_reliable(const struct request *r)
 {

@@ -21,6 +21,7 @@
 #include "transport/to_packets.h"
 #include "transport/wire.h"
 #include "transport/wire_faults.h"
+#include "wire/bytes.h"
 
 /* Reading and writing the header area of a datagram. */
 
@@ -33,12 +34,6 @@
 #define PROTOCOL_UDP  17
 #define NEXT_IBA      0x1b
 #define DONT_FRAGMENT 0x40
-
-static void put16(uint8_t *to, uint32_t v)
-{
-	to[0] = (uint8_t)(v >> 8);
-	to[1] = (uint8_t)v;
-}
 
 static bool is_ipv4(const union ibv_gid *gid)
 {
@@ -70,13 +65,13 @@ static void write_ipv4(uint8_t *to, const struct av_grh_fields *f)
 {
 	to[0] = 0x45;
 	to[1] = f->traffic_class;
-	put16(to + 2, IPV4_BYTES + UDP_BYTES + transport_bytes(f));
+	av_put16(to + 2, IPV4_BYTES + UDP_BYTES + transport_bytes(f));
 	to[6] = DONT_FRAGMENT;
 	to[8] = f->hop_limit;
 	to[9] = PROTOCOL_UDP;
 	memcpy(to + 12, f->sgid.raw + 12, 4);
 	memcpy(to + 16, f->dgid.raw + 12, 4);
-	put16(to + 10, checksum(to));
+	av_put16(to + 10, checksum(to));
 }
 
 enum av_packet_type av_grh_packet_type(const struct av_grh_fields *f)
@@ -95,8 +90,8 @@ void av_grh_write(uint8_t to[AV_GRH_BYTES], const struct av_grh_fields *f)
 	}
 	to[0] = (uint8_t)(0x60 | f->traffic_class >> 4);
 	to[1] = (uint8_t)(f->traffic_class << 4 | (f->flow_label >> 16 & 15));
-	put16(to + 2, f->flow_label & 0xffff);
-	put16(to + 4, transport_bytes(f) + (f->iba ? 0 : UDP_BYTES));
+	av_put16(to + 2, f->flow_label & 0xffff);
+	av_put16(to + 4, transport_bytes(f) + (f->iba ? 0 : UDP_BYTES));
 	to[6] = f->iba ? NEXT_IBA : PROTOCOL_UDP;
 	to[7] = f->hop_limit;
 	memcpy(to + 8, f->sgid.raw, 16);
