@@ -82,8 +82,7 @@ void av_lock_order_forked(void);
  * The same word serves as an execution right: queue/qp.h says what may be done while it is held.
  *
  * Rules for locks: not recursive. A lock is held for bounded work only. While one is held, no
- * memory of the program is touched and nothing is waited for. Taking one names its rank
- * (base/lock.h).
+ * memory of the program is touched and nothing is waited for. Taking one names its rank.
  */
 
 struct av_lock {

@@ -57,29 +57,29 @@ AV_MUST_USE int av_cm_respond(const struct av_cm_call *call, uint64_t to, const 
 /* Context: locked, except where said. Return: 0 or -errno */
 typedef int av_cm_command(struct av_cm_call *call);
 
-/* command_id.c */
+/* command.c */
 av_cm_command av_cm_create_id, av_cm_destroy_id, av_cm_set_option, av_cm_notify;
 av_cm_command av_cm_write_event;
 av_cm_command av_cm_migrate_id; /* not locked */
 
-/* command_address.c */
+/* command_connect.c: addresses */
 av_cm_command av_cm_bind_ip, av_cm_bind, av_cm_resolve_ip, av_cm_resolve_addr;
 av_cm_command av_cm_resolve_route, av_cm_resolve_ib_service;
 
 /* command_query.c */
 av_cm_command av_cm_query_route, av_cm_query, av_cm_init_qp_attr;
 
-/* command_connect.c. The first two open sockets: not locked */
+/* The same: connections. The first two open sockets: not locked */
 av_cm_command av_cm_connect, av_cm_listen;
 av_cm_command av_cm_accept, av_cm_reject, av_cm_disconnect;
 
-/* command_group.c */
+/* command.c: groups */
 av_cm_command av_cm_join_ip_mcast, av_cm_join_mcast, av_cm_leave_mcast;
 
-/* For command_address.c and command_connect.c: an id that is not bound yet gets any port. */
+/* An id that is not bound yet gets any port. */
 AV_MUST_USE int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name);
 
-/* For command_address.c and command_id.c: its route is there. Return: 0, -EINVAL, -ENOMEM */
+/* Its route is there. Return: 0, -EINVAL, -ENOMEM */
 AV_MUST_USE int av_cm_id_route(struct av_cm_id *id);
 
 /* The MTU that the path from an id's address has. */

@@ -260,7 +260,7 @@ static size_t bounced_copy(void *dst, const void *src, size_t len)
 	return at;
 }
 
-/* May the kernel, copying directly, tear an aligned word of the destination? See pieces.h. */
+/* May the kernel, copying directly, tear an aligned word of the destination? See copy.h. */
 static bool may_tear(const void *dst, const void *src)
 {
 	return ((uintptr_t)dst - (uintptr_t)src) % AV_PIECES_LINE != 0;

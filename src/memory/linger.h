@@ -51,7 +51,7 @@ void av_page_move_end(void);
 
 /*
  * End the key and its uses, or, if a peer is stopped in one, those that lead to the program's
- * memory (memory/linger.h, memory/unmapped.h). Context: the owner; no lock held; waits for copies
+ * memory (memory/unmapped.h). Context: the owner; no lock held; waits for copies
  * under way. Return: as av_key_destroy(); ETIMEDOUT only if it cannot linger
  */
 AV_MUST_USE int av_region_end(struct av_seg *seg, uint32_t key);

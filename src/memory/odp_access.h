@@ -16,7 +16,7 @@
  *
  * The counters live in the directory, one block per device (struct av_seg.odp). The two gauges are
  * per context (struct av_seg.odp_gauge): readers add up the living contexts, and the pages that
- * implicit regions use (odp_implicit.h).
+ * implicit regions use (odp_table.h).
  */
 
 enum av_odp_counter {

@@ -50,7 +50,7 @@ void av_node_publish(struct av_seg *seg, _Atomic uint64_t *where, uint64_t bytes
 /*
  * Counters of memory regions: only events off the data path (observe/counters.h).
  *
- * Those of AV_KEY_CHUNK keys form a node (memory/region_count.h) in their context's segment,
+ * Those of AV_KEY_CHUNK keys form a node in their context's segment,
  * created when one of these keys becomes an ODP region or has its first event. It also has one bit
  * per key that marks ODP regions, which are found by address through these bits.
  *

@@ -45,7 +45,7 @@ unsigned int av_steer_program(const struct av_steer_run *run, unsigned int runs,
 
 /*
  * An address that several processes share: telling the kernel which packets are whose
- * (registry/reuseport.h, net/group.h). If it has not been told yet, or refuses, packets go astray,
+ * (registry/reuseport.h). If it has not been told yet, or refuses, packets go astray,
  * and are passed on.
  */
 

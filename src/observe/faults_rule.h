@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The parser of fault rules: a pure function from a text to rules. anyverbs_faults(5) describes the
- * language to users; the words are in the tables of faults_words.c and faults_rule.c.
+ * language to users; the words are in the tables of faults.c and faults_rule.c.
  */
 #ifndef AV_OBSERVE_FAULTS_RULE_H
 #define AV_OBSERVE_FAULTS_RULE_H

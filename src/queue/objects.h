@@ -26,7 +26,7 @@ struct av_qp_info {
 	uint32_t state; /* enum ibv_qp_state */
 	uint32_t dest_qpn;
 	uint32_t send_cq, recv_cq; /* numbers, as in struct av_cq_info */
-	uint32_t pd;		   /* number, as in struct av_pd_info (queue/objects.h) */
+	uint32_t pd;		   /* number, as in struct av_pd_info */
 	uint32_t sq_psn, rq_psn;   /* as ibv_query_qp() says them */
 	uint8_t path_mig_state;	   /* enum ibv_mig_state */
 	uint8_t port;		   /* 0: not chosen yet */
@@ -37,7 +37,7 @@ struct av_cq_info {
 	int32_t pid;
 	uint32_t context; /* its reference in the directory */
 	uint32_t number;  /* in its context */
-	uint32_t users;	  /* av_cq_users() (queue/objects.h) */
+	uint32_t users;	  /* av_cq_users() */
 	struct av_counted counted;
 };
 

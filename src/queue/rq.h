@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A receive queue in its owner's segment: queue/rq.h, queue/rq_take.h. */
+/* Receive queues. What takes requests out of one: queue/rq_take.h. */
 #ifndef AV_QUEUE_RQ_H
 #define AV_QUEUE_RQ_H
 

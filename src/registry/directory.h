@@ -231,7 +231,7 @@ struct av_dir_device {
 	char name[64];
 	_Atomic uint64_t counter[AV_DIR_COUNTERS];
 	_Atomic uint64_t link_downed; /* how often its port went down */
-	struct av_totals ended;	      /* counts of its ended contexts: device_counters.c */
+	struct av_totals ended;	      /* counts of its ended contexts: context_rows.c */
 };
 
 /*

@@ -29,7 +29,7 @@ void av_process_socket_remove(uint32_t proc);
  * where in the array it is.
  *
  * Queue pair numbers belong to processes by blocks (AV_QPN_BLOCK()): a process's
- * numbers lie close together (qp_number.c), so that there is little to tell the kernel.
+ * numbers lie close together (numbers.c), so that there is little to tell the kernel.
  *
  * Context: within a change of the directory, unless it says otherwise.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Allocating in an own segment, any thread of it. A fault rule (fault_rules.h) can make it fail. */
+/* Allocating in an own segment, any thread of it. A fault rule (observers.h) can make it fail. */
 #ifndef AV_SEGMENT_ALLOC_H
 #define AV_SEGMENT_ALLOC_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Capture: write down the packets that a request would have been on a wire, as it is executed on
- * this host; those on the wire are written as they are (capture_wire.h). The frames are RoCEv2 on
+ * this host; those on the wire are written as they are (capture_file.h). The frames are RoCEv2 on
  * any link layer, as an adapter would send them. They are the requester's packets, cut by path MTU
  * and numbered by PSN, and the responder's answer. A request that fails is written as far as it
  * gets.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Faults on demand, at requests, contexts and verbs. They run the code of real ones: retry.h,
- * rules.h, fatal.h. Only watched contexts (segment/observers.h) come here; their own process
+ * rules.h, reset.h. Only watched contexts (segment/observers.h) come here; their own process
  * alone executes their requests.
  */
 #ifndef AV_TRANSPORT_INJECT_H

@@ -138,7 +138,7 @@ struct av_wire {
 	uint8_t (*address)[16]; /* open ones (GIDs) of a datagram queue pair */
 	uint32_t addresses;
 	int unopened; /* why another one of a datagram queue pair could not be opened, -errno */
-	struct av_wire_joined *joined; /* its groups; guarded by a mutex: wire_groups.c */
+	struct av_wire_joined *joined; /* its groups; guarded by a mutex: wire_arrive.c */
 	uint32_t joined_count;
 
 	struct av_wire_way way; /* to the peer; guarded by @exec and @resp */
@@ -158,7 +158,7 @@ struct av_wire {
 	uint8_t *part;	 /* and packets of each part that a READ is asked for in, but the last */
 	/*
 	 * Messages that take receive requests of the peer, free-running: those acknowledged, those
-	 * before @next, and how many of these it has requests for. transport/wire_qp.h
+	 * before @next, and how many of these it has requests for.
 	 */
 	uint32_t taken, takers, limit;
 	/*

@@ -36,7 +36,7 @@ static inline void *av_next(const char *name, const char *version)
 /*
  * The first statement of a verb on @object, which the program gives: NULL is EINVAL, and an object
  * of another device goes on to the system's verb, with its other arguments. Returns from the verb,
- * by @fail of verbs/next.h, unless the object is of one of our contexts.
+ * by @fail, unless the object is of one of our contexts.
  */
 #define AV_OURS_OR_NEXT(fail, id, name, version, object, ...)                                    \
 	do {                                                                                     \

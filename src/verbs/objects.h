@@ -80,7 +80,7 @@ struct av_channel {
 	uint8_t peek_pad[AV_PEEK_PAD];
 	uint32_t doorbell;
 	const void *made_at; /* verbs/misuse.h */
-	/* verbs/ibv_channel.h */
+	/* verbs/ibv_channel.c */
 	pthread_mutex_t mutex;		 /* of whoever sorts the FIFO, or takes what is kept */
 	_Atomic uint32_t sorts;		 /* begun and ended; odd: somebody is sorting */
 	_Atomic uint32_t kept_count;	 /* changed under @mutex */
