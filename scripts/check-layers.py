@@ -8,7 +8,8 @@
 - A file includes headers of its own room (folder of src/) and of those below it in ROOMS.
 - A module is NAME.c and NAME.h.
   Inside a room, no more than two of them include each other, directly or by way of others.
-- No two .c files have the same name.
+- No two .c files have the same name, and no functions of two modules of src/: a debugger, a
+  profile and a search show the name alone.
 - The guard of a header says where the header is.
 
 One line per violation; exit status 1 if there is any.
@@ -46,6 +47,8 @@ LARGEST_CYCLE = 2
 GUARDS = {"src": "AV_", "tools/anyverbs": "AV_TOOL_", "bench": "BENCH_", "include": ""}
 
 RANK = {room: rank for rank, line in enumerate(ROOMS) for room in line}
+# A definition: at column 0, its brace in a line of its own.
+FUNCTION = re.compile(r"^(?!#|typedef)[A-Za-z_][\w \t*]*?[\s*](\w+)\([^{};]*\)[^{};()]*\n\{$", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 
@@ -148,6 +151,18 @@ def check_names(root, folders):
             yield f"{name}: one name for several files: {', '.join(paths)}"
 
 
+def check_function_names(root):
+    """Functions of src/ by their names. Two variants in one module, under #if, are one."""
+    places = collections.defaultdict(set)
+    for path in sources(root / "src"):
+        text = re.sub(r"__attribute__\(\(.*?\)\)\s*", "", path.read_text(encoding="utf-8"))
+        for name in FUNCTION.findall(text):
+            places[name].add(str(path.relative_to(root).with_suffix("")))
+    for name, paths in sorted(places.items()):
+        if len(paths) > 1:
+            yield f"{name}(): one name for several functions: {', '.join(sorted(paths))}"
+
+
 def check_guards(root):
     for folder, prefix in GUARDS.items():
         for path in sorted((root / folder).rglob("*.h")):
@@ -168,7 +183,8 @@ def main():
         found = list(check_names(args.root, ["tests"]))
     else:
         found = [*check_layers(args.root), *check_cycles(args.root),
-                 *check_names(args.root, ["src", "tools", "bench"]), *check_guards(args.root)]
+                 *check_names(args.root, ["src", "tools", "bench"]),
+                 *check_function_names(args.root), *check_guards(args.root)]
     for line in found:
         print(line)
     return 1 if found else 0

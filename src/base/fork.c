@@ -14,12 +14,13 @@ static _Atomic(const struct av_fork_handlers *) table[AV_FORK_N];
 static int unusable; /* what pthread_atfork() returned */
 
 /*
- * Rows whose prepare() has run, a bit each. Another thread may add a row during this thread's fork.
+ * Rows whose prepare_fork() has run, a bit each. Another thread may add a row during this thread's
+ * fork.
  */
 static _Thread_local uint32_t prepared AV_TLS_FAST;
 static_assert(AV_FORK_N <= 32, "bits");
 
-static void prepare(void)
+static void prepare_fork(void)
 {
 	AV_UNCANCELLED; /* fork(2) is no cancellation point */
 
@@ -75,16 +76,16 @@ static void child(void)
 	}
 }
 
-static void begin(void)
+static void install_atfork_hooks(void)
 {
-	unusable = pthread_atfork(prepare, parent, child);
+	unusable = pthread_atfork(prepare_fork, parent, child);
 }
 
 int av_fork_register(enum av_fork_row row, const struct av_fork_handlers *handlers)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, begin);
+	pthread_once(&once, install_atfork_hooks);
 	atomic_store(&table[row], handlers);
 	return unusable;
 }

@@ -31,7 +31,8 @@ static const char *const name[] = {
 	[AV_RANK_ATOMIC] = "atomic",	   [AV_RANK_KEY] = "key",
 };
 
-static __attribute__((noreturn)) void fail(const char *what, const char *first, const char *second)
+static __attribute__((noreturn)) void abort_lock_order(const char *what, const char *first,
+						       const char *second)
 {
 	fprintf(stderr, "anyverbs: lock order: %s: %s, %s\n", what, first, second);
 	abort();
@@ -40,7 +41,7 @@ static __attribute__((noreturn)) void fail(const char *what, const char *first, 
 void av_lock_order_taken(const void *lock, enum av_lock_rank rank)
 {
 	if (held.count == HELD_MAX)
-		fail("too many locks held", name[rank], "the last one taken");
+		abort_lock_order("too many locks held", name[rank], "the last one taken");
 	held.at[held.count].lock = lock;
 	held.at[held.count++].rank = rank;
 }
@@ -55,7 +56,8 @@ void av_lock_order_wait(const void *lock, enum av_lock_rank rank)
 {
 	for (unsigned int i = 0; i < held.count; i++)
 		if (!may_wait(held.at[i].rank, rank))
-			fail("held while another is waited for", name[held.at[i].rank], name[rank]);
+			abort_lock_order("held while another is waited for", name[held.at[i].rank],
+					 name[rank]);
 	av_lock_order_taken(lock, rank);
 }
 
@@ -68,7 +70,7 @@ void av_lock_order_released(const void *lock)
 			held.at[i] = held.at[i + 1];
 		return;
 	}
-	fail("released, not held", "by this thread", "a lock");
+	abort_lock_order("released, not held", "by this thread", "a lock");
 }
 
 void av_lock_order_assert(const void *lock, const char *where)
@@ -76,7 +78,7 @@ void av_lock_order_assert(const void *lock, const char *where)
 	for (unsigned int i = 0; i < held.count; i++)
 		if (held.at[i].lock == lock)
 			return;
-	fail("not held", "by this thread", where);
+	abort_lock_order("not held", "by this thread", where);
 }
 
 void av_lock_order_forked(void)
@@ -119,7 +121,7 @@ static bool is_dead(uint32_t owner)
  * Take the lock over if its owner is dead.
  * Return:  does the caller hold it now?
  */
-static bool take_over(struct av_lock *lock, uint32_t owner)
+static bool seize_dead_lock(struct av_lock *lock, uint32_t owner)
 {
 	return is_dead(owner) && atomic_compare_exchange_strong(&lock->owner, &owner, av_lock_self);
 }
@@ -141,7 +143,7 @@ enum av_lock_result av_lock_wait_until(struct av_lock *lock, uint64_t until_ns)
 				return AV_LOCK_TAKEN;
 			continue;
 		}
-		if (turn >= AV_BACKOFF_SPINS && take_over(lock, owner))
+		if (turn >= AV_BACKOFF_SPINS && seize_dead_lock(lock, owner))
 			return AV_LOCK_REPAIR;
 		if (av_backoff_enough(turn) && av_now_ns() >= until_ns)
 			return AV_LOCK_BUSY;
@@ -151,5 +153,5 @@ enum av_lock_result av_lock_wait_until(struct av_lock *lock, uint64_t until_ns)
 
 enum av_lock_result av_lock_try_dead(struct av_lock *lock)
 {
-	return take_over(lock, av_lock_other(lock)) ? AV_LOCK_REPAIR : AV_LOCK_BUSY;
+	return seize_dead_lock(lock, av_lock_other(lock)) ? AV_LOCK_REPAIR : AV_LOCK_BUSY;
 }

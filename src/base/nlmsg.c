@@ -38,7 +38,7 @@ void av_nl_attrs(const struct nlmsghdr *message, const struct nlattr **of, unsig
 
 /* --- writing ----------------------------------------------------------------------- */
 
-static bool make_room(struct av_nl_out *out, size_t len)
+static bool grow_nl_out(struct av_nl_out *out, size_t len)
 {
 	size_t room = out->room ? out->room : 1024;
 	uint8_t *bytes;
@@ -56,11 +56,11 @@ static bool make_room(struct av_nl_out *out, size_t len)
 }
 
 /* Append @len bytes, and zeros up to the next multiple of 4. NULL: zeros only */
-static void append(struct av_nl_out *out, const void *bytes, size_t len)
+static void append_nl_bytes(struct av_nl_out *out, const void *bytes, size_t len)
 {
 	size_t whole = NLMSG_ALIGN(len);
 
-	if (out->failed || !make_room(out, whole)) {
+	if (out->failed || !grow_nl_out(out, whole)) {
 		out->failed = true;
 		return;
 	}
@@ -85,7 +85,7 @@ void av_nl_begin(struct av_nl_out *out, uint16_t type, uint16_t flags)
 	};
 
 	out->message = out->len;
-	append(out, &header, sizeof(header));
+	append_nl_bytes(out, &header, sizeof(header));
 }
 
 void av_nl_end(struct av_nl_out *out)
@@ -105,8 +105,8 @@ void av_nl_put(struct av_nl_out *out, unsigned int type, const void *payload, si
 		out->failed = true;
 		return;
 	}
-	append(out, &attr, sizeof(attr));
-	append(out, payload, len);
+	append_nl_bytes(out, &attr, sizeof(attr));
+	append_nl_bytes(out, payload, len);
 }
 
 size_t av_nl_nest(struct av_nl_out *out, unsigned int type)
@@ -133,22 +133,22 @@ void av_nl_result(struct av_nl_out *out, const struct nlmsghdr *request, int res
 	bool whole = result && len <= AV_NL_DATAGRAM - NLMSG_HDRLEN - sizeof(result);
 
 	av_nl_begin(out, NLMSG_ERROR, whole ? 0 : NLM_F_CAPPED);
-	append(out, &result, sizeof(result));
-	append(out, request, whole ? len : NLMSG_HDRLEN);
+	append_nl_bytes(out, &result, sizeof(result));
+	append_nl_bytes(out, request, whole ? len : NLMSG_HDRLEN);
 	av_nl_end(out);
 }
 
 void av_nl_done(struct av_nl_out *out, int result)
 {
 	av_nl_begin(out, NLMSG_DONE, NLM_F_MULTI);
-	append(out, &result, sizeof(result));
+	append_nl_bytes(out, &result, sizeof(result));
 	av_nl_end(out);
 }
 
 void av_nl_pass(struct av_nl_out *out, const struct nlmsghdr *message)
 {
 	out->message = out->len;
-	append(out, message, message->nlmsg_len);
+	append_nl_bytes(out, message, message->nlmsg_len);
 	if (!out->failed)
 		last(out)->nlmsg_pid = out->port;
 }

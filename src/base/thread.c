@@ -61,7 +61,7 @@ static unsigned int beside_main(void)
 
 static unsigned int thread_others(unsigned int (*all)(void));
 
-static void *watch(void *arg)
+static void *watch_last_thread(void *arg)
 {
 	const struct timespec nap = {.tv_nsec = LOOK_NS};
 
@@ -70,13 +70,13 @@ static void *watch(void *arg)
 	exit(0);
 }
 
-static void begin(void)
+static void start_last_watch(void)
 {
 	struct av_thread *thread;
 
 	if (atomic_exchange(&watched, true))
 		return;
-	if (av_thread_start(&thread, "anyverbs-last", watch, NULL))
+	if (av_thread_start(&thread, "anyverbs-last", watch_last_thread, NULL))
 		atomic_store(&watched, false);
 	else
 		av_thread_leave(thread);
@@ -88,7 +88,7 @@ static void at_end_of_main(void *unused)
 
 	atomic_store(&main_ends, true);
 	if (av_thread_own())
-		begin();
+		start_last_watch();
 }
 
 /*
@@ -101,7 +101,7 @@ static void ask_to_be_told(void)
 		atomic_store(&asked, getpid());
 }
 
-__attribute__((constructor)) static void prepare(void)
+__attribute__((constructor)) static void create_main_exit_key(void)
 {
 	has_key = pthread_key_create(&key, at_end_of_main) == 0;
 	ask_to_be_told();
@@ -112,7 +112,7 @@ static void last_thread_started(void)
 {
 	ask_to_be_told();
 	if (atomic_load(&main_ends) || atomic_load(&asked) != getpid())
-		begin();
+		start_last_watch();
 }
 
 /* In a forked child, whose main thread is the one that has forked. */
@@ -147,7 +147,7 @@ static _Atomic unsigned int own;
 
 /* --- memory ---------------------------------------------------------------------------- */
 
-static size_t page_bytes(void)
+static size_t thread_page_bytes(void)
 {
 	return (size_t)sysconf(_SC_PAGESIZE);
 }
@@ -175,7 +175,7 @@ static size_t thread_local_bytes(void)
 	pthread_attr_init(&attr);
 	ret = least_stack(&attr);
 	pthread_attr_destroy(&attr);
-	return (size_t)av_round_up(ret, page_bytes());
+	return (size_t)av_round_up(ret, thread_page_bytes());
 }
 
 static void *stack_of(struct av_thread *t)
@@ -183,10 +183,10 @@ static void *stack_of(struct av_thread *t)
 	return (uint8_t *)t - t->stack_bytes;
 }
 
-static struct av_thread *map(void)
+static struct av_thread *map_thread(void)
 {
 	size_t stack = STACK_BYTES + thread_local_bytes();
-	size_t page = page_bytes(), all = page + stack + page;
+	size_t page = thread_page_bytes(), all = page + stack + page;
 	struct av_thread *t;
 	uint8_t *p = av_mmap(NULL, all, PROT_NONE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
@@ -202,18 +202,18 @@ static struct av_thread *map(void)
 	return t;
 }
 
-static void unmap(struct av_thread *t)
+static void unmap_thread(struct av_thread *t)
 {
-	size_t page = page_bytes();
+	size_t page = thread_page_bytes();
 
 	av_munmap((uint8_t *)stack_of(t) - page, page + t->stack_bytes + page);
 }
 
 /* Context: the mutex is held. */
-static void forget(struct av_thread *t)
+static void release_thread(struct av_thread *t)
 {
 	LIST_REMOVE(t, entry);
-	unmap(t);
+	unmap_thread(t);
 }
 
 /*
@@ -236,22 +236,22 @@ static void forget_left(void)
 	for (; t; t = next) {
 		next = LIST_NEXT(t, entry);
 		if (t->left && is_gone(t))
-			forget(t);
+			release_thread(t);
 	}
 	errno = saved;
 }
 
 /* The child has none of them. */
-static void forget_in_child(void)
+static void release_threads_in_child(void)
 {
 	while (!LIST_EMPTY(&threads.all))
-		forget(LIST_FIRST(&threads.all));
+		release_thread(LIST_FIRST(&threads.all));
 	atomic_store(&own, 0);
 	last_thread_forked();
 }
 
 static const struct av_fork_handlers fork_handlers = {.mutex = &threads.mutex,
-						      .child = forget_in_child};
+						      .child = release_threads_in_child};
 
 /* --- the thread ------------------------------------------------------------------------ */
 
@@ -345,7 +345,7 @@ static int create_listed(struct av_thread *t, const char *name)
 	forget_left();
 	ret = create(t, name);
 	if (ret)
-		unmap(t);
+		unmap_thread(t);
 	else
 		LIST_INSERT_HEAD(&threads.all, t, entry);
 	pthread_mutex_unlock(&threads.mutex);
@@ -354,7 +354,7 @@ static int create_listed(struct av_thread *t, const char *name)
 
 int av_thread_start(struct av_thread **thread, const char *name, void *(*run)(void *arg), void *arg)
 {
-	struct av_thread *t = map();
+	struct av_thread *t = map_thread();
 	sigset_t others, old;
 	int ret;
 
@@ -379,7 +379,7 @@ void av_thread_join(struct av_thread *thread)
 {
 	pthread_join(thread->id, NULL);
 	pthread_mutex_lock(&threads.mutex);
-	forget(thread);
+	release_thread(thread);
 	forget_left();
 	pthread_mutex_unlock(&threads.mutex);
 }

@@ -38,7 +38,7 @@ struct waiting {
 	size_t room;
 };
 
-static bool reserve(struct waiting *t, size_t n)
+static bool reserve_pollfds(struct waiting *t, size_t n)
 {
 	struct pollfd *grown;
 
@@ -53,7 +53,7 @@ static bool reserve(struct waiting *t, size_t n)
 }
 
 /* Return: number of descriptors; 0: the thread is to end. */
-static size_t fill(struct waiting *t)
+static size_t fill_watcher_poll(struct waiting *t)
 {
 	struct av_watched_fd *w;
 	size_t n = 1;
@@ -62,7 +62,7 @@ static size_t fill(struct waiting *t)
 		return 0;
 	t->poll[0] = (struct pollfd){.fd = t->woken.fd, .events = POLLIN};
 	LIST_FOREACH(w, &watcher.list, entry)
-		if (av_own_fd(&w->socket) >= 0 && reserve(t, n + 1))
+		if (av_own_fd(&w->socket) >= 0 && reserve_pollfds(t, n + 1))
 			t->poll[n++] = (struct pollfd){.fd = w->socket.fd, .events = POLLIN};
 	return n;
 }
@@ -71,7 +71,7 @@ static size_t fill(struct waiting *t)
  * If RLIMIT_NOFILE is lower than their number by now, poll(2) takes none: then this sleeps until
  * one is added or removed. Return: false: there is nothing to look at
  */
-static bool await(struct waiting *t, size_t n)
+static bool poll_watched_fds(struct waiting *t, size_t n)
 {
 	char byte;
 
@@ -82,7 +82,7 @@ static bool await(struct waiting *t, size_t n)
 	return false;
 }
 
-static bool is_ready(const struct waiting *t, size_t n, const struct av_watched_fd *w)
+static bool is_watched_fd_ready(const struct waiting *t, size_t n, const struct av_watched_fd *w)
 {
 	for (size_t i = 1; i < n; i++)
 		if (t->poll[i].fd == w->socket.fd && t->poll[i].revents)
@@ -91,13 +91,13 @@ static bool is_ready(const struct waiting *t, size_t n, const struct av_watched_
 }
 
 /* Call whose sockets are ready. Context: the mutex is held. Return: does something stay there? */
-static bool tell(const struct waiting *t, size_t n)
+static bool notify_ready_fds(const struct waiting *t, size_t n)
 {
 	struct av_watched_fd *w;
 	bool stays = false;
 
 	LIST_FOREACH(w, &watcher.list, entry) {
-		if (!is_ready(t, n, w))
+		if (!is_watched_fd_ready(t, n, w))
 			continue;
 		w->in_vain = false;
 		w->ready(w);
@@ -112,12 +112,12 @@ static void *watch_main(void *arg)
 	size_t n;
 
 	pthread_mutex_lock(&watcher.mutex);
-	while ((n = fill(t)) > 0) {
+	while ((n = fill_watcher_poll(t)) > 0) {
 		pthread_mutex_unlock(&watcher.mutex);
-		n = await(t, n) ? n : 0;
+		n = poll_watched_fds(t, n) ? n : 0;
 		av_waker_drain(&t->woken);
 		pthread_mutex_lock(&watcher.mutex);
-		if (!tell(t, n))
+		if (!notify_ready_fds(t, n))
 			continue;
 		pthread_mutex_unlock(&watcher.mutex);
 		(void)av_raw_poll(NULL, 0, REST_MS);
@@ -131,7 +131,7 @@ static void *watch_main(void *arg)
 }
 
 /* The child has no such thread, and the sockets are the parent's. */
-static void after_fork_in_child(void)
+static void reset_watcher_in_child(void)
 {
 	pthread_mutex_init(&watcher.life, NULL);
 	pthread_mutex_init(&watcher.mutex, NULL);
@@ -140,9 +140,9 @@ static void after_fork_in_child(void)
 	LIST_INIT(&watcher.list);
 }
 
-static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
+static const struct av_fork_handlers fork_handlers = {.child = reset_watcher_in_child};
 
-static void start(void)
+static void start_watcher(void)
 {
 	struct waiting *t = calloc(1, sizeof(*t));
 
@@ -151,7 +151,7 @@ static void start(void)
 		return;
 	t->woken = AV_OWN_FD_NONE;
 	watcher.stop = false;
-	watcher.running = reserve(t, 4) && av_waker_begin(&watcher.waker, &t->woken) &&
+	watcher.running = reserve_pollfds(t, 4) && av_waker_begin(&watcher.waker, &t->woken) &&
 			  av_thread_start(&watcher.thread, "anyverbs-watch", watch_main, t) == 0;
 	if (watcher.running)
 		return;
@@ -161,7 +161,7 @@ static void start(void)
 	free(t);
 }
 
-static void stop(void)
+static void stop_watcher(void)
 {
 	if (av_waker_wake(&watcher.waker))
 		av_thread_join(watcher.thread);
@@ -180,14 +180,14 @@ void av_watch_begin(struct av_watched_fd *w)
 	LIST_INSERT_HEAD(&watcher.list, w, entry);
 	pthread_mutex_unlock(&watcher.mutex);
 	if (watcher.running && !av_waker_wake(&watcher.waker))
-		stop(); /* it ends by itself */
+		stop_watcher(); /* it ends by itself */
 	if (!watcher.running)
-		start();
+		start_watcher();
 	pthread_mutex_unlock(&watcher.life);
 	errno = saved;
 }
 
-static bool is_watched(const struct av_watched_fd *wanted)
+static bool is_fd_watched(const struct av_watched_fd *wanted)
 {
 	struct av_watched_fd *w;
 
@@ -203,12 +203,12 @@ void av_watch_end(struct av_watched_fd *w)
 
 	pthread_mutex_lock(&watcher.life);
 	pthread_mutex_lock(&watcher.mutex);
-	if (is_watched(w))
+	if (is_fd_watched(w))
 		LIST_REMOVE(w, entry);
 	watcher.stop = LIST_EMPTY(&watcher.list);
 	pthread_mutex_unlock(&watcher.mutex);
 	if (watcher.stop && watcher.running)
-		stop();
+		stop_watcher();
 	pthread_mutex_unlock(&watcher.life);
 	errno = saved;
 }

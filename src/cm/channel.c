@@ -23,7 +23,7 @@ static uint32_t last_number;
 
 /* --- the pair -------------------------------------------------------------------------- */
 
-static bool mark(int fd, uint32_t number)
+static bool mark_channel_fd(int fd, uint32_t number)
 {
 	const uint64_t value = MARK << 32 | number;
 
@@ -70,7 +70,7 @@ static int make_pair(struct av_cm_channel *c, int flags)
 
 	if (socketpair(AF_UNIX, type, 0, pair))
 		return -errno;
-	if (!av_own_fd_keep(&c->end.socket, pair[1]) || !mark(pair[0], c->number)) {
+	if (!av_own_fd_keep(&c->end.socket, pair[1]) || !mark_channel_fd(pair[0], c->number)) {
 		int err = errno;
 
 		close(pair[0]);
@@ -102,7 +102,7 @@ static struct av_cm_channel *new_channel(void)
 	return c;
 }
 
-static void forget(struct av_cm_channel *c)
+static void free_cm_channel(struct av_cm_channel *c)
 {
 	av_own_fd_close(&c->end.socket);
 	av_cm_lock();
@@ -120,7 +120,7 @@ int av_cm_channel_new(int flags)
 		return -ENOMEM;
 	fd = make_pair(c, flags);
 	if (fd < 0)
-		forget(c);
+		free_cm_channel(c);
 	else
 		av_watch_begin(&c->end);
 	return fd;
@@ -129,7 +129,7 @@ int av_cm_channel_new(int flags)
 void av_cm_channel_end(struct av_cm_channel *c)
 {
 	av_watch_end(&c->end);
-	forget(c);
+	free_cm_channel(c);
 }
 
 /* --- life ------------------------------------------------------------------------------ */
@@ -147,7 +147,7 @@ struct av_cm_channel *av_cm_channel_get(uint32_t number)
 }
 
 /* The program's end counts as a user. */
-static bool is_over(const struct av_cm_channel *c)
+static bool is_channel_unused(const struct av_cm_channel *c)
 {
 	return c->closed && c->users <= 1;
 }
@@ -155,7 +155,7 @@ static bool is_over(const struct av_cm_channel *c)
 void av_cm_channel_put(struct av_cm_channel *c)
 {
 	c->users--;
-	if (is_over(c))
+	if (is_channel_unused(c))
 		av_cm_wake(0);
 }
 
@@ -164,7 +164,7 @@ struct av_cm_channel *av_cm_channel_closed(void)
 	struct av_cm_channel *c;
 
 	TAILQ_FOREACH(c, &channels, entry)
-		if (is_over(c))
+		if (is_channel_unused(c))
 			return c;
 	return NULL;
 }
@@ -181,7 +181,7 @@ void av_cm_channels_forked(void)
 /* --- events ---------------------------------------------------------------------------- */
 
 /* A byte for each event, as far as the socket takes them: each wakes whoever waits for an edge. */
-static void tell(struct av_cm_channel *c)
+static void signal_channel_event(struct av_cm_channel *c)
 {
 	int fd = av_own_fd(&c->end.socket);
 
@@ -192,11 +192,11 @@ static void tell(struct av_cm_channel *c)
 void av_cm_channel_append(struct av_cm_channel *c, struct av_cm_event *e)
 {
 	TAILQ_INSERT_TAIL(&c->events, e, entry);
-	tell(c);
+	signal_channel_event(c);
 }
 
 /* Another thread may have closed the number since the command came, and have a file of its own. */
-static bool is_at(const struct av_cm_channel *c, int fd)
+static bool is_channel_at_fd(const struct av_cm_channel *c, int fd)
 {
 	uint32_t number;
 
@@ -220,7 +220,7 @@ int av_cm_channel_wait(struct av_cm_channel *c, int fd, int cancel)
 	char byte;
 	ssize_t n;
 
-	if (!is_at(c, fd))
+	if (!is_channel_at_fd(c, fd))
 		return -EBADF;
 	pthread_cleanup_push(abandon, c);
 	pthread_setcancelstate(cancel, NULL);
@@ -236,7 +236,7 @@ void av_cm_channel_settle(const struct av_cm_channel *c, int fd)
 {
 	char byte;
 
-	while (TAILQ_EMPTY(&c->events) && is_at(c, fd) &&
+	while (TAILQ_EMPTY(&c->events) && is_channel_at_fd(c, fd) &&
 	       av_raw_recv(fd, &byte, 1, MSG_DONTWAIT) > 0)
 		;
 }

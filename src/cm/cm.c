@@ -129,7 +129,7 @@ static bool running;					 /* the thread; guarded by the lock */
 static unsigned int channels;				 /* of this process; likewise */
 
 /* The thread is not here, and channels, ids and connections are the parent's. */
-static void forked(void)
+static void reset_cm_in_child(void)
 {
 	pthread_mutex_init(&life, NULL);
 	av_exit_mutex_forked(&av_cm_mutex);
@@ -143,7 +143,8 @@ static void forked(void)
 	av_cm_faults_forked();
 }
 
-static const struct av_fork_handlers fork_handlers = {.mutex = &av_cm_mutex, .child = forked};
+static const struct av_fork_handlers fork_handlers = {.mutex = &av_cm_mutex,
+						      .child = reset_cm_in_child};
 
 /* --- the thread ------------------------------------------------------------------------ */
 
@@ -181,7 +182,7 @@ static bool is_needed(void)
 }
 
 /* Return: false: nobody seems to need the thread any more */
-static bool await(void)
+static bool sleep_cm_thread(void)
 {
 	bool needed;
 
@@ -193,7 +194,7 @@ static bool await(void)
 }
 
 /* What the next one begins is not to end with this one. Return: false: it is needed after all */
-static bool finish(void)
+static bool stop_idle_cm(void)
 {
 	bool needed;
 
@@ -231,7 +232,7 @@ void av_cm_look(void)
 
 static void *thread_main(void *arg)
 {
-	while (await() || !finish())
+	while (sleep_cm_thread() || !stop_idle_cm())
 		av_cm_look();
 	return NULL;
 }
@@ -268,7 +269,7 @@ static int join_others(void)
 }
 
 /* Count a channel, and the thread with the first one. Return: 0 or -errno */
-static int start(void)
+static int start_cm_thread(void)
 {
 	struct av_thread *thread;
 	int ret;
@@ -313,7 +314,7 @@ static int cm_begin(void)
 	if (!is_running()) {
 		ret = join_others();
 		if (ret == 0) {
-			ret = start();
+			ret = start_cm_thread();
 			if (ret)
 				leave_others();
 		}

@@ -18,9 +18,9 @@
 #include "registry/directory.h"
 #include "wire/cm_message.h"
 
-static void changed(struct av_watched_fd *w);
+static void handle_port_change(struct av_watched_fd *w);
 
-static struct av_watched_fd host = {.socket.fd = -1, .ready = changed};
+static struct av_watched_fd host = {.socket.fd = -1, .ready = handle_port_change};
 static _Atomic bool news;
 static uint64_t watched; /* network namespace; 0: none, for want of netlink */
 
@@ -31,7 +31,7 @@ static struct {
 } asked;
 
 /* In the watcher's thread, which opens no sockets: the other one does what follows. */
-static void changed(struct av_watched_fd *w)
+static void handle_port_change(struct av_watched_fd *w)
 {
 	if (!av_port_watch_heard(w->socket.fd))
 		return;
@@ -93,7 +93,7 @@ static void name_ib(const struct sockaddr_ib *from, struct av_cm_name *name)
 }
 
 /* Bytes of an address of that family; 0: of another one */
-static socklen_t size_of(sa_family_t family)
+static socklen_t ip_sockaddr_bytes(sa_family_t family)
 {
 	return family == AF_INET    ? sizeof(struct sockaddr_in)
 	       : family == AF_INET6 ? sizeof(struct sockaddr_in6)
@@ -102,7 +102,7 @@ static socklen_t size_of(sa_family_t family)
 
 bool av_cm_name(const struct sockaddr *address, struct av_cm_name *name)
 {
-	socklen_t bytes = size_of(address->sa_family);
+	socklen_t bytes = ip_sockaddr_bytes(address->sa_family);
 	union av_net_name from = {0};
 
 	*name = (struct av_cm_name){.v6 = address->sa_family == AF_INET6};
@@ -117,7 +117,7 @@ bool av_cm_name(const struct sockaddr *address, struct av_cm_name *name)
 	return true;
 }
 
-static socklen_t put_ib(const struct av_cm_name *name, struct sockaddr_storage *address)
+static socklen_t put_ib_sockaddr(const struct av_cm_name *name, struct sockaddr_storage *address)
 {
 	struct sockaddr_ib to = {.sib_family = AF_IB,
 				 .sib_pkey = htobe16(AV_PKEY_DEFAULT),
@@ -133,14 +133,14 @@ static socklen_t put_ib(const struct av_cm_name *name, struct sockaddr_storage *
 socklen_t av_cm_sockaddr(const struct av_cm_name *name, struct sockaddr_storage *address)
 {
 	if (name->ib)
-		return put_ib(name, address);
+		return put_ib_sockaddr(name, address);
 	return av_cm_sockaddr_ip(name, address);
 }
 
 socklen_t av_cm_sockaddr_ip(const struct av_cm_name *name, struct sockaddr_storage *address)
 {
 	union av_net_name to = {0};
-	socklen_t bytes = size_of(name->v6 ? AF_INET6 : AF_INET);
+	socklen_t bytes = ip_sockaddr_bytes(name->v6 ? AF_INET6 : AF_INET);
 
 	to.any.sa_family = name->v6 ? AF_INET6 : AF_INET;
 	av_net_set_port(&to, name->port);
@@ -171,7 +171,7 @@ static bool has_family(const struct av_gid *row, const struct av_cm_name *name)
 	return av_net_is_v4(row->gid.raw) == !name->v6;
 }
 
-static bool is_there(const struct av_gid *row, const struct av_cm_name *name)
+static bool match_any_gid(const struct av_gid *row, const struct av_cm_name *name)
 {
 	(void)row;
 	(void)name;
@@ -200,7 +200,7 @@ static bool find_row(const struct av_device *dev, suiting *suits, const struct a
 	return false;
 }
 
-static bool find(const struct av_cm_name *name, struct av_cm_where *where)
+static bool find_name_gid(const struct av_cm_name *name, struct av_cm_where *where)
 {
 	unsigned int count;
 	struct av_device *const *devices = av_devices(&count);
@@ -219,7 +219,7 @@ bool av_cm_where_any(bool v6, struct av_cm_where *where)
 
 	for (unsigned int i = 0; i < count; i++)
 		if (find_row(devices[i], has_family, &any, where) ||
-		    find_row(devices[i], is_there, &any, where))
+		    find_row(devices[i], match_any_gid, &any, where))
 			return true;
 	return false;
 }
@@ -228,7 +228,7 @@ bool av_cm_where(const struct sockaddr *address, struct av_cm_where *where)
 {
 	struct av_cm_name name;
 
-	return av_cm_name(address, &name) && find(&name, where);
+	return av_cm_name(address, &name) && find_name_gid(&name, where);
 }
 
 bool av_cm_where_gid(const uint8_t gid[16], struct av_cm_where *where)
@@ -236,7 +236,7 @@ bool av_cm_where_gid(const uint8_t gid[16], struct av_cm_where *where)
 	struct av_cm_name name = {.v6 = !av_net_is_v4(gid)};
 
 	memcpy(name.address, gid, sizeof(name.address));
-	return find(&name, where);
+	return find_name_gid(&name, where);
 }
 
 void av_cm_since(struct av_cm_where *where)
@@ -256,10 +256,10 @@ bool av_cm_is_own(const uint8_t gid[16])
 /* --- from where ------------------------------------------------------------------- */
 
 /* The kernel looks up the route when a socket is connected, and sends nothing. */
-static int ask(int fd, const union av_net_name *dst, const union av_net_name *src,
-	       union av_net_name *chosen)
+static int query_route_source(int fd, const union av_net_name *dst, const union av_net_name *src,
+			      union av_net_name *chosen)
 {
-	socklen_t bytes = size_of(dst->any.sa_family), got = sizeof(*chosen);
+	socklen_t bytes = ip_sockaddr_bytes(dst->any.sa_family), got = sizeof(*chosen);
 
 	if (src->any.sa_family != AF_UNSPEC && av_raw_bind(fd, &src->any, bytes))
 		return -errno;
@@ -272,7 +272,7 @@ int av_cm_source(const struct sockaddr *dst, const struct sockaddr *src,
 		 struct sockaddr_storage *chosen)
 {
 	AV_UNCANCELLED;
-	socklen_t bytes = size_of(dst->sa_family);
+	socklen_t bytes = ip_sockaddr_bytes(dst->sa_family);
 	union av_net_name to = {0}, from = {0}, got = {0};
 	struct av_cm_name bound = {0};
 	int saved = errno, fd, ret;
@@ -288,7 +288,7 @@ int av_cm_source(const struct sockaddr *dst, const struct sockaddr *src,
 		av_net_set_port(&from, 0);
 	}
 	fd = av_raw_socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	ret = fd < 0 ? -errno : ask(fd, &to, &from, &got);
+	ret = fd < 0 ? -errno : query_route_source(fd, &to, &from, &got);
 	if (fd >= 0)
 		close(fd);
 	if (ret == 0) {

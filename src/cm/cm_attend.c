@@ -60,8 +60,8 @@ static struct rules *rules_of(const struct av_device *dev)
 	return r;
 }
 
-static struct av_faults_verdict decide(const struct av_net_path *path,
-				       const struct av_cm_message *m)
+static struct av_faults_verdict judge_cm_arrival(const struct av_net_path *path,
+						 const struct av_cm_message *m)
 {
 	struct av_faults_occasion o = {
 		.kind = AV_FAULTS_MESSAGE, .now_ns = av_now_ns(), .attribute = m->attribute};
@@ -81,8 +81,8 @@ static struct av_faults_verdict decide(const struct av_net_path *path,
 /* --- waiting --------------------------------------------------------------------------- */
 
 /* Return: false: it does not wait. Context: locked */
-static bool keep(const struct av_net_path *path, const struct av_cm_message *m,
-		 const struct av_faults_verdict *v)
+static bool defer_cm_message(const struct av_net_path *path, const struct av_cm_message *m,
+			     const struct av_faults_verdict *v)
 {
 	struct message *k = av_overtaken_add(&kept, sizeof(*k), v, av_now_ns());
 
@@ -100,7 +100,7 @@ static void come(const struct av_net_path *path, const struct av_cm_message *m, 
 		av_cm_arrived(path, m);
 }
 
-static void let_go(void)
+static void deliver_deferred_cm(void)
 {
 	uint64_t now_ns = av_now_ns();
 	struct message *k;
@@ -119,7 +119,7 @@ uint64_t av_cm_faults_look(void)
 {
 	uint64_t next;
 
-	let_go();
+	deliver_deferred_cm();
 	av_cm_lock();
 	next = av_overtaken_next(&kept);
 	av_cm_unlock();
@@ -128,20 +128,20 @@ uint64_t av_cm_faults_look(void)
 
 void av_cm_faults_arrived(const struct av_net_path *path, const struct av_cm_message *m)
 {
-	struct av_faults_verdict v = decide(path, m);
+	struct av_faults_verdict v = judge_cm_arrival(path, m);
 	bool waits = false;
 
 	if (v.lost)
 		return;
 	av_cm_lock();
 	if (v.delay_ns || v.after)
-		waits = keep(path, m, &v);
+		waits = defer_cm_message(path, m, &v);
 	else
 		av_overtaken_pass(&kept);
 	av_cm_unlock();
 	if (!waits)
 		come(path, m, v.times);
-	let_go();
+	deliver_deferred_cm();
 }
 
 /* --- the end --------------------------------------------------------------------------- */
@@ -190,7 +190,7 @@ static void leave_alone(struct attended *a)
 }
 
 /* One that the host has no more is left alone. While there is room it is not: it may come back. */
-static void make_room(void)
+static void drop_foreign_address(void)
 {
 	unsigned int i = 0;
 
@@ -202,7 +202,7 @@ static void make_room(void)
 	attended[i] = attended[--attended_count];
 }
 
-static struct attended *find(const uint8_t address[16])
+static struct attended *find_attended(const uint8_t address[16])
 {
 	for (unsigned int i = 0; i < attended_count; i++)
 		if (memcmp(attended[i].address, address, 16) == 0)
@@ -222,13 +222,13 @@ static int open_one(struct attended *a)
 /* Return: 0 or -errno */
 static int attend(const uint8_t address[16])
 {
-	struct attended *a = find(address);
+	struct attended *a = find_attended(address);
 	int ret;
 
 	if (a)
 		return open_one(a);
 	if (attended_count == AV_GID_MAX)
-		make_room();
+		drop_foreign_address();
 	if (attended_count == AV_GID_MAX)
 		return -ENOSPC;
 	a = &attended[attended_count];

@@ -32,7 +32,7 @@ uint32_t av_cm_comm_index(uint32_t comm)
 	return comm & (AV_CM_COMM_MAX - 1);
 }
 
-static uint32_t process_of(uint32_t comm)
+static uint32_t find_comm_process(uint32_t comm)
 {
 	return av_dir_proc_at(comm >> (INDEX_BITS + TAG_BITS));
 }
@@ -78,13 +78,13 @@ static uint32_t owner(const struct av_net_packet *p)
 	if (m.attribute == AV_CM_REQ || m.attribute == AV_CM_SIDR_REQ)
 		return av_cm_listener(p->path.dst, &m, &found) ? found.proc : av_lock_self;
 	if (m.attribute == AV_CM_SIDR_REP)
-		proc = process_of(m.local_comm_id);
+		proc = find_comm_process(m.local_comm_id);
 	else /* 0: the requester has never heard of this end */
-		proc = m.remote_comm_id ? process_of(m.remote_comm_id) : 0;
+		proc = m.remote_comm_id ? find_comm_process(m.remote_comm_id) : 0;
 	return proc ? proc : av_lock_self;
 }
 
-static void arrived(const struct av_net_packet *p)
+static void receive_cm_mad(const struct av_net_packet *p)
 {
 	av_cm_receive *f = atomic_load(&receive); /* GCC calls it by a plain load */
 	struct av_net_path back = p->path;
@@ -104,11 +104,11 @@ struct av_cm_way av_cm_way_back(const struct av_net_path *path, const struct av_
 	struct av_cm_way way = {.path = *path, .device = ""};
 
 	if (!av_wire_is_forced() && m->local_comm_id && av_cm_is_own(path->dst))
-		way.proc = process_of(m->local_comm_id);
+		way.proc = find_comm_process(m->local_comm_id);
 	return way;
 }
 
-static const struct av_net_manager manager = {.owner = owner, .packet = arrived};
+static const struct av_net_manager manager = {.owner = owner, .packet = receive_cm_mad};
 
 void av_cm_mads_begin(av_cm_receive *r)
 {
@@ -129,7 +129,7 @@ static struct av_packet datagram(void)
 				  .payload_bytes = AV_MAD_BYTES};
 }
 
-static int pass(const struct av_cm_way *way, const struct av_cm_message *m)
+static int forward_cm_mad(const struct av_cm_way *way, const struct av_cm_message *m)
 {
 	uint8_t bytes[AV_PACKET_HEADERS_MAX + AV_MAD_BYTES + AV_ICRC_BYTES];
 	struct av_packet p = datagram();
@@ -156,7 +156,7 @@ static int send_packet(const struct av_cm_way *way, const struct av_cm_message *
 
 int av_cm_send(const struct av_cm_way *way, const struct av_cm_message *m)
 {
-	return way->proc ? pass(way, m) : send_packet(way, m);
+	return way->proc ? forward_cm_mad(way, m) : send_packet(way, m);
 }
 
 #define REMEMBERED 256u

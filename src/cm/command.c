@@ -76,7 +76,7 @@ int av_cm_respond(const struct av_cm_call *call, uint64_t to, const void *answer
 
 /* --- events ---------------------------------------------------------------------------- */
 
-static void count(const struct av_cm_event *e)
+static void count_cm_event(const struct av_cm_event *e)
 {
 	e->id->reported++;
 	if (e->group)
@@ -88,7 +88,7 @@ static void count(const struct av_cm_event *e)
 }
 
 /* Return: 0; -EAGAIN: another thread was faster; what cannot be delivered stays */
-static int deliver(struct av_cm_call *call)
+static int deliver_cm_event(struct av_cm_call *call)
 {
 	const struct rdma_ucm_get_event *command = AV_CM_BODY(call, struct rdma_ucm_get_event);
 	const struct av_cm_event *e = TAILQ_FIRST(&call->channel->events);
@@ -102,7 +102,7 @@ static int deliver(struct av_cm_call *call)
 			    offsetof(struct rdma_ucm_event_resp, reserved), sizeof(e->body));
 	if (ret)
 		return ret;
-	count(e);
+	count_cm_event(e);
 	av_cm_channel_fetched(call->channel, call->fd);
 	return 0;
 }
@@ -116,7 +116,7 @@ static int get_event(struct av_cm_call *call)
 		if (ret)
 			return ret;
 		av_cm_lock();
-		ret = deliver(call);
+		ret = deliver_cm_event(call);
 		av_cm_unlock();
 	} while (ret == -EAGAIN);
 	return ret;
@@ -167,7 +167,7 @@ static int refuse_inherited(void)
 }
 
 /* Context: locked; unlocked meanwhile, if the command wants that */
-static int run(const struct row *row, struct av_cm_call *call)
+static int run_cm_command(const struct row *row, struct av_cm_call *call)
 {
 	int ret;
 
@@ -192,7 +192,7 @@ static int carry_out(int fd, uint32_t number, const void *bytes, size_t count)
 	av_cm_lock();
 	call.channel = av_cm_channel_get(number);
 	if (call.channel) {
-		ret = run(row, &call);
+		ret = run_cm_command(row, &call);
 		av_cm_channel_put(call.channel);
 	}
 	av_cm_unlock();
@@ -323,7 +323,7 @@ static int set_tos(struct av_cm_id *id, const uint8_t *value)
 }
 
 /* Values of int: the kernel takes any that is not 0 for yes. */
-static int number_of(const uint8_t *value)
+static int load_int_option(const uint8_t *value)
 {
 	int number;
 
@@ -332,7 +332,7 @@ static int number_of(const uint8_t *value)
 }
 
 /* Whoever shares its port number, or wants to, learns of it. */
-static void publish(const struct av_cm_id *id)
+static void publish_port_options(const struct av_cm_id *id)
 {
 	if (id->port >= 0)
 		av_cm_port_options(id->port, id->afonly, id->reuse);
@@ -341,12 +341,12 @@ static void publish(const struct av_cm_id *id)
 /* Once bound it may begin to share, but not cease to. Who listens is alone. */
 static int set_reuse(struct av_cm_id *id, const uint8_t *value)
 {
-	bool reuse = number_of(value) != 0;
+	bool reuse = load_int_option(value) != 0;
 
 	if (id->state == AV_CM_ID_LISTENS || (id->state != AV_CM_ID_IDLE && !reuse))
 		return av_cm_id_refuse(id, AV_CM_IN(IDLE) | (reuse ? AV_CM_IN(ADDR_BOUND) : 0));
 	id->reuse = reuse;
-	publish(id);
+	publish_port_options(id);
 	return 0;
 }
 
@@ -354,9 +354,9 @@ static int set_afonly(struct av_cm_id *id, const uint8_t *value)
 {
 	if (id->state != AV_CM_ID_IDLE && id->state != AV_CM_ID_BOUND)
 		return av_cm_id_refuse(id, AV_CM_IN(IDLE) | AV_CM_IN(ADDR_BOUND));
-	id->afonly = number_of(value) != 0;
+	id->afonly = load_int_option(value) != 0;
 	id->afonly_set = true;
-	publish(id);
+	publish_port_options(id);
 	return 0;
 }
 
@@ -456,8 +456,8 @@ int av_cm_write_event(struct av_cm_call *call)
 
 #define GROUP_QPN 0xffffffu
 
-static void describe(const struct av_cm_id *id, const struct av_cm_name *name,
-		     struct rdma_ucm_ud_param *ud)
+static void fill_group_ud_param(const struct av_cm_id *id, const struct av_cm_name *name,
+				struct rdma_ucm_ud_param *ud)
 {
 	memset(ud, 0, sizeof(*ud));
 	ud->qp_num = GROUP_QPN;
@@ -476,8 +476,8 @@ static bool may_join(const struct av_cm_id *id)
 	return id->where.dev && (id->state == AV_CM_ID_BOUND || id->state == AV_CM_ID_RESOLVED);
 }
 
-static int join(struct av_cm_call *call, uint32_t number, uint64_t uid, uint64_t response,
-		const struct sockaddr *address)
+static int join_cm_group(struct av_cm_call *call, uint32_t number, uint64_t uid, uint64_t response,
+			 const struct sockaddr *address)
 {
 	struct rdma_ucm_create_id_resp answer;
 	struct rdma_ucm_ud_param ud;
@@ -505,7 +505,7 @@ static int join(struct av_cm_call *call, uint32_t number, uint64_t uid, uint64_t
 		av_cm_group_destroy(g);
 		return ret;
 	}
-	describe(id, &name, &ud);
+	fill_group_ud_param(id, &name, &ud);
 	ret = av_cm_group_heard(g, AV_CM_EVENT_MULTICAST_JOIN, 0, &ud);
 	if (ret)
 		av_cm_group_destroy(g);
@@ -517,8 +517,8 @@ int av_cm_join_ip_mcast(struct av_cm_call *call)
 	const struct rdma_ucm_join_ip_mcast *command =
 		AV_CM_BODY(call, struct rdma_ucm_join_ip_mcast);
 
-	return join(call, command->id, command->uid, command->response,
-		    (const struct sockaddr *)&command->addr);
+	return join_cm_group(call, command->id, command->uid, command->response,
+			     (const struct sockaddr *)&command->addr);
 }
 
 int av_cm_join_mcast(struct av_cm_call *call)
@@ -530,8 +530,8 @@ int av_cm_join_mcast(struct av_cm_call *call)
 	if (command->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
 		return -av_refuse(EINVAL, AV_CHECK_FLAGS, command->join_flags,
 				  RDMA_MC_JOIN_FLAG_RESERVED - 1);
-	return join(call, command->id, command->uid, command->response,
-		    (const struct sockaddr *)&command->addr);
+	return join_cm_group(call, command->id, command->uid, command->response,
+			     (const struct sockaddr *)&command->addr);
 }
 
 int av_cm_leave_mcast(struct av_cm_call *call)

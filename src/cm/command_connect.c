@@ -24,7 +24,7 @@
 
 /* --- connecting ------------------------------------------------------------------------- */
 
-static uint64_t service_of(const struct av_cm_id *id)
+static uint64_t target_service_id(const struct av_cm_id *id)
 {
 	return id->dst.ib ? id->dst.service_id : av_cm_service_id(id->ps, id->dst.port);
 }
@@ -39,7 +39,7 @@ static struct av_cm_way way_of(const struct av_cm_id *id)
 	memcpy(way.named, id->dst.address, sizeof(way.named));
 	way.path.hop_limit = HOPS;
 	way.path.traffic_class = id->tos;
-	way.proc = av_cm_listener_of(&way, service_of(id));
+	way.proc = av_cm_listener_of(&way, target_service_id(id));
 	return way;
 }
 
@@ -82,14 +82,14 @@ static uint8_t at_most(uint8_t value, uint8_t most)
 	return value < most ? value : most;
 }
 
-static struct av_cm_message request_of(const struct av_cm_id *id, const struct av_cm_way *way,
-				       const struct rdma_ucm_connect *command)
+static struct av_cm_message build_cm_request(const struct av_cm_id *id, const struct av_cm_way *way,
+					     const struct rdma_ucm_connect *command)
 {
 	const struct rdma_ucm_conn_param *p = &command->conn_param;
 	bool ud = av_cm_id_is_ud(id);
 	struct av_cm_message m = {
 		.attribute = ud ? AV_CM_SIDR_REQ : AV_CM_REQ,
-		.service_id = service_of(id),
+		.service_id = target_service_id(id),
 		.ca_guid = be64toh(id->where.dev->attr.node_guid),
 		.pkey = AV_PKEY_DEFAULT,
 		.local_timeout = CM_TIMEOUT,
@@ -116,7 +116,7 @@ static struct av_cm_message request_of(const struct av_cm_id *id, const struct a
 	return m;
 }
 
-static void remember(struct av_cm_id *id, const struct av_cm_message *m)
+static void save_request_params(struct av_cm_id *id, const struct av_cm_message *m)
 {
 	struct av_cm_conn *c = id->conn;
 
@@ -132,7 +132,7 @@ static int connect_routed(struct av_cm_id *id, const struct av_cm_way *way,
 			  const struct rdma_ucm_connect *command)
 {
 	const struct rdma_ucm_conn_param *p = &command->conn_param;
-	struct av_cm_message m = request_of(id, way, command);
+	struct av_cm_message m = build_cm_request(id, way, command);
 	int ret = put_private(&m, av_cm_id_header(id), p->private_data, p->private_data_len);
 
 	if (ret)
@@ -141,7 +141,7 @@ static int connect_routed(struct av_cm_id *id, const struct av_cm_way *way,
 	if (!id->conn)
 		return -ENOMEM;
 	m.psn = id->conn->psn;
-	remember(id, &m);
+	save_request_params(id, &m);
 	id->service_id = m.service_id;
 	id->state = AV_CM_ID_CONNECT;
 	av_cm_conn_request(id->conn, &m);
@@ -474,8 +474,8 @@ int av_cm_bind(struct av_cm_call *call)
 /* --- the way to another ---------------------------------------------------------------- */
 
 /* The family of an address that stands for any need not be that of a GID. */
-static int source_of(const struct av_cm_id *id, const struct av_cm_name *dst,
-		     struct av_cm_name *src)
+static int select_cm_source(const struct av_cm_id *id, const struct av_cm_name *dst,
+			    struct av_cm_name *src)
 {
 	struct sockaddr_storage to, from, chosen;
 	bool any = av_cm_is_any(id->src.address);
@@ -496,7 +496,7 @@ static int source_of(const struct av_cm_id *id, const struct av_cm_name *dst,
  * From that address to @dst. A loopback address leads to this host's own: from the device that has
  * it. Return: 0, or -ENODEV, which the event says
  */
-static int resolve(struct av_cm_id *id, struct av_cm_name src, const struct av_cm_name *dst)
+static int resolve_id_addr(struct av_cm_id *id, struct av_cm_name src, const struct av_cm_name *dst)
 {
 	struct av_cm_where where;
 
@@ -576,12 +576,12 @@ static int find_way(struct av_cm_id *id, const struct av_cm_name *dst, int *stat
 	*status = 0;
 	if (av_cm_is_any(dst->address))
 		return resolve_here(id, dst);
-	ret = source_of(id, dst, &src);
+	ret = select_cm_source(id, dst, &src);
 	if (is_unasked(ret))
 		return ret;
 	if (ret)
 		return av_cm_refuse_name(-ret, AV_CHECK_CM_NO_ROUTE, dst);
-	*status = resolve(id, src, dst);
+	*status = resolve_id_addr(id, src, dst);
 	return 0;
 }
 

@@ -109,8 +109,8 @@ static int query_addr(struct av_cm_call *call, const struct av_cm_id *id)
 			     sizeof(answer));
 }
 
-static uint16_t put_ib(struct __kernel_sockaddr_storage *to, const uint8_t gid[16],
-		       const struct av_cm_id *id, uint16_t port)
+static uint16_t put_query_ib_addr(struct __kernel_sockaddr_storage *to, const uint8_t gid[16],
+				  const struct av_cm_id *id, uint16_t port)
 {
 	struct av_cm_name name = {.ib = true, .service_id = av_cm_service_id(id->ps, port)};
 	struct sockaddr_storage address;
@@ -130,14 +130,16 @@ static int query_gid(struct av_cm_call *call, const struct av_cm_id *id)
 	bool there = id->where.dev;
 
 	fill_device(id, &answer);
-	answer.src_size = put_ib(&answer.src_addr, there ? id->where.gid : none, id, id->src.port);
-	answer.dst_size = put_ib(&answer.dst_addr, there ? id->gid : none, id, id->dst.port);
+	answer.src_size =
+		put_query_ib_addr(&answer.src_addr, there ? id->where.gid : none, id, id->src.port);
+	answer.dst_size =
+		put_query_ib_addr(&answer.dst_addr, there ? id->gid : none, id, id->dst.port);
 	return av_cm_respond(call, command->response, &answer,
 			     offsetof(struct rdma_ucm_query_addr_resp, ibdev_index),
 			     sizeof(answer));
 }
 
-static void fill_path(const struct av_cm_id *id, struct ibv_path_record *p)
+static void fill_path_record(const struct av_cm_id *id, struct ibv_path_record *p)
 {
 	if (!has_route(id))
 		return;
@@ -160,7 +162,7 @@ static int query_path(struct av_cm_call *call, const struct av_cm_id *id)
 		.flags = htobe32(IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL)};
 	uint8_t answer[sizeof(head) + sizeof(path)];
 
-	fill_path(id, &path.path);
+	fill_path_record(id, &path.path);
 	memcpy(answer, &head, sizeof(head));
 	memcpy(answer + sizeof(head), &path, sizeof(path));
 	return av_cm_respond(call, command->response, answer, sizeof(head),
@@ -217,7 +219,7 @@ static void to_init(const struct av_cm_conn *c, struct ib_uverbs_qp_attr *a)
 		a->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 }
 
-static bool is_reliable(const struct av_cm_id *id)
+static bool is_id_reliable(const struct av_cm_id *id)
 {
 	return id->qp_type != IBV_QPT_UC;
 }
@@ -234,7 +236,7 @@ static int to_rtr(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
 	a->path_mtu = c->path_mtu;
 	a->dest_qp_num = c->remote_qpn;
 	a->rq_psn = c->psn; /* each end tells the other where to begin: IBTA volume 1, 12.7 */
-	if (is_reliable(id)) {
+	if (is_id_reliable(id)) {
 		a->qp_attr_mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 		a->max_dest_rd_atomic = c->responder_resources;
 	}
@@ -249,7 +251,7 @@ static int to_rts(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
 		return av_cm_id_refuse(id, CONNECTED);
 	a->qp_attr_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 	a->sq_psn = c->remote_psn;
-	if (is_reliable(id)) {
+	if (is_id_reliable(id)) {
 		a->qp_attr_mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 				   IBV_QP_MAX_QP_RD_ATOMIC;
 		a->timeout = id->ack_timeout_set ? id->ack_timeout : c->ack_timeout;
@@ -260,7 +262,7 @@ static int to_rts(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
 	return 0;
 }
 
-static int fill_attr(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
+static int fill_cm_qp_attr(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
 {
 	const struct av_cm_conn *c = id->conn;
 
@@ -301,7 +303,7 @@ int av_cm_init_qp_attr(struct av_cm_call *call)
 		return -av_refuse(EINVAL, AV_CHECK_CM_QP_STATE, command->qp_state, 0);
 	ret = av_cm_id_find(call->channel, command->id, &id);
 	if (ret == 0)
-		ret = id->where.dev ? fill_attr(id, &answer) : refuse_placeless(id);
+		ret = id->where.dev ? fill_cm_qp_attr(id, &answer) : refuse_placeless(id);
 	if (ret)
 		return ret;
 	return av_cm_respond(call, command->response, &answer, sizeof(answer), sizeof(answer));

@@ -70,7 +70,7 @@ struct av_cm_conn *av_cm_conn_new(struct av_cm_id *id, enum av_cm_conn_state sta
 	return c;
 }
 
-static void forget(struct av_cm_conn *c)
+static void free_cm_conn(struct av_cm_conn *c)
 {
 	av_handles_remove(&numbers, av_cm_comm_index(c->comm));
 	TAILQ_REMOVE(&conns, c, entry);
@@ -215,12 +215,12 @@ void av_cm_conn_over(struct av_cm_conn *c)
 	due_after(c, c->id ? TIMEWAIT_NS : 0);
 }
 
-static struct av_cm_message message(uint16_t attribute)
+static struct av_cm_message make_conn_message(uint16_t attribute)
 {
 	return (struct av_cm_message){.attribute = attribute};
 }
 
-static void end(struct av_cm_conn *c)
+static void end_cm_conn(struct av_cm_conn *c)
 {
 	av_cm_conn_hush(c);
 	c->state = AV_CM_ENDED;
@@ -231,7 +231,7 @@ static void end(struct av_cm_conn *c)
 void av_cm_refuse(const struct av_cm_way *way, const struct av_cm_message *m, uint8_t about,
 		  uint16_t reason)
 {
-	struct av_cm_message reply = message(AV_CM_REJ);
+	struct av_cm_message reply = make_conn_message(AV_CM_REJ);
 
 	reply.transaction = m->transaction;
 	reply.local_comm_id = m->remote_comm_id;
@@ -258,7 +258,7 @@ static void put_guid(struct av_cm_message *m, uint64_t guid)
 
 static void say_reject(struct av_cm_conn *c, uint16_t reason, const void *data, size_t bytes)
 {
-	struct av_cm_message m = message(AV_CM_REJ);
+	struct av_cm_message m = make_conn_message(AV_CM_REJ);
 
 	m.message_rejected = rejected_message(c);
 	m.reason = reason;
@@ -267,12 +267,12 @@ static void say_reject(struct av_cm_conn *c, uint16_t reason, const void *data, 
 	if (bytes)
 		memcpy(m.private_data, data, bytes);
 	av_cm_conn_say(c, m, 0);
-	end(c);
+	end_cm_conn(c);
 }
 
 static void say_sidr_refusal(struct av_cm_conn *c, const void *data, size_t bytes)
 {
-	struct av_cm_message m = message(AV_CM_SIDR_REP);
+	struct av_cm_message m = make_conn_message(AV_CM_SIDR_REP);
 
 	m.transaction = c->request;
 	m.local_comm_id = c->remote_comm;
@@ -280,7 +280,7 @@ static void say_sidr_refusal(struct av_cm_conn *c, const void *data, size_t byte
 	if (bytes)
 		memcpy(m.private_data, data, bytes);
 	(void)av_cm_send(&c->way, &m);
-	end(c);
+	end_cm_conn(c);
 }
 
 /* --- commands -------------------------------------------------------------------------- */
@@ -312,7 +312,7 @@ int av_cm_conn_ready(struct av_cm_conn *c)
 	if (c->state != AV_CM_REP_RECEIVED)
 		return -EINVAL;
 	c->state = AV_CM_ESTABLISHED;
-	av_cm_conn_say(c, message(AV_CM_RTU), 0);
+	av_cm_conn_say(c, make_conn_message(AV_CM_RTU), 0);
 	return 0;
 }
 
@@ -337,7 +337,7 @@ void av_cm_conn_disconnect(struct av_cm_conn *c)
 {
 	switch (c->state) {
 	case AV_CM_ESTABLISHED: {
-		struct av_cm_message m = message(AV_CM_DREQ);
+		struct av_cm_message m = make_conn_message(AV_CM_DREQ);
 
 		m.qpn = c->remote_qpn;
 		c->state = AV_CM_DREQ_SENT;
@@ -345,7 +345,7 @@ void av_cm_conn_disconnect(struct av_cm_conn *c)
 		break;
 	}
 	case AV_CM_DREQ_RECEIVED:
-		av_cm_conn_say(c, message(AV_CM_DREP), 0);
+		av_cm_conn_say(c, make_conn_message(AV_CM_DREP), 0);
 		av_cm_conn_over(c);
 		break;
 	default:
@@ -384,7 +384,7 @@ void av_cm_conn_abandon(struct av_cm_conn *c)
 	case AV_CM_DREQ_SENT:
 		break;
 	default:
-		end(c);
+		end_cm_conn(c);
 	}
 	av_cm_wake(0);
 }
@@ -419,16 +419,16 @@ static void give_up(struct av_cm_conn *c)
 	if (state == AV_CM_REQ_SENT || state == AV_CM_REP_SENT)
 		say_reject(c, AV_CM_TIMEOUT, NULL, 0);
 	else
-		end(c);
+		end_cm_conn(c);
 	if (c->id)
 		av_cm_id_heard(c->id, AV_CM_EVENT_UNREACHABLE, -ETIMEDOUT, NULL);
 }
 
-static void expired(struct av_cm_conn *c)
+static void handle_conn_timeout(struct av_cm_conn *c)
 {
 	c->due_ns = UINT64_MAX;
 	if (c->state == AV_CM_TIMEWAIT) {
-		end(c);
+		end_cm_conn(c);
 		if (c->id)
 			av_cm_id_heard(c->id, AV_CM_EVENT_TIMEWAIT_EXIT, 0, NULL);
 	} else if (c->tries && --c->tries == 0) {
@@ -446,7 +446,7 @@ static void expired(struct av_cm_conn *c)
 /* What its kernel would have said when the peer's process ended. */
 static void peer_died(struct av_cm_conn *c)
 {
-	struct av_cm_message m = message(AV_CM_REJ);
+	struct av_cm_message m = make_conn_message(AV_CM_REJ);
 
 	m.reason = AV_CM_CONSUMER;
 	switch (c->state) {
@@ -454,7 +454,7 @@ static void peer_died(struct av_cm_conn *c)
 	case AV_CM_REQ_RECEIVED:
 	case AV_CM_REP_SENT:
 	case AV_CM_REP_RECEIVED:
-		end(c);
+		end_cm_conn(c);
 		if (c->id)
 			av_cm_id_heard(c->id, AV_CM_EVENT_REJECTED, AV_CM_CONSUMER, &m);
 		break;
@@ -476,7 +476,7 @@ static void peer_died(struct av_cm_conn *c)
 	}
 }
 
-static bool has_died(const struct av_cm_conn *c)
+static bool has_conn_peer_died(const struct av_cm_conn *c)
 {
 	static uint32_t asked; /* one process has many connections */
 	static uint64_t asked_ns;
@@ -496,7 +496,7 @@ static bool is_forgotten(const struct av_cm_conn *c)
 	return !c->id && !c->unsent;
 }
 
-static bool is_over(const struct av_cm_conn *c)
+static bool is_conn_ended(const struct av_cm_conn *c)
 {
 	return c->state == AV_CM_ENDED || c->state == AV_CM_TIMEWAIT;
 }
@@ -504,7 +504,7 @@ static bool is_over(const struct av_cm_conn *c)
 /* Is the end of the peer's process to be noticed? */
 static bool needs_peer(const struct av_cm_conn *c)
 {
-	return c->way.proc && !is_over(c) && !serves_datagrams(c);
+	return c->way.proc && !is_conn_ended(c) && !serves_datagrams(c);
 }
 
 uint64_t av_cm_conns_look(uint64_t now_ns)
@@ -519,15 +519,15 @@ uint64_t av_cm_conns_look(uint64_t now_ns)
 	for (c = TAILQ_FIRST(&conns); c; c = after) {
 		after = TAILQ_NEXT(c, entry);
 		if (c->due_ns <= now_ns)
-			expired(c);
-		if (deaths && needs_peer(c) && has_died(c))
+			handle_conn_timeout(c);
+		if (deaths && needs_peer(c) && has_conn_peer_died(c))
 			peer_died(c);
 		if (c->unsent && c->way.proc != full)
 			av_cm_conn_again(c);
 		if (c->unsent)
 			full = c->way.proc;
-		if (is_over(c) && is_forgotten(c)) {
-			forget(c);
+		if (is_conn_ended(c) && is_forgotten(c)) {
+			free_cm_conn(c);
 			continue;
 		}
 		if (c->unsent && now_ns + FULL_NS < next)

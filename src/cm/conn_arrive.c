@@ -10,8 +10,8 @@
 
 #define SLOW_TIMEOUT 20 /* what an MRA asks for: 4.3 s */
 
-static void heard(struct av_cm_conn *c, enum av_cm_event_type event, int status,
-		  const struct av_cm_message *m)
+static void report_conn_event(struct av_cm_conn *c, enum av_cm_event_type event, int status,
+			      const struct av_cm_message *m)
 {
 	if (c->id)
 		av_cm_id_heard(c->id, event, status, m);
@@ -103,17 +103,17 @@ static void replied(struct av_cm_conn *c, const struct av_cm_message *m)
 	c->initiator_depth = m->responder_resources;
 	c->responder_resources = m->initiator_depth;
 	c->rnr_retry_count = m->rnr_retry_count;
-	heard(c, AV_CM_EVENT_CONNECT_RESPONSE, 0, m);
+	report_conn_event(c, AV_CM_EVENT_CONNECT_RESPONSE, 0, m);
 }
 
 /* No event has private data of an RTU, nor of a DREQ or DREP: so the kernel. */
-static void is_ready(struct av_cm_conn *c)
+static void handle_rtu(struct av_cm_conn *c)
 {
 	if (c->state != AV_CM_REP_SENT)
 		return;
 	av_cm_conn_hush(c);
 	c->state = AV_CM_ESTABLISHED;
-	heard(c, AV_CM_EVENT_ESTABLISHED, 0, NULL);
+	report_conn_event(c, AV_CM_EVENT_ESTABLISHED, 0, NULL);
 }
 
 static void rejected(struct av_cm_conn *c, const struct av_cm_message *m)
@@ -133,12 +133,12 @@ static void rejected(struct av_cm_conn *c, const struct av_cm_message *m)
 			av_cm_report_refused(&c->way, c->id->service_id, m->reason,
 					     m->reason == AV_CM_INVALID_SERVICE_ID);
 		c->state = AV_CM_ENDED;
-		heard(c, AV_CM_EVENT_REJECTED, m->reason, m);
+		report_conn_event(c, AV_CM_EVENT_REJECTED, m->reason, m);
 		break;
 	case AV_CM_ESTABLISHED: /* it knows nothing of the connection any more */
 	case AV_CM_DREQ_SENT:
 		av_cm_conn_hush(c);
-		heard(c, AV_CM_EVENT_DISCONNECTED, 0, NULL);
+		report_conn_event(c, AV_CM_EVENT_DISCONNECTED, 0, NULL);
 		av_cm_conn_over(c);
 		break;
 	default:
@@ -162,19 +162,19 @@ static void disconnected(struct av_cm_conn *c, const struct av_cm_message *m)
 	if (c->state == AV_CM_REP_SENT) { /* its RTU was lost */
 		av_cm_conn_hush(c);
 		c->state = AV_CM_ESTABLISHED;
-		heard(c, AV_CM_EVENT_ESTABLISHED, 0, NULL);
+		report_conn_event(c, AV_CM_EVENT_ESTABLISHED, 0, NULL);
 	}
 	switch (c->state) {
 	case AV_CM_ESTABLISHED:
 		c->state = AV_CM_DREQ_RECEIVED;
-		heard(c, AV_CM_EVENT_DISCONNECTED, 0, NULL);
+		report_conn_event(c, AV_CM_EVENT_DISCONNECTED, 0, NULL);
 		if (!c->id)
 			av_cm_conn_disconnect(c);
 		break;
 	case AV_CM_DREQ_SENT: /* both at once */
 		av_cm_conn_hush(c);
 		c->state = AV_CM_DREQ_RECEIVED;
-		heard(c, AV_CM_EVENT_DISCONNECTED, 0, NULL);
+		report_conn_event(c, AV_CM_EVENT_DISCONNECTED, 0, NULL);
 		av_cm_conn_disconnect(c);
 		break;
 	case AV_CM_TIMEWAIT:
@@ -191,7 +191,7 @@ static void is_disconnected(struct av_cm_conn *c)
 	if (c->state != AV_CM_DREQ_SENT)
 		return;
 	av_cm_conn_hush(c);
-	heard(c, AV_CM_EVENT_DISCONNECTED, 0, NULL);
+	report_conn_event(c, AV_CM_EVENT_DISCONNECTED, 0, NULL);
 	av_cm_conn_over(c);
 }
 
@@ -207,7 +207,7 @@ static void sidr_replied(struct av_cm_conn *c, const struct av_cm_message *m)
 		av_cm_report_refused(&c->way, c->id->service_id, m->status,
 				     m->status == AV_CM_SIDR_UNSUPPORTED);
 	c->state = AV_CM_ENDED;
-	heard(c, ok ? AV_CM_EVENT_ESTABLISHED : AV_CM_EVENT_UNREACHABLE, m->status, m);
+	report_conn_event(c, ok ? AV_CM_EVENT_ESTABLISHED : AV_CM_EVENT_UNREACHABLE, m->status, m);
 }
 
 /* No alternate path is ever loaded: APR status 0x? says so. */
@@ -225,7 +225,7 @@ static void asked_for_path(struct av_cm_conn *c, const struct av_cm_message *m)
 /* --- whose ----------------------------------------------------------------------------- */
 
 /* A message of a connection that is not known, or not with that peer. */
-static void unknown(const struct av_net_path *path, const struct av_cm_message *m)
+static void reply_unknown_conn(const struct av_net_path *path, const struct av_cm_message *m)
 {
 	const struct av_cm_way way = av_cm_way_back(path, m);
 	struct av_cm_message reply = {.attribute = AV_CM_DREP,
@@ -246,7 +246,7 @@ static void after_end(struct av_cm_conn *c, const struct av_net_path *path,
 	if (m->attribute == AV_CM_REP && c->sent.attribute == AV_CM_REJ)
 		av_cm_conn_again(c);
 	else
-		unknown(path, m);
+		reply_unknown_conn(path, m);
 }
 
 /* It has no number for this end yet. Else a refusal without one is late, or somebody else's. */
@@ -272,7 +272,7 @@ static void answered(const struct av_net_path *path, const struct av_cm_message 
 	if (!c && m->attribute == AV_CM_REJ && m->remote_comm_id == 0)
 		c = av_cm_conn_same(path, m->local_comm_id, false, NULL);
 	if (!c || !is_peer(c, path, m)) {
-		unknown(path, m);
+		reply_unknown_conn(path, m);
 		return;
 	}
 	if (c->state == AV_CM_ENDED) {
@@ -284,7 +284,7 @@ static void answered(const struct av_net_path *path, const struct av_cm_message 
 		replied(c, m);
 		break;
 	case AV_CM_RTU:
-		is_ready(c);
+		handle_rtu(c);
 		break;
 	case AV_CM_REJ:
 		rejected(c, m);

@@ -56,8 +56,8 @@ void av_cm_kind_put_qpn(struct av_cm_message *rep, uint8_t qp_type, uint32_t qpn
 }
 
 /* Note why a verb is about to fail with @err. Return: @err */
-static int note(int err, enum av_check check, uint64_t wanted, uint64_t limit,
-		const uint8_t gid[16])
+static int record_gid_refusal(int err, enum av_check check, uint64_t wanted, uint64_t limit,
+			      const uint8_t gid[16])
 {
 	struct av_flight_record *r;
 
@@ -74,7 +74,7 @@ static int note_way(int err, enum av_check check, uint64_t wanted, uint64_t limi
 {
 	struct av_flight_record *r;
 
-	(void)note(err, check, wanted, limit, way->named);
+	(void)record_gid_refusal(err, check, wanted, limit, way->named);
 	r = av_diag_pending();
 	if (memcmp(way->named, way->path.dst, sizeof(way->named)) == 0)
 		return err;
@@ -129,7 +129,7 @@ void av_cm_report_silence(const struct av_cm_way *way, uint64_t service_id, unsi
 
 int av_cm_refuse_name(int err, enum av_check check, const struct av_cm_name *name)
 {
-	return -note(err, check, name->port, 0, name->address);
+	return -record_gid_refusal(err, check, name->port, 0, name->address);
 }
 
 void av_cm_report_unresolved(const struct av_cm_name *dst)
@@ -209,7 +209,7 @@ static void drop_events(struct av_cm_channel *c, const struct av_cm_id *id,
 }
 
 /* Its connection and its port number end. */
-static void let_go(struct av_cm_id *id)
+static void release_id_conn(struct av_cm_id *id)
 {
 	if (id->conn)
 		av_cm_conn_abandon(id->conn);
@@ -221,7 +221,7 @@ static void let_go(struct av_cm_id *id)
 
 void av_cm_id_remove(struct av_cm_id *id)
 {
-	let_go(id);
+	release_id_conn(id);
 	id->where.dev = NULL;
 	id->state = AV_CM_ID_REMOVED;
 	av_cm_id_heard(id, AV_CM_EVENT_DEVICE_REMOVAL, 0, NULL);
@@ -236,7 +236,7 @@ void av_cm_id_destroy(struct av_cm_id *id)
 		av_cm_group_destroy(g);
 	}
 	drop_events(id->channel, id, NULL);
-	let_go(id);
+	release_id_conn(id);
 	TAILQ_REMOVE(&id->channel->ids, id, entry);
 	av_handles_remove(&ids, id->number);
 	free(id);
@@ -435,7 +435,8 @@ static void fill_ud(struct rdma_ucm_ud_param *p, const struct av_cm_id *id,
 		av_cm_id_ah(id, &p->ah_attr);
 }
 
-static void fill(struct av_cm_event *e, const struct av_cm_id *id, const struct av_cm_message *m)
+static void fill_cm_event(struct av_cm_event *e, const struct av_cm_id *id,
+			  const struct av_cm_message *m)
 {
 	if (!m)
 		return;
@@ -470,7 +471,7 @@ int av_cm_id_heard(struct av_cm_id *id, enum av_cm_event_type event, int status,
 	e = new_event(id, event, status);
 	if (!e)
 		return -ENOMEM;
-	fill(e, id, m);
+	fill_cm_event(e, id, m);
 	av_cm_channel_append(id->channel, e);
 	return 0;
 }
@@ -555,7 +556,7 @@ static bool name_ends(struct av_cm_id *id, const struct av_cm_way *way,
 	return true;
 }
 
-static void take_over(struct av_cm_conn *c, const struct av_cm_message *m)
+static void adopt_request_params(struct av_cm_conn *c, const struct av_cm_message *m)
 {
 	av_cm_conn_called(c, m->local_comm_id);
 	c->request = m->transaction;
@@ -572,8 +573,8 @@ static void take_over(struct av_cm_conn *c, const struct av_cm_message *m)
 }
 
 /* The id of the connection that is asked for. NULL: no memory, or nonsense */
-static struct av_cm_id *child_of(struct av_cm_id *listener, const struct av_cm_way *way,
-				 const struct av_cm_message *m)
+static struct av_cm_id *create_child_id(struct av_cm_id *listener, const struct av_cm_way *way,
+					const struct av_cm_message *m)
 {
 	bool sidr = m->attribute == AV_CM_SIDR_REQ;
 	struct av_cm_id *id =
@@ -596,12 +597,13 @@ static struct av_cm_id *child_of(struct av_cm_id *listener, const struct av_cm_w
 	}
 	av_cm_since(&id->where);
 	id->conn->way.device = id->where.dev->ibv.name;
-	take_over(id->conn, m);
+	adopt_request_params(id->conn, m);
 	return id;
 }
 
 /* Append the request's event. Return: false: no memory */
-static bool ask(struct av_cm_id *listener, struct av_cm_id *child, const struct av_cm_message *m)
+static bool append_request_event(struct av_cm_id *listener, struct av_cm_id *child,
+				 const struct av_cm_message *m)
 {
 	struct av_cm_event *e = new_event(listener, AV_CM_EVENT_CONNECT_REQUEST, 0);
 
@@ -610,7 +612,7 @@ static bool ask(struct av_cm_id *listener, struct av_cm_id *child, const struct 
 	e->fresh = child;
 	child->hidden = true;
 	e->body.id = child->number;
-	fill(e, child, m);
+	fill_cm_event(e, child, m);
 	listener->backlog--;
 	av_cm_channel_append(listener->channel, e);
 	return true;
@@ -631,10 +633,10 @@ uint16_t av_cm_id_requested(const struct av_cm_way *way, const struct av_cm_mess
 		return AV_CM_INVALID_TRANSPORT;
 	if (listener->backlog == 0)
 		return AV_CM_CONSUMER;
-	child = child_of(listener, way, m);
+	child = create_child_id(listener, way, m);
 	if (!child)
 		return AV_CM_NO_RESOURCES;
-	if (ask(listener, child, m))
+	if (append_request_event(listener, child, m))
 		return 0;
 	av_cm_conn_hush(child->conn);
 	av_cm_id_destroy(child);

@@ -36,7 +36,7 @@ static size_t stream_threshold(void)
 	return part < STREAM_LEAST ? STREAM_LEAST : part > STREAM_MOST ? STREAM_MOST : part;
 }
 
-static void look(void)
+static void probe_copy_methods(void)
 {
 	atomic_store_explicit(&string_usable, av_raw_string_usable(), memory_order_relaxed);
 	atomic_store_explicit(&stream_min, stream_threshold(), memory_order_relaxed);
@@ -50,7 +50,7 @@ static void bulk_init(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, look);
+	pthread_once(&once, probe_copy_methods);
 }
 
 size_t av_bulk_stream_min(void)
@@ -111,7 +111,7 @@ static int bulk_copy(void *dst, const void *src, size_t len)
 	return av_bulk_copy_by(av_bulk_choose(dst, src, len), dst, src, len);
 }
 
-static void add(struct av_pieces *p, uintptr_t memory, size_t bytes)
+static void add_copy_piece(struct av_pieces *p, uintptr_t memory, size_t bytes)
 {
 	if (bytes > 0)
 		p->at[p->count++] = (struct iovec){.iov_base = (void *)memory, .iov_len = bytes};
@@ -133,10 +133,10 @@ void av_pieces_cut(struct av_pieces *pieces, uint64_t dst, const void *memory, s
 	const size_t lines = behind > 0 ? (behind - 1) / AV_PIECES_LINE * AV_PIECES_LINE : 0;
 
 	pieces->count = 0;
-	add(pieces, start, word);
-	add(pieces, start + word, line - word);
-	add(pieces, start + line, lines);
-	add(pieces, start + line + lines, behind - lines);
+	add_copy_piece(pieces, start, word);
+	add_copy_piece(pieces, start + word, line - word);
+	add_copy_piece(pieces, start + line, lines);
+	add_copy_piece(pieces, start + line + lines, behind - lines);
 }
 
 /*

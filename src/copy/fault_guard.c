@@ -102,7 +102,7 @@ static void pass_to_default(int sig, siginfo_t *info)
 }
 
 /* Its mask, SA_NODEFER and SA_RESTART are already in force: ours copied them. */
-static void pass_on(int sig, siginfo_t *info, void *uc)
+static void call_previous_handler(int sig, siginfo_t *info, void *uc)
 {
 	struct hooked_signal *h = hooked_find(sig);
 	const struct sigaction *prev = &h->previous;
@@ -126,7 +126,7 @@ static void on_fault(int sig, siginfo_t *info, void *uc)
 {
 	if (is_synchronous(sig, info) && leave_guarded(uc))
 		return;
-	pass_on(sig, info, uc);
+	call_previous_handler(sig, info, uc);
 }
 
 static bool is_real_handler(const struct sigaction *sa)

@@ -28,7 +28,7 @@ struct key {
 };
 
 AV_PRINTF(2, 3)
-static void complain(struct av_config *config, const char *fmt, ...)
+static void record_config_error(struct av_config *config, const char *fmt, ...)
 {
 	unsigned int row = config->complaint_count++;
 	va_list ap;
@@ -50,7 +50,7 @@ static int quote(struct av_word w)
  * Cut off the part of *rest before @separator. *rest becomes the text behind it;
  * its text is NULL after the last part.
  */
-static struct av_word cut(struct av_word *rest, char separator)
+static struct av_word split_config_word(struct av_word *rest, char separator)
 {
 	const char *end = memchr(rest->text, separator, rest->len);
 	struct av_word part = *rest;
@@ -158,7 +158,7 @@ static const struct av_device_spec default_spec = {
 };
 
 /* The row of that name, or AV_ARRAY_SIZE(keys). */
-static size_t find_key(struct av_word name)
+static size_t find_config_key(struct av_word name)
 {
 	size_t i;
 
@@ -179,35 +179,36 @@ static void unknown_key(struct av_config *config, const struct av_device_spec *s
 	const char *nearest = av_word_nearest(name, key_name);
 
 	if (nearest)
-		complain(config, "%s: unknown key '%.*s'; did you mean '%s'?", spec->name,
-			 quote(name), name.text, nearest);
+		record_config_error(config, "%s: unknown key '%.*s'; did you mean '%s'?",
+				    spec->name, quote(name), name.text, nearest);
 	else
-		complain(config, "%s: unknown key '%.*s'", spec->name, quote(name), name.text);
+		record_config_error(config, "%s: unknown key '%.*s'", spec->name, quote(name),
+				    name.text);
 }
 
 /* Apply one "KEY=VALUE" to @spec. @seen: a bit per row of keys[] that is already set. */
 static void parse_setting(struct av_config *config, struct av_device_spec *spec, unsigned int *seen,
 			  struct av_word setting)
 {
-	struct av_word value = setting, name = cut(&value, '=');
-	size_t row = find_key(name);
+	struct av_word value = setting, name = split_config_word(&value, '=');
+	size_t row = find_config_key(name);
 
 	if (!value.text) {
-		complain(config, "%s: '%.*s' is not KEY=VALUE", spec->name, quote(setting),
-			 setting.text);
+		record_config_error(config, "%s: '%.*s' is not KEY=VALUE", spec->name,
+				    quote(setting), setting.text);
 	} else if (row == AV_ARRAY_SIZE(keys)) {
 		unknown_key(config, spec, name);
 	} else if (*seen & 1u << row) {
-		complain(config, "%s: %s is set twice; the first value is used", spec->name,
-			 keys[row].name);
+		record_config_error(config, "%s: %s is set twice; the first value is used",
+				    spec->name, keys[row].name);
 	} else if (keys[row].set(spec, value, &keys[row])) {
 		*seen |= 1u << row;
 	} else if (keys[row].wanted) {
-		complain(config, "%s: %s '%.*s' is not %s", spec->name, keys[row].name,
-			 quote(value), value.text, keys[row].wanted);
+		record_config_error(config, "%s: %s '%.*s' is not %s", spec->name, keys[row].name,
+				    quote(value), value.text, keys[row].wanted);
 	} else {
-		complain(config, "%s: %s '%.*s' is not 1 to %u", spec->name, keys[row].name,
-			 quote(value), value.text, keys[row].max);
+		record_config_error(config, "%s: %s '%.*s' is not 1 to %u", spec->name,
+				    keys[row].name, quote(value), value.text, keys[row].max);
 	}
 }
 
@@ -249,16 +250,17 @@ static bool guid_is_taken(const struct av_config *config, uint64_t guid)
 static void check_addresses(struct av_config *config, struct av_device_spec *spec)
 {
 	if (spec->lid && spec->link_layer != IBV_LINK_LAYER_INFINIBAND) {
-		complain(config, "%s: a lid needs link=infiniband", spec->name);
+		record_config_error(config, "%s: a lid needs link=infiniband", spec->name);
 		spec->lid = 0;
 	}
 	if (spec->lid && lid_is_taken(config, spec->lid)) {
-		complain(config, "%s: lid %u belongs to another device", spec->name, spec->lid);
+		record_config_error(config, "%s: lid %u belongs to another device", spec->name,
+				    spec->lid);
 		spec->lid = 0;
 	}
 	if (spec->guid && guid_is_taken(config, spec->guid)) {
-		complain(config, "%s: guid %016llx belongs to another device", spec->name,
-			 (unsigned long long)spec->guid);
+		record_config_error(config, "%s: guid %016llx belongs to another device",
+				    spec->name, (unsigned long long)spec->guid);
 		spec->guid = 0;
 	}
 }
@@ -267,8 +269,8 @@ static void check_addresses(struct av_config *config, struct av_device_spec *spe
 static void add_device(struct av_config *config, struct av_device_spec *spec)
 {
 	if (config->device_count == AV_DEVICE_MAX) {
-		complain(config, "'%s' is left out: at most %d devices are possible", spec->name,
-			 AV_DEVICE_MAX);
+		record_config_error(config, "'%s' is left out: at most %d devices are possible",
+				    spec->name, AV_DEVICE_MAX);
 		return;
 	}
 	check_addresses(config, spec);
@@ -284,7 +286,7 @@ static void parse_settings(struct av_config *config, struct av_device_spec *spec
 	memcpy(spec->name, name.text, name.len);
 	spec->name[name.len] = '\0';
 	while (settings.text)
-		parse_setting(config, spec, &seen, cut(&settings, ':'));
+		parse_setting(config, spec, &seen, split_config_word(&settings, ':'));
 }
 
 static void parse_device(struct av_config *config, struct av_word name, struct av_word settings)
@@ -292,13 +294,14 @@ static void parse_device(struct av_config *config, struct av_word name, struct a
 	struct av_device_spec spec = default_spec;
 
 	if (!name_is_usable(name)) {
-		complain(config, "'%.*s' is not a device name (1 to 63 of A-Z a-z 0-9 _ . -)",
-			 quote(name), name.text);
+		record_config_error(config,
+				    "'%.*s' is not a device name (1 to 63 of A-Z a-z 0-9 _ . -)",
+				    quote(name), name.text);
 		return;
 	}
 	if (name_is_taken(config, name)) {
-		complain(config, "there are two devices '%.*s'; the first one is used", quote(name),
-			 name.text);
+		record_config_error(config, "there are two devices '%.*s'; the first one is used",
+				    quote(name), name.text);
 		return;
 	}
 	parse_settings(config, &spec, name, settings);
@@ -314,14 +317,14 @@ static unsigned int parse_count(struct av_config *config, struct av_word profile
 
 	if (!settings->text)
 		return 1;
-	first = cut(&rest, ':');
+	first = split_config_word(&rest, ':');
 	if (memchr(first.text, '=', first.len))
 		return 1;
 	*settings = rest;
 	if (av_word_number(first, 10, &count) && count >= 1 && count <= AV_DEVICE_MAX)
 		return (unsigned int)count;
-	complain(config, "%.*s: '%.*s' is not 1 to %d devices", quote(profile), profile.text,
-		 quote(first), first.text, AV_DEVICE_MAX);
+	record_config_error(config, "%.*s: '%.*s' is not 1 to %d devices", quote(profile),
+			    profile.text, quote(first), first.text, AV_DEVICE_MAX);
 	return 1;
 }
 
@@ -354,7 +357,7 @@ static void parse_profile(struct av_config *config, const struct av_model *model
 
 static void parse_item(struct av_config *config, struct av_word text)
 {
-	struct av_word name = cut(&text, ':');
+	struct av_word name = split_config_word(&text, ':');
 	const struct av_model *model = av_model_find(name);
 
 	if (model)
@@ -387,7 +390,7 @@ void av_config_parse(const char *text, struct av_config *config)
 	if (!rest.len)
 		rest.text = NULL;
 	while (rest.text)
-		parse_item(config, cut(&rest, ','));
+		parse_item(config, split_config_word(&rest, ','));
 	if (!config->device_count)
 		config->device[config->device_count++] = default_spec;
 	assign_lids(config);

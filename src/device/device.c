@@ -179,7 +179,7 @@ static void fill_ibv(struct ibv_device *ibv, const char *name, unsigned int inde
 	snprintf(ibv->ibdev_path, sizeof(ibv->ibdev_path), "/sys/class/infiniband/%s", name);
 }
 
-static void fill_attr(struct ibv_device_attr *attr, const struct av_device_spec *spec)
+static void fill_device_attr(struct ibv_device_attr *attr, const struct av_device_spec *spec)
 {
 	*attr = default_attr;
 	snprintf(attr->fw_ver, sizeof(attr->fw_ver), "%s", spec->model->firmware);
@@ -221,7 +221,7 @@ void av_device_init(struct av_device *dev, const struct av_device_spec *spec, un
 {
 	memset(dev, 0, sizeof(*dev));
 	fill_ibv(&dev->ibv, spec->name, index);
-	fill_attr(&dev->attr, spec);
+	fill_device_attr(&dev->attr, spec);
 	fill_port(&dev->port, spec);
 	dev->index = index;
 	dev->mtu_follows = spec->mtu_follows && spec->link_layer == IBV_LINK_LAYER_ETHERNET;

@@ -98,7 +98,7 @@ struct making {
 	unsigned int count;
 };
 
-static bool is_listed(const struct making *m, const union ibv_gid *gid)
+static bool has_gid_row(const struct making *m, const union ibv_gid *gid)
 {
 	for (unsigned int i = 0; i < m->count; i++)
 		if (!memcmp(m->rows[i].gid.raw, gid->raw, sizeof(gid->raw)))
@@ -106,7 +106,7 @@ static bool is_listed(const struct making *m, const union ibv_gid *gid)
 	return false;
 }
 
-static void append(struct making *m, const struct av_gid *row, enum ibv_gid_type type)
+static void append_gid_row(struct making *m, const struct av_gid *row, enum ibv_gid_type type)
 {
 	if (m->count == m->form->max)
 		return;
@@ -117,11 +117,11 @@ static void append(struct making *m, const struct av_gid *row, enum ibv_gid_type
 /* The row or rows of an address that is not in the table yet. */
 static void append_address(struct making *m, const struct av_gid *row)
 {
-	if (is_listed(m, &row->gid))
+	if (has_gid_row(m, &row->gid))
 		return;
 	if (m->form->paired)
-		append(m, row, IBV_GID_TYPE_ROCE_V1);
-	append(m, row, IBV_GID_TYPE_ROCE_V2);
+		append_gid_row(m, row, IBV_GID_TYPE_ROCE_V1);
+	append_gid_row(m, row, IBV_GID_TYPE_ROCE_V2);
 }
 
 static void fill_row(const struct av_host_addr *a, struct av_gid *row)

@@ -47,7 +47,7 @@ struct name {
 	char text[AV_DIR_NAME_WORDS * sizeof(uint64_t)];
 };
 
-static struct name name_of(const struct av_dir_port *p)
+static struct name load_port_name(const struct av_dir_port *p)
 {
 	struct name name;
 
@@ -116,7 +116,7 @@ static bool are(const _Atomic uint64_t at[2], const uint64_t words[2])
 	       atomic_load_explicit(&at[1], memory_order_acquire) == words[1];
 }
 
-static void remember(struct av_dir_port *p, const union ibv_gid *gid)
+static void record_past_gid(struct av_dir_port *p, const union ibv_gid *gid)
 {
 	store_words(p->past[p->past_count++ % AV_GID_MAX], 2, gid->raw);
 }
@@ -133,7 +133,7 @@ uint64_t av_netns_of_thread(void)
 	return ino;
 }
 
-static bool in_use(const struct av_dir_file *d, uint32_t port)
+static bool is_port_in_use(const struct av_dir_file *d, uint32_t port)
 {
 	for (uint32_t i = 0; i < av_dir_rows(&d->context_end, AV_REF_SLOTS); i++)
 		if (atomic_load(&d->context[i].port) == port && atomic_load(&d->context[i].ref))
@@ -151,9 +151,9 @@ static bool is_own(const struct av_dir_file *d, uint32_t port)
 	return false;
 }
 
-static bool is_of(const struct av_dir_port *p, const char *device)
+static bool is_port_of_device(const struct av_dir_port *p, const char *device)
 {
-	return strcmp(name_of(p).text, device) == 0;
+	return strcmp(load_port_name(p).text, device) == 0;
 }
 
 /*
@@ -162,16 +162,17 @@ static bool is_of(const struct av_dir_port *p, const char *device)
  */
 static bool is_port(const struct av_dir_port *p, const struct av_device *dev, uint64_t netns)
 {
-	return atomic_load(&p->ready) && is_of(p, dev->ibv.name) &&
+	return atomic_load(&p->ready) && is_port_of_device(p, dev->ibv.name) &&
 	       atomic_load(&p->netns) == netns &&
 	       (atomic_load(&p->paired) != 0) == dev->gids_paired;
 }
 
 /* Number of the device's port in that namespace if somebody has it open, else 0. */
-static uint32_t find(const struct av_dir_file *d, const struct av_device *dev, uint64_t netns)
+static uint32_t find_open_port(const struct av_dir_file *d, const struct av_device *dev,
+			       uint64_t netns)
 {
 	for (uint32_t i = 0; i < av_dir_rows(&d->port_end, AV_DIR_PORTS); i++)
-		if (is_port(&d->port[i], dev, netns) && in_use(d, i + 1))
+		if (is_port(&d->port[i], dev, netns) && is_port_in_use(d, i + 1))
 			return i + 1;
 	return 0;
 }
@@ -180,7 +181,7 @@ static uint32_t find(const struct av_dir_file *d, const struct av_device *dev, u
 static uint32_t find_living(const struct av_dir_view *view, const struct av_device *dev,
 			    uint64_t netns)
 {
-	uint32_t port = find(view->dir, dev, netns);
+	uint32_t port = find_open_port(view->dir, dev, netns);
 
 	if (port && is_own(view->dir, port))
 		return port;
@@ -205,12 +206,12 @@ struct news {
 	unsigned int count;
 };
 
-static void add(struct news *news, enum ibv_event_type event)
+static void add_port_event(struct news *news, enum ibv_event_type event)
 {
 	news->event[news->count++] = event;
 }
 
-static void report(const struct av_dir_port *p)
+static void report_port_down(const struct av_dir_port *p)
 {
 	struct av_flight_record *r = av_diag_note(AV_CHECK_PORT_DOWN, 0, 0);
 
@@ -218,20 +219,20 @@ static void report(const struct av_dir_port *p)
 	r->object = AV_OBJECT_PORT;
 	r->number = 1;
 	r->event = IBV_EVENT_PORT_ERR;
-	snprintf(r->device, sizeof(r->device), "%s", name_of(p).text);
+	snprintf(r->device, sizeof(r->device), "%s", load_port_name(p).text);
 	r->has = AV_HAS_OBJECT | AV_HAS_EVENT;
 	av_report();
 }
 
 /* Return: number of contexts that were told. */
-static unsigned int tell(uint32_t port, enum ibv_event_type event)
+static unsigned int notify_port_contexts(uint32_t port, enum ibv_event_type event)
 {
 	struct av_doorbell_record record = {.event = event, .kind = AV_SLAB_N, .index = 1};
 	unsigned int told = 0;
 	uint32_t slot = 0, ref;
 
 	if (event == IBV_EVENT_PORT_ERR)
-		report(&av_dir->port[port - 1]);
+		report_port_down(&av_dir->port[port - 1]);
 	while ((ref = av_dir_context_at(&slot)))
 		if (atomic_load(&av_dir->context[slot - 1].port) == port)
 			told += av_doorbell_ring_context(ref, AV_DOORBELL_ASYNC, &record) == 0;
@@ -250,19 +251,19 @@ static bool carriers_down(const struct av_gid table[AV_GID_MAX], uint32_t served
 }
 
 /* @table: the rows before the change. */
-static void follow_link(struct av_dir_port *p, const struct av_gid *table, enum av_link link,
-			struct news *news)
+static void update_port_link(struct av_dir_port *p, const struct av_gid *table, enum av_link link,
+			     struct news *news)
 {
 	uint32_t state = atomic_load(&p->state), served = atomic_load(&p->served);
 
 	if (state == PORT_UP && link < served && carriers_down(table, served)) {
 		atomic_store(&p->state, PORT_LINK_DOWN);
-		av_dir_count_down(name_of(p).text);
-		add(news, IBV_EVENT_PORT_ERR);
+		av_dir_count_down(load_port_name(p).text);
+		add_port_event(news, IBV_EVENT_PORT_ERR);
 	} else if (state == PORT_LINK_DOWN && link >= served) {
 		atomic_store(&p->state, PORT_UP);
 		atomic_store(&p->served, link);
-		add(news, IBV_EVENT_PORT_ACTIVE);
+		add_port_event(news, IBV_EVENT_PORT_ACTIVE);
 	} else if (state != PORT_LINK_DOWN) {
 		atomic_store(&p->served, link);
 	}
@@ -278,7 +279,7 @@ static void follow_table(struct av_dir_port *p, const struct av_gid *table)
 		if (!memcmp(&before, &table[i], sizeof(before)))
 			continue;
 		if (!av_gid_is_empty(&before))
-			remember(p, &before.gid);
+			record_past_gid(p, &before.gid);
 		store_row(&p->row[i], &table[i]);
 	}
 }
@@ -328,16 +329,16 @@ static void bring_up_to_date(struct av_dir_port *p, struct av_host_gids *host, s
 	if (host->count == 0)
 		return;
 	(void)load_table(p, table);
-	follow_link(p, table, host->link, news);
+	update_port_link(p, table, host->link, news);
 	atomic_store(&p->mtu, mtu_of(host));
 	if (!av_gid_merge(table, &form, host->row, host->count))
 		return;
 	follow_table(p, table);
-	add(news, IBV_EVENT_GID_CHANGE);
+	add_port_event(news, IBV_EVENT_GID_CHANGE);
 }
 
 /* Of the namespace of this thread. Return: false: it may not agree with the host */
-static bool follow(uint32_t port, uint64_t netns)
+static bool sync_port_with_host(uint32_t port, uint64_t netns)
 {
 	struct av_dir_port *p = &av_dir->port[port - 1];
 	const struct av_gid_form form = form_of(p);
@@ -352,12 +353,13 @@ static bool follow(uint32_t port, uint64_t netns)
 	if (is_current(p, &form, &host))
 		return true;
 	if (av_dir_change_begin())
-		return false;				   /* the next look brings it up to date */
-	if (is_followed(p, netns) && in_use(av_dir, port)) /* it, or another one that follows */
+		return false; /* the next look brings it up to date */
+	if (is_followed(p, netns) &&
+	    is_port_in_use(av_dir, port)) /* it, or another one that follows */
 		bring_up_to_date(p, &host, &news);
 	av_dir_change_end();
 	for (unsigned int i = 0; i < news.count; i++)
-		(void)tell(port, news.event[i]);
+		(void)notify_port_contexts(port, news.event[i]);
 	return true;
 }
 
@@ -366,8 +368,8 @@ bool av_port_follow(uint64_t netns)
 	bool current = true;
 
 	for (uint32_t port = 1; port <= av_dir_rows(&av_dir->port_end, AV_DIR_PORTS); port++)
-		if (is_followed(&av_dir->port[port - 1], netns) && in_use(av_dir, port))
-			current &= follow(port, netns);
+		if (is_followed(&av_dir->port[port - 1], netns) && is_port_in_use(av_dir, port))
+			current &= sync_port_with_host(port, netns);
 	return current;
 }
 
@@ -392,8 +394,8 @@ static void make_table(const struct av_device *dev, struct av_host_gids *host)
 }
 
 /* Context: within a change, nobody uses @p. */
-static void fill(struct av_dir_port *p, const struct av_device *dev, uint64_t netns,
-		 const struct av_host_gids *host)
+static void init_dir_port(struct av_dir_port *p, const struct av_device *dev, uint64_t netns,
+			  const struct av_host_gids *host)
 {
 	static const struct av_gid none;
 	struct name name = {{0}};
@@ -411,7 +413,7 @@ static void fill(struct av_dir_port *p, const struct av_device *dev, uint64_t ne
 	for (uint32_t i = 0; i < AV_GID_MAX; i++)
 		store_row(&p->row[i], i < host->count ? &host->row[i] : &none);
 	for (uint32_t i = 0; i < AV_GID_MAX; i++)
-		remember(p, &none.gid);
+		record_past_gid(p, &none.gid);
 	atomic_store(&p->ready, 1);
 }
 
@@ -422,7 +424,7 @@ static void fill(struct av_dir_port *p, const struct av_device *dev, uint64_t ne
  */
 static uint32_t use_open(struct av_dir_context *c, const struct av_device *dev, uint64_t netns)
 {
-	uint32_t port = find(av_dir, dev, netns);
+	uint32_t port = find_open_port(av_dir, dev, netns);
 
 	if (!port)
 		return 0;
@@ -440,10 +442,10 @@ static uint32_t withdraw_unused(void)
 		_Atomic uint32_t *ready = &av_dir->port[port - 1].ready;
 		uint32_t was = atomic_load(ready);
 
-		if (in_use(av_dir, port))
+		if (is_port_in_use(av_dir, port))
 			continue;
 		atomic_store(ready, 0);
-		if (!in_use(av_dir, port))
+		if (!is_port_in_use(av_dir, port))
 			return port;
 		atomic_store(ready, was);
 	}
@@ -462,7 +464,7 @@ static int use_new(struct av_dir_context *c, const struct av_device *dev, uint64
 	port = withdraw_unused();
 	if (!port)
 		return -ENOSPC;
-	fill(&av_dir->port[port - 1], dev, netns, &host);
+	init_dir_port(&av_dir->port[port - 1], dev, netns, &host);
 	av_dir_will_use(&av_dir->port_end, port - 1);
 	atomic_store(&c->port, port);
 	return (int)port;
@@ -495,7 +497,7 @@ struct look {
 };
 
 /* Return: false: it is not open, or ends meanwhile */
-static bool look_up(const struct av_device *dev, uint64_t netns, struct look *look)
+static bool read_open_port(const struct av_device *dev, uint64_t netns, struct look *look)
 {
 	const struct av_dir_port *p;
 	struct av_dir_view view;
@@ -523,9 +525,9 @@ static void refresh(const struct av_device *dev, uint64_t netns)
 
 	if (!av_dir_join_again())
 		return;
-	port = find(av_dir, dev, netns);
+	port = find_open_port(av_dir, dev, netns);
 	if (port && !(is_own(av_dir, port) && av_port_watch_look(netns)))
-		(void)follow(port, netns);
+		(void)sync_port_with_host(port, netns);
 	av_dir_leave();
 }
 
@@ -537,7 +539,7 @@ unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID
 	struct av_host_gids host;
 
 	refresh(dev, netns);
-	if (!look_up(dev, netns, &look) || look.rows == 0) {
+	if (!read_open_port(dev, netns, &look) || look.rows == 0) {
 		make_table(dev, &host);
 		memcpy(gids, host.row, host.count * sizeof(gids[0]));
 		look.rows = host.count;
@@ -551,7 +553,7 @@ void av_port_attr(const struct av_device *dev, struct ibv_port_attr *port)
 	int saved = errno;
 	struct look look = {.gids = NULL};
 	struct av_host_gids host;
-	bool open = look_up(dev, av_netns_of_thread(), &look);
+	bool open = read_open_port(dev, av_netns_of_thread(), &look);
 
 	*port = dev->port;
 	if (open && look.down) {
@@ -626,17 +628,18 @@ unsigned int av_port_force(const char *device, bool down)
 
 		if (av_dir_change_begin())
 			return told;
-		there = is_of(p, device) && in_use(av_dir, port);
+		there = is_port_of_device(p, device) && is_port_in_use(av_dir, port);
 		if (there) {
 			atomic_store(&p->state, down ? PORT_FORCED_DOWN : PORT_UP);
 			if (down)
-				av_dir_count_down(name_of(p).text);
+				av_dir_count_down(load_port_name(p).text);
 			else /* the next look at the host sets it */
 				atomic_store(&p->served, AV_LINK_NONE);
 		}
 		av_dir_change_end();
 		if (there)
-			told += tell(port, down ? IBV_EVENT_PORT_ERR : IBV_EVENT_PORT_ACTIVE);
+			told += notify_port_contexts(port, down ? IBV_EVENT_PORT_ERR
+								: IBV_EVENT_PORT_ACTIVE);
 	}
 	return told;
 }

@@ -40,7 +40,7 @@ bool av_port_watch_heard(int fd)
 }
 
 /* Return: false: they still may not agree */
-static bool catch_up(int fd)
+static bool sync_watched_port(int fd)
 {
 	watch.stale |= av_port_watch_heard(fd);
 	if (watch.stale)
@@ -51,7 +51,7 @@ static bool catch_up(int fd)
 static void ready(struct av_watched_fd *w)
 {
 	pthread_mutex_lock(&watch.mutex);
-	(void)catch_up(w->socket.fd);
+	(void)sync_watched_port(w->socket.fd);
 	pthread_mutex_unlock(&watch.mutex);
 }
 
@@ -66,7 +66,7 @@ bool av_port_watch_look(uint64_t netns)
 		return false;
 	fd = av_own_fd(&watch.netlink.socket);
 	if (fd >= 0 && watch.netns == netns)
-		current = catch_up(fd);
+		current = sync_watched_port(fd);
 	pthread_mutex_unlock(&watch.mutex);
 	return current;
 }
@@ -90,7 +90,7 @@ bool av_port_watch_open(struct av_own_fd *s)
 }
 
 /* The socket is the parent's. */
-static void after_fork_in_child(void)
+static void reset_port_watch_in_child(void)
 {
 	pthread_mutex_init(&life, NULL);
 	pthread_mutex_init(&watch.mutex, NULL);
@@ -98,10 +98,10 @@ static void after_fork_in_child(void)
 	users = 0;
 }
 
-static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
+static const struct av_fork_handlers fork_handlers = {.child = reset_port_watch_in_child};
 
 /* A port may have been made of addresses that changed before the socket was there. */
-static bool begin(bool first)
+static bool start_port_watch(bool first)
 {
 	bool ret = false;
 
@@ -115,7 +115,7 @@ static bool begin(bool first)
 	return ret;
 }
 
-static void end(void)
+static void stop_port_watch(void)
 {
 	av_watch_end(&watch.netlink);
 	pthread_mutex_lock(&watch.mutex);
@@ -129,7 +129,7 @@ void av_port_watch(void)
 
 	(void)av_fork_register(AV_FORK_PORT_WATCH, &fork_handlers);
 	pthread_mutex_lock(&life);
-	if (begin(users++ == 0))
+	if (start_port_watch(users++ == 0))
 		av_watch_begin(&watch.netlink);
 	pthread_mutex_unlock(&life);
 	errno = saved;
@@ -139,6 +139,6 @@ void av_port_unwatch(void)
 {
 	pthread_mutex_lock(&life);
 	if (users && --users == 0)
-		end();
+		stop_port_watch();
 	pthread_mutex_unlock(&life);
 }

@@ -69,7 +69,7 @@ enum av_switch av_switch_lacking(uint32_t set, enum av_switch *by)
 
 /* --- tables ---------------------------------------------------------------------- */
 
-static struct row *find(const struct table *table, const char *device)
+static struct row *find_switch_row(const struct table *table, const char *device)
 {
 	for (unsigned int i = 0; i < table->count; i++)
 		if (!strcmp(table->row[i].device, device))
@@ -79,7 +79,7 @@ static struct row *find(const struct table *table, const char *device)
 
 static uint32_t table_get(const struct table *table, const char *device)
 {
-	const struct row *row = find(table, device);
+	const struct row *row = find_switch_row(table, device);
 
 	return row ? row->on : 0;
 }
@@ -87,7 +87,7 @@ static uint32_t table_get(const struct table *table, const char *device)
 /* Return: 0 or -ENOSPC. */
 static int table_put(struct table *table, const char *device, uint32_t on)
 {
-	struct row *row = find(table, device);
+	struct row *row = find_switch_row(table, device);
 
 	if (!row && on) {
 		if (table->count == ROWS)
@@ -121,7 +121,7 @@ static void parse_line(struct table *table, char *line)
 		(void)!table_put(table, device, on);
 }
 
-static void parse(struct table *table, char *text)
+static void parse_switch_table(struct table *table, char *text)
 {
 	char *line;
 
@@ -171,7 +171,7 @@ static bool read_path(struct files *f, const char *path, struct table *table)
 {
 	if (!av_small_file_read(path, f->text, sizeof(f->text)))
 		return false;
-	parse(table, f->text);
+	parse_switch_table(table, f->text);
 	return true;
 }
 
@@ -270,7 +270,7 @@ static int write_both(struct files *f)
 }
 
 /* Context: within a change. */
-static int set(struct files *f, const char *device, uint32_t mask, uint32_t on)
+static int set_next_switches(struct files *f, const char *device, uint32_t mask, uint32_t on)
 {
 	enum av_switch by;
 	int ret;
@@ -289,7 +289,7 @@ int av_switches_set(const char *device, uint32_t mask, uint32_t on)
 	int ret = f ? av_dir_change_begin() : -ENOMEM;
 
 	if (ret == 0) {
-		ret = set(f, device, mask, on);
+		ret = set_next_switches(f, device, mask, on);
 		av_dir_change_end();
 	}
 	free(f);
@@ -305,7 +305,7 @@ static bool is_among(uint32_t ref, const uint32_t *refs, size_t count)
 }
 
 /* Is a context of the device open that is not one of @failed? Context: within a change. */
-static bool in_use(const char *device, const uint32_t *failed, size_t count)
+static bool is_device_in_use(const char *device, const uint32_t *failed, size_t count)
 {
 	uint32_t place = av_dir_find_device(av_dir, device);
 
@@ -322,7 +322,7 @@ static bool in_use(const char *device, const uint32_t *failed, size_t count)
 }
 
 /* Context: within a change. */
-static int reset(struct files *f, const char *device)
+static int apply_next_switches(struct files *f, const char *device)
 {
 	int ret;
 
@@ -337,8 +337,8 @@ int av_switches_reset(const char *device, const uint32_t *failed, size_t count)
 	int ret = f ? -EBUSY : -ENOMEM;
 
 	if (f && av_dir_change_begin() == 0) {
-		if (!in_use(device, failed, count))
-			ret = reset(f, device);
+		if (!is_device_in_use(device, failed, count))
+			ret = apply_next_switches(f, device);
 		if (ret == 0)
 			av_dir_counters_reset(device);
 		av_dir_change_end();

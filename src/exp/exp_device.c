@@ -229,8 +229,8 @@ static struct ibv_exp_odp_caps odp_caps(const struct ibv_device_attr_ex *now)
  * Carries of atomics propagate up to the operand's size; replies are in host byte order. They are
  * not atomic with respect to the processor's (IBV_ATOMIC_HCA, as in the plain attributes).
  */
-static void describe(const struct av_seg *seg, const struct ibv_device_attr_ex *now,
-		     struct ibv_exp_device_attr *all)
+static void fill_exp_device_attr(const struct av_seg *seg, const struct ibv_device_attr_ex *now,
+				 struct ibv_exp_device_attr *all)
 {
 	*all = (struct ibv_exp_device_attr){
 		.timestamp_mask = now->completion_timestamp_mask,
@@ -274,8 +274,9 @@ struct field {
 	}
 
 /* Fields not asked for may be beyond the program's structure. Return: bits of those copied. */
-static uint32_t copy(struct ibv_exp_device_attr *to, const struct ibv_exp_device_attr *from,
-		     uint64_t wanted, const struct field *fields, size_t count)
+static uint32_t copy_exp_attr_fields(struct ibv_exp_device_attr *to,
+				     const struct ibv_exp_device_attr *from, uint64_t wanted,
+				     const struct field *fields, size_t count)
 {
 	uint32_t copied = 0;
 
@@ -326,12 +327,12 @@ AV_EXPORT int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_d
 	if (err)
 		return err;
 	memcpy(attr, &now.orig_attr, offsetof(struct ibv_exp_device_attr, comp_mask));
-	describe(av_context_of(context)->seg, &now, &all);
-	attr->comp_mask = copy(attr, &all, wanted, first, AV_ARRAY_SIZE(first));
+	fill_exp_device_attr(av_context_of(context)->seg, &now, &all);
+	attr->comp_mask = copy_exp_attr_fields(attr, &all, wanted, first, AV_ARRAY_SIZE(first));
 	if (wanted & (uint32_t)IBV_EXP_DEVICE_ATTR_COMP_MASK_2) {
 		attr->comp_mask |= (uint32_t)IBV_EXP_DEVICE_ATTR_COMP_MASK_2;
-		attr->comp_mask_2 =
-			copy(attr, &all, attr->comp_mask_2, second, AV_ARRAY_SIZE(second));
+		attr->comp_mask_2 = copy_exp_attr_fields(attr, &all, attr->comp_mask_2, second,
+							 AV_ARRAY_SIZE(second));
 	}
 	return 0;
 }

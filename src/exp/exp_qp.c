@@ -100,8 +100,8 @@ AV_EXPORT int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *cq_at
 	return err;
 }
 
-static void translate(struct ibv_exp_wc *to, const struct ibv_wc *wc, bool stamped,
-		      uint64_t stamp_ns)
+static void convert_wc_to_exp(struct ibv_exp_wc *to, const struct ibv_wc *wc, bool stamped,
+			      uint64_t stamp_ns)
 {
 	*to = (struct ibv_exp_wc){
 		.wr_id = wc->wr_id,
@@ -151,7 +151,7 @@ AV_EXPORT int ibv_exp_poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_ex
 		taken = av_poll(av_context_of(ibv->context)->seg, cq->shared, want, batch,
 				stamp_ns);
 		for (int i = 0; i < taken; i++, done++) {
-			translate(&one, &batch[i], stamped, stamp_ns[i]);
+			convert_wc_to_exp(&one, &batch[i], stamped, stamp_ns[i]);
 			memcpy((char *)wc + (size_t)done * wc_size, &one, bytes);
 		}
 	} while (taken == want && done < num_entries);
@@ -217,7 +217,7 @@ AV_EXPORT struct ibv_srq *ibv_exp_create_srq(struct ibv_context *context,
 /* Bits above DEST_QPN have no meaning, or another one, among the plain bits. */
 #define PLAIN_MASK ((uint64_t)IBV_QP_DEST_QPN * 2 - 1)
 
-static bool has(const struct ibv_exp_qp_init_attr *attr, uint32_t bit)
+static bool has_exp_qp_attr(const struct ibv_exp_qp_init_attr *attr, uint32_t bit)
 {
 	return attr->comp_mask & bit;
 }
@@ -227,48 +227,58 @@ static uint32_t max_operand(const struct ibv_exp_qp_init_attr *attr)
 {
 	bool atomics = attr->qp_type == IBV_QPT_RC || attr->qp_type == IBV_QPT_XRC_SEND;
 
-	return atomics && has(attr, IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG) ? attr->max_atomic_arg : 0;
+	return atomics && has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG)
+		       ? attr->max_atomic_arg
+		       : 0;
 }
 
 /* Permission for big-endian replies asks for no feature: ours are never big-endian. */
 static bool unsupported(const struct ibv_exp_qp_init_attr *attr)
 {
-	return (has(attr, IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS) &&
+	return (has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS) &&
 		(attr->exp_create_flags & ~(uint32_t)CREATE_FLAGS)) ||
-	       (has(attr, IBV_EXP_QP_INIT_ATTR_QPG) && attr->qpg.qpg_type != IBV_EXP_QPG_NONE) ||
-	       (has(attr, IBV_EXP_QP_INIT_ATTR_RX_HASH) && attr->rx_hash_conf) ||
-	       (has(attr, IBV_EXP_QP_INIT_ATTR_PEER_DIRECT) && attr->peer_direct_attrs) ||
-	       (has(attr, IBV_EXP_QP_INIT_ATTR_MAX_TSO_HEADER) && attr->max_tso_header) ||
-	       (has(attr, IBV_EXP_QP_INIT_ATTR_ASSOCIATED_QPN) && attr->associated_qpn) ||
+	       (has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_QPG) &&
+		attr->qpg.qpg_type != IBV_EXP_QPG_NONE) ||
+	       (has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_RX_HASH) && attr->rx_hash_conf) ||
+	       (has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_PEER_DIRECT) &&
+		attr->peer_direct_attrs) ||
+	       (has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_MAX_TSO_HEADER) &&
+		attr->max_tso_header) ||
+	       (has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_ASSOCIATED_QPN) &&
+		attr->associated_qpn) ||
 	       attr->qp_type == IBV_EXP_QPT_DC_INI;
 }
 
-static int check_create(struct ibv_context *context, const struct ibv_exp_qp_init_attr *attr)
+static int check_exp_qp_create(struct ibv_context *context, const struct ibv_exp_qp_init_attr *attr)
 {
-	uint32_t flags = has(attr, IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS) ? attr->exp_create_flags : 0;
+	uint32_t flags = has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS)
+				 ? attr->exp_create_flags
+				 : 0;
 	bool umr = flags & IBV_EXP_QP_CREATE_UMR;
 
-	if (attr->qp_type != IBV_QPT_XRC_RECV &&
-	    (!has(attr, IBV_EXP_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context))
+	if (attr->qp_type != IBV_QPT_XRC_RECV && (!has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_PD) ||
+						  !attr->pd || attr->pd->context != context))
 		return av_refuse(EINVAL, AV_CHECK_PD_UNKNOWN, 0, 0);
-	if (attr->qp_type == IBV_QPT_XRC_RECV && (!has(attr, IBV_EXP_QP_INIT_ATTR_XRCD) ||
-						  !attr->xrcd || attr->xrcd->context != context))
+	if (attr->qp_type == IBV_QPT_XRC_RECV &&
+	    (!has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_XRCD) || !attr->xrcd ||
+	     attr->xrcd->context != context))
 		return av_refuse(EINVAL, AV_CHECK_QP_XRCD, 0, 0);
 	if (flags & ~(uint32_t)IBV_EXP_QP_CREATE_MASK)
 		return av_refuse(EINVAL, AV_CHECK_FLAGS, flags, CREATE_FLAGS);
-	if (umr != has(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) ||
+	if (umr != has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) ||
 	    (umr && attr->max_inl_send_klms > AV_MAX_INLINE_KLMS))
-		return av_refuse(
-			EINVAL, AV_CHECK_QP_UMR,
-			has(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) ? attr->max_inl_send_klms : 0,
-			AV_MAX_INLINE_KLMS);
-	if (has(attr, IBV_EXP_QP_INIT_ATTR_RES_DOMAIN) &&
+		return av_refuse(EINVAL, AV_CHECK_QP_UMR,
+				 has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS)
+					 ? attr->max_inl_send_klms
+					 : 0,
+				 AV_MAX_INLINE_KLMS);
+	if (has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_RES_DOMAIN) &&
 	    !av_exp_domain_valid(context, attr->res_domain))
 		return av_refuse(EINVAL, AV_CHECK_TD_UNKNOWN, 0, 0);
 	if (max_operand(attr) > AV_ATOMIC_MAX_BYTES)
 		return av_refuse(EINVAL, AV_CHECK_QP_OPERANDS, attr->max_atomic_arg,
 				 AV_ATOMIC_MAX_BYTES);
-	if (has(attr, IBV_EXP_QP_INIT_ATTR_PORT) && attr->port_num != 1)
+	if (has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_PORT) && attr->port_num != 1)
 		return av_refuse(EINVAL, AV_CHECK_ATTR_PORT, attr->port_num, 1);
 	return unsupported(attr) ? av_refuse(ENOTSUP, AV_CHECK_QP_FEATURE, attr->comp_mask, flags)
 				 : 0;
@@ -277,11 +287,11 @@ static int check_create(struct ibv_context *context, const struct ibv_exp_qp_ini
 /* Element lists in UMR requests use the space of inline data. */
 static bool wants_umr(const struct ibv_exp_qp_init_attr *attr)
 {
-	return has(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) &&
+	return has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) &&
 	       (attr->qp_type == IBV_QPT_RC || attr->qp_type == IBV_QPT_XRC_SEND);
 }
 
-static void make_room(struct ibv_qp_cap *cap, const struct ibv_exp_qp_init_attr *attr)
+static void reserve_inline_klms(struct ibv_qp_cap *cap, const struct ibv_exp_qp_init_attr *attr)
 {
 	uint32_t bytes = attr->max_inl_send_klms * (uint32_t)sizeof(struct av_klm_entry);
 
@@ -291,18 +301,19 @@ static void make_room(struct ibv_qp_cap *cap, const struct ibv_exp_qp_init_attr 
 
 static void grant_umr(struct av_qp *qp, struct ibv_exp_qp_init_attr *attr)
 {
-	if (!has(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS))
+	if (!has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS))
 		return;
 	qp->umr = wants_umr(attr);
 	qp->inline_klms = qp->umr ? attr->max_inl_send_klms : 0;
 	attr->max_inl_send_klms = qp->inline_klms;
 }
 
-static void report(struct ibv_exp_qp_init_attr *attr, const struct ibv_qp_init_attr *plain,
-		   const struct av_qp_extra *extra)
+static void report_exp_qp_caps(struct ibv_exp_qp_init_attr *attr,
+			       const struct ibv_qp_init_attr *plain,
+			       const struct av_qp_extra *extra)
 {
 	attr->cap = plain->cap;
-	if (has(attr, IBV_EXP_QP_INIT_ATTR_INL_RECV))
+	if (has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_INL_RECV))
 		attr->max_inl_recv = extra->inline_recv;
 	if (!extra->inline_recv)
 		attr->comp_mask &= ~(uint32_t)IBV_EXP_QP_INIT_ATTR_INL_RECV;
@@ -322,7 +333,9 @@ AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
 		.sq_sig_all = attr->sq_sig_all,
 	};
 	struct av_qp_extra extra = {
-		.inline_recv = has(attr, IBV_EXP_QP_INIT_ATTR_INL_RECV) ? attr->max_inl_recv : 0,
+		.inline_recv = has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_INL_RECV)
+				       ? attr->max_inl_recv
+				       : 0,
 		.max_operand = max_operand(attr),
 	};
 	bool plain_only = attr->comp_mask == IBV_EXP_QP_INIT_ATTR_PD;
@@ -332,19 +345,19 @@ AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
 	if (!plain_only && !av_ours(context))
 		return av_fail_null(AV_VERB_EXP_CREATE_QP, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(EXP_CREATE_QP, attr->comp_mask, IBV_EXP_QP_INIT_ATTR_RESERVED1);
-	err = plain_only ? 0 : check_create(context, attr);
+	err = plain_only ? 0 : check_exp_qp_create(context, attr);
 	if (err)
 		return av_fail_null(AV_VERB_EXP_CREATE_QP, err);
 	if (plain_only) {
 		qp = ibv_create_qp(attr->pd, &plain);
 	} else {
-		make_room(&plain.cap, attr);
+		reserve_inline_klms(&plain.cap, attr);
 		qp = av_qp_create(av_context_of(context), attr->pd, attr->xrcd, &plain, &extra);
 		if (qp)
 			grant_umr(av_container_of(qp, struct av_qp, ibv), attr);
 	}
 	if (qp)
-		report(attr, &plain, &extra);
+		report_exp_qp_caps(attr, &plain, &extra);
 	return qp;
 }
 

@@ -32,7 +32,7 @@ static_assert((int)AV_WR_MASKED_CMP_AND_SWP == (int)IBV_EXP_WR_EXT_MASKED_ATOMIC
 /* --- extended atomics ------------------------------------------------------------ */
 
 /* Operands of up to 8 bytes are values; for longer ones the field is a pointer, not NULL. */
-static bool load(struct av_operand *to, uint64_t field, uint32_t bytes)
+static bool load_atomic_operand(struct av_operand *to, uint64_t field, uint32_t bytes)
 {
 	if (bytes <= sizeof(field))
 		to->word[0] = field;
@@ -49,10 +49,10 @@ static bool load_masked_cmp_swap(struct av_atomic *to, const struct ibv_exp_send
 		&wr->ext_op.masked_atomics.wr_data.inline_data.op.cmp_swap;
 
 	to->op = AV_ATOMIC_CMP_SWAP;
-	return load(&to->value, from->swap_val, to->bytes) &&
-	       load(&to->compare, from->compare_val, to->bytes) &&
-	       load(&to->mask, from->swap_mask, to->bytes) &&
-	       load(&to->compare_mask, from->compare_mask, to->bytes);
+	return load_atomic_operand(&to->value, from->swap_val, to->bytes) &&
+	       load_atomic_operand(&to->compare, from->compare_val, to->bytes) &&
+	       load_atomic_operand(&to->mask, from->swap_mask, to->bytes) &&
+	       load_atomic_operand(&to->compare_mask, from->compare_mask, to->bytes);
 }
 
 static bool load_masked_fetch_add(struct av_atomic *to, const struct ibv_exp_send_wr *wr)
@@ -61,8 +61,8 @@ static bool load_masked_fetch_add(struct av_atomic *to, const struct ibv_exp_sen
 		&wr->ext_op.masked_atomics.wr_data.inline_data.op.fetch_add;
 
 	to->op = AV_ATOMIC_ADD;
-	return load(&to->value, from->add_val, to->bytes) &&
-	       load(&to->mask, from->field_boundary, to->bytes);
+	return load_atomic_operand(&to->value, from->add_val, to->bytes) &&
+	       load_atomic_operand(&to->mask, from->field_boundary, to->bytes);
 }
 
 static bool load_cmp_swap(struct av_atomic *to, const struct ibv_exp_send_wr *wr)
@@ -70,14 +70,14 @@ static bool load_cmp_swap(struct av_atomic *to, const struct ibv_exp_send_wr *wr
 	to->op = AV_ATOMIC_CMP_SWAP;
 	memset(&to->mask, 0xff, sizeof(to->mask));
 	memset(&to->compare_mask, 0xff, sizeof(to->compare_mask));
-	return load(&to->value, wr->wr.atomic.swap, to->bytes) &&
-	       load(&to->compare, wr->wr.atomic.compare_add, to->bytes);
+	return load_atomic_operand(&to->value, wr->wr.atomic.swap, to->bytes) &&
+	       load_atomic_operand(&to->compare, wr->wr.atomic.compare_add, to->bytes);
 }
 
 static bool load_fetch_add(struct av_atomic *to, const struct ibv_exp_send_wr *wr)
 {
 	to->op = AV_ATOMIC_ADD;
-	return load(&to->value, wr->wr.atomic.compare_add, to->bytes);
+	return load_atomic_operand(&to->value, wr->wr.atomic.compare_add, to->bytes);
 }
 
 static const struct atomic_row {
@@ -141,8 +141,8 @@ static int translate_bind(struct ibv_send_wr *to, const struct ibv_exp_send_wr *
 }
 
 /* @operands: room for those of an extended atomic. */
-static int translate(struct ibv_send_wr *to, const struct ibv_exp_send_wr *wr,
-		     const struct av_qp *qp, struct av_atomic *operands)
+static int convert_exp_send_wr(struct ibv_send_wr *to, const struct ibv_exp_send_wr *wr,
+			       const struct av_qp *qp, struct av_atomic *operands)
 {
 	const struct atomic_row *atomic = extended_atomic(wr);
 	uint64_t flags = FLAGS | (atomic ? IBV_EXP_SEND_EXT_ATOMIC_INLINE : 0);
@@ -165,8 +165,8 @@ static int translate(struct ibv_send_wr *to, const struct ibv_exp_send_wr *wr,
 	return wr->exp_opcode == IBV_EXP_WR_BIND_MW ? translate_bind(to, wr) : 0;
 }
 
-static int refuse(const struct ibv_qp *qp, struct ibv_exp_send_wr *wr,
-		  struct ibv_exp_send_wr **bad_wr, int err)
+static int refuse_exp_send(const struct ibv_qp *qp, struct ibv_exp_send_wr *wr,
+			   struct ibv_exp_send_wr **bad_wr, int err)
 {
 	*bad_wr = wr;
 	av_refuse_object(err, AV_OBJECT_QP, qp->qp_num);
@@ -195,13 +195,14 @@ AV_EXPORT int ibv_exp_post_send(struct ibv_qp *ibv, struct ibv_exp_send_wr *wr,
 		return -ENOSYS;
 	qp = av_qp_find(ibv);
 	if (av_unlikely(!qp || av_context_of(ibv->context)->forked))
-		return refuse(ibv, wr, bad_wr, av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0));
+		return refuse_exp_send(ibv, wr, bad_wr,
+				       av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0));
 	while (wr) {
 		struct ibv_exp_send_wr *first = wr;
 		int n = 0, err = 0, posted;
 
 		for (; wr && n < BATCH && !av_exp_is_special(wr); wr = wr->next, n++) {
-			err = translate(&batch[n], wr, qp, &operands[n]);
+			err = convert_exp_send_wr(&batch[n], wr, qp, &operands[n]);
 			if (err)
 				break;
 			if (n)
@@ -217,7 +218,7 @@ AV_EXPORT int ibv_exp_post_send(struct ibv_qp *ibv, struct ibv_exp_send_wr *wr,
 			wr = err ? wr : wr->next;
 		}
 		if (err)
-			return refuse(ibv, wr, bad_wr, err);
+			return refuse_exp_send(ibv, wr, bad_wr, err);
 	}
 	return 0;
 }

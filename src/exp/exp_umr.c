@@ -39,21 +39,21 @@ struct container {
 /* --- keys ------------------------------------------------------------------------ */
 
 /* The key if ibv_exp_create_mr() created it, otherwise NULL. */
-static struct av_mr *find_key(const struct ibv_mr *ibv)
+static struct av_mr *find_indirect_mr(const struct ibv_mr *ibv)
 {
 	struct av_mr *mr = av_mr_find(ibv);
 
 	return mr && mr->sort == AV_MR_INDIRECT ? mr : NULL;
 }
 
-static int check_size(uint32_t elements)
+static int check_klm_list_size(uint32_t elements)
 {
 	return elements == 0 || elements > AV_MAX_KLMS
 		       ? av_refuse(EINVAL, AV_CHECK_UMR_SIZE, elements, AV_MAX_KLMS)
 		       : 0;
 }
 
-static int check_create(const struct ibv_exp_mr_init_attr *attr)
+static int check_indirect_create(const struct ibv_exp_mr_init_attr *attr)
 {
 	if (attr->create_flags & IBV_EXP_MR_SIGNATURE_EN)
 		return av_refuse(EOPNOTSUPP, AV_CHECK_FLAGS, attr->create_flags, CREATE_FLAGS);
@@ -62,7 +62,7 @@ static int check_create(const struct ibv_exp_mr_init_attr *attr)
 	if (attr->exp_access_flags >= IBV_EXP_ACCESS_RESERVED)
 		return av_refuse(EINVAL, AV_CHECK_MR_FLAGS, attr->exp_access_flags,
 				 IBV_EXP_ACCESS_RESERVED - 1);
-	return check_size(attr->max_klm_list_size);
+	return check_klm_list_size(attr->max_klm_list_size);
 }
 
 AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
@@ -77,7 +77,7 @@ AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 	AV_EXP_OURS(av_fail_null, EXP_CREATE_MR, in->pd);
 	ctx = av_context_of(in->pd->context);
 	AV_EXP_KNOWN_OR_NULL(EXP_CREATE_MR, in->comp_mask, IBV_EXP_CREATE_MR_IN_RESERVED);
-	err = check_create(&in->attr);
+	err = check_indirect_create(&in->attr);
 	if (err == 0)
 		err = av_context_err(ctx);
 	if (err)
@@ -104,7 +104,7 @@ AV_EXPORT int ibv_exp_query_mkey(struct ibv_mr *ibv, struct ibv_exp_mkey_attr *a
 
 	AV_EXP_OURS(av_fail_errno, EXP_QUERY_MKEY, ibv);
 	AV_EXP_KNOWN_OR_EINVAL(EXP_QUERY_MKEY, attr->comp_mask, IBV_EXP_MKEY_ATTR_RESERVED);
-	mr = find_key(ibv);
+	mr = find_indirect_mr(ibv);
 	if (!mr)
 		return av_fail_errno(AV_VERB_EXP_QUERY_MKEY,
 				     av_refuse(EINVAL, AV_CHECK_UMR_KEY, 0, 0));
@@ -130,11 +130,11 @@ static uint64_t list_bytes(uint32_t count)
 	return (uint64_t)count * sizeof(struct av_klm_entry);
 }
 
-static int check_alloc(const struct ibv_exp_mkey_list_container_attr *attr)
+static int check_klm_list_alloc(const struct ibv_exp_mkey_list_container_attr *attr)
 {
 	if (attr->mkey_list_type != IBV_EXP_MKEY_LIST_TYPE_INDIRECT_MR)
 		return ENOMEM; /* as the real library does */
-	if (check_size(attr->max_klm_list_size))
+	if (check_klm_list_size(attr->max_klm_list_size))
 		return av_refuse_as(EINVAL);
 	if (!av_pd_find(attr->pd))
 		return ENOENT;
@@ -153,7 +153,7 @@ ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 	ctx = av_context_of(attr->pd->context);
 	AV_EXP_KNOWN_OR_NULL(EXP_ALLOC_MKEY_LIST_MEMORY, attr->comp_mask,
 			     IBV_EXP_MKEY_LIST_CONTAINER_RESERVED);
-	err = check_alloc(attr);
+	err = check_klm_list_alloc(attr);
 	c = av_object_new(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, err, sizeof(*c));
 	if (!c)
 		return NULL;
@@ -287,7 +287,8 @@ static int build_list(struct av_klm_entry *entries, const struct ibv_qp *qp, con
 	return err;
 }
 
-static int fill_inline(struct av_qp *qp, const umr_wr *umr, const struct av_sq_special *with_key)
+static int post_inline_umr(struct av_qp *qp, const umr_wr *umr,
+			   const struct av_sq_special *with_key)
 {
 	struct av_klm_entry entries[AV_MAX_INLINE_KLMS];
 	struct av_sq_special req = *with_key;
@@ -318,7 +319,8 @@ static int post_umr(struct av_qp *qp, const struct ibv_exp_send_wr *wr, struct a
 {
 	const umr_wr *umr = &wr->ext_op.umr;
 	const struct ibv_mr *ibv = umr->modified_mr;
-	const struct av_mr *key = ibv && ibv->context == qp->ibv.context ? find_key(ibv) : NULL;
+	const struct av_mr *key =
+		ibv && ibv->context == qp->ibv.context ? find_indirect_mr(ibv) : NULL;
 	int err;
 
 	if (!qp->umr)
@@ -331,7 +333,7 @@ static int post_umr(struct av_qp *qp, const struct ibv_exp_send_wr *wr, struct a
 	err = check_fill(key, umr);
 	if (err)
 		return err;
-	return wr->exp_send_flags & IBV_EXP_SEND_INLINE ? fill_inline(qp, umr, req)
+	return wr->exp_send_flags & IBV_EXP_SEND_INLINE ? post_inline_umr(qp, umr, req)
 							: fill_from_container(qp, umr, req);
 }
 

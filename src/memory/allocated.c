@@ -90,8 +90,8 @@ static int make_pages(struct av_seg *seg, const struct av_allocate_request *req,
 	return 0;
 }
 
-static int make_private(struct av_seg *seg, const struct av_allocate_request *req, bool huge,
-			struct av_allocated *out, struct av_key *what)
+static int allocate_private_pages(struct av_seg *seg, const struct av_allocate_request *req,
+				  bool huge, struct av_allocated *out, struct av_key *what)
 {
 	struct av_region_request region = {
 		.length = req->length, .access = req->access, .private = true};
@@ -120,8 +120,9 @@ static int make_private(struct av_seg *seg, const struct av_allocate_request *re
  * private ones may come from the system's pool. Memory that others map, or that no key leads to,
  * cannot be private.
  */
-static int make(struct av_seg *seg, const struct av_allocate_request *req,
-		const struct av_page_plan *plan, struct av_allocated *out, struct av_key *what)
+static int allocate_by_plan(struct av_seg *seg, const struct av_allocate_request *req,
+			    const struct av_page_plan *plan, struct av_allocated *out,
+			    struct av_key *what)
 {
 	bool never_private = req->share || req->no_rdma;
 	int ret = ENOMEM;
@@ -130,12 +131,12 @@ static int make(struct av_seg *seg, const struct av_allocate_request *req,
 		ret = make_pages(seg, req, plan->wish, out, what);
 	if (ret == ENOMEM && plan->pages && !plan->never && plan->wish == AV_PAGES_HUGE &&
 	    !never_private)
-		ret = make_private(seg, req, true, out, what);
+		ret = allocate_private_pages(seg, req, true, out, what);
 	if (ret != ENOMEM || plan->or_fail)
 		return ret;
 	if (never_private)
 		return make_pages(seg, req, AV_PAGES_SMALL, out, what);
-	return make_private(seg, req, false, out, what);
+	return allocate_private_pages(seg, req, false, out, what);
 }
 
 int av_allocated_make(struct av_seg *seg, const struct av_allocate_request *req,
@@ -151,7 +152,7 @@ int av_allocated_make(struct av_seg *seg, const struct av_allocate_request *req,
 		return av_refuse(EINVAL, AV_CHECK_MR_LENGTH, req->length,
 				 SIZE_MAX - AV_HUGE_PAGE_BYTES);
 	(void)av_copy_init(); /* without it, copies take the slow path */
-	return make(seg, req, &plan, out, what);
+	return allocate_by_plan(seg, req, &plan, out, what);
 }
 
 /* --- shared regions -------------------------------------------------------------- */
@@ -162,7 +163,7 @@ static int refuse_handle(uint32_t handle)
 }
 
 /* Copy the fields of a shared region, if the handle names one now. @pages_owner is mapped. */
-static int look_up(struct av_seg *pages_owner, uint32_t handle, struct av_key *copy)
+static int lookup_shared_region(struct av_seg *pages_owner, uint32_t handle, struct av_key *copy)
 {
 	struct av_key *k = av_key_entry(pages_owner, handle << 8);
 	bool found;
@@ -182,7 +183,7 @@ static int look_up(struct av_seg *pages_owner, uint32_t handle, struct av_key *c
 	return found ? 0 : refuse_handle(handle);
 }
 
-static int check_rights(const struct av_attach_request *req, const struct av_key *original)
+static int check_attach_rights(const struct av_attach_request *req, const struct av_key *original)
 {
 	if (!(original->share & AV_SHARE_READ))
 		return EACCES;
@@ -218,22 +219,23 @@ static bool same(const struct av_key *a, const struct av_key *b)
 }
 
 /* Once we are a user, the pages cannot go. Then look again whether the region still exists. */
-static int hold(struct av_seg *pages_owner, uint32_t handle, const struct av_key *original)
+static int acquire_shared_region(struct av_seg *pages_owner, uint32_t handle,
+				 const struct av_key *original)
 {
 	struct av_key again;
 	int ret = av_page_users_join((uint32_t)original->intact, original->addr);
 
 	if (ret)
 		return ret;
-	if (look_up(pages_owner, handle, &again) == 0 && same(&again, original))
+	if (lookup_shared_region(pages_owner, handle, &again) == 0 && same(&again, original))
 		return 0;
 	(void)av_page_users_leave((uint32_t)original->intact, original->addr, NULL, NULL);
 	return refuse_handle(handle);
 }
 
-static int attach(struct av_seg *seg, struct av_seg *pages_owner,
-		  const struct av_attach_request *req, const struct av_key *original,
-		  struct av_allocated *out)
+static int attach_shared_pages(struct av_seg *seg, struct av_seg *pages_owner,
+			       const struct av_attach_request *req, const struct av_key *original,
+			       struct av_allocated *out)
 {
 	int ret;
 
@@ -272,17 +274,17 @@ static int attach_to(struct av_seg *seg, struct av_seg *pages_owner,
 {
 	uint32_t index = req->handle & ((1u << AV_HANDLE_INDEX_BITS) - 1);
 	struct av_key original;
-	int ret = look_up(pages_owner, index, &original);
+	int ret = lookup_shared_region(pages_owner, index, &original);
 
 	if (ret == 0 && ((uint32_t)original.intact != pages_owner->ref || !sound(&original)))
 		ret = refuse_handle(req->handle);
 	if (ret == 0)
-		ret = check_rights(req, &original);
+		ret = check_attach_rights(req, &original);
 	if (ret == 0)
-		ret = hold(pages_owner, index, &original);
+		ret = acquire_shared_region(pages_owner, index, &original);
 	if (ret)
 		return ret;
-	ret = attach(seg, pages_owner, req, &original, out);
+	ret = attach_shared_pages(seg, pages_owner, req, &original, out);
 	if (ret) {
 		(void)av_page_users_leave(pages_owner->ref, original.addr, NULL, NULL);
 		return ret;
@@ -316,7 +318,7 @@ int av_allocated_attach(struct av_seg *seg, const struct av_attach_request *req,
 /* --- freeing --------------------------------------------------------------------- */
 
 /* The owner frees the range; another process can only remove its pages. */
-static void free_pages(void *arg)
+static void free_shared_pages(void *arg)
 {
 	const struct av_allocated *memory = arg;
 	uint8_t *base;
@@ -330,13 +332,14 @@ static void free_pages(void *arg)
 		(void)!av_madvise(base + memory->at, memory->bytes, MADV_REMOVE);
 }
 
-static void give_back(struct av_allocated *memory)
+static void release_allocated_pages(struct av_allocated *memory)
 {
 	bool own = memory->pages_owner == memory->seg->ref;
 
 	if (!memory->shared)
 		av_linger_free_pages(memory->seg, memory->at);
-	else if (!av_page_users_leave(memory->pages_owner, memory->at, free_pages, memory) && own)
+	else if (!av_page_users_leave(memory->pages_owner, memory->at, free_shared_pages, memory) &&
+		 own)
 		av_pages_linger(memory->seg->pages, memory->at);
 	if (!own)
 		av_pages_owner_drop(memory->seg, memory->pages_owner);
@@ -350,7 +353,7 @@ void av_allocated_end(struct av_allocated *memory, bool inherited)
 					       its registration cache must notice */
 	memory->map = NULL;
 	if (memory->pages_owner && !inherited)
-		give_back(memory);
+		release_allocated_pages(memory);
 }
 
 int av_allocated_check_access(const struct av_allocated *memory, uint32_t access)

@@ -53,7 +53,7 @@ static bool range_of(uint64_t addr, uint64_t length, struct range *r)
 }
 
 /* Index of the first run that begins at @at or above. */
-static size_t find(uint64_t at)
+static size_t find_guard_run(uint64_t at)
 {
 	size_t low = 0, high = guarded.count;
 
@@ -68,7 +68,7 @@ static size_t find(uint64_t at)
 	return low;
 }
 
-static bool make_room(size_t more)
+static bool reserve_guard_runs(size_t more)
 {
 	size_t room = guarded.room ? guarded.room : 16;
 	struct run *run;
@@ -88,7 +88,7 @@ static bool make_room(size_t more)
 /* Make a run begin at @at; there is room for it. Return: its index. */
 static size_t split(uint64_t at)
 {
-	size_t i = find(at);
+	size_t i = find_guard_run(at);
 
 	if (i < guarded.count && guarded.run[i].begin == at)
 		return i;
@@ -99,7 +99,7 @@ static size_t split(uint64_t at)
 }
 
 /* Join adjacent runs with equal counts, from the run before @first to the one at @last. */
-static void join(size_t first, size_t last)
+static void merge_guard_runs(size_t first, size_t last)
 {
 	size_t to = first ? first - 1 : 0;
 
@@ -112,7 +112,7 @@ static void join(size_t first, size_t last)
 }
 
 /* Advise the runs in [from, to) that @regions cover. Return: 0, or the first errno. */
-static int advise(size_t from, size_t to, uint32_t regions, int advice)
+static int advise_guard_runs(size_t from, size_t to, uint32_t regions, int advice)
 {
 	int err = 0;
 
@@ -130,9 +130,9 @@ static int advise(size_t from, size_t to, uint32_t regions, int advice)
 }
 
 /* Make runs begin and end at the ends of the range. Return: false without memory. */
-static bool cut(const struct range *r, size_t *from, size_t *to)
+static bool split_guard_runs(const struct range *r, size_t *from, size_t *to)
 {
-	if (!make_room(2)) /* also to unguard: runs may have been joined since */
+	if (!reserve_guard_runs(2)) /* also to unguard: runs may have been joined since */
 		return false;
 	*from = split(r->begin);
 	*to = split(r->end);
@@ -145,14 +145,14 @@ static int guard(const struct range *r)
 	size_t from, to;
 	int err;
 
-	if (!cut(r, &from, &to))
+	if (!split_guard_runs(r, &from, &to))
 		return ENOMEM;
-	err = advise(from, to, 0, MADV_DONTFORK);
+	err = advise_guard_runs(from, to, 0, MADV_DONTFORK);
 	if (err)
-		(void)advise(from, to, 0, MADV_DOFORK);
+		(void)advise_guard_runs(from, to, 0, MADV_DOFORK);
 	for (size_t i = from; err == 0 && i < to; i++)
 		guarded.run[i].regions++;
-	join(from, to);
+	merge_guard_runs(from, to);
 	return err;
 }
 
@@ -161,13 +161,13 @@ static int unguard(const struct range *r)
 	size_t from, to;
 	int err;
 
-	if (!cut(r, &from, &to))
+	if (!split_guard_runs(r, &from, &to))
 		return ENOMEM;
-	err = advise(from, to, 1, MADV_DOFORK);
+	err = advise_guard_runs(from, to, 1, MADV_DOFORK);
 	for (size_t i = from; i < to; i++)
 		if (guarded.run[i].regions > 0)
 			guarded.run[i].regions--;
-	join(from, to);
+	merge_guard_runs(from, to);
 	return err;
 }
 
@@ -204,14 +204,14 @@ static int could_unguard(const struct range *r)
 /* --- */
 
 /* Another thread of the parent may have been changing the array, so it is abandoned. */
-static void forget_in_child(void)
+static void reset_guards_in_child(void)
 {
 	pthread_mutex_init(&guarded.mutex, NULL);
 	guarded.run = NULL;
 	guarded.count = guarded.room = 0;
 }
 
-static const struct av_fork_handlers fork_handlers = {.child = forget_in_child};
+static const struct av_fork_handlers fork_handlers = {.child = reset_guards_in_child};
 
 static int with_mutex(const struct range *r, int (*how)(const struct range *))
 {
@@ -225,8 +225,8 @@ static int with_mutex(const struct range *r, int (*how)(const struct range *))
 }
 
 /* @how: with ANYVERBS_FORK=dontfork; @alone: after ibv_fork_init() alone */
-static int change(uint64_t addr, uint64_t length, int (*how)(const struct range *),
-		  int (*alone)(const struct range *))
+static int update_fork_guard(uint64_t addr, uint64_t length, int (*how)(const struct range *),
+			     int (*alone)(const struct range *))
 {
 	int saved = errno, err = 0;
 	struct range r;
@@ -240,10 +240,10 @@ static int change(uint64_t addr, uint64_t length, int (*how)(const struct range 
 
 int av_fork_guard(uint64_t addr, uint64_t length)
 {
-	return change(addr, length, guard, could_guard);
+	return update_fork_guard(addr, length, guard, could_guard);
 }
 
 int av_fork_unguard(uint64_t addr, uint64_t length)
 {
-	return change(addr, length, unguard, could_unguard);
+	return update_fork_guard(addr, length, unguard, could_unguard);
 }

@@ -30,7 +30,8 @@ struct region {
 };
 
 static struct {
-	pthread_mutex_t mutex; /* recursive: the heap unmaps in before_fork(): forget_pages() */
+	pthread_mutex_t
+		mutex; /* recursive: the heap unmaps in privatise_heap_for_fork(): forget_pages() */
 	LIST_HEAD(, region) list;
 	_Atomic uint32_t count;
 } regions = {.mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP};
@@ -40,7 +41,7 @@ static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
 static bool may_begin; /* it is loaded and wanted, and the fork handlers are in place */
 static bool begun;     /* in this process, not in one that has forked it */
 
-static struct av_heap_part *part_of(const struct region *r)
+static struct av_heap_part *get_heap_part(const struct region *r)
 {
 	return av_seg_at(r->seg, (uint64_t)r->id << AV_HEAP_PART_SHIFT,
 			 sizeof(struct av_heap_part));
@@ -55,7 +56,7 @@ static void block_signals(sigset_t *before)
 	pthread_sigmask(SIG_BLOCK, &others, before);
 }
 
-static void lock(sigset_t *signals)
+static void lock_heap_regions(sigset_t *signals)
 {
 	block_signals(signals);
 	pthread_mutex_lock(&regions.mutex);
@@ -70,7 +71,7 @@ static void unlock(const sigset_t *signals)
 /* --- fork ------------------------------------------------------------------------ */
 
 /* No unmapping that anybody is to hear of. The mutex is held. */
-static void exchange(uint64_t addr, uint64_t bytes, bool begins)
+static void retrack_heap_pages(uint64_t addr, uint64_t bytes, bool begins)
 {
 	struct region *r = LIST_FIRST(&regions.list);
 
@@ -85,7 +86,7 @@ static void exchange(uint64_t addr, uint64_t bytes, bool begins)
  * writes to its pages, or a peer is stopped in the middle of a copy. Nobody adds a region
  * meanwhile.
  */
-static void before_fork(void)
+static void privatise_heap_for_fork(void)
 {
 	const struct av_shared_heap *heap = av_shared_heap_own();
 	struct region *r;
@@ -98,14 +99,14 @@ static void before_fork(void)
 	pthread_mutex_lock(&regions.mutex);
 	if (!stay)
 		LIST_FOREACH(r, &regions.list, entry)
-			atomic_store(&part_of(r)->at, 0);
-	heap->before_fork(exchange, stay);
+			atomic_store(&get_heap_part(r)->at, 0);
+	heap->before_fork(retrack_heap_pages, stay);
 	pthread_mutex_unlock(&regions.mutex);
 	if (!stay)
 		av_page_move_end();
 }
 
-static void after_fork_in_parent(void)
+static void resume_heap_in_parent(void)
 {
 	const struct av_shared_heap *heap = av_shared_heap_own();
 
@@ -114,7 +115,7 @@ static void after_fork_in_parent(void)
 }
 
 /* The regions are the parent's. */
-static void after_fork_in_child(void)
+static void reset_heap_regions_in_child(void)
 {
 	const struct av_shared_heap *heap = av_shared_heap_own();
 
@@ -137,9 +138,9 @@ static void forget_pages(uint64_t addr, uint64_t bytes)
 
 	if (atomic_load(&regions.count) == 0)
 		return;
-	lock(&signals);
+	lock_heap_regions(&signals);
 	LIST_FOREACH(r, &regions.list, entry) {
-		struct av_heap_part *part = part_of(r);
+		struct av_heap_part *part = get_heap_part(r);
 
 		if (part->addr < addr + bytes && addr < part->addr + part->bytes)
 			atomic_store(&part->at, 0);
@@ -148,7 +149,7 @@ static void forget_pages(uint64_t addr, uint64_t bytes)
 	errno = saved;
 }
 
-static const struct av_shared_heap *begin(void)
+static const struct av_shared_heap *start_shared_heap(void)
 {
 	const struct av_shared_heap *heap = av_shared_heap_begin(forget_pages);
 
@@ -166,19 +167,19 @@ void av_heap_begin(void)
 		return;
 	block_signals(&signals);
 	pthread_mutex_lock(&beginning);
-	if (!begun && begin())
+	if (!begun && start_shared_heap())
 		av_early_note();
 	pthread_mutex_unlock(&beginning);
 	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 }
 
 /* The handlers beforehand: another thread may fork while this one opens a device. */
-__attribute__((constructor)) static void prepare(void)
+__attribute__((constructor)) static void init_heap_regions(void)
 {
 	static const struct av_fork_handlers handlers = {.mutex = &beginning,
-							 .prepare = before_fork,
-							 .parent = after_fork_in_parent,
-							 .child = after_fork_in_child};
+							 .prepare = privatise_heap_for_fork,
+							 .parent = resume_heap_in_parent,
+							 .child = reset_heap_regions_in_child};
 	static struct av_setting never = {.variable = "ANYVERBS_SHARED_HEAP", .value = "never"};
 	static struct av_setting always = {.variable = "ANYVERBS_SHARED_HEAP", .value = "always"};
 	/* Guarded memory must not reach children, but pages that become private at a fork() do. */
@@ -187,7 +188,7 @@ __attribute__((constructor)) static void prepare(void)
 	may_begin = anyverbs_shared_heap && !av_setting_is(&never) && !av_setting_is(&dontfork) &&
 		    !av_fork_register(AV_FORK_SHARED_HEAP, &handlers);
 	if (may_begin && av_setting_is(&always))
-		(void)begin();
+		(void)start_shared_heap();
 }
 
 /* --- regions --------------------------------------------------------------------- */
@@ -209,16 +210,16 @@ static bool in_place(uint64_t first, uint64_t end)
 	return ret;
 }
 
-static bool add(struct region *r, uint64_t first, uint64_t end)
+static bool publish_heap_region(struct region *r, uint64_t first, uint64_t end)
 {
 	uint64_t window = av_shared_heap_own()->begin;
-	struct av_heap_part *part = part_of(r);
+	struct av_heap_part *part = get_heap_part(r);
 	sigset_t signals;
 	bool ret;
 
 	part->addr = first;
 	part->bytes = end - first;
-	lock(&signals);
+	lock_heap_regions(&signals);
 	ret = in_place(first, end);
 	atomic_store(&part->at, ret ? AV_HEAP_PART_BASE + (first - window) : 0);
 	if (ret) {
@@ -244,7 +245,7 @@ uint32_t av_heap_region(struct av_seg *seg, uint64_t addr, uint64_t length)
 	if (offset) {
 		r->seg = seg;
 		r->id = (uint32_t)(offset >> AV_HEAP_PART_SHIFT);
-		if (add(r, first, end))
+		if (publish_heap_region(r, first, end))
 			return r->id;
 		av_seg_free(seg, offset, sizeof(struct av_heap_part));
 	}
@@ -255,13 +256,13 @@ uint32_t av_heap_region(struct av_seg *seg, uint64_t addr, uint64_t length)
 /* --- private again --------------------------------------------------------------- */
 
 /* Blocks become private whole, and regions with them. The mutex is held. */
-static void leave(uint64_t addr, uint64_t bytes, bool keep)
+static void privatise_heap_blocks(uint64_t addr, uint64_t bytes, bool keep)
 {
 	struct region *r;
 
-	av_shared_heap_own()->leave(addr, bytes, exchange, keep);
+	av_shared_heap_own()->leave(addr, bytes, retrack_heap_pages, keep);
 	LIST_FOREACH(r, &regions.list, entry) {
-		struct av_heap_part *part = part_of(r);
+		struct av_heap_part *part = get_heap_part(r);
 
 		if (!in_place(part->addr, part->addr + part->bytes))
 			atomic_store(&part->at, 0);
@@ -269,7 +270,7 @@ static void leave(uint64_t addr, uint64_t bytes, bool keep)
 }
 
 /* Return: false: nothing has changed: the pages may not move, or a peer seems to be stopped */
-static bool make_private(uint64_t addr, uint64_t bytes, bool keep)
+static bool privatise_heap_range(uint64_t addr, uint64_t bytes, bool keep)
 {
 	uint64_t window = av_shared_heap_own()->begin;
 	sigset_t signals, inner;
@@ -280,8 +281,8 @@ static bool make_private(uint64_t addr, uint64_t bytes, bool keep)
 	block_signals(&signals);
 	ret = av_page_move_begin(window, window + AV_SHARED_HEAP_BYTES);
 	if (ret) {
-		lock(&inner);
-		leave(addr, bytes, keep);
+		lock_heap_regions(&inner);
+		privatise_heap_blocks(addr, bytes, keep);
 		unlock(&inner);
 		av_page_move_end();
 	}
@@ -295,7 +296,7 @@ void av_heap_leave(uint64_t addr, uint64_t bytes)
 	int saved = errno;
 
 	if (av_heap_is_near(addr, bytes))
-		(void)make_private(addr, bytes, false);
+		(void)privatise_heap_range(addr, bytes, false);
 	errno = saved;
 }
 
@@ -314,7 +315,7 @@ int av_heap_protect(uint64_t addr, uint64_t bytes, int prot, int key)
 		return protect(addr, bytes, prot, key);
 	if ((prot & PROT_EXEC) || key != -1)
 		av_heap_leave(addr, bytes);
-	lock(&signals);
+	lock_heap_regions(&signals);
 	ret = protect(addr, bytes, prot, key);
 	unlock(&signals);
 	return ret;
@@ -322,12 +323,12 @@ int av_heap_protect(uint64_t addr, uint64_t bytes, int prot, int key)
 
 /* --- the end --------------------------------------------------------------------- */
 
-static struct region *take(const struct av_seg *seg, uint32_t id)
+static struct region *unlink_heap_region(const struct av_seg *seg, uint32_t id)
 {
 	sigset_t signals;
 	struct region *r;
 
-	lock(&signals);
+	lock_heap_regions(&signals);
 	LIST_FOREACH(r, &regions.list, entry)
 		if (r->seg == seg && (r->id == id || !id))
 			break;
@@ -343,11 +344,11 @@ static struct region *take(const struct av_seg *seg, uint32_t id)
  * a READ it finishes with the bytes of the region. */
 static void take_pages_back(struct region *r)
 {
-	const struct av_heap_part *part = part_of(r);
+	const struct av_heap_part *part = get_heap_part(r);
 
 	if (!av_linger_has_part(r->seg, r->id) || !atomic_load(&part->at))
 		return;
-	if (!make_private(part->addr, part->bytes, true))
+	if (!privatise_heap_range(part->addr, part->bytes, true))
 		av_linger_wait(r->seg, r->id);
 }
 
@@ -358,7 +359,7 @@ void av_heap_region_end(struct av_seg *seg, uint32_t id)
 
 	if (av_file_region_is(seg, id))
 		av_file_region_end(seg, id);
-	r = id ? take(seg, id) : NULL;
+	r = id ? unlink_heap_region(seg, id) : NULL;
 	if (!r)
 		return;
 	take_pages_back(r);
@@ -372,7 +373,7 @@ void av_heap_region_close(struct av_seg *seg)
 	struct region *r;
 
 	av_file_region_close(seg);
-	while ((r = take(seg, 0))) {
+	while ((r = unlink_heap_region(seg, 0))) {
 		av_seg_free(seg, (uint64_t)r->id << AV_HEAP_PART_SHIFT,
 			    sizeof(struct av_heap_part));
 		free(r);

@@ -23,7 +23,7 @@ static_assert(AV_PINS >= 2 * AV_MAX_SGE + AV_KLM_PINS, "words for one request");
 _Thread_local uint32_t av_pin_place AV_TLS_FAST;
 static _Atomic uint32_t places;
 
-static struct av_pin *find_free(struct av_seg *seg, uint64_t word)
+static struct av_pin *claim_free_pin(struct av_seg *seg, uint64_t word)
 {
 	for (uint32_t i = 0; i < AV_PINS; i++) {
 		struct av_pin *pin = &seg->head->pin[(av_pin_place + i) % AV_PINS];
@@ -39,7 +39,7 @@ static struct av_pin *find_free(struct av_seg *seg, uint64_t word)
 }
 
 /* Clear the words of dead processes, those that name @key; 0: any. */
-static void clear_dead(struct av_seg *seg, uint32_t key)
+static void clear_dead_pins(struct av_seg *seg, uint32_t key)
 {
 	for (uint32_t i = 0; i < AV_PINS; i++) {
 		struct av_pin *pin = &seg->head->pin[i];
@@ -57,18 +57,18 @@ struct av_pin *av_pin_search(struct av_seg *seg, uint64_t word)
 
 	if (av_unlikely(av_pin_place == 0)) /* threads and processes begin at different words */
 		av_pin_place = atomic_fetch_add(&places, 1) * 7 + av_lock_self * 13 + 1;
-	pin = find_free(seg, word);
+	pin = claim_free_pin(seg, word);
 	if (av_likely(pin != NULL))
 		return pin;
-	clear_dead(seg, 0);
-	return find_free(seg, word);
+	clear_dead_pins(seg, 0);
+	return claim_free_pin(seg, word);
 }
 
 /*
  * @ns: how long it waits, see av_patient_for(); 0: as long as it takes. Others have had their turns
  * once @until is set, whichever word was waited for then. Return: false: in vain
  */
-static bool wait_for(struct av_pin *pin, uint64_t word, uint64_t *until, uint64_t ns)
+static bool wait_pin_release(struct av_pin *pin, uint64_t word, uint64_t *until, uint64_t ns)
 {
 	uint64_t dead = word;
 
@@ -127,7 +127,7 @@ bool av_pin_drain(struct av_seg *seg, uint32_t key)
 		bool mine = seg->own && word >> 32 == av_lock_self;
 
 		if ((uint32_t)word == key &&
-		    !wait_for(&pins[i], word, &until, mine ? 0 : AV_PATIENCE_NS))
+		    !wait_pin_release(&pins[i], word, &until, mine ? 0 : AV_PATIENCE_NS))
 			return false;
 	}
 	return true;
@@ -144,8 +144,8 @@ bool av_pin_try_drain(struct av_seg *seg, av_pin_chosen *chosen, const void *arg
 		uint64_t word = atomic_load_explicit(&pins[i].word, memory_order_acquire);
 
 		if (word != 0 && chosen(seg, (uint32_t)word, arg) &&
-		    !wait_for(&pins[i], word, until,
-			      word >> 32 == av_lock_self ? 0 : AV_STOPPED_NS))
+		    !wait_pin_release(&pins[i], word, until,
+				      word >> 32 == av_lock_self ? 0 : AV_STOPPED_NS))
 			ret = false;
 	}
 	return ret;
@@ -154,7 +154,7 @@ bool av_pin_try_drain(struct av_seg *seg, av_pin_chosen *chosen, const void *arg
 bool av_pin_is_held(struct av_seg *seg, uint32_t key)
 {
 	atomic_thread_fence(memory_order_seq_cst); /* pairs with av_pin_begin()'s */
-	clear_dead(seg, key);
+	clear_dead_pins(seg, key);
 	for (uint32_t i = 0; i < AV_PINS; i++)
 		if ((uint32_t)atomic_load(&seg->head->pin[i].word) == key)
 			return true;
@@ -190,7 +190,7 @@ AV_RACY bool av_key_reaches(const struct av_seg *seg, uint32_t key, uint64_t beg
 	       begin < k->addr + k->length;
 }
 
-static void fill(struct av_key *k, const struct av_key *what)
+static void fill_key_entry(struct av_key *k, const struct av_key *what)
 {
 	k->pd = what->pd;
 	k->access = what->access;
@@ -206,7 +206,7 @@ static void fill(struct av_key *k, const struct av_key *what)
 void av_key_describe(const struct av_key *k, struct av_key *what)
 {
 	*what = (struct av_key){.kind = k->kind};
-	fill(what, k);
+	fill_key_entry(what, k);
 }
 
 uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t limit)
@@ -222,7 +222,7 @@ uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t l
 	key = index << 8 | ++k->tag;
 	k->kind = what->kind;
 	k->qpn = k->windows = 0;
-	fill(k, what);
+	fill_key_entry(k, what);
 	av_region_count_begin(seg, key, what->kind == AV_KEY_ODP);
 	if (what->kind == AV_KEY_WINDOW)
 		k->window_type = what->window_type;
@@ -234,7 +234,7 @@ uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t l
 }
 
 /* On success @k's lock is held. Return: false: windows are bound to it */
-static bool withdraw(struct av_key *k, bool for_good)
+static bool withdraw_key(struct av_key *k, bool for_good)
 {
 	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
 	if (k->windows) {
@@ -248,7 +248,7 @@ static bool withdraw(struct av_key *k, bool for_good)
 }
 
 /* The key is as it was. */
-static void put_back(struct av_key *k, uint32_t key)
+static void restore_withdrawn_key(struct av_key *k, uint32_t key)
 {
 	atomic_store(&k->held, key);
 	atomic_store_explicit(&k->key, key, memory_order_release);
@@ -265,7 +265,7 @@ int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_linger *linger)
 	struct av_key *k = av_key_entry(seg, key);
 	uint64_t until = 0;
 
-	if (!withdraw(k, true))
+	if (!withdraw_key(k, true))
 		return EBUSY;
 	k->tag = key & 0xff;
 	av_lock_release(&k->lock);
@@ -273,7 +273,7 @@ int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_linger *linger)
 		if (linger && linger(seg, key))
 			return 0;
 		if (!av_pin_drain(seg, key)) {
-			put_back(k, key);
+			restore_withdrawn_key(k, key);
 			return ETIMEDOUT;
 		}
 	}
@@ -295,15 +295,15 @@ int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what)
 {
 	struct av_key *k = av_key_entry(seg, key);
 
-	if (!withdraw(k, false))
+	if (!withdraw_key(k, false))
 		return EBUSY;
 	av_lock_release(&k->lock);
 	if (!av_pin_drain(seg, key)) {
-		put_back(k, key);
+		restore_withdrawn_key(k, key);
 		return ETIMEDOUT;
 	}
 	av_lock_acquire_plain(&k->lock, AV_RANK_KEY); /* for readers without a pin */
-	fill(k, what);
+	fill_key_entry(k, what);
 	k->kind = what->kind;
 	av_lock_release(&k->lock);
 	atomic_store_explicit(&k->key, key, memory_order_release);

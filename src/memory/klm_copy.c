@@ -101,7 +101,7 @@ static bool placed(const struct batch *b, uint32_t i)
  * Copy the batch with one call. What it leaves undone is copied piece by piece, which finds the
  * fault.
  */
-static enum av_fault flush(struct batch *b)
+static enum av_fault flush_klm_batch(struct batch *b)
 {
 	uint64_t moved = b->count > 0 ? move_batch(b) : 0;
 	enum av_fault ret = AV_FAULT_NONE;
@@ -125,7 +125,7 @@ static enum av_fault flush(struct batch *b)
  * Room in the buffer at the same offset in a 64-byte line as the other process's bytes. So the
  * bytes of one run are adjacent in the buffer, too.
  */
-static uint8_t *room_for(struct batch *b, uint64_t remote, uint64_t bytes)
+static uint8_t *reserve_bounce_bytes(struct batch *b, uint64_t remote, uint64_t bytes)
 {
 	uint8_t *at = b->room + b->used + ((remote - b->used) & (AV_PIECES_LINE - 1));
 
@@ -134,7 +134,7 @@ static uint8_t *room_for(struct batch *b, uint64_t remote, uint64_t bytes)
 }
 
 /* Add a piece's bytes in the other process. They extend the last run if they are adjacent to it. */
-static void add(struct batch *b, const struct pair *p, uint64_t remote, uint8_t *at)
+static void append_batch_piece(struct batch *b, const struct pair *p, uint64_t remote, uint8_t *at)
 {
 	struct iovec *last = b->runs ? &b->remote[b->runs - 1] : NULL;
 
@@ -152,37 +152,38 @@ static void add(struct batch *b, const struct pair *p, uint64_t remote, uint8_t 
 static enum av_fault add_write(struct batch *b, const struct pair *p)
 {
 	uint64_t to = p->d->addr + p->doff;
-	uint8_t *at = room_for(b, to, p->bytes);
+	uint8_t *at = reserve_bounce_bytes(b, to, p->bytes);
 
 	if (av_copy(at, (const uint8_t *)p->s->local + p->soff, p->bytes) != AV_COPY_OK) {
-		enum av_fault ret = flush(b);
+		enum av_fault ret = flush_klm_batch(b);
 
 		return ret == AV_FAULT_NONE ? av_xfer_copy_span(p->d, p->doff, p->s, p->soff,
 								p->bytes, av_now_coarse_ns())
 					    : ret;
 	}
-	add(b, p, to, at);
+	append_batch_piece(b, p, to, at);
 	return AV_FAULT_NONE;
 }
 
-static enum av_fault move(struct batch *b, const struct pair *p)
+static enum av_fault queue_klm_pair(struct batch *b, const struct pair *p)
 {
 	bool full = b->count == PAIRS || b->used + AV_PIECES_LINE + p->bytes > BOUNCE_BYTES;
 	enum av_fault ret = AV_FAULT_NONE;
 
 	if (!is_small(p)) {
-		ret = flush(b);
+		ret = flush_klm_batch(b);
 		return ret == AV_FAULT_NONE ? av_xfer_copy_span(p->d, p->doff, p->s, p->soff,
 								p->bytes, av_now_coarse_ns())
 					    : ret;
 	}
 	if (full)
-		ret = flush(b);
+		ret = flush_klm_batch(b);
 	if (ret != AV_FAULT_NONE)
 		return ret;
 	if (!p->d->local)
 		return add_write(b, p);
-	add(b, p, p->s->addr + p->soff, room_for(b, p->s->addr + p->soff, p->bytes));
+	append_batch_piece(b, p, p->s->addr + p->soff,
+			   reserve_bounce_bytes(b, p->s->addr + p->soff, p->bytes));
 	return AV_FAULT_NONE;
 }
 
@@ -200,7 +201,7 @@ static enum av_fault copy_runs(const struct av_run *d, const struct av_run *s, u
 
 		p.bytes = dleft < sleft ? dleft : sleft;
 		p.bytes = p.bytes < bytes ? p.bytes : bytes;
-		ret = move(&batch, &p);
+		ret = queue_klm_pair(&batch, &p);
 		bytes -= p.bytes;
 		p.doff += p.bytes;
 		p.soff += p.bytes;
@@ -209,7 +210,7 @@ static enum av_fault copy_runs(const struct av_run *d, const struct av_run *s, u
 		if (p.soff == p.s->length)
 			p.s++, p.soff = 0;
 	}
-	return ret == AV_FAULT_NONE ? flush(&batch) : ret;
+	return ret == AV_FAULT_NONE ? flush_klm_batch(&batch) : ret;
 }
 
 /* Expand the next pieces of both ends, or of neither. */

@@ -59,7 +59,8 @@ static uint64_t round_of(const struct av_klm_fill *fill)
 }
 
 /* Context: the key's lock is held, the key is withdrawn, and nobody uses it. */
-static void replace(struct av_key *k, struct av_klm_list *list, const struct av_klm_fill *fill)
+static void replace_klm_list(struct av_key *k, struct av_klm_list *list,
+			     const struct av_klm_fill *fill)
 {
 	list->count = fill->count;
 	list->round = round_of(fill);
@@ -86,7 +87,7 @@ static int fill_locked(struct av_seg *seg, struct av_key *k, const struct av_klm
 	atomic_store(&k->key, 0);
 	drained = av_pin_drain(seg, fill->key);
 	if (drained)
-		replace(k, list, fill);
+		replace_klm_list(k, list, fill);
 	atomic_store_explicit(&k->key, fill->key, memory_order_release);
 	return drained ? 0 : EINVAL;
 }
@@ -110,7 +111,7 @@ int av_klm_fill(struct av_seg *seg, const struct av_klm_fill *fill)
 
 static_assert(AV_KLM_PINS > AV_KLM_DEPTH + 1, "the keys on the way to one piece");
 
-static void release(struct av_klm_pins *pins)
+static void release_klm_pins(struct av_klm_pins *pins)
 {
 	for (uint32_t i = 0; i < pins->count; i++)
 		av_pin_end(pins->at[i].pin);
@@ -138,7 +139,7 @@ static struct av_pin *pin_key(struct av_klm_pins *pins, struct av_seg *seg, uint
 }
 
 /* The last element that begins at or before byte @at of a round, and is not empty. */
-static uint32_t find(const struct av_klm_list *list, uint32_t count, uint64_t at)
+static uint32_t find_klm_element(const struct av_klm_list *list, uint32_t count, uint64_t at)
 {
 	uint32_t first = 0, behind = count;
 
@@ -167,7 +168,7 @@ static bool descend(const struct av_span *span, struct av_mem_request *to)
 	if (count == 0 || round == 0 || !av_seg_at(span->seg, place, av_klm_bytes(count)))
 		return false;
 	at = offset % round;
-	e = list->at[find(list, count, at)];
+	e = list->at[find_klm_element(list, count, at)];
 	AV_COPIED();
 	if (at < e.start || at - e.start >= e.length)
 		return false; /* the list is inconsistent */
@@ -210,7 +211,7 @@ static enum av_check first_piece(const struct av_span *span, struct av_klm_pins 
 	return AV_CHECK_KEY_PIECE;
 }
 
-static struct av_span part_of(const struct av_span *span, uint64_t offset, uint64_t bytes)
+static struct av_span slice_span(const struct av_span *span, uint64_t offset, uint64_t bytes)
 {
 	struct av_span part = *span;
 
@@ -229,16 +230,16 @@ enum av_check av_klm_iter_check(const struct av_span *span)
 
 	for (uint64_t done = 0; done < span->length && found == AV_CHECK_NONE;
 	     done += piece.length) {
-		struct av_span rest = part_of(span, done, span->length - done);
+		struct av_span rest = slice_span(span, done, span->length - done);
 
 		found = first_piece(&rest, &pins, &piece);
 		if (found == AV_CHECK_BUSY &&
 		    pins.count > 0) { /* perhaps our own pins keep it busy */
-			release(&pins);
+			release_klm_pins(&pins);
 			found = first_piece(&rest, &pins, &piece);
 		}
 	}
-	release(&pins);
+	release_klm_pins(&pins);
 	return found;
 }
 
@@ -249,12 +250,12 @@ enum av_check av_klm_iter_expand(const struct av_span *span, uint64_t offset, ui
 	run->bytes = 0;
 	run->pins.count = 0;
 	if (!span->umr) {
-		run->at[run->count++] = part_of(span, offset, bytes);
+		run->at[run->count++] = slice_span(span, offset, bytes);
 		run->bytes = bytes;
 		return AV_CHECK_NONE;
 	}
 	while (run->bytes < bytes && run->count < AV_RUN_PIECES) {
-		struct av_span rest = part_of(span, offset + run->bytes, bytes - run->bytes);
+		struct av_span rest = slice_span(span, offset + run->bytes, bytes - run->bytes);
 		enum av_check found = first_piece(&rest, &run->pins, &run->at[run->count]);
 
 		if (found != AV_CHECK_NONE && run->count > 0)
@@ -270,6 +271,6 @@ enum av_check av_klm_iter_expand(const struct av_span *span, uint64_t offset, ui
 
 void av_klm_iter_drop(struct av_run *run)
 {
-	release(&run->pins);
+	release_klm_pins(&run->pins);
 	run->count = 0;
 }

@@ -102,7 +102,7 @@ bool av_page_move_allowed(void)
 
 /* --- moving ---------------------------------------------------------------------- */
 
-static void set(uint32_t moving)
+static void set_pages_moving(uint32_t moving)
 {
 	struct av_seg *seg;
 
@@ -138,7 +138,7 @@ bool av_page_move_begin(uint64_t begin, uint64_t end)
 	const struct range r = {begin, end};
 
 	pthread_mutex_lock(&own.mutex);
-	set(1);
+	set_pages_moving(1);
 	if (nobody_at(&r))
 		return true;
 	av_page_move_end();
@@ -147,7 +147,7 @@ bool av_page_move_begin(uint64_t begin, uint64_t end)
 
 void av_page_move_end(void)
 {
-	set(0);
+	set_pages_moving(0);
 	pthread_mutex_unlock(&own.mutex);
 }
 
@@ -220,21 +220,21 @@ static struct {
 } all = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* All of it is the parent's. */
-static void forget_in_child(void)
+static void reset_lingering_in_child(void)
 {
 	LIST_INIT(&all.list);
 	atomic_store(&all.count, 0);
 }
 
 static const struct av_fork_handlers fork_handlers = {.mutex = &all.mutex,
-						      .child = forget_in_child};
+						      .child = reset_lingering_in_child};
 
 static bool is_key(const struct lingering *l, uint64_t key)
 {
 	return l->key == key;
 }
 
-static bool is_block(const struct lingering *l, uint64_t at)
+static bool is_lingering_block(const struct lingering *l, uint64_t at)
 {
 	return l->of.at == at;
 }
@@ -250,8 +250,9 @@ static bool is_used_part(const struct lingering *l, uint64_t part)
 }
 
 /* The mutex is held; also below. */
-static struct lingering *find(const struct av_seg *seg,
-			      bool (*is)(const struct lingering *, uint64_t), uint64_t what)
+static struct lingering *find_lingering(const struct av_seg *seg,
+					bool (*is)(const struct lingering *, uint64_t),
+					uint64_t what)
 {
 	struct lingering *l;
 
@@ -273,18 +274,18 @@ static struct lingering *find_leading_into(const struct av_seg *seg, uint64_t me
 }
 
 /* What is still used by another is left to that one. */
-static void drop(struct lingering *l)
+static void unlink_lingering(struct lingering *l)
 {
 	struct lingering *heir;
 
 	LIST_REMOVE(l, entry);
 	atomic_fetch_sub(&all.count, 1);
-	heir = l->pages ? find(l->seg, is_block, l->of.at) : NULL;
+	heir = l->pages ? find_lingering(l->seg, is_lingering_block, l->of.at) : NULL;
 	if (heir) {
 		heir->pages = true;
 		l->pages = false;
 	}
-	heir = l->part ? find(l->seg, is_part, l->of.part) : NULL;
+	heir = l->part ? find_lingering(l->seg, is_part, l->of.part) : NULL;
 	if (heir) {
 		heir->part = true;
 		l->part = false;
@@ -318,23 +319,23 @@ void av_linger_cancel(struct av_seg *seg, uint32_t key)
 	struct lingering *l;
 
 	pthread_mutex_lock(&all.mutex);
-	l = find(seg, is_key, key);
+	l = find_lingering(seg, is_key, key);
 	if (l)
-		drop(l);
+		unlink_lingering(l);
 	pthread_mutex_unlock(&all.mutex);
 	free(l);
 }
 
 /* @key: out, if it is not NULL */
-static bool has(struct av_seg *seg, bool (*is)(const struct lingering *, uint64_t), uint64_t what,
-		uint32_t *key)
+static bool has_lingering(struct av_seg *seg, bool (*is)(const struct lingering *, uint64_t),
+			  uint64_t what, uint32_t *key)
 {
 	const struct lingering *l;
 
 	if (av_likely(atomic_load(&all.count) == 0))
 		return false;
 	pthread_mutex_lock(&all.mutex);
-	l = find(seg, is, what);
+	l = find_lingering(seg, is, what);
 	if (l && key)
 		*key = l->key;
 	pthread_mutex_unlock(&all.mutex);
@@ -343,19 +344,19 @@ static bool has(struct av_seg *seg, bool (*is)(const struct lingering *, uint64_
 
 bool av_linger_has_key(struct av_seg *seg, uint32_t key)
 {
-	return has(seg, is_key, key, NULL);
+	return has_lingering(seg, is_key, key, NULL);
 }
 
 bool av_linger_has_part(struct av_seg *seg, uint32_t part)
 {
-	return has(seg, is_part, part, NULL);
+	return has_lingering(seg, is_part, part, NULL);
 }
 
 void av_linger_wait(struct av_seg *seg, uint32_t part)
 {
 	uint32_t key;
 
-	while (has(seg, is_used_part, part, &key) && av_pin_drain(seg, key))
+	while (has_lingering(seg, is_used_part, part, &key) && av_pin_drain(seg, key))
 		;
 }
 
@@ -365,7 +366,7 @@ void av_linger_free_pages(struct av_seg *seg, uint64_t at)
 
 	if (av_unlikely(atomic_load(&all.count))) {
 		pthread_mutex_lock(&all.mutex);
-		l = find(seg, is_block, at);
+		l = find_lingering(seg, is_lingering_block, at);
 		if (l)
 			l->pages = true;
 		pthread_mutex_unlock(&all.mutex);
@@ -385,7 +386,7 @@ void av_linger_free_part(struct av_seg *seg, uint32_t part)
 
 	if (av_unlikely(atomic_load(&all.count))) {
 		pthread_mutex_lock(&all.mutex);
-		l = find(seg, is_part, part);
+		l = find_lingering(seg, is_part, part);
 		if (l)
 			l->part = true;
 		pthread_mutex_unlock(&all.mutex);
@@ -418,13 +419,13 @@ void av_linger_settle(struct av_seg *seg, uint32_t key)
 	if (av_likely(atomic_load(&all.count) == 0))
 		return;
 	pthread_mutex_lock(&all.mutex);
-	l = find(seg, is_key, key);
+	l = find_lingering(seg, is_key, key);
 	if (l)
 		l->settled = true;
 	pthread_mutex_unlock(&all.mutex);
 }
 
-static bool is_over(const struct lingering *l, uint64_t unused)
+static bool is_lingering_unused(const struct lingering *l, uint64_t unused)
 {
 	(void)unused;
 	return l->settled && !av_pin_is_held(l->seg, l->key);
@@ -437,17 +438,17 @@ static bool is_any(const struct lingering *l, uint64_t unused)
 }
 
 /* Take one out of the list. */
-static struct lingering *take(const struct av_seg *seg,
-			      bool (*is)(const struct lingering *, uint64_t))
+static struct lingering *pop_lingering(const struct av_seg *seg,
+				       bool (*is)(const struct lingering *, uint64_t))
 {
 	struct lingering *l;
 
 	if (av_likely(atomic_load(&all.count) == 0))
 		return NULL;
 	pthread_mutex_lock(&all.mutex);
-	l = find(seg, is, 0);
+	l = find_lingering(seg, is, 0);
 	if (l)
-		drop(l);
+		unlink_lingering(l);
 	pthread_mutex_unlock(&all.mutex);
 	return l;
 }
@@ -456,7 +457,7 @@ void av_linger_sweep(struct av_seg *seg)
 {
 	struct lingering *l;
 
-	while ((l = take(seg, is_over))) {
+	while ((l = pop_lingering(seg, is_lingering_unused))) {
 		if (l->pages)
 			av_pages_free(seg->pages, l->of.at);
 		if (l->part)
@@ -473,6 +474,6 @@ void av_linger_forget(struct av_seg *seg)
 {
 	struct lingering *l;
 
-	while ((l = take(seg, is_any)))
+	while ((l = pop_lingering(seg, is_any)))
 		free(l);
 }

@@ -46,7 +46,7 @@ static void take_name(char *to, const char *name)
 }
 
 /* "BEGIN-END RIGHTS OFFSET DEVICE INODE NAME": proc(5) */
-static bool parse(const char *line, struct mapping *m)
+static bool parse_maps_line(const char *line, struct mapping *m)
 {
 	char *rest;
 
@@ -67,7 +67,7 @@ static bool parse(const char *line, struct mapping *m)
 }
 
 /* Lines come in the order of their addresses. Return: false: that is all we want to know */
-static bool look(struct search *s, const struct mapping *m)
+static bool inspect_mapping(struct search *s, const struct mapping *m)
 {
 	bool permits = m->rights[0] == 'r' && (m->rights[1] == 'w' || !s->writable);
 
@@ -100,7 +100,7 @@ static void search(int maps, struct search *s)
 			}
 			line[used] = '\0';
 			used = 0;
-			if (parse(line, &m) && !look(s, &m))
+			if (parse_maps_line(line, &m) && !inspect_mapping(s, &m))
 				return;
 		}
 		at += n;

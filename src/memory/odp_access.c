@@ -64,7 +64,7 @@ _Static_assert(sizeof(struct av_odp_gauge) == AV_DIR_GAUGES * sizeof(uint64_t),
 	       "and for the gauges");
 
 /* Its process may be counting an invalidation whose call has returned already. */
-static void settle(const struct av_seg *seg, void *arg)
+static void settle_odp_counters(const struct av_seg *seg, void *arg)
 {
 	av_odp_settle_to_read(seg);
 	*(uint64_t *)arg += av_odp_implicit_pages(seg);
@@ -74,7 +74,7 @@ void av_odp_report(const char *device, uint64_t value[AV_ODP_COUNTER_N])
 {
 	uint64_t counters[AV_DIR_COUNTERS], gauges[AV_DIR_GAUGES], implicit = 0;
 
-	av_seg_view_each(device, settle, &implicit);
+	av_seg_view_each(device, settle_odp_counters, &implicit);
 	av_dir_read(device, counters, gauges);
 	for (int i = 0; i < AV_ODP_COUNTER_N; i++)
 		value[i] = counters[i];

@@ -105,7 +105,7 @@ static void handle_remove(uint64_t begin, uint64_t end)
 	handle_range(begin, end - begin, false);
 }
 
-static void handle(const struct uffd_msg *msg)
+static void handle_uffd_event(const struct uffd_msg *msg)
 {
 	switch (msg->event) {
 	case UFFD_EVENT_UNMAP:
@@ -138,7 +138,7 @@ static bool handle_batch(int fd)
 		n = read(fd, msg, sizeof(msg));
 	set_seq(1); /* for contexts added since */
 	for (ssize_t i = 0; i < n / (ssize_t)sizeof(*msg); i++)
-		handle(&msg[i]);
+		handle_uffd_event(&msg[i]);
 	set_seq(0);
 	av_odp_round_end();
 	return ours;
@@ -225,7 +225,7 @@ static void *watched_page(int fd)
 }
 
 /* Context: @mutex held. */
-static bool start(void)
+static bool start_uffd_listener(void)
 {
 	int fd = open_uffd();
 
@@ -249,7 +249,7 @@ static bool start(void)
 }
 
 /* Context: @mutex held. */
-static void stop(void)
+static void stop_uffd_listener(void)
 {
 	atomic_store(&notify.stop, true);
 	av_munmap(notify.page, (size_t)sysconf(_SC_PAGESIZE));
@@ -258,7 +258,7 @@ static void stop(void)
 }
 
 /* The child's copy of the descriptor reports the parent's events. */
-static void after_fork_in_child(void)
+static void reset_uffd_in_child(void)
 {
 	pthread_mutex_init(&notify.mutex, NULL);
 	av_own_fd_close(&notify.uffd);
@@ -270,12 +270,12 @@ static void after_fork_in_child(void)
 	av_odp_uffd_forked();
 }
 
-static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
+static const struct av_fork_handlers fork_handlers = {.child = reset_uffd_in_child};
 
 /* --- contexts -------------------------------------------------------------------- */
 
 /* Context: @mutex held, listener running. */
-static void add(struct av_seg *seg)
+static void add_uffd_context(struct av_seg *seg)
 {
 	struct av_odp_root *root = av_odp_root_make(seg);
 
@@ -289,7 +289,7 @@ static void add(struct av_seg *seg)
 	publish_fd(seg, av_odp_uffd());
 }
 
-static bool is_watched(const struct av_seg *seg)
+static bool is_uffd_watched(const struct av_seg *seg)
 {
 	const struct av_odp_root *root = av_odp_root(seg);
 
@@ -300,20 +300,20 @@ void av_odp_watch(struct av_seg *seg)
 {
 	int saved = errno;
 
-	if (is_watched(seg) || atomic_load_explicit(&notify.refused, memory_order_relaxed))
+	if (is_uffd_watched(seg) || atomic_load_explicit(&notify.refused, memory_order_relaxed))
 		return;
 	(void)av_fork_register(AV_FORK_ODP_NOTIFY, &fork_handlers);
 	(void)av_copy_init(); /* without it, backing the page table takes the slow path */
 	pthread_mutex_lock(&notify.mutex);
 	if (!av_odp_context_has(seg)) {
-		if (notify.running || start())
-			add(seg);
+		if (notify.running || start_uffd_listener())
+			add_uffd_context(seg);
 		else
 			av_log(AV_LOG_INFO,
 			       "no userfaultfd: invalidations of on-demand pages are not counted, "
 			       "and memory that is unmapped under a region is not noticed");
 		if (notify.running && notify.users == 0)
-			stop();
+			stop_uffd_listener();
 	}
 	pthread_mutex_unlock(&notify.mutex);
 	errno = saved;
@@ -328,7 +328,7 @@ void av_odp_unwatch(struct av_seg *seg)
 		if (atomic_load(&seg->head->odp_seq) & 1)
 			atomic_fetch_add(&seg->head->odp_seq, 1);
 		if (--notify.users == 0)
-			stop();
+			stop_uffd_listener();
 	}
 	pthread_mutex_unlock(&notify.mutex);
 }

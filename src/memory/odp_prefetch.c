@@ -49,7 +49,7 @@ static bool wants_write(const struct job *job)
 	return job->advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
 }
 
-static uint64_t page_bytes(void)
+static uint64_t prefetch_page_bytes(void)
 {
 	return (uint64_t)sysconf(_SC_PAGESIZE);
 }
@@ -57,7 +57,7 @@ static uint64_t page_bytes(void)
 /* The whole pages around a piece. Cannot wrap: the last page of all is never mapped. */
 static struct piece whole_pages(const struct piece *p)
 {
-	uint64_t page = page_bytes(), begin = p->addr & ~(page - 1);
+	uint64_t page = prefetch_page_bytes(), begin = p->addr & ~(page - 1);
 
 	return (struct piece){begin, av_round_up(p->addr - begin + p->len, page)};
 }
@@ -73,7 +73,7 @@ static void count_pages(struct job *job, const struct piece *p, uint64_t pages)
 /* For kernels before 5.14. */
 static int touch_all(const struct piece *pages, bool write)
 {
-	for (uint64_t at = 0; at < pages->len; at += page_bytes())
+	for (uint64_t at = 0; at < pages->len; at += prefetch_page_bytes())
 		if (av_copy_probe((const void *)(uintptr_t)(pages->addr + at), write) != AV_COPY_OK)
 			return EFAULT;
 	return 0;
@@ -165,7 +165,7 @@ static void snap_piece(struct job *job, const struct piece *p)
 /* --- one advice ------------------------------------------------------------------ */
 
 /* The first piece of [at, end): up to the next multiple of @bytes. */
-static struct piece next_piece(uint64_t at, uint64_t end, uint64_t bytes)
+static struct piece next_prefetch_piece(uint64_t at, uint64_t end, uint64_t bytes)
 {
 	uint64_t rest = bytes - at % bytes;
 
@@ -175,7 +175,7 @@ static struct piece next_piece(uint64_t at, uint64_t end, uint64_t bytes)
 static int fetch_range(struct job *job, uint64_t addr, uint64_t len)
 {
 	for (uint64_t at = addr, end = addr + len; at != end;) {
-		struct piece p = next_piece(at, end, PIECE_BYTES);
+		struct piece p = next_prefetch_piece(at, end, PIECE_BYTES);
 		int ret = fetch_piece(job, &p);
 
 		if (ret)
@@ -193,7 +193,7 @@ static int snap_range(struct job *job, uint64_t addr, uint64_t len)
 	if (av_mapped_check(pages.addr, pages.len, false))
 		return EFAULT;
 	for (uint64_t at = addr, end = addr + len; at != end;) {
-		struct piece p = next_piece(at, end, PIECE_BYTES);
+		struct piece p = next_prefetch_piece(at, end, PIECE_BYTES);
 
 		snap_piece(job, &p);
 		at += p.len;
@@ -204,7 +204,7 @@ static int snap_range(struct job *job, uint64_t addr, uint64_t len)
 static bool is_nowhere(const struct av_odp_range *r)
 {
 	return av_range_wraps(r->addr, r->length) ||
-	       r->addr + (r->length - 1) > UINT64_MAX - page_bytes();
+	       r->addr + (r->length - 1) > UINT64_MAX - prefetch_page_bytes();
 }
 
 static int one_range(struct job *job, const struct av_odp_range *r)
@@ -219,7 +219,7 @@ static int one_range(struct job *job, const struct av_odp_range *r)
 }
 
 /* A range that fails ends only what is flushed: nobody would hear of it, and the rest helps. */
-static int follow(struct job *job, const struct av_odp_range *range)
+static int run_prefetch_job(struct job *job, const struct av_odp_range *range)
 {
 	int ret = 0;
 
@@ -257,7 +257,7 @@ static struct {
 };
 
 /* The queue is the parent's. The memory of its jobs is lost in the child. */
-static void after_fork_in_child(void)
+static void reset_prefetch_in_child(void)
 {
 	pthread_mutex_init(&later.mutex, NULL);
 	pthread_cond_init(&later.more, NULL);
@@ -269,7 +269,7 @@ static void after_fork_in_child(void)
 	later.last = later.done = 0;
 }
 
-static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
+static const struct av_fork_handlers fork_handlers = {.child = reset_prefetch_in_child};
 
 /* The next job, or NULL after IDLE_S without one. Context: the mutex is held. */
 static struct job *take_job(void)
@@ -298,7 +298,7 @@ static void *later_main(void *arg)
 	pthread_mutex_lock(&later.mutex);
 	while ((job = take_job())) {
 		pthread_mutex_unlock(&later.mutex);
-		(void)follow(job, job->range);
+		(void)run_prefetch_job(job, job->range);
 		pthread_mutex_lock(&later.mutex);
 		later.busy = NULL;
 		later.done = job->number;
@@ -352,7 +352,7 @@ static int advise_later(const struct job *what, const struct av_odp_range *range
 	*job = *what;
 	memcpy(job->range, range, what->count * sizeof(*range));
 	if (!queue(job)) {
-		(void)follow(job, job->range);
+		(void)run_prefetch_job(job, job->range);
 		free(job);
 	}
 	return 0;
@@ -384,7 +384,7 @@ int av_odp_advise(struct av_seg *seg, const struct av_odp_range *range, uint32_t
 
 	if (!av_odp_has_table(seg))
 		return 0;
-	ret = flush ? follow(&job, range) : advise_later(&job, range);
+	ret = flush ? run_prefetch_job(&job, range) : advise_later(&job, range);
 	if (ret == EFAULT)
 		note_missing(&job, range);
 	errno = saved;

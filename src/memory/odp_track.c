@@ -71,8 +71,8 @@ void av_odp_invalidate(struct av_seg *seg, uint64_t addr, uint64_t len)
 
 /* --- eviction -------------------------------------------------------------------- */
 
-static void evict(struct av_seg *seg, const struct av_odp_eviction *how, uint64_t addr,
-		  uint64_t length)
+static void evict_odp_pages(struct av_seg *seg, const struct av_odp_eviction *how, uint64_t addr,
+			    uint64_t length)
 {
 	uint64_t first = addr >> AV_NODE_PAGE_SHIFT, pages = av_odp_pages(addr, length);
 
@@ -85,7 +85,7 @@ static void evict(struct av_seg *seg, const struct av_odp_eviction *how, uint64_
 				  1ull << AV_NODE_PAGE_SHIFT);
 }
 
-static bool is_meant(const struct av_key *k, const struct av_odp_eviction *how)
+static bool is_eviction_target(const struct av_key *k, const struct av_odp_eviction *how)
 {
 	uint32_t key = atomic_load(&k->held);
 
@@ -98,15 +98,16 @@ static void visit(struct av_seg *seg, const struct av_odp_eviction *how, struct 
 	uint64_t addr = 0, length = 0;
 
 	/* Checked before locking, because a window's lock may be held for long. */
-	if (!k || !is_meant(k, how) || av_peer_lock(seg, &k->lock, AV_RANK_KEY) == AV_LOCK_BUSY)
+	if (!k || !is_eviction_target(k, how) ||
+	    av_peer_lock(seg, &k->lock, AV_RANK_KEY) == AV_LOCK_BUSY)
 		return;
-	if (is_meant(k, how)) {
+	if (is_eviction_target(k, how)) {
 		addr = k->addr;
 		length = k->length;
 	}
 	av_lock_release(&k->lock);
 	if (length)
-		evict(seg, how, addr, length);
+		evict_odp_pages(seg, how, addr, length);
 }
 
 void av_odp_evict(struct av_seg *seg, const struct av_odp_eviction *how)
@@ -150,7 +151,7 @@ static const struct seen *find_seen(uint32_t ref, uint64_t unmaps, uint64_t addr
 	return NULL;
 }
 
-static void remember(uint32_t ref, uint64_t unmaps, const struct av_vma *vma, bool watched)
+static void cache_seen_vma(uint32_t ref, uint64_t unmaps, const struct av_vma *vma, bool watched)
 {
 	seen[seen_next++ % SEEN] =
 		(struct seen){ref, unmaps, vma->begin, vma->end, watched && vma->anonymous};
@@ -185,7 +186,7 @@ static int borrow_uffd(struct av_seg *seg, const struct av_odp_root *root)
 }
 
 /* Watch a range. By number: the program's calls go to preload/madvise.c. Return: 0 or errno. */
-static int watch(int uffd, uint64_t addr, uint64_t len)
+static int register_uffd_range(int uffd, uint64_t addr, uint64_t len)
 {
 	struct uffdio_register reg = {
 		.range = {.start = addr, .len = len},
@@ -214,7 +215,7 @@ static bool unchanged(int maps, const struct av_vma *vma)
 static bool register_one(int uffd, int maps, const struct av_vma *vma, bool *watched)
 {
 	for (int i = 0; i < REFUSALS; i++) {
-		int err = watch(uffd, vma->begin, vma->end - vma->begin);
+		int err = register_uffd_range(uffd, vma->begin, vma->end - vma->begin);
 
 		*watched = err == 0;
 		if (err == ENOMEM || (err == EINVAL && vma->anonymous) || !unchanged(maps, vma))
@@ -240,7 +241,7 @@ static bool register_all(int uffd, int maps, uint32_t ref, uint64_t unmaps, uint
 			again++;
 			continue;
 		}
-		remember(ref, unmaps, &vma, watched);
+		cache_seen_vma(ref, unmaps, &vma, watched);
 		if (vma.end > last)
 			return true;
 		addr = vma.end;

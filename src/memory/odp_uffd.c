@@ -50,7 +50,7 @@ uint32_t av_odp_context_slots(void)
 }
 
 /* The entry of @seg (NULL: a free one), or AV_REF_SLOTS. */
-static uint32_t entry_of(const struct av_seg *seg)
+static uint32_t find_uffd_context(const struct av_seg *seg)
 {
 	uint32_t i = 0;
 
@@ -61,12 +61,12 @@ static uint32_t entry_of(const struct av_seg *seg)
 
 bool av_odp_context_has(const struct av_seg *seg)
 {
-	return entry_of(seg) < AV_REF_SLOTS;
+	return find_uffd_context(seg) < AV_REF_SLOTS;
 }
 
 bool av_odp_context_add(struct av_seg *seg)
 {
-	uint32_t i = entry_of(NULL);
+	uint32_t i = find_uffd_context(NULL);
 
 	if (i == AV_REF_SLOTS)
 		return false;
@@ -153,7 +153,7 @@ static void wait_for_round(void)
 
 void av_odp_context_remove(const struct av_seg *seg)
 {
-	uint32_t i = entry_of(seg);
+	uint32_t i = find_uffd_context(seg);
 
 	if (i == AV_REF_SLOTS)
 		return;

@@ -64,7 +64,7 @@ int av_page_scan_in_memory(uint64_t *begin, uint64_t end, struct av_page_scan_ru
 
 /* --- before ---------------------------------------------------------------------- */
 
-static uint64_t page_bytes(void)
+static uint64_t scan_page_bytes(void)
 {
 	return (uint64_t)sysconf(_SC_PAGESIZE);
 }
@@ -73,23 +73,23 @@ static uint64_t page_bytes(void)
 static bool add_page(struct av_page_scan_run *runs, int *n, uint64_t page)
 {
 	if (*n && runs[*n - 1].end == page) {
-		runs[*n - 1].end += page_bytes();
+		runs[*n - 1].end += scan_page_bytes();
 		return true;
 	}
 	if (*n == AV_PAGE_RUNS)
 		return false;
-	runs[(*n)++] = (struct av_page_scan_run){page, page + page_bytes()};
+	runs[(*n)++] = (struct av_page_scan_run){page, page + scan_page_bytes()};
 	return true;
 }
 
 /* The entries of at most @max pages from @begin on. Return: their number; 0 or less: none. */
 static long read_entries(int pagemap, uint64_t begin, uint64_t end, uint64_t *entry, size_t max)
 {
-	uint64_t pages = (end - begin) / page_bytes();
+	uint64_t pages = (end - begin) / scan_page_bytes();
 	size_t bytes = (pages < max ? pages : max) * sizeof(*entry);
 
 	return syscall(SYS_pread64, pagemap, entry, bytes,
-		       (off_t)(begin / page_bytes() * sizeof(*entry))) /
+		       (off_t)(begin / scan_page_bytes() * sizeof(*entry))) /
 	       (long)sizeof(*entry);
 }
 
@@ -103,7 +103,7 @@ static int read_present(int pagemap, uint64_t *begin, uint64_t end, struct av_pa
 
 		if (got <= 0)
 			return -1;
-		for (long i = 0; i < got; i++, *begin += page_bytes())
+		for (long i = 0; i < got; i++, *begin += scan_page_bytes())
 			if (entry[i] & ENTRY_PRESENT && !add_page(runs, &n, *begin))
 				return n;
 	}
@@ -128,7 +128,7 @@ bool av_page_is_of_file(uint64_t addr)
 
 	if (pagemap < 0)
 		return false;
-	if (read_entries(pagemap, addr, addr + page_bytes(), &entry, 1) != 1)
+	if (read_entries(pagemap, addr, addr + scan_page_bytes(), &entry, 1) != 1)
 		entry = 0;
 	close(pagemap);
 	return (entry & ENTRY_PRESENT) && (entry & ENTRY_FILE);

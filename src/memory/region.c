@@ -101,7 +101,7 @@ static bool touch(uint64_t addr, uint64_t length, bool writable, uint64_t page)
 }
 
 /* Populate all pages of the range. @plain: av_odp_is_plain(). */
-static int populate(uint64_t addr, uint64_t length, bool writable, uint64_t page, bool plain)
+static int populate_region(uint64_t addr, uint64_t length, bool writable, uint64_t page, bool plain)
 {
 	uint64_t begin = addr & ~(page - 1);
 	uint64_t bytes = av_round_up(addr - begin + length, page);
@@ -156,7 +156,7 @@ static bool watching(void)
  * memory: another thread's munmap() may still wait for its event to be read although its addresses
  * are in use again. Return: the moment after which an unmapping concerns this region.
  */
-static uint64_t watch(struct av_seg *seg, uint64_t addr, uint64_t length)
+static uint64_t track_region_unmaps(struct av_seg *seg, uint64_t addr, uint64_t length)
 {
 	uint64_t moment;
 
@@ -166,7 +166,7 @@ static uint64_t watch(struct av_seg *seg, uint64_t addr, uint64_t length)
 	av_odp_barrier();
 	moment = av_unmapped_now(seg);
 	(void)!av_odp_track(seg, addr,
-			    length); /* false means a hole, which populate() will report */
+			    length); /* false means a hole, which populate_region() will report */
 	return moment;
 }
 
@@ -183,10 +183,10 @@ static int prepare_pinned(struct av_seg *seg, const struct av_region_request *re
 		what->heap = av_heap_region(seg, req->addr, req->length);
 	if (!what->heap && av_early_has(req->addr, req->length))
 		what->share |= AV_KEY_EARLY;
-	what->intact = watch(seg, req->addr, req->length);
+	what->intact = track_region_unmaps(seg, req->addr, req->length);
 	plain = av_odp_is_plain(seg, req->addr, req->length);
 	if (!plain || !touch(req->addr, req->length, writable, page))
-		ret = populate(req->addr, req->length, writable, page, plain);
+		ret = populate_region(req->addr, req->length, writable, page, plain);
 	if (ret)
 		av_heap_region_end(seg, what->heap);
 	else if (!what->heap && !req->private && !plain)

@@ -14,7 +14,7 @@ void *av_node_at(const struct av_seg *seg, uint64_t offset, uint64_t bytes)
 }
 
 /* Make the file system allocate real pages for a node. Return: false if it is full. */
-static bool back(const struct av_seg *seg, uint64_t offset, uint64_t bytes)
+static bool populate_node_pages(const struct av_seg *seg, uint64_t offset, uint64_t bytes)
 {
 	const uint8_t *p = (const uint8_t *)seg->head + offset;
 
@@ -39,7 +39,7 @@ uint64_t av_node_take(struct av_seg *seg, uint64_t bytes)
 			return 0;
 		begin = av_round_up(old, align);
 		if (!av_range_within(begin, bytes, 0, AV_ODP_BYTES) ||
-		    !back(seg, AV_ODP_OFFSET + begin, bytes))
+		    !populate_node_pages(seg, AV_ODP_OFFSET + begin, bytes))
 			return 0;
 	} while (!atomic_compare_exchange_weak(brk, &old, begin + bytes));
 	return AV_ODP_OFFSET + begin;

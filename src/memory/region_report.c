@@ -34,7 +34,7 @@ const char *av_region_memory_name(enum av_region_memory memory)
 }
 
 /* The part of plain memory that peers map, in bytes. */
-static uint64_t shared_bytes(const struct av_seg *seg, const struct av_key *k)
+static uint64_t count_shared_bytes(const struct av_seg *seg, const struct av_key *k)
 {
 	const struct av_heap_part *part =
 		k->heap ? av_seg_at(seg, (uint64_t)k->heap << AV_HEAP_PART_SHIFT, sizeof(*part))
@@ -49,8 +49,8 @@ static uint64_t shared_bytes(const struct av_seg *seg, const struct av_key *k)
 	return end > first ? end - first : 0;
 }
 
-static bool memory_of(const struct av_seg *seg, const struct av_key *k,
-		      enum av_region_memory *memory)
+static bool classify_region_memory(const struct av_seg *seg, const struct av_key *k,
+				   enum av_region_memory *memory)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(kinds); i++) {
 		if (kinds[i].kind != k->kind)
@@ -58,7 +58,7 @@ static bool memory_of(const struct av_seg *seg, const struct av_key *k,
 		*memory = kinds[i].memory;
 		if (k->kind == AV_KEY_REGION && (k->share & AV_KEY_PRIVATE))
 			*memory = AV_REGION_PRIVATE;
-		else if (k->kind == AV_KEY_REGION && shared_bytes(seg, k))
+		else if (k->kind == AV_KEY_REGION && count_shared_bytes(seg, k))
 			*memory = AV_REGION_SHARED;
 		else if (k->kind == AV_KEY_REGION && (k->share & AV_KEY_EARLY))
 			*memory = AV_REGION_EARLY;
@@ -98,13 +98,14 @@ static void fill_counted(const struct av_seg *seg, const struct av_key *k,
 	av_region_counted(seg, info->key, info->counted);
 	info->counted[AV_MR_WINDOWS] = av_window_count(k);
 	if (info->memory == AV_REGION_SHARED)
-		info->counted[AV_MR_SHARED_BYTES] = shared_bytes(seg, k);
+		info->counted[AV_MR_SHARED_BYTES] = count_shared_bytes(seg, k);
 	if (info->memory == AV_REGION_ON_DEMAND)
 		info->counted[AV_MR_VALID_PAGES] = av_odp_valid(seg, k->addr, k->length);
 }
 
 /* Return: false if the entry is not a region, or changed meanwhile. */
-static bool look(const struct av_seg *seg, const struct av_key *k, struct av_region_info *info)
+static bool read_region_info(const struct av_seg *seg, const struct av_key *k,
+			     struct av_region_info *info)
 {
 	uint32_t key = atomic_load(&k->key);
 
@@ -116,7 +117,7 @@ static bool look(const struct av_seg *seg, const struct av_key *k, struct av_reg
 		.addr = k->base,
 		.length = k->length,
 	};
-	if (key == 0 || !memory_of(seg, k, &info->memory))
+	if (key == 0 || !classify_region_memory(seg, k, &info->memory))
 		return false;
 	if (info->memory >= AV_REGION_PAGES)
 		fill_pages(k, info);
@@ -133,7 +134,7 @@ void av_region_report_of(const struct av_seg *seg,
 
 		if (!k)
 			index += AV_KEY_CHUNK - 1; /* skip the whole chunk */
-		else if (look(seg, k, &info))
+		else if (read_region_info(seg, k, &info))
 			visit(&info, arg);
 	}
 }

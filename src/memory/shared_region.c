@@ -64,7 +64,7 @@ bool av_heap_next(int maps, uint64_t addr, uint64_t end, struct av_heap_piece *p
 }
 
 /* System calls by number: the library's versions are cancellation points. */
-static void drop_pages(const struct av_heap_piece *p)
+static void discard_file_pages(const struct av_heap_piece *p)
 {
 	if (syscall(SYS_fallocate, av_own_fd(&p->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		    p->at, p->end - p->begin))
@@ -82,7 +82,7 @@ void av_heap_discard(uint64_t addr, uint64_t len)
 	if (maps < 0)
 		return;
 	for (uint64_t at = addr; av_heap_next(maps, at, addr + len, &piece); at = piece.end)
-		drop_pages(&piece);
+		discard_file_pages(&piece);
 	syscall(SYS_close, maps);
 }
 
@@ -108,12 +108,12 @@ static struct {
 } runs = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* They are the parent's. */
-static void forget_in_child(void)
+static void reset_file_runs_in_child(void)
 {
 	LIST_INIT(&runs.list);
 }
 
-static uint64_t bytes_of(uint32_t pieces)
+static uint64_t file_run_bytes(uint32_t pieces)
 {
 	return sizeof(struct av_file_run) + pieces * sizeof(struct av_file_piece);
 }
@@ -126,7 +126,7 @@ static struct av_file_run *at(const struct av_seg *seg, uint32_t part)
 /* --- what the range is on -------------------------------------------------------- */
 
 /* Return: false: it is not memory that others could share. Files of disks have a device. */
-static bool next_piece(int maps, uint64_t addr, struct av_file_piece *p)
+static bool read_file_piece(int maps, uint64_t addr, struct av_file_piece *p)
 {
 	struct av_vma vma;
 
@@ -155,14 +155,14 @@ static struct run *grown(struct run *r)
 }
 
 /* The run of mappings under [addr, end). NULL: it is no such memory, or there is none to say so */
-static struct run *look(int maps, uint64_t addr, uint64_t end)
+static struct run *collect_file_run(int maps, uint64_t addr, uint64_t end)
 {
 	struct run *r = NULL;
 
 	while (addr < end) {
 		struct av_file_piece p;
 
-		if (!next_piece(maps, addr, &p)) {
+		if (!read_file_piece(maps, addr, &p)) {
 			free(r);
 			return NULL;
 		}
@@ -195,7 +195,7 @@ static bool is_handed(uint64_t dev, uint64_t ino)
 void av_file_region_begin(void)
 {
 	static const struct av_fork_handlers handlers = {.mutex = &runs.mutex,
-							 .child = forget_in_child};
+							 .child = reset_file_runs_in_child};
 
 	if (av_fork_register(AV_FORK_FILE_RUNS, &handlers) == 0)
 		av_handout_files_by(is_handed);
@@ -203,7 +203,7 @@ void av_file_region_begin(void)
 
 /* --- regions --------------------------------------------------------------------- */
 
-static struct run *find(const struct run *like)
+static struct run *find_file_run(const struct run *like)
 {
 	struct run *r;
 
@@ -215,9 +215,9 @@ static struct run *find(const struct run *like)
 }
 
 /* Describe it in the segment. The mutex is held. Return: false: there is no room */
-static bool publish(struct run *r)
+static bool publish_file_run(struct run *r)
 {
-	uint64_t offset = av_seg_alloc(r->seg, bytes_of(r->pieces));
+	uint64_t offset = av_seg_alloc(r->seg, file_run_bytes(r->pieces));
 	struct av_file_run *run;
 
 	if (!offset)
@@ -237,13 +237,13 @@ static bool publish(struct run *r)
 }
 
 /* Return: one that is used once more, or NULL; @r is taken over */
-static struct run *use(struct run *r)
+static struct run *acquire_file_run(struct run *r)
 {
 	struct run *there;
 
 	pthread_mutex_lock(&runs.mutex);
-	there = find(r);
-	if (!there && publish(r))
+	there = find_file_run(r);
+	if (!there && publish_file_run(r))
 		there = r;
 	if (there)
 		there->users++;
@@ -262,12 +262,12 @@ uint32_t av_file_region(struct av_seg *seg, uint64_t addr, uint64_t length)
 		return 0;
 	maps = av_vma_open_own();
 	if (maps >= 0) {
-		r = look(maps, addr, addr + length);
+		r = collect_file_run(maps, addr, addr + length);
 		close(maps);
 	}
 	if (r) {
 		r->seg = seg;
-		r = use(r);
+		r = acquire_file_run(r);
 	}
 	errno = saved;
 	return r ? r->part : 0;
@@ -280,7 +280,7 @@ bool av_file_region_is(const struct av_seg *seg, uint32_t part)
 	return run && atomic_load(&run->what) == AV_FILE_RUN;
 }
 
-static void end(struct run *r)
+static void destroy_file_run(struct run *r)
 {
 	struct av_file_run *run = at(r->seg, r->part);
 
@@ -288,12 +288,12 @@ static void end(struct run *r)
 	if (atomic_load(&run->viewed))
 		av_seg_call_peers();
 	atomic_store(&run->what, 0);
-	av_seg_free(r->seg, (uint64_t)r->part << AV_HEAP_PART_SHIFT, bytes_of(r->pieces));
+	av_seg_free(r->seg, (uint64_t)r->part << AV_HEAP_PART_SHIFT, file_run_bytes(r->pieces));
 	free(r);
 }
 
 /* @part: 0: any. Return: one without users, taken out of the list */
-static struct run *drop(const struct av_seg *seg, uint32_t part)
+static struct run *release_file_run(const struct av_seg *seg, uint32_t part)
 {
 	struct run *r;
 
@@ -312,10 +312,10 @@ static struct run *drop(const struct av_seg *seg, uint32_t part)
 void av_file_region_end(struct av_seg *seg, uint32_t part)
 {
 	int saved = errno;
-	struct run *r = drop(seg, part);
+	struct run *r = release_file_run(seg, part);
 
 	if (r)
-		end(r);
+		destroy_file_run(r);
 	errno = saved;
 }
 
@@ -323,6 +323,6 @@ void av_file_region_close(struct av_seg *seg)
 {
 	struct run *r;
 
-	while ((r = drop(seg, 0)))
-		end(r);
+	while ((r = release_file_run(seg, 0)))
+		destroy_file_run(r);
 }

@@ -19,7 +19,7 @@
 #define FLUSHES (AV_ACCESS_FLUSH_GLOBAL | AV_ACCESS_FLUSH_PERSISTENT)
 #define WRITERS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
-static enum av_check unknown(const struct av_mem_request *req)
+static enum av_check classify_unknown_key(const struct av_mem_request *req)
 {
 	return req->remote ? AV_CHECK_KEY_UNKNOWN : AV_CHECK_LKEY_UNKNOWN;
 }
@@ -29,17 +29,17 @@ AV_COLD static enum av_check absent(const struct av_seg *seg, const struct av_ke
 				    const struct av_mem_request *req)
 {
 	if (!seg || !av_key_was_given(seg, req->key))
-		return unknown(req);
+		return classify_unknown_key(req);
 	return k->kind == AV_KEY_WINDOW && atomic_load(&k->key) == 0 ? AV_CHECK_KEY_UNBOUND
 								     : AV_CHECK_KEY_DEAD;
 }
 
-static enum av_check check(const struct av_key *k, const struct av_mem_request *req)
+static enum av_check check_key_access(const struct av_key *k, const struct av_mem_request *req)
 {
 	bool only_remote = k->kind == AV_KEY_WINDOW, only_local = k->kind == AV_KEY_NULL;
 
 	if (k->kind == AV_KEY_DM_BLOCK || k->kind == AV_KEY_MAPPED)
-		return unknown(req);
+		return classify_unknown_key(req);
 	if (req->remote ? only_local : only_remote)
 		return only_local ? AV_CHECK_KEY_IS_NULL : AV_CHECK_KEY_IS_WINDOW;
 	if (k->pd != req->pd)
@@ -60,7 +60,7 @@ static enum av_check check(const struct av_key *k, const struct av_mem_request *
  * Address at which the program of the key's owner has the pages mapped that are at offset @at of a
  * segment.
  */
-static uint64_t address_of(const struct av_seg *seg, const struct av_key *k, uint64_t at)
+static uint64_t get_program_addr(const struct av_seg *seg, const struct av_key *k, uint64_t at)
 {
 	const struct av_key *region = k->kind == AV_KEY_WINDOW ? av_key_entry(seg, k->region) : k;
 
@@ -87,7 +87,7 @@ static enum av_check locate_pages(struct av_seg *seg, const struct av_key *k, ui
 	if (base)
 		span->local = base + at;
 	else
-		span->addr = address_of(seg, k, at);
+		span->addr = get_program_addr(seg, k, at);
 	return AV_CHECK_NONE;
 }
 
@@ -102,8 +102,8 @@ static void *heap_at(struct av_seg *seg, const struct av_key *k, uint64_t at, ui
 }
 
 /* Locate the bytes, as seen from this process. */
-static enum av_check locate(struct av_seg *seg, struct av_key *k, const struct av_mem_request *req,
-			    struct av_span *span)
+static enum av_check locate_span(struct av_seg *seg, struct av_key *k,
+				 const struct av_mem_request *req, struct av_span *span)
 {
 	uint8_t kind = k->kind == AV_KEY_WINDOW ? k->under : k->kind;
 	uint64_t at = req->whole ? k->addr : k->addr + (req->addr - k->base);
@@ -156,13 +156,13 @@ struct av_seg *av_mem_key_owner(struct av_seg *seg, uint32_t key)
 }
 
 /* Context: a pin names the key. */
-static enum av_check resolve(struct av_seg *seg, struct av_key *k, const struct av_mem_request *req,
-			     struct av_span *span)
+static enum av_check resolve_key_access(struct av_seg *seg, struct av_key *k,
+					const struct av_mem_request *req, struct av_span *span)
 {
 	if (av_likely(atomic_load_explicit(&k->key, memory_order_acquire) == req->key)) {
-		enum av_check found = check(k, req);
+		enum av_check found = check_key_access(k, req);
 
-		return found == AV_CHECK_NONE ? locate(seg, k, req, span) : found;
+		return found == AV_CHECK_NONE ? locate_span(seg, k, req, span) : found;
 	}
 	if (atomic_load(&k->held) == req->key && k->kind != AV_KEY_UMR && av_seg_alive(seg))
 		return AV_CHECK_BUSY; /* the region exists; its key is, or was, withdrawn */
@@ -176,7 +176,7 @@ enum av_check av_mem_resolve(struct av_seg *seg, const struct av_mem_request *re
 {
 	struct av_key *k = av_key_entry(seg, req->key);
 
-	return k && req->key ? resolve(seg, k, req, span) : absent(seg, k, req);
+	return k && req->key ? resolve_key_access(seg, k, req, span) : absent(seg, k, req);
 }
 
 /*
@@ -197,7 +197,7 @@ enum av_check av_mem_get_any(struct av_seg *seg, const struct av_mem_request *re
 		pin = av_pin_begin(seg, req->key);
 	if (av_unlikely(!pin))
 		return AV_CHECK_BUSY;
-	found = resolve(seg, k, req, span);
+	found = resolve_key_access(seg, k, req, span);
 	if (found == AV_CHECK_NONE && av_unlikely(span->umr) && !(req->access & FLUSHES)) {
 		found = av_klm_iter_check(span);
 		if (found != AV_CHECK_NONE && found != AV_CHECK_BUSY)
@@ -211,8 +211,8 @@ enum av_check av_mem_get_any(struct av_seg *seg, const struct av_mem_request *re
 }
 
 /* Return: @found */
-AV_COLD static enum av_check refuse(struct av_spans *spans, uint32_t element, uint64_t left,
-				    enum av_check found)
+AV_COLD static enum av_check refuse_spans(struct av_spans *spans, uint32_t element, uint64_t left,
+					  enum av_check found)
 {
 	av_mem_put_list(spans);
 	spans->refused = element;
@@ -227,7 +227,7 @@ enum av_check av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t access,
 	spans->count = 0;
 	spans->bytes = bytes;
 	if (av_unlikely(count > AV_MAX_SGE)) /* the count in a peer's segment has changed */
-		return refuse(spans, 0, bytes, AV_CHECK_KEY_LIST);
+		return refuse_spans(spans, 0, bytes, AV_CHECK_KEY_LIST);
 	for (uint32_t i = 0; i < count && bytes > 0; i++) {
 		/* Read once: a list in a segment may change meanwhile. */
 		uint32_t length = __atomic_load_n(&sge[i].length, __ATOMIC_RELAXED);
@@ -244,13 +244,13 @@ enum av_check av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t access,
 			continue;
 		found = av_mem_get(seg, &req, &spans->at[spans->count]);
 		if (av_unlikely(found != AV_CHECK_NONE))
-			return refuse(spans, i, bytes, found);
+			return refuse_spans(spans, i, bytes, found);
 		spans->count++;
 		bytes -= req.length;
 	}
 	/* Else a list in a peer's segment is inconsistent. */
 	return av_likely(bytes == 0) ? AV_CHECK_NONE
-				     : refuse(spans, count, bytes, AV_CHECK_KEY_LIST);
+				     : refuse_spans(spans, count, bytes, AV_CHECK_KEY_LIST);
 }
 
 void av_mem_put_list(struct av_spans *spans)

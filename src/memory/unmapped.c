@@ -196,7 +196,7 @@ static unsigned int entry_bits(unsigned int level)
 }
 
 /* The part of a run from @page on that lies within one entry. */
-static struct av_page_run part_of(struct av_page_run r, uint64_t page, unsigned int bits)
+static struct av_page_run clip_page_run(struct av_page_run r, uint64_t page, unsigned int bits)
 {
 	uint64_t end = page | ((1ull << bits) - 1);
 
@@ -208,7 +208,7 @@ static uint64_t node_bytes(unsigned int level)
 	return level < LEVELS ? sizeof(struct inner) : sizeof(struct leaf);
 }
 
-static void *child_of(const struct av_seg *seg, struct entry *e, unsigned int level)
+static void *get_unmap_child(const struct av_seg *seg, struct entry *e, unsigned int level)
 {
 	return av_node_at(seg, atomic_load_explicit(&e->child, memory_order_acquire),
 			  node_bytes(level + 1));
@@ -218,12 +218,12 @@ static void *child_of(const struct av_seg *seg, struct entry *e, unsigned int le
 
 static void *child_make(struct av_seg *seg, struct entry *e, unsigned int level)
 {
-	void *child = child_of(seg, e, level);
+	void *child = get_unmap_child(seg, e, level);
 
 	if (child)
 		return child;
 	av_node_publish(seg, &e->child, node_bytes(level + 1));
-	return child_of(seg, e, level);
+	return get_unmap_child(seg, e, level);
 }
 
 static void record(struct av_seg *seg, void *node, unsigned int level, struct av_page_run r,
@@ -237,7 +237,7 @@ static void record(struct av_seg *seg, void *node, unsigned int level, struct av
 	for (uint64_t page = r.first; level < LEVELS && page <= r.last;) {
 		unsigned int bits = entry_bits(level);
 		struct entry *e = &inner->entry[(page >> bits) % INNER];
-		struct av_page_run part = part_of(r, page, bits);
+		struct av_page_run part = clip_page_run(r, page, bits);
 		bool whole = part.last - part.first + 1 == 1ull << bits;
 		void *child = whole ? NULL : child_make(seg, e, level);
 
@@ -282,7 +282,7 @@ static bool since(const struct av_seg *seg, void *node, unsigned int level, stru
 	for (uint64_t page = r.first; level < LEVELS && page <= r.last;) {
 		unsigned int bits = entry_bits(level);
 		struct entry *e = &inner->entry[(page >> bits) % INNER];
-		struct av_page_run part = part_of(r, page, bits);
+		struct av_page_run part = clip_page_run(r, page, bits);
 		void *child;
 
 		page = part.last + 1;
@@ -290,7 +290,7 @@ static bool since(const struct av_seg *seg, void *node, unsigned int level, stru
 			continue;
 		if (atomic_load_explicit(&e->all, memory_order_relaxed) > moment)
 			return true;
-		child = child_of(seg, e, level);
+		child = get_unmap_child(seg, e, level);
 		if (child && since(seg, child, level + 1, part, moment))
 			return true;
 	}

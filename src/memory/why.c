@@ -12,7 +12,7 @@ struct look {
 	uint64_t base, length;
 };
 
-AV_RACY static struct look look_at(const struct av_key *k)
+AV_RACY static struct look snapshot_key_fields(const struct av_key *k)
 {
 	if (!k || k->kind == AV_KEY_NONE)
 		return (struct look){0};
@@ -84,7 +84,7 @@ enum av_fault av_mem_why(struct av_seg *seg, const struct av_mem_request *req, e
 			 enum av_fault refused)
 {
 	struct av_seg *owner = av_mem_key_owner(seg, req->key);
-	struct look l = look_at(owner ? av_key_entry(owner, req->key) : NULL);
+	struct look l = snapshot_key_fields(owner ? av_key_entry(owner, req->key) : NULL);
 	bool is_that = l.there && l.key == req->key;
 	struct av_flight_record *r;
 
@@ -159,8 +159,9 @@ static void note_window(struct av_flight_record *r, uint32_t key, const struct a
 
 void av_window_why(struct av_seg *seg, const struct av_window_bind *bind, enum av_check found)
 {
-	struct look w = look_at(av_key_entry(seg, bind->window));
-	struct look region = look_at(bind->region ? av_key_entry(seg, bind->region) : NULL);
+	struct look w = snapshot_key_fields(av_key_entry(seg, bind->window));
+	struct look region =
+		snapshot_key_fields(bind->region ? av_key_entry(seg, bind->region) : NULL);
 	bool of_region = found >= AV_CHECK_BIND_REGION && found <= AV_CHECK_BIND_RANGE;
 	struct av_flight_record *r = note_bind(found, bind, &w, &region);
 
@@ -170,7 +171,7 @@ void av_window_why(struct av_seg *seg, const struct av_window_bind *bind, enum a
 
 void av_invalidate_why(struct av_seg *seg, const struct av_window_bind *bind, enum av_check found)
 {
-	struct look w = look_at(bind->rkey ? av_key_entry(seg, bind->rkey) : NULL);
+	struct look w = snapshot_key_fields(bind->rkey ? av_key_entry(seg, bind->rkey) : NULL);
 	struct av_flight_record *r =
 		av_diag_note(found, bind->rkey, found == AV_CHECK_INVALIDATE_UNBOUND ? w.key : 0);
 

@@ -29,7 +29,7 @@ static void window_count_less(struct av_seg *seg, uint32_t region)
 	av_lock_release(&r->lock);
 }
 
-static void begin(struct av_key *region)
+static void begin_window_count(struct av_key *region)
 {
 	av_lock_acquire_plain(&region->lock, AV_RANK_KEY);
 	region->windows |= AV_WINDOWS_COUNTING;
@@ -37,7 +37,7 @@ static void begin(struct av_key *region)
 }
 
 /* Return: false: the count has changed meanwhile */
-static bool end(struct av_key *region, uint32_t bound)
+static bool commit_window_count(struct av_key *region, uint32_t bound)
 {
 	bool unchanged;
 
@@ -54,7 +54,8 @@ static bool end(struct av_key *region, uint32_t bound)
  * then that is in the count of the region, or will never be.
  * Return: false: not had in time
  */
-static bool add(struct av_key *k, uint32_t region, uint64_t until_ns, uint32_t *bound)
+static bool count_bound_window(struct av_key *k, uint32_t region, uint64_t until_ns,
+			       uint32_t *bound)
 {
 	if (atomic_load(&k->kind) != AV_KEY_WINDOW)
 		return true;
@@ -74,7 +75,7 @@ static bool add_all(struct av_seg *seg, uint32_t region, uint64_t until_ns, uint
 		struct av_key *k = av_key_entry(seg, n * AV_KEY_CHUNK << 8);
 
 		for (uint32_t i = 0; k && i < AV_KEY_CHUNK; i++)
-			if (!add(&k[i], region, until_ns, bound))
+			if (!count_bound_window(&k[i], region, until_ns, bound))
 				return false;
 	}
 	return true;
@@ -87,10 +88,10 @@ bool av_window_none_bound(struct av_seg *seg, uint32_t region)
 	uint32_t bound;
 
 	for (int i = 0; i < TURNS; i++) {
-		begin(r);
+		begin_window_count(r);
 		if (!add_all(seg, region, until_ns, &bound))
 			return false;
-		if (end(r, bound))
+		if (commit_window_count(r, bound))
 			return bound == 0;
 	}
 	return false;

@@ -72,7 +72,8 @@ typedef bool operation(const struct av_atomic *a, const struct av_operand *old,
  * Fields are added without their top bits, so that nothing is carried out of a field. Then each top
  * bit is the carry-less sum of both addends' top bits and the carry into it.
  */
-static bool add(const struct av_atomic *a, const struct av_operand *old, struct av_operand *new)
+static bool add_operand_fields(const struct av_atomic *a, const struct av_operand *old,
+			       struct av_operand *new)
 {
 	uint64_t carry = 0;
 
@@ -135,7 +136,7 @@ static bool cmp_swap_ne(const struct av_atomic *a, const struct av_operand *old,
 }
 
 static operation *const row[] = {
-	[AV_ATOMIC_ADD] = add,
+	[AV_ATOMIC_ADD] = add_operand_fields,
 	[AV_ATOMIC_XOR] = bit_xor,
 	[AV_ATOMIC_OR] = bit_or,
 	[AV_ATOMIC_AND] = bit_and,
@@ -169,7 +170,7 @@ bool av_atomic_apply(const struct av_atomic *atomic, const struct av_operand *ol
 #define BOUNCE_BYTES 8192u
 #define STRIPE_NS    1000000u /* how long one waits for a stripe at a time */
 
-static enum av_fault refused(struct av_seg *seg)
+static enum av_fault report_vm_refused(struct av_seg *seg)
 {
 	if (!atomic_exchange(&seg->vm_refused, true))
 		av_log(AV_LOG_WARN,
@@ -195,7 +196,7 @@ static enum av_fault vm_failure(int err, bool write, struct av_seg *seg, const v
 		return local_bad == write ? AV_FAULT_SRC : AV_FAULT_DST;
 	case EPERM:
 	case ENOSYS:
-		return refused(seg);
+		return report_vm_refused(seg);
 	case ESRCH:
 		return AV_FAULT_GONE;
 	case EAGAIN:
@@ -417,8 +418,9 @@ enum av_fault av_xfer_copy_span(const struct av_span *d, uint64_t doff, const st
 	return ret;
 }
 
-static enum av_fault copy_piece(const struct av_span *d, uint64_t doff, const struct av_span *s,
-				uint64_t soff, uint64_t bytes, uint64_t now_ns)
+static enum av_fault copy_span_piece(const struct av_span *d, uint64_t doff,
+				     const struct av_span *s, uint64_t soff, uint64_t bytes,
+				     uint64_t now_ns)
 {
 	if (av_unlikely(d->umr || s->umr))
 		return av_klm_copy(d, doff, s, soff, bytes);
@@ -438,7 +440,7 @@ enum av_fault av_xfer_copy_part(const struct av_spans *dst, const struct av_span
 
 		if (n > left)
 			n = left;
-		ret = copy_piece(d, doff, s, soff, n, now_ns);
+		ret = copy_span_piece(d, doff, s, soff, n, now_ns);
 		if (ret != AV_FAULT_NONE)
 			return ret;
 		left -= n;
@@ -467,7 +469,7 @@ enum av_fault av_xfer_read(const struct av_spans *src, uint64_t bytes, uint64_t 
 			n = s->length - at < PAGE ? s->length - at : PAGE;
 			if (n > bytes)
 				n = bytes;
-			ret = copy_piece(&to, 0, s, at, n, now_ns);
+			ret = copy_span_piece(&to, 0, s, at, n, now_ns);
 			if (ret != AV_FAULT_NONE)
 				return ret;
 		}
@@ -565,7 +567,7 @@ static enum av_fault vm_atomic(struct av_vm_remote at, const struct av_atomic *a
  * the count has no more, since its holder may change an operand at any moment. The count is read
  * first: whoever sees that of a holder sees the stripe held, too, or what that holder has changed.
  */
-static uint32_t look_at(const struct av_dir_stripe *stripe)
+static uint32_t read_stripe_count(const struct av_dir_stripe *stripe)
 {
 	uint32_t taken = atomic_load_explicit(&stripe->taken, memory_order_acquire);
 
@@ -573,7 +575,7 @@ static uint32_t look_at(const struct av_dir_stripe *stripe)
 }
 
 /*
- * @seen: of look_at(). @known: out: nobody has changed an operand since then.
+ * @seen: of read_stripe_count(). @known: out: nobody has changed an operand since then.
  * Return: false: its holder is slow, perhaps stopped; the caller tries again as long as it likes
  */
 static bool take_stripe(struct av_dir_stripe *stripe, uint32_t seen, bool *known)
@@ -599,7 +601,7 @@ static enum av_fault atomic(const struct av_span *span, const struct av_atomic *
 	struct av_dir_stripe *stripe = span->pages_owner
 					       ? av_dir_stripe(span->pages_owner, span->offset)
 					       : av_dir_stripe(span->seg->proc, span->addr);
-	uint32_t seen = look_at(stripe);
+	uint32_t seen = read_stripe_count(stripe);
 	enum av_fault ret;
 	bool known;
 

@@ -52,7 +52,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards these */
 static struct av_net_burst *kept;
 static unsigned int kept_count;
 
-static struct av_net_burst *take(void)
+static struct av_net_burst *alloc_burst(void)
 {
 	struct av_net_burst *b;
 
@@ -66,7 +66,7 @@ static struct av_net_burst *take(void)
 	return b ? b : malloc(sizeof(*b));
 }
 
-static void keep(struct av_net_burst *b)
+static void recycle_burst(struct av_net_burst *b)
 {
 	bool full;
 
@@ -104,7 +104,7 @@ static void add_control(struct av_net_burst *b, int level, int type, const void 
 }
 
 /* A hop limit of 0, which the kernel refuses, is left to it. */
-static void describe(struct av_net_burst *b)
+static void set_burst_address(struct av_net_burst *b)
 {
 	bool v4 = av_net_is_v4(b->path.src);
 	int tos = b->path.traffic_class, ttl = b->path.hop_limit;
@@ -124,7 +124,7 @@ static void describe(struct av_net_burst *b)
 struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *device)
 {
 	struct av_endpoint *from = av_endpoint_find(AV_ENDPOINT_ADDRESS, path->src, 0);
-	struct av_net_burst *b = from ? take() : NULL;
+	struct av_net_burst *b = from ? alloc_burst() : NULL;
 
 	if (!b)
 		return NULL;
@@ -135,7 +135,7 @@ struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *de
 	b->packets = 0;
 	b->bytes = 0;
 	b->sealed = true;
-	describe(b);
+	set_burst_address(b);
 	return b;
 }
 
@@ -208,7 +208,8 @@ static __attribute__((noinline)) void show(const struct av_net_burst *b, const u
 }
 
 /* @segment: where to cut; 0: nowhere. Return: 0 or -errno */
-static int send_bytes(struct av_net_burst *b, const uint8_t *from, size_t bytes, size_t segment)
+static int send_burst_bytes(struct av_net_burst *b, const uint8_t *from, size_t bytes,
+			    size_t segment)
 {
 	const size_t control_bytes = b->control_bytes;
 	struct iovec io = {(void *)(uintptr_t)from, bytes};
@@ -234,7 +235,7 @@ static int send_bytes(struct av_net_burst *b, const uint8_t *from, size_t bytes,
 	return 0;
 }
 
-static void note(struct av_net_burst *b, int err, unsigned int packets)
+static void record_burst_result(struct av_net_burst *b, int err, unsigned int packets)
 {
 	if (err == -EMSGSIZE)
 		av_warn_once("packets of %zu B are larger than the MTU of the way to another host, "
@@ -256,8 +257,8 @@ static int send_singly(struct av_net_burst *b)
 		int ret;
 
 		av_burst_put_icrc(&b->path, b->data + at, bytes, 0);
-		ret = send_bytes(b, b->data + at, bytes, 0);
-		note(b, ret, 1);
+		ret = send_burst_bytes(b, b->data + at, bytes, 0);
+		record_burst_result(b, ret, 1);
 		err = err ? err : ret;
 	}
 	return err;
@@ -272,7 +273,7 @@ static bool cannot_cut(int err)
 	return err == -EINVAL || err == -EIO || err == -EOPNOTSUPP;
 }
 
-static void flush(struct av_net_burst *b)
+static void flush_burst(struct av_net_burst *b)
 {
 	AV_UNCANCELLED;
 	bool cut = b->packets > 1;
@@ -284,9 +285,9 @@ static void flush(struct av_net_burst *b)
 	if (cut && atomic_load_explicit(&b->from->single, memory_order_relaxed)) {
 		(void)send_singly(b);
 	} else {
-		err = send_bytes(b, b->data, b->bytes, cut ? b->segment : 0);
+		err = send_burst_bytes(b, b->data, b->bytes, cut ? b->segment : 0);
 		if (!cut || !cannot_cut(err))
-			note(b, err, b->packets);
+			record_burst_result(b, err, b->packets);
 		else if (send_singly(b) == 0)
 			atomic_store_explicit(&b->from->single, true, memory_order_relaxed);
 	}
@@ -323,7 +324,7 @@ uint32_t av_net_room(uint32_t bytes)
  * A shorter packet ends the send. All packets of one are of one queue pair, since the receiver's
  * kernel hands them all to the owner of the first one's.
  */
-static bool fits(const struct av_net_burst *b, size_t bytes, uint32_t qpn)
+static bool fits_in_burst(const struct av_net_burst *b, size_t bytes, uint32_t qpn)
 {
 	return b->packets > 0 && b->packets < SEND_PACKETS && b->qpn == qpn &&
 	       b->last == b->segment && bytes <= b->segment && b->bytes + bytes <= SEND_BYTES;
@@ -337,8 +338,8 @@ uint8_t *av_net_put(struct av_net_burst *b, const struct av_packet *p)
 	uint8_t *at;
 
 	seal(b);
-	if (!fits(b, bytes, p->dest_qpn)) {
-		flush(b);
+	if (!fits_in_burst(b, bytes, p->dest_qpn)) {
+		flush_burst(b);
 		b->segment = bytes;
 		b->qpn = p->dest_qpn;
 	}
@@ -364,8 +365,8 @@ int av_net_send(struct av_net_burst *b)
 {
 	int err;
 
-	flush(b);
+	flush_burst(b);
 	err = b->err;
-	keep(b);
+	recycle_burst(b);
 	return err;
 }

@@ -128,7 +128,7 @@ static struct question question[QUESTIONS];
 static unsigned int used, next;
 
 /* NULL: it was not asked. */
-static struct question *find(const struct av_net_path *path)
+static struct question *find_route_probe(const struct av_net_path *path)
 {
 	for (unsigned int i = 0; i < used; i++)
 		if (memcmp(question[i].src, path->src, 16) == 0 &&
@@ -137,9 +137,9 @@ static struct question *find(const struct av_net_path *path)
 	return NULL;
 }
 
-static struct question *slot(const struct av_net_path *path)
+static struct question *claim_route_probe(const struct av_net_path *path)
 {
-	struct question *q = find(path);
+	struct question *q = find_route_probe(path);
 
 	if (q)
 		return q;
@@ -177,7 +177,7 @@ static void hear_all(int fd, bool v4)
 				&yes, sizeof(yes));
 }
 
-static void ask(struct question *q, const struct av_net_path *path)
+static void start_route_probe(struct question *q, const struct av_net_path *path)
 {
 	bool v4 = av_net_is_v4(path->src);
 	int fd = av_raw_socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
@@ -198,14 +198,14 @@ void av_net_ask(const struct av_net_path *path)
 	struct question *q;
 
 	pthread_mutex_lock(&question_mutex);
-	q = slot(path);
+	q = claim_route_probe(path);
 	av_own_fd_close(&q->socket);
-	ask(q, path);
+	start_route_probe(q, path);
 	pthread_mutex_unlock(&question_mutex);
 	errno = saved;
 }
 
-static int heard(const struct question *q)
+static int read_route_probe(const struct question *q)
 {
 	socklen_t bytes = sizeof(int);
 	int fd, err = 0;
@@ -224,9 +224,9 @@ int av_net_heard(const struct av_net_path *path)
 	struct question *q;
 
 	pthread_mutex_lock(&question_mutex);
-	q = find(path);
+	q = find_route_probe(path);
 	if (q) {
-		ret = heard(q);
+		ret = read_route_probe(q);
 		q->known = ret; /* to others with the same path, too */
 		av_own_fd_close(&q->socket);
 	}
@@ -235,7 +235,7 @@ int av_net_heard(const struct av_net_path *path)
 	return ret;
 }
 
-static void forget(void)
+static void close_route_probes(void)
 {
 	for (unsigned int i = 0; i < used; i++)
 		av_own_fd_close(&question[i].socket);
@@ -245,12 +245,12 @@ static void forget(void)
 void av_net_ask_end(void)
 {
 	pthread_mutex_lock(&question_mutex);
-	forget();
+	close_route_probes();
 	pthread_mutex_unlock(&question_mutex);
 }
 
 void av_net_ask_forked(void)
 {
 	pthread_mutex_init(&question_mutex, NULL);
-	forget();
+	close_route_probes();
 }

@@ -92,7 +92,7 @@ static struct av_steer_run run[AV_STEER_RUNS];
 static struct sock_filter program[AV_STEER_MAX];
 
 /* Within a change. With one socket there is nothing to tell. Who refuses is asked again. */
-static void tell(const struct av_endpoint *e, int group)
+static void attach_steer_program(const struct av_endpoint *e, int group)
 {
 	struct sock_fprog prog = {.filter = program};
 	int fd = av_own_fd(&e->socket), ret = 0;
@@ -113,7 +113,7 @@ static void tell(const struct av_endpoint *e, int group)
  * first of this directory must be the first of all: the kernel would give strangers' processes of
  * the same user its packets, and it theirs.
  */
-static int enter(struct av_endpoint *e)
+static int join_reuseport_group(struct av_endpoint *e)
 {
 	int group = av_reuseport_join(av_net_socket_namespace(&e->socket), e->address), ret = 0;
 
@@ -127,7 +127,7 @@ static int enter(struct av_endpoint *e)
 		av_reuseport_leave(group);
 		return ret;
 	}
-	tell(e, group);
+	attach_steer_program(e, group);
 	e->group = group;
 	return 0;
 }
@@ -153,7 +153,7 @@ int av_group_enter(struct av_endpoint *e)
 		ret = av_dir_change_begin();
 		if (ret)
 			return ret;
-		ret = enter(e);
+		ret = join_reuseport_group(e);
 		av_dir_change_end();
 	} while (ret == -EADDRINUSE && av_now_ns() < until && nap());
 	if (ret == -EADDRINUSE)
@@ -172,7 +172,7 @@ void av_group_leave(struct av_endpoint *e)
 
 	if (changing && group >= 0) {
 		av_reuseport_leave(group);
-		tell(e, group);
+		attach_steer_program(e, group);
 	} else if (group >= 0) {
 		av_reuseport_gone(group);
 	}
@@ -203,7 +203,7 @@ int av_group_own(uint32_t qpn, struct av_endpoint *const *e, unsigned int count)
 		int group = e[i]->group;
 
 		if (group >= 0 && !av_reuseport_told(group))
-			tell(e[i], group);
+			attach_steer_program(e[i], group);
 	}
 	av_dir_change_end();
 	return ret;
@@ -246,7 +246,7 @@ static void repair(const struct av_endpoint *e, int group, uint32_t owner, uint3
 	    look->told == av_reuseport_told(group))
 		learn(group, owner);
 	if (!av_reuseport_told(group))
-		tell(e, group);
+		attach_steer_program(e, group);
 }
 
 void av_group_astray(struct av_endpoint *e, uint32_t owner, uint32_t qpn,

@@ -56,7 +56,7 @@ bool av_backlog_waits(void)
 }
 
 /* Return: OWNERS: there is none */
-static unsigned int line_of(uint32_t owner)
+static unsigned int find_backlog_line(uint32_t owner)
 {
 	unsigned int i = 0;
 
@@ -65,20 +65,20 @@ static unsigned int line_of(uint32_t owner)
 	return i;
 }
 
-static size_t size_of(const struct waiting *w)
+static size_t backlog_entry_bytes(const struct waiting *w)
 {
 	return sizeof(*w) + w->cut.count;
 }
 
-static void append(uint32_t owner, const struct av_cut *cut)
+static void append_backlog(uint32_t owner, const struct av_cut *cut)
 {
 	size_t bytes = sizeof(struct waiting) + cut->count;
-	unsigned int i = line_of(owner);
+	unsigned int i = find_backlog_line(owner);
 	void (*f)(void) = atomic_load(&wake);
 	struct waiting *w;
 
 	if (i == OWNERS)
-		i = line_of(0);
+		i = find_backlog_line(0);
 	if (i == OWNERS || atomic_load(&waiting_bytes) + bytes > BYTES_MOST)
 		return;
 	w = malloc(bytes);
@@ -104,7 +104,7 @@ static void remove_first(unsigned int i)
 	STAILQ_REMOVE_HEAD(&lines[i].line, entry);
 	if (STAILQ_EMPTY(&lines[i].line))
 		lines[i].owner = 0;
-	atomic_fetch_sub(&waiting_bytes, size_of(w));
+	atomic_fetch_sub(&waiting_bytes, backlog_entry_bytes(w));
 	free(w);
 }
 
@@ -114,8 +114,8 @@ static void remove_first(unsigned int i)
  */
 static void backlog_pass(const struct av_own_fd *own, uint32_t owner, const struct av_cut *cut)
 {
-	if (line_of(owner) < OWNERS || av_astray_pass(own, owner, cut) == -EAGAIN)
-		append(owner, cut);
+	if (find_backlog_line(owner) < OWNERS || av_astray_pass(own, owner, cut) == -EAGAIN)
+		append_backlog(owner, cut);
 }
 
 static void move_up(unsigned int i, const struct av_own_fd *own, uint64_t now_ns)
@@ -245,7 +245,7 @@ int av_inbound_prepare(void)
 
 /* --- what the kernel tells -------------------------------------------------------- */
 
-static int number(const struct cmsghdr *c)
+static int load_cmsg_int(const struct cmsghdr *c)
 {
 	int value = 0;
 
@@ -258,7 +258,7 @@ static int number(const struct cmsghdr *c)
 
 static void take_note(struct av_cut *cut, const struct cmsghdr *c)
 {
-	int value = number(c);
+	int value = load_cmsg_int(c);
 
 	switch (c->cmsg_level) {
 	case SOL_UDP:
@@ -283,7 +283,7 @@ static void take_note(struct av_cut *cut, const struct cmsghdr *c)
 }
 
 /* Datagram @i, which came by @e. Return: false: it is nothing that a process passes on */
-static bool describe(struct av_cut *cut, const struct av_endpoint *e, unsigned int i)
+static bool parse_datagram(struct av_cut *cut, const struct av_endpoint *e, unsigned int i)
 {
 	struct msghdr *m = &buffers->head[i].msg_hdr;
 
@@ -326,7 +326,7 @@ struct arrival {
 	struct av_cut astray;
 };
 
-static void pass_on(struct arrival *a)
+static void forward_astray(struct arrival *a)
 {
 	if (a->owner && buffers->passed && a->patient)
 		backlog_pass(buffers->passed, a->owner, &a->astray);
@@ -345,7 +345,7 @@ static void goes_astray(struct arrival *a, uint32_t owner, const struct av_net_p
 	av_net_count(AV_NET_ASTRAY, 1);
 	if (a->owner != owner || a->patient != is_management(p) ||
 	    a->astray.bytes + a->astray.count != a->all.bytes + begin) {
-		pass_on(a);
+		forward_astray(a);
 		a->owner = owner;
 		a->patient = is_management(p);
 		a->astray = a->all;
@@ -357,7 +357,7 @@ static void goes_astray(struct arrival *a, uint32_t owner, const struct av_net_p
 }
 
 /* Messages of the connection manager pass between processes even where no address can be had. */
-static bool is_expected(const struct arrival *a, const struct av_net_packet *p)
+static bool is_packet_expected(const struct arrival *a, const struct av_net_packet *p)
 {
 	return a->by->kind != AV_ENDPOINT_PASSED || is_management(p) ||
 	       av_endpoint_find(AV_ENDPOINT_ADDRESS, p->path.dst, 0);
@@ -369,7 +369,7 @@ static void hand_over(struct arrival *a, const struct av_net_packet *p, size_t b
 	bool to_group = av_net_is_group(p->path.dst);
 	uint32_t owner = to_group ? 0 : owner_of(p);
 
-	if (!is_expected(a, p))
+	if (!is_packet_expected(a, p))
 		av_net_count(AV_NET_NOBODY, 1);
 	else if (owner == av_lock_self && is_management(p))
 		manager->packet(p);
@@ -381,7 +381,7 @@ static void hand_over(struct arrival *a, const struct av_net_packet *p, size_t b
 		av_net_count(AV_NET_NOBODY, 1);
 }
 
-static void drop(const struct av_net_packet *p, enum av_net_count fault)
+static void drop_faulty_packet(const struct av_net_packet *p, enum av_net_count fault)
 {
 	av_net_count(fault, 1);
 	if (fault == AV_NET_BAD_CRC)
@@ -399,10 +399,10 @@ static void hand_over_all(struct arrival *a)
 		if (fault == AV_NET_COUNTS)
 			hand_over(a, &p, begin);
 		else
-			drop(&p, fault);
+			drop_faulty_packet(&p, fault);
 		begin = a->all.at;
 	}
-	pass_on(a);
+	forward_astray(a);
 }
 
 /* --- captures --------------------------------------------------------------------- */
@@ -477,7 +477,7 @@ static unsigned int take_from(struct av_endpoint *e)
 	a.look = av_group_look(e);
 	n = recvmmsg(fd, buffers->head, DATAGRAMS, MSG_DONTWAIT, NULL);
 	for (int i = 0; i < n; i++) {
-		bool is_sound = describe(&a.all, e, (unsigned int)i);
+		bool is_sound = parse_datagram(&a.all, e, (unsigned int)i);
 
 		arm((unsigned int)i);
 		if (!is_sound)

@@ -48,7 +48,7 @@ static struct {
 } listener = {.waker = AV_WAKER_NONE};
 
 /* While somebody else takes the packets, they wake nobody. */
-static void await(struct listening *l, bool others_take)
+static void poll_listener(struct listening *l, bool others_take)
 {
 	int woken = av_own_fd(&l->woken), timeout = others_take ? TRUST_MS : -1;
 	nfds_t n = 1;
@@ -66,7 +66,7 @@ static void await(struct listening *l, bool others_take)
 		av_waker_drain(&l->woken);
 }
 
-static bool is_over(const struct listening *l)
+static bool is_listener_replaced(const struct listening *l)
 {
 	return atomic_load(&listener.run) != l->run;
 }
@@ -75,7 +75,7 @@ static bool is_over(const struct listening *l)
  * @wait: for who is taking them. Asked again and again instead, it could not finish on one core
  * with this thread. Return: false: others are taking them
  */
-static bool take(const struct listening *l, bool wait, bool *any)
+static bool drain_inbound(const struct listening *l, bool wait, bool *any)
 {
 	unsigned int taken;
 	bool drained, mine;
@@ -84,7 +84,7 @@ static bool take(const struct listening *l, bool wait, bool *any)
 	do {
 		mine = av_inbound_take(wait, &taken, &drained);
 		*any |= taken > 0;
-	} while (!drained && !is_over(l));
+	} while (!drained && !is_listener_replaced(l));
 	return mine;
 }
 
@@ -104,12 +104,12 @@ static void *listen_main(void *arg)
 	unsigned int polled = av_inbound_polled(), now, distrust = 0;
 	bool others_take = false, any;
 
-	while (!is_over(l)) {
+	while (!is_listener_replaced(l)) {
 		bool silent, mine;
 
-		await(l, others_take && distrust == 0);
+		poll_listener(l, others_take && distrust == 0);
 		silent = others_take && nobody_looks();
-		mine = take(l, distrust > 0, &any);
+		mine = drain_inbound(l, distrust > 0, &any);
 		if (distrust > 0)
 			distrust--;
 		else if (silent && mine && any)
@@ -251,7 +251,7 @@ static int give_name(struct av_endpoint *e)
 }
 
 /* Found before it has a name: a forked child closes it, too. Return: 0 or -errno */
-static int begin(struct av_endpoint *e)
+static int open_endpoint(struct av_endpoint *e)
 {
 	int ret = make_socket(e);
 
@@ -281,14 +281,14 @@ static struct av_endpoint *new_endpoint(enum av_endpoint_kind kind, const uint8_
 	e->users = 1;
 	e->group = -1;
 	memcpy(e->address, address, sizeof(e->address));
-	*err = begin(e);
+	*err = open_endpoint(e);
 	if (*err == 0)
 		return e;
 	free(e);
 	return NULL;
 }
 
-static void end(struct av_endpoint *e)
+static void close_endpoint(struct av_endpoint *e)
 {
 	av_inbound_pause();
 	av_endpoint_remove(e);
@@ -302,7 +302,7 @@ static void end(struct av_endpoint *e)
 }
 
 /* One more user of it. @ifindex: of the address. Return: 0 or -errno */
-static int use(enum av_endpoint_kind kind, const uint8_t address[16], uint32_t ifindex)
+static int acquire_endpoint(enum av_endpoint_kind kind, const uint8_t address[16], uint32_t ifindex)
 {
 	struct av_endpoint *e = av_endpoint_find(kind, address, ifindex);
 	int ret;
@@ -361,7 +361,7 @@ static void end_all(void)
 	if (e) {
 		av_astray_end();
 		passed = NULL;
-		end(e);
+		close_endpoint(e);
 	}
 	av_inbound_pause();
 	av_backlog_drop();
@@ -383,7 +383,7 @@ static void end_opening(void)
 		end_all();
 }
 
-static int open_address(const uint8_t address[16])
+static int open_net_address(const uint8_t address[16])
 {
 	struct av_endpoint *e = av_endpoint_find(AV_ENDPOINT_ADDRESS, address, 0);
 	uint32_t ifindex = e ? e->ifindex : 0;
@@ -393,7 +393,7 @@ static int open_address(const uint8_t address[16])
 		ret = begin_opening();
 	if (ret)
 		return ret;
-	ret = use(AV_ENDPOINT_ADDRESS, address, ifindex);
+	ret = acquire_endpoint(AV_ENDPOINT_ADDRESS, address, ifindex);
 	if (ret == 0 && !e)
 		listen_changed();
 	else
@@ -414,7 +414,7 @@ static int open_for(const uint8_t address[16], int users)
 	int saved = errno, ret;
 
 	pthread_mutex_lock(&mutex);
-	ret = open_address(address);
+	ret = open_net_address(address);
 	if (ret == 0)
 		count_polled(users);
 	pthread_mutex_unlock(&mutex);
@@ -445,7 +445,7 @@ static void close_for(const uint8_t address[16], int users, void (*quiet)(void))
 	if (unuse(e)) {
 		if (quiet)
 			hide(e, quiet);
-		end(e);
+		close_endpoint(e);
 		end_opening();
 	}
 	pthread_mutex_unlock(&mutex);
@@ -564,7 +564,7 @@ int av_net_join(const uint8_t address[16], const uint8_t group[16])
 
 	pthread_mutex_lock(&mutex);
 	ifindex = interface_of(address, group);
-	ret = ifindex ? use(AV_ENDPOINT_GROUP, group, ifindex) : -EADDRNOTAVAIL;
+	ret = ifindex ? acquire_endpoint(AV_ENDPOINT_GROUP, group, ifindex) : -EADDRNOTAVAIL;
 	if (ret == 0)
 		listen_changed();
 	pthread_mutex_unlock(&mutex);
@@ -583,7 +583,7 @@ void av_net_leave(const uint8_t address[16], const uint8_t group[16])
 	ifindex = interface_of(address, group);
 	e = ifindex ? av_endpoint_find(AV_ENDPOINT_GROUP, group, ifindex) : NULL;
 	if (unuse(e))
-		end(e);
+		close_endpoint(e);
 	pthread_mutex_unlock(&mutex);
 	errno = saved;
 }

@@ -163,7 +163,7 @@ int av_net_socket(struct av_own_fd *own, const uint8_t address[16], uint32_t ifi
 
 /* --- names ------------------------------------------------------------------------ */
 
-static int join(int fd, const uint8_t group[16], uint32_t ifindex)
+static int join_multicast_socket(int fd, const uint8_t group[16], uint32_t ifindex)
 {
 	struct ip_mreqn v4 = {.imr_ifindex = (int)ifindex};
 	struct ipv6_mreq v6 = {.ipv6mr_interface = ifindex};
@@ -186,7 +186,7 @@ int av_net_socket_bind(const struct av_own_fd *own, const uint8_t address[16], u
 
 	if (fd < 0 || av_raw_bind(fd, &name.any, bytes))
 		return -errno;
-	return group ? join(fd, address, ifindex) : 0;
+	return group ? join_multicast_socket(fd, address, ifindex) : 0;
 }
 
 int av_net_socket_alone(const uint8_t address[16], uint32_t ifindex)

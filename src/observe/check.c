@@ -37,7 +37,8 @@ struct of_errno {
 	enum av_check check;
 };
 
-static enum av_check find(const struct of_errno *row, size_t count, int err, enum av_check other)
+static enum av_check find_errno_check(const struct of_errno *row, size_t count, int err,
+				      enum av_check other)
 {
 	for (size_t i = 0; i < count; i++)
 		if (row[i].err == err)
@@ -56,7 +57,7 @@ enum av_check av_check_of_errno(int err)
 		{ENFILE, AV_CHECK_NO_DESCRIPTOR},
 	};
 
-	return find(row, AV_ARRAY_SIZE(row), err, AV_CHECK_OTHER_ERROR);
+	return find_errno_check(row, AV_ARRAY_SIZE(row), err, AV_CHECK_OTHER_ERROR);
 }
 
 enum av_check av_check_of_silence(int err)
@@ -68,5 +69,5 @@ enum av_check av_check_of_silence(int err)
 		{EBADMSG, AV_CHECK_PEER_LENGTH},
 	};
 
-	return find(row, AV_ARRAY_SIZE(row), err, AV_CHECK_PEER_SILENT);
+	return find_errno_check(row, AV_ARRAY_SIZE(row), err, AV_CHECK_PEER_SILENT);
 }

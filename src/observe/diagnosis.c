@@ -76,7 +76,7 @@ struct text {
 };
 
 AV_PRINTF(2, 3)
-static void add(struct text *t, const char *fmt, ...)
+static void append_diag_text(struct text *t, const char *fmt, ...)
 {
 	size_t room = t->size - t->used;
 	va_list ap;
@@ -108,7 +108,7 @@ static void add_field(struct text *t, struct av_word name, const struct av_fligh
 		       colon ? av_field_form((struct av_word){colon, (size_t)(end - colon)})
 			     : field->form,
 		       record, word);
-	add(t, "%s", word);
+	append_diag_text(t, "%s", word);
 	if (field->group == AV_HAS_GID && record->has & AV_HAS_TAKEN_FOR)
 		add_sentence(t, " (taken for {taken_for})", record);
 }
@@ -119,11 +119,11 @@ static void add_sentence(struct text *t, const char *sentence,
 	const char *open, *close;
 
 	while ((open = strchr(sentence, '{')) && (close = strchr(open, '}'))) {
-		add(t, "%.*s", (int)(open - sentence), sentence);
+		append_diag_text(t, "%.*s", (int)(open - sentence), sentence);
 		add_field(t, (struct av_word){open + 1, (size_t)(close - open - 1)}, record);
 		sentence = close + 1;
 	}
-	add(t, "%s", sentence);
+	append_diag_text(t, "%s", sentence);
 }
 
 void av_explain_sentence(const char *sentence, const struct av_flight_record *record, char *text,
@@ -140,7 +140,7 @@ static void add_who(struct text *t, const struct av_flight_record *r)
 	add_sentence(t, "{process}[{pid}]", r);
 	if (r->device[0])
 		add_sentence(t, " {device}", r);
-	add(t, ": ");
+	append_diag_text(t, ": ");
 }
 
 /* The memory range that the request named, if known. */
@@ -178,7 +178,7 @@ static void add_what(struct text *t, const struct av_flight_record *r)
 		add_memory(t, r);
 	}
 	if (r->has & (AV_HAS_VERB | AV_HAS_OBJECT | AV_HAS_REQUEST))
-		add(t, ": ");
+		append_diag_text(t, ": ");
 }
 
 /* The process at the other end. A queue pair may be connected within its own process. */
@@ -206,10 +206,10 @@ static void add_outcome(struct text *t, const struct av_flight_record *r)
 	if (r->has & AV_HAS_EVENT)
 		add_sentence(t, " ({event})", r);
 	if (r->kind == AV_FLIGHT_DROPPED)
-		add(t, " (dropped silently)");
+		append_diag_text(t, " (dropped silently)");
 	if (r->repeats > 1)
 		add_sentence(t, ", {repeats} times in a row", r);
-	add(t, "\n");
+	append_diag_text(t, "\n");
 }
 
 size_t av_explain(const struct av_flight_record *record, char text[AV_EXPLAIN_MAX])
@@ -222,9 +222,9 @@ size_t av_explain(const struct av_flight_record *record, char text[AV_EXPLAIN_MA
 	add_sentence(&t, row->sentence, record);
 	add_outcome(&t, record);
 	if (*row->advice) {
-		add(&t, "    ");
+		append_diag_text(&t, "    ");
 		add_sentence(&t, row->advice, record);
-		add(&t, " [%s]\n", row->clause);
+		append_diag_text(&t, " [%s]\n", row->clause);
 	}
 	if (t.used == AV_EXPLAIN_MAX - 1)
 		text[t.used - 1] = '\n';
@@ -311,7 +311,7 @@ void av_diag_drop(void)
 	memset(&mine.pending, 0, sizeof(mine.pending));
 }
 
-static void complete(struct av_flight_record *r)
+static void complete_flight_record(struct av_flight_record *r)
 {
 	r->by = (int32_t)getpid();
 	r->by_group = (int32_t)getpgrp();
@@ -345,7 +345,7 @@ static void withdraw_last(void)
 }
 
 /* Add record @number, + 1, to the row. A full one loses its first. */
-static void remember(uint64_t number)
+static void append_diag_row(uint64_t number)
 {
 	if (!number)
 		return;
@@ -386,13 +386,13 @@ void av_report(void)
 	int saved = errno;
 
 	av_diag_drop();
-	complete(&r);
+	complete_flight_record(&r);
 	if (is_news(&r, now)) {
 		r.monotonic_ns = now;
 		r.time_ns = av_now_real_ns();
 		if (r.repeats && mine.row_count)
 			withdraw_last();
-		remember(av_flight_append(&r));
+		append_diag_row(av_flight_append(&r));
 		if (av_explaining() && r.pid == r.by)
 			print(&r);
 	}
@@ -454,7 +454,7 @@ void av_diag_device(const char *name)
 }
 
 /* Write what others have recorded of this process. Return: number of the next record */
-static uint64_t tell(const struct av_flight_file *file, uint64_t at)
+static uint64_t print_foreign_records(const struct av_flight_file *file, uint64_t at)
 {
 	uint64_t next = av_flight_next(file);
 	struct av_flight_record r;
@@ -482,7 +482,7 @@ void av_explain_others(void)
 		return;
 	file = av_flight_own();
 	if (file) {
-		at = tell(file, at);
+		at = print_foreign_records(file, at);
 		av_flight_own_end();
 	}
 	atomic_flag_clear(&busy);

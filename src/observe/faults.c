@@ -58,7 +58,7 @@ static char plain(char c)
 }
 
 /* Does the word begin with @with? */
-static bool begins(struct av_word word, const char *with)
+static bool word_has_prefix(struct av_word word, const char *with)
 {
 	size_t i = 0;
 
@@ -69,7 +69,7 @@ static bool begins(struct av_word word, const char *with)
 
 static bool is(struct av_word word, const char *name)
 {
-	return word.len == strlen(name) && begins(word, name);
+	return word.len == strlen(name) && word_has_prefix(word, name);
 }
 
 unsigned int av_faults_find(struct av_word word, const char *prefix, const char *const *names,
@@ -77,7 +77,7 @@ unsigned int av_faults_find(struct av_word word, const char *prefix, const char 
 {
 	unsigned int i = 0;
 
-	if (begins(word, prefix)) {
+	if (word_has_prefix(word, prefix)) {
 		word.text += strlen(prefix);
 		word.len -= strlen(prefix);
 	}
@@ -153,14 +153,14 @@ void av_faults_fini(struct av_faults *f)
 
 /* --- setting --------------------------------------------------------------------- */
 
-static bool is_ours(const struct av_faults_rule *rule, const char *device)
+static bool fault_rule_matches(const struct av_faults_rule *rule, const char *device)
 {
 	return (!rule->device[0] || !strcmp(rule->device, device)) &&
 	       (!rule->process[0] || !strcmp(rule->process, program_invocation_short_name)) &&
 	       (!rule->pid || rule->pid == (uint32_t)getpid());
 }
 
-static void add(struct av_faults *f, const struct av_faults_rule *rule)
+static void activate_fault_rule(struct av_faults *f, const struct av_faults_rule *rule)
 {
 	uint64_t first = rule->after_ns ? rule->after_ns : rule->every_ns;
 
@@ -185,8 +185,8 @@ unsigned int av_faults_set(struct av_faults *f, uint32_t change, const char *con
 		int n = texts[t] ? av_faults_parse(texts[t], rules, &error) : 0;
 
 		for (int i = 0; i < n; i++)
-			if (is_ours(&rules[i], device))
-				add(f, &rules[i]);
+			if (fault_rule_matches(&rules[i], device))
+				activate_fault_rule(f, &rules[i]);
 	}
 	count = f->count;
 	atomic_store(&f->change, change);
@@ -363,7 +363,7 @@ void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64
 	       rule->number, name, *verb ? " " : "", verb, nth, request);
 }
 
-static void apply(struct av_faults_verdict *v, const struct av_faults_rule *rule)
+static void apply_fault_rule(struct av_faults_verdict *v, const struct av_faults_rule *rule)
 {
 	switch (rule->what) {
 	case AV_INJECT_DROP:
@@ -400,7 +400,7 @@ struct av_faults_verdict av_faults_arrival(struct av_faults *f, const char *devi
 
 	while (f && av_faults_strike(f, o, &at, &rule, &nth)) {
 		av_fault_note(device, &rule, nth, o->qpn, psn);
-		apply(&v, &rule);
+		apply_fault_rule(&v, &rule);
 	}
 	return v;
 }

@@ -61,7 +61,7 @@ static struct av_word peek(struct reader *r)
 	return (struct av_word){r->at, strcspn(r->at, BLANKS ";\n#")};
 }
 
-static struct av_word take(struct reader *r)
+static struct av_word take_rule_word(struct reader *r)
 {
 	struct av_word w = peek(r);
 
@@ -72,7 +72,7 @@ static struct av_word take(struct reader *r)
 /* --- numbers --------------------------------------------------------------------- */
 
 /* Decimal, or hexadecimal with 0x. Return: false if @w is no number or overflows. */
-static bool number(struct av_word w, uint64_t *value)
+static bool parse_rule_number(struct av_word w, uint64_t *value)
 {
 	bool hex = w.len > 2 && w.text[0] == '0' && (w.text[1] == 'x' || w.text[1] == 'X');
 	size_t prefix = hex ? 2 : 0;
@@ -85,7 +85,7 @@ static bool number32(struct av_word w, uint32_t min, uint32_t *value)
 {
 	uint64_t v;
 
-	if (!number(w, &v) || v < min || v >= UINT32_MAX)
+	if (!parse_rule_number(w, &v) || v < min || v >= UINT32_MAX)
 		return false;
 	*value = (uint32_t)v;
 	return true;
@@ -103,7 +103,7 @@ static bool duration(struct av_word w, void *ns)
 	uint64_t v;
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(units); i++) {
-		if (!av_word_is(unit, units[i].name) || !number(digits, &v) ||
+		if (!av_word_is(unit, units[i].name) || !parse_rule_number(digits, &v) ||
 		    v > TIME_MAX / units[i].ns)
 			continue;
 		*(uint64_t *)ns = v * units[i].ns;
@@ -137,7 +137,7 @@ static bool fraction(struct av_word w, uint64_t one, uint32_t *parts)
 	return any && v > 0;
 }
 
-static bool count(struct av_word w, void *value)
+static bool parse_fault_count(struct av_word w, void *value)
 {
 	return number32(w, 1, value);
 }
@@ -151,7 +151,7 @@ static bool no_argument(struct reader *r, struct av_faults_rule *rule)
 
 static bool a_time(struct reader *r, struct av_faults_rule *rule)
 {
-	struct av_word w = take(r);
+	struct av_word w = take_rule_word(r);
 
 	return duration(w, &rule->time_ns) || unwanted(r, w, av_faults_name[rule->what], A_TIME);
 }
@@ -159,7 +159,7 @@ static bool a_time(struct reader *r, struct av_faults_rule *rule)
 static bool maybe_a_time(struct reader *r, struct av_faults_rule *rule)
 {
 	if (duration(peek(r), &rule->time_ns))
-		(void)take(r);
+		(void)take_rule_word(r);
 	return true;
 }
 
@@ -170,9 +170,9 @@ static bool maybe_a_count(struct reader *r, struct av_faults_rule *rule)
 	rule->count = 1;
 	if (av_word_is(w, "all"))
 		rule->count = AV_FAULTS_ALL;
-	else if (!count(w, &rule->count))
+	else if (!parse_fault_count(w, &rule->count))
 		return true;
-	(void)take(r);
+	(void)take_rule_word(r);
 	return true;
 }
 
@@ -183,12 +183,12 @@ static bool maybe_packets(struct reader *r, struct av_faults_rule *rule)
 	uint64_t n;
 
 	rule->count = 1;
-	if (!number(w, &n))
+	if (!parse_rule_number(w, &n))
 		return true;
 	if (n < 1 || n > AV_FAULTS_PACKETS)
 		return unwanted(r, w, av_faults_name[rule->what], "a count of 1 to 1000");
 	rule->count = (uint32_t)n;
-	(void)take(r);
+	(void)take_rule_word(r);
 	return true;
 }
 
@@ -205,7 +205,7 @@ static bool maybe_a_count_or_time(struct reader *r, struct av_faults_rule *rule)
 
 static bool a_status(struct reader *r, struct av_faults_rule *rule)
 {
-	struct av_word w = take(r);
+	struct av_word w = take_rule_word(r);
 
 	rule->status = av_faults_status(w);
 	return rule->status >= 0 ||
@@ -214,7 +214,7 @@ static bool a_status(struct reader *r, struct av_faults_rule *rule)
 
 static bool a_verb(struct reader *r, struct av_faults_rule *rule)
 {
-	struct av_word w = take(r);
+	struct av_word w = take_rule_word(r);
 	unsigned int verb = av_faults_find(w, "ibv_", av_faults_verb_name, AV_FAIL_N);
 
 	if (verb == AV_FAIL_N)
@@ -223,7 +223,7 @@ static bool a_verb(struct reader *r, struct av_faults_rule *rule)
 	rule->verb = (enum av_fail)verb;
 	rule->err = ENOMEM;
 	if (av_faults_errno(peek(r)) > 0)
-		rule->err = av_faults_errno(take(r));
+		rule->err = av_faults_errno(take_rule_word(r));
 	return true;
 }
 
@@ -277,9 +277,9 @@ static bool name(struct av_word w, void *to)
 	return true;
 }
 
-static bool seed(struct av_word w, void *to)
+static bool parse_fault_seed(struct av_word w, void *to)
 {
-	return number(w, to);
+	return parse_rule_number(w, to);
 }
 
 static bool probability(struct av_word w, void *to)
@@ -302,7 +302,7 @@ static bool opcode(struct av_word w, void *to)
 	return found != 0;
 }
 
-static bool message(struct av_word w, void *to)
+static bool parse_fault_message(struct av_word w, void *to)
 {
 	uint32_t found = av_faults_messages(w);
 
@@ -322,7 +322,7 @@ static bool every(struct av_word w, void *to)
 {
 	struct av_faults_rule *rule = to;
 
-	return duration(w, &rule->every_ns) || count(w, &rule->every);
+	return duration(w, &rule->every_ns) || parse_fault_count(w, &rule->every);
 }
 
 #define SEED	  "seed" /* a clause, and a rule of its own */
@@ -339,17 +339,17 @@ static const struct clause {
 } clauses[] = {
 	{"device", name, AT(device), OF_ALL, false, "a device name"},
 	{"process", name, AT(process), OF_ALL, false, "a process name"},
-	{"pid", count, AT(pid), OF_ALL, false, "a process number"},
+	{"pid", parse_fault_count, AT(pid), OF_ALL, false, "a process number"},
 	{"qp", queue_pair, AT(qpn), OF_QUEUES, false, "a queue pair number, or 'all'"},
 	{"opcode", opcode, AT(opcodes), OF_QUEUES, true, "a send opcode such as rdma-write"},
 	{"key", key, 0, OF_OBJECTS, false, "a key such as 0x2a01"},
-	{"message", message, AT(messages), OF_MESSAGES, true,
+	{"message", parse_fault_message, AT(messages), OF_MESSAGES, true,
 	 "a message of the connection manager such as req, or 'any'"},
 	{"p", probability, AT(parts), OF_ALL, false, "a probability above 0, up to 1"},
-	{SEED, seed, AT(seed), OF_ALL, false, "a number"},
-	{"nth", count, AT(nth), OF_ALL, false, A_COUNT},
+	{SEED, parse_fault_seed, AT(seed), OF_ALL, false, "a number"},
+	{"nth", parse_fault_count, AT(nth), OF_ALL, false, A_COUNT},
 	{"every", every, 0, OF_ALL, false, A_COUNT ", or a time such as 20ms"},
-	{"first", count, AT(first), OF_ALL, false, A_COUNT},
+	{"first", parse_fault_count, AT(first), OF_ALL, false, A_COUNT},
 	{"after", duration, AT(after_ns), OF_ALL, false, A_TIME},
 	{"for", duration, AT(for_ns), OF_ALL, false, A_TIME},
 };
@@ -386,7 +386,7 @@ static bool unknown_clause(const struct reader *r, struct av_word w, const char 
 
 static bool parse_clause(struct reader *r, struct av_faults_rule *rule, uint32_t *said)
 {
-	struct av_word name = take(r), value;
+	struct av_word name = take_rule_word(r), value;
 	size_t i = 0;
 
 	if (percent(name, rule)) {
@@ -405,7 +405,7 @@ static bool parse_clause(struct reader *r, struct av_faults_rule *rule, uint32_t
 	if ((*said & 1u << i) && !clauses[i].again)
 		return wrong(r, name.text, "'%s' is given twice", clauses[i].name);
 	*said |= 1u << i;
-	value = take(r);
+	value = take_rule_word(r);
 	return clauses[i].set(value, (char *)rule + clauses[i].offset) ||
 	       unwanted(r, value, clauses[i].name, clauses[i].wanted);
 }
@@ -419,7 +419,7 @@ bool av_faults_is_timed(const struct av_faults_rule *rule)
 }
 
 /* Rules between clauses, whatever their order. */
-static bool check(const struct reader *r, const struct av_faults_rule *rule)
+static bool check_fault_rule(const struct reader *r, const struct av_faults_rule *rule)
 {
 	const char *at = r->text + rule->at;
 
@@ -458,7 +458,7 @@ static bool unknown_fault(const struct reader *r, struct av_word w)
 
 static bool parse_rule(struct reader *r, struct av_faults_rule *rule)
 {
-	struct av_word w = take(r);
+	struct av_word w = take_rule_word(r);
 	uint32_t said = 0;
 	unsigned int what = av_faults_find(w, "", av_faults_name, AV_INJECT_N);
 
@@ -480,7 +480,7 @@ static bool parse_rule(struct reader *r, struct av_faults_rule *rule)
 	rule->len = (size_t)(r->at - w.text);
 	while (strchr(BLANKS, w.text[rule->len - 1]))
 		rule->len--;
-	return check(r, rule);
+	return check_fault_rule(r, rule);
 }
 
 /* Skip the separator, blanks and comments before the next rule. */
@@ -499,9 +499,9 @@ static bool parse_seed(struct reader *r)
 {
 	struct av_word w;
 
-	(void)take(r);
-	w = take(r);
-	if (!number(w, &r->seed))
+	(void)take_rule_word(r);
+	w = take_rule_word(r);
+	if (!parse_rule_number(w, &r->seed))
 		return unwanted(r, w, SEED, "a number");
 	w = peek(r);
 	return !w.len || wrong(r, w.text, "expected ';' after 'seed' and its number");

@@ -43,12 +43,12 @@ static _Atomic uint32_t users; /* threads of this process that use @ring now */
 
 /* --- the file -------------------------------------------------------------------- */
 
-static bool is_ours(const struct av_flight_file *f)
+static bool is_flight_file(const struct av_flight_file *f)
 {
 	return f->magic == MAGIC && f->version == VERSION && f->records == AV_FLIGHT_RECORDS;
 }
 
-static struct av_flight_file *map(int fd, int prot)
+static struct av_flight_file *map_flight_file(int fd, int prot)
 {
 	void *p = mmap(NULL, sizeof(struct av_flight_file), prot, MAP_SHARED, fd, 0);
 
@@ -70,14 +70,14 @@ static bool has_its_size(int fd)
 }
 
 /* Reserve the file's blocks now, so that no later access finds the file system full. */
-static struct av_flight_file *prepare(int fd)
+static struct av_flight_file *prepare_flight_file(int fd)
 {
 	struct av_flight_file *f;
 
 	if (av_file_may_have(fd, sizeof(*f)) || av_file_back(fd, 0, sizeof(*f)))
 		return NULL;
-	f = map(fd, PROT_READ | PROT_WRITE);
-	if (!f || is_ours(f))
+	f = map_flight_file(fd, PROT_READ | PROT_WRITE);
+	if (!f || is_flight_file(f))
 		return f;
 	if (f->magic == 0) {
 		f->records = AV_FLIGHT_RECORDS;
@@ -98,7 +98,7 @@ static struct av_flight_file *open_or_make(int folder_fd)
 	if (fd < 0)
 		return NULL;
 	(void)!fchmod(fd, 0600); /* whatever the program's umask(2) is */
-	f = prepare(fd);
+	f = prepare_flight_file(fd);
 	close(fd);
 	return f;
 }
@@ -146,9 +146,9 @@ void av_flight_forget(int folder_fd)
 {
 	int fd = open_to_read(folder_fd);
 	bool whole = fd >= 0 && has_its_size(fd);
-	const struct av_flight_file *f = whole ? map(fd, PROT_READ) : NULL;
+	const struct av_flight_file *f = whole ? map_flight_file(fd, PROT_READ) : NULL;
 
-	if (fd >= 0 && (!whole || (f && (!is_ours(f) || is_empty(f)))))
+	if (fd >= 0 && (!whole || (f && (!is_flight_file(f) || is_empty(f)))))
 		unlinkat(folder_fd, AV_FLIGHT_FILE, 0);
 	av_flight_close(f);
 	if (fd >= 0)
@@ -175,7 +175,7 @@ void av_flight_own_end(void)
 /* --- records --------------------------------------------------------------------- */
 
 /* A checksum over record and stamp. A mix of two records fails it. */
-static uint64_t sum_of(uint64_t stamp, const uint64_t word[WORDS])
+static uint64_t checksum_flight_record(uint64_t stamp, const uint64_t word[WORDS])
 {
 	uint64_t sum = stamp * 0x9e3779b97f4a7c15ull;
 
@@ -193,7 +193,7 @@ static void write_slot(struct slot *s, uint64_t stamp, const struct av_flight_re
 	/* Each store is a release: no word appears before the stamp is 0. */
 	for (size_t i = 0; i < WORDS; i++)
 		atomic_store_explicit(&s->word[i], word[i], memory_order_release);
-	atomic_store_explicit(&s->sum, sum_of(stamp, word), memory_order_relaxed);
+	atomic_store_explicit(&s->sum, checksum_flight_record(stamp, word), memory_order_relaxed);
 	atomic_store_explicit(&s->stamp, stamp, memory_order_release);
 }
 
@@ -238,9 +238,9 @@ const struct av_flight_file *av_flight_open(int folder_fd)
 
 	if (fd < 0)
 		return NULL;
-	f = has_its_size(fd) ? map(fd, PROT_READ) : NULL;
+	f = has_its_size(fd) ? map_flight_file(fd, PROT_READ) : NULL;
 	close(fd);
-	if (!f || is_ours(f))
+	if (!f || is_flight_file(f))
 		return f;
 	av_munmap(f, sizeof(*f));
 	return NULL;
@@ -270,7 +270,7 @@ bool av_flight_read(const struct av_flight_file *file, uint64_t number,
 		word[i] = atomic_load_explicit(&s->word[i], memory_order_acquire);
 	sum = atomic_load_explicit(&s->sum, memory_order_acquire);
 	if (atomic_load_explicit(&s->stamp, memory_order_relaxed) != stamp ||
-	    sum != sum_of(stamp, word))
+	    sum != checksum_flight_record(stamp, word))
 		return false;
 	memcpy(record, word, sizeof(*record));
 	record->process[sizeof(record->process) - 1] = '\0';

@@ -79,7 +79,7 @@ static uint8_t *pad(const uint8_t *from, uint8_t *end)
 	return end;
 }
 
-static uint8_t *put(uint8_t *to, const void *from, size_t bytes)
+static uint8_t *put_padded_bytes(uint8_t *to, const void *from, size_t bytes)
 {
 	memcpy(to, from, bytes);
 	return pad(to, to + bytes);
@@ -87,22 +87,22 @@ static uint8_t *put(uint8_t *to, const void *from, size_t bytes)
 
 static uint8_t *put32(uint8_t *to, uint32_t value)
 {
-	return put(to, &value, sizeof(value));
+	return put_padded_bytes(to, &value, sizeof(value));
 }
 
 static uint8_t *put_comment(uint8_t *to, const char *text)
 {
 	const uint16_t option[2] = {OPTION_COMMENT, (uint16_t)strnlen(text, AV_PCAPNG_COMMENT_MAX)};
 
-	to = put(to, option, sizeof(option));
-	return put(to, text, option[1]);
+	to = put_padded_bytes(to, option, sizeof(option));
+	return put_padded_bytes(to, text, option[1]);
 }
 
 static uint8_t *put_direction(uint8_t *to, enum av_pcapng_direction direction)
 {
 	const uint16_t option[2] = {OPTION_EPB_FLAGS, sizeof(uint32_t)};
 
-	to = put(to, option, sizeof(option));
+	to = put_padded_bytes(to, option, sizeof(option));
 	return put32(to, direction);
 }
 
@@ -127,7 +127,7 @@ size_t av_pcapng_block(uint8_t *block, const struct av_pcapng_frame *frame)
 	bytes = (uint32_t)(at - block) + 4;
 	put32(block, ENHANCED_PACKET);
 	put32(block + 4, bytes);
-	put(block + 8, head, sizeof(head));
+	put_padded_bytes(block + 8, head, sizeof(head));
 	put32(at, bytes);
 	return bytes;
 }
@@ -135,7 +135,7 @@ size_t av_pcapng_block(uint8_t *block, const struct av_pcapng_frame *frame)
 /* --- files ----------------------------------------------------------------------- */
 
 /* Write the prologue to a new file, or check that an existing one has it. Return: 0 or -errno. */
-static int begin(int fd, bool anew)
+static int ensure_pcapng_prologue(int fd, bool anew)
 {
 	struct prologue found;
 	ssize_t n;
@@ -163,7 +163,7 @@ int av_pcapng_open(const char *path, bool anew)
 	if (ret == 0 && flock(fd, LOCK_EX))
 		ret = -errno;
 	if (ret == 0)
-		ret = begin(fd, anew);
+		ret = ensure_pcapng_prologue(fd, anew);
 	if (ret == 0) {
 		(void)flock(fd, LOCK_UN);
 		return fd;

@@ -51,7 +51,7 @@ struct av_sources {
 };
 
 /* Symbols of files are looked for in this host's folders alone: the usual call may ask servers. */
-static bool load(struct av_sources *s)
+static bool load_libdw_calls(struct av_sources *s)
 {
 	const struct {
 		const char *name;
@@ -97,7 +97,7 @@ struct av_sources *av_sources_open(void)
 
 	if (!s)
 		return NULL;
-	if (load(s))
+	if (load_libdw_calls(s))
 		s->dwfl = s->begin(&s->callbacks);
 	if (s->dwfl) {
 		s->report_begin(s->dwfl);
@@ -183,7 +183,8 @@ static void leave_headers(const struct av_sources *s, Dwarf_Die *unit, Dwarf_Add
 	free(innermost);
 }
 
-static struct place place_of(const struct av_sources *s, Dwfl_Module *module, uintptr_t address)
+static struct place find_source_place(const struct av_sources *s, Dwfl_Module *module,
+				      uintptr_t address)
 {
 	Dwarf_Addr pc = 0;
 	Dwarf_Die *unit = unit_of(s, module, address, &pc);
@@ -201,7 +202,7 @@ static bool by_line(const struct av_sources *s, uintptr_t address, char *to, siz
 {
 	Dwfl_Module *module = s ? s->addrmodule(s->dwfl, address) : NULL;
 	const char *name = module ? s->addrname(module, address) : NULL;
-	struct place p = name ? place_of(s, module, address) : (struct place){0};
+	struct place p = name ? find_source_place(s, module, address) : (struct place){0};
 
 	if (!p.file || p.line <= 0)
 		return false;

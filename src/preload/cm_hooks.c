@@ -45,7 +45,7 @@ static bool may_be_channel(int fd)
 	return av_unlikely(atomic_load_explicit(word, memory_order_relaxed) & bit);
 }
 
-static void add(int fd)
+static void mark_cm_fd(int fd)
 {
 	uint64_t bit;
 	_Atomic uint64_t *word = word_of(fd, &bit);
@@ -70,7 +70,7 @@ int av_cm_hooks_open(int flags)
 	int fd = av_cm_open(flags);
 
 	if (fd >= 0)
-		add(fd);
+		mark_cm_fd(fd);
 	return fd;
 }
 
@@ -91,7 +91,7 @@ AV_LIBC(ssize_t, write, (int fd, const void *bytes, size_t count))
 static int duplicated(int fd, int copy)
 {
 	if (copy >= 0 && may_be_channel(fd))
-		add(copy);
+		mark_cm_fd(copy);
 	return copy;
 }
 

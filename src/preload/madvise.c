@@ -104,7 +104,7 @@ static int free_others(int maps, uint64_t addr, uint64_t end)
 	return ret == 0 && addr < end ? kernel(addr, end - addr, MADV_FREE) : ret;
 }
 
-static int free_pages(uint64_t addr, uint64_t len)
+static int madvise_free_pages(uint64_t addr, uint64_t len)
 {
 	int maps = av_vma_open_own();
 	int ret;
@@ -165,12 +165,12 @@ static bool takes_pages(int advice)
 	return discards(advice) || advice == MADV_FREE || advice == MADV_REMOVE;
 }
 
-static int advise(uint64_t addr, uint64_t len, int advice)
+static int dispatch_madvise(uint64_t addr, uint64_t len, int advice)
 {
 	if (discards(advice))
 		return discard(addr, len, advice);
 	if (advice == MADV_FREE && av_unlikely(av_heap_is_near(addr, len)))
-		return free_pages(addr, len);
+		return madvise_free_pages(addr, len);
 	if (advice == MADV_REMOVE && av_unlikely(av_heap_is_near(addr, len)))
 		return remove_pages(addr, len);
 	if (is_for_private(advice) && len)
@@ -189,9 +189,9 @@ AV_EXPORT int madvise(void *start, size_t bytes, int advice)
 		return kernel(addr, bytes, advice);
 	len = av_round_up(bytes, page); /* as the kernel does */
 	if (!takes_pages(advice))
-		return advise(addr, len, advice);
+		return dispatch_madvise(addr, len, advice);
 	call = av_odp_discard_begin(addr, len);
-	ret = advise(addr, len, advice);
+	ret = dispatch_madvise(addr, len, advice);
 	av_odp_discard_end(call);
 	return ret;
 }

@@ -63,7 +63,7 @@ static void say(const struct nlmsghdr *request, int result, struct av_nl_out *ou
 		av_nl_result(out, request, result);
 }
 
-static int check(const struct av_nldev_request *r, const struct command *c)
+static int check_nldev_port(const struct av_nldev_request *r, const struct command *c)
 {
 	const struct nlattr *port = r->attr[RDMA_NLDEV_ATTR_PORT_INDEX];
 
@@ -77,7 +77,7 @@ static int check(const struct av_nldev_request *r, const struct command *c)
 static void dump_ours(const struct av_nldev_request *r, const struct command *c,
 		      struct av_nl_out *out)
 {
-	int result = check(r, c);
+	int result = check_nldev_port(r, c);
 
 	av_nl_done(out, result ? result : c->dump(r, out));
 }
@@ -85,7 +85,7 @@ static void dump_ours(const struct av_nldev_request *r, const struct command *c,
 static void answer_ours(const struct av_nldev_request *r, const struct command *c,
 			struct av_nl_out *out)
 {
-	int result = c ? check(r, c) : -EOPNOTSUPP;
+	int result = c ? check_nldev_port(r, c) : -EOPNOTSUPP;
 
 	if (c && av_nldev_is_dump(r))
 		dump_ours(r, c, out);

@@ -26,7 +26,7 @@
 #define DEVICES "/sys/class/infiniband"
 
 /* Add the messages of one datagram. Return: true: the end of a dump was among them */
-static bool pass(const void *datagram, size_t len, struct av_nl_out *out)
+static bool pass_nl_datagram(const void *datagram, size_t len, struct av_nl_out *out)
 {
 	const struct nlmsghdr *message;
 	bool done = false;
@@ -47,7 +47,7 @@ static void receive_answers(int fd, bool dump, struct av_nl_out *out)
 	ssize_t n;
 
 	while (!done && (n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
-		done = pass(bytes, (size_t)n, out);
+		done = pass_nl_datagram(bytes, (size_t)n, out);
 	if (dump && !done)
 		av_nl_done(out, 0);
 }
@@ -92,7 +92,7 @@ static bool is_quiet(void)
 
 /* --- opening ----------------------------------------------------------------------- */
 
-static bool mark(int fd)
+static bool mark_nl_socket(int fd)
 {
 	const uint32_t pace = MARK;
 
@@ -105,7 +105,7 @@ static int open_ours(int type)
 	AV_UNCANCELLED;
 	int fd = av_next_socket()(AF_NETLINK, type, NETLINK_USERSOCK);
 
-	if (fd >= 0 && !mark(fd)) {
+	if (fd >= 0 && !mark_nl_socket(fd)) {
 		close(fd);
 		return -1;
 	}
@@ -162,7 +162,7 @@ static bool goes_to_kernel(int fd, const void *to, socklen_t len)
 }
 
 /* Keeps errno. */
-static bool is_ours(int fd, const void *to, socklen_t len)
+static bool is_emulated_nl_send(int fd, const void *to, socklen_t len)
 {
 	int saved = errno;
 	bool ret = is_marked(fd) && goes_to_kernel(fd, to, len);
@@ -185,7 +185,7 @@ static ssize_t talk_of(int fd, const void *bytes, size_t len, int flags)
 
 AV_LIBC(ssize_t, send, (int fd, const void *bytes, size_t len, int flags))
 {
-	if (is_quiet() || !is_ours(fd, NULL, 0))
+	if (is_quiet() || !is_emulated_nl_send(fd, NULL, 0))
 		return av_next_send()(fd, bytes, len, flags);
 	return talk_of(fd, bytes, len, flags);
 }
@@ -194,7 +194,7 @@ AV_LIBC(ssize_t, sendto,
 	(int fd, const void *bytes, size_t len, int flags, const struct sockaddr *to,
 	 socklen_t to_len))
 {
-	if (is_quiet() || !is_ours(fd, to, to_len))
+	if (is_quiet() || !is_emulated_nl_send(fd, to, to_len))
 		return av_next_sendto()(fd, bytes, len, flags, to, to_len);
 	return talk_of(fd, bytes, len, flags);
 }
@@ -204,7 +204,7 @@ AV_LIBC(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags))
 	struct msghdr copy;
 
 	if (is_quiet() || av_copy(&copy, message, sizeof(copy)) != AV_COPY_OK ||
-	    !is_ours(fd, copy.msg_name, copy.msg_namelen))
+	    !is_emulated_nl_send(fd, copy.msg_name, copy.msg_namelen))
 		return av_next_sendmsg()(fd, message, flags);
 	return netlink_talk(fd, &copy, flags);
 }
@@ -281,7 +281,7 @@ static int send_rest(struct talk *t, int flags)
 	return 0;
 }
 
-static void end(struct talk *t)
+static void close_nl_talk(struct talk *t)
 {
 	close(t->fd);
 	free(t->out.bytes);
@@ -295,7 +295,7 @@ static void *send_later(void *arg)
 
 	if (!setsockopt(t->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)))
 		(void)send_rest(t, 0);
-	end(t);
+	close_nl_talk(t);
 	free(t);
 	return NULL;
 }
@@ -318,7 +318,7 @@ static int leave_to_thread(const struct talk *t)
 }
 
 /* Send the answers, and end the talk. Return: false: some are lost */
-static bool send_answers(struct talk *t)
+static bool send_nl_answers(struct talk *t)
 {
 	int err = t->out.failed ? ENOMEM : send_rest(t, MSG_DONTWAIT);
 
@@ -326,7 +326,7 @@ static bool send_answers(struct talk *t)
 		err = send_rest(t, MSG_DONTWAIT);
 	if (err == EAGAIN && !leave_to_thread(t))
 		return true;
-	end(t);
+	close_nl_talk(t);
 	return !err;
 }
 
@@ -356,19 +356,19 @@ static bool hear(int fd, uint32_t from, void *bytes, size_t len)
 }
 
 /* Answer the @len bytes that the program has sent to @fd, and close that. */
-static bool answer(int fd, int theirs, size_t len)
+static bool answer_nl_request(int fd, int theirs, size_t len)
 {
 	struct talk t = {.fd = fd, .theirs = theirs, .out = {.port = port_of(theirs)}};
 	void *request = malloc(len + 1); /* an empty one is one, too */
 
 	if (!request || !hear(fd, t.out.port, request, len)) {
 		free(request);
-		end(&t);
+		close_nl_talk(&t);
 		return false;
 	}
 	av_netlink_answer(request, len, &t.out);
 	free(request);
-	return send_answers(&t);
+	return send_nl_answers(&t);
 }
 
 /*
@@ -401,7 +401,7 @@ static ssize_t netlink_talk(int fd, struct msghdr *message, int flags)
 		errno = saved;
 		return -1;
 	}
-	if (!answer(ours, fd, (size_t)n)) {
+	if (!answer_nl_request(ours, fd, (size_t)n)) {
 		errno = ENOBUFS;
 		return -1;
 	}

@@ -276,7 +276,7 @@ struct listing {
 	size_t table, entry;
 };
 
-static uint32_t number(uint32_t context, uint32_t index)
+static uint32_t pack_resource_id(uint32_t context, uint32_t index)
 {
 	return AV_REF_SLOT(context) << INDEX_BITS | (index & ((1u << INDEX_BITS) - 1));
 }
@@ -349,7 +349,8 @@ static void list_qp(const struct av_qp_info *qp, void *arg)
 		av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_PORT_INDEX, qp->port);
 	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_LQPN, qp->qpn);
 	if (qp->pd) /* the target end of XRC has none */
-		av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_PDN, number(qp->context, qp->pd));
+		av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_PDN,
+			      pack_resource_id(qp->context, qp->pd));
 	if (is_connected(qp->type)) {
 		av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_RQPN, qp->dest_qpn);
 		av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_RQ_PSN, qp->rq_psn);
@@ -365,7 +366,7 @@ static void list_qp(const struct av_qp_info *qp, void *arg)
 static void list_cq(const struct av_cq_info *cq, void *arg)
 {
 	struct listing *l = arg;
-	uint32_t id = number(cq->context, cq->number);
+	uint32_t id = pack_resource_id(cq->context, cq->number);
 
 	if (!begin_entry(l, id))
 		return;
@@ -391,7 +392,7 @@ static void put_driver(struct listing *l, const char *name, const char *value)
 static void list_mr(const struct av_region_info *mr, void *arg)
 {
 	struct listing *l = arg;
-	uint32_t id = number(mr->context, AV_KEY_INDEX(mr->key));
+	uint32_t id = pack_resource_id(mr->context, AV_KEY_INDEX(mr->key));
 
 	if (!begin_entry(l, id))
 		return;
@@ -400,7 +401,7 @@ static void list_mr(const struct av_region_info *mr, void *arg)
 	av_nl_put_u64(l->out, RDMA_NLDEV_ATTR_RES_IOVA, mr->addr);
 	av_nl_put_u64(l->out, RDMA_NLDEV_ATTR_RES_MRLEN, mr->length);
 	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_MRN, id);
-	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_PDN, number(mr->context, mr->pd));
+	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_PDN, pack_resource_id(mr->context, mr->pd));
 	put_driver(l, "memory", av_region_memory_name(mr->memory));
 	end_entry(l, mr->pid);
 }
@@ -409,7 +410,7 @@ static void list_mr(const struct av_region_info *mr, void *arg)
 static void list_mr_counters(const struct av_region_info *mr, void *arg)
 {
 	struct listing *l = arg;
-	uint32_t id = number(mr->context, AV_KEY_INDEX(mr->key));
+	uint32_t id = pack_resource_id(mr->context, AV_KEY_INDEX(mr->key));
 	size_t table;
 
 	if (mr->memory != AV_REGION_ON_DEMAND || !begin_entry(l, id))
@@ -426,7 +427,7 @@ static void list_mr_counters(const struct av_region_info *mr, void *arg)
 static void list_pd(const struct av_pd_info *pd, void *arg)
 {
 	struct listing *l = arg;
-	uint32_t id = number(pd->context, pd->number);
+	uint32_t id = pack_resource_id(pd->context, pd->number);
 
 	if (!begin_entry(l, id))
 		return;
@@ -465,15 +466,16 @@ static void put_srq_users(struct listing *l, const struct av_srq_info *srq)
 static void list_srq(const struct av_srq_info *srq, void *arg)
 {
 	struct listing *l = arg;
-	uint32_t id = number(srq->context, srq->number);
+	uint32_t id = pack_resource_id(srq->context, srq->number);
 
 	if (!begin_entry(l, id))
 		return;
 	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_SRQN, id);
 	av_nl_put_u8(l->out, RDMA_NLDEV_ATTR_RES_TYPE, srq->xrc ? IBV_SRQT_XRC : IBV_SRQT_BASIC);
-	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_PDN, number(srq->context, srq->pd));
+	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_PDN, pack_resource_id(srq->context, srq->pd));
 	if (srq->xrc)
-		av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_CQN, number(srq->context, srq->cq));
+		av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_CQN,
+			      pack_resource_id(srq->context, srq->cq));
 	put_srq_users(l, srq);
 	end_entry(l, srq->pid);
 }

@@ -102,7 +102,7 @@ static void each_net(const struct binding *b, size_t which, visit_name *visit, v
 			return;
 }
 
-static bool stop(void *arg, const char *name, const struct binding *binding)
+static bool stop_at_first_binding(void *arg, const char *name, const struct binding *binding)
 {
 	*(bool *)arg = true;
 	return false;
@@ -113,7 +113,7 @@ static void if_nets(const struct binding *b, size_t which, visit_name *visit, vo
 {
 	bool any = false;
 
-	each_net(b, which, stop, &any);
+	each_net(b, which, stop_at_first_binding, &any);
 	if (any)
 		visit(arg, "net", b);
 }
@@ -212,7 +212,7 @@ static bool match(const char *pattern, const char *path, struct binding *b)
 }
 
 /* @len: of @path, which begins like one of the tree. */
-static bool find(const char *path, size_t len, struct av_vsysfs_node *node)
+static bool find_vsysfs_node(const char *path, size_t len, struct av_vsysfs_node *node)
 {
 	AV_UNCANCELLED;
 
@@ -236,7 +236,8 @@ bool av_vsysfs_lookup(const char *path, struct av_vsysfs_node *node)
 {
 	size_t len = strlen(path);
 
-	return len < sizeof(node->path) && av_vsysfs_has_prefix(path) && find(path, len, node);
+	return len < sizeof(node->path) && av_vsysfs_has_prefix(path) &&
+	       find_vsysfs_node(path, len, node);
 }
 
 ssize_t av_vsysfs_read(const struct av_vsysfs_node *node, char bytes[AV_VSYSFS_CONTENT_BYTES])
@@ -360,7 +361,7 @@ static int go_down(struct walker *w, const char *name, size_t len)
  * Replace the current link by its target. All our links are relative. Its buffer is no part of the
  * walk's frame: lookups come after it, and threads may have small stacks.
  */
-__attribute__((noinline)) static int follow_link(struct walker *w)
+__attribute__((noinline)) static int follow_vsysfs_link(struct walker *w)
 {
 	char target[AV_VSYSFS_CONTENT_BYTES];
 	ssize_t len = av_vsysfs_read(&w->out->node, target);
@@ -380,7 +381,7 @@ __attribute__((noinline)) static int follow_link(struct walker *w)
 }
 
 /* Leave the tree for good: the kernel resolves the rest. */
-static int leave(struct walker *w)
+static int exit_vsysfs_tree(struct walker *w)
 {
 	size_t rest = strlen(w->todo);
 
@@ -390,7 +391,7 @@ static int leave(struct walker *w)
 	return 0;
 }
 
-enum step { STEP_ON = 1, STEP_LEFT = 2 }; /* or -errno */
+enum walk { STEP_ON = 1, STEP_LEFT = 2 }; /* or -errno */
 
 static int step_down(struct walker *w, const char *name, size_t len, bool follow)
 {
@@ -401,7 +402,7 @@ static int step_down(struct walker *w, const char *name, size_t len, bool follow
 		return err;
 	if (w->inside) {
 		if (w->out->node.kind == AV_VSYSFS_LINK && (follow || *w->todo == '/'))
-			err = follow_link(w);
+			err = follow_vsysfs_link(w);
 		return err ? err : STEP_ON;
 	}
 	if (was_inside) {
@@ -410,11 +411,11 @@ static int step_down(struct walker *w, const char *name, size_t len, bool follow
 	}
 	if (av_vsysfs_is_above(w->out->path))
 		return STEP_ON;
-	err = leave(w);
+	err = exit_vsysfs_tree(w);
 	return err ? err : STEP_LEFT;
 }
 
-static int step(struct walker *w, bool follow)
+static int walk_vsysfs_component(struct walker *w, bool follow)
 {
 	const char *name = w->todo + strspn(w->todo, "/");
 	size_t len = strcspn(name, "/");
@@ -447,7 +448,7 @@ int av_vsysfs_walk(const char *path, bool follow, struct av_vsysfs_walk *walk)
 	walk->leaf_missing = false;
 	arrive(&w);
 	while (*w.todo && ret == STEP_ON)
-		ret = step(&w, follow);
+		ret = walk_vsysfs_component(&w, follow);
 	if (ret < 0)
 		return ret;
 	if (ret == STEP_ON && !w.len)

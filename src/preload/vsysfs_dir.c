@@ -29,7 +29,7 @@ static void remember_real(unsigned int seen)
 	atomic_compare_exchange_strong(&av_vlibc_cwd_seen, &seen, seen | AV_VLIBC_CWD_REAL);
 }
 
-static void forget(void)
+static void invalidate_cwd_seen(void)
 {
 	unsigned int seen = atomic_load(&av_vlibc_cwd_seen);
 
@@ -39,7 +39,7 @@ static void forget(void)
 }
 
 /* The virtual path in what /proc says of the directory, @len bytes. */
-static bool parse(char *link, size_t len, char path[AV_VSYSFS_PATH_BYTES])
+static bool parse_cwd_link(char *link, size_t len, char path[AV_VSYSFS_PATH_BYTES])
 {
 	const char *name, *from;
 	size_t i;
@@ -73,7 +73,7 @@ bool av_vlibc_cwd(char path[AV_VSYSFS_PATH_BYTES])
 		return false;
 	len = av_next_readlink()("/proc/thread-self/cwd", link, sizeof(link) - 1);
 	errno = saved;
-	if (len > 0 && parse(link, (size_t)len, path))
+	if (len > 0 && parse_cwd_link(link, (size_t)len, path))
 		return true;
 	remember_real(seen);
 	return false;
@@ -103,7 +103,7 @@ static int enter_below(const char *base, const struct av_vsysfs_node *node)
 	return ret;
 }
 
-static int enter(const struct av_vsysfs_node *node)
+static int chdir_vsysfs(const struct av_vsysfs_node *node)
 {
 	static const char *const bases[] = {"/dev/shm", "/tmp"};
 	char path[AV_VSYSFS_PATH_BYTES];
@@ -116,7 +116,7 @@ static int enter(const struct av_vsysfs_node *node)
 	for (size_t i = 0; i < AV_ARRAY_SIZE(bases); i++) {
 		if (enter_below(bases[i], node))
 			continue;
-		forget();
+		invalidate_cwd_seen();
 		errno = saved;
 		return 0;
 	}
@@ -129,7 +129,7 @@ static int chdir_suspect(const char *path)
 
 	if (!av_vlibc_claim_path(&path, AV_VLIBC_FOLLOW | AV_VLIBC_UNION, &claim))
 		return av_next_chdir()(path);
-	return claim.error ? av_vlibc_fail(claim.error) : enter(&claim.walk.node);
+	return claim.error ? av_vlibc_fail(claim.error) : chdir_vsysfs(&claim.walk.node);
 }
 
 AV_LIBC(int, chdir, (const char *path))
@@ -147,7 +147,7 @@ AV_LIBC(int, fchdir, (int fd))
 
 	if (av_unlikely(atomic_load_explicit(&av_vlibc_handed_out, memory_order_relaxed)) &&
 	    !av_next_fstat()(fd, &st) && av_vlibc_node_of(fd, &st, &node))
-		return enter(&node);
+		return chdir_vsysfs(&node);
 	errno = saved;
 	return av_next_fchdir()(fd);
 }
@@ -241,7 +241,7 @@ static bool add_entry(struct listing *listing, const char *name, uint64_t ino, u
 	return true;
 }
 
-static bool is_listed(const struct listing *listing, const char *name)
+static bool is_entry_listed(const struct listing *listing, const char *name)
 {
 	for (size_t i = 0; i < listing->count; i++)
 		if (!strcmp(listing->entries[i].d_name, name))
@@ -273,7 +273,7 @@ static void add_the_kernels(struct listing *listing)
 	if (!dir)
 		return;
 	while (!listing->failed && (entry = av_next_readdir()(dir)) != NULL)
-		if (!is_listed(listing, entry->d_name))
+		if (!is_entry_listed(listing, entry->d_name))
 			add_entry(listing, entry->d_name, entry->d_ino, entry->d_type);
 	av_next_closedir()(dir);
 }
@@ -283,9 +283,9 @@ static void add_dots(struct listing *listing)
 	char parent[AV_VSYSFS_PATH_BYTES];
 	struct stat st;
 
-	if (!is_listed(listing, "."))
+	if (!is_entry_listed(listing, "."))
 		add_entry(listing, ".", av_vsysfs_ino(listing->path), DT_DIR);
-	if (is_listed(listing, ".."))
+	if (is_entry_listed(listing, ".."))
 		return;
 	snprintf(parent, sizeof(parent), "%s", listing->path);
 	*strrchr(parent, '/') = '\0';

@@ -31,7 +31,7 @@
 #define MAD_ABI_VERSION	  5
 
 /* Append text at @len, as far as it fits. Return: the new length. */
-static AV_PRINTF(3, 4) ssize_t append(char *bytes, ssize_t len, const char *fmt, ...)
+static AV_PRINTF(3, 4) ssize_t append_sysfs_text(char *bytes, ssize_t len, const char *fmt, ...)
 {
 	ssize_t room = AV_VSYSFS_CONTENT_BYTES - len;
 	va_list args;
@@ -43,7 +43,7 @@ static AV_PRINTF(3, 4) ssize_t append(char *bytes, ssize_t len, const char *fmt,
 	return len + (n < room ? n : room - 1);
 }
 
-#define put(bytes, ...) append(bytes, 0, __VA_ARGS__)
+#define put(bytes, ...) append_sysfs_text(bytes, 0, __VA_ARGS__)
 
 /* Defines show_NAME() for a file whose content is one formatted text. */
 #define SHOW(name, ...)                                                            \
@@ -113,7 +113,7 @@ SHOW(link_layer, "%s\n", av_link_name(node->dev))
 SHOW(pkey, "0x%04x\n", AV_PKEY_DEFAULT)
 
 /* Read the GID table row of @node. Return: false if it is empty. */
-static bool read_row(const struct av_vsysfs_node *node, struct av_gid *row)
+static bool read_sysfs_gid_row(const struct av_vsysfs_node *node, struct av_gid *row)
 {
 	struct av_gid gids[AV_GID_MAX];
 
@@ -129,19 +129,19 @@ static ssize_t show_gid(const struct av_vsysfs_node *node, char *bytes)
 	ssize_t len = 0;
 
 	/* An empty row reads as the zero GID; only its attributes are unreadable. */
-	if (!read_row(node, &row))
+	if (!read_sysfs_gid_row(node, &row))
 		memset(&row, 0, sizeof(row));
 	for (size_t i = 0; i < sizeof(row.gid.raw); i += 2)
-		len = append(bytes, len, "%s%02x%02x", i ? ":" : "", row.gid.raw[i],
-			     row.gid.raw[i + 1]);
-	return append(bytes, len, "\n");
+		len = append_sysfs_text(bytes, len, "%s%02x%02x", i ? ":" : "", row.gid.raw[i],
+					row.gid.raw[i + 1]);
+	return append_sysfs_text(bytes, len, "\n");
 }
 
 static ssize_t show_gid_type(const struct av_vsysfs_node *node, char *bytes)
 {
 	struct av_gid row;
 
-	if (!read_row(node, &row))
+	if (!read_sysfs_gid_row(node, &row))
 		return -EINVAL;
 	return put(bytes, "%s\n",
 		   row.type == IBV_GID_TYPE_ROCE_V2 ? av_gid_type_name(row.type) : "IB/RoCE v1");
@@ -151,7 +151,7 @@ static ssize_t show_gid_ndev(const struct av_vsysfs_node *node, char *bytes)
 {
 	struct av_gid row;
 
-	if (!read_row(node, &row) || !row.ifname[0])
+	if (!read_sysfs_gid_row(node, &row) || !row.ifname[0])
 		return -EINVAL;
 	return put(bytes, "%s\n", row.ifname);
 }
@@ -187,8 +187,8 @@ static ssize_t show_local_cpus(const struct av_vsysfs_node *node, char *bytes)
 	ssize_t len = put(bytes, "%0*x", (int)(bits + 3) / 4, (unsigned int)((1ull << bits) - 1));
 
 	while (words--)
-		len = append(bytes, len, ",ffffffff");
-	return append(bytes, len, "\n");
+		len = append_sysfs_text(bytes, len, ",ffffffff");
+	return append_sysfs_text(bytes, len, "\n");
 }
 
 static ssize_t show_local_cpulist(const struct av_vsysfs_node *node, char *bytes)
@@ -334,7 +334,7 @@ static const char *const prefixes[] = {
 };
 _Static_assert(sizeof(CMDEV) <= AV_VSYSFS_PREFIX_BYTES, "the longest of them");
 
-static bool begins(const char *path, const char *with)
+static bool path_has_prefix(const char *path, const char *with)
 {
 	return !strncmp(path, with, strlen(with));
 }
@@ -342,7 +342,7 @@ static bool begins(const char *path, const char *with)
 bool av_vsysfs_has_prefix(const char *path)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(prefixes); i++)
-		if (begins(path, prefixes[i]))
+		if (path_has_prefix(path, prefixes[i]))
 			return true;
 	return false;
 }
@@ -351,7 +351,7 @@ bool av_vsysfs_suspects_below(const char *path)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(prefixes); i++)
 		for (const char *at = prefixes[i]; at; at = strchr(at + 1, '/'))
-			if (path[0] == at[1] && begins(path, at + 1))
+			if (path[0] == at[1] && path_has_prefix(path, at + 1))
 				return true;
 	return false;
 }

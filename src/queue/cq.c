@@ -66,7 +66,7 @@ void av_cq_fini(struct av_seg *seg, uint32_t index)
 }
 
 /* av_cq_lock(), but for the usual case, that nobody holds it. */
-static int lock(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index, bool polls)
+static int lock_used_inlet(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index, bool polls)
 {
 	uint32_t i = av_cq_used(cq), free = 0;
 	struct av_lock *usual = &cq->inlet[i].lock;
@@ -129,7 +129,7 @@ int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 		av_seg_free(seg, ring, ((uint64_t)mask + 1) * sizeof(struct av_cqe));
 		return EBUSY;
 	}
-	i = lock(seg, cq, index, true);
+	i = lock_used_inlet(seg, cq, index, true);
 	old_mask = cq->mask[i];
 	old = change_ring(seg, cq, (uint32_t)i, ring, mask, capacity);
 	av_lock_release(&cq->inlet[i].lock);
@@ -329,8 +329,8 @@ void av_cq_ring(struct av_seg *seg, const struct av_cq_bell *bell)
  * core of whoever wakes it.
  * Context: the inlet's lock is held; afterwards it is not
  */
-static void release(struct av_seg *seg, struct av_cq_shared *cq, int i,
-		    const struct av_cq_bell *bell)
+static void release_cq_inlet(struct av_seg *seg, struct av_cq_shared *cq, int i,
+			     const struct av_cq_bell *bell)
 {
 	av_lock_release(&cq->inlet[i].lock);
 	av_cq_ring(seg, bell);
@@ -341,8 +341,8 @@ static void release(struct av_seg *seg, struct av_cq_shared *cq, int i,
  * Context: @lock is held.
  * Return:  the entry; NULL: there is no room
  */
-static struct av_cqe *append(struct av_seg *seg, struct av_cq_shared *cq, int i,
-			     const struct av_cqe *from)
+static struct av_cqe *append_cqe(struct av_seg *seg, struct av_cq_shared *cq, int i,
+				 const struct av_cqe *from)
 {
 	struct av_cq_inlet *in = &cq->inlet[i];
 	uint32_t tail = atomic_load_explicit(&in->tail, memory_order_relaxed);
@@ -392,7 +392,7 @@ static void report_overrun(const struct av_seg *seg, uint32_t index, uint32_t ca
 int av_cq_overrun(struct av_seg *seg, uint32_t index)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	int i = cq ? lock(seg, cq, index, false) : -1;
+	int i = cq ? lock_used_inlet(seg, cq, index, false) : -1;
 	bool first, drops;
 	uint32_t id;
 
@@ -413,7 +413,7 @@ int av_cq_overrun(struct av_seg *seg, uint32_t index)
 /* An entry went in by an inlet that was just given up, and was copied. Context: no lock held */
 static void count_copied(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
 {
-	int i = lock(seg, cq, index, false); /* whose holder may count */
+	int i = lock_used_inlet(seg, cq, index, false); /* whose holder may count */
 
 	if (i < 0)
 		return;
@@ -431,10 +431,10 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 	int i;
 
 	for (;;) {
-		i = av_likely(cq != NULL) ? lock(seg, cq, index, false) : -1;
+		i = av_likely(cq != NULL) ? lock_used_inlet(seg, cq, index, false) : -1;
 		if (av_unlikely(i < 0))
 			return -ENOSPC;
-		to = append(seg, cq, i, cqe);
+		to = append_cqe(seg, cq, i, cqe);
 		if (av_likely(av_cq_used(cq) == (uint32_t)i))
 			break;
 		copied = to && !av_cqe_claim(to, atomic_load(&cq->inlet[i].tail) - 1);
@@ -469,8 +469,8 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	int i = lock(seg, cq, index,
-		     false); /* a later appender sees it without a barrier of its own */
+	int i = lock_used_inlet(seg, cq, index,
+				false); /* a later appender sees it without a barrier of its own */
 	struct av_cq_inlet *in = &cq->inlet[i];
 	struct av_cq_bell bell = silent_bell(cq, index);
 	uint32_t armed;
@@ -480,7 +480,7 @@ void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
 	av_raise_arm(&in->armed, armed < (uint32_t)how ? (uint32_t)how : armed);
 	atomic_store_explicit(&cq->ready, 0, memory_order_relaxed); /* the last event is over */
 	count_present(seg, cq, (uint32_t)i, &bell);
-	release(seg, cq, i, &bell);
+	release_cq_inlet(seg, cq, i, &bell);
 }
 
 bool av_cq_notify_waits(struct av_seg *seg, uint32_t index)
@@ -491,7 +491,8 @@ bool av_cq_notify_waits(struct av_seg *seg, uint32_t index)
 
 	if (av_likely(atomic_load_explicit(&cq->notify, memory_order_relaxed) == AV_CQ_NOTIFY_USED))
 		return false;
-	i = lock(seg, cq, index, false); /* excludes appenders: their next event goes the new way */
+	i = lock_used_inlet(seg, cq, index,
+			    false); /* excludes appenders: their next event goes the new way */
 	before = atomic_exchange(&cq->notify, AV_CQ_NOTIFY_USED);
 	av_lock_release(&cq->inlet[i].lock);
 	return before != AV_CQ_NOTIFY_USED;
@@ -500,18 +501,18 @@ bool av_cq_notify_waits(struct av_seg *seg, uint32_t index)
 void av_cq_look_again(struct av_seg *seg, uint32_t index)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	int i = lock(seg, cq, index, false);
+	int i = lock_used_inlet(seg, cq, index, false);
 	struct av_cq_bell bell = silent_bell(cq, index);
 
 	if (!moderated(&cq->inlet[i]))
 		count_present(seg, cq, (uint32_t)i, &bell);
-	release(seg, cq, i, &bell);
+	release_cq_inlet(seg, cq, i, &bell);
 }
 
 void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t period_us)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	int i = lock(seg, cq, index, false);
+	int i = lock_used_inlet(seg, cq, index, false);
 	struct av_cq_inlet *in = &cq->inlet[i];
 	struct av_cq_bell bell = silent_bell(cq, index);
 
@@ -520,7 +521,7 @@ void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t
 	atomic_store(&in->event_due_ns, 0);
 	in->told = atomic_load(&cq->head); /* one event of before stood for many */
 	count_present(seg, cq, (uint32_t)i, &bell);
-	release(seg, cq, i, &bell);
+	release_cq_inlet(seg, cq, i, &bell);
 }
 
 uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
@@ -533,7 +534,7 @@ uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
 
 	if (!cq || !atomic_load(&cq->inlet[av_cq_used(cq)].event_due_ns))
 		return UINT64_MAX;
-	i = lock(seg, cq, index, false);
+	i = lock_used_inlet(seg, cq, index, false);
 	in = &cq->inlet[i];
 	bell = silent_bell(cq, index);
 	due = atomic_load(&in->event_due_ns);
@@ -542,7 +543,7 @@ uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
 		make_event(cq, in, atomic_load(&in->tail), &bell);
 		due = 0;
 	}
-	release(seg, cq, i, &bell);
+	release_cq_inlet(seg, cq, i, &bell);
 	return due ? due : UINT64_MAX;
 }
 
@@ -577,7 +578,7 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 	int i;
 
 	av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
-	i = lock(seg, cq, index, true);
+	i = lock_used_inlet(seg, cq, index, true);
 	in = &cq->inlet[i];
 	head = atomic_load(&cq->head);
 	tail = atomic_load(&in->tail);
@@ -619,7 +620,7 @@ bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint3
 	bool found = false;
 	int i;
 
-	i = cq ? lock(seg, cq, index, false) : -1;
+	i = cq ? lock_used_inlet(seg, cq, index, false) : -1;
 	if (i < 0)
 		return false;
 	head = atomic_load(&cq->head);

@@ -28,7 +28,7 @@ static void count_published(struct av_seg *seg, struct av_cq_shared *cq, uint32_
 
 /* --- leaving an inlet behind; poll_lock is held ----------------------------------- */
 
-static uint64_t ring_bytes(const struct av_cq_shared *cq, uint32_t i)
+static uint64_t cq_ring_bytes(const struct av_cq_shared *cq, uint32_t i)
 {
 	return ((uint64_t)atomic_load(&cq->mask[i]) + 1) * sizeof(struct av_cqe);
 }
@@ -77,7 +77,8 @@ static uint32_t bring(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from
 }
 
 /* Context: the lock of the other inlet is held, so nobody uses it before all is there. */
-static void change(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from, uint64_t ring)
+static void switch_cq_inlet(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from,
+			    uint64_t ring)
 {
 	uint32_t to = 1 - from;
 
@@ -95,10 +96,10 @@ static void change(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from, u
 }
 
 /* If inlet @i is held by another living process, leave it behind, as far as memory allows. */
-static void leave(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
+static void abandon_cq_inlet(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
 {
 	uint32_t holder = av_lock_other(&cq->inlet[i].lock);
-	uint64_t ring, bytes = ring_bytes(cq, i);
+	uint64_t ring, bytes = cq_ring_bytes(cq, i);
 	struct av_lock *next = &cq->inlet[1 - i].lock;
 
 	if (i != av_cq_used(cq) || !holder || !av_lock_owner_alive(holder) ||
@@ -112,7 +113,7 @@ static void leave(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
 		av_seg_free(seg, ring, bytes);
 		return;
 	}
-	change(seg, cq, i, ring);
+	switch_cq_inlet(seg, cq, i, ring);
 	av_lock_release(next);
 }
 
@@ -124,7 +125,7 @@ bool av_cq_inlet_settle(struct av_seg *seg, struct av_cq_shared *cq)
 		return true;
 	if (i != 1 - av_cq_used(cq) || av_lock_try(&cq->inlet[i].lock, AV_RANK_CQ) == AV_LOCK_BUSY)
 		return false;
-	av_seg_free(seg, cq->ring[i], ring_bytes(cq, i));
+	av_seg_free(seg, cq->ring[i], cq_ring_bytes(cq, i));
 	cq->left = 0;
 	av_lock_release(&cq->inlet[i].lock);
 	return true;
@@ -162,7 +163,7 @@ int av_cq_lock(struct av_seg *seg, uint32_t index, bool polls)
 		} else if (seg->own) {
 			if (!polls)
 				av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
-			leave(seg, cq, i);
+			abandon_cq_inlet(seg, cq, i);
 			if (!polls)
 				av_lock_release(&cq->poll_lock);
 		} else if (av_cq_used(cq) == i && av_now_ns() >= until) {
@@ -200,7 +201,7 @@ void av_cq_inlet_look(struct av_seg *seg, struct av_cq_shared *cq)
 	i = av_cq_used(cq);
 	(void)av_cq_inlet_settle(seg, cq);
 	if (is_stuck(cq, i))
-		leave(seg, cq, i);
+		abandon_cq_inlet(seg, cq, i);
 	av_lock_release(&cq->poll_lock);
 }
 
@@ -237,7 +238,7 @@ void av_cq_notify_wake(struct av_cq_shared *cq)
 }
 
 /* Take the event, if there is one. */
-static bool take(struct av_cq_shared *cq)
+static bool consume_cq_event(struct av_cq_shared *cq)
 {
 	uint32_t there = 1;
 
@@ -263,12 +264,12 @@ static int futex_wait(_Atomic uint32_t *word, uint64_t until_ns)
 }
 
 /* Sleep until the event or @until_ns. @cq already counts this thread in @waiters. */
-static int sleep_until(struct av_seg *seg, uint32_t index, struct av_cq_shared *cq,
-		       uint64_t until_ns)
+static int wait_cq_event(struct av_seg *seg, uint32_t index, struct av_cq_shared *cq,
+			 uint64_t until_ns)
 {
 	int err = 0;
 
-	while (!take(cq)) {
+	while (!consume_cq_event(cq)) {
 		uint64_t now = av_now_ns();
 
 		if (err == EINTR)
@@ -291,7 +292,7 @@ int av_cq_wait(struct av_seg *seg, uint32_t index, uint64_t until_ns)
 	int ret;
 
 	pthread_once(&once, choose_rest);
-	if (take(cq))
+	if (consume_cq_event(cq))
 		return 0;
 	if (rest) {
 		uint64_t end = av_now_ns() + REST_NS;
@@ -299,7 +300,7 @@ int av_cq_wait(struct av_seg *seg, uint32_t index, uint64_t until_ns)
 		rest_until(cq, end < until_ns ? end : until_ns);
 	}
 	atomic_fetch_add(&cq->waiters, 1);
-	ret = sleep_until(seg, index, cq, until_ns);
+	ret = wait_cq_event(seg, index, cq, until_ns);
 	atomic_fetch_sub(&cq->waiters, 1);
 	return ret;
 }

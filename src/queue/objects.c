@@ -144,7 +144,8 @@ struct processes {
 };
 
 /* The entry of a context's process. */
-static struct av_process_info *process_of(struct processes *all, const struct av_seg_head *head)
+static struct av_process_info *find_or_add_process(struct processes *all,
+						   const struct av_seg_head *head)
 {
 	for (unsigned int i = 0; i < all->count; i++)
 		if (all->list[i].pid == head->pid && all->list[i].pidns == head->pidns)
@@ -155,7 +156,7 @@ static struct av_process_info *process_of(struct processes *all, const struct av
 
 static void add_context(const struct av_seg *seg, void *arg)
 {
-	struct av_process_info *info = process_of(arg, seg->head);
+	struct av_process_info *info = find_or_add_process(arg, seg->head);
 
 	av_totals_add(seg, &info->counted.total);
 	add_gauges(seg, &info->counted);

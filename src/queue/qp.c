@@ -10,7 +10,7 @@
 
 /* Setting up and taking down the shared part of a queue pair. */
 
-static uint32_t stride(const struct ibv_qp_cap *cap, uint32_t max_operand)
+static uint32_t compute_sq_stride(const struct ibv_qp_cap *cap, uint32_t max_operand)
 {
 	uint32_t sges = cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge);
 	uint32_t room = sges > cap->max_inline_data ? sges : cap->max_inline_data;
@@ -23,13 +23,14 @@ static uint32_t stride(const struct ibv_qp_cap *cap, uint32_t max_operand)
 	return (uint32_t)av_round_up(sizeof(struct av_sq_wqe) + room, AV_CACHE_LINE);
 }
 
-static uint64_t ring_bytes(const struct av_qp_shared *qp)
+static uint64_t sq_ring_bytes(const struct av_qp_shared *qp)
 {
 	return ((uint64_t)qp->sq_mask + 1) * qp->sq_stride;
 }
 
 /* All but the number, and the lock words: a peer with a stale index may hold one now. */
-static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_request *req)
+static void init_shared_qp_fields(struct av_qp_shared *qp, uint32_t index,
+				  const struct av_qp_request *req)
 {
 	qp->type = req->type;
 	qp->index = index;
@@ -43,7 +44,7 @@ static void fill(struct av_qp_shared *qp, uint32_t index, const struct av_qp_req
 	qp->xrcd = req->xrcd;
 	qp->sq_capacity = req->cap.max_send_wr;
 	qp->sq_mask = av_ring_entries(req->cap.max_send_wr) - 1;
-	qp->sq_stride = stride(&req->cap, req->max_operand);
+	qp->sq_stride = compute_sq_stride(&req->cap, req->max_operand);
 	qp->sq_max_sge = req->cap.max_send_sge;
 	qp->max_inline = req->cap.max_inline_data;
 	qp->max_operand = req->max_operand;
@@ -116,9 +117,9 @@ uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *req)
 		return 0;
 	av_lock_acquire_plain(&qp->exec, AV_RANK_EXEC);
 	av_lock_acquire_plain(&qp->resp, AV_RANK_RESP);
-	fill(qp, index, req);
+	init_shared_qp_fields(qp, index, req);
 	qp->rq = req->srq ? req->srq : own_rq(seg, req);
-	qp->sq_ring = av_ring_alloc(seg, ring_bytes(qp), req->policy);
+	qp->sq_ring = av_ring_alloc(seg, sq_ring_bytes(qp), req->policy);
 	qpn = qp->rq && qp->sq_ring ? av_dir_qpn_add(seg->ref, index, req->limit) : -ENOMEM;
 	if (qpn > 0)
 		atomic_store(&qp->qpn, (uint32_t)qpn);
@@ -128,7 +129,7 @@ uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *req)
 		return index;
 	if (qp->rq && !qp->srq)
 		av_rq_fini(seg, qp->rq);
-	av_seg_free(seg, qp->sq_ring, ring_bytes(qp));
+	av_seg_free(seg, qp->sq_ring, sq_ring_bytes(qp));
 	av_slab_free(seg, AV_SLAB_QP, index);
 	errno = ENOMEM;
 	return 0;
@@ -147,7 +148,7 @@ void av_qp_fini(struct av_seg *seg, uint32_t index)
 	av_lock_release(&qp->exec);
 	if (!qp->srq)
 		av_rq_fini(seg, qp->rq);
-	av_seg_free(seg, qp->sq_ring, ring_bytes(qp));
+	av_seg_free(seg, qp->sq_ring, sq_ring_bytes(qp));
 	av_slab_free(seg, AV_SLAB_QP, index);
 }
 
@@ -249,7 +250,7 @@ static const struct av_qp_transition table[AV_QP_STATE_N][AV_QP_STATE_N][SERVICE
 };
 /* clang-format on */
 
-static enum service service_of(enum ibv_qp_type type)
+static enum service qp_type_service(enum ibv_qp_type type)
 {
 	switch (type) {
 	case IBV_QPT_UD:
@@ -275,7 +276,7 @@ static bool state_exists(enum ibv_qp_state state)
 struct av_qp_transition av_qp_transition(enum ibv_qp_type type, enum ibv_qp_state from,
 					 enum ibv_qp_state to)
 {
-	enum service service = service_of(type);
+	enum service service = qp_type_service(type);
 
 	if (service == SERVICE_N || !state_exists(from) || !state_exists(to))
 		return (struct av_qp_transition){.valid = false};
@@ -312,7 +313,8 @@ int av_qp_own_mask(enum ibv_qp_type type, int attr_mask)
 }
 
 /* @state: the one that the sentence speaks of */
-static int refuse(enum av_check check, uint32_t wanted, uint32_t limit, enum ibv_qp_state state)
+static int refuse_qp_modify(enum av_check check, uint32_t wanted, uint32_t limit,
+			    enum ibv_qp_state state)
 {
 	int err = av_refuse(EINVAL, check, wanted, limit);
 
@@ -334,14 +336,15 @@ int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_q
 		return av_refuse(EINVAL, AV_CHECK_STATE_CURRENT, (uint64_t)(int)cur, 0);
 	cell = av_qp_transition(type, start, end);
 	if (!cell.valid)
-		return refuse(AV_CHECK_STATE_CHANGE, end, start, start);
+		return refuse_qp_modify(AV_CHECK_STATE_CHANGE, end, start, start);
 	missing = (uint32_t)(cell.required & ~mask);
 	extra = (uint32_t)(mask & ~(cell.required | cell.optional));
 	if (missing)
-		return refuse(AV_CHECK_STATE_MISSING, missing, (uint32_t)cell.required, end);
+		return refuse_qp_modify(AV_CHECK_STATE_MISSING, missing, (uint32_t)cell.required,
+					end);
 	if (extra)
-		return refuse(AV_CHECK_STATE_EXTRA, extra,
-			      (uint32_t)(cell.required | cell.optional), end);
+		return refuse_qp_modify(AV_CHECK_STATE_EXTRA, extra,
+					(uint32_t)(cell.required | cell.optional), end);
 	/* A claimed current state only selects the cell. */
 	*to_out = moves ? to : from;
 	return 0;

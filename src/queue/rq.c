@@ -23,7 +23,7 @@ static uint64_t payload_at(uint32_t max_sge)
 			   32);
 }
 
-static uint32_t stride(const struct av_rq_shared *rq)
+static uint32_t compute_rq_stride(const struct av_rq_shared *rq)
 {
 	return (uint32_t)(payload_at(rq->max_sge) + av_round_up(rq->inline_bytes, 32));
 }
@@ -33,7 +33,7 @@ static uint64_t index_bytes(uint32_t entries)
 	return (uint64_t)entries * sizeof(uint32_t);
 }
 
-static uint64_t ring_bytes(const struct av_rq_shared *rq, uint64_t slots)
+static uint64_t rq_ring_bytes(const struct av_rq_shared *rq, uint64_t slots)
 {
 	return slots * rq->stride;
 }
@@ -46,7 +46,7 @@ static uint32_t first_slots(const struct av_rq_shared *rq)
 
 static uint64_t run_bytes(const struct av_rq_shared *rq, unsigned int run)
 {
-	return ring_bytes(rq, (uint64_t)first_slots(rq) << run);
+	return rq_ring_bytes(rq, (uint64_t)first_slots(rq) << run);
 }
 
 static bool alloc_sharing(struct av_seg *seg, struct av_rq_shared *rq)
@@ -84,11 +84,11 @@ uint32_t av_rq_init(struct av_seg *seg, const struct av_rq_request *req)
 	rq->mask = av_ring_entries(req->capacity) - 1;
 	rq->max_sge = req->max_sge;
 	rq->inline_bytes = req->inline_bytes;
-	rq->stride = stride(rq);
+	rq->stride = compute_rq_stride(rq);
 	rq->pd = req->pd;
 	rq->xrcd = req->xrcd;
 	rq->cq = req->cq;
-	rq->ring = av_ring_alloc(seg, ring_bytes(rq, first_slots(rq)), req->policy);
+	rq->ring = av_ring_alloc(seg, rq_ring_bytes(rq, first_slots(rq)), req->policy);
 	if (!rq->ring || (req->id && !init_sharing(seg, rq))) {
 		av_rq_fini(seg, index);
 		errno = ENOMEM;
@@ -103,7 +103,7 @@ void av_rq_fini(struct av_seg *seg, uint32_t index)
 	struct av_rq_shared *rq = av_rq_at(seg, index);
 
 	atomic_store(&rq->id, 0);
-	av_seg_free(seg, rq->ring, ring_bytes(rq, first_slots(rq)));
+	av_seg_free(seg, rq->ring, rq_ring_bytes(rq, first_slots(rq)));
 	for (unsigned int i = 0; i < AV_RQ_RUNS; i++)
 		av_seg_free(seg, atomic_load(&rq->more[i]), run_bytes(rq, i));
 	av_seg_free(seg, rq->order, av_rq_order_bytes(rq->places));
@@ -250,7 +250,7 @@ static void reclaim(struct av_seg *seg, struct av_rq_shared *rq)
 
 /* --- posting --------------------------------------------------------------------- */
 
-static void fill(struct av_rq_wqe *wqe, const struct ibv_recv_wr *wr)
+static void fill_recv_wqe(struct av_rq_wqe *wqe, const struct ibv_recv_wr *wr)
 {
 	wqe->wr_id = wr->wr_id;
 	wqe->count = (uint32_t)wr->num_sge;
@@ -284,8 +284,8 @@ static bool is_full(const struct av_rq_shared *rq, uint32_t number)
 }
 
 /* May request @number, which is @wr, be posted? Return: 0, or the errno of ibv_post_recv(3) */
-static int check(struct av_seg *seg, struct av_rq_shared *rq, const struct ibv_recv_wr *wr,
-		 uint32_t number)
+static int check_recv_wr(struct av_seg *seg, struct av_rq_shared *rq, const struct ibv_recv_wr *wr,
+			 uint32_t number)
 {
 	if (av_unlikely(is_full(rq, number)))
 		reclaim(seg, rq);
@@ -312,8 +312,8 @@ static int check_state(const _Atomic uint32_t *state)
 }
 
 /* Context: post_lock is held */
-static int append(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *wr,
-		  struct ibv_recv_wr **bad)
+static int append_recv_wrs(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_wr *wr,
+			   struct ibv_recv_wr **bad)
 {
 	uint32_t tail = atomic_load_explicit(&rq->tail, memory_order_relaxed);
 	const bool shared = is_shared(rq);
@@ -321,14 +321,14 @@ static int append(struct av_seg *seg, struct av_rq_shared *rq, struct ibv_recv_w
 	int ret = 0;
 
 	for (; wr; wr = wr->next, tail++) {
-		ret = check(seg, rq, wr, tail);
+		ret = check_recv_wr(seg, rq, wr, tail);
 		if (ret) {
 			*bad = wr;
 			break;
 		}
 		to = av_rq_slot(seg, rq, place_for(seg, rq, tail));
 		if (av_likely(to != NULL))
-			fill(to, wr);
+			fill_recv_wqe(to, wr);
 		if (av_unlikely(shared && to))
 			av_rq_order_publish(to, tail);
 		else if (to)
@@ -348,7 +348,7 @@ int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq, const _Atomic uint32
 	if (av_unlikely(ret))
 		*bad = wr;
 	else
-		ret = append(seg, rq, wr, bad);
+		ret = append_recv_wrs(seg, rq, wr, bad);
 	/* A full barrier: @waiting and the queue pair's state are read after this. */
 	av_lock_release_fence(&rq->post_lock);
 	return ret;
@@ -457,7 +457,7 @@ struct arrays {
  * Replace the arrays by larger ones. @with: in, the new ones; out, the old ones
  * Context: both locks are held.
  */
-static void exchange(struct av_seg *seg, struct av_rq_shared *rq, struct arrays *with)
+static void swap_rq_arrays(struct av_seg *seg, struct av_rq_shared *rq, struct arrays *with)
 {
 	const struct arrays old = {rq->order, rq->stack, rq->places};
 	uint32_t *stack = av_seg_at(seg, with->stack, index_bytes(with->places));
@@ -487,7 +487,7 @@ static int set_capacity(struct av_seg *seg, struct av_rq_shared *rq, uint32_t ca
 	else if (av_srq_limit(rq) > capacity)
 		ret = av_refuse(EINVAL, AV_CHECK_SRQ_LIMIT, av_srq_limit(rq), capacity);
 	if (ret == 0 && with->places)
-		exchange(seg, rq, with);
+		swap_rq_arrays(seg, rq, with);
 	if (ret == 0)
 		rq->capacity = capacity;
 	av_rq_order_unlock(rq);

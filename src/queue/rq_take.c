@@ -173,7 +173,7 @@ static void end_of_dead(struct av_rq_shared *rq)
 }
 
 /* Return: false: the lock of a peer's queue was not had in time */
-static bool lock(struct av_seg *seg, struct av_rq_shared *rq)
+static bool lock_rq_take(struct av_seg *seg, struct av_rq_shared *rq)
 {
 	enum av_lock_result got = av_peer_lock(seg, &rq->take_lock, AV_RANK_TAKE_RECV);
 
@@ -195,7 +195,7 @@ static void look_at_changer(struct av_rq_shared *rq)
 
 void av_rq_order_lock(struct av_seg *seg, struct av_rq_shared *rq)
 {
-	(void)lock(seg, rq);
+	(void)lock_rq_take(seg, rq);
 }
 
 void av_rq_order_unlock(struct av_rq_shared *rq)
@@ -351,7 +351,8 @@ static void put_first(struct av_seg *seg, struct av_rq_shared *rq, uint32_t mark
 }
 
 /* @taker: what the request's word was when it was found to be put back */
-static void put_back(struct av_seg *seg, struct av_rq_shared *rq, uint64_t taker, uint32_t place)
+static void requeue_recv_wqe(struct av_seg *seg, struct av_rq_shared *rq, uint64_t taker,
+			     uint32_t place)
 {
 	struct av_rq_wqe *wqe = av_rq_slot(seg, rq, place);
 	uint32_t mark = mark_of(atomic_load(&rq->head)) | 1;
@@ -379,11 +380,11 @@ void av_rq_order_put_back(struct av_seg *seg, struct av_rq_shared *rq, uint32_t 
 	const struct av_rq_wqe *wqe = av_rq_slot(seg, rq, place);
 	uint64_t taker;
 
-	if (!wqe || !lock(seg, rq))
+	if (!wqe || !lock_rq_take(seg, rq))
 		return;
 	taker = atomic_load(&wqe->taker);
 	if ((uint32_t)taker == qpn)
-		put_back(seg, rq, taker, place);
+		requeue_recv_wqe(seg, rq, taker, place);
 	av_lock_release(&rq->take_lock);
 }
 
@@ -392,11 +393,11 @@ void av_rq_order_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qp
 	const struct av_rq_wqe *wqe = av_rq_slot(seg, rq, place);
 	uint64_t taker;
 
-	if (!wqe || !lock(seg, rq))
+	if (!wqe || !lock_rq_take(seg, rq))
 		return;
 	taker = atomic_load(&wqe->taker);
 	if ((uint32_t)taker == qpn ||
 	    ((uint32_t)taker == QUEUED && !has_entry(seg, rq, mark_of(taker), place)))
-		put_back(seg, rq, taker, place);
+		requeue_recv_wqe(seg, rq, taker, place);
 	av_lock_release(&rq->take_lock);
 }

@@ -49,8 +49,9 @@ static int check_local(const struct ibv_send_wr *wr, enum av_wr_form form)
 }
 
 /* @operands: as for av_sq_post(), of this request; @bytes: out, the sum of the elements */
-static int check(const struct av_qp_shared *qp, const struct ibv_send_wr *wr,
-		 const struct av_wr_opcode *o, const struct av_atomic *operands, uint64_t *bytes)
+static int check_send_wr(const struct av_qp_shared *qp, const struct ibv_send_wr *wr,
+			 const struct av_wr_opcode *o, const struct av_atomic *operands,
+			 uint64_t *bytes)
 {
 	if (o->form == AV_FORM_NONE || (av_unlikely(o->form == AV_FORM_OPERANDS) && !operands))
 		return av_refuse(EINVAL, AV_CHECK_POST_OPCODE, (uint64_t)(int)wr->opcode, 0);
@@ -134,7 +135,7 @@ static void fill_target(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, enu
 /*
  * Copy inline data. A bad address from the program faults here, as in any library's post function.
  */
-static void fill_inline(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
+static void copy_inline_data(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
 {
 	uint8_t *to = wqe->data;
 
@@ -158,8 +159,8 @@ static int fill_operands(const struct av_qp_end *end, const struct av_sq_wqe *wq
 	return 0;
 }
 
-static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, const struct av_wr_opcode *o,
-		 uint64_t bytes)
+static void fill_send_wqe(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr,
+			  const struct av_wr_opcode *o, uint64_t bytes)
 {
 	wqe->wr_id = wr->wr_id;
 	wqe->opcode = wr->opcode;
@@ -172,7 +173,7 @@ static void fill(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, const stru
 		return;
 	}
 	if (wr->send_flags & IBV_SEND_INLINE) {
-		fill_inline(wqe, wr);
+		copy_inline_data(wqe, wr);
 		return;
 	}
 	wqe->count = (uint32_t)wr->num_sge;
@@ -210,7 +211,7 @@ static int post_one(const struct av_qp_end *end, uint32_t number, const struct i
 {
 	const struct av_wr_opcode *o = av_wr_opcode(wr->opcode);
 	uint64_t bytes;
-	int ret = check(end->qp, wr, o, operands, &bytes);
+	int ret = check_send_wr(end->qp, wr, o, operands, &bytes);
 	struct av_sq_wqe *wqe;
 
 	if (av_unlikely(ret))
@@ -218,7 +219,7 @@ static int post_one(const struct av_qp_end *end, uint32_t number, const struct i
 	wqe = av_sq_slot(end, number);
 	if (av_unlikely(!wqe))
 		return av_refuse(EINVAL, AV_CHECK_POST_DAMAGED, 0, 0);
-	fill(wqe, wr, o, bytes);
+	fill_send_wqe(wqe, wr, o, bytes);
 	if (av_unlikely(operands || end->qp->type == IBV_QPT_UD))
 		return fill_more(end, wqe, wr, o, find_ah, operands);
 	return 0;

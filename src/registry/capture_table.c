@@ -44,7 +44,7 @@ static bool owner_lives(unsigned int number, uint32_t stamp)
 }
 
 /* Context: within a change. */
-static int find_free(void)
+static int find_free_capture(void)
 {
 	for (unsigned int number = 1; number <= AV_CAPTURES; number++) {
 		const struct av_dir_capture *c = at_number(number);
@@ -55,7 +55,7 @@ static int find_free(void)
 	return -ENOSPC;
 }
 
-static void fill(struct av_dir_capture *c, const struct av_capture_spec *spec)
+static void init_capture_row(struct av_dir_capture *c, const struct av_capture_spec *spec)
 {
 	atomic_store(&c->stamp, 0); /* of an owner that died */
 	c->proc = av_lock_self;
@@ -75,10 +75,10 @@ int av_capture_begin(const struct av_capture_spec *spec)
 
 	if (number)
 		return number;
-	number = find_free();
+	number = find_free_capture();
 	if (number > 0) {
 		av_dir_will_use(&av_dir->capture_end, (uint32_t)number - 1);
-		fill(at_number((unsigned int)number), spec);
+		init_capture_row(at_number((unsigned int)number), spec);
 	}
 	av_dir_change_end();
 	return number;
@@ -104,7 +104,7 @@ static uint64_t end_of(const struct av_dir_capture *c)
 	return before + (c->spec.limit < room ? c->spec.limit : room);
 }
 
-static bool is_over(const struct av_dir_capture *c)
+static bool is_capture_done(const struct av_dir_capture *c)
 {
 	return atomic_load(&c->err) || atomic_load(&c->taken) >= end_of(c);
 }
@@ -118,7 +118,8 @@ unsigned int av_capture_find(uint32_t proc, const char *device, unsigned int *at
 		const struct av_dir_capture *c = at_number(number);
 		uint32_t stamp = atomic_load(&c->stamp);
 
-		if (stamp && concerns(c, proc, device) && !is_over(c) && owner_lives(number, stamp))
+		if (stamp && concerns(c, proc, device) && !is_capture_done(c) &&
+		    owner_lives(number, stamp))
 			return number;
 	}
 	return 0;
@@ -197,6 +198,6 @@ struct av_capture_state av_capture_state(unsigned int number)
 		.settled = settled >= taken,
 		.lost = atomic_load(&c->lost),
 		.err = atomic_load(&c->err),
-		.over = is_over(c),
+		.over = is_capture_done(c),
 	};
 }

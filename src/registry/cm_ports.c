@@ -44,7 +44,7 @@ static uint32_t reach_of(const struct av_dir_file *d, uint32_t home)
 }
 
 /* Return: false: the row is free, or changed meanwhile */
-static bool load(const struct av_dir_cm_port *row, struct av_cm_port *p)
+static bool load_cm_port(const struct av_dir_cm_port *row, struct av_cm_port *p)
 {
 	uint32_t stamp = atomic_load(&row->stamp), flags = atomic_load(&row->flags);
 	uint64_t name = atomic_load(&row->name);
@@ -71,7 +71,7 @@ static uint32_t options(bool afonly, bool reuse)
 }
 
 /* Published last. Context: within a change; the row is free */
-static void store(struct av_dir_cm_port *row, const struct av_cm_port *p)
+static void store_cm_port(struct av_dir_cm_port *row, const struct av_cm_port *p)
 {
 	uint64_t address[2];
 
@@ -100,7 +100,7 @@ static int next_row(uint32_t *distance, const struct av_cm_port *like, struct av
 	while (*distance < reach_of(av_dir, home)) {
 		uint32_t i = row_at(home, (*distance)++);
 
-		if (load(&av_dir->cm_port[i], p) && same_number(p, like))
+		if (load_cm_port(&av_dir->cm_port[i], p) && same_number(p, like))
 			return (int)i;
 	}
 	return -1;
@@ -117,7 +117,7 @@ bool av_cm_is_any(const uint8_t address[16])
 	return memcmp(address, zeros, sizeof(zeros)) == 0 && address[15] <= 1;
 }
 
-static bool is_at(const struct av_cm_port *p, const uint8_t address[16], bool v6)
+static bool matches_cm_address(const struct av_cm_port *p, const uint8_t address[16], bool v6)
 {
 	return p->v6 == v6 && memcmp(p->address, address, sizeof(p->address)) == 0;
 }
@@ -129,7 +129,7 @@ static int collide(const struct av_cm_port *a, const struct av_cm_port *b)
 		return 0;
 	if (av_cm_is_any(a->address) || av_cm_is_any(b->address))
 		return -EADDRNOTAVAIL;
-	return is_at(a, b->address, b->v6) ? -EADDRINUSE : 0;
+	return matches_cm_address(a, b->address, b->v6) ? -EADDRINUSE : 0;
 }
 
 /* Does it listen for requests to that address? One at most does: others would have collided. */
@@ -137,7 +137,7 @@ static bool takes(const struct av_cm_port *p, const uint8_t address[16], bool v6
 {
 	bool any = av_cm_is_any(p->address) && (p->v6 == v6 || !p->afonly);
 
-	return p->listens && (any || is_at(p, address, v6));
+	return p->listens && (any || matches_cm_address(p, address, v6));
 }
 
 static bool is_permitted(uint16_t port)
@@ -151,7 +151,7 @@ static bool is_permitted(uint16_t port)
 
 /* --- binding; within a change ----------------------------------------------------- */
 
-static void clear(uint32_t row)
+static void clear_cm_port(uint32_t row)
 {
 	atomic_store(&av_dir->cm_port[row].stamp, 0);
 }
@@ -162,8 +162,8 @@ static void shorten(uint32_t home)
 	uint32_t reach = reach_of(av_dir, home);
 	struct av_cm_port p;
 
-	while (reach > 0 &&
-	       (!load(&av_dir->cm_port[row_at(home, reach - 1)], &p) || home_of(&p) != home))
+	while (reach > 0 && (!load_cm_port(&av_dir->cm_port[row_at(home, reach - 1)], &p) ||
+			     home_of(&p) != home))
 		reach--;
 	atomic_store(&av_dir->cm_port[home].reach, reach);
 }
@@ -176,12 +176,12 @@ static int next_living(uint32_t *distance, const struct av_cm_port *like, struct
 	if (*distance == 0)
 		shorten(home_of(like));
 	while ((row = next_row(distance, like, p)) >= 0 && !av_dir_proc_alive(p->proc))
-		clear((uint32_t)row);
+		clear_cm_port((uint32_t)row);
 	return row;
 }
 
 /* @self: its own row; -1: none yet */
-static int check(const struct av_cm_port *p, int self)
+static int check_cm_port_bind(const struct av_cm_port *p, int self)
 {
 	struct av_cm_port other;
 	uint32_t distance = 0;
@@ -196,7 +196,7 @@ static int check(const struct av_cm_port *p, int self)
 /* There are more numbers than rows. */
 _Static_assert(CHOICES > ROWS, "a number to choose");
 
-static void choose(struct av_cm_port *p)
+static void choose_cm_port(struct av_cm_port *p)
 {
 	uint32_t next = (uint32_t)(av_random() % CHOICES), distance;
 	struct av_cm_port other;
@@ -208,7 +208,7 @@ static void choose(struct av_cm_port *p)
 }
 
 /* The first free row from that home on, or -1. */
-static int take(uint32_t home)
+static int alloc_cm_port_row(uint32_t home)
 {
 	for (uint32_t i = 0; i < ROWS; i++) {
 		uint32_t row = row_at(home, i);
@@ -221,31 +221,31 @@ static int take(uint32_t home)
 	return -1;
 }
 
-static void clear_dead(void)
+static void clear_dead_cm_ports(void)
 {
 	for (uint32_t i = 0; i < ROWS; i++)
 		if (!av_dir_proc_alive(atomic_load(&av_dir->cm_port[i].proc)))
-			clear(i);
+			clear_cm_port(i);
 }
 
-static int add(struct av_cm_port *p)
+static int add_cm_port(struct av_cm_port *p)
 {
-	int ret = p->port ? check(p, -1) : 0, row;
+	int ret = p->port ? check_cm_port_bind(p, -1) : 0, row;
 
 	if (ret)
 		return ret;
 	if (p->port == 0)
-		choose(p);
-	row = take(home_of(p));
+		choose_cm_port(p);
+	row = alloc_cm_port_row(home_of(p));
 	if (row < 0) {
-		clear_dead();
-		row = take(home_of(p));
+		clear_dead_cm_ports();
+		row = alloc_cm_port_row(home_of(p));
 	}
 	if (row < 0)
 		return -ENOSPC;
 	p->proc = av_lock_self;
 	p->listens = false;
-	store(&av_dir->cm_port[row], p);
+	store_cm_port(&av_dir->cm_port[row], p);
 	return row;
 }
 
@@ -255,7 +255,7 @@ int av_cm_port_bind(struct av_cm_port *p)
 
 	if (ret)
 		return ret;
-	ret = add(p);
+	ret = add_cm_port(p);
 	av_dir_change_end();
 	return ret;
 }
@@ -276,9 +276,9 @@ int av_cm_port_listen(int handle)
 
 	if (ret)
 		return ret;
-	(void)load(row, &p);
+	(void)load_cm_port(row, &p);
 	p.reuse = false;
-	ret = check(&p, handle);
+	ret = check_cm_port_bind(&p, handle);
 	if (ret == 0)
 		atomic_store(&row->flags, (atomic_load(&row->flags) & ~(uint32_t)REUSE) | LISTENS);
 	av_dir_change_end();
@@ -289,14 +289,14 @@ int av_cm_port_listen(int handle)
 void av_cm_port_release(int handle)
 {
 	if (atomic_load(&av_dir->cm_port[handle].proc) == av_lock_self)
-		clear((uint32_t)handle);
+		clear_cm_port((uint32_t)handle);
 }
 
 void av_cm_ports_end(uint32_t proc)
 {
 	for (uint32_t i = 0; i < ROWS; i++)
 		if (atomic_load(&av_dir->cm_port[i].proc) == proc)
-			clear(i);
+			clear_cm_port(i);
 }
 
 /* --- looking up ------------------------------------------------------------------- */
@@ -321,7 +321,8 @@ bool av_cm_port_next(uint32_t *at, struct av_cm_port *p)
 	if (!av_dir_view(&view))
 		return false;
 	while (!found && *at < ROWS)
-		found = load(&view.dir->cm_port[(*at)++], p) && av_dir_view_knows(&view, p->proc);
+		found = load_cm_port(&view.dir->cm_port[(*at)++], p) &&
+			av_dir_view_knows(&view, p->proc);
 	if (found)
 		p->pid = atomic_load(&view.dir->proc[AV_REF_SLOT(p->proc)].pid);
 	av_dir_view_end(&view);

@@ -179,7 +179,7 @@ static struct {
 	char end; /* of what is read as text */
 } kept;
 
-static bool path_of(char name[PATH_MAX], const char *folder)
+static bool format_totals_path(char name[PATH_MAX], const char *folder)
 {
 	return snprintf(name, PATH_MAX, "%s/" AV_DIR_TOTALS, folder) < PATH_MAX;
 }
@@ -189,8 +189,8 @@ bool av_dir_counts_load(const char *folder, struct av_dir_file *d)
 	char name[PATH_MAX];
 
 	memset(&kept, 0, sizeof(kept));
-	if (!path_of(name, folder) || !av_small_file_read(name, (char *)&kept, sizeof(kept)) ||
-	    kept.rows > AV_DIR_DEVICES)
+	if (!format_totals_path(name, folder) ||
+	    !av_small_file_read(name, (char *)&kept, sizeof(kept)) || kept.rows > AV_DIR_DEVICES)
 		return false;
 	for (uint32_t i = 0; i < kept.rows; i++) {
 		kept.row[i].name[sizeof(kept.row[i].name) - 1] = '\0';
@@ -213,7 +213,7 @@ void av_dir_counts_keep(const char *folder, const struct av_dir_file *d)
 {
 	char name[PATH_MAX];
 
-	if (!path_of(name, folder))
+	if (!format_totals_path(name, folder))
 		return;
 	kept.rows = 0;
 	for (uint32_t i = 0; i < av_dir_rows(&d->device_end, AV_DIR_DEVICES); i++)
@@ -269,7 +269,7 @@ static void keep_counts(struct av_dir_context *c)
 	av_folder_remove(av_dir_folder(), name);
 }
 
-static void clear(struct av_dir_context *c)
+static void clear_context_row(struct av_dir_context *c)
 {
 	atomic_store(&c->proc, AV_DIR_PROC_ENDED);
 	keep_counts(c);
@@ -293,7 +293,7 @@ static void finish_begun(void)
 	if (!begun)
 		return;
 	if (atomic_load(&row_of(begun)->ref) == begun)
-		clear(row_of(begun));
+		clear_context_row(row_of(begun));
 	else
 		av_ended_kept();
 }
@@ -307,7 +307,7 @@ void av_dir_contexts_end(uint32_t proc, bool for_good)
 		if (atomic_load(&c->proc) != proc)
 			continue;
 		if (for_good) {
-			clear(c);
+			clear_context_row(c);
 		} else {
 			keep_counts(c);
 			av_ended_kept();
@@ -322,7 +322,7 @@ void av_dir_sweep(void)
 		uint32_t proc = atomic_load(&av_dir->context[i].proc);
 
 		if (proc && !av_dir_proc_alive(proc))
-			clear(&av_dir->context[i]);
+			clear_context_row(&av_dir->context[i]);
 	}
 	for (uint32_t i = 0; i < av_dir_rows(&av_dir->proc_end, AV_REF_SLOTS); i++) {
 		uint32_t proc = atomic_load(&av_dir->proc[i].ref);
@@ -338,7 +338,7 @@ void av_dir_sweep(void)
 
 /* --- claiming --------------------------------------------------------------------- */
 
-static struct av_dir_context *claim(void)
+static struct av_dir_context *claim_context_row(void)
 {
 	for (uint32_t i = 0; i < AV_REF_SLOTS; i++) {
 		uint32_t free = 0;
@@ -352,14 +352,14 @@ static struct av_dir_context *claim(void)
 
 int av_dir_context_add(uint32_t *ref)
 {
-	struct av_dir_context *c = claim();
+	struct av_dir_context *c = claim_context_row();
 	char name[32];
 	int fd;
 
 	if (!c && av_dir_change_soon()) {
 		av_dir_sweep();
 		av_dir_change_end();
-		c = claim();
+		c = claim_context_row();
 	}
 	if (!c)
 		return -EUSERS;

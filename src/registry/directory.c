@@ -321,7 +321,7 @@ static void map_anew(void)
 		close(fd);
 }
 
-static void after_fork_in_child(void)
+static void reset_directory_in_child(void)
 {
 	int saved = errno;
 
@@ -340,7 +340,7 @@ static void after_fork_in_child(void)
 	errno = saved;
 }
 
-static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
+static const struct av_fork_handlers fork_handlers = {.child = reset_directory_in_child};
 
 static void close_all(void)
 {
@@ -408,7 +408,7 @@ static int fill_file(int fd)
  * It has a name of its own until it is complete, so nobody sees a part of one, whenever its maker
  * dies. Return: 0: there is one, perhaps another process's; or -errno
  */
-static int make_file(void)
+static int create_directory_file(void)
 {
 	char name[32];
 	int fd, ret;
@@ -428,7 +428,7 @@ static int make_file(void)
 	return ret;
 }
 
-static int map_file(void)
+static int map_directory_file(void)
 {
 	void *p =
 		av_mmap(NULL, sizeof(*av_dir), PROT_READ | PROT_WRITE, MAP_SHARED, dir_file.fd, 0);
@@ -443,7 +443,7 @@ static int map_file(void)
  * Return: 0 or -errno; -EAGAIN: it was made just now, or removed meanwhile; -EPROTO: it is damaged,
  * or no file
  */
-static int open_file(void)
+static int open_directory_file(void)
 {
 	const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
 	struct stat st;
@@ -456,7 +456,7 @@ static int open_file(void)
 		return -errno;
 	fd = openat(folder.fd, FILE_NAME, flags);
 	if (fd < 0 && errno == ENOENT) {
-		ret = make_file();
+		ret = create_directory_file();
 		return ret ? ret : -EAGAIN;
 	}
 	if (fd < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO))
@@ -465,7 +465,7 @@ static int open_file(void)
 		return -errno;
 	if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(*av_dir))
 		return -EPROTO;
-	return map_file();
+	return map_directory_file();
 }
 
 /* --- joining ---------------------------------------------------------------------- */
@@ -531,7 +531,7 @@ static int join_once(uint64_t *removed_since)
 	int ret;
 
 	close_all(); /* in a forked child, what is left of the parent's */
-	ret = open_file();
+	ret = open_directory_file();
 	if (ret == -EPROTO) {
 		ret = av_folder_set_aside(folder.fd, path, "damaged");
 		return ret ? ret : -EAGAIN;

@@ -267,7 +267,7 @@ int av_folder_make(int parent_fd, const char *name)
 /* --- small files ----------------------------------------------------------------- */
 
 /* The name is predictable: another user's file is refused where everybody may write. */
-static bool is_ours(int fd, const char *path)
+static bool is_owner_only_file(int fd, const char *path)
 {
 	struct stat st;
 
@@ -290,7 +290,7 @@ bool av_small_file_read(const char *path, char *text, size_t size)
 	text[0] = '\0';
 	if (fd < 0)
 		return false;
-	ours = is_ours(fd, path);
+	ours = is_owner_only_file(fd, path);
 	while (ours && have < size - 1 &&
 	       ((n = read(fd, text + have, size - 1 - have)) > 0 || (n < 0 && errno == EINTR)))
 		have += n > 0 ? (size_t)n : 0;
@@ -299,7 +299,7 @@ bool av_small_file_read(const char *path, char *text, size_t size)
 	return ours && n >= 0;
 }
 
-static int write_all(int fd, const char *text, size_t bytes)
+static int write_text_fully(int fd, const char *text, size_t bytes)
 {
 	while (bytes > 0) {
 		ssize_t n = av_write_quietly(fd, text, bytes);
@@ -324,7 +324,7 @@ int av_small_file_write(const char *path, const char *text, size_t bytes)
 	fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	ret = write_all(fd, text, bytes);
+	ret = write_text_fully(fd, text, bytes);
 	if (close(fd) && ret == 0)
 		ret = -errno;
 	if (ret == 0 && rename(fresh, path))

@@ -122,7 +122,7 @@ static uint32_t next_elsewhere(void)
 }
 
 /* Of several that see an index free, the one that changes the word has it. */
-static int claim(uint32_t ref, uint32_t index)
+static int claim_qpn(uint32_t ref, uint32_t index)
 {
 	uint64_t word;
 	uint32_t i, tag;
@@ -147,7 +147,7 @@ int av_dir_qpn_add(uint32_t ref, uint32_t index, uint32_t limit)
 
 	if (qpn)
 		return qpn;
-	qpn = claim(ref, index);
+	qpn = claim_qpn(ref, index);
 	if (qpn < 0)
 		av_dir_unuse(ref, AV_DIR_NUMBERS, 1);
 	return qpn;

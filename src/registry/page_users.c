@@ -25,7 +25,7 @@ static off_t byte_of(uint32_t ref, uint64_t at)
 }
 
 /* The child inherits no locks. */
-static void after_fork_in_child(void)
+static void drop_page_holds_in_child(void)
 {
 	struct hold *one;
 
@@ -35,10 +35,10 @@ static void after_fork_in_child(void)
 	}
 }
 
-static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
+static const struct av_fork_handlers fork_handlers = {.child = drop_page_holds_in_child};
 
 /* NULL: this process does not hold it. */
-static struct hold *find(off_t byte)
+static struct hold *find_page_hold(off_t byte)
 {
 	struct hold *one;
 
@@ -48,9 +48,9 @@ static struct hold *find(off_t byte)
 	return one;
 }
 
-static int join(off_t byte)
+static int acquire_page_hold(off_t byte)
 {
-	struct hold *one = find(byte);
+	struct hold *one = find_page_hold(byte);
 
 	if (!one) {
 		one = calloc(1, sizeof(*one));
@@ -74,7 +74,7 @@ int av_page_users_join(uint32_t ref, uint64_t at)
 	if (ret)
 		return ret;
 	(void)av_fork_register(AV_FORK_PAGE_USERS, &fork_handlers);
-	ret = join(byte_of(ref, at));
+	ret = acquire_page_hold(byte_of(ref, at));
 	av_dir_change_end();
 	return ret;
 }
@@ -88,7 +88,7 @@ static bool held_elsewhere(off_t byte)
 /* Return: true if nobody of this process uses it any more */
 static bool end_hold(off_t byte)
 {
-	struct hold *one = find(byte);
+	struct hold *one = find_page_hold(byte);
 
 	if (!one || --one->count)
 		return false;
@@ -124,7 +124,7 @@ bool av_page_users_any(uint32_t ref, uint64_t at)
 
 	if (av_dir_change_begin())
 		return true;
-	held = find(byte) || held_elsewhere(byte);
+	held = find_page_hold(byte) || held_elsewhere(byte);
 	av_dir_change_end();
 	return held;
 }

@@ -38,7 +38,7 @@ static struct av_dir_reuseport *group_at(int group)
 	return &av_dir->reuseport[group];
 }
 
-static uint32_t count_of(const struct av_dir_reuseport *g)
+static uint32_t count_reuseport_members(const struct av_dir_reuseport *g)
 {
 	uint32_t count = atomic_load(&g->count);
 
@@ -47,7 +47,7 @@ static uint32_t count_of(const struct av_dir_reuseport *g)
 
 /* --- members ---------------------------------------------------------------------- */
 
-static void changed(struct av_dir_reuseport *g)
+static void bump_reuseport_stamp(struct av_dir_reuseport *g)
 {
 	atomic_fetch_add(&g->stamp, 1);
 }
@@ -55,32 +55,34 @@ static void changed(struct av_dir_reuseport *g)
 /* What the kernel does when the socket at that place closes. */
 static void remove_at(struct av_dir_reuseport *g, uint32_t index)
 {
-	uint32_t last = count_of(g) - 1;
+	uint32_t last = count_reuseport_members(g) - 1;
 
 	atomic_store(&g->member[index], atomic_load(&g->member[last]));
 	atomic_store(&g->count, last);
-	changed(g);
+	bump_reuseport_stamp(g);
 }
 
-static uint32_t find(const struct av_dir_reuseport *g, uint32_t proc)
+static uint32_t find_reuseport_member(const struct av_dir_reuseport *g, uint32_t proc)
 {
-	for (uint32_t i = 0; i < count_of(g); i++)
+	for (uint32_t i = 0; i < count_reuseport_members(g); i++)
 		if (atomic_load(&g->member[i]) == proc)
 			return i;
 	return AV_REUSEPORT_NOBODY;
 }
 
 /* From the last to the first: who takes a place lives. */
-static void sweep(struct av_dir_reuseport *g)
+static void reap_reuseport_members(struct av_dir_reuseport *g)
 {
-	for (uint32_t i = count_of(g); i-- > 0;)
+	for (uint32_t i = count_reuseport_members(g); i-- > 0;)
 		if (!av_dir_proc_alive(atomic_load(&g->member[i])))
 			remove_at(g, i);
 }
 
-static bool is_of(const struct av_dir_reuseport *g, uint64_t netns, const uint8_t address[16])
+static bool matches_reuseport_group(const struct av_dir_reuseport *g, uint64_t netns,
+				    const uint8_t address[16])
 {
-	return count_of(g) > 0 && g->netns == netns && memcmp(g->address, address, 16) == 0;
+	return count_reuseport_members(g) > 0 && g->netns == netns &&
+	       memcmp(g->address, address, 16) == 0;
 }
 
 /* NULL: there are too many. */
@@ -91,10 +93,10 @@ static struct av_dir_reuseport *find_or_make(uint64_t netns, const uint8_t addre
 	for (uint32_t i = 0; i < AV_DIR_REUSEPORTS; i++) {
 		struct av_dir_reuseport *g = &av_dir->reuseport[i];
 
-		sweep(g);
-		if (is_of(g, netns, address))
+		reap_reuseport_members(g);
+		if (matches_reuseport_group(g, netns, address))
 			return g;
-		if (!free && count_of(g) == 0)
+		if (!free && count_reuseport_members(g) == 0)
 			free = g;
 	}
 	if (free) {
@@ -107,13 +109,13 @@ static struct av_dir_reuseport *find_or_make(uint64_t netns, const uint8_t addre
 int av_reuseport_join(uint64_t netns, const uint8_t address[16])
 {
 	struct av_dir_reuseport *g = find_or_make(netns, address);
-	uint32_t count = g ? count_of(g) : AV_DIR_REUSEPORT_MEMBERS;
+	uint32_t count = g ? count_reuseport_members(g) : AV_DIR_REUSEPORT_MEMBERS;
 
 	if (count == AV_DIR_REUSEPORT_MEMBERS)
 		return -ENOSPC;
 	atomic_store(&g->member[count], av_lock_self);
 	atomic_store(&g->count, count + 1);
-	changed(g);
+	bump_reuseport_stamp(g);
 	return (int)(g - av_dir->reuseport);
 }
 
@@ -122,8 +124,8 @@ void av_reuseport_leave(int group)
 	struct av_dir_reuseport *g = group_at(group);
 	uint32_t index;
 
-	sweep(g);
-	index = find(g, av_lock_self);
+	reap_reuseport_members(g);
+	index = find_reuseport_member(g, av_lock_self);
 	if (index != AV_REUSEPORT_NOBODY)
 		remove_at(g, index);
 }
@@ -133,39 +135,40 @@ void av_reuseport_gone(int group)
 {
 	struct av_dir_reuseport *g = group_at(group);
 
-	for (uint32_t i = 0; i < count_of(g); i++) {
+	for (uint32_t i = 0; i < count_reuseport_members(g); i++) {
 		uint32_t self = av_lock_self;
 
 		if (atomic_compare_exchange_strong(&g->member[i], &self, 0))
-			changed(g);
+			bump_reuseport_stamp(g);
 	}
 }
 
 void av_reuseport_sweep(int group)
 {
-	sweep(group_at(group));
+	reap_reuseport_members(group_at(group));
 }
 
 void av_reuseport_learn(int group, uint32_t index)
 {
 	struct av_dir_reuseport *g = group_at(group);
-	uint32_t thought = find(g, av_lock_self);
+	uint32_t thought = find_reuseport_member(g, av_lock_self);
 
-	if (thought == AV_REUSEPORT_NOBODY || thought == index || index >= count_of(g))
+	if (thought == AV_REUSEPORT_NOBODY || thought == index ||
+	    index >= count_reuseport_members(g))
 		return;
 	atomic_store(&g->member[thought], atomic_load(&g->member[index]));
 	atomic_store(&g->member[index], av_lock_self);
-	changed(g);
+	bump_reuseport_stamp(g);
 }
 
 unsigned int av_reuseport_members(int group)
 {
-	return count_of(group_at(group));
+	return count_reuseport_members(group_at(group));
 }
 
 uint32_t av_reuseport_place(int group, uint32_t proc)
 {
-	return find(group_at(group), proc);
+	return find_reuseport_member(group_at(group), proc);
 }
 
 uint32_t av_reuseport_told(int group)
@@ -194,7 +197,8 @@ void av_reuseport_places(int group, uint32_t *place)
 
 		if (owner != last) {
 			last = owner;
-			last_place = owner ? find(group_at(group), owner) : AV_REUSEPORT_NOBODY;
+			last_place = owner ? find_reuseport_member(group_at(group), owner)
+					   : AV_REUSEPORT_NOBODY;
 		}
 		place[i] = last_place;
 	}
@@ -226,8 +230,9 @@ bool av_reuseport_own(uint32_t proc, uint32_t qpn)
 	for (uint32_t i = 0; i < AV_DIR_REUSEPORTS; i++) {
 		struct av_dir_reuseport *g = &av_dir->reuseport[i];
 
-		if (find(g, proc) != AV_REUSEPORT_NOBODY || find(g, owner) != AV_REUSEPORT_NOBODY)
-			changed(g);
+		if (find_reuseport_member(g, proc) != AV_REUSEPORT_NOBODY ||
+		    find_reuseport_member(g, owner) != AV_REUSEPORT_NOBODY)
+			bump_reuseport_stamp(g);
 	}
 	return true;
 }

@@ -6,14 +6,14 @@
 #include "segment/heap.h"
 #include "segment/observers.h"
 
-static bool is_refused(struct av_seg *seg)
+static bool is_alloc_refused(struct av_seg *seg)
 {
 	return av_faults_watched(seg) && av_faults_no_memory(seg);
 }
 
 uint64_t av_seg_alloc(struct av_seg *seg, uint64_t size)
 {
-	uint64_t at = is_refused(seg) ? 0 : av_heap_alloc(seg->heap, size);
+	uint64_t at = is_alloc_refused(seg) ? 0 : av_heap_alloc(seg->heap, size);
 
 	if (!at)
 		errno = ENOMEM;
@@ -46,7 +46,7 @@ void av_slab_free(struct av_seg *seg, enum av_slab slab, uint32_t index)
 
 static bool is_possible(struct av_seg *seg, uint64_t bytes)
 {
-	return bytes > 0 && bytes <= AV_SEG_BYTES && !is_refused(seg);
+	return bytes > 0 && bytes <= AV_SEG_BYTES && !is_alloc_refused(seg);
 }
 
 int av_pages_alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish,

@@ -76,7 +76,7 @@ int av_doorbell_create(struct av_seg *seg, uint32_t id)
 	return fd;
 }
 
-static void forget(struct av_seg *seg, uint32_t id)
+static void close_doorbell_fifo(struct av_seg *seg, uint32_t id)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(seg->doorbell); i++) {
 		if (seg->doorbell[i].id == id)
@@ -91,7 +91,7 @@ void av_doorbell_remove(struct av_seg *seg, uint32_t id)
 	doorbell_name(name, id);
 	unlinkat(av_own_fd(&seg->folder), name, 0);
 	pthread_mutex_lock(&seg->doorbell_mutex);
-	forget(seg, id);
+	close_doorbell_fifo(seg, id);
 	pthread_mutex_unlock(&seg->doorbell_mutex);
 }
 
@@ -117,7 +117,7 @@ static int writer(struct av_seg *seg, uint32_t id)
 }
 
 /* Return: true; or false and errno. */
-static bool put(int fd, const struct av_doorbell_record *record)
+static bool write_doorbell_record(int fd, const struct av_doorbell_record *record)
 {
 	ssize_t n;
 
@@ -136,11 +136,11 @@ static bool enlarge(int fd)
 }
 
 /* Return: 0, also if the FIFO stays full; or -errno. If @fd is -1, errno says why. */
-static int append(int fd, const struct av_doorbell_record *record)
+static int append_doorbell_record(int fd, const struct av_doorbell_record *record)
 {
 	if (fd < 0)
 		return -errno;
-	while (!put(fd, record)) {
+	while (!write_doorbell_record(fd, record)) {
 		if (errno != EAGAIN)
 			return -errno;
 		if (!enlarge(fd))
@@ -155,7 +155,7 @@ int av_doorbell_ring(struct av_seg *seg, uint32_t id, const struct av_doorbell_r
 	int saved = errno, ret;
 
 	pthread_mutex_lock(&seg->doorbell_mutex);
-	ret = append(writer(seg, id), record);
+	ret = append_doorbell_record(writer(seg, id), record);
 	pthread_mutex_unlock(&seg->doorbell_mutex);
 	errno = saved;
 	return ret;
@@ -165,7 +165,7 @@ int av_doorbell_ring_context(uint32_t ref, uint32_t id, const struct av_doorbell
 {
 	AV_UNCANCELLED;
 	int saved = errno, fd = open_fifo(ref, id, O_NONBLOCK);
-	int ret = append(fd, record);
+	int ret = append_doorbell_record(fd, record);
 
 	if (fd >= 0)
 		close(fd);

@@ -52,15 +52,15 @@ struct views {
 	unsigned int spares, places; /* how many there are; of these and of views together */
 };
 
-static struct view *slot(struct views *views, uint64_t serial, unsigned int n)
+static struct view *view_slot_at(struct views *views, uint64_t serial, unsigned int n)
 {
 	return &views->view[(serial + n) % VIEWS];
 }
 
-static struct view *find(struct views *views, uint64_t serial)
+static struct view *find_file_view(struct views *views, uint64_t serial)
 {
 	for (unsigned int n = 0; n < PROBES; n++) {
-		struct view *v = slot(views, serial, n);
+		struct view *v = view_slot_at(views, serial, n);
 
 		if (atomic_load_explicit(&v->serial, memory_order_acquire) == serial)
 			return v;
@@ -79,7 +79,7 @@ struct making {
 	uint64_t done[AV_FILE_PIECES_MAX / 64];
 };
 
-static bool is_done(const struct making *m, uint32_t i)
+static bool is_piece_mapped(const struct making *m, uint32_t i)
 {
 	return m->done[i / 64] >> i % 64 & 1;
 }
@@ -111,38 +111,39 @@ static bool is_of_memory(int fd, const struct stat *wanted)
 }
 
 /* Map all pieces of a file. */
-static void map_file(struct making *m, int fd, const struct stat *st)
+static void map_file_pieces(struct making *m, int fd, const struct stat *st)
 {
 	struct av_file_piece p;
 
 	if (!is_of_memory(fd, st))
 		return;
 	for (uint32_t i = 0; i < m->pieces; i++)
-		if (!is_done(m, i) && piece_at(m, i, &p) && p.ino == st->st_ino &&
+		if (!is_piece_mapped(m, i) && piece_at(m, i, &p) && p.ino == st->st_ino &&
 		    p.dev == st->st_dev && map_piece(m, &p, fd)) {
 			m->done[i / 64] |= 1ull << i % 64;
 			m->missing--;
 		}
 }
 
-static bool is_wanted(const struct making *m, const struct stat *st)
+static bool has_unmapped_piece(const struct making *m, const struct stat *st)
 {
 	struct av_file_piece p;
 
 	for (uint32_t i = 0; i < m->pieces; i++)
-		if (!is_done(m, i) && piece_at(m, i, &p) && p.ino == st->st_ino &&
+		if (!is_piece_mapped(m, i) && piece_at(m, i, &p) && p.ino == st->st_ino &&
 		    p.dev == st->st_dev)
 			return true;
 	return false;
 }
 
-static bool look_at(int dir, const char *name, const struct stat *st, void *arg)
+static bool map_wanted_file(int dir, const char *name, const struct stat *st, void *arg)
 {
 	struct making *m = arg;
-	int fd = is_wanted(m, st) ? (int)syscall(SYS_openat, dir, name, O_RDWR | O_CLOEXEC) : -1;
+	int fd = has_unmapped_piece(m, st) ? (int)syscall(SYS_openat, dir, name, O_RDWR | O_CLOEXEC)
+					   : -1;
 
 	if (fd >= 0) {
-		map_file(m, fd, st);
+		map_file_pieces(m, fd, st);
 		syscall(SYS_close, fd);
 	}
 	return m->missing > 0;
@@ -157,7 +158,7 @@ static void from_proc(struct making *m)
 
 	for (size_t i = 0; m->missing && i < AV_ARRAY_SIZE(folders); i++) {
 		snprintf(path, sizeof(path), "/proc/%d/%s", (int)m->seg->pid, folders[i]);
-		av_file_search(path, look_at, m);
+		av_file_search(path, map_wanted_file, m);
 	}
 }
 
@@ -181,7 +182,7 @@ static void from_socket(struct making *m)
 		struct stat st;
 		int fd;
 
-		if (is_done(m, i))
+		if (is_piece_mapped(m, i))
 			continue;
 		if (!piece_at(m, i, &p))
 			return;
@@ -190,9 +191,9 @@ static void from_socket(struct making *m)
 		if (fd < 0)
 			return;
 		st = (struct stat){.st_dev = p.dev, .st_ino = p.ino};
-		map_file(m, fd, &st);
+		map_file_pieces(m, fd, &st);
 		syscall(SYS_close, fd);
-		if (!is_done(m, i))
+		if (!is_piece_mapped(m, i))
 			return;
 	}
 }
@@ -245,7 +246,7 @@ static struct place take_place(struct views *views, uint64_t bytes, uint64_t beg
 }
 
 /* Nothing of the files stays there. */
-static void give_back(struct views *views, struct view *v)
+static void release_view_place(struct views *views, struct view *v)
 {
 	if (v->base &&
 	    av_mmap(v->base, v->bytes, PROT_NONE,
@@ -255,22 +256,22 @@ static void give_back(struct views *views, struct view *v)
 }
 
 /* @base: out; NULL: the files are not to be had, or there is no room */
-static void make(struct views *views, struct av_seg *seg, const struct av_file_run *run,
-		 struct view *v)
+static void make_file_view(struct views *views, struct av_seg *seg, const struct av_file_run *run,
+			   struct view *v)
 {
 	struct place p = take_place(views, v->bytes, v->begin);
 
 	v->base = p.at;
 	v->room = p.room;
 	if (v->base && !map_all(seg, run, v))
-		give_back(views, v);
+		release_view_place(views, v);
 }
 
 /* No thread is in it: a region ends when all copies have. */
-static void clear(struct views *views, struct view *v)
+static void clear_file_view(struct views *views, struct view *v)
 {
 	atomic_store(&v->serial, 0);
-	give_back(views, v);
+	release_view_place(views, v);
 }
 
 static bool has_ended(const struct av_seg *seg, const struct view *v, uint64_t serial)
@@ -285,7 +286,7 @@ static void clear_ended(struct views *views, const struct av_seg *seg, struct vi
 	uint64_t serial = atomic_load(&v->serial);
 
 	if (serial && has_ended(seg, v, serial))
-		clear(views, v);
+		clear_file_view(views, v);
 }
 
 /* The mutex is held. NULL: there is no room */
@@ -298,7 +299,7 @@ static struct view *make_in(struct views *views, struct av_seg *seg, struct av_f
 	if (bytes == 0 || av_range_wraps(begin, bytes) || (begin | bytes) & (AV_PAGE_BYTES - 1))
 		return NULL;
 	for (unsigned int n = 0; n < PROBES; n++) {
-		struct view *v = slot(views, serial, n);
+		struct view *v = view_slot_at(views, serial, n);
 
 		clear_ended(views, seg, v);
 		if (atomic_load(&v->serial))
@@ -307,7 +308,7 @@ static struct view *make_in(struct views *views, struct av_seg *seg, struct av_f
 		v->bytes = bytes;
 		v->run = (uint64_t)((uint8_t *)run - (uint8_t *)seg->head);
 		atomic_store(&run->viewed, 1);
-		make(views, seg, run, v);
+		make_file_view(views, seg, run, v);
 		atomic_store_explicit(&v->serial, serial, memory_order_release);
 		return v;
 	}
@@ -328,7 +329,7 @@ static void sweep_due(struct views *views, const struct av_seg *seg)
 	}
 }
 
-static void sweep(struct av_seg *seg)
+static void sweep_file_views(struct av_seg *seg)
 {
 	struct views *views = (struct views *)atomic_load(&seg->views);
 
@@ -338,14 +339,14 @@ static void sweep(struct av_seg *seg)
 	sweep_due(views, seg);
 }
 
-static void forget(struct av_seg *seg)
+static void destroy_file_views(struct av_seg *seg)
 {
 	struct views *views = (struct views *)atomic_exchange(&seg->views, NULL);
 
 	if (!views)
 		return;
 	for (unsigned int i = 0; i < VIEWS; i++)
-		clear(views, &views->view[i]);
+		clear_file_view(views, &views->view[i]);
 	for (unsigned int i = 0; i < views->spares; i++)
 		av_munmap(views->spare[i].at, views->spare[i].room);
 	pthread_mutex_destroy(&views->mutex);
@@ -362,7 +363,8 @@ static struct views *views_of(struct av_seg *seg)
 	views = calloc(1, sizeof(*views));
 	if (!views)
 		return NULL;
-	views->seg_views = (struct av_seg_views){.sweep = sweep, .forget = forget};
+	views->seg_views =
+		(struct av_seg_views){.sweep = sweep_file_views, .forget = destroy_file_views};
 	pthread_mutex_init(&views->mutex, NULL);
 	if (atomic_compare_exchange_strong(&seg->views, &first, &views->seg_views))
 		return views;
@@ -388,7 +390,7 @@ void *av_file_view_at(struct av_seg *seg, uint64_t at, uint64_t addr, uint64_t l
 	struct av_file_run *run = av_seg_at(seg, at, sizeof(*run));
 	uint64_t serial = run ? atomic_load_explicit(&run->serial, memory_order_acquire) : 0;
 	struct views *views = serial ? views_of(seg) : NULL;
-	struct view *v = views ? find(views, serial) : NULL;
+	struct view *v = views ? find_file_view(views, serial) : NULL;
 
 	if (!views)
 		return NULL;
@@ -397,7 +399,7 @@ void *av_file_view_at(struct av_seg *seg, uint64_t at, uint64_t addr, uint64_t l
 		int saved = errno;
 
 		pthread_mutex_lock(&views->mutex);
-		v = find(views, serial);
+		v = find_file_view(views, serial);
 		v = v ? v : make_in(views, seg, run, serial);
 		pthread_mutex_unlock(&views->mutex);
 		sweep_due(views, seg);

@@ -77,7 +77,7 @@ bool av_peer_process_gone(const struct av_own_fd *process)
 /* --- handing out ----------------------------------------------------------------- */
 
 /* A socket's address is short. Return: false: neither the path nor a way around it fits */
-static bool address_of(struct sockaddr_un *a, const char *path, int *folder)
+static bool make_handout_address(struct sockaddr_un *a, const char *path, int *folder)
 {
 	const char *name = strrchr(path, '/');
 	char parent[PATH_MAX];
@@ -120,7 +120,7 @@ static void message_init(struct message *m)
 				  .msg_controllen = CMSG_LEN(sizeof(int))};
 }
 
-static void send_to(int fd, int file)
+static void send_handout_fd(int fd, int file)
 {
 	struct message m;
 
@@ -157,7 +157,7 @@ struct wanted {
 	int fd;
 };
 
-static bool is_wanted(int dir, const char *name, const struct stat *st, void *arg)
+static bool match_handout_file(int dir, const char *name, const struct stat *st, void *arg)
 {
 	struct wanted *w = arg;
 
@@ -179,12 +179,12 @@ static int asked_for(const struct sockaddr_un *a, const struct av_handout *h)
 	w.dev = strtoull(a->sun_path + 1 + strlen(REQUEST), &rest, 16);
 	w.ino = strtoull(rest, NULL, 16);
 	if (may && may(w.dev, w.ino))
-		av_file_search("/proc/self/fd", is_wanted, &w);
+		av_file_search("/proc/self/fd", match_handout_file, &w);
 	return w.fd;
 }
 
 /* Whoever can connect may have it: the folder is the user's alone. */
-static void answer(struct av_watched_fd *w)
+static void serve_handout_request(struct av_watched_fd *w)
 {
 	struct av_handout *h =
 		(struct av_handout *)((char *)w - offsetof(struct av_handout, listener));
@@ -196,7 +196,7 @@ static void answer(struct av_watched_fd *w)
 
 	w->in_vain = fd < 0 && errno != EAGAIN; /* no descriptor is free */
 	if (fd >= 0 && file >= 0)
-		send_to(fd, file);
+		send_handout_fd(fd, file);
 	if (fd >= 0)
 		close(fd);
 	if (h->called)
@@ -209,11 +209,12 @@ void av_handout_begin(struct av_handout *h, const char *path, const struct av_ow
 	struct sockaddr_un a;
 	int folder = -1;
 
-	*h = (struct av_handout){.listener.ready = answer, .file = file, .called = called};
+	*h = (struct av_handout){
+		.listener.ready = serve_handout_request, .file = file, .called = called};
 	if (av_own_fd_keep(&h->listener.socket, unix_socket())) {
 		int fd = h->listener.socket.fd;
 
-		if (fchmod(fd, 0600) == 0 && address_of(&a, path, &folder) &&
+		if (fchmod(fd, 0600) == 0 && make_handout_address(&a, path, &folder) &&
 		    av_raw_bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 &&
 		    av_raw_listen(fd, SOMAXCONN) == 0)
 			av_watch_begin(&h->listener);
@@ -239,7 +240,7 @@ void av_handout_forked(struct av_handout *h)
 
 /* --- being handed ---------------------------------------------------------------- */
 
-static bool is_meant(const struct av_handed *what, const struct stat *st)
+static bool matches_handed_file(const struct av_handed *what, const struct stat *st)
 {
 	return S_ISREG(st->st_mode) && st->st_ino == what->ino &&
 	       (what->dev ? st->st_dev == what->dev : st->st_size == (off_t)what->bytes);
@@ -257,7 +258,7 @@ static int by_proc(const struct av_handed *what)
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)what->pid, what->number);
 	if (stat(path, &st))
 		return -errno;
-	if (!is_meant(what, &st))
+	if (!matches_handed_file(what, &st))
 		return -ESTALE;
 	fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
@@ -301,7 +302,7 @@ static bool bind_request(int fd, const struct av_handed *what)
 }
 
 /* @what: as below; NULL: nothing. Return: a connected descriptor, or -errno */
-static int connected(const char *path, const struct av_handed *what)
+static int connect_handout(const char *path, const struct av_handed *what)
 {
 	int folder = -1, fd = unix_socket();
 	struct sockaddr_un a;
@@ -309,7 +310,8 @@ static int connected(const char *path, const struct av_handed *what)
 
 	if (fd < 0)
 		return -errno;
-	there = (!what || !what->dev || bind_request(fd, what)) && address_of(&a, path, &folder) &&
+	there = (!what || !what->dev || bind_request(fd, what)) &&
+		make_handout_address(&a, path, &folder) &&
 		av_raw_connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
 	if (folder >= 0)
 		close(folder);
@@ -321,7 +323,7 @@ static int connected(const char *path, const struct av_handed *what)
 
 static int by_socket(const char *path, const struct av_handed *what)
 {
-	int fd = connected(path, what), ret;
+	int fd = connect_handout(path, what), ret;
 
 	if (fd < 0)
 		return fd;
@@ -333,7 +335,7 @@ static int by_socket(const char *path, const struct av_handed *what)
 void av_handout_call(const char *path)
 {
 	AV_UNCANCELLED;
-	int fd = connected(path, NULL);
+	int fd = connect_handout(path, NULL);
 
 	if (fd >= 0)
 		close(fd);
@@ -347,7 +349,7 @@ int av_handed_open(const struct av_handed *what, const char *path)
 
 	if (fd < 0 && path)
 		fd = by_socket(path, what);
-	if (fd < 0 || (fstat(fd, &st) == 0 && is_meant(what, &st)))
+	if (fd < 0 || (fstat(fd, &st) == 0 && matches_handed_file(what, &st)))
 		return fd;
 	syscall(SYS_close, fd);
 	return -ESTALE;

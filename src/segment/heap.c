@@ -109,7 +109,7 @@ static uint64_t alignment_of(uint64_t size)
 }
 
 /* Return: offset, or 0. */
-static uint64_t extend(struct av_heap *heap, uint64_t size)
+static uint64_t extend_heap_break(struct av_heap *heap, uint64_t size)
 {
 	uint64_t at = av_round_up(heap->brk, alignment_of(size));
 	uint64_t want;
@@ -144,13 +144,13 @@ uint64_t av_heap_take_end(struct av_heap *heap, uint64_t bytes, uint64_t align, 
 	return at;
 }
 
-static uint64_t take(struct av_heap *heap, unsigned int class)
+static uint64_t alloc_class_block(struct av_heap *heap, unsigned int class)
 {
 	struct offsets *list = &heap->free[class];
 	uint64_t at;
 
 	if (!list->count)
-		return extend(heap, class_bytes(class));
+		return extend_heap_break(heap, class_bytes(class));
 	at = list->at[list->count - 1];
 	if (class_bytes(class) >= PUNCH_MIN &&
 	    av_file_back(av_own_fd(heap->file), at, class_bytes(class)))
@@ -166,7 +166,7 @@ uint64_t av_heap_alloc(struct av_heap *heap, uint64_t size)
 
 	if (class < CLASS_N) {
 		pthread_mutex_lock(&heap->mutex);
-		at = take(heap, class);
+		at = alloc_class_block(heap, class);
 		pthread_mutex_unlock(&heap->mutex);
 	}
 	if (at)
@@ -190,7 +190,7 @@ static void give(struct av_heap *heap, unsigned int class, uint64_t at)
 }
 
 /* Can there be such a block? What is freed stands in the segment: a peer may have written it. */
-static bool is_block(struct av_heap *heap, unsigned int class, uint64_t offset)
+static bool is_heap_block(struct av_heap *heap, unsigned int class, uint64_t offset)
 {
 	uint64_t brk;
 
@@ -205,7 +205,7 @@ void av_heap_free(struct av_heap *heap, uint64_t offset, uint64_t size)
 {
 	unsigned int class = class_of(size);
 
-	if (!is_block(heap, class, offset))
+	if (!is_heap_block(heap, class, offset))
 		return;
 	if (class_bytes(class) >= PUNCH_MIN)
 		(void)!fallocate(av_own_fd(heap->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
@@ -218,7 +218,7 @@ void av_heap_free(struct av_heap *heap, uint64_t offset, uint64_t size)
 /* --- indices of the object tables ------------------------------------------------ */
 
 /* Make room in the ring for all indices handed out: freeing one must not need memory. */
-static bool reserve(struct indices *s)
+static bool reserve_index_ring(struct indices *s)
 {
 	uint32_t room, i;
 	uint32_t *ring;
@@ -266,7 +266,7 @@ static bool have_chunk(struct av_heap *heap, enum av_slab slab, uint32_t index)
 	if (slab == AV_SLAB_QP || slab == AV_SLAB_CQ)
 		at = chunk_of_tables(heap, slab, n, bytes);
 	else
-		at = take(heap, class_of(bytes)); /* fresh or punched */
+		at = alloc_class_block(heap, class_of(bytes)); /* fresh or punched */
 	if (!at)
 		return false;
 	memset((uint8_t *)heap->head + at, 0,
@@ -291,7 +291,8 @@ uint32_t av_heap_take_index(struct av_heap *heap, enum av_slab slab, uint32_t li
 
 	pthread_mutex_lock(&heap->mutex);
 	if (s->used < limit) {
-		if (s->count <= REUSE_AFTER && reserve(s) && have_chunk(heap, slab, s->fresh))
+		if (s->count <= REUSE_AFTER && reserve_index_ring(s) &&
+		    have_chunk(heap, slab, s->fresh))
 			index = s->fresh++, s->issued++;
 		else if (s->count)
 			index = pop_oldest(s);

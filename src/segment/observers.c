@@ -71,7 +71,7 @@ static void read_own(void)
 
 /* --- a device's ------------------------------------------------------------------ */
 
-static int path_of(char path[PATH_MAX], const char *device)
+static int format_faults_path(char path[PATH_MAX], const char *device)
 {
 	int n = snprintf(path, PATH_MAX, "%s/anyverbs-%u.faults.%s", av_folder_base(),
 			 (unsigned int)geteuid(), device);
@@ -83,8 +83,8 @@ bool av_faults_read(const char *device, char text[AV_FAULTS_BYTES])
 {
 	char path[PATH_MAX];
 
-	return path_of(path, device) == 0 && av_small_file_read(path, text, AV_FAULTS_BYTES) &&
-	       *text;
+	return format_faults_path(path, device) == 0 &&
+	       av_small_file_read(path, text, AV_FAULTS_BYTES) && *text;
 }
 
 static bool tell_context(struct av_seg *seg, const char *device)
@@ -97,7 +97,7 @@ static bool tell_context(struct av_seg *seg, const char *device)
 	return true;
 }
 
-static unsigned int tell(const char *device)
+static unsigned int notify_device_contexts(const char *device)
 {
 	unsigned int told = 0;
 	uint32_t slot = 0, ref;
@@ -112,10 +112,10 @@ static unsigned int tell(const char *device)
 	return told;
 }
 
-static int replace(const char *device, const char *text)
+static int replace_faults_file(const char *device, const char *text)
 {
 	char path[PATH_MAX];
-	int ret = path_of(path, device);
+	int ret = format_faults_path(path, device);
 
 	if (ret)
 		return ret;
@@ -131,9 +131,9 @@ int av_faults_write(const char *device, const char *text, unsigned int *told)
 	*told = 0;
 	if (ret)
 		return ret;
-	ret = replace(device, text);
+	ret = replace_faults_file(device, text);
 	av_dir_change_end();
-	*told = ret ? 0 : tell(device);
+	*told = ret ? 0 : notify_device_contexts(device);
 	return ret;
 }
 
@@ -160,7 +160,7 @@ bool av_faults_there(const char *device)
 	bool there;
 
 	pthread_once(&own_once, read_own);
-	there = *own_text || (path_of(path, device) == 0 && access(path, F_OK) == 0);
+	there = *own_text || (format_faults_path(path, device) == 0 && access(path, F_OK) == 0);
 	errno = saved;
 	return there;
 }
@@ -172,7 +172,7 @@ static uint32_t version_of(const char *device)
 	uint32_t version;
 	struct stat st;
 
-	if (path_of(path, device) || stat(path, &st))
+	if (format_faults_path(path, device) || stat(path, &st))
 		return 1;
 	version = ((uint32_t)st.st_ino * 31 + (uint32_t)st.st_mtim.tv_sec) * 31;
 	return (version + (uint32_t)st.st_mtim.tv_nsec) | 2;
@@ -190,7 +190,7 @@ void av_faults_refresh(struct av_faults *f, const char *device)
 
 /* --- a context's ----------------------------------------------------------------- */
 
-static void load(struct av_seg *seg, struct av_faults *f)
+static void load_context_faults(struct av_seg *seg, struct av_faults *f)
 {
 	uint32_t change = atomic_load(&seg->head->faults_change);
 
@@ -203,14 +203,14 @@ static void load(struct av_seg *seg, struct av_faults *f)
 	}
 }
 
-static struct av_faults *make(struct av_seg *seg)
+static struct av_faults *create_context_faults(struct av_seg *seg)
 {
 	struct av_faults *f = malloc(sizeof(*f)), *none = NULL;
 
 	if (!f)
 		return NULL;
 	av_faults_init(f);
-	load(seg, f);
+	load_context_faults(seg, f);
 	if (atomic_compare_exchange_strong(&seg->faults, &none, f))
 		return f;
 	av_faults_fini(f);
@@ -221,7 +221,7 @@ static struct av_faults *make(struct av_seg *seg)
 void av_faults_attach(struct av_seg *seg)
 {
 	if (av_faults_there(seg->head->device))
-		(void)make(seg);
+		(void)create_context_faults(seg);
 }
 
 void av_faults_detach(struct av_seg *seg)
@@ -246,7 +246,7 @@ static void reload(struct av_seg *seg, struct av_faults *f)
 
 	pthread_mutex_lock(&mutex);
 	if (is_stale(seg, f))
-		load(seg, f);
+		load_context_faults(seg, f);
 	pthread_mutex_unlock(&mutex);
 }
 
@@ -256,7 +256,7 @@ struct av_faults *av_faults_of(struct av_seg *seg)
 	int saved = errno;
 
 	if (!f)
-		f = make(seg);
+		f = create_context_faults(seg);
 	else if (is_stale(seg, f))
 		reload(seg, f);
 	errno = saved;

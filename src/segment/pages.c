@@ -76,7 +76,7 @@ bool av_pages_owns(const struct av_pages *p, uint64_t at)
 
 /* --- the list; the mutex is held ------------------------------------------------- */
 
-static bool reserve(struct av_pages *p, uint32_t more)
+static bool reserve_block_list(struct av_pages *p, uint32_t more)
 {
 	uint32_t room = p->room * 2 + 16;
 	struct block *list;
@@ -104,7 +104,7 @@ static void erase(struct av_pages *p, uint32_t i)
 	memmove(&p->list[i], &p->list[i + 1], (p->count - i) * sizeof(*p->list));
 }
 
-static struct block *find(struct av_pages *p, uint64_t at)
+static struct block *find_page_block(struct av_pages *p, uint64_t at)
 {
 	uint32_t low = 0, high = p->count;
 
@@ -119,7 +119,7 @@ static struct block *find(struct av_pages *p, uint64_t at)
 	return p->count && p->list[low].at == at ? &p->list[low] : NULL;
 }
 
-static void release(struct av_pages *p, struct block *b)
+static void release_page_block(struct av_pages *p, struct block *b)
 {
 	uint32_t i = (uint32_t)(b - p->list);
 
@@ -164,7 +164,7 @@ static uint64_t first_fit(struct av_pages *p, uint64_t bytes, uint64_t align)
 }
 
 /* Take more room from the end of the heap. The list has room for one more. */
-static bool extend(struct av_pages *p, uint64_t bytes)
+static bool extend_page_room(struct av_pages *p, uint64_t bytes)
 {
 	uint64_t more = av_round_up(bytes, AV_HUGE_PAGE_BYTES);
 	uint64_t at = av_heap_take_end(p->heap, more, AV_HUGE_PAGE_BYTES, &more);
@@ -172,19 +172,19 @@ static bool extend(struct av_pages *p, uint64_t bytes)
 	if (!at)
 		return false;
 	insert(p, 0, (struct block){at, more, USED});
-	release(p, &p->list[0]);
+	release_page_block(p, &p->list[0]);
 	atomic_store(&p->begin, at);
 	return true;
 }
 
-static uint64_t take(struct av_pages *p, uint64_t bytes, uint64_t align)
+static uint64_t alloc_page_block(struct av_pages *p, uint64_t bytes, uint64_t align)
 {
 	uint64_t at = 0;
 
 	pthread_mutex_lock(&p->mutex);
-	if (reserve(p, 3)) {
+	if (reserve_block_list(p, 3)) {
 		at = first_fit(p, bytes, align);
-		if (!at && extend(p, bytes))
+		if (!at && extend_page_room(p, bytes))
 			at = first_fit(p, bytes, align);
 	}
 	pthread_mutex_unlock(&p->mutex);
@@ -205,7 +205,7 @@ static int collapse(void *addr, uint64_t bytes)
 }
 
 /* A hole cannot be collapsed, but one page in it is enough. */
-static bool seed(struct av_pages *p, uint64_t at, uint64_t bytes)
+static bool seed_huge_pages(struct av_pages *p, uint64_t at, uint64_t bytes)
 {
 	for (uint64_t off = 0; off < bytes; off += AV_HUGE_PAGE_BYTES)
 		if (av_file_back(av_own_fd(p->file), at + off, AV_PAGE_BYTES))
@@ -213,7 +213,7 @@ static bool seed(struct av_pages *p, uint64_t at, uint64_t bytes)
 	return true;
 }
 
-static uint64_t room_for(const struct av_page_block *block)
+static uint64_t count_huge_slots(const struct av_page_block *block)
 {
 	uint64_t first = av_round_up(block->at, AV_HUGE_PAGE_BYTES), end = block->at + block->bytes;
 
@@ -223,10 +223,11 @@ static uint64_t room_for(const struct av_page_block *block)
 /* @all: give up at the first that fails. Return: how many have been made. */
 static uint64_t make_huge(struct av_pages *p, const struct av_page_block *block, bool all)
 {
-	uint64_t at = av_round_up(block->at, AV_HUGE_PAGE_BYTES), whole = room_for(block), done = 0;
+	uint64_t at = av_round_up(block->at, AV_HUGE_PAGE_BYTES), whole = count_huge_slots(block),
+		 done = 0;
 	uint8_t *begin = p->base + at;
 
-	if (whole == 0 || !seed(p, at, whole * AV_HUGE_PAGE_BYTES))
+	if (whole == 0 || !seed_huge_pages(p, at, whole * AV_HUGE_PAGE_BYTES))
 		return 0;
 	if (collapse(begin, whole * AV_HUGE_PAGE_BYTES) == 0)
 		return whole;
@@ -240,14 +241,15 @@ static uint64_t make_huge(struct av_pages *p, const struct av_page_block *block,
 }
 
 /* Give back the pages. The range reads as zeros afterwards. */
-static void drop_pages(struct av_pages *p, uint64_t at, uint64_t bytes)
+static void punch_pages(struct av_pages *p, uint64_t at, uint64_t bytes)
 {
 	if (fallocate(av_own_fd(p->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
 		      (off_t)bytes))
 		(void)!av_madvise(p->base + at, bytes, MADV_REMOVE);
 }
 
-static bool back(struct av_pages *p, enum av_pages_wish wish, struct av_page_block *block)
+static bool back_page_block(struct av_pages *p, enum av_pages_wish wish,
+			    struct av_page_block *block)
 {
 	if (wish != AV_PAGES_SMALL)
 		block->huge = make_huge(p, block, wish == AV_PAGES_HUGE);
@@ -258,13 +260,13 @@ static bool back(struct av_pages *p, enum av_pages_wish wish, struct av_page_blo
 }
 
 /* Several threads may see that nobody holds a lingering block: only one of them frees it. */
-static bool claim(struct av_pages *p, uint64_t at)
+static bool claim_lingering_block(struct av_pages *p, uint64_t at)
 {
 	struct block *b;
 	bool mine;
 
 	pthread_mutex_lock(&p->mutex);
-	b = find(p, at);
+	b = find_page_block(p, at);
 	mine = b && b->state == LINGERING;
 	if (mine) {
 		b->state = USED;
@@ -274,7 +276,7 @@ static bool claim(struct av_pages *p, uint64_t at)
 	return mine;
 }
 
-static void sweep(struct av_pages *p)
+static void sweep_lingering_blocks(struct av_pages *p)
 {
 	uint64_t at = 0, next;
 
@@ -286,7 +288,7 @@ static void sweep(struct av_pages *p)
 				next = p->list[i].at;
 		pthread_mutex_unlock(&p->mutex);
 		at = next;
-		if (at && !av_page_users_any(p->ref, at) && claim(p, at))
+		if (at && !av_page_users_any(p->ref, at) && claim_lingering_block(p, at))
 			av_pages_free(p, at);
 	} while (at);
 }
@@ -300,8 +302,8 @@ static struct av_page_block reserve_block(struct av_pages *p, uint64_t bytes,
 	struct av_page_block block = {.bytes = av_round_up(bytes, unit)};
 
 	if (atomic_load(&p->lingering))
-		sweep(p);
-	block.at = take(p, block.bytes, align);
+		sweep_lingering_blocks(p);
+	block.at = alloc_page_block(p, block.bytes, align);
 	return block;
 }
 
@@ -311,20 +313,20 @@ int av_pages_take(struct av_pages *p, uint64_t bytes, enum av_pages_wish wish,
 	*block = reserve_block(p, bytes, wish);
 	if (!block->at)
 		return ENOMEM;
-	if (back(p, wish, block))
+	if (back_page_block(p, wish, block))
 		return 0;
 	av_pages_free(p, block->at);
 	block->at = 0;
 	return ENOMEM;
 }
 
-static uint64_t bytes_of(struct av_pages *p, uint64_t at)
+static uint64_t measure_page_block(struct av_pages *p, uint64_t at)
 {
 	const struct block *b;
 	uint64_t bytes;
 
 	pthread_mutex_lock(&p->mutex);
-	b = find(p, at);
+	b = find_page_block(p, at);
 	bytes = b ? b->bytes : 0;
 	pthread_mutex_unlock(&p->mutex);
 	return bytes;
@@ -332,13 +334,13 @@ static uint64_t bytes_of(struct av_pages *p, uint64_t at)
 
 void av_pages_free(struct av_pages *p, uint64_t at)
 {
-	uint64_t bytes = bytes_of(p, at);
+	uint64_t bytes = measure_page_block(p, at);
 
 	if (!bytes)
 		return;
-	drop_pages(p, at, bytes); /* before others can get the range */
+	punch_pages(p, at, bytes); /* before others can get the range */
 	pthread_mutex_lock(&p->mutex);
-	release(p, find(p, at));
+	release_page_block(p, find_page_block(p, at));
 	pthread_mutex_unlock(&p->mutex);
 }
 
@@ -347,7 +349,7 @@ void av_pages_linger(struct av_pages *p, uint64_t at)
 	struct block *b;
 
 	pthread_mutex_lock(&p->mutex);
-	b = find(p, at);
+	b = find_page_block(p, at);
 	if (b && b->state == USED) {
 		b->state = LINGERING;
 		atomic_fetch_add(&p->lingering, 1);

@@ -15,13 +15,13 @@
 	"pages_owner%u" /* of the socket in the folder of the context that has regions there \
 			 */
 
-static bool name_of(char *name, size_t size, const char *path, uint32_t ref)
+static bool format_owner_socket_name(char *name, size_t size, const char *path, uint32_t ref)
 {
 	return snprintf(name, size, "%s/" NAME, path, ref) < (int)size;
 }
 
 /* The entry of @ref, or with @ref 0 a free one. NULL if there is none. */
-static struct av_seg_pages_owner *find(struct av_seg *seg, uint32_t ref)
+static struct av_seg_pages_owner *find_pages_owner(struct av_seg *seg, uint32_t ref)
 {
 	for (int i = 0; i < AV_SEG_PAGES_OWNERS; i++)
 		if (atomic_load_explicit(&seg->pages_owner[i].ref, memory_order_acquire) == ref)
@@ -47,7 +47,7 @@ static void hand_out(struct av_seg *seg, struct av_seg_pages_owner *h, uint32_t 
 	if (!av_own_fd_keep(&h->file, av_seg_memory(h->seg)))
 		return;
 	if (av_dir_context_path(seg->ref, path, sizeof(path)) &&
-	    name_of(name, sizeof(name), path, ref))
+	    format_owner_socket_name(name, sizeof(name), path, ref))
 		av_handout_begin(&h->handout, name, &h->file, NULL);
 	f->number = h->file.fd;
 	f->ino = h->file.ino;
@@ -65,9 +65,9 @@ static void take_back(struct av_seg *seg, struct av_seg_pages_owner *h)
 	av_own_fd_close(&h->file);
 }
 
-static int add(struct av_seg *seg, struct av_seg *pages_owner)
+static int add_pages_owner(struct av_seg *seg, struct av_seg *pages_owner)
 {
-	struct av_seg_pages_owner *h = find(seg, 0);
+	struct av_seg_pages_owner *h = find_pages_owner(seg, 0);
 
 	if (!h)
 		return ENOMEM;
@@ -87,11 +87,11 @@ int av_pages_owner_hold(struct av_seg *seg, struct av_seg *pages_owner)
 	int ret = 0;
 
 	pthread_mutex_lock(&seg->pages_owner_mutex);
-	h = find(seg, pages_owner->ref);
+	h = find_pages_owner(seg, pages_owner->ref);
 	if (h)
 		h->users++;
 	else
-		ret = add(seg, pages_owner);
+		ret = add_pages_owner(seg, pages_owner);
 	pthread_mutex_unlock(&seg->pages_owner_mutex);
 	return ret;
 }
@@ -102,7 +102,7 @@ void av_pages_owner_drop(struct av_seg *seg, uint32_t ref)
 	struct av_seg_pages_owner *h;
 
 	pthread_mutex_lock(&seg->pages_owner_mutex);
-	h = find(seg, ref);
+	h = find_pages_owner(seg, ref);
 	if (h && --h->users == 0) {
 		take_back(seg, h);
 		unused = h->seg;
@@ -142,7 +142,8 @@ static uint8_t *map_handed(struct av_seg *seg, uint32_t ref)
 
 	if (!what.bytes || !av_dir_context_path(seg->ref, path, sizeof(path)))
 		return NULL;
-	fd = av_handed_open(&what, name_of(name, sizeof(name), path, ref) ? name : NULL);
+	fd = av_handed_open(&what,
+			    format_owner_socket_name(name, sizeof(name), path, ref) ? name : NULL);
 	if (fd < 0)
 		return NULL;
 	base = av_map_sparse(av_map_file(NULL, AV_SEG_BYTES, PROT_NONE, fd, 0), AV_SEG_BYTES,
@@ -160,11 +161,11 @@ static uint8_t *map_peers(struct av_seg *seg, uint32_t ref)
 	uint8_t *base = NULL;
 
 	pthread_mutex_lock(&seg->pages_owner_mutex);
-	h = find(seg, ref);
+	h = find_pages_owner(seg, ref);
 	if (h) {
 		base = h->base;
 	} else {
-		h = find(seg, 0);
+		h = find_pages_owner(seg, 0);
 		base = h ? map_handed(seg, ref) : NULL;
 		if (base) {
 			h->base = base;
@@ -177,11 +178,12 @@ static uint8_t *map_peers(struct av_seg *seg, uint32_t ref)
 
 uint8_t *av_pages_owner_base(struct av_seg *seg, uint32_t ref)
 {
-	struct av_seg_pages_owner *h = ref ? find(seg, ref) : NULL;
+	struct av_seg_pages_owner *h = ref ? find_pages_owner(seg, ref) : NULL;
 
 	if (av_likely(h != NULL))
 		return h->base;
-	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): @seg was looked into by find() */
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): @seg was looked into by
+	 * find_pages_owner() */
 	return ref && !seg->own ? map_peers(seg, ref) : NULL;
 }
 

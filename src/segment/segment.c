@@ -43,7 +43,7 @@ static unsigned int idle;
 static _Atomic uint64_t pidns; /* 0: not asked for yet */
 
 /* The parent's own segments are found again as peers' segments if needed. */
-static void after_fork_in_child(void)
+static void reset_segments_in_child(void)
 {
 	pthread_mutex_init(&mutex, NULL);
 	for (uint32_t slot = 0; slot < AV_REF_SLOTS; slot++)
@@ -56,7 +56,7 @@ static void after_fork_in_child(void)
 	atomic_store(&pidns, 0);
 }
 
-static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
+static const struct av_fork_handlers fork_handlers = {.child = reset_segments_in_child};
 
 /* A process stays where it was made. */
 static uint64_t my_pidns(void)
@@ -169,7 +169,7 @@ static uint64_t heap_begin(uint32_t ref)
 }
 
 /* Of a full folder more has been noted; a lack of descriptors needs no note. */
-static int refused(int ret)
+static int report_segment_refusal(int ret)
 {
 	if (ret != -ENOSPC && ret != -EMFILE && ret != -ENFILE)
 		av_diag_verb(-ret, AV_CHECK_CONTEXT_MEMORY, AV_SEG_BYTES >> 30, 0);
@@ -181,10 +181,10 @@ static int own_memory(struct av_seg *seg, uint32_t origin)
 	int ret = av_seg_make(seg->ref, seg->folder.fd, &seg->file, &seg->tables);
 
 	if (ret)
-		return refused(ret);
+		return report_segment_refusal(ret);
 	seg->head = av_seg_map(seg->file.fd, seg->tables.fd, PROT_READ | PROT_WRITE);
 	if (!seg->head)
-		return refused(-errno);
+		return report_segment_refusal(-errno);
 	av_tables_of(seg->head)->magic = AV_TABLES_MAGIC;
 	seg->heap = av_heap_create(&seg->file, &seg->tables, seg->head, heap_begin(seg->ref),
 				   AV_HEAP_END, origin ? AV_IMPORT_KEYS : 1);
@@ -192,7 +192,7 @@ static int own_memory(struct av_seg *seg, uint32_t origin)
 	return seg->heap && seg->pages ? 0 : -ENOMEM;
 }
 
-static void fill_head(struct av_seg *seg, const struct av_seg_device *dev, uint32_t origin)
+static void fill_segment_head(struct av_seg *seg, const struct av_seg_device *dev, uint32_t origin)
 {
 	struct av_seg_head *h = seg->head;
 
@@ -239,7 +239,7 @@ void av_seg_call_peers(void)
 }
 
 /* Peers connect for the memory, too. */
-static void called(struct av_handout *h)
+static void handle_peer_call(struct av_handout *h)
 {
 	struct av_seg *seg = (struct av_seg *)((char *)h - offsetof(struct av_seg, handout));
 	void (*f)(struct av_seg *) = atomic_load(&on_call); /* GCC calls it by a plain load */
@@ -276,12 +276,12 @@ void av_seg_call(struct av_seg *seg)
 }
 
 /* From here on, peers find it. */
-static void publish(struct av_seg *seg)
+static void publish_segment(struct av_seg *seg)
 {
 	char name[PATH_MAX];
 
 	if (socket_of(seg, name, sizeof(name)))
-		av_handout_begin(&seg->handout, name, &seg->file, called);
+		av_handout_begin(&seg->handout, name, &seg->file, handle_peer_call);
 	av_dir_context_set_memory(seg->ref, seg->file.fd, seg->file.ino);
 }
 
@@ -354,11 +354,11 @@ struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin)
 		seg_delete(seg);
 		goto failed;
 	}
-	fill_head(seg, dev, origin);
+	fill_segment_head(seg, dev, origin);
 	seg->odp = (struct av_odp_counters *)av_dir_counters(dev->name);
 	seg->odp_gauge = (struct av_odp_gauge *)av_dir_gauges(ref, dev->name);
 	table_add(seg);
-	publish(seg);
+	publish_segment(seg);
 	return seg;
 failed:
 	av_dir_context_remove(ref);

@@ -49,7 +49,7 @@ static uint8_t *map_heap(int fd)
 			     AV_SHARED_HEAP_BYTES, PROT_READ | PROT_WRITE);
 }
 
-static void unmap(uint8_t *heap)
+static void unmap_shared_heap(uint8_t *heap)
 {
 	if (heap && heap != AV_SHARED_HEAP_NOWHERE)
 		av_munmap(heap, AV_SHARED_HEAP_BYTES);
@@ -65,7 +65,7 @@ uint8_t *av_shared_heap_map(const struct av_handed *what, const char *path,
 		syscall(SYS_close, fd); /* close(3) is a cancellation point */
 	mine = mine ? mine : AV_SHARED_HEAP_NOWHERE;
 	if (!atomic_compare_exchange_strong(kept, &first, mine)) {
-		unmap(mine);
+		unmap_shared_heap(mine);
 		mine = first;
 	}
 	return mine;
@@ -73,14 +73,15 @@ uint8_t *av_shared_heap_map(const struct av_handed *what, const char *path,
 
 void av_shared_heap_forget(_Atomic(uint8_t *) *kept)
 {
-	unmap(atomic_exchange(kept, NULL));
+	unmap_shared_heap(atomic_exchange(kept, NULL));
 }
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-static void *map(void *wanted, uint64_t bytes, int prot, int flags, int fd, uint64_t offset)
+static void *map_segment_range(void *wanted, uint64_t bytes, int prot, int flags, int fd,
+			       uint64_t offset)
 {
 	void *p = mmap(wanted, bytes, prot, flags | (wanted ? MAP_FIXED_NOREPLACE : 0), fd,
 		       (off_t)offset);
@@ -94,7 +95,7 @@ static void *map(void *wanted, uint64_t bytes, int prot, int flags, int fd, uint
 	return NULL;
 }
 
-static void *reserve(uint64_t bytes)
+static void *reserve_segment_range(uint64_t bytes)
 {
 	return mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
@@ -102,7 +103,7 @@ static void *reserve(uint64_t bytes)
 /* Kernels from 6.7 on align it to a huge page unasked. */
 void *av_map_place(uint64_t bytes, uint64_t offset, uint64_t align)
 {
-	uint8_t *p = reserve(bytes);
+	uint8_t *p = reserve_segment_range(bytes);
 	uint64_t before;
 
 	if (p == MAP_FAILED)
@@ -110,7 +111,7 @@ void *av_map_place(uint64_t bytes, uint64_t offset, uint64_t align)
 	if (((offset - (uintptr_t)p) & (align - 1)) == 0)
 		return p;
 	av_munmap(p, bytes);
-	p = reserve(bytes + align);
+	p = reserve_segment_range(bytes + align);
 	if (p == MAP_FAILED)
 		return NULL;
 	before = (offset - (uintptr_t)p) & (align - 1);
@@ -126,11 +127,11 @@ void *av_map_file(void *wanted, uint64_t bytes, int prot, int fd, uint64_t offse
 	void *p, *place;
 
 	if (wanted || bytes < AV_HUGE_PAGE_BYTES)
-		return map(wanted, bytes, prot, flags, fd, offset);
+		return map_segment_range(wanted, bytes, prot, flags, fd, offset);
 	bytes = av_round_up(bytes, AV_PAGE_BYTES);
 	place = av_map_place(bytes, offset, AV_HUGE_PAGE_BYTES);
 	if (!place)
-		return map(NULL, bytes, prot, flags, fd, offset);
+		return map_segment_range(NULL, bytes, prot, flags, fd, offset);
 	p = av_mmap(place, bytes, prot, flags | MAP_FIXED, fd, (off_t)offset);
 	if (p != MAP_FAILED)
 		return p;
@@ -153,8 +154,8 @@ void *av_map_private(void *wanted, uint64_t bytes, bool huge)
 {
 	const int from_pool = MAP_HUGETLB | (int)AV_HUGE_LOG2 << MAP_HUGE_SHIFT;
 
-	return map(wanted, bytes, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS | (huge ? from_pool : 0), -1, 0);
+	return map_segment_range(wanted, bytes, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | (huge ? from_pool : 0), -1, 0);
 }
 
 #define TABLES "tables"

@@ -86,7 +86,8 @@ void av_totals_of_context(int folder, uint32_t ref, struct av_totals *sum)
 #define TRIES 1000
 
 /* Read everything once. Return: false if a context ended meanwhile. */
-static bool look(const struct av_dir_file *d, int folder, uint32_t place, struct av_totals *sum)
+static bool collect_device_totals(const struct av_dir_file *d, int folder, uint32_t place,
+				  struct av_totals *sum)
 {
 	const struct av_dir_device *device = &d->device[place - 1];
 	uint32_t done = atomic_load(&d->fold.done), folding = atomic_load(&d->fold.ref);
@@ -119,7 +120,7 @@ void av_totals_read(const char *device, struct av_totals *sum, uint64_t *link_do
 	folder = av_folder_find(path, sizeof(path));
 	place = av_dir_find_device(view.dir, device);
 	for (int i = 0; place && i < TRIES; i++)
-		if (look(view.dir, folder, place, sum))
+		if (collect_device_totals(view.dir, folder, place, sum))
 			break;
 	if (folder >= 0)
 		close(folder);
@@ -129,7 +130,7 @@ void av_totals_read(const char *device, struct av_totals *sum, uint64_t *link_do
 }
 
 /* Return: false: there is no such context, or its process is dead */
-static bool look_up(uint32_t ref, struct av_dir_memory *memory)
+static bool lookup_context_memory(uint32_t ref, struct av_dir_memory *memory)
 {
 	struct av_dir_view view;
 	bool ret;
@@ -142,7 +143,7 @@ static bool look_up(uint32_t ref, struct av_dir_memory *memory)
 	return ret;
 }
 
-static struct av_seg_head *map(const struct av_dir_memory *memory, uint32_t ref)
+static struct av_seg_head *map_viewed_segment(const struct av_dir_memory *memory, uint32_t ref)
 {
 	char path[PATH_MAX];
 	int dir = av_folder_find(path, sizeof(path));
@@ -167,8 +168,8 @@ static struct av_seg *seg_view(uint32_t ref)
 	struct av_seg *seg = calloc(1, sizeof(*seg));
 	struct av_dir_memory memory;
 
-	if (seg && look_up(ref, &memory))
-		seg->head = map(&memory, ref);
+	if (seg && lookup_context_memory(ref, &memory))
+		seg->head = map_viewed_segment(&memory, ref);
 	if (seg && seg->head)
 		return seg;
 	free(seg);

@@ -45,7 +45,7 @@ AV_FIND_NEXT(munmap);
 
 static struct {
 	pthread_mutex_t mutex; /* recursive, for signal handlers, and those of fork() */
-	bool inside;	       /* its holder is changing things: enter() */
+	bool inside;	       /* its holder is changing things: enter_block_heap() */
 	int cancel;	       /* that thread's state of cancellation before */
 	struct av_block_list list;
 	bool closed;		/* no new blocks: a fork() is under way, */
@@ -58,16 +58,16 @@ static struct {
 
 typedef void exchange_fn(uint64_t addr, uint64_t bytes, bool begins);
 
-static void before_fork(exchange_fn *exchange, bool stay);
-static void after_fork_in_parent(void);
-static void after_fork_in_child(void);
+static void prepare_blocks_for_fork(exchange_fn *exchange, bool stay);
+static void restore_blocks_in_parent(void);
+static void detach_blocks_in_child(void);
 static void leave_range(uint64_t addr, uint64_t bytes, exchange_fn *exchange, bool keep);
 
 static struct av_shared_heap self = {
 	.file = {.fd = -1},
-	.before_fork = before_fork,
-	.after_fork_in_parent = after_fork_in_parent,
-	.after_fork_in_child = after_fork_in_child,
+	.before_fork = prepare_blocks_for_fork,
+	.after_fork_in_parent = restore_blocks_in_parent,
+	.after_fork_in_child = detach_blocks_in_child,
 	.leave = leave_range,
 };
 
@@ -76,7 +76,7 @@ static void *pointer(uint64_t addr)
 	return (void *)(uintptr_t)addr;
 }
 
-static void *map(uint64_t at, uint64_t bytes, int prot, int flags, int fd)
+static void *map_heap_range(uint64_t at, uint64_t bytes, int prot, int flags, int fd)
 {
 	off_t offset = fd < 0 ? 0 : (off_t)(at - self.begin);
 
@@ -102,11 +102,11 @@ bool av_block_is_near(const void *p)
 }
 
 /*
- * Until leave(), the thread is not cancelled: malloc(3) and munmap(2) are no cancellation points.
- * Return: false: this thread is inside already, which a signal handler has interrupted. It gets the
- * kernel's memory, and what it unmaps is lost to the heap.
+ * Until exit_block_heap(), the thread is not cancelled: malloc(3) and munmap(2) are no cancellation
+ * points. Return: false: this thread is inside already, which a signal handler has interrupted. It
+ * gets the kernel's memory, and what it unmaps is lost to the heap.
  */
-static bool enter(void)
+static bool enter_block_heap(void)
 {
 	pthread_mutex_lock(&heap.mutex);
 	if (!heap.inside) {
@@ -118,7 +118,7 @@ static bool enter(void)
 	return false;
 }
 
-static void leave(void)
+static void exit_block_heap(void)
 {
 	int before = heap.cancel;
 
@@ -129,7 +129,7 @@ static void leave(void)
 
 /* --- the beginning --------------------------------------------------------------- */
 
-static bool make_file(void)
+static bool create_heap_file(void)
 {
 	return av_anonymous(&self.file, "anyverbs-heap", AV_SHARED_HEAP_BYTES) == 0;
 }
@@ -141,9 +141,9 @@ static uint64_t find_place(void)
 	(void)!getrandom(&number, sizeof(number), GRND_NONBLOCK);
 	for (uint32_t i = 0; i < TRIES; i++) {
 		uint64_t at = PLACES_BEGIN + (number + i) % PLACES * AV_SHARED_HEAP_BYTES;
-		void *p =
-			map(at, AV_SHARED_HEAP_BYTES, PROT_NONE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1);
+		void *p = map_heap_range(
+			at, AV_SHARED_HEAP_BYTES, PROT_NONE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1);
 
 		if (p == MAP_FAILED)
 			continue;
@@ -154,16 +154,17 @@ static uint64_t find_place(void)
 	return 0;
 }
 
-static void begin(void)
+static void init_block_heap(void)
 {
 	AV_UNCANCELLED;
 	uint64_t place = sysconf(_SC_PAGESIZE) == AV_BLOCK_PAGE ? find_place() : 0;
 	void *list = MAP_FAILED;
 
 	if (place)
-		list = map(0, AV_BLOCKS * sizeof(struct av_block), PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
-	if (list == MAP_FAILED || !make_file())
+		list = map_heap_range(0, AV_BLOCKS * sizeof(struct av_block),
+				      PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+	if (list == MAP_FAILED || !create_heap_file())
 		return; /* and without a heap for good */
 	heap.list = (struct av_block_list){
 		.block = list, .begin = place, .end = place + AV_SHARED_HEAP_BYTES};
@@ -175,15 +176,15 @@ static void begin_in_child(void)
 {
 	struct av_own_fd parents = self.file;
 
-	if (!enter())
+	if (!enter_block_heap())
 		return;
-	if (make_file()) {
+	if (create_heap_file()) {
 		av_own_fd_close(&parents);
 		heap.inherited = heap.closed = false;
 	} else {
 		self.file = parents;
 	}
-	leave();
+	exit_block_heap();
 }
 
 const struct av_shared_heap *av_block_begin(av_shared_heap_leaving *leaving)
@@ -192,7 +193,7 @@ const struct av_shared_heap *av_block_begin(av_shared_heap_leaving *leaving)
 	int saved = errno;
 
 	__atomic_store_n(&heap.leaving, leaving, __ATOMIC_RELAXED);
-	pthread_once(&once, begin);
+	pthread_once(&once, init_block_heap);
 	if (heap.inherited)
 		begin_in_child();
 	errno = saved;
@@ -218,8 +219,8 @@ static bool map_block(uint64_t at, uint64_t bytes)
 
 	if (!has_file())
 		return false;
-	p = map(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
-		self.file.fd);
+	p = map_heap_range(at, bytes, PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, self.file.fd);
 	if (p == MAP_FAILED || p == pointer(at))
 		return p != MAP_FAILED;
 	AV_RAW(SYS_munmap, p, bytes); /* a kernel before 4.17 takes the address for a hint */
@@ -243,7 +244,7 @@ bool av_block_leave(const void *p, size_t bytes)
 	struct av_block_list *l = &heap.list;
 	bool any = false;
 
-	if (!is_near(from, bytes) || !enter())
+	if (!is_near(from, bytes) || !enter_block_heap())
 		return false;
 	if (av_block_split(l, from) && av_block_split(l, end))
 		for (uint32_t i = av_block_find(l, from); i < l->count && l->block[i].begin < end;
@@ -254,7 +255,7 @@ bool av_block_leave(const void *p, size_t bytes)
 				continue;
 			b->going = any = true;
 		}
-	leave();
+	exit_block_heap();
 	if (any)
 		leaving(from, end - from);
 	return any;
@@ -262,7 +263,7 @@ bool av_block_leave(const void *p, size_t bytes)
 
 /* What was private may be a child's, too, who must not see what comes to the file later. Locked.
  * Return: index of the next block */
-static uint32_t finish(uint32_t i, enum av_block_end how)
+static uint32_t finish_block_removal(uint32_t i, enum av_block_end how)
 {
 	struct av_block *b = &heap.list.block[i];
 
@@ -289,15 +290,15 @@ void av_block_left(const void *p, size_t bytes, enum av_block_end how)
 	struct av_block_list *l = &heap.list;
 	int saved = errno;
 
-	if (!enter())
+	if (!enter_block_heap())
 		return;
 	for (uint32_t i = av_block_find(l, from); i < l->count && l->block[i].begin < end;)
-		i = l->block[i].going ? finish(i, how) : i + 1;
-	leave();
+		i = l->block[i].going ? finish_block_removal(i, how) : i + 1;
+	exit_block_heap();
 	errno = saved;
 }
 
-static void unmap(uint64_t at, uint64_t bytes)
+static void unmap_block_range(uint64_t at, uint64_t bytes)
 {
 	int saved = errno;
 
@@ -366,7 +367,7 @@ static uint64_t give_up_spare(uint64_t *bytes)
 	struct av_block *b = NULL;
 	uint64_t at = 0;
 
-	if (!enter())
+	if (!enter_block_heap())
 		return 0;
 	while (heap.spares && !b) {
 		at = heap.spare[0];
@@ -377,7 +378,7 @@ static uint64_t give_up_spare(uint64_t *bytes)
 		b->spare = false;
 		*bytes = b->end - b->begin;
 	}
-	leave();
+	exit_block_heap();
 	return b ? at : 0;
 }
 
@@ -387,7 +388,7 @@ bool av_block_drop_spares(void)
 	bool any = false;
 
 	for (; (at = give_up_spare(&bytes)); any = true)
-		unmap(at, bytes);
+		unmap_block_range(at, bytes);
 	return any;
 }
 
@@ -421,13 +422,13 @@ void *av_block_take(size_t bytes, size_t align, bool zeros)
 		return NULL;
 	bytes = av_round_up(bytes, AV_BLOCK_PAGE);
 	align = align > AV_BLOCK_PAGE ? align : AV_BLOCK_PAGE;
-	if (!enter())
+	if (!enter_block_heap())
 		return NULL;
 	if (!heap.closed && !zeros)
 		at = take_spare(bytes, align);
 	if (!heap.closed && !at && !av_limits_apply(bytes))
 		at = take_new(bytes, bytes >= HUGE && align < HUGE ? HUGE : align);
-	leave();
+	exit_block_heap();
 	errno = saved;
 	return pointer(at);
 }
@@ -437,11 +438,11 @@ size_t av_block_bytes(const void *p)
 	struct av_block *b;
 	size_t bytes;
 
-	if (!enter())
+	if (!enter_block_heap())
 		return 0;
 	b = block_at((uintptr_t)p);
 	bytes = b && !b->spare ? b->end - b->begin : 0;
-	leave();
+	exit_block_heap();
 	return bytes;
 }
 
@@ -450,7 +451,7 @@ void av_block_free(void *p)
 	struct av_block *b;
 	uint64_t victim = 0, bytes = 0;
 
-	if (!enter())
+	if (!enter_block_heap())
 		return;
 	b = block_at((uintptr_t)p);
 	if (b && !b->spare)
@@ -460,9 +461,9 @@ void av_block_free(void *p)
 		b->spare = false;
 		bytes = b->end - b->begin;
 	}
-	leave();
+	exit_block_heap();
 	if (bytes)
-		unmap(victim, bytes);
+		unmap_block_range(victim, bytes);
 }
 
 bool av_block_resize(void *p, size_t bytes)
@@ -472,7 +473,7 @@ bool av_block_resize(void *p, size_t bytes)
 	struct av_block *b;
 	bool ret = false;
 
-	if (bytes > AV_SHARED_HEAP_BYTES || !enter()) /* so @end does not wrap */
+	if (bytes > AV_SHARED_HEAP_BYTES || !enter_block_heap()) /* so @end does not wrap */
 		return false;
 	b = block_at(at);
 	if (b && end <= b->end) {
@@ -483,9 +484,9 @@ bool av_block_resize(void *p, size_t bytes)
 		ret = !av_limits_apply(end - b->end) && map_block(b->end, end - b->end);
 		b->end = ret ? end : b->end;
 	}
-	leave();
+	exit_block_heap();
 	if (surplus)
-		unmap(end, surplus);
+		unmap_block_range(end, surplus);
 	errno = saved;
 	return ret;
 }
@@ -494,7 +495,7 @@ bool av_block_resize(void *p, size_t bytes)
 static bool all_shared(uint64_t at, uint64_t end)
 {
 	const struct av_block_list *l = &heap.list;
-	bool ret = is_near(at, end - at) && enter();
+	bool ret = is_near(at, end - at) && enter_block_heap();
 
 	if (!ret)
 		return false;
@@ -503,7 +504,7 @@ static bool all_shared(uint64_t at, uint64_t end)
 		      l->block[i].kind == AV_BLOCK_SHARED;
 		at = ret ? l->block[i].end : at;
 	}
-	leave();
+	exit_block_heap();
 	return ret && has_file();
 }
 
@@ -537,7 +538,7 @@ void av_block_copy(void *to, const void *from, size_t bytes)
  */
 static bool copy_private(uint64_t at, uint64_t bytes)
 {
-	void *p = map(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	void *p = map_heap_range(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 
 	if (p == MAP_FAILED)
 		return false;
@@ -546,7 +547,7 @@ static bool copy_private(uint64_t at, uint64_t bytes)
 }
 
 /* Have private copies of the file's pages. Return: false: not of all */
-static bool populate(uint64_t at, uint64_t end)
+static bool populate_heap_copies(uint64_t at, uint64_t end)
 {
 	uint64_t pos = (uint64_t)offset_of(at), part_end;
 
@@ -565,10 +566,10 @@ static bool populate(uint64_t at, uint64_t end)
  */
 static bool map_private(uint64_t at, uint64_t bytes, bool keep)
 {
-	if (map(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
-		self.file.fd) == MAP_FAILED)
+	if (map_heap_range(at, bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, self.file.fd) == MAP_FAILED)
 		return false;
-	if (populate(at, at + bytes) && !keep)
+	if (populate_heap_copies(at, at + bytes) && !keep)
 		punch(at, at + bytes);
 	return true;
 }
@@ -616,8 +617,8 @@ static void privatise_block(int maps, struct av_block *b, exchange_fn *exchange,
 static void copy_block(struct av_block *b)
 {
 	uint64_t bytes = b->end - b->begin;
-	void *p = map(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		      -1);
+	void *p = map_heap_range(0, bytes, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
 
 	if (p == MAP_FAILED)
 		return;
@@ -642,7 +643,8 @@ static void use_copy(const struct av_vma *vma, uint64_t at, uint64_t end, uint64
 	if (copy && AV_RAW(SYS_mprotect, copy, end - at, prot) == 0 &&
 	    AV_RAW(SYS_mremap, copy, end - at, end - at, MREMAP_MAYMOVE | MREMAP_FIXED, at) != -1)
 		return;
-	(void)!map(at, end - at, prot, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, self.file.fd);
+	(void)!map_heap_range(at, end - at, prot, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
+			      self.file.fd);
 }
 
 static void use_copies(struct av_block *b)
@@ -668,7 +670,7 @@ static void close_heap(void)
 	av_block_drop_spares();
 }
 
-static bool is_there(const struct av_block *b)
+static bool is_block_shared(const struct av_block *b)
 {
 	return b->kind == AV_BLOCK_SHARED && !b->going;
 }
@@ -678,20 +680,20 @@ static void leave_range(uint64_t addr, uint64_t bytes, exchange_fn *exchange, bo
 	struct av_block_list *l = &heap.list;
 	int saved = errno, maps;
 
-	if (!enter())
+	if (!enter_block_heap())
 		return;
 	maps = av_vma_open_own();
 	for (uint32_t i = av_block_find(l, addr);
 	     maps >= 0 && i < l->count && l->block[i].begin < addr + bytes; i++)
-		if (is_there(&l->block[i]))
+		if (is_block_shared(&l->block[i]))
 			privatise_block(maps, &l->block[i], exchange, keep);
 	if (maps >= 0)
 		close(maps);
-	leave();
+	exit_block_heap();
 	errno = saved;
 }
 
-static void before_fork(exchange_fn *exchange, bool stay)
+static void prepare_blocks_for_fork(exchange_fn *exchange, bool stay)
 {
 	int saved = errno, maps;
 
@@ -700,16 +702,16 @@ static void before_fork(exchange_fn *exchange, bool stay)
 	heap.stay = stay && has_file();
 	maps = heap.list.count ? av_vma_open_own() : -1;
 	for (uint32_t i = 0; maps >= 0 && i < heap.list.count; i++)
-		if (is_there(&heap.list.block[i]) && heap.stay)
+		if (is_block_shared(&heap.list.block[i]) && heap.stay)
 			copy_block(&heap.list.block[i]);
-		else if (is_there(&heap.list.block[i]))
+		else if (is_block_shared(&heap.list.block[i]))
 			privatise_block(maps, &heap.list.block[i], exchange, false);
 	if (maps >= 0)
 		close(maps);
 	errno = saved;
 }
 
-static void after_fork_in_parent(void)
+static void restore_blocks_in_parent(void)
 {
 	int saved = errno;
 
@@ -721,12 +723,12 @@ static void after_fork_in_parent(void)
 }
 
 /* What there is stays. The file is the parent's: nothing new comes from it. */
-static void after_fork_in_child(void)
+static void detach_blocks_in_child(void)
 {
 	int saved = errno;
 
 	for (uint32_t i = 0; heap.stay && i < heap.list.count; i++)
-		if (is_there(&heap.list.block[i]))
+		if (is_block_shared(&heap.list.block[i]))
 			use_copies(&heap.list.block[i]);
 	heap.inherited = true;
 	heap.mutex = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;

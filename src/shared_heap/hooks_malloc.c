@@ -152,7 +152,7 @@ AV_EXPORT size_t malloc_usable_size(void *p)
 	return av_block_is_near(p) ? av_block_bytes(p) : AV_NEXT_OF(malloc_usable_size)(p);
 }
 
-static void *move(void *p, size_t had, size_t bytes)
+static void *relocate_allocation(void *p, size_t had, size_t bytes)
 {
 	void *to = av_block_is_near(p) ? calloc(1, bytes) : malloc(bytes);
 
@@ -172,14 +172,14 @@ AV_EXPORT void *realloc(void *p, size_t bytes)
 
 		/* What is large already and not the shared heap's stays there. */
 		if (had && !is_large(had))
-			return move(p, had, bytes);
+			return relocate_allocation(p, had, bytes);
 		return bytes ? OR_NEXT(NULL, AV_NEXT_OF(realloc)(p, bytes))
 			     : AV_NEXT_OF(realloc)(p, 0);
 	}
 	if (is_large(bytes) && av_block_resize(p, bytes))
 		return p;
 	if (bytes)
-		return move(p, av_block_bytes(p), bytes);
+		return relocate_allocation(p, av_block_bytes(p), bytes);
 	free(p);
 	return NULL;
 }

@@ -36,7 +36,8 @@ static bool is_ordinary(const void *at, size_t bytes, int prot, int flags)
 
 /* --- mmap ------------------------------------------------------------------------ */
 
-static void *map(bool by_number, void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
+static void *hook_mmap(bool by_number, void *at, size_t bytes, int prot, int flags, int fd,
+		       off_t offset)
 {
 	void *p = is_ordinary(at, bytes, prot, flags) ? av_block_take(bytes, 1, true) : NULL;
 	bool over;
@@ -56,17 +57,17 @@ static void *map(bool by_number, void *at, size_t bytes, int prot, int flags, in
 
 AV_EXPORT void *mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
 {
-	return map(false, at, bytes, prot, flags, fd, offset);
+	return hook_mmap(false, at, bytes, prot, flags, fd, offset);
 }
 
 AV_EXPORT void *mmap64(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
 {
-	return map(false, at, bytes, prot, flags, fd, offset);
+	return hook_mmap(false, at, bytes, prot, flags, fd, offset);
 }
 
 /* --- munmap ---------------------------------------------------------------------- */
 
-static int unmap(bool by_number, void *p, size_t bytes)
+static int hook_munmap(bool by_number, void *p, size_t bytes)
 {
 	bool blocks = av_block_leave(p, bytes);
 	int ret = by_number ? (int)AV_RAW(SYS_munmap, p, bytes) : AV_NEXT_OF(munmap)(p, bytes);
@@ -78,7 +79,7 @@ static int unmap(bool by_number, void *p, size_t bytes)
 
 AV_EXPORT int munmap(void *p, size_t bytes)
 {
-	return unmap(false, p, bytes);
+	return hook_munmap(false, p, bytes);
 }
 
 /* --- mremap ---------------------------------------------------------------------- */
@@ -92,7 +93,7 @@ struct remap {
 };
 
 /* As the C library's function is called. @more: behind @flags */
-static struct remap request_of(void *p, size_t had, size_t bytes, int flags, va_list more)
+static struct remap make_mremap_request(void *p, size_t had, size_t bytes, int flags, va_list more)
 {
 	return (struct remap){.p = p,
 			      .had = had,
@@ -111,7 +112,7 @@ static void round_up(struct remap *r)
  * What the kernel refuses with EINVAL whatever the memory, or would only do for shared memory: that
  * is what it takes ours for. The lengths are whole pages.
  */
-static bool is_refused(const struct remap *r)
+static bool is_mremap_refused(const struct remap *r)
 {
 	uint64_t from = (uintptr_t)r->p, to = (uintptr_t)r->wanted;
 	bool fixed = r->flags & MREMAP_FIXED, leaves = r->flags & MREMAP_DONTUNMAP;
@@ -138,14 +139,14 @@ static void *kernel_remap(const struct remap *r)
 	return p;
 }
 
-static void *fail(int error)
+static void *fail_mremap(int error)
 {
 	errno = error;
 	return MAP_FAILED;
 }
 
 /* The rights of all of a range, which may be several mappings for the kernel; -1: of parts. */
-static int rights_of(const void *p, size_t bytes)
+static int read_range_rights(const void *p, size_t bytes)
 {
 	AV_UNCANCELLED;
 	int maps = av_vma_open_own(), ret = -1;
@@ -161,8 +162,8 @@ static int rights_of(const void *p, size_t bytes)
 static void *move_bytes(const struct remap *r, int rights)
 {
 	int fixed = r->flags & MREMAP_FIXED ? MAP_FIXED : 0;
-	void *to = map(r->by_number, fixed ? r->wanted : NULL, r->bytes, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1, 0);
+	void *to = hook_mmap(r->by_number, fixed ? r->wanted : NULL, r->bytes,
+			     PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1, 0);
 
 	if (to == MAP_FAILED)
 		return MAP_FAILED;
@@ -170,20 +171,20 @@ static void *move_bytes(const struct remap *r, int rights)
 	if (r->flags & MREMAP_DONTUNMAP)
 		(void)madvise(r->p, r->had, MADV_DONTNEED);
 	else
-		(void)unmap(r->by_number, r->p, r->had);
+		(void)hook_munmap(r->by_number, r->p, r->had);
 	if (rights != (PROT_READ | PROT_WRITE))
 		(void)mprotect(to, r->bytes, rights);
 	return to;
 }
 
-static void *move(const struct remap *r)
+static void *move_mapping(const struct remap *r)
 {
-	int rights = rights_of(r->p, r->had), saved;
+	int rights = read_range_rights(r->p, r->had), saved;
 	bool hidden = rights >= 0 && !(rights & PROT_READ);
 	void *to;
 
 	if (rights < 0)
-		return fail(EFAULT);
+		return fail_mremap(EFAULT);
 	if (hidden && mprotect(r->p, r->had, PROT_READ))
 		return MAP_FAILED;
 	to = move_bytes(r, rights);
@@ -208,14 +209,14 @@ static void *remap(struct remap *r)
 	if (!av_block_is_near(r->p))
 		return kernel_remap(r);
 	round_up(r);
-	if (is_refused(r))
-		return fail(EINVAL);
+	if (is_mremap_refused(r))
+		return fail_mremap(EINVAL);
 	if (resize(r))
-		return r->bytes < r->had && unmap(r->by_number, (uint8_t *)r->p + r->bytes,
-						  r->had - r->bytes)
+		return r->bytes < r->had && hook_munmap(r->by_number, (uint8_t *)r->p + r->bytes,
+							r->had - r->bytes)
 			       ? MAP_FAILED
 			       : r->p;
-	return r->flags & MREMAP_MAYMOVE ? move(r) : fail(ENOMEM);
+	return r->flags & MREMAP_MAYMOVE ? move_mapping(r) : fail_mremap(ENOMEM);
 }
 
 AV_EXPORT void *mremap(void *p, size_t had, size_t bytes, int flags, ...)
@@ -224,7 +225,7 @@ AV_EXPORT void *mremap(void *p, size_t had, size_t bytes, int flags, ...)
 	va_list more;
 
 	va_start(more, flags);
-	r = request_of(p, had, bytes, flags, more);
+	r = make_mremap_request(p, had, bytes, flags, more);
 	va_end(more);
 	return remap(&r);
 }
@@ -243,10 +244,10 @@ AV_EXPORT long syscall(long number, ...)
 	va_end(args);
 	switch (number) {
 	case SYS_mmap:
-		return (long)map(true, (void *)a[0], (size_t)a[1], (int)a[2], (int)a[3], (int)a[4],
-				 a[5]);
+		return (long)hook_mmap(true, (void *)a[0], (size_t)a[1], (int)a[2], (int)a[3],
+				       (int)a[4], a[5]);
 	case SYS_munmap:
-		return unmap(true, (void *)a[0], (size_t)a[1]);
+		return hook_munmap(true, (void *)a[0], (size_t)a[1]);
 	case SYS_mremap: {
 		struct remap r = {true,		(void *)a[0], (size_t)a[1],
 				  (size_t)a[2], (int)a[3],    (void *)a[4]};

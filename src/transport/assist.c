@@ -27,20 +27,20 @@ static_assert(AV_ASSIST_MIN > AV_ASSIST_PIECE + AV_ASSIST_REST, "there is someth
  * Pieces are cut at cache lines of the destination. So no two cores write to one line, and each
  * word of the destination is stored whole.
  */
-static uint64_t line_of(uint64_t addr)
+static uint64_t align_to_cache_line(uint64_t addr)
 {
 	return addr & ~(uint64_t)(AV_CACHE_LINE - 1);
 }
 
 /* Bytes of a message that are divided into pieces. @to: its destination */
-static uint64_t shared_bytes(uint64_t to, uint64_t bytes)
+static uint64_t count_assist_bytes(uint64_t to, uint64_t bytes)
 {
-	return line_of(to + bytes - AV_ASSIST_REST) - to;
+	return align_to_cache_line(to + bytes - AV_ASSIST_REST) - to;
 }
 
 static uint32_t count_pieces(uint64_t to, uint64_t bytes)
 {
-	uint64_t span = shared_bytes(to, bytes) + (to - line_of(to));
+	uint64_t span = count_assist_bytes(to, bytes) + (to - align_to_cache_line(to));
 
 	return (uint32_t)((span + AV_ASSIST_PIECE - 1) / AV_ASSIST_PIECE);
 }
@@ -49,9 +49,9 @@ struct piece {
 	uint64_t at, bytes; /* in the message */
 };
 
-static struct piece cut(uint64_t to, uint64_t bytes, uint32_t number)
+static struct piece compute_assist_piece(uint64_t to, uint64_t bytes, uint32_t number)
 {
-	uint64_t shared = shared_bytes(to, bytes), skew = to - line_of(to);
+	uint64_t shared = count_assist_bytes(to, bytes), skew = to - align_to_cache_line(to);
 	uint64_t begin = (uint64_t)number * AV_ASSIST_PIECE, end = begin + AV_ASSIST_PIECE - skew;
 
 	begin -= number ? skew : 0;
@@ -161,7 +161,7 @@ static void open_message(struct av_assist *a, const struct av_assist_source *sou
 			      memory_order_release);
 }
 
-static bool copy(uint8_t *to, const uint8_t *from, struct piece p, uint64_t whole)
+static bool copy_assist_piece(uint8_t *to, const uint8_t *from, struct piece p, uint64_t whole)
 {
 	return av_copy_part_at(to + p.at, from + p.at, p.bytes, whole, av_now_coarse_ns()) ==
 	       AV_COPY_OK;
@@ -172,7 +172,7 @@ enum av_assist_result av_assist_copy(const struct av_assist_source *source,
 				     uint8_t *to, const uint8_t *from)
 {
 	struct av_cq_shared *cq = av_cq_at(rsp->seg, rsp->qp->recv_cq);
-	uint64_t bytes = source->sge.length, shared = shared_bytes(recv->addr, bytes);
+	uint64_t bytes = source->sge.length, shared = count_assist_bytes(recv->addr, bytes);
 	struct av_assist *a = cq ? &cq->assist : NULL;
 	uint32_t number, count = count_pieces(recv->addr, bytes);
 	enum av_assist_result closed;
@@ -184,12 +184,13 @@ enum av_assist_result av_assist_copy(const struct av_assist_source *source,
 		return AV_ASSIST_NOT;
 	open_message(a, source, rsp, recv);
 	for (number = 0; ok && number < count && claim_first(a, number); number++)
-		ok = copy(to, from, cut(recv->addr, bytes, number), bytes);
+		ok = copy_assist_piece(to, from, compute_assist_piece(recv->addr, bytes, number),
+				       bytes);
 	closed = close_message(rsp->seg, a);
 	av_lock_release(&a->sender);
 	if (closed != AV_ASSIST_COPIED)
 		return closed;
-	ok = ok && copy(to, from, (struct piece){shared, bytes - shared}, bytes);
+	ok = ok && copy_assist_piece(to, from, (struct piece){shared, bytes - shared}, bytes);
 	return ok ? AV_ASSIST_COPIED : AV_ASSIST_NOT;
 }
 
@@ -224,7 +225,7 @@ static bool read_job(const struct av_assist *a, struct av_assist_job *job, uint3
 	if (job->bytes < AV_ASSIST_MIN || job->bytes > AV_MAX_MSG_BYTES)
 		return false;
 	*number = (left >> 16) - 1;
-	*p = cut(job->to, job->bytes, *number);
+	*p = compute_assist_piece(job->to, job->bytes, *number);
 	return *number < count_pieces(job->to, job->bytes);
 }
 
@@ -241,8 +242,8 @@ static uint8_t *get_bytes(struct av_seg *seg, const struct av_mem_request *req,
 }
 
 /* @to and @from are addresses in this process, under pins. */
-static void copy_piece(struct av_assist *a, const struct av_assist_job *job, uint32_t number,
-		       struct piece p, uint8_t *to, const uint8_t *from)
+static void claim_and_copy_piece(struct av_assist *a, const struct av_assist_job *job,
+				 uint32_t number, struct piece p, uint8_t *to, const uint8_t *from)
 {
 	if (!claim_last(a, number) ||
 	    av_copy_part_at(to, from, p.bytes, job->bytes, av_now_coarse_ns()) == AV_COPY_OK)
@@ -277,7 +278,7 @@ static void help(const struct av_qp_end *rsp, const struct av_qp_end *req, struc
 		return;
 	src_at = get_bytes(req->seg, &src, &from);
 	if (src_at) {
-		copy_piece(a, &job, number, p, dst_at, src_at);
+		claim_and_copy_piece(a, &job, number, p, dst_at, src_at);
 		av_pin_end(from.pin);
 	}
 	av_pin_end(to.pin);

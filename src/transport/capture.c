@@ -44,7 +44,7 @@ static const struct av_fork_handlers fork_handlers = {.child = init_mutex};
  * Make the file, and set its name and identity in @spec.
  * Return:  0 or errno
  */
-static int make_file(const char *name, struct av_capture_spec *spec)
+static int create_capture_file(const char *name, struct av_capture_spec *spec)
 {
 	int fd = av_pcapng_open(name, false), err = 0;
 	struct stat st;
@@ -75,7 +75,7 @@ static int begin_as(const struct av_capture_spec *spec)
 static void begin_setting(const char *name)
 {
 	struct av_capture_spec *spec = calloc(1, sizeof(*spec));
-	int err = spec ? make_file(name, spec) : ENOMEM;
+	int err = spec ? create_capture_file(name, spec) : ENOMEM;
 
 	if (err == 0) {
 		spec->snaplen = UINT32_MAX;
@@ -105,7 +105,7 @@ void av_capture_context_opened(struct av_seg *seg)
 /* What the kernel puts into a RoCEv2 packet, whatever the program has set. */
 #define HOP_LIMIT 64
 
-static uint32_t qpn_of(const struct av_qp_end *end)
+static uint32_t load_captured_qpn(const struct av_qp_end *end)
 {
 	return atomic_load_explicit(&end->qp->qpn, memory_order_relaxed);
 }
@@ -119,7 +119,8 @@ static void gid_of_lid(uint32_t lid, union ibv_gid *gid)
 	*gid = row.gid;
 }
 
-static void complete(struct av_frame *f, const union ibv_gid *src, const union ibv_gid *dst)
+static void fill_frame_addresses(struct av_frame *f, const union ibv_gid *src,
+				 const union ibv_gid *dst)
 {
 	memcpy(f->src, src->raw, sizeof(f->src));
 	memcpy(f->dst, dst->raw, sizeof(f->dst));
@@ -152,7 +153,8 @@ static struct av_frame begin_flow(const struct av_qp_end *end)
 	return (struct av_frame){
 		.traffic_class = ah->is_global ? ah->grh.traffic_class : 0,
 		.flow_label = label,
-		.source_port = av_frame_source_port(label, qpn_of(end), end->qp->attr.dest_qp_num),
+		.source_port = av_frame_source_port(label, load_captured_qpn(end),
+						    end->qp->attr.dest_qp_num),
 	};
 }
 
@@ -164,7 +166,7 @@ static void capture_flow(struct av_frame *f, const struct av_qp_end *req,
 
 	addresses(req, rsp, &src, &dst);
 	*f = begin_flow(req);
-	complete(f, &src, &dst);
+	fill_frame_addresses(f, &src, &dst);
 }
 
 /* Headers of the responder's frames. @rsp: exists */
@@ -175,7 +177,7 @@ static void capture_flow_back(struct av_frame *f, const struct av_qp_end *req,
 
 	addresses(req, rsp, &src, &dst);
 	*f = begin_flow(rsp);
-	complete(f, &dst, &src);
+	fill_frame_addresses(f, &dst, &src);
 }
 
 /* The address of the port that a queue pair is at. */
@@ -203,9 +205,10 @@ static void capture_flow_datagram(struct av_frame *f, const struct av_qp_end *re
 	*f = (struct av_frame){
 		.traffic_class = wqe->route.is_global ? wqe->route.traffic_class : 0,
 		.flow_label = label,
-		.source_port = av_frame_source_port(label, qpn_of(req), wqe->ud.qpn & AV_QPN_MASK),
+		.source_port = av_frame_source_port(label, load_captured_qpn(req),
+						    wqe->ud.qpn & AV_QPN_MASK),
 	};
-	complete(f, &src, &dst);
+	fill_frame_addresses(f, &src, &dst);
 }
 
 #define WORD 8u
@@ -226,7 +229,7 @@ struct source {
 	struct av_spans spans;
 };
 
-static bool is_reliable(const struct request *r)
+static bool is_captured_reliable(const struct request *r)
 {
 	return av_service_is_reliable(r->req->qp->type);
 }
@@ -273,7 +276,8 @@ static bool source_read(const struct source *s, uint64_t offset, uint8_t *to, ui
 
 /* --- frames ---------------------------------------------------------------------- */
 
-static const char *comment_of(const struct request *r, char text[AV_PCAPNG_COMMENT_MAX])
+static const char *format_extended_comment(const struct request *r,
+					   char text[AV_PCAPNG_COMMENT_MAX])
 {
 	if (!r->extended)
 		return NULL;
@@ -291,7 +295,8 @@ static void put_message(struct request *r, const struct av_wire_message *m, uint
 
 	for (uint32_t i = 0; i <= last; i++) {
 		uint8_t *bytes = av_capture_batch_room(&r->batch);
-		struct av_pcapng_frame frame = {.time_ns = time_ns, .comment = comment_of(r, text)};
+		struct av_pcapng_frame frame = {.time_ns = time_ns,
+						.comment = format_extended_comment(r, text)};
 		struct av_packet p;
 		int64_t offset = av_wire_packet(m, i, &p);
 		size_t at;
@@ -343,7 +348,7 @@ static struct av_wire_message answer_message(const struct request *r, enum av_op
 {
 	const struct av_qp_shared *q = r->req->qp;
 	struct av_wire_message m =
-		av_answer_message(r->rsp->qp, q->type, q->attr.path_mtu, qpn_of(r->req));
+		av_answer_message(r->rsp->qp, q->type, q->attr.path_mtu, load_captured_qpn(r->req));
 
 	m.operation = operation;
 	m.head.psn = psn & AV_PSN_MASK;
@@ -379,14 +384,14 @@ static void put_result(struct request *r, const struct av_packet_kind *k, const 
 }
 
 /* The AETH syndrome of a refusal; AV_NAK_NONE: there is no answer. */
-static uint8_t refusal(const struct request *r)
+static uint8_t captured_nak_syndrome(const struct request *r)
 {
 	if (r->result->park == AV_PARK_RNR)
 		return (uint8_t)(AV_SYNDROME_RNR_NAK | (r->result->rnr_timer & 31));
 	return r->result->park == AV_PARK_NOT ? av_rule(r->result->fault)->nak : AV_NAK_NONE;
 }
 
-static bool is_done(const struct request *r)
+static bool is_captured_done(const struct request *r)
 {
 	return r->result->fault == AV_FAULT_NONE && r->result->park == AV_PARK_NOT;
 }
@@ -398,22 +403,23 @@ static void put_connected(struct request *r, const struct av_packet_kind *k)
 	struct source s = {.known = false};
 	struct av_frame f;
 
-	if (!is_done(r) && is_reliable(r) && refusal(r) != AV_NAK_NONE)
+	if (!is_captured_done(r) && is_captured_reliable(r) &&
+	    captured_nak_syndrome(r) != AV_NAK_NONE)
 		last = refused_packet(r, k, last);
 	capture_flow(&f, r->req, r->rsp);
 	if (av_wr_opcode(r->wqe->opcode)->source)
 		source_local(&s, r);
 	put_message(r, &m, last, &f, &s, r->mark->time_ns);
 	source_end(&s);
-	if (!is_reliable(r) || !r->rsp->qp)
+	if (!is_captured_reliable(r) || !r->rsp->qp)
 		return;
 	capture_flow_back(&f, r->req, r->rsp);
-	if (is_done(r) && k->answer != AV_OP_ACK)
+	if (is_captured_done(r) && k->answer != AV_OP_ACK)
 		put_result(r, k, &f);
-	else if (is_done(r))
+	else if (is_captured_done(r))
 		put_acknowledge(r, &f, r->mark->psn + last, AV_SYNDROME_ACK);
-	else if (refusal(r) != AV_NAK_NONE)
-		put_acknowledge(r, &f, r->mark->psn + last, refusal(r));
+	else if (captured_nak_syndrome(r) != AV_NAK_NONE)
+		put_acknowledge(r, &f, r->mark->psn + last, captured_nak_syndrome(r));
 }
 
 static void put_datagram(struct request *r, const struct av_packet_kind *k)

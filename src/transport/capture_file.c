@@ -39,16 +39,16 @@ static void close_file(struct file *f)
 	*f = (struct file){.own = AV_OWN_FD_NONE};
 }
 
-static void after_fork_in_child(void)
+static void reset_captures_in_child(void)
 {
 	pthread_mutex_init(&mutex, NULL);
 	for (size_t i = 0; i < AV_CAPTURES; i++)
 		close_file(&files[i]); /* they share their file position with the parent's */
 }
 
-static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
+static const struct av_fork_handlers fork_handlers = {.child = reset_captures_in_child};
 
-static void open_file(struct file *f, unsigned int number, uint32_t stamp)
+static void open_capture_file(struct file *f, unsigned int number, uint32_t stamp)
 {
 	struct av_capture_spec spec;
 
@@ -75,7 +75,7 @@ static struct file *find_file(unsigned int number, uint32_t stamp)
 	struct file *f = &files[number - 1];
 
 	if (f->stamp != stamp)
-		open_file(f, number, stamp);
+		open_capture_file(f, number, stamp);
 	return f->stamp == stamp ? f : NULL;
 }
 
@@ -96,7 +96,7 @@ void av_capture_batch_begin(struct av_capture_batch *b, unsigned int number)
 }
 
 /* Length of the first @frames blocks. */
-static size_t bytes_of(const struct av_capture_batch *b, uint64_t frames)
+static size_t count_block_bytes(const struct av_capture_batch *b, uint64_t frames)
 {
 	size_t at = 0;
 
@@ -109,7 +109,7 @@ static size_t bytes_of(const struct av_capture_batch *b, uint64_t frames)
 	return at;
 }
 
-static int append(const struct av_capture_batch *b, size_t bytes)
+static int append_capture_blocks(const struct av_capture_batch *b, size_t bytes)
 {
 	struct file *f;
 	int ret = -EBADF;
@@ -127,7 +127,7 @@ static int append(const struct av_capture_batch *b, size_t bytes)
 static void write_out(struct av_capture_batch *b)
 {
 	uint64_t frames = b->frames ? av_capture_take(b->number, b->stamp, b->frames) : 0;
-	int ret = frames ? append(b, bytes_of(b, frames)) : 0;
+	int ret = frames ? append_capture_blocks(b, count_block_bytes(b, frames)) : 0;
 
 	if (ret)
 		av_capture_untake(b->number, frames);
@@ -178,7 +178,7 @@ void av_capture_files_tidy(void)
 #define QPN_BYTES 3
 #define NO_QPN	  0
 
-static uint32_t qpn_of(const struct av_net_datagram *d)
+static uint32_t parse_datagram_qpn(const struct av_net_datagram *d)
 {
 	return d->count >= QPN_AT + QPN_BYTES ? av_get24(d->bytes + QPN_AT) : NO_QPN;
 }
@@ -201,20 +201,20 @@ static struct av_frame frame_of(const struct av_net_seen *s, const struct av_net
 	return f;
 }
 
-static const char *comment_of(const struct av_net_datagram *d)
+static const char *datagram_drop_comment(const struct av_net_datagram *d)
 {
 	if (d->damaged)
 		return "dropped: its invariant CRC is wrong";
 	return d->unknown_queue ? "dropped: no queue pair has that number" : NULL;
 }
 
-static void put(struct av_capture_batch *b, const struct av_net_seen *s,
-		const struct av_net_datagram *d)
+static void add_captured_datagram(struct av_capture_batch *b, const struct av_net_seen *s,
+				  const struct av_net_datagram *d)
 {
 	uint8_t *to = av_capture_batch_room(b);
 	struct av_pcapng_frame frame = {
 		.time_ns = s->time_ns,
-		.comment = comment_of(d),
+		.comment = datagram_drop_comment(d),
 		.direction = s->device ? AV_PCAPNG_OUTBOUND : AV_PCAPNG_INBOUND,
 	};
 	struct av_frame f = frame_of(s, d);
@@ -228,7 +228,7 @@ static void put(struct av_capture_batch *b, const struct av_net_seen *s,
 }
 
 /* @device: NULL: not known */
-static void write_all(const struct av_net_seen *s, const char *device)
+static void write_to_captures(const struct av_net_seen *s, const char *device)
 {
 	unsigned int at = 0, number;
 
@@ -237,7 +237,7 @@ static void write_all(const struct av_net_seen *s, const char *device)
 
 		av_capture_batch_begin(&b, number);
 		for (unsigned int i = 0; i < s->count; i++)
-			put(&b, s, &s->datagram[i]);
+			add_captured_datagram(&b, s, &s->datagram[i]);
 		av_capture_batch_end(&b);
 	}
 }
@@ -245,9 +245,9 @@ static void write_all(const struct av_net_seen *s, const char *device)
 /* What has come for one queue pair is its device's. */
 static void write_arrived(const struct av_net_seen *s)
 {
-	struct av_seg *seg = av_qp_get(qpn_of(s->datagram)).seg;
+	struct av_seg *seg = av_qp_get(parse_datagram_qpn(s->datagram)).seg;
 
-	write_all(s, seg && seg->own ? seg->head->device : NULL);
+	write_to_captures(s, seg && seg->own ? seg->head->device : NULL);
 	av_seg_put(seg);
 }
 
@@ -258,12 +258,12 @@ void av_capture_seen(const struct av_net_seen *seen)
 	int saved = errno;
 
 	if (seen->device)
-		write_all(seen, seen->device);
+		write_to_captures(seen, seen->device);
 	for (; !seen->device && rest.count; rest.datagram += run.count, rest.count -= run.count) {
 		run = rest;
 		run.count = 1;
-		while (run.count < rest.count &&
-		       qpn_of(&rest.datagram[run.count]) == qpn_of(rest.datagram))
+		while (run.count < rest.count && parse_datagram_qpn(&rest.datagram[run.count]) ==
+							 parse_datagram_qpn(rest.datagram))
 			run.count++;
 		write_arrived(&run);
 	}

@@ -35,7 +35,7 @@
 #define NEXT_IBA      0x1b
 #define DONT_FRAGMENT 0x40
 
-static bool is_ipv4(const union ibv_gid *gid)
+static bool is_ipv4_gid(const union ibv_gid *gid)
 {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 	static const uint8_t multicast[12] = {0xff, 0x0e, [10] = 0xff, [11] = 0xff};
@@ -78,7 +78,8 @@ enum av_packet_type av_grh_packet_type(const struct av_grh_fields *f)
 {
 	if (f->iba)
 		return AV_PACKET_V1;
-	return is_ipv4(&f->sgid) && is_ipv4(&f->dgid) ? AV_PACKET_V2_IPV4 : AV_PACKET_V2_IPV6;
+	return is_ipv4_gid(&f->sgid) && is_ipv4_gid(&f->dgid) ? AV_PACKET_V2_IPV4
+							      : AV_PACKET_V2_IPV6;
 }
 
 void av_grh_write(uint8_t to[AV_GRH_BYTES], const struct av_grh_fields *f)
@@ -171,8 +172,8 @@ static void write_header(struct datagram *d, const struct av_qp_end *req)
 }
 
 /* Put the header area and the sender's buffers into one list. */
-static enum av_fault collect(struct datagram *d, const struct av_qp_end *req,
-			     const struct av_sq_wqe *ring)
+static enum av_fault gather_datagram_spans(struct datagram *d, const struct av_qp_end *req,
+					   const struct av_sq_wqe *ring)
 {
 	struct av_spans local;
 	enum av_fault fault = av_request_buffers(req, ring, 0, &local);
@@ -199,7 +200,7 @@ static struct av_dropped dropped_at(const struct datagram *d, const struct av_qp
 }
 
 /* The message is dropped at @rsp, for the reason that has been noted. */
-static void drop(const struct datagram *d, const struct av_qp_end *rsp)
+static void drop_datagram(const struct datagram *d, const struct av_qp_end *rsp)
 {
 	struct av_dropped dropped = dropped_at(d, rsp);
 
@@ -230,7 +231,8 @@ static void count_arrival(struct av_qp_shared *p, const struct datagram *d)
 }
 
 /* The receiver fails, and the message is lost with it. Its right @resp is held. */
-static void fail(struct datagram *d, const struct av_receiver *to, enum av_fault fault)
+static void fail_datagram_receiver(struct datagram *d, const struct av_receiver *to,
+				   enum av_fault fault)
 {
 	const struct av_rule *rule = av_rule(fault);
 	struct av_dropped dropped = dropped_at(d, to->rsp);
@@ -261,14 +263,14 @@ static void undelivered(struct datagram *d, const struct av_receiver *to, enum a
 			uint32_t room)
 {
 	if (av_fault_is_receivers(fault)) {
-		fail(d, to, fault);
+		fail_datagram_receiver(d, to, fault);
 		return;
 	}
 	if (fault == AV_FAULT_LOC_PROT)
 		d->source_bad = true;
 	if (fault == AV_FAULT_RECV_SHORT)
 		av_diag_note(AV_CHECK_DATAGRAM_ROOM, d->head.bytes, room);
-	drop(d, to->rsp);
+	drop_datagram(d, to->rsp);
 	if (to->rsp->qp->receiving)
 		av_receive_cancel(to);
 }
@@ -277,7 +279,7 @@ static void undelivered(struct datagram *d, const struct av_receiver *to, enum a
  * Deliver to one queue pair. A message that does not fit, or finds no receive request, is lost.
  * Context: the queue pair's right @resp is held.
  */
-static void deliver(struct datagram *d, const struct av_qp_end *rsp)
+static void deliver_datagram(struct datagram *d, const struct av_qp_end *rsp)
 {
 	struct av_receiver to = av_receiver_of(rsp);
 	bool imm = d->head.opcode == IBV_WR_SEND_WITH_IMM;
@@ -300,7 +302,7 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 	if (!request) {
 		av_count_rsp(rsp->qp, AV_RSP_RNR);
 		av_diag_note(AV_CHECK_NO_RECV, 0, 0);
-		drop(d, rsp);
+		drop_datagram(d, rsp);
 		return;
 	}
 	fault = av_receive_message(&msg, &d->from, request);
@@ -313,16 +315,16 @@ static void deliver(struct datagram *d, const struct av_qp_end *rsp)
 		undelivered(d, &to, fault, request->bytes);
 }
 
-static void send_to(struct datagram *d, const struct av_qp_end *rsp, uint32_t qpn)
+static void send_datagram_to(struct datagram *d, const struct av_qp_end *rsp, uint32_t qpn)
 {
 	if (!rsp->qp || !(av_seg_known_alive(rsp->seg, d->now_ns) || av_seg_alive(rsp->seg)))
 		return;
 	if (!av_responder_acquire_soon(rsp)) /* another sender is stopped in there: it is lost */
 		return;
 	if (is_addressee(rsp->qp, qpn) && accepts(d, rsp->qp))
-		deliver(d, rsp);
+		deliver_datagram(d, rsp);
 	else if (is_addressee(rsp->qp, qpn))
-		drop(d, rsp);
+		drop_datagram(d, rsp);
 	av_lock_release(&rsp->qp->resp);
 	if (av_unlikely(d->failed != AV_FAULT_NONE))
 		end_failed(d, rsp, qpn);
@@ -356,7 +358,7 @@ static void send_one(struct datagram *d, const struct av_qp_end *req, struct av_
 	if (!peer->qp || !is_addressee(peer->qp, qpn))
 		send_nowhere(d, req, AV_CHECK_DATAGRAM_NOBODY, qpn);
 	else if (at_address(d, peer->seg))
-		send_to(d, peer, qpn);
+		send_datagram_to(d, peer, qpn);
 }
 
 /* Each member of the group on this host gets a copy, except the sending queue pair. */
@@ -371,7 +373,7 @@ static void send_group(struct datagram *d)
 		if (member.qpn == d->src_qpn)
 			continue;
 		to = av_qp_get_at(&member.location);
-		send_to(d, &to, member.qpn);
+		send_datagram_to(d, &to, member.qpn);
 		av_disconnect(&to);
 	}
 }
@@ -402,7 +404,7 @@ bool av_datagram_leaves(const struct av_qp_end *req, const struct av_sq_wqe *hea
 				 : av_wire_is_wanted(req->seg, &ah, head->ud.qpn & AV_QPN_MASK);
 }
 
-static struct av_net_path path_of(const struct datagram *d, const struct av_qp_end *req)
+static struct av_net_path build_datagram_path(const struct datagram *d, const struct av_qp_end *req)
 {
 	struct av_net_path path = {.traffic_class = d->head.route.traffic_class,
 				   .hop_limit = d->head.route.hop_limit,
@@ -437,7 +439,8 @@ static struct av_net_burst *packet_of(struct datagram *d, const struct av_qp_end
 	return burst;
 }
 
-static void begin(struct datagram *d, const struct av_qp_end *req, const struct av_sq_wqe *wqe)
+static void init_datagram(struct datagram *d, const struct av_qp_end *req,
+			  const struct av_sq_wqe *wqe)
 {
 	d->head = *wqe;
 	d->qkey = av_datagram_qkey(req, &d->head);
@@ -458,15 +461,15 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_
 	bool on_wire;
 
 	AV_ASSERT_HELD(&req->qp->exec);
-	begin(&d, req, wqe);
+	init_datagram(&d, req, wqe);
 	on_wire = av_datagram_leaves(req, &d.head);
 	result.fault = av_execute_check(req, &d.head);
 	if (result.fault == AV_FAULT_NONE && on_wire) {
-		path = path_of(&d, req);
+		path = build_datagram_path(&d, req);
 		result.park = av_wire_has_room(req, &path) ? AV_PARK_NOT : AV_PARK_FULL;
 	}
 	if (result.fault == AV_FAULT_NONE && result.park == AV_PARK_NOT)
-		result.fault = collect(&d, req, wqe);
+		result.fault = gather_datagram_spans(&d, req, wqe);
 	if (result.fault != AV_FAULT_NONE || result.park != AV_PARK_NOT)
 		return result;
 	write_header(&d, req);
@@ -541,7 +544,7 @@ static void deliver_here(struct datagram *d, struct av_qp_end to, uint32_t qpn,
 {
 	if (to.seg && to.seg->own &&
 	    !(packet && av_faults_watched(to.seg) && av_wire_faults_strike(to.seg, packet)))
-		send_to(d, &to, qpn);
+		send_datagram_to(d, &to, qpn);
 	av_disconnect(&to);
 }
 

@@ -26,7 +26,7 @@ enum overdue {
 	END = 2, /* and tell of it, where the queue is shared */
 };
 
-static void leave(const struct av_qp_end *end, enum overdue what)
+static void defer_to_timer(const struct av_qp_end *end, enum overdue what)
 {
 	atomic_fetch_or(&end->qp->overdue, what);
 	av_timer_watch(end, av_now_ns() + AV_OVERDUE_NS);
@@ -40,13 +40,14 @@ static void overdue_error(const struct av_qp_end *end)
 		av_lock_release(&end->qp->resp);
 		return;
 	}
-	leave(end, atomic_exchange(&end->qp->state, IBV_QPS_ERR) == IBV_QPS_ERR ? FLUSH : END);
+	defer_to_timer(end,
+		       atomic_exchange(&end->qp->state, IBV_QPS_ERR) == IBV_QPS_ERR ? FLUSH : END);
 }
 
 void av_overdue_flush(const struct av_qp_end *end)
 {
 	if (!av_responder_acquire_soon(end)) {
-		leave(end, FLUSH);
+		defer_to_timer(end, FLUSH);
 		return;
 	}
 	av_receive_flush(end);
@@ -222,7 +223,7 @@ static bool apply_outcome(const struct av_qp_end *end, struct av_qp_end *peer,
 
 /*
  * Apply an injected fault instead of executing the request at the head.
- * Return:  as of step()
+ * Return:  as of execute_sq_head()
  */
 static bool inject(const struct av_qp_end *end, struct av_qp_end *peer, const struct av_sq_wqe *wqe,
 		   const struct av_injected *in)
@@ -251,7 +252,7 @@ static bool inject(const struct av_qp_end *end, struct av_qp_end *peer, const st
 
 /*
  * Inject a fault into a request of a watched context, if a rule says so.
- * @goes_on: out, if a fault was injected: as of step()
+ * @goes_on: out, if a fault was injected: as of execute_sq_head()
  * Return:  was a fault injected?
  */
 static __attribute__((noinline)) bool injected(const struct av_qp_end *end, struct av_qp_end *peer,
@@ -282,7 +283,7 @@ static __attribute__((noinline)) bool injected(const struct av_qp_end *end, stru
  * Execute the request at the head.
  * Return:  false: it has to wait
  */
-static bool step(const struct av_qp_end *end, struct av_qp_end *peer)
+static bool execute_sq_head(const struct av_qp_end *end, struct av_qp_end *peer)
 {
 	uint32_t watched = atomic_load_explicit(&end->seg->head->watched, memory_order_relaxed);
 	const struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
@@ -340,7 +341,8 @@ static void drained(const struct av_qp_end *end)
  * Execute requests until the queue is empty or one has to wait.
  * Context: @exec is held.
  */
-static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct view *view)
+static void execute_send_queue(const struct av_qp_end *end, struct av_qp_end *peer,
+			       struct view *view)
 {
 	struct av_qp_shared *qp = end->qp;
 	bool parked = atomic_load_explicit(&qp->park, memory_order_relaxed) != AV_PARK_NOT;
@@ -375,7 +377,7 @@ static void execute(const struct av_qp_end *end, struct av_qp_end *peer, struct 
 		/* In SQD, only a request that was under way before is executed. */
 		if (view->state != IBV_QPS_RTS && !under_way)
 			return;
-		if (!step(end, peer)) {
+		if (!execute_sq_head(end, peer)) {
 			/* On the wire, what is posted later may be begun before this is done. */
 			view->parked = !qp->wire;
 			return;
@@ -407,7 +409,7 @@ void av_drive_entered(const struct av_qp_end *end, struct av_qp_end *peer, bool 
 
 	for (; av_likely(with_exec) || av_lock_try_free(&end->qp->exec, AV_RANK_EXEC);
 	     with_exec = false) {
-		execute(end, peer, &view);
+		execute_send_queue(end, peer, &view);
 		av_lock_release_fence(&end->qp->exec);
 		if (av_likely((view.parked ||
 			       atomic_load_explicit(&qp->sq_tail, memory_order_relaxed) ==

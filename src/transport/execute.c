@@ -43,8 +43,8 @@ static uint64_t datagram_limit(const struct av_qp_end *req)
 	return av_mtu_bytes(req->seg->head->mtu);
 }
 
-static enum av_check check(const struct av_qp_end *req, const struct av_sq_wqe *head,
-			   const struct av_wr_opcode *o)
+static enum av_check check_head_request(const struct av_qp_end *req, const struct av_sq_wqe *head,
+					const struct av_wr_opcode *o)
 {
 	const struct av_qp_shared *q = req->qp;
 
@@ -68,8 +68,8 @@ static enum av_check check(const struct av_qp_end *req, const struct av_sq_wqe *
 }
 
 /* Return: the fault that it is */
-AV_COLD static enum av_fault refuse(const struct av_qp_end *req, const struct av_sq_wqe *head,
-				    enum av_check found)
+AV_COLD static enum av_fault record_request_fault(const struct av_qp_end *req,
+						  const struct av_sq_wqe *head, enum av_check found)
 {
 	if (found == AV_CHECK_REQUEST_SERVICE) {
 		av_diag_note(found, head->opcode, req->qp->type);
@@ -88,9 +88,10 @@ AV_COLD static enum av_fault refuse(const struct av_qp_end *req, const struct av
 
 enum av_fault av_execute_check(const struct av_qp_end *req, const struct av_sq_wqe *head)
 {
-	enum av_check found = check(req, head, av_wr_opcode(head->opcode));
+	enum av_check found = check_head_request(req, head, av_wr_opcode(head->opcode));
 
-	return av_likely(found == AV_CHECK_NONE) ? AV_FAULT_NONE : refuse(req, head, found);
+	return av_likely(found == AV_CHECK_NONE) ? AV_FAULT_NONE
+						 : record_request_fault(req, head, found);
 }
 
 /* --- the responder's right --------------------------------------------------------- */
@@ -184,7 +185,7 @@ static bool found_at_requester(enum av_fault fault)
  * Has the responder died, though the fault is the responder's? A process that dies may leave things
  * half done, such as a key withdrawn to be changed. That is no error: it does not answer.
  */
-static bool has_died(const struct av_work *w)
+static bool has_responder_died(const struct av_work *w)
 {
 	return !found_at_requester(w->result.fault) && !av_seg_alive_now(w->rsp->seg);
 }
@@ -214,7 +215,7 @@ static void advance_piece(struct av_work *w, uint32_t packets, bool lost)
  * Advance both sides after a message that the responder has executed, or that was lost. The
  * requester may have failed to take the answer.
  */
-static void advance(struct av_work *w, bool lost)
+static void advance_both_ends(struct av_work *w, bool lost)
 {
 	struct av_qp_shared *req = w->req->qp, *rsp = w->rsp->qp;
 	uint32_t n = av_packets(req, w->wqe->bytes), kind = w->opcode->traffic;
@@ -264,12 +265,12 @@ static void leave_receiver(struct av_work *w)
  * Apply the effects of the outcome on both sides, and release the responder; that of a piece is its
  * caller's to release.
  */
-static void settle(struct av_work *w)
+static void apply_work_outcome(struct av_work *w)
 {
 	bool undone, lost;
 
 	AV_ASSERT_HELD(&w->rsp->qp->resp);
-	if (av_unlikely(w->result.fault != AV_FAULT_NONE) && has_died(w))
+	if (av_unlikely(w->result.fault != AV_FAULT_NONE) && has_responder_died(w))
 		w->result.fault = av_work_gone(w);
 	undone = w->result.fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT;
 	lost = undone && w->req->qp->type == IBV_QPT_UC && !w->result.moves &&
@@ -279,7 +280,7 @@ static void settle(struct av_work *w)
 	else if (w->result.fault != AV_FAULT_NONE)
 		responder_fail(w);
 	if (lost || av_likely(!undone) || w->in_vain)
-		advance(w, lost);
+		advance_both_ends(w, lost);
 	if (av_unlikely(w->piece != NULL))
 		return;
 	av_lock_release(&w->rsp->qp->resp);
@@ -381,8 +382,8 @@ static enum av_fault operate(struct av_work *w)
 }
 
 /* @w is not cleared as a whole, because the spans are large. */
-static void begin(struct av_work *w, const struct av_qp_end *req, const struct av_qp_end *rsp,
-		  const struct av_sq_wqe *wqe)
+static void init_work(struct av_work *w, const struct av_qp_end *req, const struct av_qp_end *rsp,
+		      const struct av_sq_wqe *wqe)
 {
 	w->req = req;
 	w->rsp = rsp;
@@ -404,14 +405,14 @@ struct av_outcome av_execute_refuse(const struct av_qp_end *req, const struct av
 	uint64_t until = 0;
 	struct av_work w;
 
-	begin(&w, req, rsp, wqe);
+	init_work(&w, req, rsp, wqe);
 	w.result = (struct av_outcome){.fault = AV_FAULT_NONE};
 	if (!responder_begin(&w))
 		return w.result;
 	while ((found = find_receiver(&w)) == AV_FAULT_BUSY && av_patient(&until))
 		sched_yield();
 	w.result.fault = found == AV_FAULT_NONE || found == AV_FAULT_BUSY ? fault : found;
-	settle(&w);
+	apply_work_outcome(&w);
 	return w.result;
 }
 
@@ -465,12 +466,12 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 	struct av_work w;
 
 	AV_ASSERT_HELD(&req->qp->exec);
-	begin(&w, req, rsp, wqe);
+	init_work(&w, req, rsp, wqe);
 	w.after = after;
 	w.result = (struct av_outcome){.fault = AV_FAULT_NONE};
-	found = check(req, wqe, w.opcode);
+	found = check_head_request(req, wqe, w.opcode);
 	if (av_unlikely(found != AV_CHECK_NONE)) {
-		w.result.fault = refuse(req, wqe, found);
+		w.result.fault = record_request_fault(req, wqe, found);
 		return w.result;
 	}
 	if (w.opcode->local) {
@@ -492,7 +493,7 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 	if (av_unlikely(w.result.fault != AV_FAULT_NONE || w.result.park != AV_PARK_NOT) &&
 	    is_unreadable(&w) && rsp->qp->receiving)
 		av_receive_cancel(&w.to);
-	settle(&w);
+	apply_work_outcome(&w);
 	return w.result;
 }
 
@@ -503,18 +504,18 @@ struct av_outcome av_execute_piece(const struct av_qp_end *req, const struct av_
 	struct av_work w;
 
 	AV_ASSERT_HELD(&rsp->qp->resp);
-	begin(&w, req, rsp, head);
+	init_work(&w, req, rsp, head);
 	w.piece = piece;
 	w.result = (struct av_outcome){.fault = AV_FAULT_NONE};
 	w.qpn = atomic_load_explicit(&rsp->qp->qpn, memory_order_relaxed);
 	if (atomic_load(&rsp->qp->state) == IBV_QPS_RTR)
 		establish(&w);
 	/* What the requester should have refused, the responder does. */
-	if (check(req, w.wqe, w.opcode) == AV_CHECK_NONE)
+	if (check_head_request(req, w.wqe, w.opcode) == AV_CHECK_NONE)
 		w.result.fault = operate(&w);
 	else
 		w.result.fault = AV_FAULT_REM_OP_DENIED;
-	settle(&w);
+	apply_work_outcome(&w);
 	av_xrc_end(&w.srq);
 	*events = w.events;
 	return w.result;

@@ -69,7 +69,7 @@ struct chance {
 };
 
 /* Random numbers for this occasion, other than the one that decided it. */
-static uint64_t choose(void *arg, uint64_t below)
+static uint64_t draw_eviction_random(void *arg, uint64_t below)
 {
 	struct chance *c = arg;
 
@@ -78,12 +78,13 @@ static uint64_t choose(void *arg, uint64_t below)
 			       below);
 }
 
-static void evict(struct av_seg *seg, const struct av_faults_rule *rule, uint64_t occasion)
+static void inject_eviction(struct av_seg *seg, const struct av_faults_rule *rule,
+			    uint64_t occasion)
 {
 	struct chance c = {.rule = rule, .occasion = occasion};
 	struct av_odp_eviction how = {
 		.pages = rule->count,
-		.chance = choose,
+		.chance = draw_eviction_random,
 		.arg = &c,
 		.key = rule->has_key ? rule->key : 0,
 	};
@@ -109,7 +110,7 @@ static void strike_context(struct av_seg *seg, struct av_injections *in,
 			   const struct av_faults_rule *rule, uint64_t occasion)
 {
 	if (rule->what == AV_INJECT_EVICT)
-		evict(seg, rule, occasion);
+		inject_eviction(seg, rule, occasion);
 	else if (rule->what == AV_INJECT_KILL)
 		kill(getpid(), SIGKILL);
 	else
@@ -200,14 +201,14 @@ static uint32_t keys_of(const struct av_sq_wqe *wqe, bool datagram, uint32_t key
 	return n;
 }
 
-static bool is_reliable(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
+static bool is_reliable_wqe(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 {
 	return (end->qp->type == IBV_QPT_RC || end->qp->type == IBV_QPT_XRC_SEND) &&
 	       !av_wr_opcode(wqe->opcode)->local;
 }
 
-static void decide(const struct av_qp_end *end, const struct av_sq_wqe *wqe, struct av_faults *f,
-		   struct decision *d)
+static void decide_request_faults(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
+				  struct av_faults *f, struct decision *d)
 {
 	uint32_t keys[AV_MAX_SGE + 1];
 	struct av_faults_occasion o = {
@@ -215,7 +216,7 @@ static void decide(const struct av_qp_end *end, const struct av_sq_wqe *wqe, str
 		.now_ns = av_now_ns(),
 		.qpn = d->qpn,
 		.opcode = wqe->opcode,
-		.reliable = is_reliable(end, wqe),
+		.reliable = is_reliable_wqe(end, wqe),
 		.keys = keys,
 		.key_count = keys_of(wqe, end->qp->type == IBV_QPT_UD, keys),
 	};
@@ -242,7 +243,8 @@ static bool is_new(const struct av_qp_end *end, const struct decision *d, uint32
 	       d->qpn != atomic_load(&end->qp->qpn) || d->change != change;
 }
 
-static struct av_injected hold(const struct av_qp_end *end, uint64_t begins_ns, uint64_t now)
+static struct av_injected hold_request(const struct av_qp_end *end, uint64_t begins_ns,
+				       uint64_t now)
 {
 	uint64_t until = begins_ns == UINT64_MAX ? now + LOOK_AGAIN_NS : begins_ns;
 
@@ -275,7 +277,7 @@ static void ask_responder(const struct av_qp_end *end, struct av_qp_end *peer,
 {
 	enum av_fault fault;
 
-	if (!is_reliable(end, wqe))
+	if (!is_reliable_wqe(end, wqe))
 		return;
 	av_connect(end, peer);
 	if (in->what == AV_INJECTED_RESULT && in->result.park == AV_PARK_RNR)
@@ -315,10 +317,10 @@ struct av_injected av_inject(const struct av_qp_end *end, struct av_qp_end *peer
 		d->change = atomic_load(&f->change);
 		d->number = end->qp->sq_next;
 		d->qpn = atomic_load(&end->qp->qpn);
-		decide(end, wqe, f, d);
+		decide_request_faults(end, wqe, f, d);
 	}
 	if (d->begins_ns > now)
-		return hold(end, d->begins_ns, now);
+		return hold_request(end, d->begins_ns, now);
 	if (d->outcome.what == AV_INJECTED_NOT)
 		return in;
 	in = again(end, d, now);
@@ -344,7 +346,7 @@ static void strike_by_clock(struct av_seg *seg, struct av_faults *f, struct av_i
 }
 
 /* Do what was left to the timer. */
-static void settle(struct av_seg *seg, struct av_injections *in, bool *fatal)
+static void apply_deferred_faults(struct av_seg *seg, struct av_injections *in, bool *fatal)
 {
 	uint32_t wish = atomic_exchange(&in->port, PORT_NOTHING);
 	uint64_t stays = atomic_load(&in->port_for_ns);
@@ -370,7 +372,7 @@ uint64_t av_inject_look(struct av_seg *seg, bool *fatal)
 	if (!in)
 		return UINT64_MAX;
 	strike_by_clock(seg, f, in);
-	settle(seg, in, fatal);
+	apply_deferred_faults(seg, in, fatal);
 	next = av_faults_next_tick(f);
 	return in->port_up_ns && in->port_up_ns < next ? in->port_up_ns : next;
 }

@@ -630,8 +630,8 @@ static void message_of(const struct av_work *w, struct av_message *msg)
 }
 
 /* The source of a large message of one element, which both sides may copy; NULL for others. */
-static const struct av_assist_source *source_of(const struct av_work *w,
-						struct av_assist_source *source)
+static const struct av_assist_source *find_assist_source(const struct av_work *w,
+							 struct av_assist_source *source)
 {
 	if (av_likely(w->wqe->bytes < AV_ASSIST_MIN) || w->piece || w->wqe->count != 1 ||
 	    w->to.rq != w->rsp->qp->rq || w->rsp->qp->srq || (w->wqe->flags & IBV_SEND_INLINE))
@@ -672,7 +672,7 @@ static bool keeps_receive_request(enum av_fault fault)
  * Deliver the bytes.
  * Context: a receive request is taken.
  */
-static enum av_fault send_bytes(struct av_work *w, const struct av_rq_wqe *request)
+static enum av_fault deliver_send_payload(struct av_work *w, const struct av_rq_wqe *request)
 {
 	struct av_assist_source source;
 	enum av_fault fault;
@@ -682,7 +682,7 @@ static enum av_fault send_bytes(struct av_work *w, const struct av_rq_wqe *reque
 	    av_window_may_invalidate(w->to.seg, w->wqe->imm, w->qpn) != AV_CHECK_NONE)
 		return AV_FAULT_INVALIDATE;
 	message_of(w, &msg);
-	msg.only = source_of(w, &source);
+	msg.only = find_assist_source(w, &source);
 	if (av_unlikely(is_in_pieces(w)))
 		fault = av_receive_piece(&msg, &w->local, request, w->piece->more);
 	else
@@ -704,7 +704,7 @@ enum av_fault av_op_send(struct av_work *w)
 	if (fault != AV_FAULT_NONE)
 		return fault;
 	request = is_continued(w) ? av_receive_taken(&w->to) : av_receive_take(&w->to);
-	fault = request ? send_bytes(w, request) : not_ready(w);
+	fault = request ? deliver_send_payload(w, request) : not_ready(w);
 	av_mem_put_list(&w->local);
 	return fault;
 }

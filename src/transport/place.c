@@ -34,7 +34,7 @@ static void fetch_payload(struct av_seg *seg, const struct av_rq_shared *rq,
  * The number of a request's elements, limited to what there can be. Peers may write to the segment,
  * so it is read once.
  */
-static uint32_t count_of(const uint32_t *count)
+static uint32_t read_sge_count(const uint32_t *count)
 {
 	uint32_t n = __atomic_load_n(count, __ATOMIC_RELAXED);
 
@@ -47,7 +47,7 @@ static void keep_request(struct av_seg *seg, const struct av_rq_shared *rq,
 			 struct av_placement *place)
 {
 	place->pd = rq->pd;
-	place->count = count_of(&request->count);
+	place->count = read_sge_count(&request->count);
 	if (av_likely(place->count == 1))
 		place->sge[0] = request->sge[0];
 	else

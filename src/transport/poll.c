@@ -61,7 +61,7 @@ void av_rnr_posted(const struct av_qp_end *end, struct av_rq_shared *rq)
 }
 
 /* An own queue pair waits for its peer, or did so: drive it if it has been kicked. */
-static void resume(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
+static void resume_parked_qp(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
 {
 	struct av_qp_end end = {seg, av_qp_at(seg, index)};
 
@@ -76,7 +76,7 @@ void av_rnr_polled_check(struct av_seg *seg, struct av_cq_shared *cq, bool long_
 	uint32_t parked = atomic_load_explicit(&cq->parked, memory_order_relaxed);
 
 	if (av_unlikely(parked))
-		resume(seg, cq, parked);
+		resume_parked_qp(seg, cq, parked);
 	if (long_since && atomic_load_explicit(&cq->owed, memory_order_relaxed))
 		resume_owed(seg, atomic_exchange(&cq->owed, 0));
 }
@@ -114,8 +114,9 @@ static void fill_wc(struct ibv_wc *wc, const struct av_cqe *cqe)
  * Take completions into @wc[@n] and so on until there are @count, or one has payload to place.
  * Return:  how many there are now
  */
-static int take(struct av_seg *seg, struct av_cq_shared *cq, int n, int count, struct ibv_wc *wc,
-		uint64_t *stamp_ns, struct av_placement *place, bool *payload)
+static int poll_completions(struct av_seg *seg, struct av_cq_shared *cq, int n, int count,
+			    struct ibv_wc *wc, uint64_t *stamp_ns, struct av_placement *place,
+			    bool *payload)
 {
 	const struct av_cqe *cqe;
 
@@ -201,7 +202,7 @@ int av_poll(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_w
 	}
 	atomic_store_explicit(&cq->empty_polls, 0, memory_order_relaxed);
 	while (n < count && payload && av_cq_peek(seg, cq)) {
-		n = take(seg, cq, n, count, wc, stamp_ns, &place, &payload);
+		n = poll_completions(seg, cq, n, count, wc, stamp_ns, &place, &payload);
 		if (payload && av_unlikely(!av_place(seg, &place)))
 			placement_failed(seg, &wc[n - 1]);
 		if (n == 0)

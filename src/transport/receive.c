@@ -29,16 +29,16 @@ static struct av_rq_shared *rq_of(const struct av_receiver *to)
 	return av_rq_at(to->seg, to->rq);
 }
 
-static uint32_t qpn_of(const struct av_receiver *to)
+static uint32_t load_receiver_qpn(const struct av_receiver *to)
 {
 	return atomic_load_explicit(&to->rsp->qp->qpn, memory_order_relaxed);
 }
 
-static const struct av_rq_wqe *take(const struct av_receiver *to)
+static const struct av_rq_wqe *dequeue_recv_request(const struct av_receiver *to)
 {
 	struct av_rq_shared *rq = rq_of(to);
 
-	return rq ? av_rq_take(to->seg, rq, qpn_of(to), &to->rsp->qp->receiving) : NULL;
+	return rq ? av_rq_take(to->seg, rq, load_receiver_qpn(to), &to->rsp->qp->receiving) : NULL;
 }
 
 void av_receive_prefetch(const struct av_qp_end *rsp)
@@ -52,7 +52,7 @@ void av_receive_prefetch(const struct av_qp_end *rsp)
 
 const struct av_rq_wqe *av_receive_take(const struct av_receiver *to)
 {
-	const struct av_rq_wqe *request = take(to);
+	const struct av_rq_wqe *request = dequeue_recv_request(to);
 	struct av_rq_shared *rq;
 	uint64_t until;
 
@@ -67,7 +67,7 @@ const struct av_rq_wqe *av_receive_take(const struct av_receiver *to)
 	do {
 		for (unsigned int i = 0; i < PAUSES; i++)
 			av_pause();
-		request = take(to);
+		request = dequeue_recv_request(to);
 	} while (!request && av_now_ns() < until);
 	return request;
 }
@@ -78,20 +78,20 @@ void av_receive_cancel(const struct av_receiver *to)
 
 	AV_ASSERT_HELD(&to->rsp->qp->resp);
 	if (rq) /* else a peer has written nonsense */
-		av_rq_untake(to->seg, rq, qpn_of(to), to->rsp->qp->receiving - 1);
+		av_rq_untake(to->seg, rq, load_receiver_qpn(to), to->rsp->qp->receiving - 1);
 	to->rsp->qp->receiving = 0;
 }
 
 /* Fill in the completion of a receive request, without payload. */
-static void fill(struct av_cqe *cqe, const struct av_receiver *to, const struct av_rq_wqe *request,
-		 enum ibv_wc_status status)
+static void fill_recv_cqe(struct av_cqe *cqe, const struct av_receiver *to,
+			  const struct av_rq_wqe *request, enum ibv_wc_status status)
 {
 	memset(cqe, 0, offsetof(struct av_cqe, data));
 	cqe->wr_id = request->wr_id;
 	cqe->status = (uint8_t)status;
 	cqe->opcode = IBV_WC_RECV;
 	cqe->flags = AV_CQE_RECV;
-	cqe->qpn = qpn_of(to);
+	cqe->qpn = load_receiver_qpn(to);
 	cqe->queue = to->rq;
 	cqe->wqe = to->rsp->qp->receiving - 1;
 }
@@ -99,7 +99,7 @@ static void fill(struct av_cqe *cqe, const struct av_receiver *to, const struct 
 static void fill_message(struct av_cqe *cqe, const struct av_message *msg,
 			 const struct av_rq_wqe *request)
 {
-	fill(cqe, msg->to, request, IBV_WC_SUCCESS);
+	fill_recv_cqe(cqe, msg->to, request, IBV_WC_SUCCESS);
 	cqe->opcode = (uint16_t)msg->opcode;
 	cqe->byte_len = (uint32_t)msg->bytes;
 	cqe->imm = msg->imm;
@@ -114,8 +114,8 @@ static void fill_message(struct av_cqe *cqe, const struct av_message *msg,
  * Append the completion. Where there is no room, what the entry holds is released at once.
  * Return:  0, also if the CQ has dropped it; or -ENOSPC, which av_cq_push() has reported
  */
-static int complete(const struct av_receiver *to, const struct av_cqe *cqe,
-		    struct av_cq_bell *later)
+static int complete_recv_request(const struct av_receiver *to, const struct av_cqe *cqe,
+				 struct av_cq_bell *later)
 {
 	int ret = av_cq_push(to->seg, to->cq, cqe, later);
 
@@ -132,11 +132,11 @@ enum av_fault av_receive_done(const struct av_message *msg, const struct av_rq_w
 
 	AV_ASSERT_HELD(&msg->to->rsp->qp->resp);
 	fill_message(&cqe, msg, request);
-	return complete(msg->to, &cqe, msg->later) ? AV_FAULT_RECV_CQ : AV_FAULT_NONE;
+	return complete_recv_request(msg->to, &cqe, msg->later) ? AV_FAULT_RECV_CQ : AV_FAULT_NONE;
 }
 
 /* Of a copy from the sender's buffers to the receiver's. */
-static enum av_fault moved(enum av_fault copied)
+static enum av_fault map_copy_fault(enum av_fault copied)
 {
 	return copied == AV_FAULT_GONE ? AV_FAULT_FORBIDDEN
 				       : av_fault_at(copied, AV_FAULT_LOC_PROT, AV_FAULT_RECV_PROT);
@@ -151,7 +151,7 @@ static enum av_fault put_in_entry(struct av_cqe *cqe, const struct av_message *m
 	av_spans_local(&to, NULL, cqe->data, msg->bytes);
 	memset(cqe->data, 0, sizeof(cqe->data)); /* the entry takes whole words */
 	cqe->data_len = (uint8_t)msg->bytes;
-	return moved(av_xfer_copy(&to, from, msg->now_ns));
+	return map_copy_fault(av_xfer_copy(&to, from, msg->now_ns));
 }
 
 /* Copy into a chain of staging buffers, one after the other. @from is consumed. */
@@ -172,7 +172,7 @@ static enum av_fault fill_chain(const struct av_message *msg, uint32_t link,
 			return AV_FAULT_FORBIDDEN;
 		ret = av_xfer_copy(&to, &rest, msg->now_ns);
 		if (ret != AV_FAULT_NONE) /* at its end: the shared file system is full */
-			return ret == AV_FAULT_DST ? AV_FAULT_FORBIDDEN : moved(ret);
+			return ret == AV_FAULT_DST ? AV_FAULT_FORBIDDEN : map_copy_fault(ret);
 		av_spans_skip(&rest, n);
 		bytes -= n;
 		link = av_stage_next(seg, link);
@@ -221,7 +221,7 @@ static enum av_fault leave_for_poller(struct av_cqe *cqe, const struct av_messag
 		return AV_FAULT_RECV_PROT; /* a peer's queue is inconsistent */
 	cqe->flags |= AV_CQE_IN_SLOT;
 	cqe->stage_len = (uint32_t)msg->bytes;
-	return moved(av_xfer_copy(&to, from, msg->now_ns));
+	return map_copy_fault(av_xfer_copy(&to, from, msg->now_ns));
 }
 
 /* Does inline receive apply to this message? The length from a peer's segment is checked. */
@@ -252,7 +252,7 @@ static enum av_fault copy_to_buffer(const struct av_message *msg, const struct a
 	if (done == AV_ASSIST_STUCK) /* another copy would race with the poller's */
 		return AV_FAULT_BUSY;
 	/* Without help, or once more after help has failed. */
-	return moved(av_xfer_copy(to, from, msg->now_ns));
+	return map_copy_fault(av_xfer_copy(to, from, msg->now_ns));
 }
 
 /*
@@ -261,15 +261,15 @@ static enum av_fault copy_to_buffer(const struct av_message *msg, const struct a
  * A short message travels in its completion even if the buffer is in reach: then one cache line
  * moves from core to core instead of two.
  */
-static enum av_fault move(struct av_cqe *cqe, const struct av_message *msg,
-			  const struct av_spans *from, const struct av_spans *to,
-			  const struct av_rq_wqe *request)
+static enum av_fault transfer_payload(struct av_cqe *cqe, const struct av_message *msg,
+				      const struct av_spans *from, const struct av_spans *to,
+				      const struct av_rq_wqe *request)
 {
 	struct av_seg *seg = msg->to->seg;
 	enum av_fault fault = AV_FAULT_FORBIDDEN;
 
 	if (av_unlikely(seg->own))
-		return moved(av_xfer_copy(to, from, msg->now_ns));
+		return map_copy_fault(av_xfer_copy(to, from, msg->now_ns));
 	if (msg->bytes <= AV_CQE_DATA)
 		return put_in_entry(cqe, msg, from);
 	if (av_spans_in_reach(to))
@@ -277,7 +277,7 @@ static enum av_fault move(struct av_cqe *cqe, const struct av_message *msg,
 	if (msg->bytes <= AV_STAGE_LIMIT)
 		fault = stage(cqe, msg, from);
 	if (fault == AV_FAULT_FORBIDDEN && !av_xfer_refused(seg))
-		fault = moved(av_xfer_copy(to, from, msg->now_ns));
+		fault = map_copy_fault(av_xfer_copy(to, from, msg->now_ns));
 	if (fault == AV_FAULT_FORBIDDEN && msg->bytes > AV_STAGE_LIMIT)
 		fault = stage(cqe, msg, from);
 	return fault;
@@ -316,7 +316,7 @@ static enum av_fault deliver_bytes(struct av_cqe *cqe, const struct av_message *
 	fault = find_buffers(msg, request, &to);
 	if (av_unlikely(fault != AV_FAULT_NONE))
 		return fault;
-	fault = move(cqe, msg, from, &to, request);
+	fault = transfer_payload(cqe, msg, from, &to, request);
 	av_mem_put_list(&to);
 	return fault;
 }
@@ -329,7 +329,8 @@ AV_COLD static enum av_fault too_long(const struct av_message *msg, const struct
 
 static enum av_fault invalidate(const struct av_message *msg)
 {
-	enum av_check found = av_window_invalidate(msg->to->seg, msg->invalidate, qpn_of(msg->to));
+	enum av_check found =
+		av_window_invalidate(msg->to->seg, msg->invalidate, load_receiver_qpn(msg->to));
 
 	return av_fault_of(found, AV_FAULT_INVALIDATE);
 }
@@ -348,7 +349,8 @@ enum av_fault av_receive_message(const struct av_message *msg, const struct av_s
 	if (fault == AV_FAULT_NONE && av_unlikely(msg->invalidate))
 		fault = invalidate(msg);
 	if (av_likely(fault == AV_FAULT_NONE))
-		return complete(msg->to, &cqe, msg->later) ? AV_FAULT_RECV_CQ : AV_FAULT_NONE;
+		return complete_recv_request(msg->to, &cqe, msg->later) ? AV_FAULT_RECV_CQ
+									: AV_FAULT_NONE;
 	av_stage_give(msg->to->seg, cqe.stage, cqe.stage_len);
 	return fault;
 }
@@ -363,8 +365,8 @@ const struct av_rq_wqe *av_receive_taken(const struct av_receiver *to)
 }
 
 /* Copy a piece behind those before it. The bytes of a message in pieces go to its buffers. */
-static enum av_fault copy_piece(const struct av_message *msg, const struct av_spans *from,
-				const struct av_rq_wqe *request)
+static enum av_fault copy_message_piece(const struct av_message *msg, const struct av_spans *from,
+					const struct av_rq_wqe *request)
 {
 	struct av_spans to, rest;
 	enum av_fault fault = find_buffers(msg, request, &to);
@@ -374,7 +376,7 @@ static enum av_fault copy_piece(const struct av_message *msg, const struct av_sp
 	av_spans_copy(&rest, &to);
 	av_spans_skip(&rest, msg->bytes - from->bytes);
 	av_spans_are_part(&rest, msg->message);
-	fault = moved(av_xfer_copy_part(&rest, from, from->bytes, msg->now_ns));
+	fault = map_copy_fault(av_xfer_copy_part(&rest, from, from->bytes, msg->now_ns));
 	av_mem_put_list(&to);
 	return fault;
 }
@@ -386,7 +388,7 @@ enum av_fault av_receive_piece(const struct av_message *msg, const struct av_spa
 
 	if (msg->bytes > request->bytes)
 		return too_long(msg, request);
-	fault = copy_piece(msg, from, request);
+	fault = copy_message_piece(msg, from, request);
 	if (fault != AV_FAULT_NONE || more)
 		return fault;
 	if (msg->invalidate)
@@ -399,9 +401,9 @@ static void complete_in_error(const struct av_receiver *to, const struct av_rq_w
 {
 	struct av_cqe cqe;
 
-	fill(&cqe, to, request, status);
+	fill_recv_cqe(&cqe, to, request, status);
 	av_count_receive(to->rsp->qp, status);
-	(void)complete(to, &cqe, NULL); /* a full CQ has raised its own event */
+	(void)complete_recv_request(to, &cqe, NULL); /* a full CQ has raised its own event */
 }
 
 void av_receive_error(const struct av_receiver *to, enum ibv_wc_status status)
@@ -413,7 +415,7 @@ void av_receive_error(const struct av_receiver *to, enum ibv_wc_status status)
 	AV_ASSERT_HELD(&to->rsp->qp->resp);
 	if (!rq) /* a peer's nonsense */
 		return;
-	request = receiving ? av_rq_wqe(to->seg, rq, receiving - 1) : take(to);
+	request = receiving ? av_rq_wqe(to->seg, rq, receiving - 1) : dequeue_recv_request(to);
 	if (request)
 		complete_in_error(to, request, status);
 }
@@ -427,7 +429,7 @@ void av_receive_flush(const struct av_qp_end *rsp)
 	AV_ASSERT_HELD(&rsp->qp->resp);
 	if (rsp->qp->srq || rsp->qp->type == IBV_QPT_XRC_SEND || rsp->qp->type == IBV_QPT_XRC_RECV)
 		return;
-	while (count < AV_MAX_QP_WR && (request = take(&to))) {
+	while (count < AV_MAX_QP_WR && (request = dequeue_recv_request(&to))) {
 		complete_in_error(&to, request, IBV_WC_WR_FLUSH_ERR);
 		count++;
 	}

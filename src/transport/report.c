@@ -15,7 +15,7 @@
 #include "transport/rules.h"
 #include "transport/wire_qp.h"
 
-static uint32_t qpn_of(const struct av_qp_end *end)
+static uint32_t load_reported_qpn(const struct av_qp_end *end)
 {
 	return atomic_load_explicit(&end->qp->qpn, memory_order_relaxed);
 }
@@ -39,14 +39,14 @@ static void of_queue_pair(struct av_flight_record *r, const struct av_qp_end *en
 {
 	of_context(r, end->seg);
 	r->object = AV_OBJECT_QP;
-	r->number = qpn_of(end);
+	r->number = load_reported_qpn(end);
 	r->has |= AV_HAS_OBJECT;
 }
 
 /* --- why ------------------------------------------------------------------------- */
 
 /* Rights that an operation needs of the responder and its key. 0: it names no memory there */
-static uint32_t rights_of(const struct av_sq_wqe *wqe)
+static uint32_t required_rights(const struct av_sq_wqe *wqe)
 {
 	return av_wr_opcode(wqe->opcode)->rights;
 }
@@ -74,7 +74,7 @@ static void why_remote(const struct av_failed *f)
 {
 	struct av_mem_request req = {
 		.key = f->wqe->rkey,
-		.access = rights_of(f->wqe),
+		.access = required_rights(f->wqe),
 		.remote = true,
 		.addr = f->wqe->remote_addr,
 		.length = f->wqe->bytes,
@@ -85,7 +85,7 @@ static void why_remote(const struct av_failed *f)
 		return;
 	}
 	req.pd = f->rsp->qp->pd;
-	req.qpn = qpn_of(f->rsp);
+	req.qpn = load_reported_qpn(f->rsp);
 	av_mem_why(f->rsp->seg, &req, AV_CHECK_MEMORY_FAULT, f->fault);
 }
 
@@ -139,7 +139,7 @@ static void why_silent(const struct av_failed *f)
 		av_diag_note(found, AV_RESPONDER_TYPE(q->type), p->type);
 		break;
 	case AV_CHECK_PEER_OTHER:
-		av_diag_note(found, qpn_of(f->req), p->attr.dest_qp_num);
+		av_diag_note(found, load_reported_qpn(f->req), p->attr.dest_qp_num);
 		break;
 	default:
 		av_diag_note(AV_CHECK_PEER_PSN, q->next_psn, p->expected_psn);
@@ -201,7 +201,7 @@ static void why(const struct av_failed *f)
 		why_remote(f);
 		break;
 	case AV_FAULT_REM_OP_DENIED:
-		av_diag_note(AV_CHECK_RESPONDER_ACCESS, rights_of(wqe),
+		av_diag_note(AV_CHECK_RESPONDER_ACCESS, required_rights(wqe),
 			     f->rsp->qp->attr.qp_access_flags);
 		break;
 	case AV_FAULT_REM_NO_RD_ATOMIC:
@@ -251,13 +251,14 @@ static struct av_flight_record *explain(const struct av_failed *f)
 		av_diag_drop();
 		why(f);
 	}
-	if (!(r->has & AV_HAS_ACCESS) && rights_of(f->wqe) && f->req->qp->type != IBV_QPT_UD) {
+	if (!(r->has & AV_HAS_ACCESS) && required_rights(f->wqe) &&
+	    f->req->qp->type != IBV_QPT_UD) {
 		r->has |= AV_HAS_ACCESS;
 		r->remote = true;
 		r->key = f->wqe->rkey;
 		r->address = f->wqe->remote_addr;
 		r->length = f->wqe->bytes;
-		r->access = rights_of(f->wqe);
+		r->access = required_rights(f->wqe);
 		r->pd = f->rsp->qp ? f->rsp->qp->pd : 0;
 	}
 	r->opcode = f->wqe->opcode;
@@ -313,7 +314,7 @@ void av_report_responder(const struct av_failed *failed)
 
 	of_queue_pair(r, failed->rsp);
 	of_responder(r, failed->rsp, failed->fault, failed->wqe->opcode);
-	r->peer_qp = qpn_of(failed->req);
+	r->peer_qp = load_reported_qpn(failed->req);
 	r->peer_pid = pid_of(failed->req);
 	r->has |= AV_HAS_PEER;
 	av_report();
@@ -355,7 +356,7 @@ void av_report_lost(const struct av_failed *failed)
 {
 	(void)explain(failed);
 	av_report_dropped(&(struct av_dropped){.at = failed->rsp,
-					       .src_qpn = qpn_of(failed->req),
+					       .src_qpn = load_reported_qpn(failed->req),
 					       .src_pid = pid_of(failed->req),
 					       .opcode = failed->wqe->opcode});
 }

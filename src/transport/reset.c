@@ -38,7 +38,7 @@ bool av_context_fatal(struct av_seg *seg)
 	return av_doorbell_ring(seg, AV_DOORBELL_ASYNC, &record) == 0;
 }
 
-static bool is_of(struct av_seg *seg, const char *device)
+static bool is_device_context(struct av_seg *seg, const char *device)
 {
 	return strncmp(seg->head->device, device, sizeof(seg->head->device)) == 0 &&
 	       av_seg_alive(seg);
@@ -52,7 +52,7 @@ unsigned int av_device_fatal(const char *device)
 	while ((ref = av_dir_context_at(&slot))) {
 		struct av_seg *seg = av_seg_get(ref);
 
-		if (seg && is_of(seg, device))
+		if (seg && is_device_context(seg, device))
 			failed += av_context_fatal(seg);
 		av_seg_put(seg);
 	}
@@ -81,7 +81,7 @@ static void note_pid(struct users *u, int32_t pid)
 	u->count++;
 }
 
-static void look_at(struct users *u, struct av_seg *seg, const char *device)
+static void record_device_user(struct users *u, struct av_seg *seg, const char *device)
 {
 	if (strncmp(seg->head->device, device, sizeof(seg->head->device)) || !av_seg_alive_now(seg))
 		return;
@@ -91,7 +91,7 @@ static void look_at(struct users *u, struct av_seg *seg, const char *device)
 		u->failed[u->failed_count++] = seg->ref;
 }
 
-static void look(struct users *u, const char *device)
+static void scan_device_users(struct users *u, const char *device)
 {
 	uint32_t slot = 0, ref;
 
@@ -100,22 +100,22 @@ static void look(struct users *u, const char *device)
 		struct av_seg *seg = av_seg_get(ref);
 
 		if (seg)
-			look_at(u, seg, device);
+			record_device_user(u, seg, device);
 		av_seg_put(seg);
 	}
 }
 
-static int reset(struct users *u, const char *device, bool force)
+static int reset_device(struct users *u, const char *device, bool force)
 {
 	int ret = -EBUSY;
 
 	for (int i = 0; i < ROUNDS && ret == -EBUSY; i++) {
-		look(u, device);
+		scan_device_users(u, device);
 		if (u->count && !force)
 			return -EBUSY;
 		if (force) {
 			(void)av_device_fatal(device);
-			look(u, device);
+			scan_device_users(u, device);
 		}
 		ret = av_switches_reset(device, u->failed, u->failed_count);
 	}
@@ -132,7 +132,7 @@ int av_device_reset(const char *device, bool force, int32_t *pids, size_t room, 
 		return -ENOMEM;
 	u->pid = pids;
 	u->room = room;
-	ret = reset(u, device, force);
+	ret = reset_device(u, device, force);
 	*count = u->count;
 	free(u);
 	return ret;

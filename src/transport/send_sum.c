@@ -24,7 +24,7 @@ struct av_send_sums {
 };
 
 /* FNV-1a, by words. It is quick, and misses a change with probability 2^-64. */
-static uint64_t add(uint64_t sum, const uint8_t *data, uint64_t bytes)
+static uint64_t hash_send_bytes(uint64_t sum, const uint8_t *data, uint64_t bytes)
 {
 	for (uint64_t i = 0; i < bytes; i++)
 		sum = (sum ^ data[i]) * 0x100000001b3ull;
@@ -44,14 +44,15 @@ static bool sum_spans(struct av_spans left, uint64_t bytes, uint64_t *sum)
 		from.bytes = n;
 		if (av_xfer_copy(&to, &from, av_now_coarse_ns()) != AV_FAULT_NONE)
 			return false;
-		*sum = add(*sum, piece, n);
+		*sum = hash_send_bytes(*sum, piece, n);
 		av_spans_skip(&left, n);
 	}
 	return true;
 }
 
 /* Return:  false: there is nothing to sum, or it cannot be reached */
-static bool sum_of(const struct av_qp_end *end, const struct av_sq_wqe *wqe, uint64_t *sum)
+static bool sum_send_buffers(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
+			     uint64_t *sum)
 {
 	uint64_t bytes = wqe->bytes < AV_SEND_SUM_BYTES ? wqe->bytes : AV_SEND_SUM_BYTES;
 	struct av_spans spans;
@@ -67,7 +68,7 @@ static bool sum_of(const struct av_qp_end *end, const struct av_sq_wqe *wqe, uin
 	return ok;
 }
 
-static struct entry *entry_of(const struct av_qp_end *end, bool make)
+static struct entry *get_send_sum_entry(const struct av_qp_end *end, bool make)
 {
 	struct av_send_sums *sums = atomic_load(&end->seg->sums), *none = NULL;
 
@@ -84,11 +85,11 @@ static struct entry *entry_of(const struct av_qp_end *end, bool make)
 void av_send_sum_look(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 {
 	AV_UNCANCELLED;
-	struct entry *e = entry_of(end, true);
+	struct entry *e = get_send_sum_entry(end, true);
 	uint32_t qpn = atomic_load(&end->qp->qpn);
 	uint64_t sum;
 
-	if (!e || !sum_of(end, wqe, &sum))
+	if (!e || !sum_send_buffers(end, wqe, &sum))
 		return;
 	if (e->qpn != qpn)
 		*e = (struct entry){.qpn = qpn};
@@ -100,7 +101,7 @@ void av_send_sum_look(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 
 uint64_t av_send_sum_changes(const struct av_qp_end *end)
 {
-	const struct entry *e = entry_of(end, false);
+	const struct entry *e = get_send_sum_entry(end, false);
 
 	return e && e->qpn == atomic_load(&end->qp->qpn) ? e->changes : 0;
 }

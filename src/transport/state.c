@@ -39,7 +39,7 @@ void av_responder_error(const struct av_qp_end *end)
  * Does a half delivered message fail the queue pair? On a connection it does. Half a datagram is a
  * lost datagram, and in other states there is no message.
  */
-static bool connected(const struct av_qp_shared *qp)
+static bool is_connected_responder(const struct av_qp_shared *qp)
 {
 	uint32_t state = atomic_load(&qp->state);
 
@@ -73,7 +73,7 @@ void av_responder_repair(const struct av_qp_end *end)
 		av_rq_repair(to.seg, rq, qpn, place,
 			     av_cq_holds_receive(to.seg, to.cq, qpn, place));
 	end->qp->receiving = 0;
-	if (connected(end->qp)) {
+	if (is_connected_responder(end->qp)) {
 		av_report_event(end, AV_CHECK_EXECUTOR_DIED, AV_EVENT_NONE, 0);
 		av_responder_error(end);
 	} else if (atomic_load(&end->qp->state) == IBV_QPS_ERR) {
@@ -125,7 +125,7 @@ void av_qp_resume(const struct av_qp_end *end)
  * Release what an unpolled completion holds: staged payload, and its slot in a shared receive
  * queue.
  */
-static void give_back(struct av_seg *seg, const struct av_cqe *cqe)
+static void release_unpolled_cqe(struct av_seg *seg, const struct av_cqe *cqe)
 {
 	struct av_rq_shared *rq = cqe->flags & AV_CQE_RECV ? av_rq_at(seg, cqe->queue) : NULL;
 
@@ -149,7 +149,7 @@ void av_srq_purge(struct av_seg *seg, uint32_t index)
 	const struct av_rq_shared *rq = av_rq_at(seg, index);
 
 	if (rq->cq)
-		av_cq_purge(seg, rq->cq, of_rq, index, give_back);
+		av_cq_purge(seg, rq->cq, of_rq, index, release_unpolled_cqe);
 }
 
 void av_qp_purge(const struct av_qp_end *end)
@@ -157,9 +157,9 @@ void av_qp_purge(const struct av_qp_end *end)
 	uint32_t qpn = atomic_load(&end->qp->qpn);
 
 	if (end->qp->send_cq)
-		av_cq_purge(end->seg, end->qp->send_cq, of_qp, qpn, give_back);
+		av_cq_purge(end->seg, end->qp->send_cq, of_qp, qpn, release_unpolled_cqe);
 	if (end->qp->recv_cq && end->qp->recv_cq != end->qp->send_cq)
-		av_cq_purge(end->seg, end->qp->recv_cq, of_qp, qpn, give_back);
+		av_cq_purge(end->seg, end->qp->recv_cq, of_qp, qpn, release_unpolled_cqe);
 }
 
 /* Context: RESET is its state already, so that nothing is posted any more. */

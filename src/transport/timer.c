@@ -33,7 +33,7 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 }
 
 /* Drive the queue pairs whose retry time has come. Return: when to look again. */
-static uint64_t look(struct av_timer *t)
+static uint64_t drive_due_qps(struct av_timer *t)
 {
 	uint64_t next = UINT64_MAX;
 
@@ -60,7 +60,7 @@ static uint64_t look_at_cqs(struct av_timer *t)
 	return next;
 }
 
-static void sleep_until(struct av_timer *t, uint32_t doorbell, uint64_t when)
+static void wait_timer_doorbell(struct av_timer *t, uint32_t doorbell, uint64_t when)
 {
 	uint64_t now = av_now_ns();
 	struct timespec ts = av_timespec(when > now ? when - now : 0);
@@ -81,10 +81,10 @@ static void *timer_main(void *arg)
 		if (atomic_load(&t->stop))
 			break;
 		atomic_store(&t->awake_ns, 0);
-		next = sooner(look(t), look_at_cqs(t));
+		next = sooner(drive_due_qps(t), look_at_cqs(t));
 		next = sooner(next, av_timer_look_at_faults(t->seg));
 		atomic_store(&t->awake_ns, next);
-		sleep_until(t, doorbell, next);
+		wait_timer_doorbell(t, doorbell, next);
 	}
 	return NULL;
 }
@@ -131,7 +131,7 @@ void av_timer_start(struct av_seg *seg)
 	(void)timer_of(seg);
 }
 
-static void add(struct av_timer *t, uint32_t index)
+static void add_timer_qp(struct av_timer *t, uint32_t index)
 {
 	uint32_t end = atomic_load(&t->qp_end);
 
@@ -150,7 +150,7 @@ void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns)
 	t = timer_of(end->seg);
 	if (!t)
 		return;
-	add(t, end->qp->index);
+	add_timer_qp(t, end->qp->index);
 	/*
 	 * While the thread looks (0), it may have passed this queue pair already. While it sleeps
 	 * beyond the deadline, it must be woken. If it stores its waking time after this load, it

@@ -35,7 +35,7 @@ struct answer {
 
 static const struct av_qp_end nobody;
 
-static void fail_head(const struct answer *a, enum av_fault fault)
+static void fail_answered_head(const struct answer *a, enum av_fault fault)
 {
 	const struct av_sq_wqe *wqe = av_sq_slot(a->end, a->end->qp->sq_next);
 
@@ -67,7 +67,7 @@ static const struct av_sq_wqe *head(const struct answer *a, uint32_t *first)
 }
 
 /* What was to be repeated has arrived meanwhile: go on behind it. */
-static void catch_up(const struct answer *a)
+static void skip_acked_repeats(const struct answer *a)
 {
 	if (av_psn_distance(a->end->qp->next_psn, a->w->acked) > 0)
 		av_wire_rewind(a->end, a->w, a->w->acked);
@@ -97,7 +97,7 @@ static bool acknowledged(const struct answer *a, uint32_t psn)
 		w->acked = end;
 		done(a, wqe);
 	}
-	catch_up(a);
+	skip_acked_repeats(a);
 	return !av_wire_has_failed(a->end);
 }
 
@@ -143,7 +143,7 @@ static void receiver_not_ready(const struct answer *a)
 		w->rnr_tries = p.retries + 1;
 	w->rnr_counted = true;
 	if (!p.endless && --w->rnr_tries == 0) {
-		fail_head(a, AV_FAULT_RNR_EXHAUSTED);
+		fail_answered_head(a, AV_FAULT_RNR_EXHAUSTED);
 		return;
 	}
 	av_wire_rewind(a->end, w, w->acked);
@@ -155,14 +155,14 @@ static void receiver_not_ready(const struct answer *a)
 	av_timer_watch(a->end, atomic_load(&a->end->qp->deadline_ns));
 }
 
-static void refused(const struct answer *a, uint8_t nak)
+static void handle_nak(const struct answer *a, uint8_t nak)
 {
 	enum av_fault fault = av_fault_of_nak(nak);
 
 	if (fault == AV_FAULT_NONE)
 		return;
 	av_diag_note(AV_CHECK_PEER_REFUSED, nak, 0);
-	fail_head(a, fault);
+	fail_answered_head(a, fault);
 }
 
 static void acknowledgement(const struct answer *a)
@@ -184,7 +184,7 @@ static void acknowledgement(const struct answer *a)
 		if (!acknowledged(a, a->p->psn))
 			gap(a);
 		else if (syndrome != AV_NAK_SEQUENCE)
-			refused(a, syndrome);
+			handle_nak(a, syndrome);
 		else
 			sequence_nak(a);
 		return;
@@ -218,7 +218,7 @@ static enum av_fault place(const struct answer *a, const struct av_sq_wqe *wqe, 
 }
 
 /* Has this packet of the answer the length that it must have? */
-static bool fits(const struct answer *a, const struct av_sq_wqe *wqe, uint64_t before)
+static bool has_answer_length(const struct answer *a, const struct av_sq_wqe *wqe, uint64_t before)
 {
 	uint64_t left = wqe->opcode == IBV_WR_RDMA_READ ? wqe->bytes - before : 0;
 
@@ -241,13 +241,14 @@ static void result(const struct answer *a, const void *bytes, uint32_t length)
 	if (!wqe || !av_wr_opcode(wqe->opcode)->answered)
 		return;
 	before = (uint64_t)(uint32_t)av_psn_distance(first, a->p->psn) * w->mtu;
-	if (a->p->payload_bytes != length ? length != wqe->bytes : !fits(a, wqe, before)) {
+	if (a->p->payload_bytes != length ? length != wqe->bytes
+					  : !has_answer_length(a, wqe, before)) {
 		w->obstacle = -EBADMSG;
 		return;
 	}
 	fault = place(a, wqe, before, bytes, length);
 	if (fault != AV_FAULT_NONE) {
-		fail_head(a, fault);
+		fail_answered_head(a, fault);
 		return;
 	}
 	/* Of a long answer, its first packet and its last acknowledge. */
@@ -255,11 +256,11 @@ static void result(const struct answer *a, const void *bytes, uint32_t length)
 	w->acked = av_psn_after(w->acked, 1);
 	if (w->acked == av_psn_after(first, av_wire_packets_of(w, wqe)))
 		done(a, wqe);
-	catch_up(a);
+	skip_acked_repeats(a);
 }
 
 /* Does an answer of this kind belong to the request at @psn? */
-static bool is_expected(const struct answer *a, const struct av_opcode *info)
+static bool is_expected_answer(const struct answer *a, const struct av_opcode *info)
 {
 	uint32_t request = a->end->qp->sq_next;
 
@@ -281,11 +282,11 @@ static bool is_refusal(const struct answer *a)
 	return a->acknowledges && (a->p->syndrome & SYNDROME_KIND) != KIND_ACK;
 }
 
-static void handle(const struct answer *a, const struct av_opcode *info)
+static void handle_answer(const struct answer *a, const struct av_opcode *info)
 {
 	if (info->operation == AV_OP_ACK)
 		acknowledgement(a);
-	else if (is_refusal(a) || !is_expected(a, info))
+	else if (is_refusal(a) || !is_expected_answer(a, info))
 		return; /* a result refuses nothing */
 	else if (info->operation == AV_OP_ATOMIC_ACK)
 		result(a, &a->p->original, sizeof(a->p->original));
@@ -336,7 +337,7 @@ void av_wire_answered(const struct av_qp_end *end, const struct av_net_packet *p
 	if (a.w && av_wire_is_peer(end, packet) && (state == IBV_QPS_RTS || state == IBV_QPS_SQD)) {
 		due = is_due(&a);
 		if (due)
-			handle(&a, &info);
+			handle_answer(&a, &info);
 		if (due || is_again(&a))
 			credits(&a);
 		if (due)

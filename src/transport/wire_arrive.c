@@ -32,7 +32,7 @@ static bool is_open(const struct av_wire *w, const uint8_t address[16])
 }
 
 /* Have packets for one address come, unless it is open already. */
-static void open_address(struct av_wire *w, const union ibv_gid *gid)
+static void open_wire_address(struct av_wire *w, const union ibv_gid *gid)
 {
 	int err;
 
@@ -58,7 +58,7 @@ static void open_addresses(const struct av_qp_end *end, struct av_wire *w)
 
 		if (av_port_has_row(port, row) &&
 		    av_port_gid(port, row, &gid) == IBV_GID_TYPE_ROCE_V2)
-			open_address(w, &gid);
+			open_wire_address(w, &gid);
 	}
 }
 
@@ -141,7 +141,7 @@ static bool has_joined(const struct av_wire *w, const uint8_t address[16], const
 }
 
 /* Return: false: no memory */
-static bool note(struct av_wire *w, const uint8_t address[16], const uint8_t group[16])
+static bool record_membership(struct av_wire *w, const uint8_t address[16], const uint8_t group[16])
 {
 	struct av_wire_joined *more;
 
@@ -158,7 +158,7 @@ static bool note(struct av_wire *w, const uint8_t address[16], const uint8_t gro
 }
 
 /* One that is to be left. @group: NULL: any. Return: false: there is none */
-static bool take(struct av_wire *w, const uint8_t *group, struct av_wire_joined *taken)
+static bool remove_membership(struct av_wire *w, const uint8_t *group, struct av_wire_joined *taken)
 {
 	bool found = false;
 
@@ -174,22 +174,23 @@ static bool take(struct av_wire *w, const uint8_t *group, struct av_wire_joined 
 	return found;
 }
 
-static void leave(struct av_wire *w, const uint8_t *group)
+static void drop_memberships(struct av_wire *w, const uint8_t *group)
 {
 	struct av_wire_joined j;
 
-	while (take(w, group, &j))
+	while (remove_membership(w, group, &j))
 		av_net_leave(j.address, j.group);
 }
 
 /* Addresses of the other family join nothing. */
-static void join(struct av_wire *w, const uint8_t group[16])
+static void add_memberships(struct av_wire *w, const uint8_t group[16])
 {
 	if (av_fork_register(AV_FORK_GROUPS, &fork_handlers))
 		return;
 	for (uint32_t i = 0; i < w->addresses; i++)
 		if (!has_joined(w, w->address[i], group) &&
-		    av_net_join(w->address[i], group) == 0 && !note(w, w->address[i], group))
+		    av_net_join(w->address[i], group) == 0 &&
+		    !record_membership(w, w->address[i], group))
 			av_net_leave(w->address[i], group);
 }
 
@@ -199,13 +200,13 @@ void av_wire_join_all(struct av_wire *w)
 	uint32_t at = 0;
 
 	while (av_multicast_next_of(w->qpn, &at, &group))
-		join(w, group.raw);
+		add_memberships(w, group.raw);
 }
 
 void av_wire_leave_all(struct av_wire *w)
 {
 	if (w->joined)
-		leave(w, NULL);
+		drop_memberships(w, NULL);
 	free(w->joined);
 	w->joined = NULL;
 }
@@ -217,7 +218,7 @@ void av_wire_join(const struct av_qp_end *end, const union ibv_gid *group)
 	av_wire_open_datagrams(end);
 	w = av_wire_at(end->seg, end->qp->index);
 	if (w)
-		join(w, group->raw);
+		add_memberships(w, group->raw);
 }
 
 void av_wire_leave(const struct av_qp_end *end, const union ibv_gid *group)
@@ -225,7 +226,7 @@ void av_wire_leave(const struct av_qp_end *end, const union ibv_gid *group)
 	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 
 	if (w)
-		leave(w, group->raw);
+		drop_memberships(w, group->raw);
 }
 
 /* Packets that have come: whose are they, and may they be believed? */
@@ -265,7 +266,7 @@ static void settled(void)
 }
 
 /* Its queue pairs, and the uses of their segments, are the parent's. */
-static void forked(void)
+static void reset_owed_in_child(void)
 {
 	owed_count = 0;
 }
@@ -298,7 +299,8 @@ static bool is_on_wire(const struct av_qp_shared *qp)
 	return qp && atomic_load_explicit(&qp->wire, memory_order_relaxed);
 }
 
-static void connected(const struct av_net_packet *packet, const struct av_opcode *info, bool struck)
+static void dispatch_to_qp(const struct av_net_packet *packet, const struct av_opcode *info,
+			   bool struck)
 {
 	struct av_qp_end end = av_qp_get(packet->packet.dest_qpn);
 
@@ -339,20 +341,20 @@ void av_wire_handle(const struct av_net_packet *packet, bool struck)
 	if (!av_opcode_info(packet->packet.opcode, &info))
 		return;
 	if ((packet->packet.opcode & SERVICE_BITS) != AV_SERVICE_UD)
-		connected(packet, &info, struck);
+		dispatch_to_qp(packet, &info, struck);
 	else if (is_of_partition(&packet->packet))
 		av_datagram_arrived(packet, struck);
 }
 
-static void arrived(const struct av_net_packet *packet)
+static void receive_wire_packet(const struct av_net_packet *packet)
 {
 	av_wire_handle(packet, false);
 }
 
 const struct av_net_receiver av_wire_receiver = {
-	.packet = arrived,
+	.packet = receive_wire_packet,
 	.settled = settled,
 	.seen = av_capture_seen,
 	.damaged = av_wire_damaged,
-	.forked = forked,
+	.forked = reset_owed_in_child,
 };

@@ -60,8 +60,8 @@ static struct av_overtaken *faults_of(struct av_seg *seg)
 	return w;
 }
 
-static struct av_faults_verdict decide(struct av_seg *seg, const struct av_net_packet *packet,
-				       uint64_t now)
+static struct av_faults_verdict
+decide_packet_faults(struct av_seg *seg, const struct av_net_packet *packet, uint64_t now)
 {
 	struct av_opcode info = {.name = NULL};
 	struct av_faults_occasion o = {
@@ -84,8 +84,9 @@ static struct av_faults_verdict decide(struct av_seg *seg, const struct av_net_p
 /* --- waiting for others ---------------------------------------------------------- */
 
 /* Return: false: it does not wait */
-static bool keep(struct av_seg *seg, struct av_overtaken *w, const struct av_net_packet *packet,
-		 const struct av_faults_verdict *v, uint64_t now)
+static bool hold_packet(struct av_seg *seg, struct av_overtaken *w,
+			const struct av_net_packet *packet, const struct av_faults_verdict *v,
+			uint64_t now)
 {
 	uint32_t bytes = packet->packet.payload_bytes;
 	struct kept *k = av_overtaken_add(w, sizeof(*k) + bytes, v, now);
@@ -101,19 +102,19 @@ static bool keep(struct av_seg *seg, struct av_overtaken *w, const struct av_net
 	return true;
 }
 
-static void handle(const struct av_net_packet *packet, uint32_t times)
+static void replay_packet(const struct av_net_packet *packet, uint32_t times)
 {
 	for (uint32_t i = 0; i < times; i++)
 		av_wire_handle(packet, true);
 }
 
 /* Handle those that have waited long enough. */
-static void let_go(struct av_overtaken *w, uint64_t now)
+static void release_due_packets(struct av_overtaken *w, uint64_t now)
 {
 	struct kept *k;
 
 	while ((k = av_overtaken_take(w, now))) {
-		handle(&k->packet, k->late.times);
+		replay_packet(&k->packet, k->late.times);
 		free(k);
 	}
 }
@@ -127,45 +128,45 @@ bool av_wire_faults_strike(struct av_seg *seg, const struct av_net_packet *packe
 
 	if (!w)
 		return false;
-	v = decide(seg, packet, now);
+	v = decide_packet_faults(seg, packet, now);
 	p.congested |= v.marked;
 	if (!v.lost && !v.after) {
-		handle(&p, v.times);
+		replay_packet(&p, v.times);
 		av_overtaken_pass(w);
 	}
-	let_go(w, now);
-	if (!v.lost && v.after && !keep(seg, w, &p, &v, now))
-		handle(&p, v.times);
+	release_due_packets(w, now);
+	if (!v.lost && v.after && !hold_packet(seg, w, &p, &v, now))
+		replay_packet(&p, v.times);
 	return true;
 }
 
 /* --- without others -------------------------------------------------------------- */
 
-struct look {
+struct late_poll {
 	struct av_seg *seg;
 	uint64_t next_ns;
 };
 
-static void look(void *arg)
+static void poll_late_packets(void *arg)
 {
-	struct look *l = arg;
+	struct late_poll *l = arg;
 	struct av_overtaken *w = atomic_load(&l->seg->late);
 
-	let_go(w, av_now_ns());
+	release_due_packets(w, av_now_ns());
 	l->next_ns = av_overtaken_next(w);
 }
 
 uint64_t av_wire_faults_look(struct av_seg *seg)
 {
-	struct look l = {seg, av_now_ns() + AV_OVERTAKEN_NS};
+	struct late_poll l = {seg, av_now_ns() + AV_OVERTAKEN_NS};
 
 	if (!atomic_load(&seg->late))
 		return UINT64_MAX;
-	(void)av_net_in_turn(look, &l, false);
+	(void)av_net_in_turn(poll_late_packets, &l, false);
 	return l.next_ns;
 }
 
-static void end(void *arg)
+static void free_late_packets(void *arg)
 {
 	struct av_seg *seg = arg;
 	struct av_overtaken *w = atomic_exchange(&seg->late, &ended);
@@ -179,5 +180,5 @@ static void end(void *arg)
 
 void av_wire_faults_end(struct av_seg *seg)
 {
-	(void)av_net_in_turn(end, seg, true);
+	(void)av_net_in_turn(free_late_packets, seg, true);
 }

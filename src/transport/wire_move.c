@@ -74,7 +74,7 @@ void av_wire_notified(const struct av_qp_end *end, const struct av_net_packet *p
 }
 
 /* Return: has it changed? */
-static bool change(struct av_qp_shared *qp, enum av_to_wire from, enum av_to_wire to)
+static bool set_to_wire_from(struct av_qp_shared *qp, enum av_to_wire from, enum av_to_wire to)
 {
 	uint32_t before = from;
 
@@ -82,16 +82,17 @@ static bool change(struct av_qp_shared *qp, enum av_to_wire from, enum av_to_wir
 }
 
 /* One that has moved, or knows that it cannot, is not asked again. */
-static void tell(const struct av_qp_end *peer, enum av_to_wire what)
+static void notify_peer_to_move(const struct av_qp_end *peer, enum av_to_wire what)
 {
-	if (peer->qp &&
-	    (change(peer->qp, AV_TO_WIRE_NOT, what) || change(peer->qp, AV_TO_WIRE_WANTED, what) ||
-	     change(peer->qp, AV_TO_WIRE_WAITS, what)))
+	if (peer->qp && (set_to_wire_from(peer->qp, AV_TO_WIRE_NOT, what) ||
+			 set_to_wire_from(peer->qp, AV_TO_WIRE_WANTED, what) ||
+			 set_to_wire_from(peer->qp, AV_TO_WIRE_WAITS, what)))
 		av_seg_call(peer->seg);
 }
 
 /* Both ends, before anything is changed: who has a right of the queue pair may keep it. */
-static int find(const struct av_qp_end *end, struct av_qp_end *peer, struct ibv_qp_attr *attr)
+static int resolve_move_peer(const struct av_qp_end *end, struct av_qp_end *peer,
+			     struct ibv_qp_attr *attr)
 {
 	int err = av_qp_quiesce(end);
 
@@ -109,7 +110,7 @@ static bool install(const struct av_qp_end *end, struct av_wire *w)
 	uint32_t state = atomic_load(&end->qp->state);
 
 	if (atomic_load(&end->qp->qpn) != w->qpn || !AV_RESPONDER_ANSWERS(state) ||
-	    !change(end->qp, AV_TO_WIRE_ASKED, AV_TO_WIRE_MOVED))
+	    !set_to_wire_from(end->qp, AV_TO_WIRE_ASKED, AV_TO_WIRE_MOVED))
 		return false;
 	if (av_wire_keep(end, w)) {
 		atomic_store(&end->qp->to_wire, AV_TO_WIRE_CANNOT);
@@ -123,7 +124,7 @@ static bool install(const struct av_qp_end *end, struct av_wire *w)
 }
 
 /* Return: 0, EBUSY: a right is not had now, or another errno: it cannot move */
-static int move(const struct av_qp_end *end, const struct ibv_qp_attr *attr)
+static int move_qp_to_wire(const struct av_qp_end *end, const struct ibv_qp_attr *attr)
 {
 	struct av_wire *w = NULL;
 	bool moved;
@@ -147,13 +148,13 @@ static int move(const struct av_qp_end *end, const struct ibv_qp_attr *attr)
 static bool moves(const struct av_qp_end *end, const struct av_qp_end *peer,
 		  const struct ibv_qp_attr *attr)
 {
-	int err = move(end, attr);
+	int err = move_qp_to_wire(end, attr);
 
 	if (err == 0) {
-		tell(peer, AV_TO_WIRE_ASKED);
-	} else if (err != EBUSY && change(end->qp, AV_TO_WIRE_ASKED, AV_TO_WIRE_CANNOT)) {
+		notify_peer_to_move(peer, AV_TO_WIRE_ASKED);
+	} else if (err != EBUSY && set_to_wire_from(end->qp, AV_TO_WIRE_ASKED, AV_TO_WIRE_CANNOT)) {
 		atomic_store(&end->qp->kick, 1);
-		tell(peer, AV_TO_WIRE_CANNOT);
+		notify_peer_to_move(peer, AV_TO_WIRE_CANNOT);
 	}
 	return err != EBUSY;
 }
@@ -167,12 +168,12 @@ bool av_wire_move(const struct av_qp_end *end)
 
 	if (step != AV_TO_WIRE_WANTED && step != AV_TO_WIRE_ASKED)
 		return true;
-	if (find(end, &peer, &attr))
+	if (resolve_move_peer(end, &peer, &attr))
 		return false;
 	if (step == AV_TO_WIRE_ASKED)
 		taken = moves(end, &peer, &attr);
-	else if (change(end->qp, AV_TO_WIRE_WANTED, AV_TO_WIRE_WAITS))
-		tell(&peer, AV_TO_WIRE_ASKED);
+	else if (set_to_wire_from(end->qp, AV_TO_WIRE_WANTED, AV_TO_WIRE_WAITS))
+		notify_peer_to_move(&peer, AV_TO_WIRE_ASKED);
 	av_disconnect(&peer);
 	av_drive(end, NULL); /* what came while the rights were held here */
 	return taken;

@@ -44,8 +44,8 @@ void av_wire_credited(struct av_wire *w, uint8_t code)
 
 #define ECN_CAPABLE 2 /* ECT(0), of the low two bits of a traffic class */
 
-static void fill_path(const struct av_qp_end *end, const struct ibv_ah_attr *ah,
-		      struct av_net_path *path)
+static void fill_connection_path(const struct av_qp_end *end, const struct ibv_ah_attr *ah,
+				 struct av_net_path *path)
 {
 	union ibv_gid gid;
 
@@ -64,7 +64,7 @@ int av_wire_way_open(const struct av_qp_end *end, const struct ibv_ah_attr *ah,
 {
 	int err;
 
-	fill_path(end, ah, &way->path);
+	fill_connection_path(end, ah, &way->path);
 	way->window = av_window_join(way->path.dst);
 	if (!way->window)
 		return ENOMEM;
@@ -108,12 +108,13 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct av_window *bucket[BUCKETS];
 
 /* Those of the parent stay with its queue pairs, which send nothing here. */
-static void forked(void)
+static void reset_windows_in_child(void)
 {
 	memset(bucket, 0, sizeof(bucket));
 }
 
-static const struct av_fork_handlers fork_handlers = {.mutex = &mutex, .child = forked};
+static const struct av_fork_handlers fork_handlers = {.mutex = &mutex,
+						      .child = reset_windows_in_child};
 
 static struct av_window **bucket_of(const uint8_t dst[16])
 {

@@ -55,7 +55,7 @@ static uint32_t *first_of(const struct av_qp_end *end, struct av_wire *w, uint32
 	return &w->first[request & end->qp->sq_mask];
 }
 
-static void flush(struct sending *s)
+static void flush_send_burst(struct sending *s)
 {
 	int err =
 		s->burst ? av_net_send(s->burst) : 0; /* what was not sent is lost, and repeated */
@@ -89,7 +89,7 @@ static uint32_t interface_room(struct sending *s)
 		return 0;
 	}
 	if (s->left == 0) {
-		flush(s);
+		flush_send_burst(s);
 		s->full = waits && !av_net_has_room(&s->w->way.path);
 		s->left = s->full ? 0 : av_net_room(s->w->mtu);
 	}
@@ -100,7 +100,7 @@ static uint32_t interface_room(struct sending *s)
  * Packets of request @next that its peer has room for. It may want a receive request of the peer's,
  * too. An unreliable connection is not told.
  */
-static int32_t room_for(const struct sending *s, const struct av_sq_wqe *wqe)
+static int32_t count_sendable_packets(const struct sending *s, const struct av_sq_wqe *wqe)
 {
 	struct av_wire *w = s->w;
 	int32_t credit, left;
@@ -154,7 +154,7 @@ static void set_active(struct av_wire *w, bool active)
 	w->active = active;
 }
 
-static void wait_for(const struct av_qp_end *end, enum av_park what, uint64_t interval_ns)
+static void arm_answer_timer(const struct av_qp_end *end, enum av_park what, uint64_t interval_ns)
 {
 	uint64_t deadline_ns = av_now_ns() + interval_ns;
 
@@ -169,11 +169,12 @@ static void wait_for_turn(const struct av_qp_end *end, const struct av_wire *w)
 	enum av_park what = is_waiting(end, w) ? AV_PARK_NO_ANSWER : AV_PARK_FULL;
 	uint64_t rest_ns = rest_left(end, w);
 
-	wait_for(end, what, rest_ns ? rest_ns : av_patience_of(&end->qp->attr, what).interval_ns);
+	arm_answer_timer(end, what,
+			 rest_ns ? rest_ns : av_patience_of(&end->qp->attr, what).interval_ns);
 }
 
 /* What is known of why there is no answer, -errno. */
-static int heard(struct av_wire *w)
+static int take_path_error(struct av_wire *w)
 {
 	int err = w->asked ? av_net_heard(&w->way.path) : 0;
 
@@ -198,7 +199,7 @@ void av_wire_progress(const struct av_qp_end *end, struct av_wire *w, bool ackno
 	if (acknowledgement)
 		av_window_acknowledged(w->way.window, w->mtu, now);
 	if (w->asked)
-		(void)!heard(w);
+		(void)!take_path_error(w);
 	atomic_store(&end->qp->deadline_ns, now + p.interval_ns);
 }
 
@@ -224,7 +225,7 @@ static uint64_t spread(const struct av_wire *w, uint64_t interval_ns)
  * The time for an answer is over, or that of an RNR NAK.
  * Return: true: that was the last try
  */
-static bool expired(struct sending *s)
+static bool handle_answer_timeout(struct sending *s)
 {
 	struct av_patience p = av_patience_of(&s->end->qp->attr, AV_PARK_NO_ANSWER);
 	struct av_wire *w = s->w;
@@ -235,7 +236,7 @@ static bool expired(struct sending *s)
 		av_count_req(s->end->qp, AV_REQ_TIMEOUT);
 		tried(w, p.interval_ns);
 		if (w->spent >= p.retries * TIMEOUTS) {
-			w->unheard = heard(w);
+			w->unheard = take_path_error(w);
 			return true;
 		}
 		w->asked = w->spent + TIMEOUTS >= p.retries * TIMEOUTS;
@@ -244,11 +245,11 @@ static bool expired(struct sending *s)
 	}
 	w->waits = w->repeated = false;
 	av_wire_rewind(s->end, w, w->acked);
-	wait_for(s->end, AV_PARK_NO_ANSWER, p.interval_ns + spread(w, p.interval_ns));
+	arm_answer_timer(s->end, AV_PARK_NO_ANSWER, p.interval_ns + spread(w, p.interval_ns));
 	return false;
 }
 
-static void fail_head(struct sending *s, enum av_fault fault)
+static void fail_request_head(struct sending *s, enum av_fault fault)
 {
 	const struct av_sq_wqe *wqe = av_sq_slot(s->end, s->end->qp->sq_next);
 
@@ -262,18 +263,19 @@ static void fail_head(struct sending *s, enum av_fault fault)
 /* --- one request ----------------------------------------------------------------- */
 
 /* A fault that the requester finds: those before the request complete first. */
-static bool refuse(struct sending *s, enum av_fault fault)
+static bool refuse_request(struct sending *s, enum av_fault fault)
 {
 	if (s->w->next != s->end->qp->sq_next) {
 		av_diag_drop();
 		return false;
 	}
-	flush(s); /* once it has failed, the queue pair may be connected anew, with the same PSNs */
-	fail_head(s, fault);
+	flush_send_burst(s); /* once it has failed, the queue pair may be connected anew, with the
+				same PSNs */
+	fail_request_head(s, fault);
 	return false;
 }
 
-static uint8_t *part_of(const struct av_qp_end *end, struct av_wire *w, uint32_t request)
+static uint8_t *request_part_size(const struct av_qp_end *end, struct av_wire *w, uint32_t request)
 {
 	return &w->part[request & end->qp->sq_mask];
 }
@@ -293,7 +295,7 @@ static uint8_t longest_part(const struct av_wire *w)
  */
 static uint32_t read_part(const struct sending *s)
 {
-	uint8_t *part = part_of(s->end, s->w, s->w->next);
+	uint8_t *part = request_part_size(s->end, s->w, s->w->next);
 	uint32_t most = av_window_answer(s->w->way.window) / s->w->mtu;
 
 	while (*part > 1 && *part > most)
@@ -305,7 +307,8 @@ static uint32_t read_part(const struct sending *s)
 static uint32_t answers_of(const struct sending *s, uint32_t i, uint32_t sent)
 {
 	int32_t come = av_psn_distance(*first_of(s->end, s->w, i), s->w->acked);
-	uint32_t part = *part_of(s->end, s->w, i), done = come > 0 ? (uint32_t)come / part : 0;
+	uint32_t part = *request_part_size(s->end, s->w, i),
+		 done = come > 0 ? (uint32_t)come / part : 0;
 
 	return (sent + part - 1) / part - done;
 }
@@ -325,13 +328,13 @@ static uint32_t answers_wanted(const struct sending *s)
 }
 
 /* Return: may the request's first packet be sent now? */
-static bool begin(struct sending *s, const struct av_sq_wqe *wqe)
+static bool start_request(struct sending *s, const struct av_sq_wqe *wqe)
 {
 	enum av_fault fault = av_execute_check(s->end, wqe);
 	struct av_wire *w = s->w;
 
 	if (fault != AV_FAULT_NONE)
-		return refuse(s, fault);
+		return refuse_request(s, fault);
 	if ((wqe->flags & IBV_SEND_FENCE) && answers_wanted(s))
 		return false;
 	if (av_wr_opcode(wqe->opcode)->answered &&
@@ -339,13 +342,13 @@ static bool begin(struct sending *s, const struct av_sq_wqe *wqe)
 		return false;
 	*first_of(s->end, w, w->next) = s->end->qp->next_psn;
 	if (w->top == w->next) {
-		*part_of(s->end, w, w->next) = longest_part(w);
+		*request_part_size(s->end, w, w->next) = longest_part(w);
 		w->top++;
 	}
 	return true;
 }
 
-static void advance(struct sending *s, uint32_t packets)
+static void advance_sent_psn(struct sending *s, uint32_t packets)
 {
 	struct av_qp_shared *q = s->end->qp;
 
@@ -360,7 +363,7 @@ static void advance(struct sending *s, uint32_t packets)
 }
 
 /* Where @p's payload goes. NULL: no memory; the packet is lost. */
-static uint8_t *put(struct sending *s, const struct av_packet *p)
+static uint8_t *put_request_packet(struct sending *s, const struct av_packet *p)
 {
 	s->left -= s->left > 0;
 	if (!s->burst)
@@ -403,8 +406,8 @@ static bool send_part(struct sending *s, const struct av_wire_message *m,
 	p.addr += before;
 	p.length = (uint32_t)(wqe->bytes - before < (uint64_t)n * w->mtu ? wqe->bytes - before
 									 : (uint64_t)n * w->mtu);
-	(void)put(s, &p);
-	advance(s, n);
+	(void)put_request_packet(s, &p);
+	advance_sent_psn(s, n);
 	return true;
 }
 
@@ -433,7 +436,7 @@ static enum av_fault send_packets(struct sending *s, const struct av_wire_messag
 
 		(void)av_wire_packet(m, s->w->begun, &p);
 		p.ack_request |= m->head.ack_request && ((left - 1) % often == 0 || s->left == 1);
-		place = put(s, &p);
+		place = put_request_packet(s, &p);
 		if (place && p.payload_bytes) {
 			av_spans_local(&to, NULL, place, p.payload_bytes);
 			if (av_xfer_copy_part(&to, rest, p.payload_bytes, now) != AV_FAULT_NONE) {
@@ -442,7 +445,7 @@ static enum av_fault send_packets(struct sending *s, const struct av_wire_messag
 			}
 		}
 		av_spans_skip(rest, p.payload_bytes);
-		advance(s, 1);
+		advance_sent_psn(s, 1);
 	}
 	return AV_FAULT_NONE;
 }
@@ -475,7 +478,7 @@ static bool send_request(struct sending *s, const struct av_sq_wqe *wqe)
 		av_request_message(s->end, wqe, kind, NULL, *first_of(s->end, w, w->next));
 	struct av_spans none = {.count = 0};
 	enum av_fault fault = AV_FAULT_NONE;
-	int32_t left = room_for(s, wqe);
+	int32_t left = count_sendable_packets(s, wqe);
 
 	if (left <= 0)
 		return false;
@@ -486,7 +489,7 @@ static bool send_request(struct sending *s, const struct av_sq_wqe *wqe)
 	else
 		fault = send_packets(s, &m, 1, left, &none);
 	if (fault != AV_FAULT_NONE)
-		return refuse(s, fault);
+		return refuse_request(s, fault);
 	return w->begun >= packets;
 }
 
@@ -499,7 +502,7 @@ static bool run_local(struct sending *s, const struct av_sq_wqe *wqe)
 		return false;
 	result = av_execute(s->end, &nobody, wqe, NULL);
 	if (result.fault != AV_FAULT_NONE)
-		return refuse(s, result.fault);
+		return refuse_request(s, result.fault);
 	av_finish_done(s->end, wqe);
 	s->w->top = s->w->next + 1;
 	return true;
@@ -514,7 +517,7 @@ static void done_unreliable(struct sending *s, const struct av_sq_wqe *wqe)
 }
 
 /* Return: was all of the request sent, so that the next one can be begun? */
-static bool next(struct sending *s)
+static bool send_next_request(struct sending *s)
 {
 	const struct av_sq_wqe *wqe = av_sq_slot(s->end, s->w->next);
 	bool local = wqe && av_wr_opcode(wqe->opcode)->local;
@@ -522,7 +525,7 @@ static bool next(struct sending *s)
 	if (!wqe)
 		return false;
 	if (local ? !run_local(s, wqe)
-		  : (s->w->begun == 0 && !begin(s, wqe)) || !send_request(s, wqe))
+		  : (s->w->begun == 0 && !start_request(s, wqe)) || !send_request(s, wqe))
 		return false;
 	s->w->takers += !local && av_wr_opcode(wqe->opcode)->receives;
 	s->w->next++;
@@ -568,7 +571,7 @@ bool av_wire_is_under_way(const struct av_qp_end *end)
 }
 
 /* A fault on demand has ended requests that were never begun. */
-static void catch_up(const struct av_qp_end *end, struct av_wire *w)
+static void skip_failed_requests(const struct av_qp_end *end, struct av_wire *w)
 {
 	if ((int32_t)(end->qp->sq_next - w->top) > 0)
 		w->next = w->top = end->qp->sq_next;
@@ -593,9 +596,9 @@ static void send(struct sending *s, bool draining, uint32_t head)
 	}
 	while (!s->w->waits && !s->failed && has_turn(s, head) &&
 	       s->w->next != (draining ? s->w->top : atomic_load(&q->sq_tail)))
-		if (!next(s))
+		if (!send_next_request(s))
 			break;
-	flush(s);
+	flush_send_burst(s);
 }
 
 bool av_wire_step(const struct av_qp_end *end, bool singly)
@@ -610,11 +613,11 @@ bool av_wire_step(const struct av_qp_end *end, bool singly)
 		av_finish_error(end);
 		return true;
 	}
-	catch_up(end, w);
+	skip_failed_requests(end, w);
 	av_wire_settle(end, w);
 	if (atomic_load(&end->qp->park) != AV_PARK_NOT &&
-	    atomic_load(&end->qp->deadline_ns) <= av_now_ns() && expired(&s)) {
-		fail_head(&s, AV_FAULT_RETRY_EXHAUSTED);
+	    atomic_load(&end->qp->deadline_ns) <= av_now_ns() && handle_answer_timeout(&s)) {
+		fail_request_head(&s, AV_FAULT_RETRY_EXHAUSTED);
 		return true;
 	}
 	send(&s, draining, head);

@@ -77,7 +77,7 @@ static void send_answer(const struct arrival *a, enum av_operation operation, ui
  * The program may have allowed more of them while it was drained (SQD). Without memory, as many are
  * kept as before.
  */
-static void make_room(struct av_wire *w, uint32_t count)
+static void grow_kept_answers(struct av_wire *w, uint32_t count)
 {
 	struct av_wire_answer *kept;
 
@@ -95,11 +95,11 @@ static void make_room(struct av_wire *w, uint32_t count)
 }
 
 /* Keep an answer for a duplicate of its request. */
-static void keep(struct arrival *a, bool atomic, uint64_t original)
+static void record_kept_answer(struct arrival *a, bool atomic, uint64_t original)
 {
 	struct av_wire *w = a->w;
 
-	make_room(w, a->end->qp->attr.max_dest_rd_atomic);
+	grow_kept_answers(w, a->end->qp->attr.max_dest_rd_atomic);
 	if (w->kept_count == 0)
 		return;
 	w->kept[w->kept_next] = (struct av_wire_answer){
@@ -162,7 +162,7 @@ void av_wire_tell_credits(const struct av_qp_end *end)
 
 /* --- the request as it would be in a ring ---------------------------------------- */
 
-static void fill_head(struct arrival *a)
+static void fill_arrival_wqe(struct arrival *a)
 {
 	const struct av_packet *p = a->p;
 	struct av_sq_wqe *h = &a->head;
@@ -198,7 +198,7 @@ static void fill_head(struct arrival *a)
 
 /* --- messages in pieces ---------------------------------------------------------- */
 
-static bool begins(const struct arrival *a)
+static bool starts_message(const struct arrival *a)
 {
 	return a->info.place == AV_PLACE_FIRST || a->info.place == AV_PLACE_ONLY;
 }
@@ -221,13 +221,13 @@ static bool is_in_order(const struct arrival *a)
 	const struct av_wire *w = a->w;
 	uint32_t bytes = a->p->payload_bytes;
 
-	if (begins(a) == w->coming || (w->coming && !goes_on(a)))
+	if (starts_message(a) == w->coming || (w->coming && !goes_on(a)))
 		return false;
-	if (ends(a) ? bytes > w->mtu || (!begins(a) && bytes == 0) : bytes != w->mtu)
+	if (ends(a) ? bytes > w->mtu || (!starts_message(a) && bytes == 0) : bytes != w->mtu)
 		return false;
 	if (a->info.operation != AV_OP_WRITE)
 		return true;
-	if (begins(a))
+	if (starts_message(a))
 		return ends(a) ? a->p->length == bytes
 			       : a->p->length > bytes && a->p->length <= AV_WIRE_MESSAGE_MAX;
 	return ends(a) ? w->come + bytes == w->announced : w->come + bytes < w->announced;
@@ -254,10 +254,10 @@ static bool is_sound(const struct arrival *a)
 }
 
 /* Where the piece belongs in its message. */
-static void locate(struct arrival *a)
+static void locate_piece(struct arrival *a)
 {
 	const struct av_wire *w = a->w;
-	bool first = begins(a);
+	bool first = starts_message(a);
 
 	a->piece = (struct av_piece){
 		.bytes = &a->bytes,
@@ -275,11 +275,11 @@ static void locate(struct arrival *a)
 }
 
 /* The piece has been executed. */
-static void remember(struct arrival *a)
+static void record_piece(struct arrival *a)
 {
 	struct av_wire *w = a->w;
 
-	if (begins(a)) {
+	if (starts_message(a)) {
 		w->message = (enum av_operation)a->info.operation;
 		w->come = 0;
 		w->addr = a->p->addr;
@@ -293,7 +293,7 @@ static void remember(struct arrival *a)
 /* --- execution ------------------------------------------------------------------- */
 
 /* Execute the piece. Return: done; else it is to be refused, or has to come again. */
-static bool run(struct arrival *a)
+static bool execute_arrived_piece(struct arrival *a)
 {
 	const struct av_qp_end peer = {a->end->seg, a->w->peer};
 	struct av_events events;
@@ -310,7 +310,7 @@ static bool run(struct arrival *a)
 }
 
 /* What the requester hears of a piece that was not done. Return: a syndrome; AV_NAK_NONE */
-static uint8_t refusal(const struct arrival *a)
+static uint8_t piece_nak_syndrome(const struct arrival *a)
 {
 	if (a->w->service == AV_SERVICE_UC)
 		return AV_NAK_NONE;
@@ -319,10 +319,10 @@ static uint8_t refusal(const struct arrival *a)
 	return a->outcome.park == AV_PARK_NOT ? av_rule(a->outcome.fault)->nak : AV_NAK_NONE;
 }
 
-static bool execute(struct arrival *a)
+static bool execute_or_nak(struct arrival *a)
 {
-	bool done = run(a);
-	uint8_t syndrome = done ? AV_NAK_NONE : refusal(a);
+	bool done = execute_arrived_piece(a);
+	uint8_t syndrome = done ? AV_NAK_NONE : piece_nak_syndrome(a);
 
 	if (syndrome != AV_NAK_NONE)
 		send_answer(a, AV_OP_ACK, a->p->psn, syndrome, 0);
@@ -333,12 +333,12 @@ static void execute_payload(struct arrival *a)
 {
 	av_spans_local(&a->bytes, a->end->seg, (void *)(uintptr_t)a->p->payload,
 		       a->p->payload_bytes);
-	locate(a);
+	locate_piece(a);
 	/* Before the program hears of the message: its answer takes the acknowledgement along. */
 	if (a->p->ack_request || ends(a))
 		av_wire_owe(a->end, a->w);
-	if (execute(a))
-		remember(a);
+	if (execute_or_nak(a))
+		record_piece(a);
 }
 
 /* One packet of a READ's answer, its payload read into the packet. */
@@ -360,12 +360,12 @@ static bool put_answer(struct arrival *a, struct av_net_burst *burst,
 	a->piece.before = before;
 	a->piece.whole = index == 0 ? a->p->length : 0;
 	a->piece.more = before + p.payload_bytes < a->p->length;
-	if (run(a))
+	if (execute_arrived_piece(a))
 		return true;
 	/* Behind what was read before, and instead of this packet. */
 	av_net_take_back(burst);
-	if (refusal(a) != AV_NAK_NONE)
-		put_short(a, burst, AV_OP_ACK, p.psn, refusal(a), 0);
+	if (piece_nak_syndrome(a) != AV_NAK_NONE)
+		put_short(a, burst, AV_OP_ACK, p.psn, piece_nak_syndrome(a), 0);
 	return false;
 }
 
@@ -385,7 +385,7 @@ static struct av_wire_message answer_of(const struct arrival *a)
 }
 
 /* Send packets until the answer is given, or refused, or @until is the next one. */
-static void send_answers(struct arrival *a, uint32_t until)
+static void send_read_responses(struct arrival *a, uint32_t until)
 {
 	struct av_net_burst *burst = av_net_burst(&a->w->way.path, a->end->seg->head->device);
 	struct av_wire_message m = answer_of(a);
@@ -431,7 +431,7 @@ static uint64_t answer_read(struct arrival *a)
 
 		room = r->packets == 1 || av_net_has_room(&a->w->way.path);
 		if (room)
-			send_answers(a, r->next + (left < step ? left : step));
+			send_read_responses(a, r->next + (left < step ? left : step));
 	}
 	atomic_store(&a->end->qp->reading, r->next < r->packets);
 	if (r->next == r->packets) {
@@ -465,9 +465,9 @@ static void execute_word(struct arrival *a)
 		       write ? (void *)(uintptr_t)a->p->payload : (void *)&original,
 		       write ? a->p->payload_bytes : sizeof(original));
 	a->piece = (struct av_piece){.bytes = &a->bytes};
-	if (!execute(a))
+	if (!execute_or_nak(a))
 		return;
-	keep(a, atomic, original);
+	record_kept_answer(a, atomic, original);
 	send_answer(a, atomic ? AV_OP_ATOMIC_ACK : AV_OP_READ_RESPONSE, a->p->psn, AV_SYNDROME_ACK,
 		    original);
 }
@@ -477,7 +477,7 @@ static void execute_request(struct arrival *a)
 	if (!is_sound(a)) {
 		av_diag_note(AV_CHECK_PACKET_ORDER, a->info.place, a->p->payload_bytes);
 		a->head.opcode = UINT32_MAX; /* no operation: refused as an invalid request */
-		(void)execute(a);
+		(void)execute_or_nak(a);
 	} else if (has_pieces(a)) {
 		execute_payload(a);
 	} else if (a->info.operation == AV_OP_READ) {
@@ -552,9 +552,9 @@ static void unreliable(struct arrival *a)
 {
 	bool gap = a->p->psn != a->end->qp->expected_psn;
 
-	if (gap || (begins(a) && a->w->coming))
+	if (gap || (starts_message(a) && a->w->coming))
 		drop_message(a);
-	if (!begins(a) && !a->w->coming)
+	if (!starts_message(a) && !a->w->coming)
 		return;
 	a->end->qp->expected_psn = a->p->psn;
 	if (!has_pieces(a) || !is_in_order(a)) {
@@ -567,7 +567,7 @@ static void unreliable(struct arrival *a)
 }
 
 /* @qpn: of the queue pair, when its right @resp was taken */
-static void leave(const struct arrival *a, uint32_t qpn)
+static void release_responder(const struct arrival *a, uint32_t qpn)
 {
 	av_lock_release(&a->end->qp->resp);
 	av_events_raise(a->end, qpn, &a->events);
@@ -586,13 +586,13 @@ void av_wire_requested(const struct av_qp_end *end, const struct av_net_packet *
 	qpn = atomic_load(&end->qp->qpn);
 	if (a.w && av_wire_is_peer(end, packet) && answers(end) &&
 	    av_opcode_info(a.p->opcode, &a.info)) {
-		fill_head(&a);
+		fill_arrival_wqe(&a);
 		if (a.w->service == AV_SERVICE_UC)
 			unreliable(&a);
 		else
 			reliable(&a);
 	}
-	leave(&a, qpn);
+	release_responder(&a, qpn);
 }
 
 uint64_t av_wire_read_on(const struct av_qp_end *end)
@@ -608,11 +608,11 @@ uint64_t av_wire_read_on(const struct av_qp_end *end)
 	if (a.w && answers(end) && a.w->read.next < a.w->read.packets &&
 	    av_opcode_info(a.w->read.request.opcode, &a.info)) {
 		a.p = &a.w->read.request;
-		fill_head(&a);
+		fill_arrival_wqe(&a);
 		next = answer_read(&a);
 	} else {
 		atomic_store(&end->qp->reading, false);
 	}
-	leave(&a, qpn);
+	release_responder(&a, qpn);
 	return next;
 }

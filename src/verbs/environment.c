@@ -25,7 +25,7 @@ struct av_environment {
 };
 
 /* NULL: there is none of that name. */
-static struct setting *find(struct av_environment *env, const char *name)
+static struct setting *find_setting(struct av_environment *env, const char *name)
 {
 	struct setting *one;
 
@@ -36,11 +36,11 @@ static struct setting *find(struct av_environment *env, const char *name)
 }
 
 /* Context: the mutex is held, or @env is not shared yet. */
-static int set(struct av_environment *env, const char *name, const char *value)
+static int store_setting(struct av_environment *env, const char *name, const char *value)
 {
 	size_t name_bytes = strlen(name) + 1, value_bytes = strlen(value) + 1;
 	struct setting *one = malloc(sizeof(*one) + name_bytes + value_bytes),
-		       *old = find(env, name);
+		       *old = find_setting(env, name);
 
 	if (!one)
 		return ENOMEM;
@@ -78,7 +78,7 @@ static int copy_all(struct av_environment *env)
 		if (!equals || equals == *text || strlen(equals + 1) > AV_SETTING_MAX)
 			continue;
 		name = strndup(*text, (size_t)(equals - *text));
-		ret = name ? set(env, name, equals + 1) : ENOMEM;
+		ret = name ? store_setting(env, name, equals + 1) : ENOMEM;
 		free(name);
 		if (ret)
 			return ret;
@@ -117,13 +117,13 @@ int av_environment_set(struct av_context *ctx, const char *name, const char *val
 	if (strlen(value) > AV_SETTING_MAX)
 		return av_refuse(EINVAL, AV_CHECK_SETTING_LONG, strlen(value), AV_SETTING_MAX);
 	pthread_mutex_lock(&env->mutex);
-	if (overwrite || !find(env, name))
-		ret = set(env, name, value);
+	if (overwrite || !find_setting(env, name))
+		ret = store_setting(env, name, value);
 	pthread_mutex_unlock(&env->mutex);
 	return ret;
 }
 
-static bool copy(const char *from, char *value, size_t size)
+static bool copy_setting_value(const char *from, char *value, size_t size)
 {
 	size_t bytes = from ? strlen(from) + 1 : 0;
 
@@ -141,15 +141,15 @@ bool av_environment_get(const void *where, const char *name, char *value, size_t
 	bool found;
 
 	if (!env)
-		return copy(secure_getenv(name), value, size);
+		return copy_setting_value(secure_getenv(name), value, size);
 	pthread_mutex_lock(&env->mutex);
-	one = find(env, name);
-	found = copy(one ? one->value : NULL, value, size);
+	one = find_setting(env, name);
+	found = copy_setting_value(one ? one->value : NULL, value, size);
 	pthread_mutex_unlock(&env->mutex);
 	return found;
 }
 
-static void complain(const char *name, const char *value)
+static void report_bad_setting(const char *name, const char *value)
 {
 	fprintf(stderr, "Invalid value %s for %s\n", value, name);
 }
@@ -157,7 +157,7 @@ static void complain(const char *name, const char *value)
 struct av_page_policy av_environment_pages(const struct av_context *ctx,
 					   const struct av_page_object *object)
 {
-	return av_page_policy_read(object, av_environment_get, ctx, complain);
+	return av_page_policy_read(object, av_environment_get, ctx, report_bad_setting);
 }
 
 void av_environment_free(struct av_context *ctx)

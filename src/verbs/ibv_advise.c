@@ -61,8 +61,8 @@ static int check_key(const struct av_context *ctx, const struct av_key *k, uint3
 }
 
 /* Copy what the region is now, if it may be given the advice. Waits while it is re-registered. */
-static int look_up(struct av_context *ctx, uint32_t lkey, const struct av_pd *pd,
-		   enum ibv_advise_mr_advice advice, struct av_key *what)
+static int lookup_advised_region(struct av_context *ctx, uint32_t lkey, const struct av_pd *pd,
+				 enum ibv_advise_mr_advice advice, struct av_key *what)
 {
 	struct av_key *k = av_key_lock_region(ctx->seg, lkey);
 	int err = check_key(ctx, k, lkey, pd, advice);
@@ -75,11 +75,12 @@ static int look_up(struct av_context *ctx, uint32_t lkey, const struct av_pd *pd
 }
 
 /* A range outside the region fails like unmapped memory: only a call that waits reports it. */
-static int resolve(struct av_context *ctx, const struct av_pd *pd, enum ibv_advise_mr_advice advice,
-		   const struct ibv_sge *sge, struct av_odp_range *range)
+static int resolve_advised_range(struct av_context *ctx, const struct av_pd *pd,
+				 enum ibv_advise_mr_advice advice, const struct ibv_sge *sge,
+				 struct av_odp_range *range)
 {
 	struct av_key region = {.kind = AV_KEY_NONE};
-	int err = look_up(ctx, sge->lkey, pd, advice, &region);
+	int err = lookup_advised_region(ctx, sge->lkey, pd, advice, &region);
 
 	if (err)
 		return err;
@@ -91,8 +92,9 @@ static int resolve(struct av_context *ctx, const struct av_pd *pd, enum ibv_advi
 	return 0;
 }
 
-static int advise(struct av_context *ctx, const struct av_pd *pd, enum ibv_advise_mr_advice advice,
-		  bool flush, const struct ibv_sge *sge, uint32_t count)
+static int advise_mr_ranges(struct av_context *ctx, const struct av_pd *pd,
+			    enum ibv_advise_mr_advice advice, bool flush, const struct ibv_sge *sge,
+			    uint32_t count)
 {
 	struct av_odp_range *range = calloc(count, sizeof(*range));
 	int err = 0;
@@ -100,7 +102,7 @@ static int advise(struct av_context *ctx, const struct av_pd *pd, enum ibv_advis
 	if (!range)
 		return ENOMEM;
 	for (uint32_t i = 0; i < count && err == 0; i++)
-		err = resolve(ctx, pd, advice, &sge[i], &range[i]);
+		err = resolve_advised_range(ctx, pd, advice, &sge[i], &range[i]);
 	if (err == 0) /* otherwise refused before anything is done */
 		err = av_odp_advise(ctx->seg, range, count, (enum ib_uverbs_advise_mr_advice)advice,
 				    flush);
@@ -119,7 +121,8 @@ int av_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t 
 	if (err == 0)
 		err = check_call(pd, advice, flags, sge, count);
 	if (err == 0)
-		err = advise(ctx, pd, advice, flags & IBV_ADVISE_MR_FLAG_FLUSH, sge, count);
+		err = advise_mr_ranges(ctx, pd, advice, flags & IBV_ADVISE_MR_FLAG_FLUSH, sge,
+				       count);
 	return err ? av_fail_errno(AV_VERB_ADVISE_MR, err) : 0;
 }
 
@@ -130,7 +133,7 @@ int av_advise_region(struct av_context *ctx, uint32_t lkey, enum ibv_advise_mr_a
 	int err = av_context_err(ctx);
 
 	if (err == 0)
-		err = look_up(ctx, lkey, NULL, advice, &region);
+		err = lookup_advised_region(ctx, lkey, NULL, advice, &region);
 	if (err)
 		return err;
 	if (!av_range_within(range->addr, range->length, region.addr, region.length))

@@ -184,7 +184,7 @@ AV_EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc 
 
 /* Attaches queue pairs to multicast groups. */
 
-static int check(const struct av_qp *qp, const union ibv_gid *gid)
+static int check_mcast_group(const struct av_qp *qp, const union ibv_gid *gid)
 {
 	if (!qp)
 		return ENOENT;
@@ -195,13 +195,13 @@ static int check(const struct av_qp *qp, const union ibv_gid *gid)
 	return av_multicast_gid(gid) ? 0 : av_refuse(EINVAL, AV_CHECK_MCAST_GID, gid->raw[0], 0xff);
 }
 
-static int attach(struct av_qp *qp, const union ibv_gid *gid)
+static int attach_mcast_qp(struct av_qp *qp, const union ibv_gid *gid)
 {
 	struct av_multicast_member member = {
 		.location = {qp->end.seg->ref, qp->end.qp->index},
 		.qpn = qp->ibv.qp_num,
 	};
-	int err = check(qp, gid);
+	int err = check_mcast_group(qp, gid);
 
 	if (err == 0)
 		err = av_context_err(av_context_of(qp->ibv.context));
@@ -228,7 +228,7 @@ AV_EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uin
 	AV_OURS_OR_NEXT(av_fail_errno, ATTACH_MCAST, ibv_attach_mcast, "IBVERBS_1.1", ibv, gid,
 			lid);
 	qp = av_qp_find(ibv);
-	err = qp ? attach(qp, gid) : ENOENT;
+	err = qp ? attach_mcast_qp(qp, gid) : ENOENT;
 	return err ? av_fail_errno(AV_VERB_ATTACH_MCAST, err) : 0;
 }
 
@@ -255,7 +255,7 @@ AV_EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uin
 	AV_OURS_OR_NEXT(av_fail_errno, DETACH_MCAST, ibv_detach_mcast, "IBVERBS_1.1", ibv, gid,
 			lid);
 	qp = av_qp_find(ibv);
-	err = check(qp, gid);
+	err = check_mcast_group(qp, gid);
 	if (err == 0)
 		err = detach(qp, gid);
 	return err ? av_fail_errno(AV_VERB_DETACH_MCAST, err) : 0;

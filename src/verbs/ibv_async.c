@@ -51,7 +51,7 @@ void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t 
 	pthread_mutex_unlock(mutex);
 }
 
-static void count(pthread_mutex_t *mutex, uint32_t *delivered)
+static void count_async_delivered(pthread_mutex_t *mutex, uint32_t *delivered)
 {
 	pthread_mutex_lock(mutex);
 	(*delivered)++;
@@ -59,8 +59,8 @@ static void count(pthread_mutex_t *mutex, uint32_t *delivered)
 }
 
 /* Turn a record into an event. Return: false if the object has been destroyed. */
-static bool deliver(struct av_context *ctx, const struct av_doorbell_record *record,
-		    struct ibv_async_event *event)
+static bool deliver_async_event(struct av_context *ctx, const struct av_doorbell_record *record,
+				struct ibv_async_event *event)
 {
 	struct av_srq *srq;
 	struct av_qp *qp;
@@ -72,21 +72,21 @@ static bool deliver(struct av_context *ctx, const struct av_doorbell_record *rec
 		qp = av_table_get(&ctx->qps, record->index);
 		if (!qp || qp->ibv.qp_num != record->id)
 			return false;
-		count(&qp->ibv.mutex, &qp->async_delivered);
+		count_async_delivered(&qp->ibv.mutex, &qp->async_delivered);
 		event->element.qp = &qp->ibv;
 		return true;
 	case AV_SLAB_CQ:
 		cq = av_table_get(&ctx->cqs, record->index);
 		if (!cq || cq->id != record->id)
 			return false;
-		count(&cq->ibv.mutex, &cq->async_delivered);
+		count_async_delivered(&cq->ibv.mutex, &cq->async_delivered);
 		event->element.cq = &cq->ibv;
 		return true;
 	case AV_SLAB_RQ:
 		srq = av_table_get(&ctx->srqs, record->index);
 		if (!srq || srq->id != record->id)
 			return false;
-		count(&srq->ibv.mutex, &srq->async_delivered);
+		count_async_delivered(&srq->ibv.mutex, &srq->async_delivered);
 		event->element.srq = &srq->ibv;
 		return true;
 	default:
@@ -111,7 +111,7 @@ AV_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_
 			return -1;
 		}
 		pthread_mutex_lock(&context->mutex);
-		delivered = deliver(av_context_of(context), &record, event);
+		delivered = deliver_async_event(av_context_of(context), &record, event);
 		pthread_mutex_unlock(&context->mutex);
 	} while (!delivered);
 	if (av_explaining())

@@ -25,7 +25,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static const struct av_fork_handlers fork_handlers = {.mutex = &mutex};
 
 /* The buffer of that handle, or NULL. With mutex. */
-static struct buf *find(const struct ibv_buf *handle)
+static struct buf *find_buf(const struct ibv_buf *handle)
 {
 	struct buf *buf;
 
@@ -35,22 +35,22 @@ static struct buf *find(const struct ibv_buf *handle)
 	return buf;
 }
 
-static bool is_ours(const struct ibv_buf *handle)
+static bool is_own_buf(const struct ibv_buf *handle)
 {
 	bool found;
 
 	pthread_mutex_lock(&mutex);
-	found = find(handle);
+	found = find_buf(handle);
 	pthread_mutex_unlock(&mutex);
 	return found;
 }
 
-static struct buf *take(const struct ibv_buf *handle)
+static struct buf *unlink_buf(const struct ibv_buf *handle)
 {
 	struct buf *found;
 
 	pthread_mutex_lock(&mutex);
-	found = find(handle);
+	found = find_buf(handle);
 	if (found)
 		LIST_REMOVE(found, link);
 	pthread_mutex_unlock(&mutex);
@@ -65,7 +65,7 @@ static int check_buf(const struct ibv_pd *pd, const struct ibv_buf *handle, cons
 	bool good;
 
 	pthread_mutex_lock(&mutex);
-	buf = find(handle);
+	buf = find_buf(handle);
 	good = buf && buf->pd == pd &&
 	       av_range_within((uintptr_t)addr, length, (uintptr_t)buf->addr, buf->size);
 	pthread_mutex_unlock(&mutex);
@@ -100,7 +100,7 @@ AV_EXPORT void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **h
 AV_EXPORT void ibv_free_buf(struct ibv_buf *handle)
 {
 	AV_UNCANCELLED;
-	struct buf *buf = take(handle);
+	struct buf *buf = unlink_buf(handle);
 
 	if (!buf) {
 		AV_NEXT_OR((void)0, ibv_free_buf, "IBVERBS_1.17", handle);
@@ -115,7 +115,7 @@ AV_EXPORT int ibv_export_buf_dmabuf_fd(struct ibv_buf *handle)
 {
 	AV_UNCANCELLED;
 
-	if (is_ours(handle))
+	if (is_own_buf(handle))
 		return av_fail_fd(AV_VERB_EXPORT_BUF_DMABUF_FD, ENODATA);
 	return AV_NEXT_OR(av_fail_fd(AV_VERB_EXPORT_BUF_DMABUF_FD, EOPNOTSUPP),
 			  ibv_export_buf_dmabuf_fd, "IBVERBS_1.18", handle);

@@ -99,7 +99,8 @@ static uint32_t pending(int fd)
 }
 
 /* Append what is in the FIFO to @list. Concurrent readers leave less. Return: entries of @list */
-static uint32_t collect(int fd, struct av_doorbell_record *list, uint32_t count, uint32_t capacity)
+static uint32_t drain_channel_fifo(int fd, struct av_doorbell_record *list, uint32_t count,
+				   uint32_t capacity)
 {
 	while (count < capacity && read_record(fd, &list[count]) == 0)
 		count++;
@@ -139,7 +140,7 @@ static uint32_t sort_out(struct av_channel *channel, int fd, uint32_t cq_index, 
 		return 0;
 	if (kept)
 		memcpy(list, channel->kept, kept * sizeof(*list));
-	count = collect(fd, list, kept, total);
+	count = drain_channel_fifo(fd, list, kept, total);
 	*others = without(list, count, cq_index, cq_id);
 	back = write_back(fd, list, *others);
 	memmove(list, list + back, (*others - back) * sizeof(*list));
@@ -246,7 +247,8 @@ AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 }
 
 /* The CQ of a record, counted as delivered. NULL: the CQ has been destroyed. */
-static struct av_cq *deliver(struct av_context *ctx, const struct av_doorbell_record *record)
+static struct av_cq *deliver_cq_record(struct av_context *ctx,
+				       const struct av_doorbell_record *record)
 {
 	struct av_cq *cq;
 
@@ -275,7 +277,7 @@ AV_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq_
 	while (!cq) {
 		if (channel_read(channel, &record))
 			return -1;
-		cq = deliver(av_context_of(ibv->context), &record);
+		cq = deliver_cq_record(av_context_of(ibv->context), &record);
 	}
 	*cq_out = &cq->ibv;
 	*cq_context = cq->ibv.cq_context;

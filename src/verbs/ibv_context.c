@@ -178,7 +178,7 @@ AV_EXPORT int ibv_fork_init(void)
 /* Exported verbs that this device lacks. Other devices get the system's verb. */
 
 /* We never make a DMA handle or completion counter: any is another device's. */
-static bool is_ours(const void *object)
+static bool is_own_newer_object(const void *object)
 {
 	return av_ours(((const struct av_newer_object *)object)->context);
 }
@@ -226,8 +226,8 @@ AV_EXPORT struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context,
 
 AV_EXPORT int ibv_dealloc_dmah(struct ibv_dmah *dmah)
 {
-	return LACKED(av_fail_errno, is_ours(dmah), DEALLOC_DMAH, ibv_dealloc_dmah, "IBVERBS_1.15",
-		      dmah);
+	return LACKED(av_fail_errno, is_own_newer_object(dmah), DEALLOC_DMAH, ibv_dealloc_dmah,
+		      "IBVERBS_1.15", dmah);
 }
 
 /* --- completion counters --------------------------------------------------------- */
@@ -255,11 +255,11 @@ AV_EXPORT int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *c
 }
 
 /* Defines a verb on an existing counter. */
-#define ON_COUNTER(id, name, type)                                                                \
-	AV_EXPORT int name(struct ibv_comp_cntr *counter, type value)                             \
-	{                                                                                         \
-		return LACKED(av_fail_errno, is_ours(counter), id, name, "IBVERBS_1.18", counter, \
-			      value);                                                             \
+#define ON_COUNTER(id, name, type)                                                   \
+	AV_EXPORT int name(struct ibv_comp_cntr *counter, type value)                \
+	{                                                                            \
+		return LACKED(av_fail_errno, is_own_newer_object(counter), id, name, \
+			      "IBVERBS_1.18", counter, value);                       \
 	}
 
 ON_COUNTER(SET_COMP_CNTR, ibv_set_comp_cntr, uint64_t)
@@ -271,8 +271,8 @@ ON_COUNTER(READ_ERR_COMP_CNTR, ibv_read_err_comp_cntr, uint64_t *)
 
 AV_EXPORT int ibv_destroy_comp_cntr(struct ibv_comp_cntr *counter)
 {
-	return LACKED(av_fail_errno, is_ours(counter), DESTROY_COMP_CNTR, ibv_destroy_comp_cntr,
-		      "IBVERBS_1.18", counter);
+	return LACKED(av_fail_errno, is_own_newer_object(counter), DESTROY_COMP_CNTR,
+		      ibv_destroy_comp_cntr, "IBVERBS_1.18", counter);
 }
 
 /* --- device memory as a dma-buf -------------------------------------------------- */
@@ -301,7 +301,7 @@ static void init_mutexes(struct av_context *ctx)
 }
 
 /* The parent's contexts stay the parent's: the child must not touch their segments. */
-static void after_fork_in_child(void)
+static void reset_contexts_in_child(void)
 {
 	struct av_context *ctx;
 
@@ -313,7 +313,7 @@ static void after_fork_in_child(void)
 	}
 }
 
-static const struct av_fork_handlers fork_handlers = {.child = after_fork_in_child};
+static const struct av_fork_handlers fork_handlers = {.child = reset_contexts_in_child};
 
 static void list_add(struct av_context *ctx)
 {
@@ -344,7 +344,7 @@ bool av_context_other_has(const struct av_context *ctx, uint32_t lkey)
 	return has;
 }
 
-static void init_public(struct av_context *ctx)
+static void init_public_context(struct av_context *ctx)
 {
 	struct ibv_context *c = &ctx->verbs.context;
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -376,7 +376,7 @@ static void free_context(struct av_context *ctx)
 }
 
 /* By a peer, in the watcher's thread. */
-static void called(struct av_seg *seg)
+static void handle_context_call(struct av_seg *seg)
 {
 	uint32_t failure = atomic_load(&seg->head->fatal);
 	char name[sizeof(seg->head->device) + 1];
@@ -393,7 +393,7 @@ static int open_segment(struct av_context *ctx, uint32_t origin)
 {
 	struct ibv_context *c = &ctx->verbs.context;
 
-	av_seg_call_by(called);
+	av_seg_call_by(handle_context_call);
 	ctx->seg = av_device_open(ctx->dev, origin);
 	if (!ctx->seg)
 		return errno;
@@ -432,7 +432,7 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 	av_file_region_begin();
 	ctx->dev = dev;
 	ctx->pds.base = origin ? AV_IMPORT_PDS : 0;
-	init_public(ctx);
+	init_public_context(ctx);
 	err = open_segment(ctx, origin);
 	if (err) {
 		(void)av_refused(AV_VERB_OPEN_DEVICE, err); /* as long as there is a recorder */

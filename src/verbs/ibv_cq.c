@@ -16,18 +16,18 @@
 static const struct av_page_object cq_pages = {
 	.name = "CQ", .huge_variable = "HUGE_CQ", .fallback = AV_ALLOC_PREFER_CONTIG};
 
-static int check_size(const struct av_context *ctx, int cqe)
+static int check_cq_size(const struct av_context *ctx, int cqe)
 {
 	if (cqe >= 1 && cqe <= ctx->dev->attr.max_cqe)
 		return 0;
 	return av_refuse(EINVAL, AV_CHECK_CQ_SIZE, (uint64_t)cqe, (uint64_t)ctx->dev->attr.max_cqe);
 }
 
-static int check_create(const struct av_context *ctx, int cqe,
-			const struct ibv_comp_channel *channel, int vector)
+static int check_cq_create(const struct av_context *ctx, int cqe,
+			   const struct ibv_comp_channel *channel, int vector)
 {
 	const int vectors = ctx->verbs.context.num_comp_vectors;
-	int err = check_size(ctx, cqe);
+	int err = check_cq_size(ctx, cqe);
 
 	if (err)
 		return err;
@@ -38,7 +38,7 @@ static int check_create(const struct av_context *ctx, int cqe,
 	return av_verb_err(ctx, AV_FAIL_CREATE_CQ);
 }
 
-static void init_public(struct ibv_cq *ibv, struct av_context *ctx, uint32_t index, int cqe)
+static void init_public_cq(struct ibv_cq *ibv, struct av_context *ctx, uint32_t index, int cqe)
 {
 	ibv->context = &ctx->verbs.context;
 	ibv->handle = index;
@@ -60,7 +60,7 @@ static void hold_channel(struct ibv_comp_channel *channel, int by)
 struct ibv_cq *av_cq_create(struct av_context *ctx, int cqe, void *cq_context,
 			    struct ibv_comp_channel *channel, int comp_vector)
 {
-	int err = check_create(ctx, cqe, channel, comp_vector);
+	int err = check_cq_create(ctx, cqe, channel, comp_vector);
 	struct av_page_policy policy;
 	struct av_cq *cq;
 	uint32_t index;
@@ -80,7 +80,7 @@ struct ibv_cq *av_cq_create(struct av_context *ctx, int cqe, void *cq_context,
 		return av_fail_null(AV_VERB_CREATE_CQ, ENOMEM);
 	}
 	cq->shared = av_cq_at(ctx->seg, index);
-	init_public(&cq->ibv, ctx, index, cqe);
+	init_public_cq(&cq->ibv, ctx, index, cqe);
 	cq->ibv.channel = channel;
 	cq->ibv.cq_context = cq_context;
 	hold_channel(channel, 1);
@@ -186,7 +186,7 @@ AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 	ctx = av_context_of(ibv->context);
 	err = av_cq_find(ibv) ? av_verb_err(ctx, AV_FAIL_RESIZE_CQ) : ENOENT;
 	if (err == 0)
-		err = check_size(ctx, cqe);
+		err = check_cq_size(ctx, cqe);
 	if (err == 0) {
 		policy = av_environment_pages(ctx, &cq_pages);
 		err = av_cq_resize_patiently(ctx->seg, ibv->handle, (uint32_t)cqe, &policy);
@@ -230,7 +230,7 @@ static struct av_cq *cq_of(struct ibv_cq_ex *ex)
 }
 
 /* Take the next completion. Return: 0, ENOENT (none), or another errno value (broken CQ). */
-static int take(struct av_cq *cq)
+static int poll_next_cqe(struct av_cq *cq)
 {
 	int n = av_poll(av_context_of(cq->ibv.context)->seg, cq->shared, 1, &cq->current,
 			&cq->stamp_ns);
@@ -258,7 +258,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	if (!cq->single_threaded)
 		pthread_mutex_lock(&cq->batch);
 	cq->in_batch = true;
-	err = take(cq);
+	err = poll_next_cqe(cq);
 	if (err) {
 		cq->in_batch = false;
 		if (!cq->single_threaded)
@@ -269,7 +269,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 
 static int next_poll(struct ibv_cq_ex *ex)
 {
-	return take(cq_of(ex));
+	return poll_next_cqe(cq_of(ex));
 }
 
 /* Harmless without an open batch, because programs also call it after an empty ibv_start_poll(). */
@@ -368,12 +368,13 @@ static bool is_parent_domain(const struct ibv_context *context, const struct ibv
 	return pd && pd->contains;
 }
 
-static uint32_t flags_of(const struct ibv_cq_init_attr_ex *attr)
+static uint32_t get_cq_create_flags(const struct ibv_cq_init_attr_ex *attr)
 {
 	return attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
 }
 
-static int check_attr(const struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr)
+static int check_cq_init_attr(const struct ibv_context *context,
+			      const struct ibv_cq_init_attr_ex *attr)
 {
 	const uint32_t mask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
 	const uint32_t flags =
@@ -381,7 +382,7 @@ static int check_attr(const struct ibv_context *context, const struct ibv_cq_ini
 
 	if (attr->comp_mask & ~mask)
 		return av_refuse(EINVAL, AV_CHECK_CQ_MASK, attr->comp_mask, mask);
-	if (flags_of(attr) & ~flags)
+	if (get_cq_create_flags(attr) & ~flags)
 		return av_refuse(EINVAL, AV_CHECK_CQ_FLAGS, attr->flags, flags);
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
 	    !is_parent_domain(context, attr->parent_domain))
@@ -397,7 +398,7 @@ struct ibv_cq_ex *av_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 	AV_UNCANCELLED;
 	struct ibv_cq *ibv;
 	struct av_cq *cq;
-	int err = check_attr(context, attr);
+	int err = check_cq_init_attr(context, attr);
 
 	if (err)
 		return av_fail_null(AV_VERB_CREATE_CQ_EX, err);
@@ -407,8 +408,8 @@ struct ibv_cq_ex *av_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 		return NULL;
 	cq = av_container_of(ibv, struct av_cq, ibv);
 	cq->made_at = __builtin_return_address(0);
-	cq->single_threaded = flags_of(attr) & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
-	if (flags_of(attr) & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
+	cq->single_threaded = get_cq_create_flags(attr) & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	if (get_cq_create_flags(attr) & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
 		atomic_store(&cq->shared->drops, 1);
 	if (attr->wc_flags &
 	    (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))

@@ -32,7 +32,7 @@ struct av_dm *av_dm_of_exp(const struct ibv_exp_dm *exp)
 }
 
 /* Has the block of an import not been freed? */
-static bool is_there(const struct av_dm *dm)
+static bool is_dm_alive(const struct av_dm *dm)
 {
 	const struct av_key *k = av_key_entry(dm->seg, dm->key);
 
@@ -41,7 +41,7 @@ static bool is_there(const struct av_dm *dm)
 
 static int check_copy(const struct av_dm *dm, uint64_t offset, size_t length, unsigned int unit)
 {
-	if (!dm || !is_there(dm))
+	if (!dm || !is_dm_alive(dm))
 		return ENOENT;
 	if (!av_range_within(offset, length, 0, dm->length))
 		return av_refuse(EFAULT, AV_CHECK_DM_RANGE, offset + length, dm->length);
@@ -88,7 +88,7 @@ static int memcpy_from_dm(void *host, struct ibv_dm *ibv, uint64_t offset, size_
 	return err ? av_fail_errno(AV_VERB_MEMCPY_FROM_DM, err) : 0;
 }
 
-static int check_alloc(const struct ibv_alloc_dm_attr *attr)
+static int check_dm_alloc(const struct ibv_alloc_dm_attr *attr)
 {
 	if (attr->comp_mask)
 		return av_refuse(EINVAL, AV_CHECK_COMP_MASK, attr->comp_mask, 0);
@@ -129,13 +129,13 @@ static void give_memory(const struct av_dm *dm)
 	av_dir_unuse(dm->seg->ref, AV_DIR_DM_BYTES, dm->length);
 }
 
-static void put(struct av_dm *dm)
+static void put_dm(struct av_dm *dm)
 {
 	if (atomic_fetch_sub(&dm->refs, 1) == 1)
 		free(dm);
 }
 
-static void init_public(struct av_context *ctx, struct av_dm *dm, uint32_t handle)
+static void init_public_dm(struct av_context *ctx, struct av_dm *dm, uint32_t handle)
 {
 	atomic_store(&dm->refs, 1);
 	dm->ibv.context = &ctx->verbs.context;
@@ -150,7 +150,7 @@ static void init_public(struct av_context *ctx, struct av_dm *dm, uint32_t handl
 /* --- imported blocks ------------------------------------------------------------- */
 
 /* Add an entry to the key table, so that the block can be imported. Return: its index, or 0. */
-static uint32_t announce(struct av_dm *dm)
+static uint32_t publish_dm_key(struct av_dm *dm)
 {
 	struct av_key what = {.kind = AV_KEY_DM_BLOCK, .addr = dm->offset, .length = dm->length};
 
@@ -158,13 +158,13 @@ static uint32_t announce(struct av_dm *dm)
 	return AV_KEY_INDEX(dm->key);
 }
 
-static uint64_t name_of(const struct av_dm *dm)
+static uint64_t get_dm_user_name(const struct av_dm *dm)
 {
 	return AV_PAGE_USERS_DM(AV_KEY_INDEX(dm->key));
 }
 
 /* From here on nobody can import the block. Return: false: somebody has, and has regions on it */
-static bool withdraw(const struct av_dm *dm)
+static bool withdraw_dm_key(const struct av_dm *dm)
 {
 	struct av_key *k = av_key_entry(dm->seg, dm->key);
 	bool imported;
@@ -173,7 +173,7 @@ static bool withdraw(const struct av_dm *dm)
 	imported = k->imported;
 	atomic_store(&k->key, 0); /* as in a change: who registers meanwhile waits */
 	av_lock_release(&k->lock);
-	if (imported && av_page_users_any(dm->seg->ref, name_of(dm))) {
+	if (imported && av_page_users_any(dm->seg->ref, get_dm_user_name(dm))) {
 		atomic_store_explicit(&k->key, dm->key, memory_order_release);
 		return false;
 	}
@@ -202,23 +202,23 @@ static bool find_block(struct av_dm *dm, uint32_t handle)
 }
 
 /* Keep the block of an import for a region. Return: 0 or errno; ENOENT: it has been freed */
-static int hold(const struct av_dm *dm)
+static int hold_imported_dm(const struct av_dm *dm)
 {
-	int err = av_page_users_join(dm->seg->ref, name_of(dm));
+	int err = av_page_users_join(dm->seg->ref, get_dm_user_name(dm));
 	struct av_key *k = err ? NULL : av_key_lock_region(dm->seg, dm->key);
 
 	if (k)
 		av_lock_release(&k->lock);
 	else if (err == 0)
-		(void)av_page_users_leave(dm->seg->ref, name_of(dm), NULL, NULL);
+		(void)av_page_users_leave(dm->seg->ref, get_dm_user_name(dm), NULL, NULL);
 	return k ? 0 : err ? err : ENOENT;
 }
 
 void av_dm_region_ended(struct av_dm *dm, bool inherited)
 {
 	if (dm->imported && !inherited)
-		(void)av_page_users_leave(dm->seg->ref, name_of(dm), NULL, NULL);
-	put(dm);
+		(void)av_page_users_leave(dm->seg->ref, get_dm_user_name(dm), NULL, NULL);
+	put_dm(dm);
 }
 
 /* --- the verbs ------------------------------------------------------------------- */
@@ -238,12 +238,12 @@ static struct ibv_dm *create_dm(struct av_context *ctx, struct av_seg *seg,
 		free(dm);
 		return av_fail_null(AV_VERB_ALLOC_DM, err);
 	}
-	handle = announce(dm);
-	init_public(ctx, dm, handle);
+	handle = publish_dm_key(dm);
+	init_public_dm(ctx, dm, handle);
 	if (handle && av_table_set(&ctx->dms, handle, dm) == 0)
 		return &dm->ibv;
 	if (handle)
-		(void)withdraw(dm);
+		(void)withdraw_dm_key(dm);
 	give_memory(dm);
 	free(dm);
 	return av_fail_null(AV_VERB_ALLOC_DM, ENOMEM);
@@ -259,7 +259,7 @@ struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle)
 	if (!dm)
 		return NULL;
 	*dm = block;
-	init_public(ctx, dm, handle);
+	init_public_dm(ctx, dm, handle);
 	err = av_table_add(&ctx->dms, handle, dm);
 	if (err == 0)
 		return &dm->ibv;
@@ -274,11 +274,11 @@ void av_dm_forget(struct ibv_dm *ibv)
 	if (!dm)
 		return;
 	av_table_clear(&av_context_of(ibv->context)->dms, ibv->handle);
-	put(dm);
+	put_dm(dm);
 }
 
 /* Where to allocate: a forked child must not touch its parent's segment. NULL and errno. */
-static struct av_seg *memory_of(struct av_context *ctx)
+static struct av_seg *get_dm_segment(struct av_context *ctx)
 {
 	int err;
 
@@ -302,7 +302,7 @@ struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr
 {
 	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(context);
-	int err = check_alloc(attr);
+	int err = check_dm_alloc(attr);
 	struct av_seg *seg;
 
 	if (err == 0 && av_device_failed(ctx))
@@ -311,7 +311,7 @@ struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr
 		err = av_verb_err(ctx, AV_FAIL_ALLOC_DM);
 	if (err)
 		return av_fail_null(AV_VERB_ALLOC_DM, err);
-	seg = memory_of(ctx);
+	seg = get_dm_segment(ctx);
 	if (!seg)
 		return NULL;
 	(void)av_copy_init();
@@ -332,13 +332,13 @@ int av_free_dm(struct ibv_dm *ibv)
 	ours = !dm->imported && (!ctx->forked || dm->seg == ctx->child_seg);
 	/* First the handle: another thread may get the key's index once it is free. */
 	av_table_clear(&ctx->dms, ibv->handle);
-	if (ours && !withdraw(dm)) {
+	if (ours && !withdraw_dm_key(dm)) {
 		(void)!av_table_set(&ctx->dms, ibv->handle, dm);
 		return av_misuse_busy(AV_VERB_FREE_DM, ctx, "DM", ibv->handle, NULL);
 	}
 	if (ours)
 		give_memory(dm);
-	put(dm);
+	put_dm(dm);
 	return 0;
 }
 
@@ -374,7 +374,7 @@ struct ibv_mr *av_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t offs
 	int err = check_register(dm, offset, length, access);
 
 	if (err == 0 && dm->imported)
-		err = hold(dm);
+		err = hold_imported_dm(dm);
 	if (err)
 		return av_fail_null(AV_VERB_REG_DM_MR, err);
 	what.addr = dm->offset + offset;

@@ -33,7 +33,7 @@ struct av_page_policy av_mr_pages(const struct av_context *ctx)
 	return av_environment_pages(ctx, &regions);
 }
 
-static int check(struct ibv_pd *pd)
+static int check_reg_mr(struct ibv_pd *pd)
 {
 	return av_pd_find(pd) ? av_verb_err(av_context_of(pd->context), AV_FAIL_REG_MR) : ENOENT;
 }
@@ -63,7 +63,7 @@ struct ibv_mr *av_mr_allocate(struct ibv_pd *pd, struct av_allocate_request *req
 	struct av_context *ctx = av_context_of(pd->context);
 	struct av_allocated memory;
 	struct av_key what;
-	int err = check(pd);
+	int err = check_reg_mr(pd);
 
 	if (err == 0 && req->length > ctx->dev->attr.max_mr_size)
 		err = av_refuse(EINVAL, AV_CHECK_MR_LENGTH, req->length,
@@ -80,7 +80,7 @@ struct ibv_mr *av_mr_attach(struct ibv_pd *pd, const struct av_attach_request *r
 	struct av_context *ctx = av_context_of(pd->context);
 	struct av_allocated memory;
 	struct av_key what;
-	int err = check(pd);
+	int err = check_reg_mr(pd);
 
 	if (err == 0)
 		err = av_allocated_attach(ctx->seg, req, &memory, &what);
@@ -175,7 +175,7 @@ AV_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-static int publish(struct av_context *ctx, struct av_mr *mr, const struct av_key *what)
+static int publish_mr(struct av_context *ctx, struct av_mr *mr, const struct av_key *what)
 {
 	uint32_t key = av_key_create(ctx->seg, what, (uint32_t)ctx->dev->attr.max_mr);
 
@@ -212,7 +212,7 @@ struct ibv_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *a
 	mr->ibv.pd = ibv_pd;
 	mr->ibv.addr = addr;
 	mr->ibv.length = what->length;
-	if (publish(ctx, mr, what)) {
+	if (publish_mr(ctx, mr, what)) {
 		av_heap_region_end(ctx->seg, mr->heap);
 		free(mr);
 		return av_fail_null(AV_VERB_REG_MR, ENOMEM);
@@ -478,8 +478,8 @@ static int check_paging(const struct av_mr *mr, const struct av_mr_change *c)
 		       : 0;
 }
 
-static int check_rights(const struct av_context *ctx, const struct av_mr *mr,
-			const struct av_mr_change *c)
+static int check_rereg_rights(const struct av_context *ctx, const struct av_mr *mr,
+			      const struct av_mr_change *c)
 {
 	if (!(c->flags & IBV_REREG_MR_CHANGE_ACCESS))
 		return 0;
@@ -498,7 +498,7 @@ static int check_change(const struct av_context *ctx, const struct av_mr *mr,
 		return av_refuse(EINVAL, AV_CHECK_REREG_FLAGS, (uint32_t)c->flags, 0);
 	err = check_paging(mr, c);
 	if (err == 0)
-		err = check_rights(ctx, mr, c);
+		err = check_rereg_rights(ctx, mr, c);
 	if (err == 0 && moves_onto_itself(mr, c))
 		err = av_refuse(EFAULT, AV_CHECK_REREG_OVERLAP, (uintptr_t)c->addr,
 				(uintptr_t)mr->memory.map);
@@ -516,9 +516,9 @@ static bool changes_pages(const struct av_mr *mr, const struct av_mr_change *c, 
 }
 
 /* The changed region: as it is, but for what the flags name. Populates pages that may change. */
-static int describe(const struct av_context *ctx, const struct av_mr *mr,
-		    const struct av_mr_change *c, uint32_t access, struct av_allocated *fresh,
-		    struct av_key *what)
+static int describe_rereg_mr(const struct av_context *ctx, const struct av_mr *mr,
+			     const struct av_mr_change *c, uint32_t access,
+			     struct av_allocated *fresh, struct av_key *what)
 {
 	const struct av_key *now = av_key_entry(ctx->seg, mr->ibv.lkey);
 	bool moved = c->flags & IBV_REREG_MR_CHANGE_TRANSLATION;
@@ -548,7 +548,8 @@ static int describe(const struct av_context *ctx, const struct av_mr *mr,
 }
 
 /* The translation has changed. Frees the memory that was allocated with the region, if any. */
-static void moved(struct av_mr *mr, const struct av_mr_change *c, const struct av_allocated *fresh)
+static void update_moved_mr(struct av_mr *mr, const struct av_mr_change *c,
+			    const struct av_allocated *fresh)
 {
 	av_allocated_end(&mr->memory, false);
 	mr->memory = *fresh;
@@ -559,14 +560,14 @@ static void moved(struct av_mr *mr, const struct av_mr_change *c, const struct a
 	mr->iova = (uintptr_t)mr->ibv.addr;
 }
 
-static int change(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
+static int apply_mr_change(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
 {
 	struct av_pd *pd = c->flags & IBV_REREG_MR_CHANGE_PD ? av_pd_find(c->pd) : mr->pd;
 	uint32_t rights = c->flags & IBV_REREG_MR_CHANGE_ACCESS ? c->access : mr->access;
 	struct av_allocated fresh = {.map = NULL};
 	bool prepared = changes_pages(mr, c, rights);
 	struct av_key what;
-	int err = describe(ctx, mr, c, rights, &fresh, &what);
+	int err = describe_rereg_mr(ctx, mr, c, rights, &fresh, &what);
 
 	if (err)
 		return err;
@@ -595,7 +596,7 @@ static int change(struct av_context *ctx, struct av_mr *mr, const struct av_mr_c
 	if (c->flags & IBV_REREG_MR_CHANGE_PD)
 		mr->ibv.pd = c->pd;
 	if (c->flags & IBV_REREG_MR_CHANGE_TRANSLATION)
-		moved(mr, c, &fresh);
+		update_moved_mr(mr, c, &fresh);
 	return 0;
 }
 
@@ -606,14 +607,14 @@ static int command(struct av_context *ctx, struct av_mr *mr, const struct av_mr_
 
 	if (err == 0)
 		err = check_change(ctx, mr, c);
-	return err ? err : change(ctx, mr, c);
+	return err ? err : apply_mr_change(ctx, mr, c);
 }
 
 /*
  * Hide the new range from children of fork(), execute, show them the old one. Our own memory is
  * exempt. Return: 0, or enum ibv_rereg_mr_err_code and errno.
  */
-static int move(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
+static int move_mr_range(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
 {
 	const uintptr_t old = (uintptr_t)mr->ibv.addr;
 	const size_t old_length = is_fork_guarded(mr) ? mr->ibv.length : 0;
@@ -647,7 +648,7 @@ static int rereg(struct av_context *ctx, struct av_mr *mr, const struct av_mr_ch
 							      (uint32_t)c->flags, c->access));
 	if (mr && (is_fork_guarded(mr) || mr->sort == AV_MR_ALLOCATED) &&
 	    (c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) && !ctx->forked)
-		return move(ctx, mr, c);
+		return move_mr_range(ctx, mr, c);
 	err = command(ctx, mr, c);
 	return err ? fail_command(err) : 0;
 }

@@ -25,7 +25,7 @@
 #define AV_PD_FORGOTTEN 0x80000000u /* added to the users of a domain */
 
 /* Set or clear the bit that shows importing contexts whether the domain exists. */
-static void announce(struct av_context *ctx, uint32_t handle, bool exists)
+static void publish_pd_bit(struct av_context *ctx, uint32_t handle, bool exists)
 {
 	uint64_t bit = 1ull << (handle % 64);
 
@@ -59,7 +59,7 @@ struct ibv_pd *av_pd_import(struct av_context *ctx, uint32_t handle)
 	return av_fail_null(AV_VERB_IMPORT_PD, err);
 }
 
-static void drop(struct av_pd *pd)
+static void drop_pd_user(struct av_pd *pd)
 {
 	if (atomic_fetch_sub(&pd->users, 1) == AV_PD_FORGOTTEN + 1)
 		free(pd);
@@ -69,13 +69,13 @@ void av_pd_forget(struct av_pd *pd)
 {
 	av_table_clear(&av_context_of(pd->ibv.context)->pds.table, pd->ibv.handle);
 	atomic_fetch_add(&pd->users, AV_PD_FORGOTTEN + 1);
-	drop(pd);
+	drop_pd_user(pd);
 }
 
 void av_pd_put(struct av_pd *pd, enum av_pd_user kind)
 {
 	atomic_fetch_sub(&pd->user[kind], 1);
-	drop(pd);
+	drop_pd_user(pd);
 }
 
 static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, struct av_td *td)
@@ -96,7 +96,7 @@ static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, 
 		return NULL;
 	}
 	if (!contains)
-		announce(ctx, pd->ibv.handle, true);
+		publish_pd_bit(ctx, pd->ibv.handle, true);
 	if (contains)
 		av_pd_get(contains, AV_PD_PARENT);
 	if (td)
@@ -157,7 +157,7 @@ AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 		return 0;
 	}
 	if (!pd->contains)
-		announce(av_context_of(ibv->context), ibv->handle, false);
+		publish_pd_bit(av_context_of(ibv->context), ibv->handle, false);
 	av_handles_remove(&av_context_of(ibv->context)->pds, ibv->handle);
 	if (pd->contains)
 		av_pd_put(pd->contains, AV_PD_PARENT);
@@ -238,8 +238,8 @@ struct ibv_pd *av_alloc_parent_domain(struct ibv_context *context,
 /* XRC domains: private, or shared by all processes that name the same file. */
 
 /* The number of the domain that the attributes name. Return: number (> 0) or -errno. */
-static int number_of(const struct av_context *ctx, const struct ibv_xrcd_init_attr *attr,
-		     bool *shared)
+static int open_xrcd_number(const struct av_context *ctx, const struct ibv_xrcd_init_attr *attr,
+			    bool *shared)
 {
 	struct stat st;
 
@@ -252,7 +252,7 @@ static int number_of(const struct av_context *ctx, const struct ibv_xrcd_init_at
 				attr->oflags);
 }
 
-static int check(const struct av_context *ctx, const struct ibv_xrcd_init_attr *attr)
+static int check_xrcd_attr(const struct av_context *ctx, const struct ibv_xrcd_init_attr *attr)
 {
 	const uint32_t needed = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
 
@@ -268,13 +268,13 @@ struct ibv_xrcd *av_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_
 	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(context);
 	struct av_xrcd *xrcd;
-	int number = -check(ctx, attr);
+	int number = -check_xrcd_attr(ctx, attr);
 
 	xrcd = av_object_new(AV_VERB_OPEN_XRCD, -number, sizeof(*xrcd));
 	if (!xrcd)
 		return NULL;
 	xrcd->ibv.context = context;
-	number = number_of(ctx, attr, &xrcd->shared);
+	number = open_xrcd_number(ctx, attr, &xrcd->shared);
 	if (number > 0)
 		xrcd->handle = av_handles_add(&ctx->xrcds, xrcd, (uint32_t)ctx->dev->attr.max_pd);
 	if (number > 0 && xrcd->handle) {

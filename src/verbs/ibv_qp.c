@@ -84,8 +84,8 @@ static int check_queues(struct av_context *ctx, const struct ibv_qp_init_attr *a
 	return srq && !srq->xrcd ? 0 : av_refuse(EINVAL, AV_CHECK_QP_SRQ, 0, 0);
 }
 
-static int check_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
-			const struct ibv_qp_init_attr *attr)
+static int check_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
+			   const struct ibv_qp_init_attr *attr)
 {
 	int err = check_cap(&ctx->dev->attr, &attr->cap);
 
@@ -116,7 +116,7 @@ static void count_srq_use(struct av_qp *qp, int by)
 }
 
 /* Add (@by: 1) or drop (-1) references to the objects that a queue pair uses. */
-static void count_use(struct av_qp *qp, int by)
+static void count_qp_refs(struct av_qp *qp, int by)
 {
 	if (qp->pd && by > 0)
 		av_pd_get(qp->pd, AV_PD_QP);
@@ -132,8 +132,8 @@ static void count_use(struct av_qp *qp, int by)
 		count_srq_use(qp, by);
 }
 
-static void init_public(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
-			const struct ibv_qp_init_attr *attr, uint32_t index)
+static void init_public_qp(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
+			   const struct ibv_qp_init_attr *attr, uint32_t index)
 {
 	struct ibv_qp *ibv = &qp->ibv;
 
@@ -181,8 +181,8 @@ static struct av_page_policy pages_of(const struct av_context *ctx, enum ibv_qp_
 	return av_environment_pages(ctx, &object);
 }
 
-static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp,
-			    const struct ibv_qp_init_attr *attr, const struct av_qp_extra *extra)
+static uint32_t fill_shared_qp(struct av_context *ctx, struct av_qp *qp,
+			       const struct ibv_qp_init_attr *attr, const struct av_qp_extra *extra)
 {
 	struct av_qp_request req = {
 		.type = attr->qp_type,
@@ -212,8 +212,8 @@ static uint32_t init_shared(struct av_context *ctx, struct av_qp *qp,
 }
 
 /* The private halves of what @attr names. */
-static void resolve(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
-		    struct ibv_xrcd *xrcd, const struct ibv_qp_init_attr *attr)
+static void resolve_qp_objects(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
+			       struct ibv_xrcd *xrcd, const struct ibv_qp_init_attr *attr)
 {
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		qp->xrcd = av_xrcd_find(ctx, xrcd);
@@ -239,15 +239,15 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 
 	drop_ignored(&asked);
 	if (err == 0)
-		err = check_create(ctx, pd, xrcd, &asked);
+		err = check_qp_create(ctx, pd, xrcd, &asked);
 	qp = av_object_new(AV_VERB_CREATE_QP, err, sizeof(*qp));
 	if (!qp)
 		return NULL;
-	resolve(ctx, qp, pd, xrcd, &asked);
+	resolve_qp_objects(ctx, qp, pd, xrcd, &asked);
 	av_qp_round_cap(&asked.cap, (uint32_t)dev->max_qp_wr);
 	extra = extra ? extra : &none;
 	extra->inline_recv = grant_inline(qp, attr, extra->inline_recv);
-	index = init_shared(ctx, qp, &asked, extra);
+	index = fill_shared_qp(ctx, qp, &asked, extra);
 	if (!index || av_table_set(&ctx->qps, index, qp)) {
 		if (index)
 			av_qp_fini(ctx->seg, index);
@@ -255,8 +255,8 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 		return av_fail_null(AV_VERB_CREATE_QP, ENOMEM);
 	}
 	attr->cap = asked.cap;
-	count_use(qp, 1);
-	init_public(ctx, qp, pd, attr, index);
+	count_qp_refs(qp, 1);
+	init_public_qp(ctx, qp, pd, attr, index);
 	av_overcome(AV_VERB_CREATE_QP); /* no query tells the largest max_inline_data */
 	return &qp->ibv;
 }
@@ -271,7 +271,7 @@ AV_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 }
 
 /* Waits for executors of other processes. RESET empties the queues and purges the CQs. */
-static int reset(struct av_qp *qp)
+static int reset_qp(struct av_qp *qp)
 {
 	int err = av_qp_quiesce(&qp->end);
 
@@ -285,7 +285,7 @@ static int reset(struct av_qp *qp)
 	return 0;
 }
 
-static void end_shared(struct av_qp *qp)
+static void end_shared_qp(struct av_qp *qp)
 {
 	av_mw_queue_pair_ends(av_context_of(qp->ibv.context), atomic_load(&qp->end.qp->qpn));
 	av_qp_fini(qp->end.seg, qp->end.qp->index);
@@ -306,8 +306,8 @@ static struct ibv_qp *publish_opened(struct av_context *ctx, struct av_qp *qp,
 		free(qp);
 		return av_fail_null(AV_VERB_OPEN_QP, ENOMEM);
 	}
-	count_use(qp, 1);
-	init_public(ctx, qp, NULL, &init, handle);
+	count_qp_refs(qp, 1);
+	init_public_qp(ctx, qp, NULL, &init, handle);
 	qp->ibv.state = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
 	return &qp->ibv;
 }
@@ -331,7 +331,7 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	if (av_misuse_on())
 		av_misuse_qp_ends(qp);
 	if (!qp->opened && !ctx->forked)
-		err = reset(qp);
+		err = reset_qp(qp);
 	if (err)
 		return av_fail_errno(AV_VERB_DESTROY_QP, err);
 	av_unlist(ctx, &ctx->qps, ibv->handle);
@@ -340,9 +340,9 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	} else if (!ctx->forked) {
 		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, &qp->async_delivered,
 			      &(struct av_misuse_object){ctx, "QP", ibv->qp_num, qp->made_at});
-		end_shared(qp);
+		end_shared_qp(qp);
 	}
-	count_use(qp, -1);
+	count_qp_refs(qp, -1);
 	pthread_mutex_destroy(&ibv->mutex);
 	pthread_cond_destroy(&ibv->cond);
 	pthread_mutex_destroy(&qp->changes_mutex);
@@ -363,7 +363,7 @@ static void fill_init_attr(const struct av_qp *qp, struct ibv_qp_init_attr *init
 }
 
 /* Context: both execution rights held */
-static void fill_attr(struct av_qp *qp, struct ibv_qp_attr *attr, int mask)
+static void fill_qp_attr(struct av_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	enum ibv_qp_state state = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
 
@@ -382,7 +382,7 @@ static int read_attr(struct av_qp *qp, struct ibv_qp_attr *attr, int mask)
 	if (err)
 		return err;
 	if (atomic_load(&qp->end.qp->qpn) == qp->ibv.qp_num)
-		fill_attr(qp, attr, mask);
+		fill_qp_attr(qp, attr, mask);
 	else
 		err = av_refuse(EINVAL, AV_CHECK_QP_ENDED, 0, 0);
 	av_qp_resume(&qp->end);

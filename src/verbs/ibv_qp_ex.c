@@ -55,7 +55,7 @@ enum entry {
 	EXECUTES, /* @append is held, and @exec, too */
 };
 
-static enum entry enter(struct av_qp *qp)
+static enum entry lock_sq_for_post(struct av_qp *qp)
 {
 	struct av_qp_shared *q;
 	enum entry entry;
@@ -79,7 +79,7 @@ static enum entry enter(struct av_qp *qp)
 
 int av_post_special(struct av_qp *qp, const struct av_sq_special *req)
 {
-	enum entry entry = enter(qp);
+	enum entry entry = lock_sq_for_post(qp);
 	int err;
 
 	if (entry == REFUSED)
@@ -94,7 +94,7 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 		     const struct av_atomic *operands)
 {
 	struct av_qp *qp = av_qp_find(ibv);
-	enum entry entry = enter(qp);
+	enum entry entry = lock_sq_for_post(qp);
 	int err;
 
 	if (av_unlikely(entry == REFUSED)) {
@@ -173,7 +173,8 @@ static struct av_qp *qp_of(struct ibv_qp_ex *ex)
 }
 
 /* The first error is what ibv_wr_complete() reports. */
-static void note(struct av_qp *qp, int err, enum av_check check, uint64_t wanted, uint64_t limit)
+static void record_build_error(struct av_qp *qp, int err, enum av_check check, uint64_t wanted,
+			       uint64_t limit)
 {
 	if (!qp->build.err) {
 		qp->build.err = err;
@@ -189,7 +190,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 	struct av_qp *qp = qp_of(ex);
 
 	if (av_context_of(ex->qp_base.context)->forked) {
-		note(qp, EINVAL, AV_CHECK_POST_OBJECT, 0, 0);
+		record_build_error(qp, EINVAL, AV_CHECK_POST_OBJECT, 0, 0);
 		return; /* shared memory is the parent's */
 	}
 	/* Others cannot post until wr_complete() or wr_abort(). Not before is @build ours. */
@@ -200,7 +201,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 }
 
 /* Begin the next request. NULL after the first error, or if the queue is full. */
-static struct av_sq_wqe *next(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
+static struct av_sq_wqe *begin_next_wqe(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 {
 	struct av_qp *qp = qp_of(ex);
 	struct av_sq_wqe *wqe;
@@ -211,8 +212,8 @@ static struct av_sq_wqe *next(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 	if (!wqe ||
 	    qp->build.tail - atomic_load_explicit(&qp->end.qp->sq_freed, memory_order_acquire) >=
 		    qp->end.qp->sq_capacity) {
-		note(qp, ENOMEM, AV_CHECK_POST_SEND_FULL, qp->end.qp->sq_capacity,
-		     qp->end.qp->sq_capacity);
+		record_build_error(qp, ENOMEM, AV_CHECK_POST_SEND_FULL, qp->end.qp->sq_capacity,
+				   qp->end.qp->sq_capacity);
 		return NULL;
 	}
 	memset(wqe, 0, sizeof(*wqe));
@@ -228,7 +229,7 @@ static struct av_sq_wqe *next(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 static struct av_sq_wqe *next_remote(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
 				     uint64_t addr)
 {
-	struct av_sq_wqe *wqe = next(ex, opcode);
+	struct av_sq_wqe *wqe = begin_next_wqe(ex, opcode);
 
 	if (wqe) {
 		wqe->rkey = rkey;
@@ -239,7 +240,7 @@ static struct av_sq_wqe *next_remote(struct ibv_qp_ex *ex, enum ibv_wr_opcode op
 
 static void build_send(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t imm)
 {
-	struct av_sq_wqe *wqe = next(ex, opcode);
+	struct av_sq_wqe *wqe = begin_next_wqe(ex, opcode);
 
 	if (wqe)
 		wqe->imm = imm;
@@ -286,12 +287,12 @@ static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 		       const struct ibv_mw_bind_info *info)
 {
-	struct av_sq_wqe *wqe = next(ex, IBV_WR_BIND_MW);
+	struct av_sq_wqe *wqe = begin_next_wqe(ex, IBV_WR_BIND_MW);
 
 	if (wqe && mw)
 		av_sq_fill_bind(wqe, mw, rkey, info);
 	else if (wqe)
-		note(qp_of(ex), EINVAL, AV_CHECK_BIND_WINDOW, 0, 0);
+		record_build_error(qp_of(ex), EINVAL, AV_CHECK_BIND_WINDOW, 0, 0);
 }
 
 static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare,
@@ -333,7 +334,7 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t 
 	if (!wqe)
 		return;
 	if (!type || (type & ~(AV_FLUSH_GLOBAL | AV_FLUSH_PERSISTENT)) || level > AV_FLUSH_MR) {
-		note(qp_of(ex), EINVAL, AV_CHECK_POST_FLUSH, type, level);
+		record_build_error(qp_of(ex), EINVAL, AV_CHECK_POST_FLUSH, type, level);
 		return;
 	}
 	wqe->compare_add = length;
@@ -351,7 +352,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 	if (attr)
 		av_sq_fill_ud(qp->build.wqe, attr, qpn, qkey);
 	else
-		note(qp, EINVAL, AV_CHECK_POST_AH, 0, 0);
+		record_build_error(qp, EINVAL, AV_CHECK_POST_AH, 0, 0);
 }
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
@@ -376,11 +377,12 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv
 	if (!wqe)
 		return;
 	if (has_no_list(wqe->opcode))
-		note(qp, EINVAL, AV_CHECK_POST_NO_LIST, wqe->opcode, 0);
+		record_build_error(qp, EINVAL, AV_CHECK_POST_NO_LIST, wqe->opcode, 0);
 	else if (count > qp->end.qp->sq_max_sge)
-		note(qp, EINVAL, AV_CHECK_POST_SEND_SGE, count, qp->end.qp->sq_max_sge);
+		record_build_error(qp, EINVAL, AV_CHECK_POST_SEND_SGE, count,
+				   qp->end.qp->sq_max_sge);
 	else if (AV_LIST_MISSING(count, sge))
-		note(qp, EINVAL, AV_CHECK_POST_SEND_LIST, count, 0);
+		record_build_error(qp, EINVAL, AV_CHECK_POST_SEND_LIST, count, 0);
 	if (qp->build.err)
 		return;
 	wqe->bytes = 0;
@@ -410,13 +412,13 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count,
 	wqe->count = 0;
 	wqe->flags |= IBV_SEND_INLINE;
 	if (count && (has_no_list(wqe->opcode) || !av_wr_opcode(wqe->opcode)->may_inline))
-		note(qp, EINVAL, AV_CHECK_POST_INLINE_OP, wqe->opcode, 0);
+		record_build_error(qp, EINVAL, AV_CHECK_POST_INLINE_OP, wqe->opcode, 0);
 	else if (AV_LIST_MISSING(count, buf))
-		note(qp, EINVAL, AV_CHECK_POST_SEND_LIST, count, 0);
+		record_build_error(qp, EINVAL, AV_CHECK_POST_SEND_LIST, count, 0);
 	for (size_t i = 0; i < count && !qp->build.err; i++) {
 		if (buf[i].length > qp->end.qp->max_inline - wqe->bytes) {
-			note(qp, EINVAL, AV_CHECK_POST_INLINE, wqe->bytes + buf[i].length,
-			     qp->end.qp->max_inline);
+			record_build_error(qp, EINVAL, AV_CHECK_POST_INLINE,
+					   wqe->bytes + buf[i].length, qp->end.qp->max_inline);
 			return;
 		}
 		memcpy(wqe->data + wqe->bytes, buf[i].addr, buf[i].length);
@@ -431,7 +433,7 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 	wr_set_inline_data_list(ex, 1, &buf);
 }
 
-static int refuse(struct av_qp *qp, int err)
+static int refuse_wr_complete(struct av_qp *qp, int err)
 {
 	av_refuse_object(err, AV_OBJECT_QP, qp->ibv.qp_num);
 	return av_fail_errno(AV_VERB_WR_COMPLETE, err);
@@ -444,7 +446,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	int err = qp->build.err;
 
 	if (av_context_of(ex->qp_base.context)->forked)
-		return refuse(qp, post_note_refusal(qp));
+		return refuse_wr_complete(qp, post_note_refusal(qp));
 	if (err)
 		(void)av_refuse(err, qp->build.check, qp->build.wanted, qp->build.limit);
 	if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR)
@@ -454,7 +456,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 		av_publish_before_try(&qp->end.qp->sq_tail, qp->build.tail);
 	av_lock_release(&qp->end.qp->append);
 	if (err)
-		return refuse(qp, err);
+		return refuse_wr_complete(qp, err);
 	av_drive(&qp->end, &qp->peer);
 	return 0;
 }
@@ -496,12 +498,12 @@ static void fill_builders(struct av_qp *qp, uint64_t ops)
 	ex->wr_abort = wr_abort;
 }
 
-static uint32_t flags_of(const struct ibv_qp_init_attr_ex *attr)
+static uint32_t get_qp_create_flags(const struct ibv_qp_init_attr_ex *attr)
 {
 	return attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
 }
 
-static int check_attr(const struct ibv_qp_init_attr_ex *attr)
+static int check_qp_init_attr_ex(const struct ibv_qp_init_attr_ex *attr)
 {
 	const uint32_t flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
@@ -512,7 +514,7 @@ static int check_attr(const struct ibv_qp_init_attr_ex *attr)
 	if (!(attr->comp_mask &
 	      (attr->qp_type == IBV_QPT_XRC_RECV ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD)))
 		return av_refuse(EINVAL, AV_CHECK_QP_MASK, attr->comp_mask, known);
-	if (flags_of(attr) & ~flags)
+	if (get_qp_create_flags(attr) & ~flags)
 		return av_refuse(EOPNOTSUPP, AV_CHECK_QP_CREATE_FLAGS, attr->create_flags, flags);
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
 	    (attr->send_ops_flags & ~operations(attr->qp_type)))
@@ -525,13 +527,13 @@ struct ibv_qp *av_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 {
 	AV_UNCANCELLED;
 	struct av_qp_extra extra = {
-		.blocks_loopback = flags_of(attr) & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB,
+		.blocks_loopback = get_qp_create_flags(attr) & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB,
 	};
 	struct ibv_xrcd *xrcd = NULL;
 	struct ibv_pd *pd = NULL;
 	struct ibv_qp *ibv;
 	struct av_qp *qp;
-	int err = check_attr(attr);
+	int err = check_qp_init_attr_ex(attr);
 
 	if (err)
 		return av_fail_null(AV_VERB_CREATE_QP_EX, err);

@@ -16,7 +16,7 @@
 
 /*
  * Are the values of the attributes in @mask valid? Return: 0 or EINVAL. ibv_modify_qp(3). Not here:
- * what store() cuts to its field's width, and rights that have no meaning for a queue pair.
+ * what store_qp_attr() cuts to its field's width, and rights that have no meaning for a queue pair.
  */
 static int check_values(const struct av_context *ctx, const struct ibv_qp_attr *attr, int mask)
 {
@@ -48,7 +48,7 @@ static int check_values(const struct av_context *ctx, const struct ibv_qp_attr *
 }
 
 /* Of numbers that are wider than their fields on the wire, an adapter takes the low bits. */
-static void store(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
+static void store_qp_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
 {
 #define STORE(bit, field)                        \
 	do {                                     \
@@ -99,7 +99,8 @@ struct change {
 };
 
 /* Context: both execution rights held. Return: 0, or EINVAL with nothing changed. */
-static int apply(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask, struct change *c)
+static int apply_qp_change(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask,
+			   struct change *c)
 {
 	enum ibv_qp_state from = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
 	int err = av_qp_check_modify(qp->ibv.qp_type, from, attr->cur_qp_state, attr->qp_state,
@@ -107,7 +108,7 @@ static int apply(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask, str
 
 	if (err)
 		return err;
-	store(&qp->end.qp->attr, attr, mask);
+	store_qp_attr(&qp->end.qp->attr, attr, mask);
 	if (!(mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)) /* must be requested each time */
 		qp->end.qp->attr.en_sqd_async_notify = 0;
 	av_wire_change_way(&qp->end, &c->way);
@@ -182,7 +183,7 @@ static int quiesce(struct av_qp *qp, bool empties)
 	return err;
 }
 
-static void resume(struct av_qp *qp, bool empties)
+static void resume_modified_qp(struct av_qp *qp, bool empties)
 {
 	av_qp_resume(&qp->end);
 	if (empties)
@@ -190,8 +191,8 @@ static void resume(struct av_qp *qp, bool empties)
 }
 
 /* Context: @changes_mutex is held */
-static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_attr *attr,
-		  int mask)
+static int modify_qp(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_attr *attr,
+		     int mask)
 {
 	bool empties = qp->send_cq && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET;
 	struct change c = {.to = IBV_QPS_RESET};
@@ -213,8 +214,8 @@ static int modify(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_
 	else
 		err = av_context_err(ctx); /* a failing device sets it, then takes the rights */
 	if (err == 0)
-		err = apply(qp, attr, mask, &c);
-	resume(qp, empties);
+		err = apply_qp_change(qp, attr, mask, &c);
+	resume_modified_qp(qp, empties);
 	av_wire_way_close(&c.way);
 	if (atomic_load(&qp->end.qp->state) == IBV_QPS_RESET ||
 	    atomic_load(&qp->end.qp->state) == IBV_QPS_INIT)
@@ -241,7 +242,7 @@ AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int at
 	err = av_verb_err(ctx, AV_FAIL_MODIFY_QP);
 	if (err == 0) {
 		pthread_mutex_lock(&qp->changes_mutex);
-		err = modify(ctx, qp, attr, av_qp_own_mask(ibv->qp_type, attr_mask));
+		err = modify_qp(ctx, qp, attr, av_qp_own_mask(ibv->qp_type, attr_mask));
 		pthread_mutex_unlock(&qp->changes_mutex);
 	}
 	if (err == 0)

@@ -14,7 +14,8 @@
 #include "verbs/ops.h"
 
 /* Programs leave anything in srq_limit, which only ibv_modify_srq() sets. ibv_create_srq(3) */
-static int check_create(struct av_context *ctx, struct ibv_pd *pd, const struct ibv_srq_attr *attr)
+static int check_srq_create(struct av_context *ctx, struct ibv_pd *pd,
+			    const struct ibv_srq_attr *attr)
 {
 	const struct ibv_device_attr *dev = &ctx->dev->attr;
 
@@ -29,7 +30,7 @@ static int check_create(struct av_context *ctx, struct ibv_pd *pd, const struct 
 	return av_verb_err(ctx, AV_FAIL_CREATE_SRQ);
 }
 
-static void init_public(struct av_srq *srq, struct ibv_pd *pd, void *srq_context)
+static void init_public_srq(struct av_srq *srq, struct ibv_pd *pd, void *srq_context)
 {
 	srq->ibv.context = pd->context;
 	srq->ibv.srq_context = srq_context;
@@ -40,8 +41,8 @@ static void init_public(struct av_srq *srq, struct ibv_pd *pd, void *srq_context
 	pthread_mutex_init(&srq->users_mutex, NULL);
 }
 
-static uint32_t init_shared(struct av_context *ctx, struct av_srq *srq,
-			    const struct ibv_srq_attr *attr)
+static uint32_t init_shared_srq(struct av_context *ctx, struct av_srq *srq,
+				const struct ibv_srq_attr *attr)
 {
 	struct av_rq_request req = {
 		.capacity = attr->max_wr ? attr->max_wr : 1,
@@ -65,7 +66,7 @@ static uint32_t init_shared(struct av_context *ctx, struct av_srq *srq,
 	return 0;
 }
 
-static void end_shared(struct av_context *ctx, uint32_t index)
+static void end_shared_srq(struct av_context *ctx, uint32_t index)
 {
 	av_xrc_retire(ctx->seg, av_rq_at(ctx->seg, index));
 	av_srq_purge(ctx->seg, index);
@@ -73,7 +74,7 @@ static void end_shared(struct av_context *ctx, uint32_t index)
 }
 
 /* As that of a queue pair. */
-static void count_use(struct av_srq *srq, int by)
+static void count_srq_refs(struct av_srq *srq, int by)
 {
 	if (by > 0)
 		av_pd_get(srq->pd, AV_PD_SRQ);
@@ -102,17 +103,17 @@ static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd, str
 	srq->pd = av_pd_find(pd);
 	srq->xrcd = xrcd;
 	srq->cq = cq;
-	srq->index = init_shared(ctx, srq, attr);
+	srq->index = init_shared_srq(ctx, srq, attr);
 	if (!srq->index || av_table_set(&ctx->srqs, srq->index, srq)) {
 		if (srq->index)
-			end_shared(ctx, srq->index);
+			end_shared_srq(ctx, srq->index);
 		atomic_fetch_sub(&ctx->srq_count, 1);
 		free(srq);
 		return av_fail_null(AV_VERB_CREATE_SRQ, ENOMEM);
 	}
 	srq->shared = av_rq_at(ctx->seg, srq->index);
-	count_use(srq, 1);
-	init_public(srq, pd, srq_context);
+	count_srq_refs(srq, 1);
+	init_public_srq(srq, pd, srq_context);
 	attr->max_wr = srq->shared->capacity;
 	return &srq->ibv;
 }
@@ -125,7 +126,7 @@ AV_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_
 
 	AV_OURS_OR_NEXT(av_fail_null, CREATE_SRQ, ibv_create_srq, "IBVERBS_1.1", pd, init);
 	ctx = av_context_of(pd->context);
-	err = check_create(ctx, pd, &init->attr);
+	err = check_srq_create(ctx, pd, &init->attr);
 	return err ? av_fail_null(AV_VERB_CREATE_SRQ, err)
 		   : AV_MADE_HERE(struct av_srq,
 				  create_srq(ctx, pd, NULL, NULL, init->srq_context, &init->attr));
@@ -151,7 +152,7 @@ static struct ibv_srq *create_by_type(struct av_context *ctx, struct ibv_srq_ini
 	if (!init->pd || init->pd->context != context || (xrc && !(xrcd && cq)))
 		err = av_refuse(EINVAL, AV_CHECK_SRQ_OBJECTS, 0, 0);
 	else
-		err = check_create(ctx, init->pd, &init->attr);
+		err = check_srq_create(ctx, init->pd, &init->attr);
 	return err ? av_fail_null(AV_VERB_CREATE_SRQ_EX, err)
 		   : create_srq(ctx, init->pd, xrcd, cq, init->srq_context, &init->attr);
 }
@@ -191,8 +192,8 @@ int av_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
 }
 
 /* The size first, because the limit depends on it. */
-static int modify(struct av_context *ctx, struct av_srq *srq, const struct ibv_srq_attr *attr,
-		  int mask)
+static int modify_srq(struct av_context *ctx, struct av_srq *srq, const struct ibv_srq_attr *attr,
+		      int mask)
 {
 	const uint32_t max_wr = mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->shared->capacity;
 	int err = 0;
@@ -226,7 +227,7 @@ AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int
 	if (err)
 		return av_fail_errno(AV_VERB_MODIFY_SRQ, err);
 	pthread_mutex_lock(&srq->users_mutex); /* one change at a time */
-	err = modify(ctx, srq, attr, mask);
+	err = modify_srq(ctx, srq, attr, mask);
 	pthread_mutex_unlock(&srq->users_mutex);
 	return err ? av_fail_errno(AV_VERB_MODIFY_SRQ, err) : 0;
 }
@@ -270,9 +271,9 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed,
 			      &srq->async_delivered,
 			      &(struct av_misuse_object){ctx, "SRQ", ibv->handle, srq->made_at});
-		end_shared(ctx, srq->index);
+		end_shared_srq(ctx, srq->index);
 	}
-	count_use(srq, -1);
+	count_srq_refs(srq, -1);
 	atomic_fetch_sub(&ctx->srq_count, 1);
 	pthread_mutex_destroy(&ibv->mutex);
 	pthread_cond_destroy(&ibv->cond);

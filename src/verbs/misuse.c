@@ -93,7 +93,7 @@ void av_misuse_begin(struct av_context *ctx)
 
 /* --- collecting ------------------------------------------------------------------ */
 
-static bool make_room(struct av_findings *f)
+static bool reserve_finding(struct av_findings *f)
 {
 	uint32_t room = f->room ? f->room * 2 : 16;
 	struct av_finding *list;
@@ -111,15 +111,15 @@ static bool make_room(struct av_findings *f)
 }
 
 /* Add a finding unless @count is 0. */
-static void find(struct av_context *ctx, enum av_misuse misuse, const char *kind, uint32_t number,
-		 uint64_t count, const void *made_at)
+static void add_misuse_finding(struct av_context *ctx, enum av_misuse misuse, const char *kind,
+			       uint32_t number, uint64_t count, const void *made_at)
 {
 	struct av_findings *f = &ctx->findings;
 
 	if (!count)
 		return;
 	pthread_mutex_lock(&mutex);
-	if (make_room(f))
+	if (reserve_finding(f))
 		f->list[f->count] = (struct av_finding){misuse, kind, number, count, made_at};
 	f->count++;
 	found_any = true;
@@ -130,21 +130,22 @@ void av_misuse_still_used(struct av_context *ctx, const char *kind, uint32_t num
 			  const void *made_at)
 {
 	if (av_misuse_on())
-		find(ctx, AV_MISUSE_WRONG_ORDER, kind, number, 1, made_at);
+		add_misuse_finding(ctx, AV_MISUSE_WRONG_ORDER, kind, number, 1, made_at);
 }
 
 /* --- writing --------------------------------------------------------------------- */
 
 /* As programs and explanations write it: a region's is its key. */
-static int number_of(char *to, size_t size, const struct av_finding *f)
+static int format_finding_number(char *to, size_t size, const struct av_finding *f)
 {
 	if (!strcmp(f->kind, "QP"))
 		return snprintf(to, size, "0x%06x: ", f->number);
 	return snprintf(to, size, strcmp(f->kind, "MR") ? "%u: " : "0x%x: ", f->number);
 }
 
-static int line_of(char *to, size_t size, const char *device, const struct av_finding *f,
-		   const struct av_sources *sources, bool json)
+static int format_finding_line(char *to, size_t size, const char *device,
+			       const struct av_finding *f, const struct av_sources *sources,
+			       bool json)
 {
 	char where[300];
 	int n;
@@ -157,7 +158,7 @@ static int line_of(char *to, size_t size, const char *device, const struct av_fi
 				misuses[f->misuse].name, (int)getpid(), device, f->kind, f->number,
 				f->count, where);
 	n = snprintf(to, size, "anyverbs[%d]: check: %s: %s ", (int)getpid(), device, f->kind);
-	n += number_of(to + n, size - (size_t)n, f);
+	n += format_finding_number(to + n, size - (size_t)n, f);
 	if (f->count > 1)
 		n += snprintf(to + n, size - (size_t)n, "%" PRIu64 " times: ", f->count);
 	return n + snprintf(to + n, size - (size_t)n, "%s%s%s%s\n", misuses[f->misuse].text,
@@ -165,14 +166,15 @@ static int line_of(char *to, size_t size, const char *device, const struct av_fi
 }
 
 /* Avoids stdio: the program may have closed its streams. */
-static void write_all(const struct av_context *ctx, const struct av_findings *f)
+static void write_findings(const struct av_context *ctx, const struct av_findings *f)
 {
 	struct av_sources *sources = f->count ? av_sources_open() : NULL;
 	bool json = atomic_load(&av_misuse_mode) & AV_MISUSE_JSON;
 	char line[1024];
 
 	for (uint64_t i = 0; i < f->count && i < f->room; i++) {
-		int n = line_of(line, sizeof(line), ctx->dev->ibv.name, &f->list[i], sources, json);
+		int n = format_finding_line(line, sizeof(line), ctx->dev->ibv.name, &f->list[i],
+					    sources, json);
 
 		if (n > 0)
 			(void)!write(STDERR_FILENO, line,
@@ -196,11 +198,11 @@ void av_misuse_waits(const struct av_misuse_object *of, uint32_t count)
 	pthread_mutex_lock(&mutex);
 	found_any = true;
 	pthread_mutex_unlock(&mutex);
-	write_all(of->ctx, &one);
+	write_findings(of->ctx, &one);
 }
 
 /* Print the findings of a context and drop them. */
-static void report(struct av_context *ctx)
+static void report_findings(struct av_context *ctx)
 {
 	struct av_findings found;
 
@@ -208,7 +210,7 @@ static void report(struct av_context *ctx)
 	found = ctx->findings;
 	ctx->findings = (struct av_findings){0};
 	pthread_mutex_unlock(&mutex);
-	write_all(ctx, &found);
+	write_findings(ctx, &found);
 	free(found.list);
 }
 
@@ -252,11 +254,13 @@ void av_misuse_qp_ends(struct av_qp *qp)
 
 	if (qp->opened || ctx->forked)
 		return;
-	find(ctx, AV_MISUSE_RAN_DRY, "QP", n,
-	     q->counters.rsp.event[AV_RSP_RNR] - q->before.rsp.event[AV_RSP_RNR], qp->made_at);
-	find(ctx, AV_MISUSE_BUFFER_CHANGED, "QP", n, av_send_sum_changes(&qp->end), qp->made_at);
-	find(ctx, AV_MISUSE_IN_ERROR, "QP", n,
-	     atomic_load(&q->state) == IBV_QPS_ERR && !has_noticed(qp), qp->made_at);
+	add_misuse_finding(ctx, AV_MISUSE_RAN_DRY, "QP", n,
+			   q->counters.rsp.event[AV_RSP_RNR] - q->before.rsp.event[AV_RSP_RNR],
+			   qp->made_at);
+	add_misuse_finding(ctx, AV_MISUSE_BUFFER_CHANGED, "QP", n, av_send_sum_changes(&qp->end),
+			   qp->made_at);
+	add_misuse_finding(ctx, AV_MISUSE_IN_ERROR, "QP", n,
+			   atomic_load(&q->state) == IBV_QPS_ERR && !has_noticed(qp), qp->made_at);
 }
 
 void av_misuse_cq_ends(struct av_cq *cq)
@@ -269,10 +273,11 @@ void av_misuse_cq_ends(struct av_cq *cq)
 
 	if (ctx->forked)
 		return;
-	find(ctx, AV_MISUSE_OVERRUN, "CQ", n, now.lost != shared->before.lost, cq->made_at);
+	add_misuse_finding(ctx, AV_MISUSE_OVERRUN, "CQ", n, now.lost != shared->before.lost,
+			   cq->made_at);
 	/* Not its current entries: destroying a queue pair purges those, and comes first. */
-	find(ctx, AV_MISUSE_NEVER_POLLED, "CQ", n, atomic_load(&shared->head) == 0 ? given : 0,
-	     cq->made_at);
+	add_misuse_finding(ctx, AV_MISUSE_NEVER_POLLED, "CQ", n,
+			   atomic_load(&shared->head) == 0 ? given : 0, cq->made_at);
 }
 
 /* Only for regions of the program's own memory, which nothing pins. */
@@ -285,13 +290,13 @@ void av_misuse_mr_ends(struct av_mr *mr)
 	if (!k || mr->sort != AV_MR_PLAIN || atomic_load(&k->kind) != AV_KEY_REGION)
 		return;
 	gone = !av_still_mapped(ctx->seg, k, (uintptr_t)mr->ibv.addr, mr->ibv.length);
-	find(ctx, AV_MISUSE_UNMAPPED, "MR", mr->ibv.lkey, gone, mr->made_at);
+	add_misuse_finding(ctx, AV_MISUSE_UNMAPPED, "MR", mr->ibv.lkey, gone, mr->made_at);
 }
 
 static void not_destroyed(struct av_context *ctx, const char *kind, uint32_t number,
 			  const void *made_at)
 {
-	find(ctx, AV_MISUSE_NOT_DESTROYED, kind, number, 1, made_at);
+	add_misuse_finding(ctx, AV_MISUSE_NOT_DESTROYED, kind, number, 1, made_at);
 }
 
 static void look_at_qp(uint32_t id, void *object, void *arg)
@@ -299,8 +304,8 @@ static void look_at_qp(uint32_t id, void *object, void *arg)
 	struct av_qp *qp = object;
 
 	av_misuse_qp_ends(qp);
-	find(arg, AV_MISUSE_UNACKNOWLEDGED, "QP", qp->ibv.qp_num,
-	     qp->async_delivered - qp->ibv.events_completed, qp->made_at);
+	add_misuse_finding(arg, AV_MISUSE_UNACKNOWLEDGED, "QP", qp->ibv.qp_num,
+			   qp->async_delivered - qp->ibv.events_completed, qp->made_at);
 	not_destroyed(arg, "QP", qp->ibv.qp_num, qp->made_at);
 }
 
@@ -309,10 +314,10 @@ static void look_at_cq(uint32_t id, void *object, void *arg)
 	struct av_cq *cq = object;
 
 	av_misuse_cq_ends(cq);
-	find(arg, AV_MISUSE_UNACKNOWLEDGED, "CQ", id,
-	     cq->comp_delivered - cq->ibv.comp_events_completed + cq->async_delivered -
-		     cq->ibv.async_events_completed,
-	     cq->made_at);
+	add_misuse_finding(arg, AV_MISUSE_UNACKNOWLEDGED, "CQ", id,
+			   cq->comp_delivered - cq->ibv.comp_events_completed +
+				   cq->async_delivered - cq->ibv.async_events_completed,
+			   cq->made_at);
 	not_destroyed(arg, "CQ", id, cq->made_at);
 }
 
@@ -320,8 +325,8 @@ static void look_at_srq(uint32_t id, void *object, void *arg)
 {
 	struct av_srq *srq = object;
 
-	find(arg, AV_MISUSE_UNACKNOWLEDGED, "SRQ", id,
-	     srq->async_delivered - srq->ibv.events_completed, srq->made_at);
+	add_misuse_finding(arg, AV_MISUSE_UNACKNOWLEDGED, "SRQ", id,
+			   srq->async_delivered - srq->ibv.events_completed, srq->made_at);
 	not_destroyed(arg, "SRQ", id, srq->made_at);
 }
 
@@ -349,7 +354,7 @@ LOOK_AT(td, "TD", NULL)
 LOOK_AT(pd, "PD", ((struct av_pd *)object)->made_at)
 
 /* Check all objects, users before what they use. */
-static void look(struct av_context *ctx)
+static void inspect_context_objects(struct av_context *ctx)
 {
 	av_table_each(&ctx->qps, look_at_qp, ctx);
 	av_table_each(&ctx->srqs, look_at_srq, ctx);
@@ -367,8 +372,8 @@ static void look(struct av_context *ctx)
 void av_misuse_context_ends(struct av_context *ctx)
 {
 	if (!ctx->forked)
-		look(ctx);
-	report(ctx);
+		inspect_context_objects(ctx);
+	report_findings(ctx);
 }
 
 /* librdmacm keeps the devices open that it has opened: they are not the program's to close. */
@@ -387,10 +392,10 @@ void av_misuse_exit(struct av_context_list *contexts)
 	SLIST_FOREACH(ctx, contexts, link) {
 		if (ctx->forked)
 			continue;
-		look(ctx);
+		inspect_context_objects(ctx);
 		if (!is_of_librdmacm(ctx))
 			not_destroyed(ctx, "context", ctx->seg->ref, ctx->made_at);
-		report(ctx);
+		report_findings(ctx);
 	}
 	if (!found_any || exit_status || !(atomic_load(&av_misuse_mode) & AV_MISUSE_FAIL))
 		return;

@@ -98,8 +98,8 @@ AV_EXPORT int ibv_query_port_speed(struct ibv_context *context, uint32_t port, u
 /* --- GIDs ------------------------------------------------------------------------ */
 
 /* Read a row of the GID table; an empty one is all zero. Return: 0, EINVAL or ENOMEM. */
-static int read_row(const struct ibv_context *context, uint32_t port, uint32_t index,
-		    struct av_gid *row)
+static int read_gid_table_row(const struct ibv_context *context, uint32_t port, uint32_t index,
+			      struct av_gid *row)
 {
 	uint32_t rows = (uint32_t)device_of(context)->port.gid_tbl_len;
 	struct av_gid gids[AV_GID_MAX];
@@ -124,7 +124,7 @@ AV_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index
 
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_gid, "IBVERBS_1.1")(context, port, index, gid);
-	err = read_row(context, port, (uint32_t)index, &row);
+	err = read_gid_table_row(context, port, (uint32_t)index, &row);
 	if (err)
 		return av_fail_fd(AV_VERB_QUERY_GID, err);
 	*gid = row.gid;
@@ -157,7 +157,7 @@ AV_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint
 		return AV_NEXT(_ibv_query_gid_ex, "IBVERBS_1.11")(context, port, index, entry,
 								  flags, entry_size);
 	err = flags ? av_refuse(EINVAL, AV_CHECK_FLAGS, flags, 0)
-		    : read_row(context, port, index, &row);
+		    : read_gid_table_row(context, port, index, &row);
 	if (err)
 		return av_fail_errno(AV_VERB_QUERY_GID_EX, err);
 	if (av_gid_is_empty(&row)) /* an answer, no failure: programs look through the table */
@@ -209,7 +209,7 @@ AV_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsi
 
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_gid_type, NULL)(context, port, index, type);
-	err = read_row(context, port, index, &row);
+	err = read_gid_table_row(context, port, index, &row);
 	if (err)
 		return av_fail_fd(AV_VERB_QUERY_GID_TYPE, err);
 	*type = row.type == IBV_GID_TYPE_ROCE_V2;

@@ -256,7 +256,7 @@ static bool is_array(const struct av_cm_field *f)
 	return f->bits > 64;
 }
 
-static uint64_t load(const void *member, size_t bytes)
+static uint64_t load_cm_member(const void *member, size_t bytes)
 {
 	uint8_t u8;
 	uint16_t u16;
@@ -279,7 +279,7 @@ static uint64_t load(const void *member, size_t bytes)
 	}
 }
 
-static void store(void *member, size_t bytes, uint64_t v)
+static void store_cm_member(void *member, size_t bytes, uint64_t v)
 {
 	uint8_t u8 = (uint8_t)v;
 	uint16_t u16 = (uint16_t)v;
@@ -331,7 +331,7 @@ static void put_field(const struct av_cm_message *m, const struct av_cm_field *f
 	if (is_array(f))
 		memcpy(to + f->byte, member, f->member_bytes);
 	else
-		put_bits(to, f, load(member, f->member_bytes) >> f->shift);
+		put_bits(to, f, load_cm_member(member, f->member_bytes) >> f->shift);
 }
 
 static void get_field(struct av_cm_message *m, const struct av_cm_field *f, const uint8_t *from)
@@ -341,8 +341,9 @@ static void get_field(struct av_cm_message *m, const struct av_cm_field *f, cons
 	if (is_array(f))
 		memcpy(member, from + f->byte, f->member_bytes);
 	else
-		store(member, f->member_bytes,
-		      load(member, f->member_bytes) | get_bits(from, f) << f->shift);
+		store_cm_member(member, f->member_bytes,
+				load_cm_member(member, f->member_bytes) | get_bits(from, f)
+										  << f->shift);
 }
 
 bool av_cm_put(const struct av_cm_message *m, uint8_t to[AV_MAD_BYTES])

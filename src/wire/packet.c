@@ -264,7 +264,7 @@ enum ibv_mtu av_mtu_within(uint32_t bytes)
 	return mtu;
 }
 
-static enum av_place place_of(uint32_t index, uint32_t count)
+static enum av_place pick_packet_place(uint32_t index, uint32_t count)
 {
 	if (count == 1)
 		return AV_PLACE_ONLY;
@@ -278,7 +278,7 @@ int64_t av_wire_packet(const struct av_wire_message *m, uint32_t index, struct a
 	uint32_t count = av_wire_packets(m->bytes, m->mtu);
 	uint64_t offset = (uint64_t)index * m->mtu;
 	bool last = index == count - 1;
-	int opcode = av_opcode_find(m->service, m->operation, place_of(index, count),
+	int opcode = av_opcode_find(m->service, m->operation, pick_packet_place(index, count),
 				    last ? m->tail : AV_TAIL_NONE);
 
 	if (opcode < 0)

@@ -45,6 +45,9 @@ BAD = [
      "src/queue: 3 modules include each other: one, three, two; "
      "for instance three -> one -> two -> three"),
     ({"bench/one.c": ""}, "one.c: one name for several files: src/queue/one.c, bench/one.c"),
+    ({"src/base/low.c": "static int find(int a,\n\t\tint b)\n{\n}\n",
+      "src/queue/two.c": "void two(void)\n{\n}\n\nstatic int *find(void)\n{\n}\n"},
+     "find(): one name for several functions: src/base/low, src/queue/two"),
     ({"src/base/low.h": "#ifndef AV_LOW_H\n#define AV_LOW_H\n#endif\n"},
      "src/base/low.h: the guard is not AV_BASE_LOW_H"),
 ]
