@@ -7,7 +7,7 @@
 
 - A file includes headers of its own room (folder of src/) and of those below it in ROOMS.
 - A module is NAME.c and NAME.h.
-  Inside a room, no more than two of them include each other, directly or by way of others.
+  Inside a room, no more than three of them include each other, directly or by way of others.
 - No two .c files have the same name, and no functions of two modules of src/: a debugger, a
   profile and a search show the name alone.
 - The guard of a header says where the header is.
@@ -41,7 +41,7 @@ ROOMS = [
 ]
 # These use no room above the given one.
 HIGHEST = {"preload": "cm", "tools": "transport"}
-LARGEST_CYCLE = 2
+LARGEST_CYCLE = 3
 
 # How the guards of a folder's headers begin. What follows is the path from there.
 GUARDS = {"src": "AV_", "tools/anyverbs": "AV_TOOL_", "bench": "BENCH_", "include": ""}

@@ -18,7 +18,7 @@ VALUE = re.compile(r"(?<![!=]= )(?<!case )\b(EINVAL|EOPNOTSUPP|ENOTSUP)\b")
 
 # Functions whose value is no verb's: (file, function): why no check is named.
 OTHERS = {
-    ("memory/klm_iter.c", "*"): "likewise; or a check of the caller's, exp/exp_umr.c",
+    ("memory/klm.c", "*"): "likewise; or a check of the caller's, exp/exp_umr.c",
     ("memory/odp_notify.c", "*"): "userfaultfd(2) of an old kernel, on which we do without",
     ("memory/vma.c", "*"): "to callers: the kernel cannot populate, which is no failure",
     ("registry/numbers.c", "*"): "the caller names the check: verbs/ibv_pd.c",
@@ -27,7 +27,7 @@ OTHERS = {
     ("cm/command.c", "read_command"): "no command of librdmacm, and so of no verb",
     ("cm/conn.c", "*"): "the caller names the id's state",
     ("cm/cm_mad.c", "forward_cm_mad"): "a message of ours always fits",
-    ("cm/cm_attend.c", "av_cm_attend"): "ANYVERBS_TRANSPORT=host: there is no other host",
+    ("cm/cm.c", "av_cm_attend"): "ANYVERBS_TRANSPORT=host: there is no other host",
     ("verbs/query.c", "ibv_query_port_speed"): "the system's library is too old to have the verb",
     ("verbs/ibv_context.c", "*"): "the verb is missing as a whole, and NOT_SUPPORTED says that",
     ("verbs/ops.c", "*"): "likewise",

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "base/raw_socket.h"
+#include "base/real_calls.h"
 
 /* The instructions, and how to detect them. */
 

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
-#include "base/own_fd.h"
+#include "base/file.h"
 
 /*
  * Instructions that let a core rest until a word changes: UMWAIT of Intel's WAITPKG, MWAITX of AMD.

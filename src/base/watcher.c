@@ -7,8 +7,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "base/fork.h"
-#include "base/raw_socket.h"
+#include "base/real_calls.h"
 #include "base/thread.h"
 #include "base/wait.h"
 

@@ -3,7 +3,7 @@
  * The watcher: one thread of ours that sleeps until somebody makes one of our sockets readable. It
  * runs while there is a socket to watch.
  *
- * Only sockets: each has an inode of its own, by which it is known to be ours (base/own_fd.h).
+ * Only sockets: each has an inode of its own, by which it is known to be ours (base/file.h).
  * Descriptors of epoll(7) and eventfd(2) have not.
  */
 #ifndef AV_BASE_WATCHER_H
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <sys/queue.h>
 
-#include "base/own_fd.h"
+#include "base/file.h"
 
 struct av_watched_fd {
 	struct av_own_fd socket; /* the caller's, who closes it behind av_watch_end() */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/raw_socket.h"
+#include "base/real_calls.h"
 #include "cm/cm_lock.h"
 
 /*

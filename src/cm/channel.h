@@ -5,7 +5,7 @@
  * the program has closed the last one is seen at the library's end.
  *
  * The program may give either number to another file at any moment. Each use first sees what is
- * there, as base/own_fd.h does for the library's end; for the program's the mark says it.
+ * there, as base/file.h does for the library's end; for the program's the mark says it.
  */
 #ifndef AV_CM_CHANNEL_H
 #define AV_CM_CHANNEL_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What all share in the connection manager: its device file, the events of devices, its thread. */
+/* Messages of other hosts: where they come, and which are lost, doubled or late on demand. */
 #ifndef AV_CM_CM_H
 #define AV_CM_CM_H
 
@@ -8,7 +8,36 @@
 #include <sys/types.h>
 
 #include "base/compiler.h"
+#include "cm/cm_mad.h"
 #include "segment/segment.h"
+
+/*
+ * Faults on demand at messages: one that has come is lost, comes again, or comes later. What
+ * becomes of it then is what becomes of any. The rules are those of the own address's device.
+ */
+
+/* A message has come to this process: av_cm_arrived(), as the rules have it. */
+av_cm_receive av_cm_faults_arrived;
+
+/*
+ * At which addresses of this host messages come by UDP: those that somebody connects from or
+ * listens at. Whoever listens at all addresses listens at those that come later, too.
+ */
+
+/*
+ * From now on until cm_attend_end(). Context: not locked. Return: 0, or -errno of av_net_open();
+ * -EOPNOTSUPP: ANYVERBS_TRANSPORT=direct
+ */
+AV_MUST_USE int av_cm_attend(const uint8_t address[16]);
+
+/*
+ * The same of all addresses that our devices have in this thread's network namespace, and will have
+ * in that of the thread that calls cm_attend_new(). Those that cannot be had are told to the
+ * user.
+ */
+void av_cm_attend_all(void);
+
+/* What all share in the connection manager: its device file, the events of devices, its thread. */
 
 /* The device file of the connection manager, as libc's functions see it. */
 

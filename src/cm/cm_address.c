@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/raw_socket.h"
+#include "base/real_calls.h"
 #include "base/thread.h"
 #include "base/watcher.h"
 #include "cm/cm_lock.h"

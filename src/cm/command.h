@@ -47,13 +47,6 @@ struct av_cm_call {
 /* The command's structure. */
 #define AV_CM_BODY(call, type) ((const type *)(const void *)(call)->body)
 
-/*
- * Write the answer where the program wants it. @least: bytes that it must have room for; more are
- * written as far as there is room. Return: 0, -ENOSPC, -EFAULT
- */
-AV_MUST_USE int av_cm_respond(const struct av_cm_call *call, uint64_t to, const void *answer,
-			      size_t least, size_t bytes);
-
 /* Context: locked, except where said. Return: 0 or -errno */
 typedef int av_cm_command(struct av_cm_call *call);
 

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cm/cm_attend.h"
+#include "cm/cm.h"
 #include "cm/cm_lock.h"
 #include "cm/command.h"
 #include "cm/id.h"

@@ -9,10 +9,10 @@
 #ifndef AV_CM_CONN_H
 #define AV_CM_CONN_H
 
+#include <rdma/rdma_user_cm.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
-#include <rdma/rdma_user_cm.h>
 
 #include "base/compiler.h"
 #include "cm/cm_mad.h"
@@ -99,28 +99,16 @@ AV_MUST_USE int av_cm_conn_established(struct av_cm_conn *c);
 void av_cm_conn_called(struct av_cm_conn *c, uint32_t remote_comm);
 
 /*
- * For conn_arrive.c. av_cm_conn_find(): the one that a message is for, by its own number.
- * av_cm_conn_same(): one that has been requested by that peer under that number. @request: and by
+ * For conn_arrive.c. cm_conn_find(): the one that a message is for, by its own number.
+ * cm_conn_same(): one that has been requested by that peer under that number. @request: and by
  * that transaction, or NULL. A peer that has begun anew may give a number again.
- * av_cm_conn_say(): send a message of that kind, filled in but for its numbers, @tries times until
- * there is an answer. av_cm_conn_hush(): there is. av_cm_conn_wait(): not for so long.
- * av_cm_conn_patient(): nobody listens, but somebody may in a moment: say it again then. Return:
- * false: that has been done often enough. av_cm_conn_over(): wait for packets that are late, then
+ * cm_conn_say(): send a message of that kind, filled in but for its numbers, @tries times until
+ * there is an answer. av_cm_conn_hush(): there is. cm_conn_wait(): not for so long.
+ * cm_conn_patient(): nobody listens, but somebody may in a moment: say it again then. Return:
+ * false: that has been done often enough. cm_conn_over(): wait for packets that are late, then
  * tell the id. Context: locked
  */
-struct av_cm_conn *av_cm_conn_find(uint32_t comm);
-struct av_cm_conn *av_cm_conn_same(const struct av_net_path *back, uint32_t remote_comm, bool sidr,
-				   const uint64_t *request);
-void av_cm_conn_say(struct av_cm_conn *c, struct av_cm_message m, unsigned int tries);
-void av_cm_conn_again(struct av_cm_conn *c);
 void av_cm_conn_hush(struct av_cm_conn *c);
-void av_cm_conn_wait(struct av_cm_conn *c, uint8_t service_timeout);
-AV_MUST_USE bool av_cm_conn_patient(struct av_cm_conn *c);
-void av_cm_conn_over(struct av_cm_conn *c);
-
-/* Answer a message that belongs to no connection. @message: of a REJ: 0 REQ, 1 REP, 2 other */
-void av_cm_refuse(const struct av_cm_way *way, const struct av_cm_message *m, uint8_t message,
-		  uint16_t reason);
 
 /* A message has come; @path leads back. Context: not locked, within the receiver */
 av_cm_receive av_cm_arrived;

@@ -19,7 +19,7 @@
  * After a fault the copy continues at "careful": word by word, after a second fault byte by byte.
  * The third fault ends it, with everything before the first inaccessible byte copied.
  */
-#include "copy/fault_guard.h"
+#include "copy/copy.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

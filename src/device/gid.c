@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/raw_socket.h"
+#include "base/real_calls.h"
 #include "wire/packet.h"
 
 #define UNIVERSAL_LOCAL (0x02ull << 56) /* a bit of an EUI-64 */

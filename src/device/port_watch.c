@@ -7,8 +7,7 @@
 #include <pthread.h>
 #include <sys/socket.h>
 
-#include "base/fork.h"
-#include "base/raw_socket.h"
+#include "base/real_calls.h"
 #include "base/thread.h"
 #include "base/watcher.h"
 #include "device/port.h"

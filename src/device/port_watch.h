@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "base/own_fd.h"
+#include "base/file.h"
 
 /*
  * One more context is open in this process. The first one begins to watch.

@@ -6,7 +6,7 @@
 #include "base/thread.h"
 #include "device/switches.h"
 #include "exp/exp.h"
-#include "verbs/between.h"
+#include "verbs/objects.h"
 #include "verbs/ops.h"
 
 /* What a context offers beside its objects: clock, settings, domains, functions; what it lacks. */

@@ -3,7 +3,7 @@
 #include "base/thread.h"
 #include "exp/exp.h"
 #include "memory/region.h"
-#include "verbs/between.h"
+#include "verbs/objects.h"
 #include "verbs/ops.h"
 
 /* Device memory: ibv_exp_alloc_dm() and the verbs for its result. */

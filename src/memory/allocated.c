@@ -15,7 +15,7 @@
 #include "observe/diagnosis.h"
 #include "registry/page_users.h"
 #include "segment/alloc.h"
-#include "segment/pages_owner.h"
+#include "segment/pages.h"
 #include "segment/segment_map.h"
 
 #define WRITERS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "base/fork.h"
 #include "base/text.h"
+#include "base/thread.h"
 
 struct run {
 	uint64_t begin; /* address of the first page; the run ends where the next begins */

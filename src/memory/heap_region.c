@@ -11,12 +11,11 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "base/fork.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "memory/early.h"
 #include "memory/linger.h"
 #include "memory/odp_track.h"
+#include "memory/region.h"
 #include "memory/shared_region.h"
 #include "memory/vma.h"
 #include "segment/alloc.h"

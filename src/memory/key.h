@@ -107,7 +107,7 @@ enum av_key_kind {
 			    @intact */
 	AV_KEY_MAPPED,	 /* as AV_KEY_PAGES, for the program's own loads and stores; not usable as a
 			    key */
-	AV_KEY_UMR,    /* pieces of other keys: memory/klm_iter.h; @addr: offset of the list in the
+	AV_KEY_UMR,    /* pieces of other keys: memory/klm.h; @addr: offset of the list in the
 			  segment */
 	AV_KEY_WINDOW, /* a window onto a region; @addr and @under are those of the region; remote
 			  use only */
@@ -156,7 +156,7 @@ static_assert(sizeof(struct av_key) == AV_KEY_BYTES, "key table entry");
 
 #define AV_KEY_PRIVATE	  (1u << 6) /* library-allocated memory, but not pages of a segment */
 #define AV_KEY_HUGETLB	  (1u << 4) /* AV_KEY_PRIVATE memory from the system's pool of huge pages */
-#define AV_KEY_EARLY	  (1u << 7) /* allocated before the shared heap began: memory/early.h */
+#define AV_KEY_EARLY	  (1u << 7) /* allocated before the shared heap began: memory/region.h */
 #define AV_KEY_HUGE_SHIFT 4	    /* in the upper half of @intact */
 #define AV_KEY_HUGE_MAX	  (UINT32_MAX >> AV_KEY_HUGE_SHIFT)
 

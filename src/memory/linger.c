@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "base/fork.h"
+#include "base/thread.h"
 #include "memory/key.h"
 #include "memory/shared_region.h"
 #include "memory/unmapped.h"

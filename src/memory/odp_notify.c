@@ -33,15 +33,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fork.h"
-#include "base/own_fd.h"
-#include "base/raw_socket.h"
+#include "base/file.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "copy/copy.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"
-#include "memory/odp_uffd.h"
 #include "memory/shared_region.h"
 #include "memory/unmapped.h"
 #include "observe/log.h"

@@ -12,15 +12,11 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "base/fork.h"
 #include "base/thread.h"
 #include "copy/copy.h"
 #include "memory/missing.h"
-#include "memory/odp_access.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"
-#include "memory/odp_uffd.h"
-#include "memory/page_scan.h"
 #include "memory/region_count.h"
 #include "memory/vma.h"
 #include "observe/diagnosis.h"

@@ -14,9 +14,8 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
-#include "base/fork.h"
 #include "base/real_calls.h"
-#include "memory/page_scan.h"
+#include "base/thread.h"
 #include "memory/vma.h"
 #include "segment/alloc.h"
 #include "segment/file_view.h"

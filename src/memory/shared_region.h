@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "base/own_fd.h"
+#include "base/file.h"
 #include "segment/segment.h"
 #include "segment/segment_map.h"
 

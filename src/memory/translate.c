@@ -8,12 +8,11 @@
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
 #include "memory/key.h"
-#include "memory/klm_iter.h"
+#include "memory/klm.h"
 #include "memory/linger.h"
-#include "memory/odp_access.h"
 #include "memory/odp_table.h"
 #include "memory/unmapped.h"
-#include "segment/pages_owner.h"
+#include "segment/pages.h"
 
 /* Accesses that move no byte, and may have any length. */
 #define FLUSHES (AV_ACCESS_FLUSH_GLOBAL | AV_ACCESS_FLUSH_PERSISTENT)

@@ -48,7 +48,7 @@ struct av_span {
 	struct av_pin *pin; /* keeps the key alive; NULL for bytes behind no key */
 	/*
 	 * Not NULL: a span behind this UMR key, which consists of pieces behind other keys
-	 * (memory/klm_iter.h). Then @addr is in this key's address space.
+	 * (memory/klm.h). Then @addr is in this key's address space.
 	 */
 	const struct av_key *umr;
 	/*
@@ -159,7 +159,7 @@ av_mem_get(struct av_seg *seg, const struct av_mem_request *req, struct av_span 
 }
 
 /*
- * For memory/klm_iter.c: the context whose table holds this key of @seg. For an imported key, that
+ * For memory/klm.c: the context whose table holds this key of @seg. For an imported key, that
  * is its origin. NULL: it is gone.
  */
 struct av_seg *av_mem_key_owner(struct av_seg *seg, uint32_t key);

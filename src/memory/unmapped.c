@@ -13,7 +13,7 @@
 #include "base/limits.h"
 #include "base/lock.h"
 #include "base/thread.h"
-#include "memory/odp_uffd.h"
+#include "memory/odp_track.h"
 #include "memory/region_count.h"
 #include "observe/log.h"
 #include "registry/directory.h"

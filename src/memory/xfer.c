@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "copy/copy.h"
-#include "memory/klm_copy.h"
-#include "memory/odp_access.h"
+#include "memory/klm.h"
+#include "memory/odp_table.h"
 #include "memory/vm.h"
 #include "observe/log.h"
 #include "registry/directory.h"

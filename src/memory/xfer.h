@@ -192,7 +192,7 @@ AV_MUST_USE static inline enum av_fault av_xfer_copy(const struct av_spans *dst,
 AV_COLD AV_MUST_USE enum av_fault av_xfer_read(const struct av_spans *src, uint64_t bytes,
 					       uint64_t now_ns);
 
-/* For memory/klm_copy.c: copy between two spans, neither behind a UMR key. */
+/* For memory/klm.c: copy between two spans, neither behind a UMR key. */
 AV_MUST_USE enum av_fault av_xfer_copy_span(const struct av_span *d, uint64_t doff,
 					    const struct av_span *s, uint64_t soff, uint64_t bytes,
 					    uint64_t now_ns);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/raw_socket.h"
+#include "base/real_calls.h"
 #include "base/thread.h"
 #include "net/address.h"
 #include "net/burst.h"

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/raw_socket.h"
+#include "base/real_calls.h"
 #include "net/address.h"
 #include "net/net.h"
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "base/own_fd.h"
+#include "base/file.h"
 
 #define AV_ENDPOINTS 512 /* that a process can have */
 
@@ -27,7 +27,7 @@ struct av_endpoint {
 	struct av_own_fd socket;
 	_Atomic bool single; /* the kernel cuts nothing apart here: no UDP_SEGMENT */
 
-	/* Of AV_ENDPOINT_ADDRESS: net/group.c. The last two are owned by who receives. */
+	/* Of AV_ENDPOINT_ADDRESS: net/socket.c. The last two are owned by who receives. */
 	_Atomic int group; /* who shares it; -1: nobody */
 	uint32_t drained;  /* what the kernel had been told when nothing was left */
 	uint64_t repair_after;

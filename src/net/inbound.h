@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "base/own_fd.h"
+#include "base/file.h"
 #include "net/cut.h"
 #include "net/net.h"
 

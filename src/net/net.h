@@ -4,7 +4,7 @@
  *
  * Each process is its own port. It has a socket for each address that its queue pairs use, from the
  * first one that needs it. All processes of the user share the port (SO_REUSEPORT); a classic BPF
- * program hands each packet to the process that owns the destination queue pair (net/group.h). A
+ * program hands each packet to the process that owns the destination queue pair (net/socket.h). A
  * packet that comes to the wrong process, since the program is being changed, is passed on.
  *
  * A thread sleeps until packets come. Whoever polls a CQ takes them first: a wake-up takes ten

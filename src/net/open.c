@@ -11,16 +11,14 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/fork.h"
+#include "base/file.h"
 #include "base/lock.h"
-#include "base/own_fd.h"
-#include "base/raw_socket.h"
+#include "base/real_calls.h"
 #include "base/thread.h"
 #include "base/wait.h"
 #include "net/address.h"
 #include "net/burst.h"
 #include "net/endpoint.h"
-#include "net/group.h"
 #include "net/inbound.h"
 #include "net/net.h"
 #include "net/socket.h"

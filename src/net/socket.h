@@ -3,13 +3,15 @@
 #ifndef AV_NET_SOCKET_H
 #define AV_NET_SOCKET_H
 
+#include <linux/filter.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "base/own_fd.h"
+#include "base/file.h"
 #include "net/cut.h"
+#include "net/endpoint.h"
 
 /*
  * The interface that has an address, in this thread's network namespace. Context: makes system
@@ -33,15 +35,6 @@ AV_MUST_USE int av_net_socket_bind(const struct av_own_fd *own, const uint8_t ad
 				   uint32_t ifindex, bool group);
 
 /*
- * Has nobody port AV_ROCE_PORT of that address, not even other processes of this user? Tries a
- * socket that does not share it. Return: 0 or -errno: -EADDRINUSE: somebody has
- */
-AV_MUST_USE int av_net_socket_alone(const uint8_t address[16], uint32_t ifindex);
-
-/* A number of the socket's network namespace; 0: the kernel is too old to tell */
-uint64_t av_net_socket_namespace(const struct av_own_fd *own);
-
-/*
  * Passing packets on to the process that owns their queue pair. Each process has a socket in the
  * directory's folder, which is the user's alone. What does not fit into it is lost, as on any
  * network, unless it is kept (net/inbound.h).
@@ -60,5 +53,80 @@ int av_astray_pass(const struct av_own_fd *own, uint32_t owner, const struct av_
 
 /* Read what was passed on. @cut: out; its datagrams stay in @from. Return: false: it is garbage */
 AV_MUST_USE bool av_astray_get(struct av_cut *cut, const uint8_t *from, size_t bytes);
+
+/* Which of the sockets that share an address gets a packet. */
+
+/*
+ * The program by which the kernel chooses, among the sockets that share an address, that of the
+ * process which owns a packet's queue pair: classic BPF, for SO_ATTACH_REUSEPORT_CBPF. Pure
+ * functions. Where the numbers come from: registry/reuseport.h.
+ */
+
+#define AV_STEER_MAX 4096 /* instructions that the kernel takes: BPF_MAXINSNS */
+
+/* Where the packets for blocks @first .. of the next run - 1 go. */
+struct av_steer_run {
+	uint32_t first;
+	uint32_t place; /* in the kernel's array */
+};
+
+/* Runs of a program of that size: two instructions each, and some for long jumps. */
+#define AV_STEER_RUNS 2000
+
+/*
+ * The runs of a table. Blocks of nobody's (AV_REUSEPORT_NOBODY) need none: they join the run before
+ * them. @run: room for AV_STEER_RUNS. Blocks that it does not suffice for are in a last run, of
+ * nobody's. Return: how many, 1 at least
+ */
+unsigned int av_steer_runs(const uint32_t *place, unsigned int blocks, struct av_steer_run *run);
+
+/*
+ * @runs: AV_STEER_RUNS at most; the first begins with block 0. What leads to nobody returns a place
+ * that is out of range: then the kernel takes any socket. A packet that ends within its queue
+ * pair's number goes to place 0. Return: instructions in @program, which has room for AV_STEER_MAX
+ */
+unsigned int av_steer_program(const struct av_steer_run *run, unsigned int runs,
+			      struct sock_filter *program);
+
+/*
+ * An address that several processes share: telling the kernel which packets are whose
+ * (registry/reuseport.h). If it has not been told yet, or refuses, packets go astray,
+ * and are passed on.
+ */
+
+/* Give the endpoint's socket its address. Context: may wait for the directory. Return: 0 or -errno
+ */
+AV_MUST_USE int av_group_enter(struct av_endpoint *e);
+
+/* Close its socket. Context: nobody receives by it */
+void av_group_leave(struct av_endpoint *e);
+
+/* The program has closed its socket. Context: by who receives */
+void av_group_lost(struct av_endpoint *e);
+
+/*
+ * Have packets for that queue pair, of this process, come by these endpoints. Context: they stay
+ * open. Return: 0, -ENOSPC: numbers of another process are in the way, -EBUSY
+ */
+int av_group_own(uint32_t qpn, struct av_endpoint *const *e, unsigned int count);
+
+/*
+ * Before and after receiving by an endpoint. Before: what has been told the kernel, and all that
+ * comes now was sent so. After: nothing is left from before. Context: by who receives
+ */
+struct av_group_look {
+	uint32_t told;
+	bool sure; /* so was what has not been taken yet */
+};
+struct av_group_look av_group_look(const struct av_endpoint *e);
+void av_group_drained(struct av_endpoint *e, const struct av_group_look *look);
+
+/*
+ * A packet for a queue pair of @owner, another process, came by an endpoint: find out why, if it is
+ * time. @look: at what it came with; NULL: it came together with others
+ * Context: by who receives; may wait for the directory
+ */
+void av_group_astray(struct av_endpoint *e, uint32_t owner, uint32_t qpn,
+		     const struct av_group_look *look);
 
 #endif

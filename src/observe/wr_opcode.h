@@ -13,7 +13,7 @@
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
 #include "observe/counters.h"
-#include "wire/opcode.h"
+#include "wire/packet.h"
 
 /*
  * Opcodes beside those of enum ibv_wr_opcode, and of completions. All but the sized ones have the

@@ -16,7 +16,7 @@
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "copy/copy.h"
-#include "preload/netlink_answer.h"
+#include "preload/netlink_resource.h"
 #include "preload/vsysfs_libc.h"
 
 /* The kernel fills what a program can read at once, and programs have buffers of a page. */

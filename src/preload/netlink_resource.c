@@ -11,12 +11,18 @@
 #include "device/instance.h"
 #include "device/port.h"
 #include "memory/key.h"
-#include "memory/region_report.h"
+#include "memory/region.h"
 #include "observe/counters.h"
+#include "preload/netlink_hooks.h"
 #include "preload/vsysfs.h"
 #include "queue/objects.h"
 #include "registry/directory.h"
-#include "segment/segment_view.h"
+#include "segment/segment_map.h"
+
+static bool nldev_is_dump(const struct av_nldev_request *r)
+{
+	return r->header->nlmsg_flags & NLM_F_DUMP;
+}
 
 static const uint16_t numbers[] = {
 	RDMA_NLDEV_ATTR_DEV_INDEX,  RDMA_NLDEV_ATTR_PORT_INDEX, RDMA_NLDEV_ATTR_RES_LQPN,
@@ -36,7 +42,8 @@ static const struct av_device *device_named(const struct nlattr *index)
 	return NULL;
 }
 
-int av_nldev_parse(const struct nlmsghdr *header, struct av_nldev_request *r)
+/* Return: 0, or -EINVAL as the kernel: a number is too short */
+static int nldev_parse(const struct nlmsghdr *header, struct av_nldev_request *r)
 {
 	r->header = header;
 	r->command = RDMA_NL_GET_OP(header->nlmsg_type);
@@ -86,13 +93,14 @@ static void put_device(const struct av_nldev_request *r, const struct av_device 
 	av_nl_end(out);
 }
 
-int av_nldev_device(const struct av_nldev_request *r, struct av_nl_out *out)
+/* Each writes the answer to one kind of request. Return: 0 or -errno */
+static int nldev_device(const struct av_nldev_request *r, struct av_nl_out *out)
 {
 	put_device(r, r->dev, 0, out);
 	return 0;
 }
 
-int av_nldev_devices(const struct av_nldev_request *r, struct av_nl_out *out)
+static int nldev_devices(const struct av_nldev_request *r, struct av_nl_out *out)
 {
 	unsigned int count;
 	struct av_device *const *list = av_devices(&count);
@@ -149,13 +157,13 @@ static void put_port(const struct av_nldev_request *r, uint16_t flags, struct av
 	av_nl_end(out);
 }
 
-int av_nldev_port(const struct av_nldev_request *r, struct av_nl_out *out)
+static int nldev_port(const struct av_nldev_request *r, struct av_nl_out *out)
 {
 	put_port(r, 0, out);
 	return 0;
 }
 
-int av_nldev_ports(const struct av_nldev_request *r, struct av_nl_out *out)
+static int nldev_ports(const struct av_nldev_request *r, struct av_nl_out *out)
 {
 	put_port(r, NLM_F_MULTI, out);
 	return 0;
@@ -173,7 +181,8 @@ static void nldev_put_counter(struct av_nl_out *out, const char *name, uint64_t 
 	av_nl_nest_end(out, entry);
 }
 
-int av_nldev_counters(const struct av_nldev_request *r, struct av_nl_out *out)
+/* The counters of the sysfs folder "hw_counters". */
+static int nldev_counters(const struct av_nldev_request *r, struct av_nl_out *out)
 {
 	struct av_counted counted = {0};
 	size_t table;
@@ -211,7 +220,7 @@ static void put_node(struct av_nl_out *out, dev_t number, uint64_t abi, const ch
 }
 
 /* Of a device it is the verbs' node, of none in particular the connection manager's. */
-int av_nldev_chardev(const struct av_nldev_request *r, struct av_nl_out *out)
+static int nldev_chardev(const struct av_nldev_request *r, struct av_nl_out *out)
 {
 	const struct nlattr *type = r->attr[RDMA_NLDEV_ATTR_CHARDEV_TYPE];
 
@@ -233,7 +242,7 @@ int av_nldev_chardev(const struct av_nldev_request *r, struct av_nl_out *out)
 
 /* --- the system -------------------------------------------------------------------- */
 
-int av_nldev_system(const struct av_nldev_request *r, struct av_nl_out *out)
+static int nldev_system(const struct av_nldev_request *r, struct av_nl_out *out)
 {
 	av_nl_begin(out, r->header->nlmsg_type, 0);
 	av_nl_put_u8(out, RDMA_NLDEV_SYS_ATTR_NETNS_MODE, SHARED_NETNS);
@@ -577,20 +586,25 @@ static int list_one(const struct kind *kind, const struct av_nldev_request *r,
 	return l.count ? 0 : -ENOENT;
 }
 
-int av_nldev_resources(const struct av_nldev_request *r, struct av_nl_out *out)
+static int nldev_resources(const struct av_nldev_request *r, struct av_nl_out *out)
 {
 	return list_all(kind_of(r), r, out);
 }
 
-int av_nldev_resource(const struct av_nldev_request *r, struct av_nl_out *out)
+/* The objects of the kind that the command names: the one that the request names, or all. */
+static int nldev_resource(const struct av_nldev_request *r, struct av_nl_out *out)
 {
 	return list_one(kind_of(r), r, out);
 }
 
-int av_nldev_object_counters(const struct av_nldev_request *r, struct av_nl_out *out)
+/*
+ * Counters of objects of the kind that STAT_RES names: page faults of regions that are on demand,
+ * as mlx5 has them, and nothing of queue pairs, to which no counters can be bound.
+ */
+static int nldev_object_counters(const struct av_nldev_request *r, struct av_nl_out *out)
 {
 	const struct nlattr *kind = r->attr[RDMA_NLDEV_ATTR_STAT_RES];
-	bool dump = av_nldev_is_dump(r);
+	bool dump = nldev_is_dump(r);
 
 	if (kind && av_nl_u32(kind) == RDMA_NLDEV_ATTR_RES_QP)
 		return dump ? 0 : -ENOENT;
@@ -620,13 +634,14 @@ static void put_summary(const struct av_nldev_request *r, const struct av_device
 	av_nl_end(out);
 }
 
-int av_nldev_summary(const struct av_nldev_request *r, struct av_nl_out *out)
+/* How many objects of each kind: of one device, of all. Return: 0 or -errno */
+static int nldev_summary(const struct av_nldev_request *r, struct av_nl_out *out)
 {
 	put_summary(r, r->dev, 0, out);
 	return 0;
 }
 
-int av_nldev_summaries(const struct av_nldev_request *r, struct av_nl_out *out)
+static int nldev_summaries(const struct av_nldev_request *r, struct av_nl_out *out)
 {
 	unsigned int count;
 	struct av_device *const *list = av_devices(&count);
@@ -634,4 +649,159 @@ int av_nldev_summaries(const struct av_nldev_request *r, struct av_nl_out *out)
 	for (unsigned int i = 0; i < count; i++)
 		put_summary(r, list[i], NLM_F_MULTI, out);
 	return 0;
+}
+
+/*
+ * A table of commands. What names a device of ours is answered here, and what names another one by
+ * the kernel; a dump of all devices has ours first, then the kernel's. What cannot be understood
+ * gets the kernel's errors. Source: drivers/infiniband/core/netlink.c and nldev.c as they behave.
+ */
+
+enum needs {
+	NEEDS_PORT = 1,
+	ALL_DEVICES = 2, /* its dump is of all devices, whatever it names */
+};
+
+typedef int writer(const struct av_nldev_request *r, struct av_nl_out *out);
+
+/* Those of a port, or of an object of the kind that it names. */
+static int statistics(const struct av_nldev_request *r, struct av_nl_out *out)
+{
+	return r->attr[RDMA_NLDEV_ATTR_STAT_RES] ? nldev_object_counters(r, out)
+						 : nldev_counters(r, out);
+}
+
+/* A request for one thing, or for a dump. NULL: there is no such request */
+static const struct command {
+	writer *one, *dump;
+	unsigned int needs; /* bits of enum needs */
+} commands[RDMA_NLDEV_NUM_OPS] = {
+	[RDMA_NLDEV_CMD_GET] = {nldev_device, nldev_devices, ALL_DEVICES},
+	[RDMA_NLDEV_CMD_PORT_GET] = {nldev_port, nldev_ports, NEEDS_PORT},
+	[RDMA_NLDEV_CMD_SYS_GET] = {nldev_system, NULL, 0},
+	[RDMA_NLDEV_CMD_GET_CHARDEV] = {nldev_chardev, NULL, 0},
+	[RDMA_NLDEV_CMD_RES_GET] = {nldev_summary, nldev_summaries, ALL_DEVICES},
+	[RDMA_NLDEV_CMD_RES_QP_GET] = {nldev_resource, nldev_resources, 0},
+	[RDMA_NLDEV_CMD_RES_CM_ID_GET] = {nldev_resource, nldev_resources, 0},
+	[RDMA_NLDEV_CMD_RES_CQ_GET] = {nldev_resource, nldev_resources, 0},
+	[RDMA_NLDEV_CMD_RES_MR_GET] = {nldev_resource, nldev_resources, 0},
+	[RDMA_NLDEV_CMD_RES_PD_GET] = {nldev_resource, nldev_resources, 0},
+	[RDMA_NLDEV_CMD_RES_CTX_GET] = {nldev_resource, nldev_resources, 0},
+	[RDMA_NLDEV_CMD_RES_SRQ_GET] = {nldev_resource, nldev_resources, 0},
+	[RDMA_NLDEV_CMD_STAT_GET] = {statistics, nldev_object_counters, 0},
+};
+
+/* --- understanding ----------------------------------------------------------------- */
+
+static const struct command *command_of(const struct av_nldev_request *r)
+{
+	const struct command *c = r->command < RDMA_NLDEV_NUM_OPS ? &commands[r->command] : NULL;
+
+	return c && (nldev_is_dump(r) ? c->dump : c->one) ? c : NULL;
+}
+
+/* --- answering --------------------------------------------------------------------- */
+
+/* Add the result of a request that is carried out, as the kernel does for all kinds of netlink. */
+static void say(const struct nlmsghdr *request, int result, struct av_nl_out *out)
+{
+	if (result || (request->nlmsg_flags & NLM_F_ACK))
+		av_nl_result(out, request, result);
+}
+
+static int check_nldev_port(const struct av_nldev_request *r, const struct command *c)
+{
+	const struct nlattr *port = r->attr[RDMA_NLDEV_ATTR_PORT_INDEX];
+
+	if (port ? !r->dev || !av_nl_u32(port) || av_nl_u32(port) > r->dev->attr.phys_port_cnt
+		 : (c->needs & NEEDS_PORT) && !nldev_is_dump(r))
+		return -EINVAL;
+	return 0;
+}
+
+/* A dump reports its errors at its end. */
+static void dump_ours(const struct av_nldev_request *r, const struct command *c,
+		      struct av_nl_out *out)
+{
+	int result = check_nldev_port(r, c);
+
+	av_nl_done(out, result ? result : c->dump(r, out));
+}
+
+static void answer_ours(const struct av_nldev_request *r, const struct command *c,
+			struct av_nl_out *out)
+{
+	int result = c ? check_nldev_port(r, c) : -EOPNOTSUPP;
+
+	if (c && nldev_is_dump(r))
+		dump_ours(r, c, out);
+	else
+		say(r->header, result || !c ? result : c->one(r, out), out);
+}
+
+/* The connection manager's node is ours, whatever devices the kernel has. */
+static bool is_of_cm(const struct av_nldev_request *r, const struct command *c,
+		     struct av_nl_out *out)
+{
+	if (!c || c->one != nldev_chardev || nldev_is_dump(r) || c->one(r, out))
+		return false;
+	say(r->header, 0, out);
+	return true;
+}
+
+/* A request that names no device of ours. */
+static void answer_others(const struct av_nldev_request *r, const struct command *c,
+			  struct av_nl_out *out)
+{
+	if (c && nldev_is_dump(r) && (c->needs & ALL_DEVICES)) {
+		(void)c->dump(r, out);
+		if (!av_netlink_ask_kernel(r->header, out))
+			av_nl_done(out, 0);
+		return;
+	}
+	if (is_of_cm(r, c, out) || av_netlink_ask_kernel(r->header, out))
+		return;
+	if (c && nldev_is_dump(r))
+		av_nl_done(out, -EINVAL);
+	else if (c && (c->one == nldev_system || c->one == nldev_chardev))
+		say(r->header, c->one(r, out), out);
+	else
+		say(r->header, c ? -EINVAL : -EOPNOTSUPP, out); /* of nobody's device, or none */
+}
+
+static void answer_nldev(const struct nlmsghdr *request, struct av_nl_out *out)
+{
+	struct av_nldev_request r;
+	const struct command *c;
+	int result = nldev_parse(request, &r);
+
+	if (result) {
+		say(request, result, out);
+		return;
+	}
+	c = command_of(&r);
+	if (r.dev && !(c && nldev_is_dump(&r) && (c->needs & ALL_DEVICES)))
+		answer_ours(&r, c, out);
+	else
+		answer_others(&r, c, out);
+}
+
+static void answer_one(const struct nlmsghdr *request, struct av_nl_out *out)
+{
+	out->seq = request->nlmsg_seq;
+	if (!(request->nlmsg_flags & NLM_F_REQUEST) || request->nlmsg_type < NLMSG_MIN_TYPE)
+		say(request, 0, out);
+	else if (RDMA_NL_GET_CLIENT(request->nlmsg_type) == RDMA_NL_NLDEV)
+		answer_nldev(request, out);
+	else if (!av_netlink_ask_kernel(request, out))
+		say(request, -EINVAL, out);
+}
+
+void av_netlink_answer(const void *datagram, size_t len, struct av_nl_out *out)
+{
+	const struct nlmsghdr *request;
+	size_t at = 0;
+
+	while ((request = av_nl_next(datagram, len, &at)))
+		answer_one(request, out);
 }

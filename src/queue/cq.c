@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The shared completion ring: append, arm, peek, purge. */
 #include "queue/cq.h"
 
 #include <errno.h>
@@ -9,9 +8,35 @@
 
 #include "base/clock.h"
 #include "observe/diagnosis.h"
-#include "queue/cq_shared.h"
 #include "queue/notify.h"
 #include "queue/ring.h"
+#include "segment/doorbell.h"
+
+static void ring(struct av_seg *seg, uint32_t doorbell, uint32_t event, uint32_t index, uint32_t id)
+{
+	struct av_doorbell_record record = {
+		.event = event, .kind = AV_SLAB_CQ, .index = index, .id = id};
+
+	(void)av_doorbell_ring(seg, doorbell, &record);
+}
+
+void av_cq_tell(struct av_seg *seg, uint32_t index)
+{
+	const struct av_cq_shared *cq = av_cq_at(seg, index);
+	uint32_t doorbell = cq->doorbell;
+
+	if (doorbell)
+		ring(seg, doorbell, 0, index, atomic_load_explicit(&cq->id, memory_order_relaxed));
+}
+
+/* An asynchronous event about the CQ called @id. Context: any process; no lock is held */
+static void cq_tell_async(struct av_seg *seg, uint32_t index, uint32_t id,
+			  enum ibv_event_type event)
+{
+	ring(seg, AV_DOORBELL_ASYNC, event, index, id);
+}
+
+/* The shared completion ring: append, arm, peek, purge. */
 
 #define LOOK_EVERY 64u
 
@@ -405,7 +430,7 @@ int av_cq_overrun(struct av_seg *seg, uint32_t index)
 	av_lock_release(&cq->inlet[i].lock);
 	if (first) {
 		report_overrun(seg, index, cq->capacity);
-		av_cq_tell_async(seg, index, id, IBV_EVENT_CQ_ERR);
+		cq_tell_async(seg, index, id, IBV_EVENT_CQ_ERR);
 	}
 	return drops ? AV_CQ_DROPPED : 0;
 }

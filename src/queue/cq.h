@@ -1,4 +1,282 @@
 /* SPDX-License-Identifier: MIT */
+/* A CQ in its owner's segment, and how the owner is told of an event. */
+#ifndef AV_QUEUE_CQ_H
+#define AV_QUEUE_CQ_H
+
+#include <assert.h>
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/lock.h"
+#include "base/wait.h"
+#include "observe/counters.h"
+#include "segment/pages.h"
+#include "segment/segment.h"
+
+/* How a CQ's owner is told of it: by its completion channel, or by an asynchronous event. */
+
+/*
+ * Ring the completion channel, if the CQ has one.
+ * Context: any process; no lock is held. May make a system call.
+ */
+void av_cq_tell(struct av_seg *seg, uint32_t index);
+
+/* A completion queue as it is in its owner's segment, and where its entries are. See queue/cq.h. */
+
+#define AV_CQE_DATA 64 /* payload bytes in the entry itself */
+
+enum av_cqe_flag {
+	AV_CQE_RECV = 1, /* completes a receive request: @wqe is its place in its receive queue */
+	AV_CQE_SOLICITED = 2, /* makes an event of a CQ armed for solicited events only */
+	AV_CQE_IN_SLOT = 4, /* the payload, of @stage_len bytes, is in the receive request's slot */
+};
+
+/* One entry. Host byte order, except @imm. */
+struct av_cqe {
+	uint64_t wr_id;
+	uint8_t status; /* enum ibv_wc_status */
+	uint8_t sl;
+	uint16_t opcode; /* enum ibv_wc_opcode */
+	uint16_t slid;
+	uint8_t flags;	  /* enum av_cqe_flag */
+	uint8_t data_len; /* payload in @data, to be placed when polled */
+	uint32_t byte_len;
+	uint32_t imm; /* immediate data in network order, or the invalidated rkey */
+	uint32_t wc_flags;
+	uint32_t qpn;	 /* local QP */
+	uint32_t src_qp; /* remote QP */
+	uint32_t queue;	 /* index of the local QP; of a receive, index of the receive queue */
+	uint32_t wqe;	 /* the completed request: its number, or its place, in that queue */
+	uint32_t stage;	 /* without @data_len: first staging buffer + 1; 0: none is used */
+	uint32_t stage_len;
+	/* AV_CQE_THERE(), stored last: then the entry is there. 0: none is. */
+	_Atomic uint32_t there;
+	/*
+	 * The first word shares the cache line above: a message of 8 bytes moves one line from core
+	 * to core.
+	 */
+	uint8_t data[AV_CQE_DATA];
+	uint64_t stamp_ns; /* time of appending, if the CQ is @stamped */
+};
+static_assert(sizeof(struct av_cqe) == 128, "two cache lines");
+static_assert(offsetof(struct av_cqe, data) == AV_CACHE_LINE - sizeof(uint64_t), "see there");
+
+/* Does the entry bring payload to be placed? */
+#define AV_CQE_HAS_PAYLOAD(cqe) ((cqe)->data_len || (cqe)->stage || ((cqe)->flags & AV_CQE_IN_SLOT))
+
+/*
+ * Copy an entry's @data from or to a private copy: all of it, or only the word in the first cache
+ * line if @bytes are no more. Both branches have a constant size, and neither is marked unlikely.
+ * Otherwise compilers emit a string instruction, which takes as long as the rest of a poll.
+ */
+static inline void av_cqe_copy_data(uint8_t *to, const uint8_t *from, uint32_t bytes)
+{
+	if (__builtin_expect_with_probability(bytes > sizeof(uint64_t), 1, 0.5))
+		memcpy(to, from, AV_CQE_DATA);
+	else
+		memcpy(to, from, sizeof(uint64_t));
+}
+
+/*
+ * What an entry's @there says of its number. Never 0, as in a new ring, and the same for no two
+ * numbers of one turn of a ring.
+ */
+#define AV_CQE_THERE(number) ((uint32_t)(number) << 1 | 1)
+
+enum av_cq_armed { AV_CQ_NOT_ARMED, AV_CQ_ARMED_SOLICITED, AV_CQ_ARMED_ANY };
+
+/* Who is told of a CQ's events; see queue/notify.h. */
+enum av_cq_notify {
+	AV_CQ_NOTIFY_NOT,  /* the completion channel */
+	AV_CQ_NOTIFY_MADE, /* the completion channel, until a thread waits for an event directly */
+	AV_CQ_NOTIFY_USED, /* threads that wait for events directly */
+};
+
+/*
+ * A large message on its way into a receive buffer, and the pieces that are left for those who poll
+ * this CQ: transport/assist.h.
+ */
+struct av_assist {
+	struct av_lock sender; /* held by the open message's sender; only tried */
+	struct av_lock piece;  /* held while a poller copies a piece; its holder sees an open @job
+				  unchanged */
+	_Atomic uint32_t left; /* unclaimed pieces: bits 0-15 the first, 16-31 one past the last */
+	_Atomic uint32_t failed; /* a poller could not copy its piece */
+	struct av_assist_job {
+		uint32_t qp;	/* the receiving queue pair */
+		uint32_t bytes; /* of the message */
+		uint32_t from_key, to_key;
+		uint64_t from, to;
+	} job;				 /* changes only while no piece is left */
+	_Atomic uint64_t alone_until_ns; /* no message asks for help until then */
+};
+
+/*
+ * Through this entries come in: whoever appends holds its lock, and has its cache line. All is
+ * under @lock, unless it says otherwise.
+ */
+struct av_cq_inlet {
+	struct av_lock lock AV_ALIGNED(AV_CACHE_LINE);
+	_Atomic uint32_t tail; /* free-running; read without @lock as a hint */
+	struct av_raise armed; /* with enum av_cq_armed; read without @lock as a hint */
+	uint32_t head_seen;    /* appender's copy of @head */
+	/* Moderation of an armed CQ's event. 0: no such bound; both 0: none. */
+	uint16_t event_count;	       /* this many entries make an event */
+	uint16_t event_period_us;      /* the first of them waits no longer than this */
+	uint32_t counted;	       /* entries that count towards the next event */
+	uint32_t told;		       /* entries before this one have made their event */
+	_Atomic uint64_t event_due_ns; /* when the event is sent at the latest; 0: not by time */
+	/* Of what came in here: av_cq_counted(). Not reset when the index is used again. */
+	struct av_cq_counters counters;
+	uint32_t peak;	/* high-water mark: the most entries seen waiting */
+	uint32_t level; /* with more entries than this, @head is read: look_for_room() */
+};
+
+/* The part in the owner's segment. */
+struct av_cq_shared {
+	/*
+	 * Constant while the CQ exists, but for a resize, and for a change of the inlet. Both hold
+	 * poll_lock and the used inlet's lock.
+	 */
+	_Atomic uint32_t id;	   /* different for each CQ at this index; 0: none */
+	_Atomic uint32_t used;	   /* the inlet, with its ring: 0 or 1 */
+	_Atomic uint64_t ring[2];  /* offset */
+	_Atomic uint32_t mask[2];  /* the ring has mask + 1 entries */
+	_Atomic uint32_t capacity; /* entries it may hold: the argument of ibv_create_cq() */
+	uint32_t doorbell;	   /* of its completion channel; 0: none */
+	/*
+	 * An entry was lost: the CQ is broken. In this line, since a waiting poller checks it each
+	 * time.
+	 */
+	_Atomic uint32_t overrun;
+	_Atomic uint16_t stamped;     /* entries carry the time; set before the CQ is used */
+	_Atomic uint16_t drops;	      /* an entry without room is dropped, and nothing breaks */
+	struct av_cq_counters before; /* counters of earlier CQs at this index */
+
+	struct av_cq_inlet inlet[2];
+
+	struct av_lock poll_lock AV_ALIGNED(AV_CACHE_LINE);
+	_Atomic uint32_t head;	      /* free-running; written under poll_lock */
+	_Atomic uint32_t empty_polls; /* in a row */
+	_Atomic uint32_t patience;    /* empty polls before the core is yielded: transport/poll.c */
+	/*
+	 * Hints for a poll in vain (transport/poll.h); indices, 0: none. @parked: a queue pair
+	 * whose sends complete here, and which waits for its peer. @owed: one that receives here,
+	 * and whose peer waits for it.
+	 */
+	_Atomic uint32_t parked, owed;
+	/* Of the owner's, under poll_lock: queue/notify.h. */
+	uint32_t left;	      /* the inlet left behind + 1; 0: none */
+	uint32_t stuck_tail;  /* the inlet's lock was held, with this tail, */
+	uint64_t stuck_since; /* since that time; 0: it is not */
+
+	/* AS notify. The line changes only when there is an event: cores rest on it. */
+	_Atomic uint32_t ready AV_ALIGNED(AV_CACHE_LINE); /* 1: there is an event to take */
+	_Atomic uint32_t waiters;			  /* threads that may be asleep for it */
+	_Atomic uint32_t notify; /* enum av_cq_notify; changed under @lock */
+
+	struct av_assist assist AV_ALIGNED(AV_CACHE_LINE);
+};
+static_assert(sizeof(struct av_cq_shared) <= AV_CQ_BYTES, "CQ table entry");
+static_assert(sizeof(struct av_cq_inlet) == AV_CACHE_LINE, "one cache line");
+static_assert(offsetof(struct av_cq_shared, inlet[0].counters) == AV_CQ_COUNTERS_AT,
+	      "where segment/segment_map.c reads them");
+static_assert(offsetof(struct av_cq_shared, inlet[1].counters) == AV_CQ_COUNTERS_AT + AV_CACHE_LINE,
+	      "where segment/segment_map.c reads them");
+
+static inline struct av_cq_shared *av_cq_at(const struct av_seg *seg, uint32_t index)
+{
+	return av_slab_at(seg, AV_SLAB_CQ, index, AV_CQ_BYTES, AV_OBJ_CHUNK);
+}
+
+/* What has been counted at this index: by both inlets, since their holders count at once. */
+static inline struct av_cq_counters av_cq_counted(const struct av_cq_shared *cq)
+{
+	struct av_cq_counters sum = {.completions = 0};
+
+	for (int i = 0; i < 2; i++)
+		av_count_add((uint64_t *)&sum, &cq->inlet[i].counters, AV_CQ_COUNTERS);
+	return sum;
+}
+
+/* Number of the inlet that is used, whatever a peer has written there. */
+static inline uint32_t av_cq_used(const struct av_cq_shared *cq)
+{
+	return atomic_load_explicit(&cq->used, memory_order_acquire) & 1;
+}
+
+/*
+ * The place of entry @number in the ring of inlet @i, whatever is there; NULL: the ring is unsound.
+ * Context: the caller holds a lock of the CQ.
+ */
+static inline struct av_cqe *av_cq_entry(const struct av_seg *seg, const struct av_cq_shared *cq,
+					 uint32_t i, uint32_t number)
+{
+	uint64_t mask = atomic_load_explicit(&cq->mask[i], memory_order_relaxed);
+	uint64_t ring = atomic_load_explicit(&cq->ring[i], memory_order_relaxed);
+
+	return av_seg_piece(seg, ring + (number & mask) * sizeof(struct av_cqe),
+			    sizeof(struct av_cqe));
+}
+
+/*
+ * Entry @number, at or after @head; NULL: it is not there yet. Does not read @tail: an entry may be
+ * there before @tail counts it.
+ * Context: the caller holds poll_lock.
+ */
+static inline struct av_cqe *av_cq_present(const struct av_seg *seg, const struct av_cq_shared *cq,
+					   uint32_t i, uint32_t number)
+{
+	struct av_cqe *e = av_cq_entry(seg, cq, i, number);
+
+	return av_likely(e != NULL) && atomic_load_explicit(&e->there, memory_order_acquire) ==
+					       AV_CQE_THERE(number)
+		       ? e
+		       : NULL;
+}
+
+/*
+ * The oldest entry; NULL: there is none. Without poll_lock, a hint. Under it, the entry stays valid
+ * until av_cq_take().
+ */
+static inline const struct av_cqe *av_cq_peek(const struct av_seg *seg,
+					      const struct av_cq_shared *cq)
+{
+	return av_cq_present(seg, cq, av_cq_used(cq),
+			     atomic_load_explicit(&cq->head, memory_order_relaxed));
+}
+
+/*
+ * Drop the oldest entry.
+ * Context: the caller holds poll_lock.
+ */
+static inline void av_cq_take(struct av_cq_shared *cq)
+{
+	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+
+	atomic_store_explicit(&cq->head, head + 1, memory_order_release);
+}
+
+/* Copy all but @there and the time. */
+static inline void av_cqe_fill(struct av_cqe *to, const struct av_cqe *from)
+{
+	if (from->data_len) /* without payload, @data was never written */
+		av_cqe_copy_data(to->data, from->data, from->data_len);
+	memcpy(to, from, offsetof(struct av_cqe, there));
+}
+
+/* Copy an entry, as @number, and publish it. */
+static inline void av_cqe_copy(struct av_cqe *to, const struct av_cqe *from, uint32_t number)
+{
+	av_cqe_fill(to, from);
+	to->stamp_ns = from->stamp_ns;
+	atomic_store_explicit(&to->there, AV_CQE_THERE(number), memory_order_release);
+}
+
 /*
  * Completion queues: a ring in the owner's segment. Whoever executes work for a queue pair of the
  * owner appends to it; only the owner takes from it.
@@ -12,11 +290,6 @@
  * An appender may be stopped (SIGSTOP, a debugger) while it holds @lock. So a CQ has two inlets, of
  * which one is used: queue/notify.h.
  */
-#ifndef AV_QUEUE_CQ_H
-#define AV_QUEUE_CQ_H
-
-#include "queue/cq_shared.h"
-#include "segment/pages.h"
 
 /**
  * av_cq_init() - set up a CQ of an own segment

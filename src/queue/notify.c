@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/wait.h"
 #include "observe/log.h"
-#include "queue/cq_shared.h"
+#include "queue/cq.h"
 #include "segment/alloc.h"
 
 /* A dead holder may have stored an entry without counting it. The owner may even have taken it. */

@@ -7,7 +7,6 @@
 
 #include "base/compiler.h"
 #include "queue/cq.h"
-#include "queue/cq_shared.h"
 
 /*
  * The lock of a CQ, and what happens when its holder is stopped (SIGSTOP, a debugger): others

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory/region_report.h"
+#include "memory/region.h"
 #include "registry/directory.h"
-#include "segment/segment_view.h"
+#include "segment/segment_map.h"
 
 #define WHOLE_SPACE (1ull << 47)
 

@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "memory/odp_access.h"
+#include "memory/odp_table.h"
 #include "observe/counters.h"
-#include "queue/cq_shared.h"
+#include "queue/cq.h"
 #include "queue/qp.h"
 #include "queue/rq.h"
 

@@ -22,7 +22,7 @@
 
 #include "base/compiler.h"
 #include "base/lock.h"
-#include "memory/klm_iter.h"
+#include "memory/klm.h"
 #include "memory/xfer.h"
 #include "observe/counters.h"
 #include "observe/wr_opcode.h"
@@ -181,7 +181,7 @@ struct av_qp_shared {
 };
 static_assert(sizeof(struct av_qp_shared) <= AV_QP_BYTES, "QP table entry");
 static_assert(offsetof(struct av_qp_shared, counters) == AV_QP_COUNTERS_AT,
-	      "where segment/segment_view.c reads them");
+	      "where segment/segment_map.c reads them");
 
 static inline struct av_qp_shared *av_qp_at(const struct av_seg *seg, uint32_t index)
 {

@@ -12,9 +12,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/fork.h"
 #include "base/lock.h"
-#include "base/own_fd.h"
 #include "base/random.h"
 #include "base/real_calls.h"
 #include "base/thread.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/queue.h>
 
-#include "base/fork.h"
+#include "base/thread.h"
 #include "registry/directory.h"
 
 /* The kernel knows one lock per process. Guarded by the directory's mutex. */

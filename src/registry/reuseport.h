@@ -20,7 +20,7 @@ void av_process_socket_remove(uint32_t proc);
 
 /*
  * Which processes share UDP port 4791 of an address, and which queue pairs are whose: what the
- * kernel needs to know to give each packet to the right process (SO_REUSEPORT, net/group.h).
+ * kernel needs to know to give each packet to the right process (SO_REUSEPORT, net/socket.h).
  *
  * The kernel keeps the sockets of an address in an array. A new one comes last; when one closes,
  * the last one takes its place. Nobody can read the array, so the directory has a copy, which

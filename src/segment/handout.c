@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/raw_socket.h"
+#include "base/real_calls.h"
 #include "base/thread.h"
 
 /* Return: false: that is all */

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "base/compiler.h"
-#include "base/own_fd.h"
+#include "base/file.h"
 #include "base/watcher.h"
 
 /* Finds files by their inode in a folder, such as /proc/PID/fd. */

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "base/own_fd.h"
+#include "base/file.h"
 #include "segment/layout.h"
 
 struct av_heap;

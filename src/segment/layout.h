@@ -117,7 +117,7 @@ struct av_seg_head {
 	uint16_t lid;
 	uint32_t port; /* its GIDs: device/port.h */
 
-	/* Pages of other contexts, by the descriptors of this process: segment/pages_owner.h. */
+	/* Pages of other contexts, by the descriptors of this process: segment/pages.h. */
 	struct av_seg_foreign {
 		_Atomic uint32_t ref; /* the context; 0: none */
 		int32_t number;	      /* of the descriptor of its segment */

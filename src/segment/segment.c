@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fork.h"
 #include "base/real_calls.h"
 #include "base/table.h"
 #include "base/thread.h"
@@ -25,7 +24,6 @@
 #include "segment/handout.h"
 #include "segment/heap.h"
 #include "segment/pages.h"
-#include "segment/pages_owner.h"
 #include "segment/segment_map.h"
 
 #define IDLE_MAX	 64 /* peers' segments kept mapped without a user */

@@ -17,8 +17,8 @@
 #include <sys/types.h>
 
 #include "base/compiler.h"
+#include "base/file.h"
 #include "base/lock.h"
-#include "base/own_fd.h"
 #include "segment/handout.h"
 #include "segment/layout.h"
 
@@ -87,7 +87,7 @@ struct av_seg {
 		struct av_own_fd file;
 		struct av_handout handout;
 	} pages_owner[AV_SEG_PAGES_OWNERS]; /* changes guarded by pages_owner_mutex;
-					       segment/pages_owner.h */
+					       segment/pages.h */
 	pthread_mutex_t pages_owner_mutex;
 	LIST_ENTRY(av_seg) movable; /* with memory that may move: memory/linger.h */
 	/* Where the chunks of its tables are; they never move. NULL: not looked up yet. */

@@ -9,10 +9,12 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "base/own_fd.h"
+#include "base/file.h"
+#include "observe/counters.h"
 #include "registry/directory.h"
 #include "segment/handout.h"
 #include "segment/layout.h"
+#include "segment/segment.h"
 
 /*
  * The shared heap: memory of the program that is born shared (docs/SHARED_HEAP.md).
@@ -131,11 +133,27 @@ struct av_seg_head *av_seg_map(int file, int tables, int prot);
 struct av_seg_head *av_seg_map_peers(uint32_t ref, const struct av_dir_memory *memory, int dir,
 				     const char *path, int prot);
 
+/* Segments, read by somebody who has not joined the directory. */
+
+/* Sums of the counters of queue pairs and CQs, of a context or a device, ended ones included. */
+
+/* Add the counts of all objects that the context ever had. The segment may be a view. */
+void av_totals_add(const struct av_seg *seg, struct av_totals *sum);
+
 /*
- * The tables of a context, also of a dead one, for pread(2): what they say to be there may be a
- * hole, and touching that in a mapping takes a page. @dir: as av_dir_context_open(). Return:
- * descriptor for the caller, or -1
+ * What a device has counted since its last reset; @link_downed: how often its port went down. Needs
+ * no joining; opens files. Never less than before but for a reset. A device that does not exist has
+ * counted nothing. Any thread; no lock held.
  */
-AV_MUST_USE int av_tables_open(int dir, uint32_t ref);
+void av_totals_read(const char *device, struct av_totals *sum, uint64_t *link_downed);
+
+/* The same for a context that is ending, for av_dir_join(). @folder still has its folder. */
+void av_totals_of_context(int folder, uint32_t ref, struct av_totals *sum);
+
+/* Reading a segment without having joined the directory: only the reading functions work on it. */
+
+/* Visit the segments of all contexts of a device whose processes live. Context: the same. */
+void av_seg_view_each(const char *device, void (*visit)(const struct av_seg *seg, void *arg),
+		      void *arg);
 
 #endif

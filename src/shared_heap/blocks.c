@@ -8,17 +8,109 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
 #include "base/file.h"
-#include "base/own_fd.h"
 #include "base/thread.h"
 #include "memory/vma.h"
-#include "shared_heap/limits.h"
-#include "shared_heap/list.h"
 #include "shared_heap/next.h"
+
+#define MUCH (1ull << 30) /* no machine has less, so that small blocks need not ask */
+
+/* vm.overcommit_memory=0 refuses what can never be there. */
+static bool exceeds_all(uint64_t bytes)
+{
+	struct sysinfo info;
+
+	return bytes > MUCH && sysinfo(&info) == 0 &&
+	       bytes / info.mem_unit > info.totalram + info.totalswap;
+}
+
+/*
+ * Is a block of that size the kernel's to give, or to refuse? Yes where it counts private memory
+ * (RLIMIT_DATA), and for more than there is at all.
+ */
+static bool limits_apply(uint64_t bytes)
+{
+	struct rlimit data;
+
+	return getrlimit(RLIMIT_DATA, &data) || data.rlim_cur != RLIM_INFINITY ||
+	       exceeds_all(bytes);
+}
+
+uint32_t av_block_find(const struct av_block_list *l, uint64_t addr)
+{
+	uint32_t low = 0, high = l->count;
+
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+
+		if (l->block[middle].end <= addr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+uint64_t av_block_gap_end(const struct av_block_list *l, uint32_t i)
+{
+	return i < l->count ? l->block[i].begin : l->end;
+}
+
+uint64_t av_block_gap(struct av_block_list *l, uint64_t bytes, uint64_t align, uint32_t *i,
+		      uint32_t *left)
+{
+	while (l->count < AV_BLOCKS && *left) {
+		uint64_t begin, at;
+
+		if (*i > l->count)
+			*i = 0;
+		begin = *i ? l->block[*i - 1].end : l->begin;
+		at = (begin + align - 1) & ~(align - 1);
+		(*left)--;
+		if (at >= begin && at <= l->end && bytes <= av_block_gap_end(l, *i) - begin &&
+		    at - begin <= av_block_gap_end(l, *i) - begin - bytes)
+			return at;
+		(*i)++;
+	}
+	return 0;
+}
+
+void av_block_insert(struct av_block_list *l, uint32_t i, struct av_block b)
+{
+	memmove(&l->block[i + 1], &l->block[i], (l->count - i) * sizeof(b));
+	l->block[i] = b;
+	l->count++;
+}
+
+void av_block_erase(struct av_block_list *l, uint32_t i)
+{
+	l->count--;
+	memmove(&l->block[i], &l->block[i + 1], (l->count - i) * sizeof(*l->block));
+	if (l->cursor > i)
+		l->cursor--;
+}
+
+bool av_block_split(struct av_block_list *l, uint64_t addr)
+{
+	uint32_t i = av_block_find(l, addr);
+	struct av_block rest;
+
+	if (i == l->count || l->block[i].begin >= addr)
+		return true;
+	if (l->count == AV_BLOCKS)
+		return false;
+	rest = l->block[i];
+	rest.begin = addr;
+	l->block[i].end = addr;
+	av_block_insert(l, i + 1, rest);
+	return true;
+}
 
 /*
  * The mutex is held for what changes the list and for mapping, never while something is unmapped:
@@ -426,7 +518,7 @@ void *av_block_take(size_t bytes, size_t align, bool zeros)
 		return NULL;
 	if (!heap.closed && !zeros)
 		at = take_spare(bytes, align);
-	if (!heap.closed && !at && !av_limits_apply(bytes))
+	if (!heap.closed && !at && !limits_apply(bytes))
 		at = take_new(bytes, bytes >= HUGE && align < HUGE ? HUGE : align);
 	exit_block_heap();
 	errno = saved;
@@ -481,7 +573,7 @@ bool av_block_resize(void *p, size_t bytes)
 		ret = true;
 	} else if (b && b->kind == AV_BLOCK_SHARED && !heap.closed &&
 		   end <= av_block_gap_end(&heap.list, (uint32_t)(b - heap.list.block) + 1)) {
-		ret = !av_limits_apply(end - b->end) && map_block(b->end, end - b->end);
+		ret = !limits_apply(end - b->end) && map_block(b->end, end - b->end);
 		b->end = ret ? end : b->end;
 	}
 	exit_block_heap();

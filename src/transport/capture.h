@@ -1,5 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * The files of captures that this process has open. Frames are collected in batches, and a batch is
+ * appended at once. Nothing here fails for the caller: what cannot be written is counted, and a
+ * full disk ends the capture.
+ *
+ * Thread-safety: any number of batches at a time; one mutex is held while a batch is being written.
+ */
+#ifndef AV_TRANSPORT_CAPTURE_H
+#define AV_TRANSPORT_CAPTURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "net/net.h"
+#include "observe/pcapng.h"
+#include "queue/qp.h"
+#include "transport/execute.h"
+#include "wire/frame.h"
+
+struct av_capture_batch {
+	unsigned int number; /* of the capture: registry/capture_table.h */
+	uint32_t stamp, snaplen;
+	uint8_t *blocks; /* NULL: nothing can be written */
+	size_t used;
+	uint64_t frames;
+};
+
+/* Captures of packets on the wire: as they were sent, and as they came. */
+
+/*
+ * Write them to the captures that cover this process and the device; packets for none of its queue
+ * pairs to all that cover the process. Context: as struct av_net_receiver's @seen; waits for files;
+ * keeps errno
+ */
+void av_capture_seen(const struct av_net_seen *seen);
+
+/*
  * Capture: write down the packets that a request would have been on a wire, as it is executed on
  * this host; those on the wire are written as they are (capture_file.h). The frames are RoCEv2 on
  * any link layer, as an adapter would send them. They are the requester's packets, cut by path MTU
@@ -10,16 +48,6 @@
  * the program may reuse the request's buffers. A capture never fails a request and never changes
  * its outcome.
  */
-#ifndef AV_TRANSPORT_CAPTURE_H
-#define AV_TRANSPORT_CAPTURE_H
-
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/compiler.h"
-#include "queue/qp.h"
-#include "transport/execute.h"
-#include "wire/frame.h"
 
 /* The state before a request was executed. */
 struct av_capture_mark {

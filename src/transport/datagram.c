@@ -18,10 +18,9 @@
 #include "transport/rules.h"
 #include "transport/state.h"
 #include "transport/timer.h"
-#include "transport/to_packets.h"
 #include "transport/wire.h"
 #include "transport/wire_faults.h"
-#include "wire/bytes.h"
+#include "wire/packet.h"
 
 /* Reading and writing the header area of a datagram. */
 

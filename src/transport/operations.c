@@ -9,7 +9,7 @@
 #include "base/limits.h"
 #include "base/newer_verbs.h"
 #include "memory/key.h"
-#include "memory/klm_iter.h"
+#include "memory/klm.h"
 #include "memory/why.h"
 #include "memory/window.h"
 #include "memory/xfer.h"
@@ -18,7 +18,6 @@
 #include "transport/assist.h"
 #include "transport/receive.h"
 #include "transport/rules.h"
-#include "transport/to_packets.h"
 
 /*
  * Does the responder's queue pair permit the request, which needs these rights of it? Requests that

@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "transport/rules.h"
 #include "transport/state.h"
-#include "transport/to_packets.h"
 #include "transport/wire_faults.h"
 #include "transport/wire_qp.h"
 

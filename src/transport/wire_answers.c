@@ -15,9 +15,8 @@
 #include "transport/retry.h"
 #include "transport/rules.h"
 #include "transport/timer.h"
-#include "transport/to_packets.h"
 #include "transport/wire_qp.h"
-#include "wire/opcode.h"
+#include "wire/packet.h"
 
 #define SYNDROME_KIND 0xe0
 #define SYNDROME_CODE 0x1f

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fork.h"
+#include "base/thread.h"
 #include "device/device.h"
 #include "device/gid.h"
 #include "device/port.h"
@@ -12,7 +12,6 @@
 #include "registry/multicast.h"
 #include "segment/observers.h"
 #include "transport/capture.h"
-#include "transport/capture_file.h"
 #include "transport/datagram.h"
 #include "transport/execute.h"
 #include "transport/rules.h"

@@ -9,8 +9,8 @@
 #include "net/address.h"
 #include "observe/diagnosis.h"
 #include "segment/observers.h"
+#include "transport/rules.h"
 #include "transport/timer.h"
-#include "transport/to_packets.h"
 #include "transport/wire_qp.h"
 
 static struct av_setting wire_only = {.variable = "ANYVERBS_TRANSPORT", .value = "wire"};

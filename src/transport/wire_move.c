@@ -11,7 +11,6 @@
 #include "transport/rules.h"
 #include "transport/state.h"
 #include "transport/timer.h"
-#include "transport/to_packets.h"
 #include "transport/wire.h"
 #include "transport/wire_faults.h"
 #include "transport/wire_qp.h"

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/fork.h"
+#include "base/thread.h"
 #include "device/port.h"
 #include "queue/rq.h"
-#include "transport/to_packets.h"
-#include "wire/opcode.h"
+#include "transport/rules.h"
+#include "wire/packet.h"
 
 uint8_t av_wire_credits(const struct av_qp_end *end)
 {

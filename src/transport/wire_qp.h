@@ -9,11 +9,10 @@
 
 #include "base/compiler.h"
 #include "base/table.h"
-#include "memory/odp_access.h"
+#include "memory/odp_table.h"
 #include "net/net.h"
 #include "queue/qp.h"
 #include "transport/rules.h"
-#include "wire/opcode.h"
 #include "wire/packet.h"
 
 /*

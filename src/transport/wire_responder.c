@@ -17,7 +17,6 @@
 #include "transport/retry.h"
 #include "transport/rules.h"
 #include "transport/timer.h"
-#include "transport/to_packets.h"
 #include "transport/wire.h"
 #include "transport/wire_qp.h"
 

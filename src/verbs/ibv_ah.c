@@ -10,8 +10,8 @@
 #include "registry/multicast.h"
 #include "transport/datagram.h"
 #include "transport/wire.h"
-#include "verbs/between.h"
 #include "verbs/next.h"
+#include "verbs/objects.h"
 
 /* Address handles, created from attributes or from a received datagram. */
 

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "base/fork.h"
 #include "base/thread.h"
 #include "verbs/next.h"
 

@@ -6,9 +6,9 @@
 #include "base/thread.h"
 #include "transport/poll.h"
 #include "transport/timer.h"
-#include "verbs/between.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
+#include "verbs/objects.h"
 #include "verbs/ops.h"
 
 /* Completion queues. */

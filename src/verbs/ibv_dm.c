@@ -16,9 +16,9 @@
 #include "registry/directory.h"
 #include "registry/page_users.h"
 #include "segment/alloc.h"
-#include "segment/segment_view.h"
-#include "verbs/between.h"
+#include "segment/segment_map.h"
 #include "verbs/misuse.h"
+#include "verbs/objects.h"
 #include "verbs/ops.h"
 
 #define COPY_UNIT     4u /* of ibv_memcpy_*_dm() */

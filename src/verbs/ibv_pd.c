@@ -11,10 +11,10 @@
 #include "memory/window.h"
 #include "registry/directory.h"
 #include "transport/drive.h"
-#include "verbs/between.h"
 #include "verbs/ibv_qp_ex.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
+#include "verbs/objects.h"
 #include "verbs/ops.h"
 
 /*

@@ -7,8 +7,8 @@
 #include "queue/rq.h"
 #include "transport/drive.h"
 #include "transport/poll.h"
-#include "verbs/between.h"
 #include "verbs/next.h"
+#include "verbs/objects.h"
 #include "verbs/ops.h"
 
 /* Posts work requests. */

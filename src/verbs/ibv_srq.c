@@ -8,9 +8,9 @@
 #include "transport/drive.h"
 #include "transport/receive.h"
 #include "transport/state.h"
-#include "verbs/between.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
+#include "verbs/objects.h"
 #include "verbs/ops.h"
 
 /* Programs leave anything in srq_limit, which only ibv_modify_srq() sets. ibv_create_srq(3) */

@@ -9,8 +9,8 @@
 
 #include "base/thread.h"
 #include "memory/key.h"
-#include "verbs/between.h"
 #include "verbs/next.h"
+#include "verbs/objects.h"
 
 /* The head behind a duplicate of some context's cmd_fd. Return: false if @fd is none. */
 static bool read_head(int fd, struct av_seg_head *head)

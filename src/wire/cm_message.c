@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "wire/bytes.h"
+#include "wire/packet.h"
 
 #define MEMBER(member) \
 	offsetof(struct av_cm_message, member), sizeof(((struct av_cm_message *)0)->member)

@@ -4,7 +4,7 @@
 #include <libdeflate.h>
 #include <string.h>
 
-#include "wire/bytes.h"
+#include "wire/packet.h"
 
 static size_t frame_put_ip(const struct av_frame *f, size_t bytes, uint8_t *to);
 

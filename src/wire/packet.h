@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A transport packet, as numbers and as bytes: base header (BTH), extended headers, payload,
- * padding. Pure functions. Source: IBTA volume 1, chapter 9.2 to 9.6. What is around it:
- * wire/frame.h.
- */
+/* Reads and writes numbers in network byte order, at any alignment. */
 #ifndef AV_WIRE_PACKET_H
 #define AV_WIRE_PACKET_H
 
@@ -13,7 +9,147 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "wire/opcode.h"
+
+static inline void av_put16(uint8_t *to, uint32_t v)
+{
+	to[0] = (uint8_t)(v >> 8);
+	to[1] = (uint8_t)v;
+}
+
+static inline void av_put24(uint8_t *to, uint32_t v)
+{
+	to[0] = (uint8_t)(v >> 16);
+	av_put16(to + 1, v);
+}
+
+static inline void av_put32(uint8_t *to, uint32_t v)
+{
+	av_put16(to, v >> 16);
+	av_put16(to + 2, v);
+}
+
+static inline void av_put64(uint8_t *to, uint64_t v)
+{
+	av_put32(to, (uint32_t)(v >> 32));
+	av_put32(to + 4, (uint32_t)v);
+}
+
+static inline uint16_t av_get16(const uint8_t *from)
+{
+	return (uint16_t)(from[0] << 8 | from[1]);
+}
+
+static inline uint32_t av_get24(const uint8_t *from)
+{
+	return (uint32_t)from[0] << 16 | av_get16(from + 1);
+}
+
+static inline uint32_t av_get32(const uint8_t *from)
+{
+	return (uint32_t)av_get16(from) << 16 | av_get16(from + 2);
+}
+
+static inline uint64_t av_get64(const uint8_t *from)
+{
+	return (uint64_t)av_get32(from) << 32 | av_get32(from + 4);
+}
+
+/* Opcodes of packets, and the credits of an acknowledgement. */
+
+/*
+ * End-to-end credits in the syndrome of an acknowledgement: how many receive requests the responder
+ * has, in five bits. Source: IBTA volume 1, 9.7.5.2.2, table "Credit count".
+ */
+
+#define AV_CREDITS_NONE_CODE 31u	/* the responder does not count */
+#define AV_CREDITS_UNLIMITED (1u << 24) /* more than a send queue holds */
+
+/* The code for so many, rounded down. Context of both: any */
+uint8_t av_credits_code(uint32_t count);
+
+/* How many a code stands for; AV_CREDITS_UNLIMITED: the responder does not count. */
+uint32_t av_credits_of(uint8_t code);
+
+/*
+ * Which headers an opcode has, and which part of which operation it is: a table of the low five
+ * bits, and one of the services. Source: IBTA volume 1, 9.2.1 (OpCode values), 5.2 (order of
+ * headers), annex A14 (XRC), A17 (congestion notification), A19 (FLUSH, ATOMIC WRITE).
+ */
+
+/* The high three bits of an opcode. */
+enum av_service {
+	AV_SERVICE_RC = 0x00,
+	AV_SERVICE_UC = 0x20,
+	AV_SERVICE_UD = 0x60,
+	AV_SERVICE_XRC = 0xa0,
+};
+
+/* Extended headers, in their order within a packet. */
+enum av_header {
+	AV_HEADER_XRCETH,
+	AV_HEADER_DETH,
+	AV_HEADER_FETH,
+	AV_HEADER_RETH,
+	AV_HEADER_ATOMIC_ETH,
+	AV_HEADER_AETH,
+	AV_HEADER_ATOMIC_ACK_ETH,
+	AV_HEADER_IMMDT,
+	AV_HEADER_IETH,
+	AV_HEADER_CNP, /* reserved bytes of a congestion notification */
+	AV_HEADER_N
+};
+
+enum av_operation {
+	AV_OP_SEND,
+	AV_OP_WRITE,
+	AV_OP_READ,
+	AV_OP_READ_RESPONSE,
+	AV_OP_ACK,
+	AV_OP_ATOMIC_ACK,
+	AV_OP_CMP_SWAP,
+	AV_OP_FETCH_ADD,
+	AV_OP_FLUSH,
+	AV_OP_ATOMIC_WRITE,
+	AV_OP_CNP, /* congestion notification: of no service, without a sequence */
+};
+
+#define AV_OPCODE_CNP 0x81
+
+/* Position of a packet in its message. */
+enum av_place {
+	AV_PLACE_FIRST,
+	AV_PLACE_MIDDLE,
+	AV_PLACE_LAST,
+	AV_PLACE_ONLY,
+};
+
+/* What the last packet carries beside payload. */
+enum av_tail {
+	AV_TAIL_NONE,
+	AV_TAIL_IMM,
+	AV_TAIL_INVALIDATE,
+};
+
+struct av_opcode {
+	const char *name; /* NULL: no such opcode */
+	uint16_t headers; /* bit mask of enum av_header */
+	uint8_t operation, place, tail;
+	bool response;
+	bool payload; /* may have payload */
+};
+
+/* What an opcode means. Return: false if it is unknown. */
+bool av_opcode_info(uint8_t opcode, struct av_opcode *info);
+
+/* Return: the opcode of such a packet, or -1 if the service has none. */
+int av_opcode_find(enum av_service service, enum av_operation operation, enum av_place place,
+		   enum av_tail tail);
+
+/*
+ * A transport packet, as numbers and as bytes: base header (BTH), extended headers, payload,
+ * padding. Pure functions. Source: IBTA volume 1, chapter 9.2 to 9.6. What is around it:
+ * wire/frame.h.
+ */
 
 #define AV_PACKET_HEADERS_MAX 64 /* longest BTH with extended headers */
 #define AV_PSN_MASK	      0xffffffu

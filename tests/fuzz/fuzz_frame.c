@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/bytes.h"
 #include "wire/frame.h"
+#include "wire/packet.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

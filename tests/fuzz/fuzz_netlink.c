@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "preload/netlink_answer.h"
 #include "preload/netlink_hooks.h"
+#include "preload/netlink_resource.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

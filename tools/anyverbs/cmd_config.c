@@ -10,7 +10,7 @@
 #include "json_out.h"
 #include "pick.h"
 #include "registry/directory.h"
-#include "segment/segment_view.h"
+#include "segment/segment_map.h"
 
 static bool json;
 

@@ -19,7 +19,7 @@
 #include "pick.h"
 #include "registry/directory.h"
 #include "registry/folder.h"
-#include "segment/segment_view.h"
+#include "segment/segment_map.h"
 
 #define LOOK_AGAIN_MS 1000u /* how often to check that standard output still exists */
 #define PATIENCE_MS   100u  /* how long to wait for a record that is still being written */

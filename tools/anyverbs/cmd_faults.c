@@ -11,7 +11,7 @@
 #include "pick.h"
 #include "registry/directory.h"
 #include "segment/observers.h"
-#include "segment/segment_view.h"
+#include "segment/segment_map.h"
 
 #define CARET_INDENT 4
 

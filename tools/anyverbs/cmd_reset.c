@@ -10,7 +10,7 @@
 #include "pick.h"
 #include "registry/directory.h"
 #include "segment/segment.h"
-#include "segment/segment_view.h"
+#include "segment/segment_map.h"
 #include "transport/reset.h"
 
 #define PIDS 16 /* PIDs named in a message */

@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 #include "device/device.h"
-#include "memory/region_report.h"
-#include "segment/segment_view.h"
+#include "memory/region.h"
+#include "segment/segment_map.h"
 
 struct seen {
 	unsigned int contexts, without; /* the shared heap */

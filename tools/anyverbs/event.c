@@ -11,7 +11,7 @@
 #include "pick.h"
 #include "registry/directory.h"
 #include "segment/segment.h"
-#include "segment/segment_view.h"
+#include "segment/segment_map.h"
 #include "transport/reset.h"
 
 static bool json;

@@ -4,7 +4,7 @@
 #define AV_TOOL_STAT_MR_H
 
 #include "device/device.h"
-#include "memory/region_report.h"
+#include "memory/region.h"
 
 /* Print the regions of a device as a table, with some of their counters. */
 void av_stat_mr_print(const struct av_device *dev);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/fork.h"
+#include "base/thread.h"
 
 #define MAX (4 * AV_FORK_N)
 

@@ -7,7 +7,6 @@
 #include <sys/wait.h>
 
 #include "copy/copy.h"
-#include "copy/fault_guard.h"
 #include "lib/skipped_clock.h"
 
 size_t page;

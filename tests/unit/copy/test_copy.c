@@ -15,7 +15,6 @@
 #include <sys/mman.h>
 
 #include "copy/copy.h"
-#include "copy/fault_guard.h"
 
 /*
  * cmocka puts its own handlers in place for each test, so a test of the guarded way has to put ours

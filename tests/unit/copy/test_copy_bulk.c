@@ -11,7 +11,6 @@
 
 #include "base/compiler.h"
 #include "copy/copy.h"
-#include "copy/fault_guard.h"
 
 #define PAGES 16u /* of a buffer: more than twice AV_BULK_MIN with pages of any size */
 

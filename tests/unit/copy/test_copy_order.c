@@ -27,7 +27,6 @@
 
 #include "base/compiler.h"
 #include "copy/copy.h"
-#include "copy/fault_guard.h"
 
 #define BUFFER_BYTES  (64 * 1024 + 8192)
 #define POLLS_A_YIELD 50 /* so that writer and reader may share a core */

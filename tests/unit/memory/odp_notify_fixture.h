@@ -16,10 +16,9 @@
 #include <cmocka.h>
 
 #include "fake_seg.h"
-#include "memory/odp_access.h"
 #include "memory/odp_notify.h"
-#include "memory/odp_uffd.h"
 #include "memory/odp_table.h"
+#include "memory/odp_track.h"
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1

@@ -17,8 +17,7 @@
 #include "fake_seg.h"
 #include "lib/own_directory.h"
 #include "memory/key.h"
-#include "memory/klm_copy.h"
-#include "memory/klm_iter.h"
+#include "memory/klm.h"
 #include "memory/vm.h"
 #include "memory/xfer.h"
 

@@ -15,7 +15,7 @@
 #include "base/limits.h"
 #include "lib/own_directory.h"
 #include "memory/key.h"
-#include "memory/klm_iter.h"
+#include "memory/klm.h"
 #include "memory/translate.h"
 #include "memory/xfer.h"
 

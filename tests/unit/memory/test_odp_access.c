@@ -9,7 +9,6 @@
 #include "base/compiler.h"
 #include "fake_seg.h"
 #include "memory/key.h"
-#include "memory/odp_access.h"
 #include "memory/odp_table.h"
 #include "memory/region_count.h"
 

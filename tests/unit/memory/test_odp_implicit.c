@@ -10,7 +10,6 @@
 #include "base/compiler.h"
 #include "lib/own_directory.h"
 #include "memory/key.h"
-#include "memory/odp_access.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"
 #include "unit/memory/heap_fixture.h"

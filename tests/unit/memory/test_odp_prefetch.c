@@ -18,12 +18,11 @@
 #include "fake_seg.h"
 #include "lib/apart.h"
 #include "lib/wait.h"
-#include "memory/odp_access.h"
 #include "memory/odp_notify.h"
-#include "memory/odp_uffd.h"
 #include "memory/odp_prefetch.h"
 #include "memory/odp_table.h"
-#include "memory/page_scan.h"
+#include "memory/odp_track.h"
+#include "memory/vma.h"
 
 #define PAGE	 4096u
 #define PAGES	 16

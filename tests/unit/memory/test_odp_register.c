@@ -19,7 +19,6 @@
 #include "lib/closed_input.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"
-#include "memory/odp_uffd.h"
 
 #define PAGE	4096ull
 #define PAGES	4u

@@ -17,7 +17,6 @@
 #include "memory/odp_notify.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"
-#include "memory/odp_uffd.h"
 
 #define PAGE 4096ull
 

@@ -17,7 +17,7 @@
 #include "fake_seg.h"
 #include "lib/wait.h"
 #include "memory/odp_table.h"
-#include "memory/odp_uffd.h"
+#include "memory/odp_track.h"
 
 #define CONTEXTS    3u
 #define CALLS	    16u	 /* that are remembered at a time */

@@ -11,8 +11,8 @@
 #include "memory/allocated.h"
 #include "memory/key.h"
 #include "memory/odp_table.h"
+#include "memory/region.h"
 #include "memory/region_count.h"
-#include "memory/region_report.h"
 #include "memory/shared_region.h"
 
 #define CONTEXT 9u

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "net/net.h"
-#include "wire/opcode.h"
+#include "wire/packet.h"
 
 #define KEPT_MAX   4096
 #define KEPT_BYTES 4096

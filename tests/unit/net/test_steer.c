@@ -8,9 +8,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "net/group.h"
+#include "net/socket.h"
 #include "registry/reuseport.h"
-#include "wire/bytes.h"
+#include "wire/packet.h"
 
 #define BLOCKS AV_QPN_BLOCKS
 #define NOBODY AV_REUSEPORT_NOBODY

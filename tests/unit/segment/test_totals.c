@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "registry/directory.h"
-#include "segment/segment_view.h"
+#include "segment/segment_map.h"
 
 #define DEVICE 1u /* index + 1 */
 #define OTHER  2u

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "shared_heap/list.h"
+#include "shared_heap/blocks.h"
 
 #define BEGIN 0x1000u
 #define PAGES 64u

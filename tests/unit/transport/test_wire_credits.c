@@ -20,7 +20,7 @@
 #include "transport/timer.h"
 #include "transport/wire_qp.h"
 #include "unit/memory/fake_seg.h"
-#include "wire/opcode.h"
+#include "wire/packet.h"
 
 #define INDEX 1u
 #define QPN   0x11u

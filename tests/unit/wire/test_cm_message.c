@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "wire/bytes.h"
 #include "wire/cm_message.h"
+#include "wire/packet.h"
 
 #define AT     24 /* of the message in its datagram */
 #define ROUNDS 200

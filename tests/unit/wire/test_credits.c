@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "wire/opcode.h"
+#include "wire/packet.h"
 
 static const uint32_t table[] = {
 	[0x00] = 0,	[0x01] = 1,    [0x02] = 2,     [0x03] = 3,     [0x04] = 4,

@@ -8,14 +8,15 @@
  * A reader holds a pin on the key. A writer holds the key's lock, has withdrawn the key, and has
  * waited for its pins. A writer that dies leaves a key that reaches nothing until the next fill.
  */
-#ifndef AV_MEMORY_KLM_ITER_H
-#define AV_MEMORY_KLM_ITER_H
+#ifndef AV_MEMORY_KLM_H
+#define AV_MEMORY_KLM_H
 
 #include <stdint.h>
 
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "memory/translate.h"
+#include "memory/xfer.h"
 #include "segment/segment.h"
 
 /* An element: in each round, @length bytes of @key, from @addr + round * @stride on. */
@@ -125,5 +126,26 @@ AV_MUST_USE enum av_check av_klm_iter_check(const struct av_span *span);
 AV_MUST_USE enum av_check av_klm_iter_expand(const struct av_span *span, uint64_t offset,
 					     uint64_t bytes, struct av_run *run);
 void av_klm_iter_drop(struct av_run *run);
+
+/*
+ * Copying between spans of which at least one is behind a UMR key, piece by piece. Small pieces of
+ * another process are copied many at a time, since a system call for each would cost more than its
+ * bytes.
+ */
+
+/**
+ * av_klm_copy() - copy @bytes from @s at @soff to @d at @doff
+ *
+ * The order is that of av_xfer_copy().
+ * Context: any thread, no lock held that others wait for; yields the core a bounded number of
+ * times.
+ * Return:  as av_xfer_copy(); AV_FAULT_BUSY: a key on the way is being changed
+ */
+AV_MUST_USE enum av_fault av_klm_copy(const struct av_span *d, uint64_t doff,
+				      const struct av_span *s, uint64_t soff, uint64_t bytes);
+
+/* av_xfer_atomic() behind a UMR key. The operand must be one aligned word in memory. */
+AV_MUST_USE enum av_fault av_klm_atomic(const struct av_span *span, const struct av_atomic *atomic,
+					struct av_operand *old, uint64_t now_ns);
 
 #endif
