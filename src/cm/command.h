@@ -59,7 +59,7 @@ av_cm_command av_cm_migrate_id; /* not locked */
 av_cm_command av_cm_bind_ip, av_cm_bind, av_cm_resolve_ip, av_cm_resolve_addr;
 av_cm_command av_cm_resolve_route, av_cm_resolve_ib_service;
 
-/* command_query.c */
+/* command.c */
 av_cm_command av_cm_query_route, av_cm_query, av_cm_init_qp_attr;
 
 /* The same: connections. The first two open sockets: not locked */

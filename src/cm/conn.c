@@ -87,7 +87,8 @@ void av_cm_conn_called(struct av_cm_conn *c, uint32_t remote_comm)
 	LIST_INSERT_HEAD(&by_remote_comm[remote_comm % ALIKE], c, alike);
 }
 
-static struct av_cm_conn *cm_conn_find(uint32_t comm)
+/* The connection that a message is for, by its own number. Context: locked */
+static struct av_cm_conn *conn_of_message(uint32_t comm)
 {
 	struct av_cm_conn *c = av_table_get(&numbers.table, av_cm_comm_index(comm));
 
@@ -100,8 +101,13 @@ static bool serves_datagrams(const struct av_cm_conn *c)
 	return c->state == AV_CM_SIDR_RECEIVED || c->state == AV_CM_SIDR_ANSWERED;
 }
 
-static struct av_cm_conn *cm_conn_same(const struct av_net_path *back, uint32_t remote_comm,
-				       bool sidr, const uint64_t *request)
+/*
+ * The connection that this peer has requested under that number, of that kind, and in the
+ * transaction *@request unless it is NULL: a peer that begins anew may give a number again.
+ * Context: locked
+ */
+static struct av_cm_conn *requested_conn(const struct av_net_path *back, uint32_t remote_comm,
+					 bool sidr, const uint64_t *request)
 {
 	struct av_cm_conn *c;
 
@@ -113,10 +119,10 @@ static struct av_cm_conn *cm_conn_same(const struct av_net_path *back, uint32_t 
 	return NULL;
 }
 
-/* --- saying ---------------------------------------------------------------------------- */
+/* --- sending --------------------------------------------------------------------------- */
 
 /* What a peer has no room for now waits here, for moments. */
-static void cm_conn_again(struct av_cm_conn *c)
+static void send_conn_message(struct av_cm_conn *c)
 {
 	c->unsent = av_cm_send(&c->way, &c->sent) == -EAGAIN;
 	if (c->unsent)
@@ -161,7 +167,8 @@ static uint64_t transaction_of(const struct av_cm_conn *c, uint16_t attribute)
 	return (uint64_t)c->nonce << 32 | (attribute == AV_CM_DREQ ? AV_CM_DREQ : AV_CM_REQ);
 }
 
-static void cm_conn_say(struct av_cm_conn *c, struct av_cm_message m, unsigned int tries)
+/* Send a message, filled in but for its numbers, @tries times until there is an answer. */
+static void start_conn_message(struct av_cm_conn *c, struct av_cm_message m, unsigned int tries)
 {
 	m.local_comm_id = c->comm;
 	m.remote_comm_id = c->remote_comm;
@@ -173,17 +180,17 @@ static void cm_conn_say(struct av_cm_conn *c, struct av_cm_message m, unsigned i
 		due_after(c, c->interval_ns);
 	else
 		c->due_ns = UINT64_MAX;
-	cm_conn_again(c);
+	send_conn_message(c);
 }
 
-void av_cm_conn_hush(struct av_cm_conn *c)
+void av_cm_conn_stop_timer(struct av_cm_conn *c)
 {
 	c->tries = 0;
 	c->due_ns = UINT64_MAX;
 }
 
 /* 4.096 us * 2^service_timeout: IBTA volume 1, 12.6.6 */
-static void cm_conn_wait(struct av_cm_conn *c, uint8_t service_timeout)
+static void extend_conn_timer(struct av_cm_conn *c, uint8_t service_timeout)
 {
 	c->tries = TRIES;
 	due_after(c, 4096ull << (service_timeout < 25 ? service_timeout : 25));
@@ -196,7 +203,8 @@ static void aim(struct av_cm_conn *c)
 		c->way.proc = av_cm_listener_of(&c->way, c->sent.service_id);
 }
 
-static bool cm_conn_patient(struct av_cm_conn *c)
+/* Nobody listens, but somebody may soon: try again then. Return: false: no more tries are left. */
+static bool back_off_conn(struct av_cm_conn *c)
 {
 	if (c->refusals == REFUSALS)
 		return false;
@@ -206,7 +214,8 @@ static bool cm_conn_patient(struct av_cm_conn *c)
 	return true;
 }
 
-static void cm_conn_over(struct av_cm_conn *c)
+/* Wait for late packets, then end the id. */
+static void enter_timewait(struct av_cm_conn *c)
 {
 	if (c->request)
 		av_cm_stale_add(c->way.path.dst, c->remote_comm, c->request);
@@ -222,7 +231,7 @@ static struct av_cm_message make_conn_message(uint16_t attribute)
 
 static void end_cm_conn(struct av_cm_conn *c)
 {
-	av_cm_conn_hush(c);
+	av_cm_conn_stop_timer(c);
 	c->state = AV_CM_ENDED;
 	if (!c->id)
 		av_cm_wake(0);
@@ -267,7 +276,7 @@ static void say_reject(struct av_cm_conn *c, uint16_t reason, const void *data, 
 		put_guid(&m, c->sent.ca_guid);
 	if (bytes)
 		memcpy(m.private_data, data, bytes);
-	cm_conn_say(c, m, 0);
+	start_conn_message(c, m, 0);
 	end_cm_conn(c);
 }
 
@@ -288,14 +297,14 @@ static void say_sidr_refusal(struct av_cm_conn *c, const void *data, size_t byte
 
 void av_cm_conn_request(struct av_cm_conn *c, const struct av_cm_message *m)
 {
-	cm_conn_say(c, *m, requests(c));
+	start_conn_message(c, *m, requests(c));
 }
 
 int av_cm_conn_reply(struct av_cm_conn *c, const struct av_cm_message *m)
 {
 	if (m->attribute == AV_CM_REP && c->state == AV_CM_REQ_RECEIVED) {
 		c->state = AV_CM_REP_SENT;
-		cm_conn_say(c, *m, TRIES);
+		start_conn_message(c, *m, TRIES);
 		return 0;
 	}
 	if (m->attribute != AV_CM_SIDR_REP || c->state != AV_CM_SIDR_RECEIVED)
@@ -304,7 +313,7 @@ int av_cm_conn_reply(struct av_cm_conn *c, const struct av_cm_message *m)
 	c->sent = *m;
 	c->sent.transaction = c->request;
 	c->sent.local_comm_id = c->remote_comm;
-	cm_conn_again(c);
+	send_conn_message(c);
 	return 0;
 }
 
@@ -313,7 +322,7 @@ int av_cm_conn_ready(struct av_cm_conn *c)
 	if (c->state != AV_CM_REP_RECEIVED)
 		return -EINVAL;
 	c->state = AV_CM_ESTABLISHED;
-	cm_conn_say(c, make_conn_message(AV_CM_RTU), 0);
+	start_conn_message(c, make_conn_message(AV_CM_RTU), 0);
 	return 0;
 }
 
@@ -342,12 +351,12 @@ void av_cm_conn_disconnect(struct av_cm_conn *c)
 
 		m.qpn = c->remote_qpn;
 		c->state = AV_CM_DREQ_SENT;
-		cm_conn_say(c, m, GOODBYES);
+		start_conn_message(c, m, GOODBYES);
 		break;
 	}
 	case AV_CM_DREQ_RECEIVED:
-		cm_conn_say(c, make_conn_message(AV_CM_DREP), 0);
-		cm_conn_over(c);
+		start_conn_message(c, make_conn_message(AV_CM_DREP), 0);
+		enter_timewait(c);
 		break;
 	default:
 		break;
@@ -360,7 +369,7 @@ int av_cm_conn_established(struct av_cm_conn *c)
 		return -EISCONN;
 	if (c->state != AV_CM_REP_SENT)
 		return -EINVAL;
-	av_cm_conn_hush(c);
+	av_cm_conn_stop_timer(c);
 	c->state = AV_CM_ESTABLISHED;
 	return 0;
 }
@@ -412,7 +421,7 @@ static void give_up(struct av_cm_conn *c)
 	if (state == AV_CM_DREQ_SENT) {
 		if (c->id)
 			av_cm_id_heard(c->id, AV_CM_EVENT_DISCONNECTED, -ETIMEDOUT, NULL);
-		cm_conn_over(c);
+		enter_timewait(c);
 		return;
 	}
 	if (c->id && (state == AV_CM_REQ_SENT || state == AV_CM_SIDR_SENT))
@@ -438,7 +447,7 @@ static void handle_conn_timeout(struct av_cm_conn *c)
 		c->interval_ns = 2 * c->interval_ns < LONGEST_NS ? 2 * c->interval_ns : LONGEST_NS;
 		due_after(c, c->interval_ns);
 		aim(c);
-		cm_conn_again(c);
+		send_conn_message(c);
 		if (c->tries == 1 && !c->way.proc)
 			av_net_ask(&c->way.path);
 	}
@@ -464,10 +473,10 @@ static void peer_died(struct av_cm_conn *c)
 		if (c->id)
 			av_cm_id_heard(c->id, AV_CM_EVENT_DISCONNECTED, 0, NULL);
 		c->unsent = false;
-		cm_conn_over(c);
+		enter_timewait(c);
 		break;
 	case AV_CM_DREQ_RECEIVED:
-		cm_conn_over(c);
+		enter_timewait(c);
 		break;
 	case AV_CM_SIDR_SENT:
 		give_up(c);
@@ -524,7 +533,7 @@ uint64_t av_cm_conns_look(uint64_t now_ns)
 		if (deaths && needs_peer(c) && has_conn_peer_died(c))
 			peer_died(c);
 		if (c->unsent && c->way.proc != full)
-			cm_conn_again(c);
+			send_conn_message(c);
 		if (c->unsent)
 			full = c->way.proc;
 		if (is_conn_ended(c) && is_forgotten(c)) {
@@ -572,7 +581,7 @@ static void ask_for_time(struct av_cm_conn *c, uint8_t about)
 static void requested_again(struct av_cm_conn *c)
 {
 	if (c->state == AV_CM_REP_SENT || c->state == AV_CM_ESTABLISHED) {
-		cm_conn_again(c);
+		send_conn_message(c);
 		return;
 	}
 	if (c->state == AV_CM_REQ_RECEIVED)
@@ -581,7 +590,7 @@ static void requested_again(struct av_cm_conn *c)
 
 static void requested(const struct av_net_path *path, const struct av_cm_message *m)
 {
-	struct av_cm_conn *c = cm_conn_same(path, m->local_comm_id, false, &m->transaction);
+	struct av_cm_conn *c = requested_conn(path, m->local_comm_id, false, &m->transaction);
 	struct av_cm_way way;
 	uint16_t reason;
 
@@ -599,7 +608,7 @@ static void requested(const struct av_net_path *path, const struct av_cm_message
 
 static void sidr_requested(const struct av_net_path *path, const struct av_cm_message *m)
 {
-	struct av_cm_conn *c = cm_conn_same(path, m->local_comm_id, true, &m->transaction);
+	struct av_cm_conn *c = requested_conn(path, m->local_comm_id, true, &m->transaction);
 	struct av_cm_message refusal = {.attribute = AV_CM_SIDR_REP,
 					.transaction = m->transaction,
 					.local_comm_id = m->local_comm_id};
@@ -608,7 +617,7 @@ static void sidr_requested(const struct av_net_path *path, const struct av_cm_me
 
 	if (c) {
 		if (c->state == AV_CM_SIDR_ANSWERED)
-			cm_conn_again(c);
+			send_conn_message(c);
 		return;
 	}
 	way = av_cm_way_back(path, m);
@@ -625,12 +634,12 @@ static void sidr_requested(const struct av_net_path *path, const struct av_cm_me
 static void replied(struct av_cm_conn *c, const struct av_cm_message *m)
 {
 	if (c->state == AV_CM_ESTABLISHED && c->sent.attribute == AV_CM_RTU)
-		cm_conn_again(c); /* it was lost */
+		send_conn_message(c); /* it was lost */
 	if (c->state == AV_CM_REP_RECEIVED)
 		ask_for_time(c, 1);
 	if (c->state != AV_CM_REQ_SENT)
 		return;
-	av_cm_conn_hush(c);
+	av_cm_conn_stop_timer(c);
 	c->state = AV_CM_REP_RECEIVED;
 	av_cm_conn_called(c, m->local_comm_id);
 	c->remote_qpn = av_cm_kind_qpn(m, c->id->qp_type);
@@ -646,22 +655,21 @@ static void handle_rtu(struct av_cm_conn *c)
 {
 	if (c->state != AV_CM_REP_SENT)
 		return;
-	av_cm_conn_hush(c);
+	av_cm_conn_stop_timer(c);
 	c->state = AV_CM_ESTABLISHED;
 	report_conn_event(c, AV_CM_EVENT_ESTABLISHED, 0, NULL);
 }
 
 static void rejected(struct av_cm_conn *c, const struct av_cm_message *m)
 {
-	if (c->state == AV_CM_REQ_SENT && m->reason == AV_CM_INVALID_SERVICE_ID &&
-	    cm_conn_patient(c))
+	if (c->state == AV_CM_REQ_SENT && m->reason == AV_CM_INVALID_SERVICE_ID && back_off_conn(c))
 		return;
 	switch (c->state) {
 	case AV_CM_REQ_SENT:
 	case AV_CM_REQ_RECEIVED:
 	case AV_CM_REP_SENT:
 	case AV_CM_REP_RECEIVED:
-		av_cm_conn_hush(c);
+		av_cm_conn_stop_timer(c);
 		if (c->request)
 			av_cm_stale_add(c->way.path.dst, c->remote_comm, c->request);
 		if (c->id && c->state == AV_CM_REQ_SENT)
@@ -672,9 +680,9 @@ static void rejected(struct av_cm_conn *c, const struct av_cm_message *m)
 		break;
 	case AV_CM_ESTABLISHED: /* it knows nothing of the connection any more */
 	case AV_CM_DREQ_SENT:
-		av_cm_conn_hush(c);
+		av_cm_conn_stop_timer(c);
 		report_conn_event(c, AV_CM_EVENT_DISCONNECTED, 0, NULL);
-		cm_conn_over(c);
+		enter_timewait(c);
 		break;
 	default:
 		break;
@@ -684,7 +692,7 @@ static void rejected(struct av_cm_conn *c, const struct av_cm_message *m)
 static void is_slow(struct av_cm_conn *c, const struct av_cm_message *m)
 {
 	if (c->state == AV_CM_REQ_SENT || c->state == AV_CM_REP_SENT)
-		cm_conn_wait(c, m->service_timeout);
+		extend_conn_timer(c, m->service_timeout);
 }
 
 /* The numbers of connections alone are easy to guess. Source: Linux, cm_dreq_handler() */
@@ -695,7 +703,7 @@ static void disconnected(struct av_cm_conn *c, const struct av_cm_message *m)
 	if (c->state != AV_CM_TIMEWAIT)
 		c->goodbye = m->transaction;
 	if (c->state == AV_CM_REP_SENT) { /* its RTU was lost */
-		av_cm_conn_hush(c);
+		av_cm_conn_stop_timer(c);
 		c->state = AV_CM_ESTABLISHED;
 		report_conn_event(c, AV_CM_EVENT_ESTABLISHED, 0, NULL);
 	}
@@ -707,14 +715,14 @@ static void disconnected(struct av_cm_conn *c, const struct av_cm_message *m)
 			av_cm_conn_disconnect(c);
 		break;
 	case AV_CM_DREQ_SENT: /* both at once */
-		av_cm_conn_hush(c);
+		av_cm_conn_stop_timer(c);
 		c->state = AV_CM_DREQ_RECEIVED;
 		report_conn_event(c, AV_CM_EVENT_DISCONNECTED, 0, NULL);
 		av_cm_conn_disconnect(c);
 		break;
 	case AV_CM_TIMEWAIT:
 		if (c->sent.attribute == AV_CM_DREP)
-			cm_conn_again(c);
+			send_conn_message(c);
 		break;
 	default:
 		break;
@@ -725,9 +733,9 @@ static void is_disconnected(struct av_cm_conn *c)
 {
 	if (c->state != AV_CM_DREQ_SENT)
 		return;
-	av_cm_conn_hush(c);
+	av_cm_conn_stop_timer(c);
 	report_conn_event(c, AV_CM_EVENT_DISCONNECTED, 0, NULL);
-	cm_conn_over(c);
+	enter_timewait(c);
 }
 
 static void sidr_replied(struct av_cm_conn *c, const struct av_cm_message *m)
@@ -735,9 +743,9 @@ static void sidr_replied(struct av_cm_conn *c, const struct av_cm_message *m)
 	bool ok = m->status == AV_CM_SIDR_OK;
 
 	if (c->state != AV_CM_SIDR_SENT ||
-	    (m->status == AV_CM_SIDR_UNSUPPORTED && cm_conn_patient(c)))
+	    (m->status == AV_CM_SIDR_UNSUPPORTED && back_off_conn(c)))
 		return;
-	av_cm_conn_hush(c);
+	av_cm_conn_stop_timer(c);
 	if (c->id && !ok)
 		av_cm_report_refused(&c->way, c->id->service_id, m->status,
 				     m->status == AV_CM_SIDR_UNSUPPORTED);
@@ -779,7 +787,7 @@ static void after_end(struct av_cm_conn *c, const struct av_net_path *path,
 		      const struct av_cm_message *m)
 {
 	if (m->attribute == AV_CM_REP && c->sent.attribute == AV_CM_REJ)
-		cm_conn_again(c);
+		send_conn_message(c);
 	else
 		reply_unknown_conn(path, m);
 }
@@ -802,10 +810,10 @@ static bool is_peer(const struct av_cm_conn *c, const struct av_net_path *path,
 static void answered(const struct av_net_path *path, const struct av_cm_message *m)
 {
 	uint32_t comm = m->attribute == AV_CM_SIDR_REP ? m->local_comm_id : m->remote_comm_id;
-	struct av_cm_conn *c = cm_conn_find(comm);
+	struct av_cm_conn *c = conn_of_message(comm);
 
 	if (!c && m->attribute == AV_CM_REJ && m->remote_comm_id == 0)
-		c = cm_conn_same(path, m->local_comm_id, false, NULL);
+		c = requested_conn(path, m->local_comm_id, false, NULL);
 	if (!c || !is_peer(c, path, m)) {
 		reply_unknown_conn(path, m);
 		return;

@@ -98,17 +98,8 @@ AV_MUST_USE int av_cm_conn_established(struct av_cm_conn *c);
 /* The peer calls it by that number. Context: locked */
 void av_cm_conn_called(struct av_cm_conn *c, uint32_t remote_comm);
 
-/*
- * For conn_arrive.c. cm_conn_find(): the one that a message is for, by its own number.
- * cm_conn_same(): one that has been requested by that peer under that number. @request: and by
- * that transaction, or NULL. A peer that has begun anew may give a number again.
- * cm_conn_say(): send a message of that kind, filled in but for its numbers, @tries times until
- * there is an answer. av_cm_conn_hush(): there is. cm_conn_wait(): not for so long.
- * cm_conn_patient(): nobody listens, but somebody may in a moment: say it again then. Return:
- * false: that has been done often enough. cm_conn_over(): wait for packets that are late, then
- * tell the id. Context: locked
- */
-void av_cm_conn_hush(struct av_cm_conn *c);
+/* The answer has come: do not repeat the message. Context: locked */
+void av_cm_conn_stop_timer(struct av_cm_conn *c);
 
 /* A message has come; @path leads back. Context: not locked, within the receiver */
 av_cm_receive av_cm_arrived;

@@ -638,7 +638,7 @@ uint16_t av_cm_id_requested(const struct av_cm_way *way, const struct av_cm_mess
 		return AV_CM_NO_RESOURCES;
 	if (append_request_event(listener, child, m))
 		return 0;
-	av_cm_conn_hush(child->conn);
+	av_cm_conn_stop_timer(child->conn);
 	av_cm_id_destroy(child);
 	return AV_CM_NO_RESOURCES;
 }

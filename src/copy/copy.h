@@ -5,7 +5,7 @@
  *
  * The routines (copy_raw.c) are leaf functions in assembly: no stack, and only registers that a
  * call may change. A constant table names each range of their instructions and the landing where
- * execution continues after a fault. The handler (fault_guard.c) acts only on faults in these
+ * execution continues after a fault. The handler (copy.c) acts only on faults in these
  * ranges, and only sets the saved instruction pointer; all other faults of the process are passed
  * on.
  */

@@ -327,7 +327,7 @@ AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_at
 	return err ? av_fail_errno(AV_VERB_EXP_PREFETCH_MR, err) : 0;
 }
 
-/* --- windows; exp_send.c binds those of type 2 ----------------------------------- */
+/* --- windows; exp_qp.c binds those of type 2 ----------------------------------- */
 
 AV_EXPORT int(ibv_exp_bind_mw)(struct ibv_exp_mw_bind *mw_bind)
 {

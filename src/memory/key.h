@@ -107,10 +107,10 @@ enum av_key_kind {
 			    @intact */
 	AV_KEY_MAPPED,	 /* as AV_KEY_PAGES, for the program's own loads and stores; not usable as a
 			    key */
-	AV_KEY_UMR,    /* pieces of other keys: memory/klm.h; @addr: offset of the list in the
-			  segment */
-	AV_KEY_WINDOW, /* a window onto a region; @addr and @under are those of the region; remote
-			  use only */
+	AV_KEY_UMR,	 /* pieces of other keys: memory/klm.h; @addr: offset of the list in the
+			    segment */
+	AV_KEY_WINDOW,	 /* a window onto a region; @addr and @under are those of the region; remote
+			    use only */
 };
 
 /*

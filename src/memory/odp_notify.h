@@ -9,7 +9,7 @@
  * A thread that unmaps continues as soon as its event has been *read*, and must never see a page
  * table that does not yet know. So the listener makes odp_seq of every context odd before it reads
  * and even when the tables are up to date, and accesses wait for that (av_odp_settle(),
- * odp_uffd.h).
+ * odp_track.h).
  */
 #ifndef AV_MEMORY_ODP_NOTIFY_H
 #define AV_MEMORY_ODP_NOTIFY_H

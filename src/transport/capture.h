@@ -39,7 +39,7 @@ void av_capture_seen(const struct av_net_seen *seen);
 
 /*
  * Capture: write down the packets that a request would have been on a wire, as it is executed on
- * this host; those on the wire are written as they are (capture_file.h). The frames are RoCEv2 on
+ * this host; those on the wire are written as they are (capture.h). The frames are RoCEv2 on
  * any link layer, as an adapter would send them. They are the requester's packets, cut by path MTU
  * and numbered by PSN, and the responder's answer. A request that fails is written as far as it
  * gets.

@@ -182,7 +182,7 @@ static void the_same_reference_is_another_context(void **state)
 	}
 }
 
-/* As look() in segment_view.c compares it: nothing may happen between two looks that leaves both as
+/* As look() in segment_map.c compares it: nothing may happen between two looks that leaves both as
  * they
  * were. */
 static void who_reads_meanwhile_can_tell(void **state)
