@@ -33,18 +33,6 @@ struct answer {
 	bool acknowledges; /* it has a syndrome */
 };
 
-static const struct av_qp_end nobody;
-
-static void fail_answered_head(const struct answer *a, enum av_fault fault)
-{
-	const struct av_sq_wqe *wqe = av_sq_slot(a->end, a->end->qp->sq_next);
-
-	if (wqe)
-		av_finish_fail(a->end, &nobody, wqe, fault);
-	else
-		av_finish_error(a->end);
-}
-
 static void done(const struct answer *a, const struct av_sq_wqe *wqe)
 {
 	uint32_t kind = av_wr_opcode(wqe->opcode)->traffic;
@@ -143,7 +131,7 @@ static void receiver_not_ready(const struct answer *a)
 		w->rnr_tries = p.retries + 1;
 	w->rnr_counted = true;
 	if (!p.endless && --w->rnr_tries == 0) {
-		fail_answered_head(a, AV_FAULT_RNR_EXHAUSTED);
+		av_wire_fail_head(a->end, AV_FAULT_RNR_EXHAUSTED);
 		return;
 	}
 	av_wire_rewind(a->end, w, w->acked);
@@ -162,7 +150,7 @@ static void handle_nak(const struct answer *a, uint8_t nak)
 	if (fault == AV_FAULT_NONE)
 		return;
 	av_diag_note(AV_CHECK_PEER_REFUSED, nak, 0);
-	fail_answered_head(a, fault);
+	av_wire_fail_head(a->end, fault);
 }
 
 static void acknowledgement(const struct answer *a)
@@ -248,7 +236,7 @@ static void result(const struct answer *a, const void *bytes, uint32_t length)
 	}
 	fault = place(a, wqe, before, bytes, length);
 	if (fault != AV_FAULT_NONE) {
-		fail_answered_head(a, fault);
+		av_wire_fail_head(a->end, fault);
 		return;
 	}
 	/* Of a long answer, its first packet and its last acknowledge. */

@@ -273,10 +273,12 @@ void av_wire_owe(const struct av_qp_end *end, struct av_wire *w);
 /*
  * The requester's half, for answers. Context: @exec is held.
  *
+ * av_wire_fail_head(): the request at the head fails, and the queue pair with it.
  * av_wire_rewind(): send everything from PSN @psn on once more. av_wire_progress(): the peer has
  * acknowledged something, so that retries and timers start anew. An @acknowledgement widens the
  * window, too; the middle of a long answer is none.
  */
+void av_wire_fail_head(const struct av_qp_end *end, enum av_fault fault);
 void av_wire_rewind(const struct av_qp_end *end, struct av_wire *w, uint32_t psn);
 void av_wire_progress(const struct av_qp_end *end, struct av_wire *w, bool acknowledgement);
 

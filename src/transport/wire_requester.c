@@ -118,6 +118,16 @@ uint32_t av_wire_packets_of(const struct av_wire *w, const struct av_sq_wqe *wqe
 	return av_wire_packets(wqe->opcode == AV_WR_FLUSH ? 0 : wqe->bytes, w->mtu);
 }
 
+void av_wire_fail_head(const struct av_qp_end *end, enum av_fault fault)
+{
+	const struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
+
+	if (wqe)
+		av_finish_fail(end, &nobody, wqe, fault);
+	else
+		av_finish_error(end);
+}
+
 void av_wire_rewind(const struct av_qp_end *end, struct av_wire *w, uint32_t psn)
 {
 	uint32_t request;
@@ -249,17 +259,6 @@ static bool handle_answer_timeout(struct sending *s)
 	return false;
 }
 
-static void fail_request_head(struct sending *s, enum av_fault fault)
-{
-	const struct av_sq_wqe *wqe = av_sq_slot(s->end, s->end->qp->sq_next);
-
-	if (wqe)
-		av_finish_fail(s->end, &nobody, wqe, fault);
-	else
-		av_finish_error(s->end);
-	s->failed = true;
-}
-
 /* --- one request ----------------------------------------------------------------- */
 
 /* A fault that the requester finds: those before the request complete first. */
@@ -271,7 +270,8 @@ static bool refuse_request(struct sending *s, enum av_fault fault)
 	}
 	flush_send_burst(s); /* once it has failed, the queue pair may be connected anew, with the
 				same PSNs */
-	fail_request_head(s, fault);
+	av_wire_fail_head(s->end, fault);
+	s->failed = true;
 	return false;
 }
 
@@ -327,6 +327,12 @@ static uint32_t answers_wanted(const struct sending *s)
 	return count;
 }
 
+/* Has the responder a resource for one more request that wants an answer, beside @more of them? */
+static bool has_resource(const struct sending *s, uint32_t more)
+{
+	return answers_wanted(s) + more < s->end->qp->attr.max_rd_atomic;
+}
+
 /* Return: may the request's first packet be sent now? */
 static bool start_request(struct sending *s, const struct av_sq_wqe *wqe)
 {
@@ -337,8 +343,7 @@ static bool start_request(struct sending *s, const struct av_sq_wqe *wqe)
 		return refuse_request(s, fault);
 	if ((wqe->flags & IBV_SEND_FENCE) && answers_wanted(s))
 		return false;
-	if (av_wr_opcode(wqe->opcode)->answered &&
-	    answers_wanted(s) >= s->end->qp->attr.max_rd_atomic)
+	if (av_wr_opcode(wqe->opcode)->answered && !has_resource(s, 0))
 		return false;
 	*first_of(s->end, w, w->next) = s->end->qp->next_psn;
 	if (w->top == w->next) {
@@ -384,8 +389,7 @@ static bool may_ask(const struct sending *s, uint32_t packets)
 	if (w->acked == psn)
 		return true;
 	return w->sent == psn && (int32_t)packets <= room(s->end, w) &&
-	       answers_wanted(s) + answers_of(s, w->next, w->begun) <
-		       s->end->qp->attr.max_rd_atomic;
+	       has_resource(s, answers_of(s, w->next, w->begun));
 }
 
 /* Ask for the next part of a READ, if it has room. Return: has it been asked for? */
@@ -617,7 +621,7 @@ bool av_wire_step(const struct av_qp_end *end, bool singly)
 	av_wire_settle(end, w);
 	if (atomic_load(&end->qp->park) != AV_PARK_NOT &&
 	    atomic_load(&end->qp->deadline_ns) <= av_now_ns() && handle_answer_timeout(&s)) {
-		fail_request_head(&s, AV_FAULT_RETRY_EXHAUSTED);
+		av_wire_fail_head(end, AV_FAULT_RETRY_EXHAUSTED);
 		return true;
 	}
 	send(&s, draining, head);
