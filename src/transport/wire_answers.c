@@ -14,7 +14,6 @@
 #include "transport/operations.h"
 #include "transport/retry.h"
 #include "transport/rules.h"
-#include "transport/timer.h"
 #include "transport/to_packets.h"
 #include "transport/wire_qp.h"
 #include "wire/opcode.h"
@@ -123,24 +122,18 @@ static void sequence_nak(const struct answer *a)
 
 static void receiver_not_ready(const struct answer *a)
 {
-	struct av_patience p = av_patience_of(&a->end->qp->attr, AV_PARK_RNR);
+	enum av_fault fault = av_retry_count(a->end, AV_PARK_RNR, AV_TRY);
 	struct av_wire *w = a->w;
 
-	av_count_req(a->end->qp, AV_REQ_RNR);
-	if (!w->rnr_counted)
-		w->rnr_tries = p.retries + 1;
-	w->rnr_counted = true;
-	if (!p.endless && --w->rnr_tries == 0) {
-		av_wire_fail_head(a->end, AV_FAULT_RNR_EXHAUSTED);
+	if (fault != AV_FAULT_NONE) {
+		av_wire_fail_head(a->end, fault);
 		return;
 	}
 	av_wire_rewind(a->end, w, w->acked);
 	w->limit = w->taken;
 	w->waits = true;
-	atomic_store(&a->end->qp->deadline_ns,
-		     av_now_ns() + av_rnr_timer_ns(a->p->syndrome & SYNDROME_CODE));
-	atomic_store(&a->end->qp->park, AV_PARK_NO_ANSWER);
-	av_timer_watch(a->end, atomic_load(&a->end->qp->deadline_ns));
+	av_sq_wait_until(a->end, AV_PARK_NO_ANSWER,
+			 av_now_ns() + av_rnr_timer_ns(a->p->syndrome & SYNDROME_CODE));
 }
 
 static void handle_nak(const struct answer *a, uint8_t nak)
