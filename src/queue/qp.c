@@ -58,7 +58,7 @@ static void init_shared_qp_fields(struct av_qp_shared *qp, uint32_t index,
 	atomic_store(&qp->overdue, 0);
 	atomic_store(&qp->park, AV_PARK_NOT);
 	qp->before = qp->counters;
-	qp->sq_next = qp->next_psn = qp->retries = qp->drain_notify = 0;
+	qp->sq_next = qp->next_psn = qp->drain_notify = 0;
 	qp->expected_psn = qp->msn = qp->receiving = qp->established = 0;
 }
 

@@ -151,8 +151,8 @@ struct av_qp_shared {
 	struct av_lock append;
 	uint32_t sq_next; /* free-running: next request to execute */
 	uint32_t next_psn;
-	uint32_t retries;      /* left for the parked request */
-	uint32_t drain_notify; /* raise SQ_DRAINED once nothing is in flight */
+	uint32_t rnr_spent, timeout_spent; /* tries of the parked request: transport/retry.h */
+	uint32_t drain_notify;		   /* raise SQ_DRAINED once nothing is in flight */
 	_Atomic uint32_t park; /* enum av_park; the owner's timer reads it without the right */
 	_Atomic uint64_t deadline_ns; /* of the parked request's next retry; read the same way */
 	_Atomic uint32_t kick;	      /* an obstacle was removed; set without the right */

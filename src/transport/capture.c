@@ -28,6 +28,7 @@
 #include "segment/observers.h"
 #include "segment/segment.h"
 #include "transport/datagram.h"
+#include "transport/retry.h"
 #include "transport/rules.h"
 #include "wire/frame.h"
 #include "wire/packet.h"
@@ -735,7 +736,7 @@ static bool only_waits(const struct request *r)
 		return false;
 	if (av_now_ns() < atomic_load(&q->deadline_ns))
 		return true;
-	return r->result->park == AV_PARK_NO_ANSWER && q->attr.timeout != 0 && q->retries <= 1;
+	return r->result->park == AV_PARK_NO_ANSWER && av_retry_is_last(q);
 }
 
 static void find_operands(struct request *r)

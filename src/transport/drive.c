@@ -131,13 +131,6 @@ void av_finish_done(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 		finish_overrun(end);
 }
 
-/* The same with another status, and without a look at the request's flags. */
-static void finish_status(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
-			  enum ibv_wc_status status)
-{
-	(void)!av_sq_complete(end, wqe, status); /* a full CQ has raised its own event */
-}
-
 /* Executing send queues. */
 
 /*
@@ -177,7 +170,7 @@ static void note_parked(const struct av_qp_end *end)
 static bool wait_or_fail(const struct av_qp_end *end, const struct av_qp_end *peer,
 			 const struct av_sq_wqe *wqe, const struct av_outcome *result)
 {
-	enum av_fault fault = av_retry(end, result, av_now_ns());
+	enum av_fault fault = av_retry(end, result);
 
 	if (fault != AV_FAULT_NONE) {
 		av_finish_fail(end, peer, wqe, fault);
@@ -187,7 +180,8 @@ static bool wait_or_fail(const struct av_qp_end *end, const struct av_qp_end *pe
 		av_send_sum_look(end, wqe);
 	if (result->park == AV_PARK_RNR)
 		note_parked(end);
-	av_timer_watch(end, result->moves ? 0 : atomic_load(&end->qp->deadline_ns));
+	if (result->moves)
+		av_timer_watch(end, 0);
 	return false;
 }
 
@@ -237,7 +231,7 @@ static bool inject(const struct av_qp_end *end, struct av_qp_end *peer, const st
 		return goes_on;
 	case AV_INJECTED_STATUS:
 		av_diag_drop();
-		finish_status(end, wqe, in->status);
+		(void)!av_sq_complete(end, wqe, in->status); /* as in av_finish_fail() */
 		av_finish_error(end);
 		return true;
 	case AV_INJECTED_OVERRUN:

@@ -365,7 +365,7 @@ static enum av_fault operate(struct av_work *w)
 {
 	uint64_t until = 0;
 
-	for (;;) {
+	do {
 		enum av_fault fault = find_receiver(w);
 
 		if (fault == AV_FAULT_NONE)
@@ -373,12 +373,10 @@ static enum av_fault operate(struct av_work *w)
 		if (fault != AV_FAULT_BUSY)
 			return fault;
 		av_xrc_end(&w->srq);
-		if (!av_patient(&until)) {
-			av_work_park(w, AV_PARK_NO_ANSWER);
-			return AV_FAULT_NONE;
-		}
 		sched_yield();
-	}
+	} while (av_patient(&until));
+	av_work_park(w, AV_PARK_NO_ANSWER);
+	return AV_FAULT_NONE;
 }
 
 /* @w is not cleared as a whole, because the spans are large. */

@@ -11,6 +11,7 @@
 #include "memory/odp_track.h"
 #include "observe/diagnosis.h"
 #include "observe/wr_opcode.h"
+#include "transport/retry.h"
 #include "transport/rules.h"
 #include "transport/timer.h"
 
@@ -243,23 +244,10 @@ static bool is_new(const struct av_qp_end *end, const struct decision *d, uint32
 	       d->qpn != atomic_load(&end->qp->qpn) || d->change != change;
 }
 
-static struct av_injected hold_request(const struct av_qp_end *end, uint64_t begins_ns,
-				       uint64_t now)
-{
-	uint64_t until = begins_ns == UINT64_MAX ? now + LOOK_AGAIN_NS : begins_ns;
-
-	atomic_store(&end->qp->deadline_ns, until);
-	atomic_store(&end->qp->park, AV_PARK_HELD);
-	av_timer_watch(end, until);
-	return (struct av_injected){.what = AV_INJECTED_HELD};
-}
-
 /* Repeat the fault once more. When it is used up, execute the request. */
 static struct av_injected again(const struct av_qp_end *end, struct decision *d, uint64_t now)
 {
-	/* Does it still wait for its timer? A look before that is no try. */
-	bool early = atomic_load(&end->qp->park) == d->outcome.result.park &&
-		     now < atomic_load(&end->qp->deadline_ns);
+	bool early = av_retry_is_early(end->qp, d->outcome.result.park, now);
 
 	if (d->until_ns ? now >= d->until_ns : d->left == 0)
 		d->outcome.what = AV_INJECTED_NOT;
@@ -319,8 +307,11 @@ struct av_injected av_inject(const struct av_qp_end *end, struct av_qp_end *peer
 		d->qpn = atomic_load(&end->qp->qpn);
 		decide_request_faults(end, wqe, f, d);
 	}
-	if (d->begins_ns > now)
-		return hold_request(end, d->begins_ns, now);
+	if (d->begins_ns > now) {
+		av_sq_wait_until(end, AV_PARK_HELD,
+				 d->begins_ns == UINT64_MAX ? now + LOOK_AGAIN_NS : d->begins_ns);
+		return (struct av_injected){.what = AV_INJECTED_HELD};
+	}
 	if (d->outcome.what == AV_INJECTED_NOT)
 		return in;
 	in = again(end, d, now);

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "transport/rules.h"
+#include "transport/timer.h"
 
 #define ALWAYS		7u	     /* rnr_retry: retry for ever */
 #define LOOK_AGAIN	100000000ull /* without a timer, how often to check that the peer lives */
@@ -26,50 +27,71 @@ uint64_t av_rnr_timer_ns(unsigned int code)
 struct av_patience av_patience_of(const struct ibv_qp_attr *attr, enum av_park why)
 {
 	if (why == AV_PARK_RNR)
-		return (struct av_patience){.endless = attr->rnr_retry >= ALWAYS,
-					    .retries = attr->rnr_retry,
-					    .interval_ns = RNR_LOOK_AGAIN};
+		return (struct av_patience){RNR_LOOK_AGAIN,
+					    attr->rnr_retry < ALWAYS ? attr->rnr_retry + 1u : 0};
 	if (why == AV_PARK_FULL)
-		return (struct av_patience){.endless = true, .interval_ns = FULL_LOOK_AGAIN};
-	return (struct av_patience){
-		.endless = attr->timeout == 0,
-		.retries = attr->retry_cnt + 1u,
-		.interval_ns = attr->timeout ? 4096ull << (attr->timeout & 31) : LOOK_AGAIN,
-	};
+		return (struct av_patience){FULL_LOOK_AGAIN, 0};
+	if (attr->timeout == 0)
+		return (struct av_patience){LOOK_AGAIN, 0};
+	return (struct av_patience){4096ull << (attr->timeout & 31), attr->retry_cnt + 1u};
 }
 
-enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *result,
-		       uint64_t now_ns)
+void av_sq_wait_until(const struct av_qp_end *end, enum av_park why, uint64_t deadline_ns)
 {
-	enum av_fault fault =
-		result->park == AV_PARK_RNR ? AV_FAULT_RNR_EXHAUSTED : AV_FAULT_RETRY_EXHAUSTED;
-	struct av_patience p = av_patience_of(&end->qp->attr, result->park);
-	struct av_qp_shared *qp = end->qp;
+	AV_ASSERT_HELD(&end->qp->exec);
+	atomic_store(&end->qp->deadline_ns, deadline_ns);
+	atomic_store(&end->qp->park, why);
+	av_timer_watch(end, deadline_ns);
+}
+
+bool av_retry_is_early(const struct av_qp_shared *qp, enum av_park why, uint64_t now_ns)
+{
+	return atomic_load(&qp->park) == why && now_ns < atomic_load(&qp->deadline_ns);
+}
+
+bool av_retry_is_last(const struct av_qp_shared *qp)
+{
+	struct av_patience p = av_patience_of(&qp->attr, AV_PARK_NO_ANSWER);
+
+	return p.tries && qp->timeout_spent + AV_TRY >= p.tries * AV_TRY;
+}
+
+enum av_fault av_retry_count(const struct av_qp_end *end, enum av_park why, uint32_t parts)
+{
+	uint32_t tries = av_patience_of(&end->qp->attr, why).tries, *spent;
+	bool rnr = why == AV_PARK_RNR;
 
 	AV_ASSERT_HELD(&end->qp->exec);
-	if (result->park == AV_PARK_RNR && !p.endless)
+	av_count_req(end->qp, rnr ? AV_REQ_RNR : AV_REQ_TIMEOUT);
+	spent = rnr ? &end->qp->rnr_spent : &end->qp->timeout_spent;
+	*spent += tries ? parts : 0;
+	if (tries == 0 || *spent < tries * AV_TRY)
+		return AV_FAULT_NONE;
+	return rnr ? AV_FAULT_RNR_EXHAUSTED : AV_FAULT_RETRY_EXHAUSTED;
+}
+
+enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *result)
+{
+	struct av_patience p = av_patience_of(&end->qp->attr, result->park);
+	bool begins = atomic_load(&end->qp->park) != result->park;
+	enum av_fault fault = AV_FAULT_NONE;
+	uint64_t now = av_now_ns();
+
+	AV_ASSERT_HELD(&end->qp->exec);
+	if (result->gone && p.tries == 0) /* no timer would end the wait */
+		return AV_FAULT_RETRY_EXHAUSTED;
+	if (av_retry_is_early(end->qp, result->park, now))
+		return AV_FAULT_NONE;
+	if (begins)
+		end->qp->rnr_spent = end->qp->timeout_spent = 0;
+	/* An RNR NAK comes at once. No answer has come when the time for it is over. */
+	if (result->park == AV_PARK_RNR || (result->park == AV_PARK_NO_ANSWER && !begins))
+		fault = av_retry_count(end, result->park, AV_TRY);
+	if (result->park == AV_PARK_RNR && p.tries)
 		p.interval_ns = av_rnr_timer_ns(result->rnr_timer);
 	if (result->moves && p.interval_ns < AV_PATIENCE_NS)
 		p.interval_ns = AV_PATIENCE_NS; /* nothing is lost: threads have to wake up */
-	/* Nobody will ever answer, and no timer would end the wait. */
-	if (result->gone && p.endless)
-		return fault;
-	if (atomic_load(&qp->park) != result->park) {
-		if (result->park == AV_PARK_RNR)
-			av_count_req(qp, AV_REQ_RNR);
-		if (p.retries == 0 && !p.endless)
-			return fault;
-		qp->retries = p.retries;
-		atomic_store(&qp->deadline_ns, now_ns + p.interval_ns);
-		atomic_store(&qp->park, result->park);
-		return AV_FAULT_NONE;
-	}
-	if (now_ns < atomic_load(&qp->deadline_ns))
-		return AV_FAULT_NONE;
-	if (result->park != AV_PARK_FULL)
-		av_count_req(qp, result->park == AV_PARK_RNR ? AV_REQ_RNR : AV_REQ_TIMEOUT);
-	if (!p.endless && --qp->retries == 0)
-		return fault;
-	atomic_store(&qp->deadline_ns, now_ns + p.interval_ns);
-	return AV_FAULT_NONE;
+	if (fault == AV_FAULT_NONE)
+		av_sq_wait_until(end, result->park, now + p.interval_ns);
+	return fault;
 }

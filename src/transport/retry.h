@@ -1,31 +1,55 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Retry timers and counters of a request that gets no acceptable answer.
- * Source: IBTA volume 1, 9.7.5.2.8 and 9.7.6.1.
+ * Retry timers and counters of a request that gets no acceptable answer, on this host and on the
+ * wire. Source: IBTA volume 1, 9.7.5.2.8 and 9.7.6.1.
  */
 #ifndef AV_TRANSPORT_RETRY_H
 #define AV_TRANSPORT_RETRY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "transport/execute.h"
+#include "queue/qp.h"
+#include "transport/rules.h"
 
 /*
- * Count a failed try of the request at the head of @end's send queue: begin or continue its wait
- * (park, retries and deadline_ns of the queue pair). A try before the deadline is not counted.
- * Context: @end's right @exec is held.
- * Return:  AV_FAULT_NONE: wait until deadline_ns; RNR_EXHAUSTED, RETRY_EXHAUSTED: it has failed
+ * Park the request at the head of an own send queue, for @why, or keep it parked: it is tried again
+ * at the deadline, or when it is kicked. Sets the deadline, then the reason, and then arms the
+ * timer: it reads the deadline of what it finds parked, and it may have looked here before.
+ * Context: @end's right @exec is held; may create a thread.
  */
-AV_MUST_USE enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *result,
-				   uint64_t now_ns);
+void av_sq_wait_until(const struct av_qp_end *end, enum av_park why, uint64_t deadline_ns);
+
+#define AV_TRY 2u /* parts that a try is counted in */
+
+/*
+ * A try has failed: an RNR NAK has come (AV_PARK_RNR), or no answer in time (AV_PARK_NO_ANSWER).
+ * Adds @parts, AV_TRY at most, to what is spent of either since the wait began, or since progress.
+ * Context: @end's right @exec is held.
+ * Return:  AV_FAULT_NONE: try again; RNR_EXHAUSTED, RETRY_EXHAUSTED: it was the last try
+ */
+AV_MUST_USE enum av_fault av_retry_count(const struct av_qp_end *end, enum av_park why,
+					 uint32_t parts);
+
+/* Is this the last try to get an answer? Never without a timeout. Context: @exec is held */
+bool av_retry_is_last(const struct av_qp_shared *qp);
+
+/* Does the request wait for that reason, and still for its timer? A look before that is no try. */
+bool av_retry_is_early(const struct av_qp_shared *qp, enum av_park why, uint64_t now_ns);
+
+/*
+ * The request at the head of @end's send queue was tried on this host, and is parked by @result:
+ * begin or continue its wait. A try before the deadline is not counted.
+ * Context: as av_sq_wait_until().
+ * Return:  AV_FAULT_NONE: it waits; RNR_EXHAUSTED, RETRY_EXHAUSTED: it has failed
+ */
+AV_MUST_USE enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *result);
 
 /* How long a requester waits for an acceptable answer, and how often. */
 struct av_patience {
 	uint64_t interval_ns;
-	uint32_t retries; /* without an answer: with the first transmission, which may be lost, too
-			   */
-	bool endless;
+	uint32_t tries; /* with the first one; 0: no end */
 };
 
 /* @why: AV_PARK_RNR, whose interval is the responder's to say; AV_PARK_NO_ANSWER; AV_PARK_FULL */

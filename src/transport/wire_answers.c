@@ -14,7 +14,6 @@
 #include "transport/operations.h"
 #include "transport/retry.h"
 #include "transport/rules.h"
-#include "transport/timer.h"
 #include "transport/wire_qp.h"
 #include "wire/packet.h"
 
@@ -31,18 +30,6 @@ struct answer {
 	const struct av_packet *p;
 	bool acknowledges; /* it has a syndrome */
 };
-
-static const struct av_qp_end nobody;
-
-static void fail_answered_head(const struct answer *a, enum av_fault fault)
-{
-	const struct av_sq_wqe *wqe = av_sq_slot(a->end, a->end->qp->sq_next);
-
-	if (wqe)
-		av_finish_fail(a->end, &nobody, wqe, fault);
-	else
-		av_finish_error(a->end);
-}
 
 static void done(const struct answer *a, const struct av_sq_wqe *wqe)
 {
@@ -134,24 +121,18 @@ static void sequence_nak(const struct answer *a)
 
 static void receiver_not_ready(const struct answer *a)
 {
-	struct av_patience p = av_patience_of(&a->end->qp->attr, AV_PARK_RNR);
+	enum av_fault fault = av_retry_count(a->end, AV_PARK_RNR, AV_TRY);
 	struct av_wire *w = a->w;
 
-	av_count_req(a->end->qp, AV_REQ_RNR);
-	if (!w->rnr_counted)
-		w->rnr_tries = p.retries + 1;
-	w->rnr_counted = true;
-	if (!p.endless && --w->rnr_tries == 0) {
-		fail_answered_head(a, AV_FAULT_RNR_EXHAUSTED);
+	if (fault != AV_FAULT_NONE) {
+		av_wire_fail_head(a->end, fault);
 		return;
 	}
 	av_wire_rewind(a->end, w, w->acked);
 	w->limit = w->taken;
 	w->waits = true;
-	atomic_store(&a->end->qp->deadline_ns,
-		     av_now_ns() + av_rnr_timer_ns(a->p->syndrome & SYNDROME_CODE));
-	atomic_store(&a->end->qp->park, AV_PARK_NO_ANSWER);
-	av_timer_watch(a->end, atomic_load(&a->end->qp->deadline_ns));
+	av_sq_wait_until(a->end, AV_PARK_NO_ANSWER,
+			 av_now_ns() + av_rnr_timer_ns(a->p->syndrome & SYNDROME_CODE));
 }
 
 static void handle_nak(const struct answer *a, uint8_t nak)
@@ -161,7 +142,7 @@ static void handle_nak(const struct answer *a, uint8_t nak)
 	if (fault == AV_FAULT_NONE)
 		return;
 	av_diag_note(AV_CHECK_PEER_REFUSED, nak, 0);
-	fail_answered_head(a, fault);
+	av_wire_fail_head(a->end, fault);
 }
 
 static void acknowledgement(const struct answer *a)
@@ -247,7 +228,7 @@ static void result(const struct answer *a, const void *bytes, uint32_t length)
 	}
 	fault = place(a, wqe, before, bytes, length);
 	if (fault != AV_FAULT_NONE) {
-		fail_answered_head(a, fault);
+		av_wire_fail_head(a->end, fault);
 		return;
 	}
 	/* Of a long answer, its first packet and its last acknowledge. */

@@ -165,15 +165,12 @@ struct av_wire {
 	 * it may be sent at once). av_window_rest()
 	 */
 	uint64_t answer_ns, rest_until_ns;
-	uint32_t spent;	    /* without progress, by timeout: two for each try */
-	uint32_t rnr_tries; /* left without progress, by RNR NAK */
-	bool rnr_counted;   /* @rnr_tries counts down for the request at the head */
-	bool waits;	    /* for the RNR timer: nothing is sent meanwhile */
-	bool repeated;	    /* since the last progress or timeout, because of a gap */
-	bool asked;	    /* what keeps answers away: av_net_ask() */
-	bool active;	    /* it has a share of @window */
-	int obstacle;	    /* since the last progress: packets were refused, or not used, -errno */
-	int unheard;	    /* why there was no answer, -errno; 0: nobody says */
+	bool waits;    /* for the RNR timer: nothing is sent meanwhile */
+	bool repeated; /* since the last progress or timeout, because of a gap */
+	bool asked;    /* what keeps answers away: av_net_ask() */
+	bool active;   /* it has a share of @window */
+	int obstacle;  /* since the last progress: packets were refused, or not used, -errno */
+	int unheard;   /* why there was no answer, -errno; 0: nobody says */
 	struct av_odp_message source; /* of the request that is being sent */
 	struct av_odp_message result; /* of the request whose answer is coming */
 
@@ -272,10 +269,12 @@ void av_wire_owe(const struct av_qp_end *end, struct av_wire *w);
 /*
  * The requester's half, for answers. Context: @exec is held.
  *
+ * av_wire_fail_head(): the request at the head fails, and the queue pair with it.
  * av_wire_rewind(): send everything from PSN @psn on once more. av_wire_progress(): the peer has
  * acknowledged something, so that retries and timers start anew. An @acknowledgement widens the
  * window, too; the middle of a long answer is none.
  */
+void av_wire_fail_head(const struct av_qp_end *end, enum av_fault fault);
 void av_wire_rewind(const struct av_qp_end *end, struct av_wire *w, uint32_t psn);
 void av_wire_progress(const struct av_qp_end *end, struct av_wire *w, bool acknowledgement);
 

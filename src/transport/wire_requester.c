@@ -12,14 +12,12 @@
 #include "transport/operations.h"
 #include "transport/retry.h"
 #include "transport/rules.h"
-#include "transport/timer.h"
 #include "transport/wire.h"
 #include "transport/wire_qp.h"
 
 #define READ_BYTES     131072u /* that are asked for at once, at most */
 #define WINDOW_PACKETS 128u    /* on their way: no more than the kernel's rdma_rxe keeps track of */
 #define SPREAD	       64u     /* moments at which what has been lost together is repeated */
-#define TIMEOUTS       2u      /* of a try, at most: see tried() */
 
 /* Sending, from one call of av_wire_step(). */
 struct sending {
@@ -117,6 +115,16 @@ uint32_t av_wire_packets_of(const struct av_wire *w, const struct av_sq_wqe *wqe
 	return av_wire_packets(wqe->opcode == AV_WR_FLUSH ? 0 : wqe->bytes, w->mtu);
 }
 
+void av_wire_fail_head(const struct av_qp_end *end, enum av_fault fault)
+{
+	const struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
+
+	if (wqe)
+		av_finish_fail(end, &nobody, wqe, fault);
+	else
+		av_finish_error(end);
+}
+
 void av_wire_rewind(const struct av_qp_end *end, struct av_wire *w, uint32_t psn)
 {
 	uint32_t request;
@@ -153,23 +161,16 @@ static void set_active(struct av_wire *w, bool active)
 	w->active = active;
 }
 
-static void arm_answer_timer(const struct av_qp_end *end, enum av_park what, uint64_t interval_ns)
-{
-	uint64_t deadline_ns = av_now_ns() + interval_ns;
-
-	atomic_store(&end->qp->deadline_ns, deadline_ns);
-	atomic_store(&end->qp->park, what);
-	av_timer_watch(end, deadline_ns);
-}
-
 /* Nothing more is sent for now: until there is an answer, or room for another packet. */
 static void wait_for_turn(const struct av_qp_end *end, const struct av_wire *w)
 {
-	enum av_park what = is_waiting(end, w) ? AV_PARK_NO_ANSWER : AV_PARK_FULL;
-	uint64_t rest_ns = rest_left(end, w);
+	enum av_park why = is_waiting(end, w) ? AV_PARK_NO_ANSWER : AV_PARK_FULL;
+	uint64_t ns = rest_left(end, w);
 
-	arm_answer_timer(end, what,
-			 rest_ns ? rest_ns : av_patience_of(&end->qp->attr, what).interval_ns);
+	if (ns == 0)
+		ns = av_patience_of(&end->qp->attr, why).interval_ns;
+	end->qp->rnr_spent = end->qp->timeout_spent = 0;
+	av_sq_wait_until(end, why, av_now_ns() + ns);
 }
 
 /* What is known of why there is no answer, -errno. */
@@ -188,12 +189,12 @@ void av_wire_progress(const struct av_qp_end *end, struct av_wire *w, bool ackno
 	uint64_t rest_ns;
 
 	AV_ASSERT_HELD(&end->qp->exec);
-	if (w->spent == 0 && since < now)
+	if (end->qp->timeout_spent == 0 && since < now)
 		w->answer_ns = now - since;
 	rest_ns = av_window_rest(w->way.window, w->mtu, w->answer_ns);
 	w->rest_until_ns = rest_ns ? now + rest_ns : 0;
-	w->spent = 0;
-	w->rnr_counted = w->waits = w->repeated = false;
+	end->qp->rnr_spent = end->qp->timeout_spent = 0;
+	w->waits = w->repeated = false;
 	w->obstacle = 0;
 	if (acknowledgement)
 		av_window_acknowledged(w->way.window, w->mtu, now);
@@ -207,11 +208,11 @@ void av_wire_progress(const struct av_qp_end *end, struct av_wire *w, bool ackno
  * way rather than for want of a peer, and a try has two. Each takes two intervals at most, so a try
  * takes no more than the four that it may. Source: IBTA volume 1, 9.7.6.1.
  */
-static void tried(struct av_wire *w, uint64_t interval_ns)
+static uint32_t parts_of_try(const struct av_wire *w, uint64_t interval_ns)
 {
 	bool crowded = av_window_heard(w->way.window, av_now_ns() - interval_ns);
 
-	w->spent += crowded ? 1 : TIMEOUTS;
+	return crowded ? AV_TRY / 2 : AV_TRY;
 }
 
 /* Queue pairs whose packets were lost at the same time do not repeat them at the same time. */
@@ -222,41 +223,32 @@ static uint64_t spread(const struct av_wire *w, uint64_t interval_ns)
 
 /*
  * The time for an answer is over, or that of an RNR NAK.
- * Return: true: that was the last try
+ * Return: true: that was the last try, and the queue pair has failed
  */
-static bool handle_answer_timeout(struct sending *s)
+static bool handle_answer_timeout(const struct sending *s)
 {
 	struct av_patience p = av_patience_of(&s->end->qp->attr, AV_PARK_NO_ANSWER);
 	struct av_wire *w = s->w;
+	enum av_fault fault;
 
 	if (!w->waits)
 		av_window_lost(w->way.window);
-	if (!w->waits && !p.endless) {
-		av_count_req(s->end->qp, AV_REQ_TIMEOUT);
-		tried(w, p.interval_ns);
-		if (w->spent >= p.retries * TIMEOUTS) {
+	if (!w->waits && p.tries) {
+		fault = av_retry_count(s->end, AV_PARK_NO_ANSWER, parts_of_try(w, p.interval_ns));
+		if (fault != AV_FAULT_NONE) {
 			w->unheard = take_path_error(w);
+			av_wire_fail_head(s->end, fault);
 			return true;
 		}
-		w->asked = w->spent + TIMEOUTS >= p.retries * TIMEOUTS;
+		w->asked = av_retry_is_last(s->end->qp);
 		if (w->asked)
 			av_net_ask(&w->way.path);
 	}
 	w->waits = w->repeated = false;
 	av_wire_rewind(s->end, w, w->acked);
-	arm_answer_timer(s->end, AV_PARK_NO_ANSWER, p.interval_ns + spread(w, p.interval_ns));
+	av_sq_wait_until(s->end, AV_PARK_NO_ANSWER,
+			 av_now_ns() + p.interval_ns + spread(w, p.interval_ns));
 	return false;
-}
-
-static void fail_request_head(struct sending *s, enum av_fault fault)
-{
-	const struct av_sq_wqe *wqe = av_sq_slot(s->end, s->end->qp->sq_next);
-
-	if (wqe)
-		av_finish_fail(s->end, &nobody, wqe, fault);
-	else
-		av_finish_error(s->end);
-	s->failed = true;
 }
 
 /* --- one request ----------------------------------------------------------------- */
@@ -270,7 +262,8 @@ static bool refuse_request(struct sending *s, enum av_fault fault)
 	}
 	flush_send_burst(s); /* once it has failed, the queue pair may be connected anew, with the
 				same PSNs */
-	fail_request_head(s, fault);
+	av_wire_fail_head(s->end, fault);
+	s->failed = true;
 	return false;
 }
 
@@ -326,6 +319,12 @@ static uint32_t answers_wanted(const struct sending *s)
 	return count;
 }
 
+/* Has the responder a resource for one more request that wants an answer, beside @more of them? */
+static bool has_resource(const struct sending *s, uint32_t more)
+{
+	return answers_wanted(s) + more < s->end->qp->attr.max_rd_atomic;
+}
+
 /* Return: may the request's first packet be sent now? */
 static bool start_request(struct sending *s, const struct av_sq_wqe *wqe)
 {
@@ -336,8 +335,7 @@ static bool start_request(struct sending *s, const struct av_sq_wqe *wqe)
 		return refuse_request(s, fault);
 	if ((wqe->flags & IBV_SEND_FENCE) && answers_wanted(s))
 		return false;
-	if (av_wr_opcode(wqe->opcode)->answered &&
-	    answers_wanted(s) >= s->end->qp->attr.max_rd_atomic)
+	if (av_wr_opcode(wqe->opcode)->answered && !has_resource(s, 0))
 		return false;
 	*first_of(s->end, w, w->next) = s->end->qp->next_psn;
 	if (w->top == w->next) {
@@ -383,8 +381,7 @@ static bool may_ask(const struct sending *s, uint32_t packets)
 	if (w->acked == psn)
 		return true;
 	return w->sent == psn && (int32_t)packets <= room(s->end, w) &&
-	       answers_wanted(s) + answers_of(s, w->next, w->begun) <
-		       s->end->qp->attr.max_rd_atomic;
+	       has_resource(s, answers_of(s, w->next, w->begun));
 }
 
 /* Ask for the next part of a READ, if it has room. Return: has it been asked for? */
@@ -615,10 +612,8 @@ bool av_wire_step(const struct av_qp_end *end, bool singly)
 	skip_failed_requests(end, w);
 	av_wire_settle(end, w);
 	if (atomic_load(&end->qp->park) != AV_PARK_NOT &&
-	    atomic_load(&end->qp->deadline_ns) <= av_now_ns() && handle_answer_timeout(&s)) {
-		fail_request_head(&s, AV_FAULT_RETRY_EXHAUSTED);
+	    atomic_load(&end->qp->deadline_ns) <= av_now_ns() && handle_answer_timeout(&s))
 		return true;
-	}
 	send(&s, draining, head);
 	waiting = s.full || is_waiting(end, w);
 	set_active(w, waiting);

@@ -257,7 +257,7 @@ static void check_connection(unsigned int host)
 		return;
 	MUST_BE(w->taken, takers_of(out));
 	MUST_BE(w->takers, w->taken);
-	MUST(w->spent == 0 && !w->told);
+	MUST(s->end.qp->timeout_spent == 0 && !w->told);
 }
 
 /* What both sides count, in packets or without. */
