@@ -180,9 +180,9 @@ static bool linger(struct av_seg *seg, uint32_t key)
 
 	if (!can_linger(seg, av_key_entry(seg, key), &of) || !av_linger_begin(seg, key, &of))
 		return false;
-	if (av_recall(seg, key))
+	if (av_revoke(seg, key))
 		return true;
-	av_recall_forget(seg, key);
+	av_revoke_forget(seg, key);
 	av_linger_cancel(seg, key);
 	return false;
 }
@@ -464,7 +464,7 @@ void av_linger_sweep(struct av_seg *seg)
 			free_part(seg, l->of.part);
 		if (l->memory)
 			av_seg_free(seg, l->memory, l->bytes);
-		av_recall_forget(seg, l->key);
+		av_revoke_forget(seg, l->key);
 		av_slab_free(seg, AV_SLAB_KEY, AV_KEY_INDEX(l->key));
 		free(l);
 	}

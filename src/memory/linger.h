@@ -62,7 +62,7 @@ AV_MUST_USE int av_region_change(struct av_seg *seg, uint32_t key, const struct 
 /*
  * What outlives its region because a peer has been stopped in the middle of a copy.
  *
- * Deregistration does not wait for a stopped peer. System calls of its are recalled
+ * Deregistration does not wait for a stopped peer. System calls of its are revoked
  * (memory/unmapped.h). Where it loads and stores in pages that it has mapped, the program gets
  * other pages in their place, or none, and the old ones linger. So do the key's entry, the
  * descriptor of a part of the shared heap and the list of a UMR key, since the peer may be anywhere

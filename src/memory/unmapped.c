@@ -18,7 +18,7 @@
 #include "observe/log.h"
 #include "registry/directory.h"
 
-#define NOT_TOLD UINT32_MAX /* as a thread: its call cannot be recalled any more */
+#define NOT_TOLD UINT32_MAX /* as a thread: its call cannot be revoked any more */
 
 static_assert(sizeof(struct iovec) == 2 * sizeof(uint64_t), "@remote and @bytes of a pin");
 static_assert(offsetof(struct av_pin, bytes) == offsetof(struct av_pin, remote) + sizeof(uint64_t),
@@ -38,44 +38,45 @@ static uint32_t this_thread(void)
 	return tid;
 }
 
-static bool is_recalled(struct av_pin *pin)
+static bool is_revoked(struct av_pin *pin)
 {
-	return atomic_load(&pin->recalled) == (uint32_t)atomic_load(&pin->word);
+	return atomic_load(&pin->revoked) == (uint32_t)atomic_load(&pin->word);
 }
 
-const struct iovec *av_recall_begin(struct av_pin *pin, uint64_t remote, uint64_t bytes)
+const struct iovec *av_revoke_begin(struct av_pin *pin, uint64_t remote, uint64_t bytes)
 {
 	atomic_store_explicit(&pin->remote, remote, memory_order_relaxed);
 	atomic_store_explicit(&pin->bytes, bytes, memory_order_relaxed);
-	atomic_store(&pin->tid, this_thread()); /* a full barrier before the recall is looked at */
-	return is_recalled(pin) ? NULL : (const struct iovec *)(const void *)&pin->remote;
+	atomic_store(&pin->tid,
+		     this_thread()); /* a full barrier before the revocation is looked at */
+	return is_revoked(pin) ? NULL : (const struct iovec *)(const void *)&pin->remote;
 }
 
-bool av_recall_end(struct av_pin *pin)
+bool av_revoke_end(struct av_pin *pin)
 {
-	bool ret = is_recalled(pin);
+	bool ret = is_revoked(pin);
 
 	atomic_store_explicit(&pin->tid, 0, memory_order_release);
 	return ret;
 }
 
-bool av_recall_begin_many(struct av_pin *const *pins, size_t count)
+bool av_revoke_begin_many(struct av_pin *const *pins, size_t count)
 {
 	bool ret = true;
 
 	for (size_t i = 0; i < count; i++)
 		atomic_store(&pins[i]->tid, NOT_TOLD); /* as above */
 	for (size_t i = 0; i < count; i++)
-		ret = !is_recalled(pins[i]) && ret;
+		ret = !is_revoked(pins[i]) && ret;
 	return ret;
 }
 
-bool av_recall_end_many(struct av_pin *const *pins, size_t count)
+bool av_revoke_end_many(struct av_pin *const *pins, size_t count)
 {
 	bool ret = false;
 
 	for (size_t i = 0; i < count; i++)
-		ret = av_recall_end(pins[i]) || ret;
+		ret = av_revoke_end(pins[i]) || ret;
 	return ret;
 }
 
@@ -108,12 +109,12 @@ static bool may_copy(struct av_pin *pin, uint64_t word)
 	       av_dir_proc_alive((uint32_t)(word >> 32));
 }
 
-static bool recall(struct av_pin *pin, uint64_t word)
+static bool revoke_pin(struct av_pin *pin, uint64_t word)
 {
 	const struct timespec nap = {.tv_nsec = 50000};
 	uint64_t until = 0;
 
-	atomic_store(&pin->recalled, (uint32_t)word); /* a barrier before the thread is looked at */
+	atomic_store(&pin->revoked, (uint32_t)word); /* a barrier before the thread is looked at */
 	/*
 	 * If the pin has been put, and another key's user set one here, then that one's call copies
 	 * nothing, and is done again: av_vm_call().
@@ -127,7 +128,7 @@ static bool recall(struct av_pin *pin, uint64_t word)
 	return true;
 }
 
-bool av_recall(struct av_seg *seg, uint32_t key)
+bool av_revoke(struct av_seg *seg, uint32_t key)
 {
 	AV_UNCANCELLED;
 	bool ret = true;
@@ -137,17 +138,17 @@ bool av_recall(struct av_seg *seg, uint32_t key)
 		uint64_t word = atomic_load(&pin->word);
 
 		if (word && (uint32_t)word == key)
-			ret = recall(pin, word) && ret;
+			ret = revoke_pin(pin, word) && ret;
 	}
 	return ret;
 }
 
-void av_recall_forget(struct av_seg *seg, uint32_t key)
+void av_revoke_forget(struct av_seg *seg, uint32_t key)
 {
 	for (uint32_t i = 0; i < AV_PINS; i++) {
-		uint32_t recalled = key;
+		uint32_t revoked = key;
 
-		atomic_compare_exchange_strong(&seg->head->pin[i].recalled, &recalled, 0);
+		atomic_compare_exchange_strong(&seg->head->pin[i].revoked, &revoked, 0);
 	}
 }
 

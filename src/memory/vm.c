@@ -38,10 +38,10 @@ ssize_t av_vm_call(bool write, const struct av_vm_remote *remote, const struct i
 
 	if (n)
 		return n;
-	there = av_recall_begin(remote->pin, remote->addr, remote->bytes);
+	there = av_revoke_begin(remote->pin, remote->addr, remote->bytes);
 	if (there)
 		n = call(write, remote->seg, local, count, there, 1);
-	return av_recall_end(remote->pin) ? -EAGAIN : n;
+	return av_revoke_end(remote->pin) ? -EAGAIN : n;
 }
 
 ssize_t av_vm_call_many(bool write, struct av_seg *seg, struct av_pin *const *pins,
@@ -52,7 +52,7 @@ ssize_t av_vm_call_many(bool write, struct av_seg *seg, struct av_pin *const *pi
 
 	if (n)
 		return n;
-	if (av_recall_begin_many(pins, pin_count))
+	if (av_revoke_begin_many(pins, pin_count))
 		n = call(write, seg, local, count, remote, remote_count);
-	return av_recall_end_many(pins, pin_count) ? -EAGAIN : n;
+	return av_revoke_end_many(pins, pin_count) ? -EAGAIN : n;
 }

@@ -77,7 +77,7 @@ static_assert(AV_SLAB_CHUNKS * AV_RQ_CHUNK >= AV_MAX_QP + AV_MAX_SRQ, "receive q
 struct av_pin {
 	_Atomic uint64_t word;
 	/* While the user copies by a system call: memory/unmapped.h. */
-	_Atomic uint32_t recalled;	/* a key: the system call is not to happen */
+	_Atomic uint32_t revoked;	/* a key: the system call is not to happen */
 	_Atomic uint32_t tid;		/* of the thread in it, or about to begin it; 0: none */
 	_Atomic uint64_t remote, bytes; /* struct iovec: what it copies to or from */
 } AV_ALIGNED(AV_CACHE_LINE);

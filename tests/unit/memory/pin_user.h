@@ -26,7 +26,7 @@ static inline pid_t pin_user_start(struct av_seg *seg, uint32_t key, bool callin
 		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody running */
 		CHECK(av_dir_join(NULL) == 0);
 		pin = av_pin_begin(seg, key);
-		CHECK(pin && (!calling || av_recall_begin_many(&pin, 1)));
+		CHECK(pin && (!calling || av_revoke_begin_many(&pin, 1)));
 		for (;;)
 			pause();
 	}

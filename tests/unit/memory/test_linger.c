@@ -131,7 +131,7 @@ static void a_key_is_free_when_its_region_has_ended_and_nobody_uses_it(void **st
 
 		assert_int_not_equal(key, 0);
 		assert_true(av_linger_begin(seg, key, &(struct av_lingering_of){0}));
-		atomic_store(&seg->head->pin[1].recalled, key);
+		atomic_store(&seg->head->pin[1].revoked, key);
 		pin(0, sweeps[i].used ? key : 0);
 		av_linger_settle(seg, key + 1);
 		av_linger_settle(&other, key);
@@ -141,7 +141,7 @@ static void a_key_is_free_when_its_region_has_ended_and_nobody_uses_it(void **st
 		assert_true(av_linger_has_key(seg, key));
 		av_linger_sweep(seg);
 		if (av_linger_has_key(seg, key) == sweeps[i].freed ||
-		    atomic_load(&seg->head->pin[1].recalled) != (sweeps[i].freed ? 0 : key))
+		    atomic_load(&seg->head->pin[1].revoked) != (sweeps[i].freed ? 0 : key))
 			fail_msg("row %zu", i);
 		if (!sweeps[i].freed)
 			assert_int_equal(create(1), 0); /* its index is taken */

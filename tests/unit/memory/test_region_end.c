@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The end of a region that another process uses and does not let go: what lingers for it, what has
- * to wait for it, and what becomes of a call that cannot be recalled.
+ * to wait for it, and what becomes of a call that cannot be revoked.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -137,7 +137,7 @@ static void a_region_lingers_if_its_users_can_be_kept_away(void **state)
 /* --- what does not ----------------------------------------------------------------- */
 
 /* It may be in the middle of a call, which is not waited for without end. */
-static void a_call_that_is_not_recalled_keeps_its_region(void **state)
+static void a_call_that_is_not_revoked_keeps_its_region(void **state)
 {
 	uint32_t key = create(0, BASE);
 	pid_t user = pin_user_start(seg, key, true);
@@ -146,7 +146,7 @@ static void a_call_that_is_not_recalled_keeps_its_region(void **state)
 	assert_false(av_linger_has_key(seg, key));
 	assert_int_equal(atomic_load(&av_key_entry(seg, key)->key), key);
 	for (unsigned int i = 0; i < AV_PINS; i++)
-		assert_int_equal(atomic_load(&seg->head->pin[i].recalled), 0);
+		assert_int_equal(atomic_load(&seg->head->pin[i].revoked), 0);
 	pin_user_end(user);
 	assert_int_equal(av_region_end(seg, key), 0);
 	assert_false(av_linger_has_key(seg, key));
@@ -179,7 +179,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_A_HEAP(a_region_lingers_if_its_users_can_be_kept_away),
-		WITH_A_HEAP(a_call_that_is_not_recalled_keeps_its_region),
+		WITH_A_HEAP(a_call_that_is_not_revoked_keeps_its_region),
 		WITH_A_HEAP(a_region_with_windows_stays),
 	};
 

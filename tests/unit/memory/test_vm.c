@@ -80,7 +80,7 @@ static void bytes_go_there_and_back(void **state)
 
 /* Why there is no call, or what has become of it. */
 static const struct {
-	bool closed, other_pidns, vm_refused, recalled;
+	bool closed, other_pidns, vm_refused, revoked;
 	size_t bytes;
 	ssize_t ret;
 } rows[] = {
@@ -101,11 +101,11 @@ static void each_reason_has_its_error(void **state)
 		f.seg.gone = false;
 		f.seg.same_pidns = !rows[row].other_pidns;
 		f.seg.vm_refused = rows[row].vm_refused;
-		atomic_store(&pins[many].recalled, rows[row].recalled ? KEY : 0);
+		atomic_store(&pins[many].revoked, rows[row].revoked ? KEY : 0);
 		if (call(true, many, rows[row].bytes) != ret)
 			fail_msg("row %zu", row);
 		expect_no_call();
-		atomic_store(&pins[many].recalled, 0);
+		atomic_store(&pins[many].revoked, 0);
 	}
 }
 

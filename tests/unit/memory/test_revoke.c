@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What becomes of a peer's system call when its owner recalls the key, wherever the peer is. */
+/* What becomes of a peer's system call when its owner revokes the key, wherever the peer is. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -67,25 +67,25 @@ static enum outcome copy(enum place place, bool many)
 	uint64_t value = NEW;
 	struct iovec local = {&value, sizeof(value)}, several = {&memory, sizeof(memory)};
 	const struct iovec *remote;
-	bool recalled;
+	bool revoked;
 	ssize_t n = 0;
 
 	stop_at(IN_TRANSLATION, place);
 	if (many)
-		remote = av_recall_begin_many(&pin, 1) ? &several : NULL;
+		remote = av_revoke_begin_many(&pin, 1) ? &several : NULL;
 	else
-		remote = av_recall_begin(pin, (uintptr_t)&memory, sizeof(memory));
+		remote = av_revoke_begin(pin, (uintptr_t)&memory, sizeof(memory));
 	stop_at(BEFORE_CALL, place);
 	if (remote)
 		n = process_vm_writev(getppid(), &local, 1, remote, 1, 0);
 	stop_at(BEHIND_CALL, place);
-	recalled = av_recall_end(pin);
+	revoked = av_revoke_end(pin);
 	av_pin_end(pin);
 	if (!remote)
-		return recalled ? REFUSED : ODD;
+		return revoked ? REFUSED : ODD;
 	if (n == 0)
-		return recalled ? NOTHING_COPIED : ODD;
-	return n < 0 ? ODD : recalled ? COPIED_BUT_RECALLED : DONE;
+		return revoked ? NOTHING_COPIED : ODD;
+	return n < 0 ? ODD : revoked ? COPIED_BUT_RECALLED : DONE;
 }
 
 /* Return: the child, which is stopped there */
@@ -124,7 +124,7 @@ static void a_stopped_peer_copies_nothing_any_more(void **state)
 		bool many;
 		enum place place;
 		enum outcome outcome;
-		uint64_t at_recall;
+		uint64_t at_revoke;
 	} rows[] = {
 		{false, IN_TRANSLATION, REFUSED, OLD},
 		{false, BEFORE_CALL, NOTHING_COPIED, OLD},
@@ -135,12 +135,12 @@ static void a_stopped_peer_copies_nothing_any_more(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		pid_t pid = start_copy(rows[i].place, rows[i].many);
 
-		assert_true(av_recall(&f.seg, KEY));
-		assert_int_equal(memory, rows[i].at_recall);
+		assert_true(av_revoke(&f.seg, KEY));
+		assert_int_equal(memory, rows[i].at_revoke);
 		memory = LATER;
 		assert_int_equal(finish(pid), rows[i].outcome);
 		assert_int_equal(memory, LATER);
-		av_recall_forget(&f.seg, KEY);
+		av_revoke_forget(&f.seg, KEY);
 		memory = OLD;
 	}
 }
@@ -151,11 +151,11 @@ static void any_descriptor_is_good(void **state)
 	pid_t pid = start_copy(BEFORE_CALL, false);
 	int saved = close_input();
 
-	assert_true(av_recall(&f.seg, KEY));
+	assert_true(av_revoke(&f.seg, KEY));
 	assert_int_equal(fcntl(0, F_GETFD), -1); /* none is left open */
 	input_again(saved);
 	assert_int_equal(finish(pid), NOTHING_COPIED);
-	av_recall_forget(&f.seg, KEY);
+	av_revoke_forget(&f.seg, KEY);
 }
 
 static void every_pin_is_looked_at(void **state)
@@ -167,57 +167,57 @@ static void every_pin_is_looked_at(void **state)
 
 		atomic_store(&pin->word, (uint64_t)av_lock_self << 32 | KEY);
 		atomic_store(&pin->bytes, 5);
-		assert_true(av_recall(&f.seg, KEY));
-		assert_int_equal(atomic_load(&pin->recalled), KEY);
+		assert_true(av_revoke(&f.seg, KEY));
+		assert_int_equal(atomic_load(&pin->revoked), KEY);
 		assert_int_equal(atomic_load(&pin->bytes), 0);
-		av_recall_forget(&f.seg, OTHER_KEY);
-		assert_int_equal(atomic_load(&pin->recalled), KEY);
-		av_recall_forget(&f.seg, KEY);
-		assert_int_equal(atomic_load(&pin->recalled), 0);
+		av_revoke_forget(&f.seg, OTHER_KEY);
+		assert_int_equal(atomic_load(&pin->revoked), KEY);
+		av_revoke_forget(&f.seg, KEY);
+		assert_int_equal(atomic_load(&pin->revoked), 0);
 		atomic_store(&pin->word, 0);
 	}
 }
 
-static void another_key_is_not_recalled(void **state)
+static void another_key_is_not_revoked(void **state)
 {
 	for (enum place place = IN_TRANSLATION; place < PLACES; place++) {
 		pid_t pid = start_copy(place, false);
 
-		assert_true(av_recall(&f.seg, OTHER_KEY));
+		assert_true(av_revoke(&f.seg, OTHER_KEY));
 		assert_int_equal(finish(pid), DONE);
 		assert_int_equal(memory, NEW);
 		memory = OLD;
 	}
 }
 
-/* The next user of the word has nothing to do with the recall, and a key can come again. */
-static void a_recall_ends(void **state)
+/* The next user of the word has nothing to do with the revocation, and a key can come again. */
+static void a_revoke_ends(void **state)
 {
 	pid_t pid = start_copy(IN_TRANSLATION, false);
 
-	assert_true(av_recall(&f.seg, KEY));
+	assert_true(av_revoke(&f.seg, KEY));
 	assert_int_equal(finish(pid), REFUSED);
-	av_recall_forget(&f.seg, KEY);
+	av_revoke_forget(&f.seg, KEY);
 	assert_int_equal(finish(start_copy(IN_TRANSLATION, false)), DONE);
 }
 
-struct recaller {
+struct revoker {
 	pthread_t thread;
 	_Atomic pid_t task;
 	_Atomic bool over;
 };
 
-static void *recall(void *arg)
+static void *revoke_pin(void *arg)
 {
-	struct recaller *r = arg;
+	struct revoker *r = arg;
 
 	atomic_store(&r->task, gettid());
-	CHECK(PATIENTLY(av_recall(&f.seg, KEY), false));
+	CHECK(PATIENTLY(av_revoke(&f.seg, KEY), false));
 	atomic_store(&r->over, true);
 	return NULL;
 }
 
-static void expect_waiting(struct recaller *r)
+static void expect_waiting(struct revoker *r)
 {
 	assert_true(WAIT_UNTIL(atomic_load(&r->over) || task_waits(atomic_load(&r->task)) > NAPS,
 			       PATIENCE_MS));
@@ -227,10 +227,10 @@ static void expect_waiting(struct recaller *r)
 /* Whatever it waits for, it ends when the peer goes on, or dies. */
 static void expect_wait(bool many, enum place place, bool killed)
 {
-	struct recaller r = {.over = false};
+	struct revoker r = {.over = false};
 	pid_t pid = start_copy(place, many);
 
-	assert_int_equal(pthread_create(&r.thread, NULL, recall, &r), 0);
+	assert_int_equal(pthread_create(&r.thread, NULL, revoke_pin, &r), 0);
 	expect_waiting(&r);
 	if (killed) {
 		kill(pid, SIGKILL);
@@ -241,7 +241,7 @@ static void expect_wait(bool many, enum place place, bool killed)
 		assert_int_equal(finish(pid), COPIED_BUT_RECALLED);
 	}
 	pthread_join(r.thread, NULL);
-	av_recall_forget(&f.seg, KEY);
+	av_revoke_forget(&f.seg, KEY);
 }
 
 static void a_call_of_several_pieces_is_waited_for(void **state)
@@ -256,45 +256,45 @@ static void a_stopped_call_of_several_pieces_is_given_up(void **state)
 {
 	pid_t pid = start_copy(BEFORE_CALL, true);
 
-	assert_false(av_recall(&f.seg, KEY));
-	av_recall_forget(&f.seg, KEY);
+	assert_false(av_revoke(&f.seg, KEY));
+	av_revoke_forget(&f.seg, KEY);
 	(void)finish(pid);
 }
 
 /* A running thread may be in its call. */
 static void a_running_peer_is_waited_for(void **state)
 {
-	struct recaller r = {.over = false};
+	struct revoker r = {.over = false};
 	struct av_pin *pin = av_pin_begin(&f.seg, KEY);
 
-	assert_non_null(av_recall_begin(pin, (uintptr_t)&memory, sizeof(memory)));
-	assert_int_equal(pthread_create(&r.thread, NULL, recall, &r), 0);
+	assert_non_null(av_revoke_begin(pin, (uintptr_t)&memory, sizeof(memory)));
+	assert_int_equal(pthread_create(&r.thread, NULL, revoke_pin, &r), 0);
 	expect_waiting(&r);
-	assert_true(av_recall_end(pin));
+	assert_true(av_revoke_end(pin));
 	av_pin_end(pin);
 	pthread_join(r.thread, NULL);
 }
 
-/* A call behind several pins is recalled if one of their keys is, whichever that is. */
+/* A call behind several pins is revoked if one of their keys is, whichever that is. */
 static void one_of_several_keys_is_enough(void **state)
 {
 	struct av_pin pins[3], *list[3];
 
-	for (size_t recalled = 0; recalled <= AV_ARRAY_SIZE(pins); recalled++) {
-		bool any = recalled < AV_ARRAY_SIZE(pins);
+	for (size_t revoked = 0; revoked <= AV_ARRAY_SIZE(pins); revoked++) {
+		bool any = revoked < AV_ARRAY_SIZE(pins);
 
 		memset(pins, 0, sizeof(pins));
 		for (size_t i = 0; i < AV_ARRAY_SIZE(pins); i++) {
 			list[i] = &pins[i];
 			atomic_store(&pins[i].word, KEY);
 		}
-		assert_true(av_recall_begin_many(list, AV_ARRAY_SIZE(pins)));
+		assert_true(av_revoke_begin_many(list, AV_ARRAY_SIZE(pins)));
 		if (any)
-			atomic_store(&pins[recalled].recalled, KEY);
-		assert_int_equal(av_recall_end_many(list, AV_ARRAY_SIZE(pins)), any);
+			atomic_store(&pins[revoked].revoked, KEY);
+		assert_int_equal(av_revoke_end_many(list, AV_ARRAY_SIZE(pins)), any);
 		for (size_t i = 0; i < AV_ARRAY_SIZE(pins); i++)
 			assert_int_equal(atomic_load(&pins[i].tid), 0);
-		assert_int_equal(av_recall_begin_many(list, AV_ARRAY_SIZE(pins)), !any);
+		assert_int_equal(av_revoke_begin_many(list, AV_ARRAY_SIZE(pins)), !any);
 	}
 }
 
@@ -305,8 +305,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(any_descriptor_is_good, setup, teardown),
 		cmocka_unit_test_setup_teardown(every_pin_is_looked_at, setup, teardown),
-		cmocka_unit_test_setup_teardown(another_key_is_not_recalled, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_recall_ends, setup, teardown),
+		cmocka_unit_test_setup_teardown(another_key_is_not_revoked, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_revoke_ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_call_of_several_pieces_is_waited_for, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_stopped_call_of_several_pieces_is_given_up, setup,
