@@ -10,7 +10,7 @@
 
 #include "base/real_calls.h"
 #include "copy/copy.h"
-#include "memory/linger.h"
+#include "memory/deferred_free.h"
 #include "memory/region.h"
 #include "observe/diagnosis.h"
 #include "registry/page_users.h"
@@ -337,10 +337,10 @@ static void release_allocated_pages(struct av_allocated *memory)
 	bool own = memory->pages_owner == memory->seg->ref;
 
 	if (!memory->shared)
-		av_linger_free_pages(memory->seg, memory->at);
+		av_deferred_free_pages(memory->seg, memory->at);
 	else if (!av_page_users_leave(memory->pages_owner, memory->at, free_shared_pages, memory) &&
 		 own)
-		av_pages_linger(memory->seg->pages, memory->at);
+		av_pages_defer(memory->seg->pages, memory->at);
 	if (!own)
 		av_pages_owner_drop(memory->seg, memory->pages_owner);
 }

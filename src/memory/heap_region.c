@@ -13,7 +13,7 @@
 #include "base/compiler.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "memory/linger.h"
+#include "memory/deferred_free.h"
 #include "memory/odp_track.h"
 #include "memory/region.h"
 #include "memory/shared_region.h"
@@ -345,10 +345,10 @@ static void take_pages_back(struct region *r)
 {
 	const struct av_heap_part *part = get_heap_part(r);
 
-	if (!av_linger_has_part(r->seg, r->id) || !atomic_load(&part->at))
+	if (!av_deferred_has_part(r->seg, r->id) || !atomic_load(&part->at))
 		return;
 	if (!privatise_heap_range(part->addr, part->bytes, true))
-		av_linger_wait(r->seg, r->id);
+		av_deferred_wait(r->seg, r->id);
 }
 
 void av_heap_region_end(struct av_seg *seg, uint32_t id)
@@ -362,7 +362,7 @@ void av_heap_region_end(struct av_seg *seg, uint32_t id)
 	if (!r)
 		return;
 	take_pages_back(r);
-	av_linger_free_part(seg, id);
+	av_deferred_free_part(seg, id);
 	free(r);
 	errno = saved;
 }

@@ -28,7 +28,7 @@ uint32_t av_heap_region(struct av_seg *seg, uint64_t addr, uint64_t length);
 
 /*
  * A region on the heap has ended, or has left it. If a peer is stopped in the middle of a copy to
- * it (memory/linger.h), its pages become private first. 0 is ignored.
+ * it (memory/deferred_free.h), its pages become private first. 0 is ignored.
  */
 void av_heap_region_end(struct av_seg *seg, uint32_t heap);
 

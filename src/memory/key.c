@@ -260,7 +260,7 @@ static bool is_that(struct av_seg *seg, uint32_t key, const void *that)
 	return key == *(const uint32_t *)that;
 }
 
-int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_linger *linger)
+int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_defer *linger)
 {
 	struct av_key *k = av_key_entry(seg, key);
 	uint64_t until = 0;

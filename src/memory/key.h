@@ -172,15 +172,15 @@ void av_key_describe(const struct av_key *k, struct av_key *what);
 AV_MUST_USE uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t limit);
 
 /* May the withdrawn key's entry stay, with what it leads to, since a peer uses it? */
-typedef bool av_key_linger(struct av_seg *seg, uint32_t key);
+typedef bool av_key_defer(struct av_seg *seg, uint32_t key);
 
 /*
- * End a region's key and its uses, for memory/linger.h.
+ * End a region's key and its uses, for memory/deferred_free.h.
  * @linger: asked if a peer is stopped in such a use; NULL: no
  * Return: 0; EBUSY: windows are counted, and nothing has changed; ETIMEDOUT: a peer has been
  * stopped in a use, and nothing has changed, but other uses were refused meanwhile.
  */
-AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_linger *linger);
+AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_defer *linger);
 
 /* Replace all fields but those of windows. Uses meanwhile wait. Return: as above. */
 AV_MUST_USE int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what);

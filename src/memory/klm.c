@@ -11,7 +11,7 @@
 #include "base/limits.h"
 #include "copy/copy.h"
 #include "memory/key.h"
-#include "memory/linger.h"
+#include "memory/deferred_free.h"
 #include "memory/vm.h"
 #include "segment/alloc.h"
 
@@ -27,7 +27,7 @@ uint64_t av_klm_alloc(struct av_seg *seg, uint32_t capacity)
 
 void av_klm_free(struct av_seg *seg, uint64_t list, uint32_t capacity)
 {
-	av_linger_free_memory(seg, list, av_klm_bytes(capacity));
+	av_deferred_free_memory(seg, list, av_klm_bytes(capacity));
 }
 
 /* Do all addresses of an element fit 64 bits? */

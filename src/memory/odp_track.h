@@ -49,7 +49,7 @@ uint32_t av_odp_discard_begin(uint64_t addr, uint64_t len);
 void av_odp_discard_end(uint32_t call);
 
 /*
- * The mover (memory/linger.h) is about to replace the memory at exactly this range by other
+ * The mover (memory/deferred_free.h) is about to replace the memory at exactly this range by other
  * memory with the same bytes. If somebody has registered the range again meanwhile, the kernel
  * reports an unmapping, which the listener ignores until av_odp_expect_end(), which waits for it.
  */
@@ -137,7 +137,7 @@ AV_MUST_USE bool av_odp_track(struct av_seg *seg, uint64_t addr, uint64_t len);
  * of that as an unmapping. Threads may watch it again meanwhile. av_odp_retrack() watches it again
  * and makes threads forget what they remembered of it. Its context may have been closed since:
  * others may watch the range, too.
- * Context: any thread of the owner; moving (memory/linger.h).
+ * Context: any thread of the owner; moving (memory/deferred_free.h).
  */
 void av_odp_untrack(uint64_t addr, uint64_t len);
 void av_odp_retrack(struct av_seg *seg, uint64_t addr, uint64_t len);

@@ -18,7 +18,7 @@
 #include "memory/allocated.h"
 #include "memory/heap_region.h"
 #include "memory/key.h"
-#include "memory/linger.h"
+#include "memory/deferred_free.h"
 #include "memory/missing.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_table.h"
@@ -387,7 +387,7 @@ static int prepare_pinned(struct av_seg *seg, const struct av_region_request *re
 
 	if (ret || req->length == 0)
 		return ret;
-	av_linger_sweep(seg);
+	av_deferred_sweep(seg);
 	if (!req->private)
 		what->heap = av_heap_region(seg, req->addr, req->length);
 	if (!what->heap && early_has(req->addr, req->length))

@@ -24,7 +24,7 @@ struct av_heap_part {
 	uint64_t bytes;	     /* constant */
 	_Atomic uint64_t at; /* AV_HEAP_PART_BASE + offset in the file; 0: the pages are private to
 				the owner's process. Changes only while pages move
-				(memory/linger.h) */
+				(memory/deferred_free.h) */
 };
 
 #define AV_HEAP_PART_ALIGN 4096u /* of both addresses */

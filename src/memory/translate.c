@@ -9,7 +9,7 @@
 #include "base/newer_verbs.h"
 #include "memory/key.h"
 #include "memory/klm.h"
-#include "memory/linger.h"
+#include "memory/deferred_free.h"
 #include "memory/odp_table.h"
 #include "memory/unmapped.h"
 #include "segment/pages.h"

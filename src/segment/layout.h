@@ -136,10 +136,10 @@ struct av_seg_head {
 	_Atomic uint64_t odp_root;
 	_Atomic uint64_t odp_brk;
 	_Atomic uint64_t odp_seq;
-	_Atomic uint64_t unmapped_root;		   /* root of memory/unmapped.h */
-	_Atomic uint32_t moving;		   /* the owner is moving pages: memory/linger.h */
-	_Atomic uint32_t watched;		   /* enum av_watched */
-	_Atomic uint32_t faults_change;		   /* counts changes of the fault rules */
+	_Atomic uint64_t unmapped_root; /* root of memory/unmapped.h */
+	_Atomic uint32_t moving;	/* the owner is moving pages: memory/deferred_free.h */
+	_Atomic uint32_t watched;	/* enum av_watched */
+	_Atomic uint32_t faults_change; /* counts changes of the fault rules */
 	_Atomic uint64_t counter[AV_DIR_COUNTERS]; /* as in av_dir_counters(), of this context */
 
 	/* Staging buffers: stack of free ones (count << 32 | index + 1); first never used. */

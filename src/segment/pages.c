@@ -264,7 +264,7 @@ static bool back_page_block(struct av_pages *p, enum av_pages_wish wish,
 }
 
 /* Several threads may see that nobody holds a lingering block: only one of them frees it. */
-static bool claim_lingering_block(struct av_pages *p, uint64_t at)
+static bool claim_deferred_block(struct av_pages *p, uint64_t at)
 {
 	struct block *b;
 	bool mine;
@@ -280,7 +280,7 @@ static bool claim_lingering_block(struct av_pages *p, uint64_t at)
 	return mine;
 }
 
-static void sweep_lingering_blocks(struct av_pages *p)
+static void sweep_deferred_blocks(struct av_pages *p)
 {
 	uint64_t at = 0, next;
 
@@ -292,7 +292,7 @@ static void sweep_lingering_blocks(struct av_pages *p)
 				next = p->list[i].at;
 		pthread_mutex_unlock(&p->mutex);
 		at = next;
-		if (at && !av_page_users_any(p->ref, at) && claim_lingering_block(p, at))
+		if (at && !av_page_users_any(p->ref, at) && claim_deferred_block(p, at))
 			av_pages_free(p, at);
 	} while (at);
 }
@@ -306,7 +306,7 @@ static struct av_page_block reserve_block(struct av_pages *p, uint64_t bytes,
 	struct av_page_block block = {.bytes = av_round_up(bytes, unit)};
 
 	if (atomic_load(&p->lingering))
-		sweep_lingering_blocks(p);
+		sweep_deferred_blocks(p);
 	block.at = alloc_page_block(p, block.bytes, align);
 	return block;
 }
@@ -348,7 +348,7 @@ void av_pages_free(struct av_pages *p, uint64_t at)
 	pthread_mutex_unlock(&p->mutex);
 }
 
-void av_pages_linger(struct av_pages *p, uint64_t at)
+void av_pages_defer(struct av_pages *p, uint64_t at)
 {
 	struct block *b;
 

@@ -54,7 +54,7 @@ AV_MUST_USE int av_pages_take(struct av_pages *pages, uint64_t bytes, enum av_pa
 void av_pages_free(struct av_pages *pages, uint64_t at);
 
 /* Free the block as soon as no other process holds it. */
-void av_pages_linger(struct av_pages *pages, uint64_t at);
+void av_pages_defer(struct av_pages *pages, uint64_t at);
 
 /* Does that offset belong to pages, not to the heap? */
 bool av_pages_owns(const struct av_pages *pages, uint64_t at);

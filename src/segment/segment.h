@@ -89,7 +89,7 @@ struct av_seg {
 	} pages_owner[AV_SEG_PAGES_OWNERS]; /* changes guarded by pages_owner_mutex;
 					       segment/pages.h */
 	pthread_mutex_t pages_owner_mutex;
-	LIST_ENTRY(av_seg) movable; /* with memory that may move: memory/linger.h */
+	LIST_ENTRY(av_seg) movable; /* with memory that may move: memory/deferred_free.h */
 	/* Where the chunks of its tables are; they never move. NULL: not looked up yet. */
 	_Atomic(uint8_t *) chunk[AV_SLAB_CHUNKS][AV_SLAB_N];
 };

@@ -18,7 +18,7 @@
 #include "device/port_watch.h"
 #include "memory/fork_guard.h"
 #include "memory/heap_region.h"
-#include "memory/linger.h"
+#include "memory/deferred_free.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_prefetch.h"
 #include "memory/shared_region.h"
@@ -655,7 +655,7 @@ int av_context_close(struct av_context *ctx)
 		av_odp_quiesce(ctx->seg);
 		av_heap_region_close(ctx->seg);
 		av_page_move_remove(ctx->seg);
-		av_linger_forget(ctx->seg);
+		av_deferred_forget(ctx->seg);
 		av_odp_unwatch(ctx->seg);
 		av_table_each(&ctx->qps, drop_peer, NULL);
 		av_seg_close(ctx->seg);

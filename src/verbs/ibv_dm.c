@@ -11,7 +11,7 @@
 #include "copy/copy.h"
 #include "device/device_open.h"
 #include "memory/key.h"
-#include "memory/linger.h"
+#include "memory/deferred_free.h"
 #include "memory/region.h"
 #include "registry/directory.h"
 #include "registry/page_users.h"
@@ -125,7 +125,7 @@ static int take_memory(struct av_dm *dm, const struct ibv_alloc_dm_attr *attr)
 
 static void give_memory(const struct av_dm *dm)
 {
-	av_linger_free_memory(dm->seg, dm->offset, dm->block);
+	av_deferred_free_memory(dm->seg, dm->offset, dm->block);
 	av_dir_unuse(dm->seg->ref, AV_DIR_DM_BYTES, dm->length);
 }
 

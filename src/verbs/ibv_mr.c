@@ -12,7 +12,7 @@
 #include "memory/fork_guard.h"
 #include "memory/heap_region.h"
 #include "memory/klm.h"
-#include "memory/linger.h"
+#include "memory/deferred_free.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_prefetch.h"
 #include "memory/odp_table.h"
@@ -361,8 +361,8 @@ void av_mr_forget(struct av_mr *mr)
 	if (mr->sort == AV_MR_INDIRECT && !ctx->forked)
 		av_klm_free(ctx->seg, mr->list, mr->klms);
 	if (!ctx->forked) {
-		av_linger_settle(ctx->seg, mr->ibv.lkey);
-		av_linger_sweep(ctx->seg);
+		av_deferred_settle(ctx->seg, mr->ibv.lkey);
+		av_deferred_sweep(ctx->seg);
 	}
 	if (mr->pd)
 		av_pd_put(mr->pd, AV_PD_MR);

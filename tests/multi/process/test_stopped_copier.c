@@ -246,7 +246,7 @@ static blkcnt_t segment_blocks(void)
 /* --- rows ------------------------------------------------------------------------- */
 
 /* @bytes: of the segment, that were the region's */
-static void expect_nothing_lingers(blkcnt_t before, size_t bytes)
+static void expect_nothing_deferred(blkcnt_t before, size_t bytes)
 {
 	mr = ibv_reg_mr(owner.node->pd, memory, 8, PROBE_ALL); /* the next occasion */
 	NEED(mr && ibv_dereg_mr(mr) == 0);
@@ -296,7 +296,7 @@ static void dereg_during(enum ibv_wr_opcode op)
 		let_peer_finish();
 	EXPECT(all(memory, LATER), "bytes changed after the deregistration");
 	expect_other_region();
-	expect_nothing_lingers(before, 0);
+	expect_nothing_deferred(before, 0);
 	side_stop(&peer);
 	side_stop(&owner);
 }
@@ -329,7 +329,7 @@ static void dereg_allocated(void)
 	memset(memory, LATER, BYTES);
 	let_peer_finish();
 	EXPECT(all(memory, LATER), "bytes changed after the deregistration");
-	expect_nothing_lingers(before, BYTES - PAGE);
+	expect_nothing_deferred(before, BYTES - PAGE);
 	side_stop(&peer);
 	side_stop(&owner);
 }
@@ -343,7 +343,7 @@ static void dereg_and_kill(void)
 	before = segment_blocks();
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 	side_kill(&peer);
-	expect_nothing_lingers(before, 0);
+	expect_nothing_deferred(before, 0);
 	side_stop(&owner);
 }
 

@@ -23,7 +23,7 @@
 #include "lib/sanitized.h"
 #include "memory/heap_region.h"
 #include "memory/key.h"
-#include "memory/linger.h"
+#include "memory/deferred_free.h"
 #include "memory/shared_region.h"
 #include "segment/segment_map.h"
 #include "unit/memory/heap_parts.h"
@@ -368,17 +368,17 @@ static unsigned int end_of(bool lingers)
 {
 	const struct av_key what = {.kind = AV_KEY_REGION};
 	uint32_t key = av_key_create(seg, &what, 16), id = born(seg, 0, 1);
-	const struct av_lingering_of of = {.part = id};
+	const struct av_deferred_of of = {.part = id};
 
 	assert_true(key && id);
 	if (lingers)
-		assert_true(av_linger_begin(seg, key, &of));
+		assert_true(av_deferred_begin(seg, key, &of));
 	calls.left = calls.kept = 0;
 	av_heap_region_end(seg, id);
 	assert_int_equal(calls.kept, calls.left); /* the peer may be reading */
 	assert_int_equal(is_free(seg, id), !lingers);
-	av_linger_settle(seg, key);
-	av_linger_sweep(seg);
+	av_deferred_settle(seg, key);
+	av_deferred_sweep(seg);
 	assert_true(is_free(seg, id));
 	return calls.left;
 }

@@ -17,7 +17,7 @@
 #include "lib/wait.h"
 #include "memory/allocated.h"
 #include "memory/key.h"
-#include "memory/linger.h"
+#include "memory/deferred_free.h"
 #include "memory/window.h"
 #include "pin_user.h"
 #include "segment/alloc.h"
@@ -112,9 +112,9 @@ static uint64_t allocate(size_t i)
 static void give_back(size_t i, uint64_t at)
 {
 	if (rows[i].kind == AV_KEY_PAGES)
-		av_linger_free_pages(seg, at);
+		av_deferred_free_pages(seg, at);
 	else
-		av_linger_free_memory(seg, at, BYTES);
+		av_deferred_free_memory(seg, at, BYTES);
 }
 
 static void a_region_lingers_if_its_users_can_be_kept_away(void **state)
@@ -126,11 +126,11 @@ static void a_region_lingers_if_its_users_can_be_kept_away(void **state)
 
 		assert_int_equal(end_while_used(key, rows[i].lingers), 0);
 		give_back(i, at);
-		if (av_linger_has_key(seg, key) != rows[i].lingers ||
-		    av_linger_has_part(seg, PART) != (rows[i].stays == ITS_PART) ||
+		if (av_deferred_has_key(seg, key) != rows[i].lingers ||
+		    av_deferred_has_part(seg, PART) != (rows[i].stays == ITS_PART) ||
 		    (allocate(i) == at) == stays)
 			fail_msg("row %zu", i);
-		av_linger_forget(seg);
+		av_deferred_forget(seg);
 	}
 }
 
@@ -143,13 +143,13 @@ static void a_call_that_is_not_revoked_keeps_its_region(void **state)
 	pid_t user = pin_user_start(seg, key, true);
 
 	assert_int_equal(av_region_end(seg, key), ETIMEDOUT);
-	assert_false(av_linger_has_key(seg, key));
+	assert_false(av_deferred_has_key(seg, key));
 	assert_int_equal(atomic_load(&av_key_entry(seg, key)->key), key);
 	for (unsigned int i = 0; i < AV_PINS; i++)
 		assert_int_equal(atomic_load(&seg->head->pin[i].revoked), 0);
 	pin_user_end(user);
 	assert_int_equal(av_region_end(seg, key), 0);
-	assert_false(av_linger_has_key(seg, key));
+	assert_false(av_deferred_has_key(seg, key));
 }
 
 static void a_region_with_windows_stays(void **state)

@@ -12,7 +12,7 @@
 #include "base/newer_verbs.h"
 #include "lib/wait.h"
 #include "memory/key.h"
-#include "memory/linger.h"
+#include "memory/deferred_free.h"
 #include "memory/window.h"
 #include "unit/memory/heap_fixture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory/linger.h"
+#include "memory/deferred_free.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -118,7 +118,7 @@ static bool reaches(struct av_seg *seg, uint32_t key, const void *arg)
 {
 	const struct range *r = arg;
 
-	return !av_linger_has_key(seg, key) && av_key_reaches(seg, key, r->begin, r->end);
+	return !av_deferred_has_key(seg, key) && av_key_reaches(seg, key, r->begin, r->end);
 }
 
 /* Have all accesses ended? Waits a while. */
@@ -152,9 +152,9 @@ void av_page_move_end(void)
 }
 
 /* Can a copy by this key be kept from the program's memory? @of: what has to linger for that */
-static bool can_linger(struct av_seg *seg, const struct av_key *k, struct av_lingering_of *of)
+static bool can_be_deferred(struct av_seg *seg, const struct av_key *k, struct av_deferred_of *of)
 {
-	*of = (struct av_lingering_of){0};
+	*of = (struct av_deferred_of){0};
 	switch ((enum av_key_kind)atomic_load(&k->kind)) {
 	case AV_KEY_PAGES:
 		of->at = k->addr;
@@ -176,14 +176,14 @@ static bool can_linger(struct av_seg *seg, const struct av_key *k, struct av_lin
 
 static bool linger(struct av_seg *seg, uint32_t key)
 {
-	struct av_lingering_of of;
+	struct av_deferred_of of;
 
-	if (!can_linger(seg, av_key_entry(seg, key), &of) || !av_linger_begin(seg, key, &of))
+	if (!can_be_deferred(seg, av_key_entry(seg, key), &of) || !av_deferred_begin(seg, key, &of))
 		return false;
 	if (av_revoke(seg, key))
 		return true;
 	av_revoke_forget(seg, key);
-	av_linger_cancel(seg, key);
+	av_deferred_cancel(seg, key);
 	return false;
 }
 
@@ -207,7 +207,7 @@ struct lingering {
 	LIST_ENTRY(lingering) entry;
 	struct av_seg *seg;
 	uint32_t key;
-	struct av_lingering_of of;
+	struct av_deferred_of of;
 	bool pages, part;	/* the block, or the descriptor, is to be freed then */
 	uint64_t memory, bytes; /* of the segment's heap, to be freed; 0: none */
 	bool settled;		/* its end is over */
@@ -220,21 +220,21 @@ static struct {
 } all = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* All of it is the parent's. */
-static void reset_lingering_in_child(void)
+static void reset_deferred_in_child(void)
 {
 	LIST_INIT(&all.list);
 	atomic_store(&all.count, 0);
 }
 
 static const struct av_fork_handlers fork_handlers = {.mutex = &all.mutex,
-						      .child = reset_lingering_in_child};
+						      .child = reset_deferred_in_child};
 
 static bool is_key(const struct lingering *l, uint64_t key)
 {
 	return l->key == key;
 }
 
-static bool is_lingering_block(const struct lingering *l, uint64_t at)
+static bool is_deferred_block(const struct lingering *l, uint64_t at)
 {
 	return l->of.at == at;
 }
@@ -250,9 +250,9 @@ static bool is_used_part(const struct lingering *l, uint64_t part)
 }
 
 /* The mutex is held; also below. */
-static struct lingering *find_lingering(const struct av_seg *seg,
-					bool (*is)(const struct lingering *, uint64_t),
-					uint64_t what)
+static struct lingering *find_deferred(const struct av_seg *seg,
+				       bool (*is)(const struct lingering *, uint64_t),
+				       uint64_t what)
 {
 	struct lingering *l;
 
@@ -274,18 +274,18 @@ static struct lingering *find_leading_into(const struct av_seg *seg, uint64_t me
 }
 
 /* What is still used by another is left to that one. */
-static void unlink_lingering(struct lingering *l)
+static void unlink_deferred(struct lingering *l)
 {
 	struct lingering *heir;
 
 	LIST_REMOVE(l, entry);
 	atomic_fetch_sub(&all.count, 1);
-	heir = l->pages ? find_lingering(l->seg, is_lingering_block, l->of.at) : NULL;
+	heir = l->pages ? find_deferred(l->seg, is_deferred_block, l->of.at) : NULL;
 	if (heir) {
 		heir->pages = true;
 		l->pages = false;
 	}
-	heir = l->part ? find_lingering(l->seg, is_part, l->of.part) : NULL;
+	heir = l->part ? find_deferred(l->seg, is_part, l->of.part) : NULL;
 	if (heir) {
 		heir->part = true;
 		l->part = false;
@@ -298,7 +298,7 @@ static void unlink_lingering(struct lingering *l)
 	}
 }
 
-bool av_linger_begin(struct av_seg *seg, uint32_t key, const struct av_lingering_of *of)
+bool av_deferred_begin(struct av_seg *seg, uint32_t key, const struct av_deferred_of *of)
 {
 	struct lingering *l = calloc(1, sizeof(*l));
 
@@ -314,59 +314,59 @@ bool av_linger_begin(struct av_seg *seg, uint32_t key, const struct av_lingering
 	return true;
 }
 
-void av_linger_cancel(struct av_seg *seg, uint32_t key)
+void av_deferred_cancel(struct av_seg *seg, uint32_t key)
 {
 	struct lingering *l;
 
 	pthread_mutex_lock(&all.mutex);
-	l = find_lingering(seg, is_key, key);
+	l = find_deferred(seg, is_key, key);
 	if (l)
-		unlink_lingering(l);
+		unlink_deferred(l);
 	pthread_mutex_unlock(&all.mutex);
 	free(l);
 }
 
 /* @key: out, if it is not NULL */
-static bool has_lingering(struct av_seg *seg, bool (*is)(const struct lingering *, uint64_t),
-			  uint64_t what, uint32_t *key)
+static bool has_deferred(struct av_seg *seg, bool (*is)(const struct lingering *, uint64_t),
+			 uint64_t what, uint32_t *key)
 {
 	const struct lingering *l;
 
 	if (av_likely(atomic_load(&all.count) == 0))
 		return false;
 	pthread_mutex_lock(&all.mutex);
-	l = find_lingering(seg, is, what);
+	l = find_deferred(seg, is, what);
 	if (l && key)
 		*key = l->key;
 	pthread_mutex_unlock(&all.mutex);
 	return l != NULL;
 }
 
-bool av_linger_has_key(struct av_seg *seg, uint32_t key)
+bool av_deferred_has_key(struct av_seg *seg, uint32_t key)
 {
-	return has_lingering(seg, is_key, key, NULL);
+	return has_deferred(seg, is_key, key, NULL);
 }
 
-bool av_linger_has_part(struct av_seg *seg, uint32_t part)
+bool av_deferred_has_part(struct av_seg *seg, uint32_t part)
 {
-	return has_lingering(seg, is_part, part, NULL);
+	return has_deferred(seg, is_part, part, NULL);
 }
 
-void av_linger_wait(struct av_seg *seg, uint32_t part)
+void av_deferred_wait(struct av_seg *seg, uint32_t part)
 {
 	uint32_t key;
 
-	while (has_lingering(seg, is_used_part, part, &key) && av_pin_drain(seg, key))
+	while (has_deferred(seg, is_used_part, part, &key) && av_pin_drain(seg, key))
 		;
 }
 
-void av_linger_free_pages(struct av_seg *seg, uint64_t at)
+void av_deferred_free_pages(struct av_seg *seg, uint64_t at)
 {
 	struct lingering *l = NULL;
 
 	if (av_unlikely(atomic_load(&all.count))) {
 		pthread_mutex_lock(&all.mutex);
-		l = find_lingering(seg, is_lingering_block, at);
+		l = find_deferred(seg, is_deferred_block, at);
 		if (l)
 			l->pages = true;
 		pthread_mutex_unlock(&all.mutex);
@@ -380,13 +380,13 @@ static void free_part(struct av_seg *seg, uint32_t part)
 	av_seg_free(seg, (uint64_t)part << AV_HEAP_PART_SHIFT, sizeof(struct av_heap_part));
 }
 
-void av_linger_free_part(struct av_seg *seg, uint32_t part)
+void av_deferred_free_part(struct av_seg *seg, uint32_t part)
 {
 	struct lingering *l = NULL;
 
 	if (av_unlikely(atomic_load(&all.count))) {
 		pthread_mutex_lock(&all.mutex);
-		l = find_lingering(seg, is_part, part);
+		l = find_deferred(seg, is_part, part);
 		if (l)
 			l->part = true;
 		pthread_mutex_unlock(&all.mutex);
@@ -395,7 +395,7 @@ void av_linger_free_part(struct av_seg *seg, uint32_t part)
 		free_part(seg, part);
 }
 
-void av_linger_free_memory(struct av_seg *seg, uint64_t offset, uint64_t bytes)
+void av_deferred_free_memory(struct av_seg *seg, uint64_t offset, uint64_t bytes)
 {
 	struct lingering *l = NULL;
 
@@ -412,20 +412,20 @@ void av_linger_free_memory(struct av_seg *seg, uint64_t offset, uint64_t bytes)
 		av_seg_free(seg, offset, bytes);
 }
 
-void av_linger_settle(struct av_seg *seg, uint32_t key)
+void av_deferred_settle(struct av_seg *seg, uint32_t key)
 {
 	struct lingering *l;
 
 	if (av_likely(atomic_load(&all.count) == 0))
 		return;
 	pthread_mutex_lock(&all.mutex);
-	l = find_lingering(seg, is_key, key);
+	l = find_deferred(seg, is_key, key);
 	if (l)
 		l->settled = true;
 	pthread_mutex_unlock(&all.mutex);
 }
 
-static bool is_lingering_unused(const struct lingering *l, uint64_t unused)
+static bool is_deferred_unused(const struct lingering *l, uint64_t unused)
 {
 	(void)unused;
 	return l->settled && !av_pin_is_held(l->seg, l->key);
@@ -438,26 +438,26 @@ static bool is_any(const struct lingering *l, uint64_t unused)
 }
 
 /* Take one out of the list. */
-static struct lingering *pop_lingering(const struct av_seg *seg,
-				       bool (*is)(const struct lingering *, uint64_t))
+static struct lingering *pop_deferred(const struct av_seg *seg,
+				      bool (*is)(const struct lingering *, uint64_t))
 {
 	struct lingering *l;
 
 	if (av_likely(atomic_load(&all.count) == 0))
 		return NULL;
 	pthread_mutex_lock(&all.mutex);
-	l = find_lingering(seg, is, 0);
+	l = find_deferred(seg, is, 0);
 	if (l)
-		unlink_lingering(l);
+		unlink_deferred(l);
 	pthread_mutex_unlock(&all.mutex);
 	return l;
 }
 
-void av_linger_sweep(struct av_seg *seg)
+void av_deferred_sweep(struct av_seg *seg)
 {
 	struct lingering *l;
 
-	while ((l = pop_lingering(seg, is_lingering_unused))) {
+	while ((l = pop_deferred(seg, is_deferred_unused))) {
 		if (l->pages)
 			av_pages_free(seg->pages, l->of.at);
 		if (l->part)
@@ -470,10 +470,10 @@ void av_linger_sweep(struct av_seg *seg)
 	}
 }
 
-void av_linger_forget(struct av_seg *seg)
+void av_deferred_forget(struct av_seg *seg)
 {
 	struct lingering *l;
 
-	while ((l = pop_lingering(seg, is_any)))
+	while ((l = pop_deferred(seg, is_any)))
 		free(l);
 }

@@ -13,7 +13,7 @@
 #include "lib/own_directory.h"
 #include "lib/wait.h"
 #include "memory/key.h"
-#include "memory/linger.h"
+#include "memory/deferred_free.h"
 #include "memory/shared_region.h"
 #include "segment/alloc.h"
 #include "unit/memory/heap_fixture.h"
@@ -32,19 +32,19 @@ static uint32_t create(uint32_t limit)
 }
 
 /* A key that lingers with @of. */
-static uint32_t linger(struct av_lingering_of of)
+static uint32_t linger(struct av_deferred_of of)
 {
 	uint32_t key = create(KEYS);
 
 	assert_int_not_equal(key, 0);
-	assert_true(av_linger_begin(seg, key, &of));
+	assert_true(av_deferred_begin(seg, key, &of));
 	return key;
 }
 
 static void end(uint32_t key)
 {
-	av_linger_settle(seg, key);
-	av_linger_sweep(seg);
+	av_deferred_settle(seg, key);
+	av_deferred_sweep(seg);
 }
 
 /* Somebody uses the key, by the pin of this number; 0: nobody does. */
@@ -60,55 +60,55 @@ static void a_key_lingers_from_its_begin_to_its_end(void **state)
 	struct av_seg other = *seg;
 	uint32_t key, another = create(KEYS);
 
-	assert_false(av_linger_has_key(seg, another));
-	assert_false(av_linger_has_part(seg, PART));
-	key = linger((struct av_lingering_of){.part = PART});
-	av_linger_cancel(seg, another); /* which does not linger */
-	av_linger_cancel(&other, key);
-	assert_true(av_linger_has_key(seg, key));
-	assert_false(av_linger_has_key(seg, another));
-	assert_false(av_linger_has_key(&other, key));
-	assert_true(av_linger_has_part(seg, PART));
-	assert_false(av_linger_has_part(seg, PART + 1));
-	assert_false(av_linger_has_part(&other, PART));
-	av_linger_cancel(seg, key);
-	assert_false(av_linger_has_key(seg, key));
-	assert_false(av_linger_has_part(seg, PART));
+	assert_false(av_deferred_has_key(seg, another));
+	assert_false(av_deferred_has_part(seg, PART));
+	key = linger((struct av_deferred_of){.part = PART});
+	av_deferred_cancel(seg, another); /* which does not linger */
+	av_deferred_cancel(&other, key);
+	assert_true(av_deferred_has_key(seg, key));
+	assert_false(av_deferred_has_key(seg, another));
+	assert_false(av_deferred_has_key(&other, key));
+	assert_true(av_deferred_has_part(seg, PART));
+	assert_false(av_deferred_has_part(seg, PART + 1));
+	assert_false(av_deferred_has_part(&other, PART));
+	av_deferred_cancel(seg, key);
+	assert_false(av_deferred_has_key(seg, key));
+	assert_false(av_deferred_has_part(seg, PART));
 }
 
 static void a_closed_context_forgets_its_own(void **state)
 {
 	struct av_seg other = *seg;
-	uint32_t key = linger((struct av_lingering_of){0}),
-		 second = linger((struct av_lingering_of){0});
+	uint32_t key = linger((struct av_deferred_of){0}),
+		 second = linger((struct av_deferred_of){0});
 
-	assert_true(av_linger_begin(&other, key, &(struct av_lingering_of){0}));
-	av_linger_forget(seg);
-	assert_false(av_linger_has_key(seg, key));
-	assert_false(av_linger_has_key(seg, second));
-	assert_true(av_linger_has_key(&other, key));
-	av_linger_forget(&other);
-	assert_false(av_linger_has_key(&other, key));
+	assert_true(av_deferred_begin(&other, key, &(struct av_deferred_of){0}));
+	av_deferred_forget(seg);
+	assert_false(av_deferred_has_key(seg, key));
+	assert_false(av_deferred_has_key(seg, second));
+	assert_true(av_deferred_has_key(&other, key));
+	av_deferred_forget(&other);
+	assert_false(av_deferred_has_key(&other, key));
 }
 
 static void a_forked_child_has_none(void **state)
 {
-	uint32_t key = linger((struct av_lingering_of){.part = PART});
+	uint32_t key = linger((struct av_deferred_of){.part = PART});
 	int status;
 	pid_t pid = fork();
 
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		CHECK(!av_linger_has_key(seg, key) && !av_linger_has_part(seg, PART));
-		CHECK(av_linger_begin(seg, key, &(struct av_lingering_of){0}));
-		av_linger_cancel(seg, key);
-		CHECK(!av_linger_has_key(seg, key));
+		CHECK(!av_deferred_has_key(seg, key) && !av_deferred_has_part(seg, PART));
+		CHECK(av_deferred_begin(seg, key, &(struct av_deferred_of){0}));
+		av_deferred_cancel(seg, key);
+		CHECK(!av_deferred_has_key(seg, key));
 		_exit(0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	assert_true(av_linger_has_key(seg, key));
-	av_linger_forget(seg);
+	assert_true(av_deferred_has_key(seg, key));
+	av_deferred_forget(seg);
 }
 
 /* --- when it is freed -------------------------------------------------------------- */
@@ -130,24 +130,24 @@ static void a_key_is_free_when_its_region_has_ended_and_nobody_uses_it(void **st
 		uint32_t key = create(1);
 
 		assert_int_not_equal(key, 0);
-		assert_true(av_linger_begin(seg, key, &(struct av_lingering_of){0}));
+		assert_true(av_deferred_begin(seg, key, &(struct av_deferred_of){0}));
 		atomic_store(&seg->head->pin[1].revoked, key);
 		pin(0, sweeps[i].used ? key : 0);
-		av_linger_settle(seg, key + 1);
-		av_linger_settle(&other, key);
+		av_deferred_settle(seg, key + 1);
+		av_deferred_settle(&other, key);
 		if (sweeps[i].settled)
-			av_linger_settle(seg, key);
-		av_linger_sweep(&other);
-		assert_true(av_linger_has_key(seg, key));
-		av_linger_sweep(seg);
-		if (av_linger_has_key(seg, key) == sweeps[i].freed ||
+			av_deferred_settle(seg, key);
+		av_deferred_sweep(&other);
+		assert_true(av_deferred_has_key(seg, key));
+		av_deferred_sweep(seg);
+		if (av_deferred_has_key(seg, key) == sweeps[i].freed ||
 		    atomic_load(&seg->head->pin[1].revoked) != (sweeps[i].freed ? 0 : key))
 			fail_msg("row %zu", i);
 		if (!sweeps[i].freed)
 			assert_int_equal(create(1), 0); /* its index is taken */
 		pin(0, 0);
 		end(key);
-		assert_false(av_linger_has_key(seg, key));
+		assert_false(av_deferred_has_key(seg, key));
 	}
 }
 
@@ -180,11 +180,11 @@ static void a_block_waits_for_its_user(void **state)
 {
 	for (unsigned int freed = 0; freed < 2; freed++) {
 		uint64_t at = block();
-		uint32_t key = linger((struct av_lingering_of){.at = at});
+		uint32_t key = linger((struct av_deferred_of){.at = at});
 
 		*byte_at(at) = 1;
 		if (freed)
-			av_linger_free_pages(seg, at);
+			av_deferred_free_pages(seg, at);
 		assert_int_equal(*byte_at(at), 1);
 		assert_false(pages_are_free(at));
 		end(key);
@@ -199,11 +199,11 @@ static void a_block_that_does_not_linger_is_freed_at_once(void **state)
 		uint64_t at = block();
 
 		if (others)
-			linger((struct av_lingering_of){.at = NOWHERE});
-		av_linger_free_pages(seg, at);
+			linger((struct av_deferred_of){.at = NOWHERE});
+		av_deferred_free_pages(seg, at);
 		assert_true(pages_are_free(at));
 	}
-	av_linger_forget(seg);
+	av_deferred_forget(seg);
 }
 
 /* --- descriptors, and what keys lead to -------------------------------------------- */
@@ -225,19 +225,19 @@ static bool heap_is_free(uint64_t at, bool descriptor)
 	return next == at;
 }
 
-static struct av_lingering_of of_heap(uint64_t at, bool descriptor)
+static struct av_deferred_of of_heap(uint64_t at, bool descriptor)
 {
 	if (descriptor)
-		return (struct av_lingering_of){.part = (uint32_t)(at >> AV_HEAP_PART_SHIFT)};
-	return (struct av_lingering_of){.leads_to = at};
+		return (struct av_deferred_of){.part = (uint32_t)(at >> AV_HEAP_PART_SHIFT)};
+	return (struct av_deferred_of){.leads_to = at};
 }
 
 static void free_heap(uint64_t at, bool descriptor)
 {
 	if (descriptor)
-		av_linger_free_part(seg, (uint32_t)(at >> AV_HEAP_PART_SHIFT));
+		av_deferred_free_part(seg, (uint32_t)(at >> AV_HEAP_PART_SHIFT));
 	else
-		av_linger_free_memory(seg, at, LIST_BYTES);
+		av_deferred_free_memory(seg, at, LIST_BYTES);
 }
 
 static void memory_of_the_heap_waits_for_its_user(void **state)
@@ -266,7 +266,7 @@ static void memory_that_does_not_linger_is_freed_at_once(void **state)
 		free_heap(at, descriptor);
 		assert_true(heap_is_free(at, descriptor));
 	}
-	av_linger_forget(seg);
+	av_deferred_forget(seg);
 }
 
 /* Where in the memory a key leads to. */
@@ -282,9 +282,9 @@ static void a_key_that_leads_elsewhere_is_none_of_its_users(void **state)
 	for (size_t i = 0; i < AV_ARRAY_SIZE(ends); i++) {
 		uint64_t at = av_seg_alloc(seg, LIST_BYTES);
 		uint32_t key = linger(
-			(struct av_lingering_of){.leads_to = at + (uint64_t)ends[i].leads_to});
+			(struct av_deferred_of){.leads_to = at + (uint64_t)ends[i].leads_to});
 
-		av_linger_free_memory(seg, at, LIST_BYTES);
+		av_deferred_free_memory(seg, at, LIST_BYTES);
 		if (heap_is_free(at, false) == ends[i].within)
 			fail_msg("row %zu", i);
 		end(key);
@@ -295,13 +295,13 @@ static void a_key_that_leads_elsewhere_is_none_of_its_users(void **state)
 
 enum shared { PAGES, DESCRIPTOR, MEMORY, SHARED_N };
 
-static uint64_t make_shared(enum shared what, struct av_lingering_of *of)
+static uint64_t make_shared(enum shared what, struct av_deferred_of *of)
 {
 	uint64_t at;
 
 	if (what == PAGES) {
 		at = block();
-		*of = (struct av_lingering_of){.at = at};
+		*of = (struct av_deferred_of){.at = at};
 		return at;
 	}
 	at = av_seg_alloc(seg, heap_bytes(what == DESCRIPTOR));
@@ -312,7 +312,7 @@ static uint64_t make_shared(enum shared what, struct av_lingering_of *of)
 static void end_shared(enum shared what, uint64_t at)
 {
 	if (what == PAGES)
-		av_linger_free_pages(seg, at);
+		av_deferred_free_pages(seg, at);
 	else
 		free_heap(at, what == DESCRIPTOR);
 }
@@ -329,11 +329,11 @@ static void the_last_of_its_users_frees_it(void **state)
 {
 	for (unsigned int i = 0; i < 2 * SHARED_N; i++) {
 		enum shared what = i / 2;
-		struct av_lingering_of of;
+		struct av_deferred_of of;
 		uint64_t at = make_shared(what, &of);
 		uint32_t key[2] = {linger(of), 0};
 
-		linger((struct av_lingering_of){.at = NOWHERE, .part = 1, .leads_to = NOWHERE});
+		linger((struct av_deferred_of){.at = NOWHERE, .part = 1, .leads_to = NOWHERE});
 		key[1] = linger(of);
 		end_shared(what, at);
 		end(key[i % 2]);
@@ -342,7 +342,7 @@ static void the_last_of_its_users_frees_it(void **state)
 		end(key[1 - i % 2]);
 		if (!shared_is_free(what, at))
 			fail_msg("%d was not freed", (int)what);
-		av_linger_forget(seg);
+		av_deferred_forget(seg);
 	}
 }
 
@@ -365,20 +365,20 @@ static void *end_uses(void *arg)
 /* For each of its keys in turn. */
 static void all_users_of_a_part_are_waited_for(void **state)
 {
-	uint32_t key[2] = {linger((struct av_lingering_of){.part = PART}),
-			   linger((struct av_lingering_of){.part = PART})};
+	uint32_t key[2] = {linger((struct av_deferred_of){.part = PART}),
+			   linger((struct av_deferred_of){.part = PART})};
 	pthread_t thread;
 
-	av_linger_wait(seg, PART); /* nobody uses it: at once */
+	av_deferred_wait(seg, PART); /* nobody uses it: at once */
 	pin(0, key[0]);
 	pin(1, key[1]);
-	av_linger_wait(seg, PART + 1); /* likewise */
+	av_deferred_wait(seg, PART + 1); /* likewise */
 	atomic_store(&left, 2);
 	assert_int_equal(pthread_create(&thread, NULL, end_uses, NULL), 0);
-	av_linger_wait(seg, PART);
+	av_deferred_wait(seg, PART);
 	assert_int_equal(atomic_load(&left), 0);
 	pthread_join(thread, NULL);
-	av_linger_forget(seg);
+	av_deferred_forget(seg);
 }
 
 #define WITH_A_HEAP(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
