@@ -17,7 +17,7 @@
 #include "segment/alloc.h"
 
 static struct {
-	pthread_mutex_t mutex; /* held from av_page_move_begin() to av_page_move_end() */
+	pthread_mutex_t mutex; /* held from av_mm_quiesce_begin() to av_mm_quiesce_end() */
 	LIST_HEAD(, av_seg) list;
 } own = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -30,7 +30,7 @@ static void forget_moves_in_child(void)
 
 static const struct av_fork_handlers move_fork_handlers = {.child = forget_moves_in_child};
 
-void av_page_move_add(struct av_seg *seg)
+void av_mm_quiesce_add(struct av_seg *seg)
 {
 	(void)av_fork_register(AV_FORK_PAGE_MOVE, &move_fork_handlers);
 	pthread_mutex_lock(&own.mutex);
@@ -38,7 +38,7 @@ void av_page_move_add(struct av_seg *seg)
 	pthread_mutex_unlock(&own.mutex);
 }
 
-void av_page_move_remove(struct av_seg *seg)
+void av_mm_quiesce_remove(struct av_seg *seg)
 {
 	pthread_mutex_lock(&own.mutex);
 	LIST_REMOVE(seg, movable);
@@ -94,7 +94,7 @@ static bool all_lines(const char *path, bool (*fine)(const char *line))
 	return ret;
 }
 
-bool av_page_move_allowed(void)
+bool av_mm_quiesce_allowed(void)
 {
 	return all_lines("/proc/self/status", nothing_held) &&
 	       all_lines("/proc/self/maps", no_foreign_writer);
@@ -133,7 +133,7 @@ static bool nobody_at(const struct range *r)
 	return ret;
 }
 
-bool av_page_move_begin(uint64_t begin, uint64_t end)
+bool av_mm_quiesce_begin(uint64_t begin, uint64_t end)
 {
 	const struct range r = {begin, end};
 
@@ -141,11 +141,11 @@ bool av_page_move_begin(uint64_t begin, uint64_t end)
 	set_pages_moving(1);
 	if (nobody_at(&r))
 		return true;
-	av_page_move_end();
+	av_mm_quiesce_end();
 	return false;
 }
 
-void av_page_move_end(void)
+void av_mm_quiesce_end(void)
 {
 	set_pages_moving(0);
 	pthread_mutex_unlock(&own.mutex);
@@ -161,7 +161,7 @@ static bool can_be_deferred(struct av_seg *seg, const struct av_key *k, struct a
 		return (uint32_t)k->intact == seg->ref && k->share == 0;
 	case AV_KEY_REGION:
 		of->part = k->heap; /* the program has other pages then: av_heap_region_end() */
-		return !k->heap || (!av_file_region_is(seg, k->heap) && av_page_move_allowed());
+		return !k->heap || (!av_file_region_is(seg, k->heap) && av_mm_quiesce_allowed());
 	case AV_KEY_DEVICE:
 	case AV_KEY_UMR:
 		of->leads_to = k->addr;

@@ -22,15 +22,15 @@
  */
 
 /* An own context is opened, so its memory may move, or closed. Any thread; a mutex. */
-void av_page_move_add(struct av_seg *seg);
-void av_page_move_remove(struct av_seg *seg);
+void av_mm_quiesce_add(struct av_seg *seg);
+void av_mm_quiesce_remove(struct av_seg *seg);
 
 /*
  * May pages of the process move at all? Something that is no thread may write to the ones that it
  * has pinned, wherever the mapping leads by then: an io_uring, AIO, AF_XDP, another adapter. And
  * locked memory would not stay locked.
  */
-AV_MUST_USE bool av_page_move_allowed(void);
+AV_MUST_USE bool av_mm_quiesce_allowed(void);
 
 /* Do the context's pages move? A dead mover's do not. Context: a pin is held. */
 static inline bool av_page_moving(struct av_seg *seg)
@@ -44,8 +44,8 @@ static inline bool av_page_moving(struct av_seg *seg)
  * moves but these. No context is added or removed before the end.
  * Return: false: not begun, since a peer seems to be stopped
  */
-AV_MUST_USE bool av_page_move_begin(uint64_t begin, uint64_t end);
-void av_page_move_end(void);
+AV_MUST_USE bool av_mm_quiesce_begin(uint64_t begin, uint64_t end);
+void av_mm_quiesce_end(void);
 
 /* The end and the change of a region, whatever its peers are doing, or have left when they died. */
 

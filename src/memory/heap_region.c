@@ -93,8 +93,8 @@ static void privatise_heap_for_fork(void)
 
 	if (!heap)
 		return;
-	stay = !av_page_move_allowed() ||
-	       !av_page_move_begin(heap->begin, heap->begin + AV_SHARED_HEAP_BYTES);
+	stay = !av_mm_quiesce_allowed() ||
+	       !av_mm_quiesce_begin(heap->begin, heap->begin + AV_SHARED_HEAP_BYTES);
 	pthread_mutex_lock(&regions.mutex);
 	if (!stay)
 		LIST_FOREACH(r, &regions.list, entry)
@@ -102,7 +102,7 @@ static void privatise_heap_for_fork(void)
 	heap->before_fork(retrack_heap_pages, stay);
 	pthread_mutex_unlock(&regions.mutex);
 	if (!stay)
-		av_page_move_end();
+		av_mm_quiesce_end();
 }
 
 static void resume_heap_in_parent(void)
@@ -275,15 +275,15 @@ static bool privatise_heap_range(uint64_t addr, uint64_t bytes, bool keep)
 	sigset_t signals, inner;
 	bool ret;
 
-	if (!av_page_move_allowed())
+	if (!av_mm_quiesce_allowed())
 		return false;
 	block_signals(&signals);
-	ret = av_page_move_begin(window, window + AV_SHARED_HEAP_BYTES);
+	ret = av_mm_quiesce_begin(window, window + AV_SHARED_HEAP_BYTES);
 	if (ret) {
 		lock_heap_regions(&inner);
 		privatise_heap_blocks(addr, bytes, keep);
 		unlock(&inner);
-		av_page_move_end();
+		av_mm_quiesce_end();
 	}
 	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	return ret;

@@ -566,7 +566,7 @@ static int open_segment(struct av_context *ctx, uint32_t origin)
 		return err;
 	}
 	c->cmd_fd = av_own_fd(&ctx->seg->file);
-	av_page_move_add(ctx->seg);
+	av_mm_quiesce_add(ctx->seg);
 	av_inject_begin(ctx->seg);
 	av_misuse_begin(ctx);
 	av_port_watch();
@@ -654,7 +654,7 @@ int av_context_close(struct av_context *ctx)
 		av_send_sum_end(ctx->seg);
 		av_odp_quiesce(ctx->seg);
 		av_heap_region_close(ctx->seg);
-		av_page_move_remove(ctx->seg);
+		av_mm_quiesce_remove(ctx->seg);
 		av_deferred_forget(ctx->seg);
 		av_odp_unwatch(ctx->seg);
 		av_table_each(&ctx->qps, drop_peer, NULL);

@@ -58,7 +58,7 @@ static int set_up(void **state)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(heap); i++) {
 		fake_heap_open(&heap[i]);
-		av_page_move_add(&heap[i].fake.seg);
+		av_mm_quiesce_add(&heap[i].fake.seg);
 	}
 	return 0;
 }
@@ -66,7 +66,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(heap); i++) {
-		av_page_move_remove(&heap[i].fake.seg);
+		av_mm_quiesce_remove(&heap[i].fake.seg);
 		fake_heap_close(&heap[i]);
 	}
 	return 0;
@@ -113,11 +113,11 @@ static void pages_move_when_no_context_has_a_user(void **state)
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		uint32_t key[2] = {use(i, 0), use(i, 1)};
 
-		if (av_page_move_begin(BEGIN, END) != rows[i].moves)
+		if (av_mm_quiesce_begin(BEGIN, END) != rows[i].moves)
 			fail_msg("row %zu", i);
 		expect_moving(rows[i].moves);
 		if (rows[i].moves)
-			av_page_move_end();
+			av_mm_quiesce_end();
 		expect_moving(0);
 		for (size_t c = 0; c < AV_ARRAY_SIZE(heap); c++) {
 			atomic_store(&heap[c].fake.seg.head->pin[0].word, 0);

@@ -43,13 +43,13 @@ static const struct {
 
 static void a_mapping_tells_who_writes(void **state)
 {
-	assert_true(av_page_move_allowed());
+	assert_true(av_mm_quiesce_allowed());
 	for (size_t i = 0; i < AV_ARRAY_SIZE(files); i++) {
 		int fd = memfd_create(files[i].name, MFD_CLOEXEC);
 		void *p = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
 
 		assert_true(p != MAP_FAILED);
-		if (av_page_move_allowed() == files[i].writes)
+		if (av_mm_quiesce_allowed() == files[i].writes)
 			fail_msg("a mapping of %s", files[i].name);
 		munmap(p, PAGE);
 		close(fd);
@@ -83,10 +83,10 @@ static void an_xdp_socket_writes(void **state)
 	}
 	ring = mmap(NULL, PAGE, RW, MAP_SHARED, fd, XDP_UMEM_PGOFF_FILL_RING);
 	assert_true(ring != MAP_FAILED);
-	assert_false(av_page_move_allowed());
+	assert_false(av_mm_quiesce_allowed());
 	munmap(ring, PAGE);
 	close(fd);
-	assert_true(av_page_move_allowed());
+	assert_true(av_mm_quiesce_allowed());
 	munmap(umem, BYTES);
 }
 
@@ -95,18 +95,18 @@ static void locked_memory_stays(void **state)
 {
 	uint8_t *p = map_private();
 
-	assert_true(av_page_move_allowed());
+	assert_true(av_mm_quiesce_allowed());
 	assert_int_equal(syscall(SYS_mlock, p, PAGE), 0); /* sanitizers have none */
-	assert_false(av_page_move_allowed());
+	assert_false(av_mm_quiesce_allowed());
 	munmap(p, BYTES);
-	assert_true(av_page_move_allowed());
+	assert_true(av_mm_quiesce_allowed());
 }
 
 /* It needs descriptors to see, and number 0 is one like others. It keeps none. */
 static void without_standard_input(void **state)
 {
 	int input = close_input();
-	bool moves = av_page_move_allowed();
+	bool moves = av_mm_quiesce_allowed();
 
 	assert_int_equal(fcntl(0, F_GETFD), -1);
 	input_again(input);
@@ -116,7 +116,7 @@ static void without_standard_input(void **state)
 static void what_cannot_be_read_stays(void **state)
 {
 	struct rlimit all = few_descriptors(0);
-	bool moves = av_page_move_allowed();
+	bool moves = av_mm_quiesce_allowed();
 
 	setrlimit(RLIMIT_NOFILE, &all);
 	assert_false(moves);
