@@ -141,9 +141,9 @@ AV_MUST_USE enum av_check av_mem_get_any(struct av_seg *seg, const struct av_mem
  * access is a FLUSH.
  *
  * Context: any thread; does not wait; touches none of the program's memory.
- * Return:  AV_CHECK_NONE, or what refuses it, for av_mem_why() (memory/why.h); AV_CHECK_BUSY;
- * AV_CHECK_TUNNELED, if @req->payload
- * Source:  IBTA volume 1, 10.6.3 (memory access checks); ibv_reg_mr(3).
+ * Return:  AV_CHECK_NONE, or what refuses it, for av_mr_explain() (memory/mr_explain.h);
+ * AV_CHECK_BUSY; AV_CHECK_TUNNELED, if @req->payload Source:  IBTA volume 1, 10.6.3 (memory access
+ * checks); ibv_reg_mr(3).
  */
 AV_MUST_USE static inline enum av_check
 av_mem_get(struct av_seg *seg, const struct av_mem_request *req, struct av_span *span)

@@ -10,7 +10,7 @@
 #include "base/newer_verbs.h"
 #include "memory/key.h"
 #include "memory/klm.h"
-#include "memory/why.h"
+#include "memory/mr_explain.h"
 #include "memory/window.h"
 #include "memory/xfer.h"
 #include "observe/diagnosis.h"
@@ -51,8 +51,9 @@ static enum av_fault buffers_of(const struct av_qp_end *req, const struct av_sq_
 				to);
 	return av_likely(found == AV_CHECK_NONE)
 		       ? AV_FAULT_NONE
-		       : av_mem_why_element(req->seg, req->qp->pd, access, &wqe->sge[to->refused],
-					    to->bytes, found, AV_FAULT_LOC_PROT);
+		       : av_mr_explain_element(req->seg, req->qp->pd, access,
+					       &wqe->sge[to->refused], to->bytes, found,
+					       AV_FAULT_LOC_PROT);
 }
 
 enum av_fault av_work_local(struct av_work *w, uint32_t access)
@@ -115,7 +116,7 @@ static enum av_fault work_remote(const struct av_work *w, const struct av_mem_re
 	remote->bytes = req->length;
 	return av_likely(found == AV_CHECK_NONE)
 		       ? AV_FAULT_NONE
-		       : av_mem_why(w->to.seg, req, found, AV_FAULT_REM_ACCESS);
+		       : av_mr_explain(w->to.seg, req, found, AV_FAULT_REM_ACCESS);
 }
 
 static enum av_fault check_announced(const struct av_work *w, const struct av_mem_request *piece)
@@ -219,7 +220,7 @@ enum av_fault av_op_bind(struct av_work *w)
 
 	if (found == AV_CHECK_NONE)
 		return AV_FAULT_NONE;
-	av_window_why(w->req->seg, &bind, found);
+	av_window_explain(w->req->seg, &bind, found);
 	return AV_FAULT_MW_BIND;
 }
 
@@ -234,7 +235,7 @@ enum av_fault av_op_local_inv(struct av_work *w)
 
 	if (found == AV_CHECK_NONE)
 		return AV_FAULT_NONE;
-	av_invalidate_why(w->req->seg, &what, found);
+	av_invalidate_explain(w->req->seg, &what, found);
 	return found == AV_CHECK_INVALIDATE_UNBOUND ? AV_FAULT_MW_BIND : AV_FAULT_LOC_QP_OP;
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "copy/copy.h"
-#include "memory/why.h"
+#include "memory/mr_explain.h"
 #include "memory/xfer.h"
 #include "net/net.h"
 #include "queue/rq_take.h"
@@ -294,9 +294,9 @@ static enum av_fault find_buffers(const struct av_message *msg, const struct av_
 
 	return av_likely(found == AV_CHECK_NONE)
 		       ? AV_FAULT_NONE
-		       : av_mem_why_element(seg, pd, IBV_ACCESS_LOCAL_WRITE,
-					    &request->sge[to->refused], to->bytes, found,
-					    AV_FAULT_RECV_PROT);
+		       : av_mr_explain_element(seg, pd, IBV_ACCESS_LOCAL_WRITE,
+					       &request->sge[to->refused], to->bytes, found,
+					       AV_FAULT_RECV_PROT);
 }
 
 /* Bring the bytes to the buffers of @request, in whatever way. */

@@ -9,7 +9,7 @@
 #include "base/limits.h"
 #include "base/newer_verbs.h"
 #include "device/gid.h"
-#include "memory/why.h"
+#include "memory/mr_explain.h"
 #include "queue/rq.h"
 #include "registry/directory.h"
 #include "transport/rules.h"
@@ -64,8 +64,8 @@ static void why_local(const struct av_failed *f)
 	while (i < count && wqe->sge[i].length == 0)
 		i++;
 	if (i < count)
-		av_mem_why_element(f->req->seg, f->req->qp->pd, access, &wqe->sge[i], wqe->bytes,
-				   AV_CHECK_MEMORY_FAULT, f->fault);
+		av_mr_explain_element(f->req->seg, f->req->qp->pd, access, &wqe->sge[i], wqe->bytes,
+				      AV_CHECK_MEMORY_FAULT, f->fault);
 	else
 		av_diag_note(AV_CHECK_MEMORY_FAULT, 0, 0);
 }
@@ -86,7 +86,7 @@ static void why_remote(const struct av_failed *f)
 	}
 	req.pd = f->rsp->qp->pd;
 	req.qpn = load_reported_qpn(f->rsp);
-	av_mem_why(f->rsp->seg, &req, AV_CHECK_MEMORY_FAULT, f->fault);
+	av_mr_explain(f->rsp->seg, &req, AV_CHECK_MEMORY_FAULT, f->fault);
 }
 
 /* No packet of the peer has come. */

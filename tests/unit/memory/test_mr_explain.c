@@ -13,7 +13,7 @@
 #include "memory/key.h"
 #include "memory/region_count.h"
 #include "memory/unmapped.h"
-#include "memory/why.h"
+#include "memory/mr_explain.h"
 #include "unit/memory/heap_fixture.h"
 
 #define PID   4711
@@ -237,7 +237,7 @@ static void the_check_that_refused_a_key_is_named(void **state)
 		uint64_t counted = refusals(req.key);
 
 		expect_refused(i, &req);
-		assert_int_equal(av_mem_why(seg, &req, keys[i].check, AV_FAULT_LOC_PROT),
+		assert_int_equal(av_mr_explain(seg, &req, keys[i].check, AV_FAULT_LOC_PROT),
 				 AV_FAULT_LOC_PROT);
 		if (!noted(keys[i].check, keys[i].wanted, keys[i].limit))
 			fail_msg("row %zu: check %u, %lu of %lu", i, av_diag_pending()->check,
@@ -255,7 +255,7 @@ static void the_key_of_today_is_told(void **state)
 	struct av_mem_request req = {
 		.key = make(WINDOW_OTHER_TAG), .pd = PD, .remote = true, .length = 1};
 
-	av_mem_why(seg, &req, AV_CHECK_KEY_DEAD, AV_FAULT_REM_ACCESS);
+	av_mr_explain(seg, &req, AV_CHECK_KEY_DEAD, AV_FAULT_REM_ACCESS);
 	assert_true(noted(AV_CHECK_KEY_DEAD, 0, req.key - 1));
 	assert_int_equal(av_diag_pending()->has & AV_HAS_REGION, 0);
 	assert_int_equal(refusals(req.key), 0);
@@ -270,7 +270,7 @@ static void a_fault_of_the_memory_is_none_of_the_key(void **state)
 				     .addr = BASE,
 				     .length = BYTES};
 
-	av_mem_why(seg, &req, AV_CHECK_MEMORY_FAULT, AV_FAULT_REM_ACCESS);
+	av_mr_explain(seg, &req, AV_CHECK_MEMORY_FAULT, AV_FAULT_REM_ACCESS);
 	assert_true(noted(AV_CHECK_MEMORY_FAULT, 0, 0));
 	assert_int_equal(refusals(req.key), 1);
 }
@@ -281,8 +281,8 @@ static void what_is_no_refusal_is_not_noted(void **state)
 	struct av_mem_request req = {.key = make(REGION), .pd = PD, .length = 1};
 
 	av_diag_drop();
-	assert_int_equal(av_mem_why(seg, &req, AV_CHECK_BUSY, AV_FAULT_LOC_PROT), AV_FAULT_BUSY);
-	assert_int_equal(av_mem_why(seg, &req, AV_CHECK_TUNNELED, AV_FAULT_REM_ACCESS),
+	assert_int_equal(av_mr_explain(seg, &req, AV_CHECK_BUSY, AV_FAULT_LOC_PROT), AV_FAULT_BUSY);
+	assert_int_equal(av_mr_explain(seg, &req, AV_CHECK_TUNNELED, AV_FAULT_REM_ACCESS),
 			 AV_FAULT_TUNNELED);
 	assert_int_equal(av_diag_pending()->check, AV_CHECK_NONE);
 	assert_int_equal(refusals(req.key), 0);
@@ -316,8 +316,8 @@ static enum av_check explain_list(const struct ibv_sge *sge, uint32_t count, uin
 
 	assert_int_not_equal(found, AV_CHECK_NONE);
 	assert_int_equal(spans.count, 0);
-	assert_int_equal(av_mem_why_element(seg, PD, LOCAL, &sge[spans.refused], spans.bytes, found,
-					    AV_FAULT_RECV_PROT),
+	assert_int_equal(av_mr_explain_element(seg, PD, LOCAL, &sge[spans.refused], spans.bytes,
+					       found, AV_FAULT_RECV_PROT),
 			 AV_FAULT_RECV_PROT);
 	return found;
 }
@@ -363,8 +363,8 @@ static void an_element_is_cut_to_what_is_left(void **state)
 	struct ibv_sge sge = {.lkey = make(REGION), .addr = BASE, .length = BYTES};
 
 	for (uint64_t bytes = BYTES - 1; bytes <= BYTES; bytes++) {
-		av_mem_why_element(seg, PD, LOCAL, &sge, bytes, AV_CHECK_MEMORY_FAULT,
-				   AV_FAULT_LOC_PROT);
+		av_mr_explain_element(seg, PD, LOCAL, &sge, bytes, AV_CHECK_MEMORY_FAULT,
+				      AV_FAULT_LOC_PROT);
 		assert_true(noted(AV_CHECK_MEMORY_FAULT, 0, 0));
 		assert_int_equal(av_diag_pending()->length, bytes);
 		assert_int_equal(av_diag_pending()->access, LOCAL);
@@ -563,7 +563,7 @@ static void the_check_that_refused_a_bind_is_named(void **state)
 		if (wanted == 0)
 			names_of(binds[i].check, binds[i].bad, &wanted, &limit);
 		found = av_window_bind(seg, &bind);
-		av_window_why(seg, &bind, found);
+		av_window_explain(seg, &bind, found);
 		if (found != binds[i].check || !noted(binds[i].check, wanted, limit))
 			fail_msg("row %zu: check %u, %lu of %lu", i, r->check,
 				 (unsigned long)r->wanted, (unsigned long)r->limit);
@@ -582,16 +582,16 @@ static void a_key_that_cannot_be_invalidated(void **state)
 	const struct av_flight_record *r = av_diag_pending();
 	struct av_window_bind what = {.rkey = NONE | 1, .pd = PD, .qpn = QPN};
 
-	av_invalidate_why(seg, &what, AV_CHECK_INVALIDATE_WINDOW);
+	av_invalidate_explain(seg, &what, AV_CHECK_INVALIDATE_WINDOW);
 	assert_true(noted(AV_CHECK_INVALIDATE_WINDOW, what.rkey, 0));
 	assert_int_equal(r->has, AV_HAS_MEASURE | AV_HAS_ACCESS);
 	assert_int_equal(r->key, what.rkey);
 	what.rkey = make(REGION);
-	av_invalidate_why(seg, &what, AV_CHECK_INVALIDATE_WINDOW);
+	av_invalidate_explain(seg, &what, AV_CHECK_INVALIDATE_WINDOW);
 	assert_true(noted(AV_CHECK_INVALIDATE_WINDOW, what.rkey, 0));
 	assert_int_equal(r->region_kind, AV_KEY_REGION);
 	what.rkey = make(WINDOW_OTHER_TAG);
-	av_invalidate_why(seg, &what, AV_CHECK_INVALIDATE_UNBOUND);
+	av_invalidate_explain(seg, &what, AV_CHECK_INVALIDATE_UNBOUND);
 	assert_true(noted(AV_CHECK_INVALIDATE_UNBOUND, what.rkey, what.rkey - 1));
 	assert_int_equal(r->region_kind, AV_KEY_WINDOW);
 	assert_int_equal(r->region_qp, QPN);
@@ -612,11 +612,11 @@ static void zero_is_no_key(void **state)
 	assert_non_null(k);
 	k->kind = AV_KEY_REGION;
 	k->length = BYTES;
-	av_mem_why(seg, &req, av_mem_get(seg, &req, &span), AV_FAULT_REM_ACCESS);
+	av_mr_explain(seg, &req, av_mem_get(seg, &req, &span), AV_FAULT_REM_ACCESS);
 	assert_true(noted(AV_CHECK_KEY_UNKNOWN, 0, 0));
 	assert_int_equal(refusals(0), 0);
 	k->kind = AV_KEY_WINDOW;
-	av_window_why(seg, &none, av_window_bind(seg, &none));
+	av_window_explain(seg, &none, av_window_bind(seg, &none));
 	assert_true(noted(AV_CHECK_BIND_WINDOW, 0, 0));
 }
 

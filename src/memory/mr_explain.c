@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory/why.h"
+#include "memory/mr_explain.h"
 
 #include "memory/key.h"
 #include "memory/region_count.h"
@@ -80,8 +80,8 @@ static struct av_flight_record *note_key(enum av_check found, const struct look 
 	}
 }
 
-enum av_fault av_mem_why(struct av_seg *seg, const struct av_mem_request *req, enum av_check found,
-			 enum av_fault refused)
+enum av_fault av_mr_explain(struct av_seg *seg, const struct av_mem_request *req,
+			    enum av_check found, enum av_fault refused)
 {
 	struct av_seg *owner = av_mem_key_owner(seg, req->key);
 	struct look l = snapshot_key_fields(owner ? av_key_entry(owner, req->key) : NULL);
@@ -99,9 +99,9 @@ enum av_fault av_mem_why(struct av_seg *seg, const struct av_mem_request *req, e
 	return refused;
 }
 
-enum av_fault av_mem_why_element(struct av_seg *seg, uint32_t pd, uint32_t access,
-				 const struct ibv_sge *sge, uint64_t left, enum av_check found,
-				 enum av_fault refused)
+enum av_fault av_mr_explain_element(struct av_seg *seg, uint32_t pd, uint32_t access,
+				    const struct ibv_sge *sge, uint64_t left, enum av_check found,
+				    enum av_fault refused)
 {
 	struct av_mem_request req = {.pd = pd, .access = access, .length = left};
 
@@ -113,7 +113,7 @@ enum av_fault av_mem_why_element(struct av_seg *seg, uint32_t pd, uint32_t acces
 	req.addr = sge->addr;
 	if (sge->length < left)
 		req.length = sge->length;
-	return av_mem_why(seg, &req, found, refused);
+	return av_mr_explain(seg, &req, found, refused);
 }
 
 /* --- windows --------------------------------------------------------------------- */
@@ -157,7 +157,7 @@ static void note_window(struct av_flight_record *r, uint32_t key, const struct a
 						.access = bind->access});
 }
 
-void av_window_why(struct av_seg *seg, const struct av_window_bind *bind, enum av_check found)
+void av_window_explain(struct av_seg *seg, const struct av_window_bind *bind, enum av_check found)
 {
 	struct look w = snapshot_key_fields(av_key_entry(seg, bind->window));
 	struct look region =
@@ -169,7 +169,8 @@ void av_window_why(struct av_seg *seg, const struct av_window_bind *bind, enum a
 	note_region(r, seg, of_region ? &region : &w);
 }
 
-void av_invalidate_why(struct av_seg *seg, const struct av_window_bind *bind, enum av_check found)
+void av_invalidate_explain(struct av_seg *seg, const struct av_window_bind *bind,
+			   enum av_check found)
 {
 	struct look w = snapshot_key_fields(bind->rkey ? av_key_entry(seg, bind->rkey) : NULL);
 	struct av_flight_record *r =
