@@ -262,7 +262,7 @@ static void begin_period(struct av_cq_inlet *in, struct av_cq_bell *bell)
 }
 
 /* Who set the time may have been stopped before the timer was told. */
-static bool is_overdue(const struct av_cq_inlet *in)
+static bool is_flush_due(const struct av_cq_inlet *in)
 {
 	uint64_t due = atomic_load(&in->event_due_ns);
 
@@ -282,7 +282,7 @@ static void count_entry(struct av_cq_shared *cq, struct av_cq_inlet *in, const s
 {
 	in->counted++;
 	if (!moderated(in) || (in->event_count && in->counted >= in->event_count) ||
-	    cqe->status != IBV_WC_SUCCESS || is_overdue(in))
+	    cqe->status != IBV_WC_SUCCESS || is_flush_due(in))
 		make_event(cq, in, upto, bell);
 	else if (in->event_period_us)
 		begin_period(in, bell);

@@ -166,9 +166,9 @@ struct av_qp_shared {
 	uint32_t receiving_srqn; /* XRC: number of the queue that @receiving is in */
 	uint32_t receiving; /* place + 1 of the receive request that is taken and not completed; 0:
 			       none */
-	uint32_t established;	  /* COMM_EST has been raised */
-	uint32_t msn;		  /* messages completed; the low 24 bits are the MSN */
-	_Atomic uint32_t overdue; /* transport/drive.c; set without the right */
+	uint32_t established;	    /* COMM_EST has been raised */
+	uint32_t msn;		    /* messages completed; the low 24 bits are the MSN */
+	_Atomic uint32_t flush_due; /* transport/drive.c; set without the right */
 	_Atomic uint32_t reading; /* transport/wire.h: av_wire_read_on(); read without the right */
 
 	/*

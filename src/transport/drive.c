@@ -20,7 +20,7 @@
 #include "transport/timer.h"
 #include "transport/wire.h"
 
-/* In the queue pair's @overdue. */
+/* In the queue pair's @flush_due. */
 enum overdue {
 	FLUSH = 1,
 	END = 2, /* and tell of it, where the queue is shared */
@@ -28,12 +28,12 @@ enum overdue {
 
 static void defer_to_timer(const struct av_qp_end *end, enum overdue what)
 {
-	atomic_fetch_or(&end->qp->overdue, what);
+	atomic_fetch_or(&end->qp->flush_due, what);
 	av_timer_watch(end, av_now_ns() + AV_OVERDUE_NS);
 }
 
 /* Put the queue pair into the error state. Context: no @resp held; waits AV_STUCK_NS at most. */
-static void overdue_error(const struct av_qp_end *end)
+static void flush_due_error(const struct av_qp_end *end)
 {
 	if (av_responder_acquire_soon(end)) {
 		av_responder_error(end);
@@ -44,7 +44,7 @@ static void overdue_error(const struct av_qp_end *end)
 		       atomic_exchange(&end->qp->state, IBV_QPS_ERR) == IBV_QPS_ERR ? FLUSH : END);
 }
 
-void av_overdue_flush(const struct av_qp_end *end)
+void av_deferred_flush(const struct av_qp_end *end)
 {
 	if (!av_responder_acquire_soon(end)) {
 		defer_to_timer(end, FLUSH);
@@ -58,19 +58,19 @@ void av_overdue_flush(const struct av_qp_end *end)
  * Flush what is overdue, if the right is free by now. The timer comes by until it is.
  * Context: the right @exec is held, no @resp; does not wait.
  */
-static void overdue_look(const struct av_qp_end *end)
+static void flush_due_look(const struct av_qp_end *end)
 {
 	enum av_lock_result got;
 	uint32_t what;
 
-	if (av_likely(atomic_load(&end->qp->overdue) == 0))
+	if (av_likely(atomic_load(&end->qp->flush_due) == 0))
 		return;
 	got = av_lock_try(&end->qp->resp, AV_RANK_RESP);
 	if (got == AV_LOCK_BUSY)
 		return;
 	if (got == AV_LOCK_REPAIR)
 		av_responder_repair(end);
-	what = atomic_exchange(&end->qp->overdue, 0);
+	what = atomic_exchange(&end->qp->flush_due, 0);
 	if (atomic_load(&end->qp->state) == IBV_QPS_ERR && what & END)
 		av_responder_end_receives(end);
 	else if (atomic_load(&end->qp->state) == IBV_QPS_ERR && what)
@@ -81,7 +81,7 @@ static void overdue_look(const struct av_qp_end *end)
 void av_finish_error(const struct av_qp_end *end)
 {
 	atomic_store(&end->qp->park, AV_PARK_NOT);
-	overdue_error(end);
+	flush_due_error(end);
 }
 
 void av_finish_fail(const struct av_qp_end *end, const struct av_qp_end *peer,
@@ -359,7 +359,7 @@ static void execute_send_queue(const struct av_qp_end *end, struct av_qp_end *pe
 			finish_flush(end, view->tail);
 			av_wire_flushed(end);
 			atomic_store(&qp->park, AV_PARK_NOT); /* else its timer goes on */
-			overdue_look(end);
+			flush_due_look(end);
 		}
 		if (av_unlikely(atomic_load_explicit(&qp->last_wqe, memory_order_relaxed)))
 			av_event_last_wqe(end);
@@ -460,6 +460,6 @@ void av_drive_peer(const struct av_qp_end *end)
 
 void av_fail(const struct av_qp_end *end)
 {
-	overdue_error(end);
+	flush_due_error(end);
 	av_drive(end, NULL);
 }

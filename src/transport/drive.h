@@ -15,7 +15,7 @@
 #define AV_OVERDUE_NS 50000000u
 
 /* Flush the receives of an own queue pair in the error state. Context: the same. */
-void av_overdue_flush(const struct av_qp_end *end);
+void av_deferred_flush(const struct av_qp_end *end);
 
 /*
  * The end of requests: their completions, in order, and what their failure does to the queue pair.

@@ -177,7 +177,7 @@ static void empty_queues(const struct av_qp_end *end)
 	atomic_store(&qp->park, AV_PARK_NOT);
 	atomic_store(&qp->to_wire, AV_TO_WIRE_NOT);
 	qp->drain_notify = 0;
-	atomic_store(&qp->overdue, 0);
+	atomic_store(&qp->flush_due, 0);
 	qp->receiving = qp->established = qp->msn = 0;
 }
 

@@ -41,12 +41,12 @@ uint64_t av_timer_look(const struct av_qp_end *end)
 	uint64_t now = av_now_ns(), next, read;
 	bool soon = !av_wire_move(end);
 
-	if (atomic_load(&end->qp->overdue))
+	if (atomic_load(&end->qp->flush_due))
 		av_drive(end, NULL);
 	read = av_wire_read_on(end);
 	next = look_at_requests(end, now);
 	next = read < next ? read : next;
-	soon = soon || atomic_load(&end->qp->overdue);
+	soon = soon || atomic_load(&end->qp->flush_due);
 	return soon && next > now + AV_OVERDUE_NS ? now + AV_OVERDUE_NS : next;
 }
 

@@ -129,7 +129,7 @@ static void after_post_recv(struct av_qp *qp)
 		av_rnr_posted(&qp->end, qp->rq);
 	if (av_unlikely(atomic_load_explicit(&qp->end.qp->state, memory_order_relaxed) ==
 			IBV_QPS_ERR))
-		av_overdue_flush(&qp->end);
+		av_deferred_flush(&qp->end);
 }
 
 int av_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)

@@ -113,7 +113,7 @@ static void use(struct av_qp_shared *qp)
 	atomic_store(&qp->sq_freed, 1);
 	atomic_store(&qp->kick, 1);
 	atomic_store(&qp->last_wqe, 1);
-	atomic_store(&qp->overdue, 1);
+	atomic_store(&qp->flush_due, 1);
 	qp->sq_next = qp->next_psn = qp->drain_notify = 1;
 	qp->expected_psn = qp->msn = qp->established = 1;
 	qp->attr.dest_qp_num = 1;
@@ -126,7 +126,7 @@ static void expect_new(const struct av_qp_shared *qp)
 	assert_int_equal(atomic_load(&qp->sq_freed), 0);
 	assert_int_equal(atomic_load(&qp->kick), 0);
 	assert_int_equal(atomic_load(&qp->last_wqe), 0);
-	assert_int_equal(atomic_load(&qp->overdue), 0);
+	assert_int_equal(atomic_load(&qp->flush_due), 0);
 	assert_int_equal(atomic_load(&qp->park), AV_PARK_NOT);
 	assert_int_equal(qp->sq_next | qp->next_psn | qp->drain_notify, 0);
 	assert_int_equal(qp->expected_psn | qp->msn | qp->receiving | qp->established, 0);
