@@ -19,7 +19,7 @@
 #include "memory/vma.h"
 #include "segment/alloc.h"
 #include "segment/file_view.h"
-#include "segment/handout.h"
+#include "segment/fd_pass.h"
 #include "segment/segment_map.h"
 
 /* This process's heap; @begin 0: there is none. */
@@ -197,7 +197,7 @@ void av_file_region_begin(void)
 							 .child = reset_file_runs_in_child};
 
 	if (av_fork_register(AV_FORK_FILE_RUNS, &handlers) == 0)
-		av_handout_files_by(is_handed);
+		av_fd_pass_files_by(is_handed);
 }
 
 /* --- regions --------------------------------------------------------------------- */

@@ -115,7 +115,7 @@ uint32_t av_dir_context_at(uint32_t *slot);
 /* The path of that folder while joined. Return: false: it is too long */
 AV_MUST_USE bool av_dir_context_path(uint32_t ref, char *name, size_t size);
 
-/* The memory of a context, as its process has it open (segment/handout.h). @ino: 0: none */
+/* The memory of a context, as its process has it open (segment/fd_pass.h). @ino: 0: none */
 struct av_dir_memory {
 	pid_t pid;
 	int number;

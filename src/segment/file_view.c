@@ -16,7 +16,7 @@
 #include "base/compiler.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
-#include "segment/handout.h"
+#include "segment/fd_pass.h"
 #include "segment/segment_map.h"
 
 #define VIEWS  256u /* of one peer: more runs are reached by system calls */
@@ -186,7 +186,7 @@ static void from_socket(struct making *m)
 			continue;
 		if (!piece_at(m, i, &p))
 			return;
-		fd = av_seg_handed_file(m->seg, p.dev, p.ino);
+		fd = av_seg_passed_file(m->seg, p.dev, p.ino);
 		fd = fd < 0 ? fd : reopened(fd);
 		if (fd < 0)
 			return;

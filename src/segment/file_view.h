@@ -7,7 +7,7 @@
  *
  * A peer opens the file as the program has it, by its descriptors in /proc, by its name in
  * /dev/shm or /dev/hugepages, or, from another PID namespace, by the context's socket
- * (segment/handout.h). The owner opens and closes nothing: that would end its locks of the file
+ * (segment/fd_pass.h). The owner opens and closes nothing: that would end its locks of the file
  * (fcntl(2)).
  */
 #ifndef AV_SEGMENT_FILE_VIEW_H

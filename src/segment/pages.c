@@ -494,12 +494,12 @@ static void hand_out(struct av_seg *seg, struct av_seg_pages_owner *h, uint32_t 
 	struct av_seg_foreign *f = shown(seg, h);
 	char path[PATH_MAX], name[PATH_MAX];
 
-	h->handout = AV_HANDOUT_NONE;
+	h->fd_pass = AV_HANDOUT_NONE;
 	if (!av_own_fd_keep(&h->file, av_seg_memory(h->seg)))
 		return;
 	if (av_dir_context_path(seg->ref, path, sizeof(path)) &&
 	    format_owner_socket_name(name, sizeof(name), path, ref))
-		av_handout_begin(&h->handout, name, &h->file, NULL);
+		av_fd_pass_begin(&h->fd_pass, name, &h->file, NULL);
 	f->number = h->file.fd;
 	f->ino = h->file.ino;
 	atomic_store(&f->ref, ref);
@@ -511,7 +511,7 @@ static void take_back(struct av_seg *seg, struct av_seg_pages_owner *h)
 
 	atomic_store(&shown(seg, h)->ref, 0);
 	snprintf(name, sizeof(name), NAME, atomic_load(&h->ref));
-	av_handout_end(&h->handout);
+	av_fd_pass_end(&h->fd_pass);
 	(void)!unlinkat(av_own_fd(&seg->folder), name, 0);
 	av_own_fd_close(&h->file);
 }
@@ -568,33 +568,33 @@ void av_pages_owner_drop(struct av_seg *seg, uint32_t ref)
 /* --- anybody's ------------------------------------------------------------------- */
 
 /* What the peer says of the memory. Return: .bytes is 0: nothing */
-static struct av_handed said(const struct av_seg *seg, uint32_t ref)
+static struct av_fd_passed said(const struct av_seg *seg, uint32_t ref)
 {
 	for (int i = 0; i < AV_SEG_PAGES_OWNERS; i++) {
 		const struct av_seg_foreign *f = &seg->head->pages_owner[i];
 
 		if (atomic_load_explicit(&f->ref, memory_order_acquire) == ref)
-			return (struct av_handed){
+			return (struct av_fd_passed){
 				.pid = seg->pid,
 				.number = f->number,
 				.ino = f->ino,
 				.bytes = AV_SEG_BYTES,
 			};
 	}
-	return (struct av_handed){.bytes = 0};
+	return (struct av_fd_passed){.bytes = 0};
 }
 
-static uint8_t *map_handed(struct av_seg *seg, uint32_t ref)
+static uint8_t *map_passed(struct av_seg *seg, uint32_t ref)
 {
-	const struct av_handed what = said(seg, ref);
+	const struct av_fd_passed what = said(seg, ref);
 	char path[PATH_MAX], name[PATH_MAX];
 	uint8_t *base = NULL;
 	int fd;
 
 	if (!what.bytes || !av_dir_context_path(seg->ref, path, sizeof(path)))
 		return NULL;
-	fd = av_handed_open(&what,
-			    format_owner_socket_name(name, sizeof(name), path, ref) ? name : NULL);
+	fd = av_fd_passed_open(
+		&what, format_owner_socket_name(name, sizeof(name), path, ref) ? name : NULL);
 	if (fd < 0)
 		return NULL;
 	base = av_map_sparse(av_map_file(NULL, AV_SEG_BYTES, PROT_NONE, fd, 0), AV_SEG_BYTES,
@@ -617,7 +617,7 @@ static uint8_t *map_peers(struct av_seg *seg, uint32_t ref)
 		base = h->base;
 	} else {
 		h = find_pages_owner(seg, 0);
-		base = h ? map_handed(seg, ref) : NULL;
+		base = h ? map_passed(seg, ref) : NULL;
 		if (base) {
 			h->base = base;
 			atomic_store_explicit(&h->ref, ref, memory_order_release);
@@ -641,7 +641,7 @@ uint8_t *av_pages_owner_base(struct av_seg *seg, uint32_t ref)
 void av_pages_owner_forked(struct av_seg *seg)
 {
 	for (int i = 0; i < AV_SEG_PAGES_OWNERS; i++) {
-		av_handout_forked(&seg->pages_owner[i].handout);
+		av_fd_pass_forked(&seg->pages_owner[i].fd_pass);
 		av_own_fd_close(&seg->pages_owner[i].file);
 	}
 }

@@ -21,7 +21,7 @@
 #include "observe/check.h"
 #include "observe/diagnosis.h"
 #include "registry/directory.h"
-#include "segment/handout.h"
+#include "segment/fd_pass.h"
 #include "segment/heap.h"
 #include "segment/pages.h"
 #include "segment/segment_map.h"
@@ -46,7 +46,7 @@ static void reset_segments_in_child(void)
 	pthread_mutex_init(&mutex, NULL);
 	for (uint32_t slot = 0; slot < AV_REF_SLOTS; slot++)
 		if (mapped[slot] && mapped[slot]->own) {
-			av_handout_forked(&mapped[slot]->handout);
+			av_fd_pass_forked(&mapped[slot]->fd_pass);
 			av_pages_owner_forked(mapped[slot]);
 		}
 	memset(mapped, 0, sizeof(mapped));
@@ -99,7 +99,7 @@ static struct av_seg *seg_new(uint32_t ref)
 		return NULL;
 	seg->ref = ref;
 	seg->folder = seg->process = seg->file = seg->tables = AV_OWN_FD_NONE;
-	seg->handout = AV_HANDOUT_NONE;
+	seg->fd_pass = AV_HANDOUT_NONE;
 	seg->users = 1;
 	pthread_mutex_init(&seg->doorbell_mutex, NULL);
 	pthread_mutex_init(&seg->timer_mutex, NULL);
@@ -108,7 +108,7 @@ static struct av_seg *seg_new(uint32_t ref)
 		seg->doorbell[i].fifo = AV_OWN_FD_NONE;
 	for (size_t i = 0; i < AV_SEG_PAGES_OWNERS; i++) {
 		seg->pages_owner[i].file = AV_OWN_FD_NONE;
-		seg->pages_owner[i].handout = AV_HANDOUT_NONE;
+		seg->pages_owner[i].fd_pass = AV_HANDOUT_NONE;
 	}
 	return seg;
 }
@@ -237,9 +237,9 @@ void av_seg_call_peers(void)
 }
 
 /* Peers connect for the memory, too. */
-static void handle_peer_call(struct av_handout *h)
+static void handle_peer_call(struct av_fd_pass *h)
 {
-	struct av_seg *seg = (struct av_seg *)((char *)h - offsetof(struct av_seg, handout));
+	struct av_seg *seg = (struct av_seg *)((char *)h - offsetof(struct av_seg, fd_pass));
 	void (*f)(struct av_seg *) = atomic_load(&on_call); /* GCC calls it by a plain load */
 
 	if (!atomic_exchange(&seg->head->called, 0))
@@ -256,12 +256,12 @@ static bool socket_of(const struct av_seg *seg, char *name, size_t size)
 	return av_dir_context_path(seg->ref, path, sizeof(path)) && av_seg_socket(name, size, path);
 }
 
-int av_seg_handed_file(const struct av_seg *seg, uint64_t dev, uint64_t ino)
+int av_seg_passed_file(const struct av_seg *seg, uint64_t dev, uint64_t ino)
 {
-	const struct av_handed what = {.number = -1, .dev = dev, .ino = ino};
+	const struct av_fd_passed what = {.number = -1, .dev = dev, .ino = ino};
 	char name[PATH_MAX];
 
-	return socket_of(seg, name, sizeof(name)) ? av_handed_open(&what, name) : -ENAMETOOLONG;
+	return socket_of(seg, name, sizeof(name)) ? av_fd_passed_open(&what, name) : -ENAMETOOLONG;
 }
 
 void av_seg_call(struct av_seg *seg)
@@ -270,7 +270,7 @@ void av_seg_call(struct av_seg *seg)
 
 	atomic_store(&seg->head->called, 1);
 	if (socket_of(seg, name, sizeof(name)))
-		av_handout_call(name);
+		av_fd_pass_call(name);
 }
 
 /* From here on, peers find it. */
@@ -279,7 +279,7 @@ static void publish_segment(struct av_seg *seg)
 	char name[PATH_MAX];
 
 	if (socket_of(seg, name, sizeof(name)))
-		av_handout_begin(&seg->handout, name, &seg->file, handle_peer_call);
+		av_fd_pass_begin(&seg->fd_pass, name, &seg->file, handle_peer_call);
 	av_dir_context_set_memory(seg->ref, seg->file.fd, seg->file.ino);
 }
 
@@ -366,7 +366,7 @@ failed:
 
 void av_seg_end_calls(struct av_seg *seg)
 {
-	av_handout_end(&seg->handout);
+	av_fd_pass_end(&seg->fd_pass);
 }
 
 void av_seg_close(struct av_seg *seg)
@@ -401,10 +401,10 @@ static bool peer_is_owner(const struct av_seg *seg)
 
 uint8_t *av_seg_map_shared_heap(struct av_seg *seg)
 {
-	const struct av_handed what = {.pid = seg->same_pidns ? seg->pid : 0,
-				       .number = seg->head->shared_heap_fd,
-				       .ino = seg->head->shared_heap_inode,
-				       .dev = seg->head->shared_heap_dev};
+	const struct av_fd_passed what = {.pid = seg->same_pidns ? seg->pid : 0,
+					  .number = seg->head->shared_heap_fd,
+					  .ino = seg->head->shared_heap_inode,
+					  .dev = seg->head->shared_heap_dev};
 	char name[PATH_MAX];
 
 	return av_shared_heap_map(&what, socket_of(seg, name, sizeof(name)) ? name : NULL,

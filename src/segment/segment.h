@@ -19,7 +19,7 @@
 #include "base/compiler.h"
 #include "base/file.h"
 #include "base/lock.h"
-#include "segment/handout.h"
+#include "segment/fd_pass.h"
 #include "segment/layout.h"
 
 struct av_heap;
@@ -48,11 +48,11 @@ struct av_seg {
 	pid_t pid;
 	bool own; /* of a context of this process */
 	bool same_pidns;
-	struct av_own_fd process;		/* a peer's: segment/handout.h */
+	struct av_own_fd process;		/* a peer's: segment/fd_pass.h */
 	struct av_own_fd folder;		/* an own one's: the context's folder, */
 	struct av_own_fd file;			/* the memory, */
 	struct av_own_fd tables;		/* the file of queue pairs and CQs, */
-	struct av_handout handout;		/* and how peers get at it */
+	struct av_fd_pass fd_pass;		/* and how peers get at it */
 	struct av_heap *heap;			/* own segments only */
 	struct av_pages *pages;			/* own segments only */
 	_Atomic(struct av_timer *) timer;	/* own segments only; NULL until needed */
@@ -85,7 +85,7 @@ struct av_seg {
 		/* Own segments: the owner, with a use, and its memory for peers. */
 		struct av_seg *seg;
 		struct av_own_fd file;
-		struct av_handout handout;
+		struct av_fd_pass fd_pass;
 	} pages_owner[AV_SEG_PAGES_OWNERS]; /* changes guarded by pages_owner_mutex;
 					       segment/pages.h */
 	pthread_mutex_t pages_owner_mutex;
@@ -125,7 +125,7 @@ void av_seg_call_peers(void);
  * A file of memory that a region of a peer is on, from its socket. Waits AV_PATIENCE_NS at most.
  * Return: a descriptor for the caller, or -errno
  */
-AV_MUST_USE int av_seg_handed_file(const struct av_seg *seg, uint64_t dev, uint64_t ino);
+AV_MUST_USE int av_seg_passed_file(const struct av_seg *seg, uint64_t dev, uint64_t ino);
 
 /* Close an own segment: mark it closed, remove its files, drop the creator's use. */
 void av_seg_close(struct av_seg *seg);

@@ -18,7 +18,7 @@
 #include "base/real_calls.h"
 #include "registry/directory.h"
 #include "registry/folder.h"
-#include "segment/handout.h"
+#include "segment/fd_pass.h"
 #include "segment/heap.h"
 #include "segment/pages.h"
 
@@ -59,10 +59,10 @@ static void unmap_shared_heap(uint8_t *heap)
 		av_munmap(heap, AV_SHARED_HEAP_BYTES);
 }
 
-uint8_t *av_shared_heap_map(const struct av_handed *what, const char *path,
+uint8_t *av_shared_heap_map(const struct av_fd_passed *what, const char *path,
 			    _Atomic(uint8_t *) *kept)
 {
-	int fd = what->number < 0 ? -1 : av_handed_open(what, path);
+	int fd = what->number < 0 ? -1 : av_fd_passed_open(what, path);
 	uint8_t *mine = fd < 0 ? NULL : map_heap(fd), *first = NULL;
 
 	if (fd >= 0)
@@ -201,13 +201,13 @@ bool av_seg_socket(char *name, size_t size, const char *path)
 
 int av_seg_open(const struct av_dir_memory *memory, const char *path)
 {
-	const struct av_handed what = {.pid = memory->pid,
-				       .number = memory->number,
-				       .ino = memory->ino,
-				       .bytes = AV_SEG_BYTES};
+	const struct av_fd_passed what = {.pid = memory->pid,
+					  .number = memory->number,
+					  .ino = memory->ino,
+					  .bytes = AV_SEG_BYTES};
 	char name[PATH_MAX];
 
-	return av_handed_open(&what, av_seg_socket(name, sizeof(name), path) ? name : NULL);
+	return av_fd_passed_open(&what, av_seg_socket(name, sizeof(name), path) ? name : NULL);
 }
 
 struct av_seg_head *av_seg_map(int file, int tables, int prot)

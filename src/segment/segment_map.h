@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "observe/counters.h"
 #include "registry/directory.h"
-#include "segment/handout.h"
+#include "segment/fd_pass.h"
 #include "segment/layout.h"
 #include "segment/segment.h"
 
@@ -72,11 +72,11 @@ void av_shared_heap_publish(struct av_seg_head *head);
 #define AV_SHARED_HEAP_NOWHERE ((uint8_t *)1) /* in place of a mapping that cannot be had */
 
 /*
- * Map the shared heap of a peer's process, whole, as av_handed_open() gets it, and keep where it
+ * Map the shared heap of a peer's process, whole, as av_fd_passed_open() gets it, and keep where it
  * is. Context: any thread; several may come at once. Return: what is kept: where it is mapped, or
  * AV_SHARED_HEAP_NOWHERE
  */
-uint8_t *av_shared_heap_map(const struct av_handed *what, const char *path,
+uint8_t *av_shared_heap_map(const struct av_fd_passed *what, const char *path,
 			    _Atomic(uint8_t *) *kept);
 
 /* The segment has no users any more: unmap, so that the memory goes with its process. */

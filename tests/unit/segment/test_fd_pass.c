@@ -27,7 +27,7 @@
 #include "base/file.h"
 #include "lib/few_descriptors.h"
 #include "lib/wait.h"
-#include "segment/handout.h"
+#include "segment/fd_pass.h"
 
 #define BYTES	    (1u << 20)
 #define LONG	    150 /* bytes of a name: more than a socket's address has */
@@ -41,11 +41,11 @@
 
 static char folder[PATH_MAX / 4], path[PATH_MAX / 2];
 static struct av_own_fd file;
-static struct av_handout out;
+static struct av_fd_pass out;
 
-static struct av_handed meant(void)
+static struct av_fd_passed meant(void)
 {
-	return (struct av_handed){.number = -1, .ino = file.ino, .bytes = BYTES};
+	return (struct av_fd_passed){.number = -1, .ino = file.ino, .bytes = BYTES};
 }
 
 static int set_up(void **state)
@@ -60,7 +60,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	av_handout_end(&out);
+	av_fd_pass_end(&out);
 	av_own_fd_close(&file);
 	unlink(path);
 	rmdir(folder);
@@ -85,9 +85,9 @@ static void expect_descriptors(unsigned int n)
 	assert_int_equal(descriptors(), n);
 }
 
-static bool is_handed(const struct av_handed *what)
+static bool is_handed(const struct av_fd_passed *what)
 {
-	int fd = av_handed_open(what, path);
+	int fd = av_fd_passed_open(what, path);
 	struct stat st;
 	bool ret = fd >= 0 && fstat(fd, &st) == 0 && st.st_ino == file.ino;
 
@@ -100,10 +100,10 @@ static bool is_handed(const struct av_handed *what)
 
 static void by_the_socket(void **state)
 {
-	struct av_handed what = meant();
+	struct av_fd_passed what = meant();
 	unsigned int before;
 
-	av_handout_begin(&out, path, &file, NULL);
+	av_fd_pass_begin(&out, path, &file, NULL);
 	before = descriptors();
 	assert_true(is_handed(&what));
 	expect_descriptors(before);
@@ -112,7 +112,7 @@ static void by_the_socket(void **state)
 static void by_a_long_name(void **state)
 {
 	char name[LONG + 1];
-	struct av_handed what = meant();
+	struct av_fd_passed what = meant();
 	unsigned int before;
 
 	memset(name, 'x', LONG);
@@ -120,7 +120,7 @@ static void by_a_long_name(void **state)
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
 	assert_int_equal(mkdir(path, 0700), 0);
 	snprintf(path, sizeof(path), "%s/%s/socket", folder, name);
-	av_handout_begin(&out, path, &file, NULL);
+	av_fd_pass_begin(&out, path, &file, NULL);
 	before = descriptors();
 	assert_true(is_handed(&what));
 	expect_descriptors(before);
@@ -132,14 +132,14 @@ static void by_a_long_name(void **state)
 /* The number is another file by now, or the PID another process. */
 static void by_another_number(void **state)
 {
-	struct av_handed what = meant();
+	struct av_fd_passed what = meant();
 
 	what.pid = getpid();
 	what.number = file.fd;
 	assert_true(is_handed(&what));
 	what.number = open("/dev/null", O_RDWR | O_CLOEXEC);
 	assert_false(is_handed(&what));
-	av_handout_begin(&out, path, &file, NULL);
+	av_fd_pass_begin(&out, path, &file, NULL);
 	assert_true(is_handed(&what));
 	what.pid = 1;
 	assert_true(is_handed(&what));
@@ -156,30 +156,30 @@ static bool is_second(uint64_t dev, uint64_t ino)
 /* One that the owner lets out, and no other: not even the one that is handed out unasked. */
 static void by_its_inode(void **state)
 {
-	struct av_handed what = {.number = -1};
+	struct av_fd_passed what = {.number = -1};
 	unsigned int before;
 	int fd;
 
 	assert_int_equal(av_anonymous(&second, "second", 2 * BYTES), 0);
-	av_handout_begin(&out, path, &file, NULL);
+	av_fd_pass_begin(&out, path, &file, NULL);
 	what.dev = second.dev;
 	what.ino = second.ino;
 	before = descriptors();
-	assert_true(av_handed_open(&what, path) < 0);
-	av_handout_files_by(is_second);
-	fd = av_handed_open(&what, path);
+	assert_true(av_fd_passed_open(&what, path) < 0);
+	av_fd_pass_files_by(is_second);
+	fd = av_fd_passed_open(&what, path);
 	assert_true(fd >= 0 && fd != second.fd);
 	expect_descriptors(before + 1);
 	what.ino = file.ino;
-	assert_true(av_handed_open(&what, path) < 0);
+	assert_true(av_fd_passed_open(&what, path) < 0);
 	what.ino = second.ino;
 	what.dev++;
-	assert_true(av_handed_open(&what, path) < 0);
+	assert_true(av_fd_passed_open(&what, path) < 0);
 	close(fd);
 	what.dev--;
 	av_own_fd_close(&second);
-	assert_true(av_handed_open(&what, path) < 0);
-	av_handout_files_by(NULL);
+	assert_true(av_fd_passed_open(&what, path) < 0);
+	av_fd_pass_files_by(NULL);
 	expect_descriptors(before - 1);
 }
 
@@ -187,7 +187,7 @@ static _Atomic unsigned int failed;
 
 static void *ask(void *arg)
 {
-	struct av_handed what = meant();
+	struct av_fd_passed what = meant();
 
 	for (int i = 0; i < ROUNDS; i++)
 		if (!is_handed(&what))
@@ -199,7 +199,7 @@ static void by_many(void **state)
 {
 	pthread_t thread[THREADS];
 
-	av_handout_begin(&out, path, &file, NULL);
+	av_fd_pass_begin(&out, path, &file, NULL);
 	for (int i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&thread[i], NULL, ask, NULL), 0);
 	for (int i = 0; i < THREADS; i++)
@@ -210,20 +210,20 @@ static void by_many(void **state)
 /* The socket is the parent's: a child that lives on is nobody who answers. */
 static void by_the_parent_of_a_child(void **state)
 {
-	struct av_handed what = meant();
+	struct av_fd_passed what = meant();
 	int status;
 	pid_t pid;
 
-	av_handout_begin(&out, path, &file, NULL);
+	av_fd_pass_begin(&out, path, &file, NULL);
 	pid = fork();
 	if (pid == 0) {
-		av_handout_forked(&out);
+		av_fd_pass_forked(&out);
 		_exit(is_handed(&what) ? 0 : 1);
 	}
 	waitpid(pid, &status, 0);
 	assert_int_equal(status, 0);
 	assert_true(is_handed(&what));
-	av_handout_end(&out);
+	av_fd_pass_end(&out);
 	assert_false(is_handed(&what));
 }
 
@@ -231,14 +231,14 @@ static void by_the_parent_of_a_child(void **state)
 
 static void no_descriptor_for_it(void **state)
 {
-	struct av_handed what = meant();
+	struct av_fd_passed what = meant();
 	unsigned int before;
 
-	av_handout_begin(&out, path, &file, NULL);
+	av_fd_pass_begin(&out, path, &file, NULL);
 	before = descriptors();
 	for (unsigned int more = 0; more < 2; more++) { /* a socket, and an accepted one */
 		struct rlimit all = few_descriptors(more);
-		int fd = av_handed_open(&what, path);
+		int fd = av_fd_passed_open(&what, path);
 
 		setrlimit(RLIMIT_NOFILE, &all);
 		assert_true(fd < 0);
@@ -274,13 +274,13 @@ static void no_descriptor_to_accept(void **state)
 	int client = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), pair[2];
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	struct av_watched_fd other = {.ready = nothing_came};
-	struct av_handed what = meant();
+	struct av_fd_passed what = meant();
 	struct rlimit all;
 	bool held_up;
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	assert_true(av_own_fd_keep(&other.socket, pair[0]));
-	av_handout_begin(&out, path, &file, NULL);
+	av_fd_pass_begin(&out, path, &file, NULL);
 	assert_true(is_handed(&what));
 	snprintf(a.sun_path, sizeof(a.sun_path), "%.*s", (int)sizeof(a.sun_path) - 1, path);
 	all = few_descriptors(0);
@@ -339,7 +339,7 @@ static void *impose(void *arg)
 
 static void expect_refused(struct impostor *i)
 {
-	struct av_handed what = meant();
+	struct av_fd_passed what = meant();
 	unsigned int before = descriptors();
 	pthread_t thread;
 
@@ -363,7 +363,7 @@ static void from_an_impostor(void **state)
 
 static void from_nobody(void **state)
 {
-	struct av_handed what = meant();
+	struct av_fd_passed what = meant();
 	int fd = listen_there();
 	uint64_t begin = av_now_ns();
 
@@ -405,7 +405,7 @@ static bool is_handed_beside_signals(bool answers)
 {
 	struct interrupter me = {.listener = listen_there(), .who = pthread_self()};
 	struct sigaction act = {.sa_handler = on_signal}, before;
-	struct av_handed what = meant();
+	struct av_fd_passed what = meant();
 	pthread_t thread;
 	bool ret;
 

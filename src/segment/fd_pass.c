@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "segment/handout.h"
+#include "segment/fd_pass.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -77,7 +77,7 @@ bool av_peer_process_gone(const struct av_own_fd *process)
 /* --- handing out ----------------------------------------------------------------- */
 
 /* A socket's address is short. Return: false: neither the path nor a way around it fits */
-static bool make_handout_address(struct sockaddr_un *a, const char *path, int *folder)
+static bool make_fd_pass_address(struct sockaddr_un *a, const char *path, int *folder)
 {
 	const char *name = strrchr(path, '/');
 	char parent[PATH_MAX];
@@ -120,7 +120,7 @@ static void message_init(struct message *m)
 				  .msg_controllen = CMSG_LEN(sizeof(int))};
 }
 
-static void send_handout_fd(int fd, int file)
+static void send_fd_pass_fd(int fd, int file)
 {
 	struct message m;
 
@@ -134,7 +134,7 @@ static void send_handout_fd(int fd, int file)
 
 static bool (*_Atomic may_have)(uint64_t dev, uint64_t ino);
 
-void av_handout_files_by(bool (*may)(uint64_t dev, uint64_t ino))
+void av_fd_pass_files_by(bool (*may)(uint64_t dev, uint64_t ino))
 {
 	atomic_store(&may_have, may);
 }
@@ -143,7 +143,8 @@ void av_handout_files_by(bool (*may)(uint64_t dev, uint64_t ino))
  * Which other file is wanted stands in the name of the asker's socket, which needs no folder, and
  * is there before it connects: nobody waits for a message. @nonce: no two sockets have one name.
  */
-static socklen_t name_request(struct sockaddr_un *a, const struct av_handed *what, uint64_t nonce)
+static socklen_t name_request(struct sockaddr_un *a, const struct av_fd_passed *what,
+			      uint64_t nonce)
 {
 	*a = (struct sockaddr_un){.sun_family = AF_UNIX};
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) +
@@ -157,7 +158,7 @@ struct wanted {
 	int fd;
 };
 
-static bool match_handout_file(int dir, const char *name, const struct stat *st, void *arg)
+static bool match_fd_pass_file(int dir, const char *name, const struct stat *st, void *arg)
 {
 	struct wanted *w = arg;
 
@@ -168,7 +169,7 @@ static bool match_handout_file(int dir, const char *name, const struct stat *st,
 }
 
 /* The program's own descriptor, which is neither kept nor closed here. */
-static int asked_for(const struct sockaddr_un *a, const struct av_handout *h)
+static int asked_for(const struct sockaddr_un *a, const struct av_fd_pass *h)
 {
 	bool (*may)(uint64_t, uint64_t) = atomic_load(&may_have);
 	struct wanted w = {.fd = -1};
@@ -179,15 +180,15 @@ static int asked_for(const struct sockaddr_un *a, const struct av_handout *h)
 	w.dev = strtoull(a->sun_path + 1 + strlen(REQUEST), &rest, 16);
 	w.ino = strtoull(rest, NULL, 16);
 	if (may && may(w.dev, w.ino))
-		av_file_search("/proc/self/fd", match_handout_file, &w);
+		av_file_search("/proc/self/fd", match_fd_pass_file, &w);
 	return w.fd;
 }
 
 /* Whoever can connect may have it: the folder is the user's alone. */
-static void serve_handout_request(struct av_watched_fd *w)
+static void serve_fd_pass_request(struct av_watched_fd *w)
 {
-	struct av_handout *h =
-		(struct av_handout *)((char *)w - offsetof(struct av_handout, listener));
+	struct av_fd_pass *h =
+		(struct av_fd_pass *)((char *)w - offsetof(struct av_fd_pass, listener));
 	struct sockaddr_un from = {0};
 	socklen_t bytes = sizeof(from) - 1;
 	int fd = accept4(w->socket.fd, (struct sockaddr *)&from, &bytes,
@@ -196,25 +197,25 @@ static void serve_handout_request(struct av_watched_fd *w)
 
 	w->in_vain = fd < 0 && errno != EAGAIN; /* no descriptor is free */
 	if (fd >= 0 && file >= 0)
-		send_handout_fd(fd, file);
+		send_fd_pass_fd(fd, file);
 	if (fd >= 0)
 		close(fd);
 	if (h->called)
 		h->called(h);
 }
 
-void av_handout_begin(struct av_handout *h, const char *path, const struct av_own_fd *file,
-		      void (*called)(struct av_handout *h))
+void av_fd_pass_begin(struct av_fd_pass *h, const char *path, const struct av_own_fd *file,
+		      void (*called)(struct av_fd_pass *h))
 {
 	struct sockaddr_un a;
 	int folder = -1;
 
-	*h = (struct av_handout){
-		.listener.ready = serve_handout_request, .file = file, .called = called};
+	*h = (struct av_fd_pass){
+		.listener.ready = serve_fd_pass_request, .file = file, .called = called};
 	if (av_own_fd_keep(&h->listener.socket, unix_socket())) {
 		int fd = h->listener.socket.fd;
 
-		if (fchmod(fd, 0600) == 0 && make_handout_address(&a, path, &folder) &&
+		if (fchmod(fd, 0600) == 0 && make_fd_pass_address(&a, path, &folder) &&
 		    av_raw_bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 &&
 		    av_raw_listen(fd, SOMAXCONN) == 0)
 			av_watch_begin(&h->listener);
@@ -225,7 +226,7 @@ void av_handout_begin(struct av_handout *h, const char *path, const struct av_ow
 	}
 }
 
-void av_handout_end(struct av_handout *h)
+void av_fd_pass_end(struct av_fd_pass *h)
 {
 	if (h->listener.socket.fd < 0)
 		return;
@@ -233,21 +234,21 @@ void av_handout_end(struct av_handout *h)
 	av_own_fd_close(&h->listener.socket);
 }
 
-void av_handout_forked(struct av_handout *h)
+void av_fd_pass_forked(struct av_fd_pass *h)
 {
 	av_own_fd_close(&h->listener.socket);
 }
 
 /* --- being handed ---------------------------------------------------------------- */
 
-static bool matches_handed_file(const struct av_handed *what, const struct stat *st)
+static bool matches_passed_file(const struct av_fd_passed *what, const struct stat *st)
 {
 	return S_ISREG(st->st_mode) && st->st_ino == what->ino &&
 	       (what->dev ? st->st_dev == what->dev : st->st_size == (off_t)what->bytes);
 }
 
 /* Looks before it opens: another process's file may be a device that notices. */
-static int by_proc(const struct av_handed *what)
+static int by_proc(const struct av_fd_passed *what)
 {
 	char path[48];
 	struct stat st;
@@ -258,7 +259,7 @@ static int by_proc(const struct av_handed *what)
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)what->pid, what->number);
 	if (stat(path, &st))
 		return -errno;
-	if (!matches_handed_file(what, &st))
+	if (!matches_passed_file(what, &st))
 		return -ESTALE;
 	fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
@@ -293,7 +294,7 @@ static int receive(int fd)
 	return file;
 }
 
-static bool bind_request(int fd, const struct av_handed *what)
+static bool bind_request(int fd, const struct av_fd_passed *what)
 {
 	struct sockaddr_un a;
 	socklen_t bytes = name_request(&a, what, av_now_ns());
@@ -302,7 +303,7 @@ static bool bind_request(int fd, const struct av_handed *what)
 }
 
 /* @what: as below; NULL: nothing. Return: a connected descriptor, or -errno */
-static int connect_handout(const char *path, const struct av_handed *what)
+static int connect_fd_pass(const char *path, const struct av_fd_passed *what)
 {
 	int folder = -1, fd = unix_socket();
 	struct sockaddr_un a;
@@ -311,7 +312,7 @@ static int connect_handout(const char *path, const struct av_handed *what)
 	if (fd < 0)
 		return -errno;
 	there = (!what || !what->dev || bind_request(fd, what)) &&
-		make_handout_address(&a, path, &folder) &&
+		make_fd_pass_address(&a, path, &folder) &&
 		av_raw_connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
 	if (folder >= 0)
 		close(folder);
@@ -321,9 +322,9 @@ static int connect_handout(const char *path, const struct av_handed *what)
 	return -ENOENT;
 }
 
-static int by_socket(const char *path, const struct av_handed *what)
+static int by_socket(const char *path, const struct av_fd_passed *what)
 {
-	int fd = connect_handout(path, what), ret;
+	int fd = connect_fd_pass(path, what), ret;
 
 	if (fd < 0)
 		return fd;
@@ -332,16 +333,16 @@ static int by_socket(const char *path, const struct av_handed *what)
 	return ret;
 }
 
-void av_handout_call(const char *path)
+void av_fd_pass_call(const char *path)
 {
 	AV_UNCANCELLED;
-	int fd = connect_handout(path, NULL);
+	int fd = connect_fd_pass(path, NULL);
 
 	if (fd >= 0)
 		close(fd);
 }
 
-int av_handed_open(const struct av_handed *what, const char *path)
+int av_fd_passed_open(const struct av_fd_passed *what, const char *path)
 {
 	AV_UNCANCELLED;
 	int fd = by_proc(what);
@@ -349,7 +350,7 @@ int av_handed_open(const struct av_handed *what, const char *path)
 
 	if (fd < 0 && path)
 		fd = by_socket(path, what);
-	if (fd < 0 || (fstat(fd, &st) == 0 && matches_handed_file(what, &st)))
+	if (fd < 0 || (fstat(fd, &st) == 0 && matches_passed_file(what, &st)))
 		return fd;
 	syscall(SYS_close, fd);
 	return -ESTALE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How another process gets at anonymous memory. */
-#ifndef AV_SEGMENT_HANDOUT_H
-#define AV_SEGMENT_HANDOUT_H
+#ifndef AV_SEGMENT_FD_PASS_H
+#define AV_SEGMENT_FD_PASS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,38 +49,38 @@ bool av_peer_process_gone(const struct av_own_fd *process);
  */
 
 /* Handing out a descriptor. */
-struct av_handout {
+struct av_fd_pass {
 	struct av_watched_fd listener;
 	const struct av_own_fd *file;
-	void (*called)(struct av_handout *h); /* somebody has connected; NULL: that is all */
+	void (*called)(struct av_fd_pass *h); /* somebody has connected; NULL: that is all */
 };
 
-#define AV_HANDOUT_NONE ((struct av_handout){.listener.socket.fd = -1})
+#define AV_HANDOUT_NONE ((struct av_fd_pass){.listener.socket.fd = -1})
 
 /*
  * Hand out @file, which is borrowed, at the socket @path, which is made. Without the socket, /proc
  * remains. @called: in the watcher's thread, must not block. Blocks.
  */
-void av_handout_begin(struct av_handout *h, const char *path, const struct av_own_fd *file,
-		      void (*called)(struct av_handout *h));
+void av_fd_pass_begin(struct av_fd_pass *h, const char *path, const struct av_own_fd *file,
+		      void (*called)(struct av_fd_pass *h));
 
 /*
  * May other files of this process be handed out, too, to who names one: if @may says so. They are
  * found among the program's descriptors. @may: in the watcher's thread.
  */
-void av_handout_files_by(bool (*may)(uint64_t dev, uint64_t ino));
+void av_fd_pass_files_by(bool (*may)(uint64_t dev, uint64_t ino));
 
 /* Have @called run in the process that hands out at @path. Never waits; may be in vain. */
-void av_handout_call(const char *path);
+void av_fd_pass_call(const char *path);
 
 /* Does not remove the name. */
-void av_handout_end(struct av_handout *h);
+void av_fd_pass_end(struct av_fd_pass *h);
 
 /* In a forked child, whatever locks were held: the parent goes on. */
-void av_handout_forked(struct av_handout *h);
+void av_fd_pass_forked(struct av_fd_pass *h);
 
 /* Whose descriptor it is, and what it must lead to. */
-struct av_handed {
+struct av_fd_passed {
 	pid_t pid;	/* 0: unknown */
 	int number;	/* -1: unknown */
 	uint64_t ino;	/* of the memory: @number may be another file's by now */
@@ -93,6 +93,6 @@ struct av_handed {
  * AV_PATIENCE_NS. System calls are no cancellation points.
  * Return: close-on-exec descriptor, which the caller closes, or -errno
  */
-AV_MUST_USE int av_handed_open(const struct av_handed *what, const char *path);
+AV_MUST_USE int av_fd_passed_open(const struct av_fd_passed *what, const char *path);
 
 #endif
