@@ -107,12 +107,12 @@ static void remove_first(unsigned int i)
 }
 
 /*
- * av_astray_pass(), but what does not fit waits for backlog_again(), and what comes behind it
+ * av_misrouted_pass(), but what does not fit waits for backlog_again(), and what comes behind it
  * waits, too. What waits for long is lost, and so is what there is no memory for.
  */
 static void backlog_pass(const struct av_own_fd *own, uint32_t owner, const struct av_cut *cut)
 {
-	if (find_backlog_line(owner) < OWNERS || av_astray_pass(own, owner, cut) == -EAGAIN)
+	if (find_backlog_line(owner) < OWNERS || av_misrouted_pass(own, owner, cut) == -EAGAIN)
 		append_backlog(owner, cut);
 }
 
@@ -121,7 +121,8 @@ static void move_up(unsigned int i, const struct av_own_fd *own, uint64_t now_ns
 	while (lines[i].owner) {
 		const struct waiting *w = STAILQ_FIRST(&lines[i].line);
 
-		if (now_ns < w->until_ns && av_astray_pass(own, lines[i].owner, &w->cut) == -EAGAIN)
+		if (now_ns < w->until_ns &&
+		    av_misrouted_pass(own, lines[i].owner, &w->cut) == -EAGAIN)
 			return;
 		remove_first(i);
 	}
@@ -286,7 +287,7 @@ static bool parse_datagram(struct av_cut *cut, const struct av_endpoint *e, unsi
 	struct msghdr *m = &buffers->head[i].msg_hdr;
 
 	if (e->kind == AV_ENDPOINT_PASSED)
-		return av_astray_get(cut, buffers->data[i], buffers->head[i].msg_len);
+		return av_misrouted_get(cut, buffers->data[i], buffers->head[i].msg_len);
 	*cut = (struct av_cut){.bytes = buffers->data[i], .count = buffers->head[i].msg_len};
 	memcpy(cut->path.dst, e->address, sizeof(cut->path.dst));
 	cut->source_port = av_net_gid(&buffers->from[i], cut->path.src);
@@ -321,15 +322,15 @@ struct arrival {
 	struct av_cut all;
 	uint32_t owner; /* of those that are to be passed on; 0: there are none */
 	bool patient;	/* they wait until there is room for them */
-	struct av_cut astray;
+	struct av_cut misrouted;
 };
 
-static void forward_astray(struct arrival *a)
+static void forward_misrouted(struct arrival *a)
 {
 	if (a->owner && buffers->passed && a->patient)
-		backlog_pass(buffers->passed, a->owner, &a->astray);
+		backlog_pass(buffers->passed, a->owner, &a->misrouted);
 	else if (a->owner && buffers->passed)
-		(void)av_astray_pass(buffers->passed, a->owner, &a->astray);
+		(void)av_misrouted_pass(buffers->passed, a->owner, &a->misrouted);
 	a->owner = 0;
 }
 
@@ -337,21 +338,21 @@ static void forward_astray(struct arrival *a)
  * Those of one kind that follow one another and have the same owner are passed on together.
  * @begin: of @a. The kernel is not told whose datagrams of management are.
  */
-static void goes_astray(struct arrival *a, uint32_t owner, const struct av_net_packet *p,
-			size_t begin)
+static void is_misrouted(struct arrival *a, uint32_t owner, const struct av_net_packet *p,
+			 size_t begin)
 {
 	av_net_count(AV_NET_ASTRAY, 1);
 	if (a->owner != owner || a->patient != is_management(p) ||
-	    a->astray.bytes + a->astray.count != a->all.bytes + begin) {
-		forward_astray(a);
+	    a->misrouted.bytes + a->misrouted.count != a->all.bytes + begin) {
+		forward_misrouted(a);
 		a->owner = owner;
 		a->patient = is_management(p);
-		a->astray = a->all;
-		a->astray.bytes += begin;
+		a->misrouted = a->all;
+		a->misrouted.bytes += begin;
 	}
-	a->astray.count = (size_t)(a->all.bytes + a->all.at - a->astray.bytes);
+	a->misrouted.count = (size_t)(a->all.bytes + a->all.at - a->misrouted.bytes);
 	if (!is_management(p))
-		av_group_astray(a->by, owner, p->packet.dest_qpn, begin == 0 ? &a->look : NULL);
+		av_group_misrouted(a->by, owner, p->packet.dest_qpn, begin == 0 ? &a->look : NULL);
 }
 
 /* Messages of the connection manager pass between processes even where no address can be had. */
@@ -374,7 +375,7 @@ static void hand_over(struct arrival *a, const struct av_net_packet *p, size_t b
 	else if (to_group ? p->packet.dest_qpn == GROUP_QPN : owner == av_lock_self)
 		receiver->packet(p);
 	else if (owner && a->by->kind == AV_ENDPOINT_ADDRESS)
-		goes_astray(a, owner, p, begin);
+		is_misrouted(a, owner, p, begin);
 	else
 		av_net_count(AV_NET_NOBODY, 1);
 }
@@ -400,7 +401,7 @@ static void hand_over_all(struct arrival *a)
 			drop_faulty_packet(&p, fault);
 		begin = a->all.at;
 	}
-	forward_astray(a);
+	forward_misrouted(a);
 }
 
 /* --- captures --------------------------------------------------------------------- */

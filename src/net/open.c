@@ -229,7 +229,7 @@ void av_net_warn(const uint8_t address[16], int err)
 
 static int make_socket(struct av_endpoint *e)
 {
-	return e->kind == AV_ENDPOINT_PASSED ? av_astray_socket(&e->socket)
+	return e->kind == AV_ENDPOINT_PASSED ? av_misrouted_socket(&e->socket)
 					     : av_net_socket(&e->socket, e->address, e->ifindex,
 							     e->kind == AV_ENDPOINT_GROUP);
 }
@@ -239,7 +239,7 @@ static int give_name(struct av_endpoint *e)
 {
 	switch (e->kind) {
 	case AV_ENDPOINT_PASSED:
-		return av_astray_begin(&e->socket);
+		return av_misrouted_begin(&e->socket);
 	case AV_ENDPOINT_GROUP:
 		return av_net_socket_bind(&e->socket, e->address, e->ifindex, true);
 	case AV_ENDPOINT_ADDRESS:
@@ -321,7 +321,7 @@ static bool unuse(struct av_endpoint *e)
 
 /* --- addresses -------------------------------------------------------------------- */
 
-/* Without it, packets that went astray are lost. */
+/* Without it, packets that was misrouted are lost. */
 static void begin_passing(void)
 {
 	static const uint8_t none[16];
@@ -357,7 +357,7 @@ static void end_all(void)
 	listen_end();
 	av_net_ask_end();
 	if (e) {
-		av_astray_end();
+		av_misrouted_end();
 		passed = NULL;
 		close_endpoint(e);
 	}
@@ -517,7 +517,7 @@ int av_net_pass(uint32_t proc, const struct av_net_path *path, uint8_t *packet, 
 	int saved = errno, ret;
 
 	av_burst_put_icrc(path, packet, bytes, 0);
-	ret = e ? av_astray_pass(&e->socket, proc, &cut) : -ENOTCONN;
+	ret = e ? av_misrouted_pass(&e->socket, proc, &cut) : -ENOTCONN;
 	errno = saved;
 	return ret;
 }

@@ -228,14 +228,14 @@ struct header {
 	uint32_t segment;
 };
 
-int av_astray_socket(struct av_own_fd *own)
+int av_misrouted_socket(struct av_own_fd *own)
 {
 	int fd = av_raw_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	return av_own_fd_keep(own, fd) ? 0 : -errno;
 }
 
-int av_astray_begin(const struct av_own_fd *own)
+int av_misrouted_begin(const struct av_own_fd *own)
 {
 	int fd = av_own_fd(own);
 	struct sockaddr_un a;
@@ -246,12 +246,12 @@ int av_astray_begin(const struct av_own_fd *own)
 	return fchmod(fd, 0600) || av_raw_bind(fd, (struct sockaddr *)&a, sizeof(a)) ? -errno : 0;
 }
 
-void av_astray_end(void)
+void av_misrouted_end(void)
 {
 	av_process_socket_remove(av_lock_self);
 }
 
-int av_astray_pass(const struct av_own_fd *own, uint32_t owner, const struct av_cut *cut)
+int av_misrouted_pass(const struct av_own_fd *own, uint32_t owner, const struct av_cut *cut)
 {
 	struct header h = {.path = cut->path,
 			   .source_port = cut->source_port,
@@ -267,7 +267,7 @@ int av_astray_pass(const struct av_own_fd *own, uint32_t owner, const struct av_
 	return av_raw_sendmsg(own->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-bool av_astray_get(struct av_cut *cut, const uint8_t *from, size_t bytes)
+bool av_misrouted_get(struct av_cut *cut, const uint8_t *from, size_t bytes)
 {
 	struct header h;
 
@@ -352,7 +352,7 @@ unsigned int av_steer_program(const struct av_steer_run *run, unsigned int runs,
 	return (unsigned int)(to - program);
 }
 
-#define REPAIR_NS    10000000u	  /* between two looks for why packets go astray */
+#define REPAIR_NS    10000000u	  /* between two looks for why packets are misrouted */
 #define DYING_NS     200000000u	  /* until the kernel has closed what a dead process had open */
 #define DYING_MS     5		  /* between two looks for that */
 #define IMPATIENT_NS 10000000000u /* it has been waited for in vain */
@@ -480,7 +480,7 @@ int av_group_own(uint32_t qpn, struct av_endpoint *const *e, unsigned int count)
 	return ret;
 }
 
-/* --- packets that go astray ------------------------------------------------------- */
+/* --- packets that are misrouted ------------------------------------------------------- */
 
 struct av_group_look av_group_look(const struct av_endpoint *e)
 {
@@ -520,8 +520,8 @@ static void repair(const struct av_endpoint *e, int group, uint32_t owner, uint3
 		attach_steer_program(e, group);
 }
 
-void av_group_astray(struct av_endpoint *e, uint32_t owner, uint32_t qpn,
-		     const struct av_group_look *look)
+void av_group_misrouted(struct av_endpoint *e, uint32_t owner, uint32_t qpn,
+			const struct av_group_look *look)
 {
 	uint64_t now = av_now_coarse_ns();
 	int group = e->group;

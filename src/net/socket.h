@@ -41,18 +41,18 @@ AV_MUST_USE int av_net_socket_bind(const struct av_own_fd *own, const uint8_t ad
  */
 
 /* The socket of this process, without a name; the name; and the name no longer. 0 or -errno */
-AV_MUST_USE int av_astray_socket(struct av_own_fd *own);
-AV_MUST_USE int av_astray_begin(const struct av_own_fd *own);
-void av_astray_end(void);
+AV_MUST_USE int av_misrouted_socket(struct av_own_fd *own);
+AV_MUST_USE int av_misrouted_begin(const struct av_own_fd *own);
+void av_misrouted_end(void);
 
 /*
  * Pass datagrams on, all of @cut, to @owner. @own: the socket of this process. Return: 0; -EAGAIN:
  * its socket is full; -ECONNREFUSED, -ENOENT: it has none
  */
-int av_astray_pass(const struct av_own_fd *own, uint32_t owner, const struct av_cut *cut);
+int av_misrouted_pass(const struct av_own_fd *own, uint32_t owner, const struct av_cut *cut);
 
 /* Read what was passed on. @cut: out; its datagrams stay in @from. Return: false: it is garbage */
-AV_MUST_USE bool av_astray_get(struct av_cut *cut, const uint8_t *from, size_t bytes);
+AV_MUST_USE bool av_misrouted_get(struct av_cut *cut, const uint8_t *from, size_t bytes);
 
 /* Which of the sockets that share an address gets a packet. */
 
@@ -90,7 +90,7 @@ unsigned int av_steer_program(const struct av_steer_run *run, unsigned int runs,
 
 /*
  * An address that several processes share: telling the kernel which packets are whose
- * (registry/reuseport.h). If it has not been told yet, or refuses, packets go astray,
+ * (registry/reuseport.h). If it has not been told yet, or refuses, packets are misrouted,
  * and are passed on.
  */
 
@@ -126,7 +126,7 @@ void av_group_drained(struct av_endpoint *e, const struct av_group_look *look);
  * time. @look: at what it came with; NULL: it came together with others
  * Context: by who receives; may wait for the directory
  */
-void av_group_astray(struct av_endpoint *e, uint32_t owner, uint32_t qpn,
-		     const struct av_group_look *look);
+void av_group_misrouted(struct av_endpoint *e, uint32_t owner, uint32_t qpn,
+			const struct av_group_look *look);
 
 #endif

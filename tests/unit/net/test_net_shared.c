@@ -27,7 +27,7 @@ struct member {
 	_Atomic bool ready;
 	uint32_t qpn[QPS];
 	_Atomic uint32_t got[QPS];
-	_Atomic uint32_t others, astray;
+	_Atomic uint32_t others, misrouted;
 };
 
 static struct member *member; /* MEMBERS */
@@ -46,7 +46,7 @@ static void count(const struct av_net_packet *p)
 
 static void settled(void)
 {
-	atomic_store(&self->astray, (uint32_t)av_net_counted(AV_NET_ASTRAY));
+	atomic_store(&self->misrouted, (uint32_t)av_net_counted(AV_NET_ASTRAY));
 }
 
 /* What a member does: it opens the address, and leaves when it is told to. */
@@ -115,14 +115,14 @@ static void send_one(struct member *m, unsigned int qp)
 	assert_int_equal(atomic_load(&m->got[qp]), before + 1);
 }
 
-static uint32_t all_astray(void)
+static uint32_t all_misrouted(void)
 {
 	uint32_t sum = 0;
 
 	for (unsigned int i = 0; i < MEMBERS; i++)
 		if (member[i].pid) {
 			assert_int_equal(atomic_load(&member[i].others), 0);
-			sum += atomic_load(&member[i].astray);
+			sum += atomic_load(&member[i].misrouted);
 		}
 	return sum;
 }
@@ -140,9 +140,9 @@ static void expect_all_right(void)
 	uint32_t before = 0, now = UINT32_MAX;
 
 	for (unsigned int rounds = 0; now != before && rounds < 100; rounds++) {
-		before = all_astray();
+		before = all_misrouted();
 		send_to_all();
-		now = all_astray();
+		now = all_misrouted();
 	}
 	assert_int_equal(now, before);
 }
@@ -172,7 +172,7 @@ static void each_gets_its_own(void **state)
 	(void)state;
 	begin(MEMBERS, true);
 	send_to_all();
-	assert_int_equal(all_astray(), 0);
+	assert_int_equal(all_misrouted(), 0);
 	end();
 }
 
@@ -190,7 +190,7 @@ static void one_leaves(void **state)
 	begin(4, true);
 	leaves(&member[1]);
 	send_to_all();
-	assert_int_equal(all_astray(), 0);
+	assert_int_equal(all_misrouted(), 0);
 	end();
 }
 
@@ -219,7 +219,7 @@ static void several_die(void **state)
 	}
 }
 
-/* The directory is as wrong as can be: each learns its place from what comes astray. */
+/* The directory is as wrong as can be: each learns its place from what comes misrouted. */
 static void nobody_is_where_it_was_thought(void **state)
 {
 	struct av_dir_reuseport *g = NULL;

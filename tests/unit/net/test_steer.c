@@ -154,7 +154,7 @@ static void as_many_runs_as_there_may_be(void **state)
 		assert_block(block);
 }
 
-/* Who has no room gets packets by way of others. Nobody else's go astray. */
+/* Who has no room gets packets by way of others. Nobody else's are misrouted. */
 static void too_many_runs(void **state)
 {
 	uint32_t block = 0;
