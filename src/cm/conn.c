@@ -449,7 +449,7 @@ static void handle_conn_timeout(struct av_cm_conn *c)
 		aim(c);
 		send_conn_message(c);
 		if (c->tries == 1 && !c->way.proc)
-			av_net_ask(&c->way.path);
+			av_net_icmp_watch(&c->way.path);
 	}
 }
 

@@ -116,8 +116,8 @@ void av_cm_report_refused(const struct av_cm_way *way, uint64_t service_id, uint
 
 void av_cm_report_silence(const struct av_cm_way *way, uint64_t service_id, unsigned int requests)
 {
-	enum av_check check =
-		way->proc ? AV_CHECK_PEER_SILENT : av_check_of_silence(-av_net_heard(&way->path));
+	enum av_check check = way->proc ? AV_CHECK_PEER_SILENT
+					: av_check_of_silence(-av_net_icmp_error(&way->path));
 
 	if (check == AV_CHECK_PEER_SILENT)
 		(void)note_way(ETIMEDOUT, AV_CHECK_CM_NO_ANSWER, av_cm_service_port(service_id),

@@ -192,7 +192,7 @@ static void start_route_probe(struct question *q, const struct av_net_path *path
 	q->known = connect_it(q->socket.fd, q);
 }
 
-void av_net_ask(const struct av_net_path *path)
+void av_net_icmp_watch(const struct av_net_path *path)
 {
 	int saved = errno;
 	struct question *q;
@@ -218,7 +218,7 @@ static int read_route_probe(const struct question *q)
 	return -err;
 }
 
-int av_net_heard(const struct av_net_path *path)
+int av_net_icmp_error(const struct av_net_path *path)
 {
 	int saved = errno, ret = 0;
 	struct question *q;
@@ -242,14 +242,14 @@ static void close_route_probes(void)
 	used = 0;
 }
 
-void av_net_ask_end(void)
+void av_net_icmp_end(void)
 {
 	pthread_mutex_lock(&question_mutex);
 	close_route_probes();
 	pthread_mutex_unlock(&question_mutex);
 }
 
-void av_net_ask_forked(void)
+void av_net_icmp_forked(void)
 {
 	pthread_mutex_init(&question_mutex, NULL);
 	close_route_probes();

@@ -63,7 +63,7 @@ void av_endpoint_forked(void);
 /* Questions to kernels on the way to another host, within net/. net.h has the others. */
 
 /* No address is open any more, or this is a forked child: there were no questions. */
-void av_net_ask_end(void);
-void av_net_ask_forked(void);
+void av_net_icmp_end(void);
+void av_net_icmp_forked(void);
 
 #endif

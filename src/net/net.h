@@ -215,14 +215,14 @@ int av_net_send(struct av_net_burst *burst);
  * the way say of it is heard at a socket of its own: at those of queue pairs, the next send would
  * fail for it, whoever it is for. Context: makes system calls, never waits; any right may be held
  */
-void av_net_ask(const struct av_net_path *path);
+void av_net_icmp_watch(const struct av_net_path *path);
 
 /*
- * What has been heard since. Context: as av_net_ask()
+ * What has been heard since. Context: as av_net_icmp_watch()
  * Return: 0: nothing, or there was no question; -errno: -ENETUNREACH, -EHOSTUNREACH: no way to that
  * host; -ECONNREFUSED: nobody has the port there; -EPERM: a firewall here
  */
-AV_MUST_USE int av_net_heard(const struct av_net_path *path);
+AV_MUST_USE int av_net_icmp_error(const struct av_net_path *path);
 
 /* --- counters -------------------------------------------------------------------- */
 

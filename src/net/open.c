@@ -196,7 +196,7 @@ void av_net_forked(void)
 	atomic_store(&av_net_is_open, false);
 	av_inbound_forked();
 	av_burst_forked();
-	av_net_ask_forked();
+	av_net_icmp_forked();
 	listen_forked();
 	av_backlog_forked();
 	av_endpoint_forked();
@@ -355,7 +355,7 @@ static void end_all(void)
 	struct av_endpoint *e = passed;
 
 	listen_end();
-	av_net_ask_end();
+	av_net_icmp_end();
 	if (e) {
 		av_misrouted_end();
 		passed = NULL;

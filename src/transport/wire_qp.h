@@ -167,7 +167,7 @@ struct av_wire {
 	uint64_t answer_ns, rest_until_ns;
 	bool waits;    /* for the RNR timer: nothing is sent meanwhile */
 	bool repeated; /* since the last progress or timeout, because of a gap */
-	bool asked;    /* what keeps answers away: av_net_ask() */
+	bool asked;    /* what keeps answers away: av_net_icmp_watch() */
 	bool active;   /* it has a share of @window */
 	int obstacle;  /* since the last progress: packets were refused, or not used, -errno */
 	int unheard;   /* why there was no answer, -errno; 0: nobody says */

@@ -176,7 +176,7 @@ static void wait_for_turn(const struct av_qp_end *end, const struct av_wire *w)
 /* What is known of why there is no answer, -errno. */
 static int take_path_error(struct av_wire *w)
 {
-	int err = w->asked ? av_net_heard(&w->way.path) : 0;
+	int err = w->asked ? av_net_icmp_error(&w->way.path) : 0;
 
 	w->asked = false;
 	return err ? err : w->obstacle;
@@ -242,7 +242,7 @@ static bool handle_answer_timeout(const struct sending *s)
 		}
 		w->asked = av_retry_is_last(s->end->qp);
 		if (w->asked)
-			av_net_ask(&w->way.path);
+			av_net_icmp_watch(&w->way.path);
 	}
 	w->waits = w->repeated = false;
 	av_wire_rewind(s->end, w, w->acked);

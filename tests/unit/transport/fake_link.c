@@ -524,11 +524,11 @@ uint32_t av_net_room(uint32_t bytes)
 	return setting->room ? setting->room : BURST;
 }
 
-void av_net_ask(const struct av_net_path *path)
+void av_net_icmp_watch(const struct av_net_path *path)
 {
 }
 
-int av_net_heard(const struct av_net_path *path)
+int av_net_icmp_error(const struct av_net_path *path)
 {
 	return 0;
 }
