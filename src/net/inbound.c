@@ -17,7 +17,7 @@
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "net/address.h"
-#include "net/cut.h"
+#include "net/gro_split.h"
 #include "net/endpoint.h"
 #include "net/socket.h"
 #include "registry/capture_table.h"
@@ -30,7 +30,7 @@
 struct waiting {
 	STAILQ_ENTRY(waiting) entry;
 	uint64_t until_ns;
-	struct av_cut cut; /* of @bytes */
+	struct av_gro_split cut; /* of @bytes */
 	uint8_t bytes[];
 };
 
@@ -68,7 +68,7 @@ static size_t backlog_entry_bytes(const struct waiting *w)
 	return sizeof(*w) + w->cut.count;
 }
 
-static void append_backlog(uint32_t owner, const struct av_cut *cut)
+static void append_backlog(uint32_t owner, const struct av_gro_split *cut)
 {
 	size_t bytes = sizeof(struct waiting) + cut->count;
 	unsigned int i = find_backlog_line(owner);
@@ -110,7 +110,8 @@ static void remove_first(unsigned int i)
  * av_misrouted_pass(), but what does not fit waits for backlog_again(), and what comes behind it
  * waits, too. What waits for long is lost, and so is what there is no memory for.
  */
-static void backlog_pass(const struct av_own_fd *own, uint32_t owner, const struct av_cut *cut)
+static void backlog_pass(const struct av_own_fd *own, uint32_t owner,
+			 const struct av_gro_split *cut)
 {
 	if (find_backlog_line(owner) < OWNERS || av_misrouted_pass(own, owner, cut) == -EAGAIN)
 		append_backlog(owner, cut);
@@ -255,7 +256,7 @@ static int load_cmsg_int(const struct cmsghdr *c)
 	return value;
 }
 
-static void take_note(struct av_cut *cut, const struct cmsghdr *c)
+static void take_note(struct av_gro_split *cut, const struct cmsghdr *c)
 {
 	int value = load_cmsg_int(c);
 
@@ -282,13 +283,13 @@ static void take_note(struct av_cut *cut, const struct cmsghdr *c)
 }
 
 /* Datagram @i, which came by @e. Return: false: it is nothing that a process passes on */
-static bool parse_datagram(struct av_cut *cut, const struct av_endpoint *e, unsigned int i)
+static bool parse_datagram(struct av_gro_split *cut, const struct av_endpoint *e, unsigned int i)
 {
 	struct msghdr *m = &buffers->head[i].msg_hdr;
 
 	if (e->kind == AV_ENDPOINT_PASSED)
 		return av_misrouted_get(cut, buffers->data[i], buffers->head[i].msg_len);
-	*cut = (struct av_cut){.bytes = buffers->data[i], .count = buffers->head[i].msg_len};
+	*cut = (struct av_gro_split){.bytes = buffers->data[i], .count = buffers->head[i].msg_len};
 	memcpy(cut->path.dst, e->address, sizeof(cut->path.dst));
 	cut->source_port = av_net_gid(&buffers->from[i], cut->path.src);
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
@@ -319,10 +320,10 @@ static uint32_t owner_of(const struct av_net_packet *p)
 struct arrival {
 	struct av_endpoint *by;
 	struct av_group_look look;
-	struct av_cut all;
+	struct av_gro_split all;
 	uint32_t owner; /* of those that are to be passed on; 0: there are none */
 	bool patient;	/* they wait until there is room for them */
-	struct av_cut misrouted;
+	struct av_gro_split misrouted;
 };
 
 static void forward_misrouted(struct arrival *a)
@@ -393,7 +394,7 @@ static void hand_over_all(struct arrival *a)
 	struct av_net_packet p;
 	size_t begin = 0;
 
-	while (av_cut_next(&a->all, &p, &fault)) {
+	while (av_gro_next(&a->all, &p, &fault)) {
 		av_net_count(AV_NET_IN, 1);
 		if (fault == AV_NET_COUNTS)
 			hand_over(a, &p, begin);
@@ -426,7 +427,7 @@ static bool is_nobodys(const struct av_net_packet *p)
 static __attribute__((noinline)) void show_all(const struct arrival *a)
 {
 	struct av_net_datagram datagram[SHOWN];
-	struct av_cut cut = a->all;
+	struct av_gro_split cut = a->all;
 	struct av_net_seen seen = {.path = &cut.path,
 				   .source_port = cut.source_port,
 				   .time_ns = av_now_real_ns(),
@@ -435,7 +436,7 @@ static __attribute__((noinline)) void show_all(const struct arrival *a)
 	struct av_net_packet p;
 	size_t begin = 0;
 
-	for (; av_cut_next(&cut, &p, &fault); begin = cut.at) {
+	for (; av_gro_next(&cut, &p, &fault); begin = cut.at) {
 		bool is_packet = fault == AV_NET_COUNTS;
 
 		if (is_passed_on(a, &p, is_packet))

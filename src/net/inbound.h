@@ -8,7 +8,7 @@
 
 #include "base/compiler.h"
 #include "base/file.h"
-#include "net/cut.h"
+#include "net/gro_split.h"
 #include "net/net.h"
 
 /*

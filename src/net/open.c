@@ -511,7 +511,7 @@ void av_net_release(void)
 
 int av_net_pass(uint32_t proc, const struct av_net_path *path, uint8_t *packet, size_t bytes)
 {
-	const struct av_cut cut = {
+	const struct av_gro_split cut = {
 		.path = *path, .source_port = AV_ROCE_PORT, .bytes = packet, .count = bytes};
 	const struct av_endpoint *e = passed;
 	int saved = errno, ret;

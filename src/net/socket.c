@@ -251,7 +251,7 @@ void av_misrouted_end(void)
 	av_process_socket_remove(av_lock_self);
 }
 
-int av_misrouted_pass(const struct av_own_fd *own, uint32_t owner, const struct av_cut *cut)
+int av_misrouted_pass(const struct av_own_fd *own, uint32_t owner, const struct av_gro_split *cut)
 {
 	struct header h = {.path = cut->path,
 			   .source_port = cut->source_port,
@@ -267,19 +267,19 @@ int av_misrouted_pass(const struct av_own_fd *own, uint32_t owner, const struct 
 	return av_raw_sendmsg(own->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-bool av_misrouted_get(struct av_cut *cut, const uint8_t *from, size_t bytes)
+bool av_misrouted_get(struct av_gro_split *cut, const uint8_t *from, size_t bytes)
 {
 	struct header h;
 
 	if (bytes < sizeof(h))
 		return false;
 	memcpy(&h, from, sizeof(h));
-	*cut = (struct av_cut){.path = h.path,
-			       .source_port = h.source_port,
-			       .congested = h.congested != 0,
-			       .bytes = from + sizeof(h),
-			       .count = bytes - sizeof(h),
-			       .segment = h.segment};
+	*cut = (struct av_gro_split){.path = h.path,
+				     .source_port = h.source_port,
+				     .congested = h.congested != 0,
+				     .bytes = from + sizeof(h),
+				     .count = bytes - sizeof(h),
+				     .segment = h.segment};
 	return true;
 }
 

@@ -10,7 +10,7 @@
 
 #include "base/compiler.h"
 #include "base/file.h"
-#include "net/cut.h"
+#include "net/gro_split.h"
 #include "net/endpoint.h"
 
 /*
@@ -49,10 +49,10 @@ void av_misrouted_end(void);
  * Pass datagrams on, all of @cut, to @owner. @own: the socket of this process. Return: 0; -EAGAIN:
  * its socket is full; -ECONNREFUSED, -ENOENT: it has none
  */
-int av_misrouted_pass(const struct av_own_fd *own, uint32_t owner, const struct av_cut *cut);
+int av_misrouted_pass(const struct av_own_fd *own, uint32_t owner, const struct av_gro_split *cut);
 
 /* Read what was passed on. @cut: out; its datagrams stay in @from. Return: false: it is garbage */
-AV_MUST_USE bool av_misrouted_get(struct av_cut *cut, const uint8_t *from, size_t bytes);
+AV_MUST_USE bool av_misrouted_get(struct av_gro_split *cut, const uint8_t *from, size_t bytes);
 
 /* Which of the sockets that share an address gets a packet. */
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/cut.h"
+#include "net/gro_split.h"
 #include "wire/frame.h"
 
 #define HEAD	  4 /* bytes of the input that say how the rest came */
@@ -20,14 +20,14 @@ static void check(int holds)
 		abort();
 }
 
-static void cut_all(struct av_cut cut)
+static void cut_all(struct av_gro_split cut)
 {
 	const size_t segment = cut.segment ? cut.segment : cut.count;
 	size_t all = 0;
 	enum av_net_count fault;
 	struct av_net_packet p;
 
-	for (; av_cut_next(&cut, &p, &fault); all++) {
+	for (; av_gro_next(&cut, &p, &fault); all++) {
 		check(fault == AV_NET_COUNTS || fault == AV_NET_SHORT || fault == AV_NET_BAD_CRC);
 		if (fault != AV_NET_COUNTS)
 			continue;
@@ -38,7 +38,7 @@ static void cut_all(struct av_cut cut)
 }
 
 /* Make each datagram one that its sender meant so. */
-static void mend(const struct av_cut *cut, uint8_t *bytes)
+static void mend(const struct av_gro_split *cut, uint8_t *bytes)
 {
 	size_t segment = cut->segment ? cut->segment : cut->count;
 
@@ -58,7 +58,7 @@ static void mend(const struct av_cut *cut, uint8_t *bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct av_cut cut = {.source_port = AV_ROCE_PORT};
+	struct av_gro_split cut = {.source_port = AV_ROCE_PORT};
 	uint8_t *bytes;
 
 	if (size < HEAD || size > 1024)

@@ -9,7 +9,7 @@
 #include "lib/check.h"
 #include "lib/turned_clock.h"
 #include "net/address.h"
-#include "net/cut.h"
+#include "net/gro_split.h"
 #include "transport/timer.h"
 #include "transport/wire_move.h"
 #include "wire/frame.h"
@@ -220,15 +220,15 @@ static void carry(struct packet *p, const struct link_fault *f, unsigned int fro
 }
 
 /* The packet in @cut as it says. Return: is it one? */
-static bool parse(struct av_cut *cut, const struct packet *p, struct av_net_packet *net,
+static bool parse(struct av_gro_split *cut, const struct packet *p, struct av_net_packet *net,
 		  enum av_net_count *fault)
 {
-	*cut = (struct av_cut){.path = p->path,
-			       .source_port = AV_ROCE_PORT,
-			       .congested = setting->congested,
-			       .bytes = p->data,
-			       .count = p->bytes};
-	return av_cut_next(cut, net, fault) && *fault == AV_NET_COUNTS;
+	*cut = (struct av_gro_split){.path = p->path,
+				     .source_port = AV_ROCE_PORT,
+				     .congested = setting->congested,
+				     .bytes = p->data,
+				     .count = p->bytes};
+	return av_gro_next(cut, net, fault) && *fault == AV_NET_COUNTS;
 }
 
 /* @p: complete but for its ICRC */
@@ -239,7 +239,7 @@ static void send_packet(struct packet *p, unsigned int from)
 	struct link_packet seen;
 	struct av_net_packet net;
 	enum av_net_count fault;
-	struct av_cut cut;
+	struct av_gro_split cut;
 
 	memcpy(path.src, p->path.src, sizeof(path.src));
 	memcpy(path.dst, p->path.dst, sizeof(path.dst));
@@ -286,7 +286,7 @@ static void arrive(const struct packet *p)
 {
 	struct av_net_packet net;
 	enum av_net_count fault;
-	struct av_cut cut;
+	struct av_gro_split cut;
 
 	if (parse(&cut, p, &net, &fault)) {
 		if (setting->arrives)

@@ -3,8 +3,8 @@
  * Packets out of what a socket hands over: the kernel joins datagrams that came one after another
  * (UDP_GRO). Pure functions, of bytes from strangers.
  */
-#ifndef AV_NET_CUT_H
-#define AV_NET_CUT_H
+#ifndef AV_NET_GRO_SPLIT_H
+#define AV_NET_GRO_SPLIT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "net/net.h"
 
 /* Datagrams of one flow, joined. */
-struct av_cut {
+struct av_gro_split {
 	struct av_net_path path;
 	uint16_t source_port;
 	bool congested;
@@ -30,6 +30,7 @@ struct av_cut {
  * the last. @fault: out, AV_NET_COUNTS if it is a packet, else AV_NET_SHORT, or
  * AV_NET_BAD_CRC with a @p that may be wrong
  */
-AV_MUST_USE bool av_cut_next(struct av_cut *cut, struct av_net_packet *p, enum av_net_count *fault);
+AV_MUST_USE bool av_gro_next(struct av_gro_split *cut, struct av_net_packet *p,
+			     enum av_net_count *fault);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/cut.h"
+#include "net/gro_split.h"
 
 #include <string.h>
 
 #include "wire/frame.h"
 
 /* @index: which of those that were joined. Their sender's kernel may have numbered them so. */
-static bool has_its_icrc(struct av_cut *cut, const uint8_t *from, size_t bytes, size_t index)
+static bool has_its_icrc(struct av_gro_split *cut, const uint8_t *from, size_t bytes, size_t index)
 {
 	struct av_icrc_path path = {.source_port = cut->source_port,
 				    .identification = (uint16_t)index};
@@ -19,7 +19,7 @@ static bool has_its_icrc(struct av_cut *cut, const uint8_t *from, size_t bytes, 
 	return true;
 }
 
-bool av_cut_next(struct av_cut *cut, struct av_net_packet *p, enum av_net_count *fault)
+bool av_gro_next(struct av_gro_split *cut, struct av_net_packet *p, enum av_net_count *fault)
 {
 	size_t segment = cut->segment ? cut->segment : cut->count, rest = cut->count - cut->at;
 	size_t bytes = rest < segment ? rest : segment, index;
