@@ -98,15 +98,15 @@ enum av_cq_notify {
 
 /*
  * A large message on its way into a receive buffer, and the pieces that are left for those who poll
- * this CQ: transport/assist.h.
+ * this CQ: transport/coop_copy.h.
  */
-struct av_assist {
+struct av_coop_copy {
 	struct av_lock sender; /* held by the open message's sender; only tried */
 	struct av_lock piece;  /* held while a poller copies a piece; its holder sees an open @job
 				  unchanged */
 	_Atomic uint32_t left; /* unclaimed pieces: bits 0-15 the first, 16-31 one past the last */
 	_Atomic uint32_t failed; /* a poller could not copy its piece */
-	struct av_assist_job {
+	struct av_coop_job {
 		uint32_t qp;	/* the receiving queue pair */
 		uint32_t bytes; /* of the message */
 		uint32_t from_key, to_key;
@@ -179,7 +179,7 @@ struct av_cq_shared {
 	_Atomic uint32_t waiters;			  /* threads that may be asleep for it */
 	_Atomic uint32_t notify; /* enum av_cq_notify; changed under @lock */
 
-	struct av_assist assist AV_ALIGNED(AV_CACHE_LINE);
+	struct av_coop_copy coop AV_ALIGNED(AV_CACHE_LINE);
 };
 static_assert(sizeof(struct av_cq_shared) <= AV_CQ_BYTES, "CQ table entry");
 static_assert(sizeof(struct av_cq_inlet) == AV_CACHE_LINE, "one cache line");

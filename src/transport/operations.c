@@ -15,7 +15,7 @@
 #include "memory/xfer.h"
 #include "observe/diagnosis.h"
 #include "registry/directory.h"
-#include "transport/assist.h"
+#include "transport/coop_copy.h"
 #include "transport/receive.h"
 #include "transport/rules.h"
 
@@ -630,8 +630,8 @@ static void message_of(const struct av_work *w, struct av_message *msg)
 }
 
 /* The source of a large message of one element, which both sides may copy; NULL for others. */
-static const struct av_assist_source *find_assist_source(const struct av_work *w,
-							 struct av_assist_source *source)
+static const struct av_coop_source *find_coop_source(const struct av_work *w,
+						     struct av_coop_source *source)
 {
 	if (av_likely(w->wqe->bytes < AV_ASSIST_MIN) || w->piece || w->wqe->count != 1 ||
 	    w->to.rq != w->rsp->qp->rq || w->rsp->qp->srq || (w->wqe->flags & IBV_SEND_INLINE))
@@ -674,7 +674,7 @@ static bool keeps_receive_request(enum av_fault fault)
  */
 static enum av_fault deliver_send_payload(struct av_work *w, const struct av_rq_wqe *request)
 {
-	struct av_assist_source source;
+	struct av_coop_source source;
 	enum av_fault fault;
 	struct av_message msg;
 
@@ -682,7 +682,7 @@ static enum av_fault deliver_send_payload(struct av_work *w, const struct av_rq_
 	    av_window_may_invalidate(w->to.seg, w->wqe->imm, w->qpn) != AV_CHECK_NONE)
 		return AV_FAULT_INVALIDATE;
 	message_of(w, &msg);
-	msg.only = find_assist_source(w, &source);
+	msg.only = find_coop_source(w, &source);
 	if (av_unlikely(is_in_pieces(w)))
 		fault = av_receive_piece(&msg, &w->local, request, w->piece->more);
 	else

@@ -8,7 +8,7 @@
 #include "queue/notify.h"
 #include "queue/qp.h"
 #include "registry/directory.h"
-#include "transport/assist.h"
+#include "transport/coop_copy.h"
 #include "transport/drive.h"
 #include "transport/place.h"
 #include "transport/report.h"
@@ -174,7 +174,7 @@ static int nothing(struct av_seg *seg, struct av_cq_shared *cq)
 
 	atomic_store_explicit(&cq->empty_polls, out_of_patience ? 0 : polls, memory_order_relaxed);
 	av_rnr_polled(seg, cq, polls % PATIENCE_MIN == 0);
-	av_assist_polled(seg, cq);
+	av_coop_polled(seg, cq);
 	(void)av_wire_poll();
 	if (av_unlikely(out_of_patience)) {
 		if (av_explaining())

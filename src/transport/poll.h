@@ -52,7 +52,7 @@ static inline void av_rnr_armed(struct av_seg *seg, struct av_cq_shared *cq)
  * @stamp_ns: out, the time at which each was appended, if the CQ records it; NULL: not wanted
  *
  * Frees the slots of the completed requests, and places staged payload. A call that finds nothing
- * may copy a piece of a message that is on its way (transport/assist.h). After about a hundred
+ * may copy a piece of a message that is on its way (transport/coop_copy.h). After about a hundred
  * calls in a row that found nothing, yields the core.
  * Context: any thread of the owner; holds no lock while it places payload.
  * Return:  number of completions, or -EIO: the CQ has overrun and is empty

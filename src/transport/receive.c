@@ -10,7 +10,7 @@
 #include "net/net.h"
 #include "queue/rq_take.h"
 #include "registry/directory.h"
-#include "transport/assist.h"
+#include "transport/coop_copy.h"
 #include "transport/place.h"
 #include "transport/report.h"
 #include "transport/rules.h"
@@ -241,12 +241,12 @@ static enum av_fault copy_to_buffer(const struct av_message *msg, const struct a
 		.length = (uint32_t)msg->bytes,
 		.lkey = __atomic_load_n(&request->sge[0].lkey, __ATOMIC_RELAXED),
 	};
-	enum av_assist_result done = AV_ASSIST_NOT;
+	enum av_coop_result done = AV_ASSIST_NOT;
 
 	if (av_unlikely(msg->bytes >= AV_ASSIST_MIN) && msg->only && to->count == 1 &&
 	    request->count == 1 && av_spans_are_here(from))
-		done = av_assist_copy(msg->only, msg->to->rsp, &recv, to->at[0].local,
-				      from->at[0].local);
+		done = av_coop_copy(msg->only, msg->to->rsp, &recv, to->at[0].local,
+				    from->at[0].local);
 	if (done == AV_ASSIST_COPIED)
 		return AV_FAULT_NONE;
 	if (done == AV_ASSIST_STUCK) /* another copy would race with the poller's */

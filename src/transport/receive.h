@@ -14,7 +14,7 @@
 #include "queue/qp.h"
 #include "transport/rules.h"
 
-struct av_assist_source;
+struct av_coop_source;
 
 /*
  * SENDs up to this size are staged if the receiver's memory is out of reach. The receiver's poll
@@ -38,7 +38,7 @@ struct av_message {
 	 * The source of a message of one keyed element that this process has posted. NULL: the
 	 * receiver's pollers cannot help to copy it.
 	 */
-	const struct av_assist_source *only;
+	const struct av_coop_source *only;
 	struct av_odp_message *message; /* in pieces: page faults of its buffers so far */
 	struct av_cq_bell *later; /* out: the event of its completion, for av_cq_ring(). NULL: it is
 				     sent at once */

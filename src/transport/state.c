@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "queue/rq_take.h"
-#include "transport/assist.h"
+#include "transport/coop_copy.h"
 #include "transport/execute.h"
 #include "transport/receive.h"
 #include "transport/report.h"
@@ -67,7 +67,7 @@ void av_responder_repair(const struct av_qp_end *end)
 			av_xrc_end(&use);
 			sched_yield();
 		}
-	av_assist_abandon(end);
+	av_coop_abandon(end);
 	rq = av_rq_at(to.seg, to.rq);
 	if (rq && end->qp->receiving)
 		av_rq_repair(to.seg, rq, qpn, place,

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "assist_fixture.h"
+#include "coop_fixture.h"
 #include "lib/sandbox.h"
 #include "lib/wait.h"
 
@@ -97,10 +97,10 @@ static void key_row(void)
 
 		pair_create(&a, 1, &b, 1, NULL);
 		pair_connect(&a, 1, NULL, &b, 1, NULL);
-		if (!EXPECT(assist_work(&b, JOB_OWN_OPEN, 1) == 0, "no memory"))
+		if (!EXPECT(coop_work(&b, JOB_OWN_OPEN, 1) == 0, "no memory"))
 			return;
-		assist_begin_polling(&b, JOB_OWN_CLOSE, 0);
-		status = assist_send(1, FROM_AT, LARGE);
+		coop_begin_polling(&b, JOB_OWN_CLOSE, 0);
+		status = coop_send(1, FROM_AT, LARGE);
 		EXPECT(is_expected(status), "'%s'", ibv_wc_status_str(status));
 		ret = side_end(&b);
 		EXPECT(ret == 0, "%lu bytes were written to it afterwards, or that error",
@@ -127,9 +127,9 @@ static void stop_row(void)
 		side_load_areas(&a, &area, 1, ++seed);
 		side_clear_areas(&b, &area, 1);
 		post_receives(&b, 0, 1);
-		assist_begin_polling(&b, JOB_POLL, 1);
+		coop_begin_polling(&b, JOB_POLL, 1);
 		strike_soon(b.pid, SIGSTOP, SIGCONT);
-		EXPECT(assist_send(0, FROM_AT, LARGE) == IBV_WC_SUCCESS, "not sent");
+		EXPECT(coop_send(0, FROM_AT, LARGE) == IBV_WC_SUCCESS, "not sent");
 		EXPECT(side_end(&b) == 1, "not received");
 		wrong = side_check_areas(&b, &area, 1, seed, LARGE);
 		EXPECT(wrong < 0, "byte %ld is another", (long)(wrong - (int64_t)TO_AT));
@@ -149,7 +149,7 @@ static enum ibv_wc_status send_until_failure(void)
 	enum ibv_wc_status status = IBV_WC_SUCCESS;
 
 	for (int i = 0; i < MESSAGES && status == IBV_WC_SUCCESS; i++)
-		status = assist_send(1, FROM_AT, LARGE);
+		status = coop_send(1, FROM_AT, LARGE);
 	return status;
 }
 
@@ -161,12 +161,12 @@ static void receiver_row(void)
 
 		open_victim();
 		post_receives(&c, 0, MESSAGES);
-		assist_begin_polling(&c, JOB_POLL, MESSAGES + 1);
+		coop_begin_polling(&c, JOB_POLL, MESSAGES + 1);
 		strike_soon(c.pid, SIGKILL, 0);
 		status = send_until_failure();
 		side_bury(&c);
 		if (status == IBV_WC_SUCCESS)
-			status = assist_send(1, FROM_AT, LARGE);
+			status = coop_send(1, FROM_AT, LARGE);
 		EXPECT(status != IBV_WC_SUCCESS, "nobody can have received it");
 		EXPECT(side_destroy_qp(&a, 1) == 0, "destroying");
 	}
@@ -209,7 +209,7 @@ static void expect_next_sender(void)
 	side_clear_areas(&a, &area, 1);
 	side_load_areas(&b, &(struct area){FROM_AT, LARGE}, 1, ++seed);
 	post_receives(&a, 0, NEXT);
-	assist_begin(&b, JOB_SEND, NEXT);
+	coop_begin(&b, JOB_SEND, NEXT);
 	EXPECT(node_poll(a.node, 1, NEXT, PATIENCE, wc) == NEXT, "not received");
 	EXPECT(side_end(&b) == NEXT, "not sent");
 	EXPECT(side_check_areas(&a, &area, 1, seed, LARGE) < 0, "another message");
@@ -225,7 +225,7 @@ static void sender_row(bool polls)
 
 		open_victim();
 		post_receives(&a, 1, MESSAGES);
-		assist_begin(&c, JOB_SEND, MESSAGES);
+		coop_begin(&c, JOB_SEND, MESSAGES);
 		received = node_poll(a.node, 1, 1 + (int)below(MESSAGES - 3), PATIENCE, wc);
 		for (uint64_t end = now_ns() + below(400000); now_ns() < end;)
 			received += node_poll(a.node, 1, 1, 0, wc);
@@ -255,5 +255,5 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
-	return assist_test(argc, argv, run);
+	return coop_test(argc, argv, run);
 }

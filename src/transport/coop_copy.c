@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Messages that both sides copy. */
-#include "transport/assist.h"
+#include "transport/coop_copy.h"
 
 #include <string.h>
 
@@ -33,14 +33,14 @@ static uint64_t align_to_cache_line(uint64_t addr)
 }
 
 /* Bytes of a message that are divided into pieces. @to: its destination */
-static uint64_t count_assist_bytes(uint64_t to, uint64_t bytes)
+static uint64_t count_coop_bytes(uint64_t to, uint64_t bytes)
 {
 	return align_to_cache_line(to + bytes - AV_ASSIST_REST) - to;
 }
 
 static uint32_t count_pieces(uint64_t to, uint64_t bytes)
 {
-	uint64_t span = count_assist_bytes(to, bytes) + (to - align_to_cache_line(to));
+	uint64_t span = count_coop_bytes(to, bytes) + (to - align_to_cache_line(to));
 
 	return (uint32_t)((span + AV_ASSIST_PIECE - 1) / AV_ASSIST_PIECE);
 }
@@ -49,9 +49,9 @@ struct piece {
 	uint64_t at, bytes; /* in the message */
 };
 
-static struct piece compute_assist_piece(uint64_t to, uint64_t bytes, uint32_t number)
+static struct piece compute_coop_piece(uint64_t to, uint64_t bytes, uint32_t number)
 {
-	uint64_t shared = count_assist_bytes(to, bytes), skew = to - align_to_cache_line(to);
+	uint64_t shared = count_coop_bytes(to, bytes), skew = to - align_to_cache_line(to);
 	uint64_t begin = (uint64_t)number * AV_ASSIST_PIECE, end = begin + AV_ASSIST_PIECE - skew;
 
 	begin -= number ? skew : 0;
@@ -59,12 +59,12 @@ static struct piece compute_assist_piece(uint64_t to, uint64_t bytes, uint32_t n
 }
 
 /* Claim the first piece, which is @number unless the word is a peer's nonsense. */
-static bool claim_first(struct av_assist *a, uint32_t number)
+static bool claim_first(struct av_coop_copy *a, uint32_t number)
 {
 	uint32_t left = atomic_load_explicit(&a->left, memory_order_relaxed);
 
 	do {
-		if (!av_assist_wanted(left) || (left & 0xffff) != number)
+		if (!av_coop_wanted(left) || (left & 0xffff) != number)
 			return false;
 	} while (!atomic_compare_exchange_weak(&a->left, &left, left + 1));
 	return true;
@@ -74,12 +74,12 @@ static bool claim_first(struct av_assist *a, uint32_t number)
  * Claim the last piece, which is @number unless the message has been closed meanwhile.
  * Context: @piece is held.
  */
-static bool claim_last(struct av_assist *a, uint32_t number)
+static bool claim_last(struct av_coop_copy *a, uint32_t number)
 {
 	uint32_t left = atomic_load_explicit(&a->left, memory_order_relaxed);
 
 	do {
-		if (!av_assist_wanted(left) || (left >> 16) - 1 != number)
+		if (!av_coop_wanted(left) || (left >> 16) - 1 != number)
 			return false;
 	} while (!atomic_compare_exchange_weak(&a->left, &left, left - (1u << 16)));
 	return true;
@@ -92,7 +92,7 @@ static bool claim_last(struct av_assist *a, uint32_t number)
  * asks nobody for help for a multiple of that time. So such waits cost little in all.
  * Return:  as av_peer_lock()
  */
-static enum av_lock_result wait_for_piece(struct av_seg *seg, struct av_assist *a)
+static enum av_lock_result wait_for_piece(struct av_seg *seg, struct av_coop_copy *a)
 {
 	enum av_lock_result got;
 	uint64_t begin, now;
@@ -112,7 +112,7 @@ static enum av_lock_result wait_for_piece(struct av_seg *seg, struct av_assist *
  * Allow no more claims, and wait for the piece that is being copied.
  * Return:  has everything claimed been copied?
  */
-static enum av_assist_result close_message(struct av_seg *seg, struct av_assist *a)
+static enum av_coop_result close_message(struct av_seg *seg, struct av_coop_copy *a)
 {
 	enum av_lock_result got;
 
@@ -127,7 +127,7 @@ static enum av_assist_result close_message(struct av_seg *seg, struct av_assist 
 }
 
 /* Return:  false: another sender's message is in the CQ */
-static bool try_open(struct av_seg *seg, struct av_assist *a)
+static bool try_open(struct av_seg *seg, struct av_coop_copy *a)
 {
 	enum av_lock_result got = av_lock_try(&a->sender, AV_RANK_SENDER);
 
@@ -137,7 +137,7 @@ static bool try_open(struct av_seg *seg, struct av_assist *a)
 }
 
 /* Can a poller reach the source, and is it worth asking for help? */
-static bool may_share(const struct av_assist *a, const struct av_assist_source *source)
+static bool may_share(const struct av_coop_copy *a, const struct av_coop_source *source)
 {
 	const struct av_key *k = av_key_entry(source->req->seg, source->sge.lkey);
 
@@ -145,10 +145,10 @@ static bool may_share(const struct av_assist *a, const struct av_assist_source *
 	       av_now_coarse_ns() >= atomic_load_explicit(&a->alone_until_ns, memory_order_relaxed);
 }
 
-static void open_message(struct av_assist *a, const struct av_assist_source *source,
+static void open_message(struct av_coop_copy *a, const struct av_coop_source *source,
 			 const struct av_qp_end *rsp, const struct ibv_sge *recv)
 {
-	a->job = (struct av_assist_job){
+	a->job = (struct av_coop_job){
 		.qp = rsp->qp->index,
 		.bytes = source->sge.length,
 		.from_key = source->sge.lkey,
@@ -161,21 +161,20 @@ static void open_message(struct av_assist *a, const struct av_assist_source *sou
 			      memory_order_release);
 }
 
-static bool copy_assist_piece(uint8_t *to, const uint8_t *from, struct piece p, uint64_t whole)
+static bool copy_coop_piece(uint8_t *to, const uint8_t *from, struct piece p, uint64_t whole)
 {
 	return av_copy_part_at(to + p.at, from + p.at, p.bytes, whole, av_now_coarse_ns()) ==
 	       AV_COPY_OK;
 }
 
-enum av_assist_result av_assist_copy(const struct av_assist_source *source,
-				     const struct av_qp_end *rsp, const struct ibv_sge *recv,
-				     uint8_t *to, const uint8_t *from)
+enum av_coop_result av_coop_copy(const struct av_coop_source *source, const struct av_qp_end *rsp,
+				 const struct ibv_sge *recv, uint8_t *to, const uint8_t *from)
 {
 	struct av_cq_shared *cq = av_cq_at(rsp->seg, rsp->qp->recv_cq);
-	uint64_t bytes = source->sge.length, shared = count_assist_bytes(recv->addr, bytes);
-	struct av_assist *a = cq ? &cq->assist : NULL;
+	uint64_t bytes = source->sge.length, shared = count_coop_bytes(recv->addr, bytes);
+	struct av_coop_copy *a = cq ? &cq->coop : NULL;
 	uint32_t number, count = count_pieces(recv->addr, bytes);
-	enum av_assist_result closed;
+	enum av_coop_result closed;
 	bool ok = true;
 
 	AV_ASSERT_HELD(&rsp->qp->resp);
@@ -184,27 +183,27 @@ enum av_assist_result av_assist_copy(const struct av_assist_source *source,
 		return AV_ASSIST_NOT;
 	open_message(a, source, rsp, recv);
 	for (number = 0; ok && number < count && claim_first(a, number); number++)
-		ok = copy_assist_piece(to, from, compute_assist_piece(recv->addr, bytes, number),
-				       bytes);
+		ok = copy_coop_piece(to, from, compute_coop_piece(recv->addr, bytes, number),
+				     bytes);
 	closed = close_message(rsp->seg, a);
 	av_lock_release(&a->sender);
 	if (closed != AV_ASSIST_COPIED)
 		return closed;
-	ok = ok && copy_assist_piece(to, from, (struct piece){shared, bytes - shared}, bytes);
+	ok = ok && copy_coop_piece(to, from, (struct piece){shared, bytes - shared}, bytes);
 	return ok ? AV_ASSIST_COPIED : AV_ASSIST_NOT;
 }
 
-void av_assist_abandon(const struct av_qp_end *rsp)
+void av_coop_abandon(const struct av_qp_end *rsp)
 {
 	struct av_cq_shared *cq = av_cq_at(rsp->seg, rsp->qp->recv_cq);
 
 	if (!cq)
 		return;
-	if (av_peer_lock(rsp->seg, &cq->assist.piece, AV_RANK_PIECE) == AV_LOCK_BUSY)
+	if (av_peer_lock(rsp->seg, &cq->coop.piece, AV_RANK_PIECE) == AV_LOCK_BUSY)
 		return;
-	if (atomic_load(&cq->assist.left) && cq->assist.job.qp == rsp->qp->index)
-		atomic_store(&cq->assist.left, 0);
-	av_lock_release(&cq->assist.piece);
+	if (atomic_load(&cq->coop.left) && cq->coop.job.qp == rsp->qp->index)
+		atomic_store(&cq->coop.left, 0);
+	av_lock_release(&cq->coop.piece);
 }
 
 /* --- the poller ------------------------------------------------------------------ */
@@ -213,19 +212,19 @@ void av_assist_abandon(const struct av_qp_end *rsp)
  * Read what to copy, of an open message. Another process writes it, so it is copied before it is
  * checked.
  */
-static bool read_job(const struct av_assist *a, struct av_assist_job *job, uint32_t *number,
+static bool read_job(const struct av_coop_copy *a, struct av_coop_job *job, uint32_t *number,
 		     struct piece *p)
 {
 	uint32_t left = atomic_load_explicit(&a->left, memory_order_acquire);
 
-	if (!av_assist_wanted(left))
+	if (!av_coop_wanted(left))
 		return false;
 	memcpy(job, &a->job, sizeof(*job));
 	AV_COPIED();
 	if (job->bytes < AV_ASSIST_MIN || job->bytes > AV_MAX_MSG_BYTES)
 		return false;
 	*number = (left >> 16) - 1;
-	*p = compute_assist_piece(job->to, job->bytes, *number);
+	*p = compute_coop_piece(job->to, job->bytes, *number);
 	return *number < count_pieces(job->to, job->bytes);
 }
 
@@ -242,7 +241,7 @@ static uint8_t *get_bytes(struct av_seg *seg, const struct av_mem_request *req,
 }
 
 /* @to and @from are addresses in this process, under pins. */
-static void claim_and_copy_piece(struct av_assist *a, const struct av_assist_job *job,
+static void claim_and_copy_piece(struct av_coop_copy *a, const struct av_coop_job *job,
 				 uint32_t number, struct piece p, uint8_t *to, const uint8_t *from)
 {
 	if (!claim_last(a, number) ||
@@ -253,11 +252,11 @@ static void claim_and_copy_piece(struct av_assist *a, const struct av_assist_job
 }
 
 /* Context: @piece is held, so an open message does not change. */
-static void help(const struct av_qp_end *rsp, const struct av_qp_end *req, struct av_assist *a)
+static void help(const struct av_qp_end *rsp, const struct av_qp_end *req, struct av_coop_copy *a)
 {
 	const struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
 	struct av_mem_request dst, src;
-	struct av_assist_job job;
+	struct av_coop_job job;
 	struct av_span to, from;
 	uint8_t *dst_at, *src_at;
 	uint32_t number;
@@ -284,19 +283,19 @@ static void help(const struct av_qp_end *rsp, const struct av_qp_end *req, struc
 	av_pin_end(to.pin);
 }
 
-void av_assist_help_with(const struct av_qp_end *rsp, const struct av_qp_end *req,
-			 struct av_cq_shared *cq)
+void av_coop_help_with(const struct av_qp_end *rsp, const struct av_qp_end *req,
+		       struct av_cq_shared *cq)
 {
-	if (!av_lock_try_free(&cq->assist.piece, AV_RANK_PIECE))
+	if (!av_lock_try_free(&cq->coop.piece, AV_RANK_PIECE))
 		return;
-	help(rsp, req, &cq->assist);
-	av_lock_release(&cq->assist.piece);
+	help(rsp, req, &cq->coop);
+	av_lock_release(&cq->coop.piece);
 }
 
-void av_assist_help(struct av_seg *seg, struct av_cq_shared *cq)
+void av_coop_help(struct av_seg *seg, struct av_cq_shared *cq)
 {
-	struct av_qp_end rsp = {seg, av_qp_at(seg, __atomic_load_n(&cq->assist.job.qp,
-								   __ATOMIC_RELAXED))},
+	struct av_qp_end rsp = {seg,
+				av_qp_at(seg, __atomic_load_n(&cq->coop.job.qp, __ATOMIC_RELAXED))},
 			 req = {0};
 
 	if (!rsp.qp)
@@ -305,6 +304,6 @@ void av_assist_help(struct av_seg *seg, struct av_cq_shared *cq)
 	 */
 	av_connect(&rsp, &req);
 	if (req.qp && !req.seg->own)
-		av_assist_help_with(&rsp, &req, cq);
+		av_coop_help_with(&rsp, &req, cq);
 	av_disconnect(&req);
 }

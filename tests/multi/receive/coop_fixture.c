@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "assist_fixture.h"
+#include "coop_fixture.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -179,7 +179,7 @@ static uint64_t own_close(struct node *n)
 
 static uint64_t work(struct node *n, const struct side_job *job)
 {
-	switch ((enum assist_job)job->arg[0]) {
+	switch ((enum coop_job)job->arg[0]) {
 	case JOB_POLL:
 		return poll_receives(n, job->arg[1]);
 	case JOB_SEND:
@@ -198,29 +198,29 @@ static uint64_t work(struct node *n, const struct side_job *job)
 
 /* --- in this one ----------------------------------------------------------------- */
 
-void assist_begin(struct side *s, enum assist_job what, uint64_t arg)
+void coop_begin(struct side *s, enum coop_job what, uint64_t arg)
 {
 	side_begin(s, &(struct side_job){.arg = {what, arg}});
 }
 
-void assist_begin_polling(struct side *s, enum assist_job what, uint64_t arg)
+void coop_begin_polling(struct side *s, enum coop_job what, uint64_t arg)
 {
-	assist_begin(s, what, arg);
+	coop_begin(s, what, arg);
 	side_await(s);
 }
 
-uint64_t assist_work(struct side *s, enum assist_job what, uint64_t arg)
+uint64_t coop_work(struct side *s, enum coop_job what, uint64_t arg)
 {
-	assist_begin(s, what, arg);
+	coop_begin(s, what, arg);
 	return side_end(s);
 }
 
-enum ibv_wc_status assist_send(int qp, uint64_t from, uint32_t bytes)
+enum ibv_wc_status coop_send(int qp, uint64_t from, uint32_t bytes)
 {
 	return send_one(a.node, qp, from, bytes);
 }
 
-int assist_test(int argc, char **argv, void (*run)(void))
+int coop_test(int argc, char **argv, void (*run)(void))
 {
 	side_work = work;
 	side_agent_main(argc, argv);

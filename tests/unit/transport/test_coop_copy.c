@@ -19,7 +19,7 @@
 #include "memory/key.h"
 #include "memory/shared_region.h"
 #include "registry/directory.h"
-#include "transport/assist.h"
+#include "transport/coop_copy.h"
 #include "unit/memory/fake_seg.h"
 
 #define PART_AT	    (7ull << 26) /* the sender's: its part of the heap, */
@@ -155,13 +155,12 @@ static void nap(void)
 
 static bool send_message(uint32_t from_by, uint32_t to_by, uint32_t bytes)
 {
-	const struct av_assist_source source_of = {&req,
-						   {SOURCE_ADDR + from_by, bytes, source_key}};
+	const struct av_coop_source source_of = {&req, {SOURCE_ADDR + from_by, bytes, source_key}};
 	const struct ibv_sge recv = {(uintptr_t)buffer + to_by, bytes, KEY};
 	bool ok;
 
 	av_lock_acquire_plain(&rsp.qp->resp, AV_RANK_RESP);
-	ok = av_assist_copy(&source_of, &rsp, &recv, buffer + to_by, source + from_by) ==
+	ok = av_coop_copy(&source_of, &rsp, &recv, buffer + to_by, source + from_by) ==
 	     AV_ASSIST_COPIED;
 	av_lock_release(&rsp.qp->resp);
 	return ok;
@@ -202,9 +201,9 @@ static void test_alone(void **state)
 			memset(buffer, 0, ROOM + 2 * GUARD);
 			assert_true(send_message(from, to, lengths[l]));
 			check_message(from, to, lengths[l]);
-			assert_int_equal(atomic_load(&cq->assist.left), 0);
-			assert_int_equal(atomic_load(&cq->assist.sender.owner), 0);
-			assert_int_equal(atomic_load(&cq->assist.piece.owner), 0);
+			assert_int_equal(atomic_load(&cq->coop.left), 0);
+			assert_int_equal(atomic_load(&cq->coop.sender.owner), 0);
+			assert_int_equal(atomic_load(&cq->coop.piece.owner), 0);
 		}
 }
 
@@ -223,24 +222,24 @@ static void nothing(void) { }
 static void not_on_the_heap(void) { av_key_entry(&f[0].seg, KEY)->heap = 0; }
 static void no_key(void) { source_key = (AV_SLAB_CHUNKS * AV_KEY_CHUNK) << 8 | 7; }
 static void no_cq(void) { rsp.qp->recv_cq = AV_SLAB_CHUNKS * AV_OBJ_CHUNK; }
-static void another_sender(void) { atomic_store(&cq->assist.sender.owner, LIVING); }
+static void another_sender(void) { atomic_store(&cq->coop.sender.owner, LIVING); }
 static void dead_sender(void)
 {
-	atomic_store(&cq->assist.sender.owner, DEAD);
-	atomic_store(&cq->assist.left, 9u << 16);
+	atomic_store(&cq->coop.sender.owner, DEAD);
+	atomic_store(&cq->coop.left, 9u << 16);
 }
 static void dead_sender_closing(void)
 {
 	dead_sender();
-	atomic_store(&cq->assist.piece.owner, DEAD);
+	atomic_store(&cq->coop.piece.owner, DEAD);
 }
-static void dead_poller(void) { atomic_store(&cq->assist.piece.owner, DEAD); }
-static void was_slow(void) { atomic_store(&cq->assist.alone_until_ns, av_now_ns() + LONG_NS); }
+static void dead_poller(void) { atomic_store(&cq->coop.piece.owner, DEAD); }
+static void was_slow(void) { atomic_store(&cq->coop.alone_until_ns, av_now_ns() + LONG_NS); }
 static void was_slow_once(void)
 {
-	atomic_store(&cq->assist.alone_until_ns, av_now_ns() - SECOND_NS);
+	atomic_store(&cq->coop.alone_until_ns, av_now_ns() - SECOND_NS);
 }
-static void had_failed(void) { atomic_store(&cq->assist.failed, 1); }
+static void had_failed(void) { atomic_store(&cq->coop.failed, 1); }
 static void gone_source(void) { CHECK(mprotect(source + 3 * PIECE, PIECE, PROT_NONE) == 0); }
 /* clang-format on */
 
@@ -261,7 +260,7 @@ static const struct sender_row sender_rows[] = {
 
 static void expect_not_begun(void)
 {
-	assert_int_equal(cq->assist.job.bytes, 0);
+	assert_int_equal(cq->coop.job.bytes, 0);
 	for (size_t i = 0; i < ROOM; i++)
 		CHECK(buffer[i] == 0);
 }
@@ -279,9 +278,9 @@ static void test_sender(void **state)
 		if (r->shared == ALONE)
 			expect_not_begun();
 		else
-			assert_int_equal(cq->assist.job.bytes, MIN);
-		assert_int_equal(atomic_load(&cq->assist.left), 0);
-		assert_int_equal(atomic_load(&cq->assist.piece.owner), 0);
+			assert_int_equal(cq->coop.job.bytes, MIN);
+		assert_int_equal(atomic_load(&cq->coop.left), 0);
+		assert_int_equal(atomic_load(&cq->coop.piece.owner), 0);
 		if (r->shared == COPIED)
 			check_message(0, 0, MIN);
 		tear_down(NULL);
@@ -291,11 +290,11 @@ static void test_sender(void **state)
 /* A message whose later pieces lie where its earlier ones go. */
 static void test_overlap(void **state)
 {
-	const struct av_assist_source source_of = {&req, {SOURCE_ADDR, MIN, KEY}};
+	const struct av_coop_source source_of = {&req, {SOURCE_ADDR, MIN, KEY}};
 	const struct ibv_sge recv = {(uintptr_t)source + PIECE, MIN, KEY};
 
 	av_lock_acquire_plain(&rsp.qp->resp, AV_RANK_RESP);
-	assert_int_equal(av_assist_copy(&source_of, &rsp, &recv, source + PIECE, source),
+	assert_int_equal(av_coop_copy(&source_of, &rsp, &recv, source + PIECE, source),
 			 AV_ASSIST_NOT);
 	av_lock_release(&rsp.qp->resp);
 	expect_not_begun();
@@ -308,9 +307,9 @@ static void test_overlap(void **state)
 
 static void open_by_hand(void)
 {
-	cq->assist.job =
-		(struct av_assist_job){INDEX, MESSAGE, KEY, KEY, SOURCE_ADDR, (uintptr_t)buffer};
-	atomic_store(&cq->assist.left, PIECES << 16);
+	cq->coop.job =
+		(struct av_coop_job){INDEX, MESSAGE, KEY, KEY, SOURCE_ADDR, (uintptr_t)buffer};
+	atomic_store(&cq->coop.left, PIECES << 16);
 }
 
 struct poller_row {
@@ -321,13 +320,13 @@ struct poller_row {
 };
 
 /* clang-format off */
-static struct av_assist_job *job(void) { return &cq->assist.job; }
-static void closed(void) { atomic_store(&cq->assist.left, 0); }
-static void two_are_claimed(void) { atomic_store(&cq->assist.left, PIECES << 16 | 2); }
-static void all_are_claimed(void) { atomic_store(&cq->assist.left, PIECES << 16 | PIECES); }
-static void more_than_all(void) { atomic_store(&cq->assist.left, (PIECES + 1) << 16); }
-static void far_more(void) { atomic_store(&cq->assist.left, 0xffff0000u); }
-static void locked(void) { atomic_store(&cq->assist.piece.owner, LIVING); }
+static struct av_coop_job *job(void) { return &cq->coop.job; }
+static void closed(void) { atomic_store(&cq->coop.left, 0); }
+static void two_are_claimed(void) { atomic_store(&cq->coop.left, PIECES << 16 | 2); }
+static void all_are_claimed(void) { atomic_store(&cq->coop.left, PIECES << 16 | PIECES); }
+static void more_than_all(void) { atomic_store(&cq->coop.left, (PIECES + 1) << 16); }
+static void far_more(void) { atomic_store(&cq->coop.left, 0xffff0000u); }
+static void locked(void) { atomic_store(&cq->coop.piece.owner, LIVING); }
 static void too_short(void) { job()->bytes = MIN - 1; }
 static void too_long(void) { job()->bytes = AV_MAX_MSG_BYTES + 1; }
 static void another_qp(void) { job()->qp = INDEX + 1; }
@@ -413,12 +412,12 @@ static void test_poller(void **state)
 		open_by_hand();
 		r->change();
 		for (uint32_t turn = 0; turn < PIECES + 1; turn++)
-			av_assist_help_with(&rsp, &req, cq);
+			av_coop_help_with(&rsp, &req, cq);
 		check_pieces(r->copied);
 		expect_no_pins();
-		assert_int_equal(atomic_load(&cq->assist.failed), r->failed);
+		assert_int_equal(atomic_load(&cq->coop.failed), r->failed);
 		if (r->failed)
-			assert_int_equal(atomic_load(&cq->assist.left), 0);
+			assert_int_equal(atomic_load(&cq->coop.left), 0);
 		tear_down(NULL);
 	}
 }
@@ -428,7 +427,7 @@ static void test_one_piece(void **state)
 {
 	open_by_hand();
 	for (uint32_t turn = 1; turn <= PIECES; turn++) {
-		av_assist_help_with(&rsp, &req, cq);
+		av_coop_help_with(&rsp, &req, cq);
 		check_pieces(turn);
 	}
 }
@@ -438,13 +437,13 @@ static void test_abandon(void **state)
 {
 	open_by_hand();
 	rsp.qp->index++;
-	av_assist_abandon(&rsp);
-	assert_int_equal(atomic_load(&cq->assist.left), PIECES << 16); /* another queue pair's */
+	av_coop_abandon(&rsp);
+	assert_int_equal(atomic_load(&cq->coop.left), PIECES << 16); /* another queue pair's */
 	rsp.qp->index--;
-	av_assist_abandon(&rsp);
-	assert_int_equal(atomic_load(&cq->assist.left), 0);
+	av_coop_abandon(&rsp);
+	assert_int_equal(atomic_load(&cq->coop.left), 0);
 	rsp.qp->recv_cq = UINT32_MAX;
-	av_assist_abandon(&rsp); /* nowhere */
+	av_coop_abandon(&rsp); /* nowhere */
 }
 
 /* --- both ------------------------------------------------------------------------ */
@@ -454,7 +453,7 @@ static _Atomic bool stop;
 static void *poll_on(void *arg)
 {
 	while (!atomic_load(&stop))
-		av_assist_help_with(&rsp, &req, cq);
+		av_coop_help_with(&rsp, &req, cq);
 	return NULL;
 }
 
@@ -469,7 +468,7 @@ static void test_both(void **state)
 		uint32_t bytes = lengths[i % AV_ARRAY_SIZE(lengths)], by = i % GUARD;
 
 		memset(buffer, 0, ROOM);
-		atomic_store(&cq->assist.alone_until_ns, 0);
+		atomic_store(&cq->coop.alone_until_ns, 0);
 		assert_true(send_message(by, by / 2, bytes));
 		check_message(by, by / 2, bytes);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of messages that both sides copy (test_assist*.c) share: two sides with shared
+ * What the tests of messages that both sides copy (test_coop_copy*.c) share: two sides with shared
  * memory, and what the other process does meanwhile.
  */
 #ifndef TEST_ASSIST_FIXTURE_H
@@ -19,7 +19,7 @@
 extern struct side a, b; /* in this process, and in another */
 
 /* What the other process can be told to do: arg[0] of a job; with arg[1]: */
-enum assist_job {
+enum coop_job {
 	JOB_POLL, /* so many receives, successful ones. Result: how many came */
 	JOB_SEND, /* LARGE bytes so many times on queue pair 0. Result: how many were successful */
 	JOB_MAPPED,    /* Result: bytes that it has mapped of other processes' memory */
@@ -32,17 +32,17 @@ enum assist_job {
 			*/
 };
 
-uint64_t assist_work(struct side *s, enum assist_job what, uint64_t arg); /* and wait for it */
-void assist_begin(struct side *s, enum assist_job what, uint64_t arg);
-/* assist_begin(), and wait until it has polled: JOB_POLL or JOB_OWN_CLOSE. */
-void assist_begin_polling(struct side *s, enum assist_job what, uint64_t arg);
+uint64_t coop_work(struct side *s, enum coop_job what, uint64_t arg); /* and wait for it */
+void coop_begin(struct side *s, enum coop_job what, uint64_t arg);
+/* coop_begin(), and wait until it has polled: JOB_POLL or JOB_OWN_CLOSE. */
+void coop_begin_polling(struct side *s, enum coop_job what, uint64_t arg);
 
 /* Open both sides, connect queue pair 0 of both (CQ 0 for sends, 1 for receives),
  * and call
  * @run; not under ThreadSanitizer. Return: exit status for main() */
-int assist_test(int argc, char **argv, void (*run)(void));
+int coop_test(int argc, char **argv, void (*run)(void));
 
 /* Post a SEND of a's on that queue pair, and wait. Return: its status */
-enum ibv_wc_status assist_send(int qp, uint64_t from, uint32_t bytes);
+enum ibv_wc_status coop_send(int qp, uint64_t from, uint32_t bytes);
 
 #endif

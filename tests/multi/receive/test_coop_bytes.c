@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "assist_fixture.h"
+#include "coop_fixture.h"
 #include "lib/sandbox.h"
 
 #define SEEN_MS	      60000u /* to see help: there may be others on the cores */
@@ -57,9 +57,9 @@ static void send_to(enum receiver how, uint64_t from, uint32_t bytes)
 	if (how == WAITS_FOR_EVENT)
 		EXPECT(side_arm(&b, 3, 0) == 0, "arming");
 	if (how == POLLS) {
-		assist_begin_polling(&b, JOB_POLL, 1);
+		coop_begin_polling(&b, JOB_POLL, 1);
 	}
-	EXPECT(assist_send(how == WAITS_FOR_EVENT, from, bytes) == IBV_WC_SUCCESS, "not sent");
+	EXPECT(coop_send(how == WAITS_FOR_EVENT, from, bytes) == IBV_WC_SUCCESS, "not sent");
 	if (how == POLLS)
 		EXPECT(side_end(&b) == 1, "not received");
 	if (how == COMES_LATE)
@@ -90,13 +90,13 @@ static void message_row(enum receiver how, uint32_t bytes, uint32_t from_by, uin
 /* The receiver has the sender's pages mapped where it copied from. */
 static void seen_row(void)
 {
-	uint64_t before = assist_work(&b, JOB_MAPPED, 0), after = before, begin = now_ms();
+	uint64_t before = coop_work(&b, JOB_MAPPED, 0), after = before, begin = now_ms();
 
 	row("a receiver that polls copies a part");
 	while (after < before + PIECE && now_ms() - begin < SEEN_MS) {
 		side_recv_one(&b, 0, 0, TO_AT, LARGE);
 		send_to(POLLS, FROM_AT, LARGE);
-		after = assist_work(&b, JOB_MAPPED, 0);
+		after = coop_work(&b, JOB_MAPPED, 0);
 	}
 	EXPECT(after >= before + PIECE, "it never did: %lu bytes mapped", (unsigned long)after);
 }
@@ -104,29 +104,28 @@ static void seen_row(void)
 /* From where nobody but the sender has read yet: what is mapped there afterwards was help. */
 static void silence_row(void)
 {
-	uint64_t before = assist_work(&b, JOB_MAPPED, 0), after = before, begin = now_ms();
+	uint64_t before = coop_work(&b, JOB_MAPPED, 0), after = before, begin = now_ms();
 
 	row("a receiver that polls copies a part of the first message after a silence");
 	while (after < before + PIECE && now_ms() - begin < SEEN_MS) {
 		side_recv_one(&b, 0, 0, TO_AT, AFTER_SILENCE);
-		assist_begin_polling(&b, JOB_POLL, 1);
+		coop_begin_polling(&b, JOB_POLL, 1);
 		usleep(SILENCE_US); /* the silence */
-		EXPECT(assist_send(0, UNREAD_AT, AFTER_SILENCE) == IBV_WC_SUCCESS, "not sent");
+		EXPECT(coop_send(0, UNREAD_AT, AFTER_SILENCE) == IBV_WC_SUCCESS, "not sent");
 		EXPECT(side_end(&b) == 1, "not received");
-		after = assist_work(&b, JOB_MAPPED, 0);
+		after = coop_work(&b, JOB_MAPPED, 0);
 	}
 	EXPECT(after >= before + PIECE, "it never did: %lu bytes mapped", (unsigned long)after);
 }
 
 static void late_row(void)
 {
-	uint64_t before = assist_work(&b, JOB_MAPPED, 0);
+	uint64_t before = coop_work(&b, JOB_MAPPED, 0);
 
 	row("one that does not poll copies nothing");
 	side_recv_one(&b, 0, 0, TO_AT, LARGE);
 	send_to(COMES_LATE, FROM_AT, LARGE);
-	EXPECT(assist_work(&b, JOB_MAPPED, 0) < before + PIECE,
-	       "it has mapped the sender's memory");
+	EXPECT(coop_work(&b, JOB_MAPPED, 0) < before + PIECE, "it has mapped the sender's memory");
 }
 
 /* The sender can write there, the receiver cannot: the message arrives all the same. */
@@ -140,9 +139,9 @@ static void protected_row(void)
 		side_load_areas(&a, &area, 1, ++seed);
 		side_clear_areas(&b, &area, 1);
 		side_recv_one(&b, 0, 0, TO_AT, LARGE);
-		EXPECT(assist_work(&b, JOB_PROTECT, 1) == 0, "mprotect");
+		EXPECT(coop_work(&b, JOB_PROTECT, 1) == 0, "mprotect");
 		send_to(POLLS, FROM_AT, LARGE);
-		EXPECT(assist_work(&b, JOB_PROTECT, 0) == 0, "mprotect");
+		EXPECT(coop_work(&b, JOB_PROTECT, 0) == 0, "mprotect");
 		wrong = side_check_areas(&b, &area, 1, seed, LARGE);
 		EXPECT(wrong < 0, "byte %ld is another", (long)(wrong - (int64_t)TO_AT));
 	}
@@ -158,8 +157,8 @@ static void source_row(void)
 		side_load_areas(&a, &from, 1, ++seed);
 		side_clear_areas(&b, &to, 1);
 		side_recv_one(&b, 0, 0, TO_AT, ASSIST_MIN);
-		assist_begin_polling(&b, JOB_POLL, 1);
-		EXPECT(assist_send(0, FROM_AT, ASSIST_MIN) == IBV_WC_SUCCESS, "not sent");
+		coop_begin_polling(&b, JOB_POLL, 1);
+		EXPECT(coop_send(0, FROM_AT, ASSIST_MIN) == IBV_WC_SUCCESS, "not sent");
 		for (size_t end = PIECE; end <= ASSIST_MIN; end += PIECE)
 			a.node->arena[FROM_AT + end - 1] ^= 0xff;
 		EXPECT(side_end(&b) == 1, "not received");
@@ -198,5 +197,5 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
-	return assist_test(argc, argv, run);
+	return coop_test(argc, argv, run);
 }

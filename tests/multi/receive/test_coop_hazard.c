@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "assist_fixture.h"
+#include "coop_fixture.h"
 #include "lib/peer_memory.h"
 #include "lib/sandbox.h"
 #include "lib/stall.h"
@@ -109,7 +109,7 @@ static void *its_source(void)
 
 	read_its_memory();
 	side_recv_one(&a, 1, 0, TO_AT, LARGE);
-	assist_begin(&c, JOB_SEND, 1);
+	coop_begin(&c, JOB_SEND, 1);
 	EXPECT(side_end(&c) == 1 && node_poll(a.node, CQ, 1, PATIENCE, wc) == 1,
 	       "the first message");
 	at = stall_mapped_here(c.pid, c.info.base[KEY_FULL] + FROM_AT);
@@ -163,7 +163,7 @@ static bool begin_piece(int stall)
 	for (uint64_t begin = now_ms(); now_ms() - begin < HELPS_MS;) {
 		atomic_store(&received, 0);
 		post_receives();
-		assist_begin(&c, JOB_SEND, MESSAGES);
+		coop_begin(&c, JOB_SEND, MESSAGES);
 		do {
 			if (stall_wait(stall, STEP_MS))
 				return true;
@@ -258,5 +258,5 @@ int main(int argc, char **argv)
 		puts("SKIPPED: no piece can be made to take long here");
 		return 77;
 	}
-	return assist_test(argc, argv, run);
+	return coop_test(argc, argv, run);
 }
