@@ -168,7 +168,7 @@ struct av_qp_shared {
 			       none */
 	uint32_t established;	    /* COMM_EST has been raised */
 	uint32_t msn;		    /* messages completed; the low 24 bits are the MSN */
-	_Atomic uint32_t flush_due; /* transport/drive.c; set without the right */
+	_Atomic uint32_t flush_due; /* transport/progress.c; set without the right */
 	_Atomic uint32_t reading; /* transport/wire.h: av_wire_read_on(); read without the right */
 
 	/*

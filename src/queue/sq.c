@@ -248,7 +248,7 @@ int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_s
 			break;
 		}
 	}
-	av_publish_before_try(&qp->sq_tail, tail); /* before trying @exec: see av_drive() */
+	av_publish_before_try(&qp->sq_tail, tail); /* before trying @exec: see av_sq_progress() */
 	return ret;
 }
 

@@ -9,7 +9,7 @@
 #include "queue/qp.h"
 #include "registry/directory.h"
 #include "transport/coop_copy.h"
-#include "transport/drive.h"
+#include "transport/progress.h"
 #include "transport/place.h"
 #include "transport/report.h"
 #include "transport/wire.h"
@@ -37,7 +37,7 @@ static void resume_peer(const struct av_qp_end *end, struct av_rq_shared *rq)
 	if (end->qp->wire)
 		av_wire_tell_credits(end);
 	else
-		av_drive_peer(end);
+		av_sq_progress_peer(end);
 }
 
 /* The same, of queue pair @index; 0: none. */
@@ -68,7 +68,7 @@ static void resume_parked_qp(struct av_seg *seg, struct av_cq_shared *cq, uint32
 	if (!end.qp || atomic_load_explicit(&end.qp->park, memory_order_relaxed) != AV_PARK_RNR)
 		(void)!atomic_compare_exchange_strong(&cq->parked, &index, 0);
 	else if (atomic_load_explicit(&end.qp->kick, memory_order_relaxed))
-		av_drive(&end, NULL);
+		av_sq_progress(&end, NULL);
 }
 
 void av_rnr_polled_check(struct av_seg *seg, struct av_cq_shared *cq, bool long_since)

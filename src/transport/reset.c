@@ -9,7 +9,7 @@
 #include "registry/directory.h"
 #include "segment/doorbell.h"
 #include "segment/segment.h"
-#include "transport/drive.h"
+#include "transport/progress.h"
 #include "transport/report.h"
 
 /* Failing a device. */

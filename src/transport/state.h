@@ -44,7 +44,7 @@ void av_qp_resume(const struct av_qp_end *end);
  * RESET empties both queues and removes the queue pair's completions from its CQs. Who posts
  * meanwhile must be kept away by @append, or is the program's mistake. RTR and RTS set
  * the PSNs from the attributes, which must have been stored. ERR flushes the receive queue;
- * av_drive() flushes the send queue.
+ * av_sq_progress() flushes the send queue.
  * Context: both execution rights are held.
  */
 void av_qp_apply_state(const struct av_qp_end *end, enum ibv_qp_state from, enum ibv_qp_state to);

@@ -33,7 +33,7 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 }
 
 /* Drive the queue pairs whose retry time has come. Return: when to look again. */
-static uint64_t drive_due_qps(struct av_timer *t)
+static uint64_t progress_due_qps(struct av_timer *t)
 {
 	uint64_t next = UINT64_MAX;
 
@@ -81,7 +81,7 @@ static void *timer_main(void *arg)
 		if (atomic_load(&t->stop))
 			break;
 		atomic_store(&t->awake_ns, 0);
-		next = sooner(drive_due_qps(t), look_at_cqs(t));
+		next = sooner(progress_due_qps(t), look_at_cqs(t));
 		next = sooner(next, av_timer_look_at_faults(t->seg));
 		atomic_store(&t->awake_ns, next);
 		wait_timer_doorbell(t, doorbell, next);

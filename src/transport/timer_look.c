@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the timer thread does when it looks. */
 #include "base/clock.h"
-#include "transport/drive.h"
+#include "transport/progress.h"
 #include "transport/inject.h"
 #include "transport/reset.h"
 #include "transport/timer.h"
@@ -30,7 +30,7 @@ static uint64_t look_at_requests(const struct av_qp_end *end, uint64_t now)
 	if (atomic_load(&end->qp->park) == AV_PARK_NOT)
 		return UINT64_MAX;
 	if (is_unanswered(end, now, &busy) || atomic_load(&end->qp->kick))
-		av_drive(end, NULL);
+		av_sq_progress(end, NULL);
 	if (busy)
 		return now + BUSY_NS;
 	return atomic_load(&end->qp->park) ? atomic_load(&end->qp->deadline_ns) : UINT64_MAX;
@@ -42,7 +42,7 @@ uint64_t av_timer_look(const struct av_qp_end *end)
 	bool soon = !av_wire_move(end);
 
 	if (atomic_load(&end->qp->flush_due))
-		av_drive(end, NULL);
+		av_sq_progress(end, NULL);
 	read = av_wire_read_on(end);
 	next = look_at_requests(end, now);
 	next = read < next ? read : next;

@@ -10,7 +10,7 @@
 #include "base/newer_verbs.h"
 #include "observe/diagnosis.h"
 #include "observe/wr_opcode.h"
-#include "transport/drive.h"
+#include "transport/progress.h"
 #include "transport/operations.h"
 #include "transport/retry.h"
 #include "transport/rules.h"
@@ -311,7 +311,7 @@ void av_wire_answered(const struct av_qp_end *end, const struct av_net_packet *p
 	if (!av_opcode_info(a.p->opcode, &info))
 		return;
 	a.acknowledges = info.headers & 1 << AV_HEADER_AETH;
-	av_drive_enter(end);
+	av_sq_progress_enter(end);
 	a.w = av_wire_at(end->seg, end->qp->index); /* by now: it may have ended */
 	state = atomic_load(&end->qp->state);
 	if (a.w && av_wire_is_peer(end, packet) && (state == IBV_QPS_RTS || state == IBV_QPS_SQD)) {
@@ -323,5 +323,5 @@ void av_wire_answered(const struct av_qp_end *end, const struct av_net_packet *p
 		if (due)
 			av_wire_settle(end, a.w);
 	}
-	av_drive_entered(end, &none, true);
+	av_sq_progress_entered(end, &none, true);
 }

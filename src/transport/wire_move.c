@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "device/device.h"
 #include "segment/segment.h"
-#include "transport/drive.h"
+#include "transport/progress.h"
 #include "transport/execute.h"
 #include "transport/rules.h"
 #include "transport/state.h"
@@ -63,13 +63,13 @@ void av_wire_notified(const struct av_qp_end *end, const struct av_net_packet *p
 	struct av_qp_end none = {0};
 	struct av_wire *w;
 
-	av_drive_enter(end);
+	av_sq_progress_enter(end);
 	w = av_wire_at(end->seg, end->qp->index);
 	if (w && w->way.window && av_wire_is_peer(end, packet)) {
 		av_count_req(end->qp, AV_REQ_NOTIFIED);
 		av_window_lost(w->way.window);
 	}
-	av_drive_entered(end, &none, true);
+	av_sq_progress_entered(end, &none, true);
 }
 
 /* Return: has it changed? */
@@ -174,7 +174,7 @@ bool av_wire_move(const struct av_qp_end *end)
 	else if (set_to_wire_from(end->qp, AV_TO_WIRE_WANTED, AV_TO_WIRE_WAITS))
 		notify_peer_to_move(&peer, AV_TO_WIRE_ASKED);
 	av_disconnect(&peer);
-	av_drive(end, NULL); /* what came while the rights were held here */
+	av_sq_progress(end, NULL); /* what came while the rights were held here */
 	return taken;
 }
 

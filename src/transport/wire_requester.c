@@ -7,7 +7,7 @@
 #include "base/newer_verbs.h"
 #include "observe/diagnosis.h"
 #include "observe/wr_opcode.h"
-#include "transport/drive.h"
+#include "transport/progress.h"
 #include "transport/execute.h"
 #include "transport/operations.h"
 #include "transport/retry.h"

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/newer_verbs.h"
 #include "observe/diagnosis.h"
-#include "transport/drive.h"
+#include "transport/progress.h"
 #include "transport/execute.h"
 #include "transport/operations.h"
 #include "transport/receive.h"
@@ -571,7 +571,7 @@ static void release_responder(const struct arrival *a, uint32_t qpn)
 	av_lock_release(&a->end->qp->resp);
 	av_events_raise(a->end, qpn, &a->events);
 	if (a->outcome.responder_failed)
-		av_drive(a->end, NULL); /* flush its own send queue */
+		av_sq_progress(a->end, NULL); /* flush its own send queue */
 }
 
 void av_wire_requested(const struct av_qp_end *end, const struct av_net_packet *packet)

@@ -10,7 +10,7 @@
 #include "memory/key.h"
 #include "memory/window.h"
 #include "registry/directory.h"
-#include "transport/drive.h"
+#include "transport/progress.h"
 #include "verbs/ibv_qp_ex.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"

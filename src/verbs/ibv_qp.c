@@ -7,7 +7,7 @@
 #include "base/limits.h"
 #include "base/thread.h"
 #include "queue/qp.h"
-#include "transport/drive.h"
+#include "transport/progress.h"
 #include "transport/rules.h"
 #include "transport/state.h"
 #include "transport/wire.h"
@@ -391,7 +391,7 @@ static int read_attr(struct av_qp *qp, struct ibv_qp_attr *attr, int mask)
 	else
 		err = av_refuse(EINVAL, AV_CHECK_QP_ENDED, 0, 0);
 	av_qp_resume(&qp->end);
-	av_drive(&qp->end, &qp->peer); /* execute what was posted while we held the rights */
+	av_sq_progress(&qp->end, &qp->peer); /* execute what was posted while we held the rights */
 	return err;
 }
 
@@ -677,8 +677,8 @@ static int modify_qp(struct av_context *ctx, struct av_qp *qp, const struct ibv_
 	if (atomic_load(&qp->end.qp->state) == IBV_QPS_RESET ||
 	    atomic_load(&qp->end.qp->state) == IBV_QPS_INIT)
 		av_wire_close(&qp->end);
-	av_drive(&qp->end, &qp->peer); /* and what was posted meanwhile */
-	av_drive_requester(&c.requester);
+	av_sq_progress(&qp->end, &qp->peer); /* and what was posted meanwhile */
+	av_sq_progress_requester(&c.requester);
 	av_disconnect(&c.requester);
 	return err;
 }

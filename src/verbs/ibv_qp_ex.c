@@ -5,7 +5,7 @@
 
 #include "base/thread.h"
 #include "queue/rq.h"
-#include "transport/drive.h"
+#include "transport/progress.h"
 #include "transport/poll.h"
 #include "verbs/next.h"
 #include "verbs/objects.h"
@@ -73,7 +73,7 @@ static enum entry lock_sq_for_post(struct av_qp *qp)
 	if (av_likely(state != IBV_QPS_RESET && state != IBV_QPS_INIT && state != IBV_QPS_RTR))
 		return entry;
 	av_lock_release(&q->append);
-	av_drive_entered(&qp->end, &qp->peer, entry == EXECUTES);
+	av_sq_progress_entered(&qp->end, &qp->peer, entry == EXECUTES);
 	return REFUSED;
 }
 
@@ -86,7 +86,7 @@ int av_post_special(struct av_qp *qp, const struct av_sq_special *req)
 		return post_note_refusal(qp);
 	err = av_sq_post_special(&qp->end, req);
 	av_lock_release(&qp->end.qp->append);
-	av_drive_entered(&qp->end, &qp->peer, entry == EXECUTES);
+	av_sq_progress_entered(&qp->end, &qp->peer, entry == EXECUTES);
 	return err;
 }
 
@@ -107,7 +107,7 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 		refuse_qp(ibv, err);
 		(void)av_fail_errno(AV_VERB_POST_SEND, err);
 	}
-	av_drive_entered(&qp->end, &qp->peer, entry == EXECUTES);
+	av_sq_progress_entered(&qp->end, &qp->peer, entry == EXECUTES);
 	return av_unlikely(err) ? errno = err : 0;
 }
 
@@ -452,12 +452,12 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR)
 		err = post_note_refusal(qp);
 	qp->build.wqe = NULL;
-	if (!err) /* before trying for the execution right: see av_drive() */
+	if (!err) /* before trying for the execution right: see av_sq_progress() */
 		av_publish_before_try(&qp->end.qp->sq_tail, qp->build.tail);
 	av_lock_release(&qp->end.qp->append);
 	if (err)
 		return refuse_wr_complete(qp, err);
-	av_drive(&qp->end, &qp->peer);
+	av_sq_progress(&qp->end, &qp->peer);
 	return 0;
 }
 

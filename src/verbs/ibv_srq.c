@@ -5,7 +5,7 @@
 #include "base/thread.h"
 #include "queue/rq_take.h"
 #include "registry/directory.h"
-#include "transport/drive.h"
+#include "transport/progress.h"
 #include "transport/receive.h"
 #include "transport/state.h"
 #include "verbs/misuse.h"
@@ -321,7 +321,7 @@ static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
 			w.end[w.count++] = qp->end;
 	pthread_mutex_unlock(&srq->users_mutex);
 	for (unsigned int i = 0; i < w.count; i++)
-		av_drive_peer(&w.end[i]);
+		av_sq_progress_peer(&w.end[i]);
 }
 
 int av_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)

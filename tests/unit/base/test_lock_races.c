@@ -178,7 +178,7 @@ static bool run(struct participant *p, uint32_t inside_for)
 	return is_news(p, view);
 }
 
-/* As send queues are driven: transport/drive.c. */
+/* As send queues are driven: transport/progress.c. */
 static void work(struct participant *p, uint32_t inside_for)
 {
 	while (av_lock_try(&arena->lock[0], rank[0]) != AV_LOCK_BUSY && run(p, inside_for))

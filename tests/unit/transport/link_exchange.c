@@ -8,7 +8,7 @@
 #include "lib/check.h"
 #include "lib/turned_clock.h"
 #include "queue/rq.h"
-#include "transport/drive.h"
+#include "transport/progress.h"
 #include "transport/poll.h"
 
 #define AROUND	  24u	    /* bytes around each buffer that nobody may touch */
@@ -325,7 +325,7 @@ static void post(unsigned int r)
 	link_run_as(link_now->request[r].from);
 	fill_wqe(av_sq_slot(&s->end, number), r);
 	atomic_store(&s->end.qp->sq_tail, number + 1);
-	av_drive(&s->end, NULL);
+	av_sq_progress(&s->end, NULL);
 	if (link_now->near && !link_is_reliable() && !s->end.qp->wire &&
 	    s->end.qp->sq_next == number + 1)
 		link_delivered(f, r);

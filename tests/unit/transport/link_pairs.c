@@ -11,7 +11,7 @@
 #include "memory/key.h"
 #include "memory/window.h"
 #include "queue/rq.h"
-#include "transport/drive.h"
+#include "transport/progress.h"
 #include "transport/receive.h"
 #include "transport/state.h"
 #include "transport/wire.h"
@@ -98,7 +98,7 @@ void link_enter(unsigned int host, enum ibv_qp_state to)
 
 	link_run_as(host);
 	enter(end, (enum ibv_qp_state)atomic_load(&end->qp->state), to);
-	av_drive(end, NULL);
+	av_sq_progress(end, NULL);
 }
 
 static struct ibv_qp_attr attributes(unsigned int host)

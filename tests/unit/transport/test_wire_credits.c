@@ -16,7 +16,7 @@
 #include "base/lock.h"
 #include "queue/qp.h"
 #include "queue/rq.h"
-#include "transport/drive.h"
+#include "transport/progress.h"
 #include "transport/timer.h"
 #include "transport/wire_qp.h"
 #include "unit/memory/fake_seg.h"
@@ -225,7 +225,7 @@ static void post(const struct step *s)
 				  .bytes = (s->packets - 1) * MTU};
 	wqe->bytes += s->packets > 1; /* the last packet has one byte */
 	atomic_store(&end.qp->sq_tail, number + 1);
-	av_drive(&end, NULL);
+	av_sq_progress(&end, NULL);
 }
 
 static void answer(const struct step *s)
@@ -254,7 +254,7 @@ static void a_requester_sends(void **state)
 				post(s);
 			else
 				atomic_store(&end.qp->deadline_ns, 0);
-			av_drive(&end, NULL);
+			av_sq_progress(&end, NULL);
 			if (av_psn_distance(FIRST, end.qp->next_psn) != (int32_t)s->next)
 				fail_msg("%s: step %zu: %d packets", rows[i].name,
 					 s - rows[i].step + 1,

@@ -16,7 +16,7 @@
 #include "lib/own_directory.h"
 #include "queue/qp.h"
 #include "registry/directory.h"
-#include "transport/drive.h"
+#include "transport/progress.h"
 #include "transport/state.h"
 #include "transport/timer.h"
 #include "unit/memory/fake_seg.h"
@@ -45,7 +45,7 @@ static void expect_free(const char *name)
 /* There is nothing to be executed. */
 static void drive(void)
 {
-	av_drive(&end, NULL);
+	av_sq_progress(&end, NULL);
 }
 
 static void post(void)
@@ -56,14 +56,14 @@ static void post(void)
 		av_lock_acquire_plain(&end.qp->append, AV_RANK_APPEND);
 	CHECK(av_lock_mine(&end.qp->append) && (!with_exec || av_lock_mine(&end.qp->exec)));
 	av_lock_release(&end.qp->append);
-	av_drive_entered(&end, &peer, with_exec);
+	av_sq_progress_entered(&end, &peer, with_exec);
 }
 
 static void enter(void)
 {
-	av_drive_enter(&end);
+	av_sq_progress_enter(&end);
 	CHECK(av_lock_mine(&end.qp->exec));
-	av_drive_entered(&end, &peer, true);
+	av_sq_progress_entered(&end, &peer, true);
 }
 
 static void change_state(void)

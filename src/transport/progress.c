@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "transport/drive.h"
+#include "transport/progress.h"
 
 #include <stdatomic.h>
 
@@ -189,7 +189,7 @@ static bool wait_or_fail(const struct av_qp_end *end, const struct av_qp_end *pe
 static void flush_responder(const struct av_qp_end *end, const struct av_qp_end *peer)
 {
 	if (peer->qp != end->qp)
-		av_drive(peer, NULL);
+		av_sq_progress(peer, NULL);
 }
 
 /*
@@ -385,7 +385,7 @@ static void execute_send_queue(const struct av_qp_end *end, struct av_qp_end *pe
 	}
 }
 
-void av_drive_enter(const struct av_qp_end *end)
+void av_sq_progress_enter(const struct av_qp_end *end)
 {
 	av_lock_acquire_plain(&end->qp->exec, AV_RANK_EXEC);
 }
@@ -396,7 +396,7 @@ void av_drive_enter(const struct av_qp_end *end)
  * right, and then reads them. Each side has a full barrier in between: either the newcomer gets the
  * right, or the holder sees the change.
  */
-void av_drive_entered(const struct av_qp_end *end, struct av_qp_end *peer, bool with_exec)
+void av_sq_progress_entered(const struct av_qp_end *end, struct av_qp_end *peer, bool with_exec)
 {
 	const struct av_qp_shared *qp = end->qp;
 	struct view view;
@@ -426,7 +426,7 @@ static void leave_to_owner(const struct av_qp_end *end)
 		av_seg_wake_timer(end->seg);
 }
 
-void av_drive(const struct av_qp_end *end, struct av_qp_end *peer)
+void av_sq_progress(const struct av_qp_end *end, struct av_qp_end *peer)
 {
 	struct av_qp_end found = {0};
 
@@ -434,32 +434,32 @@ void av_drive(const struct av_qp_end *end, struct av_qp_end *peer)
 		leave_to_owner(end);
 		return;
 	}
-	av_drive_entered(end, peer ? peer : &found, false);
+	av_sq_progress_entered(end, peer ? peer : &found, false);
 	if (!peer)
 		av_disconnect(&found);
 }
 
-void av_drive_requester(const struct av_qp_end *requester)
+void av_sq_progress_requester(const struct av_qp_end *requester)
 {
 	if (!requester->qp)
 		return;
 	atomic_store(&requester->qp->kick, 1);
-	av_drive(requester, NULL);
+	av_sq_progress(requester, NULL);
 }
 
-void av_drive_peer(const struct av_qp_end *end)
+void av_sq_progress_peer(const struct av_qp_end *end)
 {
 	struct av_qp_end requester = {0};
 
 	if (end->qp->wire) /* it is told by packets */
 		return;
 	av_connect(end, &requester);
-	av_drive_requester(&requester);
+	av_sq_progress_requester(&requester);
 	av_disconnect(&requester);
 }
 
 void av_fail(const struct av_qp_end *end)
 {
 	flush_due_error(end);
-	av_drive(end, NULL);
+	av_sq_progress(end, NULL);
 }

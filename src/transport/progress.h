@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The loop that executes a send queue, and how its requests end. */
-#ifndef AV_TRANSPORT_DRIVE_H
-#define AV_TRANSPORT_DRIVE_H
+#ifndef AV_TRANSPORT_PROGRESS_H
+#define AV_TRANSPORT_PROGRESS_H
 
 #include "queue/qp.h"
 #include "transport/rules.h"
@@ -47,34 +47,35 @@ AV_COLD void av_finish_error(const struct av_qp_end *end);
  */
 
 /**
- * av_drive() - execute what can be executed of a send queue
+ * av_sq_progress() - execute what can be executed of a send queue
  * @end:  an own queue pair; one of another process is left to that one, which is told
  * @peer: its cached destination, guarded by @end's right @exec; NULL: look it up for this call
  *
  * Returns at once if another thread holds the right: that one looks again before it leaves.
  * Context: no execution right or lock held. Moves data, waits for pages.
  */
-void av_drive(const struct av_qp_end *end, struct av_qp_end *peer);
+void av_sq_progress(const struct av_qp_end *end, struct av_qp_end *peer);
 
 /*
- * Take an own queue pair's @exec, however long the thread takes that has it. av_drive_entered()
- * gives it back. Context: no execution right held
+ * Take an own queue pair's @exec, however long the thread takes that has it.
+ * av_sq_progress_entered() gives it back. Context: no execution right held
  */
-void av_drive_enter(const struct av_qp_end *end);
+void av_sq_progress_enter(const struct av_qp_end *end);
 
-/* av_drive() for a poster of an own queue pair. @with_exec: the caller has taken @exec already */
-void av_drive_entered(const struct av_qp_end *end, struct av_qp_end *peer, bool with_exec);
+/* av_sq_progress() for a poster of an own queue pair. @with_exec: the caller has taken @exec
+ * already */
+void av_sq_progress_entered(const struct av_qp_end *end, struct av_qp_end *peer, bool with_exec);
 
 /**
- * av_drive_peer() - drive the requester that is connected to own queue pair @end, after an obstacle
- * is gone
+ * av_sq_progress_peer() - drive the requester that is connected to own queue pair @end, after an
+ * obstacle is gone
  *
- * Context: as av_drive().
+ * Context: as av_sq_progress().
  */
-void av_drive_peer(const struct av_qp_end *end);
+void av_sq_progress_peer(const struct av_qp_end *end);
 
 /* The same, by a caller who has found it: av_connect(). @requester->qp: NULL: there is none */
-void av_drive_requester(const struct av_qp_end *requester);
+void av_sq_progress_requester(const struct av_qp_end *requester);
 
 /*
  * Put an own queue pair into the error state, and flush both queues.
