@@ -164,11 +164,11 @@ struct av_cq_shared {
 	_Atomic uint32_t empty_polls; /* in a row */
 	_Atomic uint32_t patience;    /* empty polls before the core is yielded: transport/poll.c */
 	/*
-	 * Hints for a poll in vain (transport/poll.h); indices, 0: none. @parked: a queue pair
+	 * Hints for a poll in vain (transport/poll.h); indices, 0: none. @waiting: a queue pair
 	 * whose sends complete here, and which waits for its peer. @owed: one that receives here,
 	 * and whose peer waits for it.
 	 */
-	_Atomic uint32_t parked, owed;
+	_Atomic uint32_t waiting, owed;
 	/* Of the owner's, under poll_lock: queue/notify.h. */
 	uint32_t left;	      /* the inlet left behind + 1; 0: none */
 	uint32_t stuck_tail;  /* the inlet's lock was held, with this tail, */

@@ -56,7 +56,7 @@ static void init_shared_qp_fields(struct av_qp_shared *qp, uint32_t index,
 	atomic_store(&qp->kick, 0);
 	atomic_store(&qp->last_wqe, 0);
 	atomic_store(&qp->flush_due, 0);
-	atomic_store(&qp->park, AV_PARK_NOT);
+	atomic_store(&qp->wait_reason, AV_WAIT_NONE);
 	qp->before = qp->counters;
 	qp->sq_next = qp->next_psn = qp->drain_notify = 0;
 	qp->expected_psn = qp->msn = qp->receiving = qp->established = 0;

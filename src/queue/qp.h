@@ -31,12 +31,12 @@
 #include "segment/segment.h"
 
 /* Why the request at the head of a send queue has not been executed yet. */
-enum av_park {
-	AV_PARK_NOT,
-	AV_PARK_RNR,	   /* the peer has no receive posted */
-	AV_PARK_NO_ANSWER, /* the peer is not there, or not in a state to answer */
-	AV_PARK_HELD,	   /* held on demand: transport/inject.h */
-	AV_PARK_FULL,	   /* the interface to its peer's host has no room for a packet */
+enum av_wait {
+	AV_WAIT_NONE,
+	AV_WAIT_RNR,	   /* the peer has no receive posted */
+	AV_WAIT_NO_ANSWER, /* the peer is not there, or not in a state to answer */
+	AV_WAIT_HELD,	   /* held on demand: transport/inject.h */
+	AV_WAIT_FULL,	   /* the interface to its peer's host has no room for a packet */
 };
 
 /* How far is a connection of one host on its way to the wire? transport/wire_move.h */
@@ -151,10 +151,11 @@ struct av_qp_shared {
 	struct av_lock append;
 	uint32_t sq_next; /* free-running: next request to execute */
 	uint32_t next_psn;
-	uint32_t rnr_spent, timeout_spent; /* tries of the parked request: transport/retry.h */
+	uint32_t rnr_spent, timeout_spent; /* tries of the waiting request: transport/retry.h */
 	uint32_t drain_notify;		   /* raise SQ_DRAINED once nothing is in flight */
-	_Atomic uint32_t park; /* enum av_park; the owner's timer reads it without the right */
-	_Atomic uint64_t deadline_ns; /* of the parked request's next retry; read the same way */
+	_Atomic uint32_t
+		wait_reason; /* enum av_wait; the owner's timer reads it without the right */
+	_Atomic uint64_t deadline_ns; /* of the waiting request's next retry; read the same way */
 	_Atomic uint32_t kick;	      /* an obstacle was removed; set without the right */
 	_Atomic uint32_t sq_tail
 		AV_ALIGNED(AV_CACHE_LINE); /* requests posted; owner, under @append */

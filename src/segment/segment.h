@@ -238,7 +238,7 @@ static inline void *av_slab_at(const struct av_seg *seg, enum av_slab slab, uint
 	return chunk + (uint64_t)(index % per_chunk) * bytes;
 }
 
-/* Wake the owner's timer thread, from any process: a request was parked, or an event delayed. */
+/* Wake the owner's timer thread, from any process: a request was waiting, or an event delayed. */
 void av_seg_wake_timer(struct av_seg *seg);
 
 #endif

@@ -594,7 +594,7 @@ static uint32_t refused_packet(const struct request *r, const struct av_packet_k
 {
 	bool send = k->operation == AV_OP_SEND;
 
-	if (r->result->park == AV_PARK_RNR)
+	if (r->result->wait_reason == AV_WAIT_RNR)
 		return send ? 0 : last;
 	switch (r->result->fault) {
 	case AV_FAULT_REM_ACCESS:
@@ -652,14 +652,15 @@ static void put_result(struct request *r, const struct av_packet_kind *k, const 
 /* The AETH syndrome of a refusal; AV_NAK_NONE: there is no answer. */
 static uint8_t captured_nak_syndrome(const struct request *r)
 {
-	if (r->result->park == AV_PARK_RNR)
+	if (r->result->wait_reason == AV_WAIT_RNR)
 		return (uint8_t)(AV_SYNDROME_RNR_NAK | (r->result->rnr_timer & 31));
-	return r->result->park == AV_PARK_NOT ? av_rule(r->result->fault)->nak : AV_NAK_NONE;
+	return r->result->wait_reason == AV_WAIT_NONE ? av_rule(r->result->fault)->nak
+						      : AV_NAK_NONE;
 }
 
 static bool is_captured_done(const struct request *r)
 {
-	return r->result->fault == AV_FAULT_NONE && r->result->park == AV_PARK_NOT;
+	return r->result->fault == AV_FAULT_NONE && r->result->wait_reason == AV_WAIT_NONE;
 }
 
 static void put_connected(struct request *r, const struct av_packet_kind *k)
@@ -732,11 +733,12 @@ static bool only_waits(const struct request *r)
 {
 	const struct av_qp_shared *q = r->req->qp;
 
-	if (r->result->park == AV_PARK_NOT || r->mark->park != r->result->park)
+	if (r->result->wait_reason == AV_WAIT_NONE ||
+	    r->mark->wait_reason != r->result->wait_reason)
 		return false;
 	if (av_now_ns() < atomic_load(&q->deadline_ns))
 		return true;
-	return r->result->park == AV_PARK_NO_ANSWER && av_retry_is_last(q);
+	return r->result->wait_reason == AV_WAIT_NO_ANSWER && av_retry_is_last(q);
 }
 
 static void find_operands(struct request *r)
@@ -752,7 +754,7 @@ void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_end *req)
 	*mark = (struct av_capture_mark){
 		.on = true,
 		.psn = req->qp->next_psn,
-		.park = atomic_load_explicit(&req->qp->park, memory_order_relaxed),
+		.wait_reason = atomic_load_explicit(&req->qp->wait_reason, memory_order_relaxed),
 		.time_ns = av_now_real_ns(),
 	};
 }

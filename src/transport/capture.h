@@ -53,8 +53,8 @@ void av_capture_seen(const struct av_net_seen *seen);
 struct av_capture_mark {
 	bool on;
 	uint32_t psn;
-	uint32_t park;	  /* enum av_park */
-	uint64_t time_ns; /* CLOCK_REALTIME */
+	uint32_t wait_reason; /* enum av_wait */
+	uint64_t time_ns;     /* CLOCK_REALTIME */
 };
 
 /*

@@ -465,11 +465,11 @@ struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_
 	result.fault = av_execute_check(req, &d.head);
 	if (result.fault == AV_FAULT_NONE && on_wire) {
 		path = build_datagram_path(&d, req);
-		result.park = av_wire_has_room(req, &path) ? AV_PARK_NOT : AV_PARK_FULL;
+		result.wait_reason = av_wire_has_room(req, &path) ? AV_WAIT_NONE : AV_WAIT_FULL;
 	}
-	if (result.fault == AV_FAULT_NONE && result.park == AV_PARK_NOT)
+	if (result.fault == AV_FAULT_NONE && result.wait_reason == AV_WAIT_NONE)
 		result.fault = gather_datagram_spans(&d, req, wqe);
-	if (result.fault != AV_FAULT_NONE || result.park != AV_PARK_NOT)
+	if (result.fault != AV_FAULT_NONE || result.wait_reason != AV_WAIT_NONE)
 		return result;
 	write_header(&d, req);
 	d.group = is_to_group(&d.head);

@@ -57,7 +57,7 @@ AV_MUST_USE bool av_grh_read(const uint8_t from[AV_GRH_BYTES], struct av_grh_fie
  * @peer: where the last datagram went, guarded by @req's @exec right; holds a use of its segment
  *
  * As av_execute(), except that the request names the destination, and that it never waits for a
- * receiver: a message that cannot be received is lost. It waits (AV_PARK_FULL) while the interface
+ * receiver: a message that cannot be received is lost. It waits (AV_WAIT_FULL) while the interface
  * has no room.
  */
 struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_end *peer,

@@ -168,9 +168,9 @@ static void lose_message(struct av_work *w)
 	}
 	if (w->rsp->qp->receiving)
 		av_receive_cancel(&w->to);
-	if (w->result.park == AV_PARK_RNR)
+	if (w->result.wait_reason == AV_WAIT_RNR)
 		av_diag_note(AV_CHECK_NO_RECV, 0, 0);
-	if (w->result.fault != AV_FAULT_NONE || w->result.park == AV_PARK_RNR)
+	if (w->result.fault != AV_FAULT_NONE || w->result.wait_reason == AV_WAIT_RNR)
 		av_report_lost(&(struct av_failed){w->req, w->rsp, w->wqe, w->result.fault, false});
 	w->result = (struct av_outcome){.lost = true};
 }
@@ -272,7 +272,7 @@ static void apply_work_outcome(struct av_work *w)
 	AV_ASSERT_HELD(&w->rsp->qp->resp);
 	if (av_unlikely(w->result.fault != AV_FAULT_NONE) && has_responder_died(w))
 		w->result.fault = av_work_gone(w);
-	undone = w->result.fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT;
+	undone = w->result.fault != AV_FAULT_NONE || w->result.wait_reason != AV_WAIT_NONE;
 	lost = undone && w->req->qp->type == IBV_QPT_UC && !w->result.moves &&
 	       !found_at_requester(w->result.fault);
 	if (lost)
@@ -340,10 +340,10 @@ static bool responder_begin(struct av_work *w)
 	/* Whether the peer lives may have been seen a few milliseconds ago. */
 	if (av_unlikely(!p || (!av_seg_known_alive(seg, w->now_ns) && !av_seg_alive(seg)))) {
 		w->result.gone = true;
-		return av_work_park(w, AV_PARK_NO_ANSWER);
+		return av_work_wait(w, AV_WAIT_NO_ANSWER);
 	}
 	if (av_unlikely(!av_responder_acquire(w->rsp)))
-		return av_work_park(w, AV_PARK_NO_ANSWER);
+		return av_work_wait(w, AV_WAIT_NO_ANSWER);
 	w->qpn = atomic_load_explicit(&p->qpn, memory_order_relaxed);
 	found = av_responder_expects(p, w->req->qp);
 	if (av_likely(found == AV_CHECK_NONE)) {
@@ -353,7 +353,7 @@ static bool responder_begin(struct av_work *w)
 	}
 	w->result.gone = found == AV_CHECK_PEER_GONE;
 	av_lock_release(&p->resp);
-	return av_work_park(w, AV_PARK_NO_ANSWER);
+	return av_work_wait(w, AV_WAIT_NO_ANSWER);
 }
 
 /*
@@ -375,7 +375,7 @@ static enum av_fault operate(struct av_work *w)
 		av_xrc_end(&w->srq);
 		sched_yield();
 	} while (av_patient(&until));
-	av_work_park(w, AV_PARK_NO_ANSWER);
+	av_work_wait(w, AV_WAIT_NO_ANSWER);
 	return AV_FAULT_NONE;
 }
 
@@ -437,8 +437,8 @@ static bool may_move(const struct av_qp_end *req)
  */
 static bool is_unreadable(struct av_work *w)
 {
-	bool waits =
-		w->result.fault == AV_FAULT_NONE && atomic_load(&w->req->qp->park) != AV_PARK_NOT;
+	bool waits = w->result.fault == AV_FAULT_NONE &&
+		     atomic_load(&w->req->qp->wait_reason) != AV_WAIT_NONE;
 	enum av_fault fault;
 
 	if (!w->opcode->source || w->result.moves || found_at_requester(w->result.fault) || waits)
@@ -486,9 +486,9 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 	w.result.fault = operate(&w);
 	if (av_unlikely(w.result.fault == AV_FAULT_FORBIDDEN) && may_move(req)) {
 		w.result = (struct av_outcome){.moves = true};
-		av_work_park(&w, AV_PARK_NO_ANSWER);
+		av_work_wait(&w, AV_WAIT_NO_ANSWER);
 	}
-	if (av_unlikely(w.result.fault != AV_FAULT_NONE || w.result.park != AV_PARK_NOT) &&
+	if (av_unlikely(w.result.fault != AV_FAULT_NONE || w.result.wait_reason != AV_WAIT_NONE) &&
 	    is_unreadable(&w) && rsp->qp->receiving)
 		av_receive_cancel(&w.to);
 	apply_work_outcome(&w);

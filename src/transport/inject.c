@@ -124,15 +124,15 @@ static struct av_outcome result_of(enum av_inject what)
 {
 	switch (what) {
 	case AV_INJECT_RNR:
-		return (struct av_outcome){.park = AV_PARK_RNR};
+		return (struct av_outcome){.wait_reason = AV_WAIT_RNR};
 	case AV_INJECT_RNR_EXHAUSTED:
 		return (struct av_outcome){.fault = AV_FAULT_RNR_EXHAUSTED};
 	case AV_INJECT_RETRY_EXHAUSTED:
 		return (struct av_outcome){.fault = AV_FAULT_RETRY_EXHAUSTED};
 	case AV_INJECT_PEER_DEATH:
-		return (struct av_outcome){.park = AV_PARK_NO_ANSWER, .gone = true};
+		return (struct av_outcome){.wait_reason = AV_WAIT_NO_ANSWER, .gone = true};
 	default:
-		return (struct av_outcome){.park = AV_PARK_NO_ANSWER};
+		return (struct av_outcome){.wait_reason = AV_WAIT_NO_ANSWER};
 	}
 }
 
@@ -240,14 +240,15 @@ static void decide_request_faults(const struct av_qp_end *end, const struct av_s
 /* A first look at the request, or new rules? Context: @exec is held. */
 static bool is_new(const struct av_qp_end *end, const struct decision *d, uint32_t change)
 {
-	return atomic_load(&end->qp->park) == AV_PARK_NOT || d->number != end->qp->sq_next ||
-	       d->qpn != atomic_load(&end->qp->qpn) || d->change != change;
+	return atomic_load(&end->qp->wait_reason) == AV_WAIT_NONE ||
+	       d->number != end->qp->sq_next || d->qpn != atomic_load(&end->qp->qpn) ||
+	       d->change != change;
 }
 
 /* Repeat the fault once more. When it is used up, execute the request. */
 static struct av_injected again(const struct av_qp_end *end, struct decision *d, uint64_t now)
 {
-	bool early = av_retry_is_early(end->qp, d->outcome.result.park, now);
+	bool early = av_retry_is_early(end->qp, d->outcome.result.wait_reason, now);
 
 	if (d->until_ns ? now >= d->until_ns : d->left == 0)
 		d->outcome.what = AV_INJECTED_NOT;
@@ -268,7 +269,7 @@ static void ask_responder(const struct av_qp_end *end, struct av_qp_end *peer,
 	if (!is_reliable_wqe(end, wqe))
 		return;
 	av_connect(end, peer);
-	if (in->what == AV_INJECTED_RESULT && in->result.park == AV_PARK_RNR)
+	if (in->what == AV_INJECTED_RESULT && in->result.wait_reason == AV_WAIT_RNR)
 		in->result.rnr_timer =
 			peer->qp ? peer->qp->attr.min_rnr_timer : end->qp->attr.min_rnr_timer;
 	if (in->what != AV_INJECTED_STATUS || (end->qp->wire && !peer->qp))
@@ -308,7 +309,7 @@ struct av_injected av_inject(const struct av_qp_end *end, struct av_qp_end *peer
 		decide_request_faults(end, wqe, f, d);
 	}
 	if (d->begins_ns > now) {
-		av_sq_wait_until(end, AV_PARK_HELD,
+		av_sq_wait_until(end, AV_WAIT_HELD,
 				 d->begins_ns == UINT64_MAX ? now + LOOK_AGAIN_NS : d->begins_ns);
 		return (struct av_injected){.what = AV_INJECTED_HELD};
 	}

@@ -17,7 +17,8 @@
 struct av_injected {
 	enum {
 		AV_INJECTED_NOT,  /* the request is to be executed */
-		AV_INJECTED_HELD, /* it waits: the queue pair's park, deadline and timer are set */
+		AV_INJECTED_HELD, /* it waits: the queue pair's wait_reason, deadline and timer are
+				     set */
 		AV_INJECTED_RESULT,  /* it ends with this outcome */
 		AV_INJECTED_STATUS,  /* it completes with this status, and no responder heard of it
 				      */

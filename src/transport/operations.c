@@ -154,7 +154,7 @@ static enum av_fault work_piece(const struct av_work *w, const struct av_mem_req
 enum av_fault av_work_gone(struct av_work *w)
 {
 	w->result.gone = true;
-	av_work_park(w, AV_PARK_NO_ANSWER);
+	av_work_wait(w, AV_WAIT_NO_ANSWER);
 	return AV_FAULT_NONE;
 }
 
@@ -411,7 +411,7 @@ static enum av_fault atomic_request(struct av_work *w, const struct av_atomic *a
 	if (fault != AV_FAULT_NONE)
 		return fault;
 	fault = op_operand(w, &req, atomic, &old);
-	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
+	if (fault != AV_FAULT_NONE || w->result.wait_reason != AV_WAIT_NONE)
 		return fault;
 	return return_original(w, &old);
 }
@@ -469,7 +469,7 @@ enum av_fault av_op_atomic_write(struct av_work *w)
 	fault = work_moved(w, av_xfer_copy(&to, &w->local, w->now_ns), AV_FAULT_LOC_PROT,
 			   AV_FAULT_LOC_PROT);
 	av_mem_put_list(&w->local);
-	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
+	if (fault != AV_FAULT_NONE || w->result.wait_reason != AV_WAIT_NONE)
 		return fault;
 	return op_operand(w, &req, &atomic, &none);
 }
@@ -591,7 +591,7 @@ static enum av_fault op_tunneled(struct av_work *w, bool apply)
 	av_spans_local(&to, NULL, command, w->wqe->bytes);
 	fault = work_moved(w, av_xfer_copy(&to, &w->local, w->now_ns), AV_FAULT_LOC_PROT,
 			   AV_FAULT_LOC_PROT);
-	if (w->result.park != AV_PARK_NOT)
+	if (w->result.wait_reason != AV_WAIT_NONE)
 		return fault;
 	for (unsigned int i = 0; i < count && fault == AV_FAULT_NONE; i++)
 		fault = tunneled(w, &command[i], false);
@@ -599,7 +599,7 @@ static enum av_fault op_tunneled(struct av_work *w, bool apply)
 		return fault;
 	av_mem_put_list(&w->local);
 	for (unsigned int i = 0;
-	     i < count && fault == AV_FAULT_NONE && w->result.park == AV_PARK_NOT; i++)
+	     i < count && fault == AV_FAULT_NONE && w->result.wait_reason == AV_WAIT_NONE; i++)
 		fault = do_tunneled(w, &command[i]);
 	return fault;
 }
@@ -643,10 +643,10 @@ static const struct av_coop_source *find_coop_source(const struct av_work *w,
 
 static enum av_fault not_ready(struct av_work *w)
 {
-	if (atomic_load_explicit(&w->req->qp->park, memory_order_relaxed) != AV_PARK_RNR)
+	if (atomic_load_explicit(&w->req->qp->wait_reason, memory_order_relaxed) != AV_WAIT_RNR)
 		av_count_rsp(w->rsp->qp, AV_RSP_RNR);
 	w->result.rnr_timer = w->rsp->qp->attr.min_rnr_timer;
-	av_work_park(w, AV_PARK_RNR);
+	av_work_wait(w, AV_WAIT_RNR);
 	return AV_FAULT_NONE;
 }
 
@@ -691,7 +691,7 @@ static enum av_fault deliver_send_payload(struct av_work *w, const struct av_rq_
 		return av_work_gone(w);
 	if (fault == AV_FAULT_BUSY && is_continued(w))
 		return fault;
-	if (keeps_receive_request(fault) || w->result.park != AV_PARK_NOT)
+	if (keeps_receive_request(fault) || w->result.wait_reason != AV_WAIT_NONE)
 		av_receive_cancel(&w->to);
 	return fault;
 }
@@ -726,9 +726,9 @@ static enum av_fault write_imm(struct av_work *w)
 		return not_ready(w);
 	if (w->wqe->bytes > 0)
 		fault = op_write_bytes(w, true);
-	if (keeps_receive_request(fault) || w->result.park != AV_PARK_NOT)
+	if (keeps_receive_request(fault) || w->result.wait_reason != AV_WAIT_NONE)
 		av_receive_cancel(&w->to);
-	if (fault != AV_FAULT_NONE || w->result.park != AV_PARK_NOT)
+	if (fault != AV_FAULT_NONE || w->result.wait_reason != AV_WAIT_NONE)
 		return fault;
 	message_of(w, &msg);
 	return av_receive_done(&msg, request);

@@ -67,7 +67,7 @@ struct av_work;
  *
  * Context: the requester's right @exec is held, and the responder's right @resp unless the opcode
  * is local. No lock and no pin is held. May wait for pages of either program.
- * Return:  AV_FAULT_NONE: done; or it has to wait, and @w->result.park is set.
+ * Return:  AV_FAULT_NONE: done; or it has to wait, and @w->result.wait_reason is set.
  * - AV_FAULT_BUSY: a key that it needs is being changed. No pin and no receive request is held; the
  * caller starts it again from the beginning.
  * - Else the fault; the caller applies its effects on either side. A receive request that was taken
@@ -110,9 +110,9 @@ struct av_work {
  * The request has to wait.
  * Return:  false
  */
-static inline bool av_work_park(struct av_work *w, enum av_park why)
+static inline bool av_work_wait(struct av_work *w, enum av_wait why)
 {
-	w->result.park = why;
+	w->result.wait_reason = why;
 	return false;
 }
 

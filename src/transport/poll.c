@@ -61,22 +61,23 @@ void av_rnr_posted(const struct av_qp_end *end, struct av_rq_shared *rq)
 }
 
 /* An own queue pair waits for its peer, or did so: drive it if it has been kicked. */
-static void resume_parked_qp(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
+static void resume_waiting_qp(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
 {
 	struct av_qp_end end = {seg, av_qp_at(seg, index)};
 
-	if (!end.qp || atomic_load_explicit(&end.qp->park, memory_order_relaxed) != AV_PARK_RNR)
-		(void)!atomic_compare_exchange_strong(&cq->parked, &index, 0);
+	if (!end.qp ||
+	    atomic_load_explicit(&end.qp->wait_reason, memory_order_relaxed) != AV_WAIT_RNR)
+		(void)!atomic_compare_exchange_strong(&cq->waiting, &index, 0);
 	else if (atomic_load_explicit(&end.qp->kick, memory_order_relaxed))
 		av_sq_progress(&end, NULL);
 }
 
 void av_rnr_polled_check(struct av_seg *seg, struct av_cq_shared *cq, bool long_since)
 {
-	uint32_t parked = atomic_load_explicit(&cq->parked, memory_order_relaxed);
+	uint32_t waiting = atomic_load_explicit(&cq->waiting, memory_order_relaxed);
 
-	if (av_unlikely(parked))
-		resume_parked_qp(seg, cq, parked);
+	if (av_unlikely(waiting))
+		resume_waiting_qp(seg, cq, waiting);
 	if (long_since && atomic_load_explicit(&cq->owed, memory_order_relaxed))
 		resume_owed(seg, atomic_exchange(&cq->owed, 0));
 }

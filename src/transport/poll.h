@@ -35,7 +35,7 @@ void av_rnr_polled_check(struct av_seg *seg, struct av_cq_shared *cq, bool long_
  */
 static inline void av_rnr_polled(struct av_seg *seg, struct av_cq_shared *cq, bool long_since)
 {
-	if (av_unlikely(long_since || atomic_load_explicit(&cq->parked, memory_order_relaxed)))
+	if (av_unlikely(long_since || atomic_load_explicit(&cq->waiting, memory_order_relaxed)))
 		av_rnr_polled_check(seg, cq, long_since);
 }
 

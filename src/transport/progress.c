@@ -80,7 +80,7 @@ static void flush_due_look(const struct av_qp_end *end)
 
 void av_finish_error(const struct av_qp_end *end)
 {
-	atomic_store(&end->qp->park, AV_PARK_NOT);
+	atomic_store(&end->qp->wait_reason, AV_WAIT_NONE);
 	flush_due_error(end);
 }
 
@@ -140,7 +140,7 @@ void av_finish_done(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 struct view {
 	uint32_t tail;
 	uint32_t state;
-	bool parked;
+	bool waiting;
 };
 
 /* --- one request ----------------------------------------------------------------- */
@@ -155,12 +155,12 @@ static bool is_checked(const struct av_qp_end *end)
 /*
  * Have whoever polls this CQ in vain look whether the queue pair has been kicked: transport/poll.h.
  */
-static void note_parked(const struct av_qp_end *end)
+static void note_waiting(const struct av_qp_end *end)
 {
 	struct av_cq_shared *cq = av_cq_at(end->seg, end->qp->send_cq);
 
 	if (cq)
-		atomic_store_explicit(&cq->parked, end->qp->index, memory_order_relaxed);
+		atomic_store_explicit(&cq->waiting, end->qp->index, memory_order_relaxed);
 }
 
 /*
@@ -178,8 +178,8 @@ static bool wait_or_fail(const struct av_qp_end *end, const struct av_qp_end *pe
 	}
 	if (av_unlikely(is_checked(end)))
 		av_send_sum_look(end, wqe);
-	if (result->park == AV_PARK_RNR)
-		note_parked(end);
+	if (result->wait_reason == AV_WAIT_RNR)
+		note_waiting(end);
 	if (result->moves)
 		av_timer_watch(end, 0);
 	return false;
@@ -201,15 +201,17 @@ static bool apply_outcome(const struct av_qp_end *end, struct av_qp_end *peer,
 {
 	if (result.responder_failed)
 		flush_responder(end, peer);
-	if (av_likely(result.fault == AV_FAULT_NONE && result.park == AV_PARK_NOT)) {
-		atomic_store_explicit(&end->qp->park, AV_PARK_NOT, memory_order_relaxed);
+	if (av_likely(result.fault == AV_FAULT_NONE && result.wait_reason == AV_WAIT_NONE)) {
+		atomic_store_explicit(&end->qp->wait_reason, AV_WAIT_NONE, memory_order_relaxed);
 		if (av_unlikely(av_sq_complete(end, wqe, IBV_WC_SUCCESS) < 0))
 			finish_overrun(end);
 		return true;
 	}
-	if (result.park == AV_PARK_NOT && av_rule(result.fault)->requester == IBV_WC_SUCCESS)
-		result.park = AV_PARK_NO_ANSWER; /* the responder failed and sends no answer */
-	if (result.park != AV_PARK_NOT)
+	if (result.wait_reason == AV_WAIT_NONE &&
+	    av_rule(result.fault)->requester == IBV_WC_SUCCESS)
+		result.wait_reason =
+			AV_WAIT_NO_ANSWER; /* the responder failed and sends no answer */
+	if (result.wait_reason != AV_WAIT_NONE)
 		return wait_or_fail(end, peer, wqe, &result);
 	av_finish_fail(end, peer, wqe, result.fault);
 	return true;
@@ -255,7 +257,7 @@ static __attribute__((noinline)) bool injected(const struct av_qp_end *end, stru
 	struct av_capture_mark capture = {.on = false};
 	struct av_injected in;
 
-	if (is_checked(end) && atomic_load(&end->qp->park) != AV_PARK_NOT)
+	if (is_checked(end) && atomic_load(&end->qp->wait_reason) != AV_WAIT_NONE)
 		av_send_sum_look(end, wqe);
 	if (!av_faults_watched(end->seg) || av_wire_is_begun(end))
 		return false;
@@ -315,12 +317,12 @@ static bool execute_sq_head(const struct av_qp_end *end, struct av_qp_end *peer)
 }
 
 /*
- * Is the message at the head under way, so that SQD lets it end? @parked: it was waiting when the
+ * Is the message at the head under way, so that SQD lets it end? @waiting: it was waiting when the
  * caller came. On the wire, nothing may wait for a moment between two of its packets.
  */
-static bool is_under_way(const struct av_qp_end *end, bool parked)
+static bool is_under_way(const struct av_qp_end *end, bool waiting)
 {
-	return parked || (end->qp->wire && av_wire_is_under_way(end));
+	return waiting || (end->qp->wire && av_wire_is_under_way(end));
 }
 
 static void drained(const struct av_qp_end *end)
@@ -339,7 +341,7 @@ static void execute_send_queue(const struct av_qp_end *end, struct av_qp_end *pe
 			       struct view *view)
 {
 	struct av_qp_shared *qp = end->qp;
-	bool parked = atomic_load_explicit(&qp->park, memory_order_relaxed) != AV_PARK_NOT;
+	bool waiting = atomic_load_explicit(&qp->wait_reason, memory_order_relaxed) != AV_WAIT_NONE;
 	bool under_way;
 
 	/*
@@ -348,22 +350,22 @@ static void execute_send_queue(const struct av_qp_end *end, struct av_qp_end *pe
 	 */
 	if (atomic_load(&qp->kick))
 		atomic_exchange(&qp->kick, 0);
-	for (;; parked = false) {
+	for (;; waiting = false) {
 		view->state = atomic_load(&qp->state);
 		view->tail = atomic_load(&qp->sq_tail);
-		view->parked = false;
+		view->waiting = false;
 		if (atomic_load_explicit(&qp->qpn, memory_order_relaxed) == 0 ||
 		    av_unlikely(view->tail - qp->sq_next > AV_MAX_QP_WR)) /* a peer's nonsense */
 			return;
 		if (view->state == IBV_QPS_ERR) {
 			finish_flush(end, view->tail);
 			av_wire_flushed(end);
-			atomic_store(&qp->park, AV_PARK_NOT); /* else its timer goes on */
+			atomic_store(&qp->wait_reason, AV_WAIT_NONE); /* else its timer goes on */
 			flush_due_look(end);
 		}
 		if (av_unlikely(atomic_load_explicit(&qp->last_wqe, memory_order_relaxed)))
 			av_event_last_wqe(end);
-		under_way = view->state == IBV_QPS_SQD && is_under_way(end, parked);
+		under_way = view->state == IBV_QPS_SQD && is_under_way(end, waiting);
 		if (view->state == IBV_QPS_SQD && !under_way)
 			drained(end);
 		if (qp->sq_next == view->tail)
@@ -373,7 +375,7 @@ static void execute_send_queue(const struct av_qp_end *end, struct av_qp_end *pe
 			return;
 		if (!execute_sq_head(end, peer)) {
 			/* On the wire, what is posted later may be begun before this is done. */
-			view->parked = !qp->wire;
+			view->waiting = !qp->wire;
 			return;
 		}
 		/*
@@ -405,7 +407,7 @@ void av_sq_progress_entered(const struct av_qp_end *end, struct av_qp_end *peer,
 	     with_exec = false) {
 		execute_send_queue(end, peer, &view);
 		av_lock_release_fence(&end->qp->exec);
-		if (av_likely((view.parked ||
+		if (av_likely((view.waiting ||
 			       atomic_load_explicit(&qp->sq_tail, memory_order_relaxed) ==
 				       view.tail) &&
 			      !atomic_load_explicit(&qp->kick, memory_order_relaxed) &&
@@ -422,7 +424,7 @@ static void leave_to_owner(const struct av_qp_end *end)
 {
 	av_event_last_wqe(end);
 	atomic_store(&end->qp->kick, 1);
-	if (atomic_load(&end->qp->park) != AV_PARK_NOT)
+	if (atomic_load(&end->qp->wait_reason) != AV_WAIT_NONE)
 		av_seg_wake_timer(end->seg);
 }
 

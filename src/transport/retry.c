@@ -24,42 +24,42 @@ uint64_t av_rnr_timer_ns(unsigned int code)
 	return (uint64_t)rnr_us[code & 31] * 1000;
 }
 
-struct av_patience av_patience_of(const struct ibv_qp_attr *attr, enum av_park why)
+struct av_patience av_patience_of(const struct ibv_qp_attr *attr, enum av_wait why)
 {
-	if (why == AV_PARK_RNR)
+	if (why == AV_WAIT_RNR)
 		return (struct av_patience){RNR_LOOK_AGAIN,
 					    attr->rnr_retry < ALWAYS ? attr->rnr_retry + 1u : 0};
-	if (why == AV_PARK_FULL)
+	if (why == AV_WAIT_FULL)
 		return (struct av_patience){FULL_LOOK_AGAIN, 0};
 	if (attr->timeout == 0)
 		return (struct av_patience){LOOK_AGAIN, 0};
 	return (struct av_patience){4096ull << (attr->timeout & 31), attr->retry_cnt + 1u};
 }
 
-void av_sq_wait_until(const struct av_qp_end *end, enum av_park why, uint64_t deadline_ns)
+void av_sq_wait_until(const struct av_qp_end *end, enum av_wait why, uint64_t deadline_ns)
 {
 	AV_ASSERT_HELD(&end->qp->exec);
 	atomic_store(&end->qp->deadline_ns, deadline_ns);
-	atomic_store(&end->qp->park, why);
+	atomic_store(&end->qp->wait_reason, why);
 	av_timer_watch(end, deadline_ns);
 }
 
-bool av_retry_is_early(const struct av_qp_shared *qp, enum av_park why, uint64_t now_ns)
+bool av_retry_is_early(const struct av_qp_shared *qp, enum av_wait why, uint64_t now_ns)
 {
-	return atomic_load(&qp->park) == why && now_ns < atomic_load(&qp->deadline_ns);
+	return atomic_load(&qp->wait_reason) == why && now_ns < atomic_load(&qp->deadline_ns);
 }
 
 bool av_retry_is_last(const struct av_qp_shared *qp)
 {
-	struct av_patience p = av_patience_of(&qp->attr, AV_PARK_NO_ANSWER);
+	struct av_patience p = av_patience_of(&qp->attr, AV_WAIT_NO_ANSWER);
 
 	return p.tries && qp->timeout_spent + AV_TRY >= p.tries * AV_TRY;
 }
 
-enum av_fault av_retry_count(const struct av_qp_end *end, enum av_park why, uint32_t parts)
+enum av_fault av_retry_count(const struct av_qp_end *end, enum av_wait why, uint32_t parts)
 {
 	uint32_t tries = av_patience_of(&end->qp->attr, why).tries, *spent;
-	bool rnr = why == AV_PARK_RNR;
+	bool rnr = why == AV_WAIT_RNR;
 
 	AV_ASSERT_HELD(&end->qp->exec);
 	av_count_req(end->qp, rnr ? AV_REQ_RNR : AV_REQ_TIMEOUT);
@@ -72,26 +72,27 @@ enum av_fault av_retry_count(const struct av_qp_end *end, enum av_park why, uint
 
 enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *result)
 {
-	struct av_patience p = av_patience_of(&end->qp->attr, result->park);
-	bool begins = atomic_load(&end->qp->park) != result->park;
+	struct av_patience p = av_patience_of(&end->qp->attr, result->wait_reason);
+	bool begins = atomic_load(&end->qp->wait_reason) != result->wait_reason;
 	enum av_fault fault = AV_FAULT_NONE;
 	uint64_t now = av_now_ns();
 
 	AV_ASSERT_HELD(&end->qp->exec);
 	if (result->gone && p.tries == 0) /* no timer would end the wait */
 		return AV_FAULT_RETRY_EXHAUSTED;
-	if (av_retry_is_early(end->qp, result->park, now))
+	if (av_retry_is_early(end->qp, result->wait_reason, now))
 		return AV_FAULT_NONE;
 	if (begins)
 		end->qp->rnr_spent = end->qp->timeout_spent = 0;
 	/* An RNR NAK comes at once. No answer has come when the time for it is over. */
-	if (result->park == AV_PARK_RNR || (result->park == AV_PARK_NO_ANSWER && !begins))
-		fault = av_retry_count(end, result->park, AV_TRY);
-	if (result->park == AV_PARK_RNR && p.tries)
+	if (result->wait_reason == AV_WAIT_RNR ||
+	    (result->wait_reason == AV_WAIT_NO_ANSWER && !begins))
+		fault = av_retry_count(end, result->wait_reason, AV_TRY);
+	if (result->wait_reason == AV_WAIT_RNR && p.tries)
 		p.interval_ns = av_rnr_timer_ns(result->rnr_timer);
 	if (result->moves && p.interval_ns < AV_PATIENCE_NS)
 		p.interval_ns = AV_PATIENCE_NS; /* nothing is lost: threads have to wake up */
 	if (fault == AV_FAULT_NONE)
-		av_sq_wait_until(end, result->park, now + p.interval_ns);
+		av_sq_wait_until(end, result->wait_reason, now + p.interval_ns);
 	return fault;
 }

@@ -14,32 +14,32 @@
 #include "transport/rules.h"
 
 /*
- * Park the request at the head of an own send queue, for @why, or keep it parked: it is tried again
- * at the deadline, or when it is kicked. Sets the deadline, then the reason, and then arms the
- * timer: it reads the deadline of what it finds parked, and it may have looked here before.
+ * Park the request at the head of an own send queue, for @why, or keep it waiting: it is tried
+ * again at the deadline, or when it is kicked. Sets the deadline, then the reason, and then arms
+ * the timer: it reads the deadline of what it finds waiting, and it may have looked here before.
  * Context: @end's right @exec is held; may create a thread.
  */
-void av_sq_wait_until(const struct av_qp_end *end, enum av_park why, uint64_t deadline_ns);
+void av_sq_wait_until(const struct av_qp_end *end, enum av_wait why, uint64_t deadline_ns);
 
 #define AV_TRY 2u /* parts that a try is counted in */
 
 /*
- * A try has failed: an RNR NAK has come (AV_PARK_RNR), or no answer in time (AV_PARK_NO_ANSWER).
+ * A try has failed: an RNR NAK has come (AV_WAIT_RNR), or no answer in time (AV_WAIT_NO_ANSWER).
  * Adds @parts, AV_TRY at most, to what is spent of either since the wait began, or since progress.
  * Context: @end's right @exec is held.
  * Return:  AV_FAULT_NONE: try again; RNR_EXHAUSTED, RETRY_EXHAUSTED: it was the last try
  */
-AV_MUST_USE enum av_fault av_retry_count(const struct av_qp_end *end, enum av_park why,
+AV_MUST_USE enum av_fault av_retry_count(const struct av_qp_end *end, enum av_wait why,
 					 uint32_t parts);
 
 /* Is this the last try to get an answer? Never without a timeout. Context: @exec is held */
 bool av_retry_is_last(const struct av_qp_shared *qp);
 
 /* Does the request wait for that reason, and still for its timer? A look before that is no try. */
-bool av_retry_is_early(const struct av_qp_shared *qp, enum av_park why, uint64_t now_ns);
+bool av_retry_is_early(const struct av_qp_shared *qp, enum av_wait why, uint64_t now_ns);
 
 /*
- * The request at the head of @end's send queue was tried on this host, and is parked by @result:
+ * The request at the head of @end's send queue was tried on this host, and is waiting by @result:
  * begin or continue its wait. A try before the deadline is not counted.
  * Context: as av_sq_wait_until().
  * Return:  AV_FAULT_NONE: it waits; RNR_EXHAUSTED, RETRY_EXHAUSTED: it has failed
@@ -52,8 +52,8 @@ struct av_patience {
 	uint32_t tries; /* with the first one; 0: no end */
 };
 
-/* @why: AV_PARK_RNR, whose interval is the responder's to say; AV_PARK_NO_ANSWER; AV_PARK_FULL */
-struct av_patience av_patience_of(const struct ibv_qp_attr *attr, enum av_park why);
+/* @why: AV_WAIT_RNR, whose interval is the responder's to say; AV_WAIT_NO_ANSWER; AV_WAIT_FULL */
+struct av_patience av_patience_of(const struct ibv_qp_attr *attr, enum av_wait why);
 
 /* Nanoseconds of an RNR timer code (0..31). */
 uint64_t av_rnr_timer_ns(unsigned int code);

@@ -83,12 +83,12 @@ struct av_rule {
 
 /* The outcome of one try to execute a request. */
 struct av_outcome {
-	enum av_fault fault;   /* AV_FAULT_NONE: done, unless parked */
-	enum av_park park;     /* AV_PARK_NOT: executed, successfully or with @fault */
-	uint8_t rnr_timer;     /* with AV_PARK_RNR: the responder's timer code */
-	bool gone;	       /* with AV_PARK_NO_ANSWER: there will never be an answer */
-	bool lost;	       /* a message of an unreliable connection was dropped */
-	bool moves;	       /* with AV_PARK_NO_ANSWER: the connection is to move to the wire */
+	enum av_fault fault;	  /* AV_FAULT_NONE: done, unless waiting */
+	enum av_wait wait_reason; /* AV_WAIT_NONE: executed, successfully or with @fault */
+	uint8_t rnr_timer;	  /* with AV_WAIT_RNR: the responder's timer code */
+	bool gone;		  /* with AV_WAIT_NO_ANSWER: there will never be an answer */
+	bool lost;		  /* a message of an unreliable connection was dropped */
+	bool moves;	       /* with AV_WAIT_NO_ANSWER: the connection is to move to the wire */
 	bool responder_failed; /* the responder is now in the error state, and its send queue has to
 				  be flushed */
 };

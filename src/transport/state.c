@@ -174,7 +174,7 @@ static void empty_queues(const struct av_qp_end *end)
 	atomic_store(&qp->sq_tail, 0);
 	atomic_store(&qp->sq_freed, 0);
 	qp->sq_next = 0;
-	atomic_store(&qp->park, AV_PARK_NOT);
+	atomic_store(&qp->wait_reason, AV_WAIT_NONE);
 	atomic_store(&qp->to_wire, AV_TO_WIRE_NOT);
 	qp->drain_notify = 0;
 	atomic_store(&qp->flush_due, 0);

@@ -154,7 +154,7 @@ void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns)
 	/*
 	 * While the thread looks (0), it may have passed this queue pair already. While it sleeps
 	 * beyond the deadline, it must be woken. If it stores its waking time after this load, it
-	 * looks at @park after @park was set.
+	 * looks at @wait_reason after @wait_reason was set.
 	 */
 	if (atomic_load(&t->awake_ns) == 0 || atomic_load(&t->awake_ns) > deadline_ns)
 		av_seg_wake_timer(end->seg);

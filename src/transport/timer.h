@@ -10,7 +10,7 @@
 #include "queue/qp.h"
 
 /*
- * Have the timer see to the deadline of a request that was just parked, of an own queue pair.
+ * Have the timer see to the deadline of a request that was just waiting, of an own queue pair.
  * Context: may create a thread.
  */
 void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns);

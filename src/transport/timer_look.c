@@ -17,7 +17,7 @@ static bool is_unanswered(const struct av_qp_end *end, uint64_t now, bool *busy)
 	*busy = false;
 	if (atomic_load(&end->qp->deadline_ns) > now)
 		return false;
-	if (atomic_load(&end->qp->park) == AV_PARK_FULL) /* nobody answers that */
+	if (atomic_load(&end->qp->wait_reason) == AV_WAIT_FULL) /* nobody answers that */
 		return true;
 	*busy = !av_wire_catch_up(end);
 	return !*busy && atomic_load(&end->qp->deadline_ns) <= now;
@@ -27,13 +27,13 @@ static uint64_t look_at_requests(const struct av_qp_end *end, uint64_t now)
 {
 	bool busy;
 
-	if (atomic_load(&end->qp->park) == AV_PARK_NOT)
+	if (atomic_load(&end->qp->wait_reason) == AV_WAIT_NONE)
 		return UINT64_MAX;
 	if (is_unanswered(end, now, &busy) || atomic_load(&end->qp->kick))
 		av_sq_progress(end, NULL);
 	if (busy)
 		return now + BUSY_NS;
-	return atomic_load(&end->qp->park) ? atomic_load(&end->qp->deadline_ns) : UINT64_MAX;
+	return atomic_load(&end->qp->wait_reason) ? atomic_load(&end->qp->deadline_ns) : UINT64_MAX;
 }
 
 uint64_t av_timer_look(const struct av_qp_end *end)

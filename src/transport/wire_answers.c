@@ -121,7 +121,7 @@ static void sequence_nak(const struct answer *a)
 
 static void receiver_not_ready(const struct answer *a)
 {
-	enum av_fault fault = av_retry_count(a->end, AV_PARK_RNR, AV_TRY);
+	enum av_fault fault = av_retry_count(a->end, AV_WAIT_RNR, AV_TRY);
 	struct av_wire *w = a->w;
 
 	if (fault != AV_FAULT_NONE) {
@@ -131,7 +131,7 @@ static void receiver_not_ready(const struct answer *a)
 	av_wire_rewind(a->end, w, w->acked);
 	w->limit = w->taken;
 	w->waits = true;
-	av_sq_wait_until(a->end, AV_PARK_NO_ANSWER,
+	av_sq_wait_until(a->end, AV_WAIT_NO_ANSWER,
 			 av_now_ns() + av_rnr_timer_ns(a->p->syndrome & SYNDROME_CODE));
 }
 

@@ -118,7 +118,7 @@ static bool install(const struct av_qp_end *end, struct av_wire *w)
 	av_wire_begin(end, IBV_QPS_RTR);
 	if (state != IBV_QPS_RTR)
 		av_wire_begin(end, IBV_QPS_RTS);
-	atomic_store(&end->qp->park, AV_PARK_NOT); /* what waited for the move goes on */
+	atomic_store(&end->qp->wait_reason, AV_WAIT_NONE); /* what waited for the move goes on */
 	return true;
 }
 

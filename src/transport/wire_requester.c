@@ -164,7 +164,7 @@ static void set_active(struct av_wire *w, bool active)
 /* Nothing more is sent for now: until there is an answer, or room for another packet. */
 static void wait_for_turn(const struct av_qp_end *end, const struct av_wire *w)
 {
-	enum av_park why = is_waiting(end, w) ? AV_PARK_NO_ANSWER : AV_PARK_FULL;
+	enum av_wait why = is_waiting(end, w) ? AV_WAIT_NO_ANSWER : AV_WAIT_FULL;
 	uint64_t ns = rest_left(end, w);
 
 	if (ns == 0)
@@ -184,7 +184,7 @@ static int take_path_error(struct av_wire *w)
 
 void av_wire_progress(const struct av_qp_end *end, struct av_wire *w, bool acknowledgement)
 {
-	struct av_patience p = av_patience_of(&end->qp->attr, AV_PARK_NO_ANSWER);
+	struct av_patience p = av_patience_of(&end->qp->attr, AV_WAIT_NO_ANSWER);
 	uint64_t now = av_now_ns(), since = atomic_load(&end->qp->deadline_ns) - p.interval_ns;
 	uint64_t rest_ns;
 
@@ -227,14 +227,14 @@ static uint64_t spread(const struct av_wire *w, uint64_t interval_ns)
  */
 static bool handle_answer_timeout(const struct sending *s)
 {
-	struct av_patience p = av_patience_of(&s->end->qp->attr, AV_PARK_NO_ANSWER);
+	struct av_patience p = av_patience_of(&s->end->qp->attr, AV_WAIT_NO_ANSWER);
 	struct av_wire *w = s->w;
 	enum av_fault fault;
 
 	if (!w->waits)
 		av_window_lost(w->way.window);
 	if (!w->waits && p.tries) {
-		fault = av_retry_count(s->end, AV_PARK_NO_ANSWER, parts_of_try(w, p.interval_ns));
+		fault = av_retry_count(s->end, AV_WAIT_NO_ANSWER, parts_of_try(w, p.interval_ns));
 		if (fault != AV_FAULT_NONE) {
 			w->unheard = take_path_error(w);
 			av_wire_fail_head(s->end, fault);
@@ -246,7 +246,7 @@ static bool handle_answer_timeout(const struct sending *s)
 	}
 	w->waits = w->repeated = false;
 	av_wire_rewind(s->end, w, w->acked);
-	av_sq_wait_until(s->end, AV_PARK_NO_ANSWER,
+	av_sq_wait_until(s->end, AV_WAIT_NO_ANSWER,
 			 av_now_ns() + p.interval_ns + spread(w, p.interval_ns));
 	return false;
 }
@@ -537,7 +537,7 @@ void av_wire_settle(const struct av_qp_end *end, struct av_wire *w)
 	AV_ASSERT_HELD(&end->qp->exec);
 	if (is_waiting(end, w))
 		return;
-	atomic_store(&end->qp->park, AV_PARK_NOT);
+	atomic_store(&end->qp->wait_reason, AV_WAIT_NONE);
 	set_active(w, false);
 }
 
@@ -611,13 +611,13 @@ bool av_wire_step(const struct av_qp_end *end, bool singly)
 	}
 	skip_failed_requests(end, w);
 	av_wire_settle(end, w);
-	if (atomic_load(&end->qp->park) != AV_PARK_NOT &&
+	if (atomic_load(&end->qp->wait_reason) != AV_WAIT_NONE &&
 	    atomic_load(&end->qp->deadline_ns) <= av_now_ns() && handle_answer_timeout(&s))
 		return true;
 	send(&s, draining, head);
 	waiting = s.full || is_waiting(end, w);
 	set_active(w, waiting);
-	if (!s.failed && waiting && atomic_load(&end->qp->park) == AV_PARK_NOT)
+	if (!s.failed && waiting && atomic_load(&end->qp->wait_reason) == AV_WAIT_NONE)
 		wait_for_turn(end, w);
 	return s.failed || (draining && !waiting && !av_wire_is_under_way(end)) ||
 	       (singly && end->qp->sq_next != head);

@@ -302,10 +302,10 @@ static bool execute_arrived_piece(struct arrival *a)
 	av_diag_drop(); /* it was for the requester's record, too, which is made elsewhere */
 	if (events.count)
 		a->events = events;
-	atomic_store(&peer.qp->park, a->outcome.park);
-	if (a->outcome.park == AV_PARK_RNR)
+	atomic_store(&peer.qp->wait_reason, a->outcome.wait_reason);
+	if (a->outcome.wait_reason == AV_WAIT_RNR)
 		a->w->told = true; /* those behind it will come again, too */
-	return a->outcome.park == AV_PARK_NOT && a->outcome.fault == AV_FAULT_NONE;
+	return a->outcome.wait_reason == AV_WAIT_NONE && a->outcome.fault == AV_FAULT_NONE;
 }
 
 /* What the requester hears of a piece that was not done. Return: a syndrome; AV_NAK_NONE */
@@ -313,9 +313,10 @@ static uint8_t piece_nak_syndrome(const struct arrival *a)
 {
 	if (a->w->service == AV_SERVICE_UC)
 		return AV_NAK_NONE;
-	if (a->outcome.park == AV_PARK_RNR)
+	if (a->outcome.wait_reason == AV_WAIT_RNR)
 		return (uint8_t)(AV_SYNDROME_RNR_NAK | (a->outcome.rnr_timer & 31));
-	return a->outcome.park == AV_PARK_NOT ? av_rule(a->outcome.fault)->nak : AV_NAK_NONE;
+	return a->outcome.wait_reason == AV_WAIT_NONE ? av_rule(a->outcome.fault)->nak
+						      : AV_NAK_NONE;
 }
 
 static bool execute_or_nak(struct arrival *a)
@@ -438,7 +439,7 @@ static uint64_t answer_read(struct arrival *a)
 		return UINT64_MAX;
 	}
 	return av_now_ns() +
-	       (room ? 0 : av_patience_of(&a->end->qp->attr, AV_PARK_FULL).interval_ns);
+	       (room ? 0 : av_patience_of(&a->end->qp->attr, AV_WAIT_FULL).interval_ns);
 }
 
 static void execute_read(struct arrival *a)

@@ -374,7 +374,8 @@ static void fill_qp_attr(struct av_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 	*attr = qp->end.qp->attr;
 	attr->qp_state = attr->cur_qp_state = state;
-	attr->sq_draining = state == IBV_QPS_SQD && atomic_load(&qp->end.qp->park) != AV_PARK_NOT;
+	attr->sq_draining =
+		state == IBV_QPS_SQD && atomic_load(&qp->end.qp->wait_reason) != AV_WAIT_NONE;
 	if (mask & IBV_QP_STATE)
 		qp->ibv.state = state;
 }

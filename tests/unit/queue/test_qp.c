@@ -127,7 +127,7 @@ static void expect_new(const struct av_qp_shared *qp)
 	assert_int_equal(atomic_load(&qp->kick), 0);
 	assert_int_equal(atomic_load(&qp->last_wqe), 0);
 	assert_int_equal(atomic_load(&qp->flush_due), 0);
-	assert_int_equal(atomic_load(&qp->park), AV_PARK_NOT);
+	assert_int_equal(atomic_load(&qp->wait_reason), AV_WAIT_NONE);
 	assert_int_equal(qp->sq_next | qp->next_psn | qp->drain_notify, 0);
 	assert_int_equal(qp->expected_psn | qp->msn | qp->receiving | qp->established, 0);
 	assert_int_equal(qp->attr.dest_qp_num, 0);

@@ -295,7 +295,7 @@ void link_check_side(unsigned int host)
 	MUST_BE(s->received, link_flow[!host].due);
 	MUST_BE(atomic_load(&s->end.qp->state), IBV_QPS_RTS);
 	MUST_BE(s->end.qp->sq_next, atomic_load(&s->end.qp->sq_tail));
-	MUST_BE(atomic_load(&s->end.qp->park), AV_PARK_NOT);
+	MUST_BE(atomic_load(&s->end.qp->wait_reason), AV_WAIT_NONE);
 	MUST(!s->end.qp->receiving || link_flow[!host].coming);
 	MUST_BE(atomic_load(&s->end.qp->exec.owner) | atomic_load(&s->end.qp->resp.owner), 0);
 	check_pins(s->seg);

@@ -215,7 +215,7 @@ static unsigned int overrun(const struct link_exchange *e, const struct link_fau
 	link_on_sent = NULL;
 	MUST_BE(heard(IBV_EVENT_QP_FATAL), 1);
 	MUST_BE(atomic_load(&s->end.qp->state), IBV_QPS_ERR);
-	MUST_BE(atomic_load(&s->end.qp->park), AV_PARK_NOT);
+	MUST_BE(atomic_load(&s->end.qp->wait_reason), AV_WAIT_NONE);
 	link_close();
 	av_cq_fini(s->seg, s->send_cq);
 	s->send_cq = usual;

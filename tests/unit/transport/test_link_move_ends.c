@@ -148,7 +148,7 @@ static void expect_nothing_left(const struct link_exchange *e)
 		const struct av_qp_shared *qp = link_side[h].end.qp;
 		const struct av_wire *w = av_wire_at(link_side[h].seg, qp->index);
 
-		if (atomic_load(&qp->park) != AV_PARK_NOT || (w && w->active))
+		if (atomic_load(&qp->wait_reason) != AV_WAIT_NONE || (w && w->active))
 			link_fail("host %u waits", h);
 	}
 }

@@ -36,7 +36,7 @@ static void judge(const struct link_exchange *e)
 	if (atomic_load(&link_side[0].end.qp->state) != IBV_QPS_ERR ||
 	    atomic_load(&link_side[1].end.qp->state) != IBV_QPS_ERR)
 		link_fail("a queue pair has not failed");
-	if (atomic_load(&link_side[0].end.qp->park) != AV_PARK_NOT ||
+	if (atomic_load(&link_side[0].end.qp->wait_reason) != AV_WAIT_NONE ||
 	    av_wire_at(link_side[0].seg, link_side[0].end.qp->index)->active)
 		link_fail("something is under way");
 }

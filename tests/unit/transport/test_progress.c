@@ -125,7 +125,7 @@ static void what_waits_elsewhere_is_left_to_its_process(void **state)
 {
 	for (uint32_t waits = 0; waits < 2; waits++) {
 		set_up(false);
-		atomic_store(&end.qp->park, waits ? AV_PARK_RNR : AV_PARK_NOT);
+		atomic_store(&end.qp->wait_reason, waits ? AV_WAIT_RNR : AV_WAIT_NONE);
 		drive();
 		assert_int_equal(atomic_load(&end.qp->kick), 1);
 		assert_int_equal(atomic_load(&f.seg.head->timer_doorbell), waits);
