@@ -228,9 +228,9 @@ static bool moderated(const struct av_cq_inlet *in)
  */
 static uint32_t armed_with(const struct av_cq_shared *cq, struct av_cq_inlet *in)
 {
-	uint32_t armed = av_raise_due(&in->armed);
+	uint32_t armed = av_oneshot_due(&in->armed);
 
-	if (av_unlikely(armed != AV_CQ_NOT_ARMED && av_raise_is_begun(&in->armed)))
+	if (av_unlikely(armed != AV_CQ_NOT_ARMED && av_oneshot_is_begun(&in->armed)))
 		in->told = atomic_load(&cq->head);
 	return armed;
 }
@@ -242,7 +242,7 @@ static uint32_t armed_with(const struct av_cq_shared *cq, struct av_cq_inlet *in
 static void make_event(struct av_cq_shared *cq, struct av_cq_inlet *in, uint32_t upto,
 		       struct av_cq_bell *bell)
 {
-	bell->claim = av_raise_begin(&in->armed);
+	bell->claim = av_oneshot_begin(&in->armed);
 	if (!bell->claim)
 		return;
 	bell->event = atomic_load(&cq->notify) == AV_CQ_NOTIFY_USED ? EVENT_WAKE : EVENT_NOW;
@@ -345,8 +345,8 @@ void av_cq_ring(struct av_seg *seg, const struct av_cq_bell *bell)
 	else
 		av_cq_tell(seg, bell->index);
 	/* Whichever inlet is used by now. */
-	av_raise_end(&cq->inlet[0].armed, bell->claim);
-	av_raise_end(&cq->inlet[1].armed, bell->claim);
+	av_oneshot_end(&cq->inlet[0].armed, bell->claim);
+	av_oneshot_end(&cq->inlet[1].armed, bell->claim);
 }
 
 /*
@@ -479,9 +479,9 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 		return 0;
 	}
 	bell = silent_bell(cq, index);
-	if (av_unlikely(av_raise_is_begun(&cq->inlet[i].armed)))
+	if (av_unlikely(av_oneshot_is_begun(&cq->inlet[i].armed)))
 		count_present(seg, cq, (uint32_t)i, &bell); /* if its raiser seems to be dead */
-	else if (wants_event(av_raise_armed(&cq->inlet[i].armed), to))
+	else if (wants_event(av_oneshot_armed(&cq->inlet[i].armed), to))
 		count_entry(cq, &cq->inlet[i], to, atomic_load(&cq->inlet[i].tail), &bell);
 	av_lock_release(&cq->inlet[i].lock);
 	if (later)
@@ -502,7 +502,7 @@ void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
 
 	armed = armed_with(cq, in);
 	/* In any case: whoever ends an earlier event, however late, does not end this arming. */
-	av_raise_arm(&in->armed, armed < (uint32_t)how ? (uint32_t)how : armed);
+	av_oneshot_arm(&in->armed, armed < (uint32_t)how ? (uint32_t)how : armed);
 	atomic_store_explicit(&cq->ready, 0, memory_order_relaxed); /* the last event is over */
 	count_present(seg, cq, (uint32_t)i, &bell);
 	release_cq_inlet(seg, cq, i, &bell);

@@ -121,9 +121,9 @@ struct av_coop_copy {
  */
 struct av_cq_inlet {
 	struct av_lock lock AV_ALIGNED(AV_CACHE_LINE);
-	_Atomic uint32_t tail; /* free-running; read without @lock as a hint */
-	struct av_raise armed; /* with enum av_cq_armed; read without @lock as a hint */
-	uint32_t head_seen;    /* appender's copy of @head */
+	_Atomic uint32_t tail;	 /* free-running; read without @lock as a hint */
+	struct av_oneshot armed; /* with enum av_cq_armed; read without @lock as a hint */
+	uint32_t head_seen;	 /* appender's copy of @head */
 	/* Moderation of an armed CQ's event. 0: no such bound; both 0: none. */
 	uint16_t event_count;	       /* this many entries make an event */
 	uint16_t event_period_us;      /* the first of them waits no longer than this */

@@ -138,7 +138,7 @@ static void have_owner_look(struct av_seg *seg, uint32_t index, uint32_t i)
 {
 	const struct av_cq_shared *cq = av_cq_at(seg, index);
 
-	if (av_raise_armed(&cq->inlet[i].armed) != AV_CQ_NOT_ARMED)
+	if (av_oneshot_armed(&cq->inlet[i].armed) != AV_CQ_NOT_ARMED)
 		av_cq_tell(seg, index);
 }
 

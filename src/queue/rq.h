@@ -76,7 +76,7 @@ struct av_rq_shared {
 	uint32_t tail_seen; /* takers' copy of @tail, so that they rarely read the posters' line;
 			       for queues that are not shared */
 	_Atomic uint32_t dropped; /* there are requests that av_rq_drop() has marked */
-	struct av_raise limit;	  /* shared queues: queue/rq_take.h */
+	struct av_oneshot limit;  /* shared queues: queue/rq_take.h */
 };
 static_assert(sizeof(struct av_rq_shared) <= AV_RQ_BYTES, "receive queue table entry");
 

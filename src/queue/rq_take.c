@@ -19,17 +19,17 @@ static void raise_event(struct av_seg *seg, const struct av_rq_shared *rq)
 void av_srq_limit_check(struct av_seg *seg, struct av_rq_shared *rq)
 {
 	uint32_t left = atomic_load(&rq->tail) - av_rq_taken(rq);
-	uint64_t claim = left < av_srq_limit(rq) ? av_raise_begin(&rq->limit) : 0;
+	uint64_t claim = left < av_srq_limit(rq) ? av_oneshot_begin(&rq->limit) : 0;
 
 	if (claim) {
 		raise_event(seg, rq);
-		av_raise_end(&rq->limit, claim);
+		av_oneshot_end(&rq->limit, claim);
 	}
 }
 
 void av_srq_limit_set(struct av_seg *seg, struct av_rq_shared *rq, uint32_t limit)
 {
-	av_raise_arm(&rq->limit, limit);
+	av_oneshot_arm(&rq->limit, limit);
 	av_srq_limit_look(seg, rq);
 }
 

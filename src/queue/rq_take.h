@@ -18,7 +18,7 @@
 /* What the program has set; 0: disarmed. */
 static inline uint32_t av_srq_limit(const struct av_rq_shared *rq)
 {
-	return av_raise_armed(&rq->limit);
+	return av_oneshot_armed(&rq->limit);
 }
 
 /* Set the limit. Raises the event at once if it is already undercut. Context: the owner */

@@ -194,9 +194,9 @@ static void an_event_disarms(void **state)
 
 		tear_down(state);
 		set_up(state);
-		av_raise_arm(&cq->inlet[0].armed, rows[i].how);
+		av_oneshot_arm(&cq->inlet[0].armed, rows[i].how);
 		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), 0);
-		if ((av_raise_armed(&cq->inlet[0].armed) != rows[i].how) != rows[i].event)
+		if ((av_oneshot_armed(&cq->inlet[0].armed) != rows[i].how) != rows[i].event)
 			fail_msg("row %zu", i);
 		assert_false(locked());
 	}
@@ -221,12 +221,13 @@ static void arming_makes_an_event_of_what_is_there(void **state)
 		for (uint64_t n = 1; n <= armed_rows[i].polled; n++)
 			assert_true(take() == n);
 		av_cq_arm(&fake.seg, INDEX, AV_CQ_ARMED_ANY);
-		if ((av_raise_armed(&cq->inlet[0].armed) == AV_CQ_NOT_ARMED) != armed_rows[i].event)
+		if ((av_oneshot_armed(&cq->inlet[0].armed) == AV_CQ_NOT_ARMED) !=
+		    armed_rows[i].event)
 			fail_msg("row %zu", i);
 		/* What has made an event makes none again. */
 		av_cq_arm(&fake.seg, INDEX, AV_CQ_ARMED_ANY);
 		if (armed_rows[i].before - armed_rows[i].polled < 2)
-			assert_int_equal(av_raise_armed(&cq->inlet[0].armed), AV_CQ_ARMED_ANY);
+			assert_int_equal(av_oneshot_armed(&cq->inlet[0].armed), AV_CQ_ARMED_ANY);
 		assert_false(locked());
 	}
 }
@@ -236,11 +237,11 @@ static void what_has_made_an_event_makes_none_again(void **state)
 {
 	av_cq_arm(&fake.seg, INDEX, AV_CQ_ARMED_ANY);
 	append(1);
-	assert_int_equal(av_raise_armed(&cq->inlet[0].armed), AV_CQ_NOT_ARMED);
+	assert_int_equal(av_oneshot_armed(&cq->inlet[0].armed), AV_CQ_NOT_ARMED);
 	av_cq_arm(&fake.seg, INDEX, AV_CQ_ARMED_ANY);
-	assert_int_equal(av_raise_armed(&cq->inlet[0].armed), AV_CQ_ARMED_ANY);
+	assert_int_equal(av_oneshot_armed(&cq->inlet[0].armed), AV_CQ_ARMED_ANY);
 	append(2);
-	assert_int_equal(av_raise_armed(&cq->inlet[0].armed), AV_CQ_NOT_ARMED);
+	assert_int_equal(av_oneshot_armed(&cq->inlet[0].armed), AV_CQ_NOT_ARMED);
 }
 
 /* Fewer than @count entries wait for @period_us, which is the timer's to watch. */
@@ -260,10 +261,10 @@ static void the_timer_watches_an_event_that_is_put_off(void **state)
 		set_up(state);
 		cq->inlet[0].event_count = moderated_rows[i].count;
 		cq->inlet[0].event_period_us = moderated_rows[i].period_us;
-		av_raise_arm(&cq->inlet[0].armed, AV_CQ_ARMED_ANY);
+		av_oneshot_arm(&cq->inlet[0].armed, AV_CQ_ARMED_ANY);
 		for (uint64_t n = 1; n <= moderated_rows[i].entries; n++)
 			append(n);
-		if ((av_raise_armed(&cq->inlet[0].armed) == AV_CQ_NOT_ARMED) !=
+		if ((av_oneshot_armed(&cq->inlet[0].armed) == AV_CQ_NOT_ARMED) !=
 			    moderated_rows[i].event ||
 		    atomic_load(&fake.seg.head->timer_doorbell) != moderated_rows[i].woken)
 			fail_msg("row %zu", i);
@@ -283,9 +284,10 @@ static void an_entry_sends_the_event_that_the_timer_is_late_for(void **state)
 		set_up(state);
 		cq->inlet[0].event_period_us = 60000;
 		atomic_store(&cq->inlet[0].event_due_ns, late_rows[i].due_ns);
-		av_raise_arm(&cq->inlet[0].armed, AV_CQ_ARMED_ANY);
+		av_oneshot_arm(&cq->inlet[0].armed, AV_CQ_ARMED_ANY);
 		append(1);
-		if ((av_raise_armed(&cq->inlet[0].armed) == AV_CQ_NOT_ARMED) != late_rows[i].event)
+		if ((av_oneshot_armed(&cq->inlet[0].armed) == AV_CQ_NOT_ARMED) !=
+		    late_rows[i].event)
 			fail_msg("row %zu", i);
 		assert_int_equal(atomic_load(&cq->inlet[0].event_due_ns),
 				 late_rows[i].event ? 0 : late_rows[i].due_ns);

@@ -477,7 +477,7 @@ static void check(void)
 	struct av_cq_inlet *in = &cq->inlet[av_cq_used(cq)];
 
 	check_events();
-	CHECK_EQUAL(av_raise_due(&in->armed), w.armed);
+	CHECK_EQUAL(av_oneshot_due(&in->armed), w.armed);
 	CHECK_EQUAL(atomic_load(&in->event_due_ns), w.due);
 	CHECK_EQUAL(atomic_load(&in->tail) - atomic_load(&cq->head), w.entries);
 	for (unsigned int i = 0, waiting = 0; i < w.entries; i++) {

@@ -44,7 +44,7 @@ static void append(void)
 
 static bool is_armed(void)
 {
-	return av_raise_armed(&in->armed) != AV_CQ_NOT_ARMED;
+	return av_oneshot_armed(&in->armed) != AV_CQ_NOT_ARMED;
 }
 
 static void arm(void)
@@ -158,9 +158,9 @@ static void a_look_sends_nothing_that_is_put_off(void **state)
 	av_cq_moderate(seg, at, COUNT, 0);
 	arm();
 	append();
-	av_raise_arm(&in->armed, AV_CQ_NOT_ARMED);
+	av_oneshot_arm(&in->armed, AV_CQ_NOT_ARMED);
 	append(); /* as of an appender that dies before it counts */
-	av_raise_arm(&in->armed, AV_CQ_ARMED_ANY);
+	av_oneshot_arm(&in->armed, AV_CQ_ARMED_ANY);
 	av_cq_look_again(seg, at);
 	assert_true(is_armed());
 	assert_int_equal(in->counted, 1);

@@ -93,13 +93,13 @@ static void what_is_gone_makes_no_event(void **state)
 	assert_int_equal(take(), 1);
 	av_cq_arm(seg, cq, AV_CQ_ARMED_ANY);
 	append(2, GOING);
-	assert_int_equal(av_raise_armed(&shared->inlet[0].armed), AV_CQ_NOT_ARMED);
+	assert_int_equal(av_oneshot_armed(&shared->inlet[0].armed), AV_CQ_NOT_ARMED);
 	dropped = 0;
 	av_cq_purge(seg, cq, of_qp, GOING, drop);
 	av_cq_arm(seg, cq, AV_CQ_ARMED_ANY);
-	assert_int_equal(av_raise_armed(&shared->inlet[0].armed), AV_CQ_ARMED_ANY);
+	assert_int_equal(av_oneshot_armed(&shared->inlet[0].armed), AV_CQ_ARMED_ANY);
 	append(3, STAYING);
-	assert_int_equal(av_raise_armed(&shared->inlet[0].armed), AV_CQ_NOT_ARMED);
+	assert_int_equal(av_oneshot_armed(&shared->inlet[0].armed), AV_CQ_NOT_ARMED);
 	av_cq_fini(seg, cq);
 }
 

@@ -80,7 +80,7 @@ static void armed_or_told_at_each_instruction(void **state)
 	unsigned int armed = 0;
 
 	with_requests(10, 10);
-	av_raise_arm(&rq->limit, LIMIT);
+	av_oneshot_arm(&rq->limit, LIMIT);
 	child = start_stopped(look);
 	while (step(child)) {
 		assert_true(av_srq_limit(rq) == LIMIT || events_at(channel) == 1);
@@ -98,7 +98,7 @@ static void another_raises_it_for_who_is_stopped(void **state)
 	bool runs = true;
 
 	with_requests(10, 10);
-	av_raise_arm(&rq->limit, LIMIT);
+	av_oneshot_arm(&rq->limit, LIMIT);
 	stride = stride_of(look);
 	tear_down(state);
 	set_up(state);
@@ -107,7 +107,7 @@ static void another_raises_it_for_who_is_stopped(void **state)
 		int early, late;
 
 		with_requests(10, 10);
-		av_raise_arm(&rq->limit, LIMIT);
+		av_oneshot_arm(&rq->limit, LIMIT);
 		child = start_stopped(look);
 		for (unsigned int i = 0; i < steps && runs; i++)
 			runs = step(child);
