@@ -85,14 +85,14 @@ static uint32_t round_depth(uint32_t depth, uint32_t limit)
 	return entries < limit ? entries : limit;
 }
 
-struct av_qp_end av_qp_get_at(const struct av_qp_location *location)
+struct av_qp_ref av_qp_get_at(const struct av_qp_location *location)
 {
 	struct av_seg *seg = location->ref ? av_seg_get(location->ref) : NULL;
 
-	return (struct av_qp_end){seg, seg ? av_qp_at(seg, location->index) : NULL};
+	return (struct av_qp_ref){seg, seg ? av_qp_at(seg, location->index) : NULL};
 }
 
-struct av_qp_end av_qp_get(uint32_t qpn)
+struct av_qp_ref av_qp_get(uint32_t qpn)
 {
 	struct av_qp_location location = av_dir_qpn_find(qpn);
 

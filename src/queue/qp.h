@@ -193,7 +193,7 @@ static inline struct av_qp_shared *av_qp_at(const struct av_seg *seg, uint32_t i
  * A queue pair as its executor sees it: its segment, and its address in this process's mapping of
  * it.
  */
-struct av_qp_end {
+struct av_qp_ref {
 	struct av_seg *seg;
 	struct av_qp_shared *qp; /* NULL: there is none */
 };
@@ -207,8 +207,8 @@ struct av_qp_location; /* registry/directory.h */
  * Return: .seg holds a use, for av_seg_put(); NULL: there is no such context. .qp: NULL: there is
  * no such queue pair
  */
-struct av_qp_end av_qp_get(uint32_t qpn);
-struct av_qp_end av_qp_get_at(const struct av_qp_location *location);
+struct av_qp_ref av_qp_get(uint32_t qpn);
+struct av_qp_ref av_qp_get_at(const struct av_qp_location *location);
 
 struct av_qp_request {
 	uint32_t type;
@@ -261,7 +261,7 @@ typedef const struct ibv_ah_attr *av_ah_lookup(const struct ibv_ah *ah);
  * Slot of a send request; NULL: the ring is unsound, since a peer's segment may hold anything. At
  * least the largest slot's length is mapped there.
  */
-static inline struct av_sq_wqe *av_sq_slot(const struct av_qp_end *end, uint32_t number)
+static inline struct av_sq_wqe *av_sq_slot(const struct av_qp_ref *end, uint32_t number)
 {
 	const struct av_qp_shared *qp = end->qp;
 	uint64_t place = number & qp->sq_mask;
@@ -273,7 +273,7 @@ static inline struct av_sq_wqe *av_sq_slot(const struct av_qp_end *end, uint32_t
  * The operands of a request in a slot that av_sq_slot() has found; NULL: the queue has no room for
  * them.
  */
-struct av_atomic *av_sq_operands(const struct av_qp_end *end, const struct av_sq_wqe *wqe);
+struct av_atomic *av_sq_operands(const struct av_qp_ref *end, const struct av_sq_wqe *wqe);
 
 /* A request that plain verbs do not have. */
 struct av_sq_special {
@@ -294,13 +294,13 @@ struct av_sq_special {
  * Context: as av_sq_post().
  * Return:  0, ENOMEM (full), EINVAL (the list does not fit the queue's slots)
  */
-AV_MUST_USE int av_sq_post_special(const struct av_qp_end *end, const struct av_sq_special *req);
+AV_MUST_USE int av_sq_post_special(const struct av_qp_ref *end, const struct av_sq_special *req);
 
 /*
  * The elements of the list in a UMR key's request; NULL: not wholly in the ring's slot, or in the
  * segment.
  */
-const struct av_klm_entry *av_sq_list(const struct av_qp_end *end, const struct av_sq_wqe *wqe);
+const struct av_klm_entry *av_sq_list(const struct av_qp_ref *end, const struct av_sq_wqe *wqe);
 
 /**
  * av_sq_post() - append a list of send requests, in the owner's process, without executing any
@@ -314,7 +314,7 @@ const struct av_klm_entry *av_sq_list(const struct av_qp_end *end, const struct 
  * invalid address handle)
  * Source: ibv_post_send(3).
  */
-AV_MUST_USE int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr,
+AV_MUST_USE int av_sq_post(const struct av_qp_ref *end, struct ibv_send_wr *wr,
 			   struct ibv_send_wr **bad, av_ah_lookup *find_ah,
 			   const struct av_atomic *operands);
 
@@ -325,7 +325,7 @@ AV_MUST_USE int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr,
  * A request that is not signalled and has succeeded is only stepped over.
  * Context: @exec is held. Return: 0, AV_CQ_DROPPED, or -ENOSPC: no room in the CQ
  */
-AV_MUST_USE int av_sq_complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
+AV_MUST_USE int av_sq_complete(const struct av_qp_ref *end, const struct av_sq_wqe *wqe,
 			       enum ibv_wc_status status);
 
 /*

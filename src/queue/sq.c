@@ -8,7 +8,7 @@
 #include "queue/qp.h"
 #include "queue/rq.h"
 
-struct av_atomic *av_sq_operands(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
+struct av_atomic *av_sq_operands(const struct av_qp_ref *end, const struct av_sq_wqe *wqe)
 {
 	uint32_t stride = end->qp->sq_stride;
 
@@ -148,7 +148,7 @@ static void copy_inline_data(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr
 	}
 }
 
-static int fill_operands(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
+static int fill_operands(const struct av_qp_ref *end, const struct av_sq_wqe *wqe,
 			 const struct av_atomic *operands)
 {
 	struct av_atomic *to = av_sq_operands(end, wqe);
@@ -189,7 +189,7 @@ static void fill_send_wqe(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr,
  * Fill in what few requests have: the operands of an extended atomic, the destination of a
  * datagram.
  */
-static int fill_more(const struct av_qp_end *end, struct av_sq_wqe *wqe,
+static int fill_more(const struct av_qp_ref *end, struct av_sq_wqe *wqe,
 		     const struct ibv_send_wr *wr, const struct av_wr_opcode *o,
 		     av_ah_lookup *find_ah, const struct av_atomic *operands)
 {
@@ -206,7 +206,7 @@ static int fill_more(const struct av_qp_end *end, struct av_sq_wqe *wqe,
 	return 0;
 }
 
-static int post_one(const struct av_qp_end *end, uint32_t number, const struct ibv_send_wr *wr,
+static int post_one(const struct av_qp_ref *end, uint32_t number, const struct ibv_send_wr *wr,
 		    av_ah_lookup *find_ah, const struct av_atomic *operands)
 {
 	const struct av_wr_opcode *o = av_wr_opcode(wr->opcode);
@@ -230,7 +230,7 @@ static int full(const struct av_qp_shared *qp)
 	return av_refuse(ENOMEM, AV_CHECK_POST_SEND_FULL, qp->sq_capacity, qp->sq_capacity);
 }
 
-int av_sq_post(const struct av_qp_end *end, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
+int av_sq_post(const struct av_qp_ref *end, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
 	       av_ah_lookup *find_ah, const struct av_atomic *operands)
 {
 	struct av_qp_shared *qp = end->qp;
@@ -261,7 +261,7 @@ static bool holds(const struct av_qp_shared *qp, uint32_t count)
 	       count <= (stride - sizeof(struct av_sq_wqe)) / sizeof(struct av_klm_entry);
 }
 
-const struct av_klm_entry *av_sq_list(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
+const struct av_klm_entry *av_sq_list(const struct av_qp_ref *end, const struct av_sq_wqe *wqe)
 {
 	if (wqe->count > AV_MAX_KLMS)
 		return NULL;
@@ -290,7 +290,7 @@ static int fill_special(const struct av_qp_shared *qp, struct av_sq_wqe *wqe,
 	return 0;
 }
 
-int av_sq_post_special(const struct av_qp_end *end, const struct av_sq_special *req)
+int av_sq_post_special(const struct av_qp_ref *end, const struct av_sq_special *req)
 {
 	struct av_qp_shared *qp = end->qp;
 	uint32_t tail = atomic_load_explicit(&qp->sq_tail, memory_order_relaxed);
@@ -306,7 +306,7 @@ int av_sq_post_special(const struct av_qp_end *end, const struct av_sq_special *
 
 /* --- completions ------------------------------------------------------------------- */
 
-int av_sq_complete(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
+int av_sq_complete(const struct av_qp_ref *end, const struct av_sq_wqe *wqe,
 		   enum ibv_wc_status status)
 {
 	struct av_qp_shared *qp = end->qp;

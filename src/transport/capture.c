@@ -371,7 +371,7 @@ void av_capture_context_opened(struct av_seg *seg)
 /* What the kernel puts into a RoCEv2 packet, whatever the program has set. */
 #define HOP_LIMIT 64
 
-static uint32_t load_captured_qpn(const struct av_qp_end *end)
+static uint32_t load_captured_qpn(const struct av_qp_ref *end)
 {
 	return atomic_load_explicit(&end->qp->qpn, memory_order_relaxed);
 }
@@ -396,7 +396,7 @@ static void fill_frame_addresses(struct av_frame *f, const union ibv_gid *src,
 }
 
 /* Both ends' addresses, from the requester's view. */
-static void addresses(const struct av_qp_end *req, const struct av_qp_end *rsp, union ibv_gid *src,
+static void addresses(const struct av_qp_ref *req, const struct av_qp_ref *rsp, union ibv_gid *src,
 		      union ibv_gid *dst)
 {
 	const struct ibv_ah_attr *ah = &req->qp->attr.ah_attr;
@@ -411,7 +411,7 @@ static void addresses(const struct av_qp_end *req, const struct av_qp_end *rsp, 
 }
 
 /* The headers that @end puts into its frames. */
-static struct av_frame begin_flow(const struct av_qp_end *end)
+static struct av_frame begin_flow(const struct av_qp_ref *end)
 {
 	const struct ibv_ah_attr *ah = &end->qp->attr.ah_attr;
 	uint32_t label = ah->is_global ? ah->grh.flow_label : 0;
@@ -425,8 +425,8 @@ static struct av_frame begin_flow(const struct av_qp_end *end)
 }
 
 /* Headers of the requester's frames on a connection. @rsp: .qp is NULL if there is no responder */
-static void capture_flow(struct av_frame *f, const struct av_qp_end *req,
-			 const struct av_qp_end *rsp)
+static void capture_flow(struct av_frame *f, const struct av_qp_ref *req,
+			 const struct av_qp_ref *rsp)
 {
 	union ibv_gid src, dst;
 
@@ -436,8 +436,8 @@ static void capture_flow(struct av_frame *f, const struct av_qp_end *req,
 }
 
 /* Headers of the responder's frames. @rsp: exists */
-static void capture_flow_back(struct av_frame *f, const struct av_qp_end *req,
-			      const struct av_qp_end *rsp)
+static void capture_flow_back(struct av_frame *f, const struct av_qp_ref *req,
+			      const struct av_qp_ref *rsp)
 {
 	union ibv_gid src, dst;
 
@@ -459,7 +459,7 @@ static void gid_of_qpn(uint32_t qpn, uint32_t lid, union ibv_gid *gid)
 }
 
 /* Headers of a datagram's frame. */
-static void capture_flow_datagram(struct av_frame *f, const struct av_qp_end *req,
+static void capture_flow_datagram(struct av_frame *f, const struct av_qp_ref *req,
 				  const struct av_sq_wqe *wqe)
 {
 	uint32_t label = wqe->route.is_global ? wqe->route.flow_label : 0;
@@ -482,7 +482,7 @@ static void capture_flow_datagram(struct av_frame *f, const struct av_qp_end *re
 /* A request that is being captured. */
 struct request {
 	const struct av_capture_mark *mark;
-	const struct av_qp_end *req, *rsp;
+	const struct av_qp_ref *req, *rsp;
 	const struct av_sq_wqe *wqe;
 	const struct av_outcome *result;
 	const struct av_atomic *extended; /* an operation with operands; NULL: none */
@@ -747,7 +747,7 @@ static void find_operands(struct request *r)
 		r->extended = av_sq_operands(r->req, r->wqe);
 }
 
-void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_end *req)
+void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_ref *req)
 {
 	AV_UNCANCELLED;
 
@@ -759,8 +759,8 @@ void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_end *req)
 	};
 }
 
-void av_capture_request(const struct av_capture_mark *mark, const struct av_qp_end *req,
-			const struct av_qp_end *rsp, const struct av_sq_wqe *wqe,
+void av_capture_request(const struct av_capture_mark *mark, const struct av_qp_ref *req,
+			const struct av_qp_ref *rsp, const struct av_sq_wqe *wqe,
 			const struct av_outcome *result)
 {
 	AV_UNCANCELLED;

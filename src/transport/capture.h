@@ -61,7 +61,7 @@ struct av_capture_mark {
  * Note the state before a request of a context that a capture watches (AV_WATCHED_CAPTURE).
  * Context: @req's right @exec is held.
  */
-void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_end *req);
+void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_ref *req);
 
 /**
  * av_capture_request() - write down the outcome of a request
@@ -73,8 +73,8 @@ void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_end *req);
  * Context: @req's right @exec is held, no other right or lock. Reads the program's memory; waits
  * for its pages and for the file.
  */
-void av_capture_request(const struct av_capture_mark *mark, const struct av_qp_end *req,
-			const struct av_qp_end *rsp, const struct av_sq_wqe *wqe,
+void av_capture_request(const struct av_capture_mark *mark, const struct av_qp_ref *req,
+			const struct av_qp_ref *rsp, const struct av_sq_wqe *wqe,
 			const struct av_outcome *result);
 
 /* End looking at requests of a watched context if no capture covers it any more. */

@@ -146,7 +146,7 @@ static bool may_share(const struct av_coop_copy *a, const struct av_coop_source 
 }
 
 static void open_message(struct av_coop_copy *a, const struct av_coop_source *source,
-			 const struct av_qp_end *rsp, const struct ibv_sge *recv)
+			 const struct av_qp_ref *rsp, const struct ibv_sge *recv)
 {
 	a->job = (struct av_coop_job){
 		.qp = rsp->qp->index,
@@ -167,7 +167,7 @@ static bool copy_coop_piece(uint8_t *to, const uint8_t *from, struct piece p, ui
 	       AV_COPY_OK;
 }
 
-enum av_coop_result av_coop_copy(const struct av_coop_source *source, const struct av_qp_end *rsp,
+enum av_coop_result av_coop_copy(const struct av_coop_source *source, const struct av_qp_ref *rsp,
 				 const struct ibv_sge *recv, uint8_t *to, const uint8_t *from)
 {
 	struct av_cq_shared *cq = av_cq_at(rsp->seg, rsp->qp->recv_cq);
@@ -193,7 +193,7 @@ enum av_coop_result av_coop_copy(const struct av_coop_source *source, const stru
 	return ok ? AV_ASSIST_COPIED : AV_ASSIST_NOT;
 }
 
-void av_coop_abandon(const struct av_qp_end *rsp)
+void av_coop_abandon(const struct av_qp_ref *rsp)
 {
 	struct av_cq_shared *cq = av_cq_at(rsp->seg, rsp->qp->recv_cq);
 
@@ -252,7 +252,7 @@ static void claim_and_copy_piece(struct av_coop_copy *a, const struct av_coop_jo
 }
 
 /* Context: @piece is held, so an open message does not change. */
-static void help(const struct av_qp_end *rsp, const struct av_qp_end *req, struct av_coop_copy *a)
+static void help(const struct av_qp_ref *rsp, const struct av_qp_ref *req, struct av_coop_copy *a)
 {
 	const struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
 	struct av_mem_request dst, src;
@@ -283,7 +283,7 @@ static void help(const struct av_qp_end *rsp, const struct av_qp_end *req, struc
 	av_pin_end(to.pin);
 }
 
-void av_coop_help_with(const struct av_qp_end *rsp, const struct av_qp_end *req,
+void av_coop_help_with(const struct av_qp_ref *rsp, const struct av_qp_ref *req,
 		       struct av_cq_shared *cq)
 {
 	if (!av_lock_try_free(&cq->coop.piece, AV_RANK_PIECE))
@@ -294,7 +294,7 @@ void av_coop_help_with(const struct av_qp_end *rsp, const struct av_qp_end *req,
 
 void av_coop_help(struct av_seg *seg, struct av_cq_shared *cq)
 {
-	struct av_qp_end rsp = {seg,
+	struct av_qp_ref rsp = {seg,
 				av_qp_at(seg, __atomic_load_n(&cq->coop.job.qp, __ATOMIC_RELAXED))},
 			 req = {0};
 

@@ -40,7 +40,7 @@
 
 /* The source of a message that pollers can help to copy: one keyed element, sent whole. */
 struct av_coop_source {
-	const struct av_qp_end *req; /* the sender, of this process */
+	const struct av_qp_ref *req; /* the sender, of this process */
 	struct ibv_sge sge;	     /* AV_ASSIST_MIN bytes at least */
 };
 
@@ -61,7 +61,7 @@ enum av_coop_result {
  * a poller is copying.
  */
 AV_MUST_USE enum av_coop_result av_coop_copy(const struct av_coop_source *source,
-					     const struct av_qp_end *rsp,
+					     const struct av_qp_ref *rsp,
 					     const struct ibv_sge *recv, uint8_t *to,
 					     const uint8_t *from);
 
@@ -70,7 +70,7 @@ AV_MUST_USE enum av_coop_result av_coop_copy(const struct av_coop_source *source
  * message. On return nobody helps with it any more.
  * Context: waits for a piece that a poller is copying.
  */
-void av_coop_abandon(const struct av_qp_end *rsp);
+void av_coop_abandon(const struct av_qp_ref *rsp);
 
 /* The slow part of av_coop_polled(). */
 void av_coop_help(struct av_seg *seg, struct av_cq_shared *cq);
@@ -79,7 +79,7 @@ void av_coop_help(struct av_seg *seg, struct av_cq_shared *cq);
  * Copy one piece for receiving queue pair @rsp of @cq, if the open message is for it. @req: its
  * peer. Part of av_coop_help(), separate for tests.
  */
-void av_coop_help_with(const struct av_qp_end *rsp, const struct av_qp_end *req,
+void av_coop_help_with(const struct av_qp_ref *rsp, const struct av_qp_ref *req,
 		       struct av_cq_shared *cq);
 
 /* Is there a piece that nobody has claimed? */

@@ -150,7 +150,7 @@ struct datagram {
 };
 
 /* Write the header area that the receiver finds in front of the payload. */
-static void write_header(struct datagram *d, const struct av_qp_end *req)
+static void write_header(struct datagram *d, const struct av_qp_ref *req)
 {
 	const struct av_seg_head *h = req->seg->head;
 	bool infiniband = h->link_layer == IBV_LINK_LAYER_INFINIBAND;
@@ -171,7 +171,7 @@ static void write_header(struct datagram *d, const struct av_qp_end *req)
 }
 
 /* Put the header area and the sender's buffers into one list. */
-static enum av_fault gather_datagram_spans(struct datagram *d, const struct av_qp_end *req,
+static enum av_fault gather_datagram_spans(struct datagram *d, const struct av_qp_ref *req,
 					   const struct av_sq_wqe *ring)
 {
 	struct av_spans local;
@@ -192,14 +192,14 @@ static bool is_addressee(const struct av_qp_shared *p, uint32_t qpn)
 	return atomic_load_explicit(&p->qpn, memory_order_relaxed) == qpn && p->type == IBV_QPT_UD;
 }
 
-static struct av_dropped dropped_at(const struct datagram *d, const struct av_qp_end *rsp)
+static struct av_dropped dropped_at(const struct datagram *d, const struct av_qp_ref *rsp)
 {
 	return (struct av_dropped){
 		.at = rsp, .src_qpn = d->src_qpn, .src_pid = d->src_pid, .opcode = d->head.opcode};
 }
 
 /* The message is dropped at @rsp, for the reason that has been noted. */
-static void drop_datagram(const struct datagram *d, const struct av_qp_end *rsp)
+static void drop_datagram(const struct datagram *d, const struct av_qp_ref *rsp)
 {
 	struct av_dropped dropped = dropped_at(d, rsp);
 
@@ -246,7 +246,7 @@ static void fail_datagram_receiver(struct datagram *d, const struct av_receiver 
 }
 
 /* What is left to do where the receiver has failed. Its right is not held any more. */
-static void end_failed(struct datagram *d, const struct av_qp_end *rsp, uint32_t qpn)
+static void end_failed(struct datagram *d, const struct av_qp_ref *rsp, uint32_t qpn)
 {
 	int event = av_rule(d->failed)->event;
 
@@ -278,7 +278,7 @@ static void undelivered(struct datagram *d, const struct av_receiver *to, enum a
  * Deliver to one queue pair. A message that does not fit, or finds no receive request, is lost.
  * Context: the queue pair's right @resp is held.
  */
-static void deliver_datagram(struct datagram *d, const struct av_qp_end *rsp)
+static void deliver_datagram(struct datagram *d, const struct av_qp_ref *rsp)
 {
 	struct av_receiver to = av_receiver_of(rsp);
 	bool imm = d->head.opcode == IBV_WR_SEND_WITH_IMM;
@@ -314,7 +314,7 @@ static void deliver_datagram(struct datagram *d, const struct av_qp_end *rsp)
 		undelivered(d, &to, fault, request->bytes);
 }
 
-static void send_datagram_to(struct datagram *d, const struct av_qp_end *rsp, uint32_t qpn)
+static void send_datagram_to(struct datagram *d, const struct av_qp_ref *rsp, uint32_t qpn)
 {
 	if (!rsp->qp || !(av_seg_known_alive(rsp->seg, d->now_ns) || av_seg_alive(rsp->seg)))
 		return;
@@ -337,7 +337,7 @@ static bool at_address(const struct datagram *d, const struct av_seg *seg)
 }
 
 /* There is nobody; @check and @wanted say why. */
-static void send_nowhere(const struct datagram *d, const struct av_qp_end *req, enum av_check check,
+static void send_nowhere(const struct datagram *d, const struct av_qp_ref *req, enum av_check check,
 			 uint64_t wanted)
 {
 	av_diag_note(check, wanted, 0);
@@ -346,7 +346,7 @@ static void send_nowhere(const struct datagram *d, const struct av_qp_end *req, 
 }
 
 /* Most datagrams go where the one before them went, which is kept in @peer. */
-static void send_one(struct datagram *d, const struct av_qp_end *req, struct av_qp_end *peer)
+static void send_one(struct datagram *d, const struct av_qp_ref *req, struct av_qp_ref *peer)
 {
 	uint32_t qpn = d->head.ud.qpn & AV_QPN_MASK;
 
@@ -367,7 +367,7 @@ static void send_group(struct datagram *d)
 	uint32_t at = 0;
 
 	while (av_multicast_next(&d->head.ud.dgid, &at, &member)) {
-		struct av_qp_end to;
+		struct av_qp_ref to;
 
 		if (member.qpn == d->src_qpn)
 			continue;
@@ -394,7 +394,7 @@ static bool is_to_group(const struct av_sq_wqe *head)
 	return head->route.is_global && av_multicast_gid(&head->ud.dgid);
 }
 
-bool av_datagram_leaves(const struct av_qp_end *req, const struct av_sq_wqe *head)
+bool av_datagram_leaves(const struct av_qp_ref *req, const struct av_sq_wqe *head)
 {
 	const struct ibv_ah_attr ah = {.is_global = head->route.is_global,
 				       .grh.dgid = head->ud.dgid};
@@ -403,7 +403,7 @@ bool av_datagram_leaves(const struct av_qp_end *req, const struct av_sq_wqe *hea
 				 : av_wire_is_wanted(req->seg, &ah, head->ud.qpn & AV_QPN_MASK);
 }
 
-static struct av_net_path build_datagram_path(const struct datagram *d, const struct av_qp_end *req)
+static struct av_net_path build_datagram_path(const struct datagram *d, const struct av_qp_ref *req)
 {
 	struct av_net_path path = {.traffic_class = d->head.route.traffic_class,
 				   .hop_limit = d->head.route.hop_limit,
@@ -417,7 +417,7 @@ static struct av_net_path build_datagram_path(const struct datagram *d, const st
 }
 
 /* Return: NULL: it is lost */
-static struct av_net_burst *packet_of(struct datagram *d, const struct av_qp_end *req,
+static struct av_net_burst *packet_of(struct datagram *d, const struct av_qp_ref *req,
 				      const struct av_net_path *path)
 {
 	struct av_wire_message m = av_request_message(req, &d->head, av_packet_kind(d->head.opcode),
@@ -438,7 +438,7 @@ static struct av_net_burst *packet_of(struct datagram *d, const struct av_qp_end
 	return burst;
 }
 
-static void init_datagram(struct datagram *d, const struct av_qp_end *req,
+static void init_datagram(struct datagram *d, const struct av_qp_ref *req,
 			  const struct av_sq_wqe *wqe)
 {
 	d->head = *wqe;
@@ -451,7 +451,7 @@ static void init_datagram(struct datagram *d, const struct av_qp_end *req,
 	d->now_ns = av_now_coarse_ns();
 }
 
-struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_end *peer,
+struct av_outcome av_datagram_execute(const struct av_qp_ref *req, struct av_qp_ref *peer,
 				      const struct av_sq_wqe *wqe, struct av_after *after)
 {
 	struct av_outcome result = {.fault = AV_FAULT_NONE};
@@ -538,7 +538,7 @@ static void from_packet(struct datagram *d, const struct av_net_packet *packet)
 }
 
 /* @packet: if a fault on demand may see to it; else NULL */
-static void deliver_here(struct datagram *d, struct av_qp_end to, uint32_t qpn,
+static void deliver_here(struct datagram *d, struct av_qp_ref to, uint32_t qpn,
 			 const struct av_net_packet *packet)
 {
 	if (to.seg && to.seg->own &&
@@ -554,7 +554,7 @@ static void deliver_here(struct datagram *d, struct av_qp_end to, uint32_t qpn,
 static bool is_from_here(const struct datagram *d, const struct av_net_packet *packet,
 			 bool *blocked)
 {
-	struct av_qp_end from = av_qp_get(d->src_qpn);
+	struct av_qp_ref from = av_qp_get(d->src_qpn);
 	union ibv_gid src;
 	bool here;
 

@@ -60,11 +60,11 @@ AV_MUST_USE bool av_grh_read(const uint8_t from[AV_GRH_BYTES], struct av_grh_fie
  * receiver: a message that cannot be received is lost. It waits (AV_WAIT_FULL) while the interface
  * has no room.
  */
-struct av_outcome av_datagram_execute(const struct av_qp_end *req, struct av_qp_end *peer,
+struct av_outcome av_datagram_execute(const struct av_qp_ref *req, struct av_qp_ref *peer,
 				      const struct av_sq_wqe *wqe, struct av_after *after);
 
 /* Does a request leave this host? A group's may have members on others, too. Context: any */
-bool av_datagram_leaves(const struct av_qp_end *req, const struct av_sq_wqe *head);
+bool av_datagram_leaves(const struct av_qp_ref *req, const struct av_sq_wqe *head);
 
 struct av_net_packet;
 

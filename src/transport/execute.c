@@ -38,12 +38,12 @@ static av_operation *const operation[AV_WR_OPCODES] = {
 
 /* --- is the request valid? --------------------------------------------------------- */
 
-static uint64_t datagram_limit(const struct av_qp_end *req)
+static uint64_t datagram_limit(const struct av_qp_ref *req)
 {
 	return av_mtu_bytes(req->seg->head->mtu);
 }
 
-static enum av_check check_head_request(const struct av_qp_end *req, const struct av_sq_wqe *head,
+static enum av_check check_head_request(const struct av_qp_ref *req, const struct av_sq_wqe *head,
 					const struct av_wr_opcode *o)
 {
 	const struct av_qp_shared *q = req->qp;
@@ -68,7 +68,7 @@ static enum av_check check_head_request(const struct av_qp_end *req, const struc
 }
 
 /* Return: the fault that it is */
-AV_COLD static enum av_fault record_request_fault(const struct av_qp_end *req,
+AV_COLD static enum av_fault record_request_fault(const struct av_qp_ref *req,
 						  const struct av_sq_wqe *head, enum av_check found)
 {
 	if (found == AV_CHECK_REQUEST_SERVICE) {
@@ -86,7 +86,7 @@ AV_COLD static enum av_fault record_request_fault(const struct av_qp_end *req,
 	return AV_FAULT_LOC_LEN;
 }
 
-enum av_fault av_execute_check(const struct av_qp_end *req, const struct av_sq_wqe *head)
+enum av_fault av_execute_check(const struct av_qp_ref *req, const struct av_sq_wqe *head)
 {
 	enum av_check found = check_head_request(req, head, av_wr_opcode(head->opcode));
 
@@ -96,21 +96,21 @@ enum av_fault av_execute_check(const struct av_qp_end *req, const struct av_sq_w
 
 /* --- the responder's right --------------------------------------------------------- */
 
-static bool acquired(const struct av_qp_end *end, enum av_lock_result got)
+static bool acquired(const struct av_qp_ref *end, enum av_lock_result got)
 {
 	if (got == AV_LOCK_REPAIR)
 		av_responder_repair(end);
 	return got != AV_LOCK_BUSY;
 }
 
-bool av_responder_acquire(const struct av_qp_end *end)
+bool av_responder_acquire(const struct av_qp_ref *end)
 {
 	enum av_lock_result got = av_peer_lock(end->seg, &end->qp->resp, AV_RANK_RESP);
 
 	return av_likely(got == AV_LOCK_TAKEN) || acquired(end, got);
 }
 
-bool av_responder_acquire_soon(const struct av_qp_end *end)
+bool av_responder_acquire_soon(const struct av_qp_ref *end)
 {
 	if (av_likely(av_lock_try_free(&end->qp->resp, AV_RANK_RESP)))
 		return true;
@@ -380,7 +380,7 @@ static enum av_fault operate(struct av_work *w)
 }
 
 /* @w is not cleared as a whole, because the spans are large. */
-static void init_work(struct av_work *w, const struct av_qp_end *req, const struct av_qp_end *rsp,
+static void init_work(struct av_work *w, const struct av_qp_ref *req, const struct av_qp_ref *rsp,
 		      const struct av_sq_wqe *wqe)
 {
 	w->req = req;
@@ -396,7 +396,7 @@ static void init_work(struct av_work *w, const struct av_qp_end *req, const stru
 	w->srq = (struct av_xrc_use){0};
 }
 
-struct av_outcome av_execute_refuse(const struct av_qp_end *req, const struct av_qp_end *rsp,
+struct av_outcome av_execute_refuse(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
 				    const struct av_sq_wqe *wqe, enum av_fault fault)
 {
 	enum av_fault found;
@@ -418,7 +418,7 @@ struct av_outcome av_execute_refuse(const struct av_qp_end *req, const struct av
  * The kernel has refused what the request needs. May it wait until the connection has moved to the
  * wire (transport/wire_move.h)?
  */
-static bool may_move(const struct av_qp_end *req)
+static bool may_move(const struct av_qp_ref *req)
 {
 	uint32_t not = AV_TO_WIRE_NOT;
 
@@ -457,7 +457,7 @@ static bool is_unreadable(struct av_work *w)
 	return true;
 }
 
-struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end *rsp,
+struct av_outcome av_execute(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
 			     const struct av_sq_wqe *wqe, struct av_after *after)
 {
 	enum av_check found;
@@ -495,7 +495,7 @@ struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end
 	return w.result;
 }
 
-struct av_outcome av_execute_piece(const struct av_qp_end *req, const struct av_qp_end *rsp,
+struct av_outcome av_execute_piece(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
 				   const struct av_sq_wqe *head, const struct av_piece *piece,
 				   struct av_events *events)
 {

@@ -13,10 +13,10 @@
  * Take @resp of a queue pair, and repair what a dead holder left. av_lock_release() releases it.
  * Return: false: a peer's was not had in time, and is not held. Own ones are waited for
  */
-bool av_responder_acquire(const struct av_qp_end *end);
+bool av_responder_acquire(const struct av_qp_ref *end);
 
 /* The same for one who can do without: waits AV_STUCK_NS at most, for own ones, too. */
-bool av_responder_acquire_soon(const struct av_qp_end *end);
+bool av_responder_acquire_soon(const struct av_qp_ref *end);
 
 /**
  * av_execute() - execute one request
@@ -31,14 +31,14 @@ bool av_responder_acquire_soon(const struct av_qp_end *end);
  * Context: @req's right @exec is held. Takes the responder's right @resp meanwhile. Waits for pages
  * of either program, with no other lock held.
  */
-struct av_outcome av_execute(const struct av_qp_end *req, const struct av_qp_end *rsp,
+struct av_outcome av_execute(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
 			     const struct av_sq_wqe *wqe, struct av_after *after);
 
 /*
  * The same, with a responder that finds @fault, whatever the request is. No bytes are moved; the
  * fault has its effects on either side. For reliable connections only.
  */
-struct av_outcome av_execute_refuse(const struct av_qp_end *req, const struct av_qp_end *rsp,
+struct av_outcome av_execute_refuse(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
 				    const struct av_sq_wqe *wqe, enum av_fault fault);
 
 struct av_piece;
@@ -52,7 +52,7 @@ struct av_piece;
  * As av_execute(), with two differences: @rsp's right @resp is held before and afterwards, and the
  * requester's buffers are those of @piece.
  */
-struct av_outcome av_execute_piece(const struct av_qp_end *req, const struct av_qp_end *rsp,
+struct av_outcome av_execute_piece(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
 				   const struct av_sq_wqe *head, const struct av_piece *piece,
 				   struct av_events *events);
 
@@ -60,6 +60,6 @@ struct av_outcome av_execute_piece(const struct av_qp_end *req, const struct av_
  * The checks of a request of any service that the requester makes alone. Return: AV_FAULT_NONE; or
  * AV_FAULT_LOC_QP_OP, AV_FAULT_LOC_LEN, and why is noted
  */
-enum av_fault av_execute_check(const struct av_qp_end *req, const struct av_sq_wqe *head);
+enum av_fault av_execute_check(const struct av_qp_ref *req, const struct av_sq_wqe *head);
 
 #endif

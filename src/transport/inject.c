@@ -146,7 +146,7 @@ static enum av_fault fault_of(enum ibv_wc_status status)
 }
 
 /* A request without a responder cannot be lost on its way. */
-static void decide_lost(const struct av_qp_end *end, struct decision *d, bool reliable)
+static void decide_lost(const struct av_qp_ref *end, struct decision *d, bool reliable)
 {
 	d->outcome.what = AV_INJECTED_RESULT;
 	d->outcome.result = (struct av_outcome){0};
@@ -160,7 +160,7 @@ static void decide_lost(const struct av_qp_end *end, struct decision *d, bool re
 }
 
 /* The first rule that ends the request decides. Delays of several rules do not add up. */
-static void decide_outcome(const struct av_qp_end *end, struct decision *d,
+static void decide_outcome(const struct av_qp_ref *end, struct decision *d,
 			   const struct av_faults_rule *rule, bool reliable, uint64_t now)
 {
 	if (rule->what == AV_INJECT_DELAY && d->begins_ns < now + rule->time_ns)
@@ -202,13 +202,13 @@ static uint32_t keys_of(const struct av_sq_wqe *wqe, bool datagram, uint32_t key
 	return n;
 }
 
-static bool is_reliable_wqe(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
+static bool is_reliable_wqe(const struct av_qp_ref *end, const struct av_sq_wqe *wqe)
 {
 	return (end->qp->type == IBV_QPT_RC || end->qp->type == IBV_QPT_XRC_SEND) &&
 	       !av_wr_opcode(wqe->opcode)->local;
 }
 
-static void decide_request_faults(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
+static void decide_request_faults(const struct av_qp_ref *end, const struct av_sq_wqe *wqe,
 				  struct av_faults *f, struct decision *d)
 {
 	uint32_t keys[AV_MAX_SGE + 1];
@@ -238,7 +238,7 @@ static void decide_request_faults(const struct av_qp_end *end, const struct av_s
 }
 
 /* A first look at the request, or new rules? Context: @exec is held. */
-static bool is_new(const struct av_qp_end *end, const struct decision *d, uint32_t change)
+static bool is_new(const struct av_qp_ref *end, const struct decision *d, uint32_t change)
 {
 	return atomic_load(&end->qp->wait_reason) == AV_WAIT_NONE ||
 	       d->number != end->qp->sq_next || d->qpn != atomic_load(&end->qp->qpn) ||
@@ -246,7 +246,7 @@ static bool is_new(const struct av_qp_end *end, const struct decision *d, uint32
 }
 
 /* Repeat the fault once more. When it is used up, execute the request. */
-static struct av_injected again(const struct av_qp_end *end, struct decision *d, uint64_t now)
+static struct av_injected again(const struct av_qp_ref *end, struct decision *d, uint64_t now)
 {
 	bool early = av_retry_is_early(end->qp, d->outcome.result.wait_reason, now);
 
@@ -261,7 +261,7 @@ static struct av_injected again(const struct av_qp_end *end, struct decision *d,
  * Have the responder refuse the request: it counts the refusal, or its timer code is needed. A
  * responder on another host hears nothing.
  */
-static void ask_responder(const struct av_qp_end *end, struct av_qp_end *peer,
+static void ask_responder(const struct av_qp_ref *end, struct av_qp_ref *peer,
 			  const struct av_sq_wqe *wqe, struct av_injected *in)
 {
 	enum av_fault fault;
@@ -288,7 +288,7 @@ bool av_inject_is_at_requests(struct av_seg *seg)
 	return f && av_faults_at_requests(f);
 }
 
-struct av_injected av_inject(const struct av_qp_end *end, struct av_qp_end *peer,
+struct av_injected av_inject(const struct av_qp_ref *end, struct av_qp_ref *peer,
 			     const struct av_sq_wqe *wqe)
 {
 	struct av_injected in = {.what = AV_INJECTED_NOT};

@@ -34,7 +34,7 @@ struct av_injected {
  * not been.
  * Context: @end's right @exec is held, no other.
  */
-struct av_injected av_inject(const struct av_qp_end *end, struct av_qp_end *peer,
+struct av_injected av_inject(const struct av_qp_ref *end, struct av_qp_ref *peer,
 			     const struct av_sq_wqe *wqe);
 
 /* Do rules of an own context strike at requests? Context: no lock but execution rights is held */

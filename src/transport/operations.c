@@ -35,7 +35,7 @@ static enum av_fault work_permitted(const struct av_work *w, uint32_t rights)
 
 /* The memory of a request under execution. */
 
-static enum av_fault buffers_of(const struct av_qp_end *req, const struct av_sq_wqe *wqe,
+static enum av_fault buffers_of(const struct av_qp_ref *req, const struct av_sq_wqe *wqe,
 				uint32_t access, struct av_spans *to)
 {
 	enum av_check found;
@@ -64,7 +64,7 @@ enum av_fault av_work_local(struct av_work *w, uint32_t access)
 	return AV_FAULT_NONE;
 }
 
-enum av_fault av_request_buffers(const struct av_qp_end *req, const struct av_sq_wqe *wqe,
+enum av_fault av_request_buffers(const struct av_qp_ref *req, const struct av_sq_wqe *wqe,
 				 uint32_t access, struct av_spans *to)
 {
 	enum av_fault fault;

@@ -23,7 +23,7 @@
 /* Asynchronous events about queue pairs, raised in the owner's context by whoever causes them. */
 
 /* Context: no execution right or lock held; makes system calls. */
-static inline void av_event_raise(const struct av_qp_end *end, uint32_t qpn,
+static inline void av_event_raise(const struct av_qp_ref *end, uint32_t qpn,
 				  enum ibv_event_type event)
 {
 	struct av_doorbell_record record = {
@@ -38,7 +38,7 @@ static inline void av_event_raise(const struct av_qp_end *end, uint32_t qpn,
 
 /* Raise LAST_WQE_REACHED, if the queue pair's receives on a shared queue have ended. Context: @resp
  * is not held; makes system calls. */
-static inline void av_event_last_wqe(const struct av_qp_end *end)
+static inline void av_event_last_wqe(const struct av_qp_ref *end)
 {
 	if (atomic_exchange(&end->qp->last_wqe, 0))
 		av_event_raise(end, atomic_load(&end->qp->qpn), IBV_EVENT_QP_LAST_WQE_REACHED);
@@ -51,7 +51,7 @@ struct av_events {
 };
 
 /* Raise them at queue pair @qpn. Context: no right held. */
-static inline void av_events_raise(const struct av_qp_end *end, uint32_t qpn,
+static inline void av_events_raise(const struct av_qp_ref *end, uint32_t qpn,
 				   const struct av_events *events)
 {
 	for (unsigned int i = 0; i < events->count; i++)
@@ -90,7 +90,7 @@ struct av_piece {
 };
 
 struct av_work {
-	const struct av_qp_end *req, *rsp;
+	const struct av_qp_ref *req, *rsp;
 	const struct av_piece *piece;	   /* it came in packets, and so do its bytes; else NULL */
 	const struct av_sq_wqe *wqe;	   /* in the own ring, or as a packet brought it */
 	const struct av_wr_opcode *opcode; /* its row */
@@ -136,7 +136,7 @@ AV_MUST_USE enum av_fault av_work_local(struct av_work *w, uint32_t access);
 /*
  * The same of a request that no responder waits for: waits while a key is being changed.
  */
-AV_MUST_USE enum av_fault av_request_buffers(const struct av_qp_end *req,
+AV_MUST_USE enum av_fault av_request_buffers(const struct av_qp_ref *req,
 					     const struct av_sq_wqe *wqe, uint32_t access,
 					     struct av_spans *to);
 

@@ -30,7 +30,7 @@ static uint32_t batch(const struct av_rq_shared *rq)
 }
 
 /* The requester of an own queue pair may go on, if it waits. */
-static void resume_peer(const struct av_qp_end *end, struct av_rq_shared *rq)
+static void resume_peer(const struct av_qp_ref *end, struct av_rq_shared *rq)
 {
 	if (!atomic_exchange(&rq->waiting, 0))
 		return;
@@ -43,14 +43,14 @@ static void resume_peer(const struct av_qp_end *end, struct av_rq_shared *rq)
 /* The same, of queue pair @index; 0: none. */
 static void resume_owed(struct av_seg *seg, uint32_t index)
 {
-	struct av_qp_end end = {seg, index ? av_qp_at(seg, index) : NULL};
+	struct av_qp_ref end = {seg, index ? av_qp_at(seg, index) : NULL};
 	struct av_rq_shared *rq = end.qp ? av_rq_at(seg, end.qp->rq) : NULL;
 
 	if (rq)
 		resume_peer(&end, rq);
 }
 
-void av_rnr_posted(const struct av_qp_end *end, struct av_rq_shared *rq)
+void av_rnr_posted(const struct av_qp_ref *end, struct av_rq_shared *rq)
 {
 	struct av_cq_shared *cq = av_cq_at(end->seg, end->qp->recv_cq);
 
@@ -63,7 +63,7 @@ void av_rnr_posted(const struct av_qp_end *end, struct av_rq_shared *rq)
 /* An own queue pair waits for its peer, or did so: drive it if it has been kicked. */
 static void resume_waiting_qp(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
 {
-	struct av_qp_end end = {seg, av_qp_at(seg, index)};
+	struct av_qp_ref end = {seg, av_qp_at(seg, index)};
 
 	if (!end.qp ||
 	    atomic_load_explicit(&end.qp->wait_reason, memory_order_relaxed) != AV_WAIT_RNR)
@@ -144,7 +144,7 @@ static int poll_completions(struct av_seg *seg, struct av_cq_shared *cq, int n, 
 static void placement_failed(struct av_seg *seg, struct ibv_wc *wc)
 {
 	struct av_qp_location location = av_dir_qpn_find(wc->qp_num);
-	struct av_qp_end end = {seg, NULL};
+	struct av_qp_ref end = {seg, NULL};
 
 	wc->status = IBV_WC_LOC_PROT_ERR;
 	av_report_placement(seg, wc);

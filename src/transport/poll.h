@@ -24,7 +24,7 @@
  * Requests have been posted to @rq, of @end alone, and a requester waits.
  * Context: owner's thread, no lock held.
  */
-void av_rnr_posted(const struct av_qp_end *end, struct av_rq_shared *rq);
+void av_rnr_posted(const struct av_qp_ref *end, struct av_rq_shared *rq);
 
 /* The slow part of av_rnr_polled(). */
 void av_rnr_polled_check(struct av_seg *seg, struct av_cq_shared *cq, bool long_since);

@@ -26,14 +26,14 @@ enum overdue {
 	END = 2, /* and tell of it, where the queue is shared */
 };
 
-static void defer_to_timer(const struct av_qp_end *end, enum overdue what)
+static void defer_to_timer(const struct av_qp_ref *end, enum overdue what)
 {
 	atomic_fetch_or(&end->qp->flush_due, what);
 	av_timer_watch(end, av_now_ns() + AV_OVERDUE_NS);
 }
 
 /* Put the queue pair into the error state. Context: no @resp held; waits AV_STUCK_NS at most. */
-static void flush_due_error(const struct av_qp_end *end)
+static void flush_due_error(const struct av_qp_ref *end)
 {
 	if (av_responder_acquire_soon(end)) {
 		av_responder_error(end);
@@ -44,7 +44,7 @@ static void flush_due_error(const struct av_qp_end *end)
 		       atomic_exchange(&end->qp->state, IBV_QPS_ERR) == IBV_QPS_ERR ? FLUSH : END);
 }
 
-void av_deferred_flush(const struct av_qp_end *end)
+void av_deferred_flush(const struct av_qp_ref *end)
 {
 	if (!av_responder_acquire_soon(end)) {
 		defer_to_timer(end, FLUSH);
@@ -58,7 +58,7 @@ void av_deferred_flush(const struct av_qp_end *end)
  * Flush what is overdue, if the right is free by now. The timer comes by until it is.
  * Context: the right @exec is held, no @resp; does not wait.
  */
-static void flush_due_look(const struct av_qp_end *end)
+static void flush_due_look(const struct av_qp_ref *end)
 {
 	enum av_lock_result got;
 	uint32_t what;
@@ -78,13 +78,13 @@ static void flush_due_look(const struct av_qp_end *end)
 	av_lock_release(&end->qp->resp);
 }
 
-void av_finish_error(const struct av_qp_end *end)
+void av_finish_error(const struct av_qp_ref *end)
 {
 	atomic_store(&end->qp->wait_reason, AV_WAIT_NONE);
 	flush_due_error(end);
 }
 
-void av_finish_fail(const struct av_qp_end *end, const struct av_qp_end *peer,
+void av_finish_fail(const struct av_qp_ref *end, const struct av_qp_ref *peer,
 		    const struct av_sq_wqe *wqe, enum av_fault fault)
 {
 	bool silent = fault == AV_FAULT_RETRY_EXHAUSTED && peer->qp && av_seg_alive_now(peer->seg);
@@ -101,7 +101,7 @@ void av_finish_fail(const struct av_qp_end *end, const struct av_qp_end *peer,
 }
 
 /* The completion of the request at the head found no room: the queue pair fails. */
-static void finish_overrun(const struct av_qp_end *end)
+static void finish_overrun(const struct av_qp_ref *end)
 {
 	av_report_send_cq(end);
 	av_finish_error(end);
@@ -109,7 +109,7 @@ static void finish_overrun(const struct av_qp_end *end)
 }
 
 /* Complete all requests before @tail as flushed. */
-static void finish_flush(const struct av_qp_end *end, uint32_t tail)
+static void finish_flush(const struct av_qp_ref *end, uint32_t tail)
 {
 	uint32_t count = 0;
 
@@ -125,7 +125,7 @@ static void finish_flush(const struct av_qp_end *end, uint32_t tail)
 	av_report_flush(end, count, false);
 }
 
-void av_finish_done(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
+void av_finish_done(const struct av_qp_ref *end, const struct av_sq_wqe *wqe)
 {
 	if (av_unlikely(av_sq_complete(end, wqe, IBV_WC_SUCCESS) < 0))
 		finish_overrun(end);
@@ -146,7 +146,7 @@ struct view {
 /* --- one request ----------------------------------------------------------------- */
 
 /* Are the buffers of waiting requests checked for changes? */
-static bool is_checked(const struct av_qp_end *end)
+static bool is_checked(const struct av_qp_ref *end)
 {
 	return atomic_load_explicit(&end->seg->head->watched, memory_order_relaxed) &
 	       AV_WATCHED_MISUSE;
@@ -155,7 +155,7 @@ static bool is_checked(const struct av_qp_end *end)
 /*
  * Have whoever polls this CQ in vain look whether the queue pair has been kicked: transport/poll.h.
  */
-static void note_waiting(const struct av_qp_end *end)
+static void note_waiting(const struct av_qp_ref *end)
 {
 	struct av_cq_shared *cq = av_cq_at(end->seg, end->qp->send_cq);
 
@@ -167,7 +167,7 @@ static void note_waiting(const struct av_qp_end *end)
  * The request cannot be executed now.
  * Return:  true: that was its last try, and it has failed
  */
-static bool wait_or_fail(const struct av_qp_end *end, const struct av_qp_end *peer,
+static bool wait_or_fail(const struct av_qp_ref *end, const struct av_qp_ref *peer,
 			 const struct av_sq_wqe *wqe, const struct av_outcome *result)
 {
 	enum av_fault fault = av_retry(end, result);
@@ -186,7 +186,7 @@ static bool wait_or_fail(const struct av_qp_end *end, const struct av_qp_end *pe
 }
 
 /* The responder failed during the request: flush its own send queue. */
-static void flush_responder(const struct av_qp_end *end, const struct av_qp_end *peer)
+static void flush_responder(const struct av_qp_ref *end, const struct av_qp_ref *peer)
 {
 	if (peer->qp != end->qp)
 		av_sq_progress(peer, NULL);
@@ -196,7 +196,7 @@ static void flush_responder(const struct av_qp_end *end, const struct av_qp_end 
  * Apply the outcome of the request at the head.
  * Return:  false: it has to wait
  */
-static bool apply_outcome(const struct av_qp_end *end, struct av_qp_end *peer,
+static bool apply_outcome(const struct av_qp_ref *end, struct av_qp_ref *peer,
 			  const struct av_sq_wqe *wqe, struct av_outcome result)
 {
 	if (result.responder_failed)
@@ -221,7 +221,7 @@ static bool apply_outcome(const struct av_qp_end *end, struct av_qp_end *peer,
  * Apply an injected fault instead of executing the request at the head.
  * Return:  as of execute_sq_head()
  */
-static bool inject(const struct av_qp_end *end, struct av_qp_end *peer, const struct av_sq_wqe *wqe,
+static bool inject(const struct av_qp_ref *end, struct av_qp_ref *peer, const struct av_sq_wqe *wqe,
 		   const struct av_injected *in)
 {
 	bool goes_on;
@@ -251,7 +251,7 @@ static bool inject(const struct av_qp_end *end, struct av_qp_end *peer, const st
  * @goes_on: out, if a fault was injected: as of execute_sq_head()
  * Return:  was a fault injected?
  */
-static __attribute__((noinline)) bool injected(const struct av_qp_end *end, struct av_qp_end *peer,
+static __attribute__((noinline)) bool injected(const struct av_qp_ref *end, struct av_qp_ref *peer,
 					       const struct av_sq_wqe *wqe, bool *goes_on)
 {
 	struct av_capture_mark capture = {.on = false};
@@ -279,7 +279,7 @@ static __attribute__((noinline)) bool injected(const struct av_qp_end *end, stru
  * Execute the request at the head.
  * Return:  false: it has to wait
  */
-static bool execute_sq_head(const struct av_qp_end *end, struct av_qp_end *peer)
+static bool execute_sq_head(const struct av_qp_ref *end, struct av_qp_ref *peer)
 {
 	uint32_t watched = atomic_load_explicit(&end->seg->head->watched, memory_order_relaxed);
 	const struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
@@ -320,12 +320,12 @@ static bool execute_sq_head(const struct av_qp_end *end, struct av_qp_end *peer)
  * Is the message at the head under way, so that SQD lets it end? @waiting: it was waiting when the
  * caller came. On the wire, nothing may wait for a moment between two of its packets.
  */
-static bool is_under_way(const struct av_qp_end *end, bool waiting)
+static bool is_under_way(const struct av_qp_ref *end, bool waiting)
 {
 	return waiting || (end->qp->wire && av_wire_is_under_way(end));
 }
 
-static void drained(const struct av_qp_end *end)
+static void drained(const struct av_qp_ref *end)
 {
 	if (end->qp->drain_notify) {
 		end->qp->drain_notify = 0;
@@ -337,7 +337,7 @@ static void drained(const struct av_qp_end *end)
  * Execute requests until the queue is empty or one has to wait.
  * Context: @exec is held.
  */
-static void execute_send_queue(const struct av_qp_end *end, struct av_qp_end *peer,
+static void execute_send_queue(const struct av_qp_ref *end, struct av_qp_ref *peer,
 			       struct view *view)
 {
 	struct av_qp_shared *qp = end->qp;
@@ -387,7 +387,7 @@ static void execute_send_queue(const struct av_qp_end *end, struct av_qp_end *pe
 	}
 }
 
-void av_sq_progress_enter(const struct av_qp_end *end)
+void av_sq_progress_enter(const struct av_qp_ref *end)
 {
 	av_lock_acquire_plain(&end->qp->exec, AV_RANK_EXEC);
 }
@@ -398,7 +398,7 @@ void av_sq_progress_enter(const struct av_qp_end *end)
  * right, and then reads them. Each side has a full barrier in between: either the newcomer gets the
  * right, or the holder sees the change.
  */
-void av_sq_progress_entered(const struct av_qp_end *end, struct av_qp_end *peer, bool with_exec)
+void av_sq_progress_entered(const struct av_qp_ref *end, struct av_qp_ref *peer, bool with_exec)
 {
 	const struct av_qp_shared *qp = end->qp;
 	struct view view;
@@ -420,7 +420,7 @@ void av_sq_progress_entered(const struct av_qp_end *end, struct av_qp_end *peer,
  * Leave the queue pair of another process to that one. Its thread is woken if it waits: who is just
  * about to wait sees @kick. What needs no thread of its is done here, since it may have none.
  */
-static void leave_to_owner(const struct av_qp_end *end)
+static void leave_to_owner(const struct av_qp_ref *end)
 {
 	av_event_last_wqe(end);
 	atomic_store(&end->qp->kick, 1);
@@ -428,9 +428,9 @@ static void leave_to_owner(const struct av_qp_end *end)
 		av_seg_wake_timer(end->seg);
 }
 
-void av_sq_progress(const struct av_qp_end *end, struct av_qp_end *peer)
+void av_sq_progress(const struct av_qp_ref *end, struct av_qp_ref *peer)
 {
-	struct av_qp_end found = {0};
+	struct av_qp_ref found = {0};
 
 	if (!end->seg->own) {
 		leave_to_owner(end);
@@ -441,7 +441,7 @@ void av_sq_progress(const struct av_qp_end *end, struct av_qp_end *peer)
 		av_disconnect(&found);
 }
 
-void av_sq_progress_requester(const struct av_qp_end *requester)
+void av_sq_progress_requester(const struct av_qp_ref *requester)
 {
 	if (!requester->qp)
 		return;
@@ -449,9 +449,9 @@ void av_sq_progress_requester(const struct av_qp_end *requester)
 	av_sq_progress(requester, NULL);
 }
 
-void av_sq_progress_peer(const struct av_qp_end *end)
+void av_sq_progress_peer(const struct av_qp_ref *end)
 {
-	struct av_qp_end requester = {0};
+	struct av_qp_ref requester = {0};
 
 	if (end->qp->wire) /* it is told by packets */
 		return;
@@ -460,7 +460,7 @@ void av_sq_progress_peer(const struct av_qp_end *end)
 	av_disconnect(&requester);
 }
 
-void av_fail(const struct av_qp_end *end)
+void av_fail(const struct av_qp_ref *end)
 {
 	flush_due_error(end);
 	av_sq_progress(end, NULL);

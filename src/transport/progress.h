@@ -15,7 +15,7 @@
 #define AV_OVERDUE_NS 50000000u
 
 /* Flush the receives of an own queue pair in the error state. Context: the same. */
-void av_deferred_flush(const struct av_qp_end *end);
+void av_deferred_flush(const struct av_qp_ref *end);
 
 /*
  * The end of requests: their completions, in order, and what their failure does to the queue pair.
@@ -25,17 +25,17 @@ void av_deferred_flush(const struct av_qp_end *end);
  */
 
 /* The request at the head, @wqe, is done. Without room in the CQ, the queue pair fails. */
-void av_finish_done(const struct av_qp_end *end, const struct av_sq_wqe *wqe);
+void av_finish_done(const struct av_qp_ref *end, const struct av_sq_wqe *wqe);
 
 /*
  * The request at the head has failed with @fault: complete it, and enter the error state. @peer:
  * its responder; .qp is NULL if there is none on this host
  */
-AV_COLD void av_finish_fail(const struct av_qp_end *end, const struct av_qp_end *peer,
+AV_COLD void av_finish_fail(const struct av_qp_ref *end, const struct av_qp_ref *peer,
 			    const struct av_sq_wqe *wqe, enum av_fault fault);
 
 /* Enter the error state. The caller sees to it that the queue is flushed. */
-AV_COLD void av_finish_error(const struct av_qp_end *end);
+AV_COLD void av_finish_error(const struct av_qp_ref *end);
 
 /*
  * Driving send queues: execute posted requests in order, and hold back those that cannot be
@@ -54,17 +54,17 @@ AV_COLD void av_finish_error(const struct av_qp_end *end);
  * Returns at once if another thread holds the right: that one looks again before it leaves.
  * Context: no execution right or lock held. Moves data, waits for pages.
  */
-void av_sq_progress(const struct av_qp_end *end, struct av_qp_end *peer);
+void av_sq_progress(const struct av_qp_ref *end, struct av_qp_ref *peer);
 
 /*
  * Take an own queue pair's @exec, however long the thread takes that has it.
  * av_sq_progress_entered() gives it back. Context: no execution right held
  */
-void av_sq_progress_enter(const struct av_qp_end *end);
+void av_sq_progress_enter(const struct av_qp_ref *end);
 
 /* av_sq_progress() for a poster of an own queue pair. @with_exec: the caller has taken @exec
  * already */
-void av_sq_progress_entered(const struct av_qp_end *end, struct av_qp_end *peer, bool with_exec);
+void av_sq_progress_entered(const struct av_qp_ref *end, struct av_qp_ref *peer, bool with_exec);
 
 /**
  * av_sq_progress_peer() - drive the requester that is connected to own queue pair @end, after an
@@ -72,15 +72,15 @@ void av_sq_progress_entered(const struct av_qp_end *end, struct av_qp_end *peer,
  *
  * Context: as av_sq_progress().
  */
-void av_sq_progress_peer(const struct av_qp_end *end);
+void av_sq_progress_peer(const struct av_qp_ref *end);
 
 /* The same, by a caller who has found it: av_connect(). @requester->qp: NULL: there is none */
-void av_sq_progress_requester(const struct av_qp_end *requester);
+void av_sq_progress_requester(const struct av_qp_ref *requester);
 
 /*
  * Put an own queue pair into the error state, and flush both queues.
  * Context: no execution right held.
  */
-void av_fail(const struct av_qp_end *end);
+void av_fail(const struct av_qp_ref *end);
 
 #endif

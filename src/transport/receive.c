@@ -41,7 +41,7 @@ static const struct av_rq_wqe *dequeue_recv_request(const struct av_receiver *to
 	return rq ? av_rq_take(to->seg, rq, load_receiver_qpn(to), &to->rsp->qp->receiving) : NULL;
 }
 
-void av_receive_prefetch(const struct av_qp_end *rsp)
+void av_receive_prefetch(const struct av_qp_ref *rsp)
 {
 	const struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
 
@@ -420,7 +420,7 @@ void av_receive_error(const struct av_receiver *to, enum ibv_wc_status status)
 		complete_in_error(to, request, status);
 }
 
-void av_receive_flush(const struct av_qp_end *rsp)
+void av_receive_flush(const struct av_qp_ref *rsp)
 {
 	struct av_receiver to = av_receiver_of(rsp);
 	const struct av_rq_wqe *request;
@@ -438,7 +438,7 @@ void av_receive_flush(const struct av_qp_end *rsp)
 
 /* --- XRC ------------------------------------------------------------------------- */
 
-enum av_fault av_xrc_begin(const struct av_qp_end *rsp, uint32_t srqn, struct av_xrc_use *use,
+enum av_fault av_xrc_begin(const struct av_qp_ref *rsp, uint32_t srqn, struct av_xrc_use *use,
 			   struct av_receiver *to)
 {
 	struct av_qp_location location = av_dir_qpn_find(srqn & AV_QPN_MASK);
@@ -464,7 +464,7 @@ void av_xrc_end(struct av_xrc_use *use)
 	*use = (struct av_xrc_use){0};
 }
 
-void av_receive_abandon(const struct av_qp_end *rsp)
+void av_receive_abandon(const struct av_qp_ref *rsp)
 {
 	struct av_receiver to = av_receiver_of(rsp);
 	struct av_xrc_use use = {0};

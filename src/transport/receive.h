@@ -48,7 +48,7 @@ struct av_message {
  * Prefetch the cache lines that the next message for @rsp needs. Its owner has written them; this
  * brings them in together instead of one after the other. A hint, which needs no execution right.
  */
-void av_receive_prefetch(const struct av_qp_end *rsp);
+void av_receive_prefetch(const struct av_qp_ref *rsp);
 
 /**
  * av_receive_take() - take the receive request that the message will use
@@ -102,12 +102,12 @@ void av_receive_error(const struct av_receiver *to, enum ibv_wc_status status);
  * A message that comes in pieces will not be finished: its receive request is flushed. Does nothing
  * if there is none.
  */
-void av_receive_abandon(const struct av_qp_end *rsp);
+void av_receive_abandon(const struct av_qp_ref *rsp);
 
 /*
  * Complete all receive requests as flushed. Those of a shared queue stay for its other queue pairs.
  */
-void av_receive_flush(const struct av_qp_end *rsp);
+void av_receive_flush(const struct av_qp_ref *rsp);
 
 /* --- XRC: a request names the shared receive queue. IBTA volume 1, annex A14 -------- */
 
@@ -130,7 +130,7 @@ struct av_xrc_use {
  * Return:  AV_FAULT_NONE; AV_FAULT_REM_OP_DENIED: no such number, of another domain, or of a
  * process that is gone; AV_FAULT_BUSY: no pin is free, try again
  */
-enum av_fault av_xrc_begin(const struct av_qp_end *rsp, uint32_t srqn, struct av_xrc_use *use,
+enum av_fault av_xrc_begin(const struct av_qp_ref *rsp, uint32_t srqn, struct av_xrc_use *use,
 			   struct av_receiver *to);
 void av_xrc_end(struct av_xrc_use *use);
 

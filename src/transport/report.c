@@ -15,13 +15,13 @@
 #include "transport/rules.h"
 #include "transport/wire_qp.h"
 
-static uint32_t load_reported_qpn(const struct av_qp_end *end)
+static uint32_t load_reported_qpn(const struct av_qp_ref *end)
 {
 	return atomic_load_explicit(&end->qp->qpn, memory_order_relaxed);
 }
 
 /* The process of a requester, as its responder knows it. 0: it is on another host */
-static int32_t pid_of(const struct av_qp_end *req)
+static int32_t pid_of(const struct av_qp_ref *req)
 {
 	return req->qp->wire ? 0 : req->seg->head->pid;
 }
@@ -35,7 +35,7 @@ static void of_context(struct av_flight_record *r, const struct av_seg *seg)
 		 seg->head->device);
 }
 
-static void of_queue_pair(struct av_flight_record *r, const struct av_qp_end *end)
+static void of_queue_pair(struct av_flight_record *r, const struct av_qp_ref *end)
 {
 	of_context(r, end->seg);
 	r->object = AV_OBJECT_QP;
@@ -156,7 +156,7 @@ static void why_invalidate(const struct av_failed *f)
 	r->key = f->wqe->imm;
 }
 
-static uint32_t capacity_of(const struct av_qp_end *end, uint32_t index)
+static uint32_t capacity_of(const struct av_qp_ref *end, uint32_t index)
 {
 	const struct av_cq_shared *cq = av_cq_at(end->seg, index);
 
@@ -164,7 +164,7 @@ static uint32_t capacity_of(const struct av_qp_end *end, uint32_t index)
 }
 
 /* Why a CQ took no completion. @full: the cause if it had no room */
-static enum av_check why_cq(const struct av_qp_end *end, uint32_t index, enum av_check full)
+static enum av_check why_cq(const struct av_qp_ref *end, uint32_t index, enum av_check full)
 {
 	const struct av_cq_shared *cq = av_cq_at(end->seg, index);
 
@@ -172,7 +172,7 @@ static enum av_check why_cq(const struct av_qp_end *end, uint32_t index, enum av
 }
 
 /* Of a receive request, or its CQ. */
-static void why_received(const struct av_qp_end *rsp, enum av_fault fault)
+static void why_received(const struct av_qp_ref *rsp, enum av_fault fault)
 {
 	uint32_t cq = rsp->qp->recv_cq;
 
@@ -281,7 +281,7 @@ void av_report_request(const struct av_failed *failed)
 }
 
 /* The wr_id of the receive request that fails. */
-static uint64_t receive_of(const struct av_qp_end *rsp)
+static uint64_t receive_of(const struct av_qp_ref *rsp)
 {
 	const struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
 	const struct av_rq_wqe *request =
@@ -291,7 +291,7 @@ static uint64_t receive_of(const struct av_qp_end *rsp)
 }
 
 /* What the responder hears of a fault of a message with that opcode. */
-static void of_responder(struct av_flight_record *r, const struct av_qp_end *rsp,
+static void of_responder(struct av_flight_record *r, const struct av_qp_ref *rsp,
 			 enum av_fault fault, uint32_t opcode)
 {
 	const struct av_rule *rule = av_rule(fault);
@@ -371,7 +371,7 @@ void av_report_unheard(const struct av_failed *failed)
 		.at = failed->req, .at_sender = true, .opcode = failed->wqe->opcode});
 }
 
-void av_report_flush(const struct av_qp_end *end, uint32_t count, bool receives)
+void av_report_flush(const struct av_qp_ref *end, uint32_t count, bool receives)
 {
 	struct av_flight_record r = {
 		.kind = AV_FLIGHT_FLUSH,
@@ -388,7 +388,7 @@ void av_report_flush(const struct av_qp_end *end, uint32_t count, bool receives)
 	av_report_beside(&r);
 }
 
-void av_report_event(const struct av_qp_end *end, enum av_check check, int event, uint64_t limit)
+void av_report_event(const struct av_qp_ref *end, enum av_check check, int event, uint64_t limit)
 {
 	struct av_flight_record r = {
 		.kind = AV_FLIGHT_EVENT,
@@ -402,7 +402,7 @@ void av_report_event(const struct av_qp_end *end, enum av_check check, int event
 	av_report_beside(&r);
 }
 
-void av_report_send_cq(const struct av_qp_end *end)
+void av_report_send_cq(const struct av_qp_ref *end)
 {
 	uint32_t cq = end->qp->send_cq;
 

@@ -17,7 +17,7 @@
 static void fail_queue_pairs(struct av_seg *seg)
 {
 	for (uint32_t i = 1; i < AV_MAX_QP + AV_OBJ_CHUNK; i++) {
-		struct av_qp_end end = {seg, av_qp_at(seg, i)};
+		struct av_qp_ref end = {seg, av_qp_at(seg, i)};
 
 		if (end.qp && atomic_load(&end.qp->qpn) &&
 		    atomic_load(&end.qp->state) != IBV_QPS_RESET)

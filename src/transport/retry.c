@@ -36,7 +36,7 @@ struct av_patience av_patience_of(const struct ibv_qp_attr *attr, enum av_wait w
 	return (struct av_patience){4096ull << (attr->timeout & 31), attr->retry_cnt + 1u};
 }
 
-void av_sq_wait_until(const struct av_qp_end *end, enum av_wait why, uint64_t deadline_ns)
+void av_sq_wait_until(const struct av_qp_ref *end, enum av_wait why, uint64_t deadline_ns)
 {
 	AV_ASSERT_HELD(&end->qp->exec);
 	atomic_store(&end->qp->deadline_ns, deadline_ns);
@@ -56,7 +56,7 @@ bool av_retry_is_last(const struct av_qp_shared *qp)
 	return p.tries && qp->timeout_spent + AV_TRY >= p.tries * AV_TRY;
 }
 
-enum av_fault av_retry_count(const struct av_qp_end *end, enum av_wait why, uint32_t parts)
+enum av_fault av_retry_count(const struct av_qp_ref *end, enum av_wait why, uint32_t parts)
 {
 	uint32_t tries = av_patience_of(&end->qp->attr, why).tries, *spent;
 	bool rnr = why == AV_WAIT_RNR;
@@ -70,7 +70,7 @@ enum av_fault av_retry_count(const struct av_qp_end *end, enum av_wait why, uint
 	return rnr ? AV_FAULT_RNR_EXHAUSTED : AV_FAULT_RETRY_EXHAUSTED;
 }
 
-enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *result)
+enum av_fault av_retry(const struct av_qp_ref *end, const struct av_outcome *result)
 {
 	struct av_patience p = av_patience_of(&end->qp->attr, result->wait_reason);
 	bool begins = atomic_load(&end->qp->wait_reason) != result->wait_reason;

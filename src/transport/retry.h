@@ -19,7 +19,7 @@
  * the timer: it reads the deadline of what it finds waiting, and it may have looked here before.
  * Context: @end's right @exec is held; may create a thread.
  */
-void av_sq_wait_until(const struct av_qp_end *end, enum av_wait why, uint64_t deadline_ns);
+void av_sq_wait_until(const struct av_qp_ref *end, enum av_wait why, uint64_t deadline_ns);
 
 #define AV_TRY 2u /* parts that a try is counted in */
 
@@ -29,7 +29,7 @@ void av_sq_wait_until(const struct av_qp_end *end, enum av_wait why, uint64_t de
  * Context: @end's right @exec is held.
  * Return:  AV_FAULT_NONE: try again; RNR_EXHAUSTED, RETRY_EXHAUSTED: it was the last try
  */
-AV_MUST_USE enum av_fault av_retry_count(const struct av_qp_end *end, enum av_wait why,
+AV_MUST_USE enum av_fault av_retry_count(const struct av_qp_ref *end, enum av_wait why,
 					 uint32_t parts);
 
 /* Is this the last try to get an answer? Never without a timeout. Context: @exec is held */
@@ -44,7 +44,7 @@ bool av_retry_is_early(const struct av_qp_shared *qp, enum av_wait why, uint64_t
  * Context: as av_sq_wait_until().
  * Return:  AV_FAULT_NONE: it waits; RNR_EXHAUSTED, RETRY_EXHAUSTED: it has failed
  */
-AV_MUST_USE enum av_fault av_retry(const struct av_qp_end *end, const struct av_outcome *result);
+AV_MUST_USE enum av_fault av_retry(const struct av_qp_ref *end, const struct av_outcome *result);
 
 /* How long a requester waits for an acceptable answer, and how often. */
 struct av_patience {

@@ -24,7 +24,7 @@ enum av_service av_service_of(uint32_t type)
 	}
 }
 
-static struct av_packet request_head(const struct av_qp_end *req, const struct av_sq_wqe *h,
+static struct av_packet request_head(const struct av_qp_ref *req, const struct av_sq_wqe *h,
 				     const struct av_packet_kind *k,
 				     const struct av_atomic *operands, uint32_t psn)
 {
@@ -54,7 +54,7 @@ static struct av_packet request_head(const struct av_qp_end *req, const struct a
 	};
 }
 
-struct av_wire_message av_request_message(const struct av_qp_end *req, const struct av_sq_wqe *head,
+struct av_wire_message av_request_message(const struct av_qp_ref *req, const struct av_sq_wqe *head,
 					  const struct av_packet_kind *kind,
 					  const struct av_atomic *operands, uint32_t psn)
 {
@@ -68,7 +68,7 @@ struct av_wire_message av_request_message(const struct av_qp_end *req, const str
 	};
 }
 
-void av_datagram_message(const struct av_qp_end *req, const struct av_sq_wqe *head,
+void av_datagram_message(const struct av_qp_ref *req, const struct av_sq_wqe *head,
 			 struct av_wire_message *m)
 {
 	m->mtu = av_mtu_bytes(req->seg->head->mtu);
@@ -170,13 +170,13 @@ bool av_at_address(const struct ibv_ah_attr *ah, const struct av_seg *seg)
 	return seg->head->link_layer == IBV_LINK_LAYER_INFINIBAND && seg->head->lid == ah->dlid;
 }
 
-void av_disconnect(struct av_qp_end *peer)
+void av_disconnect(struct av_qp_ref *peer)
 {
 	av_seg_put(peer->seg);
-	*peer = (struct av_qp_end){0};
+	*peer = (struct av_qp_ref){0};
 }
 
-void av_connect_anew(const struct av_qp_end *end, struct av_qp_end *peer)
+void av_connect_anew(const struct av_qp_ref *end, struct av_qp_ref *peer)
 {
 	AV_UNCANCELLED;
 	uint32_t qpn = end->qp->attr.dest_qp_num;

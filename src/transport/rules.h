@@ -31,12 +31,12 @@ static inline bool av_service_is_reliable(uint32_t type)
  * @operands: of a request that has them; else NULL
  * @psn: of its first packet
  */
-struct av_wire_message av_request_message(const struct av_qp_end *req, const struct av_sq_wqe *head,
+struct av_wire_message av_request_message(const struct av_qp_ref *req, const struct av_sq_wqe *head,
 					  const struct av_packet_kind *kind,
 					  const struct av_atomic *operands, uint32_t psn);
 
 /* The qkey that a datagram carries. Source: IBTA volume 1, 10.2.5 */
-static inline uint32_t av_datagram_qkey(const struct av_qp_end *req, const struct av_sq_wqe *head)
+static inline uint32_t av_datagram_qkey(const struct av_qp_ref *req, const struct av_sq_wqe *head)
 {
 	const uint32_t own = 0x80000000u;
 
@@ -44,7 +44,7 @@ static inline uint32_t av_datagram_qkey(const struct av_qp_end *req, const struc
 }
 
 /* What a datagram has in addition: its own destination, and the path MTU of the port. */
-void av_datagram_message(const struct av_qp_end *req, const struct av_sq_wqe *head,
+void av_datagram_message(const struct av_qp_ref *req, const struct av_sq_wqe *head,
 			 struct av_wire_message *m);
 
 /*
@@ -139,7 +139,7 @@ static inline void av_count_rsp(struct av_qp_shared *qp, enum av_rsp_event which
  */
 
 /* The slow part of av_connect(). */
-void av_connect_anew(const struct av_qp_end *end, struct av_qp_end *peer);
+void av_connect_anew(const struct av_qp_ref *end, struct av_qp_ref *peer);
 
 /**
  * av_connect() - make @peer the destination of @end, if it is not already
@@ -148,7 +148,7 @@ void av_connect_anew(const struct av_qp_end *end, struct av_qp_end *peer);
  * Afterwards peer->qp is NULL if this host has no such queue pair, or not at that address.
  * Context: @end's right @exec is held.
  */
-static inline void av_connect(const struct av_qp_end *end, struct av_qp_end *peer)
+static inline void av_connect(const struct av_qp_ref *end, struct av_qp_ref *peer)
 {
 	if (av_unlikely(!peer->qp || atomic_load_explicit(&peer->qp->qpn, memory_order_relaxed) !=
 					     end->qp->attr.dest_qp_num))
@@ -159,7 +159,7 @@ static inline void av_connect(const struct av_qp_end *end, struct av_qp_end *pee
 bool av_at_address(const struct ibv_ah_attr *ah, const struct av_seg *seg);
 
 /* Drop a cached destination. */
-void av_disconnect(struct av_qp_end *peer);
+void av_disconnect(struct av_qp_ref *peer);
 
 /* Does a queue pair in this state answer requests? RTR, RTS, SQD and SQE do. */
 #define AV_RESPONDER_ANSWERS(state) ((state) >= IBV_QPS_RTR && (state) <= IBV_QPS_SQE)
@@ -194,13 +194,13 @@ static inline enum av_check av_responder_expects(const struct av_qp_shared *rsp,
  * Context: the queue pair's right @resp is held.
  */
 struct av_receiver {
-	const struct av_qp_end *rsp; /* the queue pair that it came to */
+	const struct av_qp_ref *rsp; /* the queue pair that it came to */
 	struct av_seg *seg;	     /* of the receive queue, of its CQ and of its buffers */
 	uint32_t rq, cq;
 };
 
 /* The receive queue of the queue pair itself, or the SRQ it was created with. */
-static inline struct av_receiver av_receiver_of(const struct av_qp_end *rsp)
+static inline struct av_receiver av_receiver_of(const struct av_qp_ref *rsp)
 {
 	return (struct av_receiver){rsp, rsp->seg, rsp->qp->rq, rsp->qp->recv_cq};
 }

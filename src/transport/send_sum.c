@@ -51,7 +51,7 @@ static bool sum_spans(struct av_spans left, uint64_t bytes, uint64_t *sum)
 }
 
 /* Return:  false: there is nothing to sum, or it cannot be reached */
-static bool sum_send_buffers(const struct av_qp_end *end, const struct av_sq_wqe *wqe,
+static bool sum_send_buffers(const struct av_qp_ref *end, const struct av_sq_wqe *wqe,
 			     uint64_t *sum)
 {
 	uint64_t bytes = wqe->bytes < AV_SEND_SUM_BYTES ? wqe->bytes : AV_SEND_SUM_BYTES;
@@ -68,7 +68,7 @@ static bool sum_send_buffers(const struct av_qp_end *end, const struct av_sq_wqe
 	return ok;
 }
 
-static struct entry *get_send_sum_entry(const struct av_qp_end *end, bool make)
+static struct entry *get_send_sum_entry(const struct av_qp_ref *end, bool make)
 {
 	struct av_send_sums *sums = atomic_load(&end->seg->sums), *none = NULL;
 
@@ -82,7 +82,7 @@ static struct entry *get_send_sum_entry(const struct av_qp_end *end, bool make)
 	return sums && end->qp->index < PLACES ? &sums->at[end->qp->index] : NULL;
 }
 
-void av_send_sum_look(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
+void av_send_sum_look(const struct av_qp_ref *end, const struct av_sq_wqe *wqe)
 {
 	AV_UNCANCELLED;
 	struct entry *e = get_send_sum_entry(end, true);
@@ -99,7 +99,7 @@ void av_send_sum_look(const struct av_qp_end *end, const struct av_sq_wqe *wqe)
 	e->sum = sum;
 }
 
-uint64_t av_send_sum_changes(const struct av_qp_end *end)
+uint64_t av_send_sum_changes(const struct av_qp_ref *end)
 {
 	const struct entry *e = get_send_sum_entry(end, false);
 

@@ -18,10 +18,10 @@
  * The request at the head of an own queue has begun to wait, or is tried again.
  * Context: @exec is held.
  */
-void av_send_sum_look(const struct av_qp_end *end, const struct av_sq_wqe *wqe);
+void av_send_sum_look(const struct av_qp_ref *end, const struct av_sq_wqe *wqe);
 
 /* How many requests of the own queue pair had their buffers changed. */
-uint64_t av_send_sum_changes(const struct av_qp_end *end);
+uint64_t av_send_sum_changes(const struct av_qp_ref *end);
 
 /*
  * The segment ends.

@@ -13,7 +13,7 @@
 #include "transport/report.h"
 #include "transport/rules.h"
 
-void av_responder_end_receives(const struct av_qp_end *end)
+void av_responder_end_receives(const struct av_qp_ref *end)
 {
 	av_receive_abandon(end);
 	if (end->qp->srq) {
@@ -23,7 +23,7 @@ void av_responder_end_receives(const struct av_qp_end *end)
 	av_receive_flush(end);
 }
 
-void av_responder_error(const struct av_qp_end *end)
+void av_responder_error(const struct av_qp_ref *end)
 {
 	uint32_t before = atomic_exchange(&end->qp->state, IBV_QPS_ERR);
 
@@ -50,7 +50,7 @@ static bool is_connected_responder(const struct av_qp_shared *qp)
  * The holder may have died anywhere between taking a receive request and completing it. @receiving
  * names the request from before it leaves the queue until its completion is in the CQ.
  */
-void av_responder_repair(const struct av_qp_end *end)
+void av_responder_repair(const struct av_qp_ref *end)
 {
 	struct av_receiver to = av_receiver_of(end);
 	uint32_t qpn = atomic_load(&end->qp->qpn), place = end->qp->receiving - 1;
@@ -98,7 +98,7 @@ static enum av_lock_result acquire_resp(struct av_lock *resp)
 	return got;
 }
 
-int av_qp_quiesce(const struct av_qp_end *end)
+int av_qp_quiesce(const struct av_qp_ref *end)
 {
 	enum av_lock_result got;
 
@@ -114,7 +114,7 @@ int av_qp_quiesce(const struct av_qp_end *end)
 	return EBUSY;
 }
 
-void av_qp_resume(const struct av_qp_end *end)
+void av_qp_resume(const struct av_qp_ref *end)
 {
 	av_lock_release(&end->qp->resp);
 	if (end->seg->own)
@@ -152,7 +152,7 @@ void av_srq_purge(struct av_seg *seg, uint32_t index)
 		av_cq_purge(seg, rq->cq, of_rq, index, release_unpolled_cqe);
 }
 
-void av_qp_purge(const struct av_qp_end *end)
+void av_qp_purge(const struct av_qp_ref *end)
 {
 	uint32_t qpn = atomic_load(&end->qp->qpn);
 
@@ -163,7 +163,7 @@ void av_qp_purge(const struct av_qp_end *end)
 }
 
 /* Context: RESET is its state already, so that nothing is posted any more. */
-static void empty_queues(const struct av_qp_end *end)
+static void empty_queues(const struct av_qp_ref *end)
 {
 	struct av_qp_shared *qp = end->qp;
 
@@ -181,7 +181,7 @@ static void empty_queues(const struct av_qp_end *end)
 	qp->receiving = qp->established = qp->msn = 0;
 }
 
-void av_qp_apply_state(const struct av_qp_end *end, enum ibv_qp_state from, enum ibv_qp_state to)
+void av_qp_apply_state(const struct av_qp_ref *end, enum ibv_qp_state from, enum ibv_qp_state to)
 {
 	struct av_qp_shared *qp = end->qp;
 

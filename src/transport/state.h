@@ -13,7 +13,7 @@
  * Put the responder into the error state and flush its receive queue.
  * Context: @resp is held.
  */
-void av_responder_error(const struct av_qp_end *end);
+void av_responder_error(const struct av_qp_ref *end);
 
 /*
  * End the receive queue of a queue pair whose state has been set to ERR. That was an atomic
@@ -21,13 +21,13 @@ void av_responder_error(const struct av_qp_end *end);
  * own requests.
  * Context: @resp is held.
  */
-void av_responder_end_receives(const struct av_qp_end *end);
+void av_responder_end_receives(const struct av_qp_ref *end);
 
 /*
  * Finish or undo what a dead holder of @resp was doing, and fail the queue pair.
  * Context: @resp is held, taken over from a dead process.
  */
-void av_responder_repair(const struct av_qp_end *end);
+void av_responder_repair(const struct av_qp_ref *end);
 
 /*
  * Take both execution rights of an own queue pair, or @resp of one that was opened and sends
@@ -35,8 +35,8 @@ void av_responder_repair(const struct av_qp_end *end);
  * peer that is stopped, and for threads of this process until they lose theirs.
  * Return: 0, or EBUSY: neither is held
  */
-AV_MUST_USE int av_qp_quiesce(const struct av_qp_end *end);
-void av_qp_resume(const struct av_qp_end *end);
+AV_MUST_USE int av_qp_quiesce(const struct av_qp_ref *end);
+void av_qp_resume(const struct av_qp_ref *end);
 
 /**
  * av_qp_apply_state() - apply the effects of entering @to
@@ -47,13 +47,13 @@ void av_qp_resume(const struct av_qp_end *end);
  * av_sq_progress() flushes the send queue.
  * Context: both execution rights are held.
  */
-void av_qp_apply_state(const struct av_qp_end *end, enum ibv_qp_state from, enum ibv_qp_state to);
+void av_qp_apply_state(const struct av_qp_ref *end, enum ibv_qp_state from, enum ibv_qp_state to);
 
 /*
  * Remove the completions of this queue pair from its CQs, and release what they hold. Needs no
  * execution right.
  */
-void av_qp_purge(const struct av_qp_end *end);
+void av_qp_purge(const struct av_qp_ref *end);
 
 /*
  * The same for the completions of an own XRC shared receive queue, which is retired. Its queue

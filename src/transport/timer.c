@@ -38,7 +38,7 @@ static uint64_t progress_due_qps(struct av_timer *t)
 	uint64_t next = UINT64_MAX;
 
 	for (uint32_t i = 0; i < atomic_load(&t->qp_end); i++) {
-		struct av_qp_end end = {t->seg,
+		struct av_qp_ref end = {t->seg,
 					atomic_load(&t->qp[i]) ? av_qp_at(t->seg, i) : NULL};
 
 		if (end.qp)
@@ -142,7 +142,7 @@ static void add_timer_qp(struct av_timer *t, uint32_t index)
 	atomic_store(&t->qp[index], true);
 }
 
-void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns)
+void av_timer_watch(const struct av_qp_ref *end, uint64_t deadline_ns)
 {
 	AV_UNCANCELLED;
 	struct av_timer *t;

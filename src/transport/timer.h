@@ -13,7 +13,7 @@
  * Have the timer see to the deadline of a request that was just waiting, of an own queue pair.
  * Context: may create a thread.
  */
-void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns);
+void av_timer_watch(const struct av_qp_ref *end, uint64_t deadline_ns);
 
 /* Start the timer of an own segment. Without memory for it, there is none. May create a thread. */
 void av_timer_start(struct av_seg *seg);
@@ -31,7 +31,7 @@ void av_timer_forget_cq(struct av_seg *seg, uint32_t index);
  * The thread's work, in transport/timer_look.c: look at one queue pair, and at faults that go by
  * the clock. Context: holds nothing. Return: when to look again; UINT64_MAX: when woken
  */
-uint64_t av_timer_look(const struct av_qp_end *end);
+uint64_t av_timer_look(const struct av_qp_ref *end);
 uint64_t av_timer_look_at_faults(struct av_seg *seg);
 
 /* Stop the timer of an own segment and wait for its thread to end. */

@@ -12,7 +12,7 @@
 #define BUSY_NS 1000000u /* until another thread may have taken what has come */
 
 /* Is the time for an answer over, and none has come? @now: may be late, for want of a core */
-static bool is_unanswered(const struct av_qp_end *end, uint64_t now, bool *busy)
+static bool is_unanswered(const struct av_qp_ref *end, uint64_t now, bool *busy)
 {
 	*busy = false;
 	if (atomic_load(&end->qp->deadline_ns) > now)
@@ -23,7 +23,7 @@ static bool is_unanswered(const struct av_qp_end *end, uint64_t now, bool *busy)
 	return !*busy && atomic_load(&end->qp->deadline_ns) <= now;
 }
 
-static uint64_t look_at_requests(const struct av_qp_end *end, uint64_t now)
+static uint64_t look_at_requests(const struct av_qp_ref *end, uint64_t now)
 {
 	bool busy;
 
@@ -36,7 +36,7 @@ static uint64_t look_at_requests(const struct av_qp_end *end, uint64_t now)
 	return atomic_load(&end->qp->wait_reason) ? atomic_load(&end->qp->deadline_ns) : UINT64_MAX;
 }
 
-uint64_t av_timer_look(const struct av_qp_end *end)
+uint64_t av_timer_look(const struct av_qp_ref *end)
 {
 	uint64_t now = av_now_ns(), next, read;
 	bool soon = !av_wire_move(end);

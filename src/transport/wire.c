@@ -32,7 +32,7 @@ bool av_wire_is_wanted(const struct av_seg *seg, const struct ibv_ah_attr *ah, u
 	return !av_at_address(ah, seg) && !is_in_directory(ah, qpn);
 }
 
-bool av_wire_is_connected(const struct av_qp_end *end)
+bool av_wire_is_connected(const struct av_qp_ref *end)
 {
 	const struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 
@@ -44,7 +44,7 @@ bool av_wire_poll(void)
 	return atomic_load_explicit(&av_net_is_open, memory_order_relaxed) && av_net_poll();
 }
 
-bool av_wire_catch_up(const struct av_qp_end *end)
+bool av_wire_catch_up(const struct av_qp_ref *end)
 {
 	return !av_wire_at(end->seg, end->qp->index) || av_net_catch_up();
 }
@@ -69,7 +69,7 @@ void av_wire_delete(struct av_wire *w)
 	free(w);
 }
 
-struct av_wire *av_wire_new(const struct av_qp_end *end, uint32_t addresses)
+struct av_wire *av_wire_new(const struct av_qp_ref *end, uint32_t addresses)
 {
 	struct av_wire *w = calloc(1, sizeof(*w));
 
@@ -87,7 +87,7 @@ struct av_wire *av_wire_new(const struct av_qp_end *end, uint32_t addresses)
 	return w;
 }
 
-void av_wire_change_way(const struct av_qp_end *end, struct av_wire_way *way)
+void av_wire_change_way(const struct av_qp_ref *end, struct av_wire_way *way)
 {
 	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 	struct av_wire_way old;
@@ -104,7 +104,7 @@ void av_wire_change_way(const struct av_qp_end *end, struct av_wire_way *way)
 	av_window_active(w->way.window, true);
 }
 
-static struct av_wire *new_connected(const struct av_qp_end *end, const struct ibv_qp_attr *attr)
+static struct av_wire *new_connected(const struct av_qp_ref *end, const struct ibv_qp_attr *attr)
 {
 	struct av_wire *w = av_wire_new(end, 0);
 
@@ -140,7 +140,7 @@ static struct av_table *table_of(struct av_seg *seg)
 }
 
 /* What the operations of the responder have to know of the requester. */
-static void stand_in(const struct av_qp_end *end, struct av_wire *w)
+static void stand_in(const struct av_qp_ref *end, struct av_wire *w)
 {
 	const struct ibv_qp_attr *attr = &end->qp->attr;
 
@@ -152,14 +152,14 @@ static void stand_in(const struct av_qp_end *end, struct av_wire *w)
 	w->peer->attr.max_rd_atomic = 1; /* how many, it sees to itself */
 }
 
-int av_wire_keep(const struct av_qp_end *end, struct av_wire *w)
+int av_wire_keep(const struct av_qp_ref *end, struct av_wire *w)
 {
 	struct av_table *table = table_of(end->seg);
 
 	return table ? av_table_set(table, end->qp->index, w) : ENOMEM;
 }
 
-int av_wire_make(const struct av_qp_end *end, const struct ibv_qp_attr *attr, struct av_wire **made)
+int av_wire_make(const struct av_qp_ref *end, const struct ibv_qp_attr *attr, struct av_wire **made)
 {
 	struct av_wire *w = new_connected(end, attr);
 	int err;
@@ -176,7 +176,7 @@ int av_wire_make(const struct av_qp_end *end, const struct ibv_qp_attr *attr, st
 	return 0;
 }
 
-int av_wire_open(const struct av_qp_end *end, const struct ibv_qp_attr *attr)
+int av_wire_open(const struct av_qp_ref *end, const struct ibv_qp_attr *attr)
 {
 	struct av_wire *w;
 	int err = av_wire_make(end, attr, &w);
@@ -201,7 +201,7 @@ static void forget_what_came(void)
 		sched_yield();
 }
 
-int av_wire_close(const struct av_qp_end *end)
+int av_wire_close(const struct av_qp_ref *end)
 {
 	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 	int err;
@@ -219,7 +219,7 @@ int av_wire_close(const struct av_qp_end *end)
 	return 0;
 }
 
-void av_wire_begin(const struct av_qp_end *end, enum ibv_qp_state to)
+void av_wire_begin(const struct av_qp_ref *end, enum ibv_qp_state to)
 {
 	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 

@@ -25,7 +25,7 @@
 
 /* An answer, at its requester. */
 struct answer {
-	const struct av_qp_end *end;
+	const struct av_qp_ref *end;
 	struct av_wire *w;
 	const struct av_packet *p;
 	bool acknowledges; /* it has a syndrome */
@@ -300,10 +300,10 @@ static void credits(const struct answer *a)
 		atomic_store(&a->end->qp->deadline_ns, 0);
 }
 
-void av_wire_answered(const struct av_qp_end *end, const struct av_net_packet *packet)
+void av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *packet)
 {
 	struct answer a = {.end = end, .p = &packet->packet};
-	struct av_qp_end none = {0};
+	struct av_qp_ref none = {0};
 	struct av_opcode info;
 	uint32_t state;
 	bool due;

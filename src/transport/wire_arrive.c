@@ -48,7 +48,7 @@ static void open_wire_address(struct av_wire *w, const union ibv_gid *gid)
 	(void)!av_net_own(gid->raw, w->qpn);
 }
 
-static void open_addresses(const struct av_qp_end *end, struct av_wire *w)
+static void open_addresses(const struct av_qp_ref *end, struct av_wire *w)
 {
 	uint32_t port = end->seg->head->port;
 
@@ -61,7 +61,7 @@ static void open_addresses(const struct av_qp_end *end, struct av_wire *w)
 	}
 }
 
-void av_wire_open_datagrams(const struct av_qp_end *end)
+void av_wire_open_datagrams(const struct av_qp_ref *end)
 {
 	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 
@@ -79,7 +79,7 @@ void av_wire_open_datagrams(const struct av_qp_end *end)
 		av_wire_join_all(w);
 }
 
-bool av_wire_sends(const struct av_qp_end *end)
+bool av_wire_sends(const struct av_qp_ref *end)
 {
 	const struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 
@@ -95,7 +95,7 @@ static void tell_unsent(const struct av_wire *w, const uint8_t src[16])
 			     "from other hosts, its datagrams there are lost until it is reset");
 }
 
-struct av_net_burst *av_wire_burst(const struct av_qp_end *end, const struct av_net_path *path)
+struct av_net_burst *av_wire_burst(const struct av_qp_ref *end, const struct av_net_path *path)
 {
 	const struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 
@@ -106,7 +106,7 @@ struct av_net_burst *av_wire_burst(const struct av_qp_end *end, const struct av_
 	return NULL;
 }
 
-bool av_wire_has_room(const struct av_qp_end *end, const struct av_net_path *path)
+bool av_wire_has_room(const struct av_qp_ref *end, const struct av_net_path *path)
 {
 	AV_ASSERT_HELD(&end->qp->exec);
 	return !is_open(av_wire_at(end->seg, end->qp->index), path->src) || av_net_has_room(path);
@@ -210,7 +210,7 @@ void av_wire_leave_all(struct av_wire *w)
 	w->joined = NULL;
 }
 
-void av_wire_join(const struct av_qp_end *end, const union ibv_gid *group)
+void av_wire_join(const struct av_qp_ref *end, const union ibv_gid *group)
 {
 	struct av_wire *w;
 
@@ -220,7 +220,7 @@ void av_wire_join(const struct av_qp_end *end, const union ibv_gid *group)
 		add_memberships(w, group->raw);
 }
 
-void av_wire_leave(const struct av_qp_end *end, const union ibv_gid *group)
+void av_wire_leave(const struct av_qp_ref *end, const union ibv_gid *group)
 {
 	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 
@@ -235,7 +235,7 @@ void av_wire_leave(const struct av_qp_end *end, const union ibv_gid *group)
 #define PKEY_PARTITION 0x7fff /* its highest bit says full member, which this side is */
 
 /* Queue pairs that owe an acknowledgement at the end of the batch. Of the receiving thread. */
-static struct av_qp_end owed[OWED_MAX];
+static struct av_qp_ref owed[OWED_MAX];
 static unsigned int owed_count;
 
 static bool is_of_partition(const struct av_packet *p)
@@ -243,7 +243,7 @@ static bool is_of_partition(const struct av_packet *p)
 	return ((p->pkey ^ AV_PKEY_DEFAULT) & PKEY_PARTITION) == 0;
 }
 
-bool av_wire_is_peer(const struct av_qp_end *end, const struct av_net_packet *packet)
+bool av_wire_is_peer(const struct av_qp_ref *end, const struct av_net_packet *packet)
 {
 	const struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 	const struct av_packet *p = &packet->packet;
@@ -270,7 +270,7 @@ static void reset_owed_in_child(void)
 	owed_count = 0;
 }
 
-void av_wire_owe(const struct av_qp_end *end, struct av_wire *w)
+void av_wire_owe(const struct av_qp_ref *end, struct av_wire *w)
 {
 	struct av_seg *seg;
 
@@ -280,7 +280,7 @@ void av_wire_owe(const struct av_qp_end *end, struct av_wire *w)
 	if (!seg)
 		return;
 	atomic_store(&w->owes, true);
-	owed[owed_count++] = (struct av_qp_end){seg, end->qp};
+	owed[owed_count++] = (struct av_qp_ref){seg, end->qp};
 }
 
 /* Does a fault on demand see to it? One load, unless the context is watched. */
@@ -301,7 +301,7 @@ static bool is_on_wire(const struct av_qp_shared *qp)
 static void dispatch_to_qp(const struct av_net_packet *packet, const struct av_opcode *info,
 			   bool struck)
 {
-	struct av_qp_end end = av_qp_get(packet->packet.dest_qpn);
+	struct av_qp_ref end = av_qp_get(packet->packet.dest_qpn);
 
 	if (end.seg && atomic_load_explicit(&end.seg->head->watched, memory_order_relaxed) &
 			       AV_WATCHED_CAPTURE)
@@ -323,7 +323,7 @@ static void dispatch_to_qp(const struct av_net_packet *packet, const struct av_o
 
 void av_wire_damaged(uint32_t qpn)
 {
-	struct av_qp_end end = av_qp_get(qpn);
+	struct av_qp_ref end = av_qp_get(qpn);
 
 	if (end.qp && end.seg->own && av_responder_acquire_soon(&end)) {
 		if (atomic_load(&end.qp->qpn) == qpn)

@@ -23,7 +23,7 @@
 #define NOTIFY_NS 50000u /* between two notifications to a peer, as adapters keep it */
 
 /* It is of no service, and has no sequence. A lost one is sent again for the next mark. */
-static void notify(const struct av_qp_end *end, const struct av_wire *w)
+static void notify(const struct av_qp_ref *end, const struct av_wire *w)
 {
 	struct av_net_burst *burst = av_net_burst(&w->way.path, end->seg->head->device);
 	struct av_packet p = {
@@ -39,7 +39,7 @@ static void notify(const struct av_qp_end *end, const struct av_wire *w)
 	(void)av_net_send(burst);
 }
 
-void av_wire_marked(const struct av_qp_end *end, const struct av_net_packet *packet)
+void av_wire_marked(const struct av_qp_ref *end, const struct av_net_packet *packet)
 {
 	uint64_t now = av_now_ns();
 	struct av_wire *w;
@@ -58,9 +58,9 @@ void av_wire_marked(const struct av_qp_end *end, const struct av_net_packet *pac
 	av_lock_release(&end->qp->resp);
 }
 
-void av_wire_notified(const struct av_qp_end *end, const struct av_net_packet *packet)
+void av_wire_notified(const struct av_qp_ref *end, const struct av_net_packet *packet)
 {
-	struct av_qp_end none = {0};
+	struct av_qp_ref none = {0};
 	struct av_wire *w;
 
 	av_sq_progress_enter(end);
@@ -81,7 +81,7 @@ static bool set_to_wire_from(struct av_qp_shared *qp, enum av_to_wire from, enum
 }
 
 /* One that has moved, or knows that it cannot, is not asked again. */
-static void notify_peer_to_move(const struct av_qp_end *peer, enum av_to_wire what)
+static void notify_peer_to_move(const struct av_qp_ref *peer, enum av_to_wire what)
 {
 	if (peer->qp && (set_to_wire_from(peer->qp, AV_TO_WIRE_NOT, what) ||
 			 set_to_wire_from(peer->qp, AV_TO_WIRE_WANTED, what) ||
@@ -90,7 +90,7 @@ static void notify_peer_to_move(const struct av_qp_end *peer, enum av_to_wire wh
 }
 
 /* Both ends, before anything is changed: who has a right of the queue pair may keep it. */
-static int resolve_move_peer(const struct av_qp_end *end, struct av_qp_end *peer,
+static int resolve_move_peer(const struct av_qp_ref *end, struct av_qp_ref *peer,
 			     struct ibv_qp_attr *attr)
 {
 	int err = av_qp_quiesce(end);
@@ -104,7 +104,7 @@ static int resolve_move_peer(const struct av_qp_end *end, struct av_qp_end *peer
 }
 
 /* Context: both execution rights are held. Return: has it moved? */
-static bool install(const struct av_qp_end *end, struct av_wire *w)
+static bool install(const struct av_qp_ref *end, struct av_wire *w)
 {
 	uint32_t state = atomic_load(&end->qp->state);
 
@@ -123,7 +123,7 @@ static bool install(const struct av_qp_end *end, struct av_wire *w)
 }
 
 /* Return: 0, EBUSY: a right is not had now, or another errno: it cannot move */
-static int move_qp_to_wire(const struct av_qp_end *end, const struct ibv_qp_attr *attr)
+static int move_qp_to_wire(const struct av_qp_ref *end, const struct ibv_qp_attr *attr)
 {
 	struct av_wire *w = NULL;
 	bool moved;
@@ -144,7 +144,7 @@ static int move_qp_to_wire(const struct av_qp_end *end, const struct ibv_qp_attr
 }
 
 /* Return: as av_wire_move() */
-static bool moves(const struct av_qp_end *end, const struct av_qp_end *peer,
+static bool moves(const struct av_qp_ref *end, const struct av_qp_ref *peer,
 		  const struct ibv_qp_attr *attr)
 {
 	int err = move_qp_to_wire(end, attr);
@@ -158,10 +158,10 @@ static bool moves(const struct av_qp_end *end, const struct av_qp_end *peer,
 	return err != EBUSY;
 }
 
-bool av_wire_move(const struct av_qp_end *end)
+bool av_wire_move(const struct av_qp_ref *end)
 {
 	uint32_t step = atomic_load(&end->qp->to_wire);
-	struct av_qp_end peer = {0};
+	struct av_qp_ref peer = {0};
 	struct ibv_qp_attr attr;
 	bool taken = true;
 
@@ -180,7 +180,7 @@ bool av_wire_move(const struct av_qp_end *end)
 
 void av_wire_move_called(struct av_seg *seg)
 {
-	struct av_qp_end end = {.seg = seg};
+	struct av_qp_ref end = {.seg = seg};
 
 	/* From the first on, there are no gaps. */
 	for (uint32_t i = 1; (end.qp = av_qp_at(seg, i)) != NULL; i++) {

@@ -22,7 +22,7 @@
  * Take the next step of an own queue pair, if there is one to take. Context: holds nothing, may
  * start a thread. Return: false: a right of the queue pair is not had, so it is still to be taken
  */
-AV_MUST_USE bool av_wire_move(const struct av_qp_end *end);
+AV_MUST_USE bool av_wire_move(const struct av_qp_ref *end);
 
 /* For av_seg_call_by(): peers ask queue pairs of an own segment to move. Must not block. */
 void av_wire_move_called(struct av_seg *seg);

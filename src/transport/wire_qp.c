@@ -14,7 +14,7 @@
 #include "transport/rules.h"
 #include "wire/packet.h"
 
-uint8_t av_wire_credits(const struct av_qp_end *end)
+uint8_t av_wire_credits(const struct av_qp_ref *end)
 {
 	const struct av_rq_shared *rq = av_rq_at(end->seg, end->qp->rq);
 
@@ -44,7 +44,7 @@ void av_wire_credited(struct av_wire *w, uint8_t code)
 
 #define ECN_CAPABLE 2 /* ECT(0), of the low two bits of a traffic class */
 
-static void fill_connection_path(const struct av_qp_end *end, const struct ibv_ah_attr *ah,
+static void fill_connection_path(const struct av_qp_ref *end, const struct ibv_ah_attr *ah,
 				 struct av_net_path *path)
 {
 	union ibv_gid gid;
@@ -59,7 +59,7 @@ static void fill_connection_path(const struct av_qp_end *end, const struct ibv_a
 	path->flow_label = ah->grh.flow_label;
 }
 
-int av_wire_way_open(const struct av_qp_end *end, const struct ibv_ah_attr *ah,
+int av_wire_way_open(const struct av_qp_ref *end, const struct ibv_ah_attr *ah,
 		     struct av_wire_way *way)
 {
 	int err;

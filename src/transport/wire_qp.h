@@ -28,7 +28,7 @@ struct av_wire;
  * The responder's syndrome of an acknowledgement. Who shares its receive queue does not count.
  * Context: @resp is held
  */
-uint8_t av_wire_credits(const struct av_qp_end *end);
+uint8_t av_wire_credits(const struct av_qp_ref *end);
 
 /*
  * The requester's half. Context: @exec is held.
@@ -56,7 +56,7 @@ struct av_wire_way {
  * Context: no execution right held. Return: 0, or an errno of ibv_modify_qp(): ENOMEM, EADDRINUSE,
  * EADDRNOTAVAIL; then there is no way
  */
-AV_MUST_USE int av_wire_way_open(const struct av_qp_end *end, const struct ibv_ah_attr *ah,
+AV_MUST_USE int av_wire_way_open(const struct av_qp_ref *end, const struct ibv_ah_attr *ah,
 				 struct av_wire_way *way);
 
 /* End it, if there is one. Context: no execution right held */
@@ -204,14 +204,14 @@ static inline struct av_wire *av_wire_at(const struct av_seg *seg, uint32_t inde
  * The state of an own queue pair with room for @addresses; NULL: no memory. av_wire_keep() makes it
  * known. Return: 0 or ENOMEM. av_wire_delete() closes its addresses.
  */
-struct av_wire *av_wire_new(const struct av_qp_end *end, uint32_t addresses);
-AV_MUST_USE int av_wire_keep(const struct av_qp_end *end, struct av_wire *w);
+struct av_wire *av_wire_new(const struct av_qp_ref *end, uint32_t addresses);
+AV_MUST_USE int av_wire_keep(const struct av_qp_ref *end, struct av_wire *w);
 
 /*
  * The same of a connection, its way open. Context: as av_wire_open(). Return: 0 or an errno of
  * ibv_modify_qp()
  */
-AV_MUST_USE int av_wire_make(const struct av_qp_end *end, const struct ibv_qp_attr *attr,
+AV_MUST_USE int av_wire_make(const struct av_qp_ref *end, const struct ibv_qp_attr *attr,
 			     struct av_wire **made);
 void av_wire_delete(struct av_wire *w);
 
@@ -223,7 +223,7 @@ void av_wire_join_all(struct av_wire *w);
 void av_wire_leave_all(struct av_wire *w);
 
 /* Has a completion found its CQ full? What is left in the queue is to be flushed then. */
-static inline bool av_wire_has_failed(const struct av_qp_end *end)
+static inline bool av_wire_has_failed(const struct av_qp_ref *end)
 {
 	return atomic_load_explicit(&end->qp->state, memory_order_relaxed) == IBV_QPS_ERR;
 }
@@ -237,8 +237,8 @@ void av_wire_handle(const struct av_net_packet *packet, bool struck);
 /*
  * A packet to a queue pair of this process, from its peer's address. Context: no right held.
  */
-void av_wire_requested(const struct av_qp_end *end, const struct av_net_packet *packet);
-void av_wire_answered(const struct av_qp_end *end, const struct av_net_packet *packet);
+void av_wire_requested(const struct av_qp_ref *end, const struct av_net_packet *packet);
+void av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *packet);
 
 /* To net/net.h. */
 extern const struct av_net_receiver av_wire_receiver;
@@ -247,8 +247,8 @@ extern const struct av_net_receiver av_wire_receiver;
  * Send the acknowledgement that is owed; and the same unless somebody has the responder for longer
  * than AV_STUCK_NS: then the end of the batch sees to it. Context: @exec may be held
  */
-void av_wire_acknowledge(const struct av_qp_end *end);
-void av_wire_acknowledge_soon(const struct av_qp_end *end);
+void av_wire_acknowledge(const struct av_qp_ref *end);
+void av_wire_acknowledge_soon(const struct av_qp_ref *end);
 
 /* A packet with that number in it was damaged. Context: within the receiver; no right held */
 void av_wire_damaged(uint32_t qpn);
@@ -257,14 +257,14 @@ void av_wire_damaged(uint32_t qpn);
  * A packet has met congestion: tell the peer. The peer has told of it: send less. Context: no right
  * held
  */
-void av_wire_marked(const struct av_qp_end *end, const struct av_net_packet *packet);
-void av_wire_notified(const struct av_qp_end *end, const struct av_net_packet *packet);
+void av_wire_marked(const struct av_qp_ref *end, const struct av_net_packet *packet);
+void av_wire_notified(const struct av_qp_ref *end, const struct av_net_packet *packet);
 
 /* Is the packet from that queue pair's peer? Context: one of its rights is held */
-bool av_wire_is_peer(const struct av_qp_end *end, const struct av_net_packet *packet);
+bool av_wire_is_peer(const struct av_qp_ref *end, const struct av_net_packet *packet);
 
 /* Have an acknowledgement sent at the end of the batch. Context: @resp is held */
-void av_wire_owe(const struct av_qp_end *end, struct av_wire *w);
+void av_wire_owe(const struct av_qp_ref *end, struct av_wire *w);
 
 /*
  * The requester's half, for answers. Context: @exec is held.
@@ -274,12 +274,12 @@ void av_wire_owe(const struct av_qp_end *end, struct av_wire *w);
  * acknowledged something, so that retries and timers start anew. An @acknowledgement widens the
  * window, too; the middle of a long answer is none.
  */
-void av_wire_fail_head(const struct av_qp_end *end, enum av_fault fault);
-void av_wire_rewind(const struct av_qp_end *end, struct av_wire *w, uint32_t psn);
-void av_wire_progress(const struct av_qp_end *end, struct av_wire *w, bool acknowledgement);
+void av_wire_fail_head(const struct av_qp_ref *end, enum av_fault fault);
+void av_wire_rewind(const struct av_qp_ref *end, struct av_wire *w, uint32_t psn);
+void av_wire_progress(const struct av_qp_ref *end, struct av_wire *w, bool acknowledgement);
 
 /* Is nothing under way? Then no timer runs. Context: @exec is held */
-void av_wire_settle(const struct av_qp_end *end, struct av_wire *w);
+void av_wire_settle(const struct av_qp_ref *end, struct av_wire *w);
 
 /* Packets of a request, those of its answer for a READ. */
 uint32_t av_wire_packets_of(const struct av_wire *w, const struct av_sq_wqe *wqe);

@@ -21,7 +21,7 @@
 
 /* Sending, from one call of av_wire_step(). */
 struct sending {
-	const struct av_qp_end *end;
+	const struct av_qp_ref *end;
 	struct av_wire *w;
 	struct av_net_burst *burst; /* NULL: not begun yet, or no memory: then nothing is sent */
 	uint32_t left;		    /* packets that the interface has room for, */
@@ -30,7 +30,7 @@ struct sending {
 	bool failed;
 };
 
-static const struct av_qp_end nobody;
+static const struct av_qp_ref nobody;
 
 static int32_t window(const struct av_wire *w)
 {
@@ -42,12 +42,12 @@ static int32_t window(const struct av_wire *w)
 }
 
 /* Packets of a reliable connection that may be sent now, or asked for. */
-static int32_t room(const struct av_qp_end *end, const struct av_wire *w)
+static int32_t room(const struct av_qp_ref *end, const struct av_wire *w)
 {
 	return window(w) - av_psn_distance(w->acked, end->qp->next_psn);
 }
 
-static uint32_t *first_of(const struct av_qp_end *end, struct av_wire *w, uint32_t request)
+static uint32_t *first_of(const struct av_qp_ref *end, struct av_wire *w, uint32_t request)
 {
 	return &w->first[request & end->qp->sq_mask];
 }
@@ -63,7 +63,7 @@ static void flush_send_burst(struct sending *s)
 }
 
 /* How much longer it rests: only while nothing is under way. */
-static uint64_t rest_left(const struct av_qp_end *end, const struct av_wire *w)
+static uint64_t rest_left(const struct av_qp_ref *end, const struct av_wire *w)
 {
 	uint64_t now;
 
@@ -115,7 +115,7 @@ uint32_t av_wire_packets_of(const struct av_wire *w, const struct av_sq_wqe *wqe
 	return av_wire_packets(wqe->opcode == AV_WR_FLUSH ? 0 : wqe->bytes, w->mtu);
 }
 
-void av_wire_fail_head(const struct av_qp_end *end, enum av_fault fault)
+void av_wire_fail_head(const struct av_qp_ref *end, enum av_fault fault)
 {
 	const struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
 
@@ -125,7 +125,7 @@ void av_wire_fail_head(const struct av_qp_end *end, enum av_fault fault)
 		av_finish_error(end);
 }
 
-void av_wire_rewind(const struct av_qp_end *end, struct av_wire *w, uint32_t psn)
+void av_wire_rewind(const struct av_qp_ref *end, struct av_wire *w, uint32_t psn)
 {
 	uint32_t request;
 
@@ -149,7 +149,7 @@ void av_wire_rewind(const struct av_qp_end *end, struct av_wire *w, uint32_t psn
 
 /* --- time ------------------------------------------------------------------------ */
 
-static bool is_waiting(const struct av_qp_end *end, const struct av_wire *w)
+static bool is_waiting(const struct av_qp_ref *end, const struct av_wire *w)
 {
 	return w->waits || w->acked != w->sent || w->sent != end->qp->next_psn;
 }
@@ -162,7 +162,7 @@ static void set_active(struct av_wire *w, bool active)
 }
 
 /* Nothing more is sent for now: until there is an answer, or room for another packet. */
-static void wait_for_turn(const struct av_qp_end *end, const struct av_wire *w)
+static void wait_for_turn(const struct av_qp_ref *end, const struct av_wire *w)
 {
 	enum av_wait why = is_waiting(end, w) ? AV_WAIT_NO_ANSWER : AV_WAIT_FULL;
 	uint64_t ns = rest_left(end, w);
@@ -182,7 +182,7 @@ static int take_path_error(struct av_wire *w)
 	return err ? err : w->obstacle;
 }
 
-void av_wire_progress(const struct av_qp_end *end, struct av_wire *w, bool acknowledgement)
+void av_wire_progress(const struct av_qp_ref *end, struct av_wire *w, bool acknowledgement)
 {
 	struct av_patience p = av_patience_of(&end->qp->attr, AV_WAIT_NO_ANSWER);
 	uint64_t now = av_now_ns(), since = atomic_load(&end->qp->deadline_ns) - p.interval_ns;
@@ -267,7 +267,7 @@ static bool refuse_request(struct sending *s, enum av_fault fault)
 	return false;
 }
 
-static uint8_t *request_part_size(const struct av_qp_end *end, struct av_wire *w, uint32_t request)
+static uint8_t *request_part_size(const struct av_qp_ref *end, struct av_wire *w, uint32_t request)
 {
 	return &w->part[request & end->qp->sq_mask];
 }
@@ -532,7 +532,7 @@ static bool send_next_request(struct sending *s)
 	return true;
 }
 
-void av_wire_settle(const struct av_qp_end *end, struct av_wire *w)
+void av_wire_settle(const struct av_qp_ref *end, struct av_wire *w)
 {
 	AV_ASSERT_HELD(&end->qp->exec);
 	if (is_waiting(end, w))
@@ -541,7 +541,7 @@ void av_wire_settle(const struct av_qp_end *end, struct av_wire *w)
 	set_active(w, false);
 }
 
-void av_wire_flushed(const struct av_qp_end *end)
+void av_wire_flushed(const struct av_qp_ref *end)
 {
 	struct av_wire *w = end->qp->wire ? av_wire_at(end->seg, end->qp->index) : NULL;
 
@@ -550,7 +550,7 @@ void av_wire_flushed(const struct av_qp_end *end)
 		set_active(w, false);
 }
 
-bool av_wire_is_begun(const struct av_qp_end *end)
+bool av_wire_is_begun(const struct av_qp_ref *end)
 {
 	const struct av_wire *w = end->qp->wire ? av_wire_at(end->seg, end->qp->index) : NULL;
 
@@ -558,7 +558,7 @@ bool av_wire_is_begun(const struct av_qp_end *end)
 	return w && (int32_t)(w->top - end->qp->sq_next) > 0;
 }
 
-bool av_wire_is_under_way(const struct av_qp_end *end)
+bool av_wire_is_under_way(const struct av_qp_ref *end)
 {
 	struct av_wire *w = end->qp->wire ? av_wire_at(end->seg, end->qp->index) : NULL;
 
@@ -567,7 +567,7 @@ bool av_wire_is_under_way(const struct av_qp_end *end)
 }
 
 /* A fault on demand has ended requests that were never begun. */
-static void skip_failed_requests(const struct av_qp_end *end, struct av_wire *w)
+static void skip_failed_requests(const struct av_qp_ref *end, struct av_wire *w)
 {
 	if ((int32_t)(end->qp->sq_next - w->top) > 0)
 		w->next = w->top = end->qp->sq_next;
@@ -597,7 +597,7 @@ static void send(struct sending *s, bool draining, uint32_t head)
 	flush_send_burst(s);
 }
 
-bool av_wire_step(const struct av_qp_end *end, bool singly)
+bool av_wire_step(const struct av_qp_ref *end, bool singly)
 {
 	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 	struct sending s = {.end = end, .w = w, .singly = singly};

@@ -24,7 +24,7 @@
 
 /* A request packet, at its responder, whose right @resp is held. */
 struct arrival {
-	const struct av_qp_end *end;
+	const struct av_qp_ref *end;
 	struct av_wire *w;
 	const struct av_packet *p;
 	struct av_opcode info;
@@ -127,7 +127,7 @@ static void send_kept(const struct arrival *a)
  * All before @expected_psn is acknowledged, if that is owed; @anyway: if it is not, too.
  * Context: @resp is held. Releases it.
  */
-static void acknowledge(const struct av_qp_end *end, bool anyway)
+static void acknowledge(const struct av_qp_ref *end, bool anyway)
 {
 	struct arrival a = {.end = end};
 
@@ -141,19 +141,19 @@ static void acknowledge(const struct av_qp_end *end, bool anyway)
 	av_lock_release(&end->qp->resp);
 }
 
-void av_wire_acknowledge(const struct av_qp_end *end)
+void av_wire_acknowledge(const struct av_qp_ref *end)
 {
 	if (av_responder_acquire(end))
 		acknowledge(end, false);
 }
 
-void av_wire_acknowledge_soon(const struct av_qp_end *end)
+void av_wire_acknowledge_soon(const struct av_qp_ref *end)
 {
 	if (av_responder_acquire_soon(end))
 		acknowledge(end, false);
 }
 
-void av_wire_tell_credits(const struct av_qp_end *end)
+void av_wire_tell_credits(const struct av_qp_ref *end)
 {
 	if (av_responder_acquire(end))
 		acknowledge(end, true);
@@ -294,7 +294,7 @@ static void record_piece(struct arrival *a)
 /* Execute the piece. Return: done; else it is to be refused, or has to come again. */
 static bool execute_arrived_piece(struct arrival *a)
 {
-	const struct av_qp_end peer = {a->end->seg, a->w->peer};
+	const struct av_qp_ref peer = {a->end->seg, a->w->peer};
 	struct av_events events;
 
 	peer.qp->next_psn = a->end->qp->expected_psn;
@@ -399,7 +399,7 @@ static void send_read_responses(struct arrival *a, uint32_t until)
 }
 
 /* The sending end of XRC has no responder: nobody answers. Context: @resp is held */
-static bool answers(const struct av_qp_end *end)
+static bool answers(const struct av_qp_ref *end)
 {
 	uint32_t state = atomic_load(&end->qp->state);
 
@@ -575,7 +575,7 @@ static void release_responder(const struct arrival *a, uint32_t qpn)
 		av_sq_progress(a->end, NULL); /* flush its own send queue */
 }
 
-void av_wire_requested(const struct av_qp_end *end, const struct av_net_packet *packet)
+void av_wire_requested(const struct av_qp_ref *end, const struct av_net_packet *packet)
 {
 	struct arrival a = {.end = end, .p = &packet->packet};
 	uint32_t qpn;
@@ -595,7 +595,7 @@ void av_wire_requested(const struct av_qp_end *end, const struct av_net_packet *
 	release_responder(&a, qpn);
 }
 
-uint64_t av_wire_read_on(const struct av_qp_end *end)
+uint64_t av_wire_read_on(const struct av_qp_ref *end)
 {
 	struct arrival a = {.end = end};
 	uint64_t next = UINT64_MAX;

@@ -553,7 +553,7 @@ struct change {
 	struct av_wire_way way; /* to another host, of the new address; then that of before */
 	enum ibv_qp_state to;
 	/* At RTR, within the host: it may have been sending too early. */
-	struct av_qp_end requester;
+	struct av_qp_ref requester;
 };
 
 /* Context: both execution rights held. Return: 0, or EINVAL with nothing changed. */

@@ -288,7 +288,7 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 struct wake {
 	const struct av_srq *srq;
 	unsigned int count;
-	struct av_qp_end end[WAKE_MAX];
+	struct av_qp_ref end[WAKE_MAX];
 };
 
 static void collect_xrc(uint32_t id, void *object, void *arg)

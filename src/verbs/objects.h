@@ -147,10 +147,10 @@ struct av_qp {
 		} newer; /* builders that the header may lack */
 	};
 	uint8_t peek_pad[AV_PEEK_PAD];
-	struct av_qp_end end;
+	struct av_qp_ref end;
 	const void *made_at; /* verbs/misuse.h */
 	struct av_rq_shared *rq;
-	struct av_qp_end peer;	       /* its destination, guarded by the @exec execution right */
+	struct av_qp_ref peer;	       /* its destination, guarded by the @exec execution right */
 	pthread_mutex_t changes_mutex; /* one change at a time: of its attributes, or its groups */
 	bool opened;   /* by ibv_open_qp(): the shared half belongs to another object */
 	bool extended; /* created with send operations for ibv_wr_*() */

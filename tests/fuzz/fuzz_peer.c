@@ -59,7 +59,7 @@ static const struct {
 };
 static struct queue {
 	struct ibv_qp *qp;
-	struct av_qp_end end;
+	struct av_qp_ref end;
 	unsigned int sends, receives; /* posted, and not completed */
 } queue[QPS];
 static unsigned int shared_receives;

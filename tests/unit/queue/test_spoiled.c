@@ -112,7 +112,7 @@ static unsigned int look_at_cq(uint64_t ring, uint32_t mask, uint32_t stride, ui
 
 static unsigned int look_at_sq(uint64_t ring, uint32_t mask, uint32_t stride, uint32_t number)
 {
-	struct av_qp_end end = {&fake.seg, av_qp_at(&fake.seg, INDEX)};
+	struct av_qp_ref end = {&fake.seg, av_qp_at(&fake.seg, INDEX)};
 
 	end.qp->sq_ring = ring;
 	end.qp->sq_mask = mask;

@@ -22,7 +22,7 @@
 #define OPCODES_N  (AV_WR_UMR_INVALIDATE + 1)
 
 static struct fake_seg fake;
-static struct av_qp_end end;
+static struct av_qp_ref end;
 
 static int set_up(void **state)
 {
@@ -38,7 +38,7 @@ static int set_up(void **state)
 	qp->sq_capacity = CAPACITY;
 	qp->sq_max_sge = MAX_SGE;
 	qp->max_inline = MAX_INLINE;
-	end = (struct av_qp_end){.seg = &fake.seg, .qp = qp};
+	end = (struct av_qp_ref){.seg = &fake.seg, .qp = qp};
 	return 0;
 }
 

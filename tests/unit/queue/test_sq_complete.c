@@ -24,7 +24,7 @@
 
 static struct fake_seg fake;
 static struct av_cq_shared *cq;
-static struct av_qp_end end;
+static struct av_qp_ref end;
 
 static int set_up(void **state)
 {
@@ -35,7 +35,7 @@ static int set_up(void **state)
 	cq->mask[0] = ENTRIES - 1;
 	cq->ring[0] = CQ_AT;
 	atomic_store(&cq->id, 1);
-	end = (struct av_qp_end){.seg = &fake.seg, .qp = av_qp_at(&fake.seg, 1)};
+	end = (struct av_qp_ref){.seg = &fake.seg, .qp = av_qp_at(&fake.seg, 1)};
 	end.qp->type = IBV_QPT_RC;
 	end.qp->index = 1;
 	end.qp->send_cq = CQ;

@@ -537,13 +537,13 @@ int av_net_icmp_error(const struct av_net_path *path)
 
 /* The queue pairs that have ever waited, as the timer thread keeps them. */
 static struct {
-	struct av_qp_end end;
+	struct av_qp_ref end;
 	uint64_t look_ns; /* when to look at it next */
 } watched[WATCHED];
 static unsigned int watched_count;
 
 /* The thread is woken before it sleeps for longer, and looks at once. */
-void av_timer_watch(const struct av_qp_end *end, uint64_t deadline_ns)
+void av_timer_watch(const struct av_qp_ref *end, uint64_t deadline_ns)
 {
 	unsigned int i = 0;
 

@@ -96,7 +96,7 @@ struct link_exchange {
 /* One end, while link_run() runs and until the next one. */
 struct link_side {
 	struct av_seg *seg;
-	struct av_qp_end end;
+	struct av_qp_ref end;
 	uint32_t send_cq, recv_cq, rq, srqn, key, window;
 	uint8_t *arena;
 	unsigned int posted, completed; /* of the exchange's requests, all hosts' counted */

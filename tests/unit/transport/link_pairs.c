@@ -77,13 +77,13 @@ void link_make_side(unsigned int host)
 		req.cap.max_recv_wr = 0;
 	index = av_qp_init(s->seg, &req);
 	CHECK(index);
-	s->end = (struct av_qp_end){s->seg, av_qp_at(s->seg, index)};
+	s->end = (struct av_qp_ref){s->seg, av_qp_at(s->seg, index)};
 	if (!s->rq)
 		s->rq = s->end.qp->rq;
 	s->seg->head->mtu = (uint8_t)link_mtu_code();
 }
 
-static void enter(const struct av_qp_end *end, enum ibv_qp_state from, enum ibv_qp_state to)
+static void enter(const struct av_qp_ref *end, enum ibv_qp_state from, enum ibv_qp_state to)
 {
 	CHECK(av_qp_quiesce(end) == 0);
 	av_qp_apply_state(end, from, to);
@@ -94,7 +94,7 @@ static void enter(const struct av_qp_end *end, enum ibv_qp_state from, enum ibv_
 
 void link_enter(unsigned int host, enum ibv_qp_state to)
 {
-	const struct av_qp_end *end = &link_side[host].end;
+	const struct av_qp_ref *end = &link_side[host].end;
 
 	link_run_as(host);
 	enter(end, (enum ibv_qp_state)atomic_load(&end->qp->state), to);

@@ -44,7 +44,7 @@
 #define REST  AV_ASSIST_REST
 
 static struct fake_seg f[2];
-static struct av_qp_end req, rsp;
+static struct av_qp_ref req, rsp;
 static struct av_cq_shared *cq;
 static uint32_t source_key;
 static uint8_t *source, *buffer; /* ROOM bytes each; of the second there is more */
@@ -102,9 +102,9 @@ static void set_up_part(struct av_seg *seg)
 		source[i] = (uint8_t)(i * 7 + i / 4096 + 1);
 }
 
-static struct av_qp_end set_up_qp(struct av_seg *seg, uint32_t number, uint32_t other)
+static struct av_qp_ref set_up_qp(struct av_seg *seg, uint32_t number, uint32_t other)
 {
-	struct av_qp_end end = {seg, av_qp_at(seg, INDEX)};
+	struct av_qp_ref end = {seg, av_qp_at(seg, INDEX)};
 
 	end.qp->index = INDEX;
 	end.qp->pd = PD;

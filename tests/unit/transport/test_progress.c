@@ -24,14 +24,14 @@
 #define INDEX 1u
 
 static struct fake_seg f;
-static struct av_qp_end end, peer; /* peer: under @exec */
+static struct av_qp_ref end, peer; /* peer: under @exec */
 
 static void set_up(bool own)
 {
 	fake_open(&f, 1);
 	fake_tables(&f);
 	f.seg.own = own;
-	end = (struct av_qp_end){&f.seg, av_qp_at(&f.seg, INDEX)};
+	end = (struct av_qp_ref){&f.seg, av_qp_at(&f.seg, INDEX)};
 	end.qp->index = INDEX;
 }
 

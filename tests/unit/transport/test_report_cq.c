@@ -19,7 +19,7 @@
 #define LIVING	1000001u /* a process that is none */
 
 static struct fake_seg f;
-static struct av_qp_end end;
+static struct av_qp_ref end;
 static struct av_cq_shared *cq;
 
 static bool is_alive(uint32_t owner)
@@ -32,7 +32,7 @@ static int set_up(void **state)
 	fake_open(&f, 1);
 	fake_tables(&f);
 	f.seg.own = false;
-	end = (struct av_qp_end){&f.seg, av_qp_at(&f.seg, INDEX)};
+	end = (struct av_qp_ref){&f.seg, av_qp_at(&f.seg, INDEX)};
 	end.qp->recv_cq = INDEX;
 	cq = av_cq_at(&f.seg, INDEX);
 	cq->ring[0] = CQ_AT;

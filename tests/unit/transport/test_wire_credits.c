@@ -33,7 +33,7 @@
 #define NAK   0x60u
 
 static struct fake_seg f;
-static struct av_qp_end end;
+static struct av_qp_ref end;
 static struct av_wire w;
 static struct av_table table;
 static uint32_t first[SLOTS];
@@ -45,7 +45,7 @@ static void set_up(enum av_service service)
 
 	fake_open(&f, 1);
 	fake_tables(&f);
-	end = (struct av_qp_end){&f.seg, av_qp_at(&f.seg, INDEX)};
+	end = (struct av_qp_ref){&f.seg, av_qp_at(&f.seg, INDEX)};
 	end.qp->index = INDEX;
 	end.qp->type = service == AV_SERVICE_UC ? IBV_QPT_UC : IBV_QPT_RC;
 	end.qp->attr = (struct ibv_qp_attr){

@@ -25,7 +25,7 @@
 #define LIMIT  60	/* s */
 
 static struct fake_seg f;
-static struct av_qp_end end;
+static struct av_qp_ref end;
 
 static bool is_alive(uint32_t owner)
 {
@@ -37,7 +37,7 @@ static int set_up(void **state)
 	fake_open(&f, 1);
 	fake_tables(&f);
 	f.seg.own = true;
-	end = (struct av_qp_end){&f.seg, av_qp_at(&f.seg, INDEX)};
+	end = (struct av_qp_ref){&f.seg, av_qp_at(&f.seg, INDEX)};
 	end.qp->index = INDEX;
 	atomic_store(&end.qp->qpn, 77);
 	return 0;
