@@ -24,16 +24,16 @@ uint64_t av_rnr_timer_ns(unsigned int code)
 	return (uint64_t)rnr_us[code & 31] * 1000;
 }
 
-struct av_patience av_patience_of(const struct ibv_qp_attr *attr, enum av_wait why)
+struct av_retry_limits av_retry_limits_of(const struct ibv_qp_attr *attr, enum av_wait why)
 {
 	if (why == AV_WAIT_RNR)
-		return (struct av_patience){RNR_LOOK_AGAIN,
-					    attr->rnr_retry < ALWAYS ? attr->rnr_retry + 1u : 0};
+		return (struct av_retry_limits){
+			RNR_LOOK_AGAIN, attr->rnr_retry < ALWAYS ? attr->rnr_retry + 1u : 0};
 	if (why == AV_WAIT_FULL)
-		return (struct av_patience){FULL_LOOK_AGAIN, 0};
+		return (struct av_retry_limits){FULL_LOOK_AGAIN, 0};
 	if (attr->timeout == 0)
-		return (struct av_patience){LOOK_AGAIN, 0};
-	return (struct av_patience){4096ull << (attr->timeout & 31), attr->retry_cnt + 1u};
+		return (struct av_retry_limits){LOOK_AGAIN, 0};
+	return (struct av_retry_limits){4096ull << (attr->timeout & 31), attr->retry_cnt + 1u};
 }
 
 void av_sq_wait_until(const struct av_qp_ref *end, enum av_wait why, uint64_t deadline_ns)
@@ -51,14 +51,14 @@ bool av_retry_is_early(const struct av_qp_shared *qp, enum av_wait why, uint64_t
 
 bool av_retry_is_last(const struct av_qp_shared *qp)
 {
-	struct av_patience p = av_patience_of(&qp->attr, AV_WAIT_NO_ANSWER);
+	struct av_retry_limits p = av_retry_limits_of(&qp->attr, AV_WAIT_NO_ANSWER);
 
 	return p.tries && qp->timeout_spent + AV_TRY >= p.tries * AV_TRY;
 }
 
 enum av_fault av_retry_count(const struct av_qp_ref *end, enum av_wait why, uint32_t parts)
 {
-	uint32_t tries = av_patience_of(&end->qp->attr, why).tries, *spent;
+	uint32_t tries = av_retry_limits_of(&end->qp->attr, why).tries, *spent;
 	bool rnr = why == AV_WAIT_RNR;
 
 	AV_ASSERT_HELD(&end->qp->exec);
@@ -72,7 +72,7 @@ enum av_fault av_retry_count(const struct av_qp_ref *end, enum av_wait why, uint
 
 enum av_fault av_retry(const struct av_qp_ref *end, const struct av_outcome *result)
 {
-	struct av_patience p = av_patience_of(&end->qp->attr, result->wait_reason);
+	struct av_retry_limits p = av_retry_limits_of(&end->qp->attr, result->wait_reason);
 	bool begins = atomic_load(&end->qp->wait_reason) != result->wait_reason;
 	enum av_fault fault = AV_FAULT_NONE;
 	uint64_t now = av_now_ns();

@@ -47,13 +47,13 @@ bool av_retry_is_early(const struct av_qp_shared *qp, enum av_wait why, uint64_t
 AV_MUST_USE enum av_fault av_retry(const struct av_qp_ref *end, const struct av_outcome *result);
 
 /* How long a requester waits for an acceptable answer, and how often. */
-struct av_patience {
+struct av_retry_limits {
 	uint64_t interval_ns;
 	uint32_t tries; /* with the first one; 0: no end */
 };
 
 /* @why: AV_WAIT_RNR, whose interval is the responder's to say; AV_WAIT_NO_ANSWER; AV_WAIT_FULL */
-struct av_patience av_patience_of(const struct ibv_qp_attr *attr, enum av_wait why);
+struct av_retry_limits av_retry_limits_of(const struct ibv_qp_attr *attr, enum av_wait why);
 
 /* Nanoseconds of an RNR timer code (0..31). */
 uint64_t av_rnr_timer_ns(unsigned int code);

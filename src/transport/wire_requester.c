@@ -168,7 +168,7 @@ static void wait_for_turn(const struct av_qp_ref *end, const struct av_wire *w)
 	uint64_t ns = rest_left(end, w);
 
 	if (ns == 0)
-		ns = av_patience_of(&end->qp->attr, why).interval_ns;
+		ns = av_retry_limits_of(&end->qp->attr, why).interval_ns;
 	end->qp->rnr_spent = end->qp->timeout_spent = 0;
 	av_sq_wait_until(end, why, av_now_ns() + ns);
 }
@@ -184,7 +184,7 @@ static int take_path_error(struct av_wire *w)
 
 void av_wire_progress(const struct av_qp_ref *end, struct av_wire *w, bool acknowledgement)
 {
-	struct av_patience p = av_patience_of(&end->qp->attr, AV_WAIT_NO_ANSWER);
+	struct av_retry_limits p = av_retry_limits_of(&end->qp->attr, AV_WAIT_NO_ANSWER);
 	uint64_t now = av_now_ns(), since = atomic_load(&end->qp->deadline_ns) - p.interval_ns;
 	uint64_t rest_ns;
 
@@ -227,7 +227,7 @@ static uint64_t spread(const struct av_wire *w, uint64_t interval_ns)
  */
 static bool handle_answer_timeout(const struct sending *s)
 {
-	struct av_patience p = av_patience_of(&s->end->qp->attr, AV_WAIT_NO_ANSWER);
+	struct av_retry_limits p = av_retry_limits_of(&s->end->qp->attr, AV_WAIT_NO_ANSWER);
 	struct av_wire *w = s->w;
 	enum av_fault fault;
 

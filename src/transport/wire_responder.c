@@ -439,7 +439,7 @@ static uint64_t answer_read(struct arrival *a)
 		return UINT64_MAX;
 	}
 	return av_now_ns() +
-	       (room ? 0 : av_patience_of(&a->end->qp->attr, AV_WAIT_FULL).interval_ns);
+	       (room ? 0 : av_retry_limits_of(&a->end->qp->attr, AV_WAIT_FULL).interval_ns);
 }
 
 static void execute_read(struct arrival *a)
