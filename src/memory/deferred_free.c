@@ -174,7 +174,7 @@ static bool can_be_deferred(struct av_seg *seg, const struct av_key *k, struct a
 	}
 }
 
-static bool linger(struct av_seg *seg, uint32_t key)
+static bool defer_key_free(struct av_seg *seg, uint32_t key)
 {
 	struct av_deferred_of of;
 
@@ -189,10 +189,11 @@ static bool linger(struct av_seg *seg, uint32_t key)
 
 int av_region_end(struct av_seg *seg, uint32_t key)
 {
-	int err = av_key_destroy(seg, key, linger);
+	int err = av_key_destroy(seg, key, defer_key_free);
 
-	return err == EBUSY && av_window_none_bound(seg, key) ? av_key_destroy(seg, key, linger)
-							      : err;
+	return err == EBUSY && av_window_none_bound(seg, key)
+		       ? av_key_destroy(seg, key, defer_key_free)
+		       : err;
 }
 
 int av_region_change(struct av_seg *seg, uint32_t key, const struct av_key *what)
@@ -203,8 +204,8 @@ int av_region_change(struct av_seg *seg, uint32_t key, const struct av_key *what
 }
 
 /* One ended region. Several may have been on one block, behind one descriptor. */
-struct lingering {
-	LIST_ENTRY(lingering) entry;
+struct deferred {
+	LIST_ENTRY(deferred) entry;
 	struct av_seg *seg;
 	uint32_t key;
 	struct av_deferred_of of;
@@ -215,7 +216,7 @@ struct lingering {
 
 static struct {
 	pthread_mutex_t mutex;
-	LIST_HEAD(, lingering) list;
+	LIST_HEAD(, deferred) list;
 	_Atomic uint32_t count; /* almost always 0: then nobody takes the mutex */
 } all = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -229,32 +230,31 @@ static void reset_deferred_in_child(void)
 static const struct av_fork_handlers fork_handlers = {.mutex = &all.mutex,
 						      .child = reset_deferred_in_child};
 
-static bool is_key(const struct lingering *l, uint64_t key)
+static bool is_key(const struct deferred *l, uint64_t key)
 {
 	return l->key == key;
 }
 
-static bool is_deferred_block(const struct lingering *l, uint64_t at)
+static bool is_deferred_block(const struct deferred *l, uint64_t at)
 {
 	return l->of.at == at;
 }
 
-static bool is_part(const struct lingering *l, uint64_t part)
+static bool is_part(const struct deferred *l, uint64_t part)
 {
 	return l->of.part == part;
 }
 
-static bool is_used_part(const struct lingering *l, uint64_t part)
+static bool is_used_part(const struct deferred *l, uint64_t part)
 {
 	return l->of.part == part && av_pin_is_held(l->seg, l->key);
 }
 
 /* The mutex is held; also below. */
-static struct lingering *find_deferred(const struct av_seg *seg,
-				       bool (*is)(const struct lingering *, uint64_t),
-				       uint64_t what)
+static struct deferred *find_deferred(const struct av_seg *seg,
+				      bool (*is)(const struct deferred *, uint64_t), uint64_t what)
 {
-	struct lingering *l;
+	struct deferred *l;
 
 	LIST_FOREACH(l, &all.list, entry)
 		if (l->seg == seg && is(l, what))
@@ -262,10 +262,9 @@ static struct lingering *find_deferred(const struct av_seg *seg,
 	return NULL;
 }
 
-static struct lingering *find_leading_into(const struct av_seg *seg, uint64_t memory,
-					   uint64_t bytes)
+static struct deferred *find_leading_into(const struct av_seg *seg, uint64_t memory, uint64_t bytes)
 {
-	struct lingering *l;
+	struct deferred *l;
 
 	LIST_FOREACH(l, &all.list, entry)
 		if (l->seg == seg && l->of.leads_to && l->of.leads_to - memory < bytes)
@@ -274,9 +273,9 @@ static struct lingering *find_leading_into(const struct av_seg *seg, uint64_t me
 }
 
 /* What is still used by another is left to that one. */
-static void unlink_deferred(struct lingering *l)
+static void unlink_deferred(struct deferred *l)
 {
-	struct lingering *heir;
+	struct deferred *heir;
 
 	LIST_REMOVE(l, entry);
 	atomic_fetch_sub(&all.count, 1);
@@ -300,13 +299,13 @@ static void unlink_deferred(struct lingering *l)
 
 bool av_deferred_begin(struct av_seg *seg, uint32_t key, const struct av_deferred_of *of)
 {
-	struct lingering *l = calloc(1, sizeof(*l));
+	struct deferred *l = calloc(1, sizeof(*l));
 
-	if (!l || av_fork_register(AV_FORK_LINGERING, &fork_handlers)) {
+	if (!l || av_fork_register(AV_FORK_DEFERRED, &fork_handlers)) {
 		free(l);
 		return false;
 	}
-	*l = (struct lingering){.seg = seg, .key = key, .of = *of};
+	*l = (struct deferred){.seg = seg, .key = key, .of = *of};
 	pthread_mutex_lock(&all.mutex);
 	LIST_INSERT_HEAD(&all.list, l, entry);
 	atomic_fetch_add(&all.count, 1);
@@ -316,7 +315,7 @@ bool av_deferred_begin(struct av_seg *seg, uint32_t key, const struct av_deferre
 
 void av_deferred_cancel(struct av_seg *seg, uint32_t key)
 {
-	struct lingering *l;
+	struct deferred *l;
 
 	pthread_mutex_lock(&all.mutex);
 	l = find_deferred(seg, is_key, key);
@@ -327,10 +326,10 @@ void av_deferred_cancel(struct av_seg *seg, uint32_t key)
 }
 
 /* @key: out, if it is not NULL */
-static bool has_deferred(struct av_seg *seg, bool (*is)(const struct lingering *, uint64_t),
+static bool has_deferred(struct av_seg *seg, bool (*is)(const struct deferred *, uint64_t),
 			 uint64_t what, uint32_t *key)
 {
-	const struct lingering *l;
+	const struct deferred *l;
 
 	if (av_likely(atomic_load(&all.count) == 0))
 		return false;
@@ -362,7 +361,7 @@ void av_deferred_wait(struct av_seg *seg, uint32_t part)
 
 void av_deferred_free_pages(struct av_seg *seg, uint64_t at)
 {
-	struct lingering *l = NULL;
+	struct deferred *l = NULL;
 
 	if (av_unlikely(atomic_load(&all.count))) {
 		pthread_mutex_lock(&all.mutex);
@@ -382,7 +381,7 @@ static void free_part(struct av_seg *seg, uint32_t part)
 
 void av_deferred_free_part(struct av_seg *seg, uint32_t part)
 {
-	struct lingering *l = NULL;
+	struct deferred *l = NULL;
 
 	if (av_unlikely(atomic_load(&all.count))) {
 		pthread_mutex_lock(&all.mutex);
@@ -397,7 +396,7 @@ void av_deferred_free_part(struct av_seg *seg, uint32_t part)
 
 void av_deferred_free_memory(struct av_seg *seg, uint64_t offset, uint64_t bytes)
 {
-	struct lingering *l = NULL;
+	struct deferred *l = NULL;
 
 	if (av_unlikely(atomic_load(&all.count))) {
 		pthread_mutex_lock(&all.mutex);
@@ -414,7 +413,7 @@ void av_deferred_free_memory(struct av_seg *seg, uint64_t offset, uint64_t bytes
 
 void av_deferred_settle(struct av_seg *seg, uint32_t key)
 {
-	struct lingering *l;
+	struct deferred *l;
 
 	if (av_likely(atomic_load(&all.count) == 0))
 		return;
@@ -425,23 +424,23 @@ void av_deferred_settle(struct av_seg *seg, uint32_t key)
 	pthread_mutex_unlock(&all.mutex);
 }
 
-static bool is_deferred_unused(const struct lingering *l, uint64_t unused)
+static bool is_deferred_unused(const struct deferred *l, uint64_t unused)
 {
 	(void)unused;
 	return l->settled && !av_pin_is_held(l->seg, l->key);
 }
 
-static bool is_any(const struct lingering *l, uint64_t unused)
+static bool is_any(const struct deferred *l, uint64_t unused)
 {
 	(void)l, (void)unused;
 	return true;
 }
 
 /* Take one out of the list. */
-static struct lingering *pop_deferred(const struct av_seg *seg,
-				      bool (*is)(const struct lingering *, uint64_t))
+static struct deferred *pop_deferred(const struct av_seg *seg,
+				     bool (*is)(const struct deferred *, uint64_t))
 {
-	struct lingering *l;
+	struct deferred *l;
 
 	if (av_likely(atomic_load(&all.count) == 0))
 		return NULL;
@@ -455,7 +454,7 @@ static struct lingering *pop_deferred(const struct av_seg *seg,
 
 void av_deferred_sweep(struct av_seg *seg)
 {
-	struct lingering *l;
+	struct deferred *l;
 
 	while ((l = pop_deferred(seg, is_deferred_unused))) {
 		if (l->pages)
@@ -472,7 +471,7 @@ void av_deferred_sweep(struct av_seg *seg)
 
 void av_deferred_forget(struct av_seg *seg)
 {
-	struct lingering *l;
+	struct deferred *l;
 
 	while ((l = pop_deferred(seg, is_any)))
 		free(l);

@@ -342,7 +342,7 @@ static void forward_misrouted(struct arrival *a)
 static void is_misrouted(struct arrival *a, uint32_t owner, const struct av_net_packet *p,
 			 size_t begin)
 {
-	av_net_count(AV_NET_ASTRAY, 1);
+	av_net_count(AV_NET_MISROUTED, 1);
 	if (a->owner != owner || a->patient != is_management(p) ||
 	    a->misrouted.bytes + a->misrouted.count != a->all.bytes + begin) {
 		forward_misrouted(a);

@@ -230,10 +230,10 @@ AV_MUST_USE int av_net_icmp_error(const struct av_net_path *path);
 enum av_net_count {
 	AV_NET_IN,
 	AV_NET_OUT,
-	AV_NET_SHORT,	/* no packet of RoCEv2 */
-	AV_NET_BAD_CRC, /* its ICRC is wrong */
-	AV_NET_ASTRAY,	/* passed on to the process that owns the queue pair */
-	AV_NET_NOBODY,	/* no queue pair of this user has that number */
+	AV_NET_SHORT,	  /* no packet of RoCEv2 */
+	AV_NET_BAD_CRC,	  /* its ICRC is wrong */
+	AV_NET_MISROUTED, /* passed on to the process that owns the queue pair */
+	AV_NET_NOBODY,	  /* no queue pair of this user has that number */
 	AV_NET_COUNTS
 };
 uint64_t av_net_counted(enum av_net_count what);

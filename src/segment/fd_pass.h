@@ -55,7 +55,7 @@ struct av_fd_pass {
 	void (*called)(struct av_fd_pass *h); /* somebody has connected; NULL: that is all */
 };
 
-#define AV_HANDOUT_NONE ((struct av_fd_pass){.listener.socket.fd = -1})
+#define AV_FD_PASS_NONE ((struct av_fd_pass){.listener.socket.fd = -1})
 
 /*
  * Hand out @file, which is borrowed, at the socket @path, which is made. Without the socket, /proc

@@ -494,7 +494,7 @@ static void hand_out(struct av_seg *seg, struct av_seg_pages_owner *h, uint32_t 
 	struct av_seg_foreign *f = shown(seg, h);
 	char path[PATH_MAX], name[PATH_MAX];
 
-	h->fd_pass = AV_HANDOUT_NONE;
+	h->fd_pass = AV_FD_PASS_NONE;
 	if (!av_own_fd_keep(&h->file, av_seg_memory(h->seg)))
 		return;
 	if (av_dir_context_path(seg->ref, path, sizeof(path)) &&

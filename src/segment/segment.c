@@ -99,7 +99,7 @@ static struct av_seg *seg_new(uint32_t ref)
 		return NULL;
 	seg->ref = ref;
 	seg->folder = seg->process = seg->file = seg->tables = AV_OWN_FD_NONE;
-	seg->fd_pass = AV_HANDOUT_NONE;
+	seg->fd_pass = AV_FD_PASS_NONE;
 	seg->users = 1;
 	pthread_mutex_init(&seg->doorbell_mutex, NULL);
 	pthread_mutex_init(&seg->timer_mutex, NULL);
@@ -108,7 +108,7 @@ static struct av_seg *seg_new(uint32_t ref)
 		seg->doorbell[i].fifo = AV_OWN_FD_NONE;
 	for (size_t i = 0; i < AV_SEG_PAGES_OWNERS; i++) {
 		seg->pages_owner[i].file = AV_OWN_FD_NONE;
-		seg->pages_owner[i].fd_pass = AV_HANDOUT_NONE;
+		seg->pages_owner[i].fd_pass = AV_FD_PASS_NONE;
 	}
 	return seg;
 }

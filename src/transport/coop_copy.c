@@ -10,9 +10,9 @@
 #include "memory/xfer.h"
 #include "transport/rules.h"
 
-static_assert(AV_MAX_MSG_BYTES / AV_ASSIST_PIECE + 1 < 1u << 16,
+static_assert(AV_MAX_MSG_BYTES / AV_COOP_PIECE + 1 < 1u << 16,
 	      "pieces of a message count in 16 bits");
-static_assert(AV_ASSIST_MIN > AV_ASSIST_PIECE + AV_ASSIST_REST, "there is something to share");
+static_assert(AV_COOP_MIN > AV_COOP_PIECE + AV_COOP_REST, "there is something to share");
 
 /*
  * A wait this long is longer than any piece takes: the poller is stopped or has lost its core.
@@ -35,14 +35,14 @@ static uint64_t align_to_cache_line(uint64_t addr)
 /* Bytes of a message that are divided into pieces. @to: its destination */
 static uint64_t count_coop_bytes(uint64_t to, uint64_t bytes)
 {
-	return align_to_cache_line(to + bytes - AV_ASSIST_REST) - to;
+	return align_to_cache_line(to + bytes - AV_COOP_REST) - to;
 }
 
 static uint32_t count_pieces(uint64_t to, uint64_t bytes)
 {
 	uint64_t span = count_coop_bytes(to, bytes) + (to - align_to_cache_line(to));
 
-	return (uint32_t)((span + AV_ASSIST_PIECE - 1) / AV_ASSIST_PIECE);
+	return (uint32_t)((span + AV_COOP_PIECE - 1) / AV_COOP_PIECE);
 }
 
 struct piece {
@@ -52,7 +52,7 @@ struct piece {
 static struct piece compute_coop_piece(uint64_t to, uint64_t bytes, uint32_t number)
 {
 	uint64_t shared = count_coop_bytes(to, bytes), skew = to - align_to_cache_line(to);
-	uint64_t begin = (uint64_t)number * AV_ASSIST_PIECE, end = begin + AV_ASSIST_PIECE - skew;
+	uint64_t begin = (uint64_t)number * AV_COOP_PIECE, end = begin + AV_COOP_PIECE - skew;
 
 	begin -= number ? skew : 0;
 	return (struct piece){begin, (end < shared ? end : shared) - begin};
@@ -119,11 +119,11 @@ static enum av_coop_result close_message(struct av_seg *seg, struct av_coop_copy
 	atomic_store(&a->left, 0);
 	got = wait_for_piece(seg, a);
 	if (got == AV_LOCK_BUSY)
-		return AV_ASSIST_STUCK;
+		return AV_COOP_STUCK;
 	av_lock_release(&a->piece);
 	return got == AV_LOCK_TAKEN && !atomic_load_explicit(&a->failed, memory_order_relaxed)
-		       ? AV_ASSIST_COPIED
-		       : AV_ASSIST_NOT;
+		       ? AV_COOP_COPIED
+		       : AV_COOP_NOT;
 }
 
 /* Return:  false: another sender's message is in the CQ */
@@ -180,17 +180,17 @@ enum av_coop_result av_coop_copy(const struct av_coop_source *source, const stru
 	AV_ASSERT_HELD(&rsp->qp->resp);
 	if (!a || av_xfer_destroys(to, from, bytes) || !may_share(a, source) ||
 	    !try_open(rsp->seg, a))
-		return AV_ASSIST_NOT;
+		return AV_COOP_NOT;
 	open_message(a, source, rsp, recv);
 	for (number = 0; ok && number < count && claim_first(a, number); number++)
 		ok = copy_coop_piece(to, from, compute_coop_piece(recv->addr, bytes, number),
 				     bytes);
 	closed = close_message(rsp->seg, a);
 	av_lock_release(&a->sender);
-	if (closed != AV_ASSIST_COPIED)
+	if (closed != AV_COOP_COPIED)
 		return closed;
 	ok = ok && copy_coop_piece(to, from, (struct piece){shared, bytes - shared}, bytes);
-	return ok ? AV_ASSIST_COPIED : AV_ASSIST_NOT;
+	return ok ? AV_COOP_COPIED : AV_COOP_NOT;
 }
 
 void av_coop_abandon(const struct av_qp_ref *rsp)
@@ -221,7 +221,7 @@ static bool read_job(const struct av_coop_copy *a, struct av_coop_job *job, uint
 		return false;
 	memcpy(job, &a->job, sizeof(*job));
 	AV_COPIED();
-	if (job->bytes < AV_ASSIST_MIN || job->bytes > AV_MAX_MSG_BYTES)
+	if (job->bytes < AV_COOP_MIN || job->bytes > AV_MAX_MSG_BYTES)
 		return false;
 	*number = (left >> 16) - 1;
 	*p = compute_coop_piece(job->to, job->bytes, *number);

@@ -30,24 +30,24 @@
  * Measured (docs/notes/inside.md). Shorter messages stay in one core's cache and gain little.
  * Smaller pieces cost more claims; larger ones take longer to wait for.
  */
-#define AV_ASSIST_MIN	(256u << 10)
-#define AV_ASSIST_PIECE (64u << 10)
+#define AV_COOP_MIN   (256u << 10)
+#define AV_COOP_PIECE (64u << 10)
 
 /*
  * The sender copies the end of a message itself, at least this many bytes, and copies it last.
  */
-#define AV_ASSIST_REST 4096u
+#define AV_COOP_REST 4096u
 
 /* The source of a message that pollers can help to copy: one keyed element, sent whole. */
 struct av_coop_source {
 	const struct av_qp_ref *req; /* the sender, of this process */
-	struct ibv_sge sge;	     /* AV_ASSIST_MIN bytes at least */
+	struct ibv_sge sge;	     /* AV_COOP_MIN bytes at least */
 };
 
 enum av_coop_result {
-	AV_ASSIST_COPIED,
-	AV_ASSIST_NOT,	 /* some bytes have not been copied; any may have been */
-	AV_ASSIST_STUCK, /* the same, and a poller may still be copying: AV_PATIENCE_NS are over */
+	AV_COOP_COPIED,
+	AV_COOP_NOT,   /* some bytes have not been copied; any may have been */
+	AV_COOP_STUCK, /* the same, and a poller may still be copying: AV_PATIENCE_NS are over */
 };
 
 /**

@@ -633,7 +633,7 @@ static void message_of(const struct av_work *w, struct av_message *msg)
 static const struct av_coop_source *find_coop_source(const struct av_work *w,
 						     struct av_coop_source *source)
 {
-	if (av_likely(w->wqe->bytes < AV_ASSIST_MIN) || w->piece || w->wqe->count != 1 ||
+	if (av_likely(w->wqe->bytes < AV_COOP_MIN) || w->piece || w->wqe->count != 1 ||
 	    w->to.rq != w->rsp->qp->rq || w->rsp->qp->srq || (w->wqe->flags & IBV_SEND_INLINE))
 		return NULL;
 	source->req = w->req;

@@ -29,7 +29,7 @@ enum overdue {
 static void defer_to_timer(const struct av_qp_ref *end, enum overdue what)
 {
 	atomic_fetch_or(&end->qp->flush_due, what);
-	av_timer_watch(end, av_now_ns() + AV_OVERDUE_NS);
+	av_timer_watch(end, av_now_ns() + AV_FLUSH_DUE_NS);
 }
 
 /* Put the queue pair into the error state. Context: no @resp held; waits AV_STUCK_NS at most. */

@@ -12,7 +12,7 @@
  */
 
 /* When to look again for a right that a stopped peer holds. */
-#define AV_OVERDUE_NS 50000000u
+#define AV_FLUSH_DUE_NS 50000000u
 
 /* Flush the receives of an own queue pair in the error state. Context: the same. */
 void av_deferred_flush(const struct av_qp_ref *end);

@@ -241,15 +241,15 @@ static enum av_fault copy_to_buffer(const struct av_message *msg, const struct a
 		.length = (uint32_t)msg->bytes,
 		.lkey = __atomic_load_n(&request->sge[0].lkey, __ATOMIC_RELAXED),
 	};
-	enum av_coop_result done = AV_ASSIST_NOT;
+	enum av_coop_result done = AV_COOP_NOT;
 
-	if (av_unlikely(msg->bytes >= AV_ASSIST_MIN) && msg->only && to->count == 1 &&
+	if (av_unlikely(msg->bytes >= AV_COOP_MIN) && msg->only && to->count == 1 &&
 	    request->count == 1 && av_spans_are_here(from))
 		done = av_coop_copy(msg->only, msg->to->rsp, &recv, to->at[0].local,
 				    from->at[0].local);
-	if (done == AV_ASSIST_COPIED)
+	if (done == AV_COOP_COPIED)
 		return AV_FAULT_NONE;
-	if (done == AV_ASSIST_STUCK) /* another copy would race with the poller's */
+	if (done == AV_COOP_STUCK) /* another copy would race with the poller's */
 		return AV_FAULT_BUSY;
 	/* Without help, or once more after help has failed. */
 	return map_copy_fault(av_xfer_copy(to, from, msg->now_ns));

@@ -47,7 +47,7 @@ uint64_t av_timer_look(const struct av_qp_ref *end)
 	next = look_at_requests(end, now);
 	next = read < next ? read : next;
 	soon = soon || atomic_load(&end->qp->flush_due);
-	return soon && next > now + AV_OVERDUE_NS ? now + AV_OVERDUE_NS : next;
+	return soon && next > now + AV_FLUSH_DUE_NS ? now + AV_FLUSH_DUE_NS : next;
 }
 
 uint64_t av_timer_look_at_faults(struct av_seg *seg)

@@ -114,7 +114,7 @@ static void begin(void)
 	self = enter();
 	assert_int_equal(av_net_open(path.src), 0);
 	assert_int_equal(av_net_open(path.dst), 0);
-	misrouted_before = av_net_counted(AV_NET_ASTRAY);
+	misrouted_before = av_net_counted(AV_NET_MISROUTED);
 	stop_owner();
 }
 
@@ -133,7 +133,7 @@ static void end(int signal)
 static bool has_come(uint32_t messages)
 {
 	(void)av_net_poll();
-	return av_net_counted(AV_NET_ASTRAY) - misrouted_before >= messages;
+	return av_net_counted(AV_NET_MISROUTED) - misrouted_before >= messages;
 }
 
 /* A few at a time: these have been taken in by the wrong process before the next are sent. */

@@ -46,7 +46,7 @@ static void count(const struct av_net_packet *p)
 
 static void settled(void)
 {
-	atomic_store(&self->misrouted, (uint32_t)av_net_counted(AV_NET_ASTRAY));
+	atomic_store(&self->misrouted, (uint32_t)av_net_counted(AV_NET_MISROUTED));
 }
 
 /* What a member does: it opens the address, and leaves when it is told to. */

@@ -54,7 +54,7 @@ static int set_up(void **state)
 	assert_non_null(mkdtemp(folder));
 	snprintf(path, sizeof(path), "%s/socket", folder);
 	assert_int_equal(av_anonymous(&file, "test", BYTES), 0);
-	out = AV_HANDOUT_NONE;
+	out = AV_FD_PASS_NONE;
 	return 0;
 }
 

@@ -39,9 +39,9 @@
 #define LONG_NS	    (1000 * SECOND_NS) /* nothing here takes that long */
 #define ROUNDS	    200
 
-#define MIN   AV_ASSIST_MIN
-#define PIECE AV_ASSIST_PIECE
-#define REST  AV_ASSIST_REST
+#define MIN   AV_COOP_MIN
+#define PIECE AV_COOP_PIECE
+#define REST  AV_COOP_REST
 
 static struct fake_seg f[2];
 static struct av_qp_ref req, rsp;
@@ -161,7 +161,7 @@ static bool send_message(uint32_t from_by, uint32_t to_by, uint32_t bytes)
 
 	av_lock_acquire_plain(&rsp.qp->resp, AV_RANK_RESP);
 	ok = av_coop_copy(&source_of, &rsp, &recv, buffer + to_by, source + from_by) ==
-	     AV_ASSIST_COPIED;
+	     AV_COOP_COPIED;
 	av_lock_release(&rsp.qp->resp);
 	return ok;
 }
@@ -295,7 +295,7 @@ static void test_overlap(void **state)
 
 	av_lock_acquire_plain(&rsp.qp->resp, AV_RANK_RESP);
 	assert_int_equal(av_coop_copy(&source_of, &rsp, &recv, source + PIECE, source),
-			 AV_ASSIST_NOT);
+			 AV_COOP_NOT);
 	av_lock_release(&rsp.qp->resp);
 	expect_not_begun();
 }
