@@ -54,13 +54,13 @@ bool av_cm_listener(const uint8_t own[16], const struct av_cm_message *request,
 	return listens(any ? ip.dst : own, request->service_id, found);
 }
 
-uint32_t av_cm_listener_of(const struct av_cm_way *way, uint64_t service_id)
+uint32_t av_cm_listener_of(const struct av_cm_route *route, uint64_t service_id)
 {
 	struct av_cm_port found;
 
-	if (av_wire_is_forced() || !av_cm_is_own(way->path.dst))
+	if (av_wire_is_forced() || !av_cm_is_own(route->path.dst))
 		return 0;
-	return listens(way->named, service_id, &found) ? found.proc : av_lock_self;
+	return listens(route->named, service_id, &found) ? found.proc : av_lock_self;
 }
 
 /*
@@ -99,13 +99,13 @@ static void receive_cm_mad(const struct av_net_packet *p)
 	f(&back, &m);
 }
 
-struct av_cm_way av_cm_way_back(const struct av_net_path *path, const struct av_cm_message *m)
+struct av_cm_route av_cm_route_back(const struct av_net_path *path, const struct av_cm_message *m)
 {
-	struct av_cm_way way = {.path = *path, .device = ""};
+	struct av_cm_route route = {.path = *path, .device = ""};
 
 	if (!av_wire_is_forced() && m->local_comm_id && av_cm_is_own(path->dst))
-		way.proc = find_comm_process(m->local_comm_id);
-	return way;
+		route.proc = find_comm_process(m->local_comm_id);
+	return route;
 }
 
 static const struct av_net_manager manager = {.owner = owner, .packet = receive_cm_mad};
@@ -129,7 +129,7 @@ static struct av_packet datagram(void)
 				  .payload_bytes = AV_MAD_BYTES};
 }
 
-static int forward_cm_mad(const struct av_cm_way *way, const struct av_cm_message *m)
+static int forward_cm_mad(const struct av_cm_route *route, const struct av_cm_message *m)
 {
 	uint8_t bytes[AV_PACKET_HEADERS_MAX + AV_MAD_BYTES + AV_ICRC_BYTES];
 	struct av_packet p = datagram();
@@ -137,12 +137,12 @@ static int forward_cm_mad(const struct av_cm_way *way, const struct av_cm_messag
 
 	if (!av_cm_put(m, bytes + n))
 		return -EINVAL;
-	return av_net_pass(way->proc, &way->path, bytes, n + AV_MAD_BYTES + AV_ICRC_BYTES);
+	return av_net_pass(route->proc, &route->path, bytes, n + AV_MAD_BYTES + AV_ICRC_BYTES);
 }
 
-static int send_packet(const struct av_cm_way *way, const struct av_cm_message *m)
+static int send_packet(const struct av_cm_route *route, const struct av_cm_message *m)
 {
-	struct av_net_burst *burst = av_net_burst(&way->path, way->device);
+	struct av_net_burst *burst = av_net_burst(&route->path, route->device);
 	struct av_packet p = datagram();
 	uint8_t *to;
 
@@ -154,9 +154,9 @@ static int send_packet(const struct av_cm_way *way, const struct av_cm_message *
 	return av_net_send(burst);
 }
 
-int av_cm_send(const struct av_cm_way *way, const struct av_cm_message *m)
+int av_cm_send(const struct av_cm_route *route, const struct av_cm_message *m)
 {
-	return way->proc ? forward_cm_mad(way, m) : send_packet(way, m);
+	return route->proc ? forward_cm_mad(route, m) : send_packet(route, m);
 }
 
 #define REMEMBERED 256u

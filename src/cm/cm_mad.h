@@ -18,7 +18,7 @@
 #include "wire/cm_message.h"
 
 /* From whom to whom. */
-struct av_cm_way {
+struct av_cm_route {
 	struct av_net_path path; /* @src: own address */
 	uint32_t proc;		 /* the peer's process, if it is of this directory; 0: by UDP */
 	const char *device;	 /* borrowed for ever */
@@ -32,17 +32,17 @@ typedef void av_cm_receive(const struct av_net_path *path, const struct av_cm_me
  * The way back to who has sent @m, for a message that belongs to no connection yet: that knows its
  * way. Context: any; asks for the host's addresses
  */
-struct av_cm_way av_cm_way_back(const struct av_net_path *path, const struct av_cm_message *m);
+struct av_cm_route av_cm_route_back(const struct av_net_path *path, const struct av_cm_message *m);
 
 /* Have the messages of other processes come to this one, always by the same function. */
 void av_cm_mads_begin(av_cm_receive *receive);
 
 /*
  * Send a message. What is lost is the sender's to repeat. Return: 0; -EAGAIN: the peer's process
- * takes no more for now; -errno: it cannot be reached. Context: locked; @way's source is
+ * takes no more for now; -errno: it cannot be reached. Context: locked; @route's source is
  * attended, or it has a process
  */
-int av_cm_send(const struct av_cm_way *way, const struct av_cm_message *m);
+int av_cm_send(const struct av_cm_route *route, const struct av_cm_message *m);
 
 /*
  * Numbers of connections say whose they are: the process is in the high bits.
@@ -60,11 +60,11 @@ bool av_cm_listener(const uint8_t own[16], const struct av_cm_message *request,
 		    struct av_cm_port *found);
 
 /*
- * Whom a request for @way's destination is for, if it is to be had without a network: who listens
+ * Whom a request for @route's destination is for, if it is to be had without a network: who listens
  * there, or, if nobody does, this process, which then refuses it. Context: any. Return: 0: it is
  * not
  */
-uint32_t av_cm_listener_of(const struct av_cm_way *way, uint64_t service_id);
+uint32_t av_cm_listener_of(const struct av_cm_route *route, uint64_t service_id);
 
 /*
  * Requests whose connections are over, or that were taken back. One of them that comes once more

@@ -30,17 +30,17 @@ static uint64_t target_service_id(const struct av_cm_id *id)
 }
 
 /* The way to an id's destination. */
-static struct av_cm_way way_of(const struct av_cm_id *id)
+static struct av_cm_route way_of(const struct av_cm_id *id)
 {
-	struct av_cm_way way = {.device = id->where.dev->ibv.name};
+	struct av_cm_route route = {.device = id->where.dev->ibv.name};
 
-	memcpy(way.path.src, id->where.gid, sizeof(way.path.src));
-	memcpy(way.path.dst, id->gid, sizeof(way.path.dst));
-	memcpy(way.named, id->dst.address, sizeof(way.named));
-	way.path.hop_limit = HOPS;
-	way.path.traffic_class = id->tos;
-	way.proc = av_cm_listener_of(&way, target_service_id(id));
-	return way;
+	memcpy(route.path.src, id->where.gid, sizeof(route.path.src));
+	memcpy(route.path.dst, id->gid, sizeof(route.path.dst));
+	memcpy(route.named, id->dst.address, sizeof(route.named));
+	route.path.hop_limit = HOPS;
+	route.path.traffic_class = id->tos;
+	route.proc = av_cm_listener_of(&route, target_service_id(id));
+	return route;
 }
 
 static void put_ends(const struct av_cm_id *id, uint8_t *to)
@@ -66,13 +66,14 @@ static int put_private(struct av_cm_message *m, size_t header, const uint8_t *da
 	return 0;
 }
 
-static void put_path(const struct av_cm_id *id, const struct av_cm_way *way, struct av_cm_path *p)
+static void put_path(const struct av_cm_id *id, const struct av_cm_route *route,
+		     struct av_cm_path *p)
 {
-	memcpy(p->local_gid, way->path.src, sizeof(p->local_gid));
-	memcpy(p->remote_gid, way->path.dst, sizeof(p->remote_gid));
+	memcpy(p->local_gid, route->path.src, sizeof(p->local_gid));
+	memcpy(p->remote_gid, route->path.dst, sizeof(p->remote_gid));
 	p->local_lid = p->remote_lid = 0xffff; /* the permissive one: RoCE has none */
-	p->hop_limit = way->path.hop_limit;
-	p->traffic_class = way->path.traffic_class;
+	p->hop_limit = route->path.hop_limit;
+	p->traffic_class = route->path.traffic_class;
 	p->ack_timeout = id->ack_timeout_set ? id->ack_timeout : ACK_TIMEOUT;
 	p->subnet_local = true;
 }
@@ -82,7 +83,8 @@ static uint8_t at_most(uint8_t value, uint8_t most)
 	return value < most ? value : most;
 }
 
-static struct av_cm_message build_cm_request(const struct av_cm_id *id, const struct av_cm_way *way,
+static struct av_cm_message build_cm_request(const struct av_cm_id *id,
+					     const struct av_cm_route *route,
 					     const struct rdma_ucm_connect *command)
 {
 	const struct rdma_ucm_conn_param *p = &command->conn_param;
@@ -112,7 +114,7 @@ static struct av_cm_message build_cm_request(const struct av_cm_id *id, const st
 	m.srq = p->srq;
 	av_cm_kind_put(&m, id->qp_type);
 	m.path_mtu = (uint8_t)av_cm_id_mtu(id);
-	put_path(id, way, &m.primary);
+	put_path(id, route, &m.primary);
 	return m;
 }
 
@@ -128,16 +130,16 @@ static void save_request_params(struct av_cm_id *id, const struct av_cm_message 
 	c->ack_timeout = m->primary.ack_timeout;
 }
 
-static int connect_routed(struct av_cm_id *id, const struct av_cm_way *way,
+static int connect_routed(struct av_cm_id *id, const struct av_cm_route *route,
 			  const struct rdma_ucm_connect *command)
 {
 	const struct rdma_ucm_conn_param *p = &command->conn_param;
-	struct av_cm_message m = build_cm_request(id, way, command);
+	struct av_cm_message m = build_cm_request(id, route, command);
 	int ret = put_private(&m, av_cm_id_header(id), p->private_data, p->private_data_len);
 
 	if (ret)
 		return ret;
-	id->conn = av_cm_conn_new(id, av_cm_id_is_ud(id) ? AV_CM_SIDR_SENT : AV_CM_REQ_SENT, way);
+	id->conn = av_cm_conn_new(id, av_cm_id_is_ud(id) ? AV_CM_SIDR_SENT : AV_CM_REQ_SENT, route);
 	if (!id->conn)
 		return -ENOMEM;
 	m.psn = id->conn->psn;
@@ -164,23 +166,23 @@ static int find_routed(const struct av_cm_call *call, struct av_cm_id **id)
 int av_cm_connect(struct av_cm_call *call)
 {
 	const struct rdma_ucm_connect *command = AV_CM_BODY(call, struct rdma_ucm_connect);
-	struct av_cm_way way;
+	struct av_cm_route route;
 	struct av_cm_id *id;
 	int ret;
 
 	av_cm_lock();
 	ret = find_routed(call, &id);
 	if (ret == 0)
-		way = way_of(id);
+		route = way_of(id);
 	av_cm_unlock();
-	if (ret == 0 && !way.proc)
-		ret = av_cm_attend(way.path.src);
+	if (ret == 0 && !route.proc)
+		ret = av_cm_attend(route.path.src);
 	if (ret)
 		return ret;
 	av_cm_lock();
 	ret = find_routed(call, &id);
 	if (ret == 0)
-		ret = connect_routed(id, &way, command);
+		ret = connect_routed(id, &route, command);
 	av_cm_unlock();
 	return ret;
 }

@@ -48,7 +48,7 @@ void av_cm_conns_forked(void)
 /* --- life ------------------------------------------------------------------------------ */
 
 struct av_cm_conn *av_cm_conn_new(struct av_cm_id *id, enum av_cm_conn_state state,
-				  const struct av_cm_way *way)
+				  const struct av_cm_route *route)
 {
 	struct av_cm_conn *c = calloc(1, sizeof(*c));
 	uint32_t index = c ? av_handles_add(&numbers, c, AV_CM_COMM_MAX - 1) : 0;
@@ -61,11 +61,11 @@ struct av_cm_conn *av_cm_conn_new(struct av_cm_id *id, enum av_cm_conn_state sta
 	c->nonce = (uint32_t)av_random();
 	c->state = state;
 	c->id = id;
-	c->way = *way;
+	c->route = *route;
 	c->due_ns = UINT64_MAX;
 	c->psn = (uint32_t)av_random() & AV_PSN_MASK;
 	TAILQ_INSERT_TAIL(&conns, c, entry);
-	if (way->proc)
+	if (route->proc)
 		av_cm_wake(av_now_ns() + DEATH_NS);
 	return c;
 }
@@ -114,7 +114,7 @@ static struct av_cm_conn *requested_conn(const struct av_net_path *back, uint32_
 	LIST_FOREACH(c, &by_remote_comm[remote_comm % ALIKE], alike)
 		if (c->remote_comm == remote_comm && serves_datagrams(c) == sidr &&
 		    c->state != AV_CM_ENDED && (!request || c->request == *request) &&
-		    memcmp(c->way.path.dst, back->dst, sizeof(back->dst)) == 0)
+		    memcmp(c->route.path.dst, back->dst, sizeof(back->dst)) == 0)
 			return c;
 	return NULL;
 }
@@ -124,7 +124,7 @@ static struct av_cm_conn *requested_conn(const struct av_net_path *back, uint32_
 /* What a peer has no room for now waits here, for moments. */
 static void send_conn_message(struct av_cm_conn *c)
 {
-	c->unsent = av_cm_send(&c->way, &c->sent) == -EAGAIN;
+	c->unsent = av_cm_send(&c->route, &c->sent) == -EAGAIN;
 	if (c->unsent)
 		av_cm_wake(av_now_ns() + FULL_NS);
 }
@@ -141,7 +141,7 @@ static void due_after(struct av_cm_conn *c, uint64_t ns)
  */
 static bool asks_slowly(const struct av_cm_conn *c)
 {
-	return c->state == AV_CM_SIDR_SENT && !c->way.proc;
+	return c->state == AV_CM_SIDR_SENT && !c->route.proc;
 }
 
 static uint64_t first_ns(const struct av_cm_conn *c)
@@ -199,8 +199,8 @@ static void extend_conn_timer(struct av_cm_conn *c, uint8_t service_timeout)
 /* Who listens on this host may be another process by now, or one at last. */
 static void aim(struct av_cm_conn *c)
 {
-	if (c->way.proc && (c->state == AV_CM_REQ_SENT || c->state == AV_CM_SIDR_SENT))
-		c->way.proc = av_cm_listener_of(&c->way, c->sent.service_id);
+	if (c->route.proc && (c->state == AV_CM_REQ_SENT || c->state == AV_CM_SIDR_SENT))
+		c->route.proc = av_cm_listener_of(&c->route, c->sent.service_id);
 }
 
 /* Nobody listens, but somebody may soon: try again then. Return: false: no more tries are left. */
@@ -218,7 +218,7 @@ static bool back_off_conn(struct av_cm_conn *c)
 static void enter_timewait(struct av_cm_conn *c)
 {
 	if (c->request)
-		av_cm_stale_add(c->way.path.dst, c->remote_comm, c->request);
+		av_cm_stale_add(c->route.path.dst, c->remote_comm, c->request);
 	c->state = AV_CM_TIMEWAIT;
 	c->tries = 0;
 	due_after(c, c->id ? TIMEWAIT_NS : 0);
@@ -238,7 +238,7 @@ static void end_cm_conn(struct av_cm_conn *c)
 }
 
 /* Answer a message that belongs to no connection. @message: of a REJ: 0 REQ, 1 REP, 2 other */
-static void cm_refuse(const struct av_cm_way *way, const struct av_cm_message *m, uint8_t about,
+static void cm_refuse(const struct av_cm_route *route, const struct av_cm_message *m, uint8_t about,
 		      uint16_t reason)
 {
 	struct av_cm_message reply = make_conn_message(AV_CM_REJ);
@@ -248,7 +248,7 @@ static void cm_refuse(const struct av_cm_way *way, const struct av_cm_message *m
 	reply.remote_comm_id = m->local_comm_id;
 	reply.message_rejected = about;
 	reply.reason = reason;
-	(void)av_cm_send(way, &reply);
+	(void)av_cm_send(route, &reply);
 }
 
 /* What a REJ is about that this side sends: the message that it has got. */
@@ -289,7 +289,7 @@ static void say_sidr_refusal(struct av_cm_conn *c, const void *data, size_t byte
 	m.status = AV_CM_SIDR_REJECTED;
 	if (bytes)
 		memcpy(m.private_data, data, bytes);
-	(void)av_cm_send(&c->way, &m);
+	(void)av_cm_send(&c->route, &m);
 	end_cm_conn(c);
 }
 
@@ -425,7 +425,7 @@ static void give_up(struct av_cm_conn *c)
 		return;
 	}
 	if (c->id && (state == AV_CM_REQ_SENT || state == AV_CM_SIDR_SENT))
-		av_cm_report_silence(&c->way, c->id->service_id, requests(c));
+		av_cm_report_silence(&c->route, c->id->service_id, requests(c));
 	if (state == AV_CM_REQ_SENT || state == AV_CM_REP_SENT)
 		say_reject(c, AV_CM_TIMEOUT, NULL, 0);
 	else
@@ -448,8 +448,8 @@ static void handle_conn_timeout(struct av_cm_conn *c)
 		due_after(c, c->interval_ns);
 		aim(c);
 		send_conn_message(c);
-		if (c->tries == 1 && !c->way.proc)
-			av_net_icmp_watch(&c->way.path);
+		if (c->tries == 1 && !c->route.proc)
+			av_net_icmp_watch(&c->route.path);
 	}
 }
 
@@ -492,8 +492,8 @@ static bool has_conn_peer_died(const struct av_cm_conn *c)
 	static uint64_t asked_ns;
 	static bool lives;
 
-	if (asked != c->way.proc || asked_ns != deaths_ns) {
-		asked = c->way.proc;
+	if (asked != c->route.proc || asked_ns != deaths_ns) {
+		asked = c->route.proc;
 		asked_ns = deaths_ns;
 		lives = av_dir_proc_alive(asked);
 	}
@@ -514,7 +514,7 @@ static bool is_conn_ended(const struct av_cm_conn *c)
 /* Is the end of the peer's process to be noticed? */
 static bool needs_peer(const struct av_cm_conn *c)
 {
-	return c->way.proc && !is_conn_ended(c) && !serves_datagrams(c);
+	return c->route.proc && !is_conn_ended(c) && !serves_datagrams(c);
 }
 
 uint64_t av_cm_conns_look(uint64_t now_ns)
@@ -532,10 +532,10 @@ uint64_t av_cm_conns_look(uint64_t now_ns)
 			handle_conn_timeout(c);
 		if (deaths && needs_peer(c) && has_conn_peer_died(c))
 			peer_died(c);
-		if (c->unsent && c->way.proc != full)
+		if (c->unsent && c->route.proc != full)
 			send_conn_message(c);
 		if (c->unsent)
-			full = c->way.proc;
+			full = c->route.proc;
 		if (is_conn_ended(c) && is_forgotten(c)) {
 			free_cm_conn(c);
 			continue;
@@ -572,7 +572,7 @@ static void ask_for_time(struct av_cm_conn *c, uint8_t about)
 					.message_mraed = about,
 					.service_timeout = SLOW_TIMEOUT};
 
-	(void)av_cm_send(&c->way, &m);
+	(void)av_cm_send(&c->route, &m);
 }
 
 /* --- requests -------------------------------------------------------------------------- */
@@ -591,7 +591,7 @@ static void requested_again(struct av_cm_conn *c)
 static void requested(const struct av_net_path *path, const struct av_cm_message *m)
 {
 	struct av_cm_conn *c = requested_conn(path, m->local_comm_id, false, &m->transaction);
-	struct av_cm_way way;
+	struct av_cm_route route;
 	uint16_t reason;
 
 	if (c) {
@@ -600,10 +600,10 @@ static void requested(const struct av_net_path *path, const struct av_cm_message
 	}
 	if (av_cm_stale_is(path->dst, m->local_comm_id, m->transaction))
 		return;
-	way = av_cm_way_back(path, m);
-	reason = av_cm_id_requested(&way, m);
+	route = av_cm_route_back(path, m);
+	reason = av_cm_id_requested(&route, m);
 	if (reason)
-		cm_refuse(&way, m, 0, reason);
+		cm_refuse(&route, m, 0, reason);
 }
 
 static void sidr_requested(const struct av_net_path *path, const struct av_cm_message *m)
@@ -612,7 +612,7 @@ static void sidr_requested(const struct av_net_path *path, const struct av_cm_me
 	struct av_cm_message refusal = {.attribute = AV_CM_SIDR_REP,
 					.transaction = m->transaction,
 					.local_comm_id = m->local_comm_id};
-	struct av_cm_way way;
+	struct av_cm_route route;
 	uint16_t reason;
 
 	if (c) {
@@ -620,13 +620,13 @@ static void sidr_requested(const struct av_net_path *path, const struct av_cm_me
 			send_conn_message(c);
 		return;
 	}
-	way = av_cm_way_back(path, m);
-	reason = av_cm_id_requested(&way, m);
+	route = av_cm_route_back(path, m);
+	reason = av_cm_id_requested(&route, m);
 	if (!reason)
 		return;
 	refusal.status =
 		reason == AV_CM_INVALID_SERVICE_ID ? AV_CM_SIDR_UNSUPPORTED : AV_CM_SIDR_REJECTED;
-	(void)av_cm_send(&way, &refusal);
+	(void)av_cm_send(&route, &refusal);
 }
 
 /* --- answers --------------------------------------------------------------------------- */
@@ -671,9 +671,9 @@ static void rejected(struct av_cm_conn *c, const struct av_cm_message *m)
 	case AV_CM_REP_RECEIVED:
 		av_cm_conn_stop_timer(c);
 		if (c->request)
-			av_cm_stale_add(c->way.path.dst, c->remote_comm, c->request);
+			av_cm_stale_add(c->route.path.dst, c->remote_comm, c->request);
 		if (c->id && c->state == AV_CM_REQ_SENT)
-			av_cm_report_refused(&c->way, c->id->service_id, m->reason,
+			av_cm_report_refused(&c->route, c->id->service_id, m->reason,
 					     m->reason == AV_CM_INVALID_SERVICE_ID);
 		c->state = AV_CM_ENDED;
 		report_conn_event(c, AV_CM_EVENT_REJECTED, m->reason, m);
@@ -747,7 +747,7 @@ static void sidr_replied(struct av_cm_conn *c, const struct av_cm_message *m)
 		return;
 	av_cm_conn_stop_timer(c);
 	if (c->id && !ok)
-		av_cm_report_refused(&c->way, c->id->service_id, m->status,
+		av_cm_report_refused(&c->route, c->id->service_id, m->status,
 				     m->status == AV_CM_SIDR_UNSUPPORTED);
 	c->state = AV_CM_ENDED;
 	report_conn_event(c, ok ? AV_CM_EVENT_ESTABLISHED : AV_CM_EVENT_UNREACHABLE, m->status, m);
@@ -762,7 +762,7 @@ static void asked_for_path(struct av_cm_conn *c, const struct av_cm_message *m)
 				      .remote_comm_id = c->remote_comm,
 				      .status = 2 /* rejected: 12.8.2 */};
 
-	(void)av_cm_send(&c->way, &reply);
+	(void)av_cm_send(&c->route, &reply);
 }
 
 /* --- whose ----------------------------------------------------------------------------- */
@@ -770,16 +770,16 @@ static void asked_for_path(struct av_cm_conn *c, const struct av_cm_message *m)
 /* A message of a connection that is not known, or not with that peer. */
 static void reply_unknown_conn(const struct av_net_path *path, const struct av_cm_message *m)
 {
-	const struct av_cm_way way = av_cm_way_back(path, m);
+	const struct av_cm_route route = av_cm_route_back(path, m);
 	struct av_cm_message reply = {.attribute = AV_CM_DREP,
 				      .transaction = m->transaction,
 				      .local_comm_id = m->remote_comm_id,
 				      .remote_comm_id = m->local_comm_id};
 
 	if (m->attribute == AV_CM_DREQ)
-		(void)av_cm_send(&way, &reply);
+		(void)av_cm_send(&route, &reply);
 	else if (m->attribute == AV_CM_REP)
-		cm_refuse(&way, m, 1, AV_CM_INVALID_COMM_ID);
+		cm_refuse(&route, m, 1, AV_CM_INVALID_COMM_ID);
 }
 
 /* The peer goes on: it has not heard of the end, or answers what is late. */
@@ -802,7 +802,7 @@ static bool may_lack_number(const struct av_cm_conn *c, const struct av_cm_messa
 static bool is_peer(const struct av_cm_conn *c, const struct av_net_path *path,
 		    const struct av_cm_message *m)
 {
-	return memcmp(c->way.path.dst, path->dst, sizeof(path->dst)) == 0 &&
+	return memcmp(c->route.path.dst, path->dst, sizeof(path->dst)) == 0 &&
 	       (c->remote_comm == 0 || m->attribute == AV_CM_SIDR_REP ||
 		c->remote_comm == m->local_comm_id || may_lack_number(c, m));
 }

@@ -57,7 +57,7 @@ struct av_cm_conn {
 	uint64_t goodbye;	      /* by which it has disconnected */
 	enum av_cm_conn_state state;
 	struct av_cm_id *id; /* NULL: it was destroyed */
-	struct av_cm_way way;
+	struct av_cm_route route;
 
 	struct av_cm_message sent; /* the last one that wants an answer or may be wanted again */
 	bool unsent;		   /* the peer had no room for it */
@@ -73,7 +73,7 @@ struct av_cm_conn {
 
 /* A new one of @id, with a number. Context: locked. NULL: no memory */
 struct av_cm_conn *av_cm_conn_new(struct av_cm_id *id, enum av_cm_conn_state state,
-				  const struct av_cm_way *way);
+				  const struct av_cm_route *route);
 
 /* Its id ends: say so to the peer if that has heard of it. Context: locked */
 void av_cm_conn_abandon(struct av_cm_conn *c);

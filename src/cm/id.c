@@ -69,16 +69,16 @@ static int record_gid_refusal(int err, enum av_check check, uint64_t wanted, uin
 }
 
 /* The same of the destination that the program has named, and what that was taken for. */
-static int note_way(int err, enum av_check check, uint64_t wanted, uint64_t limit,
-		    const struct av_cm_way *way)
+static int note_route(int err, enum av_check check, uint64_t wanted, uint64_t limit,
+		      const struct av_cm_route *route)
 {
 	struct av_flight_record *r;
 
-	(void)record_gid_refusal(err, check, wanted, limit, way->named);
+	(void)record_gid_refusal(err, check, wanted, limit, route->named);
 	r = av_diag_pending();
-	if (memcmp(way->named, way->path.dst, sizeof(way->named)) == 0)
+	if (memcmp(route->named, route->path.dst, sizeof(route->named)) == 0)
 		return err;
-	memcpy(r->taken_for, way->path.dst, sizeof(r->taken_for));
+	memcpy(r->taken_for, route->path.dst, sizeof(r->taken_for));
 	r->has |= AV_HAS_TAKEN_FOR;
 	return err;
 }
@@ -95,35 +95,36 @@ static unsigned int listeners(uint16_t ps)
 	return count;
 }
 
-static int note_no_listener(const struct av_cm_way *way, uint64_t service_id)
+static int note_no_listener(const struct av_cm_route *route, uint64_t service_id)
 {
-	bool own = av_cm_is_own(way->path.dst);
+	bool own = av_cm_is_own(route->path.dst);
 	unsigned int others = own ? listeners(av_cm_service_ps(service_id)) : 0;
 
-	return note_way(ECONNREFUSED, others ? AV_CHECK_CM_OTHER_PORTS : AV_CHECK_CM_NO_LISTENER,
-			av_cm_service_port(service_id), others, way);
+	return note_route(ECONNREFUSED, others ? AV_CHECK_CM_OTHER_PORTS : AV_CHECK_CM_NO_LISTENER,
+			  av_cm_service_port(service_id), others, route);
 }
 
-void av_cm_report_refused(const struct av_cm_way *way, uint64_t service_id, uint32_t reason,
+void av_cm_report_refused(const struct av_cm_route *route, uint64_t service_id, uint32_t reason,
 			  bool unknown)
 {
-	int err = unknown ? note_no_listener(way, service_id)
-			  : note_way(ECONNREFUSED, AV_CHECK_CM_REFUSED,
-				     av_cm_service_port(service_id), reason, way);
+	int err = unknown ? note_no_listener(route, service_id)
+			  : note_route(ECONNREFUSED, AV_CHECK_CM_REFUSED,
+				       av_cm_service_port(service_id), reason, route);
 
 	(void)av_refused(AV_VERB_CM_CONNECT, err);
 }
 
-void av_cm_report_silence(const struct av_cm_way *way, uint64_t service_id, unsigned int requests)
+void av_cm_report_silence(const struct av_cm_route *route, uint64_t service_id,
+			  unsigned int requests)
 {
-	enum av_check check = way->proc ? AV_CHECK_PEER_SILENT
-					: av_check_of_silence(-av_net_icmp_error(&way->path));
+	enum av_check check = route->proc ? AV_CHECK_PEER_SILENT
+					  : av_check_of_silence(-av_net_icmp_error(&route->path));
 
 	if (check == AV_CHECK_PEER_SILENT)
-		(void)note_way(ETIMEDOUT, AV_CHECK_CM_NO_ANSWER, av_cm_service_port(service_id),
-			       requests, way);
+		(void)note_route(ETIMEDOUT, AV_CHECK_CM_NO_ANSWER, av_cm_service_port(service_id),
+				 requests, route);
 	else
-		(void)note_way(ETIMEDOUT, check, AV_MAD_BYTES, 0, way);
+		(void)note_route(ETIMEDOUT, check, AV_MAD_BYTES, 0, route);
 	(void)av_refused(AV_VERB_CM_CONNECT, ETIMEDOUT);
 }
 
@@ -382,10 +383,10 @@ static struct av_cm_event *new_event(struct av_cm_id *id, enum av_cm_event_type 
 void av_cm_id_ah(const struct av_cm_id *id, struct ib_uverbs_ah_attr *ah)
 {
 	*ah = (struct ib_uverbs_ah_attr){.is_global = 1, .port_num = 1};
-	memcpy(ah->grh.dgid, id->conn->way.path.dst, sizeof(ah->grh.dgid));
+	memcpy(ah->grh.dgid, id->conn->route.path.dst, sizeof(ah->grh.dgid));
 	ah->grh.sgid_index = (uint8_t)id->where.gid_index;
-	ah->grh.hop_limit = id->conn->way.path.hop_limit;
-	ah->grh.traffic_class = id->conn->way.path.traffic_class;
+	ah->grh.hop_limit = id->conn->route.path.hop_limit;
+	ah->grh.traffic_class = id->conn->route.path.traffic_class;
 }
 
 /* Bytes of private data that the program gets; the beginning is not its own. */
@@ -505,49 +506,49 @@ int av_cm_id_told(struct av_cm_id *id, enum av_cm_event_type event, uint32_t sta
 
 /* --- requests -------------------------------------------------------------------------- */
 
-static struct av_cm_id *listener_of(const struct av_cm_way *way, const struct av_cm_message *m)
+static struct av_cm_id *listener_of(const struct av_cm_route *route, const struct av_cm_message *m)
 {
 	struct av_cm_port found;
 	struct av_cm_id *id;
 
-	if (!av_cm_listener(way->path.src, m, &found) || found.proc != av_lock_self)
+	if (!av_cm_listener(route->path.src, m, &found) || found.proc != av_lock_self)
 		return NULL;
 	id = av_table_get(&ids.table, found.id);
 	return id && id->state == AV_CM_ID_LISTENS ? id : NULL;
 }
 
 /* Of AF_IB, the GIDs are the addresses. */
-static void name_ib_ends(struct av_cm_id *id, const struct av_cm_way *way, uint64_t service_id)
+static void name_ib_ends(struct av_cm_id *id, const struct av_cm_route *route, uint64_t service_id)
 {
 	id->src = (struct av_cm_name){.ib = true,
-				      .v6 = !av_net_is_v4(way->path.src),
+				      .v6 = !av_net_is_v4(route->path.src),
 				      .port = av_cm_service_port(service_id),
 				      .service_id = service_id};
-	id->dst = (struct av_cm_name){.ib = true, .v6 = !av_net_is_v4(way->path.dst)};
-	memcpy(id->src.address, way->path.src, sizeof(way->path.src));
-	memcpy(id->dst.address, way->path.dst, sizeof(way->path.dst));
+	id->dst = (struct av_cm_name){.ib = true, .v6 = !av_net_is_v4(route->path.dst)};
+	memcpy(id->src.address, route->path.src, sizeof(route->path.src));
+	memcpy(id->dst.address, route->path.dst, sizeof(route->path.dst));
 }
 
 /*
  * Is that where its packets come from? Programs let peers in by their addresses. This host may name
  * itself by addresses that stand for any.
  */
-static bool is_true(const struct av_cm_ip *ip, const struct av_cm_way *way)
+static bool is_true(const struct av_cm_ip *ip, const struct av_cm_route *route)
 {
 	bool src = av_cm_is_any(ip->src), dst = av_cm_is_any(ip->dst);
 
-	if ((src || dst) && av_cm_is_own(way->path.dst))
-		return src || memcmp(ip->src, way->path.dst, sizeof(ip->src)) == 0;
-	return !dst && memcmp(ip->src, way->path.dst, sizeof(ip->src)) == 0;
+	if ((src || dst) && av_cm_is_own(route->path.dst))
+		return src || memcmp(ip->src, route->path.dst, sizeof(ip->src)) == 0;
+	return !dst && memcmp(ip->src, route->path.dst, sizeof(ip->src)) == 0;
 }
 
 /* Addresses of both ends as the requester says. Return: false: it does not, or not truly */
-static bool name_ends(struct av_cm_id *id, const struct av_cm_way *way,
+static bool name_ends(struct av_cm_id *id, const struct av_cm_route *route,
 		      const struct av_cm_message *m)
 {
 	struct av_cm_ip ip;
 
-	if (!av_cm_ip_get(&ip, m->private_data) || !is_true(&ip, way))
+	if (!av_cm_ip_get(&ip, m->private_data) || !is_true(&ip, route))
 		return false;
 	id->src = (struct av_cm_name){.port = av_cm_service_port(m->service_id), .v6 = ip.v6};
 	id->dst = (struct av_cm_name){.port = ip.src_port, .v6 = ip.v6};
@@ -568,12 +569,12 @@ static void adopt_request_params(struct av_cm_conn *c, const struct av_cm_messag
 	c->rnr_retry_count = m->rnr_retry_count;
 	c->ack_timeout = m->primary.ack_timeout;
 	c->path_mtu = m->path_mtu;
-	c->way.path.traffic_class = m->primary.traffic_class;
-	c->way.path.hop_limit = m->primary.hop_limit;
+	c->route.path.traffic_class = m->primary.traffic_class;
+	c->route.path.hop_limit = m->primary.hop_limit;
 }
 
 /* The id of the connection that is asked for. NULL: no memory, or nonsense */
-static struct av_cm_id *create_child_id(struct av_cm_id *listener, const struct av_cm_way *way,
+static struct av_cm_id *create_child_id(struct av_cm_id *listener, const struct av_cm_route *route,
 					const struct av_cm_message *m)
 {
 	bool sidr = m->attribute == AV_CM_SIDR_REQ;
@@ -585,18 +586,19 @@ static struct av_cm_id *create_child_id(struct av_cm_id *listener, const struct 
 	id->state = AV_CM_ID_CONNECT;
 	id->service_id = m->service_id;
 	id->tos = listener->tos;
-	memcpy(id->gid, way->path.dst, sizeof(id->gid));
+	memcpy(id->gid, route->path.dst, sizeof(id->gid));
 	if (listener->src.ib)
-		name_ib_ends(id, way, m->service_id);
-	if ((listener->src.ib || name_ends(id, way, m)) &&
-	    av_cm_where_gid(way->path.src, &id->where))
-		id->conn = av_cm_conn_new(id, sidr ? AV_CM_SIDR_RECEIVED : AV_CM_REQ_RECEIVED, way);
+		name_ib_ends(id, route, m->service_id);
+	if ((listener->src.ib || name_ends(id, route, m)) &&
+	    av_cm_where_gid(route->path.src, &id->where))
+		id->conn =
+			av_cm_conn_new(id, sidr ? AV_CM_SIDR_RECEIVED : AV_CM_REQ_RECEIVED, route);
 	if (!id->conn) {
 		av_cm_id_destroy(id);
 		return NULL;
 	}
 	av_cm_since(&id->where);
-	id->conn->way.device = id->where.dev->ibv.name;
+	id->conn->route.device = id->where.dev->ibv.name;
 	adopt_request_params(id->conn, m);
 	return id;
 }
@@ -623,9 +625,9 @@ static bool is_of_kind(const struct av_cm_id *listener, const struct av_cm_messa
 	return listener->qp_type == AV_CM_ANY_KIND || listener->qp_type == av_cm_kind_wanted(m);
 }
 
-uint16_t av_cm_id_requested(const struct av_cm_way *way, const struct av_cm_message *m)
+uint16_t av_cm_id_requested(const struct av_cm_route *route, const struct av_cm_message *m)
 {
-	struct av_cm_id *listener = listener_of(way, m), *child;
+	struct av_cm_id *listener = listener_of(route, m), *child;
 
 	if (!listener)
 		return AV_CM_INVALID_SERVICE_ID;
@@ -633,7 +635,7 @@ uint16_t av_cm_id_requested(const struct av_cm_way *way, const struct av_cm_mess
 		return AV_CM_INVALID_TRANSPORT;
 	if (listener->backlog == 0)
 		return AV_CM_CONSUMER;
-	child = create_child_id(listener, way, m);
+	child = create_child_id(listener, route, m);
 	if (!child)
 		return AV_CM_NO_RESOURCES;
 	if (append_request_event(listener, child, m))

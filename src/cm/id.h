@@ -42,11 +42,11 @@ void av_cm_kind_put_qpn(struct av_cm_message *rep, uint8_t qp_type, uint32_t qpn
  * The peer, or its host, refuses a request for @service_id. @reason: of its REJ, or the status of
  * its SIDR_REP; @unknown: that means that nobody listens
  */
-AV_COLD void av_cm_report_refused(const struct av_cm_way *way, uint64_t service_id, uint32_t reason,
-				  bool unknown);
+AV_COLD void av_cm_report_refused(const struct av_cm_route *route, uint64_t service_id,
+				  uint32_t reason, bool unknown);
 
 /* Nobody has answered. @requests: that were sent */
-AV_COLD void av_cm_report_silence(const struct av_cm_way *way, uint64_t service_id,
+AV_COLD void av_cm_report_silence(const struct av_cm_route *route, uint64_t service_id,
 				  unsigned int requests);
 
 /* No device leads to an address: -ENODEV, which the program gets by an event. */
@@ -160,7 +160,7 @@ AV_MUST_USE int av_cm_id_told(struct av_cm_id *id, enum av_cm_event_type event, 
  * A request for a connection has come: who listens gets a new id. Return: 0, or why it is refused:
  * enum av_cm_reason
  */
-uint16_t av_cm_id_requested(const struct av_cm_way *way, const struct av_cm_message *m);
+uint16_t av_cm_id_requested(const struct av_cm_route *route, const struct av_cm_message *m);
 
 /* Is it an id for datagrams? */
 bool av_cm_id_is_ud(const struct av_cm_id *id);

@@ -36,7 +36,7 @@ bool av_wire_is_connected(const struct av_qp_ref *end)
 {
 	const struct av_wire *w = av_wire_at(end->seg, end->qp->index);
 
-	return w && w->way.window;
+	return w && w->route.window;
 }
 
 bool av_wire_poll(void)
@@ -59,8 +59,8 @@ void av_wire_delete(struct av_wire *w)
 	for (uint32_t i = 0; i < w->addresses; i++)
 		av_net_close(w->address[i]);
 	if (w->active)
-		av_window_active(w->way.window, false);
-	av_wire_way_close(&w->way);
+		av_window_active(w->route.window, false);
+	av_wire_route_close(&w->route);
 	free(w->address);
 	free(w->first);
 	free(w->part);
@@ -87,21 +87,21 @@ struct av_wire *av_wire_new(const struct av_qp_ref *end, uint32_t addresses)
 	return w;
 }
 
-void av_wire_change_way(const struct av_qp_ref *end, struct av_wire_way *way)
+void av_wire_change_route(const struct av_qp_ref *end, struct av_wire_route *route)
 {
 	struct av_wire *w = av_wire_at(end->seg, end->qp->index);
-	struct av_wire_way old;
+	struct av_wire_route old;
 
 	AV_ASSERT_HELD(&end->qp->exec);
-	if (!w || !w->way.window || !way->window)
+	if (!w || !w->route.window || !route->window)
 		return;
-	old = w->way;
-	w->way = *way;
-	*way = old;
+	old = w->route;
+	w->route = *route;
+	*route = old;
 	if (!w->active)
 		return;
-	av_window_active(way->window, false);
-	av_window_active(w->way.window, true);
+	av_window_active(route->window, false);
+	av_window_active(w->route.window, true);
 }
 
 static struct av_wire *new_connected(const struct av_qp_ref *end, const struct ibv_qp_attr *attr)
@@ -166,12 +166,12 @@ int av_wire_make(const struct av_qp_ref *end, const struct ibv_qp_attr *attr, st
 
 	if (!w)
 		return ENOMEM;
-	err = av_wire_way_open(end, &attr->ah_attr, &w->way);
+	err = av_wire_route_open(end, &attr->ah_attr, &w->route);
 	if (err) {
 		av_wire_delete(w);
 		return err;
 	}
-	(void)!av_net_own(w->way.path.src, w->qpn); /* else they come a longer way */
+	(void)!av_net_own(w->route.path.src, w->qpn); /* else they come a longer way */
 	*made = w;
 	return 0;
 }

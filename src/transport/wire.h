@@ -38,10 +38,10 @@ AV_MUST_USE int av_wire_open(const struct av_qp_ref *end, const struct ibv_qp_at
 int av_wire_close(const struct av_qp_ref *end);
 
 /*
- * @way becomes that of a connection on the wire, and the way of before is in @way. Does nothing to
- * other queue pairs. Context: both execution rights are held
+ * @route becomes that of a connection on the wire, and the way of before is in @route. Does nothing
+ * to other queue pairs. Context: both execution rights are held
  */
-void av_wire_change_way(const struct av_qp_ref *end, struct av_wire_way *way);
+void av_wire_change_route(const struct av_qp_ref *end, struct av_wire_route *route);
 
 /* Is an own connection on the wire? Context: the caller serialises changes of the queue pair */
 bool av_wire_is_connected(const struct av_qp_ref *end);

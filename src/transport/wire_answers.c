@@ -98,7 +98,7 @@ static bool go_back(const struct answer *a)
 	if (a->w->repeated)
 		return false;
 	av_wire_rewind(a->end, a->w, a->w->acked);
-	av_window_lost(a->w->way.window);
+	av_window_lost(a->w->route.window);
 	a->w->repeated = true;
 	return true;
 }

@@ -251,8 +251,8 @@ bool av_wire_is_peer(const struct av_qp_ref *end, const struct av_net_packet *pa
 	return w && p->dest_qpn == w->qpn && atomic_load(&end->qp->qpn) == w->qpn &&
 	       (p->opcode == AV_OPCODE_CNP || (p->opcode & SERVICE_BITS) == w->service) &&
 	       is_of_partition(p) &&
-	       memcmp(packet->path.src, w->way.path.dst, sizeof(w->way.path.dst)) == 0 &&
-	       memcmp(packet->path.dst, w->way.path.src, sizeof(w->way.path.src)) == 0;
+	       memcmp(packet->path.src, w->route.path.dst, sizeof(w->route.path.dst)) == 0 &&
+	       memcmp(packet->path.dst, w->route.path.src, sizeof(w->route.path.src)) == 0;
 }
 
 static void settled(void)

@@ -25,7 +25,7 @@
 /* It is of no service, and has no sequence. A lost one is sent again for the next mark. */
 static void notify(const struct av_qp_ref *end, const struct av_wire *w)
 {
-	struct av_net_burst *burst = av_net_burst(&w->way.path, end->seg->head->device);
+	struct av_net_burst *burst = av_net_burst(&w->route.path, end->seg->head->device);
 	struct av_packet p = {
 		.opcode = AV_OPCODE_CNP,
 		.becn = true,
@@ -65,9 +65,9 @@ void av_wire_notified(const struct av_qp_ref *end, const struct av_net_packet *p
 
 	av_sq_progress_enter(end);
 	w = av_wire_at(end->seg, end->qp->index);
-	if (w && w->way.window && av_wire_is_peer(end, packet)) {
+	if (w && w->route.window && av_wire_is_peer(end, packet)) {
 		av_count_req(end->qp, AV_REQ_NOTIFIED);
-		av_window_lost(w->way.window);
+		av_window_lost(w->route.window);
 	}
 	av_sq_progress_entered(end, &none, true);
 }

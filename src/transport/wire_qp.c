@@ -59,31 +59,31 @@ static void fill_connection_path(const struct av_qp_ref *end, const struct ibv_a
 	path->flow_label = ah->grh.flow_label;
 }
 
-int av_wire_way_open(const struct av_qp_ref *end, const struct ibv_ah_attr *ah,
-		     struct av_wire_way *way)
+int av_wire_route_open(const struct av_qp_ref *end, const struct ibv_ah_attr *ah,
+		       struct av_wire_route *route)
 {
 	int err;
 
-	fill_connection_path(end, ah, &way->path);
-	way->window = av_window_join(way->path.dst);
-	if (!way->window)
+	fill_connection_path(end, ah, &route->path);
+	route->window = av_window_join(route->path.dst);
+	if (!route->window)
 		return ENOMEM;
-	err = -av_net_open(way->path.src);
+	err = -av_net_open(route->path.src);
 	if (err == 0)
 		return 0;
-	av_net_warn(way->path.src, -err);
-	av_window_leave(way->window);
-	way->window = NULL;
+	av_net_warn(route->path.src, -err);
+	av_window_leave(route->window);
+	route->window = NULL;
 	return err;
 }
 
-void av_wire_way_close(struct av_wire_way *way)
+void av_wire_route_close(struct av_wire_route *route)
 {
-	if (!way->window)
+	if (!route->window)
 		return;
-	av_net_close(way->path.src);
-	av_window_leave(way->window);
-	way->window = NULL;
+	av_net_close(route->path.src);
+	av_window_leave(route->window);
+	route->window = NULL;
 }
 
 #define FIRST	131072u	 /* what a receive buffer of Linux's default size takes */

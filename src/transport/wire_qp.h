@@ -46,7 +46,7 @@ void av_wire_credited(struct av_wire *w, uint8_t code);
 
 /* The way of a connection on the wire to its peer, from the attributes of its address. */
 
-struct av_wire_way {
+struct av_wire_route {
 	struct av_net_path path;  /* its source address is open */
 	struct av_window *window; /* to the peer's host; NULL: there is no way */
 };
@@ -56,11 +56,11 @@ struct av_wire_way {
  * Context: no execution right held. Return: 0, or an errno of ibv_modify_qp(): ENOMEM, EADDRINUSE,
  * EADDRNOTAVAIL; then there is no way
  */
-AV_MUST_USE int av_wire_way_open(const struct av_qp_ref *end, const struct ibv_ah_attr *ah,
-				 struct av_wire_way *way);
+AV_MUST_USE int av_wire_route_open(const struct av_qp_ref *end, const struct ibv_ah_attr *ah,
+				   struct av_wire_route *route);
 
 /* End it, if there is one. Context: no execution right held */
-void av_wire_way_close(struct av_wire_way *way);
+void av_wire_route_close(struct av_wire_route *route);
 
 /*
  * How many bytes may be on their way to another host. The queue pairs of this process that send
@@ -140,7 +140,7 @@ struct av_wire {
 	struct av_wire_joined *joined; /* its groups; guarded by a mutex: wire_arrive.c */
 	uint32_t joined_count;
 
-	struct av_wire_way way; /* to the peer; guarded by @exec and @resp */
+	struct av_wire_route route; /* to the peer; guarded by @exec and @resp */
 	enum av_service service;
 	uint32_t mtu; /* bytes of payload */
 

@@ -34,7 +34,7 @@ static const struct av_qp_ref nobody;
 
 static int32_t window(const struct av_wire *w)
 {
-	uint32_t packets = av_window_share(w->way.window) / w->mtu;
+	uint32_t packets = av_window_share(w->route.window) / w->mtu;
 
 	if (packets == 0)
 		return 1;
@@ -87,7 +87,7 @@ static uint32_t interface_room(struct sending *s)
 	}
 	if (s->left == 0) {
 		flush_send_burst(s);
-		s->full = waits && !av_net_has_room(&s->w->way.path);
+		s->full = waits && !av_net_has_room(&s->w->route.path);
 		s->left = s->full ? 0 : av_net_room(s->w->mtu);
 	}
 	return s->left;
@@ -157,7 +157,7 @@ static bool is_waiting(const struct av_qp_ref *end, const struct av_wire *w)
 static void set_active(struct av_wire *w, bool active)
 {
 	if (w->active != active)
-		av_window_active(w->way.window, active);
+		av_window_active(w->route.window, active);
 	w->active = active;
 }
 
@@ -176,7 +176,7 @@ static void wait_for_turn(const struct av_qp_ref *end, const struct av_wire *w)
 /* What is known of why there is no answer, -errno. */
 static int take_path_error(struct av_wire *w)
 {
-	int err = w->asked ? av_net_icmp_error(&w->way.path) : 0;
+	int err = w->asked ? av_net_icmp_error(&w->route.path) : 0;
 
 	w->asked = false;
 	return err ? err : w->obstacle;
@@ -191,13 +191,13 @@ void av_wire_progress(const struct av_qp_ref *end, struct av_wire *w, bool ackno
 	AV_ASSERT_HELD(&end->qp->exec);
 	if (end->qp->timeout_spent == 0 && since < now)
 		w->answer_ns = now - since;
-	rest_ns = av_window_rest(w->way.window, w->mtu, w->answer_ns);
+	rest_ns = av_window_rest(w->route.window, w->mtu, w->answer_ns);
 	w->rest_until_ns = rest_ns ? now + rest_ns : 0;
 	end->qp->rnr_spent = end->qp->timeout_spent = 0;
 	w->waits = w->repeated = false;
 	w->obstacle = 0;
 	if (acknowledgement)
-		av_window_acknowledged(w->way.window, w->mtu, now);
+		av_window_acknowledged(w->route.window, w->mtu, now);
 	if (w->asked)
 		(void)!take_path_error(w);
 	atomic_store(&end->qp->deadline_ns, now + p.interval_ns);
@@ -210,7 +210,7 @@ void av_wire_progress(const struct av_qp_ref *end, struct av_wire *w, bool ackno
  */
 static uint32_t parts_of_try(const struct av_wire *w, uint64_t interval_ns)
 {
-	bool crowded = av_window_heard(w->way.window, av_now_ns() - interval_ns);
+	bool crowded = av_window_heard(w->route.window, av_now_ns() - interval_ns);
 
 	return crowded ? AV_TRY / 2 : AV_TRY;
 }
@@ -232,7 +232,7 @@ static bool handle_answer_timeout(const struct sending *s)
 	enum av_fault fault;
 
 	if (!w->waits)
-		av_window_lost(w->way.window);
+		av_window_lost(w->route.window);
 	if (!w->waits && p.tries) {
 		fault = av_retry_count(s->end, AV_WAIT_NO_ANSWER, parts_of_try(w, p.interval_ns));
 		if (fault != AV_FAULT_NONE) {
@@ -242,7 +242,7 @@ static bool handle_answer_timeout(const struct sending *s)
 		}
 		w->asked = av_retry_is_last(s->end->qp);
 		if (w->asked)
-			av_net_icmp_watch(&w->way.path);
+			av_net_icmp_watch(&w->route.path);
 	}
 	w->waits = w->repeated = false;
 	av_wire_rewind(s->end, w, w->acked);
@@ -288,7 +288,7 @@ static uint8_t longest_part(const struct av_wire *w)
 static uint32_t read_part(const struct sending *s)
 {
 	uint8_t *part = request_part_size(s->end, s->w, s->w->next);
-	uint32_t most = av_window_answer(s->w->way.window) / s->w->mtu;
+	uint32_t most = av_window_answer(s->w->route.window) / s->w->mtu;
 
 	while (*part > 1 && *part > most)
 		*part /= 2;
@@ -364,7 +364,7 @@ static uint8_t *put_request_packet(struct sending *s, const struct av_packet *p)
 {
 	s->left -= s->left > 0;
 	if (!s->burst)
-		s->burst = av_net_burst(&s->w->way.path, s->end->seg->head->device);
+		s->burst = av_net_burst(&s->w->route.path, s->end->seg->head->device);
 	return s->burst ? av_net_put(s->burst, p) : NULL;
 }
 

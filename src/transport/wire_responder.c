@@ -64,7 +64,7 @@ static void put_short(const struct arrival *a, struct av_net_burst *burst,
 static void send_answer(const struct arrival *a, enum av_operation operation, uint32_t psn,
 			uint8_t syndrome, uint64_t original)
 {
-	struct av_net_burst *burst = av_net_burst(&a->w->way.path, a->end->seg->head->device);
+	struct av_net_burst *burst = av_net_burst(&a->w->route.path, a->end->seg->head->device);
 
 	if (!burst)
 		return;
@@ -387,7 +387,7 @@ static struct av_wire_message answer_of(const struct arrival *a)
 /* Send packets until the answer is given, or refused, or @until is the next one. */
 static void send_read_responses(struct arrival *a, uint32_t until)
 {
-	struct av_net_burst *burst = av_net_burst(&a->w->way.path, a->end->seg->head->device);
+	struct av_net_burst *burst = av_net_burst(&a->w->route.path, a->end->seg->head->device);
 	struct av_wire_message m = answer_of(a);
 	struct av_wire_read *r = &a->w->read;
 
@@ -429,7 +429,7 @@ static uint64_t answer_read(struct arrival *a)
 	for (uint32_t i = 0; i < READ_STEPS && r->next < r->packets && room; i++) {
 		uint32_t left = r->packets - r->next;
 
-		room = r->packets == 1 || av_net_has_room(&a->w->way.path);
+		room = r->packets == 1 || av_net_has_room(&a->w->route.path);
 		if (room)
 			send_read_responses(a, r->next + (left < step ? left : step));
 	}

@@ -550,7 +550,7 @@ static void begin_state(struct av_qp *qp, enum ibv_qp_state from, enum ibv_qp_st
 
 /* What a change needs beside its attributes, and leaves to do. */
 struct change {
-	struct av_wire_way way; /* to another host, of the new address; then that of before */
+	struct av_wire_route way; /* to another host, of the new address; then that of before */
 	enum ibv_qp_state to;
 	/* At RTR, within the host: it may have been sending too early. */
 	struct av_qp_ref requester;
@@ -569,7 +569,7 @@ static int apply_qp_change(struct av_qp *qp, const struct ibv_qp_attr *attr, int
 	store_qp_attr(&qp->end.qp->attr, attr, mask);
 	if (!(mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)) /* must be requested each time */
 		qp->end.qp->attr.en_sqd_async_notify = 0;
-	av_wire_change_way(&qp->end, &c->way);
+	av_wire_change_route(&qp->end, &c->way);
 	if (mask & IBV_QP_STATE) {
 		begin_state(qp, from, c->to);
 		qp->ibv.state = c->to;
@@ -614,12 +614,12 @@ static int get_on_wire(struct av_qp *qp, const struct ibv_qp_attr *attr, int mas
 
 /* The way of an address that is changed while the queue pair is drained (SQD). */
 static int get_way(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask,
-		   struct av_wire_way *way)
+		   struct av_wire_route *way)
 {
 	if (!(mask & IBV_QP_AV) || atomic_load(&qp->end.qp->state) != IBV_QPS_SQD ||
 	    !av_wire_is_connected(&qp->end))
 		return 0;
-	return av_wire_way_open(&qp->end, &attr->ah_attr, way);
+	return av_wire_route_open(&qp->end, &attr->ah_attr, way);
 }
 
 /*
@@ -664,7 +664,7 @@ static int modify_qp(struct av_context *ctx, struct av_qp *qp, const struct ibv_
 		return err;
 	err = quiesce(qp, empties);
 	if (err) {
-		av_wire_way_close(&c.way);
+		av_wire_route_close(&c.way);
 		return err;
 	}
 	if (atomic_load(&qp->end.qp->qpn) != qp->ibv.qp_num)
@@ -674,7 +674,7 @@ static int modify_qp(struct av_context *ctx, struct av_qp *qp, const struct ibv_
 	if (err == 0)
 		err = apply_qp_change(qp, attr, mask, &c);
 	resume_modified_qp(qp, empties);
-	av_wire_way_close(&c.way);
+	av_wire_route_close(&c.way);
 	if (atomic_load(&qp->end.qp->state) == IBV_QPS_RESET ||
 	    atomic_load(&qp->end.qp->state) == IBV_QPS_INIT)
 		av_wire_close(&qp->end);

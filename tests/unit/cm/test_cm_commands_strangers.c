@@ -445,13 +445,13 @@ static void disconnected_before_rtu(void **state)
 static void given_up(void **state)
 {
 	const uint8_t guid[] = {1, 2, 3, 4, 5, 6, 7, 8};
-	const struct av_cm_way way = {.path = back_to(2)};
+	const struct av_cm_route route = {.path = back_to(2)};
 	const struct av_cm_message m = {.attribute = AV_CM_REQ, .ca_guid = 0x0102030405060708};
 	struct av_cm_conn *c;
 	struct av_cm_message a;
 
 	av_cm_lock();
-	c = av_cm_conn_new(NULL, AV_CM_REQ_SENT, &way);
+	c = av_cm_conn_new(NULL, AV_CM_REQ_SENT, &route);
 	assert_non_null(c);
 	av_cm_conn_request(c, &m);
 	av_cm_conn_abandon(c);

@@ -323,7 +323,7 @@ static void concurrent_additions_are_all_counted(void **state)
 	assert_int_equal(word, ADDERS * ADD_TURNS);
 }
 
-/* Every rule of copying, by the way that @way points to. */
+/* Every rule of copying, by the way that @route points to. */
 #define RULES(way)                                                                            \
 	{                                                                                     \
 		cmocka_unit_test_prestate(every_size_at_every_offset, way),                   \

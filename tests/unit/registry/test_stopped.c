@@ -169,7 +169,7 @@ static uint32_t add(void)
 	return ref;
 }
 
-/* A process with a context that ends as @way says. */
+/* A process with a context that ends as @route says. */
 static pid_t other(void (*way)(uint32_t ref))
 {
 	pid_t pid = fork();

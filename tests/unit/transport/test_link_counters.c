@@ -56,7 +56,7 @@ static const struct {
 /* What is not named is 0. */
 static const struct {
 	uint32_t op, bytes;
-	enum { PLAIN, LARGE, MARKS } way;
+	enum { PLAIN, LARGE, MARKS } route;
 	struct link_fault fault;
 	uint64_t at_a[COUNTERS], at_b[COUNTERS];
 } rows[] = {
@@ -165,8 +165,8 @@ static void on_the_way(void **state)
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		const struct link_exchange e = {.name = "a request",
 						.type = IBV_QPT_RC,
-						.mtu = rows[i].way == LARGE ? IBV_MTU_4096 : 0,
-						.congested = rows[i].way == MARKS,
+						.mtu = rows[i].route == LARGE ? IBV_MTU_4096 : 0,
+						.congested = rows[i].route == MARKS,
 						.request = {POST(rows[i].op, rows[i].bytes)}};
 
 		run(&e, rows[i].fault.packet == LINK_NONE ? NULL : &rows[i].fault, e.congested,

@@ -64,8 +64,8 @@ static void set_up(enum av_service service)
 			     .part = part,
 			     .acked = FIRST};
 	w.sent = FIRST;
-	w.way.window = av_window_join(there);
-	assert_non_null(w.way.window);
+	w.route.window = av_window_join(there);
+	assert_non_null(w.route.window);
 	memset(&table, 0, sizeof(table));
 	assert_int_equal(av_table_set(&table, INDEX, &w), 0);
 	atomic_store(&f.seg.wires, &table);
@@ -75,8 +75,8 @@ static void tear_down(void)
 {
 	av_timer_stop(&f.seg);
 	if (w.active)
-		av_window_active(w.way.window, false);
-	av_window_leave(w.way.window);
+		av_window_active(w.route.window, false);
+	av_window_leave(w.route.window);
 	av_table_fini(&table);
 	fake_close(&f);
 }

@@ -115,8 +115,8 @@ static void sending_does_not_wait(void **state)
 {
 	struct av_wire *w = put();
 
-	w->way.window = av_window_join(w->way.path.dst);
-	assert_non_null(w->way.window);
+	w->route.window = av_window_join(w->route.path.dst);
+	assert_non_null(w->route.window);
 	atomic_store(&end.qp->sq_tail, 1);
 	atomic_store(&w->owes, true);
 	atomic_store(&end.qp->resp.owner, LIVING);
