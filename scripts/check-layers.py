@@ -11,6 +11,7 @@
 - No two .c files have the same name, and no functions of two modules of src/: a debugger, a
   profile and a search show the name alone.
 - The guard of a header says where the header is.
+- No identifier of src/ has a word that the field has another one for (WORDS).
 
 One line per violation; exit status 1 if there is any.
 """
@@ -45,6 +46,11 @@ LARGEST_CYCLE = 3
 
 # How the guards of a folder's headers begin. What follows is the path from there.
 GUARDS = {"src": "AV_", "tools/anyverbs": "AV_TOOL_", "bench": "BENCH_", "include": ""}
+
+# Words of before, and the field's.
+WORDS = {"astray": "misrouted", "recall": "revoke", "linger": "deferred", "lingering": "deferred",
+         "park": "wait", "parked": "waiting", "handout": "fd_pass", "assist": "coop",
+         "overdue": "due", "hush": "stop", "drive": "progress"}
 
 RANK = {room: rank for rank, line in enumerate(ROOMS) for room in line}
 # A definition: at column 0, its brace in a line of its own.
@@ -163,6 +169,16 @@ def check_function_names(root):
             yield f"{name}(): one name for several functions: {', '.join(sorted(paths))}"
 
 
+def check_words(root):
+    for path in sources(root / "src"):
+        text = re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', "", path.read_text(encoding="utf-8"),
+                      flags=re.S)
+        for name in sorted(set(re.findall(r"[A-Za-z_]\w*", text))):
+            for word in name.lower().split("_"):
+                if word in WORDS:
+                    yield f"{path.relative_to(root)}: {name}: say {WORDS[word]}, not {word}"
+
+
 def check_guards(root):
     for folder, prefix in GUARDS.items():
         for path in sorted((root / folder).rglob("*.h")):
@@ -184,7 +200,8 @@ def main():
     else:
         found = [*check_layers(args.root), *check_cycles(args.root),
                  *check_names(args.root, ["src", "tools", "bench"]),
-                 *check_function_names(args.root), *check_guards(args.root)]
+                 *check_function_names(args.root), *check_guards(args.root),
+                 *check_words(args.root)]
     for line in found:
         print(line)
     return 1 if found else 0

@@ -151,7 +151,8 @@ void av_mm_quiesce_end(void)
 	pthread_mutex_unlock(&own.mutex);
 }
 
-/* Can a copy by this key be kept from the program's memory? @of: what has to linger for that */
+/* Can a copy by this key be kept from the program's memory? @of: what has to be deferred for that
+ */
 static bool can_be_deferred(struct av_seg *seg, const struct av_key *k, struct av_deferred_of *of)
 {
 	*of = (struct av_deferred_of){0};

@@ -52,7 +52,7 @@ void av_mm_quiesce_end(void);
 /*
  * End the key and its uses, or, if a peer is stopped in one, those that lead to the program's
  * memory (memory/unmapped.h). Context: the owner; no lock held; waits for copies
- * under way. Return: as av_key_destroy(); ETIMEDOUT only if it cannot linger
+ * under way. Return: as av_key_destroy(); ETIMEDOUT only if it cannot be deferred
  */
 AV_MUST_USE int av_region_end(struct av_seg *seg, uint32_t key);
 
@@ -64,7 +64,7 @@ AV_MUST_USE int av_region_change(struct av_seg *seg, uint32_t key, const struct 
  *
  * Deregistration does not wait for a stopped peer. System calls of its are revoked
  * (memory/unmapped.h). Where it loads and stores in pages that it has mapped, the program gets
- * other pages in their place, or none, and the old ones linger. So do the key's entry, the
+ * other pages in their place, or none, and the old ones are deferred. So are the key's entry, the
  * descriptor of a part of the shared heap and the list of a UMR key, since the peer may be anywhere
  * in its translation, and device memory. All are freed on the next occasion after its pin is gone.
  *
@@ -79,36 +79,36 @@ struct av_deferred_of {
 };
 
 /*
- * @key has been withdrawn, but a peer uses it. From here on its entry lingers, and what @of says.
- * Return: false: for want of memory
+ * @key has been withdrawn, but a peer uses it. From here on its entry is deferred, and what @of
+ * says. Return: false: for want of memory
  */
 AV_MUST_USE bool av_deferred_begin(struct av_seg *seg, uint32_t key,
 				   const struct av_deferred_of *of);
 
-/* It does not linger after all. Nothing of it has been freed since it began. */
+/* It is not deferred after all. Nothing of it has been freed since it began. */
 void av_deferred_cancel(struct av_seg *seg, uint32_t key);
 
 /*
  * Free memory of the segment's heap to which keys have led: the list of a UMR key, a block of
- * device memory. At once, or when no key that led there lingers any more.
+ * device memory. At once, or when no key that led there is deferred any longer.
  */
 void av_deferred_free_memory(struct av_seg *seg, uint64_t offset, uint64_t bytes);
 
-/* Does the key linger: do accesses through it concern nobody? */
+/* Is the key deferred: do accesses through it concern nobody? */
 bool av_deferred_has_key(struct av_seg *seg, uint32_t key);
 
-/* Does a key linger that leads to this part of the shared heap? */
+/* Is a key deferred that leads to this part of the shared heap? */
 bool av_deferred_has_part(struct av_seg *seg, uint32_t part);
 
 /* Wait until nobody uses it by such a key: AV_PATIENCE_NS for each, since their users are stopped.
  */
 void av_deferred_wait(struct av_seg *seg, uint32_t part);
 
-/* Free a block of pages, or a part's descriptor, at once or when it does not linger any more. */
+/* Free a block of pages, or a part's descriptor, at once, or when it is deferred no longer. */
 void av_deferred_free_pages(struct av_seg *seg, uint64_t at);
 void av_deferred_free_part(struct av_seg *seg, uint32_t part);
 
-/* The region has ended: from here on what lingers of it may be freed. */
+/* The region has ended: from here on what was deferred of it may be freed. */
 void av_deferred_settle(struct av_seg *seg, uint32_t key);
 
 /* Free what nobody uses any more. */

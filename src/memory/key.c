@@ -260,7 +260,7 @@ static bool is_that(struct av_seg *seg, uint32_t key, const void *that)
 	return key == *(const uint32_t *)that;
 }
 
-int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_defer *linger)
+int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_defer *defer)
 {
 	struct av_key *k = av_key_entry(seg, key);
 	uint64_t until = 0;
@@ -270,7 +270,7 @@ int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_defer *linger)
 	k->tag = key & 0xff;
 	av_lock_release(&k->lock);
 	if (!av_pin_try_drain(seg, is_that, &key, &until)) {
-		if (linger && linger(seg, key))
+		if (defer && defer(seg, key))
 			return 0;
 		if (!av_pin_drain(seg, key)) {
 			restore_withdrawn_key(k, key);

@@ -176,11 +176,11 @@ typedef bool av_key_defer(struct av_seg *seg, uint32_t key);
 
 /*
  * End a region's key and its uses, for memory/deferred_free.h.
- * @linger: asked if a peer is stopped in such a use; NULL: no
+ * @defer: asked if a peer is stopped in such a use; NULL: no
  * Return: 0; EBUSY: windows are counted, and nothing has changed; ETIMEDOUT: a peer has been
  * stopped in a use, and nothing has changed, but other uses were refused meanwhile.
  */
-AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_defer *linger);
+AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_defer *defer);
 
 /* Replace all fields but those of windows. Uses meanwhile wait. Return: as above. */
 AV_MUST_USE int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what);

@@ -28,7 +28,7 @@
 
 #define COLLAPSE_TRIES 4 /* for EAGAIN and EBUSY: others are looking at a page */
 
-enum state { FREE, USED, LINGERING };
+enum state { FREE, USED, DEFERRED };
 
 struct block {
 	uint64_t at, bytes;
@@ -44,7 +44,7 @@ struct av_pages {
 	struct block *list; /* sorted, without gaps: from the lowest block to the end */
 	uint32_t count, room;
 	_Atomic uint64_t begin; /* of the first block; 0: none yet */
-	_Atomic uint32_t lingering;
+	_Atomic uint32_t deferred;
 };
 
 struct av_pages *av_pages_create(uint32_t ref, const struct av_own_fd *file, void *base,
@@ -127,8 +127,8 @@ static void release_page_block(struct av_pages *p, struct block *b)
 {
 	uint32_t i = (uint32_t)(b - p->list);
 
-	if (b->state == LINGERING)
-		atomic_fetch_sub(&p->lingering, 1);
+	if (b->state == DEFERRED)
+		atomic_fetch_sub(&p->deferred, 1);
 	b->state = FREE;
 	if (i + 1 < p->count && p->list[i + 1].state == FREE) {
 		b->bytes += p->list[i + 1].bytes;
@@ -263,7 +263,7 @@ static bool back_page_block(struct av_pages *p, enum av_pages_wish wish,
 	       av_file_back(av_own_fd(p->file), block->at, block->bytes) == 0;
 }
 
-/* Several threads may see that nobody holds a lingering block: only one of them frees it. */
+/* Several threads may see that nobody holds a deferred block: only one of them frees it. */
 static bool claim_deferred_block(struct av_pages *p, uint64_t at)
 {
 	struct block *b;
@@ -271,10 +271,10 @@ static bool claim_deferred_block(struct av_pages *p, uint64_t at)
 
 	pthread_mutex_lock(&p->mutex);
 	b = find_page_block(p, at);
-	mine = b && b->state == LINGERING;
+	mine = b && b->state == DEFERRED;
 	if (mine) {
 		b->state = USED;
-		atomic_fetch_sub(&p->lingering, 1);
+		atomic_fetch_sub(&p->deferred, 1);
 	}
 	pthread_mutex_unlock(&p->mutex);
 	return mine;
@@ -288,7 +288,7 @@ static void sweep_deferred_blocks(struct av_pages *p)
 		next = 0;
 		pthread_mutex_lock(&p->mutex);
 		for (uint32_t i = 0; i < p->count && !next; i++)
-			if (p->list[i].state == LINGERING && p->list[i].at > at)
+			if (p->list[i].state == DEFERRED && p->list[i].at > at)
 				next = p->list[i].at;
 		pthread_mutex_unlock(&p->mutex);
 		at = next;
@@ -305,7 +305,7 @@ static struct av_page_block reserve_block(struct av_pages *p, uint64_t bytes,
 		wish != AV_PAGES_SMALL && bytes >= AV_HUGE_PAGE_BYTES ? AV_HUGE_PAGE_BYTES : unit;
 	struct av_page_block block = {.bytes = av_round_up(bytes, unit)};
 
-	if (atomic_load(&p->lingering))
+	if (atomic_load(&p->deferred))
 		sweep_deferred_blocks(p);
 	block.at = alloc_page_block(p, block.bytes, align);
 	return block;
@@ -355,8 +355,8 @@ void av_pages_defer(struct av_pages *p, uint64_t at)
 	pthread_mutex_lock(&p->mutex);
 	b = find_page_block(p, at);
 	if (b && b->state == USED) {
-		b->state = LINGERING;
-		atomic_fetch_add(&p->lingering, 1);
+		b->state = DEFERRED;
+		atomic_fetch_add(&p->deferred, 1);
 	}
 	pthread_mutex_unlock(&p->mutex);
 }

@@ -7,8 +7,8 @@
  * without privilege or setting, except that THP must not be denied for shared memory. Pages are
  * backed before they are handed out, except for memory of the program that moves in piece by piece.
  *
- * A block that other processes have mapped as a shared region lingers when its owner frees it: its
- * range is reused when the last of them is gone.
+ * The free of a block that other processes have mapped as a shared region is deferred: its range is
+ * reused when the last of them is gone.
  */
 #ifndef AV_SEGMENT_PAGES_H
 #define AV_SEGMENT_PAGES_H

@@ -21,12 +21,12 @@
 #include "transport/wire.h"
 
 /* In the queue pair's @flush_due. */
-enum overdue {
+enum flush_due {
 	FLUSH = 1,
 	END = 2, /* and tell of it, where the queue is shared */
 };
 
-static void defer_to_timer(const struct av_qp_ref *end, enum overdue what)
+static void defer_to_timer(const struct av_qp_ref *end, enum flush_due what)
 {
 	atomic_fetch_or(&end->qp->flush_due, what);
 	av_timer_watch(end, av_now_ns() + AV_FLUSH_DUE_NS);
@@ -55,7 +55,7 @@ void av_deferred_flush(const struct av_qp_ref *end)
 }
 
 /*
- * Flush what is overdue, if the right is free by now. The timer comes by until it is.
+ * Flush what is flush_due, if the right is free by now. The timer comes by until it is.
  * Context: the right @exec is held, no @resp; does not wait.
  */
 static void flush_due_look(const struct av_qp_ref *end)

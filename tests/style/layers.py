@@ -50,6 +50,8 @@ BAD = [
     ({"src/base/low.c": "static int find(int a,\n\t\tint b)\n{\n}\n",
       "src/queue/two.c": "void two(void)\n{\n}\n\nstatic int *find(void)\n{\n}\n"},
      "find(): one name for several functions: src/base/low, src/queue/two"),
+    ({"src/base/low.c": "/* park */\nextern int av_park_it;\n"},
+     "src/base/low.c: av_park_it: say wait, not park"),
     ({"src/base/low.h": "#ifndef AV_LOW_H\n#define AV_LOW_H\n#endif\n"},
      "src/base/low.h: the guard is not AV_BASE_LOW_H"),
 ]
