@@ -26,7 +26,7 @@
 #include "registry/directory.h"
 #include "segment/observers.h"
 #include "segment/segment_map.h"
-#include "transport/wire_faults.h"
+#include "transport/inject.h"
 
 /* The rules of a device. Used by who receives alone. */
 struct rules {

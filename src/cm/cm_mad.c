@@ -10,7 +10,7 @@
 #include "device/port.h"
 #include "net/address.h"
 #include "registry/directory.h"
-#include "transport/wire_faults.h"
+#include "transport/inject.h"
 #include "transport/wire_qp.h"
 
 #define INDEX_BITS 16

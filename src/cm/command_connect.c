@@ -12,7 +12,7 @@
 #include "observe/diagnosis.h"
 #include "registry/cm_ports.h"
 #include "registry/directory.h"
-#include "transport/wire_faults.h"
+#include "transport/inject.h"
 
 /* Commands of a connection: asking, listening, accepting, refusing, ending. */
 

@@ -12,6 +12,7 @@
 #include "net/net.h"
 #include "registry/multicast.h"
 #include "segment/observers.h"
+#include "transport/inject.h"
 #include "transport/operations.h"
 #include "transport/receive.h"
 #include "transport/report.h"
@@ -19,7 +20,6 @@
 #include "transport/state.h"
 #include "transport/timer.h"
 #include "transport/wire.h"
-#include "transport/wire_faults.h"
 #include "wire/packet.h"
 
 /* Reading and writing the header area of a datagram. */

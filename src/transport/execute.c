@@ -6,11 +6,11 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "transport/inject.h"
 #include "transport/operations.h"
 #include "transport/report.h"
 #include "transport/rules.h"
 #include "transport/state.h"
-#include "transport/wire_faults.h"
 
 /* --- the opcodes ----------------------------------------------------------------- */
 

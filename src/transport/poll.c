@@ -10,7 +10,7 @@
 #include "registry/directory.h"
 #include "transport/coop_copy.h"
 #include "transport/progress.h"
-#include "transport/place.h"
+#include "transport/receive.h"
 #include "transport/report.h"
 #include "transport/wire.h"
 

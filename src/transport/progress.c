@@ -2,8 +2,12 @@
 #include "transport/progress.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
+#include "memory/translate.h"
+#include "memory/xfer.h"
 #include "observe/diagnosis.h"
 #include "registry/directory.h"
 #include "transport/capture.h"
@@ -13,12 +17,174 @@
 #include "transport/operations.h"
 #include "transport/receive.h"
 #include "transport/report.h"
+#include "transport/reset.h"
 #include "transport/retry.h"
 #include "transport/rules.h"
-#include "transport/send_sum.h"
 #include "transport/state.h"
 #include "transport/timer.h"
 #include "transport/wire.h"
+#include "transport/wire_move.h"
+
+/* Sums over the buffers of requests that wait. */
+
+#define PLACES (AV_SLAB_CHUNKS * AV_OBJ_CHUNK)
+#define PIECE  1024u
+
+/* The sum of the request at the head of a queue pair. Guarded by its right @exec. */
+struct entry {
+	uint32_t qpn, number; /* which request; 0: none */
+	uint64_t sum;
+	uint64_t changes; /* of the queue pair so far */
+};
+
+struct av_send_sums {
+	struct entry at[PLACES];
+};
+
+/* FNV-1a, by words. It is quick, and misses a change with probability 2^-64. */
+static uint64_t hash_send_bytes(uint64_t sum, const uint8_t *data, uint64_t bytes)
+{
+	for (uint64_t i = 0; i < bytes; i++)
+		sum = (sum ^ data[i]) * 0x100000001b3ull;
+	return sum;
+}
+
+static bool sum_spans(struct av_spans left, uint64_t bytes, uint64_t *sum)
+{
+	uint8_t piece[PIECE];
+
+	*sum = 0xcbf29ce484222325ull;
+	for (uint64_t n; bytes > 0; bytes -= n) {
+		struct av_spans to, from = left;
+
+		n = bytes < PIECE ? bytes : PIECE;
+		av_spans_local(&to, NULL, piece, n);
+		from.bytes = n;
+		if (av_xfer_copy(&to, &from, av_now_coarse_ns()) != AV_FAULT_NONE)
+			return false;
+		*sum = hash_send_bytes(*sum, piece, n);
+		av_spans_skip(&left, n);
+	}
+	return true;
+}
+
+/* Return:  false: there is nothing to sum, or it cannot be reached */
+static bool sum_send_buffers(const struct av_qp_ref *end, const struct av_sq_wqe *wqe,
+			     uint64_t *sum)
+{
+	uint64_t bytes = wqe->bytes < AV_SEND_SUM_BYTES ? wqe->bytes : AV_SEND_SUM_BYTES;
+	struct av_spans spans;
+	bool ok;
+
+	if (!av_wr_opcode(wqe->opcode)->source || (wqe->flags & IBV_SEND_INLINE) || !bytes ||
+	    wqe->count > AV_MAX_SGE ||
+	    av_mem_get_list(end->seg, end->qp->pd, 0, wqe->sge, wqe->count, bytes, &spans) !=
+		    AV_CHECK_NONE)
+		return false;
+	ok = sum_spans(spans, bytes, sum);
+	av_mem_put_list(&spans);
+	return ok;
+}
+
+static struct entry *get_send_sum_entry(const struct av_qp_ref *end, bool make)
+{
+	struct av_send_sums *sums = atomic_load(&end->seg->sums), *none = NULL;
+
+	if (!sums && make) {
+		sums = calloc(1, sizeof(*sums));
+		if (sums && !atomic_compare_exchange_strong(&end->seg->sums, &none, sums)) {
+			free(sums);
+			sums = none;
+		}
+	}
+	return sums && end->qp->index < PLACES ? &sums->at[end->qp->index] : NULL;
+}
+
+/*
+ * The request at the head of an own queue has begun to wait, or is tried again.
+ * Context: @exec is held.
+ */
+static void send_sum_look(const struct av_qp_ref *end, const struct av_sq_wqe *wqe)
+{
+	AV_UNCANCELLED;
+	struct entry *e = get_send_sum_entry(end, true);
+	uint32_t qpn = atomic_load(&end->qp->qpn);
+	uint64_t sum;
+
+	if (!e || !sum_send_buffers(end, wqe, &sum))
+		return;
+	if (e->qpn != qpn)
+		*e = (struct entry){.qpn = qpn};
+	if (e->number == end->qp->sq_next + 1)
+		e->changes += e->sum != sum;
+	e->number = end->qp->sq_next + 1;
+	e->sum = sum;
+}
+
+uint64_t av_send_sum_changes(const struct av_qp_ref *end)
+{
+	const struct entry *e = get_send_sum_entry(end, false);
+
+	return e && e->qpn == atomic_load(&end->qp->qpn) ? e->changes : 0;
+}
+
+void av_send_sum_end(struct av_seg *seg)
+{
+	free(atomic_exchange(&seg->sums, NULL));
+}
+
+/* What the timer thread does when it looks. */
+
+#define BUSY_NS 1000000u /* until another thread may have taken what has come */
+
+/* Is the time for an answer over, and none has come? @now: may be late, for want of a core */
+static bool is_unanswered(const struct av_qp_ref *end, uint64_t now, bool *busy)
+{
+	*busy = false;
+	if (atomic_load(&end->qp->deadline_ns) > now)
+		return false;
+	if (atomic_load(&end->qp->wait_reason) == AV_WAIT_FULL) /* nobody answers that */
+		return true;
+	*busy = !av_wire_catch_up(end);
+	return !*busy && atomic_load(&end->qp->deadline_ns) <= now;
+}
+
+static uint64_t look_at_requests(const struct av_qp_ref *end, uint64_t now)
+{
+	bool busy;
+
+	if (atomic_load(&end->qp->wait_reason) == AV_WAIT_NONE)
+		return UINT64_MAX;
+	if (is_unanswered(end, now, &busy) || atomic_load(&end->qp->kick))
+		av_sq_progress(end, NULL);
+	if (busy)
+		return now + BUSY_NS;
+	return atomic_load(&end->qp->wait_reason) ? atomic_load(&end->qp->deadline_ns) : UINT64_MAX;
+}
+
+uint64_t av_timer_look(const struct av_qp_ref *end)
+{
+	uint64_t now = av_now_ns(), next, read;
+	bool soon = !av_wire_move(end);
+
+	if (atomic_load(&end->qp->flush_due))
+		av_sq_progress(end, NULL);
+	read = av_wire_read_on(end);
+	next = look_at_requests(end, now);
+	next = read < next ? read : next;
+	soon = soon || atomic_load(&end->qp->flush_due);
+	return soon && next > now + AV_FLUSH_DUE_NS ? now + AV_FLUSH_DUE_NS : next;
+}
+
+uint64_t av_timer_look_at_faults(struct av_seg *seg)
+{
+	bool fatal = false;
+	uint64_t next = av_inject_look(seg, &fatal), packets = av_wire_faults_look(seg);
+
+	if (fatal)
+		av_context_fatal(seg);
+	return packets < next ? packets : next;
+}
 
 /* In the queue pair's @flush_due. */
 enum flush_due {
@@ -177,7 +343,7 @@ static bool wait_or_fail(const struct av_qp_ref *end, const struct av_qp_ref *pe
 		return true;
 	}
 	if (av_unlikely(is_checked(end)))
-		av_send_sum_look(end, wqe);
+		send_sum_look(end, wqe);
 	if (result->wait_reason == AV_WAIT_RNR)
 		note_waiting(end);
 	if (result->moves)
@@ -258,7 +424,7 @@ static __attribute__((noinline)) bool injected(const struct av_qp_ref *end, stru
 	struct av_injected in;
 
 	if (is_checked(end) && atomic_load(&end->qp->wait_reason) != AV_WAIT_NONE)
-		av_send_sum_look(end, wqe);
+		send_sum_look(end, wqe);
 	if (!av_faults_watched(end->seg) || av_wire_is_begun(end))
 		return false;
 	if (atomic_load(&end->seg->head->watched) & AV_WATCHED_CAPTURE)

@@ -1,10 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-/* The loop that executes a send queue, and how its requests end. */
+/*
+ * Detect that a program changed the buffers of a send request that waited before it was executed.
+ * For contexts that are watched for misuse (AV_WATCHED_MISUSE).
+ *
+ * Only the first AV_SEND_SUM_BYTES of a message are checked.
+ */
 #ifndef AV_TRANSPORT_PROGRESS_H
 #define AV_TRANSPORT_PROGRESS_H
 
+#include <stdint.h>
+
 #include "queue/qp.h"
 #include "transport/rules.h"
+
+#define AV_SEND_SUM_BYTES 65536u
+
+/* How many requests of the own queue pair had their buffers changed. */
+uint64_t av_send_sum_changes(const struct av_qp_ref *end);
+
+/*
+ * The segment ends.
+ * Context: nothing is executed any more.
+ */
+void av_send_sum_end(struct av_seg *seg);
+
+/* The loop that executes a send queue, and how its requests end. */
 
 /*
  * The end of a queue pair's receives while a stopped peer holds its right @resp: nobody waits for

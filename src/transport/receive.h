@@ -1,18 +1,58 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The receiving half of a message: its receive request, the way of its bytes, its completion.
- *
- * Context: all functions: the responder's right @resp is held.
+ * Payload that comes with a completion: in its CQ entry, in the receive request's slot, or in
+ * staging buffers. Whoever takes the completion places the payload.
  */
 #ifndef AV_TRANSPORT_RECEIVE_H
 #define AV_TRANSPORT_RECEIVE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/compiler.h"
+#include "base/limits.h"
 #include "memory/key.h"
 #include "memory/translate.h"
 #include "queue/cq.h"
 #include "queue/qp.h"
 #include "transport/rules.h"
+
+/* Everything that placing needs, copied out of shared memory. */
+struct av_placement {
+	struct av_cqe cqe;
+	uint32_t pd;
+	uint32_t count;
+	struct ibv_sge sge[AV_MAX_SGE];
+	uint8_t payload[AV_MAX_INLINE_RECV]; /* the payload from the request's slot */
+};
+
+/*
+ * Copy the entry's payload to @place, which knows no buffers yet.
+ * Context: poll_lock is held; the entry has payload.
+ */
+void av_place_keep(struct av_placement *place, const struct av_cqe *cqe);
+
+/*
+ * Free the slot of the completed request. The queue exists, since its completions are purged before
+ * it is destroyed.
+ * @place: out, the buffers for the payload; NULL: it has none
+ * Context: poll_lock is held.
+ */
+void av_place_free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct av_placement *place);
+
+/**
+ * av_place() - place the payload in @place, and release its staging buffers
+ *
+ * Context: owner's thread, no lock held; waits for pages.
+ * Return:  false: the memory is gone
+ */
+AV_MUST_USE bool av_place(struct av_seg *seg, struct av_placement *place);
+
+/*
+ * The receiving half of a message: its receive request, the way of its bytes, its completion.
+ *
+ * Context: all functions: the responder's right @resp is held.
+ */
 
 struct av_coop_source;
 

@@ -28,7 +28,7 @@ AV_MUST_USE int av_timer_watch_cq(struct av_seg *seg, uint32_t index);
 void av_timer_forget_cq(struct av_seg *seg, uint32_t index);
 
 /*
- * The thread's work, in transport/timer_look.c: look at one queue pair, and at faults that go by
+ * The thread's work, in transport/progress.c: look at one queue pair, and at faults that go by
  * the clock. Context: holds nothing. Return: when to look again; UINT64_MAX: when woken
  */
 uint64_t av_timer_look(const struct av_qp_ref *end);

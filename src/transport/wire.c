@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "transport/inject.h"
 #include "transport/rules.h"
 #include "transport/state.h"
-#include "transport/wire_faults.h"
 #include "transport/wire_qp.h"
 
 /* Then it is reached directly, whatever network is between the two addresses. */

@@ -14,9 +14,9 @@
 #include "transport/capture.h"
 #include "transport/datagram.h"
 #include "transport/execute.h"
+#include "transport/inject.h"
 #include "transport/rules.h"
 #include "transport/wire.h"
-#include "transport/wire_faults.h"
 #include "transport/wire_qp.h"
 
 /* Own datagram queue pairs on the wire: the addresses that they receive at. */

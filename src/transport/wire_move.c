@@ -6,13 +6,13 @@
 #include "base/clock.h"
 #include "device/device.h"
 #include "segment/segment.h"
-#include "transport/progress.h"
 #include "transport/execute.h"
+#include "transport/inject.h"
+#include "transport/progress.h"
 #include "transport/rules.h"
 #include "transport/state.h"
 #include "transport/timer.h"
 #include "transport/wire.h"
-#include "transport/wire_faults.h"
 #include "transport/wire_qp.h"
 
 /*

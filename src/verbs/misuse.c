@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "memory/unmapped.h"
 #include "observe/log.h"
 #include "observe/source_place.h"
 #include "registry/directory.h"
-#include "memory/unmapped.h"
-#include "transport/send_sum.h"
+#include "transport/progress.h"
 
 #define FINDINGS_MAX 1000 /* per context; further ones are only counted */
 

@@ -19,7 +19,6 @@
 #include "lib/own_directory.h"
 #include "lib/turned_clock.h"
 #include "transport/inject.h"
-#include "transport/wire_faults.h"
 
 #define STEPS 100000u
 
