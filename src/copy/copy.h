@@ -1,14 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Routines that may touch unmapped memory, and the signal handler that turns their fault into a
- * return value. Internal to copy/.
- *
- * The routines (copy_raw.c) are leaf functions in assembly: no stack, and only registers that a
- * call may change. A constant table names each range of their instructions and the landing where
- * execution continues after a fault. The handler (copy.c) acts only on faults in these
- * ranges, and only sets the saved instruction pointer; all other faults of the process are passed
- * on.
- */
+/* How bytes are copied, and how a fault of a copy becomes a return value. */
 #ifndef AV_COPY_COPY_H
 #define AV_COPY_COPY_H
 
@@ -20,6 +11,17 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
+
+/*
+ * Routines that may touch unmapped memory, and the signal handler that turns their fault into a
+ * return value.
+ *
+ * The routines (copy_raw.c) are leaf functions in assembly: no stack, and only registers that a
+ * call may change. A constant table names each range of their instructions and the landing where
+ * execution continues after a fault. The handler (copy.c) acts only on faults in these
+ * ranges, and only sets the saved instruction pointer; all other faults of the process are passed
+ * on.
+ */
 
 /* How old a thread's knowledge may get: the coarse clock's longest usual tick. */
 #define AV_FAULT_GUARD_FRESH_NS 4000000u

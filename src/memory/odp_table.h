@@ -1,4 +1,17 @@
 /* SPDX-License-Identifier: MIT */
+/* Which pages the device may access without a fault, and what an access to others does. */
+#ifndef AV_MEMORY_ODP_TABLE_H
+#define AV_MEMORY_ODP_TABLE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "device/switches.h"
+#include "memory/region_count.h"
+#include "segment/segment.h"
+
 /*
  * The device page table of a context: for which pages of the owner's address space does the device
  * hold a valid translation, for reading and for writing? Data always moves through virtual
@@ -15,17 +28,6 @@
  * Lock-free, from any thread of any process, and from the listener of odp_notify.c. Only
  * av_odp_prepare() takes memory, from the segment; nothing uses the program's heap.
  */
-#ifndef AV_MEMORY_ODP_TABLE_H
-#define AV_MEMORY_ODP_TABLE_H
-
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/compiler.h"
-#include "device/switches.h"
-#include "memory/region_count.h"
-#include "segment/segment.h"
 
 #define AV_ODP_LEAF_SHIFT 11
 #define AV_ODP_L2_SHIFT	  11

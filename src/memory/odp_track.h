@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the listener (odp_notify.h) shares with those who wait for it: no lock and no heap. */
+/*
+ * Pages that may go away under the device: who tracks them, and what the listener shares with
+ * those who wait for it.
+ */
 #ifndef AV_MEMORY_ODP_TRACK_H
 #define AV_MEMORY_ODP_TRACK_H
 
@@ -9,6 +12,8 @@
 
 #include "base/compiler.h"
 #include "segment/segment.h"
+
+/* What the listener (odp_notify.h) shares with those who wait for it: no lock and no heap. */
 
 /* The userfaultfd of this process, or -1. Valid while a watched context is open. */
 int av_odp_uffd(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that was allocated before the shared heap began, with the process's first device: of
- * registered memory, "anyverbs stat mr" and "doctor" say so, since it could be shared otherwise.
+ * Regions: their registration, their report, and memory that was allocated too early to be
+ * shared.
  */
 #ifndef AV_MEMORY_REGION_H
 #define AV_MEMORY_REGION_H
@@ -12,6 +12,11 @@
 #include "base/compiler.h"
 #include "observe/counters.h"
 #include "segment/segment.h"
+
+/*
+ * Memory that was allocated before the shared heap began, with the process's first device: of
+ * registered memory, "anyverbs stat mr" and "doctor" say so, since it could be shared otherwise.
+ */
 
 /* Remember the large private mappings that there are now. One thread at a time. */
 void av_early_note(void);

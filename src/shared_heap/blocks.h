@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The blocks of a window, in the order of their addresses. Knows addresses only. No locks: the
- * caller's mutex is held.
- */
+/* The shared heap: which blocks it has, where there is room, and what a fork does to it. */
 #ifndef AV_SHARED_HEAP_BLOCKS_H
 #define AV_SHARED_HEAP_BLOCKS_H
 
@@ -12,6 +9,11 @@
 
 #include "base/compiler.h"
 #include "segment/segment_map.h"
+
+/*
+ * The blocks of a window, in the order of their addresses. Knows addresses only. No locks: the
+ * caller's mutex is held.
+ */
 
 #define AV_BLOCKS 32768u /* at a time; a process may have 65530 mappings */
 

@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The files of captures that this process has open. Frames are collected in batches, and a batch is
- * appended at once. Nothing here fails for the caller: what cannot be written is counted, and a
- * full disk ends the capture.
- *
- * Thread-safety: any number of batches at a time; one mutex is held while a batch is being written.
- */
+/* Captures: what is captured, as which packets, and the files that they are written to. */
 #ifndef AV_TRANSPORT_CAPTURE_H
 #define AV_TRANSPORT_CAPTURE_H
 
@@ -19,6 +13,14 @@
 #include "queue/qp.h"
 #include "transport/execute.h"
 #include "wire/frame.h"
+
+/*
+ * The files of captures that this process has open. Frames are collected in batches, and a batch is
+ * appended at once. Nothing here fails for the caller: what cannot be written is counted, and a
+ * full disk ends the capture.
+ *
+ * Thread-safety: any number of batches at a time; one mutex is held while a batch is being written.
+ */
 
 struct av_capture_batch {
 	unsigned int number; /* of the capture: registry/capture_table.h */

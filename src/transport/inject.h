@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether anything travels in packets, and faults on demand at those. */
+/* Faults on demand: of requests, and of packets. */
 #ifndef AV_TRANSPORT_INJECT_H
 #define AV_TRANSPORT_INJECT_H
 
@@ -12,6 +12,8 @@
 #include "segment/observers.h"
 #include "segment/segment.h"
 #include "transport/execute.h"
+
+/* Whether anything travels in packets, and faults on demand at those. */
 
 /* May queue pairs use packets, or have they to? Context: any */
 

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Detect that a program changed the buffers of a send request that waited before it was executed.
- * For contexts that are watched for misuse (AV_WATCHED_MISUSE).
- *
- * Only the first AV_SEND_SUM_BYTES of a message are checked.
- */
+/* The loop that executes a send queue: how its requests wait, end, and are executed again. */
 #ifndef AV_TRANSPORT_PROGRESS_H
 #define AV_TRANSPORT_PROGRESS_H
 
@@ -12,6 +7,13 @@
 
 #include "queue/qp.h"
 #include "transport/rules.h"
+
+/*
+ * Detect that a program changed the buffers of a send request that waited before it was executed.
+ * For contexts that are watched for misuse (AV_WATCHED_MISUSE).
+ *
+ * Only the first AV_SEND_SUM_BYTES of a message are checked.
+ */
 
 #define AV_SEND_SUM_BYTES 65536u
 

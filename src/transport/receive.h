@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Payload that comes with a completion: in its CQ entry, in the receive request's slot, or in
- * staging buffers. Whoever takes the completion places the payload.
+ * Receive requests: which one a message takes, how its bytes get there, and what waits for a
+ * poll.
  */
 #ifndef AV_TRANSPORT_RECEIVE_H
 #define AV_TRANSPORT_RECEIVE_H
@@ -16,6 +16,11 @@
 #include "queue/cq.h"
 #include "queue/qp.h"
 #include "transport/rules.h"
+
+/*
+ * Payload that comes with a completion: in its CQ entry, in the receive request's slot, or in
+ * staging buffers. Whoever takes the completion places the payload.
+ */
 
 /* Everything that placing needs, copied out of shared memory. */
 struct av_placement {

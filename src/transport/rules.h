@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests and answers as messages of RoCEv2 packets, for captures and for the wire. Functions read
- * the requester's queue pair and change nothing. Context: its right @exec is held, unless noted.
+ * What a responder expects, what each side learns of a fault, and requests as messages of
+ * packets.
  */
 #ifndef AV_TRANSPORT_RULES_H
 #define AV_TRANSPORT_RULES_H
@@ -15,6 +15,11 @@
 #include "observe/counters.h"
 #include "queue/qp.h"
 #include "wire/packet.h"
+
+/*
+ * Requests and answers as messages of RoCEv2 packets, for captures and for the wire. Functions read
+ * the requester's queue pair and change nothing. Context: its right @exec is held, unless noted.
+ */
 
 /* Context of these three: any. */
 enum av_service av_service_of(uint32_t type);

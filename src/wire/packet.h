@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads and writes numbers in network byte order, at any alignment. */
+/* Packets as numbers and as bytes: opcodes, headers, and how a message is cut into packets. */
 #ifndef AV_WIRE_PACKET_H
 #define AV_WIRE_PACKET_H
 
@@ -9,6 +9,8 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+
+/* Reads and writes numbers in network byte order, at any alignment. */
 
 static inline void av_put16(uint8_t *to, uint32_t v)
 {
