@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers that differ from process to process. They keep no secret. */
+/* Numbers that differ from process to process, and hashes of bytes. They keep no secret. */
 #ifndef AV_BASE_RANDOM_H
 #define AV_BASE_RANDOM_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/random.h>
 #include <time.h>
@@ -19,6 +20,18 @@ static inline uint64_t av_random(void)
 	clock_gettime(CLOCK_REALTIME, &now);
 	return ((uint64_t)now.tv_nsec << 32 | (uint32_t)now.tv_sec) ^
 	       (uint64_t)getpid() * 0x9e3779b1u;
+}
+
+#define AV_FNV1A 0xcbf29ce484222325ull /* the hash of no bytes */
+
+/* 64-bit FNV-1a: the hash of what @hash is of, with @bytes behind. */
+static inline uint64_t av_fnv1a(uint64_t hash, const void *bytes, size_t n)
+{
+	const uint8_t *p = bytes;
+
+	for (size_t i = 0; i < n; i++)
+		hash = (hash ^ p[i]) * 0x100000001b3ull;
+	return hash;
 }
 
 #endif

@@ -14,6 +14,7 @@
 
 #include "base/compiler.h"
 #include "base/limits.h"
+#include "base/random.h"
 #include "base/newer_verbs.h"
 #include "device/config.h"
 #include "observe/log.h"
@@ -143,23 +144,13 @@ static void read_host_id(char id[HOST_ID_BYTES])
 	id[HOST_ID_BYTES - 1] = '\0';
 }
 
-/* 64-bit FNV-1a over @len bytes. */
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t len)
-{
-	const uint8_t *p = bytes;
-
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ p[i]) * 0x100000001b3u;
-	return hash;
-}
-
 uint64_t av_device_guid(const char *host_id, const char *name)
 {
-	uint64_t guid = 0xcbf29ce484222325u;
+	uint64_t guid = AV_FNV1A;
 
 	/* With the NULs, so that the end of one text cannot pass for the start of the next. */
-	guid = hash_bytes(guid, host_id, strlen(host_id) + 1);
-	guid = hash_bytes(guid, name, strlen(name) + 1);
+	guid = av_fnv1a(guid, host_id, strlen(host_id) + 1);
+	guid = av_fnv1a(guid, name, strlen(name) + 1);
 	/* FNV leaves the upper bits of similar texts alike: spread the lower bits over them. */
 	guid ^= guid >> 32;
 	guid *= 0x9e3779b97f4a7c15u;

@@ -11,6 +11,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "base/thread.h"
 #include "device/device.h"
 #include "device/port.h"
@@ -291,12 +292,8 @@ void av_vsysfs_list(const struct av_vsysfs_node *dir, av_vsysfs_visit *visit, vo
 
 uint64_t av_vsysfs_ino(const char *path)
 {
-	uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-
-	for (; *path; path++)
-		hash = (hash ^ (uint8_t)*path) * 0x100000001b3u;
 	/* Clear the top bit, which some programs print as a sign. */
-	return hash >> 1 | 1;
+	return av_fnv1a(AV_FNV1A, path, strlen(path)) >> 1 | 1;
 }
 
 dev_t av_vsysfs_rdev(const struct av_device *dev)

@@ -198,6 +198,12 @@ struct av_qp_ref {
 	struct av_qp_shared *qp; /* NULL: there is none */
 };
 
+/* The number that others know it by. */
+static inline uint32_t av_qp_number(const struct av_qp_ref *end)
+{
+	return atomic_load_explicit(&end->qp->qpn, memory_order_relaxed);
+}
+
 struct av_qp_location; /* registry/directory.h */
 
 /*

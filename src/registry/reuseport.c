@@ -40,9 +40,7 @@ static struct av_dir_reuseport *group_at(int group)
 
 static uint32_t count_reuseport_members(const struct av_dir_reuseport *g)
 {
-	uint32_t count = atomic_load(&g->count);
-
-	return count < AV_DIR_REUSEPORT_MEMBERS ? count : AV_DIR_REUSEPORT_MEMBERS;
+	return av_dir_rows(&g->count, AV_DIR_REUSEPORT_MEMBERS);
 }
 
 /* --- members ---------------------------------------------------------------------- */

@@ -371,11 +371,6 @@ void av_capture_context_opened(struct av_seg *seg)
 /* What the kernel puts into a RoCEv2 packet, whatever the program has set. */
 #define HOP_LIMIT 64
 
-static uint32_t load_captured_qpn(const struct av_qp_ref *end)
-{
-	return atomic_load_explicit(&end->qp->qpn, memory_order_relaxed);
-}
-
 /* The address of a port on link layer InfiniBand, which is known by its LID only. */
 static void gid_of_lid(uint32_t lid, union ibv_gid *gid)
 {
@@ -419,8 +414,8 @@ static struct av_frame begin_flow(const struct av_qp_ref *end)
 	return (struct av_frame){
 		.traffic_class = ah->is_global ? ah->grh.traffic_class : 0,
 		.flow_label = label,
-		.source_port = av_frame_source_port(label, load_captured_qpn(end),
-						    end->qp->attr.dest_qp_num),
+		.source_port =
+			av_frame_source_port(label, av_qp_number(end), end->qp->attr.dest_qp_num),
 	};
 }
 
@@ -471,8 +466,8 @@ static void capture_flow_datagram(struct av_frame *f, const struct av_qp_ref *re
 	*f = (struct av_frame){
 		.traffic_class = wqe->route.is_global ? wqe->route.traffic_class : 0,
 		.flow_label = label,
-		.source_port = av_frame_source_port(label, load_captured_qpn(req),
-						    wqe->ud.qpn & AV_QPN_MASK),
+		.source_port =
+			av_frame_source_port(label, av_qp_number(req), wqe->ud.qpn & AV_QPN_MASK),
 	};
 	fill_frame_addresses(f, &src, &dst);
 }
@@ -614,7 +609,7 @@ static struct av_wire_message answer_message(const struct request *r, enum av_op
 {
 	const struct av_qp_shared *q = r->req->qp;
 	struct av_wire_message m =
-		av_answer_message(r->rsp->qp, q->type, q->attr.path_mtu, load_captured_qpn(r->req));
+		av_answer_message(r->rsp->qp, q->type, q->attr.path_mtu, av_qp_number(r->req));
 
 	m.operation = operation;
 	m.head.psn = psn & AV_PSN_MASK;
@@ -649,15 +644,6 @@ static void put_result(struct request *r, const struct av_packet_kind *k, const 
 	source_end(&s);
 }
 
-/* The AETH syndrome of a refusal; AV_NAK_NONE: there is no answer. */
-static uint8_t captured_nak_syndrome(const struct request *r)
-{
-	if (r->result->wait_reason == AV_WAIT_RNR)
-		return (uint8_t)(AV_SYNDROME_RNR_NAK | (r->result->rnr_timer & 31));
-	return r->result->wait_reason == AV_WAIT_NONE ? av_rule(r->result->fault)->nak
-						      : AV_NAK_NONE;
-}
-
 static bool is_captured_done(const struct request *r)
 {
 	return r->result->fault == AV_FAULT_NONE && r->result->wait_reason == AV_WAIT_NONE;
@@ -671,7 +657,7 @@ static void put_connected(struct request *r, const struct av_packet_kind *k)
 	struct av_frame f;
 
 	if (!is_captured_done(r) && is_captured_reliable(r) &&
-	    captured_nak_syndrome(r) != AV_NAK_NONE)
+	    av_nak_syndrome(r->result) != AV_NAK_NONE)
 		last = refused_packet(r, k, last);
 	capture_flow(&f, r->req, r->rsp);
 	if (av_wr_opcode(r->wqe->opcode)->source)
@@ -685,8 +671,8 @@ static void put_connected(struct request *r, const struct av_packet_kind *k)
 		put_result(r, k, &f);
 	else if (is_captured_done(r))
 		put_acknowledge(r, &f, r->mark->psn + last, AV_SYNDROME_ACK);
-	else if (captured_nak_syndrome(r) != AV_NAK_NONE)
-		put_acknowledge(r, &f, r->mark->psn + last, captured_nak_syndrome(r));
+	else if (av_nak_syndrome(r->result) != AV_NAK_NONE)
+		put_acknowledge(r, &f, r->mark->psn + last, av_nak_syndrome(r->result));
 }
 
 static void put_datagram(struct request *r, const struct av_packet_kind *k)

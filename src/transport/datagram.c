@@ -20,6 +20,7 @@
 #include "transport/state.h"
 #include "transport/timer.h"
 #include "transport/wire.h"
+#include "wire/frame.h"
 #include "wire/packet.h"
 
 /* Reading and writing the header area of a datagram. */
@@ -33,14 +34,6 @@
 #define PROTOCOL_UDP  17
 #define NEXT_IBA      0x1b
 #define DONT_FRAGMENT 0x40
-
-static bool is_ipv4_gid(const union ibv_gid *gid)
-{
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-	static const uint8_t multicast[12] = {0xff, 0x0e, [10] = 0xff, [11] = 0xff};
-
-	return memcmp(gid->raw, mapped, 12) == 0 || memcmp(gid->raw, multicast, 12) == 0;
-}
 
 /* Ones' complement sum over the header, RFC 791. 0: its checksum is correct */
 static uint16_t checksum(const uint8_t *header)
@@ -77,8 +70,9 @@ enum av_packet_type av_grh_packet_type(const struct av_grh_fields *f)
 {
 	if (f->iba)
 		return AV_PACKET_V1;
-	return is_ipv4_gid(&f->sgid) && is_ipv4_gid(&f->dgid) ? AV_PACKET_V2_IPV4
-							      : AV_PACKET_V2_IPV6;
+	return av_frame_gid_is_ipv4(f->sgid.raw) && av_frame_gid_is_ipv4(f->dgid.raw)
+		       ? AV_PACKET_V2_IPV4
+		       : AV_PACKET_V2_IPV6;
 }
 
 void av_grh_write(uint8_t to[AV_GRH_BYTES], const struct av_grh_fields *f)

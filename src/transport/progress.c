@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "base/thread.h"
 #include "memory/translate.h"
 #include "memory/xfer.h"
@@ -41,19 +42,11 @@ struct av_send_sums {
 	struct entry at[PLACES];
 };
 
-/* FNV-1a, by words. It is quick, and misses a change with probability 2^-64. */
-static uint64_t hash_send_bytes(uint64_t sum, const uint8_t *data, uint64_t bytes)
-{
-	for (uint64_t i = 0; i < bytes; i++)
-		sum = (sum ^ data[i]) * 0x100000001b3ull;
-	return sum;
-}
-
 static bool sum_spans(struct av_spans left, uint64_t bytes, uint64_t *sum)
 {
 	uint8_t piece[PIECE];
 
-	*sum = 0xcbf29ce484222325ull;
+	*sum = AV_FNV1A;
 	for (uint64_t n; bytes > 0; bytes -= n) {
 		struct av_spans to, from = left;
 
@@ -62,7 +55,7 @@ static bool sum_spans(struct av_spans left, uint64_t bytes, uint64_t *sum)
 		from.bytes = n;
 		if (av_xfer_copy(&to, &from, av_now_coarse_ns()) != AV_FAULT_NONE)
 			return false;
-		*sum = hash_send_bytes(*sum, piece, n);
+		*sum = av_fnv1a(*sum, piece, n);
 		av_spans_skip(&left, n);
 	}
 	return true;

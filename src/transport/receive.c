@@ -220,16 +220,11 @@ static struct av_rq_shared *rq_of(const struct av_receiver *to)
 	return av_rq_at(to->seg, to->rq);
 }
 
-static uint32_t load_receiver_qpn(const struct av_receiver *to)
-{
-	return atomic_load_explicit(&to->rsp->qp->qpn, memory_order_relaxed);
-}
-
 static const struct av_rq_wqe *dequeue_recv_request(const struct av_receiver *to)
 {
 	struct av_rq_shared *rq = rq_of(to);
 
-	return rq ? av_rq_take(to->seg, rq, load_receiver_qpn(to), &to->rsp->qp->receiving) : NULL;
+	return rq ? av_rq_take(to->seg, rq, av_qp_number(to->rsp), &to->rsp->qp->receiving) : NULL;
 }
 
 void av_receive_prefetch(const struct av_qp_ref *rsp)
@@ -269,7 +264,7 @@ void av_receive_cancel(const struct av_receiver *to)
 
 	AV_ASSERT_HELD(&to->rsp->qp->resp);
 	if (rq) /* else a peer has written nonsense */
-		av_rq_untake(to->seg, rq, load_receiver_qpn(to), to->rsp->qp->receiving - 1);
+		av_rq_untake(to->seg, rq, av_qp_number(to->rsp), to->rsp->qp->receiving - 1);
 	to->rsp->qp->receiving = 0;
 }
 
@@ -282,7 +277,7 @@ static void fill_recv_cqe(struct av_cqe *cqe, const struct av_receiver *to,
 	cqe->status = (uint8_t)status;
 	cqe->opcode = IBV_WC_RECV;
 	cqe->flags = AV_CQE_RECV;
-	cqe->qpn = load_receiver_qpn(to);
+	cqe->qpn = av_qp_number(to->rsp);
 	cqe->queue = to->rq;
 	cqe->wqe = to->rsp->qp->receiving - 1;
 }
@@ -521,7 +516,7 @@ AV_COLD static enum av_fault too_long(const struct av_message *msg, const struct
 static enum av_fault invalidate(const struct av_message *msg)
 {
 	enum av_check found =
-		av_window_invalidate(msg->to->seg, msg->invalidate, load_receiver_qpn(msg->to));
+		av_window_invalidate(msg->to->seg, msg->invalidate, av_qp_number(msg->to->rsp));
 
 	return av_fault_of(found, AV_FAULT_INVALIDATE);
 }

@@ -15,11 +15,6 @@
 #include "transport/rules.h"
 #include "transport/wire_qp.h"
 
-static uint32_t load_reported_qpn(const struct av_qp_ref *end)
-{
-	return atomic_load_explicit(&end->qp->qpn, memory_order_relaxed);
-}
-
 /* The process of a requester, as its responder knows it. 0: it is on another host */
 static int32_t pid_of(const struct av_qp_ref *req)
 {
@@ -39,7 +34,7 @@ static void of_queue_pair(struct av_flight_record *r, const struct av_qp_ref *en
 {
 	of_context(r, end->seg);
 	r->object = AV_OBJECT_QP;
-	r->number = load_reported_qpn(end);
+	r->number = av_qp_number(end);
 	r->has |= AV_HAS_OBJECT;
 }
 
@@ -85,7 +80,7 @@ static void why_remote(const struct av_failed *f)
 		return;
 	}
 	req.pd = f->rsp->qp->pd;
-	req.qpn = load_reported_qpn(f->rsp);
+	req.qpn = av_qp_number(f->rsp);
 	av_mr_explain(f->rsp->seg, &req, AV_CHECK_MEMORY_FAULT, f->fault);
 }
 
@@ -139,7 +134,7 @@ static void why_silent(const struct av_failed *f)
 		av_diag_note(found, AV_RESPONDER_TYPE(q->type), p->type);
 		break;
 	case AV_CHECK_PEER_OTHER:
-		av_diag_note(found, load_reported_qpn(f->req), p->attr.dest_qp_num);
+		av_diag_note(found, av_qp_number(f->req), p->attr.dest_qp_num);
 		break;
 	default:
 		av_diag_note(AV_CHECK_PEER_PSN, q->next_psn, p->expected_psn);
@@ -314,7 +309,7 @@ void av_report_responder(const struct av_failed *failed)
 
 	of_queue_pair(r, failed->rsp);
 	of_responder(r, failed->rsp, failed->fault, failed->wqe->opcode);
-	r->peer_qp = load_reported_qpn(failed->req);
+	r->peer_qp = av_qp_number(failed->req);
 	r->peer_pid = pid_of(failed->req);
 	r->has |= AV_HAS_PEER;
 	av_report();
@@ -356,7 +351,7 @@ void av_report_lost(const struct av_failed *failed)
 {
 	(void)explain(failed);
 	av_report_dropped(&(struct av_dropped){.at = failed->rsp,
-					       .src_qpn = load_reported_qpn(failed->req),
+					       .src_qpn = av_qp_number(failed->req),
 					       .src_pid = pid_of(failed->req),
 					       .opcode = failed->wqe->opcode});
 }

@@ -137,6 +137,13 @@ const struct av_rule *av_rule(enum av_fault fault)
 	return &table[fault];
 }
 
+uint8_t av_nak_syndrome(const struct av_outcome *result)
+{
+	if (result->wait_reason == AV_WAIT_RNR)
+		return (uint8_t)(AV_SYNDROME_RNR_NAK | (result->rnr_timer & 31));
+	return result->wait_reason == AV_WAIT_NONE ? av_rule(result->fault)->nak : AV_NAK_NONE;
+}
+
 /* Statuses without a row are errors that the requester found. */
 static const enum av_req_event request_event[] = {
 	[IBV_WC_WR_FLUSH_ERR] = AV_REQ_FLUSHED,

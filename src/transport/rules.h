@@ -101,6 +101,9 @@ struct av_outcome {
 /* The fault that a responder on another host has found, by its NAK; AV_FAULT_NONE: no such NAK. */
 enum av_fault av_fault_of_nak(uint8_t nak);
 
+/* What a responder answers to that outcome: an AETH syndrome, or AV_NAK_NONE. */
+uint8_t av_nak_syndrome(const struct av_outcome *result);
+
 /* The row of a fault; @fault < AV_FAULT_N. */
 const struct av_rule *av_rule(enum av_fault fault);
 

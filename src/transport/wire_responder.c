@@ -311,12 +311,7 @@ static bool execute_arrived_piece(struct arrival *a)
 /* What the requester hears of a piece that was not done. Return: a syndrome; AV_NAK_NONE */
 static uint8_t piece_nak_syndrome(const struct arrival *a)
 {
-	if (a->w->service == AV_SERVICE_UC)
-		return AV_NAK_NONE;
-	if (a->outcome.wait_reason == AV_WAIT_RNR)
-		return (uint8_t)(AV_SYNDROME_RNR_NAK | (a->outcome.rnr_timer & 31));
-	return a->outcome.wait_reason == AV_WAIT_NONE ? av_rule(a->outcome.fault)->nak
-						      : AV_NAK_NONE;
+	return a->w->service == AV_SERVICE_UC ? AV_NAK_NONE : av_nak_syndrome(&a->outcome);
 }
 
 static bool execute_or_nak(struct arrival *a)

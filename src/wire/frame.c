@@ -99,14 +99,14 @@ bool av_icrc_fits(struct av_icrc_path *path, const uint8_t *packet, size_t bytes
 static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 static const uint8_t mapped_group[12] = {0xff, 0x0e, [10] = 0xff, [11] = 0xff};
 
-static bool is_ipv4_frame_gid(const uint8_t *gid)
+bool av_frame_gid_is_ipv4(const uint8_t gid[16])
 {
 	return memcmp(gid, mapped, 12) == 0 || memcmp(gid, mapped_group, 12) == 0;
 }
 
 static bool frame_is_ipv4(const struct av_frame *f)
 {
-	return is_ipv4_frame_gid(f->src) && is_ipv4_frame_gid(f->dst);
+	return av_frame_gid_is_ipv4(f->src) && av_frame_gid_is_ipv4(f->dst);
 }
 
 /* --- addresses ------------------------------------------------------------------- */
@@ -115,14 +115,14 @@ void av_frame_mac(const uint8_t gid[16], uint8_t mac[6])
 {
 	static const uint8_t group4[3] = {0x01, 0x00, 0x5e}, group6[2] = {0x33, 0x33};
 
-	if (is_ipv4_frame_gid(gid) && gid[12] >> 4 == 0xe) { /* RFC 1112, 6.4 */
+	if (av_frame_gid_is_ipv4(gid) && gid[12] >> 4 == 0xe) { /* RFC 1112, 6.4 */
 		memcpy(mac, group4, 3);
 		memcpy(mac + 3, gid + 13, 3);
 		mac[3] &= 0x7f;
 	} else if (gid[0] == 0xff) { /* RFC 2464, 7 */
 		memcpy(mac, group6, 2);
 		memcpy(mac + 2, gid + 12, 4);
-	} else if (!is_ipv4_frame_gid(gid) && gid[11] == 0xff &&
+	} else if (!av_frame_gid_is_ipv4(gid) && gid[11] == 0xff &&
 		   gid[12] == 0xfe) { /* RFC 4291, appendix A */
 		memcpy(mac, gid + 8, 3);
 		memcpy(mac + 3, gid + 13, 3);

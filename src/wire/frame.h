@@ -53,6 +53,9 @@ AV_MUST_USE bool av_icrc_fits(struct av_icrc_path *path, const uint8_t *packet, 
 #define AV_FRAME_MAX \
 	(AV_FRAME_HEADERS_MAX + AV_MTU_MAX + AV_ICRC_BYTES) /* a whole MTU needs no padding */
 
+/* Is the GID a mapped IPv4 address, of a host or of a group? */
+bool av_frame_gid_is_ipv4(const uint8_t gid[16]);
+
 /* Addresses are GIDs. If both are mapped IPv4 addresses, the frame uses IPv4. */
 struct av_frame {
 	uint8_t eth_dst[6], eth_src[6];
