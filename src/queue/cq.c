@@ -41,7 +41,7 @@ static void cq_tell_async(struct av_seg *seg, uint32_t index, uint32_t id,
 #define LOOK_EVERY 64u
 
 /* See look_for_room(). */
-static void set_level(const struct av_cq_shared *cq, struct av_cq_inlet *in)
+static void set_level(const struct av_cq_shared *cq, struct av_cq_producer *in)
 {
 	const uint32_t capacity = atomic_load_explicit(&cq->capacity, memory_order_relaxed);
 	uint32_t level = in->peak > LOOK_EVERY ? in->peak : LOOK_EVERY;
@@ -68,9 +68,9 @@ uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t doorbell, ui
 	}
 	counters = av_cq_counted(cq);
 	memset(cq, 0, sizeof(*cq));
-	cq->inlet[0].counters = cq->before = counters;
+	cq->producer[0].counters = cq->before = counters;
 	cq->capacity = capacity;
-	set_level(cq, &cq->inlet[0]);
+	set_level(cq, &cq->producer[0]);
 	cq->mask[0] = entries - 1;
 	cq->doorbell = doorbell;
 	cq->ring[0] = ring;
@@ -83,7 +83,7 @@ void av_cq_fini(struct av_seg *seg, uint32_t index)
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	uint32_t i;
 
-	(void)av_cq_inlet_settle(seg, cq); /* without queue pairs, nobody is in there */
+	(void)av_cq_producer_settle(seg, cq); /* without queue pairs, nobody is in there */
 	i = av_cq_used(cq);
 	atomic_store(&cq->id, 0);
 	av_seg_free(seg, cq->ring[i], ((uint64_t)cq->mask[i] + 1) * sizeof(struct av_cqe));
@@ -91,10 +91,11 @@ void av_cq_fini(struct av_seg *seg, uint32_t index)
 }
 
 /* av_cq_lock(), but for the usual case, that nobody holds it. */
-static int lock_used_inlet(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index, bool polls)
+static int lock_used_producer(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index,
+			      bool polls)
 {
 	uint32_t i = av_cq_used(cq), free = 0;
-	struct av_lock *usual = &cq->inlet[i].lock;
+	struct av_lock *usual = &cq->producer[i].lock;
 
 	av_lock_order_wait(usual, AV_RANK_CQ);
 	if (av_unlikely(!atomic_compare_exchange_strong(&usual->owner, &free, av_lock_self))) {
@@ -104,7 +105,7 @@ static int lock_used_inlet(struct av_seg *seg, struct av_cq_shared *cq, uint32_t
 	av_barrier_behind_rmw();
 	if (av_likely(av_cq_used(cq) == i))
 		return (int)i;
-	av_lock_release(&cq->inlet[i].lock);
+	av_lock_release(&cq->producer[i].lock);
 	return av_cq_lock(seg, index, polls);
 }
 
@@ -116,7 +117,7 @@ static int lock_used_inlet(struct av_seg *seg, struct av_cq_shared *cq, uint32_t
 static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i, uint64_t ring,
 			    uint32_t mask, uint32_t capacity)
 {
-	uint32_t head = atomic_load(&cq->head), tail = atomic_load(&cq->inlet[i].tail);
+	uint32_t head = atomic_load(&cq->head), tail = atomic_load(&cq->producer[i].tail);
 	struct av_cqe *to = av_seg_at(seg, ring, ((uint64_t)mask + 1) * sizeof(*to));
 	uint64_t old = cq->ring[i];
 
@@ -133,7 +134,7 @@ static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint32_
 	atomic_store_explicit(&cq->ring[i], ring, memory_order_relaxed);
 	atomic_store_explicit(&cq->mask[i], mask, memory_order_relaxed);
 	cq->capacity = capacity;
-	set_level(cq, &cq->inlet[i]);
+	set_level(cq, &cq->producer[i]);
 	return old;
 }
 
@@ -149,15 +150,15 @@ int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 	if (!ring || !cq)
 		return ENOMEM;
 	av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
-	if (!av_cq_inlet_settle(seg, cq)) {
+	if (!av_cq_producer_settle(seg, cq)) {
 		av_lock_release(&cq->poll_lock);
 		av_seg_free(seg, ring, ((uint64_t)mask + 1) * sizeof(struct av_cqe));
 		return EBUSY;
 	}
-	i = lock_used_inlet(seg, cq, index, true);
+	i = lock_used_producer(seg, cq, index, true);
 	old_mask = cq->mask[i];
 	old = change_ring(seg, cq, (uint32_t)i, ring, mask, capacity);
-	av_lock_release(&cq->inlet[i].lock);
+	av_lock_release(&cq->producer[i].lock);
 	av_lock_release(&cq->poll_lock);
 	if (!old) {
 		av_seg_free(seg, ring, ((uint64_t)mask + 1) * sizeof(struct av_cqe));
@@ -182,9 +183,9 @@ int av_cq_resize_patiently(struct av_seg *seg, uint32_t index, uint32_t capacity
  * Is there room for one more entry? @head is in the poller's cache line, so it is read only when
  * the ring may be full, or when more entries may wait than ever before: above @level. So the
  * high-water mark is exact above LOOK_EVERY. Below, it is a sample taken once in that many entries.
- * Context: the inlet's lock is held.
+ * Context: the producer ring's lock is held.
  */
-static bool look_for_room(const struct av_cq_shared *cq, struct av_cq_inlet *in, uint32_t tail)
+static bool look_for_room(const struct av_cq_shared *cq, struct av_cq_producer *in, uint32_t tail)
 {
 	const uint32_t capacity = atomic_load_explicit(&cq->capacity, memory_order_relaxed);
 	uint32_t waiting;
@@ -198,7 +199,7 @@ static bool look_for_room(const struct av_cq_shared *cq, struct av_cq_inlet *in,
 	return waiting < capacity;
 }
 
-/* --- events: under the inlet's lock, but for sending them ---------------------------- */
+/* --- events: under the producer ring's lock, but for sending them ---------------------------- */
 
 /* Of a bell. */
 enum event {
@@ -217,7 +218,7 @@ static struct av_cq_bell silent_bell(const struct av_cq_shared *cq, uint32_t ind
 	};
 }
 
-static bool moderated(const struct av_cq_inlet *in)
+static bool moderated(const struct av_cq_producer *in)
 {
 	return in->event_count || in->event_period_us;
 }
@@ -226,7 +227,7 @@ static bool moderated(const struct av_cq_inlet *in)
  * With what it is armed; NOT_ARMED, too, while its event is being raised. An event whose raiser
  * seems to be dead may never come: nobody has been told.
  */
-static uint32_t armed_with(const struct av_cq_shared *cq, struct av_cq_inlet *in)
+static uint32_t armed_with(const struct av_cq_shared *cq, struct av_cq_producer *in)
 {
 	uint32_t armed = av_oneshot_due(&in->armed);
 
@@ -239,7 +240,7 @@ static uint32_t armed_with(const struct av_cq_shared *cq, struct av_cq_inlet *in
  * Make the event of the entries before @upto. This is the one place that claims an event, and what
  * goes with it is booked only if the claim succeeds.
  */
-static void make_event(struct av_cq_shared *cq, struct av_cq_inlet *in, uint32_t upto,
+static void make_event(struct av_cq_shared *cq, struct av_cq_producer *in, uint32_t upto,
 		       struct av_cq_bell *bell)
 {
 	bell->claim = av_oneshot_begin(&in->armed);
@@ -253,7 +254,7 @@ static void make_event(struct av_cq_shared *cq, struct av_cq_inlet *in, uint32_t
 		atomic_store(&cq->ready, 1); /* before @waiters is read: queue/notify.h */
 }
 
-static void begin_period(struct av_cq_inlet *in, struct av_cq_bell *bell)
+static void begin_period(struct av_cq_producer *in, struct av_cq_bell *bell)
 {
 	if (atomic_load(&in->event_due_ns))
 		return;
@@ -262,7 +263,7 @@ static void begin_period(struct av_cq_inlet *in, struct av_cq_bell *bell)
 }
 
 /* Who set the time may have been stopped before the timer was told. */
-static bool is_flush_due(const struct av_cq_inlet *in)
+static bool is_flush_due(const struct av_cq_producer *in)
 {
 	uint64_t due = atomic_load(&in->event_due_ns);
 
@@ -277,8 +278,8 @@ static bool wants_event(uint32_t armed, const struct av_cqe *cqe)
 }
 
 /* An entry that wants an event, the last before @upto: does it make one, now or later? */
-static void count_entry(struct av_cq_shared *cq, struct av_cq_inlet *in, const struct av_cqe *cqe,
-			uint32_t upto, struct av_cq_bell *bell)
+static void count_entry(struct av_cq_shared *cq, struct av_cq_producer *in,
+			const struct av_cqe *cqe, uint32_t upto, struct av_cq_bell *bell)
 {
 	in->counted++;
 	if (!moderated(in) || (in->event_count && in->counted >= in->event_count) ||
@@ -292,7 +293,7 @@ static void count_entry(struct av_cq_shared *cq, struct av_cq_inlet *in, const s
  * Number of the first entry in the CQ that has made no event. That of an event for AS notify may
  * have been taken back.
  */
-static uint32_t first_untold(const struct av_cq_shared *cq, const struct av_cq_inlet *in)
+static uint32_t first_untold(const struct av_cq_shared *cq, const struct av_cq_producer *in)
 {
 	uint32_t head = atomic_load(&cq->head), tail = atomic_load(&in->tail);
 
@@ -308,7 +309,7 @@ static uint32_t first_untold(const struct av_cq_shared *cq, const struct av_cq_i
 static void count_present(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i,
 			  struct av_cq_bell *bell)
 {
-	struct av_cq_inlet *in = &cq->inlet[i];
+	struct av_cq_producer *in = &cq->producer[i];
 	uint32_t armed = armed_with(cq, in), tail = atomic_load(&in->tail);
 	uint32_t untold = first_untold(cq, in);
 	uint32_t n = in->event_period_us ? atomic_load(&cq->head) : untold;
@@ -344,20 +345,20 @@ void av_cq_ring(struct av_seg *seg, const struct av_cq_bell *bell)
 		av_cq_notify_wake(cq);
 	else
 		av_cq_tell(seg, bell->index);
-	/* Whichever inlet is used by now. */
-	av_oneshot_end(&cq->inlet[0].armed, bell->claim);
-	av_oneshot_end(&cq->inlet[1].armed, bell->claim);
+	/* Whichever producer ring is used by now. */
+	av_oneshot_end(&cq->producer[0].armed, bell->claim);
+	av_oneshot_end(&cq->producer[1].armed, bell->claim);
 }
 
 /*
  * Release the lock and send the event, in this order: the owner, or another thread, may take the
  * core of whoever wakes it.
- * Context: the inlet's lock is held; afterwards it is not
+ * Context: the producer ring's lock is held; afterwards it is not
  */
-static void release_cq_inlet(struct av_seg *seg, struct av_cq_shared *cq, int i,
-			     const struct av_cq_bell *bell)
+static void release_cq_producer(struct av_seg *seg, struct av_cq_shared *cq, int i,
+				const struct av_cq_bell *bell)
 {
-	av_lock_release(&cq->inlet[i].lock);
+	av_lock_release(&cq->producer[i].lock);
 	av_cq_ring(seg, bell);
 }
 
@@ -369,7 +370,7 @@ static void release_cq_inlet(struct av_seg *seg, struct av_cq_shared *cq, int i,
 static struct av_cqe *append_cqe(struct av_seg *seg, struct av_cq_shared *cq, int i,
 				 const struct av_cqe *from)
 {
-	struct av_cq_inlet *in = &cq->inlet[i];
+	struct av_cq_producer *in = &cq->producer[i];
 	uint32_t tail = atomic_load_explicit(&in->tail, memory_order_relaxed);
 	struct av_cqe *to = av_cq_entry(seg, cq, (uint32_t)i, tail);
 
@@ -382,7 +383,7 @@ static struct av_cqe *append_cqe(struct av_seg *seg, struct av_cq_shared *cq, in
 		to->stamp_ns = av_now_ns();
 	atomic_store_explicit(&to->there, AV_CQE_THERE(tail), memory_order_release);
 	atomic_exchange(&in->tail, tail + 1);
-	av_barrier_behind_rmw(); /* before it is asked which inlet is used */
+	av_barrier_behind_rmw(); /* before it is asked which producer ring is used */
 	/*
 	 * Prefetch the entry after the next for writing: the poller read it last, a turn of the
 	 * ring ago. Not the next one, which a waiting poller reads all the time. Its second line
@@ -417,7 +418,7 @@ static void report_overrun(const struct av_seg *seg, uint32_t index, uint32_t ca
 int av_cq_overrun(struct av_seg *seg, uint32_t index)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	int i = cq ? lock_used_inlet(seg, cq, index, false) : -1;
+	int i = cq ? lock_used_producer(seg, cq, index, false) : -1;
 	bool first, drops;
 	uint32_t id;
 
@@ -426,8 +427,8 @@ int av_cq_overrun(struct av_seg *seg, uint32_t index)
 	id = atomic_load_explicit(&cq->id, memory_order_relaxed);
 	drops = atomic_load(&cq->drops) && !atomic_load(&cq->overrun);
 	first = !drops && !atomic_exchange(&cq->overrun, 1);
-	cq->inlet[i].counters.lost++;
-	av_lock_release(&cq->inlet[i].lock);
+	cq->producer[i].counters.lost++;
+	av_lock_release(&cq->producer[i].lock);
 	if (first) {
 		report_overrun(seg, index, cq->capacity);
 		cq_tell_async(seg, index, id, IBV_EVENT_CQ_ERR);
@@ -435,15 +436,16 @@ int av_cq_overrun(struct av_seg *seg, uint32_t index)
 	return drops ? AV_CQ_DROPPED : 0;
 }
 
-/* An entry went in by an inlet that was just given up, and was copied. Context: no lock held */
+/* An entry went in by an producer ring that was just given up, and was copied. Context: no lock
+ * held */
 static void count_copied(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
 {
-	int i = lock_used_inlet(seg, cq, index, false); /* whose holder may count */
+	int i = lock_used_producer(seg, cq, index, false); /* whose holder may count */
 
 	if (i < 0)
 		return;
-	cq->inlet[i].counters.completions++;
-	av_lock_release(&cq->inlet[i].lock);
+	cq->producer[i].counters.completions++;
+	av_lock_release(&cq->producer[i].lock);
 }
 
 int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
@@ -456,34 +458,34 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 	int i;
 
 	for (;;) {
-		i = av_likely(cq != NULL) ? lock_used_inlet(seg, cq, index, false) : -1;
+		i = av_likely(cq != NULL) ? lock_used_producer(seg, cq, index, false) : -1;
 		if (av_unlikely(i < 0))
 			return -ENOSPC;
 		to = append_cqe(seg, cq, i, cqe);
 		if (av_likely(av_cq_used(cq) == (uint32_t)i))
 			break;
-		copied = to && !av_cqe_claim(to, atomic_load(&cq->inlet[i].tail) - 1);
-		av_lock_release(&cq->inlet[i].lock);
+		copied = to && !av_cqe_claim(to, atomic_load(&cq->producer[i].tail) - 1);
+		av_lock_release(&cq->producer[i].lock);
 		if (copied) {
 			count_copied(seg, cq, index);
 			return 0;
 		}
 	}
 	if (av_unlikely(!to)) {
-		av_lock_release(&cq->inlet[i].lock);
+		av_lock_release(&cq->producer[i].lock);
 		return av_cq_overrun(seg, index) ? AV_CQ_DROPPED : -ENOSPC;
 	}
-	cq->inlet[i].counters.completions++;
-	if (av_likely(!atomic_load_explicit(&cq->inlet[i].armed.word, memory_order_relaxed))) {
-		av_lock_release(&cq->inlet[i].lock);
+	cq->producer[i].counters.completions++;
+	if (av_likely(!atomic_load_explicit(&cq->producer[i].armed.word, memory_order_relaxed))) {
+		av_lock_release(&cq->producer[i].lock);
 		return 0;
 	}
 	bell = silent_bell(cq, index);
-	if (av_unlikely(av_oneshot_is_begun(&cq->inlet[i].armed)))
+	if (av_unlikely(av_oneshot_is_begun(&cq->producer[i].armed)))
 		count_present(seg, cq, (uint32_t)i, &bell); /* if its raiser seems to be dead */
-	else if (wants_event(av_oneshot_armed(&cq->inlet[i].armed), to))
-		count_entry(cq, &cq->inlet[i], to, atomic_load(&cq->inlet[i].tail), &bell);
-	av_lock_release(&cq->inlet[i].lock);
+	else if (wants_event(av_oneshot_armed(&cq->producer[i].armed), to))
+		count_entry(cq, &cq->producer[i], to, atomic_load(&cq->producer[i].tail), &bell);
+	av_lock_release(&cq->producer[i].lock);
 	if (later)
 		*later = bell;
 	else
@@ -494,9 +496,9 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	int i = lock_used_inlet(seg, cq, index,
-				false); /* a later appender sees it without a barrier of its own */
-	struct av_cq_inlet *in = &cq->inlet[i];
+	int i = lock_used_producer(
+		seg, cq, index, false); /* a later appender sees it without a barrier of its own */
+	struct av_cq_producer *in = &cq->producer[i];
 	struct av_cq_bell bell = silent_bell(cq, index);
 	uint32_t armed;
 
@@ -505,7 +507,7 @@ void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
 	av_oneshot_arm(&in->armed, armed < (uint32_t)how ? (uint32_t)how : armed);
 	atomic_store_explicit(&cq->ready, 0, memory_order_relaxed); /* the last event is over */
 	count_present(seg, cq, (uint32_t)i, &bell);
-	release_cq_inlet(seg, cq, i, &bell);
+	release_cq_producer(seg, cq, i, &bell);
 }
 
 bool av_cq_notify_waits(struct av_seg *seg, uint32_t index)
@@ -516,29 +518,29 @@ bool av_cq_notify_waits(struct av_seg *seg, uint32_t index)
 
 	if (av_likely(atomic_load_explicit(&cq->notify, memory_order_relaxed) == AV_CQ_NOTIFY_USED))
 		return false;
-	i = lock_used_inlet(seg, cq, index,
-			    false); /* excludes appenders: their next event goes the new way */
+	i = lock_used_producer(seg, cq, index,
+			       false); /* excludes appenders: their next event goes the new way */
 	before = atomic_exchange(&cq->notify, AV_CQ_NOTIFY_USED);
-	av_lock_release(&cq->inlet[i].lock);
+	av_lock_release(&cq->producer[i].lock);
 	return before != AV_CQ_NOTIFY_USED;
 }
 
 void av_cq_look_again(struct av_seg *seg, uint32_t index)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	int i = lock_used_inlet(seg, cq, index, false);
+	int i = lock_used_producer(seg, cq, index, false);
 	struct av_cq_bell bell = silent_bell(cq, index);
 
-	if (!moderated(&cq->inlet[i]))
+	if (!moderated(&cq->producer[i]))
 		count_present(seg, cq, (uint32_t)i, &bell);
-	release_cq_inlet(seg, cq, i, &bell);
+	release_cq_producer(seg, cq, i, &bell);
 }
 
 void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t period_us)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	int i = lock_used_inlet(seg, cq, index, false);
-	struct av_cq_inlet *in = &cq->inlet[i];
+	int i = lock_used_producer(seg, cq, index, false);
+	struct av_cq_producer *in = &cq->producer[i];
 	struct av_cq_bell bell = silent_bell(cq, index);
 
 	in->event_count = (uint16_t)count;
@@ -546,21 +548,21 @@ void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t
 	atomic_store(&in->event_due_ns, 0);
 	in->told = atomic_load(&cq->head); /* one event of before stood for many */
 	count_present(seg, cq, (uint32_t)i, &bell);
-	release_cq_inlet(seg, cq, i, &bell);
+	release_cq_producer(seg, cq, i, &bell);
 }
 
 uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	struct av_cq_bell bell;
-	struct av_cq_inlet *in;
+	struct av_cq_producer *in;
 	uint64_t due;
 	int i;
 
-	if (!cq || !atomic_load(&cq->inlet[av_cq_used(cq)].event_due_ns))
+	if (!cq || !atomic_load(&cq->producer[av_cq_used(cq)].event_due_ns))
 		return UINT64_MAX;
-	i = lock_used_inlet(seg, cq, index, false);
-	in = &cq->inlet[i];
+	i = lock_used_producer(seg, cq, index, false);
+	in = &cq->producer[i];
 	bell = silent_bell(cq, index);
 	due = atomic_load(&in->event_due_ns);
 	if (due && due <= now_ns) {
@@ -568,7 +570,7 @@ uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
 		make_event(cq, in, atomic_load(&in->tail), &bell);
 		due = 0;
 	}
-	release_cq_inlet(seg, cq, i, &bell);
+	release_cq_producer(seg, cq, i, &bell);
 	return due ? due : UINT64_MAX;
 }
 
@@ -576,13 +578,13 @@ void av_cq_prefetch(struct av_seg *seg, uint32_t index)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	const struct av_cqe *e;
-	struct av_cq_inlet *in;
+	struct av_cq_producer *in;
 	uint32_t i;
 
 	if (!cq)
 		return;
 	i = av_cq_used(cq);
-	in = &cq->inlet[i];
+	in = &cq->producer[i];
 	av_prefetch_write(&in->lock);
 	e = av_cq_entry(seg, cq, i, atomic_load_explicit(&in->tail, memory_order_relaxed));
 	if (e)
@@ -599,12 +601,12 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	uint32_t head, tail, to, untold;
-	struct av_cq_inlet *in;
+	struct av_cq_producer *in;
 	int i;
 
 	av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
-	i = lock_used_inlet(seg, cq, index, true);
-	in = &cq->inlet[i];
+	i = lock_used_producer(seg, cq, index, true);
+	in = &cq->producer[i];
 	head = atomic_load(&cq->head);
 	tail = atomic_load(&in->tail);
 	untold = first_untold(cq, in);
@@ -634,7 +636,7 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 	if (untold == tail)
 		in->told = to;
 	atomic_store_explicit(&in->tail, to, memory_order_release);
-	av_lock_release(&cq->inlet[i].lock);
+	av_lock_release(&cq->producer[i].lock);
 	av_lock_release(&cq->poll_lock);
 }
 
@@ -645,11 +647,11 @@ bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint3
 	bool found = false;
 	int i;
 
-	i = cq ? lock_used_inlet(seg, cq, index, false) : -1;
+	i = cq ? lock_used_producer(seg, cq, index, false) : -1;
 	if (i < 0)
 		return false;
 	head = atomic_load(&cq->head);
-	waiting = atomic_load(&cq->inlet[i].tail) - head;
+	waiting = atomic_load(&cq->producer[i].tail) - head;
 	if (waiting > AV_MAX_CQE) /* a peer's nonsense */
 		waiting = 0;
 	for (uint32_t n = 0; n < waiting && !found; n++) {
@@ -657,6 +659,6 @@ bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint3
 
 		found = e && e->qpn == qpn && e->wqe == wqe && (e->flags & AV_CQE_RECV);
 	}
-	av_lock_release(&cq->inlet[i].lock);
+	av_lock_release(&cq->producer[i].lock);
 	return found;
 }

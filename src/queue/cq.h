@@ -119,7 +119,7 @@ struct av_coop_copy {
  * Through this entries come in: whoever appends holds its lock, and has its cache line. All is
  * under @lock, unless it says otherwise.
  */
-struct av_cq_inlet {
+struct av_cq_producer {
 	struct av_lock lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t tail;	 /* free-running; read without @lock as a hint */
 	struct av_oneshot armed; /* with enum av_cq_armed; read without @lock as a hint */
@@ -139,11 +139,11 @@ struct av_cq_inlet {
 /* The part in the owner's segment. */
 struct av_cq_shared {
 	/*
-	 * Constant while the CQ exists, but for a resize, and for a change of the inlet. Both hold
-	 * poll_lock and the used inlet's lock.
+	 * Constant while the CQ exists, but for a resize, and for a change of the producer ring.
+	 * Both hold poll_lock and the used producer ring's lock.
 	 */
 	_Atomic uint32_t id;	   /* different for each CQ at this index; 0: none */
-	_Atomic uint32_t used;	   /* the inlet, with its ring: 0 or 1 */
+	_Atomic uint32_t used;	   /* the producer ring, with its ring: 0 or 1 */
 	_Atomic uint64_t ring[2];  /* offset */
 	_Atomic uint32_t mask[2];  /* the ring has mask + 1 entries */
 	_Atomic uint32_t capacity; /* entries it may hold: the argument of ibv_create_cq() */
@@ -157,7 +157,7 @@ struct av_cq_shared {
 	_Atomic uint16_t drops;	      /* an entry without room is dropped, and nothing breaks */
 	struct av_cq_counters before; /* counters of earlier CQs at this index */
 
-	struct av_cq_inlet inlet[2];
+	struct av_cq_producer producer[2];
 
 	struct av_lock poll_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t head;	      /* free-running; written under poll_lock */
@@ -170,8 +170,8 @@ struct av_cq_shared {
 	 */
 	_Atomic uint32_t waiting, owed;
 	/* Of the owner's, under poll_lock: queue/notify.h. */
-	uint32_t left;	      /* the inlet left behind + 1; 0: none */
-	uint32_t stuck_tail;  /* the inlet's lock was held, with this tail, */
+	uint32_t left;	      /* the producer ring left behind + 1; 0: none */
+	uint32_t stuck_tail;  /* the producer ring's lock was held, with this tail, */
 	uint64_t stuck_since; /* since that time; 0: it is not */
 
 	/* AS notify. The line changes only when there is an event: cores rest on it. */
@@ -182,10 +182,11 @@ struct av_cq_shared {
 	struct av_coop_copy coop AV_ALIGNED(AV_CACHE_LINE);
 };
 static_assert(sizeof(struct av_cq_shared) <= AV_CQ_BYTES, "CQ table entry");
-static_assert(sizeof(struct av_cq_inlet) == AV_CACHE_LINE, "one cache line");
-static_assert(offsetof(struct av_cq_shared, inlet[0].counters) == AV_CQ_COUNTERS_AT,
+static_assert(sizeof(struct av_cq_producer) == AV_CACHE_LINE, "one cache line");
+static_assert(offsetof(struct av_cq_shared, producer[0].counters) == AV_CQ_COUNTERS_AT,
 	      "where segment/segment_map.c reads them");
-static_assert(offsetof(struct av_cq_shared, inlet[1].counters) == AV_CQ_COUNTERS_AT + AV_CACHE_LINE,
+static_assert(offsetof(struct av_cq_shared, producer[1].counters) ==
+		      AV_CQ_COUNTERS_AT + AV_CACHE_LINE,
 	      "where segment/segment_map.c reads them");
 
 static inline struct av_cq_shared *av_cq_at(const struct av_seg *seg, uint32_t index)
@@ -193,25 +194,26 @@ static inline struct av_cq_shared *av_cq_at(const struct av_seg *seg, uint32_t i
 	return av_slab_at(seg, AV_SLAB_CQ, index, AV_CQ_BYTES, AV_OBJ_CHUNK);
 }
 
-/* What has been counted at this index: by both inlets, since their holders count at once. */
+/* What has been counted at this index: by both producer rings, since their holders count at once.
+ */
 static inline struct av_cq_counters av_cq_counted(const struct av_cq_shared *cq)
 {
 	struct av_cq_counters sum = {.completions = 0};
 
 	for (int i = 0; i < 2; i++)
-		av_count_add((uint64_t *)&sum, &cq->inlet[i].counters, AV_CQ_COUNTERS);
+		av_count_add((uint64_t *)&sum, &cq->producer[i].counters, AV_CQ_COUNTERS);
 	return sum;
 }
 
-/* Number of the inlet that is used, whatever a peer has written there. */
+/* Number of the producer ring that is used, whatever a peer has written there. */
 static inline uint32_t av_cq_used(const struct av_cq_shared *cq)
 {
 	return atomic_load_explicit(&cq->used, memory_order_acquire) & 1;
 }
 
 /*
- * The place of entry @number in the ring of inlet @i, whatever is there; NULL: the ring is unsound.
- * Context: the caller holds a lock of the CQ.
+ * The place of entry @number in the ring of producer ring @i, whatever is there; NULL: the ring is
+ * unsound. Context: the caller holds a lock of the CQ.
  */
 static inline struct av_cqe *av_cq_entry(const struct av_seg *seg, const struct av_cq_shared *cq,
 					 uint32_t i, uint32_t number)
@@ -287,8 +289,8 @@ static inline void av_cqe_copy(struct av_cqe *to, const struct av_cqe *from, uin
  * cache line stays with them. An appender may die between storing an entry's @there and @tail: the
  * next holder of @lock counts that entry.
  *
- * An appender may be stopped (SIGSTOP, a debugger) while it holds @lock. So a CQ has two inlets, of
- * which one is used: queue/notify.h.
+ * An appender may be stopped (SIGSTOP, a debugger) while it holds @lock. So a CQ has two producer
+ * rings, of which one is used: queue/notify.h.
  */
 
 /**
@@ -309,8 +311,8 @@ void av_cq_fini(struct av_seg *seg, uint32_t index);
  * @capacity: 1 .. AV_MAX_CQE
  * @policy:   as above
  *
- * Return:  0, EINVAL (it holds more entries than that), EBUSY (an inlet is left behind) or ENOMEM;
- * on failure nothing has changed
+ * Return:  0, EINVAL (it holds more entries than that), EBUSY (an producer ring is left behind) or
+ * ENOMEM; on failure nothing has changed
  */
 AV_MUST_USE int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 			     const struct av_page_policy *policy);

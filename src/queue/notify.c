@@ -20,13 +20,13 @@
 /* A dead holder may have stored an entry without counting it. The owner may even have taken it. */
 static void count_published(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
 {
-	uint32_t tail = atomic_load(&cq->inlet[i].tail);
+	uint32_t tail = atomic_load(&cq->producer[i].tail);
 
 	if (av_cq_present(seg, cq, i, tail))
-		atomic_store(&cq->inlet[i].tail, tail + 1);
+		atomic_store(&cq->producer[i].tail, tail + 1);
 }
 
-/* --- leaving an inlet behind; poll_lock is held ----------------------------------- */
+/* --- leaving an producer ring behind; poll_lock is held ----------------------------------- */
 
 static uint64_t cq_ring_bytes(const struct av_cq_shared *cq, uint32_t i)
 {
@@ -34,7 +34,7 @@ static uint64_t cq_ring_bytes(const struct av_cq_shared *cq, uint32_t i)
 }
 
 /* All but the lock and the entries. */
-static void bring_state(const struct av_cq_inlet *old, struct av_cq_inlet *in)
+static void bring_state(const struct av_cq_producer *old, struct av_cq_producer *in)
 {
 	in->head_seen = old->head_seen;
 	atomic_store(&in->armed.word, atomic_load(&old->armed.word));
@@ -48,8 +48,9 @@ static void bring_state(const struct av_cq_inlet *old, struct av_cq_inlet *in)
 }
 
 /*
- * The last entry may have been polled before its appender has looked which inlet is used: it is not
- * to append it again. Nobody polls meanwhile, so all later entries are those that bring() finds.
+ * The last entry may have been polled before its appender has looked which producer ring is used:
+ * it is not to append it again. Nobody polls meanwhile, so all later entries are those that bring()
+ * finds.
  */
 static void claim_polled(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
 {
@@ -76,9 +77,9 @@ static uint32_t bring(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from
 	return number;
 }
 
-/* Context: the lock of the other inlet is held, so nobody uses it before all is there. */
-static void switch_cq_inlet(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from,
-			    uint64_t ring)
+/* Context: the lock of the other producer ring is held, so nobody uses it before all is there. */
+static void switch_cq_producer(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from,
+			       uint64_t ring)
 {
 	uint32_t to = 1 - from;
 
@@ -88,46 +89,48 @@ static void switch_cq_inlet(struct av_seg *seg, struct av_cq_shared *cq, uint32_
 	atomic_exchange(&cq->used, to);
 	av_barrier_behind_rmw(); /* pairs with that of whoever appends */
 	/* The holder may have gone on. A thread of ours that has come next may be arming the CQ. */
-	while (atomic_load(&cq->inlet[from].lock.owner) == av_lock_self)
+	while (atomic_load(&cq->producer[from].lock.owner) == av_lock_self)
 		sched_yield();
-	bring_state(&cq->inlet[from], &cq->inlet[to]);
-	atomic_store(&cq->inlet[to].tail, bring(seg, cq, from, to));
+	bring_state(&cq->producer[from], &cq->producer[to]);
+	atomic_store(&cq->producer[to].tail, bring(seg, cq, from, to));
 	cq->left = from + 1;
 }
 
-/* If inlet @i is held by another living process, leave it behind, as far as memory allows. */
-static void abandon_cq_inlet(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
+/* If producer ring @i is held by another living process, leave it behind, as far as memory allows.
+ */
+static void abandon_cq_producer(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
 {
-	uint32_t holder = av_lock_other(&cq->inlet[i].lock);
+	uint32_t holder = av_lock_other(&cq->producer[i].lock);
 	uint64_t ring, bytes = cq_ring_bytes(cq, i);
-	struct av_lock *next = &cq->inlet[1 - i].lock;
+	struct av_lock *next = &cq->producer[1 - i].lock;
 
 	if (i != av_cq_used(cq) || !holder || !av_lock_owner_alive(holder) ||
-	    !av_cq_inlet_settle(seg, cq))
+	    !av_cq_producer_settle(seg, cq))
 		return;
 	ring = av_seg_alloc(seg, bytes);
 	if (!ring)
 		return;
-	/* Who has been too late for that inlet looks at its lock, and goes. */
+	/* Who has been too late for that producer ring looks at its lock, and goes. */
 	if (av_lock_acquire_until(next, AV_RANK_CQ, av_now_ns() + AV_STUCK_NS) == AV_LOCK_BUSY) {
 		av_seg_free(seg, ring, bytes);
 		return;
 	}
-	switch_cq_inlet(seg, cq, i, ring);
+	switch_cq_producer(seg, cq, i, ring);
 	av_lock_release(next);
 }
 
-bool av_cq_inlet_settle(struct av_seg *seg, struct av_cq_shared *cq)
+bool av_cq_producer_settle(struct av_seg *seg, struct av_cq_shared *cq)
 {
 	uint32_t i = cq->left - 1;
 
 	if (cq->left == 0)
 		return true;
-	if (i != 1 - av_cq_used(cq) || av_lock_try(&cq->inlet[i].lock, AV_RANK_CQ) == AV_LOCK_BUSY)
+	if (i != 1 - av_cq_used(cq) ||
+	    av_lock_try(&cq->producer[i].lock, AV_RANK_CQ) == AV_LOCK_BUSY)
 		return false;
 	av_seg_free(seg, cq->ring[i], cq_ring_bytes(cq, i));
 	cq->left = 0;
-	av_lock_release(&cq->inlet[i].lock);
+	av_lock_release(&cq->producer[i].lock);
 	return true;
 }
 
@@ -138,7 +141,7 @@ static void have_owner_look(struct av_seg *seg, uint32_t index, uint32_t i)
 {
 	const struct av_cq_shared *cq = av_cq_at(seg, index);
 
-	if (av_oneshot_armed(&cq->inlet[i].armed) != AV_CQ_NOT_ARMED)
+	if (av_oneshot_armed(&cq->producer[i].armed) != AV_CQ_NOT_ARMED)
 		av_cq_tell(seg, index);
 }
 
@@ -150,20 +153,20 @@ int av_cq_lock(struct av_seg *seg, uint32_t index, bool polls)
 	for (;;) {
 		uint32_t i = av_cq_used(cq);
 		uint64_t soon = av_now_ns() + AV_STUCK_NS;
-		enum av_lock_result got = av_lock_acquire_until(&cq->inlet[i].lock, AV_RANK_CQ,
+		enum av_lock_result got = av_lock_acquire_until(&cq->producer[i].lock, AV_RANK_CQ,
 								soon < until ? soon : until);
 
 		if (got == AV_LOCK_REPAIR)
 			count_published(seg, cq, i);
-		av_barrier_behind_rmw(); /* before it looks which inlet is used */
+		av_barrier_behind_rmw(); /* before it looks which producer ring is used */
 		if (got != AV_LOCK_BUSY && av_cq_used(cq) == i)
 			return (int)i;
 		if (got != AV_LOCK_BUSY) {
-			av_lock_release(&cq->inlet[i].lock);
+			av_lock_release(&cq->producer[i].lock);
 		} else if (seg->own) {
 			if (!polls)
 				av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
-			abandon_cq_inlet(seg, cq, i);
+			abandon_cq_producer(seg, cq, i);
 			if (!polls)
 				av_lock_release(&cq->poll_lock);
 		} else if (av_cq_used(cq) == i && av_now_ns() >= until) {
@@ -178,10 +181,10 @@ int av_cq_lock(struct av_seg *seg, uint32_t index, bool polls)
 /* Has the lock been held, with one tail, for that long? */
 static bool is_stuck(struct av_cq_shared *cq, uint32_t i)
 {
-	uint32_t tail = atomic_load(&cq->inlet[i].tail);
+	uint32_t tail = atomic_load(&cq->producer[i].tail);
 	uint64_t now = av_now_ns();
 
-	if (!av_lock_other(&cq->inlet[i].lock)) {
+	if (!av_lock_other(&cq->producer[i].lock)) {
 		cq->stuck_since = 0;
 		return false;
 	}
@@ -192,16 +195,16 @@ static bool is_stuck(struct av_cq_shared *cq, uint32_t i)
 	return now - cq->stuck_since >= AV_STUCK_NS;
 }
 
-void av_cq_inlet_look(struct av_seg *seg, struct av_cq_shared *cq)
+void av_cq_producer_look(struct av_seg *seg, struct av_cq_shared *cq)
 {
 	uint32_t i;
 
 	if (!av_lock_try_free(&cq->poll_lock, AV_RANK_POLL))
 		return;
 	i = av_cq_used(cq);
-	(void)av_cq_inlet_settle(seg, cq);
+	(void)av_cq_producer_settle(seg, cq);
 	if (is_stuck(cq, i))
-		abandon_cq_inlet(seg, cq, i);
+		abandon_cq_producer(seg, cq, i);
 	av_lock_release(&cq->poll_lock);
 }
 

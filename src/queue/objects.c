@@ -62,7 +62,7 @@ static void visit_cqs(const struct av_seg *seg, av_report_cq *visit, void *arg)
 			.number = at - 1,
 			.users = users ? users[at - 1] : 0,
 		};
-		const struct av_cq_inlet *in = &cq->inlet[av_cq_used(cq)];
+		const struct av_cq_producer *in = &cq->producer[av_cq_used(cq)];
 		const struct av_cq_counters counters = av_cq_counted(cq);
 		uint32_t head = atomic_load(&cq->head), waiting = atomic_load(&in->tail) - head;
 

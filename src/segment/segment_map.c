@@ -276,8 +276,8 @@ static void add_qps(const uint8_t (*qp)[AV_QP_BYTES], struct av_totals *sum)
 static void add_cqs(const uint8_t (*cq)[AV_CQ_BYTES], struct av_totals *sum)
 {
 	for (uint32_t i = 0; i < AV_OBJ_CHUNK; i++)
-		for (size_t inlet = 0; inlet < 2; inlet++)
-			av_count_add(sum->cq, cq[i] + AV_CQ_COUNTERS_AT + inlet * AV_CACHE_LINE,
+		for (size_t producer = 0; producer < 2; producer++)
+			av_count_add(sum->cq, cq[i] + AV_CQ_COUNTERS_AT + producer * AV_CACHE_LINE,
 				     AV_CQ_COUNTERS);
 }
 

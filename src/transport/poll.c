@@ -180,7 +180,7 @@ static int nothing(struct av_seg *seg, struct av_cq_shared *cq)
 	if (av_unlikely(out_of_patience)) {
 		if (av_explaining())
 			av_explain_others(); /* a dropped message has no completion */
-		av_cq_inlet_look(seg, cq);
+		av_cq_producer_look(seg, cq);
 		yield(cq);
 	}
 	return av_unlikely(atomic_load_explicit(&cq->overrun, memory_order_relaxed)) ? -EIO : 0;

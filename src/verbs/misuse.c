@@ -222,7 +222,7 @@ static bool is_polled(const struct ibv_cq *ibv)
 	const struct av_cq_shared *cq =
 		ibv ? av_container_of(ibv, struct av_cq, ibv)->shared : NULL;
 
-	return !cq || atomic_load(&cq->head) == atomic_load(&cq->inlet[av_cq_used(cq)].tail);
+	return !cq || atomic_load(&cq->head) == atomic_load(&cq->producer[av_cq_used(cq)].tail);
 }
 
 /* Number of requests of a queue pair that completed with an error. */

@@ -115,8 +115,8 @@ static void add_cq(struct flips *f, uint32_t i)
 	if (!atomic_load(&cq->id))
 		return;
 	add(f, offset_of(f, cq), sizeof(*cq), 20);
-	add_hot(f, &cq->inlet[0].lock);
-	add_hot(f, &cq->inlet[0].tail);
+	add_hot(f, &cq->producer[0].lock);
+	add_hot(f, &cq->producer[0].tail);
 	add_hot(f, &cq->head);
 	add_hot(f, &cq->coop.piece);
 	add_hot(f, &cq->coop.left);

@@ -66,7 +66,7 @@ static uint64_t take(void)
 
 static bool locked(void)
 {
-	return atomic_load(&cq->inlet[0].lock.owner) != 0;
+	return atomic_load(&cq->producer[0].lock.owner) != 0;
 }
 
 /* --- the usual course ------------------------------------------------------------ */
@@ -125,13 +125,13 @@ static void a_cq_holds_its_capacity_and_no_more(void **state)
 		tear_down(state);
 		set_up(state);
 		atomic_store(&cq->head, heads[i]);
-		atomic_store(&cq->inlet[0].tail, heads[i]);
-		cq->inlet[0].head_seen = heads[i];
-		cq->inlet[0].level = CAPACITY;
+		atomic_store(&cq->producer[0].tail, heads[i]);
+		cq->producer[0].head_seen = heads[i];
+		cq->producer[0].level = CAPACITY;
 		fill_up();
-		assert_int_equal(cq->inlet[0].peak, 0); /* not looked at yet */
+		assert_int_equal(cq->producer[0].peak, 0); /* not looked at yet */
 		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), -ENOSPC);
-		assert_true(cq->inlet[0].peak <= CAPACITY);
+		assert_true(cq->producer[0].peak <= CAPACITY);
 		for (unsigned int n = 1; n <= CAPACITY; n++)
 			assert_int_equal(take(), n);
 		assert_int_equal(take(), 0);
@@ -168,7 +168,7 @@ static void no_cq_takes_nothing(void **state)
 	assert_false(av_cq_holds_receive(&fake.seg, AV_OBJ_CHUNK + 1, 1, 1));
 	atomic_store(&cq->ring[0], AV_SEG_BYTES); /* a peer's nonsense */
 	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), -ENOSPC);
-	assert_int_equal(atomic_load(&cq->inlet[0].tail), 0);
+	assert_int_equal(atomic_load(&cq->producer[0].tail), 0);
 	assert_false(locked());
 }
 
@@ -194,9 +194,9 @@ static void an_event_disarms(void **state)
 
 		tear_down(state);
 		set_up(state);
-		av_oneshot_arm(&cq->inlet[0].armed, rows[i].how);
+		av_oneshot_arm(&cq->producer[0].armed, rows[i].how);
 		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), 0);
-		if ((av_oneshot_armed(&cq->inlet[0].armed) != rows[i].how) != rows[i].event)
+		if ((av_oneshot_armed(&cq->producer[0].armed) != rows[i].how) != rows[i].event)
 			fail_msg("row %zu", i);
 		assert_false(locked());
 	}
@@ -221,13 +221,13 @@ static void arming_makes_an_event_of_what_is_there(void **state)
 		for (uint64_t n = 1; n <= armed_rows[i].polled; n++)
 			assert_true(take() == n);
 		av_cq_arm(&fake.seg, INDEX, AV_CQ_ARMED_ANY);
-		if ((av_oneshot_armed(&cq->inlet[0].armed) == AV_CQ_NOT_ARMED) !=
+		if ((av_oneshot_armed(&cq->producer[0].armed) == AV_CQ_NOT_ARMED) !=
 		    armed_rows[i].event)
 			fail_msg("row %zu", i);
 		/* What has made an event makes none again. */
 		av_cq_arm(&fake.seg, INDEX, AV_CQ_ARMED_ANY);
 		if (armed_rows[i].before - armed_rows[i].polled < 2)
-			assert_int_equal(av_oneshot_armed(&cq->inlet[0].armed), AV_CQ_ARMED_ANY);
+			assert_int_equal(av_oneshot_armed(&cq->producer[0].armed), AV_CQ_ARMED_ANY);
 		assert_false(locked());
 	}
 }
@@ -237,11 +237,11 @@ static void what_has_made_an_event_makes_none_again(void **state)
 {
 	av_cq_arm(&fake.seg, INDEX, AV_CQ_ARMED_ANY);
 	append(1);
-	assert_int_equal(av_oneshot_armed(&cq->inlet[0].armed), AV_CQ_NOT_ARMED);
+	assert_int_equal(av_oneshot_armed(&cq->producer[0].armed), AV_CQ_NOT_ARMED);
 	av_cq_arm(&fake.seg, INDEX, AV_CQ_ARMED_ANY);
-	assert_int_equal(av_oneshot_armed(&cq->inlet[0].armed), AV_CQ_ARMED_ANY);
+	assert_int_equal(av_oneshot_armed(&cq->producer[0].armed), AV_CQ_ARMED_ANY);
 	append(2);
-	assert_int_equal(av_oneshot_armed(&cq->inlet[0].armed), AV_CQ_NOT_ARMED);
+	assert_int_equal(av_oneshot_armed(&cq->producer[0].armed), AV_CQ_NOT_ARMED);
 }
 
 /* Fewer than @count entries wait for @period_us, which is the timer's to watch. */
@@ -259,12 +259,12 @@ static void the_timer_watches_an_event_that_is_put_off(void **state)
 	for (size_t i = 0; i < sizeof(moderated_rows) / sizeof(moderated_rows[0]); i++) {
 		tear_down(state);
 		set_up(state);
-		cq->inlet[0].event_count = moderated_rows[i].count;
-		cq->inlet[0].event_period_us = moderated_rows[i].period_us;
-		av_oneshot_arm(&cq->inlet[0].armed, AV_CQ_ARMED_ANY);
+		cq->producer[0].event_count = moderated_rows[i].count;
+		cq->producer[0].event_period_us = moderated_rows[i].period_us;
+		av_oneshot_arm(&cq->producer[0].armed, AV_CQ_ARMED_ANY);
 		for (uint64_t n = 1; n <= moderated_rows[i].entries; n++)
 			append(n);
-		if ((av_oneshot_armed(&cq->inlet[0].armed) == AV_CQ_NOT_ARMED) !=
+		if ((av_oneshot_armed(&cq->producer[0].armed) == AV_CQ_NOT_ARMED) !=
 			    moderated_rows[i].event ||
 		    atomic_load(&fake.seg.head->timer_doorbell) != moderated_rows[i].woken)
 			fail_msg("row %zu", i);
@@ -282,14 +282,14 @@ static void an_entry_sends_the_event_that_the_timer_is_late_for(void **state)
 	for (size_t i = 0; i < sizeof(late_rows) / sizeof(late_rows[0]); i++) {
 		tear_down(state);
 		set_up(state);
-		cq->inlet[0].event_period_us = 60000;
-		atomic_store(&cq->inlet[0].event_due_ns, late_rows[i].due_ns);
-		av_oneshot_arm(&cq->inlet[0].armed, AV_CQ_ARMED_ANY);
+		cq->producer[0].event_period_us = 60000;
+		atomic_store(&cq->producer[0].event_due_ns, late_rows[i].due_ns);
+		av_oneshot_arm(&cq->producer[0].armed, AV_CQ_ARMED_ANY);
 		append(1);
-		if ((av_oneshot_armed(&cq->inlet[0].armed) == AV_CQ_NOT_ARMED) !=
+		if ((av_oneshot_armed(&cq->producer[0].armed) == AV_CQ_NOT_ARMED) !=
 		    late_rows[i].event)
 			fail_msg("row %zu", i);
-		assert_int_equal(atomic_load(&cq->inlet[0].event_due_ns),
+		assert_int_equal(atomic_load(&cq->producer[0].event_due_ns),
 				 late_rows[i].event ? 0 : late_rows[i].due_ns);
 		assert_int_equal(atomic_load(&fake.seg.head->timer_doorbell), 0);
 	}
@@ -317,16 +317,16 @@ enum moment { LOCKED, WRITTEN, PUBLISHED, COUNTED, MOMENTS };
 /* What it left. */
 static void die_appending(enum moment moment)
 {
-	uint32_t tail = atomic_load(&cq->inlet[0].tail);
+	uint32_t tail = atomic_load(&cq->producer[0].tail);
 	struct av_cqe *e = av_cq_entry(&fake.seg, cq, 0, tail);
 
-	atomic_store(&cq->inlet[0].lock.owner, PEER);
+	atomic_store(&cq->producer[0].lock.owner, PEER);
 	if (moment >= WRITTEN)
 		*e = (struct av_cqe){.wr_id = 2, .there = atomic_load(&e->there)};
 	if (moment >= PUBLISHED)
 		atomic_store(&e->there, AV_CQE_THERE(tail));
 	if (moment >= COUNTED)
-		atomic_store(&cq->inlet[0].tail, tail + 1);
+		atomic_store(&cq->producer[0].tail, tail + 1);
 }
 
 /* @polled: the owner has taken all there is before the lock is taken over. */
@@ -352,7 +352,7 @@ static void death_in_between(void **state)
 			assert_int_equal(take(), n);
 		assert_int_equal(take(), 3);
 		assert_null(av_cq_peek(&fake.seg, cq));
-		assert_int_equal(atomic_load(&cq->head), atomic_load(&cq->inlet[0].tail));
+		assert_int_equal(atomic_load(&cq->head), atomic_load(&cq->producer[0].tail));
 		assert_false(locked());
 	}
 }
@@ -360,20 +360,21 @@ static void death_in_between(void **state)
 /* --- who appends is stopped with the lock ---------------------------------------- */
 
 /*
- * Asked before the inlet is left behind. It has its lock held by this process from then on, for
- * which the change waits between the new inlet's announcement and the look at what is there.
+ * Asked before the producer ring is left behind. It has its lock held by this process from then on,
+ * for which the change waits between the new producer ring's announcement and the look at what is
+ * there.
  */
 static bool hold_for_peer(uint32_t owner)
 {
-	atomic_store(&cq->inlet[0].lock.owner, av_lock_self);
+	atomic_store(&cq->producer[0].lock.owner, av_lock_self);
 	return true;
 }
 
-static void *leave_inlet(void *unused)
+static void *leave_producer(void *unused)
 {
-	av_cq_inlet_look(&fake.seg, cq);
+	av_cq_producer_look(&fake.seg, cq);
 	clock_skip_ns(AV_STUCK_NS);
-	av_cq_inlet_look(&fake.seg, cq);
+	av_cq_producer_look(&fake.seg, cq);
 	return NULL;
 }
 
@@ -388,17 +389,17 @@ static bool stop_appending(enum moment moment, bool polled)
 	if (polled)
 		assert_int_equal(take(), 2);
 	av_lock_owner_alive = hold_for_peer;
-	assert_int_equal(pthread_create(&owner, NULL, leave_inlet, NULL), 0);
+	assert_int_equal(pthread_create(&owner, NULL, leave_producer, NULL), 0);
 	while (av_cq_used(cq) == 0)
 		sched_yield();
 	again = av_cqe_claim(av_cq_entry(&fake.seg, cq, 0, 1), 1);
-	atomic_store(&cq->inlet[0].lock.owner, 0);
+	atomic_store(&cq->producer[0].lock.owner, 0);
 	assert_int_equal(pthread_join(owner, NULL), 0);
 	av_lock_owner_alive = alive;
 	return again;
 }
 
-/* It goes on when the other inlet is announced, and nothing has been brought there yet. */
+/* It goes on when the other producer ring is announced, and nothing has been brought there yet. */
 static void an_appender_that_was_stopped_appends_what_nobody_has(void **state)
 {
 	struct av_own_fd file;
@@ -438,7 +439,8 @@ static void an_entry_is_present_before_it_is_counted_and_not_a_turn_later(void *
 {
 	append(1);
 	append(2);
-	atomic_store(&cq->inlet[0].tail, 1); /* as between publishing the second and counting it */
+	atomic_store(&cq->producer[0].tail,
+		     1); /* as between publishing the second and counting it */
 	assert_non_null(av_cq_present(&fake.seg, cq, 0, 0));
 	assert_non_null(av_cq_present(&fake.seg, cq, 0, 1));
 	for (uint32_t i = 2; i < 4 * CQES; i++)
@@ -485,9 +487,9 @@ static void a_cq_holds_no_more_than_there_can_be(void **state)
 	const struct av_cqe e = {.qpn = 5, .wqe = 3, .flags = AV_CQE_RECV};
 
 	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), 0);
-	atomic_store(&cq->inlet[0].tail, AV_MAX_CQE);
+	atomic_store(&cq->producer[0].tail, AV_MAX_CQE);
 	assert_true(av_cq_holds_receive(&fake.seg, INDEX, 5, 3));
-	atomic_store(&cq->inlet[0].tail, AV_MAX_CQE + 1); /* a peer's nonsense */
+	atomic_store(&cq->producer[0].tail, AV_MAX_CQE + 1); /* a peer's nonsense */
 	assert_false(av_cq_holds_receive(&fake.seg, INDEX, 5, 3));
 }
 

@@ -38,7 +38,7 @@ static int set_up(void **state)
 	cq->mask[0] = CQES - 1;
 	cq->ring[0] = RING_AT;
 	cq->doorbell = DOORBELL;
-	av_oneshot_arm(&cq->inlet[0].armed, AV_CQ_ARMED_ANY);
+	av_oneshot_arm(&cq->producer[0].armed, AV_CQ_ARMED_ANY);
 	atomic_store(&cq->id, 1);
 	return 0;
 }
@@ -61,12 +61,12 @@ static void append(void)
 
 static bool is_armed(void)
 {
-	return av_oneshot_armed(&cq->inlet[0].armed) != AV_CQ_NOT_ARMED;
+	return av_oneshot_armed(&cq->producer[0].armed) != AV_CQ_NOT_ARMED;
 }
 
 static bool is_free(void)
 {
-	return atomic_load(&cq->inlet[0].lock.owner) == 0;
+	return atomic_load(&cq->producer[0].lock.owner) == 0;
 }
 
 static void armed_or_told_at_each_instruction(void **state)
@@ -141,10 +141,10 @@ static void arming_tells_of_what_the_dead_did_not(void **state)
 
 		tear_down(state);
 		set_up(state);
-		av_oneshot_arm(&cq->inlet[0].armed, rows[i]);
+		av_oneshot_arm(&cq->producer[0].armed, rows[i]);
 		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, &bell), 0);
-		assert_true(av_oneshot_is_begun(&cq->inlet[0].armed));
-		atomic_fetch_sub(&cq->inlet[0].armed.word, stuck_ms << 32);
+		assert_true(av_oneshot_is_begun(&cq->producer[0].armed));
+		atomic_fetch_sub(&cq->producer[0].armed.word, stuck_ms << 32);
 		av_cq_arm(&fake.seg, INDEX, AV_CQ_ARMED_ANY);
 		assert_int_equal(events_at(channel), 1);
 		assert_false(is_armed());
@@ -159,7 +159,7 @@ static void a_late_end_is_not_that_of_a_later_arming(void **state)
 	struct av_cq_bell bell = {0};
 
 	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, &bell), 0);
-	atomic_fetch_sub(&cq->inlet[0].armed.word, stuck_ms << 32);
+	atomic_fetch_sub(&cq->producer[0].armed.word, stuck_ms << 32);
 	bell.claim -= stuck_ms << 32;
 	av_cq_take(cq);
 	av_cq_arm(&fake.seg, INDEX, AV_CQ_ARMED_ANY);
@@ -243,11 +243,11 @@ static void the_owner_is_told(void **state)
 
 	av_lock_owner_alive = all_alive;
 	fake.seg.own = false;
-	atomic_store(&cq->inlet[0].lock.owner, PEER);
+	atomic_store(&cq->producer[0].lock.owner, PEER);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct av_doorbell_record record;
 
-		av_oneshot_arm(&cq->inlet[0].armed, rows[i].armed);
+		av_oneshot_arm(&cq->producer[0].armed, rows[i].armed);
 		atomic_store(&fake.seg.in_vain_until_ns, 0);
 		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), -ENOSPC); /* after 2 s */
 		assert_int_equal(events_at(channel) > 0, rows[i].told);

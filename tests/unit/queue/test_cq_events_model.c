@@ -58,7 +58,7 @@ int clock_gettime(clockid_t clock, struct timespec *ts)
 
 enum kind { PLAIN, SOLICITED, FAILED, KINDS };
 
-enum meanwhile { NOTHING, CHANGES_INLET, PURGES, RESIZES, MODERATES, WAITS_DIRECTLY };
+enum meanwhile { NOTHING, CHANGES_PRODUCER, PURGES, RESIZES, MODERATES, WAITS_DIRECTLY };
 
 enum consumer {
 	POLLS_ONCE, /* takes an event, arms for any entry, polls once */
@@ -390,17 +390,17 @@ static bool time_step(unsigned int variant)
 	return true;
 }
 
-static void change_inlet(void)
+static void change_producer(void)
 {
 	uint32_t i = av_cq_used(cq);
 
-	atomic_store(&cq->inlet[i].lock.owner, PEER);
+	atomic_store(&cq->producer[i].lock.owner, PEER);
 	cq->stuck_since = 1;
-	cq->stuck_tail = atomic_load(&cq->inlet[i].tail);
-	av_cq_inlet_look(seg, cq);
+	cq->stuck_tail = atomic_load(&cq->producer[i].tail);
+	av_cq_producer_look(seg, cq);
 	CHECK(av_cq_used(cq) == 1 - i);
-	atomic_store(&cq->inlet[i].lock.owner, 0);
-	av_cq_inlet_look(seg, cq);
+	atomic_store(&cq->producer[i].lock.owner, 0);
+	av_cq_producer_look(seg, cq);
 	CHECK(cq->left == 0);
 }
 
@@ -427,8 +427,8 @@ static bool owner_step(unsigned int variant)
 		return false;
 	w.owner_done = true;
 	switch (config.meanwhile) {
-	case CHANGES_INLET:
-		change_inlet();
+	case CHANGES_PRODUCER:
+		change_producer();
 		break;
 	case PURGES:
 		purge();
@@ -474,7 +474,7 @@ static void check_events(void)
 
 static void check(void)
 {
-	struct av_cq_inlet *in = &cq->inlet[av_cq_used(cq)];
+	struct av_cq_producer *in = &cq->producer[av_cq_used(cq)];
 
 	check_events();
 	CHECK_EQUAL(av_oneshot_due(&in->armed), w.armed);
@@ -561,7 +561,7 @@ static uint64_t mix(uint64_t hash, uint64_t with)
 
 static uint64_t hash_of_state(void)
 {
-	const struct av_cq_inlet *in = &cq->inlet[av_cq_used(cq)];
+	const struct av_cq_producer *in = &cq->producer[av_cq_used(cq)];
 	uint64_t h = mix(1, w.due ? w.due - clock_ns : 0);
 
 	h = mix(h, w.timer_next == UINT64_MAX ? w.timer_next : w.timer_next - clock_ns);
@@ -581,7 +581,7 @@ static uint64_t hash_of_state(void)
 		h = mix(h, a->has_bell ? a->bell.claim : 0);
 	}
 	for (unsigned int i = 0; i < 2; i++)
-		h = mix(h, atomic_load(&cq->inlet[i].armed.word));
+		h = mix(h, atomic_load(&cq->producer[i].armed.word));
 	h = mix(h, (uint64_t)in->told << 32 | in->counted);
 	return mix(mix(h, atomic_load(&cq->head)), av_cq_used(cq)) | 1;
 }
@@ -670,9 +670,9 @@ static void with_a_channel(void **state)
 	with_all_moderations(AV_CQ_NOTIFY_NOT, NOTHING);
 }
 
-static void with_another_inlet(void **state)
+static void with_another_producer(void **state)
 {
-	with_all_moderations(AV_CQ_NOTIFY_NOT, CHANGES_INLET);
+	with_all_moderations(AV_CQ_NOTIFY_NOT, CHANGES_PRODUCER);
 }
 
 static void with_a_purge(void **state)
@@ -693,7 +693,7 @@ static void with_another_moderation(void **state)
 static void for_as_notify(void **state)
 {
 	with_all_moderations(AV_CQ_NOTIFY_USED, NOTHING);
-	with_all_moderations(AV_CQ_NOTIFY_USED, CHANGES_INLET);
+	with_all_moderations(AV_CQ_NOTIFY_USED, CHANGES_PRODUCER);
 	with_all_moderations(AV_CQ_NOTIFY_MADE, NOTHING);
 	with_all_moderations(AV_CQ_NOTIFY_MADE, WAITS_DIRECTLY);
 }
@@ -703,7 +703,7 @@ static void for_as_notify(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON_A_CQ(with_a_channel), ON_A_CQ(with_another_inlet),	   ON_A_CQ(with_a_purge),
+		ON_A_CQ(with_a_channel), ON_A_CQ(with_another_producer),   ON_A_CQ(with_a_purge),
 		ON_A_CQ(with_a_resize),	 ON_A_CQ(with_another_moderation), ON_A_CQ(for_as_notify),
 	};
 

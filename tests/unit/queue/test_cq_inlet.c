@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When the owner of a CQ leaves an inlet behind, and what it finds in the other one. */
+/* When the owner of a CQ leaves an producer ring behind, and what it finds in the other one. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,8 +35,8 @@ static int make(void **state)
 static int end(void **state)
 {
 	av_lock_owner_alive = usual;
-	atomic_store(&cq->inlet[0].lock.owner, 0);
-	atomic_store(&cq->inlet[1].lock.owner, 0);
+	atomic_store(&cq->producer[0].lock.owner, 0);
+	atomic_store(&cq->producer[1].lock.owner, 0);
 	av_cq_fini(seg, at);
 	return tear_down(state);
 }
@@ -79,15 +79,15 @@ static bool is_dead(uint32_t owner)
 /* The owner looks twice, with so much time in between that the holder of the lock is stuck. */
 static void look_twice(void)
 {
-	av_cq_inlet_look(seg, cq);
+	av_cq_producer_look(seg, cq);
 	clock_skip_ns(AV_STUCK_NS);
-	av_cq_inlet_look(seg, cq);
+	av_cq_producer_look(seg, cq);
 }
 
 static void leave_behind(void)
 {
 	av_lock_owner_alive = lives;
-	atomic_store(&cq->inlet[0].lock.owner, PEER);
+	atomic_store(&cq->producer[0].lock.owner, PEER);
 	look_twice();
 	assert_int_equal(av_cq_used(cq), 1);
 }
@@ -105,12 +105,12 @@ static void only_who_lives_and_holds_the_lock(void **state)
 	for (size_t i = 0; i < AV_ARRAY_SIZE(holders); i++) {
 		make_for(CAPACITY);
 		av_lock_owner_alive = holders[i].alive;
-		atomic_store(&cq->inlet[0].lock.owner, holders[i].holder);
+		atomic_store(&cq->producer[0].lock.owner, holders[i].holder);
 		look_twice();
 		if (av_cq_used(cq) != holders[i].used)
 			fail_msg("row %zu", i);
-		atomic_store(&cq->inlet[0].lock.owner, 0);
-		av_cq_inlet_look(seg, cq);
+		atomic_store(&cq->producer[0].lock.owner, 0);
+		av_cq_producer_look(seg, cq);
 	}
 }
 
@@ -125,9 +125,9 @@ static void nobody_takes_the_lock_from_who_lives(void **state)
 	atomic_store(&seg->in_vain_until_ns, UINT64_MAX);
 	for (uint32_t holder = 1; holder < 5; holder++) {
 		av_lock_self = holder + 1;
-		atomic_store(&cq->inlet[0].lock.owner, holder);
+		atomic_store(&cq->producer[0].lock.owner, holder);
 		assert_int_equal(av_cq_push(seg, at, &e, NULL), -ENOSPC);
-		assert_int_equal(atomic_load(&cq->inlet[0].lock.owner), holder);
+		assert_int_equal(atomic_load(&cq->producer[0].lock.owner), holder);
 	}
 	av_lock_self = self;
 	seg->own = true;
@@ -137,20 +137,20 @@ static void nobody_takes_the_lock_from_who_lives(void **state)
 static void not_who_goes_on(void **state)
 {
 	av_lock_owner_alive = lives;
-	atomic_store(&cq->inlet[0].lock.owner, PEER);
+	atomic_store(&cq->producer[0].lock.owner, PEER);
 	for (uint32_t turn = 0; turn < 3; turn++) {
-		av_cq_inlet_look(seg, cq);
+		av_cq_producer_look(seg, cq);
 		assert_int_equal(av_cq_used(cq), 0);
 		clock_skip_ns(AV_STUCK_NS);
-		atomic_store(&cq->inlet[0].tail, turn + 1);
+		atomic_store(&cq->producer[0].tail, turn + 1);
 	}
-	av_cq_inlet_look(seg, cq);
-	atomic_store(&cq->inlet[0].lock.owner, 0);
-	av_cq_inlet_look(seg, cq); /* it had the lock, and took it anew */
-	atomic_store(&cq->inlet[0].lock.owner, PEER);
-	av_cq_inlet_look(seg, cq);
+	av_cq_producer_look(seg, cq);
+	atomic_store(&cq->producer[0].lock.owner, 0);
+	av_cq_producer_look(seg, cq); /* it had the lock, and took it anew */
+	atomic_store(&cq->producer[0].lock.owner, PEER);
+	av_cq_producer_look(seg, cq);
 	assert_int_equal(av_cq_used(cq), 0);
-	atomic_store(&cq->inlet[0].tail, 0);
+	atomic_store(&cq->producer[0].tail, 0);
 }
 
 static uint32_t waited_for; /* whose lock is, and how often it was asked after */
@@ -161,8 +161,8 @@ static bool let_go(uint32_t owner)
 {
 	if (owner == waited_for && ++asked == 2)
 		for (int i = 0; i < 2; i++)
-			if (atomic_load(&cq->inlet[i].lock.owner) == owner)
-				atomic_store(&cq->inlet[i].lock.owner, 0);
+			if (atomic_load(&cq->producer[i].lock.owner) == owner)
+				atomic_store(&cq->producer[i].lock.owner, 0);
 	return true;
 }
 
@@ -170,22 +170,22 @@ static bool let_go(uint32_t owner)
 static void look_twice_in_vain(void)
 {
 	asked = 2;
-	atomic_store(&cq->inlet[1].lock.owner, PEER + 1);
+	atomic_store(&cq->producer[1].lock.owner, PEER + 1);
 	look_twice();
 	assert_int_equal(av_cq_used(cq), 0);
 }
 
 /* Within @AV_STUCK_NS, which a busy machine may miss a few times. */
-static void the_other_inlet_is_waited_for(void **state)
+static void the_other_producer_is_waited_for(void **state)
 {
 	av_lock_owner_alive = let_go;
 	waited_for = PEER + 1;
-	atomic_store(&cq->inlet[0].lock.owner, PEER);
+	atomic_store(&cq->producer[0].lock.owner, PEER);
 	look_twice_in_vain();
 	for (unsigned int look = 0; look < LOOKS && av_cq_used(cq) == 0; look++) {
 		asked = 0;
-		atomic_store(&cq->inlet[1].lock.owner, PEER + 1);
-		av_cq_inlet_look(seg, cq);
+		atomic_store(&cq->producer[1].lock.owner, PEER + 1);
+		av_cq_producer_look(seg, cq);
 	}
 	assert_int_equal(av_cq_used(cq), 1);
 }
@@ -199,10 +199,10 @@ static void who_holds_the_lock_for_a_moment_is_waited_for(void **state)
 	for (unsigned int look = 0; look < LOOKS && !waited; look++) {
 		make_for(CAPACITY);
 		asked = 0;
-		atomic_store(&cq->inlet[0].lock.owner, PEER);
+		atomic_store(&cq->producer[0].lock.owner, PEER);
 		append(1);
 		waited = av_cq_used(cq) == 0;
-		atomic_store(&cq->inlet[0].lock.owner, 0);
+		atomic_store(&cq->producer[0].lock.owner, 0);
 	}
 	assert_true(waited);
 }
@@ -211,14 +211,15 @@ static void who_holds_the_lock_for_a_moment_is_waited_for(void **state)
 
 static uint64_t other_ring;
 
-/* Asked while the lock is waited for: by then, another thread of the owner has changed the inlet.
+/* Asked while the lock is waited for: by then, another thread of the owner has changed the producer
+ * ring.
  */
 static bool change_meanwhile(uint32_t owner)
 {
 	if (av_cq_used(cq) == 0) {
 		atomic_store(&cq->ring[1], other_ring);
 		atomic_store(&cq->mask[1], CAPACITY - 1);
-		cq->inlet[1].level = CAPACITY;
+		cq->producer[1].level = CAPACITY;
 		atomic_store(&cq->used, 1);
 	}
 	return true;
@@ -229,7 +230,7 @@ static void what_was_left_behind_already_is_not_left_again(void **state)
 	other_ring = av_ring_alloc(seg, CAPACITY * sizeof(struct av_cqe), NULL);
 	assert_int_not_equal(other_ring, 0);
 	av_lock_owner_alive = change_meanwhile;
-	atomic_store(&cq->inlet[0].lock.owner, PEER);
+	atomic_store(&cq->producer[0].lock.owner, PEER);
 	append(7);
 	assert_int_equal(av_cq_used(cq), 1);
 	assert_true(cq->ring[1] == other_ring);
@@ -238,7 +239,8 @@ static void what_was_left_behind_already_is_not_left_again(void **state)
 
 /* --- who leaves it ------------------------------------------------------------------ */
 
-static uint32_t poller; /* who held poll_lock at the last question, which leaves the inlet */
+static uint32_t
+	poller; /* who held poll_lock at the last question, which leaves the producer ring */
 
 static bool see_poller(uint32_t owner)
 {
@@ -292,7 +294,7 @@ static void by_moderate(void)
 
 static void by_timer(void)
 {
-	atomic_store(&cq->inlet[0].event_due_ns, 1);
+	atomic_store(&cq->producer[0].event_due_ns, 1);
 	assert_true(av_cq_put_off(seg, at, 2) == UINT64_MAX);
 }
 
@@ -310,20 +312,20 @@ static void by_overrun(void)
 static void (*const ways[])(void) = {by_push, by_resize,   by_purge, by_arm,	by_notify,
 				     by_look, by_moderate, by_timer, by_repair, by_overrun};
 
-static void nobody_polls_while_an_inlet_is_left(void **state)
+static void nobody_polls_while_a_producer_is_left(void **state)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(ways); i++) {
 		make_for(CAPACITY);
 		append(1);
 		poller = 0;
 		av_lock_owner_alive = see_poller;
-		atomic_store(&cq->inlet[0].lock.owner, PEER);
+		atomic_store(&cq->producer[0].lock.owner, PEER);
 		ways[i]();
 		assert_int_equal(av_cq_used(cq), 1);
 		assert_int_equal(poller, av_lock_self);
 		assert_int_equal(atomic_load(&cq->poll_lock.owner), 0);
 		assert_int_equal(take(), 1);
-		atomic_store(&cq->inlet[0].lock.owner, 0);
+		atomic_store(&cq->producer[0].lock.owner, 0);
 	}
 }
 
@@ -353,10 +355,10 @@ static void it_is_of_the_same_size_and_the_former_goes_back(void **state)
 		assert_true(cq->ring[1] == next);
 		assert_true(next_ring(sizes[i]) != next);
 		assert_true(next_ring(sizes[i]) != former);
-		av_cq_inlet_look(seg, cq); /* somebody is in there still */
+		av_cq_producer_look(seg, cq); /* somebody is in there still */
 		assert_true(next_ring(sizes[i]) != former);
-		atomic_store(&cq->inlet[0].lock.owner, 0);
-		av_cq_inlet_look(seg, cq);
+		atomic_store(&cq->producer[0].lock.owner, 0);
+		av_cq_producer_look(seg, cq);
 		assert_true(next_ring(sizes[i]) == former);
 	}
 }
@@ -375,8 +377,8 @@ static void it_has_all_entries_of_a_full_one(void **state)
 		assert_int_equal(take(), 0);
 		append(100);
 		assert_int_equal(take(), 100);
-		atomic_store(&cq->inlet[0].lock.owner, 0);
-		av_cq_inlet_look(seg, cq);
+		atomic_store(&cq->producer[0].lock.owner, 0);
+		av_cq_producer_look(seg, cq);
 	}
 }
 
@@ -388,15 +390,15 @@ static void it_has_no_other_entries(void **state)
 	for (size_t i = 0; i < AV_ARRAY_SIZE(heads); i++) {
 		make_for(CAPACITY);
 		atomic_store(&cq->head, heads[i]);
-		atomic_store(&cq->inlet[0].tail, heads[i]);
+		atomic_store(&cq->producer[0].tail, heads[i]);
 		leave_behind();
 		assert_int_equal(take(), 0);
-		assert_int_equal(atomic_load(&cq->inlet[1].tail), heads[i]);
+		assert_int_equal(atomic_load(&cq->producer[1].tail), heads[i]);
 		append(1);
 		assert_int_equal(take(), 1);
 		assert_int_equal(take(), 0);
-		atomic_store(&cq->inlet[0].lock.owner, 0);
-		av_cq_inlet_look(seg, cq);
+		atomic_store(&cq->producer[0].lock.owner, 0);
+		av_cq_producer_look(seg, cq);
 	}
 }
 
@@ -419,9 +421,9 @@ int main(void)
 		ON_A_CQ(only_who_lives_and_holds_the_lock),
 		ON_A_CQ(nobody_takes_the_lock_from_who_lives),
 		ON_A_CQ(not_who_goes_on),
-		ON_A_CQ(the_other_inlet_is_waited_for),
+		ON_A_CQ(the_other_producer_is_waited_for),
 		ON_A_CQ(who_holds_the_lock_for_a_moment_is_waited_for),
-		ON_A_CQ(nobody_polls_while_an_inlet_is_left),
+		ON_A_CQ(nobody_polls_while_a_producer_is_left),
 		ON_A_CQ(what_was_left_behind_already_is_not_left_again),
 		ON_A_CQ(it_is_of_the_same_size_and_the_former_goes_back),
 		ON_A_CQ(it_has_all_entries_of_a_full_one),

@@ -18,14 +18,14 @@
 
 static uint32_t at;
 static struct av_cq_shared *cq;
-static struct av_cq_inlet *in;
+static struct av_cq_producer *in;
 
 static int make(void **state)
 {
 	set_up(state);
 	at = av_cq_init(seg, CAPACITY, 0, 1, 1000, NULL);
 	cq = av_cq_at(seg, at);
-	in = cq ? &cq->inlet[0] : NULL;
+	in = cq ? &cq->producer[0] : NULL;
 	return at && cq ? 0 : -1;
 }
 

@@ -93,13 +93,13 @@ static void what_is_gone_makes_no_event(void **state)
 	assert_int_equal(take(), 1);
 	av_cq_arm(seg, cq, AV_CQ_ARMED_ANY);
 	append(2, GOING);
-	assert_int_equal(av_oneshot_armed(&shared->inlet[0].armed), AV_CQ_NOT_ARMED);
+	assert_int_equal(av_oneshot_armed(&shared->producer[0].armed), AV_CQ_NOT_ARMED);
 	dropped = 0;
 	av_cq_purge(seg, cq, of_qp, GOING, drop);
 	av_cq_arm(seg, cq, AV_CQ_ARMED_ANY);
-	assert_int_equal(av_oneshot_armed(&shared->inlet[0].armed), AV_CQ_ARMED_ANY);
+	assert_int_equal(av_oneshot_armed(&shared->producer[0].armed), AV_CQ_ARMED_ANY);
 	append(3, STAYING);
-	assert_int_equal(av_oneshot_armed(&shared->inlet[0].armed), AV_CQ_NOT_ARMED);
+	assert_int_equal(av_oneshot_armed(&shared->producer[0].armed), AV_CQ_NOT_ARMED);
 	av_cq_fini(seg, cq);
 }
 
@@ -116,7 +116,7 @@ static void nothing_is_gone_where_no_ring_is(void **state)
 	dropped = 0;
 	av_cq_purge(seg, cq, of_qp, GOING, drop);
 	assert_int_equal(dropped, 0);
-	atomic_store(&av_cq_at(seg, cq)->inlet[0].tail, 2);
+	atomic_store(&av_cq_at(seg, cq)->producer[0].tail, 2);
 	/* Only its first place is in the segment. */
 	atomic_store(&av_cq_at(seg, cq)->ring[0], AV_SEG_BYTES - sizeof(struct av_cqe));
 	av_cq_entry(seg, av_cq_at(seg, cq), 0, 0)->qpn = GOING;

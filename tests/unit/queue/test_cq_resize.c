@@ -89,7 +89,7 @@ static void another_ring_has_no_other_entries(void **state)
 		shared = av_cq_at(seg, cq);
 		assert_non_null(shared);
 		atomic_store(&shared->head, heads[i]);
-		atomic_store(&shared->inlet[0].tail, heads[i]);
+		atomic_store(&shared->producer[0].tail, heads[i]);
 		assert_int_equal(av_cq_resize(seg, cq, 16, NULL), 0);
 		for (uint64_t n = 1; n < 20; n++) {
 			assert_null(av_cq_peek(seg, shared));
@@ -152,7 +152,7 @@ static void the_most_entries_that_waited_are_counted(void **state)
 				append(n);
 			for (uint64_t n = 1; n <= most[i] - round; n++)
 				expect_next(n);
-			assert_int_equal(av_cq_at(seg, cq)->inlet[0].peak, most[i]);
+			assert_int_equal(av_cq_at(seg, cq)->producer[0].peak, most[i]);
 		}
 		av_cq_fini(seg, cq);
 	}
@@ -163,15 +163,15 @@ static bool all_live(uint32_t owner)
 	return true;
 }
 
-/* A peer is stopped with the lock of @inlet, and the owner goes on with another ring. */
-static void leave_behind(struct av_cq_shared *shared, uint32_t inlet)
+/* A peer is stopped with the lock of @producer, and the owner goes on with another ring. */
+static void leave_behind(struct av_cq_shared *shared, uint32_t producer)
 {
 	av_lock_owner_alive = all_live;
-	atomic_store(&shared->inlet[inlet].lock.owner, PEER);
-	av_cq_inlet_look(seg, shared);
+	atomic_store(&shared->producer[producer].lock.owner, PEER);
+	av_cq_producer_look(seg, shared);
 	clock_skip_ns(AV_STUCK_NS);
-	av_cq_inlet_look(seg, shared);
-	assert_int_equal(av_cq_used(shared), 1 - inlet);
+	av_cq_producer_look(seg, shared);
+	assert_int_equal(av_cq_used(shared), 1 - producer);
 }
 
 /* A CQ counts on where an earlier one at its index has ended, which is not its own. */
@@ -181,8 +181,8 @@ static void counters_go_on_where_another_cq_was(void **state)
 	uint32_t first = av_cq_init(seg, 4, 0, 1, 1000, NULL), index = 0;
 
 	assert_int_not_equal(first, 0);
-	av_cq_at(seg, first)->inlet[0].counters = (struct av_cq_counters){7, 8};
-	av_cq_at(seg, first)->inlet[1].counters = (struct av_cq_counters){5, 6};
+	av_cq_at(seg, first)->producer[0].counters = (struct av_cq_counters){7, 8};
+	av_cq_at(seg, first)->producer[1].counters = (struct av_cq_counters){5, 6};
 	av_cq_fini(seg, first);
 	for (unsigned int i = 0; i < 5000 && index != first; i++) {
 		index = av_cq_init(seg, 4, 0, 1, 1000, NULL);
@@ -207,7 +207,7 @@ static void few_entries_are_not_looked_after(void **state)
 	for (size_t i = 0; i < AV_ARRAY_SIZE(capacities); i++) {
 		cq = av_cq_init(seg, capacities[i], 0, 1, 1000, NULL);
 		assert_int_not_equal(cq, 0);
-		assert_int_equal(av_cq_at(seg, cq)->inlet[0].level,
+		assert_int_equal(av_cq_at(seg, cq)->producer[0].level,
 				 capacities[i] < 64 ? capacities[i] : 64);
 		av_cq_fini(seg, cq);
 	}
@@ -257,7 +257,7 @@ static void a_ring_that_is_refused_takes_no_memory(void **state)
 			assert_true(next_ring(sizes[i]) == ring);
 		}
 	}
-	atomic_store(&av_cq_at(seg, cq)->inlet[0].lock.owner, 0);
+	atomic_store(&av_cq_at(seg, cq)->producer[0].lock.owner, 0);
 	av_lock_owner_alive = alive;
 	av_cq_fini(seg, cq);
 }
@@ -275,7 +275,7 @@ static void not_while_the_former_ring_may_be_in_use(void **state)
 		leave_behind(shared, former % 2);
 		append(2);
 		assert_int_equal(av_cq_resize(seg, cq, 8, NULL), EBUSY);
-		atomic_store(&shared->inlet[former % 2].lock.owner, 0);
+		atomic_store(&shared->producer[former % 2].lock.owner, 0);
 		av_lock_owner_alive = alive;
 		assert_int_equal(av_cq_resize(seg, cq, 8, NULL), 0);
 		expect_next(1);
@@ -307,7 +307,7 @@ static void patience_waits_for_who_was_left_behind(void **state)
 	leave_behind(shared, 0);
 	append(2);
 	assert_int_equal(av_cq_resize_patiently(seg, cq, 8, NULL), EBUSY); /* it stays there */
-	peers = &shared->inlet[0].lock;
+	peers = &shared->producer[0].lock;
 	asked = 0;
 	av_lock_owner_alive = goes_on;
 	assert_int_equal(av_cq_resize_patiently(seg, cq, 8, NULL), 0);
@@ -338,7 +338,7 @@ static void each_entry_of_the_former_ring_is_in_the_other(void **state)
 		for (uint64_t n = 1; n <= 4; n++)
 			expect_next(n);
 		assert_null(av_cq_peek(seg, shared));
-		atomic_store(&shared->inlet[0].lock.owner, 0);
+		atomic_store(&shared->producer[0].lock.owner, 0);
 		av_lock_owner_alive = alive;
 		av_cq_fini(seg, cq);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An appender that is stopped in many places, while the owner goes on with another inlet: its entry
- * is there once, and counted once, whether the owner has polled it meanwhile or not.
+ * An appender that is stopped in many places, while the owner goes on with another producer ring:
+ * its entry is there once, and counted once, whether the owner has polled it meanwhile or not.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,15 +67,15 @@ static unsigned int poll_all(void)
 	return count;
 }
 
-/* Leave inlet @from behind, if somebody holds its lock. */
+/* Leave producer ring @from behind, if somebody holds its lock. */
 static void leave(uint32_t from)
 {
-	bool held = atomic_load(&cq->inlet[from].lock.owner) == PEER;
+	bool held = atomic_load(&cq->producer[from].lock.owner) == PEER;
 
-	av_cq_inlet_look(seg, cq);
+	av_cq_producer_look(seg, cq);
 	if (held)
 		clock_skip_ns(AV_STUCK_NS);
-	av_cq_inlet_look(seg, cq);
+	av_cq_producer_look(seg, cq);
 	assert_int_equal(av_cq_used(cq), held ? 1 - from : from);
 }
 
@@ -88,7 +88,8 @@ static void go_on(pid_t child)
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* Stopped after @steps. @early: the owner polls before it leaves the inlet. Return: it got so far
+/* Stopped after @steps. @early: the owner polls before it leaves the producer ring. Return: it got
+ * so far
  */
 static bool stop(unsigned int steps, uint32_t from, bool early)
 {
@@ -98,10 +99,10 @@ static bool stop(unsigned int steps, uint32_t from, bool early)
 
 	make();
 	if (from == 1) { /* by one who is stopped before */
-		atomic_store(&cq->inlet[0].lock.owner, PEER);
+		atomic_store(&cq->producer[0].lock.owner, PEER);
 		leave(0);
-		atomic_store(&cq->inlet[0].lock.owner, 0);
-		av_cq_inlet_look(seg, cq);
+		atomic_store(&cq->producer[0].lock.owner, 0);
+		av_cq_producer_look(seg, cq);
 	}
 	child = start_stopped(append_as_peer);
 	for (unsigned int i = 0; i < steps && runs; i++)
@@ -114,10 +115,10 @@ static bool stop(unsigned int steps, uint32_t from, bool early)
 	}
 	there += poll_all();
 	assert_int_equal(there, 1);
-	assert_int_equal(atomic_load(&cq->inlet[av_cq_used(cq)].tail), 1);
+	assert_int_equal(atomic_load(&cq->producer[av_cq_used(cq)].tail), 1);
 	assert_int_equal(av_cq_counted(cq).completions, 1);
-	assert_int_equal(atomic_load(&cq->inlet[0].lock.owner), 0);
-	assert_int_equal(atomic_load(&cq->inlet[1].lock.owner), 0);
+	assert_int_equal(atomic_load(&cq->producer[0].lock.owner), 0);
+	assert_int_equal(atomic_load(&cq->producer[1].lock.owner), 0);
 	end();
 	return runs;
 }

@@ -96,10 +96,10 @@ static void push(const struct av_cqe *cqe)
 
 static uint32_t tail_of(const struct av_cq_shared *of)
 {
-	return atomic_load(&of->inlet[av_cq_used(of)].tail);
+	return atomic_load(&of->producer[av_cq_used(of)].tail);
 }
 
-/* In a child: only the owner changes a CQ's inlet. */
+/* In a child: only the owner changes a CQ's producer ring. */
 static void be_peer(void)
 {
 	av_lock_self = PEER;
@@ -361,11 +361,11 @@ static void publish_only(const struct av_cqe *cqe)
 	struct av_cqe *ring = av_seg_at(&fake.seg, cq->ring[0], CQES * sizeof(*ring));
 	uint32_t tail;
 
-	av_lock_acquire_plain(&cq->inlet[0].lock, AV_RANK_CQ);
-	tail = atomic_load(&cq->inlet[0].tail);
+	av_lock_acquire_plain(&cq->producer[0].lock, AV_RANK_CQ);
+	tail = atomic_load(&cq->producer[0].tail);
 	ring[tail & cq->mask[0]] = *cqe;
-	atomic_store(&cq->inlet[0].tail, tail + 1);
-	av_lock_release(&cq->inlet[0].lock);
+	atomic_store(&cq->producer[0].tail, tail + 1);
+	av_lock_release(&cq->producer[0].lock);
 }
 
 static void death_before_the_event(void **state)

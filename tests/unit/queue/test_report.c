@@ -271,7 +271,7 @@ static void what_was_counted_before_is_not_its_own(void **state)
 
 		set_words(&q->counters, AV_QP_COUNTERS, counted[i].there);
 		set_words(&q->before, AV_QP_COUNTERS, counted[i].before);
-		set_words(&c->inlet[0].counters, AV_CQ_COUNTERS, counted[i].there);
+		set_words(&c->producer[0].counters, AV_CQ_COUNTERS, counted[i].there);
 		set_words(&c->before, AV_CQ_COUNTERS, counted[i].before);
 		av_report_qps(DEVICE, expect_qp_counted, &own);
 		av_report_cqs(DEVICE, expect_cq_counted, &own);

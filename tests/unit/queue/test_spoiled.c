@@ -191,7 +191,7 @@ static void test_lock_of_nobody(void **state)
 
 	fake.seg.own = false;
 	av_lock_owner_alive = lives;
-	atomic_store(&cq->inlet[0].lock.owner, OTHER);
+	atomic_store(&cq->producer[0].lock.owner, OTHER);
 	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), -ENOSPC);
 	first = av_now_ns() - begin;
 	assert_true(first >= AV_PATIENCE_NS);
@@ -216,7 +216,7 @@ static void test_positions_far_apart(void **state)
 	uint64_t begin = core_ns();
 
 	atomic_store(&cq->ring[0], sizeof(struct av_seg_head) + 64);
-	atomic_store(&cq->inlet[0].tail, UINT32_MAX);
+	atomic_store(&cq->producer[0].tail, UINT32_MAX);
 	assert_false(av_cq_holds_receive(&fake.seg, INDEX, 1, 1));
 	assert_true(core_ns() - begin < 3000000000u);
 }

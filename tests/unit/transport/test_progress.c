@@ -198,7 +198,7 @@ static struct av_cq_shared *failed_with_receives(void)
 	cq->ring[0] = CQ_AT;
 	rq->mask = SLOTS - 1;
 	cq->mask[0] = SLOTS - 1;
-	rq->capacity = cq->inlet[0].level = SLOTS;
+	rq->capacity = cq->producer[0].level = SLOTS;
 	cq->capacity = SLOTS;
 	end.qp->type = IBV_QPT_RC;
 	end.qp->rq = end.qp->recv_cq = INDEX;
@@ -220,7 +220,7 @@ static void flushed_after_death(void **state)
 			assert_non_null(
 				av_rq_take(&f.seg, av_rq_at(&f.seg, INDEX), 0, &end.qp->receiving));
 		change_state();
-		assert_int_equal(atomic_load(&cq->inlet[0].tail), RECEIVES);
+		assert_int_equal(atomic_load(&cq->producer[0].tail), RECEIVES);
 		for (uint32_t i = 0; i < RECEIVES; i++)
 			assert_int_equal(av_cq_present(&f.seg, cq, 0, i)->status,
 					 IBV_WC_WR_FLUSH_ERR);

@@ -37,7 +37,7 @@ static int set_up(void **state)
 	cq = av_cq_at(&f.seg, INDEX);
 	cq->ring[0] = CQ_AT;
 	cq->mask[0] = ENTRIES - 1;
-	cq->capacity = cq->inlet[0].level = ENTRIES;
+	cq->capacity = cq->producer[0].level = ENTRIES;
 	return 0;
 }
 
@@ -72,7 +72,7 @@ static void its_lock_is_held(void **state)
 {
 	const struct av_cqe e = {.wr_id = 1};
 
-	atomic_store(&cq->inlet[0].lock.owner, LIVING);
+	atomic_store(&cq->producer[0].lock.owner, LIVING);
 	assert_int_equal(av_cq_push(&f.seg, INDEX, &e, NULL), -ENOSPC);
 	assert_int_equal(cause(), AV_CHECK_CQ_HELD);
 }
