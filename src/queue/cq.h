@@ -32,7 +32,8 @@ void av_cq_tell(struct av_seg *seg, uint32_t index);
 enum av_cqe_flag {
 	AV_CQE_RECV = 1, /* completes a receive request: @wqe is its place in its receive queue */
 	AV_CQE_SOLICITED = 2, /* makes an event of a CQ armed for solicited events only */
-	AV_CQE_IN_SLOT = 4, /* the payload, of @stage_len bytes, is in the receive request's slot */
+	AV_CQE_IN_SLOT =
+		4, /* the payload, of @bounce_len bytes, is in the receive request's slot */
 };
 
 /* One entry. Host byte order, except @imm. */
@@ -51,8 +52,8 @@ struct av_cqe {
 	uint32_t src_qp; /* remote QP */
 	uint32_t queue;	 /* index of the local QP; of a receive, index of the receive queue */
 	uint32_t wqe;	 /* the completed request: its number, or its place, in that queue */
-	uint32_t stage;	 /* without @data_len: first staging buffer + 1; 0: none is used */
-	uint32_t stage_len;
+	uint32_t stage;	 /* without @data_len: first bounce buffer + 1; 0: none is used */
+	uint32_t bounce_len;
 	/* AV_CQE_THERE(), stored last: then the entry is there. 0: none is. */
 	_Atomic uint32_t there;
 	/*

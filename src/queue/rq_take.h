@@ -35,7 +35,7 @@ static inline void av_srq_limit_look(struct av_seg *seg, struct av_rq_shared *rq
 }
 
 /*
- * Staging buffers, in the receiver's segment. A sender leaves the bytes of a SEND there, and the
+ * Bounce buffers, in the receiver's segment. A sender leaves the bytes of a SEND there, and the
  * receiver's ibv_poll_cq() places them. Two copies through shared memory are faster than one system
  * call up to tens of kilobytes, and they need no permission to access the other process.
  *
@@ -46,19 +46,19 @@ static inline void av_srq_limit_look(struct av_seg *seg, struct av_rq_shared *rq
  */
 
 /**
- * av_stage_take() - take a chain of buffers for @bytes (> 0)
+ * av_bounce_take() - take a chain of buffers for @bytes (> 0)
  * Return:  the first buffer's index + 1, or 0 if there are not enough
  */
-AV_MUST_USE uint32_t av_stage_take(struct av_seg *seg, uint64_t bytes);
+AV_MUST_USE uint32_t av_bounce_take(struct av_seg *seg, uint64_t bytes);
 
 /* Free a chain; 0 is ignored. @bytes: as it was taken */
-void av_stage_give(struct av_seg *seg, uint32_t first, uint64_t bytes);
+void av_bounce_give(struct av_seg *seg, uint32_t first, uint64_t bytes);
 
-/* The memory of buffer @link (index + 1), AV_STAGE_BYTES long; NULL if there is no such buffer. */
-void *av_stage_buffer(struct av_seg *seg, uint32_t link);
+/* The memory of buffer @link (index + 1), AV_BOUNCE_BYTES long; NULL if there is no such buffer. */
+void *av_bounce_buffer(struct av_seg *seg, uint32_t link);
 
 /* The next buffer's link in a chain; 0 behind the last. */
-uint32_t av_stage_next(struct av_seg *seg, uint32_t link);
+uint32_t av_bounce_next(struct av_seg *seg, uint32_t link);
 
 /*
  * Who gets the next request of a shared receive queue?

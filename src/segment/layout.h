@@ -7,7 +7,7 @@
  *   ...               pages of regions that the library allocates, and of large rings:
  *                     segment/pages.h
  *   AV_ODP_OFFSET     nodes, allocated by any process (memory/region_count.h)
- *   AV_STAGE_OFFSET   staging buffers: backed when first touched, and only by av_copy(), so that a
+ *   AV_BOUNCE_OFFSET   bounce buffers: backed when first touched, and only by av_copy(), so that a
  *                     full file system is an error and not a SIGBUS
  *   AV_TABLES_OFFSET  queue pairs and CQs (struct av_tables). Here a file of the context's folder
  *                     is mapped instead: what they have counted outlives a process that is killed
@@ -29,13 +29,13 @@
 #define AV_SEG_MAGIC	    0x746e656d67657361ull
 #define AV_SEG_BYTES	    (16ull << 30)
 #define AV_PAGE_BYTES	    4096u
-#define AV_STAGE_BYTES	    16384u
-#define AV_STAGE_COUNT	    4096u
+#define AV_BOUNCE_BYTES	    16384u
+#define AV_BOUNCE_COUNT	    4096u
 #define AV_TABLES_BYTES	    (128ull << 20)
 #define AV_TABLES_OFFSET    (AV_SEG_BYTES - AV_TABLES_BYTES)
-#define AV_STAGE_OFFSET	    (AV_TABLES_OFFSET - (uint64_t)AV_STAGE_BYTES * AV_STAGE_COUNT)
+#define AV_BOUNCE_OFFSET    (AV_TABLES_OFFSET - (uint64_t)AV_BOUNCE_BYTES * AV_BOUNCE_COUNT)
 #define AV_ODP_BYTES	    (1ull << 30)
-#define AV_ODP_OFFSET	    (AV_STAGE_OFFSET - AV_ODP_BYTES)
+#define AV_ODP_OFFSET	    (AV_BOUNCE_OFFSET - AV_ODP_BYTES)
 #define AV_HEAP_END	    AV_ODP_OFFSET
 #define AV_PINS		    256
 #define AV_SEG_PAGES_OWNERS 32
@@ -142,10 +142,10 @@ struct av_seg_head {
 	_Atomic uint32_t faults_change; /* counts changes of the fault rules */
 	_Atomic uint64_t counter[AV_DIR_COUNTERS]; /* as in av_dir_counters(), of this context */
 
-	/* Staging buffers: stack of free ones (count << 32 | index + 1); first never used. */
-	_Atomic uint64_t stage_free AV_ALIGNED(AV_CACHE_LINE);
-	_Atomic uint32_t stage_fresh;
-	_Atomic uint32_t stage_next[AV_STAGE_COUNT];
+	/* Bounce buffers: stack of free ones (count << 32 | index + 1); first never used. */
+	_Atomic uint64_t bounce_free AV_ALIGNED(AV_CACHE_LINE);
+	_Atomic uint32_t bounce_fresh;
+	_Atomic uint32_t bounce_next[AV_BOUNCE_COUNT];
 
 	struct av_pin pin[AV_PINS];
 	_Atomic uint64_t chunk[AV_SLAB_N][AV_SLAB_CHUNKS]; /* offsets; 0: not yet there */

@@ -34,8 +34,8 @@ static void fetch_payload(struct av_seg *seg, const struct av_rq_shared *rq,
 	uint32_t room =
 		rq->inline_bytes < AV_MAX_INLINE_RECV ? rq->inline_bytes : AV_MAX_INLINE_RECV;
 
-	if (from && cqe->stage_len <= room)
-		memcpy(place->payload, from, cqe->stage_len);
+	if (from && cqe->bounce_len <= room)
+		memcpy(place->payload, from, cqe->bounce_len);
 }
 
 /*
@@ -111,11 +111,11 @@ static enum av_fault place_chain(struct av_seg *seg, struct av_spans *to, const 
 	uint32_t link = cqe->stage;
 
 	av_spans_copy(&rest, to);
-	for (uint64_t left = cqe->stage_len; left > 0;) {
-		uint64_t n = left < AV_STAGE_BYTES ? left : AV_STAGE_BYTES;
+	for (uint64_t left = cqe->bounce_len; left > 0;) {
+		uint64_t n = left < AV_BOUNCE_BYTES ? left : AV_BOUNCE_BYTES;
 		enum av_fault ret;
 
-		av_spans_local(&from, NULL, av_stage_buffer(seg, link), n);
+		av_spans_local(&from, NULL, av_bounce_buffer(seg, link), n);
 		if (!from.at[0].local)
 			return AV_FAULT_SRC;
 		ret = av_xfer_copy_part(&rest, &from, n, av_now_coarse_ns());
@@ -123,12 +123,12 @@ static enum av_fault place_chain(struct av_seg *seg, struct av_spans *to, const 
 			return ret;
 		av_spans_skip(&rest, n);
 		left -= n;
-		link = av_stage_next(seg, link);
+		link = av_bounce_next(seg, link);
 	}
 	return AV_FAULT_NONE;
 }
 
-/* Address of the payload in this process's own memory; NULL: it is in staging buffers. */
+/* Address of the payload in this process's own memory; NULL: it is in bounce buffers. */
 static uint8_t *payload_here(struct av_placement *p)
 {
 	if (p->cqe.data_len)
@@ -144,9 +144,9 @@ static uint64_t payload_bytes(const struct av_placement *p)
 {
 	if (p->cqe.data_len)
 		return p->cqe.data_len <= AV_CQE_DATA ? p->cqe.data_len : 0;
-	return p->cqe.flags & AV_CQE_IN_SLOT && p->cqe.stage_len > AV_MAX_INLINE_RECV
+	return p->cqe.flags & AV_CQE_IN_SLOT && p->cqe.bounce_len > AV_MAX_INLINE_RECV
 		       ? 0
-		       : p->cqe.stage_len;
+		       : p->cqe.bounce_len;
 }
 
 static enum av_fault place_once(struct av_seg *seg, struct av_placement *p)
@@ -179,7 +179,7 @@ bool av_place(struct av_seg *seg, struct av_placement *place)
 
 	while ((ret = place_once(seg, place)) == AV_FAULT_BUSY)
 		sched_yield();
-	av_stage_give(seg, place->cqe.stage, place->cqe.stage_len);
+	av_bounce_give(seg, place->cqe.stage, place->cqe.bounce_len);
 	return ret == AV_FAULT_NONE;
 }
 
@@ -187,7 +187,7 @@ bool av_place(struct av_seg *seg, struct av_placement *place)
 
 /*
  * Release what the entry of a receive holds that found no room in its CQ: place its payload as far
- * as this process reaches the buffers, give back staging buffers and the receive request's slot.
+ * as this process reaches the buffers, give back bounce buffers and the receive request's slot.
  * Context: any process; the right of the queue pair under which the entry was made is held.
  */
 static void place_lost(struct av_seg *seg, const struct av_cqe *cqe)
@@ -201,7 +201,7 @@ static void place_lost(struct av_seg *seg, const struct av_cqe *cqe)
 		keep_request(seg, rq, cqe, request, &place);
 		(void)place_once(seg, &place); /* a region that is changing gets nothing */
 	}
-	av_stage_give(seg, cqe->stage, cqe->stage_len);
+	av_bounce_give(seg, cqe->stage, cqe->bounce_len);
 	if (rq)
 		av_rq_drop(seg, rq, cqe->wqe);
 }
@@ -340,7 +340,7 @@ static enum av_fault put_in_entry(struct av_cqe *cqe, const struct av_message *m
 	return map_copy_fault(av_xfer_copy(&to, from, msg->now_ns));
 }
 
-/* Copy into a chain of staging buffers, one after the other. @from is consumed. */
+/* Copy into a chain of bounce buffers, one after the other. @from is consumed. */
 static enum av_fault fill_chain(const struct av_message *msg, uint32_t link,
 				const struct av_spans *from)
 {
@@ -350,10 +350,10 @@ static enum av_fault fill_chain(const struct av_message *msg, uint32_t link,
 
 	av_spans_copy(&rest, from);
 	while (bytes > 0) {
-		uint64_t n = bytes < AV_STAGE_BYTES ? bytes : AV_STAGE_BYTES;
+		uint64_t n = bytes < AV_BOUNCE_BYTES ? bytes : AV_BOUNCE_BYTES;
 		enum av_fault ret;
 
-		av_spans_local(&to, NULL, av_stage_buffer(seg, link), n);
+		av_spans_local(&to, NULL, av_bounce_buffer(seg, link), n);
 		if (!to.at[0].local)
 			return AV_FAULT_FORBIDDEN;
 		ret = av_xfer_copy(&to, &rest, msg->now_ns);
@@ -361,7 +361,7 @@ static enum av_fault fill_chain(const struct av_message *msg, uint32_t link,
 			return ret == AV_FAULT_DST ? AV_FAULT_FORBIDDEN : map_copy_fault(ret);
 		av_spans_skip(&rest, n);
 		bytes -= n;
-		link = av_stage_next(seg, link);
+		link = av_bounce_next(seg, link);
 	}
 	return AV_FAULT_NONE;
 }
@@ -372,13 +372,13 @@ static enum av_fault stage(struct av_cqe *cqe, const struct av_message *msg,
 	struct av_seg *seg = msg->to->seg;
 	enum av_fault fault;
 
-	cqe->stage = av_stage_take(seg, msg->bytes);
+	cqe->stage = av_bounce_take(seg, msg->bytes);
 	if (!cqe->stage)
 		return AV_FAULT_FORBIDDEN;
-	cqe->stage_len = (uint32_t)msg->bytes;
+	cqe->bounce_len = (uint32_t)msg->bytes;
 	fault = fill_chain(msg, cqe->stage, from);
 	if (fault != AV_FAULT_NONE) {
-		av_stage_give(seg, cqe->stage, msg->bytes);
+		av_bounce_give(seg, cqe->stage, msg->bytes);
 		cqe->stage = 0;
 	}
 	return fault;
@@ -386,9 +386,9 @@ static enum av_fault stage(struct av_cqe *cqe, const struct av_message *msg,
 
 /*
  * Inline receive: the payload waits for the poller, in the completion or beside the request,
- * whichever process executes; in staging buffers if the request is of a shared queue, which was
+ * whichever process executes; in bounce buffers if the request is of a shared queue, which was
  * made before its queue pairs. The receive buffers are checked when it is placed.
- * Return: AV_FAULT_FORBIDDEN: no staging buffer is free
+ * Return: AV_FAULT_FORBIDDEN: no bounce buffer is free
  */
 static enum av_fault leave_for_poller(struct av_cqe *cqe, const struct av_message *msg,
 				      const struct av_spans *from)
@@ -406,7 +406,7 @@ static enum av_fault leave_for_poller(struct av_cqe *cqe, const struct av_messag
 	if (!to.at[0].local)
 		return AV_FAULT_RECV_PROT; /* a peer's queue is inconsistent */
 	cqe->flags |= AV_CQE_IN_SLOT;
-	cqe->stage_len = (uint32_t)msg->bytes;
+	cqe->bounce_len = (uint32_t)msg->bytes;
 	return map_copy_fault(av_xfer_copy(&to, from, msg->now_ns));
 }
 
@@ -460,11 +460,11 @@ static enum av_fault transfer_payload(struct av_cqe *cqe, const struct av_messag
 		return put_in_entry(cqe, msg, from);
 	if (av_spans_in_reach(to))
 		return copy_to_buffer(msg, from, to, request);
-	if (msg->bytes <= AV_STAGE_LIMIT)
+	if (msg->bytes <= AV_BOUNCE_LIMIT)
 		fault = stage(cqe, msg, from);
 	if (fault == AV_FAULT_FORBIDDEN && !av_xfer_refused(seg))
 		fault = map_copy_fault(av_xfer_copy(to, from, msg->now_ns));
-	if (fault == AV_FAULT_FORBIDDEN && msg->bytes > AV_STAGE_LIMIT)
+	if (fault == AV_FAULT_FORBIDDEN && msg->bytes > AV_BOUNCE_LIMIT)
 		fault = stage(cqe, msg, from);
 	return fault;
 }
@@ -537,7 +537,7 @@ enum av_fault av_receive_message(const struct av_message *msg, const struct av_s
 	if (av_likely(fault == AV_FAULT_NONE))
 		return complete_recv_request(msg->to, &cqe, msg->later) ? AV_FAULT_RECV_CQ
 									: AV_FAULT_NONE;
-	av_stage_give(msg->to->seg, cqe.stage, cqe.stage_len);
+	av_bounce_give(msg->to->seg, cqe.stage, cqe.bounce_len);
 	return fault;
 }
 

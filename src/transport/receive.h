@@ -19,7 +19,7 @@
 
 /*
  * Payload that comes with a completion: in its CQ entry, in the receive request's slot, or in
- * staging buffers. Whoever takes the completion places the payload.
+ * bounce buffers. Whoever takes the completion places the payload.
  */
 
 /* Everything that placing needs, copied out of shared memory. */
@@ -46,7 +46,7 @@ void av_place_keep(struct av_placement *place, const struct av_cqe *cqe);
 void av_place_free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct av_placement *place);
 
 /**
- * av_place() - place the payload in @place, and release its staging buffers
+ * av_place() - place the payload in @place, and release its bounce buffers
  *
  * Context: owner's thread, no lock held; waits for pages.
  * Return:  false: the memory is gone
@@ -65,7 +65,7 @@ struct av_coop_source;
  * SENDs up to this size are staged if the receiver's memory is out of reach. The receiver's poll
  * places them: docs/ARCHITECTURE.md.
  */
-#define AV_STAGE_LIMIT 16384u
+#define AV_BOUNCE_LIMIT 16384u
 
 struct av_message {
 	const struct av_receiver *to;
@@ -117,7 +117,7 @@ void av_receive_cancel(const struct av_receiver *to);
  * Return:  AV_FAULT_NONE: completed. AV_FAULT_RECV_CQ: lost with the CQ. With any other, the
  * request is not completed: AV_FAULT_RECV_SHORT, AV_FAULT_RECV_PROT, AV_FAULT_LOC_PROT (a sender's
  * buffer), AV_FAULT_BUSY (a key is being changed), AV_FAULT_FORBIDDEN (this process may not read
- * the memory that holds the bytes, or no staging buffer is left)
+ * the memory that holds the bytes, or no bounce buffer is left)
  */
 AV_MUST_USE enum av_fault av_receive_message(const struct av_message *msg,
 					     const struct av_spans *from,

@@ -129,7 +129,7 @@ static void release_unpolled_cqe(struct av_seg *seg, const struct av_cqe *cqe)
 {
 	struct av_rq_shared *rq = cqe->flags & AV_CQE_RECV ? av_rq_at(seg, cqe->queue) : NULL;
 
-	av_stage_give(seg, cqe->stage, cqe->stage_len);
+	av_bounce_give(seg, cqe->stage, cqe->bounce_len);
 	if (rq && atomic_load(&rq->id)) /* a queue of one queue pair is emptied as a whole */
 		av_rq_freed(seg, rq, cqe->wqe);
 }

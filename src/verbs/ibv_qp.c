@@ -159,7 +159,7 @@ static void init_public_qp(struct av_context *ctx, struct av_qp *qp, struct ibv_
 
 /*
  * As far as there is room: in the completion, and in slots of the queue pair's own receive queue,
- * or in staging buffers. XRC receives into queues that do not know its queue pairs.
+ * or in bounce buffers. XRC receives into queues that do not know its queue pairs.
  */
 static uint32_t grant_inline(const struct av_qp *qp, const struct ibv_qp_init_attr *attr,
 			     uint32_t wanted)

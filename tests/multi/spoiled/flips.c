@@ -72,8 +72,8 @@ static void add_head(struct flips *f)
 	HEAD_PART(f, magic, device, 10);
 	HEAD_PART(f, device, pds, 3);
 	add(f, offsetof(struct av_seg_head, pds), 64, 1);
-	HEAD_PART(f, link_layer, stage_free, 12);
-	HEAD_PART(f, stage_free, pin, 3);
+	HEAD_PART(f, link_layer, bounce_free, 12);
+	HEAD_PART(f, bounce_free, pin, 3);
 	HEAD_PART(f, pin, chunk, 8);
 	for (int slab = 0; slab < AV_SLAB_N; slab++)
 		add(f, offsetof(struct av_seg_head, chunk[slab]), 16, 2);

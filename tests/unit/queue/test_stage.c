@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Staging buffers are taken in chains, are nobody else's meanwhile, and come back. */
+/* Bounce buffers are taken in chains, are nobody else's meanwhile, and come back. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,10 +12,10 @@
 #include "queue/rq_take.h"
 #include "unit/memory/fake_seg.h"
 
-#define ALL ((uint64_t)AV_STAGE_BYTES * AV_STAGE_COUNT)
+#define ALL ((uint64_t)AV_BOUNCE_BYTES * AV_BOUNCE_COUNT)
 
 static struct fake_seg fake;
-static bool used[AV_STAGE_COUNT + 1]; /* by link */
+static bool used[AV_BOUNCE_COUNT + 1]; /* by link */
 
 static int set_up(void **state)
 {
@@ -34,8 +34,8 @@ static void expect_chain(uint32_t first, uint64_t buffers)
 {
 	uint32_t link = first;
 
-	for (; buffers > 0; buffers--, link = av_stage_next(&fake.seg, link)) {
-		assert_true(link > 0 && link <= AV_STAGE_COUNT);
+	for (; buffers > 0; buffers--, link = av_bounce_next(&fake.seg, link)) {
+		assert_true(link > 0 && link <= AV_BOUNCE_COUNT);
 		assert_false(used[link]);
 		used[link] = true;
 	}
@@ -46,11 +46,11 @@ static const struct {
 	uint64_t bytes, buffers; /* 0: there are not so many */
 } rows[] = {
 	{1, 1},
-	{AV_STAGE_BYTES, 1},
-	{AV_STAGE_BYTES + 1, 2},
-	{5 * AV_STAGE_BYTES - 1, 5},
-	{ALL - 1, AV_STAGE_COUNT},
-	{ALL, AV_STAGE_COUNT},
+	{AV_BOUNCE_BYTES, 1},
+	{AV_BOUNCE_BYTES + 1, 2},
+	{5 * AV_BOUNCE_BYTES - 1, 5},
+	{ALL - 1, AV_BOUNCE_COUNT},
+	{ALL, AV_BOUNCE_COUNT},
 	{ALL + 1, 0},
 	{UINT64_MAX, 0},
 };
@@ -60,56 +60,56 @@ static void a_chain_has_as_many_as_the_bytes_need(void **state)
 {
 	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(rows); i++) {
 		uint64_t bytes = rows[i / 2].bytes, buffers = rows[i / 2].buffers;
-		uint32_t first = av_stage_take(&fake.seg, bytes);
+		uint32_t first = av_bounce_take(&fake.seg, bytes);
 
 		memset(used, 0, sizeof(used));
 		assert_int_equal(first != 0, buffers != 0);
 		expect_chain(first, buffers);
-		av_stage_give(&fake.seg, first, bytes);
+		av_bounce_give(&fake.seg, first, bytes);
 	}
 }
 
 static void none_is_taken_twice_and_none_is_lost(void **state)
 {
-	uint32_t chains[AV_STAGE_COUNT / 3], last;
+	uint32_t chains[AV_BOUNCE_COUNT / 3], last;
 
 	for (unsigned int round = 0; round < 3; round++) {
 		memset(used, 0, sizeof(used));
 		for (size_t i = 0; i < AV_ARRAY_SIZE(chains); i++) {
-			chains[i] = av_stage_take(&fake.seg, 3 * AV_STAGE_BYTES);
+			chains[i] = av_bounce_take(&fake.seg, 3 * AV_BOUNCE_BYTES);
 			expect_chain(chains[i], 3);
 		}
 		/* The one that is left is too few, and not kept. */
-		assert_int_equal(av_stage_take(&fake.seg, 3 * AV_STAGE_BYTES), 0);
-		last = av_stage_take(&fake.seg, AV_STAGE_BYTES);
+		assert_int_equal(av_bounce_take(&fake.seg, 3 * AV_BOUNCE_BYTES), 0);
+		last = av_bounce_take(&fake.seg, AV_BOUNCE_BYTES);
 		expect_chain(last, 1);
-		assert_int_equal(av_stage_take(&fake.seg, 1), 0);
-		for (uint32_t link = 1; link <= AV_STAGE_COUNT; link++)
+		assert_int_equal(av_bounce_take(&fake.seg, 1), 0);
+		for (uint32_t link = 1; link <= AV_BOUNCE_COUNT; link++)
 			assert_true(used[link]);
-		av_stage_give(&fake.seg, 0, AV_STAGE_BYTES);
+		av_bounce_give(&fake.seg, 0, AV_BOUNCE_BYTES);
 		for (size_t i = 0; i < AV_ARRAY_SIZE(chains); i++)
-			av_stage_give(&fake.seg, chains[i], 3 * AV_STAGE_BYTES);
-		av_stage_give(&fake.seg, last, AV_STAGE_BYTES);
+			av_bounce_give(&fake.seg, chains[i], 3 * AV_BOUNCE_BYTES);
+		av_bounce_give(&fake.seg, last, AV_BOUNCE_BYTES);
 	}
 }
 
 static void each_has_memory_of_its_own(void **state)
 {
-	const uint8_t *before = av_stage_buffer(&fake.seg, 1);
+	const uint8_t *before = av_bounce_buffer(&fake.seg, 1);
 
 	/* What lies beside the links is not one. */
-	assert_int_not_equal(av_stage_take(&fake.seg, 1), 0);
+	assert_int_not_equal(av_bounce_take(&fake.seg, 1), 0);
 	memset(fake.seg.head->pin, 0xff, sizeof(fake.seg.head->pin));
-	assert_null(av_stage_buffer(&fake.seg, 0));
-	assert_null(av_stage_buffer(&fake.seg, AV_STAGE_COUNT + 1));
-	assert_int_equal(av_stage_next(&fake.seg, 0), 0);
-	for (uint32_t link = AV_STAGE_COUNT + 1; link < AV_STAGE_COUNT + 64; link++)
-		assert_int_equal(av_stage_next(&fake.seg, link), 0);
-	assert_ptr_equal(before, (const uint8_t *)fake.seg.head + AV_STAGE_OFFSET);
-	for (uint32_t link = 2; link <= AV_STAGE_COUNT; link++) {
-		const uint8_t *buffer = av_stage_buffer(&fake.seg, link);
+	assert_null(av_bounce_buffer(&fake.seg, 0));
+	assert_null(av_bounce_buffer(&fake.seg, AV_BOUNCE_COUNT + 1));
+	assert_int_equal(av_bounce_next(&fake.seg, 0), 0);
+	for (uint32_t link = AV_BOUNCE_COUNT + 1; link < AV_BOUNCE_COUNT + 64; link++)
+		assert_int_equal(av_bounce_next(&fake.seg, link), 0);
+	assert_ptr_equal(before, (const uint8_t *)fake.seg.head + AV_BOUNCE_OFFSET);
+	for (uint32_t link = 2; link <= AV_BOUNCE_COUNT; link++) {
+		const uint8_t *buffer = av_bounce_buffer(&fake.seg, link);
 
-		assert_ptr_equal(buffer, before + AV_STAGE_BYTES);
+		assert_ptr_equal(buffer, before + AV_BOUNCE_BYTES);
 		before = buffer;
 	}
 }
@@ -117,15 +117,15 @@ static void each_has_memory_of_its_own(void **state)
 /* Whoever has looked at the stack before it changed must find that it has. */
 static void each_change_of_the_stack_is_counted(void **state)
 {
-	const _Atomic uint64_t *stack = &fake.seg.head->stage_free;
+	const _Atomic uint64_t *stack = &fake.seg.head->bounce_free;
 	uint32_t changes = 0;
 
 	for (unsigned int i = 0; i < 100; i++) {
-		uint32_t first = av_stage_take(&fake.seg, AV_STAGE_BYTES);
+		uint32_t first = av_bounce_take(&fake.seg, AV_BOUNCE_BYTES);
 
 		changes += i > 0; /* the first one was never used */
 		assert_int_equal(atomic_load(stack) >> 32, changes);
-		av_stage_give(&fake.seg, first, AV_STAGE_BYTES);
+		av_bounce_give(&fake.seg, first, AV_BOUNCE_BYTES);
 		assert_int_equal(atomic_load(stack) >> 32, ++changes);
 		assert_int_equal((uint32_t)atomic_load(stack), first);
 	}
@@ -137,32 +137,32 @@ static const struct {
 	uint32_t buffers; /* that are freed at most */
 } circles[] = {
 	{1, 1},
-	{AV_STAGE_BYTES - 1, 1},
-	{AV_STAGE_BYTES, 1},
-	{AV_STAGE_BYTES + 1, 2},
-	{2 * AV_STAGE_BYTES, 2},
-	{2 * AV_STAGE_BYTES + 1, 3},
+	{AV_BOUNCE_BYTES - 1, 1},
+	{AV_BOUNCE_BYTES, 1},
+	{AV_BOUNCE_BYTES + 1, 2},
+	{2 * AV_BOUNCE_BYTES, 2},
+	{2 * AV_BOUNCE_BYTES + 1, 3},
 };
 
 static void a_chain_that_is_a_circle_has_an_end(void **state)
 {
-	const _Atomic uint64_t *stack = &fake.seg.head->stage_free;
+	const _Atomic uint64_t *stack = &fake.seg.head->bounce_free;
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(circles); i++) {
 		uint32_t first, changes;
 
 		tear_down(state);
 		set_up(state);
-		first = av_stage_take(&fake.seg, 4 * AV_STAGE_BYTES);
+		first = av_bounce_take(&fake.seg, 4 * AV_BOUNCE_BYTES);
 		assert_int_not_equal(first, 0);
 		for (uint32_t link = first, next; link; link = next == first ? 0 : next) {
-			next = av_stage_next(&fake.seg, link);
+			next = av_bounce_next(&fake.seg, link);
 			if (next == 0)
 				next = first;
-			atomic_store(&fake.seg.head->stage_next[link - 1], next);
+			atomic_store(&fake.seg.head->bounce_next[link - 1], next);
 		}
 		changes = (uint32_t)(atomic_load(stack) >> 32);
-		av_stage_give(&fake.seg, first, circles[i].bytes);
+		av_bounce_give(&fake.seg, first, circles[i].bytes);
 		assert_int_equal((atomic_load(stack) >> 32) - changes, circles[i].buffers);
 	}
 }
@@ -172,21 +172,21 @@ static void a_chain_that_is_a_circle_has_an_end(void **state)
 #define THREADS 4u
 #define TURNS	(SANITIZED ? 20000u : 200000u)
 
-static _Atomic uint32_t users[AV_STAGE_COUNT + 1]; /* by link */
+static _Atomic uint32_t users[AV_BOUNCE_COUNT + 1]; /* by link */
 
 /* Each thread holds up to three, so there are always enough. */
 static void *take_and_give(void *unused)
 {
 	for (uint32_t turn = 0; turn < TURNS; turn++) {
-		uint64_t bytes = (1 + turn % 3) * AV_STAGE_BYTES;
-		uint32_t first = av_stage_take(&fake.seg, bytes), link;
+		uint64_t bytes = (1 + turn % 3) * AV_BOUNCE_BYTES;
+		uint32_t first = av_bounce_take(&fake.seg, bytes), link;
 
 		CHECK(first != 0);
-		for (link = first; link; link = av_stage_next(&fake.seg, link))
+		for (link = first; link; link = av_bounce_next(&fake.seg, link))
 			CHECK(atomic_exchange(&users[link], 1) == 0);
-		for (link = first; link; link = av_stage_next(&fake.seg, link))
+		for (link = first; link; link = av_bounce_next(&fake.seg, link))
 			CHECK(atomic_exchange(&users[link], 0) == 1);
-		av_stage_give(&fake.seg, first, bytes);
+		av_bounce_give(&fake.seg, first, bytes);
 	}
 	return NULL;
 }
@@ -200,7 +200,7 @@ static void each_has_one_user_at_a_time(void **state)
 	for (unsigned int i = 0; i < THREADS; i++)
 		pthread_join(thread[i], NULL);
 	memset(used, 0, sizeof(used));
-	expect_chain(av_stage_take(&fake.seg, ALL), AV_STAGE_COUNT);
+	expect_chain(av_bounce_take(&fake.seg, ALL), AV_BOUNCE_COUNT);
 }
 
 #define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
