@@ -50,7 +50,8 @@ GUARDS = {"src": "AV_", "tools/anyverbs": "AV_TOOL_", "bench": "BENCH_", "includ
 # Words of before, and the field's.
 WORDS = {"astray": "misrouted", "recall": "revoke", "linger": "deferred", "lingering": "deferred",
          "park": "wait", "parked": "waiting", "handout": "fd_pass", "assist": "coop",
-         "overdue": "due", "hush": "stop", "drive": "progress"}
+         "overdue": "due", "hush": "stop", "drive": "progress", "inlet": "producer",
+         "stage": "bounce"}
 
 RANK = {room: rank for rank, line in enumerate(ROOMS) for room in line}
 # A definition: at column 0, its brace in a line of its own.

@@ -436,7 +436,7 @@ int av_cq_overrun(struct av_seg *seg, uint32_t index)
 	return drops ? AV_CQ_DROPPED : 0;
 }
 
-/* An entry went in by an producer ring that was just given up, and was copied. Context: no lock
+/* An entry went in by a producer ring that was just given up, and was copied. Context: no lock
  * held */
 static void count_copied(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
 {

@@ -52,7 +52,7 @@ struct av_cqe {
 	uint32_t src_qp; /* remote QP */
 	uint32_t queue;	 /* index of the local QP; of a receive, index of the receive queue */
 	uint32_t wqe;	 /* the completed request: its number, or its place, in that queue */
-	uint32_t stage;	 /* without @data_len: first bounce buffer + 1; 0: none is used */
+	uint32_t bounce; /* without @data_len: first bounce buffer + 1; 0: none is used */
 	uint32_t bounce_len;
 	/* AV_CQE_THERE(), stored last: then the entry is there. 0: none is. */
 	_Atomic uint32_t there;
@@ -67,7 +67,8 @@ static_assert(sizeof(struct av_cqe) == 128, "two cache lines");
 static_assert(offsetof(struct av_cqe, data) == AV_CACHE_LINE - sizeof(uint64_t), "see there");
 
 /* Does the entry bring payload to be placed? */
-#define AV_CQE_HAS_PAYLOAD(cqe) ((cqe)->data_len || (cqe)->stage || ((cqe)->flags & AV_CQE_IN_SLOT))
+#define AV_CQE_HAS_PAYLOAD(cqe) \
+	((cqe)->data_len || (cqe)->bounce || ((cqe)->flags & AV_CQE_IN_SLOT))
 
 /*
  * Copy an entry's @data from or to a private copy: all of it, or only the word in the first cache
@@ -312,7 +313,7 @@ void av_cq_fini(struct av_seg *seg, uint32_t index);
  * @capacity: 1 .. AV_MAX_CQE
  * @policy:   as above
  *
- * Return:  0, EINVAL (it holds more entries than that), EBUSY (an producer ring is left behind) or
+ * Return:  0, EINVAL (it holds more entries than that), EBUSY (a producer ring is left behind) or
  * ENOMEM; on failure nothing has changed
  */
 AV_MUST_USE int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,

@@ -26,7 +26,7 @@ static void count_published(struct av_seg *seg, struct av_cq_shared *cq, uint32_
 		atomic_store(&cq->producer[i].tail, tail + 1);
 }
 
-/* --- leaving an producer ring behind; poll_lock is held ----------------------------------- */
+/* --- leaving a producer ring behind; poll_lock is held ----------------------------------- */
 
 static uint64_t cq_ring_bytes(const struct av_cq_shared *cq, uint32_t i)
 {

@@ -108,7 +108,7 @@ void av_place_keep(struct av_placement *place, const struct av_cqe *cqe)
 static enum av_fault place_chain(struct av_seg *seg, struct av_spans *to, const struct av_cqe *cqe)
 {
 	struct av_spans from, rest;
-	uint32_t link = cqe->stage;
+	uint32_t link = cqe->bounce;
 
 	av_spans_copy(&rest, to);
 	for (uint64_t left = cqe->bounce_len; left > 0;) {
@@ -179,7 +179,7 @@ bool av_place(struct av_seg *seg, struct av_placement *place)
 
 	while ((ret = place_once(seg, place)) == AV_FAULT_BUSY)
 		sched_yield();
-	av_bounce_give(seg, place->cqe.stage, place->cqe.bounce_len);
+	av_bounce_give(seg, place->cqe.bounce, place->cqe.bounce_len);
 	return ret == AV_FAULT_NONE;
 }
 
@@ -201,7 +201,7 @@ static void place_lost(struct av_seg *seg, const struct av_cqe *cqe)
 		keep_request(seg, rq, cqe, request, &place);
 		(void)place_once(seg, &place); /* a region that is changing gets nothing */
 	}
-	av_bounce_give(seg, cqe->stage, cqe->bounce_len);
+	av_bounce_give(seg, cqe->bounce, cqe->bounce_len);
 	if (rq)
 		av_rq_drop(seg, rq, cqe->wqe);
 }
@@ -366,20 +366,20 @@ static enum av_fault fill_chain(const struct av_message *msg, uint32_t link,
 	return AV_FAULT_NONE;
 }
 
-static enum av_fault stage(struct av_cqe *cqe, const struct av_message *msg,
-			   const struct av_spans *from)
+static enum av_fault copy_to_bounce(struct av_cqe *cqe, const struct av_message *msg,
+				    const struct av_spans *from)
 {
 	struct av_seg *seg = msg->to->seg;
 	enum av_fault fault;
 
-	cqe->stage = av_bounce_take(seg, msg->bytes);
-	if (!cqe->stage)
+	cqe->bounce = av_bounce_take(seg, msg->bytes);
+	if (!cqe->bounce)
 		return AV_FAULT_FORBIDDEN;
 	cqe->bounce_len = (uint32_t)msg->bytes;
-	fault = fill_chain(msg, cqe->stage, from);
+	fault = fill_chain(msg, cqe->bounce, from);
 	if (fault != AV_FAULT_NONE) {
-		av_bounce_give(seg, cqe->stage, msg->bytes);
-		cqe->stage = 0;
+		av_bounce_give(seg, cqe->bounce, msg->bytes);
+		cqe->bounce = 0;
 	}
 	return fault;
 }
@@ -399,7 +399,7 @@ static enum av_fault leave_for_poller(struct av_cqe *cqe, const struct av_messag
 	if (msg->bytes <= AV_CQE_DATA)
 		return put_in_entry(cqe, msg, from);
 	if (msg->bytes > rq_of(msg->to)->inline_bytes)
-		return stage(cqe, msg, from);
+		return copy_to_bounce(cqe, msg, from);
 	av_spans_local(&to, NULL,
 		       av_rq_payload(seg, rq_of(msg->to), msg->to->rsp->qp->receiving - 1),
 		       msg->bytes);
@@ -461,11 +461,11 @@ static enum av_fault transfer_payload(struct av_cqe *cqe, const struct av_messag
 	if (av_spans_in_reach(to))
 		return copy_to_buffer(msg, from, to, request);
 	if (msg->bytes <= AV_BOUNCE_LIMIT)
-		fault = stage(cqe, msg, from);
+		fault = copy_to_bounce(cqe, msg, from);
 	if (fault == AV_FAULT_FORBIDDEN && !av_xfer_refused(seg))
 		fault = map_copy_fault(av_xfer_copy(to, from, msg->now_ns));
 	if (fault == AV_FAULT_FORBIDDEN && msg->bytes > AV_BOUNCE_LIMIT)
-		fault = stage(cqe, msg, from);
+		fault = copy_to_bounce(cqe, msg, from);
 	return fault;
 }
 
@@ -537,7 +537,7 @@ enum av_fault av_receive_message(const struct av_message *msg, const struct av_s
 	if (av_likely(fault == AV_FAULT_NONE))
 		return complete_recv_request(msg->to, &cqe, msg->later) ? AV_FAULT_RECV_CQ
 									: AV_FAULT_NONE;
-	av_bounce_give(msg->to->seg, cqe.stage, cqe.bounce_len);
+	av_bounce_give(msg->to->seg, cqe.bounce, cqe.bounce_len);
 	return fault;
 }
 

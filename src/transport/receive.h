@@ -62,8 +62,8 @@ AV_MUST_USE bool av_place(struct av_seg *seg, struct av_placement *place);
 struct av_coop_source;
 
 /*
- * SENDs up to this size are staged if the receiver's memory is out of reach. The receiver's poll
- * places them: docs/ARCHITECTURE.md.
+ * SENDs up to this size go through bounce buffers if the receiver's memory is out of reach. The
+ * receiver's poll places them: docs/ARCHITECTURE.md.
  */
 #define AV_BOUNCE_LIMIT 16384u
 

@@ -122,14 +122,14 @@ void av_qp_resume(const struct av_qp_ref *end)
 }
 
 /*
- * Release what an unpolled completion holds: staged payload, and its slot in a shared receive
- * queue.
+ * Release what an unpolled completion holds: payload in bounce buffers, and its slot in a shared
+ * receive queue.
  */
 static void release_unpolled_cqe(struct av_seg *seg, const struct av_cqe *cqe)
 {
 	struct av_rq_shared *rq = cqe->flags & AV_CQE_RECV ? av_rq_at(seg, cqe->queue) : NULL;
 
-	av_bounce_give(seg, cqe->stage, cqe->bounce_len);
+	av_bounce_give(seg, cqe->bounce, cqe->bounce_len);
 	if (rq && atomic_load(&rq->id)) /* a queue of one queue pair is emptied as a whole */
 		av_rq_freed(seg, rq, cqe->wqe);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When the owner of a CQ leaves an producer ring behind, and what it finds in the other one. */
+/* When the owner of a CQ leaves a producer ring behind, and what it finds in the other one. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
