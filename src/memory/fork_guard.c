@@ -18,6 +18,7 @@
 #include "base/compiler.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "memory/vma.h"
 
 struct run {
 	uint64_t begin; /* address of the first page; the run ends where the next begins */
@@ -43,7 +44,7 @@ static bool wanted(void)
 
 static bool range_of(uint64_t addr, uint64_t length, struct range *r)
 {
-	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	const uint64_t page = av_page_bytes();
 
 	if (length == 0 || av_range_wraps(addr, length) || addr + (length - 1) > UINT64_MAX - page)
 		return false;

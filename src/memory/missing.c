@@ -159,7 +159,7 @@ static bool note_unpopulated(int maps, uint64_t begin, uint64_t bytes, bool writ
 
 bool av_missing_note(uint64_t addr, uint64_t bytes, bool writable)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), begin = addr & ~(page - 1);
+	uint64_t page = av_page_bytes(), begin = addr & ~(page - 1);
 	uint64_t all = av_round_up(addr - begin + bytes, page);
 	struct search s = {.at = begin, .last = begin + all, .writable = writable};
 	int maps = av_vma_open_own();

@@ -41,6 +41,7 @@
 #include "memory/odp_track.h"
 #include "memory/shared_region.h"
 #include "memory/unmapped.h"
+#include "memory/vma.h"
 #include "observe/log.h"
 
 #ifndef UFFD_USER_MODE_ONLY
@@ -208,7 +209,7 @@ static int open_uffd(void)
 /* A watched page of our own. Unmapping it makes the listener check @stop. */
 static void *watched_page(int fd)
 {
-	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+	size_t bytes = av_page_bytes();
 	void *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct uffdio_register reg = {.range = {(uintptr_t)p, bytes},
 				      .mode = UFFDIO_REGISTER_MODE_WP};
@@ -241,7 +242,7 @@ static bool start_uffd_listener(void)
 	av_odp_uffd_set(-1);
 	av_own_fd_close(&notify.uffd); /* before the page: its unmapping would wait for a reader */
 	if (notify.page)
-		av_munmap(notify.page, (size_t)sysconf(_SC_PAGESIZE));
+		av_munmap(notify.page, av_page_bytes());
 	return false;
 }
 
@@ -249,7 +250,7 @@ static bool start_uffd_listener(void)
 static void stop_uffd_listener(void)
 {
 	atomic_store(&notify.stop, true);
-	av_munmap(notify.page, (size_t)sysconf(_SC_PAGESIZE));
+	av_munmap(notify.page, av_page_bytes());
 	av_thread_join(notify.thread);
 	notify.running = false;
 }
@@ -260,8 +261,7 @@ static void reset_uffd_in_child(void)
 	pthread_mutex_init(&notify.mutex, NULL);
 	av_own_fd_close(&notify.uffd);
 	if (notify.running)
-		av_munmap(notify.page,
-			  (size_t)sysconf(_SC_PAGESIZE)); /* the child's copy is not watched */
+		av_munmap(notify.page, av_page_bytes()); /* the child's copy is not watched */
 	notify.running = false;
 	notify.users = 0;
 	av_odp_uffd_forked();

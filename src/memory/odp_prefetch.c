@@ -45,15 +45,10 @@ static bool wants_write(const struct job *job)
 	return job->advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
 }
 
-static uint64_t prefetch_page_bytes(void)
-{
-	return (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 /* The whole pages around a piece. Cannot wrap: the last page of all is never mapped. */
 static struct piece whole_pages(const struct piece *p)
 {
-	uint64_t page = prefetch_page_bytes(), begin = p->addr & ~(page - 1);
+	uint64_t page = av_page_bytes(), begin = p->addr & ~(page - 1);
 
 	return (struct piece){begin, av_round_up(p->addr - begin + p->len, page)};
 }
@@ -69,7 +64,7 @@ static void count_pages(struct job *job, const struct piece *p, uint64_t pages)
 /* For kernels before 5.14. */
 static int touch_all(const struct piece *pages, bool write)
 {
-	for (uint64_t at = 0; at < pages->len; at += prefetch_page_bytes())
+	for (uint64_t at = 0; at < pages->len; at += av_page_bytes())
 		if (av_copy_probe((const void *)(uintptr_t)(pages->addr + at), write) != AV_COPY_OK)
 			return EFAULT;
 	return 0;
@@ -200,7 +195,7 @@ static int snap_range(struct job *job, uint64_t addr, uint64_t len)
 static bool is_nowhere(const struct av_odp_range *r)
 {
 	return av_range_wraps(r->addr, r->length) ||
-	       r->addr + (r->length - 1) > UINT64_MAX - prefetch_page_bytes();
+	       r->addr + (r->length - 1) > UINT64_MAX - av_page_bytes();
 }
 
 static int one_range(struct job *job, const struct av_odp_range *r)

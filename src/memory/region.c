@@ -407,7 +407,7 @@ static int prepare_pinned(struct av_seg *seg, const struct av_region_request *re
 
 int av_region_prepare(struct av_seg *seg, const struct av_region_request *req, struct av_key *what)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t page = av_page_bytes();
 	bool on_demand = req->access & IBV_ACCESS_ON_DEMAND;
 	int ret = av_region_check_rights(seg, req->access);
 

@@ -10,6 +10,11 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+size_t av_page_bytes(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
 /* By number: callers hold execution rights, and the library's versions are cancellation points. */
 
 #ifndef MADV_POPULATE_READ
@@ -175,7 +180,7 @@ int av_mapped_check(uint64_t addr, uint64_t bytes, bool writable)
 /* Does the kernel know the advice? Then it follows it for this thread's stack. */
 static bool can_populate(int advice)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t page = av_page_bytes();
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 
 	return madvise((void *)(here & ~(page - 1)), page, advice) == 0;
@@ -255,32 +260,27 @@ int av_page_scan_in_memory(uint64_t *begin, uint64_t end, struct av_page_scan_ru
 
 /* --- before ---------------------------------------------------------------------- */
 
-static uint64_t scan_page_bytes(void)
-{
-	return (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 /* Return: false: there is no room for another run */
 static bool add_page(struct av_page_scan_run *runs, int *n, uint64_t page)
 {
 	if (*n && runs[*n - 1].end == page) {
-		runs[*n - 1].end += scan_page_bytes();
+		runs[*n - 1].end += av_page_bytes();
 		return true;
 	}
 	if (*n == AV_PAGE_RUNS)
 		return false;
-	runs[(*n)++] = (struct av_page_scan_run){page, page + scan_page_bytes()};
+	runs[(*n)++] = (struct av_page_scan_run){page, page + av_page_bytes()};
 	return true;
 }
 
 /* The entries of at most @max pages from @begin on. Return: their number; 0 or less: none. */
 static long read_entries(int pagemap, uint64_t begin, uint64_t end, uint64_t *entry, size_t max)
 {
-	uint64_t pages = (end - begin) / scan_page_bytes();
+	uint64_t pages = (end - begin) / av_page_bytes();
 	size_t bytes = (pages < max ? pages : max) * sizeof(*entry);
 
 	return syscall(SYS_pread64, pagemap, entry, bytes,
-		       (off_t)(begin / scan_page_bytes() * sizeof(*entry))) /
+		       (off_t)(begin / av_page_bytes() * sizeof(*entry))) /
 	       (long)sizeof(*entry);
 }
 
@@ -294,7 +294,7 @@ static int read_present(int pagemap, uint64_t *begin, uint64_t end, struct av_pa
 
 		if (got <= 0)
 			return -1;
-		for (long i = 0; i < got; i++, *begin += scan_page_bytes())
+		for (long i = 0; i < got; i++, *begin += av_page_bytes())
 			if (entry[i] & ENTRY_PRESENT && !add_page(runs, &n, *begin))
 				return n;
 	}
@@ -319,7 +319,7 @@ bool av_page_is_of_file(uint64_t addr)
 
 	if (pagemap < 0)
 		return false;
-	if (read_entries(pagemap, addr, addr + scan_page_bytes(), &entry, 1) != 1)
+	if (read_entries(pagemap, addr, addr + av_page_bytes(), &entry, 1) != 1)
 		entry = 0;
 	close(pagemap);
 	return (entry & ENTRY_PRESENT) && (entry & ENTRY_FILE);

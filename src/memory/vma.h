@@ -4,11 +4,15 @@
 #define AV_MEMORY_VMA_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
 
 #include "base/compiler.h"
 #include "base/file.h"
+
+/* Bytes of a page of this system, a power of two. Context: any; no lock, no heap */
+size_t av_page_bytes(void);
 
 struct av_vma {
 	uint64_t begin, end; /* addresses */
