@@ -2,7 +2,6 @@
 #include "cm/command.h"
 
 #include <errno.h>
-#include <infiniband/sa.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -12,7 +11,6 @@
 #include "cm/cm.h"
 #include "cm/cm_lock.h"
 #include "copy/copy.h"
-#include "device/instance.h"
 #include "net/address.h"
 #include "observe/diagnosis.h"
 #include "observe/log.h"
@@ -66,12 +64,8 @@ static const struct row {
 /* clang-format on */
 #define ROWS (sizeof(rows) / sizeof(*rows))
 
-/*
- * Write the answer where the program wants it. @least: bytes that it must have room for; more are
- * written as far as there is room. Return: 0, -ENOSPC, -EFAULT
- */
-static int cm_respond(const struct av_cm_call *call, uint64_t to, const void *answer, size_t least,
-		      size_t bytes)
+int av_cm_respond(const struct av_cm_call *call, uint64_t to, const void *answer, size_t least,
+		  size_t bytes)
 {
 	if (call->out_bytes < least)
 		return -ENOSPC;
@@ -104,8 +98,8 @@ static int deliver_cm_event(struct av_cm_call *call)
 		av_cm_channel_settle(call->channel, call->fd);
 		return -EAGAIN;
 	}
-	ret = cm_respond(call, command->response, &e->body,
-			 offsetof(struct rdma_ucm_event_resp, reserved), sizeof(e->body));
+	ret = av_cm_respond(call, command->response, &e->body,
+			    offsetof(struct rdma_ucm_event_resp, reserved), sizeof(e->body));
 	if (ret)
 		return ret;
 	count_cm_event(e);
@@ -256,7 +250,7 @@ int av_cm_create_id(struct av_cm_call *call)
 	if (!id)
 		return -ENOMEM;
 	answer.id = id->number;
-	ret = cm_respond(call, command->response, &answer, sizeof(answer), sizeof(answer));
+	ret = av_cm_respond(call, command->response, &answer, sizeof(answer), sizeof(answer));
 	if (ret)
 		av_cm_id_destroy(id);
 	return ret;
@@ -277,7 +271,7 @@ int av_cm_destroy_id(struct av_cm_call *call)
 	answer.events_reported = id->reported;
 	av_cm_id_destroy(id);
 	av_cm_channel_settle(call->channel, call->fd);
-	return cm_respond(call, command->response, &answer, sizeof(answer), sizeof(answer));
+	return av_cm_respond(call, command->response, &answer, sizeof(answer), sizeof(answer));
 }
 
 /* --- another channel ------------------------------------------------------------------- */
@@ -296,7 +290,7 @@ static int migrate(struct av_cm_call *call, struct av_cm_channel *from, uint32_t
 		av_cm_id_migrate(id, call->channel);
 		av_cm_channel_settle(from, (int)command->fd);
 	}
-	return cm_respond(call, command->response, &answer, sizeof(answer), sizeof(answer));
+	return av_cm_respond(call, command->response, &answer, sizeof(answer), sizeof(answer));
 }
 
 int av_cm_migrate_id(struct av_cm_call *call)
@@ -506,7 +500,7 @@ static int join_cm_group(struct av_cm_call *call, uint32_t number, uint64_t uid,
 	if (!g)
 		return -ENOMEM;
 	answer.id = g->number;
-	ret = cm_respond(call, response, &answer, sizeof(answer), sizeof(answer));
+	ret = av_cm_respond(call, response, &answer, sizeof(answer), sizeof(answer));
 	if (ret) {
 		av_cm_group_destroy(g);
 		return ret;
@@ -555,305 +549,5 @@ int av_cm_leave_mcast(struct av_cm_call *call)
 	answer.events_reported = g->reported;
 	av_cm_group_destroy(g);
 	av_cm_channel_settle(call->channel, call->fd);
-	return cm_respond(call, command->response, &answer, sizeof(answer), sizeof(answer));
-}
-
-/* Commands that ask: what is known of an id, and what its queue pair needs in each state. */
-
-#define LIFETIME 16 /* of a packet: 4.096 us << it, as the kernel has it for RoCE */
-#define EXACTLY	 2  /* the selector of a value in a path record */
-
-static uint64_t guid_of(const struct av_cm_id *id)
-{
-	return id->where.dev ? id->where.dev->attr.node_guid : 0;
-}
-
-static uint32_t index_of(const struct av_cm_id *id)
-{
-	return id->where.dev ? av_instance_number(id->where.dev) : 0;
-}
-
-static bool has_route(const struct av_cm_id *id)
-{
-	return id->where.dev && (id->state == AV_CM_ID_ROUTED || id->state == AV_CM_ID_CONNECT ||
-				 id->state == AV_CM_ID_DISCONNECTED);
-}
-
-/* --- the older one: addresses and path at once ------------------------------------------ */
-
-static void fill_route(const struct av_cm_id *id, struct ib_user_path_rec *p)
-{
-	memcpy(p->sgid, id->where.gid, sizeof(p->sgid));
-	memcpy(p->dgid, id->gid, sizeof(p->dgid));
-	p->pkey = htobe16(AV_PKEY_DEFAULT);
-	p->mtu = av_cm_id_mtu(id);
-	p->mtu_selector = EXACTLY;
-	p->reversible = 1;
-	p->numb_path = 1;
-	p->hop_limit = 64;
-	p->traffic_class = id->tos;
-	p->packet_life_time = LIFETIME;
-	p->packet_life_time_selector = EXACTLY;
-}
-
-static void put_ip6(struct sockaddr_in6 *to, const struct av_cm_name *name)
-{
-	struct sockaddr_storage address = {0};
-
-	if (name->port || name->v6 || name->address[10])
-		(void)av_cm_sockaddr_ip(name, &address);
-	memcpy(to, &address, sizeof(*to));
-}
-
-int av_cm_query_route(struct av_cm_call *call)
-{
-	const struct rdma_ucm_query *command = AV_CM_BODY(call, struct rdma_ucm_query);
-	struct rdma_ucm_query_route_resp answer = {0};
-	struct av_cm_id *id;
-	int ret;
-
-	if (call->out_bytes < offsetof(struct rdma_ucm_query_route_resp, ibdev_index))
-		return -ENOSPC;
-	ret = av_cm_id_find(call->channel, command->id, &id);
-	if (ret)
-		return ret;
-	put_ip6(&answer.src_addr, &id->src);
-	put_ip6(&answer.dst_addr, &id->dst);
-	if (id->where.dev) {
-		answer.node_guid = guid_of(id);
-		answer.ibdev_index = index_of(id);
-		answer.port_num = 1;
-		answer.num_paths = has_route(id);
-		fill_route(id, &answer.ib_route[0]);
-	}
-	return cm_respond(call, command->response, &answer,
-			  offsetof(struct rdma_ucm_query_route_resp, ibdev_index), sizeof(answer));
-}
-
-/* --- the newer ones --------------------------------------------------------------------- */
-
-static void fill_device(const struct av_cm_id *id, struct rdma_ucm_query_addr_resp *a)
-{
-	if (!id->where.dev)
-		return;
-	a->node_guid = guid_of(id);
-	a->ibdev_index = index_of(id);
-	a->port_num = 1;
-	a->pkey = htobe16(AV_PKEY_DEFAULT);
-}
-
-static int query_addr(struct av_cm_call *call, const struct av_cm_id *id)
-{
-	const struct rdma_ucm_query *command = AV_CM_BODY(call, struct rdma_ucm_query);
-	struct rdma_ucm_query_addr_resp answer = {0};
-	struct sockaddr_storage address;
-
-	answer.src_size = (uint16_t)av_cm_sockaddr(&id->src, &address);
-	memcpy(&answer.src_addr, &address, sizeof(answer.src_addr));
-	if (id->state >= AV_CM_ID_RESOLVED && id->state != AV_CM_ID_LISTENS) {
-		answer.dst_size = (uint16_t)av_cm_sockaddr(&id->dst, &address);
-		memcpy(&answer.dst_addr, &address, sizeof(answer.dst_addr));
-	}
-	fill_device(id, &answer);
-	return cm_respond(call, command->response, &answer,
-			  offsetof(struct rdma_ucm_query_addr_resp, ibdev_index), sizeof(answer));
-}
-
-static uint16_t put_query_ib_addr(struct __kernel_sockaddr_storage *to, const uint8_t gid[16],
-				  const struct av_cm_id *id, uint16_t port)
-{
-	struct av_cm_name name = {.ib = true, .service_id = av_cm_service_id(id->ps, port)};
-	struct sockaddr_storage address;
-	socklen_t bytes;
-
-	memcpy(name.address, gid, sizeof(name.address));
-	bytes = av_cm_sockaddr(&name, &address);
-	memcpy(to, &address, sizeof(*to));
-	return (uint16_t)bytes;
-}
-
-static int query_gid(struct av_cm_call *call, const struct av_cm_id *id)
-{
-	static const uint8_t none[16];
-	const struct rdma_ucm_query *command = AV_CM_BODY(call, struct rdma_ucm_query);
-	struct rdma_ucm_query_addr_resp answer = {0};
-	bool there = id->where.dev;
-
-	fill_device(id, &answer);
-	answer.src_size =
-		put_query_ib_addr(&answer.src_addr, there ? id->where.gid : none, id, id->src.port);
-	answer.dst_size =
-		put_query_ib_addr(&answer.dst_addr, there ? id->gid : none, id, id->dst.port);
-	return cm_respond(call, command->response, &answer,
-			  offsetof(struct rdma_ucm_query_addr_resp, ibdev_index), sizeof(answer));
-}
-
-static void fill_path_record(const struct av_cm_id *id, struct ibv_path_record *p)
-{
-	if (!has_route(id))
-		return;
-	memcpy(&p->sgid, id->where.gid, sizeof(p->sgid));
-	memcpy(&p->dgid, id->gid, sizeof(p->dgid));
-	p->service_id = htobe64(id->service_id);
-	p->flowlabel_hoplimit = htobe32(64);
-	p->tclass = id->tos;
-	p->reversible_numpath = 0x80 | 1;
-	p->pkey = htobe16(AV_PKEY_DEFAULT);
-	p->mtu = (uint8_t)(EXACTLY << 6 | av_cm_id_mtu(id));
-	p->packetlifetime = EXACTLY << 6 | LIFETIME;
-}
-
-static int query_path(struct av_cm_call *call, const struct av_cm_id *id)
-{
-	const struct rdma_ucm_query *command = AV_CM_BODY(call, struct rdma_ucm_query);
-	const struct rdma_ucm_query_path_resp head = {.num_paths = has_route(id)};
-	struct ibv_path_data path = {
-		.flags = htobe32(IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL)};
-	uint8_t answer[sizeof(head) + sizeof(path)];
-
-	fill_path_record(id, &path.path);
-	memcpy(answer, &head, sizeof(head));
-	memcpy(answer + sizeof(head), &path, sizeof(path));
-	return cm_respond(call, command->response, answer, sizeof(head),
-			  head.num_paths ? sizeof(answer) : sizeof(head));
-}
-
-int av_cm_query(struct av_cm_call *call)
-{
-	const struct rdma_ucm_query *command = AV_CM_BODY(call, struct rdma_ucm_query);
-	struct av_cm_id *id;
-	int ret = av_cm_id_find(call->channel, command->id, &id);
-
-	if (ret)
-		return ret;
-	switch (command->option) {
-	case RDMA_USER_CM_QUERY_ADDR:
-		return query_addr(call, id);
-	case RDMA_USER_CM_QUERY_PATH:
-		return query_path(call, id);
-	case RDMA_USER_CM_QUERY_GID:
-		return query_gid(call, id);
-	default:
-		return -ENOSYS;
-	}
-}
-
-/* --- attributes of the queue pair -------------------------------------------------------- */
-
-#define CONNECTED                                                               \
-	(AV_CM_IN(REQ_RECEIVED) | AV_CM_IN(REP_SENT) | AV_CM_IN(REP_RECEIVED) | \
-	 AV_CM_IN(ESTABLISHED))
-
-static int init_unconnected(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
-{
-	if (a->qp_state != IBV_QPS_INIT)
-		return av_cm_id_is_ud(id) ? 0 : av_cm_id_refuse(id, CONNECTED);
-	a->qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-	a->port_num = 1;
-	if (av_cm_id_is_ud(id)) {
-		a->qkey = AV_CM_UDP_QKEY;
-		a->qp_attr_mask |= IBV_QP_QKEY;
-	} else {
-		a->qp_attr_mask |= IBV_QP_ACCESS_FLAGS;
-	}
-	return 0;
-}
-
-static void to_init(const struct av_cm_conn *c, struct ib_uverbs_qp_attr *a)
-{
-	a->qp_attr_mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-	a->port_num = 1;
-	a->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-	if (c->responder_resources)
-		a->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-}
-
-static bool is_id_reliable(const struct av_cm_id *id)
-{
-	return id->qp_type != IBV_QPT_UC;
-}
-
-static int to_rtr(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
-{
-	const struct av_cm_conn *c = id->conn;
-
-	if (c->state == AV_CM_REQ_SENT)
-		return av_cm_id_refuse(id, CONNECTED);
-	a->qp_attr_mask =
-		IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	av_cm_id_ah(id, &a->ah_attr);
-	a->path_mtu = c->path_mtu;
-	a->dest_qp_num = c->remote_qpn;
-	a->rq_psn = c->psn; /* each end tells the other where to begin: IBTA volume 1, 12.7 */
-	if (is_id_reliable(id)) {
-		a->qp_attr_mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-		a->max_dest_rd_atomic = c->responder_resources;
-	}
-	return 0;
-}
-
-static int to_rts(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
-{
-	const struct av_cm_conn *c = id->conn;
-
-	if (c->state == AV_CM_REQ_SENT)
-		return av_cm_id_refuse(id, CONNECTED);
-	a->qp_attr_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-	a->sq_psn = c->remote_psn;
-	if (is_id_reliable(id)) {
-		a->qp_attr_mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				   IBV_QP_MAX_QP_RD_ATOMIC;
-		a->timeout = id->ack_timeout_set ? id->ack_timeout : c->ack_timeout;
-		a->retry_cnt = c->retry_count;
-		a->rnr_retry = c->rnr_retry_count;
-		a->max_rd_atomic = c->initiator_depth;
-	}
-	return 0;
-}
-
-static int fill_cm_qp_attr(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
-{
-	const struct av_cm_conn *c = id->conn;
-
-	if (!c || av_cm_id_is_ud(id))
-		return init_unconnected(id, a);
-	if (c->state > AV_CM_ESTABLISHED)
-		return av_cm_id_refuse(id, CONNECTED);
-	switch (a->qp_state) {
-	case IBV_QPS_INIT:
-		to_init(c, a);
-		return 0;
-	case IBV_QPS_RTR:
-		return to_rtr(id, a);
-	case IBV_QPS_RTS:
-		return to_rts(id, a);
-	default:
-		return -av_refuse(EINVAL, AV_CHECK_CM_QP_STATE, a->qp_state, 0);
-	}
-}
-
-/* It has no device. */
-static int refuse_placeless(const struct av_cm_id *id)
-{
-	return av_cm_id_refuse(id, AV_CM_IN(ADDR_RESOLVED) | AV_CM_IN(ROUTE_RESOLVED) | CONNECTED);
-}
-
-int av_cm_init_qp_attr(struct av_cm_call *call)
-{
-	const struct rdma_ucm_init_qp_attr *command =
-		AV_CM_BODY(call, struct rdma_ucm_init_qp_attr);
-	struct ib_uverbs_qp_attr answer = {.qp_state = command->qp_state};
-	struct av_cm_id *id;
-	int ret;
-
-	if (call->out_bytes < sizeof(answer))
-		return -ENOSPC;
-	if (command->qp_state > IBV_QPS_ERR)
-		return -av_refuse(EINVAL, AV_CHECK_CM_QP_STATE, command->qp_state, 0);
-	ret = av_cm_id_find(call->channel, command->id, &id);
-	if (ret == 0)
-		ret = id->where.dev ? fill_cm_qp_attr(id, &answer) : refuse_placeless(id);
-	if (ret)
-		return ret;
-	return cm_respond(call, command->response, &answer, sizeof(answer), sizeof(answer));
+	return av_cm_respond(call, command->response, &answer, sizeof(answer), sizeof(answer));
 }

@@ -47,6 +47,13 @@ struct av_cm_call {
 /* The command's structure. */
 #define AV_CM_BODY(call, type) ((const type *)(const void *)(call)->body)
 
+/*
+ * Write the answer where the program wants it. @least: bytes that it must have room for; more are
+ * written as far as there is room. Return: 0, -ENOSPC, -EFAULT
+ */
+AV_MUST_USE int av_cm_respond(const struct av_cm_call *call, uint64_t to, const void *answer,
+			      size_t least, size_t bytes);
+
 /* Context: locked, except where said. Return: 0 or -errno */
 typedef int av_cm_command(struct av_cm_call *call);
 
@@ -59,7 +66,7 @@ av_cm_command av_cm_migrate_id; /* not locked */
 av_cm_command av_cm_bind_ip, av_cm_bind, av_cm_resolve_ip, av_cm_resolve_addr;
 av_cm_command av_cm_resolve_route, av_cm_resolve_ib_service;
 
-/* command.c */
+/* command_query.c */
 av_cm_command av_cm_query_route, av_cm_query, av_cm_init_qp_attr;
 
 /* The same: connections. The first two open sockets: not locked */

@@ -42,7 +42,7 @@ struct av_vsysfs_node {
 /* To @bytes (AV_VSYSFS_CONTENT_BYTES). Return: the length, or -EINVAL: see av_vsysfs_read(). */
 typedef ssize_t av_vsysfs_show(const struct av_vsysfs_node *node, char *bytes);
 
-/* The tree, a row per pattern of paths: vsysfs.c. */
+/* The tree, a row per pattern of paths: vsysfs_show.c. */
 struct av_vsysfs_row {
 	const char *pattern;
 	enum av_vsysfs_kind kind;
