@@ -29,8 +29,8 @@ struct av_cm_route {
 typedef void av_cm_receive(const struct av_net_path *path, const struct av_cm_message *m);
 
 /*
- * The way back to who has sent @m, for a message that belongs to no connection yet: that knows its
- * way. Context: any; asks for the host's addresses
+ * The route back to the sender of @m, which belongs to no connection yet: a connection has its own
+ * route. Context: any; asks for the host's addresses
  */
 struct av_cm_route av_cm_route_back(const struct av_net_path *path, const struct av_cm_message *m);
 

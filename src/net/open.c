@@ -321,7 +321,7 @@ static bool unuse(struct av_endpoint *e)
 
 /* --- addresses -------------------------------------------------------------------- */
 
-/* Without it, packets that was misrouted are lost. */
+/* Without it, misrouted packets are lost. */
 static void begin_passing(void)
 {
 	static const uint8_t none[16];

@@ -90,8 +90,8 @@ unsigned int av_steer_program(const struct av_steer_run *run, unsigned int runs,
 
 /*
  * An address that several processes share: telling the kernel which packets are whose
- * (registry/reuseport.h). If it has not been told yet, or refuses, packets are misrouted,
- * and are passed on.
+ * (registry/reuseport.h). Until it knows, or if it refuses, it misroutes packets, and
+ * whoever receives them passes them on.
  */
 
 /* Give the endpoint's socket its address. Context: may wait for the directory. Return: 0 or -errno

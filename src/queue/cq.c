@@ -436,8 +436,7 @@ int av_cq_overrun(struct av_seg *seg, uint32_t index)
 	return drops ? AV_CQ_DROPPED : 0;
 }
 
-/* An entry went in by a producer ring that was just given up, and was copied. Context: no lock
- * held */
+/* An entry went into a producer ring that was just abandoned, and was copied. Context: no lock */
 static void count_copied(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
 {
 	int i = lock_used_producer(seg, cq, index, false); /* whose holder may count */

@@ -141,11 +141,11 @@ struct av_cq_producer {
 /* The part in the owner's segment. */
 struct av_cq_shared {
 	/*
-	 * Constant while the CQ exists, but for a resize, and for a change of the producer ring.
-	 * Both hold poll_lock and the used producer ring's lock.
+	 * Constant while the CQ exists, but for a resize, and when the owner changes producer
+	 * rings. Both hold poll_lock and the used producer ring's lock.
 	 */
 	_Atomic uint32_t id;	   /* different for each CQ at this index; 0: none */
-	_Atomic uint32_t used;	   /* the producer ring, with its ring: 0 or 1 */
+	_Atomic uint32_t used;	   /* producer ring: 0 or 1 */
 	_Atomic uint64_t ring[2];  /* offset */
 	_Atomic uint32_t mask[2];  /* the ring has mask + 1 entries */
 	_Atomic uint32_t capacity; /* entries it may hold: the argument of ibv_create_cq() */
@@ -172,7 +172,7 @@ struct av_cq_shared {
 	 */
 	_Atomic uint32_t waiting, owed;
 	/* Of the owner's, under poll_lock: queue/notify.h. */
-	uint32_t left;	      /* the producer ring left behind + 1; 0: none */
+	uint32_t left;	      /* the abandoned producer ring + 1; 0: none */
 	uint32_t stuck_tail;  /* the producer ring's lock was held, with this tail, */
 	uint64_t stuck_since; /* since that time; 0: it is not */
 
@@ -196,8 +196,7 @@ static inline struct av_cq_shared *av_cq_at(const struct av_seg *seg, uint32_t i
 	return av_slab_at(seg, AV_SLAB_CQ, index, AV_CQ_BYTES, AV_OBJ_CHUNK);
 }
 
-/* What has been counted at this index: by both producer rings, since their holders count at once.
- */
+/* What has been counted at this index, in both producer rings: their holders count at once. */
 static inline struct av_cq_counters av_cq_counted(const struct av_cq_shared *cq)
 {
 	struct av_cq_counters sum = {.completions = 0};
@@ -214,8 +213,8 @@ static inline uint32_t av_cq_used(const struct av_cq_shared *cq)
 }
 
 /*
- * The place of entry @number in the ring of producer ring @i, whatever is there; NULL: the ring is
- * unsound. Context: the caller holds a lock of the CQ.
+ * The place of entry @number in producer ring @i, whatever is there; NULL: the ring is unsound.
+ * Context: the caller holds a lock of the CQ.
  */
 static inline struct av_cqe *av_cq_entry(const struct av_seg *seg, const struct av_cq_shared *cq,
 					 uint32_t i, uint32_t number)
@@ -313,7 +312,7 @@ void av_cq_fini(struct av_seg *seg, uint32_t index);
  * @capacity: 1 .. AV_MAX_CQE
  * @policy:   as above
  *
- * Return:  0, EINVAL (it holds more entries than that), EBUSY (a producer ring is left behind) or
+ * Return:  0, EINVAL (it holds more entries than that), EBUSY (a producer ring is abandoned) or
  * ENOMEM; on failure nothing has changed
  */
 AV_MUST_USE int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,

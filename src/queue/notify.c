@@ -26,7 +26,7 @@ static void count_published(struct av_seg *seg, struct av_cq_shared *cq, uint32_
 		atomic_store(&cq->producer[i].tail, tail + 1);
 }
 
-/* --- leaving a producer ring behind; poll_lock is held ----------------------------------- */
+/* --- abandoning a producer ring; poll_lock is held ----------------------------------- */
 
 static uint64_t cq_ring_bytes(const struct av_cq_shared *cq, uint32_t i)
 {
@@ -110,7 +110,7 @@ static void abandon_cq_producer(struct av_seg *seg, struct av_cq_shared *cq, uin
 	ring = av_seg_alloc(seg, bytes);
 	if (!ring)
 		return;
-	/* Who has been too late for that producer ring looks at its lock, and goes. */
+	/* A thread that came too late for that producer ring reads its lock, and leaves it. */
 	if (av_lock_acquire_until(next, AV_RANK_CQ, av_now_ns() + AV_STUCK_NS) == AV_LOCK_BUSY) {
 		av_seg_free(seg, ring, bytes);
 		return;

@@ -12,14 +12,14 @@
  * The lock of a CQ, and what happens when its holder is stopped (SIGSTOP, a debugger): others
  * append to the CQ, too, and are not to wait for that one.
  *
- * A stopped process cannot be kept from storing when it goes on. So the owner leaves the producer
- * ring behind, with its ring, and goes on with the other producer ring and another ring, to which
- * it has copied the entries. What the stopped appender still stores goes where nobody looks. When
- * it goes on, it sees that its producer ring is not the used one, and appends once more. The owner
- * then frees what was left behind; it leaves only one producer ring behind at a time.
+ * A stopped process cannot be kept from storing when it goes on. So the owner abandons
+ * the producer ring, and uses the other one, into whose new memory it has copied the entries. What
+ * the stopped appender still stores goes where nobody reads. When it goes on, it sees that its
+ * producer ring is not the used one, and appends once more. Then the owner frees the memory of the
+ * abandoned one; it abandons only one at a time.
  *
- * The appender stores, then looks which producer ring is used. The owner changes that, then looks
- * what was stored. A full barrier in between, at both, makes one of them see the other.
+ * The appender stores, then reads which producer ring is used. The owner changes that, then reads
+ * what was stored. Both have a full barrier in between, so one of them sees the other.
  */
 
 /*

@@ -82,7 +82,7 @@ static void open_capture_file(struct file *f, unsigned int number, uint32_t stam
 }
 
 /*
- * Context: the file_mutex is held.
+ * Context: @file_mutex is held.
  * Return:  the file, or NULL
  */
 static struct file *find_file(unsigned int number, uint32_t stamp)
@@ -295,16 +295,16 @@ void av_capture_seen(const struct av_net_seen *seen)
 
 /* ANYVERBS_CAPTURE: a capture of the own contexts, from the first that is opened. */
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t setting_mutex = PTHREAD_MUTEX_INITIALIZER;
 static unsigned int last_begun; /* of the capture that was begun last; 0: none */
 static uint32_t stamp;		/* its stamp */
 
-static void init_mutex(void)
+static void reset_setting_in_child(void)
 {
-	pthread_mutex_init(&mutex, NULL);
+	pthread_mutex_init(&setting_mutex, NULL);
 }
 
-static const struct av_fork_handlers fork_handlers = {.child = init_mutex};
+static const struct av_fork_handlers setting_fork_handlers = {.child = reset_setting_in_child};
 
 /*
  * Make the file, and set its name and identity in @spec.
@@ -359,11 +359,11 @@ void av_capture_context_opened(struct av_seg *seg)
 	const char *name = secure_getenv("ANYVERBS_CAPTURE");
 	int saved = errno;
 
-	(void)av_fork_register(AV_FORK_CAPTURE_SETTING, &fork_handlers);
-	pthread_mutex_lock(&mutex);
+	(void)av_fork_register(AV_FORK_CAPTURE_SETTING, &setting_fork_handlers);
+	pthread_mutex_lock(&setting_mutex);
 	if (name && *name && !(last_begun && av_capture_is_mine(last_begun, stamp)))
 		begin_setting(name);
-	pthread_mutex_unlock(&mutex);
+	pthread_mutex_unlock(&setting_mutex);
 	av_capture_watch_context(seg);
 	errno = saved;
 }

@@ -60,7 +60,7 @@ void av_rnr_posted(const struct av_qp_ref *end, struct av_rq_shared *rq)
 		resume_owed(end->seg, atomic_exchange(&cq->owed, end->qp->index));
 }
 
-/* An own queue pair waits for its peer, or did so: drive it if it has been kicked. */
+/* An own queue pair waits for its peer, or did so: execute it if it has been kicked. */
 static void resume_waiting_qp(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
 {
 	struct av_qp_ref end = {seg, av_qp_at(seg, index)};

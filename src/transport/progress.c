@@ -42,6 +42,7 @@ struct av_send_sums {
 	struct entry at[PLACES];
 };
 
+/* It misses a change with probability 2^-64. */
 static bool sum_spans(struct av_spans left, uint64_t bytes, uint64_t *sum)
 {
 	uint8_t piece[PIECE];

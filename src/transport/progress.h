@@ -89,8 +89,8 @@ void av_sq_progress_enter(const struct av_qp_ref *end);
 void av_sq_progress_entered(const struct av_qp_ref *end, struct av_qp_ref *peer, bool with_exec);
 
 /**
- * av_sq_progress_peer() - drive the requester that is connected to own queue pair @end, after an
- * obstacle is gone
+ * av_sq_progress_peer() - an obstacle is gone: make progress with the requester that is connected
+ * to own queue pair @end
  *
  * Context: as av_sq_progress().
  */

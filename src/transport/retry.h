@@ -14,9 +14,9 @@
 #include "transport/rules.h"
 
 /*
- * Park the request at the head of an own send queue, for @why, or keep it waiting: it is tried
- * again at the deadline, or when it is kicked. Sets the deadline, then the reason, and then arms
- * the timer: it reads the deadline of what it finds waiting, and it may have looked here before.
+ * Make the request at the head of an own send queue wait, for @why, or wait on: the timer, or a
+ * kick, tries it again. Sets the deadline before the reason, since the timer reads the deadline of
+ * each request that it finds waiting; arms the timer last, since that may have passed here before.
  * Context: @end's right @exec is held; may create a thread.
  */
 void av_sq_wait_until(const struct av_qp_ref *end, enum av_wait why, uint64_t deadline_ns);
@@ -39,8 +39,8 @@ bool av_retry_is_last(const struct av_qp_shared *qp);
 bool av_retry_is_early(const struct av_qp_shared *qp, enum av_wait why, uint64_t now_ns);
 
 /*
- * The request at the head of @end's send queue was tried on this host, and is waiting by @result:
- * begin or continue its wait. A try before the deadline is not counted.
+ * The request at the head of @end's send queue was tried on this host, and @result says why it must
+ * wait: begin or continue its wait. A try before the deadline is not counted.
  * Context: as av_sq_wait_until().
  * Return:  AV_FAULT_NONE: it waits; RNR_EXHAUSTED, RETRY_EXHAUSTED: it has failed
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The timer of a context: one thread that drives send queues whose retry time has come, and sends
+ * The timer of a context: one thread that executes send queues whose retry time has come, and sends
  * the events of CQs that are moderated by time. The first request that has to wait, or event that
  * is put off, starts it. It keeps timeouts even if the program makes no call.
  */

@@ -38,8 +38,8 @@ AV_MUST_USE int av_wire_open(const struct av_qp_ref *end, const struct ibv_qp_at
 int av_wire_close(const struct av_qp_ref *end);
 
 /*
- * @route becomes that of a connection on the wire, and the way of before is in @route. Does nothing
- * to other queue pairs. Context: both execution rights are held
+ * Swap the route of a connection on the wire with *@route. Does nothing to other queue pairs.
+ * Context: both execution rights are held
  */
 void av_wire_change_route(const struct av_qp_ref *end, struct av_wire_route *route);
 
