@@ -59,6 +59,35 @@ static inline bool task_sleeps(pid_t task)
 	return state == 'S';
 }
 
+/* How long this thread has been ready to run, while others had the core. 0 if that is unknown. */
+static inline uint64_t wait_ready_ns(void)
+{
+	FILE *file = fopen("/proc/thread-self/schedstat", "re");
+	unsigned long long ns = 0;
+
+	if (file && fscanf(file, "%*u %llu", &ns) != 1)
+		ns = 0;
+	if (file)
+		fclose(file);
+	return ns;
+}
+
+/*
+ * The time in which this thread has run or slept, but not been ready: a busy machine makes nothing
+ * late by it, and what waits for a peer does so still.
+ */
+static inline uint64_t undisturbed_ms(void)
+{
+	struct timespec ts;
+	uint64_t ready;
+
+	do {
+		ready = wait_ready_ns();
+		clock_gettime(CLOCK_MONOTONIC, &ts);
+	} while (wait_ready_ns() != ready);
+	return ((uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec - ready) / 1000000;
+}
+
 /* How often that thread of this process has waited in the kernel. 0 if there is none. */
 static inline unsigned long task_waits(pid_t task)
 {

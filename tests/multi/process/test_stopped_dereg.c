@@ -65,10 +65,10 @@ static bool all(const uint8_t *p, uint8_t value)
 
 static void dereg_soon(struct ibv_mr *mr)
 {
-	uint64_t took, began = now_ms();
+	uint64_t took, began = undisturbed_ms();
 
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
-	took = now_ms() - began;
+	took = undisturbed_ms() - began;
 	EXPECT(took < LIMIT, "ibv_dereg_mr() took %lu ms", (unsigned long)took);
 }
 
@@ -138,10 +138,10 @@ static bool rereg_round(void)
 
 	NEED(mr);
 	peer_begin_and_stop(&peer, IBV_WR_RDMA_WRITE, (uintptr_t)memory, mr->rkey, BYTES);
-	began = now_ms();
+	began = undisturbed_ms();
 	ret = ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 			   PROBE_ALL & ~IBV_ACCESS_REMOTE_ATOMIC);
-	took = now_ms() - began;
+	took = undisturbed_ms() - began;
 	EXPECT(took < PATIENCE + LIMIT, "ibv_rereg_mr() took %lu ms", (unsigned long)took);
 	EXPECT(ret == 0 || (ret == IBV_REREG_MR_ERR_CMD && errno == EBUSY), "%d, errno %d", ret,
 	       errno);

@@ -16,6 +16,7 @@
 #include "lib/sandbox.h"
 #include "lib/sanitized.h"
 #include "lib/two_sides.h"
+#include "lib/wait.h"
 
 #define ROUNDS	 (TEST_SANITIZED ? 60 : 300)
 #define BYTES	 8u
@@ -89,7 +90,7 @@ static uint64_t own_write_ms(void)
 				 .wr.rdma = {(uintptr_t)a.node->arena + 4096,
 					     a.node->mr[KEY_FULL]->rkey}},
 			   *bad;
-	uint64_t from = now_ms();
+	uint64_t from = undisturbed_ms();
 	bool done = false;
 
 	EXPECT(ibv_post_send(a.node->qp[1], &wr, &bad) == 0, "ibv_post_send");
@@ -101,7 +102,7 @@ static uint64_t own_write_ms(void)
 		for (int i = 0; i < n; i++)
 			done |= one_completion(&wc[i]);
 	}
-	return now_ms() - from;
+	return undisturbed_ms() - from;
 }
 
 /* Requests of its own for @us. Return: the longest */
