@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cm_commands_fixture.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -86,15 +87,30 @@ struct sockaddr_in device_address(uint16_t port)
 	return at;
 }
 
-struct av_flight_record last_record(void)
+/* @commands: not what the module's thread may record at any moment */
+static struct av_flight_record newest(bool commands)
 {
 	const struct av_flight_file *file = av_flight_own();
 	struct av_flight_record r;
+	uint64_t next;
 
 	assert_non_null(file);
-	assert_true(av_flight_read(file, av_flight_next(file) - 1, &r));
+	next = av_flight_next(file);
+	do
+		assert_true(next > 0 && av_flight_read(file, --next, &r));
+	while (commands && (r.error == ECONNREFUSED || r.error == ETIMEDOUT));
 	av_flight_own_end();
 	return r;
+}
+
+struct av_flight_record last_record(void)
+{
+	return newest(false);
+}
+
+struct av_flight_record last_refusal(void)
+{
+	return newest(true);
 }
 
 void ends_open(struct ends *e)

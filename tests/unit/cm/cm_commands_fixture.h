@@ -66,8 +66,12 @@ int end_attr(struct end x, uint32_t state, struct ib_uverbs_qp_attr *attr);
  */
 struct sockaddr_in device_address(uint16_t port);
 
-/* The last record in the flight recorder: what has failed. */
+/*
+ * What has failed last, as the flight recorder says; and which command has. The former may be that
+ * a peer has refused something or has not answered, which can happen at any moment.
+ */
 struct av_flight_record last_record(void);
+struct av_flight_record last_refusal(void);
 
 /* A context of the device in this process, and its failure; and both at once. */
 struct av_seg *device_open(void);

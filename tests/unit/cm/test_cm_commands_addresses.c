@@ -154,14 +154,14 @@ static void no_descriptor(void **state)
 
 	setrlimit(RLIMIT_NOFILE, &all);
 	assert_int_equal(ret, -EMFILE);
-	assert_int_equal(last_record().check, AV_CHECK_NO_DESCRIPTOR);
+	assert_int_equal(last_refusal().check, AV_CHECK_NO_DESCRIPTOR);
 	assert_int_equal(bind_at(other, "203.0.113.1", 0), -EADDRNOTAVAIL);
-	assert_int_equal(last_record().check, AV_CHECK_CM_NOT_OURS);
+	assert_int_equal(last_refusal().check, AV_CHECK_CM_NOT_OURS);
 	all = few_descriptors(0);
 	ret = bind_at(other, "203.0.113.1", 0);
 	setrlimit(RLIMIT_NOFILE, &all);
 	assert_int_equal(ret, -EMFILE);
-	assert_int_equal(last_record().check, AV_CHECK_NO_DESCRIPTOR);
+	assert_int_equal(last_refusal().check, AV_CHECK_NO_DESCRIPTOR);
 	assert_false(cm_pending(fd));
 	assert_int_equal(resolve(id, NULL, text, 7174), 0);
 	assert_int_equal(heard(fd, CM_ADDR_RESOLVED).status, 0);

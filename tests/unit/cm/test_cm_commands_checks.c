@@ -30,7 +30,7 @@ static int tear_down(void **state)
 
 static void says(int ret, enum av_check check, uint64_t wanted)
 {
-	const struct av_flight_record r = last_record();
+	const struct av_flight_record r = last_refusal();
 
 	assert_int_equal(ret, -EINVAL);
 	assert_int_equal(r.error, EINVAL);

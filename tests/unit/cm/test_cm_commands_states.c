@@ -195,7 +195,7 @@ static int wanted(char letter)
 /* The record names other states than the one that the id is in. */
 static void is_explained(const struct row *row, size_t command)
 {
-	const struct av_flight_record r = last_record();
+	const struct av_flight_record r = last_refusal();
 
 	if (r.check != AV_CHECK_CM_STATE || !r.limit)
 		fail_msg("%s, command %zu: check %u", row->name, command, r.check);
@@ -253,7 +253,7 @@ static void what_is_said(void **state)
 		ends_open(&e);
 		x = ends_come_to(&e, sentences[i].stage);
 		assert_int_equal(sentences[i].command(&e, x), -EINVAL);
-		r = last_record();
+		r = last_refusal();
 		(void)av_explain(&r, text);
 		if (!strstr(text, sentences[i].text))
 			fail_msg("%s: %s", sentences[i].text, text);
