@@ -7,8 +7,8 @@
  * in use for a while. Reported are the requester's ibv_post_send() ("post"), the ibv_poll_cq() that
  * returns its completion ("poll"), and of a SEND the receiver's ibv_poll_cq() ("receive").
  *
- * Output: one line per function called, in order: which of those, depth of the call, file of the
- * library, offset in that file. Of many requests the one with the median number of calls is
+ * Output: one line per function called, in order: which of those, depth of the call, offset in the
+ * library's file, path of that file. Of many requests the one with the median number of calls is
  * printed: now and then a request meets something that is due every few milliseconds.
  *
  * This file is not instrumented itself.
@@ -117,8 +117,9 @@ static void print_median(void)
 
 		if (!dladdr(c->function, &in) || !strstr(in.dli_fname, "libanyverbs"))
 			continue; /* inline functions of <infiniband/verbs.h> are the program's */
-		printf("%s %d %s 0x%lx\n", part_name[c->part], c->depth, in.dli_fname,
-		       (unsigned long)((uintptr_t)c->function - (uintptr_t)in.dli_fbase));
+		printf("%s %d 0x%lx %s\n", part_name[c->part], c->depth,
+		       (unsigned long)((uintptr_t)c->function - (uintptr_t)in.dli_fbase),
+		       in.dli_fname);
 	}
 	fflush(stdout);
 }

@@ -53,10 +53,10 @@ trace() {
 		$build/bench/count_calls "$1" >"$work/raw" 2>"$work/log" ||
 		give_up "count_calls $1 failed"
 	# addr2line prints two lines for each: the function, and file:line.
-	awk '{ print $4 }' "$work/raw" |
-		addr2line -f -e "$(awk '{ print $3; exit }' "$work/raw")" | paste -d ' ' - - |
+	awk '{ print $3 }' "$work/raw" |
+		addr2line -f -e "$(head -n 1 "$work/raw" | cut -d ' ' -f 4-)" | paste -d ' ' - - |
 		sed -E 's|^([^ ]*) .*/src/(.*):.*|\1 \2|' >"$work/names"
-	paste -d ' ' <(cut -d ' ' -f 1,2,4 "$work/raw") "$work/names" >"$work/$1"
+	paste -d ' ' <(cut -d ' ' -f 1-3 "$work/raw") "$work/names" >"$work/$1"
 	if grep -qF '?' "$work/$1"; then
 		give_up "addr2line does not know all functions"
 	fi
@@ -100,7 +100,8 @@ show() {
 	echo
 }
 
-trace write "$(find "$PWD/$build" -name anyverbs-heap.so)"
+# A path without spaces: LD_PRELOAD separates names by them.
+trace write "$(find $build -name anyverbs-heap.so)"
 trace send ""
 show write
 show send
