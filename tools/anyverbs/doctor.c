@@ -24,8 +24,9 @@ static const char *const verdict_names[] = {
 	[AV_VERDICT_MISSING] = "missing",
 };
 
-static const struct av_check *const tables[] = {av_checks_process, av_checks_memory, av_checks_heap,
-						av_checks_network, av_checks_system};
+static const struct doctor_check *const tables[] = {doctor_checks_process, doctor_checks_memory,
+						    doctor_checks_heap, doctor_checks_network,
+						    doctor_checks_system};
 
 void av_finding_value(struct av_finding *finding, const char *fmt, ...)
 {
@@ -56,7 +57,7 @@ const char *av_read_line(const char *path, char *text, int size)
 	return text;
 }
 
-static void print_text(const struct av_check *check, const struct av_finding *finding)
+static void print_text(const struct doctor_check *check, const struct av_finding *finding)
 {
 	static const enum av_colour colours[] = {
 		[AV_VERDICT_OK] = AV_COLOUR_GOOD,
@@ -71,7 +72,8 @@ static void print_text(const struct av_check *check, const struct av_finding *fi
 		printf("         Advice: %s\n", finding->advice);
 }
 
-static int add_json(json_t *list, const struct av_check *check, const struct av_finding *finding)
+static int add_json(json_t *list, const struct doctor_check *check,
+		    const struct av_finding *finding)
 {
 	json_t *row =
 		json_pack("{s:s, s:s, s:o, s:b, s:o, s:s}", "check", check->id, "finding",
@@ -83,7 +85,7 @@ static int add_json(json_t *list, const struct av_check *check, const struct av_
 }
 
 /* @list: NULL for text output. Return: false if something essential is missing. */
-static bool go_through(const struct av_check *check, json_t *list, bool *whole)
+static bool go_through(const struct doctor_check *check, json_t *list, bool *whole)
 {
 	bool fine = true;
 

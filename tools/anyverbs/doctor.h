@@ -21,7 +21,7 @@ struct av_finding {
 	char advice[320];
 };
 
-struct av_check {
+struct doctor_check {
 	const char *id;	   /* for programs: stable and lower case */
 	const char *title; /* for people */
 	int essential;	   /* if missing, the tool exits with status 1 */
@@ -29,11 +29,13 @@ struct av_check {
 };
 
 /* Each table ends with a row whose id is NULL. */
-extern const struct av_check av_checks_process[]; /* access to the memory of other processes */
-extern const struct av_check av_checks_memory[];  /* memory, files and limits */
-extern const struct av_check av_checks_heap[];	  /* memory of programs that run */
-extern const struct av_check av_checks_network[]; /* the network */
-extern const struct av_check av_checks_system[];  /* kernel, processors, libraries, other devices */
+extern const struct doctor_check
+	doctor_checks_process[]; /* access to the memory of other processes */
+extern const struct doctor_check doctor_checks_memory[];  /* memory, files and limits */
+extern const struct doctor_check doctor_checks_heap[];	  /* memory of programs that run */
+extern const struct doctor_check doctor_checks_network[]; /* the network */
+extern const struct doctor_check
+	doctor_checks_system[]; /* kernel, processors, libraries, other devices */
 
 void av_finding_value(struct av_finding *finding, const char *fmt, ...) AV_PRINTF(2, 3);
 

@@ -87,7 +87,7 @@ static void look_shared_heap(struct av_finding *f)
 	}
 }
 
-const struct av_check av_checks_heap[] = {
+const struct doctor_check doctor_checks_heap[] = {
 	{"shared_heap", "Shared heap", 0, look_shared_heap},
 	{NULL, NULL, 0, NULL},
 };

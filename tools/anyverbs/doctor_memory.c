@@ -327,7 +327,7 @@ static void look_map_count(struct av_finding *f)
 			       "As root: sysctl vm.max_map_count=65530");
 }
 
-const struct av_check av_checks_memory[] = {
+const struct doctor_check doctor_checks_memory[] = {
 	{"folder", "Shared folder", 1, look_folder},
 	{"segment", "Memory of a context", 1, look_segment},
 	{"file_size", "Limit of file size (ulimit -f)", 1, look_file_size},

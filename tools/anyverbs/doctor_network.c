@@ -154,7 +154,7 @@ static void look_loopback(struct av_finding *f)
 			       "ip link set lo up");
 }
 
-const struct av_check av_checks_network[] = {
+const struct doctor_check doctor_checks_network[] = {
 	{"loopback", "Loopback interface", 0, look_loopback},
 	{"port", "UDP port 4791", 0, look_port},
 	{NULL, NULL, 0, NULL},

@@ -223,7 +223,7 @@ static void look_user_namespace(struct av_finding *f)
 		       "peers inside it can.");
 }
 
-const struct av_check av_checks_process[] = {
+const struct doctor_check doctor_checks_process[] = {
 	{"process_vm", "Memory of other processes", 1, look_reach},
 	{"yama", "Yama", 0, look_yama},
 	{"dumpable", "Dumpable", 0, look_dumpable},

@@ -195,7 +195,7 @@ static void look_adapters(struct av_finding *f)
 		       "");
 }
 
-const struct av_check av_checks_system[] = {
+const struct doctor_check doctor_checks_system[] = {
 	{"library", "Library of anyverbs", 1, look_our_library},
 	{"version", "Version of what is shared", 0, look_version},
 	{"libibverbs", "Library of the system", 1, look_system_verbs},
