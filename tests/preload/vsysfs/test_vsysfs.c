@@ -3,17 +3,13 @@
  * leads. */
 #include <errno.h>
 #include <net/if.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "device/port.h"
+#include "lib/unit.h"
 #include "preload/vsysfs.h"
 
 #define IB    "/sys/class/infiniband"

@@ -6,16 +6,12 @@
 #ifndef TEST_VSYSFS_FIXTURE_H
 #define TEST_VSYSFS_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 
 #define ANY0	 "/sys/class/infiniband/any0"
 #define BUS	 "/sys/devices/platform/anyverbs.0"

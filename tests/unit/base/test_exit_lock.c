@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Who exits waits for a lock of another thread's, and not for its own. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/lock.h"
+#include "lib/unit.h"
 #include "lib/wait.h"
 
 #define PATIENCE_MS 30000u

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of fork handlers: who is called around fork(), and in which order. */
 #include <assert.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/thread.h"
+#include "lib/unit.h"
 
 #define MAX (4 * AV_FORK_N)
 

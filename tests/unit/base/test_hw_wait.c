@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Resting until a word changes, by each way this machine has. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/wait.h"
+#include "lib/unit.h"
 
 #define SECOND	  1000000000u
 #define EXCHANGES 20000u

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A lock in each of its states: what each function answers, and what it leaves. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "base/clock.h"
+#include "lib/unit.h"
 #include "lib/wait.h"
 #include "lib/wanted_core.h"
 #include "lock_fixture.h"

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Locks of processes that are killed. */
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "lib/unit.h"
 #include "lib/wait.h"
 #include "lock_fixture.h"
 

@@ -2,18 +2,14 @@
 /* The checker of lock orders: which waits it lets pass, and that it aborts at all others. */
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/lock.h"
 #include "lib/check.h"
+#include "lib/unit.h"
 
 #define RANKS	 (AV_RANK_KEY + 1)
 #define HELD_MAX 32 /* by one thread */

@@ -4,14 +4,10 @@
  * taken one by one and both at once; and what was left to the holder is not lost.
  */
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "lib/far_stores.h"
 #include "lock_fixture.h"
+#include "lib/unit.h"
 
 #define VISITS (SANITIZED ? 2000u : 20000u)
 #define ROUNDS (SANITIZED ? 300u : 2000u)

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which known word is meant by a mistyped one, and when none is. */
 #include "base/text.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
+#include "lib/unit.h"
 
 static const char *known(size_t i)
 {

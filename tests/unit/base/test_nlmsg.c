@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Netlink messages: what is read of sound and unsound ones, what is written, and in which parts. */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/nlmsg.h"
+#include "lib/unit.h"
 
 #define TYPES 4u
 #define KIND  0x1401 /* of a message */

@@ -2,13 +2,9 @@
 /* Our own threads: what they leave alone while they begin and end, and what they leave behind. */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,11 +12,11 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/thread.h"
 #include "lib/refuse_call.h"
 #include "lib/sanitized.h"
+#include "lib/unit.h"
 #include "lib/wait.h"
 
 #define PATIENCE_MS 30000

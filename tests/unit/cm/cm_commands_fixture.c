@@ -3,15 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/thread.h"
 #include "cm/cm.h"
@@ -20,6 +16,7 @@
 #include "device/device.h"
 #include "device/device_open.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "registry/cm_ports.h"
 #include "transport/reset.h"
 

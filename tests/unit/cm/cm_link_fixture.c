@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "cm/channel.h"
 #include "cm/cm.h"
@@ -17,6 +13,7 @@
 #include "cm/id.h"
 #include "lib/check.h"
 #include "lib/turned_clock.h"
+#include "lib/unit.h"
 #include "registry/cm_ports.h"
 #include "unit/cm/cm_link_parts.h"
 

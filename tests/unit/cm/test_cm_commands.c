@@ -5,18 +5,14 @@
  */
 #include <errno.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <infiniband/verbs.h>
 
 #include "cm_commands_fixture.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 
 #define NOBODY	  60000u /* an id that there is not */
 #define NONE	  SIZE_MAX

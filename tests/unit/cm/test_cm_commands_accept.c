@@ -4,16 +4,12 @@
  * drivers/infiniband/core/cma.c, rdma_accept(); cm.c, ib_send_cm_rej().
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <infiniband/verbs.h>
 
 #include "cm_commands_fixture.h"
+#include "lib/unit.h"
 #include "lib/wait.h"
 
 #define UID	 9

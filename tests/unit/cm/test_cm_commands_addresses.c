@@ -5,18 +5,14 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "cm_commands_fixture.h"
 #include "lib/few_descriptors.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "observe/check.h"
 
 static int fd;

@@ -3,16 +3,12 @@
  * What a queue pair is to be given in each state (RDMA_USER_CM_CMD_INIT_QP_ATTR). Rules: Linux,
  * drivers/infiniband/core/cma.c (rdma_init_qp_attr()) and cm.c (ib_cm_init_qp_attr()).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <infiniband/verbs.h>
 
 #include "base/compiler.h"
 #include "cm_commands_fixture.h"
+#include "lib/unit.h"
 
 #define UDP_QKEY 0x01234567u /* of RDMA_PS_UDP: IBTA volume 1, annex A11 */
 #define QPN	 77u	     /* what cm_command.h says of each end */

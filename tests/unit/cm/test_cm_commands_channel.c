@@ -2,14 +2,9 @@
 /* Channels that cannot be made, and those that are closed while a command uses them. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "cm/channel.h"
 #include "cm/cm.h"
@@ -17,6 +12,7 @@
 #include "cm_commands_fixture.h"
 #include "lib/refuse_call.h"
 #include "lib/sanitized.h"
+#include "lib/unit.h"
 #include "lib/wait.h"
 
 #define NUMBERS	 4096 /* ours are below */

@@ -2,16 +2,12 @@
 /* What a command that is refused for its arguments leaves in the flight recorder. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <infiniband/verbs.h>
 
 #include "cm_commands_fixture.h"
+#include "lib/unit.h"
 #include "observe/check.h"
 
 static int fd;

@@ -4,15 +4,11 @@
  * Rules: Linux, drivers/infiniband/core/cma.c: cma_process_remove(); ucma.c: ucma_event_handler()
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "cm/cm.h"
 #include "cm_commands_fixture.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "lib/wait.h"
 
 #define OTHER 17 /* of an id that the fixture does not know */

@@ -3,16 +3,12 @@
  * What both ends hear when a connection comes about and when it ends, by whom and whenever. Rules:
  * Linux, drivers/infiniband/core/cma.c, cma_ib_handler(), and cm.c, cm_destroy_id().
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "cm/conn.h"
 #include "cm_commands_fixture.h"
+#include "lib/unit.h"
 
 /* librdmacm makes private_data NULL of the length 0. */
 static void heard_bare(int fd, enum cm_kind kind)

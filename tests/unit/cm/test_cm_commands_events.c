@@ -7,13 +7,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
@@ -21,12 +17,12 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "cm/cm.h"
 #include "cm_commands_fixture.h"
 #include "lib/own_directory.h"
 #include "lib/sanitized.h"
+#include "lib/unit.h"
 #include "lib/wait.h"
 
 #define EVENTS 5

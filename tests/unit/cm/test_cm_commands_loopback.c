@@ -7,20 +7,16 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "cm_commands_fixture.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "observe/check.h"
 #include "observe/diagnosis.h"
 

@@ -4,18 +4,14 @@
  * rdma_set_option(3); Linux, drivers/infiniband/core/ucma.c and cma.c.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <infiniband/verbs.h>
 
 #include "cm_commands_fixture.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 
 static const struct option {
 	uint32_t level, name, bytes;

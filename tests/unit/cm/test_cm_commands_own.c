@@ -5,16 +5,12 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "cm_commands_fixture.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 
 #define UID 0x1122334455667788ull
 #define ARG 0x8877665544332211ull

@@ -3,18 +3,14 @@
  * The path of an id (RDMA_USER_CM_QUERY_PATH). Rules: Linux, drivers/infiniband/core/ucma.c
  * (ucma_query_path()); the record is that of IBTA volume 1, 15.2.5.16.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 #include <endian.h>
 #include <errno.h>
 #include <infiniband/sa.h>
 
 #include "base/compiler.h"
 #include "cm_commands_fixture.h"
+#include "lib/unit.h"
 
 #define EXACTLY	  (2u << 6) /* that value, not more or less than it */
 #define LIFETIME  16u	    /* CMA_IBOE_PACKET_LIFETIME */

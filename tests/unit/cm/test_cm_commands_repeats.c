@@ -5,19 +5,15 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <infiniband/verbs.h>
 
 #include "cm/conn.h"
 #include "cm/cm_address.h"
 #include "cm_commands_fixture.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "wire/cm_message.h"
 
 #define NUMBER 0xfff00001u /* of the peer's end */

@@ -4,16 +4,12 @@
  * the manual's pages rdma_*(3).
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 #include <infiniband/verbs.h>
 
 #include "cm_commands_fixture.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "observe/check.h"
 #include "observe/diagnosis.h"
 #include "observe/flight.h"

@@ -5,16 +5,11 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <infiniband/verbs.h>
 
 #include "base/compiler.h"
@@ -22,6 +17,7 @@
 #include "cm/cm_lock.h"
 #include "cm/conn.h"
 #include "cm_commands_fixture.h"
+#include "lib/unit.h"
 #include "wire/cm_message.h"
 #include "wire/frame.h"
 

@@ -6,18 +6,14 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <infiniband/verbs.h>
 
 #include "cm/cm_address.h"
 #include "cm/conn.h"
 #include "cm_commands_fixture.h"
+#include "lib/unit.h"
 #include "wire/cm_message.h"
 
 #define ANY_TYPE 0 /* of a listener that takes all */

@@ -3,15 +3,11 @@
  * The kind of queue pair in messages, number by number: what one build writes, another reads. IBTA
  * volume 1, 12.7.11 and annex A14.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <infiniband/verbs.h>
 
 #include "base/compiler.h"
 #include "cm/id.h"
+#include "lib/unit.h"
 
 #define QPN 77
 

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The peer's process dies: docs/CM.md, "The end of a process". */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "unit/cm/cm_link_fixture.h"
 
 #define DEATH (10 * SECOND)

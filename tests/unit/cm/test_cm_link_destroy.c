@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Ids that end in the midst of a connection, whatever happens to messages. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "unit/cm/cm_link_fixture.h"
 
 /* Whoever ends its id without a word leaves it to the manager to have the peer hear of it. */

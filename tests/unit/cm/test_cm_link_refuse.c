@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests that are refused, whatever happens to messages. IBTA volume 1, 12.6.7, 12.9. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "unit/cm/cm_link_fixture.h"
 
 static void refused(void **state)

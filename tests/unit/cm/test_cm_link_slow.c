@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs that take their time, whatever happens to messages. IBTA volume 1, 12.6.6 (MRA). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "unit/cm/cm_link_fixture.h"
 
 /* A program that takes its time is waited for: MRA. */

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests and answers that are taken back, whatever happens to messages. IBTA volume
  * 1, 12.6.7, 12.9. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "unit/cm/cm_link_fixture.h"
 
 /* The listener's REP is refused. */

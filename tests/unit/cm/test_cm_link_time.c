@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* When messages come again, and when one gives up: docs/CM.md, "Messages". */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "unit/cm/cm_link_fixture.h"
 
 #define LONGEST	 (4295 * MS)

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs that take longer than a message may be on its way, whatever happens to messages. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "unit/cm/cm_link_fixture.h"
 
 static void very_slow(void **state)

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Numbers of connections: the process, a tag and an index, each in its bits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
 #include "base/lock.h"
 #include "cm/cm_mad.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 
 #define TRIES	   1000 /* a tag is missing from them once in 10^26 runs */
 #define TAGS	   16u

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests that are late: all three numbers say which they are, and the last 256 are remembered. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "cm/cm_mad.h"
+#include "lib/unit.h"
 
 #define REMEMBERED 256u
 

@@ -6,16 +6,11 @@
 #ifndef AV_TESTS_COPY_FIXTURE_H
 #define AV_TESTS_COPY_FIXTURE_H
 
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <unistd.h>
 
 #include "lib/check.h"
+#include "lib/unit.h"
 
 #define PATTERN(i) ((unsigned char)((i)*7 + 13 + ((i) >> 8)))
 

@@ -7,12 +7,6 @@
  * buffer; a reader in another thread, or in another process, watches. The amount of work is fixed,
  * not the time; with one core the test passes without having seen much.
  */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -27,6 +21,7 @@
 
 #include "base/compiler.h"
 #include "copy/copy.h"
+#include "lib/unit.h"
 
 #define BUFFER_BYTES  (64 * 1024 + 8192)
 #define POLLS_A_YIELD 50 /* so that writer and reader may share a core */

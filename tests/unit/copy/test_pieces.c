@@ -2,13 +2,8 @@
 /* Every way a copy can lie in its first and last lines: the pieces cover it in order, cut at line
  * boundaries.
  */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "copy/copy.h"
+#include "lib/unit.h"
 
 #define LINE	  AV_PIECES_LINE
 #define MAX_BYTES (3 * LINE + 9)

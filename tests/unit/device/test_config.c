@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* ANYVERBS_DEVICES: every key with its first, last and nearest refused values, names, and what a
  * fault leaves. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "device/config.h"
 #include "base/limits.h"
+#include "lib/unit.h"
 
 #define NAME_63 "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 

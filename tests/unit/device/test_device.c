@@ -3,23 +3,19 @@
 #include <endian.h>
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "device/config.h"
 #include "device/device.h"
 #include "device/port.h"
 #include "base/limits.h"
+#include "lib/unit.h"
 
 #define THREADS 4
 

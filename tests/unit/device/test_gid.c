@@ -2,17 +2,13 @@
 /* The GID table: which addresses give rows, and in which order. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "device/gid.h"
+#include "lib/unit.h"
 
 #define ADDRS_MAX 8
 

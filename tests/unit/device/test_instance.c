@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* What is handed out for a device before a failure and after it: both lead to the device. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "device/instance.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 
 static struct av_device *first_device(void)
 {

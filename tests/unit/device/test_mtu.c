@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which path MTU fits an interface: each limit, and one byte less. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "device/gid.h"
+#include "lib/unit.h"
 #include "wire/packet.h"
 
 #define HEADERS 88u

@@ -5,18 +5,14 @@
  * ThreadSanitizer sees here whether all that is shared is atomic.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "device/port.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "registry/directory.h"
 
 #define ROUNDS 1000u

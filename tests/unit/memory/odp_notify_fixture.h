@@ -9,13 +9,8 @@
 #ifndef AV_TESTS_ODP_NOTIFY_FIXTURE_H
 #define AV_TESTS_ODP_NOTIFY_FIXTURE_H
 
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "fake_seg.h"
+#include "lib/unit.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"

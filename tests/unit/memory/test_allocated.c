@@ -4,19 +4,15 @@
  * ones, and when they are freed. Both regions are this process's, in contexts of their own.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <infiniband/verbs.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "lib/closed_input.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "memory/allocated.h"
 #include "memory/key.h"
 #include "memory/odp_notify.h"

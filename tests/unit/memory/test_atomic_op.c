@@ -3,16 +3,11 @@
  * What atomic operations do to an operand, against a model that works bit by bit: every operation,
  * size, byte order and boundary, with operands at the edges and with random ones.
  */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/atomic_model.h"
+#include "lib/unit.h"
 
 #define GARBAGE 0xa5
 #define ROUNDS	3000

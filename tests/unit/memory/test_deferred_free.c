@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* What lingers of a region, what is freed of it when, and who frees what several keys share. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "lib/wait.h"
 #include "memory/key.h"
 #include "memory/deferred_free.h"

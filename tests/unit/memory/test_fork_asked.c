@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* What a region's memory is asked for after ibv_fork_init(), if ANYVERBS_FORK is not set. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "memory/fork_guard.h"
 
 /* How the program asks: once and for all, so each row is a process of its own. */

@@ -4,12 +4,6 @@
  * asked for (it is replaced here) must be what the model says has changed, no more and no less,
  * also when it refuses.
  */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -17,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/unit.h"
 #include "memory/fork_guard.h"
 #include "random.h"
 

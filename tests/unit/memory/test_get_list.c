@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A scatter/gather list becomes spans: as many bytes as are wanted, or nothing at all. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "memory/key.h"
 #include "memory/translate.h"
 #include "unit/memory/heap_fixture.h"

@@ -4,17 +4,13 @@
  * now, what is discarded, and where peers find them.
  */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "lib/closed_input.h"
+#include "lib/unit.h"
 #include "memory/shared_region.h"
 #include "memory/translate.h"
 #include "memory/vma.h"

@@ -6,21 +6,17 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "lib/closed_input.h"
 #include "lib/own_directory.h"
 #include "lib/sanitized.h"
+#include "lib/unit.h"
 #include "memory/heap_region.h"
 #include "memory/key.h"
 #include "memory/deferred_free.h"

@@ -2,13 +2,9 @@
 /* A key's number, what is known of keys that have gone, and how a key ends, changes and is locked.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "memory/key.h"
 #include "memory/region_count.h"
 #include "segment/alloc.h"

@@ -4,18 +4,14 @@
  * means. The other process's memory is an array here, and the calls that reach it are replaced.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "copy/copy.h"
 #include "fake_seg.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "memory/key.h"
 #include "memory/klm.h"
 #include "memory/vm.h"

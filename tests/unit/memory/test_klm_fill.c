@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Which lists a UMR key takes, and what it stands for afterwards. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "memory/key.h"
 #include "memory/klm.h"
 #include "unit/memory/heap_fixture.h"

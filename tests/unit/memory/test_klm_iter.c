@@ -4,16 +4,12 @@
  * may say anything.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "fake_seg.h"
 
 #include "base/limits.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "memory/key.h"
 #include "memory/klm.h"
 #include "memory/translate.h"

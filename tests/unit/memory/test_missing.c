@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The page that is not as it should be, by the text of /proc/self/maps and by the kernel itself. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "lib/unit.h"
 #include "memory/missing.h"
 #include "observe/diagnosis.h"
 

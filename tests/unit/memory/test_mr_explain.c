@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Which check is named when a key, a window or an invalidation is refused, and what it compared. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "memory/key.h"
 #include "memory/region_count.h"
 #include "memory/unmapped.h"

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Which offsets are nodes, where new ones are, and when there is no room for one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
 #include "copy/copy.h"
 #include "fake_seg.h"
+#include "lib/unit.h"
 #include "memory/region_count.h"
 
 #define PAGE 4096ull

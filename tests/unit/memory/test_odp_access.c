@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What is a page fault event, which pages become valid, and how the parts of a message count. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
 #include "fake_seg.h"
+#include "lib/unit.h"
 #include "memory/key.h"
 #include "memory/odp_table.h"
 #include "memory/region_count.h"

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of ODP statistics, and the gauges. */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "fake_seg.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "memory/odp_table.h"
 
 /* As the documentation lists them. */

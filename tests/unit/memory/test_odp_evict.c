@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Which pages become invalid, whose region counts them, and which ones an eviction takes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "memory/key.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"

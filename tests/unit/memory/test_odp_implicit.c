@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Which pages are in use by implicit regions, beside others and while they come and go. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <pthread.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "memory/key.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"

@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Advice: which pages become valid, which are brought in, what is refused, and what is counted. */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +11,7 @@
 #include "device/switches.h"
 #include "fake_seg.h"
 #include "lib/apart.h"
+#include "lib/unit.h"
 #include "lib/wait.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_prefetch.h"

@@ -3,20 +3,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "base/real_calls.h"
 #include "fake_seg.h"
 #include "lib/closed_input.h"
+#include "lib/unit.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"
 

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The device page table against a model, at its edges, with nonsense in it, and from several
  * threads. */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 
 #include "base/compiler.h"
 #include "fake_seg.h"
+#include "lib/unit.h"
 #include "memory/odp_table.h"
 #include "random.h"
 

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Prefetch where the kernel cannot populate: which pages are touched in its place. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "copy/copy.h"
 #include "fake_seg.h"
+#include "lib/unit.h"
 #include "memory/odp_prefetch.h"
 #include "memory/odp_table.h"
 

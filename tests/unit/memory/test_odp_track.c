@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Which memory can be watched, what a thread remembers of it, and what is plain. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "fake_seg.h"
+#include "lib/unit.h"
 #include "memory/odp_notify.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"

@@ -3,18 +3,14 @@
 #include <errno.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "fake_seg.h"
+#include "lib/unit.h"
 #include "lib/wait.h"
 #include "memory/odp_table.h"
 #include "memory/odp_track.h"

@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Pages move when nobody uses them, behind no key of any context of the process. */
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "base/lock.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "memory/key.h"
 #include "memory/deferred_free.h"
 #include "unit/memory/fake_heap.h"

@@ -2,20 +2,16 @@
 /* What of the process speaks against moving its pages. */
 #include <fcntl.h>
 #include <linux/if_xdp.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "lib/closed_input.h"
 #include "lib/few_descriptors.h"
+#include "lib/unit.h"
 #include "memory/deferred_free.h"
 
 #define PAGE  4096ul

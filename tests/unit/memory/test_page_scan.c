@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Which pages are in memory: by the request of newer kernels and by what older ones have. */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <stdbool.h>
 #include <sys/mman.h>
@@ -14,6 +8,7 @@
 
 #include "lib/closed_input.h"
 #include "lib/few_descriptors.h"
+#include "lib/unit.h"
 #include "memory/vma.h"
 
 #define PAGE  4096ull

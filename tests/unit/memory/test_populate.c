@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* What is made of the kernel's answers to whoever wants pages brought in. They are made up here. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "memory/vma.h"
 
 #define PAGE 4096u

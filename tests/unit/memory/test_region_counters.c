@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Counters of regions, key by key, and which region on demand an address belongs to. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
 #include "fake_seg.h"
+#include "lib/unit.h"
 #include "memory/key.h"
 #include "memory/region_count.h"
 

@@ -5,15 +5,11 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "lib/own_directory.h"
 #include "lib/patiently.h"
+#include "lib/unit.h"
 #include "lib/wait.h"
 #include "memory/allocated.h"
 #include "memory/key.h"

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Which addresses and lengths a region may have, whatever is mapped there. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
 #include "fake_seg.h"
+#include "lib/unit.h"
 #include "memory/key.h"
 #include "memory/region.h"
 #include "observe/diagnosis.h"

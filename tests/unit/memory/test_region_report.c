@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What is told of each key of a context: which memory it names, its pages, and its counters. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
 #include "fake_seg.h"
+#include "lib/unit.h"
 #include "memory/allocated.h"
 #include "memory/key.h"
 #include "memory/odp_table.h"

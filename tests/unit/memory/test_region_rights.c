@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Which rights a region may have, and when a change of them needs other rights on its pages. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
 #include "device/switches.h"
+#include "lib/unit.h"
 #include "memory/key.h"
 #include "memory/region.h"
 #include "unit/memory/fake_seg.h"

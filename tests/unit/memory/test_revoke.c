@@ -2,17 +2,12 @@
 /* What becomes of a peer's system call when its owner revokes the key, wherever the peer is. */
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "base/limits.h"
@@ -21,6 +16,7 @@
 #include "lib/closed_input.h"
 #include "lib/own_directory.h"
 #include "lib/patiently.h"
+#include "lib/unit.h"
 #include "lib/wait.h"
 #include "memory/key.h"
 #include "memory/unmapped.h"

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A list of spans from which the first bytes are gone names the others. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "memory/translate.h"
 
 #define N 4u

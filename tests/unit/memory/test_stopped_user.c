@@ -4,15 +4,11 @@
  * and then nothing has changed. When the user is gone, it can be done.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "fake_heap.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "lib/wait.h"
 #include "memory/key.h"
 #include "memory/klm.h"

@@ -3,17 +3,13 @@
  * From keys to bytes: each condition of the common case (av_mem_is_plain()), and what comes of a
  * key that does not meet it. Where the common case answers, the long way gives the same answer.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "fake_seg.h"
 #include "device/switches.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "memory/translate.h"
 #include "memory/unmapped.h"
 #include "registry/directory.h"

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The record of unmappings against a model, at the edges of its nodes, with nonsense in it. */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
 #include "fake_seg.h"
+#include "lib/unit.h"
 #include "memory/unmapped.h"
 #include "random.h"
 

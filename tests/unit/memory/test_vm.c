@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies to and from another process, and why there are none. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "fake_seg.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "memory/vm.h"
 #include "pin_user.h"
 

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The mappings of a process, one by one: by a request to the kernel and by its text, and both the
  * same. And memory that has holes, or fewer rights than are wanted. */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -17,6 +11,7 @@
 #include "base/compiler.h"
 #include "lib/closed_input.h"
 #include "lib/few_descriptors.h"
+#include "lib/unit.h"
 #include "memory/vma.h"
 
 static void mappings_one_by_one(void **state)

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* What a line of "maps" says, wherever it lies in the text; and which part of a file it shows. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "memory/vma.h"
 
 #define READ  PROT_READ

@@ -2,14 +2,10 @@
 /* Which binds of a memory window are allowed, what they make of it, and who may end them. */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
+#include "lib/unit.h"
 #include "lib/wait.h"
 #include "memory/key.h"
 #include "memory/deferred_free.h"

@@ -5,19 +5,15 @@
  * the calls that reach it are replaced.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "copy/copy.h"
+#include "lib/unit.h"
 #include "memory/odp_table.h"
 #include "memory/vm.h"
 #include "memory/xfer.h"

@@ -5,18 +5,14 @@
  * and the calls that reach it are replaced.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "copy/copy.h"
 #include "lib/atomic_model.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "memory/odp_table.h"
 #include "memory/vm.h"
 #include "memory/xfer.h"

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The call of src/memory/vm.c that tests of plain memory never need. Each replaces av_vm_call(). */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "lib/unit.h"
 #include "memory/vm.h"
 
 ssize_t av_vm_call_many(bool write, struct av_seg *seg, struct av_pin *const *pins,

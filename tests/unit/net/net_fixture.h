@@ -6,14 +6,10 @@
 #ifndef TESTS_UNIT_NET_FIXTURE_H
 #define TESTS_UNIT_NET_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "lib/unit.h"
 #include "net/net.h"
 #include "wire/packet.h"
 

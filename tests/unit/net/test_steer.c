@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Each queue pair's packets go where the table says, in tables of all sizes. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "lib/unit.h"
 #include "net/socket.h"
 #include "registry/reuseport.h"
 #include "wire/packet.h"

@@ -2,17 +2,13 @@
 /* The table of checks, records in English, and pending records. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <infiniband/verbs.h>
 
+#include "lib/unit.h"
 #include "observe/check.h"
 #include "observe/diagnosis.h"
 #include "observe/field.h"

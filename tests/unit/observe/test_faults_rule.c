@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The language of faults: each production, and each way to get it wrong. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 #include <infiniband/verbs.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "observe/faults_rule.h"
 #include "observe/wr_opcode.h"
 #include "wire/cm_message.h"

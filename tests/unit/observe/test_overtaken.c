@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Which of three that wait go on, in which order, and when the next one does. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "observe/diagnosis.h"
 
 #define HELD  3

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Capture files: the bytes of a block, which files are taken, and appending by several processes
  * and to a full one. */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -18,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/unit.h"
 #include "observe/pcapng.h"
 
 #define PROLOGUE  72

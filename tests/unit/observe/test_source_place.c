@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The place of a call, as a line of text or a string of JSON holds it. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "lib/unit.h"
 #include "observe/source_place.h"
 
 #define IS_CHILD "tell"

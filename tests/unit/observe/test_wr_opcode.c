@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What is said of each opcode of a send request, and that nothing is said of all other values. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "observe/wr_opcode.h"
 
 /*

@@ -3,15 +3,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "lib/skipped_clock.h"
+#include "lib/unit.h"
 #include "queue/cq.h"
 #include "queue/notify.h"
 #include "segment/heap.h"

@@ -5,15 +5,11 @@
  * CQ's lock is held.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "lib/skipped_clock.h"
+#include "lib/unit.h"
 #include "queue/cq.h"
 #include "unit/queue/event_fixture.h"
 

@@ -15,16 +15,12 @@
  * Each state is visited once. The clock is the test's own.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <time.h>
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "queue/cq.h"
 #include "queue/notify.h"
 #include "segment/alloc.h"

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* When the event of a CQ comes whose events are put off: by a count, by a time, by the timer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "queue/cq.h"
 #include "queue/notify.h"
 #include "unit/memory/heap_fixture.h"

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* When the owner of a CQ leaves a producer ring behind, and what it finds in the other one. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "lib/skipped_clock.h"
+#include "lib/unit.h"
 #include "queue/cq.h"
 #include "queue/notify.h"
 #include "queue/ring.h"

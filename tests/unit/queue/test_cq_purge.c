@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which entries of a CQ stay when those of a queue pair go. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "queue/cq.h"
 #include "unit/memory/heap_fixture.h"
 

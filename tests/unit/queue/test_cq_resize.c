@@ -2,16 +2,12 @@
 /* A ring that is made for a CQ, anew or in place of another one, holds what it is asked to hold. */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <time.h>
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "lib/skipped_clock.h"
+#include "lib/unit.h"
 #include "queue/cq.h"
 #include "queue/notify.h"
 #include "queue/ring.h"

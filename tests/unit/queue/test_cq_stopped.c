@@ -3,14 +3,9 @@
  * An appender that is stopped in many places, while the owner goes on with another producer ring:
  * its entry is there once, and counted once, whether the owner has polled it meanwhile or not.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/clock.h"
 #include "lib/skipped_clock.h"
+#include "lib/unit.h"
 #include "queue/cq.h"
 #include "queue/notify.h"
 #include "unit/memory/fake_heap.h"

@@ -6,18 +6,14 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "base/wait.h"
+#include "lib/unit.h"
 #include "lib/wait.h"
 #include "queue/notify.h"
 #include "segment/heap.h"

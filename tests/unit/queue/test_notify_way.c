@@ -2,17 +2,13 @@
 /* Which ways of waiting may be asked for, and that one which is not there is told of. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "queue/notify.h"
 #include "unit/memory/fake_seg.h"
 

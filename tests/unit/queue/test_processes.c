@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Which contexts are one process in a report, and that it has the sum of what they count. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "device/device_open.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "queue/objects.h"
 
 #define DEVICE "any0"

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* What a new queue pair has: its receive queue, slots that are large enough, and rounded sizes. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "queue/qp.h"
 #include "queue/ring.h"
 #include "unit/memory/heap_fixture.h"

@@ -3,16 +3,11 @@
  * The queue-pair state table, cell by cell: every service, every pair of states, every attribute
  * bit. What is expected is lib/qp_table.h, which shares nothing with the table under test.
  */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 
 #include "base/compiler.h"
 #include "lib/qp_table.h"
+#include "lib/unit.h"
 #include "queue/qp.h"
 
 #define BIT(n) ((int)(1u << (n)))

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* What reports find in a segment: its domains, queues and queue pairs, and sums of all. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "device/device_open.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "memory/key.h"
 #include "queue/cq.h"
 #include "queue/objects.h"

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Each allocation of a report fails in its turn: it leaves out or says 0, and nothing wrong. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "device/device_open.h"
 #include "lib/fail_alloc.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "queue/cq.h"
 #include "queue/objects.h"
 

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A queue pair's own receive queue; and the checks, slots and sizes that a shared one has, too. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "observe/diagnosis.h"
 #include "queue/rq.h"
 #include "queue/rq_take.h"

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Receive queues in a segment whose memory does not suffice: they are made wholly or not at all. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "queue/rq.h"
 #include "segment/alloc.h"
 #include "unit/memory/heap_fixture.h"

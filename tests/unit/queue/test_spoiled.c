@@ -5,15 +5,11 @@
  * nobody waits for ever, or goes round for ever, because of them.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <time.h>
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "memory/translate.h"
 #include "queue/cq.h"
 #include "queue/qp.h"

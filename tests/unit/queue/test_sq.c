@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Posting to a send queue: what is refused with which error, and what stands in the ring. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
+#include "lib/unit.h"
 #include "observe/diagnosis.h"
 #include "queue/qp.h"
 #include "unit/memory/fake_seg.h"

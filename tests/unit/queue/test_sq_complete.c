@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* What the end of a send request leaves: a completion or none, and with which opcode. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
+#include "lib/unit.h"
 #include "queue/cq.h"
 #include "queue/qp.h"
 #include "unit/memory/fake_seg.h"

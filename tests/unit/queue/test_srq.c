@@ -3,14 +3,9 @@
  * Taking from a shared receive queue, putting back, and what a death leaves behind: each request is
  * taken once, by whoever comes, and none is lost.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
 #include "base/limits.h"
+#include "lib/unit.h"
 #include "queue/rq_take.h"
 #include "unit/queue/srq_fixture.h"
 

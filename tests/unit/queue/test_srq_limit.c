@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* SRQ_LIMIT_REACHED: when it comes, and that no stop or death of a taker loses it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/clock.h"
 #include "lib/skipped_clock.h"
+#include "lib/unit.h"
 #include "queue/rq_take.h"
 #include "unit/queue/event_fixture.h"
 

@@ -4,14 +4,10 @@
  * completion is dropped, and the poster finds its slot.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "lib/sanitized.h"
+#include "lib/unit.h"
 #include "unit/queue/srq_fixture.h"
 
 #define TAKERS	 3u

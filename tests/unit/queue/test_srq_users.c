@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which queue pairs receive from a shared receive queue, as a report of a segment sees them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "queue/objects.h"
 #include "queue/qp.h"
 #include "unit/memory/fake_seg.h"

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Bounce buffers are taken in chains, are nobody else's meanwhile, and come back. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "queue/rq_take.h"
 #include "unit/memory/fake_seg.h"
 

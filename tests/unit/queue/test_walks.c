@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A walk over the objects of a segment finds each of them once, from any index on. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "queue/objects.h"
 #include "unit/memory/fake_seg.h"
 

@@ -3,20 +3,16 @@
  * Processes with two threads each claim contexts and numbers at once, and are killed meanwhile:
  * nobody gets what a living process has, and in the end everything is free again.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "lib/wait.h"
 #include "registry/directory.h"
 

@@ -5,23 +5,19 @@
 #include <linux/capability.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 #include <rdma/rdma_user_cm.h>
 
 #include "base/compiler.h"
 #include "lib/check.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "lib/wait.h"
 #include "registry/cm_ports.h"
 #include "registry/directory.h"

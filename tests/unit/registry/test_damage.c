@@ -3,10 +3,6 @@
  * A damaged or foreign directory locks nobody out: it is left alone or set aside, and another one
  * is used. What nobody uses any more goes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +14,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "registry/directory.h"
 #include "registry/folder.h"
 

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* What devices have counted, when the directory comes and goes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "lib/unit.h"
 #include "registry/directory.h"
 
 static char base[] = "/dev/shm/anyverbs-test-XXXXXX", folder[256], totals[300];

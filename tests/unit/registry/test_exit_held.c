@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* A signal's handler exits whose thread is changing the directory: nobody waits for that. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "registry/directory.h"
 
 #define TRIES 5u /* a busy machine may take long over one */

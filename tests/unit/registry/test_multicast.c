@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Which GIDs name a multicast group. */
 #include <arpa/inet.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "registry/multicast.h"
 
 static const struct {

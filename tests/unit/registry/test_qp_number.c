@@ -2,17 +2,13 @@
 /* Numbers of queue pairs: where they begin, that none is given twice, and what is known of them. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "registry/directory.h"
 #include "registry/reuseport.h"
 

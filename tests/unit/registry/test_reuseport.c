@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Who shares an address's port: the order of members, their deaths, and whose numbers are whose. */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "lib/wait.h"
 #include "registry/directory.h"
 #include "registry/reuseport.h"

@@ -3,10 +3,6 @@
  * A process that is stopped in the middle of something with the directory: others go on, and when
  * it goes on or dies, nothing is lost, counted twice or left.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +12,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "lib/wait.h"
 #include "registry/directory.h"
 #include "registry/folder.h"

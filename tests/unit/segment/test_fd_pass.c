@@ -6,13 +6,9 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,11 +17,11 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "lib/few_descriptors.h"
+#include "lib/unit.h"
 #include "lib/wait.h"
 #include "segment/fd_pass.h"
 

@@ -3,16 +3,12 @@
  * used again.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "lib/unit.h"
 #include "segment/alloc.h"
 #include "segment/heap.h"
 

@@ -4,18 +4,14 @@
  * and who reads meanwhile can tell.
  */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "lib/unit.h"
 #include "registry/directory.h"
 #include "segment/segment_map.h"
 

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The blocks of the shared heap's window: every function, and any order of them against a model. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "shared_heap/blocks.h"
 
 #define BEGIN 0x1000u

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs of an exchange, and what happens to its packets meanwhile. */
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <cmocka.h>
 
+#include "lib/unit.h"
 #include "unit/transport/link_parts.h"
 
 #include "copy/copy.h"

@@ -4,18 +4,14 @@
  * what is left alone. The receiver's segment is this process' own here, the sender's is another's.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "copy/copy.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "memory/key.h"
 #include "memory/shared_region.h"
 #include "registry/directory.h"

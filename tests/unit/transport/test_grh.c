@@ -4,13 +4,9 @@
  * with each kind of destination, on both link layers, byte by byte; and that the completion's
  * packet type says which form it is.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "lib/unit.h"
 #include "transport/datagram.h"
 
 #define PAYLOAD	   1001u

@@ -3,14 +3,9 @@
  * Packets that have met congestion on their way: their receiver tells their sender, at most once in
  * 50 microseconds, and that one sends less. Source: IBTA volume 1, annex A17.9.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
 #include "lib/turned_clock.h"
+#include "lib/unit.h"
 #include "transport/wire_qp.h"
 #include "unit/transport/link_fixture.h"
 

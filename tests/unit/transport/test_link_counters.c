@@ -3,14 +3,10 @@
  * What counters say of packets that are lost or come twice, by the names that the kernel's drivers
  * mlx5 and rxe have for them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "observe/counters.h"
 #include "segment/observers.h"
 #include "unit/transport/link_parts.h"

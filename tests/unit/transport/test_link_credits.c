@@ -4,14 +4,9 @@
  * without any, the first packet of one, and the others when that one is acknowledged. Source: IBTA
  * volume 1, 9.7.7.2, and the table of its codes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
 #include "lib/turned_clock.h"
+#include "lib/unit.h"
 #include "unit/transport/link_fixture.h"
 
 #define RNR	 0x20u

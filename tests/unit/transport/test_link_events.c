@@ -4,19 +4,15 @@
  * last message that had begun is done, and none begins meanwhile: IBTA volume 1, 10.3.1. A CQ that
  * has no room for a completion fails the queue pair, once: 10.10.2.3; ibv_get_async_event(3).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "lib/check.h"
 #include "lib/turned_clock.h"
+#include "lib/unit.h"
 #include "queue/cq.h"
 #include "segment/doorbell.h"
 #include "unit/transport/link_parts.h"

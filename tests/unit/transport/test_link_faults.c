@@ -4,14 +4,9 @@
  * its sender, and is never sent; one that is delayed keeps those behind it waiting. A packet that
  * is struck as it arrives is missing there, or comes behind the next one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
 #include "lib/turned_clock.h"
+#include "lib/unit.h"
 #include "segment/observers.h"
 #include "unit/transport/link_parts.h"
 

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* SEND with invalidation, whatever happens to its packets: the window is invalidated once. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <cmocka.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "unit/transport/link_fixture.h"
 
 static const struct link_exchange rows[] = {

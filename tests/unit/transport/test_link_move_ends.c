@@ -3,15 +3,10 @@
  * Connections of one host that move to the wire: how long that takes, to the nanosecond; who cannot
  * move; and who goes away in the middle of it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "lib/turned_clock.h"
+#include "lib/unit.h"
 #include "unit/transport/link_fixture.h"
 
 #define FROM(r) ((r) + 1) /* the kernel refuses from that request on */

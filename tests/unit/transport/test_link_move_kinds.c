@@ -3,13 +3,8 @@
  * Connections of one host that move to the wire: each kind of request and service, whatever happens
  * to packets.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "unit/transport/link_fixture.h"
 
 #define FROM(r) ((r) + 1) /* the kernel refuses from that request on */

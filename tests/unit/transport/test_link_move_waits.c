@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Connections of one host that move to the wire while a message waits for its turn or receiver. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "unit/transport/link_fixture.h"
 
 #define FROM(r) ((r) + 1) /* the kernel refuses from that request on */

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* RDMA READ on a reliable connection, whatever happens to its packets. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "unit/transport/link_fixture.h"
 
 static const struct link_exchange rows[] = {

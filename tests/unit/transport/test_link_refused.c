@@ -4,14 +4,9 @@
  * (NAK codes), 9.9.2, 9.9.3. The responder's queue pair fails, and answers nothing any more: if the
  * NAK is lost, the requester gives up.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
 #include "lib/turned_clock.h"
+#include "lib/unit.h"
 #include "memory/key.h"
 #include "unit/transport/link_fixture.h"
 

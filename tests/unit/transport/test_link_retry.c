@@ -3,14 +3,9 @@
  * When is a request sent again, and when given up? To the nanosecond. Source: IBTA volume 1,
  * 9.7.5.2.8 (NAKs), 9.7.6.1 (the timer and the number of tries), 9.9.2.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
 #include "lib/turned_clock.h"
+#include "lib/unit.h"
 #include "transport/wire_qp.h"
 #include "unit/transport/link_fixture.h"
 

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A receiver that is not ready, whatever happens to packets. Source: IBTA volume 1, 9.7.5.2.8. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
 #include "lib/turned_clock.h"
+#include "lib/unit.h"
 #include "unit/transport/link_fixture.h"
 
 #define LATE_NS	 (3 * LINK_RNR_NS / 2)

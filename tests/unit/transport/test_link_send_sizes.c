@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* SEND of each size around the edges of an MTU, whatever happens to its packets. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "lib/unit.h"
 #include "unit/transport/link_fixture.h"
 
 static void each_size(void **state)

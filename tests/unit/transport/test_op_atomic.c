@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What is a tunneled atomic, and what is none: every field of a command. */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 
+#include "lib/unit.h"
 #include "transport/operations.h"
 
 #define SIZE sizeof(struct anyverbs_tunneled_atomic)

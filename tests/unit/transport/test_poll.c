@@ -5,15 +5,11 @@
  */
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "copy/copy.h"
+#include "lib/unit.h"
 #include "registry/directory.h"
 #include "memory/key.h"
 #include "queue/qp.h"

@@ -4,16 +4,12 @@
  * made of the responder's when its holder dies. What waits in another process is left to that one.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "queue/qp.h"
 #include "registry/directory.h"
 #include "transport/progress.h"

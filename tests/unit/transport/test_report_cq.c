@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A receive completion that a peer's CQ does not take: which cause is told? */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "lib/unit.h"
 #include "observe/diagnosis.h"
 #include "queue/cq.h"
 #include "transport/report.h"

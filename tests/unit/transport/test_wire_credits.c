@@ -4,16 +4,12 @@
  * by that. Nobody gets the packets.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 #include <string.h>
 
 #include "base/lock.h"
+#include "lib/unit.h"
 #include "queue/qp.h"
 #include "queue/rq.h"
 #include "transport/progress.h"

@@ -4,14 +4,10 @@
  * it, or stays until it can; and sending does not wait for long.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 #include "lib/own_directory.h"
+#include "lib/unit.h"
 #include "queue/qp.h"
 #include "registry/directory.h"
 #include "transport/wire.h"

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The window to another host: who shares it, what narrows it, what widens it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <time.h>
-#include <cmocka.h>
 
+#include "lib/unit.h"
 #include "transport/wire_qp.h"
 
 #define WHOLE 131072u  /* to begin with */

@@ -3,16 +3,11 @@
  * Each field of each message of connection management at its place, and nothing anywhere else;
  * there and back; what is no message; the addresses in a request's private data.
  */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "wire/cm_message.h"
 #include "wire/packet.h"
 

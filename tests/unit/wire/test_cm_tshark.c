@@ -3,12 +3,6 @@
  * A judge of its own, where it is installed: tshark reads messages of connection management in
  * frames to queue pair 1, with IPv4 and with IPv6, and sees in each field what was put there.
  */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "wire/cm_message.h"
 #include "wire/frame.h"
 

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Numbers of receive requests in five bits: the whole table of IBTA volume 1, 9.7.5.2.2. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "wire/packet.h"
 
 static const uint32_t table[] = {

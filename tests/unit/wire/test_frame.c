@@ -4,16 +4,11 @@
  * scapy (IPv4) or by zlib in Python over fields masked by hand (IPv6); and looked through, field by
  * field.
  */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "wire/frame.h"
 
 /* clang-format off */

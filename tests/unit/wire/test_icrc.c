@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The invariant CRC without the headers that it covers. Frames say what is right. */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "wire/frame.h"
 
 #define BTH_BYTES  12

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Messages in packets: how many, which, and what each of them carries. */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "wire/packet.h"
 
 static const struct {

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Every opcode of every service: which headers it has, there and back, and each way of being none.
  */
-#include <stdarg.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/compiler.h"
+#include "lib/unit.h"
 #include "wire/packet.h"
 
 enum { RC = 1, UC = 2, UD = 4, XRC = 8, CNP = 16 };
