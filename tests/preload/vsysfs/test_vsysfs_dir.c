@@ -13,7 +13,7 @@
 
 #include "vsysfs_fixture.h"
 
-static void directory_is_read_like_any_other(void **state)
+TEST(directory_is_read_like_any_other)
 {
 	DIR *dir = opendir(ANY0 "/ports/1/gids");
 	struct dirent *entry, copy, *result;
@@ -69,7 +69,7 @@ static unsigned char type_of(const char *path, const char *name)
 	return type;
 }
 
-static void entries_of_a_class_are_links(void **state)
+TEST(entries_of_a_class_are_links)
 {
 	assert_int_equal(type_of("/sys/class/infiniband", "any0"), DT_LNK);
 	assert_int_equal(type_of("/sys/class/infiniband_verbs", "uverbs0"), DT_LNK);
@@ -82,7 +82,7 @@ static void entries_of_a_class_are_links(void **state)
 	assert_int_equal(type_of(ANY0 "/..", "any0"), DT_DIR);
 }
 
-static void other_directories_are_read_as_ever(void **state)
+TEST(other_directories_are_read_as_ever)
 {
 	char path[] = "/tmp/vsysfs.XXXXXX";
 	struct dirent **entries;
@@ -114,7 +114,7 @@ static void other_directories_are_read_as_ever(void **state)
 	assert_int_equal(errno, ENOENT);
 }
 
-static void what_is_no_directory_cannot_be_read_as_one(void **state)
+TEST(what_is_no_directory_cannot_be_read_as_one)
 {
 	int fd = open(ANY0 "/node_guid", O_RDONLY | O_CLOEXEC);
 	struct dirent **entries;
@@ -130,7 +130,7 @@ static void what_is_no_directory_cannot_be_read_as_one(void **state)
 	close(fd);
 }
 
-static void fdopendir_owns_the_descriptor(void **state)
+TEST(fdopendir_owns_the_descriptor)
 {
 	int fd = open_dir(ANY0);
 	DIR *dir = fdopendir(fd);
@@ -147,7 +147,7 @@ static int only_guids(const struct dirent *entry)
 	return strstr(entry->d_name, "guid") != NULL;
 }
 
-static void scandir_filters_and_sorts(void **state)
+TEST(scandir_filters_and_sorts)
 {
 	int parent = open_dir("/sys/class/infiniband");
 	struct dirent **entries;
@@ -196,7 +196,7 @@ static unsigned int count_left(void)
 	return left;
 }
 
-static void relative_paths_begin_at_a_virtual_directory(void **state)
+TEST(relative_paths_begin_at_a_virtual_directory)
 {
 	char real[PATH_MAX];
 	struct stat st, same;
@@ -228,7 +228,7 @@ static void relative_paths_begin_at_a_virtual_directory(void **state)
 	assert_int_equal(count_left(), 0);
 }
 
-static void virtual_directory_is_changed_as_any_other(void **state)
+TEST(virtual_directory_is_changed_as_any_other)
 {
 	char real[PATH_MAX], small[sizeof(ANY0_DEV)], *text;
 	int before = open(".", O_RDONLY | O_DIRECTORY), ports;
@@ -262,7 +262,7 @@ static void virtual_directory_is_changed_as_any_other(void **state)
 	assert_int_equal(count_left(), 0);
 }
 
-static void child_is_in_the_same_virtual_directory(void **state)
+TEST(child_is_in_the_same_virtual_directory)
 {
 	char real[PATH_MAX];
 	int status;
@@ -281,19 +281,7 @@ static void child_is_in_the_same_virtual_directory(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(directory_is_read_like_any_other),
-		cmocka_unit_test(entries_of_a_class_are_links),
-		cmocka_unit_test(other_directories_are_read_as_ever),
-		cmocka_unit_test(what_is_no_directory_cannot_be_read_as_one),
-		cmocka_unit_test(fdopendir_owns_the_descriptor),
-		cmocka_unit_test(scandir_filters_and_sorts),
-		cmocka_unit_test(relative_paths_begin_at_a_virtual_directory),
-		cmocka_unit_test(virtual_directory_is_changed_as_any_other),
-		cmocka_unit_test(child_is_in_the_same_virtual_directory),
-	};
-
 	if (!vsysfs_begin())
 		return 77;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

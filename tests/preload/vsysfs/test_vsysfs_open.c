@@ -12,7 +12,7 @@
 
 #include "vsysfs_fixture.h"
 
-static void every_kind_of_open_gives_the_content(void **state)
+TEST(every_kind_of_open_gives_the_content)
 {
 	int dir = open_dir(ANY0);
 
@@ -29,7 +29,7 @@ static void every_kind_of_open_gives_the_content(void **state)
 	close(dir);
 }
 
-static void open_fails_as_the_kernels_would(void **state)
+TEST(open_fails_as_the_kernels_would)
 {
 	static const struct {
 		const char *path;
@@ -68,7 +68,7 @@ static void open_fails_as_the_kernels_would(void **state)
 	}
 }
 
-static void other_files_are_opened_as_ever(void **state)
+TEST(other_files_are_opened_as_ever)
 {
 	char path[] = "/tmp/vsysfs.XXXXXX";
 	int fd = mkstemp(path), dir = open_dir("/tmp"), virtual_dir = open_dir(ANY0);
@@ -98,7 +98,7 @@ static void other_files_are_opened_as_ever(void **state)
 	close(virtual_dir);
 }
 
-static void close_on_exec_is_as_asked_for(void **state)
+TEST(close_on_exec_is_as_asked_for)
 {
 	int fd = open(ANY0 "/node_guid", O_RDONLY), dir = open(ANY0, O_RDONLY);
 	FILE *file = fopen(ANY0 "/node_guid", "re"), *inherited = fopen(ANY0 "/node_guid", "r");
@@ -118,7 +118,7 @@ static void close_on_exec_is_as_asked_for(void **state)
 	closedir(stream);
 }
 
-static void descriptor_survives_dup_and_fork_but_not_close(void **state)
+TEST(descriptor_survives_dup_and_fork_but_not_close)
 {
 	int dir = open_dir(ANY0), copy = dup(dir), reused;
 	int status;
@@ -138,7 +138,7 @@ static void descriptor_survives_dup_and_fork_but_not_close(void **state)
 	close(copy);
 }
 
-static void what_cannot_be_read_fails_with_einval(void **state)
+TEST(what_cannot_be_read_fails_with_einval)
 {
 	static const char *const paths[] = {ANY0, ANY0 "/ports/1/gid_attrs/types/63"};
 	char byte;
@@ -153,7 +153,7 @@ static void what_cannot_be_read_fails_with_einval(void **state)
 	}
 }
 
-static void content_cannot_be_changed(void **state)
+TEST(content_cannot_be_changed)
 {
 	int fd = open(ANY0 "/node_guid", O_RDONLY);
 
@@ -162,7 +162,7 @@ static void content_cannot_be_changed(void **state)
 	assert_reads(fd, GUID);
 }
 
-static void streams_of_stdio(void **state)
+TEST(streams_of_stdio)
 {
 	static const struct {
 		const char *path;
@@ -199,18 +199,7 @@ static void streams_of_stdio(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_kind_of_open_gives_the_content),
-		cmocka_unit_test(open_fails_as_the_kernels_would),
-		cmocka_unit_test(other_files_are_opened_as_ever),
-		cmocka_unit_test(close_on_exec_is_as_asked_for),
-		cmocka_unit_test(descriptor_survives_dup_and_fork_but_not_close),
-		cmocka_unit_test(what_cannot_be_read_fails_with_einval),
-		cmocka_unit_test(content_cannot_be_changed),
-		cmocka_unit_test(streams_of_stdio),
-	};
-
 	if (!vsysfs_begin())
 		return 77;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

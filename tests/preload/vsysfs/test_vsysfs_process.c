@@ -66,7 +66,7 @@ static const char *at_the_end(char *page, size_t bytes, const char *text, bool n
 	return memcpy(page + bytes - len, text, len);
 }
 
-static void path_without_memory_is_an_error_not_a_signal(void **state)
+TEST(path_without_memory_is_an_error_not_a_signal)
 {
 	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
 	char *page =
@@ -94,7 +94,7 @@ static void path_without_memory_is_an_error_not_a_signal(void **state)
 	munmap(page, 2 * bytes);
 }
 
-static void file_size_limit_is_an_error_not_a_signal(void **state)
+TEST(file_size_limit_is_an_error_not_a_signal)
 {
 	const struct rlimit none = {0, 0};
 	int status;
@@ -107,7 +107,7 @@ static void file_size_limit_is_an_error_not_a_signal(void **state)
 	assert_int_equal(status, 0);
 }
 
-static void suspended_thread_sees_no_tree(void **state)
+TEST(suspended_thread_sees_no_tree)
 {
 	struct stat st;
 
@@ -122,7 +122,7 @@ static void suspended_thread_sees_no_tree(void **state)
 	assert_int_equal(stat(ANY0, &st), 0);
 }
 
-static void success_keeps_errno(void **state)
+TEST(success_keeps_errno)
 {
 	struct stat st;
 	int fd;
@@ -157,7 +157,7 @@ static void *use_everything(void *arg)
 	return NULL;
 }
 
-static void threads_do_not_disturb_each_other(void **state)
+TEST(threads_do_not_disturb_each_other)
 {
 	pthread_t threads[4];
 	bool failed[4] = {false};
@@ -209,7 +209,7 @@ static size_t stack_used_by(void *(*what)(void *arg))
 }
 
 /* The first relative path asks where we are. Threads and handlers may have little stack for it. */
-static void first_relative_path_takes_little_stack(void **state)
+TEST(first_relative_path_takes_little_stack)
 {
 	size_t none, used;
 
@@ -223,7 +223,7 @@ static void first_relative_path_takes_little_stack(void **state)
 }
 
 /* A child of vfork() has descriptors of its own, but the memory of its parent. */
-static void channel_survives_a_child_that_replaces_it(void **state)
+TEST(channel_survives_a_child_that_replaces_it)
 {
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	int fd = open("/dev/infiniband/rdma_cm", O_RDWR | O_CLOEXEC), status;
@@ -250,17 +250,7 @@ static void channel_survives_a_child_that_replaces_it(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(path_without_memory_is_an_error_not_a_signal),
-		cmocka_unit_test(file_size_limit_is_an_error_not_a_signal),
-		cmocka_unit_test(suspended_thread_sees_no_tree),
-		cmocka_unit_test(success_keeps_errno),
-		cmocka_unit_test(threads_do_not_disturb_each_other),
-		cmocka_unit_test(first_relative_path_takes_little_stack),
-		cmocka_unit_test(channel_survives_a_child_that_replaces_it),
-	};
-
 	if (!vsysfs_begin())
 		return 77;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -27,7 +27,7 @@ static void assert_same_stat(const struct stat *a, const struct stat *b)
 	assert_int_equal(a->st_mtime, b->st_mtime);
 }
 
-static void every_kind_of_stat_says_the_same(void **state)
+TEST(every_kind_of_stat_says_the_same)
 {
 	int dir = open_dir(ANY0), fd = openat(dir, "node_guid", O_RDONLY);
 	struct stat st, other;
@@ -65,7 +65,7 @@ static void every_kind_of_stat_says_the_same(void **state)
 	close(dir);
 }
 
-static void links_and_devices_have_their_stat(void **state)
+TEST(links_and_devices_have_their_stat)
 {
 	struct stat st, target;
 
@@ -89,7 +89,7 @@ static void links_and_devices_have_their_stat(void **state)
 	close(fd);
 }
 
-static void statx_says_the_same_as_stat(void **state)
+TEST(statx_says_the_same_as_stat)
 {
 	int dir = open_dir(ANY0);
 	struct statx stx;
@@ -113,7 +113,7 @@ static void statx_says_the_same_as_stat(void **state)
 	close(dir);
 }
 
-static void access_is_read_only_even_for_root(void **state)
+TEST(access_is_read_only_even_for_root)
 {
 	static const struct {
 		const char *path;
@@ -147,7 +147,7 @@ static void access_is_read_only_even_for_root(void **state)
 	assert_int_equal(eaccess("/", R_OK), 0);
 }
 
-static void extended_attributes_there_are_none(void **state)
+TEST(extended_attributes_there_are_none)
 {
 	char value[16];
 
@@ -161,7 +161,7 @@ static void extended_attributes_there_are_none(void **state)
 	assert_int_equal(errno, ENOENT);
 }
 
-static void links_are_read_and_resolved(void **state)
+TEST(links_are_read_and_resolved)
 {
 	static const char target[] = "../../../anyverbs.0";
 	char bytes[PATH_MAX], *resolved;
@@ -192,7 +192,7 @@ static void links_are_read_and_resolved(void **state)
 }
 
 /* Documentation/filesystems/sysfs.rst: a class has links to its devices, which link back. */
-static void classes_have_links(void **state)
+TEST(classes_have_links)
 {
 	static const struct {
 		const char *class, *name;
@@ -232,7 +232,7 @@ static void classes_have_links(void **state)
 }
 
 /* Programs walk from the root, one descriptor after the other. */
-static void paths_may_begin_at_a_directory_above(void **state)
+TEST(paths_may_begin_at_a_directory_above)
 {
 	int root = open_dir("/"), class = open_dir("/sys/class"), ib, null;
 	char target[64], real[PATH_MAX];
@@ -283,7 +283,7 @@ static int look_below(int covered)
 	       openat(cover, "infiniband/any0", O_RDONLY) < 0;
 }
 
-static void a_directory_of_that_name_elsewhere_is_none_above(void **state)
+TEST(a_directory_of_that_name_elsewhere_is_none_above)
 {
 	int class = open_dir("/sys/class"), status;
 	pid_t pid = fork();
@@ -297,7 +297,7 @@ static void a_directory_of_that_name_elsewhere_is_none_above(void **state)
 	assert_int_equal(status, 0);
 }
 
-static void the_file_system_is_the_one_above(void **state)
+TEST(the_file_system_is_the_one_above)
 {
 	static const char *const paths[][2] = {
 		{ANY0, "/sys"}, {ANY0 "/node_guid", "/sys"}, {"/dev/infiniband/uverbs0", "/dev"}};
@@ -323,20 +323,7 @@ static void the_file_system_is_the_one_above(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_kind_of_stat_says_the_same),
-		cmocka_unit_test(links_and_devices_have_their_stat),
-		cmocka_unit_test(statx_says_the_same_as_stat),
-		cmocka_unit_test(access_is_read_only_even_for_root),
-		cmocka_unit_test(extended_attributes_there_are_none),
-		cmocka_unit_test(links_are_read_and_resolved),
-		cmocka_unit_test(classes_have_links),
-		cmocka_unit_test(paths_may_begin_at_a_directory_above),
-		cmocka_unit_test(a_directory_of_that_name_elsewhere_is_none_above),
-		cmocka_unit_test(the_file_system_is_the_one_above),
-	};
-
 	if (!vsysfs_begin())
 		return 77;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -14,14 +14,14 @@
 static pthread_mutex_t mutex = AV_EXIT_MUTEX;
 static _Atomic int locked;
 
-static void a_free_one_is_taken(void **state)
+TEST(a_free_one_is_taken)
 {
 	assert_true(av_exit_lock(&mutex));
 	pthread_mutex_unlock(&mutex);
 }
 
 /* A signal's handler exits. */
-static void its_own_is_not_awaited(void **state)
+TEST(its_own_is_not_awaited)
 {
 	bool at_once = false;
 
@@ -46,7 +46,7 @@ static void *hold_until_waited_for(void *arg)
 }
 
 /* On a busy machine it may hold it for longer than the wait. */
-static void another_threads_is_awaited(void **state)
+TEST(another_threads_is_awaited)
 {
 	pthread_t thread;
 	bool had = false;
@@ -73,7 +73,7 @@ static void *hold_for_ever(void *arg)
 	return NULL;
 }
 
-static void not_for_ever(void **state)
+TEST(not_for_ever)
 {
 	pthread_t thread;
 
@@ -84,12 +84,5 @@ static void not_for_ever(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_free_one_is_taken),
-		cmocka_unit_test(its_own_is_not_awaited),
-		cmocka_unit_test(another_threads_is_awaited),
-		cmocka_unit_test(not_for_ever),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

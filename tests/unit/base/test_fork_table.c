@@ -89,7 +89,7 @@ static bool child_in_order(void)
 	return in_order(CHILD);
 }
 
-static void rows_run_in_order_and_back(void **state)
+TEST_WITH(rows_run_in_order_and_back, set_all, NULL)
 {
 	assert_true(child_finds(child_in_order));
 	assert_true(in_order(PARENT));
@@ -100,7 +100,7 @@ static bool nothing_called(void)
 	return count == 0;
 }
 
-static void what_is_not_there_is_not_called(void **state)
+TEST_WITH(what_is_not_there_is_not_called, set_all, NULL)
 {
 	for (int row = 0; row < AV_FORK_N; row++)
 		assert_int_equal(av_fork_register((enum av_fork_row)row, &none), 0);
@@ -123,7 +123,7 @@ static bool child_and_grandchild_in_order(void)
 	       child_finds(grandchild_in_order);
 }
 
-static void children_fork_too(void **state)
+TEST_WITH(children_fork_too, set_all, NULL)
 {
 	for (int row = 2; row < AV_FORK_N; row++)
 		assert_int_equal(av_fork_register((enum av_fork_row)row, &none), 0);
@@ -144,7 +144,7 @@ static bool only_child_called(void)
 }
 
 /* Its prepare() has not taken the lock that its parent() would release. */
-static void row_that_came_late_is_not_released(void **state)
+TEST_WITH(row_that_came_late_is_not_released, set_all, NULL)
 {
 	static const struct av_fork_handlers adds = {.prepare = register_first_row};
 
@@ -157,12 +157,5 @@ static void row_that_came_late_is_not_released(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(rows_run_in_order_and_back, set_all),
-		cmocka_unit_test_setup(what_is_not_there_is_not_called, set_all),
-		cmocka_unit_test_setup(children_fork_too, set_all),
-		cmocka_unit_test_setup(row_that_came_late_is_not_released, set_all),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -50,14 +50,14 @@ static void exchange(const struct av_hw_wait *way)
 	pthread_join(thread, NULL);
 }
 
-static void each_way_notices_a_store(void **state)
+TEST(each_way_notices_a_store)
 {
 	for (const struct av_hw_wait *w = av_hw_waits; w->name; w++)
 		if (w->available())
 			exchange(w);
 }
 
-static void each_way_returns_without_one(void **state)
+TEST(each_way_returns_without_one)
 {
 	for (const struct av_hw_wait *w = av_hw_waits; w->name; w++) {
 		atomic_store(&word, 7);
@@ -68,7 +68,7 @@ static void each_way_returns_without_one(void **state)
 	}
 }
 
-static void only_what_is_there_is_found(void **state)
+TEST(only_what_is_there_is_found)
 {
 	const struct av_hw_wait *best = av_hw_wait_best();
 
@@ -82,11 +82,5 @@ static void only_what_is_there_is_found(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_way_notices_a_store),
-		cmocka_unit_test(each_way_returns_without_one),
-		cmocka_unit_test(only_what_is_there_is_found),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -39,7 +39,7 @@ static uint32_t owner_of(const struct av_lock *lock)
 
 /* --- one lock -------------------------------------------------------------------- */
 
-static void answers(void **state)
+TEST_WITH(answers, setup, NULL)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(owners); i++) {
 		uint32_t owner = owners[i];
@@ -50,7 +50,7 @@ static void answers(void **state)
 	}
 }
 
-static void trying_takes_what_is_free_only(void **state)
+TEST_WITH(trying_takes_what_is_free_only, setup, NULL)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(owners); i++) {
 		set(&locks.first, owners[i]);
@@ -82,7 +82,7 @@ static enum av_lock_result acquire(void)
 	return av_lock_acquire(&locks.first, AV_RANK_CQ);
 }
 
-static void a_busy_lock_is_left_to_the_living(void **state)
+TEST_WITH(a_busy_lock_is_left_to_the_living, setup, NULL)
 {
 	time_t begin = time(NULL);
 
@@ -97,7 +97,7 @@ static void a_busy_lock_is_left_to_the_living(void **state)
 }
 
 /* The time counts, not how often it has yielded: each yield may take milliseconds. */
-static void who_can_do_without_gives_up_in_time(void **state)
+TEST_WITH(who_can_do_without_gives_up_in_time, setup, NULL)
 {
 	set(&locks.first, LIVING);
 	want_core(true);
@@ -114,7 +114,7 @@ static const struct {
 } taken[] = {{0, AV_LOCK_TAKEN}, {DEAD, AV_LOCK_REPAIR}};
 
 /* Who takes it over is told, and nobody after that. */
-static void taken_and_let_go(void **state)
+TEST_WITH(taken_and_let_go, setup, NULL)
 {
 	enum av_lock_result (*const take[])(void) = {try_on, acquire};
 	void (*const release[])(struct av_lock * lock) = {av_lock_release, av_lock_release_fence};
@@ -144,7 +144,7 @@ static void *acquire_and_release(void *arg)
 }
 
 /* Nobody asks about its own process, whose other threads may hold the lock. */
-static void this_process_lives(void **state)
+TEST_WITH(this_process_lives, setup, NULL)
 {
 	enum av_lock_result got;
 	pthread_t thread;
@@ -167,7 +167,7 @@ static bool try_both(void)
 	return av_lock_try_both(&locks.first, AV_RANK_EXEC, AV_RANK_APPEND);
 }
 
-static void both_or_none(void **state)
+TEST_WITH(both_or_none, setup, NULL)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(owners) * AV_ARRAY_SIZE(owners); i++) {
 		uint32_t first = owners[i % AV_ARRAY_SIZE(owners)];
@@ -187,7 +187,7 @@ static void both_or_none(void **state)
 }
 
 /* Each of the two is a lock like any other, whichever is let go first. */
-static void each_by_itself(void **state)
+TEST_WITH(each_by_itself, setup, NULL)
 {
 	struct av_lock *const lock[] = {&locks.first, &locks.second};
 	const enum av_lock_rank rank[] = {AV_RANK_EXEC, AV_RANK_APPEND};
@@ -211,20 +211,7 @@ static void each_by_itself(void **state)
 	}
 }
 
-#define WITH_SETUP(test) cmocka_unit_test_setup(test, setup)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		WITH_SETUP(answers),
-		WITH_SETUP(trying_takes_what_is_free_only),
-		WITH_SETUP(a_busy_lock_is_left_to_the_living),
-		WITH_SETUP(who_can_do_without_gives_up_in_time),
-		WITH_SETUP(taken_and_let_go),
-		WITH_SETUP(this_process_lives),
-		WITH_SETUP(both_or_none),
-		WITH_SETUP(each_by_itself),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

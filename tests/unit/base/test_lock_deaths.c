@@ -97,7 +97,7 @@ static const struct {
 	{"inside the second", inside_the_second, AV_LOCK_TAKEN, AV_LOCK_REPAIR},
 };
 
-static void repaired_once(void **state)
+TEST_WITH(repaired_once, setup, NULL)
 {
 	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(points); i++) {
 		const char *name = points[i / 2].name;
@@ -121,7 +121,7 @@ static void repaired_once(void **state)
 }
 
 /* Who only wants what is free leaves the dead alone. */
-static void not_who_tries_what_is_free(void **state)
+TEST_WITH(not_who_tries_what_is_free, setup, NULL)
 {
 	kill_as(VICTIM, start(inside));
 	for (int i = 0; i < 1000; i++)
@@ -137,7 +137,7 @@ static void wait_for_it(void *arg)
 	av_lock_acquire_plain(&arena->lock, AV_RANK_CQ);
 }
 
-static void who_only_waited_has_left_nothing(void **state)
+TEST_WITH(who_only_waited_has_left_nothing, setup, NULL)
 {
 	pid_t pid;
 
@@ -162,7 +162,7 @@ static void *wait_once(void *arg)
 	return NULL;
 }
 
-static void one_of_those_who_wait_repairs(void **state)
+TEST_WITH(one_of_those_who_wait_repairs, setup, NULL)
 {
 	for (int round = 0; round < 10; round++) {
 		pid_t pid = start(inside);
@@ -202,7 +202,7 @@ static void turns(void *arg)
 }
 
 /* Whoever takes it afterwards is told unless all turns were over; and only then is it repaired. */
-static void whoever_dies_inside_is_told_of(void **state)
+TEST_WITH(whoever_dies_inside_is_told_of, setup, NULL)
 {
 	struct participant p = {.random = 1};
 	uint32_t inside_it = 0;
@@ -237,13 +237,5 @@ static void whoever_dies_inside_is_told_of(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(repaired_once, setup),
-		cmocka_unit_test_setup(not_who_tries_what_is_free, setup),
-		cmocka_unit_test_setup(who_only_waited_has_left_nothing, setup),
-		cmocka_unit_test_setup(one_of_those_who_wait_repairs, setup),
-		cmocka_unit_test_setup(whoever_dies_inside_is_told_of, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

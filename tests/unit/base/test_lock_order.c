@@ -78,7 +78,7 @@ static const char *const expected[RANKS] = {
 	[AV_RANK_KEY] = "xxxxxxxxxxxx",
 };
 
-static void every_pair(void **state)
+TEST(every_pair)
 {
 	static const struct {
 		const char *name;
@@ -122,7 +122,7 @@ static void release_the_highest(const struct pair *p)
 	av_lock_order_wait(&locks[3], p->want);
 }
 
-static void each_that_is_held_counts(void **state)
+TEST(each_that_is_held_counts)
 {
 	assert_true(aborts(wait_below_the_lowest_of_three, &(struct pair){.want = AV_RANK_POLL}));
 	assert_true(aborts(wait_below_the_lowest_of_three, &(struct pair){.want = AV_RANK_CQ}));
@@ -140,7 +140,7 @@ static void hold_many(const struct pair *p)
 		av_lock_order_released(&locks[i]);
 }
 
-static void so_many_and_no_more(void **state)
+TEST(so_many_and_no_more)
 {
 	assert_false(aborts(hold_many, &(struct pair){.want = (enum av_lock_rank)HELD_MAX}));
 	assert_true(aborts(hold_many, &(struct pair){.want = (enum av_lock_rank)(HELD_MAX + 1)}));
@@ -229,7 +229,7 @@ static const struct {
 	{"a forked child holds nothing", wait_in_a_forked_child, false},
 };
 
-static void held_or_not(void **state)
+TEST(held_or_not)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (aborts(rows[i].run, NULL) != rows[i].aborts)
@@ -238,12 +238,5 @@ static void held_or_not(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_pair),
-		cmocka_unit_test(each_that_is_held_counts),
-		cmocka_unit_test(so_many_and_no_more),
-		cmocka_unit_test(held_or_not),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

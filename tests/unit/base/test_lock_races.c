@@ -125,7 +125,7 @@ static void counts_are_exact(uint32_t n)
 	assert_true(atomic_load(&arena->both) > 0);
 }
 
-static void nobody_is_in_beside_another(void **state)
+TEST_WITH(nobody_is_in_beside_another, fixture_setup, NULL)
 {
 	each_cast(new_arena, visits, counts_are_exact);
 }
@@ -233,17 +233,12 @@ static void nobody_is_inside(uint32_t n)
 	assert_int_equal(atomic_load(&arena->lock[1].owner), 0);
 }
 
-static void no_work_is_lost(void **state)
+TEST_WITH(no_work_is_lost, fixture_setup, NULL)
 {
 	each_cast(new_arena, rounds, nobody_is_inside);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(nobody_is_in_beside_another, fixture_setup),
-		cmocka_unit_test_setup(no_work_is_lost, fixture_setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

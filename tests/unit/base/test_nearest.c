@@ -20,7 +20,7 @@ static const char *known(size_t i)
 	return i < sizeof(words) / sizeof(*words) ? words[i] : NULL;
 }
 
-static void the_nearest_word_is_found(void **state)
+TEST(the_nearest_word_is_found)
 {
 	static const struct {
 		const char *typed, *meant;
@@ -65,7 +65,7 @@ static const char *nothing(size_t i)
 	return NULL;
 }
 
-static void no_words_no_answer(void **state)
+TEST(no_words_no_answer)
 {
 	(void)state;
 	assert_null(av_word_nearest((struct av_word){"stat", 4}, nothing));
@@ -73,10 +73,5 @@ static void no_words_no_answer(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_nearest_word_is_found),
-		cmocka_unit_test(no_words_no_answer),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #define TYPES 4u
 #define KIND  0x1401 /* of a message */
 
-static void reading_ends_where_a_length_is_wrong(void **state)
+TEST(reading_ends_where_a_length_is_wrong)
 {
 	/* In units of 4 bytes, since messages are: lengths at words 0 and 5. */
 	static const struct {
@@ -41,7 +41,7 @@ static void reading_ends_where_a_length_is_wrong(void **state)
 }
 
 /* A message of one to three attributes by their lengths and types. */
-static void attributes_end_where_one_is_too_short(void **state)
+TEST(attributes_end_where_one_is_too_short)
 {
 	static const struct {
 		const char *what;
@@ -78,7 +78,7 @@ static void attributes_end_where_one_is_too_short(void **state)
 	}
 }
 
-static void the_last_attribute_of_a_type_counts(void **state)
+TEST(the_last_attribute_of_a_type_counts)
 {
 	struct av_nl_out out = {0};
 	const struct nlattr *found[TYPES];
@@ -92,7 +92,7 @@ static void the_last_attribute_of_a_type_counts(void **state)
 	free(out.bytes);
 }
 
-static void what_is_written_is_read_again(void **state)
+TEST(what_is_written_is_read_again)
 {
 	struct av_nl_out out = {.port = 77, .seq = 5};
 	const struct nlattr *found[TYPES];
@@ -121,7 +121,7 @@ static void what_is_written_is_read_again(void **state)
 	free(out.bytes);
 }
 
-static void an_error_quotes_its_request(void **state)
+TEST(an_error_quotes_its_request)
 {
 	struct av_nl_out out = {.port = 77}, request = {.port = 77, .seq = 5};
 	const struct nlmsgerr *error;
@@ -149,7 +149,7 @@ static void an_error_quotes_its_request(void **state)
 	free(out.bytes);
 }
 
-static void parts_of_a_dump_share_datagrams(void **state)
+TEST(parts_of_a_dump_share_datagrams)
 {
 	struct av_nl_out out = {0};
 	static const char payload[AV_NL_DATAGRAM / 2 - 100];
@@ -181,7 +181,7 @@ static void parts_of_a_dump_share_datagrams(void **state)
 	free(out.bytes);
 }
 
-static void what_cannot_be_written_fails_once_and_for_all(void **state)
+TEST(what_cannot_be_written_fails_once_and_for_all)
 {
 	struct av_nl_out out = {0};
 	char *large = calloc(1, UINT16_MAX);
@@ -201,15 +201,5 @@ static void what_cannot_be_written_fails_once_and_for_all(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reading_ends_where_a_length_is_wrong),
-		cmocka_unit_test(attributes_end_where_one_is_too_short),
-		cmocka_unit_test(the_last_attribute_of_a_type_counts),
-		cmocka_unit_test(what_is_written_is_read_again),
-		cmocka_unit_test(an_error_quotes_its_request),
-		cmocka_unit_test(parts_of_a_dump_share_datagrams),
-		cmocka_unit_test(what_cannot_be_written_fails_once_and_for_all),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

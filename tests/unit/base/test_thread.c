@@ -55,7 +55,7 @@ static void *tell_mask(void *arg)
 	return NULL;
 }
 
-static void signals_are_for_the_program(void **state)
+TEST(signals_are_for_the_program)
 {
 	sigset_t before, inside, after;
 
@@ -82,7 +82,7 @@ static void *await_name(void *arg)
 	return NULL;
 }
 
-static void it_has_its_name_and_is_counted(void **state)
+TEST(it_has_its_name_and_is_counted)
 {
 	bool ret = false;
 
@@ -125,7 +125,7 @@ static int end_with_calls(void)
 	return 0;
 }
 
-static void what_caches_overwrite_is_not_called(void **state)
+TEST(what_caches_overwrite_is_not_called)
 {
 	if (SANITIZED) /* they unmap what they have for the thread */
 		skip();
@@ -148,7 +148,7 @@ static bool is_mapped(void *page)
 	return msync(page, 1, MS_ASYNC) == 0;
 }
 
-static void who_joins_gives_memory_back(void **state)
+TEST(who_joins_gives_memory_back)
 {
 	void *page = NULL;
 
@@ -163,7 +163,7 @@ static bool is_given_back(void *page)
 	return !is_mapped(page);
 }
 
-static void who_is_left_has_memory_until_another_thread_comes(void **state)
+TEST(who_is_left_has_memory_until_another_thread_comes)
 {
 	struct av_thread *thread;
 	void *page = NULL;
@@ -179,7 +179,7 @@ static void who_is_left_has_memory_until_another_thread_comes(void **state)
 }
 
 /* Some end before they are left, some after. */
-static void many_are_left(void **state)
+TEST(many_are_left)
 {
 	struct av_thread *thread;
 
@@ -217,7 +217,7 @@ static int look_in_child(void)
 	return 0;
 }
 
-static void a_child_has_none(void **state)
+TEST(a_child_has_none)
 {
 	struct av_thread *thread;
 
@@ -254,30 +254,18 @@ static void *use_large(void *arg)
 	return arg;
 }
 
-static void the_program_has_large_thread_local_variables(void **state)
+TEST(the_program_has_large_thread_local_variables)
 {
 	run(use_large, NULL);
 }
 
-static void no_memory(void **state)
+TEST(no_memory)
 {
 	assert_int_equal(in_child(start_without_memory), 0);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(signals_are_for_the_program),
-		cmocka_unit_test(it_has_its_name_and_is_counted),
-		cmocka_unit_test(what_caches_overwrite_is_not_called),
-		cmocka_unit_test(who_joins_gives_memory_back),
-		cmocka_unit_test(who_is_left_has_memory_until_another_thread_comes),
-		cmocka_unit_test(many_are_left),
-		cmocka_unit_test(a_child_has_none),
-		cmocka_unit_test(the_program_has_large_thread_local_variables),
-		cmocka_unit_test(no_memory),
-	};
-
 	alarm(120);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -73,7 +73,7 @@ static void expect_seen(struct watched *p)
 	assert_int_equal(atomic_load(&p->seen), before + 1);
 }
 
-static void several(void **state)
+TEST(several)
 {
 	struct watched a, b;
 
@@ -119,7 +119,7 @@ static bool is_asleep(int stat)
 }
 
 /* poll(2) takes no more descriptors than there may be. */
-static void no_descriptors(void **state)
+TEST(no_descriptors)
 {
 	struct rlimit all, none;
 	struct watched a, b;
@@ -155,7 +155,7 @@ static unsigned int descriptors(void)
 	return n;
 }
 
-static void closed(void **state)
+TEST(closed)
 {
 	struct watched a, b;
 
@@ -170,7 +170,7 @@ static void closed(void **state)
 	end(&b);
 }
 
-static void in_a_child(void **state)
+TEST(in_a_child)
 {
 	unsigned int before = descriptors();
 	struct watched a;
@@ -215,7 +215,7 @@ static void *come_and_go(void *arg)
 	return arg;
 }
 
-static void many_threads(void **state)
+TEST(many_threads)
 {
 	unsigned int before = descriptors();
 	pthread_t thread[THREADS];
@@ -229,12 +229,6 @@ static void many_threads(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(several),	cmocka_unit_test(no_descriptors),
-		cmocka_unit_test(closed),	cmocka_unit_test(in_a_child),
-		cmocka_unit_test(many_threads),
-	};
-
 	alarm(120);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -75,7 +75,7 @@ static const struct {
 	{"::ffff:192.0.2.1", "::ffff:192.0.2.1", true},
 };
 
-static void what_a_name_says(void **state)
+TEST(what_a_name_says)
 {
 	struct sockaddr_storage ss = address_of(NULL, 0);
 	struct sockaddr_in6 scoped = {.sin6_family = AF_INET6, .sin6_scope_id = 7};
@@ -98,7 +98,7 @@ static void what_a_name_says(void **state)
 }
 
 /* The IPv4 addresses that this host has. Each is reached from itself, and one of the device's. */
-static void the_hosts_own(void **state)
+TEST(the_hosts_own)
 {
 	struct ifaddrs *all;
 
@@ -126,7 +126,7 @@ static void the_hosts_own(void **state)
 	freeifaddrs(all);
 }
 
-static void other_families(void **state)
+TEST(other_families)
 {
 	struct sockaddr_storage none = address_of(NULL, 0), v4 = address_of("127.0.0.1", 0), chosen;
 	struct av_cm_where w;
@@ -162,7 +162,7 @@ static const struct {
 	{"::", NULL},
 };
 
-static void whose_an_address_is(void **state)
+TEST(whose_an_address_is)
 {
 	uint8_t expected[16];
 	struct av_cm_where w;
@@ -185,7 +185,7 @@ static void whose_an_address_is(void **state)
 }
 
 /* By which this host is reached from itself: one of the family. */
-static void where_any_address_is(void **state)
+TEST(where_any_address_is)
 {
 	static const char *const gid[] = {"::ffff:192.0.2.1", "fd00::1"};
 	uint8_t expected[16];
@@ -201,19 +201,6 @@ static void where_any_address_is(void **state)
 		assert_int_equal(w.type, IBV_GID_TYPE_ROCE_V2);
 		assert_non_null(w.dev);
 	}
-}
-
-/* A host that has addresses of one family only is reached by that. */
-static void where_no_such_family_is(void **state)
-{
-	struct av_cm_where w;
-
-	(void)state;
-	if (!network_is_known())
-		skip();
-	assert_int_equal(system("ip -6 addr flush dev v0 && ip -6 addr flush dev v1"), 0);
-	assert_true(av_cm_where_any(true, &w));
-	assert_int_equal(w.gid[12], 192);
 }
 
 static const struct {
@@ -241,7 +228,7 @@ static const struct {
 	{"fe80::9", NULL, -EINVAL, NULL},
 };
 
-static void from_where_it_is_reached(void **state)
+TEST(from_where_it_is_reached)
 {
 	(void)state;
 	if (!network_is_known())
@@ -263,17 +250,21 @@ static void from_where_it_is_reached(void **state)
 	}
 }
 
+/* A host that has addresses of one family only is reached by that. The last case: it takes those of
+ * the other family away. */
+TEST(where_no_such_family_is)
+{
+	struct av_cm_where w;
+
+	(void)state;
+	if (!network_is_known())
+		skip();
+	assert_int_equal(system("ip -6 addr flush dev v0 && ip -6 addr flush dev v1"), 0);
+	assert_true(av_cm_where_any(true, &w));
+	assert_int_equal(w.gid[12], 192);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_a_name_says),
-		cmocka_unit_test(the_hosts_own),
-		cmocka_unit_test(other_families),
-		cmocka_unit_test(whose_an_address_is),
-		cmocka_unit_test(where_any_address_is),
-		cmocka_unit_test(from_where_it_is_reached),
-		cmocka_unit_test(where_no_such_family_is),
-	};
-
-	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

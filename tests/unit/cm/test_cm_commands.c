@@ -130,7 +130,7 @@ static int say(int fd, uint32_t command, size_t in, size_t count)
 	return cm_put(fd, &m, count) < 0 ? -errno : 0;
 }
 
-static void too_short(void **state)
+TEST(too_short)
 {
 	const size_t header = sizeof(struct rdma_ucm_cmd_hdr);
 	int fd = channel(0);
@@ -147,7 +147,7 @@ static void too_short(void **state)
 	close(fd);
 }
 
-static void unknown_command(void **state)
+TEST(unknown_command)
 {
 	const size_t most = sizeof(struct rdma_ucm_cmd_hdr) + BODY_MAX;
 	int fd = channel(0);
@@ -204,19 +204,19 @@ static void each_answer(size_t out, uintptr_t response, int want)
 	}
 }
 
-static void no_room(void **state)
+TEST(no_room)
 {
 	each_answer(1, 0, -ENOSPC);
 }
 
-static void bad_pointer(void **state)
+TEST(bad_pointer)
 {
 	each_answer(0, 0, -EFAULT);
 	each_answer(0, 8, -EFAULT);
 }
 
 /* There are 65536 numbers of ids: one that nobody has heard of is free again. */
-static void no_id_is_lost(void **state)
+TEST(no_id_is_lost)
 {
 	struct rdma_ucm_create_id c = {.ps = RDMA_PS_TCP};
 	int fd = channel(0);
@@ -229,7 +229,7 @@ static void no_id_is_lost(void **state)
 }
 
 /* A newer library's structures may be longer than ours. */
-static void longer(void **state)
+TEST(longer)
 {
 	struct rdma_ucm_event_resp event[2];
 	struct rdma_ucm_get_event c[60] = {{.response = (uintptr_t)event}};
@@ -245,7 +245,7 @@ static void longer(void **state)
 }
 
 /* An older one's are shorter: librdmacm before ECE. */
-static void shorter(void **state)
+TEST(shorter)
 {
 	struct rdma_ucm_event_resp event;
 	struct rdma_ucm_get_event c = {.response = (uintptr_t)&event};
@@ -280,7 +280,7 @@ static void each_id(int fd, int owner, uint32_t id, int want, bool groups)
 	}
 }
 
-static void unknown_id(void **state)
+TEST(unknown_id)
 {
 	int fd = channel(0);
 
@@ -289,7 +289,7 @@ static void unknown_id(void **state)
 	close(fd);
 }
 
-static void others_id(void **state)
+TEST(others_id)
 {
 	int owner = channel(0), other = channel(0);
 	struct rdma_ucm_destroy_id_resp answer;
@@ -307,7 +307,7 @@ static void others_id(void **state)
 }
 
 /* An id can only come from a channel of this process. */
-static void no_channel(void **state)
+TEST(no_channel)
 {
 	int fd = channel(0);
 	uint32_t id;
@@ -318,7 +318,7 @@ static void no_channel(void **state)
 	close(fd);
 }
 
-static void port_spaces(void **state)
+TEST(port_spaces)
 {
 	static const uint16_t known[] = {RDMA_PS_IPOIB, RDMA_PS_IB, RDMA_PS_TCP, RDMA_PS_UDP};
 	int fd = channel(0);
@@ -336,7 +336,7 @@ static void port_spaces(void **state)
 
 /* --- private data -------------------------------------------------------------------------- */
 
-static void private_data(void **state)
+TEST(private_data)
 {
 	static const uint8_t data[256];
 	static const struct {
@@ -361,7 +361,7 @@ static void private_data(void **state)
 }
 
 /* As librdmacm, and the kernel, have them: the program's own, and no vendor option. */
-static void reasons(void **state)
+TEST(reasons)
 {
 	for (unsigned int reason = 0; reason < 256; reason++) {
 		bool known = reason == 0 || reason == 28 || reason == 35;
@@ -381,16 +381,5 @@ static void reasons(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(too_short),	 cmocka_unit_test(unknown_command),
-		cmocka_unit_test(no_room),	 cmocka_unit_test(bad_pointer),
-		cmocka_unit_test(no_id_is_lost), cmocka_unit_test(longer),
-		cmocka_unit_test(shorter),	 cmocka_unit_test(unknown_id),
-		cmocka_unit_test(others_id),	 cmocka_unit_test(no_channel),
-		cmocka_unit_test(port_spaces),	 cmocka_unit_test(private_data),
-		cmocka_unit_test(reasons),
-	};
-
-	return cmocka_run_group_tests_name("the form of commands", tests, commands_setup,
-					   commands_teardown);
+	return run_cases(commands_setup, commands_teardown);
 }

@@ -60,7 +60,7 @@ static void expect_over(struct end x)
 	}
 }
 
-static void the_peer_hears(void **state)
+TEST(the_peer_hears)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		const struct row *r = &rows[i];
@@ -89,7 +89,7 @@ static bool is_gone(struct end x)
 }
 
 /* Who asks has nothing to accept yet: the request is taken back. */
-static void the_request_is_taken_back(void **state)
+TEST(the_request_is_taken_back)
 {
 	int (*const accepts[])(struct end x) = {plain, confirm};
 
@@ -109,7 +109,7 @@ static void the_request_is_taken_back(void **state)
 }
 
 /* What is agreed on stays: there is nothing to refuse any more. */
-static void a_connection_stays(void **state)
+TEST(a_connection_stays)
 {
 	const enum stage stages[] = {CONNECTED, ESTABLISHED};
 	int (*const accepts[])(struct end x) = {plain, too_much, confirm};
@@ -129,7 +129,7 @@ static void a_connection_stays(void **state)
 	}
 }
 
-static void datagrams(void **state)
+TEST(datagrams)
 {
 	struct sockaddr_in at = cm_address("127.0.0.1", 0);
 	struct end asks = {.fd = channel(0)}, answers = {.fd = channel(0)};
@@ -155,13 +155,5 @@ static void datagrams(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_peer_hears),
-		cmocka_unit_test(the_request_is_taken_back),
-		cmocka_unit_test(a_connection_stays),
-		cmocka_unit_test(datagrams),
-	};
-
-	return cmocka_run_group_tests_name("an accept that fails", tests, commands_setup,
-					   commands_teardown);
+	return run_cases(commands_setup, commands_teardown);
 }

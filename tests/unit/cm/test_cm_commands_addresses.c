@@ -84,7 +84,7 @@ static const struct {
 	{"fe80::1", -EINVAL}, /* on which link? */
 };
 
-static void bound(void **state)
+TEST_WITH(bound, set_up, tear_down)
 {
 	for (size_t i = 0; i < sizeof(bindings) / sizeof(*bindings); i++) {
 		int ret = bind_at(new_id(), bindings[i].address, 0);
@@ -110,7 +110,7 @@ static const struct {
 	{"fe80::1", "fe80::2", -EINVAL},
 };
 
-static void of_one_family(void **state)
+TEST_WITH(of_one_family, set_up, tear_down)
 {
 	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
 		uint32_t together = new_id(), before = new_id();
@@ -128,7 +128,7 @@ static void of_one_family(void **state)
 }
 
 /* To where no address of the host leads: no event comes, and another one can be named. */
-static void no_way(void **state)
+TEST_WITH(no_way, set_up, tear_down)
 {
 	uint32_t id = new_id();
 	int ret = resolve(id, NULL, "255.255.255.255", 7174);
@@ -140,7 +140,7 @@ static void no_way(void **state)
 }
 
 /* Without a descriptor nobody knows the way, which may be there: that is not to blame. */
-static void no_descriptor(void **state)
+TEST_WITH(no_descriptor, set_up, tear_down)
 {
 	const struct sockaddr_in at = device_address(0);
 	const char *text = inet_ntoa(at.sin_addr);
@@ -164,7 +164,7 @@ static void no_descriptor(void **state)
 }
 
 /* An address of IPv4 that is written as one of IPv6 is the same one. */
-static void mapped(void **state)
+TEST_WITH(mapped, set_up, tear_down)
 {
 	char text[sizeof("::ffff:255.255.255.255")];
 	struct ends e;
@@ -185,7 +185,7 @@ static void mapped(void **state)
 }
 
 /* Who listens without an address listens at all of IPv4. */
-static void not_bound(void **state)
+TEST_WITH(not_bound, set_up, tear_down)
 {
 	uint32_t id = new_id();
 	struct sockaddr_in at;
@@ -199,14 +199,5 @@ static void not_bound(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(bound, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(of_one_family, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(no_way, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(no_descriptor, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(mapped, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(not_bound, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests_name("addresses", tests, commands_setup, commands_teardown);
+	return run_cases(commands_setup, commands_teardown);
 }

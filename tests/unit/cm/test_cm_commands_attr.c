@@ -27,7 +27,7 @@ static struct ib_uverbs_qp_attr attr_of(struct end x, enum ibv_qp_state state)
 }
 
 /* Before there is a connection, and for datagrams, which have none. */
-static void not_connected(void **state)
+TEST(not_connected)
 {
 	static const struct {
 		uint16_t ps;
@@ -86,7 +86,7 @@ static void expect_way(struct end to, struct end from)
 	assert_int_equal(s.sq_psn, r.rq_psn);
 }
 
-static void connected(void **state)
+TEST(connected)
 {
 	struct ends e;
 	struct end passive, active;
@@ -103,10 +103,5 @@ static void connected(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(not_connected),
-		cmocka_unit_test(connected),
-	};
-
-	return cmocka_run_group_tests_name("attributes", tests, commands_setup, commands_teardown);
+	return run_cases(commands_setup, commands_teardown);
 }

@@ -50,7 +50,7 @@ static int open_without_marks(void)
 }
 
 /* In a child, which keeps its filter. */
-static void none_without_a_mark(void **state)
+TEST(none_without_a_mark)
 {
 	int status;
 	pid_t child;
@@ -100,7 +100,7 @@ static bool all_ended(void)
  * A command may last, or never come back: longjmp(3) out of a signal handler. Nobody looks at the
  * closed channel again and again meanwhile, and it ends behind the command.
  */
-static void closed_in_use(void **state)
+TEST(closed_in_use)
 {
 	const struct timespec look = {.tv_nsec = LOOK_MS * 1000000l};
 	struct av_cm_channel *c;
@@ -127,10 +127,5 @@ static void closed_in_use(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(none_without_a_mark),
-		cmocka_unit_test(closed_in_use),
-	};
-
-	return cmocka_run_group_tests_name("channels", tests, commands_setup, commands_teardown);
+	return run_cases(commands_setup, commands_teardown);
 }

@@ -34,7 +34,7 @@ static void says(int ret, enum av_check check, uint64_t wanted)
 	assert_int_equal(r.wanted, wanted);
 }
 
-static void ids_have_their_types(void **state)
+TEST_WITH(ids_have_their_types, set_up, tear_down)
 {
 	struct rdma_ucm_create_id body = {.uid = 1, .ps = 0x7777, .qp_type = 77};
 
@@ -43,7 +43,7 @@ static void ids_have_their_types(void **state)
 	     AV_CHECK_CM_QP_TYPE, 77);
 }
 
-static void addresses_have_their_lengths(void **state)
+TEST_WITH(addresses_have_their_lengths, set_up, tear_down)
 {
 	struct rdma_ucm_bind bind = {.id = id, .addr_size = 500};
 	struct rdma_ucm_resolve_addr resolve = {.id = id, .dst_size = 0};
@@ -53,7 +53,7 @@ static void addresses_have_their_lengths(void **state)
 	     AV_CHECK_CM_ADDRESS, 0);
 }
 
-static void link_local_addresses_need_an_interface(void **state)
+TEST_WITH(link_local_addresses_need_an_interface, set_up, tear_down)
 {
 	struct rdma_ucm_bind_ip bind = {.id = id};
 
@@ -62,7 +62,7 @@ static void link_local_addresses_need_an_interface(void **state)
 	says(cm_do(fd, RDMA_USER_CM_CMD_BIND_IP, &bind, sizeof(bind), 0), AV_CHECK_CM_LINK, 0);
 }
 
-static void options_have_their_values(void **state)
+TEST_WITH(options_have_their_values, set_up, tear_down)
 {
 	uint32_t value = 99;
 
@@ -72,7 +72,7 @@ static void options_have_their_values(void **state)
 	     AV_CHECK_CM_ACK_TIMEOUT, 99);
 }
 
-static void ids_belong_to_a_channel(void **state)
+TEST_WITH(ids_belong_to_a_channel, set_up, tear_down)
 {
 	int other = channel(0), plain = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -82,7 +82,7 @@ static void ids_belong_to_a_channel(void **state)
 	close(other);
 }
 
-static void reasons_events_and_states(void **state)
+TEST_WITH(reasons_events_and_states, set_up, tear_down)
 {
 	struct rdma_ucm_init_qp_attr attr = {.id = id, .qp_state = 77};
 	struct rdma_ucm_notify notify = {.id = id, .event = IBV_EVENT_CQ_ERR};
@@ -96,7 +96,7 @@ static void reasons_events_and_states(void **state)
 	     AV_CHECK_CM_QP_STATE, 77);
 }
 
-static void groups_are_of_datagrams(void **state)
+TEST_WITH(groups_are_of_datagrams, set_up, tear_down)
 {
 	struct rdma_ucm_join_mcast join = {.id = id, .addr_size = sizeof(struct sockaddr_in)};
 	struct sockaddr_in group = cm_address("224.1.2.3", 0);
@@ -112,7 +112,7 @@ static void groups_are_of_datagrams(void **state)
 	     AV_CHECK_CM_GROUP, 0);
 }
 
-static void connections_have_parameters(void **state)
+TEST_WITH(connections_have_parameters, set_up, tear_down)
 {
 	struct ends e;
 	struct end x;
@@ -130,17 +130,5 @@ static void connections_have_parameters(void **state)
 
 int main(void)
 {
-#define CHECKED(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-	const struct CMUnitTest tests[] = {
-		CHECKED(ids_have_their_types),
-		CHECKED(addresses_have_their_lengths),
-		CHECKED(link_local_addresses_need_an_interface),
-		CHECKED(options_have_their_values),
-		CHECKED(ids_belong_to_a_channel),
-		CHECKED(reasons_events_and_states),
-		CHECKED(groups_are_of_datagrams),
-		CHECKED(connections_have_parameters),
-	};
-
-	return cmocka_run_group_tests(tests, commands_setup, commands_teardown);
+	return run_cases(commands_setup, commands_teardown);
 }

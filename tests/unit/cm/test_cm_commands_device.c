@@ -47,7 +47,7 @@ static unsigned int fetch(int fd, uint32_t kind)
 	return count;
 }
 
-static void each_stage(void **state)
+TEST(each_stage)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		const struct row *r = &rows[i];
@@ -68,7 +68,7 @@ static void each_stage(void **state)
 }
 
 /* A request that waits when the device goes is still told of, and cannot be accepted. */
-static void waiting_request(void **state)
+TEST(waiting_request)
 {
 	struct rdma_ucm_event_resp event;
 	struct ends e;
@@ -87,7 +87,7 @@ static void waiting_request(void **state)
  * Whoever listens at all addresses goes on, and so does who is bound to the device afterwards, even
  * if this process is called again for the same failure.
  */
-static void goes_on(void **state)
+TEST(goes_on)
 {
 	struct sockaddr_in any = cm_address("0.0.0.0", 0), at;
 	struct av_seg *seg = device_open();
@@ -114,12 +114,5 @@ static void goes_on(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_stage),
-		cmocka_unit_test(waiting_request),
-		cmocka_unit_test(goes_on),
-	};
-
-	return cmocka_run_group_tests_name("a device that goes", tests, commands_setup,
-					   commands_teardown);
+	return run_cases(commands_setup, commands_teardown);
 }

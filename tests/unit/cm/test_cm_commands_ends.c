@@ -19,7 +19,7 @@ static void heard_bare(int fd, enum cm_kind kind)
 	assert_int_equal(event.param.conn.private_data_len, 0);
 }
 
-static void without_private_data(void **state)
+TEST(without_private_data)
 {
 	struct ends e;
 
@@ -52,7 +52,7 @@ static void refused_late(enum stage stage, bool by_command)
 		assert_int_equal(close(e.passive_fd), 0);
 }
 
-static void destroyed_before_rtu(void **state)
+TEST(destroyed_before_rtu)
 {
 	refused_late(ACCEPTED, true);
 	refused_late(ACCEPTED, false);
@@ -62,11 +62,5 @@ static void destroyed_before_rtu(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(without_private_data),
-		cmocka_unit_test(destroyed_before_rtu),
-	};
-
-	return cmocka_run_group_tests_name("ends of connections", tests, commands_setup,
-					   commands_teardown);
+	return run_cases(commands_setup, commands_teardown);
 }

@@ -47,7 +47,7 @@ static int fetch_nothing(int fd)
 
 /* --- order and readiness -------------------------------------------------------------------- */
 
-static void in_order(void **state)
+TEST(in_order)
 {
 	int fd = channel(0);
 	uint32_t ids[EVENTS];
@@ -66,7 +66,7 @@ static void in_order(void **state)
 	close(fd);
 }
 
-static void ready_while_events_wait(void **state)
+TEST(ready_while_events_wait)
 {
 	int fd = channel(0);
 
@@ -98,7 +98,7 @@ static int wakes(int ep)
 	return epoll_wait(ep, &e, 1, 0);
 }
 
-static void epoll_level(void **state)
+TEST(epoll_level)
 {
 	int fd = channel(0), ep = epoll_of(fd, EPOLLIN);
 
@@ -113,7 +113,7 @@ static void epoll_level(void **state)
 }
 
 /* Each event wakes who waits for an edge, fetched or not. */
-static void epoll_edge(void **state)
+TEST(epoll_edge)
 {
 	int fd = channel(0), ep = epoll_of(fd, EPOLLIN | EPOLLET);
 
@@ -131,7 +131,7 @@ static void epoll_edge(void **state)
 }
 
 /* Also more than a socket's queue takes. */
-static void many_wait(void **state)
+TEST(many_wait)
 {
 	int fd = channel(O_NONBLOCK);
 
@@ -146,7 +146,7 @@ static void many_wait(void **state)
 
 /* --- waiting --------------------------------------------------------------------------------- */
 
-static void no_waiting(void **state)
+TEST(no_waiting)
 {
 	int at_open = channel(O_NONBLOCK), later = channel(0);
 
@@ -218,7 +218,7 @@ static int interrupted(int flags)
 	return (int)(intptr_t)ret;
 }
 
-static void signals_interrupt(void **state)
+TEST(signals_interrupt)
 {
 	if (UNDER_TSAN)
 		skip(); /* it keeps signals back while a call waits */
@@ -227,7 +227,7 @@ static void signals_interrupt(void **state)
 }
 
 /* Another thread's event wakes who waits. */
-static void woken(void **state)
+TEST(woken)
 {
 	int fd = channel(0);
 	pthread_t thread = begin_to_wait(&fd);
@@ -242,7 +242,7 @@ static void woken(void **state)
 
 /* --- ids that end or move --------------------------------------------------------------- */
 
-static void destroyed_with_events(void **state)
+TEST(destroyed_with_events)
 {
 	int fd = channel(O_NONBLOCK);
 	uint32_t first = resolved(fd, 1), second = resolved(fd, 2), third;
@@ -258,7 +258,7 @@ static void destroyed_with_events(void **state)
 }
 
 /* The events of others stay. */
-static void destroyed_among_others(void **state)
+TEST(destroyed_among_others)
 {
 	int fd = channel(O_NONBLOCK);
 	uint32_t ids[EVENTS];
@@ -274,7 +274,7 @@ static void destroyed_among_others(void **state)
 	close(fd);
 }
 
-static void moved(void **state)
+TEST(moved)
 {
 	int from = channel(O_NONBLOCK), to = channel(O_NONBLOCK);
 	uint32_t id = resolved(from, 1);
@@ -292,7 +292,7 @@ static void moved(void **state)
 }
 
 /* Moved to where it is: nothing changes. */
-static void moved_nowhere(void **state)
+TEST(moved_nowhere)
 {
 	int fd = channel(O_NONBLOCK);
 	uint32_t id = resolved(fd, 1);
@@ -304,7 +304,7 @@ static void moved_nowhere(void **state)
 }
 
 /* Who listens takes the requests along that nobody has heard of. */
-static void moved_with_requests(void **state)
+TEST(moved_with_requests)
 {
 	int to = channel(0);
 	struct rdma_ucm_event_resp event;
@@ -323,7 +323,7 @@ static void moved_with_requests(void **state)
 }
 
 /* Requests that nobody has heard of end with who listens. */
-static void listener_ends(void **state)
+TEST(listener_ends)
 {
 	struct ends e;
 
@@ -337,7 +337,7 @@ static void listener_ends(void **state)
 }
 
 /* A request that nobody has fetched has no number, whichever a program tries. */
-static void not_fetched(void **state)
+TEST(not_fetched)
 {
 	struct ends e;
 	uint32_t id;
@@ -355,7 +355,7 @@ static void not_fetched(void **state)
 }
 
 /* A request that is there already is no part of the backlog any more when it is fetched. */
-static void backlog(void **state)
+TEST(backlog)
 {
 	struct ends e;
 	uint32_t small;
@@ -382,7 +382,7 @@ static void backlog(void **state)
 /* --- copies of the descriptor ----------------------------------------------------------- */
 
 /* When the last copy is closed, the peer hears of it, and the port is free. */
-static void copies(void **state)
+TEST(copies)
 {
 	struct ends e;
 	uint32_t id;
@@ -406,7 +406,7 @@ static void copies(void **state)
 }
 
 /* The same with events that nobody has fetched. */
-static void closed_with_events(void **state)
+TEST(closed_with_events)
 {
 	struct ends e;
 
@@ -483,7 +483,7 @@ static int replaced_while_it_waits(void)
 }
 
 /* Who waits gets the channel's event. The thread may have slept before it came to its wait. */
-static void replaced_meanwhile(void **state)
+TEST(replaced_meanwhile)
 {
 	int ret = -EBADF;
 
@@ -516,7 +516,7 @@ static const struct late {
 	{cm_destroy, 0},
 };
 
-static void replaced_before(void **state)
+TEST(replaced_before)
 {
 	ssize_t (*const in_time)(int fd, const void *bytes, size_t count) = cm_put;
 
@@ -581,7 +581,7 @@ static int status_of(pid_t child)
 }
 
 /* In a child, whose library is not needed afterwards. */
-static void librarys_end_replaced(void **state)
+TEST(librarys_end_replaced)
 {
 	pid_t child;
 
@@ -594,7 +594,7 @@ static void librarys_end_replaced(void **state)
 }
 
 /* The ids are the parent's; what the child closes is its own copy. */
-static void forked_child(void **state)
+TEST(forked_child)
 {
 	struct ends e;
 	pid_t child;
@@ -616,7 +616,7 @@ static void forked_child(void **state)
 }
 
 /* A child has channels of its own. */
-static void childs_own(void **state)
+TEST(childs_own)
 {
 	struct ends e;
 	pid_t child;
@@ -637,7 +637,7 @@ static void childs_own(void **state)
 }
 
 /* It has the parent's memory, and is another process. */
-static void vforked_child(void **state)
+TEST(vforked_child)
 {
 	static volatile int ret;
 	struct ends e;
@@ -659,32 +659,5 @@ static void vforked_child(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(in_order),
-		cmocka_unit_test(ready_while_events_wait),
-		cmocka_unit_test(epoll_level),
-		cmocka_unit_test(epoll_edge),
-		cmocka_unit_test(many_wait),
-		cmocka_unit_test(no_waiting),
-		cmocka_unit_test(signals_interrupt),
-		cmocka_unit_test(woken),
-		cmocka_unit_test(destroyed_with_events),
-		cmocka_unit_test(destroyed_among_others),
-		cmocka_unit_test(moved),
-		cmocka_unit_test(moved_nowhere),
-		cmocka_unit_test(moved_with_requests),
-		cmocka_unit_test(listener_ends),
-		cmocka_unit_test(not_fetched),
-		cmocka_unit_test(backlog),
-		cmocka_unit_test(copies),
-		cmocka_unit_test(closed_with_events),
-		cmocka_unit_test(replaced_meanwhile),
-		cmocka_unit_test(replaced_before),
-		cmocka_unit_test(librarys_end_replaced),
-		cmocka_unit_test(forked_child),
-		cmocka_unit_test(childs_own),
-		cmocka_unit_test(vforked_child),
-	};
-
-	return cmocka_run_group_tests_name("events", tests, commands_setup, commands_teardown);
+	return run_cases(commands_setup, commands_teardown);
 }

@@ -148,7 +148,7 @@ static const struct row {
 	{"::ffff:127.0.0.1", false, "NNNNNNNNN", "y-yy-y-"},
 };
 
-static void which_device(void **state)
+TEST_WITH(which_device, set_up, tear_down)
 {
 	if (!network_is_known())
 		skip();
@@ -174,7 +174,7 @@ static int outcome(char c)
 	return c == 'U' ? -EADDRINUSE : c == 'N' ? -EADDRNOTAVAIL : 0;
 }
 
-static void who_collides(void **state)
+TEST_WITH(who_collides, set_up, tear_down)
 {
 	if (!network_is_known())
 		skip();
@@ -216,7 +216,7 @@ static bool is_asked(const char *dst, uint16_t port)
 	return asked;
 }
 
-static void who_is_reached(void **state)
+TEST_WITH(who_is_reached, set_up, tear_down)
 {
 	if (!network_is_known())
 		skip();
@@ -270,7 +270,7 @@ static void expect_ends(uint32_t id, const char *src, const char *dst, const cha
 }
 
 /* Each end has the addresses that the requester has named, and a device. */
-static void what_each_end_says(void **state)
+TEST_WITH(what_each_end_says, set_up, tear_down)
 {
 	uint32_t listener = new_id();
 
@@ -300,7 +300,7 @@ static void what_each_end_says(void **state)
 }
 
 /* A loopback address leads to no other host. */
-static void to_another_host(void **state)
+TEST_WITH(to_another_host, set_up, tear_down)
 {
 	uint32_t id = new_id();
 
@@ -314,7 +314,7 @@ static void to_another_host(void **state)
 }
 
 /* What the program has asked for, and what that was taken for. */
-static void what_is_said(void **state)
+TEST_WITH(what_is_said, set_up, tear_down)
 {
 	struct av_flight_record r;
 	char text[AV_EXPLAIN_MAX];
@@ -333,14 +333,5 @@ static void what_is_said(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(which_device, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(who_collides, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(who_is_reached, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(what_each_end_says, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(to_another_host, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(what_is_said, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests_name("loopback", tests, commands_setup, commands_teardown);
+	return run_cases(commands_setup, commands_teardown);
 }

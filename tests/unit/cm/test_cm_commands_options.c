@@ -62,7 +62,7 @@ static int wanted(uint32_t level, uint32_t name, uint32_t bytes)
 	return !o ? -ENOSYS : o->bytes == bytes ? 0 : -EINVAL;
 }
 
-static void every_one(void **state)
+TEST_WITH(every_one, set_up, tear_down)
 {
 	static const uint8_t value[80] = {1};
 	uint32_t id = new_id(RDMA_PS_TCP);
@@ -74,7 +74,7 @@ static void every_one(void **state)
 						 wanted(level, name, bytes));
 }
 
-static void bad_pointer(void **state)
+TEST_WITH(bad_pointer, set_up, tear_down)
 {
 	uint32_t id = new_id(RDMA_PS_TCP);
 
@@ -85,7 +85,7 @@ static void bad_pointer(void **state)
 }
 
 /* 5 bits, of reliable connections. */
-static void ack_timeout(void **state)
+TEST_WITH(ack_timeout, set_up, tear_down)
 {
 	uint32_t id = new_id(RDMA_PS_TCP), ud = new_id(RDMA_PS_UDP);
 
@@ -124,7 +124,7 @@ static void set_byte(const struct ends *e, uint32_t name, uint8_t value)
 }
 
 /* Both ends use the requester's timeout and class of traffic. */
-static void reach_the_queue_pair(void **state)
+TEST(reach_the_queue_pair)
 {
 	struct ends e;
 
@@ -137,7 +137,7 @@ static void reach_the_queue_pair(void **state)
 }
 
 /* An end with a timeout of its own uses that, whenever it was set. */
-static void own_timeout(void **state)
+TEST(own_timeout)
 {
 	const uint8_t own = 12;
 	struct ends e;
@@ -170,7 +170,7 @@ static uint32_t sharing(int reuse)
 }
 
 /* Two share a port if both say so, until one listens. */
-static void reuse(void **state)
+TEST_WITH(reuse, set_up, tear_down)
 {
 	struct sockaddr_in at = device_address(0);
 	uint32_t first = sharing(1), second = sharing(1), third = sharing(0);
@@ -186,7 +186,7 @@ static void reuse(void **state)
 }
 
 /* Who is bound may begin to share, until it listens. */
-static void reuse_once_bound(void **state)
+TEST_WITH(reuse_once_bound, set_up, tear_down)
 {
 	struct sockaddr_in at = device_address(0);
 	uint32_t first = sharing(0), second = sharing(1);
@@ -212,7 +212,7 @@ static int bind_any6(uint32_t id, uint16_t port)
 }
 
 /* All of IPv6 is all of IPv4, too, unless an id is of one family only. */
-static void family(void **state)
+TEST_WITH(family, set_up, tear_down)
 {
 	struct sockaddr_in any = cm_address("0.0.0.0", 0);
 	uint32_t v4 = new_id(RDMA_PS_TCP), v6 = new_id(RDMA_PS_TCP);
@@ -225,7 +225,7 @@ static void family(void **state)
 }
 
 /* IPv4 is of one family unless an id says that it is not. */
-static void family_of_v4(void **state)
+TEST_WITH(family_of_v4, set_up, tear_down)
 {
 	struct sockaddr_in any = cm_address("127.0.0.1", 0);
 	uint32_t v4 = new_id(RDMA_PS_TCP), only = new_id(RDMA_PS_TCP), v6 = new_id(RDMA_PS_TCP);
@@ -240,7 +240,7 @@ static void family_of_v4(void **state)
 }
 
 /* The same of one that is bound: what it says last holds. */
-static void family_once_bound(void **state)
+TEST_WITH(family_once_bound, set_up, tear_down)
 {
 	uint32_t v6 = new_id(RDMA_PS_TCP), v4 = new_id(RDMA_PS_TCP), late = new_id(RDMA_PS_TCP);
 	struct sockaddr_in any = cm_address("0.0.0.0", 0);
@@ -256,7 +256,7 @@ static void family_once_bound(void **state)
 }
 
 /* Port spaces have numbers of their own. */
-static void spaces(void **state)
+TEST_WITH(spaces, set_up, tear_down)
 {
 	struct sockaddr_in any = cm_address("0.0.0.0", 0);
 	uint32_t tcp = new_id(RDMA_PS_TCP);
@@ -270,19 +270,5 @@ static void spaces(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(every_one, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(bad_pointer, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(ack_timeout, set_up, tear_down),
-		cmocka_unit_test(reach_the_queue_pair),
-		cmocka_unit_test(own_timeout),
-		cmocka_unit_test_setup_teardown(reuse, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(reuse_once_bound, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(family, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(family_of_v4, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(family_once_bound, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(spaces, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests_name("options", tests, commands_setup, commands_teardown);
+	return run_cases(commands_setup, commands_teardown);
 }

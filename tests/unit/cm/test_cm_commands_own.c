@@ -24,7 +24,7 @@ static uint32_t new_id(int fd, uint16_t ps)
 }
 
 /* Status and argument are the program's, of connections and of datagrams. */
-static void what_it_brings(void **state)
+TEST(what_it_brings)
 {
 	static const uint16_t spaces[] = {RDMA_PS_TCP, RDMA_PS_UDP};
 
@@ -46,7 +46,7 @@ static void what_it_brings(void **state)
 }
 
 /* What only the device may say is not written. */
-static void other_kinds(void **state)
+TEST(other_kinds)
 {
 	int fd = channel(0);
 	uint32_t id = new_id(fd, RDMA_PS_TCP);
@@ -59,7 +59,7 @@ static void other_kinds(void **state)
 	close(fd);
 }
 
-static void in_order(void **state)
+TEST(in_order)
 {
 	const struct sockaddr_in own = cm_address("127.0.0.1", 7174);
 	struct rdma_ucm_event_resp event;
@@ -85,7 +85,7 @@ static void *wait_for_event(void *channel)
 }
 
 /* In whichever order both come to it. */
-static void wakes_who_waits(void **state)
+TEST(wakes_who_waits)
 {
 	int fd = channel(0);
 	uint32_t id = new_id(fd, RDMA_PS_TCP);
@@ -101,7 +101,7 @@ static void wakes_who_waits(void **state)
 }
 
 /* Nobody would know whose it is: the id has no name of the program's yet. */
-static void not_accepted(void **state)
+TEST(not_accepted)
 {
 	struct ends e;
 	struct end x;
@@ -117,12 +117,5 @@ static void not_accepted(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_it_brings), cmocka_unit_test(other_kinds),
-		cmocka_unit_test(in_order),	  cmocka_unit_test(wakes_who_waits),
-		cmocka_unit_test(not_accepted),
-	};
-
-	return cmocka_run_group_tests_name("events of the program's own", tests, commands_setup,
-					   commands_teardown);
+	return run_cases(commands_setup, commands_teardown);
 }

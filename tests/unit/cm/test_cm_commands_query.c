@@ -29,7 +29,7 @@ static int query(struct end x, uint32_t option, struct paths *answer)
 	return cm_do(x.fd, RDMA_USER_CM_CMD_QUERY, &c, sizeof(c), sizeof(*answer));
 }
 
-static void each_stage(void **state)
+TEST(each_stage)
 {
 	static const struct {
 		enum stage stage;
@@ -54,7 +54,7 @@ static void each_stage(void **state)
 	}
 }
 
-static void the_path(void **state)
+TEST(the_path)
 {
 	struct ends e;
 	struct end x;
@@ -78,10 +78,5 @@ static void the_path(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_stage),
-		cmocka_unit_test(the_path),
-	};
-
-	return cmocka_run_group_tests(tests, commands_setup, commands_teardown);
+	return run_cases(commands_setup, commands_teardown);
 }

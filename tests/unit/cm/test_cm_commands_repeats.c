@@ -89,18 +89,18 @@ static void each_once(uint16_t attribute, uint16_t ps)
 	assert_int_equal(close(fd), 0);
 }
 
-static void connections(void **state)
+TEST(connections)
 {
 	each_once(AV_CM_REQ, RDMA_PS_TCP);
 }
 
-static void datagrams(void **state)
+TEST(datagrams)
 {
 	each_once(AV_CM_SIDR_REQ, RDMA_PS_UDP);
 }
 
 /* What was said of a service cannot be taken back. */
-static void accepted_and_refused(void **state)
+TEST(accepted_and_refused)
 {
 	int fd = channel(0);
 	uint16_t port;
@@ -116,7 +116,7 @@ static void accepted_and_refused(void **state)
 }
 
 /* Who takes a request back before it was answered means the last one. */
-static void taken_back(void **state)
+TEST(taken_back)
 {
 	const struct av_net_path back = back_path();
 	struct av_cm_message m = {.attribute = AV_CM_REJ, .local_comm_id = NUMBER, .reason = 4};
@@ -137,13 +137,5 @@ static void taken_back(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(connections),
-		cmocka_unit_test(datagrams),
-		cmocka_unit_test(accepted_and_refused),
-		cmocka_unit_test(taken_back),
-	};
-
-	return cmocka_run_group_tests_name("requests that come again", tests, commands_setup,
-					   commands_teardown);
+	return run_cases(commands_setup, commands_teardown);
 }

@@ -199,7 +199,7 @@ static void is_explained(const struct row *row, size_t command)
 	assert_false(r.limit >> r.wanted & 1);
 }
 
-static void each_state(void **state)
+TEST(each_state)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		for (size_t k = 0; k < COMMANDS; k++) {
@@ -238,7 +238,7 @@ static const struct {
 };
 
 /* In words: which state it is in, and which one the command wants. */
-static void what_is_said(void **state)
+TEST(what_is_said)
 {
 	for (size_t i = 0; i < sizeof(sentences) / sizeof(*sentences); i++) {
 		struct av_flight_record r;
@@ -259,11 +259,5 @@ static void what_is_said(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_state),
-		cmocka_unit_test(what_is_said),
-	};
-
-	return cmocka_run_group_tests_name("commands in each state", tests, commands_setup,
-					   commands_teardown);
+	return run_cases(commands_setup, commands_teardown);
 }

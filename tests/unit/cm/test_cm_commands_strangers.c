@@ -136,13 +136,13 @@ static void one(const struct row *r)
 	assert_int_equal(a.reason, r->reason);
 }
 
-static void no_connection(void **state)
+TEST_WITH(no_connection, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++)
 		one(&rows[i]);
 }
 
-static void no_listener(void **state)
+TEST_WITH(no_listener, set_up, tear_down)
 {
 	static const struct {
 		uint16_t attribute, answer, reason;
@@ -255,7 +255,7 @@ static bool is_asked(void)
 }
 
 /* A request that comes again: wait, or what was answered before. IBTA volume 1, 12.9.8.3 */
-static void requested_again(void **state)
+TEST_WITH(requested_again, set_up, tear_down)
 {
 	const struct av_cm_message m = request();
 	struct av_cm_message a;
@@ -283,7 +283,7 @@ static void requested_again(void **state)
 }
 
 /* Programs let peers in by the address that they ask from: it is that of their packets. */
-static void from_another_address(void **state)
+TEST_WITH(from_another_address, set_up, tear_down)
 {
 	struct av_cm_message m = request(), a;
 	struct av_cm_ip ip;
@@ -299,7 +299,7 @@ static void from_another_address(void **state)
 }
 
 /* Only this host may call itself by an address that stands for any. */
-static void to_loopback(void **state)
+TEST_WITH(to_loopback, set_up, tear_down)
 {
 	static const uint8_t any[][16] = {
 		{[10] = 0xff, 0xff, 127, 0, 0, 1}, {[10] = 0xff, 0xff, 0, 0, 0, 0}, {[15] = 1}};
@@ -320,7 +320,7 @@ static void to_loopback(void **state)
 }
 
 /* Another host, and another number of that host's, have nothing to do with it. */
-static void not_theirs(void **state)
+TEST_WITH(not_theirs, set_up, tear_down)
 {
 	const struct av_net_path elsewhere = back_to(3);
 	struct av_cm_message m = stray(AV_CM_DREQ), a;
@@ -339,7 +339,7 @@ static void not_theirs(void **state)
 }
 
 /* Whoever ends a connection knows our queue pair: IBTA volume 1, 12.6.11. */
-static void another_queue_pair(void **state)
+TEST_WITH(another_queue_pair, set_up, tear_down)
 {
 	struct av_cm_message m = stray(AV_CM_DREQ);
 	uint32_t id;
@@ -352,7 +352,7 @@ static void another_queue_pair(void **state)
 }
 
 /* Who has never heard of this end refuses it without a number of its own, and does nothing else. */
-static void without_a_number(void **state)
+TEST_WITH(without_a_number, set_up, tear_down)
 {
 	const struct av_cm_message m = request();
 	struct av_cm_message without = stray(AV_CM_DREQ);
@@ -376,7 +376,7 @@ static void without_a_number(void **state)
  * A refusal of a request that was sent twice may come when its second copy has been accepted.
  * Source: Linux, cm_acquire_rejected_id().
  */
-static void late_refusal(void **state)
+TEST_WITH(late_refusal, set_up, tear_down)
 {
 	struct av_cm_message late = stray(AV_CM_REJ);
 	uint32_t id;
@@ -390,7 +390,7 @@ static void late_refusal(void **state)
 }
 
 /* There are no other paths: IBTA volume 1, 12.8.2 */
-static void another_path(void **state)
+TEST_WITH(another_path, set_up, tear_down)
 {
 	struct av_cm_message m = stray(AV_CM_LAP), a;
 	uint32_t id;
@@ -409,7 +409,7 @@ static void another_path(void **state)
 /* --- ends ---------------------------------------------------------------------------------- */
 
 /* Who is not established takes no DREQ: Linux, cm_destroy_id() in IB_CM_REP_SENT. */
-static void destroyed_before_rtu(void **state)
+TEST_WITH(destroyed_before_rtu, set_up, tear_down)
 {
 	struct av_cm_message a;
 	uint32_t id, comm = accept_it(&id);
@@ -425,7 +425,7 @@ static void destroyed_before_rtu(void **state)
 }
 
 /* Nothing is said, and the connection comes about: Linux, cm_send_dreq_locked(). */
-static void disconnected_before_rtu(void **state)
+TEST_WITH(disconnected_before_rtu, set_up, tear_down)
 {
 	uint32_t id, comm = accept_it(&id);
 
@@ -438,7 +438,7 @@ static void disconnected_before_rtu(void **state)
  * Who gives up its request tells so to a peer that may not have answered: Linux looks for the
  * connection by the GUID of who has begun it, cm_acquire_rejected_id().
  */
-static void given_up(void **state)
+TEST_WITH(given_up, set_up, tear_down)
 {
 	const uint8_t guid[] = {1, 2, 3, 4, 5, 6, 7, 8};
 	const struct av_cm_route route = {.path = back_to(2)};
@@ -461,7 +461,7 @@ static void given_up(void **state)
 }
 
 /* It is asked seven times. */
-static void unanswered(void **state)
+TEST_WITH(unanswered, set_up, tear_down)
 {
 	struct rdma_ucm_event_resp event;
 	uint32_t id;
@@ -475,22 +475,5 @@ static void unanswered(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(no_connection, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(no_listener, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(from_another_address, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(to_loopback, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(not_theirs, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(another_queue_pair, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(requested_again, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(without_a_number, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(late_refusal, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(another_path, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(destroyed_before_rtu, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(disconnected_before_rtu, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(given_up, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(unanswered, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests_name("strangers", tests, commands_setup, commands_teardown);
+	return run_cases(commands_setup, commands_teardown);
 }

@@ -95,7 +95,7 @@ static void one(uint8_t listener, const struct request *r)
 	assert_false(cm_pending(asks));
 }
 
-static void each_kind(void **state)
+TEST_WITH(each_kind, set_up, tear_down)
 {
 	for (size_t l = 0; l < sizeof(listeners); l++)
 		for (size_t i = 0; i < sizeof(requests) / sizeof(*requests); i++)
@@ -103,7 +103,7 @@ static void each_kind(void **state)
 }
 
 /* Whoever takes all has a child of the kind that is asked for. */
-static void the_child_is_of_that_kind(void **state)
+TEST_WITH(the_child_is_of_that_kind, set_up, tear_down)
 {
 	struct sockaddr_in at = listen_for(ANY_TYPE);
 	struct rdma_ucm_event_resp e;
@@ -120,7 +120,7 @@ static void the_child_is_of_that_kind(void **state)
 }
 
 /* Of an XRC target's answer, the number is in the place of an EE context. */
-static void where_the_number_is(void **state)
+TEST_WITH(where_the_number_is, set_up, tear_down)
 {
 	struct sockaddr_in at = listen_for(IBV_QPT_XRC_RECV);
 	struct end x = {asks, ask_for(IBV_QPT_XRC_SEND, &at)};
@@ -134,12 +134,5 @@ static void where_the_number_is(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(each_kind, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(the_child_is_of_that_kind, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(where_the_number_is, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests_name("kinds of queue pairs", tests, commands_setup,
-					   commands_teardown);
+	return run_cases(commands_setup, commands_teardown);
 }

@@ -19,7 +19,7 @@ static const struct {
 	{IBV_QPT_XRC_SEND, 3, 1},
 };
 
-static void written(void **state)
+TEST(written)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(asked); i++) {
 		struct av_cm_message m = {.attribute = AV_CM_REQ};
@@ -45,7 +45,7 @@ static uint8_t wanted(uint8_t transport, uint8_t ext_transport)
 	}
 }
 
-static void read_back(void **state)
+TEST(read_back)
 {
 	for (uint8_t transport = 0; transport < 4; transport++)
 		for (uint8_t ext = 0; ext < 8; ext++) {
@@ -60,7 +60,7 @@ static void read_back(void **state)
 }
 
 /* An XRC target's number is in the place of an EE context; it has an SRQ. */
-static void numbers(void **state)
+TEST(numbers)
 {
 	static const struct {
 		uint8_t answers, asks;
@@ -85,11 +85,5 @@ static void numbers(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(written),
-		cmocka_unit_test(read_back),
-		cmocka_unit_test(numbers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

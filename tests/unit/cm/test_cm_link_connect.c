@@ -4,7 +4,7 @@
 #include "lib/unit.h"
 #include "unit/cm/cm_link_fixture.h"
 
-static void disconnected(void **state)
+TEST(disconnected)
 {
 	static const struct cm_link_exchange rows[] = {
 		{.name = "the asker leaves",
@@ -28,7 +28,7 @@ static void disconnected(void **state)
 }
 
 /* The first packet of the queue pair may come before the RTU. */
-static void told_by_a_packet(void **state)
+TEST(told_by_a_packet)
 {
 	static const struct cm_link_exchange rows[] = {
 		{.name = "a packet comes first",
@@ -43,10 +43,5 @@ static void told_by_a_packet(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(disconnected),
-		cmocka_unit_test(told_by_a_packet),
-	};
-
-	return cmocka_run_group_tests_name("connections", tests, cm_link_set_up, cm_link_tear_down);
+	return run_cases(cm_link_set_up, cm_link_tear_down);
 }

@@ -4,7 +4,7 @@
 #include "lib/unit.h"
 #include "unit/cm/cm_link_fixture.h"
 
-static void answered(void **state)
+TEST(answered)
 {
 	static const struct cm_link_exchange rows[] = {
 		{.name = "a service",
@@ -25,7 +25,7 @@ static void answered(void **state)
 	cm_link_all(rows, AV_ARRAY_SIZE(rows));
 }
 
-static void refused(void **state)
+TEST(refused)
 {
 	static const struct cm_link_exchange rows[] = {
 		{.name = "no service",
@@ -41,7 +41,7 @@ static void refused(void **state)
 	cm_link_all(rows, AV_ARRAY_SIZE(rows));
 }
 
-static void nobody_listens(void **state)
+TEST(nobody_listens)
 {
 	static const struct cm_link_exchange rows[] = {
 		{.name = "nobody serves",
@@ -63,11 +63,5 @@ static void nobody_listens(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(answered),
-		cmocka_unit_test(refused),
-		cmocka_unit_test(nobody_listens),
-	};
-
-	return cmocka_run_group_tests_name("datagrams", tests, cm_link_set_up, cm_link_tear_down);
+	return run_cases(cm_link_set_up, cm_link_tear_down);
 }

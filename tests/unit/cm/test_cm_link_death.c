@@ -35,7 +35,7 @@ static const struct {
 	 CM_UNREACHABLE},
 };
 
-static void peer_dies(void **state)
+TEST(peer_dies)
 {
 	for (unsigned int i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		struct cm_link_exchange e = rows[i].row;
@@ -50,7 +50,7 @@ static void peer_dies(void **state)
 }
 
 /* Another host says nothing: the asker notices when it parts, or by its queue pair. */
-static void host_is_gone(void **state)
+TEST(host_is_gone)
 {
 	const struct cm_link_exchange silent = {
 		.name = "a host that is gone",
@@ -63,11 +63,5 @@ static void host_is_gone(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(peer_dies),
-		cmocka_unit_test(host_is_gone),
-	};
-
-	return cmocka_run_group_tests_name("peers that die", tests, cm_link_set_up,
-					   cm_link_tear_down);
+	return run_cases(cm_link_set_up, cm_link_tear_down);
 }

@@ -5,7 +5,7 @@
 #include "unit/cm/cm_link_fixture.h"
 
 /* Whoever ends its id without a word leaves it to the manager to have the peer hear of it. */
-static void destroyed(void **state)
+TEST(destroyed)
 {
 	static const struct cm_link_exchange rows[] = {
 		{.name = "the asker ends its id",
@@ -37,10 +37,5 @@ static void destroyed(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(destroyed),
-	};
-
-	return cmocka_run_group_tests_name("ids that end", tests, cm_link_set_up,
-					   cm_link_tear_down);
+	return run_cases(cm_link_set_up, cm_link_tear_down);
 }

@@ -4,7 +4,7 @@
 #include "lib/unit.h"
 #include "unit/cm/cm_link_fixture.h"
 
-static void refused(void **state)
+TEST(refused)
 {
 	static const struct cm_link_exchange rows[] = {
 		{.name = "refused",
@@ -22,7 +22,7 @@ static void refused(void **state)
 	cm_link_all(rows, AV_ARRAY_SIZE(rows));
 }
 
-static void nobody_listens(void **state)
+TEST(nobody_listens)
 {
 	static const struct cm_link_exchange rows[] = {
 		{.name = "nobody listens",
@@ -42,10 +42,5 @@ static void nobody_listens(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(refused),
-		cmocka_unit_test(nobody_listens),
-	};
-
-	return cmocka_run_group_tests_name("refusals", tests, cm_link_set_up, cm_link_tear_down);
+	return run_cases(cm_link_set_up, cm_link_tear_down);
 }

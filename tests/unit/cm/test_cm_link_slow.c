@@ -5,7 +5,7 @@
 #include "unit/cm/cm_link_fixture.h"
 
 /* A program that takes its time is waited for: MRA. */
-static void slow(void **state)
+TEST(slow)
 {
 	static const struct cm_link_exchange rows[] = {
 		{.name = "the listener takes 0.4 s",
@@ -27,10 +27,5 @@ static void slow(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(slow),
-	};
-
-	return cmocka_run_group_tests_name("slow programs", tests, cm_link_set_up,
-					   cm_link_tear_down);
+	return run_cases(cm_link_set_up, cm_link_tear_down);
 }

@@ -6,7 +6,7 @@
 #include "unit/cm/cm_link_fixture.h"
 
 /* The listener's REP is refused. */
-static void answer_refused(void **state)
+TEST(answer_refused)
 {
 	static const struct cm_link_exchange rows[] = {
 		{.name = "the asker refuses the answer",
@@ -30,7 +30,7 @@ static void answer_refused(void **state)
 
 /* The asker does not wait for an answer. Who has not accepted yet has no name, and hears nothing.
  */
-static void taken_back(void **state)
+TEST(taken_back)
 {
 	static const struct cm_link_exchange rows[] = {
 		{.name = "the asker's id ends before there is an answer",
@@ -47,10 +47,5 @@ static void taken_back(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(answer_refused),
-		cmocka_unit_test(taken_back),
-	};
-
-	return cmocka_run_group_tests_name("taken back", tests, cm_link_set_up, cm_link_tear_down);
+	return run_cases(cm_link_set_up, cm_link_tear_down);
 }

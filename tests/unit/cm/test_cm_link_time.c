@@ -31,7 +31,7 @@ static uint64_t repeated(uint16_t attribute, uint64_t first_ns, unsigned int tim
 }
 
 /* 12 times in all: 30 s. The peer hears that nobody waits for its answer any more. */
-static void nobody_answers(void **state)
+TEST(nobody_answers)
 {
 	const struct cm_link_exchange row = {
 		.name = "nobody answers",
@@ -53,7 +53,7 @@ static void nobody_answers(void **state)
 }
 
 /* Whoever has accepted waits for the RTU as long. */
-static void nobody_is_ready(void **state)
+TEST(nobody_is_ready)
 {
 	const struct cm_link_exchange row = {.name = "nobody is ready",
 					     .on = {HOST_0, {[CM_CONNECT_REQUEST] = {ACCEPT, 0}}},
@@ -67,7 +67,7 @@ static void nobody_is_ready(void **state)
 }
 
 /* 7 times: 10 s. Then the connection is over all the same. */
-static void nobody_parts(void **state)
+TEST(nobody_parts)
 {
 	const struct cm_link_exchange row = {
 		.name = "nobody parts",
@@ -88,7 +88,7 @@ static void nobody_parts(void **state)
 }
 
 /* Answered, each end waits for packets that are late. */
-static void timewait(void **state)
+TEST(timewait)
 {
 	const struct cm_link_exchange row = {.name = "parted",
 					     .on = {IS_READY_AND_PARTS, ACCEPTS_AND_PARTS},
@@ -104,7 +104,7 @@ static void timewait(void **state)
 }
 
 /* Another host is asked for datagrams 7 times, each 4.3 s later; a process of this one as often. */
-static void nobody_serves(void **state)
+TEST(nobody_serves)
 {
 	const struct cm_link_exchange row = {.name = "nobody serves",
 					     .ps = RDMA_PS_UDP,
@@ -121,7 +121,7 @@ static void nobody_serves(void **state)
 }
 
 /* What each end hears where all messages of a kind are lost: docs/CM.md. */
-static void all_lost(void **state)
+TEST(all_lost)
 {
 	static const struct cm_link_exchange rows[] = {
 		{.name = "REQ",
@@ -173,7 +173,7 @@ static void all_lost(void **state)
 }
 
 /* A request that comes again is answered again, though the answer's own time has not come. */
-static void answered_again(void **state)
+TEST(answered_again)
 {
 	const struct cm_link_exchange row = {
 		.name = "asked again",
@@ -186,7 +186,7 @@ static void answered_again(void **state)
 }
 
 /* So is a goodbye: in TIMEWAIT, and by whoever has said one of its own. */
-static void parted_again(void **state)
+TEST(parted_again)
 {
 	const struct cm_link_exchange one = {.name = "one leaves",
 					     .on = {IS_READY_AND_PARTS, ACCEPTS_AND_PARTS},
@@ -210,7 +210,7 @@ static void parted_again(void **state)
 }
 
 /* MRA: the message comes again when the time is over that it asks for. */
-static void asked_for_time(void **state)
+TEST(asked_for_time)
 {
 	static const struct {
 		struct cm_link_exchange row;
@@ -244,7 +244,7 @@ static void asked_for_time(void **state)
 }
 
 /* One of both programs begins a moment later: asked 7 times within 0.3 s. */
-static void nobody_listens(void **state)
+TEST(nobody_listens)
 {
 	static const struct {
 		struct cm_link_exchange row;
@@ -282,7 +282,7 @@ static void nobody_listens(void **state)
 }
 
 /* A process without room for a message is tried again each millisecond. */
-static void no_room(void **state)
+TEST(no_room)
 {
 	const struct cm_link_exchange row = {
 		.name = "no room",
@@ -298,15 +298,5 @@ static void no_room(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nobody_answers), cmocka_unit_test(nobody_is_ready),
-		cmocka_unit_test(nobody_parts),	  cmocka_unit_test(timewait),
-		cmocka_unit_test(nobody_serves),  cmocka_unit_test(all_lost),
-		cmocka_unit_test(answered_again), cmocka_unit_test(parted_again),
-		cmocka_unit_test(asked_for_time), cmocka_unit_test(nobody_listens),
-		cmocka_unit_test(no_room),
-	};
-
-	return cmocka_run_group_tests_name("times of messages", tests, cm_link_set_up,
-					   cm_link_tear_down);
+	return run_cases(cm_link_set_up, cm_link_tear_down);
 }

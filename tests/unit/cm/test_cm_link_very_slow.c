@@ -4,7 +4,7 @@
 #include "lib/unit.h"
 #include "unit/cm/cm_link_fixture.h"
 
-static void very_slow(void **state)
+TEST(very_slow)
 {
 	static const struct cm_link_exchange rows[] = {
 		{.name = "the listener takes 20 s",
@@ -23,10 +23,5 @@ static void very_slow(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(very_slow),
-	};
-
-	return cmocka_run_group_tests_name("very slow programs", tests, cm_link_set_up,
-					   cm_link_tear_down);
+	return run_cases(cm_link_set_up, cm_link_tear_down);
 }

@@ -10,7 +10,7 @@
 
 static const uint8_t host[16] = {[15] = 1}, other[16] = {[15] = 2}, close_by[16] = {1, [15] = 1};
 
-static void all_three_count(void **state)
+TEST(all_three_count)
 {
 	static const struct {
 		const uint8_t *from;
@@ -30,14 +30,14 @@ static void all_three_count(void **state)
 }
 
 /* A place that nothing was put into yet is no request of an address of zeros. */
-static void empty_places(void **state)
+TEST(empty_places)
 {
 	static const uint8_t nowhere[16];
 
 	assert_false(av_cm_stale_is(nowhere, 0, 0));
 }
 
-static void the_last_ones(void **state)
+TEST(the_last_ones)
 {
 	for (uint32_t i = 1; i <= 2 * REMEMBERED; i++)
 		av_cm_stale_add(host, i, i);
@@ -51,11 +51,5 @@ static void the_last_ones(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(empty_places),
-		cmocka_unit_test(all_three_count),
-		cmocka_unit_test(the_last_ones),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -28,7 +28,7 @@ static void use_guard(void)
 
 /* --- what is copied -------------------------------------------------------------- */
 
-static void everything_is_copied_and_nothing_else(void **state)
+TEST(everything_is_copied_and_nothing_else)
 {
 	static const size_t offset[] = {0, 1, 4, 8, 24, 40, 63, 64, 100};
 	static const size_t more[] = {0, 1, 7, 8, 60, 64, 65, 127, 128, 129, 191, 192, 193, 5000};
@@ -77,7 +77,7 @@ static void drop_long_edge(unsigned char *edge)
 static const size_t good_bytes[] = {0,	  1,	8,    63,   64,	  65,	127,   128,   129,
 				    4095, 4096, 4097, 5000, 8191, 9000, 12288, 16320, 16383};
 
-static void missing_source_stops_where_it_begins(void **state)
+TEST(missing_source_stops_where_it_begins)
 {
 	unsigned char *edge = long_edge(), *dst = map_pages(PAGES);
 
@@ -100,7 +100,7 @@ static void missing_source_stops_where_it_begins(void **state)
 	munmap(dst, PAGES * page);
 }
 
-static void missing_destination_stops_where_it_begins(void **state)
+TEST(missing_destination_stops_where_it_begins)
 {
 	unsigned char *edge = long_edge(), *src = map_pages(PAGES);
 
@@ -124,7 +124,7 @@ static void missing_destination_stops_where_it_begins(void **state)
 
 /* --- which way ------------------------------------------------------------------- */
 
-static void the_way_is_chosen_by_size_and_alignment(void **state)
+TEST(the_way_is_chosen_by_size_and_alignment)
 {
 	const uintptr_t at = (uintptr_t)1 << 40;
 	const size_t large = av_bulk_stream_min();
@@ -156,7 +156,7 @@ static void the_way_is_chosen_by_size_and_alignment(void **state)
 }
 
 /* Copies of any size overlap as they may. */
-static void overlap_downwards_is_a_move(void **state)
+TEST(overlap_downwards_is_a_move)
 {
 	static const size_t distance[] = {1, 8, 64, 128, 4096, AV_BULK_MIN - 64, AV_BULK_MIN};
 	unsigned char *work = map_pages(PAGES), *model = map_pages(PAGES);
@@ -175,19 +175,11 @@ static void overlap_downwards_is_a_move(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(everything_is_copied_and_nothing_else),
-		cmocka_unit_test(missing_source_stops_where_it_begins),
-		cmocka_unit_test(missing_destination_stops_where_it_begins),
-		cmocka_unit_test(the_way_is_chosen_by_size_and_alignment),
-		cmocka_unit_test(overlap_downwards_is_a_move),
-	};
-
 	if (av_copy_init() != 0 || sigaction(SIGSEGV, NULL, &our_segv) != 0 ||
 	    sigaction(SIGBUS, NULL, &our_bus) != 0)
 		return 1;
 	for (enum av_bulk_way way = 0; way < AV_BULK_N; way++)
 		if (!av_bulk_possible(way, NULL, (void *)((uintptr_t)1 << 40), AV_BULK_MIN))
 			printf("this machine does not copy that way: %s\n", way_name[way]);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

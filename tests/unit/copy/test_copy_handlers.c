@@ -59,7 +59,7 @@ static void default_then_killed(void)
 	pause();
 }
 
-static void default_action_is_kept(void **state)
+TEST(default_action_is_kept)
 {
 	child_dies_of(default_then_touch_none, SIGSEGV);
 	child_dies_of(default_then_touch_end_of_file, SIGBUS);
@@ -83,7 +83,7 @@ static void ignored_then_touch(void)
 	touch(make_edge(EDGE_NONE));
 }
 
-static void ignored_is_ignored_unless_it_is_a_fault(void **state)
+TEST(ignored_is_ignored_unless_it_is_a_fault)
 {
 	child_succeeds(ignored_then_sent);
 	child_dies_of(ignored_then_touch, SIGSEGV);
@@ -183,7 +183,7 @@ static void earlier_handler_for_once(void)
 	touch(make_edge(EDGE_NONE));
 }
 
-static void earlier_handlers_work_as_before(void **state)
+TEST(earlier_handlers_work_as_before)
 {
 	child_succeeds(earlier_handler_gets_faults);
 	child_succeeds(earlier_handler_gets_sent_signals);
@@ -233,7 +233,7 @@ static void later_handler_that_chains(void)
 	touch(make_edge(EDGE_NONE));
 }
 
-static void later_handlers_see_no_fault_of_a_copy(void **state)
+TEST(later_handlers_see_no_fault_of_a_copy)
 {
 	child_succeeds(later_handler);
 	child_dies_of(later_handler_that_chains, SIGSEGV);
@@ -241,12 +241,5 @@ static void later_handlers_see_no_fault_of_a_copy(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(default_action_is_kept),
-		cmocka_unit_test(ignored_is_ignored_unless_it_is_a_fault),
-		cmocka_unit_test(earlier_handlers_work_as_before),
-		cmocka_unit_test(later_handlers_see_no_fault_of_a_copy),
-	};
-
-	return cmocka_run_group_tests_name("copy: handlers", tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

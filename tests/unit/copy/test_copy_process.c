@@ -56,7 +56,7 @@ static void blocked_in_one_thread(void)
 	CHECK(pthread_join(thread, NULL) == 0);
 }
 
-static void blocked_signals_are_no_danger(void **state)
+TEST(blocked_signals_are_no_danger)
 {
 	child_succeeds(blocked_signals);
 	child_succeeds(blocked_in_one_thread);
@@ -83,7 +83,7 @@ static void state_of_signals_after_faults(void)
 	      before_stack.ss_sp == after_stack.ss_sp);
 }
 
-static void fault_leaves_mask_and_stack_alone(void **state)
+TEST(fault_leaves_mask_and_stack_alone)
 {
 	child_succeeds(state_of_signals_after_faults);
 }
@@ -106,7 +106,7 @@ static void fork_after_init(void)
 	copy_faults();
 }
 
-static void forked_child_is_protected_too(void **state)
+TEST(forked_child_is_protected_too)
 {
 	child_succeeds(fork_after_init);
 }
@@ -137,7 +137,7 @@ static void copy_without_process_vm(void)
 	copy_faults();
 }
 
-static void slow_path_survives_a_system_call_filter(void **state)
+TEST(slow_path_survives_a_system_call_filter)
 {
 	int status = run_child(copy_without_process_vm);
 
@@ -148,12 +148,5 @@ static void slow_path_survives_a_system_call_filter(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(blocked_signals_are_no_danger),
-		cmocka_unit_test(fault_leaves_mask_and_stack_alone),
-		cmocka_unit_test(forked_child_is_protected_too),
-		cmocka_unit_test(slow_path_survives_a_system_call_filter),
-	};
-
-	return cmocka_run_group_tests_name("copy: the process", tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

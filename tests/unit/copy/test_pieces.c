@@ -30,14 +30,14 @@ static void check(uint64_t dst, size_t bytes)
 			    (dst + bytes - 1) / LINE);
 }
 
-static void pieces_cover_the_copy(void **state)
+TEST(pieces_cover_the_copy)
 {
 	for (uint64_t offset = 0; offset < LINE; offset++)
 		for (size_t bytes = 0; bytes <= MAX_BYTES; bytes++)
 			check(0x10000 + offset, bytes);
 }
 
-static void copies_end_where_the_address_space_does(void **state)
+TEST(copies_end_where_the_address_space_does)
 {
 	struct av_pieces p;
 
@@ -51,10 +51,5 @@ static void copies_end_where_the_address_space_does(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pieces_cover_the_copy),
-		cmocka_unit_test(copies_end_where_the_address_space_does),
-	};
-
-	return cmocka_run_group_tests_name("pieces of a copy", tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

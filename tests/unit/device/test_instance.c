@@ -20,7 +20,7 @@ static struct ibv_device *after(const char *name, uint32_t failure)
 	return av_instance(first_device());
 }
 
-static void another_one(void **state)
+TEST(another_one)
 {
 	struct av_device *dev = first_device();
 	struct ibv_device *before = av_instance(dev), *now;
@@ -38,7 +38,7 @@ static void another_one(void **state)
 	assert_ptr_equal(av_device_of(before), dev);
 }
 
-static void once_for_each_failure(void **state)
+TEST(once_for_each_failure)
 {
 	struct av_device *dev = first_device();
 	uint32_t older = av_dir_failures_add(), failure = av_dir_failures_add();
@@ -54,11 +54,5 @@ static void once_for_each_failure(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(another_one),
-		cmocka_unit_test(once_for_each_failure),
-	};
-
-	return cmocka_run_group_tests_name("instances of a device", tests, own_directory_join,
-					   own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

@@ -6,7 +6,7 @@
 
 #define HEADERS 88u
 
-static void limits(void **state)
+TEST(limits)
 {
 	for (enum ibv_mtu mtu = IBV_MTU_512; mtu <= IBV_MTU_4096; mtu++) {
 		assert_int_equal(av_mtu_within((128u << mtu) + HEADERS), mtu);
@@ -16,7 +16,7 @@ static void limits(void **state)
 	assert_int_equal(av_mtu_within(UINT32_MAX), IBV_MTU_4096);
 }
 
-static void interfaces_that_are_not_there_do_not_count(void **state)
+TEST(interfaces_that_are_not_there_do_not_count)
 {
 	const struct av_gid rows[] = {
 		{.ifname = "lo"}, {.ifname = "nosuchinterface"}, {.ifname = ""}};
@@ -28,10 +28,5 @@ static void interfaces_that_are_not_there_do_not_count(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(limits),
-		cmocka_unit_test(interfaces_that_are_not_there_do_not_count),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -109,12 +109,12 @@ static void play_both(struct part part[2])
 	assert_in_range(atomic_load(&changes), ROUNDS / 10, 2 * ROUNDS);
 }
 
-static void both_open(void **state)
+TEST(both_open)
 {
 	play_both((struct part[]){{.act = open_and_close}, {.act = open_and_close}});
 }
 
-static void one_looks(void **state)
+TEST(one_looks)
 {
 	play_both((struct part[]){{.act = open_and_close}, {.act = look}});
 }
@@ -131,10 +131,5 @@ static int set_up(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(both_open),
-		cmocka_unit_test(one_looks),
-	};
-
-	return cmocka_run_group_tests_name("ports", tests, set_up, own_directory_leave);
+	return run_cases(set_up, own_directory_leave);
 }

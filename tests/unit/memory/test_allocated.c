@@ -103,7 +103,7 @@ static uint8_t *free_page(void)
 	return p;
 }
 
-static void a_request_must_be_sound(void **state)
+TEST_WITH(a_request_must_be_sound, set_up, tear_down)
 {
 	uint8_t *taken = free_page();
 
@@ -175,7 +175,7 @@ static void expect_key(size_t i)
 		fail_msg("row %zu: %#lx", i, (unsigned long)atomic_load(&what.intact));
 }
 
-static void each_policy_has_its_pages(void **state)
+TEST_WITH(each_policy_has_its_pages, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(policies); i++) {
 		struct av_allocate_request req = {.length = BYTES,
@@ -199,7 +199,7 @@ static void each_policy_has_its_pages(void **state)
 }
 
 /* What wants huge pages and may do without has some memory, wherever there are none. */
-static void huge_pages_are_counted(void **state)
+TEST_WITH(huge_pages_are_counted, set_up, tear_down)
 {
 	for (unsigned int i = 0; i < 2; i++) {
 		struct av_allocate_request req = {.length = 2 * HUGE - 1,
@@ -296,7 +296,7 @@ static void expect_rights(const struct av_allocated *m)
 	close(fd);
 }
 
-static void the_first_region_gives_rights(void **state)
+TEST_WITH(the_first_region_gives_rights, set_up, tear_down)
 {
 	uint8_t *taken = free_page();
 
@@ -342,7 +342,7 @@ static unsigned int owners_of_pages(const struct av_seg *seg)
 	return n;
 }
 
-static void a_handle_names_a_shared_region_of_the_device(void **state)
+TEST_WITH(a_handle_names_a_shared_region_of_the_device, set_up, tear_down)
 {
 	uint32_t key = begin_first(READ), handle = av_shared_handle(first, key);
 
@@ -364,7 +364,7 @@ static void a_handle_names_a_shared_region_of_the_device(void **state)
 }
 
 /* A program may have closed its standard input. */
-static void any_descriptor_is_good(void **state)
+TEST_WITH(any_descriptor_is_good, set_up, tear_down)
 {
 	uint32_t key = begin_first(READ);
 	int saved = close_input();
@@ -397,7 +397,7 @@ static const struct {
 	{true, AV_KEY_PAGES, PAGE, AV_HEAP_END + PAGE, false, 0, EINVAL},
 };
 
-static void a_table_of_nonsense_is_not_believed(void **state)
+TEST_WITH(a_table_of_nonsense_is_not_believed, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(tables); i++) {
 		uint32_t key = begin_first(READ);
@@ -440,7 +440,7 @@ static uint64_t next_block(void)
 	return b.at;
 }
 
-static void the_end_frees_pages_and_a_child_only_unmaps_them(void **state)
+TEST_WITH(the_end_frees_pages_and_a_child_only_unmaps_them, set_up, tear_down)
 {
 	for (unsigned int i = 0; i < 4; i++) {
 		uint32_t key = begin_first(i / 2 ? READ : 0);
@@ -461,7 +461,7 @@ static void the_end_frees_pages_and_a_child_only_unmaps_them(void **state)
 }
 
 /* Whoever is the last. */
-static void the_last_user_frees_what_is_shared(void **state)
+TEST_WITH(the_last_user_frees_what_is_shared, set_up, tear_down)
 {
 	for (unsigned int owner_first = 0; owner_first < 2; owner_first++) {
 		uint32_t key = begin_first(BOTH);
@@ -504,7 +504,7 @@ static const struct {
 	{WRITE, true, EINVAL},
 };
 
-static void rights_change_within_those_of_the_mapping(void **state)
+TEST_WITH(rights_change_within_those_of_the_mapping, set_up, tear_down)
 {
 	struct av_allocated m = {.seg = first, .map = first->head};
 
@@ -515,22 +515,7 @@ static void rights_change_within_those_of_the_mapping(void **state)
 	}
 }
 
-#define IN_CONTEXTS(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		IN_CONTEXTS(a_request_must_be_sound),
-		IN_CONTEXTS(each_policy_has_its_pages),
-		IN_CONTEXTS(huge_pages_are_counted),
-		IN_CONTEXTS(the_first_region_gives_rights),
-		IN_CONTEXTS(a_handle_names_a_shared_region_of_the_device),
-		IN_CONTEXTS(any_descriptor_is_good),
-		IN_CONTEXTS(a_table_of_nonsense_is_not_believed),
-		IN_CONTEXTS(the_end_frees_pages_and_a_child_only_unmaps_them),
-		IN_CONTEXTS(the_last_user_frees_what_is_shared),
-		IN_CONTEXTS(rights_change_within_those_of_the_mapping),
-	};
-
-	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

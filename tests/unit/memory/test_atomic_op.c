@@ -29,7 +29,7 @@ static void check(const struct av_atomic *a, const struct av_operand *old)
 
 static const uint32_t size[] = {1, 2, 4, 8, 16, 32};
 
-static void every_operation_like_the_model(void **unused)
+TEST(every_operation_like_the_model)
 {
 	struct av_atomic a;
 	struct av_operand old;
@@ -45,7 +45,7 @@ static void every_operation_like_the_model(void **unused)
 }
 
 /* Numbers at the ends of their ranges, in all pairs. */
-static void edges(void **unused)
+TEST(edges)
 {
 	for (unsigned int s = 0; s < AV_ARRAY_SIZE(size); s++) {
 		struct av_operand edge[5];
@@ -69,7 +69,7 @@ static void edges(void **unused)
 }
 
 /* Each single boundary, and each pair of them, with everything carried that can be. */
-static void every_boundary(void **unused)
+TEST(every_boundary)
 {
 	for (unsigned int s = 0; s < AV_ARRAY_SIZE(size); s++) {
 		struct av_atomic a = {.op = AV_ATOMIC_ADD, .bytes = size[s]};
@@ -92,7 +92,7 @@ static void every_boundary(void **unused)
 }
 
 /* Every boundary of a byte with every old value. */
-static void all_bytes(void **unused)
+TEST(all_bytes)
 {
 	for (unsigned int top = 0; top < 256; top++)
 		for (unsigned int x = 0; x < 256; x++)
@@ -108,7 +108,7 @@ static void all_bytes(void **unused)
 }
 
 /* Examples of the documentation, with their numbers written out. */
-static void known_answers(void **unused)
+TEST(known_answers)
 {
 	struct av_atomic fields = {.op = AV_ATOMIC_ADD,
 				   .bytes = 8,
@@ -134,7 +134,7 @@ static void known_answers(void **unused)
 	assert_int_equal(new.word[0], old.word[0]);
 }
 
-static void sizes(void **unused)
+TEST(sizes)
 {
 	for (uint64_t i = 0; i < 200; i++)
 		assert_int_equal(av_atomic_size_valid(i),
@@ -144,14 +144,5 @@ static void sizes(void **unused)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_operation_like_the_model),
-		cmocka_unit_test(edges),
-		cmocka_unit_test(every_boundary),
-		cmocka_unit_test(all_bytes),
-		cmocka_unit_test(known_answers),
-		cmocka_unit_test(sizes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -51,7 +51,7 @@ static void pin(unsigned int number, uint32_t key)
 
 /* --- what is known of it ----------------------------------------------------------- */
 
-static void a_key_lingers_from_its_begin_to_its_end(void **state)
+TEST_WITH(a_key_lingers_from_its_begin_to_its_end, set_up, tear_down)
 {
 	struct av_seg other = *seg;
 	uint32_t key, another = create(KEYS);
@@ -72,7 +72,7 @@ static void a_key_lingers_from_its_begin_to_its_end(void **state)
 	assert_false(av_deferred_has_part(seg, PART));
 }
 
-static void a_closed_context_forgets_its_own(void **state)
+TEST_WITH(a_closed_context_forgets_its_own, set_up, tear_down)
 {
 	struct av_seg other = *seg;
 	uint32_t key = linger((struct av_deferred_of){0}),
@@ -87,7 +87,7 @@ static void a_closed_context_forgets_its_own(void **state)
 	assert_false(av_deferred_has_key(&other, key));
 }
 
-static void a_forked_child_has_none(void **state)
+TEST_WITH(a_forked_child_has_none, set_up, tear_down)
 {
 	uint32_t key = linger((struct av_deferred_of){.part = PART});
 	int status;
@@ -118,7 +118,7 @@ static const struct {
 	{true, false, true},
 };
 
-static void a_key_is_free_when_its_region_has_ended_and_nobody_uses_it(void **state)
+TEST_WITH(a_key_is_free_when_its_region_has_ended_and_nobody_uses_it, set_up, tear_down)
 {
 	struct av_seg other = *seg;
 
@@ -172,7 +172,7 @@ static bool pages_are_free(uint64_t at)
 	return next == at;
 }
 
-static void a_block_waits_for_its_user(void **state)
+TEST_WITH(a_block_waits_for_its_user, set_up, tear_down)
 {
 	for (unsigned int freed = 0; freed < 2; freed++) {
 		uint64_t at = block();
@@ -189,7 +189,7 @@ static void a_block_waits_for_its_user(void **state)
 	}
 }
 
-static void a_block_that_does_not_linger_is_freed_at_once(void **state)
+TEST_WITH(a_block_that_does_not_linger_is_freed_at_once, set_up, tear_down)
 {
 	for (unsigned int others = 0; others < 2; others++) {
 		uint64_t at = block();
@@ -236,7 +236,7 @@ static void free_heap(uint64_t at, bool descriptor)
 		av_deferred_free_memory(seg, at, LIST_BYTES);
 }
 
-static void memory_of_the_heap_waits_for_its_user(void **state)
+TEST_WITH(memory_of_the_heap_waits_for_its_user, set_up, tear_down)
 {
 	for (unsigned int i = 0; i < 4; i++) {
 		bool descriptor = i % 2, freed = i / 2;
@@ -251,7 +251,7 @@ static void memory_of_the_heap_waits_for_its_user(void **state)
 	}
 }
 
-static void memory_that_does_not_linger_is_freed_at_once(void **state)
+TEST_WITH(memory_that_does_not_linger_is_freed_at_once, set_up, tear_down)
 {
 	for (unsigned int i = 0; i < 4; i++) {
 		bool descriptor = i % 2;
@@ -273,7 +273,7 @@ static const struct {
 	{-1, false}, {0, true}, {1, true}, {LIST_BYTES - 1, true}, {LIST_BYTES, false},
 };
 
-static void a_key_that_leads_elsewhere_is_none_of_its_users(void **state)
+TEST_WITH(a_key_that_leads_elsewhere_is_none_of_its_users, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(ends); i++) {
 		uint64_t at = av_seg_alloc(seg, LIST_BYTES);
@@ -321,7 +321,7 @@ static bool shared_is_free(enum shared what, uint64_t at)
 }
 
 /* Whichever it is. A stranger's key, which stays longer, inherits nothing. */
-static void the_last_of_its_users_frees_it(void **state)
+TEST_WITH(the_last_of_its_users_frees_it, set_up, tear_down)
 {
 	for (unsigned int i = 0; i < 2 * SHARED_N; i++) {
 		enum shared what = i / 2;
@@ -359,7 +359,7 @@ static void *end_uses(void *arg)
 }
 
 /* For each of its keys in turn. */
-static void all_users_of_a_part_are_waited_for(void **state)
+TEST_WITH(all_users_of_a_part_are_waited_for, set_up, tear_down)
 {
 	uint32_t key[2] = {linger((struct av_deferred_of){.part = PART}),
 			   linger((struct av_deferred_of){.part = PART})};
@@ -377,23 +377,7 @@ static void all_users_of_a_part_are_waited_for(void **state)
 	av_deferred_forget(seg);
 }
 
-#define WITH_A_HEAP(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		WITH_A_HEAP(a_key_lingers_from_its_begin_to_its_end),
-		WITH_A_HEAP(a_closed_context_forgets_its_own),
-		WITH_A_HEAP(a_forked_child_has_none),
-		WITH_A_HEAP(a_key_is_free_when_its_region_has_ended_and_nobody_uses_it),
-		WITH_A_HEAP(a_block_waits_for_its_user),
-		WITH_A_HEAP(a_block_that_does_not_linger_is_freed_at_once),
-		WITH_A_HEAP(memory_of_the_heap_waits_for_its_user),
-		WITH_A_HEAP(memory_that_does_not_linger_is_freed_at_once),
-		WITH_A_HEAP(a_key_that_leads_elsewhere_is_none_of_its_users),
-		WITH_A_HEAP(the_last_of_its_users_frees_it),
-		WITH_A_HEAP(all_users_of_a_part_are_waited_for),
-	};
-
-	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

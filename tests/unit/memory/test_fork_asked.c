@@ -54,7 +54,7 @@ static int try(size_t i)
 	return 0;
 }
 
-static void who_asked_hears_of_holes(void **state)
+TEST(who_asked_hears_of_holes)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		pid_t pid = fork();
@@ -71,12 +71,8 @@ static void who_asked_hears_of_holes(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_asked_hears_of_holes),
-	};
-
 	unsetenv("ANYVERBS_FORK");
 	unsetenv("RDMAV_FORK_SAFE");
 	unsetenv("IBV_FORK_SAFE");
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

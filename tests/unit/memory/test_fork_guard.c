@@ -100,7 +100,7 @@ static void toggle(struct slot *s, bool refuse)
 	count(s, 1);
 }
 
-static void ranges_come_and_go(void **state)
+TEST(ranges_come_and_go)
 {
 	static struct slot slot[SLOTS];
 
@@ -115,7 +115,7 @@ static void ranges_come_and_go(void **state)
 }
 
 /* The kernel refuses to give a range back: it counts as given back, and may be guarded again. */
-static void a_refused_return_is_forgotten(void **state)
+TEST(a_refused_return_is_forgotten)
 {
 	assert_int_equal(av_fork_guard(BASE, 3 * page), 0);
 	fail_at = calls + 1;
@@ -126,7 +126,7 @@ static void a_refused_return_is_forgotten(void **state)
 	expect_model();
 }
 
-static void nothing_and_nonsense(void **state)
+TEST(nothing_and_nonsense)
 {
 	const unsigned int before = calls;
 
@@ -139,7 +139,7 @@ static void nothing_and_nonsense(void **state)
 }
 
 /* The last page of all is left alone. */
-static void the_end_of_the_address_space(void **state)
+TEST(the_end_of_the_address_space)
 {
 	const uint64_t last_but_one = UINT64_MAX - 2 * page + 1;
 	unsigned int before = calls;
@@ -155,7 +155,7 @@ static void the_end_of_the_address_space(void **state)
 }
 
 /* Runs that have become equal are given back by one call, whichever changed last. */
-static void equal_runs_are_one(void **state)
+TEST(equal_runs_are_one)
 {
 	for (unsigned int i = 0; i < 2; i++) {
 		const uint64_t first = BASE + i * page, second = BASE + (1 - i) * page;
@@ -175,7 +175,7 @@ static void equal_runs_are_one(void **state)
 }
 
 /* Or in a child of which the array is not. */
-static void what_was_never_guarded_can_be_returned(void **state)
+TEST(what_was_never_guarded_can_be_returned)
 {
 	assert_int_equal(av_fork_unguard(BASE, 3 * page), 0);
 	assert_int_equal(av_fork_guard(BASE, 3 * page), 0);
@@ -184,7 +184,7 @@ static void what_was_never_guarded_can_be_returned(void **state)
 	expect_model();
 }
 
-static void a_child_begins_anew(void **state)
+TEST(a_child_begins_anew)
 {
 	int status;
 	pid_t pid;
@@ -207,7 +207,7 @@ static void a_child_begins_anew(void **state)
 }
 
 /* What an earlier call left in errno is no failure, and stays. */
-static void errno_is_kept(void **state)
+TEST(errno_is_kept)
 {
 	errno = EIO;
 	assert_int_equal(av_fork_guard(BASE, page), 0);
@@ -217,18 +217,7 @@ static void errno_is_kept(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ranges_come_and_go),
-		cmocka_unit_test(a_refused_return_is_forgotten),
-		cmocka_unit_test(nothing_and_nonsense),
-		cmocka_unit_test(the_end_of_the_address_space),
-		cmocka_unit_test(equal_runs_are_one),
-		cmocka_unit_test(what_was_never_guarded_can_be_returned),
-		cmocka_unit_test(a_child_begins_anew),
-		cmocka_unit_test(errno_is_kept),
-	};
-
 	page = (size_t)sysconf(_SC_PAGESIZE);
 	setenv("ANYVERBS_FORK", "dontfork", 1);
-	return cmocka_run_group_tests_name("memory kept from children", tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

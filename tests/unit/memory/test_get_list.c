@@ -91,7 +91,7 @@ static const struct {
 	{{{GOOD, 0, 10}}, 1, LOCAL, PD + 1, 10, AV_CHECK_KEY_PD, 0, 0},
 };
 
-static void as_many_bytes_as_are_wanted(void **state)
+TEST_WITH(as_many_bytes_as_are_wanted, set_up, tear_down)
 {
 	make_keys();
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
@@ -124,7 +124,7 @@ static void as_many_bytes_as_are_wanted(void **state)
 }
 
 /* A peer may write any number where the length of its list is. */
-static void a_list_has_a_greatest_length(void **state)
+TEST_WITH(a_list_has_a_greatest_length, set_up, tear_down)
 {
 	struct ibv_sge sge[AV_MAX_SGE + 1];
 	struct av_spans spans;
@@ -141,7 +141,7 @@ static void a_list_has_a_greatest_length(void **state)
 	assert_int_equal(spans.count, 0);
 }
 
-static void all_of_a_list_is_part_of_a_message(void **state)
+TEST_WITH(all_of_a_list_is_part_of_a_message, set_up, tear_down)
 {
 	struct av_odp_message *message = (void *)&heap;
 	struct av_spans spans = {.count = 3};
@@ -151,15 +151,7 @@ static void all_of_a_list_is_part_of_a_message(void **state)
 		assert_ptr_equal(spans.at[i].message, i < 3 ? message : NULL);
 }
 
-#define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		IN_A_SEGMENT(as_many_bytes_as_are_wanted),
-		IN_A_SEGMENT(a_list_has_a_greatest_length),
-		IN_A_SEGMENT(all_of_a_list_is_part_of_a_message),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

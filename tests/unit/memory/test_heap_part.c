@@ -66,13 +66,13 @@ static void map(unsigned int where, const struct av_own_fd *file, unsigned int f
 
 /* --- is it near ------------------------------------------------------------------- */
 
-static void nothing_is_near_before_the_heap_begins(void **state)
+TEST(nothing_is_near_before_the_heap_begins)
 {
 	assert_false(av_heap_is_near(0, UINT64_MAX));
 	assert_false(av_heap_is_near((uintptr_t)state, 1));
 }
 
-static void the_window_is_near(void **state)
+TEST_WITH(the_window_is_near, set_up, tear_down)
 {
 	const struct {
 		uint64_t addr, bytes;
@@ -140,7 +140,7 @@ static void expect_parts(unsigned int begin, unsigned int end, const struct part
 		expect_parts(begin, end, want, AV_ARRAY_SIZE(want)); \
 	} while (0)
 
-static void parts_of_a_mapping(void **state)
+TEST_WITH(parts_of_a_mapping, set_up, tear_down)
 {
 	map(4, &heap.file, 4, 4); /* what is before it and behind is of nobody */
 	EXPECT_PARTS(0, WINDOW, {4, 8, 4});
@@ -153,7 +153,7 @@ static void parts_of_a_mapping(void **state)
 	expect_parts(5, 5, NULL, 0);
 }
 
-static void another_file_is_none(void **state)
+TEST_WITH(another_file_is_none, set_up, tear_down)
 {
 	map(0, &heap.file, 0, 8);
 	map(2, &other, 2, 2);
@@ -162,7 +162,7 @@ static void another_file_is_none(void **state)
 }
 
 /* Numbers of inodes are one device's: the program may have a file of the same number on another. */
-static void another_device_is_none(void **state)
+TEST_WITH(another_device_is_none, set_up, tear_down)
 {
 	map(0, &heap.file, 0, WINDOW);
 	heap.file.dev++;
@@ -176,7 +176,7 @@ static void another_device_is_none(void **state)
 }
 
 /* The program moves a part elsewhere, and has a hole where it was. */
-static void a_part_that_was_moved_is_found(void **state)
+TEST_WITH(a_part_that_was_moved_is_found, set_up, tear_down)
 {
 	map(8, &heap.file, 8, 4);
 	assert_ptr_equal(mremap(window + 9 * PAGE, 2 * PAGE, 2 * PAGE,
@@ -207,7 +207,7 @@ static void expect_zeros(uint32_t pages)
 		assert_int_equal(window[i], !(pages >> i / PAGE & 1));
 }
 
-static void the_heaps_pages_are_discarded(void **state)
+TEST_WITH(the_heaps_pages_are_discarded, set_up, tear_down)
 {
 	map(0, &heap.file, 0, WINDOW);
 	map(5, &other, 5, 1);
@@ -216,7 +216,7 @@ static void the_heaps_pages_are_discarded(void **state)
 }
 
 /* It needs a descriptor to see mappings, and number 0 is one like others. */
-static void without_standard_input(void **state)
+TEST_WITH(without_standard_input, set_up, tear_down)
 {
 	int input = close_input();
 
@@ -227,7 +227,7 @@ static void without_standard_input(void **state)
 }
 
 /* The program has closed our descriptor: the mapping does as well. */
-static void without_the_descriptor(void **state)
+TEST_WITH(without_the_descriptor, set_up, tear_down)
 {
 	int kept = dup(heap.file.fd);
 
@@ -256,7 +256,7 @@ static const uint8_t *peers_byte(struct av_seg *seg, uint64_t at, uint64_t bytes
 	return av_heap_part_at(seg, PART_AT >> AV_HEAP_PART_SHIFT, ADDR + offset, 1);
 }
 
-static void a_peer_has_it_mapped(void **state)
+TEST_WITH(a_peer_has_it_mapped, set_up, tear_down)
 {
 	const uint64_t at = AV_HEAP_PART_BASE;
 	struct fake_seg fake;
@@ -284,22 +284,7 @@ static void a_peer_has_it_mapped(void **state)
 	fake_close(&fake);
 }
 
-#define WITH_A_WINDOW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_is_near_before_the_heap_begins),
-		WITH_A_WINDOW(the_window_is_near),
-		WITH_A_WINDOW(parts_of_a_mapping),
-		WITH_A_WINDOW(another_file_is_none),
-		WITH_A_WINDOW(another_device_is_none),
-		WITH_A_WINDOW(a_part_that_was_moved_is_found),
-		WITH_A_WINDOW(the_heaps_pages_are_discarded),
-		WITH_A_WINDOW(without_standard_input),
-		WITH_A_WINDOW(without_the_descriptor),
-		WITH_A_WINDOW(a_peer_has_it_mapped),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

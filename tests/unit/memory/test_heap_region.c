@@ -144,7 +144,7 @@ static uint32_t born(struct av_seg *of, unsigned int page, unsigned int pages)
 
 /* --- which ranges ---------------------------------------------------------------------------- */
 
-static void descriptors_say_whole_pages(void **state)
+TEST_WITH(descriptors_say_whole_pages, set_up, tear_down)
 {
 	static const struct {
 		uint64_t off, length, first, bytes; /* from the heap's begin on */
@@ -172,7 +172,7 @@ static void descriptors_say_whole_pages(void **state)
 	}
 }
 
-static void other_memory_has_none(void **state)
+TEST_WITH(other_memory_has_none, set_up, tear_down)
 {
 	uint64_t end = heap.begin + AV_SHARED_HEAP_BYTES;
 
@@ -220,7 +220,7 @@ static void (*const puts_else[])(void) = {
 	put_private, put_private_of_file, put_other_page, put_other_file, put_nothing,
 };
 
-static void pages_out_of_place_have_none(void **state)
+TEST_WITH(pages_out_of_place_have_none, set_up, tear_down)
 {
 	uint32_t free_id = born(seg, 0, 1);
 
@@ -242,7 +242,7 @@ static void pages_out_of_place_have_none(void **state)
 }
 
 /* It needs a descriptor to see mappings, and number 0 is one like others. It keeps none. */
-static void mappings_are_asked_for(void **state)
+TEST_WITH(mappings_are_asked_for, set_up, tear_down)
 {
 	int input = close_input();
 	uint32_t id = born(seg, 0, 1);
@@ -255,7 +255,7 @@ static void mappings_are_asked_for(void **state)
 
 /* --- their end ------------------------------------------------------------------------------- */
 
-static void only_its_own_region_ends(void **state)
+TEST_WITH(only_its_own_region_ends, set_up, tear_down)
 {
 	uint32_t a = born(seg, 0, 2), b = born(seg, 1, 2), c = born(other, 0, 2);
 
@@ -272,7 +272,7 @@ static void only_its_own_region_ends(void **state)
 	assert_true(ends(seg, b));
 }
 
-static void a_contexts_regions_end_with_it(void **state)
+TEST_WITH(a_contexts_regions_end_with_it, set_up, tear_down)
 {
 	uint32_t a = born(seg, 0, 2), b = born(other, 0, 2), c = born(seg, 3, 1);
 
@@ -284,7 +284,7 @@ static void a_contexts_regions_end_with_it(void **state)
 
 /* --- pages that leave ------------------------------------------------------------------------ */
 
-static void those_that_left_are_reached_in_their_process(void **state)
+TEST_WITH(those_that_left_are_reached_in_their_process, set_up, tear_down)
 {
 	uint32_t before = born(seg, 0, 4), has_left = born(seg, 3, 2), behind = born(seg, 6, 2);
 
@@ -300,7 +300,7 @@ static void those_that_left_are_reached_in_their_process(void **state)
 }
 
 /* Ranges that are about to be unmapped, pages 2 and 3. */
-static void what_is_unmapped_is_not_the_heaps(void **state)
+TEST_WITH(what_is_unmapped_is_not_the_heaps, set_up, tear_down)
 {
 	static const struct {
 		unsigned int begin, end; /* pages of a region */
@@ -319,7 +319,7 @@ static void what_is_unmapped_is_not_the_heaps(void **state)
 	}
 }
 
-static void other_memory_does_not_leave(void **state)
+TEST_WITH(other_memory_does_not_leave, set_up, tear_down)
 {
 	static const struct {
 		int64_t begin; /* from the heap's begin on; */
@@ -341,7 +341,7 @@ static void other_memory_does_not_leave(void **state)
 	}
 }
 
-static void nothing_leaves_that_must_stay(void **state)
+TEST_WITH(nothing_leaves_that_must_stay, set_up, tear_down)
 {
 	void *locked = locked_page();
 	uint32_t id;
@@ -379,7 +379,7 @@ static unsigned int end_of(bool lingers)
 	return calls.left;
 }
 
-static void its_pages_are_not_the_programs_any_more(void **state)
+TEST_WITH(its_pages_are_not_the_programs_any_more, set_up, tear_down)
 {
 	void *locked;
 
@@ -421,13 +421,13 @@ static void fork_with(bool stay)
 	assert_true(ends(other, b));
 }
 
-static void at_fork_all_become_private(void **state)
+TEST_WITH(at_fork_all_become_private, set_up, tear_down)
 {
 	fork_with(false);
 	fork_with(false); /* pages may move again after the first one */
 }
 
-static void at_fork_they_stay_if_they_must(void **state)
+TEST_WITH(at_fork_they_stay_if_they_must, set_up, tear_down)
 {
 	void *locked = locked_page();
 
@@ -440,26 +440,7 @@ static void at_fork_they_stay_if_they_must(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(descriptors_say_whole_pages, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(other_memory_has_none, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(pages_out_of_place_have_none, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(mappings_are_asked_for, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(only_its_own_region_ends, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_contexts_regions_end_with_it, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(those_that_left_are_reached_in_their_process,
-						set_up, tear_down),
-		cmocka_unit_test_setup_teardown(what_is_unmapped_is_not_the_heaps, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(other_memory_does_not_leave, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(nothing_leaves_that_must_stay, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(its_pages_are_not_the_programs_any_more, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(at_fork_all_become_private, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(at_fork_they_stay_if_they_must, set_up, tear_down),
-	};
-
 	if (UNDER_TSAN) /* it has a thread of its own */
 		return 77;
-	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

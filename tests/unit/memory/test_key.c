@@ -62,7 +62,7 @@ static uint32_t again(uint32_t key)
 	return 0;
 }
 
-static void an_index_has_all_tags_in_turn(void **state)
+TEST_WITH(an_index_has_all_tags_in_turn, set_up, tear_down)
 {
 	uint32_t key = make(AV_KEY_REGION), first = key;
 
@@ -78,7 +78,7 @@ static void an_index_has_all_tags_in_turn(void **state)
 }
 
 /* Contexts begin with different tags: most tags are there, and none is there often. */
-static void first_tags_are_scattered(void **state)
+TEST_WITH(first_tags_are_scattered, set_up, tear_down)
 {
 	unsigned int seen[TAGS] = {0}, most = 0, different = 0;
 
@@ -101,7 +101,7 @@ static void first_tags_are_scattered(void **state)
 		fail_msg("%u tags, one of them %u times", different, most);
 }
 
-static void what_was_given(void **state)
+TEST_WITH(what_was_given, set_up, tear_down)
 {
 	uint32_t key = make(AV_KEY_REGION), window;
 	struct av_key what = {.kind = AV_KEY_WINDOW, .pd = PD};
@@ -124,7 +124,7 @@ static void what_was_given(void **state)
 	assert_false(av_key_was_given(seg, NOWHERE));
 }
 
-static void there_are_no_more_keys_than_allowed(void **state)
+TEST_WITH(there_are_no_more_keys_than_allowed, set_up, tear_down)
 {
 	for (uint32_t i = 0; i < KEYS; i++)
 		assert_int_not_equal(make(AV_KEY_REGION), 0);
@@ -134,7 +134,7 @@ static void there_are_no_more_keys_than_allowed(void **state)
 }
 
 /* The listener of invalidations finds regions on demand, and no others. */
-static void regions_on_demand_are_found(void **state)
+TEST_WITH(regions_on_demand_are_found, set_up, tear_down)
 {
 	uint32_t odp, at = 0;
 	struct av_odp_region found;
@@ -173,7 +173,7 @@ static const struct {
 	{AV_KEY_WINDOW, AV_KEY_REGION, ADDR + LENGTH, ADDR + LENGTH + 1, false},
 };
 
-static void memory_of_the_process(void **state)
+TEST_WITH(memory_of_the_process, set_up, tear_down)
 {
 	uint32_t key = make(AV_KEY_REGION);
 
@@ -189,7 +189,7 @@ static void memory_of_the_process(void **state)
 
 /* --- ends and changes ------------------------------------------------------------ */
 
-static void a_change_replaces_all_but_the_number(void **state)
+TEST_WITH(a_change_replaces_all_but_the_number, set_up, tear_down)
 {
 	uint32_t key = make(AV_KEY_REGION);
 	const struct av_key new = {.kind = AV_KEY_ODP,
@@ -223,7 +223,7 @@ static void a_change_replaces_all_but_the_number(void **state)
 	}
 }
 
-static void windows_keep_a_region_as_it_is(void **state)
+TEST_WITH(windows_keep_a_region_as_it_is, set_up, tear_down)
 {
 	uint32_t key = make(AV_KEY_REGION);
 	struct av_key what = region;
@@ -241,7 +241,7 @@ static void windows_keep_a_region_as_it_is(void **state)
 	}
 }
 
-static void the_right_key_is_killed(void **state)
+TEST_WITH(the_right_key_is_killed, set_up, tear_down)
 {
 	uint32_t key = make(AV_KEY_REGION);
 
@@ -270,7 +270,7 @@ static void expect_lock(const char *name, uint32_t key, bool locked, bool on_dem
 		fail_msg("%s: on demand", name);
 }
 
-static void keys_that_exist_are_locked(void **state)
+TEST_WITH(keys_that_exist_are_locked, set_up, tear_down)
 {
 	uint32_t plain = make(AV_KEY_REGION), odp = make(AV_KEY_ODP);
 
@@ -291,22 +291,7 @@ static void keys_that_exist_are_locked(void **state)
 	assert_true(av_key_is_on_demand(seg, plain));
 }
 
-#define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		IN_A_SEGMENT(an_index_has_all_tags_in_turn),
-		IN_A_SEGMENT(first_tags_are_scattered),
-		IN_A_SEGMENT(what_was_given),
-		IN_A_SEGMENT(there_are_no_more_keys_than_allowed),
-		IN_A_SEGMENT(regions_on_demand_are_found),
-		IN_A_SEGMENT(memory_of_the_process),
-		IN_A_SEGMENT(a_change_replaces_all_but_the_number),
-		IN_A_SEGMENT(windows_keep_a_region_as_it_is),
-		IN_A_SEGMENT(the_right_key_is_killed),
-		IN_A_SEGMENT(keys_that_exist_are_locked),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -254,7 +254,7 @@ static enum av_fault copy(size_t d, size_t s, bool d_here, bool s_here, uint64_t
 	return ret;
 }
 
-static void every_list_to_every_list(void **state)
+TEST_WITH(every_list_to_every_list, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(cuts) * AV_ARRAY_SIZE(cuts); i++)
 		for (unsigned int far = 0; far < 3; far++)
@@ -264,7 +264,7 @@ static void every_list_to_every_list(void **state)
 }
 
 /* The middle of a list, too: two bytes of TOTAL, and one. */
-static void single_bytes(void **state)
+TEST_WITH(single_bytes, set_up, tear_down)
 {
 	for (unsigned int far = 0; far < 3; far++) {
 		assert_int_equal(copy(3, 4, far != 1, far != 2, TOTAL / 2 - 1), AV_FAULT_NONE);
@@ -285,7 +285,7 @@ static void single_bytes(void **state)
 }
 
 /* Between pieces behind a key and plain bytes: an element of a list of spans may be either. */
-static void one_end_without_a_key(void **state)
+TEST_WITH(one_end_without_a_key, set_up, tear_down)
 {
 	for (unsigned int to_pieces = 0; to_pieces < 2; to_pieces++) {
 		struct end *e = to_pieces ? &dst : &src;
@@ -311,7 +311,7 @@ static void one_end_without_a_key(void **state)
 }
 
 /* What a call leaves is copied piece by piece. */
-static void calls_that_do_less(void **state)
+TEST_WITH(calls_that_do_less, set_up, tear_down)
 {
 	static const size_t most[] = {1, 44, 45, 46, 100, 2000};
 
@@ -337,7 +337,7 @@ static const struct {
 	{1, 0, TOTAL / 7 / AV_RUN_PIECES + 2}, /* many */
 };
 
-static void small_pieces_share_a_call(void **state)
+TEST_WITH(small_pieces_share_a_call, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(costs); i++)
 		for (unsigned int far = 1; far < 3; far++) {
@@ -355,7 +355,7 @@ static void small_pieces_share_a_call(void **state)
  * Each key that pieces lie behind stays pinned, and is named once for pieces in a row. Adjacent
  * pieces are one.
  */
-static void keys_and_runs_of_a_call(void **state)
+TEST_WITH(keys_and_runs_of_a_call, set_up, tear_down)
 {
 	for (unsigned int far = 1; far < 3; far++)
 		for (unsigned int row = 1; row <= 4; row++) {
@@ -395,7 +395,7 @@ static const struct {
 	{-EAGAIN, -EAGAIN, AV_FAULT_BUSY, AV_FAULT_BUSY},
 };
 
-static void each_error_of_the_kernel_has_its_meaning(void **state)
+TEST_WITH(each_error_of_the_kernel_has_its_meaning, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(errors); i++)
 		for (size_t how = 0; how < AV_ARRAY_SIZE(cuts); how++) {
@@ -408,7 +408,7 @@ static void each_error_of_the_kernel_has_its_meaning(void **state)
 }
 
 /* A piece in the middle is not there, in this process. */
-static void a_fault_at_the_near_end(void **state)
+TEST_WITH(a_fault_at_the_near_end, set_up, tear_down)
 {
 	for (unsigned int far = 0; far < 3; far++)
 		for (unsigned int bad = 1; bad < 3; bad++) {
@@ -439,7 +439,7 @@ static void a_fault_at_the_near_end(void **state)
 }
 
 /* Keys that change, or go, after the check of the list. */
-static void keys_that_go_meanwhile(void **state)
+TEST_WITH(keys_that_go_meanwhile, set_up, tear_down)
 {
 	for (unsigned int i = 0; i < 4; i++) {
 		struct end *e = i & 1 ? &src : &dst;
@@ -466,7 +466,7 @@ static void keys_that_go_meanwhile(void **state)
 
 /* --- null regions ---------------------------------------------------------------- */
 
-static void a_piece_of_a_null_region(void **state)
+TEST_WITH(a_piece_of_a_null_region, set_up, tear_down)
 {
 	for (unsigned int far = 0; far < 3; far++) {
 		open_end(&dst, far != 1);
@@ -505,7 +505,7 @@ static const struct {
 	{NOTHING, {16, 64}, {8, 8}, AV_FAULT_NONE, 0},
 };
 
-static void an_operand_is_one_aligned_word(void **state)
+TEST_WITH(an_operand_is_one_aligned_word, set_up, tear_down)
 {
 	const struct av_atomic one = {.op = AV_ATOMIC_ADD, .bytes = 8, .value = {{1}}};
 
@@ -531,7 +531,7 @@ static void an_operand_is_one_aligned_word(void **state)
 	}
 }
 
-static void an_operand_behind_a_key_that_goes(void **state)
+TEST_WITH(an_operand_behind_a_key_that_goes, set_up, tear_down)
 {
 	const struct av_atomic one = {.op = AV_ATOMIC_ADD, .bytes = 8, .value = {{1}}};
 
@@ -552,24 +552,7 @@ static void an_operand_behind_a_key_that_goes(void **state)
 	}
 }
 
-#define WITH_A_KERNEL(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		WITH_A_KERNEL(every_list_to_every_list),
-		WITH_A_KERNEL(single_bytes),
-		WITH_A_KERNEL(one_end_without_a_key),
-		WITH_A_KERNEL(calls_that_do_less),
-		WITH_A_KERNEL(small_pieces_share_a_call),
-		WITH_A_KERNEL(keys_and_runs_of_a_call),
-		WITH_A_KERNEL(each_error_of_the_kernel_has_its_meaning),
-		WITH_A_KERNEL(a_fault_at_the_near_end),
-		WITH_A_KERNEL(keys_that_go_meanwhile),
-		WITH_A_KERNEL(a_piece_of_a_null_region),
-		WITH_A_KERNEL(an_operand_is_one_aligned_word),
-		WITH_A_KERNEL(an_operand_behind_a_key_that_goes),
-	};
-
-	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

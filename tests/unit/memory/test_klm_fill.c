@@ -56,7 +56,7 @@ static struct av_klm_fill fill_of(uint32_t count)
 				    .count = count};
 }
 
-static void a_key_has_room_for_so_many(void **state)
+TEST_WITH(a_key_has_room_for_so_many, set_up_key, tear_down)
 {
 	static const uint64_t round[] = {0, 60, 100, 107};
 
@@ -120,7 +120,7 @@ static const struct {
 };
 
 /* Nothing has changed then. */
-static void what_does_not_fit_is_refused(void **state)
+TEST(what_does_not_fit_is_refused)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(refused); i++) {
 		struct av_klm_fill fill = fill_of(1);
@@ -137,10 +137,5 @@ static void what_does_not_fit_is_refused(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_key_has_room_for_so_many, set_up_key, tear_down),
-		cmocka_unit_test(what_does_not_fit_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -36,7 +36,7 @@ struct layout_row {
 	int want;
 };
 
-static void layouts(void **state)
+TEST(layouts)
 {
 	const uint64_t big = 1ull << 63, last = UINT64_MAX;
 	const struct layout_row rows[] = {
@@ -152,7 +152,7 @@ static enum av_check get(uint64_t addr, uint64_t length)
 	return get_by(TOP, addr, length);
 }
 
-static void a_good_list(void **state)
+TEST_WITH(a_good_list, setup, teardown)
 {
 	CHECK_EQUAL(get(1000, 100), AV_CHECK_NONE);
 	CHECK_EQUAL(get(1059, 2), AV_CHECK_NONE);
@@ -161,7 +161,7 @@ static void a_good_list(void **state)
 	CHECK_EQUAL(get(999, 1), AV_CHECK_KEY_BEFORE);
 }
 
-static void a_list_of_one(void **state)
+TEST_WITH(a_list_of_one, setup, teardown)
 {
 	list_at()->count = 1;
 	list_at()->at[0].length = 100;
@@ -170,7 +170,7 @@ static void a_list_of_one(void **state)
 }
 
 /* Pieces come as they lie, and keep what they lie in alive until they are dropped. */
-static void pieces(void **state)
+TEST_WITH(pieces, setup, teardown)
 {
 	struct av_mem_request req = {.key = TOP, .pd = PD, .addr = 1050, .length = 30};
 	struct av_span span;
@@ -209,7 +209,7 @@ static const struct {
 };
 
 /* Each round begins a stride later, for each element its own. */
-static void rounds_follow_each_other(void **state)
+TEST_WITH(rounds_follow_each_other, setup, teardown)
 {
 	list_at()->at[0].stride = 1000;
 	list_at()->at[1].stride = 500;
@@ -262,7 +262,7 @@ static void expect_run(uint32_t count, uint64_t bytes, uint32_t pins)
 	av_pin_end(span.pin);
 }
 
-static void a_run_has_so_many_pieces_and_keys(void **state)
+TEST_WITH(a_run_has_so_many_pieces_and_keys, setup, teardown)
 {
 	one_after_another(AV_RUN_PIECES, 1);
 	expect_run(AV_RUN_PIECES, AV_RUN_PIECES, 1);
@@ -277,7 +277,7 @@ static void a_run_has_so_many_pieces_and_keys(void **state)
 }
 
 /* A list of more keys than there are pins left is gone through one key at a time. */
-static void a_check_can_do_with_one_pin(void **state)
+TEST_WITH(a_check_can_do_with_one_pin, setup, teardown)
 {
 	const uint64_t other = (uint64_t)av_lock_self << 32 | NOWHERE;
 
@@ -312,7 +312,7 @@ static const struct {
 	{{.length = 1, .key = OTHER}, {.length = 40, .key = REGION}, 41, AV_CHECK_LKEY_UNKNOWN},
 };
 
-static void all_that_is_asked_for_is_checked(void **state)
+TEST_WITH(all_that_is_asked_for_is_checked, setup, teardown)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(bounds); i++) {
 		enum av_check fault;
@@ -329,7 +329,7 @@ static void all_that_is_asked_for_is_checked(void **state)
 }
 
 /* Pieces before a bad one come, and the next call finds it. */
-static void a_run_ends_before_a_fault(void **state)
+TEST_WITH(a_run_ends_before_a_fault, setup, teardown)
 {
 	struct av_mem_request req = {.key = TOP, .pd = PD, .addr = 1000, .length = 100};
 	struct av_span span;
@@ -346,7 +346,7 @@ static void a_run_ends_before_a_fault(void **state)
 	av_pin_end(span.pin);
 }
 
-static void a_part_of_a_plain_span(void **state)
+TEST_WITH(a_part_of_a_plain_span, setup, teardown)
 {
 	struct av_span span = {.local = memory, .addr = 77, .length = 100, .seg = &fake.seg};
 	struct av_run run;
@@ -379,7 +379,7 @@ static const struct {
 };
 
 /* The key gives the right, and its pieces must be writable for a change. */
-static void pieces_are_used_locally(void **state)
+TEST_WITH(pieces_are_used_locally, setup, teardown)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rights); i++) {
 		struct av_mem_request req = {.key = TOP,
@@ -414,7 +414,7 @@ struct damage {
 
 /* What a list says that cannot be true, where the second piece is looked for: refused, and nothing
  * else. */
-static void lists_that_lie(void **state)
+TEST_WITH(lists_that_lie, setup, teardown)
 {
 	const struct damage rows[] = {
 		{"no elements", 0, 100, LIST_AT, 60, 40, 70, AV_CHECK_KEY_PIECE},
@@ -450,7 +450,7 @@ static void lists_that_lie(void **state)
 	}
 }
 
-static void no_way_is_endless(void **state)
+TEST_WITH(no_way_is_endless, setup, teardown)
 {
 	list_at()->at[1].key = TOP;
 	list_at()->at[1].addr = 1060;
@@ -458,7 +458,7 @@ static void no_way_is_endless(void **state)
 }
 
 /* Of a context on another one's device, small keys in a list are the other's. */
-static void a_piece_of_an_origin_that_is_gone(void **state)
+TEST_WITH(a_piece_of_an_origin_that_is_gone, setup, teardown)
 {
 	const uint32_t own = (AV_IMPORT_KEYS + 1) << 8;
 
@@ -474,7 +474,7 @@ static void a_piece_of_an_origin_that_is_gone(void **state)
 }
 
 /* Key by key of a way to the bytes. */
-static void ways_have_a_greatest_length(void **state)
+TEST_WITH(ways_have_a_greatest_length, setup, teardown)
 {
 	for (uint32_t length = 1; length <= AV_KLM_DEPTH + 1; length++) {
 		uint32_t key = TOP;
@@ -502,23 +502,5 @@ static void ways_have_a_greatest_length(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(layouts),
-		cmocka_unit_test_setup_teardown(a_good_list, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_list_of_one, setup, teardown),
-		cmocka_unit_test_setup_teardown(pieces, setup, teardown),
-		cmocka_unit_test_setup_teardown(rounds_follow_each_other, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_run_has_so_many_pieces_and_keys, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_check_can_do_with_one_pin, setup, teardown),
-		cmocka_unit_test_setup_teardown(all_that_is_asked_for_is_checked, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_run_ends_before_a_fault, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_part_of_a_plain_span, setup, teardown),
-		cmocka_unit_test_setup_teardown(pieces_are_used_locally, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_piece_of_an_origin_that_is_gone, setup, teardown),
-		cmocka_unit_test_setup_teardown(ways_have_a_greatest_length, setup, teardown),
-		cmocka_unit_test_setup_teardown(lists_that_lie, setup, teardown),
-		cmocka_unit_test_setup_teardown(no_way_is_endless, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

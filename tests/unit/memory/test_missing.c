@@ -48,13 +48,13 @@ static void is_noted(enum av_check check, uint64_t where, const char *detail)
 		assert_string_equal(r->detail, detail);
 }
 
-static void nothing_is_missing(void **state)
+TEST_WITH(nothing_is_missing, set_up, tear_down)
 {
 	assert_false(av_missing_note(at(0) + 8, PAGES * page - 8, true));
 	assert_int_equal(av_diag_pending()->check, AV_CHECK_NONE);
 }
 
-static void a_hole_in_the_middle(void **state)
+TEST_WITH(a_hole_in_the_middle, set_up, tear_down)
 {
 	munmap(area + 3 * page, page);
 	assert_true(av_missing_note(at(0) + 8, PAGES * page - 8, true));
@@ -64,13 +64,13 @@ static void a_hole_in_the_middle(void **state)
 	is_noted(AV_CHECK_MEMORY_HOLE, at(3), "rw-p anonymous memory");
 }
 
-static void nothing_below(void **state)
+TEST_WITH(nothing_below, set_up, tear_down)
 {
 	assert_true(av_missing_note(8, 100, false));
 	is_noted(AV_CHECK_MEMORY_LOW, 0, NULL);
 }
 
-static void not_writable(void **state)
+TEST_WITH(not_writable, set_up, tear_down)
 {
 	mprotect(area + 5 * page, page, PROT_READ);
 	assert_false(av_missing_note(at(0), PAGES * page, false));
@@ -81,7 +81,7 @@ static void not_writable(void **state)
 }
 
 /* Pages behind the end of a file; a long name is cut at its beginning. */
-static void behind_the_file(void **state)
+TEST_WITH(behind_the_file, set_up, tear_down)
 {
 	char name[200], wanted[64];
 	int fd;
@@ -102,12 +102,5 @@ static void behind_the_file(void **state)
 
 int main(void)
 {
-#define WITH_AREA(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-	const struct CMUnitTest tests[] = {
-		WITH_AREA(nothing_is_missing), WITH_AREA(a_hole_in_the_middle),
-		WITH_AREA(nothing_below),      WITH_AREA(not_writable),
-		WITH_AREA(behind_the_file),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

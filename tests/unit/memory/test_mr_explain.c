@@ -218,7 +218,7 @@ static void expect_region(size_t i, uint32_t key)
 		fail_msg("row %zu: the region", i);
 }
 
-static void the_check_that_refused_a_key_is_named(void **state)
+TEST_WITH(the_check_that_refused_a_key_is_named, set_up, tear_down)
 {
 	seg->head->pid = PID;
 	for (size_t i = 0; i < AV_ARRAY_SIZE(keys); i++) {
@@ -246,7 +246,7 @@ static void the_check_that_refused_a_key_is_named(void **state)
 }
 
 /* The key that the index has in place of the one that is asked for. */
-static void the_key_of_today_is_told(void **state)
+TEST_WITH(the_key_of_today_is_told, set_up, tear_down)
 {
 	struct av_mem_request req = {
 		.key = make(WINDOW_OTHER_TAG), .pd = PD, .remote = true, .length = 1};
@@ -257,7 +257,7 @@ static void the_key_of_today_is_told(void **state)
 	assert_int_equal(refusals(req.key), 0);
 }
 
-static void a_fault_of_the_memory_is_none_of_the_key(void **state)
+TEST_WITH(a_fault_of_the_memory_is_none_of_the_key, set_up, tear_down)
 {
 	struct av_mem_request req = {.key = make(UMR),
 				     .pd = PD,
@@ -272,7 +272,7 @@ static void a_fault_of_the_memory_is_none_of_the_key(void **state)
 }
 
 /* A key that changes is no failure, and neither are commands in a payload. */
-static void what_is_no_refusal_is_not_noted(void **state)
+TEST_WITH(what_is_no_refusal_is_not_noted, set_up, tear_down)
 {
 	struct av_mem_request req = {.key = make(REGION), .pd = PD, .length = 1};
 
@@ -318,7 +318,7 @@ static enum av_check explain_list(const struct ibv_sge *sge, uint32_t count, uin
 	return found;
 }
 
-static void the_element_at_fault_is_found(void **state)
+TEST_WITH(the_element_at_fault_is_found, set_up, tear_down)
 {
 	uint32_t key[ELEMENTS];
 
@@ -354,7 +354,7 @@ static void the_element_at_fault_is_found(void **state)
 }
 
 /* The last part of an element is asked for with its own length. */
-static void an_element_is_cut_to_what_is_left(void **state)
+TEST_WITH(an_element_is_cut_to_what_is_left, set_up, tear_down)
 {
 	struct ibv_sge sge = {.lkey = make(REGION), .addr = BASE, .length = BYTES};
 
@@ -369,7 +369,7 @@ static void an_element_is_cut_to_what_is_left(void **state)
 }
 
 /* A count that cannot be is of a peer that has changed it. */
-static void a_list_has_no_more_elements_than_allowed(void **state)
+TEST_WITH(a_list_has_no_more_elements_than_allowed, set_up, tear_down)
 {
 	struct ibv_sge sge[AV_MAX_SGE + 1];
 	uint64_t bytes = AV_MAX_SGE * PAGE;
@@ -546,7 +546,7 @@ static void expect_looked_at(size_t i)
 		fail_msg("row %zu: kind %u, domain %u", i, r->region_kind, r->region_pd);
 }
 
-static void the_check_that_refused_a_bind_is_named(void **state)
+TEST_WITH(the_check_that_refused_a_bind_is_named, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(binds); i++) {
 		const struct av_flight_record *r = av_diag_pending();
@@ -573,7 +573,7 @@ static void the_check_that_refused_a_bind_is_named(void **state)
 
 /* --- an invalidation ------------------------------------------------------------- */
 
-static void a_key_that_cannot_be_invalidated(void **state)
+TEST_WITH(a_key_that_cannot_be_invalidated, set_up, tear_down)
 {
 	const struct av_flight_record *r = av_diag_pending();
 	struct av_window_bind what = {.rkey = NONE | 1, .pd = PD, .qpn = QPN};
@@ -596,7 +596,7 @@ static void a_key_that_cannot_be_invalidated(void **state)
 /* --- a table of nonsense --------------------------------------------------------- */
 
 /* A peer may have written anything to the place of no key. */
-static void zero_is_no_key(void **state)
+TEST_WITH(zero_is_no_key, set_up, tear_down)
 {
 	struct av_mem_request req = {.remote = true, .length = 1};
 	struct av_window_bind none = {.access = READ};
@@ -616,22 +616,7 @@ static void zero_is_no_key(void **state)
 	assert_true(noted(AV_CHECK_BIND_WINDOW, 0, 0));
 }
 
-#define WITH_A_HEAP(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		WITH_A_HEAP(the_check_that_refused_a_key_is_named),
-		WITH_A_HEAP(the_key_of_today_is_told),
-		WITH_A_HEAP(a_fault_of_the_memory_is_none_of_the_key),
-		WITH_A_HEAP(what_is_no_refusal_is_not_noted),
-		WITH_A_HEAP(the_element_at_fault_is_found),
-		WITH_A_HEAP(an_element_is_cut_to_what_is_left),
-		WITH_A_HEAP(a_list_has_no_more_elements_than_allowed),
-		WITH_A_HEAP(the_check_that_refused_a_bind_is_named),
-		WITH_A_HEAP(a_key_that_cannot_be_invalidated),
-		WITH_A_HEAP(zero_is_no_key),
-	};
-
-	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

@@ -36,7 +36,7 @@ static const struct {
 	{-LINE, LINE, false},	   {AREA, UINT64_MAX, false}, {AREA, AV_ODP_BYTES, true},
 };
 
-static void nodes_lie_in_their_area(void **state)
+TEST_WITH(nodes_lie_in_their_area, setup, teardown)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(offsets); i++) {
 		const uint8_t *node = av_node_at(&f.seg, offsets[i].offset, offsets[i].bytes),
@@ -72,7 +72,7 @@ static const struct {
 	{UINT64_MAX, 64, UINT64_MAX},
 };
 
-static void new_nodes_lie_behind_the_others(void **state)
+TEST_WITH(new_nodes_lie_behind_the_others, setup, teardown)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(takes); i++) {
 		bool room = takes[i].at != UINT64_MAX;
@@ -95,7 +95,7 @@ static const struct {
 	{PAGE, 2 * PAGE, PAGE, true},	{PAGE - 64, PAGE, 64, true},
 };
 
-static void a_full_file_system_has_no_nodes(void **state)
+TEST_WITH(a_full_file_system_has_no_nodes, setup, teardown)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(backed); i++) {
 		atomic_store(&f.seg.head->odp_brk, backed[i].used);
@@ -108,7 +108,7 @@ static void a_full_file_system_has_no_nodes(void **state)
 	}
 }
 
-static void each_page_of_a_node_is_there(void **state)
+TEST_WITH(each_page_of_a_node_is_there, setup, teardown)
 {
 	for (uint64_t bad = 0; bad < 4; bad++) {
 		uint8_t *page = (uint8_t *)f.seg.head + AREA + bad * PAGE;
@@ -120,7 +120,7 @@ static void each_page_of_a_node_is_there(void **state)
 	}
 }
 
-static void the_first_to_publish_wins(void **state)
+TEST_WITH(the_first_to_publish_wins, setup, teardown)
 {
 	_Atomic uint64_t where = 0;
 
@@ -134,15 +134,7 @@ static void the_first_to_publish_wins(void **state)
 	assert_int_equal(where, 0);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		CASE(nodes_lie_in_their_area),	       CASE(new_nodes_lie_behind_the_others),
-		CASE(a_full_file_system_has_no_nodes), CASE(each_page_of_a_node_is_there),
-		CASE(the_first_to_publish_wins),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -66,7 +66,7 @@ static uint64_t missing(uint64_t at, uint64_t len, bool write)
 	return av_odp_missing(&f.seg, (uintptr_t)memory + at, len, write);
 }
 
-static void a_miss_is_an_event(void **state)
+TEST_WITH(a_miss_is_an_event, setup, teardown)
 {
 	touch(PAGE - 1, 2, false, true, NULL);
 	expect("two pages", 1, 2, 0);
@@ -80,7 +80,7 @@ static void a_miss_is_an_event(void **state)
 	assert_int_equal(missing(0, 4 * PAGE, true), 3);
 }
 
-static void an_access_that_fails_makes_nothing_valid(void **state)
+TEST_WITH(an_access_that_fails_makes_nothing_valid, setup, teardown)
 {
 	touch(0, 1, false, false, NULL);
 	expect("a miss", 1, 0, 1);
@@ -93,7 +93,7 @@ static void an_access_that_fails_makes_nothing_valid(void **state)
 }
 
 /* To one run of memory, the parts of a message are one event together. */
-static void parts_of_a_message(void **state)
+TEST_WITH(parts_of_a_message, setup, teardown)
 {
 	struct av_odp_message message = {0}, other = {0};
 
@@ -121,12 +121,5 @@ static void parts_of_a_message(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_miss_is_an_event, setup, teardown),
-		cmocka_unit_test_setup_teardown(an_access_that_fails_makes_nothing_valid, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(parts_of_a_message, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -23,7 +23,7 @@ static const struct {
 	{"num_odp_mrs", true, true},
 };
 
-static void every_documented_counter_is_there(void **state)
+TEST(every_documented_counter_is_there)
 {
 	assert_int_equal(AV_ODP_COUNTER_N, sizeof(documented) / sizeof(documented[0]));
 	for (int i = 0; i < AV_ODP_COUNTER_N; i++) {
@@ -35,7 +35,7 @@ static void every_documented_counter_is_there(void **state)
 	}
 }
 
-static void counts_and_gauges(void **state)
+TEST(counts_and_gauges)
 {
 	struct fake_seg f;
 
@@ -59,7 +59,7 @@ static void counts_and_gauges(void **state)
 }
 
 /* Of a device that nobody has opened. */
-static void a_report_has_every_counter(void **state)
+TEST(a_report_has_every_counter)
 {
 	uint64_t value[AV_ODP_COUNTER_N + 1];
 
@@ -72,11 +72,5 @@ static void a_report_has_every_counter(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_documented_counter_is_there),
-		cmocka_unit_test(counts_and_gauges),
-		cmocka_unit_test(a_report_has_every_counter),
-	};
-
-	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

@@ -87,7 +87,7 @@ static void expect_counts(size_t i, uint32_t region, uint32_t implicit)
 		fail_msg("row %zu: the device", i);
 }
 
-static void each_page_is_counted_once(void **state)
+TEST_WITH(each_page_is_counted_once, set_up, tear_down)
 {
 	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(ranges); i++) {
 		size_t row = i / 2;
@@ -108,7 +108,7 @@ static void each_page_is_counted_once(void **state)
 }
 
 /* What does not begin and end with a page, and what has no bytes. */
-static void a_region_has_the_pages_that_it_touches(void **state)
+TEST_WITH(a_region_has_the_pages_that_it_touches, set_up, tear_down)
 {
 	uint32_t parts = create(AV_KEY_ODP, AT(3) + 100, PAGE), none = create(AV_KEY_ODP, AT(8), 0),
 		 byte = create(AV_KEY_ODP, AT(9) - 1, 1);
@@ -121,7 +121,7 @@ static void a_region_has_the_pages_that_it_touches(void **state)
 }
 
 /* A fault must not get slower with each region: the last ones are not found. */
-static void so_many_regions_are_looked_at(void **state)
+TEST_WITH(so_many_regions_are_looked_at, set_up, tear_down)
 {
 	uint32_t key[AV_ODP_REGION_LOOKS + 1];
 
@@ -167,7 +167,7 @@ static const struct {
 	{UINT32_MAX, 3, {0}, {0}, 0, 0},
 };
 
-static void an_eviction_takes_pages_of_regions(void **state)
+TEST_WITH(an_eviction_takes_pages_of_regions, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(evictions); i++) {
 		struct av_odp_eviction how = {
@@ -194,7 +194,7 @@ static void an_eviction_takes_pages_of_regions(void **state)
 }
 
 /* An implicit region loses all that is valid, however few pages are wanted. */
-static void an_implicit_region_is_evicted_entirely(void **state)
+TEST_WITH(an_implicit_region_is_evicted_entirely, set_up, tear_down)
 {
 	struct av_odp_eviction how = {.pages = 1, .chance = choose, .arg = &chance};
 
@@ -210,7 +210,7 @@ static void an_implicit_region_is_evicted_entirely(void **state)
  * Behind a chunk that is not there, its first and its last key; and none that has ended. A chunk
  * that is nowhere has none.
  */
-static void every_key_is_looked_at(void **state)
+TEST_WITH(every_key_is_looked_at, set_up, tear_down)
 {
 	const struct av_odp_eviction all = {.pages = UINT32_MAX};
 	const uint32_t index[] = {2 * AV_KEY_CHUNK, 3 * AV_KEY_CHUNK - 1, 2 * AV_KEY_CHUNK + 1};
@@ -233,18 +233,7 @@ static void every_key_is_looked_at(void **state)
 	assert_true(!is_valid(0) && !is_valid(10) && is_valid(20));
 }
 
-#define WITH_A_HEAP(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		WITH_A_HEAP(each_page_is_counted_once),
-		WITH_A_HEAP(a_region_has_the_pages_that_it_touches),
-		WITH_A_HEAP(so_many_regions_are_looked_at),
-		WITH_A_HEAP(an_eviction_takes_pages_of_regions),
-		WITH_A_HEAP(an_implicit_region_is_evicted_entirely),
-		WITH_A_HEAP(every_key_is_looked_at),
-	};
-
-	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

@@ -64,7 +64,7 @@ static const struct {
 	{{{AV_KEY_ODP, 0, SIZE_MAX}, {AV_KEY_REGION, AT(10), 5 * PAGE}}, PAGES},
 };
 
-static void each_page_in_use_is_counted_once(void **state)
+TEST_WITH(each_page_in_use_is_counted_once, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		fake_heap_close(&heap);
@@ -80,7 +80,7 @@ static void each_page_in_use_is_counted_once(void **state)
 	}
 }
 
-static void it_falls_with_the_pages_and_with_the_region(void **state)
+TEST_WITH(it_falls_with_the_pages_and_with_the_region, set_up, tear_down)
 {
 	uint32_t whole = create(AV_KEY_ODP, 0, SIZE_MAX);
 
@@ -116,7 +116,7 @@ static void *invalidate_often(void *unused)
 	return NULL;
 }
 
-static void races_leave_nothing_behind(void **state)
+TEST_WITH(races_leave_nothing_behind, set_up, tear_down)
 {
 	pthread_t thread[4];
 
@@ -134,15 +134,7 @@ static void races_leave_nothing_behind(void **state)
 	assert_int_equal(av_odp_implicit_pages(seg), 0);
 }
 
-#define WITH_HEAP(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		WITH_HEAP(each_page_in_use_is_counted_once),
-		WITH_HEAP(it_falls_with_the_pages_and_with_the_region),
-		WITH_HEAP(races_leave_nothing_behind),
-	};
-
-	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

@@ -25,7 +25,7 @@ static void faults_child(const void *arg)
 	CHECK_EQUAL(counted(&f, AV_ODP_COUNT_FAILED_RESOLUTIONS), 0);
 }
 
-static void faults_are_counted(void **state)
+TEST(faults_are_counted)
 {
 	as_both(faults_child, NULL);
 }
@@ -50,7 +50,7 @@ static void failures_child(const void *arg)
 	CHECK_EQUAL(counted(&f, AV_ODP_COUNT_FAULT_PAGES), PAGES + 1);
 }
 
-static void what_cannot_be_resolved_is_counted(void **state)
+TEST(what_cannot_be_resolved_is_counted)
 {
 	as_both(failures_child, NULL);
 }
@@ -73,7 +73,7 @@ static void contention_child(const void *arg)
 	CHECK(is_valid(p));
 }
 
-static void an_invalidation_during_a_fault_is_a_contention(void **state)
+TEST(an_invalidation_during_a_fault_is_a_contention)
 {
 	as_both(contention_child, NULL);
 }
@@ -127,21 +127,14 @@ static void exact_child(const void *arg)
 	CHECK_EQUAL(counted(&f, AV_ODP_COUNT_CONTENTIONS), 0);
 }
 
-static void an_access_after_an_unmap_is_never_too_early(void **state)
+TEST(an_access_after_an_unmap_is_never_too_early)
 {
 	as_both(exact_child, NULL);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(faults_are_counted),
-		cmocka_unit_test(what_cannot_be_resolved_is_counted),
-		cmocka_unit_test(an_invalidation_during_a_fault_is_a_contention),
-		cmocka_unit_test(an_access_after_an_unmap_is_never_too_early),
-	};
-
 	if (!can_watch())
 		return 77;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

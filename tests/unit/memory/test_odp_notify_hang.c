@@ -59,7 +59,7 @@ static void hang_child(const void *arg)
 	CHECK(counted(&f, AV_ODP_COUNT_INVALIDATIONS) > 0);
 }
 
-static void threads_that_unmap_do_not_hang(void **state)
+TEST(threads_that_unmap_do_not_hang)
 {
 	as_both(hang_child, NULL);
 }
@@ -76,19 +76,14 @@ static void stopped_child(const void *arg)
 	CHECK(av_now_ns() - start < 20000000000u);
 }
 
-static void a_stopped_owner_stops_nobody(void **state)
+TEST(a_stopped_owner_stops_nobody)
 {
 	in_child(stopped_child, NULL, false);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(threads_that_unmap_do_not_hang),
-		cmocka_unit_test(a_stopped_owner_stops_nobody),
-	};
-
 	if (!can_watch())
 		return 77;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -44,7 +44,7 @@ static void close_child(const void *arg)
 	CHECK(WAIT_UNTIL(entries_of("/proc/self/fd") <= fds, 30000));
 }
 
-static void the_last_context_leaves_nothing_behind(void **state)
+TEST(the_last_context_leaves_nothing_behind)
 {
 	as_both(close_child, NULL);
 }
@@ -67,7 +67,7 @@ static void two_contexts_child(const void *arg)
 	CHECK_EQUAL(counted(&g, AV_ODP_COUNT_INVALIDATION_PAGES), 2);
 }
 
-static void every_context_hears_of_it(void **state)
+TEST(every_context_hears_of_it)
 {
 	as_both(two_contexts_child, NULL);
 }
@@ -104,7 +104,7 @@ static void fork_child(const void *arg)
 	check_only_invalid(p, 0, PAGES);
 }
 
-static void a_forked_child_is_somebody_else(void **state)
+TEST(a_forked_child_is_somebody_else)
 {
 	as_both(fork_child, NULL);
 }
@@ -130,7 +130,7 @@ static void closed_child(const void *arg)
 	CHECK(fcntl(uffd, F_GETFD) >= 0);
 }
 
-static void a_program_may_close_our_descriptor(void **state)
+TEST(a_program_may_close_our_descriptor)
 {
 	as_both(closed_child, NULL);
 }
@@ -151,7 +151,7 @@ static void short_child(const void *arg)
 	CHECK(access_at(p, PAGES * PAGE, true) && munmap(p, PAGES * PAGE) == 0 && !is_valid(p));
 }
 
-static void without_descriptors_it_is_tried_again(void **state)
+TEST(without_descriptors_it_is_tried_again)
 {
 	as_both(short_child, NULL);
 }
@@ -167,23 +167,14 @@ static void amid_child(const void *arg)
 	}
 }
 
-static void a_context_leaves_no_round_open(void **state)
+TEST(a_context_leaves_no_round_open)
 {
 	as_both(amid_child, NULL);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_last_context_leaves_nothing_behind),
-		cmocka_unit_test(every_context_hears_of_it),
-		cmocka_unit_test(a_forked_child_is_somebody_else),
-		cmocka_unit_test(a_program_may_close_our_descriptor),
-		cmocka_unit_test(without_descriptors_it_is_tried_again),
-		cmocka_unit_test(a_context_leaves_no_round_open),
-	};
-
 	if (!can_watch())
 		return 77;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -57,18 +57,14 @@ static void peer_child(const void *arg)
 	CHECK_EQUAL(counted(&f, AV_ODP_COUNT_INVALIDATIONS), 2);
 }
 
-static void what_a_peer_resolves_is_watched_too(void **state)
+TEST(what_a_peer_resolves_is_watched_too)
 {
 	as_both(peer_child, NULL);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_a_peer_resolves_is_watched_too),
-	};
-
 	if (!can_watch())
 		return 77;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -30,7 +30,7 @@ static void busy_child(const void *arg)
 	CHECK(!is_valid(p));
 }
 
-static void the_program_may_watch_its_memory_itself(void **state)
+TEST(the_program_may_watch_its_memory_itself)
 {
 	as_both(busy_child, NULL);
 }
@@ -53,7 +53,7 @@ static void shm_child(const void *arg)
 	CHECK_EQUAL(counted(&f, AV_ODP_COUNT_FAILED_RESOLUTIONS), 1);
 }
 
-static void detached_memory_is_found_out(void **state)
+TEST(detached_memory_is_found_out)
 {
 	as_both(shm_child, NULL);
 }
@@ -74,20 +74,14 @@ static void unwatched_child(const void *arg)
 	CHECK_EQUAL(counted(&f, AV_ODP_COUNT_INVALIDATIONS), 0);
 }
 
-static void nothing_watched_nothing_lost(void **state)
+TEST(nothing_watched_nothing_lost)
 {
 	as_both(unwatched_child, NULL);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_program_may_watch_its_memory_itself),
-		cmocka_unit_test(detached_memory_is_found_out),
-		cmocka_unit_test(nothing_watched_nothing_lost),
-	};
-
 	if (!can_watch())
 		return 77;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -95,7 +95,7 @@ static void check_counts(uint64_t handled, uint64_t pages)
 
 /* --- what becomes valid ---------------------------------------------------------- */
 
-static void prefetch_is_for_reading(void **state)
+TEST_WITH(prefetch_is_for_reading, setup, teardown)
 {
 	assert_int_equal(advise(room + PAGE + 5, 3 * PAGE, READ, true), 0);
 	assert_int_equal(missing(room + PAGE, 4 * PAGE, false), 0);
@@ -108,7 +108,7 @@ static void prefetch_is_for_reading(void **state)
 	check_counts(2, PAGES);
 }
 
-static void prefetch_write_is_for_both(void **state)
+TEST_WITH(prefetch_write_is_for_both, setup, teardown)
 {
 	struct av_odp_access access;
 
@@ -121,7 +121,7 @@ static void prefetch_write_is_for_both(void **state)
 	check_counts(1, PAGES);
 }
 
-static void no_fault_takes_what_is_there(void **state)
+TEST_WITH(no_fault_takes_what_is_there, setup, teardown)
 {
 	room[2 * PAGE] = room[3 * PAGE] = room[7 * PAGE] = 1;
 	assert_int_equal(advise(room + 1, PAGES * PAGE - 1, NO_FAULT, true), 0);
@@ -135,7 +135,7 @@ static void no_fault_takes_what_is_there(void **state)
 	check_counts(1, 3);
 }
 
-static void no_fault_in_much(void **state)
+TEST_WITH(no_fault_in_much, setup, teardown)
 {
 	uint64_t bytes = 64 << 20;
 	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -150,7 +150,7 @@ static void no_fault_in_much(void **state)
 }
 
 /* As many runs as the kernel tells at a time, and nothing behind them. */
-static void no_fault_in_as_many_runs_as_fit(void **state)
+TEST_WITH(no_fault_in_as_many_runs_as_fit, setup, teardown)
 {
 	uint64_t bytes = 3 * AV_PAGE_RUNS * PAGE;
 	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -163,7 +163,7 @@ static void no_fault_in_as_many_runs_as_fit(void **state)
 	munmap(p, bytes);
 }
 
-static void pieces_are_joined(void **state)
+TEST_WITH(pieces_are_joined, setup, teardown)
 {
 	uint64_t bytes = 150ull << 20; /* of the zero page: reading costs no memory */
 	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -177,7 +177,7 @@ static void pieces_are_joined(void **state)
 }
 
 /* Its device uses the host's page tables. */
-static void without_a_table_there_is_nothing_to_do(void **state)
+TEST_WITH(without_a_table_there_is_nothing_to_do, setup, teardown)
 {
 	f.seg.head->switches = AV_SWITCH_BIT(AV_SWITCH_CAPI);
 	assert_int_equal(advise(room, PAGE, WRITE, true), 0);
@@ -185,7 +185,7 @@ static void without_a_table_there_is_nothing_to_do(void **state)
 	check_counts(0, 0);
 }
 
-static void nothing_to_do(void **state)
+TEST_WITH(nothing_to_do, setup, teardown)
 {
 	assert_int_equal(advise(NULL, 0, WRITE, true), 0);
 	check_counts(1, 0);
@@ -201,7 +201,7 @@ static void check_refused(const uint8_t *p, uint64_t len)
 	check_counts(0, 0);
 }
 
-static void what_is_not_mapped(void **state)
+TEST_WITH(what_is_not_mapped, setup, teardown)
 {
 	check_refused(room - PAGE, PAGE);
 	check_refused(room - 1, 2);
@@ -215,7 +215,7 @@ static void what_is_not_mapped(void **state)
 	check_refused(room, PAGE);
 }
 
-static void what_is_read_only(void **state)
+TEST_WITH(what_is_read_only, setup, teardown)
 {
 	assert_int_equal(mprotect(room, PAGES * PAGE, PROT_READ), 0);
 	assert_int_equal(advise(room, PAGE, WRITE, true), EFAULT);
@@ -226,7 +226,7 @@ static void what_is_read_only(void **state)
 	check_counts(2, 1);
 }
 
-static void what_is_beyond_its_file(void **state)
+TEST_WITH(what_is_beyond_its_file, setup, teardown)
 {
 	int fd = memfd_create("short", MFD_CLOEXEC);
 	uint8_t *p = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -239,7 +239,7 @@ static void what_is_beyond_its_file(void **state)
 	close(fd);
 }
 
-static void ranges_before_a_failure_stay(void **state)
+TEST_WITH(ranges_before_a_failure_stay, setup, teardown)
 {
 	struct av_odp_range range[3] = {
 		{(uintptr_t)room, 2 * PAGE},
@@ -255,7 +255,7 @@ static void ranges_before_a_failure_stay(void **state)
 
 /* --- later ----------------------------------------------------------------------- */
 
-static void later_is_soon(void **state)
+TEST_WITH(later_is_soon, setup, teardown)
 {
 	assert_int_equal(advise(room, PAGES * PAGE, WRITE, false), 0);
 	av_odp_quiesce(&f.seg);
@@ -264,7 +264,7 @@ static void later_is_soon(void **state)
 }
 
 /* What takes a while has been begun, but not done, when it is asked for. */
-static void later_is_waited_for(void **state)
+TEST_WITH(later_is_waited_for, setup, teardown)
 {
 	uint64_t bytes = 150ull << 20; /* of the zero page */
 	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -277,7 +277,7 @@ static void later_is_waited_for(void **state)
 	munmap(p, bytes);
 }
 
-static void later_failures_are_not_seen(void **state)
+TEST_WITH(later_failures_are_not_seen, setup, teardown)
 {
 	assert_int_equal(advise(room - PAGE, PAGE, WRITE, false), 0);
 	assert_int_equal(advise(room, PAGE, WRITE, false), 0);
@@ -286,7 +286,7 @@ static void later_failures_are_not_seen(void **state)
 }
 
 /* Holes among many ranges: the others are prefetched, but the call has not succeeded. */
-static void later_goes_on_behind_a_failure(void **state)
+TEST_WITH(later_goes_on_behind_a_failure, setup, teardown)
 {
 	static const enum ib_uverbs_advise_mr_advice all[] = {READ, WRITE, NO_FAULT};
 
@@ -308,7 +308,7 @@ static void later_goes_on_behind_a_failure(void **state)
 	}
 }
 
-static void more_than_the_queue_holds(void **state)
+TEST_WITH(more_than_the_queue_holds, setup, teardown)
 {
 	for (uint64_t i = 0; i < 500; i++)
 		assert_int_equal(advise(room + i % PAGES * PAGE, PAGE, READ, false), 0);
@@ -339,7 +339,7 @@ static bool is_there_a_thread(void)
 	return ret;
 }
 
-static void the_thread_ends_and_comes_again(void **state)
+TEST_WITH(the_thread_ends_and_comes_again, setup, teardown)
 {
 	for (unsigned int i = 0; i < 2; i++) {
 		assert_int_equal(advise(room + i * PAGE, PAGE, WRITE, false), 0);
@@ -350,7 +350,7 @@ static void the_thread_ends_and_comes_again(void **state)
 }
 
 /* The child has neither the thread nor what was queued. */
-static void a_forked_child_begins_anew(void **state)
+TEST_WITH(a_forked_child_begins_anew, setup, teardown)
 {
 	int status;
 	pid_t pid;
@@ -390,7 +390,7 @@ static void *disturb(void *arg)
 }
 
 /* Restarted, counted, and in the end done: advice is not held up for ever, nor does it fail. */
-static void restarts_are_counted(void **state)
+TEST_WITH(restarts_are_counted, setup, teardown)
 {
 	uint64_t end = av_now_ns() + 60000000000u;
 	pthread_t t;
@@ -410,7 +410,7 @@ static void restarts_are_counted(void **state)
 	assert_int_equal(missing(room, PAGES * PAGE, true), 0);
 }
 
-static void pages_that_were_thrown_away_are_not_valid(void **state)
+TEST_WITH(pages_that_were_thrown_away_are_not_valid, setup, teardown)
 {
 	uint64_t before;
 
@@ -447,7 +447,7 @@ static void *compare(void *arg)
 }
 
 /* Who sees a prefetch sees its two pages: the moment between the two is looked for often. */
-static void pages_are_counted_before_their_prefetch(void **state)
+TEST_WITH(pages_are_counted_before_their_prefetch, setup, teardown)
 {
 	pthread_t t;
 
@@ -479,7 +479,7 @@ static void *advise_on_and_on(void *much)
 }
 
 /* Only for the advice that was given before. */
-static void the_end_of_a_region_does_not_wait_for_the_next_advice(void **state)
+TEST_WITH(the_end_of_a_region_does_not_wait_for_the_next_advice, setup, teardown)
 {
 	void *much = mmap(NULL, MUCH, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	pthread_t t;
@@ -497,35 +497,7 @@ static void the_end_of_a_region_does_not_wait_for_the_next_advice(void **state)
 	munmap(much, MUCH);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		CASE(prefetch_is_for_reading),
-		CASE(prefetch_write_is_for_both),
-		CASE(no_fault_takes_what_is_there),
-		CASE(no_fault_in_much),
-		CASE(no_fault_in_as_many_runs_as_fit),
-		CASE(pieces_are_joined),
-		CASE(nothing_to_do),
-		CASE(without_a_table_there_is_nothing_to_do),
-		CASE(what_is_not_mapped),
-		CASE(what_is_read_only),
-		CASE(what_is_beyond_its_file),
-		CASE(ranges_before_a_failure_stay),
-		CASE(later_is_soon),
-		CASE(later_is_waited_for),
-		CASE(later_failures_are_not_seen),
-		CASE(later_goes_on_behind_a_failure),
-		CASE(more_than_the_queue_holds),
-		CASE(the_thread_ends_and_comes_again),
-		CASE(a_forked_child_begins_anew),
-		CASE(restarts_are_counted),
-		CASE(pages_that_were_thrown_away_are_not_valid),
-		CASE(pages_are_counted_before_their_prefetch),
-		CASE(the_end_of_a_region_does_not_wait_for_the_next_advice),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

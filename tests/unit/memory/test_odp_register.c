@@ -126,7 +126,7 @@ static const struct {
 	{false, {EINVAL, FOREVER}, 0, false, false, LOOKS},
 };
 
-static void each_refusal_has_its_meaning(void **state)
+TEST_WITH(each_refusal_has_its_meaning, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		uint64_t addr;
@@ -146,7 +146,7 @@ static void each_refusal_has_its_meaning(void **state)
 }
 
 /* What was watched is remembered, and so is what cannot be. */
-static void an_answer_is_remembered(void **state)
+TEST_WITH(an_answer_is_remembered, set_up, tear_down)
 {
 	for (unsigned int refused = 0; refused < 2; refused++) {
 		map(false);
@@ -162,7 +162,7 @@ static void an_answer_is_remembered(void **state)
 }
 
 /* A program may have closed its standard input. */
-static void any_descriptor_is_good(void **state)
+TEST_WITH(any_descriptor_is_good, set_up, tear_down)
 {
 	int saved;
 
@@ -177,15 +177,7 @@ static void any_descriptor_is_good(void **state)
 	munmap(pages, PAGES * PAGE);
 }
 
-#define WITH_A_NUMBER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		WITH_A_NUMBER(each_refusal_has_its_meaning),
-		WITH_A_NUMBER(an_answer_is_remembered),
-		WITH_A_NUMBER(any_descriptor_is_good),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -62,7 +62,7 @@ static uint64_t model_op(char op, uint32_t first, uint32_t last, bool write)
 	return n;
 }
 
-static void behaves_like_a_bitmap(void **state)
+TEST_WITH(behaves_like_a_bitmap, setup, teardown)
 {
 	for (int i = 0; i < 20000; i++) {
 		uint32_t most = random_below(4) ? 40 * PAGE : MODEL_PAGES * PAGE;
@@ -87,7 +87,7 @@ static void behaves_like_a_bitmap(void **state)
 
 /* --- edges ----------------------------------------------------------------------- */
 
-static void writing_includes_reading(void **state)
+TEST_WITH(writing_includes_reading, setup, teardown)
 {
 	assert_int_equal(fill(PAGE, PAGE, false), 1);
 	assert_int_equal(av_odp_missing(&f.seg, PAGE, 1, true), 1);
@@ -97,7 +97,7 @@ static void writing_includes_reading(void **state)
 	assert_int_equal(av_odp_clear(&f.seg, PAGE, 1), 1);
 }
 
-static void empty_ranges_are_hits(void **state)
+TEST_WITH(empty_ranges_are_hits, setup, teardown)
 {
 	uint64_t stamp, fresh;
 
@@ -109,7 +109,7 @@ static void empty_ranges_are_hits(void **state)
 	assert_true(av_odp_mark(&f.seg, UINT64_MAX, 0, true, stamp, &fresh));
 }
 
-static void pages_touched_are_counted(void **state)
+TEST_WITH(pages_touched_are_counted, setup, teardown)
 {
 	assert_int_equal(av_odp_pages(PAGE - 1, 2), 2);
 	assert_int_equal(av_odp_pages(PAGE, PAGE), 1);
@@ -118,7 +118,7 @@ static void pages_touched_are_counted(void **state)
 	assert_int_equal(av_odp_pages(UINT64_MAX - 1, 100), 1);
 }
 
-static void little_in_much_is_cleared_cheaply(void **state)
+TEST_WITH(little_in_much_is_cleared_cheaply, setup, teardown)
 {
 	assert_int_equal(fill(0x1000, 1, true), 1);
 	assert_int_equal(fill(1ull << 40, 3 * PAGE, false), 3);
@@ -131,7 +131,7 @@ static void little_in_much_is_cleared_cheaply(void **state)
 	assert_int_equal(av_odp_clear(&f.seg, 0, UINT64_MAX), 0);
 }
 
-static void beyond_47_bits_nothing_is_valid(void **state)
+TEST_WITH(beyond_47_bits_nothing_is_valid, setup, teardown)
 {
 	uint64_t end = 1ull << 47, stamp, fresh;
 
@@ -147,7 +147,7 @@ static void beyond_47_bits_nothing_is_valid(void **state)
 /* --- no room, nonsense ----------------------------------------------------------- */
 
 /* What is behind the last node of the root is no node, whatever is there. */
-static void behind_the_last_page_is_none(void **state)
+TEST_WITH(behind_the_last_page_is_none, setup, teardown)
 {
 	const uint64_t top = 1ull << 47, first = top - (1ull << 34);
 	struct av_odp_root *root;
@@ -168,7 +168,7 @@ static void behind_the_last_page_is_none(void **state)
 }
 
 /* All of a leaf, and nothing beside it. */
-static void leaves_lie_beside_other_nodes(void **state)
+TEST_WITH(leaves_lie_beside_other_nodes, setup, teardown)
 {
 	uint64_t at[6];
 
@@ -188,7 +188,7 @@ static void leaves_lie_beside_other_nodes(void **state)
 			assert_int_equal(((const uint8_t *)f.seg.head)[at[i] + n], 0);
 }
 
-static void a_full_area_is_no_node(void **state)
+TEST_WITH(a_full_area_is_no_node, setup, teardown)
 {
 	uint64_t stamp;
 
@@ -202,7 +202,7 @@ static void a_full_area_is_no_node(void **state)
 }
 
 /* Memory beyond the end of the file faults as memory of a full file system does. */
-static void a_full_file_system_is_no_node_and_uses_nothing_up(void **state)
+TEST_WITH(a_full_file_system_is_no_node_and_uses_nothing_up, setup, teardown)
 {
 	uint64_t stamp, before;
 
@@ -216,7 +216,7 @@ static void a_full_file_system_is_no_node_and_uses_nothing_up(void **state)
 	assert_int_equal(atomic_load(&f.seg.head->odp_brk), before);
 }
 
-static void nonsense_is_no_node(void **state)
+TEST_WITH(nonsense_is_no_node, setup, teardown)
 {
 	static const uint64_t offset[] = {1,
 					  64,
@@ -251,7 +251,7 @@ static void nonsense_is_no_node(void **state)
 
 /* --- stamps ---------------------------------------------------------------------- */
 
-static void a_stamp_is_of_its_range(void **state)
+TEST_WITH(a_stamp_is_of_its_range, setup, teardown)
 {
 	uint64_t addr = 5 * AV_ODP_LEAF_SPAN - PAGE, stamp, fresh;
 
@@ -275,7 +275,7 @@ static void a_stamp_is_of_its_range(void **state)
 /* Each thread owns every fourth page, so that all of them share words, leaves and the making of
  * nodes. */
 /* Also where pages were invalidated before, however the range lies in its leaves. */
-static void a_stamp_is_taken_and_compared_alike(void **state)
+TEST_WITH(a_stamp_is_taken_and_compared_alike, setup, teardown)
 {
 	static const uint64_t pages[][2] = {{0, 1}, {0, 2048}, {2046, 4}, {2047, 2}, {4000, 3000}};
 
@@ -313,7 +313,7 @@ static void *own_pages(void *arg)
 	return NULL;
 }
 
-static void threads_do_not_disturb_each_other(void **state)
+TEST_WITH(threads_do_not_disturb_each_other, setup, teardown)
 {
 	pthread_t t[THREADS];
 
@@ -340,7 +340,7 @@ static void *invalidator(void *arg)
 }
 
 /* A page that was read before it was exchanged is never left valid. */
-static void what_is_valid_is_what_was_seen(void **state)
+TEST_WITH(what_is_valid_is_what_was_seen, setup, teardown)
 {
 	pthread_t t;
 
@@ -362,27 +362,7 @@ static void what_is_valid_is_what_was_seen(void **state)
 	pthread_barrier_destroy(&barrier);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		CASE(behaves_like_a_bitmap),
-		CASE(writing_includes_reading),
-		CASE(empty_ranges_are_hits),
-		CASE(pages_touched_are_counted),
-		CASE(little_in_much_is_cleared_cheaply),
-		CASE(beyond_47_bits_nothing_is_valid),
-		CASE(behind_the_last_page_is_none),
-		CASE(leaves_lie_beside_other_nodes),
-		CASE(a_full_area_is_no_node),
-		CASE(a_full_file_system_is_no_node_and_uses_nothing_up),
-		CASE(nonsense_is_no_node),
-		CASE(a_stamp_is_of_its_range),
-		CASE(a_stamp_is_taken_and_compared_alike),
-		CASE(threads_do_not_disturb_each_other),
-		CASE(what_is_valid_is_what_was_seen),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

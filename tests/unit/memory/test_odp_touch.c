@@ -58,7 +58,7 @@ static const struct {
 	{6 * PAGE, 2 * PAGE, false, EFAULT, 0, 0}, /* known at once */
 };
 
-static void the_pages_of_the_range_are_touched(void **state)
+TEST_WITH(the_pages_of_the_range_are_touched, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		struct av_odp_range range = {(uintptr_t)room + rows[i].off, rows[i].len};
@@ -79,7 +79,7 @@ static void the_pages_of_the_range_are_touched(void **state)
 	}
 }
 
-static void what_is_beyond_its_file_is_a_fault(void **state)
+TEST_WITH(what_is_beyond_its_file_is_a_fault, set_up, tear_down)
 {
 	int fd = memfd_create("short", MFD_CLOEXEC);
 	uint8_t *p = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -95,7 +95,7 @@ static void what_is_beyond_its_file_is_a_fault(void **state)
 }
 
 /* There is no memory, or it is broken: to touch it would not help. */
-static void other_answers_are_final(void **state)
+TEST_WITH(other_answers_are_final, set_up, tear_down)
 {
 	static const int answers[][2] = {{ENOMEM, ENOMEM}, {EFAULT, EFAULT}, {EHWPOISON, EFAULT}};
 	struct av_odp_range range = {(uintptr_t)room, PAGE};
@@ -109,15 +109,7 @@ static void other_answers_are_final(void **state)
 	}
 }
 
-#define WITH_PAGES(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		WITH_PAGES(the_pages_of_the_range_are_touched),
-		WITH_PAGES(what_is_beyond_its_file_is_a_fault),
-		WITH_PAGES(other_answers_are_final),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -75,7 +75,7 @@ static const struct {
 	{HOLE, 0, 0, true, false},
 };
 
-static void a_range_is_watched_if_all_of_it_is_there(void **state)
+TEST_WITH(a_range_is_watched_if_all_of_it_is_there, set_up, tear_down)
 {
 	if (av_odp_uffd() < 0 || SANITIZED)
 		skip();
@@ -94,7 +94,7 @@ static void a_range_is_watched_if_all_of_it_is_there(void **state)
 }
 
 /* Each of several mappings: the listener hears of what happens to the last one. */
-static void each_mapping_of_a_range_is_watched(void **state)
+TEST_WITH(each_mapping_of_a_range_is_watched, set_up, tear_down)
 {
 	uint64_t stamp;
 
@@ -118,7 +118,7 @@ static const struct {
 	bool vm_refused, no_process, watched;
 } peers[] = {{false, false, true}, {true, false, false}, {false, true, false}};
 
-static void a_peer_watches_with_the_owners_descriptor(void **state)
+TEST_WITH(a_peer_watches_with_the_owners_descriptor, set_up, tear_down)
 {
 	uint64_t stamp;
 
@@ -151,7 +151,7 @@ static void a_peer_watches_with_the_owners_descriptor(void **state)
 
 /* --- what is remembered ---------------------------------------------------------- */
 
-static void what_was_unmapped_is_looked_at_again(void **state)
+TEST_WITH(what_was_unmapped_is_looked_at_again, set_up, tear_down)
 {
 	struct av_odp_root *root = av_odp_root(&f.seg);
 
@@ -170,7 +170,7 @@ static void what_was_unmapped_is_looked_at_again(void **state)
 }
 
 /* Of the last four mappings. */
-static void four_mappings_are_remembered(void **state)
+TEST_WITH(four_mappings_are_remembered, set_up, tear_down)
 {
 	const unsigned int first[] = {PRIVATE, READ_ONLY, SHARED};
 
@@ -189,7 +189,7 @@ static void four_mappings_are_remembered(void **state)
 
 /* --- what is not ----------------------------------------------------------------- */
 
-static void nobody_watches(void **state)
+TEST_WITH(nobody_watches, set_up, tear_down)
 {
 	struct fake_seg g;
 
@@ -201,7 +201,7 @@ static void nobody_watches(void **state)
 	fake_close(&g);
 }
 
-static void what_is_to_be_exchanged_is_not_watched(void **state)
+TEST_WITH(what_is_to_be_exchanged_is_not_watched, set_up, tear_down)
 {
 	if (av_odp_uffd() < 0)
 		skip();
@@ -213,7 +213,7 @@ static void what_is_to_be_exchanged_is_not_watched(void **state)
 }
 
 /* What stays in a segment when its context is closed is exchanged later: others may watch it. */
-static void a_closed_context_has_it_watched_for_others(void **state)
+TEST_WITH(a_closed_context_has_it_watched_for_others, set_up, tear_down)
 {
 	struct fake_seg g;
 	uint64_t stamp;
@@ -235,20 +235,7 @@ static void a_closed_context_has_it_watched_for_others(void **state)
 	fake_close(&g);
 }
 
-#define WITH_PAGES(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		WITH_PAGES(a_range_is_watched_if_all_of_it_is_there),
-		WITH_PAGES(each_mapping_of_a_range_is_watched),
-		WITH_PAGES(a_peer_watches_with_the_owners_descriptor),
-		WITH_PAGES(what_was_unmapped_is_looked_at_again),
-		WITH_PAGES(four_mappings_are_remembered),
-		WITH_PAGES(nobody_watches),
-		WITH_PAGES(what_is_to_be_exchanged_is_not_watched),
-		WITH_PAGES(a_closed_context_has_it_watched_for_others),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

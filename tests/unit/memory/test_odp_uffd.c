@@ -53,7 +53,7 @@ int ioctl(int fd, unsigned long request, ...)
 
 /* --- contexts -------------------------------------------------------------------- */
 
-static void contexts_come_and_go(void **state)
+TEST_WITH(contexts_come_and_go, set_up, tear_down)
 {
 	assert_int_equal(av_odp_context_slots(), 0);
 	for (uint32_t i = 0; i < CONTEXTS; i++) {
@@ -74,7 +74,7 @@ static void contexts_come_and_go(void **state)
 	}
 }
 
-static void there_is_room_for_all_contexts_and_no_more(void **state)
+TEST_WITH(there_is_room_for_all_contexts_and_no_more, set_up, tear_down)
 {
 	static struct av_seg many[AV_REF_SLOTS];
 
@@ -86,7 +86,7 @@ static void there_is_room_for_all_contexts_and_no_more(void **state)
 	assert_false(av_odp_context_add(&segs[0]));
 }
 
-static void every_context_forgets_what_was_watched(void **state)
+TEST_WITH(every_context_forgets_what_was_watched, set_up, tear_down)
 {
 	struct fake_seg f[2];
 
@@ -104,7 +104,7 @@ static void every_context_forgets_what_was_watched(void **state)
 	}
 }
 
-static void a_forked_child_begins_anew(void **state)
+TEST_WITH(a_forked_child_begins_anew, set_up, tear_down)
 {
 	uint64_t begin = 5 * PAGE, end = 6 * PAGE;
 	int fd = av_odp_uffd();
@@ -137,7 +137,7 @@ static const struct {
 	{3 * PAGE, 6 * PAGE, false}, {4 * PAGE, 7 * PAGE, false}, {0, 0, false},
 };
 
-static void only_the_expected_unmapping_is_ignored(void **state)
+TEST_WITH(only_the_expected_unmapping_is_ignored, set_up, tear_down)
 {
 	av_odp_expect(4 * PAGE, 2 * PAGE);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(unmappings); i++)
@@ -174,7 +174,7 @@ static void *end_round(void *arg)
 }
 
 /* The listener may still be handling what it has read. */
-static void the_round_is_waited_for(void **state)
+TEST_WITH(the_round_is_waited_for, set_up, tear_down)
 {
 	void (*const waits[])(void) = {av_odp_expect_end, av_odp_barrier};
 
@@ -191,7 +191,7 @@ static void the_round_is_waited_for(void **state)
 	}
 }
 
-static void a_context_is_removed_behind_the_round(void **state)
+TEST_WITH(a_context_is_removed_behind_the_round, set_up, tear_down)
 {
 	pthread_t thread;
 
@@ -211,7 +211,7 @@ static const struct {
 	int error;
 } answers[] = {{0, EINVAL}, {0, 0}, {1, EINVAL}, {150, EINVAL}};
 
-static void unread_events_are_waited_for(void **state)
+TEST_WITH(unread_events_are_waited_for, set_up, tear_down)
 {
 	int fd = av_odp_uffd();
 
@@ -229,7 +229,7 @@ static void unread_events_are_waited_for(void **state)
 }
 
 /* But not for ever: whoever unmaps may be stopped in the middle. */
-static void an_event_that_is_not_read_is_given_up(void **state)
+TEST_WITH(an_event_that_is_not_read_is_given_up, set_up, tear_down)
 {
 	uint64_t begin = av_now_ns();
 
@@ -251,7 +251,7 @@ static void *end_handling(void *seg)
 	return NULL;
 }
 
-static void statistics_are_read_when_all_is_handled(void **state)
+TEST_WITH(statistics_are_read_when_all_is_handled, set_up, tear_down)
 {
 	struct fake_seg f;
 	pthread_t thread;
@@ -301,7 +301,7 @@ static void expect_reports(uint32_t place)
 	}
 }
 
-static void a_report_is_widened_to_its_call(void **state)
+TEST_WITH(a_report_is_widened_to_its_call, set_up, tear_down)
 {
 	uint32_t other[CALLS];
 
@@ -325,7 +325,7 @@ static void a_report_is_widened_to_its_call(void **state)
 	av_odp_discard_end(0);
 }
 
-static void nobody_listens(void **state)
+TEST_WITH(nobody_listens, set_up, tear_down)
 {
 	int fd = av_odp_uffd();
 
@@ -341,24 +341,7 @@ static void nobody_listens(void **state)
 	av_odp_uffd_set(fd);
 }
 
-#define WITH_A_NUMBER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		WITH_A_NUMBER(contexts_come_and_go),
-		WITH_A_NUMBER(there_is_room_for_all_contexts_and_no_more),
-		WITH_A_NUMBER(every_context_forgets_what_was_watched),
-		WITH_A_NUMBER(a_forked_child_begins_anew),
-		WITH_A_NUMBER(only_the_expected_unmapping_is_ignored),
-		WITH_A_NUMBER(the_round_is_waited_for),
-		WITH_A_NUMBER(a_context_is_removed_behind_the_round),
-		WITH_A_NUMBER(unread_events_are_waited_for),
-		WITH_A_NUMBER(an_event_that_is_not_read_is_given_up),
-		WITH_A_NUMBER(statistics_are_read_when_all_is_handled),
-		WITH_A_NUMBER(a_report_is_widened_to_its_call),
-		WITH_A_NUMBER(nobody_listens),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

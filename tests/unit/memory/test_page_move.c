@@ -104,7 +104,7 @@ static uint32_t use(size_t i, size_t context)
 	return key;
 }
 
-static void pages_move_when_no_context_has_a_user(void **state)
+TEST_WITH(pages_move_when_no_context_has_a_user, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		uint32_t key[2] = {use(i, 0), use(i, 1)};
@@ -124,10 +124,5 @@ static void pages_move_when_no_context_has_a_user(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(pages_move_when_no_context_has_a_user, set_up,
-						tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, start_peer, end_peer);
+	return run_cases(start_peer, end_peer);
 }

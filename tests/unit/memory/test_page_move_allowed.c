@@ -37,7 +37,7 @@ static const struct {
 	{"/dev/shm/vfio", false}, {"socket", false},
 };
 
-static void a_mapping_tells_who_writes(void **state)
+TEST(a_mapping_tells_who_writes)
 {
 	assert_true(av_mm_quiesce_allowed());
 	for (size_t i = 0; i < AV_ARRAY_SIZE(files); i++) {
@@ -67,7 +67,7 @@ static int xdp_open(void *umem)
 }
 
 /* It pins its umem without a word of that in VmPin, but it has no use for it without rings. */
-static void an_xdp_socket_writes(void **state)
+TEST(an_xdp_socket_writes)
 {
 	uint8_t *umem = map_private();
 	int fd = xdp_open(umem);
@@ -87,7 +87,7 @@ static void an_xdp_socket_writes(void **state)
 }
 
 /* Nobody writes to it, but the lock would be lost. */
-static void locked_memory_stays(void **state)
+TEST(locked_memory_stays)
 {
 	uint8_t *p = map_private();
 
@@ -99,7 +99,7 @@ static void locked_memory_stays(void **state)
 }
 
 /* It needs descriptors to see, and number 0 is one like others. It keeps none. */
-static void without_standard_input(void **state)
+TEST(without_standard_input)
 {
 	int input = close_input();
 	bool moves = av_mm_quiesce_allowed();
@@ -109,7 +109,7 @@ static void without_standard_input(void **state)
 	assert_true(moves);
 }
 
-static void what_cannot_be_read_stays(void **state)
+TEST(what_cannot_be_read_stays)
 {
 	struct rlimit all = few_descriptors(0);
 	bool moves = av_mm_quiesce_allowed();
@@ -120,13 +120,5 @@ static void what_cannot_be_read_stays(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_mapping_tells_who_writes),
-		cmocka_unit_test(an_xdp_socket_writes),
-		cmocka_unit_test(locked_memory_stays),
-		cmocka_unit_test(without_standard_input),
-		cmocka_unit_test(what_cannot_be_read_stays),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

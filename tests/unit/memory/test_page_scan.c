@@ -61,7 +61,7 @@ static void expect_touched(scan_function *scan, const struct touched_row *row,
 		assert_false(touched(row, page));
 }
 
-static void present(void **state)
+TEST(present)
 {
 	static const struct touched_row rows[] = {
 		{"none", 0, 0},
@@ -101,7 +101,7 @@ static int scan_all(scan_function *scan, const uint8_t *from, uint64_t bytes,
 	return n;
 }
 
-static void nothing_is_mapped(void **state)
+TEST(nothing_is_mapped)
 {
 	struct av_page_scan_run runs[AV_PAGE_RUNS];
 	uint8_t *memory = map(PAGES * PAGE);
@@ -112,7 +112,7 @@ static void nothing_is_mapped(void **state)
 }
 
 /* Whatever the kernel has to tell, adjacent pages are one run. */
-static void adjacent_pages_are_one_run(void **state)
+TEST(adjacent_pages_are_one_run)
 {
 	struct av_page_scan_run runs[AV_PAGE_RUNS];
 	uint8_t *memory = map(PAGES * PAGE);
@@ -126,7 +126,7 @@ static void adjacent_pages_are_one_run(void **state)
 }
 
 /* Where no process has memory, the kernel has no entry. */
-static void nothing_can_be_mapped(void **state)
+TEST(nothing_can_be_mapped)
 {
 	struct av_page_scan_run runs[AV_PAGE_RUNS];
 	uint64_t begin = 1ull << 62;
@@ -135,7 +135,7 @@ static void nothing_can_be_mapped(void **state)
 }
 
 /* A program may have closed its standard input, or have no descriptor left. */
-static void whatever_descriptors_there_are(void **state)
+TEST(whatever_descriptors_there_are)
 {
 	struct av_page_scan_run runs[AV_PAGE_RUNS];
 	struct rlimit was;
@@ -156,13 +156,5 @@ static void whatever_descriptors_there_are(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(present),
-		cmocka_unit_test(nothing_is_mapped),
-		cmocka_unit_test(adjacent_pages_are_one_run),
-		cmocka_unit_test(nothing_can_be_mapped),
-		cmocka_unit_test(whatever_descriptors_there_are),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -68,7 +68,7 @@ static void expect_all(uint64_t all)
 
 /* --- claiming -------------------------------------------------------------------- */
 
-static void a_word_names_process_and_key_until_it_is_given_back(void **state)
+TEST_WITH(a_word_names_process_and_key_until_it_is_given_back, setup, teardown)
 {
 	for (int i = 0; i < 3; i++) {
 		struct av_pin *pin = av_pin_begin(&f.seg, KEY);
@@ -80,7 +80,7 @@ static void a_word_names_process_and_key_until_it_is_given_back(void **state)
 	}
 }
 
-static void a_thread_has_the_same_one_each_time(void **state)
+TEST_WITH(a_thread_has_the_same_one_each_time, setup, teardown)
 {
 	struct av_pin *first = av_pin_begin(&f.seg, KEY);
 
@@ -93,7 +93,7 @@ static void a_thread_has_the_same_one_each_time(void **state)
 	}
 }
 
-static void one_key_pinned_twice_is_two_words(void **state)
+TEST_WITH(one_key_pinned_twice_is_two_words, setup, teardown)
 {
 	struct av_pin *one = av_pin_begin(&f.seg, KEY), *two = av_pin_begin(&f.seg, KEY);
 
@@ -103,7 +103,7 @@ static void one_key_pinned_twice_is_two_words(void **state)
 	av_pin_end(two);
 }
 
-static void each_segment_has_its_own(void **state)
+TEST_WITH(each_segment_has_its_own, setup, teardown)
 {
 	struct av_pin *here = av_pin_begin(&f.seg, KEY), *there;
 	struct fake_seg other;
@@ -124,7 +124,7 @@ static void *pin_and_end(void *arg)
 	return pin;
 }
 
-static void threads_begin_apart(void **state)
+TEST_WITH(threads_begin_apart, setup, teardown)
 {
 	struct av_pin *own = pin_and_end(NULL);
 	pthread_t thread;
@@ -137,7 +137,7 @@ static void threads_begin_apart(void **state)
 
 /* --- words run out --------------------------------------------------------------- */
 
-static void the_largest_request_finds_enough(void **state)
+TEST_WITH(the_largest_request_finds_enough, setup, teardown)
 {
 	struct av_pin *pin[NEEDED];
 
@@ -151,7 +151,7 @@ static void the_largest_request_finds_enough(void **state)
 	expect_all(0);
 }
 
-static void the_last_one_is_found_wherever_it_is(void **state)
+TEST_WITH(the_last_one_is_found_wherever_it_is, setup, teardown)
 {
 	for (unsigned int i = 0; i < AV_PINS; i++) {
 		occupy(AV_PINS, word(av_lock_self, OTHER_KEY));
@@ -162,7 +162,7 @@ static void the_last_one_is_found_wherever_it_is(void **state)
 }
 
 /* The own place, too, which was looked at before. */
-static void the_only_one_of_the_dead_is_found_wherever_it_is(void **state)
+TEST_WITH(the_only_one_of_the_dead_is_found_wherever_it_is, setup, teardown)
 {
 	for (unsigned int i = 0; i < AV_PINS; i++) {
 		occupy(AV_PINS, word(av_lock_self, OTHER_KEY));
@@ -171,7 +171,7 @@ static void the_only_one_of_the_dead_is_found_wherever_it_is(void **state)
 	}
 }
 
-static void none_left_is_an_answer(void **state)
+TEST_WITH(none_left_is_an_answer, setup, teardown)
 {
 	occupy(AV_PINS, word(av_lock_self, OTHER_KEY));
 	assert_null(av_pin_begin(&f.seg, KEY));
@@ -202,7 +202,7 @@ static void *claim(void *arg)
 	return NULL;
 }
 
-static void a_word_is_one_threads_at_a_time(void **state)
+TEST_WITH(a_word_is_one_threads_at_a_time, setup, teardown)
 {
 	pthread_t thread[CLAIMERS];
 	uint32_t got[CLAIMERS] = {0};
@@ -220,13 +220,13 @@ static void a_word_is_one_threads_at_a_time(void **state)
 
 /* --- processes that died --------------------------------------------------------- */
 
-static void words_of_the_dead_are_taken(void **state)
+TEST_WITH(words_of_the_dead_are_taken, setup, teardown)
 {
 	occupy(AV_PINS, word(NOBODY, KEY));
 	assert_non_null(av_pin_begin(&f.seg, KEY));
 }
 
-static void those_of_the_living_are_left_when_the_deads_are_taken(void **state)
+TEST_WITH(those_of_the_living_are_left_when_the_deads_are_taken, setup, teardown)
 {
 	occupy(AV_PINS, word(NOBODY, KEY));
 	occupy(AV_PINS / 2, word(av_lock_self, KEY));
@@ -256,7 +256,7 @@ static void drain_any(void)
 	while (!av_pin_try_drain(&f.seg, any, NULL, &until));
 }
 
-static void the_dead_are_not_waited_for(void **state)
+TEST_WITH(the_dead_are_not_waited_for, setup, teardown)
 {
 	occupy(AV_PINS, word(NOBODY, KEY));
 	occupy(AV_PINS / 2, word(NOBODY, OTHER_KEY));
@@ -304,7 +304,7 @@ static bool all_are_taken(void)
 }
 
 /* By whoever needs one, and by whoever waits for them. */
-static void a_killed_process_gives_its_words_back(void **state)
+TEST_WITH(a_killed_process_gives_its_words_back, setup, teardown)
 {
 	for (int waits = 0; waits < 2; waits++) {
 		pid_t pid = child(take_all_and_stay);
@@ -320,7 +320,7 @@ static void a_killed_process_gives_its_words_back(void **state)
 	}
 }
 
-static void it_is_held_whichever_word_says_so(void **state)
+TEST_WITH(it_is_held_whichever_word_says_so, setup, teardown)
 {
 	for (unsigned int i = 0; i < AV_PINS; i++) {
 		atomic_store(&f.seg.head->pin[i].word, word(av_lock_self, KEY));
@@ -340,7 +340,7 @@ static bool is_key(struct av_seg *seg, uint32_t key, const void *arg)
  * Who can do without gives up, unless it is the caller's own process: after the same time for all
  * words together, even where others want the core.
  */
-static void the_living_are_waited_for_a_while(void **state)
+TEST_WITH(the_living_are_waited_for_a_while, setup, teardown)
 {
 	const uint32_t wanted[] = {KEY, OTHER_KEY};
 	pid_t pid = child(take_all_and_stay);
@@ -396,7 +396,7 @@ static const struct {
 };
 
 /* Each word by itself. */
-static void waiting(void **state)
+TEST_WITH(waiting, setup, teardown)
 {
 	for (unsigned int i = 0; i < AV_ARRAY_SIZE(waits); i++) {
 		struct av_pin *pin =
@@ -501,7 +501,7 @@ static const struct {
 	uint32_t kill; /* every so many rounds a process is killed, and another begins; 0: none */
 } casts[] = {{1, 0, 0}, {3, 0, 0}, {0, 1, 0}, {0, 3, 0}, {2, 2, 0}, {1, 2, 10}};
 
-static void a_drained_key_is_not_in_use(void **state)
+TEST_WITH(a_drained_key_is_not_in_use, setup, teardown)
 {
 	race = mmap(NULL, sizeof(*race), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(race != MAP_FAILED);
@@ -542,30 +542,7 @@ static void a_drained_key_is_not_in_use(void **state)
 	munmap(race, sizeof(*race));
 }
 
-#define ON_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		ON_A_SEGMENT(a_word_names_process_and_key_until_it_is_given_back),
-		ON_A_SEGMENT(a_thread_has_the_same_one_each_time),
-		ON_A_SEGMENT(one_key_pinned_twice_is_two_words),
-		ON_A_SEGMENT(each_segment_has_its_own),
-		ON_A_SEGMENT(threads_begin_apart),
-		ON_A_SEGMENT(the_largest_request_finds_enough),
-		ON_A_SEGMENT(the_last_one_is_found_wherever_it_is),
-		ON_A_SEGMENT(the_only_one_of_the_dead_is_found_wherever_it_is),
-		ON_A_SEGMENT(none_left_is_an_answer),
-		ON_A_SEGMENT(a_word_is_one_threads_at_a_time),
-		ON_A_SEGMENT(words_of_the_dead_are_taken),
-		ON_A_SEGMENT(those_of_the_living_are_left_when_the_deads_are_taken),
-		ON_A_SEGMENT(the_dead_are_not_waited_for),
-		ON_A_SEGMENT(it_is_held_whichever_word_says_so),
-		ON_A_SEGMENT(a_killed_process_gives_its_words_back),
-		ON_A_SEGMENT(the_living_are_waited_for_a_while),
-		ON_A_SEGMENT(waiting),
-		ON_A_SEGMENT(a_drained_key_is_not_in_use),
-	};
-
-	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

@@ -46,7 +46,7 @@ static const struct {
 	{{EPERM}, EINVAL, EFAULT, 1, 0},
 };
 
-static void each_answer_has_its_meaning(void **state)
+TEST(each_answer_has_its_meaning)
 {
 	uint8_t *p =
 		mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -70,9 +70,5 @@ static void each_answer_has_its_meaning(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_answer_has_its_meaning),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

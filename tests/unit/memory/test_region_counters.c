@@ -54,7 +54,7 @@ static uint64_t value_of(uint32_t index, enum av_mr_counter which)
 static const uint32_t indices[] = {
 	1, AV_KEY_CHUNK - 1, AV_KEY_CHUNK, 2 * AV_KEY_CHUNK - 1, 2 * AV_KEY_CHUNK, NOWHERE - 1};
 
-static void each_key_has_counters_of_its_own(void **state)
+TEST_WITH(each_key_has_counters_of_its_own, setup, teardown)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(indices); i++)
 		for (int which = 0; which < AV_MR_GAUGES; which++)
@@ -79,7 +79,7 @@ static void each_key_has_counters_of_its_own(void **state)
 	assert_int_equal(value_of(2 * AV_KEY_CHUNK - 1, 0), 2 * 31);
 }
 
-static void beyond_the_table_nothing_is_counted(void **state)
+TEST_WITH(beyond_the_table_nothing_is_counted, setup, teardown)
 {
 	av_region_count(&f.seg, KEY(NOWHERE), AV_MR_REFUSED, 1);
 	av_region_count_begin(&f.seg, KEY(NOWHERE), true);
@@ -88,7 +88,7 @@ static void beyond_the_table_nothing_is_counted(void **state)
 }
 
 /* A node is made for what is counted and for regions on demand, and for nothing else. */
-static void nodes_are_made_when_they_are_needed(void **state)
+TEST_WITH(nodes_are_made_when_they_are_needed, setup, teardown)
 {
 	av_region_count_begin(&f.seg, KEY(1), false);
 	assert_int_equal(atomic_load(&f.seg.head->odp_brk), 0);
@@ -124,7 +124,7 @@ static void expect_all_but(size_t gone)
 	assert_false(av_odp_region_next(&f.seg, &at, &r));
 }
 
-static void all_regions_on_demand_are_found(void **state)
+TEST_WITH(all_regions_on_demand_are_found, setup, teardown)
 {
 	struct av_odp_region r;
 	uint32_t at = 0;
@@ -151,7 +151,7 @@ static void all_regions_on_demand_are_found(void **state)
 	expect_all_but(SIZE_MAX);
 }
 
-static void lengths_of_the_address_space(void **state)
+TEST_WITH(lengths_of_the_address_space, setup, teardown)
 {
 	struct av_odp_region r;
 
@@ -184,7 +184,7 @@ static uint64_t sum(void)
 }
 
 /* The first that has it; that of all addresses, wherever it is, only if no other has it. */
-static void an_address_belongs_to_one_region(void **state)
+TEST_WITH(an_address_belongs_to_one_region, setup, teardown)
 {
 	region(ALL, 0, WHOLE);
 	region(FIRST, 0x10000, 0x1000);
@@ -203,7 +203,7 @@ static void an_address_belongs_to_one_region(void **state)
 }
 
 /* A search ends: what is behind so many others counts nothing. */
-static void a_search_has_an_end(void **state)
+TEST_WITH(a_search_has_an_end, setup, teardown)
 {
 	for (uint32_t i = 1; i <= AV_ODP_REGION_LOOKS + 1; i++)
 		region(i, 4096ull * i, 4096);
@@ -215,17 +215,5 @@ static void a_search_has_an_end(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(each_key_has_counters_of_its_own, setup, teardown),
-		cmocka_unit_test_setup_teardown(beyond_the_table_nothing_is_counted, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(nodes_are_made_when_they_are_needed, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(all_regions_on_demand_are_found, setup, teardown),
-		cmocka_unit_test_setup_teardown(lengths_of_the_address_space, setup, teardown),
-		cmocka_unit_test_setup_teardown(an_address_belongs_to_one_region, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_search_has_an_end, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -113,7 +113,7 @@ static void give_back(size_t i, uint64_t at)
 		av_deferred_free_memory(seg, at, BYTES);
 }
 
-static void a_region_lingers_if_its_users_can_be_kept_away(void **state)
+TEST_WITH(a_region_lingers_if_its_users_can_be_kept_away, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		bool stays = rows[i].stays == ITS_PAGES || rows[i].stays == ITS_MEMORY;
@@ -133,7 +133,7 @@ static void a_region_lingers_if_its_users_can_be_kept_away(void **state)
 /* --- what does not ----------------------------------------------------------------- */
 
 /* It may be in the middle of a call, which is not waited for without end. */
-static void a_call_that_is_not_revoked_keeps_its_region(void **state)
+TEST_WITH(a_call_that_is_not_revoked_keeps_its_region, set_up, tear_down)
 {
 	uint32_t key = create(0, BASE);
 	pid_t user = pin_user_start(seg, key, true);
@@ -148,7 +148,7 @@ static void a_call_that_is_not_revoked_keeps_its_region(void **state)
 	assert_false(av_deferred_has_key(seg, key));
 }
 
-static void a_region_with_windows_stays(void **state)
+TEST_WITH(a_region_with_windows_stays, set_up, tear_down)
 {
 	const struct av_key what = {.kind = AV_KEY_REGION,
 				    .pd = PD,
@@ -169,15 +169,7 @@ static void a_region_with_windows_stays(void **state)
 	assert_int_equal(av_region_end(seg, bind.region), 0);
 }
 
-#define WITH_A_HEAP(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		WITH_A_HEAP(a_region_lingers_if_its_users_can_be_kept_away),
-		WITH_A_HEAP(a_call_that_is_not_revoked_keeps_its_region),
-		WITH_A_HEAP(a_region_with_windows_stays),
-	};
-
-	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

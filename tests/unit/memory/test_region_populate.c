@@ -133,7 +133,7 @@ static const struct {
 	{-PAGE, 0, READ, 0, 0, 0},
 };
 
-static void all_pages_of_a_region_are_brought_in(void **state)
+TEST_WITH(all_pages_of_a_region_are_brought_in, setup, teardown)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		struct av_key what;
@@ -153,7 +153,7 @@ static void all_pages_of_a_region_are_brought_in(void **state)
 }
 
 /* Memory that is there from the beginning, and has not been unmapped since. */
-static void unmapping_is_noticed_from_then_on(void **state)
+TEST_WITH(unmapping_is_noticed_from_then_on, setup, teardown)
 {
 	struct av_key what;
 
@@ -165,7 +165,7 @@ static void unmapping_is_noticed_from_then_on(void **state)
 }
 
 /* Nothing is brought in of a large range with a hole: it may be a mistake. */
-static void a_large_range_is_looked_at_first(void **state)
+TEST_WITH(a_large_range_is_looked_at_first, setup, teardown)
 {
 	for (int hole = 0; hole < 2; hole++) {
 		struct av_key what;
@@ -222,7 +222,7 @@ static void check_unpinnable(uint8_t *p)
 	assert_int_equal(prepare(p + 8, 8, READ, &what), EFAULT);
 }
 
-static void what_cannot_be_pinned_cannot_be_registered(void **state)
+TEST_WITH(what_cannot_be_pinned_cannot_be_registered, setup, teardown)
 {
 	uint8_t *clock = clock_page(), *secret = secret_page(), *p = map(PAGE);
 	struct av_key what;
@@ -241,16 +241,7 @@ static void what_cannot_be_pinned_cannot_be_registered(void **state)
 	munmap(p, PAGE);
 }
 
-#define WATCHED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		WATCHED(all_pages_of_a_region_are_brought_in),
-		WATCHED(unmapping_is_noticed_from_then_on),
-		WATCHED(a_large_range_is_looked_at_first),
-		WATCHED(what_cannot_be_pinned_cannot_be_registered),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -76,7 +76,7 @@ static const struct {
 	{SOME, 1, SOME, ODP | HUGE, 0, 0, 0, 0},
 };
 
-static void ranges(void **state)
+TEST(ranges)
 {
 	fake_open(&f, 1);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
@@ -121,7 +121,7 @@ static const struct {
 	{ODP | ZERO, AV_KEY_ODP, 0},
 };
 
-static void the_key_says_what_was_asked_for(void **state)
+TEST(the_key_says_what_was_asked_for)
 {
 	fake_open(&f, 1);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(keys); i++) {
@@ -142,10 +142,5 @@ static void the_key_says_what_was_asked_for(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ranges),
-		cmocka_unit_test(the_key_says_what_was_asked_for),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -88,7 +88,7 @@ static const struct {
 	{AV_KEY_ODP, AV_KEY_PRIVATE | AV_KEY_EARLY, "on-demand"},
 };
 
-static void each_kind_has_its_name(void **state)
+TEST_WITH(each_kind_has_its_name, setup, teardown)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(kinds); i++) {
 		unsigned int want = kinds[i].memory != NULL;
@@ -101,7 +101,7 @@ static void each_kind_has_its_name(void **state)
 	}
 }
 
-static void a_region_is_told_as_it_is(void **state)
+TEST_WITH(a_region_is_told_as_it_is, setup, teardown)
 {
 	assert_int_equal(look(), 1);
 	assert_int_equal(info.pid, PID);
@@ -116,7 +116,7 @@ static void a_region_is_told_as_it_is(void **state)
 }
 
 /* In a chunk behind one that is not there, its first and its last index. */
-static void every_index_is_looked_at(void **state)
+TEST_WITH(every_index_is_looked_at, setup, teardown)
 {
 	const uint32_t last = 4 * AV_KEY_CHUNK - 1, first = 3 * AV_KEY_CHUNK;
 
@@ -141,7 +141,7 @@ static const struct {
 	{1, 5, 4}, {0, 6, 4}, {0, 4, 3}, {2, 6, 3}, {2, 4, 2}, {0, 1, 0}, {5, 6, 0}, {3, 3, 0},
 };
 
-static void shared_is_what_lies_in_the_region(void **state)
+TEST_WITH(shared_is_what_lies_in_the_region, setup, teardown)
 {
 	struct av_heap_part *part = av_seg_at(&f.seg, PART_AT, sizeof(*part));
 
@@ -203,7 +203,7 @@ static const struct {
 	{AV_KEY_DEVICE, 0, HUGE, INTACT(5, 1), 0, 0, 0, false, false, false},
 };
 
-static void pages_of_allocated_memory(void **state)
+TEST_WITH(pages_of_allocated_memory, setup, teardown)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(pages); i++) {
 		k->kind = pages[i].kind;
@@ -221,7 +221,7 @@ static void pages_of_allocated_memory(void **state)
 
 /* --- counters -------------------------------------------------------------------- */
 
-static void counters_of_the_key(void **state)
+TEST_WITH(counters_of_the_key, setup, teardown)
 {
 	uint64_t stamp;
 
@@ -241,14 +241,5 @@ static void counters_of_the_key(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(each_kind_has_its_name, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_region_is_told_as_it_is, setup, teardown),
-		cmocka_unit_test_setup_teardown(every_index_is_looked_at, setup, teardown),
-		cmocka_unit_test_setup_teardown(shared_is_what_lies_in_the_region, setup, teardown),
-		cmocka_unit_test_setup_teardown(pages_of_allocated_memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(counters_of_the_key, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -44,7 +44,7 @@ static const struct {
 	{LW | 1u << 15, EINVAL},
 };
 
-static void each_combination_is_checked(void **state)
+TEST(each_combination_is_checked)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++)
 		if (av_region_check_access(rows[i].access) != rows[i].err)
@@ -62,7 +62,7 @@ static const struct {
 	{ON, AV_ACCESS_TUNNELED | LW | 1u << 15, EINVAL},
 };
 
-static void tunneled_atomics_want_the_switch_and_a_local_right(void **state)
+TEST(tunneled_atomics_want_the_switch_and_a_local_right)
 {
 	struct fake_seg fake;
 
@@ -85,7 +85,7 @@ static const struct {
 	{RR, MW, false},      {MW, LW, true}, {0, LW | RA, false},
 };
 
-static void writing_needs_more_than_reading(void **state)
+TEST(writing_needs_more_than_reading)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(changes); i++)
 		if (av_region_same_rights(changes[i].from, changes[i].to) != changes[i].same)
@@ -94,11 +94,5 @@ static void writing_needs_more_than_reading(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_combination_is_checked),
-		cmocka_unit_test(tunneled_atomics_want_the_switch_and_a_local_right),
-		cmocka_unit_test(writing_needs_more_than_reading),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

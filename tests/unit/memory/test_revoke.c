@@ -114,7 +114,7 @@ static enum outcome finish(pid_t pid)
 
 /* --- the owner -------------------------------------------------------------------- */
 
-static void a_stopped_peer_copies_nothing_any_more(void **state)
+TEST_WITH(a_stopped_peer_copies_nothing_any_more, setup, teardown)
 {
 	static const struct {
 		bool many;
@@ -142,7 +142,7 @@ static void a_stopped_peer_copies_nothing_any_more(void **state)
 }
 
 /* A program may have closed its standard input. */
-static void any_descriptor_is_good(void **state)
+TEST_WITH(any_descriptor_is_good, setup, teardown)
 {
 	pid_t pid = start_copy(BEFORE_CALL, false);
 	int saved = close_input();
@@ -154,7 +154,7 @@ static void any_descriptor_is_good(void **state)
 	av_revoke_forget(&f.seg, KEY);
 }
 
-static void every_pin_is_looked_at(void **state)
+TEST_WITH(every_pin_is_looked_at, setup, teardown)
 {
 	const uint32_t at[] = {0, 1, AV_PINS - 1};
 
@@ -174,7 +174,7 @@ static void every_pin_is_looked_at(void **state)
 	}
 }
 
-static void another_key_is_not_revoked(void **state)
+TEST_WITH(another_key_is_not_revoked, setup, teardown)
 {
 	for (enum place place = IN_TRANSLATION; place < PLACES; place++) {
 		pid_t pid = start_copy(place, false);
@@ -187,7 +187,7 @@ static void another_key_is_not_revoked(void **state)
 }
 
 /* The next user of the word has nothing to do with the revocation, and a key can come again. */
-static void a_revoke_ends(void **state)
+TEST_WITH(a_revoke_ends, setup, teardown)
 {
 	pid_t pid = start_copy(IN_TRANSLATION, false);
 
@@ -240,7 +240,7 @@ static void expect_wait(bool many, enum place place, bool killed)
 	av_revoke_forget(&f.seg, KEY);
 }
 
-static void a_call_of_several_pieces_is_waited_for(void **state)
+TEST_WITH(a_call_of_several_pieces_is_waited_for, setup, teardown)
 {
 	expect_wait(true, BEFORE_CALL, false);
 	expect_wait(true, BEHIND_CALL, false);
@@ -248,7 +248,7 @@ static void a_call_of_several_pieces_is_waited_for(void **state)
 }
 
 /* But not for ever: it may be stopped within. */
-static void a_stopped_call_of_several_pieces_is_given_up(void **state)
+TEST_WITH(a_stopped_call_of_several_pieces_is_given_up, setup, teardown)
 {
 	pid_t pid = start_copy(BEFORE_CALL, true);
 
@@ -258,7 +258,7 @@ static void a_stopped_call_of_several_pieces_is_given_up(void **state)
 }
 
 /* A running thread may be in its call. */
-static void a_running_peer_is_waited_for(void **state)
+TEST_WITH(a_running_peer_is_waited_for, setup, teardown)
 {
 	struct revoker r = {.over = false};
 	struct av_pin *pin = av_pin_begin(&f.seg, KEY);
@@ -272,7 +272,7 @@ static void a_running_peer_is_waited_for(void **state)
 }
 
 /* A call behind several pins is revoked if one of their keys is, whichever that is. */
-static void one_of_several_keys_is_enough(void **state)
+TEST(one_of_several_keys_is_enough)
 {
 	struct av_pin pins[3], *list[3];
 
@@ -296,21 +296,6 @@ static void one_of_several_keys_is_enough(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_stopped_peer_copies_nothing_any_more, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(any_descriptor_is_good, setup, teardown),
-		cmocka_unit_test_setup_teardown(every_pin_is_looked_at, setup, teardown),
-		cmocka_unit_test_setup_teardown(another_key_is_not_revoked, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_revoke_ends, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_call_of_several_pieces_is_waited_for, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_stopped_call_of_several_pieces_is_given_up, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_running_peer_is_waited_for, setup, teardown),
-		cmocka_unit_test(one_of_several_keys_is_enough),
-	};
-
 	alarm(120);
-	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

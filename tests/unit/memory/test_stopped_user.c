@@ -168,7 +168,7 @@ static void expect_as_before(const struct way *w, const struct av_key *before)
 	assert_int_equal(entry(region)->windows, w->windows);
 }
 
-static void nothing_changes_until_the_user_is_gone(void **state)
+TEST(nothing_changes_until_the_user_is_gone)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(ways); i++) {
 		const struct way *w = &ways[i];
@@ -194,9 +194,5 @@ static void nothing_changes_until_the_user_is_gone(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_changes_until_the_user_is_gone),
-	};
-
-	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

@@ -294,7 +294,7 @@ static const struct {
 	{"window of another one", window_of_another, AV_CHECK_KEY_WINDOW_QP},
 };
 
-static void what_is_not_plain(void **state)
+TEST(what_is_not_plain)
 {
 	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(spoils); i++) {
 		const char *name = spoils[i / 2].name;
@@ -315,7 +315,7 @@ static void what_is_not_plain(void **state)
 	}
 }
 
-static void all_of_it_is_the_region(void **state)
+TEST(all_of_it_is_the_region)
 {
 	void (*const wholes[])(void) = {whole, whole_and_no_range};
 
@@ -331,7 +331,7 @@ static void all_of_it_is_the_region(void **state)
 	}
 }
 
-static void only_regions_are_plain(void **state)
+TEST(only_regions_are_plain)
 {
 	for (unsigned int kind = AV_KEY_NONE; kind <= AV_KEY_WINDOW; kind++) {
 		struct av_span span;
@@ -343,7 +343,7 @@ static void only_regions_are_plain(void **state)
 	}
 }
 
-static void no_pin_left_is_busy(void **state)
+TEST(no_pin_left_is_busy)
 {
 	struct av_span span;
 
@@ -369,7 +369,7 @@ static const struct {
 	{"the page behind it", LENGTH, PAGE, AV_CHECK_NONE},
 };
 
-static void unmapped(void **state)
+TEST(unmapped)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(unmappings); i++) {
 		struct av_span span;
@@ -395,7 +395,7 @@ static uint8_t *in_pages(uint64_t key_addr)
 	return (uint8_t *)f.seg.head + PAGES_AT + PAGE + (key_addr - BASE);
 }
 
-static void first_and_last_byte(void **state)
+TEST(first_and_last_byte)
 {
 	static const struct {
 		uint64_t by, length;
@@ -436,7 +436,7 @@ static const struct {
 	{"a region that is not being changed", held},
 };
 
-static void what_is_plain(void **state)
+TEST(what_is_plain)
 {
 	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(plains); i++) {
 		bool own = i & 1;
@@ -485,7 +485,7 @@ static const struct {
 	{"an operand that would not be aligned here", out_of_line},
 };
 
-static void out_of_reach(void **state)
+TEST(out_of_reach)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(unreachable); i++) {
 		begin(false);
@@ -607,7 +607,7 @@ static void *address_in(enum place place)
 	}
 }
 
-static void where_the_bytes_are(void **state)
+TEST(where_the_bytes_are)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(places); i++) {
 		uint32_t owner = places[i].pages_owner == 1 ? owner_ref : places[i].pages_owner;
@@ -631,7 +631,7 @@ static void where_the_bytes_are(void **state)
 }
 
 /* A context of another's device has the other's keys, and keys of its own behind them. */
-static void small_keys_are_the_origins(void **state)
+TEST(small_keys_are_the_origins)
 {
 	fake_open(&other, OTHER_REF);
 	begin(false);
@@ -674,7 +674,7 @@ static const struct {
 	{dead, 0},
 };
 
-static void keys_on_demand_that_are_missing_count(void **state)
+TEST(keys_on_demand_that_are_missing_count)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(misses); i++) {
 		struct av_span span;
@@ -691,19 +691,5 @@ static void keys_on_demand_that_are_missing_count(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_not_plain),
-		cmocka_unit_test(all_of_it_is_the_region),
-		cmocka_unit_test(only_regions_are_plain),
-		cmocka_unit_test(no_pin_left_is_busy),
-		cmocka_unit_test(unmapped),
-		cmocka_unit_test(first_and_last_byte),
-		cmocka_unit_test(what_is_plain),
-		cmocka_unit_test(out_of_reach),
-		cmocka_unit_test(where_the_bytes_are),
-		cmocka_unit_test(small_keys_are_the_origins),
-		cmocka_unit_test(keys_on_demand_that_are_missing_count),
-	};
-
-	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+	return run_cases(group_setup, group_teardown);
 }

@@ -53,7 +53,7 @@ static bool model_since(uint64_t first, uint64_t last, uint64_t moment)
 	return false;
 }
 
-static void behaves_like_an_array(void **state)
+TEST_WITH(behaves_like_an_array, setup, teardown)
 {
 	for (int round = 0; round < 20000; round++) {
 		uint64_t first = random_below(MODEL_PAGES);
@@ -77,7 +77,7 @@ static void behaves_like_an_array(void **state)
 
 /* --- sizes: from a page to everything, at and around every kind of boundary ------ */
 
-static void sizes_and_edges(void **state)
+TEST_WITH(sizes_and_edges, setup, teardown)
 {
 	static const unsigned int shift[] = {12, 20, 29, 38};
 
@@ -104,7 +104,7 @@ static void sizes_and_edges(void **state)
 	}
 }
 
-static void everything_and_nothing(void **state)
+TEST_WITH(everything_and_nothing, setup, teardown)
 {
 	uint64_t then = av_unmapped_now(&f.seg);
 
@@ -135,7 +135,7 @@ static const struct {
 	{6ull << 38, 2, 1},
 };
 
-static void what_a_page_costs(void **state)
+TEST_WITH(what_a_page_costs, setup, teardown)
 {
 	uint64_t end;
 
@@ -152,7 +152,7 @@ static void what_a_page_costs(void **state)
 
 /* --- a key: its range stays intact, or the part of it that is asked for ---------- */
 
-static void a_key_remembers_that_it_is_intact(void **state)
+TEST_WITH(a_key_remembers_that_it_is_intact, setup, teardown)
 {
 	struct av_key k = {
 		.addr = 0x100000, .length = 16 * PAGE, .intact = av_unmapped_now(&f.seg)};
@@ -175,7 +175,7 @@ static void a_key_remembers_that_it_is_intact(void **state)
 
 /* --- nonsense that another process wrote ----------------------------------------- */
 
-static void nonsense_is_not_followed(void **state)
+TEST_WITH(nonsense_is_not_followed, setup, teardown)
 {
 	static const uint64_t offsets[] = {1,
 					   64,
@@ -193,7 +193,7 @@ static void nonsense_is_not_followed(void **state)
 }
 
 /* A full area: what cannot be recorded is not, and nothing else is lost. */
-static void a_full_area_is_an_answer(void **state)
+TEST_WITH(a_full_area_is_an_answer, setup, teardown)
 {
 	uint64_t then = av_unmapped_now(&f.seg);
 
@@ -206,15 +206,5 @@ static void a_full_area_is_an_answer(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(behaves_like_an_array, setup, teardown),
-		cmocka_unit_test_setup_teardown(sizes_and_edges, setup, teardown),
-		cmocka_unit_test_setup_teardown(everything_and_nothing, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_a_page_costs, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_key_remembers_that_it_is_intact, setup, teardown),
-		cmocka_unit_test_setup_teardown(nonsense_is_not_followed, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_full_area_is_an_answer, setup, teardown),
-	};
-
-	return cmocka_run_group_tests_name("record of unmappings", tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

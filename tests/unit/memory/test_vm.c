@@ -59,7 +59,7 @@ static void expect_no_call(void)
 		assert_int_equal(atomic_load(&pins[i].tid), 0);
 }
 
-static void bytes_go_there_and_back(void **state)
+TEST_WITH(bytes_go_there_and_back, set_up, tear_down)
 {
 	for (unsigned int many = 0; many < 2; many++) {
 		memset(here, 0x22 + (int)many, sizeof(here));
@@ -86,7 +86,7 @@ static const struct {
 	{false, false, false, false, 0, -EAGAIN}, /* emptied by its owner */
 };
 
-static void each_reason_has_its_error(void **state)
+TEST_WITH(each_reason_has_its_error, set_up, tear_down)
 {
 	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(rows); i++) {
 		size_t row = i / 2;
@@ -106,7 +106,7 @@ static void each_reason_has_its_error(void **state)
 }
 
 /* The kernel's own error. */
-static void a_place_without_memory_is_a_fault(void **state)
+TEST_WITH(a_place_without_memory_is_a_fault, set_up, tear_down)
 {
 	const struct iovec local = {here, 8}, remote = {NULL, 8};
 	const struct av_vm_remote one = {.seg = &f.seg, .pin = &pins[0], .addr = 0, .bytes = 8};
@@ -116,15 +116,7 @@ static void a_place_without_memory_is_a_fault(void **state)
 	expect_no_call();
 }
 
-#define WITH_AN_OWNER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		WITH_AN_OWNER(bytes_go_there_and_back),
-		WITH_AN_OWNER(each_reason_has_its_error),
-		WITH_AN_OWNER(a_place_without_memory_is_a_fault),
-	};
-
-	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

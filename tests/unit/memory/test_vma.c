@@ -14,7 +14,7 @@
 #include "lib/unit.h"
 #include "memory/vma.h"
 
-static void mappings_one_by_one(void **state)
+TEST(mappings_one_by_one)
 {
 	int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	uint64_t addr = 0;
@@ -52,7 +52,7 @@ static const struct {
 	{5, 8, 0, 0, 0},
 };
 
-static void memory_without_holes(void **state)
+TEST(memory_without_holes)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	uint8_t *at = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -75,7 +75,7 @@ static void memory_without_holes(void **state)
 }
 
 /* A program may have closed its standard input, or have no descriptor left. */
-static void whatever_descriptors_there_are(void **state)
+TEST(whatever_descriptors_there_are)
 {
 	static uint8_t byte;
 	struct rlimit was;
@@ -91,11 +91,5 @@ static void whatever_descriptors_there_are(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mappings_one_by_one),
-		cmocka_unit_test(memory_without_holes),
-		cmocka_unit_test(whatever_descriptors_there_are),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -49,7 +49,7 @@ static void expect(size_t i, int maps, uint64_t addr)
 }
 
 /* Behind a name so long that each byte of a line is once the first of what is read at once. */
-static void each_line_is_found(void **state)
+TEST(each_line_is_found)
 {
 	for (size_t fill = 0; fill < TEXT; fill++) {
 		int maps = memfd_create("maps", MFD_CLOEXEC);
@@ -79,7 +79,7 @@ static void each_line_is_found(void **state)
 }
 
 /* Of a range that is mapped without holes, and everywhere with the same rights. */
-static void a_range_has_rights(void **state)
+TEST(a_range_has_rights)
 {
 	static const char text[] = "10000-12000 rw-p 0 0:0 0 \n"
 				   "12000-13000 rw-s 0 0:5 9 /a\n"
@@ -101,10 +101,5 @@ static void a_range_has_rights(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_line_is_found),
-		cmocka_unit_test(a_range_has_rights),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -96,7 +96,7 @@ static const struct {
 	{ONE, AV_KEY_REGION, BIND, READ, BASE, 0, AV_CHECK_NONE}, /* it unbinds */
 };
 
-static void rights_kinds_and_ranges(void **state)
+TEST_WITH(rights_kinds_and_ranges, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		bool bound = rows[i].found == AV_CHECK_NONE && rows[i].length > 0;
@@ -124,7 +124,7 @@ static void rights_kinds_and_ranges(void **state)
 }
 
 /* What names the window, its region and its domain. */
-static void names_must_fit(void **state)
+TEST_WITH(names_must_fit, set_up, tear_down)
 {
 	static const enum av_check refused_by[] = {
 		AV_CHECK_BIND_PD,	 AV_CHECK_BIND_WINDOW, AV_CHECK_BIND_LENGTH,
@@ -169,7 +169,7 @@ static void names_must_fit(void **state)
 	assert_int_equal(av_window_bind(seg, &good), 0);
 }
 
-static void only_type_1_is_bound_again(void **state)
+TEST_WITH(only_type_1_is_bound_again, set_up, tear_down)
 {
 	for (unsigned int i = 0; i < 2; i++) {
 		enum ibv_mw_type type = i ? TWO : ONE;
@@ -185,7 +185,7 @@ static void only_type_1_is_bound_again(void **state)
 	}
 }
 
-static void only_type_1_is_unbound_by_no_region(void **state)
+TEST_WITH(only_type_1_is_unbound_by_no_region, set_up, tear_down)
 {
 	for (unsigned int i = 0; i < 4; i++) {
 		enum av_check found = i & 1   ? AV_CHECK_BIND_LENGTH
@@ -206,7 +206,7 @@ static void only_type_1_is_unbound_by_no_region(void **state)
 }
 
 /* Programs choose the tag of a bound window. The index's next key has another one. */
-static void the_next_key_continues_from_the_last_bind(void **state)
+TEST_WITH(the_next_key_continues_from_the_last_bind, set_up, tear_down)
 {
 	struct av_window_bind bind;
 	uint32_t next;
@@ -236,7 +236,7 @@ static const struct {
 	{TWO, KEYS << 8, 0, AV_CHECK_INVALIDATE_WINDOW},
 };
 
-static void the_queue_pair_that_bound_it_invalidates(void **state)
+TEST_WITH(the_queue_pair_that_bound_it_invalidates, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(ends); i++) {
 		struct av_window_bind bind;
@@ -264,7 +264,7 @@ static void the_queue_pair_that_bound_it_invalidates(void **state)
 	assert_int_equal(av_window_may_invalidate(seg, 0, QPN), AV_CHECK_INVALIDATE_WINDOW);
 }
 
-static void a_queue_pair_takes_its_bindings_along(void **state)
+TEST_WITH(a_queue_pair_takes_its_bindings_along, set_up, tear_down)
 {
 	for (uint32_t off = 0; off < 2; off++) {
 		struct av_window_bind bind;
@@ -293,7 +293,7 @@ static void *end_another(void *arg)
 }
 
 /* Whoever is binding it may be stopped. */
-static void a_window_of_another_queue_pair_is_not_waited_for(void **state)
+TEST_WITH(a_window_of_another_queue_pair_is_not_waited_for, set_up, tear_down)
 {
 	bool (*alive)(uint32_t) = av_lock_owner_alive;
 	struct av_window_bind bind;
@@ -391,7 +391,7 @@ static void row_of_the_dead(size_t i, bool other, bool change)
 		fail_msg("row %zu: busy for ever", i);
 }
 
-static void a_dead_binder_leaves_no_busy_region(void **state)
+TEST_WITH(a_dead_binder_leaves_no_busy_region, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(left); i++)
 		for (unsigned int how = 0; how < 4; how++)
@@ -406,7 +406,7 @@ static bool is_looked_at(uint32_t key)
 	return place < 2 || place > AV_KEY_CHUNK - 3;
 }
 
-static void a_bound_window_is_counted_wherever_it_is(void **state)
+TEST_WITH(a_bound_window_is_counted_wherever_it_is, set_up, tear_down)
 {
 	unsigned int looks = 0;
 
@@ -432,7 +432,7 @@ static void a_bound_window_is_counted_wherever_it_is(void **state)
 	assert_int_equal(end_region(false), 0);
 }
 
-static void a_region_that_counts_too_few_or_is_none(void **state)
+TEST_WITH(a_region_that_counts_too_few_or_is_none, set_up, tear_down)
 {
 	const uint32_t nowhere = AV_SLAB_CHUNKS * AV_KEY_CHUNK << 8;
 
@@ -451,7 +451,7 @@ static void a_region_that_counts_too_few_or_is_none(void **state)
 	}
 }
 
-static void only_windows_are_destroyed(void **state)
+TEST_WITH(only_windows_are_destroyed, set_up, tear_down)
 {
 	make(TWO, AV_KEY_REGION, LOCAL | BIND);
 	assert_int_equal(av_window_destroy(seg, region), 0);
@@ -461,24 +461,7 @@ static void only_windows_are_destroyed(void **state)
 	assert_int_not_equal(entry(window)->kind, AV_KEY_WINDOW);
 }
 
-#define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		IN_A_SEGMENT(rights_kinds_and_ranges),
-		IN_A_SEGMENT(names_must_fit),
-		IN_A_SEGMENT(only_type_1_is_bound_again),
-		IN_A_SEGMENT(only_type_1_is_unbound_by_no_region),
-		IN_A_SEGMENT(the_next_key_continues_from_the_last_bind),
-		IN_A_SEGMENT(the_queue_pair_that_bound_it_invalidates),
-		IN_A_SEGMENT(a_queue_pair_takes_its_bindings_along),
-		IN_A_SEGMENT(a_window_of_another_queue_pair_is_not_waited_for),
-		IN_A_SEGMENT(a_dead_binder_leaves_no_busy_region),
-		IN_A_SEGMENT(a_bound_window_is_counted_wherever_it_is),
-		IN_A_SEGMENT(a_region_that_counts_too_few_or_is_none),
-		IN_A_SEGMENT(only_windows_are_destroyed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

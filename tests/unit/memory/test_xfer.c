@@ -166,7 +166,7 @@ static void copy_all(bool write)
 }
 
 /* Wherever the stack is, on which bounce buffers are. */
-static void bytes_arrive_in_aligned_pieces(void **state)
+TEST_WITH(bytes_arrive_in_aligned_pieces, set_up, tear_down)
 {
 	for (size_t depth = 0; depth < 4; depth++) {
 		volatile uint8_t *on_the_stack = __builtin_alloca(16 * depth + 1);
@@ -177,7 +177,7 @@ static void bytes_arrive_in_aligned_pieces(void **state)
 	}
 }
 
-static void what_a_call_leaves_is_copied_by_the_next(void **state)
+TEST_WITH(what_a_call_leaves_is_copied_by_the_next, set_up, tear_down)
 {
 	static const size_t most[] = {1, 8, 63, 4096};
 
@@ -206,7 +206,7 @@ static const struct {
 	{EFAULT, AV_FAULT_DST, AV_FAULT_SRC},
 };
 
-static void each_error_of_the_kernel_has_its_meaning(void **state)
+TEST_WITH(each_error_of_the_kernel_has_its_meaning, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(errors); i++) {
 		for (size_t at = 0; at < 2;
@@ -224,7 +224,7 @@ static void each_error_of_the_kernel_has_its_meaning(void **state)
 }
 
 /* Of all that the kernel refuses, one line tells. */
-static void the_first_refusal_is_told(void **state)
+TEST_WITH(the_first_refusal_is_told, set_up, tear_down)
 {
 	struct av_spans n = here(near, 100), f = there(far, 100);
 	off_t before = lseek(log_fd, 0, SEEK_END);
@@ -239,7 +239,7 @@ static void the_first_refusal_is_told(void **state)
 }
 
 /* This process's end is not there, or may not be written. */
-static void a_fault_at_the_near_end_is_told_from_one_at_the_far_end(void **state)
+TEST_WITH(a_fault_at_the_near_end_is_told_from_one_at_the_far_end, set_up, tear_down)
 {
 	uint8_t *gone = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
 		*fixed = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -261,7 +261,7 @@ static void a_fault_at_the_near_end_is_told_from_one_at_the_far_end(void **state
 }
 
 /* Every page of a source is looked at, and its last byte. */
-static void a_source_that_ends_early_is_at_fault(void **state)
+TEST_WITH(a_source_that_ends_early_is_at_fault, set_up, tear_down)
 {
 	uint8_t *pages =
 		mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -281,7 +281,7 @@ static void a_source_that_ends_early_is_at_fault(void **state)
 }
 
 /* What lies around a source, which may only be read, is not looked at. */
-static void a_good_source_is_not_at_fault(void **state)
+TEST_WITH(a_good_source_is_not_at_fault, set_up, tear_down)
 {
 	uint8_t *pages = mmap(NULL, 9 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
 		*good = pages + 3 * PAGE;
@@ -300,7 +300,7 @@ static void a_good_source_is_not_at_fault(void **state)
 
 /* --- within this process ----------------------------------------------------------- */
 
-static void overlapping_bytes_are_moved(void **state)
+TEST_WITH(overlapping_bytes_are_moved, set_up, tear_down)
 {
 	static const size_t by[] = {1, 8, 100, 5000};
 
@@ -321,7 +321,7 @@ static void overlapping_bytes_are_moved(void **state)
 }
 
 /* Elements of all lengths, here and there, which begin and end at different bytes. */
-static void lists_are_copied_in_order(void **state)
+TEST_WITH(lists_are_copied_in_order, set_up, tear_down)
 {
 	static const uint64_t cuts[][3] = {{1, 2, 97}, {40, 40, 20}, {97, 2, 1}, {33, 33, 34}};
 
@@ -350,7 +350,7 @@ static void lists_are_copied_in_order(void **state)
 	}
 }
 
-static void a_null_region_takes_everything_and_gives_zeros(void **state)
+TEST_WITH(a_null_region_takes_everything_and_gives_zeros, set_up, tear_down)
 {
 	static const uint8_t zeros[ROOM];
 
@@ -402,7 +402,7 @@ static const struct {
 	{true, true, SRC, -EAGAIN, AV_FAULT_BUSY, 0, 0},
 };
 
-static void page_faults_are_counted(void **state)
+TEST_WITH(page_faults_are_counted, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(events); i++) {
 		struct av_spans dst = events[i].far == DST ? there(far, 100) : here(near, 100),
@@ -434,7 +434,7 @@ static void page_faults_are_counted(void **state)
 }
 
 /* One element on demand, and one for each of its pages: the pages that are accessed are marked. */
-static void each_part_of_an_element_has_its_own_pages(void **state)
+TEST_WITH(each_part_of_an_element_has_its_own_pages, set_up, tear_down)
 {
 	for (int dst = 0; dst < 2; dst++) {
 		struct av_spans whole = here(near + 4 * PAGE, 3 * PAGE), parts = {.count = 3};
@@ -470,7 +470,7 @@ static const struct {
 	{4 * PAGE, AV_FAULT_SRC, 2},
 };
 
-static void no_more_is_read_than_is_asked_for(void **state)
+TEST_WITH(no_more_is_read_than_is_asked_for, set_up, tear_down)
 {
 	uint8_t *hole = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct av_spans src = {.count = 3, .bytes = 100 + 3 * PAGE};
@@ -491,25 +491,7 @@ static void no_more_is_read_than_is_asked_for(void **state)
 	munmap(hole, PAGE);
 }
 
-#define WITH_A_KERNEL(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		WITH_A_KERNEL(bytes_arrive_in_aligned_pieces),
-		WITH_A_KERNEL(what_a_call_leaves_is_copied_by_the_next),
-		WITH_A_KERNEL(each_error_of_the_kernel_has_its_meaning),
-		WITH_A_KERNEL(the_first_refusal_is_told),
-		WITH_A_KERNEL(a_fault_at_the_near_end_is_told_from_one_at_the_far_end),
-		WITH_A_KERNEL(a_source_that_ends_early_is_at_fault),
-		WITH_A_KERNEL(a_good_source_is_not_at_fault),
-		WITH_A_KERNEL(overlapping_bytes_are_moved),
-		WITH_A_KERNEL(lists_are_copied_in_order),
-		WITH_A_KERNEL(a_null_region_takes_everything_and_gives_zeros),
-		WITH_A_KERNEL(page_faults_are_counted),
-		WITH_A_KERNEL(each_part_of_an_element_has_its_own_pages),
-		WITH_A_KERNEL(no_more_is_read_than_is_asked_for),
-	};
-
-	return cmocka_run_group_tests(tests, open_log, NULL);
+	return run_cases(open_log, NULL);
 }

@@ -125,7 +125,7 @@ static void once(struct av_atomic *a, unsigned int at, bool here)
 	assert_int_equal(kernel.calls[1], !here && stores);
 }
 
-static void every_operation_at_every_place(void **state)
+TEST_WITH(every_operation_at_every_place, set_up, tear_down)
 {
 	for (unsigned int s = 0; s < AV_ARRAY_SIZE(sizes); s++)
 		for (unsigned int i = 0; i < ROUNDS * AV_ATOMIC_OP_N; i++) {
@@ -154,7 +154,7 @@ static const struct {
 	{AV_ATOMIC_CMP_SWAP, UINT64_MAX, 1, 7, 9, 5, 9},
 };
 
-static void a_word_is_changed_under_its_mask(void **state)
+TEST_WITH(a_word_is_changed_under_its_mask, set_up, tear_down)
 {
 	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(words); i++) {
 		uint64_t beyond = i % 2 ? UINT64_MAX : 0, after;
@@ -212,7 +212,7 @@ static const struct {
 };
 
 /* What was read without the lock counts only if nobody held it, or has held it since. */
-static void what_another_changed_is_read_again(void **state)
+TEST_WITH(what_another_changed_is_read_again, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(others); i++) {
 		struct av_operand old;
@@ -230,7 +230,7 @@ static void what_another_changed_is_read_again(void **state)
 	}
 }
 
-static void a_lock_that_is_not_given_up_is_busy(void **state)
+TEST_WITH(a_lock_that_is_not_given_up_is_busy, set_up, tear_down)
 {
 	struct av_operand old;
 
@@ -244,7 +244,7 @@ static void a_lock_that_is_not_given_up_is_busy(void **state)
 }
 
 /* Pages have the lock of their own context and place, whoever has a key to them. */
-static void pages_have_a_lock_of_their_own(void **state)
+TEST_WITH(pages_have_a_lock_of_their_own, set_up, tear_down)
 {
 	struct av_operand old;
 
@@ -280,7 +280,7 @@ static const struct {
 	{-EAGAIN, -EAGAIN, AV_FAULT_BUSY}, {0, -EAGAIN, AV_FAULT_BUSY},
 };
 
-static void each_error_of_the_kernel_has_its_meaning(void **state)
+TEST_WITH(each_error_of_the_kernel_has_its_meaning, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(errors); i++) {
 		struct av_operand old;
@@ -295,7 +295,7 @@ static void each_error_of_the_kernel_has_its_meaning(void **state)
 }
 
 /* Also if a comparison fails, and nothing would be stored. */
-static void memory_that_cannot_be_written_is_a_fault(void **state)
+TEST_WITH(memory_that_cannot_be_written_is_a_fault, set_up, tear_down)
 {
 	uint8_t *pages = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -330,7 +330,7 @@ static const struct {
 	{-EAGAIN, AV_FAULT_BUSY, 1, 0},	    {-EFAULT, AV_FAULT_DST, 2, 1},
 };
 
-static void page_faults_are_counted(void **state)
+TEST_WITH(page_faults_are_counted, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(events); i++) {
 		struct av_operand old;
@@ -349,20 +349,7 @@ static void page_faults_are_counted(void **state)
 	}
 }
 
-#define WITH_A_KERNEL(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		WITH_A_KERNEL(every_operation_at_every_place),
-		WITH_A_KERNEL(a_word_is_changed_under_its_mask),
-		WITH_A_KERNEL(what_another_changed_is_read_again),
-		WITH_A_KERNEL(a_lock_that_is_not_given_up_is_busy),
-		WITH_A_KERNEL(pages_have_a_lock_of_their_own),
-		WITH_A_KERNEL(each_error_of_the_kernel_has_its_meaning),
-		WITH_A_KERNEL(memory_that_cannot_be_written_is_a_fault),
-		WITH_A_KERNEL(page_faults_are_counted),
-	};
-
-	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

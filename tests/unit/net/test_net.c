@@ -7,7 +7,7 @@
 #include "base/compiler.h"
 #include "lib/few_descriptors.h"
 
-static void a_burst_arrives(void **state)
+TEST(a_burst_arrives)
 {
 	static const uint32_t bytes[] = {1024, 1024, 1024, 7, 0, 1, 4096, 4096, 2, 4096};
 	struct av_net_path path = {.traffic_class = 0x22, .hop_limit = 9};
@@ -31,7 +31,7 @@ static void a_burst_arrives(void **state)
 }
 
 /* What the host could not be asked is not said of the address. */
-static void without_descriptors(void **state)
+TEST(without_descriptors)
 {
 	uint32_t ref = enter();
 	uint8_t own[16];
@@ -50,10 +50,5 @@ static void without_descriptors(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_burst_arrives),
-		cmocka_unit_test(without_descriptors),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+	return run_cases(make_folder, remove_folder);
 }

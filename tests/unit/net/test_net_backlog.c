@@ -150,7 +150,7 @@ static void send_messages(uint32_t first, uint32_t messages)
 	}
 }
 
-static void none_is_lost(void **state)
+TEST(none_is_lost)
 {
 	(void)state;
 	begin();
@@ -164,7 +164,7 @@ static void none_is_lost(void **state)
 	end(SIGCONT);
 }
 
-static void memory_is_limited(void **state)
+TEST(memory_is_limited)
 {
 	(void)state;
 	begin();
@@ -178,7 +178,7 @@ static void memory_is_limited(void **state)
 	end(SIGCONT);
 }
 
-static void nothing_waits_for_the_dead(void **state)
+TEST(nothing_waits_for_the_dead)
 {
 	(void)state;
 	begin();
@@ -189,7 +189,7 @@ static void nothing_waits_for_the_dead(void **state)
 	end(SIGKILL);
 }
 
-static void nothing_waits_when_all_is_closed(void **state)
+TEST(nothing_waits_when_all_is_closed)
 {
 	(void)state;
 	begin();
@@ -208,12 +208,5 @@ static int make(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(none_is_lost),
-		cmocka_unit_test(memory_is_limited),
-		cmocka_unit_test(nothing_waits_for_the_dead),
-		cmocka_unit_test(nothing_waits_when_all_is_closed),
-	};
-
-	return cmocka_run_group_tests(tests, make, remove_folder);
+	return run_cases(make, remove_folder);
 }

@@ -123,7 +123,7 @@ static const struct {
 	{{4096, 4096, 4096, 1024, 4096}, 5, {4, 1}},
 };
 
-static void as_few_sends_as_can_be(void **state)
+TEST(as_few_sends_as_can_be)
 {
 	(void)state;
 	for (size_t i = 0; i < AV_ARRAY_SIZE(sequence); i++) {
@@ -143,7 +143,7 @@ static const struct {
 	uint32_t payload, packets;
 } long_burst[] = {{0, 200}, {100, 130}, {999, 65}, {1024, 70}, {4096, 20}};
 
-static void long_bursts(void **state)
+TEST(long_bursts)
 {
 	uint32_t payload[ALL_MAX];
 
@@ -162,7 +162,7 @@ static void long_bursts(void **state)
 }
 
 /* Their receiver's kernel looks at the first packet only. */
-static void one_queue_pair_at_a_time(void **state)
+TEST(one_queue_pair_at_a_time)
 {
 	static const uint32_t qpn[] = {7, 7, 8, 7};
 	static struct sent s;
@@ -185,7 +185,7 @@ static void one_queue_pair_at_a_time(void **state)
 }
 
 /* Each has the identification of a packet that is sent alone. It is known from then on. */
-static void a_kernel_that_cannot_cut(void **state)
+TEST(a_kernel_that_cannot_cut)
 {
 	static const uint32_t payload[] = {64, 64, 64, 7};
 	struct av_endpoint *e = av_endpoint_find(AV_ENDPOINT_ADDRESS, path.src, 0);
@@ -209,7 +209,7 @@ static void a_kernel_that_cannot_cut(void **state)
 }
 
 /* As if it had not been put, whatever it was: what follows is sent as it would have been. */
-static void taken_back(void **state)
+TEST(taken_back)
 {
 	static const uint32_t payload[] = {64, 64, 9};
 	static const struct {
@@ -249,7 +249,7 @@ static void assert_shown(unsigned int i, const struct sent *s, size_t at, size_t
 }
 
 /* Each that was sent, as it was; also if the kernel chooses the hop limit. */
-static void captures_see_what_is_sent(void **state)
+TEST(captures_see_what_is_sent)
 {
 	static const uint32_t payload[] = {64, 64, 64, 7};
 	struct av_endpoint *e = av_endpoint_find(AV_ENDPOINT_ADDRESS, path.src, 0);
@@ -284,7 +284,7 @@ static void captures_see_what_is_sent(void **state)
 	assert_int_equal(atomic_load(&shown_count), 6);
 }
 
-static void an_empty_burst(void **state)
+TEST(an_empty_burst)
 {
 	uint64_t before = av_net_counted(AV_NET_OUT);
 
@@ -294,7 +294,7 @@ static void an_empty_burst(void **state)
 }
 
 /* 240.0.0.0/4 leads nowhere. */
-static void why_it_was_refused(void **state)
+TEST(why_it_was_refused)
 {
 	struct av_net_path nowhere = path;
 	const uint32_t payload = 4;
@@ -311,7 +311,7 @@ static void why_it_was_refused(void **state)
 }
 
 /* Neither what is refused while packets are put, nor at the end, is told by errno. */
-static void errno_is_the_programs(void **state)
+TEST(errno_is_the_programs)
 {
 	struct av_net_path nowhere = path;
 	struct av_net_burst *b;
@@ -355,17 +355,5 @@ static int end(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(as_few_sends_as_can_be),
-		cmocka_unit_test(long_bursts),
-		cmocka_unit_test(one_queue_pair_at_a_time),
-		cmocka_unit_test(a_kernel_that_cannot_cut),
-		cmocka_unit_test(taken_back),
-		cmocka_unit_test(captures_see_what_is_sent),
-		cmocka_unit_test(an_empty_burst),
-		cmocka_unit_test(why_it_was_refused),
-		cmocka_unit_test(errno_is_the_programs),
-	};
-
-	return cmocka_run_group_tests(tests, begin, end);
+	return run_cases(begin, end);
 }

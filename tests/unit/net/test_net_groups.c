@@ -80,7 +80,7 @@ static void expect_got(unsigned int i, uint32_t n)
 	assert_int_equal(atomic_load(&got[i]), n);
 }
 
-static void every_member_gets_one_copy(void **state)
+TEST(every_member_gets_one_copy)
 {
 	int done[2], go[2];
 	uint8_t own[16];
@@ -122,7 +122,7 @@ static void every_member_gets_one_copy(void **state)
 }
 
 /* One queue pair's number is the group's; no other has packets sent to a group. */
-static void what_is_not_for_a_group(void **state)
+TEST(what_is_not_for_a_group)
 {
 	uint32_t ref = enter(), qpn = new_qpn(ref);
 	uint64_t nobody = av_net_counted(AV_NET_NOBODY);
@@ -153,7 +153,7 @@ static void what_is_not_for_a_group(void **state)
 }
 
 /* Two addresses of one interface are on one network: its packets come once, for both. */
-static void users_of_a_group(void **state)
+TEST(users_of_a_group)
 {
 	uint8_t own[16], other[16];
 	uint32_t ref = enter();
@@ -195,11 +195,5 @@ static int begin(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_member_gets_one_copy),
-		cmocka_unit_test(what_is_not_for_a_group),
-		cmocka_unit_test(users_of_a_group),
-	};
-
-	return cmocka_run_group_tests(tests, begin, remove_folder);
+	return run_cases(begin, remove_folder);
 }

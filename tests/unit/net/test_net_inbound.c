@@ -131,7 +131,7 @@ static void assert_shown(const uint8_t *packet, size_t n, uint16_t identificatio
 	assert_int_equal(s->datagram.unknown_queue, what == AV_NET_NOBODY);
 }
 
-static void what_is_dropped(void **state)
+TEST(what_is_dropped)
 {
 	unsigned int capture = begin_capture(), received;
 	uint8_t packet[128];
@@ -169,7 +169,7 @@ static void what_is_dropped(void **state)
 }
 
 /* Which traffic classes say that the packet met a queue. */
-static void congestion(void **state)
+TEST(congestion)
 {
 	uint8_t packet[128];
 
@@ -186,7 +186,7 @@ static void congestion(void **state)
 }
 
 /* What a poller takes is in order, settled, and taken once. */
-static void pollers_take_it(void **state)
+TEST(pollers_take_it)
 {
 	const unsigned int before = atomic_load(&settled_count);
 	uint8_t packet[128];
@@ -207,7 +207,7 @@ static void pollers_take_it(void **state)
 }
 
 /* Whoever polls, and stops, leaves nothing lying about. */
-static void pollers_stop(void **state)
+TEST(pollers_stop)
 {
 	uint8_t packet[128];
 
@@ -222,7 +222,7 @@ static void pollers_stop(void **state)
 	}
 }
 
-static void over_ipv6(void **state)
+TEST(over_ipv6)
 {
 	static const uint32_t bytes[] = {1024, 1024, 5};
 	struct av_net_path path = {.src = {[15] = 1},
@@ -248,7 +248,7 @@ static void over_ipv6(void **state)
 }
 
 /* An address has users, and its socket goes with the last. */
-static void users_of_an_address(void **state)
+TEST(users_of_an_address)
 {
 	struct av_net_path path;
 
@@ -266,7 +266,7 @@ static void users_of_an_address(void **state)
 	assert_int_equal(av_net_own(own, qpn), 0);
 }
 
-static void addresses_that_cannot_be_had(void **state)
+TEST(addresses_that_cannot_be_had)
 {
 	uint8_t address[16];
 	int taken;
@@ -298,7 +298,7 @@ static unsigned int open_files(void)
 }
 
 /* A child has nothing of it, and may begin anew; its parent goes on. */
-static void a_forked_child(void **state)
+TEST(a_forked_child)
 {
 	unsigned int received = atomic_load(&kept_count), files = open_files();
 	uint8_t packet[128];
@@ -341,7 +341,7 @@ static void close_sockets(void)
 }
 
 /* Nothing of the program's is read, and nothing hangs. */
-static void the_program_closes_our_sockets(void **state)
+TEST(the_program_closes_our_sockets)
 {
 	struct av_net_path path = {.hop_limit = 1};
 	const uint32_t bytes = 4;
@@ -376,17 +376,5 @@ static int end(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_dropped),
-		cmocka_unit_test(congestion),
-		cmocka_unit_test(pollers_take_it),
-		cmocka_unit_test(pollers_stop),
-		cmocka_unit_test(over_ipv6),
-		cmocka_unit_test(users_of_an_address),
-		cmocka_unit_test(addresses_that_cannot_be_had),
-		cmocka_unit_test(a_forked_child),
-		cmocka_unit_test(the_program_closes_our_sockets),
-	};
-
-	return cmocka_run_group_tests(tests, begin, end);
+	return run_cases(begin, end);
 }

@@ -167,7 +167,7 @@ static void end(void)
 	leave(sender);
 }
 
-static void each_gets_its_own(void **state)
+TEST(each_gets_its_own)
 {
 	(void)state;
 	begin(MEMBERS, true);
@@ -176,7 +176,7 @@ static void each_gets_its_own(void **state)
 	end();
 }
 
-static void nobody_says_what_is_its_own(void **state)
+TEST(nobody_says_what_is_its_own)
 {
 	(void)state;
 	begin(3, false);
@@ -184,7 +184,7 @@ static void nobody_says_what_is_its_own(void **state)
 	end();
 }
 
-static void one_leaves(void **state)
+TEST(one_leaves)
 {
 	(void)state;
 	begin(4, true);
@@ -194,7 +194,7 @@ static void one_leaves(void **state)
 	end();
 }
 
-static void one_dies(void **state)
+TEST(one_dies)
 {
 	(void)state;
 	begin(4, true);
@@ -205,7 +205,7 @@ static void one_dies(void **state)
 }
 
 /* In an order that nobody knows. */
-static void several_die(void **state)
+TEST(several_die)
 {
 	(void)state;
 	for (unsigned int first = 0; first < 3; first++) {
@@ -220,7 +220,7 @@ static void several_die(void **state)
 }
 
 /* The directory is as wrong as can be: each learns its place from what comes misrouted. */
-static void nobody_is_where_it_was_thought(void **state)
+TEST(nobody_is_where_it_was_thought)
 {
 	struct av_dir_reuseport *g = NULL;
 	uint32_t first;
@@ -251,14 +251,5 @@ static int make(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_gets_its_own),
-		cmocka_unit_test(nobody_says_what_is_its_own),
-		cmocka_unit_test(one_leaves),
-		cmocka_unit_test(one_dies),
-		cmocka_unit_test(several_die),
-		cmocka_unit_test(nobody_is_where_it_was_thought),
-	};
-
-	return cmocka_run_group_tests(tests, make, remove_folder);
+	return run_cases(make, remove_folder);
 }

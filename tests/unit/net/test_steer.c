@@ -126,7 +126,7 @@ static const struct {
 	{scattered, 1u << 7},  {scattered, 6},
 };
 
-static void every_block_goes_to_its_owner(void **state)
+TEST(every_block_goes_to_its_owner)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
@@ -138,7 +138,7 @@ static void every_block_goes_to_its_owner(void **state)
 }
 
 /* Half of the program's conditional jumps are too short for it. */
-static void as_many_runs_as_there_may_be(void **state)
+TEST(as_many_runs_as_there_may_be)
 {
 	(void)state;
 	fill(nobody, 0);
@@ -151,7 +151,7 @@ static void as_many_runs_as_there_may_be(void **state)
 }
 
 /* Who has no room gets packets by way of others. Nobody else's are misrouted. */
-static void too_many_runs(void **state)
+TEST(too_many_runs)
 {
 	uint32_t block = 0;
 
@@ -165,7 +165,7 @@ static void too_many_runs(void **state)
 		assert_int_equal(place_of(block << 4), NOBODY);
 }
 
-static void a_table_of_nobody(void **state)
+TEST(a_table_of_nobody)
 {
 	(void)state;
 	fill(nobody, 0);
@@ -174,7 +174,7 @@ static void a_table_of_nobody(void **state)
 	assert_int_equal(place_of(0xffffff), NOBODY);
 }
 
-static void a_packet_without_a_number(void **state)
+TEST(a_packet_without_a_number)
 {
 	const uint8_t packet[BTH] = {[4] = 0xff, 0xff, 0xff, 0xff};
 
@@ -188,13 +188,5 @@ static void a_packet_without_a_number(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_block_goes_to_its_owner),
-		cmocka_unit_test(as_many_runs_as_there_may_be),
-		cmocka_unit_test(too_many_runs),
-		cmocka_unit_test(a_table_of_nobody),
-		cmocka_unit_test(a_packet_without_a_number),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

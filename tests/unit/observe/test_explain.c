@@ -15,7 +15,7 @@
 
 /* --- the table ------------------------------------------------------------------- */
 
-static void each_check_has_its_words(void **state)
+TEST(each_check_has_its_words)
 {
 	for (unsigned int i = 1; i < AV_CHECK_N; i++) {
 		const struct av_check_row *row = av_check_row(i);
@@ -56,7 +56,7 @@ static void check_placeholders(const char *text)
 	assert_null(strchr(text, '}'));
 }
 
-static void each_placeholder_is_a_field(void **state)
+TEST(each_placeholder_is_a_field)
 {
 	for (unsigned int i = 0; i < AV_CHECK_N; i++) {
 		check_placeholders(av_check_row(i)->sentence);
@@ -64,7 +64,7 @@ static void each_placeholder_is_a_field(void **state)
 	}
 }
 
-static void fields_are_where_they_say(void **state)
+TEST(fields_are_where_they_say)
 {
 	unsigned int count;
 	const struct av_field *f = av_fields(&count);
@@ -87,7 +87,7 @@ static void fields_are_where_they_say(void **state)
 					offsetof(struct av_flight_record, has) + 3);
 }
 
-static void each_errno_has_a_check(void **state)
+TEST(each_errno_has_a_check)
 {
 	for (int err = 1; err < 134; err++)
 		assert_int_not_equal(av_check_of_errno(err), AV_CHECK_NONE);
@@ -97,7 +97,7 @@ static void each_errno_has_a_check(void **state)
 
 /* --- sentences ------------------------------------------------------------------- */
 
-static void sentence_of_a_request(void **state)
+TEST(sentence_of_a_request)
 {
 	const struct av_flight_record r = {
 		.pid = 811,
@@ -137,7 +137,7 @@ static void sentence_of_a_request(void **state)
 }
 
 /* Of the other end's process, too, which found it out or did it. */
-static void the_peer_is_named(void **state)
+TEST(the_peer_is_named)
 {
 	struct av_flight_record r = {
 		.pid = 811,
@@ -166,7 +166,7 @@ static void the_peer_is_named(void **state)
 	assert_null(strstr(text, "(peer:"));
 }
 
-static void advice_is_a_second_line(void **state)
+TEST(advice_is_a_second_line)
 {
 	const struct av_flight_record r = {
 		.pid = 5,
@@ -189,7 +189,7 @@ static void advice_is_a_second_line(void **state)
 }
 
 /* Whatever a record holds, it becomes at most two lines of printable text. */
-static void nonsense_is_written_harmlessly(void **state)
+TEST(nonsense_is_written_harmlessly)
 {
 	struct av_flight_record r;
 	char text[AV_EXPLAIN_MAX + 1];
@@ -263,7 +263,7 @@ static unsigned int readable(void)
 	return count;
 }
 
-static void refusal_has_what_was_noted(void **state)
+TEST_WITH(refusal_has_what_was_noted, setup, teardown)
 {
 	struct av_flight_record r;
 
@@ -286,7 +286,7 @@ static void refusal_has_what_was_noted(void **state)
 }
 
 /* What was noted and overcome is no reason of what fails later with another value. */
-static void refusal_of_another_value_is_another(void **state)
+TEST_WITH(refusal_of_another_value_is_another, setup, teardown)
 {
 	struct av_flight_record r;
 
@@ -299,7 +299,7 @@ static void refusal_of_another_value_is_another(void **state)
 	assert_int_equal(r.check, AV_CHECK_NOT_PERMITTED);
 }
 
-static void same_again_is_told_seldom(void **state)
+TEST_WITH(same_again_is_told_seldom, setup, teardown)
 {
 	struct av_flight_record r;
 	uint64_t told;
@@ -319,7 +319,7 @@ static void same_again_is_told_seldom(void **state)
 }
 
 /* Another mask, another number: another mistake. */
-static void other_numbers_are_other_records(void **state)
+TEST_WITH(other_numbers_are_other_records, setup, teardown)
 {
 	static const uint64_t mask[] = {0x80, 0x40, 0x40, 0x80};
 	struct av_flight_record r;
@@ -335,7 +335,7 @@ static void other_numbers_are_other_records(void **state)
 }
 
 /* A program that looks for a limit asks for less and less. */
-static void a_row_is_withdrawn_as_a_whole(void **state)
+TEST_WITH(a_row_is_withdrawn_as_a_whole, setup, teardown)
 {
 	(void)av_refused(AV_VERB_CREATE_QP, av_refuse(EINVAL, AV_CHECK_QP_SEND_WR, 9, 8));
 	for (uint64_t bytes = 4000; bytes > 4000 - AV_DIAG_ROW; bytes--)
@@ -352,7 +352,7 @@ static void a_row_is_withdrawn_as_a_whole(void **state)
 	assert_int_equal(readable(), 1 + 5); /* no more than the last are remembered */
 }
 
-static void refused_as_has_the_same_reason(void **state)
+TEST_WITH(refused_as_has_the_same_reason, setup, teardown)
 {
 	struct av_flight_record r;
 
@@ -364,7 +364,7 @@ static void refused_as_has_the_same_reason(void **state)
 }
 
 /* What does not fit is cut, and others' bytes make no second line. */
-static void details_are_words(void **state)
+TEST_WITH(details_are_words, setup, teardown)
 {
 	struct av_flight_record r;
 	char text[AV_EXPLAIN_MAX], name[100];
@@ -381,7 +381,7 @@ static void details_are_words(void **state)
 	assert_non_null(strstr(text, "xxx (EFAULT)\n"));
 }
 
-static void negative_numbers_are_negative(void **state)
+TEST(negative_numbers_are_negative)
 {
 	const struct av_flight_record r = {.check = AV_CHECK_CQ_VECTOR,
 					   .has = AV_HAS_MEASURE,
@@ -393,7 +393,7 @@ static void negative_numbers_are_negative(void **state)
 	assert_non_null(strstr(text, "comp_vector -1; the device has 4"));
 }
 
-static void what_is_overcome_is_withdrawn(void **state)
+TEST_WITH(what_is_overcome_is_withdrawn, setup, teardown)
 {
 	(void)av_refused(AV_VERB_CREATE_CQ, av_refuse(EINVAL, AV_CHECK_CQ_SIZE, 9, 8));
 	(void)av_refused(AV_VERB_CREATE_QP, av_refuse(EINVAL, AV_CHECK_QP_INLINE, 9, 8));
@@ -408,7 +408,7 @@ static void what_is_overcome_is_withdrawn(void **state)
 }
 
 /* Numbers of queue pairs as programs print them, and bits by their names. */
-static void numbers_have_their_forms(void **state)
+TEST(numbers_have_their_forms)
 {
 	static const struct {
 		enum av_check check;
@@ -436,7 +436,7 @@ static void numbers_have_their_forms(void **state)
 	}
 }
 
-static void each_verb_has_a_name_of_its_own(void **state)
+TEST(each_verb_has_a_name_of_its_own)
 {
 	for (unsigned int i = AV_VERB_NONE + 1; i < AV_VERB_N; i++)
 		for (unsigned int j = 0; j < i; j++)
@@ -448,28 +448,5 @@ static void each_verb_has_a_name_of_its_own(void **state)
 
 int main(void)
 {
-#define PENDING(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_check_has_its_words),
-		cmocka_unit_test(each_placeholder_is_a_field),
-		cmocka_unit_test(fields_are_where_they_say),
-		cmocka_unit_test(each_errno_has_a_check),
-		cmocka_unit_test(sentence_of_a_request),
-		cmocka_unit_test(the_peer_is_named),
-		cmocka_unit_test(advice_is_a_second_line),
-		cmocka_unit_test(nonsense_is_written_harmlessly),
-		PENDING(refusal_has_what_was_noted),
-		PENDING(refusal_of_another_value_is_another),
-		PENDING(same_again_is_told_seldom),
-		PENDING(other_numbers_are_other_records),
-		PENDING(a_row_is_withdrawn_as_a_whole),
-		PENDING(refused_as_has_the_same_reason),
-		PENDING(details_are_words),
-		cmocka_unit_test(negative_numbers_are_negative),
-		PENDING(what_is_overcome_is_withdrawn),
-		cmocka_unit_test(numbers_have_their_forms),
-		cmocka_unit_test(each_verb_has_a_name_of_its_own),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

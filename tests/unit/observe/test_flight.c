@@ -90,7 +90,7 @@ static uint64_t read_all(const struct av_flight_file *file)
 	return found;
 }
 
-static void record_comes_back(void **state)
+TEST_WITH(record_comes_back, setup, teardown)
 {
 	const struct av_flight_file *file = av_flight_open(folder);
 	struct av_flight_record in = make(1, 1), out;
@@ -108,7 +108,7 @@ static void record_comes_back(void **state)
 	av_flight_close(file);
 }
 
-static void ring_goes_round(void **state)
+TEST_WITH(ring_goes_round, setup, teardown)
 {
 	const struct av_flight_file *file = av_flight_open(folder);
 	struct av_flight_record r;
@@ -140,7 +140,7 @@ static pid_t start_writer(uint32_t writer, uint32_t count)
 	_exit(0);
 }
 
-static void processes_write_at_once(void **state)
+TEST_WITH(processes_write_at_once, setup, teardown)
 {
 	const struct av_flight_file *file = av_flight_open(folder);
 	pid_t pid[WRITERS];
@@ -159,7 +159,7 @@ static void processes_write_at_once(void **state)
 	av_flight_close(file);
 }
 
-static void writers_are_killed(void **state)
+TEST_WITH(writers_are_killed, setup, teardown)
 {
 	const struct av_flight_file *file = av_flight_open(folder);
 	const unsigned int kills = 60;
@@ -185,7 +185,7 @@ static void *write_as_thread(void *arg)
 	return NULL;
 }
 
-static void reader_beside_writers(void **state)
+TEST_WITH(reader_beside_writers, setup, teardown)
 {
 	const struct av_flight_file *file = av_flight_open(folder);
 	pthread_t thread[WRITERS];
@@ -222,7 +222,7 @@ static void spoil(uint64_t next, int byte)
 	close(fd);
 }
 
-static void nonsense_is_passed_over(void **state)
+TEST_WITH(nonsense_is_passed_over, setup, teardown)
 {
 	static const uint64_t nexts[] = {
 		0, 1, AV_FLIGHT_RECORDS, UINT64_MAX, UINT64_MAX / 2, 1ull << 32};
@@ -240,7 +240,7 @@ static void nonsense_is_passed_over(void **state)
 }
 
 /* What each byte of a record may be changed to is noticed. */
-static void each_changed_byte_is_noticed(void **state)
+TEST_WITH(each_changed_byte_is_noticed, setup, teardown)
 {
 	const struct av_flight_file *file = av_flight_open(folder);
 	int fd = openat(folder, AV_FLIGHT_FILE, O_RDWR);
@@ -260,7 +260,7 @@ static void each_changed_byte_is_noticed(void **state)
 	av_flight_close(file);
 }
 
-static void other_files_are_none(void **state)
+TEST_WITH(other_files_are_none, setup, teardown)
 {
 	const uint64_t old[2] = {0x1234, 0};
 	int fd;
@@ -286,7 +286,7 @@ static void other_files_are_none(void **state)
 	assert_null(av_flight_open(folder)); /* and does not wait for a writer */
 }
 
-static void empty_ring_is_removed(void **state)
+TEST_WITH(empty_ring_is_removed, setup, teardown)
 {
 	av_flight_leave();
 	av_flight_forget(folder);
@@ -302,7 +302,7 @@ static void empty_ring_is_removed(void **state)
 	av_flight_own_end();
 }
 
-static void ring_that_cannot_be_looked_at_stays(void **state)
+TEST_WITH(ring_that_cannot_be_looked_at_stays, setup, teardown)
 {
 	struct rlimit limit, none;
 
@@ -317,7 +317,7 @@ static void ring_that_cannot_be_looked_at_stays(void **state)
 	av_flight_join(folder);
 }
 
-static void without_ring_nothing_happens(void **state)
+TEST_WITH(without_ring_nothing_happens, setup, teardown)
 {
 	av_flight_leave();
 	assert_null(av_flight_own());
@@ -325,7 +325,7 @@ static void without_ring_nothing_happens(void **state)
 	av_flight_leave();
 }
 
-static void waiting_ends_with_a_record(void **state)
+TEST_WITH(waiting_ends_with_a_record, setup, teardown)
 {
 	const struct av_flight_file *file = av_flight_open(folder);
 	pid_t pid;
@@ -341,21 +341,5 @@ static void waiting_ends_with_a_record(void **state)
 
 int main(void)
 {
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		CASE(record_comes_back),
-		CASE(ring_goes_round),
-		CASE(processes_write_at_once),
-		CASE(writers_are_killed),
-		CASE(reader_beside_writers),
-		CASE(nonsense_is_passed_over),
-		CASE(each_changed_byte_is_noticed),
-		CASE(other_files_are_none),
-		CASE(empty_ring_is_removed),
-		CASE(ring_that_cannot_be_looked_at_stays),
-		CASE(without_ring_nothing_happens),
-		CASE(waiting_ends_with_a_record),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

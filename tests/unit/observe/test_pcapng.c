@@ -56,7 +56,7 @@ static size_t read_file(uint8_t *to, size_t room)
 }
 
 /* Every length, with and without a comment of every length. */
-static void blocks(void **unused)
+TEST(blocks)
 {
 	static const char text[] = "comment";
 
@@ -98,7 +98,7 @@ static void blocks(void **unused)
 }
 
 /* Behind the comment, if there is one. */
-static void directions(void **unused)
+TEST(directions)
 {
 	static const uint8_t in[] = {2, 0, 4, 0, 1, 0, 0, 0, 0, 0, 0, 0},
 			     out[] = {1, 0, 1, 0, '!', 0, 0, 0, 2, 0, 4, 0, 2, 0, 0, 0, 0, 0, 0, 0};
@@ -113,7 +113,7 @@ static void directions(void **unused)
 	assert_memory_equal(block + 28, out, sizeof(out));
 }
 
-static void files_begin_alike(void **unused)
+TEST_WITH(files_begin_alike, setup, teardown)
 {
 	uint8_t bytes[200];
 	int fd = av_pcapng_open(path, false);
@@ -133,7 +133,7 @@ static void files_begin_alike(void **unused)
 	assert_int_equal(read_file(bytes, sizeof(bytes)), PROLOGUE);
 }
 
-static void other_files_are_left_alone(void **unused)
+TEST_WITH(other_files_are_left_alone, setup, teardown)
 {
 	uint8_t bytes[200];
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -174,7 +174,7 @@ static void append_as(uint8_t who)
 	_exit(fd < 0);
 }
 
-static void processes_do_not_interleave(void **unused)
+TEST_WITH(processes_do_not_interleave, setup, teardown)
 {
 	static uint8_t bytes[PROCESSES * BATCHES * 5 * 512];
 	unsigned int count[PROCESSES + 1] = {0};
@@ -227,7 +227,7 @@ static void append_to_a_full_file(void)
 	_exit(sigismember(&pending, SIGXFSZ) ? 3 : 0);
 }
 
-static void a_full_file_ends_with_a_whole_block(void **unused)
+TEST_WITH(a_full_file_ends_with_a_whole_block, setup, teardown)
 {
 	int status;
 
@@ -239,15 +239,5 @@ static void a_full_file_ends_with_a_whole_block(void **unused)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(blocks),
-		cmocka_unit_test(directions),
-		cmocka_unit_test_setup_teardown(files_begin_alike, setup, teardown),
-		cmocka_unit_test_setup_teardown(other_files_are_left_alone, setup, teardown),
-		cmocka_unit_test_setup_teardown(processes_do_not_interleave, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_full_file_ends_with_a_whole_block, setup,
-						teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -21,7 +21,7 @@ static bool is_plain(const char *text)
 }
 
 /* dladdr(3) names the program as it was started. */
-static void names_are_plain(void **state)
+TEST(names_are_plain)
 {
 	char odd[] = "odd\xff\"\\\n\xc3\xa9", tell[] = IS_CHILD;
 	char *const words[] = {odd, tell, NULL};
@@ -36,7 +36,7 @@ static void names_are_plain(void **state)
 	assert_int_equal(status, 0);
 }
 
-static void nothing_is_nowhere(void **state)
+TEST(nothing_is_nowhere)
 {
 	char text[8] = "before";
 
@@ -46,14 +46,10 @@ static void nothing_is_nowhere(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names_are_plain),
-		cmocka_unit_test(nothing_is_nowhere),
-	};
 	char text[200];
 
 	if (argc < 2 || strcmp(argv[1], IS_CHILD) != 0)
-		return cmocka_run_group_tests(tests, NULL, NULL);
+		return run_cases(NULL, NULL);
 	av_source_place(NULL, (const void *)(uintptr_t)main, text, sizeof(text));
 	return !is_plain(text) || strncmp(text, "odd", strlen("odd")) != 0;
 }

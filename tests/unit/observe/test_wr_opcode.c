@@ -96,13 +96,13 @@ static void check_row(const struct av_wr_opcode *o, const struct row *r)
 	check_services(o, r);
 }
 
-static void each_value_is_an_opcode_or_none(void **state)
+TEST(each_value_is_an_opcode_or_none)
 {
 	for (uint32_t opcode = 0; opcode <= AV_WR_OPCODES; opcode++)
 		check_row(av_wr_opcode(opcode), row_of(opcode));
 }
 
-static void no_large_value_is_an_opcode(void **state)
+TEST(no_large_value_is_an_opcode)
 {
 	static const uint32_t values[] = {AV_WR_OPCODES, 1u << 31, UINT32_MAX};
 
@@ -113,7 +113,7 @@ static void no_large_value_is_an_opcode(void **state)
 }
 
 /* A packet is that of the first opcode that sends such packets. */
-static void packets_come_back(void **state)
+TEST(packets_come_back)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		const struct av_packet_kind *kind = av_packet_kind(rows[i].opcode);
@@ -126,7 +126,7 @@ static void packets_come_back(void **state)
 	}
 }
 
-static void answers_are_of_no_opcode(void **state)
+TEST(answers_are_of_no_opcode)
 {
 	static const enum av_operation answers[] = {AV_OP_READ_RESPONSE, AV_OP_ACK,
 						    AV_OP_ATOMIC_ACK, AV_OP_CNP};
@@ -140,12 +140,5 @@ static void answers_are_of_no_opcode(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_value_is_an_opcode_or_none),
-		cmocka_unit_test(no_large_value_is_an_opcode),
-		cmocka_unit_test(packets_come_back),
-		cmocka_unit_test(answers_are_of_no_opcode),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -67,7 +67,7 @@ static bool locked(void)
 
 /* --- the usual course ------------------------------------------------------------ */
 
-static void entries_come_in_order_over_many_turns_of_the_ring(void **state)
+TEST_WITH(entries_come_in_order_over_many_turns_of_the_ring, set_up, tear_down)
 {
 	uint64_t in = 0, out = 0;
 
@@ -81,7 +81,7 @@ static void entries_come_in_order_over_many_turns_of_the_ring(void **state)
 	}
 }
 
-static void the_time_is_put_down_if_it_is_wanted(void **state)
+TEST_WITH(the_time_is_put_down_if_it_is_wanted, set_up, tear_down)
 {
 	for (uint32_t stamped = 0; stamped < 2; stamped++) {
 		atomic_store(&cq->stamped, stamped);
@@ -99,7 +99,7 @@ static void fill_up(void)
 		append(i + 1);
 }
 
-static void a_full_cq_is_not_broken_and_has_room_when_polled(void **state)
+TEST_WITH(a_full_cq_is_not_broken_and_has_room_when_polled, set_up, tear_down)
 {
 	fill_up();
 	assert_int_equal(atomic_load(&cq->overrun), 0);
@@ -111,7 +111,7 @@ static void a_full_cq_is_not_broken_and_has_room_when_polled(void **state)
 }
 
 /* Wherever its numbers stand; the appender's copy of @head is old. */
-static void a_cq_holds_its_capacity_and_no_more(void **state)
+TEST_WITH(a_cq_holds_its_capacity_and_no_more, set_up, tear_down)
 {
 	static const uint32_t heads[] = {0, 1, 1u << 31, UINT32_MAX - CAPACITY, UINT32_MAX};
 
@@ -134,7 +134,7 @@ static void a_cq_holds_its_capacity_and_no_more(void **state)
 	}
 }
 
-static void a_cq_that_was_overrun_takes_no_more(void **state)
+TEST_WITH(a_cq_that_was_overrun_takes_no_more, set_up, tear_down)
 {
 	struct av_cqe e = {.wr_id = 7};
 
@@ -152,7 +152,7 @@ static void a_cq_that_was_overrun_takes_no_more(void **state)
 	assert_false(locked());
 }
 
-static void no_cq_takes_nothing(void **state)
+TEST_WITH(no_cq_takes_nothing, set_up, tear_down)
 {
 	struct av_cqe e = {.wr_id = 7};
 
@@ -183,7 +183,7 @@ static const struct {
 	{AV_CQ_ARMED_SOLICITED, 0, IBV_WC_WR_FLUSH_ERR, true},
 };
 
-static void an_event_disarms(void **state)
+TEST_WITH(an_event_disarms, set_up, tear_down)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct av_cqe e = {.flags = rows[i].flags, .status = rows[i].status};
@@ -207,7 +207,7 @@ static const struct {
 	bool event;
 } armed_rows[] = {{0, 0, false}, {1, 1, false}, {3, 3, false}, {1, 0, true}, {3, 2, true}};
 
-static void arming_makes_an_event_of_what_is_there(void **state)
+TEST_WITH(arming_makes_an_event_of_what_is_there, set_up, tear_down)
 {
 	for (size_t i = 0; i < sizeof(armed_rows) / sizeof(armed_rows[0]); i++) {
 		tear_down(state);
@@ -229,7 +229,7 @@ static void arming_makes_an_event_of_what_is_there(void **state)
 }
 
 /* Polled or not: programs arm the CQ, then poll. */
-static void what_has_made_an_event_makes_none_again(void **state)
+TEST_WITH(what_has_made_an_event_makes_none_again, set_up, tear_down)
 {
 	av_cq_arm(&fake.seg, INDEX, AV_CQ_ARMED_ANY);
 	append(1);
@@ -250,7 +250,7 @@ static const struct {
 	{2, 60000, 1, false, 1}, {2, 60000, 2, true, 1}, {0, 60000, 2, false, 1},
 };
 
-static void the_timer_watches_an_event_that_is_put_off(void **state)
+TEST_WITH(the_timer_watches_an_event_that_is_put_off, set_up, tear_down)
 {
 	for (size_t i = 0; i < sizeof(moderated_rows) / sizeof(moderated_rows[0]); i++) {
 		tear_down(state);
@@ -273,7 +273,7 @@ static const struct {
 	bool event;
 } late_rows[] = {{1, true}, {UINT64_MAX / 2, false}};
 
-static void an_entry_sends_the_event_that_the_timer_is_late_for(void **state)
+TEST_WITH(an_entry_sends_the_event_that_the_timer_is_late_for, set_up, tear_down)
 {
 	for (size_t i = 0; i < sizeof(late_rows) / sizeof(late_rows[0]); i++) {
 		tear_down(state);
@@ -291,7 +291,7 @@ static void an_entry_sends_the_event_that_the_timer_is_late_for(void **state)
 	}
 }
 
-static void the_first_who_waits_directly_is_told_that_it_is(void **state)
+TEST_WITH(the_first_who_waits_directly_is_told_that_it_is, set_up, tear_down)
 {
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(av_cq_notify_waits(&fake.seg, INDEX), i == 0);
@@ -326,7 +326,7 @@ static void die_appending(enum moment moment)
 }
 
 /* @polled: the owner has taken all there is before the lock is taken over. */
-static void death_in_between(void **state)
+TEST_WITH(death_in_between, set_up, tear_down)
 {
 	bool (*const alive)(uint32_t) = av_lock_owner_alive;
 
@@ -396,7 +396,7 @@ static bool stop_appending(enum moment moment, bool polled)
 }
 
 /* It goes on when the other producer ring is announced, and nothing has been brought there yet. */
-static void an_appender_that_was_stopped_appends_what_nobody_has(void **state)
+TEST_WITH(an_appender_that_was_stopped_appends_what_nobody_has, set_up, tear_down)
 {
 	struct av_own_fd file;
 
@@ -421,7 +421,7 @@ static void an_appender_that_was_stopped_appends_what_nobody_has(void **state)
 
 /* --- which entries are there ----------------------------------------------------- */
 
-static void an_entry_is_there_when_it_is_published(void **state)
+TEST_WITH(an_entry_is_there_when_it_is_published, set_up, tear_down)
 {
 	struct av_cqe *e = av_cq_entry(&fake.seg, cq, 0, 0);
 
@@ -431,7 +431,7 @@ static void an_entry_is_there_when_it_is_published(void **state)
 	assert_int_equal(take(), 1);
 }
 
-static void an_entry_is_present_before_it_is_counted_and_not_a_turn_later(void **state)
+TEST_WITH(an_entry_is_present_before_it_is_counted_and_not_a_turn_later, set_up, tear_down)
 {
 	append(1);
 	append(2);
@@ -452,7 +452,7 @@ static const struct {
 };
 
 /* Neither an entry that was polled, nor one of a send queue, holds a receive request. */
-static void an_entry_holds_its_receive_request(void **state)
+TEST_WITH(an_entry_holds_its_receive_request, set_up, tear_down)
 {
 	const struct av_cqe entries[] = {
 		{.qpn = 7, .wqe = 3, .flags = AV_CQE_RECV},
@@ -478,7 +478,7 @@ static void an_entry_holds_its_receive_request(void **state)
 	assert_false(locked());
 }
 
-static void a_cq_holds_no_more_than_there_can_be(void **state)
+TEST_WITH(a_cq_holds_no_more_than_there_can_be, set_up, tear_down)
 {
 	const struct av_cqe e = {.qpn = 5, .wqe = 3, .flags = AV_CQE_RECV};
 
@@ -489,30 +489,7 @@ static void a_cq_holds_no_more_than_there_can_be(void **state)
 	assert_false(av_cq_holds_receive(&fake.seg, INDEX, 5, 3));
 }
 
-#define ON_A_CQ(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		ON_A_CQ(entries_come_in_order_over_many_turns_of_the_ring),
-		ON_A_CQ(the_time_is_put_down_if_it_is_wanted),
-		ON_A_CQ(a_full_cq_is_not_broken_and_has_room_when_polled),
-		ON_A_CQ(a_cq_holds_its_capacity_and_no_more),
-		ON_A_CQ(a_cq_that_was_overrun_takes_no_more),
-		ON_A_CQ(no_cq_takes_nothing),
-		ON_A_CQ(an_event_disarms),
-		ON_A_CQ(arming_makes_an_event_of_what_is_there),
-		ON_A_CQ(what_has_made_an_event_makes_none_again),
-		ON_A_CQ(the_timer_watches_an_event_that_is_put_off),
-		ON_A_CQ(an_entry_sends_the_event_that_the_timer_is_late_for),
-		ON_A_CQ(the_first_who_waits_directly_is_told_that_it_is),
-		ON_A_CQ(death_in_between),
-		ON_A_CQ(an_appender_that_was_stopped_appends_what_nobody_has),
-		ON_A_CQ(an_entry_is_there_when_it_is_published),
-		ON_A_CQ(an_entry_is_present_before_it_is_counted_and_not_a_turn_later),
-		ON_A_CQ(an_entry_holds_its_receive_request),
-		ON_A_CQ(a_cq_holds_no_more_than_there_can_be),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

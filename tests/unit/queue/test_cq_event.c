@@ -65,7 +65,7 @@ static bool is_free(void)
 	return atomic_load(&cq->producer[0].lock.owner) == 0;
 }
 
-static void armed_or_told_at_each_instruction(void **state)
+TEST_WITH(armed_or_told_at_each_instruction, set_up, tear_down)
 {
 	pid_t child = start_stopped(append);
 	unsigned int armed = 0, told = 0;
@@ -81,7 +81,7 @@ static void armed_or_told_at_each_instruction(void **state)
 }
 
 /* Who wakes the owner may lose its core to it: with the lock, all others would wait. */
-static void the_lock_is_free_when_the_owner_is_told(void **state)
+TEST_WITH(the_lock_is_free_when_the_owner_is_told, set_up, tear_down)
 {
 	pid_t child = start_stopped(append);
 	unsigned int told = 0;
@@ -94,7 +94,7 @@ static void the_lock_is_free_when_the_owner_is_told(void **state)
 }
 
 /* Stopped in many places, for long, while another process appends. */
-static void another_tells_the_owner_for_who_is_stopped(void **state)
+TEST_WITH(another_tells_the_owner_for_who_is_stopped, set_up, tear_down)
 {
 	unsigned int stride = stride_of(append);
 	bool runs = true;
@@ -126,7 +126,7 @@ static void another_tells_the_owner_for_who_is_stopped(void **state)
 }
 
 /* Who has claimed the event is dead, or may be: whoever arms the CQ does not rely on it. */
-static void arming_tells_of_what_the_dead_did_not(void **state)
+TEST_WITH(arming_tells_of_what_the_dead_did_not, set_up, tear_down)
 {
 	static const enum av_cq_armed rows[] = {AV_CQ_ARMED_SOLICITED, AV_CQ_ARMED_ANY};
 	const uint64_t stuck_ms = AV_STUCK_NS / 1000000 + 2;
@@ -148,7 +148,7 @@ static void arming_tells_of_what_the_dead_did_not(void **state)
 }
 
 /* Armed again, the CQ stays armed when who was stopped goes on and ends the event of before. */
-static void a_late_end_is_not_that_of_a_later_arming(void **state)
+TEST_WITH(a_late_end_is_not_that_of_a_later_arming, set_up, tear_down)
 {
 	const uint64_t stuck_ms = AV_STUCK_NS / 1000000 + 2;
 	const struct av_cqe e = {.wr_id = 7};
@@ -168,7 +168,7 @@ static void a_late_end_is_not_that_of_a_later_arming(void **state)
 
 /* --- others ----------------------------------------------------------------------- */
 
-static void the_owner_is_told_once_that_entries_are_lost(void **state)
+TEST_WITH(the_owner_is_told_once_that_entries_are_lost, set_up, tear_down)
 {
 	int async = doorbell_open(&fake, AV_DOORBELL_ASYNC);
 	struct av_cqe e = {.wr_id = 7};
@@ -195,7 +195,7 @@ static const struct {
 	bool told;
 } bells[] = {{0, 0, true}, {0, 1, false}, {AV_OBJ_CHUNK, 0, false}};
 
-static void an_event_is_only_for_its_cq(void **state)
+TEST_WITH(an_event_is_only_for_its_cq, set_up, tear_down)
 {
 	const struct av_cqe e = {.wr_id = 7};
 
@@ -224,7 +224,7 @@ static bool all_alive(uint32_t owner)
 	return true;
 }
 
-static void the_owner_is_told(void **state)
+TEST_WITH(the_owner_is_told, set_up, tear_down)
 {
 	static const struct {
 		enum av_cq_armed armed;
@@ -254,20 +254,7 @@ static void the_owner_is_told(void **state)
 	av_lock_owner_alive = alive;
 }
 
-#define ON_A_CQ(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		ON_A_CQ(armed_or_told_at_each_instruction),
-		ON_A_CQ(the_lock_is_free_when_the_owner_is_told),
-		ON_A_CQ(another_tells_the_owner_for_who_is_stopped),
-		ON_A_CQ(arming_tells_of_what_the_dead_did_not),
-		ON_A_CQ(a_late_end_is_not_that_of_a_later_arming),
-		ON_A_CQ(the_owner_is_told_once_that_entries_are_lost),
-		ON_A_CQ(an_event_is_only_for_its_cq),
-		ON_A_CQ(the_owner_is_told),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -661,32 +661,32 @@ static void with_all_moderations(enum av_cq_notify notify, enum meanwhile meanwh
 		}
 }
 
-static void with_a_channel(void **state)
+TEST_WITH(with_a_channel, make, end)
 {
 	with_all_moderations(AV_CQ_NOTIFY_NOT, NOTHING);
 }
 
-static void with_another_producer(void **state)
+TEST_WITH(with_another_producer, make, end)
 {
 	with_all_moderations(AV_CQ_NOTIFY_NOT, CHANGES_PRODUCER);
 }
 
-static void with_a_purge(void **state)
+TEST_WITH(with_a_purge, make, end)
 {
 	with_all_moderations(AV_CQ_NOTIFY_NOT, PURGES);
 }
 
-static void with_a_resize(void **state)
+TEST_WITH(with_a_resize, make, end)
 {
 	with_all_moderations(AV_CQ_NOTIFY_NOT, RESIZES);
 }
 
-static void with_another_moderation(void **state)
+TEST_WITH(with_another_moderation, make, end)
 {
 	with_all_moderations(AV_CQ_NOTIFY_NOT, MODERATES);
 }
 
-static void for_as_notify(void **state)
+TEST_WITH(for_as_notify, make, end)
 {
 	with_all_moderations(AV_CQ_NOTIFY_USED, NOTHING);
 	with_all_moderations(AV_CQ_NOTIFY_USED, CHANGES_PRODUCER);
@@ -694,14 +694,7 @@ static void for_as_notify(void **state)
 	with_all_moderations(AV_CQ_NOTIFY_MADE, WAITS_DIRECTLY);
 }
 
-#define ON_A_CQ(test) cmocka_unit_test_setup_teardown(test, make, end)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		ON_A_CQ(with_a_channel), ON_A_CQ(with_another_producer),   ON_A_CQ(with_a_purge),
-		ON_A_CQ(with_a_resize),	 ON_A_CQ(with_another_moderation), ON_A_CQ(for_as_notify),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -54,7 +54,7 @@ static void poll_all(void)
 }
 
 /* An entry that has made an event, or was there before, counts for none that comes later. */
-static void each_event_has_its_own_entries(void **state)
+TEST_WITH(each_event_has_its_own_entries, make, end)
 {
 	av_cq_moderate(seg, at, COUNT, 0);
 	for (unsigned int round = 0; round < 3; round++) {
@@ -71,7 +71,7 @@ static void each_event_has_its_own_entries(void **state)
 	}
 }
 
-static void the_period_begins_with_the_first_entry(void **state)
+TEST_WITH(the_period_begins_with_the_first_entry, make, end)
 {
 	uint64_t before, after;
 
@@ -99,7 +99,7 @@ static const struct {
 	{1, 0, 0, false, false, false},
 };
 
-static void another_rule_is_for_those_that_wait(void **state)
+TEST_WITH(another_rule_is_for_those_that_wait, make, end)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rules); i++) {
 		end(state);
@@ -129,7 +129,7 @@ static const struct {
 	{5, 6, true, UINT64_MAX},
 };
 
-static void the_timer_sends_what_is_due(void **state)
+TEST_WITH(the_timer_sends_what_is_due, make, end)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(looks); i++) {
 		end(state);
@@ -148,7 +148,7 @@ static void the_timer_sends_what_is_due(void **state)
 }
 
 /* As long as events are put off, entries without one are nothing unusual. */
-static void a_look_sends_nothing_that_is_put_off(void **state)
+TEST_WITH(a_look_sends_nothing_that_is_put_off, make, end)
 {
 	av_cq_moderate(seg, at, COUNT, 0);
 	arm();
@@ -165,17 +165,7 @@ static void a_look_sends_nothing_that_is_put_off(void **state)
 	assert_false(is_armed());
 }
 
-#define ON_A_CQ(test) cmocka_unit_test_setup_teardown(test, make, end)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		ON_A_CQ(each_event_has_its_own_entries),
-		ON_A_CQ(the_period_begins_with_the_first_entry),
-		ON_A_CQ(another_rule_is_for_those_that_wait),
-		ON_A_CQ(the_timer_sends_what_is_due),
-		ON_A_CQ(a_look_sends_nothing_that_is_put_off),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -96,7 +96,7 @@ static const struct {
 	uint32_t used; /* afterwards */
 } holders[] = {{0, lives, 0}, {PEER, lives, 1}, {PEER, is_dead, 0}};
 
-static void only_who_lives_and_holds_the_lock(void **state)
+TEST_WITH(only_who_lives_and_holds_the_lock, make, end)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(holders); i++) {
 		make_for(CAPACITY);
@@ -111,7 +111,7 @@ static void only_who_lives_and_holds_the_lock(void **state)
 }
 
 /* Whatever its number is, and whoever wants the lock. */
-static void nobody_takes_the_lock_from_who_lives(void **state)
+TEST_WITH(nobody_takes_the_lock_from_who_lives, make, end)
 {
 	const struct av_cqe e = {.wr_id = 1};
 	const uint32_t self = av_lock_self;
@@ -130,7 +130,7 @@ static void nobody_takes_the_lock_from_who_lives(void **state)
 }
 
 /* At once the holder is not stuck, nor while entries come in. */
-static void not_who_goes_on(void **state)
+TEST_WITH(not_who_goes_on, make, end)
 {
 	av_lock_owner_alive = lives;
 	atomic_store(&cq->producer[0].lock.owner, PEER);
@@ -172,7 +172,7 @@ static void look_twice_in_vain(void)
 }
 
 /* Within @AV_STUCK_NS, which a busy machine may miss a few times. */
-static void the_other_producer_is_waited_for(void **state)
+TEST_WITH(the_other_producer_is_waited_for, make, end)
 {
 	av_lock_owner_alive = let_go;
 	waited_for = PEER + 1;
@@ -186,7 +186,7 @@ static void the_other_producer_is_waited_for(void **state)
 	assert_int_equal(av_cq_used(cq), 1);
 }
 
-static void who_holds_the_lock_for_a_moment_is_waited_for(void **state)
+TEST_WITH(who_holds_the_lock_for_a_moment_is_waited_for, make, end)
 {
 	bool waited = false;
 
@@ -221,7 +221,7 @@ static bool change_meanwhile(uint32_t owner)
 	return true;
 }
 
-static void what_was_left_behind_already_is_not_left_again(void **state)
+TEST_WITH(what_was_left_behind_already_is_not_left_again, make, end)
 {
 	other_ring = av_ring_alloc(seg, CAPACITY * sizeof(struct av_cqe), NULL);
 	assert_int_not_equal(other_ring, 0);
@@ -308,7 +308,7 @@ static void by_overrun(void)
 static void (*const ways[])(void) = {by_push, by_resize,   by_purge, by_arm,	by_notify,
 				     by_look, by_moderate, by_timer, by_repair, by_overrun};
 
-static void nobody_polls_while_a_producer_is_left(void **state)
+TEST_WITH(nobody_polls_while_a_producer_is_left, make, end)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(ways); i++) {
 		make_for(CAPACITY);
@@ -339,7 +339,7 @@ static uint64_t next_ring(uint32_t entries)
 	return ring;
 }
 
-static void it_is_of_the_same_size_and_the_former_goes_back(void **state)
+TEST_WITH(it_is_of_the_same_size_and_the_former_goes_back, make, end)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(sizes); i++) {
 		uint64_t next, former;
@@ -359,7 +359,7 @@ static void it_is_of_the_same_size_and_the_former_goes_back(void **state)
 	}
 }
 
-static void it_has_all_entries_of_a_full_one(void **state)
+TEST_WITH(it_has_all_entries_of_a_full_one, make, end)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(sizes); i++) {
 		make_for(sizes[i]);
@@ -379,7 +379,7 @@ static void it_has_all_entries_of_a_full_one(void **state)
 }
 
 /* Whatever the memory of the new ring has held, and whatever numbers come next. */
-static void it_has_no_other_entries(void **state)
+TEST_WITH(it_has_no_other_entries, make, end)
 {
 	static const uint32_t heads[] = {0, 0x01010100, 0xfffffffe, UINT32_MAX};
 
@@ -398,7 +398,7 @@ static void it_has_no_other_entries(void **state)
 	}
 }
 
-static void it_is_empty_if_the_former_is_nowhere(void **state)
+TEST_WITH(it_is_empty_if_the_former_is_nowhere, make, end)
 {
 	uint64_t ring = cq->ring[0];
 
@@ -409,23 +409,7 @@ static void it_is_empty_if_the_former_is_nowhere(void **state)
 	atomic_store(&cq->ring[0], ring);
 }
 
-#define ON_A_CQ(test) cmocka_unit_test_setup_teardown(test, make, end)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		ON_A_CQ(only_who_lives_and_holds_the_lock),
-		ON_A_CQ(nobody_takes_the_lock_from_who_lives),
-		ON_A_CQ(not_who_goes_on),
-		ON_A_CQ(the_other_producer_is_waited_for),
-		ON_A_CQ(who_holds_the_lock_for_a_moment_is_waited_for),
-		ON_A_CQ(nobody_polls_while_a_producer_is_left),
-		ON_A_CQ(what_was_left_behind_already_is_not_left_again),
-		ON_A_CQ(it_is_of_the_same_size_and_the_former_goes_back),
-		ON_A_CQ(it_has_all_entries_of_a_full_one),
-		ON_A_CQ(it_has_no_other_entries),
-		ON_A_CQ(it_is_empty_if_the_former_is_nowhere),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

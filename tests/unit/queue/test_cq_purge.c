@@ -68,7 +68,7 @@ static void purge(unsigned int count, unsigned int going, unsigned int from)
 	av_cq_fini(seg, cq);
 }
 
-static void the_others_stay_in_their_order(void **state)
+TEST_WITH(the_others_stay_in_their_order, set_up, tear_down)
 {
 	for (unsigned int count = 0; count <= CAPACITY; count++)
 		for (unsigned int going = 0; going < 1u << count; going++)
@@ -77,7 +77,7 @@ static void the_others_stay_in_their_order(void **state)
 }
 
 /* The event of an entry that is gone is over, and the next entry has its own. */
-static void what_is_gone_makes_no_event(void **state)
+TEST_WITH(what_is_gone_makes_no_event, set_up, tear_down)
 {
 	struct av_cq_shared *shared;
 
@@ -98,7 +98,7 @@ static void what_is_gone_makes_no_event(void **state)
 	av_cq_fini(seg, cq);
 }
 
-static void nothing_is_gone_where_no_ring_is(void **state)
+TEST_WITH(nothing_is_gone_where_no_ring_is, set_up, tear_down)
 {
 	uint64_t ring;
 
@@ -121,15 +121,7 @@ static void nothing_is_gone_where_no_ring_is(void **state)
 	av_cq_fini(seg, cq);
 }
 
-#define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		IN_A_SEGMENT(the_others_stay_in_their_order),
-		IN_A_SEGMENT(what_is_gone_makes_no_event),
-		IN_A_SEGMENT(nothing_is_gone_where_no_ring_is),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

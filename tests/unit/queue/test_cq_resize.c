@@ -47,7 +47,7 @@ static const struct {
 };
 
 /* It begins in the middle of the ring. Afterwards it is full several times over. */
-static void entries_stay_and_there_is_room_for_as_many(void **state)
+TEST_WITH(entries_stay_and_there_is_room_for_as_many, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		uint32_t capacity = rows[i].err ? rows[i].from : rows[i].to;
@@ -74,7 +74,7 @@ static void entries_stay_and_there_is_room_for_as_many(void **state)
 }
 
 /* Whatever numbers come next: a place that was never used holds none of them. */
-static void another_ring_has_no_other_entries(void **state)
+TEST_WITH(another_ring_has_no_other_entries, set_up, tear_down)
 {
 	static const uint32_t heads[] = {0, 1, 0xfffffff8, 0xfffffffe, UINT32_MAX};
 
@@ -96,7 +96,7 @@ static void another_ring_has_no_other_entries(void **state)
 	}
 }
 
-static void no_larger_ring_than_the_memory_allows(void **state)
+TEST_WITH(no_larger_ring_than_the_memory_allows, set_up, tear_down)
 {
 	cq = av_cq_init(seg, 4, 0, 1, 1000, NULL);
 	assert_int_not_equal(cq, 0);
@@ -114,7 +114,7 @@ static void no_larger_ring_than_the_memory_allows(void **state)
 }
 
 /* The two rings that it takes in turn are the only ones that it has memory for. */
-static void a_ring_goes_back_when_there_is_another(void **state)
+TEST_WITH(a_ring_goes_back_when_there_is_another, set_up, tear_down)
 {
 	static const uint32_t capacities[] = {1, 2, 8, 100, 4000};
 
@@ -136,7 +136,7 @@ static void a_ring_goes_back_when_there_is_another(void **state)
 }
 
 /* Exact where it is above 64: queue/cq.c. */
-static void the_most_entries_that_waited_are_counted(void **state)
+TEST_WITH(the_most_entries_that_waited_are_counted, set_up, tear_down)
 {
 	static const uint32_t most[] = {65, 66, 100, 200};
 
@@ -171,7 +171,7 @@ static void leave_behind(struct av_cq_shared *shared, uint32_t producer)
 }
 
 /* A CQ counts on where an earlier one at its index has ended, which is not its own. */
-static void counters_go_on_where_another_cq_was(void **state)
+TEST_WITH(counters_go_on_where_another_cq_was, set_up, tear_down)
 {
 	const struct av_cq_shared *shared;
 	uint32_t first = av_cq_init(seg, 4, 0, 1, 1000, NULL), index = 0;
@@ -196,7 +196,7 @@ static void counters_go_on_where_another_cq_was(void **state)
 }
 
 /* Its appenders look at what the poller writes when so many entries may wait, and not before. */
-static void few_entries_are_not_looked_after(void **state)
+TEST_WITH(few_entries_are_not_looked_after, set_up, tear_down)
 {
 	static const uint32_t capacities[] = {1, 63, 64, 65, 200};
 
@@ -221,7 +221,7 @@ static uint64_t next_ring(uint32_t entries)
 
 static const uint32_t sizes[] = {1, 2, 4, 8};
 
-static void the_next_ring_of_its_size_is_where_one_ended(void **state)
+TEST_WITH(the_next_ring_of_its_size_is_where_one_ended, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(sizes); i++) {
 		uint64_t ring;
@@ -235,7 +235,7 @@ static void the_next_ring_of_its_size_is_where_one_ended(void **state)
 	}
 }
 
-static void a_ring_that_is_refused_takes_no_memory(void **state)
+TEST_WITH(a_ring_that_is_refused_takes_no_memory, set_up, tear_down)
 {
 	bool (*const alive)(uint32_t) = av_lock_owner_alive;
 
@@ -258,7 +258,7 @@ static void a_ring_that_is_refused_takes_no_memory(void **state)
 	av_cq_fini(seg, cq);
 }
 
-static void not_while_the_former_ring_may_be_in_use(void **state)
+TEST_WITH(not_while_the_former_ring_may_be_in_use, set_up, tear_down)
 {
 	bool (*const alive)(uint32_t) = av_lock_owner_alive;
 	struct av_cq_shared *shared;
@@ -291,7 +291,7 @@ static bool goes_on(uint32_t owner)
 	return true;
 }
 
-static void patience_waits_for_who_was_left_behind(void **state)
+TEST_WITH(patience_waits_for_who_was_left_behind, set_up, tear_down)
 {
 	bool (*const alive)(uint32_t) = av_lock_owner_alive;
 	struct av_cq_shared *shared;
@@ -314,7 +314,7 @@ static void patience_waits_for_who_was_left_behind(void **state)
 	av_cq_fini(seg, cq);
 }
 
-static void each_entry_of_the_former_ring_is_in_the_other(void **state)
+TEST_WITH(each_entry_of_the_former_ring_is_in_the_other, set_up, tear_down)
 {
 	bool (*const alive)(uint32_t) = av_lock_owner_alive;
 
@@ -363,7 +363,7 @@ static const struct {
 	{{AV_ALLOC_ALL, NEVER}, 4096, true},
 };
 
-static void a_ring_fails_for_pages_that_must_be_and_cannot(void **state)
+TEST_WITH(a_ring_fails_for_pages_that_must_be_and_cannot, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(policies); i++) {
 		uint64_t at;
@@ -393,7 +393,7 @@ static const struct {
 	{{AV_ALLOC_ALL, FITS}, AV_HUGE_PAGE_BYTES, true},
 };
 
-static void only_large_rings_have_pages_of_their_own(void **state)
+TEST_WITH(only_large_rings_have_pages_of_their_own, set_up, tear_down)
 {
 	static const struct av_page_policy preferred = {AV_ALLOC_PREFER_HUGE, FITS};
 	uint64_t at = av_ring_alloc(seg, 4096, &preferred);
@@ -412,26 +412,7 @@ static void only_large_rings_have_pages_of_their_own(void **state)
 	}
 }
 
-#define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		IN_A_SEGMENT(entries_stay_and_there_is_room_for_as_many),
-		IN_A_SEGMENT(another_ring_has_no_other_entries),
-		IN_A_SEGMENT(no_larger_ring_than_the_memory_allows),
-		IN_A_SEGMENT(a_ring_goes_back_when_there_is_another),
-		IN_A_SEGMENT(the_most_entries_that_waited_are_counted),
-		IN_A_SEGMENT(counters_go_on_where_another_cq_was),
-		IN_A_SEGMENT(few_entries_are_not_looked_after),
-		IN_A_SEGMENT(the_next_ring_of_its_size_is_where_one_ended),
-		IN_A_SEGMENT(a_ring_that_is_refused_takes_no_memory),
-		IN_A_SEGMENT(not_while_the_former_ring_may_be_in_use),
-		IN_A_SEGMENT(patience_waits_for_who_was_left_behind),
-		IN_A_SEGMENT(each_entry_of_the_former_ring_is_in_the_other),
-		IN_A_SEGMENT(a_ring_fails_for_pages_that_must_be_and_cannot),
-		IN_A_SEGMENT(only_large_rings_have_pages_of_their_own),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -118,7 +118,7 @@ static bool stop(unsigned int steps, uint32_t from, bool early)
 	return runs;
 }
 
-static void its_entry_is_there_once(void **state)
+TEST(its_entry_is_there_once)
 {
 	unsigned int stride;
 
@@ -133,9 +133,5 @@ static void its_entry_is_there_once(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(its_entry_is_there_once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

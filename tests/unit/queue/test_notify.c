@@ -135,7 +135,7 @@ static const struct {
 	{AV_CQ_ARMED_SOLICITED, &solicited, true, 0},
 };
 
-static void events(void **state)
+TEST_WITH(events, set_up, tear_down)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		int ret;
@@ -156,7 +156,7 @@ static void events(void **state)
 	}
 }
 
-static void arming_again_takes_an_event_back(void **state)
+TEST_WITH(arming_again_takes_an_event_back, set_up, tear_down)
 {
 	av_cq_arm(&fake.seg, INDEX, AV_CQ_ARMED_ANY);
 	push(&plain);
@@ -168,7 +168,7 @@ static void arming_again_takes_an_event_back(void **state)
 	assert_int_equal(wait_ns(0), 0);
 }
 
-static void time_is_kept(void **state)
+TEST_WITH(time_is_kept, set_up, tear_down)
 {
 	for (uint64_t ms = 0; ms < 200; ms += 33) {
 		uint64_t begin = av_now_ns();
@@ -179,7 +179,7 @@ static void time_is_kept(void **state)
 }
 
 /* A nap that would last longer is cut short. */
-static void the_end_of_a_wait_does_not_wait_for_a_nap(void **state)
+TEST_WITH(the_end_of_a_wait_does_not_wait_for_a_nap, set_up, tear_down)
 {
 	uint64_t begin = av_now_ns();
 
@@ -198,7 +198,7 @@ static uint64_t core_ns(void)
 }
 
 /* By then all code has run once, which takes an emulator its time. */
-static void who_waits_leaves_the_core_to_others(void **state)
+TEST_WITH(who_waits_leaves_the_core_to_others, set_up, tear_down)
 {
 	uint64_t begin;
 
@@ -292,7 +292,7 @@ static bool events_end_one_wait_each(struct waiter w[WAITERS])
 	return true;
 }
 
-static void one_event_ends_one_wait(void **state)
+TEST_WITH(one_event_ends_one_wait, set_up, tear_down)
 {
 	struct waiter w[WAITERS];
 	int tries = 1;
@@ -310,7 +310,7 @@ static void one_event_ends_one_wait(void **state)
 }
 
 /* The event is for those who stay. */
-static void who_gives_up_takes_no_event_along(void **state)
+TEST_WITH(who_gives_up_takes_no_event_along, set_up, tear_down)
 {
 	struct waiter hasty[WAITERS], patient;
 
@@ -326,7 +326,7 @@ static void handler(int signal)
 {
 }
 
-static void a_signal_ends_a_wait(void **state)
+TEST_WITH(a_signal_ends_a_wait, set_up, tear_down)
 {
 	const int flags[] = {0, SA_RESTART};
 
@@ -364,7 +364,7 @@ static void publish_only(const struct av_cqe *cqe)
 	av_lock_release(&cq->producer[0].lock);
 }
 
-static void death_before_the_event(void **state)
+TEST_WITH(death_before_the_event, set_up, tear_down)
 {
 	struct waiter w;
 
@@ -379,7 +379,7 @@ static void death_before_the_event(void **state)
 	finish(&w, 1, ETIMEDOUT);
 }
 
-static void death_between_event_and_wake(void **state)
+TEST_WITH(death_between_event_and_wake, set_up, tear_down)
 {
 	struct waiter w[2];
 
@@ -449,7 +449,7 @@ static void until_all_is_told(void)
 	}
 }
 
-static void death_anywhere(void **state)
+TEST_WITH(death_anywhere, set_up, tear_down)
 {
 	uint32_t seed = 1;
 
@@ -498,7 +498,7 @@ static bool everybody_lives(uint32_t owner)
 	return true;
 }
 
-static void no_wake_up_is_lost_between_processes(void **state)
+TEST_WITH(no_wake_up_is_lost_between_processes, set_up, tear_down)
 {
 	pid_t pid;
 	int status;
@@ -522,27 +522,7 @@ static void no_wake_up_is_lost_between_processes(void **state)
 
 static int run(const char *way)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(events, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(arming_again_takes_an_event_back, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(time_is_kept, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(the_end_of_a_wait_does_not_wait_for_a_nap, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(who_waits_leaves_the_core_to_others, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(one_event_ends_one_wait, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(who_gives_up_takes_no_event_along, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(a_signal_ends_a_wait, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(death_before_the_event, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(death_between_event_and_wake, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(death_anywhere, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(no_wake_up_is_lost_between_processes, set_up,
-						tear_down),
-	};
-
-	return cmocka_run_group_tests_name(way, tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }
 
 static bool passes(const char *way)

@@ -46,7 +46,7 @@ static void wait_in_child(const char *way, int fd)
 	_exit(dup2(fd, STDERR_FILENO) < 0 || av_cq_wait(&fake.seg, INDEX, 0) != ETIMEDOUT);
 }
 
-static void a_way_that_is_not_there_is_told_of(void **state)
+TEST_WITH(a_way_that_is_not_there_is_told_of, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		char text[256] = "";
@@ -68,12 +68,7 @@ static void a_way_that_is_not_there_is_told_of(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_way_that_is_not_there_is_told_of, set_up,
-						tear_down),
-	};
-
 	unsetenv("ANYVERBS_LOG");
 	unsetenv("ANYVERBS_LOG_FILE");
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -42,7 +42,7 @@ static void expect_process(const struct av_process_info *info, void *arg)
 	++*(size_t *)arg;
 }
 
-static void contexts_of_one_process_are_summed_up(void **state)
+TEST(contexts_of_one_process_are_summed_up)
 {
 	struct av_seg *segs[AV_ARRAY_SIZE(contexts)];
 	size_t seen = 0;
@@ -74,10 +74,6 @@ static void contexts_of_one_process_are_summed_up(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(contexts_of_one_process_are_summed_up),
-	};
-
 	unsetenv("ANYVERBS_DEVICES");
-	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

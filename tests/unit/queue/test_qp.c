@@ -34,7 +34,7 @@ static const struct {
 	{1, 5, 0, 32, 1, 192 + AV_SQ_OPERANDS},
 };
 
-static void slots_are_large_enough(void **state)
+TEST_WITH(slots_are_large_enough, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		const struct av_qp_request request = {
@@ -56,7 +56,7 @@ static void slots_are_large_enough(void **state)
 }
 
 /* A shared queue outlives the queue pair, its own does not. */
-static void it_has_its_own_receive_queue_or_shares_one(void **state)
+TEST_WITH(it_has_its_own_receive_queue_or_shares_one, set_up, tear_down)
 {
 	const struct av_rq_request shared = {.capacity = 4, .max_sge = 1, .id = 9};
 
@@ -84,7 +84,7 @@ static void it_has_its_own_receive_queue_or_shares_one(void **state)
 }
 
 /* What is longer than the entry of a CQ has room in the receive request. */
-static void payload_has_room_in_an_entry_or_in_a_request(void **state)
+TEST_WITH(payload_has_room_in_an_entry_or_in_a_request, set_up, tear_down)
 {
 	static const uint32_t inline_recv[] = {0, 1, AV_CQE_DATA, AV_CQE_DATA + 1, 512};
 
@@ -130,7 +130,7 @@ static void expect_new(const struct av_qp_shared *qp)
 }
 
 /* An index is given again when enough others have been. */
-static void it_is_new_where_another_was(void **state)
+TEST_WITH(it_is_new_where_another_was, set_up, tear_down)
 {
 	const struct av_qp_request request = {.type = IBV_QPT_RC, .limit = LIMIT};
 	uint32_t first = 0, index;
@@ -167,7 +167,7 @@ static uint64_t next_block(uint64_t bytes)
 
 static const uint32_t depths[] = {1, 2, 4, 8};
 
-static void its_ring_is_as_long_as_its_slots(void **state)
+TEST_WITH(its_ring_is_as_long_as_its_slots, set_up, tear_down)
 {
 	const struct av_rq_request shared = {.capacity = 1, .max_sge = 1, .id = 9};
 	uint32_t srq = av_rq_init(seg, &shared);
@@ -205,7 +205,7 @@ static const struct {
 };
 
 /* Nor does it take the receive queue along that others share. */
-static void one_that_cannot_be_leaves_nothing(void **state)
+TEST_WITH(one_that_cannot_be_leaves_nothing, set_up, tear_down)
 {
 	const struct av_rq_request shared = {.capacity = 1, .max_sge = 1, .id = 9};
 
@@ -236,7 +236,7 @@ static void one_that_cannot_be_leaves_nothing(void **state)
 	}
 }
 
-static void none_is_made_when_the_table_is_full(void **state)
+TEST_WITH(none_is_made_when_the_table_is_full, set_up, tear_down)
 {
 	const struct av_qp_request request = {.type = IBV_QPT_RC, .limit = LIMIT};
 
@@ -262,7 +262,7 @@ static const struct {
 	{MAX_WR, 0, MAX_WR, AV_MIN_INLINE},
 };
 
-static void sizes_are_rounded_up_to_the_limit(void **state)
+TEST(sizes_are_rounded_up_to_the_limit)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(caps); i++) {
 		struct ibv_qp_cap cap = {.max_send_wr = caps[i].wr,
@@ -276,20 +276,7 @@ static void sizes_are_rounded_up_to_the_limit(void **state)
 	}
 }
 
-#define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		IN_A_SEGMENT(slots_are_large_enough),
-		IN_A_SEGMENT(it_has_its_own_receive_queue_or_shares_one),
-		IN_A_SEGMENT(payload_has_room_in_an_entry_or_in_a_request),
-		IN_A_SEGMENT(it_is_new_where_another_was),
-		IN_A_SEGMENT(its_ring_is_as_long_as_its_slots),
-		IN_A_SEGMENT(one_that_cannot_be_leaves_nothing),
-		IN_A_SEGMENT(none_is_made_when_the_table_is_full),
-		cmocka_unit_test(sizes_are_rounded_up_to_the_limit),
-	};
-
-	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

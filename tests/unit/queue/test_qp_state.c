@@ -118,27 +118,27 @@ static void without_state_bit_stays(const struct qp_cell *e)
 	assert_int_equal(out, e->valid ? e->from : IBV_QPS_UNKNOWN);
 }
 
-static void every_cell_is_the_specification(void **state)
+TEST(every_cell_is_the_specification)
 {
 	for_each_cell(cell_is_the_specification);
 }
 
-static void every_required_bit_is_required(void **state)
+TEST(every_required_bit_is_required)
 {
 	for_each_cell(required_mask_decides);
 }
 
-static void every_other_bit_is_optional_or_refused(void **state)
+TEST(every_other_bit_is_optional_or_refused)
 {
 	for_each_cell(optional_bits_decide);
 }
 
-static void invalid_transition_is_refused_with_any_bit(void **state)
+TEST(invalid_transition_is_refused_with_any_bit)
 {
 	for_each_cell(invalid_cell_stays_invalid);
 }
 
-static void modify_without_state_keeps_the_state(void **state)
+TEST(modify_without_state_keeps_the_state)
 {
 	for_each_cell(without_state_bit_stays);
 }
@@ -164,12 +164,12 @@ static void cur_state_replaces_the_tracked_state(const struct qp_cell *claimed)
 	}
 }
 
-static void cur_state_selects_the_cell(void **state)
+TEST(cur_state_selects_the_cell)
 {
 	for_each_cell(cur_state_replaces_the_tracked_state);
 }
 
-static void cur_state_outside_the_enum_is_refused(void **state)
+TEST(cur_state_outside_the_enum_is_refused)
 {
 	enum ibv_qp_state out = IBV_QPS_UNKNOWN;
 
@@ -181,7 +181,7 @@ static void cur_state_outside_the_enum_is_refused(void **state)
 	assert_int_equal(out, IBV_QPS_UNKNOWN);
 }
 
-static void cur_state_without_state_changes_nothing(void **state)
+TEST(cur_state_without_state_changes_nothing)
 {
 	enum ibv_qp_state out = IBV_QPS_UNKNOWN;
 
@@ -193,7 +193,7 @@ static void cur_state_without_state_changes_nothing(void **state)
 	assert_int_equal(out, IBV_QPS_SQE);
 }
 
-static void unused_cur_argument_is_not_looked_at(void **state)
+TEST(unused_cur_argument_is_not_looked_at)
 {
 	enum ibv_qp_state out = IBV_QPS_UNKNOWN;
 
@@ -204,7 +204,7 @@ static void unused_cur_argument_is_not_looked_at(void **state)
 }
 
 /* A program written for RC brings up both ends of an XRC pair with RC's masks. */
-static void rc_shaped_masks_bring_up_xrc(void **state)
+TEST(rc_shaped_masks_bring_up_xrc)
 {
 	static const enum ibv_qp_type types[] = {IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV};
 	const struct {
@@ -240,7 +240,7 @@ static const struct {
 	{IBV_QPT_XRC_RECV, IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY},
 };
 
-static void only_xrc_leaves_attributes_out(void **state)
+TEST(only_xrc_leaves_attributes_out)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(masks); i++) {
 		assert_int_equal(av_qp_own_mask(masks[i].type, INT32_MAX),
@@ -249,7 +249,7 @@ static void only_xrc_leaves_attributes_out(void **state)
 	}
 }
 
-static void unknown_types_have_no_transition(void **state)
+TEST(unknown_types_have_no_transition)
 {
 	static const int types[] = {0,	1,  5,	 6, 7, IBV_QPT_RAW_PACKET, IBV_QPT_DRIVER,
 				    11, -1, 1000};
@@ -270,7 +270,7 @@ static void unknown_types_have_no_transition(void **state)
 	assert_int_equal(out, IBV_QPS_UNKNOWN);
 }
 
-static void unknown_states_have_no_transition(void **state)
+TEST(unknown_states_have_no_transition)
 {
 	static const int states[] = {7, 8, 64, 0x7fffffff, -1};
 
@@ -288,21 +288,5 @@ static void unknown_states_have_no_transition(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_cell_is_the_specification),
-		cmocka_unit_test(every_required_bit_is_required),
-		cmocka_unit_test(every_other_bit_is_optional_or_refused),
-		cmocka_unit_test(invalid_transition_is_refused_with_any_bit),
-		cmocka_unit_test(modify_without_state_keeps_the_state),
-		cmocka_unit_test(cur_state_selects_the_cell),
-		cmocka_unit_test(cur_state_outside_the_enum_is_refused),
-		cmocka_unit_test(cur_state_without_state_changes_nothing),
-		cmocka_unit_test(unused_cur_argument_is_not_looked_at),
-		cmocka_unit_test(rc_shaped_masks_bring_up_xrc),
-		cmocka_unit_test(only_xrc_leaves_attributes_out),
-		cmocka_unit_test(unknown_types_have_no_transition),
-		cmocka_unit_test(unknown_states_have_no_transition),
-	};
-
-	return cmocka_run_group_tests_name("qp_state", tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -98,7 +98,7 @@ static void expect_domain(const struct av_pd_info *info, void *arg)
 	++*seen;
 }
 
-static void each_domain_has_its_users(void **state)
+TEST(each_domain_has_its_users)
 {
 	const uint32_t *next = made;
 	size_t seen = 0;
@@ -178,7 +178,7 @@ static void expect_device(void)
 		assert_int_equal(all.gauge[i], 0);
 }
 
-static void each_queue_says_how_full_it_is(void **state)
+TEST(each_queue_says_how_full_it_is)
 {
 	const struct av_key region = {.kind = AV_KEY_REGION, .length = BYTES};
 	struct av_qp_request request = {.type = IBV_QPT_RC, .limit = LIMIT};
@@ -254,7 +254,7 @@ static void expect_cq_counted(const struct av_cq_info *info, void *arg)
 	expect_words(info->counted.total.qp, AV_QP_COUNTERS, 0);
 }
 
-static void what_was_counted_before_is_not_its_own(void **state)
+TEST(what_was_counted_before_is_not_its_own)
 {
 	const struct av_qp_request request = {.type = IBV_QPT_RC, .limit = LIMIT};
 	uint32_t qp = av_qp_init(seg, &request), cq = av_cq_init(seg, ENTRIES, 0, 1, LIMIT, NULL);
@@ -287,7 +287,7 @@ static const struct {
 	{AV_KEY_NULL, BYTES, 0},       {AV_KEY_DEVICE, BYTES, BYTES},
 };
 
-static void each_region_counts_for_its_bytes(void **state)
+TEST(each_region_counts_for_its_bytes)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(regions); i++) {
 		const struct av_key region = {.kind = regions[i].kind, .length = regions[i].length};
@@ -306,7 +306,7 @@ static void each_region_counts_for_its_bytes(void **state)
 /* --- nonsense ---------------------------------------------------------------------- */
 
 /* The numbers come from a segment: whoever names what no table has room for uses nothing. */
-static void a_queue_pair_may_name_what_is_in_no_table(void **state)
+TEST(a_queue_pair_may_name_what_is_in_no_table)
 {
 	static const uint32_t behind[] = {0, 1, UINT32_MAX - AV_SLAB_CHUNKS * AV_OBJ_CHUNK};
 
@@ -333,14 +333,6 @@ static void a_queue_pair_may_name_what_is_in_no_table(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_domain_has_its_users),
-		cmocka_unit_test(each_queue_says_how_full_it_is),
-		cmocka_unit_test(what_was_counted_before_is_not_its_own),
-		cmocka_unit_test(each_region_counts_for_its_bytes),
-		cmocka_unit_test(a_queue_pair_may_name_what_is_in_no_table),
-	};
-
 	unsetenv("ANYVERBS_DEVICES");
-	return cmocka_run_group_tests(tests, open_device, close_device);
+	return run_cases(open_device, close_device);
 }

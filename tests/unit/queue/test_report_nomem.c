@@ -93,7 +93,7 @@ static const struct {
 	uint64_t value; /* if memory suffices */
 } rows[] = {{report_pds, 2}, {report_cqs, 2}, {report_processes, 1}};
 
-static void nothing_wrong_is_said(void **state)
+TEST(nothing_wrong_is_said)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		bool failed = true;
@@ -115,10 +115,6 @@ static void nothing_wrong_is_said(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_wrong_is_said),
-	};
-
 	unsetenv("ANYVERBS_DEVICES");
-	return cmocka_run_group_tests(tests, set_up, tear_down);
+	return run_cases(set_up, tear_down);
 }

@@ -54,7 +54,7 @@ static void nothing_is_left(void)
 	assert_null(av_rq_take(seg, rq, QPN, &receiving));
 }
 
-static void requests_are_taken_in_order_up_to_the_capacity(void **state)
+TEST_WITH(requests_are_taken_in_order_up_to_the_capacity, set_up, tear_down)
 {
 	uint64_t in = 0, out = 0;
 
@@ -81,7 +81,7 @@ static void requests_are_taken_in_order_up_to_the_capacity(void **state)
 	av_rq_fini(seg, rq->index);
 }
 
-static void what_is_put_back_is_next(void **state)
+TEST_WITH(what_is_put_back_is_next, set_up, tear_down)
 {
 	make(0, MAX_SGE, 0);
 	for (uint64_t i = 1; i <= 2; i++)
@@ -93,7 +93,7 @@ static void what_is_put_back_is_next(void **state)
 	av_rq_fini(seg, rq->index);
 }
 
-static void a_queue_is_empty_after_a_reset(void **state)
+TEST_WITH(a_queue_is_empty_after_a_reset, set_up, tear_down)
 {
 	make(0, MAX_SGE, 0);
 	for (unsigned int taken = 0; taken <= CAPACITY; taken++) {
@@ -140,7 +140,7 @@ static void die(size_t i, bool used_before)
 	av_rq_fini(seg, rq->index);
 }
 
-static void what_was_not_completed_is_put_back(void **state)
+TEST_WITH(what_was_not_completed_is_put_back, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(deaths); i++) {
 		die(i, false);
@@ -155,7 +155,7 @@ static const struct {
 	int err;
 } lists[] = {{0, 0}, {1, 0}, {MAX_SGE, 0}, {MAX_SGE + 1, EINVAL}, {-1, EINVAL}};
 
-static void elements_are_checked_and_copied(void **state)
+TEST_WITH(elements_are_checked_and_copied, set_up, tear_down)
 {
 	struct ibv_sge list[MAX_SGE + 1] = {{1000, 10, 1}, {2000, 0, 2}, {3000, 30, 3}};
 
@@ -186,7 +186,7 @@ static const struct {
 } rooms[] = {{1, 0}, {0, 1}, {1, 32}, {1, 33}, {2, 512}, {MAX_SGE, 100}, {AV_MAX_SGE, 1}};
 
 /* Requests and payloads lie beside each other: none overwrites another one. */
-static void each_slot_has_room_for_its_payload(void **state)
+TEST_WITH(each_slot_has_room_for_its_payload, set_up, tear_down)
 {
 	struct ibv_sge list[AV_MAX_SGE] = {{1000, 10, 1}};
 
@@ -231,7 +231,7 @@ static const struct {
 	{UINT32_MAX, UINT32_MAX, false},
 };
 
-static void a_request_has_no_more_elements_than_there_may_be(void **state)
+TEST_WITH(a_request_has_no_more_elements_than_there_may_be, set_up, tear_down)
 {
 	for (uint32_t id = 0; id < 2; id++)
 		for (size_t i = 0; i < AV_ARRAY_SIZE(counts); i++) {
@@ -246,7 +246,7 @@ static void a_request_has_no_more_elements_than_there_may_be(void **state)
 }
 
 /* The words by which a request finds its slot are a peer's nonsense. */
-static void there_is_no_request_in_an_unsound_ring(void **state)
+TEST_WITH(there_is_no_request_in_an_unsound_ring, set_up, tear_down)
 {
 	for (uint32_t id = 0; id < 2; id++) {
 		uint64_t ring;
@@ -271,7 +271,7 @@ static const struct {
 	{CAPACITY + 1, true, false}, {UINT32_MAX, true, false}, {CAPACITY, false, false},
 };
 
-static void no_place_is_taken_from_an_unsound_stack(void **state)
+TEST_WITH(no_place_is_taken_from_an_unsound_stack, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(stacks); i++) {
 		uint64_t stack;
@@ -299,7 +299,7 @@ static const struct {
 	{-1, true, AV_CHECK_POST_RECV_SGE, UINT64_MAX},
 };
 
-static void each_refusal_has_its_reason(void **state)
+TEST_WITH(each_refusal_has_its_reason, set_up, tear_down)
 {
 	struct ibv_sge list[MAX_SGE + 1] = {{1000, 10, 1}};
 	const struct av_flight_record *why = av_diag_pending();
@@ -324,7 +324,7 @@ static const struct {
 	{2, 2, 1, EINVAL}, {3, 2, 3, 0}, {4, 4, 3, EINVAL}, {4, 0, 5, 0}, {4, 4, 100, 0},
 };
 
-static void a_shared_queue_shrinks_to_what_is_in_use(void **state)
+TEST_WITH(a_shared_queue_shrinks_to_what_is_in_use, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(sizes); i++) {
 		uint32_t capacity = sizes[i].err ? CAPACITY : sizes[i].capacity;
@@ -365,7 +365,7 @@ static const struct av_rq_wqe *slot_of_run(uint32_t first, uint32_t place)
 				       : NULL;
 }
 
-static void each_run_of_slots_follows_those_before_it(void **state)
+TEST_WITH(each_run_of_slots_follows_those_before_it, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(grown); i++) {
 		const struct av_rq_request request = {
@@ -386,7 +386,7 @@ static void each_run_of_slots_follows_those_before_it(void **state)
 }
 
 /* What the place asks for is behind the last run that there can be. */
-static void there_are_no_more_runs_than_a_queue_has_room_for(void **state)
+TEST_WITH(there_are_no_more_runs_than_a_queue_has_room_for, set_up, tear_down)
 {
 	make(1, MAX_SGE, 0);
 	rq->mask = 0;
@@ -401,7 +401,7 @@ static void there_are_no_more_runs_than_a_queue_has_room_for(void **state)
 }
 
 /* The requests that there have been count for nothing. */
-static void a_queue_that_was_used_shrinks_like_a_new_one(void **state)
+TEST_WITH(a_queue_that_was_used_shrinks_like_a_new_one, set_up, tear_down)
 {
 	make(1, MAX_SGE, 0);
 	for (uint64_t n = 1; n <= 3 * CAPACITY; n++) {
@@ -414,26 +414,7 @@ static void a_queue_that_was_used_shrinks_like_a_new_one(void **state)
 	av_rq_fini(seg, rq->index);
 }
 
-#define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		IN_A_SEGMENT(requests_are_taken_in_order_up_to_the_capacity),
-		IN_A_SEGMENT(what_is_put_back_is_next),
-		IN_A_SEGMENT(a_queue_is_empty_after_a_reset),
-		IN_A_SEGMENT(what_was_not_completed_is_put_back),
-		IN_A_SEGMENT(elements_are_checked_and_copied),
-		IN_A_SEGMENT(each_slot_has_room_for_its_payload),
-		IN_A_SEGMENT(a_request_has_no_more_elements_than_there_may_be),
-		IN_A_SEGMENT(there_is_no_request_in_an_unsound_ring),
-		IN_A_SEGMENT(no_place_is_taken_from_an_unsound_stack),
-		IN_A_SEGMENT(each_refusal_has_its_reason),
-		IN_A_SEGMENT(a_shared_queue_shrinks_to_what_is_in_use),
-		IN_A_SEGMENT(each_run_of_slots_follows_those_before_it),
-		IN_A_SEGMENT(there_are_no_more_runs_than_a_queue_has_room_for),
-		IN_A_SEGMENT(a_queue_that_was_used_shrinks_like_a_new_one),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -68,7 +68,7 @@ static int post(struct av_rq_shared *rq)
 
 #define ALL ((1u << PARTS) - 1)
 
-static void a_queue_is_made_of_all_its_parts(void **state)
+TEST_WITH(a_queue_is_made_of_all_its_parts, set_up, tear_down)
 {
 	for (unsigned int parts = 0; parts <= ALL; parts++) {
 		uint32_t rq;
@@ -88,7 +88,7 @@ static void a_queue_is_made_of_all_its_parts(void **state)
 }
 
 /* What has become longer is kept for the next time, and goes with the queue. */
-static void a_queue_grows_wholly_or_not(void **state)
+TEST_WITH(a_queue_grows_wholly_or_not, set_up, tear_down)
 {
 	for (unsigned int parts = 0; parts <= ALL; parts++) {
 		uint32_t index, capacity = parts == ALL ? 2 * CAPACITY : CAPACITY;
@@ -121,7 +121,7 @@ static void a_queue_grows_wholly_or_not(void **state)
 	}
 }
 
-static void none_is_made_when_the_table_is_full(void **state)
+TEST_WITH(none_is_made_when_the_table_is_full, set_up, tear_down)
 {
 	for (unsigned int n = 0; av_slab_alloc(seg, AV_SLAB_RQ, AV_MAX_QP + AV_MAX_SRQ); n++)
 		assert_true(n < AV_MAX_QP + AV_MAX_SRQ);
@@ -132,15 +132,7 @@ static void none_is_made_when_the_table_is_full(void **state)
 	}
 }
 
-#define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		IN_A_SEGMENT(a_queue_is_made_of_all_its_parts),
-		IN_A_SEGMENT(a_queue_grows_wholly_or_not),
-		IN_A_SEGMENT(none_is_made_when_the_table_is_full),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -66,7 +66,7 @@ static unsigned int expect_inside(const void *place, uint64_t bytes, uint64_t of
 	return place != NULL;
 }
 
-static void test_pieces(void **state)
+TEST_WITH(test_pieces, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(offsets); i++)
 		for (size_t k = 0; k < AV_ARRAY_SIZE(words); k++) {
@@ -151,22 +151,22 @@ static unsigned int look_at_srq(uint64_t ring, uint32_t mask, uint32_t stride, u
 	return look_at_slots(rq, number, ring);
 }
 
-static void test_completions(void **state)
+TEST_WITH(test_completions, set_up, tear_down)
 {
 	assert_true(each(look_at_cq) > 0);
 }
 
-static void test_send_requests(void **state)
+TEST_WITH(test_send_requests, set_up, tear_down)
 {
 	assert_true(each(look_at_sq) > 0);
 }
 
-static void test_receive_requests(void **state)
+TEST_WITH(test_receive_requests, set_up, tear_down)
 {
 	assert_true(each(look_at_rq) > 0);
 }
 
-static void test_shared_receive_requests(void **state)
+TEST_WITH(test_shared_receive_requests, set_up, tear_down)
 {
 	assert_true(each(look_at_srq) > 0);
 }
@@ -178,7 +178,7 @@ static bool lives(uint32_t owner)
 	return owner == OTHER;
 }
 
-static void test_lock_of_nobody(void **state)
+TEST_WITH(test_lock_of_nobody, set_up, tear_down)
 {
 	struct av_cq_shared *cq = av_cq_at(&fake.seg, INDEX);
 	bool (*const before)(uint32_t) = av_lock_owner_alive;
@@ -206,7 +206,7 @@ static uint64_t core_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void test_positions_far_apart(void **state)
+TEST_WITH(test_positions_far_apart, set_up, tear_down)
 {
 	struct av_cq_shared *cq = av_cq_at(&fake.seg, INDEX);
 	uint64_t begin = core_ns();
@@ -217,7 +217,7 @@ static void test_positions_far_apart(void **state)
 	assert_true(core_ns() - begin < 3000000000u);
 }
 
-static void test_long_list(void **state)
+TEST_WITH(test_long_list, set_up, tear_down)
 {
 	struct ibv_sge list[AV_MAX_SGE + 1];
 	struct av_spans spans;
@@ -233,16 +233,5 @@ static void test_long_list(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_pieces, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_completions, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_send_requests, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_receive_requests, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_shared_receive_requests, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_lock_of_nobody, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_positions_far_apart, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_long_list, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -112,7 +112,7 @@ static const struct {
 	{UINT32_MAX, 0, 1, 8, EINVAL},
 };
 
-static void each_request_is_checked(void **state)
+TEST_WITH(each_request_is_checked, set_up, tear_down)
 {
 	uint8_t bytes[2 * MAX_INLINE] = {0};
 
@@ -177,14 +177,14 @@ static void check_operands(uint32_t opcode)
 	}
 }
 
-static void operands_are_checked_and_copied(void **state)
+TEST_WITH(operands_are_checked_and_copied, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(operand_opcodes); i++)
 		check_operands(operand_opcodes[i]);
 }
 
 /* The ring, or the length of its slots, is a peer's nonsense. */
-static void there_is_no_slot_in_an_unsound_ring(void **state)
+TEST_WITH(there_is_no_slot_in_an_unsound_ring, set_up, tear_down)
 {
 	struct ibv_sge element = {1000, 8, 1};
 	struct av_atomic operand = {.bytes = 8};
@@ -223,7 +223,7 @@ static const struct {
 	{IBV_WR_SEND, INLINE, 2, true, AV_CHECK_POST_INLINE, 2000},
 };
 
-static void each_refusal_has_its_reason(void **state)
+TEST_WITH(each_refusal_has_its_reason, set_up, tear_down)
 {
 	struct ibv_sge list[MAX_SGE + 1];
 	const struct av_atomic operand = {.bytes = 16};
@@ -263,7 +263,7 @@ static const struct {
 	{8, UINT32_MAX, false},
 };
 
-static void operands_are_at_the_end_of_their_slot(void **state)
+TEST_WITH(operands_are_at_the_end_of_their_slot, set_up, tear_down)
 {
 	const struct av_sq_wqe *wqe = slot(0);
 
@@ -277,7 +277,7 @@ static void operands_are_at_the_end_of_their_slot(void **state)
 	}
 }
 
-static void a_queue_has_its_capacity_and_no_more(void **state)
+TEST_WITH(a_queue_has_its_capacity_and_no_more, set_up, tear_down)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
 
@@ -292,7 +292,7 @@ static void a_queue_has_its_capacity_and_no_more(void **state)
 	}
 }
 
-static void a_list_is_posted_up_to_its_first_error(void **state)
+TEST_WITH(a_list_is_posted_up_to_its_first_error, set_up, tear_down)
 {
 	struct ibv_send_wr wr[3] = {
 		{.opcode = IBV_WR_SEND, .wr_id = 1, .next = &wr[1]},
@@ -307,7 +307,7 @@ static void a_list_is_posted_up_to_its_first_error(void **state)
 	assert_int_equal(slot(0)->wr_id, 1);
 }
 
-static void no_list_is_nothing_to_post(void **state)
+TEST_WITH(no_list_is_nothing_to_post, set_up, tear_down)
 {
 	struct ibv_send_wr *bad = NULL;
 
@@ -318,7 +318,7 @@ static void no_list_is_nothing_to_post(void **state)
 
 /* --- what stands in the ring --------------------------------------------------------- */
 
-static void elements_are_copied(void **state)
+TEST_WITH(elements_are_copied, set_up, tear_down)
 {
 	struct ibv_sge list[MAX_SGE] = {{1000, 10, 1}, {2000, 20, 2}, {3000, 0, 3}};
 
@@ -336,7 +336,7 @@ static void elements_are_copied(void **state)
 	}
 }
 
-static void inline_data_is_copied_without_gaps(void **state)
+TEST_WITH(inline_data_is_copied_without_gaps, set_up, tear_down)
 {
 	char text[] = "abcdefgh";
 	struct ibv_sge list[] = {{(uintptr_t)text, 3, 0},
@@ -354,7 +354,7 @@ static void inline_data_is_copied_without_gaps(void **state)
 	assert_memory_equal(slot(0)->data, "abcfgh", 6);
 }
 
-static void what_has_no_data_has_no_bytes(void **state)
+TEST_WITH(what_has_no_data_has_no_bytes, set_up, tear_down)
 {
 	struct ibv_sge list = {1000, 10, 1};
 	struct ibv_send_wr wr = {.opcode = IBV_WR_LOCAL_INV,
@@ -368,7 +368,7 @@ static void what_has_no_data_has_no_bytes(void **state)
 	assert_int_equal(slot(0)->imm, 0x1234);
 }
 
-static void a_datagram_has_its_address(void **state)
+TEST_WITH(a_datagram_has_its_address, set_up, tear_down)
 {
 	struct ibv_ah ah = {0};
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND,
@@ -401,7 +401,7 @@ static const struct {
 	{IBV_WR_LOCAL_INV, 0},
 };
 
-static void only_datagrams_need_an_address(void **state)
+TEST_WITH(only_datagrams_need_an_address, set_up, tear_down)
 {
 	end.qp->type = IBV_QPT_UD;
 	for (size_t i = 0; i < AV_ARRAY_SIZE(without_address); i++) {
@@ -412,7 +412,7 @@ static void only_datagrams_need_an_address(void **state)
 }
 
 /* The program sees the new key at once; what the device does with it is in the request. */
-static void a_bind_has_its_window_and_its_new_key(void **state)
+TEST_WITH(a_bind_has_its_window_and_its_new_key, set_up, tear_down)
 {
 	struct ibv_mr mr = {.lkey = 0x77};
 	struct ibv_mr *const regions[] = {&mr, NULL};
@@ -452,7 +452,7 @@ static const struct {
 	int err;
 } lists[] = {{0, 0}, {1, 0}, {HELD, 0}, {HELD + 1, EINVAL}, {1000, EINVAL}};
 
-static void a_list_fits_its_slot(void **state)
+TEST_WITH(a_list_fits_its_slot, set_up, tear_down)
 {
 	static const struct av_klm_entry entries[1000];
 
@@ -490,7 +490,7 @@ static const struct {
 	{192, UINT32_MAX, false},
 };
 
-static void a_list_is_wholly_in_its_slot(void **state)
+TEST_WITH(a_list_is_wholly_in_its_slot, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(list_rows); i++) {
 		const struct av_sq_wqe head = {.count = list_rows[i].count};
@@ -501,7 +501,7 @@ static void a_list_is_wholly_in_its_slot(void **state)
 	}
 }
 
-static void a_list_has_no_more_elements_than_a_key_may_have(void **state)
+TEST_WITH(a_list_has_no_more_elements_than_a_key_may_have, set_up, tear_down)
 {
 	const struct av_sq_wqe most = {.count = AV_MAX_KLMS, .umr.list = RING_AT},
 			       more = {.count = AV_MAX_KLMS + 1, .umr.list = RING_AT};
@@ -510,7 +510,7 @@ static void a_list_has_no_more_elements_than_a_key_may_have(void **state)
 	assert_null(av_sq_list(&end, &more));
 }
 
-static void special_requests_take_slots_like_others(void **state)
+TEST_WITH(special_requests_take_slots_like_others, set_up, tear_down)
 {
 	const struct av_sq_special req = {.opcode = AV_WR_NOP};
 
@@ -522,7 +522,7 @@ static void special_requests_take_slots_like_others(void **state)
 	assert_int_equal(av_sq_post_special(&end, &req), ENOMEM);
 }
 
-static void a_list_outside_is_wholly_in_the_segment(void **state)
+TEST_WITH(a_list_outside_is_wholly_in_the_segment, set_up, tear_down)
 {
 	const uint64_t bytes = 16 * sizeof(struct av_klm_entry);
 	const struct av_sq_wqe in = {.count = 16, .umr.list = AV_SEG_BYTES - bytes},
@@ -533,31 +533,7 @@ static void a_list_outside_is_wholly_in_the_segment(void **state)
 	assert_null(av_sq_list(&end, &out));
 }
 
-#define ON_A_QP(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		ON_A_QP(each_request_is_checked),
-		ON_A_QP(operands_are_checked_and_copied),
-		ON_A_QP(there_is_no_slot_in_an_unsound_ring),
-		ON_A_QP(each_refusal_has_its_reason),
-		ON_A_QP(operands_are_at_the_end_of_their_slot),
-		ON_A_QP(a_queue_has_its_capacity_and_no_more),
-		ON_A_QP(a_list_is_posted_up_to_its_first_error),
-		ON_A_QP(no_list_is_nothing_to_post),
-		ON_A_QP(elements_are_copied),
-		ON_A_QP(inline_data_is_copied_without_gaps),
-		ON_A_QP(what_has_no_data_has_no_bytes),
-		ON_A_QP(a_datagram_has_its_address),
-		ON_A_QP(only_datagrams_need_an_address),
-		ON_A_QP(a_bind_has_its_window_and_its_new_key),
-		ON_A_QP(a_list_fits_its_slot),
-		ON_A_QP(a_list_is_wholly_in_its_slot),
-		ON_A_QP(a_list_has_no_more_elements_than_a_key_may_have),
-		ON_A_QP(special_requests_take_slots_like_others),
-		ON_A_QP(a_list_outside_is_wholly_in_the_segment),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

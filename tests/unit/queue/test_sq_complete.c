@@ -91,7 +91,7 @@ static const struct {
 	{IBV_WC_WR_FLUSH_ERR, SIGNALED, 1, true},
 };
 
-static void success_is_told_if_it_is_asked_for(void **state)
+TEST_WITH(success_is_told_if_it_is_asked_for, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		end.qp->sig_all = rows[i].sig_all;
@@ -122,7 +122,7 @@ static const struct {
 	{UINT32_MAX, IBV_WC_SEND},
 };
 
-static void each_opcode_has_that_of_its_completion(void **state)
+TEST_WITH(each_opcode_has_that_of_its_completion, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(opcodes); i++) {
 		const struct av_cqe *e = complete(opcodes[i].request, SIGNALED, 0);
@@ -132,14 +132,7 @@ static void each_opcode_has_that_of_its_completion(void **state)
 	}
 }
 
-#define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		IN_A_SEGMENT(success_is_told_if_it_is_asked_for),
-		IN_A_SEGMENT(each_opcode_has_that_of_its_completion),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -47,7 +47,7 @@ static void expect_left(uint64_t bits)
 
 /* --- one after the other ----------------------------------------------------------- */
 
-static void requests_are_taken_in_order(void **state)
+TEST_WITH(requests_are_taken_in_order, set_up, tear_down)
 {
 	for (unsigned int round = 0; round < 5; round++) {
 		uint32_t receiving;
@@ -64,7 +64,7 @@ static void requests_are_taken_in_order(void **state)
 }
 
 /* Nobody has a request whose slot is free. */
-static void a_request_belongs_to_who_has_taken_it(void **state)
+TEST_WITH(a_request_belongs_to_who_has_taken_it, set_up, tear_down)
 {
 	uint32_t receiving, place;
 
@@ -77,7 +77,7 @@ static void a_request_belongs_to_who_has_taken_it(void **state)
 }
 
 /* Twice the request's number: even, and the same again as late as possible. */
-static void each_request_is_queued_with_its_mark(void **state)
+TEST_WITH(each_request_is_queued_with_its_mark, set_up, tear_down)
 {
 	for (uint32_t number = 0; number < 3 * CAPACITY; number++) {
 		uint32_t receiving;
@@ -94,7 +94,7 @@ static void each_request_is_queued_with_its_mark(void **state)
 	}
 }
 
-static void what_is_put_back_is_next(void **state)
+TEST_WITH(what_is_put_back_is_next, set_up, tear_down)
 {
 	uint32_t first, second;
 
@@ -112,7 +112,7 @@ static void what_is_put_back_is_next(void **state)
 }
 
 /* Who drops a completion may die between the mark and @dropped. */
-static void a_dropped_request_of_a_dead_taker_is_freed(void **state)
+TEST_WITH(a_dropped_request_of_a_dead_taker_is_freed, set_up, tear_down)
 {
 	uint32_t receiving;
 
@@ -127,7 +127,7 @@ static void a_dropped_request_of_a_dead_taker_is_freed(void **state)
 }
 
 /* Somebody else's request is not put back. */
-static void only_its_holder_puts_it_back(void **state)
+TEST_WITH(only_its_holder_puts_it_back, set_up, tear_down)
 {
 	uint32_t receiving;
 
@@ -170,7 +170,7 @@ static void compact_from(uint32_t number)
 	}
 }
 
-static void the_order_is_compacted_in_time(void **state)
+TEST_WITH(the_order_is_compacted_in_time, set_up, tear_down)
 {
 	static const uint32_t numbers[] = {0, 1000, 1u << 31, UINT32_MAX - CAPACITY};
 
@@ -200,7 +200,7 @@ static const struct {
 	{FAKE_HEAP_AT, UINT32_MAX, false},
 };
 
-static void the_order_is_wholly_in_the_segment(void **state)
+TEST_WITH(the_order_is_wholly_in_the_segment, set_up, tear_down)
 {
 	const uint64_t order = rq->order;
 	const uint32_t mask = rq->order_mask;
@@ -216,7 +216,7 @@ static void the_order_is_wholly_in_the_segment(void **state)
 }
 
 /* Nothing is put back then, and nothing is moved. */
-static void an_unsound_order_leads_nowhere(void **state)
+TEST_WITH(an_unsound_order_leads_nowhere, set_up, tear_down)
 {
 	uint32_t receiving;
 
@@ -288,7 +288,7 @@ static uint32_t die(enum death where)
 }
 
 /* In a queue that has been used before, full or not. */
-static void no_death_loses_a_request(void **state)
+TEST_WITH(no_death_loses_a_request, set_up, tear_down)
 {
 	for (enum death where = BEFORE_CLAIM; where < DEATHS; where++)
 		for (unsigned int count = 1; count <= CAPACITY; count++) {
@@ -312,7 +312,7 @@ static void no_death_loses_a_request(void **state)
 		}
 }
 
-static void what_is_completed_is_not_put_back(void **state)
+TEST_WITH(what_is_completed_is_not_put_back, set_up, tear_down)
 {
 	uint32_t receiving;
 
@@ -331,7 +331,7 @@ static bool is_alive(uint32_t owner)
  * An odd change, which takers wait for, and the lock of who made it. A taker notices the death, or
  * whoever changes the order next.
  */
-static void who_dies_changing_the_order_keeps_nobody_waiting(void **state)
+TEST_WITH(who_dies_changing_the_order_keeps_nobody_waiting, set_up, tear_down)
 {
 	bool (*const alive)(uint32_t) = av_lock_owner_alive;
 	uint32_t receiving;
@@ -356,7 +356,7 @@ static void who_dies_changing_the_order_keeps_nobody_waiting(void **state)
 }
 
 /* Whoever waits for one that lives gives up at last, and has changed nothing. */
-static void who_lives_and_changes_the_order_is_waited_for(void **state)
+TEST_WITH(who_lives_and_changes_the_order_is_waited_for, set_up, tear_down)
 {
 	bool (*const alive)(uint32_t) = av_lock_owner_alive;
 	uint32_t receiving, mine;
@@ -383,7 +383,7 @@ static void who_lives_and_changes_the_order_is_waited_for(void **state)
 	expect_left(1 << 2);
 }
 
-static void no_more_go_back_than_there_are(void **state)
+TEST_WITH(no_more_go_back_than_there_are, set_up, tear_down)
 {
 	uint32_t places = rq->places, free_places = rq->stacked, freed = atomic_load(&rq->freed);
 
@@ -397,29 +397,5 @@ static void no_more_go_back_than_there_are(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(requests_are_taken_in_order, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_request_belongs_to_who_has_taken_it, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(each_request_is_queued_with_its_mark, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(the_order_is_wholly_in_the_segment, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(an_unsound_order_leads_nowhere, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(what_is_put_back_is_next, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_dropped_request_of_a_dead_taker_is_freed, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(only_its_holder_puts_it_back, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(the_order_is_compacted_in_time, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(no_death_loses_a_request, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(what_is_completed_is_not_put_back, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(who_dies_changing_the_order_keeps_nobody_waiting,
-						set_up, tear_down),
-		cmocka_unit_test_setup_teardown(no_more_go_back_than_there_are, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(who_lives_and_changes_the_order_is_waited_for,
-						set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -41,7 +41,7 @@ static void look(void)
 	av_srq_limit_look(&fake.seg, rq);
 }
 
-static void once_when_fewer_are_left(void **state)
+TEST_WITH(once_when_fewer_are_left, set_up, tear_down)
 {
 	with_requests(10, 0);
 	av_srq_limit_set(&fake.seg, rq, LIMIT);
@@ -59,7 +59,7 @@ static void once_when_fewer_are_left(void **state)
 	assert_int_equal(events_at(channel), 1);
 }
 
-static void at_once_if_it_is_undercut_already(void **state)
+TEST_WITH(at_once_if_it_is_undercut_already, set_up, tear_down)
 {
 	with_requests(10, 10 - LIMIT + 1);
 	av_srq_limit_set(&fake.seg, rq, LIMIT);
@@ -69,7 +69,7 @@ static void at_once_if_it_is_undercut_already(void **state)
 	assert_int_equal(events_at(channel), 2);
 }
 
-static void armed_or_told_at_each_instruction(void **state)
+TEST_WITH(armed_or_told_at_each_instruction, set_up, tear_down)
 {
 	pid_t child;
 	unsigned int armed = 0;
@@ -87,7 +87,7 @@ static void armed_or_told_at_each_instruction(void **state)
 }
 
 /* Stopped in many places, for long, while another taker looks. */
-static void another_raises_it_for_who_is_stopped(void **state)
+TEST_WITH(another_raises_it_for_who_is_stopped, set_up, tear_down)
 {
 	unsigned int stride;
 	bool runs = true;
@@ -122,16 +122,7 @@ static void another_raises_it_for_who_is_stopped(void **state)
 	}
 }
 
-#define ON_AN_SRQ(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		ON_AN_SRQ(once_when_fewer_are_left),
-		ON_AN_SRQ(at_once_if_it_is_undercut_already),
-		ON_AN_SRQ(armed_or_told_at_each_instruction),
-		ON_AN_SRQ(another_raises_it_for_who_is_stopped),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

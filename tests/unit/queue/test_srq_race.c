@@ -55,7 +55,7 @@ static void post_all(void)
 	}
 }
 
-static void each_request_is_completed_once(void **state)
+TEST_WITH(each_request_is_completed_once, set_up, tear_down)
 {
 	pthread_t thread[TAKERS];
 
@@ -74,10 +74,6 @@ static void each_request_is_completed_once(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(each_request_is_completed_once, set_up, tear_down),
-	};
-
 	alarm(120);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -51,7 +51,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void a_shared_receive_queue_has_its_queue_pairs(void **state)
+TEST_WITH(a_shared_receive_queue_has_its_queue_pairs, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		const struct av_srq_info srq = {.number = rows[i].srq, .seg = &fake.seg};
@@ -64,10 +64,5 @@ static void a_shared_receive_queue_has_its_queue_pairs(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_shared_receive_queue_has_its_queue_pairs, set_up,
-						tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

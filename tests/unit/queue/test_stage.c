@@ -52,7 +52,7 @@ static const struct {
 };
 
 /* Twice: of buffers that were never used, and of others. */
-static void a_chain_has_as_many_as_the_bytes_need(void **state)
+TEST_WITH(a_chain_has_as_many_as_the_bytes_need, set_up, tear_down)
 {
 	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(rows); i++) {
 		uint64_t bytes = rows[i / 2].bytes, buffers = rows[i / 2].buffers;
@@ -65,7 +65,7 @@ static void a_chain_has_as_many_as_the_bytes_need(void **state)
 	}
 }
 
-static void none_is_taken_twice_and_none_is_lost(void **state)
+TEST_WITH(none_is_taken_twice_and_none_is_lost, set_up, tear_down)
 {
 	uint32_t chains[AV_BOUNCE_COUNT / 3], last;
 
@@ -89,7 +89,7 @@ static void none_is_taken_twice_and_none_is_lost(void **state)
 	}
 }
 
-static void each_has_memory_of_its_own(void **state)
+TEST_WITH(each_has_memory_of_its_own, set_up, tear_down)
 {
 	const uint8_t *before = av_bounce_buffer(&fake.seg, 1);
 
@@ -111,7 +111,7 @@ static void each_has_memory_of_its_own(void **state)
 }
 
 /* Whoever has looked at the stack before it changed must find that it has. */
-static void each_change_of_the_stack_is_counted(void **state)
+TEST_WITH(each_change_of_the_stack_is_counted, set_up, tear_down)
 {
 	const _Atomic uint64_t *stack = &fake.seg.head->bounce_free;
 	uint32_t changes = 0;
@@ -140,7 +140,7 @@ static const struct {
 	{2 * AV_BOUNCE_BYTES + 1, 3},
 };
 
-static void a_chain_that_is_a_circle_has_an_end(void **state)
+TEST_WITH(a_chain_that_is_a_circle_has_an_end, set_up, tear_down)
 {
 	const _Atomic uint64_t *stack = &fake.seg.head->bounce_free;
 
@@ -187,7 +187,7 @@ static void *take_and_give(void *unused)
 	return NULL;
 }
 
-static void each_has_one_user_at_a_time(void **state)
+TEST_WITH(each_has_one_user_at_a_time, set_up, tear_down)
 {
 	pthread_t thread[THREADS];
 
@@ -199,18 +199,7 @@ static void each_has_one_user_at_a_time(void **state)
 	expect_chain(av_bounce_take(&fake.seg, ALL), AV_BOUNCE_COUNT);
 }
 
-#define IN_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		IN_A_SEGMENT(a_chain_has_as_many_as_the_bytes_need),
-		IN_A_SEGMENT(none_is_taken_twice_and_none_is_lost),
-		IN_A_SEGMENT(each_has_memory_of_its_own),
-		IN_A_SEGMENT(each_change_of_the_stack_is_counted),
-		IN_A_SEGMENT(a_chain_that_is_a_circle_has_an_end),
-		IN_A_SEGMENT(each_has_one_user_at_a_time),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

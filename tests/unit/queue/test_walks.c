@@ -88,7 +88,7 @@ static const struct {
 } objects[] = {{0, 1}, {0, LAST_PLACE}, {2, 0}, {2, 1}, {3, 7}, {AV_SLAB_CHUNKS - 1, LAST_PLACE}};
 
 /* From each index on up to the first chunk that is not there, and from within that. */
-static void each_is_found_once_from_any_index_on(void **state)
+TEST_WITH(each_is_found_once_from_any_index_on, set_up, tear_down)
 {
 	for (size_t k = 0; k < AV_ARRAY_SIZE(kinds); k++) {
 		uint32_t found[AV_ARRAY_SIZE(objects)];
@@ -113,10 +113,5 @@ static void each_is_found_once_from_any_index_on(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(each_is_found_once_from_any_index_on, set_up,
-						tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

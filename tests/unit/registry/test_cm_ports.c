@@ -125,7 +125,7 @@ static const struct {
 };
 
 /* Which addresses stand for any. Source: Linux, drivers/infiniband/core/cma.c, cma_any_addr() */
-static void which_stand_for_any(void **state)
+TEST(which_stand_for_any)
 {
 	(void)state;
 	for (size_t i = 0; i < AV_ARRAY_SIZE(anys); i++) {
@@ -174,7 +174,7 @@ static void one_pair(const struct kind *one, const struct kind *two, int with, u
 	assert_true(nobody_has_any());
 }
 
-static void who_collides(void **state)
+TEST(who_collides)
 {
 	(void)state;
 	for (size_t i = 0; i < AV_ARRAY_SIZE(kinds); i++)
@@ -184,7 +184,7 @@ static void who_collides(void **state)
 }
 
 /* Listening ends what @reuse permits, also for those that come later. */
-static void listening_ends_sharing(void **state)
+TEST(listening_ends_sharing)
 {
 	struct av_cm_port p = port_of(&kinds[1], true), q = p, r = p;
 	int a, b;
@@ -201,7 +201,7 @@ static void listening_ends_sharing(void **state)
 }
 
 /* What one says that is bound holds for who comes next. It listens as before. */
-static void options_once_bound(void **state)
+TEST(options_once_bound)
 {
 	struct av_cm_port shared = port_of(&kinds[1], true), v6 = port_of(&kinds[3], false), found;
 	int first = bind_at(kinds[1].address, PORT, 1), second;
@@ -224,7 +224,7 @@ static void options_once_bound(void **state)
 	av_cm_port_release(first);
 }
 
-static void spaces_of_their_own(void **state)
+TEST(spaces_of_their_own)
 {
 	struct av_cm_port p[] = {port_of(&kinds[3], false), port_of(&kinds[3], false),
 				 port_of(&kinds[3], false), port_of(&kinds[3], false)};
@@ -244,7 +244,7 @@ static void spaces_of_their_own(void **state)
 	}
 }
 
-static void who_is_found(void **state)
+TEST(who_is_found)
 {
 	struct av_cm_port found;
 
@@ -278,7 +278,7 @@ static void who_is_found(void **state)
 }
 
 /* In a process of its own, which gives up its rights. */
-static void low_ports_need_a_right(void **state)
+TEST(low_ports_need_a_right)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
@@ -308,8 +308,59 @@ static void low_ports_need_a_right(void **state)
 
 /* --- many ------------------------------------------------------------------------- */
 
-/* All that there are; none is given twice. */
-static void a_free_one_is_chosen(void **state)
+/* Rows to look at for the port that has most. */
+static uint32_t longest(void)
+{
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < AV_DIR_CM_PORTS; i++)
+		if (atomic_load(&av_dir->cm_port[i].reach) > most)
+			most = atomic_load(&av_dir->cm_port[i].reach);
+	return most;
+}
+
+/* With an eighth of the rows in use, however often they change. */
+TEST(few_rows_are_looked_at)
+{
+	static int handle[OPEN];
+
+	(void)state;
+	for (uint32_t i = 0; i < CYCLES + OPEN; i++) {
+		struct av_cm_port p = port_at("fd00::1", 0);
+
+		if (i >= OPEN)
+			av_cm_port_release(handle[i % OPEN]);
+		handle[i % OPEN] = av_cm_port_bind(&p);
+		assert_true(handle[i % OPEN] >= 0);
+	}
+	assert_in_range(longest(), 1, 64);
+	for (uint32_t i = 0; i < OPEN; i++)
+		av_cm_port_release(handle[i]);
+}
+
+/* Many that share a port are looked at one by one; no longer when they are gone. */
+TEST(sharing_leaves_nothing)
+{
+	static int handle[OPEN];
+
+	(void)state;
+	for (uint32_t i = 0; i < OPEN; i++) {
+		struct av_cm_port p = port_at("fd00::1", PORT);
+
+		p.reuse = true;
+		handle[i] = av_cm_port_bind(&p);
+		assert_true(handle[i] >= 0);
+	}
+	assert_int_equal(longest(), OPEN);
+	for (uint32_t i = 0; i < OPEN; i++)
+		av_cm_port_release(handle[i]);
+	av_cm_port_release(bind_at("fd00::1", PORT, 0));
+	assert_in_range(longest(), 1, 64);
+}
+
+/* All that there are; none is given twice. Behind the cases that count rows, since more have to be
+ * looked at when all have been in use. */
+TEST(a_free_one_is_chosen)
 {
 	static bool given[UINT16_MAX + 1];
 	static int handle[AV_DIR_CM_PORTS];
@@ -334,56 +385,6 @@ static void a_free_one_is_chosen(void **state)
 	assert_true(nobody_has_any());
 }
 
-/* Rows to look at for the port that has most. */
-static uint32_t longest(void)
-{
-	uint32_t most = 0;
-
-	for (uint32_t i = 0; i < AV_DIR_CM_PORTS; i++)
-		if (atomic_load(&av_dir->cm_port[i].reach) > most)
-			most = atomic_load(&av_dir->cm_port[i].reach);
-	return most;
-}
-
-/* With an eighth of the rows in use, however often they change. */
-static void few_rows_are_looked_at(void **state)
-{
-	static int handle[OPEN];
-
-	(void)state;
-	for (uint32_t i = 0; i < CYCLES + OPEN; i++) {
-		struct av_cm_port p = port_at("fd00::1", 0);
-
-		if (i >= OPEN)
-			av_cm_port_release(handle[i % OPEN]);
-		handle[i % OPEN] = av_cm_port_bind(&p);
-		assert_true(handle[i % OPEN] >= 0);
-	}
-	assert_in_range(longest(), 1, 64);
-	for (uint32_t i = 0; i < OPEN; i++)
-		av_cm_port_release(handle[i]);
-}
-
-/* Many that share a port are looked at one by one; no longer when they are gone. */
-static void sharing_leaves_nothing(void **state)
-{
-	static int handle[OPEN];
-
-	(void)state;
-	for (uint32_t i = 0; i < OPEN; i++) {
-		struct av_cm_port p = port_at("fd00::1", PORT);
-
-		p.reuse = true;
-		handle[i] = av_cm_port_bind(&p);
-		assert_true(handle[i] >= 0);
-	}
-	assert_int_equal(longest(), OPEN);
-	for (uint32_t i = 0; i < OPEN; i++)
-		av_cm_port_release(handle[i]);
-	av_cm_port_release(bind_at("fd00::1", PORT, 0));
-	assert_in_range(longest(), 1, 64);
-}
-
 /* Ports whose rows are in each other's way: alone, each would get the same row. */
 static void find_neighbours(uint16_t port[NEIGHBOURS])
 {
@@ -402,7 +403,7 @@ static void find_neighbours(uint16_t port[NEIGHBOURS])
 	assert_int_equal(n, NEIGHBOURS);
 }
 
-static void in_each_others_way(void **state)
+TEST(in_each_others_way)
 {
 	uint16_t port[NEIGHBOURS];
 	int handle[NEIGHBOURS];
@@ -452,7 +453,7 @@ static void *look_up(void *arg)
 	return arg;
 }
 
-static void found_while_they_come_and_go(void **state)
+TEST(found_while_they_come_and_go)
 {
 	const struct sigaction act = {.sa_handler = stand_still};
 	pthread_t thread;
@@ -533,7 +534,7 @@ static void sweep(void)
 	av_dir_change_end();
 }
 
-static void the_dead_have_no_ports(void **state)
+TEST(the_dead_have_no_ports)
 {
 	struct child c = start(PORT, 1, false);
 	struct av_cm_port found, p = port_at("fd00::1", PORT);
@@ -553,7 +554,7 @@ static void the_dead_have_no_ports(void **state)
 }
 
 /* Its slot is another process's now; that one did not bind what the first has left. */
-static void who_comes_later_does_not_inherit(void **state)
+TEST(who_comes_later_does_not_inherit)
 {
 	struct child first, second;
 	struct av_cm_port found;
@@ -571,7 +572,7 @@ static void who_comes_later_does_not_inherit(void **state)
 	end(&second);
 }
 
-static void thousands_are_swept(void **state)
+TEST(thousands_are_swept)
 {
 	struct child c = start(PORT, MANY, false);
 	struct av_cm_port p;
@@ -588,7 +589,7 @@ static void thousands_are_swept(void **state)
 }
 
 /* The dead have all rows, and nobody has swept. */
-static void a_full_table_of_the_dead(void **state)
+TEST(a_full_table_of_the_dead)
 {
 	struct child c = start(PORT, AV_DIR_CM_PORTS, false);
 	struct av_cm_port p = port_at("::", PORT - 1);
@@ -603,7 +604,7 @@ static void a_full_table_of_the_dead(void **state)
 	assert_true(nobody_has_any());
 }
 
-static void a_forked_child_releases_nothing(void **state)
+TEST(a_forked_child_releases_nothing)
 {
 	int handle = listen_at("::", PORT, 1), status;
 	struct av_cm_port found;
@@ -620,7 +621,7 @@ static void a_forked_child_releases_nothing(void **state)
 	av_cm_port_release(handle);
 }
 
-static void seen_without_joining(void **state)
+TEST(seen_without_joining)
 {
 	struct child c = start(PORT, 2, false);
 	struct av_cm_port p;
@@ -668,7 +669,7 @@ static void be_racer(void)
 	_exit(0);
 }
 
-static void two_bind_at_once(void **state)
+TEST(two_bind_at_once)
 {
 	pid_t pid[2];
 	int status;
@@ -693,27 +694,5 @@ static void two_bind_at_once(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(which_stand_for_any),
-		cmocka_unit_test(who_collides),
-		cmocka_unit_test(listening_ends_sharing),
-		cmocka_unit_test(options_once_bound),
-		cmocka_unit_test(spaces_of_their_own),
-		cmocka_unit_test(who_is_found),
-		cmocka_unit_test(low_ports_need_a_right),
-		cmocka_unit_test(few_rows_are_looked_at),
-		cmocka_unit_test(sharing_leaves_nothing),
-		cmocka_unit_test(a_free_one_is_chosen),
-		cmocka_unit_test(in_each_others_way),
-		cmocka_unit_test(found_while_they_come_and_go),
-		cmocka_unit_test(the_dead_have_no_ports),
-		cmocka_unit_test(who_comes_later_does_not_inherit),
-		cmocka_unit_test(thousands_are_swept),
-		cmocka_unit_test(a_full_table_of_the_dead),
-		cmocka_unit_test(a_forked_child_releases_nothing),
-		cmocka_unit_test(seen_without_joining),
-		cmocka_unit_test(two_bind_at_once),
-	};
-
-	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

@@ -161,7 +161,7 @@ static const struct {
 	 "test -f anyverbs-$(id -u)-16 -a -L anyverbs-$(id -u)-17 -a -d anyverbs-x-3"},
 };
 
-static void nobody_is_locked_out(void **state)
+TEST(nobody_is_locked_out)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(found); i++) {
 		assert_int_equal(begin(NULL), 0);
@@ -174,7 +174,7 @@ static void nobody_is_locked_out(void **state)
 	}
 }
 
-static void without_a_name_left_it_is_refused(void **state)
+TEST_WITH(without_a_name_left_it_is_refused, begin, end)
 {
 	run("for i in '' -1 -2 -3 -4 -5 -6 -7; do : >$d$i; done");
 	assert_int_equal(av_dir_join(NULL), -ENOTDIR);
@@ -183,7 +183,7 @@ static void without_a_name_left_it_is_refused(void **state)
 }
 
 /* A name that becomes free does not divide processes. */
-static void all_find_the_same_folder(void **state)
+TEST_WITH(all_find_the_same_folder, begin, end)
 {
 	struct other o;
 	uint32_t slot = 0;
@@ -201,7 +201,7 @@ static void all_find_the_same_folder(void **state)
 /* --- the program's umask --------------------------------------------------------- */
 
 /* Whoever comes next must be able to enter what was made under it. */
-static void umask_takes_no_right_of_ours(void **state)
+TEST_WITH(umask_takes_no_right_of_ours, begin, end)
 {
 	mode_t before = umask(0777);
 	uint32_t ref;
@@ -219,7 +219,7 @@ static void umask_takes_no_right_of_ours(void **state)
 }
 
 /* Its maker was killed before it could enter it. */
-static void folder_without_rights_is_ours_all_the_same(void **state)
+TEST_WITH(folder_without_rights_is_ours_all_the_same, begin, end)
 {
 	run("mkdir -m 0 $d");
 	assert_int_equal(av_dir_join(NULL), 0);
@@ -258,7 +258,7 @@ static void spoil(struct av_dir_file *d, unsigned int how)
 }
 
 /* Those who are in it go on; a newcomer gets another one. It is kept as long as they live. */
-static void damage_divides_old_from_new(void **state)
+TEST(damage_divides_old_from_new)
 {
 	for (unsigned int how = 0; how < 7; how++) {
 		struct other o;
@@ -286,7 +286,7 @@ static void damage_divides_old_from_new(void **state)
 }
 
 /* A directory of another layout that is in use stays. */
-static void another_layout_in_use_stays(void **state)
+TEST_WITH(another_layout_in_use_stays, begin, end)
 {
 	struct other o = start();
 
@@ -321,7 +321,7 @@ static void sweep_without_descriptors(void)
 }
 
 /* Who cannot look whether it is in use leaves it alone. */
-static void another_layout_stays_unless_it_is_seen_to_be_unused(void **state)
+TEST_WITH(another_layout_stays_unless_it_is_seen_to_be_unused, begin, end)
 {
 	struct other o = start();
 
@@ -335,7 +335,7 @@ static void another_layout_stays_unless_it_is_seen_to_be_unused(void **state)
 }
 
 /* As by logind's RemoveIPC. */
-static void the_folder_is_removed_under_its_users(void **state)
+TEST_WITH(the_folder_is_removed_under_its_users, begin, end)
 {
 	struct other o = start();
 	uint32_t ref;
@@ -353,19 +353,5 @@ static void the_folder_is_removed_under_its_users(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nobody_is_locked_out),
-		cmocka_unit_test_setup_teardown(without_a_name_left_it_is_refused, begin, end),
-		cmocka_unit_test_setup_teardown(all_find_the_same_folder, begin, end),
-		cmocka_unit_test_setup_teardown(umask_takes_no_right_of_ours, begin, end),
-		cmocka_unit_test_setup_teardown(folder_without_rights_is_ours_all_the_same, begin,
-						end),
-		cmocka_unit_test(damage_divides_old_from_new),
-		cmocka_unit_test_setup_teardown(another_layout_in_use_stays, begin, end),
-		cmocka_unit_test_setup_teardown(another_layout_stays_unless_it_is_seen_to_be_unused,
-						begin, end),
-		cmocka_unit_test_setup_teardown(the_folder_is_removed_under_its_users, begin, end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

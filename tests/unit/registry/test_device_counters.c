@@ -39,7 +39,7 @@ static void reset(const char *device)
 	av_dir_change_end();
 }
 
-static void they_outlive_the_directory(void **state)
+TEST(they_outlive_the_directory)
 {
 	for (uint64_t i = 1; i <= 3; i++) {
 		join();
@@ -56,7 +56,7 @@ static void they_outlive_the_directory(void **state)
 	}
 }
 
-static void a_reset_is_of_one_device(void **state)
+TEST(a_reset_is_of_one_device)
 {
 	join();
 	reset("any0");
@@ -72,7 +72,7 @@ static void a_reset_is_of_one_device(void **state)
 }
 
 /* A file that makes no sense is none; one that is cut short has what is there. */
-static void damaged_files_do_no_harm(void **state)
+TEST(damaged_files_do_no_harm)
 {
 	static const struct {
 		uint32_t rows;
@@ -103,7 +103,7 @@ static void damaged_files_do_no_harm(void **state)
 }
 
 /* Who cannot read them because it has no descriptor left does not write others in their place. */
-static void no_descriptor_does_no_harm(void **state)
+TEST(no_descriptor_does_no_harm)
 {
 	struct rlimit limit, few;
 
@@ -136,12 +136,5 @@ static int teardown(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(they_outlive_the_directory),
-		cmocka_unit_test(a_reset_is_of_one_device),
-		cmocka_unit_test(damaged_files_do_no_harm),
-		cmocka_unit_test(no_descriptor_does_no_harm),
-	};
-
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return run_cases(setup, teardown);
 }

@@ -26,12 +26,12 @@ static bool leaves_at_once(void)
 	return false;
 }
 
-static void exit_does_not_wait_for_itself(void **state)
+TEST(exit_does_not_wait_for_itself)
 {
 	assert_true(leaves_at_once());
 }
 
-static void nor_in_a_forked_child(void **state)
+TEST(nor_in_a_forked_child)
 {
 	int status;
 	pid_t pid;
@@ -45,10 +45,5 @@ static void nor_in_a_forked_child(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(exit_does_not_wait_for_itself),
-		cmocka_unit_test(nor_in_a_forked_child),
-	};
-
-	return cmocka_run_group_tests(tests, own_directory_join, own_directory_leave);
+	return run_cases(own_directory_join, own_directory_leave);
 }

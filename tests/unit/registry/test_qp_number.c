@@ -59,7 +59,7 @@ static int ascending(const void *a, const void *b)
  * Of 160 random numbers of 24 bits, two are equal in one run of a thousand, and three pairs of them
  * never are. If all directories began with one number, all would be equal.
  */
-static void directories_begin_anywhere(void **state)
+TEST(directories_begin_anywhere)
 {
 	uint32_t numbers[WORLDS], twice = 0;
 
@@ -79,7 +79,7 @@ static void directories_begin_anywhere(void **state)
 	assert_in_range(twice, 0, 2);
 }
 
-static void none_is_given_twice(void **state)
+TEST(none_is_given_twice)
 {
 	static uint8_t given[(AV_QPN_MASK + 1) / 8];
 	uint32_t ref = enter();
@@ -96,7 +96,7 @@ static void none_is_given_twice(void **state)
 	leave(ref);
 }
 
-static void what_is_known_of_a_number(void **state)
+TEST(what_is_known_of_a_number)
 {
 	uint32_t ref = enter(), qpn = (uint32_t)av_dir_qpn_add(ref, 77, LIMIT);
 	const uint32_t other_tag = qpn ^ 1u << AV_QPN_INDEX_BITS;
@@ -135,7 +135,7 @@ static void in_child(uint32_t *qpn, unsigned int n, const int go[2], const int d
 }
 
 /* So little is to be told the kernel about whose they are. */
-static void numbers_of_a_process_lie_together(void **state)
+TEST(numbers_of_a_process_lie_together)
 {
 	enum { N = 5 * 16 };
 	const size_t bytes = N * sizeof(uint32_t);
@@ -171,7 +171,7 @@ static void numbers_of_a_process_lie_together(void **state)
 }
 
 /* Blocks that are used in part are used at last. */
-static void all_numbers_can_be_had(void **state)
+TEST(all_numbers_can_be_had)
 {
 	const uint32_t all = (1u << AV_QPN_INDEX_BITS) - 1 - 16;
 	static uint32_t qpn[1u << AV_QPN_INDEX_BITS];
@@ -189,13 +189,5 @@ static void all_numbers_can_be_had(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(directories_begin_anywhere),
-		cmocka_unit_test(none_is_given_twice),
-		cmocka_unit_test(what_is_known_of_a_number),
-		cmocka_unit_test(numbers_of_a_process_lie_together),
-		cmocka_unit_test(all_numbers_can_be_had),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+	return run_cases(make_folder, remove_folder);
 }

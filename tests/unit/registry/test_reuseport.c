@@ -137,7 +137,7 @@ static const struct {
 	{"1L1A", "04231"}, {"0K2L0A2A", "41302"}, {"0L1L2L3L4L", ""},
 };
 
-static void the_order_is_the_kernels(void **state)
+TEST(the_order_is_the_kernels)
 {
 	(void)state;
 	for (size_t i = 0; i < AV_ARRAY_SIZE(story); i++) {
@@ -167,7 +167,7 @@ static void the_order_is_the_kernels(void **state)
 }
 
 /* After each change it is told something else. */
-static void what_the_kernel_was_told(void **state)
+TEST(what_the_kernel_was_told)
 {
 	uint32_t told;
 	int group;
@@ -202,7 +202,7 @@ static void what_the_kernel_was_told(void **state)
 	leave();
 }
 
-static void addresses_and_namespaces(void **state)
+TEST(addresses_and_namespaces)
 {
 	const uint8_t other[16] = {[15] = 2};
 	int a, b, c;
@@ -225,7 +225,7 @@ static void addresses_and_namespaces(void **state)
 }
 
 /* A block belongs to who has numbers in it. */
-static void whose_numbers_are_whose(void **state)
+TEST(whose_numbers_are_whose)
 {
 	static uint32_t place[AV_QPN_BLOCKS];
 	uint32_t qpn, theirs;
@@ -260,12 +260,5 @@ static void whose_numbers_are_whose(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_order_is_the_kernels),
-		cmocka_unit_test(what_the_kernel_was_told),
-		cmocka_unit_test(addresses_and_namespaces),
-		cmocka_unit_test(whose_numbers_are_whose),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+	return run_cases(make_folder, remove_folder);
 }

@@ -374,7 +374,6 @@ static void all_leave_at_once(void **state)
 	}
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 #define QUICK(row)                                                      \
 	{                                                               \
 #row, until_quick, begin, end, (void *)(uintptr_t)(row) \
@@ -387,9 +386,9 @@ int main(void)
 		QUICK(the_last_one_leaves),
 		QUICK(what_needs_a_change_fails),
 		QUICK(stopped_remover),
-		TEST(killed_maker),
-		TEST(killed_claimer),
-		TEST(all_leave_at_once),
+		cmocka_unit_test_setup_teardown(killed_maker, begin, end),
+		cmocka_unit_test_setup_teardown(killed_claimer, begin, end),
+		cmocka_unit_test_setup_teardown(all_leave_at_once, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,7 +94,7 @@ static bool is_handed(const struct av_fd_passed *what)
 
 /* --- the way there ---------------------------------------------------------------- */
 
-static void by_the_socket(void **state)
+TEST_WITH(by_the_socket, set_up, tear_down)
 {
 	struct av_fd_passed what = meant();
 	unsigned int before;
@@ -105,7 +105,7 @@ static void by_the_socket(void **state)
 	expect_descriptors(before);
 }
 
-static void by_a_long_name(void **state)
+TEST_WITH(by_a_long_name, set_up, tear_down)
 {
 	char name[LONG + 1];
 	struct av_fd_passed what = meant();
@@ -126,7 +126,7 @@ static void by_a_long_name(void **state)
 }
 
 /* The number is another file by now, or the PID another process. */
-static void by_another_number(void **state)
+TEST_WITH(by_another_number, set_up, tear_down)
 {
 	struct av_fd_passed what = meant();
 
@@ -150,7 +150,7 @@ static bool is_second(uint64_t dev, uint64_t ino)
 }
 
 /* One that the owner lets out, and no other: not even the one that is handed out unasked. */
-static void by_its_inode(void **state)
+TEST_WITH(by_its_inode, set_up, tear_down)
 {
 	struct av_fd_passed what = {.number = -1};
 	unsigned int before;
@@ -191,7 +191,7 @@ static void *ask(void *arg)
 	return arg;
 }
 
-static void by_many(void **state)
+TEST_WITH(by_many, set_up, tear_down)
 {
 	pthread_t thread[THREADS];
 
@@ -204,7 +204,7 @@ static void by_many(void **state)
 }
 
 /* The socket is the parent's: a child that lives on is nobody who answers. */
-static void by_the_parent_of_a_child(void **state)
+TEST_WITH(by_the_parent_of_a_child, set_up, tear_down)
 {
 	struct av_fd_passed what = meant();
 	int status;
@@ -225,7 +225,7 @@ static void by_the_parent_of_a_child(void **state)
 
 /* --- limits ------------------------------------------------------------------------ */
 
-static void no_descriptor_for_it(void **state)
+TEST_WITH(no_descriptor_for_it, set_up, tear_down)
 {
 	struct av_fd_passed what = meant();
 	unsigned int before;
@@ -265,7 +265,7 @@ static bool is_held_up(struct av_watched_fd *other)
 }
 
 /* Whoever connects stays in the queue, and holds up nobody. */
-static void no_descriptor_to_accept(void **state)
+TEST_WITH(no_descriptor_to_accept, set_up, tear_down)
 {
 	int client = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), pair[2];
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -346,7 +346,7 @@ static void expect_refused(struct impostor *i)
 	assert_int_equal(atomic_load(&failed), 0);
 }
 
-static void from_an_impostor(void **state)
+TEST_WITH(from_an_impostor, set_up, tear_down)
 {
 	struct impostor i = {.listener = listen_there()};
 
@@ -357,7 +357,7 @@ static void from_an_impostor(void **state)
 	close(i.listener);
 }
 
-static void from_nobody(void **state)
+TEST_WITH(from_nobody, set_up, tear_down)
 {
 	struct av_fd_passed what = meant();
 	int fd = listen_there();
@@ -417,7 +417,7 @@ static bool is_handed_beside_signals(bool answers)
 	return ret;
 }
 
-static void beside_signals(void **state)
+TEST_WITH(beside_signals, set_up, tear_down)
 {
 	bool handed = false;
 	uint64_t begin;
@@ -431,24 +431,8 @@ static void beside_signals(void **state)
 	assert_true(av_now_ns() - begin < 10ull * AV_PATIENCE_NS);
 }
 
-#define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		ROW(by_the_socket),
-		ROW(by_a_long_name),
-		ROW(by_another_number),
-		ROW(by_its_inode),
-		ROW(by_many),
-		ROW(by_the_parent_of_a_child),
-		ROW(no_descriptor_for_it),
-		ROW(no_descriptor_to_accept),
-		ROW(from_an_impostor),
-		ROW(from_nobody),
-		ROW(beside_signals),
-	};
-
 	alarm(120);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

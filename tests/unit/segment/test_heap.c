@@ -77,7 +77,7 @@ static unsigned int sizes_of(uint64_t size[], unsigned int room)
 	return count;
 }
 
-static void blocks_of_every_size_lie_apart(void **state)
+TEST_WITH(blocks_of_every_size_lie_apart, open_heap, close_heap)
 {
 	uint64_t size[256], at[256];
 	unsigned int count = sizes_of(size, 256);
@@ -94,7 +94,7 @@ static void blocks_of_every_size_lie_apart(void **state)
 		check_block(av_seg_alloc(&seg, size[i]), size[i], 1);
 }
 
-static void a_block_is_little_larger_than_asked(void **state)
+TEST_WITH(a_block_is_little_larger_than_asked, open_heap, close_heap)
 {
 	uint64_t size[256];
 	unsigned int count = sizes_of(size, 256);
@@ -110,7 +110,7 @@ static void a_block_is_little_larger_than_asked(void **state)
 	}
 }
 
-static void what_is_freed_is_used_again(void **state)
+TEST_WITH(what_is_freed_is_used_again, open_heap, close_heap)
 {
 	static const uint64_t size[] = {64, 320, 4096, 40960, 65536, 81920, 1u << 20};
 
@@ -124,7 +124,7 @@ static void what_is_freed_is_used_again(void **state)
 	}
 }
 
-static void large_blocks_give_their_pages_back(void **state)
+TEST_WITH(large_blocks_give_their_pages_back, open_heap, close_heap)
 {
 	static const uint64_t size[] = {64u << 10, 80u << 10, 1u << 20, 1280u << 10};
 	struct stat before, after;
@@ -140,7 +140,7 @@ static void large_blocks_give_their_pages_back(void **state)
 	}
 }
 
-static void a_full_heap_says_so(void **state)
+TEST_WITH(a_full_heap_says_so, open_heap, close_heap)
 {
 	uint64_t last = 0, at;
 
@@ -171,7 +171,7 @@ static const struct {
 	{UINT64_MAX, 0},
 };
 
-static void what_is_no_block_is_not_freed(void **state)
+TEST_WITH(what_is_no_block_is_not_freed, open_heap, close_heap)
 {
 	uint64_t kept = av_seg_alloc(&seg, 4096), at;
 
@@ -186,18 +186,5 @@ static void what_is_no_block_is_not_freed(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(blocks_of_every_size_lie_apart, open_heap,
-						close_heap),
-		cmocka_unit_test_setup_teardown(a_block_is_little_larger_than_asked, open_heap,
-						close_heap),
-		cmocka_unit_test_setup_teardown(what_is_freed_is_used_again, open_heap, close_heap),
-		cmocka_unit_test_setup_teardown(what_is_no_block_is_not_freed, open_heap,
-						close_heap),
-		cmocka_unit_test_setup_teardown(large_blocks_give_their_pages_back, open_heap,
-						close_heap),
-		cmocka_unit_test_setup_teardown(a_full_heap_says_so, open_heap, close_heap),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

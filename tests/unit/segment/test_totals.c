@@ -107,7 +107,7 @@ static int teardown(void **state)
 	return rmdir(path);
 }
 
-static void contexts_add_up_by_device(void **state)
+TEST_WITH(contexts_add_up_by_device, setup, teardown)
 {
 	begin(0x1001, DEVICE, 5);
 	end(0x1001);
@@ -119,7 +119,7 @@ static void contexts_add_up_by_device(void **state)
 	expect_total(OTHER, 7);
 }
 
-static void what_has_no_device_adds_nothing(void **state)
+TEST_WITH(what_has_no_device_adds_nothing, setup, teardown)
 {
 	begin(0x1001, 0, 5);
 	end(0x1001);
@@ -128,7 +128,7 @@ static void what_has_no_device_adds_nothing(void **state)
 }
 
 /* He dies before the folder goes, or behind that; the next to come does all of it again. */
-static void a_death_in_the_middle_adds_once(void **state)
+TEST_WITH(a_death_in_the_middle_adds_once, setup, teardown)
 {
 	begin(0x1001, DEVICE, 5);
 	av_ended_keep(&context, folder, av_totals_of_context);
@@ -142,7 +142,7 @@ static void a_death_in_the_middle_adds_once(void **state)
 }
 
 /* It has been published, and not stored: he died in between. */
-static void a_death_before_the_sum_is_stored_adds_once(void **state)
+TEST_WITH(a_death_before_the_sum_is_stored_adds_once, setup, teardown)
 {
 	begin(0x1001, DEVICE, 5);
 	av_ended_keep(&context, folder, av_totals_of_context);
@@ -153,7 +153,7 @@ static void a_death_before_the_sum_is_stored_adds_once(void **state)
 }
 
 /* All was done but the last step, and another context ends. */
-static void a_death_before_the_last_step_loses_nothing(void **state)
+TEST_WITH(a_death_before_the_last_step_loses_nothing, setup, teardown)
 {
 	begin(0x1001, DEVICE, 5);
 	av_ended_keep(&context, folder, av_totals_of_context);
@@ -169,7 +169,7 @@ static void a_death_before_the_last_step_loses_nothing(void **state)
 }
 
 /* References come round. */
-static void the_same_reference_is_another_context(void **state)
+TEST_WITH(the_same_reference_is_another_context, setup, teardown)
 {
 	for (uint64_t i = 1; i <= 3; i++) {
 		begin(0x1001, DEVICE, 5);
@@ -181,7 +181,7 @@ static void the_same_reference_is_another_context(void **state)
 /* As look() in segment_map.c compares it: nothing may happen between two looks that leaves both as
  * they
  * were. */
-static void who_reads_meanwhile_can_tell(void **state)
+TEST_WITH(who_reads_meanwhile_can_tell, setup, teardown)
 {
 	uint32_t done = atomic_load(&av_dir->fold.done), ref = atomic_load(&av_dir->fold.ref);
 
@@ -199,18 +199,5 @@ static void who_reads_meanwhile_can_tell(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(contexts_add_up_by_device, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_has_no_device_adds_nothing, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_death_in_the_middle_adds_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_death_before_the_sum_is_stored_adds_once, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(a_death_before_the_last_step_loses_nothing, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(the_same_reference_is_another_context, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(who_reads_meanwhile_can_tell, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

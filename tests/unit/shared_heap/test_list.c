@@ -48,7 +48,7 @@ static void two_blocks(void)
 	insert(2, 4);
 }
 
-static void finds_the_block_that_ends_above(void **state)
+TEST(finds_the_block_that_ends_above)
 {
 	static const struct {
 		uint32_t page, index;
@@ -63,7 +63,7 @@ static void finds_the_block_that_ends_above(void **state)
 	assert_int_equal(av_block_gap_end(&list, 2), list.end);
 }
 
-static void finds_room(void **state)
+TEST(finds_room)
 {
 	static const struct {
 		uint32_t pages, align, from, at; /* in pages; @at 0: there is none */
@@ -86,7 +86,7 @@ static void finds_room(void **state)
 	}
 }
 
-static void splits_at_an_address(void **state)
+TEST(splits_at_an_address)
 {
 	two_blocks();
 	assert_true(av_block_split(&list, page(3)));
@@ -100,7 +100,7 @@ static void splits_at_an_address(void **state)
 	assert_int_equal(list.count, 3);
 }
 
-static void a_full_list_takes_no_more(void **state)
+TEST(a_full_list_takes_no_more)
 {
 	uint32_t index = 0, left;
 
@@ -172,7 +172,7 @@ static void the_list_is_the_model(void)
 	assert_memory_equal(seen, taken, PAGES);
 }
 
-static void any_order(void **state)
+TEST(any_order)
 {
 	uint32_t random = 1;
 
@@ -189,13 +189,5 @@ static void any_order(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(finds_the_block_that_ends_above),
-		cmocka_unit_test(finds_room),
-		cmocka_unit_test(splits_at_an_address),
-		cmocka_unit_test(a_full_list_takes_no_more),
-		cmocka_unit_test(any_order),
-	};
-
-	return cmocka_run_group_tests(tests, make_list, free_list);
+	return run_cases(make_list, free_list);
 }

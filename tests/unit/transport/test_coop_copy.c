@@ -187,7 +187,7 @@ static const uint32_t lengths[] = {
 };
 static const uint32_t offsets[] = {0, 1, 8, 60, 63, 64};
 
-static void test_alone(void **state)
+TEST_WITH(test_alone, set_up, tear_down)
 {
 	for (size_t l = 0; l < AV_ARRAY_SIZE(lengths); l++)
 		for (size_t o = 0; o < AV_ARRAY_SIZE(offsets) * AV_ARRAY_SIZE(offsets); o++) {
@@ -261,7 +261,7 @@ static void expect_not_begun(void)
 		CHECK(buffer[i] == 0);
 }
 
-static void test_sender(void **state)
+TEST(test_sender)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(sender_rows); i++) {
 		const struct sender_row *r = &sender_rows[i];
@@ -284,7 +284,7 @@ static void test_sender(void **state)
 }
 
 /* A message whose later pieces lie where its earlier ones go. */
-static void test_overlap(void **state)
+TEST_WITH(test_overlap, set_up, tear_down)
 {
 	const struct av_coop_source source_of = {&req, {SOURCE_ADDR, MIN, KEY}};
 	const struct ibv_sge recv = {(uintptr_t)source + PIECE, MIN, KEY};
@@ -398,7 +398,7 @@ static void check_pieces(uint32_t copied)
 		CHECK(buffer[i] == 0);
 }
 
-static void test_poller(void **state)
+TEST(test_poller)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(poller_rows); i++) {
 		const struct poller_row *r = &poller_rows[i];
@@ -419,7 +419,7 @@ static void test_poller(void **state)
 }
 
 /* Each turn is one piece, the last one first. */
-static void test_one_piece(void **state)
+TEST_WITH(test_one_piece, set_up, tear_down)
 {
 	open_by_hand();
 	for (uint32_t turn = 1; turn <= PIECES; turn++) {
@@ -429,7 +429,7 @@ static void test_one_piece(void **state)
 }
 
 /* Nobody helps with the message of a dead sender once its queue pair is being repaired. */
-static void test_abandon(void **state)
+TEST_WITH(test_abandon, set_up, tear_down)
 {
 	open_by_hand();
 	rsp.qp->index++;
@@ -453,7 +453,7 @@ static void *poll_on(void *arg)
 	return NULL;
 }
 
-static void test_both(void **state)
+TEST_WITH(test_both, set_up, tear_down)
 {
 	pthread_t pollers[2];
 
@@ -475,15 +475,5 @@ static void test_both(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_alone, set_up, tear_down),
-		cmocka_unit_test(test_sender),
-		cmocka_unit_test_setup_teardown(test_overlap, set_up, tear_down),
-		cmocka_unit_test(test_poller),
-		cmocka_unit_test_setup_teardown(test_one_piece, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_abandon, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_both, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, group_setup, group_teardown);
+	return run_cases(group_setup, group_teardown);
 }

@@ -111,7 +111,7 @@ static void check(enum kind from, enum kind to, bool iba, bool immediate)
 	check_read_back(area, &f, ipv4);
 }
 
-static void each_cell(void **state)
+TEST(each_cell)
 {
 	for (enum kind from = V4; from <= LINK_LOCAL; from++)
 		for (enum kind to = V4; to < KINDS; to++)
@@ -123,7 +123,7 @@ static void each_cell(void **state)
 
 /* mlx5's numbers, which programs compare with: bits 0 to 2 are 0 for RoCE v1, 1 for IPv6 and 2 for
  * IPv4, bit 3 is UDP. */
-static void numbers(void **state)
+TEST(numbers)
 {
 	assert_int_equal(AV_PACKET_V1, 0);
 	assert_int_equal(AV_PACKET_V2_IPV6, 9);
@@ -131,7 +131,7 @@ static void numbers(void **state)
 }
 
 /* An area of neither form, and an IPv4 header that one bit is wrong in. */
-static void no_header(void **state)
+TEST(no_header)
 {
 	struct av_grh_fields f = {
 		.sgid = gid[V4], .dgid = gid[V4], .traffic_class = CLASS, .hop_limit = HOPS};
@@ -148,11 +148,5 @@ static void no_header(void **state)
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_cell),
-		cmocka_unit_test(numbers),
-		cmocka_unit_test(no_header),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

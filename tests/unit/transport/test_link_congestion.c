@@ -50,7 +50,7 @@ static uint32_t run(const struct link_exchange *e)
 }
 
 /* Twenty packets at once are told of once; their acknowledgement is marked, too. */
-static void once(void **state)
+TEST(once)
 {
 	static const struct link_exchange e = {.name = "many at once",
 					       .type = IBV_QPT_RC,
@@ -65,7 +65,7 @@ static void once(void **state)
 }
 
 /* Then each acknowledgement widens the window by half a packet. */
-static void nobody_otherwise(void **state)
+TEST(nobody_otherwise)
 {
 	static const struct link_exchange e = {
 		.name = "no congestion", .type = IBV_QPT_RC, .request = {POST(WRITE, 5120)}};
@@ -77,7 +77,7 @@ static void nobody_otherwise(void **state)
 }
 
 /* Again when its time has passed: each request waits for a receive request of its own. */
-static void again_later(void **state)
+TEST(again_later)
 {
 	static const struct link_exchange e = {.name = "for long",
 					       .type = IBV_QPT_RC,
@@ -92,7 +92,7 @@ static void again_later(void **state)
 }
 
 /* Unreliable connections are told, too; whatever happens to the packets. */
-static void whatever_happens(void **state)
+TEST(whatever_happens)
 {
 	static const struct link_exchange rows[] = {
 		{.name = "unreliable",
@@ -110,12 +110,5 @@ static void whatever_happens(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(once),
-		cmocka_unit_test(nobody_otherwise),
-		cmocka_unit_test(again_later),
-		cmocka_unit_test(whatever_happens),
-	};
-
-	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+	return run_cases(link_set_up, link_tear_down);
 }

@@ -156,7 +156,7 @@ static void run(const struct link_exchange *e, const struct link_fault *fault, b
 	link_close();
 }
 
-static void on_the_way(void **state)
+TEST(on_the_way)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		const struct link_exchange e = {.name = "a request",
@@ -185,7 +185,7 @@ static const struct {
 	{"drop " SECOND "; corrupt " SECOND, {[NAKS] = 1, [SENT] = 9}, {[AHEAD] = 3}},
 };
 
-static void by_rules(void **state)
+TEST(by_rules)
 {
 	unsigned int told;
 
@@ -203,10 +203,5 @@ static void by_rules(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(on_the_way),
-		cmocka_unit_test(by_rules),
-	};
-
-	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+	return run_cases(link_set_up, link_tear_down);
 }

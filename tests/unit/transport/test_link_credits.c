@@ -97,7 +97,7 @@ static const struct link_exchange rows[] = {
 	 .request = {POST(WRITE_IMM, 300), POST(WRITE_IMM, 300), POST(WRITE_IMM, 300)}},
 };
 
-static void whatever_happens(void **state)
+TEST(whatever_happens)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		run(&rows[i], link_each);
@@ -106,7 +106,7 @@ static void whatever_happens(void **state)
 }
 
 /* One tells how many there are; the code of nineteen is that of sixteen. */
-static void in_three_rounds(void **state)
+TEST(in_three_rounds)
 {
 	struct link_exchange e = {.name = "twenty messages", .type = IBV_QPT_RC};
 
@@ -119,7 +119,7 @@ static void in_three_rounds(void **state)
 
 /* The message whose first packet has come has a receive request: it is told with those that wait.
  */
-static void the_one_that_comes(void **state)
+TEST(the_one_that_comes)
 {
 	static const struct link_exchange e = {
 		.name = "three long ones",
@@ -133,11 +133,5 @@ static void the_one_that_comes(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(whatever_happens),
-		cmocka_unit_test(in_three_rounds),
-		cmocka_unit_test(the_one_that_comes),
-	};
-
-	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+	return run_cases(link_set_up, link_tear_down);
 }

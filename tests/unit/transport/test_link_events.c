@@ -124,7 +124,7 @@ static bool drain_after(const struct link_exchange *e, unsigned int steps,
 }
 
 /* At each moment; and at each when a packet is lost. */
-static void drained(void **state)
+TEST(drained)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(drained_rows); i++) {
 		const struct link_exchange *e = &drained_rows[i];
@@ -150,7 +150,7 @@ static void count_tries(const struct link_packet *p)
 }
 
 /* What is changed while it is drained is in force from then on. */
-static void has_another_patience(void **state)
+TEST(has_another_patience)
 {
 	static const struct link_exchange e = {.name = "another patience",
 					       .type = IBV_QPT_RC,
@@ -218,7 +218,7 @@ static unsigned int overrun(const struct link_exchange *e, const struct link_fau
 	return tries;
 }
 
-static void full_cq(void **state)
+TEST(full_cq)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(overrun_rows); i++)
 		for (unsigned int p = 0; p < 4; p++) {
@@ -229,7 +229,7 @@ static void full_cq(void **state)
 }
 
 /* It sends nothing more. */
-static void sends_nothing_then(void **state)
+TEST(sends_nothing_then)
 {
 	assert_int_equal(overrun(&overrun_rows[1], NULL), 2);
 	assert_int_equal(overrun(&overrun_rows[2], NULL), 2);
@@ -251,12 +251,5 @@ static int tear_down(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(drained),
-		cmocka_unit_test(has_another_patience),
-		cmocka_unit_test(full_cq),
-		cmocka_unit_test(sends_nothing_then),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, tear_down);
+	return run_cases(set_up, tear_down);
 }

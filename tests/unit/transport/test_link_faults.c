@@ -85,7 +85,7 @@ static void run(enum ibv_qp_type type, const char *rules, void (*sent)(const str
 	link_close();
 }
 
-static void lost(void **state)
+TEST(lost)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(types); i++) {
 		run(types[i], "lose nth 2", judge_without_second, link_judge_arrival);
@@ -94,7 +94,7 @@ static void lost(void **state)
 	}
 }
 
-static void delayed(void **state)
+TEST(delayed)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(types); i++) {
 		run(types[i], "delay 1ms nth 2", link_judge_sent, link_judge_arrival);
@@ -105,7 +105,7 @@ static void delayed(void **state)
 	}
 }
 
-static void struck_as_it_arrives(void **state)
+TEST(struck_as_it_arrives)
 {
 	static const char *const rules[] = {"drop nth 2", "corrupt nth 2"};
 
@@ -117,7 +117,7 @@ static void struck_as_it_arrives(void **state)
 		}
 }
 
-static void overtaken(void **state)
+TEST(overtaken)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(types); i++) {
 		run(types[i], "reorder nth 2", link_judge_sent, judge_second_behind_third);
@@ -128,12 +128,5 @@ static void overtaken(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lost),
-		cmocka_unit_test(delayed),
-		cmocka_unit_test(struck_as_it_arrives),
-		cmocka_unit_test(overtaken),
-	};
-
-	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+	return run_cases(link_set_up, link_tear_down);
 }

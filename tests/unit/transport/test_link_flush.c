@@ -29,22 +29,17 @@ static const struct link_exchange rows[] = {
 		     POST(ATOMIC_WRITE, 8)}},
 };
 
-static void flush(void **state)
+TEST(flush)
 {
 	link_each_size(IBV_QPT_RC, FLUSH);
 }
 
-static void several(void **state)
+TEST(several)
 {
 	link_all(rows, AV_ARRAY_SIZE(rows));
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(flush),
-		cmocka_unit_test(several),
-	};
-
-	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+	return run_cases(link_set_up, link_tear_down);
 }

@@ -44,28 +44,22 @@ static void each_size(enum ibv_qp_type type)
 	}
 }
 
-static void reliable_connection(void **state)
+TEST(reliable_connection)
 {
 	each_size(IBV_QPT_RC);
 }
 
-static void xrc(void **state)
+TEST(xrc)
 {
 	each_size(IBV_QPT_XRC_SEND);
 }
 
-static void several(void **state)
+TEST(several)
 {
 	link_all(rows, AV_ARRAY_SIZE(rows));
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reliable_connection),
-		cmocka_unit_test(xrc),
-		cmocka_unit_test(several),
-	};
-
-	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+	return run_cases(link_set_up, link_tear_down);
 }

@@ -34,7 +34,7 @@ static uint64_t run(const struct link_exchange *e)
 /* --- times ------------------------------------------------------------------------ */
 
 /* The peer hears that it is to move, then this side hears that it has. No timer is waited for. */
-static void as_long_as_two_calls_take(void **state)
+TEST(as_long_as_two_calls_take)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(call_ns); i++)
 		for (size_t k = 0; k < AV_ARRAY_SIZE(call_ns); k++) {
@@ -53,7 +53,7 @@ static void as_long_as_two_calls_take(void **state)
 }
 
 /* Whatever is sent before its receiver has moved, or while its sender has not. */
-static void whoever_is_late(void **state)
+TEST(whoever_is_late)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(call_ns); i++)
 		for (size_t k = 0; k < AV_ARRAY_SIZE(call_ns); k++) {
@@ -72,7 +72,7 @@ static void whoever_is_late(void **state)
 }
 
 /* A move is no loss: each try lasts until threads have had the time to wake up. */
-static void patiently(void **state)
+TEST(patiently)
 {
 	struct link_exchange e = {
 		.name = "the peer takes long to hear",
@@ -98,7 +98,7 @@ static void patiently(void **state)
 /* --- who cannot move --------------------------------------------------------------- */
 
 /* The peer hears that, or finds out by itself: the request fails, and is not executed. */
-static void who_cannot(void **state)
+TEST(who_cannot)
 {
 	static const struct link_exchange e = {
 		.name = "one may use no packets",
@@ -149,7 +149,7 @@ static void expect_nothing_left(const struct link_exchange *e)
 }
 
 /* At each moment of the move, and of what follows. */
-static void who_goes_away(void **state)
+TEST(who_goes_away)
 {
 	static const enum ibv_qp_state states[] = {IBV_QPS_ERR, IBV_QPS_RESET};
 	static const struct link_exchange e = {
@@ -180,13 +180,5 @@ static void who_goes_away(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(as_long_as_two_calls_take),
-		cmocka_unit_test(whoever_is_late),
-		cmocka_unit_test(patiently),
-		cmocka_unit_test(who_cannot),
-		cmocka_unit_test(who_goes_away),
-	};
-
-	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+	return run_cases(link_set_up, link_tear_down);
 }

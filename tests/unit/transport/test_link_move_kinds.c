@@ -73,16 +73,12 @@ static const struct link_exchange rows[] = {
 	 .request = {POST(SEND, 300), POST(WRITE, 300), POST(SEND, 600), POST(WRITE_IMM, 1)}},
 };
 
-static void several(void **state)
+TEST(several)
 {
 	link_all(rows, AV_ARRAY_SIZE(rows));
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(several),
-	};
-
-	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+	return run_cases(link_set_up, link_tear_down);
 }

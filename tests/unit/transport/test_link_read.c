@@ -35,7 +35,7 @@ static const struct link_exchange rows[] = {
 	 .request = {POST(READ, 300), POST(READ, 1), POST(READ, 513), POST(READ, 1)}},
 };
 
-static void several(void **state)
+TEST(several)
 {
 	link_all(rows, AV_ARRAY_SIZE(rows));
 }
@@ -49,7 +49,7 @@ static void note_length(const struct link_packet *p)
 }
 
 /* Half of what may be on its way: the answer to one shows what is missing of the one before. */
-static void in_parts(void **state)
+TEST(in_parts)
 {
 	static const struct link_exchange e = {.name = "in parts",
 					       .type = IBV_QPT_RC,
@@ -75,7 +75,7 @@ static void note_request(const struct link_packet *p)
  * A long answer is given in turns. What comes behind it meanwhile has to come again, and the answer
  * has not.
  */
-static void before_what_is_behind(void **state)
+TEST(before_what_is_behind)
 {
 	static const uint32_t behind[] = {WRITE, WRITE_IMM};
 
@@ -97,11 +97,5 @@ static void before_what_is_behind(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(several),
-		cmocka_unit_test(in_parts),
-		cmocka_unit_test(before_what_is_behind),
-	};
-
-	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+	return run_cases(link_set_up, link_tear_down);
 }

@@ -3,16 +3,12 @@
 #include "lib/unit.h"
 #include "unit/transport/link_fixture.h"
 
-static void each_size(void **state)
+TEST(each_size)
 {
 	link_each_size(IBV_QPT_RC, READ);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_size),
-	};
-
-	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+	return run_cases(link_set_up, link_tear_down);
 }

@@ -59,7 +59,7 @@ static const struct link_exchange rows[] = {
 	 .request = {POST(WRITE_IMM, 300), POST(SEND, 1)}},
 };
 
-static void refused(void **state)
+TEST(refused)
 {
 	link_judge = judge;
 	link_all(rows, AV_ARRAY_SIZE(rows));
@@ -77,7 +77,7 @@ static void note_refusals(const struct link_packet *p)
 }
 
 /* With nothing lost, the requester hears at once what was wrong, and nothing else then. */
-static void heard_at_once(void **state)
+TEST(heard_at_once)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		refusals = behind = 0;
@@ -109,7 +109,7 @@ static void judge_late(const struct link_exchange *e)
 }
 
 /* The network has kept it for long; its first copy has been answered. */
-static void fails_nothing(void **state)
+TEST(fails_nothing)
 {
 	static const uint32_t opcodes[] = {READ, FAA, WRITE, FLUSH};
 	static const struct link_fault late = {
@@ -156,7 +156,7 @@ static void gather(const struct link_packet *p)
 }
 
 /* Behind a SEND, in one batch: the refusal takes the acknowledgement of the SEND from nobody. */
-static void acknowledges_nothing(void **state)
+TEST(acknowledges_nothing)
 {
 	static const struct link_exchange e = {.name = "a READ comes again behind a SEND",
 					       .type = IBV_QPT_RC,
@@ -183,7 +183,7 @@ static void acknowledges_nothing(void **state)
 /* --- a request that its own requester refuses ----------------------------------------- */
 
 /* Those before it complete first; neither it nor what is behind it is sent. */
-static void by_its_requester(void **state)
+TEST(by_its_requester)
 {
 	static const uint32_t opcodes[] = {WRITE, SEND};
 
@@ -207,11 +207,5 @@ static void by_its_requester(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(refused),	    cmocka_unit_test(heard_at_once),
-		cmocka_unit_test(fails_nothing),    cmocka_unit_test(acknowledges_nothing),
-		cmocka_unit_test(by_its_requester),
-	};
-
-	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+	return run_cases(link_set_up, link_tear_down);
 }

@@ -68,7 +68,7 @@ static void expect_intervals(uint64_t end_ns)
 static const uint32_t opcodes[] = {SEND, WRITE, READ, FAA};
 
 /* Nothing gets there, or no answer comes back: one try more than retry_cnt. */
-static void as_often_as_retry_cnt_says(void **state)
+TEST(as_often_as_retry_cnt_says)
 {
 	for (uint8_t retries = 1; retries < 8; retries++)
 		for (size_t i = 0; i < AV_ARRAY_SIZE(opcodes); i++)
@@ -91,7 +91,7 @@ static void as_often_as_retry_cnt_says(void **state)
 }
 
 /* The first try is the last one. */
-static void no_retry(void **state)
+TEST(no_retry)
 {
 	const struct link_exchange e = {
 		.name = "retry_cnt 0",
@@ -109,7 +109,7 @@ static void no_retry(void **state)
 }
 
 /* A timeout of 0 is none: then it is only looked whether the peer lives. */
-static void without_end(void **state)
+TEST(without_end)
 {
 	const struct link_exchange e = {
 		.name = "timeout 0",
@@ -136,7 +136,7 @@ static void another_is_answered(void)
 }
 
 /* While that host answers other connections, packets are lost on a crowded way: twice as often. */
-static void crowded(void **state)
+TEST(crowded)
 {
 	const union ibv_gid peer = link_gid(1);
 	const struct link_exchange e = {
@@ -173,7 +173,7 @@ static uint64_t took(const struct link_exchange *e, const struct link_fault *f)
 }
 
 /* One NAK for a gap, however many packets come behind it; and no timer is waited for. */
-static void a_gap(void **state)
+TEST(a_gap)
 {
 	static const struct link_exchange e = {
 		.name = "one of eight packets is lost",
@@ -194,7 +194,7 @@ static void a_gap(void **state)
 }
 
 /* An answer that comes behind the missing one shows the gap. */
-static void a_gap_in_answers(void **state)
+TEST(a_gap_in_answers)
 {
 	static const struct link_exchange e = {
 		.name = "one packet of an answer is lost",
@@ -224,7 +224,7 @@ static void note_answers(const struct link_packet *p)
 }
 
 /* An answer that comes once more, while others are awaited, makes nobody send anything again. */
-static void a_late_answer(void **state)
+TEST(a_late_answer)
 {
 	static const struct link_exchange e = {
 		.name = "a late answer",
@@ -252,7 +252,7 @@ static void a_late_answer(void **state)
 /* --- with few tries --------------------------------------------------------------- */
 
 /* Each progress begins the tries anew: one loss is survived by one retry, wherever it is. */
-static void one_retry(void **state)
+TEST(one_retry)
 {
 	static const struct link_exchange e = {
 		.name = "retry_cnt 1",
@@ -265,7 +265,7 @@ static void one_retry(void **state)
 }
 
 /* Two are survived by two. */
-static void two_retries(void **state)
+TEST(two_retries)
 {
 	static const struct link_exchange e = {
 		.name = "retry_cnt 2",
@@ -279,17 +279,5 @@ static void two_retries(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(as_often_as_retry_cnt_says),
-		cmocka_unit_test(no_retry),
-		cmocka_unit_test(without_end),
-		cmocka_unit_test(crowded),
-		cmocka_unit_test(a_gap),
-		cmocka_unit_test(a_gap_in_answers),
-		cmocka_unit_test(a_late_answer),
-		cmocka_unit_test(one_retry),
-		cmocka_unit_test(two_retries),
-	};
-
-	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+	return run_cases(link_set_up, link_tear_down);
 }

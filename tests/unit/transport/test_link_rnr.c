@@ -48,7 +48,7 @@ static const struct link_exchange rows[] = {
 	 .request = {POST(SEND, 300), BACK(SEND, 300)}},
 };
 
-static void several(void **state)
+TEST(several)
 {
 	link_all(rows, AV_ARRAY_SIZE(rows));
 }
@@ -99,7 +99,7 @@ static void run(const struct link_exchange *e)
 	link_on_sent = NULL;
 }
 
-static void as_often_as_rnr_retry_says(void **state)
+TEST(as_often_as_rnr_retry_says)
 {
 	for (uint8_t retries = 0; retries < 7; retries++)
 		for (int shared = 0; shared < 2; shared++) {
@@ -123,7 +123,7 @@ static void as_often_as_rnr_retry_says(void **state)
 		}
 }
 
-static void without_end(void **state)
+TEST(without_end)
 {
 	const struct link_exchange e = {
 		.name = "rnr_retry 7",
@@ -140,7 +140,7 @@ static void without_end(void **state)
 }
 
 /* Who has a queue of its own says that there is a receive request: no time is waited for. */
-static void told_at_once(void **state)
+TEST(told_at_once)
 {
 	const struct link_exchange e = {
 		.name = "told at once",
@@ -158,7 +158,7 @@ static void told_at_once(void **state)
 }
 
 /* The number of tries begins anew with each request. */
-static void anew_for_each_request(void **state)
+TEST(anew_for_each_request)
 {
 	const struct link_exchange e = {
 		.name = "each request waits once",
@@ -174,13 +174,5 @@ static void anew_for_each_request(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(several),
-		cmocka_unit_test(as_often_as_rnr_retry_says),
-		cmocka_unit_test(without_end),
-		cmocka_unit_test(told_at_once),
-		cmocka_unit_test(anew_for_each_request),
-	};
-
-	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+	return run_cases(link_set_up, link_tear_down);
 }

@@ -56,16 +56,12 @@ static const struct link_exchange rows[] = {
 	 .request = {POST(SEND, 1023), POST(SEND, 1024), POST(SEND, 1025)}},
 };
 
-static void several(void **state)
+TEST(several)
 {
 	link_all(rows, AV_ARRAY_SIZE(rows));
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(several),
-	};
-
-	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+	return run_cases(link_set_up, link_tear_down);
 }

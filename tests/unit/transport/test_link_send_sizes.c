@@ -3,22 +3,17 @@
 #include "lib/unit.h"
 #include "unit/transport/link_fixture.h"
 
-static void each_size(void **state)
+TEST(each_size)
 {
 	link_each_size(IBV_QPT_RC, SEND);
 }
 
-static void with_immediate_data(void **state)
+TEST(with_immediate_data)
 {
 	link_each_size(IBV_QPT_RC, SEND_IMM);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_size),
-		cmocka_unit_test(with_immediate_data),
-	};
-
-	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+	return run_cases(link_set_up, link_tear_down);
 }

@@ -22,33 +22,33 @@ static const struct link_exchange rows[] = {
 	 .request = {POST(SEND, 300), POST(WRITE, 513), POST(SEND_IMM, 1)}},
 };
 
-static void send(void **state)
+TEST(send)
 {
 	link_each_size(IBV_QPT_UC, SEND);
 }
 
-static void send_with_immediate_data(void **state)
+TEST(send_with_immediate_data)
 {
 	link_each_size(IBV_QPT_UC, SEND_IMM);
 }
 
-static void write(void **state)
+TEST(write)
 {
 	link_each_size(IBV_QPT_UC, WRITE);
 }
 
-static void write_with_immediate_data(void **state)
+TEST(write_with_immediate_data)
 {
 	link_each_size(IBV_QPT_UC, WRITE_IMM);
 }
 
-static void several(void **state)
+TEST(several)
 {
 	link_all(rows, AV_ARRAY_SIZE(rows));
 }
 
 /* Of more packets than a window. */
-static void longer_than_a_window(void **state)
+TEST(longer_than_a_window)
 {
 	static const struct link_exchange e = {
 		.name = "longer than a window",
@@ -61,11 +61,5 @@ static void longer_than_a_window(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(send),	   cmocka_unit_test(send_with_immediate_data),
-		cmocka_unit_test(write),   cmocka_unit_test(write_with_immediate_data),
-		cmocka_unit_test(several), cmocka_unit_test(longer_than_a_window),
-	};
-
-	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+	return run_cases(link_set_up, link_tear_down);
 }

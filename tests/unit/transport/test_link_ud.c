@@ -33,23 +33,23 @@ static void each_size(uint32_t opcode)
 	}
 }
 
-static void send(void **state)
+TEST(send)
 {
 	each_size(SEND);
 }
 
-static void send_with_immediate_data(void **state)
+TEST(send_with_immediate_data)
 {
 	each_size(SEND_IMM);
 }
 
-static void several(void **state)
+TEST(several)
 {
 	link_all(rows, AV_ARRAY_SIZE(rows));
 }
 
 /* A queue pair whose send queue is drained takes datagrams all the same. */
-static void drained(void **state)
+TEST(drained)
 {
 	static const struct link_exchange e = {.name = "to a drained queue pair",
 					       .type = IBV_QPT_UD,
@@ -67,12 +67,5 @@ static void drained(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(send),
-		cmocka_unit_test(send_with_immediate_data),
-		cmocka_unit_test(several),
-		cmocka_unit_test(drained),
-	};
-
-	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+	return run_cases(link_set_up, link_tear_down);
 }

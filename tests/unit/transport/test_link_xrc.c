@@ -15,34 +15,27 @@ static const struct link_exchange rows[] = {
 	 .request = {POST(SEND, 300), POST(READ, 513), POST(WRITE_IMM, 1)}},
 };
 
-static void send(void **state)
+TEST(send)
 {
 	link_each_size(IBV_QPT_XRC_SEND, SEND);
 }
 
-static void write_with_immediate_data(void **state)
+TEST(write_with_immediate_data)
 {
 	link_each_size(IBV_QPT_XRC_SEND, WRITE_IMM);
 }
 
-static void read(void **state)
+TEST(read)
 {
 	link_each_size(IBV_QPT_XRC_SEND, READ);
 }
 
-static void several(void **state)
+TEST(several)
 {
 	link_all(rows, AV_ARRAY_SIZE(rows));
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(send),
-		cmocka_unit_test(write_with_immediate_data),
-		cmocka_unit_test(read),
-		cmocka_unit_test(several),
-	};
-
-	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+	return run_cases(link_set_up, link_tear_down);
 }

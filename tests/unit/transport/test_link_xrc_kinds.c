@@ -16,28 +16,22 @@ static const struct link_exchange rows[] = {
 	 .request = {POST(READ, 300), POST_WITH(SEND, 300, IBV_SEND_FENCE), POST(FAA, 8)}},
 };
 
-static void send_with_immediate_data(void **state)
+TEST(send_with_immediate_data)
 {
 	link_each_size(IBV_QPT_XRC_SEND, SEND_IMM);
 }
 
-static void write(void **state)
+TEST(write)
 {
 	link_each_size(IBV_QPT_XRC_SEND, WRITE);
 }
 
-static void several(void **state)
+TEST(several)
 {
 	link_all(rows, AV_ARRAY_SIZE(rows));
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(send_with_immediate_data),
-		cmocka_unit_test(write),
-		cmocka_unit_test(several),
-	};
-
-	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
+	return run_cases(link_set_up, link_tear_down);
 }

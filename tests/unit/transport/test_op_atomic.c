@@ -43,7 +43,7 @@ static bool decodes(const struct anyverbs_tunneled_atomic *c)
 	return av_tunnel_decode(c, &atomic);
 }
 
-static void every_operation_and_size(void **unused)
+TEST(every_operation_and_size)
 {
 	for (unsigned int operation = 0; operation < 256; operation++)
 		for (unsigned int bytes = 0; bytes < 256; bytes++) {
@@ -62,7 +62,7 @@ static void every_operation_and_size(void **unused)
 		}
 }
 
-static void every_byte_of_the_header(void **unused)
+TEST(every_byte_of_the_header)
 {
 	for (unsigned int at = 0; at < 8; at++)
 		for (unsigned int value = 0; value < 256; value++) {
@@ -77,7 +77,7 @@ static void every_byte_of_the_header(void **unused)
 }
 
 /* The operands that an operation has, and that it has no others. */
-static void operands(void **unused)
+TEST(operands)
 {
 	for (unsigned int i = 0; i < AV_ARRAY_SIZE(known); i++)
 		for (uint8_t bytes = 4; bytes <= 8; bytes += 4)
@@ -100,7 +100,7 @@ static void operands(void **unused)
 			}
 }
 
-static void fields_arrive(void **unused)
+TEST(fields_arrive)
 {
 	struct anyverbs_tunneled_atomic c = command(9, 8);
 	struct av_atomic atomic;
@@ -119,7 +119,7 @@ static void fields_arrive(void **unused)
 	assert_int_equal(atomic.compare_mask.word[0], 4);
 }
 
-static void lengths(void **unused)
+TEST(lengths)
 {
 	assert_int_equal(SIZE, 48);
 	for (uint64_t bytes = 0; bytes < 100 * SIZE; bytes++)
@@ -130,13 +130,5 @@ static void lengths(void **unused)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_operation_and_size),
-		cmocka_unit_test(every_byte_of_the_header),
-		cmocka_unit_test(operands),
-		cmocka_unit_test(fields_arrive),
-		cmocka_unit_test(lengths),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -120,7 +120,7 @@ static void post_and_complete(uint32_t number)
 	assert_int_equal(av_cq_push(&f.seg, INDEX, &e, NULL), 0);
 }
 
-static void a_length_that_changes_is_checked_as_it_is_used(void **state)
+TEST_WITH(a_length_that_changes_is_checked_as_it_is_used, setup, teardown)
 {
 	struct ibv_wc wc;
 	pthread_t thread;
@@ -152,7 +152,7 @@ int sched_yield(void)
 }
 
 /* Programs take "empty" for what holds when the call returns. */
-static void what_comes_while_a_poller_yields_is_taken(void **state)
+TEST_WITH(what_comes_while_a_poller_yields_is_taken, setup, teardown)
 {
 	struct ibv_wc wc;
 	int n = 0;
@@ -167,14 +167,7 @@ static void what_comes_while_a_poller_yields_is_taken(void **state)
 	assert_int_equal(wc.qp_num, QPN);
 }
 
-#define ON_A_SEGMENT(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		ON_A_SEGMENT(a_length_that_changes_is_checked_as_it_is_used),
-		ON_A_SEGMENT(what_comes_while_a_poller_yields_is_taken),
-	};
-
-	return cmocka_run_group_tests(tests, group_setup, own_directory_leave);
+	return run_cases(group_setup, own_directory_leave);
 }

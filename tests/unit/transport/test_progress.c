@@ -82,7 +82,7 @@ static const struct {
 	{"changes of state of another's, which was opened by its number", change_state, false},
 };
 
-static void taken_and_given_back(void **state)
+TEST(taken_and_given_back)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		set_up(rows[i].own);
@@ -102,7 +102,7 @@ static bool is_alive(uint32_t owner)
 }
 
 /* The thread that has the right will look again: nobody waits, and nobody takes it away. */
-static void another_executes(void **state)
+TEST(another_executes)
 {
 	void (*const tries[])(void) = {drive, post};
 
@@ -117,7 +117,7 @@ static void another_executes(void **state)
 }
 
 /* Its process is told, and its thread is woken only if a request waits there. */
-static void what_waits_elsewhere_is_left_to_its_process(void **state)
+TEST(what_waits_elsewhere_is_left_to_its_process)
 {
 	for (uint32_t waits = 0; waits < 2; waits++) {
 		set_up(false);
@@ -131,7 +131,7 @@ static void what_waits_elsewhere_is_left_to_its_process(void **state)
 }
 
 /* The message that a dead holder of @resp had under way may be half done: the queue pair fails. */
-static void the_executor_died(void **state)
+TEST(the_executor_died)
 {
 	set_up(true);
 	atomic_store(&end.qp->qpn, 77);
@@ -154,7 +154,7 @@ static void *execute_for_long(void *right)
 }
 
 /* Another thread is patient with a peer: its right is waited for, as long as that takes. */
-static void a_thread_executes_for_long(void **state)
+TEST(a_thread_executes_for_long)
 {
 	pthread_t thread;
 
@@ -206,7 +206,7 @@ static struct av_cq_shared *failed_with_receives(void)
 	return cq;
 }
 
-static void flushed_after_death(void **state)
+TEST(flushed_after_death)
 {
 	/* Before the first request is taken; and with that in hand. */
 	for (uint32_t taken = 0; taken < 2; taken++) {
@@ -226,7 +226,7 @@ static void flushed_after_death(void **state)
 }
 
 /* The event of a queue pair with a shared receive queue. */
-static void last_wqe_reached_after_death(void **state)
+TEST(last_wqe_reached_after_death)
 {
 	(void)failed_with_receives();
 	end.qp->srq = 1;
@@ -245,15 +245,5 @@ static int join(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(taken_and_given_back),
-		cmocka_unit_test(another_executes),
-		cmocka_unit_test(what_waits_elsewhere_is_left_to_its_process),
-		cmocka_unit_test(the_executor_died),
-		cmocka_unit_test(a_thread_executes_for_long),
-		cmocka_unit_test(flushed_after_death),
-		cmocka_unit_test(last_wqe_reached_after_death),
-	};
-
-	return cmocka_run_group_tests(tests, join, own_directory_leave);
+	return run_cases(join, own_directory_leave);
 }

@@ -54,7 +54,7 @@ static uint16_t cause(void)
 	return av_diag_pending()->check;
 }
 
-static void it_is_full(void **state)
+TEST_WITH(it_is_full, set_up, tear_down)
 {
 	const struct av_cqe e = {.wr_id = 1};
 
@@ -64,7 +64,7 @@ static void it_is_full(void **state)
 	assert_int_equal(cause(), AV_CHECK_RECV_CQ_FULL);
 }
 
-static void its_lock_is_held(void **state)
+TEST_WITH(its_lock_is_held, set_up, tear_down)
 {
 	const struct av_cqe e = {.wr_id = 1};
 
@@ -83,10 +83,5 @@ static int join(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(it_is_full, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(its_lock_is_held, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, join, own_directory_leave);
+	return run_cases(join, own_directory_leave);
 }

@@ -92,7 +92,7 @@ static const struct {
 	{IBV_QPT_XRC_RECV, 0, 9, 4, false, NONE},
 };
 
-static void a_responder_tells(void **state)
+TEST(a_responder_tells)
 {
 	struct av_rq_shared *rq;
 
@@ -239,7 +239,7 @@ static void answer(const struct step *s)
 		atomic_store(&end.qp->deadline_ns, UINT64_MAX);
 }
 
-static void a_requester_sends(void **state)
+TEST(a_requester_sends)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		set_up(rows[i].service);
@@ -262,10 +262,5 @@ static void a_requester_sends(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_responder_tells),
-		cmocka_unit_test(a_requester_sends),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -60,7 +60,7 @@ static struct av_wire *put(void)
 	return w;
 }
 
-static void none(void **state)
+TEST_WITH(none, set_up, tear_down)
 {
 	assert_int_equal(av_wire_close(&end), 0);
 	put();
@@ -71,7 +71,7 @@ static void none(void **state)
 }
 
 /* Somebody is stopped within the queue pair: who comes next has to try again. */
-static void another_has_the_right(void **state)
+TEST_WITH(another_has_the_right, set_up, tear_down)
 {
 	struct av_wire *w = put();
 
@@ -86,7 +86,7 @@ static void another_has_the_right(void **state)
 }
 
 /* A step of a move to the wire is taken later: the peer waits to hear of it. */
-static void a_move_is_taken_later(void **state)
+TEST_WITH(a_move_is_taken_later, set_up, tear_down)
 {
 	const struct {
 		enum av_to_wire step, then;
@@ -107,7 +107,7 @@ static void a_move_is_taken_later(void **state)
 }
 
 /* What is owed is sent along if the responder is free soon. Else the end of the batch does it. */
-static void sending_does_not_wait(void **state)
+TEST_WITH(sending_does_not_wait, set_up, tear_down)
 {
 	struct av_wire *w = put();
 
@@ -129,7 +129,7 @@ static void sending_does_not_wait(void **state)
 }
 
 /* The longest message has half of all PSNs. It is under way until it is acknowledged. */
-static void longest_message(void **state)
+TEST_WITH(longest_message, set_up, tear_down)
 {
 	const uint32_t packets = AV_WIRE_MESSAGE_MAX / 256, first = 0xfffffc;
 	struct av_wire *w = put();
@@ -158,13 +158,5 @@ static int join(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(none, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(longest_message, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(another_has_the_right, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_move_is_taken_later, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(sending_does_not_wait, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, join, own_directory_leave);
+	return run_cases(join, own_directory_leave);
 }

@@ -21,7 +21,7 @@ static void pass_ms(unsigned int ms)
 	nanosleep(&t, NULL);
 }
 
-static void a_share_each(void **state)
+TEST(a_share_each)
 {
 	static const struct {
 		unsigned int active;
@@ -41,7 +41,7 @@ static void a_share_each(void **state)
 	av_window_leave(w);
 }
 
-static void one_for_each_host(void **state)
+TEST(one_for_each_host)
 {
 	struct av_window *w = av_window_join(here), *same = av_window_join(here);
 	struct av_window *other = av_window_join(there);
@@ -62,7 +62,7 @@ static void one_for_each_host(void **state)
 	av_window_leave(w);
 }
 
-static void a_loss_halves_it(void **state)
+TEST(a_loss_halves_it)
 {
 	struct av_window *w = av_window_join(here);
 
@@ -77,7 +77,7 @@ static void a_loss_halves_it(void **state)
 	av_window_leave(w);
 }
 
-static void acknowledgements_widen_it(void **state)
+TEST(acknowledgements_widen_it)
 {
 	struct av_window *w = av_window_join(here);
 
@@ -97,7 +97,7 @@ static void acknowledgements_widen_it(void **state)
 }
 
 /* Two answers in a share; as long as they can be in a window that losses have not narrowed. */
-static void answers_fit_twice(void **state)
+TEST(answers_fit_twice)
 {
 	struct av_window *w = av_window_join(here);
 
@@ -119,7 +119,7 @@ static void answers_fit_twice(void **state)
 }
 
 /* A packet in the time of as many answers as its parts of a share; none in a wide window. */
-static void less_than_a_packet(void **state)
+TEST(less_than_a_packet)
 {
 	static const struct {
 		unsigned int active;
@@ -148,7 +148,7 @@ static void less_than_a_packet(void **state)
 	av_window_leave(w);
 }
 
-static void is_heard(void **state)
+TEST(is_heard)
 {
 	struct av_window *w = av_window_join(here);
 
@@ -162,12 +162,5 @@ static void is_heard(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_share_each),	     cmocka_unit_test(one_for_each_host),
-		cmocka_unit_test(a_loss_halves_it),  cmocka_unit_test(acknowledgements_widen_it),
-		cmocka_unit_test(answers_fit_twice), cmocka_unit_test(less_than_a_packet),
-		cmocka_unit_test(is_heard),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

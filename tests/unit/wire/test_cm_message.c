@@ -246,7 +246,7 @@ static void one_field(const struct row *r, uint32_t v)
 	same(&m, wanted);
 }
 
-static void every_field(void **unused)
+TEST(every_field)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		const struct row *r = &rows[i];
@@ -260,7 +260,7 @@ static void every_field(void **unused)
 	}
 }
 
-static void every_array(void **unused)
+TEST(every_array)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(arrays); i++) {
 		struct av_cm_message m;
@@ -277,7 +277,7 @@ static void every_array(void **unused)
 	}
 }
 
-static void header(void **unused)
+TEST(header)
 {
 	struct av_cm_message m;
 	uint8_t wanted[AV_MAD_BYTES];
@@ -328,7 +328,7 @@ static void shorten_info(uint8_t *bytes, uint16_t attribute)
 }
 
 /* Any bytes, read and written again, are the same but for what is reserved. */
-static void reserved_is_zero(void **unused)
+TEST(reserved_is_zero)
 {
 	for (unsigned int round = 0; round < ROUNDS * AV_ARRAY_SIZE(kinds); round++) {
 		uint16_t attribute = kinds[round % AV_ARRAY_SIZE(kinds)].attribute;
@@ -348,7 +348,7 @@ static void reserved_is_zero(void **unused)
 }
 
 /* What a message does not have stays out of it. */
-static void foreign_members(void **unused)
+TEST(foreign_members)
 {
 	for (size_t k = 0; k < AV_ARRAY_SIZE(kinds); k++) {
 		struct av_cm_message m, one;
@@ -369,7 +369,7 @@ static void foreign_members(void **unused)
 	}
 }
 
-static void too_much_information(void **unused)
+TEST(too_much_information)
 {
 	static const struct {
 		uint16_t attribute;
@@ -403,7 +403,7 @@ static bool get_exactly(const uint8_t *bytes, size_t size)
 	return got;
 }
 
-static void no_message(void **unused)
+TEST(no_message)
 {
 	uint8_t bytes[AV_MAD_BYTES + 1] = {0};
 
@@ -430,7 +430,7 @@ static size_t find_kind(uint16_t attribute)
 	return k;
 }
 
-static void every_attribute(void **unused)
+TEST(every_attribute)
 {
 	uint8_t bytes[AV_MAD_BYTES], untouched[AV_MAD_BYTES];
 	struct av_cm_message m;
@@ -471,7 +471,7 @@ static const struct {
 	 "\x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\x01"},
 };
 
-static void ip_addresses(void **unused)
+TEST(ip_addresses)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(addresses); i++) {
 		const struct av_cm_ip *ip = &addresses[i].ip;
@@ -489,7 +489,7 @@ static void ip_addresses(void **unused)
 	}
 }
 
-static void ip_versions(void **unused)
+TEST(ip_versions)
 {
 	for (unsigned int v = 0; v < 256; v++) {
 		uint8_t bytes[AV_CM_IP_BYTES] = {0, (uint8_t)v};
@@ -502,7 +502,7 @@ static void ip_versions(void **unused)
 	}
 }
 
-static void service_ids(void **unused)
+TEST(service_ids)
 {
 	assert_int_equal(av_cm_service_id(0x0106, 0x1234), 0x0000000001061234);
 	assert_int_equal(av_cm_service_id(0x0111, 0xffff), 0x000000000111ffff);
@@ -512,14 +512,5 @@ static void service_ids(void **unused)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(header),	   cmocka_unit_test(every_field),
-		cmocka_unit_test(every_array),	   cmocka_unit_test(reserved_is_zero),
-		cmocka_unit_test(foreign_members), cmocka_unit_test(too_much_information),
-		cmocka_unit_test(no_message),	   cmocka_unit_test(every_attribute),
-		cmocka_unit_test(ip_addresses),	   cmocka_unit_test(ip_versions),
-		cmocka_unit_test(service_ids),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -351,7 +351,13 @@ static FILE *ask_tshark(void)
 	return popen(command, "re");
 }
 
-static void tshark_sees_what_was_put(void **unused)
+static int remove_capture(void **unused)
+{
+	unlink(path);
+	return 0;
+}
+
+TEST_WITH(tshark_sees_what_was_put, NULL, remove_capture)
 {
 	char line[LINE];
 	int fd = mkostemp(path, O_CLOEXEC);
@@ -370,21 +376,11 @@ static void tshark_sees_what_was_put(void **unused)
 	assert_int_equal(packet, PACKETS);
 }
 
-static int remove_capture(void **unused)
-{
-	unlink(path);
-	return 0;
-}
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(tshark_sees_what_was_put, remove_capture),
-	};
-
 	if (system("tshark -v >/dev/null 2>&1")) {
 		printf("there is no tshark here\n");
 		return 77;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

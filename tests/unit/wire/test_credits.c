@@ -14,7 +14,7 @@ static const uint32_t table[] = {
 	[0x1e] = 32768,
 };
 
-static void each_code(void **state)
+TEST(each_code)
 {
 	for (uint8_t code = 0; code < AV_ARRAY_SIZE(table); code++) {
 		assert_int_equal(av_credits_of(code), table[code]);
@@ -23,7 +23,7 @@ static void each_code(void **state)
 	assert_int_equal(av_credits_of(AV_CREDITS_NONE_CODE), AV_CREDITS_UNLIMITED);
 }
 
-static void rounded_down(void **state)
+TEST(rounded_down)
 {
 	for (uint32_t count = 0, code = 0; count <= 100000; count++) {
 		if (code + 1 < AV_ARRAY_SIZE(table) && table[code + 1] == count)
@@ -35,10 +35,5 @@ static void rounded_down(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_code),
-		cmocka_unit_test(rounded_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

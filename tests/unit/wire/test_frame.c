@@ -170,7 +170,7 @@ static const struct {
 	  .compare = 7}},
 };
 
-static void written_as_others_write_them(void **unused)
+TEST(written_as_others_write_them)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(golden); i++) {
 		uint8_t bytes[AV_FRAME_MAX];
@@ -182,7 +182,7 @@ static void written_as_others_write_them(void **unused)
 	}
 }
 
-static void read_as_others_write_them(void **unused)
+TEST(read_as_others_write_them)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(golden); i++) {
 		struct av_packet p, wanted = golden[i].packet;
@@ -213,7 +213,7 @@ static enum av_frame_fault get_exactly(const uint8_t *bytes, size_t size)
 	return fault;
 }
 
-static void every_prefix_is_refused(void **unused)
+TEST(every_prefix_is_refused)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(golden); i++) {
 		for (size_t size = 0; size < golden[i].size; size++)
@@ -234,7 +234,7 @@ static bool may_change(bool ipv4, size_t at, uint8_t bit)
 	return udp == 6 || udp == 7 || udp == 8 + 4;
 }
 
-static void every_bit_counts_but_those_that_may_change(void **unused)
+TEST(every_bit_counts_but_those_that_may_change)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(golden); i++) {
 		bool ipv4 = golden[i].bytes[12] == 0x08;
@@ -262,7 +262,7 @@ static uint32_t divide(uint32_t rest, const uint8_t *bytes, size_t count)
 }
 
 /* Of every length and alignment: libraries compute it in many ways. Masked fields are ones. */
-static void the_crc_is_what_division_leaves(void **unused)
+TEST(the_crc_is_what_division_leaves)
 {
 	static const uint8_t link[8] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 	static const uint8_t ip[] = {0x45, 0xff, 0x10, 0,    0x12, 0x34, 0x40, 0,   0xff, 17,
@@ -284,7 +284,7 @@ static void the_crc_is_what_division_leaves(void **unused)
 }
 
 /* A router counts down the time to live, and mends the header checksum. */
-static void time_to_live_may_change(void **unused)
+TEST(time_to_live_may_change)
 {
 	uint8_t bytes[sizeof(acknowledge)];
 
@@ -294,7 +294,7 @@ static void time_to_live_may_change(void **unused)
 	assert_int_equal(get_exactly(bytes, sizeof(bytes)), AV_FRAME_OK);
 }
 
-static void padding_of_the_link_is_no_part(void **unused)
+TEST(padding_of_the_link_is_no_part)
 {
 	uint8_t bytes[sizeof(acknowledge) + 3] = {0};
 
@@ -354,7 +354,7 @@ static const struct {
 	{0, 43, 0x31, AV_FRAME_PACKET},
 };
 
-static void one_byte_of_the_headers(void **unused)
+TEST(one_byte_of_the_headers)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(changed); i++) {
 		size_t size = golden[changed[i].row].size;
@@ -369,7 +369,7 @@ static void one_byte_of_the_headers(void **unused)
 }
 
 /* The least that there is: a BTH, and its CRC. */
-static void no_packet_is_shorter_than_its_header(void **unused)
+TEST(no_packet_is_shorter_than_its_header)
 {
 	const struct av_packet p = {.opcode = 0x04};
 	uint8_t bytes[AV_FRAME_HEADERS_MAX + 16];
@@ -384,7 +384,7 @@ static void no_packet_is_shorter_than_its_header(void **unused)
 }
 
 /* RFC 4038, 4.2. One such address alone is no sign of it. */
-static void mapped_addresses_never_travel_in_ipv6(void **unused)
+TEST(mapped_addresses_never_travel_in_ipv6)
 {
 	static const uint8_t mapped[16] = IPV4(1);
 
@@ -402,7 +402,7 @@ static void mapped_addresses_never_travel_in_ipv6(void **unused)
 	}
 }
 
-static void an_unknown_opcode_makes_no_frame(void **unused)
+TEST(an_unknown_opcode_makes_no_frame)
 {
 	const struct av_packet p = {.opcode = 0x1f};
 	uint8_t bytes[AV_FRAME_MAX];
@@ -411,7 +411,7 @@ static void an_unknown_opcode_makes_no_frame(void **unused)
 	assert_int_equal(av_frame_put(&golden[0].frame, &p, bytes, sizeof(bytes)), 0);
 }
 
-static void no_room_is_seen_before_writing(void **unused)
+TEST(no_room_is_seen_before_writing)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(golden); i++)
 		for (size_t room = 0; room < golden[i].size; room++) {
@@ -424,7 +424,7 @@ static void no_room_is_seen_before_writing(void **unused)
 		}
 }
 
-static void the_largest_frame_fits(void **unused)
+TEST(the_largest_frame_fits)
 {
 	static const uint8_t payload[AV_MTU_MAX];
 	struct av_packet p = {.opcode = 0x0b, .payload = payload, .payload_bytes = AV_MTU_MAX};
@@ -436,7 +436,7 @@ static void the_largest_frame_fits(void **unused)
 #define UDP_AT(ipv4) (AV_ETH_BYTES + ((ipv4) ? 20u : 40u))
 
 /* What UDP carries makes the same frame. */
-static void wrapped_as_others_write_them(void **unused)
+TEST(wrapped_as_others_write_them)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(golden); i++) {
 		const uint8_t *wanted = golden[i].bytes;
@@ -453,7 +453,7 @@ static void wrapped_as_others_write_them(void **unused)
 #define DATAGRAM 100u
 
 /* As much as there is room for, and no byte behind. */
-static void wrapped_and_cut_off(void **unused)
+TEST(wrapped_and_cut_off)
 {
 	uint8_t whole[AV_FRAME_HEADERS_MAX + DATAGRAM], datagram[DATAGRAM];
 
@@ -478,7 +478,7 @@ static void wrapped_and_cut_off(void **unused)
 }
 
 /* The sum over pseudo header, header and data is all ones: RFC 768. Data of any length. */
-static void wrapped_with_a_checksum(void **unused)
+TEST(wrapped_with_a_checksum)
 {
 	uint8_t bytes[AV_FRAME_HEADERS_MAX + sizeof(acknowledge)];
 
@@ -504,7 +504,7 @@ static const struct {
 	{0, 0x11, 0x12, 0xc132}, {0, 0x100000, 0x100000, 0xc001}, {0, 0xffffff, 0xffffff, 0xff21},
 };
 
-static void source_ports(void **unused)
+TEST(source_ports)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(ports); i++)
 		assert_int_equal(av_frame_source_port(ports[i].label, ports[i].src, ports[i].dest),
@@ -524,7 +524,7 @@ static const struct {
 	{IPV6(9), ETH6(9)},
 };
 
-static void ethernet_addresses(void **unused)
+TEST(ethernet_addresses)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(macs); i++) {
 		uint8_t mac[8] = {[6] = 0xa5, 0xa5};
@@ -537,26 +537,5 @@ static void ethernet_addresses(void **unused)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(written_as_others_write_them),
-		cmocka_unit_test(read_as_others_write_them),
-		cmocka_unit_test(every_prefix_is_refused),
-		cmocka_unit_test(every_bit_counts_but_those_that_may_change),
-		cmocka_unit_test(the_crc_is_what_division_leaves),
-		cmocka_unit_test(time_to_live_may_change),
-		cmocka_unit_test(padding_of_the_link_is_no_part),
-		cmocka_unit_test(one_byte_of_the_headers),
-		cmocka_unit_test(no_packet_is_shorter_than_its_header),
-		cmocka_unit_test(mapped_addresses_never_travel_in_ipv6),
-		cmocka_unit_test(an_unknown_opcode_makes_no_frame),
-		cmocka_unit_test(no_room_is_seen_before_writing),
-		cmocka_unit_test(the_largest_frame_fits),
-		cmocka_unit_test(wrapped_as_others_write_them),
-		cmocka_unit_test(wrapped_and_cut_off),
-		cmocka_unit_test(wrapped_with_a_checksum),
-		cmocka_unit_test(source_ports),
-		cmocka_unit_test(ethernet_addresses),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

@@ -89,7 +89,7 @@ static int fill_payload(void **unused)
 	return 0;
 }
 
-static void as_in_a_frame(void **unused)
+TEST(as_in_a_frame)
 {
 	for (size_t row = 0; row < AV_ARRAY_SIZE(ends); row++)
 		for (size_t n = 0; BTH_BYTES + n <= BYTES_MAX; n++) {
@@ -100,7 +100,7 @@ static void as_in_a_frame(void **unused)
 		}
 }
 
-static void solved_at_every_length(void **unused)
+TEST(solved_at_every_length)
 {
 	for (size_t row = 0; row < AV_ARRAY_SIZE(ends); row++)
 		for (size_t n = 0; ends[row].ipv4 && BTH_BYTES + n <= BYTES_MAX; n++) {
@@ -112,7 +112,7 @@ static void solved_at_every_length(void **unused)
 }
 
 /* Strangers send any number of bytes. */
-static void solved_at_lengths_that_no_packet_has(void **unused)
+TEST(solved_at_lengths_that_no_packet_has)
 {
 	static const size_t bytes[] = {13, 14, 15, 8192, 16384, 32768, BYTES_HUGE};
 	struct framed p = frame(0, BYTES_HUGE - BTH_BYTES, 0x1234);
@@ -124,7 +124,7 @@ static void solved_at_lengths_that_no_packet_has(void **unused)
 	}
 }
 
-static void every_identification_is_found(void **unused)
+TEST(every_identification_is_found)
 {
 	static const size_t payload_bytes[] = {0, 1, 1024};
 
@@ -149,7 +149,7 @@ static bool left_out(size_t bit)
  * No identification explains a single wrong bit in less than 26 KiB: x^16 and more never cancel in
  * x^-k before k = 214,135.
  */
-static void every_single_bit_counts(void **unused)
+TEST(every_single_bit_counts)
 {
 	static const size_t payload_bytes[] = {0, 2, 60, BYTES_MAX - BTH_BYTES};
 
@@ -169,7 +169,7 @@ static void every_single_bit_counts(void **unused)
 	}
 }
 
-static void every_bit_of_the_path_counts(void **unused)
+TEST(every_bit_of_the_path_counts)
 {
 	for (size_t row = 0; row < AV_ARRAY_SIZE(ends); row++) {
 		struct framed p = frame(row, 9, 7);
@@ -192,7 +192,7 @@ static void every_bit_of_the_path_counts(void **unused)
 }
 
 /* Whatever is found must be the truth, and what is not found must leave the path as it was. */
-static void wrong_crcs_by_chance(void **unused)
+TEST(wrong_crcs_by_chance)
 {
 	struct framed p = frame(0, 100, 0x1111);
 	uint32_t accepted = 0, value = 1;
@@ -212,7 +212,7 @@ static void wrong_crcs_by_chance(void **unused)
 }
 
 /* What another identification would explain in IPv4 is a wrong CRC in IPv6. */
-static void ipv6_has_no_identification(void **unused)
+TEST(ipv6_has_no_identification)
 {
 	struct framed p4 = frame(0, 100, 1), p6;
 	uint32_t change = p4.icrc;
@@ -228,16 +228,5 @@ static void ipv6_has_no_identification(void **unused)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(as_in_a_frame),
-		cmocka_unit_test(solved_at_every_length),
-		cmocka_unit_test(solved_at_lengths_that_no_packet_has),
-		cmocka_unit_test(every_identification_is_found),
-		cmocka_unit_test(every_single_bit_counts),
-		cmocka_unit_test(every_bit_of_the_path_counts),
-		cmocka_unit_test(wrong_crcs_by_chance),
-		cmocka_unit_test(ipv6_has_no_identification),
-	};
-
-	return cmocka_run_group_tests(tests, fill_payload, NULL);
+	return run_cases(fill_payload, NULL);
 }

@@ -75,7 +75,7 @@ static int opcode_of(const struct av_wire_message *m, uint32_t index)
 	return at < 0 ? -1 : p.opcode;
 }
 
-static void opcodes_by_place(void **unused)
+TEST(opcodes_by_place)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(opcodes); i++) {
 		struct av_wire_message three = message(i, 700, 256), one = message(i, 200, 256);
@@ -89,7 +89,7 @@ static void opcodes_by_place(void **unused)
 }
 
 /* Only the last packet of a message, or its only one, says how it ends. */
-static void opcodes_by_meaning(void **unused)
+TEST(opcodes_by_meaning)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(opcodes); i++) {
 		const struct {
@@ -110,7 +110,7 @@ static void opcodes_by_meaning(void **unused)
 	}
 }
 
-static void pieces(void **unused)
+TEST(pieces)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(cut); i++) {
 		struct av_wire_message m = message(0, cut[i].bytes, cut[i].mtu);
@@ -135,11 +135,5 @@ static void pieces(void **unused)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(opcodes_by_place),
-		cmocka_unit_test(opcodes_by_meaning),
-		cmocka_unit_test(pieces),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }

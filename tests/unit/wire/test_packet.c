@@ -65,7 +65,7 @@ static size_t wanted_bytes(unsigned int opcode, size_t *row)
 	return 0;
 }
 
-static void headers_of_every_opcode(void **unused)
+TEST(headers_of_every_opcode)
 {
 	for (unsigned int opcode = 0; opcode < 256; opcode++) {
 		struct av_opcode info;
@@ -154,7 +154,7 @@ static uint32_t payload_of(size_t row, uint32_t bytes)
 
 /* What was read, written again, is the same bytes: so each field was read from where it was
  * written, but for those that the opcode does not have, which are 0. */
-static void there_and_back(void **unused)
+TEST(there_and_back)
 {
 	uint8_t first[128], second[128];
 	struct av_packet p, read;
@@ -200,7 +200,7 @@ static const struct {
 	{0x81, 20, 8, "\0\0\0\0\0\0\0"},
 };
 
-static void fields_where_the_specification_draws_them(void **unused)
+TEST(fields_where_the_specification_draws_them)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(drawn); i++) {
 		struct av_packet p = full(drawn[i].opcode);
@@ -213,7 +213,7 @@ static void fields_where_the_specification_draws_them(void **unused)
 }
 
 /* Fields that are wider in memory than in a packet leave their neighbours alone. */
-static void what_is_too_wide_is_cut(void **unused)
+TEST(what_is_too_wide_is_cut)
 {
 	uint8_t cut[128], wanted[128];
 	struct av_packet p;
@@ -234,7 +234,7 @@ static void what_is_too_wide_is_cut(void **unused)
 
 /* A prefix that ends within the headers is short; one that ends later is no multiple of four, or
  * another packet with less payload: the length is not the packet's to know. */
-static void every_prefix(void **unused)
+TEST(every_prefix)
 {
 	struct av_packet p, read;
 	uint8_t bytes[128];
@@ -257,7 +257,7 @@ static void every_prefix(void **unused)
 	}
 }
 
-static void payload_of_those_that_have_some(void **unused)
+TEST(payload_of_those_that_have_some)
 {
 	uint8_t bytes[128];
 	struct av_packet p;
@@ -268,7 +268,7 @@ static void payload_of_those_that_have_some(void **unused)
 				 known[row].payload ? AV_PACKET_OK : AV_PACKET_PAYLOAD);
 }
 
-static void unknown_opcodes(void **unused)
+TEST(unknown_opcodes)
 {
 	uint8_t bytes[128] = {0};
 	struct av_packet p;
@@ -298,7 +298,7 @@ static const struct {
 	{0x1d, 0x00, 28, AV_PACKET_PAYLOAD}, {0x1d, 0x00, 40, AV_PACKET_PAYLOAD},
 };
 
-static void what_contradicts_itself(void **unused)
+TEST(what_contradicts_itself)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(bad); i++) {
 		uint8_t bytes[64] = {bad[i].opcode, bad[i].second};
@@ -310,16 +310,5 @@ static void what_contradicts_itself(void **unused)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(headers_of_every_opcode),
-		cmocka_unit_test(there_and_back),
-		cmocka_unit_test(fields_where_the_specification_draws_them),
-		cmocka_unit_test(what_is_too_wide_is_cut),
-		cmocka_unit_test(every_prefix),
-		cmocka_unit_test(payload_of_those_that_have_some),
-		cmocka_unit_test(unknown_opcodes),
-		cmocka_unit_test(what_contradicts_itself),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_cases(NULL, NULL);
 }
