@@ -2,27 +2,19 @@
 /* Which offsets are nodes, where new ones are, and when there is no room for one. */
 #include "base/compiler.h"
 #include "copy/copy.h"
-#include "fake_seg.h"
 #include "lib/unit.h"
 #include "memory/region_count.h"
+#include "unit/memory/seg_fixture.h"
 
 #define PAGE 4096ull
 #define LINE ((uint64_t)AV_CACHE_LINE)
 #define AREA AV_ODP_OFFSET
 #define END  (AV_ODP_OFFSET + AV_ODP_BYTES)
 
-static struct fake_seg f;
-
 static int setup(void **state)
 {
-	fake_open(&f, 1);
+	fake_open(&fake, 1);
 	return av_copy_init();
-}
-
-static int teardown(void **state)
-{
-	fake_close(&f);
-	return 0;
 }
 
 static const struct {
@@ -36,11 +28,11 @@ static const struct {
 	{-LINE, LINE, false},	   {AREA, UINT64_MAX, false}, {AREA, AV_ODP_BYTES, true},
 };
 
-TEST_WITH(nodes_lie_in_their_area, setup, teardown)
+TEST_WITH(nodes_lie_in_their_area, setup, close_fake)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(offsets); i++) {
-		const uint8_t *node = av_node_at(&f.seg, offsets[i].offset, offsets[i].bytes),
-			      *want = (uint8_t *)f.seg.head + offsets[i].offset;
+		const uint8_t *node = av_node_at(&fake.seg, offsets[i].offset, offsets[i].bytes),
+			      *want = (uint8_t *)fake.seg.head + offsets[i].offset;
 
 		if (node != (offsets[i].node ? want : NULL))
 			fail_msg("row %zu", i);
@@ -72,14 +64,14 @@ static const struct {
 	{UINT64_MAX, 64, UINT64_MAX},
 };
 
-TEST_WITH(new_nodes_lie_behind_the_others, setup, teardown)
+TEST_WITH(new_nodes_lie_behind_the_others, setup, close_fake)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(takes); i++) {
 		bool room = takes[i].at != UINT64_MAX;
 
-		atomic_store(&f.seg.head->odp_brk, takes[i].used);
-		if (av_node_take(&f.seg, takes[i].bytes) != (room ? AREA + takes[i].at : 0) ||
-		    atomic_load(&f.seg.head->odp_brk) !=
+		atomic_store(&fake.seg.head->odp_brk, takes[i].used);
+		if (av_node_take(&fake.seg, takes[i].bytes) != (room ? AREA + takes[i].at : 0) ||
+		    atomic_load(&fake.seg.head->odp_brk) !=
 			    (room ? takes[i].at + takes[i].bytes : takes[i].used))
 			fail_msg("row %zu", i);
 	}
@@ -95,42 +87,42 @@ static const struct {
 	{PAGE, 2 * PAGE, PAGE, true},	{PAGE - 64, PAGE, 64, true},
 };
 
-TEST_WITH(a_full_file_system_has_no_nodes, setup, teardown)
+TEST_WITH(a_full_file_system_has_no_nodes, setup, close_fake)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(backed); i++) {
-		atomic_store(&f.seg.head->odp_brk, backed[i].used);
-		assert_int_equal(ftruncate(f.fd, (off_t)(AREA + backed[i].room)), 0);
-		if ((av_node_take(&f.seg, backed[i].bytes) != 0) != backed[i].there ||
-		    atomic_load(&f.seg.head->odp_brk) !=
+		atomic_store(&fake.seg.head->odp_brk, backed[i].used);
+		assert_int_equal(ftruncate(fake.fd, (off_t)(AREA + backed[i].room)), 0);
+		if ((av_node_take(&fake.seg, backed[i].bytes) != 0) != backed[i].there ||
+		    atomic_load(&fake.seg.head->odp_brk) !=
 			    backed[i].used + (backed[i].there ? backed[i].bytes : 0))
 			fail_msg("row %zu", i);
-		assert_int_equal(ftruncate(f.fd, (off_t)AV_SEG_BYTES), 0);
+		assert_int_equal(ftruncate(fake.fd, (off_t)AV_SEG_BYTES), 0);
 	}
 }
 
-TEST_WITH(each_page_of_a_node_is_there, setup, teardown)
+TEST_WITH(each_page_of_a_node_is_there, setup, close_fake)
 {
 	for (uint64_t bad = 0; bad < 4; bad++) {
-		uint8_t *page = (uint8_t *)f.seg.head + AREA + bad * PAGE;
+		uint8_t *page = (uint8_t *)fake.seg.head + AREA + bad * PAGE;
 
-		atomic_store(&f.seg.head->odp_brk, 0);
+		atomic_store(&fake.seg.head->odp_brk, 0);
 		assert_int_equal(mprotect(page, PAGE, PROT_READ), 0);
-		assert_int_equal(av_node_take(&f.seg, 3 * PAGE), bad < 3 ? 0 : AREA);
+		assert_int_equal(av_node_take(&fake.seg, 3 * PAGE), bad < 3 ? 0 : AREA);
 		assert_int_equal(mprotect(page, PAGE, PROT_READ | PROT_WRITE), 0);
 	}
 }
 
-TEST_WITH(the_first_to_publish_wins, setup, teardown)
+TEST_WITH(the_first_to_publish_wins, setup, close_fake)
 {
 	_Atomic uint64_t where = 0;
 
-	av_node_publish(&f.seg, &where, 64);
+	av_node_publish(&fake.seg, &where, 64);
 	assert_int_equal(where, AREA);
-	av_node_publish(&f.seg, &where, 64);
+	av_node_publish(&fake.seg, &where, 64);
 	assert_int_equal(where, AREA);
 	where = 0;
-	atomic_store(&f.seg.head->odp_brk, AV_ODP_BYTES);
-	av_node_publish(&f.seg, &where, 64);
+	atomic_store(&fake.seg.head->odp_brk, AV_ODP_BYTES);
+	av_node_publish(&fake.seg, &where, 64);
 	assert_int_equal(where, 0);
 }
 

@@ -1,39 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /* What is a page fault event, which pages become valid, and how the parts of a message count. */
 #include "base/compiler.h"
-#include "fake_seg.h"
 #include "lib/unit.h"
 #include "memory/key.h"
 #include "memory/odp_table.h"
 #include "memory/region_count.h"
+#include "unit/memory/seg_fixture.h"
 
 #define PAGE  4096u
 #define PAGES 16u
 #define KEY   (5u << 8 | 3)
 
-static struct fake_seg f;
 static uint8_t memory[PAGES * PAGE] AV_ALIGNED(PAGE);
 
 static int setup(void **state)
 {
 	struct av_key *k;
 
-	fake_open(&f, 1);
-	fake_tables(&f);
-	k = av_key_entry(&f.seg, KEY);
+	fake_open(&fake, 1);
+	fake_tables(&fake);
+	k = av_key_entry(&fake.seg, KEY);
 	if (!k)
 		abort(); /* unlike cmocka's, the compiler knows that one */
 	k->kind = AV_KEY_ODP;
 	k->addr = (uintptr_t)memory;
 	k->length = sizeof(memory);
-	av_region_count_begin(&f.seg, KEY, true);
+	av_region_count_begin(&fake.seg, KEY, true);
 	atomic_store(&k->held, KEY);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	fake_close(&f);
 	return 0;
 }
 
@@ -42,7 +35,7 @@ static void touch(uint64_t at, uint64_t len, bool write, bool ok, struct av_odp_
 {
 	struct av_odp_access access;
 
-	av_odp_begin(&f.seg, (uintptr_t)memory + at, len, write, message, &access);
+	av_odp_begin(&fake.seg, (uintptr_t)memory + at, len, write, message, &access);
 	av_odp_end(&access, ok);
 }
 
@@ -51,22 +44,23 @@ static void expect(const char *what, uint64_t faults, uint64_t pages, uint64_t f
 {
 	uint64_t value[AV_MR_GAUGES];
 
-	av_region_counted(&f.seg, KEY, value);
-	if (counted(&f, AV_ODP_COUNT_FAULTS) != faults || value[AV_MR_FAULTS] != faults ||
-	    counted(&f, AV_ODP_COUNT_FAULT_PAGES) != pages || value[AV_MR_FAULT_PAGES] != pages ||
-	    counted(&f, AV_ODP_COUNT_FAILED_RESOLUTIONS) != failed ||
-	    counted(&f, AV_ODP_COUNT_CONTENTIONS) != 0)
+	av_region_counted(&fake.seg, KEY, value);
+	if (counted(&fake, AV_ODP_COUNT_FAULTS) != faults || value[AV_MR_FAULTS] != faults ||
+	    counted(&fake, AV_ODP_COUNT_FAULT_PAGES) != pages ||
+	    value[AV_MR_FAULT_PAGES] != pages ||
+	    counted(&fake, AV_ODP_COUNT_FAILED_RESOLUTIONS) != failed ||
+	    counted(&fake, AV_ODP_COUNT_CONTENTIONS) != 0)
 		fail_msg("%s: %lu events of %lu pages", what,
-			 (unsigned long)counted(&f, AV_ODP_COUNT_FAULTS),
-			 (unsigned long)counted(&f, AV_ODP_COUNT_FAULT_PAGES));
+			 (unsigned long)counted(&fake, AV_ODP_COUNT_FAULTS),
+			 (unsigned long)counted(&fake, AV_ODP_COUNT_FAULT_PAGES));
 }
 
 static uint64_t missing(uint64_t at, uint64_t len, bool write)
 {
-	return av_odp_missing(&f.seg, (uintptr_t)memory + at, len, write);
+	return av_odp_missing(&fake.seg, (uintptr_t)memory + at, len, write);
 }
 
-TEST_WITH(a_miss_is_an_event, setup, teardown)
+TEST_WITH(a_miss_is_an_event, setup, close_fake)
 {
 	touch(PAGE - 1, 2, false, true, NULL);
 	expect("two pages", 1, 2, 0);
@@ -80,7 +74,7 @@ TEST_WITH(a_miss_is_an_event, setup, teardown)
 	assert_int_equal(missing(0, 4 * PAGE, true), 3);
 }
 
-TEST_WITH(an_access_that_fails_makes_nothing_valid, setup, teardown)
+TEST_WITH(an_access_that_fails_makes_nothing_valid, setup, close_fake)
 {
 	touch(0, 1, false, false, NULL);
 	expect("a miss", 1, 0, 1);
@@ -93,7 +87,7 @@ TEST_WITH(an_access_that_fails_makes_nothing_valid, setup, teardown)
 }
 
 /* To one run of memory, the parts of a message are one event together. */
-TEST_WITH(parts_of_a_message, setup, teardown)
+TEST_WITH(parts_of_a_message, setup, close_fake)
 {
 	struct av_odp_message message = {0}, other = {0};
 

@@ -15,7 +15,6 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/lock.h"
-#include "fake_seg.h"
 #include "lib/far_stores.h"
 #include "lib/own_directory.h"
 #include "lib/unit.h"
@@ -23,26 +22,13 @@
 #include "lib/wanted_core.h"
 #include "memory/key.h"
 #include "registry/directory.h"
+#include "unit/memory/seg_fixture.h"
 
 #define KEY	  0x507u
 #define OTHER_KEY 0x508u
 #define NOBODY	  0x7ffffffu /* identity of no process */
 #define LOOK_MS	  50
 #define NEEDED	  (2 * AV_MAX_SGE + AV_KLM_PINS) /* by one request at the same time */
-
-static struct fake_seg f;
-
-static int setup(void **state)
-{
-	fake_open(&f, 1);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	fake_close(&f);
-	return 0;
-}
 
 static uint64_t word(uint32_t proc, uint32_t key)
 {
@@ -51,13 +37,13 @@ static uint64_t word(uint32_t proc, uint32_t key)
 
 static uint64_t word_at(unsigned int place)
 {
-	return atomic_load(&f.seg.head->pin[place].word);
+	return atomic_load(&fake.seg.head->pin[place].word);
 }
 
 static void occupy(unsigned int count, uint64_t with)
 {
 	for (unsigned int i = 0; i < count; i++)
-		atomic_store(&f.seg.head->pin[i].word, with);
+		atomic_store(&fake.seg.head->pin[i].word, with);
 }
 
 static void expect_all(uint64_t all)
@@ -68,10 +54,10 @@ static void expect_all(uint64_t all)
 
 /* --- claiming -------------------------------------------------------------------- */
 
-TEST_WITH(a_word_names_process_and_key_until_it_is_given_back, setup, teardown)
+TEST_WITH(a_word_names_process_and_key_until_it_is_given_back, open_fake, close_fake)
 {
 	for (int i = 0; i < 3; i++) {
-		struct av_pin *pin = av_pin_begin(&f.seg, KEY);
+		struct av_pin *pin = av_pin_begin(&fake.seg, KEY);
 
 		assert_non_null(pin);
 		assert_int_equal(atomic_load(&pin->word), word(av_lock_self, KEY));
@@ -80,22 +66,22 @@ TEST_WITH(a_word_names_process_and_key_until_it_is_given_back, setup, teardown)
 	}
 }
 
-TEST_WITH(a_thread_has_the_same_one_each_time, setup, teardown)
+TEST_WITH(a_thread_has_the_same_one_each_time, open_fake, close_fake)
 {
-	struct av_pin *first = av_pin_begin(&f.seg, KEY);
+	struct av_pin *first = av_pin_begin(&fake.seg, KEY);
 
 	av_pin_end(first);
 	for (int i = 0; i < 3; i++) {
-		struct av_pin *pin = av_pin_begin(&f.seg, OTHER_KEY);
+		struct av_pin *pin = av_pin_begin(&fake.seg, OTHER_KEY);
 
 		assert_ptr_equal(pin, first);
 		av_pin_end(pin);
 	}
 }
 
-TEST_WITH(one_key_pinned_twice_is_two_words, setup, teardown)
+TEST_WITH(one_key_pinned_twice_is_two_words, open_fake, close_fake)
 {
-	struct av_pin *one = av_pin_begin(&f.seg, KEY), *two = av_pin_begin(&f.seg, KEY);
+	struct av_pin *one = av_pin_begin(&fake.seg, KEY), *two = av_pin_begin(&fake.seg, KEY);
 
 	assert_ptr_not_equal(one, two);
 	av_pin_end(one);
@@ -103,28 +89,28 @@ TEST_WITH(one_key_pinned_twice_is_two_words, setup, teardown)
 	av_pin_end(two);
 }
 
-TEST_WITH(each_segment_has_its_own, setup, teardown)
+TEST_WITH(each_segment_has_its_own, open_fake, close_fake)
 {
-	struct av_pin *here = av_pin_begin(&f.seg, KEY), *there;
+	struct av_pin *here = av_pin_begin(&fake.seg, KEY), *there;
 	struct fake_seg other;
 
 	fake_open(&other, 2);
 	there = av_pin_begin(&other.seg, KEY);
 	assert_true(there >= other.seg.head->pin && there < other.seg.head->pin + AV_PINS);
-	assert_true(here >= f.seg.head->pin && here < f.seg.head->pin + AV_PINS);
+	assert_true(here >= fake.seg.head->pin && here < fake.seg.head->pin + AV_PINS);
 	fake_close(&other);
 }
 
 static void *pin_and_end(void *arg)
 {
-	struct av_pin *pin = av_pin_begin(&f.seg, KEY);
+	struct av_pin *pin = av_pin_begin(&fake.seg, KEY);
 
 	CHECK(pin);
 	av_pin_end(pin);
 	return pin;
 }
 
-TEST_WITH(threads_begin_apart, setup, teardown)
+TEST_WITH(threads_begin_apart, open_fake, close_fake)
 {
 	struct av_pin *own = pin_and_end(NULL);
 	pthread_t thread;
@@ -137,12 +123,12 @@ TEST_WITH(threads_begin_apart, setup, teardown)
 
 /* --- words run out --------------------------------------------------------------- */
 
-TEST_WITH(the_largest_request_finds_enough, setup, teardown)
+TEST_WITH(the_largest_request_finds_enough, open_fake, close_fake)
 {
 	struct av_pin *pin[NEEDED];
 
 	for (unsigned int i = 0; i < NEEDED; i++) {
-		pin[i] = av_pin_begin(&f.seg, KEY);
+		pin[i] = av_pin_begin(&fake.seg, KEY);
 		if (!pin[i])
 			fail_msg("%u words", i);
 	}
@@ -151,30 +137,30 @@ TEST_WITH(the_largest_request_finds_enough, setup, teardown)
 	expect_all(0);
 }
 
-TEST_WITH(the_last_one_is_found_wherever_it_is, setup, teardown)
+TEST_WITH(the_last_one_is_found_wherever_it_is, open_fake, close_fake)
 {
 	for (unsigned int i = 0; i < AV_PINS; i++) {
 		occupy(AV_PINS, word(av_lock_self, OTHER_KEY));
-		atomic_store(&f.seg.head->pin[i].word, 0);
-		assert_ptr_equal(av_pin_begin(&f.seg, KEY), &f.seg.head->pin[i]);
-		assert_null(av_pin_begin(&f.seg, KEY));
+		atomic_store(&fake.seg.head->pin[i].word, 0);
+		assert_ptr_equal(av_pin_begin(&fake.seg, KEY), &fake.seg.head->pin[i]);
+		assert_null(av_pin_begin(&fake.seg, KEY));
 	}
 }
 
 /* The own place, too, which was looked at before. */
-TEST_WITH(the_only_one_of_the_dead_is_found_wherever_it_is, setup, teardown)
+TEST_WITH(the_only_one_of_the_dead_is_found_wherever_it_is, open_fake, close_fake)
 {
 	for (unsigned int i = 0; i < AV_PINS; i++) {
 		occupy(AV_PINS, word(av_lock_self, OTHER_KEY));
-		atomic_store(&f.seg.head->pin[i].word, word(NOBODY, OTHER_KEY));
-		assert_ptr_equal(av_pin_begin(&f.seg, KEY), &f.seg.head->pin[i]);
+		atomic_store(&fake.seg.head->pin[i].word, word(NOBODY, OTHER_KEY));
+		assert_ptr_equal(av_pin_begin(&fake.seg, KEY), &fake.seg.head->pin[i]);
 	}
 }
 
-TEST_WITH(none_left_is_an_answer, setup, teardown)
+TEST_WITH(none_left_is_an_answer, open_fake, close_fake)
 {
 	occupy(AV_PINS, word(av_lock_self, OTHER_KEY));
-	assert_null(av_pin_begin(&f.seg, KEY));
+	assert_null(av_pin_begin(&fake.seg, KEY));
 	expect_all(word(av_lock_self, OTHER_KEY));
 }
 
@@ -190,19 +176,19 @@ static void *claim(void *arg)
 
 	/* The others may have lost their cores with all of the words. */
 	for (uint32_t i = 0; i < CLAIMS || *got == 0; i++) {
-		struct av_pin *pin = av_pin_begin(&f.seg, KEY);
+		struct av_pin *pin = av_pin_begin(&fake.seg, KEY);
 
 		if (!pin)
 			continue;
-		CHECK(atomic_exchange(&claimed[pin - f.seg.head->pin], 1) == 0);
+		CHECK(atomic_exchange(&claimed[pin - fake.seg.head->pin], 1) == 0);
 		*got += 1;
-		atomic_store(&claimed[pin - f.seg.head->pin], 0);
+		atomic_store(&claimed[pin - fake.seg.head->pin], 0);
 		av_pin_end(pin);
 	}
 	return NULL;
 }
 
-TEST_WITH(a_word_is_one_threads_at_a_time, setup, teardown)
+TEST_WITH(a_word_is_one_threads_at_a_time, open_fake, close_fake)
 {
 	pthread_t thread[CLAIMERS];
 	uint32_t got[CLAIMERS] = {0};
@@ -220,23 +206,23 @@ TEST_WITH(a_word_is_one_threads_at_a_time, setup, teardown)
 
 /* --- processes that died --------------------------------------------------------- */
 
-TEST_WITH(words_of_the_dead_are_taken, setup, teardown)
+TEST_WITH(words_of_the_dead_are_taken, open_fake, close_fake)
 {
 	occupy(AV_PINS, word(NOBODY, KEY));
-	assert_non_null(av_pin_begin(&f.seg, KEY));
+	assert_non_null(av_pin_begin(&fake.seg, KEY));
 }
 
-TEST_WITH(those_of_the_living_are_left_when_the_deads_are_taken, setup, teardown)
+TEST_WITH(those_of_the_living_are_left_when_the_deads_are_taken, open_fake, close_fake)
 {
 	occupy(AV_PINS, word(NOBODY, KEY));
 	occupy(AV_PINS / 2, word(av_lock_self, KEY));
 	for (unsigned int i = 0; i < AV_PINS / 2; i++) {
-		struct av_pin *pin = av_pin_begin(&f.seg, OTHER_KEY);
+		struct av_pin *pin = av_pin_begin(&fake.seg, OTHER_KEY);
 
-		assert_true(pin >= f.seg.head->pin + AV_PINS / 2);
+		assert_true(pin >= fake.seg.head->pin + AV_PINS / 2);
 		assert_int_equal(atomic_load(&pin->word), word(av_lock_self, OTHER_KEY));
 	}
-	assert_null(av_pin_begin(&f.seg, OTHER_KEY));
+	assert_null(av_pin_begin(&fake.seg, OTHER_KEY));
 	for (unsigned int i = 0; i < AV_PINS / 2; i++)
 		assert_int_equal(word_at(i), word(av_lock_self, KEY));
 }
@@ -253,14 +239,14 @@ static void drain_any(void)
 
 	do
 		until = 0;
-	while (!av_pin_try_drain(&f.seg, any, NULL, &until));
+	while (!av_pin_try_drain(&fake.seg, any, NULL, &until));
 }
 
-TEST_WITH(the_dead_are_not_waited_for, setup, teardown)
+TEST_WITH(the_dead_are_not_waited_for, open_fake, close_fake)
 {
 	occupy(AV_PINS, word(NOBODY, KEY));
 	occupy(AV_PINS / 2, word(NOBODY, OTHER_KEY));
-	av_pin_drain(&f.seg, KEY);
+	av_pin_drain(&fake.seg, KEY);
 	for (unsigned int i = 0; i < AV_PINS; i++)
 		assert_int_equal(word_at(i), i < AV_PINS / 2 ? word(NOBODY, OTHER_KEY) : 0);
 	drain_any();
@@ -289,7 +275,7 @@ static void bury(pid_t pid)
 
 static void take_all_and_stay(void)
 {
-	while (av_pin_begin(&f.seg, KEY))
+	while (av_pin_begin(&fake.seg, KEY))
 		;
 	for (;;)
 		pause();
@@ -304,30 +290,30 @@ static bool all_are_taken(void)
 }
 
 /* By whoever needs one, and by whoever waits for them. */
-TEST_WITH(a_killed_process_gives_its_words_back, setup, teardown)
+TEST_WITH(a_killed_process_gives_its_words_back, open_fake, close_fake)
 {
 	for (int waits = 0; waits < 2; waits++) {
 		pid_t pid = child(take_all_and_stay);
 
 		assert_true(WAIT_UNTIL(all_are_taken(), 60000));
-		assert_null(av_pin_begin(&f.seg, KEY));
+		assert_null(av_pin_begin(&fake.seg, KEY));
 		bury(pid);
 		if (waits)
-			av_pin_drain(&f.seg, KEY);
+			av_pin_drain(&fake.seg, KEY);
 		else
-			av_pin_end(av_pin_begin(&f.seg, KEY));
+			av_pin_end(av_pin_begin(&fake.seg, KEY));
 		expect_all(0);
 	}
 }
 
-TEST_WITH(it_is_held_whichever_word_says_so, setup, teardown)
+TEST_WITH(it_is_held_whichever_word_says_so, open_fake, close_fake)
 {
 	for (unsigned int i = 0; i < AV_PINS; i++) {
-		atomic_store(&f.seg.head->pin[i].word, word(av_lock_self, KEY));
-		assert_true(av_pin_is_held(&f.seg, KEY));
-		assert_false(av_pin_is_held(&f.seg, OTHER_KEY));
-		atomic_store(&f.seg.head->pin[i].word, word(NOBODY, KEY));
-		assert_false(av_pin_is_held(&f.seg, KEY));
+		atomic_store(&fake.seg.head->pin[i].word, word(av_lock_self, KEY));
+		assert_true(av_pin_is_held(&fake.seg, KEY));
+		assert_false(av_pin_is_held(&fake.seg, OTHER_KEY));
+		atomic_store(&fake.seg.head->pin[i].word, word(NOBODY, KEY));
+		assert_false(av_pin_is_held(&fake.seg, KEY));
 	}
 }
 
@@ -340,26 +326,26 @@ static bool is_key(struct av_seg *seg, uint32_t key, const void *arg)
  * Who can do without gives up, unless it is the caller's own process: after the same time for all
  * words together, even where others want the core.
  */
-TEST_WITH(the_living_are_waited_for_a_while, setup, teardown)
+TEST_WITH(the_living_are_waited_for_a_while, open_fake, close_fake)
 {
 	const uint32_t wanted[] = {KEY, OTHER_KEY};
 	pid_t pid = child(take_all_and_stay);
 	uint64_t until = 0, begin;
 
 	assert_true(WAIT_UNTIL(all_are_taken(), 60000));
-	assert_true(av_pin_try_drain(&f.seg, is_key, &wanted[1], &until));
-	assert_false(av_pin_is_held(&f.seg, OTHER_KEY));
+	assert_true(av_pin_try_drain(&fake.seg, is_key, &wanted[1], &until));
+	assert_false(av_pin_is_held(&fake.seg, OTHER_KEY));
 	begin = wait_clock_ms();
 	want_core(true);
-	assert_false(av_pin_try_drain(&f.seg, is_key, &wanted[0], &until));
+	assert_false(av_pin_try_drain(&fake.seg, is_key, &wanted[0], &until));
 	assert_true(atomic_load(&yields) > 0 && atomic_load(&yields) < ENOUGH_YIELDS);
 	want_core(false);
 	assert_true(wait_clock_ms() - begin >= AV_STOPPED_NS / 2000000);
-	assert_true(av_pin_is_held(&f.seg, KEY));
+	assert_true(av_pin_is_held(&fake.seg, KEY));
 	bury(pid);
-	assert_false(av_pin_is_held(&f.seg, KEY));
+	assert_false(av_pin_is_held(&fake.seg, KEY));
 	until = 0;
-	assert_true(av_pin_try_drain(&f.seg, is_key, &wanted[0], &until));
+	assert_true(av_pin_try_drain(&fake.seg, is_key, &wanted[0], &until));
 	expect_all(0);
 }
 
@@ -369,7 +355,7 @@ static _Atomic bool drained;
 
 static void *drain_key(void *arg)
 {
-	av_pin_drain(&f.seg, KEY);
+	av_pin_drain(&fake.seg, KEY);
 	atomic_store(&drained, true);
 	return NULL;
 }
@@ -396,11 +382,11 @@ static const struct {
 };
 
 /* Each word by itself. */
-TEST_WITH(waiting, setup, teardown)
+TEST_WITH(waiting, open_fake, close_fake)
 {
 	for (unsigned int i = 0; i < AV_ARRAY_SIZE(waits); i++) {
 		struct av_pin *pin =
-			&f.seg.head->pin[i * 51]; /* the first and the last among them */
+			&fake.seg.head->pin[i * 51]; /* the first and the last among them */
 		pthread_t thread;
 
 		atomic_store(&drained, false);
@@ -433,7 +419,7 @@ static struct race {
 
 static void use_once(void)
 {
-	struct av_pin *pin = av_pin_begin(&f.seg, KEY);
+	struct av_pin *pin = av_pin_begin(&fake.seg, KEY);
 
 	CHECK(pin);
 	if (atomic_load_explicit(&race->living, memory_order_relaxed) == KEY) {
@@ -477,7 +463,7 @@ static void live_and_die(uint32_t n)
 		av_pause();
 	store_far_away();
 	atomic_store_explicit(&race->living, 0, memory_order_relaxed);
-	n % 8 ? av_pin_drain(&f.seg, KEY) : drain_any();
+	n % 8 ? av_pin_drain(&fake.seg, KEY) : drain_any();
 	atomic_store(&race->freed, 1);
 }
 
@@ -501,7 +487,7 @@ static const struct {
 	uint32_t kill; /* every so many rounds a process is killed, and another begins; 0: none */
 } casts[] = {{1, 0, 0}, {3, 0, 0}, {0, 1, 0}, {0, 3, 0}, {2, 2, 0}, {1, 2, 10}};
 
-TEST_WITH(a_drained_key_is_not_in_use, setup, teardown)
+TEST_WITH(a_drained_key_is_not_in_use, open_fake, close_fake)
 {
 	race = mmap(NULL, sizeof(*race), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(race != MAP_FAILED);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What is told of each key of a context: which memory it names, its pages, and its counters. */
 #include "base/compiler.h"
-#include "fake_seg.h"
 #include "lib/unit.h"
 #include "memory/allocated.h"
 #include "memory/key.h"
@@ -9,6 +8,7 @@
 #include "memory/region.h"
 #include "memory/region_count.h"
 #include "memory/shared_region.h"
+#include "unit/memory/seg_fixture.h"
 
 #define CONTEXT 9u
 #define PID	4711
@@ -21,18 +21,17 @@
 /* What is in the upper half of @intact. */
 #define INTACT(type, huge) (((uint64_t)(huge) << AV_KEY_HUGE_SHIFT | (type)) << 32 | CONTEXT)
 
-static struct fake_seg f;
 static struct av_key *k;
 static struct av_region_info info;
 static unsigned int visits;
 
 static int setup(void **state)
 {
-	fake_open(&f, CONTEXT);
-	fake_tables(&f);
-	f.seg.head->pid = PID;
-	f.seg.head->ref = CONTEXT;
-	k = av_key_entry(&f.seg, KEY);
+	fake_open(&fake, CONTEXT);
+	fake_tables(&fake);
+	fake.seg.head->pid = PID;
+	fake.seg.head->ref = CONTEXT;
+	k = av_key_entry(&fake.seg, KEY);
 	assert_non_null(k);
 	k->kind = AV_KEY_REGION;
 	k->pd = 3;
@@ -43,15 +42,9 @@ static int setup(void **state)
 	return 0;
 }
 
-static int teardown(void **state)
-{
-	fake_close(&f);
-	return 0;
-}
-
 static void visit(const struct av_region_info *one, void *arg)
 {
-	assert_ptr_equal(arg, &f);
+	assert_ptr_equal(arg, &fake);
 	info = *one;
 	visits++;
 }
@@ -60,7 +53,7 @@ static void visit(const struct av_region_info *one, void *arg)
 static unsigned int look(void)
 {
 	visits = 0;
-	av_region_report_of(&f.seg, visit, &f);
+	av_region_report_of(&fake.seg, visit, &fake);
 	return visits;
 }
 
@@ -88,7 +81,7 @@ static const struct {
 	{AV_KEY_ODP, AV_KEY_PRIVATE | AV_KEY_EARLY, "on-demand"},
 };
 
-TEST_WITH(each_kind_has_its_name, setup, teardown)
+TEST_WITH(each_kind_has_its_name, setup, close_fake)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(kinds); i++) {
 		unsigned int want = kinds[i].memory != NULL;
@@ -101,7 +94,7 @@ TEST_WITH(each_kind_has_its_name, setup, teardown)
 	}
 }
 
-TEST_WITH(a_region_is_told_as_it_is, setup, teardown)
+TEST_WITH(a_region_is_told_as_it_is, setup, close_fake)
 {
 	assert_int_equal(look(), 1);
 	assert_int_equal(info.pid, PID);
@@ -116,13 +109,13 @@ TEST_WITH(a_region_is_told_as_it_is, setup, teardown)
 }
 
 /* In a chunk behind one that is not there, its first and its last index. */
-TEST_WITH(every_index_is_looked_at, setup, teardown)
+TEST_WITH(every_index_is_looked_at, setup, close_fake)
 {
 	const uint32_t last = 4 * AV_KEY_CHUNK - 1, first = 3 * AV_KEY_CHUNK;
 
-	atomic_store(&f.seg.head->chunk[AV_SLAB_KEY][3], 1ull << 30);
+	atomic_store(&fake.seg.head->chunk[AV_SLAB_KEY][3], 1ull << 30);
 	for (unsigned int i = 0; i < 2; i++) {
-		struct av_key *other = av_key_entry(&f.seg, (i ? last : first) << 8);
+		struct av_key *other = av_key_entry(&fake.seg, (i ? last : first) << 8);
 
 		assert_non_null(other);
 		other->kind = AV_KEY_NULL;
@@ -141,9 +134,9 @@ static const struct {
 	{1, 5, 4}, {0, 6, 4}, {0, 4, 3}, {2, 6, 3}, {2, 4, 2}, {0, 1, 0}, {5, 6, 0}, {3, 3, 0},
 };
 
-TEST_WITH(shared_is_what_lies_in_the_region, setup, teardown)
+TEST_WITH(shared_is_what_lies_in_the_region, setup, close_fake)
 {
-	struct av_heap_part *part = av_seg_at(&f.seg, PART_AT, sizeof(*part));
+	struct av_heap_part *part = av_seg_at(&fake.seg, PART_AT, sizeof(*part));
 
 	assert_non_null(part);
 	atomic_store(&part->at, 1ull << 30);
@@ -203,7 +196,7 @@ static const struct {
 	{AV_KEY_DEVICE, 0, HUGE, INTACT(5, 1), 0, 0, 0, false, false, false},
 };
 
-TEST_WITH(pages_of_allocated_memory, setup, teardown)
+TEST_WITH(pages_of_allocated_memory, setup, close_fake)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(pages); i++) {
 		k->kind = pages[i].kind;
@@ -221,16 +214,16 @@ TEST_WITH(pages_of_allocated_memory, setup, teardown)
 
 /* --- counters -------------------------------------------------------------------- */
 
-TEST_WITH(counters_of_the_key, setup, teardown)
+TEST_WITH(counters_of_the_key, setup, close_fake)
 {
 	uint64_t stamp;
 
 	for (int on_demand = 0; on_demand < 2; on_demand++) {
-		av_region_count(&f.seg, KEY, AV_MR_REFUSED, 7);
+		av_region_count(&fake.seg, KEY, AV_MR_REFUSED, 7);
 		k->kind = on_demand ? AV_KEY_ODP : AV_KEY_REGION;
 		k->windows = 2;
-		assert_true(av_odp_prepare(&f.seg, ADDR, 4 * PAGE, &stamp));
-		av_odp_set(&f.seg, ADDR + PAGE, 3 * PAGE, false);
+		assert_true(av_odp_prepare(&fake.seg, ADDR, 4 * PAGE, &stamp));
+		av_odp_set(&fake.seg, ADDR + PAGE, 3 * PAGE, false);
 		assert_int_equal(look(), 1);
 		assert_int_equal(info.counted[AV_MR_REFUSED], 7 * (on_demand + 1));
 		assert_int_equal(info.counted[AV_MR_WINDOWS], 2);

@@ -12,7 +12,6 @@
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "base/lock.h"
-#include "fake_seg.h"
 #include "lib/closed_input.h"
 #include "lib/own_directory.h"
 #include "lib/patiently.h"
@@ -20,6 +19,7 @@
 #include "lib/wait.h"
 #include "memory/key.h"
 #include "memory/unmapped.h"
+#include "unit/memory/seg_fixture.h"
 
 #define KEY	    0x507u
 #define OTHER_KEY   0x508u
@@ -29,19 +29,12 @@
 #define NAPS	    100u /* of who waits */
 #define PATIENCE_MS 30000u
 
-static struct fake_seg f;
 static uint64_t memory; /* of the owner */
 
 static int setup(void **state)
 {
-	fake_open(&f, 1);
+	fake_open(&fake, 1);
 	memory = OLD;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	fake_close(&f);
 	return 0;
 }
 
@@ -59,7 +52,7 @@ static void stop_at(enum place here, enum place place)
 
 static enum outcome copy(enum place place, bool many)
 {
-	struct av_pin *pin = av_pin_begin(&f.seg, KEY);
+	struct av_pin *pin = av_pin_begin(&fake.seg, KEY);
 	uint64_t value = NEW;
 	struct iovec local = {&value, sizeof(value)}, several = {&memory, sizeof(memory)};
 	const struct iovec *remote;
@@ -114,7 +107,7 @@ static enum outcome finish(pid_t pid)
 
 /* --- the owner -------------------------------------------------------------------- */
 
-TEST_WITH(a_stopped_peer_copies_nothing_any_more, setup, teardown)
+TEST_WITH(a_stopped_peer_copies_nothing_any_more, setup, close_fake)
 {
 	static const struct {
 		bool many;
@@ -131,55 +124,55 @@ TEST_WITH(a_stopped_peer_copies_nothing_any_more, setup, teardown)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		pid_t pid = start_copy(rows[i].place, rows[i].many);
 
-		assert_true(av_revoke(&f.seg, KEY));
+		assert_true(av_revoke(&fake.seg, KEY));
 		assert_int_equal(memory, rows[i].at_revoke);
 		memory = LATER;
 		assert_int_equal(finish(pid), rows[i].outcome);
 		assert_int_equal(memory, LATER);
-		av_revoke_forget(&f.seg, KEY);
+		av_revoke_forget(&fake.seg, KEY);
 		memory = OLD;
 	}
 }
 
 /* A program may have closed its standard input. */
-TEST_WITH(any_descriptor_is_good, setup, teardown)
+TEST_WITH(any_descriptor_is_good, setup, close_fake)
 {
 	pid_t pid = start_copy(BEFORE_CALL, false);
 	int saved = close_input();
 
-	assert_true(av_revoke(&f.seg, KEY));
+	assert_true(av_revoke(&fake.seg, KEY));
 	assert_int_equal(fcntl(0, F_GETFD), -1); /* none is left open */
 	input_again(saved);
 	assert_int_equal(finish(pid), NOTHING_COPIED);
-	av_revoke_forget(&f.seg, KEY);
+	av_revoke_forget(&fake.seg, KEY);
 }
 
-TEST_WITH(every_pin_is_looked_at, setup, teardown)
+TEST_WITH(every_pin_is_looked_at, setup, close_fake)
 {
 	const uint32_t at[] = {0, 1, AV_PINS - 1};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(at); i++) {
-		struct av_pin *pin = &f.seg.head->pin[at[i]];
+		struct av_pin *pin = &fake.seg.head->pin[at[i]];
 
 		atomic_store(&pin->word, (uint64_t)av_lock_self << 32 | KEY);
 		atomic_store(&pin->bytes, 5);
-		assert_true(av_revoke(&f.seg, KEY));
+		assert_true(av_revoke(&fake.seg, KEY));
 		assert_int_equal(atomic_load(&pin->revoked), KEY);
 		assert_int_equal(atomic_load(&pin->bytes), 0);
-		av_revoke_forget(&f.seg, OTHER_KEY);
+		av_revoke_forget(&fake.seg, OTHER_KEY);
 		assert_int_equal(atomic_load(&pin->revoked), KEY);
-		av_revoke_forget(&f.seg, KEY);
+		av_revoke_forget(&fake.seg, KEY);
 		assert_int_equal(atomic_load(&pin->revoked), 0);
 		atomic_store(&pin->word, 0);
 	}
 }
 
-TEST_WITH(another_key_is_not_revoked, setup, teardown)
+TEST_WITH(another_key_is_not_revoked, setup, close_fake)
 {
 	for (enum place place = IN_TRANSLATION; place < PLACES; place++) {
 		pid_t pid = start_copy(place, false);
 
-		assert_true(av_revoke(&f.seg, OTHER_KEY));
+		assert_true(av_revoke(&fake.seg, OTHER_KEY));
 		assert_int_equal(finish(pid), DONE);
 		assert_int_equal(memory, NEW);
 		memory = OLD;
@@ -187,13 +180,13 @@ TEST_WITH(another_key_is_not_revoked, setup, teardown)
 }
 
 /* The next user of the word has nothing to do with the revocation, and a key can come again. */
-TEST_WITH(a_revoke_ends, setup, teardown)
+TEST_WITH(a_revoke_ends, setup, close_fake)
 {
 	pid_t pid = start_copy(IN_TRANSLATION, false);
 
-	assert_true(av_revoke(&f.seg, KEY));
+	assert_true(av_revoke(&fake.seg, KEY));
 	assert_int_equal(finish(pid), REFUSED);
-	av_revoke_forget(&f.seg, KEY);
+	av_revoke_forget(&fake.seg, KEY);
 	assert_int_equal(finish(start_copy(IN_TRANSLATION, false)), DONE);
 }
 
@@ -208,7 +201,7 @@ static void *revoke_pin(void *arg)
 	struct revoker *r = arg;
 
 	atomic_store(&r->task, gettid());
-	CHECK(PATIENTLY(av_revoke(&f.seg, KEY), false));
+	CHECK(PATIENTLY(av_revoke(&fake.seg, KEY), false));
 	atomic_store(&r->over, true);
 	return NULL;
 }
@@ -232,15 +225,15 @@ static void expect_wait(bool many, enum place place, bool killed)
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
 		for (uint32_t i = 0; i < AV_PINS; i++) /* as whoever finds the word of a dead one */
-			atomic_store(&f.seg.head->pin[i].word, 0);
+			atomic_store(&fake.seg.head->pin[i].word, 0);
 	} else {
 		assert_int_equal(finish(pid), COPIED_BUT_RECALLED);
 	}
 	pthread_join(r.thread, NULL);
-	av_revoke_forget(&f.seg, KEY);
+	av_revoke_forget(&fake.seg, KEY);
 }
 
-TEST_WITH(a_call_of_several_pieces_is_waited_for, setup, teardown)
+TEST_WITH(a_call_of_several_pieces_is_waited_for, setup, close_fake)
 {
 	expect_wait(true, BEFORE_CALL, false);
 	expect_wait(true, BEHIND_CALL, false);
@@ -248,20 +241,20 @@ TEST_WITH(a_call_of_several_pieces_is_waited_for, setup, teardown)
 }
 
 /* But not for ever: it may be stopped within. */
-TEST_WITH(a_stopped_call_of_several_pieces_is_given_up, setup, teardown)
+TEST_WITH(a_stopped_call_of_several_pieces_is_given_up, setup, close_fake)
 {
 	pid_t pid = start_copy(BEFORE_CALL, true);
 
-	assert_false(av_revoke(&f.seg, KEY));
-	av_revoke_forget(&f.seg, KEY);
+	assert_false(av_revoke(&fake.seg, KEY));
+	av_revoke_forget(&fake.seg, KEY);
 	(void)finish(pid);
 }
 
 /* A running thread may be in its call. */
-TEST_WITH(a_running_peer_is_waited_for, setup, teardown)
+TEST_WITH(a_running_peer_is_waited_for, setup, close_fake)
 {
 	struct revoker r = {.over = false};
-	struct av_pin *pin = av_pin_begin(&f.seg, KEY);
+	struct av_pin *pin = av_pin_begin(&fake.seg, KEY);
 
 	assert_non_null(av_revoke_begin(pin, (uintptr_t)&memory, sizeof(memory)));
 	assert_int_equal(pthread_create(&r.thread, NULL, revoke_pin, &r), 0);

@@ -17,13 +17,12 @@
 #include "memory/odp_table.h"
 #include "memory/vm.h"
 #include "memory/xfer.h"
-#include "unit/memory/fake_seg.h"
+#include "unit/memory/seg_fixture.h"
 
 #define PAGE 4096u
 #define ROOM (16u * PAGE) /* of the bytes that are copied, in each of the arrays */
 
 static uint8_t near[ROOM] AV_ALIGNED(PAGE), far[ROOM] AV_ALIGNED(PAGE), was[ROOM];
-static struct fake_seg fake;
 
 /* --- the kernel -------------------------------------------------------------------- */
 
@@ -93,12 +92,6 @@ static int set_up(void **state)
 	return av_copy_init();
 }
 
-static int tear_down(void **state)
-{
-	fake_close(&fake);
-	return 0;
-}
-
 static void fill(uint8_t *bytes, uint8_t seed)
 {
 	for (size_t i = 0; i < ROOM; i++)
@@ -166,7 +159,7 @@ static void copy_all(bool write)
 }
 
 /* Wherever the stack is, on which bounce buffers are. */
-TEST_WITH(bytes_arrive_in_aligned_pieces, set_up, tear_down)
+TEST_WITH(bytes_arrive_in_aligned_pieces, set_up, close_fake)
 {
 	for (size_t depth = 0; depth < 4; depth++) {
 		volatile uint8_t *on_the_stack = __builtin_alloca(16 * depth + 1);
@@ -177,7 +170,7 @@ TEST_WITH(bytes_arrive_in_aligned_pieces, set_up, tear_down)
 	}
 }
 
-TEST_WITH(what_a_call_leaves_is_copied_by_the_next, set_up, tear_down)
+TEST_WITH(what_a_call_leaves_is_copied_by_the_next, set_up, close_fake)
 {
 	static const size_t most[] = {1, 8, 63, 4096};
 
@@ -206,7 +199,7 @@ static const struct {
 	{EFAULT, AV_FAULT_DST, AV_FAULT_SRC},
 };
 
-TEST_WITH(each_error_of_the_kernel_has_its_meaning, set_up, tear_down)
+TEST_WITH(each_error_of_the_kernel_has_its_meaning, set_up, close_fake)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(errors); i++) {
 		for (size_t at = 0; at < 2;
@@ -224,7 +217,7 @@ TEST_WITH(each_error_of_the_kernel_has_its_meaning, set_up, tear_down)
 }
 
 /* Of all that the kernel refuses, one line tells. */
-TEST_WITH(the_first_refusal_is_told, set_up, tear_down)
+TEST_WITH(the_first_refusal_is_told, set_up, close_fake)
 {
 	struct av_spans n = here(near, 100), f = there(far, 100);
 	off_t before = lseek(log_fd, 0, SEEK_END);
@@ -239,7 +232,7 @@ TEST_WITH(the_first_refusal_is_told, set_up, tear_down)
 }
 
 /* This process's end is not there, or may not be written. */
-TEST_WITH(a_fault_at_the_near_end_is_told_from_one_at_the_far_end, set_up, tear_down)
+TEST_WITH(a_fault_at_the_near_end_is_told_from_one_at_the_far_end, set_up, close_fake)
 {
 	uint8_t *gone = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
 		*fixed = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -261,7 +254,7 @@ TEST_WITH(a_fault_at_the_near_end_is_told_from_one_at_the_far_end, set_up, tear_
 }
 
 /* Every page of a source is looked at, and its last byte. */
-TEST_WITH(a_source_that_ends_early_is_at_fault, set_up, tear_down)
+TEST_WITH(a_source_that_ends_early_is_at_fault, set_up, close_fake)
 {
 	uint8_t *pages =
 		mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -281,7 +274,7 @@ TEST_WITH(a_source_that_ends_early_is_at_fault, set_up, tear_down)
 }
 
 /* What lies around a source, which may only be read, is not looked at. */
-TEST_WITH(a_good_source_is_not_at_fault, set_up, tear_down)
+TEST_WITH(a_good_source_is_not_at_fault, set_up, close_fake)
 {
 	uint8_t *pages = mmap(NULL, 9 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
 		*good = pages + 3 * PAGE;
@@ -300,7 +293,7 @@ TEST_WITH(a_good_source_is_not_at_fault, set_up, tear_down)
 
 /* --- within this process ----------------------------------------------------------- */
 
-TEST_WITH(overlapping_bytes_are_moved, set_up, tear_down)
+TEST_WITH(overlapping_bytes_are_moved, set_up, close_fake)
 {
 	static const size_t by[] = {1, 8, 100, 5000};
 
@@ -321,7 +314,7 @@ TEST_WITH(overlapping_bytes_are_moved, set_up, tear_down)
 }
 
 /* Elements of all lengths, here and there, which begin and end at different bytes. */
-TEST_WITH(lists_are_copied_in_order, set_up, tear_down)
+TEST_WITH(lists_are_copied_in_order, set_up, close_fake)
 {
 	static const uint64_t cuts[][3] = {{1, 2, 97}, {40, 40, 20}, {97, 2, 1}, {33, 33, 34}};
 
@@ -350,7 +343,7 @@ TEST_WITH(lists_are_copied_in_order, set_up, tear_down)
 	}
 }
 
-TEST_WITH(a_null_region_takes_everything_and_gives_zeros, set_up, tear_down)
+TEST_WITH(a_null_region_takes_everything_and_gives_zeros, set_up, close_fake)
 {
 	static const uint8_t zeros[ROOM];
 
@@ -402,7 +395,7 @@ static const struct {
 	{true, true, SRC, -EAGAIN, AV_FAULT_BUSY, 0, 0},
 };
 
-TEST_WITH(page_faults_are_counted, set_up, tear_down)
+TEST_WITH(page_faults_are_counted, set_up, close_fake)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(events); i++) {
 		struct av_spans dst = events[i].far == DST ? there(far, 100) : here(near, 100),
@@ -434,7 +427,7 @@ TEST_WITH(page_faults_are_counted, set_up, tear_down)
 }
 
 /* One element on demand, and one for each of its pages: the pages that are accessed are marked. */
-TEST_WITH(each_part_of_an_element_has_its_own_pages, set_up, tear_down)
+TEST_WITH(each_part_of_an_element_has_its_own_pages, set_up, close_fake)
 {
 	for (int dst = 0; dst < 2; dst++) {
 		struct av_spans whole = here(near + 4 * PAGE, 3 * PAGE), parts = {.count = 3};
@@ -470,7 +463,7 @@ static const struct {
 	{4 * PAGE, AV_FAULT_SRC, 2},
 };
 
-TEST_WITH(no_more_is_read_than_is_asked_for, set_up, tear_down)
+TEST_WITH(no_more_is_read_than_is_asked_for, set_up, close_fake)
 {
 	uint8_t *hole = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct av_spans src = {.count = 3, .bytes = 100 + 3 * PAGE};

@@ -16,14 +16,13 @@
 #include "memory/odp_table.h"
 #include "memory/vm.h"
 #include "memory/xfer.h"
-#include "unit/memory/fake_seg.h"
+#include "unit/memory/seg_fixture.h"
 
 #define PAGE   4096u
 #define BYTES  128u	 /* around the operands */
 #define OTHER  0x300005u /* context with pages */
 #define ROUNDS 200
 
-static struct fake_seg fake;
 static uint8_t memory[BYTES] AV_ALIGNED(64);
 static struct av_span span;
 static struct av_dir_stripe *stripe; /* of the operand */
@@ -63,12 +62,6 @@ static int set_up(void **state)
 	fake.seg.vm_refused = true; /* which has been told */
 	memset(&kernel, 0, sizeof(kernel));
 	return av_copy_init();
-}
-
-static int tear_down(void **state)
-{
-	fake_close(&fake);
-	return 0;
 }
 
 /* The operand is @at, in this process or out of its reach. */
@@ -125,7 +118,7 @@ static void once(struct av_atomic *a, unsigned int at, bool here)
 	assert_int_equal(kernel.calls[1], !here && stores);
 }
 
-TEST_WITH(every_operation_at_every_place, set_up, tear_down)
+TEST_WITH(every_operation_at_every_place, set_up, close_fake)
 {
 	for (unsigned int s = 0; s < AV_ARRAY_SIZE(sizes); s++)
 		for (unsigned int i = 0; i < ROUNDS * AV_ATOMIC_OP_N; i++) {
@@ -154,7 +147,7 @@ static const struct {
 	{AV_ATOMIC_CMP_SWAP, UINT64_MAX, 1, 7, 9, 5, 9},
 };
 
-TEST_WITH(a_word_is_changed_under_its_mask, set_up, tear_down)
+TEST_WITH(a_word_is_changed_under_its_mask, set_up, close_fake)
 {
 	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(words); i++) {
 		uint64_t beyond = i % 2 ? UINT64_MAX : 0, after;
@@ -212,7 +205,7 @@ static const struct {
 };
 
 /* What was read without the lock counts only if nobody held it, or has held it since. */
-TEST_WITH(what_another_changed_is_read_again, set_up, tear_down)
+TEST_WITH(what_another_changed_is_read_again, set_up, close_fake)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(others); i++) {
 		struct av_operand old;
@@ -230,7 +223,7 @@ TEST_WITH(what_another_changed_is_read_again, set_up, tear_down)
 	}
 }
 
-TEST_WITH(a_lock_that_is_not_given_up_is_busy, set_up, tear_down)
+TEST_WITH(a_lock_that_is_not_given_up_is_busy, set_up, close_fake)
 {
 	struct av_operand old;
 
@@ -244,7 +237,7 @@ TEST_WITH(a_lock_that_is_not_given_up_is_busy, set_up, tear_down)
 }
 
 /* Pages have the lock of their own context and place, whoever has a key to them. */
-TEST_WITH(pages_have_a_lock_of_their_own, set_up, tear_down)
+TEST_WITH(pages_have_a_lock_of_their_own, set_up, close_fake)
 {
 	struct av_operand old;
 
@@ -280,7 +273,7 @@ static const struct {
 	{-EAGAIN, -EAGAIN, AV_FAULT_BUSY}, {0, -EAGAIN, AV_FAULT_BUSY},
 };
 
-TEST_WITH(each_error_of_the_kernel_has_its_meaning, set_up, tear_down)
+TEST_WITH(each_error_of_the_kernel_has_its_meaning, set_up, close_fake)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(errors); i++) {
 		struct av_operand old;
@@ -295,7 +288,7 @@ TEST_WITH(each_error_of_the_kernel_has_its_meaning, set_up, tear_down)
 }
 
 /* Also if a comparison fails, and nothing would be stored. */
-TEST_WITH(memory_that_cannot_be_written_is_a_fault, set_up, tear_down)
+TEST_WITH(memory_that_cannot_be_written_is_a_fault, set_up, close_fake)
 {
 	uint8_t *pages = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -330,7 +323,7 @@ static const struct {
 	{-EAGAIN, AV_FAULT_BUSY, 1, 0},	    {-EFAULT, AV_FAULT_DST, 2, 1},
 };
 
-TEST_WITH(page_faults_are_counted, set_up, tear_down)
+TEST_WITH(page_faults_are_counted, set_up, close_fake)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(events); i++) {
 		struct av_operand old;

@@ -11,7 +11,7 @@
 #include "queue/cq.h"
 #include "queue/notify.h"
 #include "segment/heap.h"
-#include "unit/memory/fake_seg.h"
+#include "unit/memory/seg_fixture.h"
 
 #define INDEX	 1u
 #define CQES	 8u
@@ -22,7 +22,6 @@
 #define HEAP_END (1ul << 29)
 #define PEER	 2u /* identity of another process */
 
-static struct fake_seg fake;
 static struct av_cq_shared *cq;
 
 static int set_up(void **state)
@@ -34,12 +33,6 @@ static int set_up(void **state)
 	cq->mask[0] = CQES - 1;
 	cq->ring[0] = RING_AT;
 	atomic_store(&cq->id, 1);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	fake_close(&fake);
 	return 0;
 }
 
@@ -67,7 +60,7 @@ static bool locked(void)
 
 /* --- the usual course ------------------------------------------------------------ */
 
-TEST_WITH(entries_come_in_order_over_many_turns_of_the_ring, set_up, tear_down)
+TEST_WITH(entries_come_in_order_over_many_turns_of_the_ring, set_up, close_fake)
 {
 	uint64_t in = 0, out = 0;
 
@@ -81,7 +74,7 @@ TEST_WITH(entries_come_in_order_over_many_turns_of_the_ring, set_up, tear_down)
 	}
 }
 
-TEST_WITH(the_time_is_put_down_if_it_is_wanted, set_up, tear_down)
+TEST_WITH(the_time_is_put_down_if_it_is_wanted, set_up, close_fake)
 {
 	for (uint32_t stamped = 0; stamped < 2; stamped++) {
 		atomic_store(&cq->stamped, stamped);
@@ -99,7 +92,7 @@ static void fill_up(void)
 		append(i + 1);
 }
 
-TEST_WITH(a_full_cq_is_not_broken_and_has_room_when_polled, set_up, tear_down)
+TEST_WITH(a_full_cq_is_not_broken_and_has_room_when_polled, set_up, close_fake)
 {
 	fill_up();
 	assert_int_equal(atomic_load(&cq->overrun), 0);
@@ -111,14 +104,14 @@ TEST_WITH(a_full_cq_is_not_broken_and_has_room_when_polled, set_up, tear_down)
 }
 
 /* Wherever its numbers stand; the appender's copy of @head is old. */
-TEST_WITH(a_cq_holds_its_capacity_and_no_more, set_up, tear_down)
+TEST_WITH(a_cq_holds_its_capacity_and_no_more, set_up, close_fake)
 {
 	static const uint32_t heads[] = {0, 1, 1u << 31, UINT32_MAX - CAPACITY, UINT32_MAX};
 
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
 		struct av_cqe e = {.wr_id = 7};
 
-		tear_down(state);
+		close_fake(state);
 		set_up(state);
 		atomic_store(&cq->head, heads[i]);
 		atomic_store(&cq->producer[0].tail, heads[i]);
@@ -134,7 +127,7 @@ TEST_WITH(a_cq_holds_its_capacity_and_no_more, set_up, tear_down)
 	}
 }
 
-TEST_WITH(a_cq_that_was_overrun_takes_no_more, set_up, tear_down)
+TEST_WITH(a_cq_that_was_overrun_takes_no_more, set_up, close_fake)
 {
 	struct av_cqe e = {.wr_id = 7};
 
@@ -152,7 +145,7 @@ TEST_WITH(a_cq_that_was_overrun_takes_no_more, set_up, tear_down)
 	assert_false(locked());
 }
 
-TEST_WITH(no_cq_takes_nothing, set_up, tear_down)
+TEST_WITH(no_cq_takes_nothing, set_up, close_fake)
 {
 	struct av_cqe e = {.wr_id = 7};
 
@@ -183,12 +176,12 @@ static const struct {
 	{AV_CQ_ARMED_SOLICITED, 0, IBV_WC_WR_FLUSH_ERR, true},
 };
 
-TEST_WITH(an_event_disarms, set_up, tear_down)
+TEST_WITH(an_event_disarms, set_up, close_fake)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct av_cqe e = {.flags = rows[i].flags, .status = rows[i].status};
 
-		tear_down(state);
+		close_fake(state);
 		set_up(state);
 		av_oneshot_arm(&cq->producer[0].armed, rows[i].how);
 		assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), 0);
@@ -207,10 +200,10 @@ static const struct {
 	bool event;
 } armed_rows[] = {{0, 0, false}, {1, 1, false}, {3, 3, false}, {1, 0, true}, {3, 2, true}};
 
-TEST_WITH(arming_makes_an_event_of_what_is_there, set_up, tear_down)
+TEST_WITH(arming_makes_an_event_of_what_is_there, set_up, close_fake)
 {
 	for (size_t i = 0; i < sizeof(armed_rows) / sizeof(armed_rows[0]); i++) {
-		tear_down(state);
+		close_fake(state);
 		set_up(state);
 		for (uint64_t n = 1; n <= armed_rows[i].before; n++)
 			append(n);
@@ -229,7 +222,7 @@ TEST_WITH(arming_makes_an_event_of_what_is_there, set_up, tear_down)
 }
 
 /* Polled or not: programs arm the CQ, then poll. */
-TEST_WITH(what_has_made_an_event_makes_none_again, set_up, tear_down)
+TEST_WITH(what_has_made_an_event_makes_none_again, set_up, close_fake)
 {
 	av_cq_arm(&fake.seg, INDEX, AV_CQ_ARMED_ANY);
 	append(1);
@@ -250,10 +243,10 @@ static const struct {
 	{2, 60000, 1, false, 1}, {2, 60000, 2, true, 1}, {0, 60000, 2, false, 1},
 };
 
-TEST_WITH(the_timer_watches_an_event_that_is_put_off, set_up, tear_down)
+TEST_WITH(the_timer_watches_an_event_that_is_put_off, set_up, close_fake)
 {
 	for (size_t i = 0; i < sizeof(moderated_rows) / sizeof(moderated_rows[0]); i++) {
-		tear_down(state);
+		close_fake(state);
 		set_up(state);
 		cq->producer[0].event_count = moderated_rows[i].count;
 		cq->producer[0].event_period_us = moderated_rows[i].period_us;
@@ -273,10 +266,10 @@ static const struct {
 	bool event;
 } late_rows[] = {{1, true}, {UINT64_MAX / 2, false}};
 
-TEST_WITH(an_entry_sends_the_event_that_the_timer_is_late_for, set_up, tear_down)
+TEST_WITH(an_entry_sends_the_event_that_the_timer_is_late_for, set_up, close_fake)
 {
 	for (size_t i = 0; i < sizeof(late_rows) / sizeof(late_rows[0]); i++) {
-		tear_down(state);
+		close_fake(state);
 		set_up(state);
 		cq->producer[0].event_period_us = 60000;
 		atomic_store(&cq->producer[0].event_due_ns, late_rows[i].due_ns);
@@ -291,7 +284,7 @@ TEST_WITH(an_entry_sends_the_event_that_the_timer_is_late_for, set_up, tear_down
 	}
 }
 
-TEST_WITH(the_first_who_waits_directly_is_told_that_it_is, set_up, tear_down)
+TEST_WITH(the_first_who_waits_directly_is_told_that_it_is, set_up, close_fake)
 {
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(av_cq_notify_waits(&fake.seg, INDEX), i == 0);
@@ -326,7 +319,7 @@ static void die_appending(enum moment moment)
 }
 
 /* @polled: the owner has taken all there is before the lock is taken over. */
-TEST_WITH(death_in_between, set_up, tear_down)
+TEST_WITH(death_in_between, set_up, close_fake)
 {
 	bool (*const alive)(uint32_t) = av_lock_owner_alive;
 
@@ -334,7 +327,7 @@ TEST_WITH(death_in_between, set_up, tear_down)
 		enum moment moment = i / 2;
 		uint64_t there = moment >= PUBLISHED ? 2 : 1, polled = i % 2 ? there : 0;
 
-		tear_down(state);
+		close_fake(state);
 		set_up(state);
 		append(1);
 		die_appending(moment);
@@ -396,7 +389,7 @@ static bool stop_appending(enum moment moment, bool polled)
 }
 
 /* It goes on when the other producer ring is announced, and nothing has been brought there yet. */
-TEST_WITH(an_appender_that_was_stopped_appends_what_nobody_has, set_up, tear_down)
+TEST_WITH(an_appender_that_was_stopped_appends_what_nobody_has, set_up, close_fake)
 {
 	struct av_own_fd file;
 
@@ -404,7 +397,7 @@ TEST_WITH(an_appender_that_was_stopped_appends_what_nobody_has, set_up, tear_dow
 		enum moment moment = i < 2 ? PUBLISHED : COUNTED;
 		bool polled = i % 2;
 
-		tear_down(state);
+		close_fake(state);
 		set_up(state);
 		assert_true(av_own_fd_keep(&file, dup(fake.fd)));
 		fake.seg.heap = av_heap_create(&file, &file, fake.seg.head, HEAP_AT, HEAP_END, 1);
@@ -421,7 +414,7 @@ TEST_WITH(an_appender_that_was_stopped_appends_what_nobody_has, set_up, tear_dow
 
 /* --- which entries are there ----------------------------------------------------- */
 
-TEST_WITH(an_entry_is_there_when_it_is_published, set_up, tear_down)
+TEST_WITH(an_entry_is_there_when_it_is_published, set_up, close_fake)
 {
 	struct av_cqe *e = av_cq_entry(&fake.seg, cq, 0, 0);
 
@@ -431,7 +424,7 @@ TEST_WITH(an_entry_is_there_when_it_is_published, set_up, tear_down)
 	assert_int_equal(take(), 1);
 }
 
-TEST_WITH(an_entry_is_present_before_it_is_counted_and_not_a_turn_later, set_up, tear_down)
+TEST_WITH(an_entry_is_present_before_it_is_counted_and_not_a_turn_later, set_up, close_fake)
 {
 	append(1);
 	append(2);
@@ -452,7 +445,7 @@ static const struct {
 };
 
 /* Neither an entry that was polled, nor one of a send queue, holds a receive request. */
-TEST_WITH(an_entry_holds_its_receive_request, set_up, tear_down)
+TEST_WITH(an_entry_holds_its_receive_request, set_up, close_fake)
 {
 	const struct av_cqe entries[] = {
 		{.qpn = 7, .wqe = 3, .flags = AV_CQE_RECV},
@@ -478,7 +471,7 @@ TEST_WITH(an_entry_holds_its_receive_request, set_up, tear_down)
 	assert_false(locked());
 }
 
-TEST_WITH(a_cq_holds_no_more_than_there_can_be, set_up, tear_down)
+TEST_WITH(a_cq_holds_no_more_than_there_can_be, set_up, close_fake)
 {
 	const struct av_cqe e = {.qpn = 5, .wqe = 3, .flags = AV_CQE_RECV};
 

@@ -10,25 +10,10 @@
 #include "base/compiler.h"
 #include "lib/unit.h"
 #include "queue/notify.h"
-#include "unit/memory/fake_seg.h"
+#include "unit/memory/seg_fixture.h"
 
 #define NAME  "ANYVERBS_AS_NOTIFY"
 #define INDEX 1u
-
-static struct fake_seg fake;
-
-static int set_up(void **state)
-{
-	fake_open(&fake, 1);
-	fake_tables(&fake);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	fake_close(&fake);
-	return 0;
-}
 
 /* NULL: nothing is asked for */
 static const struct {
@@ -46,7 +31,7 @@ static void wait_in_child(const char *way, int fd)
 	_exit(dup2(fd, STDERR_FILENO) < 0 || av_cq_wait(&fake.seg, INDEX, 0) != ETIMEDOUT);
 }
 
-TEST_WITH(a_way_that_is_not_there_is_told_of, set_up, tear_down)
+TEST_WITH(a_way_that_is_not_there_is_told_of, open_fake_tables, close_fake)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		char text[256] = "";

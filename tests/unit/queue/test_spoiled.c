@@ -14,7 +14,7 @@
 #include "queue/cq.h"
 #include "queue/qp.h"
 #include "queue/rq.h"
-#include "unit/memory/fake_seg.h"
+#include "unit/memory/seg_fixture.h"
 
 #define INDEX	1u
 #define RQ_SLOT (sizeof(struct av_rq_wqe) + AV_MAX_SGE * sizeof(struct ibv_sge))
@@ -41,21 +41,6 @@ static const uint64_t offsets[] = {
 static const uint32_t words[] = {
 	0, 1, 7, 8, 63, 64, 128, 4096, 1u << 20, 1u << 31, UINT32_MAX - 63, UINT32_MAX};
 
-static struct fake_seg fake;
-
-static int set_up(void **state)
-{
-	fake_open(&fake, 1);
-	fake_tables(&fake);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	fake_close(&fake);
-	return 0;
-}
-
 /* Return: is there one? */
 static unsigned int expect_inside(const void *place, uint64_t bytes, uint64_t offset)
 {
@@ -66,7 +51,7 @@ static unsigned int expect_inside(const void *place, uint64_t bytes, uint64_t of
 	return place != NULL;
 }
 
-TEST_WITH(test_pieces, set_up, tear_down)
+TEST_WITH(test_pieces, open_fake_tables, close_fake)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(offsets); i++)
 		for (size_t k = 0; k < AV_ARRAY_SIZE(words); k++) {
@@ -151,22 +136,22 @@ static unsigned int look_at_srq(uint64_t ring, uint32_t mask, uint32_t stride, u
 	return look_at_slots(rq, number, ring);
 }
 
-TEST_WITH(test_completions, set_up, tear_down)
+TEST_WITH(test_completions, open_fake_tables, close_fake)
 {
 	assert_true(each(look_at_cq) > 0);
 }
 
-TEST_WITH(test_send_requests, set_up, tear_down)
+TEST_WITH(test_send_requests, open_fake_tables, close_fake)
 {
 	assert_true(each(look_at_sq) > 0);
 }
 
-TEST_WITH(test_receive_requests, set_up, tear_down)
+TEST_WITH(test_receive_requests, open_fake_tables, close_fake)
 {
 	assert_true(each(look_at_rq) > 0);
 }
 
-TEST_WITH(test_shared_receive_requests, set_up, tear_down)
+TEST_WITH(test_shared_receive_requests, open_fake_tables, close_fake)
 {
 	assert_true(each(look_at_srq) > 0);
 }
@@ -178,7 +163,7 @@ static bool lives(uint32_t owner)
 	return owner == OTHER;
 }
 
-TEST_WITH(test_lock_of_nobody, set_up, tear_down)
+TEST_WITH(test_lock_of_nobody, open_fake_tables, close_fake)
 {
 	struct av_cq_shared *cq = av_cq_at(&fake.seg, INDEX);
 	bool (*const before)(uint32_t) = av_lock_owner_alive;
@@ -206,7 +191,7 @@ static uint64_t core_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-TEST_WITH(test_positions_far_apart, set_up, tear_down)
+TEST_WITH(test_positions_far_apart, open_fake_tables, close_fake)
 {
 	struct av_cq_shared *cq = av_cq_at(&fake.seg, INDEX);
 	uint64_t begin = core_ns();
@@ -217,7 +202,7 @@ TEST_WITH(test_positions_far_apart, set_up, tear_down)
 	assert_true(core_ns() - begin < 3000000000u);
 }
 
-TEST_WITH(test_long_list, set_up, tear_down)
+TEST_WITH(test_long_list, open_fake_tables, close_fake)
 {
 	struct ibv_sge list[AV_MAX_SGE + 1];
 	struct av_spans spans;

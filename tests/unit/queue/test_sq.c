@@ -8,7 +8,7 @@
 #include "lib/unit.h"
 #include "observe/diagnosis.h"
 #include "queue/qp.h"
-#include "unit/memory/fake_seg.h"
+#include "unit/memory/seg_fixture.h"
 
 #define RING_AT	   (1ul << 28)
 #define CAPACITY   4u
@@ -17,7 +17,6 @@
 #define INLINE	   IBV_SEND_INLINE
 #define OPCODES_N  (AV_WR_UMR_INVALIDATE + 1)
 
-static struct fake_seg fake;
 static struct av_qp_ref end;
 
 static int set_up(void **state)
@@ -35,12 +34,6 @@ static int set_up(void **state)
 	qp->sq_max_sge = MAX_SGE;
 	qp->max_inline = MAX_INLINE;
 	end = (struct av_qp_ref){.seg = &fake.seg, .qp = qp};
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	fake_close(&fake);
 	return 0;
 }
 
@@ -112,7 +105,7 @@ static const struct {
 	{UINT32_MAX, 0, 1, 8, EINVAL},
 };
 
-TEST_WITH(each_request_is_checked, set_up, tear_down)
+TEST_WITH(each_request_is_checked, set_up, close_fake)
 {
 	uint8_t bytes[2 * MAX_INLINE] = {0};
 
@@ -177,14 +170,14 @@ static void check_operands(uint32_t opcode)
 	}
 }
 
-TEST_WITH(operands_are_checked_and_copied, set_up, tear_down)
+TEST_WITH(operands_are_checked_and_copied, set_up, close_fake)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(operand_opcodes); i++)
 		check_operands(operand_opcodes[i]);
 }
 
 /* The ring, or the length of its slots, is a peer's nonsense. */
-TEST_WITH(there_is_no_slot_in_an_unsound_ring, set_up, tear_down)
+TEST_WITH(there_is_no_slot_in_an_unsound_ring, set_up, close_fake)
 {
 	struct ibv_sge element = {1000, 8, 1};
 	struct av_atomic operand = {.bytes = 8};
@@ -223,7 +216,7 @@ static const struct {
 	{IBV_WR_SEND, INLINE, 2, true, AV_CHECK_POST_INLINE, 2000},
 };
 
-TEST_WITH(each_refusal_has_its_reason, set_up, tear_down)
+TEST_WITH(each_refusal_has_its_reason, set_up, close_fake)
 {
 	struct ibv_sge list[MAX_SGE + 1];
 	const struct av_atomic operand = {.bytes = 16};
@@ -263,7 +256,7 @@ static const struct {
 	{8, UINT32_MAX, false},
 };
 
-TEST_WITH(operands_are_at_the_end_of_their_slot, set_up, tear_down)
+TEST_WITH(operands_are_at_the_end_of_their_slot, set_up, close_fake)
 {
 	const struct av_sq_wqe *wqe = slot(0);
 
@@ -277,7 +270,7 @@ TEST_WITH(operands_are_at_the_end_of_their_slot, set_up, tear_down)
 	}
 }
 
-TEST_WITH(a_queue_has_its_capacity_and_no_more, set_up, tear_down)
+TEST_WITH(a_queue_has_its_capacity_and_no_more, set_up, close_fake)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
 
@@ -292,7 +285,7 @@ TEST_WITH(a_queue_has_its_capacity_and_no_more, set_up, tear_down)
 	}
 }
 
-TEST_WITH(a_list_is_posted_up_to_its_first_error, set_up, tear_down)
+TEST_WITH(a_list_is_posted_up_to_its_first_error, set_up, close_fake)
 {
 	struct ibv_send_wr wr[3] = {
 		{.opcode = IBV_WR_SEND, .wr_id = 1, .next = &wr[1]},
@@ -307,7 +300,7 @@ TEST_WITH(a_list_is_posted_up_to_its_first_error, set_up, tear_down)
 	assert_int_equal(slot(0)->wr_id, 1);
 }
 
-TEST_WITH(no_list_is_nothing_to_post, set_up, tear_down)
+TEST_WITH(no_list_is_nothing_to_post, set_up, close_fake)
 {
 	struct ibv_send_wr *bad = NULL;
 
@@ -318,7 +311,7 @@ TEST_WITH(no_list_is_nothing_to_post, set_up, tear_down)
 
 /* --- what stands in the ring --------------------------------------------------------- */
 
-TEST_WITH(elements_are_copied, set_up, tear_down)
+TEST_WITH(elements_are_copied, set_up, close_fake)
 {
 	struct ibv_sge list[MAX_SGE] = {{1000, 10, 1}, {2000, 20, 2}, {3000, 0, 3}};
 
@@ -336,7 +329,7 @@ TEST_WITH(elements_are_copied, set_up, tear_down)
 	}
 }
 
-TEST_WITH(inline_data_is_copied_without_gaps, set_up, tear_down)
+TEST_WITH(inline_data_is_copied_without_gaps, set_up, close_fake)
 {
 	char text[] = "abcdefgh";
 	struct ibv_sge list[] = {{(uintptr_t)text, 3, 0},
@@ -354,7 +347,7 @@ TEST_WITH(inline_data_is_copied_without_gaps, set_up, tear_down)
 	assert_memory_equal(slot(0)->data, "abcfgh", 6);
 }
 
-TEST_WITH(what_has_no_data_has_no_bytes, set_up, tear_down)
+TEST_WITH(what_has_no_data_has_no_bytes, set_up, close_fake)
 {
 	struct ibv_sge list = {1000, 10, 1};
 	struct ibv_send_wr wr = {.opcode = IBV_WR_LOCAL_INV,
@@ -368,7 +361,7 @@ TEST_WITH(what_has_no_data_has_no_bytes, set_up, tear_down)
 	assert_int_equal(slot(0)->imm, 0x1234);
 }
 
-TEST_WITH(a_datagram_has_its_address, set_up, tear_down)
+TEST_WITH(a_datagram_has_its_address, set_up, close_fake)
 {
 	struct ibv_ah ah = {0};
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND,
@@ -401,7 +394,7 @@ static const struct {
 	{IBV_WR_LOCAL_INV, 0},
 };
 
-TEST_WITH(only_datagrams_need_an_address, set_up, tear_down)
+TEST_WITH(only_datagrams_need_an_address, set_up, close_fake)
 {
 	end.qp->type = IBV_QPT_UD;
 	for (size_t i = 0; i < AV_ARRAY_SIZE(without_address); i++) {
@@ -412,7 +405,7 @@ TEST_WITH(only_datagrams_need_an_address, set_up, tear_down)
 }
 
 /* The program sees the new key at once; what the device does with it is in the request. */
-TEST_WITH(a_bind_has_its_window_and_its_new_key, set_up, tear_down)
+TEST_WITH(a_bind_has_its_window_and_its_new_key, set_up, close_fake)
 {
 	struct ibv_mr mr = {.lkey = 0x77};
 	struct ibv_mr *const regions[] = {&mr, NULL};
@@ -452,7 +445,7 @@ static const struct {
 	int err;
 } lists[] = {{0, 0}, {1, 0}, {HELD, 0}, {HELD + 1, EINVAL}, {1000, EINVAL}};
 
-TEST_WITH(a_list_fits_its_slot, set_up, tear_down)
+TEST_WITH(a_list_fits_its_slot, set_up, close_fake)
 {
 	static const struct av_klm_entry entries[1000];
 
@@ -490,7 +483,7 @@ static const struct {
 	{192, UINT32_MAX, false},
 };
 
-TEST_WITH(a_list_is_wholly_in_its_slot, set_up, tear_down)
+TEST_WITH(a_list_is_wholly_in_its_slot, set_up, close_fake)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(list_rows); i++) {
 		const struct av_sq_wqe head = {.count = list_rows[i].count};
@@ -501,7 +494,7 @@ TEST_WITH(a_list_is_wholly_in_its_slot, set_up, tear_down)
 	}
 }
 
-TEST_WITH(a_list_has_no_more_elements_than_a_key_may_have, set_up, tear_down)
+TEST_WITH(a_list_has_no_more_elements_than_a_key_may_have, set_up, close_fake)
 {
 	const struct av_sq_wqe most = {.count = AV_MAX_KLMS, .umr.list = RING_AT},
 			       more = {.count = AV_MAX_KLMS + 1, .umr.list = RING_AT};
@@ -510,7 +503,7 @@ TEST_WITH(a_list_has_no_more_elements_than_a_key_may_have, set_up, tear_down)
 	assert_null(av_sq_list(&end, &more));
 }
 
-TEST_WITH(special_requests_take_slots_like_others, set_up, tear_down)
+TEST_WITH(special_requests_take_slots_like_others, set_up, close_fake)
 {
 	const struct av_sq_special req = {.opcode = AV_WR_NOP};
 
@@ -522,7 +515,7 @@ TEST_WITH(special_requests_take_slots_like_others, set_up, tear_down)
 	assert_int_equal(av_sq_post_special(&end, &req), ENOMEM);
 }
 
-TEST_WITH(a_list_outside_is_wholly_in_the_segment, set_up, tear_down)
+TEST_WITH(a_list_outside_is_wholly_in_the_segment, set_up, close_fake)
 {
 	const uint64_t bytes = 16 * sizeof(struct av_klm_entry);
 	const struct av_sq_wqe in = {.count = 16, .umr.list = AV_SEG_BYTES - bytes},

@@ -7,7 +7,7 @@
 #include "lib/unit.h"
 #include "queue/cq.h"
 #include "queue/qp.h"
-#include "unit/memory/fake_seg.h"
+#include "unit/memory/seg_fixture.h"
 
 #define CQ	 1u
 #define CQ_AT	 (1ul << 28)
@@ -18,7 +18,6 @@
 #define BYTES	 77u
 #define SIGNALED IBV_SEND_SIGNALED
 
-static struct fake_seg fake;
 static struct av_cq_shared *cq;
 static struct av_qp_ref end;
 
@@ -39,12 +38,6 @@ static int set_up(void **state)
 	end.qp->sq_mask = ENTRIES - 1;
 	end.qp->sq_stride = 128;
 	atomic_store(&end.qp->qpn, QPN);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	fake_close(&fake);
 	return 0;
 }
 
@@ -91,7 +84,7 @@ static const struct {
 	{IBV_WC_WR_FLUSH_ERR, SIGNALED, 1, true},
 };
 
-TEST_WITH(success_is_told_if_it_is_asked_for, set_up, tear_down)
+TEST_WITH(success_is_told_if_it_is_asked_for, set_up, close_fake)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		end.qp->sig_all = rows[i].sig_all;
@@ -122,7 +115,7 @@ static const struct {
 	{UINT32_MAX, IBV_WC_SEND},
 };
 
-TEST_WITH(each_opcode_has_that_of_its_completion, set_up, tear_down)
+TEST_WITH(each_opcode_has_that_of_its_completion, set_up, close_fake)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(opcodes); i++) {
 		const struct av_cqe *e = complete(opcodes[i].request, SIGNALED, 0);

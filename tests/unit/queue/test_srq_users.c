@@ -4,9 +4,7 @@
 #include "lib/unit.h"
 #include "queue/objects.h"
 #include "queue/qp.h"
-#include "unit/memory/fake_seg.h"
-
-static struct fake_seg fake;
+#include "unit/memory/seg_fixture.h"
 
 /* Those without a number do not exist. */
 static const struct {
@@ -45,13 +43,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
-{
-	fake_close(&fake);
-	return 0;
-}
-
-TEST_WITH(a_shared_receive_queue_has_its_queue_pairs, set_up, tear_down)
+TEST_WITH(a_shared_receive_queue_has_its_queue_pairs, set_up, close_fake)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
 		const struct av_srq_info srq = {.number = rows[i].srq, .seg = &fake.seg};

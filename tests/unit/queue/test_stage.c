@@ -6,23 +6,16 @@
 #include "base/compiler.h"
 #include "lib/unit.h"
 #include "queue/rq_take.h"
-#include "unit/memory/fake_seg.h"
+#include "unit/memory/seg_fixture.h"
 
 #define ALL ((uint64_t)AV_BOUNCE_BYTES * AV_BOUNCE_COUNT)
 
-static struct fake_seg fake;
 static bool used[AV_BOUNCE_COUNT + 1]; /* by link */
 
 static int set_up(void **state)
 {
 	fake_open(&fake, 1);
 	memset(used, 0, sizeof(used));
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	fake_close(&fake);
 	return 0;
 }
 
@@ -52,7 +45,7 @@ static const struct {
 };
 
 /* Twice: of buffers that were never used, and of others. */
-TEST_WITH(a_chain_has_as_many_as_the_bytes_need, set_up, tear_down)
+TEST_WITH(a_chain_has_as_many_as_the_bytes_need, set_up, close_fake)
 {
 	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(rows); i++) {
 		uint64_t bytes = rows[i / 2].bytes, buffers = rows[i / 2].buffers;
@@ -65,7 +58,7 @@ TEST_WITH(a_chain_has_as_many_as_the_bytes_need, set_up, tear_down)
 	}
 }
 
-TEST_WITH(none_is_taken_twice_and_none_is_lost, set_up, tear_down)
+TEST_WITH(none_is_taken_twice_and_none_is_lost, set_up, close_fake)
 {
 	uint32_t chains[AV_BOUNCE_COUNT / 3], last;
 
@@ -89,7 +82,7 @@ TEST_WITH(none_is_taken_twice_and_none_is_lost, set_up, tear_down)
 	}
 }
 
-TEST_WITH(each_has_memory_of_its_own, set_up, tear_down)
+TEST_WITH(each_has_memory_of_its_own, set_up, close_fake)
 {
 	const uint8_t *before = av_bounce_buffer(&fake.seg, 1);
 
@@ -111,7 +104,7 @@ TEST_WITH(each_has_memory_of_its_own, set_up, tear_down)
 }
 
 /* Whoever has looked at the stack before it changed must find that it has. */
-TEST_WITH(each_change_of_the_stack_is_counted, set_up, tear_down)
+TEST_WITH(each_change_of_the_stack_is_counted, set_up, close_fake)
 {
 	const _Atomic uint64_t *stack = &fake.seg.head->bounce_free;
 	uint32_t changes = 0;
@@ -140,14 +133,14 @@ static const struct {
 	{2 * AV_BOUNCE_BYTES + 1, 3},
 };
 
-TEST_WITH(a_chain_that_is_a_circle_has_an_end, set_up, tear_down)
+TEST_WITH(a_chain_that_is_a_circle_has_an_end, set_up, close_fake)
 {
 	const _Atomic uint64_t *stack = &fake.seg.head->bounce_free;
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(circles); i++) {
 		uint32_t first, changes;
 
-		tear_down(state);
+		close_fake(state);
 		set_up(state);
 		first = av_bounce_take(&fake.seg, 4 * AV_BOUNCE_BYTES);
 		assert_int_not_equal(first, 0);
@@ -187,7 +180,7 @@ static void *take_and_give(void *unused)
 	return NULL;
 }
 
-TEST_WITH(each_has_one_user_at_a_time, set_up, tear_down)
+TEST_WITH(each_has_one_user_at_a_time, set_up, close_fake)
 {
 	pthread_t thread[THREADS];
 

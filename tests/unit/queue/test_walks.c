@@ -3,24 +3,10 @@
 #include "base/compiler.h"
 #include "lib/unit.h"
 #include "queue/objects.h"
-#include "unit/memory/fake_seg.h"
+#include "unit/memory/seg_fixture.h"
 
 #define CHUNK_AT (1ul << 28)
 #define NONE	 UINT32_MAX
-
-static struct fake_seg fake;
-
-static int set_up(void **state)
-{
-	fake_open(&fake, 1);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	fake_close(&fake);
-	return 0;
-}
 
 /* --- the tables ------------------------------------------------------------------ */
 
@@ -88,7 +74,7 @@ static const struct {
 } objects[] = {{0, 1}, {0, LAST_PLACE}, {2, 0}, {2, 1}, {3, 7}, {AV_SLAB_CHUNKS - 1, LAST_PLACE}};
 
 /* From each index on up to the first chunk that is not there, and from within that. */
-TEST_WITH(each_is_found_once_from_any_index_on, set_up, tear_down)
+TEST_WITH(each_is_found_once_from_any_index_on, open_fake, close_fake)
 {
 	for (size_t k = 0; k < AV_ARRAY_SIZE(kinds); k++) {
 		uint32_t found[AV_ARRAY_SIZE(objects)];

@@ -15,7 +15,7 @@
 #include "queue/qp.h"
 #include "transport/poll.h"
 #include "lib/own_directory.h"
-#include "unit/memory/fake_seg.h"
+#include "unit/memory/seg_fixture.h"
 
 #define RQ_AT  (7ull << 26)
 #define CQ_AT  (8ull << 26)
@@ -27,7 +27,6 @@
 #define ROOM   AV_CQE_DATA /* of the buffer, */
 #define BEHIND 256u	   /* and bytes behind it that nobody may touch */
 
-static struct fake_seg f;
 static struct av_cq_shared *cq;
 static struct av_rq_shared *rq;
 static uint8_t buffer[ROOM + BEHIND];
@@ -39,7 +38,7 @@ static int group_setup(void **state)
 
 static void set_up_key(void)
 {
-	struct av_key *k = av_key_entry(&f.seg, KEY);
+	struct av_key *k = av_key_entry(&fake.seg, KEY);
 
 	CHECK(k);
 	k->kind = AV_KEY_REGION;
@@ -52,14 +51,14 @@ static void set_up_key(void)
 
 static void set_up_queues(void)
 {
-	rq = av_rq_at(&f.seg, INDEX);
+	rq = av_rq_at(&fake.seg, INDEX);
 	rq->ring = RQ_AT;
 	rq->mask = SLOTS - 1;
 	rq->max_sge = 1;
 	rq->stride = 2 * AV_CACHE_LINE;
 	rq->capacity = SLOTS;
 	rq->pd = PD;
-	cq = av_cq_at(&f.seg, INDEX);
+	cq = av_cq_at(&fake.seg, INDEX);
 	cq->ring[0] = CQ_AT;
 	cq->mask[0] = SLOTS - 1;
 	cq->capacity = SLOTS;
@@ -67,17 +66,11 @@ static void set_up_queues(void)
 
 static int setup(void **state)
 {
-	fake_open(&f, 1);
-	fake_tables(&f);
+	fake_open(&fake, 1);
+	fake_tables(&fake);
 	set_up_key();
 	set_up_queues();
 	memset(buffer, 0xee, sizeof(buffer));
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	fake_close(&f);
 	return 0;
 }
 
@@ -94,7 +87,7 @@ static _Atomic bool stop;
 
 static void *change_length(void *arg)
 {
-	struct av_cqe *ring = av_cq_entry(&f.seg, cq, 0, 0);
+	struct av_cqe *ring = av_cq_entry(&fake.seg, cq, 0, 0);
 
 	while (!atomic_load_explicit(&stop, memory_order_relaxed))
 		for (unsigned int i = 0; i < SLOTS; i++)
@@ -116,11 +109,11 @@ static void post_and_complete(uint32_t number)
 			   .data_len = 8,
 			   .byte_len = 8};
 
-	assert_int_equal(av_rq_post(&f.seg, rq, NULL, &wr, &bad), 0);
-	assert_int_equal(av_cq_push(&f.seg, INDEX, &e, NULL), 0);
+	assert_int_equal(av_rq_post(&fake.seg, rq, NULL, &wr, &bad), 0);
+	assert_int_equal(av_cq_push(&fake.seg, INDEX, &e, NULL), 0);
 }
 
-TEST_WITH(a_length_that_changes_is_checked_as_it_is_used, setup, teardown)
+TEST_WITH(a_length_that_changes_is_checked_as_it_is_used, setup, close_fake)
 {
 	struct ibv_wc wc;
 	pthread_t thread;
@@ -131,7 +124,7 @@ TEST_WITH(a_length_that_changes_is_checked_as_it_is_used, setup, teardown)
 	assert_int_equal(pthread_create(&thread, NULL, change_length, NULL), 0);
 	for (uint32_t i = 0; i < (SANITIZED ? 50000 : 300000); i++) {
 		post_and_complete(i);
-		assert_int_equal(av_poll(&f.seg, cq, 1, &wc, NULL), 1);
+		assert_int_equal(av_poll(&fake.seg, cq, 1, &wc, NULL), 1);
 	}
 	atomic_store(&stop, true);
 	pthread_join(thread, NULL);
@@ -152,7 +145,7 @@ int sched_yield(void)
 }
 
 /* Programs take "empty" for what holds when the call returns. */
-TEST_WITH(what_comes_while_a_poller_yields_is_taken, setup, teardown)
+TEST_WITH(what_comes_while_a_poller_yields_is_taken, setup, close_fake)
 {
 	struct ibv_wc wc;
 	int n = 0;
@@ -160,7 +153,7 @@ TEST_WITH(what_comes_while_a_poller_yields_is_taken, setup, teardown)
 	comes = true;
 	for (int i = 0; i < 100000 && comes; i++) {
 		assert_int_equal(n, 0);
-		n = av_poll(&f.seg, cq, 1, &wc, NULL);
+		n = av_poll(&fake.seg, cq, 1, &wc, NULL);
 	}
 	assert_false(comes);
 	assert_int_equal(n, 1);
