@@ -334,29 +334,6 @@ static void end(void)
 	stop();
 }
 
-/* Until nothing is under way, then on. */
-static void send_queue_is_drained(const char *rules)
-{
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
-	struct node_event e;
-
-	begin("drained", rules, rules);
-	for (int round = 0; round < 4; round++) {
-		prepare(&a, &b, large, COUNT_OF(large), round);
-		post_receives(&b, large, COUNT_OF(large));
-		post_sends(&a, &b, large, COUNT_OF(large));
-		EXPECT(side_modify(&a, 0, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY) == 0,
-		       "to SQD");
-		e = side_async(&a, PATIENCE);
-		EXPECT(e.any && e.type == IBV_EVENT_SQ_DRAINED, "no event, or another");
-		EXPECT(side_set_state(&a, 0, IBV_QPS_RTS) == 0, "to RTS");
-		if (!expect_sent(&a, large, COUNT_OF(large)) ||
-		    !expect_received(&b, large, COUNT_OF(large)))
-			break;
-	}
-	end();
-}
-
 /* Either end goes away while both send. What comes for it is nobody's. */
 static void destroyed_under_way(const char *rules)
 {
@@ -379,21 +356,6 @@ static void destroyed_under_way(const char *rules)
 	}
 	exchange(large, COUNT_OF(large), 1, 0);
 	end();
-}
-
-/* The peer is gone: that is all that the requester hears. */
-static void peer_is_gone(void)
-{
-	struct ibv_wc wc[NODE_LIST];
-
-	begin("without a peer", "", "");
-	EXPECT(side_destroy_qp(&b, 0) == 0, "ibv_destroy_qp");
-	prepare(&a, &b, small, 1, 0);
-	post_sends(&a, &b, small, 1);
-	EXPECT(side_poll(&a, 0, 1, PATIENCE, wc) == 1 && wc[0].status == IBV_WC_RETRY_EXC_ERR,
-	       "status %d", wc[0].status);
-	EXPECT(side_destroy_qp(&a, 0) == 0, "ibv_destroy_qp");
-	stop();
 }
 
 /* --- faults of requests ---------------------------------------------------------- */
@@ -456,11 +418,8 @@ int main(int argc, char **argv)
 	two_hosts_open(argc, argv);
 	time_limit(400);
 	reliable_rows();
-	send_queue_is_drained("");
-	send_queue_is_drained(lossy);
 	destroyed_under_way("");
 	destroyed_under_way(lossy);
-	peer_is_gone();
 	requests_have_faults();
 	return summary();
 }
