@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Connections between two processes: private data of every size arrives in both directions, with
- * refusals, too; both may end a connection at once; and datagram services answer.
+ * refusals, too; and datagram services answer.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,7 +18,6 @@
 #define REJECT_MOST 148
 #define UD_REQUEST  180
 #define UD_REPLY    136
-#define ROUNDS	    100
 
 static struct party active = {.here = true}, passive;
 static struct sockaddr_in at;
@@ -130,28 +129,6 @@ static void every_size(void)
 	accepted(0, 0); /* what was asked again is over */
 }
 
-/* Each hears of the end once, and of the end of the wait for late packets. */
-static void both_at_once(void)
-{
-	row("both disconnect at once");
-	for (int i = 0; i < ROUNDS; i++) {
-		struct link l = parties_connect(&active, &passive, &at);
-		const struct order o = {.what = DO_DISCONNECT, .id = l.passive};
-
-		party_begin(&passive, &o);
-		EXPECT(party_tell(&active, DO_DISCONNECT, l.active) == 0, "active");
-		EXPECT(party_end(&passive).ret == 0, "passive");
-		(void)party_hear(&active, CM_DISCONNECTED);
-		(void)party_hear(&passive, CM_DISCONNECTED);
-		if (i == 0) {
-			(void)party_hear(&active, CM_TIMEWAIT_EXIT);
-			(void)party_hear(&passive, CM_TIMEWAIT_EXIT);
-		}
-		EXPECT(party_tell(&active, DO_DESTROY, l.active) == 0, "active");
-		EXPECT(party_tell(&passive, DO_DESTROY, l.passive) == 0, "passive");
-	}
-}
-
 /* --- datagrams ------------------------------------------------------------------------------ */
 
 static void asked(const struct sockaddr_in *service, uint32_t to, uint32_t back, bool refuse)
@@ -215,7 +192,6 @@ int main(int argc, char **argv)
 	party_start(&passive);
 	(void)party_listen(&passive, &at);
 	every_size();
-	both_at_once();
 	datagrams();
 	nobody();
 	party_stop(&passive);
