@@ -377,9 +377,7 @@ static void large_row(void)
 
 int main(int argc, char **argv)
 {
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
+	sides_begin(argc, argv, 200);
 	fixture_open();
 	side_start(&b);
 	probe_open(&b, &a, 0);
@@ -394,6 +392,5 @@ int main(int argc, char **argv)
 	probe_close(&b, &a, 0);
 	side_stop(&b);
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -355,8 +355,7 @@ int main(int argc, char **argv)
 
 	if (sock >= 0)
 		prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
-	time_limit(200);
-	sandbox_enter();
+	sandbox_begin(200);
 	fixture_open();
 	EXPECT(sock < 0 || !have_huge, "huge pages although they are switched off");
 	mr_type_rows();
@@ -367,6 +366,5 @@ int main(int argc, char **argv)
 		without_huge_pages();
 	private_rows();
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -598,6 +598,5 @@ int main(int argc, char **argv)
 	run(false);
 	run(true);
 	switches_in_force(NULL);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -370,9 +370,7 @@ static void kill_row(void)
 int main(int argc, char **argv)
 {
 	side_work = work;
-	side_agent_main(argc, argv);
-	time_limit(220);
-	sandbox_enter();
+	sides_begin(argc, argv, 220);
 	switches_in_force("IBM_TUNNELED_ATOMIC_EN");
 	side_open(&a, NULL);
 	for (int i = 0; i < WORKERS; i++) {
@@ -395,6 +393,5 @@ int main(int argc, char **argv)
 		side_stop(&workers[i]);
 	side_stop(&a);
 	switches_in_force(NULL);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

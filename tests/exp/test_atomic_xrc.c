@@ -237,6 +237,5 @@ int main(int argc, char **argv)
 	spawn_wait(&receiver);
 	close_end();
 	switches_in_force(NULL);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -408,6 +408,5 @@ int main(int argc, char **argv)
 	run();
 	tool("config reset");
 	tool("reset");
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

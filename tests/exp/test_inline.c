@@ -692,6 +692,5 @@ int main(int argc, char **argv)
 	killed_row();
 	side_stop(&c);
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

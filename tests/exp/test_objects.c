@@ -764,8 +764,7 @@ static void open_all(void)
 
 int main(void)
 {
-	time_limit(200);
-	sandbox_enter();
+	sandbox_begin(200);
 	open_all();
 	reg_rows();
 	rereg_rows();
@@ -787,6 +786,5 @@ int main(void)
 	EXPECT(ibv_destroy_cq(cq) == 0 && ibv_dealloc_pd(other_pd) == 0 &&
 		       ibv_dealloc_pd(pd) == 0 && ibv_close_device(ctx) == 0,
 	       "closing");
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -175,9 +175,7 @@ int main(int argc, char **argv)
 	if (sock >= 0)
 		creator_main(sock);
 	side_work = add;
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
+	sides_begin(argc, argv, 200);
 	setenv("ANYVERBS_TRANSPORT", "direct", 1); /* nor by packets */
 	side_open(&a, NULL);
 	setenv(BARRIER, "1", 1);
@@ -191,6 +189,5 @@ int main(int argc, char **argv)
 	probe_close(&b, &a, 0);
 	side_stop(&b);
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

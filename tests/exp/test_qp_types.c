@@ -394,6 +394,5 @@ int main(int argc, char **argv)
 		       ibv_close_xrcd(xrcd) == 0,
 	       "closing");
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

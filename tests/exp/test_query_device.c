@@ -345,8 +345,7 @@ static void absent_rows(void)
 
 int main(void)
 {
-	time_limit(200);
-	sandbox_enter();
+	sandbox_begin(200);
 	ctx = node_open_device();
 	EXPECT(ibv_query_device_ex(ctx, NULL, &plain) == 0, "ibv_query_device_ex");
 	group_rows();
@@ -360,6 +359,5 @@ int main(void)
 	provider_rows();
 	absent_rows();
 	EXPECT(ibv_close_device(ctx) == 0, "ibv_close_device");
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -240,15 +240,12 @@ static void close_all(void)
 int tunneled_test(int argc, char **argv, void (*off)(void), void (*run)(void))
 {
 	side_work = agent;
-	side_agent_main(argc, argv);
-	time_limit(220);
-	sandbox_enter();
+	sides_begin(argc, argv, 220);
 	switches_in_force(NULL);
 	if (off)
 		off();
 	open_all();
 	run();
 	close_all();
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

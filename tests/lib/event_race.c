@@ -292,8 +292,7 @@ int event_races_close(void)
 		side_stop(&there[p]);
 	side_stop(&here);
 	switches_in_force(NULL);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }
 
 /* --- the usual ways ------------------------------------------------------------------- */

@@ -44,6 +44,12 @@ void sandbox_enter(void)
 	atexit(remove_quietly);
 }
 
+void sandbox_begin(unsigned int seconds)
+{
+	time_limit(seconds);
+	sandbox_enter();
+}
+
 /* What outlives its programs: the record of failures, and what devices have counted. Hosts have
  * folders of their own (lib/two_hosts.h). */
 static bool may_stay(const char *folder);
@@ -143,4 +149,10 @@ void sandbox_leave(void)
 	telling = !EXPECT(sandbox_entries() == 0, "%u entries left", sandbox_entries());
 	nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	path[0] = '\0';
+}
+
+int sandbox_end(void)
+{
+	sandbox_leave();
+	return summary();
 }

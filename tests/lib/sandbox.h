@@ -13,6 +13,9 @@
 /* Create the folder and point ANYVERBS_DIR to it, for all processes started from now on. */
 void sandbox_enter(void);
 
+/* Likewise, with a time limit. */
+void sandbox_begin(unsigned int seconds);
+
 /* Number of entries, without folders that hold only the flight recorder. */
 unsigned int sandbox_entries(void);
 
@@ -30,5 +33,8 @@ unsigned int open_descriptors(void);
  * device any more.
  */
 void sandbox_leave(void);
+
+/* Likewise, at the end of main(). Return: its exit status */
+int sandbox_end(void);
 
 #endif

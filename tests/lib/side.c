@@ -241,6 +241,12 @@ void side_agent_main(int argc, char **argv)
 	exit(0);
 }
 
+void sides_begin(int argc, char **argv, unsigned int seconds)
+{
+	side_agent_main(argc, argv);
+	sandbox_begin(seconds);
+}
+
 /* --- the caller's end ------------------------------------------------------------ */
 
 static struct reply *side_answer(struct side *s, const struct call *c)

@@ -5,7 +5,7 @@
  * objects do not survive fork(), and equal addresses would hide mistakes. It takes its orders over
  * a socket.
  *
- * main() calls side_agent_main() first.
+ * main() calls side_agent_main() or sides_begin() first.
  */
 #ifndef TEST_SIDE_H
 #define TEST_SIDE_H
@@ -28,6 +28,9 @@ struct side {
 
 /* Runs the main loop and never returns if this process was started as an agent. */
 void side_agent_main(int argc, char **argv);
+
+/* Likewise; else it has the sandbox and a time limit. */
+void sides_begin(int argc, char **argv, unsigned int seconds);
 
 /*
  * A job that only this test has, done by the other process while the caller continues. Set it

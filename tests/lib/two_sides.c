@@ -10,9 +10,7 @@ struct side a, b;
 
 void two_sides_open(int argc, char **argv)
 {
-	side_agent_main(argc, argv);
-	time_limit(LIMIT);
-	sandbox_enter();
+	sides_begin(argc, argv, LIMIT);
 	side_open(&a, NULL);
 	side_start(&b);
 }
@@ -21,6 +19,5 @@ int two_sides_close(void)
 {
 	side_stop(&b);
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -11,6 +11,7 @@
 
 #include "lib/expect.h"
 #include "lib/sandbox.h"
+#include "lib/wait.h"
 
 #define ROLE "--party"
 
@@ -308,4 +309,11 @@ void parties_part(struct party *active, struct party *passive, struct link l)
 	(void)party_hear(active, CM_DISCONNECTED);
 	EXPECT(party_tell(active, DO_DESTROY, l.active) == 0, "cannot destroy");
 	EXPECT(party_tell(passive, DO_DESTROY, l.passive) == 0, "cannot destroy");
+}
+
+int cm_end(void)
+{
+	row("nothing is left");
+	EXPECT(WAIT_UNTIL(sandbox_entries() == 0, SOON), "%u entries", sandbox_entries());
+	return sandbox_end();
 }

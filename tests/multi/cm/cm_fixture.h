@@ -70,6 +70,9 @@ void parties_main(int argc, char **argv);
 void party_start(struct party *p); /* with its channel open */
 void party_stop(struct party *p);
 
+/* At the end of main(): nothing is left in the folder soon. Return: its exit status */
+int cm_end(void);
+
 struct outcome party_do(struct party *p, const struct order *o);
 /*
  * The same in two steps, so that something else is done meanwhile; each order that was begun ends.

@@ -9,7 +9,6 @@
 #include "cm_fixture.h"
 #include "lib/expect.h"
 #include "lib/sandbox.h"
-#include "lib/wait.h"
 
 #define REQUEST_MOST                                                                 \
 	56 /* bytes of private data; rdma_connect(3), rdma_accept(3), rdma_reject(3) \
@@ -184,8 +183,7 @@ static void nobody(void)
 int main(int argc, char **argv)
 {
 	parties_main(argc, argv);
-	time_limit(120);
-	sandbox_enter();
+	sandbox_begin(120);
 	for (unsigned int i = 0; i < sizeof(pattern); i++)
 		pattern[i] = (uint8_t)(1 + i % 255);
 	party_start(&active);
@@ -196,8 +194,5 @@ int main(int argc, char **argv)
 	nobody();
 	party_stop(&passive);
 	party_stop(&active);
-	row("nothing is left");
-	EXPECT(WAIT_UNTIL(sandbox_entries() == 0, SOON), "%u entries", sandbox_entries());
-	sandbox_leave();
-	return summary();
+	return cm_end();
 }

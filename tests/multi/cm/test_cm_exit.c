@@ -31,6 +31,5 @@ int main(int argc, char **argv)
 			    sandbox_entries(), i * STEP_NS / 1000))
 			break;
 	}
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -182,8 +182,7 @@ static void strikes(const struct row *r)
 int main(int argc, char **argv)
 {
 	parties_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
+	sandbox_begin(200);
 	party_start(&client);
 	party_start(&server);
 	listen_at_both();
@@ -191,8 +190,5 @@ int main(int argc, char **argv)
 		strikes(&rows[i]);
 	party_stop(&client);
 	party_stop(&server);
-	row("nothing is left");
-	EXPECT(WAIT_UNTIL(sandbox_entries() == 0, SOON), "%u entries", sandbox_entries());
-	sandbox_leave();
-	return summary();
+	return cm_end();
 }

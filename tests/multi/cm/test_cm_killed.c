@@ -9,7 +9,6 @@
 #include "cm_fixture.h"
 #include "lib/expect.h"
 #include "lib/sandbox.h"
-#include "lib/wait.h"
 
 static struct party here = {.here = true}, bystander, victim;
 static struct sockaddr_in here_at, victim_at;
@@ -236,8 +235,7 @@ static void with_many(void)
 int main(int argc, char **argv)
 {
 	parties_main(argc, argv);
-	time_limit(240);
-	sandbox_enter();
+	sandbox_begin(240);
 	party_start(&here);
 	party_start(&bystander);
 	here_listener = party_listen(&here, &here_at);
@@ -248,8 +246,5 @@ int main(int argc, char **argv)
 	EXPECT(party_tell(&here, DO_DESTROY, here_listener) == 0, "not destroyed");
 	party_stop(&bystander);
 	party_stop(&here);
-	row("nothing is left");
-	EXPECT(WAIT_UNTIL(sandbox_entries() == 0, SOON), "%u entries", sandbox_entries());
-	sandbox_leave();
-	return summary();
+	return cm_end();
 }

@@ -8,14 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cm_fixture.h"
 #include "lib/cm_command.h"
 #include "lib/expect.h"
 #include "lib/fail_alloc.h"
 #include "lib/sandbox.h"
 #include "lib/wait.h"
 
-#define SOON	30000u /* ms: longer than any event takes */
-#define MOST	200u   /* allocations of one command */
+#define MOST	200u /* allocations of one command */
 #define NOTHING UINT32_MAX
 
 static int client, server;
@@ -273,8 +273,7 @@ int main(void)
 {
 	int keeper;
 
-	time_limit(240);
-	sandbox_enter();
+	sandbox_begin(240);
 	for (int how = FAIL_ONCE; how <= FAIL_ONWARDS; how++)
 		each_channel("first", (enum fail_alloc)how);
 	keeper = cm_open(O_CLOEXEC);
@@ -283,8 +282,5 @@ int main(void)
 		each_command((enum fail_alloc)how);
 	}
 	close(keeper);
-	row("nothing is left");
-	EXPECT(WAIT_UNTIL(sandbox_entries() == 0, SOON), "%u entries", sandbox_entries());
-	sandbox_leave();
-	return summary();
+	return cm_end();
 }

@@ -10,12 +10,12 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "cm_fixture.h"
 #include "lib/cm_command.h"
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/wait.h"
 
-#define SOON	30000u /* ms: longer than any event takes */
 #define THREADS 4
 #define EACH	(TEST_SANITIZED ? 50u : 200u)
 #define IDS	65536u
@@ -260,13 +260,9 @@ static void moves(void)
 
 int main(void)
 {
-	time_limit(120);
-	sandbox_enter();
+	sandbox_begin(120);
 	one_channel();
 	channels();
 	moves();
-	row("nothing is left");
-	EXPECT(WAIT_UNTIL(sandbox_entries() == 0, SOON), "%u entries", sandbox_entries());
-	sandbox_leave();
-	return summary();
+	return cm_end();
 }

@@ -103,6 +103,5 @@ int main(int argc, char **argv)
 	       "messages to the "
 	       "third and back\n",
 	       slowest_ms, late_successes, third.messages);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -222,8 +222,7 @@ int main(void)
 	int sockets[2], status;
 	pid_t child;
 
-	time_limit(120);
-	sandbox_enter();
+	sandbox_begin(120);
 	on_one_core();
 	NEED(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) == 0);
 	child = fork();
@@ -239,6 +238,5 @@ int main(void)
 	run(sockets[0], false);
 	NEED(waitpid(child, &status, 0) == child);
 	EXPECT(status == 0, "the answering process ended with %#x", status);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -208,8 +208,7 @@ int main(void)
 {
 	struct side a = {0};
 
-	time_limit(120);
-	sandbox_enter();
+	sandbox_begin(120);
 	side_open(&a, NULL);
 	n = a.node;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -220,6 +219,5 @@ int main(void)
 		EXPECT(ibv_destroy_comp_channel(channel) == 0, "ibv_destroy_comp_channel");
 	}
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

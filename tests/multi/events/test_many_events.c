@@ -136,13 +136,11 @@ int main(void)
 {
 	struct side a = {0};
 
-	time_limit(200);
-	sandbox_enter();
+	sandbox_begin(200);
 	side_open(&a, NULL);
 	n = a.node;
 	completions();
 	asynchronous_events();
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -13,9 +13,7 @@ struct side a, b;
 
 int main(int argc, char **argv)
 {
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
+	sides_begin(argc, argv, 200);
 	switches_in_force("IBM_TUNNELED_ATOMIC_EN");
 	side_open(&a, NULL);
 	side_start(&b);
@@ -83,6 +81,5 @@ int main(int argc, char **argv)
 	side_stop(&a);
 	recorder_close();
 	switches_in_force(NULL);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

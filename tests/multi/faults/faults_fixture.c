@@ -269,11 +269,8 @@ static void all_rows(const char *way)
 
 int faults_test(int argc, char **argv, void (*rows)(void))
 {
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
+	sides_begin(argc, argv, 200);
 	test_rows = rows;
 	three_ways(&a, &b, all_rows);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

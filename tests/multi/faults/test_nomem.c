@@ -742,6 +742,5 @@ int main(void)
 			verb_row(&verbs[i], (enum fail_alloc)how);
 	ibv_free_device_list(list);
 	munmap(memory, 2 * BYTES);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -35,13 +35,10 @@ void with_garbage(const void *good, size_t bytes, const struct garbage *fields, 
 
 int fields_test(int argc, char **argv, void (*run)(void))
 {
-	side_agent_main(argc, argv);
-	time_limit(60);
-	sandbox_enter();
+	sides_begin(argc, argv, 60);
 	side_open(&here, NULL);
 	n = here.node;
 	run();
 	side_stop(&here);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

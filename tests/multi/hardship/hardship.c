@@ -151,6 +151,5 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < COUNT_OF(cases); i++)
 		if (cases[i].count)
 			run(&cases[i]);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -424,6 +424,5 @@ int main(int argc, char **argv)
 	}
 	file_row();
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -301,6 +301,5 @@ int main(int argc, char **argv)
 	fork_row();
 	ibv_close_device(ctx);
 	after_rows();
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

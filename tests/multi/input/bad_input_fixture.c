@@ -8,9 +8,7 @@ struct node *n, *m;
 
 int bad_input_test(int argc, char **argv, void (*run)(void))
 {
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
+	sides_begin(argc, argv, 200);
 	side_open(&here, NULL);
 	side_open(&there, NULL);
 	n = here.node;
@@ -18,6 +16,5 @@ int bad_input_test(int argc, char **argv, void (*run)(void))
 	run();
 	side_stop(&here);
 	side_stop(&there);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -98,14 +98,12 @@ int main(void)
 {
 	struct ibv_device **known;
 
-	time_limit(120);
-	sandbox_enter();
+	sandbox_begin(120);
 	setenv("ANYVERBS_DEVICES", "any0,ib0:link=infiniband,any1", 1);
 	known = ibv_get_device_list(NULL);
 	if (!known || !known[0] || strcmp(known[0]->name, "any0"))
 		DIE("the first device is not any0: is the library under test loaded?");
 	run(known);
 	ibv_free_device_list(known);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

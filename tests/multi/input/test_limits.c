@@ -120,8 +120,7 @@ static void size_row(void)
 
 int main(void)
 {
-	time_limit(230);
-	sandbox_enter();
+	sandbox_begin(230);
 	ctx = node_open_device();
 	EXPECT(ibv_query_device(ctx, &dev) == 0, "query_device");
 	pd = ibv_alloc_pd(ctx);
@@ -134,6 +133,5 @@ int main(void)
 	size_row();
 	EXPECT(ibv_destroy_cq(cq) == 0 && ibv_dealloc_pd(pd) == 0 && ibv_close_device(ctx) == 0,
 	       "the end");
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -166,14 +166,12 @@ static void small_srq_row(void)
 
 int main(void)
 {
-	time_limit(100);
-	sandbox_enter();
+	sandbox_begin(100);
 	node_open(&n, NULL);
 	wc_row();
 	nested_row();
 	srq_ex_rows();
 	small_srq_row();
 	node_close(&n);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -564,9 +564,7 @@ static void monotonic_row(void)
 
 int main(int argc, char **argv)
 {
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
+	sides_begin(argc, argv, 200);
 	side_open(&a, NULL);
 	find_files(PORT "counters");
 	find_files(PORT "hw_counters");
@@ -584,6 +582,5 @@ int main(int argc, char **argv)
 	killed_row();
 	monotonic_row();
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -490,6 +490,5 @@ int main(int argc, char **argv)
 		program_row(&programs[i]);
 	text_row("leave_pd_and_close", 1, 1);
 	text_row("leave_mr", 8, 7);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -488,6 +488,5 @@ int main(int argc, char **argv)
 	try_all(&device);
 	side_stop(&ends[REQUESTER]);
 	side_stop(&ends[RESPONDER]);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

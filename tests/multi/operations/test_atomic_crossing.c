@@ -55,9 +55,7 @@ int main(int argc, char **argv)
 	uint64_t sum = 0;
 
 	side_work = add_all;
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
+	sides_begin(argc, argv, 200);
 	side_start(&owner);
 	pair_create(&owner, 0, &owner, 1, &spec);
 	pair_connect(&owner, 0, NULL, &owner, 1, NULL);
@@ -84,6 +82,5 @@ int main(int argc, char **argv)
 	for (int i = 0; i < OTHERS; i++)
 		side_stop(&other[i]);
 	side_stop(&owner);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -202,9 +202,7 @@ static void open_queues(void)
 
 int main(int argc, char **argv)
 {
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
+	sides_begin(argc, argv, 200);
 	side_start(&b);
 	side_open(&a, NULL);
 	open_queues();
@@ -215,6 +213,5 @@ int main(int argc, char **argv)
 		pair_destroy(&a, qp, &b, qp);
 	side_stop(&b);
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

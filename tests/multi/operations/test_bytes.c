@@ -340,14 +340,11 @@ static void all_rows(const char *name)
 
 int main(int argc, char **argv)
 {
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
+	sides_begin(argc, argv, 200);
 	three_ways(&a, &b, all_rows);
 	side_open(&a, NULL);
 	b = a;
 	all_rows("one queue pair");
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

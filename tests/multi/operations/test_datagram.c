@@ -589,6 +589,5 @@ int main(int argc, char **argv)
 	sandbox_enter();
 	setenv("ANYVERBS_DEVICES", "any0,ib0:link=infiniband,any1:gid_rows=mlx5", 1);
 	run();
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

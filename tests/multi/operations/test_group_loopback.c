@@ -134,8 +134,7 @@ int main(void)
 	struct ibv_ah_attr ah = {
 		.is_global = 1, .port_num = 1, .grh = {.dgid = group, .hop_limit = 1}};
 
-	time_limit(100);
-	sandbox_enter();
+	sandbox_begin(100);
 	node_open(&n, NULL);
 	to_group = ibv_create_ah(n.pd, &ah);
 	NEED(to_group);
@@ -148,6 +147,5 @@ int main(void)
 		       "the end of %d", who);
 	EXPECT(ibv_destroy_ah(to_group) == 0, "ibv_destroy_ah");
 	node_close(&n);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -385,9 +385,7 @@ static void between(const char *name, struct side *responder, int qp)
 
 int main(int argc, char **argv)
 {
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
+	sides_begin(argc, argv, 200);
 	side_open(&a, NULL);
 	side_start(&b);
 	between("two processes", &b, 0);
@@ -398,6 +396,5 @@ int main(int argc, char **argv)
 	between("one context", &a, 1);
 	between("one queue pair", &a, 0);
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

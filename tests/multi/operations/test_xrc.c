@@ -552,8 +552,7 @@ int main(int argc, char **argv)
 
 	if (sock >= 0)
 		receiver_main(sock);
-	time_limit(200);
-	sandbox_enter();
+	sandbox_begin(200);
 	spawn_self(&other, ROLE);
 	open_end();
 	create_qp(IBV_QPT_XRC_SEND);
@@ -571,6 +570,5 @@ int main(int argc, char **argv)
 		       ibv_destroy_cq(me.cq) == 0 && ibv_close_xrcd(me.xrcd) == 0 &&
 		       ibv_dealloc_pd(me.pd) == 0 && ibv_close_device(me.ctx) == 0,
 	       "something could not be destroyed");
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -281,9 +281,7 @@ static void open_queue(void)
 
 int main(int argc, char **argv)
 {
-	side_agent_main(argc, argv);
-	time_limit(120);
-	sandbox_enter();
+	sides_begin(argc, argv, 120);
 	cancel_without_device();
 	side_start(&b);
 	side_open(&a, NULL);
@@ -299,6 +297,5 @@ int main(int argc, char **argv)
 	pair_destroy(&a, OTHER, &b, OTHER);
 	side_stop(&b);
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

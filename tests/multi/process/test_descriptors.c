@@ -320,9 +320,7 @@ static const struct test_row rows[] = {
 
 int main(int argc, char **argv)
 {
-	side_agent_main(argc, argv);
-	time_limit(280);
-	sandbox_enter();
+	sides_begin(argc, argv, 280);
 	make_mine();
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
 		in_child(&rows[i]);

@@ -154,8 +154,7 @@ int main(int argc, char **argv)
 	seconds = setting("HAMMER_SECONDS", SECONDS, 1, RUN_LIMIT);
 	plan.processes = setting("HAMMER_PROCESSES", PROCESSES, 1, HAMMER_PROCESSES_MAX);
 	plan.threads = setting("HAMMER_THREADS", THREADS, 2, HAMMER_THREADS_MAX);
-	time_limit(seconds + SLACK);
-	sandbox_enter();
+	sandbox_begin(seconds + SLACK);
 	plan.table_fd = shared_table();
 	row("%u processes of %u threads for %u s", plan.processes, plan.threads, seconds);
 	start_processes(plan);
@@ -168,6 +167,5 @@ int main(int argc, char **argv)
 	for (uint32_t i = 0; i < plan.processes; i++)
 		spawn_wait(&process[i]);
 	printf("%lu messages\n", received);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

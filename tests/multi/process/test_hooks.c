@@ -211,6 +211,5 @@ int main(int argc, char **argv)
 	probe_close(&b, &a, 0);
 	side_stop(&b);
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

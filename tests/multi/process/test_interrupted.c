@@ -77,6 +77,5 @@ int main(void)
 		program();
 	else
 		printf("left out: no filters here\n");
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -217,6 +217,5 @@ int main(void)
 	program_row("in a child that another thread has forked, before a device is opened",
 		    forked_by_a_thread_before, "txx");
 	program_row("in a forked child, and in its parent", in_a_forked_child, "txx");
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -533,8 +533,7 @@ int main(void)
 		return 77;
 	}
 	close(fd);
-	time_limit(120);
-	sandbox_enter();
+	sandbox_begin(120);
 	each_way();
 	as_a_descriptor();
 	addresses_that_are_no_memory();
@@ -543,6 +542,5 @@ int main(void)
 	the_same_number_by_verbs();
 	a_long_dump();
 	others();
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

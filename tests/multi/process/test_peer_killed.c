@@ -147,12 +147,9 @@ static void run(void)
 int main(int argc, char **argv)
 {
 	side_work = work;
-	side_agent_main(argc, argv);
-	time_limit(400);
-	sandbox_enter();
+	sides_begin(argc, argv, 400);
 	side_open(&a, NULL);
 	run();
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -86,6 +86,5 @@ int main(int argc, char **argv)
 	sides_open(&here, &there);
 	the_dead_takes_no_more();
 	side_stop(&here);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -427,9 +427,7 @@ static void in_child(const struct test_row *r)
 
 int main(int argc, char **argv)
 {
-	side_agent_main(argc, argv);
-	time_limit(280);
-	sandbox_enter();
+	sides_begin(argc, argv, 280);
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
 		in_child(&rows[i]);
 	return summary();

@@ -265,13 +265,11 @@ static void run(size_t i, bool show)
 
 int main(int argc, char **argv)
 {
-	time_limit(100);
-	sandbox_enter();
+	sandbox_begin(100);
 	stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 	NEED(stack != MAP_FAILED);
 	for (size_t i = 0; i < COUNT_OF(steps); i++)
 		run(i, argc > 1 && strcmp(argv[1], "show") == 0);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

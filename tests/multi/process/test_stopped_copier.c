@@ -635,6 +635,5 @@ int main(int argc, char **argv)
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
 		in_process(&rows[i]);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

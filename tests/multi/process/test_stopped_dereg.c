@@ -169,9 +169,7 @@ static void rereg_row(void)
 int main(int argc, char **argv)
 {
 	side_work = access_on_and_on;
-	side_agent_main(argc, argv);
-	time_limit(280);
-	sandbox_enter();
+	sides_begin(argc, argv, 280);
 	side_open(&owner, NULL);
 	side_start(&peer);
 	probe_open(&peer, &owner, 0);
@@ -187,6 +185,5 @@ int main(int argc, char **argv)
 	probe_close(&peer, &owner, 0);
 	side_stop(&peer);
 	side_stop(&owner);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

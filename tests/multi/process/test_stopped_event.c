@@ -162,14 +162,11 @@ static void run(void)
 int main(int argc, char **argv)
 {
 	side_work = send_for_ever;
-	side_agent_main(argc, argv);
-	time_limit(400);
-	sandbox_enter();
+	sides_begin(argc, argv, 400);
 	side_open(&a, NULL);
 	side_start(&b);
 	side_start(&c);
 	run();
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -394,9 +394,7 @@ static const struct {
 int main(int argc, char **argv)
 {
 	side_work = work;
-	side_agent_main(argc, argv);
-	time_limit(400);
-	sandbox_enter();
+	sides_begin(argc, argv, 400);
 	side_open(&a, NULL);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		row("%s", rows[i].name);
@@ -406,6 +404,5 @@ int main(int argc, char **argv)
 		rows[i].run();
 	}
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -122,6 +122,5 @@ int main(void)
 	trap_row("fallocate() of pages that move", SYS_fallocate, false, -EACCES);
 	trap_row("ppoll() of a thread of ours", SYS_ppoll, true, 0);
 	clear_up();
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -115,8 +115,7 @@ int main(void)
 	} rows[] = {{"0", 0, false}, {"json", 0, true}, {"json,fail", 86, true}};
 	static char text[8192];
 
-	time_limit(100);
-	sandbox_enter();
+	sandbox_begin(100);
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		int status;
 		const char *after, *said;
@@ -130,6 +129,5 @@ int main(void)
 		EXPECT(after && (said != NULL) == rows[i].report && (!said || said > after), "%s",
 		       text);
 	}
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

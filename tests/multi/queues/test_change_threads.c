@@ -138,9 +138,7 @@ static void resize_row(void)
 
 int main(int argc, char **argv)
 {
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
+	sides_begin(argc, argv, 200);
 	side_open(&a, NULL);
 	open_queue();
 
@@ -154,6 +152,5 @@ int main(int argc, char **argv)
 
 	EXPECT(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(cq) == 0, "destroy");
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -554,8 +554,7 @@ static void state_rows(int service, int from)
 
 int main(void)
 {
-	time_limit(200);
-	sandbox_enter();
+	sandbox_begin(200);
 	open_all();
 	for (int s = 0; s < QP_TABLE_SERVICES; s++)
 		for (int from = 0; from < QP_TABLE_STATES; from++)
@@ -567,6 +566,5 @@ int main(void)
 		number_row(s);
 	type_rows();
 	close_all();
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

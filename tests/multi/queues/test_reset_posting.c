@@ -183,9 +183,7 @@ static void reset_within_a_list(void)
 
 int main(int argc, char **argv)
 {
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
+	sides_begin(argc, argv, 200);
 	side_open(&a, NULL);
 	open_queue();
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -200,6 +198,5 @@ int main(int argc, char **argv)
 	reset_within_a_list();
 	EXPECT(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(cq) == 0, "destroy");
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -206,8 +206,7 @@ int main(void)
 {
 	struct side a = {0};
 
-	time_limit(200);
-	sandbox_enter();
+	sandbox_begin(200);
 	side_open(&a, NULL);
 	n = a.node;
 	open_queue();
@@ -217,6 +216,5 @@ int main(void)
 	}
 	EXPECT(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(cq) == 0, "destroy");
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -216,9 +216,7 @@ static void full_cq(const struct service *s)
 
 int main(int argc, char **argv)
 {
-	side_agent_main(argc, argv);
-	time_limit(100);
-	sandbox_enter();
+	sides_begin(argc, argv, 100);
 	side_open(&a, NULL);
 	fcntl(a.node->ctx->async_fd, F_SETFL, O_NONBLOCK);
 	for (size_t s = 0; s < COUNT_OF(services); s++) {
@@ -230,6 +228,5 @@ int main(int argc, char **argv)
 		full_cq(&services[s]);
 	}
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -293,9 +293,7 @@ int main(int argc, char **argv)
 	uint64_t seed = (uint64_t)now_ns();
 
 	side_work = work;
-	side_agent_main(argc, argv);
-	time_limit(230);
-	sandbox_enter();
+	sides_begin(argc, argv, 230);
 	side_open(&a, NULL);
 	side_start(&b);
 	for (size_t i = 0; i < COUNT_OF(ways); i++)
@@ -304,6 +302,5 @@ int main(int argc, char **argv)
 	stress_row(seed + 1, 7, true);
 	side_stop(&b);
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

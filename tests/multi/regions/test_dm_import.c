@@ -192,8 +192,7 @@ int main(int argc, char **argv)
 
 	if (sock >= 0)
 		import_and_wait(sock);
-	time_limit(120);
-	sandbox_enter();
+	sandbox_begin(120);
 	owner = node_open_device();
 	domain = ibv_alloc_pd(owner);
 	if (!domain)
@@ -204,6 +203,5 @@ int main(int argc, char **argv)
 	closed_row();
 	killed_row();
 	EXPECT(ibv_dealloc_pd(domain) == 0 && ibv_close_device(owner) == 0, "closing");
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

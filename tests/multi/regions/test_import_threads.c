@@ -125,12 +125,10 @@ static void close_all(void)
 
 int main(void)
 {
-	time_limit(200);
-	sandbox_enter();
+	sandbox_begin(200);
 	open_all();
 	for (size_t i = 0; i < COUNT_OF(kinds); i++)
 		race(&kinds[i]);
 	close_all();
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -502,6 +502,5 @@ int main(int argc, char **argv)
 	side_stop(&b);
 	EXPECT(ibv_dereg_mr(null) == 0, "ibv_dereg_mr");
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

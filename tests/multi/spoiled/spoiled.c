@@ -71,6 +71,5 @@ int main(int argc, char **argv)
 	       WTERMSIG(status), strsignal(WTERMSIG(status)));
 	EXPECT(WEXITSTATUS(status) == 0, "exit status %d", WEXITSTATUS(status));
 	if (failures() == 0)
-		sandbox_leave();
-	return summary();
+		return sandbox_end();
 }

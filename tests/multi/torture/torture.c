@@ -124,6 +124,5 @@ int main(int argc, char **argv)
 	steps(seconds);
 	bystander_end();
 	close_all();
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

@@ -191,9 +191,7 @@ int main(int argc, char **argv)
 	if (getenv(BARRIER))
 		refuse_memory_of_others();
 	side_work = run;
-	side_agent_main(argc, argv);
-	time_limit(200);
-	sandbox_enter();
+	sides_begin(argc, argv, 200);
 	setenv(BARRIER, "1", 1);
 	side_start(&a);
 	side_start(&b);
@@ -204,6 +202,5 @@ int main(int argc, char **argv)
 	refused_row();
 	side_stop(&b);
 	side_stop(&a);
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }

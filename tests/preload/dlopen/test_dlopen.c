@@ -205,8 +205,7 @@ static const struct {
 
 int main(void)
 {
-	time_limit(60);
-	sandbox_enter();
+	sandbox_begin(60);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		if (!rows[i].sanitizers_jump)
 			continue;
@@ -214,6 +213,5 @@ int main(void)
 		rows[i].run();
 	}
 	EXPECT(WAIT_UNTIL(sandbox_entries() == 0, SOON), "a thread of ours stays");
-	sandbox_leave();
-	return summary();
+	return sandbox_end();
 }
