@@ -438,11 +438,8 @@ static void post_word(struct node *of, uint64_t i)
 
 static void send_word(struct node *of, uint64_t i)
 {
-	struct node_send send = {
-		.opcode = IBV_WR_SEND,
-		.flags = IBV_SEND_SIGNALED,
-		.num_sge = 1,
-		.sge = {{of->info.base[KEY_FULL] + AT, sizeof(i), of->info.key[KEY_FULL]}}};
+	struct node_send send = side_message(
+		(struct ibv_sge){of->info.base[KEY_FULL] + AT, sizeof(i), of->info.key[KEY_FULL]});
 	struct ibv_wc wc;
 
 	memcpy(of->arena + AT, &i, sizeof(i));
@@ -534,10 +531,7 @@ static void exchange_row(void)
 
 static void killed_row(void)
 {
-	struct node_send send = {.opcode = IBV_WR_SEND,
-				 .flags = IBV_SEND_SIGNALED,
-				 .num_sge = 1,
-				 .sge = {side_sge(&a, KEY_FULL, AT, BYTES)}};
+	struct node_send send = side_message(side_sge(&a, KEY_FULL, AT, BYTES));
 	struct node_qp_spec spec = spec_default();
 	struct node_link patient = link_default();
 	struct ibv_wc wc;

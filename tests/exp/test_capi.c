@@ -175,10 +175,7 @@ static void expect_received(struct side *s)
 static void send_by_peer(void)
 {
 	struct node_recv recv = {.num_sge = 1, .sge = {element()}};
-	struct node_send send = {.opcode = IBV_WR_SEND,
-				 .flags = IBV_SEND_SIGNALED,
-				 .num_sge = 1,
-				 .sge = {side_sge(&b, KEY_FULL, PROBE_AT, LENGTH)}};
+	struct node_send send = side_message(side_sge(&b, KEY_FULL, PROBE_AT, LENGTH));
 
 	EXPECT(side_post_recv(&a, 0, &recv, 1).ret == 0, "ibv_post_recv");
 	side_fill(&b, PROBE_AT, LENGTH, SEED + 1, 0);
@@ -189,12 +186,7 @@ static void send_by_peer(void)
 
 static void from_memory(enum ibv_wr_opcode op)
 {
-	struct node_send send = {.opcode = op,
-				 .flags = IBV_SEND_SIGNALED,
-				 .remote_addr = b.info.base[KEY_FULL] + PROBE_AT,
-				 .rkey = b.info.key[KEY_FULL],
-				 .num_sge = 1,
-				 .sge = {element()}};
+	struct node_send send = side_rdma_to(op, element(), &b, PROBE_AT);
 
 	EXPECT(probe_request(&a, &b, 0, &send) == IBV_WC_SUCCESS, "%s", probe_name(op));
 }

@@ -555,10 +555,7 @@ static void qp_rows(void)
 static void waiting_row(int qp, uint32_t bytes)
 {
 	struct av_atomic atomic = {.op = AV_ATOMIC_ADD, .bytes = bytes, .value = {{5}}};
-	struct node_send message = {.opcode = IBV_WR_SEND,
-				    .flags = IBV_SEND_SIGNALED,
-				    .num_sge = 1,
-				    .sge = {at(ROOM_AT, 8)}};
+	struct node_send message = side_message(at(ROOM_AT, 8));
 	struct node_link patient = link_default();
 	struct ibv_sge sge = at(RESULT_AT, bytes);
 	struct ibv_exp_send_wr wr, *bad;

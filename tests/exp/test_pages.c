@@ -131,12 +131,8 @@ static const size_t size = BYTES, length = BYTES;
 /* Let what has been posted before complete: a WRITE of 8 bytes by @key. Return: its status */
 static enum ibv_wc_status write_by(uint32_t key)
 {
-	struct node_send s = {.opcode = IBV_WR_RDMA_WRITE,
-			      .flags = IBV_SEND_SIGNALED,
-			      .remote_addr = (uintptr_t)buf,
-			      .rkey = key,
-			      .num_sge = 1,
-			      .sge = {side_sge(&a, KEY_FULL, 0, 8)}};
+	struct node_send s =
+		side_rdma(IBV_WR_RDMA_WRITE, side_sge(&a, KEY_FULL, 0, 8), (uintptr_t)buf, key);
 	struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
 
 	if (node_post_send(n, QP_SELF, &s, 1).ret || node_poll(n, 0, 1, PROBE_PATIENCE, &wc) != 1)

@@ -233,10 +233,7 @@ static void local_row(void)
 			      .sge = {{.addr = (uintptr_t)n->arena + BLOCK_AT,
 				       .length = BLOCK,
 				       .lkey = made[KIND_PLAIN]->lkey}}};
-	struct node_send s = {.opcode = IBV_WR_SEND,
-			      .flags = IBV_SEND_SIGNALED,
-			      .num_sge = 1,
-			      .sge = {side_sge(&b, KEY_FULL, BLOCK_AT, BLOCK)}};
+	struct node_send s = side_message(side_sge(&b, KEY_FULL, BLOCK_AT, BLOCK));
 	struct ibv_wc wc;
 
 	row("SEND to it");

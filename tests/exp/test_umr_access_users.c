@@ -81,10 +81,7 @@ static void shared_queue_rows(void)
 	for (size_t i = 0; i < COUNT_OF(sizes); i++) {
 		struct ibv_sge sge = {key.base, sizes[i], key.mr->lkey};
 		struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
-		struct node_send send = {.opcode = IBV_WR_SEND,
-					 .flags = IBV_SEND_SIGNALED,
-					 .num_sge = 1,
-					 .sge = {side_sge(&b, KEY_FULL, AT, sizes[i])}};
+		struct node_send send = side_message(side_sge(&b, KEY_FULL, AT, sizes[i]));
 		struct ibv_wc wc;
 
 		row("a message of %u bytes to a shared receive queue", sizes[i]);

@@ -49,14 +49,10 @@ static uint64_t look_at(const uint8_t *bytes)
 /* @arg: kind, key, address, number of requests. Ends with the first that fails. */
 static uint64_t job(struct node *me, const struct side_job *j)
 {
-	struct node_send request = {
-		.opcode = j->arg[0] == JOB_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
-		.flags = IBV_SEND_SIGNALED,
-		.remote_addr = j->arg[2],
-		.rkey = (uint32_t)j->arg[1],
-		.num_sge = 1,
-		.sge = {{(uintptr_t)me->arena + AT, BYTES, me->info.key[KEY_FULL]}},
-	};
+	struct node_send request = side_rdma(
+		j->arg[0] == JOB_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+		(struct ibv_sge){(uintptr_t)me->arena + AT, BYTES, me->info.key[KEY_FULL]},
+		j->arg[2], (uint32_t)j->arg[1]);
 	struct node_recv receive = {.num_sge = 0};
 	uint64_t found = 0;
 
@@ -261,14 +257,9 @@ static void open_crowd_key(struct worker *w, int end)
 static void *copy_key(void *arg)
 {
 	struct worker *w = arg;
-	struct node_send send = {
-		.opcode = IBV_WR_RDMA_WRITE,
-		.flags = IBV_SEND_SIGNALED,
-		.remote_addr = BASE,
-		.rkey = w->key[1]->rkey,
-		.num_sge = 1,
-		.sge = {{BASE, CROWD_MRS * CROWD_EACH, w->key[0]->lkey}},
-	};
+	struct node_send send = side_rdma(
+		IBV_WR_RDMA_WRITE, (struct ibv_sge){BASE, CROWD_MRS * CROWD_EACH, w->key[0]->lkey},
+		BASE, w->key[1]->rkey);
 	struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
 
 	for (int i = 0; i < 300; i++) {
@@ -341,14 +332,8 @@ static void *toggle(void *arg)
 /* From the key to the key of other memory, here. */
 static void copy_here(const struct ibv_mr *from, const struct ibv_mr *to)
 {
-	struct node_send send = {
-		.opcode = IBV_WR_RDMA_WRITE,
-		.flags = IBV_SEND_SIGNALED,
-		.remote_addr = BASE,
-		.rkey = to->rkey,
-		.num_sge = 1,
-		.sge = {{BASE, BYTES, from->lkey}},
-	};
+	struct node_send send = side_rdma(
+		IBV_WR_RDMA_WRITE, (struct ibv_sge){BASE, BYTES, from->lkey}, BASE, to->rkey);
 	struct ibv_wc wc;
 
 	for (int i = 0; i < 300; i++) {

@@ -19,10 +19,7 @@ static void expect_receive(uint64_t addr, uint32_t lkey, uint32_t count, bool go
 {
 	struct node_recv recv = {.num_sge = 1,
 				 .sge = {{.addr = addr, .length = count, .lkey = lkey}}};
-	struct node_send send = {.opcode = IBV_WR_SEND,
-				 .flags = IBV_SEND_SIGNALED,
-				 .num_sge = 1,
-				 .sge = {side_sge(&b, KEY_FULL, AT, count)}};
+	struct node_send send = side_message(side_sge(&b, KEY_FULL, AT, count));
 	struct ibv_wc wc;
 
 	EXPECT(node_post_recv(n, 0, &recv, 1).ret == 0, "ibv_post_recv");

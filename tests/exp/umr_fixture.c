@@ -338,14 +338,8 @@ enum ibv_wc_status received(struct side *s, uint32_t bytes)
 
 void expect_there(uint32_t at, const uint8_t *bytes, uint32_t count)
 {
-	struct node_send request = {
-		.opcode = IBV_WR_RDMA_READ,
-		.flags = IBV_SEND_SIGNALED,
-		.remote_addr = b.info.base[KEY_FULL] + at,
-		.rkey = b.info.key[KEY_FULL],
-		.num_sge = 1,
-		.sge = {side_sge(&a, KEY_FULL, HERE, count)},
-	};
+	struct node_send request =
+		side_rdma_to(IBV_WR_RDMA_READ, side_sge(&a, KEY_FULL, HERE, count), &b, at);
 
 	EXPECT(probe_request(&a, &b, 0, &request) == IBV_WC_SUCCESS, "fetching");
 	for (uint32_t i = 0; i < count; i++)

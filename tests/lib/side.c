@@ -589,6 +589,27 @@ struct ibv_sge side_sge(const struct side *s, enum key key, uint64_t offset, uin
 		.addr = s->info.base[key] + offset, .length = bytes, .lkey = s->info.key[key]};
 }
 
+struct node_send side_rdma(enum ibv_wr_opcode op, struct ibv_sge sge, uint64_t addr, uint32_t rkey)
+{
+	return (struct node_send){.opcode = op,
+				  .flags = IBV_SEND_SIGNALED,
+				  .num_sge = 1,
+				  .sge = {sge},
+				  .remote_addr = addr,
+				  .rkey = rkey};
+}
+
+struct node_send side_rdma_to(enum ibv_wr_opcode op, struct ibv_sge sge, const struct side *to,
+			      uint64_t offset)
+{
+	return side_rdma(op, sge, to->info.base[KEY_FULL] + offset, to->info.key[KEY_FULL]);
+}
+
+struct node_send side_message(struct ibv_sge sge)
+{
+	return side_rdma(IBV_WR_SEND, sge, 0, 0);
+}
+
 void side_recv_one(struct side *s, int qp, uint64_t wr_id, uint64_t offset, uint32_t bytes)
 {
 	struct node_recv r = {

@@ -103,6 +103,13 @@ int64_t side_check_areas(struct side *s, const struct area *areas, int count, ui
 
 /* Scatter/gather elements of single requests. */
 struct ibv_sge side_sge(const struct side *s, enum key key, uint64_t offset, uint32_t bytes);
+
+/* A signalled request of one element: a SEND; one to @addr; one to an offset in @to's arena. */
+struct node_send side_message(struct ibv_sge sge);
+struct node_send side_rdma(enum ibv_wr_opcode op, struct ibv_sge sge, uint64_t addr, uint32_t rkey);
+struct node_send side_rdma_to(enum ibv_wr_opcode op, struct ibv_sge sge, const struct side *to,
+			      uint64_t offset);
+
 void side_recv_one(struct side *s, int qp, uint64_t wr_id, uint64_t offset, uint32_t bytes);
 
 /*

@@ -17,15 +17,11 @@ enum { JOB_WHERE, JOB_KEY, JOB_OPCODE, JOB_BYTES };
 
 uint64_t access_on_and_on(struct node *n, const struct side_job *job)
 {
-	struct node_send s = {
-		.opcode = (enum ibv_wr_opcode)job->arg[JOB_OPCODE],
-		.flags = IBV_SEND_SIGNALED,
-		.remote_addr = job->arg[JOB_WHERE],
-		.rkey = (uint32_t)job->arg[JOB_KEY],
-		.num_sge = 1,
-		.sge = {{(uintptr_t)n->arena + PROBE_AT, (uint32_t)job->arg[JOB_BYTES],
-			 n->mr[KEY_FULL]->lkey}},
-	};
+	struct node_send s =
+		side_rdma((enum ibv_wr_opcode)job->arg[JOB_OPCODE],
+			  (struct ibv_sge){(uintptr_t)n->arena + PROBE_AT,
+					   (uint32_t)job->arg[JOB_BYTES], n->mr[KEY_FULL]->lkey},
+			  job->arg[JOB_WHERE], (uint32_t)job->arg[JOB_KEY]);
 	struct ibv_wc wc;
 
 	memset(n->arena + PROBE_AT, STOPPED_BYTE, STOPPED_BYTES);

@@ -119,10 +119,7 @@ static void post_shared(int count)
 /* One message from the peer. */
 static void message(enum ibv_wc_status want)
 {
-	struct node_send s = {.opcode = IBV_WR_SEND,
-			      .flags = IBV_SEND_SIGNALED,
-			      .num_sge = 1,
-			      .sge = {side_sge(&b, KEY_FULL, 0, 16)}};
+	struct node_send s = side_message(side_sge(&b, KEY_FULL, 0, 16));
 	struct ibv_wc wc;
 
 	EXPECT(side_post_send(&b, 0, &s, 1).ret == 0, "ibv_post_send");

@@ -50,12 +50,9 @@ static void *use_ring(void *arg)
 
 static void *use_rdma(void *arg)
 {
-	struct node_send read = {.opcode = IBV_WR_RDMA_READ,
-				 .flags = IBV_SEND_SIGNALED,
-				 .remote_addr = partner.info.base[KEY_FULL] + SOURCE_AT,
-				 .rkey = partner.info.key[KEY_FULL],
-				 .num_sge = 1,
-				 .sge = {side_sge(&here, KEY_FULL, LANDING_AT, BYTES)}};
+	struct node_send read =
+		side_rdma_to(IBV_WR_RDMA_READ, side_sge(&here, KEY_FULL, LANDING_AT, BYTES),
+			     &partner, SOURCE_AT);
 	uint8_t *at = here.node->arena + LANDING_AT;
 	struct ibv_wc wc;
 

@@ -640,14 +640,8 @@ static void many_elements_row(void)
 /* The region is where the bytes come from (WRITE) or go to (READ). */
 static void expect_local(enum ibv_wr_opcode op, const struct ibv_mr *mr, int want)
 {
-	struct node_send request = {
-		.opcode = op,
-		.flags = IBV_SEND_SIGNALED,
-		.remote_addr = b.info.base[KEY_FULL] + PROBE_AT,
-		.rkey = b.info.key[KEY_FULL],
-		.num_sge = 1,
-		.sge = {{(uintptr_t)space, BYTES, mr->lkey}},
-	};
+	struct node_send request =
+		side_rdma_to(op, (struct ibv_sge){(uintptr_t)space, BYTES, mr->lkey}, &b, PROBE_AT);
 	struct numbers before = read_all(), now;
 	enum ibv_wc_status status = probe_request(&a, &b, 0, &request);
 

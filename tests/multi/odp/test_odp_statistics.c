@@ -314,14 +314,8 @@ static void gone_row(void)
 	uint8_t *p = map_pages(BYTES);
 	struct ibv_mr *mr = region(p, BYTES);
 	uint32_t key = mr->rkey;
-	struct node_send local = {
-		.opcode = IBV_WR_RDMA_WRITE,
-		.flags = IBV_SEND_SIGNALED,
-		.remote_addr = b.info.base[KEY_FULL],
-		.rkey = b.info.key[KEY_FULL],
-		.num_sge = 1,
-		.sge = {{(uintptr_t)p, BYTES, key}},
-	};
+	struct node_send local =
+		side_rdma_to(IBV_WR_RDMA_WRITE, (struct ibv_sge){(uintptr_t)p, BYTES, key}, &b, 0);
 	enum ibv_wc_status status;
 
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");

@@ -119,14 +119,11 @@ static uint64_t too_many(struct node *me)
 /* The word as an atomic operation sees it. */
 static uint64_t fetch(struct node *me, const struct side_job *job)
 {
-	struct node_send s = {.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
-			      .flags = IBV_SEND_SIGNALED,
-			      .remote_addr = job->arg[2],
-			      .rkey = (uint32_t)job->arg[1],
-			      .num_sge = 1,
-			      .sge = {{.addr = (uintptr_t)me->arena,
-				       .length = 8,
-				       .lkey = me->info.key[KEY_FULL]}}};
+	struct node_send s = side_rdma(IBV_WR_ATOMIC_FETCH_AND_ADD,
+				       (struct ibv_sge){.addr = (uintptr_t)me->arena,
+							.length = 8,
+							.lkey = me->info.key[KEY_FULL]},
+				       job->arg[2], (uint32_t)job->arg[1]);
 	struct ibv_wc wc;
 
 	if (node_post_send(me, QP_EX, &s, 1).ret || node_poll(me, 0, 1, PROBE_PATIENCE, &wc) != 1 ||
@@ -313,12 +310,8 @@ static void source_table(void)
 
 static void local_first_row(void)
 {
-	struct node_send s = {.opcode = WR_ATOMIC_WRITE,
-			      .remote_addr = a.info.base[KEY_FULL] + WORD_AT,
-			      .rkey = a.info.key[KEY_WRONG],
-			      .flags = IBV_SEND_SIGNALED,
-			      .num_sge = 1,
-			      .sge = {side_sge(&b, KEY_DEAD, PROBE_AT, 8)}};
+	struct node_send s = side_rdma(WR_ATOMIC_WRITE, side_sge(&b, KEY_DEAD, PROBE_AT, 8),
+				       a.info.base[KEY_FULL] + WORD_AT, a.info.key[KEY_WRONG]);
 
 	row("bad lkey and bad rkey: the requester's fault");
 	EXPECT(probe_request(&b, &a, 0, &s) == IBV_WC_LOC_PROT_ERR, "status");

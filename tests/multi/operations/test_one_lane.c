@@ -343,14 +343,8 @@ static void overlap_row(size_t i, enum ibv_wr_opcode op)
 {
 	uint64_t from = 0x100000, at = from + (uint64_t)overlaps[i].by;
 	uint64_t local = op == WRITE ? from : at, remote = op == WRITE ? at : from;
-	struct node_send s = {
-		.opcode = op,
-		.flags = IBV_SEND_SIGNALED,
-		.num_sge = 1,
-		.sge = {side_sge(&a, KEY_FULL, local, overlaps[i].bytes)},
-		.remote_addr = a.info.base[KEY_FULL] + remote,
-		.rkey = a.info.key[KEY_FULL],
-	};
+	struct node_send s =
+		side_rdma_to(op, side_sge(&a, KEY_FULL, local, overlaps[i].bytes), &a, remote);
 	struct ibv_wc wc[1];
 
 	row("[%s] %d: %u bytes to %ld behind them", mode, (int)op, overlaps[i].bytes,

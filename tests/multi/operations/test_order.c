@@ -377,14 +377,8 @@ static void write_rounds(const struct path *p, const struct ends *e, enum ibv_wr
 
 static void stop_receiver(uint64_t stop)
 {
-	struct node_send s = {
-		.opcode = IBV_WR_RDMA_WRITE,
-		.flags = IBV_SEND_SIGNALED,
-		.num_sge = 1,
-		.sge = {side_sge(&a, KEY_FULL, STOP_AT, 8)},
-		.remote_addr = b.info.base[KEY_FULL] + STOP_AT,
-		.rkey = b.info.key[KEY_FULL],
-	};
+	struct node_send s =
+		side_rdma_to(IBV_WR_RDMA_WRITE, side_sge(&a, KEY_FULL, STOP_AT, 8), &b, STOP_AT);
 	struct ibv_wc wc[1];
 
 	memcpy(a.node->arena + STOP_AT, &stop, 8);

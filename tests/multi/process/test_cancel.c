@@ -39,21 +39,10 @@ static _Atomic unsigned int turns;
 /* With an armed completion queue: an event is a write() by the thread that posts. */
 static void do_transfer(void)
 {
-	struct node_send s = {
-		.opcode = IBV_WR_SEND,
-		.flags = IBV_SEND_SIGNALED,
-		.num_sge = 1,
-		.sge = {side_sge(&a, KEY_FULL, 0, BYTES)},
-	};
+	struct node_send s = side_message(side_sge(&a, KEY_FULL, 0, BYTES));
 	struct node_recv r = {.num_sge = 1, .sge = {side_sge(&a, KEY_FULL, 1 << 20, BYTES)}};
-	struct node_send w = {
-		.opcode = IBV_WR_RDMA_WRITE,
-		.flags = IBV_SEND_SIGNALED,
-		.num_sge = 1,
-		.sge = {side_sge(&a, KEY_FULL, 0, BYTES)},
-		.remote_addr = b.info.base[KEY_FULL],
-		.rkey = b.info.key[KEY_FULL],
-	};
+	struct node_send w =
+		side_rdma_to(IBV_WR_RDMA_WRITE, side_sge(&a, KEY_FULL, 0, BYTES), &b, 0);
 	struct ibv_wc wc[3];
 
 	node_arm(a.node, CQ, 0);

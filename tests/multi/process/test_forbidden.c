@@ -211,10 +211,7 @@ static void open_pairs(void)
 /* Of a connected service, the message being at that place. */
 static void post_at(struct side *from, enum service s, uint32_t at, uint32_t bytes)
 {
-	struct node_send wr = {.opcode = IBV_WR_SEND,
-			       .flags = IBV_SEND_SIGNALED,
-			       .num_sge = 1,
-			       .sge = {side_sge(from, KEY_FULL, at, bytes)}};
+	struct node_send wr = side_message(side_sge(from, KEY_FULL, at, bytes));
 
 	side_fill(from, at, bytes, ++seed, 0);
 	EXPECT(side_post_send(from, (int)s, &wr, 1).ret == 0, "ibv_post_send");

@@ -547,12 +547,8 @@ static struct meeting *meeting;
 static void access_peer(struct side *from, int qp, int cq, const struct node_info *to,
 			uint64_t seed)
 {
-	struct node_send s = {.opcode = IBV_WR_RDMA_WRITE,
-			      .flags = IBV_SEND_SIGNALED,
-			      .num_sge = 1,
-			      .sge = {side_sge(from, KEY_FULL, TALK, BYTES)},
-			      .remote_addr = to->base[KEY_FULL] + COPY,
-			      .rkey = to->key[KEY_FULL]};
+	struct node_send s = side_rdma(IBV_WR_RDMA_WRITE, side_sge(from, KEY_FULL, TALK, BYTES),
+				       to->base[KEY_FULL] + COPY, to->key[KEY_FULL]);
 	struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
 
 	side_fill(from, TALK, BYTES, seed, 0);
@@ -571,10 +567,7 @@ static void access_peer(struct side *from, int qp, int cq, const struct node_inf
 static void talk(struct side *s, int qp, int send_cq, int recv_cq, uint64_t mine, uint64_t theirs,
 		 uint32_t bytes)
 {
-	struct node_send wr = {.opcode = IBV_WR_SEND,
-			       .flags = IBV_SEND_SIGNALED,
-			       .num_sge = 1,
-			       .sge = {side_sge(s, KEY_FULL, TALK, bytes)}};
+	struct node_send wr = side_message(side_sge(s, KEY_FULL, TALK, bytes));
 	struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
 
 	side_fill(s, TALK, bytes, mine, 0);

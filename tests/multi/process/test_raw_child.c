@@ -33,14 +33,8 @@ static uint64_t make_child(struct node *n, const struct side_job *job)
 
 static enum ibv_wc_status write_there(void)
 {
-	struct node_send s = {
-		.opcode = IBV_WR_RDMA_WRITE,
-		.flags = IBV_SEND_SIGNALED,
-		.remote_addr = there.info.base[KEY_FULL],
-		.rkey = there.info.key[KEY_FULL],
-		.num_sge = 1,
-		.sge = {side_sge(&here, KEY_FULL, PROBE_AT, 8)},
-	};
+	struct node_send s =
+		side_rdma_to(IBV_WR_RDMA_WRITE, side_sge(&here, KEY_FULL, PROBE_AT, 8), &there, 0);
 	struct ibv_wc wc;
 
 	NEED(side_post_send(&here, 0, &s, 1).ret == 0 &&

@@ -77,14 +77,10 @@ static uint64_t copy_and_stop(struct node *n, const struct side_job *job)
 {
 	struct ibv_mr *its = job->arg[JOB_BY_CALLS] ? own_buffer(n) : NULL;
 	uint8_t *at = its ? its->addr : n->arena + PROBE_AT, *there;
-	struct node_send s = {
-		.opcode = (enum ibv_wr_opcode)job->arg[JOB_OPCODE],
-		.flags = IBV_SEND_SIGNALED,
-		.remote_addr = job->arg[JOB_WHERE],
-		.rkey = (uint32_t)job->arg[JOB_KEY],
-		.num_sge = 1,
-		.sge = {{(uintptr_t)at, (uint32_t)BYTES, (its ? its : n->mr[KEY_FULL])->lkey}},
-	};
+	struct node_send s = side_rdma((enum ibv_wr_opcode)job->arg[JOB_OPCODE],
+				       (struct ibv_sge){(uintptr_t)at, (uint32_t)BYTES,
+							(its ? its : n->mr[KEY_FULL])->lkey},
+				       job->arg[JOB_WHERE], (uint32_t)job->arg[JOB_KEY]);
 	pthread_t watcher;
 	struct ibv_wc wc;
 	int stall;

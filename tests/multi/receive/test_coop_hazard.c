@@ -87,14 +87,8 @@ static void open_sender(void)
 /* So that this process has its memory mapped. */
 static void read_its_memory(void)
 {
-	struct node_send s = {
-		.opcode = IBV_WR_RDMA_READ,
-		.flags = IBV_SEND_SIGNALED,
-		.remote_addr = c.info.base[KEY_FULL] + FROM_AT,
-		.rkey = c.info.key[KEY_FULL],
-		.num_sge = 1,
-		.sge = {side_sge(&a, KEY_FULL, TO_AT, 8)},
-	};
+	struct node_send s =
+		side_rdma_to(IBV_WR_RDMA_READ, side_sge(&a, KEY_FULL, TO_AT, 8), &c, FROM_AT);
 	struct ibv_wc wc;
 
 	NEED(side_post_send(&a, 1, &s, 1).ret == 0 && side_poll(&a, 0, 1, PATIENCE, &wc) == 1 &&

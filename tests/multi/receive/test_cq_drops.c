@@ -117,10 +117,7 @@ static uint32_t post_all(uint64_t *next)
 
 static void send_to(uint64_t number, uint32_t bytes)
 {
-	struct node_send s = {.opcode = IBV_WR_SEND,
-			      .flags = IBV_SEND_SIGNALED,
-			      .num_sge = 1,
-			      .sge = {side_sge(&b, KEY_FULL, 0, bytes)}};
+	struct node_send s = side_message(side_sge(&b, KEY_FULL, 0, bytes));
 	struct ibv_wc wc;
 
 	side_poke(&b, 0, number);

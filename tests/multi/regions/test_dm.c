@@ -505,10 +505,7 @@ static void local_rows(void)
 static void receive_row(uint32_t bytes)
 {
 	struct node_recv r = {.num_sge = 1};
-	struct node_send s = {.opcode = IBV_WR_SEND,
-			      .flags = IBV_SEND_SIGNALED,
-			      .num_sge = 1,
-			      .sge = {side_sge(&b, KEY_FULL, PROBE_AT, bytes)}};
+	struct node_send s = side_message(side_sge(&b, KEY_FULL, PROBE_AT, bytes));
 	struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
 
 	row("receive of %u bytes into device memory", bytes);
@@ -527,10 +524,7 @@ static void receive_row(uint32_t bytes)
 static void receive_denied_row(void)
 {
 	struct node_recv r = {.num_sge = 1};
-	struct node_send s = {.opcode = IBV_WR_SEND,
-			      .flags = IBV_SEND_SIGNALED,
-			      .num_sge = 1,
-			      .sge = {side_sge(&b, KEY_FULL, PROBE_AT, 8)}};
+	struct node_send s = side_message(side_sge(&b, KEY_FULL, PROBE_AT, 8));
 	enum ibv_wc_status got;
 
 	row("receive into device memory without LOCAL_WRITE");

@@ -192,10 +192,7 @@ static void read_row(const struct layout *l)
 static void receive_row(const struct layout *l)
 {
 	struct node_recv r = {.wr_id = 3};
-	struct node_send s = {.opcode = IBV_WR_SEND,
-			      .flags = IBV_SEND_SIGNALED,
-			      .num_sge = 1,
-			      .sge = {side_sge(&b, KEY_FULL, THEIRS_AT, list_bytes(l))}};
+	struct node_send s = side_message(side_sge(&b, KEY_FULL, THEIRS_AT, list_bytes(l)));
 
 	row("[%s] SEND into a receive of a list '%s' of %u bytes each", mode, l->shape, l->bytes);
 	fill_pieces(1000);
@@ -252,17 +249,11 @@ static void atomic_row(enum ibv_wr_opcode op)
 /* A message too large for anything but the null region. */
 static void large_rows(void)
 {
-	struct node_send s = {.opcode = IBV_WR_RDMA_READ,
-			      .flags = IBV_SEND_SIGNALED,
-			      .remote_addr = b.info.base[KEY_FULL],
-			      .rkey = b.info.key[KEY_FULL],
-			      .num_sge = 1,
-			      .sge = {{.addr = 7, .length = NODE_ARENA, .lkey = null->lkey}}};
+	struct node_send s = side_rdma_to(
+		IBV_WR_RDMA_READ,
+		(struct ibv_sge){.addr = 7, .length = NODE_ARENA, .lkey = null->lkey}, &b, 0);
 	struct node_recv r = {.wr_id = 9, .num_sge = 1};
-	struct node_send big = {.opcode = IBV_WR_SEND,
-				.flags = IBV_SEND_SIGNALED,
-				.num_sge = 1,
-				.sge = {side_sge(&b, KEY_FULL, 0, NODE_ARENA)}};
+	struct node_send big = side_message(side_sge(&b, KEY_FULL, 0, NODE_ARENA));
 
 	row("[%s] READ of %lu bytes into the null region", mode, NODE_ARENA);
 	EXPECT(side_post_send(&a, 0, &s, 1).ret == 0, "ibv_post_send");
@@ -279,10 +270,7 @@ static void large_rows(void)
 /* A null region does not shorten a message: the rules of length are the same. */
 static void too_long_row(void)
 {
-	struct node_send s = {.opcode = IBV_WR_SEND,
-			      .flags = IBV_SEND_SIGNALED,
-			      .num_sge = 1,
-			      .sge = {side_sge(&b, KEY_FULL, THEIRS_AT, 65)}};
+	struct node_send s = side_message(side_sge(&b, KEY_FULL, THEIRS_AT, 65));
 	struct node_recv r = {
 		.wr_id = 9, .num_sge = 1, .sge = {{.length = 64, .lkey = null->lkey}}};
 	struct ibv_wc wc, sent;
@@ -322,12 +310,8 @@ static void remote_rows(void)
 
 static enum ibv_wc_status use(uint32_t lkey, enum ibv_wr_opcode op)
 {
-	struct node_send s = {.opcode = op,
-			      .flags = IBV_SEND_SIGNALED,
-			      .remote_addr = b.info.base[KEY_FULL] + THEIRS_AT,
-			      .rkey = b.info.key[KEY_FULL],
-			      .num_sge = 1,
-			      .sge = {{.length = 64, .lkey = lkey}}};
+	struct node_send s =
+		side_rdma_to(op, (struct ibv_sge){.length = 64, .lkey = lkey}, &b, THEIRS_AT);
 
 	return probe_request(&a, &b, 0, &s);
 }

@@ -10,10 +10,7 @@ static void receive_row(const char *name, const struct args *args, bool works)
 	struct state s = state_old();
 	struct ibv_mr *mr;
 	struct node_recv recv = {.wr_id = 7, .num_sge = 1};
-	struct node_send send = {.opcode = IBV_WR_SEND,
-				 .flags = IBV_SEND_SIGNALED,
-				 .num_sge = 1,
-				 .sge = {side_sge(&b, KEY_FULL, PROBE_AT, 4096)}};
+	struct node_send send = side_message(side_sge(&b, KEY_FULL, PROBE_AT, 4096));
 	struct node_posted posted;
 	struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR}, sent;
 

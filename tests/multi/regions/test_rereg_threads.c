@@ -69,10 +69,7 @@ static void expect_message(uint32_t bytes, uint64_t number)
 static void messages_from_other(uint32_t bytes)
 {
 	struct node_recv r = changing_receive(bytes);
-	struct node_send s = {.opcode = IBV_WR_SEND,
-			      .flags = IBV_SEND_SIGNALED,
-			      .num_sge = 1,
-			      .sge = {side_sge(&b, KEY_FULL, PROBE_AT, bytes)}};
+	struct node_send s = side_message(side_sge(&b, KEY_FULL, PROBE_AT, bytes));
 	enum ibv_wc_status got;
 
 	for (uint64_t i = 0; (i < 500 || changed[0] < 500) && failures() == 0; i++) {

@@ -168,12 +168,8 @@ static void expect_local(uint8_t *p, uint32_t lkey, bool good)
 	static const enum ibv_wr_opcode ops[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ};
 
 	for (size_t i = 0; i < COUNT_OF(ops); i++) {
-		struct node_send r = {.opcode = ops[i],
-				      .flags = IBV_SEND_SIGNALED,
-				      .remote_addr = b.info.base[KEY_FULL] + PROBE_AT,
-				      .rkey = b.info.key[KEY_FULL],
-				      .num_sge = 1,
-				      .sge = {{(uintptr_t)p, 64, lkey}}};
+		struct node_send r = side_rdma_to(ops[i], (struct ibv_sge){(uintptr_t)p, 64, lkey},
+						  &b, PROBE_AT);
 		enum ibv_wc_status got = probe_request(&a, &b, 0, &r);
 
 		EXPECT(got == (good ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR), "local use: '%s'",
@@ -325,11 +321,8 @@ static void receive_row(void)
 	uint8_t *p = map_private();
 	struct ibv_mr *mr = region(p, BYTES);
 	struct node_recv recv = {.num_sge = 1, .sge = {{(uintptr_t)p, 64, mr->lkey}}};
-	struct node_send send = {
-		.opcode = IBV_WR_SEND,
-		.flags = IBV_SEND_SIGNALED,
-		.num_sge = 1,
-		.sge = {{b.info.base[KEY_FULL] + PROBE_AT, 64, b.info.key[KEY_FULL]}}};
+	struct node_send send = side_message(
+		(struct ibv_sge){b.info.base[KEY_FULL] + PROBE_AT, 64, b.info.key[KEY_FULL]});
 	struct ibv_wc wc;
 
 	row("receive buffer that has gone");
@@ -358,12 +351,9 @@ static _Atomic(uint8_t *) last_of[THREADS];
 
 static enum ibv_wc_status one_write(int qp, uint8_t *p, const struct ibv_mr *mr)
 {
-	struct node_send send = {.opcode = IBV_WR_RDMA_WRITE,
-				 .flags = IBV_SEND_SIGNALED,
-				 .remote_addr = (uintptr_t)p + PAGE,
-				 .rkey = mr->rkey,
-				 .num_sge = 1,
-				 .sge = {{(uintptr_t)p, 64, mr->lkey}}};
+	struct node_send send =
+		side_rdma(IBV_WR_RDMA_WRITE, (struct ibv_sge){(uintptr_t)p, 64, mr->lkey},
+			  (uintptr_t)p + PAGE, mr->rkey);
 	struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
 
 	if (node_post_send(n, qp, &send, 1).ret || node_poll(n, qp, 1, PROBE_PATIENCE, &wc) != 1)

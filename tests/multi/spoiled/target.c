@@ -221,14 +221,8 @@ static void healthy_start(void)
 
 static void healthy_look(void)
 {
-	struct node_send s = {
-		.opcode = IBV_WR_RDMA_WRITE,
-		.flags = IBV_SEND_SIGNALED,
-		.remote_addr = healthy.info.base[KEY_FULL],
-		.rkey = healthy.info.key[KEY_FULL],
-		.num_sge = 1,
-		.sge = {side_sge(&here, KEY_FULL, 0, sizeof(lives))},
-	};
+	struct node_send s = side_rdma_to(IBV_WR_RDMA_WRITE,
+					  side_sge(&here, KEY_FULL, 0, sizeof(lives)), &healthy, 0);
 	struct ibv_wc wc;
 
 	side_poke(&here, 0, lives);

@@ -295,14 +295,8 @@ static void dissect(int host)
 
 static void request(enum ibv_wr_opcode op, uint32_t bytes)
 {
-	struct node_send s = {
-		.opcode = op,
-		.flags = IBV_SEND_SIGNALED,
-		.num_sge = 1,
-		.sge = {side_sge(&side[0], KEY_FULL, FROM, bytes)},
-		.remote_addr = side[1].info.base[KEY_FULL] + TO,
-		.rkey = side[1].info.key[KEY_FULL],
-	};
+	struct node_send s =
+		side_rdma_to(op, side_sge(&side[0], KEY_FULL, FROM, bytes), &side[1], TO);
 	struct ibv_wc wc[1];
 
 	EXPECT(side_post_send(&side[0], 0, &s, 1).ret == 0, "post_send");

@@ -101,14 +101,8 @@ static uint64_t timeouts(struct side *s)
 static void long_read(void)
 {
 	struct node_link link = link_default();
-	struct node_send read = {
-		.opcode = IBV_WR_RDMA_READ,
-		.flags = IBV_SEND_SIGNALED,
-		.num_sge = 1,
-		.sge = {side_sge(&a, KEY_FULL, 0, LONG)},
-		.remote_addr = b.info.base[KEY_FULL],
-		.rkey = b.info.key[KEY_FULL],
-	};
+	struct node_send read =
+		side_rdma_to(IBV_WR_RDMA_READ, side_sge(&a, KEY_FULL, 0, LONG), &b, 0);
 	uint64_t before = timeouts(&a), after;
 	struct ibv_wc wc;
 

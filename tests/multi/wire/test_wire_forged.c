@@ -402,14 +402,7 @@ static const struct {
 
 static void post(enum ibv_wr_opcode op, uint32_t bytes)
 {
-	struct node_send s = {
-		.opcode = op,
-		.flags = IBV_SEND_SIGNALED,
-		.num_sge = 1,
-		.sge = {side_sge(&b, KEY_FULL, LANDING, bytes)},
-		.remote_addr = 0x1000,
-		.rkey = 7,
-	};
+	struct node_send s = side_rdma(op, side_sge(&b, KEY_FULL, LANDING, bytes), 0x1000, 7);
 	struct av_packet p;
 
 	EXPECT(side_post_send(&b, 0, &s, 1).ret == 0, "post_send");

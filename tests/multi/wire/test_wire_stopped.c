@@ -205,14 +205,8 @@ static void expect_no_more(void)
 /* A WRITE of side @from's queue pair, whose completions come to CQ @cq. */
 static void write_one(int from, int qp, int cq, int to, uint64_t seed)
 {
-	struct node_send s = {
-		.opcode = WRITE,
-		.flags = IBV_SEND_SIGNALED,
-		.num_sge = 1,
-		.sge = {side_sge(&side[from], KEY_FULL, BESIDE, BYTES)},
-		.remote_addr = side[to].info.base[KEY_FULL] + BESIDE + SLOT,
-		.rkey = side[to].info.key[KEY_FULL],
-	};
+	struct node_send s = side_rdma_to(WRITE, side_sge(&side[from], KEY_FULL, BESIDE, BYTES),
+					  &side[to], BESIDE + SLOT);
 	struct ibv_wc wc[1];
 
 	side_fill(&side[from], BESIDE, BYTES, seed, 0);

@@ -111,14 +111,7 @@ static uint64_t ask(struct side *s, uint64_t row, enum question question)
 
 static void post(enum ibv_wr_opcode op)
 {
-	struct node_send s = {
-		.opcode = op,
-		.flags = IBV_SEND_SIGNALED,
-		.num_sge = 1,
-		.sge = {side_sge(&a, KEY_FULL, FROM, BYTES)},
-		.remote_addr = b.info.base[KEY_FULL] + TO,
-		.rkey = b.info.key[KEY_FULL],
-	};
+	struct node_send s = side_rdma_to(op, side_sge(&a, KEY_FULL, FROM, BYTES), &b, TO);
 
 	EXPECT(side_post_send(&a, 0, &s, 1).ret == 0, "post_send");
 }

@@ -61,14 +61,8 @@ static int change(struct side *s, uint8_t gid_row, union ibv_gid to)
 
 static void post(struct side *from, struct side *to, uint64_t seed)
 {
-	struct node_send wr = {
-		.opcode = IBV_WR_RDMA_WRITE,
-		.flags = IBV_SEND_SIGNALED,
-		.num_sge = 1,
-		.sge = {side_sge(from, KEY_FULL, 0, BYTES)},
-		.remote_addr = to->info.base[KEY_FULL] + TARGET,
-		.rkey = to->info.key[KEY_FULL],
-	};
+	struct node_send wr =
+		side_rdma_to(IBV_WR_RDMA_WRITE, side_sge(from, KEY_FULL, 0, BYTES), to, TARGET);
 
 	side_fill(from, 0, BYTES, seed, 0);
 	side_fill(to, TARGET, BYTES, 1, 0);
