@@ -2,7 +2,6 @@
 /* Extended and tunneled atomics over XRC, between two processes: the other one only has the memory.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,14 +44,9 @@ static struct ibv_mr *need_mr(uint64_t rights)
 
 static void open_end(void)
 {
-	struct ibv_xrcd_init_attr init = {.comp_mask =
-						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-					  .fd = -1,
-					  .oflags = O_CREAT};
-
 	n.ctx = node_open_device();
 	n.pd = ibv_alloc_pd(n.ctx);
-	xrcd = ibv_open_xrcd(n.ctx, &init);
+	xrcd = node_open_xrcd(n.ctx);
 	n.cq[0] = n.cq[1] = ibv_create_cq(n.ctx, 64, NULL, NULL, 0);
 	if (!n.pd || !xrcd || !n.cq[0] || ibv_query_gid(n.ctx, 1, 0, &n.info.gid))
 		DIE("cannot open: %s", strerror(errno));
@@ -82,11 +76,7 @@ static void connect_to(const struct hello *peer)
 
 static void receive(int sock)
 {
-	struct ibv_srq_init_attr_ex init = {.attr = {.max_wr = 4, .max_sge = 1},
-					    .comp_mask =
-						    IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
-						    IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
-					    .srq_type = IBV_SRQT_XRC};
+	struct ibv_srq_init_attr_ex init = node_xrc_srq(4, NULL, NULL, NULL);
 	struct ibv_qp_init_attr_ex qp = {.qp_type = IBV_QPT_XRC_RECV,
 					 .comp_mask = IBV_QP_INIT_ATTR_XRCD};
 	struct hello me = {0}, peer;

@@ -417,13 +417,9 @@ static void belonging_rows(void)
 		PORT = IBV_EXP_QP_INIT_ATTR_PORT,
 		FLAGS = IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS
 	};
-	struct ibv_xrcd_init_attr open = {.comp_mask =
-						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-					  .fd = -1,
-					  .oflags = O_CREAT};
 	struct ibv_context *other = node_open_device();
 	struct ibv_pd *their_pd = ibv_alloc_pd(other);
-	struct ibv_xrcd *xrcd = ibv_open_xrcd(ctx, &open), *theirs = ibv_open_xrcd(other, &open);
+	struct ibv_xrcd *xrcd = node_open_xrcd(ctx), *theirs = node_open_xrcd(other);
 	const struct {
 		const char *name;
 		enum ibv_qp_type type;
@@ -594,9 +590,7 @@ static void cq_rows(void)
 
 static void create_srq_rows(void)
 {
-	const int fd_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
-	struct ibv_xrcd_init_attr init = {.comp_mask = fd_mask, .fd = -1, .oflags = O_CREAT};
-	struct ibv_xrcd *xrcd = ibv_open_xrcd(ctx, &init);
+	struct ibv_xrcd *xrcd = node_open_xrcd(ctx);
 	const uint32_t xrc = IBV_EXP_CREATE_SRQ_CQ | IBV_EXP_CREATE_SRQ_XRCD;
 	const struct {
 		const char *name;

@@ -6,7 +6,6 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <infiniband/verbs_exp.h>
 
@@ -350,22 +349,11 @@ static void receiver_row(void)
 
 static void open_all(void)
 {
-	struct ibv_xrcd_init_attr domain = {.comp_mask = IBV_XRCD_INIT_ATTR_FD |
-							 IBV_XRCD_INIT_ATTR_OFLAGS,
-					    .fd = -1,
-					    .oflags = O_CREAT};
-	struct ibv_srq_init_attr_ex queue = {
-		.attr = {.max_wr = 4, .max_sge = 1},
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
-			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
-		.srq_type = IBV_SRQT_XRC,
-		.pd = n->pd,
-		.cq = n->cq[1],
-	};
+	struct ibv_srq_init_attr_ex queue = node_xrc_srq(4, n->pd, NULL, n->cq[1]);
 	struct ibv_ah_attr address = {
 		.is_global = 1, .port_num = 1, .grh = {.dgid = n->info.gid, .hop_limit = 64}};
 
-	xrcd = ibv_open_xrcd(n->ctx, &domain);
+	xrcd = node_open_xrcd(n->ctx);
 	queue.xrcd = xrcd;
 	srq = xrcd ? ibv_create_srq_ex(n->ctx, &queue) : NULL;
 	ah = ibv_create_ah(n->pd, &address);

@@ -39,6 +39,30 @@ struct ibv_context *node_open_device(void)
 	return ctx;
 }
 
+struct ibv_xrcd *node_open_xrcd(struct ibv_context *ctx)
+{
+	struct ibv_xrcd_init_attr init = {.comp_mask =
+						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					  .fd = -1,
+					  .oflags = O_CREAT};
+
+	return ibv_open_xrcd(ctx, &init);
+}
+
+struct ibv_srq_init_attr_ex node_xrc_srq(uint32_t max_wr, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
+					 struct ibv_cq *cq)
+{
+	return (struct ibv_srq_init_attr_ex){
+		.attr = {.max_wr = max_wr, .max_sge = 1},
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+		.srq_type = IBV_SRQT_XRC,
+		.pd = pd,
+		.xrcd = xrcd,
+		.cq = cq,
+	};
+}
+
 static void set_key(struct node *n, enum key key, uint64_t base, struct ibv_mr *mr)
 {
 	if (!mr)

@@ -112,6 +112,12 @@ struct node {
 /* Open our device; ends the program if it is missing. */
 struct ibv_context *node_open_device(void);
 
+/* A domain of XRC that no file names. Return: NULL: errno */
+struct ibv_xrcd *node_open_xrcd(struct ibv_context *ctx);
+/* How to make a shared receive queue of one. */
+struct ibv_srq_init_attr_ex node_xrc_srq(uint32_t max_wr, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
+					 struct ibv_cq *cq);
+
 /*
  * @shared: a context to use; NULL: open one. Creates CQ 0 and 1, the usual ones for sends and
  *   receives.

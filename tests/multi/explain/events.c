@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What happens to queues by themselves, other services than RC, and devices that fail. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -253,11 +252,7 @@ static void seed_services(void)
 /* An XRC request for a shared receive queue that there is not. */
 static void seed_xrc(void)
 {
-	struct ibv_xrcd_init_attr domain = {.comp_mask = IBV_XRCD_INIT_ATTR_FD |
-							 IBV_XRCD_INIT_ATTR_OFLAGS,
-					    .fd = -1,
-					    .oflags = O_CREAT};
-	struct ibv_xrcd *xrcd = ibv_open_xrcd(n->ctx, &domain);
+	struct ibv_xrcd *xrcd = node_open_xrcd(n->ctx);
 	struct ibv_qp_init_attr_ex recv = {
 		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
 	struct ibv_qp_init_attr_ex send = {.qp_type = IBV_QPT_XRC_SEND,

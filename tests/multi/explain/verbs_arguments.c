@@ -256,10 +256,6 @@ static int open_type(uint64_t type)
 /* Opened by its number; its creator destroys it. */
 static int qp_ended(uint64_t unused)
 {
-	struct ibv_xrcd_init_attr domain = {.comp_mask = IBV_XRCD_INIT_ATTR_FD |
-							 IBV_XRCD_INIT_ATTR_OFLAGS,
-					    .fd = -1,
-					    .oflags = O_CREAT};
 	struct ibv_qp_init_attr_ex init = plain_qp();
 	struct ibv_qp_open_attr attr = {.comp_mask = OPEN_ALL, .qp_type = IBV_QPT_XRC_RECV};
 	struct ibv_qp_init_attr old;
@@ -269,7 +265,7 @@ static int qp_ended(uint64_t unused)
 
 	init.qp_type = IBV_QPT_XRC_RECV;
 	init.comp_mask = IBV_QP_INIT_ATTR_XRCD;
-	init.xrcd = attr.xrcd = ibv_open_xrcd(n->ctx, &domain);
+	init.xrcd = attr.xrcd = node_open_xrcd(n->ctx);
 	qp = ibv_create_qp_ex(n->ctx, &init);
 	attr.qp_num = qp->qp_num;
 	opened = ibv_open_qp(n->ctx, &attr);

@@ -226,15 +226,11 @@ static int gone_fd(uint64_t unused)
 static int xrcds_used_up(uint64_t unused)
 {
 	static struct ibv_xrcd *xrcd[4096];
-	struct ibv_xrcd_init_attr attr = {.comp_mask =
-						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-					  .fd = -1,
-					  .oflags = O_CREAT};
 	unsigned int count = 0;
 	int err = 0;
 
 	while (err == 0 && count < COUNT_OF(xrcd)) {
-		xrcd[count] = ibv_open_xrcd(n->ctx, &attr);
+		xrcd[count] = node_open_xrcd(n->ctx);
 		err = failed(xrcd[count]);
 		count += err == 0;
 	}

@@ -112,12 +112,7 @@ static void open_context(void)
 
 static void *make_xrcd(void)
 {
-	struct ibv_xrcd_init_attr init = {.comp_mask =
-						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-					  .fd = -1,
-					  .oflags = O_CREAT};
-
-	return ibv_open_xrcd(ctx, &init);
+	return node_open_xrcd(ctx);
 }
 
 static void *make_td(void)
@@ -376,15 +371,7 @@ static void *make_srq(void)
 
 static void *make_xrc_srq(void)
 {
-	struct ibv_srq_init_attr_ex init = {
-		.attr = {.max_wr = DEPTH, .max_sge = 1},
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
-			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
-		.srq_type = IBV_SRQT_XRC,
-		.pd = pd,
-		.xrcd = xrcd,
-		.cq = cq,
-	};
+	struct ibv_srq_init_attr_ex init = node_xrc_srq(DEPTH, pd, xrcd, cq);
 
 	return ibv_create_srq_ex(ctx, &init);
 }

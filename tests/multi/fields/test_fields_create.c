@@ -37,15 +37,7 @@ static void modify_srq(void *attr)
 static void srq_rows(void)
 {
 	const struct ibv_srq_init_attr init = {.attr = {.max_wr = 4, .max_sge = 1}};
-	const struct ibv_srq_init_attr_ex ex = {
-		.attr = {.max_wr = 4, .max_sge = 1},
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
-			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
-		.srq_type = IBV_SRQT_XRC,
-		.pd = n->pd,
-		.xrcd = xrcd,
-		.cq = n->cq[0],
-	};
+	const struct ibv_srq_init_attr_ex ex = node_xrc_srq(4, n->pd, xrcd, n->cq[0]);
 	const struct ibv_srq_attr none = {0};
 	const struct garbage in_init[] = {
 		GARBAGE(ibv_srq_init_attr, srq_context),
@@ -283,11 +275,9 @@ static void other_rows(void)
 
 static void run(void)
 {
-	struct ibv_xrcd_init_attr domain = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1};
 	struct ibv_srq_init_attr init = {.attr = {.max_wr = 4, .max_sge = 1}};
 
-	NEED(xrcd = ibv_open_xrcd(n->ctx, &domain));
+	NEED(xrcd = node_open_xrcd(n->ctx));
 	NEED(srq = ibv_create_srq(n->pd, &init));
 	srq_rows();
 	qp_rows();

@@ -99,19 +99,8 @@ static void queue_rows(void)
 /* What the attributes of a new object name: each in turn is NULL. */
 static void attribute_rows(void)
 {
-	struct ibv_xrcd_init_attr domain = {.comp_mask = IBV_XRCD_INIT_ATTR_FD |
-							 IBV_XRCD_INIT_ATTR_OFLAGS,
-					    .fd = -1,
-					    .oflags = O_CREAT};
-	struct ibv_xrcd *xrcd = ibv_open_xrcd(n->ctx, &domain);
-	const struct ibv_srq_init_attr_ex good = {
-		.attr = {.max_wr = 1, .max_sge = 1},
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
-			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
-		.srq_type = IBV_SRQT_XRC,
-		.pd = n->pd,
-		.xrcd = xrcd,
-		.cq = n->cq[0]};
+	struct ibv_xrcd *xrcd = node_open_xrcd(n->ctx);
+	const struct ibv_srq_init_attr_ex good = node_xrc_srq(1, n->pd, xrcd, n->cq[0]);
 	struct ibv_parent_domain_init_attr parent = {0};
 	struct ibv_srq_init_attr_ex attr = good;
 	struct ibv_srq *srq;

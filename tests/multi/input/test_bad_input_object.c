@@ -183,9 +183,7 @@ static void busy_rows(void)
 /* Its number leads nowhere, and its place may be another queue pair's. */
 static void opened_rows(void)
 {
-	struct ibv_xrcd_init_attr domain = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1};
-	struct ibv_xrcd *xrcd = ibv_open_xrcd(n->ctx, &domain);
+	struct ibv_xrcd *xrcd = node_open_xrcd(n->ctx);
 	struct ibv_qp_init_attr_ex init = {
 		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
 	struct ibv_qp_open_attr open = {.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |

@@ -7,7 +7,6 @@
  * experimental verbs (odp_fixture.h).
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,12 +118,7 @@ static void open_srq(struct node *n, bool xrc)
 
 static void open_xrcd(struct node *n)
 {
-	struct ibv_xrcd_init_attr init = {.comp_mask =
-						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-					  .fd = -1,
-					  .oflags = O_CREAT};
-
-	my.xrcd = ibv_open_xrcd(n->ctx, &init);
+	my.xrcd = node_open_xrcd(n->ctx);
 	if (!my.xrcd)
 		DIE("ibv_open_xrcd: errno %d", errno);
 }

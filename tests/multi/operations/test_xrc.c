@@ -5,7 +5,6 @@
  * traffic. This process sends, another one receives.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,14 +45,9 @@ static struct end me;
 
 static void open_end(void)
 {
-	struct ibv_xrcd_init_attr xrcd = {.comp_mask =
-						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-					  .fd = -1,
-					  .oflags = O_CREAT};
-
 	me.ctx = node_open_device();
 	me.pd = ibv_alloc_pd(me.ctx);
-	me.xrcd = ibv_open_xrcd(me.ctx, &xrcd);
+	me.xrcd = node_open_xrcd(me.ctx);
 	me.cq = ibv_create_cq(me.ctx, 2 * DEPTH, NULL, NULL, 0);
 	me.mr = ibv_reg_mr(me.pd, me.bytes, sizeof(me.bytes),
 			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
@@ -121,13 +115,8 @@ static struct queue {
 
 static void open_queues(void)
 {
-	struct ibv_xrcd_init_attr xrcd = {.comp_mask =
-						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-					  .fd = -1,
-					  .oflags = O_CREAT};
-
 	for (int i = 0; i < QUEUES; i++) {
-		queues[i].xrcd = i == 2 ? ibv_open_xrcd(me.ctx, &xrcd) : me.xrcd;
+		queues[i].xrcd = i == 2 ? node_open_xrcd(me.ctx) : me.xrcd;
 		queues[i].cq = ibv_create_cq(me.ctx, DEPTH, NULL, NULL, 0);
 		if (!queues[i].xrcd || !queues[i].cq)
 			DIE("cannot create: %s", strerror(errno));
@@ -136,15 +125,7 @@ static void open_queues(void)
 
 static uint32_t do_create(struct queue *q)
 {
-	struct ibv_srq_init_attr_ex init = {
-		.attr = {.max_wr = DEPTH, .max_sge = 1},
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD |
-			     IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_PD,
-		.srq_type = IBV_SRQT_XRC,
-		.pd = me.pd,
-		.xrcd = q->xrcd,
-		.cq = q->cq,
-	};
+	struct ibv_srq_init_attr_ex init = node_xrc_srq(DEPTH, me.pd, q->xrcd, q->cq);
 	uint32_t number = 0;
 
 	q->srq = ibv_create_srq_ex(me.ctx, &init);

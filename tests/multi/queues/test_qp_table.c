@@ -8,7 +8,6 @@
  * No request of these tests leads to SQE; its cells are reached by claiming it.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 #include "lib/expect.h"
@@ -48,14 +47,9 @@ static struct ibv_qp *create(enum ibv_qp_type type)
 
 static void open_all(void)
 {
-	struct ibv_xrcd_init_attr init = {.comp_mask =
-						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-					  .fd = -1,
-					  .oflags = O_CREAT};
-
 	ctx = node_open_device();
 	pd = ibv_alloc_pd(ctx);
-	xrcd = ibv_open_xrcd(ctx, &init);
+	xrcd = node_open_xrcd(ctx);
 	cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
 	if (!pd || !xrcd || !cq || ibv_query_gid(ctx, 1, 0, &gid) ||
 	    ibv_query_device(ctx, &device) || ibv_query_port(ctx, 1, &port))

@@ -3,7 +3,6 @@
  * Packets that no honest peer sends, to unreliable queue pairs and to shared receive queues: what
  * must not be taken is not, and what comes behind it is.
  */
-#include <fcntl.h>
 
 #include "lib/expect.h"
 #include "lib/forge.h"
@@ -73,15 +72,7 @@ static uint64_t join(struct node *n)
 
 static void make_srq(struct node *n, unsigned int i)
 {
-	struct ibv_srq_init_attr_ex init = {
-		.attr = {.max_wr = 4, .max_sge = 1},
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
-			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
-		.srq_type = IBV_SRQT_XRC,
-		.pd = n->pd,
-		.xrcd = mine.xrcd,
-		.cq = n->cq[1],
-	};
+	struct ibv_srq_init_attr_ex init = node_xrc_srq(4, n->pd, mine.xrcd, n->cq[1]);
 	struct ibv_sge sge = buffer(n, i);
 	struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1}, *bad;
 
@@ -91,14 +82,10 @@ static void make_srq(struct node *n, unsigned int i)
 
 static uint64_t make_shared(struct node *n)
 {
-	struct ibv_xrcd_init_attr xrcd = {.comp_mask =
-						  IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-					  .fd = -1,
-					  .oflags = O_CREAT};
 	struct ibv_qp_init_attr_ex init = {.qp_type = IBV_QPT_XRC_RECV,
 					   .comp_mask = IBV_QP_INIT_ATTR_XRCD};
 
-	NEED(mine.xrcd = ibv_open_xrcd(n->ctx, &xrcd));
+	NEED(mine.xrcd = node_open_xrcd(n->ctx));
 	make_srq(n, 0);
 	make_srq(n, 1);
 	init.xrcd = mine.xrcd;
