@@ -23,8 +23,7 @@ void api_query(struct ibv_context *ctx, struct odp_answer *answer)
 
 	memset(&dattr, GARBAGE, sizeof(dattr));
 	dattr.comp_mask = IBV_EXP_DEVICE_ATTR_ODP | IBV_EXP_DEVICE_ATTR_EXP_CAP_FLAGS;
-	if (ibv_exp_query_device(ctx, &dattr))
-		DIE("ibv_exp_query_device: errno %d", errno);
+	NEED(ibv_exp_query_device(ctx, &dattr) == 0);
 	row("ibv_exp_query_device: on-demand paging");
 	EXPECT(dattr.exp_device_cap_flags & IBV_EXP_DEVICE_ODP, "not there");
 	EXPECT(dattr.odp_caps.per_transport_caps.dc_odp_caps == 0 &&

@@ -311,8 +311,7 @@ static void threads_row(void)
 
 	row("four threads allocate at the same time");
 	for (uintptr_t i = 0; i < COUNT_OF(thread); i++)
-		if (pthread_create(&thread[i], NULL, allocate_many, (void *)(i + 1)))
-			DIE("pthread_create");
+		NEED(pthread_create(&thread[i], NULL, allocate_many, (void *)(i + 1)) == 0);
 	for (size_t i = 0; i < COUNT_OF(thread); i++)
 		EXPECT(pthread_join(thread[i], &failed) == 0 && !failed, "thread %zu", i);
 }

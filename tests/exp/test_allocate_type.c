@@ -288,8 +288,7 @@ static void private_rows(void)
 	struct ibv_mr *mr;
 	char *longest = malloc(VERBS_MAX_ENV_VAL + 2);
 
-	if (!longest)
-		DIE("no memory");
+	NEED(longest);
 	row("settings without a private environment are the process'");
 	EXPECT(ibv_exp_setenv(ctx, "ANYVERBS_TEST_SETTING", "1", 0) == 0, "errno %d", errno);
 	EXPECT(!strcmp(getenv("ANYVERBS_TEST_SETTING"), "1"), "another value");

@@ -62,8 +62,7 @@ static struct ibv_cq *make_cq(struct node *of, bool flag, struct ibv_comp_channe
 					    .flags = flag ? IBV_EXP_CQ_AS_NOTIFY : 0};
 	struct ibv_cq *cq = ibv_exp_create_cq(of->ctx, 64, NULL, on, 0, &attr);
 
-	if (!cq)
-		DIE("ibv_exp_create_cq: errno %d", errno);
+	NEED(cq);
 	return cq;
 }
 
@@ -85,8 +84,7 @@ static void make_pair(int qp, int cq)
 static void begin(const struct kind *kind)
 {
 	channel = ibv_create_comp_channel(n->ctx);
-	if (!channel)
-		DIE("ibv_create_comp_channel: errno %d", errno);
+	NEED(channel);
 	n->cq[CQ] = make_cq(n, kind->flag, kind->channel ? channel : NULL);
 	n->cq[OTHER] = make_cq(n, false, channel);
 	make_pair(0, CQ);

@@ -287,8 +287,7 @@ static void all_at_once(const struct target *t, const char *name)
 	for (unsigned int i = 0; i < THREADS; i++) {
 		thread[i].node = workers[i].node;
 		thread[i].job = order(ORDER_ADD, i, t, ROUNDS);
-		if (pthread_create(&thread[i].id, NULL, run_thread, &thread[i]))
-			DIE("pthread_create");
+		NEED(pthread_create(&thread[i].id, NULL, run_thread, &thread[i]) == 0);
 	}
 	for (unsigned int i = 0; i < THREADS; i++)
 		pthread_join(thread[i].id, NULL);

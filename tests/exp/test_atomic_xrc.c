@@ -213,8 +213,7 @@ int main(int argc, char **argv)
 	switches_in_force("IBM_TUNNELED_ATOMIC_EN");
 	spawn_self(&receiver, ROLE);
 	open_end();
-	if (extended_create_qp(&n, 0, IBV_QPT_XRC_SEND, 32))
-		DIE("queue pair: errno %d", errno);
+	NEED(extended_create_qp(&n, 0, IBV_QPT_XRC_SEND, 32) == 0);
 	me.qpn = n.qp[0]->qp_num;
 	me.gid = n.info.gid;
 	spawn_send(receiver.sock, &me, sizeof(me));

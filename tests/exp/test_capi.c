@@ -78,8 +78,7 @@ static void map(void)
 
 static void discard(void)
 {
-	if (madvise(memory, BYTES, MADV_DONTNEED))
-		DIE("madvise: errno %d", errno);
+	NEED(madvise(memory, BYTES, MADV_DONTNEED) == 0);
 }
 
 static void replace(void)
@@ -100,8 +99,7 @@ static struct ibv_mr *reg(void *addr, size_t length, uint64_t access)
 		.pd = a.node->pd, .addr = addr, .length = length, .exp_access = access};
 	struct ibv_mr *found = ibv_exp_reg_mr(&in);
 
-	if (!found)
-		DIE("ibv_exp_reg_mr: errno %d", errno);
+	NEED(found);
 	return found;
 }
 

@@ -60,8 +60,7 @@ static struct ibv_qp *make(struct node *of, enum ibv_qp_type type, bool sig_all,
 	};
 	struct ibv_qp *qp = ibv_exp_create_qp(of->ctx, &attr);
 
-	if (!qp)
-		DIE("ibv_exp_create_qp: errno %d", errno);
+	NEED(qp);
 	if (inline_recv) {
 		*inline_recv = attr.max_inl_recv;
 		EXPECT(!(attr.comp_mask & IBV_EXP_QP_INIT_ATTR_INL_RECV) == !*inline_recv,

@@ -63,18 +63,15 @@ static struct ibv_mr *make(struct node *me, enum kind kind)
 		in.length = IBV_EXP_IMPLICIT_MR_SIZE;
 	}
 	made[kind] = ibv_exp_reg_mr(&in);
-	if (!made[kind])
-		DIE("ibv_exp_reg_mr: errno %d", errno);
+	NEED(made[kind]);
 	return made[kind];
 }
 
 static void unmake_all(void)
 {
 	for (enum kind kind = 0; kind < KIND_N; kind++)
-		if (ibv_dereg_mr(made[kind]))
-			DIE("ibv_dereg_mr");
-	if (ibv_exp_free_dm(dm))
-		DIE("ibv_exp_free_dm");
+		NEED(ibv_dereg_mr(made[kind]) == 0);
+	NEED(ibv_exp_free_dm(dm) == 0);
 }
 
 /* arg[0]: the kind; KIND_N: the end of all. Return: its rkey */

@@ -530,8 +530,7 @@ static void modify_qp_rows(void)
 	struct ibv_qp_init_attr out;
 	struct ibv_qp_attr now;
 
-	if (!qp)
-		DIE("ibv_exp_create_qp: errno %d", errno);
+	NEED(qp);
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		struct ibv_exp_qp_attr attr = {.qp_state = IBV_QPS_INIT,
 					       .port_num = 1,

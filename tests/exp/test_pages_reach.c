@@ -39,8 +39,7 @@ static struct ibv_mr *reg(struct ibv_pd *pd, size_t length, uint64_t access)
 	struct ibv_exp_reg_mr_in in = {.pd = pd, .length = length, .exp_access = access};
 	struct ibv_mr *mr = ibv_exp_reg_mr(&in);
 
-	if (!mr)
-		DIE("ibv_exp_reg_mr: errno %d", errno);
+	NEED(mr);
 	return mr;
 }
 

@@ -84,8 +84,7 @@ static struct ibv_qp *create(enum ibv_qp_type type)
 	};
 	struct ibv_qp *qp = ibv_exp_create_qp(n->ctx, &init);
 
-	if (!qp)
-		DIE("ibv_exp_create_qp: errno %d", errno);
+	NEED(qp);
 	return qp;
 }
 

@@ -586,8 +586,7 @@ static void open_pair(void)
 	spec.cap.max_send_wr = spec.cap.max_recv_wr = ROOM;
 	init.cap = spec.cap;
 	exp_need_rc(n, 0, &init);
-	if (side_create_qp(&b, 0, &spec, NULL))
-		DIE("queue pair: errno %d", errno);
+	NEED(side_create_qp(&b, 0, &spec, NULL) == 0);
 	pair_connect(&a, 0, NULL, &b, 0, NULL);
 }
 

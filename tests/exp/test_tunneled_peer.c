@@ -48,8 +48,7 @@ static _Atomic unsigned int written;
 static void *kill_soon(void *arg)
 {
 	EXPECT(WAIT_UNTIL(atomic_load(&written) >= SOON, PROBE_PATIENCE), "nothing is written");
-	if (kill(*(const pid_t *)arg, SIGKILL))
-		DIE("kill");
+	NEED(kill(*(const pid_t *)arg, SIGKILL) == 0);
 	return NULL;
 }
 
@@ -71,8 +70,7 @@ static void kill_row(void)
 	t.addr = mortal.info.base[KEY_FULL] + BLOCK_AT;
 	c[0] = c[1] = tunneled_command(&one, 0);
 	put_commands(c, 2);
-	if (pthread_create(&thread, NULL, kill_soon, &mortal.pid))
-		DIE("pthread_create");
+	NEED(pthread_create(&thread, NULL, kill_soon, &mortal.pid) == 0);
 	while ((got = write_payload(&t, WAY_WRITE, t.addr, 2 * COMMAND)) == SUCCESS)
 		atomic_fetch_add(&written, 1);
 	EXPECT(got == IBV_WC_RETRY_EXC_ERR, "'%s'", ibv_wc_status_str(got));

@@ -131,9 +131,8 @@ static void *rereg_always(void *arg)
 
 	while (!atomic_load(&rest)) {
 		access ^= IBV_EXP_ACCESS_MW_BIND;
-		if (ibv_exp_rereg_mr(restless, IBV_EXP_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
-				     access, NULL))
-			DIE("ibv_exp_rereg_mr");
+		NEED(ibv_exp_rereg_mr(restless, IBV_EXP_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				      access, NULL) == 0);
 	}
 	return NULL;
 }
@@ -156,8 +155,7 @@ static void restless_row(void)
 		c[i] = tunneled_command(&one, 0);
 	put_commands(c, ANYVERBS_TUNNELED_MAX);
 	side_poke(&a, BLOCK_AT, 0);
-	if (pthread_create(&thread, NULL, rereg_always, NULL))
-		DIE("pthread_create");
+	NEED(pthread_create(&thread, NULL, rereg_always, NULL) == 0);
 	for (int i = 0; i < PAYLOADS; i++)
 		EXPECT(write_payload(&t, WAY_WRITE, t.addr, sizeof(c)) == SUCCESS, "status");
 	atomic_store(&rest, true);

@@ -189,8 +189,7 @@ static void two_fillers_row(void)
 	need_fill(key, &one);
 	open_other();
 	stop = false;
-	if (pthread_create(&thread, NULL, fill_too, key))
-		DIE("pthread_create");
+	NEED(pthread_create(&thread, NULL, fill_too, key) == 0);
 	for (int turn = 0; turn < 20; turn++) {
 		uint64_t found;
 
@@ -307,8 +306,7 @@ static void crowd_row(void)
 	for (int i = 0; i < CROWD; i++)
 		open_worker(&w[i], CROWD_QP + i);
 	for (int i = 0; i < CROWD; i++)
-		if (pthread_create(&w[i].thread, NULL, copy_key, &w[i]))
-			DIE("pthread_create");
+		NEED(pthread_create(&w[i].thread, NULL, copy_key, &w[i]) == 0);
 	for (int i = 0; i < CROWD; i++)
 		pthread_join(w[i].thread, NULL);
 	for (int i = 0; i < CROWD; i++)
@@ -365,8 +363,7 @@ static void rereg_row(void)
 	pair_create(&a, QP_SELF, &a, QP_SELF, NULL);
 	pair_connect(&a, QP_SELF, NULL, &a, QP_SELF, NULL);
 	stop = false;
-	if (pthread_create(&thread, NULL, toggle, mr))
-		DIE("pthread_create");
+	NEED(pthread_create(&thread, NULL, toggle, mr) == 0);
 	begin(JOB_READ, key, 500);
 	copy_here(key, other);
 	copy_here(other, key);

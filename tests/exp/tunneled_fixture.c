@@ -50,8 +50,7 @@ static uint64_t agent(struct node *me, const struct side_job *job)
 	if (job->arg[0] < KIND_N)
 		return make(me, (enum kind)job->arg[0])->rkey;
 	for (enum kind kind = 0; kind < KIND_N; kind++)
-		if (ibv_dereg_mr(made[kind]))
-			DIE("ibv_dereg_mr");
+		NEED(ibv_dereg_mr(made[kind]) == 0);
 	return 0;
 }
 

@@ -92,8 +92,7 @@ struct made like(const struct made *m, struct ibv_mr *mr)
 
 struct ibv_mr *need(struct ibv_mr *mr)
 {
-	if (!mr)
-		DIE("registering: errno %d", errno);
+	NEED(mr);
 	return mr;
 }
 

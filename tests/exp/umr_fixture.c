@@ -57,8 +57,7 @@ static void open_regions(void)
 	plain = pages();
 	odp = pages();
 	dm = ibv_alloc_dm(n->ctx, &attr);
-	if (!dm)
-		DIE("ibv_alloc_dm");
+	NEED(dm);
 	leaf[LEAF_PLAIN] =
 		region(LEAF_PLAIN, ibv_reg_mr(n->pd, plain, LEAF_BYTES, rights), (uintptr_t)plain);
 	leaf[LEAF_ODP] =
@@ -169,8 +168,7 @@ struct ibv_mr *create_key(uint32_t klms, uint32_t flags)
 	};
 	struct ibv_mr *mr = ibv_exp_create_mr(&in);
 
-	if (!mr)
-		DIE("ibv_exp_create_mr: errno %d", errno);
+	NEED(mr);
 	return mr;
 }
 
@@ -360,8 +358,7 @@ static void open_pair(void)
 	};
 
 	exp_need_rc(n, 0, &init);
-	if (side_create_qp(&b, 0, &spec, NULL))
-		DIE("queue pair: errno %d", errno);
+	NEED(side_create_qp(&b, 0, &spec, NULL) == 0);
 	EXPECT(init.max_inl_send_klms == INLINE_KLMS, "%u elements granted",
 	       init.max_inl_send_klms);
 	pair_connect(&a, 0, NULL, &b, 0, NULL);
@@ -378,8 +375,7 @@ int umr_test(int argc, char **argv, void (*run)(void))
 	open_regions();
 	attr.pd = n->pd;
 	container = ibv_exp_alloc_mkey_list_memory(&attr);
-	if (!container)
-		DIE("ibv_exp_alloc_mkey_list_memory: errno %d", errno);
+	NEED(container);
 	run();
 	row("closing");
 	EXPECT(ibv_exp_dealloc_mkey_list_memory(container) == 0,

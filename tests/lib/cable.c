@@ -62,8 +62,7 @@ static void *carry_all(void *unused)
 void cable_carry(void (*carry)(int from, const uint8_t *frame, size_t bytes))
 {
 	handed_to = carry;
-	if (pthread_create(&carrier, NULL, carry_all, NULL))
-		DIE("no thread");
+	NEED(pthread_create(&carrier, NULL, carry_all, NULL) == 0);
 }
 
 void cable_put(int host, const uint8_t *frame, size_t bytes)

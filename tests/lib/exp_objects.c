@@ -10,8 +10,7 @@ struct ibv_mr *exp_need_mr(struct ibv_exp_reg_mr_in in)
 {
 	struct ibv_mr *mr = ibv_exp_reg_mr(&in);
 
-	if (!mr)
-		DIE("ibv_exp_reg_mr: errno %d", errno);
+	NEED(mr);
 	return mr;
 }
 

@@ -31,8 +31,7 @@ struct ibv_context *node_open_device(void)
 	if (!list || !list[0] || strcmp(ibv_get_device_name(list[0]), "any0"))
 		DIE("the first device is not any0: is the library under test loaded?");
 	ctx = ibv_open_device(list[0]);
-	if (!ctx)
-		DIE("ibv_open_device: errno %d", errno);
+	NEED(ctx);
 	ibv_free_device_list(list);
 	if (fcntl(ctx->async_fd, F_SETFL, fcntl(ctx->async_fd, F_GETFL) | O_NONBLOCK))
 		DIE("async_fd cannot be made non-blocking");

@@ -47,8 +47,7 @@ bool pages_huge_possible(void)
 	if (fd < 0)
 		return false;
 	unlink(path);
-	if (ftruncate(fd, 4 * HUGE_BYTES))
-		DIE("ftruncate");
+	NEED(ftruncate(fd, 4 * HUGE_BYTES) == 0);
 	p = mmap(NULL, 4 * HUGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	at = (uint8_t *)(((uintptr_t)p + HUGE_BYTES - 1) & ~(HUGE_BYTES - 1));
 	if (p != MAP_FAILED && at != p)

@@ -316,8 +316,7 @@ void side_start(struct side *s)
 	int pair[2];
 
 	*s = (struct side){.sock = -1};
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair))
-		DIE("socketpair");
+	NEED(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0);
 	fcntl(pair[0], F_SETFD, FD_CLOEXEC);
 	snprintf(number, sizeof(number), "%d", pair[1]);
 	setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
@@ -707,21 +706,19 @@ void side_connect_uc_to_itself(struct side *s, int qp, unsigned int access)
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access};
 
-	if (side_modify(s, qp, &attr,
-			IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
-		DIE("to INIT");
+	NEED(side_modify(s, qp, &attr,
+			 IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
+	     0);
 	attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = IBV_MTU_1024,
 		.dest_qp_num = side_qpn(s, qp),
 		.ah_attr = {.is_global = 1, .port_num = 1, .grh.dgid = s->info.gid}};
-	if (side_modify(s, qp, &attr,
-			IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				IBV_QP_RQ_PSN))
-		DIE("to RTR");
+	NEED(side_modify(s, qp, &attr,
+			 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				 IBV_QP_RQ_PSN) == 0);
 	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS};
-	if (side_modify(s, qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN))
-		DIE("to RTS");
+	NEED(side_modify(s, qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0);
 }
 
 void sides_open(struct side *here, struct side *there)

@@ -31,8 +31,7 @@ void spawn_self(struct spawned *s, const char *word)
 	char *argv[] = {exe, role, number, NULL};
 	int pair[2];
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair))
-		DIE("socketpair");
+	NEED(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0);
 	fcntl(pair[0], F_SETFD, FD_CLOEXEC);
 	snprintf(number, sizeof(number), "%d", pair[1]);
 	snprintf(role, sizeof(role), "%s", word);

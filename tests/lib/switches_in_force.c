@@ -14,8 +14,7 @@ void switches_in_force(const char *names)
 	char path[256];
 	int fd;
 
-	if (!dir)
-		DIE("no sandbox");
+	NEED(dir);
 	snprintf(path, sizeof(path), "%s/anyverbs-%u.current", dir, (unsigned int)geteuid());
 	if (!names) {
 		unlink(path);

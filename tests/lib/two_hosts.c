@@ -69,8 +69,7 @@ static void run(const char *command)
 
 void two_hosts_be(int host)
 {
-	if (setns(hosts[host], CLONE_NEWNET))
-		DIE("setns");
+	NEED(setns(hosts[host], CLONE_NEWNET) == 0);
 }
 
 /*

@@ -52,8 +52,7 @@ struct ibv_qp *create_qp(struct end *e, struct ibv_cq *cq)
 	};
 	struct ibv_qp *qp = ibv_create_qp(e->pd, &attr);
 
-	if (!qp)
-		DIE("ibv_create_qp: errno %d", errno);
+	NEED(qp);
 	return qp;
 }
 
@@ -73,8 +72,7 @@ void to_init(struct ibv_qp *qp)
 
 void to_rtr(struct ibv_qp *qp, const struct hello *peer)
 {
-	if (connect_step(qp, attributes(peer), IBV_QPS_RTR))
-		DIE("to RTR");
+	NEED(connect_step(qp, attributes(peer), IBV_QPS_RTR) == 0);
 }
 
 void to_rts(struct ibv_qp *qp, uint8_t timeout)
@@ -82,6 +80,5 @@ void to_rts(struct ibv_qp *qp, uint8_t timeout)
 	struct ibv_qp_attr attr = attributes(&(struct hello){0});
 
 	attr.timeout = timeout;
-	if (connect_step(qp, attr, IBV_QPS_RTS))
-		DIE("to RTS");
+	NEED(connect_step(qp, attr, IBV_QPS_RTS) == 0);
 }

@@ -26,8 +26,7 @@ pid_t role_start(const char *role, uint64_t seed, unsigned int kinds, int *sock)
 	int pair[2];
 	pid_t pid;
 
-	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
-		DIE("socketpair");
+	NEED(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
 	fcntl(pair[0], F_SETFD, FD_CLOEXEC);
 	snprintf(word, sizeof(word), "%s", role);
 	snprintf(number, sizeof(number), "%d", pair[1]);
@@ -35,8 +34,7 @@ pid_t role_start(const char *role, uint64_t seed, unsigned int kinds, int *sock)
 	snprintf(kind_text, sizeof(kind_text), "%u", kinds);
 	if (roles_elsewhere)
 		two_hosts_live(1);
-	if (posix_spawn(&pid, exe, NULL, NULL, argv, environ))
-		DIE("posix_spawn");
+	NEED(posix_spawn(&pid, exe, NULL, NULL, argv, environ) == 0);
 	if (roles_elsewhere)
 		two_hosts_live(0);
 	close(pair[1]);

@@ -58,8 +58,7 @@ void third_main(int sock)
 		poll(p, 2, -1);
 		if (p[1].revents)
 			break;
-		if (ibv_get_cq_event(channel, &cq, &context))
-			DIE("ibv_get_cq_event");
+		NEED(ibv_get_cq_event(channel, &cq, &context) == 0);
 		ibv_ack_cq_events(cq, 1);
 		ibv_req_notify_cq(cq, 0);
 	}

@@ -420,8 +420,7 @@ int main(int argc, char **argv)
 	n = a.node;
 	srq = ibv_create_srq(n->pd, &init);
 	other = node_open_device();
-	if (!srq)
-		DIE("ibv_create_srq");
+	NEED(srq);
 	established_row();
 	last_wqe_rows();
 	limit_rows();

@@ -69,8 +69,7 @@ static void connect_own(int qp)
 	if (!n->qp[2]) {
 		struct node_qp_spec spec = spec_default();
 
-		if (node_create_qp(n, 2, &spec))
-			DIE("queue pair");
+		NEED(node_create_qp(n, 2, &spec) == 0);
 	}
 	pair_connect(&a, qp, NULL, &a, 2, NULL);
 }
@@ -93,8 +92,7 @@ static void seed_atomics(void)
 	struct ibv_exp_send_wr wr, *bad;
 
 	row("experimental: operands too long");
-	if (extended_create_qp(n, 0, IBV_QPT_RC, 8))
-		DIE("queue pair");
+	NEED(extended_create_qp(n, 0, IBV_QPT_RC, 8) == 0);
 	connect_own(0);
 	extended_request(&wr, &atomic, true, (uintptr_t)n->arena, n->info.key[KEY_FULL], &sge, 1);
 	recorder_begin();

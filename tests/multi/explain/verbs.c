@@ -36,8 +36,7 @@ void seed_verbs(void)
 	struct node_qp_spec spec = spec_default();
 
 	n = a.node;
-	if (node_create_qp(n, 0, &spec))
-		DIE("queue pair");
+	NEED(node_create_qp(n, 0, &spec) == 0);
 	pair_create(&a, 1, &b, 1, NULL);
 	pair_connect(&a, 1, NULL, &b, 1, NULL);
 	verbs_of_memory();

@@ -49,8 +49,7 @@ static void to_rts(struct side *s)
 	    side_set_state(s, QP, IBV_QPS_RTR))
 		DIE("to RTR");
 	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .sq_psn = 1};
-	if (side_modify(s, QP, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN))
-		DIE("to RTS");
+	NEED(side_modify(s, QP, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0);
 }
 
 static int send_one(struct ibv_ah *ah, const struct ibv_sge *sge, uint32_t qpn, uint32_t qkey)

@@ -281,8 +281,7 @@ static void start(struct worker *w, uint8_t *p, uint32_t rkey)
 	side_begin(&b, &(struct side_job){.arg = {(uintptr_t)p + PEERS, rkey}});
 	for (size_t i = 0; i < KINDS; i++) {
 		w[i] = (struct worker){.page = p + i * OWN * PAGE, .turn = kinds[i].turn};
-		if (pthread_create(&w[i].thread, NULL, worker_main, &w[i]))
-			DIE("pthread_create");
+		NEED(pthread_create(&w[i].thread, NULL, worker_main, &w[i]) == 0);
 	}
 	for (size_t i = 0; i < KINDS; i++)
 		while (atomic_load(&w[i].turns) == 0)

@@ -316,8 +316,7 @@ static void ring_row(void)
 	}
 	mprotect(p + PAGE, PAGE, PROT_NONE);
 	mr = reg(p + 2 * PAGE, BYTES - 2 * PAGE);
-	if (pipe(go))
-		DIE("pipe");
+	NEED(pipe(go) == 0);
 	child = fork();
 	if (child == 0)
 		_exit(!child_sees(p, 50, go[0]));

@@ -120,8 +120,7 @@ static void register_and_close(uint8_t *p, uint8_t *locked)
 	struct ibv_pd *pd = ibv_alloc_pd(other);
 	struct ibv_mr *mr = pd ? ibv_reg_mr(pd, p, BYTES, PROBE_ALL) : NULL;
 
-	if (!mr)
-		DIE("no region: errno %d", errno);
+	NEED(mr);
 	lock(locked);
 	dereg(mr);
 	EXPECT(ibv_dealloc_pd(pd) == 0 && ibv_close_device(other) == 0, "errno %d", errno);

@@ -27,8 +27,7 @@ static struct ibv_context *open_first(void)
 	struct ibv_context *ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
 
 	ibv_free_device_list(list);
-	if (!ctx)
-		DIE("no device");
+	NEED(ctx);
 	return ctx;
 }
 
@@ -120,8 +119,7 @@ static uint8_t *take(const struct way *w, size_t bytes)
 {
 	uint8_t *p = w->take(bytes);
 
-	if (!p)
-		DIE("no memory");
+	NEED(p);
 	memset(p, 0x5a, bytes);
 	return p;
 }

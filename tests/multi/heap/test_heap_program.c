@@ -300,8 +300,7 @@ static void fork_row(bool again)
 	row("fork%s", again ? ", once more" : "");
 	fill(p, BYTES, 8);
 	mr = reg(p, BYTES);
-	if (pipe(go))
-		DIE("pipe");
+	NEED(pipe(go) == 0);
 	child = fork();
 	if (child == 0) {
 		while (read(go[0], &c, 1) != 1) /* the parent has written by now */
@@ -615,8 +614,7 @@ static void run(void)
 	pthread_t thread;
 
 	pthread_mutex_lock(&held);
-	if (pthread_create(&thread, NULL, sit, &held))
-		DIE("pthread_create");
+	NEED(pthread_create(&thread, NULL, sit, &held) == 0);
 	region_row();
 	small_row();
 	for (size_t i = 0; i < COUNT_OF(ways); i++) {

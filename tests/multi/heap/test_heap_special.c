@@ -412,8 +412,7 @@ static void cancelled_row(void)
 		asked.what = kept[i];
 		asked.p = p;
 		asked.made = false;
-		if (pthread_create(&thread, NULL, ask_cancelled, NULL))
-			DIE("pthread_create");
+		NEED(pthread_create(&thread, NULL, ask_cancelled, NULL) == 0);
 		pthread_join(thread, NULL);
 		EXPECT(asked.made && kept[i]->is(p), "cancelled within");
 		dereg(mr);
@@ -427,8 +426,7 @@ static bool is_guarded(const uint8_t *p)
 	int to[2];
 	bool ret;
 
-	if (pipe(to))
-		DIE("pipe");
+	NEED(pipe(to) == 0);
 	ret = write(to[1], p, 1) == -1 && errno == EFAULT;
 	close(to[0]);
 	close(to[1]);

@@ -43,8 +43,7 @@ static _Atomic bool stop;
 static void prefetch_begin(void)
 {
 	on_demand = ibv_reg_mr(a.node->pd, memory, BYTES, PROBE_ALL | IBV_ACCESS_ON_DEMAND);
-	if (!on_demand)
-		DIE("ibv_reg_mr: errno %d", errno);
+	NEED(on_demand);
 }
 
 static void prefetch(void)
@@ -70,8 +69,7 @@ static void *register_parts(void *arg)
 static void registrar_begin(void)
 {
 	atomic_store(&stop, false);
-	if (pthread_create(&thread, NULL, register_parts, NULL))
-		DIE("pthread_create");
+	NEED(pthread_create(&thread, NULL, register_parts, NULL) == 0);
 }
 
 static void registrar_end(void)

@@ -162,8 +162,7 @@ static void busy_rows(void)
 	attr.send_cq = v.cq;
 	attr.recv_cq = other;
 	qp = ibv_create_qp(v.pd, &attr);
-	if (!qp)
-		DIE("ibv_create_qp");
+	NEED(qp);
 	row("destroy_cq: a CQ that a QP only receives with is busy");
 	EXPECT_RET(ibv_destroy_cq(other), EBUSY);
 	EXPECT_RET(ibv_destroy_qp(v.qp), 0);

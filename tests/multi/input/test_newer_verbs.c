@@ -180,8 +180,7 @@ static void *need_buf(size_t size, void **handle)
 {
 	void *p = buf_alloc(n->pd, size, handle);
 
-	if (!p)
-		DIE("ibv_alloc_buf: errno %d", errno);
+	NEED(p);
 	EXPECT((uintptr_t)p % (uintptr_t)sysconf(_SC_PAGESIZE) == 0, "%p", p);
 	return p;
 }
@@ -285,8 +284,7 @@ static void unprotected_row(void)
 	if (!EXPECT(parent, "ibv_alloc_parent_domain: errno %d", errno))
 		return;
 	p = buf_alloc(parent, SIZE, &handle);
-	if (!p)
-		DIE("ibv_alloc_buf: errno %d", errno);
+	NEED(p);
 	expect_refused("another domain", n->pd, handle, p);
 	mr = buf_reg(parent, handle, p, SIZE, PROBE_ALL);
 	if (EXPECT(mr, "errno %d", errno)) {

@@ -398,8 +398,7 @@ static int run(const struct program *p, char text[OUTPUT])
 	ssize_t n;
 	pid_t pid;
 
-	if (pipe(out))
-		DIE("pipe");
+	NEED(pipe(out) == 0);
 	pid = fork();
 	if (pid == 0)
 		start(p, out[1]);

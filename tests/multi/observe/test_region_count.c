@@ -113,8 +113,7 @@ static struct ibv_mr *reg(void *addr, size_t bytes, unsigned int access)
 {
 	struct ibv_mr *mr = ibv_reg_mr(a.node->pd, addr, bytes, (int)access);
 
-	if (!mr)
-		DIE("ibv_reg_mr: errno %d", errno);
+	NEED(mr);
 	return mr;
 }
 

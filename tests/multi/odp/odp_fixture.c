@@ -16,8 +16,7 @@ void api_query(struct ibv_context *ctx, struct odp_answer *answer)
 {
 	struct ibv_device_attr_ex attr;
 
-	if (ibv_query_device_ex(ctx, NULL, &attr))
-		DIE("ibv_query_device_ex: errno %d", errno);
+	NEED(ibv_query_device_ex(ctx, NULL, &attr) == 0);
 	answer->general = attr.odp_caps.general_caps;
 	answer->of[RC] = attr.odp_caps.per_transport_caps.rc_odp_caps;
 	answer->of[UC] = attr.odp_caps.per_transport_caps.uc_odp_caps;

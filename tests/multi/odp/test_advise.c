@@ -148,8 +148,7 @@ static struct ibv_pd *open_foreign(void)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(node_open_device());
 
-	if (!pd)
-		DIE("ibv_alloc_pd: errno %d", errno);
+	NEED(pd);
 	return pd;
 }
 
@@ -172,8 +171,7 @@ static struct ibv_mr *make_dm(void)
 	struct ibv_alloc_dm_attr attr = {.length = BYTES};
 
 	dm = ibv_alloc_dm(a.node->ctx, &attr);
-	if (!dm)
-		DIE("ibv_alloc_dm: errno %d", errno);
+	NEED(dm);
 	return ibv_reg_dm_mr(a.node->pd, dm, 0, BYTES, PROBE_ALL | IBV_ACCESS_ZERO_BASED);
 }
 
@@ -200,8 +198,7 @@ static uint32_t make_window(enum what w, struct ibv_mr *mr)
 	struct ibv_wc wc;
 
 	mw = ibv_alloc_mw(a.node->pd, w == W_MW2 ? IBV_MW_TYPE_2 : IBV_MW_TYPE_1);
-	if (!mw)
-		DIE("ibv_alloc_mw: errno %d", errno);
+	NEED(mw);
 	if (w == W_MW1_BOUND && (ibv_bind_mw(a.node->qp[0], mw, &bind) ||
 				 side_poll(&a, 0, 1, PROBE_PATIENCE, &wc) != 1 || wc.status))
 		DIE("ibv_bind_mw");
@@ -556,8 +553,7 @@ static struct ibv_mr *whole_region(void)
 
 	map_space();
 	mr = make_region(W_FULL);
-	if (!mr)
-		DIE("ibv_reg_mr: errno %d", errno);
+	NEED(mr);
 	return mr;
 }
 
@@ -596,8 +592,7 @@ static void key_of_both_row(void)
 	row("a key of this context and of another one is this one's");
 	map_space();
 	mr = ibv_reg_mr(own, space, BYTES, ODP);
-	if (!mr)
-		DIE("ibv_reg_mr: errno %d", errno);
+	NEED(mr);
 	for (foreign = open_foreign();
 	     (theirs = make_mr(W_FOREIGN))->lkey != mr->lkey && --tries;) {
 		ibv_dereg_mr(theirs);

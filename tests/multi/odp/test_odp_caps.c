@@ -112,15 +112,13 @@ static void open_srq(struct node *n, bool xrc)
 	if (xrc)
 		init.comp_mask |= IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
 	my.srq = ibv_create_srq_ex(n->ctx, &init);
-	if (!my.srq)
-		DIE("ibv_create_srq_ex: errno %d", errno);
+	NEED(my.srq);
 }
 
 static void open_xrcd(struct node *n)
 {
 	my.xrcd = node_open_xrcd(n->ctx);
-	if (!my.xrcd)
-		DIE("ibv_open_xrcd: errno %d", errno);
+	NEED(my.xrcd);
 }
 
 /* With the builders for FLUSH, if its kind has them. */
@@ -209,8 +207,7 @@ static uint64_t map(struct node *n, enum kind kind)
 		DIE("mmap: errno %d", errno);
 	my.mr = api_register(n->pd, kind == IMPLICIT ? NULL : my.memory, (size_t)PAGES * PAGE,
 			     kind != PINNED);
-	if (!my.mr)
-		DIE("registering: errno %d", errno);
+	NEED(my.mr);
 	return my.mr->rkey;
 }
 

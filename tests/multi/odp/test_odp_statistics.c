@@ -115,8 +115,7 @@ static struct ibv_mr *region(void *addr, size_t length)
 {
 	struct ibv_mr *mr = api_register(a.node->pd, addr, length, true);
 
-	if (!mr)
-		DIE("registering: errno %d", errno);
+	NEED(mr);
 	return mr;
 }
 
@@ -276,8 +275,7 @@ static void implicit_row(void)
 	uint8_t *p = map_pages(BYTES), *q = map_pages(BYTES);
 	struct ibv_mr *mr = api_register(a.node->pd, NULL, 0, true), *part;
 
-	if (!mr)
-		DIE("registering: errno %d", errno);
+	NEED(mr);
 	row("an implicit region has no pages before they are used");
 	EXPECT_ADDED({ODP_MRS, 1});
 	row("a fault");
@@ -454,11 +452,9 @@ static void threads_row(void)
 	many.mr = region(p, THREADS * THREAD_BYTES);
 	catch_up();
 	many.begun = many.returned = last[0].of[ODP_INVALIDATIONS];
-	if (pthread_create(&reader, NULL, look_meanwhile, NULL))
-		DIE("pthread_create");
+	NEED(pthread_create(&reader, NULL, look_meanwhile, NULL) == 0);
 	for (unsigned int i = 0; i < THREADS; i++)
-		if (pthread_create(&thread[i], NULL, invalidate_often, p + i * THREAD_BYTES))
-			DIE("pthread_create");
+		NEED(pthread_create(&thread[i], NULL, invalidate_often, p + i * THREAD_BYTES) == 0);
 	for (unsigned int i = 0; i < THREADS; i++)
 		pthread_join(thread[i], NULL);
 	many.over = true;
@@ -488,8 +484,7 @@ static void split_row(void)
 			DIE("mprotect: errno %d", errno);
 		EXPECT(prefetch(mr, false) == 0, "the prefetch");
 		catch_up();
-		if (madvise(p, BYTES, advices[i]))
-			DIE("madvise: errno %d", errno);
+		NEED(madvise(p, BYTES, advices[i]) == 0);
 		EXPECT_ADDED({ODP_INVALIDATIONS, 1}, {ODP_INVALIDATION_PAGES, PAGES});
 		row("and so is munmap()");
 		EXPECT(prefetch(mr, false) == 0, "the prefetch");
@@ -522,8 +517,7 @@ static struct ibv_context *open_second(void)
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_context *ctx = list && list[0] && list[1] ? ibv_open_device(list[1]) : NULL;
 
-	if (!ctx)
-		DIE("no second device: errno %d", errno);
+	NEED(ctx);
 	ibv_free_device_list(list);
 	return ctx;
 }
@@ -542,8 +536,7 @@ static void second_device_row(void)
 	subject = 1;
 	row("another device counts by itself");
 	mr = api_register(c.node->pd, p, BYTES, true);
-	if (!mr)
-		DIE("registering: errno %d", errno);
+	NEED(mr);
 	EXPECT_ADDED({ODP_MRS, 1}, {ODP_MR_PAGES, PAGES});
 	EXPECT_PROBE(&d, &c, 0, IBV_WR_RDMA_READ, (uintptr_t)p, mr->rkey, 3 * PAGE, IBV_WC_SUCCESS);
 	EXPECT_ADDED({ODP_FAULTS, 1}, {ODP_FAULT_PAGES, 3});
@@ -595,8 +588,7 @@ static void holder_main(int sock)
 	struct ibv_context *ctx = node_open_device();
 	struct ibv_mr *mr = api_register(ibv_alloc_pd(ctx), map_pages(BYTES), BYTES, true);
 
-	if (!mr)
-		DIE("registering: errno %d", errno);
+	NEED(mr);
 	spawn_send(sock, "", 1);
 	pause();
 	exit(1);

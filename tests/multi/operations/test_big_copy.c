@@ -139,8 +139,7 @@ static void do_big_one(void)
  */
 static void *do_big_one_last(void *arg)
 {
-	if (setpriority(PRIO_PROCESS, (id_t)gettid(), LAST))
-		DIE("setpriority");
+	NEED(setpriority(PRIO_PROCESS, (id_t)gettid(), LAST) == 0);
 	do_big_one();
 	return arg;
 }
@@ -152,8 +151,7 @@ static struct result both(enum ibv_wr_opcode small)
 
 	atomic_store(&begun, false);
 	atomic_store(&ended, false);
-	if (pthread_create(&thread, NULL, do_big_one_last, NULL))
-		DIE("no thread");
+	NEED(pthread_create(&thread, NULL, do_big_one_last, NULL) == 0);
 	r = do_small_ones(small);
 	pthread_join(thread, NULL);
 	return r;

@@ -274,8 +274,7 @@ static void serve(int sock)
 	for (int i = 0; i < DEVICES; i++) {
 		qpn[i] = ends[i].qp->qp_num;
 		for (enum family g = GROUP_V4; g <= GROUP_V6; g++)
-			if (ibv_attach_mcast(ends[i].qp, &group_gid[g], 0))
-				DIE("ibv_attach_mcast: errno %d", errno);
+			NEED(ibv_attach_mcast(ends[i].qp, &group_gid[g], 0) == 0);
 	}
 	spawn_send(sock, qpn, sizeof(qpn));
 	while (spawn_receive_any(sock, &order, sizeof(order))) {

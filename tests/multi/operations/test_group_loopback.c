@@ -52,8 +52,7 @@ static void create(enum who who)
 	NEED(who == BLOCKED || node_create_cq(&n, 1 + (int)who, 16, false) == 0);
 	init.recv_cq = cq[who] = n.cq[1 + who];
 	qp[who] = ibv_create_qp_ex(n.ctx, &init);
-	if (!qp[who])
-		DIE("ibv_create_qp_ex: errno %d", errno);
+	NEED(qp[who]);
 	attr.qkey = QKEY;
 	NEED(connect_qp(qp[who], attr) == 0);
 	NEED(ibv_attach_mcast(qp[who], &group, 0) == 0);

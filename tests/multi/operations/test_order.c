@@ -249,8 +249,7 @@ static uint64_t watch_and_receive(struct node *n, const struct target *t, struct
 	uint64_t what;
 
 	atomic_store(&r->over, false);
-	if (pthread_create(&thread, NULL, receive, r))
-		DIE("no thread");
+	NEED(pthread_create(&thread, NULL, receive, r) == 0);
 	what = watch(t, ROW_MS);
 	while (atomic_load(word) != stop)
 		sched_yield();

@@ -350,8 +350,7 @@ int main(int argc, char **argv)
 	n = a.node;
 	row("builders");
 	EXPECT(ask(JOB_OPEN, 0, 0, 0) == 0, "offered to others, or not to those who asked");
-	if (side_create_qp(&a, QP_EX, &spec, NULL))
-		DIE("queue pair");
+	NEED(side_create_qp(&a, QP_EX, &spec, NULL) == 0);
 	reconnect();
 	key_table();
 	dead_key_row();

@@ -258,12 +258,10 @@ static void open_queue(void)
 	struct node_qp_spec spec = spec_default();
 
 	spec.send_cq = spec.recv_cq = CQ;
-	if (side_create_cq(&a, CQ, 256, true))
-		DIE("completion queue");
+	NEED(side_create_cq(&a, CQ, 256, true) == 0);
 	pair_create(&a, SELF, &a, SELF, &spec);
 	pair_connect(&a, SELF, NULL, &a, SELF, NULL);
-	if (side_create_cq(&b, CQ, 256, false))
-		DIE("completion queue");
+	NEED(side_create_cq(&b, CQ, 256, false) == 0);
 	pair_create(&a, OTHER, &b, OTHER, &spec);
 	pair_connect(&a, OTHER, NULL, &b, OTHER, NULL);
 }

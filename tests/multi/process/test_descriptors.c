@@ -87,8 +87,7 @@ static void make_mine(void)
 
 	snprintf(folder, sizeof(folder), "%s/mine", getenv("ANYVERBS_DIR"));
 	snprintf(file, sizeof(file), "%s/segment", folder); /* a name that the library knows */
-	if (mkdir(folder, 0700))
-		DIE("mkdir: errno %d", errno);
+	NEED(mkdir(folder, 0700) == 0);
 	fd = open(file, O_RDWR | O_CREAT, 0600);
 	if (fd < 0 || write(fd, MINE, sizeof(MINE)) != sizeof(MINE))
 		DIE("%s: errno %d", file, errno);

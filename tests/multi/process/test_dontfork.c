@@ -50,8 +50,7 @@ static struct ibv_mr *region(uint8_t *p, size_t bytes)
 {
 	struct ibv_mr *mr = ibv_reg_mr(n->pd, p, bytes, PROBE_ALL);
 
-	if (!mr)
-		DIE("ibv_reg_mr: errno %d", errno);
+	NEED(mr);
 	return mr;
 }
 
@@ -61,8 +60,7 @@ static bool child_has(const uint8_t *p)
 	int fd[2], status;
 	pid_t pid;
 
-	if (pipe(fd))
-		DIE("pipe");
+	NEED(pipe(fd) == 0);
 	pid = fork();
 	if (pid < 0)
 		DIE("fork");

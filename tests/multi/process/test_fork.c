@@ -143,8 +143,7 @@ static void traffic_start(void)
 	pair_create(&a, ECHO_QP, &b, ECHO_QP, NULL);
 	pair_connect(&a, ECHO_QP, &patient, &b, ECHO_QP, &patient);
 	side_begin(&b, &job);
-	if (pthread_create(&traffic.thread, NULL, traffic_main, NULL))
-		DIE("pthread_create");
+	NEED(pthread_create(&traffic.thread, NULL, traffic_main, NULL) == 0);
 }
 
 static void traffic_stop(void)
@@ -469,8 +468,7 @@ static void *churn(void *arg)
 			ibv_open_device(a.node->ctx->device); /* no list: libibverbs' own lock */
 		struct side own;
 
-		if (!ctx)
-			DIE("ibv_open_device: errno %d", errno);
+		NEED(ctx);
 		side_open(&own, ctx);
 		pair_create(&own, 0, &own, 0, NULL);
 		pair_connect(&own, 0, NULL, &own, 0, NULL);
@@ -518,8 +516,7 @@ static void storm(const char *name, unsigned int ms, unsigned int threads)
 	row("%s", name);
 	churning = true;
 	for (unsigned int i = 0; i < threads; i++)
-		if (pthread_create(&thread[i], NULL, mains[i], NULL))
-			DIE("pthread_create");
+		NEED(pthread_create(&thread[i], NULL, mains[i], NULL) == 0);
 	for (; (now_ms() < end || forks <= COUNT_OF(kinds)) && failures() == 0; forks++) {
 		const struct kind *k = &kinds[forks % COUNT_OF(kinds)];
 

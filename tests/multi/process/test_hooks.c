@@ -113,8 +113,7 @@ static void region_row(const char *name)
 	begin();
 	mr = ibv_reg_mr(a.node->pd, p, BYTES, PROBE_ALL);
 	expect_silence("ibv_reg_mr");
-	if (!mr)
-		DIE("ibv_reg_mr: errno %d", errno);
+	NEED(mr);
 	expect_reached(p, mr);
 	begin();
 	ret = ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, other, BYTES, 0);
@@ -163,8 +162,7 @@ static void allocated_row(void)
 	begin();
 	mr = ibv_exp_reg_mr(&in);
 	expect_silence("ibv_exp_reg_mr");
-	if (!mr)
-		DIE("ibv_exp_reg_mr: errno %d", errno);
+	NEED(mr);
 	at = mr->addr;
 	begin();
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
@@ -188,8 +186,7 @@ static void run(void)
 
 	region_row("alone");
 	pthread_mutex_lock(&held);
-	if (pthread_create(&thread, NULL, sit, &held))
-		DIE("pthread_create");
+	NEED(pthread_create(&thread, NULL, sit, &held) == 0);
 	region_row("with threads");
 	pthread_mutex_unlock(&held);
 	pthread_join(thread, NULL);

@@ -87,8 +87,7 @@ static int run(const char *check, char *text, size_t size)
 	pid_t pid;
 
 	setenv("ANYVERBS_CHECK", check, 1);
-	if (pipe(out))
-		DIE("pipe");
+	NEED(pipe(out) == 0);
 	pid = fork();
 	if (pid == 0) {
 		dup2(out[1], STDERR_FILENO);

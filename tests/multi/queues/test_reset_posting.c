@@ -129,8 +129,7 @@ static void reset_beside(void (*const *post)(void), unsigned int moment)
 	pthread_t thread;
 
 	atomic_store(&stop, false);
-	if (pthread_create(&thread, NULL, post_until_stop, (void *)(uintptr_t)post))
-		DIE("thread");
+	NEED(pthread_create(&thread, NULL, post_until_stop, (void *)(uintptr_t)post) == 0);
 	while (atomic_load(&turns) == begin)
 		;
 	for (volatile unsigned int i = 0; i < moment; i++)
@@ -157,8 +156,7 @@ static void expect_nothing(void)
 	n += completions();
 	EXPECT(n == 0, "%d requests of before the RESET", n);
 	EXPECT(target[0] == 0, "an RDMA WRITE of before the RESET");
-	if (to_reset())
-		DIE("to RESET");
+	NEED(to_reset() == 0);
 }
 
 static const struct {

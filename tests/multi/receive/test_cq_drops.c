@@ -34,8 +34,7 @@ static struct ibv_cq *create_cq(void)
 	};
 	struct ibv_cq_ex *ex = ibv_create_cq_ex(n->ctx, &attr);
 
-	if (!ex)
-		DIE("ibv_create_cq_ex: errno %d", errno);
+	NEED(ex);
 	return ibv_cq_ex_to_cq(ex);
 }
 

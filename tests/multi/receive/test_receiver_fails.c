@@ -63,8 +63,7 @@ static void open_queues(const struct service *s, int entries)
 
 		attr.qkey = QKEY;
 		path = attr.ah_attr;
-		if (connect_qp(qp[i], attr))
-			DIE("to RTS");
+		NEED(connect_qp(qp[i], attr) == 0);
 	}
 	path.grh.dgid = a.node->info.gid;
 	ah = s->type == IBV_QPT_UD ? ibv_create_ah(a.node->pd, &path) : NULL;

@@ -27,8 +27,7 @@ static void create(uint32_t max_wr)
 	struct ibv_srq_init_attr init = {.attr = {.max_wr = max_wr, .max_sge = 1}};
 
 	srq = ibv_create_srq(n->pd, &init);
-	if (!srq)
-		DIE("ibv_create_srq: errno %d", errno);
+	NEED(srq);
 }
 
 static void connect_side(struct side *s, uint32_t dest, const union ibv_gid *gid)
@@ -287,8 +286,7 @@ static void traffic_row(void)
 	while (next < 24 && post_one(next) == 0)
 		next++;
 	side_begin(&b, &job);
-	if (pthread_create(&thread, NULL, receive, &next))
-		DIE("no thread");
+	NEED(pthread_create(&thread, NULL, receive, &next) == 0);
 	while (!atomic_load(&done) || resized <= 10) {
 		seed = seed * 6364136223846793005u + 1442695040888963407u;
 		resized += resize(1 + (uint32_t)(seed >> 33) % (seed >> 63 ? 600 : 64)) == 0;

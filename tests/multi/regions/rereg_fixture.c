@@ -21,8 +21,7 @@ struct ibv_mr *region(const struct state *s)
 {
 	struct ibv_mr *mr = ibv_reg_mr(s->pd, s->addr, s->length, s->access);
 
-	if (!mr)
-		DIE("ibv_reg_mr: errno %d", errno);
+	NEED(mr);
 	return mr;
 }
 

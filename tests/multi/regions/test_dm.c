@@ -25,8 +25,7 @@ static size_t query_max(struct ibv_context *ctx)
 {
 	struct ibv_device_attr_ex attr = {.max_dm_size = 0};
 
-	if (ibv_query_device_ex(ctx, NULL, &attr))
-		DIE("ibv_query_device_ex");
+	NEED(ibv_query_device_ex(ctx, NULL, &attr) == 0);
 	return attr.max_dm_size;
 }
 

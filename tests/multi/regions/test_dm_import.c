@@ -41,8 +41,7 @@ static struct ibv_dm *need(void)
 	struct ibv_alloc_dm_attr attr = {.length = BYTES};
 	struct ibv_dm *dm = ibv_alloc_dm(owner, &attr);
 
-	if (!dm)
-		DIE("ibv_alloc_dm: errno %d", errno);
+	NEED(dm);
 	return dm;
 }
 
@@ -195,8 +194,7 @@ int main(int argc, char **argv)
 	sandbox_begin(120);
 	owner = node_open_device();
 	domain = ibv_alloc_pd(owner);
-	if (!domain)
-		DIE("ibv_alloc_pd");
+	NEED(domain);
 	busy_row();
 	freed_row();
 	unimported_row();

@@ -469,8 +469,7 @@ int main(int argc, char **argv)
 	side_open(&a, NULL);
 	n = a.node;
 	null = ibv_alloc_null_mr(n->pd);
-	if (!null)
-		DIE("ibv_alloc_null_mr: errno %d", errno);
+	NEED(null);
 	side_start(&b);
 	traffic_rows("two processes");
 	object_part();

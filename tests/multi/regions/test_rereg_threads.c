@@ -25,8 +25,7 @@ static void *changer(void *arg)
 	unsigned int access = PROBE_ALL | IBV_ACCESS_ZERO_BASED;
 
 	while (!atomic_load(&stop)) {
-		if (ibv_rereg_mr(ring[me], ACCESS, NULL, NULL, 0, (int)access))
-			DIE("ibv_rereg_mr: errno %d", errno);
+		NEED(ibv_rereg_mr(ring[me], ACCESS, NULL, NULL, 0, (int)access) == 0);
 		atomic_fetch_add(&changed[me], 1);
 	}
 	return NULL;

@@ -56,8 +56,7 @@ static struct ibv_mr *reg(void *at, size_t bytes)
 {
 	struct ibv_mr *mr = ibv_reg_mr(a.node->pd, at, bytes, PROBE_ALL);
 
-	if (!mr)
-		DIE("ibv_reg_mr: errno %d", errno);
+	NEED(mr);
 	return mr;
 }
 

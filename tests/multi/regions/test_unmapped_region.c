@@ -74,8 +74,7 @@ static uint8_t *map_private_file(void)
 
 static void unmap(uint8_t *p, size_t bytes)
 {
-	if (munmap(p, bytes))
-		DIE("munmap");
+	NEED(munmap(p, bytes) == 0);
 }
 
 static void just_unmap(uint8_t *p, size_t bytes)
@@ -146,8 +145,7 @@ static struct ibv_mr *region(void *p, size_t bytes)
 {
 	struct ibv_mr *mr = ibv_reg_mr(n->pd, p, bytes, PROBE_ALL | IBV_ACCESS_MW_BIND);
 
-	if (!mr)
-		DIE("ibv_reg_mr: errno %d", errno);
+	NEED(mr);
 	return mr;
 }
 
@@ -299,8 +297,7 @@ static void window_rows(void)
 	struct ibv_mw *mw = ibv_alloc_mw(n->pd, IBV_MW_TYPE_1);
 	uint32_t rkey;
 
-	if (!mw)
-		DIE("no window");
+	NEED(mw);
 	row("window over memory that goes");
 	rkey = bind(mw, mr, p, 4 * PAGE);
 	expect_remote(p, rkey, PAGE, true);
@@ -413,8 +410,7 @@ static void reuse_row(void)
 		connect_to_itself(w[i].qp);
 	}
 	for (int i = 0; i < THREADS; i++)
-		if (pthread_create(&w[i].thread, NULL, walk, &w[i]))
-			DIE("no thread");
+		NEED(pthread_create(&w[i].thread, NULL, walk, &w[i]) == 0);
 	for (int i = 0; i < THREADS; i++) {
 		pthread_join(w[i].thread, NULL);
 		EXPECT(w[i].failed == 0, "thread %d: refused", i);

@@ -43,8 +43,7 @@ static void map_pages(uint64_t first, uint64_t count)
 static void unmap_pages(uint64_t first, uint64_t count)
 {
 	say("unmap pages %lu + %lu", first, count);
-	if (munmap(space + first * PAGE, count * PAGE))
-		DIE("munmap");
+	NEED(munmap(space + first * PAGE, count * PAGE) == 0);
 	take_away(first, count);
 	set_state(first, count, GONE);
 }
@@ -102,8 +101,7 @@ static void protect_pages(uint64_t first, uint64_t count)
 	for (uint64_t p = first; p < first + count; p++) {
 		if (state[p] == GONE)
 			continue;
-		if (mprotect(space + p * PAGE, PAGE, prot[to]))
-			DIE("mprotect");
+		NEED(mprotect(space + p * PAGE, PAGE, prot[to]) == 0);
 		state[p] = to;
 	}
 }
@@ -114,8 +112,7 @@ static void drop_pages(uint64_t first, uint64_t count)
 	for (uint64_t p = first; p < first + count; p++) {
 		if (state[p] == GONE)
 			continue;
-		if (madvise(space + p * PAGE, PAGE, MADV_DONTNEED))
-			DIE("madvise");
+		NEED(madvise(space + p * PAGE, PAGE, MADV_DONTNEED) == 0);
 		memset(pages.shadow + p * PAGE, 0, PAGE);
 	}
 }

@@ -93,8 +93,7 @@ void reconnect(int qp)
 	struct node_link link = link_default();
 	struct ibv_wc wc;
 
-	if (node_set_state(n, qp, IBV_QPS_RESET))
-		DIE("to RESET");
+	NEED(node_set_state(n, qp, IBV_QPS_RESET) == 0);
 	while (node_async(n, 0).any || node_poll(n, 0, 1, 0, &wc) > 0 ||
 	       node_poll(n, 1, 1, 0, &wc) > 0)
 		;

@@ -59,8 +59,7 @@ struct ibv_mw *window(enum ibv_mw_type type)
 {
 	struct ibv_mw *mw = ibv_alloc_mw(n->pd, type);
 
-	if (!mw)
-		DIE("ibv_alloc_mw: errno %d", errno);
+	NEED(mw);
 	return mw;
 }
 

@@ -88,8 +88,7 @@ int main(int argc, char **argv)
 	two_sides_open(argc, argv);
 	n = a.node;
 	exp_need_rc(n, 0, &init);
-	if (side_create_qp(&b, 0, &spec, NULL))
-		DIE("queue pair");
+	NEED(side_create_qp(&b, 0, &spec, NULL) == 0);
 	pair_connect(&a, 0, NULL, &b, 0, NULL);
 	said = memfd_create("stderr", MFD_CLOEXEC);
 	stderr_ = dup(2);
