@@ -4,18 +4,12 @@
  * that is right. Whatever is understood must survive being written and read again; so must the
  * addresses that its private data may have.
  */
-#include <stdlib.h>
 #include <string.h>
 
+#include "lib/check.h"
 #include "wire/cm_message.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(int holds)
-{
-	if (!holds)
-		abort();
-}
 
 static void addresses(const uint8_t *data)
 {
@@ -25,7 +19,7 @@ static void addresses(const uint8_t *data)
 	if (!av_cm_ip_get(&ip, data))
 		return;
 	av_cm_ip_put(&ip, bytes);
-	check(av_cm_ip_get(&again, bytes) && memcmp(&ip, &again, sizeof(ip)) == 0);
+	CHECK(av_cm_ip_get(&again, bytes) && memcmp(&ip, &again, sizeof(ip)) == 0);
 }
 
 static bool message(const uint8_t *data, size_t size)
@@ -35,10 +29,10 @@ static bool message(const uint8_t *data, size_t size)
 
 	if (!av_cm_get(&m, data, size))
 		return false;
-	check(m.info_bytes <= sizeof(m.info));
-	check(av_cm_private_bytes(m.attribute) > 0 && av_cm_attribute_name(m.attribute) != NULL);
-	check(av_cm_put(&m, bytes));
-	check(av_cm_get(&again, bytes, sizeof(bytes)) && memcmp(&m, &again, sizeof(m)) == 0);
+	CHECK(m.info_bytes <= sizeof(m.info));
+	CHECK(av_cm_private_bytes(m.attribute) > 0 && av_cm_attribute_name(m.attribute) != NULL);
+	CHECK(av_cm_put(&m, bytes));
+	CHECK(av_cm_get(&again, bytes, sizeof(bytes)) && memcmp(&m, &again, sizeof(m)) == 0);
 	addresses(m.private_data);
 	return true;
 }
@@ -55,6 +49,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(mended, right, sizeof(right));
 	mended[16] = 0;
 	mended[17] = (uint8_t)(AV_CM_REQ + data[0] % (AV_CM_APR - AV_CM_REQ + 1));
-	check(message(mended, sizeof(mended)));
+	CHECK(message(mended, sizeof(mended)));
 	return 0;
 }

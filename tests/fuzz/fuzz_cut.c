@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/check.h"
 #include "net/gro_split.h"
 #include "wire/frame.h"
 
@@ -13,12 +14,6 @@
 #define BTH_BYTES 12
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(int holds)
-{
-	if (!holds)
-		abort();
-}
 
 static void cut_all(struct av_gro_split cut)
 {
@@ -28,13 +23,13 @@ static void cut_all(struct av_gro_split cut)
 	struct av_net_packet p;
 
 	for (; av_gro_next(&cut, &p, &fault); all++) {
-		check(fault == AV_NET_COUNTS || fault == AV_NET_SHORT || fault == AV_NET_BAD_CRC);
+		CHECK(fault == AV_NET_COUNTS || fault == AV_NET_SHORT || fault == AV_NET_BAD_CRC);
 		if (fault != AV_NET_COUNTS)
 			continue;
-		check(p.packet.payload >= cut.bytes &&
+		CHECK(p.packet.payload >= cut.bytes &&
 		      p.packet.payload + p.packet.payload_bytes <= cut.bytes + cut.count);
 	}
-	check(cut.at == cut.count && all == (segment ? (cut.count + segment - 1) / segment : 0));
+	CHECK(cut.at == cut.count && all == (segment ? (cut.count + segment - 1) / segment : 0));
 }
 
 /* Make each datagram one that its sender meant so. */

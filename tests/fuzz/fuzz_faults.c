@@ -6,20 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/check.h"
 #include "observe/faults_rule.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check(int holds)
-{
-	if (!holds)
-		abort();
-}
-
 static void check_error(const char *text, const struct av_faults_error *error)
 {
-	check(error->line >= 1 && error->column >= 1 && error->column <= strlen(text) + 1);
-	check(error->text[0] && memchr(error->text, '\0', sizeof(error->text)));
+	CHECK(error->line >= 1 && error->column >= 1 && error->column <= strlen(text) + 1);
+	CHECK(error->text[0] && memchr(error->text, '\0', sizeof(error->text)));
 }
 
 /* One rule alone: its seed and number come from around it. */
@@ -29,13 +24,13 @@ static void check_rule(const char *text, const struct av_faults_rule *rule)
 	struct av_faults_error error;
 	char *alone = strndup(text + rule->at, rule->len);
 
-	check(alone && rule->len > 0 && rule->at + rule->len <= strlen(text));
-	check(av_faults_parse(alone, again, &error) == 1);
+	CHECK(alone && rule->len > 0 && rule->at + rule->len <= strlen(text));
+	CHECK(av_faults_parse(alone, again, &error) == 1);
 	again[0].at = rule->at;
 	again[0].number = rule->number;
 	again[0].seed = rule->seed;
-	check(memcmp(&again[0], rule, sizeof(*rule)) == 0);
-	check(again[0].parts >= 1 && again[0].parts <= AV_FAULTS_CERTAIN);
+	CHECK(memcmp(&again[0], rule, sizeof(*rule)) == 0);
+	CHECK(again[0].parts >= 1 && again[0].parts <= AV_FAULTS_CERTAIN);
 	free(alone);
 }
 

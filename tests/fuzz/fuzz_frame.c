@@ -7,16 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/check.h"
 #include "wire/frame.h"
 #include "wire/packet.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(int holds)
-{
-	if (!holds)
-		abort();
-}
 
 /* All but the address of the payload. */
 static int same(const struct av_packet *a, const struct av_packet *b)
@@ -37,10 +32,10 @@ static void packet(const uint8_t *data, size_t size)
 	if (av_packet_get(&p, data, size) != AV_PACKET_OK)
 		return;
 	at = av_packet_put_headers(&p, bytes);
-	check(at + p.payload_bytes + av_packet_padding(p.payload_bytes) == size);
+	CHECK(at + p.payload_bytes + av_packet_padding(p.payload_bytes) == size);
 	if (p.payload_bytes)
 		memcpy(bytes + at, p.payload, p.payload_bytes);
-	check(av_packet_get(&again, bytes, size) == AV_PACKET_OK && same(&p, &again));
+	CHECK(av_packet_get(&again, bytes, size) == AV_PACKET_OK && same(&p, &again));
 }
 
 /* Make the frame one that could be. */
@@ -78,8 +73,8 @@ static void without_headers(const struct av_frame *f, uint8_t opcode, const uint
 
 	memcpy(path.src, f->src, 16);
 	memcpy(path.dst, f->dst, 16);
-	check(av_icrc_fits(&path, bytes + at, end - at, av_icrc_get(bytes + end)));
-	check(path.identification == f->identification);
+	CHECK(av_icrc_fits(&path, bytes + at, end - at, av_icrc_get(bytes + end)));
+	CHECK(path.identification == f->identification);
 }
 
 static void frame(const uint8_t *data, size_t size)
@@ -92,9 +87,9 @@ static void frame(const uint8_t *data, size_t size)
 	if (av_frame_get(&f, &p, data, size) != AV_FRAME_OK)
 		return;
 	n = av_frame_put(&f, &p, bytes, sizeof(bytes));
-	check(n > 0 && n <= size);
-	check(av_frame_get(&f_again, &again, bytes, n) == AV_FRAME_OK);
-	check(memcmp(&f, &f_again, sizeof(f)) == 0 && same(&p, &again));
+	CHECK(n > 0 && n <= size);
+	CHECK(av_frame_get(&f_again, &again, bytes, n) == AV_FRAME_OK);
+	CHECK(memcmp(&f, &f_again, sizeof(f)) == 0 && same(&p, &again));
 	without_headers(&f, p.opcode, bytes, n);
 }
 

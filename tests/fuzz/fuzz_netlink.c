@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/check.h"
 #include "preload/netlink_hooks.h"
 #include "preload/netlink_resource.h"
 
@@ -20,12 +21,6 @@ bool av_netlink_ask_kernel(const struct nlmsghdr *request, struct av_nl_out *out
 	return false;
 }
 
-static void check(int holds)
-{
-	if (!holds)
-		abort();
-}
-
 /* Return: how many messages */
 static unsigned int check_messages(const struct av_nl_out *out)
 {
@@ -34,10 +29,10 @@ static unsigned int check_messages(const struct av_nl_out *out)
 	size_t at = 0;
 
 	while ((message = av_nl_next(out->bytes, out->len, &at))) {
-		check(message->nlmsg_pid == PORT && message->nlmsg_len <= AV_NL_DATAGRAM);
+		CHECK(message->nlmsg_pid == PORT && message->nlmsg_len <= AV_NL_DATAGRAM);
 		count++;
 	}
-	check(at == out->len);
+	CHECK(at == out->len);
 	return count;
 }
 
@@ -46,10 +41,10 @@ static void check_datagrams(const struct av_nl_out *out)
 	size_t at = 0, len;
 
 	while ((len = av_nl_datagram(out, at))) {
-		check(len <= AV_NL_DATAGRAM);
+		CHECK(len <= AV_NL_DATAGRAM);
 		at += len;
 	}
-	check(at == out->len);
+	CHECK(at == out->len);
 }
 
 /* Requests that want a result, or are a dump, which has an end. */
@@ -69,11 +64,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct av_nl_out out = {.port = PORT};
 	void *datagram = malloc(size + 1); /* aligned, and no byte longer than it is */
 
-	check(datagram != NULL);
+	CHECK(datagram != NULL);
 	memcpy(datagram, data, size);
 	av_netlink_answer(datagram, size, &out);
-	check(!out.failed);
-	check(check_messages(&out) >= count_wanted(datagram, size));
+	CHECK(!out.failed);
+	CHECK(check_messages(&out) >= count_wanted(datagram, size));
 	check_datagrams(&out);
 	free(datagram);
 	free(out.bytes);

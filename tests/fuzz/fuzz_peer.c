@@ -5,10 +5,10 @@
  * completes once, and no byte outside of a region changes.
  */
 #include <arpa/inet.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "lib/check.h"
 #include "lib/sandbox.h"
 #include "lib/to_rts.h"
 #include "queue/qp.h"
@@ -79,12 +79,6 @@ struct step {
 static const uint32_t lengths[16] = {0,	  1,	3,    4,    8,	  64, 1020, 1023,
 				     MTU, 1025, 2048, 4095, PAGE, 2,  16,   128};
 
-static void check(int holds)
-{
-	if (!holds)
-		abort();
-}
-
 /* --- the device ------------------------------------------------------------------ */
 
 /* What no packet may change. */
@@ -103,7 +97,7 @@ static void check_bytes(void)
 {
 	for (int i = 0; i < PAGES; i++)
 		for (size_t j = 0; is_kept(i) && j < PAGE; j++)
-			check(arena[(size_t)i * PAGE + j] == 0x5a);
+			CHECK(arena[(size_t)i * PAGE + j] == 0x5a);
 }
 
 static struct ibv_qp *create_qp(int which, struct ibv_xrcd *domain)
@@ -131,9 +125,9 @@ static void find(struct queue *q)
 	struct av_qp_location at = av_dir_qpn_find(q->qp->qp_num);
 
 	q->end.seg = av_seg_get(at.ref);
-	check(q->end.seg != NULL);
+	CHECK(q->end.seg != NULL);
 	q->end.qp = av_qp_at(q->end.seg, at.index);
-	check(q->end.qp != NULL);
+	CHECK(q->end.qp != NULL);
 }
 
 static void create_srqs(struct ibv_xrcd *domain)
@@ -151,7 +145,7 @@ static void create_srqs(struct ibv_xrcd *domain)
 
 	srq = ibv_create_srq(pd, &plain);
 	xrc_srq = ibv_create_srq_ex(ctx, &xrc);
-	check(srq && xrc_srq);
+	CHECK(srq && xrc_srq);
 }
 
 static void create(void)
@@ -161,28 +155,28 @@ static void create(void)
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_xrcd *domain;
 
-	check(list && list[0]);
+	CHECK(list && list[0]);
 	ctx = ibv_open_device(list[0]);
-	check(ctx && ibv_query_gid(ctx, 1, 0, &own) == 0);
+	CHECK(ctx && ibv_query_gid(ctx, 1, 0, &own) == 0);
 	ibv_free_device_list(list);
 	peer = own;
 	peer.raw[15] ^= 0x40;
 	pd = ibv_alloc_pd(ctx);
 	cq = ibv_create_cq(ctx, 8 * DEPTH, NULL, NULL, 0);
 	domain = ibv_open_xrcd(ctx, &domain_attr);
-	check(pd && cq && domain);
+	CHECK(pd && cq && domain);
 	arena = mmap(NULL, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	check(arena != MAP_FAILED);
+	CHECK(arena != MAP_FAILED);
 	for (int i = 0; i < REGIONS; i++) {
 		mr[i] = ibv_reg_mr(pd, arena + (size_t)region[i].page * PAGE, PAGE,
 				   region[i].access);
-		check(mr[i] != NULL);
+		CHECK(mr[i] != NULL);
 	}
 	create_srqs(domain);
 	for (int i = 0; i < QPS; i++) {
 		queue[i].qp = create_qp(i, domain);
-		check(queue[i].qp != NULL);
+		CHECK(queue[i].qp != NULL);
 		find(&queue[i]);
 	}
 }
@@ -194,7 +188,7 @@ static void keep_open(void)
 		.qp_type = IBV_QPT_UD, .send_cq = cq, .recv_cq = cq, .cap = {1, 1, 1, 1, 0}};
 	struct ibv_qp *qp = ibv_create_qp(pd, &attr);
 
-	check(qp && connect_qp(qp, connect_attr(0, &own)) == 0);
+	CHECK(qp && connect_qp(qp, connect_attr(0, &own)) == 0);
 }
 
 /* The network is its own, too, so that its port is free: lib/own_network.sh. */
@@ -215,7 +209,7 @@ static void begin(void)
 	attr.timeout = 0; /* no time of its own: an input always does the same */
 	fill();
 	for (int i = 0; i < QPS; i++)
-		check(connect_qp(queue[i].qp, attr) == 0);
+		CHECK(connect_qp(queue[i].qp, attr) == 0);
 }
 
 /* --- completions ----------------------------------------------------------------- */
@@ -239,9 +233,9 @@ static void completed(const struct ibv_wc *wc)
 	struct queue *q = queue_of(wc->qp_num);
 	unsigned int *left;
 
-	check(q != NULL);
+	CHECK(q != NULL);
 	left = wc->wr_id == 0 ? &q->sends : shared_by(q) ? &shared_receives : &q->receives;
-	check(*left > 0);
+	CHECK(*left > 0);
 	--*left;
 }
 
@@ -253,7 +247,7 @@ static void poll(void)
 	while ((n = ibv_poll_cq(cq, DEPTH, wc)) > 0)
 		for (int i = 0; i < n; i++)
 			completed(&wc[i]);
-	check(n == 0);
+	CHECK(n == 0);
 }
 
 /* Receives in shared queues stay for the next input. */
@@ -262,11 +256,11 @@ static void end(void)
 	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR}, reset = {.qp_state = IBV_QPS_RESET};
 
 	for (int i = 0; i < QPS; i++)
-		check(ibv_modify_qp(queue[i].qp, &error, IBV_QP_STATE) == 0);
+		CHECK(ibv_modify_qp(queue[i].qp, &error, IBV_QP_STATE) == 0);
 	poll();
 	for (int i = 0; i < QPS; i++) {
-		check(queue[i].sends == 0 && queue[i].receives == 0);
-		check(ibv_modify_qp(queue[i].qp, &reset, IBV_QP_STATE) == 0);
+		CHECK(queue[i].sends == 0 && queue[i].receives == 0);
+		CHECK(ibv_modify_qp(queue[i].qp, &reset, IBV_QP_STATE) == 0);
 	}
 	check_bytes();
 }
@@ -350,7 +344,7 @@ static void make_packet(const struct queue *q, const struct step *s, struct av_n
 	uint8_t opcode = kind[q - queue].service | (s->opcode & 31);
 	uint32_t srqn = 0;
 
-	check(ibv_get_srq_num(xrc_srq, &srqn) == 0);
+	CHECK(ibv_get_srq_num(xrc_srq, &srqn) == 0);
 	memcpy(to->path.src, peer.raw, sizeof(to->path.src));
 	memcpy(to->path.dst, own.raw, sizeof(to->path.dst));
 	to->path.src[15] ^= (s->flags & 0x38) == 0x38; /* a stranger's */
@@ -396,7 +390,7 @@ static void run(const struct step *s)
 		return;
 	default:
 		make_packet(q, s, &packet);
-		check(av_net_in_turn(deliver, &packet, true));
+		CHECK(av_net_in_turn(deliver, &packet, true));
 		if (s->what & 0x20)
 			poll();
 	}
