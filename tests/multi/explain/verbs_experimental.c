@@ -407,6 +407,7 @@ static const struct verb_row rows[] = {
 	{"opcode",              "ibv_exp_post_send", AV_CHECK_POST_OPCODE, EINVAL, exp_opcode, 77, 77, ANY, false},
 	{"request's flags",     "ibv_exp_post_send", AV_CHECK_FLAGS,      EINVAL, exp_flags, 1ull << 40, 1ull << 40, ANY, false},
 	{"operand too large",   "ibv_exp_post_send", AV_CHECK_POST_OPERAND, EINVAL, exp_operand, 20, 1 << 20, ANY, false},
+	{"operand far too large", "ibv_exp_post_send", AV_CHECK_POST_OPERAND, EINVAL, exp_operand, 40, 1ull << 40, ANY, false},
 	{"bind of no window",   "ibv_exp_post_send", AV_CHECK_BIND_WINDOW, EINVAL, exp_no_window, 0, ANY, ANY, false},
 	{"NOP in RESET",        "ibv_exp_post_send", AV_CHECK_POST_SEND_STATE, EINVAL, nop_in_reset, 0, IBV_QPS_RESET, ANY, false},
 };
