@@ -210,12 +210,30 @@ static void by_its_requester(void **state)
 	}
 }
 
+/* Nobody answers on an unreliable connection; and yet one completion says all of it. */
+static void by_its_unreliable_requester(void **state)
+{
+	static const struct link_exchange e = {
+		.name = "unreliable, with a wrong key of its own",
+		.type = IBV_QPT_UC,
+		.own_wrong_key = 2,
+		.fails = true,
+		.request = {POST(WRITE, 300), POST(WRITE, 300), POST(WRITE, 1), POST(WRITE, 2)}};
+	unsigned int packets = link_run(&e, NULL, 0);
+
+	assert_int_equal(packets, 2); /* of the first one */
+	assert_int_equal(link_status(0), IBV_WC_SUCCESS);
+	assert_int_equal(link_status(1), IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(link_status(2), IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(link_status(3), IBV_WC_WR_FLUSH_ERR);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refused),	    cmocka_unit_test(heard_at_once),
 		cmocka_unit_test(fails_nothing),    cmocka_unit_test(acknowledges_nothing),
-		cmocka_unit_test(by_its_requester),
+		cmocka_unit_test(by_its_requester), cmocka_unit_test(by_its_unreliable_requester),
 	};
 
 	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
