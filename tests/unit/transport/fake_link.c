@@ -504,9 +504,10 @@ void av_net_take_back(struct av_net_burst *b)
 
 int av_net_send(struct av_net_burst *b)
 {
-	send_all(b);
+	if (setting->refusal == 0)
+		send_all(b);
 	b->there = false;
-	return 0;
+	return setting->refusal;
 }
 
 /* Where there is little room, every other question finds none. */

@@ -69,6 +69,7 @@ struct link_setting {
 	bool (*loses)(const struct link_packet *p); /* and what this says; NULL: nothing */
 	bool each;	   /* arrivals are settled one by one; else those of one moment together */
 	unsigned int room; /* packets that an interface takes at once; 0: any number */
+	int refusal;	   /* what interfaces say of packets, -errno; 0: they take them */
 	bool congested;	   /* all packets are marked so on their way */
 	/*
 	 * The hosts are two processes of one host, with these contexts; NULL: two hosts. Each
