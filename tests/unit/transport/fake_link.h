@@ -85,6 +85,9 @@ struct link_setting {
 	unsigned int full; /* so many packets that are passed find no room */
 };
 
+/* Called when a port is forced down, or up again. NULL: nobody */
+extern void (*link_on_port)(bool down);
+
 /* Begin anew: no packet is under way, no queue pair is watched. @setting is borrowed. */
 void link_begin(struct link_setting *setting);
 
