@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Prefetch where the kernel cannot populate: which pages are touched in its place. */
+/*
+ * Prefetch where the kernel cannot populate: which pages are touched in its place. And where there
+ * is no thread that would follow advice later.
+ */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -29,6 +33,11 @@ int madvise(void *addr, size_t bytes, int advice)
 {
 	errno = answer;
 	return -1;
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg)
+{
+	return EAGAIN;
 }
 
 static int set_up(void **state)
@@ -113,6 +122,15 @@ static void other_answers_are_final(void **state)
 	}
 }
 
+/* The caller follows the advice itself: what was accepted is done. */
+static void without_a_thread_it_is_done_at_once(void **state)
+{
+	struct av_odp_range range = {(uintptr_t)room, PAGE};
+
+	assert_int_equal(av_odp_advise(&f.seg, &range, 1, READ, false), 0);
+	assert_int_equal(av_odp_missing(&f.seg, range.addr, PAGE, false), 0);
+}
+
 #define WITH_PAGES(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -121,6 +139,7 @@ int main(void)
 		WITH_PAGES(the_pages_of_the_range_are_touched),
 		WITH_PAGES(what_is_beyond_its_file_is_a_fault),
 		WITH_PAGES(other_answers_are_final),
+		WITH_PAGES(without_a_thread_it_is_done_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

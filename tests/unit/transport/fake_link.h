@@ -69,6 +69,7 @@ struct link_setting {
 	bool (*loses)(const struct link_packet *p); /* and what this says; NULL: nothing */
 	bool each;	   /* arrivals are settled one by one; else those of one moment together */
 	unsigned int room; /* packets that an interface takes at once; 0: any number */
+	int refusal;	   /* what interfaces say of packets, -errno; 0: they take them */
 	bool congested;	   /* all packets are marked so on their way */
 	/*
 	 * The hosts are two processes of one host, with these contexts; NULL: two hosts. Each
@@ -83,6 +84,9 @@ struct link_setting {
 	uint32_t proc[LINK_HOSTS];
 	unsigned int full; /* so many packets that are passed find no room */
 };
+
+/* Called when a port is forced down, or up again. NULL: nobody */
+extern void (*link_on_port)(bool down);
 
 /* Begin anew: no packet is under way, no queue pair is watched. @setting is borrowed. */
 void link_begin(struct link_setting *setting);

@@ -19,6 +19,7 @@
 #include "lib/turned_clock.h"
 #include "queue/cq.h"
 #include "segment/doorbell.h"
+#include "transport/reset.h"
 #include "unit/transport/link_parts.h"
 
 static int doorbell; /* of host 0 */
@@ -239,6 +240,30 @@ static void sends_nothing_then(void **state)
 	assert_int_equal(overrun(&overrun_rows[2], NULL), 2);
 }
 
+/* --- a device that fails ------------------------------------------------------------- */
+
+/* All its queue pairs do, also the first that a context has ever had. */
+static void fails_with_its_device(void **state)
+{
+	static const struct link_exchange e = {.name = "the device fails",
+					       .type = IBV_QPT_RC,
+					       .fails = true,
+					       .request = {POST(SEND, 8), POST(READ, 8)}};
+	struct link_side *s = &link_side[0];
+	struct link_setting *setting = link_open(&e, NULL, 0);
+
+	MUST_BE(s->end.qp->index, 1);
+	setting->cut[0] = true;
+	link_post();
+	MUST(av_context_fatal(s->seg));
+	MUST_BE(atomic_load(&s->end.qp->state), IBV_QPS_ERR);
+	link_poll();
+	MUST_BE(link_status(0), IBV_WC_WR_FLUSH_ERR);
+	MUST_BE(link_status(1), IBV_WC_WR_FLUSH_ERR);
+	atomic_store(&s->seg->head->fatal, 0);
+	link_close();
+}
+
 static int set_up(void **state)
 {
 	if (link_set_up(state))
@@ -256,6 +281,7 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fails_with_its_device), /* first: it wants index 1 */
 		cmocka_unit_test(drained),
 		cmocka_unit_test(has_another_patience),
 		cmocka_unit_test(full_cq),

@@ -13,6 +13,7 @@
 #include "base/compiler.h"
 #include "lib/turned_clock.h"
 #include "segment/observers.h"
+#include "transport/inject.h"
 #include "unit/transport/link_parts.h"
 
 #define DELAY_NS 1000000u
@@ -131,6 +132,39 @@ static void overtaken(void **state)
 	}
 }
 
+/* --- a port ----------------------------------------------------------------------- */
+
+#define AFTER_NS 50000000u  /* that long after the rule has been written */
+#define DOWN_NS	 100000000u /* it is down for that long */
+
+static unsigned int changes;
+static uint64_t changed_ns[2];
+
+static void note_port(bool down)
+{
+	assert_in_range(changes, 0, 1);
+	assert_int_equal(down, changes == 0);
+	changed_ns[changes++] = turned_clock_ns();
+}
+
+static void a_port_that_is_down_for_a_while(void **state)
+{
+	struct av_seg *seg = link_side[0].seg;
+	uint64_t begun = turned_clock_ns(), next;
+	bool fatal;
+
+	changes = 0;
+	link_on_port = note_port;
+	set_rules("port-down 100ms after 50ms");
+	while ((next = av_inject_look(seg, &fatal)) != UINT64_MAX)
+		turned_clock_to(next);
+	link_on_port = NULL;
+	set_rules("");
+	assert_int_equal(changes, 2);
+	assert_int_equal(changed_ns[0] - begun, AFTER_NS);
+	assert_int_equal(changed_ns[1] - changed_ns[0], DOWN_NS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -138,6 +172,7 @@ int main(void)
 		cmocka_unit_test(delayed),
 		cmocka_unit_test(struck_as_it_arrives),
 		cmocka_unit_test(overtaken),
+		cmocka_unit_test(a_port_that_is_down_for_a_while),
 	};
 
 	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);

@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "lib/turned_clock.h"
+#include "transport/retry.h"
 #include "unit/transport/link_fixture.h"
 
 #define LATE_NS	 (3 * LINK_RNR_NS / 2)
@@ -177,6 +178,15 @@ static void anew_for_each_request(void **state)
 	link_each(&e);
 }
 
+/* Codes 1 to 31, and 0 behind them: two rows, each of which doubles. */
+static void codes(void **state)
+{
+	assert_int_equal(av_rnr_timer_ns(1), 10000);
+	for (unsigned int code = 2; code <= 32; code++)
+		assert_int_equal(av_rnr_timer_ns(code % 32),
+				 code % 2 ? 30000ull << (code - 3) / 2 : 10000ull << code / 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -185,6 +195,7 @@ int main(void)
 		cmocka_unit_test(without_end),
 		cmocka_unit_test(told_at_once),
 		cmocka_unit_test(anew_for_each_request),
+		cmocka_unit_test(codes),
 	};
 
 	return cmocka_run_group_tests(tests, link_set_up, link_tear_down);
