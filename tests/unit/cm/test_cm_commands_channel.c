@@ -71,6 +71,21 @@ static void none_without_a_mark(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* A program may have no standard input. */
+static void at_descriptor_0(void **state)
+{
+	int kept = dup(STDIN_FILENO), fd;
+	uint32_t id;
+
+	close(STDIN_FILENO);
+	fd = channel(0);
+	assert_int_equal(fd, 0);
+	assert_int_equal(cm_create(fd, 1, RDMA_PS_TCP, &id), 0);
+	assert_int_equal(cm_destroy(fd, id), 0);
+	assert_int_equal(dup2(kept, fd), fd);
+	close(kept);
+}
+
 static uint64_t cpu_ns(void)
 {
 	struct timespec ts;
@@ -133,6 +148,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(none_without_a_mark),
+		cmocka_unit_test(at_descriptor_0),
 		cmocka_unit_test(closed_in_use),
 	};
 
