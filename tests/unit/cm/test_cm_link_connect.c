@@ -32,6 +32,17 @@ static void disconnected(void **state)
 	cm_link_all(rows, AV_ARRAY_SIZE(rows));
 }
 
+/* Whoever listens is heard at an interface that is made anew, too. */
+static void at_another_interface(void **state)
+{
+	const struct cm_link_exchange row = {.name = "the listener's interface is made anew",
+					     .on = {IS_READY_AND_PARTS, ACCEPTS_AND_PARTS},
+					     .then = {{DISCONNECT, SECOND}, {MOVE, LINK_NS / 2}},
+					     .cases = {{{{ASKER_HEARS}, {LISTENER_HEARS}}}}};
+
+	(void)cm_link_run(&row, NULL, 0);
+}
+
 /* The first packet of the queue pair may come before the RTU. */
 static void told_by_a_packet(void **state)
 {
@@ -50,6 +61,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(disconnected),
+		cmocka_unit_test(at_another_interface),
 		cmocka_unit_test(told_by_a_packet),
 	};
 

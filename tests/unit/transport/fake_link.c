@@ -279,6 +279,8 @@ static void manage(const struct packet *p, const struct av_net_packet *net)
 {
 	unsigned int before = link_here;
 
+	if (setting->moved[p->to])
+		return;
 	link_be(p->to);
 	CHECK(manager->owner(net) == av_lock_self);
 	manager->packet(net);
@@ -382,6 +384,7 @@ void av_net_close(const uint8_t address[16])
 
 int av_net_attend(const uint8_t address[16])
 {
+	setting->moved[host_of(address)] = false;
 	return 0;
 }
 
@@ -391,7 +394,7 @@ void av_net_leave_alone(const uint8_t address[16], void (*quiet)(void))
 
 bool av_net_has_moved(const uint8_t address[16])
 {
-	return false;
+	return setting->moved[host_of(address)];
 }
 
 int av_net_hold(void)
