@@ -194,26 +194,10 @@ bool av_block_is_near(const void *p)
 }
 
 /*
- * Where blocks come and go, signals wait: the handler of one may call fork(), which goes through
- * the list.
- */
-static void block_signals(sigset_t *before)
-{
-	sigset_t others;
-
-	av_signals_of_others(&others);
-	pthread_sigmask(SIG_BLOCK, &others, before);
-}
-
-static void unblock_signals(const sigset_t *before)
-{
-	pthread_sigmask(SIG_SETMASK, before, NULL);
-}
-
-/*
  * Until exit_block_heap(), the thread is not cancelled: malloc(3) and munmap(2) are no cancellation
- * points. Return: false: this thread is inside already, which a signal handler has interrupted. It
- * gets the kernel's memory, and what it unmaps is lost to the heap.
+ * points. Where blocks come and go, signals wait: the handler of one may call fork(), which goes
+ * through the list. Return: false: this thread is inside already, which a signal handler has
+ * interrupted. It gets the kernel's memory, and what it unmaps is lost to the heap.
  */
 static bool enter_block_heap(void)
 {
@@ -356,7 +340,7 @@ bool av_block_leave(const void *p, size_t bytes)
 
 	if (!is_near(from, bytes) || !enter_block_heap())
 		return false;
-	block_signals(&signals);
+	av_signals_block(&signals);
 	if (av_block_split(l, from) && av_block_split(l, end))
 		for (uint32_t i = av_block_find(l, from); i < l->count && l->block[i].begin < end;
 		     i++) {
@@ -366,7 +350,7 @@ bool av_block_leave(const void *p, size_t bytes)
 				continue;
 			b->going = any = true;
 		}
-	unblock_signals(&signals);
+	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	exit_block_heap();
 	if (any)
 		leaving(from, end - from);
@@ -405,10 +389,10 @@ void av_block_left(const void *p, size_t bytes, enum av_block_end how)
 
 	if (!enter_block_heap())
 		return;
-	block_signals(&signals);
+	av_signals_block(&signals);
 	for (uint32_t i = av_block_find(l, from); i < l->count && l->block[i].begin < end;)
 		i = l->block[i].going ? finish_block_removal(i, how) : i + 1;
-	unblock_signals(&signals);
+	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	exit_block_heap();
 	errno = saved;
 }
@@ -543,9 +527,9 @@ void *av_block_take(size_t bytes, size_t align, bool zeros)
 	if (!heap.closed && !zeros)
 		at = take_spare(bytes, align);
 	if (!heap.closed && !at && !limits_apply(bytes)) {
-		block_signals(&signals);
+		av_signals_block(&signals);
 		at = take_new(bytes, bytes >= HUGE && align < HUGE ? HUGE : align);
-		unblock_signals(&signals);
+		pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	}
 	exit_block_heap();
 	errno = saved;
@@ -601,10 +585,10 @@ bool av_block_resize(void *p, size_t bytes)
 		ret = true;
 	} else if (b && b->kind == AV_BLOCK_SHARED && !heap.closed &&
 		   end <= av_block_gap_end(&heap.list, (uint32_t)(b - heap.list.block) + 1)) {
-		block_signals(&signals);
+		av_signals_block(&signals);
 		ret = !limits_apply(end - b->end) && map_block(b->end, end - b->end);
 		b->end = ret ? end : b->end;
-		unblock_signals(&signals);
+		pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	}
 	exit_block_heap();
 	if (surplus)
