@@ -76,6 +76,15 @@ static inline void av_signals_of_others(sigset_t *set)
 	sigdelset(set, SIGSYS);
 }
 
+/* From here on they wait. @before: what pthread_sigmask(3) sets again afterwards */
+static inline void av_signals_block(sigset_t *before)
+{
+	sigset_t others;
+
+	av_signals_of_others(&others);
+	pthread_sigmask(SIG_BLOCK, &others, before);
+}
+
 /*
  * No cancellation points. A thread that is cancelled (pthread_cancel(3)) in the midst of a verb
  * would keep its locks and execution rights for ever, of the peer as well.

@@ -47,17 +47,9 @@ static struct av_heap_part *get_heap_part(const struct region *r)
 }
 
 /* The program's handlers wait while a mutex is held: one that calls fork() needs it, too. */
-static void block_signals(sigset_t *before)
-{
-	sigset_t others;
-
-	av_signals_of_others(&others);
-	pthread_sigmask(SIG_BLOCK, &others, before);
-}
-
 static void lock_heap_regions(sigset_t *signals)
 {
-	block_signals(signals);
+	av_signals_block(signals);
 	pthread_mutex_lock(&regions.mutex);
 }
 
@@ -164,7 +156,7 @@ void av_heap_begin(void)
 
 	if (!may_begin)
 		return;
-	block_signals(&signals);
+	av_signals_block(&signals);
 	pthread_mutex_lock(&beginning);
 	if (!begun && start_shared_heap())
 		av_early_note();
@@ -277,7 +269,7 @@ static bool privatise_heap_range(uint64_t addr, uint64_t bytes, bool keep)
 
 	if (!av_mm_quiesce_allowed())
 		return false;
-	block_signals(&signals);
+	av_signals_block(&signals);
 	ret = av_mm_quiesce_begin(window, window + AV_SHARED_HEAP_BYTES);
 	if (ret) {
 		lock_heap_regions(&inner);

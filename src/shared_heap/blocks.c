@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -136,9 +137,8 @@ AV_FIND_NEXT(munmap);
 #define TRIES	     8u
 
 static struct {
-	pthread_mutex_t mutex; /* recursive, for signal handlers, and those of fork() */
-	bool inside;	       /* its holder is changing things: enter_block_heap() */
-	int cancel;	       /* that thread's state of cancellation before */
+	bool inside; /* the lock's holder is changing things: enter_block_heap() */
+	int cancel;  /* that thread's state of cancellation before */
 	struct av_block_list list;
 	bool closed;		/* no new blocks: a fork() is under way, */
 	bool inherited;		/* or the file is the parent's */
@@ -146,7 +146,7 @@ static struct {
 	uint64_t spare[SPARES]; /* addresses, the oldest first */
 	uint32_t spares;
 	av_shared_heap_leaving *leaving;
-} heap = {.mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP};
+} heap;
 
 typedef void exchange_fn(uint64_t addr, uint64_t bytes, bool begins);
 
@@ -195,18 +195,19 @@ bool av_block_is_near(const void *p)
 
 /*
  * Until exit_block_heap(), the thread is not cancelled: malloc(3) and munmap(2) are no cancellation
- * points. Return: false: this thread is inside already, which a signal handler has interrupted. It
- * gets the kernel's memory, and what it unmaps is lost to the heap.
+ * points. Where blocks come and go, signals wait: the handler of one may call fork(), which goes
+ * through the list. Return: false: this thread is inside already, which a signal handler has
+ * interrupted. It gets the kernel's memory, and what it unmaps is lost to the heap.
  */
 static bool enter_block_heap(void)
 {
-	pthread_mutex_lock(&heap.mutex);
+	av_heap_lock();
 	if (!heap.inside) {
-		heap.inside = true;
 		heap.cancel = av_cancel_off();
+		heap.inside = true;
 		return true;
 	}
-	pthread_mutex_unlock(&heap.mutex);
+	av_heap_unlock();
 	return false;
 }
 
@@ -215,7 +216,7 @@ static void exit_block_heap(void)
 	int before = heap.cancel;
 
 	heap.inside = false;
-	pthread_mutex_unlock(&heap.mutex);
+	av_heap_unlock();
 	av_cancel_back(&before);
 }
 
@@ -327,17 +328,19 @@ static void punch(uint64_t begin_at, uint64_t end)
 				 offset_of(begin_at), (off_t)(end - begin_at));
 }
 
-/* --- leaving; the mutex is held where it says so --------------------------------- */
+/* --- leaving; the lock is held where it says so ---------------------------------- */
 
 bool av_block_leave(const void *p, size_t bytes)
 {
 	uint64_t from = (uintptr_t)p, end = from + av_round_up(bytes, AV_BLOCK_PAGE);
 	av_shared_heap_leaving *leaving = __atomic_load_n(&heap.leaving, __ATOMIC_RELAXED);
 	struct av_block_list *l = &heap.list;
+	sigset_t signals;
 	bool any = false;
 
 	if (!is_near(from, bytes) || !enter_block_heap())
 		return false;
+	av_signals_block(&signals);
 	if (av_block_split(l, from) && av_block_split(l, end))
 		for (uint32_t i = av_block_find(l, from); i < l->count && l->block[i].begin < end;
 		     i++) {
@@ -347,6 +350,7 @@ bool av_block_leave(const void *p, size_t bytes)
 				continue;
 			b->going = any = true;
 		}
+	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	exit_block_heap();
 	if (any)
 		leaving(from, end - from);
@@ -381,11 +385,14 @@ void av_block_left(const void *p, size_t bytes, enum av_block_end how)
 	uint64_t from = (uintptr_t)p, end = from + av_round_up(bytes, AV_BLOCK_PAGE);
 	struct av_block_list *l = &heap.list;
 	int saved = errno;
+	sigset_t signals;
 
 	if (!enter_block_heap())
 		return;
+	av_signals_block(&signals);
 	for (uint32_t i = av_block_find(l, from); i < l->count && l->block[i].begin < end;)
 		i = l->block[i].going ? finish_block_removal(i, how) : i + 1;
+	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	exit_block_heap();
 	errno = saved;
 }
@@ -401,7 +408,7 @@ static void unmap_block_range(uint64_t at, uint64_t bytes)
 	errno = saved;
 }
 
-/* --- spare blocks; the mutex is held --------------------------------------------- */
+/* --- spare blocks; the lock is held ---------------------------------------------- */
 
 /* Fields of the block at @at, which is one. */
 static struct av_block *block_at(uint64_t at)
@@ -453,7 +460,7 @@ static uint64_t keep_spare(struct av_block *b)
 	return victim;
 }
 
-/* The oldest spare block, which is not one any more. Takes the mutex. */
+/* The oldest spare block, which is not one any more. Takes the lock. */
 static uint64_t give_up_spare(uint64_t *bytes)
 {
 	struct av_block *b = NULL;
@@ -486,7 +493,7 @@ bool av_block_drop_spares(void)
 
 /* --- blocks ---------------------------------------------------------------------- */
 
-/* Locked. */
+/* Locked; signals wait. */
 static uint64_t take_new(uint64_t bytes, uint64_t align)
 {
 	struct av_block_list *l = &heap.list;
@@ -507,6 +514,7 @@ static uint64_t take_new(uint64_t bytes, uint64_t align)
 void *av_block_take(size_t bytes, size_t align, bool zeros)
 {
 	int saved = errno;
+	sigset_t signals;
 	uint64_t at = 0;
 
 	if (!__atomic_load_n(&self.begin, __ATOMIC_ACQUIRE) || bytes > AV_SHARED_HEAP_BYTES / 2 ||
@@ -518,8 +526,11 @@ void *av_block_take(size_t bytes, size_t align, bool zeros)
 		return NULL;
 	if (!heap.closed && !zeros)
 		at = take_spare(bytes, align);
-	if (!heap.closed && !at && !limits_apply(bytes))
+	if (!heap.closed && !at && !limits_apply(bytes)) {
+		av_signals_block(&signals);
 		at = take_new(bytes, bytes >= HUGE && align < HUGE ? HUGE : align);
+		pthread_sigmask(SIG_SETMASK, &signals, NULL);
+	}
 	exit_block_heap();
 	errno = saved;
 	return pointer(at);
@@ -563,6 +574,7 @@ bool av_block_resize(void *p, size_t bytes)
 	uint64_t at = (uintptr_t)p, end = at + av_round_up(bytes, AV_BLOCK_PAGE), surplus = 0;
 	int saved = errno;
 	struct av_block *b;
+	sigset_t signals;
 	bool ret = false;
 
 	if (bytes > AV_SHARED_HEAP_BYTES || !enter_block_heap()) /* so @end does not wrap */
@@ -573,8 +585,10 @@ bool av_block_resize(void *p, size_t bytes)
 		ret = true;
 	} else if (b && b->kind == AV_BLOCK_SHARED && !heap.closed &&
 		   end <= av_block_gap_end(&heap.list, (uint32_t)(b - heap.list.block) + 1)) {
+		av_signals_block(&signals);
 		ret = !limits_apply(end - b->end) && map_block(b->end, end - b->end);
 		b->end = ret ? end : b->end;
+		pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	}
 	exit_block_heap();
 	if (surplus)
@@ -756,9 +770,9 @@ static void use_copies(struct av_block *b)
 
 static void close_heap(void)
 {
-	pthread_mutex_lock(&heap.mutex);
+	av_heap_lock();
 	heap.closed = true;
-	pthread_mutex_unlock(&heap.mutex);
+	av_heap_unlock();
 	av_block_drop_spares();
 }
 
@@ -790,7 +804,7 @@ static void prepare_blocks_for_fork(exchange_fn *exchange, bool stay)
 	int saved = errno, maps;
 
 	close_heap();
-	pthread_mutex_lock(&heap.mutex);
+	av_heap_lock();
 	heap.stay = stay && has_file();
 	maps = heap.list.count ? av_vma_open_own() : -1;
 	for (uint32_t i = 0; maps >= 0 && i < heap.list.count; i++)
@@ -810,7 +824,7 @@ static void restore_blocks_in_parent(void)
 	for (uint32_t i = 0; heap.stay && i < heap.list.count; i++)
 		drop_copy(&heap.list.block[i]);
 	heap.closed = heap.inherited;
-	pthread_mutex_unlock(&heap.mutex);
+	av_heap_unlock();
 	errno = saved;
 }
 
@@ -823,6 +837,7 @@ static void detach_blocks_in_child(void)
 		if (is_block_shared(&heap.list.block[i]))
 			use_copies(&heap.list.block[i]);
 	heap.inherited = true;
-	heap.mutex = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+	av_heap_lock_in_child();
+	heap.inside = false;
 	errno = saved;
 }

@@ -11,8 +11,19 @@
 #include "segment/segment_map.h"
 
 /*
- * The blocks of a window, in the order of their addresses. Knows addresses only. No locks: the
- * caller's mutex is held.
+ * The heap's lock. The thread that holds it may lock it again, in a signal's handler, too. It knows
+ * its holder from the first moment on; the C library's recursive mutex does not while it is being
+ * taken, and a handler that came then would wait for its own thread for ever. errno is kept.
+ */
+void av_heap_lock(void);
+void av_heap_unlock(void);
+
+/* In the child of fork(), whose only thread has another number: nobody holds it. */
+void av_heap_lock_in_child(void);
+
+/*
+ * The blocks of a window, in the order of their addresses. Knows addresses only: the caller holds
+ * the lock.
  */
 
 #define AV_BLOCKS 32768u /* at a time; a process may have 65530 mappings */
@@ -61,7 +72,8 @@ AV_MUST_USE bool av_block_split(struct av_block_list *l, uint64_t addr);
  * Blocks of the shared heap (segment/segment_map.h): shared mappings of one memfd, in one window of
  * the address space. The window itself is not reserved: a block is only put where nothing is.
  *
- * Thread-safe; all of this takes a mutex, and none of it is async-signal-safe. errno is kept.
+ * Thread-safe: all of this takes the lock. errno is kept. Of a handler that interrupts one of
+ * these, another one finds no block; fork() works there.
  */
 
 #define AV_BLOCK_PAGE 4096u

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lib/proc_status.h"
 #include "umr_access_fixture.h"
 
 static uint8_t bytes[KEY_BYTES];
@@ -188,6 +189,22 @@ static void domain_row(void)
 	EXPECT(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
 }
 
+/* What one took, the next one has: they are of 2 MiB each. */
+static void containers_row(void)
+{
+	struct ibv_exp_mkey_list_container_attr attr = {.pd = n->pd, .max_klm_list_size = 65536};
+	size_t before = status_kb("RssShmem:");
+
+	row("containers one after the other");
+	for (int i = 0; i < 20; i++) {
+		struct ibv_exp_mkey_list_container *c = ibv_exp_alloc_mkey_list_memory(&attr);
+
+		EXPECT(c && ibv_exp_dealloc_mkey_list_memory(c) == 0, "number %d", i);
+	}
+	EXPECT(status_kb("RssShmem:") < before + (16u << 10), "%zu KiB more",
+	       status_kb("RssShmem:") - before);
+}
+
 static void run(void)
 {
 	life_rows();
@@ -196,6 +213,7 @@ static void run(void)
 	executed_by_peer_row(true);
 	executed_by_peer_row(false);
 	domain_row();
+	containers_row();
 }
 
 int main(int argc, char **argv)

@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 	recorder_except(AV_CHECK_MEMORY_FORBIDDEN,
 			"by the kernel's configuration only: test_forbidden");
 	recorder_except(AV_CHECK_EXECUTOR_DIED, "by SIGKILL in the middle of a copy: test_crash");
-	recorder_except(AV_CHECK_CQ_HELD, "by a process that is stopped: test_report_cq");
+	recorder_except(AV_CHECK_CQ_HELD, "by a process that is stopped: test_link_report_cq");
 	recorder_except(AV_CHECK_INJECTED,
 			"by programs with faults on demand: tool/test_faults.sh");
 	recorder_except(AV_CHECK_PEER_SILENT, "of a peer on another host: multi/wire");

@@ -214,6 +214,7 @@ static void end(void)
 	if (cm_link_now.peer_dead)
 		manager_peer_begins();
 	memset(cm_link_now.setting.cut, 0, sizeof(cm_link_now.setting.cut));
+	memset(cm_link_now.setting.moved, 0, sizeof(cm_link_now.setting.moved));
 }
 
 unsigned int cm_link_run(const struct cm_link_exchange *e, const struct link_fault *f,

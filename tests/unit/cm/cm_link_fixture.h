@@ -35,8 +35,9 @@ enum cm_link_act {
 	LISTEN,
 	UNLISTEN,
 	/* What befalls a host. */
-	CUT, /* what it sends is lost from now on */
-	DIE, /* the process ends: host 1, of @together */
+	CUT,  /* what it sends is lost from now on */
+	MOVE, /* its interface is made anew, with the same address */
+	DIE,  /* the process ends: host 1, of @together */
 };
 
 struct cm_link_do {

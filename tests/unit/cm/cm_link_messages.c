@@ -9,7 +9,8 @@
 #include "cm/id.h"
 #include "lib/check.h"
 
-#define COMM_AT 24u /* behind the header of a management datagram are the numbers */
+#define COMM_AT	 24u /* behind the header of a management datagram are the numbers */
+#define GIVEN_UP 4   /* a timeout: IBTA volume 1, 12.6.7.2 */
 
 struct cm_link_message cm_link_sent[CM_LINK_MESSAGES];
 
@@ -94,6 +95,16 @@ static bool has_said(unsigned int from, uint32_t comm)
 	return false;
 }
 
+/* Has the listener answered with that number? */
+static bool has_answered(uint32_t comm)
+{
+	for (unsigned int i = 0; i < cm_link_now.said_count; i++)
+		if (cm_link_get(cm_link_now.said[i].mad + 16, 2) == AV_CM_REP &&
+		    cm_link_get(cm_link_now.said[i].mad + COMM_AT, 4) == comm)
+			return true;
+	return false;
+}
+
 /* 12.6: each message has its sender's number and its peer's, as far as they are known. */
 static void judge_numbers(const struct cm_link_message *m)
 {
@@ -162,12 +173,25 @@ static bool takes_its_time(unsigned int host)
 	return any || (host == 1 && !TAILQ_EMPTY(&cm_link_now.channel[1]->events));
 }
 
+/* Of MRA and REJ: 0 REQ, 1 REP, 2 another, or none. 12.6.6, 12.6.7 */
+static void judge_about(const struct cm_link_message *m, const uint8_t *mad)
+{
+	bool late = cm_link_get(mad + HEADER + 10, 2) == GIVEN_UP;
+	uint64_t about = m->from == 0;
+
+	if (m->attribute == AV_CM_REJ && (late || (m->from == 1 && has_answered(m->local))))
+		about = 2;
+	MUST_BE(mad[HEADER + 8] >> 6, about);
+}
+
 static void judge_contents(const struct cm_link_message *m, const uint8_t *mad)
 {
 	const struct kind *k = kind_of(m->attribute);
 
 	if (m->attribute == AV_CM_MRA)
 		MUST(takes_its_time(m->from));
+	if (m->attribute == AV_CM_MRA || m->attribute == AV_CM_REJ)
+		judge_about(m, mad);
 	if (m->attribute == AV_CM_DREQ)
 		MUST_BE(cm_link_get(mad + HEADER + 8, 3), cm_link_parameters[1 - m->from].qp_num);
 	if (m->attribute == AV_CM_REQ || m->attribute == AV_CM_REP ||

@@ -192,6 +192,13 @@ static bool may_fail(const struct cm_link_id *x)
 				!cm_link_now.ids[0].there || has_ended(&cm_link_now.ids[0]));
 }
 
+static void move(unsigned int host)
+{
+	cm_link_now.setting.moved[host] = true;
+	link_be(host);
+	manager_host_changes();
+}
+
 /* What befalls a host. Return: is it that? */
 static bool befall(unsigned int host, enum cm_link_act act)
 {
@@ -199,8 +206,10 @@ static bool befall(unsigned int host, enum cm_link_act act)
 		cm_link_listen();
 	else if (act == UNLISTEN)
 		cm_link_end_listen();
-	if (act == DIE)
+	else if (act == DIE)
 		manager_peer_dies();
+	else if (act == MOVE)
+		move(host);
 	cm_link_now.peer_dead |= act == DIE;
 	cm_link_now.setting.cut[host] |= act == DIE || act == CUT;
 	return act >= LISTEN;

@@ -9,6 +9,7 @@
 
 #include "base/watcher.h"
 #include "cm/cm.h"
+#include "cm/cm_address.h"
 #include "cm/cm_lock.h"
 #include "copy/copy.h"
 #include "device/port.h"
@@ -72,8 +73,14 @@ void manager_look(void)
 
 /* --- base/watcher.h --------------------------------------------------------------- */
 
+static bool opens_host;
+static struct av_watched_fd *host_watch;
+
 void av_watch_begin(struct av_watched_fd *w)
 {
+	if (opens_host)
+		host_watch = w;
+	opens_host = false;
 }
 
 void av_watch_end(struct av_watched_fd *w)
@@ -107,12 +114,18 @@ void av_port_attr(const struct av_device *dev, struct ibv_port_attr *port)
 
 bool av_port_watch_open(struct av_own_fd *own)
 {
-	return false;
+	return opens_host = true;
 }
 
 bool av_port_watch_heard(int fd)
 {
-	return false;
+	return true;
+}
+
+void manager_host_changes(void)
+{
+	host_watch->ready(host_watch);
+	manager_look();
 }
 
 void av_gid_from_guid(uint64_t guid, struct av_gid *gid)
@@ -167,6 +180,7 @@ int manager_set_up(void **state)
 		return -1;
 	manager_proc[0] = av_lock_self;
 	manager_peer_begins();
+	av_cm_host_begin();
 	return av_cm_prepare();
 }
 

@@ -27,4 +27,7 @@ void manager_peer_begins(void);
 uint64_t manager_due(void);
 void manager_look(void);
 
+/* Something about the interfaces of the host whose code runs is news to the manager. */
+void manager_host_changes(void);
+
 #endif

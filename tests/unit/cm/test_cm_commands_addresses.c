@@ -4,16 +4,23 @@
  * drivers/infiniband/core/cma.c (rdma_bind_addr(), rdma_listen(), rdma_resolve_addr()).
  */
 #include <arpa/inet.h>
+#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <infiniband/ib.h>
 
+#include "base/compiler.h"
 #include "cm_commands_fixture.h"
+#include "device/port.h"
 #include "lib/few_descriptors.h"
 #include "lib/own_directory.h"
 #include "lib/unit.h"
 #include "observe/check.h"
+#include "registry/cm_ports.h"
+#include "wire/cm_message.h"
 
 static int fd;
 
@@ -71,6 +78,44 @@ static int resolve(uint32_t id, const char *src, const char *dst, uint16_t port)
 	return cm_do(fd, RDMA_USER_CM_CMD_RESOLVE_ADDR, &c, sizeof(c), 0);
 }
 
+/* A port whose row in the registry is the first one. 0: that space has none */
+static uint16_t port_of_first_row(uint16_t ps)
+{
+	struct av_cm_port p = {.netns = av_netns_of_thread(), .ps = ps};
+	int handle;
+
+	for (p.port = UINT16_MAX; p.port >= 1024; p.port--) {
+		handle = av_cm_port_bind(&p);
+		assert_true(handle >= 0);
+		av_cm_port_release(handle);
+		if (handle == 0)
+			return p.port;
+	}
+	return 0;
+}
+
+/* The port of an id that ends is free again, wherever the registry has it. */
+TEST_WITH(free_again, set_up, tear_down)
+{
+	static const uint16_t spaces[] = {RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IPOIB, RDMA_PS_IB};
+	struct sockaddr_in at;
+	uint16_t port = 0;
+	uint32_t id[3], i;
+
+	for (i = 0; i < AV_ARRAY_SIZE(spaces) && !port; i++)
+		port = port_of_first_row(spaces[i]);
+	if (!port)
+		skip(); /* one network namespace of fifty, four times */
+	at = cm_address("0.0.0.0", port);
+	for (int k = 0; k < 3; k++)
+		assert_int_equal(cm_create(fd, 1, spaces[i - 1], &id[k]), 0);
+	assert_int_equal(cm_bind(fd, id[0], &at), 0);
+	assert_int_equal(cm_bind(fd, id[1], &at), -EADDRNOTAVAIL);
+	assert_int_equal(cm_destroy(fd, id[0]), 0);
+	assert_int_equal(cm_bind(fd, id[1], &at), 0);
+	assert_int_equal(cm_bind(fd, id[2], &at), -EADDRNOTAVAIL);
+}
+
 static const struct {
 	const char *address;
 	int ret;
@@ -93,6 +138,20 @@ TEST_WITH(bound, set_up, tear_down)
 			print_message("%s: %d\n", bindings[i].address, ret);
 		assert_int_equal(ret, bindings[i].ret);
 	}
+}
+
+/* The host has that address, but no device has: rdma_bind_addr(), cma_translate_addr(). */
+TEST_WITH(of_no_device, set_up, tear_down)
+{
+	const char *own = getenv("OWN_NETWORK");
+
+	if (!own || strcmp(own, "yes") != 0)
+		skip();
+	assert_int_equal(bind_at(new_id(), "198.51.100.1", 0), -EADDRNOTAVAIL);
+	assert_int_equal(system("ip addr add 198.51.100.1/32 dev lo"), 0);
+	assert_int_equal(bind_at(new_id(), "198.51.100.1", 0), -ENODEV);
+	assert_int_equal(last_refusal().check, AV_CHECK_CM_NOT_OURS);
+	assert_int_equal(system("ip addr del 198.51.100.1/32 dev lo"), 0);
 }
 
 /* Both addresses are of one family, whether the source is named with the destination or before. */
@@ -182,6 +241,53 @@ TEST_WITH(mapped, set_up, tear_down)
 	(void)ends_come_to(&e, REQUESTING);
 	(void)heard(fd, CM_CONNECT_REQUEST);
 	ends_close(&e);
+}
+
+/* Who asks this host by an address that stands for any does so from a loopback address. */
+static const struct {
+	bool ib; /* AF_IB, whose addresses are GIDs */
+	const char *dst, *src;
+} anywhere[] = {
+	{false, "0.0.0.0", "127.0.0.1"},
+	{false, "::", "::1"},
+	{true, "::ffff:0.0.0.0", "::ffff:127.0.0.1"},
+	{true, "::", "::1"},
+};
+
+/* The address lies where that of IPv6 does. */
+static void become_ib(struct __kernel_sockaddr_storage *address)
+{
+	struct sockaddr_ib ib;
+
+	memcpy(&ib, address, sizeof(ib));
+	ib.sib_family = AF_IB;
+	ib.sib_sid = htobe64(av_cm_service_id(RDMA_PS_TCP, 7174));
+	memcpy(address, &ib, sizeof(ib));
+}
+
+TEST_WITH(this_host, set_up, tear_down)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(anywhere); i++) {
+		struct rdma_ucm_query_addr_resp a = {0};
+		struct rdma_ucm_resolve_addr r = {.id = new_id()};
+		struct rdma_ucm_query q = {.response = (uintptr_t)&a, .id = r.id};
+		struct __kernel_sockaddr_storage src;
+		uint16_t bytes = put(anywhere[i].src, 0, &src);
+		size_t at = bytes == sizeof(struct sockaddr_in)
+				    ? offsetof(struct sockaddr_in, sin_addr)
+				    : offsetof(struct sockaddr_in6, sin6_addr);
+
+		r.dst_size = put(anywhere[i].dst, 7174, &r.dst_addr);
+		if (anywhere[i].ib) {
+			become_ib(&r.dst_addr);
+			r.dst_size = sizeof(struct sockaddr_ib);
+		}
+		assert_int_equal(cm_do(fd, RDMA_USER_CM_CMD_RESOLVE_ADDR, &r, sizeof(r), 0), 0);
+		(void)heard(fd, CM_ADDR_RESOLVED);
+		assert_int_equal(cm_do(fd, RDMA_USER_CM_CMD_QUERY, &q, sizeof(q), sizeof(a)), 0);
+		assert_memory_equal((uint8_t *)&a.src_addr + at, (uint8_t *)&src + at,
+				    at == offsetof(struct sockaddr_in, sin_addr) ? 4 : 16);
+	}
 }
 
 /* Who listens without an address listens at all of IPv4. */

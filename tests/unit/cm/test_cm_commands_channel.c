@@ -67,6 +67,40 @@ TEST(none_without_a_mark)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* An inherited channel has no ids that a child could take. */
+TEST(none_from_the_parent)
+{
+	int fd, status;
+	uint32_t id;
+	pid_t child;
+
+	if (UNDER_TSAN)
+		skip();
+	fd = channel(0);
+	assert_int_equal(cm_create(fd, 1, RDMA_PS_TCP, &id), 0);
+	child = fork();
+	if (child == 0)
+		_exit(cm_migrate(channel(0), id, fd) != -EINVAL);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(close(fd), 0);
+}
+
+/* A program may have no standard input. */
+TEST(at_descriptor_0)
+{
+	int kept = dup(STDIN_FILENO), fd;
+	uint32_t id;
+
+	close(STDIN_FILENO);
+	fd = channel(0);
+	assert_int_equal(fd, 0);
+	assert_int_equal(cm_create(fd, 1, RDMA_PS_TCP, &id), 0);
+	assert_int_equal(cm_destroy(fd, id), 0);
+	assert_int_equal(dup2(kept, fd), fd);
+	close(kept);
+}
+
 static uint64_t cpu_ns(void)
 {
 	struct timespec ts;

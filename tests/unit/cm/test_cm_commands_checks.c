@@ -43,14 +43,29 @@ TEST_WITH(ids_have_their_types, set_up, tear_down)
 	     AV_CHECK_CM_QP_TYPE, 77);
 }
 
+/* As write(2) fails. */
+TEST_WITH(commands_have_a_header, set_up, tear_down)
+{
+	errno = 0;
+	assert_int_equal(cm_put(fd, "", 1), -1);
+	assert_int_equal(errno, EINVAL);
+}
+
 TEST_WITH(addresses_have_their_lengths, set_up, tear_down)
 {
 	struct rdma_ucm_bind bind = {.id = id, .addr_size = 500};
 	struct rdma_ucm_resolve_addr resolve = {.id = id, .dst_size = 0};
+	struct rdma_ucm_join_mcast join = {.id = id};
 
 	says(cm_do(fd, RDMA_USER_CM_CMD_BIND, &bind, sizeof(bind), 0), AV_CHECK_CM_ADDRESS, 0);
 	says(cm_do(fd, RDMA_USER_CM_CMD_RESOLVE_ADDR, &resolve, sizeof(resolve), 0),
 	     AV_CHECK_CM_ADDRESS, 0);
+	for (uint16_t bytes = 0; bytes <= 500; bytes += 500) {
+		join.addr_size = bytes;
+		says(cm_do(fd, RDMA_USER_CM_CMD_JOIN_MCAST, &join, sizeof(join),
+			   sizeof(struct rdma_ucm_create_id_resp)),
+		     AV_CHECK_CM_ADDRESS, bytes);
+	}
 }
 
 TEST_WITH(link_local_addresses_need_an_interface, set_up, tear_down)

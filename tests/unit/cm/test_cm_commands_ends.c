@@ -33,6 +33,33 @@ TEST(without_private_data)
 	ends_close(&e);
 }
 
+/* Counts of tries have 3 bits in messages, in which 7 is the most: rdma_connect(3). */
+TEST(many_tries)
+{
+	struct rdma_ucm_connect c;
+	struct rdma_ucm_accept a;
+	struct rdma_ucm_event_resp event;
+
+	for (uint8_t tries = 0; tries < 17; tries++) {
+		const struct rdma_ucm_conn_param p = {
+			.retry_count = tries, .rnr_retry_count = tries, .valid = 1};
+		uint8_t heard_of = tries < 7 ? tries : 7;
+		struct ends e;
+
+		ends_open(&e);
+		c = (struct rdma_ucm_connect){.id = ends_come_to(&e, ROUTED).id, .conn_param = p};
+		assert_int_equal(cm_do(e.active_fd, RDMA_USER_CM_CMD_CONNECT, &c, sizeof(c), 0), 0);
+		event = heard(e.passive_fd, CM_CONNECT_REQUEST);
+		assert_int_equal(event.param.conn.retry_count, heard_of);
+		assert_int_equal(event.param.conn.rnr_retry_count, heard_of);
+		a = (struct rdma_ucm_accept){.id = event.id, .conn_param = p};
+		assert_int_equal(cm_do(e.passive_fd, RDMA_USER_CM_CMD_ACCEPT, &a, sizeof(a), 0), 0);
+		event = heard(e.active_fd, CM_CONNECT_RESPONSE);
+		assert_int_equal(event.param.conn.rnr_retry_count, heard_of);
+		ends_close(&e);
+	}
+}
+
 /* The passive end is destroyed before it has heard RTU: by a command, or with its channel. */
 static void refused_late(enum stage stage, bool by_command)
 {

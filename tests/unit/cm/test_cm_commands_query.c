@@ -54,6 +54,33 @@ TEST(each_stage)
 	}
 }
 
+/* An id without a device says so by port 0. */
+TEST(the_device)
+{
+	static const uint32_t options[] = {RDMA_USER_CM_QUERY_ADDR, RDMA_USER_CM_QUERY_GID};
+	static const struct {
+		enum stage stage;
+		uint8_t port;
+		uint16_t pkey;
+	} rows[] = {{IDLE, 0, 0}, {BOUND, 1, 0xffff}, {ROUTED, 1, 0xffff}, {LISTENING, 1, 0xffff}};
+
+	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(rows); i++) {
+		struct rdma_ucm_query_addr_resp a = {0};
+		struct rdma_ucm_query c = {.response = (uintptr_t)&a, .option = options[i % 2]};
+		struct ends e;
+		struct end x;
+
+		ends_open(&e);
+		x = ends_come_to(&e, rows[i / 2].stage);
+		c.id = x.id;
+		assert_int_equal(cm_do(x.fd, RDMA_USER_CM_CMD_QUERY, &c, sizeof(c), sizeof(a)), 0);
+		assert_int_equal(a.port_num, rows[i / 2].port);
+		assert_int_equal(be16toh(a.pkey), rows[i / 2].pkey);
+		assert_int_equal(a.node_guid != 0, rows[i / 2].port);
+		ends_close(&e);
+	}
+}
+
 TEST(the_path)
 {
 	struct ends e;

@@ -27,6 +27,17 @@ TEST(disconnected)
 	cm_link_all(rows, AV_ARRAY_SIZE(rows));
 }
 
+/* Whoever listens is heard at an interface that is made anew, too. */
+TEST(at_another_interface)
+{
+	const struct cm_link_exchange row = {.name = "the listener's interface is made anew",
+					     .on = {IS_READY_AND_PARTS, ACCEPTS_AND_PARTS},
+					     .then = {{DISCONNECT, SECOND}, {MOVE, LINK_NS / 2}},
+					     .cases = {{{{ASKER_HEARS}, {LISTENER_HEARS}}}}};
+
+	(void)cm_link_run(&row, NULL, 0);
+}
+
 /* The first packet of the queue pair may come before the RTU. */
 TEST(told_by_a_packet)
 {

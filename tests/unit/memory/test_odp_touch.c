@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Prefetch where the kernel cannot populate: which pages are touched in its place. */
+/*
+ * Prefetch where the kernel cannot populate: which pages are touched in its place. And where there
+ * is no thread that would follow advice later.
+ */
 #include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -25,6 +29,11 @@ int madvise(void *addr, size_t bytes, int advice)
 {
 	errno = answer;
 	return -1;
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg)
+{
+	return EAGAIN;
 }
 
 static int set_up(void **state)
@@ -107,6 +116,15 @@ TEST_WITH(other_answers_are_final, set_up, tear_down)
 		assert_int_equal(mincore(room, PAGE, &there), 0);
 		assert_false(there & 1);
 	}
+}
+
+/* The caller follows the advice itself: what was accepted is done. */
+TEST_WITH(without_a_thread_it_is_done_at_once, set_up, tear_down)
+{
+	struct av_odp_range range = {(uintptr_t)room, PAGE};
+
+	assert_int_equal(av_odp_advise(&f.seg, &range, 1, READ, false), 0);
+	assert_int_equal(av_odp_missing(&f.seg, range.addr, PAGE, false), 0);
 }
 
 int main(void)

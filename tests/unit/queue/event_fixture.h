@@ -4,12 +4,10 @@
 #define AV_TESTS_EVENT_FIXTURE_H
 
 #include <fcntl.h>
-#include <signal.h>
 #include <unistd.h>
 #include <sys/ioctl.h>
-#include <sys/ptrace.h>
-#include <sys/wait.h>
 
+#include "lib/stepped.h"
 #include "segment/doorbell.h"
 #include "unit/memory/fake_seg.h"
 
@@ -37,45 +35,6 @@ static inline int events_at(int fd)
 
 	CHECK(ioctl(fd, FIONREAD, &bytes) == 0);
 	return bytes / (int)sizeof(struct av_doorbell_record);
-}
-
-/* A child that will do @what and end. It is stopped. */
-static inline pid_t start_stopped(void (*what)(void))
-{
-	pid_t child = fork();
-	int status;
-
-	CHECK(child >= 0);
-	if (child == 0) {
-		CHECK(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0);
-		raise(SIGSTOP);
-		what();
-		_exit(0);
-	}
-	CHECK(waitpid(child, &status, 0) == child && WIFSTOPPED(status));
-	return child;
-}
-
-/* One instruction of it. Return: false: it has ended */
-static inline bool step(pid_t child)
-{
-	int status;
-
-	CHECK(ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) == 0);
-	CHECK(waitpid(child, &status, 0) == child);
-	CHECK(WIFSTOPPED(status) || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
-	return WIFSTOPPED(status);
-}
-
-/* So that it is stopped in about 50 different places; sanitized code is ten times as long. */
-static inline unsigned int stride_of(void (*what)(void))
-{
-	pid_t child = start_stopped(what);
-	unsigned int steps = 0;
-
-	while (step(child))
-		steps++;
-	return steps / 50 + 1;
 }
 
 #endif

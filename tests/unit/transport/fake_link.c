@@ -53,6 +53,7 @@ static uint64_t call_ns;
 static uint64_t heard_ns[LINK_HOSTS]; /* when a process hears a call; UINT64_MAX: never */
 
 unsigned int link_here;
+void (*link_on_port)(bool down);
 
 _Atomic bool av_net_is_open; /* pollers take nothing: link_step() does */
 _Atomic uint64_t av_net_counter[AV_NET_COUNTS];
@@ -137,6 +138,8 @@ bool av_port_has_row(uint32_t port, uint32_t row)
 
 unsigned int av_port_force(const char *device, bool down)
 {
+	if (link_on_port)
+		link_on_port(down);
 	return 0;
 }
 
@@ -276,6 +279,8 @@ static void manage(const struct packet *p, const struct av_net_packet *net)
 {
 	unsigned int before = link_here;
 
+	if (setting->moved[p->to])
+		return;
 	link_be(p->to);
 	CHECK(manager->owner(net) == av_lock_self);
 	manager->packet(net);
@@ -379,6 +384,7 @@ void av_net_close(const uint8_t address[16])
 
 int av_net_attend(const uint8_t address[16])
 {
+	setting->moved[host_of(address)] = false;
 	return 0;
 }
 
@@ -388,7 +394,7 @@ void av_net_leave_alone(const uint8_t address[16], void (*quiet)(void))
 
 bool av_net_has_moved(const uint8_t address[16])
 {
-	return false;
+	return setting->moved[host_of(address)];
 }
 
 int av_net_hold(void)
@@ -504,9 +510,10 @@ void av_net_take_back(struct av_net_burst *b)
 
 int av_net_send(struct av_net_burst *b)
 {
-	send_all(b);
+	if (setting->refusal == 0)
+		send_all(b);
 	b->there = false;
-	return 0;
+	return setting->refusal;
 }
 
 /* Where there is little room, every other question finds none. */

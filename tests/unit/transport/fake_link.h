@@ -65,10 +65,12 @@ struct link_alarm {
 struct link_setting {
 	const struct link_fault *faults;
 	unsigned int fault_count;
-	bool cut[LINK_HOSTS];			    /* what that host sends is lost */
+	bool cut[LINK_HOSTS];	/* what that host sends is lost */
+	bool moved[LINK_HOSTS]; /* who manages hears nothing until that address is attended anew */
 	bool (*loses)(const struct link_packet *p); /* and what this says; NULL: nothing */
 	bool each;	   /* arrivals are settled one by one; else those of one moment together */
 	unsigned int room; /* packets that an interface takes at once; 0: any number */
+	int refusal;	   /* what interfaces say of packets, -errno; 0: they take them */
 	bool congested;	   /* all packets are marked so on their way */
 	/*
 	 * The hosts are two processes of one host, with these contexts; NULL: two hosts. Each
@@ -83,6 +85,9 @@ struct link_setting {
 	uint32_t proc[LINK_HOSTS];
 	unsigned int full; /* so many packets that are passed find no room */
 };
+
+/* Called when a port is forced down, or up again. NULL: nobody */
+extern void (*link_on_port)(bool down);
 
 /* Begin anew: no packet is under way, no queue pair is watched. @setting is borrowed. */
 void link_begin(struct link_setting *setting);

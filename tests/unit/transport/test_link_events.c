@@ -15,6 +15,7 @@
 #include "lib/unit.h"
 #include "queue/cq.h"
 #include "segment/doorbell.h"
+#include "transport/reset.h"
 #include "unit/transport/link_parts.h"
 
 static int doorbell; /* of host 0 */
@@ -124,7 +125,7 @@ static bool drain_after(const struct link_exchange *e, unsigned int steps,
 }
 
 /* At each moment; and at each when a packet is lost. */
-TEST(drained)
+static void drained(void **state)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(drained_rows); i++) {
 		const struct link_exchange *e = &drained_rows[i];
@@ -150,7 +151,7 @@ static void count_tries(const struct link_packet *p)
 }
 
 /* What is changed while it is drained is in force from then on. */
-TEST(has_another_patience)
+static void has_another_patience(void **state)
 {
 	static const struct link_exchange e = {.name = "another patience",
 					       .type = IBV_QPT_RC,
@@ -218,7 +219,7 @@ static unsigned int overrun(const struct link_exchange *e, const struct link_fau
 	return tries;
 }
 
-TEST(full_cq)
+static void full_cq(void **state)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(overrun_rows); i++)
 		for (unsigned int p = 0; p < 4; p++) {
@@ -229,10 +230,34 @@ TEST(full_cq)
 }
 
 /* It sends nothing more. */
-TEST(sends_nothing_then)
+static void sends_nothing_then(void **state)
 {
 	assert_int_equal(overrun(&overrun_rows[1], NULL), 2);
 	assert_int_equal(overrun(&overrun_rows[2], NULL), 2);
+}
+
+/* --- a device that fails ------------------------------------------------------------- */
+
+/* All its queue pairs do, also the first that a context has ever had. */
+static void fails_with_its_device(void **state)
+{
+	static const struct link_exchange e = {.name = "the device fails",
+					       .type = IBV_QPT_RC,
+					       .fails = true,
+					       .request = {POST(SEND, 8), POST(READ, 8)}};
+	struct link_side *s = &link_side[0];
+	struct link_setting *setting = link_open(&e, NULL, 0);
+
+	MUST_BE(s->end.qp->index, 1);
+	setting->cut[0] = true;
+	link_post();
+	MUST(av_context_fatal(s->seg));
+	MUST_BE(atomic_load(&s->end.qp->state), IBV_QPS_ERR);
+	link_poll();
+	MUST_BE(link_status(0), IBV_WC_WR_FLUSH_ERR);
+	MUST_BE(link_status(1), IBV_WC_WR_FLUSH_ERR);
+	atomic_store(&s->seg->head->fatal, 0);
+	link_close();
 }
 
 static int set_up(void **state)
@@ -251,5 +276,13 @@ static int tear_down(void **state)
 
 int main(void)
 {
-	return run_cases(set_up, tear_down);
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fails_with_its_device), /* first: it wants index 1 */
+		cmocka_unit_test(drained),
+		cmocka_unit_test(has_another_patience),
+		cmocka_unit_test(full_cq),
+		cmocka_unit_test(sends_nothing_then),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -8,6 +8,7 @@
 #include "lib/turned_clock.h"
 #include "lib/unit.h"
 #include "segment/observers.h"
+#include "transport/inject.h"
 #include "unit/transport/link_parts.h"
 
 #define DELAY_NS 1000000u
@@ -124,6 +125,39 @@ TEST(overtaken)
 		assert_int_equal(packets, 3);
 		assert_int_equal(link_side[1].received, 3);
 	}
+}
+
+/* --- a port ----------------------------------------------------------------------- */
+
+#define AFTER_NS 50000000u  /* that long after the rule has been written */
+#define DOWN_NS	 100000000u /* it is down for that long */
+
+static unsigned int changes;
+static uint64_t changed_ns[2];
+
+static void note_port(bool down)
+{
+	assert_in_range(changes, 0, 1);
+	assert_int_equal(down, changes == 0);
+	changed_ns[changes++] = turned_clock_ns();
+}
+
+TEST(a_port_that_is_down_for_a_while)
+{
+	struct av_seg *seg = link_side[0].seg;
+	uint64_t begun = turned_clock_ns(), next;
+	bool fatal;
+
+	changes = 0;
+	link_on_port = note_port;
+	set_rules("port-down 100ms after 50ms");
+	while ((next = av_inject_look(seg, &fatal)) != UINT64_MAX)
+		turned_clock_to(next);
+	link_on_port = NULL;
+	set_rules("");
+	assert_int_equal(changes, 2);
+	assert_int_equal(changed_ns[0] - begun, AFTER_NS);
+	assert_int_equal(changed_ns[1] - changed_ns[0], DOWN_NS);
 }
 
 int main(void)

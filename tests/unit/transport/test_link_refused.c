@@ -8,6 +8,7 @@
 #include "lib/turned_clock.h"
 #include "lib/unit.h"
 #include "memory/key.h"
+#include "queue/rq.h"
 #include "unit/transport/link_fixture.h"
 
 /* What was acknowledged before; one failure; then nothing but flushed requests. */
@@ -88,6 +89,24 @@ TEST(heard_at_once)
 		assert_int_equal(behind, 0);
 		assert_int_equal(link_status(rows[i].wrong_key - 1), IBV_WC_REM_ACCESS_ERR);
 	}
+}
+
+/* A shared queue of another XRC domain than its receiver's. */
+TEST(of_another_domain)
+{
+	static const struct link_exchange e = {.name = "another XRC domain",
+					       .type = IBV_QPT_XRC_SEND,
+					       .fails = true,
+					       .request = {POST(SEND, 300)}};
+
+	(void)link_open(&e, NULL, 0);
+	av_rq_at(link_side[1].seg, link_side[1].rq)->xrcd++;
+	link_post();
+	while (link_step())
+		link_poll();
+	assert_int_equal(link_side[1].received, 0);
+	assert_int_equal(link_status(0), IBV_WC_REM_INV_REQ_ERR);
+	link_close();
 }
 
 /* --- a request that comes again ---------------------------------------------------- */
@@ -203,6 +222,24 @@ TEST(by_its_requester)
 		assert_int_equal(link_status(3), IBV_WC_WR_FLUSH_ERR);
 		assert_true(link_is_untouched(2) && link_is_untouched(3));
 	}
+}
+
+/* Nobody answers on an unreliable connection; and yet one completion says all of it. */
+TEST(by_its_unreliable_requester)
+{
+	static const struct link_exchange e = {
+		.name = "unreliable, with a wrong key of its own",
+		.type = IBV_QPT_UC,
+		.own_wrong_key = 2,
+		.fails = true,
+		.request = {POST(WRITE, 300), POST(WRITE, 300), POST(WRITE, 1), POST(WRITE, 2)}};
+	unsigned int packets = link_run(&e, NULL, 0);
+
+	assert_int_equal(packets, 2); /* of the first one */
+	assert_int_equal(link_status(0), IBV_WC_SUCCESS);
+	assert_int_equal(link_status(1), IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(link_status(2), IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(link_status(3), IBV_WC_WR_FLUSH_ERR);
 }
 
 int main(void)

@@ -3,9 +3,12 @@
  * When is a request sent again, and when given up? To the nanosecond. Source: IBTA volume 1,
  * 9.7.5.2.8 (NAKs), 9.7.6.1 (the timer and the number of tries), 9.9.2.
  */
+#include <errno.h>
+
 #include "base/compiler.h"
 #include "lib/turned_clock.h"
 #include "lib/unit.h"
+#include "observe/flight.h"
 #include "transport/wire_qp.h"
 #include "unit/transport/link_fixture.h"
 
@@ -160,6 +163,46 @@ TEST(crowded)
 	assert_int_equal(link_status(0), IBV_WC_RETRY_EXC_ERR);
 	av_window_leave(window);
 	link_close();
+}
+
+/* --- why -------------------------------------------------------------------------- */
+
+static const struct {
+	int refusal; /* of the sender's interface */
+	enum av_check why;
+} silences[] = {
+	{0, AV_CHECK_PEER_SILENT},
+	{-ENETUNREACH, AV_CHECK_PEER_NO_WAY},
+	{-EPERM, AV_CHECK_PEER_FIREWALL},
+};
+
+/* Whoever gives up says what is known of the reason, also after one try. */
+TEST(with_a_reason)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(silences); i++)
+		for (uint8_t retries = 0; retries < 3; retries++) {
+			const struct link_exchange e = {.name = "nothing gets there",
+							.type = IBV_QPT_RC,
+							.retry_cnt = retries + 1,
+							.fails = true,
+							.request = {POST(SEND, 8)}};
+			struct link_setting *setting = link_open(&e, NULL, 0);
+			const struct av_flight_file *file = av_flight_own();
+			struct av_flight_record r;
+
+			setting->cut[0] = true;
+			setting->refusal = silences[i].refusal;
+			link_post();
+			while (link_step())
+				link_poll();
+			assert_int_equal(link_status(0), IBV_WC_RETRY_EXC_ERR);
+			assert_non_null(file);
+			assert_true(av_flight_read(file, av_flight_next(file) - 1, &r));
+			if (r.check != silences[i].why)
+				link_fail("the reason is %u, not %u", r.check, silences[i].why);
+			av_flight_own_end();
+			link_close();
+		}
 }
 
 /* --- NAKs ------------------------------------------------------------------------- */

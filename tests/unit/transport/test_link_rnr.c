@@ -3,6 +3,7 @@
 #include "base/compiler.h"
 #include "lib/turned_clock.h"
 #include "lib/unit.h"
+#include "transport/retry.h"
 #include "unit/transport/link_fixture.h"
 
 #define LATE_NS	 (3 * LINK_RNR_NS / 2)
@@ -170,6 +171,15 @@ TEST(anew_for_each_request)
 	};
 
 	link_each(&e);
+}
+
+/* Codes 1 to 31, and 0 behind them: two rows, each of which doubles. */
+TEST(codes)
+{
+	assert_int_equal(av_rnr_timer_ns(1), 10000);
+	for (unsigned int code = 2; code <= 32; code++)
+		assert_int_equal(av_rnr_timer_ns(code % 32),
+				 code % 2 ? 30000ull << (code - 3) / 2 : 10000ull << code / 2);
 }
 
 int main(void)

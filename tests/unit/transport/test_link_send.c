@@ -2,6 +2,7 @@
 /* SEND on a reliable connection, whatever happens to its packets. */
 #include "base/compiler.h"
 #include "lib/unit.h"
+#include "queue/rq.h"
 #include "unit/transport/link_fixture.h"
 
 static const struct link_exchange rows[] = {
@@ -59,6 +60,24 @@ static const struct link_exchange rows[] = {
 TEST(several)
 {
 	link_all(rows, AV_ARRAY_SIZE(rows));
+}
+
+/* A shared queue keeps what was posted there when one of its queue pairs is reset. */
+TEST(stays_in_a_shared_queue)
+{
+	static const struct link_exchange e = {.name = "its receiver is reset",
+					       .type = IBV_QPT_RC,
+					       .srq = true,
+					       .fails = true,
+					       .request = {POST(SEND, 1), POST(SEND, 300)}};
+	const struct av_rq_shared *rq;
+
+	(void)link_open(&e, NULL, 0);
+	rq = av_rq_at(link_side[1].seg, link_side[1].rq);
+	assert_int_equal(av_rq_ready(rq), 2);
+	link_enter(1, IBV_QPS_RESET);
+	assert_int_equal(av_rq_ready(rq), 2);
+	link_close();
 }
 
 int main(void)

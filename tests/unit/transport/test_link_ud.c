@@ -2,6 +2,7 @@
 /* Datagrams, whatever happens to their packets. */
 #include "base/compiler.h"
 #include "lib/unit.h"
+#include "observe/flight.h"
 #include "unit/transport/link_fixture.h"
 
 static const struct link_exchange rows[] = {
@@ -63,6 +64,33 @@ TEST(drained)
 		link_poll();
 	assert_int_equal(link_side[1].received, 1);
 	link_close();
+}
+
+/* Who drops a datagram records whose it was. */
+TEST(dropped)
+{
+	static const struct link_exchange e = {.name = "without a receive request",
+					       .type = IBV_QPT_UD,
+					       .late_ns = 1000000000u,
+					       .fails = true,
+					       .request = {POST(SEND, 100)}};
+	const struct av_flight_file *file = av_flight_own();
+	uint32_t sender, receiver;
+	struct av_flight_record r;
+
+	assert_non_null(file);
+	(void)link_open(&e, NULL, 0);
+	sender = atomic_load(&link_side[0].end.qp->qpn);
+	receiver = atomic_load(&link_side[1].end.qp->qpn);
+	link_post();
+	(void)link_step();
+	link_close();
+	assert_true(av_flight_read(file, av_flight_next(file) - 1, &r));
+	av_flight_own_end();
+	assert_int_equal(r.check, AV_CHECK_NO_RECV);
+	assert_int_equal(r.number, receiver);
+	assert_true(r.has & AV_HAS_PEER);
+	assert_int_equal(r.peer_qp, sender);
 }
 
 int main(void)

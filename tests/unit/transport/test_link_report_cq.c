@@ -7,19 +7,23 @@
 #include "queue/cq.h"
 #include "transport/report.h"
 #include "lib/own_directory.h"
+#include "lib/turned_clock.h"
 #include "unit/memory/fake_seg.h"
 
-#define INDEX	1u
-#define CQ_AT	(8ull << 26)
-#define ENTRIES 2u
-#define LIVING	1000001u /* a process that is none */
+#define INDEX	   1u
+#define CQ_AT	   (8ull << 26)
+#define ENTRIES	   2u
+#define LIVING	   1000001u /* a process that is none */
+#define STOPPED_NS 10000000000u
 
 static struct fake_seg f;
 static struct av_qp_ref end;
 static struct av_cq_shared *cq;
 
+/* It is stopped, for longer than anybody waits. */
 static bool is_alive(uint32_t owner)
 {
+	turned_clock_to(turned_clock_ns() + STOPPED_NS);
 	return true;
 }
 
@@ -54,6 +58,11 @@ static uint16_t cause(void)
 	return av_diag_pending()->check;
 }
 
+static uint64_t entries(void)
+{
+	return av_diag_pending()->limit;
+}
+
 TEST_WITH(it_is_full, set_up, tear_down)
 {
 	const struct av_cqe e = {.wr_id = 1};
@@ -62,6 +71,15 @@ TEST_WITH(it_is_full, set_up, tear_down)
 		assert_int_equal(av_cq_push(&f.seg, INDEX, &e, NULL), 0);
 	assert_int_equal(av_cq_push(&f.seg, INDEX, &e, NULL), -ENOSPC);
 	assert_int_equal(cause(), AV_CHECK_RECV_CQ_FULL);
+	assert_int_equal(entries(), ENTRIES);
+}
+
+/* A peer has written nonsense where the queue pair names its CQ. */
+TEST_WITH(there_is_none, set_up, tear_down)
+{
+	end.qp->recv_cq = UINT32_MAX;
+	assert_int_equal(cause(), AV_CHECK_RECV_CQ_FULL);
+	assert_int_equal(entries(), 0);
 }
 
 TEST_WITH(its_lock_is_held, set_up, tear_down)
