@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "observe/faults_rule.h"
+#include "observe/faults.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

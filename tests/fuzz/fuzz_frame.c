@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/frame.h"
 #include "wire/packet.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

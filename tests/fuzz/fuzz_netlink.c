@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "preload/netlink_hooks.h"
-#include "preload/netlink_resource.h"
+#include "preload/hooks.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

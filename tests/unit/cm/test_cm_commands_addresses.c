@@ -23,7 +23,7 @@
 #include "lib/few_descriptors.h"
 #include "lib/own_directory.h"
 #include "observe/check.h"
-#include "registry/cm_ports.h"
+#include "registry/tables.h"
 #include "wire/cm_message.h"
 
 static int fd;

@@ -11,9 +11,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cm/channel.h"
 #include "cm/cm.h"
-#include "cm/cm_lock.h"
+#include "cm/id.h"
 #include "cm_commands_fixture.h"
 #include "lib/refuse_call.h"
 #include "lib/sanitized.h"

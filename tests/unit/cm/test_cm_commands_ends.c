@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cm/conn.h"
+#include "cm/id.h"
 #include "cm_commands_fixture.h"
 
 /* librdmacm makes private_data NULL of the length 0. */

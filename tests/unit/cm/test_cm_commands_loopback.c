@@ -22,7 +22,6 @@
 #include "cm_commands_fixture.h"
 #include "lib/own_directory.h"
 #include "observe/check.h"
-#include "observe/diagnosis.h"
 
 #define PORT 7174
 

@@ -14,8 +14,8 @@
 #include <cmocka.h>
 #include <infiniband/verbs.h>
 
-#include "cm/conn.h"
 #include "cm/cm_address.h"
+#include "cm/id.h"
 #include "cm_commands_fixture.h"
 #include "lib/own_directory.h"
 #include "wire/cm_message.h"

@@ -15,7 +15,6 @@
 #include "cm_commands_fixture.h"
 #include "lib/own_directory.h"
 #include "observe/check.h"
-#include "observe/diagnosis.h"
 #include "observe/flight.h"
 
 static int do_bind(const struct ends *e, struct end x)

@@ -8,7 +8,7 @@
 
 #include "base/compiler.h"
 #include "base/lock.h"
-#include "cm/cm_mad.h"
+#include "cm/id.h"
 #include "lib/own_directory.h"
 
 #define TRIES	   1000 /* a tag is missing from them once in 10^26 runs */

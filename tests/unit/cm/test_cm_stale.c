@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "cm/cm_mad.h"
+#include "cm/id.h"
 
 #define REMEMBERED 256u
 

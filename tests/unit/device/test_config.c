@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "device/config.h"
 #include "base/limits.h"
+#include "device/device.h"
 
 #define NAME_63 "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 

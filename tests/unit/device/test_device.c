@@ -16,10 +16,9 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "device/config.h"
+#include "base/limits.h"
 #include "device/device.h"
 #include "device/port.h"
-#include "base/limits.h"
 
 #define THREADS 4
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "device/gid.h"
+#include "device/port.h"
 
 #define ADDRS_MAX 8
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "device/instance.h"
+#include "device/device.h"
 #include "lib/own_directory.h"
 
 static struct av_device *first_device(void)

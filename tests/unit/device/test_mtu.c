@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "device/gid.h"
+#include "device/port.h"
 #include "wire/packet.h"
 
 #define HEADERS 88u

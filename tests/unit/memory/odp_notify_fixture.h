@@ -16,9 +16,7 @@
 #include <cmocka.h>
 
 #include "fake_seg.h"
-#include "memory/odp_notify.h"
-#include "memory/odp_table.h"
-#include "memory/odp_track.h"
+#include "memory/odp.h"
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1

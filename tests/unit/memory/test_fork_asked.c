@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "memory/fork_guard.h"
+#include "memory/region.h"
 
 /* How the program asks: once and for all, so each row is a process of its own. */
 static const struct {

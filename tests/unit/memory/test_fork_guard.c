@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "memory/fork_guard.h"
+#include "memory/region.h"
 #include "random.h"
 
 #define PAGES 64u

@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "memory/missing.h"
-#include "observe/diagnosis.h"
+#include "memory/odp.h"
+#include "observe/check.h"
 
 #define PAGES 8
 

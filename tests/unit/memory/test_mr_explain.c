@@ -11,9 +11,7 @@
 #include "base/newer_verbs.h"
 #include "lib/own_directory.h"
 #include "memory/key.h"
-#include "memory/region_count.h"
-#include "memory/unmapped.h"
-#include "memory/mr_explain.h"
+#include "memory/region.h"
 #include "unit/memory/heap_fixture.h"
 
 #define PID   4711

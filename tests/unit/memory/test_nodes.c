@@ -9,7 +9,7 @@
 #include "base/compiler.h"
 #include "copy/copy.h"
 #include "fake_seg.h"
-#include "memory/region_count.h"
+#include "memory/key.h"
 
 #define PAGE 4096ull
 #define LINE ((uint64_t)AV_CACHE_LINE)

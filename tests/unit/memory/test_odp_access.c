@@ -9,8 +9,7 @@
 #include "base/compiler.h"
 #include "fake_seg.h"
 #include "memory/key.h"
-#include "memory/odp_table.h"
-#include "memory/region_count.h"
+#include "memory/odp.h"
 
 #define PAGE  4096u
 #define PAGES 16u

@@ -17,8 +17,7 @@
 #include "base/real_calls.h"
 #include "fake_seg.h"
 #include "lib/closed_input.h"
-#include "memory/odp_table.h"
-#include "memory/odp_track.h"
+#include "memory/odp.h"
 
 #define PAGE	4096ull
 #define PAGES	4u

@@ -11,7 +11,7 @@
 
 #include "base/compiler.h"
 #include "fake_seg.h"
-#include "memory/odp_table.h"
+#include "memory/odp.h"
 #include "random.h"
 
 #define PAGE 4096ull

@@ -17,8 +17,7 @@
 #include "base/compiler.h"
 #include "copy/copy.h"
 #include "fake_seg.h"
-#include "memory/odp_prefetch.h"
-#include "memory/odp_table.h"
+#include "memory/odp.h"
 
 #define PAGE  4096u
 #define PAGES 8u

@@ -16,8 +16,7 @@
 #include "base/compiler.h"
 #include "fake_seg.h"
 #include "lib/wait.h"
-#include "memory/odp_table.h"
-#include "memory/odp_track.h"
+#include "memory/odp.h"
 
 #define CONTEXTS    3u
 #define CALLS	    16u	 /* that are remembered at a time */

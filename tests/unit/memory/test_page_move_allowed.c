@@ -16,7 +16,7 @@
 #include "base/compiler.h"
 #include "lib/closed_input.h"
 #include "lib/few_descriptors.h"
-#include "memory/deferred_free.h"
+#include "memory/region.h"
 
 #define PAGE  4096ul
 #define BYTES (16 * PAGE)

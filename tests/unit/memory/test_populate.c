@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "memory/vma.h"
+#include "memory/region.h"
 
 #define PAGE 4096u
 #define MOST 3u

@@ -9,7 +9,6 @@
 #include "base/compiler.h"
 #include "fake_seg.h"
 #include "memory/key.h"
-#include "memory/region_count.h"
 
 #define CHUNKS	3u
 #define KEY(i)	((i) << 8 | 3)

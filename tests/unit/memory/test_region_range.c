@@ -12,7 +12,7 @@
 #include "fake_seg.h"
 #include "memory/key.h"
 #include "memory/region.h"
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 
 #define PAGE	 4096ull
 #define LAST	 UINT64_MAX

@@ -8,12 +8,9 @@
 
 #include "base/compiler.h"
 #include "fake_seg.h"
-#include "memory/allocated.h"
 #include "memory/key.h"
-#include "memory/odp_table.h"
+#include "memory/odp.h"
 #include "memory/region.h"
-#include "memory/region_count.h"
-#include "memory/shared_region.h"
 
 #define CONTEXT 9u
 #define PID	4711

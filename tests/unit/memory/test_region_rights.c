@@ -9,7 +9,7 @@
 
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
-#include "device/switches.h"
+#include "device/device.h"
 #include "memory/key.h"
 #include "memory/region.h"
 #include "unit/memory/fake_seg.h"

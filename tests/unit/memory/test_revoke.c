@@ -23,7 +23,6 @@
 #include "lib/patiently.h"
 #include "lib/wait.h"
 #include "memory/key.h"
-#include "memory/unmapped.h"
 
 #define KEY	    0x507u
 #define OTHER_KEY   0x508u

@@ -8,7 +8,7 @@
 
 #include "base/compiler.h"
 #include "fake_seg.h"
-#include "memory/unmapped.h"
+#include "memory/key.h"
 #include "random.h"
 
 #define PAGE 4096ull

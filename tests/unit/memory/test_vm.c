@@ -11,7 +11,7 @@
 #include "base/compiler.h"
 #include "fake_seg.h"
 #include "lib/own_directory.h"
-#include "memory/vm.h"
+#include "memory/region.h"
 #include "pin_user.h"
 
 #define KEY   0x507u

@@ -17,7 +17,7 @@
 #include "base/compiler.h"
 #include "lib/closed_input.h"
 #include "lib/few_descriptors.h"
-#include "memory/vma.h"
+#include "memory/region.h"
 
 static void mappings_one_by_one(void **state)
 {

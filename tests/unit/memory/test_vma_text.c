@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "memory/vma.h"
+#include "memory/region.h"
 
 #define READ  PROT_READ
 #define WRITE PROT_WRITE

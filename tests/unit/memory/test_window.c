@@ -12,8 +12,7 @@
 #include "base/newer_verbs.h"
 #include "lib/wait.h"
 #include "memory/key.h"
-#include "memory/deferred_free.h"
-#include "memory/window.h"
+#include "memory/region.h"
 #include "unit/memory/heap_fixture.h"
 
 #define PD    3u

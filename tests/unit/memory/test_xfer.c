@@ -18,9 +18,9 @@
 
 #include "base/compiler.h"
 #include "copy/copy.h"
-#include "memory/odp_table.h"
-#include "memory/vm.h"
-#include "memory/xfer.h"
+#include "memory/odp.h"
+#include "memory/region.h"
+#include "memory/translate.h"
 #include "unit/memory/fake_seg.h"
 
 #define PAGE 4096u

@@ -17,9 +17,9 @@
 #include "copy/copy.h"
 #include "lib/atomic_model.h"
 #include "lib/own_directory.h"
-#include "memory/odp_table.h"
-#include "memory/vm.h"
-#include "memory/xfer.h"
+#include "memory/odp.h"
+#include "memory/region.h"
+#include "memory/translate.h"
 #include "unit/memory/fake_seg.h"
 
 #define PAGE   4096u

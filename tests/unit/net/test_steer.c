@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "net/socket.h"
-#include "registry/reuseport.h"
+#include "registry/tables.h"
 #include "wire/packet.h"
 
 #define BLOCKS AV_QPN_BLOCKS

@@ -14,8 +14,7 @@
 #include <infiniband/verbs.h>
 
 #include "observe/check.h"
-#include "observe/diagnosis.h"
-#include "observe/field.h"
+#include "observe/flight.h"
 
 /* --- the table ------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/compiler.h"
-#include "observe/faults_rule.h"
+#include "observe/faults.h"
 #include "observe/wr_opcode.h"
 #include "wire/cm_message.h"
 

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "observe/log.h"
+#include "observe/flight.h"
 
 static char folder[] = "/tmp/anyverbs-log-XXXXXX";
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 
 #define HELD  3
 #define START 1000000000ull

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "observe/source_place.h"
+#include "observe/flight.h"
 
 #define IS_CHILD "tell"
 

@@ -13,8 +13,7 @@
 #include "base/clock.h"
 #include "lib/skipped_clock.h"
 #include "queue/cq.h"
-#include "queue/notify.h"
-#include "segment/heap.h"
+#include "segment/segment.h"
 #include "unit/memory/fake_seg.h"
 
 #define INDEX	 1u

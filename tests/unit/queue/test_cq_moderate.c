@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "queue/cq.h"
-#include "queue/notify.h"
 #include "unit/memory/heap_fixture.h"
 
 #define CAPACITY  8u

@@ -11,7 +11,6 @@
 #include "base/compiler.h"
 #include "lib/skipped_clock.h"
 #include "queue/cq.h"
-#include "queue/notify.h"
 #include "queue/ring.h"
 #include "unit/memory/heap_fixture.h"
 

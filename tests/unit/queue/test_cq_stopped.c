@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "lib/skipped_clock.h"
 #include "queue/cq.h"
-#include "queue/notify.h"
 #include "unit/memory/fake_heap.h"
 #include "unit/queue/event_fixture.h"
 

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "queue/notify.h"
+#include "queue/cq.h"
 #include "unit/memory/fake_seg.h"
 
 #define NAME  "ANYVERBS_AS_NOTIFY"

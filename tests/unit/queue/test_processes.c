@@ -8,9 +8,9 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "device/device_open.h"
+#include "device/device.h"
 #include "lib/own_directory.h"
-#include "queue/objects.h"
+#include "queue/qp.h"
 
 #define DEVICE "any0"
 

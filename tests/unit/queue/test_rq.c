@@ -9,9 +9,8 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 #include "queue/rq.h"
-#include "queue/rq_take.h"
 #include "unit/memory/heap_fixture.h"
 
 #define QPN	 0x123u

@@ -10,7 +10,7 @@
 
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 #include "queue/qp.h"
 #include "unit/memory/fake_seg.h"
 

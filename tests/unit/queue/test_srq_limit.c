@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "lib/skipped_clock.h"
-#include "queue/rq_take.h"
+#include "queue/rq.h"
 #include "unit/queue/event_fixture.h"
 
 #define INDEX 1u

@@ -7,7 +7,6 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "queue/objects.h"
 #include "queue/qp.h"
 #include "unit/memory/fake_seg.h"
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "queue/rq_take.h"
+#include "queue/rq.h"
 #include "unit/memory/fake_seg.h"
 
 #define ALL ((uint64_t)AV_BOUNCE_BYTES * AV_BOUNCE_COUNT)

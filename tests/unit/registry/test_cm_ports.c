@@ -23,8 +23,8 @@
 #include "lib/check.h"
 #include "lib/own_directory.h"
 #include "lib/wait.h"
-#include "registry/cm_ports.h"
 #include "registry/directory.h"
+#include "registry/tables.h"
 
 #define NETNS	    77
 #define PORT	    7174

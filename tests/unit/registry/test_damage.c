@@ -22,7 +22,6 @@
 
 #include "base/compiler.h"
 #include "registry/directory.h"
-#include "registry/folder.h"
 
 static char base[64], name[96], path[160];
 

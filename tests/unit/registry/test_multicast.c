@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
-#include "registry/multicast.h"
+#include "registry/tables.h"
 
 static const struct {
 	const char *gid;

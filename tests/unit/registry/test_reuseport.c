@@ -16,7 +16,7 @@
 #include "base/compiler.h"
 #include "lib/wait.h"
 #include "registry/directory.h"
-#include "registry/reuseport.h"
+#include "registry/tables.h"
 
 #define MEMBERS 5
 #define NETNS	77

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "registry/directory.h"
-#include "segment/segment_map.h"
+#include "segment/pages.h"
 
 #define DEVICE 1u /* index + 1 */
 #define OTHER  2u

@@ -17,9 +17,8 @@
 #include "copy/copy.h"
 #include "lib/own_directory.h"
 #include "memory/key.h"
-#include "memory/shared_region.h"
 #include "registry/directory.h"
-#include "transport/coop_copy.h"
+#include "transport/execution.h"
 #include "unit/memory/fake_seg.h"
 
 #define PART_AT	    (7ull << 26) /* the sender's: its part of the heap, */

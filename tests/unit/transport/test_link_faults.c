@@ -13,7 +13,7 @@
 #include "base/compiler.h"
 #include "lib/turned_clock.h"
 #include "segment/observers.h"
-#include "transport/inject.h"
+#include "transport/observed.h"
 #include "unit/transport/link_parts.h"
 
 #define DELAY_NS 1000000u

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "transport/operations.h"
+#include "transport/execution.h"
 
 #define SIZE sizeof(struct anyverbs_tunneled_atomic)
 

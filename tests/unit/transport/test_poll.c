@@ -14,11 +14,11 @@
 #include <cmocka.h>
 
 #include "copy/copy.h"
-#include "registry/directory.h"
+#include "lib/own_directory.h"
 #include "memory/key.h"
 #include "queue/qp.h"
-#include "transport/poll.h"
-#include "lib/own_directory.h"
+#include "registry/directory.h"
+#include "transport/transport.h"
 #include "unit/memory/fake_seg.h"
 
 #define RQ_AT  (7ull << 26)

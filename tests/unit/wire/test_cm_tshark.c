@@ -18,7 +18,7 @@
 
 #include "base/compiler.h"
 #include "wire/cm_message.h"
-#include "wire/frame.h"
+#include "wire/packet.h"
 
 #define UD_SEND_ONLY 0x64
 #define PORT	     7471

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "wire/frame.h"
+#include "wire/packet.h"
 
 /* clang-format off */
 static const uint8_t send_only_padded[] = {

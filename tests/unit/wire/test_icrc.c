@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "wire/frame.h"
+#include "wire/packet.h"
 
 #define BTH_BYTES  12
 #define BYTES_MAX  4200	 /* more than the largest packet */
