@@ -8,7 +8,7 @@
 #include "base/compiler.h"
 #include "lib/expect.h"
 #include "measure.h"
-#include "wire/frame.h"
+#include "wire/packet.h"
 
 #define BTH_BYTES 12
 #define PACKETS	  20000

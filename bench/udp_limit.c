@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "wire/frame.h"
+#include "wire/packet.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103

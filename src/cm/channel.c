@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cm/channel.h"
+#include "cm/id.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "base/real_calls.h"
-#include "cm/cm_lock.h"
 
 /*
  * What the kernel keeps for us at the program's end: whose descriptor it is. As a pace it would be

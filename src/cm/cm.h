@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "base/compiler.h"
-#include "cm/cm_mad.h"
+#include "cm/id.h"
 #include "segment/segment.h"
 
 /*
@@ -66,9 +66,9 @@ ssize_t av_cm_write(int fd, uint32_t number, const void *bytes, size_t count);
  */
 
 /*
- * For av_seg_call_by(): if the device of that own context has failed (transport/reset.h), the ids
- * of this process that had the device before are removed. Ids that got it later have it as it is
- * after a reset. Context: not locked
+ * For av_seg_call_by(): if the device of that own context has failed (transport/transport.h), the
+ * ids of this process that had the device before are removed. Ids that got it later have it as it
+ * is after a reset. Context: not locked
  */
 void av_cm_device_called(struct av_seg *seg);
 

@@ -10,11 +10,10 @@
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "base/watcher.h"
-#include "cm/cm_lock.h"
+#include "cm/id.h"
 #include "device/port.h"
-#include "device/port_watch.h"
 #include "net/address.h"
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 #include "registry/directory.h"
 #include "wire/cm_message.h"
 

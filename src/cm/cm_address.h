@@ -14,7 +14,7 @@
 
 #include "base/compiler.h"
 #include "device/device.h"
-#include "device/gid.h"
+#include "device/port.h"
 
 /*
  * Has the host changed: an address, an interface? And which hardware address has an interface now?

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cm/cm_lock.h"
+#include "cm/id.h"
 
 #include "base/clock.h"
 #include "base/lock.h"

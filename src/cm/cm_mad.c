@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cm/cm_mad.h"
+#include "cm/id.h"
 
 #include <errno.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "device/port.h"
 #include "net/address.h"
 #include "registry/directory.h"
-#include "transport/inject.h"
+#include "transport/observed.h"
 #include "transport/wire_qp.h"
 
 #define INDEX_BITS 16

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cm/command.h"
+#include "cm/id.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -9,12 +9,11 @@
 
 #include "base/thread.h"
 #include "cm/cm.h"
-#include "cm/cm_lock.h"
 #include "copy/copy.h"
 #include "net/address.h"
-#include "observe/diagnosis.h"
-#include "observe/log.h"
-#include "registry/cm_ports.h"
+#include "observe/check.h"
+#include "observe/flight.h"
+#include "registry/tables.h"
 
 /* What a write(2) to the device says, and who carries it out. Source: rdma_user_cm.h, ABI 4. */
 

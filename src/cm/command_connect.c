@@ -3,16 +3,14 @@
 #include <string.h>
 
 #include "cm/cm.h"
-#include "cm/cm_lock.h"
-#include "cm/command.h"
 #include "cm/id.h"
 #include "device/device.h"
 #include "device/port.h"
 #include "net/address.h"
-#include "observe/diagnosis.h"
-#include "registry/cm_ports.h"
+#include "observe/check.h"
 #include "registry/directory.h"
-#include "transport/inject.h"
+#include "registry/tables.h"
+#include "transport/observed.h"
 
 /* Commands of a connection: asking, listening, accepting, refusing, ending. */
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Commands that ask: what is known of an id, and what its queue pair needs in each state. */
-#include "cm/command.h"
+#include "cm/id.h"
 
 #include <errno.h>
 #include <infiniband/sa.h>
 #include <string.h>
 
-#include "device/instance.h"
-#include "observe/diagnosis.h"
+#include "device/device.h"
+#include "observe/check.h"
 
 #define LIFETIME 16 /* of a packet: 4.096 us << it, as the kernel has it for RoCE */
 #define EXACTLY	 2  /* the selector of a value in a path record */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cm/conn.h"
+#include "cm/id.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -9,9 +9,6 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/table.h"
-#include "cm/cm_lock.h"
-#include "cm/cm_mad.h"
-#include "cm/id.h"
 #include "registry/directory.h"
 
 #define MS 1000000ull

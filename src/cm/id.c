@@ -10,9 +10,9 @@
 #include "device/port.h"
 #include "net/address.h"
 #include "net/net.h"
-#include "observe/diagnosis.h"
-#include "registry/cm_ports.h"
+#include "observe/check.h"
 #include "registry/directory.h"
+#include "registry/tables.h"
 
 /* Fields @transport and @ext_transport of a REQ. */
 enum { RC, UC, EXTENDED = 3, EXTENDED_XRC = 1 };

@@ -2,7 +2,7 @@
 /*
  * The parser of ANYVERBS_DEVICES. keys[] has a row for each key; the rest cuts text at separators.
  */
-#include "device/config.h"
+#include "device/device.h"
 
 #include <stdarg.h>
 #include <stdbool.h>

@@ -14,10 +14,9 @@
 
 #include "base/compiler.h"
 #include "base/limits.h"
-#include "base/random.h"
 #include "base/newer_verbs.h"
-#include "device/config.h"
-#include "observe/log.h"
+#include "base/random.h"
+#include "observe/flight.h"
 
 /* The table of models. */
 

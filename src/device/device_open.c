@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Opening a device. */
-#include "device/device_open.h"
+#include "device/device.h"
 
 #include <errno.h>
 
 #include "device/port.h"
-#include "device/switches.h"
 
 struct av_seg *av_device_open(const struct av_device *dev, uint32_t origin)
 {

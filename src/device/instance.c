@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "device/instance.h"
+#include "device/device.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

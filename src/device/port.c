@@ -10,11 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "device/port_watch.h"
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 #include "registry/directory.h"
-#include "registry/folder.h"
-#include "segment/doorbell.h"
+#include "segment/segment.h"
 
 #define PHYS_STATE_DISABLED 3 /* code of PortInfo */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "device/port_watch.h"
+#include "device/port.h"
 
 #include <errno.h>
 #include <linux/netlink.h>
@@ -10,7 +10,6 @@
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "base/watcher.h"
-#include "device/port.h"
 
 static void ready(struct av_watched_fd *w);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Switches in force, and those for the next reset. */
-#include "device/switches.h"
+#include "device/device.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "registry/directory.h"
-#include "registry/folder.h"
 
 #define ROWS 64 /* devices in a file; each has something on */
 

@@ -4,10 +4,9 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "device/switches.h"
+#include "device/device.h"
 #include "exp/exp.h"
 #include "verbs/objects.h"
-#include "verbs/ops.h"
 
 /* What a context offers beside its objects: clock, settings, domains, functions; what it lacks. */
 

@@ -4,7 +4,6 @@
 #include "exp/exp.h"
 #include "memory/region.h"
 #include "verbs/objects.h"
-#include "verbs/ops.h"
 
 /* Device memory: ibv_exp_alloc_dm() and the verbs for its result. */
 

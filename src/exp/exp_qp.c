@@ -2,15 +2,13 @@
 #include <string.h>
 
 #include "base/thread.h"
-#include "device/switches.h"
+#include "device/device.h"
 #include "exp/exp.h"
-#include "memory/klm.h"
-#include "queue/notify.h"
-#include "transport/poll.h"
-#include "verbs/ibv_qp_ex.h"
+#include "memory/translate.h"
+#include "queue/cq.h"
+#include "transport/transport.h"
 #include "verbs/misuse.h"
 #include "verbs/objects.h"
-#include "verbs/ops.h"
 
 /* Completion queues, and polling into the larger work completions. */
 

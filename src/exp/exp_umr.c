@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User-mode memory registration, and NOP: memory/klm.h and av_post_special(). What a list's
+ * User-mode memory registration, and NOP: memory/translate.h and av_post_special(). What a list's
  * elements point to is checked at the first access.
  */
 #include <stdlib.h>
@@ -8,10 +8,9 @@
 #include "base/compiler.h"
 #include "base/thread.h"
 #include "exp/exp.h"
-#include "memory/klm.h"
 #include "memory/region.h"
-#include "segment/alloc.h"
-#include "verbs/ibv_qp_ex.h"
+#include "memory/translate.h"
+#include "segment/pages.h"
 #include "verbs/objects.h"
 
 #define CREATE_FLAGS (IBV_EXP_MR_INDIRECT_KLMS | IBV_EXP_MR_FIXED_BUFFER_SIZE)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory/allocated.h"
+#include "memory/region.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,13 +10,9 @@
 
 #include "base/real_calls.h"
 #include "copy/copy.h"
-#include "memory/deferred_free.h"
-#include "memory/region.h"
-#include "observe/diagnosis.h"
-#include "registry/page_users.h"
-#include "segment/alloc.h"
+#include "observe/check.h"
+#include "registry/tables.h"
 #include "segment/pages.h"
-#include "segment/segment_map.h"
 
 #define WRITERS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 

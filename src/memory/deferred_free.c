@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory/deferred_free.h"
+#include "memory/region.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,10 +11,7 @@
 
 #include "base/thread.h"
 #include "memory/key.h"
-#include "memory/shared_region.h"
-#include "memory/unmapped.h"
-#include "memory/window.h"
-#include "segment/alloc.h"
+#include "segment/pages.h"
 
 static struct {
 	pthread_mutex_t mutex; /* held from av_mm_quiesce_begin() to av_mm_quiesce_end() */

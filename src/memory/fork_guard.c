@@ -4,7 +4,7 @@
  * lowest and the highest address ever given. Adjacent ones differ in their counts, but for a
  * moment. An array is enough: this mode is for trying programs out.
  */
-#include "memory/fork_guard.h"
+#include "memory/region.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -18,7 +18,6 @@
 #include "base/compiler.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "memory/vma.h"
 
 struct run {
 	uint64_t begin; /* address of the first page; the run ends where the next begins */

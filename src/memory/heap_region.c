@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory/heap_region.h"
+#include "memory/region.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -13,13 +13,9 @@
 #include "base/compiler.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "memory/deferred_free.h"
-#include "memory/odp_track.h"
-#include "memory/region.h"
-#include "memory/shared_region.h"
-#include "memory/vma.h"
-#include "segment/alloc.h"
-#include "segment/segment_map.h"
+#include "memory/key.h"
+#include "memory/odp.h"
+#include "segment/pages.h"
 
 /* One region. */
 struct region {

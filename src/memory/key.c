@@ -8,9 +8,8 @@
 #include "base/limits.h"
 #include "base/thread.h"
 #include "base/wait.h"
-#include "memory/region_count.h"
 #include "registry/directory.h"
-#include "segment/alloc.h"
+#include "segment/pages.h"
 
 /* Claiming pin words, and waiting until they are free. */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory/klm.h"
+#include "memory/translate.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -11,9 +11,8 @@
 #include "base/limits.h"
 #include "copy/copy.h"
 #include "memory/key.h"
-#include "memory/deferred_free.h"
-#include "memory/vm.h"
-#include "segment/alloc.h"
+#include "memory/region.h"
+#include "segment/pages.h"
 
 uint64_t av_klm_alloc(struct av_seg *seg, uint32_t capacity)
 {

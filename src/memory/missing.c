@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory/missing.h"
+#include "memory/odp.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "memory/vma.h"
-#include "observe/diagnosis.h"
+#include "memory/region.h"
+#include "observe/check.h"
 
 #define NAME_BYTES 52 /* with the rights, what a record has room for */
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory/mr_explain.h"
+#include "memory/region.h"
 
 #include "memory/key.h"
-#include "memory/region_count.h"
 
 /* The fields of a key. It may be changing meanwhile. */
 struct look {

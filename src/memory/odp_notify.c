@@ -19,7 +19,7 @@
  * When it ends, it closes the descriptor first: that wakes every sleeper and cancels all
  * registrations. Only then may the thread's own end, or av_thread_join(), free memory.
  */
-#include "memory/odp_notify.h"
+#include "memory/odp.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,12 +37,9 @@
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "copy/copy.h"
-#include "memory/odp_table.h"
-#include "memory/odp_track.h"
-#include "memory/shared_region.h"
-#include "memory/unmapped.h"
-#include "memory/vma.h"
-#include "observe/log.h"
+#include "memory/key.h"
+#include "memory/region.h"
+#include "observe/flight.h"
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernel populates one piece after the other, and each is then marked valid. */
-#include "memory/odp_prefetch.h"
+#include "memory/odp.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -14,12 +14,9 @@
 #include "base/compiler.h"
 #include "base/thread.h"
 #include "copy/copy.h"
-#include "memory/missing.h"
-#include "memory/odp_table.h"
-#include "memory/odp_track.h"
-#include "memory/region_count.h"
-#include "memory/vma.h"
-#include "observe/diagnosis.h"
+#include "memory/key.h"
+#include "memory/region.h"
+#include "observe/check.h"
 
 #define PIECE_BYTES (8 * AV_ODP_LEAF_SPAN) /* how much is repeated if pages go away meanwhile */
 #define RESTARTS    64 /* others that invalidate beside the piece disturb it, too */

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory/odp_table.h"
+#include "memory/odp.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "memory/odp_track.h"
-#include "memory/region_count.h"
+#include "memory/key.h"
 #include "registry/directory.h"
-#include "segment/segment_map.h"
+#include "segment/pages.h"
 
 #define LEAF_PAGES (1u << AV_ODP_LEAF_SHIFT)
 #define L2_ENTRIES (1u << AV_ODP_L2_SHIFT)

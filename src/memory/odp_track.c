@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory/odp_track.h"
+#include "memory/odp.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,9 +14,7 @@
 #include "base/compiler.h"
 #include "base/lock.h"
 #include "memory/key.h"
-#include "memory/odp_table.h"
-#include "memory/region_count.h"
-#include "memory/vma.h"
+#include "memory/region.h"
 
 #define SPINS 200
 #define CALLS 16u /* of madvise() at a time whose reports are one event each */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory/region_count.h"
+#include "memory/key.h"
 
 #include "base/compiler.h"
 #include "copy/copy.h"
-#include "memory/key.h"
 
 void *av_node_at(const struct av_seg *seg, uint64_t offset, uint64_t bytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory/shared_region.h"
+#include "memory/key.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,11 +16,9 @@
 #include "base/compiler.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
-#include "memory/vma.h"
-#include "segment/alloc.h"
-#include "segment/file_view.h"
-#include "segment/fd_pass.h"
-#include "segment/segment_map.h"
+#include "memory/region.h"
+#include "segment/pages.h"
+#include "segment/segment.h"
 
 /* This process's heap; @begin 0: there is none. */
 static struct {

@@ -8,10 +8,8 @@
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
 #include "memory/key.h"
-#include "memory/klm.h"
-#include "memory/deferred_free.h"
-#include "memory/odp_table.h"
-#include "memory/unmapped.h"
+#include "memory/odp.h"
+#include "memory/region.h"
 #include "segment/pages.h"
 
 /* Accesses that move no byte, and may have any length. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory/unmapped.h"
+#include "memory/key.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,9 +13,8 @@
 #include "base/limits.h"
 #include "base/lock.h"
 #include "base/thread.h"
-#include "memory/odp_track.h"
-#include "memory/region_count.h"
-#include "observe/log.h"
+#include "memory/odp.h"
+#include "observe/flight.h"
 #include "registry/directory.h"
 
 #define NOT_TOLD UINT32_MAX /* as a thread: its call cannot be revoked any more */

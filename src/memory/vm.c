@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory/vm.h"
+#include "memory/region.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "memory/unmapped.h"
+#include "memory/key.h"
 
 /* Return: 0, or why not, as av_vm_call() */
 static int reachable(struct av_seg *seg)

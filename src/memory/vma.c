@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory/vma.h"
+#include "memory/region.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory/window.h"
+#include "memory/key.h"
 
 #include <errno.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
-#include "memory/key.h"
-#include "segment/alloc.h"
+#include "segment/pages.h"
 
 /* A window is about to be bound. Context: the region's lock is held. */
 static void window_count_more(struct av_key *region)

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory/xfer.h"
+#include "memory/translate.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "copy/copy.h"
-#include "memory/klm.h"
-#include "memory/odp_table.h"
-#include "memory/vm.h"
-#include "observe/log.h"
+#include "memory/odp.h"
+#include "memory/region.h"
+#include "observe/flight.h"
 #include "registry/directory.h"
 
 /* --- numbers of several words ---------------------------------------------------- */

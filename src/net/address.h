@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 
 #include "net/net.h"
-#include "wire/frame.h"
+#include "wire/packet.h"
 
 /* The address of a UDP socket of either family. */
 union av_net_name {

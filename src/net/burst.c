@@ -10,12 +10,10 @@
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "net/address.h"
-#include "net/burst.h"
-#include "net/endpoint.h"
-#include "net/inbound.h"
-#include "observe/log.h"
-#include "registry/capture_table.h"
-#include "wire/frame.h"
+#include "net/socket.h"
+#include "observe/flight.h"
+#include "registry/tables.h"
+#include "wire/packet.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103

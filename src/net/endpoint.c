@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/endpoint.h"
+#include "net/socket.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/gro_split.h"
+#include "net/socket.h"
 
 #include <string.h>
 
-#include "wire/frame.h"
+#include "wire/packet.h"
 
 /* @index: which of those that were joined. Their sender's kernel may have numbered them so. */
 static bool has_its_icrc(struct av_gro_split *cut, const uint8_t *from, size_t bytes, size_t index)

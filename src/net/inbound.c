@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/inbound.h"
+#include "net/socket.h"
 
 #include <errno.h>
 #include <netinet/udp.h>
@@ -17,11 +17,8 @@
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "net/address.h"
-#include "net/gro_split.h"
-#include "net/endpoint.h"
-#include "net/socket.h"
-#include "registry/capture_table.h"
 #include "registry/directory.h"
+#include "registry/tables.h"
 
 #define OWNERS	   16
 #define BYTES_MOST (2u << 20)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/open.h"
+#include "net/socket.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,13 +17,9 @@
 #include "base/thread.h"
 #include "base/wait.h"
 #include "net/address.h"
-#include "net/burst.h"
-#include "net/endpoint.h"
-#include "net/inbound.h"
 #include "net/net.h"
-#include "net/socket.h"
-#include "observe/log.h"
-#include "registry/reuseport.h"
+#include "observe/flight.h"
+#include "registry/tables.h"
 
 #define TRUST_MS  1	  /* how long whoever takes packets is trusted to take the next ones */
 #define SILENT_NS 200000u /* who has not looked for so long spins on something else */

@@ -16,9 +16,9 @@
 #include "base/lock.h"
 #include "base/real_calls.h"
 #include "net/address.h"
-#include "observe/log.h"
+#include "observe/flight.h"
 #include "registry/directory.h"
-#include "registry/reuseport.h"
+#include "registry/tables.h"
 
 #define RECEIVE_BUFFER (8u << 20) /* as much as the system's limit permits */
 /*
@@ -221,7 +221,7 @@ static uint64_t net_socket_namespace(const struct av_own_fd *own)
 	return cookie;
 }
 
-/* In front of the datagrams. Both processes have the same build (registry/folder.h). */
+/* In front of the datagrams. Both processes have the same build (registry/directory.h). */
 struct header {
 	struct av_net_path path;
 	uint16_t source_port, congested;

@@ -10,7 +10,7 @@
  * ends adds its counts to the device's totals in the directory (registry/context_rows.c).
  *
  * Regions count no successful accesses: those only read the key, and a counter would bounce its
- * line. They count faults, invalidations and refusals (memory/region_count.h).
+ * line. They count faults, invalidations and refusals (memory/key.h).
  */
 #ifndef AV_OBSERVE_COUNTERS_H
 #define AV_OBSERVE_COUNTERS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -12,9 +12,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "observe/check.h"
-#include "observe/field.h"
-#include "observe/log.h"
+#include "observe/flight.h"
 
 void *av_overtaken_add(struct av_overtaken *o, size_t bytes, const struct av_faults_verdict *v,
 		       uint64_t now_ns)

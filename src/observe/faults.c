@@ -9,9 +9,8 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "observe/diagnosis.h"
-#include "observe/faults_rule.h"
-#include "observe/log.h"
+#include "observe/check.h"
+#include "observe/flight.h"
 #include "observe/wr_opcode.h"
 #include "wire/cm_message.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The parser of fault rules. Words are split at blanks; clauses[] has a row for each clause. */
-#include "observe/faults_rule.h"
+#include "observe/faults.h"
 
 #include <errno.h>
 #include <stdarg.h>

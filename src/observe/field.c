@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads and writes the fields of records. */
-#include "observe/field.h"
+#include "observe/flight.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -10,8 +10,7 @@
 
 #include "base/newer_verbs.h"
 #include "observe/check.h"
-#include "observe/faults_rule.h"
-#include "observe/flight.h"
+#include "observe/faults.h"
 #include "observe/wr_opcode.h"
 
 /* clang-format off */

@@ -5,9 +5,14 @@
 
 #include <assert.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/compiler.h"
+#include "base/text.h"
+
+/* === flight ====================================================================== */
 
 /* How far an id of rdma_cm has come, in the words of records. */
 
@@ -63,7 +68,7 @@ enum av_flight_object {
 	AV_OBJECT_PORT,
 };
 
-/* Which groups of fields are valid. observe/field.h assigns each field to its group. */
+/* Which groups of fields are valid. observe/flight.h assigns each field to its group. */
 enum {
 	AV_HAS_OBJECT = 1u << 0,
 	AV_HAS_VERB = 1u << 1,	  /* @verb, @error */
@@ -189,5 +194,130 @@ bool av_flight_read(const struct av_flight_file *file, uint64_t number,
 
 /* Sleep until a record @next exists, @ms have passed, or a signal arrives. */
 void av_flight_wait(const struct av_flight_file *file, uint64_t next, unsigned int ms);
+
+/* === field ======================================================================= */
+
+/* The fields of a record. One table serves the sentences ({name}) and JSON. */
+
+/* How a field is written. In JSON the numeric forms, down to ID, are numbers. */
+enum av_field_form {
+	AV_FIELD_DEC,
+	AV_FIELD_SIGNED,
+	AV_FIELD_HEX,
+	AV_FIELD_QPN, /* as programs print it: 0x020011 */
+	AV_FIELD_ID,  /* decimal, or hex if it is larger than 32 bits: a pointer */
+	AV_FIELD_TEXT,
+	AV_FIELD_CHECK,
+	AV_FIELD_KIND,
+	AV_FIELD_OBJECT,
+	AV_FIELD_VERB,
+	AV_FIELD_OPCODE,
+	AV_FIELD_STATUS,
+	AV_FIELD_ERRNO,
+	AV_FIELD_EVENT,
+	AV_FIELD_STATE,
+	AV_FIELD_MTU,
+	AV_FIELD_TYPE, /* enum ibv_qp_type */
+	AV_FIELD_ACCESS,
+	AV_FIELD_MASK, /* enum ibv_qp_attr_mask */
+	AV_FIELD_REGION_KIND,
+	AV_FIELD_FAULT,
+	AV_FIELD_GID,
+	AV_FIELD_CM_PHASE,
+	AV_FIELD_CM_PHASES, /* a set of them */
+	AV_FIELD_FORM_N
+};
+
+struct av_field {
+	const char *name;
+	uint16_t offset, bytes;
+	uint8_t form;	/* enum av_field_form */
+	uint32_t group; /* bits of AV_HAS_, any of which makes the field valid; 0: always valid */
+};
+
+#define AV_FIELD_TEXT_MAX 160 /* longest text of a field, NUL included */
+
+const struct av_field *av_fields(unsigned int *count);
+
+/* The field of that name; NULL: unknown. */
+const struct av_field *av_field_find(struct av_word name);
+
+/* Is the field valid in this record? */
+bool av_field_is_set(const struct av_field *field, const struct av_flight_record *record);
+
+/* The value of a field. Not for AV_FIELD_TEXT, AV_FIELD_GID. */
+int64_t av_field_number(const struct av_field *field, const struct av_flight_record *record);
+
+/* Is its natural form a number? */
+bool av_field_is_number(const struct av_field *field);
+
+/* Write the field in @form: its own, or one that a sentence asks for. Always ends with a NUL. */
+void av_field_write(const struct av_field *field, unsigned int form,
+		    const struct av_flight_record *record, char text[AV_FIELD_TEXT_MAX]);
+
+/* The word for a value in one of the forms KIND to CM_PHASE that have a list of them; NULL: none.
+ */
+const char *av_field_word(unsigned int form, uint64_t value);
+
+/* The form named in a placeholder {name:form}; AV_FIELD_FORM_N: unknown. */
+unsigned int av_field_form(struct av_word name);
+
+/* === log ========================================================================= */
+
+/*
+ * Log lines for people. Unasked, only warnings that the user must see, each once. ANYVERBS_LOG
+ * selects "off", "warn" (default, to standard error), "info" or "debug", and ":FILE". Preserves
+ * errno. Thread-safe; one write() per line.
+ */
+
+enum av_log_level { AV_LOG_OFF, AV_LOG_WARN, AV_LOG_INFO, AV_LOG_DEBUG };
+
+/* Are lines of this level written? Cheap. */
+bool av_log_enabled(enum av_log_level level);
+
+/* Write "anyverbs[PID]: LEVEL: text\n". No trailing newline in @fmt. */
+void av_log(enum av_log_level level, const char *fmt, ...) AV_PRINTF(2, 3);
+
+/* Write what the user asked for to standard error, by one write(), as it is. */
+void av_log_raw(const char *text, size_t len);
+
+/*
+ * write() once, without the signals that would end the program: SIGPIPE (the reader went away),
+ * SIGXFSZ (the file is at its size limit). Return: as write(), with errno
+ */
+ssize_t av_write_quietly(int fd, const void *bytes, size_t n);
+
+/* av_log(AV_LOG_WARN, ...), at most once per call site and process. */
+#define av_warn_once(...)                                                          \
+	do {                                                                       \
+		static _Atomic int av_warned_;                                     \
+		if (!__atomic_exchange_n((int *)&av_warned_, 1, __ATOMIC_RELAXED)) \
+			av_log(AV_LOG_WARN, __VA_ARGS__);                          \
+	} while (0)
+
+/* === source place ================================================================ */
+
+/*
+ * Where in its sources the program made something: function, file and line, if the program has
+ * debug information and elfutils' libdw can be loaded, which nothing here depends on. Only for who
+ * has asked for a report: it opens and reads files, and allocates.
+ */
+
+struct av_sources;
+
+/*
+ * Open the debug information of this process. Context: may block, no lock held. Return: to be
+ * closed; NULL: there is none, which the others accept
+ */
+struct av_sources *av_sources_open(void);
+void av_sources_close(struct av_sources *s);
+
+/*
+ * Write where the call is that returns to @address: "main, ping.c:40", or else "a.out(main+0x1b)",
+ * or as much as is known. If the call is in an inline function of a header, that is where the
+ * program called this function. ASCII, without quotes, backslashes and control characters. NULL:
+ * nothing is written
+ */
+void av_source_place(const struct av_sources *s, const void *address, char *to, size_t size);
 
 #endif

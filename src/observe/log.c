@@ -5,7 +5,7 @@
  * absolute at the start, is opened for each line; a descriptor kept open could be the program's
  * socket by now. No signal is delivered for our writes: a line is written whole or dropped.
  */
-#include "observe/log.h"
+#include "observe/flight.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "observe/log.h"
+#include "observe/flight.h"
 
 #define SECTION_HEADER	      0x0a0d0d0au
 #define BYTE_ORDER_MAGIC      0x1a2b3c4du

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "observe/source_place.h"
+#include "observe/flight.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>

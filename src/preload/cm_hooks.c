@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * write(2) to /dev/infiniband/rdma_cm, whose descriptors are sockets with a mark (cm/channel.h).
+ * write(2) to /dev/infiniband/rdma_cm, whose descriptors are sockets with a mark (cm/id.h).
  *
  * Every write(2) of the program passes here. So a set of numbers says which descriptors may be
  * channels: one that was opened here, or duplicated from such a one. For all others a call costs
@@ -11,7 +11,7 @@
  *
  * All of this is async-signal-safe and takes no lock.
  */
-#include "preload/cm_hooks.h"
+#include "preload/hooks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "cm/cm.h"
-#include "preload/vsysfs_libc.h"
+#include "preload/vsysfs.h"
 
 #define TRACKED	  1024u /* numbers with a bit each; those above share one */
 #define WORD_BITS 64u

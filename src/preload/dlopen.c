@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/real_calls.h"
-#include "observe/log.h"
+#include "observe/flight.h"
 
 AV_FIND_NEXT(dlopen);
 AV_FIND_NEXT(dlmopen);

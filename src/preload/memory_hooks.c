@@ -21,12 +21,10 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "copy/copy.h"
-#include "memory/heap_region.h"
-#include "memory/odp_notify.h"
-#include "memory/odp_track.h"
-#include "memory/shared_region.h"
-#include "memory/vma.h"
-#include "segment/layout.h"
+#include "memory/key.h"
+#include "memory/odp.h"
+#include "memory/region.h"
+#include "segment/segment.h"
 
 /* Code and protection keys are for private pages, and rights do not change while pages move. */
 

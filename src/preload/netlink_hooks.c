@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/netlink_hooks.h"
+#include "preload/hooks.h"
 
 #include <errno.h>
 #include <linux/netlink.h>
@@ -16,8 +16,7 @@
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "copy/copy.h"
-#include "preload/netlink_resource.h"
-#include "preload/vsysfs_libc.h"
+#include "preload/vsysfs.h"
 
 /* The kernel fills what a program can read at once, and programs have buffers of a page. */
 #define DATAGRAM_BYTES 4096

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/netlink_resource.h"
+#include "preload/hooks.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -8,16 +8,15 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#include "device/instance.h"
+#include "device/device.h"
 #include "device/port.h"
 #include "memory/key.h"
 #include "memory/region.h"
 #include "observe/counters.h"
-#include "preload/netlink_hooks.h"
 #include "preload/vsysfs.h"
-#include "queue/objects.h"
+#include "queue/qp.h"
 #include "registry/directory.h"
-#include "segment/segment_map.h"
+#include "segment/pages.h"
 
 static bool nldev_is_dump(const struct av_nldev_request *r)
 {

@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "device/port.h"
-#include "memory/odp_table.h"
+#include "memory/odp.h"
 #include "observe/counters.h"
 
 /* Which node is at a path, and which names a directory has: the table's patterns matched. */

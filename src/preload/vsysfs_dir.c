@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "preload/vsysfs_libc.h"
+#include "preload/vsysfs.h"
 
 /*
  * The virtual sysfs: a virtual directory as the current directory.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/vsysfs_libc.h"
+#include "preload/vsysfs.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -14,7 +14,7 @@
 
 #include "base/real_calls.h"
 #include "base/thread.h"
-#include "preload/cm_hooks.h"
+#include "preload/hooks.h"
 
 /* The next function to call under the C library's names, and whose a path is. */
 

@@ -22,9 +22,9 @@
 
 #include "device/device.h"
 #include "device/port.h"
-#include "memory/odp_table.h"
+#include "memory/odp.h"
 #include "observe/counters.h"
-#include "segment/segment_map.h"
+#include "segment/pages.h"
 
 /* ABI versions from rdma/ib_user_verbs.h and ib_user_mad.h. */
 #define VERBS_ABI_VERSION 6

@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/vsysfs_libc.h"
+#include "preload/vsysfs.h"
 
 /*
  * The virtual sysfs: which file system it is. libudev and others make sure that what they read is

@@ -7,10 +7,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "observe/diagnosis.h"
-#include "queue/notify.h"
+#include "observe/check.h"
 #include "queue/ring.h"
-#include "segment/doorbell.h"
+#include "segment/segment.h"
 
 static void ring(struct av_seg *seg, uint32_t doorbell, uint32_t event, uint32_t index, uint32_t id)
 {
@@ -251,7 +250,7 @@ static void make_event(struct av_cq_shared *cq, struct av_cq_producer *in, uint3
 	in->counted = 0;
 	atomic_store(&in->event_due_ns, 0);
 	if (av_cq_notifies(cq))
-		atomic_store(&cq->ready, 1); /* before @waiters is read: queue/notify.h */
+		atomic_store(&cq->ready, 1); /* before @waiters is read: queue/cq.h */
 }
 
 static void begin_period(struct av_cq_producer *in, struct av_cq_bell *bell)

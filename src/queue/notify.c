@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "queue/notify.h"
+#include "queue/cq.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -13,9 +13,8 @@
 
 #include "base/clock.h"
 #include "base/wait.h"
-#include "observe/log.h"
-#include "queue/cq.h"
-#include "segment/alloc.h"
+#include "observe/flight.h"
+#include "segment/pages.h"
 
 /* A dead holder may have stored an entry without counting it. The owner may even have taken it. */
 static void count_published(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)

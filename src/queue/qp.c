@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 #include "queue/ring.h"
 #include "registry/directory.h"
 

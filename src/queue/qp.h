@@ -14,32 +14,34 @@
 #define AV_QUEUE_QP_H
 
 #include <assert.h>
-#include <infiniband/verbs.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <infiniband/verbs.h>
 
 #include "base/compiler.h"
 #include "base/lock.h"
-#include "memory/klm.h"
-#include "memory/xfer.h"
+#include "memory/odp.h"
+#include "memory/translate.h"
 #include "observe/counters.h"
 #include "observe/wr_opcode.h"
 #include "queue/cq.h"
 #include "queue/rq.h"
 #include "segment/segment.h"
 
+/* === qp ========================================================================== */
+
 /* Why the request at the head of a send queue has not been executed yet. */
 enum av_wait {
 	AV_WAIT_NONE,
 	AV_WAIT_RNR,	   /* the peer has no receive posted */
 	AV_WAIT_NO_ANSWER, /* the peer is not there, or not in a state to answer */
-	AV_WAIT_HELD,	   /* held on demand: transport/inject.h */
+	AV_WAIT_HELD,	   /* held on demand: transport/observed.h */
 	AV_WAIT_FULL,	   /* the interface to its peer's host has no room for a packet */
 };
 
-/* How far is a connection of one host on its way to the wire? transport/wire_move.h */
+/* How far is a connection of one host on its way to the wire? transport/transport.h */
 enum av_to_wire {
 	AV_TO_WIRE_NOT,
 	AV_TO_WIRE_WANTED, /* the kernel refused an access: the peer is to move first, */
@@ -138,7 +140,7 @@ struct av_qp_shared {
 	uint32_t max_operand; /* largest operand of its atomic operations, in bytes; 0: only the
 				 plain ones */
 	uint32_t sig_all;
-	_Atomic uint32_t wire;	  /* its requests travel in packets: transport/wire.h */
+	_Atomic uint32_t wire;	  /* its requests travel in packets: transport/transport.h */
 	_Atomic uint32_t to_wire; /* enum av_to_wire; set without a right */
 	uint32_t inline_recv;	  /* messages of up to so many bytes wait for the poller */
 	uint32_t blocks_loopback; /* what it sends to groups reaches nobody on this host */
@@ -151,7 +153,7 @@ struct av_qp_shared {
 	struct av_lock append;
 	uint32_t sq_next; /* free-running: next request to execute */
 	uint32_t next_psn;
-	uint32_t rnr_spent, timeout_spent; /* tries of the waiting request: transport/retry.h */
+	uint32_t rnr_spent, timeout_spent; /* tries of the waiting request: transport/rules.h */
 	uint32_t drain_notify;		   /* raise SQ_DRAINED once nothing is in flight */
 	_Atomic uint32_t
 		wait_reason; /* enum av_wait; the owner's timer reads it without the right */
@@ -170,7 +172,8 @@ struct av_qp_shared {
 	uint32_t established;	    /* COMM_EST has been raised */
 	uint32_t msn;		    /* messages completed; the low 24 bits are the MSN */
 	_Atomic uint32_t flush_due; /* transport/progress.c; set without the right */
-	_Atomic uint32_t reading; /* transport/wire.h: av_wire_read_on(); read without the right */
+	_Atomic uint32_t
+		reading; /* transport/transport.h: av_wire_read_on(); read without the right */
 
 	/*
 	 * Each part is in cache lines of its executor. The counters go on when the index is used
@@ -366,5 +369,112 @@ int av_qp_own_mask(enum ibv_qp_type type, int attr_mask);
  */
 int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state cur,
 		       enum ibv_qp_state to, int attr_mask, enum ibv_qp_state *to_out);
+
+/* === objects ===================================================================== */
+
+/* The objects of a context: which there are, who uses them, what they count. */
+
+/*
+ * The counters of a device, of the processes that use it, and of their queue pairs and CQs. Joins
+ * no directory; opens files. What is changing at this moment may be left out, or shown half
+ * changed. Context: any thread, no lock held.
+ */
+
+struct av_qp_info {
+	int32_t pid;
+	uint32_t context; /* its reference in the directory */
+	uint32_t qpn;
+	uint32_t type;	/* enum ibv_qp_type */
+	uint32_t state; /* enum ibv_qp_state */
+	uint32_t dest_qpn;
+	uint32_t send_cq, recv_cq; /* numbers, as in struct av_cq_info */
+	uint32_t pd;		   /* number, as in struct av_pd_info */
+	uint32_t sq_psn, rq_psn;   /* as ibv_query_qp() says them */
+	uint8_t path_mig_state;	   /* enum ibv_mig_state */
+	uint8_t port;		   /* 0: not chosen yet */
+	struct av_counted counted;
+};
+
+struct av_cq_info {
+	int32_t pid;
+	uint32_t context; /* its reference in the directory */
+	uint32_t number;  /* in its context */
+	uint32_t users;	  /* av_cq_users() */
+	struct av_counted counted;
+};
+
+struct av_process_info {
+	int32_t pid;
+	uint64_t pidns;			/* inode number of @pid's PID namespace */
+	struct av_counted counted;	/* of the contexts it has open */
+	uint64_t odp[AV_ODP_COUNTER_N]; /* of the same contexts, without the gauges */
+};
+
+/*
+ * Of a device since its last reset, in all processes, living and dead; gauges: of the living only.
+ */
+void av_report_device(const char *device, struct av_counted *counted);
+
+typedef void av_report_qp(const struct av_qp_info *info, void *arg);
+typedef void av_report_cq(const struct av_cq_info *info, void *arg);
+typedef void av_report_process(const struct av_process_info *info, void *arg);
+
+void av_report_qps(const char *device, av_report_qp *visit, void *arg);
+void av_report_cqs(const char *device, av_report_cq *visit, void *arg);
+
+/* When a process closes a context, its own counters lose that context's; the device's do not. */
+void av_report_processes(const char *device, av_report_process *visit, void *arg);
+
+/*
+ * The objects of a context, found in its segment by any process. Reports join no directory; they
+ * open files. What is changing at this moment may be left out, or shown half changed. Context: any
+ * thread, no lock held.
+ */
+
+/* The next object from @index on, which moves past it. NULL: there is none. */
+const struct av_qp_shared *av_qp_next(const struct av_seg *seg, uint32_t *index);
+const struct av_cq_shared *av_cq_next(const struct av_seg *seg, uint32_t *index);
+const struct av_rq_shared *av_srq_next(const struct av_seg *seg, uint32_t *index);
+
+/*
+ * How many queue pairs and shared receive queues use each CQ, by its index; both queues of a queue
+ * pair count. The caller frees it. NULL: out of memory
+ */
+uint32_t *av_cq_users(const struct av_seg *seg);
+
+struct av_context_info {
+	int32_t pid;
+	uint32_t context; /* its reference in the directory */
+};
+
+struct av_pd_info {
+	int32_t pid;
+	uint32_t context;
+	uint32_t number; /* in its context */
+	uint32_t users;	 /* queue pairs, shared receive queues and regions in it */
+};
+
+struct av_srq_info {
+	int32_t pid;
+	uint32_t context;
+	uint32_t number; /* in its context */
+	uint32_t pd;	 /* number, as in struct av_pd_info */
+	bool xrc;
+	uint32_t cq;		  /* of an XRC one: number, as in struct av_cq_info */
+	const struct av_seg *seg; /* while it is visited: for av_srq_qp() */
+};
+
+typedef void av_report_context(const struct av_context_info *info, void *arg);
+typedef void av_report_pd(const struct av_pd_info *info, void *arg);
+typedef void av_report_srq(const struct av_srq_info *info, void *arg);
+
+void av_report_contexts(const char *device, av_report_context *visit, void *arg);
+
+/* Domains of a context that imports another one's objects are left out: only it knows them. */
+void av_report_pds(const char *device, av_report_pd *visit, void *arg);
+void av_report_srqs(const char *device, av_report_srq *visit, void *arg);
+
+/* The next queue pair that receives from that queue, from @index on as above; 0: there is none */
+uint32_t av_srq_qp(const struct av_srq_info *srq, uint32_t *index);
 
 #endif

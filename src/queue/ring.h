@@ -5,7 +5,6 @@
 
 #include <stdint.h>
 
-#include "segment/alloc.h"
 #include "segment/pages.h"
 
 /* Entries of a ring that holds @capacity: a power of two. */

@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "base/limits.h"
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 #include "queue/ring.h"
-#include "queue/rq_take.h"
 
 /* The ring of receive requests. */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "queue/rq_take.h"
+#include "queue/rq.h"
 
 #include "base/limits.h"
-#include "segment/doorbell.h"
+#include "segment/segment.h"
 
 static void raise_event(struct av_seg *seg, const struct av_rq_shared *rq)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/limits.h"
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 #include "queue/qp.h"
 #include "queue/rq.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Rows in the directory, and their counts. */
-#include "registry/capture_table.h"
+#include "registry/tables.h"
 
 #include <errno.h>
 #include <string.h>

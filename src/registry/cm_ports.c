@@ -3,7 +3,7 @@
  * A hash table by port number. A row lies at its home or behind it; the home knows how far behind
  * the last of its rows may be. Rows never move, so that look-ups need no lock.
  */
-#include "registry/cm_ports.h"
+#include "registry/tables.h"
 
 #include <errno.h>
 #include <linux/capability.h>

@@ -6,11 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "observe/log.h"
-#include "registry/cm_ports.h"
+#include "observe/flight.h"
 #include "registry/directory.h"
-#include "registry/folder.h"
-#include "registry/reuseport.h"
+#include "registry/tables.h"
 
 /* What devices count, and the gauges of contexts. */
 

@@ -17,8 +17,6 @@
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "observe/flight.h"
-#include "observe/log.h"
-#include "registry/folder.h"
 
 /* The directory, read by a process that need not have joined it. */
 

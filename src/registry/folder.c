@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "registry/folder.h"
+#include "registry/directory.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,10 +15,8 @@
 #include <unistd.h>
 
 #include "base/random.h"
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 #include "observe/flight.h"
-#include "observe/log.h"
-#include "registry/directory.h"
 
 static bool usable(const char *base)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "registry/multicast.h"
+#include "registry/tables.h"
 
 #include <errno.h>
 #include <string.h>

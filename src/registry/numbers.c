@@ -43,7 +43,7 @@ static uint32_t tag_after(uint64_t word)
 
 /*
  * A process's numbers lie close together, since the kernel is told of whole blocks of them
- * (registry/reuseport.h). They also go round all indices before one is used again, as far as others
+ * (registry/tables.h). They also go round all indices before one is used again, as far as others
  * leave room: so packets of a queue pair that is gone find no other.
  */
 #define BLOCK	  (1u << AV_QPN_BLOCK_BITS)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Record locks on bytes far beyond the end of the directory, one for each shared block. */
-#include "registry/page_users.h"
+#include "registry/tables.h"
 
 #include <errno.h>
 #include <fcntl.h>

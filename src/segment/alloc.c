@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "segment/alloc.h"
+#include "segment/pages.h"
 
 #include <errno.h>
 
-#include "segment/heap.h"
 #include "segment/observers.h"
+#include "segment/segment.h"
 
 static bool is_alloc_refused(struct av_seg *seg)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "segment/doorbell.h"
+#include "segment/segment.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,8 +10,6 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "registry/directory.h"
-#include "registry/folder.h"
-#include "segment/segment.h"
 
 uint64_t av_peer_lock_until(const struct av_seg *seg)
 {

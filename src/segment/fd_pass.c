@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "segment/fd_pass.h"
+#include "segment/segment.h"
 
 #include <dirent.h>
 #include <errno.h>

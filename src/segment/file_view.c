@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "segment/file_view.h"
+#include "segment/pages.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +16,7 @@
 #include "base/compiler.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
-#include "segment/fd_pass.h"
-#include "segment/segment_map.h"
+#include "segment/segment.h"
 
 #define VIEWS  256u /* of one peer: more runs are reached by system calls */
 #define PROBES 8u

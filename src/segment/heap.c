@@ -3,7 +3,7 @@
  * Blocks come from free lists, in four sizes per power of two, or from the end of the heap. All
  * book-keeping is in private memory of the owner, so that peers cannot damage it.
  */
-#include "segment/heap.h"
+#include "segment/segment.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 #include "base/compiler.h"
 #include "base/file.h"
-#include "registry/folder.h"
+#include "registry/directory.h"
 
 #define CLASS_N	    108		 /* up to 16 GiB */
 #define BACK_STEP   (256u << 10) /* the file is backed in steps of this size */

@@ -10,9 +10,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "observe/log.h"
+#include "observe/flight.h"
 #include "registry/directory.h"
-#include "registry/folder.h"
 
 unsigned int av_capture_next(const struct av_seg *seg, unsigned int *at)
 {

@@ -4,11 +4,11 @@
 #define AV_SEGMENT_OBSERVERS_H
 
 #include "observe/faults.h"
-#include "registry/capture_table.h"
+#include "registry/tables.h"
 #include "segment/segment.h"
 
 /*
- * Contexts look at each of their requests if a capture (registry/capture_table.h) may cover them:
+ * Contexts look at each of their requests if a capture (registry/tables.h) may cover them:
  * then their segments have the flag AV_WATCHED_CAPTURE. Context: the directory is joined.
  */
 

@@ -17,8 +17,7 @@
 #include "base/file.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
-#include "registry/page_users.h"
-#include "segment/segment_map.h"
+#include "registry/tables.h"
 
 /* A sorted list of all blocks, first fit. */
 

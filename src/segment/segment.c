@@ -19,12 +19,8 @@
 #include "base/table.h"
 #include "base/thread.h"
 #include "observe/check.h"
-#include "observe/diagnosis.h"
 #include "registry/directory.h"
-#include "segment/fd_pass.h"
-#include "segment/heap.h"
 #include "segment/pages.h"
-#include "segment/segment_map.h"
 
 #define IDLE_MAX	 64 /* peers' segments kept mapped without a user */
 #define HEAP_COLOUR_BITS 8  /* of the number of pages that heap_begin() skips */

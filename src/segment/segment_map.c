@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "segment/segment_map.h"
+#include "segment/pages.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,10 +17,7 @@
 #include "base/file.h"
 #include "base/real_calls.h"
 #include "registry/directory.h"
-#include "registry/folder.h"
-#include "segment/fd_pass.h"
-#include "segment/heap.h"
-#include "segment/pages.h"
+#include "segment/segment.h"
 
 static _Atomic(const struct av_shared_heap *) own;
 

@@ -17,8 +17,7 @@
 #include "base/compiler.h"
 #include "base/file.h"
 #include "base/thread.h"
-#include "memory/vma.h"
-#include "shared_heap/next.h"
+#include "memory/region.h"
 
 #define MUCH (1ull << 30) /* no machine has less, so that small blocks need not ask */
 

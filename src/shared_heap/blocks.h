@@ -6,9 +6,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include "base/compiler.h"
-#include "segment/segment_map.h"
+#include "base/real_calls.h"
+#include "segment/pages.h"
+
+/* === blocks ====================================================================== */
 
 /*
  * The heap's lock. The thread that holds it may lock it again, in a signal's handler, too. It knows
@@ -69,7 +73,7 @@ void av_block_erase(struct av_block_list *l, uint32_t i);
 AV_MUST_USE bool av_block_split(struct av_block_list *l, uint64_t addr);
 
 /*
- * Blocks of the shared heap (segment/segment_map.h): shared mappings of one memfd, in one window of
+ * Blocks of the shared heap (segment/pages.h): shared mappings of one memfd, in one window of
  * the address space. The window itself is not reserved: a block is only put where nothing is.
  *
  * Thread-safe: all of this takes the lock. errno is kept. Of a handler that interrupts one of
@@ -134,5 +138,13 @@ enum av_block_end {
 };
 
 void av_block_left(const void *p, size_t bytes, enum av_block_end how);
+
+/* === next ======================================================================== */
+
+/* System calls past our own hook of syscall(2). */
+
+AV_FIND_NEXT(syscall);
+
+#define AV_RAW(...) AV_NEXT_OF(syscall)(__VA_ARGS__)
 
 #endif

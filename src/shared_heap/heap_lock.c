@@ -8,8 +8,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "shared_heap/next.h"
-
 #define WAITED 0x80000000u /* somebody sleeps until @holder changes */
 
 static _Atomic uint32_t holder; /* a thread; 0: none */

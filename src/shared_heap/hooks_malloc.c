@@ -12,7 +12,7 @@
 #include "base/compiler.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
-#include "segment/segment_map.h"
+#include "segment/pages.h"
 #include "shared_heap/blocks.h"
 
 /* What the library of verbs finds, and whether there may be a heap in this process. */

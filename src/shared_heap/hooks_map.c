@@ -18,9 +18,8 @@
 
 #include "base/compiler.h"
 #include "base/thread.h"
-#include "memory/vma.h"
+#include "memory/region.h"
 #include "shared_heap/blocks.h"
-#include "shared_heap/next.h"
 
 AV_FIND_NEXT(mmap);
 AV_FIND_NEXT(munmap);

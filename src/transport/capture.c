@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "transport/capture.h"
+#include "transport/observed.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -16,21 +16,17 @@
 #include "base/newer_verbs.h"
 #include "base/thread.h"
 #include "device/device.h"
-#include "device/gid.h"
 #include "device/port.h"
 #include "memory/translate.h"
-#include "memory/xfer.h"
-#include "observe/log.h"
+#include "observe/flight.h"
 #include "observe/pcapng.h"
 #include "queue/qp.h"
-#include "registry/capture_table.h"
 #include "registry/directory.h"
+#include "registry/tables.h"
 #include "segment/observers.h"
 #include "segment/segment.h"
-#include "transport/datagram.h"
-#include "transport/retry.h"
+#include "transport/execution.h"
 #include "transport/rules.h"
-#include "wire/frame.h"
 #include "wire/packet.h"
 
 #define BATCH_BYTES 65536u

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Messages that both sides copy. */
-#include "transport/coop_copy.h"
+#include "transport/execution.h"
 
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
 #include "memory/translate.h"
-#include "memory/xfer.h"
 #include "transport/rules.h"
 
 static_assert(AV_MAX_MSG_BYTES / AV_COOP_PIECE + 1 < 1u << 16,

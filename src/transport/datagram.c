@@ -1,26 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-#include "transport/datagram.h"
+#include "transport/execution.h"
 
 #include <arpa/inet.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "device/gid.h"
 #include "device/port.h"
 #include "memory/translate.h"
-#include "memory/xfer.h"
 #include "net/net.h"
-#include "registry/multicast.h"
+#include "registry/tables.h"
 #include "segment/observers.h"
-#include "transport/inject.h"
-#include "transport/operations.h"
-#include "transport/receive.h"
-#include "transport/report.h"
+#include "transport/observed.h"
 #include "transport/rules.h"
-#include "transport/state.h"
-#include "transport/timer.h"
-#include "transport/wire.h"
-#include "wire/frame.h"
+#include "transport/transport.h"
 #include "wire/packet.h"
 
 /* Reading and writing the header area of a datagram. */

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* One send request of a connected queue pair, from its check to its effects on both sides. */
-#include "transport/execute.h"
+#include "transport/execution.h"
 
 #include <sched.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
-#include "transport/inject.h"
-#include "transport/operations.h"
-#include "transport/report.h"
+#include "transport/observed.h"
 #include "transport/rules.h"
-#include "transport/state.h"
+#include "transport/transport.h"
 
 /* --- the opcodes ----------------------------------------------------------------- */
 
@@ -250,7 +248,8 @@ static void lose_unanswered(struct av_work *w)
 	w->result = (struct av_outcome){0};
 }
 
-/* The receiver's segment stays in use while there is something left to do: transport/receive.h. */
+/* The receiver's segment stays in use while there is something left to do: transport/execution.h.
+ */
 static void leave_receiver(struct av_work *w)
 {
 	if (!w->after) {
@@ -416,7 +415,7 @@ struct av_outcome av_execute_refuse(const struct av_qp_ref *req, const struct av
 
 /*
  * The kernel has refused what the request needs. May it wait until the connection has moved to the
- * wire (transport/wire_move.h)?
+ * wire (transport/transport.h)?
  */
 static bool may_move(const struct av_qp_ref *req)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "transport/inject.h"
+#include "transport/observed.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -9,14 +9,13 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "device/port.h"
-#include "memory/odp_track.h"
+#include "memory/odp.h"
 #include "net/address.h"
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 #include "observe/wr_opcode.h"
 #include "segment/observers.h"
-#include "transport/retry.h"
 #include "transport/rules.h"
-#include "transport/timer.h"
+#include "transport/transport.h"
 #include "transport/wire_qp.h"
 
 static struct av_setting wire_only = {.variable = "ANYVERBS_TRANSPORT", .value = "wire"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "transport/operations.h"
+#include "transport/execution.h"
 
 #include <sched.h>
 #include <string.h>
@@ -9,14 +9,10 @@
 #include "base/limits.h"
 #include "base/newer_verbs.h"
 #include "memory/key.h"
-#include "memory/klm.h"
-#include "memory/mr_explain.h"
-#include "memory/window.h"
-#include "memory/xfer.h"
-#include "observe/diagnosis.h"
+#include "memory/region.h"
+#include "memory/translate.h"
+#include "observe/check.h"
 #include "registry/directory.h"
-#include "transport/coop_copy.h"
-#include "transport/receive.h"
 #include "transport/rules.h"
 
 /*

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-#include "transport/poll.h"
+#include "transport/transport.h"
 
 #include <errno.h>
 #include <sched.h>
 
 #include "base/clock.h"
-#include "queue/notify.h"
+#include "queue/cq.h"
 #include "queue/qp.h"
 #include "registry/directory.h"
-#include "transport/coop_copy.h"
-#include "transport/progress.h"
-#include "transport/receive.h"
-#include "transport/report.h"
-#include "transport/wire.h"
+#include "transport/execution.h"
+#include "transport/rules.h"
 
 /* Resuming requesters that wait for receive requests. */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "transport/progress.h"
+#include "transport/transport.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -8,23 +8,11 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "memory/translate.h"
-#include "memory/xfer.h"
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 #include "registry/directory.h"
-#include "transport/capture.h"
-#include "transport/datagram.h"
-#include "transport/execute.h"
-#include "transport/inject.h"
-#include "transport/operations.h"
-#include "transport/receive.h"
-#include "transport/report.h"
-#include "transport/reset.h"
-#include "transport/retry.h"
+#include "transport/execution.h"
+#include "transport/observed.h"
 #include "transport/rules.h"
-#include "transport/state.h"
-#include "transport/timer.h"
-#include "transport/wire.h"
-#include "transport/wire_move.h"
 
 /* Sums over the buffers of requests that wait. */
 
@@ -313,7 +301,8 @@ static bool is_checked(const struct av_qp_ref *end)
 }
 
 /*
- * Have whoever polls this CQ in vain look whether the queue pair has been kicked: transport/poll.h.
+ * Have whoever polls this CQ in vain look whether the queue pair has been kicked:
+ * transport/transport.h.
  */
 static void note_waiting(const struct av_qp_ref *end)
 {

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-#include "transport/receive.h"
+#include "transport/execution.h"
 
 #include <sched.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "copy/copy.h"
-#include "memory/mr_explain.h"
+#include "memory/region.h"
 #include "memory/translate.h"
-#include "memory/xfer.h"
 #include "net/net.h"
-#include "queue/rq_take.h"
+#include "queue/rq.h"
 #include "registry/directory.h"
-#include "transport/coop_copy.h"
-#include "transport/report.h"
 #include "transport/rules.h"
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Explaining failed requests. */
-#include "transport/report.h"
+#include "transport/rules.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,11 +8,10 @@
 
 #include "base/limits.h"
 #include "base/newer_verbs.h"
-#include "device/gid.h"
-#include "memory/mr_explain.h"
+#include "device/port.h"
+#include "memory/region.h"
 #include "queue/rq.h"
 #include "registry/directory.h"
-#include "transport/rules.h"
 #include "transport/wire_qp.h"
 
 /* The process of a requester, as its responder knows it. 0: it is on another host */

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "transport/reset.h"
+#include "transport/transport.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/switches.h"
+#include "device/device.h"
 #include "registry/directory.h"
-#include "segment/doorbell.h"
 #include "segment/segment.h"
-#include "transport/progress.h"
-#include "transport/report.h"
+#include "transport/rules.h"
 
 /* Failing a device. */
 

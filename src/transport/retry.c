@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Retry timers and counters. */
-#include "transport/retry.h"
+#include "transport/rules.h"
 
 #include "base/clock.h"
-#include "transport/rules.h"
-#include "transport/timer.h"
+#include "transport/transport.h"
 
 #define ALWAYS		7u	     /* rnr_retry: retry for ever */
 #define LOOK_AGAIN	100000000ull /* without a timer, how often to check that the peer lives */

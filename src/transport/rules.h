@@ -6,15 +6,18 @@
 #ifndef AV_TRANSPORT_RULES_H
 #define AV_TRANSPORT_RULES_H
 
-#include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <infiniband/verbs.h>
 
-#include "memory/xfer.h"
+#include "base/compiler.h"
+#include "memory/translate.h"
 #include "observe/check.h"
 #include "observe/counters.h"
 #include "queue/qp.h"
 #include "wire/packet.h"
+
+/* === rules ======================================================================= */
 
 /*
  * Requests and answers as messages of RoCEv2 packets, for captures and for the wire. Functions read
@@ -233,5 +236,118 @@ static inline void av_traffic_count(struct av_traffic *t, uint32_t kind, uint64_
 	if (av_unlikely(packets > 1) && kind < AV_TRAFFIC_LONG)
 		t->more_packets[kind] += packets - 1;
 }
+
+/* === retry ======================================================================= */
+
+/*
+ * Retry timers and counters of a request that gets no acceptable answer, on this host and on the
+ * wire. Source: IBTA volume 1, 9.7.5.2.8 and 9.7.6.1.
+ */
+
+/*
+ * Make the request at the head of an own send queue wait, for @why, or wait on: the timer, or a
+ * kick, tries it again. Sets the deadline before the reason, since the timer reads the deadline of
+ * each request that it finds waiting; arms the timer last, since that may have passed here before.
+ * Context: @end's right @exec is held; may create a thread.
+ */
+void av_sq_wait_until(const struct av_qp_ref *end, enum av_wait why, uint64_t deadline_ns);
+
+#define AV_TRY 2u /* parts that a try is counted in */
+
+/*
+ * A try has failed: an RNR NAK has come (AV_WAIT_RNR), or no answer in time (AV_WAIT_NO_ANSWER).
+ * Adds @parts, AV_TRY at most, to what is spent of either since the wait began, or since progress.
+ * Context: @end's right @exec is held.
+ * Return:  AV_FAULT_NONE: try again; RNR_EXHAUSTED, RETRY_EXHAUSTED: it was the last try
+ */
+AV_MUST_USE enum av_fault av_retry_count(const struct av_qp_ref *end, enum av_wait why,
+					 uint32_t parts);
+
+/* Is this the last try to get an answer? Never without a timeout. Context: @exec is held */
+bool av_retry_is_last(const struct av_qp_shared *qp);
+
+/* Does the request wait for that reason, and still for its timer? A look before that is no try. */
+bool av_retry_is_early(const struct av_qp_shared *qp, enum av_wait why, uint64_t now_ns);
+
+/*
+ * The request at the head of @end's send queue was tried on this host, and @result says why it must
+ * wait: begin or continue its wait. A try before the deadline is not counted.
+ * Context: as av_sq_wait_until().
+ * Return:  AV_FAULT_NONE: it waits; RNR_EXHAUSTED, RETRY_EXHAUSTED: it has failed
+ */
+AV_MUST_USE enum av_fault av_retry(const struct av_qp_ref *end, const struct av_outcome *result);
+
+/* How long a requester waits for an acceptable answer, and how often. */
+struct av_retry_limits {
+	uint64_t interval_ns;
+	uint32_t tries; /* with the first one; 0: no end */
+};
+
+/* @why: AV_WAIT_RNR, whose interval is the responder's to say; AV_WAIT_NO_ANSWER; AV_WAIT_FULL */
+struct av_retry_limits av_retry_limits_of(const struct ibv_qp_attr *attr, enum av_wait why);
+
+/* Nanoseconds of an RNR timer code (0..31). */
+uint64_t av_rnr_timer_ns(unsigned int code);
+
+/* === report ====================================================================== */
+
+/*
+ * Flight records (observe/flight.h) of what failed in the transport. What nobody has noted is
+ * looked up after the fact. Context: any of the transport's; takes no lock.
+ */
+
+struct av_failed {
+	const struct av_qp_ref *req, *rsp; /* @rsp: .qp is NULL if there is no responder */
+	const struct av_sq_wqe *wqe;
+	enum av_fault fault;
+	bool silent; /* @rsp lives and did not answer: its right @resp is held */
+};
+
+/*
+ * A request completes with an error.
+ * Context: @req's right @exec is held; @rsp's right @resp only if @silent.
+ */
+AV_COLD void av_report_request(const struct av_failed *failed);
+
+/* Its responder fails, too; called first. Context: @rsp's right @resp is held. */
+AV_COLD void av_report_responder(const struct av_failed *failed);
+
+/* A message of an unreliable service is lost at @at, for the reason that has been noted. */
+struct av_dropped {
+	const struct av_qp_ref *at;
+	bool at_sender;	  /* there is nobody to receive it; else, the sender: */
+	uint32_t src_qpn; /* its number, */
+	int32_t src_pid;  /* and its process; 0: on another host */
+	uint32_t opcode;
+};
+AV_COLD void av_report_dropped(const struct av_dropped *dropped);
+
+/* The same, and @at fails, since the fault is its own. Context: @at's right @resp is held. */
+AV_COLD void av_report_receiver(const struct av_dropped *dropped, enum av_fault fault);
+
+/* A message of an unreliable connection, which its responder cannot take. Context: as above */
+AV_COLD void av_report_lost(const struct av_failed *failed);
+
+/* The same, and nobody has taken it: a record of its requester. Context: as av_report_request() */
+AV_COLD void av_report_unheard(const struct av_failed *failed);
+
+/*
+ * @count requests of a queue were flushed. Nothing is recorded of 0, nor if the program itself has
+ * moved the queue pair to the error state: so connections end.
+ */
+AV_COLD void av_report_flush(const struct av_qp_ref *end, uint32_t count, bool receives);
+
+/* A queue pair had an event (or AV_EVENT_NONE) without a request that failed. */
+AV_COLD void av_report_event(const struct av_qp_ref *end, enum av_check check, int event,
+			     uint64_t limit);
+
+/* A queue pair fails because the completion of a successful request did not fit its CQ. */
+AV_COLD void av_report_send_cq(const struct av_qp_ref *end);
+
+/* The payload of a message could not be placed when its completion was polled. */
+AV_COLD void av_report_placement(const struct av_seg *seg, const struct ibv_wc *wc);
+
+/* The device of a context has failed. */
+AV_COLD void av_report_fatal(const struct av_seg *seg);
 
 #endif

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Effects of state changes. */
-#include "transport/state.h"
+#include "transport/transport.h"
 
 #include <errno.h>
 #include <sched.h>
 
 #include "base/clock.h"
-#include "queue/rq_take.h"
-#include "transport/coop_copy.h"
-#include "transport/execute.h"
-#include "transport/receive.h"
-#include "transport/report.h"
+#include "queue/rq.h"
+#include "transport/execution.h"
 #include "transport/rules.h"
 
 void av_responder_end_receives(const struct av_qp_ref *end)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The timer thread. */
-#include "transport/timer.h"
+#include "transport/transport.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/thread.h"
-#include "observe/log.h"
+#include "observe/flight.h"
 
 struct av_timer {
 	struct av_seg *seg; /* borrowed: the timer ends before the segment */

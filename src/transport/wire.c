@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which queue pairs are on the wire, and their state there. */
-#include "transport/wire.h"
+#include "transport/transport.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -8,9 +8,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "transport/inject.h"
+#include "transport/observed.h"
 #include "transport/rules.h"
-#include "transport/state.h"
 #include "transport/wire_qp.h"
 
 /* Then it is reached directly, whatever network is between the two addresses. */

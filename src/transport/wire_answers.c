@@ -8,12 +8,11 @@
 
 #include "base/clock.h"
 #include "base/newer_verbs.h"
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 #include "observe/wr_opcode.h"
-#include "transport/progress.h"
-#include "transport/operations.h"
-#include "transport/retry.h"
+#include "transport/execution.h"
 #include "transport/rules.h"
+#include "transport/transport.h"
 #include "transport/wire_qp.h"
 #include "wire/packet.h"
 

@@ -6,17 +6,14 @@
 
 #include "base/thread.h"
 #include "device/device.h"
-#include "device/gid.h"
 #include "device/port.h"
-#include "observe/log.h"
-#include "registry/multicast.h"
+#include "observe/flight.h"
+#include "registry/tables.h"
 #include "segment/observers.h"
-#include "transport/capture.h"
-#include "transport/datagram.h"
-#include "transport/execute.h"
-#include "transport/inject.h"
+#include "transport/execution.h"
+#include "transport/observed.h"
 #include "transport/rules.h"
-#include "transport/wire.h"
+#include "transport/transport.h"
 #include "transport/wire_qp.h"
 
 /* Own datagram queue pairs on the wire: the addresses that they receive at. */

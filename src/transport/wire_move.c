@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "transport/wire_move.h"
+#include "transport/transport.h"
 
 #include <errno.h>
 
 #include "base/clock.h"
 #include "device/device.h"
 #include "segment/segment.h"
-#include "transport/execute.h"
-#include "transport/inject.h"
-#include "transport/progress.h"
+#include "transport/execution.h"
+#include "transport/observed.h"
 #include "transport/rules.h"
-#include "transport/state.h"
-#include "transport/timer.h"
-#include "transport/wire.h"
 #include "transport/wire_qp.h"
 
 /*

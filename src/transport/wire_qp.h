@@ -9,7 +9,7 @@
 
 #include "base/compiler.h"
 #include "base/table.h"
-#include "memory/odp_table.h"
+#include "memory/odp.h"
 #include "net/net.h"
 #include "queue/qp.h"
 #include "transport/rules.h"

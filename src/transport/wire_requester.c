@@ -5,14 +5,11 @@
  */
 #include "base/clock.h"
 #include "base/newer_verbs.h"
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 #include "observe/wr_opcode.h"
-#include "transport/progress.h"
-#include "transport/execute.h"
-#include "transport/operations.h"
-#include "transport/retry.h"
+#include "transport/execution.h"
 #include "transport/rules.h"
-#include "transport/wire.h"
+#include "transport/transport.h"
 #include "transport/wire_qp.h"
 
 #define READ_BYTES     131072u /* that are asked for at once, at most */

@@ -9,15 +9,10 @@
 
 #include "base/clock.h"
 #include "base/newer_verbs.h"
-#include "observe/diagnosis.h"
-#include "transport/progress.h"
-#include "transport/execute.h"
-#include "transport/operations.h"
-#include "transport/receive.h"
-#include "transport/retry.h"
+#include "observe/check.h"
+#include "transport/execution.h"
 #include "transport/rules.h"
-#include "transport/timer.h"
-#include "transport/wire.h"
+#include "transport/transport.h"
 #include "transport/wire_qp.h"
 
 #define READ_STEPS 4u /* of one turn: who waits behind a READ waits for half a megabyte */

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* ibv_advise_mr(3): the checks before memory/odp_prefetch.h carries out the advice. */
+/* ibv_advise_mr(3): the checks before memory/odp.h carries out the advice. */
 #include <stdlib.h>
 
 #include "base/compiler.h"
 #include "base/thread.h"
-#include "memory/odp_prefetch.h"
+#include "memory/odp.h"
 #include "verbs/next.h"
 #include "verbs/objects.h"
-#include "verbs/ops.h"
 
 #define WRITERS                                                                        \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | \

@@ -13,29 +13,20 @@
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "cm/cm.h"
-#include "device/device_open.h"
-#include "device/instance.h"
-#include "device/port_watch.h"
-#include "memory/deferred_free.h"
-#include "memory/fork_guard.h"
-#include "memory/heap_region.h"
-#include "memory/odp_notify.h"
-#include "memory/odp_prefetch.h"
-#include "memory/shared_region.h"
-#include "observe/diagnosis.h"
+#include "device/device.h"
+#include "device/port.h"
+#include "memory/key.h"
+#include "memory/odp.h"
+#include "memory/region.h"
+#include "observe/check.h"
 #include "registry/directory.h"
-#include "segment/doorbell.h"
-#include "segment/segment_map.h"
-#include "transport/capture.h"
-#include "transport/inject.h"
-#include "transport/progress.h"
-#include "transport/timer.h"
-#include "transport/wire.h"
-#include "transport/wire_move.h"
+#include "segment/pages.h"
+#include "segment/segment.h"
+#include "transport/observed.h"
+#include "transport/transport.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
 #include "verbs/objects.h"
-#include "verbs/ops.h"
 
 /* A context's own settings: a list of names and values. */
 
@@ -323,7 +314,7 @@ AV_EXPORT int ibv_close_device(struct ibv_context *context)
 	return av_context_close(av_context_of(context));
 }
 
-/* ibv_fork_init(3): the system's library does it; ours only takes note (memory/fork_guard.h). */
+/* ibv_fork_init(3): the system's library does it; ours only takes note (memory/region.h). */
 
 AV_EXPORT int ibv_fork_init(void)
 {

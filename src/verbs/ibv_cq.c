@@ -4,12 +4,10 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "transport/poll.h"
-#include "transport/timer.h"
+#include "transport/transport.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
 #include "verbs/objects.h"
-#include "verbs/ops.h"
 
 /* Completion queues. */
 

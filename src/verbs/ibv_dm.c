@@ -9,17 +9,14 @@
 #include "base/limits.h"
 #include "base/thread.h"
 #include "copy/copy.h"
-#include "device/device_open.h"
+#include "device/device.h"
 #include "memory/key.h"
-#include "memory/deferred_free.h"
 #include "memory/region.h"
 #include "registry/directory.h"
-#include "registry/page_users.h"
-#include "segment/alloc.h"
-#include "segment/segment_map.h"
+#include "registry/tables.h"
+#include "segment/pages.h"
 #include "verbs/misuse.h"
 #include "verbs/objects.h"
-#include "verbs/ops.h"
 
 #define COPY_UNIT     4u /* of ibv_memcpy_*_dm() */
 #define LOG_ALIGN_MAX 12u

@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "queue/notify.h"
-#include "segment/doorbell.h"
+#include "queue/cq.h"
+#include "segment/segment.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
 #include "verbs/objects.h"

@@ -9,19 +9,13 @@
 #include "base/compiler.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
-#include "memory/fork_guard.h"
-#include "memory/heap_region.h"
-#include "memory/klm.h"
-#include "memory/deferred_free.h"
-#include "memory/odp_notify.h"
-#include "memory/odp_prefetch.h"
-#include "memory/odp_table.h"
+#include "memory/key.h"
+#include "memory/odp.h"
 #include "memory/region.h"
-#include "memory/region_count.h"
+#include "memory/translate.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
 #include "verbs/objects.h"
-#include "verbs/ops.h"
 
 /* Regions with memory allocated by the library, and shared regions. */
 

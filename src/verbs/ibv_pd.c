@@ -8,14 +8,11 @@
 #include "base/newer_verbs.h"
 #include "base/thread.h"
 #include "memory/key.h"
-#include "memory/window.h"
 #include "registry/directory.h"
-#include "transport/progress.h"
-#include "verbs/ibv_qp_ex.h"
+#include "transport/transport.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
 #include "verbs/objects.h"
-#include "verbs/ops.h"
 
 /*
  * Protection domains, and thread and parent domains around them. A parent protects exactly like

@@ -7,15 +7,12 @@
 #include "base/limits.h"
 #include "base/thread.h"
 #include "queue/qp.h"
-#include "transport/progress.h"
 #include "transport/rules.h"
-#include "transport/state.h"
-#include "transport/wire.h"
+#include "transport/transport.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
 #include "verbs/objects.h"
-#include "verbs/ops.h"
-#include "wire/frame.h"
+#include "wire/packet.h"
 
 /* Creates, queries and destroys queue pairs. */
 

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "verbs/ibv_qp_ex.h"
+#include "verbs/objects.h"
 
 #include <string.h>
 
 #include "base/thread.h"
 #include "queue/rq.h"
-#include "transport/progress.h"
-#include "transport/poll.h"
+#include "transport/transport.h"
 #include "verbs/next.h"
-#include "verbs/objects.h"
-#include "verbs/ops.h"
 
 /* Posts work requests. */
 

@@ -3,15 +3,13 @@
 #include <stdlib.h>
 
 #include "base/thread.h"
-#include "queue/rq_take.h"
+#include "queue/rq.h"
 #include "registry/directory.h"
-#include "transport/progress.h"
-#include "transport/receive.h"
-#include "transport/state.h"
+#include "transport/execution.h"
+#include "transport/transport.h"
 #include "verbs/misuse.h"
 #include "verbs/next.h"
 #include "verbs/objects.h"
-#include "verbs/ops.h"
 
 /* Programs leave anything in srq_limit, which only ibv_modify_srq() sets. ibv_create_srq(3) */
 static int check_srq_create(struct av_context *ctx, struct ibv_pd *pd,

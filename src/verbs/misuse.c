@@ -9,11 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "memory/unmapped.h"
-#include "observe/log.h"
-#include "observe/source_place.h"
+#include "memory/key.h"
+#include "observe/flight.h"
 #include "registry/directory.h"
-#include "transport/progress.h"
+#include "transport/transport.h"
 
 #define FINDINGS_MAX 1000 /* per context; further ones are only counted */
 

@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "observe/diagnosis.h"
-#include "transport/inject.h"
+#include "observe/check.h"
+#include "transport/observed.h"
 #include "verbs/objects.h"
 
 /* A verb of the system's libibverbs, or NULL if that has none. @version: NULL: the default. */
@@ -71,7 +71,7 @@ static inline int av_verb_err(const struct av_context *ctx, enum av_fail verb)
 	return err || !av_faults_watched(ctx->seg) ? err : av_inject_verb(ctx->seg, verb);
 }
 
-/* How verbs fail. Each leaves a record (observe/diagnosis.h) with the check av_refuse() noted. */
+/* How verbs fail. Each leaves a record (observe/check.h) with the check av_refuse() noted. */
 static inline int av_fail_errno(enum av_verb verb, int err)
 {
 	return errno = av_refused(verb, err);

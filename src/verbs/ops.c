@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "verbs/ops.h"
+#include "verbs/objects.h"
 
 #include <infiniband/verbs.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "verbs/ibv_qp_ex.h"
 #include "verbs/next.h"
-#include "verbs/objects.h"
 
 /*
  * The layouts of <infiniband/verbs.h> that inline verbs and other libraries rely on. Structures

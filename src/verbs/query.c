@@ -7,7 +7,7 @@
 #include "device/device.h"
 #include "device/port.h"
 #include "verbs/next.h"
-#include "verbs/ops.h"
+#include "verbs/objects.h"
 
 #undef ibv_query_port
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "wire/frame.h"
+#include "wire/packet.h"
 
 #include <libdeflate.h>
 #include <string.h>
-
-#include "wire/packet.h"
 
 static size_t frame_put_ip(const struct av_frame *f, size_t bytes, uint8_t *to);
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "lib/check.h"
-#include "net/gro_split.h"
-#include "wire/frame.h"
+#include "net/socket.h"
+#include "wire/packet.h"
 
 #define HEAD	  4 /* bytes of the input that say how the rest came */
 #define BTH_BYTES 12

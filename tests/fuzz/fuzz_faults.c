@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "lib/check.h"
-#include "observe/faults_rule.h"
+#include "observe/faults.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "lib/check.h"
-#include "wire/frame.h"
 #include "wire/packet.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -8,8 +8,7 @@
 #include <string.h>
 
 #include "lib/check.h"
-#include "preload/netlink_hooks.h"
-#include "preload/netlink_resource.h"
+#include "preload/hooks.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

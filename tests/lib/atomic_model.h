@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "memory/xfer.h"
+#include "memory/translate.h"
 
 /*
  * Apply the operation to an operand in memory. Return: true if a value is stored, even an unchanged

@@ -10,7 +10,7 @@
 
 #include "lib/expect.h"
 #include "lib/pattern.h"
-#include "wire/frame.h"
+#include "wire/packet.h"
 
 #define BYTES 9000
 #define ROOM  (16 << 20)

@@ -21,8 +21,8 @@
 #include "pick.h"
 #include "registry/directory.h"
 #include "segment/observers.h"
+#include "segment/pages.h"
 #include "segment/segment.h"
-#include "segment/segment_map.h"
 
 #define LOOK_NS	  10000000    /* how often to check for the end */
 #define SETTLE_NS 2000000000u /* a writer that takes longer than this was killed */

@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device/switches.h"
+#include "device/device.h"
 #include "json_out.h"
 #include "pick.h"
 #include "registry/directory.h"
-#include "segment/segment_map.h"
+#include "segment/pages.h"
 
 static bool json;
 

@@ -13,13 +13,11 @@
 
 #include "json_out.h"
 #include "observe/check.h"
-#include "observe/diagnosis.h"
-#include "observe/field.h"
+#include "observe/flight.h"
 #include "others.h"
 #include "pick.h"
 #include "registry/directory.h"
-#include "registry/folder.h"
-#include "segment/segment_map.h"
+#include "segment/pages.h"
 
 #define LOOK_AGAIN_MS 1000u /* how often to check that standard output still exists */
 #define PATIENCE_MS   100u  /* how long to wait for a record that is still being written */

@@ -11,7 +11,7 @@
 #include "pick.h"
 #include "registry/directory.h"
 #include "segment/observers.h"
-#include "segment/segment_map.h"
+#include "segment/pages.h"
 
 #define CARET_INDENT 4
 

@@ -9,9 +9,9 @@
 #include "json_out.h"
 #include "pick.h"
 #include "registry/directory.h"
+#include "segment/pages.h"
 #include "segment/segment.h"
-#include "segment/segment_map.h"
-#include "transport/reset.h"
+#include "transport/transport.h"
 
 #define PIDS 16 /* PIDs named in a message */
 

@@ -8,10 +8,9 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "wire/packet.h"
 #include "device/port.h"
-#include "device/switches.h"
 #include "json_out.h"
+#include "wire/packet.h"
 
 /* Index of the first GID that is no link-local address, or else of the first of all. */
 static unsigned int best_gid(const struct av_gid *gids, unsigned int count)

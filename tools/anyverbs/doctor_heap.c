@@ -8,7 +8,7 @@
 
 #include "device/device.h"
 #include "memory/region.h"
-#include "segment/segment_map.h"
+#include "segment/pages.h"
 
 struct seen {
 	unsigned int contexts, without; /* the shared heap */

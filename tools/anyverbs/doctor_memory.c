@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "registry/folder.h"
+#include "registry/directory.h"
 #include "segment/segment.h"
 
 #ifndef UFFD_USER_MODE_ONLY

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "device/gid.h"
+#include "device/port.h"
 #include "doctor.h"
 #include "net/address.h"
 

@@ -12,10 +12,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "device/config.h"
 #include "device/device.h"
 #include "library.h"
-#include "registry/folder.h"
+#include "registry/directory.h"
 
 #define VERBS_LIBRARY "libibverbs.so.1"
 

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "observe/flight.h"
-#include "registry/folder.h"
+#include "registry/directory.h"
 
 static bool is_cause(const struct av_flight_record *r, pid_t leader, uint64_t since_ns)
 {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 
 /*
  * What "anyverbs explain" says of it. Requests that were only flushed are left out: they are no

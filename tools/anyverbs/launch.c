@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "command.h"
-#include "device/config.h"
+#include "device/device.h"
 #include "library.h"
 #include "unreached.h"
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "registry/folder.h"
+#include "registry/directory.h"
 
 #define LIBRARY "libanyverbs.so.1"
 #define HEAP	"anyverbs/anyverbs-heap.so"

@@ -18,8 +18,8 @@
 bool av_library_find(char path[PATH_MAX]);
 
 /*
- * The layout (registry/folder.h) of the library at @path: of another one than the tool's, programs
- * and tool do not see each other. Return: 0: it does not say
+ * The layout (registry/directory.h) of the library at @path: of another one than the tool's,
+ * programs and tool do not see each other. Return: 0: it does not say
  */
 uint32_t av_library_layout(const char *path);
 

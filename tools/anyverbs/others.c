@@ -4,7 +4,7 @@
 #include <limits.h>
 
 #include "command.h"
-#include "registry/folder.h"
+#include "registry/directory.h"
 
 void av_others_complain(void)
 {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "pair_family.h"
-#include "registry/cm_ports.h"
+#include "registry/tables.h"
 
 /* Does the process have this socket? */
 static bool has_socket(pid_t pid, unsigned long inode)

@@ -10,7 +10,7 @@
 
 #include "device/device.h"
 #include "json_out.h"
-#include "memory/odp_table.h"
+#include "memory/odp.h"
 #include "others.h"
 #include "pick.h"
 #include "stat_cm.h"

@@ -8,7 +8,7 @@
 #include <rdma/rdma_user_cm.h>
 
 #include "device/port.h"
-#include "registry/cm_ports.h"
+#include "registry/tables.h"
 
 static const char *space_name(uint16_t ps)
 {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "observe/field.h"
-#include "queue/objects.h"
+#include "observe/flight.h"
+#include "queue/qp.h"
 #include "stat_mr.h"
 
 /* --- columns --------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "device/device.h"
-#include "memory/odp_table.h"
+#include "memory/odp.h"
 #include "observe/counters.h"
 
 #define AV_COLUMNS_MAX 80

@@ -11,7 +11,7 @@
 #include "lib/expect.h"
 #include "lib/sandbox.h"
 #include "lib/wait.h"
-#include "registry/cm_ports.h"
+#include "registry/tables.h"
 
 #define AT_ONCE 2000u
 #define WAITING 1000u /* requests to a process that is stopped; fewer than its backlog */

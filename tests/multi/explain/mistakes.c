@@ -9,7 +9,7 @@
 
 #include "lib/expect.h"
 #include "lib/to_rts.h"
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 #include "recorder.h"
 
 #define PATIENCE_MS 20000u

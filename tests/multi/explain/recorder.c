@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "lib/expect.h"
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 
 static const struct av_flight_file *file;
 static uint64_t mark;

@@ -14,7 +14,7 @@
 #include "lib/request.h"
 #include "lib/sandbox.h"
 #include "lib/ways.h"
-#include "wire/frame.h"
+#include "wire/packet.h"
 
 #define LOCAL_AT  0x1000u  /* offsets in the arenas: the requester's buffer, */
 #define REMOTE_AT 0x8000u  /* the responder's memory, */

@@ -16,8 +16,8 @@
 #include "lib/two_sides.h"
 #include "lib/userfaultfd.h"
 #include "lib/wait.h"
+#include "memory/key.h"
 #include "memory/region.h"
-#include "memory/region_count.h"
 
 #define READER	  "--reader"
 #define PAGE	  4096u

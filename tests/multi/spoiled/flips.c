@@ -11,11 +11,10 @@
 #include "lib/expect.h"
 #include "lib/wait.h"
 #include "memory/key.h"
-#include "memory/shared_region.h"
 #include "queue/cq.h"
 #include "queue/qp.h"
 #include "queue/rq.h"
-#include "segment/layout.h"
+#include "segment/segment.h"
 
 #define OBJECTS	    8u /* of each table that are looked at */
 #define KEY_ENTRIES 12u

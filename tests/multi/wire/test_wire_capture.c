@@ -20,7 +20,7 @@
 #include "lib/odp_sysfs.h"
 #include "lib/request.h"
 #include "lib/two_hosts.h"
-#include "wire/frame.h"
+#include "wire/packet.h"
 
 #define PATIENCE    60000u /* ms */
 #define QUIET_MS    1500u

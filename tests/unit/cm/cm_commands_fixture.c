@@ -14,11 +14,10 @@
 #include "cm/cm_address.h"
 #include "copy/copy.h"
 #include "device/device.h"
-#include "device/device_open.h"
 #include "lib/own_directory.h"
 #include "lib/unit.h"
-#include "registry/cm_ports.h"
-#include "transport/reset.h"
+#include "registry/tables.h"
+#include "transport/transport.h"
 
 #define ACTIVE	1
 #define LISTENS 2

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "cm/channel.h"
+#include "cm/id.h"
 #include "lib/check.h"
 
 struct cm_link_heard cm_link_heard[CM_LINK_EVENTS];

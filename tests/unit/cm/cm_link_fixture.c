@@ -6,15 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cm/channel.h"
 #include "cm/cm.h"
-#include "cm/cm_lock.h"
-#include "cm/conn.h"
 #include "cm/id.h"
 #include "lib/check.h"
 #include "lib/turned_clock.h"
 #include "lib/unit.h"
-#include "registry/cm_ports.h"
+#include "registry/tables.h"
 #include "unit/cm/cm_link_parts.h"
 
 #define LONG (120 * SECOND) /* whatever can happen has happened */

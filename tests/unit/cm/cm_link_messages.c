@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cm/channel.h"
 #include "cm/id.h"
 #include "lib/check.h"
 

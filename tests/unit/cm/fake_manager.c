@@ -10,16 +10,15 @@
 #include "base/watcher.h"
 #include "cm/cm.h"
 #include "cm/cm_address.h"
-#include "cm/cm_lock.h"
+#include "cm/id.h"
 #include "copy/copy.h"
 #include "device/port.h"
-#include "device/port_watch.h"
 #include "lib/check.h"
 #include "lib/own_directory.h"
 
 uint32_t manager_proc[LINK_HOSTS];
 
-/* --- cm/cm_lock.h ----------------------------------------------------------------- */
+/* --- cm/id.h ----------------------------------------------------------------- */
 
 pthread_mutex_t av_cm_mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool locked;
@@ -87,7 +86,7 @@ void av_watch_end(struct av_watched_fd *w)
 {
 }
 
-/* --- device/port.h, device/gid.h -------------------------------------------------- */
+/* --- device/port.h, device/port.h -------------------------------------------------- */
 
 /* Processes of one directory have one host. */
 static unsigned int host(void)

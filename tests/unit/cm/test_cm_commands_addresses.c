@@ -19,7 +19,7 @@
 #include "lib/own_directory.h"
 #include "lib/unit.h"
 #include "observe/check.h"
-#include "registry/cm_ports.h"
+#include "registry/tables.h"
 #include "wire/cm_message.h"
 
 static int fd;

@@ -6,9 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cm/channel.h"
 #include "cm/cm.h"
-#include "cm/cm_lock.h"
+#include "cm/id.h"
 #include "cm_commands_fixture.h"
 #include "lib/refuse_call.h"
 #include "lib/sanitized.h"

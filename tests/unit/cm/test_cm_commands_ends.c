@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-#include "cm/conn.h"
+#include "cm/id.h"
 #include "cm_commands_fixture.h"
 #include "lib/unit.h"
 

@@ -18,7 +18,6 @@
 #include "lib/own_directory.h"
 #include "lib/unit.h"
 #include "observe/check.h"
-#include "observe/diagnosis.h"
 
 #define PORT 7174
 

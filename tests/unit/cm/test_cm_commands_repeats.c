@@ -9,8 +9,8 @@
 #include <unistd.h>
 #include <infiniband/verbs.h>
 
-#include "cm/conn.h"
 #include "cm/cm_address.h"
+#include "cm/id.h"
 #include "cm_commands_fixture.h"
 #include "lib/own_directory.h"
 #include "lib/unit.h"

@@ -11,7 +11,6 @@
 #include "lib/own_directory.h"
 #include "lib/unit.h"
 #include "observe/check.h"
-#include "observe/diagnosis.h"
 #include "observe/flight.h"
 
 static int do_bind(const struct ends *e, struct end x)

@@ -14,12 +14,11 @@
 
 #include "base/compiler.h"
 #include "cm/cm_address.h"
-#include "cm/cm_lock.h"
-#include "cm/conn.h"
+#include "cm/id.h"
 #include "cm_commands_fixture.h"
 #include "lib/unit.h"
 #include "wire/cm_message.h"
-#include "wire/frame.h"
+#include "wire/packet.h"
 
 #define HEADERS	    20u /* BTH and DETH */
 #define THEIRS	    0xfff00001u

@@ -11,7 +11,7 @@
 #include <infiniband/verbs.h>
 
 #include "cm/cm_address.h"
-#include "cm/conn.h"
+#include "cm/id.h"
 #include "cm_commands_fixture.h"
 #include "lib/unit.h"
 #include "wire/cm_message.h"

@@ -2,7 +2,7 @@
 /* Numbers of connections: the process, a tag and an index, each in its bits. */
 #include "base/compiler.h"
 #include "base/lock.h"
-#include "cm/cm_mad.h"
+#include "cm/id.h"
 #include "lib/own_directory.h"
 #include "lib/unit.h"
 

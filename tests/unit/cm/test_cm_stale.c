@@ -3,7 +3,7 @@
 #include <stdbool.h>
 
 #include "base/compiler.h"
-#include "cm/cm_mad.h"
+#include "cm/id.h"
 #include "lib/unit.h"
 
 #define REMEMBERED 256u

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "device/config.h"
 #include "base/limits.h"
+#include "device/device.h"
 #include "lib/unit.h"
 
 #define NAME_63 "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_"

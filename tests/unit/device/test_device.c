@@ -11,10 +11,9 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "device/config.h"
+#include "base/limits.h"
 #include "device/device.h"
 #include "device/port.h"
-#include "base/limits.h"
 #include "lib/unit.h"
 
 #define THREADS 4

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "device/gid.h"
+#include "device/port.h"
 #include "lib/unit.h"
 
 #define ADDRS_MAX 8

@@ -2,7 +2,7 @@
 /* What is handed out for a device before a failure and after it: both lead to the device. */
 #include <string.h>
 
-#include "device/instance.h"
+#include "device/device.h"
 #include "lib/own_directory.h"
 #include "lib/unit.h"
 

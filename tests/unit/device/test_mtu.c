@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which path MTU fits an interface: each limit, and one byte less. */
-#include "device/gid.h"
+#include "device/port.h"
 #include "lib/unit.h"
 #include "wire/packet.h"
 

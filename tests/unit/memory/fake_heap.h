@@ -5,8 +5,8 @@
 
 #include <unistd.h>
 
-#include "segment/heap.h"
 #include "segment/pages.h"
+#include "segment/segment.h"
 #include "unit/memory/fake_seg.h"
 
 #define FAKE_HEAP_AT	(1ul << 28)

@@ -14,7 +14,7 @@
 
 #include "lib/check.h"
 #include "lib/sanitized.h"
-#include "memory/odp_table.h"
+#include "memory/odp.h"
 #include "segment/segment.h"
 
 struct fake_seg {

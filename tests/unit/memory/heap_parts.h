@@ -9,8 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "memory/shared_region.h"
-#include "segment/alloc.h"
+#include "memory/key.h"
+#include "segment/pages.h"
 
 static inline const struct av_heap_part *described(struct av_seg *of, uint32_t id)
 {

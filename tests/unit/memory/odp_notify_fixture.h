@@ -11,9 +11,7 @@
 
 #include "fake_seg.h"
 #include "lib/unit.h"
-#include "memory/odp_notify.h"
-#include "memory/odp_table.h"
-#include "memory/odp_track.h"
+#include "memory/odp.h"
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1

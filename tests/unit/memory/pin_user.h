@@ -10,7 +10,6 @@
 
 #include "lib/wait.h"
 #include "memory/key.h"
-#include "memory/unmapped.h"
 #include "registry/directory.h"
 #include "unit/memory/fake_seg.h"
 

@@ -13,11 +13,11 @@
 #include "lib/closed_input.h"
 #include "lib/own_directory.h"
 #include "lib/unit.h"
-#include "memory/allocated.h"
 #include "memory/key.h"
-#include "memory/odp_notify.h"
-#include "registry/page_users.h"
-#include "segment/alloc.h"
+#include "memory/odp.h"
+#include "memory/region.h"
+#include "registry/tables.h"
+#include "segment/pages.h"
 
 #define PAGE   AV_PAGE_BYTES
 #define HUGE   AV_HUGE_PAGE_BYTES

@@ -9,9 +9,8 @@
 #include "lib/unit.h"
 #include "lib/wait.h"
 #include "memory/key.h"
-#include "memory/deferred_free.h"
-#include "memory/shared_region.h"
-#include "segment/alloc.h"
+#include "memory/region.h"
+#include "segment/pages.h"
 #include "unit/memory/heap_fixture.h"
 
 #define KEYS	    16u

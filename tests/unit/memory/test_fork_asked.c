@@ -9,7 +9,7 @@
 
 #include "base/compiler.h"
 #include "lib/unit.h"
-#include "memory/fork_guard.h"
+#include "memory/region.h"
 
 /* How the program asks: once and for all, so each row is a process of its own. */
 static const struct {

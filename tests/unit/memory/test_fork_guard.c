@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "lib/unit.h"
-#include "memory/fork_guard.h"
+#include "memory/region.h"
 #include "random.h"
 
 #define PAGES 64u

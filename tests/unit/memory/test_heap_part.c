@@ -11,9 +11,9 @@
 #include "base/compiler.h"
 #include "lib/closed_input.h"
 #include "lib/unit.h"
-#include "memory/shared_region.h"
+#include "memory/key.h"
+#include "memory/region.h"
 #include "memory/translate.h"
-#include "memory/vma.h"
 #include "unit/memory/fake_seg.h"
 
 #define PAGE   4096ul

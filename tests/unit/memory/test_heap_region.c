@@ -17,11 +17,9 @@
 #include "lib/own_directory.h"
 #include "lib/sanitized.h"
 #include "lib/unit.h"
-#include "memory/heap_region.h"
 #include "memory/key.h"
-#include "memory/deferred_free.h"
-#include "memory/shared_region.h"
-#include "segment/segment_map.h"
+#include "memory/region.h"
+#include "segment/pages.h"
 #include "unit/memory/heap_parts.h"
 
 #define PAGE  4096ul

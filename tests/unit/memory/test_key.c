@@ -6,8 +6,7 @@
 #include "base/compiler.h"
 #include "lib/unit.h"
 #include "memory/key.h"
-#include "memory/region_count.h"
-#include "segment/alloc.h"
+#include "segment/pages.h"
 #include "unit/memory/heap_fixture.h"
 
 #define PD	3u

@@ -13,9 +13,8 @@
 #include "lib/own_directory.h"
 #include "lib/unit.h"
 #include "memory/key.h"
-#include "memory/klm.h"
-#include "memory/vm.h"
-#include "memory/xfer.h"
+#include "memory/region.h"
+#include "memory/translate.h"
 
 #define PAGE	4096u
 #define ROOM	(32u * PAGE)

@@ -5,7 +5,7 @@
 #include "base/compiler.h"
 #include "lib/unit.h"
 #include "memory/key.h"
-#include "memory/klm.h"
+#include "memory/translate.h"
 #include "unit/memory/heap_fixture.h"
 
 #define PD	 3u

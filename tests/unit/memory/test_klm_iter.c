@@ -11,9 +11,7 @@
 #include "lib/own_directory.h"
 #include "lib/unit.h"
 #include "memory/key.h"
-#include "memory/klm.h"
 #include "memory/translate.h"
-#include "memory/xfer.h"
 
 #define CHUNK_AT (2u << 20) /* of the key table, in the segment; lists lie behind it */
 #define LIST_AT	 (3u << 20)

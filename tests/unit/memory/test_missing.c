@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "lib/unit.h"
-#include "memory/missing.h"
-#include "observe/diagnosis.h"
+#include "memory/odp.h"
+#include "observe/check.h"
 
 #define PAGES 8
 

@@ -7,9 +7,7 @@
 #include "lib/own_directory.h"
 #include "lib/unit.h"
 #include "memory/key.h"
-#include "memory/region_count.h"
-#include "memory/unmapped.h"
-#include "memory/mr_explain.h"
+#include "memory/region.h"
 #include "unit/memory/heap_fixture.h"
 
 #define PID   4711

@@ -3,7 +3,7 @@
 #include "base/compiler.h"
 #include "copy/copy.h"
 #include "lib/unit.h"
-#include "memory/region_count.h"
+#include "memory/key.h"
 #include "unit/memory/seg_fixture.h"
 
 #define PAGE 4096ull

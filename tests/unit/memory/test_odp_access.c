@@ -3,8 +3,7 @@
 #include "base/compiler.h"
 #include "lib/unit.h"
 #include "memory/key.h"
-#include "memory/odp_table.h"
-#include "memory/region_count.h"
+#include "memory/odp.h"
 #include "unit/memory/seg_fixture.h"
 
 #define PAGE  4096u

@@ -3,7 +3,7 @@
 #include "fake_seg.h"
 #include "lib/own_directory.h"
 #include "lib/unit.h"
-#include "memory/odp_table.h"
+#include "memory/odp.h"
 
 /* As the documentation lists them. */
 static const struct {

@@ -6,9 +6,7 @@
 #include "lib/own_directory.h"
 #include "lib/unit.h"
 #include "memory/key.h"
-#include "memory/odp_table.h"
-#include "memory/odp_track.h"
-#include "memory/region_count.h"
+#include "memory/odp.h"
 #include "unit/memory/heap_fixture.h"
 
 #define PAGE  4096ull

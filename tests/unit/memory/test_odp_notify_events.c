@@ -4,7 +4,7 @@
 #include "odp_notify_fixture.h"
 
 #include "base/compiler.h"
-#include "memory/unmapped.h"
+#include "memory/key.h"
 
 #define ANY	  ((1u << KINDS) - 1)
 #define IN_MEMORY (1u << SHARED | 1u << MEMFD_SHARED)

@@ -2,7 +2,7 @@
 /* Pages that another process resolves, before their owner has touched them: they are watched, too.
  */
 #include "odp_notify_fixture.h"
-#include "segment/fd_pass.h"
+#include "segment/segment.h"
 
 #include <errno.h>
 #include <sys/prctl.h>

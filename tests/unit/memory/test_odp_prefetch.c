@@ -8,16 +8,13 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
-#include "device/switches.h"
+#include "device/device.h"
 #include "fake_seg.h"
 #include "lib/apart.h"
 #include "lib/unit.h"
 #include "lib/wait.h"
-#include "memory/odp_notify.h"
-#include "memory/odp_prefetch.h"
-#include "memory/odp_table.h"
-#include "memory/odp_track.h"
-#include "memory/vma.h"
+#include "memory/odp.h"
+#include "memory/region.h"
 
 #define PAGE	 4096u
 #define PAGES	 16

@@ -13,8 +13,7 @@
 #include "fake_seg.h"
 #include "lib/closed_input.h"
 #include "lib/unit.h"
-#include "memory/odp_table.h"
-#include "memory/odp_track.h"
+#include "memory/odp.h"
 
 #define PAGE	4096ull
 #define PAGES	4u

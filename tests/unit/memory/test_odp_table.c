@@ -5,7 +5,7 @@
 
 #include "base/compiler.h"
 #include "lib/unit.h"
-#include "memory/odp_table.h"
+#include "memory/odp.h"
 #include "random.h"
 #include "unit/memory/seg_fixture.h"
 

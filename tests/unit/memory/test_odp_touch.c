@@ -13,8 +13,7 @@
 #include "copy/copy.h"
 #include "fake_seg.h"
 #include "lib/unit.h"
-#include "memory/odp_prefetch.h"
-#include "memory/odp_table.h"
+#include "memory/odp.h"
 
 #define PAGE  4096u
 #define PAGES 8u

@@ -10,9 +10,7 @@
 #include "base/compiler.h"
 #include "fake_seg.h"
 #include "lib/unit.h"
-#include "memory/odp_notify.h"
-#include "memory/odp_table.h"
-#include "memory/odp_track.h"
+#include "memory/odp.h"
 
 #define PAGE 4096ull
 

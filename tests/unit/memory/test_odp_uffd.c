@@ -12,8 +12,7 @@
 #include "fake_seg.h"
 #include "lib/unit.h"
 #include "lib/wait.h"
-#include "memory/odp_table.h"
-#include "memory/odp_track.h"
+#include "memory/odp.h"
 
 #define CONTEXTS    3u
 #define CALLS	    16u	 /* that are remembered at a time */

@@ -12,7 +12,7 @@
 #include "lib/own_directory.h"
 #include "lib/unit.h"
 #include "memory/key.h"
-#include "memory/deferred_free.h"
+#include "memory/region.h"
 #include "unit/memory/fake_heap.h"
 
 #define DEAD  0x7ffffffu /* identity of no process */

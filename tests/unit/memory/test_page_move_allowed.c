@@ -12,7 +12,7 @@
 #include "lib/closed_input.h"
 #include "lib/few_descriptors.h"
 #include "lib/unit.h"
-#include "memory/deferred_free.h"
+#include "memory/region.h"
 
 #define PAGE  4096ul
 #define BYTES (16 * PAGE)

@@ -9,7 +9,7 @@
 #include "lib/closed_input.h"
 #include "lib/few_descriptors.h"
 #include "lib/unit.h"
-#include "memory/vma.h"
+#include "memory/region.h"
 
 #define PAGE  4096ull
 #define PAGES 1024ull

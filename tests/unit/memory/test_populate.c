@@ -8,7 +8,7 @@
 
 #include "base/compiler.h"
 #include "lib/unit.h"
-#include "memory/vma.h"
+#include "memory/region.h"
 
 #define PAGE 4096u
 #define MOST 3u

@@ -3,7 +3,6 @@
 #include "base/compiler.h"
 #include "lib/unit.h"
 #include "memory/key.h"
-#include "memory/region_count.h"
 #include "unit/memory/seg_fixture.h"
 
 #define CHUNKS	3u

@@ -11,12 +11,10 @@
 #include "lib/patiently.h"
 #include "lib/unit.h"
 #include "lib/wait.h"
-#include "memory/allocated.h"
 #include "memory/key.h"
-#include "memory/deferred_free.h"
-#include "memory/window.h"
+#include "memory/region.h"
 #include "pin_user.h"
-#include "segment/alloc.h"
+#include "segment/pages.h"
 #include "unit/memory/heap_fixture.h"
 
 #define PD	    3u

@@ -12,9 +12,8 @@
 #include "fake_seg.h"
 #include "lib/unit.h"
 #include "memory/key.h"
-#include "memory/odp_notify.h"
+#include "memory/odp.h"
 #include "memory/region.h"
-#include "memory/unmapped.h"
 
 #define PAGE	 4096l
 #define WRITABLE 8l

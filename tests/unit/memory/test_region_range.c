@@ -8,7 +8,7 @@
 #include "lib/unit.h"
 #include "memory/key.h"
 #include "memory/region.h"
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 
 #define PAGE	 4096ull
 #define LAST	 UINT64_MAX

@@ -2,12 +2,9 @@
 /* What is told of each key of a context: which memory it names, its pages, and its counters. */
 #include "base/compiler.h"
 #include "lib/unit.h"
-#include "memory/allocated.h"
 #include "memory/key.h"
-#include "memory/odp_table.h"
+#include "memory/odp.h"
 #include "memory/region.h"
-#include "memory/region_count.h"
-#include "memory/shared_region.h"
 #include "unit/memory/seg_fixture.h"
 
 #define CONTEXT 9u

@@ -4,7 +4,7 @@
 
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
-#include "device/switches.h"
+#include "device/device.h"
 #include "lib/unit.h"
 #include "memory/key.h"
 #include "memory/region.h"

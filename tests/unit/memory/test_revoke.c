@@ -18,7 +18,6 @@
 #include "lib/unit.h"
 #include "lib/wait.h"
 #include "memory/key.h"
-#include "memory/unmapped.h"
 #include "unit/memory/seg_fixture.h"
 
 #define KEY	    0x507u

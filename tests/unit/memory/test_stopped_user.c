@@ -11,8 +11,7 @@
 #include "lib/unit.h"
 #include "lib/wait.h"
 #include "memory/key.h"
-#include "memory/klm.h"
-#include "memory/window.h"
+#include "memory/translate.h"
 #include "pin_user.h"
 
 #define PD	3u

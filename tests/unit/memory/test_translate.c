@@ -6,12 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "device/device.h"
 #include "fake_seg.h"
-#include "device/switches.h"
 #include "lib/own_directory.h"
 #include "lib/unit.h"
+#include "memory/key.h"
 #include "memory/translate.h"
-#include "memory/unmapped.h"
 #include "registry/directory.h"
 
 #define PART_AT	 (1ull << 29) /* where its part of the heap is described, */

@@ -2,7 +2,7 @@
 /* The record of unmappings against a model, at the edges of its nodes, with nonsense in it. */
 #include "base/compiler.h"
 #include "lib/unit.h"
-#include "memory/unmapped.h"
+#include "memory/key.h"
 #include "random.h"
 #include "unit/memory/seg_fixture.h"
 

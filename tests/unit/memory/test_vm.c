@@ -7,7 +7,7 @@
 #include "fake_seg.h"
 #include "lib/own_directory.h"
 #include "lib/unit.h"
-#include "memory/vm.h"
+#include "memory/region.h"
 #include "pin_user.h"
 
 #define KEY   0x507u

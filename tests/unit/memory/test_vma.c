@@ -12,7 +12,7 @@
 #include "lib/closed_input.h"
 #include "lib/few_descriptors.h"
 #include "lib/unit.h"
-#include "memory/vma.h"
+#include "memory/region.h"
 
 TEST(mappings_one_by_one)
 {

@@ -7,7 +7,7 @@
 
 #include "base/compiler.h"
 #include "lib/unit.h"
-#include "memory/vma.h"
+#include "memory/region.h"
 
 #define READ  PROT_READ
 #define WRITE PROT_WRITE

@@ -8,8 +8,7 @@
 #include "lib/unit.h"
 #include "lib/wait.h"
 #include "memory/key.h"
-#include "memory/deferred_free.h"
-#include "memory/window.h"
+#include "memory/region.h"
 #include "unit/memory/heap_fixture.h"
 
 #define PD    3u

@@ -13,9 +13,9 @@
 #include "lib/atomic_model.h"
 #include "lib/own_directory.h"
 #include "lib/unit.h"
-#include "memory/odp_table.h"
-#include "memory/vm.h"
-#include "memory/xfer.h"
+#include "memory/odp.h"
+#include "memory/region.h"
+#include "memory/translate.h"
 #include "unit/memory/seg_fixture.h"
 
 #define PAGE   4096u

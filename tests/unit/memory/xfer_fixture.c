@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "lib/unit.h"
-#include "memory/vm.h"
+#include "memory/region.h"
 
 ssize_t av_vm_call_many(bool write, struct av_seg *seg, struct av_pin *const *pins,
 			size_t pin_count, const struct iovec *local, size_t count,

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "lib/wait.h"
-#include "registry/capture_table.h"
 #include "registry/directory.h"
-#include "wire/frame.h"
+#include "registry/tables.h"
+#include "wire/packet.h"
 
 #define PATIENCE_MS  10000
 #define UC_SEND_ONLY 0x24

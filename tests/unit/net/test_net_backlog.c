@@ -15,7 +15,7 @@
 
 #include "base/lock.h"
 #include "lib/wait.h"
-#include "net/inbound.h"
+#include "net/socket.h"
 #include "registry/directory.h"
 
 #define SOME	    1000u

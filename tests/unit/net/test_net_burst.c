@@ -11,9 +11,9 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
-#include "net/endpoint.h"
-#include "registry/capture_table.h"
-#include "wire/frame.h"
+#include "net/socket.h"
+#include "registry/tables.h"
+#include "wire/packet.h"
 
 #ifndef UDP_GRO
 #define UDP_GRO 104

@@ -14,8 +14,8 @@
 
 #include "base/compiler.h"
 #include "lib/wait.h"
-#include "registry/capture_table.h"
-#include "wire/frame.h"
+#include "registry/tables.h"
+#include "wire/packet.h"
 
 #define PORT	    55555 /* of strangers */
 #define PATIENCE_MS 30000

@@ -5,7 +5,7 @@
 
 #include "lib/unit.h"
 #include "net/socket.h"
-#include "registry/reuseport.h"
+#include "registry/tables.h"
 #include "wire/packet.h"
 
 #define BLOCKS AV_QPN_BLOCKS

@@ -10,8 +10,7 @@
 
 #include "lib/unit.h"
 #include "observe/check.h"
-#include "observe/diagnosis.h"
-#include "observe/field.h"
+#include "observe/flight.h"
 
 /* --- the table ------------------------------------------------------------------- */
 

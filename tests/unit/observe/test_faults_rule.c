@@ -7,7 +7,7 @@
 
 #include "base/compiler.h"
 #include "lib/unit.h"
-#include "observe/faults_rule.h"
+#include "observe/faults.h"
 #include "observe/wr_opcode.h"
 #include "wire/cm_message.h"
 

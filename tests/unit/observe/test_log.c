@@ -14,7 +14,7 @@
 
 #include "base/compiler.h"
 #include "lib/unit.h"
-#include "observe/log.h"
+#include "observe/flight.h"
 
 static char folder[] = "/tmp/anyverbs-log-XXXXXX";
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "lib/unit.h"
-#include "observe/source_place.h"
+#include "observe/flight.h"
 
 #define IS_CHILD "tell"
 

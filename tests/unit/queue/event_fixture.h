@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 
 #include "lib/stepped.h"
-#include "segment/doorbell.h"
+#include "segment/segment.h"
 #include "unit/memory/fake_seg.h"
 
 /* Return: the descriptor that its owner reads */

@@ -9,8 +9,7 @@
 #include "lib/skipped_clock.h"
 #include "lib/unit.h"
 #include "queue/cq.h"
-#include "queue/notify.h"
-#include "segment/heap.h"
+#include "segment/segment.h"
 #include "unit/memory/seg_fixture.h"
 
 #define INDEX	 1u

@@ -6,7 +6,7 @@
  *
  * - an armed CQ with an entry that wants an event, and has made none, has an event to come;
  * - each arming makes one event at most, and each entry one, but for what docs/DEVIATIONS.md says
- *   of events that are put off, and queue/notify.h of those that are taken back;
+ *   of events that are put off, and queue/cq.h of those that are taken back;
  * - so whoever takes an event, arms, and polls once, gets all.
  *
  * Once, so much time may pass that an appender which has not sent its event seems to be dead. Then
@@ -22,8 +22,7 @@
 #include "base/compiler.h"
 #include "lib/unit.h"
 #include "queue/cq.h"
-#include "queue/notify.h"
-#include "segment/alloc.h"
+#include "segment/pages.h"
 #include "unit/memory/heap_fixture.h"
 #include "unit/queue/event_fixture.h"
 

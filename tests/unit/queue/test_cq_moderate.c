@@ -4,7 +4,6 @@
 #include "base/compiler.h"
 #include "lib/unit.h"
 #include "queue/cq.h"
-#include "queue/notify.h"
 #include "unit/memory/heap_fixture.h"
 
 #define CAPACITY  8u

@@ -9,7 +9,6 @@
 #include "lib/skipped_clock.h"
 #include "lib/unit.h"
 #include "queue/cq.h"
-#include "queue/notify.h"
 #include "queue/ring.h"
 #include "unit/memory/heap_fixture.h"
 

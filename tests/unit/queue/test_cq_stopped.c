@@ -7,7 +7,6 @@
 #include "lib/skipped_clock.h"
 #include "lib/unit.h"
 #include "queue/cq.h"
-#include "queue/notify.h"
 #include "unit/memory/fake_heap.h"
 #include "unit/queue/event_fixture.h"
 

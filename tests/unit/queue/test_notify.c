@@ -15,9 +15,9 @@
 #include "base/wait.h"
 #include "lib/unit.h"
 #include "lib/wait.h"
-#include "queue/notify.h"
-#include "segment/heap.h"
+#include "queue/cq.h"
 #include "segment/pages.h"
+#include "segment/segment.h"
 #include "unit/memory/fake_seg.h"
 
 #define INDEX	 1u
@@ -49,7 +49,7 @@ static void set_up_cq(uint32_t index)
 	(void)av_cq_notify_waits(&fake.seg, index);
 }
 
-/* Where the machine is slow, a CQ is given another ring: queue/notify.h. */
+/* Where the machine is slow, a CQ is given another ring: queue/cq.h. */
 static struct av_own_fd heap_file;
 
 static int set_up(void **state)

@@ -9,7 +9,7 @@
 
 #include "base/compiler.h"
 #include "lib/unit.h"
-#include "queue/notify.h"
+#include "queue/cq.h"
 #include "unit/memory/seg_fixture.h"
 
 #define NAME  "ANYVERBS_AS_NOTIFY"

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 
 #include "base/compiler.h"
-#include "device/device_open.h"
+#include "device/device.h"
 #include "lib/own_directory.h"
 #include "lib/unit.h"
-#include "queue/objects.h"
+#include "queue/qp.h"
 
 #define DEVICE "any0"
 

@@ -6,12 +6,12 @@
 
 #include "base/compiler.h"
 #include "base/limits.h"
-#include "device/device_open.h"
+#include "device/device.h"
 #include "lib/own_directory.h"
 #include "lib/unit.h"
 #include "memory/key.h"
 #include "queue/cq.h"
-#include "queue/objects.h"
+#include "queue/qp.h"
 #include "queue/rq.h"
 
 #define DEVICE	"any0"

@@ -3,12 +3,12 @@
 #include <stdlib.h>
 
 #include "base/compiler.h"
-#include "device/device_open.h"
+#include "device/device.h"
 #include "lib/fail_alloc.h"
 #include "lib/own_directory.h"
 #include "lib/unit.h"
 #include "queue/cq.h"
-#include "queue/objects.h"
+#include "queue/qp.h"
 
 #define DEVICE "any0"
 #define LIMIT  1000u

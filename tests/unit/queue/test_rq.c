@@ -5,9 +5,8 @@
 
 #include "base/compiler.h"
 #include "lib/unit.h"
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 #include "queue/rq.h"
-#include "queue/rq_take.h"
 #include "unit/memory/heap_fixture.h"
 
 #define QPN	 0x123u

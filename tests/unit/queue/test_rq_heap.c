@@ -5,7 +5,7 @@
 #include "base/compiler.h"
 #include "lib/unit.h"
 #include "queue/rq.h"
-#include "segment/alloc.h"
+#include "segment/pages.h"
 #include "unit/memory/heap_fixture.h"
 
 #define CAPACITY 32u

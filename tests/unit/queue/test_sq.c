@@ -6,7 +6,7 @@
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
 #include "lib/unit.h"
-#include "observe/diagnosis.h"
+#include "observe/check.h"
 #include "queue/qp.h"
 #include "unit/memory/seg_fixture.h"
 

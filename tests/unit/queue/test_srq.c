@@ -6,7 +6,7 @@
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "lib/unit.h"
-#include "queue/rq_take.h"
+#include "queue/rq.h"
 #include "unit/queue/srq_fixture.h"
 
 #define DEAD 7u /* identity of a process that is dead */

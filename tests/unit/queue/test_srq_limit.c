@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "lib/skipped_clock.h"
 #include "lib/unit.h"
-#include "queue/rq_take.h"
+#include "queue/rq.h"
 #include "unit/queue/event_fixture.h"
 
 #define INDEX 1u

@@ -2,7 +2,6 @@
 /* Which queue pairs receive from a shared receive queue, as a report of a segment sees them. */
 #include "base/compiler.h"
 #include "lib/unit.h"
-#include "queue/objects.h"
 #include "queue/qp.h"
 #include "unit/memory/seg_fixture.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/compiler.h"
 #include "lib/unit.h"
-#include "queue/rq_take.h"
+#include "queue/rq.h"
 #include "unit/memory/seg_fixture.h"
 
 #define ALL ((uint64_t)AV_BOUNCE_BYTES * AV_BOUNCE_COUNT)

@@ -19,8 +19,8 @@
 #include "lib/own_directory.h"
 #include "lib/unit.h"
 #include "lib/wait.h"
-#include "registry/cm_ports.h"
 #include "registry/directory.h"
+#include "registry/tables.h"
 
 #define NETNS	    77
 #define PORT	    7174

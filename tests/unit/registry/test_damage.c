@@ -18,7 +18,6 @@
 #include "base/compiler.h"
 #include "lib/unit.h"
 #include "registry/directory.h"
-#include "registry/folder.h"
 
 static char base[64], name[96], path[160];
 

@@ -5,7 +5,7 @@
 
 #include "base/compiler.h"
 #include "lib/unit.h"
-#include "registry/multicast.h"
+#include "registry/tables.h"
 
 static const struct {
 	const char *gid;

@@ -10,7 +10,7 @@
 #include "base/compiler.h"
 #include "lib/unit.h"
 #include "registry/directory.h"
-#include "registry/reuseport.h"
+#include "registry/tables.h"
 
 #define WORLDS 160
 #define LIMIT  1000

@@ -12,7 +12,7 @@
 #include "lib/unit.h"
 #include "lib/wait.h"
 #include "registry/directory.h"
-#include "registry/reuseport.h"
+#include "registry/tables.h"
 
 #define MEMBERS 5
 #define NETNS	77

@@ -18,9 +18,7 @@
 #include "lib/unit.h"
 #include "lib/wait.h"
 #include "registry/directory.h"
-#include "registry/folder.h"
-#include "registry/multicast.h"
-#include "registry/page_users.h"
+#include "registry/tables.h"
 
 /* The lock is waited for in vain for 20 ms, thrice at most. */
 #define QUICK_MS 500u

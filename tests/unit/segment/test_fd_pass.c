@@ -23,7 +23,7 @@
 #include "lib/few_descriptors.h"
 #include "lib/unit.h"
 #include "lib/wait.h"
-#include "segment/fd_pass.h"
+#include "segment/segment.h"
 
 #define BYTES	    (1u << 20)
 #define LONG	    150 /* bytes of a name: more than a socket's address has */

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "lib/unit.h"
-#include "segment/alloc.h"
-#include "segment/heap.h"
+#include "segment/pages.h"
+#include "segment/segment.h"
 
 #define BEGIN 4096ul
 #define END   (64ul << 20)

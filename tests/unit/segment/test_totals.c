@@ -13,7 +13,7 @@
 
 #include "lib/unit.h"
 #include "registry/directory.h"
-#include "segment/segment_map.h"
+#include "segment/pages.h"
 
 #define DEVICE 1u /* index + 1 */
 #define OTHER  2u

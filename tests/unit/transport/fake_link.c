@@ -9,10 +9,9 @@
 #include "lib/check.h"
 #include "lib/turned_clock.h"
 #include "net/address.h"
-#include "net/gro_split.h"
-#include "transport/timer.h"
-#include "transport/wire_move.h"
-#include "wire/frame.h"
+#include "net/socket.h"
+#include "transport/transport.h"
+#include "wire/packet.h"
 
 #define PACKETS	     1024u /* under way */
 #define BURST	     64u   /* packets, */
@@ -540,7 +539,7 @@ int av_net_icmp_error(const struct av_net_path *path)
 	return 0;
 }
 
-/* --- transport/timer.h ------------------------------------------------------------ */
+/* --- transport/transport.h ------------------------------------------------------------ */
 
 /* The queue pairs that have ever waited, as the timer thread keeps them. */
 static struct {

@@ -8,8 +8,7 @@
 #include "lib/check.h"
 #include "lib/turned_clock.h"
 #include "queue/rq.h"
-#include "transport/progress.h"
-#include "transport/poll.h"
+#include "transport/transport.h"
 
 #define AROUND	  24u	    /* bytes around each buffer that nobody may touch */
 #define FIRST_PSN 0xfffffcu /* of host 0: some are on the other side of 0 */

@@ -14,7 +14,7 @@
 #include "lib/check.h"
 #include "lib/own_directory.h"
 #include "lib/turned_clock.h"
-#include "transport/inject.h"
+#include "transport/observed.h"
 
 #define STEPS 100000u
 

@@ -6,7 +6,7 @@
 #include "unit/transport/link_parts.h"
 
 #include "lib/turned_clock.h"
-#include "transport/poll.h"
+#include "transport/transport.h"
 
 #define OVER 0x5c /* what complete buffers are written over with */
 

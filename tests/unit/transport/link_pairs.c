@@ -9,12 +9,9 @@
 #include "lib/check.h"
 #include "lib/turned_clock.h"
 #include "memory/key.h"
-#include "memory/window.h"
 #include "queue/rq.h"
-#include "transport/progress.h"
-#include "transport/receive.h"
-#include "transport/state.h"
-#include "transport/wire.h"
+#include "transport/execution.h"
+#include "transport/transport.h"
 #include "transport/wire_qp.h"
 
 #define PD     7u

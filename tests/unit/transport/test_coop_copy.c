@@ -13,9 +13,8 @@
 #include "lib/own_directory.h"
 #include "lib/unit.h"
 #include "memory/key.h"
-#include "memory/shared_region.h"
 #include "registry/directory.h"
-#include "transport/coop_copy.h"
+#include "transport/execution.h"
 #include "unit/memory/fake_seg.h"
 
 #define PART_AT	    (7ull << 26) /* the sender's: its part of the heap, */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "lib/unit.h"
-#include "transport/datagram.h"
+#include "transport/execution.h"
 
 #define PAYLOAD	   1001u
 #define BEHIND_UDP (12u + 8u + 1004u + 4u) /* BTH, DETH, payload with padding, ICRC */

@@ -14,8 +14,8 @@
 #include "lib/turned_clock.h"
 #include "lib/unit.h"
 #include "queue/cq.h"
-#include "segment/doorbell.h"
-#include "transport/reset.h"
+#include "segment/segment.h"
+#include "transport/transport.h"
 #include "unit/transport/link_parts.h"
 
 static int doorbell; /* of host 0 */

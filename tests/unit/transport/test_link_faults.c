@@ -8,7 +8,7 @@
 #include "lib/turned_clock.h"
 #include "lib/unit.h"
 #include "segment/observers.h"
-#include "transport/inject.h"
+#include "transport/observed.h"
 #include "unit/transport/link_parts.h"
 
 #define DELAY_NS 1000000u

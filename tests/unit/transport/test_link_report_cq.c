@@ -3,11 +3,11 @@
 #include <errno.h>
 
 #include "lib/unit.h"
-#include "observe/diagnosis.h"
-#include "queue/cq.h"
-#include "transport/report.h"
 #include "lib/own_directory.h"
 #include "lib/turned_clock.h"
+#include "observe/check.h"
+#include "queue/cq.h"
+#include "transport/rules.h"
 #include "unit/memory/fake_seg.h"
 
 #define INDEX	   1u

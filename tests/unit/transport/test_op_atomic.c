@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "lib/unit.h"
-#include "transport/operations.h"
+#include "transport/execution.h"
 
 #define SIZE sizeof(struct anyverbs_tunneled_atomic)
 

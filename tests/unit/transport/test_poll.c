@@ -9,12 +9,12 @@
 #include <string.h>
 
 #include "copy/copy.h"
+#include "lib/own_directory.h"
 #include "lib/unit.h"
-#include "registry/directory.h"
 #include "memory/key.h"
 #include "queue/qp.h"
-#include "transport/poll.h"
-#include "lib/own_directory.h"
+#include "registry/directory.h"
+#include "transport/transport.h"
 #include "unit/memory/seg_fixture.h"
 
 #define RQ_AT  (7ull << 26)

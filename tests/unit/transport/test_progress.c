@@ -12,9 +12,7 @@
 #include "lib/unit.h"
 #include "queue/qp.h"
 #include "registry/directory.h"
-#include "transport/progress.h"
-#include "transport/state.h"
-#include "transport/timer.h"
+#include "transport/transport.h"
 #include "unit/memory/fake_seg.h"
 
 #define INDEX 1u

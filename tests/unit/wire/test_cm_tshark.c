@@ -13,7 +13,7 @@
 #include "base/compiler.h"
 #include "lib/unit.h"
 #include "wire/cm_message.h"
-#include "wire/frame.h"
+#include "wire/packet.h"
 
 #define UD_SEND_ONLY 0x64
 #define PORT	     7471

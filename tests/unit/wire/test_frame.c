@@ -9,7 +9,7 @@
 
 #include "base/compiler.h"
 #include "lib/unit.h"
-#include "wire/frame.h"
+#include "wire/packet.h"
 
 /* clang-format off */
 static const uint8_t send_only_padded[] = {

@@ -4,7 +4,7 @@
 
 #include "base/compiler.h"
 #include "lib/unit.h"
-#include "wire/frame.h"
+#include "wire/packet.h"
 
 #define BTH_BYTES  12
 #define BYTES_MAX  4200	 /* more than the largest packet */
