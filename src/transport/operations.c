@@ -2,6 +2,7 @@
 #include "transport/execution.h"
 
 #include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -439,13 +440,18 @@ enum av_fault av_op_cmp_swap(struct av_work *w)
 
 enum av_fault av_op_with_operands(struct av_work *w)
 {
-	const struct av_atomic *atomic = av_sq_operands(w->req, w->wqe);
+	const struct av_atomic *operands = av_sq_operands(w->req, w->wqe);
+	struct av_atomic atomic;
 
-	if (!atomic || atomic->op >= AV_ATOMIC_OP_N || !av_atomic_size_valid(atomic->bytes))
+	if (!operands)
 		return AV_FAULT_LOC_QP_OP;
-	if (w->wqe->bytes == atomic->bytes)
-		return atomic_request(w, atomic);
-	av_diag_note(AV_CHECK_REQUEST_ATOMIC, w->wqe->bytes, atomic->bytes);
+	atomic = *operands; /* read once: peers can write to the ring */
+	atomic_signal_fence(memory_order_seq_cst);
+	if (atomic.op >= AV_ATOMIC_OP_N || !av_atomic_size_valid(atomic.bytes))
+		return AV_FAULT_LOC_QP_OP;
+	if (w->wqe->bytes == atomic.bytes)
+		return atomic_request(w, &atomic);
+	av_diag_note(AV_CHECK_REQUEST_ATOMIC, w->wqe->bytes, atomic.bytes);
 	return AV_FAULT_LOC_LEN;
 }
 
