@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The only way from keys to bytes: which bytes do a key, an address, a length, the access wanted
- * and the protection domain name? No other file compares addresses with regions.
+ * From keys to bytes: translate a key, an address and a length into spans; copy between spans;
+ * execute atomics on them; expand UMR keys. No other file compares addresses with regions.
  */
 #ifndef AV_MEMORY_TRANSLATE_H
 #define AV_MEMORY_TRANSLATE_H
@@ -22,55 +22,55 @@
 
 struct av_mem_request {
 	uint32_t key;	 /* host order */
-	uint32_t pd;	 /* protection domain in force, in the key's context */
-	uint32_t access; /* enum ibv_access_flags needed: 0 for local reads */
-	uint32_t qpn;	 /* the owner's queue pair, for windows that are bound to one */
-	bool payload;	 /* the access stores the payload of an RDMA WRITE: see AV_CHECK_TUNNELED */
-	bool remote;   /* the key is used as an rkey: windows are accepted and null regions are not;
-			  as an lkey, the reverse */
-	uint64_t addr; /* in the key's own address space */
+	uint32_t pd;	 /* protection domain that the key must have, in the key's context */
+	uint32_t access; /* enum ibv_access_flags needed; 0 for local reads */
+	uint32_t qpn;	 /* queue pair of the key's context, for bound type 2 windows */
+	bool payload;	 /* the access stores the payload of an RDMA WRITE: AV_CHECK_TUNNELED */
+	bool remote; /* rkey: windows are accepted, null regions refused; else lkey: the reverse */
+	uint64_t addr;	 /* in the key's own address space */
 	uint64_t length; /* bytes, > 0 */
-	bool whole;	 /* all that the key names; @addr and @length are ignored */
+	bool whole;	 /* everything that the key names; @addr and @length are ignored */
 };
 
 struct av_odp_message;
 
-/* A run of bytes that may be accessed until av_pin_end(). */
+/* A run of bytes, accessible until av_pin_end() of its pin. */
 struct av_span {
-	void *local;   /* address in this process; NULL: the bytes are in the other process */
-	uint64_t addr; /* virtual address in the owner's process */
+	void *local;   /* address in this process; NULL: the bytes are in the other process only */
+	uint64_t addr; /* virtual address in the owner's process; of a UMR span: in the key's
+			  address space */
 	uint64_t length;
-	bool odp;	      /* paged in on demand: an access may raise a page fault event */
-	bool null;	      /* no bytes: reads return zeros, writes vanish */
-	bool writes;	      /* of a UMR span: the access changes the bytes */
-	struct av_seg *seg;   /* the context they belong to; borrowed */
-	uint32_t pages_owner; /* of pages: the context whose segment holds them */
-	uint64_t offset; /* their offset there, by which atomics lock them whichever key names them;
-			    else 0 */
-	struct av_pin *pin; /* keeps the key alive; NULL for bytes behind no key */
-	/*
-	 * Not NULL: a span behind this UMR key, which consists of pieces behind other keys
-	 * (memory/translate.h). Then @addr is in this key's address space.
-	 */
+	bool odp;	      /* ODP: an access may be a page fault event */
+	bool null;	      /* no bytes: reads return zeros, writes are discarded */
+	bool writes;	      /* UMR span: the access changes the bytes */
+	struct av_seg *seg;   /* the context of the bytes; borrowed */
+	uint32_t pages_owner; /* pages: the context whose segment holds them; else 0 */
+	uint64_t offset;    /* pages, else undefined: their offset there, by which atomics lock them
+			       whatever the key */
+	struct av_pin *pin; /* keeps the key; NULL for bytes behind no key */
+	/* Not NULL: the span is behind this UMR key, and consists of pieces behind other keys. */
 	const struct av_key *umr;
 	/*
-	 * Not NULL: the bytes are a part of this message. Set of @odp and @umr spans only; see
-	 * av_spans_are_part().
+	 * Not NULL: the bytes are a part of this message: av_spans_are_part(). Valid in @odp and
+	 * @umr spans only.
 	 */
 	struct av_odp_message *message;
 };
 
-/* A scatter/gather list, translated. */
+/* A translated scatter/gather list. */
 struct av_spans {
 	uint32_t count, refused;	   /* @refused: see av_mem_get_list() */
 	uint64_t bytes;			   /* sum of the lengths */
-	struct av_span at[AV_MAX_SGE + 1]; /* one more, for a header in front of a list */
+	struct av_span at[AV_MAX_SGE + 1]; /* one more, for a header before a list */
 };
 
 /*
- * Address in this process of bytes of a region on a peer's heap, or on files; NULL: not there. A
- * peer's segment may hold anything and change at any time, so each word is read once and checked:
- * what is aligned there is aligned here. Context: a pin keeps the key alive.
+ * Address in this process of bytes of a peer's region, on the peer's shared heap or on files. A
+ * corrupt peer may write anything to its segment at any time, so each word is read once and
+ * checked. What is aligned in the peer's process is aligned here.
+ * Context: any thread; a pin names the key; the first use makes system calls, and may wait as
+ * av_file_view_at() does.
+ * Return:  NULL: not mappable here
  */
 static inline void *av_heap_part_at(struct av_seg *seg, uint32_t id, uint64_t addr, uint64_t len)
 {
@@ -97,9 +97,10 @@ static inline void *av_heap_part_at(struct av_seg *seg, uint32_t id, uint64_t ad
 }
 
 /*
- * The common case: registered memory of the program, still mapped, whose pages do not move.
+ * The common case: registered memory of the program that is still mapped, while no pages move.
  * Context: a pin names the key.
- * Return:  true: @span is set. False: av_mem_get_any() finds out what the key is, or what is wrong
+ * Return:  true: @span is set, but its pin and message; false: av_mem_get_any() finds the kind of
+ * key, or what is wrong
  */
 static inline bool av_mem_is_plain(struct av_seg *seg, const struct av_key *k,
 				   const struct av_mem_request *req, struct av_span *span)
@@ -131,7 +132,7 @@ static inline bool av_mem_is_plain(struct av_seg *seg, const struct av_key *k,
 	return true;
 }
 
-/* The general case of av_mem_get(). @pin: already begun; NULL: not yet */
+/* The general case of av_mem_get(). @pin: of the key, consumed; NULL: not pinned yet */
 AV_MUST_USE enum av_check av_mem_get_any(struct av_seg *seg, const struct av_mem_request *req,
 					 struct av_span *span, struct av_pin *pin);
 
@@ -139,13 +140,16 @@ AV_MUST_USE enum av_check av_mem_get_any(struct av_seg *seg, const struct av_mem
  * av_mem_get() - translate one keyed range
  * @seg:  the context of the key, own or a peer's
  * @span: out; on AV_CHECK_NONE it pins the key until av_pin_end(). Deregistration waits for the
- * pin, so hold it for one transfer only. Behind a UMR key all pieces have been checked, unless the
- * access is a FLUSH.
+ * pin, so hold it for one transfer only. Else nothing is held.
  *
- * Context: any thread; does not wait; touches none of the program's memory.
- * Return:  AV_CHECK_NONE, or what refuses it, for av_mr_explain() (memory/region.h);
- * AV_CHECK_BUSY; AV_CHECK_TUNNELED, if @req->payload Source:  IBTA volume 1, 10.6.3 (memory access
- * checks); ibv_reg_mr(3).
+ * Behind a UMR key it checks all pieces, unless the access is a FLUSH.
+ * Context: any thread; touches none of the program's memory. It does not wait for a key that is
+ * being changed. It may wait a bounded time for the owner's listener (av_still_mapped()), and the
+ * first use of a peer's memory maps it (av_heap_part_at()).
+ * Return:  AV_CHECK_NONE; or the check that refuses it, for av_mr_explain(). AV_CHECK_BUSY: the key
+ * is being changed, pages move, or all pin words are taken: unpin everything and retry.
+ * AV_CHECK_TUNNELED: only if @req->payload
+ * Source:  IBTA volume 1, 10.6.3 (memory access checks); ibv_reg_mr(3).
  */
 AV_MUST_USE static inline enum av_check
 av_mem_get(struct av_seg *seg, const struct av_mem_request *req, struct av_span *span)
@@ -161,34 +165,38 @@ av_mem_get(struct av_seg *seg, const struct av_mem_request *req, struct av_span 
 }
 
 /*
- * For memory/klm.c: the context whose table holds this key of @seg. For an imported key, that
- * is its origin. NULL: it is gone.
+ * For memory/klm.c: the context whose table holds this key of @seg: for an imported key, the one
+ * that it was imported from. NULL: that context is gone.
  */
 struct av_seg *av_mem_key_owner(struct av_seg *seg, uint32_t key);
 
 /**
  * av_mem_resolve() - translate one step, for a key that the caller has pinned
  * @seg:  av_mem_key_owner() of the key
- * @span: out; holds no pin, and may be behind a UMR key
+ * @span: out; has no pin, and may be behind a UMR key
+ *
+ * Context, return: as av_mem_get()
  */
 AV_MUST_USE enum av_check av_mem_resolve(struct av_seg *seg, const struct av_mem_request *req,
 					 struct av_span *span);
 
 /**
  * av_mem_get_list() - translate a scatter/gather list, up to @bytes of it
- * @sge, @count: the list; elements of length 0, and those beyond @bytes, are skipped unchecked
- * @spans: out; on AV_CHECK_NONE give it to av_mem_put_list(). Else nothing is held: @refused is the
- * element that is refused, and @bytes what was wanted from there on
+ * @sge, @count: the list. Elements of length 0, and those beyond @bytes, are skipped unchecked.
+ * @spans: out; on AV_CHECK_NONE for av_mem_put_list(). Else nothing is held: @refused is the index
+ * of the refused element, and @bytes is how many bytes were still to be translated, from that
+ * element on
  *
  * Context: as av_mem_get().
- * Return:  as av_mem_get(); AV_CHECK_KEY_LIST: the list is shorter than @bytes
+ * Return:  as av_mem_get(); AV_CHECK_KEY_LIST: the list is shorter than @bytes, or longer than
+ * AV_MAX_SGE elements
  */
 AV_MUST_USE enum av_check av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t access,
 					  const struct ibv_sge *sge, uint32_t count, uint64_t bytes,
 					  struct av_spans *spans);
 void av_mem_put_list(struct av_spans *spans);
 
-/* A list of one run of bytes, behind no key, at @local in this process. */
+/* A list of one run of bytes at @local in this process, behind no key. */
 static inline void av_spans_local(struct av_spans *spans, struct av_seg *seg, void *local,
 				  uint64_t bytes)
 {
@@ -197,7 +205,7 @@ static inline void av_spans_local(struct av_spans *spans, struct av_seg *seg, vo
 	spans->at[0] = (struct av_span){.local = local, .length = bytes, .seg = seg};
 }
 
-/* A list that borrows the spans of another. It is not put. */
+/* Borrow the spans of another list. Do not call av_mem_put_list() for @to. */
 static inline void av_spans_copy(struct av_spans *to, const struct av_spans *from)
 {
 	to->count = from->count;
@@ -206,21 +214,19 @@ static inline void av_spans_copy(struct av_spans *to, const struct av_spans *fro
 		to->at[i] = from->at[i];
 }
 
-/* Drop the first @bytes of a borrowed list. Nothing is put. */
+/* Drop the first @bytes of a borrowed list, which has that many. Ends no pin. */
 void av_spans_skip(struct av_spans *spans, uint64_t bytes);
 
-/* The list has bytes of a message that goes, or comes, in several packets. */
+/* The list's bytes are a part of a message of several packets. */
 void av_spans_are_part(struct av_spans *spans, struct av_odp_message *message);
 
 /* === xfer ======================================================================== */
 
-/* How bytes move between processes, and what an atomic does to them. */
-
 /*
  * Atomic operations as pure functions: old value in, new value out.
- * Source: CMP_SWAP and ADD with masks and field boundaries are the extended masked atomics of
- * MLNX_OFED. The rest are the atomic memory operations of POWER ISA 3.0 that return nothing and
- * change one operand.
+ * Source: CMP_SWAP, and ADD with field boundaries, are the extended masked atomics of MLNX_OFED.
+ * The rest are the atomic memory operations of POWER ISA 3.0 that return nothing and change one
+ * operand.
  */
 
 #define AV_ATOMIC_MAX_BYTES 32u /* largest operand */
@@ -264,34 +270,34 @@ static inline bool av_atomic_size_valid(uint64_t bytes)
 }
 
 /*
- * Compute the @new value of an operand from the @old, both as in memory. Nothing beyond the
- * operand's size is read (so @atomic may be uninitialized there) or defined in @new.
- * Return: false if a comparison failed and the operand stays as it is; then @new equals @old
+ * Compute the @new value of an operand from the @old, both in the operand's byte order in memory.
+ * Reads nothing beyond the operand's size, so @atomic may be uninitialized there; @new is undefined
+ * there.
+ * Return: false: a comparison failed, and @new equals @old
  */
 AV_MUST_USE bool av_atomic_apply(const struct av_atomic *atomic, const struct av_operand *old,
 				 struct av_operand *new);
 
 /*
- * Copying translated bytes, within this process and between processes of one host.
+ * Copying translated bytes between spans of one host.
+ * - Both ends are addresses of this process, in private or shared memory: av_copy().
+ * - One end is another process's memory: process_vm_readv() and process_vm_writev().
  *
- * own: both ends are addresses of this process, in its own or in shared memory: av_copy().
- * vm: one end is another process's memory: process_vm_readv(), process_vm_writev().
- *
- * Order and tearing: the bytes of an RDMA WRITE are to become visible in ascending order with the
- * last word last, and aligned 8-byte words never torn. av_copy() keeps all of that up to 16 KiB;
- * beyond, all but the ascending order. process_vm_writev() keeps it only in part, and only if it
- * gets suitable pieces (see xfer.c). Then words are whole, the last word comes last, and pages are
- * in order; the words within a page may become visible in any order.
+ * The bytes of an RDMA WRITE become visible in ascending order with the last word last, and aligned
+ * 8-byte words are never torn. av_copy() keeps all of that up to 16 KiB; beyond, all but the
+ * ascending order. The kernel's calls keep less, and only for the pieces that xfer.c gives them:
+ * words are whole, the last word comes last, and pages are in order; the words within a page may
+ * become visible in any order.
  */
 
 /*
- * What a request, or a copy of its bytes, ends with. transport/rules.h says what each means to
- * either side.
+ * The outcome of a request, or of a copy of its bytes. transport/rules.h says what each means to
+ * the requester and to the responder.
  */
 enum av_fault {
 	AV_FAULT_NONE,
 
-	/* Found at the requester; no responder hears of it. */
+	/* Found at the requester. The responder does not learn of it. */
 	AV_FAULT_LOC_LEN,   /* message too long, or an atomic's operand not 8 bytes */
 	AV_FAULT_LOC_QP_OP, /* an operation that this queue pair was not set up for */
 	AV_FAULT_LOC_PROT,  /* a local buffer cannot be used */
@@ -300,7 +306,7 @@ enum av_fault {
 	/* Found at the responder. */
 	AV_FAULT_REM_ACCESS,	/* the rkey does not permit it, or the memory behind it is gone */
 	AV_FAULT_REM_OP_DENIED, /* the queue pair's access flags do not permit the operation */
-	AV_FAULT_REM_NO_RD_ATOMIC, /* it accepts no READs, atomics and other requests that take a
+	AV_FAULT_REM_NO_RD_ATOMIC, /* it accepts no READs, atomics or other requests that take a
 				      responder's resource */
 	AV_FAULT_REM_MISALIGNED,   /* an atomic's operand is not one aligned word */
 	AV_FAULT_REM_NO_COMMAND,   /* tunneled atomics, and the payload is no list of commands */
@@ -310,11 +316,12 @@ enum av_fault {
 	AV_FAULT_INVALIDATE,	   /* SEND_WITH_INV of a key that cannot be invalidated */
 	AV_FAULT_FORBIDDEN,	   /* the kernel keeps the two processes apart */
 
-	/* These never leave the transport. */
-	AV_FAULT_BUSY,	   /* a key is withdrawn, or being changed: put all keys, and start again */
-	AV_FAULT_TUNNELED, /* the payload is not data but commands: tunneled atomics */
-	AV_FAULT_SRC,	   /* a copy's source is not there (unmapped, protected), */
-	AV_FAULT_DST,	   /* or its destination is not, or not writable: see av_fault_at() */
+	/* Internal: the program never sees them. */
+	AV_FAULT_BUSY,	   /* a key is withdrawn or being changed: unpin all keys, then execute the
+			      request again */
+	AV_FAULT_TUNNELED, /* the payload is commands, not data: tunneled atomics */
+	AV_FAULT_SRC,	   /* a copy's source is not accessible: av_fault_at() */
+	AV_FAULT_DST,	   /* a copy's destination is not accessible, or not writable */
 	AV_FAULT_GONE,	   /* the other process is gone */
 
 	/* No acceptable answer in time. */
@@ -324,7 +331,9 @@ enum av_fault {
 	AV_FAULT_N
 };
 
-/* The outcome of a translation that @found this; @refused: if a check refuses the key. */
+/*
+ * The outcome of a translation that @found this. @refused: the outcome if a check refused the key
+ */
 static inline enum av_fault av_fault_of(enum av_check found, enum av_fault refused)
 {
 	switch (found) {
@@ -339,23 +348,25 @@ static inline enum av_fault av_fault_of(enum av_check found, enum av_fault refus
 	}
 }
 
-/* The outcome of a copy, when it is known whose memory its @src and @dst are. */
+/*
+ * The outcome @copied of a copy, if @src and @dst are the outcomes of a bad source and destination.
+ */
 static inline enum av_fault av_fault_at(enum av_fault copied, enum av_fault src, enum av_fault dst)
 {
 	return copied == AV_FAULT_SRC ? src : copied == AV_FAULT_DST ? dst : copied;
 }
 
-/* The same for the first @bytes only. */
+/* av_xfer_copy() of the first @bytes only. */
 AV_MUST_USE enum av_fault av_xfer_copy_part(const struct av_spans *dst, const struct av_spans *src,
 					    uint64_t bytes, uint64_t now_ns);
 
-/* Is all of it at one address of this process, with no page fault events to count? */
+/* Is the whole list one run of bytes at an address of this process, and not ODP? */
 static inline bool av_spans_are_here(const struct av_spans *spans)
 {
 	return av_likely(spans->count == 1 && spans->at[0].local && !spans->at[0].odp);
 }
 
-/* The same for any number of pieces. */
+/* The same for any number of runs. */
 static inline bool av_spans_in_reach(const struct av_spans *spans)
 {
 	for (uint32_t i = 0; i < spans->count; i++)
@@ -372,11 +383,13 @@ static inline bool av_xfer_destroys(const void *dst, const void *src, size_t len
 
 /**
  * av_xfer_copy() - copy @dst->bytes from @src to @dst
- * @now_ns: coarse clock, which is read once for a request
+ * @now_ns: coarse clock; the caller reads it once for a request
  *
- * Both lists hold at least @dst->bytes. At most one of them is in another process.
- * Context: any thread; no lock is held that others wait for, since it waits for pages.
- * Return:  on anything but AV_FAULT_NONE, a part may have been copied, from the beginning on
+ * Both lists have at least @dst->bytes. At most one of them is in another process.
+ * Context: any thread; it waits for pages, so the caller holds no lock that others wait for.
+ * Return:  AV_FAULT_NONE; AV_FAULT_SRC, AV_FAULT_DST, AV_FAULT_BUSY, AV_FAULT_FORBIDDEN or
+ * AV_FAULT_GONE: a part may have been copied, from the beginning on (from the end on if a
+ * destination overlaps the end of its source)
  */
 
 AV_MUST_USE static inline enum av_fault av_xfer_copy(const struct av_spans *dst,
@@ -387,25 +400,22 @@ AV_MUST_USE static inline enum av_fault av_xfer_copy(const struct av_spans *dst,
 		      av_copy_at(dst->at[0].local, src->at[0].local, dst->bytes, now_ns) ==
 			      AV_COPY_OK))
 		return AV_FAULT_NONE;
-	/* Copies again after a fault, and finds out which end failed. */
+	/* Copies again, and finds out which end failed. */
 	return av_xfer_copy_part(dst, src, dst->bytes, now_ns);
 }
 
-/*
- * Can the first @bytes be read? They go nowhere.
- * Context, return: as av_xfer_copy()
- */
+/* Can the first @bytes be read? Discards them. Context, return: as av_xfer_copy() */
 AV_COLD AV_MUST_USE enum av_fault av_xfer_read(const struct av_spans *src, uint64_t bytes,
 					       uint64_t now_ns);
 
-/* For memory/klm.c: copy between two spans, neither behind a UMR key. */
+/* For memory/klm.c: av_xfer_copy() between two spans, neither behind a UMR key. */
 AV_MUST_USE enum av_fault av_xfer_copy_span(const struct av_span *d, uint64_t doff,
 					    const struct av_span *s, uint64_t soff, uint64_t bytes,
 					    uint64_t now_ns);
 
 /*
- * Is access to that segment's memory denied? A refusal is remembered, and the first one per process
- * is logged.
+ * Has the kernel refused access to the memory of this segment's process? vm_refused keeps the
+ * refusal; the first one per segment is logged.
  */
 static inline bool av_xfer_refused(const struct av_seg *seg)
 {
@@ -414,15 +424,15 @@ static inline bool av_xfer_refused(const struct av_seg *seg)
 
 /**
  * av_xfer_atomic() - execute one atomic operation on an operand
- *
- * Atomic among all processes of the device and all sizes of operands (IBV_ATOMIC_HCA).
- * @span: atomic->bytes bytes, aligned to that number. The caller has checked this; for a span
- * behind a UMR key it is checked here
+ * @span: atomic->bytes bytes, aligned to that number: the caller has checked both. Behind a UMR
+ * key, this function checks the alignment
  * @old:  out, the original value; undefined beyond the operand's size, and for AV_ATOMIC_SWAP
  *
- * Context: as av_xfer_copy(); takes the operand's lock in the directory meanwhile.
- * Return:  AV_FAULT_DST for a fault; then the memory is unchanged, as with AV_FAULT_BUSY and
- * AV_FAULT_REM_MISALIGNED
+ * Atomic among all processes of the device and all operand sizes (IBV_ATOMIC_HCA).
+ * Context: as av_xfer_copy(); takes the operand's lock in the directory.
+ * Return:  AV_FAULT_NONE; else the memory is unchanged: AV_FAULT_DST: it is not writable;
+ * AV_FAULT_BUSY: also if the lock was not released in time; AV_FAULT_REM_MISALIGNED: behind a UMR
+ * key; others as av_xfer_copy()
  */
 AV_MUST_USE enum av_fault av_xfer_atomic(const struct av_span *span, const struct av_atomic *atomic,
 					 struct av_operand *old, uint64_t now_ns);
@@ -430,30 +440,31 @@ AV_MUST_USE enum av_fault av_xfer_atomic(const struct av_span *span, const struc
 /* === klm ========================================================================= */
 
 /*
- * UMR keys (user-mode memory registration): a UMR key stands for a list of pieces of other keys, in
- * the segment of its context, so that any process finds the bytes. A work request replaces the
- * list. An element names its piece by key and address, and is translated anew at each access:
- * regions may come and go under a UMR key, and lists may be filled in any order.
+ * UMR keys (user-mode memory registration). A UMR key stands for a list of pieces of other keys.
+ * The list is in the segment of its context, so that any process finds the bytes. A work request
+ * replaces the list. An element names its piece by key and address, and each access translates the
+ * element anew. So regions may be registered and deregistered under a UMR key, and lists may be
+ * filled in any order.
  *
- * A reader holds a pin on the key. A writer holds the key's lock, has withdrawn the key, and has
- * waited for its pins. A writer that dies leaves a key that reaches nothing until the next fill.
+ * A reader pins the key. A writer holds the key's lock, has withdrawn the key, and has waited for
+ * its pins. If a writer dies, accesses through the key are refused until the next fill.
  */
 
-/* An element: in each round, @length bytes of @key, from @addr + round * @stride on. */
+/* An element: in each round, @length bytes of @key, at @addr + round * @stride. */
 struct av_klm_entry {
 	uint64_t addr;
 	uint64_t length;
 	uint64_t stride;
-	uint64_t start; /* bytes of the round before this element; set by av_klm_layout() */
+	uint64_t start; /* bytes of the round before this element; av_klm_layout() sets it */
 	uint32_t key;
 	uint32_t unused;
 };
 
-/* The list of a key, at @addr of the key's table entry. */
+/* The list of a key, at the offset @addr of struct av_key. */
 struct av_klm_list {
-	uint32_t capacity; /* elements there is room for */
+	uint32_t capacity; /* most elements */
 	uint32_t count;
-	uint64_t round; /* bytes of all elements together */
+	uint64_t round; /* bytes of all elements, for one round */
 	struct av_klm_entry at[];
 };
 
@@ -462,14 +473,16 @@ static inline uint64_t av_klm_bytes(uint32_t capacity)
 	return sizeof(struct av_klm_list) + (uint64_t)capacity * sizeof(struct av_klm_entry);
 }
 
-/* Allocate a list in an own segment. Return: offset, or 0 and errno ENOMEM. */
+/*
+ * Allocate a list in an own segment, for av_klm_free(), which defers the free while a deferred key
+ * leads to the list (memory/region.h). Return: offset; or 0 and errno ENOMEM
+ */
 AV_MUST_USE uint64_t av_klm_alloc(struct av_seg *seg, uint32_t capacity);
 void av_klm_free(struct av_seg *seg, uint64_t list, uint32_t capacity);
 
 /*
  * Check the arithmetic of a list that repeats @rounds > 0 times from address @base on, and set
- * @start of its elements. Return: 0, or EINVAL: an address or the sum of all lengths does not fit
- * 64 bits.
+ * @start of its elements. Return: 0; EINVAL: an address or the sum of all lengths exceeds 64 bits
  */
 AV_MUST_USE int av_klm_layout(struct av_klm_entry *entries, uint32_t count, uint64_t rounds,
 			      uint64_t base);
@@ -481,33 +494,34 @@ struct av_klm_fill {
 	uint64_t base;
 	uint64_t rounds;
 	const struct av_klm_entry *entries; /* laid out; copied */
-	uint32_t count;			    /* 0: the key stands for nothing, and permits nothing */
+	uint32_t count;			    /* 0: the key names no bytes, and permits nothing */
 };
 
 /*
- * Replace the list of a UMR key in @seg, own or a peer's. Accesses that come meanwhile find no key.
- * Context: any process; the queue pair's right @exec is held, no pin. Waits as long as an access
- * through the old list takes, AV_PATIENCE_NS at most.
- * Return: 0, or EINVAL: no such key in this domain, a list that does not fit, or an access that
- * does not end; then nothing has changed
+ * Replace the list of a UMR key in @seg, own or a peer's. Accesses meanwhile are refused: the key
+ * is withdrawn.
+ * Context: any process; the requester's right @exec is held, no pin. Waits for the key's lock, and
+ * for accesses through the old list as av_pin_drain().
+ * Return: 0; EINVAL: no such key in this domain, a list that does not fit, or a wait that ended in
+ * vain; then nothing has changed
  */
 AV_MUST_USE int av_klm_fill(struct av_seg *seg, const struct av_klm_fill *fill);
 
 /*
- * The runs of bytes behind a UMR key, a few at a time.
+ * Expansion of a UMR span into runs of bytes, a few at a time.
  *
- * The span's pin keeps the UMR key itself alive. The keys on the way down to the bytes are pinned
- * by a struct av_run, while its pieces are in use. An unlimited list takes no more than AV_KLM_PINS
- * pins at a time. So a region may be deregistered, or a key filled anew, during a long transfer;
- * the transfer then fails at that piece.
+ * The span's pin keeps the UMR key itself. A struct av_run pins the keys between the UMR key and
+ * the bytes while its pieces are in use. A list of any length takes at most AV_KLM_PINS pins at a
+ * time, so a region may be deregistered, or a key filled, during a long transfer. The transfer then
+ * fails at that piece.
  *
- * A peer may have written the lists. So offsets and counts are checked, and the way down has at
- * most AV_KLM_DEPTH steps.
+ * A corrupt peer may have written the lists, so offsets and counts are checked, and there are at
+ * most AV_KLM_DEPTH steps down.
  */
 
-#define AV_RUN_PIECES 64u /* all of a copy is on the stack of whoever executes */
+#define AV_RUN_PIECES 64u /* a whole copy is on the executor's stack */
 
-/* Keys that are pinned together. */
+/* The keys that a run pins. */
 struct av_klm_pins {
 	uint32_t count;
 	struct {
@@ -517,7 +531,10 @@ struct av_klm_pins {
 	} at[AV_KLM_PINS];
 };
 
-/* The next pieces of a span. None is behind a UMR key, and their pins are borrowed. */
+/*
+ * The next pieces of a span. None is behind a UMR key. Their pins are borrowed: from @pins, or from
+ * a span that is itself not behind a UMR key.
+ */
 struct av_run {
 	uint32_t count;
 	uint64_t bytes;
@@ -526,45 +543,47 @@ struct av_run {
 };
 
 /**
- * av_klm_iter_check() - can all bytes of a UMR span be reached now?
+ * av_klm_iter_check() - can all bytes of a UMR span be accessed now?
  *
  * Checks keys and ranges; touches none of the program's memory.
- * Return:  as av_mem_get()
+ * Context, return: as av_mem_get()
  */
 AV_MUST_USE enum av_check av_klm_iter_check(const struct av_span *span);
 
 /**
  * av_klm_iter_expand() - the first pieces of [offset, offset + bytes) of a span of any kind
- * @run: out; on AV_CHECK_NONE at least one piece, to be given to av_klm_iter_drop(); else nothing
- * is held
+ * @run: out; on AV_CHECK_NONE at least one piece, for av_klm_iter_drop(); else nothing is held
  *
- * Context: does not wait.
- * Return:  as av_mem_get(). AV_CHECK_BUSY: a key is being changed, or all pins are taken. A caller
- * that waits for it to pass holds no other run, and waits a bounded time: there could be a circle.
- * Then it puts everything and starts again
+ * Context: as av_mem_get().
+ * Return:  as av_mem_get(). On AV_CHECK_BUSY the caller drops every other run and retries for a
+ * bounded time. Then it unpins everything and executes the request again: two such callers could
+ * wait for each other (docs/concurrency/HANDSHAKES.md).
  */
 AV_MUST_USE enum av_check av_klm_iter_expand(const struct av_span *span, uint64_t offset,
 					     uint64_t bytes, struct av_run *run);
 void av_klm_iter_drop(struct av_run *run);
 
 /*
- * Copying between spans of which at least one is behind a UMR key, piece by piece. Small pieces of
- * another process are copied many at a time, since a system call for each would cost more than its
+ * Copying piece by piece between spans, at least one of them behind a UMR key. One system call
+ * copies many small pieces of another process, since a call for each would cost more than its
  * bytes.
  */
 
 /**
  * av_klm_copy() - copy @bytes from @s at @soff to @d at @doff
  *
- * The order is that of av_xfer_copy().
- * Context: any thread, no lock held that others wait for; yields the core a bounded number of
- * times.
- * Return:  as av_xfer_copy(); AV_FAULT_BUSY: a key on the way is being changed
+ * The order of the bytes is that of av_xfer_copy().
+ * Context: as av_xfer_copy(). Yields the core a bounded number of times while a key is being
+ * changed.
+ * Return:  as av_xfer_copy()
  */
 AV_MUST_USE enum av_fault av_klm_copy(const struct av_span *d, uint64_t doff,
 				      const struct av_span *s, uint64_t soff, uint64_t bytes);
 
-/* av_xfer_atomic() behind a UMR key. The operand must be one aligned word in memory. */
+/*
+ * av_xfer_atomic() behind a UMR key. The operand must lie in one piece, aligned to its size. In a
+ * null region it is 0.
+ */
 AV_MUST_USE enum av_fault av_klm_atomic(const struct av_span *span, const struct av_atomic *atomic,
 					struct av_operand *old, uint64_t now_ns);
 

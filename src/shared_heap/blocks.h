@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The shared heap: which blocks it has, where there is room, and what a fork does to it. */
+/*
+ * The shared heap: its lock, its blocks, what unmapping and fork() do to them, and system calls
+ * that bypass its own hook.
+ */
 #ifndef AV_SHARED_HEAP_BLOCKS_H
 #define AV_SHARED_HEAP_BLOCKS_H
 
@@ -15,133 +18,152 @@
 /* === blocks ====================================================================== */
 
 /*
- * The heap's lock. The thread that holds it may lock it again, in a signal's handler, too. It knows
- * its holder from the first moment on; the C library's recursive mutex does not while it is being
- * taken, and a handler that came then would wait for its own thread for ever. errno is kept.
+ * The heap's lock. Its holder may lock it again, also in a signal handler. The lock word names its
+ * holder from the moment of locking. The C library's recursive mutex does not while a thread is
+ * locking it: a signal handler at that moment would wait for its own thread for ever. errno is
+ * kept.
  */
 void av_heap_lock(void);
 void av_heap_unlock(void);
 
-/* In the child of fork(), whose only thread has another number: nobody holds it. */
+/* Reset the lock in the child of fork(), whose only thread has another thread number. */
 void av_heap_lock_in_child(void);
 
 /*
- * The blocks of a window, in the order of their addresses. Knows addresses only: the caller holds
- * the lock.
+ * The list of blocks, in the order of their addresses. These functions handle addresses only, and
+ * map nothing. Context: the caller holds the lock.
  */
 
-#define AV_BLOCKS 32768u /* at a time; a process may have 65530 mappings */
+#define AV_BLOCKS 32768u /* at most; a process may have 65530 mappings */
 
 enum av_block_kind {
 	AV_BLOCK_SHARED,
-	AV_BLOCK_PRIVATE, /* a fork() has made it so; its part of the file is not used again */
-	AV_BLOCK_LOST,	  /* no block: a part of the file that is not used again */
+	AV_BLOCK_PRIVATE, /* now private: for a fork(), or for av_heap_leave(); its part of the file
+			     is never reused */
+	AV_BLOCK_LOST,	  /* no block: a part of the file that is never reused */
 };
 
 struct av_block {
 	uint64_t begin, end; /* addresses */
 	enum av_block_kind kind;
 	bool going;    /* it is being unmapped */
-	bool spare;    /* given back, but mapped still */
-	uint64_t copy; /* where a copy of it is for a child: while fork() runs */
+	bool spare;    /* free, but still mapped */
+	uint64_t copy; /* during fork(): address of the copy for the child; else 0 */
 };
 
 struct av_block_list {
 	struct av_block *block; /* room for AV_BLOCKS */
 	uint32_t count;
 	uint64_t begin, end; /* of the window */
-	uint32_t cursor;     /* where the search for room goes on */
+	uint32_t cursor;     /* index at which the next search for a gap begins */
 };
 
-/* Index of the first block that ends above @addr. */
+/* Index of the first block that ends above @addr; @count if there is none. */
 uint32_t av_block_find(const struct av_block_list *l, uint64_t addr);
 
-/* Where the gap before block @i ends; it begins where block @i - 1 ends. */
+/*
+ * End of the gap before block @i. The gap begins at the end of block @i - 1, or for block 0 at the
+ * beginning of the window.
+ */
 uint64_t av_block_gap_end(const struct av_block_list *l, uint32_t i);
 
-/* The next gap with room, from *@i on, which becomes the index of its block. Return: where, 0:
- * none;
- * *@left: gaps that have not been looked at */
+/*
+ * Find the next gap with room, searching from before block *@i on, and around the end of the list.
+ * *@i: out, the index of the block after the gap. *@left: gaps not yet visited.
+ * Return: address; 0: none, or there are AV_BLOCKS blocks
+ */
 uint64_t av_block_gap(struct av_block_list *l, uint64_t bytes, uint64_t align, uint32_t *i,
 		      uint32_t *left);
 
-/* Put one before block @i. */
+/* Insert a block before block @i. */
 void av_block_insert(struct av_block_list *l, uint32_t i, struct av_block b);
 void av_block_erase(struct av_block_list *l, uint32_t i);
 
-/* Have a block begin at @addr, if one is there. Return: false: there are too many */
+/*
+ * Split the block around @addr, if there is one, so that a block begins at @addr. Return: false:
+ * there are AV_BLOCKS blocks
+ */
 AV_MUST_USE bool av_block_split(struct av_block_list *l, uint64_t addr);
 
 /*
- * Blocks of the shared heap (segment/pages.h): shared mappings of one memfd, in one window of
- * the address space. The window itself is not reserved: a block is only put where nothing is.
+ * Blocks of the shared heap (segment/pages.h): shared mappings of one memfd, in one window of the
+ * address space. The window is not reserved: a block is mapped only where nothing else is.
  *
- * Thread-safe: all of this takes the lock. errno is kept. Of a handler that interrupts one of
- * these, another one finds no block; fork() works there.
+ * Thread-safe: these functions take the lock. errno is kept. If a signal handler interrupts one of
+ * them in its thread, these functions find no block in the handler; fork() works there.
  */
 
 #define AV_BLOCK_PAGE 4096u
 
 /*
- * Have the heap begin; in a child of fork(), with a file of its own. @leaving: called whenever
- * av_block_leave() finds blocks. Return: NULL: there can be none
+ * Start the heap; in a child of fork(), with a file of its own. @leaving: av_block_leave() calls it
+ * when it has found blocks.
+ * Return: NULL: this process cannot have a heap
  */
 const struct av_shared_heap *av_block_begin(av_shared_heap_leaving *leaving);
 
-/* Has the heap begun? Before, there is no window, and nobody is given a block. No lock. */
+/* Has the heap started? Before that there is no window and no block. No lock. */
 bool av_block_begun(void);
 
-/* Is that address in the window? No lock. */
+/* Is the address in the window? No lock. */
 bool av_block_is_near(const void *p);
 
 /**
- * av_block_take() - a new block, to be read and written
+ * av_block_take() - allocate a block, readable and writable
  * @bytes: rounded up to whole pages
  * @align: a power of two
- * @zeros: what is in it is zeros, not anything
+ * @zeros: the block must be zeroed; else its content is undefined
  *
- * Return: NULL: there is no room, no shared heap in this process, or it is for the kernel to say
- * whether there is memory
+ * Return:  NULL: there is no room or no shared heap in this process; or the kernel must decide
+ * whether there is memory (RLIMIT_DATA, more than the machine has). The caller then calls the
+ * function behind the hook.
  */
 AV_MUST_USE void *av_block_take(size_t bytes, size_t align, bool zeros);
 
-/* Bytes of the block that begins at @p; 0: there is none. */
+/* Bytes of the allocated block that begins at @p; 0: there is none. */
 size_t av_block_bytes(const void *p);
 
-/* Have the block that begins at @p end elsewhere. Return: false: something is in the way */
+/*
+ * Resize the block that begins at @p in its place; unmaps what is left over. Return: false: it
+ * cannot grow there, or @p is no block, and nothing has changed
+ */
 AV_MUST_USE bool av_block_resize(void *p, size_t bytes);
 
-/* Give back the block that begins at @p. It may stay mapped for the next one who takes one. */
+/*
+ * Free the block that begins at @p. A small shared block may stay mapped as a spare, for
+ * av_block_take().
+ */
 void av_block_free(void *p);
 
-/* The address space is short: unmap what is only kept for the next one. Return: there was some */
+/* The address space is short: unmap all spare blocks. Return: true: there were some */
 bool av_block_drop_spares(void);
 
 /*
- * memcpy() to new memory, of zeros. What was never written in a block is not copied, and takes no
- * memory.
+ * memcpy() to new memory, which is zeroed. Does not copy what was never written in a block, so that
+ * this takes no memory.
  */
 void av_block_copy(void *to, const void *from, size_t bytes);
 
 /**
- * av_block_leave() - a range is about to be unmapped, or mapped over
+ * av_block_leave() - announce that a range is about to be unmapped, or mapped over
  *
- * Return: there are blocks in it, which nobody is given until av_block_left(). If not, that is not
- * called: there are none, or the caller is inside of another one's unmapping.
+ * Return:  true: there are blocks in the range. They are not handed out until the caller has called
+ * av_block_left() with the outcome. false: do not call av_block_left(): there are no blocks, or an
+ * outer caller has announced them.
  */
 AV_MUST_USE bool av_block_leave(const void *p, size_t bytes);
 
 enum av_block_end {
-	AV_BLOCK_STAYS,	 /* the kernel refused */
+	AV_BLOCK_STAYS,	 /* the kernel refused: the blocks are still there */
 	AV_BLOCK_GONE,	 /* nothing is there */
-	AV_BLOCK_HIDDEN, /* something else is */
+	AV_BLOCK_HIDDEN, /* something else is mapped there */
 };
 
 void av_block_left(const void *p, size_t bytes, enum av_block_end how);
 
 /* === next ======================================================================== */
 
-/* System calls past our own hook of syscall(2). */
+/* System calls that bypass our own hook of syscall(2). */
 
 AV_FIND_NEXT(syscall);
 

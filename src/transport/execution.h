@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* How a request is executed: its receive, its copy, its answer. */
+/*
+ * How a request is executed: its operation, its receive request, its copy, its effects on both
+ * sides; and datagrams.
+ */
 #ifndef AV_TRANSPORT_EXECUTION_H
 #define AV_TRANSPORT_EXECUTION_H
 
@@ -22,57 +25,59 @@
 /* === receive ===================================================================== */
 
 /*
- * Receive requests: which one a message takes, how its bytes get there, and what waits for a
+ * Receive requests: which one a message takes, how its bytes get there, and which bytes wait for a
  * poll.
  */
 
 /*
- * Payload that comes with a completion: in its CQ entry, in the receive request's slot, or in
- * bounce buffers. Whoever takes the completion places the payload.
+ * Payload that arrives with a completion: in its CQ entry, in the receive request's slot, or in
+ * bounce buffers. The thread that takes the completion copies the payload to the receive buffers.
  */
 
-/* Everything that placing needs, copied out of shared memory. */
+/* All that this thread needs for the copy, read from shared memory. */
 struct av_placement {
 	struct av_cqe cqe;
 	uint32_t pd;
 	uint32_t count;
 	struct ibv_sge sge[AV_MAX_SGE];
-	uint8_t payload[AV_MAX_INLINE_RECV]; /* the payload from the request's slot */
+	uint8_t payload[AV_MAX_INLINE_RECV]; /* from the request's slot */
 };
 
 /*
- * Copy the entry's payload to @place, which knows no buffers yet.
+ * Copy an entry to @place, with the payload that the entry itself contains. av_place_free_slot()
+ * adds the receive buffers, and payload that is in the request's slot.
  * Context: poll_lock is held; the entry has payload.
  */
 void av_place_keep(struct av_placement *place, const struct av_cqe *cqe);
 
 /*
- * Free the slot of the completed request. The queue exists, since its completions are purged before
- * it is destroyed.
- * @place: out, the buffers for the payload; NULL: it has none
+ * Free the slot of the completed request. The queue exists: before it is destroyed, its completions
+ * are purged.
+ * @place: out, the receive buffers; NULL: the entry has no payload
  * Context: poll_lock is held.
  */
 void av_place_free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct av_placement *place);
 
 /**
- * av_place() - place the payload in @place, and release its bounce buffers
+ * av_place() - copy the payload in @place to its buffers, and release its bounce buffers
  *
- * Context: owner's thread, no lock held; waits for pages.
- * Return:  false: the memory is gone
+ * Context: a thread of the owner, no lock held; waits for pages, and while a key is being changed.
+ * Return: false: the receive buffers can no longer be used
  */
 AV_MUST_USE bool av_place(struct av_seg *seg, struct av_placement *place);
 
 /*
- * The receiving half of a message: its receive request, the way of its bytes, its completion.
+ * The receiving half of a message: its receive request, how its bytes travel, its completion.
  *
- * Context: all functions: the responder's right @resp is held.
+ * Context of these functions: the responder's right @resp is held.
  */
 
 struct av_coop_source;
 
 /*
- * SENDs up to this size go through bounce buffers if the receiver's memory is out of reach. The
- * receiver's poll places them: docs/ARCHITECTURE.md.
+ * A SEND up to this size goes through bounce buffers if this process does not map the receiver's
+ * memory. A longer one does only if the kernel refuses to copy it. The receiver's poll copies the
+ * bytes to their buffers: docs/ARCHITECTURE.md.
  */
 #define AV_BOUNCE_LIMIT 16384u
 
@@ -84,38 +89,39 @@ struct av_message {
 	uint32_t opcode;   /* enum ibv_wc_opcode */
 	uint32_t wc_flags; /* enum ibv_wc_flags */
 	uint32_t imm;
-	uint32_t invalidate; /* rkey that the message invalidates before it completes, 0: none */
+	uint32_t invalidate; /* rkey that the message invalidates before it completes; 0: none */
 	uint64_t bytes;
 	uint64_t now_ns; /* coarse clock */
 	bool solicited;
 	/*
-	 * The source of a message of one keyed element that this process has posted. NULL: the
-	 * receiver's pollers cannot help to copy it.
+	 * The source of a message of one keyed element that this process posted. NULL: the
+	 * receiver's pollers cannot help to copy the message.
 	 */
 	const struct av_coop_source *only;
 	struct av_odp_message *message; /* in pieces: page faults of its buffers so far */
-	struct av_cq_bell *later; /* out: the event of its completion, for av_cq_ring(). NULL: it is
-				     sent at once */
+	struct av_cq_bell *later;	/* out: its event, for av_cq_ring(); NULL: sent at once */
 };
 
 /*
- * Prefetch the cache lines that the next message for @rsp needs. Its owner has written them; this
- * brings them in together instead of one after the other. A hint, which needs no execution right.
+ * Prefetch the cache lines that the next message for @rsp needs. @rsp's owner wrote them; this
+ * loads them together instead of one after the other. A hint.
+ * Context: no execution right needed.
  */
 void av_receive_prefetch(const struct av_qp_ref *rsp);
 
 /**
  * av_receive_take() - take the receive request that the message will use
  *
- * If a connected receiver has no request, leaves a mark for its next post, and looks again for some
- * microseconds. Afterwards call exactly one of av_receive_message(), av_receive_done(),
- * av_receive_error() and av_receive_cancel(). The first two complete the request, unless their
- * result says otherwise.
- * Return:  the request, or NULL: receiver not ready
+ * If a connected receiver has no request, marks its queue, so that its next post resumes the
+ * requester, and tries again for 2 us. After success, the caller calls exactly one of
+ * av_receive_message(), av_receive_done(), av_receive_error() and av_receive_cancel(). The first
+ * two complete the request, unless their result says otherwise. A message in several packets calls
+ * av_receive_piece() for each packet instead of av_receive_message().
+ * Return: the request, or NULL: receiver not ready
  */
 const struct av_rq_wqe *av_receive_take(const struct av_receiver *to);
 
-/* Put the request back, after a fault that is not the receiver's. */
+/* Put the request back into its queue, after a fault that is not the receiver's. */
 void av_receive_cancel(const struct av_receiver *to);
 
 /**
@@ -123,51 +129,59 @@ void av_receive_cancel(const struct av_receiver *to);
  * @from: the bytes
  * @request: from av_receive_take()
  *
- * Return:  AV_FAULT_NONE: completed. AV_FAULT_RECV_CQ: lost with the CQ. With any other, the
- * request is not completed: AV_FAULT_RECV_SHORT, AV_FAULT_RECV_PROT, AV_FAULT_LOC_PROT (a sender's
- * buffer), AV_FAULT_BUSY (a key is being changed), AV_FAULT_FORBIDDEN (this process may not read
- * the memory that holds the bytes, or no bounce buffer is left)
+ * Return: AV_FAULT_NONE: completed. AV_FAULT_RECV_CQ: the CQ has overrun, and the completion is
+ * lost. With any other fault, the request is not completed: AV_FAULT_RECV_SHORT,
+ * AV_FAULT_RECV_PROT, AV_FAULT_LOC_PROT (a sender's buffer), AV_FAULT_BUSY (a key is being
+ * changed), AV_FAULT_INVALIDATE (the key cannot be invalidated), AV_FAULT_FORBIDDEN (this process
+ * may not access the memory, or no bounce buffer is free)
  */
 AV_MUST_USE enum av_fault av_receive_message(const struct av_message *msg,
 					     const struct av_spans *from,
 					     const struct av_rq_wqe *request);
 
 /**
- * av_receive_piece() - the same for a message that comes in several packets
- * @msg: its length is that of the bytes so far, with this piece
+ * av_receive_piece() - the same for one packet of a message in several packets
+ * @msg: its length is that of the bytes so far, including this piece
  * @from: the bytes of this piece
- * @more: others follow; else the request is completed
+ * @more: more pieces follow; else this completes the request
  */
 AV_MUST_USE enum av_fault av_receive_piece(const struct av_message *msg,
 					   const struct av_spans *from,
 					   const struct av_rq_wqe *request, bool more);
 
-/* The request that an earlier piece has taken. Return: NULL: there is none */
+/* The request that an earlier piece of the message took. Return: NULL: there is none */
 const struct av_rq_wqe *av_receive_taken(const struct av_receiver *to);
 
-/* Complete the receive request of an RDMA WRITE with immediate data, whose bytes are in place. */
+/*
+ * Complete the receive request of an RDMA WRITE with immediate data, whose bytes have been copied.
+ * Return: AV_FAULT_NONE; AV_FAULT_RECV_CQ: the CQ has overrun, and the completion is lost
+ */
 AV_MUST_USE enum av_fault av_receive_done(const struct av_message *msg,
 					  const struct av_rq_wqe *request);
 
-/* Complete the taken request with an error; if none is taken, the next one, if there is one. */
+/*
+ * Complete the taken request with error @status. If none is taken, complete the next one in the
+ * queue, if there is one.
+ */
 void av_receive_error(const struct av_receiver *to, enum ibv_wc_status status);
 
 /*
- * A message that comes in pieces will not be finished: its receive request is flushed. Does nothing
- * if there is none.
+ * Flush the receive request of a message in pieces that will not be finished. Does nothing if no
+ * request is taken.
  */
 void av_receive_abandon(const struct av_qp_ref *rsp);
 
 /*
- * Complete all receive requests as flushed. Those of a shared queue stay for its other queue pairs.
+ * Complete all receive requests as flushed. Requests of a shared queue remain for its other queue
+ * pairs.
  */
 void av_receive_flush(const struct av_qp_ref *rsp);
 
 /* --- XRC: a request names the shared receive queue. IBTA volume 1, annex A14 -------- */
 
 /*
- * A shared receive queue in use. Its pin names the SRQ's number instead of a key, and keeps
- * av_xrc_retire() waiting.
+ * A shared receive queue in use. The pin names the SRQ's number instead of a key. av_xrc_retire()
+ * waits for it.
  */
 struct av_xrc_use {
 	struct av_seg *seg; /* NULL: none in use */
@@ -176,98 +190,103 @@ struct av_xrc_use {
 
 /**
  * av_xrc_begin() - find the receive queue that a request names by SRQ number
- * @rsp: the XRC_RECV queue pair; the SRQ must be of the same XRC domain
- * @use: out; give it to av_xrc_end() whatever is returned
- * @to:  out, if found
+ * @rsp: the XRC_RECV queue pair; the SRQ must belong to the same XRC domain
+ * @use: out; the caller passes it to av_xrc_end(), whatever the result
+ * @to: out, if found
  *
  * Context: the responder's right @resp is held; does not wait.
- * Return:  AV_FAULT_NONE; AV_FAULT_REM_OP_DENIED: no such number, of another domain, or of a
- * process that is gone; AV_FAULT_BUSY: no pin is free, try again
+ * Return: AV_FAULT_NONE; AV_FAULT_REM_OP_DENIED: no such number, or it is of another domain or of a
+ * dead process; AV_FAULT_BUSY: no pin is free, try again
  */
 enum av_fault av_xrc_begin(const struct av_qp_ref *rsp, uint32_t srqn, struct av_xrc_use *use,
 			   struct av_receiver *to);
 void av_xrc_end(struct av_xrc_use *use);
 
 /**
- * av_xrc_retire() - withdraw an own queue's number; on return nobody uses the queue any more
+ * av_xrc_retire() - unpublish an own queue's SRQ number, and wait until no request uses the queue
  *
- * Context: may wait as long as a copy takes; no lock held.
+ * Context: no lock held; waits as long as a copy takes.
  */
 void av_xrc_retire(struct av_seg *seg, struct av_rq_shared *rq);
 
 /*
- * What is left to do for a request once it is completed: the receiver's process is woken, or the
- * datagram leaves.
+ * What remains to do for a request after its completion: wake the receiver's process, or send the
+ * datagram.
  *
- * An acknowledgement precedes an answer. Who is woken may take the core of whoever wakes it, answer
- * at once, and have the answer completed. So the requester's completion is appended before.
- * The members of a multicast group are woken at once: there may be any number of them.
+ * An acknowledgement precedes an answer. A woken receiver may take the core of the thread that woke
+ * it, answer at once, and have that answer completed. So the requester's completion is appended
+ * before the receiver is woken. Members of a multicast group are woken at once, since there may be
+ * any number of them.
  */
 
 struct av_net_burst;
 
-/* All zero: nothing. */
+/* All zero: nothing remains. */
 struct av_after {
 	struct av_seg *seg; /* of the CQ whose event this is */
 	struct av_cq_bell bell;
-	struct av_xrc_use srq;	    /* holds @seg; if not, the requester's peer does */
-	struct av_net_burst *burst; /* NULL: nothing leaves in a packet */
+	struct av_xrc_use srq;	    /* holds @seg; else the cached destination does */
+	struct av_net_burst *burst; /* NULL: no packet is to be sent */
 };
 
-/* Do it. Context: the requester's right @exec is held, and the peer's segment, if it is @seg. */
+/*
+ * Do what remains, and clear the SRQ use.
+ * Context: the requester's right @exec is held. @seg stays mapped, by @srq or by the requester's
+ * cached destination. Makes system calls.
+ */
 void av_after_do(struct av_after *after);
 
 /* === coop copy =================================================================== */
 
 /*
- * Both sides copy a large message: the sender, and the receiver's threads that poll their CQ in
- * vain.
+ * Both sides copy a large message: the sender, and threads of the receiver whose poll of the CQ
+ * finds nothing.
  *
- * The sender opens its message in the receiver's CQ (struct av_coop_copy, queue/cq.h), one at a
- * time there, and copies pieces from the front on. Threads that poll that CQ claim pieces from the
- * back. Each copies one piece at a time: it holds the right @piece and its own pins of both keys,
- * which it has looked up itself. When no piece is left, the sender takes @piece. Then nobody else
- * writes to the buffer any more.
+ * The sender opens its message in the receiver's CQ (struct av_coop_copy, queue/cq.h), and copies
+ * pieces from the front. A CQ has one open message at a time. Threads that poll that CQ claim
+ * pieces from the back. A poller copies one piece at a time. While it does, it holds the right
+ * @piece, and pins of both keys, which it looked up itself. When all pieces are claimed, the sender
+ * takes @piece. From then on, no poller writes to the buffer.
  *
- * A poller may fail to copy its piece, or die over it. The piece is not repaired: the whole message
- * is sent again in the ordinary way.
+ * A poller may fail to copy its piece, or die during the copy. Then the sender copies the whole
+ * message again, without help.
  *
- * Nobody has to help. A sender that finds another sender's message in the CQ copies alone.
+ * No poller has to help. A sender that finds another sender's message in the CQ copies alone.
  */
 
 /*
- * Measured (docs/notes/inside.md). Shorter messages stay in one core's cache and gain little.
- * Smaller pieces cost more claims; larger ones take longer to wait for.
+ * Measured (docs/notes/inside.md). Shorter messages stay in one core's cache, and gain little.
+ * Smaller pieces cost more claims. Larger pieces make the sender wait longer.
  */
 #define AV_COOP_MIN   (256u << 10)
 #define AV_COOP_PIECE (64u << 10)
 
 /*
- * The sender copies the end of a message itself, at least this many bytes, and copies it last.
+ * The sender copies at least this many bytes at the end of a message itself, and copies them last.
  */
 #define AV_COOP_REST 4096u
 
 /* The source of a message that pollers can help to copy: one keyed element, sent whole. */
 struct av_coop_source {
-	const struct av_qp_ref *req; /* the sender, of this process */
-	struct ibv_sge sge;	     /* AV_COOP_MIN bytes at least */
+	const struct av_qp_ref *req; /* the sender, a queue pair of this process */
+	struct ibv_sge sge;	     /* at least AV_COOP_MIN bytes */
 };
 
 enum av_coop_result {
 	AV_COOP_COPIED,
-	AV_COOP_NOT,   /* some bytes have not been copied; any may have been */
-	AV_COOP_STUCK, /* the same, and a poller may still be copying: AV_PATIENCE_NS are over */
+	AV_COOP_NOT,   /* some bytes are missing; the others may have been copied */
+	AV_COOP_STUCK, /* the same, and a poller may still be copying after AV_PATIENCE_NS */
 };
 
 /**
- * av_coop_copy() - copy a message to its receive buffer, with the help of whoever polls
+ * av_coop_copy() - copy a message to its receive buffer, with help of the receiver's pollers
  * @rsp: the receiving queue pair, in another process
  * @recv: the one element of its receive request
  * @to, @from: the addresses of the bytes in this process
  *
- * The end of the message is copied last.
- * Context: @rsp's right @resp is held, and pins of both keys. Waits for pages, and for a piece that
- * a poller is copying.
+ * Copies the end of the message last.
+ * Context: @rsp's right @resp is held, and pins of both keys. Waits for pages, and AV_PATIENCE_NS
+ * at most for a poller that copies a piece.
  */
 AV_MUST_USE enum av_coop_result av_coop_copy(const struct av_coop_source *source,
 					     const struct av_qp_ref *rsp,
@@ -276,8 +295,9 @@ AV_MUST_USE enum av_coop_result av_coop_copy(const struct av_coop_source *source
 
 /*
  * The sender died while it held @rsp's right @resp, which the caller has taken over: close its
- * message. On return nobody helps with it any more.
- * Context: waits for a piece that a poller is copying.
+ * message to pollers.
+ * Context: waits for a poller that copies a piece; if @rsp is another process's, AV_PATIENCE_NS at
+ * most, and then the message stays open.
  */
 void av_coop_abandon(const struct av_qp_ref *rsp);
 
@@ -285,21 +305,22 @@ void av_coop_abandon(const struct av_qp_ref *rsp);
 void av_coop_help(struct av_seg *seg, struct av_cq_shared *cq);
 
 /*
- * Copy one piece for receiving queue pair @rsp of @cq, if the open message is for it. @req: its
- * peer. Part of av_coop_help(), separate for tests.
+ * Copy one piece, if the open message of @cq is for receiving queue pair @rsp. A part of
+ * av_coop_help(), separate for tests.
+ * @req: @rsp's peer
  */
 void av_coop_help_with(const struct av_qp_ref *rsp, const struct av_qp_ref *req,
 		       struct av_cq_shared *cq);
 
-/* Is there a piece that nobody has claimed? */
+/* Is there a piece that no thread has claimed? */
 static inline bool av_coop_wanted(uint32_t left)
 {
 	return (left & 0xffff) < left >> 16;
 }
 
 /*
- * An own CQ was polled in vain: copy a piece of the message that is on its way, if there is one.
- * Context: owner's thread, no lock held; waits for pages.
+ * A poll of an own CQ found nothing: copy a piece of the open message, if there is one.
+ * Context: a thread of the owner, no lock held; waits for pages.
  */
 static inline void av_coop_polled(struct av_seg *seg, struct av_cq_shared *cq)
 {
@@ -309,14 +330,17 @@ static inline void av_coop_polled(struct av_seg *seg, struct av_cq_shared *cq)
 
 /* === operations ================================================================== */
 
+/* Requests under execution: the memory of both sides, and what each operation does with it. */
+
 /*
- * Requests under execution: the memory of both sides, and what each kind of operation does with
- * it.
+ * Asynchronous events of queue pairs. The process that causes an event raises it in the owner's
+ * context.
  */
 
-/* Asynchronous events about queue pairs, raised in the owner's context by whoever causes them. */
-
-/* Context: no execution right or lock held; makes system calls. */
+/*
+ * Raise @event at queue pair @end, whose number was @qpn when the event happened.
+ * Context: no execution right or lock held; makes system calls.
+ */
 static inline void av_event_raise(const struct av_qp_ref *end, uint32_t qpn,
 				  enum ibv_event_type event)
 {
@@ -330,21 +354,23 @@ static inline void av_event_raise(const struct av_qp_ref *end, uint32_t qpn,
 	(void)av_doorbell_ring(end->seg, AV_DOORBELL_ASYNC, &record);
 }
 
-/* Raise LAST_WQE_REACHED, if the queue pair's receives on a shared queue have ended. Context: @resp
- * is not held; makes system calls. */
+/*
+ * Raise IBV_EVENT_QP_LAST_WQE_REACHED, if the queue pair's receives on a shared queue have ended.
+ * Context: @resp is not held; makes system calls.
+ */
 static inline void av_event_last_wqe(const struct av_qp_ref *end)
 {
 	if (atomic_exchange(&end->qp->last_wqe, 0))
 		av_event_raise(end, atomic_load(&end->qp->qpn), IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
-/* Events that an executor raises when it holds no right any more. */
+/* Events that an executor raises after it has released the responder's right. */
 struct av_events {
 	int at[2]; /* enum ibv_event_type */
 	unsigned int count;
 };
 
-/* Raise them at queue pair @qpn. Context: no right held. */
+/* Raise them at queue pair @qpn. Context: as av_event_raise(). */
 static inline void av_events_raise(const struct av_qp_ref *end, uint32_t qpn,
 				   const struct av_events *events)
 {
@@ -361,48 +387,49 @@ struct av_work;
  *
  * Context: the requester's right @exec is held, and the responder's right @resp unless the opcode
  * is local. No lock and no pin is held. May wait for pages of either program.
- * Return:  AV_FAULT_NONE: done; or it has to wait, and @w->result.wait_reason is set.
- * - AV_FAULT_BUSY: a key that it needs is being changed. No pin and no receive request is held; the
- * caller starts it again from the beginning.
- * - Else the fault; the caller applies its effects on either side. A receive request that was taken
- * stays taken if the fault is the receiver's.
+ * Return: AV_FAULT_NONE: done; or the request has to wait, and @w->result.wait_reason is set.
+ * - AV_FAULT_BUSY: a key is being changed. The operation holds no pin, and no receive request that
+ * it took. The caller starts it again from the beginning.
+ * - Any other fault: the caller applies its effects on both sides. A receive request that was taken
+ * remains taken if the fault is the receiver's.
  */
 typedef enum av_fault av_operation(struct av_work *w);
 
 /*
- * What a packet brings of a message. A message of several packets is executed piece by piece; its
- * operation, rkey and length are those of the message.
+ * A packet's part of a message. A message of several packets is executed piece by piece. The
+ * request in @wqe has the operation and rkey of the message, and the address and length of the
+ * piece.
  */
 struct av_piece {
-	/* The payload; or where the answer goes. Its length is the request's. */
+	/* The payload; or where to put the answer. @wqe has its length. */
 	const struct av_spans *bytes;
-	uint64_t before;		/* bytes of the message in earlier packets */
-	uint64_t whole;			/* first piece: length that it announces for all; else 0 */
+	uint64_t before; /* bytes of the message in earlier packets */
+	uint64_t whole;	 /* first piece: the length that the message announces; else 0 */
 	struct av_odp_message *message; /* page faults of the responder's memory so far */
-	bool more;			/* others follow */
-	bool again;			/* a request that was executed before is repeated */
+	bool more;			/* more pieces follow */
+	bool again; /* the requester repeats a request that was executed before */
 };
 
 struct av_work {
 	const struct av_qp_ref *req, *rsp;
-	const struct av_piece *piece;	   /* it came in packets, and so do its bytes; else NULL */
-	const struct av_sq_wqe *wqe;	   /* in the own ring, or as a packet brought it */
-	const struct av_wr_opcode *opcode; /* its row */
+	const struct av_piece *piece;	   /* the packet that brought it; NULL: none */
+	const struct av_sq_wqe *wqe;	   /* in the own ring, or made from a packet */
+	const struct av_wr_opcode *opcode; /* the opcode's row */
 	uint32_t qpn;			   /* the responder's number */
-	struct av_receiver to;		   /* its own segment, or that of an XRC request's SRQ */
-	uint32_t pd;			   /* domain that its keys are checked against */
+	struct av_receiver to;		   /* of @rsp, or the SRQ of an XRC request */
+	uint32_t pd;			   /* protection domain that its keys are checked against */
 	struct av_xrc_use srq;		   /* held for an XRC request */
 	struct av_spans local;		   /* the requester's buffers */
-	struct av_after *after;		   /* as of av_execute(); NULL: nobody does it later */
-	bool in_vain;			   /* the responder's answer cannot be stored */
+	struct av_after *after;		   /* as in av_execute(); NULL: nothing is deferred */
+	bool in_vain;			   /* the requester cannot store the responder's answer */
 	struct av_outcome result;
 	struct av_events events; /* to raise when the responder's right is released */
 	uint64_t now_ns;	 /* coarse clock, read once */
 };
 
 /*
- * The request has to wait.
- * Return:  false
+ * Record that the request has to wait for @why.
+ * Return: false
  */
 static inline bool av_work_wait(struct av_work *w, enum av_wait why)
 {
@@ -410,7 +437,10 @@ static inline bool av_work_wait(struct av_work *w, enum av_wait why)
 	return false;
 }
 
-/* Raise @event (enum ibv_event_type, or AV_EVENT_NONE) at the responder in the end. At most two. */
+/*
+ * Have @event (enum ibv_event_type, or AV_EVENT_NONE) raised at the responder after the request. At
+ * most two events per request.
+ */
 static inline void av_work_event(struct av_work *w, int event)
 {
 	if (event != AV_EVENT_NONE)
@@ -422,28 +452,30 @@ static inline void av_work_event(struct av_work *w, int event)
  * @access: 0 for sources, IBV_ACCESS_LOCAL_WRITE for destinations
  *
  * Context: as av_mem_get_list().
- * Return:  AV_FAULT_NONE: held until av_mem_put_list(). AV_FAULT_BUSY, AV_FAULT_LOC_PROT,
- * AV_FAULT_LOC_LEN (more inline data than a slot has): nothing is held
+ * Return: AV_FAULT_NONE: pinned until av_mem_put_list(). AV_FAULT_BUSY, AV_FAULT_LOC_PROT,
+ * AV_FAULT_LOC_LEN (more inline data than a slot holds): nothing is pinned
  */
 AV_MUST_USE enum av_fault av_work_local(struct av_work *w, uint32_t access);
 
 /*
- * The same of a request that no responder waits for: waits while a key is being changed.
+ * The same for a request that holds no responder's right. Waits AV_PATIENCE_NS at most while a key
+ * is being changed, then returns AV_FAULT_LOC_PROT instead of AV_FAULT_BUSY.
  */
 AV_MUST_USE enum av_fault av_request_buffers(const struct av_qp_ref *req,
 					     const struct av_sq_wqe *wqe, uint32_t access,
 					     struct av_spans *to);
 
 /*
- * Can the first packet of the message be read? The rest of it is missed when it is moved.
- * @from: all of the message, translated. Context: as av_xfer_copy()
+ * Can the first packet of the message be read? A fault further on shows when the bytes are copied.
+ * @from: all of the message, translated
+ * Context: as av_xfer_copy().
  */
 AV_COLD AV_MUST_USE enum av_fault av_work_read_first(const struct av_work *w,
 						     const struct av_spans *from);
 
 /*
- * The responder died during the request.
- * Return:  AV_FAULT_NONE, as an operation that has to wait
+ * The responder died during the request: the request waits for an answer that cannot arrive.
+ * Return: AV_FAULT_NONE, as an operation that has to wait
  */
 enum av_fault av_work_gone(struct av_work *w);
 
@@ -456,7 +488,10 @@ av_operation av_op_bind;
 av_operation av_op_local_inv;
 av_operation av_op_nop;
 
-/* User-mode registration: the list is in the request, or elsewhere in the requester's segment. */
+/*
+ * User-mode memory registration. The list of parts is in the request, or elsewhere in the
+ * requester's segment.
+ */
 av_operation av_op_umr_fill;
 av_operation av_op_umr_invalidate;
 
@@ -467,72 +502,73 @@ av_operation av_op_read;
 
 /*
  * FLUSH. Earlier requests of the queue pair have already written to the responder's memory, and
- * processor caches are coherent. So global visibility only needs this request to be ordered behind
- * them. Persistence is never granted: a FLUSH that asks for it is refused for want of the access
- * right.
+ * processor caches are coherent. So global visibility only needs a memory barrier. No key grants
+ * persistence: a FLUSH that asks for it fails the access check.
  * Source: IBTA volume 1, release 1.5.
  */
 av_operation av_op_flush;
 
 /*
- * Atomic operations on the responder's memory: requested as such, or tunneled. Tunneled operations
- * are commands in the payload of an RDMA WRITE to a region of tunneled atomics.
- * include/anyverbs/tunneled_atomic.h has their encoding and what it promises.
+ * Atomic operations on the responder's memory, either requested as such, or tunneled. A tunneled
+ * operation is a command in the payload of an RDMA WRITE to a region of tunneled atomics.
+ * include/anyverbs/tunneled_atomic.h has the encoding and its guarantees.
  */
 
 av_operation av_op_fetch_add;
 av_operation av_op_cmp_swap;
 
-/*
- * Operations whose operands lie behind the request in the ring. They are copied before they are
- * checked, since a peer may change its ring meanwhile.
- */
+/* Atomic operations whose operands lie at the end of the request's slot: av_sq_operands(). */
 av_operation av_op_with_operands;
 
 /*
- * ATOMIC WRITE. Its operand is copied from the requester's memory first, as with a WRITE.
+ * ATOMIC WRITE. Copies its operand from the requester's memory first, as a WRITE does.
  * Source: IBTA volume 1, release 1.5.
  */
 av_operation av_op_atomic_write;
 
 /*
- * May a payload have this length?
- * Return:  the number of commands in it, or 0
+ * May a payload to a region of tunneled atomics have this length?
+ * Return: the number of commands in it, or 0
  */
 unsigned int av_tunnel_count(uint64_t bytes);
 
 /*
  * Decode a command.
- * Return:  false if it is not valid
+ * Return: false if it is not valid
  */
 AV_MUST_USE bool av_tunnel_decode(const struct anyverbs_tunneled_atomic *command,
 				  struct av_atomic *atomic);
 
 /*
- * SEND, and RDMA WRITE with immediate data: they consume one of the responder's receive requests,
- * and wait if there is none. transport/execution.h brings their bytes and completion there.
+ * SEND, and RDMA WRITE with immediate data. They take one of the responder's receive requests, and
+ * wait if there is none.
  */
 
-/* SEND, with immediate data or a key to invalidate if the opcode says so. */
+/* SEND, with immediate data or a key to invalidate if the opcode has them. */
 av_operation av_op_send;
 
 /*
- * Checks the rkey before it takes a receive request, and moves the bytes afterwards: a fault leaves
- * the receive request queued.
+ * Checks the rkey before it takes a receive request, and copies the bytes afterwards. So a fault of
+ * the rkey takes no receive request.
  */
 av_operation av_op_write_imm;
 
 /* === execute ===================================================================== */
 
-/* Execute one send request against a queue pair of the same host. */
+/* Execute one send request, whose responder is on this host or which a packet brought. */
 
 /*
- * Take @resp of a queue pair, and repair what a dead holder left. av_lock_release() releases it.
- * Return: false: a peer's was not had in time, and is not held. Own ones are waited for
+ * Take @resp of a queue pair, and complete or undo what a dead holder began. av_lock_release()
+ * releases it.
+ * Context: waits without limit for threads of this process, and AV_PATIENCE_NS at most for a peer.
+ * Return: false: timed out on a peer's lock
  */
 bool av_responder_acquire(const struct av_qp_ref *end);
 
-/* The same for one who can do without: waits AV_STUCK_NS at most, for own ones, too. */
+/*
+ * The same for a caller that can do without @resp: waits AV_STUCK_NS at most, also for threads of
+ * this process.
+ */
 bool av_responder_acquire_soon(const struct av_qp_ref *end);
 
 /**
@@ -540,20 +576,20 @@ bool av_responder_acquire_soon(const struct av_qp_ref *end);
  * @req: the requester, in a state that executes
  * @rsp: the responder; .qp is NULL if there is none
  * @wqe: the request, in the requester's ring
- * @after: all zero; out: for av_after_do(), when the caller has completed the request; NULL: what
- * is left to do is done at once
+ * @after: all zero; out: for av_after_do(), after the caller has completed the request; NULL: do
+ * that at once
  *
- * Advances the PSNs of both on success. On return the responder has its receive completion, error
- * state and events; the caller completes the request.
- * Context: @req's right @exec is held. Takes the responder's right @resp meanwhile. Waits for pages
- * of either program, with no other lock held.
+ * Advances the PSNs of both on success. On return, the responder has its receive completion, error
+ * state and events. The caller completes the request.
+ * Context: @req's right @exec is held. Takes the responder's right @resp, and releases it. Waits
+ * for pages of either program, with no other lock held.
  */
 struct av_outcome av_execute(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
 			     const struct av_sq_wqe *wqe, struct av_after *after);
 
 /*
- * The same, with a responder that finds @fault, whatever the request is. No bytes are moved; the
- * fault has its effects on either side. For reliable connections only.
+ * The same, with a responder that finds @fault, whatever the request is. Copies no bytes; @fault
+ * has its effects on both sides. For reliable connections only.
  */
 struct av_outcome av_execute_refuse(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
 				    const struct av_sq_wqe *wqe, enum av_fault fault);
@@ -561,9 +597,9 @@ struct av_outcome av_execute_refuse(const struct av_qp_ref *req, const struct av
 struct av_piece;
 
 /**
- * av_execute_piece() - execute a request, or a part of one, that came in a packet
+ * av_execute_piece() - execute a request, or a part of one, that a packet brought
  * @req: stands for the requester on another host: its number, type, attributes and @next_psn
- * @head: the request, as it would be in the requester's ring; @bytes: of this piece
+ * @head: the request, as it would be in the requester's ring; @bytes is the length of this piece
  * @events: out, for av_events_raise()
  *
  * As av_execute(), with two differences: @rsp's right @resp is held before and afterwards, and the
@@ -574,14 +610,14 @@ struct av_outcome av_execute_piece(const struct av_qp_ref *req, const struct av_
 				   struct av_events *events);
 
 /*
- * The checks of a request of any service that the requester makes alone. Return: AV_FAULT_NONE; or
- * AV_FAULT_LOC_QP_OP, AV_FAULT_LOC_LEN, and why is noted
+ * The checks of a request that the requester makes alone, for all services.
+ * Return: AV_FAULT_NONE; AV_FAULT_LOC_QP_OP, AV_FAULT_LOC_LEN: the reason has been noted
  */
 enum av_fault av_execute_check(const struct av_qp_ref *req, const struct av_sq_wqe *head);
 
 /* === datagram ==================================================================== */
 
-/* Datagrams: where they go, and what stands before their payload. */
+/* Datagrams: where they go, and which header precedes their payload. */
 
 /*
  * The 40 bytes in front of a datagram's payload in the receive buffer. They hold the global route
@@ -592,10 +628,10 @@ enum av_fault av_execute_check(const struct av_qp_ref *req, const struct av_sq_w
 #define AV_GRH_BYTES 40
 
 /*
- * The kind of header in front of the payload, as the completion says it. The 40 bytes cannot say it
- * themselves: 20 of the IPv4 form are undefined (annex A17.4.5.1). Verbs have no field for it, so
- * adapters use the service level, which Ethernet frames do not have. In mlx5, bits 0 to 2 say the
- * layer 3 header, and bit 3 says that UDP follows.
+ * The kind of header in front of the payload, for the completion. The 40 bytes do not say the kind:
+ * 20 of the IPv4 form are undefined (annex A17.4.5.1). Verbs have no field for the kind. So
+ * adapters use the service level, which Ethernet frames do not have. In mlx5, bits 0 to 2 are the
+ * layer 3 header, and bit 3 means that UDP follows.
  */
 enum av_packet_type { AV_PACKET_V1 = 0, AV_PACKET_V2_IPV6 = 9, AV_PACKET_V2_IPV4 = 10 };
 
@@ -604,19 +640,19 @@ struct av_grh_fields {
 	uint32_t flow_label;
 	uint8_t traffic_class, hop_limit;
 	uint32_t payload; /* bytes of the message */
-	bool immediate;	  /* it carries immediate data */
+	bool immediate;	  /* the message has immediate data */
 	bool iba;	  /* next header "IBA" instead of UDP: InfiniBand, RoCE v1 */
 };
 
-/* The form av_grh_write() gives the 40 bytes on Ethernet. */
+/* The form of the 40 bytes that av_grh_write() writes. */
 enum av_packet_type av_grh_packet_type(const struct av_grh_fields *fields);
 
 /* Write the 40 bytes. */
 void av_grh_write(uint8_t to[AV_GRH_BYTES], const struct av_grh_fields *fields);
 
 /*
- * Read them back, without payload and immediate.
- * Return:  false if they have neither form
+ * Decode the 40 bytes, without @payload and @immediate.
+ * Return: false if they have neither form
  */
 AV_MUST_USE bool av_grh_read(const uint8_t from[AV_GRH_BYTES], struct av_grh_fields *fields);
 
@@ -627,23 +663,28 @@ AV_MUST_USE bool av_grh_read(const uint8_t from[AV_GRH_BYTES], struct av_grh_fie
 
 /**
  * av_datagram_execute() - execute one request of a UD queue pair
- * @peer: where the last datagram went, guarded by @req's @exec right; holds a use of its segment
+ * @peer: the cached destination of the last datagram, guarded by @req's right @exec; holds a use of
+ * its segment
  *
- * As av_execute(), except that the request names the destination, and that it never waits for a
- * receiver: a message that cannot be received is lost. It waits (AV_WAIT_FULL) while the interface
+ * As av_execute(), except that the request names the destination, and never waits for a receiver: a
+ * message that cannot be received is dropped. The request waits (AV_WAIT_FULL) while the interface
  * has no room.
  */
 struct av_outcome av_datagram_execute(const struct av_qp_ref *req, struct av_qp_ref *peer,
 				      const struct av_sq_wqe *wqe, struct av_after *after);
 
-/* Does a request leave this host? A group's may have members on others, too. Context: any */
+/*
+ * Does the request leave this host? One to a group may, since other hosts may have members.
+ * Context: any thread.
+ */
 bool av_datagram_leaves(const struct av_qp_ref *req, const struct av_sq_wqe *head);
 
 struct av_net_packet;
 
 /*
- * A datagram has come as a packet, for a queue pair of this process or a group. @struck: rules of
- * faults have been asked about it. Context: within the receiver; no right held
+ * A datagram arrived as a packet, for a queue pair of this process or a group.
+ * @struck: the fault rules have already decided on this packet
+ * Context: the thread that receives packets (struct av_net_receiver); no execution right held.
  */
 void av_datagram_arrived(const struct av_net_packet *packet, bool struck);
 

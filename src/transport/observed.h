@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What an observer sees of requests and packets, and does to them. */
+/*
+ * What an observer sees of requests and packets, and what it does to them: captures write them to
+ * files, and faults on demand change their outcome.
+ */
 #ifndef AV_TRANSPORT_OBSERVED_H
 #define AV_TRANSPORT_OBSERVED_H
 
@@ -19,46 +22,45 @@
 
 /* === capture ===================================================================== */
 
-/* Captures: what is captured, as which packets, and the files that they are written to. */
+/* Captures: what is captured, as which packets, and to which files. */
 
 /*
- * The files of captures that this process has open. Frames are collected in batches, and a batch is
- * appended at once. Nothing here fails for the caller: what cannot be written is counted, and a
- * full disk ends the capture.
+ * The files of captures that this process has open. Frames are collected in a batch, which is
+ * appended to the file in one piece. No function here fails for its caller: frames that cannot be
+ * written are counted, and a full disk ends the capture.
  *
- * Thread-safety: any number of batches at a time; one mutex is held while a batch is being written.
+ * Thread-safety: any number of batches at a time. One mutex is held while a batch is written.
  */
 
 struct av_capture_batch {
-	unsigned int number; /* of the capture: registry/tables.h */
+	unsigned int number; /* number of the capture: registry/tables.h */
 	uint32_t stamp, snaplen;
 	uint8_t *blocks; /* NULL: nothing can be written */
 	size_t used;
 	uint64_t frames;
 };
 
-/* Captures of packets on the wire: as they were sent, and as they came. */
+/* Captures of packets on the wire, as they were sent, and as they arrived. */
 
 /*
- * Write them to the captures that cover this process and the device; packets for none of its queue
- * pairs to all that cover the process. Context: as struct av_net_receiver's @seen; waits for files;
- * keeps errno
+ * Write the packets to each capture that covers this process and the packets' device. Packets that
+ * arrived for none of its queue pairs go to each capture that covers the process.
+ * Context: as struct av_net_receiver's @seen; waits for files; preserves errno.
  */
 void av_capture_seen(const struct av_net_seen *seen);
 
 /*
- * Capture: write down the packets that a request would have been on a wire, as it is executed on
- * this host; those on the wire are written as they are (capture.h). The frames are RoCEv2 on
- * any link layer, as an adapter would send them. They are the requester's packets, cut by path MTU
- * and numbered by PSN, and the responder's answer. A request that fails is written as far as it
- * gets.
+ * Captures of requests on this host: write the packets that a request would have sent on a wire.
+ * The frames are RoCEv2 on any link layer, as an adapter would send them: the requester's packets,
+ * cut by path MTU and numbered by PSN, and the responder's answer. A failed request is written up
+ * to its failure. Packets on the wire are written by av_capture_seen() instead.
  *
- * The executor calls av_capture_mark() before a request and av_capture_request() after it, before
- * the program may reuse the request's buffers. A capture never fails a request and never changes
- * its outcome.
+ * The executor calls av_capture_mark() before a request. It calls av_capture_request() after the
+ * request, before the program may reuse the request's buffers. A capture never fails a request, and
+ * never changes its outcome.
  */
 
-/* The state before a request was executed. */
+/* The requester's state before a request was executed. */
 struct av_capture_mark {
 	bool on;
 	uint32_t psn;
@@ -67,18 +69,18 @@ struct av_capture_mark {
 };
 
 /*
- * Note the state before a request of a context that a capture watches (AV_WATCHED_CAPTURE).
+ * Record the state before a request of a context that a capture watches (AV_WATCHED_CAPTURE).
  * Context: @req's right @exec is held.
  */
 void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_ref *req);
 
 /**
- * av_capture_request() - write down the outcome of a request
- * @mark: from av_capture_mark(), .on
+ * av_capture_request() - write a request and its outcome
+ * @mark: from av_capture_mark(), with @on set
  * @req: the requester; the request is not completed yet
- * @rsp: as of av_execute(); ignored for datagrams
+ * @rsp: as in av_execute(); ignored for datagrams
  *
- * A request that waits is written when it begins to wait, and again when its timer has gone off.
+ * A request that waits is written when its wait begins, and again each time its timer has expired.
  * Context: @req's right @exec is held, no other right or lock. Reads the program's memory; waits
  * for its pages and for the file.
  */
@@ -86,101 +88,120 @@ void av_capture_request(const struct av_capture_mark *mark, const struct av_qp_r
 			const struct av_qp_ref *rsp, const struct av_sq_wqe *wqe,
 			const struct av_outcome *result);
 
-/* End looking at requests of a watched context if no capture covers it any more. */
+/*
+ * Stop watching a context if no capture covers it any more, and close the files of captures that
+ * have ended.
+ * Context: any thread, which may hold @exec; takes the mutex of the files.
+ */
 void av_capture_look(struct av_seg *seg);
 
 /*
- * A context has been opened: begin the capture that ANYVERBS_CAPTURE asks for. Thread-safe; keeps
- * errno.
+ * A context has been opened: begin the capture that ANYVERBS_CAPTURE asks for, if this process has
+ * not begun it yet, and watch the context if a capture covers it. Thread-safe; preserves errno.
  */
 void av_capture_context_opened(struct av_seg *seg);
 
 /* === inject ====================================================================== */
 
-/* Faults on demand: of requests, and of packets. */
+/* Faults on demand, of requests and of packets; and whether queue pairs use packets. */
 
-/* Whether anything travels in packets, and faults on demand at those. */
+/* May queue pairs use packets, or must they? Context of these functions: any thread. */
 
-/* May queue pairs use packets, or have they to? Context: any */
-
-/* May anything go by packets? No with ANYVERBS_TRANSPORT=direct. */
+/* May any queue pair use packets? False with ANYVERBS_TRANSPORT=direct. */
 bool av_wire_is_allowed(void);
 
-/* Does everything go by packets (ANYVERBS_TRANSPORT=wire)? */
+/* Must every queue pair use packets, if it can (ANYVERBS_TRANSPORT=wire)? */
 bool av_wire_is_forced(void);
 
-/* May queue pairs of that context? An InfiniBand link has no packets. */
+/*
+ * May queue pairs of that context use packets? Only on an Ethernet link, and if
+ * av_wire_is_allowed().
+ */
 bool av_wire_is_possible(const struct av_seg *seg);
 
-/* May a connection of that context with that address vector? */
+/*
+ * May a connection of that context to that address use packets? Only if the address has a GID, too.
+ */
 bool av_wire_may_connect(const struct av_seg *seg, const struct ibv_ah_attr *ah);
 
 /*
- * Faults on demand at packets: one that arrives is dropped, damaged, doubled, or overtaken by
- * others. What becomes of it then is what becomes of any.
+ * Faults on demand at packets: a packet that arrives is dropped, damaged, doubled, or overtaken by
+ * later ones. From then on it is handled like any other packet.
  */
 
 /*
- * A packet has come to a queue pair of this own, watched context.
- * Return: true: it has been seen to, and so have those that it has overtaken. False: no fault
- * strikes it. Context: within the receiver; no right held
+ * A packet arrived for a queue pair of this own, watched context: apply the fault rules to it.
+ * Context: the thread that receives packets; no execution right held.
+ * Return: true: this function has handled, dropped or delayed the packet, and has handled delayed
+ * packets that are due. false: there is no memory, or the context is being closed; the caller
+ * handles the packet
  */
 AV_MUST_USE bool av_wire_faults_strike(struct av_seg *seg, const struct av_net_packet *packet);
 
-/* No packet strikes this context any more: it is being closed. Context: no lock held */
+/*
+ * The context is being closed: apply no more fault rules to its packets, and drop the delayed ones.
+ * Context: no lock held, not the thread that receives packets; waits for that thread.
+ */
 void av_wire_faults_end(struct av_seg *seg);
 
 /*
- * The timer's look: packets that waited for later ones, and none came. Context: the timer thread,
- * which holds nothing. Return: when to look again
+ * Handle delayed packets that no later packet has overtaken in time.
+ * Context: the timer thread; no lock or execution right held.
+ * Return: when to call again, in ns of av_now_ns(); UINT64_MAX: when woken
  */
 uint64_t av_wire_faults_look(struct av_seg *seg);
 
 /*
- * Faults on demand, at requests, contexts and verbs. They run the code of real ones: retry.h,
- * rules.h, reset.h. Only watched contexts (segment/observers.h) come here; their own process
- * alone executes their requests.
+ * Faults on demand at requests, contexts and verbs. They run the code of real faults: the rules,
+ * the retries and the reset of the device. Only watched contexts (segment/observers.h) reach this
+ * code.
  */
 
 struct av_injected {
 	enum {
-		AV_INJECTED_NOT,  /* the request is to be executed */
-		AV_INJECTED_HELD, /* it waits: the queue pair's wait_reason, deadline and timer are
-				     set */
-		AV_INJECTED_RESULT,  /* it ends with this outcome */
-		AV_INJECTED_STATUS,  /* it completes with this status, and no responder heard of it
-				      */
-		AV_INJECTED_OVERRUN, /* its completion finds no room */
+		AV_INJECTED_NOT,    /* execute the request */
+		AV_INJECTED_HELD,   /* the request waits: the queue pair's wait_reason, deadline and
+				       timer are set */
+		AV_INJECTED_RESULT, /* the request ends with @result */
+		AV_INJECTED_STATUS, /* the request completes with @status, and no responder takes
+				       part */
+		AV_INJECTED_OVERRUN, /* the completion finds no room */
 	} what;
 	struct av_outcome result;
 	enum ibv_wc_status status;
 };
 
 /*
- * Which fault befalls the request at the head of an own queue pair? Decides when the request first
- * comes here, and keeps to that while it waits. @peer: its destination; looked up here if it has
- * not been.
+ * Decide which fault strikes the request at the head of an own queue pair. The decision is made at
+ * the first call for the request, and holds while the request waits, until the rules change.
+ * @peer: its cached destination; looked up here if need be
  * Context: @end's right @exec is held, no other.
  */
 struct av_injected av_inject(const struct av_qp_ref *end, struct av_qp_ref *peer,
 			     const struct av_sq_wqe *wqe);
 
-/* Do rules of an own context strike at requests? Context: no lock but execution rights is held */
+/* Do fault rules of an own context strike requests? Context: no lock but execution rights held. */
 bool av_inject_is_at_requests(struct av_seg *seg);
 
-/* A context has been opened: start its timer if it has rules that go by the clock. It is closed. */
+/*
+ * A context has been opened: load its fault rules, and start its timer if one goes by the clock.
+ * The context is being closed: free them.
+ */
 void av_inject_begin(struct av_seg *seg);
 void av_inject_end(struct av_seg *seg);
 
 /*
- * The timer's look: apply faults that are due by the clock, and those that a request left to the
- * timer.
- * @fatal: out: the device is to fail, which the caller sees to
- * Context: the timer thread, which holds nothing. Return: when to look again
+ * Apply faults that are due by the clock, and those that a request deferred to the timer thread.
+ * @fatal: out: set if the device is to fail; the caller then fails it
+ * Context: the timer thread; no lock or execution right held.
+ * Return: when to call again, in ns of av_now_ns(); UINT64_MAX: when woken
  */
 uint64_t av_inject_look(struct av_seg *seg, bool *fatal);
 
-/* Does this verb fail? Context: owner's thread, no lock held. Return: 0 or errno value */
+/*
+ * Do the fault rules fail this verb? Context: a thread of the owner, no lock held.
+ * Return: 0, or the errno value of the first rule that strikes
+ */
 int av_inject_verb(struct av_seg *seg, enum av_fail verb);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a responder expects, what each side learns of a fault, and requests as messages of
- * packets.
+ * What a request's outcome is decided by: the table of faults, the checks of a responder, retry
+ * timers and counters, requests as messages of packets, and records of failures.
  */
 #ifndef AV_TRANSPORT_RULES_H
 #define AV_TRANSPORT_RULES_H
@@ -20,14 +20,16 @@
 /* === rules ======================================================================= */
 
 /*
- * Requests and answers as messages of RoCEv2 packets, for captures and for the wire. Functions read
- * the requester's queue pair and change nothing. Context: its right @exec is held, unless noted.
+ * Requests and answers as messages of RoCEv2 packets, for captures and for the wire. The functions
+ * read the requester's queue pair, and change nothing.
+ *
+ * Context: the requester's right @exec is held, unless noted.
  */
 
-/* Context of these three: any. */
+/* The service of a queue pair of type @type (enum ibv_qp_type). Context: any thread. */
 enum av_service av_service_of(uint32_t type);
 
-/* Do its packets get answers? */
+/* Does the responder acknowledge packets of this service? Context: any thread. */
 static inline bool av_service_is_reliable(uint32_t type)
 {
 	return type != IBV_QPT_UC && type != IBV_QPT_UD;
@@ -35,15 +37,20 @@ static inline bool av_service_is_reliable(uint32_t type)
 
 /**
  * av_request_message() - a request as a message
- * @head: its header
- * @operands: of a request that has them; else NULL
- * @psn: of its first packet
+ * @head: the request's header
+ * @kind: the row of its opcode: av_packet_kind()
+ * @operands: of an opcode with operands, else NULL
+ * @psn: PSN of its first packet
  */
 struct av_wire_message av_request_message(const struct av_qp_ref *req, const struct av_sq_wqe *head,
 					  const struct av_packet_kind *kind,
 					  const struct av_atomic *operands, uint32_t psn);
 
-/* The qkey that a datagram carries. Source: IBTA volume 1, 10.2.5 */
+/*
+ * The qkey that a datagram carries: the queue pair's own if the high bit of the request's qkey is
+ * set.
+ * Source: IBTA volume 1, 10.2.5.
+ */
 static inline uint32_t av_datagram_qkey(const struct av_qp_ref *req, const struct av_sq_wqe *head)
 {
 	const uint32_t own = 0x80000000u;
@@ -51,21 +58,25 @@ static inline uint32_t av_datagram_qkey(const struct av_qp_ref *req, const struc
 	return head->ud.qkey & own ? req->qp->attr.qkey : head->ud.qkey;
 }
 
-/* What a datagram has in addition: its own destination, and the path MTU of the port. */
+/*
+ * Fill in what only a datagram has: a destination, a qkey and a source number of its own, and the
+ * MTU of the port.
+ */
 void av_datagram_message(const struct av_qp_ref *req, const struct av_sq_wqe *head,
 			 struct av_wire_message *m);
 
 /*
- * An answer from @rsp to queue pair @qpn, without payload. @type, @mtu (enum ibv_mtu): of the
- * connection. Context: @rsp's right @resp is held
+ * An answer from @rsp to queue pair @qpn, without payload.
+ * @type, @mtu: of the connection: enum ibv_qp_type, enum ibv_mtu
+ * Context: @rsp's right @resp is held.
  */
 struct av_wire_message av_answer_message(const struct av_qp_shared *rsp, uint32_t type,
 					 uint32_t mtu, uint32_t qpn);
 
 /*
- * The outcomes of a request on a reliable connection. For each fault: what the requester's
- * completion says, what the responder answers, and whether the responder fails. One table for every
- * way of moving data.
+ * The outcomes of a request on a reliable connection. For each fault: the status of the requester's
+ * completion, the responder's answer, and whether the responder's queue pair fails. The host and
+ * the wire use the same table.
  *
  * Source: IBTA volume 1, 9.9 (error detection and handling), tables "requester/responder side error
  * behaviour".
@@ -80,56 +91,59 @@ struct av_wire_message av_answer_message(const struct av_qp_shared *rsp, uint32_
 
 struct av_rule {
 	const char *name;
-	enum ibv_wc_status requester; /* IBV_WC_SUCCESS: no answer, retries until it fails */
-	uint8_t nak;		      /* AETH syndrome, AV_NAK_NONE if nothing is sent */
-	enum ibv_wc_status receive;   /* of the receive request in use, if there is one;
-					 IBV_WC_SUCCESS: flushed */
-	bool responder_fails;	      /* the responder's queue pair goes to the error state */
+	enum ibv_wc_status requester; /* of its completion; IBV_WC_SUCCESS: it gets no answer, and
+					 retries until its retries are exhausted */
+	uint8_t nak;		      /* AETH syndrome; AV_NAK_NONE: the responder sends nothing */
+	enum ibv_wc_status receive;   /* status of the receive request in use, if there is one;
+					 IBV_WC_SUCCESS: it is flushed */
+	bool responder_fails;	      /* its queue pair enters the error state */
 	int event;		      /* enum ibv_event_type at the responder, or AV_EVENT_NONE */
-	enum av_rsp_event refused;    /* how a responder counts it */
+	enum av_rsp_event refused;    /* the responder's counter for the fault */
 };
 
 /* The outcome of one try to execute a request. */
 struct av_outcome {
-	enum av_fault fault;	  /* AV_FAULT_NONE: done, unless waiting */
-	enum av_wait wait_reason; /* AV_WAIT_NONE: executed, successfully or with @fault */
+	enum av_fault fault;	  /* AV_FAULT_NONE: done, unless it waits */
+	enum av_wait wait_reason; /* AV_WAIT_NONE: executed, with success or with @fault */
 	uint8_t rnr_timer;	  /* with AV_WAIT_RNR: the responder's timer code */
-	bool gone;		  /* with AV_WAIT_NO_ANSWER: there will never be an answer */
-	bool lost;		  /* a message of an unreliable connection was dropped */
+	bool gone;		  /* with AV_WAIT_NO_ANSWER: no answer can ever arrive */
+	bool lost;		  /* an unreliable connection dropped the message */
 	bool moves;	       /* with AV_WAIT_NO_ANSWER: the connection is to move to the wire */
-	bool responder_failed; /* the responder is now in the error state, and its send queue has to
-				  be flushed */
+	bool responder_failed; /* the responder is in the error state now; the caller flushes its
+				  send queue */
 };
 
-/* The fault that a responder on another host has found, by its NAK; AV_FAULT_NONE: no such NAK. */
+/* The first fault that has this NAK; AV_FAULT_NONE: no fault has it. */
 enum av_fault av_fault_of_nak(uint8_t nak);
 
-/* What a responder answers to that outcome: an AETH syndrome, or AV_NAK_NONE. */
+/* What the responder sends for that outcome: an AETH syndrome, or AV_NAK_NONE. */
 uint8_t av_nak_syndrome(const struct av_outcome *result);
 
 /* The row of a fault; @fault < AV_FAULT_N. */
 const struct av_rule *av_rule(enum av_fault fault);
 
 /*
- * Is it the receiver's own? Then its queue pair fails on unreliable services, too, and the sender
- * hears nothing. All else loses the message there. Source: IBTA volume 1, 9.9.3 (class A, class G).
+ * Is it a fault of the receiver's own memory or CQ? Then the receiver's queue pair fails on
+ * unreliable services, too, and the sender gets no report. Any other fault only drops the message
+ * there.
+ * Source: IBTA volume 1, 9.9.3 (class A, class G).
  */
 static inline bool av_fault_is_receivers(enum av_fault fault)
 {
 	return fault == AV_FAULT_RECV_PROT || fault == AV_FAULT_RECV_CQ;
 }
 
-/* Error counters: which counter of a queue pair a fault, or a status, belongs to. */
+/* Error counters of a queue pair: which one a status or an event belongs to. */
 
 /*
- * A request of @qp completes with @status, an error.
+ * Count a request of @qp that completes with error @status.
  * Context: @exec is held.
  */
 void av_count_request(struct av_qp_shared *qp, enum ibv_wc_status status);
 
 /*
- * The receive request of a message to @qp completes with @status, an error; or would have, had one
- * been posted.
+ * Count a receive request of @qp that completes with error @status, or would have if one had been
+ * posted.
  * Context: @resp is held.
  */
 void av_count_receive(struct av_qp_shared *qp, enum ibv_wc_status status);
@@ -145,8 +159,8 @@ static inline void av_count_rsp(struct av_qp_shared *qp, enum av_rsp_event which
 }
 
 /*
- * The responder of a connected queue pair: find it by address vector and destination number, see
- * whether it expects this requester, know where it receives, count what it got.
+ * The responder of a connected queue pair: find it by address vector and destination number, check
+ * that it expects this requester, find where it receives, count what it received.
  */
 
 /* The slow part of av_connect(). */
@@ -154,9 +168,11 @@ void av_connect_anew(const struct av_qp_ref *end, struct av_qp_ref *peer);
 
 /**
  * av_connect() - make @peer the destination of @end, if it is not already
- * @peer: a cached destination, guarded by @end's right @exec; holds a use of its segment
+ * @peer: a cached destination, guarded by @end's right @exec; holds a use of its segment until
+ * av_disconnect()
  *
- * Afterwards peer->qp is NULL if this host has no such queue pair, or not at that address.
+ * Afterwards peer->qp is NULL if this host has no such queue pair at the address of @end's
+ * attributes.
  * Context: @end's right @exec is held.
  */
 static inline void av_connect(const struct av_qp_ref *end, struct av_qp_ref *peer)
@@ -166,22 +182,23 @@ static inline void av_connect(const struct av_qp_ref *end, struct av_qp_ref *pee
 		av_connect_anew(end, peer);
 }
 
-/* Does the address vector lead to the port of that context? Context: any thread. */
+/* Is @ah an address of that context's port? Context: any thread. */
 bool av_at_address(const struct ibv_ah_attr *ah, const struct av_seg *seg);
 
-/* Drop a cached destination. */
+/* Drop a cached destination, and its use of the segment. */
 void av_disconnect(struct av_qp_ref *peer);
 
 /* Does a queue pair in this state answer requests? RTR, RTS, SQD and SQE do. */
 #define AV_RESPONDER_ANSWERS(state) ((state) >= IBV_QPS_RTR && (state) <= IBV_QPS_SQE)
 
-/* The type of queue pair that one of this type is connected to. */
+/* The type of the queue pair that one of this type is connected to. */
 #define AV_RESPONDER_TYPE(type) ((type) == IBV_QPT_XRC_SEND ? IBV_QPT_XRC_RECV : (type))
 
 /*
- * Would @req's packets reach @rsp, and be the ones that it expects next?
+ * Would @req's next packet reach @rsp, and is it the one that @rsp expects? An unreliable
+ * connection does not compare PSNs.
  * Context: both execution rights are held.
- * Return:  AV_CHECK_NONE, or why @rsp does not answer
+ * Return: AV_CHECK_NONE, or why @rsp does not answer
  */
 static inline enum av_check av_responder_expects(const struct av_qp_shared *rsp,
 						 const struct av_qp_shared *req)
@@ -205,18 +222,18 @@ static inline enum av_check av_responder_expects(const struct av_qp_shared *rsp,
  * Context: the queue pair's right @resp is held.
  */
 struct av_receiver {
-	const struct av_qp_ref *rsp; /* the queue pair that it came to */
-	struct av_seg *seg;	     /* of the receive queue, of its CQ and of its buffers */
+	const struct av_qp_ref *rsp; /* the queue pair that the message addresses */
+	struct av_seg *seg;	     /* of the receive queue, its CQ and its buffers */
 	uint32_t rq, cq;
 };
 
-/* The receive queue of the queue pair itself, or the SRQ it was created with. */
+/* The receive queue of the queue pair itself, or the SRQ that it was created with. */
 static inline struct av_receiver av_receiver_of(const struct av_qp_ref *rsp)
 {
 	return (struct av_receiver){rsp, rsp->seg, rsp->qp->rq, rsp->qp->recv_cq};
 }
 
-/* Packets of a message of @bytes: at least one. */
+/* Number of packets of a message of @bytes on @qp's path: at least one. */
 static inline uint32_t av_packets(const struct av_qp_shared *qp, uint64_t bytes)
 {
 	uint32_t mtu = av_mtu_bytes(qp->attr.path_mtu);
@@ -225,8 +242,9 @@ static inline uint32_t av_packets(const struct av_qp_shared *qp, uint64_t bytes)
 }
 
 /*
- * Count an executed message of @packets.
- * Context: the execution right of that side is held.
+ * Count an executed message of @bytes in @packets.
+ * @kind: enum av_traffic_kind
+ * Context: that side's execution right is held.
  */
 static inline void av_traffic_count(struct av_traffic *t, uint32_t kind, uint64_t bytes,
 				    uint32_t packets)
@@ -240,67 +258,85 @@ static inline void av_traffic_count(struct av_traffic *t, uint32_t kind, uint64_
 /* === retry ======================================================================= */
 
 /*
- * Retry timers and counters of a request that gets no acceptable answer, on this host and on the
- * wire. Source: IBTA volume 1, 9.7.5.2.8 and 9.7.6.1.
+ * Retry timers and retry counters of a request that gets no acceptable answer, on this host and on
+ * the wire.
+ * Source: IBTA volume 1, 9.7.5.2.8 and 9.7.6.1.
  */
 
 /*
- * Make the request at the head of an own send queue wait, for @why, or wait on: the timer, or a
- * kick, tries it again. Sets the deadline before the reason, since the timer reads the deadline of
- * each request that it finds waiting; arms the timer last, since that may have passed here before.
+ * Make the request at the head of an own send queue wait for @why, or continue to wait. It is tried
+ * again by the timer thread at @deadline_ns (av_now_ns()), or after a kick. Sets the deadline
+ * before the reason, because the timer thread reads the deadline of each request that it finds
+ * waiting. Arms the timer last, because the timer thread may already have passed this queue pair.
  * Context: @end's right @exec is held; may create a thread.
  */
 void av_sq_wait_until(const struct av_qp_ref *end, enum av_wait why, uint64_t deadline_ns);
 
-#define AV_TRY 2u /* parts that a try is counted in */
+#define AV_TRY 2u /* a try counts as this many parts */
 
 /*
- * A try has failed: an RNR NAK has come (AV_WAIT_RNR), or no answer in time (AV_WAIT_NO_ANSWER).
- * Adds @parts, AV_TRY at most, to what is spent of either since the wait began, or since progress.
+ * Count a failed try: an RNR NAK arrived (AV_WAIT_RNR), or no answer in time (AV_WAIT_NO_ANSWER).
+ * Adds @parts, at most AV_TRY, to those spent on the same reason since the wait began or since
+ * progress.
  * Context: @end's right @exec is held.
- * Return:  AV_FAULT_NONE: try again; RNR_EXHAUSTED, RETRY_EXHAUSTED: it was the last try
+ * Return: AV_FAULT_NONE: try again; AV_FAULT_RNR_EXHAUSTED, AV_FAULT_RETRY_EXHAUSTED: that was the
+ * last try
  */
 AV_MUST_USE enum av_fault av_retry_count(const struct av_qp_ref *end, enum av_wait why,
 					 uint32_t parts);
 
-/* Is this the last try to get an answer? Never without a timeout. Context: @exec is held */
+/*
+ * Is the current try for an answer the last one? Never without a timeout. Context: @exec is held.
+ */
 bool av_retry_is_last(const struct av_qp_shared *qp);
 
-/* Does the request wait for that reason, and still for its timer? A look before that is no try. */
+/*
+ * Does the request wait for @why, and is its deadline still ahead? A check before the deadline does
+ * not count as a try.
+ */
 bool av_retry_is_early(const struct av_qp_shared *qp, enum av_wait why, uint64_t now_ns);
 
 /*
  * The request at the head of @end's send queue was tried on this host, and @result says why it must
- * wait: begin or continue its wait. A try before the deadline is not counted.
+ * wait: begin or continue the wait. A try before the deadline does not count. If no answer can ever
+ * arrive and no timeout is set, the request fails at once.
  * Context: as av_sq_wait_until().
- * Return:  AV_FAULT_NONE: it waits; RNR_EXHAUSTED, RETRY_EXHAUSTED: it has failed
+ * Return: AV_FAULT_NONE: it waits; AV_FAULT_RNR_EXHAUSTED, AV_FAULT_RETRY_EXHAUSTED: it failed
  */
 AV_MUST_USE enum av_fault av_retry(const struct av_qp_ref *end, const struct av_outcome *result);
 
-/* How long a requester waits for an acceptable answer, and how often. */
+/* How long a requester waits for an acceptable answer, and how often it tries. */
 struct av_retry_limits {
 	uint64_t interval_ns;
-	uint32_t tries; /* with the first one; 0: no end */
+	uint32_t tries; /* including the first; 0: no limit */
 };
 
-/* @why: AV_WAIT_RNR, whose interval is the responder's to say; AV_WAIT_NO_ANSWER; AV_WAIT_FULL */
+/*
+ * @why: AV_WAIT_RNR, whose interval the responder's timer code replaces if @tries is not 0;
+ * AV_WAIT_NO_ANSWER; AV_WAIT_FULL
+ */
 struct av_retry_limits av_retry_limits_of(const struct ibv_qp_attr *attr, enum av_wait why);
 
-/* Nanoseconds of an RNR timer code (0..31). */
+/*
+ * Nanoseconds of an RNR timer code (0..31). Source: IBTA volume 1, table "RNR NAK timer field
+ * encoding".
+ */
 uint64_t av_rnr_timer_ns(unsigned int code);
 
 /* === report ====================================================================== */
 
 /*
- * Flight records (observe/flight.h) of what failed in the transport. What nobody has noted is
- * looked up after the fact. Context: any of the transport's; takes no lock.
+ * Flight records (observe/flight.h) of failures in the transport. If no check has noted the cause,
+ * these functions derive it afterwards.
+ *
+ * Context: any thread of the transport; they take no lock.
  */
 
 struct av_failed {
 	const struct av_qp_ref *req, *rsp; /* @rsp: .qp is NULL if there is no responder */
 	const struct av_sq_wqe *wqe;
 	enum av_fault fault;
-	bool silent; /* @rsp lives and did not answer: its right @resp is held */
+	bool silent; /* @rsp lives and did not answer; its right @resp is held */
 };
 
 /*
@@ -309,42 +345,52 @@ struct av_failed {
  */
 AV_COLD void av_report_request(const struct av_failed *failed);
 
-/* Its responder fails, too; called first. Context: @rsp's right @resp is held. */
+/*
+ * The responder of that request fails, too. Call this before av_report_request().
+ * Context: @rsp's right @resp is held.
+ */
 AV_COLD void av_report_responder(const struct av_failed *failed);
 
-/* A message of an unreliable service is lost at @at, for the reason that has been noted. */
+/* @at dropped a message of an unreliable service, for the reason that has been noted. */
 struct av_dropped {
 	const struct av_qp_ref *at;
-	bool at_sender;	  /* there is nobody to receive it; else, the sender: */
-	uint32_t src_qpn; /* its number, */
-	int32_t src_pid;  /* and its process; 0: on another host */
+	bool at_sender;	  /* nobody can receive it; else the sender is: */
+	uint32_t src_qpn; /* its number */
+	int32_t src_pid;  /* its process; 0: on another host */
 	uint32_t opcode;
 };
 AV_COLD void av_report_dropped(const struct av_dropped *dropped);
 
-/* The same, and @at fails, since the fault is its own. Context: @at's right @resp is held. */
+/* The same, and @at fails with @fault, which is its own. Context: @at's right @resp is held. */
 AV_COLD void av_report_receiver(const struct av_dropped *dropped, enum av_fault fault);
 
-/* A message of an unreliable connection, which its responder cannot take. Context: as above */
+/*
+ * A message of an unreliable connection that its responder cannot take.
+ * Context: @rsp's right @resp is held.
+ */
 AV_COLD void av_report_lost(const struct av_failed *failed);
 
-/* The same, and nobody has taken it: a record of its requester. Context: as av_report_request() */
+/*
+ * A message of an unreliable connection that no responder answers: a record of its requester.
+ * Context: as av_report_request().
+ */
 AV_COLD void av_report_unheard(const struct av_failed *failed);
 
 /*
- * @count requests of a queue were flushed. Nothing is recorded of 0, nor if the program itself has
- * moved the queue pair to the error state: so connections end.
+ * @count requests of a queue were flushed. Records nothing if @count is 0, or if the program itself
+ * moved the queue pair to the error state, since connections normally end so.
+ * @receives: it is the receive queue
  */
 AV_COLD void av_report_flush(const struct av_qp_ref *end, uint32_t count, bool receives);
 
-/* A queue pair had an event (or AV_EVENT_NONE) without a request that failed. */
+/* Queue pair @end had event @event, or AV_EVENT_NONE, without a request that failed. */
 AV_COLD void av_report_event(const struct av_qp_ref *end, enum av_check check, int event,
 			     uint64_t limit);
 
-/* A queue pair fails because the completion of a successful request did not fit its CQ. */
+/* A queue pair fails because its send CQ had no room for the completion of a successful request. */
 AV_COLD void av_report_send_cq(const struct av_qp_ref *end);
 
-/* The payload of a message could not be placed when its completion was polled. */
+/* The payload of a message could not be copied to its buffer when its completion was polled. */
 AV_COLD void av_report_placement(const struct av_seg *seg, const struct ibv_wc *wc);
 
 /* The device of a context has failed. */

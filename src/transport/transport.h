@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What the rest of the library calls: queues are executed, polled, timed, reset and ended. */
+/*
+ * What the rest of the library calls in the transport. It executes send queues, polls CQs, runs the
+ * timer thread, applies state changes, fails and resets devices, and connects queue pairs to other
+ * hosts by packets.
+ */
 #ifndef AV_TRANSPORT_TRANSPORT_H
 #define AV_TRANSPORT_TRANSPORT_H
 
@@ -16,124 +20,142 @@
 
 /* === progress ==================================================================== */
 
-/* The loop that executes a send queue: how its requests wait, end, and are executed again. */
+/* Send queues: how requests are executed, wait and complete. */
 
 /*
- * Detect that a program changed the buffers of a send request that waited before it was executed.
- * For contexts that are watched for misuse (AV_WATCHED_MISUSE).
- *
- * Only the first AV_SEND_SUM_BYTES of a message are checked.
+ * Detecting a program that changes the buffers of a send request while the request waits. The
+ * executor checks this only in contexts that are watched for misuse (AV_WATCHED_MISUSE), and only
+ * the first AV_SEND_SUM_BYTES of a message.
  */
 
 #define AV_SEND_SUM_BYTES 65536u
 
-/* How many requests of the own queue pair had their buffers changed. */
+/* How many requests of an own queue pair had their buffers changed while they waited. */
 uint64_t av_send_sum_changes(const struct av_qp_ref *end);
 
 /*
- * The segment ends.
- * Context: nothing is executed any more.
+ * Free the sums of a segment that is being closed.
+ * Context: no thread executes a request of @seg any more.
  */
 void av_send_sum_end(struct av_seg *seg);
 
-/* The loop that executes a send queue, and how its requests end. */
-
 /*
- * The end of a queue pair's receives while a stopped peer holds its right @resp: nobody waits for
- * that peer. The state changes at once, and the receives are flushed when the right is free.
+ * Flushing receives while a stopped peer holds the queue pair's right @resp. No thread waits for
+ * that peer. The state changes at once, and the timer thread flushes the receives when @resp is
+ * free.
  */
 
-/* When to look again for a right that a stopped peer holds. */
+/* After this long the timer thread tries again to take @resp. */
 #define AV_FLUSH_DUE_NS 50000000u
 
-/* Flush the receives of an own queue pair in the error state. Context: the same. */
+/*
+ * Flush the receives of an own queue pair in the error state, or defer that to the timer thread.
+ * Context: @resp is not held; waits AV_STUCK_NS at most; may create a thread.
+ */
 void av_deferred_flush(const struct av_qp_ref *end);
 
 /*
- * The end of requests: their completions, in order, and what their failure does to the queue pair.
- * One way for all transports.
+ * Ending requests: complete them in order, and fail the queue pair if a request failed. Requests
+ * on this host and on the wire both end here.
  *
- * Context: all functions: the requester's right @exec is held, no @resp.
+ * Context of these functions: the requester's right @exec is held, no @resp. They wait AV_STUCK_NS
+ * at most for @resp.
  */
 
-/* The request at the head, @wqe, is done. Without room in the CQ, the queue pair fails. */
+/*
+ * The request at the head, @wqe, succeeded: complete it. If the CQ is full, the queue pair fails.
+ */
 void av_finish_done(const struct av_qp_ref *end, const struct av_sq_wqe *wqe);
 
 /*
- * The request at the head has failed with @fault: complete it, and enter the error state. @peer:
- * its responder; .qp is NULL if there is none on this host
+ * The request at the head, @wqe, failed with @fault: complete it with the status of @fault, and put
+ * the queue pair into the error state.
+ * @peer: the responder; .qp is NULL if this host has none
  */
 AV_COLD void av_finish_fail(const struct av_qp_ref *end, const struct av_qp_ref *peer,
 			    const struct av_sq_wqe *wqe, enum av_fault fault);
 
-/* Enter the error state. The caller sees to it that the queue is flushed. */
+/* Enter the error state, and end the receives. The caller must have the send queue flushed. */
 AV_COLD void av_finish_error(const struct av_qp_ref *end);
 
 /*
- * Driving send queues: execute posted requests in order, and hold back those that cannot be
+ * Progress on send queues: execute posted requests in order, and hold back a request that cannot be
  * executed yet.
  *
- * A queue pair's own process executes its requests: the poster, a poller, the timer. One of them at
- * a time, the holder of @exec, does the work. A peer that may have removed an obstacle, by a
- * receive request or because it is ready now, sets @kick and wakes the timer.
+ * Only the queue pair's own process executes its requests: the poster, a poller, or the timer
+ * thread. One thread at a time does so, the holder of @exec. A peer that removes an obstacle sets
+ * @kick, and wakes the requester's timer thread. Obstacles are a missing receive request, and a
+ * responder that does not answer.
  */
 
 /**
  * av_sq_progress() - execute what can be executed of a send queue
- * @end:  an own queue pair; one of another process is left to that one, which is told
- * @peer: its cached destination, guarded by @end's right @exec; NULL: look it up for this call
+ * @end: the queue pair. If another process owns it, this sets @kick, and wakes the owner's timer
+ * thread if a request waits
+ * @peer: the cached destination, guarded by @end's right @exec; NULL: look it up for this call
  *
- * Returns at once if another thread holds the right: that one looks again before it leaves.
- * Context: no execution right or lock held. Moves data, waits for pages.
+ * Returns at once if another thread holds @exec. That thread checks for new work after it has
+ * released @exec.
+ * Context: no execution right or lock held. Copies data, waits for pages.
  */
 void av_sq_progress(const struct av_qp_ref *end, struct av_qp_ref *peer);
 
 /*
- * Take an own queue pair's @exec, however long the thread takes that has it.
- * av_sq_progress_entered() gives it back. Context: no execution right held
+ * Take the right @exec of an own queue pair. av_sq_progress_entered() releases it.
+ * Context: no execution right held; waits without limit for the thread that holds @exec.
  */
 void av_sq_progress_enter(const struct av_qp_ref *end);
 
-/* av_sq_progress() for a poster of an own queue pair. @with_exec: the caller has taken @exec
- * already */
+/*
+ * av_sq_progress() for an own queue pair.
+ * @with_exec: the caller already holds @exec, and this releases it
+ */
 void av_sq_progress_entered(const struct av_qp_ref *end, struct av_qp_ref *peer, bool with_exec);
 
 /**
- * av_sq_progress_peer() - an obstacle is gone: make progress with the requester that is connected
- * to own queue pair @end
+ * av_sq_progress_peer() - an obstacle at own queue pair @end is gone: make its requester progress
  *
+ * Does nothing for a queue pair on the wire, whose requester learns of it by packets.
  * Context: as av_sq_progress().
  */
 void av_sq_progress_peer(const struct av_qp_ref *end);
 
-/* The same, by a caller who has found it: av_connect(). @requester->qp: NULL: there is none */
+/*
+ * The same for a caller that has found the requester, by av_connect().
+ * @requester: .qp is NULL if there is none; then this does nothing
+ */
 void av_sq_progress_requester(const struct av_qp_ref *requester);
 
 /*
- * Put an own queue pair into the error state, and flush both queues.
- * Context: no execution right held.
+ * Put a queue pair into the error state, and flush both queues. If another process owns it, that
+ * process flushes the send queue.
+ * Context: no execution right held; waits AV_STUCK_NS at most for @resp, else defers the flush.
  */
 void av_fail(const struct av_qp_ref *end);
 
 /* === poll ======================================================================== */
 
-/* Completions are taken; and receivers that were not ready. */
+/* Polling: completions are taken, and requesters that met a receiver that was not ready resume. */
 
 /*
- * Receiver not ready: when does a requester that waits for a receive request go on?
+ * Receiver not ready: when does a requester that waits for a receive request resume?
  *
- * Usually when one is posted: the poster tells it. A requester would go on for each request of a
- * poster that is behind. So that one posts some first. If it does not, it tells when it has polled
- * its own CQ in vain for a while, or arms it. Else the requester's RNR timer goes off. A requester
- * that polls its CQ in vain looks there whether it has been told, which is sooner than its thread
- * wakes up. On the wire it is told by a packet.
+ * Usually the receiver resumes the requester when it posts a receive request. If the receiver posts
+ * too slowly, that would cost one wake-up for each request. So the receiver first posts a batch. If
+ * it posts no more, it resumes the requester when it has polled its own CQ in vain for a while, or
+ * when it arms that CQ. If the receiver does neither, the requester's RNR timer expires.
  *
- * Thread-safety: the CQs hold hints, taken by an atomic exchange. @exec guards everything else.
+ * A requester on this host is resumed by @kick. It checks @kick when it polls its CQ in vain, which
+ * is sooner than its timer thread wakes up. On the wire, the receiver sends an acknowledgement with
+ * its credits.
+ *
+ * Thread-safety: each CQ holds hints; a thread takes a hint by an atomic exchange. @exec guards
+ * everything else.
  */
 
 /*
- * Requests have been posted to @rq, of @end alone, and a requester waits.
- * Context: owner's thread, no lock held.
+ * The owner posted receive requests to @rq, which only @end uses, and a requester waits.
+ * Context: a thread of the owner, no lock held.
  */
 void av_rnr_posted(const struct av_qp_ref *end, struct av_rq_shared *rq);
 
@@ -141,8 +163,9 @@ void av_rnr_posted(const struct av_qp_ref *end, struct av_rq_shared *rq);
 void av_rnr_polled_check(struct av_seg *seg, struct av_cq_shared *cq, bool long_since);
 
 /*
- * An own CQ was polled in vain. @long_since: many times in a row
- * Context: owner's thread, no lock held.
+ * A poll of an own CQ found nothing.
+ * @long_since: many polls in a row found nothing
+ * Context: a thread of the owner, no lock held.
  */
 static inline void av_rnr_polled(struct av_seg *seg, struct av_cq_shared *cq, bool long_since)
 {
@@ -150,23 +173,26 @@ static inline void av_rnr_polled(struct av_seg *seg, struct av_cq_shared *cq, bo
 		av_rnr_polled_check(seg, cq, long_since);
 }
 
-/* The thread is about to stop polling that CQ, and to wait for its event. */
+/* The thread stops polling @cq, and is about to wait for its event. Context: as av_rnr_polled(). */
 static inline void av_rnr_armed(struct av_seg *seg, struct av_cq_shared *cq)
 {
 	av_rnr_polled(seg, cq, true);
 }
 
-/* Taking completions: what ibv_poll_cq() does. */
+/* What ibv_poll_cq() does. */
 
 /**
  * av_poll() - take up to @count completions of an own CQ, oldest first
- * @stamp_ns: out, the time at which each was appended, if the CQ records it; NULL: not wanted
+ * @stamp_ns: out, the time at which each completion was appended, if the CQ records it; NULL: not
+ * wanted
  *
- * Frees the slots of the completed requests, and places payload in bounce buffers. A call that
- * finds nothing may copy a piece of a message that is on its way (transport/execution.h). After
- * about a hundred calls in a row that found nothing, yields the core. Context: any thread of the
- * owner; holds no lock while it places payload. Return:  number of completions, or -EIO: the CQ has
- * overrun and is empty Source: ibv_poll_cq(3).
+ * Frees the slots of the completed requests. Copies payload from bounce buffers to the receive
+ * buffers. A call that finds nothing receives packets, and may copy a piece of a large message that
+ * a sender is copying (transport/execution.h). After 128 to 8192 such calls in a row, the thread
+ * yields its core once. It yields less often if no other thread wants the core.
+ * Context: any thread of the owner; holds no lock while it copies payload.
+ * Return: number of completions; -EIO: the CQ has overrun and is empty; -EINVAL: @count is negative
+ * Source: ibv_poll_cq(3).
  */
 int av_poll(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc,
 	    uint64_t *stamp_ns);
@@ -174,71 +200,86 @@ int av_poll(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_w
 /* === timer ======================================================================= */
 
 /*
- * The timer of a context: one thread that executes send queues whose retry time has come, and sends
- * the events of CQs that are moderated by time. The first request that has to wait, or event that
- * is put off, starts it. It keeps timeouts even if the program makes no call.
+ * The timer of a context: one thread that executes send queues whose deadline has passed, and sends
+ * the deferred events of CQs that are moderated by time. The first request that waits, or the first
+ * such CQ, starts it. So timeouts expire even while the program makes no call.
  */
 
 /*
- * Have the timer see to the deadline of a request that was just waiting, of an own queue pair.
- * Context: may create a thread.
+ * Have the timer thread check an own queue pair at @deadline_ns (av_now_ns()) at the latest.
+ * Context: may create a thread. Without memory for the thread, this does nothing.
  */
 void av_timer_watch(const struct av_qp_ref *end, uint64_t deadline_ns);
 
-/* Start the timer of an own segment. Without memory for it, there is none. May create a thread. */
+/*
+ * Start the timer of an own segment. If there is no memory for it, logs a warning once.
+ * Context: may create a thread.
+ */
 void av_timer_start(struct av_seg *seg);
 
 /*
- * From now on, send the events of an own CQ that are put off (av_cq_put_off()).
- * Context: no lock held; may create a thread. Return: 0, or ENOMEM: there can be no timer
+ * From now on, the timer thread sends the deferred events of own CQ @index (av_cq_put_off()).
+ * Context: no lock held; may create a thread.
+ * Return: 0, or ENOMEM: the timer could not be started
  */
 AV_MUST_USE int av_timer_watch_cq(struct av_seg *seg, uint32_t index);
 
-/* The CQ ends: the timer never looks at it again. Context: no lock held. */
+/*
+ * The timer thread checks CQ @index no more: the CQ is about to be destroyed.
+ * Context: no lock held; waits while the timer thread checks CQs.
+ */
 void av_timer_forget_cq(struct av_seg *seg, uint32_t index);
 
 /*
- * The thread's work, in transport/progress.c: look at one queue pair, and at faults that go by
- * the clock. Context: holds nothing. Return: when to look again; UINT64_MAX: when woken
+ * What the timer thread checks: one own queue pair; the faults on demand that go by the clock.
+ * transport/progress.c defines both.
+ * Context: the timer thread, no lock or execution right held.
+ * Return: when to check again, in ns of av_now_ns(); UINT64_MAX: only when woken
  */
 uint64_t av_timer_look(const struct av_qp_ref *end);
 uint64_t av_timer_look_at_faults(struct av_seg *seg);
 
-/* Stop the timer of an own segment and wait for its thread to end. */
+/* Stop the timer of an own segment, and wait for its thread to end. */
 void av_timer_stop(struct av_seg *seg);
 
 /* === state ======================================================================= */
 
 /*
- * The effects of state changes on a queue pair: empty its queues, fail it, repair it after the
- * executor of its work has died. queue/qp.h says which changes are allowed.
+ * What a change of state does to a queue pair: empty its queues, fail it, repair it after its
+ * executor died. queue/qp.h says which changes are allowed.
  */
 
 /*
- * Put the responder into the error state and flush its receive queue.
+ * Put the responder into the error state, and end its receive queue.
  * Context: @resp is held.
  */
 void av_responder_error(const struct av_qp_ref *end);
 
 /*
- * End the receive queue of a queue pair whose state has been set to ERR. That was an atomic
- * exchange, a full barrier. So a post_recv that is not seen here sees the state, and flushes its
- * own requests.
+ * End the receives of a queue pair that has entered the error state: flush its own receive queue;
+ * if the queue is shared, have IBV_EVENT_QP_LAST_WQE_REACHED raised.
+ *
+ * The caller set the state to ERR by an atomic exchange, a full barrier. So a concurrent post_recv
+ * either has its requests flushed here, or sees the state and flushes them itself.
  * Context: @resp is held.
  */
 void av_responder_end_receives(const struct av_qp_ref *end);
 
 /*
- * Finish or undo what a dead holder of @resp was doing, and fail the queue pair.
- * Context: @resp is held, taken over from a dead process.
+ * Complete or undo what the dead holder of @resp was doing. A connection that answers requests
+ * fails; a UD queue pair continues.
+ * Context: the caller holds @resp, taken over from a dead process. Waits for a poller that copies
+ * (av_coop_abandon()), and on XRC for a pin, AV_PATIENCE_NS at most.
  */
 void av_responder_repair(const struct av_qp_ref *end);
 
 /*
- * Take both execution rights of an own queue pair, or @resp of one that was opened and sends
- * nothing, and repair what a dead holder left; release them. Waits AV_PATIENCE_NS at most for a
- * peer that is stopped, and for threads of this process until they lose theirs.
- * Return: 0, or EBUSY: neither is held
+ * Take both execution rights of an own queue pair, and complete or undo what a dead holder began.
+ * If another process created the queue pair and this one opened it, take only @resp. av_qp_resume()
+ * releases them.
+ * Context: no execution right held. Waits AV_PATIENCE_NS at most for a stopped peer, and without
+ * limit for threads of this process.
+ * Return: 0, or EBUSY: a peer still holds @resp, and the caller holds neither
  */
 AV_MUST_USE int av_qp_quiesce(const struct av_qp_ref *end);
 void av_qp_resume(const struct av_qp_ref *end);
@@ -246,23 +287,24 @@ void av_qp_resume(const struct av_qp_ref *end);
 /**
  * av_qp_apply_state() - apply the effects of entering @to
  *
- * RESET empties both queues and removes the queue pair's completions from its CQs. Who posts
- * meanwhile must be kept away by @append, or is the program's mistake. RTR and RTS set
- * the PSNs from the attributes, which must have been stored. ERR flushes the receive queue;
+ * RESET empties both queues, and removes the queue pair's completions from its CQs. Meanwhile no
+ * thread may post: the caller holds @append, or the program breaks the rule. RTR and RTS take the
+ * PSNs from the attributes, which the caller has stored before. ERR ends the receives;
  * av_sq_progress() flushes the send queue.
  * Context: both execution rights are held.
  */
 void av_qp_apply_state(const struct av_qp_ref *end, enum ibv_qp_state from, enum ibv_qp_state to);
 
 /*
- * Remove the completions of this queue pair from its CQs, and release what they hold. Needs no
- * execution right.
+ * Remove the queue pair's completions from its CQs, and release their bounce buffers and the slots
+ * that they hold in a shared receive queue.
+ * Context: no execution right needed.
  */
 void av_qp_purge(const struct av_qp_ref *end);
 
 /*
- * The same for the completions of an own XRC shared receive queue, which is retired. Its queue
- * pairs may live on.
+ * The same for the completions of an own XRC shared receive queue, which is about to be destroyed.
+ * Its queue pairs may continue.
  */
 void av_srq_purge(struct av_seg *seg, uint32_t index);
 
@@ -271,46 +313,49 @@ void av_srq_purge(struct av_seg *seg, uint32_t index);
 /*
  * A device that fails on demand: what programs see of a fatal error of an adapter.
  *
- * In each context that is open, all queue pairs in use go to the error state and their requests are
- * flushed. Then IBV_EVENT_DEVICE_FATAL is raised, once, and the process is called (av_seg_call()):
- * its connection manager tells the device's ids. From then on verbs that need the device fail with
- * EIO. Completions can still be polled, requests posted (they are flushed), objects destroyed, and
- * the context closed. A context that is opened afterwards finds a working device, as after the
- * reset of an adapter.
+ * In each open context, all queue pairs in use enter the error state, and their requests are
+ * flushed. Then the context's process is called (av_seg_call()), whose connection manager reports
+ * the failure to the ids of the device. Then IBV_EVENT_DEVICE_FATAL is raised once. From then on,
+ * verbs that need the device fail with EIO. The program can still poll completions, post requests
+ * (which are flushed), destroy objects, and close the context. A context that is opened later finds
+ * a working device, as after the reset of an adapter.
  */
 
 /**
  * av_device_fatal() - make a device fail, in all contexts of all processes that have it open
  *
- * Context: the directory is joined; no execution right or lock held; waits for requests under way.
- * Return:  number of contexts that failed; without those that had failed before
+ * Context: the directory is joined; no execution right or lock held; waits for requests in
+ * execution.
+ * Return: number of contexts that this call failed
  */
 unsigned int av_device_fatal(const char *device);
 
 /*
- * The same in one open context, own or a peer's.
- * Context: as above.
- * Return:  has it failed now?
+ * The same for one open context, own or a peer's.
+ * Context: as av_device_fatal().
+ * Return: true: it failed now, and the event was sent; false: it had failed before, or the event
+ * could not be sent
  */
 bool av_context_fatal(struct av_seg *seg);
 
 /*
- * Reset a device: the switches that were set for its next boot (device/device.h) take effect. As
- * with an adapter, a reset is refused while the device is in use, or fails every user.
+ * Resetting a device: the switches that were set for its next boot (device/device.h) take effect.
+ * As on an adapter, a reset is refused while the device is in use, or it fails every user.
  */
 
 /**
  * av_device_reset() - reset a device
- * @force:  fail the open contexts first, as av_device_fatal() does; false: they prevent the reset
- * @pids:   out, the processes whose contexts these are, each once
- * @room:   how many fit into @pids
- * @count:  out, how many there are
+ * @force: true: fail the open contexts first, as av_device_fatal() does; false: open contexts
+ * prevent the reset
+ * @pids: out, the processes that have these contexts, each once
+ * @room: how many fit into @pids
+ * @count: out, how many processes there are; more than @room: @pids is incomplete
  *
  * Contexts that had failed before do not count.
  * Context: the directory is joined; no execution right or lock held; with @force waits for requests
- * under way.
- * Return:  0; -EBUSY: the device is open and not @force, or is opened faster than it fails;
- * -ENOMEM; or another -errno: the switches could not be written down
+ * in execution.
+ * Return: 0; -EBUSY: the device is open and @force is false, or processes open it faster than it
+ * fails; -ENOMEM; or another -errno: the switches could not be stored
  */
 AV_MUST_USE int av_device_reset(const char *device, bool force, int32_t *pids, size_t room,
 				size_t *count);
@@ -319,132 +364,160 @@ AV_MUST_USE int av_device_reset(const char *device, bool force, int32_t *pids, s
 
 /*
  * Queue pairs whose peers are on other hosts. Their requests travel as packets (net/net.h), and
- * each side is executed by its own process. The outcome of a request is the same as on one host:
- * its responder runs the same operations, and faults have the same rules.
+ * each side is executed by its own process. A request has the same outcome as on one host: the
+ * responder runs the same operations, and the same rules apply to faults (transport/rules.h).
  */
 
 /*
- * Does an own queue pair reach queue pair @qpn at that address by packets? Yes if the address is
- * another host's, and this directory has no such queue pair there; ANYVERBS_TRANSPORT=wire: always;
- * =direct: never. Context: any
+ * Does an own context reach queue pair @qpn at address @ah by packets? Yes if @ah is no address of
+ * the own port, and this directory has no queue pair @qpn at @ah. ANYVERBS_TRANSPORT=wire: always,
+ * direct: never. An InfiniBand link, or an address without a GID, never uses packets.
+ * Context: any thread.
  */
 bool av_wire_is_wanted(const struct av_seg *seg, const struct ibv_ah_attr *ah, uint32_t qpn);
 
 /**
  * av_wire_open() - prepare an own queue pair that is about to be connected by @attr
  *
- * Opens the socket that its packets come to. A later av_wire_begin() puts it into force. What was
- * open before has been closed.
+ * Opens the socket that receives its packets. av_wire_begin() then starts the connection. The
+ * caller has closed what was open before (av_wire_close()).
  * Context: the caller serialises changes of the queue pair; no execution right held.
- * Return:  0, or an errno of ibv_modify_qp(): ENOMEM, EADDRINUSE, EADDRNOTAVAIL
+ * Return: 0, or an errno of ibv_modify_qp(): ENOMEM, EADDRINUSE, EADDRNOTAVAIL
  */
 AV_MUST_USE int av_wire_open(const struct av_qp_ref *end, const struct ibv_qp_attr *attr);
 
 /*
- * Undo it, if it was done. Context: no execution right held. Return: 0, or EBUSY: somebody is
- * stopped within the queue pair, and it is as before. Whoever connects it anew tries again
+ * Undo av_wire_open() or av_wire_open_datagrams(), if the queue pair is open. First waits for
+ * packets that another thread is handling, so that the next connection does not get them.
+ * Context: no execution right held; may wait AV_PATIENCE_NS for each of the two.
+ * Return: 0, or EBUSY: a stopped peer holds @resp, and nothing is changed; the next connection
+ * tries again
  */
 int av_wire_close(const struct av_qp_ref *end);
 
 /*
- * Swap the route of a connection on the wire with *@route. Does nothing to other queue pairs.
- * Context: both execution rights are held
+ * Swap the connection's route with *@route. The caller closes the old one. Does nothing if the
+ * queue pair is no connection on the wire, or if *@route is not open.
+ * Context: both execution rights are held.
  */
 void av_wire_change_route(const struct av_qp_ref *end, struct av_wire_route *route);
 
-/* Is an own connection on the wire? Context: the caller serialises changes of the queue pair */
+/* Is an own connection on the wire? Context: the caller serialises changes of the queue pair. */
 bool av_wire_is_connected(const struct av_qp_ref *end);
 
 /*
- * Have datagrams come to an own queue pair by packets, too, at all addresses that its port has now.
- * The host's own datagrams need no socket: if there is none, av_wire_burst() says so. Context: as
- * av_wire_open(); undone by av_wire_close()
+ * Have an own datagram queue pair receive packets at all RoCEv2 addresses that its port has now.
+ * Datagrams within the host need no socket. So failures are not reported here: av_wire_burst()
+ * warns.
+ * Context: as av_wire_open(). av_wire_close() undoes it.
  */
 void av_wire_open_datagrams(const struct av_qp_ref *end);
 
-/* May it send datagrams to a group on the wire? Context: any */
+/* May an own queue pair send datagrams to a group on the wire? Context: any thread. */
 bool av_wire_sends(const struct av_qp_ref *end);
 
 /*
- * Datagrams leave from addresses that the queue pair itself has opened: others' sockets may end
- * meanwhile. av_wire_burst(): NULL: there is no memory, or the address is not open, and it has been
- * told why, once: the datagram is lost, so av_wire_has_room() waits for nothing. Context: @exec is
- * held, until the burst has been sent
+ * Begin a burst of datagrams along @path. The source must be an address that this queue pair has
+ * opened, since the sockets of other queue pairs may close meanwhile. av_net_send() sends the burst
+ * and ends it.
+ * Context: @exec is held, until the burst has been sent.
+ * Return: NULL: no memory, or the source is not open, of which it warns once. The datagram is lost
  */
 struct av_net_burst *av_wire_burst(const struct av_qp_ref *end, const struct av_net_path *path);
+
+/*
+ * Has the interface room for a datagram along @path? Yes if the source is not open, since the
+ * datagram will be lost without a wait.
+ * Context: @exec is held.
+ */
 bool av_wire_has_room(const struct av_qp_ref *end, const struct av_net_path *path);
 
 /*
- * An own datagram queue pair is a member of the group, or no longer. The directory has been told.
- * Context: as av_wire_open()
+ * An own datagram queue pair has joined the group, or has left it. The caller has updated the
+ * directory before.
+ * Context: as av_wire_open().
  */
 void av_wire_join(const struct av_qp_ref *end, const union ibv_gid *group);
 void av_wire_leave(const struct av_qp_ref *end, const union ibv_gid *group);
 
 /*
- * The queue pair enters RTR, or RTS: its packets begin with the PSNs of its attributes. Or RESET:
- * nothing is under way any more. Does nothing for queue pairs that are not open. Context: both
- * execution rights are held
+ * The queue pair enters RTR or RTS: its packets start with the PSNs of its attributes. Or it enters
+ * RESET: it gives up its share of the window. Does nothing for datagram queue pairs, and for those
+ * that are not open.
+ * Context: both execution rights are held.
  */
 void av_wire_begin(const struct av_qp_ref *end, enum ibv_qp_state to);
 
 /*
- * Move an own send queue on: begin what can be begun, repeat what has got no answer in time.
- * @singly: a request is begun when all before it are done
- * Context: @exec is held. Return: true: look again, since the queue pair has failed, or the request
- * at the head is another
+ * Progress on an own send queue: send requests, and retransmit those that got no answer in time.
+ * @singly: start a request only when all requests before it are done
+ * Context: @exec is held.
+ * Return: true: the caller examines the queue again, because the queue pair has failed, has been
+ * drained (SQD), or with @singly has a new request at its head
  */
 bool av_wire_step(const struct av_qp_ref *end, bool singly);
 
-/* The queue has been flushed: nothing is under way any more. Context: @exec is held */
+/* The queue has been flushed: no packet is outstanding any more. Context: @exec is held. */
 void av_wire_flushed(const struct av_qp_ref *end);
 
 /*
- * Has the request at the head of an own queue been begun? Have packets of it been sent, too?
- * Context: @exec is held
+ * av_wire_is_begun(): has the requester started the request at the head?
+ * av_wire_is_under_way(): has it also sent packets of that request?
+ * Context: @exec is held.
  */
 bool av_wire_is_begun(const struct av_qp_ref *end);
 bool av_wire_is_under_way(const struct av_qp_ref *end);
 
 /*
- * Receive requests have been posted for an own reliable connection whose requester has found none:
- * send their number. Context: no execution right held
+ * The owner posted receive requests for an own reliable connection whose requester found none. Send
+ * an acknowledgement with the number of receive requests.
+ * Context: no execution right held; waits for @resp as av_responder_acquire().
  */
 void av_wire_tell_credits(const struct av_qp_ref *end);
 
 /*
- * Go on answering a READ that takes long, if one waits for its turn. Context: no execution right
- * held. Return: when to look again; UINT64_MAX: there is none
+ * Send the next packets of a long READ response, if one waits for its turn.
+ * Context: no execution right held; waits for @resp as av_responder_acquire().
+ * Return: when to call again, in ns of av_now_ns(); UINT64_MAX: no response waits
  */
 uint64_t av_wire_read_on(const struct av_qp_ref *end);
 
-/* Take packets that have come, unless there is no socket. Context: as av_net_poll() */
+/* Receive packets, if this process has a socket. Context, return: as av_net_poll(). */
 bool av_wire_poll(void);
 
-/* Take all that has come, if the queue pair is on the wire. Context, return: av_net_catch_up() */
+/*
+ * Receive all pending packets, if the queue pair is on the wire. Context, return: as
+ * av_net_catch_up(); true if it is not on the wire.
+ */
 AV_MUST_USE bool av_wire_catch_up(const struct av_qp_ref *end);
 
 /* === wire move =================================================================== */
 
 /*
- * Connections of one host that move to the wire: the kernel keeps their processes apart (Yama,
- * seccomp, another PID namespace), and a request needs memory that only its owner can reach.
+ * Connections within one host that move to the wire: a request needs memory that only its owner can
+ * access, since the kernel denies the access to other processes (Yama, seccomp, another PID
+ * namespace).
  *
- * Who is refused asks the peer to move; the peer moves first, and then asks back. So packets always
- * find somebody who expects them. Both sides have counted PSNs alike, as on the wire. From then on
- * each process executes, in its own memory, what the packets say.
+ * The refused side asks the peer to move. The peer moves first, and then asks the refused side to
+ * move. So each packet finds a receiver that expects it. Both sides have counted PSNs alike, as on
+ * the wire. From then on, each process executes in its own memory what the packets request.
  *
- * @to_wire of both queue pairs says how far they are. Each process changes its own queue pair only,
- * in its timer thread; a peer that asks sets @to_wire, and calls (av_seg_call()).
+ * @to_wire of each queue pair records the step. Each process moves only its own queue pair, in its
+ * timer thread. A process that asks its peer sets the peer's @to_wire, and calls it
+ * (av_seg_call()).
  */
 
 /*
- * Take the next step of an own queue pair, if there is one to take. Context: holds nothing, may
- * start a thread. Return: false: a right of the queue pair is not had, so it is still to be taken
+ * Take the next step of an own queue pair, if one is due.
+ * Context: the timer thread; no lock or execution right held; may create a thread.
+ * Return: false: a peer holds @resp, so the step is still due
  */
 AV_MUST_USE bool av_wire_move(const struct av_qp_ref *end);
 
-/* For av_seg_call_by(): peers ask queue pairs of an own segment to move. Must not block. */
+/*
+ * For av_seg_call_by(): peers have asked queue pairs of own segment @seg to move. Has the timer
+ * thread move them. Context: the watcher thread; must not block.
+ */
 void av_wire_move_called(struct av_seg *seg);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What a queue pair knows on the wire: its path, the window to the peer's host, its credits. */
+/*
+ * The state of a queue pair whose peer is on another host: its route, the window to the peer's
+ * host, its credits, and the functions that the files of the wire share.
+ */
 #ifndef AV_TRANSPORT_WIRE_QP_H
 #define AV_TRANSPORT_WIRE_QP_H
 
@@ -16,127 +19,135 @@
 #include "wire/packet.h"
 
 /*
- * End-to-end flow control of reliable connections: a responder tells how many receive requests it
- * has, and its requester sends no more messages than will find one. Without any, the requester
- * sends the first packet of one message, and waits for its answer: it brings a new number, or is an
- * RNR NAK. Source: IBTA volume 1, 9.7.7.2.
+ * End-to-end flow control of reliable connections. The responder reports how many receive requests
+ * it has. Its requester sends no more messages than these. If there is none, the requester sends
+ * the first packet of one message, and waits for the answer: an acknowledgement with a new number,
+ * or an RNR NAK.
+ * Source: IBTA volume 1, 9.7.7.2.
  */
 
 struct av_wire;
 
 /*
- * The responder's syndrome of an acknowledgement. Who shares its receive queue does not count.
- * Context: @resp is held
+ * The syndrome of the responder's next acknowledgement. A queue pair with a shared receive queue,
+ * or of XRC, reports no number.
+ * Context: @resp is held.
  */
 uint8_t av_wire_credits(const struct av_qp_ref *end);
 
 /*
- * The requester's half. Context: @exec is held.
- *
- * av_wire_credit(): as many packets of the request at @next have credit, and are not sent yet.
- * @takes: it takes a receive request. @first: PSN of its first packet
+ * How many packets of request @w->next have credit and are not sent yet: no limit (INT32_MAX), one,
+ * or none.
+ * @takes: the request takes a receive request
+ * @first: PSN of its first packet
+ * Context: @exec is held.
  */
 int32_t av_wire_credit(const struct av_wire *w, bool takes, uint32_t first);
 
 /*
- * The peer has told its number, by that code, after it had executed at least all that has been
- * acknowledged.
+ * The peer reported the number of its receive requests by @code. It had executed all acknowledged
+ * messages before, so the number counts from there.
+ * Context: @exec is held.
  */
 void av_wire_credited(struct av_wire *w, uint8_t code);
 
-/* The way of a connection on the wire to its peer, from the attributes of its address. */
+/* The route of a connection to its peer, from the attributes of the peer's address. */
 
 struct av_wire_route {
 	struct av_net_path path;  /* its source address is open */
-	struct av_window *window; /* to the peer's host; NULL: there is no way */
+	struct av_window *window; /* to the peer's host; NULL: the route is not open */
 };
 
 /*
- * Make the way that @ah says, for a queue pair that is not of datagrams.
- * Context: no execution right held. Return: 0, or an errno of ibv_modify_qp(): ENOMEM, EADDRINUSE,
- * EADDRNOTAVAIL; then there is no way
+ * Open the route of connection @end to address @ah: open its source address, and join the window.
+ * Context: no execution right held.
+ * Return: 0, or an errno of ibv_modify_qp(), with the route not open: ENOMEM, EADDRINUSE,
+ * EADDRNOTAVAIL
  */
 AV_MUST_USE int av_wire_route_open(const struct av_qp_ref *end, const struct ibv_ah_attr *ah,
 				   struct av_wire_route *route);
 
-/* End it, if there is one. Context: no execution right held */
+/* Close a route, if it is open. Context: no execution right held. */
 void av_wire_route_close(struct av_wire_route *route);
 
 /*
- * How many bytes may be on their way to another host. The queue pairs of this process that send
- * there share one window, since their packets meet in one receive buffer. It begins with what a
- * buffer of Linux's default size takes. Each acknowledgement widens it: receivers empty their
- * buffers meanwhile. Lost packets halve it, and so does a notification of congestion. Nobody has to
- * be woken when it changes: a queue pair may always send a packet, if not at once, and its
- * acknowledgement lets it go on.
+ * How many bytes may be outstanding to another host. All queue pairs of this process that send to
+ * that host share one window, since their packets arrive in one receive buffer. The window begins
+ * with what a buffer of Linux's default size takes. Each acknowledgement widens it. Lost packets
+ * and congestion notifications halve it. No queue pair has to be woken when it changes: each may
+ * always send one packet, at once or after a rest. When that packet is acknowledged, it sends more.
  */
 
 struct av_window;
 
 /*
- * The window to that GID, for one more queue pair. Context: takes a lock of its own, allocates.
- * Return: NULL: no memory. av_window_leave() gives it back; NULL is allowed.
+ * Join the window to GID @dst as one more queue pair. av_window_leave() releases it; it ignores
+ * NULL.
+ * Context: takes a mutex of its own; allocates.
+ * Return: NULL: no memory
  */
 struct av_window *av_window_join(const uint8_t dst[16]);
 void av_window_leave(struct av_window *w);
 
 /*
- * A queue pair begins to send there, or has no packets under way any more. The caller remembers
- * which, and says it once. Context: any thread.
+ * A queue pair starts to send, or has no packet outstanding any more. The caller reports each of
+ * the two once.
+ * Context: any thread.
  */
 void av_window_active(struct av_window *w, bool active);
 
-/* Bytes that a queue pair may have under way. Context: any thread */
+/* Bytes that one queue pair may have outstanding. Context: any thread. */
 uint32_t av_window_share(const struct av_window *w);
 
 /*
- * While losses keep the window narrow; in a wide one there is no limit, and no rest. Context: any
- * thread
+ * Limits that hold only in a window that losses have narrowed.
  *
- * av_window_answer(): bytes that one READ may ask for. Half of a share, so that the answer to the
- * next one shows what is missing of this one.
+ * av_window_answer(): bytes that one READ request may ask for: half of a share. So the answer to
+ * the next request shows what is missing of this one. Wide: UINT32_MAX.
  *
- * av_window_rest(): nanoseconds for which a queue pair sends nothing when it has been answered. A
- * share that is less than a packet is one packet in a longer time: @answer_ns, which the answer
- * took, for each share of it; but no longer than a long queue is.
+ * av_window_rest(): nanoseconds for which a queue pair sends nothing after an answer. If a share is
+ * less than a packet, the queue pair sends whole packets, but less often. So the rest is longer if
+ * the share is smaller, or if the answer took longer (@answer_ns). It has a maximum. Wide: 0.
+ * Context: any thread.
  */
 uint32_t av_window_answer(const struct av_window *w);
 uint64_t av_window_rest(const struct av_window *w, uint32_t mtu, uint64_t answer_ns);
 
-/* An acknowledgement has come by now; packets have been lost. Context: any thread */
+/* An acknowledgement arrived at @now_ns; packets were lost. Context: any thread. */
 void av_window_acknowledged(struct av_window *w, uint32_t mtu, uint64_t now_ns);
 void av_window_lost(struct av_window *w);
 
-/* Has a packet of any queue pair been acknowledged since then? Context: any thread */
+/* Has a packet of any queue pair been acknowledged since @since_ns? Context: any thread. */
 bool av_window_heard(const struct av_window *w, uint64_t since_ns);
 
-/* The state of a queue pair on the wire, private to its process, and what its files share. */
+/* The state of a queue pair on the wire, private to its process. */
 
-/* An answer that is kept for a duplicate of its request. */
+/* An answer that the responder stores for a duplicate of its request. */
 struct av_wire_answer {
 	uint32_t psn;
 	bool there, atomic;
 	uint64_t original;
 };
 
-/* A READ that is being answered. All zero: none is. */
+/* A READ that the responder is answering. All zero: none. */
 struct av_wire_read {
 	struct av_packet request;
-	uint32_t next, packets; /* of the answer; the same: it has been given */
+	uint32_t next, packets; /* packets of the answer: next to send, and all; equal: the answer
+				   is complete */
 	struct av_odp_message source;
-	bool dropped; /* a request that came meanwhile */
+	bool dropped; /* a request that arrived meanwhile was dropped */
 };
 
-/* An open address of a datagram queue pair receives for a group. */
+/* A datagram queue pair receives for @group at @address, which it has opened. */
 struct av_wire_joined {
 	uint8_t address[16], group[16];
 };
 
 struct av_wire {
-	uint32_t qpn;		/* own */
-	uint8_t (*address)[16]; /* open ones (GIDs) of a datagram queue pair */
+	uint32_t qpn;		/* its own number */
+	uint8_t (*address)[16]; /* a datagram queue pair's open addresses (GIDs) */
 	uint32_t addresses;
-	int unopened; /* why another one of a datagram queue pair could not be opened, -errno */
+	int unopened; /* why a datagram queue pair could not open another address, -errno */
 	struct av_wire_joined *joined; /* its groups; guarded by a mutex: wire_arrive.c */
 	uint32_t joined_count;
 
@@ -145,54 +156,55 @@ struct av_wire {
 	uint32_t mtu; /* bytes of payload */
 
 	/*
-	 * Requester; guarded by @exec. Requests from @sq_next on have been sent, up to @next; of
-	 * that one, @begun packets. PSNs from @acked on have not been acknowledged. Those before
-	 * @sent have been sent once. While they are being repeated, @next, and @next_psn of the
-	 * queue pair, are behind @top and @sent.
+	 * Requester; guarded by @exec. The requester has sent all packets of the requests from
+	 * @sq_next up to @next, and @begun packets of request @next. PSNs from @acked on are not
+	 * acknowledged. PSNs before @sent have been sent at least once. During a retransmission,
+	 * @next is behind @top, and the queue pair's @next_psn is behind @sent.
 	 */
 	uint32_t next, begun;
 	uint32_t top; /* one past the last request that was ever begun */
 	uint32_t acked, sent;
 	uint32_t *first; /* PSN of the first packet, by request & sq_mask */
-	uint8_t *part;	 /* and packets of each part that a READ is asked for in, but the last */
+	uint8_t *part;	 /* packets of a READ's parts but the last; by the same index */
 	/*
-	 * Messages that take receive requests of the peer, free-running: those acknowledged, those
-	 * before @next, and how many of these it has requests for.
+	 * Free-running counts of messages that take a receive request of the peer: those
+	 * acknowledged, those before request @next, and those for which the peer has reported a
+	 * receive request.
 	 */
 	uint32_t taken, takers, limit;
 	/*
-	 * How long the last answer took, and until when nothing is sent if nothing is under way (0:
-	 * it may be sent at once). av_window_rest()
+	 * How long the last answer took. Until when the requester sends nothing while no packet is
+	 * outstanding; 0: no rest. av_window_rest()
 	 */
 	uint64_t answer_ns, rest_until_ns;
-	bool waits;    /* for the RNR timer: nothing is sent meanwhile */
-	bool repeated; /* since the last progress or timeout, because of a gap */
-	bool asked;    /* what keeps answers away: av_net_icmp_watch() */
-	bool active;   /* it has a share of @window */
-	int obstacle;  /* since the last progress: packets were refused, or not used, -errno */
-	int unheard;   /* why there was no answer, -errno; 0: nobody says */
+	bool waits;    /* for the RNR timer; sends nothing meanwhile */
+	bool repeated; /* retransmitted because of a gap, since the last progress or timeout */
+	bool asked;    /* watches ICMP for what prevents answers: av_net_icmp_watch() */
+	bool active;   /* counted in the window: av_window_active() */
+	int obstacle;  /* -errno since the last progress: why packets were refused or ignored */
+	int unheard;   /* why there was no answer, -errno; 0: not known */
 	struct av_odp_message source; /* of the request that is being sent */
-	struct av_odp_message result; /* of the request whose answer is coming */
+	struct av_odp_message result; /* of the request whose answer is arriving */
 
 	/* Responder; guarded by @resp. */
 	struct av_qp_shared *peer; /* stands for the requester: av_execute_piece() */
-	enum av_operation message; /* of the message that is coming, if */
-	bool coming;		   /* its First has come, its Last has not */
+	enum av_operation message; /* of the message that is arriving, if one is */
+	bool coming;		   /* its first packet has arrived, its last has not */
 	uint64_t come;		   /* bytes of it so far */
-	uint64_t announced;	   /* an RDMA WRITE's length */
+	uint64_t announced;	   /* length of an RDMA WRITE */
 	uint64_t addr;		   /* and its address */
 	uint32_t rkey;
 	struct av_odp_message target;
 	struct av_wire_read read;
-	bool told; /* a sequence NAK or RNR NAK has been sent for the packet that is expected */
-	_Atomic bool owes; /* an acknowledgement, at the end of the batch; read without a right */
-	uint64_t notified_ns; /* when the peer was told of congestion last */
+	bool told;	      /* a sequence NAK or RNR NAK has been sent for the expected packet */
+	_Atomic bool owes;    /* acknowledgement due after the batch; read without @resp */
+	uint64_t notified_ns; /* when the last congestion notification was sent */
 	uint32_t kept_next;
-	struct av_wire_answer *kept; /* as many as max_dest_rd_atomic at its most */
+	struct av_wire_answer *kept; /* as many as the highest max_dest_rd_atomic so far */
 	uint32_t kept_count;
 };
 
-/* The state of own queue pair @index. NULL: it is not on the wire. */
+/* The state of own queue pair @index; NULL: it has none on the wire. */
 static inline struct av_wire *av_wire_at(const struct av_seg *seg, uint32_t index)
 {
 	const struct av_table *table = atomic_load_explicit(&seg->wires, memory_order_acquire);
@@ -201,87 +213,111 @@ static inline struct av_wire *av_wire_at(const struct av_seg *seg, uint32_t inde
 }
 
 /*
- * The state of an own queue pair with room for @addresses; NULL: no memory. av_wire_keep() makes it
- * known. Return: 0 or ENOMEM. av_wire_delete() closes its addresses.
+ * Allocate the state of an own queue pair, with room for @addresses; NULL: no memory.
+ * av_wire_keep() publishes it, and returns 0 or ENOMEM. The caller owns a state that is not
+ * published.
  */
 struct av_wire *av_wire_new(const struct av_qp_ref *end, uint32_t addresses);
 AV_MUST_USE int av_wire_keep(const struct av_qp_ref *end, struct av_wire *w);
 
 /*
- * The same of a connection, its way open. Context: as av_wire_open(). Return: 0 or an errno of
- * ibv_modify_qp()
+ * av_wire_make(): allocate the state of a connection, and open its route. Context: as
+ * av_wire_open().
+ * Return: 0, or an errno of ibv_modify_qp().
+ * av_wire_delete(): leave its groups, close its addresses and its route, and free it. It is not
+ * published. NULL is allowed.
  */
 AV_MUST_USE int av_wire_make(const struct av_qp_ref *end, const struct ibv_qp_attr *attr,
 			     struct av_wire **made);
 void av_wire_delete(struct av_wire *w);
 
 /*
- * Have the open addresses of a datagram queue pair receive for all groups that it is attached to;
- * for none of them. Context: as av_wire_open()
+ * Have the open addresses of a datagram queue pair join all groups that it is attached to; leave
+ * all that they have joined.
+ * Context: as av_wire_open().
  */
 void av_wire_join_all(struct av_wire *w);
 void av_wire_leave_all(struct av_wire *w);
 
-/* Has a completion found its CQ full? What is left in the queue is to be flushed then. */
+/*
+ * Has the queue pair failed, for example because a completion found its CQ full? Then the rest of
+ * the queue is to be flushed.
+ */
 static inline bool av_wire_has_failed(const struct av_qp_ref *end)
 {
 	return atomic_load_explicit(&end->qp->state, memory_order_relaxed) == IBV_QPS_ERR;
 }
 
 /*
- * A packet that came. @struck: rules of faults have been asked about it. Context: within the
- * receiver; no right held
+ * A packet arrived.
+ * @struck: the fault rules have already decided on this packet
+ * Context: the thread that receives packets (struct av_net_receiver); no execution right held.
  */
 void av_wire_handle(const struct av_net_packet *packet, bool struck);
 
 /*
- * A packet to a queue pair of this process, from its peer's address. Context: no right held.
+ * A request packet, or an answer packet, arrived for a queue pair of this process. Packets that are
+ * not from its peer are ignored.
+ * Context: the thread that receives packets; no execution right held.
  */
 void av_wire_requested(const struct av_qp_ref *end, const struct av_net_packet *packet);
 void av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *packet);
 
-/* To net/net.h. */
+/* What net/net.h calls when packets arrive. */
 extern const struct av_net_receiver av_wire_receiver;
 
 /*
- * Send the acknowledgement that is owed; and the same unless somebody has the responder for longer
- * than AV_STUCK_NS: then the end of the batch sees to it. Context: @exec may be held
+ * Send the acknowledgement that is due, if there is one. av_wire_acknowledge_soon() waits
+ * AV_STUCK_NS at most for @resp; if it times out, the acknowledgement remains due at the end of the
+ * batch.
+ * Context: @resp is not held, @exec may be.
  */
 void av_wire_acknowledge(const struct av_qp_ref *end);
 void av_wire_acknowledge_soon(const struct av_qp_ref *end);
 
-/* A packet with that number in it was damaged. Context: within the receiver; no right held */
+/*
+ * A damaged packet for that number was dropped: count it at the queue pair, if this process owns
+ * one.
+ * Context: the thread that receives packets; no execution right held.
+ */
 void av_wire_damaged(uint32_t qpn);
 
 /*
- * A packet has met congestion: tell the peer. The peer has told of it: send less. Context: no right
- * held
+ * av_wire_marked(): a switch has marked a packet for congestion: notify the peer.
+ * av_wire_notified(): the peer has sent a congestion notification: narrow the window.
+ * Context: no execution right held.
  */
 void av_wire_marked(const struct av_qp_ref *end, const struct av_net_packet *packet);
 void av_wire_notified(const struct av_qp_ref *end, const struct av_net_packet *packet);
 
-/* Is the packet from that queue pair's peer? Context: one of its rights is held */
+/*
+ * Is the packet from that queue pair's peer, and meant for it? Context: one of its rights is held.
+ */
 bool av_wire_is_peer(const struct av_qp_ref *end, const struct av_net_packet *packet);
 
-/* Have an acknowledgement sent at the end of the batch. Context: @resp is held */
+/* Have an acknowledgement sent at the end of the batch. Context: @resp is held. */
 void av_wire_owe(const struct av_qp_ref *end, struct av_wire *w);
 
 /*
- * The requester's half, for answers. Context: @exec is held.
+ * What answers do to the requester.
+ * Context: @exec is held.
  *
- * av_wire_fail_head(): the request at the head fails, and the queue pair with it.
- * av_wire_rewind(): send everything from PSN @psn on once more. av_wire_progress(): the peer has
- * acknowledged something, so that retries and timers start anew. An @acknowledgement widens the
- * window, too; the middle of a long answer is none.
+ * av_wire_fail_head(): fail the request at the head, and the queue pair with it.
+ * av_wire_rewind(): retransmit everything from @psn on.
+ * av_wire_progress(): the peer answered; restart retries and timers. @acknowledgement: also widen
+ * the window. A packet in the middle of a long answer does not.
  */
 void av_wire_fail_head(const struct av_qp_ref *end, enum av_fault fault);
 void av_wire_rewind(const struct av_qp_ref *end, struct av_wire *w, uint32_t psn);
 void av_wire_progress(const struct av_qp_ref *end, struct av_wire *w, bool acknowledgement);
 
-/* Is nothing under way? Then no timer runs. Context: @exec is held */
+/*
+ * If no packet is outstanding, stop the timer, and give up the share of the window.
+ * Context: @exec is held.
+ */
 void av_wire_settle(const struct av_qp_ref *end, struct av_wire *w);
 
-/* Packets of a request, those of its answer for a READ. */
+/* PSNs that a request uses: its packets; of a READ, the packets of its answer. */
 uint32_t av_wire_packets_of(const struct av_wire *w, const struct av_sq_wqe *wqe);
 
 #endif

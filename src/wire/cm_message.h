@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages of connection management, as numbers and as bytes. */
+/*
+ * Messages of connection management (CM), as structures and as bytes, with the private data of the
+ * RDMA IP CM service. All functions are pure.
+ */
 #ifndef AV_WIRE_CM_MESSAGE_H
 #define AV_WIRE_CM_MESSAGE_H
 
@@ -10,31 +13,31 @@
 #include "base/compiler.h"
 
 /*
- * Where the fields of each message of connection management are: the tables of IBTA volume 1, 12.6.
- * The bits for enhanced connection establishment, which are reserved there, are the Linux kernel's.
+ * Where the fields of each message are: the tables of IBTA volume 1, 12.6. The bits for enhanced
+ * connection establishment are reserved there; their places are those of the Linux kernel.
  */
 
-/* Position from the beginning of the message; bit 0 is the most significant one of a byte. */
+/* Position from the beginning of the message; bit 0 is the most significant bit of a byte. */
 struct av_cm_field {
 	uint8_t byte, bit;
 	uint16_t bits;
 	uint16_t member; /* offset in struct av_cm_message */
 	uint8_t member_bytes;
-	uint8_t shift; /* bits of the member below these, which are elsewhere */
+	uint8_t shift; /* low bits of the member that belong to another field */
 };
 
 struct av_cm_kind {
 	const char *name;
 	const struct av_cm_field *field; /* without the private data */
 	uint8_t fields;
-	uint8_t private_at; /* byte from which on all is private data */
+	uint8_t private_at; /* byte at which the private data begins; it fills the rest */
 };
 
 /*
- * Messages of connection management (CM), as numbers and as bytes: the datagrams between queue
- * pairs 1 by which two ends agree on a connection. Pure functions. Sources: IBTA volume 1, 12.6
- * and 12.7.1 (messages and their fields), 13.4.2 (the header of every management datagram); annex
- * A11 (addresses of IP in private data); annex A17 (RoCEv2: GIDs count, LIDs do not).
+ * The datagrams between queue pairs 1 by which two ends agree on a connection.
+ * Source: IBTA volume 1, 12.6 and 12.7.1 (messages and their fields), 13.4.2 (the header of every
+ * management datagram); annex A11 (IP addresses in private data); annex A17 (RoCEv2: GIDs count,
+ * LIDs do not).
  */
 
 #define AV_MAD_BYTES	  256
@@ -56,7 +59,7 @@ enum av_cm_attribute {
 	AV_CM_APR = 0x1a,
 };
 
-/* "Local" is the sender of the REQ or LAP. */
+/* "Local" is the side that sends the REQ or LAP. */
 struct av_cm_path {
 	uint16_t local_lid, remote_lid;
 	uint8_t local_gid[16], remote_gid[16];
@@ -65,19 +68,22 @@ struct av_cm_path {
 	uint8_t traffic_class, hop_limit;
 	uint8_t sl; /* 4 bits */
 	bool subnet_local;
-	uint8_t ack_timeout; /* 5 bits: 4.096 us << it */
+	uint8_t ack_timeout; /* 5 bits: 4.096 us << ack_timeout */
 };
 
 /*
- * In host byte order. Fields that the attribute does not have are ignored when written, and 0 when
- * read; bits beyond a field's width are cut off.
+ * In host byte order. Writing ignores fields that the attribute lacks, and cuts off bits beyond a
+ * field's width. Reading sets fields that the attribute lacks to 0.
  */
 struct av_cm_message {
 	uint16_t attribute; /* enum av_cm_attribute */
 	uint64_t transaction;
 	uint32_t attr_mod; /* with vendor_id: options of enhanced connection establishment */
 
-	/* The sender's own and its peer's. SIDR_REQ and SIDR_REP: the request's, in the first. */
+	/*
+	 * The sender's own id, and its peer's. SIDR_REQ and SIDR_REP have only the id of the
+	 * request, in local_comm_id.
+	 */
 	uint32_t local_comm_id, remote_comm_id;
 
 	uint64_t service_id;  /* REQ, SIDR_REQ, SIDR_REP */
@@ -87,7 +93,7 @@ struct av_cm_message {
 	uint32_t eecn;	      /* 24 bits; REQ, REP: the sender's */
 	uint32_t remote_eecn; /* 24 bits; REQ */
 	uint32_t psn;	      /* 24 bits; REQ, REP: of the first packet to the sender */
-	uint32_t vendor_id;   /* 24 bits; REQ, REP, SIDR_REP: in what IBTA reserves */
+	uint32_t vendor_id;   /* 24 bits; REQ, REP, SIDR_REP: in bits that IBTA reserves */
 
 	uint8_t responder_resources, initiator_depth; /* REQ, REP */
 	bool flow_control, srq;			      /* REQ, REP */
@@ -100,7 +106,10 @@ struct av_cm_message {
 	uint8_t path_mtu;      /* 4 bits; REQ: as enum ibv_mtu */
 	bool rdc_exists;       /* REQ */
 	bool sap_supported;    /* REQ: suggested alternate paths */
-	/* 5 bits each: 4.096 us << it until a CM answers. REQ: both; LAP: the second. */
+	/*
+	 * 5 bits each: 4.096 us << value, until a CM answers. REQ has both, LAP only
+	 * remote_timeout.
+	 */
 	uint8_t local_timeout, remote_timeout;
 	uint8_t max_cm_retries;		      /* 4 bits; REQ */
 	struct av_cm_path primary, alternate; /* REQ; LAP: alternate */
@@ -115,24 +124,29 @@ struct av_cm_message {
 	uint8_t service_timeout; /* 5 bits; MRA: 4.096 us << it */
 
 	uint8_t status;	    /* SIDR_REP, APR */
-	uint8_t info_bytes; /* REJ, SIDR_REP, APR: when read, never more than there are */
+	uint8_t info_bytes; /* REJ, SIDR_REP, APR; read: at most AV_CM_INFO_BYTES */
 	uint8_t info[AV_CM_INFO_BYTES];
 
 	uint8_t private_data[AV_CM_PRIVATE_MAX];
 };
 
-/* Bytes of private data that a message of this kind has; 0: unknown attribute. */
+/* Bytes of private data in a message with this attribute; 0: unknown attribute. */
 size_t av_cm_private_bytes(uint16_t attribute);
 
-/* "REQ"; NULL: unknown attribute. */
+/* The name of an attribute, such as "REQ"; NULL: unknown attribute. */
 const char *av_cm_attribute_name(uint16_t attribute);
 
-/* Reserved bytes are 0. Return: false: unknown attribute, nothing is written */
+/*
+ * Encode a message. Reserved bytes are 0.
+ * Return: false: unknown attribute, and nothing is written
+ */
 AV_MUST_USE bool av_cm_put(const struct av_cm_message *m, uint8_t to[AV_MAD_BYTES]);
 
 /*
- * @m: out, valid only with true. Return: false: no CM message, by length, version, class, method or
- * attribute
+ * Decode a message.
+ * @m: out, valid only if the result is true
+ * @bytes: any number; a message has AV_MAD_BYTES
+ * Return: false: its length, version, class, method or attribute is not that of a CM message
  */
 AV_MUST_USE bool av_cm_get(struct av_cm_message *m, const uint8_t *from, size_t bytes);
 
@@ -140,20 +154,26 @@ AV_MUST_USE bool av_cm_get(struct av_cm_message *m, const uint8_t *from, size_t 
 
 #define AV_CM_IP_BYTES 36
 
-/* Who connects to whom: the beginning of the private data of a REQ or SIDR_REQ. */
+/* Who connects to whom. The private data of a REQ or SIDR_REQ begins with this. */
 struct av_cm_ip {
 	bool v6;
 	uint16_t src_port;
 	uint8_t src[16], dst[16]; /* IPv4 as ::ffff:a.b.c.d */
 };
 
-/* @to: room for AV_CM_IP_BYTES */
+/* Encode. @to: room for AV_CM_IP_BYTES */
 void av_cm_ip_put(const struct av_cm_ip *ip, uint8_t *to);
 
-/* @from: AV_CM_IP_BYTES. Return: false: an unknown version of the header or of IP */
+/*
+ * Decode. @from: AV_CM_IP_BYTES
+ * Return: false: an unknown version of the header or of IP
+ */
 AV_MUST_USE bool av_cm_ip_get(struct av_cm_ip *ip, const uint8_t *from);
 
-/* The service that listens at a port. @ps: enum rdma_port_space */
+/*
+ * The service id of a port.
+ * @ps: enum rdma_port_space
+ */
 static inline uint64_t av_cm_service_id(uint16_t ps, uint16_t port)
 {
 	return 0x01000000u | (uint64_t)ps << 16 | port;

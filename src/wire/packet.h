@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Packets as numbers and as bytes: opcodes, headers, and how a message is cut into packets. */
+/*
+ * Packets and frames, as structures and as bytes: their opcodes and headers, how a message is cut
+ * into packets, the Ethernet, IP and UDP headers around a packet, and its invariant CRC. All
+ * functions are pure.
+ */
 #ifndef AV_WIRE_PACKET_H
 #define AV_WIRE_PACKET_H
 
@@ -12,7 +16,7 @@
 
 /* === packet ====================================================================== */
 
-/* Reads and writes numbers in network byte order, at any alignment. */
+/* Read and write numbers in network byte order, at any alignment. */
 
 static inline void av_put16(uint8_t *to, uint32_t v)
 {
@@ -61,23 +65,25 @@ static inline uint64_t av_get64(const uint8_t *from)
 /* Opcodes of packets, and the credits of an acknowledgement. */
 
 /*
- * End-to-end credits in the syndrome of an acknowledgement: how many receive requests the responder
- * has, in five bits. Source: IBTA volume 1, 9.7.5.2.2, table "Credit count".
+ * End-to-end credits in the syndrome of an acknowledgement: the number of the responder's receive
+ * requests, in five bits.
+ * Source: IBTA volume 1, 9.7.5.2.2, table "Credit count".
  */
 
-#define AV_CREDITS_NONE_CODE 31u	/* the responder does not count */
+#define AV_CREDITS_NONE_CODE 31u	/* the responder reports no number */
 #define AV_CREDITS_UNLIMITED (1u << 24) /* more than a send queue holds */
 
-/* The code for so many, rounded down. Context of both: any */
+/* The code of @count, rounded down. */
 uint8_t av_credits_code(uint32_t count);
 
-/* How many a code stands for; AV_CREDITS_UNLIMITED: the responder does not count. */
+/* The number that a code stands for; AV_CREDITS_UNLIMITED: the responder reports no number. */
 uint32_t av_credits_of(uint8_t code);
 
 /*
- * Which headers an opcode has, and which part of which operation it is: a table of the low five
- * bits, and one of the services. Source: IBTA volume 1, 9.2.1 (OpCode values), 5.2 (order of
- * headers), annex A14 (XRC), A17 (congestion notification), A19 (FLUSH, ATOMIC WRITE).
+ * Which headers an opcode has, and which part of which operation it is. One table has a row for
+ * each value of the low five bits, another for each service.
+ * Source: IBTA volume 1, 9.2.1 (OpCode values), 5.2 (order of headers), annex A14 (XRC), A17
+ * (congestion notification), A19 (FLUSH, ATOMIC WRITE).
  */
 
 /* The high three bits of an opcode. */
@@ -114,7 +120,7 @@ enum av_operation {
 	AV_OP_FETCH_ADD,
 	AV_OP_FLUSH,
 	AV_OP_ATOMIC_WRITE,
-	AV_OP_CNP, /* congestion notification: of no service, without a sequence */
+	AV_OP_CNP, /* congestion notification: no service, no sequence */
 };
 
 #define AV_OPCODE_CNP 0x81
@@ -127,7 +133,7 @@ enum av_place {
 	AV_PLACE_ONLY,
 };
 
-/* What the last packet carries beside payload. */
+/* What the last packet has beside payload. */
 enum av_tail {
 	AV_TAIL_NONE,
 	AV_TAIL_IMM,
@@ -142,23 +148,23 @@ struct av_opcode {
 	bool payload; /* may have payload */
 };
 
-/* What an opcode means. Return: false if it is unknown. */
+/* Describe an opcode. Return: false if it is unknown. */
 bool av_opcode_info(uint8_t opcode, struct av_opcode *info);
 
-/* Return: the opcode of such a packet, or -1 if the service has none. */
+/* Find the opcode of such a packet. Return: the opcode; -1: the service has none. */
 int av_opcode_find(enum av_service service, enum av_operation operation, enum av_place place,
 		   enum av_tail tail);
 
 /*
- * A transport packet, as numbers and as bytes: base header (BTH), extended headers, payload,
- * padding. Pure functions. Source: IBTA volume 1, chapter 9.2 to 9.6. What is around it:
- * wire/packet.h.
+ * A transport packet, as a structure and as bytes: base transport header (BTH), extended headers,
+ * payload, padding.
+ * Source: IBTA volume 1, chapter 9.2 to 9.6.
  */
 
 #define AV_PACKET_HEADERS_MAX 64 /* longest BTH with extended headers */
 #define AV_PSN_MASK	      0xffffffu
 
-/* Signed distance from PSN @from to @to, within half of the circle. */
+/* Signed distance from PSN @from to PSN @to, of at most half of all PSNs. */
 static inline int32_t av_psn_distance(uint32_t from, uint32_t to)
 {
 	return (int32_t)((to - from) << 8) >> 8;
@@ -170,10 +176,10 @@ static inline uint32_t av_psn_after(uint32_t psn, uint32_t packets)
 }
 
 /* AETH syndromes; IBTA volume 1, 9.7.5.2.2. */
-#define AV_SYNDROME_ACK	    0x1f /* AND the code of credits; so: none are counted */
+#define AV_SYNDROME_ACK	    0x1f /* alone: no credits; else AND their code */
 #define AV_SYNDROME_RNR_NAK 0x20 /* OR the timer code */
 
-/* In host byte order. Fields of extended headers that the opcode does not bring are ignored. */
+/* In host byte order. Writing a packet ignores the fields of headers that its opcode lacks. */
 struct av_packet {
 	uint8_t opcode;
 	bool solicited, migrated, fecn, becn, ack_request;
@@ -206,14 +212,17 @@ enum av_packet_fault {
 	AV_PACKET_PAYLOAD, /* payload where none is allowed, or of the wrong size */
 };
 
-/* In bytes, of enum ibv_mtu; a peer's segment may say anything. */
+/*
+ * Bytes of an enum ibv_mtu. An invalid value, as a peer's segment may hold, counts as IBV_MTU_256.
+ */
 static inline uint32_t av_mtu_bytes(uint32_t mtu)
 {
 	return 128u << (mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? mtu : IBV_MTU_256);
 }
 
 /*
- * The largest path MTU whose packets fit an interface. @bytes: the MTU of the interface
+ * The largest path MTU whose packets fit an interface.
+ * @bytes: the MTU of the interface
  * Return: at least IBV_MTU_256, which every interface with IPv6 carries
  */
 enum ibv_mtu av_mtu_within(uint32_t bytes);
@@ -224,38 +233,46 @@ static inline uint32_t av_packet_padding(uint32_t payload_bytes)
 	return -payload_bytes & 3;
 }
 
-/* Bytes of all headers of a packet with this opcode, BTH included; 0: unknown opcode. */
+/* Bytes of all headers of a packet with this opcode, including the BTH; 0: unknown opcode. */
 size_t av_packet_header_bytes(uint8_t opcode);
 
-/* @to: room for av_packet_header_bytes(). Return: bytes written; 0: unknown opcode. */
+/*
+ * Write the headers of a packet.
+ * @to: room for av_packet_header_bytes()
+ * Return: bytes written; 0: unknown opcode
+ */
 size_t av_packet_put_headers(const struct av_packet *p, uint8_t *to);
 
 /*
- * @from: @bytes from the BTH to the end of the padding, where the payload stays; no more is read.
- * Fields of absent headers are 0.
+ * Decode a packet.
+ * @p: out, valid only with AV_PACKET_OK; fields of absent headers are 0; @payload points into @from
+ * @from: @bytes, from the BTH to the end of the padding; the function reads no others
  */
 AV_MUST_USE enum av_packet_fault av_packet_get(struct av_packet *p, const uint8_t *from,
 					       size_t bytes);
 
 /*
- * Messages in packets: how many, and each one's headers. Pure functions. Source: IBTA volume
- * 1, 9.2.1 (segmentation), 9.3.1 (PSN).
+ * Cutting messages into packets: how many there are, and the headers of each.
+ * Source: IBTA volume 1, 9.2.1 (segmentation), 9.3.1 (PSN).
  */
 
 /*
- * Bytes of a message that a peer may announce, whatever its port's max_msg_sz is: IBTA volume 1,
- * C9-94. More packets would be beyond half of the PSNs.
+ * The longest message, in bytes, that a peer may announce, whatever its port's max_msg_sz is: IBTA
+ * volume 1, C9-94. With the smallest MTU, a longer one would use more than half of the PSNs.
  */
 #define AV_WIRE_MESSAGE_MAX (1u << 31)
 
-/* A message from a requester, or a responder's answer. */
+/* A request as its requester sends it, or an answer as its responder sends it. */
 struct av_wire_message {
 	enum av_service service;
-	enum av_operation operation; /* the operation of its packets */
+	enum av_operation operation; /* operation of its packets */
 	enum av_tail tail;
-	uint64_t bytes; /* payload carried; 0 for a READ request, whatever it asks for */
+	uint64_t bytes; /* of payload that it carries; 0 for a READ request of any length */
 	uint32_t mtu;	/* 256, 512, ... AV_MTU_MAX */
-	/* Of all packets, with the first PSN. @solicited, @ack_request: of the last only. */
+	/*
+	 * The headers of all packets; @psn is the first one's. Only the last packet has @solicited
+	 * and @ack_request.
+	 */
 	struct av_packet head;
 };
 
@@ -265,44 +282,49 @@ static inline uint32_t av_wire_packets(uint64_t bytes, uint32_t mtu)
 	return bytes ? (uint32_t)((bytes + mtu - 1) / mtu) : 1;
 }
 
-/* Headers of packet @index. Return: its payload's offset; -1: the service has no such packet. */
+/*
+ * Make the headers of packet @index, without payload.
+ * Return: offset of its payload in the message; -1: the service has no such packet
+ */
 int64_t av_wire_packet(const struct av_wire_message *m, uint32_t index, struct av_packet *p);
 
 /* === frame ======================================================================= */
 
-/* What is around a packet on Ethernet, and its invariant CRC. */
+/* Frames: what is around a packet on Ethernet, and its invariant CRC. */
 
 /*
- * The invariant CRC of a packet whose IP and UDP headers the kernel writes and hides. Pure
- * functions. Source: IBTA volume 1, 7.8.1 and annex A17.3.3.
+ * The invariant CRC (ICRC) of a packet whose IP and UDP headers the kernel writes and hides.
+ * Source: IBTA volume 1, 7.8.1 and annex A17.3.3.
  *
- * The CRC covers the IPv4 identification, which a UDP socket does not show. It is linear, so the
- * 2^16 identifications give 2^16 different CRCs: the receiver solves for the one that fits. A
+ * The CRC covers the IPv4 identification, which a UDP socket does not show. A CRC is linear, so the
+ * 2^16 identifications give 2^16 different CRCs. The receiver computes which identification fits. A
  * corrupted packet fits one by chance once in 65,536. IPv6 has no identification.
  */
 
-/* The fields of the headers around a packet that its ICRC covers. Addresses are GIDs. */
+/* The fields around a packet that its ICRC covers. Addresses are GIDs. */
 struct av_icrc_path {
-	uint8_t src[16], dst[16]; /* both mapped IPv4 addresses: the packet is in IPv4 */
+	uint8_t src[16], dst[16]; /* if both are mapped IPv4 addresses, the packet is in IPv4 */
 	uint16_t source_port;
 	uint16_t identification; /* IPv4 only */
 };
 
 /*
- * @packet: @bytes from the BTH, which is whole, to the end of the padding, in an unfragmented
- * datagram to port 4791 with DF set. Return: the ICRC, which av_icrc_put() stores
+ * The ICRC of a packet; av_icrc_put() stores it.
+ * @packet: @bytes, from the BTH, which is complete, to the end of the padding; the packet travels
+ * in an unfragmented datagram to port 4791 with DF set
  */
 uint32_t av_icrc_of(const struct av_icrc_path *path, const uint8_t *packet, size_t bytes);
 
 /*
- * Is @icrc right? @path->identification: tried first; with IPv4, if it does not fit, any that
- * does. Return: true, with the identification that fits in @path
+ * Is @icrc right?
+ * @path: its @identification is tried first; with IPv4, then any that fits
+ * Return: true, with the identification that fits in @path
  */
 AV_MUST_USE bool av_icrc_fits(struct av_icrc_path *path, const uint8_t *packet, size_t bytes,
 			      uint32_t icrc);
 
 /*
- * A RoCEv2 frame: Ethernet, IP and UDP around a packet, and its invariant CRC. Pure functions.
+ * A RoCEv2 frame: Ethernet, IP and UDP headers, a packet, and its invariant CRC.
  * Source: IBTA volume 1, annex A17; RFC 791, 768, 8200.
  */
 
@@ -334,29 +356,31 @@ enum av_frame_fault {
 	AV_FRAME_FOREIGN, /* not RoCEv2: another protocol or port */
 	AV_FRAME_HEADER,  /* inconsistent IP or UDP header, or one that RoCEv2 does not allow */
 	AV_FRAME_CRC,	  /* the invariant CRC is wrong */
-	AV_FRAME_PACKET,  /* carries no valid packet */
+	AV_FRAME_PACKET,  /* has no valid packet */
 };
 
 /*
- * The Ethernet address for a GID: of an IPv6 address made from a MAC address, that one; of a group,
- * the group's; of anything else, a locally administered one.
+ * The Ethernet address for a GID. An IPv6 address made from a MAC address gives that MAC address. A
+ * group gives the group's Ethernet address. Any other GID gives a locally administered address.
  */
 void av_frame_mac(const uint8_t gid[16], uint8_t mac[6]);
 
 /*
- * A flow's UDP source port; a label of 0 means the two queue pair numbers. Annex A17.3.2.1 leaves
- * it open: as rdma-core's ibv_flow_label_to_udp_sport() and the kernel.
+ * The UDP source port of a flow. If @flow_label is 0, both queue pair numbers decide. Annex
+ * A17.3.2.1 prescribes no function: this one is that of rdma-core's ibv_flow_label_to_udp_sport()
+ * and of the kernel.
  */
 uint16_t av_frame_source_port(uint32_t flow_label, uint32_t src_qpn, uint32_t dest_qpn);
 
 /*
- * The invariant CRC, IBTA volume 1, 7.8.1 and annex A17.3.3. @ip: IP header (without IPv4 options)
- * and UDP header; @packet: @bytes from the BTH to the end of the padding. Fields that may change on
- * the way may have any value.
+ * The invariant CRC. Bytes that may change in transit do not matter.
+ * @ip: IP header (without IPv4 options) and UDP header
+ * @packet: @bytes, from the BTH, which is complete, to the end of the padding
+ * Source: IBTA volume 1, 7.8.1 and annex A17.3.3.
  */
 uint32_t av_icrc(const uint8_t *ip, const uint8_t *packet, size_t bytes);
 
-/* Write and read the CRC: the only little-endian number of a packet. */
+/* Write and read the CRC, the only little-endian number of a packet. */
 static inline void av_icrc_put(uint8_t *to, uint32_t crc)
 {
 	for (int i = 0; i < AV_ICRC_BYTES; i++)
@@ -372,22 +396,25 @@ static inline uint32_t av_icrc_get(const uint8_t *from)
 size_t av_frame_payload_at(const struct av_frame *f, uint8_t opcode);
 
 /*
- * The UDP checksum follows RFC 8200 with IPv6, and is 0 with IPv4. The payload may already be in
- * its place (av_frame_payload_at()). Return: bytes; 0: more than @room, or unknown opcode.
+ * Write a frame. The UDP checksum follows RFC 8200 with IPv6, and is 0 with IPv4. The payload may
+ * already be in its place (av_frame_payload_at()).
+ * Return: bytes written; 0: they exceed @room, or the opcode is unknown
  */
 size_t av_frame_put(const struct av_frame *f, const struct av_packet *p, uint8_t *to, size_t room);
 
 /*
- * Write a frame around what UDP carries, whatever that is. @checksum: UDP has one with IPv4, too.
- * @room: for AV_FRAME_HEADERS_MAX at least; what does not fit is cut off.
- * Return: bytes that the whole frame has
+ * Write a frame around the payload of a UDP datagram, whatever that is.
+ * @checksum: with IPv4, too, write a UDP checksum
+ * @room: at least AV_FRAME_HEADERS_MAX; bytes beyond it are cut off
+ * Return: bytes of the whole frame
  */
 size_t av_frame_wrap(const struct av_frame *f, bool checksum, const uint8_t *datagram, size_t bytes,
 		     uint8_t *to, size_t room);
 
 /*
- * Reads @bytes, perhaps with the link's padding. @f, @p: out, valid only with AV_FRAME_OK; the
- * payload stays in @from.
+ * Decode a frame. Checks the ICRC and the checksum of an IPv4 header, but no UDP checksum.
+ * @f, @p: out, valid only with AV_FRAME_OK; the payload points into @from
+ * @from: @bytes, perhaps with the link's padding
  */
 AV_MUST_USE enum av_frame_fault av_frame_get(struct av_frame *f, struct av_packet *p,
 					     const uint8_t *from, size_t bytes);
