@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Queue pairs: the shared part, the private part, and their creation and end. What a queue pair
- * *does* with its requests is transport/'s business.
+ * Queue pairs: the shared part, creating and ending one, posting to its send queue, the state
+ * machine, and reports on the objects of a context. src/transport executes the requests.
  *
- * The shared part has two execution rights: locks that may be held over a copy or a page fault
+ * The shared part has two execution rights: locks whose holder may copy or fault in pages
  * (docs/concurrency/MODEL.md).
- *  - @exec, the requester's: its holder executes the send queue, in order. The owner's threads
- *    only; a poster tries to take it, and otherwise leaves its requests to the holder.
- *  - @resp, the responder's: held while a peer's request is executed against this queue pair.
- * A change of state holds both, @exec first.
+ * - @exec, the requester's: its holder executes the send queue, in order. Only the owner's threads
+ *   take it. A poster tries to take it; if that fails, the holder executes its requests, too.
+ * - @resp, the responder's: held while somebody executes a peer's request against this queue pair.
+ * Whoever changes the state holds both, and takes @exec first.
  */
 #ifndef AV_QUEUE_QP_H
 #define AV_QUEUE_QP_H
@@ -32,28 +32,28 @@
 
 /* === qp ========================================================================== */
 
-/* Why the request at the head of a send queue has not been executed yet. */
+/* Why the request at the head of a send queue waits. */
 enum av_wait {
 	AV_WAIT_NONE,
-	AV_WAIT_RNR,	   /* the peer has no receive posted */
-	AV_WAIT_NO_ANSWER, /* the peer is not there, or not in a state to answer */
-	AV_WAIT_HELD,	   /* held on demand: transport/observed.h */
-	AV_WAIT_FULL,	   /* the interface to its peer's host has no room for a packet */
+	AV_WAIT_RNR,	   /* RNR: the peer has posted no receive request */
+	AV_WAIT_NO_ANSWER, /* the peer is gone, or in a state that does not answer */
+	AV_WAIT_HELD,	   /* a fault on demand holds it: transport/observed.h */
+	AV_WAIT_FULL,	   /* the interface to the peer's host has no room for a packet */
 };
 
-/* How far is a connection of one host on its way to the wire? transport/transport.h */
+/* How far a connection within one host has moved to the wire: transport/transport.h */
 enum av_to_wire {
 	AV_TO_WIRE_NOT,
-	AV_TO_WIRE_WANTED, /* the kernel refused an access: the peer is to move first, */
-	AV_TO_WIRE_WAITS,  /* and has been asked to */
-	AV_TO_WIRE_ASKED,  /* the peer asks, or has moved: this side is to move */
+	AV_TO_WIRE_WANTED, /* the kernel refused an access; the peer must move first */
+	AV_TO_WIRE_WAITS,  /* this side has asked the peer to move */
+	AV_TO_WIRE_ASKED,  /* the peer has asked, or has moved; this side must move */
 	AV_TO_WIRE_MOVED,
 	AV_TO_WIRE_CANNOT,
 };
 
 /*
  * A send request in the ring: its header, then its elements or inline data. If the queue pair has
- * operations with operands, those lie at the end of the slot: av_sq_operands().
+ * operations with operands, the end of the slot holds those: av_sq_operands().
  */
 struct av_sq_wqe {
 	uint64_t wr_id;
@@ -77,19 +77,20 @@ struct av_sq_wqe {
 		};
 		struct {
 			uint64_t base;	 /* first address of a UMR key */
-			uint64_t rounds; /* how often its list repeats */
-			uint64_t list;	 /* offset of its list; 0: in the request */
+			uint64_t rounds; /* number of times that its list repeats */
+			uint64_t list;	 /* offset of its list; 0: the request holds it */
 		} umr;
 		struct {
 			union ibv_gid dgid;
 			uint32_t qpn, qkey;
-		} ud; /* a datagram's destination, copied when it was posted */
+		} ud; /* a datagram's destination, copied by the poster */
 	};
 	uint64_t bytes;	 /* sum of the elements, or of the inline data */
-	uint32_t opcode; /* enum ibv_wr_opcode */
+	uint32_t opcode; /* enum ibv_wr_opcode, or AV_WR_... */
 	uint32_t flags;	 /* enum ibv_send_flags */
 	uint32_t imm;	 /* network order, or the rkey to invalidate */
-	uint32_t count;	 /* elements; 0 with inline data; or those of a UMR key's list */
+	uint32_t count;	 /* number of elements; with inline data 0; of a UMR key, elements of its
+			    list */
 	union {
 		struct {
 			uint32_t rkey;
@@ -112,17 +113,21 @@ struct av_sq_wqe {
 };
 static_assert(sizeof(struct av_sq_wqe) == 64, "header of a send request");
 
-/* Bytes of a slot that hold operands, in queues that have room for them. */
+/* Bytes for operands in a slot, if the queue has room for them. */
 #define AV_SQ_OPERANDS \
 	((sizeof(struct av_atomic) + AV_CACHE_LINE - 1) / AV_CACHE_LINE * AV_CACHE_LINE)
 
 struct av_qp_shared {
-	/* Identity: written by the owner with both execution rights held, read with either. */
-	_Atomic uint32_t qpn;	/* 0: no queue pair here */
-	_Atomic uint32_t state; /* enum ibv_qp_state; read without an execution right as a hint */
 	/*
-	 * LAST_WQE_REACHED is due: the next to drive the send queue raises it. In this line,
-	 * because that one reads it anyway and the responder's line is busy.
+	 * Identity. The owner writes these while it holds both execution rights; a reader holds
+	 * one.
+	 */
+	_Atomic uint32_t qpn;	/* 0: no queue pair here */
+	_Atomic uint32_t state; /* enum ibv_qp_state; a hint without an execution right */
+	/*
+	 * LAST_WQE_REACHED is due: the next thread that executes the send queue raises it. In this
+	 * cache line, because that thread reads the line anyway, while the responder's line is
+	 * busy.
 	 */
 	_Atomic uint32_t last_wqe;
 	uint32_t type; /* enum ibv_qp_type */
@@ -131,42 +136,41 @@ struct av_qp_shared {
 	uint32_t send_cq, recv_cq; /* indices in this segment */
 	uint32_t rq;		   /* index of the receive queue */
 	uint32_t xrcd;		   /* XRC_RECV: number of its domain */
-	uint32_t srq;		   /* that queue is shared (1) or its own (0) */
+	uint32_t srq;		   /* 1: the queue is shared; 0: the queue pair's own */
 	uint32_t sq_capacity;
 	uint32_t sq_mask;
 	uint32_t sq_stride;
 	uint32_t sq_max_sge;
 	uint32_t max_inline;
-	uint32_t max_operand; /* largest operand of its atomic operations, in bytes; 0: only the
-				 plain ones */
+	uint32_t max_operand; /* largest operand of its atomics, in bytes; 0: no extended atomics */
 	uint32_t sig_all;
 	_Atomic uint32_t wire;	  /* its requests travel in packets: transport/transport.h */
-	_Atomic uint32_t to_wire; /* enum av_to_wire; set without a right */
-	uint32_t inline_recv;	  /* messages of up to so many bytes wait for the poller */
-	uint32_t blocks_loopback; /* what it sends to groups reaches nobody on this host */
-	uint64_t sq_ring;	  /* offset */
-	struct ibv_qp_attr attr;  /* qp_state: the last one that the program has asked for */
+	_Atomic uint32_t to_wire; /* enum av_to_wire; written without a right */
+	uint32_t inline_recv;	  /* most bytes of a message whose payload waits for the poller */
+	uint32_t blocks_loopback; /* its messages to groups reach nobody on this host */
+	uint64_t sq_ring;	  /* offset in the segment */
+	struct ibv_qp_attr attr;  /* qp_state: the last state that the program asked for */
 
-	/* Requester: the owner's threads only. Guarded by @exec, except where noted. */
+	/* Requester: only the owner's threads. Guarded by @exec, unless a field says otherwise. */
 	struct av_lock exec AV_ALIGNED(AV_CACHE_LINE);
-	/* Next to @exec: a poster takes both at once. */
+	/* Next to @exec, because a poster takes both by one instruction. */
 	struct av_lock append;
 	uint32_t sq_next; /* free-running: next request to execute */
 	uint32_t next_psn;
-	uint32_t rnr_spent, timeout_spent; /* tries of the waiting request: transport/rules.h */
-	uint32_t drain_notify;		   /* raise SQ_DRAINED once nothing is in flight */
+	uint32_t rnr_spent, timeout_spent; /* attempts of the waiting request: transport/rules.h */
+	uint32_t drain_notify;		   /* raise SQ_DRAINED when no request is in flight */
 	_Atomic uint32_t
 		wait_reason; /* enum av_wait; the owner's timer reads it without the right */
-	_Atomic uint64_t deadline_ns; /* of the waiting request's next retry; read the same way */
-	_Atomic uint32_t kick;	      /* an obstacle was removed; set without the right */
+	_Atomic uint64_t deadline_ns; /* when to retry the waiting request; read the same way */
+	_Atomic uint32_t kick;	      /* an obstacle is gone; set without the right */
 	_Atomic uint32_t sq_tail
-		AV_ALIGNED(AV_CACHE_LINE); /* requests posted; owner, under @append */
-	_Atomic uint32_t sq_freed;	   /* requests with a free slot again; owner's pollers */
+		AV_ALIGNED(AV_CACHE_LINE); /* requests posted; the owner writes it under @append */
+	_Atomic uint32_t sq_freed; /* requests whose slots are free again; owner's pollers */
 
 	/* Responder. Guarded by @resp. */
 	struct av_lock resp AV_ALIGNED(AV_CACHE_LINE);
 	uint32_t expected_psn;
-	uint32_t receiving_srqn; /* XRC: number of the queue that @receiving is in */
+	uint32_t receiving_srqn; /* XRC: number of the queue with request @receiving */
 	uint32_t receiving; /* place + 1 of the receive request that is taken and not completed; 0:
 			       none */
 	uint32_t established;	    /* COMM_EST has been raised */
@@ -176,9 +180,9 @@ struct av_qp_shared {
 		reading; /* transport/transport.h: av_wire_read_on(); read without the right */
 
 	/*
-	 * Each part is in cache lines of its executor. The counters go on when the index is used
-	 * again. @before holds what its earlier queue pairs had counted; it is written with both
-	 * execution rights held.
+	 * Each half lies in the cache lines of its executor. A new queue pair at this index does
+	 * not reset @counters. @before holds what earlier queue pairs at this index had counted;
+	 * the owner writes it under both execution rights.
 	 */
 	struct av_qp_counters counters;
 	struct av_qp_counters before;
@@ -193,15 +197,14 @@ static inline struct av_qp_shared *av_qp_at(const struct av_seg *seg, uint32_t i
 }
 
 /*
- * A queue pair as its executor sees it: its segment, and its address in this process's mapping of
- * it.
+ * A queue pair as its executor sees it: the segment, and the shared part in this process's mapping.
  */
 struct av_qp_ref {
 	struct av_seg *seg;
 	struct av_qp_shared *qp; /* NULL: there is none */
 };
 
-/* The number that others know it by. */
+/* The queue pair's number. */
 static inline uint32_t av_qp_number(const struct av_qp_ref *end)
 {
 	return atomic_load_explicit(&end->qp->qpn, memory_order_relaxed);
@@ -210,11 +213,12 @@ static inline uint32_t av_qp_number(const struct av_qp_ref *end)
 struct av_qp_location; /* registry/directory.h */
 
 /*
- * Find a queue pair of this host by its number; at a place of the directory. It may have ended
- * meanwhile, and its slot may be another's: its number says so while a right of it is held.
- * Context: any thread.
- * Return: .seg holds a use, for av_seg_put(); NULL: there is no such context. .qp: NULL: there is
- * no such queue pair
+ * Find a queue pair of this host by its number; or by its location in the directory. The queue pair
+ * may have ended meanwhile, and another one may use its slot. So the caller takes a right of it,
+ * then checks its number.
+ * Context: any thread; may block to map the segment.
+ * Return: .seg: a use that the caller ends by av_seg_put(); NULL: there is no such context. .qp:
+ * NULL: there is no such queue pair
  */
 struct av_qp_ref av_qp_get(uint32_t qpn);
 struct av_qp_ref av_qp_get_at(const struct av_qp_location *location);
@@ -224,42 +228,47 @@ struct av_qp_request {
 	uint32_t pd;
 	uint32_t send_cq, recv_cq;
 	uint32_t sig_all;
-	uint32_t srq;			     /* index of a shared receive queue; 0: its own */
-	uint32_t xrcd;			     /* XRC_RECV: number of its domain */
-	uint32_t inline_recv;		     /* 0 .. AV_MAX_INLINE_RECV */
-	uint32_t max_operand;		     /* see struct av_qp_shared */
-	bool blocks_loopback;		     /* the same */
-	struct ibv_qp_cap cap;		     /* checked against the device's limits by the caller */
-	uint32_t limit;			     /* max_qp of the device, all processes together */
-	const struct av_page_policy *policy; /* of its rings' pages; NULL: any */
+	uint32_t srq;	       /* index of a shared receive queue; 0: the queue pair has its own */
+	uint32_t xrcd;	       /* XRC_RECV: number of its domain */
+	uint32_t inline_recv;  /* 0 .. AV_MAX_INLINE_RECV */
+	uint32_t max_operand;  /* see struct av_qp_shared */
+	bool blocks_loopback;  /* see struct av_qp_shared */
+	struct ibv_qp_cap cap; /* the caller has checked it against the device's limits */
+	uint32_t limit;	       /* the device's max_qp, for all processes together */
+	const struct av_page_policy *policy; /* pages of its rings; NULL: any */
 };
 
 /**
- * av_qp_round_cap() - raise what was asked for to what the rings have room for, as adapters do
- * @max_wr: the device's max_qp_wr, which no depth exceeds. A depth of 0 stays 0.
+ * av_qp_round_cap() - round requested capacities up to what the rings hold, as adapters do
+ * @max_wr: the device's max_qp_wr; no depth exceeds it. A depth of 0 stays 0.
  */
 void av_qp_round_cap(struct ibv_qp_cap *cap, uint32_t max_wr);
 
 /**
- * av_qp_init() - set up a queue pair in state RESET in an own segment, and give it a number
+ * av_qp_init() - set up a queue pair in state RESET in an own segment, and claim its number
+ * Context: any thread of the owner; the caller holds no execution right.
  * Return: index, or 0 and errno ENOMEM
  */
 AV_MUST_USE uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *req);
 
-/* End a queue pair in state RESET. Nobody can find it any more. */
+/*
+ * End a queue pair in state RESET. Unpublishes its number. A peer that has found it before takes a
+ * right, and sees that the number is 0.
+ * Context: the owner; the caller holds no execution right. Waits for both rights.
+ */
 void av_qp_fini(struct av_seg *seg, uint32_t index);
 
-/* The fields of a bind request. */
+/* Fill in the fields of a bind request. */
 void av_sq_fill_bind(struct av_sq_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
 		     const struct ibv_mw_bind_info *info);
 
-/* The fields of a datagram's destination. */
+/* Fill in the fields of a datagram's destination. */
 void av_sq_fill_ud(struct av_sq_wqe *wqe, const struct ibv_ah_attr *ah, uint32_t qpn,
 		   uint32_t qkey);
 
 /*
- * The address vector of an address handle, or NULL. The caller of av_sq_post() passes it, because
- * the queue folder knows no handles.
+ * Return the address vector of an address handle; NULL: the handle is invalid. The caller of
+ * av_sq_post() passes this function, because src/queue knows no handles.
  */
 typedef const struct ibv_ah_attr *av_ah_lookup(const struct ibv_ah *ah);
 
@@ -267,8 +276,8 @@ typedef const struct ibv_ah_attr *av_ah_lookup(const struct ibv_ah *ah);
 #define AV_SQ_STRIDE_MAX (64 + AV_MAX_INLINE + AV_MAX_SGE * 16 + AV_SQ_OPERANDS)
 
 /*
- * Slot of a send request; NULL: the ring is unsound, since a peer's segment may hold anything. At
- * least the largest slot's length is mapped there.
+ * Slot of a send request. NULL: the ring is unsound, because a peer's segment may hold anything. At
+ * least AV_SQ_STRIDE_MAX bytes are mapped at the slot.
  */
 static inline struct av_sq_wqe *av_sq_slot(const struct av_qp_ref *end, uint32_t number)
 {
@@ -279,48 +288,51 @@ static inline struct av_sq_wqe *av_sq_slot(const struct av_qp_ref *end, uint32_t
 }
 
 /*
- * The operands of a request in a slot that av_sq_slot() has found; NULL: the queue has no room for
- * them.
+ * The operands of a request in a slot from av_sq_slot(). NULL: the queue has no room for operands,
+ * or the ring is unsound.
  */
 struct av_atomic *av_sq_operands(const struct av_qp_ref *end, const struct av_sq_wqe *wqe);
 
-/* A request that plain verbs do not have. */
+/* A request that plain verbs do not offer: to fill a UMR key. */
 struct av_sq_special {
 	uint64_t wr_id;
 	uint32_t opcode; /* AV_WR_... */
 	uint32_t flags;	 /* enum ibv_send_flags */
-	uint32_t key;	 /* the UMR key; and to fill it: */
-	uint32_t rights; /* enum ibv_access_flags */
+	uint32_t key;	 /* the UMR key */
+	uint32_t rights; /* of the key; enum ibv_access_flags */
 	uint64_t base, rounds;
-	uint32_t count;			    /* elements of its list, laid out by av_klm_layout() */
-	const struct av_klm_entry *inlined; /* the elements, to be copied; else NULL, and */
-	uint64_t list; /* their offset in the own segment, kept until the request is completed */
+	uint32_t count; /* elements of its list, in the order of av_klm_layout() */
+	const struct av_klm_entry *inlined; /* the elements, to be copied; NULL: see @list */
+	uint64_t list; /* their offset in the own segment; stays valid until the completion */
 };
 
 /**
  * av_sq_post_special() - append one such request
  *
  * Context: as av_sq_post().
- * Return:  0, ENOMEM (full), EINVAL (the list does not fit the queue's slots)
+ * Return:  0; ENOMEM: the queue is full; EINVAL: the slot cannot hold the list, or the ring is
+ * damaged
  */
 AV_MUST_USE int av_sq_post_special(const struct av_qp_ref *end, const struct av_sq_special *req);
 
 /*
- * The elements of the list in a UMR key's request; NULL: not wholly in the ring's slot, or in the
- * segment.
+ * The elements of the list in a UMR key's request. NULL: the elements are not all in the ring's
+ * slot, or not all in the segment.
  */
 const struct av_klm_entry *av_sq_list(const struct av_qp_ref *end, const struct av_sq_wqe *wqe);
 
 /**
- * av_sq_post() - append a list of send requests, in the owner's process, without executing any
- * @bad:      out on failure, the first request not posted; those before it are
- * @operands: NULL for a program's list. A list that the library made may hold opcodes with
- * operands; then this has an entry for each request, which is read only for those opcodes.
+ * av_sq_post() - append a list of send requests, without executing any
+ * @bad: out, on failure: the first request not posted. The requests before it are posted
+ * @operands: NULL for a program's list. A list of the library's own may hold opcodes with operands:
+ * then @operands has an entry for each request, and av_sq_post() reads only the entries of those
+ * opcodes
  *
- * Context: the caller holds the queue pair's @append and has checked the state.
- * Return:  0, ENOMEM (full), EINVAL (opcode unknown or not for this service, too many elements, too
- * much or impossible inline data, an operand of a wrong size, a result without an element, an
- * invalid address handle)
+ * Context: the owner's threads; the caller holds the queue pair's @append and has checked the
+ * state. Reads inline data at the program's addresses, so a bad address faults.
+ * Return:  0; ENOMEM: the queue is full; EINVAL: opcode unknown or not for this service, too many
+ * elements, a list that is NULL, too much or impossible inline data, an operand of a wrong size, a
+ * result without an element, an invalid address handle, or a damaged ring
  * Source: ibv_post_send(3).
  */
 AV_MUST_USE int av_sq_post(const struct av_qp_ref *end, struct ibv_send_wr *wr,
@@ -328,19 +340,20 @@ AV_MUST_USE int av_sq_post(const struct av_qp_ref *end, struct ibv_send_wr *wr,
 			   const struct av_atomic *operands);
 
 /**
- * av_sq_complete() - append the completion of the request at the head, and step over it
+ * av_sq_complete() - append the completion of the request at the head, and advance the head
  * @wqe: the request
  *
- * A request that is not signalled and has succeeded is only stepped over.
- * Context: @exec is held. Return: 0, AV_CQ_DROPPED, or -ENOSPC: no room in the CQ
+ * If the request is not signalled and has succeeded, only advances the head.
+ * Context: the caller holds @exec; otherwise as av_cq_push().
+ * Return: 0; AV_CQ_DROPPED; or -ENOSPC: as av_cq_push()
  */
 AV_MUST_USE int av_sq_complete(const struct av_qp_ref *end, const struct av_sq_wqe *wqe,
 			       enum ibv_wc_status status);
 
 /*
- * The queue-pair state machine: which transitions exist for which service, and which attribute-mask
- * bits each requires or permits. Pure functions. Source: IBTA volume 1, 10.3.1 and 11.2.5.2 (Modify
- * Queue Pair); ibv_modify_qp(3).
+ * The state machine of queue pairs: which transitions each service has, and which bits of the
+ * attribute mask each transition requires or permits. Pure functions. Source: IBTA volume 1, 10.3.1
+ * and 11.2.5.2 (Modify Queue Pair); ibv_modify_qp(3).
  */
 
 #define AV_QP_STATE_N 7 /* IBV_QPS_RESET .. IBV_QPS_ERR */
@@ -351,45 +364,45 @@ struct av_qp_transition {
 	int optional;
 };
 
-/* The cell for one service and pair of states. Not valid for any other type or state. */
+/* The cell for one service and pair of states. Not .valid for any other type or state. */
 struct av_qp_transition av_qp_transition(enum ibv_qp_type type, enum ibv_qp_state from,
 					 enum ibv_qp_state to);
 
 /*
- * Remove attributes that an XRC service does not have, but programs written for RC pass. They are
- * neither checked nor stored.
+ * Remove attributes that an XRC service does not have. Programs written for RC pass them; the
+ * device neither checks nor stores them.
  */
 int av_qp_own_mask(enum ibv_qp_type type, int attr_mask);
 
 /*
- * May this attribute mask be applied to a QP in state @from? Without IBV_QP_STATE the transition is
- * @from -> @from. With IBV_QP_CUR_STATE, @cur (RTR, RTS, SQD or SQE) replaces @from. Does not check
- * the values of attributes. @to_out: the state afterwards; written only on success.
- * Return:  0, or EINVAL: no such transition, a required bit is missing, or a bit is not permitted
+ * May the program apply this attribute mask to a QP in state @from? Without IBV_QP_STATE the
+ * transition is @from -> @from. With IBV_QP_CUR_STATE, @cur (RTR, RTS, SQD or SQE) replaces @from.
+ * Does not check the attributes' values. @to_out: the state afterwards; written only on success.
+ * Return:  0; or EINVAL: no such transition, a required bit is missing, or a bit is not permitted
  */
 int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state cur,
 		       enum ibv_qp_state to, int attr_mask, enum ibv_qp_state *to_out);
 
 /* === objects ===================================================================== */
 
-/* The objects of a context: which there are, who uses them, what they count. */
-
 /*
- * The counters of a device, of the processes that use it, and of their queue pairs and CQs. Joins
- * no directory; opens files. What is changing at this moment may be left out, or shown half
- * changed. Context: any thread, no lock held.
+ * Reports on a device, its processes, and their objects, for any process: the caller need not have
+ * joined the directory. A report may omit an object that changes meanwhile, or show it half
+ * changed. It calls @visit once for each object.
+ * Context: any thread; the caller holds no lock. Opens files, and waits for each context for
+ * AV_PATIENCE_NS at most.
  */
 
 struct av_qp_info {
 	int32_t pid;
-	uint32_t context; /* its reference in the directory */
+	uint32_t context; /* the context's reference in the directory */
 	uint32_t qpn;
 	uint32_t type;	/* enum ibv_qp_type */
 	uint32_t state; /* enum ibv_qp_state */
 	uint32_t dest_qpn;
 	uint32_t send_cq, recv_cq; /* numbers, as in struct av_cq_info */
 	uint32_t pd;		   /* number, as in struct av_pd_info */
-	uint32_t sq_psn, rq_psn;   /* as ibv_query_qp() says them */
+	uint32_t sq_psn, rq_psn;   /* as ibv_query_qp() reports them */
 	uint8_t path_mig_state;	   /* enum ibv_mig_state */
 	uint8_t port;		   /* 0: not chosen yet */
 	struct av_counted counted;
@@ -397,8 +410,8 @@ struct av_qp_info {
 
 struct av_cq_info {
 	int32_t pid;
-	uint32_t context; /* its reference in the directory */
-	uint32_t number;  /* in its context */
+	uint32_t context; /* the context's reference in the directory */
+	uint32_t number;  /* index in its context */
 	uint32_t users;	  /* av_cq_users() */
 	struct av_counted counted;
 };
@@ -406,12 +419,13 @@ struct av_cq_info {
 struct av_process_info {
 	int32_t pid;
 	uint64_t pidns;			/* inode number of @pid's PID namespace */
-	struct av_counted counted;	/* of the contexts it has open */
-	uint64_t odp[AV_ODP_COUNTER_N]; /* of the same contexts, without the gauges */
+	struct av_counted counted;	/* of the contexts that it has open */
+	uint64_t odp[AV_ODP_COUNTER_N]; /* of the same contexts, without gauges */
 };
 
 /*
- * Of a device since its last reset, in all processes, living and dead; gauges: of the living only.
+ * The counters of a device since its last reset, of all processes, living or dead; and its gauges,
+ * of the living only.
  */
 void av_report_device(const char *device, struct av_counted *counted);
 
@@ -422,46 +436,45 @@ typedef void av_report_process(const struct av_process_info *info, void *arg);
 void av_report_qps(const char *device, av_report_qp *visit, void *arg);
 void av_report_cqs(const char *device, av_report_cq *visit, void *arg);
 
-/* When a process closes a context, its own counters lose that context's; the device's do not. */
+/*
+ * When a process closes a context, the process's sums lose that context's counts. The device's do
+ * not.
+ */
 void av_report_processes(const char *device, av_report_process *visit, void *arg);
 
-/*
- * The objects of a context, found in its segment by any process. Reports join no directory; they
- * open files. What is changing at this moment may be left out, or shown half changed. Context: any
- * thread, no lock held.
- */
+/* Walk the objects of a context. Works on a segment, and on a view of one, in any process. */
 
-/* The next object from @index on, which moves past it. NULL: there is none. */
+/* The first object at or after @index. Sets @index behind it. NULL: there is none. */
 const struct av_qp_shared *av_qp_next(const struct av_seg *seg, uint32_t *index);
 const struct av_cq_shared *av_cq_next(const struct av_seg *seg, uint32_t *index);
 const struct av_rq_shared *av_srq_next(const struct av_seg *seg, uint32_t *index);
 
 /*
- * How many queue pairs and shared receive queues use each CQ, by its index; both queues of a queue
- * pair count. The caller frees it. NULL: out of memory
+ * How many queue pairs and XRC shared receive queues use each CQ, by the CQ's index. A queue pair
+ * counts for its send CQ and for its receive CQ. The caller frees the array. NULL: out of memory
  */
 uint32_t *av_cq_users(const struct av_seg *seg);
 
 struct av_context_info {
 	int32_t pid;
-	uint32_t context; /* its reference in the directory */
+	uint32_t context; /* the context's reference in the directory */
 };
 
 struct av_pd_info {
 	int32_t pid;
 	uint32_t context;
-	uint32_t number; /* in its context */
+	uint32_t number; /* handle in its context */
 	uint32_t users;	 /* queue pairs, shared receive queues and regions in it */
 };
 
 struct av_srq_info {
 	int32_t pid;
 	uint32_t context;
-	uint32_t number; /* in its context */
+	uint32_t number; /* index in its context */
 	uint32_t pd;	 /* number, as in struct av_pd_info */
 	bool xrc;
-	uint32_t cq;		  /* of an XRC one: number, as in struct av_cq_info */
-	const struct av_seg *seg; /* while it is visited: for av_srq_qp() */
+	uint32_t cq;		  /* XRC: number of its CQ, as in struct av_cq_info */
+	const struct av_seg *seg; /* valid during the visit, for av_srq_qp() */
 };
 
 typedef void av_report_context(const struct av_context_info *info, void *arg);
@@ -470,11 +483,17 @@ typedef void av_report_srq(const struct av_srq_info *info, void *arg);
 
 void av_report_contexts(const char *device, av_report_context *visit, void *arg);
 
-/* Domains of a context that imports another one's objects are left out: only it knows them. */
+/*
+ * Omits a context's own domains if the context imports the objects of another one: only that
+ * context knows them.
+ */
 void av_report_pds(const char *device, av_report_pd *visit, void *arg);
 void av_report_srqs(const char *device, av_report_srq *visit, void *arg);
 
-/* The next queue pair that receives from that queue, from @index on as above; 0: there is none */
+/*
+ * Number of the first queue pair, at or after @index, that receives from that queue. Sets @index
+ * behind it. 0: there is none
+ */
 uint32_t av_srq_qp(const struct av_srq_info *srq, uint32_t *index);
 
 #endif

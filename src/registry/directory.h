@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The directory: one small shared file per user, the only thing that processes find by name. It
- * says which processes use anyverbs, which contexts they have open, and which owns a queue pair
+ * lists the processes that use anyverbs, their open contexts, and the owner of each queue pair
  * number.
  *
  * Place: DIR/anyverbs-UID-LAYOUT/ (mode 0700). DIR is $ANYVERBS_DIR, or else the first usable one
  * of /dev/shm, $XDG_RUNTIME_DIR and /tmp. Each context has a folder "cSLOT-GENERATION" in it, with
- * its segment and its FIFOs; a process that receives packets, a socket "pSLOT-GENERATION".
+ * its tables, its socket and its FIFOs. A process that receives packets has a socket
+ * "pSLOT-GENERATION".
  *
- * Life and death: a process holds a record lock on the byte of its slot, which the kernel drops
- * when it ends in any way. It is a lock of the open file (F_OFD_SETLK), so that it does not go when
- * the program closes another descriptor of that file; a forked child closes what it inherits.
- * Whoever joins or leaves next sweeps the dead: removes their folders and frees their numbers. The
- * last process to leave removes everything: it locks the bytes of all slots, so that nobody joins.
- * What devices have counted stays, in a small file (av_dir_counts_keep()), and the record of
- * failures (observe/flight.h).
+ * Life and death: a process holds a record lock on the byte of its slot. The kernel drops the lock
+ * when the process ends in any way. The lock belongs to the open file (F_OFD_SETLK), so it survives
+ * when the program closes another descriptor of that file. A forked child closes the file that it
+ * inherits. Whoever joins or leaves next sweeps the dead: removes their folders and frees their
+ * numbers. The last process to leave locks the bytes of all slots, so that nobody joins, and
+ * removes everything. Two small files remain, unless they are empty: the counts of devices
+ * (av_dir_counts_keep()), and the record of failures (observe/flight.h).
  *
- * References to a process or a context are generation << AV_REF_SLOT_BITS | slot: never 0, and not
- * repeated before 2^20 later users of the slot, so that a stale one is recognised.
+ * A reference to a process or a context is generation << AV_REF_SLOT_BITS | slot. It is never 0,
+ * and differs from those of the next 2^20 users of the slot, so that a stale one is recognised.
  *
- * Locks: a process that is stopped (SIGSTOP, a debugger) stops nobody. So it claims its slot by the
- * record lock, and rows of contexts and numbers by compare-and-swap. A mutex of the process and a
- * record lock on byte 0 serialise all other changes; who cannot have it soon fails, or leaves the
- * work to the next one. Look-ups read single words without a lock.
+ * Locks: a process that is stopped (SIGSTOP, a debugger) blocks no other. So a process claims its
+ * slot by the record lock, and rows of contexts and numbers by compare-and-swap. The change lock
+ * serialises all other changes: a mutex of the process, then a record lock on byte 0. Whoever waits
+ * for it in vain fails, or leaves the work to the next one. Look-ups read single words without a
+ * lock.
  */
 #ifndef AV_REGISTRY_DIRECTORY_H
 #define AV_REGISTRY_DIRECTORY_H
@@ -42,48 +44,48 @@
 
 /* === folder ====================================================================== */
 
-/* Where shared files are: finding, making, replacing and removing them safely. */
-
 /*
- * Version of everything in shared memory: a checksum of all headers of src/, without comments and
- * blanks (scripts/layout-number.sh). Part of the folder's name, so two builds understand each other
- * wholly or not at all.
+ * The version of everything in shared memory: a checksum of all headers of src/, without comments
+ * and blanks (scripts/layout-number.sh). It is part of the folder's name, so two builds either
+ * share a folder and its layout, or never meet.
  */
 extern const uint32_t av_layout;
 
-/* The same for whoever only has the library's file: this, and the number in decimal digits. */
+/* The same for a reader of the library's file: this text, then the number in decimal digits. */
 #define AV_LAYOUT_MARK "anyverbs-layout-"
 extern const char av_layout_mark[];
 
-/* DIR of registry/directory.h. Never NULL. The string is static or from the environment. */
+/* DIR, as above. Never NULL. The string is static or from the environment. */
 const char *av_folder_base(void);
 
 /*
- * Open this user's folder, and make it if needed. @path: out. The name is predictable, and
- * everybody may be allowed to write to DIR: anything that is not a directory, not ours, or
- * accessible to others is left alone, and the next of AV_FOLDER_NAMES names is tried. A folder of
- * ours counts before a name that is free, so that all processes find the same one. A relative DIR
- * is refused (-EINVAL): it would be another folder wherever a program goes.
- * Return: descriptor (close-on-exec) or -errno.
+ * Open this user's folder, and make it if needed. @path: out. Another user may know the name and be
+ * allowed to write to DIR. So this function ignores anything that is not a directory, not this
+ * user's, or accessible to others, and tries the next of AV_FOLDER_NAMES names. An existing folder
+ * of this user precedes a free name, so that all processes find the same one. Refuses a relative
+ * DIR, which would be another folder after each chdir(2).
+ * Return: close-on-exec descriptor, which the caller closes; or -errno: -EINVAL: DIR is relative;
+ * -EACCES, -ELOOP or -ENOTDIR: no name is usable; -EAGAIN: the last process has just removed the
+ * folder
  */
 #define AV_FOLDER_NAMES 8
 AV_MUST_USE int av_folder_open(char *path, size_t size);
 
-/* The same, but does not make it: -ENOENT if there is none. */
+/* The same, but does not make the folder. Return: -ENOENT, too: there is none */
 AV_MUST_USE int av_folder_find(char *path, size_t size);
 
-/* Remove the main folder if it is empty. Fails silently. */
+/* Remove the user's folder if it is empty. Fails silently. */
 void av_folder_remove_self(const char *path);
 
-/* Beginning of the name of a file that is being made. */
+/* Prefix of the name of a file that is not complete yet. */
 #define AV_FOLDER_NEW "new-"
 
-/* What a folder that is set aside has behind its name, before a number. */
+/* Suffix of the name of a folder that is set aside; a number follows. */
 #define AV_FOLDER_ASIDE ".aside-"
 
 /*
- * The file @fd of the folder cannot get @bytes more, and a verb is going to fail with @err for
- * that: note it for its record, and warn once, as there may be no room for records either.
+ * The file @fd of the folder cannot get @bytes more, and a verb fails with @err for that. Adds a
+ * note to the verb's record. Warns once, too, because the records may find no room either.
  */
 AV_COLD void av_folder_full(int fd, uint64_t bytes, int err);
 
@@ -91,52 +93,61 @@ AV_COLD void av_folder_full(int fd, uint64_t bytes, int err);
 bool av_folder_is(int fd, const char *path);
 
 /*
- * Rename the folder @fd, so that a new one can be made at @path. @why, for the warning: it is ...
- * Processes that have it open go on in it. Does nothing if another process has renamed it.
- * Return: 0 or -errno; -EAGAIN: another process is about to
+ * Set the folder @fd aside: rename it, so that a process can make a new one at @path. @why, for the
+ * warning: it is ... Processes that have it open continue in it. Does nothing if another process
+ * has renamed it.
+ * Return: 0 or -errno; -EAGAIN: another process is about to rename it
  */
 AV_MUST_USE int av_folder_set_aside(int fd, const char *path, const char *why);
 
 /*
- * Remove this user's folders that no living process uses: of other layouts, and those set aside.
- * Context: this process has joined no directory, or one that has just been made.
+ * Remove this user's folders that no living process uses: those of other layouts, and those set
+ * aside.
+ * Context: this process has joined no directory, or only one that it has just made.
  */
 void av_folder_sweep(void);
 
 /*
- * Does a living process use a folder of this user's that is of another layout? It and processes of
- * this layout do not see each other. @name: out; of the folder
+ * Does a living process use a folder of this user with another layout? It and processes of this
+ * layout do not see each other.
+ * @name: out: name of the folder
  */
 bool av_folder_find_other(char *name, size_t size);
 
 /*
- * Call @visit for each name in a folder. Takes no memory: folders must be removed even when there
- * is none.
+ * Call @visit for each name in a folder. Allocates no memory, because folders must be removed even
+ * when none is left.
  */
 void av_folder_each(int fd, void (*visit)(int fd, const char *name));
 
-/* Remove the folders of all contexts, sockets of processes, and files that nobody has finished. */
+/* Remove the folders of all contexts, the sockets of processes, and incomplete files. */
 void av_folder_clear(int fd);
 
-/* Undo what the program's umask(2) took from what was just made in the folder. Changes errno. */
+/*
+ * Give a new file in the folder its full rights: the program's umask(2) may have removed some.
+ * Changes errno.
+ */
 void av_folder_rights(int fd, const char *name, mode_t mode);
 
-/* Make the subfolder @name, mode 0700, in place of one left over. Return: descriptor or -errno. */
+/*
+ * Make the subfolder @name, mode 0700. Removes an old one of that name first.
+ * Return: close-on-exec descriptor, which the caller closes; or -errno
+ */
 AV_MUST_USE int av_folder_make(int parent_fd, const char *name);
 
-/* Remove the subfolder @name with the files in it. It contains no folders. */
+/* Remove the subfolder @name with its files. It contains no folders. */
 void av_folder_remove(int parent_fd, const char *name);
 
 /*
- * Small text files of the user, read and replaced as a whole. Within a change of the directory, so
- * that one at a time changes a file.
+ * Small text files of the user, read and replaced as a whole. A writer calls this within a change
+ * of the directory, so that one process at a time replaces a file.
  *
- * Read as much as fits, NUL terminated. Return: false if there is no such file, it cannot be read,
- * or (with a warning) others may write it.
+ * Read as much as fits, NUL terminated.
+ * Return: false: there is no such file, it cannot be read, or (with a warning) others may write it
  */
 AV_MUST_USE bool av_small_file_read(const char *path, char *text, size_t size);
 
-/* Make or replace a file. Return: 0 or -errno; then nothing has changed. */
+/* Make or replace a file. Return: 0; or -errno: nothing has changed */
 AV_MUST_USE int av_small_file_write(const char *path, const char *text, size_t bytes);
 
 /* === directory =================================================================== */
@@ -144,20 +155,23 @@ AV_MUST_USE int av_small_file_write(const char *path, const char *text, size_t b
 #define AV_REF_SLOT_BITS  12
 #define AV_REF_SLOTS	  (1u << AV_REF_SLOT_BITS)
 #define AV_REF_SLOT(ref)  ((ref) & (AV_REF_SLOTS - 1))
-#define AV_ATOMIC_STRIPES 16  /* of each process */
-#define AV_ATOMIC_BLOCK	  32u /* the largest operand: all sizes use the same locks */
+#define AV_ATOMIC_STRIPES 16  /* for each process */
+#define AV_ATOMIC_BLOCK	  32u /* the largest operand; all sizes use the same locks */
 
 /* A QP number is tag << AV_QPN_INDEX_BITS | index. Each use of an index has another tag. */
 #define AV_QPN_INDEX_BITS 17
 #define AV_QPN_MASK	  0xffffffu
 #define AV_QPN_INDEX(qpn) ((qpn) & ((1u << AV_QPN_INDEX_BITS) - 1))
 
-/* Indices close together are one block: what the kernel is told of (registry/tables.h). */
+/*
+ * Indices close together form one block. The kernel learns the owners of blocks
+ * (registry/tables.h).
+ */
 #define AV_QPN_BLOCK_BITS 4
 #define AV_QPN_BLOCKS	  (1u << (AV_QPN_INDEX_BITS - AV_QPN_BLOCK_BITS))
 #define AV_QPN_BLOCK(qpn) (AV_QPN_INDEX(qpn) >> AV_QPN_BLOCK_BITS)
 
-/* Its context's reference (0: none) and its index in that context's table. */
+/* The reference of a queue pair's context (0: none), and its index in that context's table. */
 struct av_qp_location {
 	uint32_t ref;
 	uint32_t index;
@@ -165,190 +179,234 @@ struct av_qp_location {
 
 struct av_totals;
 
-/* Adds the counts of a context, still with its folder in the directory's @folder, to @sum. */
+/* Add the counts of a context to @sum. The directory's @folder still holds the context's folder. */
 typedef void av_dir_count(int folder, uint32_t ref, struct av_totals *sum);
 
 /*
- * Make this process known, or count one more use of it (av_dir_leave()). Sets av_lock_self. Sweeps
- * what dead processes left. @count: for each context whose end this process sees to; NULL: counts
- * are dropped. That of the first join is used until the last leave.
- * Context: any thread; waits briefly for others.
- * Return: 0 or -errno. -EACCES: the folder belongs to another user; -ENOSPC; -EUSERS: no free slot
+ * Join the directory: publish this process, or count one more use of it (av_dir_leave()). Sets
+ * av_lock_self. Sweeps the rows and files of dead processes.
+ * @count: called for each context whose end this process handles; NULL: the counts are lost. The
+ * function of the first join remains until the last leave.
+ * Context: any thread. Waits AV_PATIENCE_NS at most for other processes.
+ * Return: 0 or -errno. -EACCES: the folder belongs to another user; -ENOSPC; -EUSERS: no free slot;
+ * -EBUSY: timed out; -ENOMEM
  */
 AV_MUST_USE int av_dir_join(av_dir_count *count);
 
-/* Count one more use if this process has joined. Return: false if it has not. */
+/* Count one more use if this process has joined. Return: false: it has not */
 AV_MUST_USE bool av_dir_join_again(void);
 
-/* Undo one join. The last one frees the slot; the last process removes the directory. */
+/* Undo one join. The last one frees the slot. The last process removes the directory. */
 void av_dir_leave(void);
 
-/* At the exit of the process: remove its traces. Nothing works afterwards. */
+/*
+ * At the exit of the process: remove its contexts and their folders. The slot's lock remains until
+ * the process has ended. Nothing works afterwards.
+ */
 void av_dir_abandon(void);
 
-/* Does the process live? Costs a system call, unless it is the caller itself. */
+/* Does the process live? Makes a system call, unless it is the caller itself. */
 bool av_dir_proc_alive(uint32_t proc);
 
-/* The process that has that slot now; 0: none. Lock-free. */
+/* The process that has that slot now. 0: none. Lock-free. */
 uint32_t av_dir_proc_at(uint32_t slot);
 
-/* The PID of a process in its own namespace; 0: there is no such process. */
+/* The PID of a process in its own namespace. 0: there is no such process. */
 pid_t av_dir_proc_pid(uint32_t proc);
 
-/* Take a slot (@ref: out) and make its folder. Return: descriptor (close-on-exec) or -errno. */
+/*
+ * Claim a row for a context (@ref: out), and make its folder. If no row is free, sweeps the dead.
+ * Return: close-on-exec descriptor of the folder, which the caller closes; or -errno: -EUSERS: no
+ * free row
+ */
 AV_MUST_USE int av_dir_context_add(uint32_t *ref);
 
 /*
- * Remove a context of this process: its folder with all files, its QP numbers, its slot. While
- * somebody is in a change, the folder and the slot stay until the next sweep.
+ * Remove a context of this process: its folder with all files, its QP numbers, its row. If the
+ * change lock is not free soon, the folder and the row remain until the next sweep. Does nothing in
+ * a forked child.
  */
 void av_dir_context_remove(uint32_t ref);
 
-/* The process that owns a context, or 0 if the context is gone. Lock-free. */
+/* The process that owns a context. 0: the context has ended. Lock-free. */
 uint32_t av_dir_context_owner(uint32_t ref);
 
-/* The next context at or after @slot (in and out), or 0; each may end at any time. Lock-free. */
+/*
+ * The first context at or after @slot (in and out). 0: none. The context may end at any time.
+ * Lock-free.
+ */
 uint32_t av_dir_context_at(uint32_t *slot);
 
 /* The name of a context's folder: printf() format and arguments. */
 #define AV_CONTEXT_NAME		"c%u-%u"
 #define AV_CONTEXT_NAME_OF(ref) AV_REF_SLOT(ref), (ref) >> AV_REF_SLOT_BITS
 
-/* The path of that folder while joined. Return: false: it is too long */
+/* The path of that folder. Context: the process has joined. Return: false: the path is too long */
 AV_MUST_USE bool av_dir_context_path(uint32_t ref, char *name, size_t size);
 
-/* The memory of a context, as its process has it open (segment/segment.h). @ino: 0: none */
+/* The memory of a context, as a descriptor of its process (segment/segment.h). @ino: 0: none */
 struct av_dir_memory {
 	pid_t pid;
 	int number;
 	uint64_t ino;
 };
 
-/* Say so of a context of this process. */
+/*
+ * av_dir_context_set_memory(): publish the memory of a context of this process.
+ * av_dir_context_memory(): read what a context's process has published.
+ */
 void av_dir_context_set_memory(uint32_t ref, int number, uint64_t ino);
 
 struct av_dir_file;
 struct av_dir_memory av_dir_context_memory(const struct av_dir_file *d, uint32_t ref);
 
 /*
- * Open the file @name in the folder of a context; @dir: where that folder is, av_dir_folder() while
- * joined. @flags: as for open(2), of a file that exists; a link is none.
- * Return: close-on-exec descriptor, or -1 and errno
+ * Open the file @name in the folder of a context. @dir: descriptor of the folder that holds the
+ * context's, such as av_dir_folder(). @flags: as for open(2), for an existing file. Opens no
+ * symbolic link.
+ * Return: close-on-exec descriptor, which the caller closes; or -1 and errno
  */
 AV_MUST_USE int av_dir_context_open(int dir, uint32_t ref, const char *name, int flags);
 
-/* Return: the number (never 0, 1 or 0xffffff), or -ENOMEM: beyond @limit in all processes. */
+/*
+ * Claim a number for a queue pair. Lock-free.
+ * Return: the number (never 0, 1 or 0xffffff); -ENOMEM: all processes together have @limit
+ */
 AV_MUST_USE int av_dir_qpn_add(uint32_t ref, uint32_t index, uint32_t limit);
 void av_dir_qpn_remove(uint32_t qpn);
 
-/* Where the queue pair with this number is; .ref is 0 if the number is not in use. Lock-free. */
+/* Find the queue pair with this number. .ref is 0: nobody uses the number. Lock-free. */
 struct av_qp_location av_dir_qpn_find(uint32_t qpn);
 
-/* Is this the number of a queue pair that is gone? The index may not have been used since. */
+/*
+ * Did a queue pair with this number exist that has ended? True only if no later one has used its
+ * index.
+ */
 bool av_dir_qpn_ended(uint32_t qpn);
 
 /*
  * Open an XRC domain in a context of this process. @dev, @ino: of the file that names it; both 0: a
- * private one. @oflags: O_CREAT, O_EXCL as in ibv_open_xrcd(3). Return: its number (> 0), or
- * -EAGAIN (unknown, without O_CREAT), -EINVAL (known, with O_EXCL), -ENOMEM, -EBUSY.
+ * private domain. @oflags: O_CREAT, O_EXCL as in ibv_open_xrcd(3).
+ * Context: waits for the change lock, AV_PATIENCE_NS at most.
+ * Return: its number (> 0); -EAGAIN: unknown, without O_CREAT; -EINVAL: known, with O_EXCL;
+ * -ENOMEM; -EBUSY: the change lock timed out
  */
 AV_MUST_USE int av_dir_xrcd_open(uint32_t ref, uint64_t dev, uint64_t ino, int oflags);
 void av_dir_xrcd_close(uint32_t ref, uint32_t number);
 
-/* What all processes of a user share, so that there is a limit. */
+/* Resources that all processes of a user share, and that have a limit. */
 enum av_dir_limited { AV_DIR_NUMBERS, AV_DIR_DM_BYTES, AV_DIR_LIMITED_N };
 
 /*
- * Use @amount more of it, in a context of this process, until its end. Two processes that ask for
- * the last of it at once may both be refused. Return: 0 or -ENOMEM: beyond @limit
+ * Use @amount more of a resource, in a context of this process. The use ends with the context. If
+ * two processes want the rest at the same time, both may be refused. Lock-free, but may ask the
+ * kernel which processes live.
+ * Return: 0; -ENOMEM: beyond @limit
  */
 AV_MUST_USE int av_dir_use(uint32_t ref, enum av_dir_limited what, uint64_t amount, uint64_t limit);
 void av_dir_unuse(uint32_t ref, enum av_dir_limited what, uint64_t amount);
 
-/* How much of it all living processes use. */
+/* How much of the resource all living processes use. */
 uint64_t av_dir_used(enum av_dir_limited what);
 
 /*
- * Makes read-modify-write atomic among all processes in one aligned block of AV_ATOMIC_BLOCK bytes
- * (IBV_ATOMIC_HCA). @owner: reference of the process whose memory it is; for pages of the library,
- * of the context that they belong to. Others have other locks: whoever is stopped while it holds
- * one is noticed only by peers of that process. One taken over from a dead process needs no repair.
+ * The lock that makes a read-modify-write atomic among all processes, in one aligned block of
+ * AV_ATOMIC_BLOCK bytes (IBV_ATOMIC_HCA). @owner: reference of the process whose memory it is; for
+ * pages of the library, of the context that they belong to. Each owner has locks of its own: a
+ * process that stops while it holds one delays only peers of that owner. A lock taken over from a
+ * dead process needs no repair.
  */
 struct av_dir_stripe {
 	struct av_lock lock;
-	_Atomic uint32_t taken; /* how often; counted by its holder before it changes anything */
+	_Atomic uint32_t taken; /* number of times; its holder counts before it changes anything */
 };
 struct av_dir_stripe *av_dir_stripe(uint32_t owner, uint64_t addr);
 
 /*
  * Statistics of a device that all processes share: counters, which outlive the directory, and
- * gauges of a context, which end with it. Only their users know what they mean.
+ * gauges of a context, which end with it. Only their users know their meaning.
  */
 #define AV_DIR_COUNTERS 16
 #define AV_DIR_GAUGES	2
 
-/* NULL if there are too many devices. Context: the directory is joined. */
+/*
+ * The counters of a device. NULL: there are too many devices, or the change lock timed out.
+ * Context: the process has joined the directory. The first use of a name waits for the change lock,
+ * AV_PATIENCE_NS at most.
+ */
 _Atomic uint64_t *av_dir_counters(const char *device);
 
 /*
- * All that the device has counted so far counts as 0 from now on, also what its contexts have.
- * Context: within a change.
+ * Reset the counts of a device to 0, and those of its open contexts.
+ * Context: within a change of the directory.
  */
 void av_dir_counters_reset(const char *device);
 
 _Atomic uint64_t *av_dir_gauges(uint32_t ref, const char *device);
 
-/* The counters and the sums of the gauges, now; 0 if nobody uses it. Needs no joining. */
+/*
+ * Read the counters, and the sums of the gauges; 0 if nobody uses the device. The process need not
+ * have joined the directory.
+ */
 void av_dir_read(const char *device, uint64_t counters[AV_DIR_COUNTERS],
 		 uint64_t gauges[AV_DIR_GAUGES]);
 
 /*
- * How often devices have failed, all contexts of all processes together: whether something began
- * before or after a failure is seen by its number. av_dir_failures_add(): one more. Return: the
- * number, never 0. Context: joined; lock-free
+ * Failures of devices have numbers, common to all contexts of all processes. The number at the
+ * start of an action tells whether it began before or after a failure. av_dir_failures(): number of
+ * the last failure. av_dir_failures_add(): one more failure; returns its number, never 0.
+ * Context: the process has joined the directory; lock-free.
  */
 uint32_t av_dir_failures(void);
 uint32_t av_dir_failures_add(void);
 
-/* Contexts whose processes live: @refs has room for AV_REF_SLOTS. Needs no joining. */
+/*
+ * Contexts of a device whose processes live. @refs has room for AV_REF_SLOTS. The process need not
+ * have joined the directory. Return: how many
+ */
 unsigned int av_dir_contexts(const char *device, uint32_t *refs);
 
-/* Layout of the directory file, and how to change it: for files that keep something in it. */
+/*
+ * Layout of the directory file, and functions to change it: for the files that store a table in it.
+ */
 
 #define AV_DIR_MAGIC	 0x31737262766e7961ull
 #define AV_DIR_QPNS	 (1u << AV_QPN_INDEX_BITS)
 #define AV_DIR_QPN_FIRST 16u /* QP numbers 0 and 1 are special */
 #define AV_DIR_DEVICES	 64
-#define AV_DIR_PORTS	 64 /* that can be in use at the same time */
+#define AV_DIR_PORTS	 64 /* most ports in use at the same time */
 
 struct av_dir_proc {
 	_Atomic uint32_t ref; /* 0: free */
-	uint32_t last;	      /* generation of its last user; changed by who has the slot's lock */
-	_Atomic int32_t pid;  /* in its own namespace; set before @ref */
-	_Atomic uint32_t qpn; /* index of the number that it was given last; 0: none */
+	uint32_t last;	      /* generation of its last user; written under the slot's lock */
+	_Atomic int32_t pid;  /* in its own namespace; stored before @ref */
+	_Atomic uint32_t qpn; /* index of its newest queue pair number; 0: none */
 };
 
-/* Found by name, since processes may have different lists of devices. */
+/* A process finds a device by name, because processes may have different lists of devices. */
 struct av_dir_device {
 	char name[64];
 	_Atomic uint64_t counter[AV_DIR_COUNTERS];
-	_Atomic uint64_t link_downed; /* how often its port went down */
+	_Atomic uint64_t link_downed; /* number of times that its port went down */
 	struct av_totals ended;	      /* counts of its ended contexts: context_rows.c */
 };
 
 /*
- * The counts of an ended context on their way into the totals of its device. @ref publishes it:
- * while not 0, @after replaces both the device's @ended and the counts of that context. Who finds
- * it set within a change finishes the work.
+ * Adds the counts of an ended context to the totals of its device. @ref publishes the row. While
+ * @ref is not 0, @after replaces both the device's @ended and the counts of that context. A process
+ * that finds @ref set within a change finishes the work.
  */
 struct av_dir_fold {
 	_Atomic uint32_t ref;
 	uint32_t device;
-	_Atomic uint32_t done; /* counts those that are finished */
+	_Atomic uint32_t done; /* number of finished additions */
 	struct av_totals after;
 };
 
-/* A row of a GID table. @stamp publishes it: odd while in use, different after each change. */
+/*
+ * A row of a GID table. @stamp publishes it: odd while the row is in use, different after each
+ * change.
+ */
 struct av_dir_gid {
 	_Atomic uint32_t stamp;
 	_Atomic uint32_t type, ifindex;
@@ -357,53 +415,54 @@ struct av_dir_gid {
 };
 
 /*
- * A port: of one device in one network namespace, shared by all contexts opened there.
+ * A port of one device in one network namespace. All contexts opened there share it.
  *
- * Who is in a change of the directory writes it, and alone uses @past_count. Any thread reads the
- * other fields at any time, even while the row of a port that nobody uses becomes another port. So
- * all of them are atomic, and whoever needs the port of a certain device looks again after it has
- * read, or has written down that it uses the port (device/port.c).
+ * A process writes the row within a change of the directory, and only then uses @past_count. Any
+ * thread reads the other fields at any time, even while the row of an unused port becomes another
+ * port. So all of them are atomic. A reader that needs the port of a certain device checks the row
+ * again after it has read, or first records that it uses the port (device/port.c).
  */
-#define AV_DIR_NAME_WORDS 8 /* a name of 63 bytes, its end and zeros */
+#define AV_DIR_NAME_WORDS 8 /* a name of 63 bytes, and its end; zeros fill the rest */
 
 struct av_dir_port {
 	_Atomic uint32_t ready; /* 0 while device and namespace change */
 	_Atomic uint32_t max;	/* rows that the device may have */
 	_Atomic uint64_t device[AV_DIR_NAME_WORDS];
 	_Atomic uint64_t netns;	  /* inode number; 0: unknown */
-	_Atomic uint32_t served;  /* enum av_link of the host when it was last well */
+	_Atomic uint32_t served;  /* enum av_link of the host when the port was last up */
 	_Atomic uint32_t state;	  /* enum port_state of device/port.c */
 	_Atomic uint32_t follows; /* its GIDs are the host's addresses (Ethernet) */
 	_Atomic uint32_t mtu;	  /* enum ibv_mtu: what its interfaces carry */
-	_Atomic uint32_t paired;  /* each in two rows, the first made of the GUID if need be */
+	_Atomic uint32_t paired;  /* two rows for each GID, the first from the GUID if need be */
 	_Atomic uint64_t guid;	  /* of the device */
 	struct av_dir_gid row[AV_GID_MAX];
-	uint32_t past_count; /* the last AV_GID_MAX addresses that have left the table */
+	uint32_t past_count; /* addresses ever removed from the table; @past holds the last ones */
 	_Atomic uint64_t past[AV_GID_MAX][2];
 };
 
 /*
- * A process claims a row by putting itself into @proc, and publishes @ref last. From then on, only
- * it may end the context, and whoever has the change lock once it is dead (context_rows.c).
+ * A process claims a row when it stores itself in @proc, and publishes @ref last. From then on only
+ * that process ends the context; after its death, the holder of the change lock does
+ * (context_rows.c).
  */
-#define AV_DIR_PROC_ENDED UINT32_MAX /* no process: the row waits to be cleared */
+#define AV_DIR_PROC_ENDED UINT32_MAX /* no process: the row must be cleared */
 
 struct av_dir_context {
-	_Atomic uint32_t ref; /* 0: none yet, or none any more */
+	_Atomic uint32_t ref; /* 0: not published yet, or ended */
 	uint32_t last;
 	_Atomic uint32_t proc; /* 0: free */
 	_Atomic uint64_t used[AV_DIR_LIMITED_N];
 	_Atomic uint32_t device; /* index in the table of devices + 1 */
 	_Atomic uint32_t port;	 /* index in the table of ports + 1 */
 	_Atomic int32_t memory_number;
-	_Atomic uint64_t memory_ino; /* written last; 0: none yet */
+	_Atomic uint64_t memory_ino; /* stored last; 0: not published yet */
 	_Atomic uint64_t gauge[AV_DIR_GAUGES];
 };
 
-/* One word, read as a whole: ref << 32 | index in the context << 8 | tag. */
+/* One word, read whole: ref << 32 | index in the context << 8 | tag. */
 typedef _Atomic uint64_t av_dir_qpn;
 
-/* An XRC domain that a context has open, perhaps several times: one entry per context. */
+/* An XRC domain that a context has open, perhaps several times: one entry for each context. */
 struct av_dir_xrcd {
 	_Atomic uint32_t ref; /* the context; 0: free */
 	uint32_t number;
@@ -412,7 +471,7 @@ struct av_dir_xrcd {
 	uint64_t dev, ino; /* of the file that names it; 0, 0: private */
 };
 
-/* @qpn publishes it: written last, cleared first. */
+/* A member of a multicast group. @qpn publishes the row: stored last, cleared first. */
 struct av_dir_member {
 	_Atomic uint32_t qpn; /* 0: free */
 	uint32_t index;
@@ -422,27 +481,30 @@ struct av_dir_member {
 };
 
 /* What a capture writes: which traffic, how much of it, and to which file. */
-#define AV_CAPTURES 64 /* that can run at the same time */
+#define AV_CAPTURES 64 /* most captures at the same time */
 
 struct av_capture_spec {
-	char path[PATH_MAX]; /* absolute; names the file with this device and inode number */
+	char path[PATH_MAX]; /* absolute; leads to the file with this device and inode number */
 	uint64_t dev, ino;
 	char device[64];  /* "": any */
 	bool everybody;	  /* the traffic of all processes, not only of the one that began it */
-	uint32_t snaplen; /* bytes written of each frame at most */
-	uint64_t limit;	  /* frames after which it ends */
+	uint32_t snaplen; /* most bytes written of each frame */
+	uint64_t limit;	  /* the capture ends after this many frames */
 };
 
-/* Flag in @taken: no more frames are written. */
+/* Flag in @taken: nobody can reserve frames any more. */
 #define AV_CAPTURE_CLOSED (UINT64_C(1) << 63)
 
-/* A capture (registry/capture_table.c). @stamp publishes it: 0 if free, else different for each. */
+/*
+ * A capture (registry/capture_table.c). @stamp publishes the row: 0 if free, else different for
+ * each.
+ */
 struct av_dir_capture {
 	_Atomic uint32_t stamp;
-	uint32_t proc;		  /* began it */
-	_Atomic uint64_t taken;	  /* by all captures of this row, with AV_CAPTURE_CLOSED */
-	_Atomic uint64_t settled; /* of these: written, or known to be lost */
-	_Atomic uint64_t before;  /* value of @taken when this capture began */
+	uint32_t proc;		  /* the process that began it */
+	_Atomic uint64_t taken;	  /* reserved by all captures of this row, with AV_CAPTURE_CLOSED */
+	_Atomic uint64_t settled; /* of these: written, or lost with a dead process */
+	_Atomic uint64_t before;  /* value of @taken at the beginning of this capture */
 	_Atomic uint64_t lost;
 	_Atomic int32_t err;
 	uint32_t unused;
@@ -451,44 +513,49 @@ struct av_dir_capture {
 
 /*
  * Processes that share port 4791 of an address, in the order of the kernel's array of their sockets
- * (registry/reuseport.c). Changed within a change of the directory; read at any time.
+ * (registry/reuseport.c). Written within a change of the directory, but for av_reuseport_gone();
+ * read at any time.
  */
-#define AV_DIR_REUSEPORTS	 64 /* addresses that can be in use at the same time */
+#define AV_DIR_REUSEPORTS	 64 /* most addresses in use at the same time */
 #define AV_DIR_REUSEPORT_MEMBERS 512
 
 struct av_dir_reuseport {
 	_Atomic uint32_t count; /* 0: free */
 	_Atomic uint32_t stamp; /* different after each change */
-	_Atomic uint32_t told;	/* what it was when the kernel was told */
+	_Atomic uint32_t told;	/* @stamp at the last av_reuseport_tell() */
 	uint32_t unused;
 	uint64_t netns;
 	uint8_t address[16];
-	_Atomic uint32_t member[AV_DIR_REUSEPORT_MEMBERS]; /* 0: it has gone */
+	_Atomic uint32_t member[AV_DIR_REUSEPORT_MEMBERS]; /* 0: it has closed its socket */
 };
 
 /*
- * A bound port of the connection manager (registry/cm_ports.c). @stamp publishes it: 0 if free,
- * else different for each. Bound within a change of the directory, released and read at any time.
+ * A bound port of the connection manager (registry/cm_ports.c). @stamp publishes the row: 0 if
+ * free, else different for each. A process binds a port within a change of the directory; it
+ * releases or reads one at any time.
  */
 #define AV_DIR_CM_PORTS 16384u
 
 struct av_dir_cm_port {
 	_Atomic uint32_t stamp;
-	_Atomic uint32_t reach; /* rows from here on that may be of the numbers that belong here */
+	_Atomic uint32_t reach; /* rows, from here on, that may hold ports whose home is here */
 	_Atomic uint32_t proc;
 	_Atomic uint32_t flags;
 	_Atomic uint64_t netns;
-	_Atomic uint64_t name; /* port space << 48 | port << 32 | what its process calls it */
+	_Atomic uint64_t name; /* port space << 48 | port << 32 | the process's name for it */
 	_Atomic uint64_t address[2];
 };
 
 struct av_dir_file {
 	uint64_t magic;
 	uint32_t layout;	     /* av_layout */
-	uint32_t qpn_tag;	     /* of indices that were never used */
+	uint32_t qpn_tag;	     /* first tag of an index that was never used */
 	_Atomic uint32_t qpn_cursor; /* the index to try first */
-	_Atomic uint32_t failures;   /* av_dir_failures() */
-	/* Rows ever used lie before these. Raised before the first use; @device_end after it. */
+	_Atomic uint32_t failures;   /* number of the last failure: av_dir_failures() */
+	/*
+	 * All rows ever used lie before these indices. A process raises one before the first use of
+	 * a row; @device_end after it.
+	 */
 	_Atomic uint32_t proc_end, context_end, device_end, port_end, capture_end;
 	struct av_dir_proc proc[AV_REF_SLOTS];
 	struct av_dir_context context[AV_REF_SLOTS];
@@ -496,76 +563,89 @@ struct av_dir_file {
 	struct av_dir_device device[AV_DIR_DEVICES];
 	struct av_dir_fold fold;
 	struct av_dir_port port[AV_DIR_PORTS];
-	uint32_t xrcd_last; /* the number given last */
+	uint32_t xrcd_last; /* the last number given */
 	struct av_dir_xrcd xrcd[AV_MAX_XRCD];
-	_Atomic uint32_t member_end; /* members in use lie before it */
+	_Atomic uint32_t member_end; /* all members in use lie before it */
 	struct av_dir_member member[AV_MAX_MCAST_ATTACH];
 	struct av_dir_capture capture[AV_CAPTURES];
 	av_dir_qpn qpn[AV_DIR_QPNS];
 	struct av_dir_reuseport reuseport[AV_DIR_REUSEPORTS];
 	_Atomic uint32_t block_owner[AV_QPN_BLOCKS]; /* the process; 0: none */
-	uint32_t cm_port_last;			     /* the stamp given last */
+	uint32_t cm_port_last;			     /* the last stamp given */
 	struct av_dir_cm_port cm_port[AV_DIR_CM_PORTS];
 };
 
-/* The file while this process has joined, else NULL. */
+/* The file, while this process has joined. Else NULL. */
 extern struct av_dir_file *av_dir;
 
-/* The folder it is in, -1: the program has closed it; and its path. */
+/*
+ * Descriptor of the folder that holds the file; -1: the program has closed it. And the folder's
+ * path.
+ */
 int av_dir_folder(void);
 const char *av_dir_path(void);
 
-/* Byte of the file whose record lock says that the process of a slot lives. */
+/* Byte of the file whose record lock says that the process of this slot lives. */
 #define AV_DIR_LOCK_SLOT(slot) (1 + (off_t)(slot))
 
 /*
- * A change of the directory: a mutex serialises the threads of this process, a record lock the
- * processes. Who holds it may be stopped. So nobody waits for it without end, and opening a device,
- * numbers of queue pairs, closing and exiting do without.
- * Context: joined; no lock of the data path held. Waits AV_PATIENCE_NS at most.
- * Return: 0, or -EBUSY: somebody else is in a change all that time
+ * Begin and end a change of the directory. A mutex serialises the threads of this process, then a
+ * record lock the processes. A holder may be stopped, so nobody waits without limit. Opening a
+ * device, claiming a queue pair number, closing and exiting need no change.
+ * Context: the process has joined; the caller holds no lock of the data path. Waits AV_PATIENCE_NS
+ * at most.
+ * Return: 0; -EBUSY: timed out
  */
 AV_MUST_USE int av_dir_change_begin(void);
 void av_dir_change_end(void);
 
-/* The same for what can be left to others: waits as long as a busy machine needs. */
+/*
+ * The same for work that the next process can do instead: waits 20 ms at most, enough on a busy
+ * machine. Return: false: timed out
+ */
 AV_MUST_USE bool av_dir_change_soon(void);
 
 /*
- * A record lock on one byte of the file: fcntl() with @cmd F_OFD_SETLK or _GETLK. Context: within a
- * change, or a byte that only this process takes. Return: 0 or -errno; for F_OFD_GETLK, 1 if
- * another process has a conflicting lock.
+ * Set or query a record lock on one byte of the file. @cmd: F_OFD_SETLK or F_OFD_GETLK of fcntl(2).
+ * Context: within a change, or for a byte that only this process takes.
+ * Return: 0 or -errno; for F_OFD_GETLK, 1: another process has a conflicting lock
  */
 int av_dir_record_lock(int cmd, short type, off_t byte);
 
-/* Clear the rows of contexts that have ended and of processes that are dead. Within a change. */
+/* Clear the rows of ended contexts and of dead processes. Context: within a change. */
 void av_dir_sweep(void);
 
 /*
- * The process ends, or at least its contexts do. @for_good: no thread of it uses them any more, so
- * that the rows can be cleared; else the counts are kept and the folders removed. Within a change.
+ * End all contexts of a process. @for_good: no thread of it uses them any more, so the rows are
+ * cleared. Otherwise keeps the rows, adds the counts, and removes the folders.
+ * Context: within a change.
  */
 void av_dir_contexts_end(uint32_t proc, bool for_good);
 
-/* The counts of a context are kept by this when it ends: av_dir_join(). */
+/* @count of av_dir_join(), which adds the counts of an ending context. */
 extern av_dir_count *av_dir_count_context;
 
-/* The next reference of a slot. @last: its last generation. Never 0, and no AV_DIR_PROC_ENDED. */
+/*
+ * The next reference of a slot. @last: in and out: its generation. Never 0, nor AV_DIR_PROC_ENDED.
+ */
 uint32_t av_dir_next_ref(uint32_t slot, uint32_t *last);
 
 /*
- * Read the directory, joined or not; false: there is none, nor has any device counted. Its mutex is
- * held until av_dir_view_end(), so that nobody joins or leaves meanwhile.
+ * View the directory for reading, joined or not. Holds the directory's mutex until
+ * av_dir_view_end(), so that no thread of this process joins or leaves meanwhile.
+ * Return: false: there is no directory, and no device has counted anything
  */
 struct av_dir_view {
 	const struct av_dir_file *dir;
-	int fd;	   /* -1: joined, or @copy */
-	bool copy; /* there is no directory: this has what devices have counted, and nothing else */
+	int fd;	   /* -1: this process has joined, or @copy */
+	bool copy; /* there is no directory: @dir has only the counts of devices */
 };
 bool av_dir_view(struct av_dir_view *view);
 void av_dir_view_end(struct av_dir_view *view);
 
-/* Rows of a table of @max rows that were ever used, whatever a damaged directory says. */
+/*
+ * Number of rows ever used in a table of @max rows. At most @max, even if the directory is damaged.
+ */
 static inline uint32_t av_dir_rows(const _Atomic uint32_t *end, uint32_t max)
 {
 	uint32_t rows = atomic_load(end);
@@ -573,7 +653,7 @@ static inline uint32_t av_dir_rows(const _Atomic uint32_t *end, uint32_t max)
 	return rows < max ? rows : max;
 }
 
-/* Entry @index of a table is about to be used. */
+/* Raise @end before entry @index of a table is used. */
 static inline void av_dir_will_use(_Atomic uint32_t *end, uint32_t index)
 {
 	uint32_t rows = atomic_load(end);
@@ -588,16 +668,16 @@ bool av_dir_view_knows(const struct av_dir_view *view, uint32_t proc);
 /* Does the process of the context in that slot live? */
 bool av_dir_view_lives(const struct av_dir_view *view, uint32_t slot);
 
-/* Place of a device in the table of devices, index + 1; 0 if it has none. */
+/* Place of a device in the table of devices: index + 1. 0: it has none. */
 uint32_t av_dir_find_device(const struct av_dir_file *d, const char *name);
 
 /*
- * Choose where numbers begin: at random, so that two directories of one network, say of two
- * containers, hardly ever give the same ones. Context: @d is being made
+ * Choose at random where numbers begin. So two directories of one network, for example of two
+ * containers, hardly ever give the same numbers. Context: @d is being made
  */
 void av_dir_qpn_begin(struct av_dir_file *d);
 
-/* The port of a device went down. Context: within a change. */
+/* Count that the port of a device went down. Context: within a change. */
 static inline void av_dir_count_down(const char *device)
 {
 	uint32_t place = av_dir_find_device(av_dir, device);
@@ -607,27 +687,30 @@ static inline void av_dir_count_down(const char *device)
 }
 
 /*
- * Add the counts of an ending context to the totals of its device, by @count of av_dir_join().
- * @folder: of the directory; the context's segment is still in it. If the process dies before
- * av_ended_kept(), the counts are still added exactly once: whoever frees the slot calls both
- * again. Context: within a change.
+ * Add the counts of an ending context to the totals of its device, by @count. @folder: of the
+ * directory; it still holds the context's folder. If the process dies before av_ended_kept(), the
+ * counts are still added exactly once: whoever clears the row calls both functions again.
+ * Context: within a change.
  */
 void av_ended_keep(const struct av_dir_context *c, int folder, av_dir_count *count);
 
-/* The slot of the context is free. */
+/* The row of the context is clear. Context: within a change. */
 void av_ended_kept(void);
 
 /*
- * What devices have counted, in a file of the folder while there is no directory. The maker of the
- * next directory loads it; who only looks, too. Nothing to keep: there is no file. @folder: its
- * path. Context: the directory's mutex is held.
- * Return: false: there is no such file
+ * The counts of devices, in a file of the folder while there is no directory. The maker of the next
+ * directory loads them; so does a mere reader. Without counts there is no file. @folder: its path.
+ * Context: the caller holds the directory's mutex.
+ * Return: false: there is no such file, or it is unusable
  */
 #define AV_DIR_TOTALS "totals"
 bool av_dir_counts_load(const char *folder, struct av_dir_file *d);
-/* Also: nobody else uses @d. A full file system loses the counts. */
+/*
+ * Write that file. Context: as above, and nobody else uses @d. A full file system loses the counts.
+ */
 void av_dir_counts_keep(const char *folder, const struct av_dir_file *d);
 
+/* Take and release the directory's mutex, without the record lock. */
 void av_dir_hold(void);
 void av_dir_release(void);
 

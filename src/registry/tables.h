@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tables of the directory that hosts and processes share. */
+/*
+ * Tables of the directory, which all processes of a user share: captures, ports of the connection
+ * manager, multicast groups, processes that share a UDP port, and users of shared pages.
+ */
 #ifndef AV_REGISTRY_TABLES_H
 #define AV_REGISTRY_TABLES_H
 
@@ -15,28 +18,34 @@
 /* === capture table =============================================================== */
 
 /*
- * The running captures: which traffic is written to which file. In the directory, because the
- * executor of a request writes its frames, perhaps another process than the one that posted it.
+ * Running captures: which traffic is written to which file. The directory has the table, because
+ * the executor of a request writes its frames, and the executor may be another process than the
+ * poster.
  *
  * A capture covers the contexts of one process or of all, and one device or all. It ends when
  * somebody ends it, or with the process that began it.
  *
- * Context: the directory is joined. Beginning and ending change it; everything else is lock-free.
+ * Context: the process has joined the directory. av_capture_begin() changes the directory; all
+ * other functions are lock-free.
  */
 
-/* Contexts see it only after av_capture_watch(). Return: its number (> 0), or -ENOSPC. */
+/*
+ * Begin a capture. Contexts notice it only after av_capture_watch().
+ * Return: its number (> 0); -ENOSPC; -EBUSY: another process holds the change lock
+ */
 AV_MUST_USE int av_capture_begin(const struct av_capture_spec *spec);
 void av_capture_end(unsigned int number);
 
 /*
- * Walk the captures that cover a context: its process, its @device (at most 64 bytes are compared;
- * NULL: any).
- * @at: in and out, 0 to begin. Asks now and then whether those who began them live, and skips those
- * of the dead. Return: the number of the next capture, or 0 after the last.
+ * Walk the captures that cover a context: its process, and its @device (at most 64 bytes are
+ * compared; NULL: any). Skips captures that are over, and those whose processes have died; asks the
+ * kernel about a process every 100 ms at most.
+ * @at: in and out, 0 to begin
+ * Return: the number of the next capture, or 0 after the last
  */
 unsigned int av_capture_find(uint32_t proc, const char *device, unsigned int *at);
 
-/* Does a capture cover this process? One load, if none was ever begun. */
+/* Does a capture cover this process? One load, if nobody ever began a capture. */
 static inline bool av_capture_is_on(void)
 {
 	unsigned int at = 0;
@@ -45,120 +54,130 @@ static inline bool av_capture_is_on(void)
 	       av_capture_find(av_lock_self, NULL, &at);
 }
 
-/* The stamp of the capture that has this number now: each has another one. 0: none. */
+/* The stamp of the capture that has this number now. Each capture has another stamp. 0: none. */
 uint32_t av_capture_stamp(unsigned int number);
 
 /* Did this process begin the capture, since it last joined the directory? */
 bool av_capture_is_mine(unsigned int number, uint32_t stamp);
 
-/* Fill in @spec. Return: false if the capture is over or @stamp is that of another one. */
+/* Fill in @spec. Return: false: the capture is over, or @stamp is that of another one */
 bool av_capture_spec(unsigned int number, uint32_t stamp, struct av_capture_spec *spec);
 
 /*
- * Reserve @frames frames of the capture with this stamp; each must be settled, by
- * av_capture_written() or av_capture_untake(). Return: how many may be written; fewer at the end.
+ * Reserve @frames frames of the capture with this stamp. The caller settles each of them by
+ * av_capture_written() or av_capture_untake().
+ * Return: how many the caller may write; fewer at the end of the capture
  */
 uint64_t av_capture_take(unsigned int number, uint32_t stamp, uint64_t frames);
 
 /* @frames reserved frames are in the file. */
 void av_capture_written(unsigned int number, uint64_t frames);
 
-/* @frames reserved frames will not be written: they count as lost. */
+/* The caller will not write @frames reserved frames. They count as lost. */
 void av_capture_untake(unsigned int number, uint64_t frames);
 
-/* Nobody can reserve frames any more. Earlier ones may still be on their way to the file. */
+/* From now on nobody can reserve frames. Frames reserved before may still be written. */
 void av_capture_close(unsigned int number);
 
-/* Writing failed with @err: nobody tries any more. */
+/* A write failed with @err. From now on nobody writes to the file. */
 void av_capture_stop(unsigned int number, int err);
 
-/* Count @frames frames as lost that were never reserved. */
+/* Count @frames frames as lost that nobody had reserved. */
 void av_capture_lost(unsigned int number, uint64_t frames);
 
 struct av_capture_state {
 	uint64_t frames, lost;
-	int err;      /* the error that stopped it, or 0 */
-	bool over;    /* it failed, has all its frames or is closed */
-	bool settled; /* no counted frame is still to be written */
+	int err;      /* the error that stopped the capture, or 0 */
+	bool over;    /* the capture failed, has all its frames, or is closed */
+	bool settled; /* every counted frame is written or lost */
 };
 struct av_capture_state av_capture_state(unsigned int number);
 
 /* === cm ports ==================================================================== */
 
 /*
- * Port numbers of the connection manager: which process has bound which, and who listens. Kept in
- * the directory, so that its processes share one space of numbers, as those of a host do in the
- * kernel. Rows of dead processes count as free.
+ * Port numbers of the connection manager: which process has bound which, and which ones listen. The
+ * directory has the table, so that its processes share one space of numbers, as the processes of a
+ * host do in the kernel. Rows of dead processes count as free.
  */
 
 struct av_cm_port {
-	uint32_t proc;	     /* reference of its process: out */
-	int32_t pid;	     /* of it, in its own namespace: out, of av_cm_port_next() */
-	uint32_t id;	     /* what that process calls it */
-	uint64_t netns;	     /* of the network namespace: as av_reuseport_join() */
-	uint16_t ps;	     /* RDMA_PS_TCP, _UDP, _IPOIB, _IB: each has port numbers of its own */
-	uint16_t port;	     /* host byte order */
+	uint32_t proc;	/* out: reference of its process */
+	int32_t pid;	/* out, of av_cm_port_next(): that process's PID in its own namespace */
+	uint32_t id;	/* that process's own name for it */
+	uint64_t netns; /* number of the network namespace: as av_reuseport_join() */
+	uint16_t ps;	/* RDMA_PS_TCP, _UDP, _IPOIB, _IB: each has port numbers of its own */
+	uint16_t port;	/* host byte order */
 	uint8_t address[16]; /* IPv6, or IPv4 as ::ffff:a.b.c.d */
-	bool v6;	     /* family */
-	bool afonly;	     /* else an address that stands for any does so of both families */
-	bool reuse;	     /* RDMA_OPTION_ID_REUSEADDR; ends when it listens */
+	bool v6;	     /* the address is IPv6 */
+	bool afonly;	     /* a wildcard address stands for its own family only, not for both */
+	bool reuse;	     /* RDMA_OPTION_ID_REUSEADDR; cleared when the port listens */
 	bool listens;
 };
 
 /*
- * Does the address stand for any of its family? 0.0.0.0/8 and 127.0.0.0/8, :: and ::1 do.
+ * Is the address a wildcard of its family? 0.0.0.0/8 and 127.0.0.0/8, :: and ::1 are.
  * Source: Linux, drivers/infiniband/core/cma.c, cma_any_addr().
  */
 bool av_cm_is_any(const uint8_t address[16]);
 
 /*
- * Bind a port of this process. @p->port: out, if it is 0: one of 32768 to 60999 that nobody has.
- * Rules: those of Linux, drivers/infiniband/core/cma.c, cma_check_port(). Two collide unless both
- * have @reuse, or their families differ and both are of one family only.
- * Context: the directory is joined; waits briefly for others
- * Return: a handle >= 0, or -errno. -EADDRINUSE: somebody has that address and port;
- * -EADDRNOTAVAIL: the same, where one of both stands for any; -EACCES: a port below 1024, and no
- * CAP_NET_BIND_SERVICE; -ENOSPC; -EBUSY
+ * Bind a port of this process. If @p->port is 0, chooses one of 32768 to 60999 that nobody has, and
+ * stores it there. Two ports collide unless both have @reuse, or their families differ and both
+ * have @afonly.
+ * Context: the process has joined the directory. Waits for the change lock, AV_PATIENCE_NS at most.
+ * Return: a handle >= 0; or -errno: -EADDRINUSE: somebody has bound that address and port;
+ * -EADDRNOTAVAIL: the same, and one of both addresses is a wildcard; -EACCES: a port below 1024,
+ * without CAP_NET_BIND_SERVICE; -ENOSPC; -EBUSY: the change lock timed out
+ * Source: Linux, drivers/infiniband/core/cma.c, cma_check_port().
  */
 AV_MUST_USE int av_cm_port_bind(struct av_cm_port *p);
 
 /*
- * Its options from now on: for whoever binds, listens or asks next. It stays bound, and goes on
- * listening. Context: one thread at a time has a handle; needs no change of the directory
+ * Set the options of a bound port. They hold for whoever binds, listens or looks up a port next.
+ * The port stays bound, and continues to listen.
+ * Context: one thread at a time for a handle. Takes no lock.
  */
 void av_cm_port_options(int handle, bool afonly, bool reuse);
 
 /*
- * From now on av_cm_port_find() knows it. Who listens is alone, even if all have @reuse.
- * Return: 0, -EADDRINUSE or -EADDRNOTAVAIL as above, or -EBUSY
+ * Listen: from now on av_cm_port_find() finds the port. Here @reuse does not prevent a collision: a
+ * listening port is alone.
+ * Context: as av_cm_port_bind().
+ * Return: 0; -EADDRINUSE, -EADDRNOTAVAIL or -EBUSY as there
  */
 AV_MUST_USE int av_cm_port_listen(int handle);
 
-/* It is free at once. In a forked child, nothing: it is the parent's. */
+/*
+ * Release the port. It is free at once. Does nothing in a forked child, because the port is the
+ * parent's. Lock-free.
+ */
 void av_cm_port_release(int handle);
 
 /*
- * Who listens for requests to that address. It is bound to the address, or to one that stands for
- * any; there are never both. So a request to a loopback address is for the latter alone. Context:
- * the directory is joined; lock-free. Return: false: nobody
+ * Find the port that listens for requests to an address. At most one does: a port bound to this
+ * address, or to a wildcard. So only a port bound to a wildcard gets requests to a loopback
+ * address.
+ * Context: the process has joined the directory; lock-free. Asks the kernel whether the port's
+ * process lives.
+ * Return: false: no port listens
  */
 bool av_cm_port_find(uint64_t netns, uint16_t ps, uint16_t port, const uint8_t address[16], bool v6,
 		     struct av_cm_port *found);
 
 /*
- * Walk the ports of living processes. @at: in and out, 0 to begin. Needs no joining.
+ * Walk the ports of living processes. The process need not have joined the directory.
+ * @at: in and out, 0 to begin
  * Return: false at the end
  */
 bool av_cm_port_next(uint32_t *at, struct av_cm_port *p);
 
-/* The process is dead: clear its rows. Context: within a change of the directory */
+/* Clear the rows of a dead process. Context: within a change of the directory */
 void av_cm_ports_end(uint32_t proc);
 
 /* === multicast =================================================================== */
 
-/* Which queue pairs of this host are attached to which multicast group; kept in the directory. */
-
-/* Does it name a group? ff00::/8, or the mapped form of an IPv4 group, ::ffff:224.0.0.0/100. */
+/* Is it the GID of a group? ff00::/8, or the mapped form of an IPv4 group, ::ffff:224.0.0.0/100. */
 bool av_multicast_gid(const union ibv_gid *gid);
 
 struct av_multicast_member {
@@ -167,128 +186,154 @@ struct av_multicast_member {
 };
 
 /*
- * Attach a queue pair of this process. Attaching it again changes nothing. Return: 0, -ENOMEM or
- * -EBUSY
+ * Attach a queue pair of this process to a multicast group. The directory has the table of members.
+ * Attaching it again changes nothing.
+ * Context: the process has joined the directory. Waits for the change lock, AV_PATIENCE_NS at most.
+ * Return: 0; -ENOMEM: the table is full; -EBUSY: the change lock timed out
  */
 AV_MUST_USE int av_multicast_attach(const union ibv_gid *gid,
 				    const struct av_multicast_member *member);
 
 bool av_multicast_has(const union ibv_gid *gid, uint32_t qpn);
 
-/* Return: 0, or -EINVAL if it is not attached. */
+/*
+ * Detach a queue pair of this process. Waits only for this process's threads.
+ * Return: 0; -EINVAL: it is not attached
+ */
 AV_MUST_USE int av_multicast_detach(const union ibv_gid *gid, uint32_t qpn);
 
 /*
- * Walk the members of a group. @at: in and out, 0 to begin. Lock-free: a member that comes or goes
- * meanwhile may be seen or not. Return: false at the end.
+ * Walk the members of a group. Lock-free: may omit a member that attaches or detaches meanwhile.
+ * @at: in and out, 0 to begin
+ * Return: false at the end
  */
 bool av_multicast_next(const union ibv_gid *gid, uint32_t *at, struct av_multicast_member *member);
 
-/* The same, of the groups that queue pair @qpn is a member of. */
+/* The same for the groups of which queue pair @qpn is a member. */
 bool av_multicast_next_of(uint32_t qpn, uint32_t *at, union ibv_gid *gid);
 
 /* === reuseport =================================================================== */
 
-/* Processes that share an address: which numbers are whose, and where packets are passed on. */
-
-/* The name of a process's own socket in the directory's folder: pSLOT-GENERATION. */
-
-/* Context: joined. Return: false: neither the path nor a way around it fits into an address */
+/*
+ * The address of a process's own socket in the directory's folder, pSLOT-GENERATION. If the path is
+ * too long for a socket's address, uses a path below /proc/self/fd.
+ * Context: the process has joined the directory.
+ * Return: false: neither path fits
+ */
 AV_MUST_USE bool av_process_socket(struct sockaddr_un *a, uint32_t proc);
 
-/* Context: joined; makes system calls */
+/*
+ * Remove the name of that socket.
+ * Context: the process has joined the directory. Makes a system call.
+ */
 void av_process_socket_remove(uint32_t proc);
 
 /*
- * Which processes share UDP port 4791 of an address, and which queue pairs are whose: what the
- * kernel needs to know to give each packet to the right process (SO_REUSEPORT, net/socket.h).
+ * Processes that share UDP port 4791 of an address (a group), and the owners of queue pair numbers.
+ * With both, the kernel delivers each packet to the right process (SO_REUSEPORT, net/socket.h).
  *
- * The kernel keeps the sockets of an address in an array. A new one comes last; when one closes,
- * the last one takes its place. Nobody can read the array, so the directory has a copy, which
- * follows the same rule. It may be behind, or wrong: of two processes that died, nobody knows which
- * went first. So no packet's fate depends on it; and whoever gets a packet by mistake knows from it
- * where in the array it is.
+ * The kernel keeps the sockets of an address in an array. It appends a new socket; when a socket
+ * closes, the last one takes its place. No process can read the array, so the directory has a copy,
+ * which follows the same rule. The copy may be late, or wrong: of two processes that died, nobody
+ * knows which died first. So delivery is correct without it. A process that gets another one's
+ * packet learns its own place in the array from that.
  *
- * Queue pair numbers belong to processes by blocks (AV_QPN_BLOCK()): a process's
- * numbers lie close together (numbers.c), so that there is little to tell the kernel.
+ * Queue pair numbers belong to processes by blocks (AV_QPN_BLOCK()). The numbers of a process lie
+ * close together (numbers.c), so the program for the kernel is short.
  *
- * Context: within a change of the directory, unless it says otherwise.
+ * Context: within a change of the directory, unless a function says otherwise.
  */
 
-#define AV_REUSEPORT_NOBODY UINT32_MAX /* a place that no socket has */
+#define AV_REUSEPORT_NOBODY UINT32_MAX /* no socket has this place */
 
 /*
- * This process is about to give a socket this address, and comes last. Members that have died
- * leave. @netns: a number of the network namespace. Return: the group, or -ENOSPC
+ * Append this process to the group of an address, before it binds a socket to the address. Removes
+ * members that have died. @netns: a number of the network namespace.
+ * Return: the group, or -ENOSPC
  */
 AV_MUST_USE int av_reuseport_join(uint64_t netns, const uint8_t address[16]);
 
-/* This process is about to close its socket. */
+/* Remove this process from the group, before it closes its socket. */
 void av_reuseport_leave(int group);
 
-/* The same without a change, when the socket is gone: whoever makes the next one sees to it. */
+/*
+ * Remove this process from the group, after its socket has closed. The next av_reuseport_join() or
+ * av_reuseport_sweep() closes the gap.
+ * Context: no change of the directory needed; lock-free.
+ */
 void av_reuseport_gone(int group);
 
-/* Members that have died leave. */
+/* Remove members that have died. */
 void av_reuseport_sweep(int group);
 
-/* Learnt from a packet: this process has the place @index. Who was thought to have it swaps. */
+/*
+ * This process has learnt from a packet that its place is @index. It swaps places with the member
+ * that the copy has there.
+ */
 void av_reuseport_learn(int group, uint32_t index);
 
 unsigned int av_reuseport_members(int group);
 
-/* The place of a process; AV_REUSEPORT_NOBODY: it is no member */
+/* The place of a process. AV_REUSEPORT_NOBODY: it is no member. */
 uint32_t av_reuseport_place(int group, uint32_t proc);
 
 /*
- * Whose place each block of numbers leads to: @place has AV_QPN_BLOCKS entries, of which
- * those of nobody's are AV_REUSEPORT_NOBODY.
+ * Write the place of each block's owner to @place, which has AV_QPN_BLOCKS entries.
+ * AV_REUSEPORT_NOBODY: the block has no owner, or its owner is no member.
  */
 void av_reuseport_places(int group, uint32_t *place);
 
 /*
- * What the kernel has been told last: a number that differs after each change of the members or of
- * the owners of blocks. 0: there has been one since. Context: any; lock-free
+ * The stamp of the group at the last av_reuseport_tell(). The stamp changes with each change of the
+ * members or of a block's owner. 0: it has changed since.
+ * Context: any; lock-free.
  */
 uint32_t av_reuseport_told(int group);
 
-/* The kernel has been told. */
+/* The caller has loaded the group's present state into the kernel. */
 void av_reuseport_tell(int group);
 
 /* --- blocks ----------------------------------------------------------------------- */
 
-/* The owner of that number's block; 0: none. Lock-free. */
+/* The owner of that number's block. 0: none. Lock-free. */
 uint32_t av_reuseport_owner(uint32_t qpn);
 
 /*
- * Have the block of a number, which is @proc's, belong to it. Return: false: it is another living
- * process's that has numbers in it, too
+ * Make @proc the owner of the block of @qpn, which is a number of @proc.
+ * Return: false: another living process owns the block, and has a number in it
  */
 AV_MUST_USE bool av_reuseport_own(uint32_t proc, uint32_t qpn);
 
 /* === page users ================================================================== */
 
 /*
- * Who holds a shared block of pages, named by its context and offset, or an imported block of
- * device memory, named by AV_PAGE_USERS_DM(): every process that has a region on it. Each has a
- * record lock in the directory, which the kernel drops when the process ends in any way: there is
- * no count that a killed process could leave wrong.
- * Context: the directory is joined; blocks on its lock.
+ * Users of a shared block of pages, named by its context and offset; or of an imported block of
+ * device memory, named by AV_PAGE_USERS_DM(). A user is a process that has a region on the block.
+ * Each holds a record lock in the directory. The kernel drops the lock when the process ends in any
+ * way, so a killed process leaves no wrong count.
+ *
+ * Context: the process has joined the directory. Waits for the change lock, AV_PATIENCE_NS at most.
  */
 
-/* @index: of the block's key. No block of pages begins there. */
+/* @index: of the block's key. No block of pages has such an offset. */
 #define AV_PAGE_USERS_DM(index) ((uint64_t)(index) << 12 | 1)
 
-/* What the caller knew about the block may be out of date now: look again. Return: 0 or ENOMEM. */
+/*
+ * This process uses the block once more. The caller then checks the block again, because it may
+ * have changed meanwhile.
+ * Return: 0; ENOMEM; EBUSY: the change lock timed out
+ */
 AV_MUST_USE int av_page_users_join(uint32_t ref, uint64_t at);
 
 /*
- * This process holds the block once less. @last, if any, is called, within a change of the
- * directory, if no process holds it any more; nobody can begin to meanwhile. Return: was it called?
+ * This process uses the block once less. If no process uses it any more, calls @last, unless NULL,
+ * within a change of the directory: nobody can begin to use the block meanwhile. Without the change
+ * lock it cannot know, and does not call @last.
+ * Return: true: no process uses the block any more; @last was called, unless NULL
  */
 bool av_page_users_leave(uint32_t ref, uint64_t at, void (*last)(void *arg), void *arg);
 
-/* Does any process hold it, including this one? */
+/* Does any process use the block, including this one? True, too, if the change lock timed out. */
 bool av_page_users_any(uint32_t ref, uint64_t at);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Who watches a context: captures and fault rules. */
+/*
+ * Which contexts inspect each of their requests: those that a capture covers, and those with fault
+ * rules. The functions set and clear these flags of a segment, and load and write fault rules.
+ */
 #ifndef AV_SEGMENT_OBSERVERS_H
 #define AV_SEGMENT_OBSERVERS_H
 
@@ -8,38 +11,50 @@
 #include "segment/segment.h"
 
 /*
- * Contexts look at each of their requests if a capture (registry/tables.h) may cover them:
- * then their segments have the flag AV_WATCHED_CAPTURE. Context: the directory is joined.
+ * A context inspects each of its requests if a capture (registry/tables.h) may cover it. Its
+ * segment then has the flag AV_WATCHED_CAPTURE.
+ * Context of these functions: any thread; the process has joined the directory.
  */
 
-/* Make all contexts check whether a capture covers them. */
+/*
+ * Set or clear the flag of every context in the directory. Whoever begins a capture calls this
+ * afterwards.
+ * Context: maps segments, so it may block.
+ */
 void av_capture_watch(void);
 
 void av_capture_watch_context(struct av_seg *seg);
 
-/* The caller found no capture: clear the flag, unless one has begun meanwhile. */
+/*
+ * Clear the flag, because the caller found no capture. Keeps the flag if a capture has begun
+ * meanwhile.
+ */
 void av_capture_unwatch_context(struct av_seg *seg);
 
-/* av_capture_find() for a context. */
+/* av_capture_find() for the process and the device of a context. */
 unsigned int av_capture_next(const struct av_seg *seg, unsigned int *at);
 
 /*
- * Where the fault rules of a context come from, and how it notices that they have changed:
+ * Fault rules of a context come from two places:
  *
  *   ANYVERBS_FAULTS                  of the process, read when it opens its first context
  *   BASE/anyverbs-UID.faults.DEVICE  of a device, until cleared ("anyverbs faults");
  *                                    BASE: av_folder_base()
  *
- * A context with rules is watched (AV_WATCHED_FAULTS). Whoever changes the rules of a device sets
- * this flag in all its contexts and increments @faults_change; each looks at its next request, verb
- * or timer.
+ * A context with rules has the flag AV_WATCHED_FAULTS. Whoever changes the rules of a device
+ * increments @faults_change in all contexts of the device, then sets the flag. Each context reloads
+ * its rules at its next request, verb or timer.
  */
 
-/* Load the rules for a new context of this process; none if memory is short. Any thread. */
+/*
+ * av_faults_attach(): load the rules for a new context of this process. Without memory the context
+ * has no rules. av_faults_detach(): free them.
+ * Context: any thread; may read files.
+ */
 void av_faults_attach(struct av_seg *seg);
 void av_faults_detach(struct av_seg *seg);
 
-/* May there be rules? Costs one load. */
+/* May this context have rules? Costs one load. */
 static inline bool av_faults_watched(const struct av_seg *seg)
 {
 	return av_unlikely(atomic_load_explicit(&seg->head->watched, memory_order_relaxed) &
@@ -47,31 +62,41 @@ static inline bool av_faults_watched(const struct av_seg *seg)
 }
 
 /*
- * The rules of an own context, reloaded if they have changed; NULL: none. Any thread; may read
- * files.
+ * The rules of an own context, reloaded if they have changed. NULL: no memory.
+ * Context: any thread; may read files. Keeps errno.
  */
 struct av_faults *av_faults_of(struct av_seg *seg);
 
-/* Shall the next allocation in this own segment fail? Called by the allocators. Keeps errno. */
+/*
+ * Must the next allocation in this segment fail? False for a peer's segment. Allocators call this.
+ * Context: any thread; may read files. Keeps errno.
+ */
 AV_MUST_USE bool av_faults_no_memory(struct av_seg *seg);
 
 /*
- * The rules of a device for who needs no context of it, the connection manager. av_faults_there():
- * may there be any? av_faults_refresh(): load them into @f, which is initialised, if they are
- * others than before. Context: any thread, one at a time for @f; read files, keep errno
+ * The rules of a device, for a caller without a context of it: the connection manager.
+ * av_faults_there(): may there be any rules? av_faults_refresh(): load the rules into @f, which is
+ * initialised, if they have changed.
+ * Context: any thread, one at a time for @f. Both read files, and keep errno.
  */
 AV_MUST_USE bool av_faults_there(const char *device);
 void av_faults_refresh(struct av_faults *f, const char *device);
 
 /*
- * Replace the rules of a device by @text (av_faults_parse(); "": none) and tell its contexts.
- * @told: out, their number.
- * Context: the directory is joined; no lock held.
- * Return: 0, or -errno if the file cannot be written
+ * Replace the rules of a device by @text (av_faults_parse(); "": none), and notify its contexts.
+ * @told: out: number of contexts notified
+ * Context: the process has joined the directory; the caller holds no lock. May block: changes the
+ * directory, and maps segments.
+ * Return: 0; -EBUSY: another process holds the change lock; other -errno: the file cannot be
+ * written
  */
 AV_MUST_USE int av_faults_write(const char *device, const char *text, unsigned int *told);
 
-/* The rules of a device as they were written. Return: false: none. Needs no joining. */
+/*
+ * Read the rules of a device as somebody wrote them. The process need not have joined the
+ * directory.
+ * Return: false: the device has none
+ */
 AV_MUST_USE bool av_faults_read(const char *device, char text[AV_FAULTS_BYTES]);
 
 #endif

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whole pages of a segment, of 4 KiB or 2 MiB (huge), each physically contiguous: for regions that
- * the library allocates and for large rings.
- *
- * They lie at the end of the heap, which grows towards them. MADV_COLLAPSE makes the huge ones,
- * without privilege or setting, except that THP must not be denied for shared memory. Pages are
- * backed before they are handed out, except for memory of the program that moves in piece by piece.
- *
- * The free of a block that other processes have mapped as a shared region is deferred: its range is
- * reused when the last of them is gone.
+ * Memory of segments: whole pages, small or huge; allocation; how a segment is made, mapped and
+ * read; the shared heap of the program; and views of files that a peer's program has shared.
  */
 #ifndef AV_SEGMENT_PAGES_H
 #define AV_SEGMENT_PAGES_H
@@ -35,9 +28,19 @@ enum av_pages_wish {
 	AV_PAGES_HUGE,	/* only huge pages, or fail */
 };
 
-/* A block of pages that was handed out. */
+/*
+ * A block of whole pages. They have 4 KiB, or 2 MiB (huge); each page is physically contiguous.
+ * Regions that the library allocates lie on them, and large rings.
+ *
+ * Blocks lie at the end of the heap, which grows towards them. The library makes huge pages by
+ * MADV_COLLAPSE, which needs neither privilege nor setting, except that THP must not be denied for
+ * shared memory. Every block is backed before the caller gets it.
+ *
+ * Other processes may have mapped a block as a shared region. Then its free is deferred: nobody
+ * reuses its range until the last of them ends its use.
+ */
 struct av_page_block {
-	uint64_t at;	/* offset in the segment; 0: none */
+	uint64_t at;	/* offset in the segment; 0: no block */
 	uint64_t bytes; /* a multiple of the page size */
 	uint64_t huge;	/* number of huge pages in it */
 };
@@ -45,269 +48,312 @@ struct av_page_block {
 struct av_pages;
 
 /*
- * @ref: the context. File and mapping are borrowed; @heap gives its end. NULL if memory is short.
+ * av_pages_create(): @ref: the context. Borrows @file and the mapping at @base. Takes memory from
+ * the end of @heap. NULL: out of memory. av_pages_destroy() ignores NULL.
  */
 struct av_pages *av_pages_create(uint32_t ref, const struct av_own_fd *file, void *base,
 				 struct av_heap *heap);
 void av_pages_destroy(struct av_pages *pages);
 
-/* 1 to AV_SEG_BYTES, zeroed; for segment/pages.h. Return: 0 or ENOMEM. */
+/* Behind av_pages_alloc(). Take 1 to AV_SEG_BYTES bytes, zeroed. Return: 0 or ENOMEM */
 AV_MUST_USE int av_pages_take(struct av_pages *pages, uint64_t bytes, enum av_pages_wish wish,
 			      struct av_page_block *block);
 
 void av_pages_free(struct av_pages *pages, uint64_t at);
 
-/* Free the block as soon as no other process holds it. */
+/* Free the block as soon as no other process holds it: a later av_pages_take() checks that. */
 void av_pages_defer(struct av_pages *pages, uint64_t at);
 
-/* Does that offset belong to pages, not to the heap? */
+/* Does that offset belong to whole pages, not to the heap? */
 bool av_pages_owns(const struct av_pages *pages, uint64_t at);
 
 /*
- * Which pages an object's memory should have: MLX_*_ALLOC_TYPE, MLX_*_MAX_LOG2_CONTIG_BSIZE and
- * MLX_*_MIN_LOG2_CONTIG_BSIZE, and HUGE_CQ and the like.
+ * The pages that the memory of an object should have: MLX_*_ALLOC_TYPE, MLX_*_MAX_LOG2_CONTIG_BSIZE
+ * and MLX_*_MIN_LOG2_CONTIG_BSIZE, and HUGE_CQ and the like.
  *
  * A "contiguous" buffer consists of blocks of 2^k bytes, minimum <= k <= maximum, each physically
  * contiguous. Here a block lies within one page, so k is 12, or up to 21 on huge pages.
  */
 
 enum av_alloc_type {
-	AV_ALLOC_ANON,		/* small pages as usual */
+	AV_ALLOC_ANON,		/* small pages */
 	AV_ALLOC_HUGE,		/* huge pages, or creation fails */
 	AV_ALLOC_CONTIG,	/* contiguous pages, or creation fails */
 	AV_ALLOC_PREFER_CONTIG, /* contiguous, else ANON */
 	AV_ALLOC_PREFER_HUGE,	/* huge, else ANON */
-	AV_ALLOC_ALL,		/* huge, else contiguous, else ANON */
+	AV_ALLOC_ALL, /* rings: huge, else contiguous, else ANON; regions: as PREFER_CONTIG */
 	AV_ALLOC_N
 };
 
 struct av_page_policy {
 	enum av_alloc_type type;
-	uint8_t min_log2, max_log2; /* of the bytes of a block */
+	uint8_t min_log2, max_log2; /* of a block's bytes */
 };
 
-/* Name of a type as in the variables; "" if there is no such type. */
+/* Name of a type in the variables' values; "": there is no such type. */
 const char *av_alloc_type_name(unsigned int type);
 
-/* Reads the value of a variable as text. Return: false if it is not set or does not fit. */
+/* Read a variable's value as text. Return: false: it is not set, or does not fit */
 typedef bool av_page_variable(const void *where, const char *name, char *value, size_t size);
 
 /* One kind of object. */
 struct av_page_object {
-	const char *name;	   /* in the variables: "MR", "QP", "CQ" */
+	const char *name;	   /* in the names of variables: "MR", "QP", "CQ" */
 	const char *huge_variable; /* "y" makes HUGE the default; NULL: none */
 	enum av_alloc_type fallback;
 };
 
-/* An unknown type counts as not set; so does a size out of range, but @complain is told. */
+/*
+ * Read the policy of one kind of object from the variables, by @get. Ignores an unknown type, and a
+ * size out of range; calls @complain for the size.
+ */
 struct av_page_policy av_page_policy_read(const struct av_page_object *object,
 					  av_page_variable *get, const void *where,
 					  void (*complain)(const char *name, const char *value));
 
 struct av_page_plan {
-	bool pages; /* take pages of the segment by @wish, else small memory */
+	bool pages; /* take whole pages by @wish; else a block of the heap */
 	enum av_pages_wish wish;
-	bool or_fail; /* creation fails without them */
-	bool never;   /* such pages do not exist */
+	bool or_fail; /* the object's creation fails without them */
+	bool never;   /* no such pages exist */
 };
 
 struct av_page_plan av_page_plan(const struct av_page_policy *policy);
 
 /*
- * Regions of one context on pages of another: shared regions that were registered in a second
- * process. Peers get the memory of the first, the owner of the pages, from the second, which has it
- * also when the first process is gone.
+ * Pages owners: a shared region that a second process has registered lies on pages of the first
+ * one's context, the pages owner. The second process passes the pages owner's memory to peers. So
+ * peers can map it even after the first process has ended.
  */
 
-/* One more region is on pages of @pages_owner, which gets a use. Return: 0 or ENOMEM; blocks. */
+/*
+ * Count one more region on pages of @pages_owner. The first region adds a use of that segment.
+ * Context: the owner of @seg; blocks.
+ * Return: 0; ENOMEM: out of memory, AV_SEG_PAGES_OWNERS contexts already, or @pages_owner is gone
+ */
 AV_MUST_USE int av_pages_owner_hold(struct av_seg *seg, struct av_seg *pages_owner);
 
-/* Count one region less. None of its keys may be in use any more. */
+/*
+ * Count one region less. The last one ends the use of the pages owner's segment.
+ * Context: the owner of @seg; blocks. No key of the region is in use any more.
+ */
 void av_pages_owner_drop(struct av_seg *seg, uint32_t ref);
 
 /*
- * Where the owner of a segment's pages (AV_SEG_BYTES) is mapped, now if need be, or NULL. Any
- * thread; a pin keeps the region's key alive.
+ * The address of the pages owner's segment (AV_SEG_BYTES), mapped now if need be. NULL: not
+ * available.
+ * Context: any thread; a pin keeps the region's key alive. Mapping waits AV_PATIENCE_NS at most.
  */
 uint8_t *av_pages_owner_base(struct av_seg *seg, uint32_t ref);
 
-/* The segment is no longer in use: give up what is left of its entries. */
+/*
+ * Unmap, or stop passing, the memory in all remaining entries. Context: nobody uses the segment any
+ * more.
+ */
 void av_pages_owner_forget(struct av_seg *seg);
 
-/* In a forked child: others get the memory from the parent. */
+/* In a forked child: close the descriptors of all entries. Peers get the memory from the parent. */
 void av_pages_owner_forked(struct av_seg *seg);
 
 /* === segment map ================================================================= */
 
-/* How a segment is made, how a peer's is mapped, and where it has the shared heap. */
-
 /*
- * The shared heap: memory of the program that is born shared (docs/SHARED_HEAP.md).
+ * The shared heap: memory of the program that is allocated as shared memory (docs/SHARED_HEAP.md).
  *
- * It is a library of its own (src/shared_heap/), which "anyverbs run" preloads. It leaves memory
- * alone until the heap begins: when the process opens its first device. Every block is a shared
- * mapping of one memfd of the process, and lies in one window of the address space: byte n of the
- * file is at address begin + n.
+ * A separate library (src/shared_heap/) provides it; "anyverbs run" preloads that library. The heap
+ * begins when the process opens its first device. Until then the library leaves the program's
+ * memory unchanged. Every block is a shared mapping of one memfd of the process, and lies in one
+ * window of the address space: byte n of the file is at address begin + n.
  */
 
 #define AV_SHARED_HEAP_BYTES (64ull << 30) /* of the sparse file, and of the window */
 
-/* What the other library says of it. */
+/* What that library publishes. */
 struct av_shared_heap {
 	uint64_t begin; /* of the window */
 	struct av_own_fd file;
 
 	/*
-	 * Fork handlers. The first one makes every block private, piece by piece, while no peer may
-	 * store there: @exchange is called before and after each. @stay: the blocks stay where they
-	 * are, and the child gets copies.
+	 * Fork handlers. before_fork() makes every block private, piece by piece, while no peer may
+	 * store there. It calls @exchange before and after each piece. @stay: the blocks stay where
+	 * they are, and the child gets copies.
 	 */
 	void (*before_fork)(void (*exchange)(uint64_t addr, uint64_t bytes, bool begins),
 			    bool stay);
 	void (*after_fork_in_parent)(void);
 	void (*after_fork_in_child)(void);
 
-	/* The blocks of a range become private for good, in the same way. @keep: the file keeps its
-	 * bytes, since a peer is stopped in the middle of reading them. */
+	/*
+	 * Make the blocks of a range private for good, in the same way. @keep: the file keeps its
+	 * bytes, because a peer is stopped while it reads them.
+	 */
 	void (*leave)(uint64_t addr, uint64_t bytes,
 		      void (*exchange)(uint64_t addr, uint64_t bytes, bool begins), bool keep);
 };
 
-/* Blocks of a range are about to be unmapped, or mapped over. Context: the program's thread, with
- * whatever locks it holds. */
+/*
+ * Called before the program unmaps blocks of a range, or maps over them.
+ * Context: the program's thread, with any locks held.
+ */
 typedef void av_shared_heap_leaving(uint64_t addr, uint64_t bytes);
 
 /*
- * Defined by the other library, if it is there: have the heap begin; in a child of fork(), with a
- * file of its own. There are no blocks before, and the fork handlers are in place. No fork() goes
- * on. @leaving: is called from now on. Return: NULL: there can be none in this process
+ * Begin the heap; in a child of fork(), with a file of its own. The preloaded library defines this.
+ * No block exists before. From now on the library calls @leaving.
+ * Context: the fork handlers are in place, and no fork() is in progress.
+ * Return: NULL: this process can have no shared heap
  */
 __attribute__((weak, visibility("default"))) const struct av_shared_heap *
 anyverbs_shared_heap(av_shared_heap_leaving *leaving);
 
-/* By memory/heap_region.c: call that, if it is there. Return: as it does */
+/*
+ * For memory/heap_region.c: call anyverbs_shared_heap(), if it is defined. Return: its result, or
+ * NULL
+ */
 const struct av_shared_heap *av_shared_heap_begin(av_shared_heap_leaving *leaving);
 
-/* This process's, from its beginning on; else NULL. No lock. */
+/* This process's shared heap; NULL: it has not begun. Takes no lock. */
 const struct av_shared_heap *av_shared_heap_own(void);
 
-/* Say in the head of an own segment where peers find it. */
+/* Store in the head of an own segment where peers find the shared heap. */
 void av_shared_heap_publish(struct av_seg_head *head);
 
-#define AV_SHARED_HEAP_NOWHERE ((uint8_t *)1) /* in place of a mapping that cannot be had */
+#define AV_SHARED_HEAP_NOWHERE ((uint8_t *)1) /* instead of an address: it cannot be mapped */
 
 /*
- * Map the shared heap of a peer's process, whole, as av_fd_passed_open() gets it, and keep where it
- * is. Context: any thread; several may come at once. Return: what is kept: where it is mapped, or
- * AV_SHARED_HEAP_NOWHERE
+ * Map the shared heap of a peer's process, whole, and store its address in *@kept. Opens the file
+ * as av_fd_passed_open() does.
+ * Context: any thread, several at a time. Waits AV_PATIENCE_NS at most.
+ * Return: *@kept: the address, or AV_SHARED_HEAP_NOWHERE
  */
 uint8_t *av_shared_heap_map(const struct av_fd_passed *what, const char *path,
 			    _Atomic(uint8_t *) *kept);
 
-/* The segment has no users any more: unmap, so that the memory goes with its process. */
+/* Unmap it, so that the memory ends with its process. Context: the segment has no user any more. */
 void av_shared_heap_forget(_Atomic(uint8_t *) *kept);
 
-/* Mapping parts of a shared file so that its huge pages can be used. */
-
 /*
- * Map [offset, offset + bytes) of a file, shared, without reserving memory, at @wanted
- * (page-aligned), or if NULL at an address that if possible equals @offset modulo the size of a
- * huge page. Return: address, or NULL and errno: EEXIST if something is mapped at @wanted, else
- * that of mmap().
+ * Map [offset, offset + bytes) of a file, shared, without reserving memory. Maps at @wanted
+ * (page-aligned). If @wanted is NULL, maps at an address that if possible equals @offset modulo the
+ * size of a huge page, so that the file's huge pages can be used.
+ * Return: address; or NULL and errno: EEXIST if something is mapped at @wanted, else that of mmap()
  */
 void *av_map_file(void *wanted, uint64_t bytes, int prot, int fd, uint64_t offset);
 
 /*
- * Reserve address space that begins at @offset modulo @align, a power of two. Return: address, or
- * NULL
+ * Reserve address space at an address that equals @offset modulo @align, a power of two.
+ * Return: address, or NULL
  */
 void *av_map_place(uint64_t bytes, uint64_t offset, uint64_t align);
 
 /*
- * Give rights to what av_map_file() has mapped with none, NULL included: a sparse file as a whole.
- * In a program that locks all it maps (mlockall(2)) its holes stay holes; the kernel would fill
- * them. Return: @p, or NULL: it is unmapped
+ * Give access rights to a sparse file that av_map_file() has mapped without any. If @p is NULL,
+ * does nothing. In a program that locks all it maps (mlockall(2)), the file's holes remain holes;
+ * otherwise the kernel would fill them.
+ * Return: @p; NULL: it failed, and @p is unmapped
  */
 void *av_map_sparse(void *p, uint64_t bytes, int prot);
 
-/* The same for private memory; @huge: from the system's pool of huge pages. */
+/*
+ * Map private memory, at @wanted or anywhere. @huge: from the system's pool of huge pages. Return:
+ * as av_map_file()
+ */
 void *av_map_private(void *wanted, uint64_t bytes, bool huge);
 
-/* The memory of a segment: how it is made, and how another process comes to map it. */
-
-/* Make memory and tables of a new context; @folder: the context's. Return: 0 or -errno */
+/*
+ * Make the memory and the tables of a new context. @folder: descriptor of the context's folder.
+ * Return: 0 or -errno; then the caller closes both files
+ */
 AV_MUST_USE int av_seg_make(uint32_t ref, int folder, struct av_own_fd *file,
 			    struct av_own_fd *tables);
 
 /*
- * The descriptor of a context's memory; @memory: what the directory says of it, @path: the
- * context's folder. Waits at most AV_PATIENCE_NS. Return: a descriptor for the caller, or -errno
+ * Open the memory of a context. @memory: its entry in the directory; @path: the context's folder.
+ * Waits AV_PATIENCE_NS at most.
+ * Return: a descriptor, which the caller closes; or -errno
  */
 AV_MUST_USE int av_seg_open(const struct av_dir_memory *memory, const char *path);
 
-/* Where the owner hands its memory out. Return: false: the path is too long */
+/*
+ * The name of the socket at which the owner passes its memory. Return: false: the path is too long
+ */
 AV_MUST_USE bool av_seg_socket(char *name, size_t size, const char *path);
 
-/* Map memory and tables. NULL: not possible. Core dumps have no copy of it. */
+/* Map memory and tables. Core dumps omit the mapping. Return: NULL and errno: not possible */
 struct av_seg_head *av_seg_map(int file, int tables, int prot);
 
 /*
- * Map a segment that exists as a whole: a new one is just being made. Else NULL. @memory, @path: as
- * av_seg_open(); @dir: as av_dir_context_open()
+ * Map another process's segment. @memory, @path: as av_seg_open(); @dir: as av_dir_context_open().
+ * Waits AV_PATIENCE_NS at most.
+ * Return: NULL: not possible, or its process is still making it
  */
 struct av_seg_head *av_seg_map_peers(uint32_t ref, const struct av_dir_memory *memory, int dir,
 				     const char *path, int prot);
 
-/* Segments, read by somebody who has not joined the directory. */
-
-/* Sums of the counters of queue pairs and CQs, of a context or a device, ended ones included. */
+/*
+ * Sums of the counters of queue pairs and CQs of a context or a device, including those that have
+ * ended.
+ */
 
 /* Add the counts of all objects that the context ever had. The segment may be a view. */
 void av_totals_add(const struct av_seg *seg, struct av_totals *sum);
 
 /*
- * What a device has counted since its last reset; @link_downed: how often its port went down. Needs
- * no joining; opens files. Never less than before but for a reset. A device that does not exist has
- * counted nothing. Any thread; no lock held.
+ * Read the counts of a device since its last reset. @link_downed: how often its port went down. The
+ * counts never decrease without a reset. A device that does not exist has counted nothing. The
+ * process need not have joined the directory.
+ * Context: any thread; the caller holds no lock. Opens files.
  */
 void av_totals_read(const char *device, struct av_totals *sum, uint64_t *link_downed);
 
-/* The same for a context that is ending, for av_dir_join(). @folder still has its folder. */
+/*
+ * The same for a context that is ending: the function for av_dir_join(). @folder still holds the
+ * context's folder.
+ */
 void av_totals_of_context(int folder, uint32_t ref, struct av_totals *sum);
 
-/* Reading a segment without having joined the directory: only the reading functions work on it. */
-
-/* Visit the segments of all contexts of a device whose processes live. Context: the same. */
+/*
+ * Visit views of the segments of all contexts of a device whose processes live. The process need
+ * not have joined the directory. A view is mapped read-only: only functions that read a segment
+ * work on it.
+ * Context: any thread; the caller holds no lock. Opens files, and waits for each context for
+ * AV_PATIENCE_NS at most.
+ */
 void av_seg_view_each(const char *device, void (*visit)(const struct av_seg *seg, void *arg),
 		      void *arg);
 
 /* === alloc ======================================================================= */
 
-/* Allocating in an own segment, any thread of it. A fault rule (observers.h) can make it fail. */
+/*
+ * Allocation in an own segment.
+ * Context: any thread of the owner. A fault rule (observers.h) can make av_seg_alloc() and
+ * av_pages_alloc() fail.
+ */
 
 /*
- * Zeroed bytes, aligned to 64 and to a larger power of two up to 4096 that divides @size. Return:
- * offset, or 0 and errno ENOMEM.
+ * Allocate zeroed bytes, aligned to 64, and to the largest power of two up to 4096 that divides
+ * @size.
+ * Return: offset; or 0 and errno ENOMEM
  */
 uint64_t av_seg_alloc(struct av_seg *seg, uint64_t size);
 
 /*
- * Free what av_seg_alloc(seg, size) returned. Offset 0 is ignored, and what can be no block of that
- * size.
+ * Free memory from av_seg_alloc(seg, size) or av_pages_alloc(). Ignores offset 0, and an offset
+ * that cannot be such a block.
  */
 void av_seg_free(struct av_seg *seg, uint64_t offset, uint64_t size);
 
 /*
- * Take an index of a table; @limit may be in use at a time. Freed indices are reused as late as
- * possible. The object's memory keeps its content (zero at first). Return: index, never 0, or 0 and
- * errno ENOMEM.
+ * av_slab_alloc(): take an index of a table. At most @limit indices may be in use at a time. Freed
+ * indices are reused as late as possible. The object's memory keeps its content (zero at first).
+ * Return: index, never 0; or 0 and errno ENOMEM
  */
 uint32_t av_slab_alloc(struct av_seg *seg, enum av_slab slab, uint32_t limit);
 void av_slab_free(struct av_seg *seg, enum av_slab slab, uint32_t index);
 
 /*
- * Zeroed pages; freed by av_pages_free() or av_seg_free(). Any thread of the owner; blocks. Return:
- * 0 or ENOMEM (also if @wish wants only huge pages and there are none).
+ * Allocate zeroed pages. av_pages_free() or av_seg_free() frees them. Blocks.
+ * Return: 0; or ENOMEM, also if @wish is AV_PAGES_HUGE and there are too few huge pages
  */
 AV_MUST_USE int av_pages_alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish,
 			       struct av_page_block *block);
@@ -315,42 +361,44 @@ AV_MUST_USE int av_pages_alloc(struct av_seg *seg, uint64_t bytes, enum av_pages
 /* === file view =================================================================== */
 
 /*
- * Memory that the program has shared itself: mappings of files of memory (memfd, tmpfs, hugetlbfs).
- * If a region lies in a run of them, side by side in its process, a descriptor in the segment says
- * which (memory/key.h). Peers map the same files in the same order, a view, and reach the
- * region by plain copies.
+ * Files that the program itself shares: mappings of files of memory (memfd, tmpfs, hugetlbfs). A
+ * region may lie in a run of such mappings, side by side in its process. Then a descriptor in the
+ * segment lists the run (memory/key.h). Peers map the same files in the same order, as a view, and
+ * copy to and from the region by plain copies.
  *
- * A peer opens the file as the program has it, by its descriptors in /proc, by its name in
- * /dev/shm or /dev/hugepages, or, from another PID namespace, by the context's socket
- * (segment/segment.h). The owner opens and closes nothing: that would end its locks of the file
- * (fcntl(2)).
+ * A peer opens the file as the program has it: by the program's descriptors in /proc, or by its
+ * name in /dev/shm or /dev/hugepages; from another PID namespace, by the context's socket
+ * (segment/segment.h). The owner itself opens and closes nothing, because a close would end its
+ * locks of the file (fcntl(2)).
  */
 
-#define AV_FILE_RUN	   1u /* in place of a part's offset on the heap */
+#define AV_FILE_RUN	   1u /* instead of a part's offset on the shared heap */
 #define AV_FILE_PIECES_MAX 4096u
 
-/* One mapping of the program, whole. Constant. */
+/* One whole mapping of the program. Constant. */
 struct av_file_piece {
 	uint64_t begin, end; /* addresses in the owner's process */
 	uint64_t dev, ino;   /* of the file */
-	uint64_t offset;     /* of its first byte there */
+	uint64_t offset;     /* of the first byte, in the file */
 };
 
-/* In the segment, 64-byte aligned. It begins as struct av_heap_part does. */
+/* In the segment, 64-byte aligned. Begins as struct av_heap_part does. */
 struct av_file_run {
 	uint64_t begin, bytes;	 /* of all pieces; constant */
 	_Atomic uint64_t what;	 /* AV_FILE_RUN */
-	_Atomic uint64_t serial; /* no other run ever has it; 0: it has ended */
-	_Atomic uint32_t viewed; /* a peer has had a view */
+	_Atomic uint64_t serial; /* unique: no other run ever has it; 0: the run has ended */
+	_Atomic uint32_t viewed; /* a peer has mapped a view */
 	uint32_t pieces;
 	struct av_file_piece piece[];
 };
 
 /*
- * Address here of bytes of a peer's process in the run at that offset of its segment; the view is
- * made if there is none. NULL: not to be had. What stands in the segment may be anything.
- * Context: a pin keeps a key of a region there alive. A few system calls at first; waits
- * AV_PATIENCE_NS at most for an owner in another PID namespace.
+ * Address, in this process, of bytes of a peer's process in the run at offset @run of its segment.
+ * Maps the view if there is none. The peer's segment may hold anything, so the function checks all
+ * that it reads. NULL: not available.
+ * Context: a pin keeps a key of a region there alive. The first call makes a few system calls, and
+ * waits AV_PATIENCE_NS for each piece at most for an owner in another PID namespace. Keeps errno;
+ * is no cancellation point.
  */
 void *av_file_view_at(struct av_seg *seg, uint64_t run, uint64_t addr, uint64_t len);
 

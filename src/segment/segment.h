@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The segment: the shared half of an open context, memory that the owner and all peers map whole
- * (segment/segment.h, segment/pages.h).
+ * The segment: the shared half of an open context, memory that the owner and all peers map whole.
+ * This header has its layout, the functions that map it, the locks in it, its heap, and the
+ * doorbells that wake its owner.
  *
- * Segments contain offsets and indices, never pointers. What is read from a peer's segment passes
- * av_seg_at() before it becomes a pointer: a peer that writes nonsense spoils only its own traffic.
+ * Segments contain offsets and indices, never pointers. A word of a peer's segment passes
+ * av_seg_at() or av_seg_piece() before it becomes a pointer. So a peer that stores nonsense damages
+ * only its own traffic.
  */
 #ifndef AV_SEGMENT_SEGMENT_H
 #define AV_SEGMENT_SEGMENT_H
@@ -28,20 +30,21 @@
 /* === layout ====================================================================== */
 
 /*
- * The layout of a segment, sparse anonymous memory of AV_SEG_BYTES:
+ * A segment is sparse anonymous memory of AV_SEG_BYTES:
  *
  *   0                 head: identity, addresses, pins, tables of chunks
- *   sizeof head ...   heap: chunks of objects, rings; the owner extends it, and backs it before use
+ *   sizeof head ...   heap: chunks of objects, rings; the owner extends it, and backs the
+ *                     memory before use
  *   ...               pages of regions that the library allocates, and of large rings:
  *                     segment/pages.h
  *   AV_ODP_OFFSET     nodes, allocated by any process (memory/key.h)
- *   AV_BOUNCE_OFFSET   bounce buffers: backed when first touched, and only by av_copy(), so that a
- *                     full file system is an error and not a SIGBUS
- *   AV_TABLES_OFFSET  queue pairs and CQs (struct av_tables). Here a file of the context's folder
- *                     is mapped instead: what they have counted outlives a process that is killed
+ *   AV_BOUNCE_OFFSET  bounce buffers: backed when first touched, and touched only by
+ *                     av_copy(), so that a full file system is an error and not a SIGBUS
+ *   AV_TABLES_OFFSET  queue pairs and CQs (struct av_tables). A file of the context's folder is
+ *                     mapped here: the counters outlive a process that is killed
  *
  * Each table of objects has one fixed type. Memory that once held a queue pair never holds anything
- * else: a peer with a stale index finds a valid lock and a number that does not match.
+ * else. So a peer with a stale index finds a valid lock, and a number that does not match.
  */
 
 #define AV_SEG_MAGIC	    0x746e656d67657361ull
@@ -61,24 +64,24 @@
 #define AV_IMPORT_KEYS	    (1u << 19)
 #define AV_IMPORT_PDS	    (1u << 17)
 
-/* The tables of shared objects: bytes per object, and objects per chunk. */
+/* The tables of shared objects. Below: bytes per object, and objects per chunk. */
 enum av_slab { AV_SLAB_KEY, AV_SLAB_CQ, AV_SLAB_RQ, AV_SLAB_QP, AV_SLAB_N };
 #define AV_KEY_INDEX(key) ((key) >> 8) /* memory/key.h */
 #define AV_KEY_BYTES	  64u
 #define AV_CQ_BYTES	  384u
 #define AV_RQ_BYTES	  384u
 #define AV_QP_BYTES	  1472u /* an odd number of cache lines, to use all cache sets */
-/* Where the counters are in an entry (observe/counters.h). */
+/* Offset of the counters in an entry (observe/counters.h). */
 #define AV_QP_COUNTERS_AT 448u
 #define AV_CQ_COUNTERS_AT 104u
 #define AV_KEY_CHUNK	  1024u
 #define AV_OBJ_CHUNK	  64u
-#define AV_RQ_CHUNK	  128u /* of queue pairs, and shared ones */
+#define AV_RQ_CHUNK	  128u /* queues of queue pairs, and shared ones */
 
 /* The sparse file "tables" of a context's folder. */
 struct av_tables {
 	uint64_t magic;
-	/* Chunks in use, from the first; backed before they count. */
+	/* Number of chunks in use, from the first. A chunk is backed before it counts. */
 	_Atomic uint32_t qp_chunks, cq_chunks;
 	uint8_t qp[AV_SLAB_CHUNKS][AV_OBJ_CHUNK][AV_QP_BYTES] AV_ALIGNED(AV_PAGE_BYTES);
 	uint8_t cq[AV_SLAB_CHUNKS][AV_OBJ_CHUNK][AV_CQ_BYTES] AV_ALIGNED(AV_PAGE_BYTES);
@@ -91,16 +94,16 @@ static_assert(AV_SLAB_CHUNKS * AV_OBJ_CHUNK >= AV_MAX_CQ, "completion queue tabl
 static_assert(AV_SLAB_CHUNKS * AV_KEY_CHUNK >= AV_MAX_MR, "key table");
 static_assert(AV_SLAB_CHUNKS * AV_RQ_CHUNK >= AV_MAX_QP + AV_MAX_SRQ, "receive queue table");
 
-/* "This process is using that key" (memory/key.h), each on its own cache line. */
+/* "This process is using that key" (memory/key.h). Each pin has its own cache line. */
 struct av_pin {
 	_Atomic uint64_t word;
-	/* While the user copies by a system call: memory/key.h. */
-	_Atomic uint32_t revoked;	/* a key: the system call is not to happen */
-	_Atomic uint32_t tid;		/* of the thread in it, or about to begin it; 0: none */
-	_Atomic uint64_t remote, bytes; /* struct iovec: what it copies to or from */
+	/* For a user that copies by a system call: memory/key.h. */
+	_Atomic uint32_t revoked; /* a key: the user must not begin the system call */
+	_Atomic uint32_t tid;	  /* thread that is in the call, or about to begin it; 0: none */
+	_Atomic uint64_t remote, bytes; /* struct iovec: the remote end of the copy */
 } AV_ALIGNED(AV_CACHE_LINE);
 
-/* Why somebody looks at each request of a context. */
+/* Flags: why the library inspects each request of a context. */
 enum av_watched {
 	AV_WATCHED_CAPTURE = 1,
 	AV_WATCHED_FAULTS = 2,
@@ -109,48 +112,49 @@ enum av_watched {
 
 struct av_seg_head {
 	uint64_t magic;
-	uint32_t ref;		 /* reference of the context in the directory */
-	uint32_t proc;		 /* reference of its owner */
-	int32_t pid;		 /* in the owner's PID namespace, */
-	uint64_t pidns;		 /* whose inode number this is */
+	uint32_t ref;		 /* the context's reference in the directory */
+	uint32_t proc;		 /* reference of the owner's process */
+	int32_t pid;		 /* the owner's PID in its own namespace */
+	uint64_t pidns;		 /* inode number of that PID namespace */
 	_Atomic uint32_t closed; /* the owner has closed the context */
-	_Atomic uint32_t fatal;	 /* transport/transport.h: the device has failed, as that one of
-				    av_dir_failures(); 0: it is well */
+	_Atomic uint32_t fatal; /* number of the device's failure (transport/transport.h); 0: it has
+				   not failed */
 
 	char process[16];  /* name of the owner's program */
-	char device[64];   /* name of the device that was opened, */
-	uint32_t switches; /* and its switches that were on: device/device.h */
+	char device[64];   /* name of the opened device */
+	uint32_t switches; /* switches that were on at the opening: device/device.h */
 
 	/*
 	 * Importing (ibv_import_device(3)). @origin: the context whose objects this one can use; 0:
-	 * none. @pds: the protection domains, one bit per handle. Keys and domains of an importing
-	 * context begin at AV_IMPORT_KEYS and AV_IMPORT_PDS. Smaller numbers are the origin's.
+	 * none. @pds: protection domains, one bit per handle. Keys and domains of an importing
+	 * context begin at AV_IMPORT_KEYS and AV_IMPORT_PDS. Smaller numbers are those of the
+	 * origin.
 	 */
 	uint32_t origin;
 	_Atomic uint64_t pds[AV_MAX_PD / 64 + 1];
 
-	/* The context's addresses: a destination address is compared with them. */
+	/* The context's addresses, which the transport compares with a destination address. */
 	uint8_t link_layer;
-	uint8_t mtu; /* enum ibv_mtu: active when it was opened */
+	uint8_t mtu; /* enum ibv_mtu: active when the context was opened */
 	uint16_t lid;
-	uint32_t port; /* its GIDs: device/port.h */
+	uint32_t port; /* the port with its GIDs: device/port.h */
 
-	/* Pages of other contexts, by the descriptors of this process: segment/pages.h. */
+	/* Segments of pages owners, as descriptors of this process: segment/pages.h. */
 	struct av_seg_foreign {
-		_Atomic uint32_t ref; /* the context; 0: none */
-		int32_t number;	      /* of the descriptor of its segment */
+		_Atomic uint32_t ref; /* the pages owner's context; 0: none */
+		int32_t number;	      /* of the descriptor of that segment */
 		uint64_t ino;
 	} pages_owner[AV_SEG_PAGES_OWNERS];
 
 	/* The shared heap of the owner's process: segment/pages.h. */
-	int32_t shared_heap_fd; /* as the owner has it open; -1: there is none */
+	int32_t shared_heap_fd; /* descriptor of the owner's process; -1: none */
 	uint64_t shared_heap_inode, shared_heap_dev;
 
 	/* Futex of the owner's timer thread: av_seg_wake_timer(). */
 	_Atomic uint32_t timer_doorbell;
-	_Atomic uint32_t called; /* av_seg_call() */
+	_Atomic uint32_t called; /* av_seg_call() has been made, and not handled yet */
 
-	/* Device page table: offset of its root, end of its nodes, and a count of invalidations. */
+	/* Device page table: offset of its root, end of its nodes, count of invalidations. */
 	_Atomic uint64_t odp_root;
 	_Atomic uint64_t odp_brk;
 	_Atomic uint64_t odp_seq;
@@ -158,17 +162,22 @@ struct av_seg_head {
 	_Atomic uint32_t moving;		   /* the owner is moving pages: memory/region.h */
 	_Atomic uint32_t watched;		   /* enum av_watched */
 	_Atomic uint32_t faults_change;		   /* counts changes of the fault rules */
-	_Atomic uint64_t counter[AV_DIR_COUNTERS]; /* as in av_dir_counters(), of this context */
+	_Atomic uint64_t counter[AV_DIR_COUNTERS]; /* like av_dir_counters(), of this context */
 
-	/* Bounce buffers: stack of free ones (count << 32 | index + 1); first never used. */
+	/*
+	 * Bounce buffers. Stack of free ones: count << 32 | index + 1. Then the first one never
+	 * used.
+	 */
 	_Atomic uint64_t bounce_free AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t bounce_fresh;
 	_Atomic uint32_t bounce_next[AV_BOUNCE_COUNT];
 
 	struct av_pin pin[AV_PINS];
-	_Atomic uint64_t chunk[AV_SLAB_N][AV_SLAB_CHUNKS]; /* offsets; 0: not yet there */
+	_Atomic uint64_t chunk[AV_SLAB_N][AV_SLAB_CHUNKS]; /* offsets; 0: not allocated yet */
 
-	/* Per chunk of keys (memory/key.h): offsets of the nodes; how many exist. */
+	/*
+	 * Per chunk of keys (memory/key.h): offset of its nodes. Then the number of such offsets.
+	 */
 	_Atomic uint64_t region_counts[AV_SLAB_CHUNKS];
 	_Atomic uint32_t region_chunks;
 };
@@ -181,88 +190,92 @@ static inline struct av_tables *av_tables_of(const struct av_seg_head *head)
 
 /* === fd pass ===================================================================== */
 
-/* How another process gets at anonymous memory. */
-
-/* Finds files by their inode in a folder, such as /proc/PID/fd. */
-
-/* @dir: descriptor of the folder. Return: false: that is all */
+/* @dir: descriptor of the folder. Return: false: stop */
 typedef bool av_file_visit(int dir, const char *name, const struct stat *st, void *arg);
 
 /*
- * Visit the regular files that the entries of a folder lead to. Opens none of them: one may be a
- * device that notices. System calls alone, no heap, no cancellation point; changes errno.
+ * Visit the regular files that the entries of a folder, such as /proc/PID/fd, lead to. Opens none
+ * of them, because a device may notice. Makes only system calls, uses no heap, and is no
+ * cancellation point. Changes errno.
  */
 void av_file_search(const char *folder, av_file_visit *visit, void *arg);
 
 /*
- * Is a PID still that of the process it was when its segment was mapped?
+ * Does a PID still belong to the process that had it when its segment was mapped?
  *
  * The lock that says "alive" (registry/directory.h) lives as long as the last process that holds
- * the open file: a child that was made past the C library's fork() keeps it. The PID does not.
+ * the open file. A child made without the C library's fork() keeps it. The PID does not live on.
  */
 
 /*
- * Hold on to the process that has this PID now. The caller has seen it alive before, and looks
- * again afterwards. Without pidfd_open(2), @process is AV_OWN_FD_NONE: nothing is ever known.
+ * Keep a reference to the process that has this PID now. The caller has found that process alive
+ * before, and checks again afterwards. Without pidfd_open(2), @process becomes AV_OWN_FD_NONE: then
+ * av_peer_process_gone() returns false.
  */
 void av_peer_process_open(struct av_own_fd *process, pid_t pid);
 
-/* Is its PID free for others? */
+/* Has the process ended, so that others may get its PID? Keeps errno. */
 bool av_peer_process_gone(const struct av_own_fd *process);
 
 /*
- * How other processes get at anonymous memory (base/file.h).
+ * Passing descriptors: how other processes open anonymous memory (base/file.h), which has no name.
  *
- * It has no name by which they could open it. They go through /proc/PID/fd, which works
- * with a stopped process, too, or by a socket in the owner's folder, which needs no common PID
- * namespace and no /proc: the owner's watcher thread (base/watcher.h) sends the descriptor to
- * whoever connects.
+ * They open /proc/PID/fd, which works with a stopped process, too. Or they connect to a socket in
+ * the owner's folder, which needs no common PID namespace and no /proc: the owner's watcher thread
+ * (base/watcher.h) sends the descriptor to whoever connects.
  */
 
-/* Handing out a descriptor. */
+/* A descriptor that this process passes to others. */
 struct av_fd_pass {
 	struct av_watched_fd listener;
 	const struct av_own_fd *file;
-	void (*called)(struct av_fd_pass *h); /* somebody has connected; NULL: that is all */
+	void (*called)(struct av_fd_pass *h); /* runs after each connection; NULL: nothing to run */
 };
 
 #define AV_FD_PASS_NONE ((struct av_fd_pass){.listener.socket.fd = -1})
 
 /*
- * Hand out @file, which is borrowed, at the socket @path, which is made. Without the socket, /proc
- * remains. @called: in the watcher's thread, must not block. Blocks.
+ * Pass @file to whoever connects to the socket @path, which this function makes. The caller keeps
+ * @file open meanwhile. Without the socket, others use /proc.
+ * @called: runs in the watcher's thread; must not block
+ * Context: any thread; blocks.
  */
 void av_fd_pass_begin(struct av_fd_pass *h, const char *path, const struct av_own_fd *file,
 		      void (*called)(struct av_fd_pass *h));
 
 /*
- * May other files of this process be handed out, too, to who names one: if @may says so. They are
- * found among the program's descriptors. @may: in the watcher's thread.
+ * Pass other files of this process, too, to whoever names one. The watcher's thread searches the
+ * program's descriptors for a file that @may permits.
+ * @may: runs in the watcher's thread
  */
 void av_fd_pass_files_by(bool (*may)(uint64_t dev, uint64_t ino));
 
-/* Have @called run in the process that hands out at @path. Never waits; may be in vain. */
+/*
+ * Have @called run in the process that passes a descriptor at @path. Never waits, and may fail
+ * silently.
+ */
 void av_fd_pass_call(const char *path);
 
-/* Does not remove the name. */
+/* Stop passing. Does not remove the socket's name. */
 void av_fd_pass_end(struct av_fd_pass *h);
 
-/* In a forked child, whatever locks were held: the parent goes on. */
+/* In a forked child: close the socket. The parent continues to pass. Takes no lock. */
 void av_fd_pass_forked(struct av_fd_pass *h);
 
-/* Whose descriptor it is, and what it must lead to. */
+/* A descriptor of another process, and the file that it must lead to. */
 struct av_fd_passed {
 	pid_t pid;	/* 0: unknown */
 	int number;	/* -1: unknown */
-	uint64_t ino;	/* of the memory: @number may be another file's by now */
-	uint64_t bytes; /* of its size; of another file than the socket's own, any */
-	uint64_t dev;	/* of another file than the socket's own; else 0 */
+	uint64_t ino;	/* inode of the file; @number may lead to another file by now */
+	uint64_t bytes; /* size of the socket's own file; unused if @dev is set */
+	uint64_t dev;	/* device of another file than the socket's own; else 0 */
 };
 
 /*
- * The descriptor, for reading and writing; @path: of its socket, or NULL. Waits at most
- * AV_PATIENCE_NS. System calls are no cancellation points.
- * Return: close-on-exec descriptor, which the caller closes, or -errno
+ * Open the file for reading and writing, by /proc or else by the socket @path. NULL: there is no
+ * socket. Waits AV_PATIENCE_NS at most. Is no cancellation point.
+ * Return: close-on-exec descriptor, which the caller closes; or -errno; -ESTALE: another file is
+ * there
  */
 AV_MUST_USE int av_fd_passed_open(const struct av_fd_passed *what, const char *path);
 
@@ -280,13 +293,13 @@ struct av_send_sums;
 struct av_overtaken;
 struct av_table;
 
-/* What else of a peer is mapped, by who maps it. */
+/* Further mappings of a peer's memory. The file that maps them sets this. */
 struct av_seg_views {
-	void (*sweep)(struct av_seg *seg);  /* unmap what has ended there; any thread */
-	void (*forget)(struct av_seg *seg); /* unmap all: the segment has no users any more */
+	void (*sweep)(struct av_seg *seg);  /* unmap those that have ended; any thread */
+	void (*forget)(struct av_seg *seg); /* unmap all: the segment has no user any more */
 };
 
-/* A mapped segment, of this process or of a peer. Private to the process. */
+/* A mapped segment, of this process or of a peer. Private to this process. */
 struct av_seg {
 	struct av_seg_head *head;
 	uint32_t ref;
@@ -294,53 +307,51 @@ struct av_seg {
 	pid_t pid;
 	bool own; /* of a context of this process */
 	bool same_pidns;
-	struct av_own_fd process;		/* a peer's: segment/segment.h */
-	struct av_own_fd folder;		/* an own one's: the context's folder, */
-	struct av_own_fd file;			/* the memory, */
-	struct av_own_fd tables;		/* the file of queue pairs and CQs, */
-	struct av_fd_pass fd_pass;		/* and how peers get at it */
+	struct av_own_fd process;		/* a peer's process: av_peer_process_gone() */
+	struct av_own_fd folder;		/* own segments: the context's folder */
+	struct av_own_fd file;			/* own segments: the memory */
+	struct av_own_fd tables;		/* own segments: the file of queue pairs and CQs */
+	struct av_fd_pass fd_pass;		/* own segments: passes @file to peers */
 	struct av_heap *heap;			/* own segments only */
 	struct av_pages *pages;			/* own segments only */
 	_Atomic(struct av_timer *) timer;	/* own segments only; NULL until needed */
-	pthread_mutex_t timer_mutex;		/* held to start it */
+	pthread_mutex_t timer_mutex;		/* held to start the timer */
 	_Atomic(struct av_faults *) faults;	/* own segments only; NULL until needed */
 	_Atomic(struct av_send_sums *) sums;	/* the same */
 	_Atomic(struct av_injections *) inject; /* the same */
-	_Atomic(struct av_table *) wires;	/* the same: its queue pairs on the wire */
-	_Atomic(struct av_overtaken *) late;	/* the same: packets that wait for others */
+	_Atomic(struct av_table *) wires;	/* the same: queue pairs on the wire */
+	_Atomic(struct av_overtaken *) late;	/* the same: packets that wait for earlier ones */
 	struct av_odp_counters *odp;		/* of the device, in the directory */
 	struct av_odp_gauge *odp_gauge;		/* of this context; own segments only */
 	_Atomic(struct av_seg *) origin;	/* av_seg_origin() */
-	_Atomic(struct av_seg_views *) views;	/* of a peer's shared files: segment/pages.h */
-	_Atomic(uint8_t *) shared_heap;		/* of a peer's process, NULL: not looked for yet:
-						   segment/pages.h */
-	unsigned int users;			/* guarded by the mutex in segment.c */
-	_Atomic uint64_t alive_ns;		/* when it was last known to live (coarse clock) */
-	_Atomic uint64_t in_vain_until_ns;	/* segment/segment.h */
-	_Atomic bool gone;	 /* its process is dead or the context closed: for ever */
+	_Atomic(struct av_seg_views *) views; /* views of a peer's shared files: segment/pages.h */
+	_Atomic(uint8_t *) shared_heap;	      /* a peer's; NULL: not mapped yet; segment/pages.h */
+	unsigned int users;		      /* guarded by the mutex in segment.c */
+	_Atomic uint64_t alive_ns;	      /* when it was last found alive (coarse clock) */
+	_Atomic uint64_t in_vain_until_ns;    /* av_peer_lock() does not wait until then */
+	_Atomic bool gone;	 /* its process is dead, or the context closed; never reset */
 	_Atomic bool vm_refused; /* the kernel refuses access to that process's memory */
 	struct {
 		uint32_t id;
 		struct av_own_fd fifo;
-	} doorbell[4]; /* guarded by doorbell_mutex; segment/segment.h */
+	} doorbell[4]; /* guarded by doorbell_mutex; see doorbells below */
 	pthread_mutex_t doorbell_mutex;
 	struct av_seg_pages_owner {
-		_Atomic uint32_t ref; /* owner of pages that regions of this one are on; 0: free */
-		uint32_t users;	      /* own segments: number of regions */
-		uint8_t *base;	      /* the owner's segment */
-		/* Own segments: the owner, with a use, and its memory for peers. */
+		_Atomic uint32_t ref; /* context in whose segment pages of regions are; 0: free */
+		uint32_t users;	      /* own segments: number of such regions */
+		uint8_t *base;	      /* that context's segment, mapped */
+		/* Own segments: that segment, with a use, and its memory for peers. */
 		struct av_seg *seg;
 		struct av_own_fd file;
 		struct av_fd_pass fd_pass;
-	} pages_owner[AV_SEG_PAGES_OWNERS]; /* changes guarded by pages_owner_mutex;
-					       segment/pages.h */
+	} pages_owner[AV_SEG_PAGES_OWNERS]; /* pages_owner_mutex guards changes; segment/pages.h */
 	pthread_mutex_t pages_owner_mutex;
-	LIST_ENTRY(av_seg) movable; /* with memory that may move: memory/region.h */
-	/* Where the chunks of its tables are; they never move. NULL: not looked up yet. */
+	LIST_ENTRY(av_seg) movable; /* own segments with movable memory: memory/region.h */
+	/* Addresses of its tables' chunks, which never move. NULL: not looked up yet. */
 	_Atomic(uint8_t *) chunk[AV_SLAB_CHUNKS][AV_SLAB_N];
 };
 
-/* What a segment says about its context's device. */
+/* The device's properties that a segment publishes. */
 struct av_seg_device {
 	const char *name;
 	uint8_t link_layer;
@@ -348,60 +359,80 @@ struct av_seg_device {
 };
 
 /*
- * Make this process's segment for a new context; @origin: context to import from, or 0. Called by
- * av_device_open(), which fills in @port and @switches. The directory is joined.
- * Return: the segment with one user, or NULL and errno
+ * Make this process's segment for a new context. @origin: context to import from; 0: none. The
+ * caller, av_device_open(), fills in @port and @switches.
+ * Context: the process has joined the directory.
+ * Return: the segment with one user; or NULL and errno
  */
 struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin);
 
 /*
- * Call the process of a segment. @called runs in that one's watcher thread, with its own segment,
- * and must not block; several calls may become one. av_seg_call() makes system calls, and never
- * waits. av_seg_end_calls(): no more calls, of an own segment that is about to be closed; new peers
- * no longer get its memory by socket.
+ * Calls between processes. av_seg_call() has the function set by av_seg_call_by() run in the
+ * process of a segment: in that process's watcher thread, with its own segment. The function must
+ * not block. Several calls may become one.
+ *
+ * av_seg_call() makes system calls and never waits. av_seg_end_calls() ends calls to an own segment
+ * that is about to be closed. From then on its socket passes its memory to no new peer.
  */
 void av_seg_call_by(void (*called)(struct av_seg *seg));
 void av_seg_call(struct av_seg *seg);
 void av_seg_end_calls(struct av_seg *seg);
 
-/* Have all peers unmap what has ended here (segment/pages.h). System calls; never waits. */
+/*
+ * Have all peers unmap their views of files that have ended here (segment/pages.h).
+ * Context: any thread. Makes system calls; never waits for a peer.
+ */
 void av_seg_call_peers(void);
 
 /*
- * A file of memory that a region of a peer is on, from its socket. Waits AV_PATIENCE_NS at most.
- * Return: a descriptor for the caller, or -errno
+ * A file of memory on which a region of a peer lies, passed by the peer's socket. Waits
+ * AV_PATIENCE_NS at most.
+ * Return: a descriptor, which the caller closes; or -errno
  */
 AV_MUST_USE int av_seg_passed_file(const struct av_seg *seg, uint64_t dev, uint64_t ino);
 
-/* Close an own segment: mark it closed, remove its files, drop the creator's use. */
+/* Close an own segment: mark it closed, remove its files, end its creator's use. */
 void av_seg_close(struct av_seg *seg);
 
 /*
- * Map the shared heap of the segment's process, and keep it in @shared_heap. A few system calls;
- * waits AV_PATIENCE_NS at most for an owner in another PID namespace, who is asked. Context: any
- * thread. Return: as av_shared_heap_map()
+ * Map the shared heap of the segment's process, and store its address in @shared_heap. Makes a few
+ * system calls. Waits AV_PATIENCE_NS at most for an owner in another PID namespace, whose socket
+ * passes the file.
+ * Context: any thread. Return: as av_shared_heap_map()
  */
 uint8_t *av_seg_map_shared_heap(struct av_seg *seg);
 
-/* The segment of a context, mapped if needed, with one more user; NULL: it is gone. */
+/*
+ * av_seg_get(): the segment of a context, with one more use; maps it if needed. av_seg_put() ends
+ * the use; NULL is ignored.
+ * Context: any thread. Mapping waits for an owner that does not answer: AV_PATIENCE_NS for its
+ * memory, and in another PID namespace as long for its shared heap.
+ * Return: NULL: the context is gone, or cannot be mapped
+ */
 struct av_seg *av_seg_get(uint32_t ref);
 void av_seg_put(struct av_seg *seg);
 
 /*
- * Open the memory of a segment once more. May block for AV_PATIENCE_NS. Return: a descriptor for
- * the caller, or -errno: its process has ended, or does not answer
+ * Open the memory of a segment once more. May block for AV_PATIENCE_NS.
+ * Return: a descriptor, which the caller closes; or -errno: its process has ended, or does not
+ * answer
  */
 AV_MUST_USE int av_seg_memory(const struct av_seg *seg);
 
-/* Unmap the peers' segments that have no user. Called before leaving the directory. */
+/* Unmap the peers' segments that have no user. Called before this process leaves the directory. */
 void av_seg_drop_idle(void);
 
-/* Is the context open? Asks the kernel every few milliseconds at most. false is for ever. */
+/*
+ * Is the context open? Asks the kernel once in AV_SEG_ALIVE_NS at most. Once false, always false.
+ */
 bool av_seg_alive(struct av_seg *seg);
 
-#define AV_SEG_ALIVE_NS 5000000u /* how long "alive" is trusted: less than a PID takes to recur */
+#define AV_SEG_ALIVE_NS 5000000u /* how long "alive" is trusted; a PID takes longer to recur */
 
-/* Is it known to live, without asking? If not, av_seg_alive() finds out. @now: coarse clock. */
+/*
+ * Is the context known to be open, without a system call? If false, av_seg_alive() finds out. @now:
+ * coarse clock.
+ */
 static inline bool av_seg_known_alive(struct av_seg *seg, uint64_t now)
 {
 	return !atomic_load_explicit(&seg->gone, memory_order_relaxed) &&
@@ -410,10 +441,16 @@ static inline bool av_seg_known_alive(struct av_seg *seg, uint64_t now)
 		now - atomic_load_explicit(&seg->alive_ns, memory_order_relaxed) < AV_SEG_ALIVE_NS);
 }
 
-/* The same, but asks now. For callers that have just seen something fail. */
+/*
+ * The same as av_seg_alive(), but asks the kernel now. For callers that have just seen a failure.
+ */
 bool av_seg_alive_now(struct av_seg *seg);
 
-/* Until when a lock of that segment is waited for, as av_peer_lock() says; it was not had. */
+/*
+ * For waits elsewhere that follow the rule of av_peer_lock(). av_peer_lock_until(): the deadline
+ * (av_now_ns()) for a lock of that segment; UINT64_MAX in an own one. av_peer_lock_in_vain(): such
+ * a wait has timed out.
+ */
 uint64_t av_peer_lock_until(const struct av_seg *seg);
 void av_peer_lock_in_vain(struct av_seg *seg);
 
@@ -421,13 +458,13 @@ void av_peer_lock_in_vain(struct av_seg *seg);
 enum av_lock_result av_peer_lock_wait(struct av_seg *seg, struct av_lock *lock);
 
 /**
- * av_peer_lock() - take a lock that lies in @seg, anybody's, and wait for it
+ * av_peer_lock() - take a lock in @seg, own or a peer's, and wait for it
  *
  * The word of a peer's lock may name a living process that does not hold it. So nobody waits for a
- * peer's lock longer than AV_PATIENCE_NS, and whoever has waited that long in vain does not wait
- * for the next ones of that segment for as long again: one broken segment costs its peers half of
- * their time at most.
- * Return:  AV_LOCK_TAKEN, AV_LOCK_REPAIR; AV_LOCK_BUSY: a peer's lock was not had in time
+ * peer's lock longer than AV_PATIENCE_NS. After such a timeout, this process does not wait for
+ * locks of that segment for as long again. So a broken segment costs its peers at most half of
+ * their time. It waits for own locks without limit.
+ * Return:  AV_LOCK_TAKEN; AV_LOCK_REPAIR; AV_LOCK_BUSY: timed out on a peer's lock
  */
 AV_MUST_USE static inline enum av_lock_result av_peer_lock(struct av_seg *seg, struct av_lock *lock,
 							   enum av_lock_rank rank)
@@ -440,13 +477,13 @@ AV_MUST_USE static inline enum av_lock_result av_peer_lock(struct av_seg *seg, s
 		       : av_peer_lock_wait(seg, lock);
 }
 
-/* The segment that this one imports from, used as long as @seg. NULL if it is gone. */
+/* The segment that this one imports from. It stays mapped as long as @seg. NULL: it is gone. */
 struct av_seg *av_seg_origin(struct av_seg *seg);
 
 /*
- * Check an offset in a segment and turn it into a pointer to @size bytes; NULL if they are not
- * 8-byte aligned or not all in the segment. For a part of something larger: it need not begin on a
- * cache line, and an offset computed from words in a peer's segment needs no other check.
+ * Turn an offset in a segment into a pointer to @size bytes. NULL: the bytes are not 8-byte
+ * aligned, or not all in the segment, or in its head. For a part of a larger object, which need not
+ * begin on a cache line. An offset computed from words of a peer's segment needs no other check.
  */
 static inline void *av_seg_piece(const struct av_seg *seg, uint64_t offset, uint64_t size)
 {
@@ -457,16 +494,19 @@ static inline void *av_seg_piece(const struct av_seg *seg, uint64_t offset, uint
 	return (uint8_t *)seg->head + offset;
 }
 
-/* The same for an object that begins on a cache line, as everything from the allocator does. */
+/* The same for an object that begins on a cache line, as all blocks of the allocator do. */
 static inline void *av_seg_at(const struct av_seg *seg, uint64_t offset, uint64_t size)
 {
 	return av_unlikely(offset & (AV_CACHE_LINE - 1)) ? NULL : av_seg_piece(seg, offset, size);
 }
 
-/* The slow part of av_slab_at(): find a chunk, and keep the answer. NULL: there is none. */
+/* The slow part of av_slab_at(): find a chunk, and keep its address. NULL: there is none. */
 uint8_t *av_slab_chunk(const struct av_seg *seg, enum av_slab slab, uint32_t n, uint64_t bytes);
 
-/* NULL if there is no such object. Use the typed wrappers in the objects' headers. */
+/*
+ * The object at @index of a table. NULL: there is none. Use the typed wrappers in the objects'
+ * headers.
+ */
 static inline void *av_slab_at(const struct av_seg *seg, enum av_slab slab, uint32_t index,
 			       uint32_t bytes, uint32_t per_chunk)
 {
@@ -484,34 +524,42 @@ static inline void *av_slab_at(const struct av_seg *seg, enum av_slab slab, uint
 	return chunk + (uint64_t)(index % per_chunk) * bytes;
 }
 
-/* Wake the owner's timer thread, from any process: a request was waiting, or an event delayed. */
+/*
+ * Wake the owner's timer thread: a request waits, or an event is moderated.
+ * Context: any process. Makes a system call; never waits.
+ */
 void av_seg_wake_timer(struct av_seg *seg);
 
 /* === heap ======================================================================== */
 
 /*
- * The owner's private book-keeping of heap blocks and table entries, thread-safe: behind alloc.h.
+ * The owner's private lists of free heap blocks and table entries; segment/pages.h has the
+ * functions for other folders. Thread-safe. Peers cannot damage these lists.
  */
 
 struct av_heap;
 
 /*
- * Hands out offsets in [begin, end) of @file, queue pairs and CQs in @tables, both borrowed, and
- * key indices from @first_key on. NULL if memory is short.
+ * Allocates offsets in [begin, end) of @file, queue pairs and CQs in @tables, and key indices from
+ * @first_key on. Borrows both files. Return: NULL: out of memory
  */
 struct av_heap *av_heap_create(const struct av_own_fd *file, const struct av_own_fd *tables,
 			       struct av_seg_head *head, uint64_t begin, uint64_t end,
 			       uint32_t first_key);
 void av_heap_destroy(struct av_heap *heap);
 
-/* Behind segment/pages.h. Offset and index are 0 if memory is short. */
+/*
+ * For segment/alloc.c. Offset and index are 0 if memory is short. av_heap_free() ignores an
+ * impossible block.
+ */
 uint64_t av_heap_alloc(struct av_heap *heap, uint64_t size);
 void av_heap_free(struct av_heap *heap, uint64_t offset, uint64_t size);
 uint32_t av_heap_take_index(struct av_heap *heap, enum av_slab slab, uint32_t limit);
 void av_heap_give_index(struct av_heap *heap, enum av_slab slab, uint32_t index);
 
 /*
- * Take *@taken >= @bytes from the end for ever. Return: offset, or 0 if the heap has grown too far.
+ * Take *@taken >= @bytes from the end of the heap, for ever.
+ * Return: offset; 0: the heap has grown too far
  */
 uint64_t av_heap_take_end(struct av_heap *heap, uint64_t bytes, uint64_t align, uint64_t *taken);
 
@@ -519,11 +567,12 @@ uint64_t av_heap_take_end(struct av_heap *heap, uint64_t bytes, uint64_t align, 
 
 /*
  * Doorbells: how one process makes a file descriptor of another one readable (ibv_comp_channel.fd,
- * ibv_context.async_fd). Each is a FIFO in the folder of a context, and the queue of what happened.
+ * ibv_context.async_fd). Each doorbell is a FIFO in the folder of a context, and holds the queue of
+ * events.
  *
- * Why FIFOs: another process cannot get at an eventfd without help from its owner, and a datagram
- * socket may hold only ten records. A FIFO holds 4096 of ours, is enlarged up to 65536 when it is
- * full, and needs nothing from its owner.
+ * Why a FIFO: another process cannot open an eventfd without help from its owner, and a datagram
+ * socket may hold only ten records. A FIFO holds 4096 of our records, the sender enlarges it up to
+ * 65536 when it is full, and it needs nothing from its owner.
  */
 
 #define AV_DOORBELL_ASYNC 0 /* asynchronous events; completion channels are 1, 2, ... */
@@ -531,34 +580,43 @@ uint64_t av_heap_take_end(struct av_heap *heap, uint64_t bytes, uint64_t align, 
 /* 16 bytes, written and read as a whole (PIPE_BUF). */
 struct av_doorbell_record {
 	uint32_t event; /* AV_DOORBELL_ASYNC: enum ibv_event_type; channels: 0 */
-	uint32_t kind;	/* enum av_slab of the object; AV_SLAB_N: port or device */
-	uint32_t index; /* of the object in its table, or the port number */
-	uint32_t id;	/* QP number or CQ generation: the index may be reused */
+	uint32_t kind;	/* enum av_slab of the object; AV_SLAB_N: a port or the device */
+	uint32_t index; /* of the object in its table; or the port number */
+	uint32_t id;	/* QP number or CQ generation, because an index may be reused */
 };
 
-/* As much as a FIFO is enlarged to, without privileges: a record for each CQ that there can be. */
+/* The size up to which an unprivileged process enlarges a FIFO: a record for each possible CQ. */
 #define AV_DOORBELL_BYTES (1 << 20)
 static_assert(AV_DOORBELL_BYTES / sizeof(struct av_doorbell_record) > AV_MAX_CQ, "records");
 
-/* Make a doorbell. Return: descriptor to read from (blocking), owned by the caller; or -errno. */
+/*
+ * Make a doorbell of an own segment. Return: blocking descriptor to read from, which the caller
+ * closes; or -errno
+ */
 AV_MUST_USE int av_doorbell_create(struct av_seg *seg, uint32_t id);
 
-/* Open it for reading once more, non-blocking. Return: descriptor or -errno. */
+/*
+ * Open the doorbell for reading once more, non-blocking. Return: descriptor, which the caller
+ * closes; or -errno
+ */
 AV_MUST_USE int av_doorbell_peek(struct av_seg *seg, uint32_t id);
 
-/* Remove its name. The caller closes its descriptor. */
+/* Remove the doorbell's name. The caller closes its own descriptor. */
 void av_doorbell_remove(struct av_seg *seg, uint32_t id);
 
 /*
- * Append a record to a doorbell of any process. If the FIFO is full and cannot be enlarged, the
- * record is dropped: the descriptor is readable anyway.
- * Context: any thread; never blocks; no lock of the data path held: system calls, and waking a
- * sleeper takes 7 us, or the core.
- * Return: 0, or -errno if nothing could be written
+ * Append a record to a doorbell of any process. If the FIFO is full and cannot be enlarged, drops
+ * the record: the descriptor is readable anyway.
+ * Context: any thread. Waits for nothing but doorbell_mutex. The caller holds no lock of the data
+ * path, because a system call that wakes a sleeper takes 7 us, or the core. Is no cancellation
+ * point; keeps errno.
+ * Return: 0; or -errno if nothing could be written
  */
 int av_doorbell_ring(struct av_seg *seg, uint32_t id, const struct av_doorbell_record *record);
 
-/* The same for a context that need not be mapped; not for the data path. */
+/*
+ * The same for a context that need not be mapped. Not for the data path: opens the FIFO each time.
+ */
 int av_doorbell_ring_context(uint32_t ref, uint32_t id, const struct av_doorbell_record *record);
 
 #endif
