@@ -167,7 +167,8 @@ AV_MUST_USE int av_port_open(uint32_t ref, const struct av_device *dev);
  * Ethernet: rows in the order of av_gid_table(), unless the host has changed since. InfiniBand: row
  * 0 is fe80:: plus the GUID. Not for the data path: makes a few system calls while this process has
  * the device open and the host has not changed, else calls getifaddrs().
- * Context: no lock held, since it may raise events; the directory need not be joined; keeps errno
+ * Context: no lock of the data path held, since it may raise events (the connection manager holds
+ * its own lock); the directory need not be joined; keeps errno
  * Return: number of rows up to the last in use, 1 .. port.gid_tbl_len; 0: out of memory
  */
 unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX]);
