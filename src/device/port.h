@@ -134,8 +134,8 @@ void av_gid_interface_hardware(uint32_t ifindex, uint8_t address[AV_HARDWARE_BYT
 
 /*
  * Update a table in use to the rows that it should have. Rows that are not in @fresh become empty.
- * Rows that are keep their index. New rows fill the first empty ones while there is room. The fixed
- * rows of a paired table are replaced in place. A pure function
+ * The other rows keep their index. New rows fill the first empty ones while there is room. The
+ * fixed rows of a paired table are replaced in place. A pure function
  * @table: @form->max rows. @fresh, @count: as av_gid_table() made them for @form
  * Return: did anything change?
  */

@@ -54,8 +54,8 @@ struct av_net_seen {
 };
 
 /*
- * Handles packets that arrive. Context, unless stated: the thread that receives, one at a time in
- * this process; no lock is held, except the one that makes it so
+ * Handles packets that arrive. Context, unless stated: the receiving thread, of which there is one
+ * at a time in this process. It holds the lock of receiving, and no other
  */
 struct av_net_receiver {
 	/*

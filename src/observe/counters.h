@@ -144,7 +144,7 @@ enum av_gauge {
 	AV_GAUGE_POSTED,   /* queue pair: send requests that wait for execution */
 	AV_GAUGE_CAPACITY, /* CQ: most entries */
 	AV_GAUGE_WAITING,  /* CQ: entries now */
-	AV_GAUGE_PEAK,	   /* CQ: most entries so far; a value up to 64 is sampled, so too low */
+	AV_GAUGE_PEAK,	   /* CQ: most entries so far; sampled, so maybe too low, up to 64 */
 	AV_GAUGE_N
 };
 
