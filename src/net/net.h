@@ -96,8 +96,8 @@ void av_net_manage_by(const struct av_net_manager *manager);
  * @address: a GID of an own device, in this thread's network namespace
  *
  * Each call adds a user. av_net_close() removes one. The last one closes the socket.
- * Context: the directory is joined; no lock held; not within the receiver, for which it may wait;
- * may start a thread; keeps errno.
+ * Context: the directory is joined; not within the receiver, and no lock held that the receiver
+ * takes: it may wait for the receiver. May start a thread; keeps errno.
  * Return: 0. -EADDRINUSE: the kernel's rdma_rxe, or a process of another user or directory, uses
  * the port; -EADDRNOTAVAIL: no interface has the address; -EBUSY: av_dir_change_begin(); -ENOSPC:
  * too many sockets; -EMFILE, -ENFILE, -ENOMEM
@@ -116,9 +116,9 @@ void av_net_warn(const uint8_t address[16], int err);
 void av_net_close(const uint8_t address[16]);
 
 /*
- * av_net_open() for management packets: only the listening thread receives them, so that pollers
- * are not slowed down. av_net_leave_alone() undoes it. The last user unpublishes the socket, calls
- * @quiet, and then closes the socket.
+ * av_net_open() for management packets. It does not set av_net_is_open: the listening thread
+ * receives these packets, and pollers are not slowed down. av_net_leave_alone() undoes it. The last
+ * user unpublishes the socket, calls @quiet, and then closes the socket.
  * @quiet: waits until no thread sends that may have found the socket before. Called without a lock
  * of this folder; may wait for the receiver. NULL: no thread sends from @address
  */
