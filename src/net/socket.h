@@ -74,8 +74,7 @@ unsigned int av_endpoint_poll(struct pollfd all[AV_ENDPOINTS]);
 /* In a forked child: close the copies of the parent's sockets, and empty the set. */
 void av_endpoint_forked(void);
 
-/* Drop all probes of av_net_icmp_watch(): the last address was closed, or this is a forked child.
- */
+/* Drop all probes of av_net_icmp_watch(): no address is open any more, or this is a forked child */
 void av_net_icmp_end(void);
 void av_net_icmp_forked(void);
 
