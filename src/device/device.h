@@ -285,8 +285,7 @@ static inline bool av_switch_on(const struct av_seg *seg, enum av_switch which)
 /* The switch with that name, or AV_SWITCH_N. */
 enum av_switch av_switch_by_name(const char *name, size_t length);
 
-/* A switch that another one in @set needs but @set lacks; AV_SWITCH_N: none. @by: out, that other
- */
+/* A switch that @set lacks but another one in @set needs, which is @by; AV_SWITCH_N: none */
 enum av_switch av_switch_lacking(uint32_t set, enum av_switch *by);
 
 /*

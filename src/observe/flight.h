@@ -154,8 +154,7 @@ void av_flight_join(int folder_fd);
 /* Unmap the ring, if mapped. Context: any thread; waits for the threads that use the ring */
 void av_flight_leave(void);
 
-/* In a forked child: reset the count of threads that use the ring; they exist only in the parent.
- */
+/* In a forked child: reset the count of threads that use the ring: they are the parent's. */
 void av_flight_forked(void);
 
 /*
