@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages of other hosts: where they come, and which are lost, doubled or late on demand. */
+/*
+ * The connection manager for other folders: its device file, which libc's functions serve, and the
+ * events of devices. Also the addresses where its messages arrive, its thread, and faults on demand
+ * at messages.
+ */
 #ifndef AV_CM_CM_H
 #define AV_CM_CM_H
 
@@ -11,83 +15,86 @@
 #include "cm/id.h"
 #include "segment/segment.h"
 
-/*
- * Faults on demand at messages: one that has come is lost, comes again, or comes later. What
- * becomes of it then is what becomes of any. The rules are those of the own address's device.
- */
+/* In these contracts, "locked" means that the caller holds av_cm_lock(). */
 
-/* A message has come to this process: av_cm_arrived(), as the rules have it. */
+/*
+ * Apply the fault rules to a message that has arrived: drop it, pass it to av_cm_arrived() at once,
+ * several times, or later. The rules are those of the device that has the own address.
+ * Context: not locked, within the receiver of src/net
+ */
 av_cm_receive av_cm_faults_arrived;
 
 /*
- * At which addresses of this host messages come by UDP: those that somebody connects from or
- * listens at. Whoever listens at all addresses listens at those that come later, too.
- */
-
-/*
- * From now on until cm_attend_end(). Context: not locked. Return: 0, or -errno of av_net_open();
- * -EOPNOTSUPP: ANYVERBS_TRANSPORT=direct
+ * Receive messages by UDP at an own address, until the connection manager ends in this process.
+ * Logs a failure with av_net_warn(). Again changes nothing.
+ * Context: not locked; not within the receiver of src/net, for which it may wait
+ * Return: 0, or -errno of av_net_open(). -EOPNOTSUPP: ANYVERBS_TRANSPORT=direct; -ENOSPC also: too
+ * many addresses
  */
 AV_MUST_USE int av_cm_attend(const uint8_t address[16]);
 
 /*
- * The same of all addresses that our devices have in this thread's network namespace, and will have
- * in that of the thread that calls cm_attend_new(). Those that cannot be had are told to the
- * user.
+ * av_cm_attend() for all RoCE v2 addresses that our devices have in this thread's network
+ * namespace. The thread of the connection manager adds addresses that appear later in its own
+ * namespace. Context: as above
  */
 void av_cm_attend_all(void);
 
-/* What all share in the connection manager: its device file, the events of devices, its thread. */
-
-/* The device file of the connection manager, as libc's functions see it. */
+/* --- the device file ------------------------------------------------------------- */
 
 /*
- * open(2) of the device, but no cancellation point. @flags: as there.
- * Return: the program's descriptor, or -1 and errno
+ * open(2) of /dev/infiniband/rdma_cm, but no cancellation point. @flags: as there. The first
+ * channel joins the directory and starts the connection manager's thread.
+ * Context: not locked. Return: the program's descriptor, or -1 and errno
  */
 int av_cm_open(int flags);
 
 /*
- * Is that descriptor a channel's, of this process or of one that forked it? @number: which one's.
- * Async-signal-safe; makes system calls; keeps errno
+ * Is @fd an event channel, of this process or of one that forked it? @number: out, the channel's
+ * number. Async-signal-safe; makes a system call; keeps errno
  */
 bool av_cm_is_channel(int fd, uint32_t *number);
 
 /*
- * write(2) to the device: carry out a command of <rdma/rdma_user_cm.h>.
- * Context: a descriptor that av_cm_is_channel() knows; no lock; waits for an event if asked to. A
- * thread may be cancelled where it begins, as in write(2), and in that wait
+ * write(2) to the device: execute a command of <rdma/rdma_user_cm.h>. @fd, @number: as
+ * av_cm_is_channel() had them. @bytes: the program's, which may be invalid memory.
+ * Context: not locked. RDMA_USER_CM_CMD_GET_EVENT blocks until there is an event, unless
+ * O_NONBLOCK. A thread can be cancelled at the start, as in write(2), and in that wait.
+ * Return: @count, or -1 and errno
  */
 ssize_t av_cm_write(int fd, uint32_t number, const void *bytes, size_t count);
 
-/*
- * What ids hear of their device and its interface. Source: Linux, drivers/infiniband/core/cma.c
- * (cma_process_remove(), cma_netdev_change()).
- */
+/* --- devices --------------------------------------------------------------------- */
 
 /*
- * For av_seg_call_by(): if the device of that own context has failed (transport/transport.h), the
- * ids of this process that had the device before are removed. Ids that got it later have it as it
- * is after a reset. Context: not locked
+ * For av_seg_call_by(). If the own context @seg has failed, remove this process's ids that got the
+ * device before the failure: RDMA_CM_EVENT_DEVICE_REMOVAL. Ids that got it later stay: they use the
+ * device as it is after the reset.
+ * Source: Linux, drivers/infiniband/core/cma.c, cma_process_remove()
+ * Context: not locked; the watcher's thread
  */
 void av_cm_device_called(struct av_seg *seg);
 
-/* The life of the connection manager in this process: from its first channel to its last. */
+/* --- life ------------------------------------------------------------------------ */
 
 /*
- * Messages of the connection manager may come to any process that has a socket of src/net: have
- * them passed on, or refused, even if this one has no channel. Before the first socket. Again
- * changes nothing. Return: 0 or -ENOMEM
+ * Set the receiver and the manager of src/net. Any process with a socket of src/net may receive
+ * messages of the connection manager, and then forwards or refuses them, even without a channel.
+ * Call it before the first socket. Again changes nothing. Return: 0 or -ENOMEM
  */
 AV_MUST_USE int av_cm_prepare(void);
 
 /*
- * What the thread does each time that it wakes: end what the program has closed, follow the host,
- * repeat and end what is due; then say when to wake next. Context: the thread, not locked
+ * One round of the thread: end the channels that the program has closed, follow the host's
+ * addresses (RDMA_CM_EVENT_ADDR_CHANGE: Linux, cma.c, cma_netdev_change()), retransmit, end
+ * connections that are over, and set the next wake-up. Context: the thread, not locked
  */
 void av_cm_look(void);
 
-/* The process exits: its peers hear of it, as far as that takes no time. */
+/*
+ * The process exits: send each peer the end of its connection, once. Sends nothing if the lock is
+ * not free in time (av_exit_lock()). Context: a destructor, not locked
+ */
 void av_cm_exit(void);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Addresses: which device and GID has one, how another is reached, and whether the host has
- * changed.
+ * Addresses of the connection manager: conversion from struct sockaddr, the device and GID that has
+ * an address, the source address for a destination, and changes of the host. "Locked" means that
+ * the caller holds av_cm_lock() (cm/id.h).
  */
 #ifndef AV_CM_CM_ADDRESS_H
 #define AV_CM_CM_ADDRESS_H
@@ -17,60 +18,69 @@
 #include "device/port.h"
 
 /*
- * Has the host changed: an address, an interface? And which hardware address has an interface now?
- * Watched from the first channel to the last, in the network namespace of the thread that opened
- * the first one, which is that of the thread of cm.c.
+ * The watch of the host's addresses and interfaces. It exists from the first channel to the last,
+ * in the network namespace of the thread that opened the first one. The thread of cm.c is in the
+ * same namespace.
  */
 
-/* Without netlink nothing is noticed. Context: not locked */
+/* Start and end the watch. Without netlink it reports no change. Context: not locked */
 void av_cm_host_begin(void);
 void av_cm_host_end(void);
 
-/* Since this was asked last? A change wakes the thread, which asks. Context: any */
+/*
+ * Has the host changed since the last call? A change wakes the thread of cm.c, which calls this.
+ * Context: any
+ */
 AV_MUST_USE bool av_cm_host_has_changed(void);
 
 /*
- * The hardware address of an interface in @netns, the network namespace of this thread; zeros:
- * unknown, or it has none. The host is asked again only if it has changed, since asking takes
- * descriptors of the program's. Context: locked
+ * The hardware address of an interface in @netns, this thread's network namespace; zeros: unknown,
+ * or there is none. In the watched namespace, queries the kernel only if the host has changed or
+ * another interface was queried last: a query needs a free descriptor of the program's.
+ * Context: locked
  */
 void av_cm_host_hardware(uint64_t netns, uint32_t ifindex, uint8_t address[AV_HARDWARE_BYTES]);
 
+/* In a forked child: drop the parent's watch. */
 void av_cm_host_forked(void);
 
-/* Addresses of the connection manager: whose they are, and how others are reached from here. */
-
-/* What a struct sockaddr says. */
+/* The contents of a struct sockaddr. */
 struct av_cm_name {
 	uint8_t address[16]; /* IPv6, or IPv4 as ::ffff:a.b.c.d */
 	uint16_t port;	     /* host byte order */
-	bool v6;	     /* family; of AF_IB, that of the GID */
-	bool ib;	     /* AF_IB: a GID, and a service instead of a port */
-	uint64_t service_id; /* AF_IB only; @port is in it */
+	bool v6;	     /* family; for AF_IB, the GID's */
+	bool ib;	     /* AF_IB: a GID, and a service ID instead of a port */
+	uint64_t service_id; /* AF_IB only; its low bits are @port */
 	uint32_t ifindex;    /* scope of an IPv6 address; 0: none */
 };
 
-/* Return: false: none of IPv4, IPv6 and AF_IB */
+/* Parse @address. Return: false: its family is none of IPv4, IPv6 and AF_IB */
 AV_MUST_USE bool av_cm_name(const struct sockaddr *address, struct av_cm_name *name);
 
-/* The other way round; as an address of IP, even if it is of AF_IB. Return: bytes of @address */
+/*
+ * Write @name as a struct sockaddr. av_cm_sockaddr_ip() writes an IP address, even for AF_IB.
+ * Return: bytes of @address
+ */
 socklen_t av_cm_sockaddr_ip(const struct av_cm_name *name, struct sockaddr_storage *address);
 socklen_t av_cm_sockaddr(const struct av_cm_name *name, struct sockaddr_storage *address);
 
-/* The port space in which its port is: that of the service, or the id's own. */
+/* The port space of @name's port: from the service ID for AF_IB, else @ps, the id's own. */
 static inline uint16_t av_cm_name_ps(const struct av_cm_name *name, uint16_t ps)
 {
 	return name->ib ? (uint16_t)(name->service_id >> 16) : ps;
 }
 
-/* What may change under an id that has a device, as it was when it got it, or has heard last. */
+/*
+ * What may change while an id has a device: the values when the id got the device, or at its last
+ * RDMA_CM_EVENT_ADDR_CHANGE.
+ */
 struct av_cm_since {
 	uint32_t failures;		     /* av_dir_failures() */
 	uint64_t netns;			     /* of the interface */
-	uint8_t hardware[AV_HARDWARE_BYTES]; /* its address; zeros: unknown, or it has none */
+	uint8_t hardware[AV_HARDWARE_BYTES]; /* the interface's; zeros: unknown, or none */
 };
 
-/* A row of RoCE v2 in the GID table of a device. */
+/* A RoCE v2 row in a device's GID table. */
 struct av_cm_where {
 	const struct av_device *dev;
 	uint8_t gid[16];
@@ -81,30 +91,34 @@ struct av_cm_where {
 };
 
 /*
- * The row of that address: of the first device that has it. Asks the host for its addresses: not
- * for the data path. Context: as av_port_gids(). Return: false: none of our devices has it
+ * Find the row of an address, in the first device that has the address. Reads the host's addresses:
+ * not for the data path.
+ * Context: as av_port_gids(). Return: false: none of our devices has the address
  */
 bool av_cm_where(const struct sockaddr *address, struct av_cm_where *where);
 
 /*
- * The row by which this host is reached from itself, for an address that stands for any: of the
- * first device that has one, the first of that family, or of the other. Likewise
+ * Find the row for a wildcard or loopback destination, by which this host reaches itself: in the
+ * first device with a row, the first row of the family, else the first of the other family.
+ * Context, return: as above
  */
 bool av_cm_where_any(bool v6, struct av_cm_where *where);
 
-/* The same of an address as a GID; and whether there is such a row. */
+/* av_cm_where() for a GID; and does it find a row? Context, return: as above */
 bool av_cm_where_gid(const uint8_t gid[16], struct av_cm_where *where);
 bool av_cm_is_own(const uint8_t gid[16]);
 
-/* Fill in @where->since, which the others leave empty. Context: locked */
+/* Fill in @where->since, which the functions above set to 0. Context: locked; makes system calls */
 void av_cm_since(struct av_cm_where *where);
 
 /*
- * The address from which the kernel reaches @dst, in this thread's network namespace. @src: the one
- * that is bound, or NULL; its port is kept, and its address, unless it is a wildcard.
- * Return: 0 or -errno. -EAFNOSUPPORT; -EINVAL: of different families, or a link-local address
- * without an interface; -EADDRNOTAVAIL: @src is none of ours; -EMFILE, -ENFILE: no descriptor is
- * free, and the kernel was not asked; -ENETUNREACH, -EHOSTUNREACH ...: no route
+ * The address from which the kernel reaches @dst, in this thread's network namespace.
+ * @src: the bound address, or NULL. @chosen has its port, and its address unless that is a
+ * wildcard.
+ * Context: makes system calls, but sends nothing; keeps errno
+ * Return: 0. -EAFNOSUPPORT: @dst is not IP; -EINVAL: the families differ, or a link-local address
+ * has no interface; -EADDRNOTAVAIL: this host does not have @src; -EMFILE, -ENFILE: no descriptor
+ * is free, and the kernel was not asked; -ENETUNREACH, -EHOSTUNREACH ...: no route
  */
 AV_MUST_USE int av_cm_source(const struct sockaddr *dst, const struct sockaddr *src,
 			     struct sockaddr_storage *chosen);

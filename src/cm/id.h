@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Ids of the connection manager, and for which kind of queue pair. */
+/*
+ * What the files of cm/ share: the lock, messages, event channels, connections, ids, and the table
+ * of commands. Other folders use cm/cm.h.
+ */
 #ifndef AV_CM_ID_H
 #define AV_CM_ID_H
 
@@ -23,130 +26,142 @@
 /* === cm lock ===================================================================== */
 
 /*
- * The lock of the connection manager, and its alarm.
+ * The lock of the connection manager, and the alarm of its thread. In this folder's contracts,
+ * "locked" means that the caller holds the lock, and "the thread" is "anyverbs-cm" of cm.c.
  *
- * One mutex guards everything in this folder. It is held for moments, never over a wait, and never
- * while sockets of src/net are opened or closed, since those wait for the receiver, which takes it.
+ * One mutex guards channels, ids, groups and connections. No thread holds it while it waits for an
+ * event, or while it opens or closes sockets of src/net: that waits for the receiver, which takes
+ * the mutex. Its holder may wait for a change of the directory (av_dir_change_begin()).
  * Order: receiver of src/net, this mutex, directory.
  */
 
 void av_cm_lock(void);
 void av_cm_unlock(void);
 
-/* At exit. Return: false: not to be had (base/lock.h) */
+/* Lock at exit. Return: false: the lock was not free in time, and is not held (av_exit_lock()) */
 AV_MUST_USE bool av_cm_exit_lock(void);
 
-/* Have the thread look at what is due at that time, or before. Context: locked */
+/* Set the alarm: the thread runs av_cm_look() at @due_ns (CLOCK_MONOTONIC) or before. Locked */
 void av_cm_wake(uint64_t due_ns);
 
-/* Sleep until something is due. Context: the thread, locked; sleeps unlocked */
+/* Sleep until the alarm, and clear it. Context: the thread, locked; releases the lock meanwhile */
 void av_cm_sleep(void);
 
-/* The thread is about to begin. Context: it is the only one */
+/* Reset the alarm. Context: the thread does not run yet; no other thread calls this */
 void av_cm_alarm_begin(void);
 
-/* For the handlers of fork(), which are those of cm.c. */
+/* The mutex, for the fork handlers of cm.c. */
 extern pthread_mutex_t av_cm_mutex __attribute__((visibility("hidden")));
 
 /* === cm mad ====================================================================== */
 
 /*
- * Messages of the connection manager on their way: management datagrams from queue pair 1 to queue
- * pair 1. Source: IBTA volume 1, 13.4, 13.5.1; annex A17.
+ * Messages of the connection manager are management datagrams from queue pair 1 to queue pair 1.
+ * Source: IBTA volume 1, 13.4, 13.5.1; annex A17.
  *
- * Processes of one directory in one network namespace give them to each other (av_net_pass()), as
- * the same packets. ANYVERBS_TRANSPORT=wire sends those by UDP, too.
+ * Processes of one directory in one network namespace send them to each other without a network
+ * (av_net_pass()), as the same packets. With ANYVERBS_TRANSPORT=wire those go by UDP, too.
  */
 
-/* From whom to whom. */
+/* The route of messages to a peer. */
 struct av_cm_route {
 	struct av_net_path path; /* @src: own address */
 	uint32_t proc;		 /* the peer's process, if it is of this directory; 0: by UDP */
 	const char *device;	 /* borrowed for ever */
-	uint8_t named[16];	 /* a requester's name for its destination: @path's, or any */
+	uint8_t named[16];	 /* a requester's: the destination as the program named it, which
+				    may be a wildcard */
 };
 
-/* What becomes of a message; @path leads back. Context: not locked, within the receiver */
+/*
+ * Handles a message that this process received. @path: the path back to the sender.
+ * Context: not locked; within the receiver of src/net, or the thread if a fault delayed the message
+ */
 typedef void av_cm_receive(const struct av_net_path *path, const struct av_cm_message *m);
 
 /*
- * The route back to the sender of @m, which belongs to no connection yet: a connection has its own
- * route. Context: any; asks for the host's addresses
+ * The route back to the sender of @m, for a message without a connection. Context: any; reads the
+ * host's addresses, as av_cm_is_own()
  */
 struct av_cm_route av_cm_route_back(const struct av_net_path *path, const struct av_cm_message *m);
 
-/* Have the messages of other processes come to this one, always by the same function. */
+/* Receive messages by @receive from now on. Again, with the same function, changes nothing. */
 void av_cm_mads_begin(av_cm_receive *receive);
 
 /*
- * Send a message. What is lost is the sender's to repeat. Return: 0; -EAGAIN: the peer's process
- * takes no more for now; -errno: it cannot be reached. Context: locked; @route's source is
- * attended, or it has a process
+ * Send a message. The caller retransmits what is lost.
+ * Context: locked; never blocks. @route has a process, or av_cm_attend() has opened its source
+ * Return: 0. -EAGAIN: the peer's process has no room for now; -ENOMEM: also, the source is not
+ * open; another -errno: the peer is unreachable
  */
 int av_cm_send(const struct av_cm_route *route, const struct av_cm_message *m);
 
 /*
- * Numbers of connections say whose they are: the process is in the high bits.
- * @index: below AV_CM_COMM_MAX
+ * Numbers of connections, which messages carry. The high bits name the owning process, so that any
+ * process can forward a message to the owner. av_cm_comm() makes a number from an index below
+ * AV_CM_COMM_MAX, with a few random bits.
  */
 #define AV_CM_COMM_MAX 65536u
 uint32_t av_cm_comm(uint32_t index);
 uint32_t av_cm_comm_index(uint32_t comm);
 
 /*
- * Who listens for a request that has come to that own address, in this thread's network namespace.
- * Context: any. Return: false: nobody
+ * Find the listener for a request that has arrived at own address @own, in this thread's network
+ * namespace. Context: any; the directory is joined. Return: false: no process listens
  */
 bool av_cm_listener(const uint8_t own[16], const struct av_cm_message *request,
 		    struct av_cm_port *found);
 
 /*
- * Whom a request for @route's destination is for, if it is to be had without a network: who listens
- * there, or, if nobody does, this process, which then refuses it. Context: any. Return: 0: it is
- * not
+ * The process to which a request along @route goes without a network: the listener, or, if no
+ * process listens, this one, which then refuses the request. Context: any; reads the host's
+ * addresses. Return: 0: the destination is not this host's, or ANYVERBS_TRANSPORT=wire
  */
 uint32_t av_cm_listener_of(const struct av_cm_route *route, uint64_t service_id);
 
 /*
- * Requests whose connections are over, or that were taken back. One of them that comes once more
- * was late on its way: who listens is not asked again. Source: IBTA volume 1, 12.9.8.3 (timewait).
- *
- * They are told apart by their transactions, which are not used again. Context of all: locked
+ * Stale requests: their connections are over, or the peer has withdrawn them. A copy that arrives
+ * late is dropped: the listener does not see it. Transactions identify requests, since no sender
+ * uses one again. Source: IBTA volume 1, 12.9.8.3 (timewait). Context: locked
  */
 
-/* Remember one, and forget an old one for it. @from: whose it is, and @comm its number there */
+/*
+ * Record a stale request, in place of the oldest of 256. @from: the peer's address. @comm: the
+ * peer's number of the connection
+ */
 void av_cm_stale_add(const uint8_t from[16], uint32_t comm, uint64_t transaction);
 
+/* Is that request recorded? */
 AV_MUST_USE bool av_cm_stale_is(const uint8_t from[16], uint32_t comm, uint64_t transaction);
 
 /* === channel ===================================================================== */
 
 /*
- * Event channels: what a program gets that opens /dev/infiniband/rdma_cm. It is one end of a pair
- * of sockets, which is readable while events wait. The kernel keeps its mark and its copies; that
- * the program has closed the last one is seen at the library's end.
+ * An event channel is what a program gets when it opens /dev/infiniband/rdma_cm: one end of a pair
+ * of sockets, readable while events wait. A socket option marks it as a channel, and names its
+ * number. When the program has closed all copies of its end, the library's end becomes readable.
  *
- * The program may give either number to another file at any moment. Each use first sees what is
- * there, as base/file.h does for the library's end; for the program's the mark says it.
+ * The program may close either descriptor at any moment, and another file may get its number. So
+ * each use first checks the descriptor: base/file.h checks the library's end, the mark the
+ * program's.
  */
 
 struct av_cm_id;
 struct av_cm_group;
 
-/* An event that waits. @id counts it when it is fetched, and so does @group. */
+/* An event that the program has not fetched. When it does, @id and @group count the event. */
 struct av_cm_event {
 	TAILQ_ENTRY(av_cm_event) entry;
 	struct av_cm_id *id;
-	struct av_cm_group *group; /* NULL: it is of no multicast group */
-	struct av_cm_id *fresh;	   /* of a connection request; else NULL */
+	struct av_cm_group *group; /* NULL: the event is not of a multicast group */
+	struct av_cm_id *fresh;	   /* a connection request: the new id; else NULL */
 	struct rdma_ucm_event_resp body;
 };
 
 struct av_cm_channel {
 	uint32_t number;
 	pid_t pid;
-	unsigned int users; /* commands that are being carried out, and the program's end */
-	bool closed;	    /* the program has no copy of its end any more */
+	unsigned int users; /* commands in progress, and one for the program's end */
+	bool closed;	    /* the program has closed all copies of its end */
 	struct av_watched_fd end;
 	TAILQ_HEAD(, av_cm_event) events;
 	TAILQ_HEAD(, av_cm_id) ids;
@@ -154,60 +169,63 @@ struct av_cm_channel {
 };
 
 /*
- * A new channel for a program that opens the device with @flags. Context: cm_begin(), not locked
- * Return: the program's descriptor, or -errno
+ * Make a channel for a program that opens the device with @flags (open(2)).
+ * Context: the connection manager has begun in this process; not locked
+ * Return: the program's descriptor, which the program owns; or -errno
  */
 AV_MUST_USE int av_cm_channel_new(int flags);
 
-/* One that the program has closed, and no command uses; NULL: none. Context: locked */
+/* A channel that the program has closed and no command uses; NULL: none. Context: locked */
 struct av_cm_channel *av_cm_channel_closed(void);
 
-/* It ends, without events and ids. Context: not locked */
+/* Free a channel, which has no ids and no events. Context: not locked; waits for the watcher */
 void av_cm_channel_end(struct av_cm_channel *c);
 
-/* Does that descriptor have a channel's mark? Keeps errno. */
+/* Does @fd have a channel's mark? @number: out, the channel's. Async-signal-safe; keeps errno */
 bool av_cm_channel_is(int fd, uint32_t *number);
 
 /*
- * The channel of a number that a descriptor's mark has, for one command; av_cm_channel_put() gives
- * it back. NULL: it is not this process's. Context: locked
+ * Find the channel of a number, and pin it for one command, until av_cm_channel_put().
+ * Context: locked. Return: NULL: the channel is closed, or another process's
  */
 struct av_cm_channel *av_cm_channel_get(uint32_t number);
 void av_cm_channel_put(struct av_cm_channel *c);
 
-/* Append an event, which is the channel's from now on. Context: locked */
+/* Append an event, which the channel owns from now on. Context: locked */
 void av_cm_channel_append(struct av_cm_channel *c, struct av_cm_event *e);
 
 /*
- * Wait at the program's descriptor until an event may be there. @cancel: the thread's state of
- * cancellation meanwhile; if it is cancelled, the channel is given back.
- * Context: not locked, uncancelled. Return: 0, -EAGAIN (O_NONBLOCK), -EINTR (a signal whose handler
- * does not restart calls), -EBADF (it is another file by now), ...
+ * Block at @fd, the program's descriptor, until an event may wait. @cancel: the thread's
+ * cancellation state meanwhile. If the thread is cancelled, puts the channel.
+ * Context: not locked; cancellation is disabled, and is again afterwards
+ * Return: 0. -EAGAIN: O_NONBLOCK; -EINTR: a signal whose handler does not restart calls; -EBADF:
+ * @fd is another file by now; another -errno of recv(2)
  */
 AV_MUST_USE int av_cm_channel_wait(struct av_cm_channel *c, int fd, int cancel);
 
-/* The first event has been fetched: it ends. @fd: the program's descriptor. Context: locked */
+/* The program has fetched the first event: free it, then av_cm_channel_settle(). Locked */
 void av_cm_channel_fetched(struct av_cm_channel *c, int fd);
 
 /*
- * @fd, the program's descriptor, is not readable if no event waits. If it is another file by now,
- * copies of it stay readable until somebody looks for an event there. Context: locked
+ * If no event waits, make the program's end unreadable. @fd: the program's descriptor. If that is
+ * another file by now, copies of the program's end stay readable until a thread fetches from one.
+ * Context: locked
  */
 void av_cm_channel_settle(const struct av_cm_channel *c, int fd);
 
-/* The first event of @id, or of @group if that is NULL, that was not fetched. Context: locked */
+/* The first event of @id, or, if that is NULL, of @group; NULL: none. Context: locked */
 struct av_cm_event *av_cm_channel_find(const struct av_cm_channel *c, const struct av_cm_id *id,
 				       const struct av_cm_group *group);
 
-/* Take it out. It is the caller's from now on. Context: locked */
+/* Remove an event, which the caller owns from now on. Context: locked */
 void av_cm_channel_remove(struct av_cm_channel *c, struct av_cm_event *e);
 
-/* In a forked child: the parent's are not the child's. */
+/* In a forked child: close the copies of the library's ends, and forget the parent's channels. */
 void av_cm_channels_forked(void);
 
 /*
- * Events of connection management, as librdmacm numbers them: enum rdma_cm_event_type of
- * rdma_get_cm_event(3). Its header and the kernel's <rdma/rdma_user_cm.h> exclude each other.
+ * Events, as librdmacm numbers them: enum rdma_cm_event_type of rdma_get_cm_event(3). They are
+ * repeated here because librdmacm's header cannot be included beside <rdma/rdma_user_cm.h>.
  */
 
 enum av_cm_event_type {
@@ -229,25 +247,25 @@ enum av_cm_event_type {
 	AV_CM_EVENT_TIMEWAIT_EXIT,
 	AV_CM_EVENT_ADDRINFO_RESOLVED,
 	AV_CM_EVENT_ADDRINFO_ERROR,
-	AV_CM_EVENT_USER,     /* the program's own */
-	AV_CM_EVENT_INTERNAL, /* librdmacm's own */
+	AV_CM_EVENT_USER,     /* from the program itself: rdma_write_cm_event(3) */
+	AV_CM_EVENT_INTERNAL, /* from librdmacm itself */
 };
 
-#define AV_CM_UDP_QKEY 0x01234567u /* of datagrams, and of multicast groups: RDMA_UDP_QKEY */
+#define AV_CM_UDP_QKEY 0x01234567u /* qkey of datagrams and multicast groups: RDMA_UDP_QKEY */
 
 /* === conn ======================================================================== */
 
 /*
- * Connections as the communication manager has them: which message is due, what an answer means,
- * and when to say it again. Source: IBTA volume 1, chapter 12 (12.9: state tables).
+ * Connections of the communication manager: the messages that each state sends and accepts, and
+ * their retransmission. Source: IBTA volume 1, chapter 12 (12.9: state tables).
  *
- * A connection outlives its id: whoever disconnects and destroys the id leaves it to the thread to
- * have the peer hear of it.
+ * A connection outlives its id. When the program has destroyed the id, the thread retransmits until
+ * the peer has confirmed the end, or the retries are exhausted.
  */
 
 struct av_cm_id;
 
-/* Why a request is refused; IBTA volume 1, 12.6.7.2. */
+/* Reasons of a REJ; IBTA volume 1, 12.6.7.2. */
 enum av_cm_reason {
 	AV_CM_NO_RESOURCES = 3,
 	AV_CM_TIMEOUT = 4,
@@ -272,73 +290,99 @@ enum av_cm_conn_state {
 	AV_CM_TIMEWAIT,
 	AV_CM_SIDR_SENT,
 	AV_CM_SIDR_RECEIVED,
-	AV_CM_SIDR_ANSWERED, /* as long as its id lives, for requests that come again */
-	AV_CM_ENDED,	     /* nothing more is said */
+	AV_CM_SIDR_ANSWERED, /* until the id is destroyed: repeats the answer to a repeated request
+			      */
+	AV_CM_ENDED,	     /* over; waits for its id to be destroyed */
 };
 
 struct av_cm_conn {
 	TAILQ_ENTRY(av_cm_conn) entry;
-	LIST_ENTRY(av_cm_conn) alike; /* by @remote_comm, once it is known */
-	uint32_t comm, remote_comm;   /* SIDR: the requester's number, at both ends */
-	uint32_t nonce;		      /* of the transactions that this end begins */
-	uint64_t request;	      /* by which the peer has asked; 0: it has not */
-	uint64_t goodbye;	      /* by which it has disconnected */
+	LIST_ENTRY(av_cm_conn) alike; /* hash chain by @remote_comm, once that is known */
+	uint32_t comm, remote_comm;   /* SIDR: both ends use the requester's number */
+	uint32_t nonce;		      /* in the transactions that this end begins */
+	uint64_t request;	      /* transaction of the peer's REQ or SIDR_REQ; 0: none */
+	uint64_t goodbye;	      /* transaction of the peer's DREQ */
 	enum av_cm_conn_state state;
-	struct av_cm_id *id; /* NULL: it was destroyed */
+	struct av_cm_id *id; /* NULL: the id was destroyed */
 	struct av_cm_route route;
 
-	struct av_cm_message sent; /* the last one that wants an answer or may be wanted again */
-	bool unsent;		   /* the peer had no room for it */
-	unsigned int refusals;	   /* of a request for which nobody listened */
-	unsigned int tries;	   /* left; 0: it is not repeated */
+	struct av_cm_message sent; /* the last message, for retransmission */
+	bool unsent;		   /* the peer's process had no room for @sent */
+	unsigned int refusals;	   /* of the request, since no process listened */
+	unsigned int tries;	   /* timeouts until this end gives up; 0: no retransmission */
 	uint64_t interval_ns, due_ns;
 
-	uint32_t qpn, remote_qpn; /* as each end has told the other */
+	uint32_t qpn, remote_qpn; /* as REQ and REP have them */
 	uint32_t psn, remote_psn; /* of the first packet received, and sent */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t retry_count, rnr_retry_count, ack_timeout, path_mtu;
 };
 
-/* A new one of @id, with a number. Context: locked. NULL: no memory */
+/*
+ * Make a connection of @id, with a number. The list of connections owns it. Context: locked.
+ * Return: NULL: no memory, or too many
+ */
 struct av_cm_conn *av_cm_conn_new(struct av_cm_id *id, enum av_cm_conn_state state,
 				  const struct av_cm_route *route);
 
-/* Its id ends: say so to the peer if that has heard of it. Context: locked */
+/*
+ * The id is being destroyed: reject or disconnect, as the state demands. The thread frees the
+ * connection when it is over. Context: locked
+ */
 void av_cm_conn_abandon(struct av_cm_conn *c);
 
 /*
- * The commands. Context: locked. Return: 0 or -EINVAL (the state does not allow it), -ENOMEM
- *
- * av_cm_conn_request(): send REQ or SIDR_REQ, already filled in but for its numbers, until there is
- * an answer. av_cm_conn_reply(): REP or SIDR_REP. av_cm_conn_ready(): RTU. av_cm_conn_reject():
- * REJ. av_cm_conn_disconnect(): DREQ, or DREP if the peer was first; else nothing, as the kernel.
- * av_cm_conn_established(): the peer's RTU was lost, but its first packet has come. -EISCONN: it
- * was not
+ * The functions below execute commands. Context: locked. Return: 0. -EINVAL: the state does not
+ * allow it
  */
+
+/* Send @m, a REQ or SIDR_REQ filled in but for its numbers, and retransmit it until an answer. */
 void av_cm_conn_request(struct av_cm_conn *c, const struct av_cm_message *m);
+
+/* Send @m, a REP or SIDR_REP filled in but for its numbers. Retransmits a REP until an answer. */
 AV_MUST_USE int av_cm_conn_reply(struct av_cm_conn *c, const struct av_cm_message *m);
+
+/* Send RTU: the connection is established. */
 AV_MUST_USE int av_cm_conn_ready(struct av_cm_conn *c);
+
+/* Send REJ, or a SIDR_REP that refuses, with @bytes of private data. The connection is over. */
 AV_MUST_USE int av_cm_conn_reject(struct av_cm_conn *c, uint8_t reason, const void *data,
 				  size_t bytes);
+
+/*
+ * Send DREQ, and retransmit it; or DREP, if the peer has disconnected. In other states does
+ * nothing, as the kernel.
+ */
 void av_cm_conn_disconnect(struct av_cm_conn *c);
+
+/*
+ * The peer's first packet has arrived, so do not wait for its RTU, which may be lost. Return: also
+ * -EISCONN: the connection is established already
+ */
 AV_MUST_USE int av_cm_conn_established(struct av_cm_conn *c);
 
-/* The peer calls it by that number. Context: locked */
+/* Record the peer's number of the connection, by which its messages find it. Context: locked */
 void av_cm_conn_called(struct av_cm_conn *c, uint32_t remote_comm);
 
-/* The answer has come: do not repeat the message. Context: locked */
+/* Stop retransmitting. Context: locked */
 void av_cm_conn_stop_timer(struct av_cm_conn *c);
 
-/* A message has come; @path leads back. Context: not locked, within the receiver */
+/* Handle a message that has arrived: change its connection's state, or refuse it. */
 av_cm_receive av_cm_arrived;
 
-/* Repeat what is due, and end what is over. Context: locked. Return: when to look again */
+/*
+ * Retransmit messages that are due, detect peers' processes that have died, and free connections
+ * that are over. Context: the thread, locked. Return: when to call it again; UINT64_MAX: never
+ */
 uint64_t av_cm_conns_look(uint64_t now_ns);
 
-/* Say to all peers that this end is gone. Context: locked, at the exit of the process */
+/* Send each peer the end of its connection, once. Context: locked, at the exit of the process */
 void av_cm_conns_exit(void);
 
+/* Are there connections? Context: locked */
 bool av_cm_conns_there(void);
+
+/* In a forked child: forget the parent's connections. */
 void av_cm_conns_forked(void);
 
 /* === id ========================================================================== */
@@ -348,49 +392,54 @@ void av_cm_conns_forked(void);
  * 12.7.11 and annex A14 (XRC); Linux, drivers/infiniband/core/cm.c.
  */
 
-#define AV_CM_ANY_KIND 0 /* of a listener in RDMA_PS_IB that takes all */
+#define AV_CM_ANY_KIND 0 /* a listener in RDMA_PS_IB that accepts all kinds */
 
-/* Say in a REQ that a queue pair of that kind asks. */
+/* Write the kind of the requester's queue pair into a REQ. */
 void av_cm_kind_put(struct av_cm_message *req, uint8_t qp_type);
 
-/* The kind that has to listen for a REQ or SIDR_REQ. AV_CM_ANY_KIND: there is none */
+/* The kind that the listener for a REQ or SIDR_REQ needs. AV_CM_ANY_KIND: no kind fits */
 uint8_t av_cm_kind_wanted(const struct av_cm_message *request);
 
-/* The number of the queue pair that answers, in a REP to one of @asking, or from one of @qp_type.
+/*
+ * Read and write the responder's queue pair number in a REP. @asking: the requester's kind.
+ * @qp_type: the responder's
  */
 uint32_t av_cm_kind_qpn(const struct av_cm_message *rep, uint8_t asking);
 void av_cm_kind_put_qpn(struct av_cm_message *rep, uint8_t qp_type, uint32_t qpn);
 
-/* Flight records (observe/flight.h) of connections that did not come about. Context: any. */
+/*
+ * Flight records (observe/flight.h) of connections that failed. Context: any; they make system
+ * calls
+ */
 
 /*
- * The peer, or its host, refuses a request for @service_id. @reason: of its REJ, or the status of
- * its SIDR_REP; @unknown: that means that nobody listens
+ * The peer, or its host, refuses a request for @service_id. @reason: the reason of the REJ, or the
+ * status of the SIDR_REP. @unknown: the reason means that no process listens
  */
 AV_COLD void av_cm_report_refused(const struct av_cm_route *route, uint64_t service_id,
 				  uint32_t reason, bool unknown);
 
-/* Nobody has answered. @requests: that were sent */
+/* The peer has not answered. @requests: how many were sent */
 AV_COLD void av_cm_report_silence(const struct av_cm_route *route, uint64_t service_id,
 				  unsigned int requests);
 
-/* No device leads to an address: -ENODEV, which the program gets by an event. */
+/* No device reaches @dst: ENODEV, of which an event notifies the program. */
 AV_COLD void av_cm_report_unresolved(const struct av_cm_name *dst);
 
-/* A command about that address is about to fail with @err. Return: -@err */
+/* Note that a command about @name is about to fail with @err. Return: -@err */
 AV_COLD int av_cm_refuse_name(int err, enum av_check check, const struct av_cm_name *name);
 
-/* Identifiers of connection management (struct rdma_cm_id): what the kernel knows of each. */
+/* Ids: the kernel's half of each struct rdma_cm_id. */
 
 enum av_cm_id_state {
 	AV_CM_ID_IDLE,
-	AV_CM_ID_BOUND, /* to an address, or to all */
+	AV_CM_ID_BOUND, /* to an address, or to a wildcard */
 	AV_CM_ID_RESOLVED,
 	AV_CM_ID_ROUTED,
 	AV_CM_ID_LISTENS,
-	AV_CM_ID_CONNECT,      /* from the request on */
-	AV_CM_ID_DISCONNECTED, /* ended, by either side, or never came about */
-	AV_CM_ID_REMOVED,      /* its device is gone, and all that it had there */
+	AV_CM_ID_CONNECT,      /* a request was sent or received */
+	AV_CM_ID_DISCONNECTED, /* the connection is over, or has failed */
+	AV_CM_ID_REMOVED,      /* the device has failed: the id can only be destroyed */
 };
 
 /* A multicast group that an id has joined. */
@@ -398,26 +447,26 @@ struct av_cm_group {
 	uint32_t number;
 	uint64_t uid;
 	struct av_cm_id *id;
-	uint32_t reported; /* events that were fetched */
+	uint32_t reported; /* events that the program has fetched */
 	LIST_ENTRY(av_cm_group) entry;
 };
 
 struct av_cm_id {
 	TAILQ_ENTRY(av_cm_id) entry;
 	uint32_t number;
-	uint64_t uid; /* what the program's library calls it; 0: not yet, and it hears nothing */
+	uint64_t uid; /* librdmacm's name of the id; 0: none yet, and so the id gets no events */
 	struct av_cm_channel *channel;
 	uint16_t ps;
 	uint8_t qp_type;
 	enum av_cm_id_state state;
-	uint32_t reported; /* events that were fetched */
-	bool hidden;	   /* its request was not fetched: the program has no number for it */
+	uint32_t reported; /* events that the program has fetched */
+	bool hidden; /* the program has not fetched the id's request, so has no number of it */
 
-	struct av_cm_name src, dst; /* ports in host byte order */
-	uint8_t gid[16];	    /* that leads to @dst; zeros: not resolved yet */
-	struct av_cm_where where;   /* .dev NULL: it belongs to no device (yet) */
-	int port;		    /* of registry/tables.h; -1: none */
-	uint32_t backlog;	    /* requests that may wait */
+	struct av_cm_name src, dst;
+	uint8_t gid[16];	  /* the peer's GID; zeros: not resolved yet */
+	struct av_cm_where where; /* .dev NULL: the id has no device */
+	int port;		  /* handle of av_cm_port_bind(); -1: none */
+	uint32_t backlog;	  /* further requests that may wait to be fetched */
 
 	uint8_t tos, ack_timeout; /* as set by options */
 	bool ack_timeout_set, reuse, afonly, afonly_set;
@@ -427,85 +476,94 @@ struct av_cm_id {
 	LIST_HEAD(, av_cm_group) groups;
 };
 
-/* A new id of a channel. Context: locked, as everything here. NULL: no memory, or too many */
+/* Context of all functions of ids and groups: locked. */
+
+/* Make an id, which the channel owns. Return: NULL: no memory, or too many */
 struct av_cm_id *av_cm_id_new(struct av_cm_channel *c, uint64_t uid, uint16_t ps, uint8_t qp_type);
 
 /*
- * It goes to another channel, with its events that were not fetched, and the ids that they bring.
- * av_cm_channel_settle() of the channel of before comes next.
+ * Move an id to channel @to, with the id's events, and with the new ids of its connection requests.
+ * The caller then calls av_cm_channel_settle() for the old channel.
  */
 void av_cm_id_migrate(struct av_cm_id *id, struct av_cm_channel *to);
 
-/* With its events, its connection, its port number and its groups. */
+/* Free an id, with its groups and events. Abandons its connection, and releases its port number. */
 void av_cm_id_destroy(struct av_cm_id *id);
 
 /*
- * Its device is gone: its connection, its port number and its place there end, and it hears
- * RDMA_CM_EVENT_DEVICE_REMOVAL. From then on it can only be destroyed.
+ * The id's device has failed: abandon its connection, release its port number, forget the device,
+ * and append RDMA_CM_EVENT_DEVICE_REMOVAL. The id can only be destroyed from then on.
  */
 void av_cm_id_remove(struct av_cm_id *id);
 
 /*
- * The id of that number in a channel. av_cm_id_find(): for a command other than to destroy it.
- * Return: 0; -ENOENT: there is none; -EINVAL: in another one; -ENXIO: its device is gone
+ * Find the id of a number in a channel. av_cm_id_find_any() also finds a removed id, for the
+ * command that destroys it.
+ * Return: 0. -ENOENT: there is none; -EINVAL: the id is another channel's; -ENXIO: the id was
+ * removed. Notes the last two (av_refuse()).
  */
 AV_MUST_USE int av_cm_id_find(const struct av_cm_channel *c, uint32_t number, struct av_cm_id **id);
 AV_MUST_USE int av_cm_id_find_any(const struct av_cm_channel *c, uint32_t number,
 				  struct av_cm_id **id);
 
 /*
- * A command is about to fail with EINVAL, for the state that the id is in. @needed: those in which
- * it would not: AV_CM_IN() of observe/flight.h. Return: -EINVAL
+ * Note that a command is about to fail with EINVAL because of the id's state. @needed: the states
+ * that allow the command: AV_CM_IN() of observe/flight.h. Return: -EINVAL
  */
 AV_COLD int av_cm_id_refuse(const struct av_cm_id *id, uint32_t needed);
 
-/* Call @visit for each id that has a device. It destroys none. */
+/* Call @visit for each id that has a device. @visit destroys no id. */
 void av_cm_ids_each(void (*visit)(struct av_cm_id *id, void *arg), void *arg);
 
-/* Groups have numbers of the same kind. NULL: no memory, or too many */
+/*
+ * Make a group, which its id owns; find a group; free it with its events. Return: NULL, and errors,
+ * as for ids
+ */
 struct av_cm_group *av_cm_group_new(struct av_cm_id *id, uint64_t uid);
 AV_MUST_USE int av_cm_group_find(const struct av_cm_channel *c, uint32_t number,
 				 struct av_cm_group **group);
 void av_cm_group_destroy(struct av_cm_group *group);
 
 /*
- * Something has happened to it. @m: the message that says so, for the event, or NULL.
- * Return: 0, or -ENOMEM: there is no event; a command fails then
+ * Append an event to the id's or group's channel. An event that ends the connection also sets
+ * AV_CM_ID_DISCONNECTED, and is appended only once. An id without a uid gets no event.
+ * @m: the message that caused the event, or NULL. @ud: parameters of the group, or NULL
+ * Return: 0. -ENOMEM: the event is lost, and a command fails
  */
 int av_cm_id_heard(struct av_cm_id *id, enum av_cm_event_type event, int status,
 		   const struct av_cm_message *m);
 int av_cm_group_heard(struct av_cm_group *group, enum av_cm_event_type event, int status,
 		      const struct rdma_ucm_ud_param *ud);
 
-/* The program says that this has happened, with an argument of its own. Return: 0, -ENOMEM */
+/* Append an event that the program itself makes, with its argument @arg. Return: 0 or -ENOMEM */
 AV_MUST_USE int av_cm_id_told(struct av_cm_id *id, enum av_cm_event_type event, uint32_t status,
 			      uint64_t arg);
 
 /*
- * A request for a connection has come: who listens gets a new id. Return: 0, or why it is refused:
- * enum av_cm_reason
+ * Handle a request, a REQ or SIDR_REQ: make a new id with its connection, and append
+ * RDMA_CM_EVENT_CONNECT_REQUEST to the listener's channel.
+ * Return: 0, or the reason to refuse the request: enum av_cm_reason
  */
 uint16_t av_cm_id_requested(const struct av_cm_route *route, const struct av_cm_message *m);
 
-/* Is it an id for datagrams? */
+/* Is the id for datagrams (IBV_QPT_UD)? */
 bool av_cm_id_is_ud(const struct av_cm_id *id);
 
-/* Bytes in front of the program's private data in a request: the addresses of IP, or nothing. */
+/* Bytes before the program's private data in a request: the IP addresses; none for AF_IB. */
 static inline size_t av_cm_id_header(const struct av_cm_id *id)
 {
 	return id->dst.ib ? 0 : AV_CM_IP_BYTES;
 }
 
-/* The address handle that leads to an id's peer. */
+/* Fill in the address handle of an id's peer. The id has a connection. */
 void av_cm_id_ah(const struct av_cm_id *id, struct ib_uverbs_ah_attr *ah);
 
+/* In a forked child: forget the parent's ids and groups. */
 void av_cm_ids_forked(void);
 
 /* === command ===================================================================== */
 
-/* Commands of librdmacm: what one says, and who carries it out. */
-
-/* Commands, by value, that Linux 6.1's <rdma/rdma_user_cm.h> lacks, and librdmacm 60 gives. */
+/* Commands that librdmacm 60 writes, but <rdma/rdma_user_cm.h> of Linux 6.1 lacks. */
 
 enum {
 	AV_CM_CMD_RESOLVE_IB_SERVICE = 23,
@@ -519,7 +577,7 @@ struct av_cm_resolve_ib_service {
 	uint32_t flags, reserved;
 };
 
-/* Behind the argument, the program's structure has room for what the device's own events bring. */
+/* The program's structure is longer: after @arg it has room for the parameters of other events. */
 struct av_cm_write_event {
 	uint32_t id, reserved;
 	uint32_t event; /* enum av_cm_event_type */
@@ -527,30 +585,30 @@ struct av_cm_write_event {
 	uint64_t arg;
 };
 
-/* Commands of <rdma/rdma_user_cm.h>, which write(2) brings: one function each. */
+/* The commands of <rdma/rdma_user_cm.h>, which the program passes to write(2). */
 
-#define AV_CM_COMMAND_BYTES 512 /* of the longest, and more */
+#define AV_CM_COMMAND_BYTES 512 /* more than the longest command */
 
-/* A command that is being carried out. */
+/* A command in progress. */
 struct av_cm_call {
 	struct av_cm_channel *channel;
-	int fd;					       /* by which it came */
-	int cancel;				       /* the thread's state of cancellation */
-	uint16_t in_bytes, out_bytes;		       /* as its header says */
-	_Alignas(8) uint8_t body[AV_CM_COMMAND_BYTES]; /* zeroes behind what was written */
+	int fd;					       /* the descriptor of the write(2) */
+	int cancel;				       /* the thread's cancellation state */
+	uint16_t in_bytes, out_bytes;		       /* as the command's header has them */
+	_Alignas(8) uint8_t body[AV_CM_COMMAND_BYTES]; /* the command, then zeros */
 };
 
-/* The command's structure. */
+/* The command's body as the kernel's structure @type */
 #define AV_CM_BODY(call, type) ((const type *)(const void *)(call)->body)
 
 /*
- * Write the answer where the program wants it. @least: bytes that it must have room for; more are
- * written as far as there is room. Return: 0, -ENOSPC, -EFAULT
+ * Copy the first @bytes of @answer to address @to of the program, or as many as it has room for.
+ * @least: the room that it must have. Return: 0. -ENOSPC: less room; -EFAULT: invalid memory
  */
 AV_MUST_USE int av_cm_respond(const struct av_cm_call *call, uint64_t to, const void *answer,
 			      size_t least, size_t bytes);
 
-/* Context: locked, except where said. Return: 0 or -errno */
+/* Executes a command. Context: locked, unless stated. Return: 0 or -errno */
 typedef int av_cm_command(struct av_cm_call *call);
 
 /* command.c */
@@ -565,20 +623,28 @@ av_cm_command av_cm_resolve_route, av_cm_resolve_ib_service;
 /* command_query.c */
 av_cm_command av_cm_query_route, av_cm_query, av_cm_init_qp_attr;
 
-/* The same: connections. The first two open sockets: not locked */
+/* command_connect.c: connections. The first two open sockets, so they are called not locked. */
 av_cm_command av_cm_connect, av_cm_listen;
 av_cm_command av_cm_accept, av_cm_reject, av_cm_disconnect;
 
 /* command.c: groups */
 av_cm_command av_cm_join_ip_mcast, av_cm_join_mcast, av_cm_leave_mcast;
 
-/* An id that is not bound yet gets any port. */
+/*
+ * Bind an idle id to an address, and to a port: that of @name, or a free one if it is 0.
+ * Context: locked; the directory is joined; reads the host's addresses.
+ * Return: 0. -EINVAL: the id is not idle, or a link-local address has no interface; -EADDRNOTAVAIL,
+ * -ENODEV: no interface, or no device, has the address; else as av_cm_port_bind() or av_cm_source()
+ */
 AV_MUST_USE int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name);
 
-/* Its route is there. Return: 0, -EINVAL, -ENOMEM */
+/*
+ * The route of a resolved id is known at once: append RDMA_CM_EVENT_ROUTE_RESOLVED. Context:
+ * locked. Return: 0. -EINVAL: the id is not resolved; -ENOMEM
+ */
 AV_MUST_USE int av_cm_id_route(struct av_cm_id *id);
 
-/* The MTU that the path from an id's address has. */
+/* The active MTU of the port of an id's device. Context: locked; makes system calls */
 enum ibv_mtu av_cm_id_mtu(const struct av_cm_id *id);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The devices: which there are, with which limits and speed, and which adapter each says it is. */
+/*
+ * The devices: the configured list, the identity, limits and speed that each device reports, the
+ * segment of a new context, and the switches that a reset brings into force.
+ */
 #ifndef AV_DEVICE_DEVICE_H
 #define AV_DEVICE_DEVICE_H
 
@@ -15,191 +18,198 @@
 /* === device ====================================================================== */
 
 /*
- * Which adapter a device says it is. Programs choose their behaviour by it, and test suites compare
- * it. Nothing of this says what the device can do: capabilities and limits are those of all.
+ * The adapter that a device claims to be. Programs choose their behaviour by the model, and test
+ * suites compare it. The model changes no capability and no limit: all devices share those.
  */
 
 struct av_model {
-	const char *profile;		 /* its word in ANYVERBS_DEVICES; NULL: none */
-	const char *prefix;		 /* of its devices' names, in front of a number */
+	const char *profile;		 /* the model's word in ANYVERBS_DEVICES; NULL: none */
+	const char *prefix;		 /* a device's name is this prefix and a number */
 	const char *firmware;		 /* version, fw_ver */
 	const char *type;		 /* hca_type: "CA type" of ibstat */
 	const char *board;		 /* board_id */
 	uint32_t vendor, part, revision; /* vendor_id, vendor_part_id, hw_ver */
 	uint16_t bus_vendor;		 /* in the bus' name space */
-	bool gids_paired;		 /* the GID table is that of mlx5: av_gid_table() */
-	bool names_host;		 /* its description begins with the host's name, not ours */
+	bool gids_paired; /* the GID table has mlx5's pairs of rows: av_gid_table() */
+	bool names_host;  /* the node description begins with the host's name, not
+			     with the library's */
 };
 
-/* Devices that are named one by one are of this model. */
+/* The model of each device that ANYVERBS_DEVICES names by a NAME, not by a PROFILE. */
 extern const struct av_model av_model_own;
 
-/* The model of that profile, or NULL. */
+/* Return: the model of that profile, or NULL. Context: any thread; a pure function */
 const struct av_model *av_model_find(struct av_word profile);
 
 /*
- * The devices, and what each says about itself: names, limits, port, addresses. All of this is
- * private to the process and constant once read. GID tables and port states follow the host's
- * addresses: see device/port.h.
- * ANYVERBS_DEVICES configures the list; without it there is one device, "any0": device/device.h.
+ * The list of devices is private to the process and constant once read. GID tables and port states
+ * follow the host's addresses: see device/port.h.
  */
 
 #define AV_DEVICE_MAX	16 /* devices in the list */
 #define AV_PKEY_DEFAULT 0xffff
 
 /*
- * ibv_get_device_index() and netlink number our devices from here on (device/device.h). The
- * kernel gives its own the lowest numbers that are free.
+ * The lowest number that ibv_get_device_index() and netlink report for a device of ours. The kernel
+ * gives the lowest free numbers to its own devices, so the two ranges do not meet.
  */
 #define AV_DEVICE_NUMBER_BASE 100000u
 
-#define AV_DEVICE_PEEKED 512 /* libraries read private fields behind struct ibv_device */
+#define AV_DEVICE_PEEKED 512 /* bytes: libraries read private fields behind struct ibv_device */
 
-/* What is handed out for a device after a failure: device/device.h. Never freed. */
+/* The struct ibv_device that programs get for a device after it has failed. Never freed. */
 struct av_device_instance {
-	struct ibv_device ibv; /* first, and zeros behind it */
+	struct ibv_device ibv; /* first member; zeros follow */
 	uint8_t peek_pad[AV_DEVICE_PEEKED];
-	uint32_t number;
-	uint32_t failures; /* av_dir_failures() when it was made */
+	uint32_t number;   /* av_instance_number() */
+	uint32_t failures; /* av_dir_failures() when the instance was made */
 	const struct av_device_instance *older;
 };
 
 struct av_device {
-	struct ibv_device ibv;			     /* first: ibv_get_device_list() hands it out */
+	struct ibv_device ibv;			     /* first member: programs get its address */
 	uint8_t peek_pad[AV_DEVICE_PEEKED];	     /* zeros */
-	_Atomic(struct av_device_instance *) newest; /* NULL: it has not failed */
+	_Atomic(struct av_device_instance *) newest; /* NULL: the device has not failed */
 
 	unsigned int index; /* position in the list */
 	bool mtu_follows;   /* Ethernet only: active_mtu is that of av_port_attr() */
-	bool gids_paired;   /* Ethernet only: the GID table is that of mlx5 */
+	bool gids_paired;   /* Ethernet only: the GID table has mlx5's pairs of rows */
 	uint64_t guid;	    /* node and system image GUID, host byte order; not 0; the same in all
 			       processes */
 	const struct av_model *model;
 	char pci_name[16]; /* "anyverbs.N": in /sys/kernel/debug/mlx5 and of the "device" link */
 	struct ibv_device_attr attr; /* complete: ibv_query_device() copies it */
-	struct ibv_port_attr port;   /* complete for a port that is up: av_port_attr(). Its state is
-					IBV_PORT_ACTIVE or IBV_PORT_DOWN, its link layer Ethernet or
-					InfiniBand, its LID 0 on Ethernet */
+	struct ibv_port_attr port;   /* complete for a port that is up; av_port_attr() adds the
+					current state. Link layer: Ethernet or InfiniBand. LID: 0 on
+					Ethernet */
 };
 
 /*
- * The configured devices, 1 to AV_DEVICE_MAX: a static list, never freed, so that each struct
- * ibv_device stays valid. The first call reads ANYVERBS_DEVICES; mistakes are logged once and left
- * out. Context: any thread; keeps errno
+ * The configured devices, 1 to AV_DEVICE_MAX. The list is static and never freed, so each struct
+ * ibv_device stays valid. The first call reads ANYVERBS_DEVICES, and logs each mistake once.
+ * Context: any thread; keeps errno
  */
 struct av_device *const *av_devices(unsigned int *count);
 
 /*
- * The device if @dev was handed out for one of ours, else NULL. Only compares pointers, so any
- * pointer is allowed.
+ * The device for which the library handed out @dev, else NULL. @dev may be any pointer: it is only
+ * compared. Context: any thread; lock-free
  */
 struct av_device *av_device_of(const struct ibv_device *dev);
 
 /* The device with that name ("any0") or that uverbs name ("uverbs0"), or NULL. */
 struct av_device *av_device_by_name(const char *name);
 
-/* Declared in device/device.h. */
 struct av_device_spec;
 
-/* Fill in the device at @index of the list from a configuration with GUID. A pure function. */
+/*
+ * Fill in the device at @index of the list. The GUID in @spec is not 0. A pure function. @dev
+ * borrows @spec's model for ever.
+ */
 void av_device_init(struct av_device *dev, const struct av_device_spec *spec, unsigned int index);
 
 /*
- * The GUID of a device that has none configured, in host byte order: a hash of its name and of a
- * text that identifies the host. It is locally administered (bit 57 set, bit 56 clear), so never 0.
+ * The GUID of a device that has none configured, in host byte order: a hash of the device's name
+ * and of a text that identifies the host. The GUID is locally administered (bit 57 set, bit 56
+ * clear), so never 0. A pure function
  */
 uint64_t av_device_guid(const char *host_id, const char *name);
 
-/* ibv_query_device_ex(3): zeroes what is not known here of @attr_size bytes; returns 0. */
+/*
+ * ibv_query_device_ex(3). Writes @attr_size bytes, and zeroes those that this build does not know.
+ * Return: 0
+ */
 int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *attr,
 		       size_t attr_size);
 
-/* As programs of the field print it. @type: enum ibv_gid_type */
+/* The names that the field's programs print. @type: enum ibv_gid_type. Static strings */
 const char *av_link_name(const struct av_device *dev);
 const char *av_gid_type_name(uint32_t type);
 
 struct av_port_rate {
 	unsigned int lanes;
-	unsigned int rate; /* of all lanes, in 100 Mb/s */
-	const char *name;  /* of a lane's speed */
+	unsigned int rate; /* of all lanes together, in 100 Mb/s */
+	const char *name;  /* of one lane's speed: "EDR" */
 };
 
-/* The nominal speed of @port, from its codes of width and speed. */
+/* The nominal speed of @port, from its codes of width and speed. A pure function */
 struct av_port_rate av_port_rate(const struct ibv_port_attr *port);
 
 /* === instance ==================================================================== */
 
 /*
- * What ibv_get_device_list() hands out for a device. After a failure it is another one, with
- * another number, as the kernel has it when a device has gone and come back. librdmacm keeps the
- * context of a device that it knows, and opens one that it does not know: by that it finds the
- * device well again. All that were ever handed out stay valid, and lead to the same device.
+ * An instance is the struct ibv_device that ibv_get_device_list() hands out for a device. After a
+ * failure the library hands out a new instance with a new number, as the kernel does for a device
+ * that was removed and plugged in again. librdmacm reuses its failed context for a known struct
+ * ibv_device, and opens a new context for an unknown one: so a new instance lets it recover. All
+ * instances stay valid, and lead to the same device.
  */
 
-/* The one that is handed out now, and its number. Context: any thread; lock-free */
+/* The current instance, and its number. Context: any thread; lock-free */
 struct ibv_device *av_instance(struct av_device *dev);
 uint32_t av_instance_number(const struct av_device *dev);
 
-/* The number of one of ours that was handed out, perhaps before a failure. */
+/* The number of any instance, current or older. @ibv: av_device_of() knows it. Context: as above */
 uint32_t av_instance_number_of(const struct ibv_device *ibv);
 
 /*
- * A context of this process on the device of that name has failed, as number @failure of
- * av_dir_failures(): there is another one, unless it is newer already. Without memory there is not.
- * Context: the watcher's thread; the directory is joined
+ * Make a new instance: a context of this process on device @name has failed, as failure number
+ * @failure of av_dir_failures(). Does nothing if the current instance is newer than that failure,
+ * if no device has that name, or without memory.
+ * Context: the watcher's thread only; the directory is joined
  */
 void av_instance_renew(const char *name, uint32_t failure);
 
 /* === device open ================================================================= */
 
-/* Opening a device: a new context's segment, with what the context takes over from the device. */
-
 /*
- * Make the segment of a new context of this process, and the device's port if there is none; take
- * over the switches in force. @origin: context to import from, or 0. Closed by av_seg_close().
- * Context: the directory is joined. Return: the segment with one user, or NULL and errno
+ * Make the segment of a new context of this process. The segment records the device's port, which
+ * is made if needed, the port's MTU, and the switches in force.
+ * @origin: the context to import from, or 0
+ * Context: the directory is joined; no lock held; makes system calls
+ * Return: the segment with one user, which av_seg_close() ends; or NULL and errno
  */
 struct av_seg *av_device_open(const struct av_device *dev, uint32_t origin);
 
 /* === config ====================================================================== */
 
 /*
- * Parses the text of ANYVERBS_DEVICES. It knows the grammar and the permitted values but nothing
- * about the host: a pure function from a string to device specifications and complaints.
+ * The grammar of ANYVERBS_DEVICES:
  *
  *     LIST    = ITEM *("," ITEM)
  *     ITEM    = DEVICE / PROFILE
  *     DEVICE  = NAME *(":" KEY "=" VALUE)
  *     PROFILE = "connectx" [":" COUNT] *(":" KEY "=" VALUE)
- *               (1 to 16 devices of that model, one without COUNT: device/device.c)
+ *               (1 to 16 devices of that model; 1 without COUNT)
  *     NAME    = 1 to 63 characters of A-Z a-z 0-9 _ . -
  *               (not "." or "..": it becomes the name of a directory)
  *
  *     link=ethernet|infiniband     link layer of the port; ethernet
- *     mtu=256|512|1024|2048|4096   of the port, in bytes; on InfiniBand 4096, on Ethernet what the
- *                                  interfaces carry
- *     lid=1..49151                 InfiniBand only, unicast; position in the list + 1
- *     guid=16 hex digits, not 0    node GUID; derived from the host's identity
- *     gids=1..AV_GID_MAX           length of the GID table
- *     gid_rows=single|mlx5         Ethernet: which rows it has; single, or as the model
+ *     mtu=256|512|1024|2048|4096   of the port, in bytes; default: 4096 on InfiniBand, on Ethernet
+ *                                  the largest that all interfaces carry
+ *     lid=1..49151                 InfiniBand only, unicast; default: position in the list + 1, or
+ *                                  the next free one
+ *     guid=16 hex digits, not 0    node GUID; default: derived from the host's identity
+ *     gids=1..AV_GID_MAX           length of the GID table; default: AV_GID_MAX
+ *     gid_rows=single|mlx5         Ethernet: the rows of av_gid_table(); default: the model's
  *     max_qp= max_qp_wr= max_sge= max_cq= max_cqe= max_mr= max_pd=
  *                                  smaller limits: 1 to the default in base/limits.h
  */
 
-#define AV_COMPLAINT_MAX   16  /* complaints that are kept */
+#define AV_COMPLAINT_MAX   16  /* complaints that are recorded */
 #define AV_COMPLAINT_BYTES 200 /* per complaint, with NUL; quotes are cut to fit */
 
-/* One configured device. All fields are final, but for a GUID of 0: to be derived. */
+/* One configured device. All fields are final, except a GUID of 0, which is still to be derived. */
 struct av_device_spec {
 	char name[IBV_SYSFS_NAME_MAX];
 	const struct av_model *model;
 	uint8_t link_layer; /* IBV_LINK_LAYER_ETHERNET or IBV_LINK_LAYER_INFINIBAND */
-	enum ibv_mtu mtu;   /* active_mtu and max_mtu; @mtu_follows: max_mtu */
-	bool mtu_follows;   /* active_mtu is what the interfaces carry; Ethernet */
+	enum ibv_mtu mtu;   /* max_mtu; also active_mtu, unless @mtu_follows */
+	bool mtu_follows;   /* Ethernet only: the interfaces' MTU decides active_mtu */
 	unsigned int lid;   /* unique in the list; 0 on Ethernet */
-	uint64_t guid;	    /* host byte order; unique in the list; 0: derive one */
+	uint64_t guid;	    /* host byte order; unique in the list; 0: to be derived */
 	unsigned int gids;
-	bool gids_paired; /* as mlx5 has them */
+	bool gids_paired; /* Ethernet only: mlx5's pairs of rows */
 	unsigned int max_qp;
 	unsigned int max_qp_wr;
 	unsigned int max_sge;
@@ -212,32 +222,34 @@ struct av_device_spec {
 struct av_config {
 	unsigned int device_count; /* 1 .. AV_DEVICE_MAX */
 	struct av_device_spec device[AV_DEVICE_MAX];
-	unsigned int complaint_count; /* of all; the first AV_COMPLAINT_MAX are kept */
+	unsigned int complaint_count; /* of all; only the first AV_COMPLAINT_MAX are recorded */
 	char complaint[AV_COMPLAINT_MAX][AV_COMPLAINT_BYTES];
 };
 
 /*
- * Parse the setting; @text NULL: there is none. What is wrong causes a complaint and keeps its
- * default; a device with an unusable name is left out. Without any device the list is "any0".
- * Context: any thread; allocates nothing, keeps nothing
+ * Parse the text of ANYVERBS_DEVICES; @text NULL: the variable is not set. A pure function: it
+ * knows nothing about the host. Each mistake makes a complaint, and the key keeps its default. The
+ * parser omits a device whose name is unusable or taken, and devices beyond AV_DEVICE_MAX. A list
+ * without devices becomes "any0".
+ * Context: any thread; allocates nothing; borrows @text only for the call
  */
 void av_config_parse(const char *text, struct av_config *config);
 
 /* === switches ==================================================================== */
 
 /*
- * Switches of a device, which real adapters have as firmware settings (mlxconfig): a value in force
- * ("current") and one for after the next reset ("next boot"). "anyverbs config" and "anyverbs
- * reset" change them. Two text files of the user have a line per device, with the switches that are
- * on:
+ * Switches of a device, as real adapters have them in firmware settings (mlxconfig). A switch has a
+ * value in force ("current") and a value for after the next reset ("next boot"). "anyverbs config"
+ * and "anyverbs reset" change them. Two text files of the user store them. Each line names a device
+ * and its switches that are on.
  *
- *   current    BASE/anyverbs-UID.current (BASE: av_folder_base()). Without it, next boot is in
- * force: so it is after a restart that clears BASE. next boot  $XDG_CONFIG_HOME/anyverbs/next-boot
- * or $HOME/.config/anyverbs/next-boot. If that cannot be made, or ANYVERBS_DIR is set:
- * BASE/anyverbs-UID.next-boot.
+ * - current: BASE/anyverbs-UID.current, where BASE is av_folder_base(). If the file is missing, the
+ *   next-boot values are in force. So a restart of the host that clears BASE acts as a reset.
+ * - next boot: $XDG_CONFIG_HOME/anyverbs/next-boot or $HOME/.config/anyverbs/next-boot. If that
+ *   file cannot be written, or ANYVERBS_DIR is set: BASE/anyverbs-UID.next-boot.
  *
- * A context takes over what is in force when it is opened. A reset needs that no context which has
- * not failed is open: so all in use agree.
+ * A context copies the values in force when it is opened. A reset fails while any context that has
+ * not failed is open, so all working contexts agree.
  */
 
 enum av_switch {
@@ -264,7 +276,7 @@ struct av_switches {
 	uint32_t current, next; /* sets */
 };
 
-/* Was it on when the context was opened? Own or peer's segment; one load. */
+/* Was the switch on when the context was opened? @seg: of this process or of a peer. One load */
 static inline bool av_switch_on(const struct av_seg *seg, enum av_switch which)
 {
 	return seg->head->switches & AV_SWITCH_BIT(which);
@@ -273,33 +285,36 @@ static inline bool av_switch_on(const struct av_seg *seg, enum av_switch which)
 /* The switch with that name, or AV_SWITCH_N. */
 enum av_switch av_switch_by_name(const char *name, size_t length);
 
-/* A switch that is missing in @set although @by, out, needs it; AV_SWITCH_N: none. */
+/* A switch that @set lacks but another one in @set needs, which is @by; AV_SWITCH_N: none */
 enum av_switch av_switch_lacking(uint32_t set, enum av_switch *by);
 
-/* Of any device, also an unknown one; an unreadable file, or no memory: none. Needs no directory.
+/*
+ * The switches of a device, also of an unknown one. Empty sets if no file is readable, or without
+ * memory. Context: the directory need not be joined; reads files
  */
 struct av_switches av_switches_read(const char *device);
 
 /*
- * Change what the next reset brings into force: the switches in @mask become @on.
+ * Change the next-boot values: for each switch in @mask, take its bit from @on.
  * Context: the directory is joined; no lock held; reads and writes files
- * Return: 0, or an error, and nothing has changed. -EPERM: av_switch_lacking(); -ENOMEM; else
- * -errno of writing
+ * Return: 0. -EPERM: the result lacks a switch that another one needs (av_switch_lacking());
+ * -ENOMEM; -ENOSPC: the file is full; -EBUSY: av_dir_change_begin(); else -errno of writing
  */
 AV_MUST_USE int av_switches_set(const char *device, uint32_t mask, uint32_t on);
 
 /*
- * Bring into force what was set for the next reset, and let the device's counters begin at 0.
- * Contexts in @failed do not count.
+ * Bring the next-boot values into force, and restart the device's counters at 0.
+ * @failed: @count contexts that may be open, since they have failed
  * Context: as av_switches_set()
- * Return: 0; -EBUSY: another context is open in a living process; -ENOMEM; or -errno of
- * writing
+ * Return: 0. -EBUSY: another context is open in a living process, or av_dir_change_begin();
+ * -ENOMEM; -ENOSPC: the file is full; else -errno of writing
  */
 AV_MUST_USE int av_switches_reset(const char *device, const uint32_t *failed, size_t count);
 
 /*
- * For av_device_open(): what is in force for a new context, whose device is known. Return: 0 or
- * -ENOMEM
+ * The switches in force, for the new context that av_device_open() makes.
+ * Context: the directory is joined and names the context's device, so that a later reset finds the
+ * context; reads files. Return: 0 or -ENOMEM
  */
 AV_MUST_USE int av_switches_take(const char *device, uint32_t *on);
 

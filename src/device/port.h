@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ports as they are now, in the directory: one for all contexts of a device in one network
- * namespace that want the same kind of GID table, from the first open to the last close.
+ * Ports: the GID table, the state and the MTU of each port in the directory, and the watch that
+ * makes ports follow the host.
  *
- * The GID table follows the host's addresses. Whoever notices a change (device/port.h, or a
- * query) makes it and raises IBV_EVENT_GID_CHANGE in all contexts. Rows that stay valid keep their
- * index; new rows go to the first empty ones, as in the kernel's table.
+ * All contexts of a device in one network namespace share one port if they want the same kind of
+ * GID table. The port exists from the first open to the last close.
  *
- * The port goes down (IBV_EVENT_PORT_ERR) when all interfaces of its GIDs are down, and comes up
- * (IBV_EVENT_PORT_ACTIVE) with the first of the same kind, loopback or not. An interface that is up
- * but has lost its addresses does not take the port down.
+ * The GID table follows the host's addresses. The thread that notices a change, in the watch or in
+ * a query, updates the table and raises IBV_EVENT_GID_CHANGE in all contexts. A row that stays
+ * valid keeps its index. New rows fill the first empty ones, as in the kernel's table.
+ *
+ * The port goes down (IBV_EVENT_PORT_ERR) when all interfaces of its GIDs are down. The port comes
+ * up (IBV_EVENT_PORT_ACTIVE) when an interface reaches as far as before (enum av_link). An
+ * interface that is up but has lost its addresses does not take the port down.
  */
 #ifndef AV_DEVICE_PORT_H
 #define AV_DEVICE_PORT_H
@@ -26,20 +29,20 @@
 
 /* === gid ========================================================================= */
 
-/* The GID table of an Ethernet port: which rows, in which order, from which addresses. */
+/* The GID table of an Ethernet port. */
 
-#define AV_LOOPBACK_IFINDEX 1  /* of "lo" in every network namespace */
-#define AV_HARDWARE_BYTES   14 /* that SIOCGIFHWADDR says; Ethernet has 6 */
+#define AV_LOOPBACK_IFINDEX 1  /* "lo" has this number in every network namespace */
+#define AV_HARDWARE_BYTES   14 /* room for an address in SIOCGIFHWADDR; Ethernet uses 6 */
 
-/* A row of the GID table that is in use. */
+/* A row of a GID table; all zero: the row is empty. */
 struct av_gid {
 	union ibv_gid gid;
 	uint32_t type;	  /* enum ibv_gid_type; on InfiniBand IBV_GID_TYPE_IB */
-	uint32_t ifindex; /* network interface it comes from; 0 on InfiniBand */
-	char ifname[16];  /* its name, NUL terminated; "" on InfiniBand */
+	uint32_t ifindex; /* the network interface that has the address; 0 on InfiniBand */
+	char ifname[16];  /* the interface's name, NUL terminated; "" on InfiniBand */
 };
 
-/* All zero: nobody's address. */
+/* Is the GID all zero, which no address is? */
 static inline bool av_gid_is_none(const union ibv_gid *gid)
 {
 	return !gid->global.subnet_prefix && !gid->global.interface_id;
@@ -65,41 +68,45 @@ struct av_host_addr {
 	bool loopback;	  /* the interface is a loopback interface */
 };
 
-/* What a port's table is to look like: its device's configuration. */
+/* The form of a port's GID table, from the device's configuration. */
 struct av_gid_form {
-	unsigned int max; /* rows that there may be, 1 .. AV_GID_MAX */
-	bool paired;	  /* as mlx5 has them, see av_gid_table() */
-	uint64_t guid;	  /* of the device, host byte order; for paired rows only */
+	unsigned int max; /* most rows, 1 .. AV_GID_MAX */
+	bool paired;	  /* mlx5's pairs of rows: av_gid_table() */
+	uint64_t guid;	  /* of the device, host byte order; used for paired tables only */
 };
 
 #define AV_GID_FIXED 2 /* the first rows of a paired table: they never become empty */
 
 /*
- * Make the rows that these addresses (at most 2^28) give, as many as @form permits:
- * - IPv4 and global IPv6 addresses, by interface number, in each IPv4 first, then as given
- * - link-local IPv6 addresses, likewise
- * - only if these give no row: addresses of loopback interfaces, first 127.0.0.1, then ::1
- * - if there is still no row: 127.0.0.1, good enough for peers on this host
- * Each address gives one row, RoCE v2.
+ * Make the rows for the host's addresses (at most 2^28), up to the maximum of @form, in this order:
+ * - IPv4 and global IPv6 addresses, by interface number; within an interface IPv4 first, then in
+ *   the order of @addrs
+ * - link-local IPv6 addresses, in the same order
+ * - only if there is no row yet: addresses of loopback interfaces, 127.0.0.0/8 before ::1, and both
+ *   before others
+ * - only if there is still no row: 127.0.0.1, so that peers on this host work
+ * Each address gives one row, of RoCE v2.
  *
- * Paired: each gives two, RoCE v1 and v2. IPv4 comes before IPv6 whatever the interface. In front
- * of all, AV_GID_FIXED rows are the link-local IPv6 address of the first address's interface; if it
- * has none, one made of the GUID. So a host with an IPv4 address has it in rows 2 and 3.
+ * In a paired table each address gives two rows, RoCE v1 and v2. All IPv4 addresses precede all
+ * IPv6 addresses of the same group above. The first AV_GID_FIXED rows are the link-local IPv6
+ * address of the first address's interface, or else one made from the GUID. So a host's first IPv4
+ * address is in rows 2 and 3.
  *
- * No address appears twice. An interface that is down gives no row, nor an address that names no
- * host. Return: number of rows, 1 .. @form->max
+ * No address appears twice. Interfaces that are down give no row. Unspecified and multicast
+ * addresses give none (RFC 4291, 2.7; RFC 1112, 4). A pure function
+ * @gids: room for @form->max rows. Return: number of rows, 1 .. @form->max
  */
 unsigned int av_gid_table(const struct av_host_addr *addrs, size_t count,
 			  const struct av_gid_form *form, struct av_gid *gids);
 
-/* How far away the peers may be that a table reaches, in ascending order. */
+/* The farthest peers that a table reaches, in ascending order. */
 enum av_link {
-	AV_LINK_NONE,	  /* no interface is up; the table has 127.0.0.1 instead */
+	AV_LINK_NONE,	  /* no interface is up; the table has only 127.0.0.1 */
 	AV_LINK_LOOPBACK, /* only addresses of loopback interfaces */
 	AV_LINK_NETWORK,
 };
 
-/* What the table of these addresses consists of. */
+/* The farthest peers that these addresses reach. A pure function */
 enum av_link av_gid_link(const struct av_host_addr *addrs, size_t count);
 
 /* A table made from the host's addresses. */
@@ -110,133 +117,152 @@ struct av_host_gids {
 };
 
 /*
- * av_gid_table() for the addresses that the host has now; if it cannot be asked, 127.0.0.1.
- * Context: any thread; allocates; keeps errno
+ * Make the table for the addresses that this thread's network namespace has now. If the kernel does
+ * not list them, the table has 127.0.0.1. Without memory, @host->count is 0.
+ * Context: any thread; allocates; makes system calls; keeps errno
  */
 void av_gid_from_host(struct av_host_gids *host, const struct av_gid_form *form);
 
-/* Is that interface administratively up? Keeps errno. */
+/*
+ * Is that interface administratively up? False also if the query fails.
+ * Context: any thread; makes system calls, needs a free descriptor; keeps errno
+ */
 bool av_gid_interface_up(uint32_t ifindex);
 
-/* The hardware address of that interface; zeros: unknown, or it has none. Keeps errno. */
+/* The interface's hardware address; zeros: unknown, or there is none. Context: as above */
 void av_gid_interface_hardware(uint32_t ifindex, uint8_t address[AV_HARDWARE_BYTES]);
 
 /*
- * Update a table in use to the rows that it should have, all different. Other rows become empty,
- * the rest stay where they are, new ones go to the first empty rows as far as there is room. The
- * fixed rows of a paired table are replaced instead.
- * @fresh, @count: what av_gid_table() makes for @form; return: true if anything changed
+ * Update a table in use to the rows that it should have. Rows that are not in @fresh become empty.
+ * The other rows keep their index. New rows fill the first empty ones while there is room. The
+ * fixed rows of a paired table are replaced in place. A pure function
+ * @table: @form->max rows. @fresh, @count: as av_gid_table() made them for @form
+ * Return: did anything change?
  */
 bool av_gid_merge(struct av_gid *table, const struct av_gid_form *form, const struct av_gid *fresh,
 		  unsigned int count);
 
 /*
- * What fits all interfaces of a GID table: whichever row a program takes, its packets pass. Those
- * that cannot be asked do not count.
- * Context: makes system calls; keeps errno
+ * The largest MTU that all interfaces of a GID table carry, so that packets pass whichever row a
+ * program uses. Interfaces whose MTU cannot be queried do not count.
+ * Context: any thread; makes system calls; keeps errno
  */
 enum ibv_mtu av_mtu_of_rows(const struct av_gid *rows, unsigned int count);
 
-/* The GID fe80:: plus @guid (host byte order): row 0 of an InfiniBand port. */
+/* Make row 0 of an InfiniBand port: fe80:: plus @guid (host byte order). A pure function */
 void av_gid_from_guid(uint64_t guid, struct av_gid *gid);
 
 /* === port ======================================================================== */
 
 /*
- * Give a new context of this process its port, made if there is none. It ends with the last
- * context. Context: the directory is joined. Return: number (> 0), or -ENOSPC, -ENOMEM
+ * Record in the directory that context @ref of this process uses the device's port in this thread's
+ * network namespace. Makes the port if there is none. The port ends with its last context.
+ * Context: the directory is joined; waits as av_dir_change_begin() if no port is open
+ * Return: the port's number (> 0). -ENOSPC: too many ports; -ENOMEM; -EBUSY: av_dir_change_begin()
  */
 AV_MUST_USE int av_port_open(uint32_t ref, const struct av_device *dev);
 
 /*
- * The GID table of the device's port in this thread's network namespace; see av_gid_there().
- * Ethernet: rows in the order of av_gid_table(); InfiniBand: row 0 is fe80:: plus the GUID.
- * The directory need not be joined. Makes system calls, so it is not for the data path: a few while
- * this process has the device open and the host has not changed, else getifaddrs().
- * Context: no lock held, since it may raise events; keeps errno
+ * Copy the GID table of the device's port in this thread's network namespace; see av_gid_there().
+ * Ethernet: rows in the order of av_gid_table(), unless the host has changed since. InfiniBand: row
+ * 0 is fe80:: plus the GUID. Not for the data path: makes a few system calls while this process has
+ * the device open and the host has not changed, else calls getifaddrs().
+ * Context: no lock of the data path held, since it may raise events (the connection manager holds
+ * its own lock); the directory need not be joined; keeps errno
  * Return: number of rows up to the last in use, 1 .. port.gid_tbl_len; 0: out of memory
  */
 unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX]);
 
 /*
- * What ibv_query_port() says now: @dev->port, with the state of the port while the device is open
- * somewhere, and the MTU that its interfaces carry. The directory need not be joined. Keeps errno.
+ * The current attributes for ibv_query_port(): @dev->port, with the state that the directory has
+ * while the device is open somewhere, and on Ethernet the MTU of the interfaces.
+ * Context: any thread; makes system calls; the directory need not be joined; keeps errno
  */
 void av_port_attr(const struct av_device *dev, struct ibv_port_attr *port);
 
 /*
- * The active MTU of the device's port. @port: a number that av_port_open() returned in this process
+ * The active MTU of the device's port, as the directory has it.
+ * @port: a number that av_port_open() returned in this process
  * Context: the directory is joined; lock-free
  */
 enum ibv_mtu av_port_mtu(uint32_t port, const struct av_device *dev);
 
 /*
- * Does that address lead to the port, or did it recently? Connections survive a change of
- * addresses.
- * @port: a number that av_port_open() returned to some process, unchecked
+ * Does that address belong to the port, or did it recently? Former addresses count, so that
+ * connections survive a change of addresses.
+ * @port: any number: one from a peer's segment is not trusted
  * Context: the directory is joined; lock-free
  */
 bool av_port_has_gid(uint32_t port, const union ibv_gid *gid);
 
-/* Is that row of the port in use, as far as is known? Does not ask the host. Context: as above. */
+/*
+ * Is that row in use, as the directory has it? Makes no system call. @port: as above.
+ * Context: lock-free. False if the directory is not joined
+ */
 bool av_port_has_row(uint32_t port, uint32_t row);
 
 /*
- * The address of a row; of an empty one its last, or 0 if it never had one. Context: as above.
- * Return: enum ibv_gid_type of the address
+ * The address of a row. An empty row has its last address, or 0 if it never had one.
+ * @port: as above; an impossible @port or @row has address 0.
+ * Context: the directory is joined; lock-free. Return: enum ibv_gid_type of the address
  */
 uint32_t av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid);
 
-/* A number of this thread's network namespace; 0: unknown. Keeps errno. */
+/* The inode of this thread's network namespace; 0: unknown. One system call; keeps errno */
 uint64_t av_netns_of_thread(void);
 
 /*
- * Update all ports in this thread's network namespace, @netns, from the host.
- * Context: the directory is joined; no lock held; makes system calls; raises events
- * Return: false: one may not agree with the host
+ * Update all ports in @netns, this thread's network namespace, from the host's addresses.
+ * Context: the directory is joined; no lock held; makes system calls; waits as
+ * av_dir_change_begin(); raises events. Return: false: a port may not agree with the host
  */
 bool av_port_follow(uint64_t netns);
 
 /*
- * Take the ports of a device down or up in all namespaces, and raise the event. They stay down
- * until this takes them up. Context: as av_port_follow(). Return: number of contexts that were told
+ * Force a device's ports down or up in all network namespaces, and raise the event. A port that was
+ * forced down stays down until this function takes it up. Context: as av_port_follow().
+ * Return: number of contexts that were notified
  */
 unsigned int av_port_force(const char *device, bool down);
 
 /* === port watch ================================================================== */
 
 /*
- * Watching the host's addresses (base/watcher.h) while contexts are open. rtnetlink reports changes
- * in the namespace of the thread that opened the first one. Without netlink, addresses are looked
- * at only when somebody asks.
+ * While this process has contexts open, the watcher's thread (base/watcher.h) follows the host's
+ * addresses. rtnetlink reports changes in the network namespace of the thread that opened the first
+ * context. Without netlink, only queries bring a port up to date.
  *
- * Why a thread: a program may poll its asynchronous descriptor and never call us. That descriptor
- * must not become readable for what turns out to be no event.
+ * A thread is needed because a program may poll its asynchronous descriptor and never call the
+ * library. The netlink socket cannot make that descriptor readable instead: many changes turn out
+ * to be no event.
  */
 
 /*
- * One more context is open in this process. The first one begins to watch.
- * Context: the directory is joined, and stays so until after av_port_unwatch().
+ * Count one more open context of this process. The first one starts the watch.
+ * Context: the directory is joined, and stays joined until after av_port_unwatch(); not within a
+ * change of the directory; keeps errno
  */
 void av_port_watch(void);
 
 /*
- * Do the ports that this process uses agree with the host's addresses in @netns, the namespace of
- * this thread? Follows what has changed since. Costs two system calls if nothing has.
- * Context: as av_port_follow(). Return: false: it is not known
+ * Do the ports agree with the host's addresses in @netns, this thread's network namespace? Updates
+ * them if the host has changed. Makes two system calls if nothing has changed.
+ * Context: as av_port_follow(). Return: false: unknown, since no watch covers @netns, another
+ * thread is updating the ports, or the update failed
  */
 AV_MUST_USE bool av_port_watch_look(uint64_t netns);
 
 /*
- * For others who watch, by a socket of their own: one that becomes readable when an address or an
- * interface of this thread's network namespace changes. Return: false: there is none, and errno
+ * Open a socket for another watch: it becomes readable when an address or an interface of this
+ * thread's network namespace changes. The caller owns @socket.
+ * Return: false: there is no such socket, and errno
  */
 AV_MUST_USE bool av_port_watch_open(struct av_own_fd *socket);
 
-/* Take what such a socket says. Never waits. Return: false: nothing has changed */
+/* Drain such a socket. Never blocks. Return: has anything changed? */
 AV_MUST_USE bool av_port_watch_heard(int fd);
 
-/* Undo one av_port_watch(). Nobody follows addresses behind the last one. */
+/* Undo one av_port_watch(). The last one ends the watch, and waits for the watcher's thread. */
 void av_port_unwatch(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* GIDs as addresses of sockets, and back. Pure functions. */
+/* Conversion between GIDs and socket addresses, by pure functions; and the counters of packets. */
 #ifndef AV_NET_ADDRESS_H
 #define AV_NET_ADDRESS_H
 
@@ -20,7 +20,7 @@ union av_net_name {
 	struct sockaddr_in6 v6;
 };
 
-/* Is it a mapped IPv4 address, ::ffff:a.b.c.d? */
+/* Is the GID a mapped IPv4 address, ::ffff:a.b.c.d? */
 static inline bool av_net_is_v4(const uint8_t gid[16])
 {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -28,18 +28,19 @@ static inline bool av_net_is_v4(const uint8_t gid[16])
 	return memcmp(gid, mapped, sizeof(mapped)) == 0;
 }
 
-/* Does it name a multicast group? */
+/* Is the GID a multicast group's? */
 static inline bool av_net_is_group(const uint8_t gid[16])
 {
 	return av_net_is_v4(gid) ? gid[12] >> 4 == 14 : gid[0] == 0xff;
 }
 
-/* Does it mean something on one link only, so that the kernel wants to know which? */
+/* Is the IPv6 address valid on one link only, so that the kernel needs the interface's number? */
 static inline bool av_net_is_link_local(const uint8_t gid[16])
 {
 	return (gid[0] == 0xfe && gid[1] >> 6 == 2) || (gid[0] == 0xff && (gid[1] & 15) <= 2);
 }
 
+/* @port: host byte order. @name has its family already. */
 static inline void av_net_set_port(union av_net_name *name, uint16_t port)
 {
 	if (name->any.sa_family == AF_INET)
@@ -49,8 +50,8 @@ static inline void av_net_set_port(union av_net_name *name, uint16_t port)
 }
 
 /*
- * Port AV_ROCE_PORT at that address. @ifindex: of the interface, for addresses of one link
- * Return: bytes of @name
+ * Make the socket address of a GID, with port AV_ROCE_PORT. @ifindex: the scope of a link-local
+ * address; ignored for others. Return: bytes of @name
  */
 static inline socklen_t av_net_name(union av_net_name *name, const uint8_t gid[16],
 				    uint32_t ifindex)
@@ -70,7 +71,7 @@ static inline socklen_t av_net_name(union av_net_name *name, const uint8_t gid[1
 	return sizeof(name->v6);
 }
 
-/* The GID of an address. Return: its port */
+/* The GID of a socket address. Return: its port, host byte order */
 static inline uint16_t av_net_gid(const union av_net_name *name, uint8_t gid[16])
 {
 	if (name->any.sa_family == AF_INET6) {
@@ -83,8 +84,7 @@ static inline uint16_t av_net_gid(const union av_net_name *name, uint8_t gid[16]
 	return ntohs(name->v4.sin_port);
 }
 
-/* Counting what becomes of packets. */
-
+/* The counters behind av_net_counted(). Context: any thread; lock-free */
 extern _Atomic uint64_t av_net_counter[AV_NET_COUNTS] __attribute__((visibility("hidden")));
 
 static inline void av_net_count(enum av_net_count what, uint64_t packets)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Sockets at UDP port 4791: of an address, and of a multicast group. */
+/*
+ * What the files of net/ share: the sockets at UDP port 4791, the choice of the process that
+ * receives a packet, and the thread that receives. Other folders use net/net.h.
+ */
 #ifndef AV_NET_SOCKET_H
 #define AV_NET_SOCKET_H
 
@@ -16,68 +19,70 @@
 
 /* === endpoint ==================================================================== */
 
-/* The sockets of this process: which there are, and for which address. */
+/* An endpoint is a socket of this process, and what the socket is for. */
 
-#define AV_ENDPOINTS 512 /* that a process can have */
+#define AV_ENDPOINTS 512 /* most endpoints of a process */
 
 enum av_endpoint_kind {
-	AV_ENDPOINT_ADDRESS, /* of an own address */
-	AV_ENDPOINT_GROUP,   /* of a multicast group */
-	AV_ENDPOINT_PASSED,  /* where others pass packets on to (net/socket.h) */
+	AV_ENDPOINT_ADDRESS, /* packets for an own address */
+	AV_ENDPOINT_GROUP,   /* packets for a multicast group */
+	AV_ENDPOINT_PASSED,  /* packets that other processes forward */
 };
 
 struct av_endpoint {
 	enum av_endpoint_kind kind;
 	uint8_t address[16]; /* own, or of the group */
 	uint32_t ifindex;
-	unsigned int users; /* guarded by who opens and closes: net/open.c */
+	unsigned int users; /* guarded by the mutex of net/open.c */
 	struct av_own_fd socket;
-	_Atomic bool single; /* the kernel cuts nothing apart here: no UDP_SEGMENT */
+	_Atomic bool single; /* UDP_SEGMENT does not work: send packets one by one */
 
-	/* Of AV_ENDPOINT_ADDRESS: net/socket.c. The last two are owned by who receives. */
-	_Atomic int group; /* who shares it; -1: nobody */
-	uint32_t drained;  /* what the kernel had been told when nothing was left */
+	/* AV_ENDPOINT_ADDRESS only. The receiving thread owns the last two. */
+	_Atomic int group; /* the table of processes that share the address; -1: none */
+	uint32_t drained;  /* av_reuseport_told() when the socket was last empty */
 	uint64_t repair_after;
 };
 
 /*
- * Have it found from now on. It stays the caller's, who takes it out before it closes the socket.
- * Return: false: there are too many
+ * Publish an endpoint. The caller still owns it, and unpublishes it before it closes the socket.
+ * Context of all functions of endpoints: any thread. Return: false: there are too many
  */
 AV_MUST_USE bool av_endpoint_add(struct av_endpoint *e);
 
-/* Nobody finds it any more. Who has found it may still use it: see av_endpoint_find(). */
+/* Unpublish. Threads that have found the endpoint may still use it: see av_endpoint_find(). */
 void av_endpoint_remove(struct av_endpoint *e);
 
 /*
- * NULL: there is none. @ifindex: 0: any. It stays valid as long as the caller knows it to be open.
+ * Find an endpoint. @ifindex: 0: any interface. The endpoint stays valid while the caller knows
+ * that the address is open. Return: NULL: there is none
  */
 struct av_endpoint *av_endpoint_find(enum av_endpoint_kind kind, const uint8_t address[16],
 				     uint32_t ifindex);
 
-/* A different number after each change. */
+/* A number that differs after each change of the set. Lock-free */
 unsigned int av_endpoint_version(void);
 
-/* All of them, as they are now. Return: how many */
+/* Copy the current set. Return: number of endpoints */
 unsigned int av_endpoint_all(struct av_endpoint *all[AV_ENDPOINTS]);
 
-/* What to wait for in poll(2). Return: how many; those that the program has closed are left out */
+/*
+ * Fill in what poll(2) waits for, without sockets that the program has closed. Return: number of
+ * entries
+ */
 unsigned int av_endpoint_poll(struct pollfd all[AV_ENDPOINTS]);
 
-/* In a forked child: close its copies of the sockets, and forget them. */
+/* In a forked child: close the copies of the parent's sockets, and empty the set. */
 void av_endpoint_forked(void);
 
-/* Questions to kernels on the way to another host, within net/. net.h has the others. */
-
-/* No address is open any more, or this is a forked child: there were no questions. */
+/* Drop all probes of av_net_icmp_watch(): no address is open any more, or this is a forked child */
 void av_net_icmp_end(void);
 void av_net_icmp_forked(void);
 
 /* === gro split =================================================================== */
 
 /*
- * Packets out of what a socket hands over: the kernel joins datagrams that came one after another
- * (UDP_GRO). Pure functions, of bytes from strangers.
+ * Splits what one receive call returns: the kernel joins consecutive datagrams of a flow (UDP_GRO).
+ * A pure function. The bytes are untrusted.
  */
 
 /* Datagrams of one flow, joined. */
@@ -87,15 +92,16 @@ struct av_gro_split {
 	bool congested;
 	const uint8_t *bytes; /* borrowed */
 	size_t count;
-	size_t segment; /* each has so many bytes but the last, which has the rest; 0: it is one */
-	size_t at;	/* where the next one begins: 0 at first */
-	uint16_t identification; /* of the last one, if it is a packet */
+	size_t segment; /* bytes of each datagram; the last has the rest. 0: there is only one */
+	size_t at;	/* offset of the next datagram; 0 at first */
+	uint16_t identification; /* of the datagram before @at, if it is a packet */
 };
 
 /*
- * Cut the next one off. @p: out, what it says; its payload stays in @cut. Return: false: that was
- * the last. @fault: out, AV_NET_COUNTS if it is a packet, else AV_NET_SHORT, or
- * AV_NET_BAD_CRC with a @p that may be wrong
+ * Split the next datagram off. @p: out, the parsed packet; its payload is borrowed from @cut.
+ * @fault: out. AV_NET_COUNTS: a packet with a correct ICRC; AV_NET_SHORT: no packet, and @p is not
+ * complete; AV_NET_BAD_CRC: a packet, but @p may be wrong.
+ * Return: false: there is no further datagram
  */
 AV_MUST_USE bool av_gro_next(struct av_gro_split *cut, struct av_net_packet *p,
 			     enum av_net_count *fault);
@@ -104,201 +110,213 @@ AV_MUST_USE bool av_gro_next(struct av_gro_split *cut, struct av_net_packet *p,
 
 /*
  * The interface that has an address, in this thread's network namespace. Context: makes system
- * calls, allocates. Return: 0 or -errno: -EADDRNOTAVAIL: none has it; -EMFILE, -ENFILE, -ENOMEM
+ * calls, allocates. Return: 0. -EADDRNOTAVAIL: no interface has it; -EMFILE, -ENFILE, -ENOMEM; ...
  */
 AV_MUST_USE int av_net_interface(const uint8_t address[16], uint32_t *ifindex);
 
 /*
- * Make a socket for an address of interface @ifindex, without a name: nothing comes yet.
- * @group: the address is one of a group, which may be shared with other users
- * Return: 0 or -errno; @own: out, AV_OWN_FD_NONE if it failed
+ * Make an unbound socket for an address of interface @ifindex. It receives nothing yet.
+ * @group: the address is a multicast group's, whose port other users may share
+ * Return: 0 or -errno; @own: out, AV_OWN_FD_NONE on failure
  */
 AV_MUST_USE int av_net_socket(struct av_own_fd *own, const uint8_t address[16], uint32_t ifindex,
 			      bool group);
 
 /*
- * Give it its name: packets come from now on. A group is joined at the interface, too. Return: 0 or
- * -errno: -EADDRINUSE: another user, or the kernel's rdma_rxe, has the port
+ * Bind the socket to its address: it receives packets from now on. Joins a group at the interface.
+ * Return: 0 or -errno. -EADDRINUSE: another user, or the kernel's rdma_rxe, uses the port
  */
 AV_MUST_USE int av_net_socket_bind(const struct av_own_fd *own, const uint8_t address[16],
 				   uint32_t ifindex, bool group);
 
 /*
- * Passing packets on to the process that owns their queue pair. Each process has a socket in the
- * directory's folder, which is the user's alone. What does not fit into it is lost, as on any
- * network, unless it is kept (net/socket.h).
+ * Forwarding packets to the process that owns their queue pair. Each process has a socket in the
+ * directory's folder, to which only this user has access. Packets that do not fit into that socket
+ * are lost, as on any network. Only management packets wait (av_backlog_*()).
  */
 
-/* The socket of this process, without a name; the name; and the name no longer. 0 or -errno */
+/* Make this process's socket; bind it; remove its name from the folder. Return: 0 or -errno */
 AV_MUST_USE int av_misrouted_socket(struct av_own_fd *own);
 AV_MUST_USE int av_misrouted_begin(const struct av_own_fd *own);
 void av_misrouted_end(void);
 
 /*
- * Pass datagrams on, all of @cut, to @owner. @own: the socket of this process. Return: 0; -EAGAIN:
- * its socket is full; -ECONNREFUSED, -ENOENT: it has none
+ * Forward all datagrams of @cut to process @owner. @own: the socket of this process. Never blocks.
+ * Return: 0. -EAGAIN: the owner's socket is full; -ECONNREFUSED, -ENOENT: the owner has none;
+ * -ENOTCONN: this process has none
  */
 int av_misrouted_pass(const struct av_own_fd *own, uint32_t owner, const struct av_gro_split *cut);
 
-/* Read what was passed on. @cut: out; its datagrams stay in @from. Return: false: it is garbage */
+/*
+ * Parse a forwarded message. @cut: out; its datagrams are borrowed from @from. Return: false: it is
+ * too short
+ */
 AV_MUST_USE bool av_misrouted_get(struct av_gro_split *cut, const uint8_t *from, size_t bytes);
 
-/* Which of the sockets that share an address gets a packet. */
-
 /*
- * The program by which the kernel chooses, among the sockets that share an address, that of the
- * process which owns a packet's queue pair: classic BPF, for SO_ATTACH_REUSEPORT_CBPF. Pure
- * functions. Where the numbers come from: registry/tables.h.
+ * The steering program: classic BPF, for SO_ATTACH_REUSEPORT_CBPF. Among the sockets that share an
+ * address, the kernel runs the program to choose the socket of the process that owns a packet's
+ * queue pair. Pure functions. registry/tables.h explains places and blocks.
  */
 
-#define AV_STEER_MAX 4096 /* instructions that the kernel takes: BPF_MAXINSNS */
+#define AV_STEER_MAX 4096 /* most instructions that the kernel accepts: BPF_MAXINSNS */
 
-/* Where the packets for blocks @first .. of the next run - 1 go. */
+/* Blocks from @first up to the next run's @first: their packets go to the socket at @place. */
 struct av_steer_run {
 	uint32_t first;
-	uint32_t place; /* in the kernel's array */
+	uint32_t place; /* index into the kernel's array of sockets */
 };
 
-/* Runs of a program of that size: two instructions each, and some for long jumps. */
+/* Most runs whose program fits AV_STEER_MAX: two instructions each, and some for long jumps. */
 #define AV_STEER_RUNS 2000
 
 /*
- * The runs of a table. Blocks of nobody's (AV_REUSEPORT_NOBODY) need none: they join the run before
- * them. @run: room for AV_STEER_RUNS. Blocks that it does not suffice for are in a last run, of
- * nobody's. Return: how many, 1 at least
+ * Make the runs of a table with @blocks entries. A block without an owner (AV_REUSEPORT_NOBODY)
+ * joins the run before it. @run: room for AV_STEER_RUNS. If that is too little, the last run covers
+ * all remaining blocks, with place AV_REUSEPORT_NOBODY. Return: number of runs, at least 1
  */
 unsigned int av_steer_runs(const uint32_t *place, unsigned int blocks, struct av_steer_run *run);
 
 /*
- * @runs: AV_STEER_RUNS at most; the first begins with block 0. What leads to nobody returns a place
- * that is out of range: then the kernel takes any socket. A packet that ends within its queue
- * pair's number goes to place 0. Return: instructions in @program, which has room for AV_STEER_MAX
+ * Make the program. @runs: at most AV_STEER_RUNS; the first begins with block 0. For place
+ * AV_REUSEPORT_NOBODY the program returns an index that is out of range, and the kernel takes any
+ * socket. A packet too short for a queue pair number goes to place 0.
+ * @program: room for AV_STEER_MAX. Return: number of instructions
  */
 unsigned int av_steer_program(const struct av_steer_run *run, unsigned int runs,
 			      struct sock_filter *program);
 
 /*
- * An address that several processes share: telling the kernel which packets are whose
- * (registry/tables.h). Until it knows, or if it refuses, it misroutes packets, and
- * whoever receives them passes them on.
+ * A group is the set of processes that share an address (registry/tables.h). While the attached
+ * program is outdated, or if the kernel refuses it, the kernel misroutes packets, and the process
+ * that receives them forwards them.
  */
 
-/* Give the endpoint's socket its address. Context: may wait for the directory. Return: 0 or -errno
+/*
+ * Join the group of the endpoint's address, bind the socket, and attach a program. If the port is
+ * in use, waits up to 200 ms for the kernel to close the socket of a dead process.
+ * Context: the mutex of net/open.c is held; waits as av_dir_change_begin().
+ * Return: 0. -EBUSY: av_dir_change_begin(); -ENOSPC: too many groups or members; -EADDRINUSE: as
+ * av_net_socket_bind(); else -errno of binding
  */
 AV_MUST_USE int av_group_enter(struct av_endpoint *e);
 
-/* Close its socket. Context: nobody receives by it */
+/* Leave the group, and close the endpoint's socket. Context: no thread receives from it */
 void av_group_leave(struct av_endpoint *e);
 
-/* The program has closed its socket. Context: by who receives */
+/* Leave the group: the program has closed the endpoint's socket. Context: the receiving thread */
 void av_group_lost(struct av_endpoint *e);
 
 /*
- * Have packets for that queue pair, of this process, come by these endpoints. Context: they stay
- * open. Return: 0, -ENOSPC: numbers of another process are in the way, -EBUSY
+ * Steer packets for queue pair @qpn of this process to this process, at these endpoints. Context:
+ * they stay open; waits as av_dir_change_begin(). Return: 0. -ENOSPC: another living process has
+ * numbers of the block; -EBUSY: av_dir_change_begin()
  */
 int av_group_own(uint32_t qpn, struct av_endpoint *const *e, unsigned int count);
 
 /*
- * Before and after receiving by an endpoint. Before: what has been told the kernel, and all that
- * comes now was sent so. After: nothing is left from before. Context: by who receives
+ * A snapshot of the attached program, by its number (av_reuseport_told()). The receiving thread
+ * takes it before it receives from an endpoint: the kernel routes packets that arrive from then on
+ * by that program. av_group_drained() records that the socket was empty after the snapshot.
+ * Context: the receiving thread
  */
 struct av_group_look {
-	uint32_t told;
-	bool sure; /* so was what has not been taken yet */
+	uint32_t told; /* 0: no program is up to date */
+	bool sure;     /* the packets that wait in the socket were routed by that program, too */
 };
 struct av_group_look av_group_look(const struct av_endpoint *e);
 void av_group_drained(struct av_endpoint *e, const struct av_group_look *look);
 
 /*
- * A packet for a queue pair of @owner, another process, came by an endpoint: find out why, if it is
- * time. @look: at what it came with; NULL: it came together with others
- * Context: by who receives; may wait for the directory
+ * Repair the group: a packet for a queue pair of @owner, another process, arrived at endpoint @e.
+ * Does nothing if the last repair was less than 10 ms ago. @look: the snapshot before the packet;
+ * NULL: the packet is not the first of joined ones, and shows nothing about the kernel's choice.
+ * Context: the receiving thread; waits as av_dir_change_soon()
  */
 void av_group_misrouted(struct av_endpoint *e, uint32_t owner, uint32_t qpn,
 			const struct av_group_look *look);
 
 /* === burst ======================================================================= */
 
-/* Bursts within net/; the rest of them is in net/net.h. */
-
 struct av_net_path;
 
-/* Write the ICRC of a packet of ours. @identification: which the kernel will give it */
+/*
+ * Write the ICRC into the last bytes of a packet that this process sends. @bytes: of the packet,
+ * ICRC included. @identification: that the kernel will write into the IPv4 header. A pure function
+ */
 void av_burst_put_icrc(const struct av_net_path *path, uint8_t *packet, size_t bytes,
 		       uint16_t identification);
 
-/* In a forked child, whatever locks were held. */
+/* In a forked child: reset the cache of bursts, whose lock another thread may have held. */
 void av_burst_forked(void);
 
 /* === inbound ===================================================================== */
 
-/* What comes in, and who gets it. */
-
 /*
- * Messages of management that another process owns and has no room for now: they wait here. A
- * process's socket takes only a few (net.unix.max_dgram_qlen), and a peer that ends thousands of
- * connections says everything again at the same moments. What is lost once would be lost each time.
+ * The backlog: management packets wait here while the socket of the process that owns them is full.
+ * That socket takes only a few (net.unix.max_dgram_qlen). A peer that ends thousands of connections
+ * retransmits all its messages at the same moments, so packets that were dropped once would be
+ * dropped each time.
  *
- * Context of all: by who receives, or nobody does (av_inbound_pause())
+ * Context, unless stated: the receiving thread, or no thread receives (av_inbound_pause())
  */
 
 /*
- * @f: wakes the thread that calls backlog_again() from time to time, if another one has received
- * the first that waits. Set before the first packet comes.
+ * @f: wakes the listening thread, which then retries the backlog every millisecond. Called when the
+ * first packet begins to wait. Set before the first packet arrives.
  */
 void av_backlog_wake_by(void (*f)(void));
 
-/* Does anything wait? Context: any */
+/* Is the backlog in use? Context: any thread; lock-free */
 bool av_backlog_waits(void);
 
-/* What waits is lost. */
+/* Drop the backlog. */
 void av_backlog_drop(void);
 
-/* In a forked child: what waits is the parent's. */
+/* In a forked child: forget the parent's backlog, which may be half changed. */
 void av_backlog_forked(void);
 
-/* Receiving: what comes in by the sockets, and who gets it. */
+/* Receiving. One thread at a time does it: it holds the mutex of inbound.c. */
 
-/* Have buffers, once for the life of the process. Waits for who receives. Return: 0 or -ENOMEM */
+/*
+ * Allocate the buffers, once for the life of the process. Context: waits for a thread that
+ * receives. Return: 0 or -ENOMEM
+ */
 AV_MUST_USE int av_inbound_prepare(void);
 
 /*
- * Take what has come, and hand it to the receiver. Never waits for packets. @wait: for another
- * thread that is doing so; @taken: out, datagrams; @drained: out, nothing is left, as far as is
- * known. Return: false: another thread is doing so
+ * Receive the packets that have arrived, and hand them to the receiver. Never waits for packets.
+ * @wait: wait for another thread that receives. @taken: out, number of datagrams, joined ones
+ * counted as one. @drained: out, all sockets were empty afterwards, as far as is known.
+ * Context: no lock held. Return: false: another thread receives
  */
 bool av_inbound_take(bool wait, unsigned int *taken, bool *drained);
 
-/* Show datagrams to the receiver's captures. */
+/* Pass datagrams to the receiver's captures. Context: as struct av_net_receiver, @seen */
 void av_inbound_seen(const struct av_net_seen *seen);
 
-/* How many times av_net_poll() has taken packets. */
+/* How many calls of av_net_poll() have found packets. Lock-free */
 unsigned int av_inbound_polled(void);
 
-/* When it has looked for some last, CLOCK_MONOTONIC; 0: never */
+/* When av_net_poll() last checked the sockets, CLOCK_MONOTONIC; 0: never. Lock-free */
 uint64_t av_inbound_looked_ns(void);
 
 /*
- * Nobody receives until av_inbound_resume(): sockets can be closed. Waits for who does. Context:
- * not within the receiver
+ * Stop receiving until av_inbound_resume(), so that sockets can be closed. Waits for a thread that
+ * receives. Context: not within the receiver
  */
 void av_inbound_pause(void);
 void av_inbound_resume(void);
 
-/* In a forked child, whatever locks were held. */
+/* In a forked child: reset the lock, which another thread may have held. */
 void av_inbound_forked(void);
 
 /* === open ======================================================================== */
 
 /*
- * The addresses that this process receives for, and the thread that takes packets while nobody
- * polls.
+ * Start the listening thread, which sleeps until packets arrive, and receives them while nobody
+ * polls. Does nothing if it runs. Context: the mutex of net/open.c is held. Return: 0 or -errno
  */
-
-/* The thread that sleeps until packets come, for when nobody polls. */
-
-/* Have it run. Context: one at a time, as for listen_end(). Return: 0 or -errno */
 AV_MUST_USE int av_listen_begin(void);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The checks that a request or a call can fail, and the verbs that make them. */
+/*
+ * The verbs, the checks that a call or a request can fail, the notes that record a failed check,
+ * and the sentences that explain it.
+ */
 #ifndef AV_OBSERVE_CHECK_H
 #define AV_OBSERVE_CHECK_H
 
@@ -13,7 +16,7 @@
 
 /* === check ======================================================================= */
 
-/* The verbs that can refuse, for records: a number and a name each, in the order of their names. */
+/* The calls that can fail, in the order of their names. A record names a call by its number. */
 
 /* clang-format off */
 #define AV_VERBS(X) \
@@ -184,20 +187,20 @@
 /* clang-format on */
 
 enum av_verb {
-	AV_VERB_NONE, /* not known */
+	AV_VERB_NONE, /* unknown */
 #define AV_VERB_ID(id, name) AV_VERB_##id,
 	AV_VERBS(AV_VERB_ID)
 #undef AV_VERB_ID
 		AV_VERB_N
 };
 
-/* The verb's name; "a verb" for a number that is none. */
+/* The verb's name; "a verb" for an unknown number. A static string */
 const char *av_verb_name(unsigned int verb);
 
 /*
  * Every check that can fail, one row each: the clause that states the rule, the sentence that says
- * how it was broken, and advice ("": none). {field} stands for a field of the record;
- * observe/flight.h lists the names.
+ * how the program broke the rule, and advice ("": none). {field} stands for a field of the record;
+ * observe/field.c lists the names.
  */
 
 /* clang-format off */
@@ -496,10 +499,9 @@ enum av_check {
 	AV_CHECKS(AV_CHECK_ENUM)
 #undef AV_CHECK_ENUM
 		AV_CHECK_N,
-	/* No checks, and never in a record: what looking up a key finds (memory/translate.h). */
-	AV_CHECK_BUSY,	   /* the region is being re-registered: put all keys, and try again */
-	AV_CHECK_TUNNELED, /* a payload for a region of tunneled atomics; its range is not checked
-			    */
+	/* Results of looking up a key (memory/translate.h). They are never in a record. */
+	AV_CHECK_BUSY,	   /* the region is being re-registered: release all keys, and retry */
+	AV_CHECK_TUNNELED, /* a payload for a region of tunneled atomics; its range is unchecked */
 };
 
 struct av_check_row {
@@ -510,86 +512,94 @@ struct av_check_row {
 /* The row of a check. An unknown number gets the row of AV_CHECK_NONE. */
 const struct av_check_row *av_check_row(unsigned int check);
 
-/* The check that stands for a verb's errno value when no check has left a note. */
+/* The check that stands for a verb's errno value when no code has noted a check. */
 enum av_check av_check_of_errno(int err);
 
-/* Why another host did not answer, by what the kernel said (a positive errno; 0: nothing). */
+/* The check for a peer's missing answer. @err: the kernel's error as a positive errno; 0: none */
 enum av_check av_check_of_silence(int err);
 
 /* === diagnosis =================================================================== */
 
-/* Notes of what failed, their sentences, and what faults on demand hold back. */
-
 /*
- * What a fault on demand holds back of what arrives, packets or messages of the connection manager.
- * Each goes on when so many others have gone before it, or when its time is over.
- * Context of all: one caller at a time for each list.
+ * Deferred arrivals: packets, or messages of the connection manager, that a fault on demand delays
+ * or reorders. Each waits until @left others have overtaken it, or until its deadline.
+ * Context of all: one caller at a time for each list
  */
 
-#define AV_OVERTAKEN_MAX 64	  /* that wait in one list */
-#define AV_OVERTAKEN_NS	 1000000u /* how long one waits for others */
+#define AV_OVERTAKEN_MAX 64	  /* most entries of one list */
+#define AV_OVERTAKEN_NS	 1000000u /* how long an entry waits for others to overtake it */
 
-/* The first member of whatever waits. */
+/* The first member of each entry. */
 struct av_late {
 	struct av_late *next;
-	uint32_t times;	   /* that it is handled */
-	uint32_t left;	   /* others that go before it; UINT32_MAX: time alone counts */
-	uint64_t until_ns; /* it goes on without them */
+	uint32_t times; /* how often to handle it; the caller's to use */
+	uint32_t left;	/* others that are still to overtake it; UINT32_MAX: wait for time only */
+	uint64_t until_ns; /* deadline, in the caller's clock */
 };
 
-/* All zero: nothing waits. */
+/* All zero: an empty list. */
 struct av_overtaken {
 	struct av_late *first; /* in the order of arrival */
 	unsigned int count;
 };
 
 /*
- * Have one more wait, by a verdict with @after or @delay_ns. @bytes: of all of it.
- * Return: memory of malloc(), whose other members the caller fills in. NULL: without memory, or
- * with too many that wait already, it does not wait
+ * Append an entry of @bytes in all. @v: its verdict, with @after or @delay_ns.
+ * Return: memory of malloc(), of which the caller fills in the members behind struct av_late. NULL:
+ * no memory, or the list is full: the caller handles the arrival at once
  */
 AV_MUST_USE void *av_overtaken_add(struct av_overtaken *o, size_t bytes,
 				   const struct av_faults_verdict *v, uint64_t now_ns);
 
-/* Another one goes before those that wait. */
+/* Count one arrival that overtakes all entries. */
 void av_overtaken_pass(struct av_overtaken *o);
 
 /*
- * Take off the first one that need not wait any more; the caller frees it. @now_ns: UINT64_MAX: all
- * go. Return: NULL: there is none
+ * Remove the first entry that has waited long enough. The caller owns it, and frees it. @now_ns:
+ * UINT64_MAX: any entry has. Return: NULL: there is none
  */
 AV_MUST_USE void *av_overtaken_take(struct av_overtaken *o, uint64_t now_ns);
 
-/* Return: when the next one goes on without others; UINT64_MAX: none waits */
+/* Return: the earliest deadline; UINT64_MAX: the list is empty */
 uint64_t av_overtaken_next(const struct av_overtaken *o);
 
-/* Turns a record into English. */
+/* --- sentences ------------------------------------------------------------------- */
 
 #define AV_EXPLAIN_MAX 1024 /* bytes of both lines, NUL included */
 
 /*
- * One sentence, and a second line of advice if the check has any. Each line ends in a newline; what
- * is too long is cut. Return: bytes written, without the NUL
+ * Write a record in English: one line that says what failed, and a second line if the check has
+ * advice. Each line ends in a newline. Text that does not fit is cut. Return: bytes written,
+ * without the NUL
  */
 size_t av_explain(const struct av_flight_record *record, char text[AV_EXPLAIN_MAX]);
 
-/* Only the sentence, with its {fields} filled in. */
+/* Write only @sentence, with its {fields} filled in, cut to @size bytes with NUL. */
 void av_explain_sentence(const char *sentence, const struct av_flight_record *record, char *text,
 			 size_t size);
 
+/* --- notes ----------------------------------------------------------------------- */
+
 /*
- * Leaving a record of a failure. Who finds something wrong notes it in the thread's one pending
- * record; who reports the failure to the program completes the record and appends it to the flight
- * recorder. The next failure overwrites what was never reported. All of this preserves errno and
- * takes no lock.
+ * Recording a failure takes two steps. The code that finds a broken rule notes the check in the
+ * thread's one pending record. The code that reports the failure to the program completes that
+ * record, and appends it to the flight recorder. The next note overwrites a record that was never
+ * reported.
+ * Context of all: any thread, any lock held; takes no lock; keeps errno
  */
 
-#define AV_DIAG_ROW 16
+#define AV_DIAG_ROW 16 /* most records that av_overcome() withdraws */
 
-/* Begin the pending record: which check failed, and what it compared. Return: it, to be added to */
+/*
+ * Begin the pending record. @wanted, @limit: the two values that the check compared. Return: the
+ * record, to which the caller may add
+ */
 AV_COLD struct av_flight_record *av_diag_note(enum av_check check, uint64_t wanted, uint64_t limit);
 
-/* The same in a verb that is going to fail with @err. Return: @err, which the compiler sees */
+/*
+ * Begin the pending record of a verb that is about to fail with @err. av_refuse() returns @err, and
+ * is inline so that the compiler sees the value.
+ */
 AV_COLD void av_diag_verb(int err, enum av_check check, uint64_t wanted, uint64_t limit);
 static inline int av_refuse(int err, enum av_check check, uint64_t wanted, uint64_t limit)
 {
@@ -597,10 +607,10 @@ static inline int av_refuse(int err, enum av_check check, uint64_t wanted, uint6
 	return err;
 }
 
-/* The same about that device, of several. */
+/* av_refuse() for the device of that name: the process may have opened several. Return: @err */
 AV_COLD int av_refuse_device(int err, enum av_check check, const char *name);
 
-/* The same reason as was noted, with another errno value. Return: @err */
+/* Change the errno value of the pending record. av_refuse_as() returns @err. */
 AV_COLD void av_diag_error(int err);
 static inline int av_refuse_as(int err)
 {
@@ -608,50 +618,61 @@ static inline int av_refuse_as(int err)
 	return err;
 }
 
-/* What the pending record's sentence says in words of its own: {detail}. Too long a one is cut. */
+/* Write the text that replaces {detail} in the pending record's sentence; 63 bytes at most. */
 AV_PRINTF(1, 2)
 AV_COLD void av_diag_detail(const char *fmt, ...);
 
-/* The pending record as it is; its check is AV_CHECK_NONE if nothing has been noted. */
+/* The pending record. Its check is AV_CHECK_NONE if no check was noted. */
 AV_COLD struct av_flight_record *av_diag_pending(void);
 
-/* What the pending record tells of is a queue pair in that state. */
+/* Add the queue pair's state to the pending record. @state: enum ibv_qp_state */
 AV_COLD void av_diag_state(uint32_t state);
 
-/* Append the pending record to the recorder; it is empty afterwards. */
+/*
+ * Complete the pending record, append it to the flight recorder, and empty it. If the same failure
+ * repeats within a second, only its 2nd, 4th, 8th ... time makes a record, which replaces the
+ * record before.
+ */
 AV_COLD void av_report(void);
 
-/* Append another record than the pending one, which stays. */
+/* Append @record, without a change to the pending record. */
 AV_COLD void av_report_beside(const struct av_flight_record *record);
 
-/* @verb fails with @err. Return: @err */
+/*
+ * Report that @verb fails with @err: with the pending record if that has the same errno value, else
+ * with av_check_of_errno(). Return: @err
+ */
 AV_COLD int av_refused(enum av_verb verb, int err);
 
 /*
- * @verb succeeds. If it was the last to be refused, the program has overcome that, or was finding
- * out a limit: the refusals by that check in a row are no failures, and the last of their records,
- * AV_DIAG_ROW at most, are withdrawn.
+ * @verb succeeds. If this thread's last record is a refusal of @verb, the program has overcome the
+ * refusal, or has searched for a limit. So refusals in a row by the same check were no failures:
+ * withdraws the last AV_DIAG_ROW of their records.
  */
 AV_COLD void av_overcome(enum av_verb verb);
 
 /*
- * A verb of that object is going to fail with @err: add the object to what av_refuse() noted of
- * this error, or to what the errno value means by itself.
+ * A verb on an object is about to fail with @err: add the object to the pending record. If that
+ * does not have the errno value @err, begin one with av_check_of_errno().
  */
 AV_COLD void av_refuse_object(int err, enum av_flight_object object, uint32_t number);
 
-/* Forget the pending record: it was no failure, after all. */
+/* Empty the pending record: nothing has failed. */
 AV_COLD void av_diag_drop(void);
 
-/* The program uses us: from now on, what it is refused is explained if it asks for that. */
+/* The program opens a device or an event channel: read ANYVERBS_EXPLAIN, for av_explaining(). */
 void av_diag_begin(void);
 
-/* A device is opened: what is refused from now on is that device's, unless there are several. */
+/*
+ * The process opens device @name. Records without a device name this one, until the process opens a
+ * second one.
+ */
 void av_diag_device(const char *name);
 
 /*
- * With ANYVERBS_EXPLAIN=1 records of this process also go to standard error. av_explain_others(),
- * for when the program learns of a failure, writes those that others have made.
+ * With ANYVERBS_EXPLAIN=1 the records of this process also go to standard error.
+ * av_explain_others() writes the records that other processes have made about this one. Call it
+ * where the program learns of a failure. Does nothing while another thread does it; keeps errno.
  */
 static inline bool av_explaining(void)
 {

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is counted, and under which names it is shown.
+ * The counters, and the names under which users see them.
  *
- * Data path counters live in the shared objects, in lines that the executing thread writes anyway:
- * plain additions, the holder of the object's lock or execution right being the only writer.
+ * Counters of the data path are in the shared objects, in cache lines that the executing thread
+ * writes anyway. Counting is a plain addition: only the holder of the object's lock or execution
+ * right writes.
  *
- * A slot of an object table keeps its counters for the next object, so the sum over the slots never
- * falls. An object's count is the slot's value minus that at its creation (@before). A context that
- * ends adds its counts to the device's totals in the directory (registry/context_rows.c).
+ * A slot of an object table keeps its counters when the next object takes the slot, so the sum over
+ * all slots never falls. An object's count is the slot's value minus the value when the object was
+ * created (@before). A context that ends adds its counts to the device's totals in the directory
+ * (registry/context_rows.c).
  *
- * Regions count no successful accesses: those only read the key, and a counter would bounce its
- * line. They count faults, invalidations and refusals (memory/key.h).
+ * Regions do not count successful accesses. Such an access only reads the key, and a counter would
+ * move the key's cache line between cores. Regions count page faults, invalidations and refusals
+ * (memory/key.h).
  */
 #ifndef AV_OBSERVE_COUNTERS_H
 #define AV_OBSERVE_COUNTERS_H
@@ -26,58 +29,56 @@ enum av_traffic_kind {
 	AV_TRAFFIC_SEND,
 	AV_TRAFFIC_WRITE,
 	AV_TRAFFIC_READ,
-	AV_TRAFFIC_LONG, /* only the kinds above can take several packets */
+	AV_TRAFFIC_LONG, /* only messages of the kinds above may have several packets */
 	AV_TRAFFIC_ATOMIC = AV_TRAFFIC_LONG,
 	AV_TRAFFIC_FLUSH,
 	AV_TRAFFIC_N
 };
 
-/* What one side has executed. A message has one packet more than @more_packets counts. */
+/* The messages that one side has executed. */
 struct av_traffic {
 	uint64_t messages[AV_TRAFFIC_N];
-	uint64_t bytes[AV_TRAFFIC_N]; /* payload; for READs and atomics, payload of the answer */
-	uint64_t more_packets[AV_TRAFFIC_LONG];
+	uint64_t bytes[AV_TRAFFIC_N]; /* of payload; for READs and atomics, the answer's */
+	uint64_t more_packets[AV_TRAFFIC_LONG]; /* packets of each message after its first */
 };
 
 enum av_req_event {
 	AV_REQ_RNR,	       /* RNR NAK received */
 	AV_REQ_TIMEOUT,	       /* no answer in time */
 	AV_REQ_SEQUENCE_NAK,   /* NAK: PSN sequence error */
-	AV_REQ_ANSWER_LOST,    /* an answer behind one that is missing */
-	AV_REQ_REPEATED,       /* packets sent once more */
-	AV_REQ_NOTIFIED,       /* the peer's host has told of congestion */
+	AV_REQ_ANSWER_LOST,    /* an answer arrived, but one before it is missing */
+	AV_REQ_REPEATED,       /* packets retransmitted */
+	AV_REQ_NOTIFIED,       /* congestion notifications received from the peer's host */
 	AV_REQ_MULTICAST,      /* datagrams sent to a group */
 	AV_REQ_FLUSHED,	       /* requests completed as flushed */
 	AV_REQ_RNR_EXCEEDED,   /* requests failed: RNR retries exhausted */
-	AV_REQ_RETRY_EXCEEDED, /* transport retries exhausted */
+	AV_REQ_RETRY_EXCEEDED, /* requests failed: transport retries exhausted */
 	AV_REQ_REM_ACCESS,     /* NAK: remote access error */
 	AV_REQ_REM_INVALID,    /* NAK: remote invalid request */
 	AV_REQ_REM_OP,	       /* NAK: remote operational error */
-	AV_REQ_LOCAL,	       /* failed on the requester's side */
+	AV_REQ_LOCAL,	       /* requests failed on the requester's side */
 	AV_REQ_N
 };
 
 enum av_rsp_event {
 	AV_RSP_RNR,	    /* a message found no receive request */
-	AV_RSP_AHEAD,	    /* packets ahead of the one that was expected */
-	AV_RSP_MARKED,	    /* packets, of requests and answers, that have met congestion */
+	AV_RSP_AHEAD,	    /* packets whose PSN is ahead of the expected one */
+	AV_RSP_MARKED,	    /* packets, of requests and answers, with a congestion mark */
 	AV_RSP_DAMAGED,	    /* packets with a wrong ICRC */
-	AV_RSP_NOTIFIES,    /* the peer has been told */
-	AV_RSP_DUPLICATE,   /* packets of requests that came before */
+	AV_RSP_NOTIFIES,    /* congestion notifications sent to the peer */
+	AV_RSP_DUPLICATE,   /* packets of requests that arrived before */
 	AV_RSP_MULTICAST,   /* datagrams received as member of a group */
 	AV_RSP_DROPPED,	    /* messages of unreliable services that were lost here */
 	AV_RSP_FLUSHED,	    /* receive requests completed as flushed */
 	AV_RSP_RECV_FAILED, /* receive requests completed in error */
 	AV_RSP_ACCESS,	    /* requests refused: bad rkey */
-	AV_RSP_INVALID,	    /* invalid operation */
-	AV_RSP_LENGTH,	    /* receive request too short */
-	AV_RSP_OPERATION,   /* receive buffers or completion queue failed */
+	AV_RSP_INVALID,	    /* requests refused: invalid operation */
+	AV_RSP_LENGTH,	    /* requests refused: receive request too short */
+	AV_RSP_OPERATION,   /* requests refused: receive buffers or completion queue failed */
 	AV_RSP_N
 };
 
-/*
- * Counters of one queue pair. The requester's half is guarded by @exec, the responder's by @resp.
- */
+/* Counters of one queue pair. @exec guards the requester's half, @resp the responder's. */
 struct av_qp_counters {
 	struct {
 		struct av_traffic traffic;
@@ -89,7 +90,7 @@ struct av_qp_counters {
 	} rsp AV_ALIGNED(AV_CACHE_LINE);
 };
 
-/* Counters of one CQ, guarded by its lock. */
+/* Counters of one CQ. The CQ's lock guards them. */
 struct av_cq_counters {
 	uint64_t completions; /* entries appended */
 	uint64_t lost;	      /* entries that found the CQ full */
@@ -104,7 +105,7 @@ struct av_totals {
 	uint64_t cq[AV_CQ_COUNTERS];
 };
 
-/* Add @count words to @sum. Other threads may be counting in them meanwhile. */
+/* Add @count words to @sum. Other threads may count in @words meanwhile. */
 static inline void av_count_add(uint64_t *sum, const void *words, size_t count)
 {
 	const uint64_t *from = words;
@@ -113,25 +114,25 @@ static inline void av_count_add(uint64_t *sum, const void *words, size_t count)
 		sum[i] += __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 }
 
-/* Counters of a memory region; gauges follow from AV_MR_GAUGES on. */
+/* Counters of a memory region. From AV_MR_GAUGES on: current values. A page has 4 KiB. */
 enum av_mr_counter {
 	AV_MR_FAULTS,		  /* page fault events */
 	AV_MR_FAULT_PAGES,	  /* pages that page faults made valid */
-	AV_MR_INVALIDATIONS,	  /* events that took valid pages away */
-	AV_MR_INVALIDATION_PAGES, /* pages that those events took */
+	AV_MR_INVALIDATIONS,	  /* events that invalidated pages */
+	AV_MR_INVALIDATION_PAGES, /* pages that those events invalidated */
 	AV_MR_PREFETCH_PAGES,	  /* pages that prefetching made valid */
 	AV_MR_REFUSED,		  /* requests refused because of the key */
 	AV_MR_REREGISTERED,
 	AV_MR_GAUGES,
 	AV_MR_VALID_PAGES = AV_MR_GAUGES, /* pages valid in the device's table */
-	AV_MR_SHARED_BYTES,		  /* bytes that every process reaches by plain copies */
-	AV_MR_WINDOWS,			  /* windows bound to it */
+	AV_MR_SHARED_BYTES,		  /* bytes that every process accesses by plain copies */
+	AV_MR_WINDOWS,			  /* windows bound to the region */
 	AV_MR_N
 };
 
-/* --- what is shown --------------------------------------------------------------- */
+/* --- names ----------------------------------------------------------------------- */
 
-/* Current values, shown beside the counters. */
+/* Current values that users see beside the counters. */
 enum av_gauge {
 	AV_GAUGE_PROCESSES, /* processes that have the device open */
 	AV_GAUGE_CONTEXTS,
@@ -141,13 +142,13 @@ enum av_gauge {
 	AV_GAUGE_MR_BYTES, /* sum of region lengths, without implicit regions of the whole address
 			      space */
 	AV_GAUGE_POSTED,   /* queue pair: send requests that wait for execution */
-	AV_GAUGE_CAPACITY, /* CQ: entries it can hold */
-	AV_GAUGE_WAITING,  /* CQ: entries it holds */
-	AV_GAUGE_PEAK,	   /* CQ: the most it ever held; up to 64, found by sampling */
+	AV_GAUGE_CAPACITY, /* CQ: most entries */
+	AV_GAUGE_WAITING,  /* CQ: entries now */
+	AV_GAUGE_PEAK,	   /* CQ: most entries so far; sampled, so maybe too low, up to 64 */
 	AV_GAUGE_N
 };
 
-/* All figures of one thing that counts. What does not apply to it is 0. */
+/* All counters and gauges of one object, process, port or device. Those it does not have are 0. */
 struct av_counted {
 	struct av_totals total;
 	uint64_t gauge[AV_GAUGE_N];
@@ -156,7 +157,7 @@ struct av_counted {
 };
 #define AV_COUNTED_WORDS (sizeof(struct av_counted) / sizeof(uint64_t))
 
-/* What a counter is shown for. */
+/* Where users see a counter. */
 enum av_scope {
 	AV_SCOPE_DEVICE = 1,
 	AV_SCOPE_PROCESS = 2,
@@ -169,20 +170,20 @@ enum av_scope {
 
 #define AV_COUNTER_TERMS 12
 
-/* One row of the table. Its value is a sum of words of struct av_counted, numbered from 1. */
+/* One row of the table. Its value is a sum of words of struct av_counted. Words count from 1. */
 struct av_counter_info {
 	const char *name, *unit, *help;
 	uint8_t scope;		      /* bits of enum av_scope */
 	bool gauge;		      /* a current value, which may fall */
-	uint8_t divide;		      /* divisor of the sum; 0: none */
+	uint8_t divide;		      /* divisor of the value; 0: none */
 	uint8_t less;		      /* word to subtract from the sum; 0: none */
-	uint8_t of[AV_COUNTER_TERMS]; /* words to add; ends at the first 0 */
+	uint8_t of[AV_COUNTER_TERMS]; /* words to add; a 0 ends the list */
 };
 
 extern const struct av_counter_info av_counter_info[];
 extern const unsigned int av_counter_count;
 
-/* The value of one row. */
+/* The value of one row. A pure function */
 uint64_t av_counter_value(const struct av_counter_info *info, const struct av_counted *counted);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fault rules in force in one context: which of them strikes now?
+ * Faults on demand: the parser of fault rules, and the decision which of a context's rules strikes
+ * now.
  *
- * Each rule counts the occasions it selects, from 1 when the rules are set, and decides from its
- * count alone: the same rules, seed and occasions give the same faults. Each context counts for
- * itself, in the order in which occasions arrive. One mutex is held while all rules are looked at.
+ * Each rule counts the occasions that it selects, from 1 when the rules are set. Its count alone
+ * decides whether it strikes: the same rules, seed and occasions give the same faults. Each context
+ * counts for itself, in the order in which occasions arrive.
  */
 #ifndef AV_OBSERVE_FAULTS_H
 #define AV_OBSERVE_FAULTS_H
@@ -21,22 +22,22 @@
 /* === faults rule ================================================================= */
 
 /*
- * The parser of fault rules: a pure function from a text to rules. anyverbs_faults(5) describes the
- * language to users; the words are in the tables of faults.c and faults_rule.c.
+ * anyverbs_faults(5) describes the language of rules to users. The tables of faults.c and
+ * faults_rule.c have its words.
  */
 
 #define AV_FAULTS_RULES	  64	      /* rules in one text */
 #define AV_FAULTS_BYTES	  8192	      /* longest text, NUL included */
 #define AV_FAULTS_ALL	  UINT32_MAX  /* as a count: without limit */
 #define AV_FAULTS_CERTAIN 1000000000u /* probability 1 */
-#define AV_FAULTS_NAME	  64
-#define AV_FAULTS_PACKETS 1000 /* as a count of packets: at most */
+#define AV_FAULTS_NAME	  64	      /* longest name of a device or process, NUL included */
+#define AV_FAULTS_PACKETS 1000	      /* largest count of packets */
 
 /* clang-format off */
 #define AV_FAULTS(X) \
 	/* Faults that strike a request: */ \
-	X(DELAY, "delay")                     /* it starts, or a message comes, @time_ns later */ \
-	X(STALL, "stall")                     /* it and those behind it wait for other rules */ \
+	X(DELAY, "delay")                     /* it starts, or a message arrives, @time_ns later */ \
+	X(STALL, "stall")                     /* it, and all behind it, wait until the rules change */ \
 	X(RNR, "rnr")                         /* "receiver not ready" @count times, or @time_ns */ \
 	X(RNR_EXHAUSTED, "rnr-exhausted")     /* it fails as if its RNR retries were exhausted */ \
 	X(LOSE, "lose")                       /* it is sent and lost @count times */ \
@@ -45,7 +46,7 @@
 	X(PEER_DEATH, "peer-death")           /* its peer process is treated as dead */ \
 	X(CQ_OVERRUN, "cq-overrun")           /* its completion finds the queue full */ \
 	/* Faults that strike a context, at a request or by the clock: */ \
-	X(EVICT, "evict")                     /* @count pages of each ODP region go away */ \
+	X(EVICT, "evict")                     /* @count pages of each ODP region are evicted */ \
 	X(FATAL, "fatal")                     /* the device fails */ \
 	X(PORT_DOWN, "port-down")             /* for @time_ns; 0: until port-up */ \
 	X(PORT_UP, "port-up") \
@@ -53,13 +54,13 @@
 	/* Faults that strike a verb: */ \
 	X(FAIL, "fail")                       /* @verb fails with @err */ \
 	/* Faults that strike a packet or a message that arrives: */ \
-	X(DROP, "drop")                       /* nobody hears of it */ \
+	X(DROP, "drop")                       /* it is dropped silently */ \
 	X(CORRUPT, "corrupt")                 /* it is dropped, and counted as damaged */ \
-	X(DUPLICATE, "duplicate")             /* it comes @count more times */ \
+	X(DUPLICATE, "duplicate")             /* it arrives @count more times */ \
 	X(REORDER, "reorder")                 /* @count later packets overtake it */ \
-	X(MARK, "mark")                       /* it has met congestion on its way */
+	X(MARK, "mark")                       /* it carries a congestion mark */
 
-/* Verbs that can be made to fail. */
+/* Verbs that a rule can fail. */
 #define AV_FAILS(X) \
 	X(ALLOC_PD, "alloc_pd") \
 	X(ALLOC_TD, "alloc_td") \
@@ -78,7 +79,7 @@
 	X(CREATE_SRQ, "create_srq") \
 	X(MODIFY_SRQ, "modify_srq") \
 	X(OPEN_XRCD, "open_xrcd") \
-	X(MEMORY, "memory") /* no verb: allocation from the segment, which many verbs do */ \
+	X(MEMORY, "memory") /* no verb: allocations from the segment, in many verbs */ \
 	X(ANY, "any")       /* in a rule: any verb above, but not AV_FAIL_MEMORY */
 
 #define AV_INJECT_ID(id, name) AV_INJECT_##id,
@@ -89,7 +90,7 @@ enum av_fail { AV_FAILS(AV_FAIL_ID) AV_FAIL_N };
 
 struct av_faults_rule {
 	enum av_inject what;
-	uint32_t number; /* its position in the text, from 1 */
+	uint32_t number; /* position in the text, from 1 */
 	size_t at, len;	 /* offset and length in the text */
 	uint64_t time_ns;
 	uint32_t count; /* or AV_FAULTS_ALL */
@@ -100,35 +101,35 @@ struct av_faults_rule {
 	char device[AV_FAULTS_NAME], process[AV_FAULTS_NAME]; /* "": any */
 	uint32_t pid, qpn;				      /* 0: any */
 	uint64_t opcodes;				      /* of av_faults_opcode(); 0: any */
-	uint32_t messages; /* of av_faults_message(); 0: it is not about messages */
+	uint32_t messages; /* of av_faults_message(); 0: the rule is not about messages */
 	bool has_key;
 	uint32_t key;
 
 	uint32_t parts; /* probability, out of AV_FAULTS_CERTAIN */
 	uint64_t seed;
-	bool own_seed; /* @seed is in its own text; false: it is that of a "seed" before it, or 0 */
+	bool own_seed; /* the rule itself names @seed; false: a "seed" before it does, or 0 */
 	uint32_t nth, every, first; /* 0: not given */
 	uint64_t every_ns, after_ns, for_ns;
 };
 
-/* What is wrong with a text, and where. @line and @column count from 1, columns in bytes. */
+/* A syntax error. @line and @column count from 1, columns in bytes. */
 struct av_faults_error {
 	unsigned int line, column;
 	char text[280]; /* "'foo' is not a fault; expected ..." */
 };
 
 /*
- * Parse @text. @error: out, on failure.
- * Context: any thread; allocates nothing and keeps no pointers.
+ * Parse @text. A pure function. @error: out, on failure.
+ * Context: any thread; allocates nothing; borrows @text only for the call
  * Return: number of rules, or -1 on a syntax error
  */
 int av_faults_parse(const char *text, struct av_faults_rule rules[AV_FAULTS_RULES],
 		    struct av_faults_error *error);
 
-/* Does the rule go by the clock, not by requests or verbs? */
+/* Does the clock make the rule's occasions, not requests or verbs? */
 bool av_faults_is_timed(const struct av_faults_rule *rule);
 
-/* Is it about packets? */
+/* Does the rule strike packets, or messages? */
 static inline bool av_faults_is_of_packets(const struct av_faults_rule *rule)
 {
 	return rule->what >= AV_INJECT_DROP;
@@ -142,7 +143,10 @@ extern const char *const av_faults_name[AV_INJECT_N];
 /* The verb's name without "ibv_", indexed by enum av_fail. */
 extern const char *const av_faults_verb_name[AV_FAIL_N];
 
-/* Index of a word in a table, or @count; in any case, "-" or "_", with @prefix or not. */
+/*
+ * Index of a word in a table, or @count. Ignores case, takes "-" for "_", and accepts the word with
+ * and without @prefix.
+ */
 unsigned int av_faults_find(struct av_word word, const char *prefix, const char *const *names,
 			    unsigned int count);
 
@@ -150,11 +154,11 @@ unsigned int av_faults_find(struct av_word word, const char *prefix, const char 
 #define AV_STATUS_N 22
 extern const char *const av_status_name[AV_STATUS_N];
 
-/* The value that a word names, or -1. Success is no status here: it is no fault. */
+/* The value that a word names, or -1. "success" gives -1: it is no fault. */
 int av_faults_status(struct av_word word);
 int av_faults_errno(struct av_word word);
 
-/* The bit of an opcode of a send request. No two of them have the same. */
+/* The bit of a send request's opcode. No two opcodes share a bit. */
 static inline uint64_t av_faults_opcode(uint32_t opcode)
 {
 	return 1ull << (opcode & 63);
@@ -163,18 +167,18 @@ static inline uint64_t av_faults_opcode(uint32_t opcode)
 /* The bits of the opcodes that a word names; 0: none. */
 uint64_t av_faults_opcodes(struct av_word word);
 
-/* The bit of a message of the connection manager, by its attribute. */
+/* The bit of a message of the connection manager. @attribute: the message's attribute ID */
 static inline uint32_t av_faults_message(uint16_t attribute)
 {
 	return 1u << (attribute & 31);
 }
 
-/* The bits of the messages that a word names, which may be all; 0: none. */
+/* The bits of the messages that a word names ("any": all); 0: none. */
 uint32_t av_faults_messages(struct av_word word);
 
 /* === faults ====================================================================== */
 
-/* Something that a fault may strike. */
+/* An occasion: an event that a fault may strike. */
 struct av_faults_occasion {
 	enum {
 		AV_FAULTS_REQUEST,
@@ -184,10 +188,10 @@ struct av_faults_occasion {
 		AV_FAULTS_MESSAGE,
 	} kind;
 	uint64_t now_ns;
-	/* For a request, and for a packet, which may have no opcode (UINT32_MAX): */
+	/* For a request or a packet. A packet may have no opcode: UINT32_MAX. */
 	uint32_t qpn, opcode;
 	/* For a request: */
-	bool reliable; /* the transport has answers, so faults about answers apply */
+	bool reliable; /* the responder answers, so faults about answers apply */
 	const uint32_t *keys;
 	uint32_t key_count;
 	/* For a verb: */
@@ -199,76 +203,78 @@ struct av_faults_occasion {
 struct av_faults {
 	pthread_mutex_t mutex; /* guards the fields below */
 	_Atomic uint32_t
-		change;	   /* number of the rule change in force; also read without the mutex */
+		change;	   /* number of the change that set the rules; readable without the mutex */
 	uint64_t begin_ns; /* when the rules were set */
 	unsigned int count;
 	struct av_faults_active {
 		struct av_faults_rule rule;
-		uint64_t seen, struck; /* occasions counted */
-		uint64_t tick_ns; /* next occasion of a rule that goes by the clock; UINT64_MAX:
-				     none */
+		uint64_t seen, struck; /* occasions selected; faults among them */
+		uint64_t tick_ns;      /* next occasion of a timed rule; UINT64_MAX: none */
 	} active[2 * AV_FAULTS_RULES];
 };
 
+/* Context of all functions on struct av_faults: any thread; they lock its mutex for moments. */
 void av_faults_init(struct av_faults *f);
 void av_faults_fini(struct av_faults *f);
 
 /*
- * Replace all rules by those of at most two texts (NULL: none) that are for this device and
- * process; every count starts again. A text that does not parse gives no rules: its author was
- * told. Return: number of rules in force
+ * Replace all rules. The new ones are those for this device and process in at most two texts (NULL:
+ * none). Every count restarts at 0. A text that does not parse gives no rules.
+ * Return: number of rules in force
  */
 unsigned int av_faults_set(struct av_faults *f, uint32_t change, const char *const *texts,
 			   unsigned int count, const char *device, uint64_t now_ns);
 
 /*
- * Find the next rule that strikes on this occasion. Call until false, with @at 0 at first, so that
- * every rule counts the occasion. @rule: out, a copy, since the rules may change at any time;
- * @occasion: out, the rule's number for it
+ * Find the next rule that strikes on this occasion. Call it until it returns false, so that every
+ * rule counts the occasion.
+ * @at: in and out, 0 at first. @rule: out, a copy, since another thread may change the rules.
+ * @occasion: out, the rule's count of occasions, this one included
  */
 AV_MUST_USE bool av_faults_strike(struct av_faults *f, const struct av_faults_occasion *o,
 				  unsigned int *at, struct av_faults_rule *rule,
 				  uint64_t *occasion);
 
 /*
- * Record a fault that has struck, its rule's occasion @nth, so that nobody takes it for a real one:
- * for `anyverbs explain`, and in a log line at level "info". @qpn, @which: the request and its
- * wr_id, or the packet and its PSN; 0: none
- * Context: any thread; any lock may be held.
+ * Record that a rule has struck at its occasion @nth, so that users can tell the fault from a real
+ * one: in a flight record, for `anyverbs explain`, and in a log line at level "info".
+ * @qpn, @which: the queue pair, and the request's wr_id or the packet's PSN; 0: none
+ * Context: any thread; any lock may be held; keeps errno
  */
 void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64_t nth,
 		   uint32_t qpn, uint64_t which);
 
-/* What is to become of a packet, or of a message of the connection manager, that arrives. */
+/* How to handle a packet, or a message of the connection manager, that arrives. */
 struct av_faults_verdict {
-	bool lost;
-	bool damaged;	   /* which is why it is lost */
-	bool marked;	   /* it has met congestion */
-	uint32_t times;	   /* that it is handled */
-	uint32_t after;	   /* so many others */
-	uint64_t delay_ns; /* it is handled so much later */
+	bool lost;	   /* drop it */
+	bool damaged;	   /* count it as damaged; it is lost, too */
+	bool marked;	   /* it carries a congestion mark */
+	uint32_t times;	   /* how often to handle it: 1, or more for a duplicate */
+	uint32_t after;	   /* how many later arrivals overtake it */
+	uint64_t delay_ns; /* how much later to handle it */
 };
 
 /*
- * Let each rule that strikes at an arrival do so, and record it. @f: NULL: no rules; @psn: of a
- * packet, else 0. Context: as of av_faults_strike() and av_fault_note()
+ * Apply all rules that strike at an arrival, and record each with av_fault_note(). @f: NULL: there
+ * are no rules. @psn: of a packet, else 0. Context: any thread; keeps errno
  */
 struct av_faults_verdict av_faults_arrival(struct av_faults *f, const char *device,
 					   const struct av_faults_occasion *o, uint32_t psn);
 
-/* Does some rule strike at requests, not by the clock, at verbs or at packets? */
+/* May any rule strike at a request? */
 bool av_faults_at_requests(struct av_faults *f);
 
-/* The next time at which the clock is an occasion for some rule; UINT64_MAX: never. */
+/* The next occasion that the clock makes, in the clock of av_faults_set(); UINT64_MAX: none */
 uint64_t av_faults_next_tick(struct av_faults *f);
 
 /*
  * The random number that decides an occasion: number @nth of the SplitMix64 generator (public
- * domain, Sebastiano Vigna) that starts at @seed + @rule. Documented in anyverbs_faults(5).
+ * domain, Sebastiano Vigna) that starts at @seed + @rule. A pure function. anyverbs_faults(5)
+ * documents it.
  */
 uint64_t av_faults_draw(uint64_t seed, uint32_t rule, uint64_t nth);
 
-/* Scale a draw to a number below @n (@n > 0). */
+/* Scale a random number to one below @n (@n > 0). */
 static inline uint64_t av_faults_below(uint64_t draw, uint64_t n)
 {
 	return (uint64_t)(((unsigned __int128)draw * n) >> 64);

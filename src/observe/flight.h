@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The records of failures, of all processes. */
+/*
+ * The flight recorder, which has the records of failures of all processes; the fields of a record;
+ * the log; and the place in its sources where the program made a call.
+ */
 #ifndef AV_OBSERVE_FLIGHT_H
 #define AV_OBSERVE_FLIGHT_H
 
@@ -14,7 +17,7 @@
 
 /* === flight ====================================================================== */
 
-/* How far an id of rdma_cm has come, in the words of records. */
+/* The progress of an id of rdma_cm, as records name it. */
 
 enum av_cm_phase {
 	AV_CM_PHASE_IDLE,
@@ -33,17 +36,17 @@ enum av_cm_phase {
 	AV_CM_PHASE_N
 };
 
-/* As a bit of a set */
+/* A phase as a bit of a set of phases */
 #define AV_CM_IN(name) (1u << AV_CM_PHASE_##name)
 
 /*
- * The flight recorder: a ring of records in a file of the directory's folder. Every refusal and
- * every failed completion of all the user's processes leaves one record, success none. The file
- * stays when the last process leaves, unless it has no record.
+ * The flight recorder is a ring of records in a file of the directory's folder. All the user's
+ * processes append to it: one record for each refusal and each failed completion, none for success.
+ * The last process removes the file only if it has no record.
  *
- * A writer takes a ticket, which is also the record's place, and writes the record's stamp last. A
- * half-written record (the writer died, or the ring overtook it) fails its sum, and readers skip
- * it. So nobody waits, and a corrupted ring shows nothing.
+ * A writer claims a number, which is also the record's slot in the ring, and writes the record's
+ * stamp last. If the writer died, or another one overtook it by a whole ring, the record fails its
+ * checksum, and readers skip it. So no thread waits, and a corrupted record is never shown.
  */
 
 #define AV_FLIGHT_RECORDS 4096u
@@ -56,7 +59,7 @@ enum av_flight_kind {
 	AV_FLIGHT_RECEIVE, /* the responder's side of such a request */
 	AV_FLIGHT_FLUSH,   /* @count requests in a row were flushed */
 	AV_FLIGHT_EVENT,   /* an asynchronous event that belongs to no recorded request */
-	AV_FLIGHT_DROPPED, /* an unreliable message was lost here: no program hears of it */
+	AV_FLIGHT_DROPPED, /* an unreliable message was lost here; no program is notified */
 };
 
 enum av_flight_object {
@@ -68,7 +71,7 @@ enum av_flight_object {
 	AV_OBJECT_PORT,
 };
 
-/* Which groups of fields are valid. observe/flight.h assigns each field to its group. */
+/* The groups of fields that are valid. The table in observe/field.c gives each field its group. */
 enum {
 	AV_HAS_OBJECT = 1u << 0,
 	AV_HAS_VERB = 1u << 1,	  /* @verb, @error */
@@ -84,7 +87,7 @@ enum {
 	AV_HAS_REGION_QP = 1u << 11,
 	AV_HAS_GID = 1u << 12,	     /* @gid: never with AV_HAS_REGION */
 	AV_HAS_TAKEN_FOR = 1u << 13, /* @taken_for: never with AV_HAS_ACCESS */
-	AV_HAS_DETAIL = 1u << 14,    /* @detail: never with what it shares memory with */
+	AV_HAS_DETAIL = 1u << 14,    /* @detail: never with a group that shares its memory */
 };
 
 /* Plain data. Fields whose group is not in @has are 0. */
@@ -92,8 +95,8 @@ struct av_flight_record {
 	uint64_t time_ns;      /* CLOCK_REALTIME */
 	uint64_t monotonic_ns; /* CLOCK_MONOTONIC */
 	int32_t pid;	       /* the process that owns the object */
-	int32_t by;	       /* the process that noticed, */
-	int32_t by_group;      /* and its process group */
+	int32_t by;	       /* the process that detected the failure */
+	int32_t by_group;      /* the process group of @by */
 	char process[16];      /* name of @pid's program; "": unknown */
 	char device[64];       /* "": unknown */
 	uint32_t has;
@@ -117,7 +120,7 @@ struct av_flight_record {
 				struct {
 					uint64_t address, length;
 				};
-				uint8_t taken_for[16]; /* what @gid stands for here */
+				uint8_t taken_for[16]; /* the address for which @gid was taken */
 			};
 			uint32_t access; /* rights needed: enum ibv_access_flags */
 			uint32_t pd;	 /* handle of the protection domain in use */
@@ -131,75 +134,86 @@ struct av_flight_record {
 				uint8_t gid[16]; /* of the peer, or the own address in question */
 			};
 		};
-		char detail[64]; /* in words: what is mapped, which kinds of objects are left */
+		char detail[64]; /* text: what is mapped, which objects still exist */
 	};
-	int32_t region_pid; /* the process that registered it */
+	int32_t region_pid; /* the process that registered the region */
 	int32_t peer_pid;
 	uint32_t peer_qp;
-	uint32_t repeats; /* times in a row that exactly this happened; 0: once */
+	uint32_t repeats; /* how often the same failure happened in a row; 0: once */
 };
 static_assert(sizeof(struct av_flight_record) == 240, "with stamp and sum, 256 bytes");
 
 /* --- writing --------------------------------------------------------------------- */
 
 /*
- * Map the ring of a folder; create it if missing. On failure nothing is recorded from here on.
- * Context: under the directory's change lock.
+ * Map the ring of a folder; make the file if it is missing, unusable, or of another version. On
+ * failure this process records nothing. Context: within a change of the directory; keeps errno
  */
 void av_flight_join(int folder_fd);
 
-/* Unmap the ring, if mapped. Context: any thread; waits for this process's appenders. */
+/* Unmap the ring, if mapped. Context: any thread; waits for the threads that use the ring */
 void av_flight_leave(void);
 
-/* In the child of fork(): forget the appenders, whose threads exist only in the parent. */
+/* In a forked child: reset the count of threads that use the ring: they are the parent's. */
 void av_flight_forked(void);
 
-/* Nobody uses the folder any more: remove the ring if it has no record. Context: as
- * av_flight_join(). */
+/*
+ * No process uses the folder any more: remove the ring's file if it has no record.
+ * Context: as av_flight_join(), but may change errno
+ */
 void av_flight_forget(int folder_fd);
 
 /*
- * Append a record, if joined. Context: any thread, any lock held. About a microsecond.
- * Return: its number + 1; 0: not joined
+ * Append a record, if the ring is mapped. Context: any thread, any lock held; about a microsecond;
+ * keeps errno. Return: the record's number + 1; 0: the ring is not mapped
  */
 uint64_t av_flight_append(const struct av_flight_record *record);
 
-/* Take record @number back, unless it has been overwritten. Context: as av_flight_append(). */
+/* Withdraw record @number, unless a later one has overwritten it. Context: as av_flight_append() */
 void av_flight_withdraw(uint64_t number);
 
 /* --- reading --------------------------------------------------------------------- */
 
 struct av_flight_file;
 
-/* Map a folder's ring for reading. Return: NULL if it is missing or of another version. */
+/*
+ * Map a folder's ring for reading, until av_flight_close(), which accepts NULL. Return: NULL: the
+ * file is missing, too short, or of another version
+ */
 const struct av_flight_file *av_flight_open(int folder_fd);
 void av_flight_close(const struct av_flight_file *file);
 
-/* The ring that this process writes to, or NULL; if not NULL, call av_flight_own_end(). */
+/*
+ * The ring to which this process appends; NULL: none is mapped. The ring stays mapped until
+ * av_flight_own_end(), which the caller calls unless it got NULL.
+ */
 const struct av_flight_file *av_flight_own(void);
 void av_flight_own_end(void);
 
-/* Number of the next record. The AV_FLIGHT_RECORDS numbers before it may still be readable. */
+/* The number of the next record. Up to AV_FLIGHT_RECORDS records before it are readable. */
 uint64_t av_flight_next(const struct av_flight_file *file);
 
-/* The oldest number that may still be readable, given the next. */
+/* The oldest number that may be readable. @next: av_flight_next() */
 static inline uint64_t av_flight_first(uint64_t next)
 {
 	return next > AV_FLIGHT_RECORDS ? next - AV_FLIGHT_RECORDS : 0;
 }
 
-/* Read record @number. Return: false if it is not there: not yet, overwritten, or incomplete. */
+/*
+ * Copy record @number. Its texts @process and @device end with a NUL. Return: false: the record is
+ * not written yet, incomplete, withdrawn, or overwritten
+ */
 bool av_flight_read(const struct av_flight_file *file, uint64_t number,
 		    struct av_flight_record *record);
 
-/* Sleep until a record @next exists, @ms have passed, or a signal arrives. */
+/* Sleep until record @next exists, @ms milliseconds have passed, or a signal arrives. */
 void av_flight_wait(const struct av_flight_file *file, uint64_t next, unsigned int ms);
 
 /* === field ======================================================================= */
 
-/* The fields of a record. One table serves the sentences ({name}) and JSON. */
+/* The fields of a record: one table for the sentences ({name}) and for JSON. */
 
-/* How a field is written. In JSON the numeric forms, down to ID, are numbers. */
+/* How a field is written. In JSON the forms up to AV_FIELD_ID are numbers. */
 enum av_field_form {
 	AV_FIELD_DEC,
 	AV_FIELD_SIGNED,
@@ -224,7 +238,7 @@ enum av_field_form {
 	AV_FIELD_FAULT,
 	AV_FIELD_GID,
 	AV_FIELD_CM_PHASE,
-	AV_FIELD_CM_PHASES, /* a set of them */
+	AV_FIELD_CM_PHASES, /* a set of phases: AV_CM_IN() */
 	AV_FIELD_FORM_N
 };
 
@@ -237,6 +251,7 @@ struct av_field {
 
 #define AV_FIELD_TEXT_MAX 160 /* longest text of a field, NUL included */
 
+/* The whole table. @count: out. All functions of fields are pure. */
 const struct av_field *av_fields(unsigned int *count);
 
 /* The field of that name; NULL: unknown. */
@@ -245,45 +260,48 @@ const struct av_field *av_field_find(struct av_word name);
 /* Is the field valid in this record? */
 bool av_field_is_set(const struct av_field *field, const struct av_flight_record *record);
 
-/* The value of a field. Not for AV_FIELD_TEXT, AV_FIELD_GID. */
+/* The value of a field whose form is neither AV_FIELD_TEXT nor AV_FIELD_GID. */
 int64_t av_field_number(const struct av_field *field, const struct av_flight_record *record);
 
-/* Is its natural form a number? */
+/* Is the field's own form a number? */
 bool av_field_is_number(const struct av_field *field);
 
-/* Write the field in @form: its own, or one that a sentence asks for. Always ends with a NUL. */
+/*
+ * Write the field, cut to fit, with a NUL. @form: the field's own, or that of a placeholder; texts
+ * and GIDs are always written in their own form.
+ */
 void av_field_write(const struct av_field *field, unsigned int form,
 		    const struct av_flight_record *record, char text[AV_FIELD_TEXT_MAX]);
 
-/* The word for a value in one of the forms KIND to CM_PHASE that have a list of them; NULL: none.
- */
+/* The word for a value, in a form that has a list of words; NULL: there is no word. */
 const char *av_field_word(unsigned int form, uint64_t value);
 
-/* The form named in a placeholder {name:form}; AV_FIELD_FORM_N: unknown. */
+/* The form that a placeholder {name:form} names; AV_FIELD_FORM_N: unknown. */
 unsigned int av_field_form(struct av_word name);
 
 /* === log ========================================================================= */
 
 /*
- * Log lines for people. Unasked, only warnings that the user must see, each once. ANYVERBS_LOG
- * selects "off", "warn" (default, to standard error), "info" or "debug", and ":FILE". Preserves
- * errno. Thread-safe; one write() per line.
+ * Log lines for people. ANYVERBS_LOG selects the level "off", "warn" (default), "info" or "debug",
+ * and with ":FILE" a file instead of standard error. By default users see only warnings that they
+ * need, each once.
+ * Context: any thread; keeps errno; one write() per line
  */
 
 enum av_log_level { AV_LOG_OFF, AV_LOG_WARN, AV_LOG_INFO, AV_LOG_DEBUG };
 
-/* Are lines of this level written? Cheap. */
+/* Are lines of this level written? Cheap */
 bool av_log_enabled(enum av_log_level level);
 
-/* Write "anyverbs[PID]: LEVEL: text\n". No trailing newline in @fmt. */
+/* Write "anyverbs[PID]: LEVEL: text\n". @fmt has no newline at its end. Cuts lines at 1 KiB. */
 void av_log(enum av_log_level level, const char *fmt, ...) AV_PRINTF(2, 3);
 
-/* Write what the user asked for to standard error, by one write(), as it is. */
+/* Write @text unchanged to standard error by one write(): output that the user has turned on. */
 void av_log_raw(const char *text, size_t len);
 
 /*
- * write() once, without the signals that would end the program: SIGPIPE (the reader went away),
- * SIGXFSZ (the file is at its size limit). Return: as write(), with errno
+ * write(2), without the signals that would end the program: SIGPIPE (the reader has closed), and
+ * SIGXFSZ (the file is at its size limit). Restarts after EINTR. Return: as write(2), with errno
  */
 ssize_t av_write_quietly(int fd, const void *bytes, size_t n);
 
@@ -298,25 +316,25 @@ ssize_t av_write_quietly(int fd, const void *bytes, size_t n);
 /* === source place ================================================================ */
 
 /*
- * Where in its sources the program made something: function, file and line, if the program has
- * debug information and elfutils' libdw can be loaded, which nothing here depends on. Only for who
- * has asked for a report: it opens and reads files, and allocates.
+ * The place of a call in the program's sources: function, file and line. That needs debug
+ * information in the program, and elfutils' libdw, which is loaded only for this. Use it only for a
+ * report that the user has turned on: it opens and reads files, and allocates.
  */
 
 struct av_sources;
 
 /*
- * Open the debug information of this process. Context: may block, no lock held. Return: to be
- * closed; NULL: there is none, which the others accept
+ * Load the debug information of this process. Context: no lock held; may block. Return: to be
+ * closed by av_sources_close(); NULL: there is none, which the functions below accept
  */
 struct av_sources *av_sources_open(void);
 void av_sources_close(struct av_sources *s);
 
 /*
- * Write where the call is that returns to @address: "main, ping.c:40", or else "a.out(main+0x1b)",
- * or as much as is known. If the call is in an inline function of a header, that is where the
- * program called this function. ASCII, without quotes, backslashes and control characters. NULL:
- * nothing is written
+ * Write the place of the call that returns to @address: "main, ping.c:40"; without debug
+ * information "a.out(main+0x1b)", or as much as is known. For a call in an inline function of a
+ * header, write the place where the program calls that function. The text is printable ASCII
+ * without quotes and backslashes, cut to @size bytes with NUL. @address NULL: the text is empty
  */
 void av_source_place(const struct av_sources *s, const void *address, char *to, size_t size);
 
