@@ -196,7 +196,7 @@ static void forget_what_came(void)
 {
 	uint64_t until = 0;
 
-	while (!av_net_catch_up() && av_patient(&until))
+	while (!av_net_catch_up() && !av_timed_out(&until))
 		sched_yield();
 }
 
