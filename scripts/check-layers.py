@@ -51,7 +51,7 @@ GUARDS = {"src": "AV_", "tools/anyverbs": "AV_TOOL_", "bench": "BENCH_", "includ
 WORDS = {"astray": "misrouted", "recall": "revoke", "linger": "deferred", "lingering": "deferred",
          "park": "wait", "parked": "waiting", "handout": "fd_pass", "assist": "coop",
          "overdue": "due", "hush": "stop", "drive": "progress", "inlet": "producer",
-         "stage": "bounce"}
+         "stage": "bounce", "patient": "timed_out", "patience": "timeout"}
 
 RANK = {room: rank for rank, line in enumerate(ROOMS) for room in line}
 # A definition: at column 0, its brace in a line of its own.

@@ -54,7 +54,7 @@ static inline struct timespec av_timespec(uint64_t ns)
  * Far more than a lock is ever held, on a machine that is busy, too; about what retries take.
  */
 
-#define AV_PATIENCE_NS 2000000000ull
+#define AV_PEER_TIMEOUT_NS 2000000000ull
 
 /*
  * How long the owner of memory waits for a copy of a peer's where it can also do without: after
@@ -69,19 +69,19 @@ static inline struct timespec av_timespec(uint64_t ns)
  */
 #define AV_STUCK_NS 20000000ull
 
-/* Is it too early to give up after @ns? @until: 0 before the first call */
-static inline bool av_patient_for(uint64_t *until, uint64_t ns)
+/* Have @ns passed since the first call? @until: 0 before that */
+static inline bool av_timed_out_after(uint64_t *until, uint64_t ns)
 {
 	uint64_t now = av_now_coarse_ns();
 
 	if (*until == 0)
 		*until = now + ns;
-	return now < *until;
+	return now >= *until;
 }
 
-static inline bool av_patient(uint64_t *until)
+static inline bool av_timed_out(uint64_t *until)
 {
-	return av_patient_for(until, AV_PATIENCE_NS);
+	return av_timed_out_after(until, AV_PEER_TIMEOUT_NS);
 }
 
 #endif

@@ -262,7 +262,7 @@ AV_MUST_USE static inline bool av_lock_try_both(struct av_lock *first, enum av_l
 
 /*
  * Taking a lock at exit. Another thread that holds it is done in a moment, so exit waits, up to
- * AV_PATIENCE_NS. A thread that holds it itself, and exits in a signal's handler, would wait in
+ * AV_PEER_TIMEOUT_NS. A thread that holds it itself, and exits in a signal's handler, would wait in
  * vain: the mutex knows its owner, and refuses at once.
  */
 
@@ -281,7 +281,7 @@ AV_RACY static inline void av_exit_mutex_forked(pthread_mutex_t *mutex)
 /* Return: false: it is not to be had. Context: a destructor */
 AV_MUST_USE static inline bool av_exit_lock(pthread_mutex_t *mutex)
 {
-	struct timespec until = av_timespec(av_now_real_ns() + AV_PATIENCE_NS);
+	struct timespec until = av_timespec(av_now_real_ns() + AV_PEER_TIMEOUT_NS);
 
 	/* Sanitizers know this one, whose clock may be set, but not pthread_mutex_clocklock(3). */
 	return pthread_mutex_timedlock(mutex, &until) == 0;

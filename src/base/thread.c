@@ -354,11 +354,11 @@ static void tell_runs(struct av_thread *t)
 /* Not for ever: the heap of a program may wait for what the caller holds. */
 static void await_runs(struct av_thread *t)
 {
-	struct timespec ts = av_timespec(AV_PATIENCE_NS);
+	struct timespec ts = av_timespec(AV_PEER_TIMEOUT_NS);
 	uint64_t until = 0;
 	int saved = errno;
 
-	while (!atomic_load(&t->tid) && av_patient(&until))
+	while (!atomic_load(&t->tid) && !av_timed_out(&until))
 		syscall(SYS_futex, &t->tid, FUTEX_WAIT_PRIVATE, 0, &ts, NULL, 0);
 	errno = saved;
 }

@@ -125,7 +125,7 @@ struct av_thread;
  * Start a thread with a small stack; it has begun to run when this returns. @name: at most 15
  * characters. Signals are for the program's threads: only those stay open that this one raises by
  * what it does. The thread runs @run once. Context: any locks held. If malloc() waits for one of
- * them, this takes AV_PATIENCE_NS.
+ * them, this takes AV_PEER_TIMEOUT_NS.
  * @thread: out, for av_thread_join() or av_thread_leave(). A child of fork() has neither the thread
  * nor this.
  * Return: 0 or errno

@@ -64,8 +64,8 @@ struct av_pin *av_pin_search(struct av_seg *seg, uint64_t word)
 }
 
 /*
- * @ns: how long it waits, see av_patient_for(); 0: as long as it takes. Others have had their turns
- * once @until is set, whichever word was waited for then. Return: false: in vain
+ * @ns: how long it waits, see av_timed_out_after(); 0: as long as it takes. Others have had their
+ * turns once @until is set, whichever word was waited for then. Return: false: in vain
  */
 static bool wait_pin_release(struct av_pin *pin, uint64_t word, uint64_t *until, uint64_t ns)
 {
@@ -76,7 +76,7 @@ static bool wait_pin_release(struct av_pin *pin, uint64_t word, uint64_t *until,
 		if (av_backoff_enough(turn) || *until) {
 			if (!av_dir_proc_alive((uint32_t)(word >> 32)))
 				atomic_compare_exchange_strong(&pin->word, &dead, 0);
-			else if (ns && !av_patient_for(until, ns))
+			else if (ns && av_timed_out_after(until, ns))
 				return false;
 		}
 		av_backoff(turn);
@@ -126,7 +126,7 @@ bool av_pin_drain(struct av_seg *seg, uint32_t key)
 		bool mine = seg->own && word >> 32 == av_lock_self;
 
 		if ((uint32_t)word == key &&
-		    !wait_pin_release(&pins[i], word, &until, mine ? 0 : AV_PATIENCE_NS))
+		    !wait_pin_release(&pins[i], word, &until, mine ? 0 : AV_PEER_TIMEOUT_NS))
 			return false;
 	}
 	return true;
@@ -321,7 +321,7 @@ struct av_key *av_key_lock_region(struct av_seg *seg, uint32_t key)
 		if (atomic_load(&k->key) == key)
 			return k;
 		av_lock_release(&k->lock);
-		if (!av_patient(&until) || !av_seg_alive(seg))
+		if (av_timed_out(&until) || !av_seg_alive(seg))
 			return NULL;
 		sched_yield();
 	}

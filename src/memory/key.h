@@ -79,10 +79,9 @@ static inline void av_pin_end(struct av_pin *pin)
  *
  * No new use begins meanwhile: the caller has withdrawn the key, or has made all users back off.
  * The wait for this process's own copies, in an own segment, has no limit. The wait for all others
- * ends after AV_PATIENCE_NS: a peer may be stopped, and a corrupt pin word may name a process that
- * uses nothing.
- * Context: may wait as long as a copy takes; the caller holds no lock and no pin.
- * Return:  false: a process still uses the key
+ * ends after AV_PEER_TIMEOUT_NS: a peer may be stopped, and a corrupt pin word may name a process
+ * that uses nothing. Context: may wait as long as a copy takes; the caller holds no lock and no
+ * pin. Return:  false: a process still uses the key
  */
 bool av_pin_drain(struct av_seg *seg, uint32_t key);
 
@@ -233,7 +232,7 @@ void av_key_kill(struct av_seg *seg, uint32_t key);
  * av_key_lock_region() - lock a region's entry, to read its fields or to count a window
  *
  * Waits while the region is being re-registered.
- * Context: any thread; holds no pin; waits AV_PATIENCE_NS at most for the change, and as
+ * Context: any thread; holds no pin; waits AV_PEER_TIMEOUT_NS at most for the change, and as
  * av_peer_lock() does for the lock.
  * Return:  the entry, locked with AV_RANK_KEY: the caller releases its @lock; NULL: there is no
  * such key, its owner is dead, or the wait ended in vain
@@ -286,9 +285,9 @@ static inline uint32_t av_window_count(const struct av_key *region)
 
 /*
  * Recount the windows of an own region.
- * Context: one thread per region; no lock held; waits AV_PATIENCE_NS at most for binds under way.
- * Return:  true: no window is bound. false: one is; or the count kept changing; or a bind did not
- * end in time
+ * Context: one thread per region; no lock held; waits AV_PEER_TIMEOUT_NS at most for binds under
+ * way. Return:  true: no window is bound. false: one is; or the count kept changing; or a bind did
+ * not end in time
  */
 AV_MUST_USE bool av_window_none_bound(struct av_seg *seg, uint32_t region);
 
@@ -338,7 +337,7 @@ AV_MUST_USE int av_window_destroy(struct av_seg *seg, uint32_t key);
  * Execute a bind.
  * Context: any process, with the requester's right @exec; no pin held. Waits for a change of the
  * region, for the locks of both keys and for accesses through the old binding: for a peer's,
- * AV_PATIENCE_NS at most each.
+ * AV_PEER_TIMEOUT_NS at most each.
  * Return:  AV_CHECK_NONE; or the check that forbids the bind, and nothing has changed.
  * AV_CHECK_OBJECT_BUSY: the window's lock was not released, or an access did not end.
  * AV_CHECK_BIND_REGION: also if the region's change did not end
@@ -403,7 +402,7 @@ bool av_revoke_end_many(struct av_pin *const *pins, size_t count);
 /*
  * Revoke the withdrawn @key of the own context @seg, which peers still use. After true, none of
  * them is in a system call on the program's memory, and none begins one.
- * Context: the owner; waits for calls under way, AV_PATIENCE_NS at most for each pin.
+ * Context: the owner; waits for calls under way, AV_PEER_TIMEOUT_NS at most for each pin.
  * Return:  false: a thread may still be in a call
  */
 AV_MUST_USE bool av_revoke(struct av_seg *seg, uint32_t key);

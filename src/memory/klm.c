@@ -284,7 +284,7 @@ void av_klm_iter_drop(struct av_run *run)
 #define SMALL	     1024u /* from this size on, a system call per piece costs little */
 #define PAIRS	     64u
 #define BOUNCE_BYTES 4096u
-#define PATIENCE     64u /* looks at a key that is being changed before all pins are put */
+#define LOOKS	     64u /* looks at a key that is being changed before all pins are put */
 
 /* A piece of the destination, and the source bytes for it. */
 struct pair {
@@ -509,7 +509,7 @@ enum av_fault av_klm_copy(const struct av_span *d, uint64_t doff, const struct a
 		enum av_fault ret = expand(&p, &to, &from);
 		uint64_t n;
 
-		if (ret == AV_FAULT_BUSY && ++looks < PATIENCE) {
+		if (ret == AV_FAULT_BUSY && ++looks < LOOKS) {
 			sched_yield();
 			continue;
 		}

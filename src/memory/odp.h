@@ -175,7 +175,7 @@ void av_odp_region_removed(struct av_seg *seg, uint64_t pages);
 /*
  * Read all statistics of @device. They include every invalidation whose system call has returned.
  * Opens files, but does not join the directory.
- * Context: any thread; no lock held; waits AV_PATIENCE_NS at most for each context's listener.
+ * Context: any thread; no lock held; waits AV_PEER_TIMEOUT_NS at most for each context's listener.
  */
 void av_odp_report(const char *device, uint64_t value[AV_ODP_COUNTER_N]);
 
@@ -309,8 +309,8 @@ static inline void av_odp_settle(const struct av_seg *seg)
 }
 
 /*
- * The same for a reader of statistics: it waits longer, up to AV_PATIENCE_NS, for an owner that has
- * no core. Any segment, also a view. Context: no lock held.
+ * The same for a reader of statistics: it waits longer, up to AV_PEER_TIMEOUT_NS, for an owner that
+ * has no core. Any segment, also a view. Context: no lock held.
  */
 void av_odp_settle_to_read(const struct av_seg *seg);
 

@@ -135,7 +135,7 @@ void av_odp_settle_to_read(const struct av_seg *seg)
 
 	while ((seq & 1) &&
 	       atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire) == seq &&
-	       av_patient(&until))
+	       !av_timed_out(&until))
 		sched_yield();
 }
 

@@ -68,8 +68,8 @@ struct av_region_info {
 
 /*
  * Visit each region of @device. A region that is changing may be missing, or half changed.
- * Context: any thread; no lock held; opens files; waits AV_PATIENCE_NS at most for each context's
- * listener.
+ * Context: any thread; no lock held; opens files; waits AV_PEER_TIMEOUT_NS at most for each
+ * context's listener.
  */
 void av_region_report(const char *device,
 		      void (*visit)(const struct av_region_info *info, void *arg), void *arg);
@@ -360,8 +360,8 @@ bool av_deferred_has_key(struct av_seg *seg, uint32_t key);
 bool av_deferred_has_part(struct av_seg *seg, uint32_t part);
 
 /*
- * Wait until nobody uses the part by a deferred key. Ends when AV_PATIENCE_NS pass for one of the
- * keys.
+ * Wait until nobody uses the part by a deferred key. Ends when AV_PEER_TIMEOUT_NS pass for one of
+ * the keys.
  */
 void av_deferred_wait(struct av_seg *seg, uint32_t part);
 

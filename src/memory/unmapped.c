@@ -120,7 +120,7 @@ static bool revoke_pin(struct av_pin *pin, uint64_t word)
 	 */
 	atomic_store(&pin->bytes, 0);
 	while (may_copy(pin, word)) {
-		if (!av_patient(&until))
+		if (av_timed_out(&until))
 			return false;
 		nanosleep(&nap, NULL);
 	}

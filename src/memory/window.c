@@ -83,7 +83,7 @@ static bool add_all(struct av_seg *seg, uint32_t region, uint64_t until_ns, uint
 bool av_window_none_bound(struct av_seg *seg, uint32_t region)
 {
 	struct av_key *r = av_key_entry(seg, region);
-	uint64_t until_ns = av_now_ns() + AV_PATIENCE_NS;
+	uint64_t until_ns = av_now_ns() + AV_PEER_TIMEOUT_NS;
 	uint32_t bound;
 
 	for (int i = 0; i < TURNS; i++) {

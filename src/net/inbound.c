@@ -319,13 +319,13 @@ struct arrival {
 	struct av_group_look look;
 	struct av_gro_split all;
 	uint32_t owner; /* of those that are to be passed on; 0: there are none */
-	bool patient;	/* they wait until there is room for them */
+	bool waits;	/* they wait until there is room for them */
 	struct av_gro_split misrouted;
 };
 
 static void forward_misrouted(struct arrival *a)
 {
-	if (a->owner && buffers->passed && a->patient)
+	if (a->owner && buffers->passed && a->waits)
 		backlog_pass(buffers->passed, a->owner, &a->misrouted);
 	else if (a->owner && buffers->passed)
 		(void)av_misrouted_pass(buffers->passed, a->owner, &a->misrouted);
@@ -340,11 +340,11 @@ static void is_misrouted(struct arrival *a, uint32_t owner, const struct av_net_
 			 size_t begin)
 {
 	av_net_count(AV_NET_MISROUTED, 1);
-	if (a->owner != owner || a->patient != is_management(p) ||
+	if (a->owner != owner || a->waits != is_management(p) ||
 	    a->misrouted.bytes + a->misrouted.count != a->all.bytes + begin) {
 		forward_misrouted(a);
 		a->owner = owner;
-		a->patient = is_management(p);
+		a->waits = is_management(p);
 		a->misrouted = a->all;
 		a->misrouted.bytes += begin;
 	}

@@ -218,10 +218,10 @@ AV_LIBC(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags))
  */
 
 /* Ports of ours: each thread has its own ones, which are no PIDs. */
-#define PORT_BASE	 0x40000000u
-#define PORT_STEP	 (1u << 22) /* more than there are threads: PID_MAX_LIMIT */
-#define PORT_TRIES	 64u
-#define PATIENCE_SECONDS 10 /* of a program that reads no more */
+#define PORT_BASE	0x40000000u
+#define PORT_STEP	(1u << 22) /* more than there are threads: PID_MAX_LIMIT */
+#define PORT_TRIES	64u
+#define TIMEOUT_SECONDS 10 /* of a program that reads no more */
 
 /* A socket of ours, and the program's, to which answers go. */
 struct talk {
@@ -286,13 +286,13 @@ static void close_nl_talk(struct talk *t)
 	free(t->out.bytes);
 }
 
-/* It ends with the answer, or with the program's socket, or with our patience. */
+/* It ends with the answer, or with the program's socket, or with our timeout. */
 static void *send_later(void *arg)
 {
-	const struct timeval patience = {.tv_sec = PATIENCE_SECONDS};
+	const struct timeval timeout = {.tv_sec = TIMEOUT_SECONDS};
 	struct talk *t = arg;
 
-	if (!setsockopt(t->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)))
+	if (!setsockopt(t->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)))
 		(void)send_rest(t, 0);
 	close_nl_talk(t);
 	free(t);

@@ -167,13 +167,13 @@ int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 	return 0;
 }
 
-int av_cq_resize_patiently(struct av_seg *seg, uint32_t index, uint32_t capacity,
-			   const struct av_page_policy *policy)
+int av_cq_resize_retry(struct av_seg *seg, uint32_t index, uint32_t capacity,
+		       const struct av_page_policy *policy)
 {
 	uint64_t until = 0;
 	int err;
 
-	while ((err = av_cq_resize(seg, index, capacity, policy)) == EBUSY && av_patient(&until))
+	while ((err = av_cq_resize(seg, index, capacity, policy)) == EBUSY && !av_timed_out(&until))
 		sched_yield();
 	return err;
 }

@@ -172,7 +172,7 @@ struct av_cq_shared {
 	struct av_lock poll_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t head;	      /* free-running; written under poll_lock */
 	_Atomic uint32_t empty_polls; /* consecutive polls that found nothing */
-	_Atomic uint32_t patience;    /* empty polls before a poll yields: transport/poll.c */
+	_Atomic uint32_t yield_after; /* empty polls before a poll yields: transport/poll.c */
 	/*
 	 * Hints for a poll that finds nothing (transport/transport.h); indices of queue pairs, 0:
 	 * none. @waiting: its sends complete here, and it waits for its peer. @owed: it receives
@@ -332,9 +332,10 @@ void av_cq_fini(struct av_seg *seg, uint32_t index);
 AV_MUST_USE int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 			     const struct av_page_policy *policy);
 
-/* The same, but retries on EBUSY for up to AV_PATIENCE_NS: usually the appender continues soon. */
-AV_MUST_USE int av_cq_resize_patiently(struct av_seg *seg, uint32_t index, uint32_t capacity,
-				       const struct av_page_policy *policy);
+/* The same, but retries on EBUSY for up to AV_PEER_TIMEOUT_NS: usually the appender continues soon.
+ */
+AV_MUST_USE int av_cq_resize_retry(struct av_seg *seg, uint32_t index, uint32_t capacity,
+				   const struct av_page_policy *policy);
 
 /* An event that an appended entry has made and that nobody has sent yet. All zero: none. */
 struct av_cq_bell {
@@ -354,10 +355,9 @@ struct av_cq_bell {
  *
  * Raises the asynchronous event IBV_EVENT_CQ_ERR at the first overrun.
  * Context: any thread of any process; the caller holds no lock of rank AV_RANK_POLL or higher.
- * Waits for the lock of a peer's CQ for AV_PATIENCE_NS at most. May make a system call to send an
- * event.
- * Return:  0; AV_CQ_DROPPED; or -ENOSPC: the CQ was full, and is broken from now on; or there is no
- * such CQ; or the lock timed out
+ * Waits for the lock of a peer's CQ for AV_PEER_TIMEOUT_NS at most. May make a system call to send
+ * an event. Return:  0; AV_CQ_DROPPED; or -ENOSPC: the CQ was full, and is broken from now on; or
+ * there is no such CQ; or the lock timed out
  */
 int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 	       struct av_cq_bell *later);
@@ -466,7 +466,7 @@ bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint3
  * counts that entry. While the lock of a peer's CQ is held, wakes the owner by an event of an armed
  * CQ, so that the owner can abandon the producer ring.
  * @polls: the caller holds poll_lock. Otherwise the owner's threads may take poll_lock here.
- * Context: waits without limit in an own segment, else for AV_PATIENCE_NS.
+ * Context: waits without limit in an own segment, else for AV_PEER_TIMEOUT_NS.
  * Return: number of the locked producer ring; -1: the lock of a peer's CQ timed out
  */
 AV_MUST_USE int av_cq_lock(struct av_seg *seg, uint32_t index, bool polls);

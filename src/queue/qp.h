@@ -390,7 +390,7 @@ int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_q
  * joined the directory. A report may omit an object that changes meanwhile, or show it half
  * changed. It calls @visit once for each object.
  * Context: any thread; the caller holds no lock. Opens files, and waits for each context for
- * AV_PATIENCE_NS at most.
+ * AV_PEER_TIMEOUT_NS at most.
  */
 
 struct av_qp_info {

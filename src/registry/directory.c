@@ -226,11 +226,11 @@ static bool lock_change(void)
 }
 
 /* The mutex is free while this sleeps, for threads that do not need the lock. */
-static bool change_begin(uint64_t patience_ns)
+static bool change_begin(uint64_t timeout_ns)
 {
 	AV_UNCANCELLED;
 	struct timespec nap = {.tv_nsec = 20000};
-	uint64_t until = av_now_coarse_ns() + patience_ns;
+	uint64_t until = av_now_coarse_ns() + timeout_ns;
 
 	pthread_mutex_lock(&mutex);
 	while (!lock_change()) {
@@ -247,7 +247,7 @@ static bool change_begin(uint64_t patience_ns)
 
 int av_dir_change_begin(void)
 {
-	return change_begin(AV_PATIENCE_NS) ? 0 : -EBUSY;
+	return change_begin(AV_PEER_TIMEOUT_NS) ? 0 : -EBUSY;
 }
 
 bool av_dir_change_soon(void)
@@ -546,7 +546,7 @@ static int join_first(av_dir_count *count)
 	av_dir_count_context = count;
 	do
 		ret = join_once(&removed_since);
-	while (ret == -EAGAIN && av_patient(&until));
+	while (ret == -EAGAIN && !av_timed_out(&until));
 	if (ret) {
 		if (av_own_fd(&folder) >= 0)
 			av_folder_remove_self(path); /* which may have been made for this */

@@ -187,7 +187,7 @@ typedef void av_dir_count(int folder, uint32_t ref, struct av_totals *sum);
  * av_lock_self. Sweeps the rows and files of dead processes.
  * @count: called for each context whose end this process handles; NULL: the counts are lost. The
  * function of the first join remains until the last leave.
- * Context: any thread. Waits AV_PATIENCE_NS at most for other processes.
+ * Context: any thread. Waits AV_PEER_TIMEOUT_NS at most for other processes.
  * Return: 0 or -errno. -EACCES: the folder belongs to another user; -ENOSPC; -EUSERS: no free slot;
  * -EBUSY: timed out; -ENOMEM
  */
@@ -287,7 +287,7 @@ bool av_dir_qpn_ended(uint32_t qpn);
 /*
  * Open an XRC domain in a context of this process. @dev, @ino: of the file that names it; both 0: a
  * private domain. @oflags: O_CREAT, O_EXCL as in ibv_open_xrcd(3).
- * Context: waits for the change lock, AV_PATIENCE_NS at most.
+ * Context: waits for the change lock, AV_PEER_TIMEOUT_NS at most.
  * Return: its number (> 0); -EAGAIN: unknown, without O_CREAT; -EINVAL: known, with O_EXCL;
  * -ENOMEM; -EBUSY: the change lock timed out
  */
@@ -332,7 +332,7 @@ struct av_dir_stripe *av_dir_stripe(uint32_t owner, uint64_t addr);
 /*
  * The counters of a device. NULL: there are too many devices, or the change lock timed out.
  * Context: the process has joined the directory. The first use of a name waits for the change lock,
- * AV_PATIENCE_NS at most.
+ * AV_PEER_TIMEOUT_NS at most.
  */
 _Atomic uint64_t *av_dir_counters(const char *device);
 
@@ -592,9 +592,8 @@ const char *av_dir_path(void);
  * Begin and end a change of the directory. A mutex serialises the threads of this process, then a
  * record lock the processes. A holder may be stopped, so nobody waits without limit. Opening a
  * device, claiming a queue pair number, closing and exiting need no change.
- * Context: the process has joined; the caller holds no lock of the data path. Waits AV_PATIENCE_NS
- * at most.
- * Return: 0; -EBUSY: timed out
+ * Context: the process has joined; the caller holds no lock of the data path. Waits
+ * AV_PEER_TIMEOUT_NS at most. Return: 0; -EBUSY: timed out
  */
 AV_MUST_USE int av_dir_change_begin(void);
 void av_dir_change_end(void);

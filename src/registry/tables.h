@@ -125,8 +125,8 @@ bool av_cm_is_any(const uint8_t address[16]);
  * Bind a port of this process. If @p->port is 0, chooses one of 32768 to 60999 that nobody has, and
  * stores it there. Two ports collide unless both have @reuse, or their families differ and both
  * have @afonly.
- * Context: the process has joined the directory. Waits for the change lock, AV_PATIENCE_NS at most.
- * Return: a handle >= 0; or -errno: -EADDRINUSE: somebody has bound that address and port;
+ * Context: the process has joined the directory. Waits for the change lock, AV_PEER_TIMEOUT_NS at
+ * most. Return: a handle >= 0; or -errno: -EADDRINUSE: somebody has bound that address and port;
  * -EADDRNOTAVAIL: the same, and one of both addresses is a wildcard; -EACCES: a port below 1024,
  * without CAP_NET_BIND_SERVICE; -ENOSPC; -EBUSY: the change lock timed out
  * Source: Linux, drivers/infiniband/core/cma.c, cma_check_port().
@@ -188,8 +188,8 @@ struct av_multicast_member {
 /*
  * Attach a queue pair of this process to a multicast group. The directory has the table of members.
  * Attaching it again changes nothing.
- * Context: the process has joined the directory. Waits for the change lock, AV_PATIENCE_NS at most.
- * Return: 0; -ENOMEM: the table is full; -EBUSY: the change lock timed out
+ * Context: the process has joined the directory. Waits for the change lock, AV_PEER_TIMEOUT_NS at
+ * most. Return: 0; -ENOMEM: the table is full; -EBUSY: the change lock timed out
  */
 AV_MUST_USE int av_multicast_attach(const union ibv_gid *gid,
 				    const struct av_multicast_member *member);
@@ -312,7 +312,8 @@ AV_MUST_USE bool av_reuseport_own(uint32_t proc, uint32_t qpn);
  * Each holds a record lock in the directory. The kernel drops the lock when the process ends in any
  * way, so a killed process leaves no wrong count.
  *
- * Context: the process has joined the directory. Waits for the change lock, AV_PATIENCE_NS at most.
+ * Context: the process has joined the directory. Waits for the change lock, AV_PEER_TIMEOUT_NS at
+ * most.
  */
 
 /* @index: of the block's key. No block of pages has such an offset. */

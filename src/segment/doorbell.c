@@ -17,12 +17,12 @@ uint64_t av_peer_lock_until(const struct av_seg *seg)
 
 	if (seg->own)
 		return UINT64_MAX;
-	return now < atomic_load(&seg->in_vain_until_ns) ? now : now + AV_PATIENCE_NS;
+	return now < atomic_load(&seg->in_vain_until_ns) ? now : now + AV_PEER_TIMEOUT_NS;
 }
 
 void av_peer_lock_in_vain(struct av_seg *seg)
 {
-	atomic_store(&seg->in_vain_until_ns, av_now_ns() + AV_PATIENCE_NS);
+	atomic_store(&seg->in_vain_until_ns, av_now_ns() + AV_PEER_TIMEOUT_NS);
 }
 
 enum av_lock_result av_peer_lock_wait(struct av_seg *seg, struct av_lock *lock)

@@ -273,8 +273,8 @@ static bool is_answered(int fd)
 	int n;
 
 	do
-		n = av_raw_poll(&p, 1, AV_PATIENCE_NS / 1000000);
-	while (n < 0 && errno == EINTR && av_patient(&until));
+		n = av_raw_poll(&p, 1, AV_PEER_TIMEOUT_NS / 1000000);
+	while (n < 0 && errno == EINTR && !av_timed_out(&until));
 	return n == 1;
 }
 

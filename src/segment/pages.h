@@ -142,7 +142,8 @@ void av_pages_owner_drop(struct av_seg *seg, uint32_t ref);
 /*
  * The address of the pages owner's segment (AV_SEG_BYTES), mapped now if need be. NULL: not
  * available.
- * Context: any thread; a pin keeps the region's key alive. Mapping waits AV_PATIENCE_NS at most.
+ * Context: any thread; a pin keeps the region's key alive. Mapping waits AV_PEER_TIMEOUT_NS at
+ * most.
  */
 uint8_t *av_pages_owner_base(struct av_seg *seg, uint32_t ref);
 
@@ -223,7 +224,7 @@ void av_shared_heap_publish(struct av_seg_head *head);
 /*
  * Map the shared heap of a peer's process, whole, and store its address in *@kept. Opens the file
  * as av_fd_passed_open() does.
- * Context: any thread, several at a time. Waits AV_PATIENCE_NS at most.
+ * Context: any thread, several at a time. Waits AV_PEER_TIMEOUT_NS at most.
  * Return: *@kept: the address, or AV_SHARED_HEAP_NOWHERE
  */
 uint8_t *av_shared_heap_map(const struct av_fd_passed *what, const char *path,
@@ -269,7 +270,7 @@ AV_MUST_USE int av_seg_make(uint32_t ref, int folder, struct av_own_fd *file,
 
 /*
  * Open the memory of a context. @memory: its entry in the directory; @path: the context's folder.
- * Waits AV_PATIENCE_NS at most.
+ * Waits AV_PEER_TIMEOUT_NS at most.
  * Return: a descriptor, which the caller closes; or -errno
  */
 AV_MUST_USE int av_seg_open(const struct av_dir_memory *memory, const char *path);
@@ -284,7 +285,7 @@ struct av_seg_head *av_seg_map(int file, int tables, int prot);
 
 /*
  * Map another process's segment. @memory, @path: as av_seg_open(); @dir: as av_dir_context_open().
- * Waits AV_PATIENCE_NS at most.
+ * Waits AV_PEER_TIMEOUT_NS at most.
  * Return: NULL: not possible, or its process is still making it
  */
 struct av_seg_head *av_seg_map_peers(uint32_t ref, const struct av_dir_memory *memory, int dir,
@@ -317,7 +318,7 @@ void av_totals_of_context(int folder, uint32_t ref, struct av_totals *sum);
  * not have joined the directory. A view is mapped read-only: only functions that read a segment
  * work on it.
  * Context: any thread; the caller holds no lock. Opens files, and waits for each context for
- * AV_PATIENCE_NS at most.
+ * AV_PEER_TIMEOUT_NS at most.
  */
 void av_seg_view_each(const char *device, void (*visit)(const struct av_seg *seg, void *arg),
 		      void *arg);
@@ -397,8 +398,8 @@ struct av_file_run {
  * Maps the view if there is none. The peer's segment may hold anything, so the function checks all
  * that it reads. NULL: not available.
  * Context: a pin keeps a key of a region there alive. The first call makes a few system calls, and
- * waits AV_PATIENCE_NS for each piece at most for an owner in another PID namespace. Keeps errno;
- * is no cancellation point.
+ * waits AV_PEER_TIMEOUT_NS for each piece at most for an owner in another PID namespace. Keeps
+ * errno; is no cancellation point.
  */
 void *av_file_view_at(struct av_seg *seg, uint64_t run, uint64_t addr, uint64_t len);
 

@@ -273,7 +273,7 @@ struct av_fd_passed {
 
 /*
  * Open the file for reading and writing, by /proc or else by the socket @path. NULL: there is no
- * socket. Waits AV_PATIENCE_NS at most. Is no cancellation point.
+ * socket. Waits AV_PEER_TIMEOUT_NS at most. Is no cancellation point.
  * Return: close-on-exec descriptor, which the caller closes; or -errno; -ESTALE: another file is
  * there
  */
@@ -386,7 +386,7 @@ void av_seg_call_peers(void);
 
 /*
  * A file of memory on which a region of a peer lies, passed by the peer's socket. Waits
- * AV_PATIENCE_NS at most.
+ * AV_PEER_TIMEOUT_NS at most.
  * Return: a descriptor, which the caller closes; or -errno
  */
 AV_MUST_USE int av_seg_passed_file(const struct av_seg *seg, uint64_t dev, uint64_t ino);
@@ -396,16 +396,15 @@ void av_seg_close(struct av_seg *seg);
 
 /*
  * Map the shared heap of the segment's process, and store its address in @shared_heap. Makes a few
- * system calls. Waits AV_PATIENCE_NS at most for an owner in another PID namespace, whose socket
- * passes the file.
- * Context: any thread. Return: as av_shared_heap_map()
+ * system calls. Waits AV_PEER_TIMEOUT_NS at most for an owner in another PID namespace, whose
+ * socket passes the file. Context: any thread. Return: as av_shared_heap_map()
  */
 uint8_t *av_seg_map_shared_heap(struct av_seg *seg);
 
 /*
  * av_seg_get(): the segment of a context, with one more use; maps it if needed. av_seg_put() ends
  * the use; NULL is ignored.
- * Context: any thread. Mapping waits for an owner that does not answer: AV_PATIENCE_NS for its
+ * Context: any thread. Mapping waits for an owner that does not answer: AV_PEER_TIMEOUT_NS for its
  * memory, and in another PID namespace as long for its shared heap.
  * Return: NULL: the context is gone, or cannot be mapped
  */
@@ -413,7 +412,7 @@ struct av_seg *av_seg_get(uint32_t ref);
 void av_seg_put(struct av_seg *seg);
 
 /*
- * Open the memory of a segment once more. May block for AV_PATIENCE_NS.
+ * Open the memory of a segment once more. May block for AV_PEER_TIMEOUT_NS.
  * Return: a descriptor, which the caller closes; or -errno: its process has ended, or does not
  * answer
  */
@@ -461,7 +460,7 @@ enum av_lock_result av_peer_lock_wait(struct av_seg *seg, struct av_lock *lock);
  * av_peer_lock() - take a lock in @seg, own or a peer's, and wait for it
  *
  * The word of a peer's lock may name a living process that does not hold it. So nobody waits for a
- * peer's lock longer than AV_PATIENCE_NS. After such a timeout, this process does not wait for
+ * peer's lock longer than AV_PEER_TIMEOUT_NS. After such a timeout, this process does not wait for
  * locks of that segment for as long again. So a broken segment costs its peers at most half of
  * their time. It waits for own locks without limit.
  * Return:  AV_LOCK_TAKEN; AV_LOCK_REPAIR; AV_LOCK_BUSY: timed out on a peer's lock

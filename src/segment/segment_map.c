@@ -410,7 +410,7 @@ static struct av_seg_head *map_viewed_segment(const struct av_dir_memory *memory
 
 /*
  * The segment of that context, or NULL. seg_view_end() also takes NULL. Waits at most
- * AV_PATIENCE_NS. Context: the directory is not being viewed.
+ * AV_PEER_TIMEOUT_NS. Context: the directory is not being viewed.
  */
 static struct av_seg *seg_view(uint32_t ref)
 {

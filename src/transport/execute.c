@@ -373,7 +373,7 @@ static enum av_fault operate(struct av_work *w)
 			return fault;
 		av_xrc_end(&w->srq);
 		sched_yield();
-	} while (av_patient(&until));
+	} while (!av_timed_out(&until));
 	av_work_wait(w, AV_WAIT_NO_ANSWER);
 	return AV_FAULT_NONE;
 }
@@ -406,7 +406,7 @@ struct av_outcome av_execute_refuse(const struct av_qp_ref *req, const struct av
 	w.result = (struct av_outcome){.fault = AV_FAULT_NONE};
 	if (!responder_begin(&w))
 		return w.result;
-	while ((found = find_receiver(&w)) == AV_FAULT_BUSY && av_patient(&until))
+	while ((found = find_receiver(&w)) == AV_FAULT_BUSY && !av_timed_out(&until))
 		sched_yield();
 	w.result.fault = found == AV_FAULT_NONE || found == AV_FAULT_BUSY ? fault : found;
 	apply_work_outcome(&w);

@@ -275,7 +275,7 @@ struct av_coop_source {
 enum av_coop_result {
 	AV_COOP_COPIED,
 	AV_COOP_NOT,   /* some bytes are missing; the others may have been copied */
-	AV_COOP_STUCK, /* the same, and a poller may still be copying after AV_PATIENCE_NS */
+	AV_COOP_STUCK, /* the same, and a poller may still be copying after AV_PEER_TIMEOUT_NS */
 };
 
 /**
@@ -285,8 +285,8 @@ enum av_coop_result {
  * @to, @from: the addresses of the bytes in this process
  *
  * Copies the end of the message last.
- * Context: @rsp's right @resp is held, and pins of both keys. Waits for pages, and AV_PATIENCE_NS
- * at most for a poller that copies a piece.
+ * Context: @rsp's right @resp is held, and pins of both keys. Waits for pages, and
+ * AV_PEER_TIMEOUT_NS at most for a poller that copies a piece.
  */
 AV_MUST_USE enum av_coop_result av_coop_copy(const struct av_coop_source *source,
 					     const struct av_qp_ref *rsp,
@@ -296,8 +296,8 @@ AV_MUST_USE enum av_coop_result av_coop_copy(const struct av_coop_source *source
 /*
  * The sender died while it held @rsp's right @resp, which the caller has taken over: close its
  * message to pollers.
- * Context: waits for a poller that copies a piece; if @rsp is another process's, AV_PATIENCE_NS at
- * most, and then the message stays open.
+ * Context: waits for a poller that copies a piece; if @rsp is another process's, AV_PEER_TIMEOUT_NS
+ * at most, and then the message stays open.
  */
 void av_coop_abandon(const struct av_qp_ref *rsp);
 
@@ -458,8 +458,8 @@ static inline void av_work_event(struct av_work *w, int event)
 AV_MUST_USE enum av_fault av_work_local(struct av_work *w, uint32_t access);
 
 /*
- * The same for a request that holds no responder's right. Waits AV_PATIENCE_NS at most while a key
- * is being changed, then returns AV_FAULT_LOC_PROT instead of AV_FAULT_BUSY.
+ * The same for a request that holds no responder's right. Waits AV_PEER_TIMEOUT_NS at most while a
+ * key is being changed, then returns AV_FAULT_LOC_PROT instead of AV_FAULT_BUSY.
  */
 AV_MUST_USE enum av_fault av_request_buffers(const struct av_qp_ref *req,
 					     const struct av_sq_wqe *wqe, uint32_t access,
@@ -560,8 +560,8 @@ av_operation av_op_write_imm;
 /*
  * Take @resp of a queue pair, and complete or undo what a dead holder began. av_lock_release()
  * releases it.
- * Context: waits without limit for threads of this process, and AV_PATIENCE_NS at most for a peer.
- * Return: false: timed out on a peer's lock
+ * Context: waits without limit for threads of this process, and AV_PEER_TIMEOUT_NS at most for a
+ * peer. Return: false: timed out on a peer's lock
  */
 bool av_responder_acquire(const struct av_qp_ref *end);
 

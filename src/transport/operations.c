@@ -67,7 +67,7 @@ enum av_fault av_request_buffers(const struct av_qp_ref *req, const struct av_sq
 	enum av_fault fault;
 	uint64_t until = 0;
 
-	while ((fault = buffers_of(req, wqe, access, to)) == AV_FAULT_BUSY && av_patient(&until))
+	while ((fault = buffers_of(req, wqe, access, to)) == AV_FAULT_BUSY && !av_timed_out(&until))
 		sched_yield();
 	return fault == AV_FAULT_BUSY ? AV_FAULT_LOC_PROT : fault;
 }
@@ -568,7 +568,7 @@ static enum av_fault do_tunneled(struct av_work *w, const struct anyverbs_tunnel
 	enum av_fault fault;
 
 	while ((fault = tunneled(w, command, true)) == AV_FAULT_BUSY &&
-	       (w->to.seg->own || av_patient(&until)))
+	       (w->to.seg->own || !av_timed_out(&until)))
 		sched_yield(); /* no pin is held */
 	return fault == AV_FAULT_BUSY ? AV_FAULT_REM_ACCESS : fault;
 }

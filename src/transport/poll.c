@@ -87,9 +87,9 @@ void av_rnr_polled_check(struct av_seg *seg, struct av_cq_shared *cq, bool long_
  * the core, a message waits for the system call to end. So a thread yields less often the less its
  * yields help.
  */
-#define PATIENCE_MIN  128u
-#define PATIENCE_MAX  8192u
-#define OTHERS_RAN_NS 2000u /* a yield that took this long let another thread run */
+#define YIELD_AFTER_MIN 128u
+#define YIELD_AFTER_MAX 8192u
+#define OTHERS_RAN_NS	2000u /* a yield that took this long let another thread run */
 
 static void fill_wc(struct ibv_wc *wc, const struct av_cqe *cqe)
 {
@@ -154,27 +154,27 @@ static void placement_failed(struct av_seg *seg, struct ibv_wc *wc)
 /* Yield the core, and learn whether another thread wanted it. */
 static void yield(struct av_cq_shared *cq)
 {
-	uint32_t patience = atomic_load_explicit(&cq->patience, memory_order_relaxed);
+	uint32_t yield_after = atomic_load_explicit(&cq->yield_after, memory_order_relaxed);
 	uint64_t before = av_now_ns();
 
 	sched_yield();
-	if (av_now_ns() - before >= OTHERS_RAN_NS || patience < PATIENCE_MIN)
-		patience = PATIENCE_MIN;
-	else if (patience < PATIENCE_MAX)
-		patience *= 2;
-	atomic_store_explicit(&cq->patience, patience, memory_order_relaxed);
+	if (av_now_ns() - before >= OTHERS_RAN_NS || yield_after < YIELD_AFTER_MIN)
+		yield_after = YIELD_AFTER_MIN;
+	else if (yield_after < YIELD_AFTER_MAX)
+		yield_after *= 2;
+	atomic_store_explicit(&cq->yield_after, yield_after, memory_order_relaxed);
 }
 
 static int nothing(struct av_seg *seg, struct av_cq_shared *cq)
 {
 	uint32_t polls = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
-	bool out_of_patience = polls > atomic_load_explicit(&cq->patience, memory_order_relaxed);
+	bool yields = polls > atomic_load_explicit(&cq->yield_after, memory_order_relaxed);
 
-	atomic_store_explicit(&cq->empty_polls, out_of_patience ? 0 : polls, memory_order_relaxed);
-	av_rnr_polled(seg, cq, polls % PATIENCE_MIN == 0);
+	atomic_store_explicit(&cq->empty_polls, yields ? 0 : polls, memory_order_relaxed);
+	av_rnr_polled(seg, cq, polls % YIELD_AFTER_MIN == 0);
 	av_coop_polled(seg, cq);
 	(void)av_wire_poll();
-	if (av_unlikely(out_of_patience)) {
+	if (av_unlikely(yields)) {
 		if (av_explaining())
 			av_explain_others(); /* a dropped message has no completion */
 		av_cq_producer_look(seg, cq);

@@ -88,7 +88,7 @@ static void why_unheard(const struct av_failed *f)
 {
 	const struct av_wire *w = av_wire_at(f->req->seg, f->req->qp->index);
 
-	av_diag_note(av_check_of_silence(w ? -w->unheard : 0), w ? w->mtu : 0, 0);
+	av_diag_note(av_check_of_silence(w ? -w->silence : 0), w ? w->mtu : 0, 0);
 }
 
 /*

@@ -89,8 +89,8 @@ enum av_fault av_retry(const struct av_qp_ref *end, const struct av_outcome *res
 		fault = av_retry_count(end, result->wait_reason, AV_TRY);
 	if (result->wait_reason == AV_WAIT_RNR && p.tries)
 		p.interval_ns = av_rnr_timer_ns(result->rnr_timer);
-	if (result->moves && p.interval_ns < AV_PATIENCE_NS)
-		p.interval_ns = AV_PATIENCE_NS; /* nothing is lost: threads have to wake up */
+	if (result->moves && p.interval_ns < AV_PEER_TIMEOUT_NS)
+		p.interval_ns = AV_PEER_TIMEOUT_NS; /* nothing is lost: threads have to wake up */
 	if (fault == AV_FAULT_NONE)
 		av_sq_wait_until(end, result->wait_reason, now + p.interval_ns);
 	return fault;

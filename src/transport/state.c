@@ -60,7 +60,7 @@ void av_responder_repair(const struct av_qp_ref *end)
 		return;
 	if (end->qp->type == IBV_QPT_XRC_RECV)
 		while (av_xrc_begin(end, end->qp->receiving_srqn, &use, &to) == AV_FAULT_BUSY &&
-		       av_patient(&until)) {
+		       !av_timed_out(&until)) {
 			av_xrc_end(&use);
 			sched_yield();
 		}
@@ -81,12 +81,12 @@ void av_responder_repair(const struct av_qp_ref *end)
 }
 
 /*
- * A thread of this process has its own patience with a peer, and its right is waited for until that
+ * A thread of this process has its own timeout for a peer, and its right is waited for until that
  * ends.
  */
 static enum av_lock_result acquire_resp(struct av_lock *resp)
 {
-	uint64_t until = av_now_ns() + AV_PATIENCE_NS;
+	uint64_t until = av_now_ns() + AV_PEER_TIMEOUT_NS;
 	enum av_lock_result got;
 
 	while ((got = av_lock_acquire_until(resp, AV_RANK_RESP, until)) == AV_LOCK_BUSY &&

@@ -269,7 +269,7 @@ void av_responder_end_receives(const struct av_qp_ref *end);
  * Complete or undo what the dead holder of @resp was doing. A connection that answers requests
  * fails; a UD queue pair continues.
  * Context: the caller holds @resp, taken over from a dead process. Waits for a poller that copies
- * (av_coop_abandon()), and on XRC for a pin, AV_PATIENCE_NS at most.
+ * (av_coop_abandon()), and on XRC for a pin, AV_PEER_TIMEOUT_NS at most.
  */
 void av_responder_repair(const struct av_qp_ref *end);
 
@@ -277,9 +277,9 @@ void av_responder_repair(const struct av_qp_ref *end);
  * Take both execution rights of an own queue pair, and complete or undo what a dead holder began.
  * If another process created the queue pair and this one opened it, take only @resp. av_qp_resume()
  * releases them.
- * Context: no execution right held. Waits AV_PATIENCE_NS at most for a stopped peer, and without
- * limit for threads of this process.
- * Return: 0, or EBUSY: a peer still holds @resp, and the caller holds neither
+ * Context: no execution right held. Waits AV_PEER_TIMEOUT_NS at most for a stopped peer, and
+ * without limit for threads of this process. Return: 0, or EBUSY: a peer still holds @resp, and the
+ * caller holds neither
  */
 AV_MUST_USE int av_qp_quiesce(const struct av_qp_ref *end);
 void av_qp_resume(const struct av_qp_ref *end);
@@ -389,7 +389,7 @@ AV_MUST_USE int av_wire_open(const struct av_qp_ref *end, const struct ibv_qp_at
 /*
  * Undo av_wire_open() or av_wire_open_datagrams(), if the queue pair is open. First waits for
  * packets that another thread is handling, so that the next connection does not get them.
- * Context: no execution right held; may wait AV_PATIENCE_NS for each of the two.
+ * Context: no execution right held; may wait AV_PEER_TIMEOUT_NS for each of the two.
  * Return: 0, or EBUSY: a stopped peer holds @resp, and nothing is changed; the next connection
  * tries again
  */

@@ -196,7 +196,7 @@ static void forget_what_came(void)
 {
 	uint64_t until = 0;
 
-	while (!av_net_catch_up() && av_patient(&until))
+	while (!av_net_catch_up() && !av_timed_out(&until))
 		sched_yield();
 }
 
@@ -229,10 +229,11 @@ void av_wire_begin(const struct av_qp_ref *end, enum ibv_qp_state to)
 		end->qp->wire = 1;
 		stand_in(end, w);
 	} else if (to == IBV_QPS_RTS) {
-		w->next = w->top = end->qp->sq_next;
+		w->next = w->begun_end = end->qp->sq_next;
 		w->begun = 0;
 		w->acked = w->sent = end->qp->next_psn;
-		w->taken = w->takers = w->limit = 0; /* the peer has not told anything yet */
+		w->credits_acked = w->credits_used = w->credit_limit =
+			0; /* the peer has not told anything yet */
 		av_wire_progress(end, w, false);
 	} else if (to == IBV_QPS_RESET) {
 		av_wire_flushed(end);

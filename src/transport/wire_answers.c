@@ -36,7 +36,7 @@ static void done(const struct answer *a, const struct av_sq_wqe *wqe)
 
 	av_traffic_count(&a->end->qp->counters.req.traffic, kind, wqe->bytes,
 			 av_wire_packets_of(a->w, wqe));
-	a->w->taken += av_wr_opcode(wqe->opcode)->receives;
+	a->w->credits_acked += av_wr_opcode(wqe->opcode)->receives;
 	av_finish_done(a->end, wqe);
 }
 
@@ -45,7 +45,7 @@ static const struct av_sq_wqe *head(const struct answer *a, uint32_t *first)
 {
 	uint32_t request = a->end->qp->sq_next;
 
-	if (request == a->w->top || av_wire_has_failed(a->end))
+	if (request == a->w->begun_end || av_wire_has_failed(a->end))
 		return NULL;
 	*first = a->w->first[request & a->end->qp->sq_mask];
 	return av_sq_slot(a->end, request);
@@ -128,7 +128,7 @@ static void receiver_not_ready(const struct answer *a)
 		return;
 	}
 	av_wire_rewind(a->end, w, w->acked);
-	w->limit = w->taken;
+	w->credit_limit = w->credits_acked;
 	w->waits = true;
 	av_sq_wait_until(a->end, AV_WAIT_NO_ANSWER,
 			 av_now_ns() + av_rnr_timer_ns(a->p->syndrome & SYNDROME_CODE));
@@ -243,7 +243,7 @@ static bool is_expected_answer(const struct answer *a, const struct av_opcode *i
 {
 	uint32_t request = a->end->qp->sq_next;
 
-	for (; request != a->w->top; request++) {
+	for (; request != a->w->begun_end; request++) {
 		const struct av_sq_wqe *wqe = av_sq_slot(a->end, request);
 		uint32_t first = a->w->first[request & a->end->qp->sq_mask];
 		const struct av_packet_kind *kind = wqe ? av_packet_kind(wqe->opcode) : NULL;

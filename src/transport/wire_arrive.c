@@ -271,12 +271,12 @@ void av_wire_owe(const struct av_qp_ref *end, struct av_wire *w)
 {
 	struct av_seg *seg;
 
-	if (w->service == AV_SERVICE_UC || atomic_load(&w->owes) || owed_count == OWED_MAX)
+	if (w->service == AV_SERVICE_UC || atomic_load(&w->ack_pending) || owed_count == OWED_MAX)
 		return;
 	seg = av_seg_get(end->seg->ref); /* it may end before the batch does */
 	if (!seg)
 		return;
-	atomic_store(&w->owes, true);
+	atomic_store(&w->ack_pending, true);
 	owed[owed_count++] = (struct av_qp_ref){seg, end->qp};
 }
 

@@ -159,10 +159,10 @@ struct av_wire {
 	 * Requester; guarded by @exec. The requester has sent all packets of the requests from
 	 * @sq_next up to @next, and @begun packets of request @next. PSNs from @acked on are not
 	 * acknowledged. PSNs before @sent have been sent at least once. During a retransmission,
-	 * @next is behind @top, and the queue pair's @next_psn is behind @sent.
+	 * @next is behind @begun_end, and the queue pair's @next_psn is behind @sent.
 	 */
 	uint32_t next, begun;
-	uint32_t top; /* one past the last request that was ever begun */
+	uint32_t begun_end; /* one past the last request that was ever begun */
 	uint32_t acked, sent;
 	uint32_t *first; /* PSN of the first packet, by request & sq_mask */
 	uint8_t *part;	 /* packets of a READ's parts but the last; by the same index */
@@ -171,34 +171,34 @@ struct av_wire {
 	 * acknowledged, those before request @next, and those for which the peer has reported a
 	 * receive request.
 	 */
-	uint32_t taken, takers, limit;
+	uint32_t credits_acked, credits_used, credit_limit;
 	/*
 	 * How long the last answer took. Until when the requester sends nothing while no packet is
 	 * outstanding; 0: no rest. av_window_rest()
 	 */
 	uint64_t answer_ns, rest_until_ns;
-	bool waits;    /* for the RNR timer; sends nothing meanwhile */
-	bool repeated; /* retransmitted because of a gap, since the last progress or timeout */
-	bool asked;    /* watches ICMP for what prevents answers: av_net_icmp_watch() */
-	bool active;   /* counted in the window: av_window_active() */
-	int obstacle;  /* -errno since the last progress: why packets were refused or ignored */
-	int unheard;   /* why there was no answer, -errno; 0: not known */
+	bool waits;	   /* for the RNR timer; sends nothing meanwhile */
+	bool repeated;	   /* retransmitted because of a gap, since the last progress or timeout */
+	bool icmp_watched; /* watches ICMP for what prevents answers: av_net_icmp_watch() */
+	bool active;	   /* counted in the window: av_window_active() */
+	int obstacle;	   /* -errno since the last progress: why packets were refused or ignored */
+	int silence;	   /* why there was no answer, -errno; 0: not known */
 	struct av_odp_message source; /* of the request that is being sent */
 	struct av_odp_message result; /* of the request whose answer is arriving */
 
 	/* Responder; guarded by @resp. */
 	struct av_qp_shared *peer; /* stands for the requester: av_execute_piece() */
 	enum av_operation message; /* of the message that is arriving, if one is */
-	bool coming;		   /* its first packet has arrived, its last has not */
-	uint64_t come;		   /* bytes of it so far */
+	bool in_message;	   /* its first packet has arrived, its last has not */
+	uint64_t received;	   /* bytes of it so far */
 	uint64_t announced;	   /* length of an RDMA WRITE */
 	uint64_t addr;		   /* and its address */
 	uint32_t rkey;
 	struct av_odp_message target;
 	struct av_wire_read read;
-	bool told;	      /* a sequence NAK or RNR NAK has been sent for the expected packet */
-	_Atomic bool owes;    /* acknowledgement due after the batch; read without @resp */
-	uint64_t notified_ns; /* when the last congestion notification was sent */
+	bool nak_sent; /* a sequence NAK or RNR NAK has been sent for the expected packet */
+	_Atomic bool ack_pending; /* acknowledgement due after the batch; read without @resp */
+	uint64_t notified_ns;	  /* when the last congestion notification was sent */
 	uint32_t kept_next;
 	struct av_wire_answer *kept; /* as many as the highest max_dest_rd_atomic so far */
 	uint32_t kept_count;

@@ -127,8 +127,8 @@ void av_wire_rewind(const struct av_qp_ref *end, struct av_wire *w, uint32_t psn
 	uint32_t request;
 
 	AV_ASSERT_HELD(&end->qp->exec);
-	w->takers = w->taken;
-	for (request = end->qp->sq_next; request != w->top; request++) {
+	w->credits_used = w->credits_acked;
+	for (request = end->qp->sq_next; request != w->begun_end; request++) {
 		const struct av_sq_wqe *wqe = av_sq_slot(end, request);
 		int32_t distance = av_psn_distance(*first_of(end, w, request), psn);
 
@@ -136,9 +136,9 @@ void av_wire_rewind(const struct av_qp_ref *end, struct av_wire *w, uint32_t psn
 			w->begun = distance > 0 ? (uint32_t)distance : 0;
 			break;
 		}
-		w->takers += av_wr_opcode(wqe->opcode)->receives;
+		w->credits_used += av_wr_opcode(wqe->opcode)->receives;
 	}
-	if (request == w->top)
+	if (request == w->begun_end)
 		w->begun = 0;
 	w->next = request;
 	end->qp->next_psn = psn;
@@ -173,9 +173,9 @@ static void wait_for_turn(const struct av_qp_ref *end, const struct av_wire *w)
 /* What is known of why there is no answer, -errno. */
 static int take_path_error(struct av_wire *w)
 {
-	int err = w->asked ? av_net_icmp_error(&w->route.path) : 0;
+	int err = w->icmp_watched ? av_net_icmp_error(&w->route.path) : 0;
 
-	w->asked = false;
+	w->icmp_watched = false;
 	return err ? err : w->obstacle;
 }
 
@@ -195,7 +195,7 @@ void av_wire_progress(const struct av_qp_ref *end, struct av_wire *w, bool ackno
 	w->obstacle = 0;
 	if (acknowledgement)
 		av_window_acknowledged(w->route.window, w->mtu, now);
-	if (w->asked)
+	if (w->icmp_watched)
 		(void)!take_path_error(w);
 	atomic_store(&end->qp->deadline_ns, now + p.interval_ns);
 }
@@ -233,12 +233,12 @@ static bool handle_answer_timeout(const struct sending *s)
 	if (!w->waits && p.tries) {
 		fault = av_retry_count(s->end, AV_WAIT_NO_ANSWER, parts_of_try(w, p.interval_ns));
 		if (fault != AV_FAULT_NONE) {
-			w->unheard = take_path_error(w);
+			w->silence = take_path_error(w);
 			av_wire_fail_head(s->end, fault);
 			return true;
 		}
-		w->asked = av_retry_is_last(s->end->qp);
-		if (w->asked)
+		w->icmp_watched = av_retry_is_last(s->end->qp);
+		if (w->icmp_watched)
 			av_net_icmp_watch(&w->route.path);
 	}
 	w->waits = w->repeated = false;
@@ -335,9 +335,9 @@ static bool start_request(struct sending *s, const struct av_sq_wqe *wqe)
 	if (av_wr_opcode(wqe->opcode)->answered && !has_resource(s, 0))
 		return false;
 	*first_of(s->end, w, w->next) = s->end->qp->next_psn;
-	if (w->top == w->next) {
+	if (w->begun_end == w->next) {
 		*request_part_size(s->end, w, w->next) = longest_part(w);
-		w->top++;
+		w->begun_end++;
 	}
 	return true;
 }
@@ -497,7 +497,7 @@ static bool run_local(struct sending *s, const struct av_sq_wqe *wqe)
 	if (result.fault != AV_FAULT_NONE)
 		return refuse_request(s, result.fault);
 	av_finish_done(s->end, wqe);
-	s->w->top = s->w->next + 1;
+	s->w->begun_end = s->w->next + 1;
 	return true;
 }
 
@@ -520,7 +520,7 @@ static bool send_next_request(struct sending *s)
 	if (local ? !run_local(s, wqe)
 		  : (s->w->begun == 0 && !start_request(s, wqe)) || !send_request(s, wqe))
 		return false;
-	s->w->takers += !local && av_wr_opcode(wqe->opcode)->receives;
+	s->w->credits_used += !local && av_wr_opcode(wqe->opcode)->receives;
 	s->w->next++;
 	s->w->begun = 0;
 	if (!local && s->end->qp->type == IBV_QPT_UC)
@@ -552,7 +552,7 @@ bool av_wire_is_begun(const struct av_qp_ref *end)
 	const struct av_wire *w = end->qp->wire ? av_wire_at(end->seg, end->qp->index) : NULL;
 
 	AV_ASSERT_HELD(&end->qp->exec);
-	return w && (int32_t)(w->top - end->qp->sq_next) > 0;
+	return w && (int32_t)(w->begun_end - end->qp->sq_next) > 0;
 }
 
 bool av_wire_is_under_way(const struct av_qp_ref *end)
@@ -566,14 +566,14 @@ bool av_wire_is_under_way(const struct av_qp_ref *end)
 /* A fault on demand has ended requests that were never begun. */
 static void skip_failed_requests(const struct av_qp_ref *end, struct av_wire *w)
 {
-	if ((int32_t)(end->qp->sq_next - w->top) > 0)
-		w->next = w->top = end->qp->sq_next;
+	if ((int32_t)(end->qp->sq_next - w->begun_end) > 0)
+		w->next = w->begun_end = end->qp->sq_next;
 }
 
 /* May the request @next be sent? One that was never begun may have to wait for those before it. */
 static bool has_turn(const struct sending *s, uint32_t head)
 {
-	return !s->singly || s->w->next != s->w->top || s->w->next == head;
+	return !s->singly || s->w->next != s->w->begun_end || s->w->next == head;
 }
 
 /* Send what can be sent. @head: the request at the head of the queue */
@@ -584,11 +584,11 @@ static void send(struct sending *s, bool draining, uint32_t head)
 	if (s->w->next != atomic_load(&q->sq_tail)) {
 		set_active(s->w, true);
 		/* Before what the program answers: its peer awaits both, in this order. */
-		if (atomic_load(&s->w->owes))
+		if (atomic_load(&s->w->ack_pending))
 			av_wire_acknowledge_soon(s->end);
 	}
 	while (!s->w->waits && !s->failed && has_turn(s, head) &&
-	       s->w->next != (draining ? s->w->top : atomic_load(&q->sq_tail)))
+	       s->w->next != (draining ? s->w->begun_end : atomic_load(&q->sq_tail)))
 		if (!send_next_request(s))
 			break;
 	flush_send_burst(s);

@@ -53,7 +53,7 @@ static void put_short(const struct arrival *a, struct av_net_burst *burst,
 	 * duplicate leaves what came since.
 	 */
 	if (syndrome != AV_SYNDROME_ACK && syndrome != AV_NAK_SEQUENCE && !a->piece.again)
-		atomic_store(&a->w->owes, false);
+		atomic_store(&a->w->ack_pending, false);
 }
 
 static void send_answer(const struct arrival *a, enum av_operation operation, uint32_t psn,
@@ -128,10 +128,10 @@ static void acknowledge(const struct av_qp_ref *end, bool anyway)
 
 	AV_ASSERT_HELD(&end->qp->resp);
 	a.w = av_wire_at(end->seg, end->qp->index);
-	if (a.w && a.w->service != AV_SERVICE_UC && (anyway || atomic_load(&a.w->owes))) {
+	if (a.w && a.w->service != AV_SERVICE_UC && (anyway || atomic_load(&a.w->ack_pending))) {
 		send_answer(&a, AV_OP_ACK, av_psn_after(end->qp->expected_psn, AV_PSN_MASK),
 			    AV_SYNDROME_ACK, 0);
-		atomic_store(&a.w->owes, false);
+		atomic_store(&a.w->ack_pending, false);
 	}
 	av_lock_release(&end->qp->resp);
 }
@@ -215,7 +215,7 @@ static bool is_in_order(const struct arrival *a)
 	const struct av_wire *w = a->w;
 	uint32_t bytes = a->p->payload_bytes;
 
-	if (starts_message(a) == w->coming || (w->coming && !goes_on(a)))
+	if (starts_message(a) == w->in_message || (w->in_message && !goes_on(a)))
 		return false;
 	if (ends(a) ? bytes > w->mtu || (!starts_message(a) && bytes == 0) : bytes != w->mtu)
 		return false;
@@ -224,7 +224,7 @@ static bool is_in_order(const struct arrival *a)
 	if (starts_message(a))
 		return ends(a) ? a->p->length == bytes
 			       : a->p->length > bytes && a->p->length <= AV_WIRE_MESSAGE_MAX;
-	return ends(a) ? w->come + bytes == w->announced : w->come + bytes < w->announced;
+	return ends(a) ? w->received + bytes == w->announced : w->received + bytes < w->announced;
 }
 
 static bool has_pieces(const struct arrival *a)
@@ -244,7 +244,7 @@ static bool is_sound(const struct arrival *a)
 {
 	if (has_pieces(a))
 		return is_in_order(a);
-	return !a->w->coming && announces_rightly(a);
+	return !a->w->in_message && announces_rightly(a);
 }
 
 /* Where the piece belongs in its message. */
@@ -255,7 +255,7 @@ static void locate_piece(struct arrival *a)
 
 	a->piece = (struct av_piece){
 		.bytes = &a->bytes,
-		.before = first ? 0 : w->come,
+		.before = first ? 0 : w->received,
 		.whole = first && a->info.operation == AV_OP_WRITE ? a->p->length : 0,
 		.message = &a->w->target,
 		.more = !ends(a),
@@ -263,7 +263,7 @@ static void locate_piece(struct arrival *a)
 	if (first) {
 		a->w->target = (struct av_odp_message){0};
 	} else {
-		a->head.remote_addr = w->addr + w->come;
+		a->head.remote_addr = w->addr + w->received;
 		a->head.rkey = w->rkey;
 	}
 }
@@ -275,13 +275,13 @@ static void record_piece(struct arrival *a)
 
 	if (starts_message(a)) {
 		w->message = (enum av_operation)a->info.operation;
-		w->come = 0;
+		w->received = 0;
 		w->addr = a->p->addr;
 		w->rkey = a->p->rkey;
 		w->announced = a->p->length;
 	}
-	w->come += a->p->payload_bytes;
-	w->coming = !ends(a);
+	w->received += a->p->payload_bytes;
+	w->in_message = !ends(a);
 }
 
 /* --- execution ------------------------------------------------------------------- */
@@ -299,7 +299,7 @@ static bool execute_arrived_piece(struct arrival *a)
 		a->events = events;
 	atomic_store(&peer.qp->wait_reason, a->outcome.wait_reason);
 	if (a->outcome.wait_reason == AV_WAIT_RNR)
-		a->w->told = true; /* those behind it will come again, too */
+		a->w->nak_sent = true; /* those behind it will come again, too */
 	return a->outcome.wait_reason == AV_WAIT_NONE && a->outcome.fault == AV_FAULT_NONE;
 }
 
@@ -402,7 +402,7 @@ static void read_answered(struct arrival *a)
 	if (!a->w->read.dropped || !answers(a->end))
 		return;
 	a->w->read.dropped = false;
-	a->w->told = true;
+	a->w->nak_sent = true;
 	send_answer(a, AV_OP_ACK, a->end->qp->expected_psn, AV_NAK_SEQUENCE, 0);
 }
 
@@ -514,15 +514,15 @@ static void reliable(struct arrival *a)
 		return;
 	if (ahead != 0)
 		av_count_rsp(a->end->qp, ahead > 0 ? AV_RSP_AHEAD : AV_RSP_DUPLICATE);
-	if (ahead > 0 && !a->w->told) {
-		a->w->told = true;
+	if (ahead > 0 && !a->w->nak_sent) {
+		a->w->nak_sent = true;
 		send_answer(a, AV_OP_ACK, a->end->qp->expected_psn, AV_NAK_SEQUENCE, 0);
 	}
 	if (ahead < 0)
 		repeat(a);
 	if (ahead != 0)
 		return;
-	a->w->told = false;
+	a->w->nak_sent = false;
 	execute_request(a);
 }
 
@@ -531,9 +531,9 @@ static void drop_message(struct arrival *a)
 {
 	struct av_receiver to = av_receiver_of(a->end);
 
-	if (a->w->coming)
+	if (a->w->in_message)
 		av_count_rsp(a->end->qp, AV_RSP_DROPPED);
-	a->w->coming = false;
+	a->w->in_message = false;
 	if (a->end->qp->receiving)
 		av_receive_cancel(&to);
 }
@@ -542,9 +542,9 @@ static void unreliable(struct arrival *a)
 {
 	bool gap = a->p->psn != a->end->qp->expected_psn;
 
-	if (gap || (starts_message(a) && a->w->coming))
+	if (gap || (starts_message(a) && a->w->in_message))
 		drop_message(a);
-	if (!starts_message(a) && !a->w->coming)
+	if (!starts_message(a) && !a->w->in_message)
 		return;
 	a->end->qp->expected_psn = a->p->psn;
 	if (!has_pieces(a) || !is_in_order(a)) {
@@ -553,7 +553,7 @@ static void unreliable(struct arrival *a)
 	}
 	execute_payload(a);
 	if (a->outcome.lost)
-		a->w->coming = false;
+		a->w->in_message = false;
 }
 
 /* @qpn: of the queue pair, when its right @resp was taken */

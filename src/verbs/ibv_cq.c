@@ -187,7 +187,7 @@ AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 		err = check_cq_size(ctx, cqe);
 	if (err == 0) {
 		policy = av_environment_pages(ctx, &cq_pages);
-		err = av_cq_resize_patiently(ctx->seg, ibv->handle, (uint32_t)cqe, &policy);
+		err = av_cq_resize_retry(ctx->seg, ibv->handle, (uint32_t)cqe, &policy);
 	}
 	if (err)
 		return av_fail_errno(AV_VERB_RESIZE_CQ, err);

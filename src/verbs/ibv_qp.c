@@ -630,7 +630,7 @@ static int quiesce(struct av_qp *qp, bool empties)
 	int err;
 
 	if (empties && av_lock_acquire_until(append, AV_RANK_APPEND,
-					     av_now_ns() + AV_PATIENCE_NS) == AV_LOCK_BUSY)
+					     av_now_ns() + AV_PEER_TIMEOUT_NS) == AV_LOCK_BUSY)
 		return EBUSY;
 	err = av_qp_quiesce(&qp->end);
 	if (err && empties)

@@ -102,10 +102,10 @@ static void wait_for_end(const struct wishes *w, int number, uint64_t end_ns,
 static struct av_capture_state close_capture(unsigned int number)
 {
 	static const struct timespec pause = {0, 1000000};
-	uint64_t patience_ns = av_now_ns() + SETTLE_NS;
+	uint64_t until_ns = av_now_ns() + SETTLE_NS;
 
 	av_capture_close(number);
-	while (!av_capture_state(number).settled && av_now_ns() < patience_ns)
+	while (!av_capture_state(number).settled && av_now_ns() < until_ns)
 		nanosleep(&pause, NULL);
 	return av_capture_state(number);
 }

@@ -20,7 +20,7 @@
 #include "segment/pages.h"
 
 #define LOOK_AGAIN_MS 1000u /* how often to check that standard output still exists */
-#define PATIENCE_MS   100u  /* how long to wait for a record that is still being written */
+#define RECORD_MS     100u  /* how long to wait for a record that is still being written */
 
 struct wishes {
 	bool follow, json, clear;
@@ -108,7 +108,7 @@ static bool comes_late(const struct av_flight_file *file, uint64_t at, struct av
 {
 	const struct timespec while_ns = {0, 1000000};
 
-	for (unsigned int ms = 0; ms < PATIENCE_MS && av_flight_first(av_flight_next(file)) <= at;
+	for (unsigned int ms = 0; ms < RECORD_MS && av_flight_first(av_flight_next(file)) <= at;
 	     ms++) {
 		if (av_flight_read(file, at, r))
 			return true;

@@ -30,7 +30,7 @@ TEST(its_own_is_not_awaited)
 		uint64_t begin = av_now_ns();
 
 		assert_false(av_exit_lock(&mutex));
-		at_once = av_now_ns() - begin < AV_PATIENCE_NS / 2;
+		at_once = av_now_ns() - begin < AV_PEER_TIMEOUT_NS / 2;
 	}
 	assert_true(at_once);
 	pthread_mutex_unlock(&mutex);
@@ -59,7 +59,7 @@ TEST(another_threads_is_awaited)
 		assert_true(WAIT_UNTIL(atomic_load(&locked), PATIENCE_MS));
 		begin = av_now_ns();
 		had = av_exit_lock(&mutex);
-		assert_true(had || av_now_ns() - begin >= AV_PATIENCE_NS / 2);
+		assert_true(had || av_now_ns() - begin >= AV_PEER_TIMEOUT_NS / 2);
 		if (had)
 			pthread_mutex_unlock(&mutex);
 		pthread_join(thread, NULL);

@@ -265,7 +265,7 @@ TEST_WITH(statistics_are_read_when_all_is_handled, set_up, tear_down)
 		assert_int_equal(pthread_create(&thread, NULL, end_handling, &f.seg), 0);
 		begin = av_now_ns();
 		av_odp_settle_to_read(&f.seg);
-		assert_true(atomic_load(&ended) || av_now_ns() - begin >= AV_PATIENCE_NS / 2);
+		assert_true(atomic_load(&ended) || av_now_ns() - begin >= AV_PEER_TIMEOUT_NS / 2);
 		pthread_join(thread, NULL);
 	}
 	fake_close(&f);

@@ -21,7 +21,7 @@
 #define ROOM	4u /* elements of the list */
 #define KEYS	16u
 #define RIGHTS	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND)
-#define MOST_MS (5 * AV_PATIENCE_NS / 1000000)
+#define MOST_MS (5 * AV_PEER_TIMEOUT_NS / 1000000)
 
 static struct fake_heap heap;
 static struct av_seg *const seg = &heap.fake.seg;
@@ -183,7 +183,7 @@ TEST(nothing_changes_until_the_user_is_gone)
 		user = pin_user_start(seg, *w->key, false);
 		begin = wait_clock_ms();
 		assert_int_equal(w->run(), w->refused);
-		assert_in_range(wait_clock_ms() - begin, AV_PATIENCE_NS / 2000000, MOST_MS);
+		assert_in_range(wait_clock_ms() - begin, AV_PEER_TIMEOUT_NS / 2000000, MOST_MS);
 		expect_as_before(w, &before);
 		pin_user_end(user);
 		assert_int_equal(w->run(), w->done);

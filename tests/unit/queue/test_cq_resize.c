@@ -301,11 +301,11 @@ TEST_WITH(patience_waits_for_who_was_left_behind, set_up, tear_down)
 	append(1);
 	leave_behind(shared, 0);
 	append(2);
-	assert_int_equal(av_cq_resize_patiently(seg, cq, 8, NULL), EBUSY); /* it stays there */
+	assert_int_equal(av_cq_resize_retry(seg, cq, 8, NULL), EBUSY); /* it stays there */
 	peers = &shared->producer[0].lock;
 	asked = 0;
 	av_lock_owner_alive = goes_on;
-	assert_int_equal(av_cq_resize_patiently(seg, cq, 8, NULL), 0);
+	assert_int_equal(av_cq_resize_retry(seg, cq, 8, NULL), 0);
 	assert_int_equal(asked, ASKED);
 	av_lock_owner_alive = alive;
 	expect_next(1);

@@ -20,7 +20,7 @@ static bool leaves_at_once(void)
 		av_dir_hold();
 		av_dir_abandon();
 		av_dir_release();
-		if (av_now_ns() - begin < AV_PATIENCE_NS / 4)
+		if (av_now_ns() - begin < AV_PEER_TIMEOUT_NS / 4)
 			return true;
 	}
 	return false;

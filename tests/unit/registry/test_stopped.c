@@ -93,14 +93,14 @@ static void go_on(pid_t pid)
 	} while (0)
 
 /* It takes its patience, and then fails. */
-#define in_vain(call)                                                 \
-	do {                                                          \
-		const uint64_t from_ = wait_clock_ms();               \
-		uint64_t took_;                                       \
-		assert_int_equal(call, -EBUSY);                       \
-		took_ = wait_clock_ms() - from_;                      \
-		assert_true(took_ >= AV_PATIENCE_NS / 1000000 - 100); \
-		slow = slow || took_ > 2 * AV_PATIENCE_NS / 1000000;  \
+#define in_vain(call)                                                     \
+	do {                                                              \
+		const uint64_t from_ = wait_clock_ms();                   \
+		uint64_t took_;                                           \
+		assert_int_equal(call, -EBUSY);                           \
+		took_ = wait_clock_ms() - from_;                          \
+		assert_true(took_ >= AV_PEER_TIMEOUT_NS / 1000000 - 100); \
+		slow = slow || took_ > 2 * AV_PEER_TIMEOUT_NS / 1000000;  \
 	} while (0)
 
 /* Who waits for a process that is stopped does so each time. */

@@ -364,7 +364,7 @@ TEST_WITH(from_nobody, set_up, tear_down)
 	uint64_t begin = av_now_ns();
 
 	assert_false(is_handed(&what));
-	assert_true(av_now_ns() - begin < 10ull * AV_PATIENCE_NS);
+	assert_true(av_now_ns() - begin < 10ull * AV_PEER_TIMEOUT_NS);
 	close(fd);
 }
 
@@ -422,13 +422,13 @@ TEST_WITH(beside_signals, set_up, tear_down)
 	bool handed = false;
 	uint64_t begin;
 
-	/* Who has no core for AV_PATIENCE_NS answers too late. */
+	/* Who has no core for AV_PEER_TIMEOUT_NS answers too late. */
 	for (int i = 0; i < HELD_UP && !handed; i++)
 		handed = is_handed_beside_signals(true);
 	assert_true(handed);
 	begin = av_now_ns();
 	assert_false(is_handed_beside_signals(false));
-	assert_true(av_now_ns() - begin < 10ull * AV_PATIENCE_NS);
+	assert_true(av_now_ns() - begin < 10ull * AV_PEER_TIMEOUT_NS);
 }
 
 int main(void)

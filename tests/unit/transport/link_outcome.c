@@ -249,15 +249,16 @@ static void check_connection(unsigned int host)
 
 	MUST_BE(w->acked, next);
 	MUST_BE(w->sent, next);
-	MUST(w->next == s->end.qp->sq_next && w->top == s->end.qp->sq_next && w->begun == 0);
-	MUST(!w->active && !w->waits && !atomic_load(&w->owes) && w->coming == in->coming);
+	MUST(w->next == s->end.qp->sq_next && w->begun_end == s->end.qp->sq_next && w->begun == 0);
+	MUST(!w->active && !w->waits && !atomic_load(&w->ack_pending) &&
+	     w->in_message == in->coming);
 	MUST_BE(w->read.next, w->read.packets);
 	MUST(!w->read.dropped && !atomic_load(&s->end.qp->reading));
 	if (!link_is_reliable())
 		return;
-	MUST_BE(w->taken, takers_of(out));
-	MUST_BE(w->takers, w->taken);
-	MUST(s->end.qp->timeout_spent == 0 && !w->told);
+	MUST_BE(w->credits_acked, takers_of(out));
+	MUST_BE(w->credits_used, w->credits_acked);
+	MUST(s->end.qp->timeout_spent == 0 && !w->nak_sent);
 }
 
 /* What both sides count, in packets or without. */

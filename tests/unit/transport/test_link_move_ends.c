@@ -80,17 +80,17 @@ TEST(patiently)
 		.near = true,
 		.refused = {FROM(0)},
 		.retry_cnt = 0 + 1,
-		.call_ns = {0, AV_PATIENCE_NS - 1},
+		.call_ns = {0, AV_PEER_TIMEOUT_NS - 1},
 		.fails = true,
 		.request = {POST(WRITE, 1)},
 	};
 
-	assert_int_equal(run(&e), AV_PATIENCE_NS - 1 + 2 * LINK_NS);
+	assert_int_equal(run(&e), AV_PEER_TIMEOUT_NS - 1 + 2 * LINK_NS);
 	assert_int_equal(link_status(0), IBV_WC_SUCCESS);
-	e.call_ns[1] = 1000 * AV_PATIENCE_NS;
+	e.call_ns[1] = 1000 * AV_PEER_TIMEOUT_NS;
 	for (uint8_t retries = 0; retries < 8; retries++) {
 		e.retry_cnt = retries + 1;
-		assert_int_equal(run(&e), (retries + 1) * AV_PATIENCE_NS);
+		assert_int_equal(run(&e), (retries + 1) * AV_PEER_TIMEOUT_NS);
 		assert_int_equal(link_status(0), IBV_WC_RETRY_EXC_ERR);
 	}
 }

@@ -143,7 +143,7 @@ TEST(the_executor_died)
 
 static void *execute_for_long(void *right)
 {
-	const struct timespec longer = {.tv_sec = AV_PATIENCE_NS / 1000000000,
+	const struct timespec longer = {.tv_sec = AV_PEER_TIMEOUT_NS / 1000000000,
 					.tv_nsec = 300000000};
 
 	nanosleep(&longer, NULL);

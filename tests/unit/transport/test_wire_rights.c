@@ -113,16 +113,16 @@ TEST_WITH(sending_does_not_wait, set_up, tear_down)
 	w->route.window = av_window_join(w->route.path.dst);
 	assert_non_null(w->route.window);
 	atomic_store(&end.qp->sq_tail, 1);
-	atomic_store(&w->owes, true);
+	atomic_store(&w->ack_pending, true);
 	atomic_store(&end.qp->resp.owner, LIVING);
 	av_lock_acquire_plain(&end.qp->exec, AV_RANK_EXEC);
 	alarm(LIMIT);
 	(void)av_wire_step(&end, false);
 	alarm(0);
-	assert_true(atomic_load(&w->owes));
+	assert_true(atomic_load(&w->ack_pending));
 	assert_int_equal(atomic_exchange(&end.qp->resp.owner, 0), LIVING);
 	(void)av_wire_step(&end, false);
-	assert_false(atomic_load(&w->owes));
+	assert_false(atomic_load(&w->ack_pending));
 	av_lock_release(&end.qp->exec);
 	assert_int_equal(av_wire_close(&end), 0);
 }
@@ -136,7 +136,7 @@ TEST_WITH(longest_message, set_up, tear_down)
 	w->first = calloc(1, sizeof(*w->first));
 	assert_non_null(w->first);
 	w->first[0] = w->sent = first;
-	w->top = 1;
+	w->begun_end = 1;
 	av_lock_acquire_plain(&end.qp->exec, AV_RANK_EXEC);
 	assert_false(av_wire_is_under_way(&end));
 	w->sent = av_psn_after(first, 1);
