@@ -446,7 +446,7 @@ enum av_fault av_op_with_operands(struct av_work *w)
 	if (!operands)
 		return AV_FAULT_LOC_QP_OP;
 	atomic = *operands; /* read once: peers can write to the ring */
-	atomic_signal_fence(memory_order_seq_cst);
+	AV_COPIED();
 	if (atomic.op >= AV_ATOMIC_OP_N || !av_atomic_size_valid(atomic.bytes))
 		return AV_FAULT_LOC_QP_OP;
 	if (w->wqe->bytes == atomic.bytes)
