@@ -488,7 +488,7 @@ struct av_heap_part {
 /* --- for this process ------------------------------------------------------------ */
 
 /* A run of the heap file's pages, where the program has them mapped. */
-struct av_heap_piece {
+struct av_heap_extent {
 	uint64_t begin, end;   /* addresses */
 	struct av_own_fd file; /* borrowed */
 	uint64_t at;	       /* offset in the file */
@@ -509,7 +509,7 @@ bool av_heap_is_near(uint64_t addr, uint64_t len);
  * Context: any thread and the listener; no lock, no malloc().
  * Return:  false: there is none
  */
-AV_MUST_USE bool av_heap_next(int maps, uint64_t addr, uint64_t end, struct av_heap_piece *piece);
+AV_MUST_USE bool av_heap_next(int maps, uint64_t addr, uint64_t end, struct av_heap_extent *extent);
 
 /* Free the file's pages under a range: it reads as zeros. Context: as av_heap_next(). */
 void av_heap_discard(uint64_t addr, uint64_t len);

@@ -42,7 +42,7 @@ bool av_heap_is_near(uint64_t addr, uint64_t len)
 	return begin && addr < begin + AV_SHARED_HEAP_BYTES && addr + len > begin;
 }
 
-bool av_heap_next(int maps, uint64_t addr, uint64_t end, struct av_heap_piece *piece)
+bool av_heap_next(int maps, uint64_t addr, uint64_t end, struct av_heap_extent *extent)
 {
 	const struct av_own_fd file = {atomic_load(&own.fd), atomic_load(&own.dev),
 				       atomic_load(&own.ino)};
@@ -53,15 +53,15 @@ bool av_heap_next(int maps, uint64_t addr, uint64_t end, struct av_heap_piece *p
 
 		if (!av_vma_is_of(&vma, &file))
 			continue;
-		*piece = (struct av_heap_piece){begin, vma.end < end ? vma.end : end, file,
-						vma.offset + (begin - vma.begin)};
+		*extent = (struct av_heap_extent){begin, vma.end < end ? vma.end : end, file,
+						  vma.offset + (begin - vma.begin)};
 		return true;
 	}
 	return false;
 }
 
 /* System calls by number: the library's versions are cancellation points. */
-static void discard_file_pages(const struct av_heap_piece *p)
+static void discard_file_pages(const struct av_heap_extent *p)
 {
 	if (syscall(SYS_fallocate, av_own_fd(&p->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		    p->at, p->end - p->begin))
@@ -70,7 +70,7 @@ static void discard_file_pages(const struct av_heap_piece *p)
 
 void av_heap_discard(uint64_t addr, uint64_t len)
 {
-	struct av_heap_piece piece;
+	struct av_heap_extent extent;
 	int maps;
 
 	if (av_likely(!av_heap_is_near(addr, len)))
@@ -78,8 +78,8 @@ void av_heap_discard(uint64_t addr, uint64_t len)
 	maps = av_vma_open_own();
 	if (maps < 0)
 		return;
-	for (uint64_t at = addr; av_heap_next(maps, at, addr + len, &piece); at = piece.end)
-		discard_file_pages(&piece);
+	for (uint64_t at = addr; av_heap_next(maps, at, addr + len, &extent); at = extent.end)
+		discard_file_pages(&extent);
 	syscall(SYS_close, maps);
 }
 
@@ -94,8 +94,8 @@ struct run {
 	struct av_seg *seg;
 	uint32_t part;
 	uint32_t users;
-	uint32_t pieces;
-	struct av_file_piece piece[];
+	uint32_t extents;
+	struct av_file_extent extent[];
 };
 
 static struct {
@@ -110,9 +110,9 @@ static void reset_file_runs_in_child(void)
 	LIST_INIT(&runs.list);
 }
 
-static uint64_t file_run_bytes(uint32_t pieces)
+static uint64_t file_run_bytes(uint32_t extents)
 {
-	return sizeof(struct av_file_run) + pieces * sizeof(struct av_file_piece);
+	return sizeof(struct av_file_run) + extents * sizeof(struct av_file_extent);
 }
 
 static struct av_file_run *at(const struct av_seg *seg, uint32_t part)
@@ -123,27 +123,27 @@ static struct av_file_run *at(const struct av_seg *seg, uint32_t part)
 /* --- what the range is on -------------------------------------------------------- */
 
 /* Return: false: it is not memory that others could share. Files of disks have a device. */
-static bool read_file_piece(int maps, uint64_t addr, struct av_file_piece *p)
+static bool read_file_extent(int maps, uint64_t addr, struct av_file_extent *p)
 {
 	struct av_vma vma;
 
 	if (!av_vma_next(maps, addr, &vma) || vma.begin > addr || !vma.shared || !vma.readable ||
 	    !vma.writable || vma.inode == 0 || major(vma.dev) != 0)
 		return false;
-	*p = (struct av_file_piece){vma.begin, vma.end, vma.dev, vma.inode, vma.offset};
+	*p = (struct av_file_extent){vma.begin, vma.end, vma.dev, vma.inode, vma.offset};
 	return true;
 }
 
-/* Return: room for one more piece, or NULL; @r is freed then */
+/* Return: room for one more extent, or NULL; @r is freed then */
 static struct run *grown(struct run *r)
 {
-	uint32_t n = r ? r->pieces : 0;
+	uint32_t n = r ? r->extents : 0;
 	struct run *more = n && n & (n - 1) ? r : NULL; /* grows at powers of two */
 
 	if (more)
 		return more;
-	if (n < AV_FILE_PIECES_MAX)
-		more = realloc(r, sizeof(*r) + (n ? 2 * n : 1) * sizeof(r->piece[0]));
+	if (n < AV_FILE_EXTENTS_MAX)
+		more = realloc(r, sizeof(*r) + (n ? 2 * n : 1) * sizeof(r->extent[0]));
 	if (more && !n)
 		memset(more, 0, sizeof(*more));
 	if (!more)
@@ -157,16 +157,16 @@ static struct run *collect_file_run(int maps, uint64_t addr, uint64_t end)
 	struct run *r = NULL;
 
 	while (addr < end) {
-		struct av_file_piece p;
+		struct av_file_extent p;
 
-		if (!read_file_piece(maps, addr, &p)) {
+		if (!read_file_extent(maps, addr, &p)) {
 			free(r);
 			return NULL;
 		}
 		r = grown(r);
 		if (!r)
 			return NULL;
-		r->piece[r->pieces++] = p;
+		r->extent[r->extents++] = p;
 		addr = p.end;
 	}
 	return r;
@@ -183,8 +183,8 @@ static bool is_handed(uint64_t dev, uint64_t ino)
 
 	pthread_mutex_lock(&runs.mutex);
 	LIST_FOREACH(r, &runs.list, entry)
-		for (uint32_t i = 0; i < r->pieces && !ret; i++)
-			ret = r->piece[i].dev == dev && r->piece[i].ino == ino;
+		for (uint32_t i = 0; i < r->extents && !ret; i++)
+			ret = r->extent[i].dev == dev && r->extent[i].ino == ino;
 	pthread_mutex_unlock(&runs.mutex);
 	return ret;
 }
@@ -205,8 +205,8 @@ static struct run *find_file_run(const struct run *like)
 	struct run *r;
 
 	LIST_FOREACH(r, &runs.list, entry)
-		if (r->seg == like->seg && r->pieces == like->pieces &&
-		    memcmp(r->piece, like->piece, r->pieces * sizeof(r->piece[0])) == 0)
+		if (r->seg == like->seg && r->extents == like->extents &&
+		    memcmp(r->extent, like->extent, r->extents * sizeof(r->extent[0])) == 0)
 			return r;
 	return NULL;
 }
@@ -214,7 +214,7 @@ static struct run *find_file_run(const struct run *like)
 /* Describe it in the segment. The mutex is held. Return: false: there is no room */
 static bool publish_file_run(struct run *r)
 {
-	uint64_t offset = av_seg_alloc(r->seg, file_run_bytes(r->pieces));
+	uint64_t offset = av_seg_alloc(r->seg, file_run_bytes(r->extents));
 	struct av_file_run *run;
 
 	if (!offset)
@@ -223,10 +223,10 @@ static bool publish_file_run(struct run *r)
 		runs.serial = av_now_ns();
 	r->part = (uint32_t)(offset >> AV_HEAP_PART_SHIFT);
 	run = at(r->seg, r->part);
-	run->begin = r->piece[0].begin;
-	run->bytes = r->piece[r->pieces - 1].end - run->begin;
-	run->pieces = r->pieces;
-	memcpy(run->piece, r->piece, r->pieces * sizeof(r->piece[0]));
+	run->begin = r->extent[0].begin;
+	run->bytes = r->extent[r->extents - 1].end - run->begin;
+	run->extents = r->extents;
+	memcpy(run->extent, r->extent, r->extents * sizeof(r->extent[0]));
 	atomic_store(&run->what, AV_FILE_RUN);
 	atomic_store(&run->serial, ++runs.serial);
 	LIST_INSERT_HEAD(&runs.list, r, entry);
@@ -285,7 +285,7 @@ static void destroy_file_run(struct run *r)
 	if (atomic_load(&run->viewed))
 		av_seg_call_peers();
 	atomic_store(&run->what, 0);
-	av_seg_free(r->seg, (uint64_t)r->part << AV_HEAP_PART_SHIFT, file_run_bytes(r->pieces));
+	av_seg_free(r->seg, (uint64_t)r->part << AV_HEAP_PART_SHIFT, file_run_bytes(r->extents));
 	free(r);
 }
 

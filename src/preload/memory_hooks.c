@@ -98,13 +98,13 @@ static int kernel(uint64_t addr, uint64_t len, int advice)
 /* Pages that may be freed may also be kept: of those on the heap nothing need be done. */
 static int free_others(int maps, uint64_t addr, uint64_t end)
 {
-	struct av_heap_piece piece;
+	struct av_heap_extent extent;
 	int ret = 0;
 
-	while (ret == 0 && av_heap_next(maps, addr, end, &piece)) {
-		if (piece.begin > addr)
-			ret = kernel(addr, piece.begin - addr, MADV_FREE);
-		addr = piece.end;
+	while (ret == 0 && av_heap_next(maps, addr, end, &extent)) {
+		if (extent.begin > addr)
+			ret = kernel(addr, extent.begin - addr, MADV_FREE);
+		addr = extent.end;
 	}
 	return ret == 0 && addr < end ? kernel(addr, end - addr, MADV_FREE) : ret;
 }
@@ -142,9 +142,9 @@ static int discard(uint64_t addr, uint64_t len, int advice)
 /* Private memory is of no file, and has no pages in one to be removed. */
 static int remove_pages(uint64_t addr, uint64_t len)
 {
-	struct av_heap_piece piece;
+	struct av_heap_extent extent;
 	int maps = av_vma_open_own();
-	bool any = maps >= 0 && av_heap_next(maps, addr, addr + len, &piece);
+	bool any = maps >= 0 && av_heap_next(maps, addr, addr + len, &extent);
 
 	if (maps >= 0)
 		syscall(SYS_close, maps);

@@ -72,27 +72,27 @@ static struct view *find_file_view(struct views *views, uint64_t serial)
 struct making {
 	struct av_seg *seg;
 	const struct av_file_run *run;
-	uint32_t pieces, missing;
+	uint32_t extents, missing;
 	uint64_t begin, bytes;
 	uint8_t *base;
-	uint64_t done[AV_FILE_PIECES_MAX / 64];
+	uint64_t done[AV_FILE_EXTENTS_MAX / 64];
 };
 
-static bool is_piece_mapped(const struct making *m, uint32_t i)
+static bool is_extent_mapped(const struct making *m, uint32_t i)
 {
 	return m->done[i / 64] >> i % 64 & 1;
 }
 
 /* The owner may change it at any time: what is returned lies within the view. */
-static bool piece_at(const struct making *m, uint32_t i, struct av_file_piece *p)
+static bool extent_at(const struct making *m, uint32_t i, struct av_file_extent *p)
 {
-	const volatile struct av_file_piece *said = &m->run->piece[i];
+	const volatile struct av_file_extent *said = &m->run->extent[i];
 
-	*p = (struct av_file_piece){said->begin, said->end, said->dev, said->ino, said->offset};
+	*p = (struct av_file_extent){said->begin, said->end, said->dev, said->ino, said->offset};
 	return p->begin >= m->begin && p->end > p->begin && p->end - m->begin <= m->bytes;
 }
 
-static bool map_piece(struct making *m, const struct av_file_piece *p, int fd)
+static bool map_extent(struct making *m, const struct av_file_extent *p, int fd)
 {
 	return av_mmap(m->base + (p->begin - m->begin), p->end - p->begin, PROT_NONE,
 		       MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, (off_t)p->offset) != MAP_FAILED;
@@ -109,27 +109,27 @@ static bool is_of_memory(int fd, const struct stat *wanted)
 	       ((uint32_t)fs.f_type == TMPFS_MAGIC || (uint32_t)fs.f_type == HUGETLBFS_MAGIC);
 }
 
-/* Map all pieces of a file. */
-static void map_file_pieces(struct making *m, int fd, const struct stat *st)
+/* Map all extents of a file. */
+static void map_file_extents(struct making *m, int fd, const struct stat *st)
 {
-	struct av_file_piece p;
+	struct av_file_extent p;
 
 	if (!is_of_memory(fd, st))
 		return;
-	for (uint32_t i = 0; i < m->pieces; i++)
-		if (!is_piece_mapped(m, i) && piece_at(m, i, &p) && p.ino == st->st_ino &&
-		    p.dev == st->st_dev && map_piece(m, &p, fd)) {
+	for (uint32_t i = 0; i < m->extents; i++)
+		if (!is_extent_mapped(m, i) && extent_at(m, i, &p) && p.ino == st->st_ino &&
+		    p.dev == st->st_dev && map_extent(m, &p, fd)) {
 			m->done[i / 64] |= 1ull << i % 64;
 			m->missing--;
 		}
 }
 
-static bool has_unmapped_piece(const struct making *m, const struct stat *st)
+static bool has_unmapped_extent(const struct making *m, const struct stat *st)
 {
-	struct av_file_piece p;
+	struct av_file_extent p;
 
-	for (uint32_t i = 0; i < m->pieces; i++)
-		if (!is_piece_mapped(m, i) && piece_at(m, i, &p) && p.ino == st->st_ino &&
+	for (uint32_t i = 0; i < m->extents; i++)
+		if (!is_extent_mapped(m, i) && extent_at(m, i, &p) && p.ino == st->st_ino &&
 		    p.dev == st->st_dev)
 			return true;
 	return false;
@@ -138,11 +138,12 @@ static bool has_unmapped_piece(const struct making *m, const struct stat *st)
 static bool map_wanted_file(int dir, const char *name, const struct stat *st, void *arg)
 {
 	struct making *m = arg;
-	int fd = has_unmapped_piece(m, st) ? (int)syscall(SYS_openat, dir, name, O_RDWR | O_CLOEXEC)
-					   : -1;
+	int fd = has_unmapped_extent(m, st)
+			 ? (int)syscall(SYS_openat, dir, name, O_RDWR | O_CLOEXEC)
+			 : -1;
 
 	if (fd >= 0) {
-		map_file_pieces(m, fd, st);
+		map_file_extents(m, fd, st);
 		syscall(SYS_close, fd);
 	}
 	return m->missing > 0;
@@ -175,37 +176,37 @@ static int reopened(int fd)
 
 static void from_socket(struct making *m)
 {
-	struct av_file_piece p;
+	struct av_file_extent p;
 
-	for (uint32_t i = 0; i < m->pieces; i++) {
+	for (uint32_t i = 0; i < m->extents; i++) {
 		struct stat st;
 		int fd;
 
-		if (is_piece_mapped(m, i))
+		if (is_extent_mapped(m, i))
 			continue;
-		if (!piece_at(m, i, &p))
+		if (!extent_at(m, i, &p))
 			return;
 		fd = av_seg_passed_file(m->seg, p.dev, p.ino);
 		fd = fd < 0 ? fd : reopened(fd);
 		if (fd < 0)
 			return;
 		st = (struct stat){.st_dev = p.dev, .st_ino = p.ino};
-		map_file_pieces(m, fd, &st);
+		map_file_extents(m, fd, &st);
 		syscall(SYS_close, fd);
-		if (!is_piece_mapped(m, i))
+		if (!is_extent_mapped(m, i))
 			return;
 	}
 }
 
-/* Map all pieces into @base. Return: false: nothing is to be found there */
+/* Map all extents into @base. Return: false: nothing is to be found there */
 static bool map_all(struct av_seg *seg, const struct av_file_run *run, const struct view *v)
 {
 	struct making m = {
 		.seg = seg, .run = run, .begin = v->begin, .bytes = v->bytes, .base = v->base};
 
-	m.missing = m.pieces = __atomic_load_n(&run->pieces, __ATOMIC_RELAXED);
-	if (m.pieces == 0 || m.pieces > AV_FILE_PIECES_MAX ||
-	    !av_seg_piece(seg, v->run, sizeof(*run) + m.pieces * sizeof(struct av_file_piece)))
+	m.missing = m.extents = __atomic_load_n(&run->extents, __ATOMIC_RELAXED);
+	if (m.extents == 0 || m.extents > AV_FILE_EXTENTS_MAX ||
+	    !av_seg_piece(seg, v->run, sizeof(*run) + m.extents * sizeof(struct av_file_extent)))
 		return false;
 	if (seg->same_pidns)
 		from_proc(&m);

@@ -373,11 +373,11 @@ AV_MUST_USE int av_pages_alloc(struct av_seg *seg, uint64_t bytes, enum av_pages
  * locks of the file (fcntl(2)).
  */
 
-#define AV_FILE_RUN	   1u /* instead of a part's offset on the shared heap */
-#define AV_FILE_PIECES_MAX 4096u
+#define AV_FILE_RUN	    1u /* instead of a part's offset on the shared heap */
+#define AV_FILE_EXTENTS_MAX 4096u
 
 /* One whole mapping of the program. Constant. */
-struct av_file_piece {
+struct av_file_extent {
 	uint64_t begin, end; /* addresses in the owner's process */
 	uint64_t dev, ino;   /* of the file */
 	uint64_t offset;     /* of the first byte, in the file */
@@ -385,12 +385,12 @@ struct av_file_piece {
 
 /* In the segment, 64-byte aligned. Begins as struct av_heap_part does. */
 struct av_file_run {
-	uint64_t begin, bytes;	 /* of all pieces; constant */
+	uint64_t begin, bytes;	 /* of all extents; constant */
 	_Atomic uint64_t what;	 /* AV_FILE_RUN */
 	_Atomic uint64_t serial; /* unique: no other run ever has it; 0: the run has ended */
 	_Atomic uint32_t viewed; /* a peer has mapped a view */
-	uint32_t pieces;
-	struct av_file_piece piece[];
+	uint32_t extents;
+	struct av_file_extent extent[];
 };
 
 /*
@@ -398,7 +398,7 @@ struct av_file_run {
  * Maps the view if there is none. The peer's segment may hold anything, so the function checks all
  * that it reads. NULL: not available.
  * Context: a pin keeps a key of a region there alive. The first call makes a few system calls, and
- * waits AV_PEER_TIMEOUT_NS for each piece at most for an owner in another PID namespace. Keeps
+ * waits AV_PEER_TIMEOUT_NS for each extent at most for an owner in another PID namespace. Keeps
  * errno; is no cancellation point.
  */
 void *av_file_view_at(struct av_seg *seg, uint64_t run, uint64_t addr, uint64_t len);

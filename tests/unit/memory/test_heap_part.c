@@ -102,20 +102,20 @@ struct part {
 static unsigned int parts_of(unsigned int begin, unsigned int end, struct part *parts)
 {
 	uint64_t base = heap.begin, at = base + begin * PAGE;
-	struct av_heap_piece piece;
+	struct av_heap_extent extent;
 	int maps = av_vma_open_own();
 	unsigned int n = 0;
 
 	assert_true(maps >= 0);
-	for (; av_heap_next(maps, at, base + end * PAGE, &piece); at = piece.end) {
+	for (; av_heap_next(maps, at, base + end * PAGE, &extent); at = extent.end) {
 		assert_true(n < WINDOW);
-		assert_int_equal(piece.file.fd, heap.file.fd);
-		assert_int_equal(piece.file.dev, heap.file.dev);
-		assert_int_equal(piece.file.ino, heap.file.ino);
-		assert_int_equal((piece.begin | piece.end | piece.at) % PAGE, 0);
-		parts[n++] = (struct part){(unsigned int)((piece.begin - base) / PAGE),
-					   (unsigned int)((piece.end - base) / PAGE),
-					   (unsigned int)(piece.at / PAGE)};
+		assert_int_equal(extent.file.fd, heap.file.fd);
+		assert_int_equal(extent.file.dev, heap.file.dev);
+		assert_int_equal(extent.file.ino, heap.file.ino);
+		assert_int_equal((extent.begin | extent.end | extent.at) % PAGE, 0);
+		parts[n++] = (struct part){(unsigned int)((extent.begin - base) / PAGE),
+					   (unsigned int)((extent.end - base) / PAGE),
+					   (unsigned int)(extent.at / PAGE)};
 	}
 	close(maps);
 	return n;
