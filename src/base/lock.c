@@ -25,7 +25,7 @@ static _Thread_local struct {
 static const char *const name[] = {
 	[AV_RANK_APPEND] = "append",	   [AV_RANK_EXEC] = "exec",
 	[AV_RANK_RESP] = "resp",	   [AV_RANK_SENDER] = "coop.sender",
-	[AV_RANK_PIECE] = "coop.piece",	   [AV_RANK_KEY_RIGHT] = "right to a key",
+	[AV_RANK_CHUNK] = "coop.chunk",	   [AV_RANK_KEY_RIGHT] = "right to a key",
 	[AV_RANK_POLL] = "poll_lock",	   [AV_RANK_CQ] = "CQ",
 	[AV_RANK_POST_RECV] = "post_lock", [AV_RANK_TAKE_RECV] = "take_lock",
 	[AV_RANK_ATOMIC] = "atomic",	   [AV_RANK_KEY] = "key",

@@ -27,7 +27,7 @@ enum av_lock_rank {
 	AV_RANK_EXEC,	/* av_qp_shared.exec: the requester's execution right */
 	AV_RANK_RESP,	/* av_qp_shared.resp: the responder's execution right */
 	AV_RANK_SENDER, /* av_coop_copy.sender: the large message that a CQ's pollers help with */
-	AV_RANK_PIECE,	/* av_coop_copy.piece: copying one piece of it */
+	AV_RANK_CHUNK,	/* av_coop_copy.chunk: copying one chunk of it */
 	AV_RANK_KEY_RIGHT, /* the lock of a window or a UMR key: the right to change it */
 	AV_RANK_POLL,	   /* av_cq_shared.poll_lock */
 	AV_RANK_CQ,	   /* av_cq_shared.lock */

@@ -103,14 +103,14 @@ enum av_cq_notify {
 
 /*
  * A large message that its sender copies into a receive buffer. Threads that poll this CQ copy the
- * unclaimed pieces: transport/execution.h.
+ * unclaimed chunks: transport/execution.h.
  */
 struct av_coop_copy {
 	struct av_lock sender; /* held by the sender of the open message; others only try it */
-	struct av_lock piece;  /* held while a poller copies a piece; its holder sees an open @job
+	struct av_lock chunk;  /* held while a poller copies a chunk; its holder sees an open @job
 				  unchanged */
-	_Atomic uint32_t left; /* unclaimed pieces: bits 0-15 the first, 16-31 one past the last */
-	_Atomic uint32_t failed; /* a poller failed to copy its piece */
+	_Atomic uint32_t left; /* unclaimed chunks: bits 0-15 the first, 16-31 one past the last */
+	_Atomic uint32_t failed; /* a poller failed to copy its chunk */
 	struct av_coop_job {
 		uint32_t qp;	/* the receiving queue pair */
 		uint32_t bytes; /* of the message */

@@ -9,21 +9,21 @@
 #include "memory/translate.h"
 #include "transport/rules.h"
 
-static_assert(AV_MAX_MSG_BYTES / AV_COOP_PIECE + 1 < 1u << 16,
-	      "pieces of a message count in 16 bits");
-static_assert(AV_COOP_MIN > AV_COOP_PIECE + AV_COOP_REST, "there is something to share");
+static_assert(AV_MAX_MSG_BYTES / AV_COOP_CHUNK + 1 < 1u << 16,
+	      "chunks of a message count in 16 bits");
+static_assert(AV_COOP_MIN > AV_COOP_CHUNK + AV_COOP_REST, "there is something to share");
 
 /*
- * A wait this long is longer than any piece takes: the poller is stopped or has lost its core.
- * wait_for_piece() limits what such waits cost.
+ * A wait this long is longer than any chunk takes: the poller is stopped or has lost its core.
+ * wait_for_chunk() limits what such waits cost.
  */
 #define LONG_NS	    100000u
 #define REST_FACTOR 16u
 
-/* --- pieces ---------------------------------------------------------------------- */
+/* --- chunks ---------------------------------------------------------------------- */
 
 /*
- * Pieces are cut at cache lines of the destination. So no two cores write to one line, and each
+ * Chunks are cut at cache lines of the destination. So no two cores write to one line, and each
  * word of the destination is stored whole.
  */
 static uint64_t align_to_cache_line(uint64_t addr)
@@ -31,33 +31,33 @@ static uint64_t align_to_cache_line(uint64_t addr)
 	return addr & ~(uint64_t)(AV_CACHE_LINE - 1);
 }
 
-/* Bytes of a message that are divided into pieces. @to: its destination */
+/* Bytes of a message that are divided into chunks. @to: its destination */
 static uint64_t count_coop_bytes(uint64_t to, uint64_t bytes)
 {
 	return align_to_cache_line(to + bytes - AV_COOP_REST) - to;
 }
 
-static uint32_t count_pieces(uint64_t to, uint64_t bytes)
+static uint32_t count_chunks(uint64_t to, uint64_t bytes)
 {
 	uint64_t span = count_coop_bytes(to, bytes) + (to - align_to_cache_line(to));
 
-	return (uint32_t)((span + AV_COOP_PIECE - 1) / AV_COOP_PIECE);
+	return (uint32_t)((span + AV_COOP_CHUNK - 1) / AV_COOP_CHUNK);
 }
 
-struct piece {
+struct chunk {
 	uint64_t at, bytes; /* in the message */
 };
 
-static struct piece compute_coop_piece(uint64_t to, uint64_t bytes, uint32_t number)
+static struct chunk compute_coop_chunk(uint64_t to, uint64_t bytes, uint32_t number)
 {
 	uint64_t shared = count_coop_bytes(to, bytes), skew = to - align_to_cache_line(to);
-	uint64_t begin = (uint64_t)number * AV_COOP_PIECE, end = begin + AV_COOP_PIECE - skew;
+	uint64_t begin = (uint64_t)number * AV_COOP_CHUNK, end = begin + AV_COOP_CHUNK - skew;
 
 	begin -= number ? skew : 0;
-	return (struct piece){begin, (end < shared ? end : shared) - begin};
+	return (struct chunk){begin, (end < shared ? end : shared) - begin};
 }
 
-/* Claim the first piece, which is @number unless the word is a peer's nonsense. */
+/* Claim the first chunk, which is @number unless the word is a peer's nonsense. */
 static bool claim_first(struct av_coop_copy *a, uint32_t number)
 {
 	uint32_t left = atomic_load_explicit(&a->left, memory_order_relaxed);
@@ -70,8 +70,8 @@ static bool claim_first(struct av_coop_copy *a, uint32_t number)
 }
 
 /*
- * Claim the last piece, which is @number unless the message has been closed meanwhile.
- * Context: @piece is held.
+ * Claim the last chunk, which is @number unless the message has been closed meanwhile.
+ * Context: @chunk is held.
  */
 static bool claim_last(struct av_coop_copy *a, uint32_t number)
 {
@@ -87,19 +87,19 @@ static bool claim_last(struct av_coop_copy *a, uint32_t number)
 /* --- the sender ------------------------------------------------------------------ */
 
 /*
- * Take @piece, and wait for whoever is copying one. After a long wait for a poller without a core,
+ * Take @chunk, and wait for whoever is copying one. After a long wait for a poller without a core,
  * asks nobody for help for a multiple of that time. So such waits cost little in all.
  * Return:  as av_peer_lock()
  */
-static enum av_lock_result wait_for_piece(struct av_seg *seg, struct av_coop_copy *a)
+static enum av_lock_result wait_for_chunk(struct av_seg *seg, struct av_coop_copy *a)
 {
 	enum av_lock_result got;
 	uint64_t begin, now;
 
-	if (av_lock_try_free(&a->piece, AV_RANK_PIECE))
+	if (av_lock_try_free(&a->chunk, AV_RANK_CHUNK))
 		return AV_LOCK_TAKEN;
 	begin = av_now_ns();
-	got = av_peer_lock(seg, &a->piece, AV_RANK_PIECE);
+	got = av_peer_lock(seg, &a->chunk, AV_RANK_CHUNK);
 	now = av_now_ns();
 	if (now - begin > LONG_NS)
 		atomic_store_explicit(&a->alone_until_ns, now + REST_FACTOR * (now - begin),
@@ -108,7 +108,7 @@ static enum av_lock_result wait_for_piece(struct av_seg *seg, struct av_coop_cop
 }
 
 /*
- * Allow no more claims, and wait for the piece that is being copied.
+ * Allow no more claims, and wait for the chunk that is being copied.
  * Return:  has everything claimed been copied?
  */
 static enum av_coop_result close_message(struct av_seg *seg, struct av_coop_copy *a)
@@ -116,10 +116,10 @@ static enum av_coop_result close_message(struct av_seg *seg, struct av_coop_copy
 	enum av_lock_result got;
 
 	atomic_store(&a->left, 0);
-	got = wait_for_piece(seg, a);
+	got = wait_for_chunk(seg, a);
 	if (got == AV_LOCK_BUSY)
 		return AV_COOP_STUCK;
-	av_lock_release(&a->piece);
+	av_lock_release(&a->chunk);
 	return got == AV_LOCK_TAKEN && !atomic_load_explicit(&a->failed, memory_order_relaxed)
 		       ? AV_COOP_COPIED
 		       : AV_COOP_NOT;
@@ -156,11 +156,11 @@ static void open_message(struct av_coop_copy *a, const struct av_coop_source *so
 		.to = recv->addr,
 	};
 	atomic_store_explicit(&a->failed, 0, memory_order_relaxed);
-	atomic_store_explicit(&a->left, count_pieces(recv->addr, source->sge.length) << 16,
+	atomic_store_explicit(&a->left, count_chunks(recv->addr, source->sge.length) << 16,
 			      memory_order_release);
 }
 
-static bool copy_coop_piece(uint8_t *to, const uint8_t *from, struct piece p, uint64_t whole)
+static bool copy_coop_chunk(uint8_t *to, const uint8_t *from, struct chunk p, uint64_t whole)
 {
 	return av_copy_part_at(to + p.at, from + p.at, p.bytes, whole, av_now_coarse_ns()) ==
 	       AV_COPY_OK;
@@ -172,7 +172,7 @@ enum av_coop_result av_coop_copy(const struct av_coop_source *source, const stru
 	struct av_cq_shared *cq = av_cq_at(rsp->seg, rsp->qp->recv_cq);
 	uint64_t bytes = source->sge.length, shared = count_coop_bytes(recv->addr, bytes);
 	struct av_coop_copy *a = cq ? &cq->coop : NULL;
-	uint32_t number, count = count_pieces(recv->addr, bytes);
+	uint32_t number, count = count_chunks(recv->addr, bytes);
 	enum av_coop_result closed;
 	bool ok = true;
 
@@ -182,13 +182,13 @@ enum av_coop_result av_coop_copy(const struct av_coop_source *source, const stru
 		return AV_COOP_NOT;
 	open_message(a, source, rsp, recv);
 	for (number = 0; ok && number < count && claim_first(a, number); number++)
-		ok = copy_coop_piece(to, from, compute_coop_piece(recv->addr, bytes, number),
+		ok = copy_coop_chunk(to, from, compute_coop_chunk(recv->addr, bytes, number),
 				     bytes);
 	closed = close_message(rsp->seg, a);
 	av_lock_release(&a->sender);
 	if (closed != AV_COOP_COPIED)
 		return closed;
-	ok = ok && copy_coop_piece(to, from, (struct piece){shared, bytes - shared}, bytes);
+	ok = ok && copy_coop_chunk(to, from, (struct chunk){shared, bytes - shared}, bytes);
 	return ok ? AV_COOP_COPIED : AV_COOP_NOT;
 }
 
@@ -198,11 +198,11 @@ void av_coop_abandon(const struct av_qp_ref *rsp)
 
 	if (!cq)
 		return;
-	if (av_peer_lock(rsp->seg, &cq->coop.piece, AV_RANK_PIECE) == AV_LOCK_BUSY)
+	if (av_peer_lock(rsp->seg, &cq->coop.chunk, AV_RANK_CHUNK) == AV_LOCK_BUSY)
 		return;
 	if (atomic_load(&cq->coop.left) && cq->coop.job.qp == rsp->qp->index)
 		atomic_store(&cq->coop.left, 0);
-	av_lock_release(&cq->coop.piece);
+	av_lock_release(&cq->coop.chunk);
 }
 
 /* --- the poller ------------------------------------------------------------------ */
@@ -212,7 +212,7 @@ void av_coop_abandon(const struct av_qp_ref *rsp)
  * checked.
  */
 static bool read_job(const struct av_coop_copy *a, struct av_coop_job *job, uint32_t *number,
-		     struct piece *p)
+		     struct chunk *p)
 {
 	uint32_t left = atomic_load_explicit(&a->left, memory_order_acquire);
 
@@ -223,8 +223,8 @@ static bool read_job(const struct av_coop_copy *a, struct av_coop_job *job, uint
 	if (job->bytes < AV_COOP_MIN || job->bytes > AV_MAX_MSG_BYTES)
 		return false;
 	*number = (left >> 16) - 1;
-	*p = compute_coop_piece(job->to, job->bytes, *number);
-	return *number < count_pieces(job->to, job->bytes);
+	*p = compute_coop_chunk(job->to, job->bytes, *number);
+	return *number < count_chunks(job->to, job->bytes);
 }
 
 /* Translate one side's part, and pin its key. NULL: not in memory that every process maps */
@@ -240,8 +240,8 @@ static uint8_t *get_bytes(struct av_seg *seg, const struct av_mem_request *req,
 }
 
 /* @to and @from are addresses in this process, under pins. */
-static void claim_and_copy_piece(struct av_coop_copy *a, const struct av_coop_job *job,
-				 uint32_t number, struct piece p, uint8_t *to, const uint8_t *from)
+static void claim_and_copy_chunk(struct av_coop_copy *a, const struct av_coop_job *job,
+				 uint32_t number, struct chunk p, uint8_t *to, const uint8_t *from)
 {
 	if (!claim_last(a, number) ||
 	    av_copy_part_at(to, from, p.bytes, job->bytes, av_now_coarse_ns()) == AV_COPY_OK)
@@ -250,7 +250,7 @@ static void claim_and_copy_piece(struct av_coop_copy *a, const struct av_coop_jo
 	atomic_store(&a->left, 0); /* copying the rest would be useless */
 }
 
-/* Context: @piece is held, so an open message does not change. */
+/* Context: @chunk is held, so an open message does not change. */
 static void help(const struct av_qp_ref *rsp, const struct av_qp_ref *req, struct av_coop_copy *a)
 {
 	const struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
@@ -259,7 +259,7 @@ static void help(const struct av_qp_ref *rsp, const struct av_qp_ref *req, struc
 	struct av_span to, from;
 	uint8_t *dst_at, *src_at;
 	uint32_t number;
-	struct piece p;
+	struct chunk p;
 
 	if (!rq || !read_job(a, &job, &number, &p) || job.qp != rsp->qp->index ||
 	    rsp->qp->attr.dest_qp_num != atomic_load(&req->qp->qpn))
@@ -276,7 +276,7 @@ static void help(const struct av_qp_ref *rsp, const struct av_qp_ref *req, struc
 		return;
 	src_at = get_bytes(req->seg, &src, &from);
 	if (src_at) {
-		claim_and_copy_piece(a, &job, number, p, dst_at, src_at);
+		claim_and_copy_chunk(a, &job, number, p, dst_at, src_at);
 		av_pin_end(from.pin);
 	}
 	av_pin_end(to.pin);
@@ -285,10 +285,10 @@ static void help(const struct av_qp_ref *rsp, const struct av_qp_ref *req, struc
 void av_coop_help_with(const struct av_qp_ref *rsp, const struct av_qp_ref *req,
 		       struct av_cq_shared *cq)
 {
-	if (!av_lock_try_free(&cq->coop.piece, AV_RANK_PIECE))
+	if (!av_lock_try_free(&cq->coop.chunk, AV_RANK_CHUNK))
 		return;
 	help(rsp, req, &cq->coop);
-	av_lock_release(&cq->coop.piece);
+	av_lock_release(&cq->coop.chunk);
 }
 
 void av_coop_help(struct av_seg *seg, struct av_cq_shared *cq)
@@ -299,7 +299,7 @@ void av_coop_help(struct av_seg *seg, struct av_cq_shared *cq)
 
 	if (!rsp.qp)
 		return;
-	/* A guess, which help() checks under @piece. The peer stays mapped until av_disconnect().
+	/* A guess, which help() checks under @chunk. The peer stays mapped until av_disconnect().
 	 */
 	av_connect(&rsp, &req);
 	if (req.qp && !req.seg->own)

@@ -140,7 +140,7 @@ static void responder_fail(struct av_work *w)
 	AV_ASSERT_HELD(&w->rsp->qp->resp);
 	if (rule->responder_fails || rule->nak != AV_NAK_NONE)
 		av_count_rsp(w->rsp->qp, rule->refused);
-	if (!rule->responder_fails || (w->piece && w->piece->again))
+	if (!rule->responder_fails || (w->fragment && w->fragment->again))
 		return;
 	av_report_responder(&(struct av_failed){w->req, w->rsp, w->wqe, w->result.fault, false});
 	if (takes_receive(w) && rule->receive != IBV_WC_SUCCESS)
@@ -188,19 +188,19 @@ static bool has_responder_died(const struct av_work *w)
 	return !found_at_requester(w->result.fault) && !av_seg_alive_now(w->rsp->seg);
 }
 
-/* The same after a piece of one. The requester counts on its own host. */
-static void advance_piece(struct av_work *w, uint32_t packets, bool lost)
+/* The same after a fragment of one. The requester counts on its own host. */
+static void advance_fragment(struct av_work *w, uint32_t packets, bool lost)
 {
 	struct av_qp_shared *rsp = w->rsp->qp;
 	struct av_traffic *t = &rsp->counters.rsp.traffic;
 	uint32_t kind = w->opcode->traffic;
 
-	if (w->piece->again)
+	if (w->fragment->again)
 		return;
 	rsp->expected_psn = av_psn_after(rsp->expected_psn, packets);
 	if (lost)
 		return;
-	if (w->piece->more) {
+	if (w->fragment->more) {
 		t->bytes[kind] += w->wqe->bytes;
 		t->more_packets[kind] += packets;
 		return;
@@ -218,8 +218,8 @@ static void advance_both_ends(struct av_work *w, bool lost)
 	struct av_qp_shared *req = w->req->qp, *rsp = w->rsp->qp;
 	uint32_t n = av_packets(req, w->wqe->bytes), kind = w->opcode->traffic;
 
-	if (av_unlikely(w->piece != NULL)) {
-		advance_piece(w, n, lost);
+	if (av_unlikely(w->fragment != NULL)) {
+		advance_fragment(w, n, lost);
 		return;
 	}
 	if (av_likely(w->result.fault == AV_FAULT_NONE))
@@ -261,8 +261,8 @@ static void leave_receiver(struct av_work *w)
 }
 
 /*
- * Apply the effects of the outcome on both sides, and release the responder; that of a piece is its
- * caller's to release.
+ * Apply the effects of the outcome on both sides, and release the responder; that of a fragment is
+ * its caller's to release.
  */
 static void apply_work_outcome(struct av_work *w)
 {
@@ -280,7 +280,7 @@ static void apply_work_outcome(struct av_work *w)
 		responder_fail(w);
 	if (lost || av_likely(!undone) || w->in_vain)
 		advance_both_ends(w, lost);
-	if (av_unlikely(w->piece != NULL))
+	if (av_unlikely(w->fragment != NULL))
 		return;
 	av_lock_release(&w->rsp->qp->resp);
 	if (av_unlikely(w->srq.seg || (w->after && w->after->bell.event)))
@@ -386,7 +386,7 @@ static void init_work(struct av_work *w, const struct av_qp_ref *req, const stru
 	w->rsp = rsp;
 	w->wqe = wqe;
 	w->opcode = av_wr_opcode(w->wqe->opcode);
-	w->piece = NULL;
+	w->fragment = NULL;
 	w->events.count = 0;
 	w->after = NULL;
 	w->now_ns = av_now_coarse_ns();
@@ -494,15 +494,15 @@ struct av_outcome av_execute(const struct av_qp_ref *req, const struct av_qp_ref
 	return w.result;
 }
 
-struct av_outcome av_execute_piece(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
-				   const struct av_sq_wqe *head, const struct av_piece *piece,
-				   struct av_events *events)
+struct av_outcome av_execute_fragment(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
+				      const struct av_sq_wqe *head,
+				      const struct av_fragment *fragment, struct av_events *events)
 {
 	struct av_work w;
 
 	AV_ASSERT_HELD(&rsp->qp->resp);
 	init_work(&w, req, rsp, head);
-	w.piece = piece;
+	w.fragment = fragment;
 	w.result = (struct av_outcome){.fault = AV_FAULT_NONE};
 	w.qpn = atomic_load_explicit(&rsp->qp->qpn, memory_order_relaxed);
 	if (atomic_load(&rsp->qp->state) == IBV_QPS_RTR)

@@ -98,7 +98,7 @@ struct av_message {
 	 * receiver's pollers cannot help to copy the message.
 	 */
 	const struct av_coop_source *only;
-	struct av_odp_message *message; /* in pieces: page faults of its buffers so far */
+	struct av_odp_message *message; /* in fragments: page faults of its buffers so far */
 	struct av_cq_bell *later;	/* out: its event, for av_cq_ring(); NULL: sent at once */
 };
 
@@ -116,7 +116,7 @@ void av_receive_prefetch(const struct av_qp_ref *rsp);
  * requester, and tries again for 2 us. After success, the caller calls exactly one of
  * av_receive_message(), av_receive_done(), av_receive_error() and av_receive_cancel(). The first
  * two complete the request, unless their result says otherwise. A message in several packets calls
- * av_receive_piece() for each packet instead of av_receive_message().
+ * av_receive_fragment() for each packet instead of av_receive_message().
  * Return: the request, or NULL: receiver not ready
  */
 const struct av_rq_wqe *av_receive_take(const struct av_receiver *to);
@@ -140,16 +140,16 @@ AV_MUST_USE enum av_fault av_receive_message(const struct av_message *msg,
 					     const struct av_rq_wqe *request);
 
 /**
- * av_receive_piece() - the same for one packet of a message in several packets
- * @msg: its length is that of the bytes so far, including this piece
- * @from: the bytes of this piece
- * @more: more pieces follow; else this completes the request
+ * av_receive_fragment() - the same for one packet of a message in several packets
+ * @msg: its length is that of the bytes so far, including this fragment
+ * @from: the bytes of this fragment
+ * @more: more fragments follow; else this completes the request
  */
-AV_MUST_USE enum av_fault av_receive_piece(const struct av_message *msg,
-					   const struct av_spans *from,
-					   const struct av_rq_wqe *request, bool more);
+AV_MUST_USE enum av_fault av_receive_fragment(const struct av_message *msg,
+					      const struct av_spans *from,
+					      const struct av_rq_wqe *request, bool more);
 
-/* The request that an earlier piece of the message took. Return: NULL: there is none */
+/* The request that an earlier fragment of the message took. Return: NULL: there is none */
 const struct av_rq_wqe *av_receive_taken(const struct av_receiver *to);
 
 /*
@@ -166,7 +166,7 @@ AV_MUST_USE enum av_fault av_receive_done(const struct av_message *msg,
 void av_receive_error(const struct av_receiver *to, enum ibv_wc_status status);
 
 /*
- * Flush the receive request of a message in pieces that will not be finished. Does nothing if no
+ * Flush the receive request of a message in fragments that will not be finished. Does nothing if no
  * request is taken.
  */
 void av_receive_abandon(const struct av_qp_ref *rsp);
@@ -243,12 +243,12 @@ void av_after_do(struct av_after *after);
  * finds nothing.
  *
  * The sender opens its message in the receiver's CQ (struct av_coop_copy, queue/cq.h), and copies
- * pieces from the front. A CQ has one open message at a time. Threads that poll that CQ claim
- * pieces from the back. A poller copies one piece at a time. While it does, it holds the right
- * @piece, and pins of both keys, which it looked up itself. When all pieces are claimed, the sender
- * takes @piece. From then on, no poller writes to the buffer.
+ * chunks from the front. A CQ has one open message at a time. Threads that poll that CQ claim
+ * chunks from the back. A poller copies one chunk at a time. While it does, it holds the right
+ * @chunk, and pins of both keys, which it looked up itself. When all chunks are claimed, the sender
+ * takes @chunk. From then on, no poller writes to the buffer.
  *
- * A poller may fail to copy its piece, or die during the copy. Then the sender copies the whole
+ * A poller may fail to copy its chunk, or die during the copy. Then the sender copies the whole
  * message again, without help.
  *
  * No poller has to help. A sender that finds another sender's message in the CQ copies alone.
@@ -256,10 +256,10 @@ void av_after_do(struct av_after *after);
 
 /*
  * Measured (docs/notes/inside.md). Shorter messages stay in one core's cache, and gain little.
- * Smaller pieces cost more claims. Larger pieces make the sender wait longer.
+ * Smaller chunks cost more claims. Larger chunks make the sender wait longer.
  */
 #define AV_COOP_MIN   (256u << 10)
-#define AV_COOP_PIECE (64u << 10)
+#define AV_COOP_CHUNK (64u << 10)
 
 /*
  * The sender copies at least this many bytes at the end of a message itself, and copies them last.
@@ -286,7 +286,7 @@ enum av_coop_result {
  *
  * Copies the end of the message last.
  * Context: @rsp's right @resp is held, and pins of both keys. Waits for pages, and
- * AV_PEER_TIMEOUT_NS at most for a poller that copies a piece.
+ * AV_PEER_TIMEOUT_NS at most for a poller that copies a chunk.
  */
 AV_MUST_USE enum av_coop_result av_coop_copy(const struct av_coop_source *source,
 					     const struct av_qp_ref *rsp,
@@ -296,7 +296,7 @@ AV_MUST_USE enum av_coop_result av_coop_copy(const struct av_coop_source *source
 /*
  * The sender died while it held @rsp's right @resp, which the caller has taken over: close its
  * message to pollers.
- * Context: waits for a poller that copies a piece; if @rsp is another process's, AV_PEER_TIMEOUT_NS
+ * Context: waits for a poller that copies a chunk; if @rsp is another process's, AV_PEER_TIMEOUT_NS
  * at most, and then the message stays open.
  */
 void av_coop_abandon(const struct av_qp_ref *rsp);
@@ -305,21 +305,21 @@ void av_coop_abandon(const struct av_qp_ref *rsp);
 void av_coop_help(struct av_seg *seg, struct av_cq_shared *cq);
 
 /*
- * Copy one piece, if the open message of @cq is for receiving queue pair @rsp. A part of
+ * Copy one chunk, if the open message of @cq is for receiving queue pair @rsp. A part of
  * av_coop_help(), separate for tests.
  * @req: @rsp's peer
  */
 void av_coop_help_with(const struct av_qp_ref *rsp, const struct av_qp_ref *req,
 		       struct av_cq_shared *cq);
 
-/* Is there a piece that no thread has claimed? */
+/* Is there a chunk that no thread has claimed? */
 static inline bool av_coop_wanted(uint32_t left)
 {
 	return (left & 0xffff) < left >> 16;
 }
 
 /*
- * A poll of an own CQ found nothing: copy a piece of the open message, if there is one.
+ * A poll of an own CQ found nothing: copy a chunk of the open message, if there is one.
  * Context: a thread of the owner, no lock held; waits for pages.
  */
 static inline void av_coop_polled(struct av_seg *seg, struct av_cq_shared *cq)
@@ -396,32 +396,32 @@ struct av_work;
 typedef enum av_fault av_operation(struct av_work *w);
 
 /*
- * A packet's part of a message. A message of several packets is executed piece by piece. The
+ * A packet's part of a message. A message of several packets is executed fragment by fragment. The
  * request in @wqe has the operation and rkey of the message, and the address and length of the
- * piece.
+ * fragment.
  */
-struct av_piece {
+struct av_fragment {
 	/* The payload; or where to put the answer. @wqe has its length. */
 	const struct av_spans *bytes;
 	uint64_t before; /* bytes of the message in earlier packets */
-	uint64_t whole;	 /* first piece: the length that the message announces; else 0 */
+	uint64_t whole;	 /* first fragment: the length that the message announces; else 0 */
 	struct av_odp_message *message; /* page faults of the responder's memory so far */
-	bool more;			/* more pieces follow */
+	bool more;			/* more fragments follow */
 	bool again; /* the requester repeats a request that was executed before */
 };
 
 struct av_work {
 	const struct av_qp_ref *req, *rsp;
-	const struct av_piece *piece;	   /* the packet that brought it; NULL: none */
-	const struct av_sq_wqe *wqe;	   /* in the own ring, or made from a packet */
-	const struct av_wr_opcode *opcode; /* the opcode's row */
-	uint32_t qpn;			   /* the responder's number */
-	struct av_receiver to;		   /* of @rsp, or the SRQ of an XRC request */
-	uint32_t pd;			   /* protection domain that its keys are checked against */
-	struct av_xrc_use srq;		   /* held for an XRC request */
-	struct av_spans local;		   /* the requester's buffers */
-	struct av_after *after;		   /* as in av_execute(); NULL: nothing is deferred */
-	bool in_vain;			   /* the requester cannot store the responder's answer */
+	const struct av_fragment *fragment; /* the packet that brought it; NULL: none */
+	const struct av_sq_wqe *wqe;	    /* in the own ring, or made from a packet */
+	const struct av_wr_opcode *opcode;  /* the opcode's row */
+	uint32_t qpn;			    /* the responder's number */
+	struct av_receiver to;		    /* of @rsp, or the SRQ of an XRC request */
+	uint32_t pd;		/* protection domain that its keys are checked against */
+	struct av_xrc_use srq;	/* held for an XRC request */
+	struct av_spans local;	/* the requester's buffers */
+	struct av_after *after; /* as in av_execute(); NULL: nothing is deferred */
+	bool in_vain;		/* the requester cannot store the responder's answer */
 	struct av_outcome result;
 	struct av_events events; /* to raise when the responder's right is released */
 	uint64_t now_ns;	 /* coarse clock, read once */
@@ -594,20 +594,20 @@ struct av_outcome av_execute(const struct av_qp_ref *req, const struct av_qp_ref
 struct av_outcome av_execute_refuse(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
 				    const struct av_sq_wqe *wqe, enum av_fault fault);
 
-struct av_piece;
+struct av_fragment;
 
 /**
- * av_execute_piece() - execute a request, or a part of one, that a packet brought
+ * av_execute_fragment() - execute a request, or a part of one, that a packet brought
  * @req: stands for the requester on another host: its number, type, attributes and @next_psn
- * @head: the request, as it would be in the requester's ring; @bytes is the length of this piece
+ * @head: the request, as it would be in the requester's ring; @bytes is the length of this fragment
  * @events: out, for av_events_raise()
  *
  * As av_execute(), with two differences: @rsp's right @resp is held before and afterwards, and the
- * requester's buffers are those of @piece.
+ * requester's buffers are those of @fragment.
  */
-struct av_outcome av_execute_piece(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
-				   const struct av_sq_wqe *head, const struct av_piece *piece,
-				   struct av_events *events);
+struct av_outcome av_execute_fragment(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
+				      const struct av_sq_wqe *head,
+				      const struct av_fragment *fragment, struct av_events *events);
 
 /*
  * The checks of a request that the requester makes alone, for all services.

@@ -55,9 +55,9 @@ static enum av_fault buffers_of(const struct av_qp_ref *req, const struct av_sq_
 
 enum av_fault av_work_local(struct av_work *w, uint32_t access)
 {
-	if (av_likely(!w->piece || !(w->wqe->flags & IBV_SEND_INLINE)))
+	if (av_likely(!w->fragment || !(w->wqe->flags & IBV_SEND_INLINE)))
 		return buffers_of(w->req, w->wqe, access, &w->local);
-	av_spans_copy(&w->local, w->piece->bytes);
+	av_spans_copy(&w->local, w->fragment->bytes);
 	return AV_FAULT_NONE;
 }
 
@@ -116,15 +116,15 @@ static enum av_fault work_remote(const struct av_work *w, const struct av_mem_re
 		       : av_mr_explain(w->to.seg, req, found, AV_FAULT_REM_ACCESS);
 }
 
-static enum av_fault check_announced(const struct av_work *w, const struct av_mem_request *piece)
+static enum av_fault check_announced(const struct av_work *w, const struct av_mem_request *fragment)
 {
-	struct av_mem_request all = *piece;
+	struct av_mem_request all = *fragment;
 	struct av_spans remote;
 	enum av_fault fault;
 
-	if (w->piece->whole <= piece->length)
+	if (w->fragment->whole <= fragment->length)
 		return AV_FAULT_NONE;
-	all.length = w->piece->whole;
+	all.length = w->fragment->whole;
 	fault = work_remote(w, &all, &remote);
 	if (fault == AV_FAULT_NONE)
 		av_pin_end(remote.at[0].pin);
@@ -132,19 +132,19 @@ static enum av_fault check_announced(const struct av_work *w, const struct av_me
 }
 
 /*
- * The same for a piece of a message. Of the first one, the responder must permit all that it
+ * The same for a fragment of a message. Of the first one, the responder must permit all that it
  * announces: a message in several packets is refused before its first byte is moved.
- * @req: the piece's range. Context: the request came in packets.
+ * @req: the fragment's range. Context: the request came in packets.
  */
-static enum av_fault work_piece(const struct av_work *w, const struct av_mem_request *req,
-				struct av_spans *remote)
+static enum av_fault work_fragment(const struct av_work *w, const struct av_mem_request *req,
+				   struct av_spans *remote)
 {
 	enum av_fault fault = check_announced(w, req);
 
 	if (fault == AV_FAULT_NONE)
 		fault = work_remote(w, req, remote);
 	if (fault == AV_FAULT_NONE)
-		av_spans_are_part(remote, w->piece->message);
+		av_spans_are_part(remote, w->fragment->message);
 	return fault;
 }
 
@@ -282,8 +282,8 @@ static enum av_fault op_write_bytes(struct av_work *w, bool copy)
 	enum av_fault fault;
 
 	req.payload = true;
-	fault = av_unlikely(w->piece != NULL) ? work_piece(w, &req, &remote)
-					      : work_remote(w, &req, &remote);
+	fault = av_unlikely(w->fragment != NULL) ? work_fragment(w, &req, &remote)
+						 : work_remote(w, &req, &remote);
 	if (av_unlikely(fault == AV_FAULT_TUNNELED)) /* the payload is commands */
 		return op_tunneled(w, copy);
 	if (fault != AV_FAULT_NONE)
@@ -319,8 +319,8 @@ enum av_fault av_op_read(struct av_work *w)
 
 	if (fault != AV_FAULT_NONE || w->wqe->bytes == 0)
 		return fault;
-	fault = av_unlikely(w->piece != NULL) ? work_piece(w, &req, &remote)
-					      : work_remote(w, &req, &remote);
+	fault = av_unlikely(w->fragment != NULL) ? work_fragment(w, &req, &remote)
+						 : work_remote(w, &req, &remote);
 	if (fault != AV_FAULT_NONE)
 		return fault;
 	fault = work_answer(w, &remote);
@@ -623,10 +623,10 @@ static void message_of(const struct av_work *w, struct av_message *msg)
 				  : 0,
 		.imm = imm || inv ? w->wqe->imm : 0,
 		.invalidate = inv ? w->wqe->imm : 0,
-		.bytes = w->wqe->bytes + (w->piece ? w->piece->before : 0),
+		.bytes = w->wqe->bytes + (w->fragment ? w->fragment->before : 0),
 		.now_ns = w->now_ns,
 		.solicited = w->wqe->flags & IBV_SEND_SOLICITED,
-		.message = w->piece ? w->piece->message : NULL,
+		.message = w->fragment ? w->fragment->message : NULL,
 		.later = w->after ? &w->after->bell : NULL,
 	};
 }
@@ -635,7 +635,7 @@ static void message_of(const struct av_work *w, struct av_message *msg)
 static const struct av_coop_source *find_coop_source(const struct av_work *w,
 						     struct av_coop_source *source)
 {
-	if (av_likely(w->wqe->bytes < AV_COOP_MIN) || w->piece || w->wqe->count != 1 ||
+	if (av_likely(w->wqe->bytes < AV_COOP_MIN) || w->fragment || w->wqe->count != 1 ||
 	    w->to.rq != w->rsp->qp->rq || w->rsp->qp->srq || (w->wqe->flags & IBV_SEND_INLINE))
 		return NULL;
 	source->req = w->req;
@@ -653,15 +653,15 @@ static enum av_fault not_ready(struct av_work *w)
 }
 
 /* Does the message have bytes in other packets? */
-static bool is_in_pieces(const struct av_work *w)
+static bool is_in_fragments(const struct av_work *w)
 {
-	return w->piece && (w->piece->before || w->piece->more);
+	return w->fragment && (w->fragment->before || w->fragment->more);
 }
 
 /* Did an earlier packet of the message take its receive request? */
 static bool is_continued(const struct av_work *w)
 {
-	return av_unlikely(w->piece != NULL) && w->piece->before;
+	return av_unlikely(w->fragment != NULL) && w->fragment->before;
 }
 
 /* Does this fault leave the receive request for the next message? */
@@ -685,8 +685,8 @@ static enum av_fault deliver_send_payload(struct av_work *w, const struct av_rq_
 		return AV_FAULT_INVALIDATE;
 	message_of(w, &msg);
 	msg.only = find_coop_source(w, &source);
-	if (av_unlikely(is_in_pieces(w)))
-		fault = av_receive_piece(&msg, &w->local, request, w->piece->more);
+	if (av_unlikely(is_in_fragments(w)))
+		fault = av_receive_fragment(&msg, &w->local, request, w->fragment->more);
 	else
 		fault = av_receive_message(&msg, &w->local, request);
 	if (fault != AV_FAULT_NONE && !av_seg_alive_now(w->rsp->seg))

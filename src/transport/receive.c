@@ -547,9 +547,10 @@ const struct av_rq_wqe *av_receive_taken(const struct av_receiver *to)
 	return rq && receiving ? av_rq_wqe(to->seg, rq, receiving - 1) : NULL;
 }
 
-/* Copy a piece behind those before it. The bytes of a message in pieces go to its buffers. */
-static enum av_fault copy_message_piece(const struct av_message *msg, const struct av_spans *from,
-					const struct av_rq_wqe *request)
+/* Copy a fragment behind those before it. The bytes of a message in fragments go to its buffers. */
+static enum av_fault copy_message_fragment(const struct av_message *msg,
+					   const struct av_spans *from,
+					   const struct av_rq_wqe *request)
 {
 	struct av_spans to, rest;
 	enum av_fault fault = find_buffers(msg, request, &to);
@@ -564,14 +565,14 @@ static enum av_fault copy_message_piece(const struct av_message *msg, const stru
 	return fault;
 }
 
-enum av_fault av_receive_piece(const struct av_message *msg, const struct av_spans *from,
-			       const struct av_rq_wqe *request, bool more)
+enum av_fault av_receive_fragment(const struct av_message *msg, const struct av_spans *from,
+				  const struct av_rq_wqe *request, bool more)
 {
 	enum av_fault fault;
 
 	if (msg->bytes > request->bytes)
 		return too_long(msg, request);
-	fault = copy_message_piece(msg, from, request);
+	fault = copy_message_fragment(msg, from, request);
 	if (fault != AV_FAULT_NONE || more)
 		return fault;
 	if (msg->invalidate)

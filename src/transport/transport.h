@@ -187,7 +187,7 @@ static inline void av_rnr_armed(struct av_seg *seg, struct av_cq_shared *cq)
  * wanted
  *
  * Frees the slots of the completed requests. Copies payload from bounce buffers to the receive
- * buffers. A call that finds nothing receives packets, and may copy a piece of a large message that
+ * buffers. A call that finds nothing receives packets, and may copy a chunk of a large message that
  * a sender is copying (transport/execution.h). After 128 to 8192 such calls in a row, the thread
  * yields its core once. It yields less often if no other thread wants the core.
  * Context: any thread of the owner; holds no lock while it copies payload.

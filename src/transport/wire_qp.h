@@ -187,7 +187,7 @@ struct av_wire {
 	struct av_odp_message result; /* of the request whose answer is arriving */
 
 	/* Responder; guarded by @resp. */
-	struct av_qp_shared *peer; /* stands for the requester: av_execute_piece() */
+	struct av_qp_shared *peer; /* stands for the requester: av_execute_fragment() */
 	enum av_operation message; /* of the message that is arriving, if one is */
 	bool in_message;	   /* its first packet has arrived, its last has not */
 	uint64_t received;	   /* bytes of it so far */

@@ -24,7 +24,7 @@ struct arrival {
 	const struct av_packet *p;
 	struct av_opcode info;
 	struct av_sq_wqe head;
-	struct av_piece piece;
+	struct av_fragment fragment;
 	struct av_spans bytes;
 	struct av_outcome outcome;
 	struct av_events events;
@@ -52,7 +52,7 @@ static void put_short(const struct arrival *a, struct av_net_burst *burst,
 	 * A refusal acknowledges all before it, and there are no credits to tell. That of a
 	 * duplicate leaves what came since.
 	 */
-	if (syndrome != AV_SYNDROME_ACK && syndrome != AV_NAK_SEQUENCE && !a->piece.again)
+	if (syndrome != AV_SYNDROME_ACK && syndrome != AV_NAK_SEQUENCE && !a->fragment.again)
 		atomic_store(&a->w->ack_pending, false);
 }
 
@@ -190,7 +190,7 @@ static void fill_arrival_wqe(struct arrival *a)
 	}
 }
 
-/* --- messages in pieces ---------------------------------------------------------- */
+/* --- messages in fragments ---------------------------------------------------------- */
 
 static bool starts_message(const struct arrival *a)
 {
@@ -227,7 +227,7 @@ static bool is_in_order(const struct arrival *a)
 	return ends(a) ? w->received + bytes == w->announced : w->received + bytes < w->announced;
 }
 
-static bool has_pieces(const struct arrival *a)
+static bool has_fragments(const struct arrival *a)
 {
 	return a->info.operation == AV_OP_SEND || a->info.operation == AV_OP_WRITE;
 }
@@ -242,18 +242,18 @@ static bool announces_rightly(const struct arrival *a)
 
 static bool is_sound(const struct arrival *a)
 {
-	if (has_pieces(a))
+	if (has_fragments(a))
 		return is_in_order(a);
 	return !a->w->in_message && announces_rightly(a);
 }
 
-/* Where the piece belongs in its message. */
-static void locate_piece(struct arrival *a)
+/* Where the fragment belongs in its message. */
+static void locate_fragment(struct arrival *a)
 {
 	const struct av_wire *w = a->w;
 	bool first = starts_message(a);
 
-	a->piece = (struct av_piece){
+	a->fragment = (struct av_fragment){
 		.bytes = &a->bytes,
 		.before = first ? 0 : w->received,
 		.whole = first && a->info.operation == AV_OP_WRITE ? a->p->length : 0,
@@ -268,8 +268,8 @@ static void locate_piece(struct arrival *a)
 	}
 }
 
-/* The piece has been executed. */
-static void record_piece(struct arrival *a)
+/* The fragment has been executed. */
+static void record_fragment(struct arrival *a)
 {
 	struct av_wire *w = a->w;
 
@@ -286,14 +286,14 @@ static void record_piece(struct arrival *a)
 
 /* --- execution ------------------------------------------------------------------- */
 
-/* Execute the piece. Return: done; else it is to be refused, or has to come again. */
-static bool execute_arrived_piece(struct arrival *a)
+/* Execute the fragment. Return: done; else it is to be refused, or has to come again. */
+static bool execute_arrived_fragment(struct arrival *a)
 {
 	const struct av_qp_ref peer = {a->end->seg, a->w->peer};
 	struct av_events events;
 
 	peer.qp->next_psn = a->end->qp->expected_psn;
-	a->outcome = av_execute_piece(&peer, a->end, &a->head, &a->piece, &events);
+	a->outcome = av_execute_fragment(&peer, a->end, &a->head, &a->fragment, &events);
 	av_diag_drop(); /* it was for the requester's record, too, which is made elsewhere */
 	if (events.count)
 		a->events = events;
@@ -303,16 +303,16 @@ static bool execute_arrived_piece(struct arrival *a)
 	return a->outcome.wait_reason == AV_WAIT_NONE && a->outcome.fault == AV_FAULT_NONE;
 }
 
-/* What the requester hears of a piece that was not done. Return: a syndrome; AV_NAK_NONE */
-static uint8_t piece_nak_syndrome(const struct arrival *a)
+/* What the requester hears of a fragment that was not done. Return: a syndrome; AV_NAK_NONE */
+static uint8_t fragment_nak_syndrome(const struct arrival *a)
 {
 	return a->w->service == AV_SERVICE_UC ? AV_NAK_NONE : av_nak_syndrome(&a->outcome);
 }
 
 static bool execute_or_nak(struct arrival *a)
 {
-	bool done = execute_arrived_piece(a);
-	uint8_t syndrome = done ? AV_NAK_NONE : piece_nak_syndrome(a);
+	bool done = execute_arrived_fragment(a);
+	uint8_t syndrome = done ? AV_NAK_NONE : fragment_nak_syndrome(a);
 
 	if (syndrome != AV_NAK_NONE)
 		send_answer(a, AV_OP_ACK, a->p->psn, syndrome, 0);
@@ -323,12 +323,12 @@ static void execute_payload(struct arrival *a)
 {
 	av_spans_local(&a->bytes, a->end->seg, (void *)(uintptr_t)a->p->payload,
 		       a->p->payload_bytes);
-	locate_piece(a);
+	locate_fragment(a);
 	/* Before the program hears of the message: its answer takes the acknowledgement along. */
 	if (a->p->ack_request || ends(a))
 		av_wire_owe(a->end, a->w);
 	if (execute_or_nak(a))
-		record_piece(a);
+		record_fragment(a);
 }
 
 /* One packet of a READ's answer, its payload read into the packet. */
@@ -340,22 +340,22 @@ static bool put_answer(struct arrival *a, struct av_net_burst *burst,
 	uint8_t *place;
 
 	(void)av_wire_packet(m, index, &p);
-	a->piece.again = av_psn_distance(a->end->qp->expected_psn, p.psn) < 0;
+	a->fragment.again = av_psn_distance(a->end->qp->expected_psn, p.psn) < 0;
 	place = burst ? av_net_put(burst, &p) : NULL;
 	if (!place)
 		return false;
 	av_spans_local(&a->bytes, a->end->seg, place, p.payload_bytes);
 	a->head.remote_addr = a->p->addr + before;
 	a->head.bytes = p.payload_bytes;
-	a->piece.before = before;
-	a->piece.whole = index == 0 ? a->p->length : 0;
-	a->piece.more = before + p.payload_bytes < a->p->length;
-	if (execute_arrived_piece(a))
+	a->fragment.before = before;
+	a->fragment.whole = index == 0 ? a->p->length : 0;
+	a->fragment.more = before + p.payload_bytes < a->p->length;
+	if (execute_arrived_fragment(a))
 		return true;
 	/* Behind what was read before, and instead of this packet. */
 	av_net_take_back(burst);
-	if (piece_nak_syndrome(a) != AV_NAK_NONE)
-		put_short(a, burst, AV_OP_ACK, p.psn, piece_nak_syndrome(a), 0);
+	if (fragment_nak_syndrome(a) != AV_NAK_NONE)
+		put_short(a, burst, AV_OP_ACK, p.psn, fragment_nak_syndrome(a), 0);
 	return false;
 }
 
@@ -381,7 +381,7 @@ static void send_read_responses(struct arrival *a, uint32_t until)
 	struct av_wire_message m = answer_of(a);
 	struct av_wire_read *r = &a->w->read;
 
-	a->piece = (struct av_piece){.bytes = &a->bytes, .message = &r->source};
+	a->fragment = (struct av_fragment){.bytes = &a->bytes, .message = &r->source};
 	while (r->next < until)
 		r->next = put_answer(a, burst, &m, r->next) ? r->next + 1 : r->packets;
 	if (burst)
@@ -454,7 +454,7 @@ static void execute_word(struct arrival *a)
 	av_spans_local(&a->bytes, a->end->seg,
 		       write ? (void *)(uintptr_t)a->p->payload : (void *)&original,
 		       write ? a->p->payload_bytes : sizeof(original));
-	a->piece = (struct av_piece){.bytes = &a->bytes};
+	a->fragment = (struct av_fragment){.bytes = &a->bytes};
 	if (!execute_or_nak(a))
 		return;
 	record_kept_answer(a, atomic, original);
@@ -468,7 +468,7 @@ static void execute_request(struct arrival *a)
 		av_diag_note(AV_CHECK_PACKET_ORDER, a->info.place, a->p->payload_bytes);
 		a->head.opcode = UINT32_MAX; /* no operation: refused as an invalid request */
 		(void)execute_or_nak(a);
-	} else if (has_pieces(a)) {
+	} else if (has_fragments(a)) {
 		execute_payload(a);
 	} else if (a->info.operation == AV_OP_READ) {
 		execute_read(a);
@@ -481,7 +481,7 @@ static void execute_request(struct arrival *a)
 
 static void repeat(struct arrival *a)
 {
-	if (has_pieces(a))
+	if (has_fragments(a))
 		av_wire_owe(a->end, a->w);
 	else if (a->info.operation != AV_OP_READ)
 		send_kept(a);
@@ -547,7 +547,7 @@ static void unreliable(struct arrival *a)
 	if (!starts_message(a) && !a->w->in_message)
 		return;
 	a->end->qp->expected_psn = a->p->psn;
-	if (!has_pieces(a) || !is_in_order(a)) {
+	if (!has_fragments(a) || !is_in_order(a)) {
 		drop_message(a);
 		return;
 	}

@@ -117,7 +117,7 @@ static void add_cq(struct flips *f, uint32_t i)
 	add_hot(f, &cq->producer[0].lock);
 	add_hot(f, &cq->producer[0].tail);
 	add_hot(f, &cq->head);
-	add_hot(f, &cq->coop.piece);
+	add_hot(f, &cq->coop.chunk);
 	add_hot(f, &cq->coop.left);
 	add(f, cq->ring[0], (cq->mask[0] + 1ull) * sizeof(struct av_cqe), 8);
 }

@@ -71,7 +71,7 @@ static void release_then_wait(const struct pair *p)
 static const char *const expected[RANKS] = {
 	[AV_RANK_APPEND] = "............", /* of several queue pairs: ibv_wr_start(3) */
 	[AV_RANK_EXEC] = "xx..........",      [AV_RANK_RESP] = "xxx.........",
-	[AV_RANK_SENDER] = "xxxx........",    [AV_RANK_PIECE] = "xxxxx.......",
+	[AV_RANK_SENDER] = "xxxx........",    [AV_RANK_CHUNK] = "xxxxx.......",
 	[AV_RANK_KEY_RIGHT] = "xxxxxx......", [AV_RANK_POLL] = "xxxxxxx.....",
 	[AV_RANK_CQ] = "xxxxxxxx....",	      [AV_RANK_POST_RECV] = "xxxxxxxxx...",
 	[AV_RANK_TAKE_RECV] = "xxxxxxxxxx..", [AV_RANK_ATOMIC] = "xxxxxxxxxxx.",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The two sides of a message that both copy, one at a time and at once: which pieces are whose, and
+ * The two sides of a message that both copy, one at a time and at once: which chunks are whose, and
  * what is left alone. The receiver's segment is this process' own here, the sender's is another's.
  */
 #include <pthread.h>
@@ -35,7 +35,7 @@
 #define ROUNDS	    200
 
 #define MIN   AV_COOP_MIN
-#define PIECE AV_COOP_PIECE
+#define CHUNK AV_COOP_CHUNK
 #define REST  AV_COOP_REST
 
 static struct fake_seg f[2];
@@ -179,10 +179,10 @@ static const uint32_t lengths[] = {
 	MIN + REST + 1,
 	MIN + REST + 63,
 	MIN + REST + 64,
-	5 * PIECE + REST,
-	5 * PIECE - 1,
-	16 * PIECE,
-	17 * PIECE + 12345,
+	5 * CHUNK + REST,
+	5 * CHUNK - 1,
+	16 * CHUNK,
+	17 * CHUNK + 12345,
 };
 static const uint32_t offsets[] = {0, 1, 8, 60, 63, 64};
 
@@ -198,7 +198,7 @@ TEST_WITH(test_alone, set_up, tear_down)
 			check_message(from, to, lengths[l]);
 			assert_int_equal(atomic_load(&cq->coop.left), 0);
 			assert_int_equal(atomic_load(&cq->coop.sender.owner), 0);
-			assert_int_equal(atomic_load(&cq->coop.piece.owner), 0);
+			assert_int_equal(atomic_load(&cq->coop.chunk.owner), 0);
 		}
 }
 
@@ -226,16 +226,16 @@ static void dead_sender(void)
 static void dead_sender_closing(void)
 {
 	dead_sender();
-	atomic_store(&cq->coop.piece.owner, DEAD);
+	atomic_store(&cq->coop.chunk.owner, DEAD);
 }
-static void dead_poller(void) { atomic_store(&cq->coop.piece.owner, DEAD); }
+static void dead_poller(void) { atomic_store(&cq->coop.chunk.owner, DEAD); }
 static void was_slow(void) { atomic_store(&cq->coop.alone_until_ns, av_now_ns() + LONG_NS); }
 static void was_slow_once(void)
 {
 	atomic_store(&cq->coop.alone_until_ns, av_now_ns() - SECOND_NS);
 }
 static void had_failed(void) { atomic_store(&cq->coop.failed, 1); }
-static void gone_source(void) { CHECK(mprotect(source + 3 * PIECE, PIECE, PROT_NONE) == 0); }
+static void gone_source(void) { CHECK(mprotect(source + 3 * CHUNK, CHUNK, PROT_NONE) == 0); }
 /* clang-format on */
 
 static const struct sender_row sender_rows[] = {
@@ -246,7 +246,7 @@ static const struct sender_row sender_rows[] = {
 	{"another one's message is there", ALONE, another_sender},
 	{"a dead one's is", COPIED, dead_sender},
 	{"it died while it closed it", COPIED, dead_sender_closing},
-	{"a poller died over a piece", FAILS, dead_poller},
+	{"a poller died over a chunk", FAILS, dead_poller},
 	{"a poller was slow just now", ALONE, was_slow},
 	{"and long ago", COPIED, was_slow_once},
 	{"the last message failed", COPIED, had_failed},
@@ -275,21 +275,21 @@ TEST(test_sender)
 		else
 			assert_int_equal(cq->coop.job.bytes, MIN);
 		assert_int_equal(atomic_load(&cq->coop.left), 0);
-		assert_int_equal(atomic_load(&cq->coop.piece.owner), 0);
+		assert_int_equal(atomic_load(&cq->coop.chunk.owner), 0);
 		if (r->shared == COPIED)
 			check_message(0, 0, MIN);
 		tear_down(NULL);
 	}
 }
 
-/* A message whose later pieces lie where its earlier ones go. */
+/* A message whose later chunks lie where its earlier ones go. */
 TEST_WITH(test_overlap, set_up, tear_down)
 {
 	const struct av_coop_source source_of = {&req, {SOURCE_ADDR, MIN, KEY}};
-	const struct ibv_sge recv = {(uintptr_t)source + PIECE, MIN, KEY};
+	const struct ibv_sge recv = {(uintptr_t)source + CHUNK, MIN, KEY};
 
 	av_lock_acquire_plain(&rsp.qp->resp, AV_RANK_RESP);
-	assert_int_equal(av_coop_copy(&source_of, &rsp, &recv, source + PIECE, source),
+	assert_int_equal(av_coop_copy(&source_of, &rsp, &recv, source + CHUNK, source),
 			 AV_COOP_NOT);
 	av_lock_release(&rsp.qp->resp);
 	expect_not_begun();
@@ -297,19 +297,19 @@ TEST_WITH(test_overlap, set_up, tear_down)
 
 /* --- the poller ------------------------------------------------------------------ */
 
-#define PIECES	4u /* of the message */
-#define MESSAGE (PIECES * PIECE + REST)
+#define CHUNKS	4u /* of the message */
+#define MESSAGE (CHUNKS * CHUNK + REST)
 
 static void open_by_hand(void)
 {
 	cq->coop.job =
 		(struct av_coop_job){INDEX, MESSAGE, KEY, KEY, SOURCE_ADDR, (uintptr_t)buffer};
-	atomic_store(&cq->coop.left, PIECES << 16);
+	atomic_store(&cq->coop.left, CHUNKS << 16);
 }
 
 struct poller_row {
 	const char *name;
-	uint32_t copied; /* pieces, from the back */
+	uint32_t copied; /* chunks, from the back */
 	bool failed;
 	void (*change)(void);
 };
@@ -317,11 +317,11 @@ struct poller_row {
 /* clang-format off */
 static struct av_coop_job *job(void) { return &cq->coop.job; }
 static void closed(void) { atomic_store(&cq->coop.left, 0); }
-static void two_are_claimed(void) { atomic_store(&cq->coop.left, PIECES << 16 | 2); }
-static void all_are_claimed(void) { atomic_store(&cq->coop.left, PIECES << 16 | PIECES); }
-static void more_than_all(void) { atomic_store(&cq->coop.left, (PIECES + 1) << 16); }
+static void two_are_claimed(void) { atomic_store(&cq->coop.left, CHUNKS << 16 | 2); }
+static void all_are_claimed(void) { atomic_store(&cq->coop.left, CHUNKS << 16 | CHUNKS); }
+static void more_than_all(void) { atomic_store(&cq->coop.left, (CHUNKS + 1) << 16); }
 static void far_more(void) { atomic_store(&cq->coop.left, 0xffff0000u); }
-static void locked(void) { atomic_store(&cq->coop.piece.owner, LIVING); }
+static void locked(void) { atomic_store(&cq->coop.chunk.owner, LIVING); }
 static void too_short(void) { job()->bytes = MIN - 1; }
 static void too_long(void) { job()->bytes = AV_MAX_MSG_BYTES + 1; }
 static void another_qp(void) { job()->qp = INDEX + 1; }
@@ -335,10 +335,10 @@ static void receive_queue_of_another_pd(void) { av_rq_at(&f[1].seg, INDEX)->pd++
 static void not_reached(void) { av_key_entry(&f[0].seg, KEY)->heap = 0; }
 static void to_before(void) { job()->to -= MESSAGE; }
 static void to_behind(void) { job()->to += ROOM; }
-static void to_wraps(void) { job()->to = UINT64_MAX - 3 * PIECE; }
+static void to_wraps(void) { job()->to = UINT64_MAX - 3 * CHUNK; }
 static void from_before(void) { job()->from -= MESSAGE; }
 static void from_behind(void) { job()->from += ROOM; }
-static void from_wraps(void) { job()->from = UINT64_MAX - 3 * PIECE; }
+static void from_wraps(void) { job()->from = UINT64_MAX - 3 * CHUNK; }
 static void sender_moves(void) { atomic_store(&f[0].seg.head->moving, 1); }
 static void sender_died_moving(void)
 {
@@ -346,15 +346,15 @@ static void sender_died_moving(void)
 	f[0].seg.proc = DEAD;
 }
 static void receiver_moves(void) { atomic_store(&f[1].seg.head->moving, 1); }
-static void may_not_be_written(void) { CHECK(mprotect(buffer + 2 * PIECE, PIECE, PROT_READ) == 0); }
+static void may_not_be_written(void) { CHECK(mprotect(buffer + 2 * CHUNK, CHUNK, PROT_READ) == 0); }
 /* clang-format on */
 
 static const struct poller_row poller_rows[] = {
-	{"nothing in the way", PIECES, false, nothing},
+	{"nothing in the way", CHUNKS, false, nothing},
 	{"a closed message", 0, false, closed},
-	{"the sender has two of them", PIECES - 2, false, two_are_claimed},
+	{"the sender has two of them", CHUNKS - 2, false, two_are_claimed},
 	{"and all", 0, false, all_are_claimed},
-	{"more pieces than there are", 0, false, more_than_all},
+	{"more chunks than there are", 0, false, more_than_all},
 	{"far more", 0, false, far_more},
 	{"the lock is taken", 0, false, locked},
 	{"too short", 0, false, too_short},
@@ -375,7 +375,7 @@ static const struct poller_row poller_rows[] = {
 	{"from behind it", 0, false, from_behind},
 	{"from where addresses end", 0, false, from_wraps},
 	{"the sender moves its memory", 0, false, sender_moves},
-	{"it died as it did", PIECES, false, sender_died_moving},
+	{"it died as it did", CHUNKS, false, sender_died_moving},
 	{"the receiver moves its own", 0, false, receiver_moves},
 	{"a buffer that may not be written to", 1, true, may_not_be_written},
 };
@@ -386,14 +386,14 @@ static void expect_no_pins(void)
 		CHECK(atomic_load(&f[i % 2].seg.head->pin[i / 2].word) == 0);
 }
 
-static void check_pieces(uint32_t copied)
+static void check_chunks(uint32_t copied)
 {
-	size_t from = (size_t)(PIECES - copied) * PIECE;
+	size_t from = (size_t)(CHUNKS - copied) * CHUNK;
 
 	for (size_t i = 0; i < from; i++)
 		CHECK(buffer[i] == 0);
-	CHECK(memcmp(buffer + from, source + from, (size_t)copied * PIECE) == 0);
-	for (size_t i = (size_t)PIECES * PIECE; i < MESSAGE; i++)
+	CHECK(memcmp(buffer + from, source + from, (size_t)copied * CHUNK) == 0);
+	for (size_t i = (size_t)CHUNKS * CHUNK; i < MESSAGE; i++)
 		CHECK(buffer[i] == 0);
 }
 
@@ -406,9 +406,9 @@ TEST(test_poller)
 		set_up(NULL);
 		open_by_hand();
 		r->change();
-		for (uint32_t turn = 0; turn < PIECES + 1; turn++)
+		for (uint32_t turn = 0; turn < CHUNKS + 1; turn++)
 			av_coop_help_with(&rsp, &req, cq);
-		check_pieces(r->copied);
+		check_chunks(r->copied);
 		expect_no_pins();
 		assert_int_equal(atomic_load(&cq->coop.failed), r->failed);
 		if (r->failed)
@@ -417,13 +417,13 @@ TEST(test_poller)
 	}
 }
 
-/* Each turn is one piece, the last one first. */
-TEST_WITH(test_one_piece, set_up, tear_down)
+/* Each turn is one chunk, the last one first. */
+TEST_WITH(test_one_chunk, set_up, tear_down)
 {
 	open_by_hand();
-	for (uint32_t turn = 1; turn <= PIECES; turn++) {
+	for (uint32_t turn = 1; turn <= CHUNKS; turn++) {
 		av_coop_help_with(&rsp, &req, cq);
-		check_pieces(turn);
+		check_chunks(turn);
 	}
 }
 
@@ -433,7 +433,7 @@ TEST_WITH(test_abandon, set_up, tear_down)
 	open_by_hand();
 	rsp.qp->index++;
 	av_coop_abandon(&rsp);
-	assert_int_equal(atomic_load(&cq->coop.left), PIECES << 16); /* another queue pair's */
+	assert_int_equal(atomic_load(&cq->coop.left), CHUNKS << 16); /* another queue pair's */
 	rsp.qp->index--;
 	av_coop_abandon(&rsp);
 	assert_int_equal(atomic_load(&cq->coop.left), 0);
