@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "lib/sanitized.h"
 #include "lib/stepped.h"
 #include "lib/unit.h"
 #include "shared_heap/blocks.h"
@@ -157,5 +158,9 @@ TEST(at_each_instruction)
 
 int main(void)
 {
+	if (SANITIZED) {
+		printf("SKIPPED: no sanitizer looks into the heap, and each fork takes long\n");
+		return 77;
+	}
 	return run_cases(NULL, NULL);
 }
