@@ -194,9 +194,11 @@ bool av_block_is_near(const void *p)
 
 /*
  * Until exit_block_heap(), the thread is not cancelled: malloc(3) and munmap(2) are no cancellation
- * points. Where blocks come and go, signals wait: the handler of one may call fork(), which goes
- * through the list. Return: false: this thread is inside already, which a signal handler has
- * interrupted. It gets the kernel's memory, and what it unmaps is lost to the heap.
+ * points. Return: false: this thread is inside already, which a signal handler has interrupted. It
+ * gets the kernel's memory, and what it unmaps is lost to the heap.
+ *
+ * Whoever maps a block or changes the list blocks signals meanwhile: a handler may call fork(),
+ * which goes through the list.
  */
 static bool enter_block_heap(void)
 {
@@ -837,6 +839,5 @@ static void detach_blocks_in_child(void)
 			use_copies(&heap.list.block[i]);
 	heap.inherited = true;
 	av_heap_lock_in_child();
-	heap.inside = false;
 	errno = saved;
 }
