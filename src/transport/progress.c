@@ -177,10 +177,8 @@ enum flush_due {
 static void defer_to_timer(const struct av_qp_ref *end, enum flush_due what)
 {
 	atomic_fetch_or(&end->qp->flush_due, what);
-	if (end->seg->own)
+	if (end->seg->own) /* the timer; av_fail() kicks the owner of another one */
 		av_timer_watch(end, av_now_ns() + AV_FLUSH_DUE_NS);
-	else
-		atomic_store(&end->qp->kick, 1); /* its owner looks, and has the thread */
 }
 
 /* Put the queue pair into the error state. Context: no @resp held; waits AV_STUCK_NS at most. */
