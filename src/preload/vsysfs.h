@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The virtual sysfs: files about a device below /sys/class/infiniband and its neighbours. This part
- * knows paths and contents; vsysfs_libc.h presents them. docs/VSYSFS.md has the whole picture.
+ * The virtual sysfs: files about a device below /sys/class/infiniband and its neighbours. vsysfs.c
+ * knows the paths, vsysfs_show.c the contents, and vsysfs_libc.c presents them to calls of the C
+ * library. docs/VSYSFS.md has the whole picture.
+ *
  * Nothing is stored, so there is nothing to lock, to free or to repair after fork(). But what is
  * asked of a device takes locks and makes system calls: no thread is cancelled in these functions.
  */

@@ -450,7 +450,7 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 /* Fill in every member. */
 void av_ops_fill(struct verbs_context *verbs);
 
-/* As their manual pages say, for our objects only; ibv_qp_ex.h has those that post. */
+/* As their manual pages say, for our objects only; ibv_qp_ex.c has those that post. */
 int av_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
 		  size_t size);
 int av_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
