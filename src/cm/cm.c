@@ -545,7 +545,7 @@ void av_cm_look(void)
 	due = cm_faults_look();
 	av_cm_lock();
 	av_cm_wake(due);
-	av_cm_wake(av_cm_conns_look(av_now_ns()));
+	av_cm_conns_look(av_now_ns());
 	av_cm_unlock();
 }
 

@@ -50,18 +50,12 @@ static void put_ends(const struct av_cm_id *id, uint8_t *to)
 	av_cm_ip_put(&ip, to);
 }
 
-static int refuse_private(size_t bytes, size_t room)
+/* Return: 0, or -EINVAL and why: the program's private data are too long */
+static int check_private(uint16_t attribute, size_t header, size_t bytes)
 {
-	return -av_refuse(EINVAL, AV_CHECK_CM_PRIVATE, bytes, room);
-}
+	size_t room = av_cm_private_bytes(attribute) - header;
 
-/* The program's private data, behind @header bytes. Return: 0 or -EINVAL: it is too long */
-static int put_private(struct av_cm_message *m, size_t header, const uint8_t *data, size_t bytes)
-{
-	if (header + bytes > av_cm_private_bytes(m->attribute))
-		return refuse_private(bytes, av_cm_private_bytes(m->attribute) - header);
-	memcpy(m->private_data + header, data, bytes);
-	return 0;
+	return bytes <= room ? 0 : -av_refuse(EINVAL, AV_CHECK_CM_PRIVATE, bytes, room);
 }
 
 static void put_path(const struct av_cm_id *id, const struct av_cm_route *route,
@@ -81,71 +75,70 @@ static uint8_t at_most(uint8_t value, uint8_t most)
 	return value < most ? value : most;
 }
 
-static struct av_cm_message build_cm_request(const struct av_cm_id *id,
-					     const struct av_cm_route *route,
-					     const struct rdma_ucm_connect *command)
+/*
+ * Begin a message with what the program says of its end. It is a REQ, a REP, or one of SIDR, whose
+ * private data the program's follow @header bytes. Return: 0 or -EINVAL
+ */
+static int begin_cm_message(struct av_cm_message *m, uint16_t attribute, const struct av_cm_id *id,
+			    const struct rdma_ucm_conn_param *p, const struct rdma_ucm_ece *ece,
+			    size_t header)
 {
-	const struct rdma_ucm_conn_param *p = &command->conn_param;
-	bool ud = av_cm_id_is_ud(id);
-	struct av_cm_message m = {
-		.attribute = ud ? AV_CM_SIDR_REQ : AV_CM_REQ,
-		.service_id = target_service_id(id),
-		.ca_guid = be64toh(id->where.dev->attr.node_guid),
-		.pkey = AV_PKEY_DEFAULT,
-		.local_timeout = CM_TIMEOUT,
-		.remote_timeout = CM_TIMEOUT,
-		.max_cm_retries = CM_RETRIES,
-		.vendor_id = command->ece.vendor_id,
-		.attr_mod = command->ece.attr_mod,
-	};
+	int ret = check_private(attribute, header, p->private_data_len);
 
-	if (!id->dst.ib)
-		put_ends(id, m.private_data);
-	if (ud)
-		return m;
-	m.qpn = p->qp_num;
-	m.responder_resources = p->responder_resources;
-	m.initiator_depth = p->initiator_depth;
-	m.flow_control = p->flow_control;
-	m.retry_count = at_most(p->retry_count, 7);
-	m.rnr_retry_count = at_most(p->rnr_retry_count, 7);
-	m.srq = p->srq;
-	av_cm_kind_put(&m, id->qp_type);
-	m.path_mtu = (uint8_t)av_cm_id_mtu(id);
-	put_path(id, route, &m.primary);
-	return m;
+	*m = (struct av_cm_message){
+		.attribute = attribute,
+		.ca_guid = be64toh(id->where.dev->attr.node_guid),
+		.responder_resources = p->responder_resources,
+		.initiator_depth = p->initiator_depth,
+		.flow_control = p->flow_control,
+		.rnr_retry_count = at_most(p->rnr_retry_count, 7),
+		.srq = p->srq,
+		.vendor_id = ece->vendor_id,
+		.attr_mod = ece->attr_mod,
+	};
+	if (ret == 0)
+		memcpy(m->private_data + header, p->private_data, p->private_data_len);
+	return ret;
 }
 
-static void save_request_params(struct av_cm_id *id, const struct av_cm_message *m)
+/* What a connection keeps of what the program says of its end. */
+static void keep_own(struct av_cm_conn *c, const struct rdma_ucm_conn_param *p)
 {
-	struct av_cm_conn *c = id->conn;
-
-	c->qpn = m->qpn & AV_QPN_MASK;
-	c->responder_resources = m->responder_resources;
-	c->initiator_depth = m->initiator_depth;
-	c->retry_count = m->retry_count;
-	c->path_mtu = m->path_mtu;
-	c->ack_timeout = m->primary.ack_timeout;
+	c->qpn = p->qp_num & AV_QPN_MASK;
+	c->responder_resources = p->responder_resources;
+	c->initiator_depth = p->initiator_depth;
 }
 
 static int connect_routed(struct av_cm_id *id, const struct av_cm_route *route,
 			  const struct rdma_ucm_connect *command)
 {
 	const struct rdma_ucm_conn_param *p = &command->conn_param;
-	struct av_cm_message m = build_cm_request(id, route, command);
-	int ret = put_private(&m, av_cm_id_header(id), p->private_data, p->private_data_len);
+	bool ud = av_cm_id_is_ud(id);
+	struct av_cm_message m;
+	int ret = begin_cm_message(&m, ud ? AV_CM_SIDR_REQ : AV_CM_REQ, id, p, &command->ece,
+				   av_cm_id_header(id));
 
 	if (ret)
 		return ret;
-	id->conn = av_cm_conn_new(id, av_cm_id_is_ud(id) ? AV_CM_SIDR_SENT : AV_CM_REQ_SENT, route);
+	id->conn = av_cm_conn_new(id, ud ? AV_CM_SIDR_SENT : AV_CM_REQ_SENT, route);
 	if (!id->conn)
 		return -ENOMEM;
+	m.qpn = p->qp_num;
 	m.psn = id->conn->psn;
-	save_request_params(id, &m);
+	m.service_id = target_service_id(id);
+	m.pkey = AV_PKEY_DEFAULT;
+	m.local_timeout = m.remote_timeout = CM_TIMEOUT;
+	m.max_cm_retries = CM_RETRIES;
+	m.retry_count = at_most(p->retry_count, 7);
+	m.path_mtu = (uint8_t)av_cm_id_mtu(id);
+	av_cm_kind_put(&m, id->qp_type);
+	put_path(id, route, &m.primary);
+	if (!id->dst.ib)
+		put_ends(id, m.private_data);
+	keep_own(id->conn, p);
 	id->service_id = m.service_id;
 	id->state = AV_CM_ID_CONNECT;
-	av_cm_conn_request(id->conn, &m);
-	return 0;
+	return av_cm_conn_send(id->conn, &m);
 }
 
 /* An id that may be connected. Context: locked */
@@ -235,67 +228,34 @@ int av_cm_listen(struct av_cm_call *call)
 
 /* --- answering --------------------------------------------------------------------------- */
 
-static int reply(struct av_cm_id *id, const struct av_cm_message *m)
-{
-	return av_cm_conn_reply(id->conn, m) ? av_cm_id_refuse(id, AV_CM_IN(REQ_RECEIVED)) : 0;
-}
-
-static int accept_connection(struct av_cm_id *id, const struct rdma_ucm_accept *command)
+static int accept_request(struct av_cm_id *id, const struct rdma_ucm_accept *command)
 {
 	const struct rdma_ucm_conn_param *p = &command->conn_param;
-	struct av_cm_conn *c = id->conn;
-	struct av_cm_message m = {
-		.attribute = AV_CM_REP,
-		.psn = c->psn,
-		.ca_guid = be64toh(id->where.dev->attr.node_guid),
-		.responder_resources = p->responder_resources,
-		.initiator_depth = p->initiator_depth,
-		.flow_control = p->flow_control,
-		.rnr_retry_count = at_most(p->rnr_retry_count, 7),
-		.srq = p->srq,
-		.failover_accepted = 1, /* not supported */
-		.vendor_id = command->ece.vendor_id,
-		.attr_mod = command->ece.attr_mod,
-	};
-	int ret = put_private(&m, 0, p->private_data, p->private_data_len);
+	bool ud = av_cm_id_is_ud(id);
+	struct av_cm_message m;
+	int ret = begin_cm_message(&m, ud ? AV_CM_SIDR_REP : AV_CM_REP, id, p, &command->ece, 0);
 
-	av_cm_kind_put_qpn(&m, id->qp_type, p->qp_num);
-	if (ret == 0)
-		ret = reply(id, &m);
 	if (ret)
 		return ret;
-	c->qpn = p->qp_num & AV_QPN_MASK;
-	c->responder_resources = p->responder_resources;
-	c->initiator_depth = p->initiator_depth;
+	av_cm_kind_put_qpn(&m, id->qp_type, p->qp_num);
+	m.psn = id->conn->psn;
+	m.failover_accepted = 1; /* not supported */
+	m.service_id = id->service_id;
+	m.status = AV_CM_SIDR_OK;
+	if (ud)
+		m.qkey = p->qkey ? p->qkey : AV_CM_UDP_QKEY;
+	if (av_cm_conn_send(id->conn, &m))
+		return av_cm_id_refuse(id, AV_CM_IN(REQ_RECEIVED));
+	keep_own(id->conn, p);
 	return 0;
-}
-
-static int accept_datagrams(struct av_cm_id *id, const struct rdma_ucm_accept *command)
-{
-	const struct rdma_ucm_conn_param *p = &command->conn_param;
-	struct av_cm_message m = {.attribute = AV_CM_SIDR_REP,
-				  .status = AV_CM_SIDR_OK,
-				  .qpn = p->qp_num,
-				  .service_id = id->service_id,
-				  .qkey = p->qkey ? p->qkey : AV_CM_UDP_QKEY,
-				  .vendor_id = command->ece.vendor_id,
-				  .attr_mod = command->ece.attr_mod};
-	int ret = put_private(&m, 0, p->private_data, p->private_data_len);
-
-	return ret ? ret : reply(id, &m);
 }
 
 /* Of the side that has asked */
 static int confirm(struct av_cm_id *id)
 {
-	return av_cm_conn_ready(id->conn) ? av_cm_id_refuse(id, AV_CM_IN(REP_RECEIVED)) : 0;
-}
+	const struct av_cm_message m = {.attribute = AV_CM_RTU};
 
-static int accept_by_kind(struct av_cm_id *id, const struct rdma_ucm_accept *command)
-{
-	if (!command->conn_param.valid)
-		return confirm(id);
-	return av_cm_id_is_ud(id) ? accept_datagrams(id, command) : accept_connection(id, command);
+	return av_cm_conn_send(id->conn, &m) ? av_cm_id_refuse(id, AV_CM_IN(REP_RECEIVED)) : 0;
 }
 
 static int reject(struct av_cm_id *id, uint8_t reason, const void *data, size_t bytes)
@@ -318,7 +278,7 @@ int av_cm_accept(struct av_cm_call *call)
 		return ret;
 	if (id->state != AV_CM_ID_CONNECT || !id->conn)
 		return av_cm_id_refuse(id, AV_CM_IN(REQ_RECEIVED) | AV_CM_IN(REP_RECEIVED));
-	ret = accept_by_kind(id, command);
+	ret = command->conn_param.valid ? accept_request(id, command) : confirm(id);
 	if (ret)
 		(void)!reject(id, AV_CM_CONSUMER, NULL, 0);
 	else if (command->conn_param.valid)
@@ -338,12 +298,11 @@ int av_cm_reject(struct av_cm_call *call)
 	ret = av_cm_id_find(call->channel, command->id, &id);
 	if (ret)
 		return ret;
-	if (id->conn &&
-	    command->private_data_len >
-		    av_cm_private_bytes(av_cm_id_is_ud(id) ? AV_CM_SIDR_REP : AV_CM_REJ))
-		return refuse_private(
-			command->private_data_len,
-			av_cm_private_bytes(av_cm_id_is_ud(id) ? AV_CM_SIDR_REP : AV_CM_REJ));
+	if (id->conn)
+		ret = check_private(av_cm_id_is_ud(id) ? AV_CM_SIDR_REP : AV_CM_REJ, 0,
+				    command->private_data_len);
+	if (ret)
+		return ret;
 	if (id->conn && reject(id, reason, command->private_data, command->private_data_len) == 0)
 		return 0;
 	return av_cm_id_refuse(id, AV_CM_IN(REQ_SENT) | AV_CM_IN(REQ_RECEIVED) |

@@ -412,7 +412,7 @@ static void fill_conn(struct rdma_ucm_conn_param *p, const struct av_cm_id *id,
 	p->private_data_len = (uint8_t)bytes;
 	if (m->attribute != AV_CM_REQ && m->attribute != AV_CM_REP)
 		return;
-	p->qp_num = m->attribute == AV_CM_REP ? av_cm_kind_qpn(m, id->qp_type) : m->qpn;
+	p->qp_num = av_cm_kind_qpn(m, id->qp_type);
 	p->qkey = m->qkey;
 	p->srq = m->srq;
 	p->responder_resources = m->initiator_depth; /* what one side begins, the other answers */
@@ -557,22 +557,6 @@ static bool name_ends(struct av_cm_id *id, const struct av_cm_route *route,
 	return true;
 }
 
-static void adopt_request_params(struct av_cm_conn *c, const struct av_cm_message *m)
-{
-	av_cm_conn_called(c, m->local_comm_id);
-	c->request = m->transaction;
-	c->remote_qpn = m->qpn;
-	c->remote_psn = m->psn;
-	c->responder_resources = m->initiator_depth;
-	c->initiator_depth = m->responder_resources;
-	c->retry_count = m->retry_count;
-	c->rnr_retry_count = m->rnr_retry_count;
-	c->ack_timeout = m->primary.ack_timeout;
-	c->path_mtu = m->path_mtu;
-	c->route.path.traffic_class = m->primary.traffic_class;
-	c->route.path.hop_limit = m->primary.hop_limit;
-}
-
 /* The id of the connection that is asked for. NULL: no memory, or nonsense */
 static struct av_cm_id *create_child_id(struct av_cm_id *listener, const struct av_cm_route *route,
 					const struct av_cm_message *m)
@@ -599,7 +583,7 @@ static struct av_cm_id *create_child_id(struct av_cm_id *listener, const struct 
 	}
 	av_cm_since(&id->where);
 	id->conn->route.device = id->where.dev->ibv.name;
-	adopt_request_params(id->conn, m);
+	av_cm_conn_peer(id->conn, m);
 	return id;
 }
 
@@ -640,7 +624,6 @@ uint16_t av_cm_id_requested(const struct av_cm_route *route, const struct av_cm_
 		return AV_CM_NO_RESOURCES;
 	if (append_request_event(listener, child, m))
 		return 0;
-	av_cm_conn_stop_timer(child->conn);
 	av_cm_id_destroy(child);
 	return AV_CM_NO_RESOURCES;
 }

@@ -336,17 +336,14 @@ void av_cm_conn_abandon(struct av_cm_conn *c);
  * allow it
  */
 
-/* Send @m, a REQ or SIDR_REQ filled in but for its numbers, and retransmit it until an answer. */
-void av_cm_conn_request(struct av_cm_conn *c, const struct av_cm_message *m);
-
-/* Send @m, a REP or SIDR_REP filled in but for its numbers. Retransmits a REP until an answer. */
-AV_MUST_USE int av_cm_conn_reply(struct av_cm_conn *c, const struct av_cm_message *m);
-
-/* Send RTU: the connection is established. */
-AV_MUST_USE int av_cm_conn_ready(struct av_cm_conn *c);
+/*
+ * Send @m, filled in but for its numbers, and enter the state that follows: a REQ or SIDR_REQ of a
+ * new connection, a REP or SIDR_REP, an RTU. Retransmits what wants an answer.
+ */
+AV_MUST_USE int av_cm_conn_send(struct av_cm_conn *c, const struct av_cm_message *m);
 
 /* Send REJ, or a SIDR_REP that refuses, with @bytes of private data. The connection is over. */
-AV_MUST_USE int av_cm_conn_reject(struct av_cm_conn *c, uint8_t reason, const void *data,
+AV_MUST_USE int av_cm_conn_reject(struct av_cm_conn *c, uint16_t reason, const void *data,
 				  size_t bytes);
 
 /*
@@ -361,20 +358,20 @@ void av_cm_conn_disconnect(struct av_cm_conn *c);
  */
 AV_MUST_USE int av_cm_conn_established(struct av_cm_conn *c);
 
-/* Record the peer's number of the connection, by which its messages find it. Context: locked */
-void av_cm_conn_called(struct av_cm_conn *c, uint32_t remote_comm);
-
-/* Stop retransmitting. Context: locked */
-void av_cm_conn_stop_timer(struct av_cm_conn *c);
+/*
+ * Record what the peer's REQ, SIDR_REQ or REP says, with its number of the connection, by which its
+ * messages find it. Context: locked
+ */
+void av_cm_conn_peer(struct av_cm_conn *c, const struct av_cm_message *m);
 
 /* Handle a message that has arrived: change its connection's state, or refuse it. */
 av_cm_receive av_cm_arrived;
 
 /*
- * Retransmit messages that are due, detect peers' processes that have died, and free connections
- * that are over. Context: the thread, locked. Return: when to call it again; UINT64_MAX: never
+ * Retransmit messages that are due, detect peers' processes that have died, free connections that
+ * are over, and set the next alarm. Context: the thread, locked
  */
-uint64_t av_cm_conns_look(uint64_t now_ns);
+void av_cm_conns_look(uint64_t now_ns);
 
 /* Send each peer the end of its connection, once. Context: locked, at the exit of the process */
 void av_cm_conns_exit(void);

@@ -448,7 +448,7 @@ TEST_WITH(given_up, set_up, tear_down)
 	av_cm_lock();
 	c = av_cm_conn_new(NULL, AV_CM_REQ_SENT, &route);
 	assert_non_null(c);
-	av_cm_conn_request(c, &m);
+	assert_int_equal(av_cm_conn_send(c, &m), 0);
 	av_cm_conn_abandon(c);
 	av_cm_unlock();
 	assert_int_equal(answer().attribute, AV_CM_REQ);
