@@ -17,57 +17,8 @@
 
 /* What a write(2) to the device says, and who carries it out. Source: rdma_user_cm.h, ABI 4. */
 
-static av_cm_command get_event;
-
-#define BYTES(name) sizeof(struct rdma_ucm_##name)
-#define ROW(command, verb, run, least, locking) \
-	[RDMA_USER_CM_CMD_##command] = {run, AV_VERB_CM_##verb, least, locking}
-#define NEWER_ROW(command, verb, run) \
-	[AV_CM_CMD_##command] = {run, AV_VERB_CM_##verb, sizeof(struct run), LOCKED}
-
-/* A command that waits, or opens sockets, locks by itself. */
-enum locking { LOCKED, UNLOCKED };
-
-/* clang-format off */
-static const struct row {
-	av_cm_command *run;
-	enum av_verb verb;
-	uint16_t least; /* bytes that it must have */
-	enum locking locking;
-} rows[] = {
-	ROW(CREATE_ID, CREATE_ID, av_cm_create_id, BYTES(create_id), LOCKED),
-	ROW(DESTROY_ID, DESTROY_ID, av_cm_destroy_id, BYTES(destroy_id), LOCKED),
-	ROW(BIND_IP, BIND_ADDR, av_cm_bind_ip, BYTES(bind_ip), LOCKED),
-	ROW(RESOLVE_IP, RESOLVE_ADDR, av_cm_resolve_ip, BYTES(resolve_ip), LOCKED),
-	ROW(RESOLVE_ROUTE, RESOLVE_ROUTE, av_cm_resolve_route, BYTES(resolve_route), LOCKED),
-	ROW(QUERY_ROUTE, QUERY, av_cm_query_route, BYTES(query), LOCKED),
-	ROW(CONNECT, CONNECT, av_cm_connect, offsetof(struct rdma_ucm_connect, ece), UNLOCKED),
-	ROW(LISTEN, LISTEN, av_cm_listen, BYTES(listen), UNLOCKED),
-	ROW(ACCEPT, ACCEPT, av_cm_accept, offsetof(struct rdma_ucm_accept, ece), LOCKED),
-	ROW(REJECT, REJECT, av_cm_reject, BYTES(reject), LOCKED),
-	ROW(DISCONNECT, DISCONNECT, av_cm_disconnect, BYTES(disconnect), LOCKED),
-	ROW(INIT_QP_ATTR, INIT_QP_ATTR, av_cm_init_qp_attr, BYTES(init_qp_attr), LOCKED),
-	ROW(GET_EVENT, GET_EVENT, get_event, BYTES(get_event), UNLOCKED),
-	ROW(SET_OPTION, SET_OPTION, av_cm_set_option, BYTES(set_option), LOCKED),
-	ROW(NOTIFY, NOTIFY, av_cm_notify, BYTES(notify), LOCKED),
-	ROW(JOIN_IP_MCAST, JOIN_MULTICAST, av_cm_join_ip_mcast, BYTES(join_ip_mcast), LOCKED),
-	ROW(LEAVE_MCAST, LEAVE_MULTICAST, av_cm_leave_mcast, BYTES(destroy_id), LOCKED),
-	ROW(MIGRATE_ID, MIGRATE_ID, av_cm_migrate_id, BYTES(migrate_id), UNLOCKED),
-	ROW(QUERY, QUERY, av_cm_query, BYTES(query), LOCKED),
-	ROW(BIND, BIND_ADDR, av_cm_bind, BYTES(bind), LOCKED),
-	ROW(RESOLVE_ADDR, RESOLVE_ADDR, av_cm_resolve_addr, BYTES(resolve_addr), LOCKED),
-	ROW(JOIN_MCAST, JOIN_MULTICAST, av_cm_join_mcast, BYTES(join_mcast), LOCKED),
-	NEWER_ROW(RESOLVE_IB_SERVICE, RESOLVE_ADDRINFO, av_cm_resolve_ib_service),
-	NEWER_ROW(WRITE_EVENT, WRITE_EVENT, av_cm_write_event),
-};
-/* clang-format on */
-#define ROWS (sizeof(rows) / sizeof(*rows))
-
-int av_cm_respond(const struct av_cm_call *call, uint64_t to, const void *answer, size_t least,
-		  size_t bytes)
+int av_cm_respond(const struct av_cm_call *call, uint64_t to, const void *answer, size_t bytes)
 {
-	if (call->out_bytes < least)
-		return -ENOSPC;
 	if (bytes > call->out_bytes)
 		bytes = call->out_bytes;
 	return av_copy((void *)(uintptr_t)to, answer, bytes) == AV_COPY_OK ? 0 : -EFAULT;
@@ -97,8 +48,9 @@ static int deliver_cm_event(struct av_cm_call *call)
 		av_cm_channel_settle(call->channel, call->fd);
 		return -EAGAIN;
 	}
-	ret = av_cm_respond(call, command->response, &e->body,
-			    offsetof(struct rdma_ucm_event_resp, reserved), sizeof(e->body));
+	if (call->out_bytes < offsetof(struct rdma_ucm_event_resp, reserved))
+		return -ENOSPC;
+	ret = av_cm_respond(call, command->response, &e->body, sizeof(e->body));
 	if (ret)
 		return ret;
 	count_cm_event(e);
@@ -111,50 +63,56 @@ static int get_event(struct av_cm_call *call)
 	int ret;
 
 	do {
+		av_cm_unlock();
 		ret = av_cm_channel_wait(call->channel, call->fd, call->cancel);
+		av_cm_lock();
 		if (ret)
 			return ret;
-		av_cm_lock();
 		ret = deliver_cm_event(call);
-		av_cm_unlock();
 	} while (ret == -EAGAIN);
 	return ret;
 }
 
 /* --- write(2) -------------------------------------------------------------------------- */
 
-/* @call: filled in from the program's bytes. Return: its row, or NULL and why */
-static const struct row *read_command(struct av_cm_call *call, const void *bytes, size_t count,
-				      int *err)
+static const struct av_cm_row get_event_row[] = {
+	AV_CM_ROW_NO_ID(GET_EVENT, GET_EVENT, get_event, 0, get_event), {0}};
+static const struct av_cm_row *const tables[] = {get_event_row, av_cm_id_rows,
+						 av_cm_connection_rows, av_cm_query_rows};
+
+/* Return: NULL: there is no such command */
+static const struct av_cm_row *find_command(uint32_t number)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(tables); i++)
+		for (const struct av_cm_row *row = tables[i]; row->run; row++)
+			if (row->number == number)
+				return row;
+	return NULL;
+}
+
+/* Fill in @call, which is zeros, from the program's bytes. Return: 0, and @row; or -errno */
+static int read_command(struct av_cm_call *call, const void *bytes, size_t count,
+			const struct av_cm_row **row)
 {
 	struct rdma_ucm_cmd_hdr header;
-	const struct row *row;
 	size_t body;
 
-	*err = -EINVAL;
 	if (count < sizeof(header))
-		return NULL;
-	if (av_copy(&header, bytes, sizeof(header)) != AV_COPY_OK) {
-		*err = -EFAULT;
-		return NULL;
-	}
-	if (header.cmd >= ROWS || header.in + sizeof(header) > count)
-		return NULL;
-	row = &rows[header.cmd];
-	if (!row->run) {
-		*err = -ENOSYS;
-		return NULL;
-	}
-	if (header.in < row->least)
-		return NULL;
+		return -EINVAL;
+	if (av_copy(&header, bytes, sizeof(header)) != AV_COPY_OK)
+		return -EFAULT;
+	if (header.cmd > AV_CM_CMD_WRITE_EVENT || header.in + sizeof(header) > count)
+		return -EINVAL;
+	*row = find_command(header.cmd);
+	if (!*row)
+		return -ENOSYS;
+	if (header.in < (*row)->least)
+		return -EINVAL;
 	body = header.in < AV_CM_COMMAND_BYTES ? header.in : AV_CM_COMMAND_BYTES;
-	memset(call->body + body, 0, AV_CM_COMMAND_BYTES - body);
-	*err = av_copy(call->body, (const uint8_t *)bytes + sizeof(header), body) == AV_COPY_OK
+	call->out_bytes = header.out;
+	return av_copy(call->body, (const uint8_t *)bytes + sizeof(header), body) == AV_COPY_OK
 		       ? 0
 		       : -EFAULT;
-	call->in_bytes = header.in;
-	call->out_bytes = header.out;
-	return *err ? NULL : row;
 }
 
 static int refuse_inherited(void)
@@ -165,28 +123,30 @@ static int refuse_inherited(void)
 			   av_refuse(EACCES, AV_CHECK_CM_INHERITED, 0, 0));
 }
 
-/* Context: locked; unlocked meanwhile, if the command wants that */
-static int run_cm_command(const struct row *row, struct av_cm_call *call)
+/* Context: locked; the command may unlock meanwhile */
+static int run_cm_command(const struct av_cm_row *row, struct av_cm_call *call)
 {
-	int ret;
+	uint32_t number;
+	int ret = 0;
 
-	if (row->locking == LOCKED)
-		return row->run(call);
-	av_cm_unlock();
-	ret = row->run(call);
-	av_cm_lock();
-	return ret;
+	if (call->out_bytes < row->room)
+		return -ENOSPC;
+	if (row->id_at != AV_CM_NO_ID) {
+		memcpy(&number, call->body + row->id_at, sizeof(number));
+		ret = av_cm_id_find(call->channel, number, &call->id);
+	}
+	return ret ? ret : row->run(call);
 }
 
 static int carry_out(int fd, uint32_t number, const void *bytes, size_t count)
 {
 	AV_UNCANCELLED;
 	struct av_cm_call call = {.fd = fd, .cancel = av_cancel};
+	const struct av_cm_row *row;
 	uint32_t now;
-	int ret;
-	const struct row *row = read_command(&call, bytes, count, &ret);
+	int ret = read_command(&call, bytes, count, &row);
 
-	if (!row)
+	if (ret)
 		return ret;
 	av_cm_lock();
 	call.channel = av_cm_channel_get(number);
@@ -233,7 +193,7 @@ static bool qp_type_of(const struct rdma_ucm_create_id *command, uint8_t *type)
 	}
 }
 
-int av_cm_create_id(struct av_cm_call *call)
+static int create_id(struct av_cm_call *call)
 {
 	const struct rdma_ucm_create_id *command = AV_CM_BODY(call, struct rdma_ucm_create_id);
 	struct rdma_ucm_create_id_resp answer;
@@ -241,75 +201,71 @@ int av_cm_create_id(struct av_cm_call *call)
 	uint8_t type;
 	int ret;
 
-	if (call->out_bytes < sizeof(answer))
-		return -ENOSPC;
 	if (!qp_type_of(command, &type))
 		return -av_refuse(EINVAL, AV_CHECK_CM_QP_TYPE, command->qp_type, command->ps);
 	id = av_cm_id_new(call->channel, command->uid, command->ps, type);
 	if (!id)
 		return -ENOMEM;
 	answer.id = id->number;
-	ret = av_cm_respond(call, command->response, &answer, sizeof(answer), sizeof(answer));
+	ret = av_cm_respond(call, command->response, &answer, sizeof(answer));
 	if (ret)
 		av_cm_id_destroy(id);
 	return ret;
 }
 
-int av_cm_destroy_id(struct av_cm_call *call)
+/* How many events the program has fetched: the answer to a command that ends what they are of. */
+static int respond_reported(struct av_cm_call *call, uint64_t to, uint32_t reported)
+{
+	const struct rdma_ucm_destroy_id_resp answer = {.events_reported = reported};
+
+	return av_cm_respond(call, to, &answer, sizeof(answer));
+}
+
+static int destroy_id(struct av_cm_call *call)
 {
 	const struct rdma_ucm_destroy_id *command = AV_CM_BODY(call, struct rdma_ucm_destroy_id);
-	struct rdma_ucm_destroy_id_resp answer;
 	struct av_cm_id *id;
-	int ret;
+	int ret = av_cm_id_find_any(call->channel, command->id, &id);
+	uint32_t reported;
 
-	if (call->out_bytes < sizeof(answer))
-		return -ENOSPC;
-	ret = av_cm_id_find_any(call->channel, command->id, &id);
 	if (ret)
 		return ret;
-	answer.events_reported = id->reported;
+	reported = id->reported;
 	av_cm_id_destroy(id);
 	av_cm_channel_settle(call->channel, call->fd);
-	return av_cm_respond(call, command->response, &answer, sizeof(answer), sizeof(answer));
+	return respond_reported(call, command->response, reported);
 }
 
 /* --- another channel ------------------------------------------------------------------- */
 
-static int migrate(struct av_cm_call *call, struct av_cm_channel *from, uint32_t number)
+static int migrate(struct av_cm_call *call, struct av_cm_channel *from)
 {
 	const struct rdma_ucm_migrate_id *command = AV_CM_BODY(call, struct rdma_ucm_migrate_id);
-	struct rdma_ucm_migrate_resp answer;
 	struct av_cm_id *id;
-	int ret = av_cm_id_find(from, number, &id);
+	int ret = av_cm_id_find(from, command->id, &id);
 
 	if (ret)
 		return ret;
-	answer.events_reported = id->reported;
 	if (from != call->channel) {
 		av_cm_id_migrate(id, call->channel);
 		av_cm_channel_settle(from, (int)command->fd);
 	}
-	return av_cm_respond(call, command->response, &answer, sizeof(answer), sizeof(answer));
+	return respond_reported(call, command->response, id->reported);
 }
 
-int av_cm_migrate_id(struct av_cm_call *call)
+static int migrate_id(struct av_cm_call *call)
 {
 	const struct rdma_ucm_migrate_id *command = AV_CM_BODY(call, struct rdma_ucm_migrate_id);
-	struct av_cm_channel *from;
+	struct av_cm_channel *from = NULL;
 	uint32_t number;
 	int ret;
 
-	if (call->out_bytes < sizeof(struct rdma_ucm_migrate_resp))
-		return -ENOSPC;
-	if (!av_cm_channel_is((int)command->fd, &number))
+	if (av_cm_channel_is((int)command->fd, &number))
+		from = av_cm_channel_get(number);
+	if (!from)
 		return -av_refuse(EINVAL, AV_CHECK_CM_NO_CHANNEL, (uint64_t)(int)command->fd, 0);
-	av_cm_lock();
-	from = av_cm_channel_get(number);
-	ret = from ? migrate(call, from, command->id)
-		   : -av_refuse(EINVAL, AV_CHECK_CM_NO_CHANNEL, (uint64_t)(int)command->fd, 0);
-	if (from)
-		av_cm_channel_put(from);
-	av_cm_unlock();
+	ret = migrate(call, from);
+	av_cm_channel_put(from);
 	return ret;
 }
 
@@ -388,17 +344,13 @@ static int set_path(struct av_cm_id *id, uint32_t bytes)
 	return av_cm_id_route(id);
 }
 
-int av_cm_set_option(struct av_cm_call *call)
+static int set_option(struct av_cm_call *call)
 {
 	const struct rdma_ucm_set_option *command = AV_CM_BODY(call, struct rdma_ucm_set_option);
 	uint8_t value[sizeof(int)];
-	struct av_cm_id *id;
-	int ret = av_cm_id_find(call->channel, command->id, &id);
 
-	if (ret)
-		return ret;
 	if (command->level == RDMA_OPTION_IB && command->optname == RDMA_OPTION_IB_PATH)
-		return set_path(id, command->optlen);
+		return set_path(call->id, command->optlen);
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
 		const struct option *o = &options[i];
 
@@ -409,21 +361,19 @@ int av_cm_set_option(struct av_cm_call *call)
 		if (av_copy(value, (const void *)(uintptr_t)command->optval, o->bytes) !=
 		    AV_COPY_OK)
 			return -EFAULT;
-		return o->set(id, value);
+		return o->set(call->id, value);
 	}
 	return -ENOSYS;
 }
 
 /* --- what it is told ------------------------------------------------------------------- */
 
-int av_cm_notify(struct av_cm_call *call)
+static int notify_id(struct av_cm_call *call)
 {
 	const struct rdma_ucm_notify *command = AV_CM_BODY(call, struct rdma_ucm_notify);
-	struct av_cm_id *id;
-	int ret = av_cm_id_find(call->channel, command->id, &id);
+	struct av_cm_id *id = call->id;
+	int ret;
 
-	if (ret)
-		return ret;
 	if (command->event != IBV_EVENT_COMM_EST)
 		return -av_refuse(EINVAL, AV_CHECK_CM_EVENT, command->event, 0);
 	ret = id->conn ? av_cm_conn_established(id->conn) : 1;
@@ -435,7 +385,7 @@ int av_cm_notify(struct av_cm_call *call)
 }
 
 /* Before it is accepted it has no name of the program's, by which librdmacm finds it. */
-int av_cm_write_event(struct av_cm_call *call)
+static int write_event(struct av_cm_call *call)
 {
 	const struct av_cm_write_event *command = AV_CM_BODY(call, struct av_cm_write_event);
 	struct av_cm_id *id;
@@ -499,7 +449,7 @@ static int join_cm_group(struct av_cm_call *call, uint32_t number, uint64_t uid,
 	if (!g)
 		return -ENOMEM;
 	answer.id = g->number;
-	ret = av_cm_respond(call, response, &answer, sizeof(answer), sizeof(answer));
+	ret = av_cm_respond(call, response, &answer, sizeof(answer));
 	if (ret) {
 		av_cm_group_destroy(g);
 		return ret;
@@ -511,7 +461,7 @@ static int join_cm_group(struct av_cm_call *call, uint32_t number, uint64_t uid,
 	return ret;
 }
 
-int av_cm_join_ip_mcast(struct av_cm_call *call)
+static int join_ip_mcast(struct av_cm_call *call)
 {
 	const struct rdma_ucm_join_ip_mcast *command =
 		AV_CM_BODY(call, struct rdma_ucm_join_ip_mcast);
@@ -520,7 +470,7 @@ int av_cm_join_ip_mcast(struct av_cm_call *call)
 			     (const struct sockaddr *)&command->addr);
 }
 
-int av_cm_join_mcast(struct av_cm_call *call)
+static int join_mcast(struct av_cm_call *call)
 {
 	const struct rdma_ucm_join_mcast *command = AV_CM_BODY(call, struct rdma_ucm_join_mcast);
 
@@ -533,20 +483,35 @@ int av_cm_join_mcast(struct av_cm_call *call)
 			     (const struct sockaddr *)&command->addr);
 }
 
-int av_cm_leave_mcast(struct av_cm_call *call)
+static int leave_mcast(struct av_cm_call *call)
 {
 	const struct rdma_ucm_destroy_id *command = AV_CM_BODY(call, struct rdma_ucm_destroy_id);
-	struct rdma_ucm_destroy_id_resp answer;
 	struct av_cm_group *g;
-	int ret;
+	int ret = av_cm_group_find(call->channel, command->id, &g);
+	uint32_t reported;
 
-	if (call->out_bytes < sizeof(answer))
-		return -ENOSPC;
-	ret = av_cm_group_find(call->channel, command->id, &g);
 	if (ret)
 		return ret;
-	answer.events_reported = g->reported;
+	reported = g->reported;
 	av_cm_group_destroy(g);
 	av_cm_channel_settle(call->channel, call->fd);
-	return av_cm_respond(call, command->response, &answer, sizeof(answer), sizeof(answer));
+	return respond_reported(call, command->response, reported);
 }
+
+#define ROOM(type) sizeof(struct rdma_ucm_##type)
+
+/* clang-format off */
+const struct av_cm_row av_cm_id_rows[] = {
+	AV_CM_ROW_NO_ID(CREATE_ID, CREATE_ID, create_id, ROOM(create_id_resp), create_id),
+	AV_CM_ROW_NO_ID(DESTROY_ID, DESTROY_ID, destroy_id, ROOM(destroy_id_resp), destroy_id),
+	AV_CM_ROW_NO_ID(MIGRATE_ID, MIGRATE_ID, migrate_id, ROOM(migrate_resp), migrate_id),
+	AV_CM_ROW(SET_OPTION, SET_OPTION, set_option, 0, set_option),
+	AV_CM_ROW(NOTIFY, NOTIFY, notify, 0, notify_id),
+	{AV_CM_CMD_WRITE_EVENT, AV_VERB_CM_WRITE_EVENT, sizeof(struct av_cm_write_event), 0,
+	 AV_CM_NO_ID, write_event},
+	AV_CM_ROW_NO_ID(JOIN_IP_MCAST, JOIN_MULTICAST, join_ip_mcast, 0, join_ip_mcast),
+	AV_CM_ROW_NO_ID(JOIN_MCAST, JOIN_MULTICAST, join_mcast, 0, join_mcast),
+	AV_CM_ROW_NO_ID(LEAVE_MCAST, LEAVE_MULTICAST, destroy_id, ROOM(destroy_id_resp), leave_mcast),
+	{0},
+};
+/* clang-format on */

@@ -141,41 +141,34 @@ static int connect_routed(struct av_cm_id *id, const struct av_cm_route *route,
 	return av_cm_conn_send(id->conn, &m);
 }
 
-/* An id that may be connected. Context: locked */
-static int find_routed(const struct av_cm_call *call, struct av_cm_id **id)
+/* Return: 0, or -EINVAL and why: the id may not be connected */
+static int check_routed(const struct av_cm_id *id, const struct rdma_ucm_connect *command)
 {
-	const struct rdma_ucm_connect *command = AV_CM_BODY(call, struct rdma_ucm_connect);
-	int ret = av_cm_id_find(call->channel, command->id, id);
-
-	if (ret)
-		return ret;
-	if ((*id)->state != AV_CM_ID_ROUTED)
-		return av_cm_id_refuse(*id, AV_CM_IN(ROUTE_RESOLVED));
+	if (id->state != AV_CM_ID_ROUTED)
+		return av_cm_id_refuse(id, AV_CM_IN(ROUTE_RESOLVED));
 	return command->conn_param.valid ? 0 : -av_refuse(EINVAL, AV_CHECK_CM_PARAMETERS, 0, 0);
 }
 
-int av_cm_connect(struct av_cm_call *call)
+/* Opening a socket waits. Meanwhile another thread may use, or destroy, the id. */
+static int connect_id(struct av_cm_call *call)
 {
 	const struct rdma_ucm_connect *command = AV_CM_BODY(call, struct rdma_ucm_connect);
+	int ret = check_routed(call->id, command);
 	struct av_cm_route route;
-	struct av_cm_id *id;
-	int ret;
 
-	av_cm_lock();
-	ret = find_routed(call, &id);
-	if (ret == 0)
-		route = way_of(id);
-	av_cm_unlock();
-	if (ret == 0 && !route.proc)
-		ret = av_cm_attend(route.path.src);
 	if (ret)
 		return ret;
-	av_cm_lock();
-	ret = find_routed(call, &id);
-	if (ret == 0)
-		ret = connect_routed(id, &route, command);
-	av_cm_unlock();
-	return ret;
+	route = way_of(call->id);
+	if (!route.proc) {
+		av_cm_unlock();
+		ret = av_cm_attend(route.path.src);
+		av_cm_lock();
+		if (ret == 0)
+			ret = av_cm_id_find(call->channel, command->id, &call->id);
+		if (ret == 0)
+			ret = check_routed(call->id, command);
+	}
+	return ret ? ret : connect_routed(call->id, &route, command);
 }
 
 /* --- listening --------------------------------------------------------------------------- */
@@ -199,31 +192,22 @@ static int listen_bound(struct av_cm_id *id, uint32_t backlog)
 }
 
 /* At all addresses, if the id has no device. Without them, processes of this host are heard. */
-static void attend_at(const struct av_cm_where *where)
-{
-	if (where->dev)
-		(void)!av_cm_attend(where->gid);
-	else
-		av_cm_attend_all();
-}
-
-int av_cm_listen(struct av_cm_call *call)
+static int listen_id(struct av_cm_call *call)
 {
 	const struct rdma_ucm_listen *command = AV_CM_BODY(call, struct rdma_ucm_listen);
+	int ret = listen_bound(call->id, command->backlog);
 	struct av_cm_where where;
-	struct av_cm_id *id;
-	int ret;
 
-	av_cm_lock();
-	ret = av_cm_id_find(call->channel, command->id, &id);
-	if (ret == 0)
-		ret = listen_bound(id, command->backlog);
-	if (ret == 0)
-		where = id->where;
+	if (ret)
+		return ret;
+	where = call->id->where;
 	av_cm_unlock();
-	if (ret == 0)
-		attend_at(&where);
-	return ret;
+	if (where.dev)
+		(void)!av_cm_attend(where.gid);
+	else
+		av_cm_attend_all();
+	av_cm_lock();
+	return 0;
 }
 
 /* --- answering --------------------------------------------------------------------------- */
@@ -268,14 +252,12 @@ static int reject(struct av_cm_id *id, uint8_t reason, const void *data, size_t 
 }
 
 /* Whose accept fails has refused, as in the kernel: else the peer would wait for its timeouts. */
-int av_cm_accept(struct av_cm_call *call)
+static int accept_id(struct av_cm_call *call)
 {
 	const struct rdma_ucm_accept *command = AV_CM_BODY(call, struct rdma_ucm_accept);
-	struct av_cm_id *id;
-	int ret = av_cm_id_find(call->channel, command->id, &id);
+	struct av_cm_id *id = call->id;
+	int ret;
 
-	if (ret)
-		return ret;
 	if (id->state != AV_CM_ID_CONNECT || !id->conn)
 		return av_cm_id_refuse(id, AV_CM_IN(REQ_RECEIVED) | AV_CM_IN(REP_RECEIVED));
 	ret = command->conn_param.valid ? accept_request(id, command) : confirm(id);
@@ -286,7 +268,7 @@ int av_cm_accept(struct av_cm_call *call)
 	return ret;
 }
 
-int av_cm_reject(struct av_cm_call *call)
+static int reject_id(struct av_cm_call *call)
 {
 	const struct rdma_ucm_reject *command = AV_CM_BODY(call, struct rdma_ucm_reject);
 	uint8_t reason = command->reason ? command->reason : AV_CM_CONSUMER;
@@ -309,17 +291,11 @@ int av_cm_reject(struct av_cm_call *call)
 					   AV_CM_IN(REP_SENT) | AV_CM_IN(REP_RECEIVED));
 }
 
-int av_cm_disconnect(struct av_cm_call *call)
+static int disconnect_id(struct av_cm_call *call)
 {
-	const struct rdma_ucm_disconnect *command = AV_CM_BODY(call, struct rdma_ucm_disconnect);
-	struct av_cm_id *id;
-	int ret = av_cm_id_find(call->channel, command->id, &id);
-
-	if (ret)
-		return ret;
-	if (!id->conn)
-		return av_cm_id_refuse(id, AV_CM_IN(ESTABLISHED) | AV_CM_IN(DREQ_RECEIVED));
-	av_cm_conn_disconnect(id->conn);
+	if (!call->id->conn)
+		return av_cm_id_refuse(call->id, AV_CM_IN(ESTABLISHED) | AV_CM_IN(DREQ_RECEIVED));
+	av_cm_conn_disconnect(call->id->conn);
 	return 0;
 }
 
@@ -399,35 +375,33 @@ int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
 	return 0;
 }
 
-static int bind_to(struct av_cm_call *call, uint32_t number, const void *address, size_t bytes)
+static int bind_to(struct av_cm_id *id, const void *address, size_t bytes)
 {
 	struct sockaddr_storage copy = {0};
 	struct av_cm_name name;
-	struct av_cm_id *id;
-	int ret = av_cm_id_find(call->channel, number, &id);
 
-	if (ret)
-		return ret;
 	memcpy(&copy, address, bytes < sizeof(copy) ? bytes : sizeof(copy));
 	if (!av_cm_name((const struct sockaddr *)&copy, &name))
 		return -EAFNOSUPPORT;
 	return av_cm_id_bind(id, &name);
 }
 
-int av_cm_bind_ip(struct av_cm_call *call)
+static int bind_ip(struct av_cm_call *call)
 {
 	const struct rdma_ucm_bind_ip *command = AV_CM_BODY(call, struct rdma_ucm_bind_ip);
 
-	return bind_to(call, command->id, &command->addr, sizeof(command->addr));
+	return bind_to(call->id, &command->addr, sizeof(command->addr));
 }
 
-int av_cm_bind(struct av_cm_call *call)
+static int bind_id(struct av_cm_call *call)
 {
 	const struct rdma_ucm_bind *command = AV_CM_BODY(call, struct rdma_ucm_bind);
+	int ret;
 
 	if (command->reserved || !command->addr_size || command->addr_size > sizeof(command->addr))
 		return -av_refuse(EINVAL, AV_CHECK_CM_ADDRESS, 0, command->addr_size);
-	return bind_to(call, command->id, &command->addr, command->addr_size);
+	ret = av_cm_id_find(call->channel, command->id, &call->id);
+	return ret ? ret : bind_to(call->id, &command->addr, command->addr_size);
 }
 
 /* --- the way to another ---------------------------------------------------------------- */
@@ -562,43 +536,37 @@ static int resolve_bound(struct av_cm_id *id, const struct av_cm_name *dst)
 	return 0;
 }
 
-static int resolve_to(struct av_cm_call *call, uint32_t number, const void *src, const void *dst)
+static int resolve_to(struct av_cm_id *id, const void *src, const void *dst)
 {
+	bool has_source = ((const struct sockaddr *)src)->sa_family != AF_UNSPEC;
 	struct av_cm_name from, to;
-	struct av_cm_id *id;
-	bool has_source;
-	int ret = av_cm_id_find(call->channel, number, &id);
+	int ret;
 
-	if (ret)
-		return ret;
-	if (!av_cm_name(dst, &to))
-		return -EAFNOSUPPORT;
-	has_source = ((const struct sockaddr *)src)->sa_family != AF_UNSPEC;
-	if (has_source && !av_cm_name(src, &from))
+	if (!av_cm_name(dst, &to) || (has_source && !av_cm_name(src, &from)))
 		return -EAFNOSUPPORT;
 	ret = bind_first(id, has_source ? &from : NULL, &to);
-	if (ret)
-		return ret;
-	return resolve_bound(id, &to);
+	return ret ? ret : resolve_bound(id, &to);
 }
 
-int av_cm_resolve_ip(struct av_cm_call *call)
+static int resolve_ip(struct av_cm_call *call)
 {
 	const struct rdma_ucm_resolve_ip *command = AV_CM_BODY(call, struct rdma_ucm_resolve_ip);
 
-	return resolve_to(call, command->id, &command->src_addr, &command->dst_addr);
+	return resolve_to(call->id, &command->src_addr, &command->dst_addr);
 }
 
-int av_cm_resolve_addr(struct av_cm_call *call)
+static int resolve_addr(struct av_cm_call *call)
 {
 	const struct rdma_ucm_resolve_addr *command =
 		AV_CM_BODY(call, struct rdma_ucm_resolve_addr);
+	int ret;
 
 	if (command->reserved || command->src_size > sizeof(command->src_addr) ||
 	    !command->dst_size || command->dst_size > sizeof(command->dst_addr))
 		return -av_refuse(EINVAL, AV_CHECK_CM_ADDRESS, command->dst_size,
 				  command->src_size);
-	return resolve_to(call, command->id, &command->src_addr, &command->dst_addr);
+	ret = av_cm_id_find(call->channel, command->id, &call->id);
+	return ret ? ret : resolve_to(call->id, &command->src_addr, &command->dst_addr);
 }
 
 /* A route of RoCE is the kernel's; there is nothing to ask for. */
@@ -614,29 +582,17 @@ int av_cm_id_route(struct av_cm_id *id)
 	return ret;
 }
 
-int av_cm_resolve_route(struct av_cm_call *call)
+static int resolve_route(struct av_cm_call *call)
 {
-	const struct rdma_ucm_resolve_route *command =
-		AV_CM_BODY(call, struct rdma_ucm_resolve_route);
-	struct av_cm_id *id;
-	int ret = av_cm_id_find(call->channel, command->id, &id);
-
-	return ret ? ret : av_cm_id_route(id);
+	return av_cm_id_route(call->id);
 }
 
 /* Services are the subnet administrator's records: there is none. */
-int av_cm_resolve_ib_service(struct av_cm_call *call)
+static int resolve_ib_service(struct av_cm_call *call)
 {
-	const struct av_cm_resolve_ib_service *command =
-		AV_CM_BODY(call, struct av_cm_resolve_ib_service);
-	struct av_cm_id *id;
-	int ret = av_cm_id_find(call->channel, command->id, &id);
-
-	if (ret)
-		return ret;
-	if (id->state != AV_CM_ID_BOUND)
-		return av_cm_id_refuse(id, AV_CM_IN(ADDR_BOUND));
-	return -av_refuse(id->where.dev ? EOPNOTSUPP : EINVAL, AV_CHECK_CM_SERVICE, 0, 0);
+	if (call->id->state != AV_CM_ID_BOUND)
+		return av_cm_id_refuse(call->id, AV_CM_IN(ADDR_BOUND));
+	return -av_refuse(call->id->where.dev ? EOPNOTSUPP : EINVAL, AV_CHECK_CM_SERVICE, 0, 0);
 }
 
 enum ibv_mtu av_cm_id_mtu(const struct av_cm_id *id)
@@ -646,3 +602,22 @@ enum ibv_mtu av_cm_id_mtu(const struct av_cm_id *id)
 	av_port_attr(id->where.dev, &port);
 	return port.active_mtu;
 }
+
+/* clang-format off */
+const struct av_cm_row av_cm_connection_rows[] = {
+	AV_CM_ROW_ECE(CONNECT, CONNECT, connect, connect_id),
+	AV_CM_ROW(LISTEN, LISTEN, listen, 0, listen_id),
+	AV_CM_ROW_ECE(ACCEPT, ACCEPT, accept, accept_id),
+	AV_CM_ROW_NO_ID(REJECT, REJECT, reject, 0, reject_id),
+	AV_CM_ROW(DISCONNECT, DISCONNECT, disconnect, 0, disconnect_id),
+	AV_CM_ROW(BIND_IP, BIND_ADDR, bind_ip, 0, bind_ip),
+	AV_CM_ROW_NO_ID(BIND, BIND_ADDR, bind, 0, bind_id),
+	AV_CM_ROW(RESOLVE_IP, RESOLVE_ADDR, resolve_ip, 0, resolve_ip),
+	AV_CM_ROW_NO_ID(RESOLVE_ADDR, RESOLVE_ADDR, resolve_addr, 0, resolve_addr),
+	AV_CM_ROW(RESOLVE_ROUTE, RESOLVE_ROUTE, resolve_route, 0, resolve_route),
+	{AV_CM_CMD_RESOLVE_IB_SERVICE, AV_VERB_CM_RESOLVE_ADDRINFO,
+	 sizeof(struct av_cm_resolve_ib_service), 0, offsetof(struct av_cm_resolve_ib_service, id),
+	 resolve_ib_service},
+	{0},
+};
+/* clang-format on */

@@ -54,18 +54,12 @@ static void put_ip6(struct sockaddr_in6 *to, const struct av_cm_name *name)
 	memcpy(to, &address, sizeof(*to));
 }
 
-int av_cm_query_route(struct av_cm_call *call)
+static int query_route(struct av_cm_call *call)
 {
 	const struct rdma_ucm_query *command = AV_CM_BODY(call, struct rdma_ucm_query);
 	struct rdma_ucm_query_route_resp answer = {0};
-	struct av_cm_id *id;
-	int ret;
+	const struct av_cm_id *id = call->id;
 
-	if (call->out_bytes < offsetof(struct rdma_ucm_query_route_resp, ibdev_index))
-		return -ENOSPC;
-	ret = av_cm_id_find(call->channel, command->id, &id);
-	if (ret)
-		return ret;
 	put_ip6(&answer.src_addr, &id->src);
 	put_ip6(&answer.dst_addr, &id->dst);
 	if (id->where.dev) {
@@ -75,39 +69,21 @@ int av_cm_query_route(struct av_cm_call *call)
 		answer.num_paths = has_route(id);
 		fill_route(id, &answer.ib_route[0]);
 	}
-	return av_cm_respond(call, command->response, &answer,
-			     offsetof(struct rdma_ucm_query_route_resp, ibdev_index),
-			     sizeof(answer));
+	return av_cm_respond(call, command->response, &answer, sizeof(answer));
 }
 
 /* --- the newer ones --------------------------------------------------------------------- */
 
-static void fill_device(const struct av_cm_id *id, struct rdma_ucm_query_addr_resp *a)
+static void put_ends_addr(const struct av_cm_id *id, struct rdma_ucm_query_addr_resp *a)
 {
-	if (!id->where.dev)
-		return;
-	a->node_guid = guid_of(id);
-	a->ibdev_index = index_of(id);
-	a->port_num = 1;
-	a->pkey = htobe16(AV_PKEY_DEFAULT);
-}
-
-static int query_addr(struct av_cm_call *call, const struct av_cm_id *id)
-{
-	const struct rdma_ucm_query *command = AV_CM_BODY(call, struct rdma_ucm_query);
-	struct rdma_ucm_query_addr_resp answer = {0};
 	struct sockaddr_storage address;
 
-	answer.src_size = (uint16_t)av_cm_sockaddr(&id->src, &address);
-	memcpy(&answer.src_addr, &address, sizeof(answer.src_addr));
-	if (id->state >= AV_CM_ID_RESOLVED && id->state != AV_CM_ID_LISTENS) {
-		answer.dst_size = (uint16_t)av_cm_sockaddr(&id->dst, &address);
-		memcpy(&answer.dst_addr, &address, sizeof(answer.dst_addr));
-	}
-	fill_device(id, &answer);
-	return av_cm_respond(call, command->response, &answer,
-			     offsetof(struct rdma_ucm_query_addr_resp, ibdev_index),
-			     sizeof(answer));
+	a->src_size = (uint16_t)av_cm_sockaddr(&id->src, &address);
+	memcpy(&a->src_addr, &address, sizeof(a->src_addr));
+	if (id->state < AV_CM_ID_RESOLVED || id->state == AV_CM_ID_LISTENS)
+		return;
+	a->dst_size = (uint16_t)av_cm_sockaddr(&id->dst, &address);
+	memcpy(&a->dst_addr, &address, sizeof(a->dst_addr));
 }
 
 static uint16_t put_query_ib_addr(struct __kernel_sockaddr_storage *to, const uint8_t gid[16],
@@ -117,27 +93,38 @@ static uint16_t put_query_ib_addr(struct __kernel_sockaddr_storage *to, const ui
 	struct sockaddr_storage address;
 	socklen_t bytes;
 
-	memcpy(name.address, gid, sizeof(name.address));
+	if (id->where.dev)
+		memcpy(name.address, gid, sizeof(name.address));
 	bytes = av_cm_sockaddr(&name, &address);
 	memcpy(to, &address, sizeof(*to));
 	return (uint16_t)bytes;
 }
 
-static int query_gid(struct av_cm_call *call, const struct av_cm_id *id)
+static void put_ends_gid(const struct av_cm_id *id, struct rdma_ucm_query_addr_resp *a)
 {
-	static const uint8_t none[16];
+	a->src_size = put_query_ib_addr(&a->src_addr, id->where.gid, id, id->src.port);
+	a->dst_size = put_query_ib_addr(&a->dst_addr, id->gid, id, id->dst.port);
+}
+
+static int query_ends(struct av_cm_call *call, bool gids)
+{
 	const struct rdma_ucm_query *command = AV_CM_BODY(call, struct rdma_ucm_query);
 	struct rdma_ucm_query_addr_resp answer = {0};
-	bool there = id->where.dev;
+	const struct av_cm_id *id = call->id;
 
-	fill_device(id, &answer);
-	answer.src_size =
-		put_query_ib_addr(&answer.src_addr, there ? id->where.gid : none, id, id->src.port);
-	answer.dst_size =
-		put_query_ib_addr(&answer.dst_addr, there ? id->gid : none, id, id->dst.port);
-	return av_cm_respond(call, command->response, &answer,
-			     offsetof(struct rdma_ucm_query_addr_resp, ibdev_index),
-			     sizeof(answer));
+	if (call->out_bytes < offsetof(struct rdma_ucm_query_addr_resp, ibdev_index))
+		return -ENOSPC;
+	if (id->where.dev) {
+		answer.node_guid = guid_of(id);
+		answer.ibdev_index = index_of(id);
+		answer.port_num = 1;
+		answer.pkey = htobe16(AV_PKEY_DEFAULT);
+	}
+	if (gids)
+		put_ends_gid(id, &answer);
+	else
+		put_ends_addr(id, &answer);
+	return av_cm_respond(call, command->response, &answer, sizeof(answer));
 }
 
 static void fill_path_record(const struct av_cm_id *id, struct ibv_path_record *p)
@@ -155,36 +142,34 @@ static void fill_path_record(const struct av_cm_id *id, struct ibv_path_record *
 	p->packetlifetime = EXACTLY << 6 | LIFETIME;
 }
 
-static int query_path(struct av_cm_call *call, const struct av_cm_id *id)
+static int query_path(struct av_cm_call *call)
 {
 	const struct rdma_ucm_query *command = AV_CM_BODY(call, struct rdma_ucm_query);
-	const struct rdma_ucm_query_path_resp head = {.num_paths = has_route(id)};
+	const struct rdma_ucm_query_path_resp head = {.num_paths = has_route(call->id)};
 	struct ibv_path_data path = {
 		.flags = htobe32(IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL)};
 	uint8_t answer[sizeof(head) + sizeof(path)];
 
-	fill_path_record(id, &path.path);
+	if (call->out_bytes < sizeof(head))
+		return -ENOSPC;
+	fill_path_record(call->id, &path.path);
 	memcpy(answer, &head, sizeof(head));
 	memcpy(answer + sizeof(head), &path, sizeof(path));
-	return av_cm_respond(call, command->response, answer, sizeof(head),
+	return av_cm_respond(call, command->response, answer,
 			     head.num_paths ? sizeof(answer) : sizeof(head));
 }
 
-int av_cm_query(struct av_cm_call *call)
+static int query(struct av_cm_call *call)
 {
 	const struct rdma_ucm_query *command = AV_CM_BODY(call, struct rdma_ucm_query);
-	struct av_cm_id *id;
-	int ret = av_cm_id_find(call->channel, command->id, &id);
 
-	if (ret)
-		return ret;
 	switch (command->option) {
 	case RDMA_USER_CM_QUERY_ADDR:
-		return query_addr(call, id);
-	case RDMA_USER_CM_QUERY_PATH:
-		return query_path(call, id);
+		return query_ends(call, false);
 	case RDMA_USER_CM_QUERY_GID:
-		return query_gid(call, id);
+		return query_ends(call, true);
+	case RDMA_USER_CM_QUERY_PATH:
+		return query_path(call);
 	default:
 		return -ENOSYS;
 	}
@@ -290,7 +275,7 @@ static int refuse_placeless(const struct av_cm_id *id)
 	return av_cm_id_refuse(id, AV_CM_IN(ADDR_RESOLVED) | AV_CM_IN(ROUTE_RESOLVED) | CONNECTED);
 }
 
-int av_cm_init_qp_attr(struct av_cm_call *call)
+static int init_qp_attr(struct av_cm_call *call)
 {
 	const struct rdma_ucm_init_qp_attr *command =
 		AV_CM_BODY(call, struct rdma_ucm_init_qp_attr);
@@ -298,14 +283,19 @@ int av_cm_init_qp_attr(struct av_cm_call *call)
 	struct av_cm_id *id;
 	int ret;
 
-	if (call->out_bytes < sizeof(answer))
-		return -ENOSPC;
 	if (command->qp_state > IBV_QPS_ERR)
 		return -av_refuse(EINVAL, AV_CHECK_CM_QP_STATE, command->qp_state, 0);
 	ret = av_cm_id_find(call->channel, command->id, &id);
 	if (ret == 0)
 		ret = id->where.dev ? fill_cm_qp_attr(id, &answer) : refuse_placeless(id);
-	if (ret)
-		return ret;
-	return av_cm_respond(call, command->response, &answer, sizeof(answer), sizeof(answer));
+	return ret ? ret : av_cm_respond(call, command->response, &answer, sizeof(answer));
 }
+
+const struct av_cm_row av_cm_query_rows[] = {
+	AV_CM_ROW(QUERY_ROUTE, QUERY, query,
+		  offsetof(struct rdma_ucm_query_route_resp, ibdev_index), query_route),
+	AV_CM_ROW(QUERY, QUERY, query, 0, query),
+	AV_CM_ROW_NO_ID(INIT_QP_ATTR, INIT_QP_ATTR, init_qp_attr, sizeof(struct ib_uverbs_qp_attr),
+			init_qp_attr),
+	{0},
+};

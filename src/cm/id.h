@@ -589,9 +589,10 @@ struct av_cm_write_event {
 /* A command in progress. */
 struct av_cm_call {
 	struct av_cm_channel *channel;
+	struct av_cm_id *id;			       /* which its row has had found */
 	int fd;					       /* the descriptor of the write(2) */
 	int cancel;				       /* the thread's cancellation state */
-	uint16_t in_bytes, out_bytes;		       /* as the command's header has them */
+	uint16_t out_bytes;			       /* the program's room for the answer */
 	_Alignas(8) uint8_t body[AV_CM_COMMAND_BYTES]; /* the command, then zeros */
 };
 
@@ -600,32 +601,45 @@ struct av_cm_call {
 
 /*
  * Copy the first @bytes of @answer to address @to of the program, or as many as it has room for.
- * @least: the room that it must have. Return: 0. -ENOSPC: less room; -EFAULT: invalid memory
+ * Return: 0 or -EFAULT: invalid memory
  */
 AV_MUST_USE int av_cm_respond(const struct av_cm_call *call, uint64_t to, const void *answer,
-			      size_t least, size_t bytes);
+			      size_t bytes);
 
-/* Executes a command. Context: locked, unless stated. Return: 0 or -errno */
-typedef int av_cm_command(struct av_cm_call *call);
+/* A command: what is checked before it, and what executes it. */
+struct av_cm_row {
+	uint32_t number;
+	enum av_verb verb;
+	uint16_t least; /* bytes that the command must have; else -EINVAL */
+	uint16_t room;	/* bytes that its answer needs; else -ENOSPC */
+	uint16_t id_at; /* where it names its id; AV_CM_NO_ID: it finds ids by itself, later */
+	/* Context: locked; may unlock meanwhile. Return: 0 or -errno */
+	int (*run)(struct av_cm_call *call);
+};
 
-/* command.c */
-av_cm_command av_cm_create_id, av_cm_destroy_id, av_cm_set_option, av_cm_notify;
-av_cm_command av_cm_write_event;
-av_cm_command av_cm_migrate_id; /* not locked */
+#define AV_CM_NO_ID UINT16_MAX
+#define AV_CM_ROW(command, verb, type, room, run)                                              \
+	{                                                                                      \
+		RDMA_USER_CM_CMD_##command, AV_VERB_CM_##verb, sizeof(struct rdma_ucm_##type), \
+			room, offsetof(struct rdma_ucm_##type, id), run                        \
+	}
+#define AV_CM_ROW_NO_ID(command, verb, type, room, run)                                        \
+	{                                                                                      \
+		RDMA_USER_CM_CMD_##command, AV_VERB_CM_##verb, sizeof(struct rdma_ucm_##type), \
+			room, AV_CM_NO_ID, run                                                 \
+	}
+/* Of a command that ends with options of enhanced connection establishment, since Linux 5.18 */
+#define AV_CM_ROW_ECE(command, verb, type, run)                   \
+	{                                                         \
+		RDMA_USER_CM_CMD_##command, AV_VERB_CM_##verb,    \
+			offsetof(struct rdma_ucm_##type, ece), 0, \
+			offsetof(struct rdma_ucm_##type, id), run \
+	}
 
-/* command_connect.c: addresses */
-av_cm_command av_cm_bind_ip, av_cm_bind, av_cm_resolve_ip, av_cm_resolve_addr;
-av_cm_command av_cm_resolve_route, av_cm_resolve_ib_service;
-
-/* command_query.c */
-av_cm_command av_cm_query_route, av_cm_query, av_cm_init_qp_attr;
-
-/* command_connect.c: connections. The first two open sockets, so they are called not locked. */
-av_cm_command av_cm_connect, av_cm_listen;
-av_cm_command av_cm_accept, av_cm_reject, av_cm_disconnect;
-
-/* command.c: groups */
-av_cm_command av_cm_join_ip_mcast, av_cm_join_mcast, av_cm_leave_mcast;
+/* The commands of each file. Behind the last one is a row of zeros. */
+extern const struct av_cm_row av_cm_id_rows[] __attribute__((visibility("hidden")));
+extern const struct av_cm_row av_cm_connection_rows[] __attribute__((visibility("hidden")));
+extern const struct av_cm_row av_cm_query_rows[] __attribute__((visibility("hidden")));
 
 /*
  * Bind an idle id to an address, and to a port: that of @name, or a free one if it is 0.
