@@ -199,7 +199,7 @@ static bool find_row(const struct av_device *dev, suiting *suits, const struct a
 	return false;
 }
 
-static bool find_name_gid(const struct av_cm_name *name, struct av_cm_where *where)
+bool av_cm_where(const struct av_cm_name *name, struct av_cm_where *where)
 {
 	unsigned int count;
 	struct av_device *const *devices = av_devices(&count);
@@ -223,19 +223,12 @@ bool av_cm_where_any(bool v6, struct av_cm_where *where)
 	return false;
 }
 
-bool av_cm_where(const struct sockaddr *address, struct av_cm_where *where)
-{
-	struct av_cm_name name;
-
-	return av_cm_name(address, &name) && find_name_gid(&name, where);
-}
-
 bool av_cm_where_gid(const uint8_t gid[16], struct av_cm_where *where)
 {
 	struct av_cm_name name = {.v6 = !av_net_is_v4(gid)};
 
 	memcpy(name.address, gid, sizeof(name.address));
-	return find_name_gid(&name, where);
+	return av_cm_where(&name, where);
 }
 
 void av_cm_since(struct av_cm_where *where)
@@ -255,46 +248,45 @@ bool av_cm_is_own(const uint8_t gid[16])
 /* --- from where ------------------------------------------------------------------- */
 
 /* The kernel looks up the route when a socket is connected, and sends nothing. */
-static int query_route_source(int fd, const union av_net_name *dst, const union av_net_name *src,
-			      union av_net_name *chosen)
+static int query_route_source(int fd, struct av_cm_name dst, const struct av_cm_name *src,
+			      struct sockaddr *chosen)
 {
-	socklen_t bytes = ip_sockaddr_bytes(dst->any.sa_family), got = sizeof(*chosen);
+	struct sockaddr_storage address;
+	socklen_t bytes, got = sizeof(address);
 
-	if (src->any.sa_family != AF_UNSPEC && av_raw_bind(fd, &src->any, bytes))
-		return -errno;
-	if (av_raw_connect(fd, &dst->any, bytes) || av_raw_getsockname(fd, &chosen->any, &got))
+	if (src) {
+		struct av_cm_name from = *src;
+
+		from.port = 0;
+		bytes = av_cm_sockaddr_ip(&from, &address);
+		if (av_raw_bind(fd, (struct sockaddr *)&address, bytes))
+			return -errno;
+	}
+	dst.port = AV_ROCE_PORT;
+	bytes = av_cm_sockaddr_ip(&dst, &address);
+	if (av_raw_connect(fd, (struct sockaddr *)&address, bytes) ||
+	    av_raw_getsockname(fd, chosen, &got))
 		return -errno;
 	return 0;
 }
 
-int av_cm_source(const struct sockaddr *dst, const struct sockaddr *src,
-		 struct sockaddr_storage *chosen)
+int av_cm_source(const struct av_cm_name *dst, const struct av_cm_name *src,
+		 struct av_cm_name *chosen)
 {
 	AV_UNCANCELLED;
-	socklen_t bytes = ip_sockaddr_bytes(dst->sa_family);
-	union av_net_name to = {0}, from = {0}, got = {0};
-	struct av_cm_name bound = {0};
+	struct sockaddr_storage got = {0};
 	int saved = errno, fd, ret;
 
-	if (bytes == 0 || (src && !av_cm_name(src, &bound)))
-		return -EAFNOSUPPORT;
-	if (src && src->sa_family != dst->sa_family)
+	if (src && src->v6 != dst->v6)
 		return -av_refuse(EINVAL, AV_CHECK_CM_FAMILY, 0, 0);
-	memcpy(&to, dst, bytes);
-	av_net_set_port(&to, AV_ROCE_PORT);
-	if (src) {
-		memcpy(&from, src, bytes);
-		av_net_set_port(&from, 0);
-	}
-	fd = av_raw_socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	ret = fd < 0 ? -errno : query_route_source(fd, &to, &from, &got);
+	fd = av_raw_socket(dst->v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ret = fd < 0 ? -errno : query_route_source(fd, *dst, src, (struct sockaddr *)&got);
 	if (fd >= 0)
 		close(fd);
-	if (ret == 0) {
-		av_net_set_port(&got, bound.port);
-		memset(chosen, 0, sizeof(*chosen));
-		memcpy(chosen, &got, bytes);
-	}
+	if (ret == 0 && !av_cm_name((const struct sockaddr *)&got, chosen))
+		ret = -EAFNOSUPPORT;
+	if (ret == 0)
+		chosen->port = src ? src->port : 0;
 	errno = saved;
 	return ret;
 }

@@ -95,7 +95,7 @@ struct av_cm_where {
  * not for the data path.
  * Context: as av_port_gids(). Return: false: none of our devices has the address
  */
-bool av_cm_where(const struct sockaddr *address, struct av_cm_where *where);
+bool av_cm_where(const struct av_cm_name *name, struct av_cm_where *where);
 
 /*
  * Find the row for a wildcard or loopback destination, by which this host reaches itself: in the
@@ -112,15 +112,16 @@ bool av_cm_is_own(const uint8_t gid[16]);
 void av_cm_since(struct av_cm_where *where);
 
 /*
- * The address from which the kernel reaches @dst, in this thread's network namespace.
+ * The IP address from which the kernel reaches @dst, in this thread's network namespace. AF_IB
+ * counts as IP.
  * @src: the bound address, or NULL. @chosen has its port, and its address unless that is a
  * wildcard.
  * Context: makes system calls, but sends nothing; keeps errno
- * Return: 0. -EAFNOSUPPORT: @dst is not IP; -EINVAL: the families differ, or a link-local address
- * has no interface; -EADDRNOTAVAIL: this host does not have @src; -EMFILE, -ENFILE: no descriptor
- * is free, and the kernel was not asked; -ENETUNREACH, -EHOSTUNREACH ...: no route
+ * Return: 0. -EINVAL: the families differ, or a link-local address has no interface;
+ * -EADDRNOTAVAIL: this host does not have @src; -EMFILE, -ENFILE: no descriptor is free, and the
+ * kernel was not asked; -ENETUNREACH, -EHOSTUNREACH ...: no route
  */
-AV_MUST_USE int av_cm_source(const struct sockaddr *dst, const struct sockaddr *src,
-			     struct sockaddr_storage *chosen);
+AV_MUST_USE int av_cm_source(const struct av_cm_name *dst, const struct av_cm_name *src,
+			     struct av_cm_name *chosen);
 
 #endif

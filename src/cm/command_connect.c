@@ -301,14 +301,6 @@ static int disconnect_id(struct av_cm_call *call)
 
 /* Commands about addresses: binding one, finding the way to another. */
 
-static bool where_is(const struct av_cm_name *name, struct av_cm_where *where)
-{
-	struct sockaddr_storage address;
-
-	(void)av_cm_sockaddr_ip(name, &address);
-	return av_cm_where((const struct sockaddr *)&address, where);
-}
-
 /* --- binding --------------------------------------------------------------------------- */
 
 /* Addresses that many links may have, without the link. */
@@ -326,12 +318,9 @@ static bool is_unasked(int err)
 /* No device has that address. A host reaches each of its own from itself. Return: -errno */
 static int refuse_foreign(const struct av_cm_name *name)
 {
-	struct sockaddr_storage address, chosen;
-	const struct sockaddr *own = (const struct sockaddr *)&address;
-	int err;
+	struct av_cm_name chosen;
+	int err = av_cm_source(name, name, &chosen);
 
-	(void)av_cm_sockaddr_ip(name, &address);
-	err = av_cm_source(own, own, &chosen);
 	if (is_unasked(err))
 		return err;
 	return av_cm_refuse_name(err ? EADDRNOTAVAIL : ENODEV, AV_CHECK_CM_NOT_OURS, name);
@@ -354,7 +343,7 @@ int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
 		return av_cm_id_refuse(id, AV_CM_IN(IDLE));
 	if (lacks_link(name))
 		return av_cm_refuse_name(EINVAL, AV_CHECK_CM_LINK, name);
-	if (!av_cm_is_any(name->address) && !where_is(name, &where))
+	if (!av_cm_is_any(name->address) && !av_cm_where(name, &where))
 		return refuse_foreign(name);
 	if (where.dev)
 		av_cm_since(&where);
@@ -410,19 +399,9 @@ static int bind_id(struct av_cm_call *call)
 static int select_cm_source(const struct av_cm_id *id, const struct av_cm_name *dst,
 			    struct av_cm_name *src)
 {
-	struct sockaddr_storage to, from, chosen;
-	bool any = av_cm_is_any(id->src.address);
-	int ret;
+	bool other = av_cm_is_any(id->src.address) && id->src.v6 != dst->v6;
 
-	(void)av_cm_sockaddr_ip(dst, &to);
-	(void)av_cm_sockaddr_ip(&id->src, &from);
-	ret = av_cm_source((const struct sockaddr *)&to,
-			   any && from.ss_family != to.ss_family ? NULL
-								 : (const struct sockaddr *)&from,
-			   &chosen);
-	if (ret)
-		return ret;
-	return av_cm_name((const struct sockaddr *)&chosen, src) ? 0 : -EAFNOSUPPORT;
+	return av_cm_source(dst, other ? NULL : &id->src, src);
 }
 
 /*
@@ -433,7 +412,7 @@ static int resolve_id_addr(struct av_cm_id *id, struct av_cm_name src, const str
 {
 	struct av_cm_where where;
 
-	if (!where_is(av_cm_is_any(src.address) ? dst : &src, &where))
+	if (!av_cm_where(av_cm_is_any(src.address) ? dst : &src, &where))
 		return -ENODEV;
 	if (id->where.dev)
 		where.since = id->where.since;

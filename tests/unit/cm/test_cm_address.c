@@ -38,12 +38,28 @@ static struct sockaddr_storage address_of(const char *text, uint16_t port)
 
 static bool where(const struct sockaddr_storage *ss, struct av_cm_where *w)
 {
+	struct av_cm_name name;
 	bool found;
 
 	errno = EXDEV;
-	found = av_cm_where((const struct sockaddr *)ss, w);
+	found = av_cm_name((const struct sockaddr *)ss, &name) && av_cm_where(&name, w);
 	assert_int_equal(errno, EXDEV);
 	return found;
+}
+
+static int source_of_names(const struct sockaddr_storage *dst, const struct sockaddr_storage *src,
+			   struct sockaddr_storage *chosen)
+{
+	struct av_cm_name to, from, got;
+	int ret;
+
+	if (!av_cm_name((const struct sockaddr *)dst, &to) ||
+	    (src && !av_cm_name((const struct sockaddr *)src, &from)))
+		return -EAFNOSUPPORT;
+	ret = av_cm_source(&to, src ? &from : NULL, &got);
+	if (ret == 0)
+		(void)av_cm_sockaddr_ip(&got, chosen);
+	return ret;
 }
 
 /* It leaves no descriptor behind, and errno as it was. */
@@ -54,7 +70,7 @@ static int source(const struct sockaddr_storage *dst, const struct sockaddr_stor
 
 	assert_int_equal(close(before), 0);
 	errno = EXDEV;
-	ret = av_cm_source((const struct sockaddr *)dst, (const struct sockaddr *)src, chosen);
+	ret = source_of_names(dst, src, chosen);
 	assert_int_equal(errno, EXDEV);
 	after = dup(STDIN_FILENO);
 	assert_int_equal(close(after), 0);
