@@ -95,7 +95,6 @@ static bool defer_cm_message(const struct av_net_path *path, const struct av_cm_
 		return false;
 	k->path = *path;
 	k->m = *m;
-	av_cm_wake(k->late.until_ns);
 	return true;
 }
 
@@ -105,32 +104,20 @@ static void come(const struct av_net_path *path, const struct av_cm_message *m, 
 		av_cm_arrived(path, m);
 }
 
-static void deliver_deferred_cm(void)
+/* Let go what has waited until @now_ns, and set the alarm for the next. Context: not locked */
+static void deliver_deferred_cm(uint64_t now_ns)
 {
-	uint64_t now_ns = av_now_ns();
 	struct message *k;
 
 	do {
 		av_cm_lock();
 		k = av_overtaken_take(&kept, now_ns);
+		av_cm_wake(av_overtaken_next(&kept));
 		av_cm_unlock();
 		if (k)
 			come(&k->path, &k->m, k->late.times);
 		free(k);
 	} while (k);
-}
-
-/* Let go what has waited long enough. Context: the thread, not locked. Return: when to look again
- */
-static uint64_t cm_faults_look(void)
-{
-	uint64_t next;
-
-	deliver_deferred_cm();
-	av_cm_lock();
-	next = av_overtaken_next(&kept);
-	av_cm_unlock();
-	return next;
 }
 
 void av_cm_faults_arrived(const struct av_net_path *path, const struct av_cm_message *m)
@@ -148,10 +135,8 @@ void av_cm_faults_arrived(const struct av_net_path *path, const struct av_cm_mes
 	av_cm_unlock();
 	if (!waits)
 		come(path, m, v.times);
-	deliver_deferred_cm();
+	deliver_deferred_cm(av_now_ns());
 }
-
-/* --- the end --------------------------------------------------------------------------- */
 
 /* What still waits is lost: nobody is left to hear it. Context: the thread, not locked */
 static void cm_faults_end(void)
@@ -384,11 +369,12 @@ struct failure {
 	uint32_t number; /* of av_dir_failures() */
 };
 
-static void remove_before(struct av_cm_id *id, void *arg)
+static void remove_before(uint32_t number, void *object, void *arg)
 {
 	const struct failure *f = arg;
+	struct av_cm_id *id = object;
 
-	if ((int32_t)(f->number - id->where.since.failures) > 0 &&
+	if (id->where.dev && (int32_t)(f->number - id->where.since.failures) > 0 &&
 	    strncmp(id->where.dev->ibv.name, f->device, f->name_bytes) == 0)
 		av_cm_id_remove(id);
 }
@@ -416,13 +402,14 @@ static bool is_known(const uint8_t hardware[AV_HARDWARE_BYTES])
 }
 
 /* @arg: the network namespace of this thread */
-static void compare(struct av_cm_id *id, void *arg)
+static void compare(uint32_t number, void *object, void *arg)
 {
+	struct av_cm_id *id = object;
 	struct av_cm_since *since = &id->where.since;
 	uint8_t now[AV_HARDWARE_BYTES];
 	bool known = is_known(since->hardware);
 
-	if (since->netns != *(uint64_t *)arg)
+	if (!id->where.dev || since->netns != *(uint64_t *)arg)
 		return;
 	av_cm_host_hardware(since->netns, id->where.ifindex, now);
 	if (!is_known(now) || memcmp(since->hardware, now, AV_HARDWARE_BYTES) == 0)
@@ -537,15 +524,15 @@ static void follow_host(void)
 
 void av_cm_look(void)
 {
-	uint64_t due;
+	uint64_t now_ns;
 
 	reap();
 	if (av_cm_host_has_changed())
 		follow_host();
-	due = cm_faults_look();
+	now_ns = av_now_ns();
+	deliver_deferred_cm(now_ns);
 	av_cm_lock();
-	av_cm_wake(due);
-	av_cm_conns_look(av_now_ns());
+	av_cm_conns_look(now_ns);
 	av_cm_unlock();
 }
 

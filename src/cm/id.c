@@ -304,26 +304,9 @@ int av_cm_id_refuse(const struct av_cm_id *id, uint32_t needed)
 	return -av_refuse(EINVAL, AV_CHECK_CM_STATE, phase_of(id), needed);
 }
 
-/* What av_cm_ids_each() is to do. */
-struct visit {
-	void (*visit)(struct av_cm_id *id, void *arg);
-	void *arg;
-};
-
-static void visit_one(uint32_t number, void *object, void *arg)
+void av_cm_ids_each(void (*visit)(uint32_t number, void *id, void *arg), void *arg)
 {
-	const struct visit *v = arg;
-	struct av_cm_id *id = object;
-
-	if (id->where.dev)
-		v->visit(id, v->arg);
-}
-
-void av_cm_ids_each(void (*visit)(struct av_cm_id *id, void *arg), void *arg)
-{
-	struct visit v = {visit, arg};
-
-	av_table_each(&ids.table, visit_one, &v);
+	av_table_each(&ids.table, visit, arg);
 }
 
 struct av_cm_group *av_cm_group_new(struct av_cm_id *id, uint64_t uid)

@@ -509,8 +509,8 @@ AV_MUST_USE int av_cm_id_find_any(const struct av_cm_channel *c, uint32_t number
  */
 AV_COLD int av_cm_id_refuse(const struct av_cm_id *id, uint32_t needed);
 
-/* Call @visit for each id that has a device. @visit destroys no id. */
-void av_cm_ids_each(void (*visit)(struct av_cm_id *id, void *arg), void *arg);
+/* Call @visit for each id: av_table_each(). @visit destroys no id. */
+void av_cm_ids_each(void (*visit)(uint32_t number, void *id, void *arg), void *arg);
 
 /*
  * Make a group, which its id owns; find a group; free it with its events. Return: NULL, and errors,
