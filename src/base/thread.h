@@ -32,9 +32,8 @@ enum av_fork_row {
 	AV_FORK_GUARDED_RANGES,
 	AV_FORK_ODP_NOTIFY,
 	AV_FORK_ODP_PREFETCH,
-	AV_FORK_SHARED_HEAP,  /* its mutex is held while pages move: */
-	AV_FORK_PAGE_MOVE,    /* so this mutex is taken while that one is held */
-	AV_FORK_DEFERRED,     /* and this one while that one is held */
+	AV_FORK_SHARED_HEAP,  /* its mutexes are held while pages move: */
+	AV_FORK_DEFERRED,     /* so this one is taken while those are held */
 	AV_FORK_FILE_RUNS,    /* taken while a region begins or ends */
 	AV_FORK_CAPTURE_FILE, /* taken by any executor of a request */
 	AV_FORK_WINDOWS,      /* taken while a queue pair is connected or destroyed */

@@ -333,7 +333,7 @@ static void release_allocated_pages(struct av_allocated *memory)
 	bool own = memory->pages_owner == memory->seg->ref;
 
 	if (!memory->shared)
-		av_deferred_free_pages(memory->seg, memory->at);
+		av_deferred_free(memory->seg, memory->at, memory->bytes);
 	else if (!av_page_users_leave(memory->pages_owner, memory->at, free_shared_pages, memory) &&
 		 own)
 		av_pages_defer(memory->seg->pages, memory->at);

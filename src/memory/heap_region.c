@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/queue.h>
 #include <sys/syscall.h>
@@ -36,10 +38,20 @@ static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
 static bool may_begin; /* it is loaded and wanted, and the fork handlers are in place */
 static bool begun;     /* in this process, not in one that has forked it */
 
+/* The contexts of this process. */
+static struct {
+	pthread_mutex_t mutex; /* held from quiesce_heap() to resume_accesses() */
+	LIST_HEAD(, av_seg) list;
+} own = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static uint64_t part_offset(uint32_t id)
+{
+	return (uint64_t)id << AV_HEAP_PART_SHIFT;
+}
+
 static struct av_heap_part *get_heap_part(const struct region *r)
 {
-	return av_seg_at(r->seg, (uint64_t)r->id << AV_HEAP_PART_SHIFT,
-			 sizeof(struct av_heap_part));
+	return av_seg_at(r->seg, part_offset(r->id), sizeof(struct av_heap_part));
 }
 
 /* The program's handlers wait while a mutex is held: one that calls fork() needs it, too. */
@@ -53,6 +65,128 @@ static void unlock(const sigset_t *signals)
 {
 	pthread_mutex_unlock(&regions.mutex);
 	pthread_sigmask(SIG_SETMASK, signals, NULL);
+}
+
+/* --- moving pages ---------------------------------------------------------------- */
+
+/* Without a heap no page moves, and a forked child would keep its parent's contexts. */
+void av_mm_quiesce_add(struct av_seg *seg)
+{
+	if (!may_begin)
+		return;
+	pthread_mutex_lock(&own.mutex);
+	LIST_INSERT_HEAD(&own.list, seg, movable);
+	pthread_mutex_unlock(&own.mutex);
+}
+
+void av_mm_quiesce_remove(struct av_seg *seg)
+{
+	if (!may_begin)
+		return;
+	pthread_mutex_lock(&own.mutex);
+	LIST_REMOVE(seg, movable);
+	pthread_mutex_unlock(&own.mutex);
+}
+
+/*
+ * Mappings of what may write to this process's memory or keep it pinned, without a processor. Of a
+ * socket, a ring is mapped: AF_XDP pins the memory beside it and does not count that in VmPin.
+ */
+static const char *const foreign_writers[] = {
+	"[io_uring]",  "/[aio]",    "/dev/infiniband/", "/dev/vfio/",
+	"/dev/nvidia", "/dev/dri/", "/dev/kfd",		"socket:[",
+};
+
+static bool no_foreign_writer(const char *line)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(foreign_writers); i++)
+		if (strstr(line, foreign_writers[i]))
+			return false;
+	return true;
+}
+
+static bool is_zero(const char *line, const char *name)
+{
+	return strncmp(line, name, strlen(name)) != 0 ||
+	       strtoul(line + strlen(name), NULL, 10) == 0;
+}
+
+/* Pinned: the fixed buffers of an io_uring, another adapter's regions. */
+static bool nothing_held(const char *line)
+{
+	return is_zero(line, "VmPin:") && is_zero(line, "VmLck:");
+}
+
+/* Could the file be read, and is every line of it fine? */
+static bool all_lines(const char *path, bool (*fine)(const char *line))
+{
+	FILE *f = fopen(path, "re");
+	char *line = NULL;
+	size_t room = 0;
+	bool ret = f != NULL;
+
+	if (!f)
+		return false;
+	while (ret && getline(&line, &room, f) > 0)
+		ret = fine(line);
+	ret = ret && feof(f);
+	free(line);
+	fclose(f);
+	return ret;
+}
+
+bool av_mm_quiesce_allowed(void)
+{
+	return all_lines("/proc/self/status", nothing_held) &&
+	       all_lines("/proc/self/maps", no_foreign_writer);
+}
+
+static void set_pages_moving(uint32_t moving)
+{
+	struct av_seg *seg;
+
+	LIST_FOREACH(seg, &own.list, movable)
+		atomic_store(&seg->head->moving, moving);
+}
+
+static bool reaches_heap(struct av_seg *seg, uint32_t key, const void *heap)
+{
+	uint64_t begin = ((const struct av_shared_heap *)heap)->begin;
+
+	return !av_deferred_has_key(seg, key) &&
+	       av_key_reaches(seg, key, begin, begin + AV_SHARED_HEAP_BYTES);
+}
+
+/* Let accesses go on: they are what they were, or reach the pages that are there now. */
+static void resume_accesses(void)
+{
+	set_pages_moving(0);
+	pthread_mutex_unlock(&own.mutex);
+}
+
+/*
+ * Quiesce the heap: from now on, nobody accesses it behind any key of any own context. New
+ * accesses, to all memory of the process, get AV_CHECK_BUSY (av_page_moving()) and retry. All
+ * contexts count, since regions may overlap. One mover at a time; others wait. Waits for the
+ * process's own copies from and to the heap, and AV_STOPPED_NS at most for those of peers.
+ *
+ * Each access sets a pin, a full barrier, before it reads the segment's flag. The mover sets the
+ * flag, then reads the pins. One of them sees the other.
+ * Return: false: not begun, since a peer seems to be stopped; else resume_accesses() follows
+ */
+static bool quiesce_heap(const struct av_shared_heap *heap)
+{
+	uint64_t until = 0;
+	struct av_seg *seg;
+	bool ret = true;
+
+	pthread_mutex_lock(&own.mutex);
+	set_pages_moving(1);
+	LIST_FOREACH(seg, &own.list, movable)
+		ret = av_pin_try_drain(seg, reaches_heap, heap, &until) && ret;
+	if (!ret)
+		resume_accesses();
+	return ret;
 }
 
 /* --- fork ------------------------------------------------------------------------ */
@@ -81,8 +215,7 @@ static void privatise_heap_for_fork(void)
 
 	if (!heap)
 		return;
-	stay = !av_mm_quiesce_allowed() ||
-	       !av_mm_quiesce_begin(heap->begin, heap->begin + AV_SHARED_HEAP_BYTES);
+	stay = !av_mm_quiesce_allowed() || !quiesce_heap(heap);
 	pthread_mutex_lock(&regions.mutex);
 	if (!stay)
 		LIST_FOREACH(r, &regions.list, entry)
@@ -90,7 +223,7 @@ static void privatise_heap_for_fork(void)
 	heap->before_fork(retrack_heap_pages, stay);
 	pthread_mutex_unlock(&regions.mutex);
 	if (!stay)
-		av_mm_quiesce_end();
+		resume_accesses();
 }
 
 static void resume_heap_in_parent(void)
@@ -101,11 +234,13 @@ static void resume_heap_in_parent(void)
 		heap->after_fork_in_parent();
 }
 
-/* The regions are the parent's. */
+/* The regions are the parent's, and the contexts. */
 static void reset_heap_regions_in_child(void)
 {
 	const struct av_shared_heap *heap = av_shared_heap_own();
 
+	pthread_mutex_init(&own.mutex, NULL);
+	LIST_INIT(&own.list);
 	regions.mutex = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 	LIST_INIT(&regions.list);
 	atomic_store(&regions.count, 0);
@@ -259,19 +394,18 @@ static void privatise_heap_blocks(uint64_t addr, uint64_t bytes, bool keep)
 /* Return: false: nothing has changed: the pages may not move, or a peer seems to be stopped */
 static bool privatise_heap_range(uint64_t addr, uint64_t bytes, bool keep)
 {
-	uint64_t window = av_shared_heap_own()->begin;
 	sigset_t signals, inner;
 	bool ret;
 
 	if (!av_mm_quiesce_allowed())
 		return false;
 	av_signals_block(&signals);
-	ret = av_mm_quiesce_begin(window, window + AV_SHARED_HEAP_BYTES);
+	ret = quiesce_heap(av_shared_heap_own());
 	if (ret) {
 		lock_heap_regions(&inner);
 		privatise_heap_blocks(addr, bytes, keep);
 		unlock(&inner);
-		av_mm_quiesce_end();
+		resume_accesses();
 	}
 	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	return ret;
@@ -333,10 +467,10 @@ static void take_pages_back(struct region *r)
 {
 	const struct av_heap_part *part = get_heap_part(r);
 
-	if (!av_deferred_has_part(r->seg, r->id) || !atomic_load(&part->at))
+	if (!av_deferred_leads_to(r->seg, part_offset(r->id)) || !atomic_load(&part->at))
 		return;
 	if (!privatise_heap_range(part->addr, part->bytes, true))
-		av_deferred_wait(r->seg, r->id);
+		av_deferred_wait(r->seg, part_offset(r->id));
 }
 
 void av_heap_region_end(struct av_seg *seg, uint32_t id)
@@ -350,7 +484,7 @@ void av_heap_region_end(struct av_seg *seg, uint32_t id)
 	if (!r)
 		return;
 	take_pages_back(r);
-	av_deferred_free_part(seg, id);
+	av_deferred_free(seg, part_offset(id), sizeof(struct av_heap_part));
 	free(r);
 	errno = saved;
 }
@@ -361,8 +495,7 @@ void av_heap_region_close(struct av_seg *seg)
 
 	av_file_region_close(seg);
 	while ((r = unlink_heap_region(seg, 0))) {
-		av_seg_free(seg, (uint64_t)r->id << AV_HEAP_PART_SHIFT,
-			    sizeof(struct av_heap_part));
+		av_seg_free(seg, part_offset(r->id), sizeof(struct av_heap_part));
 		free(r);
 	}
 }

@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/thread.h"
 #include "base/wait.h"
+#include "memory/region.h"
 #include "registry/directory.h"
 #include "segment/pages.h"
 
@@ -113,26 +114,9 @@ static uint32_t taken(const struct av_pin *pins, uint32_t i)
 	return AV_PINS;
 }
 
-bool av_pin_drain(struct av_seg *seg, uint32_t key)
-{
-	AV_UNCANCELLED;
-	struct av_pin *pins = seg->head->pin;
-	uint64_t until = 0;
-
-	atomic_thread_fence(memory_order_seq_cst); /* pairs with av_pin_begin()'s */
-	for (uint32_t i = taken(pins, 0); i < AV_PINS; i = taken(pins, i + 1)) {
-		uint64_t word = atomic_load_explicit(&pins[i].word, memory_order_acquire);
-
-		bool mine = seg->own && word >> 32 == av_lock_self;
-
-		if ((uint32_t)word == key &&
-		    !wait_pin_release(&pins[i], word, &until, mine ? 0 : AV_PEER_TIMEOUT_NS))
-			return false;
-	}
-	return true;
-}
-
-bool av_pin_try_drain(struct av_seg *seg, av_pin_chosen *chosen, const void *arg, uint64_t *until)
+/* @ns: how long it waits for peers */
+static bool drain(struct av_seg *seg, av_pin_chosen *chosen, const void *arg, uint64_t *until,
+		  uint64_t ns)
 {
 	AV_UNCANCELLED;
 	struct av_pin *pins = seg->head->pin;
@@ -142,12 +126,31 @@ bool av_pin_try_drain(struct av_seg *seg, av_pin_chosen *chosen, const void *arg
 	for (uint32_t i = taken(pins, 0); i < AV_PINS; i = taken(pins, i + 1)) {
 		uint64_t word = atomic_load_explicit(&pins[i].word, memory_order_acquire);
 
+		bool mine = seg->own && word >> 32 == av_lock_self;
+
 		if (word != 0 && chosen(seg, (uint32_t)word, arg) &&
-		    !wait_pin_release(&pins[i], word, until,
-				      word >> 32 == av_lock_self ? 0 : AV_STOPPED_NS))
+		    !wait_pin_release(&pins[i], word, until, mine ? 0 : ns))
 			ret = false;
 	}
 	return ret;
+}
+
+static bool is_that(struct av_seg *seg, uint32_t key, const void *that)
+{
+	(void)seg;
+	return key == *(const uint32_t *)that;
+}
+
+bool av_pin_drain(struct av_seg *seg, uint32_t key)
+{
+	uint64_t until = 0;
+
+	return drain(seg, is_that, &key, &until, AV_PEER_TIMEOUT_NS);
+}
+
+bool av_pin_try_drain(struct av_seg *seg, av_pin_chosen *chosen, const void *arg, uint64_t *until)
+{
+	return drain(seg, chosen, arg, until, AV_STOPPED_NS);
 }
 
 bool av_pin_is_held(struct av_seg *seg, uint32_t key)
@@ -232,11 +235,19 @@ uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t l
 	return key;
 }
 
-/* On success @k's lock is held. Return: false: windows are bound to it */
-static bool withdraw_key(struct av_key *k, bool for_good)
+/* On success the key's lock is held. Return: false: windows are bound to it */
+static bool withdraw_key(struct av_seg *seg, uint32_t key, bool for_good)
 {
+	struct av_key *k = av_key_entry(seg, key);
+
 	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
 	if (k->windows) {
+		av_lock_release(&k->lock);
+		if (!av_window_none_bound(seg, key))
+			return false;
+		av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
+	}
+	if (k->windows) { /* since then */
 		av_lock_release(&k->lock);
 		return false;
 	}
@@ -253,23 +264,17 @@ static void restore_withdrawn_key(struct av_key *k, uint32_t key)
 	atomic_store_explicit(&k->key, key, memory_order_release);
 }
 
-static bool is_that(struct av_seg *seg, uint32_t key, const void *that)
-{
-	(void)seg;
-	return key == *(const uint32_t *)that;
-}
-
-int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_defer *defer)
+int av_key_destroy(struct av_seg *seg, uint32_t key)
 {
 	struct av_key *k = av_key_entry(seg, key);
 	uint64_t until = 0;
 
-	if (!withdraw_key(k, true))
+	if (!withdraw_key(seg, key, true))
 		return EBUSY;
 	k->tag = key & 0xff;
 	av_lock_release(&k->lock);
 	if (!av_pin_try_drain(seg, is_that, &key, &until)) {
-		if (defer && defer(seg, key))
+		if (av_deferred_key(seg, key))
 			return 0;
 		if (!av_pin_drain(seg, key)) {
 			restore_withdrawn_key(k, key);
@@ -294,7 +299,7 @@ int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what)
 {
 	struct av_key *k = av_key_entry(seg, key);
 
-	if (!withdraw_key(k, false))
+	if (!withdraw_key(seg, key, false))
 		return EBUSY;
 	av_lock_release(&k->lock);
 	if (!av_pin_drain(seg, key)) {
@@ -330,14 +335,8 @@ struct av_key *av_key_lock_region(struct av_seg *seg, uint32_t key)
 
 bool av_key_is_on_demand(struct av_seg *seg, uint32_t key)
 {
-	struct av_key *k = av_key_entry(seg, key);
-	bool is;
+	const struct av_key *k = key ? av_key_entry(seg, key) : NULL;
 
-	/* Check first: a window's lock may be held for long. */
-	if (!k || key == 0 || atomic_load(&k->held) != key ||
-	    av_peer_lock(seg, &k->lock, AV_RANK_KEY) == AV_LOCK_BUSY)
-		return false;
-	is = atomic_load(&k->held) == key && k->kind == AV_KEY_ODP;
-	av_lock_release(&k->lock);
-	return is;
+	return k && atomic_load(&k->held) == key && atomic_load(&k->kind) == AV_KEY_ODP &&
+	       atomic_load(&k->held) == key;
 }

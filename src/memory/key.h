@@ -200,21 +200,14 @@ void av_key_describe(const struct av_key *k, struct av_key *what);
 AV_MUST_USE uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t limit);
 
 /*
- * A peer still uses the withdrawn key: keep its entry, and what it leads to, for now? Return: true:
- * the callback frees the entry later
+ * End a region's key and its uses. If a peer uses it longer than AV_STOPPED_NS, its system calls
+ * are revoked and the frees deferred (av_deferred_key()): after 0, no peer reaches the program's
+ * memory by this key, once av_heap_region_end() has returned. What cannot be deferred is waited for
+ * as in av_pin_drain(). Context: the owner; no lock or pin held; waits for copies. Return:  0;
+ * EBUSY: windows are bound to the region, and nothing has changed; ETIMEDOUT: a peer did not end
+ * its use, and nothing has changed, but accesses were refused meanwhile
  */
-typedef bool av_key_defer(struct av_seg *seg, uint32_t key);
-
-/*
- * End a region's key and its uses. Outside memory/, call av_region_end().
- * @defer: called if a peer uses the key longer than AV_STOPPED_NS; NULL: no. If it refuses, the
- * wait goes on as in av_pin_drain().
- *
- * Context: the owner; no lock or pin held; waits for copies.
- * Return:  0; EBUSY: windows are counted at the region, and nothing has changed; ETIMEDOUT: a peer
- * did not end its use, and nothing has changed, but accesses were refused meanwhile
- */
-AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key, av_key_defer *defer);
+AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key);
 
 /*
  * Replace all fields but those of windows. Accesses meanwhile get AV_CHECK_BUSY and retry.
@@ -239,10 +232,7 @@ void av_key_kill(struct av_seg *seg, uint32_t key);
  */
 AV_MUST_USE struct av_key *av_key_lock_region(struct av_seg *seg, uint32_t key);
 
-/*
- * Is this the key of an ODP region now? false also if the lock of a peer's entry was not released
- * in time. Takes that lock, so the owner need not be the caller.
- */
+/* Is this the key of an ODP region now? Takes no lock. */
 bool av_key_is_on_demand(struct av_seg *seg, uint32_t key);
 
 /*
@@ -478,7 +468,7 @@ struct av_heap_part {
 	uint64_t bytes;	     /* constant */
 	_Atomic uint64_t at; /* AV_HEAP_PART_BASE + offset in the heap's file; 0: the pages are
 				private to the owner's process. The owner clears it only while pages
-				move (av_mm_quiesce_begin()) or are unmapped */
+				move (heap_region.c) or are unmapped */
 };
 
 #define AV_HEAP_PART_ALIGN 4096u /* of both addresses */

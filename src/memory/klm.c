@@ -26,7 +26,7 @@ uint64_t av_klm_alloc(struct av_seg *seg, uint32_t capacity)
 
 void av_klm_free(struct av_seg *seg, uint64_t list, uint32_t capacity)
 {
-	av_deferred_free_memory(seg, list, av_klm_bytes(capacity));
+	av_deferred_free(seg, list, av_klm_bytes(capacity));
 }
 
 /* Do all addresses of an element fit 64 bits? */

@@ -332,7 +332,7 @@ uint32_t av_odp_discard_begin(uint64_t addr, uint64_t len);
 void av_odp_discard_end(uint32_t call);
 
 /*
- * The mover (av_mm_quiesce_begin()) replaces the memory of exactly this range by other memory with
+ * The mover (heap_region.c) replaces the memory of exactly this range by other memory with
  * the same bytes. If another thread has registered the range with the kernel meanwhile, the kernel
  * reports an unmapping. The listener ignores that report until av_odp_expect_end(), which waits for
  * the listener's round. One range at a time.
@@ -427,7 +427,7 @@ AV_MUST_USE bool av_odp_track(struct av_seg *seg, uint64_t addr, uint64_t len);
  * listener does not take the replacement for an unmapping. Threads may track it again meanwhile.
  * av_odp_retrack() tracks it again and invalidates what threads remember of it. @seg: any watched
  * own context: the one that tracked the range may be closed by now, and others may track it, too.
- * Context: any thread of the owner, as the mover (av_mm_quiesce_begin()).
+ * Context: any thread of the owner, as the mover (heap_region.c).
  */
 void av_odp_untrack(uint64_t addr, uint64_t len);
 void av_odp_retrack(struct av_seg *seg, uint64_t addr, uint64_t len);

@@ -257,21 +257,9 @@ int av_heap_protect(uint64_t addr, uint64_t bytes, int prot, int key);
  */
 void av_heap_region_close(struct av_seg *seg);
 
-/* === deferred free =============================================================== */
-
 /*
- * Quiescing: while pages of this process move, between begin and end, nobody accesses them behind
- * any key of any own context. Accesses to them have ended. New accesses, to all memory of the
- * process, get AV_CHECK_BUSY (av_page_moving()) and retry. All contexts count, since regions may
- * overlap.
- *
- * Each access sets a pin, a full barrier, before it reads the segment's flag. The mover sets the
- * flag, then reads the pins. One of them sees the other.
- */
-
-/*
- * An own context is opened, so that its memory may move; or it is closed. Any thread; takes a
- * mutex, which a mover holds from begin to end.
+ * An own context is opened, so that its accesses wait while pages of the heap become private; or it
+ * is closed. Any thread; takes a mutex that is held while pages move.
  */
 void av_mm_quiesce_add(struct av_seg *seg);
 void av_mm_quiesce_remove(struct av_seg *seg);
@@ -290,32 +278,7 @@ static inline bool av_page_moving(struct av_seg *seg)
 	return av_unlikely(atomic_load(&seg->head->moving)) && av_seg_alive(seg);
 }
 
-/*
- * Quiesce [begin, end). One mover at a time; others wait. Waits for the process's own copies from
- * and to the range, and AV_STOPPED_NS at most for those of peers. Copies elsewhere continue, since
- * only pages of this range move. No context is added or removed before av_mm_quiesce_end().
- * Context: the owner; no pin held.
- * Return: false: not begun, since a peer seems to be stopped
- */
-AV_MUST_USE bool av_mm_quiesce_begin(uint64_t begin, uint64_t end);
-void av_mm_quiesce_end(void);
-
-/* End and change of a region, while peers may be stopped in an access, or dead. */
-
-/*
- * End a region's key. If a peer is stopped in an access, revoke its system calls and defer the
- * frees: after 0, no peer reaches the program's memory by this key, once av_heap_region_end() has
- * returned. Recounts windows if they are counted.
- * Context: the owner; no lock or pin held; waits for copies under way.
- * Return: as av_key_destroy(); ETIMEDOUT only if the free cannot be deferred
- */
-AV_MUST_USE int av_region_end(struct av_seg *seg, uint32_t key);
-
-/*
- * Replace the fields of a region's key. Recounts windows if they are counted. Context, return: as
- * av_key_change()
- */
-AV_MUST_USE int av_region_change(struct av_seg *seg, uint32_t key, const struct av_key *what);
+/* === deferred free =============================================================== */
 
 /*
  * Deferred frees: what outlives its region because a peer is stopped in a copy.
@@ -323,54 +286,47 @@ AV_MUST_USE int av_region_change(struct av_seg *seg, uint32_t key, const struct 
  * Deregistration does not wait for a stopped peer. The owner revokes the peer's system calls
  * (memory/key.h). If the peer loads and stores in pages that it has mapped, the program gets other
  * pages in their place, or none, and the free of the old ones is deferred. The peer may also be in
- * the middle of a translation. So these are deferred, too: the key's entry, the descriptor of a
- * part of the shared heap, the list of a UMR key, device memory. av_deferred_sweep() frees all of
- * them once the peer's pin has ended.
+ * the middle of a translation. So the key's entry and what it leads to are deferred, too.
+ * av_deferred_sweep() frees all of that once the peer's pin has ended.
  *
  * Owner's process only; any thread. The mutex is innermost: no lock is taken inside it.
  */
 
-/* What stays with a key. */
-struct av_deferred_of {
-	uint64_t at;	   /* its block of pages in the segment; 0: none */
-	uint32_t part;	   /* part of the shared heap: @heap of struct av_key; 0: none */
-	uint64_t leads_to; /* offset in the segment's heap of what the key leads to; 0: nothing */
-};
+/*
+ * A peer uses the withdrawn @key: revoke its system calls, and defer the frees.
+ * Context: as av_key_destroy(). Return: false: impossible for this kind of key, or a call is not
+ * revoked, and nothing has changed
+ */
+AV_MUST_USE bool av_deferred_key(struct av_seg *seg, uint32_t key);
 
 /*
- * A peer uses the withdrawn @key: defer the free of its entry and of @of. Return: false: memory is
- * short
+ * Behind av_deferred_key(): defer the free of the key's entry, and of the memory of the segment
+ * that the key leads to. @leads_to: an offset in that memory, which is a block of pages, the
+ * descriptor of a part of the shared heap, the list of a UMR key, or device memory; 0: nothing
+ * Return: false: memory is short
  */
-AV_MUST_USE bool av_deferred_begin(struct av_seg *seg, uint32_t key,
-				   const struct av_deferred_of *of);
+AV_MUST_USE bool av_deferred_begin(struct av_seg *seg, uint32_t key, uint64_t leads_to);
 
 /* Undo av_deferred_begin(). Nothing of the key has been freed since. */
 void av_deferred_cancel(struct av_seg *seg, uint32_t key);
 
 /*
- * Free memory of the segment's heap to which keys have led: the list of a UMR key, a block of
- * device memory. At once, or when the last deferred key that leads there is freed.
+ * Free memory of the segment to which keys have led: as av_seg_free(), or when the last deferred
+ * key that leads into it is freed.
  */
-void av_deferred_free_memory(struct av_seg *seg, uint64_t offset, uint64_t bytes);
+void av_deferred_free(struct av_seg *seg, uint64_t offset, uint64_t bytes);
 
 /* Is the key deferred? Then accesses through it reach nothing of the program's. */
 bool av_deferred_has_key(struct av_seg *seg, uint32_t key);
 
-/* Does a deferred key lead to this part of the shared heap? */
-bool av_deferred_has_part(struct av_seg *seg, uint32_t part);
+/* Does a deferred key lead to this offset? */
+bool av_deferred_leads_to(struct av_seg *seg, uint64_t offset);
 
 /*
- * Wait until nobody uses the part by a deferred key. Ends when AV_PEER_TIMEOUT_NS pass for one of
- * the keys.
+ * Wait until nobody uses a deferred key that leads to @offset. Ends when AV_PEER_TIMEOUT_NS pass
+ * for one of the keys.
  */
-void av_deferred_wait(struct av_seg *seg, uint32_t part);
-
-/*
- * Free a block of pages, or a part's descriptor: at once, or with the last deferred key that leads
- * there.
- */
-void av_deferred_free_pages(struct av_seg *seg, uint64_t at);
-void av_deferred_free_part(struct av_seg *seg, uint32_t part);
+void av_deferred_wait(struct av_seg *seg, uint64_t offset);
 
 /* The region has ended: from now on av_deferred_sweep() may free what was deferred for its key. */
 void av_deferred_settle(struct av_seg *seg, uint32_t key);

@@ -122,7 +122,7 @@ static int take_memory(struct av_dm *dm, const struct ibv_alloc_dm_attr *attr)
 
 static void give_memory(const struct av_dm *dm)
 {
-	av_deferred_free_memory(dm->seg, dm->offset, dm->block);
+	av_deferred_free(dm->seg, dm->offset, dm->block);
 	av_dir_unuse(dm->seg->ref, AV_DIR_DM_BYTES, dm->length);
 }
 
@@ -174,7 +174,7 @@ static bool withdraw_dm_key(const struct av_dm *dm)
 		atomic_store_explicit(&k->key, dm->key, memory_order_release);
 		return false;
 	}
-	(void)!av_key_destroy(dm->seg, dm->key, NULL);
+	(void)!av_key_destroy(dm->seg, dm->key);
 	return true;
 }
 

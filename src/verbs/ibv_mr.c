@@ -179,7 +179,7 @@ static int publish_mr(struct av_context *ctx, struct av_mr *mr, const struct av_
 	mr->ibv.rkey = what->kind == AV_KEY_NULL ? 0 : key;
 	if (av_table_set(&ctx->mrs, mr->ibv.handle, mr) == 0)
 		return 0;
-	(void)!av_region_end(ctx->seg, key);
+	(void)!av_key_destroy(ctx->seg, key);
 	return ENOMEM;
 }
 
@@ -334,7 +334,7 @@ static int end_key(struct av_context *ctx, struct av_mr *mr)
 	if (mr->access & IBV_ACCESS_ON_DEMAND)
 		av_odp_quiesce(ctx->seg);
 	if (mr->sort != AV_MR_IMPORTED)
-		return av_region_end(ctx->seg, mr->ibv.lkey);
+		return av_key_destroy(ctx->seg, mr->ibv.lkey);
 	origin = av_seg_origin(ctx->seg);
 	if (origin)
 		av_key_kill(origin, mr->ibv.lkey);
@@ -567,7 +567,7 @@ static int apply_mr_change(struct av_context *ctx, struct av_mr *mr, const struc
 	what.pd = av_pd_id(pd);
 	if (mr->access & IBV_ACCESS_ON_DEMAND)
 		av_odp_quiesce(ctx->seg);
-	err = av_region_change(ctx->seg, mr->ibv.lkey, &what);
+	err = av_key_change(ctx->seg, mr->ibv.lkey, &what);
 	if (err) {
 		if (prepared)
 			av_heap_region_end(ctx->seg, what.heap);

@@ -237,7 +237,7 @@ static uint32_t begin_first(uint8_t rights)
 
 static void end_first(uint32_t key)
 {
-	assert_int_equal(av_key_destroy(first, key, NULL), 0);
+	assert_int_equal(av_key_destroy(first, key), 0);
 	av_allocated_end(&memory, false);
 }
 
@@ -448,7 +448,7 @@ TEST_WITH(the_end_frees_pages_and_a_child_only_unmaps_them, set_up, tear_down)
 		uint64_t at = memory.at;
 		void *map = memory.map;
 
-		assert_int_equal(av_key_destroy(first, key, NULL), 0);
+		assert_int_equal(av_key_destroy(first, key), 0);
 		*(uint8_t *)map = 9;
 		av_allocated_end(&memory, inherited);
 		assert_false(is_mapped(map));

@@ -16,8 +16,8 @@
 #define KEYS	    16u
 #define PATIENCE_MS 30000u
 #define PAGE	    4096u
-#define PART	    7u
-#define NOWHERE	    (PAGE * 1000ull) /* a block that nobody has */
+#define PART	    (7u << AV_HEAP_PART_SHIFT) /* offset of a descriptor */
+#define NOWHERE	    (PAGE * 1000ull)	       /* a block that nobody has */
 
 static uint32_t create(uint32_t limit)
 {
@@ -26,13 +26,13 @@ static uint32_t create(uint32_t limit)
 	return av_key_create(seg, &what, limit);
 }
 
-/* A key that lingers with @of. */
-static uint32_t linger(struct av_deferred_of of)
+/* A key that lingers with what it leads to. */
+static uint32_t linger(uint64_t leads_to)
 {
 	uint32_t key = create(KEYS);
 
 	assert_int_not_equal(key, 0);
-	assert_true(av_deferred_begin(seg, key, &of));
+	assert_true(av_deferred_begin(seg, key, leads_to));
 	return key;
 }
 
@@ -56,28 +56,27 @@ TEST_WITH(a_key_lingers_from_its_begin_to_its_end, set_up, tear_down)
 	uint32_t key, another = create(KEYS);
 
 	assert_false(av_deferred_has_key(seg, another));
-	assert_false(av_deferred_has_part(seg, PART));
-	key = linger((struct av_deferred_of){.part = PART});
+	assert_false(av_deferred_leads_to(seg, PART));
+	key = linger(PART);
 	av_deferred_cancel(seg, another); /* which does not linger */
 	av_deferred_cancel(&other, key);
 	assert_true(av_deferred_has_key(seg, key));
 	assert_false(av_deferred_has_key(seg, another));
 	assert_false(av_deferred_has_key(&other, key));
-	assert_true(av_deferred_has_part(seg, PART));
-	assert_false(av_deferred_has_part(seg, PART + 1));
-	assert_false(av_deferred_has_part(&other, PART));
+	assert_true(av_deferred_leads_to(seg, PART));
+	assert_false(av_deferred_leads_to(seg, PART + 1));
+	assert_false(av_deferred_leads_to(&other, PART));
 	av_deferred_cancel(seg, key);
 	assert_false(av_deferred_has_key(seg, key));
-	assert_false(av_deferred_has_part(seg, PART));
+	assert_false(av_deferred_leads_to(seg, PART));
 }
 
 TEST_WITH(a_closed_context_forgets_its_own, set_up, tear_down)
 {
 	struct av_seg other = *seg;
-	uint32_t key = linger((struct av_deferred_of){0}),
-		 second = linger((struct av_deferred_of){0});
+	uint32_t key = linger(0), second = linger(0);
 
-	assert_true(av_deferred_begin(&other, key, &(struct av_deferred_of){0}));
+	assert_true(av_deferred_begin(&other, key, 0));
 	av_deferred_forget(seg);
 	assert_false(av_deferred_has_key(seg, key));
 	assert_false(av_deferred_has_key(seg, second));
@@ -88,14 +87,14 @@ TEST_WITH(a_closed_context_forgets_its_own, set_up, tear_down)
 
 TEST_WITH(a_forked_child_has_none, set_up, tear_down)
 {
-	uint32_t key = linger((struct av_deferred_of){.part = PART});
+	uint32_t key = linger(PART);
 	int status;
 	pid_t pid = fork();
 
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		CHECK(!av_deferred_has_key(seg, key) && !av_deferred_has_part(seg, PART));
-		CHECK(av_deferred_begin(seg, key, &(struct av_deferred_of){0}));
+		CHECK(!av_deferred_has_key(seg, key) && !av_deferred_leads_to(seg, PART));
+		CHECK(av_deferred_begin(seg, key, 0));
 		av_deferred_cancel(seg, key);
 		CHECK(!av_deferred_has_key(seg, key));
 		_exit(0);
@@ -125,7 +124,7 @@ TEST_WITH(a_key_is_free_when_its_region_has_ended_and_nobody_uses_it, set_up, te
 		uint32_t key = create(1);
 
 		assert_int_not_equal(key, 0);
-		assert_true(av_deferred_begin(seg, key, &(struct av_deferred_of){0}));
+		assert_true(av_deferred_begin(seg, key, 0));
 		atomic_store(&seg->head->pin[1].revoked, key);
 		pin(0, sweeps[i].used ? key : 0);
 		av_deferred_settle(seg, key + 1);
@@ -175,11 +174,11 @@ TEST_WITH(a_block_waits_for_its_user, set_up, tear_down)
 {
 	for (unsigned int freed = 0; freed < 2; freed++) {
 		uint64_t at = block();
-		uint32_t key = linger((struct av_deferred_of){.at = at});
+		uint32_t key = linger(at);
 
 		*byte_at(at) = 1;
 		if (freed)
-			av_deferred_free_pages(seg, at);
+			av_deferred_free(seg, at, PAGE);
 		assert_int_equal(*byte_at(at), 1);
 		assert_false(pages_are_free(at));
 		end(key);
@@ -194,8 +193,8 @@ TEST_WITH(a_block_that_does_not_linger_is_freed_at_once, set_up, tear_down)
 		uint64_t at = block();
 
 		if (others)
-			linger((struct av_deferred_of){.at = NOWHERE});
-		av_deferred_free_pages(seg, at);
+			linger(NOWHERE);
+		av_deferred_free(seg, at, PAGE);
 		assert_true(pages_are_free(at));
 	}
 	av_deferred_forget(seg);
@@ -220,19 +219,9 @@ static bool heap_is_free(uint64_t at, bool descriptor)
 	return next == at;
 }
 
-static struct av_deferred_of of_heap(uint64_t at, bool descriptor)
-{
-	if (descriptor)
-		return (struct av_deferred_of){.part = (uint32_t)(at >> AV_HEAP_PART_SHIFT)};
-	return (struct av_deferred_of){.leads_to = at};
-}
-
 static void free_heap(uint64_t at, bool descriptor)
 {
-	if (descriptor)
-		av_deferred_free_part(seg, (uint32_t)(at >> AV_HEAP_PART_SHIFT));
-	else
-		av_deferred_free_memory(seg, at, LIST_BYTES);
+	av_deferred_free(seg, at, heap_bytes(descriptor));
 }
 
 TEST_WITH(memory_of_the_heap_waits_for_its_user, set_up, tear_down)
@@ -240,7 +229,7 @@ TEST_WITH(memory_of_the_heap_waits_for_its_user, set_up, tear_down)
 	for (unsigned int i = 0; i < 4; i++) {
 		bool descriptor = i % 2, freed = i / 2;
 		uint64_t at = av_seg_alloc(seg, heap_bytes(descriptor));
-		uint32_t key = linger(of_heap(at, descriptor));
+		uint32_t key = linger(at);
 
 		if (freed)
 			free_heap(at, descriptor);
@@ -257,7 +246,7 @@ TEST_WITH(memory_that_does_not_linger_is_freed_at_once, set_up, tear_down)
 		uint64_t at = av_seg_alloc(seg, heap_bytes(descriptor));
 
 		if (i / 2)
-			linger(of_heap(at + 2 * PAGE, descriptor));
+			linger(at + 2 * PAGE);
 		free_heap(at, descriptor);
 		assert_true(heap_is_free(at, descriptor));
 	}
@@ -276,10 +265,9 @@ TEST_WITH(a_key_that_leads_elsewhere_is_none_of_its_users, set_up, tear_down)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(ends); i++) {
 		uint64_t at = av_seg_alloc(seg, LIST_BYTES);
-		uint32_t key = linger(
-			(struct av_deferred_of){.leads_to = at + (uint64_t)ends[i].leads_to});
+		uint32_t key = linger(at + (uint64_t)ends[i].leads_to);
 
-		av_deferred_free_memory(seg, at, LIST_BYTES);
+		av_deferred_free(seg, at, LIST_BYTES);
 		if (heap_is_free(at, false) == ends[i].within)
 			fail_msg("row %zu", i);
 		end(key);
@@ -290,24 +278,15 @@ TEST_WITH(a_key_that_leads_elsewhere_is_none_of_its_users, set_up, tear_down)
 
 enum shared { PAGES, DESCRIPTOR, MEMORY, SHARED_N };
 
-static uint64_t make_shared(enum shared what, struct av_deferred_of *of)
+static uint64_t make_shared(enum shared what)
 {
-	uint64_t at;
-
-	if (what == PAGES) {
-		at = block();
-		*of = (struct av_deferred_of){.at = at};
-		return at;
-	}
-	at = av_seg_alloc(seg, heap_bytes(what == DESCRIPTOR));
-	*of = of_heap(at, what == DESCRIPTOR);
-	return at;
+	return what == PAGES ? block() : av_seg_alloc(seg, heap_bytes(what == DESCRIPTOR));
 }
 
 static void end_shared(enum shared what, uint64_t at)
 {
 	if (what == PAGES)
-		av_deferred_free_pages(seg, at);
+		av_deferred_free(seg, at, PAGE);
 	else
 		free_heap(at, what == DESCRIPTOR);
 }
@@ -324,12 +303,12 @@ TEST_WITH(the_last_of_its_users_frees_it, set_up, tear_down)
 {
 	for (unsigned int i = 0; i < 2 * SHARED_N; i++) {
 		enum shared what = i / 2;
-		struct av_deferred_of of;
-		uint64_t at = make_shared(what, &of);
-		uint32_t key[2] = {linger(of), 0};
+		uint64_t at = make_shared(what);
+		uint32_t key[2] = {linger(at), 0};
 
-		linger((struct av_deferred_of){.at = NOWHERE, .part = 1, .leads_to = NOWHERE});
-		key[1] = linger(of);
+		linger(NOWHERE);
+		linger(0);
+		key[1] = linger(at);
 		end_shared(what, at);
 		end(key[i % 2]);
 		if (shared_is_free(what, at))
@@ -360,8 +339,7 @@ static void *end_uses(void *arg)
 /* For each of its keys in turn. */
 TEST_WITH(all_users_of_a_part_are_waited_for, set_up, tear_down)
 {
-	uint32_t key[2] = {linger((struct av_deferred_of){.part = PART}),
-			   linger((struct av_deferred_of){.part = PART})};
+	uint32_t key[2] = {linger(PART), linger(PART)};
 	pthread_t thread;
 
 	av_deferred_wait(seg, PART); /* nobody uses it: at once */

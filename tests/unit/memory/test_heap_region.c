@@ -7,16 +7,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/lock.h"
 #include "lib/closed_input.h"
 #include "lib/own_directory.h"
 #include "lib/sanitized.h"
 #include "lib/unit.h"
+#include "lib/wait.h"
 #include "memory/key.h"
 #include "memory/region.h"
 #include "segment/pages.h"
@@ -32,6 +36,7 @@ typedef void exchange_fn(uint64_t addr, uint64_t bytes, bool begins);
 
 static struct {
 	unsigned int before, parent, child, left, kept;
+	unsigned int moving; /* contexts whose accesses wait while pages leave */
 	bool stay;
 } calls;
 
@@ -62,9 +67,12 @@ static void after_fork_in_child(void)
 	calls.child++;
 }
 
+static struct av_seg *seg, *other;
+
 static void leave(uint64_t addr, uint64_t bytes, exchange_fn *exchange, bool keep)
 {
 	calls.left++;
+	calls.moving = atomic_load(&seg->head->moving) + atomic_load(&other->head->moving);
 	calls.kept += keep;
 	make_private(leaves_from, leaves_bytes, exchange);
 }
@@ -100,8 +108,6 @@ static void map(unsigned int where, unsigned int at, unsigned int pages)
 
 /* --- contexts -------------------------------------------------------------------------------- */
 
-static struct av_seg *seg, *other;
-
 static int set_up(void **state)
 {
 	const struct av_seg_device dev = {.name = "any0"};
@@ -110,11 +116,17 @@ static int set_up(void **state)
 	seg = av_seg_create(&dev, 0);
 	other = av_seg_create(&dev, 0);
 	map(0, 0, PAGES);
-	return !seg || !other;
+	if (!seg || !other)
+		return -1;
+	av_mm_quiesce_add(seg);
+	av_mm_quiesce_add(other);
+	return 0;
 }
 
 static int tear_down(void **state)
 {
+	av_mm_quiesce_remove(seg);
+	av_mm_quiesce_remove(other);
 	av_seg_end_calls(seg);
 	av_seg_close(seg);
 	av_seg_end_calls(other);
@@ -355,6 +367,92 @@ TEST_WITH(nothing_leaves_that_must_stay, set_up, tear_down)
 	av_heap_region_close(seg);
 }
 
+/* --- who uses the heap meanwhile -------------------------------------------------------------- */
+
+#define DEAD 0x7ffffffu /* identity of no process */
+
+/* A peer uses a key of such memory in these contexts. */
+static const struct {
+	int64_t at; /* from the heap's begin on */
+	uint64_t length;
+	bool used[2], lives, moves;
+} users[] = {
+	{0, 1, {false, false}, true, true}, /* nobody does */
+	{0, 1, {true, false}, true, false},
+	{0, 1, {false, true}, true, false},
+	{0, 1, {true, true}, true, false},
+	{0, 1, {true, true}, false, true}, /* it is dead */
+	{AV_SHARED_HEAP_BYTES - 1, 1, {true, false}, true, false},
+	{AV_SHARED_HEAP_BYTES, 1, {true, true}, true, true},
+	{-1, 1, {true, true}, true, true},
+	{-1, 2, {false, true}, true, false},
+	{-(int64_t)PAGE, 2 * AV_SHARED_HEAP_BYTES, {true, false}, true, false},
+};
+
+static struct {
+	uint32_t *identity;
+	pid_t pid;
+} peer; /* a process that lives */
+
+static void start_peer(void)
+{
+	peer.identity = mmap(NULL, PAGE, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_true(peer.identity != MAP_FAILED);
+	peer.pid = fork();
+	if (peer.pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody running */
+		if (av_dir_join(NULL))
+			_exit(1);
+		__atomic_store_n(peer.identity, av_lock_self, __ATOMIC_RELEASE);
+		for (;;)
+			pause();
+	}
+	assert_true(WAIT_UNTIL(__atomic_load_n(peer.identity, __ATOMIC_ACQUIRE), 60000));
+}
+
+static void end_peer(void)
+{
+	kill(peer.pid, SIGKILL);
+	waitpid(peer.pid, NULL, 0);
+	munmap(peer.identity, PAGE);
+}
+
+static uint32_t use(size_t i, struct av_seg *of, bool used)
+{
+	const struct av_key region = {.kind = AV_KEY_REGION,
+				      .addr = heap.begin + (uint64_t)users[i].at,
+				      .length = users[i].length};
+	uint32_t key = av_key_create(of, &region, 100),
+		 user = users[i].lives ? *peer.identity : DEAD;
+
+	assert_int_not_equal(key, 0);
+	atomic_store(&of->head->pin[0].word, used ? (uint64_t)user << 32 | key : 0);
+	return key;
+}
+
+TEST_WITH(pages_move_when_no_context_has_a_user, set_up, tear_down)
+{
+	struct av_seg *const of[2] = {seg, other};
+
+	start_peer();
+	leaves_from = heap.begin;
+	leaves_bytes = PAGE;
+	for (size_t i = 0; i < AV_ARRAY_SIZE(users); i++) {
+		uint32_t key[2] = {use(i, seg, users[i].used[0]), use(i, other, users[i].used[1])};
+
+		calls.left = calls.moving = 0;
+		av_heap_leave(leaves_from, leaves_bytes);
+		if (calls.left != users[i].moves || calls.moving != 2 * calls.left)
+			fail_msg("row %zu", i);
+		for (size_t c = 0; c < AV_ARRAY_SIZE(of); c++) {
+			assert_int_equal(atomic_load(&of[c]->head->moving), 0);
+			atomic_store(&of[c]->head->pin[0].word, 0);
+			assert_int_equal(av_key_destroy(of[c], key[c]), 0);
+		}
+	}
+	end_peer();
+}
+
 /* --- a peer that is stopped in the middle of a copy ------------------------------------------ */
 
 /* A region ends whose key lingers, or not. Return: how often pages became private */
@@ -362,11 +460,10 @@ static unsigned int end_of(bool lingers)
 {
 	const struct av_key what = {.kind = AV_KEY_REGION};
 	uint32_t key = av_key_create(seg, &what, 16), id = born(seg, 0, 1);
-	const struct av_deferred_of of = {.part = id};
 
 	assert_true(key && id);
 	if (lingers)
-		assert_true(av_deferred_begin(seg, key, &of));
+		assert_true(av_deferred_begin(seg, key, id << AV_HEAP_PART_SHIFT));
 	calls.left = calls.kept = 0;
 	av_heap_region_end(seg, id);
 	assert_int_equal(calls.kept, calls.left); /* the peer may be reading */

@@ -49,13 +49,13 @@ static struct av_key *entry(uint32_t key)
 /* The next key of an index. */
 static uint32_t again(uint32_t key)
 {
-	assert_int_equal(av_key_destroy(seg, key, NULL), 0);
+	assert_int_equal(av_key_destroy(seg, key), 0);
 	for (unsigned int i = 0; i < AV_KEY_CHUNK; i++) {
 		uint32_t next = make(AV_KEY_REGION);
 
 		if (AV_KEY_INDEX(next) == AV_KEY_INDEX(key))
 			return next;
-		assert_int_equal(av_key_destroy(seg, next, NULL), 0);
+		assert_int_equal(av_key_destroy(seg, next), 0);
 	}
 	fail_msg("the index does not come again");
 	return 0;
@@ -144,7 +144,7 @@ TEST_WITH(regions_on_demand_are_found, set_up, tear_down)
 	assert_int_equal(found.key, odp);
 	assert_false(av_odp_region_next(seg, &at, &found));
 	at = 0;
-	assert_int_equal(av_key_destroy(seg, odp, NULL), 0);
+	assert_int_equal(av_key_destroy(seg, odp), 0);
 	assert_false(av_odp_region_next(seg, &at, &found));
 }
 
@@ -224,19 +224,33 @@ TEST_WITH(a_change_replaces_all_but_the_number, set_up, tear_down)
 
 TEST_WITH(windows_keep_a_region_as_it_is, set_up, tear_down)
 {
-	uint32_t key = make(AV_KEY_REGION);
+	uint32_t key = make(AV_KEY_REGION), window[2];
 	struct av_key what = region;
 
+	entry(key)->access |= IBV_ACCESS_MW_BIND;
+	for (unsigned int i = 0; i < 2; i++) {
+		struct av_window_bind bind = {.region = key,
+					      .access = IBV_ACCESS_REMOTE_READ,
+					      .pd = PD,
+					      .addr = BASE,
+					      .length = LENGTH};
+
+		bind.window = window[i] = av_window_create(seg, IBV_MW_TYPE_1, PD, KEYS);
+		bind.rkey = bind.window + 1;
+		assert_int_equal(av_window_bind(seg, &bind), AV_CHECK_NONE);
+	}
 	what.length = 1;
 	for (uint32_t windows = 3; windows-- > 0;) {
 		int err = windows ? EBUSY : 0;
 
-		entry(key)->windows = windows;
+		assert_int_equal(entry(key)->windows, windows);
 		assert_int_equal(av_key_change(seg, key, &what), err);
 		assert_int_equal(entry(key)->length, err ? LENGTH : 1);
-		assert_int_equal(av_key_destroy(seg, key, NULL), err);
+		assert_int_equal(av_key_destroy(seg, key), err);
 		assert_int_equal(atomic_load(&entry(key)->key), err ? key : 0);
 		assert_int_equal(atomic_load(&entry(key)->held), err ? key : 0);
+		if (windows)
+			assert_int_equal(av_window_destroy(seg, window[windows - 1]), 0);
 	}
 }
 
@@ -280,7 +294,7 @@ TEST_WITH(keys_that_exist_are_locked, set_up, tear_down)
 	expect_lock("another tag", odp ^ 1, false, false);
 	expect_lock("no key", 0, false, false);
 	expect_lock("beyond the table", NOWHERE, false, false);
-	assert_int_equal(av_key_destroy(seg, odp, NULL), 0);
+	assert_int_equal(av_key_destroy(seg, odp), 0);
 	expect_lock("one that has gone", odp, false, false);
 	/* Its owner has gone in the middle of a change. */
 	atomic_store(&entry(plain)->key, 0);

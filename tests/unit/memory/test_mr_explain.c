@@ -114,7 +114,7 @@ static uint32_t make(enum what what)
 		return 0;
 	case ENDED:
 		key = region_of(AV_KEY_REGION, LOCAL | READ);
-		assert_int_equal(av_key_destroy(seg, key, NULL), 0);
+		assert_int_equal(av_key_destroy(seg, key), 0);
 		return key;
 	default:
 		key = region_of(AV_KEY_REGION, LOCAL | READ);

@@ -91,7 +91,7 @@ TEST_WITH(it_falls_with_the_pages_and_with_the_region, set_up, tear_down)
 	assert_int_equal(av_odp_implicit_pages(seg), PAGES - 2);
 	make_valid(AT(4), 1, false);
 	assert_int_equal(av_odp_implicit_pages(seg), PAGES - 1);
-	assert_int_equal(av_key_destroy(seg, whole, NULL), 0);
+	assert_int_equal(av_key_destroy(seg, whole), 0);
 	assert_int_equal(av_odp_implicit_pages(seg), 0);
 }
 

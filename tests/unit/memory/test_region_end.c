@@ -74,7 +74,7 @@ static void *end_user(void *user)
 	return NULL;
 }
 
-/* Return: what av_region_end() does. @lives: the user, else it dies after a while */
+/* Return: what av_key_destroy() does. @lives: the user, else it dies after a while */
 static int end_while_used(uint32_t key, bool lives)
 {
 	pid_t user = pin_user_start(seg, key, false);
@@ -83,7 +83,7 @@ static int end_while_used(uint32_t key, bool lives)
 
 	if (!lives)
 		assert_int_equal(pthread_create(&thread, NULL, end_user, &user), 0);
-	ret = lives ? av_region_end(seg, key) : PATIENTLY(av_region_end(seg, key), ETIMEDOUT);
+	ret = lives ? av_key_destroy(seg, key) : PATIENTLY(av_key_destroy(seg, key), ETIMEDOUT);
 	assert_int_equal(av_pin_is_held(seg, key), lives); /* else it has been waited for */
 	if (lives)
 		pin_user_end(user);
@@ -103,12 +103,9 @@ static uint64_t allocate(size_t i)
 	return block.at;
 }
 
-static void give_back(size_t i, uint64_t at)
+static void give_back(uint64_t at)
 {
-	if (rows[i].kind == AV_KEY_PAGES)
-		av_deferred_free_pages(seg, at);
-	else
-		av_deferred_free_memory(seg, at, BYTES);
+	av_deferred_free(seg, at, BYTES);
 }
 
 TEST_WITH(a_region_lingers_if_its_users_can_be_kept_away, set_up, tear_down)
@@ -119,9 +116,10 @@ TEST_WITH(a_region_lingers_if_its_users_can_be_kept_away, set_up, tear_down)
 		uint32_t key = create(i, at);
 
 		assert_int_equal(end_while_used(key, rows[i].lingers), 0);
-		give_back(i, at);
+		give_back(at);
 		if (av_deferred_has_key(seg, key) != rows[i].lingers ||
-		    av_deferred_has_part(seg, PART) != (rows[i].stays == ITS_PART) ||
+		    av_deferred_leads_to(seg, PART << AV_HEAP_PART_SHIFT) !=
+			    (rows[i].stays == ITS_PART) ||
 		    (allocate(i) == at) == stays)
 			fail_msg("row %zu", i);
 		av_deferred_forget(seg);
@@ -136,13 +134,13 @@ TEST_WITH(a_call_that_is_not_revoked_keeps_its_region, set_up, tear_down)
 	uint32_t key = create(0, BASE);
 	pid_t user = pin_user_start(seg, key, true);
 
-	assert_int_equal(av_region_end(seg, key), ETIMEDOUT);
+	assert_int_equal(av_key_destroy(seg, key), ETIMEDOUT);
 	assert_false(av_deferred_has_key(seg, key));
 	assert_int_equal(atomic_load(&av_key_entry(seg, key)->key), key);
 	for (unsigned int i = 0; i < AV_PINS; i++)
 		assert_int_equal(atomic_load(&seg->head->pin[i].revoked), 0);
 	pin_user_end(user);
-	assert_int_equal(av_region_end(seg, key), 0);
+	assert_int_equal(av_key_destroy(seg, key), 0);
 	assert_false(av_deferred_has_key(seg, key));
 }
 
@@ -162,9 +160,9 @@ TEST_WITH(a_region_with_windows_stays, set_up, tear_down)
 
 	bind.rkey = bind.window + 1;
 	assert_int_equal(av_window_bind(seg, &bind), 0);
-	assert_int_equal(av_region_end(seg, bind.region), EBUSY);
+	assert_int_equal(av_key_destroy(seg, bind.region), EBUSY);
 	assert_int_equal(av_window_destroy(seg, bind.rkey), 0);
-	assert_int_equal(av_region_end(seg, bind.region), 0);
+	assert_int_equal(av_key_destroy(seg, bind.region), 0);
 }
 
 int main(void)

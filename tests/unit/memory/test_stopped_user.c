@@ -82,7 +82,7 @@ static void tear_down(void)
 
 static int destroy_region(void)
 {
-	return av_key_destroy(seg, region, NULL);
+	return av_key_destroy(seg, region);
 }
 
 static int change_region(void)
@@ -180,7 +180,7 @@ TEST(nothing_changes_until_the_user_is_gone)
 		if (w->windows)
 			bind_window();
 		before = *entry(*w->key);
-		user = pin_user_start(seg, *w->key, false);
+		user = pin_user_start(seg, *w->key, true);
 		begin = wait_clock_ms();
 		assert_int_equal(w->run(), w->refused);
 		assert_in_range(wait_clock_ms() - begin, AV_PEER_TIMEOUT_NS / 2000000, MOST_MS);

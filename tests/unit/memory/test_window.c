@@ -115,10 +115,10 @@ TEST_WITH(rights_kinds_and_ranges, set_up, tear_down)
 		     w->length != rows[i].length || w->access != rows[i].window ||
 		     w->under != rows[i].kind || w->qpn != (rows[i].type == TWO ? QPN : 0)))
 			fail_msg("row %zu: fields", i);
-		assert_int_equal(av_key_destroy(seg, region, NULL), bound ? EBUSY : 0);
+		assert_int_equal(av_key_destroy(seg, region), bound ? EBUSY : 0);
 		assert_int_equal(av_window_destroy(seg, window), 0);
 		if (bound)
-			assert_int_equal(av_key_destroy(seg, region, NULL), 0);
+			assert_int_equal(av_key_destroy(seg, region), 0);
 	}
 }
 
@@ -257,7 +257,7 @@ TEST_WITH(the_queue_pair_that_bound_it_invalidates, set_up, tear_down)
 		assert_int_equal(entry(window)->region, ended ? 0 : region);
 		assert_int_equal(entry(window)->qpn, ended ? 0 : QPN);
 		assert_int_equal(av_window_destroy(seg, window), 0);
-		assert_int_equal(av_key_destroy(seg, region, NULL), 0);
+		assert_int_equal(av_key_destroy(seg, region), 0);
 	}
 	assert_int_equal(av_window_invalidate(seg, 0, QPN), AV_CHECK_INVALIDATE_WINDOW);
 	assert_int_equal(av_window_may_invalidate(seg, 0, QPN), AV_CHECK_INVALIDATE_WINDOW);
@@ -350,9 +350,9 @@ static int end_region(bool change)
 	struct av_key what;
 
 	if (!change)
-		return av_region_end(seg, region);
+		return av_key_destroy(seg, region);
 	av_key_describe(entry(region), &what);
-	return av_region_change(seg, region, &what);
+	return av_key_change(seg, region, &what);
 }
 
 /* Two windows: one as @i says; and one that lives, bound there, too, if @other. */

@@ -80,7 +80,7 @@ static void end_domain(size_t i, const uint32_t **next)
 	for (unsigned int n = 0; n < domains[i].srqs; n++)
 		av_rq_fini(seg, *(*next)++);
 	for (unsigned int n = 0; n < domains[i].regions; n++)
-		assert_int_equal(av_key_destroy(seg, *(*next)++, NULL), 0);
+		assert_int_equal(av_key_destroy(seg, *(*next)++), 0);
 	atomic_fetch_and(&seg->head->pds[domains[i].number / 64],
 			 ~(1ull << (domains[i].number % 64)));
 }
@@ -218,7 +218,7 @@ TEST(each_queue_says_how_full_it_is)
 	av_qp_fini(seg, qp);
 	av_rq_fini(seg, srq);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(keys); i++)
-		assert_int_equal(av_key_destroy(seg, keys[i], NULL), 0);
+		assert_int_equal(av_key_destroy(seg, keys[i]), 0);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(queues); i++)
 		av_cq_fini(seg, cqs[i]);
 }
@@ -299,7 +299,7 @@ TEST(each_region_counts_for_its_bytes)
 		if (all.gauge[AV_GAUGE_MRS] != 1 ||
 		    all.gauge[AV_GAUGE_MR_BYTES] != regions[i].bytes)
 			fail_msg("row %zu", i);
-		assert_int_equal(av_key_destroy(seg, key, NULL), 0);
+		assert_int_equal(av_key_destroy(seg, key), 0);
 	}
 }
 
