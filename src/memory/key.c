@@ -8,7 +8,6 @@
 #include "base/limits.h"
 #include "base/thread.h"
 #include "base/wait.h"
-#include "memory/region.h"
 #include "registry/directory.h"
 #include "segment/pages.h"
 

@@ -255,6 +255,65 @@ static inline struct av_key *av_key_entry(const struct av_seg *seg, uint32_t key
 	return av_slab_at(seg, AV_SLAB_KEY, AV_KEY_INDEX(key), AV_KEY_BYTES, AV_KEY_CHUNK);
 }
 
+/* === deferred free =============================================================== */
+
+/*
+ * Deferred frees: what outlives its region because a peer is stopped in a copy.
+ *
+ * Deregistration does not wait for a stopped peer. The owner revokes the peer's system calls
+ * (memory/region.h). If the peer loads and stores in pages that it has mapped, the program gets
+ * other pages in their place, or none, and the free of the old ones is deferred. The peer may also
+ * be in the middle of a translation. So the key's entry and what it leads to are deferred, too.
+ * av_deferred_sweep() frees all of that once the peer's pin has ended.
+ *
+ * Owner's process only; any thread. The mutex is innermost: no lock is taken inside it.
+ */
+
+/*
+ * A peer uses the withdrawn @key: revoke its system calls, and defer the frees.
+ * Context: as av_key_destroy(). Return: false: impossible for this kind of key, or a call is not
+ * revoked, and nothing has changed
+ */
+AV_MUST_USE bool av_deferred_key(struct av_seg *seg, uint32_t key);
+
+/*
+ * Behind av_deferred_key(): defer the free of the key's entry, and of the memory of the segment
+ * that the key leads to. @leads_to: an offset in that memory, which is a block of pages, the
+ * descriptor of a part of the shared heap, the list of a UMR key, or device memory; 0: nothing
+ * Return: false: memory is short
+ */
+AV_MUST_USE bool av_deferred_begin(struct av_seg *seg, uint32_t key, uint64_t leads_to);
+
+/* Undo av_deferred_begin(). Nothing of the key has been freed since. */
+void av_deferred_cancel(struct av_seg *seg, uint32_t key);
+
+/*
+ * Free memory of the segment to which keys have led: as av_seg_free(), or when the last deferred
+ * key that leads into it is freed.
+ */
+void av_deferred_free(struct av_seg *seg, uint64_t offset, uint64_t bytes);
+
+/* Is the key deferred? Then accesses through it reach nothing of the program's. */
+bool av_deferred_has_key(struct av_seg *seg, uint32_t key);
+
+/* Does a deferred key lead to this offset? */
+bool av_deferred_leads_to(struct av_seg *seg, uint64_t offset);
+
+/*
+ * Wait until nobody uses a deferred key that leads to @offset. Ends when AV_PEER_TIMEOUT_NS pass
+ * for one of the keys.
+ */
+void av_deferred_wait(struct av_seg *seg, uint64_t offset);
+
+/* The region has ended: from now on av_deferred_sweep() may free what was deferred for its key. */
+void av_deferred_settle(struct av_seg *seg, uint32_t key);
+
+/* Free everything deferred that no pin holds. */
+void av_deferred_sweep(struct av_seg *seg);
+
+/* The context is being closed: forget its deferred frees, which end with the segment. */
+void av_deferred_forget(struct av_seg *seg);
+
 /* === window ====================================================================== */
 
 /*
@@ -352,53 +411,6 @@ AV_MUST_USE enum av_check av_window_may_invalidate(struct av_seg *seg, uint32_t 
 void av_window_queue_pair_ends(struct av_seg *seg, uint32_t key, uint32_t qpn);
 
 /* === unmapped ==================================================================== */
-
-/*
- * Revocation: the owner of memory takes a key back while a peer is about to copy by a system call.
- *
- * The peer's process_vm_readv() or process_vm_writev() reads its remote iovec from the pin
- * (segment/segment.h) when the call begins. The peer writes the iovec, then checks whether the key
- * is revoked. The owner revokes the key, then empties the iovec. Both execute a full barrier in
- * between. So a peer that has not checked yet sees the revocation, and one that has checked copies
- * nothing. Only a call that has already begun still copies: the owner waits for it, unless its
- * thread is stopped. A stopped thread is in no such call, since it stops before a call or after it.
- */
-
-/* --- the peer --------------------------------------------------------------------- */
-
-/**
- * av_revoke_begin() - this thread is about to copy by a system call, behind a pin
- * @remote, @bytes: the memory in the pin owner's process
- *
- * Return:  the call's remote iovec; NULL: the key is revoked, make no call. Call av_revoke_end() in
- * both cases.
- */
-AV_MUST_USE const struct iovec *av_revoke_begin(struct av_pin *pin, uint64_t remote,
-						uint64_t bytes);
-
-/* The call has returned. Return: true: the key was revoked, and bytes may not have been copied */
-bool av_revoke_end(struct av_pin *pin);
-
-/*
- * The same for a call with a remote iovec of its own, behind @count pins. The owner can revoke it
- * only before this call; afterwards the owner waits for av_revoke_end_many(). Return: false:
- * revoked
- */
-AV_MUST_USE bool av_revoke_begin_many(struct av_pin *const *pins, size_t count);
-bool av_revoke_end_many(struct av_pin *const *pins, size_t count);
-
-/* --- the owner -------------------------------------------------------------------- */
-
-/*
- * Revoke the withdrawn @key of the own context @seg, which peers still use. After true, none of
- * them is in a system call on the program's memory, and none begins one.
- * Context: the owner; waits for calls under way, AV_PEER_TIMEOUT_NS at most for each pin.
- * Return:  false: a thread may still be in a call
- */
-AV_MUST_USE bool av_revoke(struct av_seg *seg, uint32_t key);
-
-/* End the revocation of @key before its index is reused. Context: no pin names @key any more. */
-void av_revoke_forget(struct av_seg *seg, uint32_t key);
 
 /*
  * Detection of pages that were unmapped under a region that is not ODP.

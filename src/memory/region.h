@@ -278,65 +278,6 @@ static inline bool av_page_moving(struct av_seg *seg)
 	return av_unlikely(atomic_load(&seg->head->moving)) && av_seg_alive(seg);
 }
 
-/* === deferred free =============================================================== */
-
-/*
- * Deferred frees: what outlives its region because a peer is stopped in a copy.
- *
- * Deregistration does not wait for a stopped peer. The owner revokes the peer's system calls
- * (memory/key.h). If the peer loads and stores in pages that it has mapped, the program gets other
- * pages in their place, or none, and the free of the old ones is deferred. The peer may also be in
- * the middle of a translation. So the key's entry and what it leads to are deferred, too.
- * av_deferred_sweep() frees all of that once the peer's pin has ended.
- *
- * Owner's process only; any thread. The mutex is innermost: no lock is taken inside it.
- */
-
-/*
- * A peer uses the withdrawn @key: revoke its system calls, and defer the frees.
- * Context: as av_key_destroy(). Return: false: impossible for this kind of key, or a call is not
- * revoked, and nothing has changed
- */
-AV_MUST_USE bool av_deferred_key(struct av_seg *seg, uint32_t key);
-
-/*
- * Behind av_deferred_key(): defer the free of the key's entry, and of the memory of the segment
- * that the key leads to. @leads_to: an offset in that memory, which is a block of pages, the
- * descriptor of a part of the shared heap, the list of a UMR key, or device memory; 0: nothing
- * Return: false: memory is short
- */
-AV_MUST_USE bool av_deferred_begin(struct av_seg *seg, uint32_t key, uint64_t leads_to);
-
-/* Undo av_deferred_begin(). Nothing of the key has been freed since. */
-void av_deferred_cancel(struct av_seg *seg, uint32_t key);
-
-/*
- * Free memory of the segment to which keys have led: as av_seg_free(), or when the last deferred
- * key that leads into it is freed.
- */
-void av_deferred_free(struct av_seg *seg, uint64_t offset, uint64_t bytes);
-
-/* Is the key deferred? Then accesses through it reach nothing of the program's. */
-bool av_deferred_has_key(struct av_seg *seg, uint32_t key);
-
-/* Does a deferred key lead to this offset? */
-bool av_deferred_leads_to(struct av_seg *seg, uint64_t offset);
-
-/*
- * Wait until nobody uses a deferred key that leads to @offset. Ends when AV_PEER_TIMEOUT_NS pass
- * for one of the keys.
- */
-void av_deferred_wait(struct av_seg *seg, uint64_t offset);
-
-/* The region has ended: from now on av_deferred_sweep() may free what was deferred for its key. */
-void av_deferred_settle(struct av_seg *seg, uint32_t key);
-
-/* Free everything deferred that no pin holds. */
-void av_deferred_sweep(struct av_seg *seg);
-
-/* The context is being closed: forget its deferred frees, which end with the segment. */
-void av_deferred_forget(struct av_seg *seg);
-
 /* === fork guard ================================================================== */
 
 /*
@@ -410,7 +351,7 @@ AV_COLD void av_invalidate_explain(struct av_seg *seg, const struct av_window_bi
 
 /* === vm ========================================================================== */
 
-/* Copies that the kernel makes between two processes. */
+/* Copies that the kernel makes between two processes, and how an owner takes a key back. */
 
 /* One end of a copy: memory of @seg's owner, behind a key that @pin keeps. */
 struct av_vm_remote {
@@ -439,6 +380,17 @@ AV_MUST_USE ssize_t av_vm_call(bool write, const struct av_vm_remote *remote,
 AV_MUST_USE ssize_t av_vm_call_many(bool write, struct av_seg *seg, struct av_pin *const *pins,
 				    size_t pin_count, const struct iovec *local, size_t count,
 				    const struct iovec *remote, size_t remote_count);
+
+/*
+ * Revoke the withdrawn @key of the own context @seg, which peers still use. After true, none of
+ * them is in a system call on the program's memory, and none begins one.
+ * Context: the owner; waits for calls under way, AV_PEER_TIMEOUT_NS at most for each pin.
+ * Return:  false: a thread may still be in a call
+ */
+AV_MUST_USE bool av_revoke(struct av_seg *seg, uint32_t key);
+
+/* End the revocation of @key before its index is reused. Context: no pin names @key any more. */
+void av_revoke_forget(struct av_seg *seg, uint32_t key);
 
 /* === vma ========================================================================= */
 

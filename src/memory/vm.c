@@ -1,11 +1,101 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Copies that the kernel makes between two processes, and how an owner takes a key back meanwhile.
+ *
+ * The peer's process_vm_readv() or process_vm_writev() reads its remote iovec from the pin
+ * (segment/segment.h) when the call begins. The peer writes the iovec, then checks whether the key
+ * is revoked. The owner revokes the key, then empties the iovec. Both execute a full barrier in
+ * between. So a peer that has not checked yet sees the revocation, and one that has checked copies
+ * nothing. Only a call that has already begun still copies: the owner waits for it, unless its
+ * thread is stopped. A stopped thread is in no such call, since it stops before a call or after it.
+ */
 #include "memory/region.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/lock.h"
+#include "base/thread.h"
 #include "memory/key.h"
+#include "registry/directory.h"
+
+#define NOT_TOLD UINT32_MAX /* as a thread: its call cannot be revoked any more */
+
+static_assert(sizeof(struct iovec) == 2 * sizeof(uint64_t), "@remote and @bytes of a pin");
+static_assert(offsetof(struct av_pin, bytes) == offsetof(struct av_pin, remote) + sizeof(uint64_t),
+	      "adjacent");
+
+/* --- the peer -------------------------------------------------------------------- */
+
+/* Asked for once in each thread of each process: a child of fork() has another identity. */
+static uint32_t this_thread(void)
+{
+	static _Thread_local uint32_t process AV_TLS_FAST, tid AV_TLS_FAST;
+
+	if (av_unlikely(process != av_lock_self)) {
+		process = av_lock_self;
+		tid = (uint32_t)gettid();
+	}
+	return tid;
+}
+
+static bool is_revoked(struct av_pin *pin)
+{
+	return atomic_load(&pin->revoked) == (uint32_t)atomic_load(&pin->word);
+}
+
+/*
+ * This thread is about to copy behind a pin. Return: the call's remote iovec, of @bytes at @remote
+ * in the pin owner's process; NULL: the key is revoked, make no call. end_call() in both cases.
+ */
+static const struct iovec *begin_call(struct av_pin *pin, uint64_t remote, uint64_t bytes)
+{
+	atomic_store_explicit(&pin->remote, remote, memory_order_relaxed);
+	atomic_store_explicit(&pin->bytes, bytes, memory_order_relaxed);
+	atomic_store(&pin->tid,
+		     this_thread()); /* a full barrier before the revocation is looked at */
+	return is_revoked(pin) ? NULL : (const struct iovec *)(const void *)&pin->remote;
+}
+
+/* The call has returned. Return: true: the key was revoked, and bytes may not have been copied */
+static bool end_call(struct av_pin *pin)
+{
+	bool ret = is_revoked(pin);
+
+	atomic_store_explicit(&pin->tid, 0, memory_order_release);
+	return ret;
+}
+
+/*
+ * The same for a call with a remote iovec of its own. The owner can revoke it only before this;
+ * afterwards the owner waits for end_calls(). Return: false: revoked
+ */
+static bool begin_calls(struct av_pin *const *pins, size_t count)
+{
+	bool ret = true;
+
+	for (size_t i = 0; i < count; i++)
+		atomic_store(&pins[i]->tid, NOT_TOLD); /* as above */
+	for (size_t i = 0; i < count; i++)
+		ret = !is_revoked(pins[i]) && ret;
+	return ret;
+}
+
+static bool end_calls(struct av_pin *const *pins, size_t count)
+{
+	bool ret = false;
+
+	for (size_t i = 0; i < count; i++)
+		ret = end_call(pins[i]) || ret;
+	return ret;
+}
 
 /* Return: 0, or why not, as av_vm_call() */
 static int reachable(struct av_seg *seg)
@@ -38,10 +128,10 @@ ssize_t av_vm_call(bool write, const struct av_vm_remote *remote, const struct i
 
 	if (n)
 		return n;
-	there = av_revoke_begin(remote->pin, remote->addr, remote->bytes);
+	there = begin_call(remote->pin, remote->addr, remote->bytes);
 	if (there)
 		n = call(write, remote->seg, local, count, there, 1);
-	return av_revoke_end(remote->pin) ? -EAGAIN : n;
+	return end_call(remote->pin) ? -EAGAIN : n;
 }
 
 ssize_t av_vm_call_many(bool write, struct av_seg *seg, struct av_pin *const *pins,
@@ -52,7 +142,79 @@ ssize_t av_vm_call_many(bool write, struct av_seg *seg, struct av_pin *const *pi
 
 	if (n)
 		return n;
-	if (av_revoke_begin_many(pins, pin_count))
+	if (begin_calls(pins, pin_count))
 		n = call(write, seg, local, count, remote, remote_count);
-	return av_revoke_end_many(pins, pin_count) ? -EAGAIN : n;
+	return end_calls(pins, pin_count) ? -EAGAIN : n;
+}
+
+/* --- the owner -------------------------------------------------------------------- */
+
+/* The letter behind the last parenthesis of /proc/TID/stat: proc_pid_stat(5). */
+static bool is_stopped(uint32_t tid)
+{
+	char path[32], line[512];
+	const char *state;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
+	if (fd >= 0)
+		close(fd);
+	line[n > 0 ? n : 0] = '\0';
+	state = strrchr(line, ')');
+	return state && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
+}
+
+/* Is the pin's user in a system call that its owner has not emptied before? */
+static bool may_copy(struct av_pin *pin, uint64_t word)
+{
+	uint32_t tid = atomic_load(&pin->tid);
+
+	return tid && (tid == NOT_TOLD || !is_stopped(tid)) && atomic_load(&pin->word) == word &&
+	       av_dir_proc_alive((uint32_t)(word >> 32));
+}
+
+static bool revoke_pin(struct av_pin *pin, uint64_t word)
+{
+	const struct timespec nap = {.tv_nsec = 50000};
+	uint64_t until = 0;
+
+	atomic_store(&pin->revoked, (uint32_t)word); /* a barrier before the thread is looked at */
+	/*
+	 * If the pin has been put, and another key's user set one here, then that one's call copies
+	 * nothing, and is done again: av_vm_call().
+	 */
+	atomic_store(&pin->bytes, 0);
+	while (may_copy(pin, word)) {
+		if (av_timed_out(&until))
+			return false;
+		nanosleep(&nap, NULL);
+	}
+	return true;
+}
+
+bool av_revoke(struct av_seg *seg, uint32_t key)
+{
+	AV_UNCANCELLED;
+	bool ret = true;
+
+	for (uint32_t i = 0; i < AV_PINS; i++) {
+		struct av_pin *pin = &seg->head->pin[i];
+		uint64_t word = atomic_load(&pin->word);
+
+		if (word && (uint32_t)word == key)
+			ret = revoke_pin(pin, word) && ret;
+	}
+	return ret;
+}
+
+void av_revoke_forget(struct av_seg *seg, uint32_t key)
+{
+	for (uint32_t i = 0; i < AV_PINS; i++) {
+		uint32_t revoked = key;
+
+		atomic_compare_exchange_strong(&seg->head->pin[i].revoked, &revoked, 0);
+	}
 }

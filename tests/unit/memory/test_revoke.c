@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* What becomes of a peer's system call when its owner revokes the key, wherever the peer is. */
+#include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,12 +15,14 @@
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "base/lock.h"
+#include "base/real_calls.h"
 #include "lib/closed_input.h"
 #include "lib/own_directory.h"
 #include "lib/patiently.h"
 #include "lib/unit.h"
 #include "lib/wait.h"
 #include "memory/key.h"
+#include "memory/region.h"
 #include "unit/memory/seg_fixture.h"
 
 #define KEY	    0x507u
@@ -49,31 +54,64 @@ static void stop_at(enum place here, enum place place)
 		raise(SIGSTOP);
 }
 
+static struct {
+	enum place stop;	 /* of this process; PLACES: nowhere */
+	void (*meanwhile)(void); /* done in the call */
+	unsigned int calls;
+	long moved;
+} kernel = {.stop = PLACES};
+
+AV_FIND_NEXT(syscall);
+
+/* More than were given are read, as the C library does. */
+long syscall(long number, ...)
+{
+	va_list list;
+	long a[6];
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(list, long);
+	va_end(list);
+	if (number != SYS_process_vm_writev)
+		return AV_NEXT_OF(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	stop_at(BEFORE_CALL, kernel.stop);
+	if (kernel.meanwhile)
+		kernel.meanwhile();
+	kernel.calls++;
+	kernel.moved = AV_NEXT_OF(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	stop_at(BEHIND_CALL, kernel.stop);
+	return kernel.moved;
+}
+
+static ssize_t call(struct av_pin *const *pins, size_t count, bool many)
+{
+	uint64_t value = NEW;
+	const struct iovec local = {&value, sizeof(value)}, several = {&memory, sizeof(memory)};
+	const struct av_vm_remote one = {.seg = &fake.seg,
+					 .pin = pins[0],
+					 .addr = (uintptr_t)&memory,
+					 .bytes = sizeof(memory)};
+
+	kernel.calls = 0;
+	return many ? av_vm_call_many(true, &fake.seg, pins, count, &local, 1, &several, 1)
+		    : av_vm_call(true, &one, &local, 1);
+}
+
 static enum outcome copy(enum place place, bool many)
 {
 	struct av_pin *pin = av_pin_begin(&fake.seg, KEY);
-	uint64_t value = NEW;
-	struct iovec local = {&value, sizeof(value)}, several = {&memory, sizeof(memory)};
-	const struct iovec *remote;
-	bool revoked;
-	ssize_t n = 0;
+	ssize_t ret;
 
+	kernel.stop = place;
 	stop_at(IN_TRANSLATION, place);
-	if (many)
-		remote = av_revoke_begin_many(&pin, 1) ? &several : NULL;
-	else
-		remote = av_revoke_begin(pin, (uintptr_t)&memory, sizeof(memory));
-	stop_at(BEFORE_CALL, place);
-	if (remote)
-		n = process_vm_writev(getppid(), &local, 1, remote, 1, 0);
-	stop_at(BEHIND_CALL, place);
-	revoked = av_revoke_end(pin);
+	ret = call(&pin, 1, many);
 	av_pin_end(pin);
-	if (!remote)
-		return revoked ? REFUSED : ODD;
-	if (n == 0)
-		return revoked ? NOTHING_COPIED : ODD;
-	return n < 0 ? ODD : revoked ? COPIED_BUT_RECALLED : DONE;
+	if (ret != -EAGAIN)
+		return kernel.calls == 1 && ret == kernel.moved && ret > 0 ? DONE : ODD;
+	if (kernel.calls == 0)
+		return REFUSED;
+	return kernel.moved == 0 ? NOTHING_COPIED : kernel.moved < 0 ? ODD : COPIED_BUT_RECALLED;
 }
 
 /* Return: the child, which is stopped there */
@@ -249,25 +287,41 @@ TEST_WITH(a_stopped_call_of_several_pieces_is_given_up, setup, close_fake)
 	(void)finish(pid);
 }
 
+static struct revoker running;
+
+static void revoke_meanwhile(void)
+{
+	assert_int_equal(pthread_create(&running.thread, NULL, revoke_pin, &running), 0);
+	expect_waiting(&running);
+}
+
 /* A running thread may be in its call. */
 TEST_WITH(a_running_peer_is_waited_for, setup, close_fake)
 {
-	struct revoker r = {.over = false};
 	struct av_pin *pin = av_pin_begin(&fake.seg, KEY);
 
-	assert_non_null(av_revoke_begin(pin, (uintptr_t)&memory, sizeof(memory)));
-	assert_int_equal(pthread_create(&r.thread, NULL, revoke_pin, &r), 0);
-	expect_waiting(&r);
-	assert_true(av_revoke_end(pin));
+	kernel.meanwhile = revoke_meanwhile;
+	assert_int_equal(call(&pin, 1, false), -EAGAIN);
+	kernel.meanwhile = NULL;
+	assert_int_equal(memory, OLD);
 	av_pin_end(pin);
-	pthread_join(r.thread, NULL);
+	pthread_join(running.thread, NULL);
+}
+
+static struct av_pin *revoked_meanwhile; /* NULL: none */
+
+static void revoke_one_meanwhile(void)
+{
+	if (revoked_meanwhile)
+		atomic_store(&revoked_meanwhile->revoked, KEY);
 }
 
 /* A call behind several pins is revoked if one of their keys is, whichever that is. */
-TEST(one_of_several_keys_is_enough)
+TEST_WITH(one_of_several_keys_is_enough, setup, close_fake)
 {
 	struct av_pin pins[3], *list[3];
 
+	kernel.meanwhile = revoke_one_meanwhile;
 	for (size_t revoked = 0; revoked <= AV_ARRAY_SIZE(pins); revoked++) {
 		bool any = revoked < AV_ARRAY_SIZE(pins);
 
@@ -276,14 +330,15 @@ TEST(one_of_several_keys_is_enough)
 			list[i] = &pins[i];
 			atomic_store(&pins[i].word, KEY);
 		}
-		assert_true(av_revoke_begin_many(list, AV_ARRAY_SIZE(pins)));
-		if (any)
-			atomic_store(&pins[revoked].revoked, KEY);
-		assert_int_equal(av_revoke_end_many(list, AV_ARRAY_SIZE(pins)), any);
+		revoked_meanwhile = any ? &pins[revoked] : NULL;
+		assert_int_equal(call(list, AV_ARRAY_SIZE(pins), true), any ? -EAGAIN : 8);
+		assert_int_equal(kernel.calls, 1);
 		for (size_t i = 0; i < AV_ARRAY_SIZE(pins); i++)
 			assert_int_equal(atomic_load(&pins[i].tid), 0);
-		assert_int_equal(av_revoke_begin_many(list, AV_ARRAY_SIZE(pins)), !any);
+		assert_int_equal(call(list, AV_ARRAY_SIZE(pins), true), any ? -EAGAIN : 8);
+		assert_int_equal(kernel.calls, !any);
 	}
+	kernel.meanwhile = NULL;
 }
 
 int main(void)
