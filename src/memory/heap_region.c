@@ -194,12 +194,12 @@ static bool quiesce_heap(const struct av_shared_heap *heap)
 /* No unmapping that anybody is to hear of. The mutex is held. */
 static void retrack_heap_pages(uint64_t addr, uint64_t bytes, bool begins)
 {
-	struct region *r = LIST_FIRST(&regions.list);
-
-	if (r && begins)
+	if (LIST_EMPTY(&regions.list))
+		return;
+	if (begins)
 		av_odp_untrack(addr, bytes);
-	else if (r)
-		av_odp_retrack(r->seg, addr, bytes);
+	else
+		av_odp_retrack(addr, bytes);
 }
 
 /*

@@ -288,11 +288,6 @@ void av_odp_quiesce(struct av_seg *seg);
 
 /* === odp track =================================================================== */
 
-/* What the listener shares with the threads that wait for it: no lock, no heap. */
-
-/* The userfaultfd of this process, or -1. Valid while a watched context is open: av_odp_watch(). */
-int av_odp_uffd(void);
-
 void av_odp_settle_wait(const struct av_seg *seg, uint64_t seq);
 
 /*
@@ -332,45 +327,6 @@ uint32_t av_odp_discard_begin(uint64_t addr, uint64_t len);
 void av_odp_discard_end(uint32_t call);
 
 /*
- * The mover (heap_region.c) replaces the memory of exactly this range by other memory with
- * the same bytes. If another thread has registered the range with the kernel meanwhile, the kernel
- * reports an unmapping. The listener ignores that report until av_odp_expect_end(), which waits for
- * the listener's round. One range at a time.
- */
-void av_odp_expect(uint64_t addr, uint64_t len);
-void av_odp_expect_end(void);
-
-/* Invalidate what threads remember of tracked mappings, in all own contexts. */
-void av_odp_forget_seen(void);
-
-/* --- for odp_notify.c ------------------------------------------------------------ */
-
-void av_odp_uffd_set(int fd);
-
-void av_odp_uffd_forked(void);
-
-/* The listener begins or ends a round, in which it uses contexts. */
-void av_odp_round_begin(void);
-void av_odp_round_end(void);
-
-bool av_odp_is_expected(uint64_t begin, uint64_t end);
-
-/* Widen the range of a report to that of the madvise() call that caused it. */
-void av_odp_discarded_by(uint64_t *begin, uint64_t *end);
-
-/* Iterate over the watched contexts. Entries may be NULL. */
-uint32_t av_odp_context_slots(void);
-struct av_seg *av_odp_context_at(uint32_t slot);
-
-/*
- * Add or remove a context; one such call at a time. Return of av_odp_context_add(): false: no room.
- * After av_odp_context_remove() the listener does not use the context.
- */
-AV_MUST_USE bool av_odp_context_add(struct av_seg *seg);
-void av_odp_context_remove(const struct av_seg *seg);
-bool av_odp_context_has(const struct av_seg *seg);
-
-/*
  * Invalidation: pages leave the device page table of a context, and are counted. No byte is lost.
  */
 
@@ -386,8 +342,7 @@ struct av_odp_eviction {
 
 /*
  * Evict pages of an own context's ODP regions, as the kernel does when it needs memory. Of an
- * implicit region it evicts all pages. Context: any thread of the owner; takes locks of keys, one
- * at a time.
+ * implicit region it evicts all pages. Context: any thread of the owner; takes no lock.
  */
 void av_odp_evict(struct av_seg *seg, const struct av_odp_eviction *how);
 
@@ -423,14 +378,13 @@ void av_odp_evict(struct av_seg *seg, const struct av_odp_eviction *how);
 AV_MUST_USE bool av_odp_track(struct av_seg *seg, uint64_t addr, uint64_t len);
 
 /*
- * Stop tracking a range of own memory that is about to be replaced in one step, so that the
- * listener does not take the replacement for an unmapping. Threads may track it again meanwhile.
- * av_odp_retrack() tracks it again and invalidates what threads remember of it. @seg: any watched
- * own context: the one that tracked the range may be closed by now, and others may track it, too.
- * Context: any thread of the owner, as the mover (heap_region.c).
+ * Stop tracking a range of own memory that is about to be replaced in one step by other memory with
+ * the same bytes, so that the listener does not take the replacement for an unmapping. Threads may
+ * track it again meanwhile. av_odp_retrack() tracks it again, and waits for the listener's round.
+ * Context: one thread of the owner at a time.
  */
 void av_odp_untrack(uint64_t addr, uint64_t len);
-void av_odp_retrack(struct av_seg *seg, uint64_t addr, uint64_t len);
+void av_odp_retrack(uint64_t addr, uint64_t len);
 
 /*
  * The program registers this range with a userfaultfd of its own: stop tracking it. Context: any

@@ -16,8 +16,8 @@
  *   av_odp_unwatch(). It touches only shared memory of own contexts, and av_odp_unwatch() keeps
  *   that mapped until the listener is done.
  *
- * When it ends, it closes the descriptor first: that wakes every sleeper and cancels all
- * registrations. Only then may the thread's own end, or av_thread_join(), free memory.
+ * When it ends, it unpublishes the descriptor and closes it: that wakes every sleeper and cancels
+ * all registrations. Only then may the thread's own end, or av_thread_join(), free memory.
  */
 #include "memory/odp.h"
 
@@ -26,6 +26,7 @@
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -33,6 +34,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/compiler.h"
 #include "base/file.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
@@ -51,6 +53,25 @@
 
 #define BATCH 16
 
+#define SPINS 200
+#define CALLS 16u /* of madvise() at a time whose reports are one event each */
+
+/* A stopped peer must not stop us. In our own process, only a debugger stops a single thread. */
+#define PEER_WAIT_NS 10000000u
+#define OWN_WAIT_NS  1000000000u
+
+/* What the listener shares with others: no lock, no heap. */
+static struct {
+	_Atomic int fd;		/* the userfaultfd of this process, or -1 */
+	_Atomic uint64_t round; /* odd while the listener may use entries of @context */
+	_Atomic uint64_t expected_begin, expected_end; /* an unmapping to ignore; equal: none */
+	struct {
+		_Atomic uint64_t begin, end; /* 0: free; or not said yet */
+	} call[CALLS];
+	_Atomic uint32_t used; /* length of the part of @context that was ever used */
+	_Atomic(struct av_seg *) context[AV_REF_SLOTS];
+} listener = {.fd = -1};
+
 static struct {
 	pthread_mutex_t mutex; /* guards users, running, thread, page; not for the listener */
 	unsigned int users;
@@ -62,25 +83,233 @@ static struct {
 	_Atomic bool refused; /* the kernel refused a userfaultfd; do not ask again */
 } notify = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
+static int own_uffd(void)
+{
+	return atomic_load_explicit(&listener.fd, memory_order_acquire);
+}
+
+/* --- contexts -------------------------------------------------------------------- */
+
+static struct av_seg *context_at(uint32_t slot)
+{
+	return atomic_load_explicit(&listener.context[slot], memory_order_acquire);
+}
+
+/* The next watched context. *@slot: 0 at first. NULL: there are no more */
+static struct av_seg *next_context(uint32_t *slot)
+{
+	struct av_seg *seg = NULL;
+
+	while (!seg && *slot < atomic_load_explicit(&listener.used, memory_order_acquire))
+		seg = context_at((*slot)++);
+	return seg;
+}
+
+/* The entry of @seg (NULL: a free one), or AV_REF_SLOTS. */
+static uint32_t find_context(const struct av_seg *seg)
+{
+	uint32_t i = 0;
+
+	while (i < AV_REF_SLOTS && context_at(i) != seg)
+		i++;
+	return i;
+}
+
+/* One thread at a time; also below. Return: false: no room */
+static bool add_to_contexts(struct av_seg *seg)
+{
+	uint32_t i = find_context(NULL);
+
+	if (i == AV_REF_SLOTS)
+		return false;
+	atomic_store(&listener.context[i], seg);
+	if (i >= atomic_load(&listener.used))
+		atomic_store(&listener.used, i + 1);
+	return true;
+}
+
+/* Invalidate what threads remember of tracked mappings, in all own contexts. */
+static void forget_seen(void)
+{
+	struct av_seg *seg;
+
+	for (uint32_t slot = 0; (seg = next_context(&slot));) {
+		struct av_odp_root *root = av_odp_root(seg);
+
+		if (root)
+			atomic_fetch_add(&root->unmaps, 1);
+	}
+}
+
+/* --- waiting --------------------------------------------------------------------- */
+
+static void pause_or_yield(unsigned int turn)
+{
+	if (turn < SPINS)
+		av_pause();
+	else
+		sched_yield();
+}
+
+void av_odp_settle_wait(const struct av_seg *seg, uint64_t seq)
+{
+	uint64_t until = av_now_ns() + (seg->own ? OWN_WAIT_NS : PEER_WAIT_NS);
+
+	for (unsigned int turn = 0;
+	     atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire) == seq; turn++) {
+		pause_or_yield(turn);
+		if (turn > SPINS && av_now_ns() > until)
+			return;
+	}
+}
+
+void av_odp_settle_to_read(const struct av_seg *seg)
+{
+	uint64_t seq = atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire), until = 0;
+
+	while ((seq & 1) &&
+	       atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire) == seq &&
+	       !av_timed_out(&until))
+		sched_yield();
+}
+
+/* The listener begins or ends a round, in which it uses contexts. */
+static void turn_round(void)
+{
+	atomic_fetch_add(&listener.round, 1);
+}
+
+/* After clearing an entry: wait until the listener cannot be using it any more. */
+static void wait_for_round(void)
+{
+	uint64_t round = atomic_load(&listener.round);
+
+	for (unsigned int turn = 0; (round & 1) && atomic_load(&listener.round) == round; turn++)
+		pause_or_yield(turn);
+}
+
+/* After the return the listener does not use the context. */
+static void remove_from_contexts(const struct av_seg *seg)
+{
+	uint32_t i = find_context(seg);
+
+	if (i == AV_REF_SLOTS)
+		return;
+	atomic_store(&listener.context[i], NULL);
+	wait_for_round();
+}
+
+/* Is an event unread? Since Linux 5.7 this ioctl checks that before anything else. */
+static bool report_outstanding(int fd)
+{
+	struct uffdio_writeprotect nothing = {0};
+
+	return ioctl(fd, UFFDIO_WRITEPROTECT, &nothing) && errno == EAGAIN;
+}
+
+void av_odp_barrier(void)
+{
+	int fd = own_uffd(), saved = errno;
+	uint64_t until = 0;
+
+	if (fd < 0)
+		return;
+	for (unsigned int turn = 0; report_outstanding(fd); turn++) {
+		pause_or_yield(turn);
+		if (turn == 0)
+			until = av_now_ns() + OWN_WAIT_NS;
+		else if (turn > SPINS && av_now_ns() > until)
+			break; /* the unmapping thread is stopped */
+	}
+	wait_for_round();
+	errno = saved;
+}
+
+/* --- unmappings to ignore -------------------------------------------------------- */
+
+/*
+ * Exactly this range is replaced by other memory with the same bytes. If another thread has tracked
+ * it meanwhile, the kernel reports an unmapping, which the listener ignores until expect_end(). One
+ * range at a time.
+ */
+static void expect_unmapping(uint64_t addr, uint64_t len)
+{
+	atomic_store(&listener.expected_begin, addr);
+	atomic_store(&listener.expected_end, addr + len);
+}
+
+/* The unmapping returned when its event was read. The event is handled when its batch is. */
+static void expect_end(void)
+{
+	wait_for_round();
+	atomic_store(&listener.expected_begin, 0);
+	atomic_store(&listener.expected_end, 0);
+}
+
+static bool is_expected(uint64_t begin, uint64_t end)
+{
+	return begin == atomic_load(&listener.expected_begin) &&
+	       end == atomic_load(&listener.expected_end);
+}
+
+/* --- one call, several reports ---------------------------------------------------- */
+
+uint32_t av_odp_discard_begin(uint64_t addr, uint64_t len)
+{
+	uint32_t i = 0;
+
+	if (addr == 0 || own_uffd() < 0)
+		return CALLS;
+	while (i < CALLS &&
+	       !atomic_compare_exchange_strong(&listener.call[i].begin, &(uint64_t){0}, addr))
+		i++;
+	if (i < CALLS)
+		atomic_store(&listener.call[i].end, addr + len);
+	return i;
+}
+
+void av_odp_discard_end(uint32_t call)
+{
+	if (call == CALLS)
+		return;
+	atomic_store(&listener.call[call].end, 0);
+	atomic_store(&listener.call[call].begin, 0);
+}
+
+/* Widen the range of a report to that of the madvise() call that caused it. */
+static void widen_to_call(uint64_t *begin, uint64_t *end)
+{
+	for (uint32_t i = 0; i < CALLS; i++) {
+		uint64_t from = atomic_load(&listener.call[i].begin),
+			 to = atomic_load(&listener.call[i].end);
+
+		if (from && from <= *begin && *end <= to) {
+			*begin = from;
+			*end = to;
+			return;
+		}
+	}
+}
+
 /* --- the listener ---------------------------------------------------------------- */
 
 /* Make the sequence numbers of all contexts odd (events are being handled) or even (done). */
 static void set_seq(uint64_t odd)
 {
-	for (uint32_t i = 0, n = av_odp_context_slots(); i < n; i++) {
-		struct av_seg *seg = av_odp_context_at(i);
+	struct av_seg *seg;
 
-		if (seg && (atomic_load(&seg->head->odp_seq) & 1) != odd)
+	for (uint32_t slot = 0; (seg = next_context(&slot));)
+		if ((atomic_load(&seg->head->odp_seq) & 1) != odd)
 			atomic_fetch_add(&seg->head->odp_seq, 1);
-	}
 }
 
 /* @unmapped: the range is gone, so it is no longer watched. */
 static void handle_range(uint64_t addr, uint64_t len, bool unmapped)
 {
-	for (uint32_t i = 0, n = av_odp_context_slots(); i < n; i++) {
-		struct av_seg *seg = av_odp_context_at(i);
-		struct av_odp_root *root = seg ? av_odp_root(seg) : NULL;
+	struct av_seg *seg;
+
+	for (uint32_t slot = 0; (seg = next_context(&slot));) {
+		struct av_odp_root *root = av_odp_root(seg);
 
 		if (!root)
 			continue;
@@ -96,7 +325,7 @@ static void handle_range(uint64_t addr, uint64_t len, bool unmapped)
 static void handle_remove(uint64_t begin, uint64_t end)
 {
 	av_heap_discard(begin, end - begin);
-	av_odp_discarded_by(&begin, &end);
+	widen_to_call(&begin, &end);
 	handle_range(begin, end - begin, false);
 }
 
@@ -104,7 +333,7 @@ static void handle_uffd_event(const struct uffd_msg *msg)
 {
 	switch (msg->event) {
 	case UFFD_EVENT_UNMAP:
-		if (!av_odp_is_expected(msg->arg.remove.start, msg->arg.remove.end))
+		if (!is_expected(msg->arg.remove.start, msg->arg.remove.end))
 			handle_range(msg->arg.remove.start,
 				     msg->arg.remove.end - msg->arg.remove.start, true);
 		break;
@@ -126,7 +355,7 @@ static bool handle_batch(int fd)
 	ssize_t n = -1;
 	bool ours;
 
-	av_odp_round_begin();
+	turn_round();
 	set_seq(1);
 	ours = av_own_fd(&notify.uffd) == fd;
 	if (ours)
@@ -135,7 +364,7 @@ static bool handle_batch(int fd)
 	for (ssize_t i = 0; i < n / (ssize_t)sizeof(*msg); i++)
 		handle_uffd_event(&msg[i]);
 	set_seq(0);
-	av_odp_round_end();
+	turn_round();
 	return ours;
 }
 
@@ -150,28 +379,26 @@ static void publish_fd(struct av_seg *seg, int fd)
 
 static void unpublish_all(void)
 {
-	av_odp_round_begin();
-	for (uint32_t i = 0, n = av_odp_context_slots(); i < n; i++) {
-		struct av_seg *seg = av_odp_context_at(i);
+	struct av_seg *seg;
 
-		if (seg)
-			publish_fd(seg, -1);
-	}
-	av_odp_round_end();
+	turn_round();
+	for (uint32_t slot = 0; (seg = next_context(&slot));)
+		publish_fd(seg, -1);
+	turn_round();
 }
 
 static void *listener_main(void *arg)
 {
-	struct pollfd p = {.fd = av_odp_uffd(), .events = POLLIN};
+	struct pollfd p = {.fd = own_uffd(), .events = POLLIN};
 	bool ours = true;
 
 	while (ours && !atomic_load(&notify.stop))
 		if (av_raw_poll(&p, 1, -1) > 0)
 			ours = handle_batch(p.fd);
-	av_odp_uffd_set(-1);
+	atomic_store(&listener.fd, -1);
+	unpublish_all(); /* before another file can have the number */
 	if (ours)
 		close(p.fd);
-	unpublish_all();
 	return NULL;
 }
 
@@ -231,12 +458,12 @@ static bool start_uffd_listener(void)
 	}
 	notify.page = watched_page(fd);
 	atomic_store(&notify.stop, false);
-	av_odp_uffd_set(fd);
+	atomic_store(&listener.fd, fd);
 	notify.running = notify.page &&
 			 av_thread_start(&notify.thread, "anyverbs-odp", listener_main, NULL) == 0;
 	if (notify.running)
 		return true;
-	av_odp_uffd_set(-1);
+	atomic_store(&listener.fd, -1);
 	av_own_fd_close(&notify.uffd); /* before the page: its unmapping would wait for a reader */
 	if (notify.page)
 		av_munmap(notify.page, av_page_bytes());
@@ -252,6 +479,20 @@ static void stop_uffd_listener(void)
 	notify.running = false;
 }
 
+/* All of it is the parent's. */
+static void reset_listener(void)
+{
+	atomic_store(&listener.fd, -1);
+	atomic_store(&listener.round, 0);
+	atomic_store(&listener.expected_begin, 0);
+	atomic_store(&listener.expected_end, 0);
+	for (uint32_t i = 0; i < CALLS; i++)
+		av_odp_discard_end(i);
+	for (uint32_t i = 0, n = atomic_load(&listener.used); i < n; i++)
+		atomic_store(&listener.context[i], NULL);
+	atomic_store(&listener.used, 0);
+}
+
 /* The child's copy of the descriptor reports the parent's events. */
 static void reset_uffd_in_child(void)
 {
@@ -261,12 +502,12 @@ static void reset_uffd_in_child(void)
 		av_munmap(notify.page, av_page_bytes()); /* the child's copy is not watched */
 	notify.running = false;
 	notify.users = 0;
-	av_odp_uffd_forked();
+	reset_listener();
 }
 
 static const struct av_fork_handlers fork_handlers = {.child = reset_uffd_in_child};
 
-/* --- contexts -------------------------------------------------------------------- */
+/* --- begin and end ----------------------------------------------------------------- */
 
 /* Context: @mutex held, listener running. */
 static void add_uffd_context(struct av_seg *seg)
@@ -275,12 +516,12 @@ static void add_uffd_context(struct av_seg *seg)
 
 	if (!root)
 		return;
-	/* Invalidate what threads remember from an earlier descriptor: see odp_track.c. */
+	/* Invalidate what threads remember from an earlier descriptor. */
 	atomic_fetch_add(&root->unmaps, av_now_ns());
-	if (!av_odp_context_add(seg))
+	if (!add_to_contexts(seg))
 		return;
 	notify.users++;
-	publish_fd(seg, av_odp_uffd());
+	publish_fd(seg, own_uffd());
 }
 
 static bool is_uffd_watched(const struct av_seg *seg)
@@ -299,7 +540,7 @@ void av_odp_watch(struct av_seg *seg)
 	(void)av_fork_register(AV_FORK_ODP_NOTIFY, &fork_handlers);
 	(void)av_copy_init(); /* without it, backing the page table takes the slow path */
 	pthread_mutex_lock(&notify.mutex);
-	if (!av_odp_context_has(seg)) {
+	if (find_context(seg) == AV_REF_SLOTS) {
 		if (notify.running || start_uffd_listener())
 			add_uffd_context(seg);
 		else
@@ -316,13 +557,48 @@ void av_odp_watch(struct av_seg *seg)
 void av_odp_unwatch(struct av_seg *seg)
 {
 	pthread_mutex_lock(&notify.mutex);
-	if (av_odp_context_has(seg)) {
+	if (find_context(seg) < AV_REF_SLOTS) {
 		publish_fd(seg, -1);
-		av_odp_context_remove(seg);
+		remove_from_contexts(seg);
 		if (atomic_load(&seg->head->odp_seq) & 1)
 			atomic_fetch_add(&seg->head->odp_seq, 1);
 		if (--notify.users == 0)
 			stop_uffd_listener();
 	}
 	pthread_mutex_unlock(&notify.mutex);
+}
+
+/* --- what is tracked no more ----------------------------------------------------- */
+
+static void unwatch(uint64_t addr, uint64_t len)
+{
+	struct uffdio_range range = {.start = addr, .len = len};
+	int uffd = own_uffd(), saved = errno;
+
+	if (uffd >= 0)
+		(void)!ioctl(uffd, UFFDIO_UNREGISTER, &range);
+	errno = saved;
+}
+
+void av_odp_untrack(uint64_t addr, uint64_t len)
+{
+	expect_unmapping(addr, len);
+	unwatch(addr, len);
+}
+
+void av_odp_release(uint64_t addr, uint64_t len)
+{
+	unwatch(addr, len);
+	forget_seen();
+}
+
+void av_odp_retrack(uint64_t addr, uint64_t len)
+{
+	uint32_t slot = 0;
+	struct av_seg *seg = next_context(&slot);
+
+	expect_end();
+	forget_seen(); /* what threads remember of the range concerns other mappings */
+	if (seg)
+		(void)!av_odp_track(seg, addr, len);
 }

@@ -417,6 +417,84 @@ void av_odp_report(const char *device, uint64_t value[AV_ODP_COUNTER_N])
 	value[AV_ODP_COUNT_MRS] = gauges[GAUGE(regions)];
 }
 
+/* --- invalidation; the listener comes here: no heap, no lock --------------------- */
+
+/* Clear the overlap of a region and the range. Return: pages that were valid. */
+static uint64_t invalidate_region(struct av_seg *seg, const struct av_odp_region *r, uint64_t addr,
+				  uint64_t len)
+{
+	uint64_t last = addr + (len - 1), end = r->addr + (r->length - 1), first, pages;
+
+	if (r->length == 0 || r->addr > last || end < addr)
+		return 0;
+	first = r->addr > addr ? r->addr : addr;
+	pages = av_odp_clear(seg, first, (end < last ? end : last) - first + 1);
+	if (pages) {
+		av_region_count(seg, r->key, AV_MR_INVALIDATION_PAGES, pages);
+		av_region_count(seg, r->key, AV_MR_INVALIDATIONS, 1);
+	}
+	return pages;
+}
+
+/* Implicit regions last: exactly one of overlapping regions counts each page. */
+static uint64_t invalidate_regions(struct av_seg *seg, uint64_t addr, uint64_t len)
+{
+	struct av_odp_region r, whole = {0};
+	uint64_t pages = 0;
+	uint32_t at = 0;
+
+	for (int i = 0; i < AV_ODP_REGION_LOOKS && av_odp_region_next(seg, &at, &r); i++) {
+		if (r.whole)
+			whole = r;
+		else
+			pages += invalidate_region(seg, &r, addr, len);
+	}
+	return pages + invalidate_region(seg, &whole, addr, len);
+}
+
+void av_odp_invalidate(struct av_seg *seg, uint64_t addr, uint64_t len)
+{
+	uint64_t pages;
+
+	if (len == 0)
+		return;
+	pages = invalidate_regions(seg, addr, len) + av_odp_clear(seg, addr, len);
+	if (!pages)
+		return;
+	av_odp_count(seg, AV_ODP_COUNT_INVALIDATION_PAGES, pages);
+	/* After the pages: who sees the event sees its pages. */
+	av_odp_count(seg, AV_ODP_COUNT_INVALIDATIONS, 1);
+}
+
+/* --- eviction -------------------------------------------------------------------- */
+
+static void evict_odp_pages(struct av_seg *seg, const struct av_odp_eviction *how, uint64_t addr,
+			    uint64_t length)
+{
+	uint64_t first = addr >> AV_NODE_PAGE_SHIFT, pages = av_odp_pages(addr, length);
+
+	if (how->pages == UINT32_MAX || length == IMPLICIT) {
+		av_odp_invalidate(seg, addr, length);
+		return;
+	}
+	for (uint32_t i = 0; i < how->pages && pages; i++)
+		av_odp_invalidate(seg, (first + how->chance(how->arg, pages)) << AV_NODE_PAGE_SHIFT,
+				  1ull << AV_NODE_PAGE_SHIFT);
+}
+
+/* If a region ends meanwhile, the invalidated pages belong to nobody: harmless. */
+void av_odp_evict(struct av_seg *seg, const struct av_odp_eviction *how)
+{
+	struct av_odp_region r;
+	uint32_t at = 0;
+
+	while (av_odp_region_next(seg, &at, &r))
+		if (!how->key || how->key == r.key)
+			evict_odp_pages(seg, how, r.addr, r.length);
+}
+
+/* --- an access ------------------------------------------------------------------- */
+
 void av_odp_begin(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,
 		  struct av_odp_message *message, struct av_odp_access *access)
 {

@@ -70,6 +70,14 @@ static inline void fake_close(struct fake_seg *f)
 	close(f->fd);
 }
 
+/* The number of the descriptor by which its memory is watched, or -1. */
+static inline int fake_uffd(const struct fake_seg *f)
+{
+	const struct av_odp_root *root = av_odp_root(&f->seg);
+
+	return root ? (int)atomic_load(&root->uffd) - 1 : -1;
+}
+
 static inline uint64_t counted(const struct fake_seg *f, enum av_odp_counter which)
 {
 	return atomic_load(&f->counters->value[which]);

@@ -214,6 +214,7 @@ TEST_WITH(every_key_is_looked_at, set_up, tear_down)
 	const uint32_t index[] = {2 * AV_KEY_CHUNK, 3 * AV_KEY_CHUNK - 1, 2 * AV_KEY_CHUNK + 1};
 
 	atomic_store(&seg->head->chunk[AV_SLAB_KEY][2], 1ull << 27);
+	av_region_count_begin(seg, (3 * AV_KEY_CHUNK) << 8 | 1, true);
 	atomic_store(&seg->head->chunk[AV_SLAB_KEY][3], AV_SEG_BYTES);
 	make_valid();
 	for (unsigned int i = 0; i < AV_ARRAY_SIZE(index); i++) {
@@ -221,6 +222,7 @@ TEST_WITH(every_key_is_looked_at, set_up, tear_down)
 
 		if (!k)
 			abort(); /* unlike cmocka's, the compiler knows that one */
+		av_region_count_begin(seg, index[i] << 8 | 1, true);
 		k->kind = AV_KEY_ODP;
 		k->addr = AT(10 * i);
 		k->length = PAGE;

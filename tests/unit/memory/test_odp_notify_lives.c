@@ -15,7 +15,7 @@ static void close_child(const void *arg)
 	struct fake_seg g;
 	int fds, threads;
 
-	CHECK(av_odp_uffd() >= 0);
+	CHECK(fake_uffd(&f) >= 0);
 	av_odp_unwatch(&f.seg);
 	fds = entries_of("/proc/self/fd");
 	threads = entries_of("/proc/self/task");
@@ -28,13 +28,13 @@ static void close_child(const void *arg)
 		CHECK(madvise(q, PAGES * PAGE, MADV_DONTNEED) == 0 &&
 		      !is_valid(q)); /* watched anew */
 		av_odp_unwatch(&f.seg);
-		CHECK(av_odp_uffd() >= 0);
+		CHECK(fake_uffd(&f) == -1 && fake_uffd(&g) >= 0);
 		CHECK(madvise(p, PAGES * PAGE, MADV_DONTNEED) == 0);
 		CHECK(is_valid(p)); /* nobody is watching for this context */
 		av_odp_unwatch(&g.seg);
 		av_odp_unwatch(&g.seg);
+		CHECK(fake_uffd(&g) == -1);
 		fake_close(&g);
-		CHECK(av_odp_uffd() == -1);
 		CHECK(munmap(q, PAGE) == 0 &&
 		      mmap(q, PAGE, 3, MAP_FIXED | MAP_SHARED | MAP_ANONYMOUS, -1, 0) == q);
 		CHECK(madvise(q, PAGES * PAGE, MADV_DONTNEED) == 0); /* does not wait for anybody */
@@ -84,7 +84,6 @@ static void fork_child(const void *arg)
 		struct fake_seg g;
 
 		alarm(60);
-		CHECK(av_odp_uffd() == -1);
 		CHECK(madvise(p, PAGE, MADV_DONTNEED) == 0);
 		CHECK(munmap(p + PAGE, PAGE) == 0);
 		av_odp_unwatch(&f.seg);
@@ -114,14 +113,14 @@ TEST(a_forked_child_is_somebody_else)
 static void closed_child(const void *arg)
 {
 	uint8_t *p = map_kind(PRIVATE);
-	int uffd = av_odp_uffd(), ends[2];
+	int uffd = fake_uffd(&f), ends[2];
 	char bytes[64] = {0};
 
 	CHECK(access_at(p, PAGES * PAGE, true));
 	CHECK(pipe(ends) == 0 && dup2(ends[0], uffd) == uffd && close(ends[0]) == 0);
 	CHECK(write(ends[1], bytes, sizeof(bytes)) == sizeof(bytes));
 	CHECK(munmap(p, PAGES * PAGE) == 0);
-	CHECK(WAIT_UNTIL(av_odp_uffd() == -1, 20000));
+	CHECK(WAIT_UNTIL(fake_uffd(&f) == -1, 20000));
 	CHECK(read(uffd, bytes, sizeof(bytes)) == sizeof(bytes));
 	p = map_kind(PRIVATE);
 	CHECK(access_at(p, PAGES * PAGE, true));
@@ -144,10 +143,10 @@ static void short_child(const void *arg)
 	av_odp_unwatch(&f.seg);
 	was = few_descriptors(0);
 	av_odp_watch(&f.seg);
-	CHECK(av_odp_uffd() == -1);
+	CHECK(fake_uffd(&f) == -1);
 	CHECK(setrlimit(RLIMIT_NOFILE, &was) == 0);
 	av_odp_watch(&f.seg);
-	CHECK(av_odp_uffd() >= 0);
+	CHECK(fake_uffd(&f) >= 0);
 	CHECK(access_at(p, PAGES * PAGE, true) && munmap(p, PAGES * PAGE) == 0 && !is_valid(p));
 }
 

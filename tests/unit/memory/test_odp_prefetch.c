@@ -411,7 +411,7 @@ TEST_WITH(pages_that_were_thrown_away_are_not_valid, setup, teardown)
 {
 	uint64_t before;
 
-	if (av_odp_uffd() < 0)
+	if (fake_uffd(&f) < 0)
 		skip();
 	assert_int_equal(advise(room, PAGES * PAGE, WRITE, true), 0);
 	assert_int_equal(madvise(room + PAGE, 2 * PAGE, MADV_DONTNEED), 0);

@@ -12,10 +12,9 @@
 #include "fake_seg.h"
 #include "lib/unit.h"
 #include "lib/wait.h"
-#include "memory/odp.h"
+#include "memory/odp_notify.c" /* with what is static in it */
 
 #define CONTEXTS    3u
-#define CALLS	    16u	 /* that are remembered at a time */
 #define NUMBER	    1000 /* of the descriptor, which only the kernel's calls below look at */
 #define PAGE	    4096ull
 #define YIELDS	    20u
@@ -25,13 +24,13 @@ static struct av_seg segs[CONTEXTS];
 
 static int set_up(void **state)
 {
-	av_odp_uffd_set(NUMBER);
+	atomic_store(&listener.fd, NUMBER);
 	return 0;
 }
 
 static int tear_down(void **state)
 {
-	av_odp_uffd_forked();
+	reset_listener();
 	return 0;
 }
 
@@ -44,7 +43,7 @@ static struct {
 
 int ioctl(int fd, unsigned long request, ...)
 {
-	assert_int_equal(fd, av_odp_uffd());
+	assert_int_equal(fd, own_uffd());
 	assert_true(request == UFFDIO_WRITEPROTECT);
 	errno = kernel.calls++ < kernel.outstanding ? EAGAIN : kernel.error;
 	return errno ? -1 : 0;
@@ -54,22 +53,22 @@ int ioctl(int fd, unsigned long request, ...)
 
 TEST_WITH(contexts_come_and_go, set_up, tear_down)
 {
-	assert_int_equal(av_odp_context_slots(), 0);
+	assert_int_equal(atomic_load(&listener.used), 0);
 	for (uint32_t i = 0; i < CONTEXTS; i++) {
-		assert_false(av_odp_context_has(&segs[i]));
-		assert_true(av_odp_context_add(&segs[i]));
-		assert_true(av_odp_context_has(&segs[i]));
-		assert_int_equal(av_odp_context_slots(), i + 1);
-		assert_ptr_equal(av_odp_context_at(i), &segs[i]);
+		assert_int_equal(find_context(&segs[i]), AV_REF_SLOTS);
+		assert_true(add_to_contexts(&segs[i]));
+		assert_int_not_equal(find_context(&segs[i]), AV_REF_SLOTS);
+		assert_int_equal(atomic_load(&listener.used), i + 1);
+		assert_ptr_equal(context_at(i), &segs[i]);
 	}
 	for (uint32_t i = 0; i < CONTEXTS; i++) {
-		av_odp_context_remove(&segs[i]);
-		av_odp_context_remove(&segs[i]); /* again: nothing */
-		assert_false(av_odp_context_has(&segs[i]));
-		assert_null(av_odp_context_at(i));
-		assert_true(av_odp_context_add(&segs[i]));
-		assert_ptr_equal(av_odp_context_at(i), &segs[i]); /* in the free place */
-		assert_int_equal(av_odp_context_slots(), CONTEXTS);
+		remove_from_contexts(&segs[i]);
+		remove_from_contexts(&segs[i]); /* again: nothing */
+		assert_int_equal(find_context(&segs[i]), AV_REF_SLOTS);
+		assert_null(context_at(i));
+		assert_true(add_to_contexts(&segs[i]));
+		assert_ptr_equal(context_at(i), &segs[i]); /* in the free place */
+		assert_int_equal(atomic_load(&listener.used), CONTEXTS);
 	}
 }
 
@@ -78,11 +77,11 @@ TEST_WITH(there_is_room_for_all_contexts_and_no_more, set_up, tear_down)
 	static struct av_seg many[AV_REF_SLOTS];
 
 	for (uint32_t i = 0; i < AV_REF_SLOTS; i++)
-		assert_true(av_odp_context_add(&many[i]));
-	assert_int_equal(av_odp_context_slots(), AV_REF_SLOTS);
-	assert_true(av_odp_context_has(&many[AV_REF_SLOTS - 1]));
-	assert_false(av_odp_context_has(&segs[0]));
-	assert_false(av_odp_context_add(&segs[0]));
+		assert_true(add_to_contexts(&many[i]));
+	assert_int_equal(atomic_load(&listener.used), AV_REF_SLOTS);
+	assert_int_not_equal(find_context(&many[AV_REF_SLOTS - 1]), AV_REF_SLOTS);
+	assert_int_equal(find_context(&segs[0]), AV_REF_SLOTS);
+	assert_false(add_to_contexts(&segs[0]));
 }
 
 TEST_WITH(every_context_forgets_what_was_watched, set_up, tear_down)
@@ -91,12 +90,12 @@ TEST_WITH(every_context_forgets_what_was_watched, set_up, tear_down)
 
 	for (unsigned int i = 0; i < 2; i++) {
 		fake_open(&f[i], i + 1);
-		assert_true(av_odp_context_add(&f[i].seg));
+		assert_true(add_to_contexts(&f[i].seg));
 	}
-	av_odp_forget_seen(); /* they have no table yet */
+	forget_seen(); /* they have no table yet */
 	for (unsigned int i = 0; i < 2; i++)
 		atomic_store(&av_odp_root_make(&f[i].seg)->unmaps, 5);
-	av_odp_forget_seen();
+	forget_seen();
 	for (unsigned int i = 0; i < 2; i++) {
 		assert_int_not_equal(atomic_load(&av_odp_root(&f[i].seg)->unmaps), 5);
 		fake_close(&f[i]);
@@ -106,24 +105,24 @@ TEST_WITH(every_context_forgets_what_was_watched, set_up, tear_down)
 TEST_WITH(a_forked_child_begins_anew, set_up, tear_down)
 {
 	uint64_t begin = 5 * PAGE, end = 6 * PAGE;
-	int fd = av_odp_uffd();
+	int fd = own_uffd();
 
-	assert_true(av_odp_context_add(&segs[0]));
-	assert_true(av_odp_context_add(&segs[1]));
-	av_odp_expect(PAGE, PAGE);
+	assert_true(add_to_contexts(&segs[0]));
+	assert_true(add_to_contexts(&segs[1]));
+	expect_unmapping(PAGE, PAGE);
 	for (unsigned int i = 0; i < CALLS; i++)
 		assert_int_equal(av_odp_discard_begin(4 * PAGE, 3 * PAGE), i);
-	av_odp_round_begin();
-	av_odp_uffd_forked();
-	assert_int_equal(av_odp_uffd(), -1);
-	assert_int_equal(av_odp_context_slots(), 0);
-	assert_null(av_odp_context_at(0));
-	assert_null(av_odp_context_at(1));
-	assert_false(av_odp_is_expected(PAGE, 2 * PAGE));
-	av_odp_discarded_by(&begin, &end);
+	turn_round();
+	reset_listener();
+	assert_int_equal(own_uffd(), -1);
+	assert_int_equal(atomic_load(&listener.used), 0);
+	assert_null(context_at(0));
+	assert_null(context_at(1));
+	assert_false(is_expected(PAGE, 2 * PAGE));
+	widen_to_call(&begin, &end);
 	assert_true(begin == 5 * PAGE && end == 6 * PAGE);
-	av_odp_expect_end(); /* no round is going on */
-	av_odp_uffd_set(fd);
+	expect_end(); /* no round is going on */
+	atomic_store(&listener.fd, fd);
 }
 
 /* --- unmappings to ignore -------------------------------------------------------- */
@@ -138,13 +137,12 @@ static const struct {
 
 TEST_WITH(only_the_expected_unmapping_is_ignored, set_up, tear_down)
 {
-	av_odp_expect(4 * PAGE, 2 * PAGE);
+	expect_unmapping(4 * PAGE, 2 * PAGE);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(unmappings); i++)
-		if (av_odp_is_expected(unmappings[i].begin, unmappings[i].end) !=
-		    unmappings[i].expected)
+		if (is_expected(unmappings[i].begin, unmappings[i].end) != unmappings[i].expected)
 			fail_msg("row %zu", i);
-	av_odp_expect_end();
-	assert_false(av_odp_is_expected(4 * PAGE, 6 * PAGE));
+	expect_end();
+	assert_false(is_expected(4 * PAGE, 6 * PAGE));
 }
 
 static _Atomic bool ended;
@@ -168,21 +166,21 @@ static void *end_round(void *arg)
 {
 	until_waited_for();
 	atomic_store(&ended, true);
-	av_odp_round_end();
+	turn_round();
 	return NULL;
 }
 
 /* The listener may still be handling what it has read. */
 TEST_WITH(the_round_is_waited_for, set_up, tear_down)
 {
-	void (*const waits[])(void) = {av_odp_expect_end, av_odp_barrier};
+	void (*const waits[])(void) = {expect_end, av_odp_barrier};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(waits); i++) {
 		pthread_t thread;
 
 		waits[i](); /* none is going on: at once */
 		atomic_store(&ended, false);
-		av_odp_round_begin();
+		turn_round();
 		assert_int_equal(pthread_create(&thread, NULL, end_round, NULL), 0);
 		waits[i]();
 		assert_true(atomic_load(&ended));
@@ -194,11 +192,11 @@ TEST_WITH(a_context_is_removed_behind_the_round, set_up, tear_down)
 {
 	pthread_t thread;
 
-	assert_true(av_odp_context_add(&segs[0]));
+	assert_true(add_to_contexts(&segs[0]));
 	atomic_store(&ended, false);
-	av_odp_round_begin();
+	turn_round();
 	assert_int_equal(pthread_create(&thread, NULL, end_round, NULL), 0);
-	av_odp_context_remove(&segs[0]);
+	remove_from_contexts(&segs[0]);
 	assert_true(atomic_load(&ended));
 	pthread_join(thread, NULL);
 }
@@ -212,19 +210,19 @@ static const struct {
 
 TEST_WITH(unread_events_are_waited_for, set_up, tear_down)
 {
-	int fd = av_odp_uffd();
+	int fd = own_uffd();
 
 	for (size_t i = 0; i < 2 * AV_ARRAY_SIZE(answers); i++) {
 		kernel.calls = 0;
 		kernel.outstanding = answers[i / 2].outstanding;
 		kernel.error = answers[i / 2].error;
-		av_odp_uffd_set(i % 2 ? 0 : fd); /* whatever its number is */
+		atomic_store(&listener.fd, i % 2 ? 0 : fd); /* whatever its number is */
 		errno = EIO;
 		av_odp_barrier();
 		assert_int_equal(errno, EIO);
 		assert_int_equal(kernel.calls, kernel.outstanding + 1);
 	}
-	av_odp_uffd_set(fd);
+	atomic_store(&listener.fd, fd);
 }
 
 /* But not for ever: whoever unmaps may be stopped in the middle. */
@@ -294,7 +292,7 @@ static void expect_reports(uint32_t place)
 	for (size_t i = 0; i < AV_ARRAY_SIZE(reports); i++) {
 		uint64_t begin = reports[i].begin, end = reports[i].end;
 
-		av_odp_discarded_by(&begin, &end);
+		widen_to_call(&begin, &end);
 		if (begin != reports[i].from || end != reports[i].to)
 			fail_msg("place %u, row %zu", place, i);
 	}
@@ -311,7 +309,7 @@ TEST_WITH(a_report_is_widened_to_its_call, set_up, tear_down)
 		assert_int_equal(call, i);
 		expect_reports(call);
 		av_odp_discard_end(call);
-		av_odp_discarded_by(&begin, &end); /* it is over */
+		widen_to_call(&begin, &end); /* it is over */
 		assert_true(begin == 10 * PAGE && end == 11 * PAGE);
 		other[i] = av_odp_discard_begin(100 * PAGE, PAGE);
 		assert_int_equal(other[i], i);
@@ -326,18 +324,18 @@ TEST_WITH(a_report_is_widened_to_its_call, set_up, tear_down)
 
 TEST_WITH(nobody_listens, set_up, tear_down)
 {
-	int fd = av_odp_uffd();
+	int fd = own_uffd();
 
 	assert_int_equal(av_odp_discard_begin(0, PAGE), CALLS);
-	av_odp_uffd_set(0);
+	atomic_store(&listener.fd, 0);
 	assert_int_equal(av_odp_discard_begin(PAGE, PAGE), 0);
 	av_odp_discard_end(0);
-	av_odp_uffd_set(-1);
+	atomic_store(&listener.fd, -1);
 	assert_int_equal(av_odp_discard_begin(PAGE, PAGE), CALLS);
-	av_odp_round_begin();
+	turn_round();
 	av_odp_barrier(); /* waits for nobody */
-	av_odp_round_end();
-	av_odp_uffd_set(fd);
+	turn_round();
+	atomic_store(&listener.fd, fd);
 }
 
 int main(void)
