@@ -33,71 +33,42 @@ struct job {
 	struct av_odp_range range[];
 };
 
-struct piece {
-	uint64_t addr, len;
-};
-
 static bool wants_write(const struct job *job)
 {
 	return job->advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
 }
 
+static bool only_present(const struct job *job)
+{
+	return job->advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT;
+}
+
 /* The whole pages around a piece. Cannot wrap: the last page of all is never mapped. */
-static struct piece whole_pages(const struct piece *p)
+static struct av_odp_range whole_pages(const struct av_odp_range *p)
 {
 	uint64_t page = av_page_bytes(), begin = p->addr & ~(page - 1);
 
-	return (struct piece){begin, av_round_up(p->addr - begin + p->len, page)};
-}
-
-static void count_pages(struct job *job, const struct piece *p, uint64_t pages)
-{
-	job->pages += pages;
-	av_odp_region_count(job->seg, p->addr, AV_MR_PREFETCH_PAGES, pages);
+	return (struct av_odp_range){begin, av_round_up(p->addr - begin + p->length, page)};
 }
 
 /* --- populating ------------------------------------------------------------------ */
 
 /* For kernels before 5.14. */
-static int touch_all(const struct piece *pages, bool write)
+static int touch_all(const struct av_odp_range *pages, bool write)
 {
-	for (uint64_t at = 0; at < pages->len; at += av_page_bytes())
+	for (uint64_t at = 0; at < pages->length; at += av_page_bytes())
 		if (av_copy_probe((const void *)(uintptr_t)(pages->addr + at), write) != AV_COPY_OK)
 			return EFAULT;
 	return 0;
 }
 
 /* Return: 0, EFAULT or ENOMEM. */
-static int populate_piece(const struct piece *p, bool write)
+static int populate_piece(const struct av_odp_range *p, bool write)
 {
-	struct piece pages = whole_pages(p);
-	int err = av_mapped_populate(pages.addr, pages.len, write);
+	struct av_odp_range pages = whole_pages(p);
+	int err = av_mapped_populate(pages.addr, pages.length, write);
 
 	return err == EINVAL ? touch_all(&pages, write) : err;
-}
-
-/* If a piece is invalidated before it is marked, it is done again, or after some restarts left. */
-static int fetch_piece(struct job *job, const struct piece *p)
-{
-	for (int i = 0; i < RESTARTS; i++) {
-		uint64_t stamp, fresh;
-		bool markable, steady;
-		int ret;
-
-		av_odp_settle(job->seg);
-		markable = av_odp_prepare(job->seg, p->addr, p->len, &stamp);
-		steady = av_odp_track(job->seg, p->addr, p->len);
-		ret = populate_piece(p, wants_write(job));
-		if (ret || !markable)
-			return ret;
-		if (steady &&
-		    av_odp_mark(job->seg, p->addr, p->len, wants_write(job), stamp, &fresh)) {
-			count_pages(job, p, fresh);
-			return 0;
-		}
-		av_odp_count(job->seg, AV_ODP_COUNT_CONTENTIONS, 1);
-	}
-	return 0;
 }
 
 /* --- pages already present ------------------------------------------------------- */
@@ -107,15 +78,15 @@ static int fetch_piece(struct job *job, const struct piece *p)
  * page cache: accessing them would fault, though mincore(2) calls both present.
  * Return: false: the kernel does not tell
  */
-static bool mark_present(struct job *job, const struct piece *p, uint64_t *fresh)
+static bool mark_present(struct job *job, const struct av_odp_range *p, uint64_t *fresh)
 {
-	struct piece pages = whole_pages(p);
-	uint64_t at = pages.addr, last = p->addr + p->len;
+	struct av_odp_range pages = whole_pages(p);
+	uint64_t at = pages.addr, last = p->addr + p->length;
 	struct av_page_scan_run runs[AV_PAGE_RUNS];
 
 	*fresh = 0;
-	while (at < pages.addr + pages.len) {
-		int n = av_page_scan_in_memory(&at, pages.addr + pages.len, runs);
+	while (at < pages.addr + pages.length) {
+		int n = av_page_scan_in_memory(&at, pages.addr + pages.length, runs);
 
 		if (n < 0)
 			return false;
@@ -129,64 +100,60 @@ static bool mark_present(struct job *job, const struct piece *p, uint64_t *fresh
 	return true;
 }
 
-static void snap_piece(struct job *job, const struct piece *p)
-{
-	uint64_t stamp, fresh;
-	bool steady;
-
-	for (int i = 0; i < RESTARTS; i++) {
-		av_odp_settle(job->seg);
-		if (!av_odp_prepare(job->seg, p->addr, p->len, &stamp))
-			return;
-		steady = av_odp_track(job->seg, p->addr, p->len);
-		if (!mark_present(job, p, &fresh))
-			return;
-		if (steady && av_odp_unchanged(job->seg, p->addr, p->len, stamp)) {
-			count_pages(job, p, fresh);
-			return;
-		}
-		av_odp_clear(job->seg, p->addr, p->len);
-		av_odp_count(job->seg, AV_ODP_COUNT_CONTENTIONS, 1);
-	}
-}
-
 /* --- one advice ------------------------------------------------------------------ */
 
+/*
+ * Bring a piece in and mark it. If the kernel hides its page table, no page is known to be present:
+ * success without effect. Return: 0, EFAULT or ENOMEM; EAGAIN: it was invalidated meanwhile
+ */
+static int try_piece(struct job *job, const struct av_odp_range *p)
+{
+	bool write = wants_write(job), markable, steady;
+	uint64_t stamp, fresh;
+	int ret = 0;
+
+	av_odp_settle(job->seg);
+	markable = av_odp_prepare(job->seg, p->addr, p->length, &stamp);
+	steady = av_odp_track(job->seg, p->addr, p->length);
+	if (!only_present(job))
+		ret = populate_piece(p, write);
+	if (ret || !markable)
+		return ret;
+	if (only_present(job)) {
+		if (!mark_present(job, p, &fresh))
+			return 0;
+		steady = steady && av_odp_unchanged(job->seg, p->addr, p->length, stamp);
+		if (!steady)
+			av_odp_clear(job->seg, p->addr, p->length);
+	} else {
+		steady = steady && av_odp_mark(job->seg, p->addr, p->length, write, stamp, &fresh);
+	}
+	if (!steady)
+		return EAGAIN;
+	job->pages += fresh;
+	av_odp_region_count(job->seg, p->addr, AV_MR_PREFETCH_PAGES, fresh);
+	return 0;
+}
+
+/* After some restarts the piece is left. */
+static int do_piece(struct job *job, const struct av_odp_range *p)
+{
+	int ret = EAGAIN;
+
+	for (int i = 0; i < RESTARTS && ret == EAGAIN; i++) {
+		ret = try_piece(job, p);
+		if (ret == EAGAIN)
+			av_odp_count(job->seg, AV_ODP_COUNT_CONTENTIONS, 1);
+	}
+	return ret == EAGAIN ? 0 : ret;
+}
+
 /* The first piece of [at, end): up to the next multiple of @bytes. */
-static struct piece next_prefetch_piece(uint64_t at, uint64_t end, uint64_t bytes)
+static struct av_odp_range next_prefetch_piece(uint64_t at, uint64_t end, uint64_t bytes)
 {
 	uint64_t rest = bytes - at % bytes;
 
-	return (struct piece){at, end - at < rest ? end - at : rest};
-}
-
-static int fetch_range(struct job *job, uint64_t addr, uint64_t len)
-{
-	for (uint64_t at = addr, end = addr + len; at != end;) {
-		struct piece p = next_prefetch_piece(at, end, PIECE_BYTES);
-		int ret = fetch_piece(job, &p);
-
-		if (ret)
-			return ret;
-		at += p.len;
-	}
-	return 0;
-}
-
-/* If the kernel hides its page table, no page is known to be present: success without effect. */
-static int snap_range(struct job *job, uint64_t addr, uint64_t len)
-{
-	struct piece all = {addr, len}, pages = whole_pages(&all);
-
-	if (av_mapped_check(pages.addr, pages.len, false))
-		return EFAULT;
-	for (uint64_t at = addr, end = addr + len; at != end;) {
-		struct piece p = next_prefetch_piece(at, end, PIECE_BYTES);
-
-		snap_piece(job, &p);
-		at += p.len;
-	}
-	return 0;
+	return (struct av_odp_range){at, end - at < rest ? end - at : rest};
 }
 
 static bool is_nowhere(const struct av_odp_range *r)
@@ -197,13 +164,21 @@ static bool is_nowhere(const struct av_odp_range *r)
 
 static int one_range(struct job *job, const struct av_odp_range *r)
 {
+	struct av_odp_range pages = whole_pages(r);
+	int ret = 0;
+
 	if (r->length == 0)
 		return 0;
-	if (is_nowhere(r))
+	if (is_nowhere(r) ||
+	    (only_present(job) && av_mapped_check(pages.addr, pages.length, false)))
 		return EFAULT;
-	if (job->advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
-		return snap_range(job, r->addr, r->length);
-	return fetch_range(job, r->addr, r->length);
+	for (uint64_t at = r->addr, end = at + r->length; at != end && ret == 0;) {
+		struct av_odp_range p = next_prefetch_piece(at, end, PIECE_BYTES);
+
+		ret = do_piece(job, &p);
+		at += p.length;
+	}
+	return ret;
 }
 
 /* A range that fails ends only what is flushed: nobody would hear of it, and the rest helps. */

@@ -147,14 +147,16 @@ static uint64_t word_clear(_Atomic uint64_t *word, uint64_t mask, bool write)
 
 /* Sum @fn over every existing leaf's words, adding @step to its entry. A loop for each caller. */
 static inline __attribute__((always_inline)) uint64_t
-walk(const struct av_seg *seg, struct av_page_run r, word_fn fn, bool write, uint64_t step)
+walk(const struct av_seg *seg, uint64_t addr, uint64_t len, word_fn fn, bool write, uint64_t step)
 {
 	struct av_odp_root *root = av_odp_root(seg);
-	uint64_t sum = 0, page = r.first, end;
+	uint64_t sum = 0, page, end;
+	struct av_page_run r;
 
-	if (!root || r.first >= PAGES)
+	if (!root || !av_page_run_of(addr, len, &r) || r.first >= PAGES)
 		return 0;
-	for (r.last = r.last < PAGES ? r.last : PAGES - 1; page <= r.last; page = end + 1) {
+	r.last = r.last < PAGES ? r.last : PAGES - 1;
+	for (page = r.first; page <= r.last; page = end + 1) {
 		struct l2 *l2 = l2_of(seg, root, page);
 		_Atomic uint64_t *entry;
 		struct leaf *leaf;
@@ -179,32 +181,22 @@ walk(const struct av_seg *seg, struct av_page_run r, word_fn fn, bool write, uin
 
 uint64_t av_odp_valid(const struct av_seg *seg, uint64_t addr, uint64_t len)
 {
-	struct av_page_run r;
-
-	return av_page_run_of(addr, len, &r) ? walk(seg, r, word_valid, false, 0) : 0;
+	return walk(seg, addr, len, word_valid, false, 0);
 }
 
 uint64_t av_odp_missing(const struct av_seg *seg, uint64_t addr, uint64_t len, bool write)
 {
-	struct av_page_run r;
-
-	if (!av_page_run_of(addr, len, &r))
-		return 0;
-	return r.last - r.first + 1 - walk(seg, r, word_valid, write, 0);
+	return av_odp_pages(addr, len) - walk(seg, addr, len, word_valid, write, 0);
 }
 
 uint64_t av_odp_set(struct av_seg *seg, uint64_t addr, uint64_t len, bool write)
 {
-	struct av_page_run r;
-
-	return av_page_run_of(addr, len, &r) ? walk(seg, r, word_set, write, 0) : 0;
+	return walk(seg, addr, len, word_set, write, 0);
 }
 
 uint64_t av_odp_clear(struct av_seg *seg, uint64_t addr, uint64_t len)
 {
-	struct av_page_run r;
-
-	return av_page_run_of(addr, len, &r) ? walk(seg, r, word_clear, false, STAMP_STEP) : 0;
+	return walk(seg, addr, len, word_clear, false, STAMP_STEP);
 }
 
 bool av_odp_prepare(struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t *stamp)
@@ -229,28 +221,24 @@ bool av_odp_prepare(struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t *s
 	return true;
 }
 
-/* The stamp of a range whose nodes exist. */
-static uint64_t stamp_of(const struct av_seg *seg, struct av_page_run r)
+bool av_odp_unchanged(const struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t stamp)
 {
 	struct av_odp_root *root = av_odp_root(seg);
-	uint64_t stamp = 0;
+	struct av_page_run r;
 
+	if (!av_page_run_of(addr, len, &r))
+		return true;
+	if (r.last >= PAGES)
+		return false;
 	for (uint64_t page = r.first; root && page <= r.last;
 	     page = (page | (LEAF_PAGES - 1)) + 1) {
 		struct l2 *l2 = l2_of(seg, root, page);
 
 		if (l2)
-			stamp += atomic_load(&l2->entry[page / LEAF_PAGES % L2_ENTRIES]) >>
+			stamp -= atomic_load(&l2->entry[page / LEAF_PAGES % L2_ENTRIES]) >>
 				 LEAF_BITS;
 	}
-	return stamp;
-}
-
-bool av_odp_unchanged(const struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t stamp)
-{
-	struct av_page_run r;
-
-	return !av_page_run_of(addr, len, &r) || (r.last < PAGES && stamp_of(seg, r) == stamp);
+	return stamp == 0;
 }
 
 /*
@@ -261,17 +249,13 @@ bool av_odp_unchanged(const struct av_seg *seg, uint64_t addr, uint64_t len, uin
 bool av_odp_mark(struct av_seg *seg, uint64_t addr, uint64_t len, bool write, uint64_t stamp,
 		 uint64_t *fresh)
 {
-	struct av_page_run r;
-
 	*fresh = 0;
-	if (!av_page_run_of(addr, len, &r))
-		return true;
-	if (r.last >= PAGES || stamp_of(seg, r) != stamp)
+	if (!av_odp_unchanged(seg, addr, len, stamp))
 		return false;
-	*fresh = walk(seg, r, word_set, write, 0);
-	if (av_likely(stamp_of(seg, r) == stamp))
+	*fresh = walk(seg, addr, len, word_set, write, 0);
+	if (av_likely(av_odp_unchanged(seg, addr, len, stamp)))
 		return true;
-	walk(seg, r, word_clear, false, 0);
+	walk(seg, addr, len, word_clear, false, 0);
 	*fresh = 0;
 	return false;
 }
