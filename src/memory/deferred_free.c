@@ -11,36 +11,13 @@
 #include "memory/key.h"
 #include "segment/pages.h"
 
-/*
- * Can a copy by this key be kept from the program's memory? @leads_to: what has to stay for that,
- * as an offset in the segment; 0: nothing
- */
-static bool can_be_deferred(struct av_seg *seg, const struct av_key *k, uint64_t *leads_to)
-{
-	*leads_to = k->addr;
-	switch ((enum av_key_kind)atomic_load(&k->kind)) {
-	case AV_KEY_PAGES:
-		return (uint32_t)k->intact == seg->ref && k->share == 0;
-	case AV_KEY_DEVICE:
-	case AV_KEY_UMR:
-		return true;
-	case AV_KEY_REGION: /* the program has other pages then: av_heap_region_end() */
-		*leads_to = (uint64_t)k->heap << AV_HEAP_PART_SHIFT;
-		return !k->heap || (!av_file_region_is(seg, k->heap) && av_mm_quiesce_allowed());
-	case AV_KEY_ODP:
-	case AV_KEY_NULL:
-		*leads_to = 0;
-		return true;
-	default:
-		return false;
-	}
-}
-
 bool av_deferred_key(struct av_seg *seg, uint32_t key)
 {
+	const struct av_key *k = av_key_entry(seg, key);
+	const struct av_kind *kind = av_kind_of(atomic_load(&k->kind));
 	uint64_t leads_to;
 
-	if (!can_be_deferred(seg, av_key_entry(seg, key), &leads_to) ||
+	if (!kind->defer || !kind->defer(seg, k, &leads_to) ||
 	    !av_deferred_begin(seg, key, leads_to))
 		return false;
 	if (av_revoke(seg, key))
@@ -95,13 +72,11 @@ static bool is_used_and_leads_to(const struct deferred *l, uint64_t offset)
 
 static bool is_deferred_unused(const struct deferred *l, uint64_t unused)
 {
-	(void)unused;
 	return l->settled && !av_pin_is_held(l->seg, l->key);
 }
 
 static bool is_any(const struct deferred *l, uint64_t unused)
 {
-	(void)l, (void)unused;
 	return true;
 }
 

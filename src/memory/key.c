@@ -136,7 +136,6 @@ static bool drain(struct av_seg *seg, av_pin_chosen *chosen, const void *arg, ui
 
 static bool is_that(struct av_seg *seg, uint32_t key, const void *that)
 {
-	(void)seg;
 	return key == *(const uint32_t *)that;
 }
 
@@ -187,7 +186,7 @@ AV_RACY bool av_key_reaches(const struct av_seg *seg, uint32_t key, uint64_t beg
 	const struct av_key *k = av_key_entry(seg, key);
 	uint8_t kind = !k ? AV_KEY_NONE : k->kind == AV_KEY_WINDOW ? k->under : k->kind;
 
-	return (kind == AV_KEY_REGION || kind == AV_KEY_ODP) && k->addr < end &&
+	return (av_kind_of(kind)->is & AV_KIND_PROGRAM) && k->addr < end &&
 	       begin < k->addr + k->length;
 }
 

@@ -135,6 +135,41 @@ enum av_key_kind {
 	AV_KEY_WINDOW, /* a window onto a region, for remote use; @addr, @under: the region's */
 };
 
+struct av_key;
+struct av_mem_request;
+struct av_span;
+
+enum av_kind_is {
+	AV_KIND_LOCAL = 1,     /* usable as lkey */
+	AV_KIND_REMOTE = 2,    /* usable as rkey */
+	AV_KIND_BOUNDED = 4,   /* accesses stay in its range */
+	AV_KIND_PROGRAM = 8,   /* memory of the owner's address space, at @addr of the key */
+	AV_KIND_BINDABLE = 16, /* windows may be bound to it */
+	AV_KIND_REPLACED = 32, /* accesses are refused while it changes; else they retry */
+};
+
+/* What makes a kind of key: memory/key_kind.c has a row for each. */
+struct av_kind {
+	uint8_t is;	/* enum av_kind_is */
+	uint8_t memory; /* enum av_region_memory; AV_REGION_MEMORY_N: no region */
+	/*
+	 * Where the bytes are, as seen from this process. For a window, the row of its region. In:
+	 * @seg, @length, and @addr as an offset from @addr of the key. Context: as av_mem_get().
+	 */
+	enum av_check (*locate)(struct av_seg *seg, struct av_key *k,
+				const struct av_mem_request *req, struct av_span *span);
+	/*
+	 * Can a copy by the key of a stopped peer be kept from the program's memory? @leads_to: as
+	 * av_deferred_begin(). NULL: no
+	 */
+	bool (*defer)(struct av_seg *seg, const struct av_key *k, uint64_t *leads_to);
+	/* An access named a key of this kind that has ended. NULL: nothing to do */
+	void (*not_found)(struct av_seg *seg);
+};
+
+/* The row of any number: a peer may have written it. */
+const struct av_kind *av_kind_of(uint8_t kind);
+
 /*
  * Fields change only while @key is 0 and its pins are drained; @key, @lock, @windows, @imported,
  * @intact and @held are exempt. A user that has pinned a key and then finds it here may read the

@@ -73,15 +73,6 @@ static bool early_has(uint64_t addr, uint64_t bytes)
 	return false;
 }
 
-static const struct {
-	uint8_t kind;
-	enum av_region_memory memory;
-} kinds[] = {
-	{AV_KEY_REGION, AV_REGION_PLAIN},  {AV_KEY_ODP, AV_REGION_ON_DEMAND},
-	{AV_KEY_DEVICE, AV_REGION_DEVICE}, {AV_KEY_NULL, AV_REGION_NULL},
-	{AV_KEY_PAGES, AV_REGION_PAGES},   {AV_KEY_MAPPED, AV_REGION_MAPPED},
-};
-
 const char *av_region_memory_name(enum av_region_memory memory)
 {
 	static const char *const names[AV_REGION_MEMORY_N] = {
@@ -111,22 +102,19 @@ static uint64_t count_shared_bytes(const struct av_seg *seg, const struct av_key
 	return end > first ? end - first : 0;
 }
 
-static bool classify_region_memory(const struct av_seg *seg, const struct av_key *k,
-				   enum av_region_memory *memory)
+/* AV_REGION_MEMORY_N: it is no region. */
+static enum av_region_memory classify_region_memory(const struct av_seg *seg,
+						    const struct av_key *k)
 {
-	for (size_t i = 0; i < AV_ARRAY_SIZE(kinds); i++) {
-		if (kinds[i].kind != k->kind)
-			continue;
-		*memory = kinds[i].memory;
-		if (k->kind == AV_KEY_REGION && (k->share & AV_KEY_PRIVATE))
-			*memory = AV_REGION_PRIVATE;
-		else if (k->kind == AV_KEY_REGION && count_shared_bytes(seg, k))
-			*memory = AV_REGION_SHARED;
-		else if (k->kind == AV_KEY_REGION && (k->share & AV_KEY_EARLY))
-			*memory = AV_REGION_EARLY;
-		return true;
-	}
-	return false;
+	enum av_region_memory memory = av_kind_of(k->kind)->memory;
+
+	if (memory != AV_REGION_PLAIN)
+		return memory;
+	if (k->share & AV_KEY_PRIVATE)
+		return AV_REGION_PRIVATE;
+	if (count_shared_bytes(seg, k))
+		return AV_REGION_SHARED;
+	return k->share & AV_KEY_EARLY ? AV_REGION_EARLY : AV_REGION_PLAIN;
 }
 
 static void fill_pages(const struct av_key *k, struct av_region_info *info)
@@ -179,7 +167,8 @@ static bool read_region_info(const struct av_seg *seg, const struct av_key *k,
 		.addr = k->base,
 		.length = k->length,
 	};
-	if (key == 0 || !classify_region_memory(seg, k, &info->memory))
+	info->memory = classify_region_memory(seg, k);
+	if (key == 0 || info->memory == AV_REGION_MEMORY_N)
 		return false;
 	if (info->memory >= AV_REGION_PAGES)
 		fill_pages(k, info);

@@ -8,13 +8,9 @@
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
 #include "memory/key.h"
-#include "memory/odp.h"
-#include "memory/region.h"
-#include "segment/pages.h"
 
 /* Accesses that move no byte, and may have any length. */
 #define FLUSHES (AV_ACCESS_FLUSH_GLOBAL | AV_ACCESS_FLUSH_PERSISTENT)
-#define WRITERS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 static enum av_check classify_unknown_key(const struct av_mem_request *req)
 {
@@ -33,12 +29,12 @@ AV_COLD static enum av_check absent(const struct av_seg *seg, const struct av_ke
 
 static enum av_check check_key_access(const struct av_key *k, const struct av_mem_request *req)
 {
-	bool only_remote = k->kind == AV_KEY_WINDOW, only_local = k->kind == AV_KEY_NULL;
+	uint8_t is = av_kind_of(k->kind)->is;
 
-	if (k->kind == AV_KEY_DM_BLOCK || k->kind == AV_KEY_MAPPED)
+	if (!(is & (AV_KIND_LOCAL | AV_KIND_REMOTE)))
 		return classify_unknown_key(req);
-	if (req->remote ? only_local : only_remote)
-		return only_local ? AV_CHECK_KEY_IS_NULL : AV_CHECK_KEY_IS_WINDOW;
+	if (!(is & (req->remote ? AV_KIND_REMOTE : AV_KIND_LOCAL)))
+		return req->remote ? AV_CHECK_KEY_IS_NULL : AV_CHECK_KEY_IS_WINDOW;
 	if (k->pd != req->pd)
 		return AV_CHECK_KEY_PD;
 	if (k->kind == AV_KEY_WINDOW && k->qpn && k->qpn != req->qpn)
@@ -47,102 +43,22 @@ static enum av_check check_key_access(const struct av_key *k, const struct av_me
 		return AV_CHECK_KEY_RIGHTS;
 	if (av_unlikely(k->access & AV_ACCESS_TUNNELED) && req->payload)
 		return AV_CHECK_TUNNELED;
-	if (k->kind != AV_KEY_NULL && !req->whole &&
+	if ((is & AV_KIND_BOUNDED) && !req->whole &&
 	    !av_range_within(req->addr, req->length, k->base, k->length))
 		return req->addr < k->base ? AV_CHECK_KEY_BEFORE : AV_CHECK_KEY_BEHIND;
 	return AV_CHECK_NONE;
-}
-
-/*
- * Address at which the program of the key's owner has the pages mapped that are at offset @at of a
- * segment.
- */
-static uint64_t get_program_addr(const struct av_seg *seg, const struct av_key *k, uint64_t at)
-{
-	const struct av_key *region = k->kind == AV_KEY_WINDOW ? av_key_entry(seg, k->region) : k;
-
-	return region ? region->base + (at - region->addr) : 0;
-}
-
-/*
- * Locate library-allocated pages through this process's mapping of their segment, if it can be
- * mapped.
- */
-static enum av_check locate_pages(struct av_seg *seg, const struct av_key *k, uint64_t at,
-				  struct av_span *span)
-{
-	uint32_t pages_owner = (uint32_t)atomic_load_explicit(&k->intact, memory_order_relaxed);
-	uint8_t *base;
-
-	if (!av_range_within(at, span->length, sizeof(struct av_seg_head),
-			     AV_HEAP_END - sizeof(struct av_seg_head)))
-		return AV_CHECK_MEMORY_FAULT; /* a peer's table is inconsistent */
-	span->pages_owner = pages_owner;
-	span->offset = at;
-	base = av_likely(pages_owner == seg->ref) ? (uint8_t *)seg->head
-						  : av_pages_owner_base(seg, pages_owner);
-	if (base)
-		span->local = base + at;
-	else
-		span->addr = get_program_addr(seg, k, at);
-	return AV_CHECK_NONE;
-}
-
-/* Address here of a peer's plain memory that is on its shared heap; NULL: it is not. */
-static void *heap_at(struct av_seg *seg, const struct av_key *k, uint64_t at, uint64_t len)
-{
-	const struct av_key *region = k->kind == AV_KEY_WINDOW ? av_key_entry(seg, k->region) : k;
-
-	if (!region || region->kind != AV_KEY_REGION || av_likely(!region->heap))
-		return NULL;
-	return av_heap_part_at(seg, region->heap, at, len);
 }
 
 /* Locate the bytes, as seen from this process. */
 static enum av_check locate_span(struct av_seg *seg, struct av_key *k,
 				 const struct av_mem_request *req, struct av_span *span)
 {
-	uint8_t kind = k->kind == AV_KEY_WINDOW ? k->under : k->kind;
-	uint64_t at = req->whole ? k->addr : k->addr + (req->addr - k->base);
-
-	span->length = req->whole ? k->length : req->length;
-	span->seg = seg;
-	span->null = kind == AV_KEY_NULL;
-	span->odp = kind == AV_KEY_ODP && av_odp_has_table(seg);
-	span->addr = at;
-	span->local = NULL;
-	span->pages_owner = 0;
-	span->pin = NULL;
-	span->umr = NULL;
-	span->message = NULL;
-	if (av_unlikely(kind == AV_KEY_UMR)) {
-		span->umr = k;
-		span->addr = req->whole ? k->base : req->addr;
-		span->writes = req->access & WRITERS;
-		return AV_CHECK_NONE;
-	}
-	if (kind == AV_KEY_REGION || kind == AV_KEY_ODP) {
-		if (av_page_moving(seg))
-			return AV_CHECK_BUSY;
-		span->local = seg->own ? (void *)(uintptr_t)at : heap_at(seg, k, at, span->length);
-	}
-	if (kind == AV_KEY_REGION && av_unlikely(!av_still_mapped(seg, k, at, req->length)))
-		return AV_CHECK_KEY_UNMAPPED;
-	if (kind == AV_KEY_PAGES)
-		return locate_pages(seg, k, at, span);
-	if (kind == AV_KEY_DEVICE) {
-		if (!av_range_within(at, span->length, sizeof(struct av_seg_head),
-				     AV_SEG_BYTES - sizeof(struct av_seg_head)))
-			return AV_CHECK_MEMORY_FAULT; /* a peer's table is inconsistent */
-		if (k->in_origin)
-			seg = av_seg_origin(seg);
-		if (!seg)
-			return AV_CHECK_MEMORY_FAULT;
-		/* One name for the bytes, whichever key names them: atomics lock by it. */
-		span->seg = seg;
-		span->local = (uint8_t *)seg->head + at;
-	}
-	return AV_CHECK_NONE;
+	*span = (struct av_span){
+		.addr = req->whole ? k->addr : k->addr + (req->addr - k->base),
+		.length = req->whole ? k->length : req->length,
+		.seg = seg,
+	};
+	return av_kind_of(k->kind == AV_KEY_WINDOW ? k->under : k->kind)->locate(seg, k, req, span);
 }
 
 struct av_seg *av_mem_key_owner(struct av_seg *seg, uint32_t key)
@@ -156,15 +72,19 @@ struct av_seg *av_mem_key_owner(struct av_seg *seg, uint32_t key)
 static enum av_check resolve_key_access(struct av_seg *seg, struct av_key *k,
 					const struct av_mem_request *req, struct av_span *span)
 {
+	const struct av_kind *kind;
+
 	if (av_likely(atomic_load_explicit(&k->key, memory_order_acquire) == req->key)) {
 		enum av_check found = check_key_access(k, req);
 
 		return found == AV_CHECK_NONE ? locate_span(seg, k, req, span) : found;
 	}
-	if (atomic_load(&k->held) == req->key && k->kind != AV_KEY_UMR && av_seg_alive(seg))
+	kind = av_kind_of(k->kind);
+	if (atomic_load(&k->held) == req->key && !(kind->is & AV_KIND_REPLACED) &&
+	    av_seg_alive(seg))
 		return AV_CHECK_BUSY; /* the region exists; its key is, or was, withdrawn */
-	if (k->kind == AV_KEY_ODP && av_odp_has_table(seg))
-		av_odp_count(seg, AV_ODP_COUNT_MRS_NOT_FOUND, 1);
+	if (kind->not_found)
+		kind->not_found(seg);
 	return absent(seg, k, req);
 }
 

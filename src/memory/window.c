@@ -172,7 +172,7 @@ static enum av_check check_region(const struct av_key *r, const struct av_window
 {
 	const uint32_t changes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
-	if (r->kind != AV_KEY_REGION && r->kind != AV_KEY_ODP && r->kind != AV_KEY_PAGES)
+	if (!(av_kind_of(r->kind)->is & AV_KIND_BINDABLE))
 		return AV_CHECK_BIND_REGION;
 	if (r->pd != bind->pd)
 		return AV_CHECK_BIND_REGION_PD;
