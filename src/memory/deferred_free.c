@@ -1,15 +1,100 @@
 /* SPDX-License-Identifier: MIT */
 #include "memory/region.h"
 
-#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/queue.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "base/clock.h"
+#include "base/limits.h"
 #include "base/thread.h"
 #include "memory/key.h"
+#include "registry/directory.h"
 #include "segment/pages.h"
+
+/* --- revocation: vm.c says how ---------------------------------------------------- */
+
+/* The letter behind the last parenthesis of /proc/TID/stat: proc_pid_stat(5). */
+static bool is_stopped(uint32_t tid)
+{
+	char path[32], line[512];
+	const char *state;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
+	if (fd >= 0)
+		close(fd);
+	line[n > 0 ? n : 0] = '\0';
+	state = strrchr(line, ')');
+	return state && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
+}
+
+/* Is the pin's user in a system call that its owner has not emptied before? */
+static bool may_copy(struct av_pin *pin, uint64_t word)
+{
+	uint32_t tid = atomic_load(&pin->tid);
+
+	return tid && (tid == AV_VM_TOLD_NOTHING || !is_stopped(tid)) &&
+	       atomic_load(&pin->word) == word && av_dir_proc_alive((uint32_t)(word >> 32));
+}
+
+static bool revoke_pin(struct av_pin *pin, uint64_t word)
+{
+	const struct timespec nap = {.tv_nsec = 50000};
+	uint64_t until = 0;
+
+	atomic_store(&pin->revoked, (uint32_t)word); /* a barrier before the thread is looked at */
+	/*
+	 * If the pin has been put, and another key's user set one here, then that one's call copies
+	 * nothing, and is done again: av_vm_call().
+	 */
+	atomic_store(&pin->bytes, 0);
+	while (may_copy(pin, word)) {
+		if (av_timed_out(&until))
+			return false;
+		nanosleep(&nap, NULL);
+	}
+	return true;
+}
+
+/*
+ * Revoke the withdrawn @key, which peers still use. Waits for calls under way, AV_PEER_TIMEOUT_NS
+ * at most for each pin. Return: true: none of them is in a system call on the program's memory, and
+ * none begins one; false: a thread may still be in a call
+ */
+static bool revoke_key(struct av_seg *seg, uint32_t key)
+{
+	AV_UNCANCELLED;
+	bool ret = true;
+
+	for (uint32_t i = 0; i < AV_PINS; i++) {
+		struct av_pin *pin = &seg->head->pin[i];
+		uint64_t word = atomic_load(&pin->word);
+
+		if (word && (uint32_t)word == key)
+			ret = revoke_pin(pin, word) && ret;
+	}
+	return ret;
+}
+
+/* End the revocation before the key's index is reused: no pin names it any more. */
+static void forget_revocation(struct av_seg *seg, uint32_t key)
+{
+	for (uint32_t i = 0; i < AV_PINS; i++) {
+		uint32_t revoked = key;
+
+		atomic_compare_exchange_strong(&seg->head->pin[i].revoked, &revoked, 0);
+	}
+}
 
 bool av_deferred_key(struct av_seg *seg, uint32_t key)
 {
@@ -20,9 +105,9 @@ bool av_deferred_key(struct av_seg *seg, uint32_t key)
 	if (!kind->defer || !kind->defer(seg, k, &leads_to) ||
 	    !av_deferred_begin(seg, key, leads_to))
 		return false;
-	if (av_revoke(seg, key))
+	if (revoke_key(seg, key))
 		return true;
-	av_revoke_forget(seg, key);
+	forget_revocation(seg, key);
 	av_deferred_cancel(seg, key);
 	return false;
 }
@@ -215,7 +300,7 @@ void av_deferred_sweep(struct av_seg *seg)
 
 	while ((l = pop_deferred(seg, is_deferred_unused, 0))) {
 		av_seg_free(seg, l->memory, l->bytes);
-		av_revoke_forget(seg, l->key);
+		forget_revocation(seg, l->key);
 		av_slab_free(seg, AV_SLAB_KEY, AV_KEY_INDEX(l->key));
 		free(l);
 	}

@@ -351,7 +351,7 @@ AV_COLD void av_invalidate_explain(struct av_seg *seg, const struct av_window_bi
 
 /* === vm ========================================================================== */
 
-/* Copies that the kernel makes between two processes, and how an owner takes a key back. */
+/* Copies that the kernel makes between two processes. */
 
 /* One end of a copy: memory of @seg's owner, behind a key that @pin keeps. */
 struct av_vm_remote {
@@ -381,16 +381,7 @@ AV_MUST_USE ssize_t av_vm_call_many(bool write, struct av_seg *seg, struct av_pi
 				    size_t pin_count, const struct iovec *local, size_t count,
 				    const struct iovec *remote, size_t remote_count);
 
-/*
- * Revoke the withdrawn @key of the own context @seg, which peers still use. After true, none of
- * them is in a system call on the program's memory, and none begins one.
- * Context: the owner; waits for calls under way, AV_PEER_TIMEOUT_NS at most for each pin.
- * Return:  false: a thread may still be in a call
- */
-AV_MUST_USE bool av_revoke(struct av_seg *seg, uint32_t key);
-
-/* End the revocation of @key before its index is reused. Context: no pin names @key any more. */
-void av_revoke_forget(struct av_seg *seg, uint32_t key);
+#define AV_VM_TOLD_NOTHING UINT32_MAX /* as a pin's thread: its call cannot be revoked any more */
 
 /* === vma ========================================================================= */
 

@@ -6,33 +6,22 @@
  * (segment/segment.h) when the call begins. The peer writes the iovec, then checks whether the key
  * is revoked. The owner revokes the key, then empties the iovec. Both execute a full barrier in
  * between. So a peer that has not checked yet sees the revocation, and one that has checked copies
- * nothing. Only a call that has already begun still copies: the owner waits for it, unless its
- * thread is stopped. A stopped thread is in no such call, since it stops before a call or after it.
+ * nothing. Only a call that has already begun still copies: the owner (deferred_free.c) waits for
+ * it, unless its thread is stopped. A stopped thread is in no such call, since it stops before a
+ * call or after it.
  */
 #include "memory/region.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/limits.h"
 #include "base/lock.h"
-#include "base/thread.h"
 #include "memory/key.h"
-#include "registry/directory.h"
-
-#define NOT_TOLD UINT32_MAX /* as a thread: its call cannot be revoked any more */
 
 static_assert(sizeof(struct iovec) == 2 * sizeof(uint64_t), "@remote and @bytes of a pin");
 static_assert(offsetof(struct av_pin, bytes) == offsetof(struct av_pin, remote) + sizeof(uint64_t),
 	      "adjacent");
-
-/* --- the peer -------------------------------------------------------------------- */
 
 /* Asked for once in each thread of each process: a child of fork() has another identity. */
 static uint32_t this_thread(void)
@@ -82,7 +71,7 @@ static bool begin_calls(struct av_pin *const *pins, size_t count)
 	bool ret = true;
 
 	for (size_t i = 0; i < count; i++)
-		atomic_store(&pins[i]->tid, NOT_TOLD); /* as above */
+		atomic_store(&pins[i]->tid, AV_VM_TOLD_NOTHING); /* as above */
 	for (size_t i = 0; i < count; i++)
 		ret = !is_revoked(pins[i]) && ret;
 	return ret;
@@ -145,76 +134,4 @@ ssize_t av_vm_call_many(bool write, struct av_seg *seg, struct av_pin *const *pi
 	if (begin_calls(pins, pin_count))
 		n = call(write, seg, local, count, remote, remote_count);
 	return end_calls(pins, pin_count) ? -EAGAIN : n;
-}
-
-/* --- the owner -------------------------------------------------------------------- */
-
-/* The letter behind the last parenthesis of /proc/TID/stat: proc_pid_stat(5). */
-static bool is_stopped(uint32_t tid)
-{
-	char path[32], line[512];
-	const char *state;
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%u/stat", tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
-	if (fd >= 0)
-		close(fd);
-	line[n > 0 ? n : 0] = '\0';
-	state = strrchr(line, ')');
-	return state && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
-}
-
-/* Is the pin's user in a system call that its owner has not emptied before? */
-static bool may_copy(struct av_pin *pin, uint64_t word)
-{
-	uint32_t tid = atomic_load(&pin->tid);
-
-	return tid && (tid == NOT_TOLD || !is_stopped(tid)) && atomic_load(&pin->word) == word &&
-	       av_dir_proc_alive((uint32_t)(word >> 32));
-}
-
-static bool revoke_pin(struct av_pin *pin, uint64_t word)
-{
-	const struct timespec nap = {.tv_nsec = 50000};
-	uint64_t until = 0;
-
-	atomic_store(&pin->revoked, (uint32_t)word); /* a barrier before the thread is looked at */
-	/*
-	 * If the pin has been put, and another key's user set one here, then that one's call copies
-	 * nothing, and is done again: av_vm_call().
-	 */
-	atomic_store(&pin->bytes, 0);
-	while (may_copy(pin, word)) {
-		if (av_timed_out(&until))
-			return false;
-		nanosleep(&nap, NULL);
-	}
-	return true;
-}
-
-bool av_revoke(struct av_seg *seg, uint32_t key)
-{
-	AV_UNCANCELLED;
-	bool ret = true;
-
-	for (uint32_t i = 0; i < AV_PINS; i++) {
-		struct av_pin *pin = &seg->head->pin[i];
-		uint64_t word = atomic_load(&pin->word);
-
-		if (word && (uint32_t)word == key)
-			ret = revoke_pin(pin, word) && ret;
-	}
-	return ret;
-}
-
-void av_revoke_forget(struct av_seg *seg, uint32_t key)
-{
-	for (uint32_t i = 0; i < AV_PINS; i++) {
-		uint32_t revoked = key;
-
-		atomic_compare_exchange_strong(&seg->head->pin[i].revoked, &revoked, 0);
-	}
 }

@@ -10,6 +10,7 @@
 
 #include "lib/wait.h"
 #include "memory/key.h"
+#include "memory/region.h"
 #include "registry/directory.h"
 #include "unit/memory/fake_seg.h"
 
@@ -27,7 +28,7 @@ static inline pid_t pin_user_start(struct av_seg *seg, uint32_t key, bool callin
 		pin = av_pin_begin(seg, key);
 		CHECK(pin != NULL);
 		if (calling)
-			atomic_store(&pin->tid, UINT32_MAX); /* as av_vm_call_many() */
+			atomic_store(&pin->tid, AV_VM_TOLD_NOTHING);
 		for (;;)
 			pause();
 	}

@@ -21,8 +21,7 @@
 #include "lib/patiently.h"
 #include "lib/unit.h"
 #include "lib/wait.h"
-#include "memory/key.h"
-#include "memory/region.h"
+#include "memory/deferred_free.c" /* with what is static in it */
 #include "unit/memory/seg_fixture.h"
 
 #define KEY	    0x507u
@@ -161,12 +160,12 @@ TEST_WITH(a_stopped_peer_copies_nothing_any_more, setup, close_fake)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		pid_t pid = start_copy(rows[i].place, rows[i].many);
 
-		assert_true(av_revoke(&fake.seg, KEY));
+		assert_true(revoke_key(&fake.seg, KEY));
 		assert_int_equal(memory, rows[i].at_revoke);
 		memory = LATER;
 		assert_int_equal(finish(pid), rows[i].outcome);
 		assert_int_equal(memory, LATER);
-		av_revoke_forget(&fake.seg, KEY);
+		forget_revocation(&fake.seg, KEY);
 		memory = OLD;
 	}
 }
@@ -177,11 +176,11 @@ TEST_WITH(any_descriptor_is_good, setup, close_fake)
 	pid_t pid = start_copy(BEFORE_CALL, false);
 	int saved = close_input();
 
-	assert_true(av_revoke(&fake.seg, KEY));
+	assert_true(revoke_key(&fake.seg, KEY));
 	assert_int_equal(fcntl(0, F_GETFD), -1); /* none is left open */
 	input_again(saved);
 	assert_int_equal(finish(pid), NOTHING_COPIED);
-	av_revoke_forget(&fake.seg, KEY);
+	forget_revocation(&fake.seg, KEY);
 }
 
 TEST_WITH(every_pin_is_looked_at, setup, close_fake)
@@ -193,12 +192,12 @@ TEST_WITH(every_pin_is_looked_at, setup, close_fake)
 
 		atomic_store(&pin->word, (uint64_t)av_lock_self << 32 | KEY);
 		atomic_store(&pin->bytes, 5);
-		assert_true(av_revoke(&fake.seg, KEY));
+		assert_true(revoke_key(&fake.seg, KEY));
 		assert_int_equal(atomic_load(&pin->revoked), KEY);
 		assert_int_equal(atomic_load(&pin->bytes), 0);
-		av_revoke_forget(&fake.seg, OTHER_KEY);
+		forget_revocation(&fake.seg, OTHER_KEY);
 		assert_int_equal(atomic_load(&pin->revoked), KEY);
-		av_revoke_forget(&fake.seg, KEY);
+		forget_revocation(&fake.seg, KEY);
 		assert_int_equal(atomic_load(&pin->revoked), 0);
 		atomic_store(&pin->word, 0);
 	}
@@ -209,7 +208,7 @@ TEST_WITH(another_key_is_not_revoked, setup, close_fake)
 	for (enum place place = IN_TRANSLATION; place < PLACES; place++) {
 		pid_t pid = start_copy(place, false);
 
-		assert_true(av_revoke(&fake.seg, OTHER_KEY));
+		assert_true(revoke_key(&fake.seg, OTHER_KEY));
 		assert_int_equal(finish(pid), DONE);
 		assert_int_equal(memory, NEW);
 		memory = OLD;
@@ -221,9 +220,9 @@ TEST_WITH(a_revoke_ends, setup, close_fake)
 {
 	pid_t pid = start_copy(IN_TRANSLATION, false);
 
-	assert_true(av_revoke(&fake.seg, KEY));
+	assert_true(revoke_key(&fake.seg, KEY));
 	assert_int_equal(finish(pid), REFUSED);
-	av_revoke_forget(&fake.seg, KEY);
+	forget_revocation(&fake.seg, KEY);
 	assert_int_equal(finish(start_copy(IN_TRANSLATION, false)), DONE);
 }
 
@@ -233,12 +232,12 @@ struct revoker {
 	_Atomic bool over;
 };
 
-static void *revoke_pin(void *arg)
+static void *revoke_in_thread(void *arg)
 {
 	struct revoker *r = arg;
 
 	atomic_store(&r->task, gettid());
-	CHECK(PATIENTLY(av_revoke(&fake.seg, KEY), false));
+	CHECK(PATIENTLY(revoke_key(&fake.seg, KEY), false));
 	atomic_store(&r->over, true);
 	return NULL;
 }
@@ -256,7 +255,7 @@ static void expect_wait(bool many, enum place place, bool killed)
 	struct revoker r = {.over = false};
 	pid_t pid = start_copy(place, many);
 
-	assert_int_equal(pthread_create(&r.thread, NULL, revoke_pin, &r), 0);
+	assert_int_equal(pthread_create(&r.thread, NULL, revoke_in_thread, &r), 0);
 	expect_waiting(&r);
 	if (killed) {
 		kill(pid, SIGKILL);
@@ -267,7 +266,7 @@ static void expect_wait(bool many, enum place place, bool killed)
 		assert_int_equal(finish(pid), COPIED_BUT_RECALLED);
 	}
 	pthread_join(r.thread, NULL);
-	av_revoke_forget(&fake.seg, KEY);
+	forget_revocation(&fake.seg, KEY);
 }
 
 TEST_WITH(a_call_of_several_pieces_is_waited_for, setup, close_fake)
@@ -282,8 +281,8 @@ TEST_WITH(a_stopped_call_of_several_pieces_is_given_up, setup, close_fake)
 {
 	pid_t pid = start_copy(BEFORE_CALL, true);
 
-	assert_false(av_revoke(&fake.seg, KEY));
-	av_revoke_forget(&fake.seg, KEY);
+	assert_false(revoke_key(&fake.seg, KEY));
+	forget_revocation(&fake.seg, KEY);
 	(void)finish(pid);
 }
 
@@ -291,7 +290,7 @@ static struct revoker running;
 
 static void revoke_meanwhile(void)
 {
-	assert_int_equal(pthread_create(&running.thread, NULL, revoke_pin, &running), 0);
+	assert_int_equal(pthread_create(&running.thread, NULL, revoke_in_thread, &running), 0);
 	expect_waiting(&running);
 }
 
