@@ -64,6 +64,7 @@
 static struct {
 	_Atomic int fd;		/* the userfaultfd of this process, or -1 */
 	_Atomic uint64_t round; /* odd while the listener may use entries of @context */
+	_Atomic uint32_t users; /* other threads that use some */
 	_Atomic uint64_t expected_begin, expected_end; /* an unmapping to ignore; equal: none */
 	struct {
 		_Atomic uint64_t begin, end; /* 0: free; or not said yet */
@@ -128,17 +129,28 @@ static bool add_to_contexts(struct av_seg *seg)
 	return true;
 }
 
-/* Invalidate what threads remember of tracked mappings, in all own contexts. */
-static void forget_seen(void)
+/*
+ * Invalidate what threads remember of tracked mappings, in all own contexts. Return: one of them,
+ * or NULL. They stay until end_use().
+ */
+static struct av_seg *forget_seen(void)
 {
-	struct av_seg *seg;
+	struct av_seg *seg, *any = NULL;
 
+	atomic_fetch_add(&listener.users, 1);
 	for (uint32_t slot = 0; (seg = next_context(&slot));) {
 		struct av_odp_root *root = av_odp_root(seg);
 
+		any = seg;
 		if (root)
 			atomic_fetch_add(&root->unmaps, 1);
 	}
+	return any;
+}
+
+static void end_use(void)
+{
+	atomic_fetch_sub(&listener.users, 1);
 }
 
 /* --- waiting --------------------------------------------------------------------- */
@@ -188,7 +200,7 @@ static void wait_for_round(void)
 		pause_or_yield(turn);
 }
 
-/* After the return the listener does not use the context. */
+/* After the return neither the listener nor another thread uses the context. */
 static void remove_from_contexts(const struct av_seg *seg)
 {
 	uint32_t i = find_context(seg);
@@ -197,6 +209,8 @@ static void remove_from_contexts(const struct av_seg *seg)
 		return;
 	atomic_store(&listener.context[i], NULL);
 	wait_for_round();
+	for (unsigned int turn = 0; atomic_load(&listener.users); turn++)
+		pause_or_yield(turn);
 }
 
 /* Is an event unread? Since Linux 5.7 this ioctl checks that before anything else. */
@@ -484,6 +498,7 @@ static void reset_listener(void)
 {
 	atomic_store(&listener.fd, -1);
 	atomic_store(&listener.round, 0);
+	atomic_store(&listener.users, 0);
 	atomic_store(&listener.expected_begin, 0);
 	atomic_store(&listener.expected_end, 0);
 	for (uint32_t i = 0; i < CALLS; i++)
@@ -589,16 +604,17 @@ void av_odp_untrack(uint64_t addr, uint64_t len)
 void av_odp_release(uint64_t addr, uint64_t len)
 {
 	unwatch(addr, len);
-	forget_seen();
+	(void)forget_seen();
+	end_use();
 }
 
 void av_odp_retrack(uint64_t addr, uint64_t len)
 {
-	uint32_t slot = 0;
-	struct av_seg *seg = next_context(&slot);
+	struct av_seg *seg;
 
 	expect_end();
-	forget_seen(); /* what threads remember of the range concerns other mappings */
+	seg = forget_seen(); /* what threads remember of the range concerns other mappings */
 	if (seg)
 		(void)!av_odp_track(seg, addr, len);
+	end_use();
 }

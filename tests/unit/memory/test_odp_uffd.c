@@ -92,10 +92,12 @@ TEST_WITH(every_context_forgets_what_was_watched, set_up, tear_down)
 		fake_open(&f[i], i + 1);
 		assert_true(add_to_contexts(&f[i].seg));
 	}
-	forget_seen(); /* they have no table yet */
+	assert_non_null(forget_seen()); /* they have no table yet */
+	end_use();
 	for (unsigned int i = 0; i < 2; i++)
 		atomic_store(&av_odp_root_make(&f[i].seg)->unmaps, 5);
-	forget_seen();
+	assert_non_null(forget_seen());
+	end_use();
 	for (unsigned int i = 0; i < 2; i++) {
 		assert_int_not_equal(atomic_load(&av_odp_root(&f[i].seg)->unmaps), 5);
 		fake_close(&f[i]);
@@ -188,17 +190,36 @@ TEST_WITH(the_round_is_waited_for, set_up, tear_down)
 	}
 }
 
+static void *end_other_use(void *arg)
+{
+	until_waited_for();
+	atomic_store(&ended, true);
+	end_use();
+	return NULL;
+}
+
+/* And behind whoever else uses contexts. */
 TEST_WITH(a_context_is_removed_behind_the_round, set_up, tear_down)
 {
-	pthread_t thread;
+	struct fake_seg f;
 
-	assert_true(add_to_contexts(&segs[0]));
-	atomic_store(&ended, false);
-	turn_round();
-	assert_int_equal(pthread_create(&thread, NULL, end_round, NULL), 0);
-	remove_from_contexts(&segs[0]);
-	assert_true(atomic_load(&ended));
-	pthread_join(thread, NULL);
+	fake_open(&f, 1);
+	for (unsigned int round = 0; round < 2; round++) {
+		pthread_t thread;
+
+		assert_true(add_to_contexts(&f.seg));
+		atomic_store(&ended, false);
+		if (round)
+			turn_round();
+		else
+			assert_ptr_equal(forget_seen(), &f.seg);
+		assert_int_equal(
+			pthread_create(&thread, NULL, round ? end_round : end_other_use, NULL), 0);
+		remove_from_contexts(&f.seg);
+		assert_true(atomic_load(&ended));
+		pthread_join(thread, NULL);
+	}
+	fake_close(&f);
 }
 
 /* --- what has not been read ------------------------------------------------------ */
