@@ -96,7 +96,7 @@ ibv_exp_create_res_domain(struct ibv_context *context, struct ibv_exp_res_domain
 	    attr->msg_model > IBV_EXP_MSG_FORCE_LOW_LATENCY)
 		return av_fail_null(AV_VERB_EXP_CREATE_RES_DOMAIN,
 				    av_refuse(EINVAL, AV_CHECK_RES_MODEL, attr->msg_model, 0));
-	return (struct ibv_exp_res_domain *)av_alloc_td(context, &plain);
+	return (struct ibv_exp_res_domain *)ibv_alloc_td(context, &plain);
 }
 
 AV_EXPORT int ibv_exp_destroy_res_domain(struct ibv_context *context,
@@ -109,7 +109,7 @@ AV_EXPORT int ibv_exp_destroy_res_domain(struct ibv_context *context,
 		AV_EXP_KNOWN_OR_EINVAL(EXP_DESTROY_RES_DOMAIN, attr->comp_mask,
 				       IBV_EXP_DESTROY_RES_DOMAIN_RESERVED);
 	return av_exp_domain_valid(context, res_dom)
-		       ? av_dealloc_td((struct ibv_td *)res_dom)
+		       ? ibv_dealloc_td((struct ibv_td *)res_dom)
 		       : av_fail_errno(AV_VERB_EXP_DESTROY_RES_DOMAIN,
 				       av_refuse(EINVAL, AV_CHECK_TD_UNKNOWN, 0, 0));
 }
@@ -247,7 +247,7 @@ static void fill_exp_device_attr(const struct av_seg *seg, const struct ibv_devi
 			     .max_umr_recursion_depth = AV_KLM_DEPTH,
 			     .max_umr_stride_dimension = 1},
 		.odp_caps = odp_caps(now),
-		.max_ctx_res_domain = now->orig_attr.max_pd, /* thread domains: av_alloc_td() */
+		.max_ctx_res_domain = now->orig_attr.max_pd, /* thread domains: alloc_td() */
 		.odp_mr_max_size = now->orig_attr.max_mr_size,
 		.max_dm_size = now->max_dm_size,
 		.pci_atomic_caps = {.fetch_add = now->pci_atomic_caps.fetch_add,
@@ -322,7 +322,7 @@ AV_EXPORT int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_d
 	if (wanted & (uint32_t)IBV_EXP_DEVICE_ATTR_COMP_MASK_2)
 		AV_EXP_KNOWN_OR_EINVAL(EXP_QUERY_DEVICE, attr->comp_mask_2,
 				       IBV_EXP_DEVICE_ATTR_RESERVED_2);
-	err = av_query_device_ex(context, NULL, &now, sizeof(now));
+	err = ibv_query_device_ex(context, NULL, &now);
 	if (err)
 		return err;
 	memcpy(attr, &now.orig_attr, offsetof(struct ibv_exp_device_attr, comp_mask));
@@ -364,21 +364,17 @@ AV_EXPORT int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num,
 				 struct ibv_exp_port_attr *port_attr)
 {
 	AV_UNCANCELLED;
+	const uint32_t mask = port_attr->comp_mask;
+	int err = 0;
 
-	if (port_attr->comp_mask == 0)
-		return ibv_query_port(context, port_num, &port_attr->port_attr);
-	if (!av_ours(context))
-		return -av_fail_errno(AV_VERB_EXP_QUERY_PORT, ENOSYS);
-	if (port_attr->comp_mask & ~(uint32_t)IBV_EXP_QUERY_PORT_ATTR_MASK1)
-		return -av_fail_errno(AV_VERB_EXP_QUERY_PORT,
-				      av_refuse(EINVAL, AV_CHECK_COMP_MASK, port_attr->comp_mask,
-						IBV_EXP_QUERY_PORT_ATTR_MASK1));
-	if (port_attr->mask1 & ~(uint32_t)ALL_FIELDS)
-		return -av_fail_errno(
-			AV_VERB_EXP_QUERY_PORT,
-			av_refuse(EINVAL, AV_CHECK_FLAGS, port_attr->mask1, ALL_FIELDS));
-	return av_query_port(context, port_num, &port_attr->port_attr,
-			     sizeof(port_attr->port_attr));
+	if (mask && !av_ours(context))
+		err = ENOSYS;
+	else if (mask & ~(uint32_t)IBV_EXP_QUERY_PORT_ATTR_MASK1)
+		err = av_refuse(EINVAL, AV_CHECK_COMP_MASK, mask, IBV_EXP_QUERY_PORT_ATTR_MASK1);
+	else if (mask && (port_attr->mask1 & ~(uint32_t)ALL_FIELDS))
+		err = av_refuse(EINVAL, AV_CHECK_FLAGS, port_attr->mask1, ALL_FIELDS);
+	return err ? -av_fail_errno(AV_VERB_EXP_QUERY_PORT, err)
+		   : ibv_query_port(context, port_num, &port_attr->port_attr);
 }
 
 /* An empty row of the table reads as zeros, as with ibv_query_gid(). */

@@ -17,7 +17,7 @@ AV_EXPORT struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context,
 	AV_EXP_KNOWN_OR_NULL(EXP_ALLOC_DM, attr->comp_mask, IBV_EXP_ALLOC_DM_ATTR_RESERVED);
 	if (!av_ours(context))
 		return NULL;
-	dm = av_alloc_dm(context, &plain);
+	dm = ibv_alloc_dm(context, &plain);
 	return dm ? &av_dm_find(dm)->exp : NULL;
 }
 
@@ -29,7 +29,7 @@ AV_EXPORT int ibv_exp_free_dm(struct ibv_exp_dm *exp)
 	if (!av_ours(exp->context))
 		return ENOSYS;
 	dm = av_dm_of_exp(exp);
-	return dm ? av_free_dm(&dm->ibv) : av_fail_errno(AV_VERB_EXP_FREE_DM, ENOENT);
+	return dm ? ibv_free_dm(&dm->ibv) : av_fail_errno(AV_VERB_EXP_FREE_DM, ENOENT);
 }
 
 AV_EXPORT int ibv_exp_memcpy_dm(struct ibv_exp_dm *exp, struct ibv_exp_memcpy_dm_attr *attr)
@@ -125,8 +125,8 @@ static struct ibv_mr *reg_dm(const struct ibv_exp_reg_mr_in *in)
 		return av_fail_null(AV_VERB_EXP_REG_MR,
 				    av_refuse(EFAULT, AV_CHECK_DM_RANGE,
 					      (uintptr_t)in->addr + in->length, dm->length));
-	return av_reg_dm_mr(in->pd, &dm->ibv, (uintptr_t)in->addr, in->length,
-			    access | IBV_ACCESS_ZERO_BASED);
+	return ibv_reg_dm_mr(in->pd, &dm->ibv, (uintptr_t)in->addr, in->length,
+			     access | IBV_ACCESS_ZERO_BASED);
 }
 
 /* Relaxed permits a larger region with more rights; here it gives exactly the one requested. */

@@ -92,7 +92,7 @@ AV_EXPORT int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *cq_at
 	err = check_modify(cq_attr, cq_attr_mask);
 	if (err)
 		return av_fail_errno(AV_VERB_EXP_MODIFY_CQ, err);
-	err = av_modify_cq(cq, &plain);
+	err = ibv_modify_cq(cq, &plain);
 	if (err == 0 && (cq_attr_mask & IBV_EXP_CQ_CAP_FLAGS))
 		atomic_store(&av_container_of(cq, struct av_cq, ibv)->shared->drops,
 			     (cq_attr->cq_cap_flags & IBV_EXP_CQ_IGNORE_OVERRUN) != 0);

@@ -143,7 +143,7 @@ AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	return 0;
 }
 
-int av_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
+static int modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 {
 	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv->context);
@@ -195,7 +195,7 @@ AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 	return 0;
 }
 
-int av_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
+static int poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 {
 	struct av_cq *cq = av_cq_find(ibv);
 
@@ -205,7 +205,7 @@ int av_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 	return av_poll(av_context_of(ibv->context)->seg, cq->shared, count, wc, NULL);
 }
 
-int av_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
+static int req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 {
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_cq *cq = av_cq_find(ibv);
@@ -391,7 +391,7 @@ static int check_cq_init_attr(const struct ibv_context *context,
 	return 0;
 }
 
-struct ibv_cq_ex *av_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	AV_UNCANCELLED;
 	struct ibv_cq *ibv;
@@ -417,7 +417,7 @@ struct ibv_cq_ex *av_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 }
 
 /* The clock of the time stamps, in nanoseconds: hca_core_clock is 1 GHz. */
-int av_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
+static int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
 	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
 		return av_fail_errno(AV_VERB_QUERY_RT_VALUES_EX,
@@ -428,4 +428,13 @@ int av_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values
 		values->raw_clock.tv_nsec = (long)av_now_ns();
 	}
 	return 0;
+}
+
+void av_cq_fill_ops(struct verbs_context *verbs)
+{
+	verbs->create_cq_ex = create_cq_ex;
+	verbs->modify_cq = modify_cq;
+	verbs->query_rt_values = query_rt_values;
+	verbs->context.ops.poll_cq = poll_cq;
+	verbs->context.ops.req_notify_cq = req_notify_cq;
 }

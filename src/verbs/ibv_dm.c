@@ -295,7 +295,7 @@ static struct av_seg *get_dm_segment(struct av_context *ctx)
 	return ctx->child_seg;
 }
 
-struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
+static struct ibv_dm *alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
 {
 	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(context);
@@ -315,7 +315,7 @@ struct ibv_dm *av_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr
 	return create_dm(ctx, seg, attr);
 }
 
-int av_free_dm(struct ibv_dm *ibv)
+static int free_dm(struct ibv_dm *ibv)
 {
 	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv->context);
@@ -361,8 +361,8 @@ static int check_register(const struct av_dm *dm, uint64_t offset, size_t length
 		       : av_refuse(EINVAL, AV_CHECK_DM_RANGE, offset + length, dm->length);
 }
 
-struct ibv_mr *av_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t offset, size_t length,
-			    unsigned int access)
+static struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t offset,
+				size_t length, unsigned int access)
 {
 	AV_UNCANCELLED;
 	struct av_dm *dm = av_dm_in(pd->context, ibv);
@@ -381,4 +381,11 @@ struct ibv_mr *av_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t offs
 	if (!mr)
 		av_dm_region_ended(dm, false);
 	return mr;
+}
+
+void av_dm_fill_ops(struct verbs_context *verbs)
+{
+	verbs->alloc_dm = alloc_dm;
+	verbs->free_dm = free_dm;
+	verbs->reg_dm_mr = reg_dm_mr;
 }

@@ -312,7 +312,7 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t 
 	return AV_MADE_HERE(struct av_mr, av_reg_mr(pd, addr, length, iova, plain_rights(access)));
 }
 
-struct ibv_mr *av_alloc_null_mr(struct ibv_pd *pd)
+static struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
 {
 	AV_UNCANCELLED;
 	struct av_key what = {
@@ -675,4 +675,10 @@ AV_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, voi
 	AV_OURS_OR_NEXT(fail_input, REREG_MR, ibv_rereg_mr, "IBVERBS_1.1", ibv, flags, pd, addr,
 			length, access);
 	return av_mr_rereg(ibv, &c);
+}
+
+void av_mr_fill_ops(struct verbs_context *verbs)
+{
+	verbs->alloc_null_mr = alloc_null_mr;
+	verbs->advise_mr = av_advise_mr;
 }

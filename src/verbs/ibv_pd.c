@@ -171,7 +171,7 @@ struct av_td *av_td_find(struct ibv_td *ibv)
 	return av_table_get(&av_context_of(ibv->context)->tds.table, td->handle) == td ? td : NULL;
 }
 
-struct ibv_td *av_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
+static struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
 {
 	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(context);
@@ -194,7 +194,7 @@ struct ibv_td *av_alloc_td(struct ibv_context *context, struct ibv_td_init_attr 
 	return &td->ibv;
 }
 
-int av_dealloc_td(struct ibv_td *ibv)
+static int dealloc_td(struct ibv_td *ibv)
 {
 	AV_UNCANCELLED;
 	struct av_td *td = av_td_find(ibv);
@@ -209,8 +209,8 @@ int av_dealloc_td(struct ibv_td *ibv)
 	return 0;
 }
 
-struct ibv_pd *av_alloc_parent_domain(struct ibv_context *context,
-				      struct ibv_parent_domain_init_attr *attr)
+static struct ibv_pd *alloc_parent_domain(struct ibv_context *context,
+					  struct ibv_parent_domain_init_attr *attr)
 {
 	AV_UNCANCELLED;
 	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
@@ -260,7 +260,7 @@ static int check_xrcd_attr(const struct av_context *ctx, const struct ibv_xrcd_i
 	return av_verb_err(ctx, AV_FAIL_OPEN_XRCD);
 }
 
-struct ibv_xrcd *av_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
+static struct ibv_xrcd *open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
 {
 	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(context);
@@ -286,7 +286,7 @@ struct ibv_xrcd *av_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_
 	return av_fail_null(AV_VERB_OPEN_XRCD, number > 0 ? ENOMEM : -number);
 }
 
-int av_close_xrcd(struct ibv_xrcd *ibv)
+static int close_xrcd(struct ibv_xrcd *ibv)
 {
 	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv->context);
@@ -313,7 +313,7 @@ struct av_mw {
 
 AV_FIND(mw, mws)
 
-struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
+static struct ibv_mw *alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 {
 	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv_pd->context);
@@ -346,7 +346,7 @@ struct ibv_mw *av_alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 	return &mw->ibv;
 }
 
-int av_dealloc_mw(struct ibv_mw *ibv)
+static int dealloc_mw(struct ibv_mw *ibv)
 {
 	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(ibv->context);
@@ -378,7 +378,7 @@ static bool may_bind(const struct ibv_mr *ibv)
 }
 
 /* Type 1: the bind is a work request, and posting it determines the window's new key. */
-int av_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+static int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	uint32_t rkey = ibv_inc_rkey(mw->rkey);
 	struct ibv_send_wr wr = {
@@ -397,7 +397,7 @@ int av_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 								IBV_ACCESS_ZERO_BASED, 0));
 	if (bind->bind_info.mr && !may_bind(bind->bind_info.mr))
 		return av_fail_errno(AV_VERB_BIND_MW, av_refuse(ENOTSUP, AV_CHECK_MW_REGION, 0, 0));
-	return av_post_send(qp, &wr, &bad);
+	return ibv_post_send(qp, &wr, &bad);
 }
 
 /* A queue pair that ends. */
@@ -419,4 +419,16 @@ void av_mw_queue_pair_ends(struct av_context *ctx, uint32_t qpn)
 
 	if (atomic_load(&ctx->mw_count))
 		av_table_each(&ctx->mws, unbind_from, &end);
+}
+
+void av_pd_fill_ops(struct verbs_context *verbs)
+{
+	verbs->alloc_td = alloc_td;
+	verbs->dealloc_td = dealloc_td;
+	verbs->alloc_parent_domain = alloc_parent_domain;
+	verbs->open_xrcd = open_xrcd;
+	verbs->close_xrcd = close_xrcd;
+	verbs->context.ops.alloc_mw = alloc_mw;
+	verbs->context.ops.bind_mw = bind_mw;
+	verbs->context.ops.dealloc_mw = dealloc_mw;
 }

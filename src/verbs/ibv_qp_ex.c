@@ -87,8 +87,8 @@ int av_post_special(struct av_qp *qp, const struct av_sq_special *req)
 	return err;
 }
 
-static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
-		     const struct av_atomic *operands)
+int av_post_translated(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
+		       const struct av_atomic *operands)
 {
 	struct av_qp *qp = av_qp_find(ibv);
 	enum entry entry = lock_sq_for_post(qp);
@@ -108,15 +108,9 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 	return av_unlikely(err) ? errno = err : 0;
 }
 
-int av_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
-	return post_send(ibv, wr, bad_wr, NULL);
-}
-
-int av_post_translated(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
-		       const struct av_atomic *operands)
-{
-	return post_send(ibv, wr, bad_wr, operands);
+	return av_post_translated(ibv, wr, bad_wr, NULL);
 }
 
 /* A requester may wait for the receive, or a failed queue pair must flush it. */
@@ -129,7 +123,7 @@ static void after_post_recv(struct av_qp *qp)
 		av_deferred_flush(&qp->end);
 }
 
-int av_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+static int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	struct av_qp *qp = av_qp_find(ibv);
 	int err;
@@ -520,7 +514,7 @@ static int check_qp_init_attr_ex(const struct ibv_qp_init_attr_ex *attr)
 	return 0;
 }
 
-struct ibv_qp *av_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+static struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	AV_UNCANCELLED;
 	struct av_qp_extra extra = {
@@ -556,4 +550,12 @@ struct ibv_qp *av_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 	qp->extended = true;
 	fill_builders(qp, attr->send_ops_flags);
 	return ibv;
+}
+
+void av_qp_fill_ops(struct verbs_context *verbs)
+{
+	verbs->create_qp_ex = create_qp_ex;
+	verbs->open_qp = av_open_qp;
+	verbs->context.ops.post_send = post_send;
+	verbs->context.ops.post_recv = post_recv;
 }

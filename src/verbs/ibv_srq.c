@@ -176,7 +176,7 @@ struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 							  is_xrc ? xrc : basic, is_xrc));
 }
 
-int av_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
+static int get_srq_num(struct ibv_srq *ibv, uint32_t *number)
 {
 	struct av_srq *srq = av_srq_find(ibv);
 
@@ -322,7 +322,7 @@ static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
 		av_sq_progress_peer(&w.end[i]);
 }
 
-int av_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+static int post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_srq *srq = av_srq_find(ibv);
@@ -338,4 +338,11 @@ int av_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_rec
 	    atomic_exchange(&srq->shared->waiting, 0))
 		wake_requesters(ctx, srq);
 	return av_unlikely(err) ? av_fail_errno(AV_VERB_POST_SRQ_RECV, err) : 0;
+}
+
+void av_srq_fill_ops(struct verbs_context *verbs)
+{
+	verbs->create_srq_ex = av_create_srq_ex;
+	verbs->get_srq_num = get_srq_num;
+	verbs->context.ops.post_srq_recv = post_srq_recv;
 }

@@ -179,45 +179,26 @@ static void no_placeholder(void)
 {
 }
 
-static void fill_extended(struct verbs_context *v)
+static void fill_lacking(struct verbs_context *v)
 {
-	v->query_port = av_query_port;
-	v->query_device_ex = av_query_device_ex;
-	v->advise_mr = av_advise_mr;
-	v->alloc_null_mr = av_alloc_null_mr;
 	v->read_counters = no_read_counters;
 	v->attach_counters_point_flow = no_attach_counters;
 	v->create_counters = no_create_counters;
 	v->destroy_counters = no_destroy_counters;
-	v->reg_dm_mr = av_reg_dm_mr;
-	v->alloc_dm = av_alloc_dm;
-	v->free_dm = av_free_dm;
 	v->modify_flow_action_esp = no_modify_flow_action_esp;
 	v->destroy_flow_action = no_destroy_flow_action;
 	v->create_flow_action_esp = no_create_flow_action_esp;
 	v->modify_qp_rate_limit = no_modify_qp_rate_limit;
-	v->alloc_parent_domain = av_alloc_parent_domain;
-	v->dealloc_td = av_dealloc_td;
-	v->alloc_td = av_alloc_td;
-	v->modify_cq = av_modify_cq;
 	v->post_srq_ops = no_post_srq_ops;
 	v->destroy_rwq_ind_table = no_destroy_rwq_ind_table;
 	v->create_rwq_ind_table = no_create_rwq_ind_table;
 	v->destroy_wq = no_destroy_wq;
 	v->modify_wq = no_modify_wq;
 	v->create_wq = no_create_wq;
-	v->query_rt_values = av_query_rt_values;
-	v->create_cq_ex = av_create_cq_ex;
 	v->ibv_destroy_flow = no_destroy_flow;
 	v->ABI_placeholder2 = no_placeholder;
 	v->ibv_create_flow = no_create_flow;
 	v->ABI_placeholder1 = no_placeholder;
-	v->open_qp = av_open_qp;
-	v->create_qp_ex = av_create_qp_ex;
-	v->get_srq_num = av_get_srq_num;
-	v->create_srq_ex = av_create_srq_ex;
-	v->open_xrcd = av_open_xrcd;
-	v->close_xrcd = av_close_xrcd;
 }
 
 /* Members that only programs older than the extended tables call; the others are set afterwards. */
@@ -233,16 +214,13 @@ static void fill_compat(struct ibv_context_ops *ops)
 
 void av_ops_fill(struct verbs_context *verbs)
 {
-	struct ibv_context_ops *ops = &verbs->context.ops;
-
-	fill_extended(verbs);
-	fill_compat(ops);
-	ops->alloc_mw = av_alloc_mw;
-	ops->bind_mw = av_bind_mw;
-	ops->dealloc_mw = av_dealloc_mw;
-	ops->poll_cq = av_poll_cq;
-	ops->req_notify_cq = av_req_notify_cq;
-	ops->post_srq_recv = av_post_srq_recv;
-	ops->post_send = av_post_send;
-	ops->post_recv = av_post_recv;
+	fill_lacking(verbs);
+	fill_compat(&verbs->context.ops);
+	av_query_fill_ops(verbs);
+	av_pd_fill_ops(verbs);
+	av_mr_fill_ops(verbs);
+	av_dm_fill_ops(verbs);
+	av_cq_fill_ops(verbs);
+	av_srq_fill_ops(verbs);
+	av_qp_fill_ops(verbs);
 }

@@ -36,8 +36,9 @@ AV_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_at
 	return 0;
 }
 
-int av_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
-		       struct ibv_device_attr_ex *attr, size_t size)
+static int query_device_ex(struct ibv_context *context,
+			   const struct ibv_query_device_ex_input *input,
+			   struct ibv_device_attr_ex *attr, size_t size)
 {
 	AV_UNCANCELLED;
 
@@ -49,8 +50,8 @@ int av_query_device_ex(struct ibv_context *context, const struct ibv_query_devic
 	return av_device_query_ex(device_of(context), attr, size);
 }
 
-int av_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
-		  size_t size)
+static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
+		      size_t size)
 {
 	AV_UNCANCELLED;
 	struct ibv_port_attr ours;
@@ -74,8 +75,8 @@ AV_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port,
 
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_port, "IBVERBS_1.1")(context, port, attr);
-	return av_query_port(context, port, (struct ibv_port_attr *)attr,
-			     offsetof(struct ibv_port_attr, port_cap_flags2));
+	return query_port(context, port, (struct ibv_port_attr *)attr,
+			  offsetof(struct ibv_port_attr, port_cap_flags2));
 }
 
 AV_EXPORT int ibv_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed)
@@ -89,7 +90,7 @@ AV_EXPORT int ibv_query_port_speed(struct ibv_context *context, uint32_t port, u
 				  ibv_query_port_speed, "IBVERBS_1.16", context, port, speed);
 	err = check_port(context, port);
 	err = err ? av_fail_errno(AV_VERB_QUERY_PORT_SPEED, err)
-		  : av_query_port(context, (uint8_t)port, &attr, sizeof(attr));
+		  : query_port(context, (uint8_t)port, &attr, sizeof(attr));
 	if (err == 0)
 		*speed = av_port_rate(&attr).rate;
 	return err;
@@ -253,4 +254,10 @@ AV_EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be
 	if (!err && pkey != htons(AV_PKEY_DEFAULT))
 		err = av_refuse(EINVAL, AV_CHECK_PKEY_ABSENT, ntohs(pkey), AV_PKEY_DEFAULT);
 	return err ? av_fail_fd(AV_VERB_GET_PKEY_INDEX, err) : 0;
+}
+
+void av_query_fill_ops(struct verbs_context *verbs)
+{
+	verbs->query_port = query_port;
+	verbs->query_device_ex = query_device_ex;
 }
