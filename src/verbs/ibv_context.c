@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <endian.h>
+#include <envz.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
@@ -28,81 +29,21 @@
 #include "verbs/next.h"
 #include "verbs/objects.h"
 
-/* A context's own settings: a list of names and values. */
+/* --- a context's own settings ---------------------------------------------------- */
 
-#define AV_SETTING_MAX 4096 /* longest value of such a setting */
-
-struct setting {
-	SLIST_ENTRY(setting) link;
-	char *value; /* in the same allocation as the name */
-	char name[];
-};
+#define AV_SETTING_MAX 4096 /* bytes of the longest value */
 
 struct av_environment {
-	pthread_mutex_t mutex;
-	SLIST_HEAD(, setting) list;
+	pthread_mutex_t mutex; /* guards: */
+	char *list;	       /* "NAME=VALUE" strings, one behind the other: envz_add(3) */
+	size_t bytes;
 };
 
-/* NULL: there is none of that name. */
-static struct setting *find_setting(struct av_environment *env, const char *name)
+static void free_environment(struct av_environment *env)
 {
-	struct setting *one;
-
-	SLIST_FOREACH(one, &env->list, link)
-		if (strcmp(one->name, name) == 0)
-			break;
-	return one;
-}
-
-/* Context: the mutex is held, or @env is not shared yet. */
-static int store_setting(struct av_environment *env, const char *name, const char *value)
-{
-	size_t name_bytes = strlen(name) + 1, value_bytes = strlen(value) + 1;
-	struct setting *one = malloc(sizeof(*one) + name_bytes + value_bytes),
-		       *old = find_setting(env, name);
-
-	if (!one)
-		return ENOMEM;
-	one->value = one->name + name_bytes;
-	memcpy(one->name, name, name_bytes);
-	memcpy(one->value, value, value_bytes);
-	SLIST_INSERT_HEAD(&env->list, one, link);
-	if (old) {
-		SLIST_REMOVE(&env->list, old, setting, link);
-		free(old);
-	}
-	return 0;
-}
-
-static void destroy(struct av_environment *env)
-{
-	struct setting *one;
-
-	while ((one = SLIST_FIRST(&env->list))) {
-		SLIST_REMOVE_HEAD(&env->list, link);
-		free(one);
-	}
+	free(env->list);
 	pthread_mutex_destroy(&env->mutex);
 	free(env);
-}
-
-/* Copy all settings but those with too long a value. Return: 0 or ENOMEM. */
-static int copy_all(struct av_environment *env)
-{
-	for (char **text = environ; text && *text; text++) {
-		const char *equals = strchr(*text, '=');
-		char *name;
-		int ret;
-
-		if (!equals || equals == *text || strlen(equals + 1) > AV_SETTING_MAX)
-			continue;
-		name = strndup(*text, (size_t)(equals - *text));
-		ret = name ? store_setting(env, name, equals + 1) : ENOMEM;
-		free(name);
-		if (ret)
-			return ret;
-	}
-	return 0;
 }
 
 int av_environment_detach(struct av_context *ctx)
@@ -112,22 +53,37 @@ int av_environment_detach(struct av_context *ctx)
 	if (atomic_load(&ctx->environment))
 		return 0;
 	env = calloc(1, sizeof(*env));
-	if (!env)
-		return ENOMEM;
-	pthread_mutex_init(&env->mutex, NULL);
-	if (copy_all(env)) {
-		destroy(env);
+	if (!env || (environ && argz_create(environ, &env->list, &env->bytes))) {
+		free(env);
 		return ENOMEM;
 	}
+	pthread_mutex_init(&env->mutex, NULL);
 	if (!atomic_compare_exchange_strong(&ctx->environment, &none, env))
-		destroy(env); /* another thread was faster */
+		free_environment(env); /* another thread was faster */
+	return 0;
+}
+
+/* Works on a copy, so that the old value stays if there is no memory. Context: the mutex is held */
+static int store_setting(struct av_environment *env, const char *name, const char *value)
+{
+	char *list = NULL;
+	size_t bytes = 0;
+
+	if (argz_append(&list, &bytes, env->list, env->bytes) ||
+	    envz_add(&list, &bytes, name, value)) {
+		free(list);
+		return ENOMEM;
+	}
+	free(env->list);
+	env->list = list;
+	env->bytes = bytes;
 	return 0;
 }
 
 int av_environment_set(struct av_context *ctx, const char *name, const char *value, bool overwrite)
 {
 	struct av_environment *env = atomic_load(&ctx->environment);
-	int ret = 0;
+	int err = 0;
 
 	if (!name || !*name || strchr(name, '=') || !value)
 		return av_refuse(EINVAL, AV_CHECK_SETTING, 0, 0);
@@ -136,10 +92,10 @@ int av_environment_set(struct av_context *ctx, const char *name, const char *val
 	if (strlen(value) > AV_SETTING_MAX)
 		return av_refuse(EINVAL, AV_CHECK_SETTING_LONG, strlen(value), AV_SETTING_MAX);
 	pthread_mutex_lock(&env->mutex);
-	if (overwrite || !find_setting(env, name))
-		ret = store_setting(env, name, value);
+	if (overwrite || !envz_get(env->list, env->bytes, name))
+		err = store_setting(env, name, value);
 	pthread_mutex_unlock(&env->mutex);
-	return ret;
+	return err;
 }
 
 static bool copy_setting_value(const char *from, char *value, size_t size)
@@ -152,18 +108,17 @@ static bool copy_setting_value(const char *from, char *value, size_t size)
 	return true;
 }
 
-bool av_environment_get(const void *where, const char *name, char *value, size_t size)
+/* An av_page_variable. @where: the context */
+static bool get_setting(const void *where, const char *name, char *value, size_t size)
 {
 	const struct av_context *ctx = where;
 	struct av_environment *env = atomic_load(&ctx->environment);
-	const struct setting *one;
 	bool found;
 
 	if (!env)
 		return copy_setting_value(secure_getenv(name), value, size);
 	pthread_mutex_lock(&env->mutex);
-	one = find_setting(env, name);
-	found = copy_setting_value(one ? one->value : NULL, value, size);
+	found = copy_setting_value(envz_get(env->list, env->bytes, name), value, size);
 	pthread_mutex_unlock(&env->mutex);
 	return found;
 }
@@ -176,15 +131,7 @@ static void report_bad_setting(const char *name, const char *value)
 struct av_page_policy av_environment_pages(const struct av_context *ctx,
 					   const struct av_page_object *object)
 {
-	return av_page_policy_read(object, av_environment_get, ctx, report_bad_setting);
-}
-
-void av_environment_free(struct av_context *ctx)
-{
-	struct av_environment *env = atomic_load(&ctx->environment);
-
-	if (env)
-		destroy(env);
+	return av_page_policy_read(object, get_setting, ctx, report_bad_setting);
 }
 
 /* Listing, naming, opening and closing devices. */
@@ -289,31 +236,6 @@ AV_EXPORT int ibv_get_device_index(struct ibv_device *device)
 				    : AV_NEXT(ibv_get_device_index, "IBVERBS_1.9")(device);
 }
 
-AV_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
-{
-	AV_UNCANCELLED;
-	struct av_device *dev = av_device_of(device);
-	struct ibv_context *ctx;
-
-	if (!dev)
-		return AV_NEXT(ibv_open_device, "IBVERBS_1.1")(device);
-	ctx = av_context_open(dev, 0);
-	if (ctx) {
-		ctx->device = device;
-		av_context_of(ctx)->made_at = __builtin_return_address(0);
-	}
-	return ctx;
-}
-
-AV_EXPORT int ibv_close_device(struct ibv_context *context)
-{
-	AV_UNCANCELLED;
-
-	if (!av_ours(context))
-		return AV_NEXT(ibv_close_device, "IBVERBS_1.1")(context);
-	return av_context_close(av_context_of(context));
-}
-
 /* ibv_fork_init(3): the system's library does it; ours only takes note (memory/region.h). */
 
 AV_EXPORT int ibv_fork_init(void)
@@ -324,114 +246,6 @@ AV_EXPORT int ibv_fork_init(void)
 	if (ret == 0)
 		av_fork_asked();
 	return ret;
-}
-
-/* Exported verbs that this device lacks. Other devices get the system's verb. */
-
-/* We never make a DMA handle or completion counter: any is another device's. */
-static bool is_own_newer_object(const void *object)
-{
-	return av_ours(((const struct av_newer_object *)object)->context);
-}
-
-/* The verb @id: refused if @ours, or if the system's library is too old to have it. */
-#define LACKED(fail, ours, id, name, version, ...) \
-	((ours) ? fail(AV_VERB_##id, EOPNOTSUPP)   \
-		: AV_NEXT_OR(fail(AV_VERB_##id, EOPNOTSUPP), name, version, __VA_ARGS__))
-
-AV_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
-					  uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
-{
-	return LACKED(av_fail_errno, av_ours(context), RESOLVE_ETH_L2_FROM_GID,
-		      ibv_resolve_eth_l2_from_gid, "IBVERBS_1.1", context, attr, eth_mac, vid);
-}
-
-/* librdmacm asks about enhanced connections each time; without them is the normal case. */
-static int without_record(enum av_verb verb, int err)
-{
-	return err;
-}
-
-AV_EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
-{
-	if (av_ours(qp->context))
-		memset(ece, 0, sizeof(*ece));
-	return LACKED(without_record, av_ours(qp->context), QUERY_ECE, ibv_query_ece,
-		      "IBVERBS_1.10", qp, ece);
-}
-
-AV_EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
-{
-	return LACKED(without_record, av_ours(qp->context), SET_ECE, ibv_set_ece, "IBVERBS_1.10",
-		      qp, ece);
-}
-
-/* --- DMA handles ----------------------------------------------------------------- */
-
-AV_EXPORT struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context,
-					  struct ibv_dmah_init_attr *attr)
-{
-	return LACKED(av_fail_null, av_ours(context), ALLOC_DMAH, ibv_alloc_dmah, "IBVERBS_1.15",
-		      context, attr);
-}
-
-AV_EXPORT int ibv_dealloc_dmah(struct ibv_dmah *dmah)
-{
-	return LACKED(av_fail_errno, is_own_newer_object(dmah), DEALLOC_DMAH, ibv_dealloc_dmah,
-		      "IBVERBS_1.15", dmah);
-}
-
-/* --- completion counters --------------------------------------------------------- */
-
-AV_EXPORT int _ibv_query_comp_cntr_caps(struct ibv_context *context,
-					struct ibv_comp_cntr_caps *caps, size_t size)
-{
-	memset(caps, 0, size);
-	return LACKED(av_fail_errno, av_ours(context), QUERY_COMP_CNTR_CAPS,
-		      _ibv_query_comp_cntr_caps, "IBVERBS_1.18", context, caps, size);
-}
-
-AV_EXPORT struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *context,
-						     struct ibv_comp_cntr_init_attr *attr)
-{
-	return LACKED(av_fail_null, av_ours(context), CREATE_COMP_CNTR, ibv_create_comp_cntr,
-		      "IBVERBS_1.18", context, attr);
-}
-
-AV_EXPORT int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *counter,
-				      struct ibv_qp_attach_comp_cntr_attr *attr)
-{
-	return LACKED(av_fail_errno, av_ours(qp->context), QP_ATTACH_COMP_CNTR,
-		      ibv_qp_attach_comp_cntr, "IBVERBS_1.18", qp, counter, attr);
-}
-
-/* Defines a verb on an existing counter. */
-#define ON_COUNTER(id, name, type)                                                   \
-	AV_EXPORT int name(struct ibv_comp_cntr *counter, type value)                \
-	{                                                                            \
-		return LACKED(av_fail_errno, is_own_newer_object(counter), id, name, \
-			      "IBVERBS_1.18", counter, value);                       \
-	}
-
-ON_COUNTER(SET_COMP_CNTR, ibv_set_comp_cntr, uint64_t)
-ON_COUNTER(SET_ERR_COMP_CNTR, ibv_set_err_comp_cntr, uint64_t)
-ON_COUNTER(INC_COMP_CNTR, ibv_inc_comp_cntr, uint64_t)
-ON_COUNTER(INC_ERR_COMP_CNTR, ibv_inc_err_comp_cntr, uint64_t)
-ON_COUNTER(READ_COMP_CNTR, ibv_read_comp_cntr, uint64_t *)
-ON_COUNTER(READ_ERR_COMP_CNTR, ibv_read_err_comp_cntr, uint64_t *)
-
-AV_EXPORT int ibv_destroy_comp_cntr(struct ibv_comp_cntr *counter)
-{
-	return LACKED(av_fail_errno, is_own_newer_object(counter), DESTROY_COMP_CNTR,
-		      ibv_destroy_comp_cntr, "IBVERBS_1.18", counter);
-}
-
-/* --- device memory as a dma-buf -------------------------------------------------- */
-
-AV_EXPORT int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
-{
-	return LACKED(av_fail_fd, av_ours(dm->context), DM_EXPORT_DMABUF_FD,
-		      ibv_dm_export_dmabuf_fd, "IBVERBS_1.16", dm);
 }
 
 /* The contexts of this process: opened, closed, at fork() and at exit. */
@@ -522,7 +336,8 @@ static void free_context(struct av_context *ctx)
 	av_table_fini(&ctx->cqs);
 	av_table_fini(&ctx->qps);
 	av_table_fini(&ctx->srqs);
-	av_environment_free(ctx);
+	if (atomic_load(&ctx->environment))
+		free_environment(atomic_load(&ctx->environment));
 	free(ctx);
 }
 
@@ -564,7 +379,8 @@ static int open_segment(struct av_context *ctx, uint32_t origin)
 	return 0;
 }
 
-struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
+/* @origin: the context to import from, or 0. Return: NULL and errno */
+static struct ibv_context *open_context(struct av_device *dev, uint32_t origin)
 {
 	struct av_context *ctx = av_object_new(AV_VERB_OPEN_DEVICE, 0, sizeof(*ctx));
 	int err;
@@ -596,6 +412,22 @@ struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin)
 	return &ctx->verbs.context;
 }
 
+AV_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	AV_UNCANCELLED;
+	struct av_device *dev = av_device_of(device);
+	struct ibv_context *context;
+
+	if (!dev)
+		return AV_NEXT(ibv_open_device, "IBVERBS_1.1")(device);
+	context = open_context(dev, 0);
+	if (context) {
+		context->device = device;
+		av_context_of(context)->made_at = __builtin_return_address(0);
+	}
+	return context;
+}
+
 /* What the program did not destroy: keys and queues end here; the memory is its leak. */
 static void drop_peer(uint32_t id, void *object, void *arg)
 {
@@ -622,7 +454,7 @@ static void drop_memory(uint32_t id, void *object, void *arg)
 		av_dm_region_ended(mr->dm, ctx->forked);
 }
 
-int av_context_close(struct av_context *ctx)
+static int close_context(struct av_context *ctx)
 {
 	if (av_explaining())
 		av_explain_others();
@@ -657,6 +489,59 @@ int av_context_close(struct av_context *ctx)
 	}
 	free_context(ctx);
 	return 0;
+}
+
+AV_EXPORT int ibv_close_device(struct ibv_context *context)
+{
+	AV_UNCANCELLED;
+
+	if (!av_ours(context))
+		return AV_NEXT(ibv_close_device, "IBVERBS_1.1")(context);
+	return close_context(av_context_of(context));
+}
+
+/*
+ * ibv_import_device(3): a context that can use objects of another one, in any process. Its segment
+ * names that origin, where memory/translate.c finds keys and domains. ibv_pd.c, ibv_mr.c and
+ * ibv_dm.c import them.
+ */
+
+/* Takes @fd, a duplicate of the cmd_fd of the context with that @head. */
+static struct ibv_context *import_context(int fd, const struct av_seg_head *head)
+{
+	struct av_device *dev = av_device_by_name(head->device);
+	struct ibv_context *context;
+
+	if (!dev)
+		return av_fail_null(AV_VERB_OPEN_DEVICE, ENODEV);
+	context = open_context(dev, head->ref);
+	if (!context)
+		return NULL;
+	if (!av_seg_origin(av_context_of(context)->seg)) {
+		close_context(av_context_of(context));
+		return av_fail_null(AV_VERB_OPEN_DEVICE, ENODEV);
+	}
+	context->cmd_fd = fd;
+	return context;
+}
+
+AV_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	AV_UNCANCELLED;
+	const size_t bytes = offsetof(struct av_seg_head, pds);
+	struct av_seg_head *head = av_object_new(AV_VERB_IMPORT_DEVICE, 0, sizeof(*head));
+	struct ibv_context *context;
+
+	if (!head)
+		return NULL;
+	if (pread(cmd_fd, head, bytes, 0) == (ssize_t)bytes && head->magic == AV_SEG_MAGIC) {
+		head->device[sizeof(head->device) - 1] = '\0';
+		context = import_context(cmd_fd, head);
+	} else {
+		context = AV_NEXT(ibv_import_device, "IBVERBS_1.10")(cmd_fd);
+	}
+	free(head);
+	return context;
 }
 
 /* Whoever exits with open devices leaves nothing behind; who is killed is swept by the next. */

@@ -246,13 +246,18 @@ static struct ibv_dm *create_dm(struct av_context *ctx, struct av_seg *seg,
 	return av_fail_null(AV_VERB_ALLOC_DM, ENOMEM);
 }
 
-struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle)
+AV_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
 {
-	struct av_dm block = {.imported = true,
-			      .seg = ctx->seg->head->origin ? av_seg_origin(ctx->seg) : NULL};
-	int err = find_block(&block, handle) ? 0 : ENOENT;
-	struct av_dm *dm = av_object_new(AV_VERB_IMPORT_DM, err, sizeof(*dm));
+	AV_UNCANCELLED;
+	struct av_context *ctx = av_context_of(context);
+	struct av_dm *dm, block = {.imported = true};
+	int err;
 
+	if (!av_ours(context))
+		return AV_NEXT(ibv_import_dm, "IBVERBS_1.13")(context, handle);
+	block.seg = av_seg_origin(ctx->seg);
+	err = find_block(&block, handle) ? 0 : ENOENT;
+	dm = av_object_new(AV_VERB_IMPORT_DM, err, sizeof(*dm));
 	if (!dm)
 		return NULL;
 	*dm = block;
@@ -264,10 +269,16 @@ struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle)
 	return av_fail_null(AV_VERB_IMPORT_DM, err);
 }
 
-void av_dm_forget(struct ibv_dm *ibv)
+AV_EXPORT void ibv_unimport_dm(struct ibv_dm *ibv)
 {
-	struct av_dm *dm = av_dm_find(ibv);
+	AV_UNCANCELLED;
+	struct av_dm *dm;
 
+	if (!av_ours(ibv->context)) {
+		AV_NEXT(ibv_unimport_dm, "IBVERBS_1.13")(ibv);
+		return;
+	}
+	dm = av_dm_find(ibv);
 	if (!dm)
 		return;
 	av_table_clear(&av_context_of(ibv->context)->dms, ibv->handle);

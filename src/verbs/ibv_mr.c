@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
-#include <unistd.h>
 
 #include "base/compiler.h"
 #include "base/real_calls.h"
@@ -79,86 +74,6 @@ struct ibv_mr *av_mr_attach(struct ibv_pd *pd, const struct av_attach_request *r
 		err = av_allocated_attach(ctx->seg, req, &memory, &what);
 	return err ? av_fail_null(AV_VERB_EXP_REG_SHARED_MR, err)
 		   : publish_allocated(pd, &memory, &what);
-}
-
-/* ibv_reg_dmabuf_mr(3): maps the dma-buf into the process and registers the mapping. */
-
-#define DMABUF_MAGIC 0x444d4142 /* f_type of the kernel's dma-buf file system, "DMAB" */
-
-static const unsigned int permitted = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-				      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-				      IBV_ACCESS_RELAXED_ORDERING;
-
-/* Is this a dma-buf that contains the range? Return: 0 or errno. */
-static int check_buffer(int fd, uint64_t offset, size_t length)
-{
-	struct statfs fs;
-	off_t size;
-
-	if (fcntl(fd, F_GETFD) < 0)
-		return EBADF;
-	if (fstatfs(fd, &fs) || fs.f_type != DMABUF_MAGIC)
-		return av_refuse(EINVAL, AV_CHECK_DMABUF_FD, (uint64_t)fd, 0);
-	size = lseek(fd, 0, SEEK_END);
-	return size >= 0 && length > 0 && av_range_within(offset, length, 0, (uint64_t)size)
-		       ? 0
-		       : av_refuse(EINVAL, AV_CHECK_DMABUF_RANGE, offset + length, (uint64_t)size);
-}
-
-static struct ibv_mr *reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
-				 int fd, uint32_t access)
-{
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), skip = offset & (page - 1);
-	struct av_region_request req = {.length = length, .iova = iova, .access = access};
-	struct ibv_mr *mr = NULL;
-	struct av_key what;
-	void *p;
-	int err;
-
-	p = mmap(NULL, length + skip, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-		 (off_t)(offset - skip));
-	if (p == MAP_FAILED)
-		return av_fail_null(AV_VERB_REG_DMABUF_MR,
-				    av_refuse(errno == EACCES ? EACCES : EINVAL,
-					      AV_CHECK_DMABUF_MAP, (uint64_t)errno, 0));
-	req.addr = (uintptr_t)p + skip;
-	err = av_region_prepare(av_context_of(pd->context)->seg, &req, &what);
-	if (err)
-		errno = err;
-	else
-		mr = av_mr_publish(pd, &what, (void *)(uintptr_t)offset, NULL);
-	if (!mr) {
-		av_munmap(p, length + skip);
-		return NULL;
-	}
-	av_mr_find(mr)->sort = AV_MR_DMABUF;
-	av_mr_find(mr)->mapping = p;
-	av_mr_find(mr)->mapped = length + skip;
-	return mr;
-}
-
-AV_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
-					   uint64_t iova, int fd, int access)
-{
-	AV_UNCANCELLED;
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	int err;
-
-	AV_OURS_OR_NEXT(av_fail_null, REG_DMABUF_MR, ibv_reg_dmabuf_mr, "IBVERBS_1.12", pd, offset,
-			length, iova, fd, access);
-	err = av_verb_err(av_context_of(pd->context), AV_FAIL_REG_DMABUF_MR);
-	if (err)
-		return av_fail_null(AV_VERB_REG_DMABUF_MR, err);
-	if ((uint32_t)access & ~permitted)
-		err = av_refuse(EINVAL, AV_CHECK_DMABUF_ACCESS, (uint32_t)access, permitted);
-	else
-		err = av_region_check_access((uint32_t)access);
-	if (err == 0 && ((offset ^ iova) & (page - 1)))
-		err = av_refuse(EINVAL, AV_CHECK_MR_IOVA, offset & (page - 1), iova & (page - 1));
-	if (err == 0)
-		err = check_buffer(fd, offset, length);
-	return err ? av_fail_null(AV_VERB_REG_DMABUF_MR, err)
-		   : reg_dmabuf(pd, offset, length, iova, fd, (uint32_t)access);
 }
 
 /* Memory regions. */
@@ -341,7 +256,8 @@ static int end_key(struct av_context *ctx, struct av_mr *mr)
 	return 0;
 }
 
-void av_mr_forget(struct av_mr *mr)
+/* Frees the private half of a region and what it holds. The key has been destroyed. */
+static void forget_mr(struct av_mr *mr)
 {
 	struct av_context *ctx = av_context_of(mr->ibv.context);
 
@@ -409,8 +325,91 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	odp_end(ctx, mr);
 	if (is_fork_guarded(mr) && !ctx->forked)
 		(void)!av_fork_unguard((uintptr_t)mr->ibv.addr, mr->ibv.length);
-	av_mr_forget(mr);
+	forget_mr(mr);
 	return 0;
+}
+
+/* --- importing ------------------------------------------------------------------- */
+
+/*
+ * Copy the origin's region with this handle, if it exists and belongs to the domain. Waits while it
+ * is re-registered. Return: its key, or 0
+ */
+static uint32_t origin_region(struct av_context *ctx, const struct av_pd *pd, uint32_t handle,
+			      struct av_key *what)
+{
+	struct av_seg *origin = av_seg_origin(ctx->seg);
+	const struct av_key *entry =
+		origin && handle ? av_key_entry(origin, av_mr_place(handle) << 8) : NULL;
+	uint32_t key = entry ? atomic_load(&entry->held) : 0;
+	struct av_key *k = origin ? av_key_lock_region(origin, key) : NULL;
+
+	if (!k)
+		return 0;
+	av_key_describe(k, what);
+	av_lock_release(&k->lock);
+	if ((what->kind != AV_KEY_REGION && what->kind != AV_KEY_PAGES &&
+	     what->kind != AV_KEY_DEVICE) ||
+	    what->pd != av_pd_id(pd))
+		return 0;
+	return key;
+}
+
+static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, uint32_t key,
+				const struct av_key *what, uint32_t handle)
+{
+	struct av_mr *mr = av_object_new(AV_VERB_IMPORT_MR, 0, sizeof(*mr));
+	int err;
+
+	if (!mr)
+		return NULL;
+	mr->sort = AV_MR_IMPORTED;
+	mr->pd = pd;
+	mr->access = what->access;
+	mr->ibv.context = &ctx->verbs.context;
+	mr->ibv.pd = &pd->ibv;
+	mr->ibv.length = what->length;
+	mr->handle = mr->ibv.handle = handle;
+	mr->ibv.lkey = mr->ibv.rkey = key;
+	av_pd_get(pd, AV_PD_MR);
+	err = av_table_add(&ctx->mrs, av_mr_place(handle), mr);
+	if (err == 0)
+		return &mr->ibv;
+	av_pd_put(pd, AV_PD_MR);
+	free(mr);
+	return av_fail_null(AV_VERB_IMPORT_MR, err);
+}
+
+AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
+{
+	AV_UNCANCELLED;
+	struct av_context *ctx;
+	struct av_key what;
+	struct av_pd *pd;
+	uint32_t key;
+
+	AV_OURS_OR_NEXT(av_fail_null, IMPORT_MR, ibv_import_mr, "IBVERBS_1.10", ibv, handle);
+	ctx = av_context_of(ibv->context);
+	pd = av_pd_find(ibv);
+	key = pd ? origin_region(ctx, pd, handle, &what) : 0;
+	return key ? import_mr(ctx, pd, key, &what, handle)
+		   : av_fail_null(AV_VERB_IMPORT_MR, ENOENT);
+}
+
+AV_EXPORT void ibv_unimport_mr(struct ibv_mr *ibv)
+{
+	AV_UNCANCELLED;
+	struct av_mr *mr;
+
+	if (!av_ours(ibv->context)) {
+		AV_NEXT(ibv_unimport_mr, "IBVERBS_1.10")(ibv);
+		return;
+	}
+	mr = av_mr_find(ibv);
+	if (!mr || mr->sort != AV_MR_IMPORTED)
+		return;
+	av_table_clear(&av_context_of(ibv->context)->mrs, av_mr_place(ibv->handle));
+	forget_mr(mr);
 }
 
 /* --- re-registration ------------------------------------------------------------- */

@@ -34,39 +34,10 @@ static void publish_pd_bit(struct av_context *ctx, uint32_t handle, bool exists)
 		atomic_fetch_and(&ctx->seg->head->pds[handle / 64], ~bit);
 }
 
-struct ibv_pd *av_pd_import(struct av_context *ctx, uint32_t handle)
-{
-	struct av_seg *origin = ctx->seg->head->origin ? av_seg_origin(ctx->seg) : NULL;
-	struct av_pd *pd;
-	int err;
-
-	if (!origin || handle == 0 || handle > AV_MAX_PD ||
-	    !(atomic_load(&origin->head->pds[handle / 64]) & 1ull << (handle % 64)))
-		return av_fail_null(AV_VERB_IMPORT_PD, ENOENT);
-	pd = calloc(1, sizeof(*pd));
-	if (!pd)
-		return av_fail_null(AV_VERB_IMPORT_PD, ENOMEM);
-	pd->imported = true;
-	pd->ibv.context = &ctx->verbs.context;
-	pd->ibv.handle = handle;
-	err = av_table_add(&ctx->pds.table, handle, pd);
-	if (err == 0)
-		return &pd->ibv;
-	free(pd);
-	return av_fail_null(AV_VERB_IMPORT_PD, err);
-}
-
 static void drop_pd_user(struct av_pd *pd)
 {
 	if (atomic_fetch_sub(&pd->users, 1) == AV_PD_FORGOTTEN + 1)
 		free(pd);
-}
-
-void av_pd_forget(struct av_pd *pd)
-{
-	av_table_clear(&av_context_of(pd->ibv.context)->pds.table, pd->ibv.handle);
-	atomic_fetch_add(&pd->users, AV_PD_FORGOTTEN + 1);
-	drop_pd_user(pd);
 }
 
 void av_pd_put(struct av_pd *pd, enum av_pd_user kind)
@@ -135,6 +106,55 @@ static void note_users(const struct av_pd *pd)
 	av_diag_detail("%s", text);
 }
 
+AV_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
+{
+	AV_UNCANCELLED;
+	struct av_seg *origin;
+	struct av_pd *pd;
+	int err;
+
+	if (!av_ours(context))
+		return AV_NEXT(ibv_import_pd, "IBVERBS_1.10")(context, handle);
+	origin = av_seg_origin(av_context_of(context)->seg);
+	err = origin && handle && handle <= AV_MAX_PD &&
+			      (atomic_load(&origin->head->pds[handle / 64]) & 1ull << (handle % 64))
+		      ? 0
+		      : ENOENT;
+	pd = av_object_new(AV_VERB_IMPORT_PD, err, sizeof(*pd));
+	if (!pd)
+		return NULL;
+	pd->imported = true;
+	pd->ibv.context = context;
+	pd->ibv.handle = handle;
+	err = av_table_add(&av_context_of(context)->pds.table, handle, pd);
+	if (err == 0)
+		return &pd->ibv;
+	free(pd);
+	return av_fail_null(AV_VERB_IMPORT_PD, err);
+}
+
+/* Objects that use the domain keep it. The last of them frees it. */
+static void forget_pd(struct av_pd *pd)
+{
+	av_table_clear(&av_context_of(pd->ibv.context)->pds.table, pd->ibv.handle);
+	atomic_fetch_add(&pd->users, AV_PD_FORGOTTEN + 1);
+	drop_pd_user(pd);
+}
+
+AV_EXPORT void ibv_unimport_pd(struct ibv_pd *ibv)
+{
+	AV_UNCANCELLED;
+	struct av_pd *pd;
+
+	if (!av_ours(ibv->context)) {
+		AV_NEXT(ibv_unimport_pd, "IBVERBS_1.10")(ibv);
+		return;
+	}
+	pd = av_pd_find(ibv);
+	if (pd && pd->imported)
+		forget_pd(pd);
+}
+
 AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
 	AV_UNCANCELLED;
@@ -150,7 +170,7 @@ AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 				      ibv->handle, pd->made_at);
 	}
 	if (pd->imported) {
-		av_pd_forget(pd);
+		forget_pd(pd);
 		return 0;
 	}
 	if (!pd->contains)

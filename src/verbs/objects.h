@@ -295,10 +295,6 @@ struct av_misuse_object;
 
 /* --- contexts -------------------------------------------------------------------- */
 
-/* For ibv_open_device() and ibv_close_device(). @origin: the context to import from, or 0. */
-struct ibv_context *av_context_open(struct av_device *dev, uint32_t origin);
-int av_context_close(struct av_context *ctx);
-
 /* Is @lkey an ODP region's of another context here on this device? Context: no lock held. */
 bool av_context_other_has(const struct av_context *ctx, uint32_t lkey);
 
@@ -311,14 +307,9 @@ AV_MUST_USE int av_environment_detach(struct av_context *ctx);
 AV_MUST_USE int av_environment_set(struct av_context *ctx, const char *name, const char *value,
 				   bool overwrite);
 
-/* A setting's value. Return: false if unset or too long. Matches av_page_variable. */
-bool av_environment_get(const void *ctx, const char *name, char *value, size_t size);
-
 /* The page policy of this kind of object now. Says each value out of range on stderr. */
 struct av_page_policy av_environment_pages(const struct av_context *ctx,
 					   const struct av_page_object *object);
-
-void av_environment_free(struct av_context *ctx);
 
 /* --- events ---------------------------------------------------------------------- */
 
@@ -340,12 +331,6 @@ void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t c
 
 /* Our thread domain, or NULL if it is none of its context. */
 struct av_td *av_td_find(struct ibv_td *td);
-
-/* Import a domain by its handle in the origin context; NULL and errno on failure. */
-struct ibv_pd *av_pd_import(struct av_context *ctx, uint32_t handle);
-
-/* ibv_unimport_pd(3) cannot fail. Objects that still use the domain keep it: the last frees it. */
-void av_pd_forget(struct av_pd *pd);
 
 /* Every object on a domain has a reference to it, and it cannot be destroyed meanwhile. */
 static inline void av_pd_get(struct av_pd *pd, enum av_pd_user kind)
@@ -370,9 +355,6 @@ struct ibv_mr *av_mr_publish(struct ibv_pd *pd, struct av_key *what, void *addr,
 /* ibv_reg_mr_iova2(). @access as of struct av_key: also rights that plain verbs do not know. */
 struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			 uint32_t access);
-
-/* Free the private half of a region and what it holds. The key has been destroyed. */
-void av_mr_forget(struct av_mr *mr);
 
 /* With memory of its own; @req lacks the policy. Errors: av_allocated_make()'s, ibv_reg_mr()'s. */
 struct ibv_mr *av_mr_allocate(struct ibv_pd *pd, struct av_allocate_request *req);
@@ -403,10 +385,6 @@ int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c);
 AV_MUST_USE int av_advise_region(struct av_context *ctx, uint32_t lkey,
 				 enum ibv_advise_mr_advice advice,
 				 const struct av_odp_range *range);
-
-/* Import by the handle in the origin; NULL and errno. av_dm_forget() ends the import locally. */
-struct ibv_dm *av_dm_import(struct av_context *ctx, uint32_t handle);
-void av_dm_forget(struct ibv_dm *dm);
 
 /* A region on it has ended; @inherited: in a forked child. The last one frees what is forgotten. */
 void av_dm_region_ended(struct av_dm *dm, bool inherited);
