@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/compiler.h"
 #include "base/thread.h"
+#include "copy/copy.h"
 #include "exp/exp.h"
 #include "memory/region.h"
 #include "verbs/objects.h"
@@ -34,25 +35,21 @@ AV_EXPORT int ibv_exp_free_dm(struct ibv_exp_dm *exp)
 
 AV_EXPORT int ibv_exp_memcpy_dm(struct ibv_exp_dm *exp, struct ibv_exp_memcpy_dm_attr *attr)
 {
-	struct av_dm *dm;
+	const bool to_host = attr->memcpy_dir == IBV_EXP_DM_CPY_TO_HOST;
+	void *bytes;
 	int err;
 
 	AV_EXP_KNOWN_OR_EINVAL(EXP_MEMCPY_DM, attr->comp_mask, IBV_EXP_DM_CPY_COMP_MASK_RESERVED);
 	if (!av_ours(exp->context))
 		return ENOSYS;
-	dm = av_dm_of_exp(exp);
-	if (!dm)
-		return av_fail_errno(AV_VERB_EXP_MEMCPY_DM, ENOENT);
-	if (!av_range_within(attr->dm_offset, attr->length, 0, dm->length))
-		return av_fail_errno(AV_VERB_EXP_MEMCPY_DM,
-				     av_refuse(EINVAL, AV_CHECK_DM_RANGE,
-					       attr->dm_offset + attr->length, dm->length));
-	if (attr->memcpy_dir == IBV_EXP_DM_CPY_TO_DEVICE)
-		err = av_dm_write(dm, attr->dm_offset, attr->host_addr, attr->length, 1);
-	else if (attr->memcpy_dir == IBV_EXP_DM_CPY_TO_HOST)
-		err = av_dm_read(attr->host_addr, dm, attr->dm_offset, attr->length, 1);
-	else
+	err = av_dm_range(av_dm_of_exp(exp), attr->dm_offset, attr->length, 1, &bytes);
+	if (err == EFAULT)
+		err = av_refuse_as(EINVAL);
+	else if (err == 0 && !to_host && attr->memcpy_dir != IBV_EXP_DM_CPY_TO_DEVICE)
 		err = av_refuse(EINVAL, AV_CHECK_DM_DIRECTION, attr->memcpy_dir, 0);
+	else if (err == 0 && av_copy(to_host ? attr->host_addr : bytes,
+				     to_host ? bytes : attr->host_addr, attr->length) != AV_COPY_OK)
+		err = EFAULT;
 	return err ? av_fail_errno(AV_VERB_EXP_MEMCPY_DM, err) : 0;
 }
 
@@ -201,9 +198,9 @@ static struct ibv_mr *reg_allocated(struct ibv_exp_reg_mr_in *in, bool contiguou
 AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 {
 	AV_UNCANCELLED;
+	AV_EXP_OURS(av_fail_null, EXP_REG_MR, in->pd);
 	bool contiguous;
 
-	AV_EXP_OURS(av_fail_null, EXP_REG_MR, in->pd);
 	AV_EXP_KNOWN_OR_NULL(EXP_REG_MR, in->comp_mask, IBV_EXP_REG_MR_RESERVED);
 	contiguous = in->comp_mask & IBV_EXP_REG_MR_CREATE_FLAGS;
 	if (contiguous && (in->create_flags & ~(uint32_t)IBV_EXP_REG_MR_CREATE_CONTIG))
@@ -221,6 +218,7 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *in)
 {
 	AV_UNCANCELLED;
+	AV_EXP_OURS(av_fail_null, EXP_REG_SHARED_MR, in->pd);
 	struct av_attach_request req = {
 		.handle = in->mr_handle,
 		.wanted = in->addr,
@@ -229,7 +227,6 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *
 	};
 	int err;
 
-	AV_EXP_OURS(av_fail_null, EXP_REG_SHARED_MR, in->pd);
 	AV_EXP_KNOWN_OR_NULL(EXP_REG_SHARED_MR, in->comp_mask, IBV_EXP_REG_SHARED_MR_RESERVED);
 	err = in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED
 		      ? av_refuse(EINVAL, AV_CHECK_MR_ZERO_BASED, in->exp_access, 0)
@@ -265,6 +262,7 @@ AV_EXPORT int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, 
 			       size_t length, uint64_t access, struct ibv_exp_rereg_mr_attr *attr)
 {
 	AV_UNCANCELLED;
+	AV_EXP_OURS(av_fail_errno, EXP_REREG_MR, mr);
 	struct av_mr_change c = {
 		.flags = flags,
 		.pd = pd,
@@ -273,10 +271,8 @@ AV_EXPORT int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, 
 		.allocate = access & IBV_EXP_ACCESS_ALLOCATE_MR,
 	};
 	unsigned int rights = 0;
-	int err;
+	int err = check_rereg(&c, attr);
 
-	AV_EXP_OURS(av_fail_errno, EXP_REREG_MR, mr);
-	err = check_rereg(&c, attr);
 	if (err == 0 && (flags & IBV_EXP_REREG_MR_CHANGE_ACCESS))
 		err = access & IBV_EXP_ACCESS_MW_ZERO_BASED
 			      ? av_refuse(EINVAL, AV_CHECK_MR_ZERO_BASED, access, 0)
@@ -317,9 +313,9 @@ static int prefetch(const struct ibv_mr *mr, const struct ibv_exp_prefetch_attr 
 AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_attr *attr)
 {
 	AV_UNCANCELLED;
+	AV_EXP_OURS(av_fail_errno, EXP_PREFETCH_MR, ibv);
 	int err;
 
-	AV_EXP_OURS(av_fail_errno, EXP_PREFETCH_MR, ibv);
 	AV_EXP_KNOWN_OR_EINVAL(EXP_PREFETCH_MR, attr->comp_mask, IBV_EXP_PREFETCH_MR_RESERVED);
 	err = av_mr_find(ibv) ? prefetch(ibv, attr)
 			      : av_refuse(EINVAL, AV_CHECK_OBJECT_UNKNOWN, 0, 0);
@@ -330,6 +326,7 @@ AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_at
 
 AV_EXPORT int(ibv_exp_bind_mw)(struct ibv_exp_mw_bind *mw_bind)
 {
+	AV_EXP_OURS(av_fail_errno, EXP_BIND_MW, mw_bind->mw);
 	const struct ibv_exp_mw_bind_info *info = &mw_bind->bind_info;
 	struct ibv_mw_bind plain = {
 		.wr_id = mw_bind->wr_id,
@@ -338,7 +335,6 @@ AV_EXPORT int(ibv_exp_bind_mw)(struct ibv_exp_mw_bind *mw_bind)
 	};
 	int err;
 
-	AV_EXP_OURS(av_fail_errno, EXP_BIND_MW, mw_bind->mw);
 	AV_EXP_KNOWN_OR_EINVAL(EXP_BIND_MW, mw_bind->comp_mask, IBV_EXP_BIND_MW_RESERVED);
 	if (mw_bind->exp_send_flags & ~(uint64_t)BIND_FLAGS)
 		err = av_refuse(EINVAL, AV_CHECK_FLAGS, mw_bind->exp_send_flags, BIND_FLAGS);

@@ -67,14 +67,12 @@ static int check_indirect_create(const struct ibv_exp_mr_init_attr *attr)
 AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 {
 	AV_UNCANCELLED;
+	AV_EXP_OURS(av_fail_null, EXP_CREATE_MR, in->pd);
+	struct av_context *ctx = av_context_of(in->pd->context);
 	struct av_key what = {.kind = AV_KEY_UMR};
-	struct av_context *ctx;
-	struct ibv_mr *ibv;
 	struct av_mr *mr;
 	int err;
 
-	AV_EXP_OURS(av_fail_null, EXP_CREATE_MR, in->pd);
-	ctx = av_context_of(in->pd->context);
 	AV_EXP_KNOWN_OR_NULL(EXP_CREATE_MR, in->comp_mask, IBV_EXP_CREATE_MR_IN_RESERVED);
 	err = check_indirect_create(&in->attr);
 	if (err == 0)
@@ -82,26 +80,25 @@ AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 	if (err)
 		return av_fail_null(AV_VERB_EXP_CREATE_MR, err);
 	what.addr = av_klm_alloc(ctx->seg, in->attr.max_klm_list_size);
-	ibv = what.addr ? av_mr_publish(in->pd, &what, NULL, NULL) : NULL;
-	if (!ibv) {
+	mr = what.addr ? av_mr_publish(in->pd, &what, NULL, NULL) : NULL;
+	if (!mr) {
 		err = errno;
 		av_klm_free(ctx->seg, what.addr, in->attr.max_klm_list_size);
 		return av_fail_null(AV_VERB_EXP_CREATE_MR, err);
 	}
-	mr = av_mr_find(ibv);
 	mr->sort = AV_MR_INDIRECT;
 	mr->list = what.addr;
 	mr->klms = in->attr.max_klm_list_size;
 	mr->fixed = in->attr.create_flags & IBV_EXP_MR_FIXED_BUFFER_SIZE;
-	return ibv;
+	return &mr->ibv;
 }
 
 AV_EXPORT int ibv_exp_query_mkey(struct ibv_mr *ibv, struct ibv_exp_mkey_attr *attr)
 {
 	AV_UNCANCELLED;
+	AV_EXP_OURS(av_fail_errno, EXP_QUERY_MKEY, ibv);
 	const struct av_mr *mr;
 
-	AV_EXP_OURS(av_fail_errno, EXP_QUERY_MKEY, ibv);
 	AV_EXP_KNOWN_OR_EINVAL(EXP_QUERY_MKEY, attr->comp_mask, IBV_EXP_MKEY_ATTR_RESERVED);
 	mr = find_indirect_mr(ibv);
 	if (!mr)
@@ -144,12 +141,11 @@ AV_EXPORT struct ibv_exp_mkey_list_container *
 ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx;
+	AV_EXP_OURS(av_fail_null, EXP_ALLOC_MKEY_LIST_MEMORY, attr->pd);
+	struct av_context *ctx = av_context_of(attr->pd->context);
 	struct container *c;
 	int err;
 
-	AV_EXP_OURS(av_fail_null, EXP_ALLOC_MKEY_LIST_MEMORY, attr->pd);
-	ctx = av_context_of(attr->pd->context);
 	AV_EXP_KNOWN_OR_NULL(EXP_ALLOC_MKEY_LIST_MEMORY, attr->comp_mask,
 			     IBV_EXP_MKEY_LIST_CONTAINER_RESERVED);
 	err = check_klm_list_alloc(attr);
@@ -171,12 +167,10 @@ ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 AV_EXPORT int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_container *mem)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx;
-	struct container *c;
-
 	AV_EXP_OURS(av_fail_errno, EXP_DEALLOC_MKEY_LIST_MEMORY, mem);
-	ctx = av_context_of(mem->context);
-	c = find_container(ctx, mem);
+	struct av_context *ctx = av_context_of(mem->context);
+	struct container *c = find_container(ctx, mem);
+
 	if (!c)
 		return av_fail_errno(AV_VERB_EXP_DEALLOC_MKEY_LIST_MEMORY,
 				     av_refuse(EINVAL, AV_CHECK_UMR_CONTAINER, 0, 0));

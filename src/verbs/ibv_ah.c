@@ -65,15 +65,12 @@ int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *att
 AV_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv_pd, struct ibv_ah_attr *attr)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx;
-	struct av_pd *pd;
-	struct av_ah *ah;
-	int err;
-
 	AV_OURS_OR_NEXT(av_fail_null, CREATE_AH, ibv_create_ah, "IBVERBS_1.1", ibv_pd, attr);
-	ctx = av_context_of(ibv_pd->context);
-	pd = av_pd_find(ibv_pd);
-	err = av_check_ah_attr(ctx, attr);
+	struct av_context *ctx = av_context_of(ibv_pd->context);
+	struct av_pd *pd = av_pd_find(ibv_pd);
+	int err = av_check_ah_attr(ctx, attr);
+	struct av_ah *ah;
+
 	if (err == 0 && !pd)
 		err = ENOENT;
 	if (err == 0 && !ctx->forked)
@@ -97,10 +94,9 @@ AV_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv_pd, struct ibv_ah_attr
 AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 {
 	AV_UNCANCELLED;
-	struct av_ah *ah;
-
 	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_AH, ibv_destroy_ah, "IBVERBS_1.1", ibv);
-	ah = av_ah_find(ibv);
+	struct av_ah *ah = av_ah_find(ibv);
+
 	if (!ah)
 		return av_fail_errno(AV_VERB_DESTROY_AH, ENOENT);
 	av_handles_remove(&av_context_of(ibv->context)->ahs, ibv->handle);
@@ -173,10 +169,10 @@ AV_EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc 
 					       struct ibv_grh *grh, uint8_t port)
 {
 	AV_UNCANCELLED;
-	struct ibv_ah_attr attr;
-
 	AV_OURS_OR_NEXT(av_fail_null, CREATE_AH, ibv_create_ah_from_wc, "IBVERBS_1.1", pd, wc, grh,
 			port);
+	struct ibv_ah_attr attr;
+
 	if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr))
 		return NULL;
 	return ibv_create_ah(pd, &attr);
@@ -222,13 +218,11 @@ static int attach_mcast_qp(struct av_qp *qp, const union ibv_gid *gid)
 AV_EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
 	AV_UNCANCELLED;
-	struct av_qp *qp;
-	int err;
-
 	AV_OURS_OR_NEXT(av_fail_errno, ATTACH_MCAST, ibv_attach_mcast, "IBVERBS_1.1", ibv, gid,
 			lid);
-	qp = av_qp_find(ibv);
-	err = qp ? attach_mcast_qp(qp, gid) : ENOENT;
+	struct av_qp *qp = av_qp_find(ibv);
+	int err = qp ? attach_mcast_qp(qp, gid) : ENOENT;
+
 	return err ? av_fail_errno(AV_VERB_ATTACH_MCAST, err) : 0;
 }
 
@@ -249,13 +243,11 @@ static int detach(struct av_qp *qp, const union ibv_gid *gid)
 AV_EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
 	AV_UNCANCELLED;
-	struct av_qp *qp;
-	int err;
-
 	AV_OURS_OR_NEXT(av_fail_errno, DETACH_MCAST, ibv_detach_mcast, "IBVERBS_1.1", ibv, gid,
 			lid);
-	qp = av_qp_find(ibv);
-	err = check_mcast_group(qp, gid);
+	struct av_qp *qp = av_qp_find(ibv);
+	int err = check_mcast_group(qp, gid);
+
 	if (err == 0)
 		err = detach(qp, gid);
 	return err ? av_fail_errno(AV_VERB_DETACH_MCAST, err) : 0;

@@ -39,28 +39,6 @@ static struct buf *find_buf(const struct ibv_buf *handle)
 	return buf;
 }
 
-static bool is_own_buf(const struct ibv_buf *handle)
-{
-	bool found;
-
-	pthread_mutex_lock(&mutex);
-	found = find_buf(handle);
-	pthread_mutex_unlock(&mutex);
-	return found;
-}
-
-static struct buf *unlink_buf(const struct ibv_buf *handle)
-{
-	struct buf *found;
-
-	pthread_mutex_lock(&mutex);
-	found = find_buf(handle);
-	if (found)
-		LIST_REMOVE(found, link);
-	pthread_mutex_unlock(&mutex);
-	return found;
-}
-
 /* May a region of @pd use that range of @handle, whatever that is? Return: 0 or EINVAL. */
 static int check_buf(const struct ibv_pd *pd, const struct ibv_buf *handle, const void *addr,
 		     size_t length)
@@ -79,13 +57,12 @@ static int check_buf(const struct ibv_pd *pd, const struct ibv_buf *handle, cons
 AV_EXPORT void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **handle)
 {
 	AV_UNCANCELLED;
-	struct buf *buf;
+	AV_OURS_OR_NEXT(av_fail_null, ALLOC_BUF, ibv_alloc_buf, "IBVERBS_1.17", pd, size, handle);
+	struct buf *buf = av_object_new(AV_VERB_ALLOC_BUF, 0, sizeof(*buf));
 	int err;
 
-	AV_OURS_OR_NEXT(av_fail_null, ALLOC_BUF, ibv_alloc_buf, "IBVERBS_1.17", pd, size, handle);
-	buf = malloc(sizeof(*buf));
 	if (!buf)
-		return av_fail_null(AV_VERB_ALLOC_BUF, ENOMEM);
+		return NULL;
 	err = posix_memalign(&buf->addr, (size_t)sysconf(_SC_PAGESIZE), size);
 	if (err) {
 		free(buf);
@@ -104,12 +81,15 @@ AV_EXPORT void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **h
 AV_EXPORT void ibv_free_buf(struct ibv_buf *handle)
 {
 	AV_UNCANCELLED;
-	struct buf *buf = unlink_buf(handle);
+	struct buf *buf;
 
-	if (!buf) {
-		AV_NEXT_OR((void)0, ibv_free_buf, "IBVERBS_1.17", handle);
-		return;
-	}
+	pthread_mutex_lock(&mutex);
+	buf = find_buf(handle);
+	if (buf)
+		LIST_REMOVE(buf, link);
+	pthread_mutex_unlock(&mutex);
+	if (!buf)
+		return AV_NEXT_OR((void)0, ibv_free_buf, "IBVERBS_1.17", handle);
 	free(buf->addr);
 	free(buf);
 }
@@ -118,8 +98,12 @@ AV_EXPORT void ibv_free_buf(struct ibv_buf *handle)
 AV_EXPORT int ibv_export_buf_dmabuf_fd(struct ibv_buf *handle)
 {
 	AV_UNCANCELLED;
+	bool ours;
 
-	if (is_own_buf(handle))
+	pthread_mutex_lock(&mutex);
+	ours = find_buf(handle);
+	pthread_mutex_unlock(&mutex);
+	if (ours)
 		return av_fail_fd(AV_VERB_EXPORT_BUF_DMABUF_FD, ENODATA);
 	return AV_NEXT_OR(av_fail_fd(AV_VERB_EXPORT_BUF_DMABUF_FD, EOPNOTSUPP),
 			  ibv_export_buf_dmabuf_fd, "IBVERBS_1.18", handle);
@@ -154,7 +138,7 @@ static struct ibv_mr *reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t leng
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), skip = offset & (page - 1);
 	struct av_region_request req = {.length = length, .iova = iova, .access = access};
-	struct ibv_mr *mr = NULL;
+	struct av_mr *mr;
 	struct av_key what;
 	void *p;
 	int err;
@@ -167,35 +151,30 @@ static struct ibv_mr *reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t leng
 					      AV_CHECK_DMABUF_MAP, (uint64_t)errno, 0));
 	req.addr = (uintptr_t)p + skip;
 	err = av_region_prepare(av_context_of(pd->context)->seg, &req, &what);
-	if (err)
-		errno = err;
-	else
-		mr = av_mr_publish(pd, &what, (void *)(uintptr_t)offset, NULL);
+	mr = err ? av_fail_null(AV_VERB_REG_DMABUF_MR, err)
+		 : av_mr_publish(pd, &what, (void *)(uintptr_t)offset, NULL);
 	if (!mr) {
 		av_munmap(p, length + skip);
 		return NULL;
 	}
-	av_mr_find(mr)->sort = AV_MR_DMABUF;
-	av_mr_find(mr)->mapping = p;
-	av_mr_find(mr)->mapped = length + skip;
-	return mr;
+	mr->sort = AV_MR_DMABUF;
+	mr->mapping = p;
+	mr->mapped = length + skip;
+	return &mr->ibv;
 }
 
 AV_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
 					   uint64_t iova, int fd, int access)
 {
 	AV_UNCANCELLED;
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	int err;
-
 	AV_OURS_OR_NEXT(av_fail_null, REG_DMABUF_MR, ibv_reg_dmabuf_mr, "IBVERBS_1.12", pd, offset,
 			length, iova, fd, access);
-	err = av_verb_err(av_context_of(pd->context), AV_FAIL_REG_DMABUF_MR);
-	if (err)
-		return av_fail_null(AV_VERB_REG_DMABUF_MR, err);
-	if ((uint32_t)access & ~permitted)
+	int err = av_verb_err(av_context_of(pd->context), AV_FAIL_REG_DMABUF_MR);
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	if (err == 0 && ((uint32_t)access & ~permitted))
 		err = av_refuse(EINVAL, AV_CHECK_DMABUF_ACCESS, (uint32_t)access, permitted);
-	else
+	if (err == 0)
 		err = av_region_check_access((uint32_t)access);
 	if (err == 0 && ((offset ^ iova) & (page - 1)))
 		err = av_refuse(EINVAL, AV_CHECK_MR_IOVA, offset & (page - 1), iova & (page - 1));
@@ -245,7 +224,6 @@ static struct ibv_mr *reg_ex(struct ibv_pd *pd, const struct av_mr_init_attr *at
 AV_EXPORT struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
 {
 	AV_UNCANCELLED;
-
 	AV_OURS_OR_NEXT(av_fail_null, REG_MR_EX, ibv_reg_mr_ex, "IBVERBS_1.15", pd, attr);
 	return reg_ex(pd, (const struct av_mr_init_attr *)(const void *)attr);
 }
@@ -254,6 +232,8 @@ AV_EXPORT struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, 
 					size_t length, int access)
 {
 	AV_UNCANCELLED;
+	AV_OURS_OR_NEXT(av_fail_null, REG_BUF_MR, ibv_reg_buf_mr, "IBVERBS_1.17", pd, buf, addr,
+			length, access);
 	const struct av_mr_init_attr attr = {
 		.length = length,
 		.access = access,
@@ -262,7 +242,5 @@ AV_EXPORT struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, 
 		.buf = buf,
 	};
 
-	AV_OURS_OR_NEXT(av_fail_null, REG_BUF_MR, ibv_reg_buf_mr, "IBVERBS_1.17", pd, buf, addr,
-			length, access);
 	return reg_ex(pd, &attr);
 }

@@ -280,21 +280,6 @@ static void reset_contexts_in_child(void)
 
 static const struct av_fork_handlers fork_handlers = {.child = reset_contexts_in_child};
 
-static void list_add(struct av_context *ctx)
-{
-	(void)av_fork_register(AV_FORK_CONTEXTS, &fork_handlers);
-	pthread_mutex_lock(&list_mutex);
-	SLIST_INSERT_HEAD(&list, ctx, link);
-	pthread_mutex_unlock(&list_mutex);
-}
-
-static void list_remove(struct av_context *ctx)
-{
-	pthread_mutex_lock(&list_mutex);
-	SLIST_REMOVE(&list, ctx, av_context, link);
-	pthread_mutex_unlock(&list_mutex);
-}
-
 /* A context leaves the list before its segment is closed: each listed one has its segment. */
 bool av_context_other_has(const struct av_context *ctx, uint32_t lkey)
 {
@@ -408,7 +393,10 @@ static struct ibv_context *open_context(struct av_device *dev, uint32_t origin)
 		errno = err;
 		return NULL;
 	}
-	list_add(ctx);
+	(void)av_fork_register(AV_FORK_CONTEXTS, &fork_handlers);
+	pthread_mutex_lock(&list_mutex);
+	SLIST_INSERT_HEAD(&list, ctx, link);
+	pthread_mutex_unlock(&list_mutex);
 	return &ctx->verbs.context;
 }
 
@@ -460,7 +448,9 @@ static int close_context(struct av_context *ctx)
 		av_explain_others();
 	if (av_misuse_on())
 		av_misuse_context_ends(ctx);
-	list_remove(ctx);
+	pthread_mutex_lock(&list_mutex);
+	SLIST_REMOVE(&list, ctx, av_context, link);
+	pthread_mutex_unlock(&list_mutex);
 	av_table_each(&ctx->mrs, drop_memory, ctx);
 	close(ctx->verbs.context.async_fd);
 	if (ctx->verbs.context.cmd_fd != av_own_fd(&ctx->seg->file))

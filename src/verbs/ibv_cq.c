@@ -36,16 +36,6 @@ static int check_cq_create(const struct av_context *ctx, int cqe,
 	return av_verb_err(ctx, AV_FAIL_CREATE_CQ);
 }
 
-static void init_public_cq(struct ibv_cq *ibv, struct av_context *ctx, uint32_t index, int cqe)
-{
-	ibv->context = &ctx->verbs.context;
-	ibv->handle = index;
-	ibv->cqe = cqe;
-	pthread_mutex_init(&ibv->mutex, NULL);
-	pthread_cond_init(&ibv->cond, NULL);
-	pthread_mutex_init(&av_container_of(ibv, struct av_cq, ibv)->batch, NULL);
-}
-
 static void hold_channel(struct ibv_comp_channel *channel, int by)
 {
 	if (!channel)
@@ -59,11 +49,10 @@ struct ibv_cq *av_cq_create(struct av_context *ctx, int cqe, void *cq_context,
 			    struct ibv_comp_channel *channel, int comp_vector)
 {
 	int err = check_cq_create(ctx, cqe, channel, comp_vector);
+	struct av_cq *cq = av_object_new(AV_VERB_CREATE_CQ, err, sizeof(*cq));
 	struct av_page_policy policy;
-	struct av_cq *cq;
 	uint32_t index;
 
-	cq = av_object_new(AV_VERB_CREATE_CQ, err, sizeof(*cq));
 	if (!cq)
 		return NULL;
 	policy = av_environment_pages(ctx, &cq_pages);
@@ -78,9 +67,14 @@ struct ibv_cq *av_cq_create(struct av_context *ctx, int cqe, void *cq_context,
 		return av_fail_null(AV_VERB_CREATE_CQ, ENOMEM);
 	}
 	cq->shared = av_cq_at(ctx->seg, index);
-	init_public_cq(&cq->ibv, ctx, index, cqe);
+	cq->ibv.context = &ctx->verbs.context;
 	cq->ibv.channel = channel;
 	cq->ibv.cq_context = cq_context;
+	cq->ibv.handle = index;
+	cq->ibv.cqe = cqe;
+	pthread_mutex_init(&cq->ibv.mutex, NULL);
+	pthread_cond_init(&cq->ibv.cond, NULL);
+	pthread_mutex_init(&cq->batch, NULL);
 	hold_channel(channel, 1);
 	return &cq->ibv;
 }
@@ -89,7 +83,6 @@ AV_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, voi
 				       struct ibv_comp_channel *channel, int comp_vector)
 {
 	AV_UNCANCELLED;
-
 	if (!av_ours(context))
 		return AV_NEXT(ibv_create_cq, "IBVERBS_1.1")(context, cqe, cq_context, channel,
 							     comp_vector);
@@ -97,32 +90,19 @@ AV_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, voi
 						       channel, comp_vector));
 }
 
-static void await_events(const struct av_context *ctx, struct av_cq *cq)
-{
-	const struct av_misuse_object what = {ctx, "CQ", cq->ibv.handle, cq->made_at};
-	struct ibv_cq *ibv = &cq->ibv;
-
-	av_event_wait(&ibv->mutex, &ibv->cond, &ibv->comp_events_completed, &cq->comp_delivered,
-		      &what);
-	av_event_wait(&ibv->mutex, &ibv->cond, &ibv->async_events_completed, &cq->async_delivered,
-		      &what);
-}
-
 AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx;
-	struct av_cq *cq;
-
 	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_CQ, ibv_destroy_cq, "IBVERBS_1.1", ibv);
-	ctx = av_context_of(ibv->context);
-	cq = av_cq_find(ibv);
+	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_cq *cq = av_cq_find(ibv);
+
 	if (!cq)
 		return av_fail_errno(AV_VERB_DESTROY_CQ, ENOENT);
 	if (atomic_load(&cq->users) || atomic_load(&cq->waiting)) {
 		if (atomic_load(&cq->users))
 			(void)av_refuse(EBUSY, AV_CHECK_CQ_BUSY, atomic_load(&cq->users), 0);
-		return av_misuse_busy(AV_VERB_DESTROY_CQ, ctx, "CQ", ibv->handle, cq->made_at);
+		return av_misuse_busy(AV_VERB_DESTROY_CQ, AV_MISUSE_OF("CQ", cq, cq->ibv.handle));
 	}
 	if (av_misuse_on())
 		av_misuse_cq_ends(cq);
@@ -131,7 +111,10 @@ AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 		if (ibv->channel)
 			av_channel_forget(av_container_of(ibv->channel, struct av_channel, ibv),
 					  ibv->handle, cq->id);
-		await_events(ctx, cq);
+		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->comp_events_completed,
+			      &cq->comp_delivered, AV_MISUSE_OF("CQ", cq, cq->ibv.handle));
+		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->async_events_completed,
+			      &cq->async_delivered, AV_MISUSE_OF("CQ", cq, cq->ibv.handle));
 		av_timer_forget_cq(ctx->seg, ibv->handle);
 		av_cq_fini(ctx->seg, ibv->handle);
 	}
@@ -176,13 +159,11 @@ static void store_size(struct av_cq *cq)
 AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 {
 	AV_UNCANCELLED;
-	struct av_page_policy policy;
-	struct av_context *ctx;
-	int err;
-
 	AV_OURS_OR_NEXT(av_fail_errno, RESIZE_CQ, ibv_resize_cq, "IBVERBS_1.1", ibv, cqe);
-	ctx = av_context_of(ibv->context);
-	err = av_cq_find(ibv) ? av_verb_err(ctx, AV_FAIL_RESIZE_CQ) : ENOENT;
+	struct av_context *ctx = av_context_of(ibv->context);
+	int err = av_cq_find(ibv) ? av_verb_err(ctx, AV_FAIL_RESIZE_CQ) : ENOENT;
+	struct av_page_policy policy;
+
 	if (err == 0)
 		err = check_cq_size(ctx, cqe);
 	if (err == 0) {
@@ -242,34 +223,6 @@ static int poll_next_cqe(struct av_cq *cq)
 	return 0;
 }
 
-static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
-{
-	struct av_cq *cq = cq_of(ex);
-	int err;
-
-	if (attr && attr->comp_mask)
-		return av_fail_errno(AV_VERB_START_POLL,
-				     av_refuse(EINVAL, AV_CHECK_COMP_MASK, attr->comp_mask, 0));
-	if (av_context_of(ex->context)->forked)
-		return av_fail_errno(AV_VERB_START_POLL,
-				     av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0));
-	if (!cq->single_threaded)
-		pthread_mutex_lock(&cq->batch);
-	cq->in_batch = true;
-	err = poll_next_cqe(cq);
-	if (err) {
-		cq->in_batch = false;
-		if (!cq->single_threaded)
-			pthread_mutex_unlock(&cq->batch);
-	}
-	return err;
-}
-
-static int next_poll(struct ibv_cq_ex *ex)
-{
-	return poll_next_cqe(cq_of(ex));
-}
-
 /* Harmless without an open batch, because programs also call it after an empty ibv_start_poll(). */
 static void end_poll(struct ibv_cq_ex *ex)
 {
@@ -280,6 +233,31 @@ static void end_poll(struct ibv_cq_ex *ex)
 	cq->in_batch = false;
 	if (!cq->single_threaded)
 		pthread_mutex_unlock(&cq->batch);
+}
+
+static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	struct av_cq *cq = cq_of(ex);
+	int err = 0;
+
+	if (attr && attr->comp_mask)
+		err = av_refuse(EINVAL, AV_CHECK_COMP_MASK, attr->comp_mask, 0);
+	else if (av_context_of(ex->context)->forked)
+		err = av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0);
+	if (err)
+		return av_fail_errno(AV_VERB_START_POLL, err);
+	if (!cq->single_threaded)
+		pthread_mutex_lock(&cq->batch);
+	cq->in_batch = true;
+	err = poll_next_cqe(cq);
+	if (err)
+		end_poll(ex);
+	return err;
+}
+
+static int next_poll(struct ibv_cq_ex *ex)
+{
+	return poll_next_cqe(cq_of(ex));
 }
 
 /* Defines read_NAME(), which reads that field of the current completion. */
@@ -303,19 +281,16 @@ READ(uint8_t, dlid_path_bits)
 /* No frame has a VLAN tag here, no flow a number, and no queue matches tags. */
 static uint16_t read_cvlan(struct ibv_cq_ex *ex)
 {
-	(void)ex;
 	return 0;
 }
 
 static uint32_t read_flow_tag(struct ibv_cq_ex *ex)
 {
-	(void)ex;
 	return 0;
 }
 
 static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
 {
-	(void)ex;
 	*info = (struct ibv_wc_tm_info){0};
 }
 
@@ -359,13 +334,6 @@ static void fill_readers(struct ibv_cq_ex *ex, uint64_t flags)
 		flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK ? read_wallclock : NULL;
 }
 
-static bool is_parent_domain(const struct ibv_context *context, const struct ibv_pd *ibv)
-{
-	const struct av_pd *pd = av_pd_in(context, ibv);
-
-	return pd && pd->contains;
-}
-
 static uint32_t get_cq_create_flags(const struct ibv_cq_init_attr_ex *attr)
 {
 	return attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
@@ -377,13 +345,15 @@ static int check_cq_init_attr(const struct ibv_context *context,
 	const uint32_t mask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
 	const uint32_t flags =
 		IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	const struct av_pd *parent = attr->comp_mask & mask & IBV_CQ_INIT_ATTR_MASK_PD
+					     ? av_pd_in(context, attr->parent_domain)
+					     : NULL;
 
 	if (attr->comp_mask & ~mask)
 		return av_refuse(EINVAL, AV_CHECK_CQ_MASK, attr->comp_mask, mask);
 	if (get_cq_create_flags(attr) & ~flags)
 		return av_refuse(EINVAL, AV_CHECK_CQ_FLAGS, attr->flags, flags);
-	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
-	    !is_parent_domain(context, attr->parent_domain))
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) && !(parent && parent->contains))
 		return av_refuse(EINVAL, AV_CHECK_CQ_PARENT, 0, 0);
 	if (attr->wc_flags & ~(uint64_t)IBV_CREATE_CQ_SUP_WC_FLAGS)
 		return av_refuse(EOPNOTSUPP, AV_CHECK_CQ_WC_FLAGS, attr->wc_flags,

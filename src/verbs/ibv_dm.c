@@ -36,52 +36,36 @@ static bool is_dm_alive(const struct av_dm *dm)
 	return !dm->imported || (k && atomic_load(&k->held) == dm->key);
 }
 
-static int check_copy(const struct av_dm *dm, uint64_t offset, size_t length, unsigned int unit)
+int av_dm_range(const struct av_dm *dm, uint64_t offset, size_t length, unsigned int unit,
+		void **bytes)
 {
 	if (!dm || !is_dm_alive(dm))
 		return ENOENT;
 	if (!av_range_within(offset, length, 0, dm->length))
 		return av_refuse(EFAULT, AV_CHECK_DM_RANGE, offset + length, dm->length);
-	return offset % unit || length % unit ? av_refuse(EINVAL, AV_CHECK_DM_UNIT, offset, unit)
-					      : 0;
-}
-
-static void *bytes_at(const struct av_dm *dm, uint64_t offset)
-{
-	return (uint8_t *)dm->seg->head + dm->offset + offset;
-}
-
-int av_dm_write(struct av_dm *dm, uint64_t offset, const void *host, size_t length,
-		unsigned int unit)
-{
-	int err = check_copy(dm, offset, length, unit);
-
-	if (err)
-		return err;
-	return av_copy(bytes_at(dm, offset), host, length) == AV_COPY_OK ? 0 : EFAULT;
-}
-
-int av_dm_read(void *host, const struct av_dm *dm, uint64_t offset, size_t length,
-	       unsigned int unit)
-{
-	int err = check_copy(dm, offset, length, unit);
-
-	if (err)
-		return err;
-	return av_copy(host, bytes_at(dm, offset), length) == AV_COPY_OK ? 0 : EFAULT;
+	if (offset % unit || length % unit)
+		return av_refuse(EINVAL, AV_CHECK_DM_UNIT, offset, unit);
+	*bytes = (uint8_t *)dm->seg->head + dm->offset + offset;
+	return 0;
 }
 
 static int memcpy_to_dm(struct ibv_dm *ibv, uint64_t offset, const void *host, size_t length)
 {
-	int err = av_dm_write(av_dm_find(ibv), offset, host, length, COPY_UNIT);
+	void *bytes;
+	int err = av_dm_range(av_dm_find(ibv), offset, length, COPY_UNIT, &bytes);
 
+	if (err == 0 && av_copy(bytes, host, length) != AV_COPY_OK)
+		err = EFAULT;
 	return err ? av_fail_errno(AV_VERB_MEMCPY_TO_DM, err) : 0;
 }
 
 static int memcpy_from_dm(void *host, struct ibv_dm *ibv, uint64_t offset, size_t length)
 {
-	int err = av_dm_read(host, av_dm_find(ibv), offset, length, COPY_UNIT);
+	void *bytes;
+	int err = av_dm_range(av_dm_find(ibv), offset, length, COPY_UNIT, &bytes);
 
+	if (err == 0 && av_copy(host, bytes, length) != AV_COPY_OK)
+		err = EFAULT;
 	return err ? av_fail_errno(AV_VERB_MEMCPY_FROM_DM, err) : 0;
 }
 
@@ -96,23 +80,18 @@ static int check_dm_alloc(const struct ibv_alloc_dm_attr *attr)
 	return 0;
 }
 
-static int refuse_full(uint64_t length)
-{
-	uint64_t used = av_dir_used(AV_DIR_DM_BYTES);
-
-	return av_refuse(ENOMEM, AV_CHECK_DM_FULL, length,
-			 used < AV_MAX_DM_BYTES ? AV_MAX_DM_BYTES - used : 0);
-}
-
 /* Blocks are aligned to the largest power of two that divides their size, up to a page. */
 static int take_memory(struct av_dm *dm, const struct ibv_alloc_dm_attr *attr)
 {
-	uint64_t align = 1ull << attr->log_align_req;
+	uint64_t used;
 
 	dm->length = attr->length;
-	dm->block = av_round_up(attr->length, align);
-	if (av_dir_use(dm->seg->ref, AV_DIR_DM_BYTES, dm->length, AV_MAX_DM_BYTES))
-		return refuse_full(dm->length);
+	dm->block = av_round_up(attr->length, 1ull << attr->log_align_req);
+	if (av_dir_use(dm->seg->ref, AV_DIR_DM_BYTES, dm->length, AV_MAX_DM_BYTES)) {
+		used = av_dir_used(AV_DIR_DM_BYTES);
+		return av_refuse(ENOMEM, AV_CHECK_DM_FULL, dm->length,
+				 used < AV_MAX_DM_BYTES ? AV_MAX_DM_BYTES - used : 0);
+	}
 	dm->offset = av_seg_alloc(dm->seg, dm->block);
 	if (dm->offset)
 		return 0;
@@ -249,15 +228,13 @@ static struct ibv_dm *create_dm(struct av_context *ctx, struct av_seg *seg,
 AV_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx = av_context_of(context);
-	struct av_dm *dm, block = {.imported = true};
-	int err;
-
 	if (!av_ours(context))
 		return AV_NEXT(ibv_import_dm, "IBVERBS_1.13")(context, handle);
-	block.seg = av_seg_origin(ctx->seg);
-	err = find_block(&block, handle) ? 0 : ENOENT;
-	dm = av_object_new(AV_VERB_IMPORT_DM, err, sizeof(*dm));
+	struct av_context *ctx = av_context_of(context);
+	struct av_dm block = {.imported = true, .seg = av_seg_origin(ctx->seg)};
+	int err = find_block(&block, handle) ? 0 : ENOENT;
+	struct av_dm *dm = av_object_new(AV_VERB_IMPORT_DM, err, sizeof(*dm));
+
 	if (!dm)
 		return NULL;
 	*dm = block;
@@ -272,13 +249,10 @@ AV_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t han
 AV_EXPORT void ibv_unimport_dm(struct ibv_dm *ibv)
 {
 	AV_UNCANCELLED;
-	struct av_dm *dm;
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_unimport_dm, "IBVERBS_1.13")(ibv);
+	struct av_dm *dm = av_dm_find(ibv);
 
-	if (!av_ours(ibv->context)) {
-		AV_NEXT(ibv_unimport_dm, "IBVERBS_1.13")(ibv);
-		return;
-	}
-	dm = av_dm_find(ibv);
 	if (!dm)
 		return;
 	av_table_clear(&av_context_of(ibv->context)->dms, ibv->handle);
@@ -295,11 +269,9 @@ static struct av_seg *get_dm_segment(struct av_context *ctx)
 	pthread_mutex_lock(&ctx->verbs.context.mutex);
 	if (!ctx->child_seg) {
 		err = -av_dir_join(av_totals_of_context);
-		if (err == 0)
-			ctx->child_seg = av_device_open(ctx->dev, 0);
-		else
+		if (err)
 			errno = err;
-		if (err == 0 && !ctx->child_seg)
+		else if (!(ctx->child_seg = av_device_open(ctx->dev, 0)))
 			av_dir_leave();
 	}
 	pthread_mutex_unlock(&ctx->verbs.context.mutex);
@@ -336,13 +308,15 @@ static int free_dm(struct ibv_dm *ibv)
 	if (!dm)
 		return av_fail_errno(AV_VERB_FREE_DM, ENOENT);
 	if (atomic_load(&dm->refs) > 1)
-		return av_misuse_busy(AV_VERB_FREE_DM, ctx, "DM", ibv->handle, NULL);
+		return av_misuse_busy(AV_VERB_FREE_DM,
+				      (struct av_misuse_object){ctx, "DM", ibv->handle, NULL});
 	ours = !dm->imported && (!ctx->forked || dm->seg == ctx->child_seg);
 	/* First the handle: another thread may get the key's index once it is free. */
 	av_table_clear(&ctx->dms, ibv->handle);
 	if (ours && !withdraw_dm_key(dm)) {
 		(void)!av_table_set(&ctx->dms, ibv->handle, dm);
-		return av_misuse_busy(AV_VERB_FREE_DM, ctx, "DM", ibv->handle, NULL);
+		return av_misuse_busy(AV_VERB_FREE_DM,
+				      (struct av_misuse_object){ctx, "DM", ibv->handle, NULL});
 	}
 	if (ours)
 		give_memory(dm);
@@ -356,7 +330,6 @@ static int check_register(const struct av_dm *dm, uint64_t offset, size_t length
 	const unsigned int permitted = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
 				       IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE;
-
 	int err;
 
 	if (!dm)
@@ -378,7 +351,7 @@ static struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t 
 	AV_UNCANCELLED;
 	struct av_dm *dm = av_dm_in(pd->context, ibv);
 	struct av_key what = {.kind = AV_KEY_DEVICE, .access = access, .length = length};
-	struct ibv_mr *mr;
+	struct av_mr *mr;
 	int err = check_register(dm, offset, length, access);
 
 	if (err == 0 && dm->imported)
@@ -389,9 +362,10 @@ static struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t 
 	what.in_origin = dm->imported;
 	atomic_fetch_add(&dm->refs, 1);
 	mr = av_mr_publish(pd, &what, NULL, dm);
-	if (!mr)
-		av_dm_region_ended(dm, false);
-	return mr;
+	if (mr)
+		return &mr->ibv;
+	av_dm_region_ended(dm, false);
+	return NULL;
 }
 
 void av_dm_fill_ops(struct verbs_context *verbs)

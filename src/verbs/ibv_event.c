@@ -16,17 +16,6 @@
 #include "verbs/next.h"
 #include "verbs/objects.h"
 
-static void channel_records_init(struct av_channel *channel)
-{
-	pthread_mutex_init(&channel->mutex, NULL);
-}
-
-static void channel_records_fini(struct av_channel *channel)
-{
-	pthread_mutex_destroy(&channel->mutex);
-	free(channel->kept);
-}
-
 /* --- reading ------------------------------------------------------------------------ */
 
 /* Return: 0, or -1 and errno. */
@@ -189,14 +178,13 @@ static struct av_channel *channel_find(struct ibv_comp_channel *ibv)
 AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
 	AV_UNCANCELLED;
-	struct av_channel *channel;
-	struct av_context *ctx = av_context_of(context);
-	int fd = -ENOMEM, err;
-
 	if (!av_ours(context))
 		return AV_NEXT(ibv_create_comp_channel, "IBVERBS_1.0")(context);
-	err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_CREATE_COMP_CHANNEL);
-	channel = av_object_new(AV_VERB_CREATE_COMP_CHANNEL, err, sizeof(*channel));
+	struct av_context *ctx = av_context_of(context);
+	int err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_CREATE_COMP_CHANNEL), fd = -ENOMEM;
+	struct av_channel *channel =
+		av_object_new(AV_VERB_CREATE_COMP_CHANNEL, err, sizeof(*channel));
+
 	if (!channel)
 		return NULL;
 	channel->doorbell = ctx->forked ? 0 : av_handles_add(&ctx->channels, channel, MAX_CHANNELS);
@@ -208,7 +196,7 @@ AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 		free(channel);
 		return av_fail_null(AV_VERB_CREATE_COMP_CHANNEL, -fd);
 	}
-	channel_records_init(channel);
+	pthread_mutex_init(&channel->mutex, NULL);
 	channel->ibv.context = context;
 	channel->ibv.fd = fd;
 	channel->made_at = __builtin_return_address(0);
@@ -218,14 +206,12 @@ AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 {
 	AV_UNCANCELLED;
-	struct av_channel *channel;
-	struct av_context *ctx;
-	int busy;
-
 	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_COMP_CHANNEL, ibv_destroy_comp_channel,
 			"IBVERBS_1.0", ibv);
-	ctx = av_context_of(ibv->context);
-	channel = channel_find(ibv);
+	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_channel *channel = channel_find(ibv);
+	int busy;
+
 	if (!channel)
 		return av_fail_errno(AV_VERB_DESTROY_COMP_CHANNEL, ENOENT);
 	pthread_mutex_lock(&ctx->verbs.context.mutex);
@@ -233,16 +219,36 @@ AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 	pthread_mutex_unlock(&ctx->verbs.context.mutex);
 	if (busy) {
 		(void)av_refuse(EBUSY, AV_CHECK_CHANNEL_BUSY, (uint64_t)busy, 0);
-		return av_misuse_busy(AV_VERB_DESTROY_COMP_CHANNEL, ctx, "completion channel",
-				      channel->doorbell, channel->made_at);
+		return av_misuse_busy(AV_VERB_DESTROY_COMP_CHANNEL,
+				      (struct av_misuse_object){ctx, "completion channel",
+								channel->doorbell,
+								channel->made_at});
 	}
 	if (!ctx->forked)
 		av_doorbell_remove(ctx->seg, channel->doorbell);
 	close(ibv->fd);
 	av_handles_remove(&ctx->channels, channel->doorbell);
-	channel_records_fini(channel);
+	pthread_mutex_destroy(&channel->mutex);
+	free(channel->kept);
 	free(channel);
 	return 0;
+}
+
+/* Counts @n acknowledgements of an object's events. Its destruction waits for them. */
+static void acknowledge_events(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed,
+			       uint32_t n)
+{
+	pthread_mutex_lock(mutex);
+	*completed += n;
+	pthread_cond_signal(cond);
+	pthread_mutex_unlock(mutex);
+}
+
+static void count_delivered(pthread_mutex_t *mutex, uint32_t *delivered)
+{
+	pthread_mutex_lock(mutex);
+	(*delivered)++;
+	pthread_mutex_unlock(mutex);
 }
 
 /* The CQ of a record, counted as delivered. NULL: the CQ has been destroyed. */
@@ -255,11 +261,8 @@ static struct av_cq *deliver_cq_record(struct av_context *ctx,
 	cq = av_table_get(&ctx->cqs, record->index);
 	if (cq && cq->id != record->id)
 		cq = NULL;
-	if (cq) {
-		pthread_mutex_lock(&cq->ibv.mutex);
-		cq->comp_delivered++;
-		pthread_mutex_unlock(&cq->ibv.mutex);
-	}
+	if (cq)
+		count_delivered(&cq->ibv.mutex, &cq->comp_delivered);
 	pthread_mutex_unlock(&ctx->verbs.context.mutex);
 	return cq;
 }
@@ -267,12 +270,12 @@ static struct av_cq *deliver_cq_record(struct av_context *ctx,
 AV_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq_out,
 			       void **cq_context)
 {
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_get_cq_event, "IBVERBS_1.1")(ibv, cq_out, cq_context);
 	struct av_channel *channel = av_container_of(ibv, struct av_channel, ibv);
 	struct av_doorbell_record record;
 	struct av_cq *cq = NULL;
 
-	if (!av_ours(ibv->context))
-		return AV_NEXT(ibv_get_cq_event, "IBVERBS_1.1")(ibv, cq_out, cq_context);
 	while (!cq) {
 		if (channel_read(channel, &record))
 			return -1;
@@ -285,11 +288,9 @@ AV_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq_
 
 AV_EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
-	if (!av_ours(cq->context)) {
-		AV_NEXT(ibv_ack_cq_events, "IBVERBS_1.1")(cq, nevents);
-		return;
-	}
-	av_event_acknowledge(&cq->mutex, &cq->cond, &cq->comp_events_completed, nevents);
+	if (!av_ours(cq->context))
+		return AV_NEXT(ibv_ack_cq_events, "IBVERBS_1.1")(cq, nevents);
+	acknowledge_events(&cq->mutex, &cq->cond, &cq->comp_events_completed, nevents);
 }
 
 void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t cq_id)
@@ -389,21 +390,19 @@ static int wait_for_event(struct av_cq *cq, uint64_t until_ns)
 
 AV_EXPORT int anyverbs_cq_wait(struct ibv_cq *ibv, const struct timespec *timeout)
 {
-	struct av_cq *cq;
-	uint64_t until_ns;
-	int err;
-
 	if (!av_ours(ibv->context))
 		return av_fail_errno(AV_VERB_CQ_WAIT, ENOSYS);
-	cq = av_cq_find(ibv);
-	if (!cq || av_context_of(ibv->context)->forked)
-		return av_fail_errno(AV_VERB_CQ_WAIT, cq ? EPERM : ENOENT);
-	err = deadline(timeout, &until_ns);
-	if (err)
-		return av_fail_errno(AV_VERB_CQ_WAIT, err);
-	atomic_fetch_add(&cq->waiting, 1);
-	err = wait_for_event(cq, until_ns);
-	atomic_fetch_sub(&cq->waiting, 1);
+	struct av_cq *cq = av_cq_find(ibv);
+	int err = cq ? 0 : ENOENT;
+	uint64_t until_ns;
+
+	if (cq)
+		err = av_context_of(ibv->context)->forked ? EPERM : deadline(timeout, &until_ns);
+	if (err == 0) {
+		atomic_fetch_add(&cq->waiting, 1);
+		err = wait_for_event(cq, until_ns);
+		atomic_fetch_sub(&cq->waiting, 1);
+	}
 	return err ? av_fail_errno(AV_VERB_CQ_WAIT, err) : 0;
 }
 
@@ -418,18 +417,9 @@ void av_unlist(struct av_context *ctx, struct av_table *table, uint32_t handle)
 	pthread_mutex_unlock(&ctx->verbs.context.mutex);
 }
 
-void av_event_acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed,
-			  uint32_t n)
-{
-	pthread_mutex_lock(mutex);
-	*completed += n;
-	pthread_cond_signal(cond);
-	pthread_mutex_unlock(mutex);
-}
-
 /* Lets a program learn why it hangs: a forgotten acknowledgement. Context: @mutex held. */
 static void wait_and_say(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
-			 const uint32_t *delivered, const struct av_misuse_object *of)
+			 const uint32_t *delivered, struct av_misuse_object of)
 {
 	struct timespec until;
 
@@ -442,20 +432,13 @@ static void wait_and_say(pthread_mutex_t *mutex, pthread_cond_t *cond, const uin
 }
 
 void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
-		   const uint32_t *delivered, const struct av_misuse_object *of)
+		   const uint32_t *delivered, struct av_misuse_object of)
 {
 	pthread_mutex_lock(mutex);
 	if (av_misuse_on())
 		wait_and_say(mutex, cond, completed, delivered, of);
 	while (*completed != *delivered)
 		pthread_cond_wait(cond, mutex);
-	pthread_mutex_unlock(mutex);
-}
-
-static void count_async_delivered(pthread_mutex_t *mutex, uint32_t *delivered)
-{
-	pthread_mutex_lock(mutex);
-	(*delivered)++;
 	pthread_mutex_unlock(mutex);
 }
 
@@ -473,21 +456,21 @@ static bool deliver_async_event(struct av_context *ctx, const struct av_doorbell
 		qp = av_table_get(&ctx->qps, record->index);
 		if (!qp || qp->ibv.qp_num != record->id)
 			return false;
-		count_async_delivered(&qp->ibv.mutex, &qp->async_delivered);
+		count_delivered(&qp->ibv.mutex, &qp->async_delivered);
 		event->element.qp = &qp->ibv;
 		return true;
 	case AV_SLAB_CQ:
 		cq = av_table_get(&ctx->cqs, record->index);
 		if (!cq || cq->id != record->id)
 			return false;
-		count_async_delivered(&cq->ibv.mutex, &cq->async_delivered);
+		count_delivered(&cq->ibv.mutex, &cq->async_delivered);
 		event->element.cq = &cq->ibv;
 		return true;
 	case AV_SLAB_RQ:
 		srq = av_table_get(&ctx->srqs, record->index);
 		if (!srq || srq->id != record->id)
 			return false;
-		count_async_delivered(&srq->ibv.mutex, &srq->async_delivered);
+		count_delivered(&srq->ibv.mutex, &srq->async_delivered);
 		event->element.srq = &srq->ibv;
 		return true;
 	default:
@@ -498,19 +481,14 @@ static bool deliver_async_event(struct av_context *ctx, const struct av_doorbell
 
 AV_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
-	struct av_doorbell_record record;
-	bool delivered;
-	ssize_t n;
-
 	if (!av_ours(context))
 		return AV_NEXT(ibv_get_async_event, "IBVERBS_1.1")(context, event);
+	struct av_doorbell_record record;
+	bool delivered;
+
 	do {
-		n = read(context->async_fd, &record, sizeof(record));
-		if (n != (ssize_t)sizeof(record)) {
-			if (n >= 0)
-				errno = EIO;
+		if (read_record(context->async_fd, &record))
 			return -1;
-		}
 		pthread_mutex_lock(&context->mutex);
 		delivered = deliver_async_event(av_context_of(context), &record, event);
 		pthread_mutex_unlock(&context->mutex);
@@ -520,12 +498,25 @@ AV_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_
 	return 0;
 }
 
-/* The event does not name its context, so take that of its object. */
-static struct ibv_context *context_of(const struct ibv_async_event *event)
+/* What an acknowledgement counts. An event names no context: its object does. */
+struct acknowledged {
+	struct ibv_context *context; /* NULL: events of a port or the device are not counted */
+	pthread_mutex_t *mutex;
+	pthread_cond_t *cond;
+	uint32_t *completed;
+};
+
+static struct acknowledged find_acknowledged(const struct ibv_async_event *event)
 {
+#define ACKNOWLEDGED(o, count) ((struct acknowledged){(o)->context, &(o)->mutex, &(o)->cond, count})
+	struct ibv_cq *cq = event->element.cq;
+	struct ibv_qp *qp = event->element.qp;
+	struct ibv_srq *srq = event->element.srq;
+	struct ibv_wq *wq = event->element.wq;
+
 	switch (event->event_type) {
 	case IBV_EVENT_CQ_ERR:
-		return event->element.cq->context;
+		return ACKNOWLEDGED(cq, &cq->async_events_completed);
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
@@ -534,33 +525,24 @@ static struct ibv_context *context_of(const struct ibv_async_event *event)
 	case IBV_EVENT_PATH_MIG:
 	case IBV_EVENT_PATH_MIG_ERR:
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
-		return event->element.qp->context;
+		return ACKNOWLEDGED(qp, &qp->events_completed);
 	case IBV_EVENT_SRQ_ERR:
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
-		return event->element.srq->context;
+		return ACKNOWLEDGED(srq, &srq->events_completed);
 	case IBV_EVENT_WQ_FATAL:
-		return event->element.wq->context;
+		return ACKNOWLEDGED(wq, &wq->events_completed);
 	default:
-		return NULL;
+		return (struct acknowledged){.context = NULL};
 	}
+#undef ACKNOWLEDGED
 }
 
 AV_EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 {
-	struct ibv_context *context = context_of(event);
+	const struct acknowledged of = find_acknowledged(event);
 
-	if (!context)
-		return; /* events of a port or the device are not counted */
-	if (!av_ours(context))
+	if (of.context && av_ours(of.context))
+		acknowledge_events(of.mutex, of.cond, of.completed, 1);
+	else if (of.context)
 		AV_NEXT(ibv_ack_async_event, "IBVERBS_1.1")(event);
-	else if (event->event_type == IBV_EVENT_CQ_ERR)
-		av_event_acknowledge(&event->element.cq->mutex, &event->element.cq->cond,
-				     &event->element.cq->async_events_completed, 1);
-	else if (event->event_type == IBV_EVENT_SRQ_LIMIT_REACHED ||
-		 event->event_type == IBV_EVENT_SRQ_ERR)
-		av_event_acknowledge(&event->element.srq->mutex, &event->element.srq->cond,
-				     &event->element.srq->events_completed, 1);
-	else
-		av_event_acknowledge(&event->element.qp->mutex, &event->element.qp->cond,
-				     &event->element.qp->events_completed, 1);
 }

@@ -14,36 +14,38 @@
 
 /* Regions with memory allocated by the library, and shared regions. */
 
-struct av_page_policy av_mr_pages(const struct av_context *ctx)
+static struct av_page_policy get_mr_pages(const struct av_context *ctx)
 {
 	static const struct av_page_object regions = {.name = "MR", .fallback = AV_ALLOC_ALL};
 
 	return av_environment_pages(ctx, &regions);
 }
 
-static int check_reg_mr(struct ibv_pd *pd)
+static int check_reg_mr(struct ibv_pd *pd, size_t length)
 {
-	return av_pd_find(pd) ? av_verb_err(av_context_of(pd->context), AV_FAIL_REG_MR) : ENOENT;
+	const struct av_context *ctx = av_context_of(pd->context);
+	const uint64_t limit = ctx->dev->attr.max_mr_size;
+	int err = av_pd_find(pd) ? av_verb_err(ctx, AV_FAIL_REG_MR) : ENOENT;
+
+	return err || length <= limit ? err : av_refuse(EINVAL, AV_CHECK_MR_LENGTH, length, limit);
 }
 
-/* Create the region for allocated memory; frees the memory on failure. */
+/* Creates the region of allocated memory. On failure it frees the memory. */
 static struct ibv_mr *publish_allocated(struct ibv_pd *pd, struct av_allocated *memory,
 					struct av_key *what)
 {
-	struct ibv_mr *ibv = av_mr_publish(pd, what, memory->map, NULL);
-	struct av_mr *mr;
+	struct av_mr *mr = av_mr_publish(pd, what, memory->map, NULL);
 
-	if (!ibv) {
+	if (!mr) {
 		av_allocated_end(memory, false);
 		return av_fail_null(AV_VERB_EXP_REG_MR, ENOMEM);
 	}
-	mr = av_mr_find(ibv);
 	mr->memory = *memory;
 	mr->sort = AV_MR_ALLOCATED;
 	mr->iova = (uintptr_t)memory->map;
 	if (memory->shared)
-		mr->handle = ibv->handle = av_shared_handle(memory->seg, ibv->lkey);
-	return ibv;
+		mr->handle = mr->ibv.handle = av_shared_handle(memory->seg, mr->ibv.lkey);
+	return &mr->ibv;
 }
 
 struct ibv_mr *av_mr_allocate(struct ibv_pd *pd, struct av_allocate_request *req)
@@ -51,27 +53,23 @@ struct ibv_mr *av_mr_allocate(struct ibv_pd *pd, struct av_allocate_request *req
 	struct av_context *ctx = av_context_of(pd->context);
 	struct av_allocated memory;
 	struct av_key what;
-	int err = check_reg_mr(pd);
+	int err = check_reg_mr(pd, req->length);
 
-	if (err == 0 && req->length > ctx->dev->attr.max_mr_size)
-		err = av_refuse(EINVAL, AV_CHECK_MR_LENGTH, req->length,
-				ctx->dev->attr.max_mr_size);
-	if (err)
-		return av_fail_null(AV_VERB_EXP_REG_MR, err);
-	req->policy = av_mr_pages(ctx);
-	err = av_allocated_make(ctx->seg, req, &memory, &what);
+	if (err == 0) {
+		req->policy = get_mr_pages(ctx);
+		err = av_allocated_make(ctx->seg, req, &memory, &what);
+	}
 	return err ? av_fail_null(AV_VERB_EXP_REG_MR, err) : publish_allocated(pd, &memory, &what);
 }
 
 struct ibv_mr *av_mr_attach(struct ibv_pd *pd, const struct av_attach_request *req)
 {
-	struct av_context *ctx = av_context_of(pd->context);
 	struct av_allocated memory;
 	struct av_key what;
-	int err = check_reg_mr(pd);
+	int err = check_reg_mr(pd, 0);
 
 	if (err == 0)
-		err = av_allocated_attach(ctx->seg, req, &memory, &what);
+		err = av_allocated_attach(av_context_of(pd->context)->seg, req, &memory, &what);
 	return err ? av_fail_null(AV_VERB_EXP_REG_SHARED_MR, err)
 		   : publish_allocated(pd, &memory, &what);
 }
@@ -83,51 +81,39 @@ struct ibv_mr *av_mr_attach(struct ibv_pd *pd, const struct av_attach_request *r
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-static int publish_mr(struct av_context *ctx, struct av_mr *mr, const struct av_key *what)
-{
-	uint32_t key = av_key_create(ctx->seg, what, (uint32_t)ctx->dev->attr.max_mr);
-
-	if (!key)
-		return ENOMEM;
-	mr->handle = mr->ibv.handle = AV_KEY_INDEX(key);
-	mr->ibv.lkey = key;
-	mr->ibv.rkey = what->kind == AV_KEY_NULL ? 0 : key;
-	if (av_table_set(&ctx->mrs, mr->ibv.handle, mr) == 0)
-		return 0;
-	(void)!av_key_destroy(ctx->seg, key);
-	return ENOMEM;
-}
-
-struct ibv_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *addr,
-			     struct av_dm *dm)
+struct av_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *addr,
+			    struct av_dm *dm)
 {
 	struct av_context *ctx = av_context_of(ibv_pd->context);
 	struct av_pd *pd = av_pd_find(ibv_pd);
-	struct av_mr *mr;
+	struct av_mr *mr = pd ? calloc(1, sizeof(*mr)) : NULL;
+	bool null = what->kind == AV_KEY_NULL; /* such a region keeps no domain */
 
-	mr = pd ? calloc(1, sizeof(*mr)) : NULL;
-	if (!mr) {
-		av_heap_region_end(ctx->seg, what->heap);
-		return av_fail_null(AV_VERB_REG_MR, pd ? ENOMEM : ENOENT);
+	if (mr) {
+		what->pd = av_pd_id(pd);
+		mr->pd = null ? NULL : pd;
+		mr->dm = dm;
+		mr->sort = null ? AV_MR_NULL : dm ? AV_MR_DEVICE : AV_MR_PLAIN;
+		mr->access = what->access;
+		mr->heap = what->heap;
+		mr->ibv.context = ibv_pd->context;
+		mr->ibv.pd = ibv_pd;
+		mr->ibv.addr = addr;
+		mr->ibv.length = what->length;
+		mr->ibv.lkey = av_key_create(ctx->seg, what, (uint32_t)ctx->dev->attr.max_mr);
+		mr->ibv.rkey = null ? 0 : mr->ibv.lkey;
+		mr->handle = mr->ibv.handle = AV_KEY_INDEX(mr->ibv.lkey);
 	}
-	what->pd = av_pd_id(pd);
-	mr->pd = what->kind == AV_KEY_NULL ? NULL : pd; /* null regions keep no domain */
-	mr->dm = dm;
-	mr->sort = what->kind == AV_KEY_NULL ? AV_MR_NULL : dm ? AV_MR_DEVICE : AV_MR_PLAIN;
-	mr->access = what->access;
-	mr->heap = what->heap;
-	mr->ibv.context = ibv_pd->context;
-	mr->ibv.pd = ibv_pd;
-	mr->ibv.addr = addr;
-	mr->ibv.length = what->length;
-	if (publish_mr(ctx, mr, what)) {
-		av_heap_region_end(ctx->seg, mr->heap);
+	if (!mr || !mr->ibv.lkey || av_table_set(&ctx->mrs, mr->handle, mr)) {
+		if (mr && mr->ibv.lkey)
+			(void)!av_key_destroy(ctx->seg, mr->ibv.lkey);
+		av_heap_region_end(ctx->seg, what->heap);
 		free(mr);
-		return av_fail_null(AV_VERB_REG_MR, ENOMEM);
+		return av_fail_null(AV_VERB_REG_MR, pd ? ENOMEM : ENOENT);
 	}
 	if (mr->pd)
 		av_pd_get(pd, AV_PD_MR);
-	return &mr->ibv;
+	return mr;
 }
 
 /* Size of an ODP region in pages; an implicit region counts as 0. */
@@ -162,11 +148,9 @@ struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t 
 		.access = access,
 	};
 	struct av_key what;
-	struct ibv_mr *mr;
-	int err = av_pd_find(pd) ? av_verb_err(ctx, AV_FAIL_REG_MR) : ENOENT;
+	struct av_mr *mr;
+	int err = check_reg_mr(pd, length);
 
-	if (err == 0 && length > ctx->dev->attr.max_mr_size)
-		err = av_refuse(EINVAL, AV_CHECK_MR_LENGTH, length, ctx->dev->attr.max_mr_size);
 	if (err == 0)
 		err = av_region_prepare(ctx->seg, &req, &what);
 	if (err)
@@ -185,10 +169,10 @@ struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t 
 			(void)!av_fork_unguard((uintptr_t)addr, length);
 		return NULL;
 	}
-	av_mr_find(mr)->iova = iova;
+	mr->iova = iova;
 	if (what.kind == AV_KEY_ODP)
 		av_odp_region_added(ctx->seg, odp_size((uintptr_t)addr, length));
-	return mr;
+	return &mr->ibv;
 }
 
 /* Makes AV_ACCESS_TUNNELED an unknown bit: plain verbs must not know it. */
@@ -200,7 +184,6 @@ static uint32_t plain_rights(uint32_t access)
 AV_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	AV_UNCANCELLED;
-
 	AV_OURS_OR_NEXT(av_fail_null, REG_MR, ibv_reg_mr, "IBVERBS_1.1", pd, addr, length, access);
 	return AV_MADE_HERE(struct av_mr, av_reg_mr(pd, addr, length, (uintptr_t)addr,
 						    plain_rights((uint32_t)access)));
@@ -210,7 +193,6 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t l
 					 uint64_t iova, int access)
 {
 	AV_UNCANCELLED;
-
 	AV_OURS_OR_NEXT(av_fail_null, REG_MR, ibv_reg_mr_iova, "IBVERBS_1.7", pd, addr, length,
 			iova, access);
 	return AV_MADE_HERE(struct av_mr,
@@ -221,7 +203,6 @@ AV_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t 
 					  uint64_t iova, unsigned int access)
 {
 	AV_UNCANCELLED;
-
 	AV_OURS_OR_NEXT(av_fail_null, REG_MR, ibv_reg_mr_iova2, "IBVERBS_1.8", pd, addr, length,
 			iova, access);
 	return AV_MADE_HERE(struct av_mr, av_reg_mr(pd, addr, length, iova, plain_rights(access)));
@@ -232,11 +213,13 @@ static struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
 	AV_UNCANCELLED;
 	struct av_key what = {
 		.kind = AV_KEY_NULL, .access = IBV_ACCESS_LOCAL_WRITE, .length = SIZE_MAX};
-
 	int err = av_verb_err(av_context_of(pd->context), AV_FAIL_ALLOC_NULL_MR);
+	struct av_mr *mr;
 
-	return err ? av_fail_null(AV_VERB_ALLOC_NULL_MR, err)
-		   : av_mr_publish(pd, &what, NULL, NULL);
+	if (err)
+		return av_fail_null(AV_VERB_ALLOC_NULL_MR, err);
+	mr = av_mr_publish(pd, &what, NULL, NULL);
+	return mr ? &mr->ibv : NULL;
 }
 
 /* Destroy the key. Return: as av_key_destroy() */
@@ -268,9 +251,9 @@ static void forget_mr(struct av_mr *mr)
 	if (mr->mapping)
 		av_munmap(mr->mapping, mr->mapped);
 	av_allocated_end(&mr->memory, ctx->forked);
-	if (mr->sort == AV_MR_INDIRECT && !ctx->forked)
-		av_klm_free(ctx->seg, mr->list, mr->klms);
 	if (!ctx->forked) {
+		if (mr->sort == AV_MR_INDIRECT)
+			av_klm_free(ctx->seg, mr->list, mr->klms);
 		av_deferred_settle(ctx->seg, mr->ibv.lkey);
 		av_deferred_sweep(ctx->seg);
 	}
@@ -280,35 +263,25 @@ static void forget_mr(struct av_mr *mr)
 }
 
 /* One thread at a time changes or ends a region; the kernel, too, refuses another with EBUSY. */
-static bool begin_change(struct av_mr *mr)
+static int begin_change(struct av_mr *mr)
 {
-	return !atomic_exchange(&mr->changing, true);
-}
-
-static int refuse_change(void)
-{
-	return av_refuse(EBUSY, AV_CHECK_MR_CHANGING, 0, 0);
-}
-
-static void end_change(struct av_mr *mr)
-{
-	atomic_store(&mr->changing, false);
+	return atomic_exchange(&mr->changing, true) ? av_refuse(EBUSY, AV_CHECK_MR_CHANGING, 0, 0)
+						    : 0;
 }
 
 AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx;
-	struct av_mr *mr;
+	AV_OURS_OR_NEXT(av_fail_errno, DEREG_MR, ibv_dereg_mr, "IBVERBS_1.1", ibv);
+	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_mr *mr = av_mr_find(ibv);
 	int err;
 
-	AV_OURS_OR_NEXT(av_fail_errno, DEREG_MR, ibv_dereg_mr, "IBVERBS_1.1", ibv);
-	ctx = av_context_of(ibv->context);
-	mr = av_mr_find(ibv);
 	if (!mr)
 		return av_fail_errno(AV_VERB_DEREG_MR, ENOENT);
-	if (!begin_change(mr) && !ctx->forked) /* a child may inherit a change that nobody ends */
-		return av_fail_errno(AV_VERB_DEREG_MR, refuse_change());
+	err = ctx->forked ? 0 : begin_change(mr); /* a child may inherit one that nobody ends */
+	if (err)
+		return av_fail_errno(AV_VERB_DEREG_MR, err);
 	if (av_misuse_on())
 		av_misuse_mr_ends(mr);
 	/* First the handle: another thread may get the key's index once it is free. */
@@ -316,11 +289,11 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	err = end_key(ctx, mr);
 	if (err) {
 		(void)!av_table_set(&ctx->mrs, av_mr_place(ibv->handle), mr);
-		end_change(mr);
+		atomic_store(&mr->changing, false);
 		if (err == ETIMEDOUT)
 			return av_fail_errno(AV_VERB_DEREG_MR, EBUSY);
 		(void)av_refuse(EBUSY, AV_CHECK_MR_WINDOWS, 0, 0);
-		return av_misuse_busy(AV_VERB_DEREG_MR, ctx, "MR", ibv->lkey, mr->made_at);
+		return av_misuse_busy(AV_VERB_DEREG_MR, AV_MISUSE_OF("MR", mr, mr->ibv.lkey));
 	}
 	odp_end(ctx, mr);
 	if (is_fork_guarded(mr) && !ctx->forked)
@@ -383,15 +356,12 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, uint32
 AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx;
-	struct av_key what;
-	struct av_pd *pd;
-	uint32_t key;
-
 	AV_OURS_OR_NEXT(av_fail_null, IMPORT_MR, ibv_import_mr, "IBVERBS_1.10", ibv, handle);
-	ctx = av_context_of(ibv->context);
-	pd = av_pd_find(ibv);
-	key = pd ? origin_region(ctx, pd, handle, &what) : 0;
+	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_pd *pd = av_pd_find(ibv);
+	struct av_key what;
+	uint32_t key = pd ? origin_region(ctx, pd, handle, &what) : 0;
+
 	return key ? import_mr(ctx, pd, key, &what, handle)
 		   : av_fail_null(AV_VERB_IMPORT_MR, ENOENT);
 }
@@ -399,13 +369,10 @@ AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
 AV_EXPORT void ibv_unimport_mr(struct ibv_mr *ibv)
 {
 	AV_UNCANCELLED;
-	struct av_mr *mr;
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_unimport_mr, "IBVERBS_1.10")(ibv);
+	struct av_mr *mr = av_mr_find(ibv);
 
-	if (!av_ours(ibv->context)) {
-		AV_NEXT(ibv_unimport_mr, "IBVERBS_1.10")(ibv);
-		return;
-	}
-	mr = av_mr_find(ibv);
 	if (!mr || mr->sort != AV_MR_IMPORTED)
 		return;
 	av_table_clear(&av_context_of(ibv->context)->mrs, av_mr_place(ibv->handle));
@@ -434,13 +401,11 @@ static bool bad_input(const struct av_mr *mr, const struct av_mr_change *c)
 
 	if (!mr)
 		return false; /* the device reports it */
-	if (mr->sort == AV_MR_NULL || mr->sort == AV_MR_DMABUF || mr->sort == AV_MR_IMPORTED ||
-	    (c->flags & ~known))
-		return true;
-	if ((c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) &&
-	    ((!c->addr && !c->allocate) || !c->length))
-		return true;
-	return c->access && !(c->flags & IBV_REREG_MR_CHANGE_ACCESS);
+	return mr->sort == AV_MR_NULL || mr->sort == AV_MR_DMABUF || mr->sort == AV_MR_IMPORTED ||
+	       (c->flags & ~known) ||
+	       ((c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) &&
+		((!c->addr && !c->allocate) || !c->length)) ||
+	       (c->access && !(c->flags & IBV_REREG_MR_CHANGE_ACCESS));
 }
 
 /* Is the new range in the memory allocated with the region, which the change frees? */
@@ -523,7 +488,7 @@ static int describe_rereg_mr(const struct av_context *ctx, const struct av_mr *m
 
 	if (c->allocate) {
 		struct av_allocate_request own = {
-			.length = c->length, .access = access, .policy = av_mr_pages(ctx)};
+			.length = c->length, .access = access, .policy = get_mr_pages(ctx)};
 
 		return c->length <= ctx->dev->attr.max_mr_size
 			       ? av_allocated_make(ctx->seg, &own, fresh, what)
@@ -620,8 +585,7 @@ static int move_mr_range(struct av_context *ctx, struct av_mr *mr, const struct 
 	err = command(ctx, mr, c);
 	if (err) {
 		undone = av_fork_unguard((uintptr_t)c->addr, length);
-		(void)av_refused(AV_VERB_REREG_MR, err);
-		errno = err;
+		(void)fail_command(err);
 		return undone ? IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW : IBV_REREG_MR_ERR_CMD;
 	}
 	err = av_fork_unguard(old, old_length);
@@ -649,13 +613,13 @@ int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c)
 {
 	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_mr *mr = av_mr_find(ibv);
-	int ret;
+	int ret, err = mr ? begin_change(mr) : 0;
 
-	if (mr && !begin_change(mr))
-		return fail_command(refuse_change());
+	if (err)
+		return fail_command(err);
 	ret = rereg(ctx, mr, c);
 	if (mr)
-		end_change(mr);
+		atomic_store(&mr->changing, false);
 	return ret;
 }
 
@@ -663,6 +627,8 @@ AV_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, voi
 			   size_t length, int access)
 {
 	AV_UNCANCELLED;
+	AV_OURS_OR_NEXT(fail_input, REREG_MR, ibv_rereg_mr, "IBVERBS_1.1", ibv, flags, pd, addr,
+			length, access);
 	const struct av_mr_change c = {
 		.flags = flags,
 		.pd = pd,
@@ -671,8 +637,6 @@ AV_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, voi
 		.access = plain_rights((uint32_t)access),
 	};
 
-	AV_OURS_OR_NEXT(fail_input, REREG_MR, ibv_rereg_mr, "IBVERBS_1.1", ibv, flags, pd, addr,
-			length, access);
 	return av_mr_rereg(ibv, &c);
 }
 

@@ -63,10 +63,10 @@ static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, 
 		free(pd);
 		return NULL;
 	}
-	if (!contains)
-		publish_pd_bit(ctx, pd->ibv.handle, true);
 	if (contains)
 		av_pd_get(contains, AV_PD_PARENT);
+	else
+		publish_pd_bit(ctx, pd->ibv.handle, true);
 	if (td)
 		atomic_fetch_add(&td->users, 1);
 	return &pd->ibv;
@@ -75,7 +75,6 @@ static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, 
 AV_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
 	AV_UNCANCELLED;
-
 	if (!av_ours(context))
 		return AV_NEXT(ibv_alloc_pd, "IBVERBS_1.1")(context);
 	return AV_MADE_HERE(struct av_pd, create_pd(av_context_of(context), NULL, NULL));
@@ -109,18 +108,14 @@ static void note_users(const struct av_pd *pd)
 AV_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
 {
 	AV_UNCANCELLED;
-	struct av_seg *origin;
-	struct av_pd *pd;
-	int err;
-
 	if (!av_ours(context))
 		return AV_NEXT(ibv_import_pd, "IBVERBS_1.10")(context, handle);
-	origin = av_seg_origin(av_context_of(context)->seg);
-	err = origin && handle && handle <= AV_MAX_PD &&
-			      (atomic_load(&origin->head->pds[handle / 64]) & 1ull << (handle % 64))
-		      ? 0
-		      : ENOENT;
-	pd = av_object_new(AV_VERB_IMPORT_PD, err, sizeof(*pd));
+	struct av_seg *origin = av_seg_origin(av_context_of(context)->seg);
+	bool there = origin && handle && handle <= AV_MAX_PD &&
+		     (atomic_load(&origin->head->pds[handle / 64]) & 1ull << (handle % 64));
+	struct av_pd *pd = av_object_new(AV_VERB_IMPORT_PD, there ? 0 : ENOENT, sizeof(*pd));
+	int err;
+
 	if (!pd)
 		return NULL;
 	pd->imported = true;
@@ -144,13 +139,10 @@ static void forget_pd(struct av_pd *pd)
 AV_EXPORT void ibv_unimport_pd(struct ibv_pd *ibv)
 {
 	AV_UNCANCELLED;
-	struct av_pd *pd;
+	if (!av_ours(ibv->context))
+		return AV_NEXT(ibv_unimport_pd, "IBVERBS_1.10")(ibv);
+	struct av_pd *pd = av_pd_find(ibv);
 
-	if (!av_ours(ibv->context)) {
-		AV_NEXT(ibv_unimport_pd, "IBVERBS_1.10")(ibv);
-		return;
-	}
-	pd = av_pd_find(ibv);
 	if (pd && pd->imported)
 		forget_pd(pd);
 }
@@ -158,24 +150,23 @@ AV_EXPORT void ibv_unimport_pd(struct ibv_pd *ibv)
 AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
 	AV_UNCANCELLED;
-	struct av_pd *pd;
-
 	AV_OURS_OR_NEXT(av_fail_errno, DEALLOC_PD, ibv_dealloc_pd, "IBVERBS_1.1", ibv);
-	pd = av_pd_find(ibv);
+	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_pd *pd = av_pd_find(ibv);
+
 	if (!pd)
 		return av_fail_errno(AV_VERB_DEALLOC_PD, ENOENT);
 	if (atomic_load(&pd->users)) {
 		note_users(pd);
-		return av_misuse_busy(AV_VERB_DEALLOC_PD, av_context_of(ibv->context), "PD",
-				      ibv->handle, pd->made_at);
+		return av_misuse_busy(AV_VERB_DEALLOC_PD, AV_MISUSE_OF("PD", pd, ibv->handle));
 	}
 	if (pd->imported) {
 		forget_pd(pd);
 		return 0;
 	}
 	if (!pd->contains)
-		publish_pd_bit(av_context_of(ibv->context), ibv->handle, false);
-	av_handles_remove(&av_context_of(ibv->context)->pds, ibv->handle);
+		publish_pd_bit(ctx, ibv->handle, false);
+	av_handles_remove(&ctx->pds, ibv->handle);
 	if (pd->contains)
 		av_pd_put(pd->contains, AV_PD_PARENT);
 	if (pd->td)
@@ -196,12 +187,12 @@ static struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_a
 	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(context);
 	struct av_td *td;
-	int err;
+	int err = 0;
 
 	if (attr->comp_mask)
 		err = av_refuse(EINVAL, AV_CHECK_COMP_MASK, attr->comp_mask, 0);
-	else
-		err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_ALLOC_TD);
+	else if (!ctx->forked)
+		err = av_verb_err(ctx, AV_FAIL_ALLOC_TD);
 	td = av_object_new(AV_VERB_ALLOC_TD, err, sizeof(*td));
 	if (!td)
 		return NULL;
@@ -217,14 +208,15 @@ static struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_a
 static int dealloc_td(struct ibv_td *ibv)
 {
 	AV_UNCANCELLED;
+	struct av_context *ctx = av_context_of(ibv->context);
 	struct av_td *td = av_td_find(ibv);
 
 	if (!td)
 		return av_fail_errno(AV_VERB_DEALLOC_TD, ENOENT);
 	if (atomic_load(&td->users))
-		return av_misuse_busy(AV_VERB_DEALLOC_TD, av_context_of(ibv->context), "TD",
-				      td->handle, NULL);
-	av_handles_remove(&av_context_of(ibv->context)->tds, td->handle);
+		return av_misuse_busy(AV_VERB_DEALLOC_TD,
+				      (struct av_misuse_object){ctx, "TD", td->handle, NULL});
+	av_handles_remove(&ctx->tds, td->handle);
 	free(td);
 	return 0;
 }
@@ -239,16 +231,16 @@ static struct ibv_pd *alloc_parent_domain(struct ibv_context *context,
 	struct av_pd *pd = av_pd_in(context, attr->pd);
 	struct av_td *td = attr->td && attr->td->context == context ? av_td_find(attr->td) : NULL;
 
+	int err = 0;
+
 	if (attr->comp_mask & ~known)
-		return av_fail_null(
-			AV_VERB_ALLOC_PARENT_DOMAIN,
-			av_refuse(EOPNOTSUPP, AV_CHECK_COMP_MASK, attr->comp_mask, known));
-	if (!pd)
-		return av_fail_null(AV_VERB_ALLOC_PARENT_DOMAIN,
-				    av_refuse(EINVAL, AV_CHECK_PD_UNKNOWN, 0, 0));
-	if (attr->td && !td)
-		return av_fail_null(AV_VERB_ALLOC_PARENT_DOMAIN,
-				    av_refuse(EINVAL, AV_CHECK_TD_UNKNOWN, 0, 0));
+		err = av_refuse(EOPNOTSUPP, AV_CHECK_COMP_MASK, attr->comp_mask, known);
+	else if (!pd)
+		err = av_refuse(EINVAL, AV_CHECK_PD_UNKNOWN, 0, 0);
+	else if (attr->td && !td)
+		err = av_refuse(EINVAL, AV_CHECK_TD_UNKNOWN, 0, 0);
+	if (err)
+		return av_fail_null(AV_VERB_ALLOC_PARENT_DOMAIN, err);
 	return AV_MADE_HERE(struct av_pd, create_pd(av_context_of(context), pd, td));
 }
 
@@ -315,7 +307,8 @@ static int close_xrcd(struct ibv_xrcd *ibv)
 	if (!xrcd)
 		return av_fail_errno(AV_VERB_CLOSE_XRCD, ENOENT);
 	if (atomic_load(&xrcd->users))
-		return av_misuse_busy(AV_VERB_CLOSE_XRCD, ctx, "XRCD", xrcd->handle, NULL);
+		return av_misuse_busy(AV_VERB_CLOSE_XRCD,
+				      (struct av_misuse_object){ctx, "XRCD", xrcd->handle, NULL});
 	if (!ctx->forked)
 		av_dir_xrcd_close(ctx->seg->ref, xrcd->number);
 	av_handles_remove(&ctx->xrcds, xrcd->handle);
@@ -408,37 +401,29 @@ static int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bin
 		.bind_mw = {.mw = mw, .rkey = rkey, .bind_info = bind->bind_info},
 	};
 	struct ibv_send_wr *bad;
+	int err = 0;
 
 	if (!av_mw_find(mw))
-		return av_fail_errno(AV_VERB_BIND_MW,
-				     av_refuse(EINVAL, AV_CHECK_BIND_WINDOW, 0, 0));
-	if (bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED)
-		return av_fail_errno(AV_VERB_BIND_MW, av_refuse(EINVAL, AV_CHECK_MW_ZERO_BASED,
-								IBV_ACCESS_ZERO_BASED, 0));
-	if (bind->bind_info.mr && !may_bind(bind->bind_info.mr))
-		return av_fail_errno(AV_VERB_BIND_MW, av_refuse(ENOTSUP, AV_CHECK_MW_REGION, 0, 0));
-	return ibv_post_send(qp, &wr, &bad);
+		err = av_refuse(EINVAL, AV_CHECK_BIND_WINDOW, 0, 0);
+	else if (bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED)
+		err = av_refuse(EINVAL, AV_CHECK_MW_ZERO_BASED, IBV_ACCESS_ZERO_BASED, 0);
+	else if (bind->bind_info.mr && !may_bind(bind->bind_info.mr))
+		err = av_refuse(ENOTSUP, AV_CHECK_MW_REGION, 0, 0);
+	return err ? av_fail_errno(AV_VERB_BIND_MW, err) : ibv_post_send(qp, &wr, &bad);
 }
 
-/* A queue pair that ends. */
-struct end {
-	struct av_seg *seg;
-	uint32_t number;
-};
-
+/* An av_table_each() visitor. @arg: the queue pair that ends */
 static void unbind_from(uint32_t id, void *object, void *arg)
 {
-	const struct end *qp = arg;
+	const struct av_qp_ref *end = arg;
 
-	av_window_queue_pair_ends(qp->seg, id << 8, qp->number);
+	av_window_queue_pair_ends(end->seg, id << 8, atomic_load(&end->qp->qpn));
 }
 
-void av_mw_queue_pair_ends(struct av_context *ctx, uint32_t qpn)
+void av_mw_queue_pair_ends(struct av_context *ctx, struct av_qp_ref *end)
 {
-	struct end end = {ctx->seg, qpn};
-
 	if (atomic_load(&ctx->mw_count))
-		av_table_each(&ctx->mws, unbind_from, &end);
+		av_table_each(&ctx->mws, unbind_from, end);
 }
 
 void av_pd_fill_ops(struct verbs_context *verbs)

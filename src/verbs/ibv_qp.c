@@ -93,10 +93,12 @@ static int check_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv
 
 	if (err)
 		return err;
-	if (attr->qp_type == IBV_QPT_XRC_RECV ? !av_xrcd_find(ctx, xrcd)
-					      : !av_pd_in(&ctx->verbs.context, pd))
-		return attr->qp_type == IBV_QPT_XRC_RECV ? av_refuse(EINVAL, AV_CHECK_QP_XRCD, 0, 0)
-							 : ENOENT;
+	if (attr->qp_type == IBV_QPT_XRC_RECV) {
+		if (!av_xrcd_find(ctx, xrcd))
+			return av_refuse(EINVAL, AV_CHECK_QP_XRCD, 0, 0);
+	} else if (!av_pd_in(&ctx->verbs.context, pd)) {
+		return ENOENT;
+	}
 	err = check_queues(ctx, attr);
 	return err ? err : av_verb_err(ctx, AV_FAIL_CREATE_QP);
 }
@@ -266,7 +268,6 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 AV_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	AV_UNCANCELLED;
-
 	AV_OURS_OR_NEXT(av_fail_null, CREATE_QP, ibv_create_qp, "IBVERBS_1.1", pd, attr);
 	return AV_MADE_HERE(struct av_qp,
 			    av_qp_create(av_context_of(pd->context), pd, NULL, attr, NULL));
@@ -285,12 +286,6 @@ static int reset_qp(struct av_qp *qp)
 	av_qp_resume(&qp->end);
 	av_wire_close(&qp->end);
 	return 0;
-}
-
-static void end_shared_qp(struct av_qp *qp)
-{
-	av_mw_queue_pair_ends(av_context_of(qp->ibv.context), atomic_load(&qp->end.qp->qpn));
-	av_qp_fini(qp->end.seg, qp->end.qp->index);
 }
 
 /* Opened queue pairs get handles beyond those of the segment's table. */
@@ -317,18 +312,16 @@ static struct ibv_qp *publish_opened(struct av_context *ctx, struct av_qp *qp,
 AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx;
-	struct av_qp *qp;
+	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_QP, ibv_destroy_qp, "IBVERBS_1.1", ibv);
+	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_qp *qp = av_qp_find(ibv);
 	int err = 0;
 
-	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_QP, ibv_destroy_qp, "IBVERBS_1.1", ibv);
-	ctx = av_context_of(ibv->context);
-	qp = av_qp_find(ibv);
 	if (!qp)
 		return av_fail_errno(AV_VERB_DESTROY_QP, ENOENT);
 	if (atomic_load(&qp->groups) && !ctx->forked) { /* a child cannot detach it */
 		(void)av_refuse(EBUSY, AV_CHECK_GROUP_BUSY, atomic_load(&qp->groups), 0);
-		return av_misuse_busy(AV_VERB_DESTROY_QP, ctx, "QP", ibv->qp_num, qp->made_at);
+		return av_misuse_busy(AV_VERB_DESTROY_QP, AV_MISUSE_OF("QP", qp, qp->ibv.qp_num));
 	}
 	if (av_misuse_on())
 		av_misuse_qp_ends(qp);
@@ -341,8 +334,9 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 		av_seg_put(qp->end.seg);
 	} else if (!ctx->forked) {
 		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, &qp->async_delivered,
-			      &(struct av_misuse_object){ctx, "QP", ibv->qp_num, qp->made_at});
-		end_shared_qp(qp);
+			      AV_MISUSE_OF("QP", qp, qp->ibv.qp_num));
+		av_mw_queue_pair_ends(ctx, &qp->end);
+		av_qp_fini(qp->end.seg, qp->end.qp->index);
 	}
 	count_qp_refs(qp, -1);
 	pthread_mutex_destroy(&ibv->mutex);
@@ -350,18 +344,6 @@ AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	pthread_mutex_destroy(&qp->changes_mutex);
 	free(qp);
 	return 0;
-}
-
-static void fill_init_attr(const struct av_qp *qp, struct ibv_qp_init_attr *init)
-{
-	memset(init, 0, sizeof(*init));
-	init->qp_context = qp->ibv.qp_context;
-	init->send_cq = qp->ibv.send_cq;
-	init->recv_cq = qp->ibv.recv_cq;
-	init->srq = qp->ibv.srq;
-	init->cap = qp->end.qp->attr.cap;
-	init->qp_type = qp->ibv.qp_type;
-	init->sq_sig_all = (int)qp->end.qp->sig_all;
 }
 
 /* Context: both execution rights held */
@@ -397,19 +379,24 @@ AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int att
 			   struct ibv_qp_init_attr *init)
 {
 	AV_UNCANCELLED;
-	struct av_qp *qp;
-	int err;
-
 	AV_OURS_OR_NEXT(av_fail_errno, QUERY_QP, ibv_query_qp, "IBVERBS_1.1", ibv, attr, attr_mask,
 			init);
-	qp = av_qp_find(ibv);
-	err = qp ? av_context_err(av_context_of(ibv->context)) : ENOENT;
+	struct av_qp *qp = av_qp_find(ibv);
+	int err = qp ? av_context_err(av_context_of(ibv->context)) : ENOENT;
+
+	if (err == 0)
+		err = read_attr(qp, attr, attr_mask);
 	if (err)
 		return av_fail_errno(AV_VERB_QUERY_QP, err);
-	err = read_attr(qp, attr, attr_mask);
-	if (err)
-		return av_fail_errno(AV_VERB_QUERY_QP, err);
-	fill_init_attr(qp, init);
+	*init = (struct ibv_qp_init_attr){
+		.qp_context = ibv->qp_context,
+		.send_cq = ibv->send_cq,
+		.recv_cq = ibv->recv_cq,
+		.srq = ibv->srq,
+		.cap = qp->end.qp->attr.cap,
+		.qp_type = ibv->qp_type,
+		.sq_sig_all = (int)qp->end.qp->sig_all,
+	};
 	return 0;
 }
 
@@ -437,22 +424,20 @@ struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *
 	const uint32_t needed =
 		IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
 	struct av_context *ctx = av_context_of(context);
-	struct av_xrcd *xrcd;
+	struct av_xrcd *xrcd = NULL;
 	struct av_qp *qp;
+	int err = 0;
 
 	if (attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED)
-		return av_fail_null(AV_VERB_OPEN_QP,
-				    av_refuse(EOPNOTSUPP, AV_CHECK_COMP_MASK, attr->comp_mask,
-					      IBV_QP_OPEN_ATTR_RESERVED - 1));
-	if ((attr->comp_mask & needed) != needed)
-		return av_fail_null(AV_VERB_OPEN_QP, av_refuse(EINVAL, AV_CHECK_COMP_MASK_LACKS,
-							       attr->comp_mask, needed));
-	if (attr->qp_type != IBV_QPT_XRC_RECV)
-		return av_fail_null(AV_VERB_OPEN_QP, av_refuse(EINVAL, AV_CHECK_QP_OPEN_TYPE,
-							       (uint64_t)attr->qp_type, 0));
-	xrcd = av_xrcd_find(ctx, attr->xrcd);
-	qp = av_object_new(AV_VERB_OPEN_QP, xrcd ? 0 : av_refuse(EINVAL, AV_CHECK_QP_XRCD, 0, 0),
-			   sizeof(*qp));
+		err = av_refuse(EOPNOTSUPP, AV_CHECK_COMP_MASK, attr->comp_mask,
+				IBV_QP_OPEN_ATTR_RESERVED - 1);
+	else if ((attr->comp_mask & needed) != needed)
+		err = av_refuse(EINVAL, AV_CHECK_COMP_MASK_LACKS, attr->comp_mask, needed);
+	else if (attr->qp_type != IBV_QPT_XRC_RECV)
+		err = av_refuse(EINVAL, AV_CHECK_QP_OPEN_TYPE, (uint64_t)attr->qp_type, 0);
+	else if (!(xrcd = av_xrcd_find(ctx, attr->xrcd)))
+		err = av_refuse(EINVAL, AV_CHECK_QP_XRCD, 0, 0);
+	qp = av_object_new(AV_VERB_OPEN_QP, err, sizeof(*qp));
 	if (!qp)
 		return NULL;
 	qp->opened = true;
@@ -578,13 +563,6 @@ static int apply_qp_change(struct av_qp *qp, const struct ibv_qp_attr *attr, int
 	return 0;
 }
 
-static int open_wire(struct av_qp *qp, const struct ibv_qp_attr *attr)
-{
-	int err = av_wire_open(&qp->end, attr);
-
-	return err == EADDRINUSE ? av_refuse(err, AV_CHECK_PORT_TAKEN, AV_ROCE_PORT, 0) : err;
-}
-
 /*
  * A queue pair that enters RTR, and whose peer is on another host, receives packets from then on. A
  * try before, or the end of the last connection, may have left a state: EBUSY was its outcome.
@@ -601,12 +579,10 @@ static int get_on_wire(struct av_qp *qp, const struct ibv_qp_attr *attr, int mas
 		return 0;
 	}
 	err = av_wire_close(&qp->end);
-	if (err)
-		return err;
-	if ((mask & IBV_QP_AV) &&
+	if (err == 0 && (mask & IBV_QP_AV) &&
 	    av_wire_is_wanted(qp->end.seg, &attr->ah_attr, attr->dest_qp_num & AV_QPN_MASK))
-		return open_wire(qp, attr);
-	return 0;
+		err = av_wire_open(&qp->end, attr);
+	return err == EADDRINUSE ? av_refuse(err, AV_CHECK_PORT_TAKEN, AV_ROCE_PORT, 0) : err;
 }
 
 /* The way of an address that is changed while the queue pair is drained (SQD). */
@@ -684,14 +660,12 @@ static int modify_qp(struct av_context *ctx, struct av_qp *qp, const struct ibv_
 AV_EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx;
-	struct av_qp *qp;
-	int err;
-
 	AV_OURS_OR_NEXT(av_fail_errno, MODIFY_QP, ibv_modify_qp, "IBVERBS_1.1", ibv, attr,
 			attr_mask);
-	ctx = av_context_of(ibv->context);
-	qp = av_qp_find(ibv);
+	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_qp *qp = av_qp_find(ibv);
+	int err;
+
 	if (!qp)
 		return av_fail_errno(AV_VERB_MODIFY_QP, ENOENT);
 	err = av_verb_err(ctx, AV_FAIL_MODIFY_QP);

@@ -23,26 +23,10 @@ static int post_note_refusal(const struct av_qp *qp)
 	return err;
 }
 
-static void refuse_qp(const struct ibv_qp *ibv, int err)
+static int refuse_post(enum av_verb verb, const struct ibv_qp *ibv, int err)
 {
 	av_refuse_object(err, AV_OBJECT_QP, ibv->qp_num);
-}
-
-static int refuse_send(const struct ibv_qp *ibv, const struct av_qp *qp)
-{
-	int err = post_note_refusal(qp);
-
-	refuse_qp(ibv, err);
-	return av_fail_errno(AV_VERB_POST_SEND, err);
-}
-
-static int refuse_recv(const struct ibv_qp *ibv, const struct av_qp *qp)
-{
-	int err = av_refuse(EINVAL, qp && qp->srq ? AV_CHECK_POST_RECV_SRQ : AV_CHECK_POST_OBJECT,
-			    0, 0);
-
-	refuse_qp(ibv, err);
-	return av_fail_errno(AV_VERB_POST_RECV, err);
+	return av_fail_errno(verb, err);
 }
 
 /* How a thread gets to post. */
@@ -96,14 +80,12 @@ int av_post_translated(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_se
 
 	if (av_unlikely(entry == REFUSED)) {
 		*bad_wr = wr;
-		return refuse_send(ibv, qp);
+		return refuse_post(AV_VERB_POST_SEND, ibv, post_note_refusal(qp));
 	}
 	err = av_sq_post(&qp->end, wr, bad_wr, av_ah_attr, operands);
 	av_lock_release(&qp->end.qp->append);
-	if (av_unlikely(err)) {
-		refuse_qp(ibv, err);
-		(void)av_fail_errno(AV_VERB_POST_SEND, err);
-	}
+	if (av_unlikely(err))
+		(void)refuse_post(AV_VERB_POST_SEND, ibv, err);
 	av_sq_progress_entered(&qp->end, &qp->peer, entry == EXECUTES);
 	return av_unlikely(err) ? errno = err : 0;
 }
@@ -130,13 +112,14 @@ static int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 
 	if (av_unlikely(!qp || qp->srq || !qp->recv_cq || av_context_of(ibv->context)->forked)) {
 		*bad_wr = wr;
-		return refuse_recv(ibv, qp);
+		err = av_refuse(EINVAL,
+				qp && qp->srq ? AV_CHECK_POST_RECV_SRQ : AV_CHECK_POST_OBJECT, 0,
+				0);
+		return refuse_post(AV_VERB_POST_RECV, ibv, err);
 	}
 	err = av_rq_post(qp->end.seg, qp->rq, &qp->end.qp->state, wr, bad_wr);
-	if (av_unlikely(err)) {
-		refuse_qp(ibv, err);
-		(void)av_fail_errno(AV_VERB_POST_RECV, err);
-	}
+	if (av_unlikely(err))
+		(void)refuse_post(AV_VERB_POST_RECV, ibv, err);
 	after_post_recv(qp);
 	return av_unlikely(err) ? errno = err : 0;
 }
@@ -191,10 +174,15 @@ static void wr_start(struct ibv_qp_ex *ex)
 	qp->build.tail = atomic_load_explicit(&qp->end.qp->sq_tail, memory_order_relaxed);
 }
 
-/* Begin the next request. NULL after the first error, or if the queue is full. */
-static struct av_sq_wqe *begin_next_wqe(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
+/*
+ * Begins the next request. An opcode ignores what it does not have. @imm: also the rkey to
+ * invalidate. Return: NULL after the first error, or if the queue is full
+ */
+static struct av_sq_wqe *begin_next_wqe(struct ibv_qp_ex *ex, uint32_t opcode, uint32_t rkey,
+					uint64_t addr, uint32_t imm)
 {
 	struct av_qp *qp = qp_of(ex);
+	const uint32_t capacity = qp->end.qp->sq_capacity;
 	struct av_sq_wqe *wqe;
 
 	if (qp->build.err)
@@ -202,83 +190,61 @@ static struct av_sq_wqe *begin_next_wqe(struct ibv_qp_ex *ex, enum ibv_wr_opcode
 	wqe = av_sq_slot(&qp->end, qp->build.tail);
 	if (!wqe ||
 	    qp->build.tail - atomic_load_explicit(&qp->end.qp->sq_freed, memory_order_acquire) >=
-		    qp->end.qp->sq_capacity) {
-		record_build_error(qp, ENOMEM, AV_CHECK_POST_SEND_FULL, qp->end.qp->sq_capacity,
-				   qp->end.qp->sq_capacity);
+		    capacity) {
+		record_build_error(qp, ENOMEM, AV_CHECK_POST_SEND_FULL, capacity, capacity);
 		return NULL;
 	}
 	memset(wqe, 0, sizeof(*wqe));
 	wqe->wr_id = ex->wr_id;
 	wqe->flags = ex->wr_flags & ~(unsigned int)IBV_SEND_INLINE;
 	wqe->opcode = opcode;
+	wqe->rkey = rkey;
+	wqe->remote_addr = addr;
+	wqe->imm = imm;
 	qp->build.tail++;
 	qp->build.wqe = wqe;
 	return wqe;
 }
 
-/* The same for an operation on memory of the peer's. */
-static struct av_sq_wqe *next_remote(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
-				     uint64_t addr)
-{
-	struct av_sq_wqe *wqe = begin_next_wqe(ex, opcode);
-
-	if (wqe) {
-		wqe->rkey = rkey;
-		wqe->remote_addr = addr;
-	}
-	return wqe;
-}
-
-static void build_send(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t imm)
-{
-	struct av_sq_wqe *wqe = begin_next_wqe(ex, opcode);
-
-	if (wqe)
-		wqe->imm = imm;
-}
-
 static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
 {
-	(void)next_remote(ex, IBV_WR_RDMA_WRITE, rkey, addr);
+	(void)begin_next_wqe(ex, IBV_WR_RDMA_WRITE, rkey, addr, 0);
 }
 
 static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, __be32 imm)
 {
-	struct av_sq_wqe *wqe = next_remote(ex, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, addr);
-
-	if (wqe)
-		wqe->imm = imm;
+	(void)begin_next_wqe(ex, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, addr, imm);
 }
 
 static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
 {
-	(void)next_remote(ex, IBV_WR_RDMA_READ, rkey, addr);
+	(void)begin_next_wqe(ex, IBV_WR_RDMA_READ, rkey, addr, 0);
 }
 
 static void wr_send(struct ibv_qp_ex *ex)
 {
-	build_send(ex, IBV_WR_SEND, 0);
+	(void)begin_next_wqe(ex, IBV_WR_SEND, 0, 0, 0);
 }
 
 static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
 {
-	build_send(ex, IBV_WR_SEND_WITH_IMM, imm);
+	(void)begin_next_wqe(ex, IBV_WR_SEND_WITH_IMM, 0, 0, imm);
 }
 
 static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
-	build_send(ex, IBV_WR_SEND_WITH_INV, rkey);
+	(void)begin_next_wqe(ex, IBV_WR_SEND_WITH_INV, 0, 0, rkey);
 }
 
 static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
-	build_send(ex, IBV_WR_LOCAL_INV, rkey);
+	(void)begin_next_wqe(ex, IBV_WR_LOCAL_INV, 0, 0, rkey);
 }
 
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 		       const struct ibv_mw_bind_info *info)
 {
-	struct av_sq_wqe *wqe = begin_next_wqe(ex, IBV_WR_BIND_MW);
+	struct av_sq_wqe *wqe = begin_next_wqe(ex, IBV_WR_BIND_MW, 0, 0, 0);
 
 	if (wqe && mw)
 		av_sq_fill_bind(wqe, mw, rkey, info);
@@ -289,7 +255,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare,
 			      uint64_t swap)
 {
-	struct av_sq_wqe *wqe = next_remote(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, addr);
+	struct av_sq_wqe *wqe = begin_next_wqe(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, addr, 0);
 
 	if (!wqe)
 		return;
@@ -299,7 +265,7 @@ static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr
 
 static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t add)
 {
-	struct av_sq_wqe *wqe = next_remote(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, addr);
+	struct av_sq_wqe *wqe = begin_next_wqe(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, addr, 0);
 
 	if (wqe)
 		wqe->compare_add = add;
@@ -308,7 +274,7 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ad
 /* The word is part of the request, so it needs no elements and no inline data of the queue. */
 static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, const void *word)
 {
-	struct av_sq_wqe *wqe = next_remote(ex, (enum ibv_wr_opcode)AV_WR_ATOMIC_WRITE, rkey, addr);
+	struct av_sq_wqe *wqe = begin_next_wqe(ex, AV_WR_ATOMIC_WRITE, rkey, addr, 0);
 
 	if (!wqe)
 		return;
@@ -320,7 +286,7 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, 
 static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t length,
 		     uint8_t type, uint8_t level)
 {
-	struct av_sq_wqe *wqe = next_remote(ex, (enum ibv_wr_opcode)AV_WR_FLUSH, rkey, addr);
+	struct av_sq_wqe *wqe = begin_next_wqe(ex, AV_WR_FLUSH, rkey, addr, 0);
 
 	if (!wqe)
 		return;
@@ -424,12 +390,6 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 	wr_set_inline_data_list(ex, 1, &buf);
 }
 
-static int refuse_wr_complete(struct av_qp *qp, int err)
-{
-	av_refuse_object(err, AV_OBJECT_QP, qp->ibv.qp_num);
-	return av_fail_errno(AV_VERB_WR_COMPLETE, err);
-}
-
 static int wr_complete(struct ibv_qp_ex *ex)
 {
 	struct av_qp *qp = qp_of(ex);
@@ -437,7 +397,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	int err = qp->build.err;
 
 	if (av_context_of(ex->qp_base.context)->forked)
-		return refuse_wr_complete(qp, post_note_refusal(qp));
+		return refuse_post(AV_VERB_WR_COMPLETE, &qp->ibv, post_note_refusal(qp));
 	if (err)
 		(void)av_refuse(err, qp->build.check, qp->build.wanted, qp->build.limit);
 	if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR)
@@ -447,7 +407,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 		av_publish_before_try(&qp->end.qp->sq_tail, qp->build.tail);
 	av_lock_release(&qp->end.qp->append);
 	if (err)
-		return refuse_wr_complete(qp, err);
+		return refuse_post(AV_VERB_WR_COMPLETE, &qp->ibv, err);
 	av_sq_progress(&qp->end, &qp->peer);
 	return 0;
 }
@@ -489,66 +449,55 @@ static void fill_builders(struct av_qp *qp, uint64_t ops)
 	ex->wr_abort = wr_abort;
 }
 
-static uint32_t get_qp_create_flags(const struct ibv_qp_init_attr_ex *attr)
+static int check_qp_init_attr_ex(const struct ibv_context *context,
+				 const struct ibv_qp_init_attr_ex *attr)
 {
-	return attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
-}
-
-static int check_qp_init_attr_ex(const struct ibv_qp_init_attr_ex *attr)
-{
-	const uint32_t flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	const uint32_t flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB, mask = attr->comp_mask;
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
 			       IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	const uint64_t builders = operations(attr->qp_type);
 
-	if (attr->comp_mask & ~known)
-		return av_refuse(EOPNOTSUPP, AV_CHECK_QP_MASK, attr->comp_mask, known);
-	if (!(attr->comp_mask &
+	if (mask & ~known)
+		return av_refuse(EOPNOTSUPP, AV_CHECK_QP_MASK, mask, known);
+	if (!(mask &
 	      (attr->qp_type == IBV_QPT_XRC_RECV ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD)))
-		return av_refuse(EINVAL, AV_CHECK_QP_MASK, attr->comp_mask, known);
-	if (get_qp_create_flags(attr) & ~flags)
+		return av_refuse(EINVAL, AV_CHECK_QP_MASK, mask, known);
+	if ((mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && (attr->create_flags & ~flags))
 		return av_refuse(EOPNOTSUPP, AV_CHECK_QP_CREATE_FLAGS, attr->create_flags, flags);
-	if ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
-	    (attr->send_ops_flags & ~operations(attr->qp_type)))
-		return av_refuse(EOPNOTSUPP, AV_CHECK_QP_SEND_OPS, attr->send_ops_flags,
-				 operations(attr->qp_type));
+	if ((mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && (attr->send_ops_flags & ~builders))
+		return av_refuse(EOPNOTSUPP, AV_CHECK_QP_SEND_OPS, attr->send_ops_flags, builders);
+	if ((mask & IBV_QP_INIT_ATTR_PD) && attr->pd && attr->pd->context != context)
+		return av_refuse(EINVAL, AV_CHECK_PD_UNKNOWN, 0, 0);
+	if ((mask & IBV_QP_INIT_ATTR_XRCD) && attr->xrcd && attr->xrcd->context != context)
+		return av_refuse(EINVAL, AV_CHECK_QP_XRCD, 0, 0);
 	return 0;
 }
 
 static struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	AV_UNCANCELLED;
+	const uint32_t mask = attr->comp_mask;
 	struct av_qp_extra extra = {
-		.blocks_loopback = get_qp_create_flags(attr) & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB,
+		.blocks_loopback = (mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
+				   (attr->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB),
 	};
-	struct ibv_xrcd *xrcd = NULL;
-	struct ibv_pd *pd = NULL;
 	struct ibv_qp *ibv;
 	struct av_qp *qp;
-	int err = check_qp_init_attr_ex(attr);
+	int err = check_qp_init_attr_ex(context, attr);
 
 	if (err)
 		return av_fail_null(AV_VERB_CREATE_QP_EX, err);
-	if (attr->comp_mask & IBV_QP_INIT_ATTR_PD)
-		pd = attr->pd;
-	if (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD)
-		xrcd = attr->xrcd;
-	if (pd && pd->context != context)
-		return av_fail_null(AV_VERB_CREATE_QP_EX,
-				    av_refuse(EINVAL, AV_CHECK_PD_UNKNOWN, 0, 0));
-	if (xrcd && xrcd->context != context)
-		return av_fail_null(AV_VERB_CREATE_QP_EX,
-				    av_refuse(EINVAL, AV_CHECK_QP_XRCD, 0, 0));
 	/* The first members are those of struct ibv_qp_init_attr. */
-	ibv = av_qp_create(av_context_of(context), pd, xrcd, (struct ibv_qp_init_attr *)attr,
-			   &extra);
+	ibv = av_qp_create(av_context_of(context), mask & IBV_QP_INIT_ATTR_PD ? attr->pd : NULL,
+			   mask & IBV_QP_INIT_ATTR_XRCD ? attr->xrcd : NULL,
+			   (struct ibv_qp_init_attr *)attr, &extra);
 	if (!ibv)
 		return NULL;
 	qp = av_container_of(ibv, struct av_qp, ibv);
 	qp->made_at = __builtin_return_address(0);
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
-		return ibv;
-	qp->extended = true;
-	fill_builders(qp, attr->send_ops_flags);
+	qp->extended = mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	if (qp->extended)
+		fill_builders(qp, attr->send_ops_flags);
 	return ibv;
 }
 

@@ -119,12 +119,10 @@ static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd, str
 AV_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx;
-	int err;
-
 	AV_OURS_OR_NEXT(av_fail_null, CREATE_SRQ, ibv_create_srq, "IBVERBS_1.1", pd, init);
-	ctx = av_context_of(pd->context);
-	err = check_srq_create(ctx, pd, &init->attr);
+	struct av_context *ctx = av_context_of(pd->context);
+	int err = check_srq_create(ctx, pd, &init->attr);
+
 	return err ? av_fail_null(AV_VERB_CREATE_SRQ, err)
 		   : AV_MADE_HERE(struct av_srq,
 				  create_srq(ctx, pd, NULL, NULL, init->srq_context, &init->attr));
@@ -135,19 +133,14 @@ static struct ibv_srq *create_by_type(struct av_context *ctx, struct ibv_srq_ini
 				      uint32_t mask, bool xrc)
 {
 	const struct ibv_context *context = &ctx->verbs.context;
-	struct av_xrcd *xrcd = NULL;
-	struct av_cq *cq = NULL;
+	bool masked = (init->comp_mask & mask) == mask;
+	struct av_xrcd *xrcd = masked && xrc ? av_xrcd_find(ctx, init->xrcd) : NULL;
+	struct av_cq *cq = masked && xrc ? av_cq_in(context, init->cq) : NULL;
 	int err;
 
-	if ((init->comp_mask & mask) != mask)
-		return av_fail_null(
-			AV_VERB_CREATE_SRQ_EX,
-			av_refuse(EINVAL, AV_CHECK_COMP_MASK_LACKS, init->comp_mask, mask));
-	if (xrc) {
-		xrcd = av_xrcd_find(ctx, init->xrcd);
-		cq = av_cq_in(context, init->cq);
-	}
-	if (!init->pd || init->pd->context != context || (xrc && !(xrcd && cq)))
+	if (!masked)
+		err = av_refuse(EINVAL, AV_CHECK_COMP_MASK_LACKS, init->comp_mask, mask);
+	else if (!init->pd || init->pd->context != context || (xrc && !(xrcd && cq)))
 		err = av_refuse(EINVAL, AV_CHECK_SRQ_OBJECTS, 0, 0);
 	else
 		err = check_srq_create(ctx, init->pd, &init->attr);
@@ -211,14 +204,11 @@ static int modify_srq(struct av_context *ctx, struct av_srq *srq, const struct i
 AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int mask)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx;
-	struct av_srq *srq;
-	int err;
-
 	AV_OURS_OR_NEXT(av_fail_errno, MODIFY_SRQ, ibv_modify_srq, "IBVERBS_1.1", ibv, attr, mask);
-	ctx = av_context_of(ibv->context);
-	srq = av_srq_find(ibv);
-	err = srq ? av_verb_err(ctx, AV_FAIL_MODIFY_SRQ) : ENOENT;
+	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_srq *srq = av_srq_find(ibv);
+	int err = srq ? av_verb_err(ctx, AV_FAIL_MODIFY_SRQ) : ENOENT;
+
 	if (err == 0 && (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)))
 		err = av_refuse(EINVAL, AV_CHECK_SRQ_MASK, (uint32_t)mask,
 				IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT);
@@ -233,10 +223,9 @@ AV_EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int
 AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 {
 	AV_UNCANCELLED;
-	struct av_srq *srq;
-
 	AV_OURS_OR_NEXT(av_fail_errno, QUERY_SRQ, ibv_query_srq, "IBVERBS_1.1", ibv, attr);
-	srq = av_srq_find(ibv);
+	struct av_srq *srq = av_srq_find(ibv);
+
 	if (!srq)
 		return av_fail_errno(AV_VERB_QUERY_SRQ, ENOENT);
 	if (av_device_failed(av_context_of(ibv->context)))
@@ -252,23 +241,21 @@ AV_EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 {
 	AV_UNCANCELLED;
-	struct av_context *ctx;
-	struct av_srq *srq;
-
 	AV_OURS_OR_NEXT(av_fail_errno, DESTROY_SRQ, ibv_destroy_srq, "IBVERBS_1.1", ibv);
-	ctx = av_context_of(ibv->context);
-	srq = av_srq_find(ibv);
+	struct av_context *ctx = av_context_of(ibv->context);
+	struct av_srq *srq = av_srq_find(ibv);
+
 	if (!srq)
 		return av_fail_errno(AV_VERB_DESTROY_SRQ, ENOENT);
 	if (atomic_load(&srq->user_count)) {
 		(void)av_refuse(EBUSY, AV_CHECK_SRQ_BUSY, 0, 0);
-		return av_misuse_busy(AV_VERB_DESTROY_SRQ, ctx, "SRQ", ibv->handle, srq->made_at);
+		return av_misuse_busy(AV_VERB_DESTROY_SRQ,
+				      AV_MISUSE_OF("SRQ", srq, srq->ibv.handle));
 	}
 	av_unlist(ctx, &ctx->srqs, ibv->handle);
 	if (!ctx->forked) {
 		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed,
-			      &srq->async_delivered,
-			      &(struct av_misuse_object){ctx, "SRQ", ibv->handle, srq->made_at});
+			      &srq->async_delivered, AV_MISUSE_OF("SRQ", srq, srq->ibv.handle));
 		end_shared_srq(ctx, srq->index);
 	}
 	count_srq_refs(srq, -1);

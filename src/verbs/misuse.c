@@ -18,10 +18,8 @@
 
 struct av_finding {
 	enum av_misuse misuse;
-	const char *kind;
-	uint32_t number; /* of the object */
+	struct av_misuse_object of;
 	uint64_t count;
-	const void *made_at; /* NULL: unknown */
 };
 
 static const struct {
@@ -109,55 +107,54 @@ static bool reserve_finding(struct av_findings *f)
 	return true;
 }
 
-/* Add a finding unless @count is 0. */
-static void add_misuse_finding(struct av_context *ctx, enum av_misuse misuse, const char *kind,
-			       uint32_t number, uint64_t count, const void *made_at)
+/* Adds a finding to the object's context unless @count is 0. */
+static void add_misuse_finding(struct av_misuse_object of, enum av_misuse misuse, uint64_t count)
 {
-	struct av_findings *f = &ctx->findings;
+	struct av_findings *f = &of.ctx->findings;
 
 	if (!count)
 		return;
 	pthread_mutex_lock(&mutex);
 	if (reserve_finding(f))
-		f->list[f->count] = (struct av_finding){misuse, kind, number, count, made_at};
+		f->list[f->count] = (struct av_finding){misuse, of, count};
 	f->count++;
 	found_any = true;
 	pthread_mutex_unlock(&mutex);
 }
 
-void av_misuse_still_used(struct av_context *ctx, const char *kind, uint32_t number,
-			  const void *made_at)
+int av_misuse_busy(enum av_verb verb, struct av_misuse_object of)
 {
 	if (av_misuse_on())
-		add_misuse_finding(ctx, AV_MISUSE_WRONG_ORDER, kind, number, 1, made_at);
+		add_misuse_finding(of, AV_MISUSE_WRONG_ORDER, 1);
+	return av_fail_errno(verb, EBUSY);
 }
 
 /* --- writing --------------------------------------------------------------------- */
 
 /* As programs and explanations write it: a region's is its key. */
-static int format_finding_number(char *to, size_t size, const struct av_finding *f)
+static int format_object_number(char *to, size_t size, const struct av_misuse_object *of)
 {
-	if (!strcmp(f->kind, "QP"))
-		return snprintf(to, size, "0x%06x: ", f->number);
-	return snprintf(to, size, strcmp(f->kind, "MR") ? "%u: " : "0x%x: ", f->number);
+	if (!strcmp(of->kind, "QP"))
+		return snprintf(to, size, "0x%06x: ", of->number);
+	return snprintf(to, size, strcmp(of->kind, "MR") ? "%u: " : "0x%x: ", of->number);
 }
 
-static int format_finding_line(char *to, size_t size, const char *device,
-			       const struct av_finding *f, const struct av_sources *sources,
-			       bool json)
+static int format_finding_line(char *to, size_t size, const struct av_finding *f,
+			       const struct av_sources *sources, bool json)
 {
+	const char *device = f->of.ctx->dev->ibv.name;
 	char where[300];
 	int n;
 
-	av_source_place(sources, f->made_at, where, sizeof(where));
+	av_source_place(sources, f->of.made_at, where, sizeof(where));
 	if (json)
 		return snprintf(to, size,
 				"{\"misuse\":\"%s\",\"pid\":%d,\"device\":\"%s\",\"object\":\"%s\","
 				"\"number\":%u,\"count\":%" PRIu64 ",\"made_at\":\"%s\"}\n",
-				misuses[f->misuse].name, (int)getpid(), device, f->kind, f->number,
-				f->count, where);
-	n = snprintf(to, size, "anyverbs[%d]: check: %s: %s ", (int)getpid(), device, f->kind);
-	n += format_finding_number(to + n, size - (size_t)n, f);
+				misuses[f->misuse].name, (int)getpid(), device, f->of.kind,
+				f->of.number, f->count, where);
+	n = snprintf(to, size, "anyverbs[%d]: check: %s: %s ", (int)getpid(), device, f->of.kind);
+	n += format_object_number(to + n, size - (size_t)n, &f->of);
 	if (f->count > 1)
 		n += snprintf(to + n, size - (size_t)n, "%" PRIu64 " times: ", f->count);
 	return n + snprintf(to + n, size - (size_t)n, "%s%s%s%s\n", misuses[f->misuse].text,
@@ -165,15 +162,14 @@ static int format_finding_line(char *to, size_t size, const char *device,
 }
 
 /* Avoids stdio: the program may have closed its streams. */
-static void write_findings(const struct av_context *ctx, const struct av_findings *f)
+static void write_findings(const struct av_findings *f)
 {
 	struct av_sources *sources = f->count ? av_sources_open() : NULL;
 	bool json = atomic_load(&av_misuse_mode) & AV_MISUSE_JSON;
 	char line[1024];
 
 	for (uint64_t i = 0; i < f->count && i < f->room; i++) {
-		int n = format_finding_line(line, sizeof(line), ctx->dev->ibv.name, &f->list[i],
-					    sources, json);
+		int n = format_finding_line(line, sizeof(line), &f->list[i], sources, json);
 
 		if (n > 0)
 			(void)!write(STDERR_FILENO, line,
@@ -188,16 +184,15 @@ static void write_findings(const struct av_context *ctx, const struct av_finding
 	}
 }
 
-void av_misuse_waits(const struct av_misuse_object *of, uint32_t count)
+void av_misuse_waits(struct av_misuse_object of, uint32_t count)
 {
-	struct av_finding what = {AV_MISUSE_UNACKNOWLEDGED, of->kind, of->number, count,
-				  of->made_at};
+	struct av_finding what = {AV_MISUSE_UNACKNOWLEDGED, of, count};
 	struct av_findings one = {.count = 1, .room = 1, .list = &what};
 
 	pthread_mutex_lock(&mutex);
 	found_any = true;
 	pthread_mutex_unlock(&mutex);
-	write_findings(of->ctx, &one);
+	write_findings(&one);
 }
 
 /* Print the findings of a context and drop them. */
@@ -209,7 +204,7 @@ static void report_findings(struct av_context *ctx)
 	found = ctx->findings;
 	ctx->findings = (struct av_findings){0};
 	pthread_mutex_unlock(&mutex);
-	write_findings(ctx, &found);
+	write_findings(&found);
 	free(found.list);
 }
 
@@ -247,86 +242,75 @@ static bool has_noticed(const struct av_qp *qp)
 
 void av_misuse_qp_ends(struct av_qp *qp)
 {
-	struct av_context *ctx = av_context_of(qp->ibv.context);
+	const struct av_misuse_object of = AV_MISUSE_OF("QP", qp, qp->ibv.qp_num);
 	struct av_qp_shared *q = qp->end.qp;
-	uint32_t n = qp->ibv.qp_num;
 
-	if (qp->opened || ctx->forked)
+	if (qp->opened || of.ctx->forked)
 		return;
-	add_misuse_finding(ctx, AV_MISUSE_RAN_DRY, "QP", n,
-			   q->counters.rsp.event[AV_RSP_RNR] - q->before.rsp.event[AV_RSP_RNR],
-			   qp->made_at);
-	add_misuse_finding(ctx, AV_MISUSE_BUFFER_CHANGED, "QP", n, av_send_sum_changes(&qp->end),
-			   qp->made_at);
-	add_misuse_finding(ctx, AV_MISUSE_IN_ERROR, "QP", n,
-			   atomic_load(&q->state) == IBV_QPS_ERR && !has_noticed(qp), qp->made_at);
+	add_misuse_finding(of, AV_MISUSE_RAN_DRY,
+			   q->counters.rsp.event[AV_RSP_RNR] - q->before.rsp.event[AV_RSP_RNR]);
+	add_misuse_finding(of, AV_MISUSE_BUFFER_CHANGED, av_send_sum_changes(&qp->end));
+	add_misuse_finding(of, AV_MISUSE_IN_ERROR,
+			   atomic_load(&q->state) == IBV_QPS_ERR && !has_noticed(qp));
 }
 
 void av_misuse_cq_ends(struct av_cq *cq)
 {
-	struct av_context *ctx = av_context_of(cq->ibv.context);
+	const struct av_misuse_object of = AV_MISUSE_OF("CQ", cq, cq->ibv.handle);
 	const struct av_cq_shared *shared = cq->shared;
 	const struct av_cq_counters now = av_cq_counted(shared);
 	uint64_t given = now.completions - shared->before.completions;
-	uint32_t n = cq->ibv.handle;
 
-	if (ctx->forked)
+	if (of.ctx->forked)
 		return;
-	add_misuse_finding(ctx, AV_MISUSE_OVERRUN, "CQ", n, now.lost != shared->before.lost,
-			   cq->made_at);
+	add_misuse_finding(of, AV_MISUSE_OVERRUN, now.lost != shared->before.lost);
 	/* Not its current entries: destroying a queue pair purges those, and comes first. */
-	add_misuse_finding(ctx, AV_MISUSE_NEVER_POLLED, "CQ", n,
-			   atomic_load(&shared->head) == 0 ? given : 0, cq->made_at);
+	add_misuse_finding(of, AV_MISUSE_NEVER_POLLED, atomic_load(&shared->head) == 0 ? given : 0);
 }
 
 /* Only for regions of the program's own memory, which nothing pins. */
 void av_misuse_mr_ends(struct av_mr *mr)
 {
-	struct av_context *ctx = av_context_of(mr->ibv.context);
-	struct av_key *k = ctx->forked ? NULL : av_key_entry(ctx->seg, mr->ibv.lkey);
-	bool gone;
+	const struct av_misuse_object of = AV_MISUSE_OF("MR", mr, mr->ibv.lkey);
+	struct av_key *k = of.ctx->forked ? NULL : av_key_entry(of.ctx->seg, mr->ibv.lkey);
 
-	if (!k || mr->sort != AV_MR_PLAIN || atomic_load(&k->kind) != AV_KEY_REGION)
-		return;
-	gone = !av_still_mapped(ctx->seg, k, (uintptr_t)mr->ibv.addr, mr->ibv.length);
-	add_misuse_finding(ctx, AV_MISUSE_UNMAPPED, "MR", mr->ibv.lkey, gone, mr->made_at);
-}
-
-static void not_destroyed(struct av_context *ctx, const char *kind, uint32_t number,
-			  const void *made_at)
-{
-	add_misuse_finding(ctx, AV_MISUSE_NOT_DESTROYED, kind, number, 1, made_at);
+	if (k && mr->sort == AV_MR_PLAIN && atomic_load(&k->kind) == AV_KEY_REGION)
+		add_misuse_finding(
+			of, AV_MISUSE_UNMAPPED,
+			!av_still_mapped(of.ctx->seg, k, (uintptr_t)mr->ibv.addr, mr->ibv.length));
 }
 
 static void look_at_qp(uint32_t id, void *object, void *arg)
 {
 	struct av_qp *qp = object;
+	const struct av_misuse_object of = AV_MISUSE_OF("QP", qp, qp->ibv.qp_num);
 
 	av_misuse_qp_ends(qp);
-	add_misuse_finding(arg, AV_MISUSE_UNACKNOWLEDGED, "QP", qp->ibv.qp_num,
-			   qp->async_delivered - qp->ibv.events_completed, qp->made_at);
-	not_destroyed(arg, "QP", qp->ibv.qp_num, qp->made_at);
+	add_misuse_finding(of, AV_MISUSE_UNACKNOWLEDGED,
+			   qp->async_delivered - qp->ibv.events_completed);
+	add_misuse_finding(of, AV_MISUSE_NOT_DESTROYED, 1);
 }
 
 static void look_at_cq(uint32_t id, void *object, void *arg)
 {
 	struct av_cq *cq = object;
+	const struct av_misuse_object of = AV_MISUSE_OF("CQ", cq, cq->ibv.handle);
 
 	av_misuse_cq_ends(cq);
-	add_misuse_finding(arg, AV_MISUSE_UNACKNOWLEDGED, "CQ", id,
+	add_misuse_finding(of, AV_MISUSE_UNACKNOWLEDGED,
 			   cq->comp_delivered - cq->ibv.comp_events_completed +
-				   cq->async_delivered - cq->ibv.async_events_completed,
-			   cq->made_at);
-	not_destroyed(arg, "CQ", id, cq->made_at);
+				   cq->async_delivered - cq->ibv.async_events_completed);
+	add_misuse_finding(of, AV_MISUSE_NOT_DESTROYED, 1);
 }
 
 static void look_at_srq(uint32_t id, void *object, void *arg)
 {
-	struct av_srq *srq = object;
+	const struct av_srq *srq = object;
+	const struct av_misuse_object of = AV_MISUSE_OF("SRQ", srq, id);
 
-	add_misuse_finding(arg, AV_MISUSE_UNACKNOWLEDGED, "SRQ", id,
-			   srq->async_delivered - srq->ibv.events_completed, srq->made_at);
-	not_destroyed(arg, "SRQ", id, srq->made_at);
+	add_misuse_finding(of, AV_MISUSE_UNACKNOWLEDGED,
+			   srq->async_delivered - srq->ibv.events_completed);
+	add_misuse_finding(of, AV_MISUSE_NOT_DESTROYED, 1);
 }
 
 static void look_at_mr(uint32_t id, void *object, void *arg)
@@ -334,14 +318,15 @@ static void look_at_mr(uint32_t id, void *object, void *arg)
 	struct av_mr *mr = object;
 
 	av_misuse_mr_ends(mr);
-	not_destroyed(arg, "MR", mr->ibv.lkey, mr->made_at);
+	add_misuse_finding(AV_MISUSE_OF("MR", mr, mr->ibv.lkey), AV_MISUSE_NOT_DESTROYED, 1);
 }
 
 /* Kinds of objects of which there is no more to say than that they were not destroyed. */
-#define LOOK_AT(name, kind, where)                                       \
-	static void look_at_##name(uint32_t id, void *object, void *arg) \
-	{                                                                \
-		not_destroyed(arg, kind, id, where);                     \
+#define LOOK_AT(name, kind, made_at)                                                  \
+	static void look_at_##name(uint32_t id, void *object, void *arg)              \
+	{                                                                             \
+		add_misuse_finding((struct av_misuse_object){arg, kind, id, made_at}, \
+				   AV_MISUSE_NOT_DESTROYED, 1);                       \
 	}
 
 LOOK_AT(mw, "MW", NULL)
@@ -393,7 +378,9 @@ void av_misuse_exit(struct av_context_list *contexts)
 			continue;
 		inspect_context_objects(ctx);
 		if (!is_of_librdmacm(ctx))
-			not_destroyed(ctx, "context", ctx->seg->ref, ctx->made_at);
+			add_misuse_finding((struct av_misuse_object){ctx, "context", ctx->seg->ref,
+								     ctx->made_at},
+					   AV_MISUSE_NOT_DESTROYED, 1);
 		report_findings(ctx);
 	}
 	if (!found_any || exit_status || !(atomic_load(&av_misuse_mode) & AV_MISUSE_FAIL))

@@ -34,11 +34,16 @@ extern _Atomic int av_misuse_mode; /* 0: off */
 
 /* The object of a finding. */
 struct av_misuse_object {
-	const struct av_context *ctx;
+	struct av_context *ctx;
 	const char *kind;
 	uint32_t number;
 	const void *made_at; /* NULL: unknown */
 };
+
+/* The private half @object of an object that knows where it was made. */
+#define AV_MISUSE_OF(kind, object, number)                                             \
+	((struct av_misuse_object){av_context_of((object)->ibv.context), kind, number, \
+				   (object)->made_at})
 
 #define AV_MISUSE_STATUS 86 /* exit status with "fail", instead of 0 */
 
@@ -62,19 +67,10 @@ void av_misuse_cq_ends(struct av_cq *cq);
 void av_misuse_mr_ends(struct av_mr *mr);
 
 /* Destroying waits for @count acknowledgements. Printed at once: it may never end. */
-void av_misuse_waits(const struct av_misuse_object *of, uint32_t count);
+void av_misuse_waits(struct av_misuse_object of, uint32_t count);
 
-/* Destroying an object was refused because it is in use. */
-void av_misuse_still_used(struct av_context *ctx, const char *kind, uint32_t number,
-			  const void *made_at);
-
-/* The same, as the result of the refusing verb. Return: EBUSY, also in errno. */
-static inline int av_misuse_busy(enum av_verb verb, struct av_context *ctx, const char *kind,
-				 uint32_t number, const void *made_at)
-{
-	av_misuse_still_used(ctx, kind, number, made_at);
-	return av_fail_errno(verb, EBUSY);
-}
+/* @verb refuses to destroy an object that is in use. Return: EBUSY, also in errno */
+int av_misuse_busy(enum av_verb verb, struct av_misuse_object of);
 
 /* Note the program's call of the verb as the place where @object was made. Passes NULL on. */
 #define AV_MADE_HERE(type, object)                                                                \

@@ -316,13 +316,9 @@ struct av_page_policy av_environment_pages(const struct av_context *ctx,
 /* Off the table that delivers events: no new one finds the object; earlier ones are counted. */
 void av_unlist(struct av_context *ctx, struct av_table *table, uint32_t handle);
 
-/* Count @n acknowledgements of an object's events; its destruction waits for them. */
-void av_event_acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed,
-			  uint32_t n);
-
 /* Wait until @completed is @delivered. Context: without @mutex, which guards both. */
 void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
-		   const uint32_t *delivered, const struct av_misuse_object *of);
+		   const uint32_t *delivered, struct av_misuse_object of);
 
 /* Remove a CQ's unread records: it is being destroyed, or its events go elsewhere from now on. */
 void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t cq_id);
@@ -350,7 +346,7 @@ const struct ibv_ah_attr *av_ah_attr(const struct ibv_ah *ah);
 /* --- memory ---------------------------------------------------------------------- */
 
 /* A region with a new key: @what but for its pd. @dm: or NULL. Errors: ENOENT (PD), ENOMEM. */
-struct ibv_mr *av_mr_publish(struct ibv_pd *pd, struct av_key *what, void *addr, struct av_dm *dm);
+struct av_mr *av_mr_publish(struct ibv_pd *pd, struct av_key *what, void *addr, struct av_dm *dm);
 
 /* ibv_reg_mr_iova2(). @access as of struct av_key: also rights that plain verbs do not know. */
 struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
@@ -361,9 +357,6 @@ struct ibv_mr *av_mr_allocate(struct ibv_pd *pd, struct av_allocate_request *req
 
 /* Create a region of @pd on another region's memory: av_allocated_attach(). */
 struct ibv_mr *av_mr_attach(struct ibv_pd *pd, const struct av_attach_request *req);
-
-/* The page policy for regions of that context. */
-struct av_page_policy av_mr_pages(const struct av_context *ctx);
 
 /* The arguments of ibv_rereg_mr(3). @allocate: allocate new memory; then @addr is NULL. */
 struct av_mr_change {
@@ -390,19 +383,18 @@ AV_MUST_USE int av_advise_region(struct av_context *ctx, uint32_t lkey,
 void av_dm_region_ended(struct av_dm *dm, bool inherited);
 
 /*
- * Copy to and from device memory. @dm: NULL is ENOENT; @unit: offset and length are multiples of it
- * Return: 0, ENOENT, EFAULT (a range that is not there, on either side), or EINVAL
+ * Find the bytes of a range of device memory. @unit: offset and length must be multiples of it
+ * @bytes: out, in the segment that holds them; av_copy() reaches them.
+ * Return: 0; ENOENT: @dm is NULL or has been freed; EFAULT: beyond the memory; EINVAL: @unit
  */
-AV_MUST_USE int av_dm_write(struct av_dm *dm, uint64_t offset, const void *host, size_t length,
-			    unsigned int unit);
-AV_MUST_USE int av_dm_read(void *host, const struct av_dm *dm, uint64_t offset, size_t length,
-			   unsigned int unit);
+AV_MUST_USE int av_dm_range(const struct av_dm *dm, uint64_t offset, size_t length,
+			    unsigned int unit, void **bytes);
 
 /* The device memory behind its name in experimental verbs; NULL if the pointer is not ours. */
 struct av_dm *av_dm_of_exp(const struct ibv_exp_dm *exp);
 
 /* Unbind the windows bound on a queue pair that is being destroyed. */
-void av_mw_queue_pair_ends(struct av_context *ctx, uint32_t qpn);
+void av_mw_queue_pair_ends(struct av_context *ctx, struct av_qp_ref *end);
 
 /* --- queues ---------------------------------------------------------------------- */
 

@@ -27,7 +27,6 @@ static int check_port(const struct ibv_context *context, uint32_t port)
 AV_EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
 	AV_UNCANCELLED;
-
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_device, "IBVERBS_1.1")(context, attr);
 	if (av_device_failed(av_context_of(context)))
@@ -72,7 +71,6 @@ AV_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port,
 			     struct _compat_ibv_port_attr *attr)
 {
 	AV_UNCANCELLED;
-
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_port, "IBVERBS_1.1")(context, port, attr);
 	return query_port(context, port, (struct ibv_port_attr *)attr,
@@ -82,13 +80,12 @@ AV_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port,
 AV_EXPORT int ibv_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed)
 {
 	AV_UNCANCELLED;
-	struct ibv_port_attr attr;
-	int err;
-
 	if (!av_ours(context))
 		return AV_NEXT_OR(av_fail_errno(AV_VERB_QUERY_PORT_SPEED, EOPNOTSUPP),
 				  ibv_query_port_speed, "IBVERBS_1.16", context, port, speed);
-	err = check_port(context, port);
+	struct ibv_port_attr attr;
+	int err = check_port(context, port);
+
 	err = err ? av_fail_errno(AV_VERB_QUERY_PORT_SPEED, err)
 		  : query_port(context, (uint8_t)port, &attr, sizeof(attr));
 	if (err == 0)
@@ -120,12 +117,11 @@ AV_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index
 			    union ibv_gid *gid)
 {
 	AV_UNCANCELLED;
-	struct av_gid row;
-	int err;
-
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_gid, "IBVERBS_1.1")(context, port, index, gid);
-	err = read_gid_table_row(context, port, (uint32_t)index, &row);
+	struct av_gid row;
+	int err = read_gid_table_row(context, port, (uint32_t)index, &row);
+
 	if (err)
 		return av_fail_fd(AV_VERB_QUERY_GID, err);
 	*gid = row.gid;
@@ -151,14 +147,13 @@ AV_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint
 				struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
 	AV_UNCANCELLED;
-	struct av_gid row;
-	int err;
-
 	if (!av_ours(context))
 		return AV_NEXT(_ibv_query_gid_ex, "IBVERBS_1.11")(context, port, index, entry,
 								  flags, entry_size);
-	err = flags ? av_refuse(EINVAL, AV_CHECK_FLAGS, flags, 0)
-		    : read_gid_table_row(context, port, index, &row);
+	struct av_gid row;
+	int err = flags ? av_refuse(EINVAL, AV_CHECK_FLAGS, flags, 0)
+			: read_gid_table_row(context, port, index, &row);
+
 	if (err)
 		return av_fail_errno(AV_VERB_QUERY_GID_EX, err);
 	if (av_gid_is_empty(&row)) /* an answer, no failure: programs look through the table */
@@ -171,30 +166,29 @@ AV_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 				       size_t max_entries, uint32_t flags, size_t entry_size)
 {
 	AV_UNCANCELLED;
-	struct av_gid gids[AV_GID_MAX];
-	unsigned int count, rows = 0, found = 0;
-
 	if (!av_ours(context))
 		return AV_NEXT(_ibv_query_gid_table, "IBVERBS_1.11")(context, entries, max_entries,
 								     flags, entry_size);
-	count = av_port_gids(device_of(context), gids);
-	if (flags)
-		return -av_fail_errno(AV_VERB_QUERY_GID_TABLE,
-				      av_refuse(EINVAL, AV_CHECK_FLAGS, flags, 0));
-	if (count == 0)
-		return -av_fail_errno(AV_VERB_QUERY_GID_TABLE, ENOMEM);
+	struct av_gid gids[AV_GID_MAX];
+	unsigned int count = av_port_gids(device_of(context), gids), rows = 0;
+	char *to = (char *)entries;
+	int err = count ? 0 : ENOMEM;
+
 	for (unsigned int i = 0; i < count; i++)
 		rows += !av_gid_is_empty(&gids[i]);
-	if (rows > max_entries)
-		return -av_fail_errno(AV_VERB_QUERY_GID_TABLE,
-				      av_refuse(EINVAL, AV_CHECK_GID_ROOM, max_entries, rows));
+	if (flags)
+		err = av_refuse(EINVAL, AV_CHECK_FLAGS, flags, 0);
+	else if (rows > max_entries)
+		err = av_refuse(EINVAL, AV_CHECK_GID_ROOM, max_entries, rows);
+	if (err)
+		return -av_fail_errno(AV_VERB_QUERY_GID_TABLE, err);
 	for (unsigned int i = 0; i < count; i++) {
 		if (av_gid_is_empty(&gids[i]))
 			continue;
-		fill_entry((struct ibv_gid_entry *)((char *)entries + found++ * entry_size),
-			   &gids[i], i, entry_size);
+		fill_entry((struct ibv_gid_entry *)to, &gids[i], i, entry_size);
+		to += entry_size;
 	}
-	return (ssize_t)found;
+	return (ssize_t)rows;
 }
 
 /* Private to libibverbs, but ibv_devinfo and pyverbs use it. In the kernel's order: 0 v1, 1 v2. */
@@ -205,12 +199,11 @@ AV_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsi
 				 unsigned int *type)
 {
 	AV_UNCANCELLED;
-	struct av_gid row;
-	int err;
-
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_gid_type, NULL)(context, port, index, type);
-	err = read_gid_table_row(context, port, index, &row);
+	struct av_gid row;
+	int err = read_gid_table_row(context, port, index, &row);
+
 	if (err)
 		return av_fail_fd(AV_VERB_QUERY_GID_TYPE, err);
 	*type = row.type == IBV_GID_TYPE_ROCE_V2;
@@ -219,24 +212,15 @@ AV_EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsi
 
 /* --- P_Keys ---------------------------------------------------------------------- */
 
-static int check_pkey(const struct ibv_context *context, uint32_t port, uint32_t index)
-{
-	uint32_t rows = device_of(context)->port.pkey_tbl_len;
-	int err = check_port(context, port);
-
-	return err || index < rows
-		       ? err
-		       : av_refuse(EINVAL, AV_CHECK_PKEY_INDEX, (uint64_t)(int)index, rows);
-}
-
 AV_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
 {
 	AV_UNCANCELLED;
-	int err;
-
 	if (!av_ours(context))
 		return AV_NEXT(ibv_query_pkey, "IBVERBS_1.1")(context, port, index, pkey);
-	err = check_pkey(context, port, (uint32_t)index);
+	int rows = device_of(context)->port.pkey_tbl_len, err = check_port(context, port);
+
+	if (!err && (index < 0 || index >= rows))
+		err = av_refuse(EINVAL, AV_CHECK_PKEY_INDEX, (uint64_t)index, (uint64_t)rows);
 	if (err)
 		return av_fail_fd(AV_VERB_QUERY_PKEY, err);
 	*pkey = htons(AV_PKEY_DEFAULT);
@@ -246,11 +230,10 @@ AV_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int inde
 AV_EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
 {
 	AV_UNCANCELLED;
-	int err;
-
 	if (!av_ours(context))
 		return AV_NEXT(ibv_get_pkey_index, "IBVERBS_1.5")(context, port, pkey);
-	err = check_port(context, port);
+	int err = check_port(context, port);
+
 	if (!err && pkey != htons(AV_PKEY_DEFAULT))
 		err = av_refuse(EINVAL, AV_CHECK_PKEY_ABSENT, ntohs(pkey), AV_PKEY_DEFAULT);
 	return err ? av_fail_fd(AV_VERB_GET_PKEY_INDEX, err) : 0;
