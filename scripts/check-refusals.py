@@ -18,7 +18,7 @@ VALUE = re.compile(r"(?<![!=]= )(?<!case )\b(EINVAL|EOPNOTSUPP|ENOTSUP)\b")
 
 # Functions whose value is no verb's: (file, function): why no check is named.
 OTHERS = {
-    ("memory/klm.c", "*"): "likewise; or a check of the caller's, exp/exp_umr.c",
+    ("memory/klm.c", "*"): "likewise; or a check of the caller's, exp/exp_send.c",
     ("memory/odp_notify.c", "*"): "userfaultfd(2) of an old kernel, on which we do without",
     ("memory/vma.c", "*"): "to callers: the kernel cannot populate, which is no failure",
     ("registry/numbers.c", "*"): "the caller names the check: verbs/ibv_pd.c",

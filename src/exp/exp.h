@@ -43,13 +43,4 @@
 /* Rights as plain flags and AV_ACCESS_TUNNELED. Return: 0, or EINVAL: one has no counterpart. */
 AV_MUST_USE int av_exp_access(uint64_t exp, unsigned int *plain);
 
-/* Is this a resource domain of the context? */
-bool av_exp_domain_valid(const struct ibv_context *context, struct ibv_exp_res_domain *domain);
-
-/* Is this NOP, UMR_FILL or UMR_INVALIDATE? */
-bool av_exp_is_special(const struct ibv_exp_send_wr *wr);
-
-/* Return: 0, EINVAL or ENOMEM as for ibv_exp_post_send(); does not set errno. */
-AV_MUST_USE int av_exp_post_special(struct av_qp *qp, const struct ibv_exp_send_wr *wr);
-
 #endif

@@ -71,49 +71,6 @@ AV_EXPORT int ibv_exp_setenv(struct ibv_context *context, const char *name, cons
 	return err ? av_fail_fd(AV_VERB_EXP_SETENV, err) : 0;
 }
 
-/* --- resource domains: thread domains under another name; nothing needs them ----- */
-
-static_assert(sizeof(struct ibv_exp_res_domain) == sizeof(struct ibv_td), "one object, two names");
-
-bool av_exp_domain_valid(const struct ibv_context *context, struct ibv_exp_res_domain *domain)
-{
-	return domain && domain->context == context && av_td_find((struct ibv_td *)domain);
-}
-
-AV_EXPORT struct ibv_exp_res_domain *
-ibv_exp_create_res_domain(struct ibv_context *context, struct ibv_exp_res_domain_init_attr *attr)
-{
-	struct ibv_td_init_attr plain = {.comp_mask = 0};
-
-	if (!av_ours(context))
-		return av_fail_null(AV_VERB_EXP_CREATE_RES_DOMAIN, ENOSYS);
-	AV_EXP_KNOWN_OR_NULL(EXP_CREATE_RES_DOMAIN, attr->comp_mask, IBV_EXP_RES_DOMAIN_RESERVED);
-	if ((attr->comp_mask & IBV_EXP_RES_DOMAIN_THREAD_MODEL) &&
-	    attr->thread_model > IBV_EXP_THREAD_SINGLE)
-		return av_fail_null(AV_VERB_EXP_CREATE_RES_DOMAIN,
-				    av_refuse(EINVAL, AV_CHECK_RES_MODEL, attr->thread_model, 0));
-	if ((attr->comp_mask & IBV_EXP_RES_DOMAIN_MSG_MODEL) &&
-	    attr->msg_model > IBV_EXP_MSG_FORCE_LOW_LATENCY)
-		return av_fail_null(AV_VERB_EXP_CREATE_RES_DOMAIN,
-				    av_refuse(EINVAL, AV_CHECK_RES_MODEL, attr->msg_model, 0));
-	return (struct ibv_exp_res_domain *)ibv_alloc_td(context, &plain);
-}
-
-AV_EXPORT int ibv_exp_destroy_res_domain(struct ibv_context *context,
-					 struct ibv_exp_res_domain *res_dom,
-					 struct ibv_exp_destroy_res_domain_attr *attr)
-{
-	if (!av_ours(context))
-		return av_fail_errno(AV_VERB_EXP_DESTROY_RES_DOMAIN, ENOSYS);
-	if (attr)
-		AV_EXP_KNOWN_OR_EINVAL(EXP_DESTROY_RES_DOMAIN, attr->comp_mask,
-				       IBV_EXP_DESTROY_RES_DOMAIN_RESERVED);
-	return av_exp_domain_valid(context, res_dom)
-		       ? ibv_dealloc_td((struct ibv_td *)res_dom)
-		       : av_fail_errno(AV_VERB_EXP_DESTROY_RES_DOMAIN,
-				       av_refuse(EINVAL, AV_CHECK_TD_UNKNOWN, 0, 0));
-}
-
 /* --- functions: the verbs themselves --------------------------------------------- */
 
 AV_EXPORT void *ibv_exp_get_provider_func(struct ibv_context *context, enum ibv_exp_func_name name)
