@@ -259,147 +259,127 @@ AV_EXPORT struct ibv_srq *ibv_exp_create_srq(struct ibv_context *context,
 /* Bits above DEST_QPN have no meaning, or another one, among the plain bits. */
 #define PLAIN_MASK ((uint64_t)IBV_QP_DEST_QPN * 2 - 1)
 
-static bool has_exp_qp_attr(const struct ibv_exp_qp_init_attr *attr, uint32_t bit)
+/* The attributes; those whose bits are not set may be garbage, and are 0 here. */
+static struct ibv_exp_qp_init_attr known_attr(const struct ibv_exp_qp_init_attr *attr)
 {
-	return attr->comp_mask & bit;
-}
+	struct ibv_exp_qp_init_attr known = {.comp_mask = 0};
 
-/* Operands of all sizes up to the largest work, on services that have atomics. */
-static uint32_t max_operand(const struct ibv_exp_qp_init_attr *attr)
-{
-	bool atomics = attr->qp_type == IBV_QPT_RC || attr->qp_type == IBV_QPT_XRC_SEND;
-
-	return atomics && has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG)
-		       ? attr->max_atomic_arg
-		       : 0;
+	memcpy(&known, attr, offsetof(struct ibv_exp_qp_init_attr, pd));
+#define KNOWN(bit, member)                                        \
+	do {                                                      \
+		if (attr->comp_mask & IBV_EXP_QP_INIT_ATTR_##bit) \
+			known.member = attr->member;              \
+	} while (0)
+	KNOWN(PD, pd);
+	KNOWN(XRCD, xrcd);
+	KNOWN(CREATE_FLAGS, exp_create_flags);
+	KNOWN(INL_RECV, max_inl_recv);
+	KNOWN(QPG, qpg);
+	KNOWN(ATOMICS_ARG, max_atomic_arg);
+	KNOWN(MAX_INL_KLMS, max_inl_send_klms);
+	KNOWN(RES_DOMAIN, res_domain);
+	KNOWN(RX_HASH, rx_hash_conf);
+	KNOWN(PORT, port_num);
+	KNOWN(PEER_DIRECT, peer_direct_attrs);
+	KNOWN(MAX_TSO_HEADER, max_tso_header);
+	KNOWN(ASSOCIATED_QPN, associated_qpn);
+#undef KNOWN
+	/* Only these services have atomics. Operands of all sizes up to the largest work. */
+	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_XRC_SEND)
+		known.max_atomic_arg = 0;
+	return known;
 }
 
 /* Permission for big-endian replies asks for no feature: ours are never big-endian. */
-static bool unsupported(const struct ibv_exp_qp_init_attr *attr)
+static bool unsupported(const struct ibv_exp_qp_init_attr *known)
 {
-	return (has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS) &&
-		(attr->exp_create_flags & ~(uint32_t)CREATE_FLAGS)) ||
-	       (has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_QPG) &&
-		attr->qpg.qpg_type != IBV_EXP_QPG_NONE) ||
-	       (has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_RX_HASH) && attr->rx_hash_conf) ||
-	       (has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_PEER_DIRECT) &&
-		attr->peer_direct_attrs) ||
-	       (has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_MAX_TSO_HEADER) &&
-		attr->max_tso_header) ||
-	       (has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_ASSOCIATED_QPN) &&
-		attr->associated_qpn) ||
-	       attr->qp_type == IBV_EXP_QPT_DC_INI;
+	return (known->exp_create_flags & ~(uint32_t)CREATE_FLAGS) ||
+	       known->qpg.qpg_type != IBV_EXP_QPG_NONE || known->rx_hash_conf ||
+	       known->peer_direct_attrs || known->max_tso_header || known->associated_qpn ||
+	       known->qp_type == IBV_EXP_QPT_DC_INI;
 }
 
-static int check_exp_qp_create(struct ibv_context *context, const struct ibv_exp_qp_init_attr *attr)
+static int check_exp_qp_create(struct ibv_context *context,
+			       const struct ibv_exp_qp_init_attr *known)
 {
-	uint32_t flags = has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS)
-				 ? attr->exp_create_flags
-				 : 0;
-	bool umr = flags & IBV_EXP_QP_CREATE_UMR;
+	const bool xrc = known->qp_type == IBV_QPT_XRC_RECV;
+	const bool umr = known->exp_create_flags & IBV_EXP_QP_CREATE_UMR,
+		   klms = known->comp_mask & IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS;
 
-	if (attr->qp_type != IBV_QPT_XRC_RECV && (!has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_PD) ||
-						  !attr->pd || attr->pd->context != context))
+	if (!xrc && (!known->pd || known->pd->context != context))
 		return av_refuse(EINVAL, AV_CHECK_PD_UNKNOWN, 0, 0);
-	if (attr->qp_type == IBV_QPT_XRC_RECV &&
-	    (!has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_XRCD) || !attr->xrcd ||
-	     attr->xrcd->context != context))
+	if (xrc && (!known->xrcd || known->xrcd->context != context))
 		return av_refuse(EINVAL, AV_CHECK_QP_XRCD, 0, 0);
-	if (flags & ~(uint32_t)IBV_EXP_QP_CREATE_MASK)
-		return av_refuse(EINVAL, AV_CHECK_FLAGS, flags, CREATE_FLAGS);
-	if (umr != has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) ||
-	    (umr && attr->max_inl_send_klms > AV_MAX_INLINE_KLMS))
-		return av_refuse(EINVAL, AV_CHECK_QP_UMR,
-				 has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS)
-					 ? attr->max_inl_send_klms
-					 : 0,
+	if (known->exp_create_flags & ~(uint32_t)IBV_EXP_QP_CREATE_MASK)
+		return av_refuse(EINVAL, AV_CHECK_FLAGS, known->exp_create_flags, CREATE_FLAGS);
+	if (umr != klms || (umr && known->max_inl_send_klms > AV_MAX_INLINE_KLMS))
+		return av_refuse(EINVAL, AV_CHECK_QP_UMR, known->max_inl_send_klms,
 				 AV_MAX_INLINE_KLMS);
-	if (has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_RES_DOMAIN) &&
-	    !is_res_domain(context, attr->res_domain))
+	if ((known->comp_mask & IBV_EXP_QP_INIT_ATTR_RES_DOMAIN) &&
+	    !is_res_domain(context, known->res_domain))
 		return av_refuse(EINVAL, AV_CHECK_TD_UNKNOWN, 0, 0);
-	if (max_operand(attr) > AV_ATOMIC_MAX_BYTES)
-		return av_refuse(EINVAL, AV_CHECK_QP_OPERANDS, attr->max_atomic_arg,
+	if (known->max_atomic_arg > AV_ATOMIC_MAX_BYTES)
+		return av_refuse(EINVAL, AV_CHECK_QP_OPERANDS, known->max_atomic_arg,
 				 AV_ATOMIC_MAX_BYTES);
-	if (has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_PORT) && attr->port_num != 1)
-		return av_refuse(EINVAL, AV_CHECK_ATTR_PORT, attr->port_num, 1);
-	return unsupported(attr) ? av_refuse(ENOTSUP, AV_CHECK_QP_FEATURE, attr->comp_mask, flags)
-				 : 0;
+	if ((known->comp_mask & IBV_EXP_QP_INIT_ATTR_PORT) && known->port_num != 1)
+		return av_refuse(EINVAL, AV_CHECK_ATTR_PORT, known->port_num, 1);
+	return unsupported(known) ? av_refuse(ENOTSUP, AV_CHECK_QP_FEATURE, known->comp_mask,
+					      known->exp_create_flags)
+				  : 0;
 }
 
-/* Element lists in UMR requests use the space of inline data. */
-static bool wants_umr(const struct ibv_exp_qp_init_attr *attr)
+static struct ibv_qp *create_exp_qp(struct ibv_context *context, struct ibv_exp_qp_init_attr *attr,
+				    struct ibv_qp_init_attr *plain)
 {
-	return has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS) &&
-	       (attr->qp_type == IBV_QPT_RC || attr->qp_type == IBV_QPT_XRC_SEND);
-}
+	const struct ibv_exp_qp_init_attr known = known_attr(attr);
+	struct av_qp_extra extra = {.inline_recv = known.max_inl_recv,
+				    .max_operand = known.max_atomic_arg};
+	const bool klms = known.comp_mask & IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS,
+		   umr = klms && (known.qp_type == IBV_QPT_RC || known.qp_type == IBV_QPT_XRC_SEND);
+	const uint32_t inline_klms = umr ? known.max_inl_send_klms : 0,
+		       klm_bytes = inline_klms * (uint32_t)sizeof(struct av_klm_entry);
+	int err = check_exp_qp_create(context, &known);
+	struct ibv_qp *ibv;
+	struct av_qp *qp;
 
-static void reserve_inline_klms(struct ibv_qp_cap *cap, const struct ibv_exp_qp_init_attr *attr)
-{
-	uint32_t bytes = attr->max_inl_send_klms * (uint32_t)sizeof(struct av_klm_entry);
-
-	if (wants_umr(attr) && cap->max_inline_data < bytes)
-		cap->max_inline_data = bytes;
-}
-
-static void grant_umr(struct av_qp *qp, struct ibv_exp_qp_init_attr *attr)
-{
-	if (!has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS))
-		return;
-	qp->umr = wants_umr(attr);
-	qp->inline_klms = qp->umr ? attr->max_inl_send_klms : 0;
-	attr->max_inl_send_klms = qp->inline_klms;
-}
-
-static void report_exp_qp_caps(struct ibv_exp_qp_init_attr *attr,
-			       const struct ibv_qp_init_attr *plain,
-			       const struct av_qp_extra *extra)
-{
-	attr->cap = plain->cap;
-	if (has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_INL_RECV))
-		attr->max_inl_recv = extra->inline_recv;
-	if (!extra->inline_recv)
+	if (err)
+		return av_fail_null(AV_VERB_EXP_CREATE_QP, err);
+	/* Element lists in UMR requests use the space of inline data. */
+	if (plain->cap.max_inline_data < klm_bytes)
+		plain->cap.max_inline_data = klm_bytes;
+	ibv = av_qp_create(av_context_of(context), known.pd, known.xrcd, plain, &extra);
+	if (!ibv)
+		return NULL;
+	qp = av_container_of(ibv, struct av_qp, ibv);
+	qp->umr = umr;
+	qp->inline_klms = inline_klms;
+	if (klms)
+		attr->max_inl_send_klms = inline_klms;
+	if (known.comp_mask & IBV_EXP_QP_INIT_ATTR_INL_RECV)
+		attr->max_inl_recv = extra.inline_recv;
+	if (!extra.inline_recv)
 		attr->comp_mask &= ~(uint32_t)IBV_EXP_QP_INIT_ATTR_INL_RECV;
+	return ibv;
 }
 
 AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
 					   struct ibv_exp_qp_init_attr *attr)
 {
 	AV_UNCANCELLED;
-	struct ibv_qp_init_attr plain = {
-		.qp_context = attr->qp_context,
-		.send_cq = attr->send_cq,
-		.recv_cq = attr->recv_cq,
-		.srq = attr->srq,
-		.cap = attr->cap,
-		.qp_type = attr->qp_type,
-		.sq_sig_all = attr->sq_sig_all,
-	};
-	struct av_qp_extra extra = {
-		.inline_recv = has_exp_qp_attr(attr, IBV_EXP_QP_INIT_ATTR_INL_RECV)
-				       ? attr->max_inl_recv
-				       : 0,
-		.max_operand = max_operand(attr),
-	};
-	bool plain_only = attr->comp_mask == IBV_EXP_QP_INIT_ATTR_PD;
+	const bool plain_only = attr->comp_mask == IBV_EXP_QP_INIT_ATTR_PD;
+	struct ibv_qp_init_attr plain;
 	struct ibv_qp *qp;
-	int err;
 
 	if (!plain_only && !av_ours(context))
 		return av_fail_null(AV_VERB_EXP_CREATE_QP, ENOSYS);
 	AV_EXP_KNOWN_OR_NULL(EXP_CREATE_QP, attr->comp_mask, IBV_EXP_QP_INIT_ATTR_RESERVED1);
-	err = plain_only ? 0 : check_exp_qp_create(context, attr);
-	if (err)
-		return av_fail_null(AV_VERB_EXP_CREATE_QP, err);
-	if (plain_only) {
-		qp = ibv_create_qp(attr->pd, &plain);
-	} else {
-		reserve_inline_klms(&plain.cap, attr);
-		qp = av_qp_create(av_context_of(context), attr->pd, attr->xrcd, &plain, &extra);
-		if (qp)
-			grant_umr(av_container_of(qp, struct av_qp, ibv), attr);
-	}
+	static_assert(offsetof(struct ibv_exp_qp_init_attr, sq_sig_all) ==
+			      offsetof(struct ibv_qp_init_attr, sq_sig_all),
+		      "attributes of new queue pairs");
+	memcpy(&plain, attr, offsetof(struct ibv_exp_qp_init_attr, comp_mask));
+	qp = plain_only ? ibv_create_qp(attr->pd, &plain) : create_exp_qp(context, attr, &plain);
 	if (qp)
-		report_exp_qp_caps(attr, &plain, &extra);
+		attr->cap = plain.cap;
 	return qp;
 }
 

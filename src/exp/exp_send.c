@@ -187,42 +187,28 @@ AV_EXPORT int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_containe
 typedef __typeof__(((struct ibv_exp_send_wr *)NULL)->ext_op.umr) umr_wr;
 
 /* An element's region must belong to this context: a key means something else in another one. */
-static int set_entry(struct av_klm_entry *e, const struct ibv_qp *qp, const struct ibv_mr *mr,
-		     uint64_t addr, uint64_t length, uint64_t stride)
+static int set_entries(struct av_klm_entry *entries, const struct ibv_qp *qp, const umr_wr *umr)
 {
-	if (!mr || mr->context != qp->context)
-		return av_refuse(EINVAL, AV_CHECK_UMR_ELEMENT, 0, 0);
-	*e = (struct av_klm_entry){
-		.key = mr->lkey, .addr = addr, .length = length, .stride = stride};
-	return 0;
-}
+	bool repeat = umr->umr_type == IBV_EXP_UMR_REPEAT;
 
-static int translate_list(struct av_klm_entry *entries, const struct ibv_qp *qp, const umr_wr *umr)
-{
-	int err = 0;
-
-	for (uint32_t i = 0; i < umr->num_mrs && err == 0; i++) {
-		const struct ibv_exp_mem_region *r = &umr->mem_list.mem_reg_list[i];
-
-		err = set_entry(&entries[i], qp, r->mr, r->base_addr, r->length, 0);
-	}
-	return err;
-}
-
-static int translate_blocks(struct av_klm_entry *entries, const struct ibv_qp *qp,
-			    const umr_wr *umr)
-{
-	int err = 0;
-
-	for (uint32_t i = 0; i < umr->num_mrs && err == 0; i++) {
+	for (uint32_t i = 0; i < umr->num_mrs; i++) {
 		const struct ibv_exp_mem_repeat_block *b =
-			&umr->mem_list.rb.mem_repeat_block_list[i];
+			repeat ? &umr->mem_list.rb.mem_repeat_block_list[i] : NULL;
+		const struct ibv_exp_mem_region *r = repeat ? NULL : &umr->mem_list.mem_reg_list[i];
+		const struct ibv_mr *mr = repeat ? b->mr : r->mr;
 
-		err = b->byte_count && b->stride ? set_entry(&entries[i], qp, b->mr, b->base_addr,
-							     b->byte_count[0], b->stride[0])
-						 : av_refuse(EINVAL, AV_CHECK_UMR_LIST, 0, 0);
+		if (repeat && !(b->byte_count && b->stride))
+			return av_refuse(EINVAL, AV_CHECK_UMR_LIST, 0, 0);
+		if (!mr || mr->context != qp->context)
+			return av_refuse(EINVAL, AV_CHECK_UMR_ELEMENT, 0, 0);
+		entries[i] = (struct av_klm_entry){
+			.key = mr->lkey,
+			.addr = repeat ? b->base_addr : r->base_addr,
+			.length = repeat ? b->byte_count[0] : r->length,
+			.stride = repeat ? b->stride[0] : 0,
+		};
 	}
-	return err;
+	return 0;
 }
 
 /* All elements have the same length; only the last may be shorter. */
@@ -267,12 +253,11 @@ static int check_fill(const struct av_mr *key, const umr_wr *umr)
 static int build_list(struct av_klm_entry *entries, const struct ibv_qp *qp, const umr_wr *umr,
 		      struct av_sq_special *req)
 {
-	bool repeat = umr->umr_type == IBV_EXP_UMR_REPEAT;
-	int err = repeat ? translate_blocks(entries, qp, umr) : translate_list(entries, qp, umr);
+	int err = set_entries(entries, qp, umr);
 
 	req->rights = (uint32_t)umr->exp_access;
 	req->base = umr->base_addr;
-	req->rounds = repeat ? umr->mem_list.rb.repeat_count[0] : 1;
+	req->rounds = umr->umr_type == IBV_EXP_UMR_REPEAT ? umr->mem_list.rb.repeat_count[0] : 1;
 	req->count = umr->num_mrs;
 	if (err == 0 && umr->umr_type == IBV_EXP_UMR_MR_LIST_FIXED_SIZE)
 		err = check_fixed(entries, umr->num_mrs);
@@ -380,66 +365,28 @@ static_assert((int)AV_WR_MASKED_CMP_AND_SWP == (int)IBV_EXP_WR_EXT_MASKED_ATOMIC
 
 /* --- extended atomics ------------------------------------------------------------ */
 
-/* Operands of up to 8 bytes are values; for longer ones the field is a pointer, not NULL. */
-static bool load_atomic_operand(struct av_operand *to, uint64_t field, uint32_t bytes)
-{
-	if (bytes <= sizeof(field))
-		to->word[0] = field;
-	else if (field)
-		memcpy(to, (const void *)(uintptr_t)field, bytes);
-	else
-		return false;
-	return true;
-}
+#define AT(member)     offsetof(struct ibv_exp_send_wr, member)
+#define MASKED(member) AT(ext_op.masked_atomics.wr_data.inline_data.op.member)
 
-static bool load_masked_cmp_swap(struct av_atomic *to, const struct ibv_exp_send_wr *wr)
-{
-	const struct ibv_exp_cmp_swap *from =
-		&wr->ext_op.masked_atomics.wr_data.inline_data.op.cmp_swap;
-
-	to->op = AV_ATOMIC_CMP_SWAP;
-	return load_atomic_operand(&to->value, from->swap_val, to->bytes) &&
-	       load_atomic_operand(&to->compare, from->compare_val, to->bytes) &&
-	       load_atomic_operand(&to->mask, from->swap_mask, to->bytes) &&
-	       load_atomic_operand(&to->compare_mask, from->compare_mask, to->bytes);
-}
-
-static bool load_masked_fetch_add(struct av_atomic *to, const struct ibv_exp_send_wr *wr)
-{
-	const struct ibv_exp_fetch_add *from =
-		&wr->ext_op.masked_atomics.wr_data.inline_data.op.fetch_add;
-
-	to->op = AV_ATOMIC_ADD;
-	return load_atomic_operand(&to->value, from->add_val, to->bytes) &&
-	       load_atomic_operand(&to->mask, from->field_boundary, to->bytes);
-}
-
-static bool load_cmp_swap(struct av_atomic *to, const struct ibv_exp_send_wr *wr)
-{
-	to->op = AV_ATOMIC_CMP_SWAP;
-	memset(&to->mask, 0xff, sizeof(to->mask));
-	memset(&to->compare_mask, 0xff, sizeof(to->compare_mask));
-	return load_atomic_operand(&to->value, wr->wr.atomic.swap, to->bytes) &&
-	       load_atomic_operand(&to->compare, wr->wr.atomic.compare_add, to->bytes);
-}
-
-static bool load_fetch_add(struct av_atomic *to, const struct ibv_exp_send_wr *wr)
-{
-	to->op = AV_ATOMIC_ADD;
-	return load_atomic_operand(&to->value, wr->wr.atomic.compare_add, to->bytes);
-}
-
+/* The atomic operations with sized operands, by their opcodes. */
 static const struct atomic_row {
-	bool (*load)(struct av_atomic *to, const struct ibv_exp_send_wr *wr);
-	uint32_t opcode; /* opcode to post */
-	bool masked;	 /* the target is in the extension, not in wr.atomic */
+	uint32_t opcode; /* to post; 0: no such operation */
+	enum av_atomic_op op;
+	bool masked;				   /* the target is in the extension */
+	size_t value, compare, mask, compare_mask; /* offsets of the operands; 0: none */
 } atomic_row[] = {
-	[IBV_EXP_WR_ATOMIC_CMP_AND_SWP] = {load_cmp_swap, AV_WR_SIZED_CMP_AND_SWP, false},
-	[IBV_EXP_WR_ATOMIC_FETCH_AND_ADD] = {load_fetch_add, AV_WR_SIZED_FETCH_AND_ADD, false},
-	[IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP] = {load_masked_cmp_swap,
-						      AV_WR_MASKED_CMP_AND_SWP, true},
-	[IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD] = {load_masked_fetch_add,
-							AV_WR_MASKED_FETCH_AND_ADD, true},
+	[IBV_EXP_WR_ATOMIC_CMP_AND_SWP] = {AV_WR_SIZED_CMP_AND_SWP, AV_ATOMIC_CMP_SWAP, false,
+					   AT(wr.atomic.swap), AT(wr.atomic.compare_add)},
+	[IBV_EXP_WR_ATOMIC_FETCH_AND_ADD] = {AV_WR_SIZED_FETCH_AND_ADD, AV_ATOMIC_ADD, false,
+					     AT(wr.atomic.compare_add)},
+	[IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP] = {AV_WR_MASKED_CMP_AND_SWP, AV_ATOMIC_CMP_SWAP,
+						      true, MASKED(cmp_swap.swap_val),
+						      MASKED(cmp_swap.compare_val),
+						      MASKED(cmp_swap.swap_mask),
+						      MASKED(cmp_swap.compare_mask)},
+	[IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD] = {AV_WR_MASKED_FETCH_AND_ADD, AV_ATOMIC_ADD,
+							true, MASKED(fetch_add.add_val), 0,
+							MASKED(fetch_add.field_boundary)},
 };
 
 /* The row of an atomic operation with sized operands, otherwise NULL. */
@@ -448,7 +395,22 @@ static const struct atomic_row *extended_atomic(const struct ibv_exp_send_wr *wr
 	if (av_likely(!(wr->exp_send_flags & IBV_EXP_SEND_EXT_ATOMIC_INLINE)) ||
 	    (unsigned int)wr->exp_opcode >= AV_ARRAY_SIZE(atomic_row))
 		return NULL;
-	return atomic_row[wr->exp_opcode].load ? &atomic_row[wr->exp_opcode] : NULL;
+	return atomic_row[wr->exp_opcode].opcode ? &atomic_row[wr->exp_opcode] : NULL;
+}
+
+/* Operands of up to 8 bytes are values. Longer ones are behind a pointer, which may not be NULL. */
+static bool load_operand(struct av_operand *to, const struct ibv_exp_send_wr *wr, size_t offset,
+			 uint32_t bytes)
+{
+	uint64_t field = 0;
+
+	if (offset)
+		memcpy(&field, (const char *)wr + offset, sizeof(field));
+	if (bytes <= sizeof(field))
+		to->word[0] = field;
+	else if (field)
+		memcpy(to, (const void *)(uintptr_t)field, bytes);
+	return field || !offset || bytes <= sizeof(field);
 }
 
 static int translate_atomic(struct ibv_send_wr *to, const struct ibv_exp_send_wr *wr,
@@ -459,12 +421,20 @@ static int translate_atomic(struct ibv_send_wr *to, const struct ibv_exp_send_wr
 	if (log > 31)
 		return av_refuse(EINVAL, AV_CHECK_POST_OPERAND, 1ull << (log & 63), 0);
 	memset(operands, 0, sizeof(*operands));
+	operands->op = row->op;
 	operands->bytes = 1u << log;
-	if (!av_atomic_size_valid(operands->bytes) || !row->load(operands, wr))
+	if (!av_atomic_size_valid(operands->bytes) ||
+	    !load_operand(&operands->value, wr, row->value, operands->bytes) ||
+	    !load_operand(&operands->compare, wr, row->compare, operands->bytes) ||
+	    !load_operand(&operands->mask, wr, row->mask, operands->bytes) ||
+	    !load_operand(&operands->compare_mask, wr, row->compare_mask, operands->bytes))
 		return av_refuse(EINVAL, AV_CHECK_POST_OPERAND, operands->bytes, 0);
 	if (row->masked) {
 		to->wr.atomic.remote_addr = wr->ext_op.masked_atomics.remote_addr;
 		to->wr.atomic.rkey = wr->ext_op.masked_atomics.rkey;
+	} else if (row->op == AV_ATOMIC_CMP_SWAP) {
+		memset(&operands->mask, 0xff, sizeof(operands->mask));
+		memset(&operands->compare_mask, 0xff, sizeof(operands->compare_mask));
 	}
 	to->opcode = (enum ibv_wr_opcode)row->opcode;
 	return 0;
