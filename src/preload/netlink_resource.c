@@ -18,50 +18,22 @@
 #include "registry/directory.h"
 #include "segment/pages.h"
 
-static bool nldev_is_dump(const struct av_nldev_request *r)
-{
-	return r->header->nlmsg_flags & NLM_F_DUMP;
-}
-
-static const uint16_t numbers[] = {
-	RDMA_NLDEV_ATTR_DEV_INDEX,  RDMA_NLDEV_ATTR_PORT_INDEX, RDMA_NLDEV_ATTR_RES_LQPN,
-	RDMA_NLDEV_ATTR_RES_PDN,    RDMA_NLDEV_ATTR_RES_CQN,	RDMA_NLDEV_ATTR_RES_MRN,
-	RDMA_NLDEV_ATTR_RES_CM_IDN, RDMA_NLDEV_ATTR_RES_CTXN,	RDMA_NLDEV_ATTR_RES_SRQN,
-	RDMA_NLDEV_ATTR_STAT_RES,
+/* A request of the kind RDMA_NL_NLDEV. */
+struct request {
+	const struct nlmsghdr *header;
+	unsigned int number;				/* enum rdma_nldev_command, unchecked */
+	const struct command *command;			/* NULL: there is no such request */
+	bool dump;					/* for all, not for one */
+	const struct nlattr *attr[RDMA_NLDEV_ATTR_MAX]; /* numbers have their four bytes */
+	const struct av_device *dev; /* ours that it names, or that a dump has come to; or NULL */
 };
 
-static const struct av_device *device_named(const struct nlattr *index)
+/* Begin an answer about the request's device. */
+static void begin_answer(const struct request *r, struct av_nl_out *out)
 {
-	unsigned int count;
-	struct av_device *const *list = av_devices(&count);
-
-	for (unsigned int i = 0; index && i < count; i++)
-		if (av_instance_number(list[i]) == av_nl_u32(index))
-			return list[i];
-	return NULL;
-}
-
-/* Return: 0, or -EINVAL as the kernel: a number is too short */
-static int nldev_parse(const struct nlmsghdr *header, struct av_nldev_request *r)
-{
-	r->header = header;
-	r->command = RDMA_NL_GET_OP(header->nlmsg_type);
-	av_nl_attrs(header, r->attr, AV_ARRAY_SIZE(r->attr));
-	for (size_t i = 0; i < AV_ARRAY_SIZE(numbers); i++) {
-		const struct nlattr *attr = r->attr[numbers[i]];
-
-		if (attr && av_nl_length(attr) < sizeof(uint32_t))
-			return -EINVAL;
-	}
-	r->dev = device_named(r->attr[RDMA_NLDEV_ATTR_DEV_INDEX]);
-	return 0;
-}
-
-/* The attributes that every answer about a device begins with. */
-static void nldev_put_handle(struct av_nl_out *out, const struct av_device *dev)
-{
-	av_nl_put_u32(out, RDMA_NLDEV_ATTR_DEV_INDEX, av_instance_number(dev));
-	av_nl_put_text(out, RDMA_NLDEV_ATTR_DEV_NAME, dev->ibv.name);
+	av_nl_begin(out, r->header->nlmsg_type, r->dump ? NLM_F_MULTI : 0);
+	av_nl_put_u32(out, RDMA_NLDEV_ATTR_DEV_INDEX, av_instance_number(r->dev));
+	av_nl_put_text(out, RDMA_NLDEV_ATTR_DEV_NAME, r->dev->ibv.name);
 }
 
 #define ONLY_PORT      1
@@ -74,13 +46,15 @@ static bool is_infiniband(const struct av_device *dev)
 	return dev->port.link_layer == IBV_LINK_LAYER_INFINIBAND;
 }
 
-/* --- devices ----------------------------------------------------------------------- */
-
-static void put_device(const struct av_nldev_request *r, const struct av_device *dev,
-		       uint16_t flags, struct av_nl_out *out)
+/*
+ * The functions write_*() write the answer about the request's device, with which a dump calls them
+ * for each device. Return: 0 or -errno
+ */
+static int write_device(const struct request *r, struct av_nl_out *out)
 {
-	av_nl_begin(out, r->header->nlmsg_type, flags);
-	nldev_put_handle(out, dev);
+	const struct av_device *dev = r->dev;
+
+	begin_answer(r, out);
 	av_nl_put_u32(out, RDMA_NLDEV_ATTR_PORT_INDEX, dev->attr.phys_port_cnt);
 	av_nl_put_u64(out, RDMA_NLDEV_ATTR_CAP_FLAGS, dev->attr.device_cap_flags);
 	av_nl_put_text(out, RDMA_NLDEV_ATTR_FW_VERSION, dev->attr.fw_ver);
@@ -90,28 +64,12 @@ static void put_device(const struct av_nldev_request *r, const struct av_device 
 	av_nl_put_u8(out, RDMA_NLDEV_ATTR_DEV_DIM, 0);
 	av_nl_put_text(out, RDMA_NLDEV_ATTR_DEV_PROTOCOL, is_infiniband(dev) ? "ib" : "roce");
 	av_nl_end(out);
-}
-
-/* Each writes the answer to one kind of request. Return: 0 or -errno */
-static int nldev_device(const struct av_nldev_request *r, struct av_nl_out *out)
-{
-	put_device(r, r->dev, 0, out);
-	return 0;
-}
-
-static int nldev_devices(const struct av_nldev_request *r, struct av_nl_out *out)
-{
-	unsigned int count;
-	struct av_device *const *list = av_devices(&count);
-
-	for (unsigned int i = 0; i < count; i++)
-		put_device(r, list[i], NLM_F_MULTI, out);
 	return 0;
 }
 
 /* --- ports ------------------------------------------------------------------------- */
 
-/* The first interface that its addresses come from. */
+/* The first interface that the port's addresses come from. */
 static void put_interface(const struct av_device *dev, struct av_nl_out *out)
 {
 	struct av_gid gids[AV_GID_MAX];
@@ -140,13 +98,12 @@ static void put_subnet(const struct av_device *dev, const struct ibv_port_attr *
 	av_nl_put_u8(out, RDMA_NLDEV_ATTR_LMC, port->lmc);
 }
 
-static void put_port(const struct av_nldev_request *r, uint16_t flags, struct av_nl_out *out)
+static int write_port(const struct request *r, struct av_nl_out *out)
 {
 	struct ibv_port_attr port;
 
 	av_port_attr(r->dev, &port);
-	av_nl_begin(out, r->header->nlmsg_type, flags);
-	nldev_put_handle(out, r->dev);
+	begin_answer(r, out);
 	av_nl_put_u32(out, RDMA_NLDEV_ATTR_PORT_INDEX, ONLY_PORT);
 	if (is_infiniband(r->dev))
 		put_subnet(r->dev, &port, out);
@@ -154,24 +111,13 @@ static void put_port(const struct av_nldev_request *r, uint16_t flags, struct av
 	av_nl_put_u8(out, RDMA_NLDEV_ATTR_PORT_PHYS_STATE, port.phys_state);
 	put_interface(r->dev, out);
 	av_nl_end(out);
-}
-
-static int nldev_port(const struct av_nldev_request *r, struct av_nl_out *out)
-{
-	put_port(r, 0, out);
-	return 0;
-}
-
-static int nldev_ports(const struct av_nldev_request *r, struct av_nl_out *out)
-{
-	put_port(r, NLM_F_MULTI, out);
 	return 0;
 }
 
 /* --- statistics -------------------------------------------------------------------- */
 
 /* Add a counter to a list of the type STAT_HWCOUNTERS. */
-static void nldev_put_counter(struct av_nl_out *out, const char *name, uint64_t value)
+static void put_counter(struct av_nl_out *out, const char *name, uint64_t value)
 {
 	size_t entry = av_nl_nest(out, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY);
 
@@ -181,7 +127,7 @@ static void nldev_put_counter(struct av_nl_out *out, const char *name, uint64_t 
 }
 
 /* The counters of the sysfs folder "hw_counters". */
-static int nldev_counters(const struct av_nldev_request *r, struct av_nl_out *out)
+static int write_port_counters(const struct request *r, struct av_nl_out *out)
 {
 	struct av_counted counted = {0};
 	size_t table;
@@ -189,14 +135,13 @@ static int nldev_counters(const struct av_nldev_request *r, struct av_nl_out *ou
 	if (!r->attr[RDMA_NLDEV_ATTR_PORT_INDEX])
 		return -EINVAL;
 	av_totals_read(r->dev->ibv.name, &counted.total, &counted.link_downed);
-	av_nl_begin(out, r->header->nlmsg_type, 0);
-	nldev_put_handle(out, r->dev);
+	begin_answer(r, out);
 	av_nl_put_u32(out, RDMA_NLDEV_ATTR_PORT_INDEX, ONLY_PORT);
 	table = av_nl_nest(out, RDMA_NLDEV_ATTR_STAT_HWCOUNTERS);
 	for (unsigned int i = 0; i < av_counter_count; i++)
 		if (av_counter_info[i].scope & AV_SCOPE_HW)
-			nldev_put_counter(out, av_counter_info[i].name,
-					  av_counter_value(&av_counter_info[i], &counted));
+			put_counter(out, av_counter_info[i].name,
+				    av_counter_value(&av_counter_info[i], &counted));
 	av_nl_nest_end(out, table);
 	av_nl_end(out);
 	return 0;
@@ -219,7 +164,7 @@ static void put_node(struct av_nl_out *out, dev_t number, uint64_t abi, const ch
 }
 
 /* Of a device it is the verbs' node, of none in particular the connection manager's. */
-static int nldev_chardev(const struct av_nldev_request *r, struct av_nl_out *out)
+static int write_node(const struct request *r, struct av_nl_out *out)
 {
 	const struct nlattr *type = r->attr[RDMA_NLDEV_ATTR_CHARDEV_TYPE];
 
@@ -241,7 +186,7 @@ static int nldev_chardev(const struct av_nldev_request *r, struct av_nl_out *out
 
 /* --- the system -------------------------------------------------------------------- */
 
-static int nldev_system(const struct av_nldev_request *r, struct av_nl_out *out)
+static int write_system(const struct request *r, struct av_nl_out *out)
 {
 	av_nl_begin(out, r->header->nlmsg_type, 0);
 	av_nl_put_u8(out, RDMA_NLDEV_SYS_ATTR_NETNS_MODE, SHARED_NETNS);
@@ -251,8 +196,8 @@ static int nldev_system(const struct av_nldev_request *r, struct av_nl_out *out)
 }
 
 /*
- * A table of kinds of objects. Their numbers are the kernel's kind: one for all processes of a
- * device. Ours are the context's place in the directory and the object's in its context.
+ * A table of kinds of objects. As in the kernel, an object's number is unique among all processes
+ * of a device: it is the context's place in the directory, and the object's in its context.
  */
 
 #define INDEX_BITS 20 /* of an object in its context */
@@ -265,7 +210,7 @@ _Static_assert(AV_REF_SLOT_BITS + INDEX_BITS <= 32, "numbers");
 
 /* A kind of objects. */
 struct kind {
-	const char *name; /* in summaries */
+	const char *name; /* in summaries; NULL: in none, and the last row */
 	unsigned int command;
 	unsigned int table, entry; /* attributes of a dump: for all objects, for each */
 	unsigned int id;	   /* attribute that names one object */
@@ -275,7 +220,7 @@ struct kind {
 /* Writes the objects that the walk of a kind visits. */
 struct listing {
 	const struct kind *kind;
-	const struct av_nldev_request *r;
+	const struct request *r;
 	struct av_nl_out *out; /* NULL: they are only counted */
 	bool one;	       /* only @wanted */
 	uint32_t wanted;
@@ -293,8 +238,7 @@ static uint32_t pack_resource_id(uint32_t context, uint32_t index)
 
 static void begin_message(struct listing *l)
 {
-	av_nl_begin(l->out, l->r->header->nlmsg_type, l->one ? 0 : NLM_F_MULTI);
-	nldev_put_handle(l->out, l->r->dev);
+	begin_answer(l->r, l->out);
 	if (!l->one)
 		l->table = av_nl_nest(l->out, l->kind->table);
 	l->open = true;
@@ -341,11 +285,6 @@ static bool is_connected(uint32_t type)
 	return type == IBV_QPT_RC || type == IBV_QPT_UC;
 }
 
-static bool has_path(uint32_t type)
-{
-	return is_connected(type) || type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
-}
-
 static void list_qp(const struct av_qp_info *qp, void *arg)
 {
 	struct listing *l = arg;
@@ -364,7 +303,7 @@ static void list_qp(const struct av_qp_info *qp, void *arg)
 		av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_RQ_PSN, qp->rq_psn);
 	}
 	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_SQ_PSN, qp->sq_psn);
-	if (has_path(qp->type))
+	if (qp->type != IBV_QPT_UD) /* whose requests name their paths */
 		av_nl_put_u8(l->out, RDMA_NLDEV_ATTR_RES_PATH_MIG_STATE, qp->path_mig_state);
 	av_nl_put_u8(l->out, RDMA_NLDEV_ATTR_RES_TYPE, (uint8_t)qp->type);
 	av_nl_put_u8(l->out, RDMA_NLDEV_ATTR_RES_STATE, (uint8_t)qp->state);
@@ -387,7 +326,7 @@ static void list_cq(const struct av_cq_info *cq, void *arg)
 	end_entry(l, cq->pid);
 }
 
-/* As drivers say what only they know: a name, then its value. */
+/* A detail of the driver: a name, then its value. */
 static void put_driver(struct listing *l, const char *name, const char *value)
 {
 	size_t nest = av_nl_nest(l->out, RDMA_NLDEV_ATTR_DRIVER);
@@ -414,8 +353,8 @@ static void list_mr(const struct av_region_info *mr, void *arg)
 	end_entry(l, mr->pid);
 }
 
-/* mlx5 counts pages, whatever the names say. */
-static void list_mr_counters(const struct av_region_info *mr, void *arg)
+/* As mlx5: they count pages, whatever their names say. */
+static void list_mr_stat(const struct av_region_info *mr, void *arg)
 {
 	struct listing *l = arg;
 	uint32_t id = pack_resource_id(mr->context, AV_KEY_INDEX(mr->key));
@@ -425,9 +364,9 @@ static void list_mr_counters(const struct av_region_info *mr, void *arg)
 		return;
 	av_nl_put_u32(l->out, RDMA_NLDEV_ATTR_RES_MRN, id);
 	table = av_nl_nest(l->out, RDMA_NLDEV_ATTR_STAT_HWCOUNTERS);
-	nldev_put_counter(l->out, "page_faults", mr->counted[AV_MR_FAULT_PAGES]);
-	nldev_put_counter(l->out, "page_invalidations", mr->counted[AV_MR_INVALIDATION_PAGES]);
-	nldev_put_counter(l->out, "page_prefetch", mr->counted[AV_MR_PREFETCH_PAGES]);
+	put_counter(l->out, "page_faults", mr->counted[AV_MR_FAULT_PAGES]);
+	put_counter(l->out, "page_invalidations", mr->counted[AV_MR_INVALIDATION_PAGES]);
+	put_counter(l->out, "page_prefetch", mr->counted[AV_MR_PREFETCH_PAGES]);
 	av_nl_nest_end(l->out, table);
 	end_entry(l, mr->pid);
 }
@@ -488,312 +427,266 @@ static void list_srq(const struct av_srq_info *srq, void *arg)
 	end_entry(l, srq->pid);
 }
 
-static void walk_qps(const char *device, void *arg)
-{
-	av_report_qps(device, list_qp, arg);
-}
+/* Defines walk_KIND(): visit all objects of a kind, in all processes. */
+#define WALK(kind, report)                                         \
+	static void walk_##kind(const char *device, void *listing) \
+	{                                                          \
+		report(device, list_##kind, listing);              \
+	}
 
-static void walk_cqs(const char *device, void *arg)
-{
-	av_report_cqs(device, list_cq, arg);
-}
+WALK(qp, av_report_qps)
+WALK(cq, av_report_cqs)
+WALK(mr, av_region_report)
+WALK(mr_stat, av_region_report)
+WALK(pd, av_report_pds)
+WALK(context, av_report_contexts)
+WALK(srq, av_report_srqs)
 
-static void walk_mrs(const char *device, void *arg)
-{
-	av_region_report(device, list_mr, arg);
-}
-
-static void walk_mr_counters(const char *device, void *arg)
-{
-	av_region_report(device, list_mr_counters, arg);
-}
-
-static void walk_pds(const char *device, void *arg)
-{
-	av_report_pds(device, list_pd, arg);
-}
-
-static void walk_contexts(const char *device, void *arg)
-{
-	av_report_contexts(device, list_context, arg);
-}
-
-static void walk_srqs(const char *device, void *arg)
-{
-	av_report_srqs(device, list_srq, arg);
-}
-
-/* Identifiers of the connection manager are not the device's. */
+/* The connection manager's identifiers are in no device. */
 static void walk_none(const char *device, void *arg)
 {
 }
 
-#define KIND(name, NAME, id, walk)                                                         \
+#define KIND(name, command, NAME, id, walk)                                                \
 	{                                                                                  \
-		name, RDMA_NLDEV_CMD_RES_##NAME##_GET, RDMA_NLDEV_ATTR_RES_##NAME,         \
+		name, RDMA_NLDEV_CMD_##command##_GET, RDMA_NLDEV_ATTR_RES_##NAME,          \
 			RDMA_NLDEV_ATTR_RES_##NAME##_ENTRY, RDMA_NLDEV_ATTR_RES_##id, walk \
 	}
 
 static const struct kind kinds[] = {
-	KIND("pd", PD, PDN, walk_pds),	   KIND("cq", CQ, CQN, walk_cqs),
-	KIND("qp", QP, LQPN, walk_qps),	   KIND("cm_id", CM_ID, CM_IDN, walk_none),
-	KIND("mr", MR, MRN, walk_mrs),	   KIND("ctx", CTX, CTXN, walk_contexts),
-	KIND("srq", SRQ, SRQN, walk_srqs),
-};
-
-static const struct kind mr_counters = {
-	"mr",
-	RDMA_NLDEV_CMD_STAT_GET,
-	RDMA_NLDEV_ATTR_RES_MR,
-	RDMA_NLDEV_ATTR_RES_MR_ENTRY,
-	RDMA_NLDEV_ATTR_RES_MRN,
-	walk_mr_counters,
+	KIND("pd", RES_PD, PD, PDN, walk_pd),
+	KIND("cq", RES_CQ, CQ, CQN, walk_cq),
+	KIND("qp", RES_QP, QP, LQPN, walk_qp),
+	KIND("cm_id", RES_CM_ID, CM_ID, CM_IDN, walk_none),
+	KIND("mr", RES_MR, MR, MRN, walk_mr),
+	KIND("ctx", RES_CTX, CTX, CTXN, walk_context),
+	KIND("srq", RES_SRQ, SRQ, SRQN, walk_srq),
+	KIND(NULL, STAT, MR, MRN, walk_mr_stat),
 };
 
 /* --- requests ---------------------------------------------------------------------- */
 
-static const struct kind *kind_of(const struct av_nldev_request *r)
-{
-	const struct kind *k = kinds;
-
-	while (k->command != r->command)
-		k++;
-	return k;
-}
-
-static int list_all(const struct kind *kind, const struct av_nldev_request *r,
-		    struct av_nl_out *out)
-{
-	struct listing l = {.kind = kind, .r = r, .out = out};
-
-	kind->walk(r->dev->ibv.name, &l);
-	end_message(&l);
-	return 0;
-}
-
-static int list_one(const struct kind *kind, const struct av_nldev_request *r,
-		    struct av_nl_out *out)
-{
-	struct listing l = {.kind = kind, .r = r, .out = out, .one = true};
-	const struct nlattr *id = r->attr[kind->id];
-
-	if (!id)
-		return -EINVAL;
-	l.wanted = av_nl_u32(id);
-	kind->walk(r->dev->ibv.name, &l);
-	end_message(&l);
-	return l.count ? 0 : -ENOENT;
-}
-
-static int nldev_resources(const struct av_nldev_request *r, struct av_nl_out *out)
-{
-	return list_all(kind_of(r), r, out);
-}
-
 /* The objects of the kind that the command names: the one that the request names, or all. */
-static int nldev_resource(const struct av_nldev_request *r, struct av_nl_out *out)
+static int write_objects(const struct request *r, struct av_nl_out *out)
 {
-	return list_one(kind_of(r), r, out);
+	struct listing l = {.kind = kinds, .r = r, .out = out, .one = !r->dump};
+	const struct nlattr *id;
+
+	while (l.kind->command != r->number)
+		l.kind++;
+	id = r->attr[l.kind->id];
+	if (l.one && !id)
+		return -EINVAL;
+	l.wanted = l.one ? av_nl_u32(id) : 0;
+	l.kind->walk(r->dev->ibv.name, &l);
+	end_message(&l);
+	return l.one && !l.count ? -ENOENT : 0;
 }
 
 /*
- * Counters of objects of the kind that STAT_RES names: page faults of regions that are on demand,
- * as mlx5 has them, and nothing of queue pairs, to which no counters can be bound.
+ * Counters of the port, or of objects of the kind that STAT_RES names: page faults of regions that
+ * are on demand, as mlx5 has them, and nothing of queue pairs, to which no counters can be bound.
  */
-static int nldev_object_counters(const struct av_nldev_request *r, struct av_nl_out *out)
+static int write_counters(const struct request *r, struct av_nl_out *out)
 {
 	const struct nlattr *kind = r->attr[RDMA_NLDEV_ATTR_STAT_RES];
-	bool dump = nldev_is_dump(r);
 
+	if (!kind && !r->dump)
+		return write_port_counters(r, out);
 	if (kind && av_nl_u32(kind) == RDMA_NLDEV_ATTR_RES_QP)
-		return dump ? 0 : -ENOENT;
+		return r->dump ? 0 : -ENOENT;
 	if (!kind || av_nl_u32(kind) != RDMA_NLDEV_ATTR_RES_MR)
 		return -EINVAL;
-	return dump ? list_all(&mr_counters, r, out) : list_one(&mr_counters, r, out);
+	return write_objects(r, out);
 }
 
-static void put_summary(const struct av_nldev_request *r, const struct av_device *dev,
-			uint16_t flags, struct av_nl_out *out)
+/* How many objects of each kind. */
+static int write_summary(const struct request *r, struct av_nl_out *out)
 {
 	size_t table;
 
-	av_nl_begin(out, r->header->nlmsg_type, flags);
-	nldev_put_handle(out, dev);
+	begin_answer(r, out);
 	table = av_nl_nest(out, RDMA_NLDEV_ATTR_RES_SUMMARY);
-	for (size_t i = 0; i < AV_ARRAY_SIZE(kinds); i++) {
+	for (const struct kind *k = kinds; k->name; k++) {
 		size_t entry = av_nl_nest(out, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY);
-		struct listing l = {.kind = &kinds[i], .r = r};
+		struct listing l = {.kind = k, .r = r};
 
-		kinds[i].walk(dev->ibv.name, &l);
-		av_nl_put_text(out, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME, kinds[i].name);
+		k->walk(r->dev->ibv.name, &l);
+		av_nl_put_text(out, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME, k->name);
 		av_nl_put_u64(out, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR, l.count);
 		av_nl_nest_end(out, entry);
 	}
 	av_nl_nest_end(out, table);
 	av_nl_end(out);
-}
-
-/* How many objects of each kind: of one device, of all. Return: 0 or -errno */
-static int nldev_summary(const struct av_nldev_request *r, struct av_nl_out *out)
-{
-	put_summary(r, r->dev, 0, out);
-	return 0;
-}
-
-static int nldev_summaries(const struct av_nldev_request *r, struct av_nl_out *out)
-{
-	unsigned int count;
-	struct av_device *const *list = av_devices(&count);
-
-	for (unsigned int i = 0; i < count; i++)
-		put_summary(r, list[i], NLM_F_MULTI, out);
 	return 0;
 }
 
 /*
- * A table of commands. What names a device of ours is answered here, and what names another one by
- * the kernel; a dump of all devices has ours first, then the kernel's. What cannot be understood
- * gets the kernel's errors. Source: drivers/infiniband/core/netlink.c and nldev.c as they behave.
+ * A table of commands. We answer requests that name a device of ours, the kernel those that name
+ * another one. A dump of all devices has ours first, then the kernel's. Bad requests get the
+ * kernel's errors. Source: drivers/infiniband/core/netlink.c and nldev.c, as they behave.
  */
 
-enum needs {
-	NEEDS_PORT = 1,
-	ALL_DEVICES = 2, /* its dump is of all devices, whatever it names */
+enum {
+	DUMPS = 1,	 /* there is a dump, too */
+	ALL_DEVICES = 2, /* which is of all devices, whatever it names */
+	NEEDS_PORT = 4,	 /* unless it is a dump */
 };
 
-typedef int writer(const struct av_nldev_request *r, struct av_nl_out *out);
+static const struct command {
+	int (*write)(const struct request *r, struct av_nl_out *out);
+	unsigned int flags; /* of the above */
+} commands[RDMA_NLDEV_NUM_OPS] = {
+	[RDMA_NLDEV_CMD_GET] = {write_device, DUMPS | ALL_DEVICES},
+	[RDMA_NLDEV_CMD_PORT_GET] = {write_port, DUMPS | NEEDS_PORT},
+	[RDMA_NLDEV_CMD_SYS_GET] = {write_system, 0},
+	[RDMA_NLDEV_CMD_GET_CHARDEV] = {write_node, 0},
+	[RDMA_NLDEV_CMD_RES_GET] = {write_summary, DUMPS | ALL_DEVICES},
+	[RDMA_NLDEV_CMD_RES_QP_GET] = {write_objects, DUMPS},
+	[RDMA_NLDEV_CMD_RES_CM_ID_GET] = {write_objects, DUMPS},
+	[RDMA_NLDEV_CMD_RES_CQ_GET] = {write_objects, DUMPS},
+	[RDMA_NLDEV_CMD_RES_MR_GET] = {write_objects, DUMPS},
+	[RDMA_NLDEV_CMD_RES_PD_GET] = {write_objects, DUMPS},
+	[RDMA_NLDEV_CMD_RES_CTX_GET] = {write_objects, DUMPS},
+	[RDMA_NLDEV_CMD_RES_SRQ_GET] = {write_objects, DUMPS},
+	[RDMA_NLDEV_CMD_STAT_GET] = {write_counters, DUMPS},
+};
 
-/* Those of a port, or of an object of the kind that it names. */
-static int statistics(const struct av_nldev_request *r, struct av_nl_out *out)
+/* --- reading a request ----------------------------------------------------------------- */
+
+static const uint16_t numbers[] = {
+	RDMA_NLDEV_ATTR_DEV_INDEX,  RDMA_NLDEV_ATTR_PORT_INDEX, RDMA_NLDEV_ATTR_RES_LQPN,
+	RDMA_NLDEV_ATTR_RES_PDN,    RDMA_NLDEV_ATTR_RES_CQN,	RDMA_NLDEV_ATTR_RES_MRN,
+	RDMA_NLDEV_ATTR_RES_CM_IDN, RDMA_NLDEV_ATTR_RES_CTXN,	RDMA_NLDEV_ATTR_RES_SRQN,
+	RDMA_NLDEV_ATTR_STAT_RES,
+};
+
+static const struct av_device *device_named(const struct nlattr *index)
 {
-	return r->attr[RDMA_NLDEV_ATTR_STAT_RES] ? nldev_object_counters(r, out)
-						 : nldev_counters(r, out);
+	unsigned int count;
+	struct av_device *const *list = av_devices(&count);
+
+	for (unsigned int i = 0; index && i < count; i++)
+		if (av_instance_number(list[i]) == av_nl_u32(index))
+			return list[i];
+	return NULL;
 }
 
-/* A request for one thing, or for a dump. NULL: there is no such request */
-static const struct command {
-	writer *one, *dump;
-	unsigned int needs; /* bits of enum needs */
-} commands[RDMA_NLDEV_NUM_OPS] = {
-	[RDMA_NLDEV_CMD_GET] = {nldev_device, nldev_devices, ALL_DEVICES},
-	[RDMA_NLDEV_CMD_PORT_GET] = {nldev_port, nldev_ports, NEEDS_PORT},
-	[RDMA_NLDEV_CMD_SYS_GET] = {nldev_system, NULL, 0},
-	[RDMA_NLDEV_CMD_GET_CHARDEV] = {nldev_chardev, NULL, 0},
-	[RDMA_NLDEV_CMD_RES_GET] = {nldev_summary, nldev_summaries, ALL_DEVICES},
-	[RDMA_NLDEV_CMD_RES_QP_GET] = {nldev_resource, nldev_resources, 0},
-	[RDMA_NLDEV_CMD_RES_CM_ID_GET] = {nldev_resource, nldev_resources, 0},
-	[RDMA_NLDEV_CMD_RES_CQ_GET] = {nldev_resource, nldev_resources, 0},
-	[RDMA_NLDEV_CMD_RES_MR_GET] = {nldev_resource, nldev_resources, 0},
-	[RDMA_NLDEV_CMD_RES_PD_GET] = {nldev_resource, nldev_resources, 0},
-	[RDMA_NLDEV_CMD_RES_CTX_GET] = {nldev_resource, nldev_resources, 0},
-	[RDMA_NLDEV_CMD_RES_SRQ_GET] = {nldev_resource, nldev_resources, 0},
-	[RDMA_NLDEV_CMD_STAT_GET] = {statistics, nldev_object_counters, 0},
-};
-
-/* --- understanding ----------------------------------------------------------------- */
-
-static const struct command *command_of(const struct av_nldev_request *r)
+static const struct command *command_of(const struct request *r)
 {
-	const struct command *c = r->command < RDMA_NLDEV_NUM_OPS ? &commands[r->command] : NULL;
+	const struct command *c = r->number < RDMA_NLDEV_NUM_OPS ? &commands[r->number] : NULL;
 
-	return c && (nldev_is_dump(r) ? c->dump : c->one) ? c : NULL;
+	return c && c->write && (!r->dump || (c->flags & DUMPS)) ? c : NULL;
+}
+
+/* Return: 0, or -EINVAL as the kernel: a number is too short */
+static int parse_request(const struct nlmsghdr *header, struct request *r)
+{
+	r->header = header;
+	r->number = RDMA_NL_GET_OP(header->nlmsg_type);
+	r->dump = header->nlmsg_flags & NLM_F_DUMP;
+	r->command = command_of(r);
+	av_nl_attrs(header, r->attr, AV_ARRAY_SIZE(r->attr));
+	for (size_t i = 0; i < AV_ARRAY_SIZE(numbers); i++) {
+		const struct nlattr *attr = r->attr[numbers[i]];
+
+		if (attr && av_nl_length(attr) < sizeof(uint32_t))
+			return -EINVAL;
+	}
+	r->dev = device_named(r->attr[RDMA_NLDEV_ATTR_DEV_INDEX]);
+	return 0;
+}
+
+static int check_nldev_port(const struct request *r)
+{
+	const struct nlattr *port = r->attr[RDMA_NLDEV_ATTR_PORT_INDEX];
+
+	if (port ? !av_nl_u32(port) || av_nl_u32(port) > r->dev->attr.phys_port_cnt
+		 : (r->command->flags & NEEDS_PORT) && !r->dump)
+		return -EINVAL;
+	return 0;
 }
 
 /* --- answering --------------------------------------------------------------------- */
 
 /* Add the result of a request that is carried out, as the kernel does for all kinds of netlink. */
-static void say(const struct nlmsghdr *request, int result, struct av_nl_out *out)
+static void add_nl_result(const struct nlmsghdr *request, int result, struct av_nl_out *out)
 {
 	if (result || (request->nlmsg_flags & NLM_F_ACK))
 		av_nl_result(out, request, result);
 }
 
-static int check_nldev_port(const struct av_nldev_request *r, const struct command *c)
-{
-	const struct nlattr *port = r->attr[RDMA_NLDEV_ATTR_PORT_INDEX];
-
-	if (port ? !r->dev || !av_nl_u32(port) || av_nl_u32(port) > r->dev->attr.phys_port_cnt
-		 : (c->needs & NEEDS_PORT) && !nldev_is_dump(r))
-		return -EINVAL;
-	return 0;
-}
-
 /* A dump reports its errors at its end. */
-static void dump_ours(const struct av_nldev_request *r, const struct command *c,
-		      struct av_nl_out *out)
+static void finish(const struct request *r, int result, struct av_nl_out *out)
 {
-	int result = check_nldev_port(r, c);
-
-	av_nl_done(out, result ? result : c->dump(r, out));
-}
-
-static void answer_ours(const struct av_nldev_request *r, const struct command *c,
-			struct av_nl_out *out)
-{
-	int result = c ? check_nldev_port(r, c) : -EOPNOTSUPP;
-
-	if (c && nldev_is_dump(r))
-		dump_ours(r, c, out);
+	if (r->command && r->dump)
+		av_nl_done(out, result);
 	else
-		say(r->header, result || !c ? result : c->one(r, out), out);
+		add_nl_result(r->header, result, out);
 }
 
-/* The connection manager's node is ours, whatever devices the kernel has. */
-static bool is_of_cm(const struct av_nldev_request *r, const struct command *c,
-		     struct av_nl_out *out)
+/* Ours, then the kernel's. */
+static void answer_for_all_devices(struct request *r, struct av_nl_out *out)
 {
-	if (!c || c->one != nldev_chardev || nldev_is_dump(r) || c->one(r, out))
-		return false;
-	say(r->header, 0, out);
-	return true;
-}
+	unsigned int count;
+	struct av_device *const *list = av_devices(&count);
 
-/* A request that names no device of ours. */
-static void answer_others(const struct av_nldev_request *r, const struct command *c,
-			  struct av_nl_out *out)
-{
-	if (c && nldev_is_dump(r) && (c->needs & ALL_DEVICES)) {
-		(void)c->dump(r, out);
-		if (!av_netlink_ask_kernel(r->header, out))
-			av_nl_done(out, 0);
-		return;
+	for (unsigned int i = 0; i < count; i++) {
+		r->dev = list[i];
+		(void)r->command->write(r, out);
 	}
-	if (is_of_cm(r, c, out) || av_netlink_ask_kernel(r->header, out))
-		return;
-	if (c && nldev_is_dump(r))
-		av_nl_done(out, -EINVAL);
-	else if (c && (c->one == nldev_system || c->one == nldev_chardev))
-		say(r->header, c->one(r, out), out);
-	else
-		say(r->header, c ? -EINVAL : -EOPNOTSUPP, out); /* of nobody's device, or none */
+	if (!av_netlink_ask_kernel(r->header, out))
+		finish(r, 0, out);
 }
 
-static void answer_nldev(const struct nlmsghdr *request, struct av_nl_out *out)
+static void answer_for_device(const struct request *r, struct av_nl_out *out)
 {
-	struct av_nldev_request r;
-	const struct command *c;
-	int result = nldev_parse(request, &r);
+	int result = r->command ? check_nldev_port(r) : -EOPNOTSUPP;
 
-	if (result) {
-		say(request, result, out);
+	finish(r, result ? result : r->command->write(r, out), out);
+}
+
+/*
+ * A request that names no device of ours. The connection manager's node is ours, whatever devices
+ * the kernel has. The system is the kernel's if it has devices.
+ */
+static void answer_for_others(const struct request *r, struct av_nl_out *out)
+{
+	int result = r->command ? -EINVAL : -EOPNOTSUPP;
+
+	if (r->command && r->command->write == write_node)
+		result = write_node(r, out);
+	if (result && av_netlink_ask_kernel(r->header, out))
 		return;
-	}
-	c = command_of(&r);
-	if (r.dev && !(c && nldev_is_dump(&r) && (c->needs & ALL_DEVICES)))
-		answer_ours(&r, c, out);
+	if (r->command && r->command->write == write_system)
+		result = write_system(r, out);
+	finish(r, result, out);
+}
+
+static void answer_nldev(const struct nlmsghdr *header, struct av_nl_out *out)
+{
+	struct request r;
+	int result = parse_request(header, &r);
+
+	if (result)
+		add_nl_result(header, result, out);
+	else if (r.command && r.dump && (r.command->flags & ALL_DEVICES))
+		answer_for_all_devices(&r, out);
+	else if (r.dev)
+		answer_for_device(&r, out);
 	else
-		answer_others(&r, c, out);
+		answer_for_others(&r, out);
 }
 
 static void answer_one(const struct nlmsghdr *request, struct av_nl_out *out)
 {
 	out->seq = request->nlmsg_seq;
 	if (!(request->nlmsg_flags & NLM_F_REQUEST) || request->nlmsg_type < NLMSG_MIN_TYPE)
-		say(request, 0, out);
+		add_nl_result(request, 0, out);
 	else if (RDMA_NL_GET_CLIENT(request->nlmsg_type) == RDMA_NL_NLDEV)
 		answer_nldev(request, out);
 	else if (!av_netlink_ask_kernel(request, out))
-		say(request, -EINVAL, out);
+		add_nl_result(request, -EINVAL, out);
 }
 
 void av_netlink_answer(const void *datagram, size_t len, struct av_nl_out *out)
