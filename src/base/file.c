@@ -69,14 +69,18 @@ void av_own_fd_close(struct av_own_fd *own)
 #define MFD_NOEXEC_SEAL 0x0008u /* Linux 6.3; some systems demand it */
 #endif
 
+int av_memfd(const char *name, unsigned int flags)
+{
+	int fd = memfd_create(name, flags | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+
+	return fd < 0 && errno == EINVAL ? memfd_create(name, flags | MFD_ALLOW_SEALING) : fd;
+}
+
 int av_anonymous(struct av_own_fd *own, const char *name, uint64_t bytes)
 {
-	const unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL), ret;
+	int ret;
 
-	if (fd < 0 && errno == EINVAL)
-		fd = memfd_create(name, flags);
-	if (!av_own_fd_keep(own, fd))
+	if (!av_own_fd_keep(own, av_memfd(name, MFD_CLOEXEC)))
 		return -errno;
 	ret = av_file_may_have(own->fd, bytes);
 	if (ret == 0 && ftruncate(own->fd, (off_t)bytes))

@@ -51,6 +51,12 @@ void av_own_fd_close(struct av_own_fd *own);
  */
 
 /*
+ * memfd_create(2) with seals permitted, and never executable where the kernel knows that. @flags: 0
+ * or MFD_CLOEXEC. Return: descriptor; -1 and errno
+ */
+AV_MUST_USE int av_memfd(const char *name, unsigned int flags);
+
+/*
  * Make some, without pages yet. Its size is fixed. @name: for who reads /proc/PID/maps. Return: 0
  * or -errno; EFBIG: more than RLIMIT_FSIZE
  */

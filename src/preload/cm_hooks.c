@@ -2,12 +2,12 @@
 /*
  * write(2) to /dev/infiniband/rdma_cm, whose descriptors are sockets with a mark (cm/id.h).
  *
- * Every write(2) of the program passes here. So a set of numbers says which descriptors may be
- * channels: one that was opened here, or duplicated from such a one. For all others a call costs
- * the look at it. Only for those in the set is the kernel asked for the mark. The set is a hint:
- * one too many costs a system call. No number leaves it. The child of vfork() and a thread of
- * unshare(CLONE_FILES) share this memory, but not the descriptors: what they find at a number says
- * nothing about the others' channel there.
+ * Every write(2) of the program comes here. So the library keeps a set of descriptors that may be
+ * channels: those that it opened, and duplicates of these. For all others a call costs a look at
+ * the set; for those in it, a query of the kernel for the mark. The set is a hint: a wrong member
+ * costs a system call. No number leaves it, since the child of vfork() and a thread of
+ * unshare(CLONE_FILES) share this memory, but not the descriptors: if a channel is closed there, it
+ * may be open here.
  *
  * All of this is async-signal-safe and takes no lock.
  */
@@ -28,7 +28,7 @@
 
 static _Atomic uint64_t set[TRACKED / WORD_BITS + 1];
 
-/* Where the bit of a number is. */
+/* The word and the bit of a descriptor. */
 static _Atomic uint64_t *word_of(int fd, uint64_t *bit)
 {
 	unsigned int number = (unsigned int)fd < TRACKED ? (unsigned int)fd : TRACKED;
@@ -85,9 +85,9 @@ AV_LIBC(ssize_t, write, (int fd, const void *bytes, size_t count))
 	return av_next_write()(fd, bytes, count);
 }
 
-/* --- other numbers --------------------------------------------------------------------- */
+/* --- duplicating ----------------------------------------------------------------------- */
 
-/* @copy: what became of duplicating @fd, a number or -1 */
+/* @copy: what duplicating @fd returned */
 static int duplicated(int fd, int copy)
 {
 	if (copy >= 0 && may_be_channel(fd))
@@ -110,7 +110,7 @@ AV_LIBC(int, dup3, (int fd, int to, int flags))
 	return duplicated(fd, av_next_dup3()(fd, to, flags));
 }
 
-/* The third argument, if a command has any, is a word. */
+/* The third argument is a word, if the command has one. */
 AV_LIBC(int, fcntl, (int fd, int command, ...))
 {
 	va_list args;

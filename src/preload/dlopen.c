@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dlopen(3) of libibverbs opens this library: NCCL, Python's ctypes and many bindings ask for verbs
- * in no other way. Symbols that we do not have are found in the system's libibverbs, which is one
- * of our dependencies.
+ * dlopen(3) of libibverbs opens this library: NCCL, Python's ctypes and many bindings load verbs in
+ * no other way. Symbols that we do not have are found in the system's libibverbs, on which we
+ * depend.
  *
  * The C library finds the caller's RUNPATH and namespace by the return address. So these functions
- * have to jump to the next definition instead of calling it: nothing may follow the call, and
- * CMakeLists.txt asks for sibling calls whatever the build.
+ * must jump to the next definition instead of calling it: nothing may follow the call, and
+ * CMakeLists.txt demands sibling calls in every build.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 AV_FIND_NEXT(dlopen);
 AV_FIND_NEXT(dlmopen);
 
-/* The linker compares it with the names of what is loaded, and reads no file. */
+/* The linker finds this name among the loaded libraries, and reads no file. */
 #define OURSELVES "libanyverbs.so.1"
 #define VERBS	  "libibverbs.so"
 
@@ -37,7 +37,7 @@ static const char *instead_of(const char *file)
 	return is_verbs(file) ? OURSELVES : file;
 }
 
-/* In a namespace of its own the linker loads everything anew, but not what is preloaded. */
+/* In a new namespace the linker loads everything again, except what is preloaded. */
 static const char *instead_in(Lmid_t namespace, const char *file)
 {
 	if (namespace == LM_ID_BASE)

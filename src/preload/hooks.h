@@ -1,60 +1,55 @@
 /* SPDX-License-Identifier: MIT */
-/* What the preloaded library puts in the place of the C library's functions. */
+/*
+ * How the preloaded library replaces functions of the C library, and what the hooks of netlink and
+ * of rdma_cm offer to each other.
+ */
 #ifndef AV_PRELOAD_HOOKS_H
 #define AV_PRELOAD_HOOKS_H
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/socket.h>
-#include <sys/types.h>
-#include <rdma/rdma_netlink.h>
 
 #include "base/compiler.h"
 #include "base/nlmsg.h"
-#include "device/device.h"
+
+/* === exports ===================================================================== */
+
+/*
+ * Begins the definition of what we export as @name. Inside the library it has another name, without
+ * the attributes of the C library's declaration: non-null pointers, checked or redirected calls.
+ */
+#define AV_LIBC(result, name, params)                          \
+	result av_libc_##name params __asm__(#name) AV_EXPORT; \
+	result av_libc_##name params
+
+/* Exports a function of the same file under a second name. */
+#define AV_LIBC_ALIAS(name, target)                                                 \
+	extern __typeof__(av_libc_##target) av_libc_##name __asm__(#name) AV_EXPORT \
+		__attribute__((alias(#target)))
 
 /* === netlink hooks =============================================================== */
 
-/* NETLINK_RDMA sockets of the program: what it asks, and who answers. */
-
-/* The kernel's own RDMA devices, which a program goes on to see beside ours. */
-
 /*
- * Have the kernel carry out a request, and add its answers, if there are any: of a dump, all parts
- * and an end. Return: false: the kernel has no RDMA devices; nothing was added
+ * Send a request to the kernel, and add its answers to @out, if there are any: of a dump all parts
+ * and an end. Context: makes system calls, needs a descriptor
+ * Return: false: the kernel has no RDMA devices, and nothing was added
  */
 AV_MUST_USE bool av_netlink_ask_kernel(const struct nlmsghdr *request, struct av_nl_out *out);
 
 /* === netlink resource ============================================================ */
 
-/* Requests of the kind RDMA_NL_NLDEV, and what is said of devices, ports and objects. */
-
-/* What does a request of the kind RDMA_NL_NLDEV say, and by which numbers are our devices named? */
-
-struct av_nldev_request {
-	const struct nlmsghdr *header;
-	unsigned int command;				/* enum rdma_nldev_command, unchecked */
-	const struct nlattr *attr[RDMA_NLDEV_ATTR_MAX]; /* numbers have their four bytes */
-	const struct av_device *dev;			/* ours that it names; NULL: none */
-};
-
-/* What NETLINK_RDMA says of devices, their ports and the system. */
-
-/* What NETLINK_RDMA says of the objects that exist, in all processes. */
-
-/* Which answer does a request on a NETLINK_RDMA socket get? */
-
-/* Write the answers to all requests of a datagram (aligned to 4 bytes). */
+/*
+ * Write the answers to all requests of a datagram (aligned to 4 bytes).
+ * Context: as av_port_gids(); allocates, and sets out->failed without memory
+ */
 void av_netlink_answer(const void *datagram, size_t len, struct av_nl_out *out);
 
 /* === cm hooks ==================================================================== */
 
-/* Descriptors of /dev/infiniband/rdma_cm: which numbers may be some. */
-
-/* open(2) of the device. Return: descriptor, or -1 and errno */
+/* open(2) of /dev/infiniband/rdma_cm. Return: a channel's descriptor; -1 and errno */
 AV_MUST_USE int av_cm_hooks_open(int flags);
 
-/* Is it a descriptor of the device? Keeps errno. Async-signal-safe. */
+/* Is @fd a channel of rdma_cm? Context: async-signal-safe; keeps errno */
 AV_MUST_USE bool av_cm_hooks_is(int fd);
 
 #endif

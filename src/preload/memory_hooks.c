@@ -24,6 +24,7 @@
 #include "memory/key.h"
 #include "memory/odp.h"
 #include "memory/region.h"
+#include "preload/hooks.h"
 #include "segment/segment.h"
 
 /* Code and protection keys are for private pages, and rights do not change while pages move. */
@@ -40,8 +41,8 @@ AV_EXPORT int pkey_mprotect(void *start, size_t bytes, int prot, int key)
 }
 
 /*
- * A userfaultfd of the program's own. Memory can have one, so ours lets go of what the program
- * registers; and an exchange of pages would lose the registration, so blocks of the shared heap
+ * A userfaultfd of the program's own. Memory can have only one, so ours releases what the program
+ * registers. And an exchange of pages would lose the registration, so blocks of the shared heap
  * become private before.
  */
 
@@ -78,9 +79,8 @@ AV_EXPORT int ioctl(int fd, unsigned long request, ...)
 
 /*
  * madvise(2) on the shared heap: discarding must leave zeros, and MADV_FREE must work, though the
- * pages are not private; and some advice is for private pages. What does not come through here (the
- * system call by number, the C library's own) reaches memory/odp_notify.c as an event of
- * userfaultfd.
+ * pages are not private. Other advice is only for private pages. Calls that do not come here (the
+ * system call by number, the C library's own) reach memory/odp_notify.c as userfaultfd's events.
  */
 
 #ifndef MADV_DONTNEED_LOCKED
@@ -95,7 +95,7 @@ static int kernel(uint64_t addr, uint64_t len, int advice)
 	return (int)syscall(SYS_madvise, addr, len, advice);
 }
 
-/* Pages that may be freed may also be kept: of those on the heap nothing need be done. */
+/* The kernel may also keep pages that may be freed: so those on the heap stay. */
 static int free_others(int maps, uint64_t addr, uint64_t end)
 {
 	struct av_heap_extent extent;
@@ -122,9 +122,9 @@ static int madvise_free_pages(uint64_t addr, uint64_t len)
 }
 
 /*
- * First the mapping's pages, then the file's, so that nothing goes if the kernel refuses. And once
- * more: pages that became private meanwhile were copied from the file, perhaps too early. The
- * listener hears of it, too, and must not discard what the program stores next.
+ * First the mapping's pages, then the file's, so that nothing is lost if the kernel refuses. Then
+ * the mapping's again: pages that became private meanwhile may be copies of the file's from before.
+ * The listener gets an event, too, and must not discard what the program stores next.
  */
 static int discard(uint64_t addr, uint64_t len, int advice)
 {
@@ -139,7 +139,7 @@ static int discard(uint64_t addr, uint64_t len, int advice)
 	return 0;
 }
 
-/* Private memory is of no file, and has no pages in one to be removed. */
+/* The heap counts as private memory, which has no file whose pages could be removed. */
 static int remove_pages(uint64_t addr, uint64_t len)
 {
 	struct av_heap_extent extent;
@@ -202,12 +202,12 @@ AV_EXPORT int madvise(void *start, size_t bytes, int advice)
 }
 
 /*
- * getrlimit(2), setrlimit(2) and prlimit(2) of RLIMIT_MEMLOCK: unlimited, for programs that use
- * verbs. Adapters lock what is registered, so such programs refuse or warn below some limit:
- * GASNet, Ceph. We lock nothing. Other programs, shells among them, see the limit that there is.
+ * getrlimit(2), setrlimit(2) and prlimit(2) report RLIMIT_MEMLOCK as unlimited to programs that use
+ * verbs. Adapters lock registered memory, so such programs (GASNet, Ceph) refuse or warn below some
+ * limit; we lock nothing. Other programs, shells among them, see the real limit.
  *
- * Programs also raise the limit to the hard one. What they are told, they can set, though only root
- * may have it: they get as much as there is.
+ * Programs also raise the limit to the hard one that they were told. Only root may have that: so
+ * they get the real hard limit.
  */
 
 AV_FIND_NEXT(prlimit64);
@@ -234,8 +234,7 @@ static const ElfW(Dyn) * dynamic_of(const struct dl_phdr_info *object)
 	return NULL;
 }
 
-/* The linker has made some of these addresses absolute, and not those of the kernel's own object.
- */
+/* The linker has made some of these addresses absolute, but not those of the kernel's object. */
 static const char *strings_of(const struct dl_phdr_info *object, const ElfW(Dyn) * dynamic)
 {
 	for (; dynamic->d_tag != DT_NULL; dynamic++)
@@ -273,13 +272,13 @@ static bool uses_verbs(void)
 
 static_assert(sizeof(struct rlimit) == sizeof(struct rlimit64), "the kernel's");
 
-/* Is it told something else than there is? */
+/* Is the limit reported as unlimited? */
 static bool is_told(pid_t pid, __rlimit_resource_t resource)
 {
 	return resource == RLIMIT_MEMLOCK && (!pid || pid == getpid()) && !is_off() && uses_verbs();
 }
 
-/* @next was refused, as more than the hard limit: that limit instead. */
+/* The kernel refused @next, which is above the hard limit. Set that limit instead. */
 static int set_most(const struct rlimit *next, void *to)
 {
 	struct rlimit most;
@@ -309,42 +308,30 @@ static int limit_of(pid_t pid, __rlimit_resource_t resource, const void *next, v
 	return 0;
 }
 
-AV_EXPORT int prlimit(pid_t pid, __rlimit_resource_t resource, const struct rlimit *next,
-		      struct rlimit *now)
+AV_LIBC(int, prlimit,
+	(pid_t pid, __rlimit_resource_t resource, const struct rlimit *next, struct rlimit *now))
 {
 	return limit_of(pid, resource, next, now);
 }
 
-AV_EXPORT int prlimit64(pid_t pid, __rlimit_resource_t resource, const struct rlimit64 *next,
-			struct rlimit64 *now)
-{
-	return limit_of(pid, resource, next, now);
-}
-
-AV_EXPORT int getrlimit(__rlimit_resource_t resource, struct rlimit *now)
+AV_LIBC(int, getrlimit, (__rlimit_resource_t resource, struct rlimit *now))
 {
 	return limit_of(0, resource, NULL, now);
 }
 
-AV_EXPORT int getrlimit64(__rlimit_resource_t resource, struct rlimit64 *now)
-{
-	return limit_of(0, resource, NULL, now);
-}
-
-AV_EXPORT int setrlimit(__rlimit_resource_t resource, const struct rlimit *next)
+AV_LIBC(int, setrlimit, (__rlimit_resource_t resource, const struct rlimit *next))
 {
 	return limit_of(0, resource, next, NULL);
 }
 
-AV_EXPORT int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *next)
-{
-	return limit_of(0, resource, next, NULL);
-}
+AV_LIBC_ALIAS(prlimit64, prlimit);
+AV_LIBC_ALIAS(getrlimit64, getrlimit);
+AV_LIBC_ALIAS(setrlimit64, setrlimit);
 
 /*
  * mlockall(2) with a device open: the kernel would bring in all pages of all mappings, and fill the
- * holes of segments, which are 16 GiB each. So it locks pages as they come; then each mapping of
- * the program's is locked, which brings in its pages.
+ * holes of segments, which have 16 GiB each. So we have it lock pages when they come, and then lock
+ * each mapping of the program's, which brings in its pages.
  */
 
 AV_FIND_NEXT(mlockall);
@@ -353,8 +340,7 @@ AV_FIND_NEXT(mlockall);
 #define MCL_ONFAULT 4
 #endif
 
-/* Is it a mapping of a whole segment, of its tables, or of a peer's heap? Its own blocks are not.
- */
+/* Is it a mapping of a whole segment, of its tables, or of a peer's heap? Our blocks are not. */
 static bool is_sparse(const char *line, uint64_t bytes)
 {
 	return (bytes >= AV_TABLES_OFFSET && strstr(line, " /memfd:anyverbs-")) ||

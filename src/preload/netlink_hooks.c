@@ -18,10 +18,10 @@
 #include "copy/copy.h"
 #include "preload/vsysfs.h"
 
-/* The kernel fills what a program can read at once, and programs have buffers of a page. */
+/* The kernel's datagrams fit the buffers of programs, which have a page. */
 #define DATAGRAM_BYTES 4096
 
-/* Made by the kernel's module. Without it, asking for the protocol would start modprobe(8). */
+/* The kernel's module makes it. Without it, opening the protocol would start modprobe(8). */
 #define DEVICES "/sys/class/infiniband"
 
 /* Add the messages of one datagram. Return: true: the end of a dump was among them */
@@ -38,7 +38,7 @@ static bool pass_nl_datagram(const void *datagram, size_t len, struct av_nl_out 
 	return done;
 }
 
-/* The kernel has answered before send(2) returns; of a dump it goes on as we read. */
+/* The kernel answers before send(2) returns, except that it continues a dump while we read. */
 static void receive_answers(int fd, bool dump, struct av_nl_out *out)
 {
 	char bytes[DATAGRAM_BYTES] AV_ALIGNED(NLMSG_ALIGNTO);
@@ -71,17 +71,17 @@ bool av_netlink_ask_kernel(const struct nlmsghdr *request, struct av_nl_out *out
 }
 
 /*
- * socket(2) of NETLINK_RDMA, and whose the socket is that a program sends by. The program gets a
- * real socket of another netlink protocol, so that everything but sending to the kernel is the
- * kernel's. docs/NETLINK.md
+ * The program gets a real socket of another netlink protocol, so the kernel does everything but
+ * sending to itself: docs/NETLINK.md.
  *
- * A mark that the kernel keeps says that it is one of ours, so no table of descriptors can be wrong
- * after close(), dup() or fork(). A pace means nothing to netlink, and needs no privilege.
+ * The kernel keeps a mark for us with the socket, so there is no table of descriptors that could be
+ * wrong after close(), dup() or fork(). The mark is a pacing rate, which means nothing to netlink,
+ * and needs no privilege.
  */
 
 #define MARK 0x616e796eu
 
-/* Has this process, or one that forked it, opened such a socket? Until then nothing is ours. */
+/* Has this process, or one that forked it, opened such a socket? If not, none is ours. */
 static atomic_bool handed_out;
 
 static bool is_quiet(void)
@@ -147,8 +147,7 @@ static bool is_the_kernel(const struct sockaddr_nl *to)
 	return to->nl_family == AF_NETLINK && !to->nl_pid && !to->nl_groups;
 }
 
-/* Is the message for the kernel? @to: of the program's; none: for whom the socket is connected to
- */
+/* Is the message for the kernel? @to: the program's; none: whom the socket is connected to */
 static bool goes_to_kernel(int fd, const void *to, socklen_t len)
 {
 	struct sockaddr_nl addr = {0};
@@ -209,21 +208,21 @@ AV_LIBC(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags))
 }
 
 /*
- * The request goes to a socket of ours that lives as long as the call. So the kernel looks at the
- * program's memory, binds the program's socket and says which port it has. The answers go back to
- * that port, and wait in the program's socket like those of the kernel.
+ * The request goes to a socket of ours that lives as long as the call. So the kernel reads the
+ * program's memory, binds the program's socket and reports its port. We send the answers to that
+ * port, and they wait in the program's socket like those of the kernel.
  *
- * The kernel makes a long dump as the program reads it. We know of no reading: what the program's
- * socket has no room for is left to a thread, which waits for room.
+ * The kernel makes a long dump while the program reads it. We get no notice of reads: a thread
+ * waits for room in the program's socket, and sends the rest.
  */
 
-/* Ports of ours: each thread has its own ones, which are no PIDs. */
+/* Our ports: each thread has its own, above all PIDs. */
 #define PORT_BASE	0x40000000u
 #define PORT_STEP	(1u << 22) /* more than there are threads: PID_MAX_LIMIT */
 #define PORT_TRIES	64u
-#define TIMEOUT_SECONDS 10 /* of a program that reads no more */
+#define TIMEOUT_SECONDS 10 /* for a program that does not read */
 
-/* A socket of ours, and the program's, to which answers go. */
+/* A request that is being answered: our socket, and the program's, to which the answers go. */
 struct talk {
 	int fd, theirs;
 	struct av_nl_out out;
@@ -254,8 +253,8 @@ static int open_port(uint32_t *port)
 
 /* --- answering --------------------------------------------------------------------- */
 
-/* A socket that is connected to the kernel, as its port 0, takes messages of no other. */
-static bool let_us_in(const struct talk *t)
+/* A socket that is connected to the kernel (port 0) accepts no other's messages. */
+static bool disconnect(const struct talk *t)
 {
 	struct sockaddr none = {.sa_family = AF_UNSPEC};
 
@@ -286,7 +285,7 @@ static void close_nl_talk(struct talk *t)
 	free(t->out.bytes);
 }
 
-/* It ends with the answer, or with the program's socket, or with our timeout. */
+/* Ends after the answers, with the program's socket, or after the timeout. */
 static void *send_later(void *arg)
 {
 	const struct timeval timeout = {.tv_sec = TIMEOUT_SECONDS};
@@ -299,7 +298,7 @@ static void *send_later(void *arg)
 	return NULL;
 }
 
-/* Return: 0; the thread ends the talk; or errno */
+/* Return: 0: the thread ends the talk; or errno */
 static int leave_to_thread(const struct talk *t)
 {
 	struct talk *theirs = malloc(sizeof(*theirs));
@@ -321,7 +320,7 @@ static bool send_nl_answers(struct talk *t)
 {
 	int err = t->out.failed ? ENOMEM : send_rest(t, MSG_DONTWAIT);
 
-	if (err == ECONNREFUSED && let_us_in(t))
+	if (err == ECONNREFUSED && disconnect(t))
 		err = send_rest(t, MSG_DONTWAIT);
 	if (err == EAGAIN && !leave_to_thread(t))
 		return true;
@@ -329,7 +328,7 @@ static bool send_nl_answers(struct talk *t)
 	return !err;
 }
 
-/* --- hearing ----------------------------------------------------------------------- */
+/* --- receiving --------------------------------------------------------------------- */
 
 static uint32_t port_of(int fd)
 {
@@ -339,8 +338,8 @@ static uint32_t port_of(int fd)
 	return getsockname(fd, (struct sockaddr *)&addr, &len) ? 0 : addr.nl_pid;
 }
 
-/* Receive what port @from sent; others may send to us, too. Return: false: it is not there */
-static bool hear(int fd, uint32_t from, void *bytes, size_t len)
+/* Receive what port @from has sent, and drop what others send. Return: false: there is nothing */
+static bool receive_request(int fd, uint32_t from, void *bytes, size_t len)
 {
 	struct sockaddr_nl addr = {0};
 	ssize_t n;
@@ -354,13 +353,13 @@ static bool hear(int fd, uint32_t from, void *bytes, size_t len)
 	return n == (ssize_t)len;
 }
 
-/* Answer the @len bytes that the program has sent to @fd, and close that. */
+/* Answer the @len bytes that the program sent to @fd, and close @fd. Return: false: failed */
 static bool answer_nl_request(int fd, int theirs, size_t len)
 {
 	struct talk t = {.fd = fd, .theirs = theirs, .out = {.port = port_of(theirs)}};
 	void *request = malloc(len + 1); /* an empty one is one, too */
 
-	if (!request || !hear(fd, t.out.port, request, len)) {
+	if (!request || !receive_request(fd, t.out.port, request, len)) {
 		free(request);
 		close_nl_talk(&t);
 		return false;
@@ -371,8 +370,8 @@ static bool answer_nl_request(int fd, int theirs, size_t len)
 }
 
 /*
- * sendmsg(2): send, and have the answers in the socket's queue. @message: the program's, but the
- * structure itself, whose address is replaced
+ * sendmsg(2) that puts the answers into the socket's queue. @message: a copy of the program's; its
+ * address is replaced
  *
  * Context: allocates, opens files and takes locks of the library. Keeps errno on success.
  * Return: bytes sent; -1 and errno, ENOBUFS: no memory or descriptors for an answer

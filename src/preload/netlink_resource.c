@@ -4,6 +4,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <rdma/rdma_netlink.h>
 #include <rdma/rdma_user_cm.h>
 #include <string.h>
 #include <sys/sysmacros.h>

@@ -12,20 +12,20 @@
 #include "memory/odp.h"
 #include "observe/counters.h"
 
-/* Which node is at a path, and which names a directory has: the table's patterns matched. */
+/* Matches paths with the patterns of the table: which node is at a path, what is in a directory? */
 
 #define NAME_BYTES 64 /* longest name of a placeholder, NUL included: IBV_SYSFS_NAME_MAX */
 
-/* What the part of a path matched so far, or a placeholder's name, refers to. */
+/* What the matched part of a path refers to, or a name that stands for a placeholder. */
 struct binding {
 	const struct av_device *dev;
 	unsigned int index;
 };
 
-/* Called for each name of a placeholder. Return false to stop. */
+/* Called for each name of a placeholder. Return: false: stop */
 typedef bool visit_name(void *arg, const char *name, const struct binding *binding);
 
-/* Visits all names of a placeholder. @which tells those with the same visitor apart. */
+/* Calls @visit for all names of a placeholder. @which: for placeholders that share a function. */
 typedef void visit_all(const struct binding *b, size_t which, visit_name *visit, void *arg);
 
 /* All devices, or the one in the path. @which: the name's offset in struct av_device. */
@@ -194,7 +194,7 @@ static unsigned int count_slashes(const char *text)
 	return n;
 }
 
-/* A placeholder's names, the interfaces above all, are not looked up in vain. */
+/* Counts slashes first, since looking up a placeholder's names, such as interfaces, takes time. */
 static bool match(const char *pattern, const char *path, struct binding *b)
 {
 	size_t pattern_len, len;
@@ -307,29 +307,7 @@ struct walker {
 	char text[PATH_MAX]; /* buffer for the rest of the path */
 };
 
-bool av_vsysfs_is_above(const char *path)
-{
-	static const char *const above[] = {
-		"",
-		"/sys",
-		"/sys/class",
-		"/sys/class/misc",
-		"/sys/devices",
-		"/sys/devices/platform",
-		"/sys/devices/virtual",
-		"/sys/devices/virtual/misc",
-		"/sys/kernel",
-		"/sys/kernel/debug",
-		"/dev",
-	};
-
-	for (size_t i = 0; i < AV_ARRAY_SIZE(above); i++)
-		if (!strcmp(path, above[i]))
-			return true;
-	return false;
-}
-
-/* Look up the current place after w->len changed. */
+/* Look up the current place after a change of w->len. */
 static void arrive(struct walker *w)
 {
 	w->out->path[w->len] = '\0';
@@ -355,8 +333,8 @@ static int go_down(struct walker *w, const char *name, size_t len)
 }
 
 /*
- * Replace the current link by its target. All our links are relative. Its buffer is no part of the
- * walk's frame: lookups come after it, and threads may have small stacks.
+ * Replace the current link by its target. All our links are relative. Not inline, so that lookups
+ * do not need the stack of its buffer, too: threads may have small stacks.
  */
 __attribute__((noinline)) static int follow_vsysfs_link(struct walker *w)
 {
@@ -377,7 +355,7 @@ __attribute__((noinline)) static int follow_vsysfs_link(struct walker *w)
 	return 0;
 }
 
-/* Leave the tree for good: the kernel resolves the rest. */
+/* The path leaves the tree, and the kernel resolves the rest. */
 static int exit_vsysfs_tree(struct walker *w)
 {
 	size_t rest = strlen(w->todo);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The virtual sysfs: files about a device below /sys/class/infiniband and its neighbours. vsysfs.c
- * knows the paths, vsysfs_show.c the contents, and vsysfs_libc.c presents them to calls of the C
- * library. docs/VSYSFS.md has the whole picture.
+ * The virtual sysfs: files about our devices below /sys/class/infiniband and its neighbours.
+ * vsysfs.c finds a path, vsysfs_show.c writes the contents, and the other files export functions
+ * under the C library's names, through which programs see both. docs/VSYSFS.md has the whole
+ * picture.
  *
- * Nothing is stored, so there is nothing to lock, to free or to repair after fork(). But what is
- * asked of a device takes locks and makes system calls: no thread is cancelled in these functions.
+ * The tree is not stored: each call computes its answer. So there is nothing to lock, to free or to
+ * repair after fork(). Queries of a device do take locks and make system calls; while they run, the
+ * thread cannot be cancelled.
  */
 #ifndef AV_PRELOAD_VSYSFS_H
 #define AV_PRELOAD_VSYSFS_H
@@ -26,6 +28,7 @@
 
 #include "base/compiler.h"
 #include "device/device.h"
+#include "preload/hooks.h"
 
 /* === vsysfs ====================================================================== */
 
@@ -40,34 +43,40 @@ enum av_vsysfs_kind {
 	AV_VSYSFS_CHAR, /* a character device */
 };
 
-/* One file, directory, link or device of the tree. A plain value. */
+/* One file, directory, link or character device of the tree. A plain value: it owns nothing. */
 struct av_vsysfs_node {
 	const struct av_vsysfs_row *row;
 	enum av_vsysfs_kind kind;
-	/* The kernel may have it, too: a directory lists both, else the kernel wins. */
+	/*
+	 * The kernel may have this path, too. Then a directory lists the entries of both, and
+	 * everything else is the kernel's.
+	 */
 	bool shared;
-	const struct av_device *dev; /* the device that the path names; NULL: none, or all */
-	unsigned int index;	     /* of the table row (GIDs, P_Keys, ODP statistics, counters) */
+	const struct av_device *dev;	 /* the device that the path names; NULL: none, or all */
+	unsigned int index;		 /* the number in the path: of a GID, P_Key, counter ... */
 	char path[AV_VSYSFS_PATH_BYTES]; /* absolute and normalised, without links */
 };
 
-/* To @bytes (AV_VSYSFS_CONTENT_BYTES). Return: the length, or -EINVAL: see av_vsysfs_read(). */
+/*
+ * Write a file's content, or a link's target, to @bytes (AV_VSYSFS_CONTENT_BYTES), without NUL.
+ * Return: the length. -EINVAL: the file exists, but cannot be read, as av_vsysfs_read() says
+ */
 typedef ssize_t av_vsysfs_show(const struct av_vsysfs_node *node, char *bytes);
 
-/* The tree, a row per pattern of paths: vsysfs_show.c. */
+/* The tree: a row for each pattern of paths. */
 struct av_vsysfs_row {
 	const char *pattern;
 	enum av_vsysfs_kind kind;
-	bool shared;	      /* the kernel may have this path, too */
+	bool shared;	      /* as in the node */
 	av_vsysfs_show *show; /* for files and links */
 };
 extern const struct av_vsysfs_row av_vsysfs_rows[];
 extern const size_t av_vsysfs_row_count;
 
-/* Does @path begin like a path of the tree? The second half of av_vsysfs_suspects(). */
+/* Does an absolute @path begin with one of the tree's prefixes? For av_vsysfs_suspects(). */
 bool av_vsysfs_has_prefix(const char *path);
 
-/* May @path lead into the tree? Cheap: its first characters rule out nearly all. */
+/* May an absolute @path lead into the tree? Cheap: two characters rule out nearly all paths. */
 static inline bool av_vsysfs_suspects(const char *path)
 {
 	if (av_likely(path[0] != '/' || (path[1] != 's' && path[1] != 'd')))
@@ -75,91 +84,83 @@ static inline bool av_vsysfs_suspects(const char *path)
 	return av_vsysfs_has_prefix(path);
 }
 
-/* The same for a relative @path that begins at a directory above the tree. */
+/* May a relative @path lead into the tree, from a directory above it? */
 bool av_vsysfs_suspects_below(const char *path);
 
-/* Is the directory above the tree? It is the kernel's, but paths lead through it. "": the root. */
+/*
+ * Is the directory at @path ("" is the root) above the tree? It is the kernel's, but paths lead
+ * through it.
+ */
 bool av_vsysfs_is_above(const char *path);
 
-/* The node at a normalised @path. Return: false if there is none; @node is undefined then. */
+/* Find the node at a normalised @path. Return: false: there is none, and @node is undefined */
 AV_MUST_USE bool av_vsysfs_lookup(const char *path, struct av_vsysfs_node *node);
 
 /* The result of av_vsysfs_walk(). */
 struct av_vsysfs_walk {
-	struct av_vsysfs_node node; /* if the path leads into the tree */
+	struct av_vsysfs_node node; /* with 1: the path's node */
 	bool leaf_missing;	    /* with -ENOENT: only the last component is missing */
-	char path[PATH_MAX];	    /* otherwise: the same place, by a path that avoids the tree */
+	char path[PATH_MAX];	    /* with 0: the same place, by a path that avoids the tree */
 };
 
 /*
- * Follow an absolute @path as path_resolution(7) describes. @follow: also a link in the last
- * component. Return: 1: walk->node is in the tree; 0: ask the kernel about walk->path; or -ENOENT,
- * -ENOTDIR, -ELOOP, -ENAMETOOLONG. Assumes that "/sys/class" and its like are not links.
+ * Resolve an absolute @path as path_resolution(7) says. @follow: also a link in the last component.
+ * Assumes that the directories above the tree are not links.
+ * Return: 1: the path leads into the tree; 0: it leads out of it, and the kernel knows walk->path;
+ * or -ENOENT, -ENOTDIR, -ELOOP, -ENAMETOOLONG
  */
 AV_MUST_USE int av_vsysfs_walk(const char *path, bool follow, struct av_vsysfs_walk *walk);
 
 /*
- * A file's current content, or a link's target, without NUL. Return: bytes stored; -EINVAL: exists,
- * but read(2) fails, as in the kernel's for an attribute of an empty GID row.
+ * Write the current content of a file, or the target of a link, without NUL. Return: the length.
+ * -EINVAL: the file exists, but read(2) fails, as the kernel's does for attributes of an empty GID
  */
 AV_MUST_USE ssize_t av_vsysfs_read(const struct av_vsysfs_node *node,
 				   char bytes[AV_VSYSFS_CONTENT_BYTES]);
 
-/* Called for each entry of a directory. Return false to stop. */
+/* Called for each entry of a directory. Return: false: stop */
 typedef bool av_vsysfs_visit(void *arg, const char *name, enum av_vsysfs_kind kind);
 
-/* Visit the entries of a directory in any order, without "." and "..". */
+/* Call @visit for the entries of a directory in any order, without "." and "..". */
 void av_vsysfs_list(const struct av_vsysfs_node *dir, av_vsysfs_visit *visit, void *arg);
 
-/* The inode number of a path: not 0, and the same in every process. */
+/* The inode number that a path gets: not 0, and the same in all processes. */
 uint64_t av_vsysfs_ino(const char *path);
 
-/* Number of the uverbs device: the kernel's, because programs compare them. */
+/* The number of the uverbs device: in the kernel's range, since programs compare it. */
 dev_t av_vsysfs_rdev(const struct av_device *dev);
 
-/* The connection manager's device: a number that the kernel gives no other of its kind. */
+/* The connection manager's device. The kernel gives this number to no other device. */
 #define AV_VSYSFS_CM_DEVICE "/dev/infiniband/rdma_cm"
 #define AV_VSYSFS_CM_RDEV   makedev(10, 254)
 
-/* The version of its protocol that the device's node is said to have: rdma/ib_user_verbs.h. */
+/* The version of the uverbs device's protocol that programs read: rdma/ib_user_verbs.h. */
 #define AV_VSYSFS_UVERBS_ABI 1
 
 /* === vsysfs libc ================================================================= */
 
 /*
- * What we export under the C library's names, and what these functions share. The descriptor of a
- * virtual file is a memfd named after its path, so that it can be duplicated, inherited and closed
- * behind our back. Its mode (AV_VLIBC_MARK) tells our fstat() to look at the name.
+ * What the functions share that we export under the C library's names. The descriptor of a virtual
+ * file is a memfd named after the path, so the program can duplicate, inherit and close it without
+ * our notice. An unusual mode (AV_VLIBC_MARK) makes our fstat() look at the name.
  *
- * They may run before main(), in a forked child or in a signal handler: passing a call on, after a
- * few instructions, involves no lock, no allocation and no thread-local state.
+ * Hooks run before main(), in forked children and in signal handlers. Passing a call on takes a few
+ * instructions, no lock, no memory and no thread-local state.
  */
 
-/* With 64-bit words, a function whose name ends in "64" equals the one without. */
+/* So a function whose name ends in "64" equals the one without. */
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one layout of struct stat");
 _Static_assert(sizeof(struct statfs) == sizeof(struct statfs64), "one layout of struct statfs");
 _Static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "one layout of struct dirent");
 _Static_assert(sizeof(off_t) == 8, "one width of file offsets");
 
-/*
- * Defines what is exported as @name. Our own name for it avoids the attributes of the C library's
- * declaration: non-null pointers, checked or redirected calls.
- */
-#define AV_LIBC(result, name, params)                          \
-	result av_libc_##name params __asm__(#name) AV_EXPORT; \
-	result av_libc_##name params
-
-/* Exports a function of the same file under another name, too. */
-#define AV_LIBC_ALIAS(name, target)                                                 \
-	extern __typeof__(av_libc_##target) av_libc_##name __asm__(#name) AV_EXPORT \
-		__attribute__((alias(#target)))
-
 typedef int av_vlibc_filter(const struct dirent *);
 typedef int av_vlibc_compare(const struct dirent **, const struct dirent **);
 
 /*
- * X(name, result type, parameters, fallback): what calls are passed on to. No fallback where every
- * C library whose programs call the function has it.
+ * The functions to which hooks pass calls on. X(name, result type, parameters, fallback): the
+ * fallback is for C libraries without the function. It is NULL where only programs of C libraries
+ * that have the function call it.
  */
 #define AV_VLIBC_FUNCTIONS(X)                                                                    \
 	X(open, int, (const char *, int, ...), NULL)                                             \
@@ -225,13 +226,13 @@ enum av_vlibc_index {
 		AV_VLIBC_N,
 };
 
-/* The functions found so far, by enum av_vlibc_index; NULL: not looked up yet. */
+/* The next functions, by enum av_vlibc_index; NULL: not looked up yet. */
 extern void *_Atomic av_vlibc_next[AV_VLIBC_N];
 
-/* Look up one function. NULL only for a function that nobody can call. Keeps errno. */
+/* Look up a next function. Return: NULL only for one that no program can call. Keeps errno */
 void *av_vlibc_find_next(enum av_vlibc_index index);
 
-/* av_next_open() ...: the function of the C library, or of another library between it and us. */
+/* av_next_NAME(): the C library's function, or that of another library loaded before it. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): @result is a type, which takes none */
 #define X(name, result, params, otherwise)                                         \
 	static inline __typeof__(result(*) params) av_next_##name(void)            \
@@ -245,33 +246,38 @@ AV_VLIBC_FUNCTIONS(X)
 #undef X
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-/* Have virtual files been opened here? Until then every descriptor is the kernel's. */
+/* Has this process opened a virtual file? Until then every descriptor is the kernel's. */
 extern atomic_bool av_vlibc_handed_out;
 
+static inline bool av_vlibc_fd_suspects(void)
+{
+	return av_unlikely(atomic_load_explicit(&av_vlibc_handed_out, memory_order_relaxed));
+}
+
 /*
- * What is known of the current directory: AV_VLIBC_CWD_REAL: it is the kernel's; else it may be
- * virtual, as at the start of a program. Above this bit is how often we have changed it.
+ * What is known of the current directory. AV_VLIBC_CWD_REAL: it is the kernel's. Without this bit
+ * it may be virtual, as when a program starts. The other bits count how often we have changed it.
  */
 #define AV_VLIBC_CWD_REAL 1u
 extern atomic_uint av_vlibc_cwd_seen;
 
-/* Is the current directory a virtual one, and which? Keeps errno. Async-signal-safe. */
+/*
+ * Get the path of the current directory if it is virtual. Return: is it?
+ * Context: async-signal-safe; keeps errno
+ */
 AV_MUST_USE bool av_vlibc_cwd(char path[AV_VSYSFS_PATH_BYTES]);
 
-/*
- * The same without the path. A program that has no such directory must not need the stack of
- * av_vlibc_claim(): its threads' may be small.
- */
+/* Is the current directory virtual? Apart because of its stack: threads may have small ones. */
 AV_MUST_USE bool av_vlibc_cwd_is_virtual(void);
 
 /*
- * The length of a text of the program's, at most @max; -1: it is in no memory, so that looking at
- * it would end the program, which the kernel does not. Memory that was there once is taken to be
- * there still. Keeps errno.
+ * The length of a text of the program's, at most @max. -1: there is no memory, where reading would
+ * end the program, but the kernel's call would not. A page that had memory once counts as memory.
+ * Keeps errno
  */
 AV_MUST_USE ssize_t av_vlibc_length(const char *text, size_t max);
 
-/* May a call with these arguments be ours? If not, pass it on unchanged. */
+/* May a call with these arguments be ours? If not, the hook passes it on unchanged. */
 static inline bool av_vlibc_suspects(int dirfd, const char *path)
 {
 	if (!path || av_vlibc_length(path, AV_VSYSFS_PREFIX_BYTES) < 0)
@@ -279,7 +285,7 @@ static inline bool av_vlibc_suspects(int dirfd, const char *path)
 	if (path[0] == '/')
 		return av_unlikely(av_vsysfs_suspects(path));
 	if (dirfd != AT_FDCWD
-		    ? atomic_load_explicit(&av_vlibc_handed_out, memory_order_relaxed)
+		    ? av_vlibc_fd_suspects()
 		    : av_unlikely(!(atomic_load_explicit(&av_vlibc_cwd_seen, memory_order_relaxed) &
 				    AV_VLIBC_CWD_REAL)) &&
 			      av_vlibc_cwd_is_virtual())
@@ -289,9 +295,9 @@ static inline bool av_vlibc_suspects(int dirfd, const char *path)
 
 /* How a call uses its path. */
 enum {
-	AV_VLIBC_FOLLOW = 1, /* follow a symbolic link in the last component */
-	AV_VLIBC_UNION = 2,  /* the call needs a directory's entries: a shared one is ours */
-	AV_VLIBC_EMPTY = 4,  /* an empty path means the descriptor itself (AT_EMPTY_PATH) */
+	AV_VLIBC_FOLLOW = 1, /* it follows a link in the last component */
+	AV_VLIBC_UNION = 2,  /* it needs a directory's entries, so a shared directory is ours */
+	AV_VLIBC_EMPTY = 4,  /* with an empty path it means the descriptor itself: AT_EMPTY_PATH */
 };
 
 /* The result of av_vlibc_claim(). */
@@ -301,25 +307,52 @@ struct av_vlibc_claim {
 };
 
 /*
- * Who answers a call that av_vlibc_suspects()? @how: AV_VLIBC_... Return: true: answer with
- * claim->error or from claim->walk.node; false: pass it on with *dirfd and *path, which may have
- * been replaced and need @claim. Keeps errno.
+ * Decide who answers a call that av_vlibc_suspects(). @how: AV_VLIBC_... Keeps errno.
+ * Return: true: the hook fails with claim->error, or answers from claim->walk.node; false: it
+ * passes the call on with @dirfd and *path, which may be another one: absolute, and part of @claim
  */
-AV_MUST_USE bool av_vlibc_claim(int *dirfd, const char **path, int how,
+AV_MUST_USE bool av_vlibc_claim(int dirfd, const char **path, int how,
 				struct av_vlibc_claim *claim);
 
-/* The same for calls without a dirfd. If it replaces *path, the new path is absolute. */
-AV_MUST_USE bool av_vlibc_claim_path(const char **path, int how, struct av_vlibc_claim *claim);
+/*
+ * Defines the hook of a function that has a parameter @path. @params, @args: all its parameters, as
+ * declared and as passed on. The hook passes a call that is not ours on, perhaps with another path.
+ * If the path leads to a @node of ours, it returns @answer; if it fails in the tree, errno and
+ * @failed. NAME_suspect() is apart because of its stack: threads may have small ones.
+ */
+#define AV_LIBC_PATH(result, name, params, args, dirfd, how, failed, answer)                  \
+	__attribute__((noinline)) static result name##_suspect params                         \
+	{                                                                                     \
+		struct av_vlibc_claim claim;                                                  \
+		const struct av_vsysfs_node *node __attribute__((unused)) = &claim.walk.node; \
+                                                                                              \
+		if (!av_vlibc_claim(dirfd, &path, how, &claim))                               \
+			return av_next_##name() args;                                         \
+		if (!claim.error)                                                             \
+			return answer;                                                        \
+		errno = claim.error;                                                          \
+		return failed;                                                                \
+	}                                                                                     \
+                                                                                              \
+	AV_LIBC(result, name, params)                                                         \
+	{                                                                                     \
+		if (av_unlikely(av_vlibc_suspects(dirfd, path)))                              \
+			return name##_suspect args;                                           \
+		return av_next_##name() args;                                                 \
+	}
 
 #define AV_VLIBC_MARK (S_IFREG | S_ISVTX | 0444) /* st_mode of our memfds */
 
-/* If @st shows that @fd is one of our descriptors, find its node. Keeps errno. */
+/* Find the node of descriptor @fd. Return: false: @st shows that it is not ours. Keeps errno */
 AV_MUST_USE bool av_vlibc_node_of(int fd, const struct stat *st, struct av_vsysfs_node *node);
 
-/* open(2) for a node, with all of its errors, but no cancellation point. */
+/* The same for a caller that has no @st. */
+AV_MUST_USE bool av_vlibc_node_of_fd(int fd, struct av_vsysfs_node *node);
+
+/* open(2) of a node, with all errors of the kernel's. No cancellation point. */
 AV_MUST_USE int av_vlibc_open_node(const struct av_vsysfs_node *node, int flags);
 
-/* Set errno and return -1. */
+/* Set errno. Return: -1 or NULL */
 static inline int av_vlibc_fail(int error)
 {
 	errno = error;

@@ -8,12 +8,10 @@
 #include "preload/vsysfs.h"
 
 /*
- * The virtual sysfs: a virtual directory as the current directory.
- *
- * What the kernel has in its place is an empty directory of our own, removed once we are in it: its
- * name, which /proc goes on telling, is the virtual path. So children and programs that are
- * executed are in the same place, nothing stays, and a file that somebody creates by a relative
- * path is an error, as in the kernel's own sysfs.
+ * A virtual directory as the current directory. The kernel's current directory is then an empty one
+ * that the library made and removed. Its name is the virtual path, and /proc still shows it. So
+ * children and executed programs are in the same place, no directory stays behind, and creating a
+ * file by a relative path fails, as in the kernel's own sysfs.
  */
 
 #define MARK	   "anyverbs-cwd-"
@@ -23,7 +21,7 @@
 
 atomic_uint av_vlibc_cwd_seen;
 
-/* Only if nobody has changed the directory since @seen was read. */
+/* The directory is real, if nobody has changed it since @seen was read. */
 static void remember_real(unsigned int seen)
 {
 	atomic_compare_exchange_strong(&av_vlibc_cwd_seen, &seen, seen | AV_VLIBC_CWD_REAL);
@@ -38,7 +36,7 @@ static void invalidate_cwd_seen(void)
 		;
 }
 
-/* The virtual path in what /proc says of the directory, @len bytes. */
+/* Get the virtual path from the @len bytes of /proc's link. */
 static bool parse_cwd_link(char *link, size_t len, char path[AV_VSYSFS_PATH_BYTES])
 {
 	const char *name, *from;
@@ -123,36 +121,19 @@ static int chdir_vsysfs(const struct av_vsysfs_node *node)
 	return av_vlibc_fail(EACCES);
 }
 
-static int chdir_suspect(const char *path)
-{
-	struct av_vlibc_claim claim;
-
-	if (!av_vlibc_claim_path(&path, AV_VLIBC_FOLLOW | AV_VLIBC_UNION, &claim))
-		return av_next_chdir()(path);
-	return claim.error ? av_vlibc_fail(claim.error) : chdir_vsysfs(&claim.walk.node);
-}
-
-AV_LIBC(int, chdir, (const char *path))
-{
-	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
-		return chdir_suspect(path);
-	return av_next_chdir()(path);
-}
+AV_LIBC_PATH(int, chdir, (const char *path), (path), AT_FDCWD, AV_VLIBC_FOLLOW | AV_VLIBC_UNION, -1,
+	     chdir_vsysfs(node))
 
 AV_LIBC(int, fchdir, (int fd))
 {
 	struct av_vsysfs_node node;
-	int saved = errno;
-	struct stat st;
 
-	if (av_unlikely(atomic_load_explicit(&av_vlibc_handed_out, memory_order_relaxed)) &&
-	    !av_next_fstat()(fd, &st) && av_vlibc_node_of(fd, &st, &node))
+	if (av_vlibc_fd_suspects() && av_vlibc_node_of_fd(fd, &node))
 		return chdir_vsysfs(&node);
-	errno = saved;
 	return av_next_fchdir()(fd);
 }
 
-/* What the C library has found: nothing, if the directory is a removed one. */
+/* @found: what the C library found: nothing, if the directory was removed. */
 static char *getcwd_found(char *found, char *buffer, size_t size, int saved)
 {
 	char path[AV_VSYSFS_PATH_BYTES];
@@ -188,7 +169,7 @@ AV_LIBC(char *, get_current_dir_name, (void))
 	return getcwd_found(av_next_get_current_dir_name()(), NULL, 0, saved);
 }
 
-/* Reading directories: opening or rewinding lists our entries and the kernel's, if any. */
+/* Reading directories: opening and rewinding make the list of our entries and the kernel's. */
 
 /* DIR is opaque. The C library's begins with its descriptor, which is never negative. */
 #define OUR_MARK   INT_MIN
@@ -353,31 +334,14 @@ static DIR *opendir_node(const struct av_vsysfs_node *node)
 	return dir;
 }
 
-static DIR *opendir_suspect(const char *path)
-{
-	struct av_vlibc_claim claim;
-
-	if (!av_vlibc_claim_path(&path, AV_VLIBC_FOLLOW | AV_VLIBC_UNION, &claim))
-		return av_next_opendir()(path);
-	if (claim.error)
-		return av_vlibc_fail_null(claim.error);
-	return opendir_node(&claim.walk.node);
-}
-
-AV_LIBC(DIR *, opendir, (const char *path))
-{
-	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
-		return opendir_suspect(path);
-	return av_next_opendir()(path);
-}
+AV_LIBC_PATH(DIR *, opendir, (const char *path), (path), AT_FDCWD, AV_VLIBC_FOLLOW | AV_VLIBC_UNION,
+	     NULL, opendir_node(node))
 
 AV_LIBC(DIR *, fdopendir, (int fd))
 {
 	struct av_vsysfs_node node;
-	struct stat st;
 
-	if (!atomic_load_explicit(&av_vlibc_handed_out, memory_order_relaxed) ||
-	    av_next_fstat()(fd, &st) || !av_vlibc_node_of(fd, &st, &node))
+	if (!av_vlibc_fd_suspects() || !av_vlibc_node_of_fd(fd, &node))
 		return av_next_fdopendir()(fd);
 	if (node.kind != AV_VSYSFS_DIR)
 		return av_vlibc_fail_null(ENOTDIR);
@@ -499,20 +463,12 @@ static int copy_entries(const struct listing *listing, struct dirent ***result,
 	return (int)count;
 }
 
-static int scandir_suspect(int dirfd, const char *path, struct dirent ***result,
-			   av_vlibc_filter *filter, av_vlibc_compare *compare)
+static int scandir_node(const struct av_vsysfs_node *node, struct dirent ***result,
+			av_vlibc_filter *filter, av_vlibc_compare *compare)
 {
-	struct av_vlibc_claim claim;
 	struct listing listing;
-	int count, err;
+	int count, err = node->kind == AV_VSYSFS_DIR ? make_listing(node, &listing) : ENOTDIR;
 
-	if (!av_vlibc_claim(&dirfd, &path, AV_VLIBC_FOLLOW | AV_VLIBC_UNION, &claim))
-		return av_next_scandirat()(dirfd, path, result, filter, compare);
-	if (!claim.error && claim.walk.node.kind != AV_VSYSFS_DIR)
-		claim.error = ENOTDIR;
-	if (claim.error)
-		return av_vlibc_fail(claim.error);
-	err = make_listing(&claim.walk.node, &listing);
 	if (err)
 		return av_vlibc_fail(err);
 	count = copy_entries(&listing, result, filter);
@@ -523,14 +479,11 @@ static int scandir_suspect(int dirfd, const char *path, struct dirent ***result,
 	return count;
 }
 
-AV_LIBC(int, scandirat,
-	(int dirfd, const char *path, struct dirent ***result, av_vlibc_filter *filter,
-	 av_vlibc_compare *compare))
-{
-	if (av_unlikely(av_vlibc_suspects(dirfd, path)))
-		return scandir_suspect(dirfd, path, result, filter, compare);
-	return av_next_scandirat()(dirfd, path, result, filter, compare);
-}
+AV_LIBC_PATH(int, scandirat,
+	     (int dirfd, const char *path, struct dirent ***result, av_vlibc_filter *filter,
+	      av_vlibc_compare *compare),
+	     (dirfd, path, result, filter, compare), dirfd, AV_VLIBC_FOLLOW | AV_VLIBC_UNION, -1,
+	     scandir_node(node, result, filter, compare))
 
 /* The C library's scandir() would call its own opendir() and readdir(), not ours. */
 AV_LIBC(int, scandir,

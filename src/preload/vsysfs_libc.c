@@ -3,20 +3,19 @@
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <linux/memfd.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "preload/hooks.h"
 
-/* The next function to call under the C library's names, and whose a path is. */
+/* The next functions, whose a path is, and opening. */
 
 #define FD_LINK_BYTES	 48 /* "/proc/thread-self/fd/N" */
 #define SIGNAL_SET_BYTES 8  /* the kernel's */
@@ -101,7 +100,7 @@ __attribute__((constructor)) static void find_all(void)
 		av_vlibc_find_next((enum av_vlibc_index)i);
 }
 
-/* Asked is for a change of the signal mask that there is not, whose set the kernel reads before. */
+/* The kernel reads the set of signals before it refuses the change, which does not exist. */
 static bool kernel_reads(uintptr_t addr)
 {
 	uintptr_t set = addr & ~(uintptr_t)(SIGNAL_SET_BYTES - 1); /* on the same page */
@@ -112,7 +111,7 @@ static bool kernel_reads(uintptr_t addr)
 	return ret;
 }
 
-/* Paths are in few pages again and again, and a system call for each would be felt. */
+/* Paths are in the same few pages again and again; a system call for each takes time. */
 static bool is_memory(uintptr_t addr)
 {
 	static _Atomic uintptr_t seen[PAGES_SEEN];
@@ -185,20 +184,29 @@ bool av_vlibc_node_of(int fd, const struct stat *st, struct av_vsysfs_node *node
 	return found;
 }
 
+bool av_vlibc_node_of_fd(int fd, struct av_vsysfs_node *node)
+{
+	int saved = errno;
+	struct stat st;
+	bool found = !av_next_fstat()(fd, &st) && av_vlibc_node_of(fd, &st, node);
+
+	errno = saved;
+	return found;
+}
+
 /* The node that relative paths begin at. Return: false if it is not ours. */
 static bool find_base(int dirfd, struct av_vsysfs_node *dir)
 {
 	char path[AV_VSYSFS_PATH_BYTES];
-	struct stat st;
 
-	if (dirfd == AT_FDCWD)
-		return av_vlibc_cwd(path) && av_vsysfs_lookup(path, dir);
-	return !av_next_fstat()(dirfd, &st) && av_vlibc_node_of(dirfd, &st, dir);
+	if (dirfd != AT_FDCWD)
+		return av_vlibc_node_of_fd(dirfd, dir);
+	return av_vlibc_cwd(path) && av_vsysfs_lookup(path, dir);
 }
 
 /*
- * The path of a directory of the kernel's that is above the tree, "" for the root. Other roots and
- * mounts may have the same path, so it has to lead to the same directory.
+ * The path of a directory of the kernel's that is above the tree, "" for the root. With another
+ * root or mount, another directory may have this path: so they are compared.
  */
 static bool find_above(int dirfd, char path[AV_VSYSFS_PREFIX_BYTES])
 {
@@ -262,13 +270,14 @@ static bool claim_full_path(const char *full, int how, struct av_vlibc_claim *cl
 	return ret < 0 || (ret && !is_the_kernels(&claim->walk.node, how));
 }
 
-bool av_vlibc_claim(int *dirfd, const char **path, int how, struct av_vlibc_claim *claim)
+bool av_vlibc_claim(int dirfd, const char **path, int how, struct av_vlibc_claim *claim)
 {
 	char full[PATH_MAX];
 	int saved = errno;
 	ssize_t len;
 	bool ours;
 
+	claim->walk.leaf_missing = false;
 	if (av_real_files_only())
 		return false;
 	len = av_vlibc_length(*path, PATH_MAX);
@@ -279,7 +288,7 @@ bool av_vlibc_claim(int *dirfd, const char **path, int how, struct av_vlibc_clai
 	if (**path == '/') {
 		ours = claim_full_path(*path, how, claim);
 	} else {
-		if (!find_full_path(*dirfd, *path, how, full, claim)) {
+		if (!find_full_path(dirfd, *path, how, full, claim)) {
 			errno = saved;
 			return false;
 		}
@@ -288,25 +297,12 @@ bool av_vlibc_claim(int *dirfd, const char **path, int how, struct av_vlibc_clai
 		       claim_full_path(full, **path ? how : how & ~AV_VLIBC_FOLLOW, claim);
 	}
 	errno = saved;
-	if (!ours) {
-		*dirfd = AT_FDCWD;
+	if (!ours)
 		*path = claim->walk.path;
-	}
 	return ours;
 }
 
-bool av_vlibc_claim_path(const char **path, int how, struct av_vlibc_claim *claim)
-{
-	int dirfd = AT_FDCWD;
-
-	return av_vlibc_claim(&dirfd, path, how, claim);
-}
-
-/* The virtual sysfs: opening. */
-
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U
-#endif
+/* --- opening ----------------------------------------------------------------------- */
 
 /*
  * read(2) at the largest possible offset fails with EINVAL, because the range to read would end
@@ -314,28 +310,14 @@ bool av_vlibc_claim_path(const char **path, int how, struct av_vlibc_claim *clai
  */
 #define UNREADABLE LLONG_MAX
 
-static int create_memfd(const char *name, int flags)
-{
-	unsigned int cloexec = flags & O_CLOEXEC ? MFD_CLOEXEC : 0;
-	/* Kernels from 6.3 on warn, or refuse if so configured, without an explicit choice. */
-	int fd = memfd_create(name, cloexec | MFD_NOEXEC_SEAL);
-
-	if (fd < 0 && errno == EINVAL)
-		fd = memfd_create(name, cloexec | MFD_ALLOW_SEALING);
-	return fd;
-}
-
 /* Write the content. Return: 0, or -1 and errno. */
 static int fill_memfd(int fd, const char *bytes, size_t len)
 {
-	struct rlimit limit;
+	int err = av_file_may_have(fd, len);
 
-	/* A write(2) beyond this limit would raise a fatal signal. */
-	if (len && !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < len)
-		return av_vlibc_fail(EFBIG);
-	if (len && pwrite(fd, bytes, len, 0) != (ssize_t)len)
-		return -1;
-	return 0;
+	if (err)
+		return av_vlibc_fail(-err);
+	return pwrite(fd, bytes, len, 0) == (ssize_t)len ? 0 : -1;
 }
 
 /*
@@ -350,7 +332,7 @@ static int vlibc_descriptor(const struct av_vsysfs_node *node, int flags)
 
 	if (node->kind == AV_VSYSFS_FILE && !(flags & O_PATH))
 		len = av_vsysfs_read(node, bytes);
-	fd = create_memfd(node->path, flags);
+	fd = av_memfd(node->path, flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
 	if (fd < 0)
 		return -errno;
 	if (fill_memfd(fd, bytes, len < 0 ? 0 : (size_t)len) ||
@@ -410,20 +392,26 @@ int av_vlibc_open_node(const struct av_vsysfs_node *node, int flags)
 	return fd < 0 ? av_vlibc_fail(-fd) : fd;
 }
 
+/* open(2) of what a claim has found. Nothing can be created in the tree. */
+static int open_claimed(const struct av_vlibc_claim *claim, int flags)
+{
+	bool creates = claim->error == ENOENT && claim->walk.leaf_missing && (flags & O_CREAT) &&
+		       !(flags & O_PATH);
+
+	if (claim->error)
+		return av_vlibc_fail(creates ? EACCES : claim->error);
+	return av_vlibc_open_node(&claim->walk.node, flags);
+}
+
 static int open_suspect(int dirfd, const char *path, int flags, mode_t mode)
 {
 	bool keep = (flags & O_NOFOLLOW) || ((flags & O_CREAT) && (flags & O_EXCL));
 	struct av_vlibc_claim claim;
 
-	if (!av_vlibc_claim(&dirfd, &path, AV_VLIBC_UNION | (keep ? 0 : AV_VLIBC_FOLLOW), &claim))
+	if (!av_vlibc_claim(dirfd, &path, AV_VLIBC_UNION | (keep ? 0 : AV_VLIBC_FOLLOW), &claim))
 		return av_next_openat()(dirfd, path, flags, mode);
 	pthread_testcancel(); /* as in open(2), before anything is done */
-	if (claim.error == ENOENT && claim.walk.leaf_missing && (flags & O_CREAT) &&
-	    !(flags & O_PATH))
-		return av_vlibc_fail(EACCES); /* nothing can be created in the tree */
-	if (claim.error)
-		return av_vlibc_fail(claim.error);
-	return av_vlibc_open_node(&claim.walk.node, flags);
+	return open_claimed(&claim, flags);
 }
 
 /* The mode argument exists only if the call may create a file. */
@@ -501,16 +489,15 @@ static int flags_of_mode(const char *mode)
 	return flags;
 }
 
-static FILE *fopen_node(const struct av_vsysfs_node *node, const char *mode)
+static FILE *fopen_claimed(const struct av_vlibc_claim *claim, const char *mode)
 {
 	AV_UNCANCELLED;
-	int flags = flags_of_mode(mode);
+	int flags = flags_of_mode(mode), fd, err;
 	FILE *file;
-	int fd, err;
 
 	if (flags < 0)
 		return av_vlibc_fail_null(EINVAL);
-	fd = av_vlibc_open_node(node, flags);
+	fd = open_claimed(claim, flags);
 	if (fd < 0)
 		return NULL;
 	file = fdopen(fd, mode);
@@ -526,14 +513,10 @@ static FILE *fopen_suspect(const char *path, const char *mode)
 {
 	struct av_vlibc_claim claim;
 
-	if (!av_vlibc_claim_path(&path, AV_VLIBC_FOLLOW | AV_VLIBC_UNION, &claim))
+	if (!av_vlibc_claim(AT_FDCWD, &path, AV_VLIBC_FOLLOW | AV_VLIBC_UNION, &claim))
 		return av_next_fopen()(path, mode);
 	pthread_testcancel(); /* the C library's calls open(2) */
-	if (claim.error == ENOENT && claim.walk.leaf_missing && *mode != 'r')
-		return av_vlibc_fail_null(EACCES);
-	if (claim.error)
-		return av_vlibc_fail_null(claim.error);
-	return fopen_node(&claim.walk.node, mode);
+	return fopen_claimed(&claim, mode);
 }
 
 AV_LIBC(FILE *, fopen, (const char *path, const char *mode))

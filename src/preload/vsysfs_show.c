@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tree and its contents: a table of path patterns. A component in angle brackets stands
- * for all names of devices, table rows, network interfaces or statistics. A directory contains
- * every pattern that is one component longer than its own.
+ * The tree and its contents: a table of path patterns. A component in angle brackets stands for all
+ * names of devices, table rows, network interfaces or statistics. A directory contains every
+ * pattern that is one component longer than its own.
  *
- * As the kernel's, entries of a class are links to directories below /sys/devices, which link back:
- * "device" to the directory of the adapter, whose name identifies the device, and "subsystem" to
- * the class.
+ * As in the kernel's sysfs, entries of a class are links to directories below /sys/devices. These
+ * have two links back: "device" to the adapter's directory, whose name identifies the device, and
+ * "subsystem" to the class.
  */
 #include "preload/vsysfs.h"
 
@@ -343,6 +343,16 @@ bool av_vsysfs_has_prefix(const char *path)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(prefixes); i++)
 		if (path_has_prefix(path, prefixes[i]))
+			return true;
+	return false;
+}
+
+bool av_vsysfs_is_above(const char *path)
+{
+	size_t len = strlen(path);
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(prefixes); i++)
+		if (path_has_prefix(prefixes[i], path) && prefixes[i][len] == '/')
 			return true;
 	return false;
 }

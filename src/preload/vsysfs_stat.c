@@ -7,12 +7,9 @@
 
 #include "preload/vsysfs.h"
 
-/*
- * The virtual sysfs: which file system it is. libudev and others make sure that what they read is
- * the kernel's word.
- */
+/* The file system: libudev and others check that they read the kernel's sysfs. */
 
-/* What the kernel says of the next directory above that it has, and that may be looked at. */
+/* What the kernel reports for the nearest directory above that exists and is accessible. */
 static int statfs_node(const struct av_vsysfs_node *node, struct statfs *st)
 {
 	char path[AV_VSYSFS_PATH_BYTES];
@@ -26,53 +23,32 @@ static int statfs_node(const struct av_vsysfs_node *node, struct statfs *st)
 	return ret;
 }
 
-static int statfs_suspect(const char *path, struct statfs *st)
-{
-	struct av_vlibc_claim claim;
-
-	if (!av_vlibc_claim_path(&path, AV_VLIBC_FOLLOW | AV_VLIBC_UNION, &claim))
-		return av_next_statfs()(path, st);
-	return claim.error ? av_vlibc_fail(claim.error) : statfs_node(&claim.walk.node, st);
-}
-
-AV_LIBC(int, statfs, (const char *path, struct statfs *st))
-{
-	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
-		return statfs_suspect(path, st);
-	return av_next_statfs()(path, st);
-}
+AV_LIBC_PATH(int, statfs, (const char *path, struct statfs *st), (path, st), AT_FDCWD,
+	     AV_VLIBC_FOLLOW | AV_VLIBC_UNION, -1, statfs_node(node, st))
 
 AV_LIBC(int, fstatfs, (int fd, struct statfs *st))
 {
 	struct av_vsysfs_node node;
-	int saved = errno;
-	struct stat is;
 
-	if (av_unlikely(atomic_load_explicit(&av_vlibc_handed_out, memory_order_relaxed)) &&
-	    !av_next_fstat()(fd, &is) && av_vlibc_node_of(fd, &is, &node))
+	if (av_vlibc_fd_suspects() && av_vlibc_node_of_fd(fd, &node))
 		return statfs_node(&node, st);
-	errno = saved;
 	return av_next_fstatfs()(fd, st);
 }
 
 AV_LIBC_ALIAS(statfs64, statfs);
 AV_LIBC_ALIAS(fstatfs64, fstatfs);
 
-/* The virtual sysfs: symbolic links and canonical paths. */
+/* Symbolic links and canonical paths. */
 
-static ssize_t readlink_suspect(int dirfd, const char *path, char *target, size_t size)
+static ssize_t readlink_node(const struct av_vsysfs_node *node, const char *path, char *target,
+			     size_t size)
 {
 	char bytes[AV_VSYSFS_CONTENT_BYTES];
-	struct av_vlibc_claim claim;
 	ssize_t len;
 
-	if (!av_vlibc_claim(&dirfd, &path, AV_VLIBC_EMPTY, &claim))
-		return av_next_readlinkat()(dirfd, path, target, size);
-	if (claim.error)
-		return av_vlibc_fail(claim.error);
-	if (claim.walk.node.kind != AV_VSYSFS_LINK || !size)
+	if (node->kind != AV_VSYSFS_LINK || !size)
 		return av_vlibc_fail(*path || !size ? EINVAL : ENOENT);
-	len = av_vsysfs_read(&claim.walk.node, bytes);
+	len = av_vsysfs_read(node, bytes);
 	if (len < 0)
 		return av_vlibc_fail(ENOENT);
 	if ((size_t)len > size)
@@ -81,26 +57,19 @@ static ssize_t readlink_suspect(int dirfd, const char *path, char *target, size_
 	return len;
 }
 
-AV_LIBC(ssize_t, readlink, (const char *path, char *target, size_t size))
-{
-	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
-		return readlink_suspect(AT_FDCWD, path, target, size);
-	return av_next_readlink()(path, target, size);
-}
+AV_LIBC_PATH(ssize_t, readlink, (const char *path, char *target, size_t size), (path, target, size),
+	     AT_FDCWD, 0, -1, readlink_node(node, path, target, size))
 
-AV_LIBC(ssize_t, readlinkat, (int dirfd, const char *path, char *target, size_t size))
-{
-	if (av_unlikely(av_vlibc_suspects(dirfd, path)))
-		return readlink_suspect(dirfd, path, target, size);
-	return av_next_readlinkat()(dirfd, path, target, size);
-}
+AV_LIBC_PATH(ssize_t, readlinkat, (int dirfd, const char *path, char *target, size_t size),
+	     (dirfd, path, target, size), dirfd, AV_VLIBC_EMPTY, -1,
+	     readlink_node(node, path, target, size))
 
-/* For fortified programs, which the C library ends if the buffer is smaller than claimed. */
+/* For fortified programs: the C library ends them if the buffer is smaller than they claim. */
 
 AV_LIBC(ssize_t, __readlink_chk, (const char *path, char *target, size_t size, size_t room))
 {
 	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)) && size <= room)
-		return readlink_suspect(AT_FDCWD, path, target, size);
+		return readlink_suspect(path, target, size);
 	return av_next___readlink_chk()(path, target, size, room);
 }
 
@@ -108,29 +77,18 @@ AV_LIBC(ssize_t, __readlinkat_chk,
 	(int dirfd, const char *path, char *target, size_t size, size_t room))
 {
 	if (av_unlikely(av_vlibc_suspects(dirfd, path)) && size <= room)
-		return readlink_suspect(dirfd, path, target, size);
+		return readlinkat_suspect(dirfd, path, target, size);
 	return av_next___readlinkat_chk()(dirfd, path, target, size, room);
 }
 
-static char *realpath_suspect(const char *path, char *resolved)
+/* The caller's buffer has PATH_MAX bytes. */
+static char *realpath_node(const struct av_vsysfs_node *node, char *resolved)
 {
-	struct av_vlibc_claim claim;
-
-	if (!av_vlibc_claim_path(&path, AV_VLIBC_FOLLOW, &claim))
-		return av_next_realpath()(path, resolved);
-	if (claim.error)
-		return av_vlibc_fail_null(claim.error);
-	/* The caller's buffer has PATH_MAX bytes. */
-	return resolved ? memcpy(resolved, claim.walk.node.path, strlen(claim.walk.node.path) + 1)
-			: strdup(claim.walk.node.path);
+	return resolved ? memcpy(resolved, node->path, strlen(node->path) + 1) : strdup(node->path);
 }
 
-AV_LIBC(char *, realpath, (const char *path, char *resolved))
-{
-	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
-		return realpath_suspect(path, resolved);
-	return av_next_realpath()(path, resolved);
-}
+AV_LIBC_PATH(char *, realpath, (const char *path, char *resolved), (path, resolved), AT_FDCWD,
+	     AV_VLIBC_FOLLOW, NULL, realpath_node(node, resolved))
 
 AV_LIBC(char *, __realpath_chk, (const char *path, char *resolved, size_t room))
 {
@@ -144,7 +102,7 @@ AV_LIBC(char *, canonicalize_file_name, (const char *path))
 	return av_libc_realpath(path, NULL);
 }
 
-/* The virtual sysfs: stat, access and extended attributes. */
+/* stat, access and extended attributes. */
 
 #define FILE_BYTES 4096		       /* sysfs reports this size for every attribute */
 #define TREE_DEV   makedev(0, 0xfa5e7) /* far above the kernel's numbers of mounts */
@@ -214,7 +172,7 @@ static void fill_ours(const struct av_vsysfs_node *node, struct stat *st)
 	}
 }
 
-static void fill_stat(const struct av_vsysfs_node *node, struct stat *st)
+static int stat_node(const struct av_vsysfs_node *node, struct stat *st)
 {
 	int saved = errno;
 
@@ -224,13 +182,14 @@ static void fill_stat(const struct av_vsysfs_node *node, struct stat *st)
 	else
 		fill_ours(node, st);
 	errno = saved;
+	return 0;
 }
 
-static void fill_statx(const struct av_vsysfs_node *node, struct statx *stx)
+static int statx_node(const struct av_vsysfs_node *node, struct statx *stx)
 {
 	struct stat st;
 
-	fill_stat(node, &st);
+	stat_node(node, &st);
 	memset(stx, 0, sizeof(*stx));
 	stx->stx_mask = STATX_BASIC_STATS;
 	stx->stx_blksize = (uint32_t)st.st_blksize;
@@ -246,6 +205,7 @@ static void fill_statx(const struct av_vsysfs_node *node, struct statx *stx)
 	stx->stx_rdev_minor = minor(st.st_rdev);
 	stx->stx_dev_major = major(st.st_dev);
 	stx->stx_dev_minor = minor(st.st_dev);
+	return 0;
 }
 
 static int how_of_flags(int flags)
@@ -254,87 +214,46 @@ static int how_of_flags(int flags)
 	       (flags & AT_EMPTY_PATH ? AV_VLIBC_EMPTY : 0);
 }
 
-static int stat_suspect(int dirfd, const char *path, struct stat *st, int flags)
-{
-	struct av_vlibc_claim claim;
-
-	if (!av_vlibc_claim(&dirfd, &path, how_of_flags(flags) | AV_VLIBC_UNION, &claim))
-		return av_next_fstatat()(dirfd, path, st, flags);
-	if (claim.error)
-		return av_vlibc_fail(claim.error);
-	fill_stat(&claim.walk.node, st);
-	return 0;
-}
-
-/* After a successful fstat(): if the descriptor is ours, describe the node it stands for. */
-static void correct_stat(int fd, struct stat *st)
+/* @ret: fstat()'s. If it has succeeded and the descriptor is ours, describe the node behind it. */
+static int corrected(int ret, int fd, struct stat *st)
 {
 	struct av_vsysfs_node node;
 
-	if (av_vlibc_node_of(fd, st, &node))
-		fill_stat(&node, st);
+	if (!ret && av_vlibc_fd_suspects() && av_vlibc_node_of(fd, st, &node))
+		return stat_node(&node, st);
+	return ret;
 }
 
-AV_LIBC(int, stat, (const char *path, struct stat *st))
-{
-	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
-		return stat_suspect(AT_FDCWD, path, st, 0);
-	return av_next_stat()(path, st);
-}
+AV_LIBC_PATH(int, stat, (const char *path, struct stat *st), (path, st), AT_FDCWD,
+	     AV_VLIBC_FOLLOW | AV_VLIBC_UNION, -1, stat_node(node, st))
 
-AV_LIBC(int, lstat, (const char *path, struct stat *st))
-{
-	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
-		return stat_suspect(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
-	return av_next_lstat()(path, st);
-}
+AV_LIBC_PATH(int, lstat, (const char *path, struct stat *st), (path, st), AT_FDCWD, AV_VLIBC_UNION,
+	     -1, stat_node(node, st))
 
-AV_LIBC(int, fstatat, (int dirfd, const char *path, struct stat *st, int flags))
-{
-	if (av_unlikely(av_vlibc_suspects(dirfd, path)))
-		return stat_suspect(dirfd, path, st, flags);
-	return av_next_fstatat()(dirfd, path, st, flags);
-}
+AV_LIBC_PATH(int, fstatat, (int dirfd, const char *path, struct stat *st, int flags),
+	     (dirfd, path, st, flags), dirfd, how_of_flags(flags) | AV_VLIBC_UNION, -1,
+	     stat_node(node, st))
 
 AV_LIBC(int, fstat, (int fd, struct stat *st))
 {
-	int ret = av_next_fstat()(fd, st);
-
-	if (!ret && atomic_load_explicit(&av_vlibc_handed_out, memory_order_relaxed))
-		correct_stat(fd, st);
-	return ret;
+	return corrected(av_next_fstat()(fd, st), fd, st);
 }
 
 /* Programs built against a C library before 2.33 call these. */
 
-AV_LIBC(int, __xstat, (int ver, const char *path, struct stat *st))
-{
-	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
-		return stat_suspect(AT_FDCWD, path, st, 0);
-	return av_next___xstat()(ver, path, st);
-}
+AV_LIBC_PATH(int, __xstat, (int ver, const char *path, struct stat *st), (ver, path, st), AT_FDCWD,
+	     AV_VLIBC_FOLLOW | AV_VLIBC_UNION, -1, stat_node(node, st))
 
-AV_LIBC(int, __lxstat, (int ver, const char *path, struct stat *st))
-{
-	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
-		return stat_suspect(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
-	return av_next___lxstat()(ver, path, st);
-}
+AV_LIBC_PATH(int, __lxstat, (int ver, const char *path, struct stat *st), (ver, path, st), AT_FDCWD,
+	     AV_VLIBC_UNION, -1, stat_node(node, st))
 
-AV_LIBC(int, __fxstatat, (int ver, int dirfd, const char *path, struct stat *st, int flags))
-{
-	if (av_unlikely(av_vlibc_suspects(dirfd, path)))
-		return stat_suspect(dirfd, path, st, flags);
-	return av_next___fxstatat()(ver, dirfd, path, st, flags);
-}
+AV_LIBC_PATH(int, __fxstatat, (int ver, int dirfd, const char *path, struct stat *st, int flags),
+	     (ver, dirfd, path, st, flags), dirfd, how_of_flags(flags) | AV_VLIBC_UNION, -1,
+	     stat_node(node, st))
 
 AV_LIBC(int, __fxstat, (int ver, int fd, struct stat *st))
 {
-	int ret = av_next___fxstat()(ver, fd, st);
-
-	if (!ret && atomic_load_explicit(&av_vlibc_handed_out, memory_order_relaxed))
-		correct_stat(fd, st);
-	return ret;
+	return corrected(av_next___fxstat()(ver, fd, st), fd, st);
 }
 
 AV_LIBC_ALIAS(stat64, stat);
@@ -351,12 +270,9 @@ static int statx_suspect(int dirfd, const char *path, int flags, unsigned int ma
 {
 	struct av_vlibc_claim claim;
 
-	if (!av_vlibc_claim(&dirfd, &path, how_of_flags(flags) | AV_VLIBC_UNION, &claim))
+	if (!av_vlibc_claim(dirfd, &path, how_of_flags(flags) | AV_VLIBC_UNION, &claim))
 		return av_next_statx()(dirfd, path, flags, mask, stx);
-	if (claim.error)
-		return av_vlibc_fail(claim.error);
-	fill_statx(&claim.walk.node, stx);
-	return 0;
+	return claim.error ? av_vlibc_fail(claim.error) : statx_node(&claim.walk.node, stx);
 }
 
 AV_LIBC(int, statx, (int dirfd, const char *path, int flags, unsigned int mask, struct statx *stx))
@@ -385,84 +301,27 @@ static int check_access(const struct av_vsysfs_node *node, int mode)
 	return mode & ~permitted ? av_vlibc_fail(EACCES) : 0;
 }
 
-static int access_suspect(int dirfd, const char *path, int mode, int flags)
-{
-	struct av_vlibc_claim claim;
+AV_LIBC_PATH(int, access, (const char *path, int mode), (path, mode), AT_FDCWD, AV_VLIBC_FOLLOW, -1,
+	     check_access(node, mode))
 
-	if (!av_vlibc_claim(&dirfd, &path, how_of_flags(flags), &claim))
-		return av_next_faccessat()(dirfd, path, mode, flags);
-	return claim.error ? av_vlibc_fail(claim.error) : check_access(&claim.walk.node, mode);
-}
+AV_LIBC_PATH(int, faccessat, (int dirfd, const char *path, int mode, int flags),
+	     (dirfd, path, mode, flags), dirfd, how_of_flags(flags), -1, check_access(node, mode))
 
-AV_LIBC(int, access, (const char *path, int mode))
-{
-	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
-		return access_suspect(AT_FDCWD, path, mode, 0);
-	return av_next_access()(path, mode);
-}
-
-AV_LIBC(int, faccessat, (int dirfd, const char *path, int mode, int flags))
-{
-	if (av_unlikely(av_vlibc_suspects(dirfd, path)))
-		return access_suspect(dirfd, path, mode, flags);
-	return av_next_faccessat()(dirfd, path, mode, flags);
-}
-
-AV_LIBC(int, euidaccess, (const char *path, int mode))
-{
-	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
-		return access_suspect(AT_FDCWD, path, mode, AT_EACCESS);
-	return av_next_euidaccess()(path, mode);
-}
+AV_LIBC_PATH(int, euidaccess, (const char *path, int mode), (path, mode), AT_FDCWD, AV_VLIBC_FOLLOW,
+	     -1, check_access(node, mode))
 
 AV_LIBC_ALIAS(eaccess, euidaccess);
 
-/* There are none, but without an answer "ls -l" would report that the file does not exist. */
+/* There are no extended attributes, but "ls -l" expects an answer that the file exists. */
 
-static ssize_t getxattr_suspect(const char *path, const char *name, void *value, size_t size,
-				int how)
-{
-	struct av_vlibc_claim claim;
+AV_LIBC_PATH(ssize_t, getxattr, (const char *path, const char *name, void *value, size_t size),
+	     (path, name, value, size), AT_FDCWD, AV_VLIBC_FOLLOW, -1, av_vlibc_fail(EOPNOTSUPP))
 
-	if (av_vlibc_claim_path(&path, how, &claim))
-		return av_vlibc_fail(claim.error ? claim.error : EOPNOTSUPP);
-	return how ? av_next_getxattr()(path, name, value, size)
-		   : av_next_lgetxattr()(path, name, value, size);
-}
+AV_LIBC_PATH(ssize_t, lgetxattr, (const char *path, const char *name, void *value, size_t size),
+	     (path, name, value, size), AT_FDCWD, 0, -1, av_vlibc_fail(EOPNOTSUPP))
 
-static ssize_t listxattr_suspect(const char *path, char *list, size_t size, int how)
-{
-	struct av_vlibc_claim claim;
+AV_LIBC_PATH(ssize_t, listxattr, (const char *path, char *list, size_t size), (path, list, size),
+	     AT_FDCWD, AV_VLIBC_FOLLOW, -1, 0)
 
-	if (av_vlibc_claim_path(&path, how, &claim))
-		return claim.error ? av_vlibc_fail(claim.error) : 0;
-	return how ? av_next_listxattr()(path, list, size) : av_next_llistxattr()(path, list, size);
-}
-
-AV_LIBC(ssize_t, getxattr, (const char *path, const char *name, void *value, size_t size))
-{
-	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
-		return getxattr_suspect(path, name, value, size, AV_VLIBC_FOLLOW);
-	return av_next_getxattr()(path, name, value, size);
-}
-
-AV_LIBC(ssize_t, lgetxattr, (const char *path, const char *name, void *value, size_t size))
-{
-	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
-		return getxattr_suspect(path, name, value, size, 0);
-	return av_next_lgetxattr()(path, name, value, size);
-}
-
-AV_LIBC(ssize_t, listxattr, (const char *path, char *list, size_t size))
-{
-	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
-		return listxattr_suspect(path, list, size, AV_VLIBC_FOLLOW);
-	return av_next_listxattr()(path, list, size);
-}
-
-AV_LIBC(ssize_t, llistxattr, (const char *path, char *list, size_t size))
-{
-	if (av_unlikely(av_vlibc_suspects(AT_FDCWD, path)))
-		return listxattr_suspect(path, list, size, 0);
-	return av_next_llistxattr()(path, list, size);
-}
+AV_LIBC_PATH(ssize_t, llistxattr, (const char *path, char *list, size_t size), (path, list, size),
+	     AT_FDCWD, 0, -1, 0)
