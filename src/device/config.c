@@ -15,16 +15,15 @@
 #include "base/text.h"
 #include "wire/packet.h"
 
-#define DEFAULT_NAME "any0"
-#define LID_MAX	     49151 /* 0xBFFF, the last unicast LID */
-#define QUOTE_MAX    64	   /* bytes of the setting that a complaint quotes */
+#define LID_MAX	  49151 /* 0xBFFF, the last unicast LID */
+#define QUOTE_MAX 64	/* bytes of the setting that a complaint quotes */
 
 struct key {
 	const char *name;
-	bool (*set)(struct av_device_spec *spec, struct av_word value, const struct key *key);
+	bool (*set)(struct av_device *dev, struct av_word value, const struct key *key);
 	const char *wanted; /* what a value must be, for complaints; NULL: a number */
-	size_t offset;	    /* for numbers: the unsigned int in struct av_device_spec, */
-	unsigned int max;   /* and its largest value; the smallest is 1 */
+	unsigned int max;   /* the largest number; the smallest is 1 */
+	size_t offset;	    /* of its int in struct av_device */
 };
 
 AV_PRINTF(2, 3)
@@ -65,34 +64,49 @@ static struct av_word split_config_word(struct av_word *rest, char separator)
 	return part;
 }
 
-static bool set_number(struct av_device_spec *spec, struct av_word value, const struct key *key)
+static bool read_number(struct av_word value, const struct key *key, unsigned int *number)
 {
-	uint64_t number;
+	uint64_t n;
 
-	if (!av_word_number(value, 10, &number) || number < 1 || number > key->max)
+	if (!av_word_number(value, 10, &n) || n < 1 || n > key->max)
 		return false;
-	*(unsigned int *)((char *)spec + key->offset) = (unsigned int)number;
+	*number = (unsigned int)n;
 	return true;
 }
 
-static bool set_link(struct av_device_spec *spec, struct av_word value, const struct key *key)
+static bool set_number(struct av_device *dev, struct av_word value, const struct key *key)
+{
+	return read_number(value, key, (unsigned int *)((char *)dev + key->offset));
+}
+
+static bool set_lid(struct av_device *dev, struct av_word value, const struct key *key)
+{
+	unsigned int lid;
+
+	if (!read_number(value, key, &lid))
+		return false;
+	dev->port.lid = (uint16_t)lid;
+	return true;
+}
+
+static bool set_link(struct av_device *dev, struct av_word value, const struct key *key)
 {
 	if (av_word_is(value, "ethernet"))
-		spec->link_layer = IBV_LINK_LAYER_ETHERNET;
+		dev->port.link_layer = IBV_LINK_LAYER_ETHERNET;
 	else if (av_word_is(value, "infiniband"))
-		spec->link_layer = IBV_LINK_LAYER_INFINIBAND;
+		dev->port.link_layer = IBV_LINK_LAYER_INFINIBAND;
 	else
 		return false;
 	return true;
 }
 
-static bool set_gid_rows(struct av_device_spec *spec, struct av_word value, const struct key *key)
+static bool set_gid_rows(struct av_device *dev, struct av_word value, const struct key *key)
 {
-	spec->gids_paired = av_word_is(value, "mlx5");
-	return spec->gids_paired || av_word_is(value, "single");
+	dev->gids_paired = av_word_is(value, "mlx5");
+	return dev->gids_paired || av_word_is(value, "single");
 }
 
-static bool set_mtu(struct av_device_spec *spec, struct av_word value, const struct key *key)
+static bool set_mtu(struct av_device *dev, struct av_word value, const struct key *key)
 {
 	uint64_t bytes;
 
@@ -101,26 +115,26 @@ static bool set_mtu(struct av_device_spec *spec, struct av_word value, const str
 	for (enum ibv_mtu mtu = IBV_MTU_256; mtu <= IBV_MTU_4096; mtu++) {
 		if (av_mtu_bytes(mtu) != bytes)
 			continue;
-		spec->mtu = mtu;
-		spec->mtu_follows = false;
+		dev->port.max_mtu = mtu;
+		dev->mtu_follows = false;
 		return true;
 	}
 	return false;
 }
 
-static bool set_guid(struct av_device_spec *spec, struct av_word value, const struct key *key)
+static bool set_guid(struct av_device *dev, struct av_word value, const struct key *key)
 {
 	uint64_t guid;
 
 	if (value.len != 16 || !av_word_number(value, 16, &guid) || !guid)
 		return false;
-	spec->guid = guid;
+	dev->guid = guid;
 	return true;
 }
 
-#define NUMBER(name, max)                                                           \
+#define LIMIT(name, max)                                                            \
 	{                                                                           \
-#name, set_number, NULL, offsetof(struct av_device_spec, name), max \
+#name, set_number, NULL, max, offsetof(struct av_device, attr.name) \
 	}
 
 static const struct key keys[] = {
@@ -128,34 +142,18 @@ static const struct key keys[] = {
 	{"mtu", set_mtu, "256, 512, 1024, 2048 or 4096", 0, 0},
 	{"guid", set_guid, "16 hexadecimal digits, not all 0", 0, 0},
 	{"gid_rows", set_gid_rows, "single or mlx5", 0, 0},
-	NUMBER(lid, LID_MAX),
-	NUMBER(gids, AV_GID_MAX),
-	NUMBER(max_qp, AV_MAX_QP),
-	NUMBER(max_qp_wr, AV_MAX_QP_WR),
-	NUMBER(max_sge, AV_MAX_SGE),
-	NUMBER(max_cq, AV_MAX_CQ),
-	NUMBER(max_cqe, AV_MAX_CQE),
-	NUMBER(max_mr, AV_MAX_MR),
-	NUMBER(max_pd, AV_MAX_PD),
+	{"lid", set_lid, NULL, LID_MAX, 0},
+	{"gids", set_number, NULL, AV_GID_MAX, offsetof(struct av_device, port.gid_tbl_len)},
+	LIMIT(max_qp, AV_MAX_QP),
+	LIMIT(max_qp_wr, AV_MAX_QP_WR),
+	LIMIT(max_sge, AV_MAX_SGE),
+	LIMIT(max_cq, AV_MAX_CQ),
+	LIMIT(max_cqe, AV_MAX_CQE),
+	LIMIT(max_mr, AV_MAX_MR),
+	LIMIT(max_pd, AV_MAX_PD),
 };
 
-#undef NUMBER
-
-static const struct av_device_spec default_spec = {
-	.name = DEFAULT_NAME,
-	.model = &av_model_own,
-	.link_layer = IBV_LINK_LAYER_ETHERNET,
-	.mtu = IBV_MTU_4096,
-	.mtu_follows = true,
-	.gids = AV_GID_MAX,
-	.max_qp = AV_MAX_QP,
-	.max_qp_wr = AV_MAX_QP_WR,
-	.max_sge = AV_MAX_SGE,
-	.max_cq = AV_MAX_CQ,
-	.max_cqe = AV_MAX_CQE,
-	.max_mr = AV_MAX_MR,
-	.max_pd = AV_MAX_PD,
-};
+#undef LIMIT
 
 /* The row of that name, or AV_ARRAY_SIZE(keys). */
 static size_t find_config_key(struct av_word name)
@@ -173,41 +171,40 @@ static const char *key_name(size_t i)
 	return i < AV_ARRAY_SIZE(keys) ? keys[i].name : NULL;
 }
 
-static void unknown_key(struct av_config *config, const struct av_device_spec *spec,
-			struct av_word name)
+static void unknown_key(struct av_config *config, const struct av_device *dev, struct av_word name)
 {
 	const char *nearest = av_word_nearest(name, key_name);
 
 	if (nearest)
 		record_config_error(config, "%s: unknown key '%.*s'; did you mean '%s'?",
-				    spec->name, quote(name), name.text, nearest);
+				    dev->ibv.name, quote(name), name.text, nearest);
 	else
-		record_config_error(config, "%s: unknown key '%.*s'", spec->name, quote(name),
+		record_config_error(config, "%s: unknown key '%.*s'", dev->ibv.name, quote(name),
 				    name.text);
 }
 
-/* Apply one "KEY=VALUE" to @spec. @seen: a bit per row of keys[] that is already set. */
-static void parse_setting(struct av_config *config, struct av_device_spec *spec, unsigned int *seen,
+/* Apply one "KEY=VALUE" to @dev. @seen: a bit per row of keys[] that is already set. */
+static void parse_setting(struct av_config *config, struct av_device *dev, unsigned int *seen,
 			  struct av_word setting)
 {
 	struct av_word value = setting, name = split_config_word(&value, '=');
 	size_t row = find_config_key(name);
 
 	if (!value.text) {
-		record_config_error(config, "%s: '%.*s' is not KEY=VALUE", spec->name,
+		record_config_error(config, "%s: '%.*s' is not KEY=VALUE", dev->ibv.name,
 				    quote(setting), setting.text);
 	} else if (row == AV_ARRAY_SIZE(keys)) {
-		unknown_key(config, spec, name);
+		unknown_key(config, dev, name);
 	} else if (*seen & 1u << row) {
 		record_config_error(config, "%s: %s is set twice; the first value is used",
-				    spec->name, keys[row].name);
-	} else if (keys[row].set(spec, value, &keys[row])) {
+				    dev->ibv.name, keys[row].name);
+	} else if (keys[row].set(dev, value, &keys[row])) {
 		*seen |= 1u << row;
 	} else if (keys[row].wanted) {
-		record_config_error(config, "%s: %s '%.*s' is not %s", spec->name, keys[row].name,
-				    quote(value), value.text, keys[row].wanted);
+		record_config_error(config, "%s: %s '%.*s' is not %s", dev->ibv.name,
+				    keys[row].name, quote(value), value.text, keys[row].wanted);
 	} else {
-		record_config_error(config, "%s: %s '%.*s' is not 1 to %u", spec->name,
+		record_config_error(config, "%s: %s '%.*s' is not 1 to %u", dev->ibv.name,
 				    keys[row].name, quote(value), value.text, keys[row].max);
 	}
 }
@@ -225,7 +222,7 @@ static bool name_is_usable(struct av_word name)
 static bool name_is_taken(const struct av_config *config, struct av_word name)
 {
 	for (unsigned int i = 0; i < config->device_count; i++)
-		if (av_word_is(name, config->device[i].name))
+		if (av_word_is(name, config->device[i].ibv.name))
 			return true;
 	return false;
 }
@@ -233,7 +230,7 @@ static bool name_is_taken(const struct av_config *config, struct av_word name)
 static bool lid_is_taken(const struct av_config *config, unsigned int lid)
 {
 	for (unsigned int i = 0; i < config->device_count; i++)
-		if (config->device[i].lid == lid)
+		if (config->device[i].port.lid == lid)
 			return true;
 	return false;
 }
@@ -247,51 +244,51 @@ static bool guid_is_taken(const struct av_config *config, uint64_t guid)
 }
 
 /* Rules between settings. They hold in any order of the settings. */
-static void check_addresses(struct av_config *config, struct av_device_spec *spec)
+static void check_addresses(struct av_config *config, struct av_device *dev)
 {
-	if (spec->lid && spec->link_layer != IBV_LINK_LAYER_INFINIBAND) {
-		record_config_error(config, "%s: a lid needs link=infiniband", spec->name);
-		spec->lid = 0;
+	if (dev->port.lid && dev->port.link_layer != IBV_LINK_LAYER_INFINIBAND) {
+		record_config_error(config, "%s: a lid needs link=infiniband", dev->ibv.name);
+		dev->port.lid = 0;
 	}
-	if (spec->lid && lid_is_taken(config, spec->lid)) {
-		record_config_error(config, "%s: lid %u belongs to another device", spec->name,
-				    spec->lid);
-		spec->lid = 0;
+	if (dev->port.lid && lid_is_taken(config, dev->port.lid)) {
+		record_config_error(config, "%s: lid %u belongs to another device", dev->ibv.name,
+				    dev->port.lid);
+		dev->port.lid = 0;
 	}
-	if (spec->guid && guid_is_taken(config, spec->guid)) {
+	if (dev->guid && guid_is_taken(config, dev->guid)) {
 		record_config_error(config, "%s: guid %016llx belongs to another device",
-				    spec->name, (unsigned long long)spec->guid);
-		spec->guid = 0;
+				    dev->ibv.name, (unsigned long long)dev->guid);
+		dev->guid = 0;
 	}
 }
 
 /* Add a device, named, to the list if there is room. */
-static void add_device(struct av_config *config, struct av_device_spec *spec)
+static void add_device(struct av_config *config, struct av_device *dev)
 {
 	if (config->device_count == AV_DEVICE_MAX) {
 		record_config_error(config, "'%s' is left out: at most %d devices are possible",
-				    spec->name, AV_DEVICE_MAX);
+				    dev->ibv.name, AV_DEVICE_MAX);
 		return;
 	}
-	check_addresses(config, spec);
-	config->device[config->device_count++] = *spec;
+	check_addresses(config, dev);
+	config->device[config->device_count++] = *dev;
 }
 
 /* Set the name, and apply all of @settings. */
-static void parse_settings(struct av_config *config, struct av_device_spec *spec,
-			   struct av_word name, struct av_word settings)
+static void parse_settings(struct av_config *config, struct av_device *dev, struct av_word name,
+			   struct av_word settings)
 {
 	unsigned int seen = 0;
 
-	memcpy(spec->name, name.text, name.len);
-	spec->name[name.len] = '\0';
+	memcpy(dev->ibv.name, name.text, name.len);
+	dev->ibv.name[name.len] = '\0';
 	while (settings.text)
-		parse_setting(config, spec, &seen, split_config_word(&settings, ':'));
+		parse_setting(config, dev, &seen, split_config_word(&settings, ':'));
 }
 
 static void parse_device(struct av_config *config, struct av_word name, struct av_word settings)
 {
-	struct av_device_spec spec = default_spec;
+	struct av_device dev = av_device_default;
 
 	if (!name_is_usable(name)) {
 		record_config_error(config,
@@ -304,8 +301,8 @@ static void parse_device(struct av_config *config, struct av_word name, struct a
 				    quote(name), name.text);
 		return;
 	}
-	parse_settings(config, &spec, name, settings);
-	add_device(config, &spec);
+	parse_settings(config, &dev, name, settings);
+	add_device(config, &dev);
 }
 
 /* How many devices of a profile: its first part, which is cut off if it is a number at all. */
@@ -329,29 +326,30 @@ static unsigned int parse_count(struct av_config *config, struct av_word profile
 }
 
 /* The first name of the model that no device has. */
-static void name_device(const struct av_config *config, struct av_device_spec *spec)
+static void name_device(const struct av_config *config, struct av_device *dev)
 {
 	unsigned int number = 0;
 
 	do
-		snprintf(spec->name, sizeof(spec->name), "%s%u", spec->model->prefix, number++);
-	while (name_is_taken(config, (struct av_word){spec->name, strlen(spec->name)}));
+		snprintf(dev->ibv.name, sizeof(dev->ibv.name), "%s%u", dev->model->prefix,
+			 number++);
+	while (name_is_taken(config, (struct av_word){dev->ibv.name, strlen(dev->ibv.name)}));
 }
 
 static void parse_profile(struct av_config *config, const struct av_model *model,
 			  struct av_word profile, struct av_word settings)
 {
 	unsigned int count = parse_count(config, profile, &settings);
-	struct av_device_spec all = default_spec;
+	struct av_device all = av_device_default;
 
 	all.model = model;
 	all.gids_paired = model->gids_paired;
 	parse_settings(config, &all, profile, settings);
 	for (unsigned int i = 0; i < count; i++) {
-		struct av_device_spec spec = all;
+		struct av_device dev = all;
 
-		name_device(config, &spec);
-		add_device(config, &spec);
+		name_device(config, &dev);
+		add_device(config, &dev);
 	}
 }
 
@@ -370,14 +368,14 @@ static void parse_item(struct av_config *config, struct av_word text)
 static void assign_lids(struct av_config *config)
 {
 	for (unsigned int i = 0; i < config->device_count; i++) {
-		struct av_device_spec *spec = &config->device[i];
+		struct av_device *dev = &config->device[i];
 		unsigned int lid = i + 1;
 
-		if (spec->link_layer != IBV_LINK_LAYER_INFINIBAND || spec->lid)
+		if (dev->port.link_layer != IBV_LINK_LAYER_INFINIBAND || dev->port.lid)
 			continue;
 		while (lid_is_taken(config, lid))
 			lid++;
-		spec->lid = lid;
+		dev->port.lid = lid;
 	}
 }
 
@@ -392,6 +390,6 @@ void av_config_parse(const char *text, struct av_config *config)
 	while (rest.text)
 		parse_item(config, split_config_word(&rest, ','));
 	if (!config->device_count)
-		config->device[config->device_count++] = default_spec;
+		config->device[config->device_count++] = av_device_default;
 	assign_lids(config);
 }

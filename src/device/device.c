@@ -17,6 +17,7 @@
 #include "base/newer_verbs.h"
 #include "base/random.h"
 #include "observe/flight.h"
+#include "registry/directory.h"
 
 /* The table of models. */
 
@@ -58,7 +59,7 @@ const struct av_model *av_model_find(struct av_word profile)
 	return NULL;
 }
 
-/* The list of devices. The two tables have what is the same for all. */
+/* The list of devices. */
 
 #define MACHINE_ID_CHARS 32 /* number of digits in /etc/machine-id: machine-id(5) */
 #define HOST_ID_BYTES	 256
@@ -70,45 +71,59 @@ const struct av_model *av_model_find(struct av_word profile)
 
 #define INFINIBAND_SM_LID 1
 
-/* What all devices have, but for the configured limits. 0: there are no such objects. */
-static const struct ibv_device_attr default_attr = {
-	.max_mr_size = UINT64_MAX,
-	.page_size_cap = 0xfffff000, /* all powers of two from 4 KiB to 2 GiB */
-	.device_cap_flags = IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-			    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_XRC |
-			    IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_MEM_WINDOW |
-			    IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS |
-			    IBV_DEVICE_SRQ_RESIZE,
-	.max_srq = AV_MAX_SRQ,
-	.max_srq_wr = AV_MAX_SRQ_WR,
-	.max_srq_sge = AV_MAX_SGE,
-	.max_qp_rd_atom = AV_MAX_RD_ATOM,
-	.max_qp_init_rd_atom = AV_MAX_RD_ATOM,
-	.atomic_cap = IBV_ATOMIC_HCA,
-	.max_mcast_grp = AV_MAX_MCAST_ATTACH,
-	.max_mcast_qp_attach = AV_MAX_MCAST_ATTACH,
-	.max_total_mcast_qp_attach = AV_MAX_MCAST_ATTACH,
-	.max_ah = AV_MAX_AH,
-	.max_pkeys = 1,
-	.local_ca_ack_delay = 15, /* 4.096 us * 2^15 = 134 ms, to wait for a core */
-	.phys_port_cnt = 1,
-};
-
-/* What ibv_query_port() says about all ports, before the configuration and the link layer. */
-static const struct ibv_port_attr default_port = {
-	.state = IBV_PORT_ACTIVE,
-	.max_msg_sz = AV_MAX_MSG_BYTES,
-	.pkey_tbl_len = 1,
-	.max_vl_num = 1,
-	.active_width = ACTIVE_WIDTH_4X,
-	.active_speed = ACTIVE_SPEED_EDR,
-	.phys_state = PHYS_STATE_LINK_UP,
+/* In the attributes, 0: there are no such objects. The port is up. */
+const struct av_device av_device_default = {
+	.ibv = {.name = "any0", .node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB},
+	.model = &av_model_own,
+	.mtu_follows = true,
+	.attr =
+		{
+			.max_mr_size = UINT64_MAX,
+			.page_size_cap = 0xfffff000, /* all powers of two from 4 KiB to 2 GiB */
+			.max_qp = AV_MAX_QP,
+			.max_qp_wr = AV_MAX_QP_WR,
+			.device_cap_flags = IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+					    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_XRC |
+					    IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_MEM_WINDOW |
+					    IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+					    IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_SRQ_RESIZE,
+			.max_sge = AV_MAX_SGE,
+			.max_cq = AV_MAX_CQ,
+			.max_cqe = AV_MAX_CQE,
+			.max_mr = AV_MAX_MR,
+			.max_pd = AV_MAX_PD,
+			.max_srq = AV_MAX_SRQ,
+			.max_srq_wr = AV_MAX_SRQ_WR,
+			.max_srq_sge = AV_MAX_SGE,
+			.max_qp_rd_atom = AV_MAX_RD_ATOM,
+			.max_qp_init_rd_atom = AV_MAX_RD_ATOM,
+			.atomic_cap = IBV_ATOMIC_HCA,
+			.max_mcast_grp = AV_MAX_MCAST_ATTACH,
+			.max_mcast_qp_attach = AV_MAX_MCAST_ATTACH,
+			.max_total_mcast_qp_attach = AV_MAX_MCAST_ATTACH,
+			.max_ah = AV_MAX_AH,
+			.max_pkeys = 1,
+			.local_ca_ack_delay = 15, /* 4.096 us * 2^15 = 134 ms, to wait for a core */
+			.phys_port_cnt = 1,
+		},
+	.port =
+		{
+			.state = IBV_PORT_ACTIVE,
+			.max_mtu = IBV_MTU_4096,
+			.gid_tbl_len = AV_GID_MAX,
+			.max_msg_sz = AV_MAX_MSG_BYTES,
+			.pkey_tbl_len = 1,
+			.max_vl_num = 1,
+			.active_width = ACTIVE_WIDTH_4X,
+			.active_speed = ACTIVE_SPEED_EDR,
+			.phys_state = PHYS_STATE_LINK_UP,
+			.link_layer = IBV_LINK_LAYER_ETHERNET,
+		},
 };
 
 static pthread_once_t devices_once = PTHREAD_ONCE_INIT;
-static struct av_device devices[AV_DEVICE_MAX];	     /* all three written under devices_once, */
+static struct av_config config;			     /* both written under devices_once, */
 static struct av_device *device_list[AV_DEVICE_MAX]; /* and constant afterwards */
-static unsigned int device_count;
 
 _Static_assert(offsetof(struct av_device, ibv) == 0,
 	       "a struct ibv_device is cast to a struct av_device");
@@ -158,95 +173,69 @@ uint64_t av_device_guid(const char *host_id, const char *name)
 	return (guid | 0x02ull << 56) & ~(0x01ull << 56);
 }
 
-static void fill_ibv(struct ibv_device *ibv, const char *name, unsigned int index)
+static void complete_ibv(struct ibv_device *ibv, unsigned int index)
 {
-	ibv->node_type = IBV_NODE_CA;
-	ibv->transport_type = IBV_TRANSPORT_IB;
-	snprintf(ibv->name, sizeof(ibv->name), "%s", name);
 	snprintf(ibv->dev_name, sizeof(ibv->dev_name), "uverbs%u", index);
 	snprintf(ibv->dev_path, sizeof(ibv->dev_path), "/sys/class/infiniband_verbs/uverbs%u",
 		 index);
-	snprintf(ibv->ibdev_path, sizeof(ibv->ibdev_path), "/sys/class/infiniband/%s", name);
+	snprintf(ibv->ibdev_path, sizeof(ibv->ibdev_path), "/sys/class/infiniband/%s", ibv->name);
 }
 
-static void fill_device_attr(struct ibv_device_attr *attr, const struct av_device_spec *spec)
+static void complete_attr(struct ibv_device_attr *attr, const struct av_device *dev)
 {
-	*attr = default_attr;
-	snprintf(attr->fw_ver, sizeof(attr->fw_ver), "%s", spec->model->firmware);
-	attr->vendor_id = spec->model->vendor;
-	attr->vendor_part_id = spec->model->part;
-	attr->hw_ver = spec->model->revision;
-	attr->node_guid = htobe64(spec->guid);
+	snprintf(attr->fw_ver, sizeof(attr->fw_ver), "%s", dev->model->firmware);
+	attr->vendor_id = dev->model->vendor;
+	attr->vendor_part_id = dev->model->part;
+	attr->hw_ver = dev->model->revision;
+	attr->node_guid = htobe64(dev->guid);
 	attr->sys_image_guid = attr->node_guid;
-	attr->max_qp = (int)spec->max_qp;
-	attr->max_qp_wr = (int)spec->max_qp_wr;
-	attr->max_sge = (int)spec->max_sge;
-	attr->max_sge_rd = (int)spec->max_sge;
-	attr->max_cq = (int)spec->max_cq;
-	attr->max_cqe = (int)spec->max_cqe;
-	attr->max_mr = (int)spec->max_mr;
-	attr->max_mw = (int)spec->max_mr; /* they share a table of keys */
-	attr->max_pd = (int)spec->max_pd;
+	attr->max_sge_rd = attr->max_sge;
+	attr->max_mw = attr->max_mr; /* they share a table of keys */
 	attr->max_res_rd_atom = AV_MAX_RD_ATOM * attr->max_qp;
 }
 
-static void fill_port(struct ibv_port_attr *port, const struct av_device_spec *spec)
+void av_device_complete(struct av_device *dev, unsigned int index)
 {
-	*port = default_port;
-	port->max_mtu = spec->mtu;
-	port->active_mtu = spec->mtu;
-	port->gid_tbl_len = (int)spec->gids;
-	port->link_layer = spec->link_layer;
-	if (spec->link_layer == IBV_LINK_LAYER_ETHERNET) {
+	complete_ibv(&dev->ibv, index);
+	complete_attr(&dev->attr, dev);
+	dev->index = index;
+	snprintf(dev->pci_name, sizeof(dev->pci_name), "anyverbs.%u", index);
+	dev->port.active_mtu = dev->port.max_mtu;
+	if (dev->port.link_layer == IBV_LINK_LAYER_ETHERNET) {
 		/* GIDs are IP addresses, so a path needs one. */
-		port->port_cap_flags = IBV_PORT_IP_BASED_GIDS;
-		port->flags = IBV_QPF_GRH_REQUIRED;
+		dev->port.port_cap_flags = IBV_PORT_IP_BASED_GIDS;
+		dev->port.flags = IBV_QPF_GRH_REQUIRED;
 	} else {
-		port->lid = (uint16_t)spec->lid;
-		port->sm_lid = INFINIBAND_SM_LID;
+		dev->port.sm_lid = INFINIBAND_SM_LID;
+		dev->mtu_follows = false;
+		dev->gids_paired = false;
 	}
 }
 
-void av_device_init(struct av_device *dev, const struct av_device_spec *spec, unsigned int index)
+static void report_complaints(void)
 {
-	memset(dev, 0, sizeof(*dev));
-	fill_ibv(&dev->ibv, spec->name, index);
-	fill_device_attr(&dev->attr, spec);
-	fill_port(&dev->port, spec);
-	dev->index = index;
-	dev->mtu_follows = spec->mtu_follows && spec->link_layer == IBV_LINK_LAYER_ETHERNET;
-	dev->guid = spec->guid;
-	dev->model = spec->model;
-	dev->gids_paired = spec->gids_paired && spec->link_layer == IBV_LINK_LAYER_ETHERNET;
-	snprintf(dev->pci_name, sizeof(dev->pci_name), "anyverbs.%u", index);
-}
-
-static void report_complaints(const struct av_config *config)
-{
-	for (unsigned int i = 0; i < config->complaint_count && i < AV_COMPLAINT_MAX; i++)
-		av_log(AV_LOG_WARN, "ANYVERBS_DEVICES: %s", config->complaint[i]);
-	if (config->complaint_count > AV_COMPLAINT_MAX)
+	for (unsigned int i = 0; i < config.complaint_count && i < AV_COMPLAINT_MAX; i++)
+		av_log(AV_LOG_WARN, "ANYVERBS_DEVICES: %s", config.complaint[i]);
+	if (config.complaint_count > AV_COMPLAINT_MAX)
 		av_log(AV_LOG_WARN, "ANYVERBS_DEVICES: %u more mistakes",
-		       config->complaint_count - AV_COMPLAINT_MAX);
+		       config.complaint_count - AV_COMPLAINT_MAX);
 }
 
 static void read_devices(void)
 {
 	char host_id[HOST_ID_BYTES];
-	struct av_config config;
 
 	av_config_parse(secure_getenv("ANYVERBS_DEVICES"), &config);
-	report_complaints(&config);
+	report_complaints();
 	read_host_id(host_id);
 	for (unsigned int i = 0; i < config.device_count; i++) {
-		struct av_device_spec *spec = &config.device[i];
+		struct av_device *dev = &config.device[i];
 
-		if (!spec->guid)
-			spec->guid = av_device_guid(host_id, spec->name);
-		av_device_init(&devices[i], spec, i);
-		device_list[i] = &devices[i];
+		if (!dev->guid)
+			dev->guid = av_device_guid(host_id, dev->ibv.name);
+		av_device_complete(dev, i);
+		device_list[i] = dev;
 	}
-	device_count = config.device_count;
 }
 
 struct av_device *const *av_devices(unsigned int *count)
@@ -255,26 +244,79 @@ struct av_device *const *av_devices(unsigned int *count)
 
 	pthread_once(&devices_once, read_devices);
 	errno = saved;
-	*count = device_count;
+	*count = config.device_count;
 	return device_list;
 }
 
-static bool is_handed_out(const struct av_device *dev, const struct ibv_device *ibv)
+/* --- instances --------------------------------------------------------------------- */
+
+/* NULL: the first one, which is the device itself. */
+static struct av_device_instance *newest(const struct av_device *dev)
 {
-	const struct av_device_instance *i =
-		atomic_load_explicit(&dev->newest, memory_order_acquire);
+	return atomic_load_explicit(&dev->newest, memory_order_acquire);
+}
+
+/* The device's instance that has @ibv; NULL: none, or the first one. */
+static const struct av_device_instance *find_instance(const struct av_device *dev,
+						      const struct ibv_device *ibv)
+{
+	const struct av_device_instance *i = newest(dev);
 
 	while (i && ibv != &i->ibv)
 		i = i->older;
-	return i || ibv == &dev->ibv;
+	return i;
 }
+
+static uint32_t number_of(const struct av_device *dev, const struct av_device_instance *i)
+{
+	return i ? i->number : AV_DEVICE_NUMBER_BASE + dev->index;
+}
+
+struct ibv_device *av_instance(struct av_device *dev)
+{
+	struct av_device_instance *i = newest(dev);
+
+	return i ? &i->ibv : &dev->ibv;
+}
+
+uint32_t av_instance_number(const struct av_device *dev)
+{
+	return number_of(dev, newest(dev));
+}
+
+uint32_t av_instance_number_of(const struct ibv_device *ibv)
+{
+	const struct av_device *dev = av_device_of(ibv);
+
+	return number_of(dev, find_instance(dev, ibv));
+}
+
+/* Only one thread makes them. */
+void av_instance_renew(const char *name, uint32_t failure)
+{
+	struct av_device *dev = av_device_by_name(name);
+	struct av_device_instance *older = dev ? newest(dev) : NULL, *i;
+
+	if (!dev || (older && (int32_t)(failure - older->failures) <= 0))
+		return;
+	i = calloc(1, sizeof(*i));
+	if (!i)
+		return;
+	i->ibv = dev->ibv;
+	i->number = av_instance_number(dev) + AV_DEVICE_MAX;
+	i->failures = av_dir_failures();
+	i->older = older;
+	atomic_store_explicit(&dev->newest, i, memory_order_release);
+}
+
+/* --- finding one ------------------------------------------------------------------- */
 
 struct av_device *av_device_of(const struct ibv_device *dev)
 {
 	/* Does not call av_devices(): whoever has one of these pointers has already called it. */
 	for (unsigned int i = 0; i < AV_DEVICE_MAX; i++)
-		if (is_handed_out(&devices[i], dev))
-			return &devices[i];
+		if (dev == &config.device[i].ibv || find_instance(&config.device[i], dev))
+			return &config.device[i];
 	return NULL;
 }
 

@@ -100,13 +100,14 @@ struct av_device *av_device_of(const struct ibv_device *dev);
 /* The device with that name ("any0") or that uverbs name ("uverbs0"), or NULL. */
 struct av_device *av_device_by_name(const char *name);
 
-struct av_device_spec;
+/* What every device has before its configuration. Not complete. */
+extern const struct av_device av_device_default;
 
 /*
- * Fill in the device at @index of the list. The GUID in @spec is not 0. A pure function. @dev
- * borrows @spec's model for ever.
+ * Fill in all fields that follow from the configured ones and from the @index in the list. The GUID
+ * is not 0. A pure function
  */
-void av_device_init(struct av_device *dev, const struct av_device_spec *spec, unsigned int index);
+void av_device_complete(struct av_device *dev, unsigned int index);
 
 /*
  * The GUID of a device that has none configured, in host byte order: a hash of the device's name
@@ -134,8 +135,6 @@ struct av_port_rate {
 
 /* The nominal speed of @port, from its codes of width and speed. A pure function */
 struct av_port_rate av_port_rate(const struct ibv_port_attr *port);
-
-/* === instance ==================================================================== */
 
 /*
  * An instance is the struct ibv_device that ibv_get_device_list() hands out for a device. After a
@@ -199,29 +198,10 @@ struct av_seg *av_device_open(const struct av_device *dev, uint32_t origin);
 #define AV_COMPLAINT_MAX   16  /* complaints that are recorded */
 #define AV_COMPLAINT_BYTES 200 /* per complaint, with NUL; quotes are cut to fit */
 
-/* One configured device. All fields are final, except a GUID of 0, which is still to be derived. */
-struct av_device_spec {
-	char name[IBV_SYSFS_NAME_MAX];
-	const struct av_model *model;
-	uint8_t link_layer; /* IBV_LINK_LAYER_ETHERNET or IBV_LINK_LAYER_INFINIBAND */
-	enum ibv_mtu mtu;   /* max_mtu; also active_mtu, unless @mtu_follows */
-	bool mtu_follows;   /* Ethernet only: the interfaces' MTU decides active_mtu */
-	unsigned int lid;   /* unique in the list; 0 on Ethernet */
-	uint64_t guid;	    /* host byte order; unique in the list; 0: to be derived */
-	unsigned int gids;
-	bool gids_paired; /* Ethernet only: mlx5's pairs of rows */
-	unsigned int max_qp;
-	unsigned int max_qp_wr;
-	unsigned int max_sge;
-	unsigned int max_cq;
-	unsigned int max_cqe;
-	unsigned int max_mr;
-	unsigned int max_pd;
-};
-
 struct av_config {
 	unsigned int device_count; /* 1 .. AV_DEVICE_MAX */
-	struct av_device_spec device[AV_DEVICE_MAX];
+	/* LIDs and GUIDs are unique; a GUID of 0 is to be derived. Then av_device_complete() */
+	struct av_device device[AV_DEVICE_MAX];
 	unsigned int complaint_count; /* of all; only the first AV_COMPLAINT_MAX are recorded */
 	char complaint[AV_COMPLAINT_MAX][AV_COMPLAINT_BYTES];
 };

@@ -602,15 +602,12 @@ enum ibv_mtu av_port_mtu(uint32_t port, const struct av_device *dev)
 uint32_t av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid)
 {
 	const struct av_dir_gid *from;
-	uint64_t words[2];
 
 	memset(gid, 0, sizeof(*gid));
 	if (port - 1 >= AV_DIR_PORTS || row >= AV_GID_MAX)
 		return IBV_GID_TYPE_IB;
 	from = &av_dir->port[port - 1].row[row];
-	for (size_t i = 0; i < 2; i++)
-		words[i] = atomic_load(&from->gid[i]);
-	memcpy(gid->raw, words, sizeof(gid->raw));
+	load_words(from->gid, 2, gid->raw);
 	return atomic_load(&from->type);
 }
 

@@ -94,7 +94,7 @@ static void look_version(struct av_finding *f)
 
 static void look_configuration(struct av_finding *f)
 {
-	struct av_config config;
+	static struct av_config config; /* 28 KiB */
 
 	av_config_parse(getenv("ANYVERBS_DEVICES"), &config);
 	av_finding_value(f, "%u %s, %u invalid", config.device_count,

@@ -133,7 +133,7 @@ static bool add_commands(void)
 /* Say what is wrong with it now, once, rather than in each process of the program. */
 static bool check_devices(const char *text)
 {
-	struct av_config config;
+	static struct av_config config; /* 28 KiB */
 
 	av_config_parse(text, &config);
 	for (unsigned int i = 0; i < config.complaint_count && i < AV_COMPLAINT_MAX; i++)

@@ -80,12 +80,12 @@ static const struct list_row list_rows[] = {
 static void gives_list(void **state)
 {
 	const struct list_row *row = *state;
-	struct av_config config;
+	static struct av_config config;
 	char names[AV_DEVICE_MAX * 65] = "";
 
 	av_config_parse(row->text, &config);
 	for (unsigned int i = 0; i < config.device_count; i++) {
-		strcat(names, config.device[i].name);
+		strcat(names, config.device[i].ibv.name);
 		strcat(names, " ");
 	}
 	assert_string_equal(names, row->names);
@@ -102,46 +102,48 @@ struct value_row {
 	const char *complaint;
 };
 
-#define FIELD(f) offsetof(struct av_device_spec, f), sizeof(((struct av_device_spec *)0)->f)
+#define FIELD(f) offsetof(struct av_device, f), sizeof(((struct av_device *)0)->f)
 
 /* A number from 1 to @max: both ends, what is next to them, and what is no number. */
-#define NUMBER_ROWS(f, max, text_max, text_more)                                                \
-	{"a", FIELD(f), max, NULL}, {"a:" #f "=1", FIELD(f), 1, NULL},                          \
-		{"a:" #f "=" text_max, FIELD(f), max, NULL}, {"a:" #f "=0", FIELD(f), max, #f}, \
-		{"a:" #f "=" text_more, FIELD(f), max, #f}, {"a:" #f "=-1", FIELD(f), max, #f}, \
-		{"a:" #f "=+1", FIELD(f), max, #f}, {"a:" #f "= 1", FIELD(f), max, #f},         \
-		{"a:" #f "=1k", FIELD(f), max, #f}, {"a:" #f "=0x10", FIELD(f), max, #f},       \
-		{"a:" #f "=", FIELD(f), max, #f}, {"a:" #f, FIELD(f), max, "KEY=VALUE"},        \
-		{"a:" #f "=4294967297", FIELD(f), max, #f},                                     \
-		{"a:" #f "=18446744073709551617", FIELD(f), max, #f},                           \
+#define NUMBER_ROWS(key, f, max, text_max, text_more)                                           \
+	{"a", FIELD(f), max, NULL}, {"a:" #key "=1", FIELD(f), 1, NULL},                        \
+		{"a:" #key "=" text_max, FIELD(f), max, NULL},                                  \
+		{"a:" #key "=0", FIELD(f), max, #key},                                          \
+		{"a:" #key "=" text_more, FIELD(f), max, #key},                                 \
+		{"a:" #key "=-1", FIELD(f), max, #key}, {"a:" #key "=+1", FIELD(f), max, #key}, \
+		{"a:" #key "= 1", FIELD(f), max, #key}, {"a:" #key "=1k", FIELD(f), max, #key}, \
+		{"a:" #key "=0x10", FIELD(f), max, #key}, {"a:" #key "=", FIELD(f), max, #key}, \
+		{"a:" #key, FIELD(f), max, "KEY=VALUE"},                                        \
+		{"a:" #key "=4294967297", FIELD(f), max, #key},                                 \
+		{"a:" #key "=18446744073709551617", FIELD(f), max, #key},                       \
 	{                                                                                       \
-		"a:" #f "=7:" #f "=9", FIELD(f), 7, "twice"                                     \
+		"a:" #key "=7:" #key "=9", FIELD(f), 7, "twice"                                 \
 	}
 
 static const struct value_row value_rows[] = {
-	NUMBER_ROWS(max_qp, AV_MAX_QP, "65535", "65536"),
-	NUMBER_ROWS(max_qp_wr, AV_MAX_QP_WR, "16384", "16385"),
-	NUMBER_ROWS(max_sge, AV_MAX_SGE, "32", "33"),
-	NUMBER_ROWS(max_cq, AV_MAX_CQ, "65535", "65536"),
-	NUMBER_ROWS(max_cqe, AV_MAX_CQE, "1048575", "1048576"),
-	NUMBER_ROWS(max_mr, AV_MAX_MR, "1048575", "1048576"),
-	NUMBER_ROWS(max_pd, AV_MAX_PD, "65536", "65537"),
-	NUMBER_ROWS(gids, AV_GID_MAX, "64", "65"),
-	{"a", FIELD(link_layer), IBV_LINK_LAYER_ETHERNET, NULL},
-	{"a:link=ethernet", FIELD(link_layer), IBV_LINK_LAYER_ETHERNET, NULL},
-	{"a:link=infiniband", FIELD(link_layer), IBV_LINK_LAYER_INFINIBAND, NULL},
-	{"a:link=InfiniBand", FIELD(link_layer), IBV_LINK_LAYER_ETHERNET, "link"},
-	{"a:link=ib", FIELD(link_layer), IBV_LINK_LAYER_ETHERNET, "link"},
-	{"a:link=", FIELD(link_layer), IBV_LINK_LAYER_ETHERNET, "link"},
-	{"a", FIELD(mtu), IBV_MTU_4096, NULL},
-	{"a:mtu=256", FIELD(mtu), IBV_MTU_256, NULL},
-	{"a:mtu=512", FIELD(mtu), IBV_MTU_512, NULL},
-	{"a:mtu=1024", FIELD(mtu), IBV_MTU_1024, NULL},
-	{"a:mtu=2048", FIELD(mtu), IBV_MTU_2048, NULL},
-	{"a:mtu=4096", FIELD(mtu), IBV_MTU_4096, NULL},
-	{"a:mtu=1500", FIELD(mtu), IBV_MTU_4096, "mtu"},
-	{"a:mtu=8192", FIELD(mtu), IBV_MTU_4096, "mtu"},
-	{"a:mtu=3", FIELD(mtu), IBV_MTU_4096, "mtu"},
+	NUMBER_ROWS(max_qp, attr.max_qp, AV_MAX_QP, "65535", "65536"),
+	NUMBER_ROWS(max_qp_wr, attr.max_qp_wr, AV_MAX_QP_WR, "16384", "16385"),
+	NUMBER_ROWS(max_sge, attr.max_sge, AV_MAX_SGE, "32", "33"),
+	NUMBER_ROWS(max_cq, attr.max_cq, AV_MAX_CQ, "65535", "65536"),
+	NUMBER_ROWS(max_cqe, attr.max_cqe, AV_MAX_CQE, "1048575", "1048576"),
+	NUMBER_ROWS(max_mr, attr.max_mr, AV_MAX_MR, "1048575", "1048576"),
+	NUMBER_ROWS(max_pd, attr.max_pd, AV_MAX_PD, "65536", "65537"),
+	NUMBER_ROWS(gids, port.gid_tbl_len, AV_GID_MAX, "64", "65"),
+	{"a", FIELD(port.link_layer), IBV_LINK_LAYER_ETHERNET, NULL},
+	{"a:link=ethernet", FIELD(port.link_layer), IBV_LINK_LAYER_ETHERNET, NULL},
+	{"a:link=infiniband", FIELD(port.link_layer), IBV_LINK_LAYER_INFINIBAND, NULL},
+	{"a:link=InfiniBand", FIELD(port.link_layer), IBV_LINK_LAYER_ETHERNET, "link"},
+	{"a:link=ib", FIELD(port.link_layer), IBV_LINK_LAYER_ETHERNET, "link"},
+	{"a:link=", FIELD(port.link_layer), IBV_LINK_LAYER_ETHERNET, "link"},
+	{"a", FIELD(port.max_mtu), IBV_MTU_4096, NULL},
+	{"a:mtu=256", FIELD(port.max_mtu), IBV_MTU_256, NULL},
+	{"a:mtu=512", FIELD(port.max_mtu), IBV_MTU_512, NULL},
+	{"a:mtu=1024", FIELD(port.max_mtu), IBV_MTU_1024, NULL},
+	{"a:mtu=2048", FIELD(port.max_mtu), IBV_MTU_2048, NULL},
+	{"a:mtu=4096", FIELD(port.max_mtu), IBV_MTU_4096, NULL},
+	{"a:mtu=1500", FIELD(port.max_mtu), IBV_MTU_4096, "mtu"},
+	{"a:mtu=8192", FIELD(port.max_mtu), IBV_MTU_4096, "mtu"},
+	{"a:mtu=3", FIELD(port.max_mtu), IBV_MTU_4096, "mtu"},
 	{"a", FIELD(guid), 0, NULL},
 	{"a:guid=0123456789abcDEF", FIELD(guid), 0x0123456789abcdef, NULL},
 	{"a:guid=ffffffffffffffff", FIELD(guid), UINT64_MAX, NULL},
@@ -156,38 +158,38 @@ static const struct value_row value_rows[] = {
 	{"a:gid_rows=single", FIELD(gids_paired), false, NULL},
 	{"a:gid_rows=mlx4", FIELD(gids_paired), false, "single or mlx5"},
 	{"a:gid_rows=", FIELD(gids_paired), false, "single or mlx5"},
-	{"a:gid_rows=mlx5:gids=4", FIELD(gids), 4, NULL},
-	{"a", FIELD(lid), 0, NULL},
-	{"a:link=infiniband", FIELD(lid), 1, NULL},
-	{"a:link=infiniband:lid=1", FIELD(lid), 1, NULL},
-	{"a:lid=7:link=infiniband", FIELD(lid), 7, NULL},
-	{"a:link=infiniband:lid=49151", FIELD(lid), 49151, NULL},
-	{"a:link=infiniband:lid=49152", FIELD(lid), 1, "lid"},
-	{"a:link=infiniband:lid=0", FIELD(lid), 1, "lid"},
-	{"a:lid=7", FIELD(lid), 0, "infiniband"},
-	{"a:lid=7:link=ethernet", FIELD(lid), 0, "infiniband"},
-	{"a:max_inline=1", FIELD(max_sge), AV_MAX_SGE, "unknown key"},
-	{"a:pkeys=1", FIELD(max_sge), AV_MAX_SGE, "unknown key"},
-	{"a:MTU=256", FIELD(mtu), IBV_MTU_4096, "unknown key"},
-	{"a:=256", FIELD(mtu), IBV_MTU_4096, "unknown key"},
-	{"a:", FIELD(mtu), IBV_MTU_4096, "KEY=VALUE"},
-	{"a::mtu=256", FIELD(mtu), IBV_MTU_256, "KEY=VALUE"},
-	{"a:mtu=256=256", FIELD(mtu), IBV_MTU_4096, "mtu"},
-	{"a:max_qp=0:mtu=256", FIELD(mtu), IBV_MTU_256, "max_qp"},
-	{"a:mtu=7:mtu=256", FIELD(mtu), IBV_MTU_256,
+	{"a:gid_rows=mlx5:gids=4", FIELD(port.gid_tbl_len), 4, NULL},
+	{"a", FIELD(port.lid), 0, NULL},
+	{"a:link=infiniband", FIELD(port.lid), 1, NULL},
+	{"a:link=infiniband:lid=1", FIELD(port.lid), 1, NULL},
+	{"a:lid=7:link=infiniband", FIELD(port.lid), 7, NULL},
+	{"a:link=infiniband:lid=49151", FIELD(port.lid), 49151, NULL},
+	{"a:link=infiniband:lid=49152", FIELD(port.lid), 1, "lid"},
+	{"a:link=infiniband:lid=0", FIELD(port.lid), 1, "lid"},
+	{"a:lid=7", FIELD(port.lid), 0, "infiniband"},
+	{"a:lid=7:link=ethernet", FIELD(port.lid), 0, "infiniband"},
+	{"a:max_inline=1", FIELD(attr.max_sge), AV_MAX_SGE, "unknown key"},
+	{"a:pkeys=1", FIELD(attr.max_sge), AV_MAX_SGE, "unknown key"},
+	{"a:MTU=256", FIELD(port.max_mtu), IBV_MTU_4096, "unknown key"},
+	{"a:=256", FIELD(port.max_mtu), IBV_MTU_4096, "unknown key"},
+	{"a:", FIELD(port.max_mtu), IBV_MTU_4096, "KEY=VALUE"},
+	{"a::mtu=256", FIELD(port.max_mtu), IBV_MTU_256, "KEY=VALUE"},
+	{"a:mtu=256=256", FIELD(port.max_mtu), IBV_MTU_4096, "mtu"},
+	{"a:max_qp=0:mtu=256", FIELD(port.max_mtu), IBV_MTU_256, "max_qp"},
+	{"a:mtu=7:mtu=256", FIELD(port.max_mtu), IBV_MTU_256,
 	 "mtu"}, /* what was refused may be said again */
 };
 
 static void gives_value(void **state)
 {
 	const struct value_row *row = *state;
-	struct av_config config;
+	static struct av_config config;
 	uint64_t value = 0;
 
 	av_config_parse(row->text, &config);
 	memcpy(&value, (char *)&config.device[0] + row->offset,
 	       row->size); /* little endian hosts */
-	assert_string_equal(config.device[0].name, "a");
+	assert_string_equal(config.device[0].ibv.name, "a");
 	assert_int_equal(value, row->value);
 	assert_int_equal(config.complaint_count, row->complaint ? 1 : 0);
 	if (row->complaint)
@@ -196,23 +198,23 @@ static void gives_value(void **state)
 
 static void settings_belong_to_their_device(void **state)
 {
-	struct av_config config;
+	static struct av_config config;
 
 	av_config_parse("any0,mlx5_0:link=infiniband:lid=7,rxe0:mtu=1024:max_qp=100", &config);
 	assert_int_equal(config.device_count, 3);
 	assert_int_equal(config.complaint_count, 0);
-	assert_int_equal(config.device[0].link_layer, IBV_LINK_LAYER_ETHERNET);
-	assert_int_equal(config.device[1].link_layer, IBV_LINK_LAYER_INFINIBAND);
-	assert_int_equal(config.device[1].lid, 7);
-	assert_int_equal(config.device[1].max_qp, AV_MAX_QP);
-	assert_int_equal(config.device[2].link_layer, IBV_LINK_LAYER_ETHERNET);
-	assert_int_equal(config.device[2].mtu, IBV_MTU_1024);
-	assert_int_equal(config.device[2].max_qp, 100);
+	assert_int_equal(config.device[0].port.link_layer, IBV_LINK_LAYER_ETHERNET);
+	assert_int_equal(config.device[1].port.link_layer, IBV_LINK_LAYER_INFINIBAND);
+	assert_int_equal(config.device[1].port.lid, 7);
+	assert_int_equal(config.device[1].attr.max_qp, AV_MAX_QP);
+	assert_int_equal(config.device[2].port.link_layer, IBV_LINK_LAYER_ETHERNET);
+	assert_int_equal(config.device[2].port.max_mtu, IBV_MTU_1024);
+	assert_int_equal(config.device[2].attr.max_qp, 100);
 }
 
 static void settings_of_a_profile_belong_to_all_its_devices(void **state)
 {
-	struct av_config config;
+	static struct av_config config;
 
 	av_config_parse("any0,connectx:2:mtu=1024,connectx:gid_rows=single", &config);
 	assert_int_equal(config.device_count, 4);
@@ -221,45 +223,46 @@ static void settings_of_a_profile_belong_to_all_its_devices(void **state)
 	assert_false(config.device[0].gids_paired);
 	for (unsigned int i = 1; i < 4; i++) {
 		assert_int_equal(config.device[i].model->vendor, 0x02c9);
-		assert_int_equal(config.device[i].mtu, i < 3 ? IBV_MTU_1024 : IBV_MTU_4096);
+		assert_int_equal(config.device[i].port.max_mtu,
+				 i < 3 ? IBV_MTU_1024 : IBV_MTU_4096);
 		assert_int_equal(config.device[i].gids_paired, i < 3);
 	}
 }
 
 static void lid_left_free_is_position_plus_one(void **state)
 {
-	struct av_config config;
+	static struct av_config config;
 
 	av_config_parse("a,b:link=infiniband,c:link=infiniband", &config);
-	assert_int_equal(config.device[0].lid, 0);
-	assert_int_equal(config.device[1].lid, 2);
-	assert_int_equal(config.device[2].lid, 3);
+	assert_int_equal(config.device[0].port.lid, 0);
+	assert_int_equal(config.device[1].port.lid, 2);
+	assert_int_equal(config.device[2].port.lid, 3);
 }
 
 static void lid_left_free_avoids_those_that_are_set(void **state)
 {
-	struct av_config config;
+	static struct av_config config;
 
 	av_config_parse("a:link=infiniband,b:link=infiniband,c:link=infiniband:lid=1", &config);
 	assert_int_equal(config.complaint_count, 0);
-	assert_int_equal(config.device[0].lid, 2);
-	assert_int_equal(config.device[1].lid, 3);
-	assert_int_equal(config.device[2].lid, 1);
+	assert_int_equal(config.device[0].port.lid, 2);
+	assert_int_equal(config.device[1].port.lid, 3);
+	assert_int_equal(config.device[2].port.lid, 1);
 }
 
 static void lid_of_two_devices_is_refused(void **state)
 {
-	struct av_config config;
+	static struct av_config config;
 
 	av_config_parse("a:link=infiniband:lid=9,b:link=infiniband:lid=9", &config);
 	assert_int_equal(config.complaint_count, 1);
-	assert_int_equal(config.device[0].lid, 9);
-	assert_int_equal(config.device[1].lid, 2);
+	assert_int_equal(config.device[0].port.lid, 9);
+	assert_int_equal(config.device[1].port.lid, 2);
 }
 
 static void guid_of_two_devices_is_refused(void **state)
 {
-	struct av_config config;
+	static struct av_config config;
 
 	av_config_parse("a:guid=0200000000000001,b:guid=0200000000000001", &config);
 	assert_int_equal(config.complaint_count, 1);
@@ -269,7 +272,7 @@ static void guid_of_two_devices_is_refused(void **state)
 
 static void complaints_are_counted_beyond_those_kept(void **state)
 {
-	struct av_config config;
+	static struct av_config config;
 	char text[256] = "a";
 
 	for (unsigned int i = 0; i < AV_COMPLAINT_MAX + 5; i++)
@@ -281,7 +284,7 @@ static void complaints_are_counted_beyond_those_kept(void **state)
 
 static void complaint_quotes_only_the_beginning(void **state)
 {
-	struct av_config config;
+	static struct av_config config;
 	char text[5000];
 
 	memset(text, '/', sizeof(text));
@@ -294,7 +297,7 @@ static void complaint_quotes_only_the_beginning(void **state)
 
 static void longest_name_and_value_leave_room_for_the_reason(void **state)
 {
-	struct av_config config;
+	static struct av_config config;
 
 	av_config_parse(NAME_63 ":mtu=" NAME_63 NAME_63, &config);
 	assert_int_equal(config.complaint_count, 1);
@@ -306,7 +309,7 @@ static void any_order_of_separators_ends(void **state)
 {
 	static const char *const piece[] = {"a", ",", ":", "=", "mtu", "2", "connectx"};
 	size_t n = AV_ARRAY_SIZE(piece), total = n * n * n * n * n;
-	struct av_config config;
+	static struct av_config config;
 	char text[64];
 
 	for (size_t i = 0; i < total; i++) {

@@ -38,12 +38,13 @@ static struct av_device *device(unsigned int index)
 /* The device that @setting alone gives. */
 static void make(const char *setting, struct av_device *dev)
 {
-	struct av_config config;
+	static struct av_config config;
 
 	av_config_parse(setting, &config);
 	assert_int_equal(config.complaint_count, 0);
 	config.device[0].guid = 0x0200000000000001;
-	av_device_init(dev, &config.device[0], 3);
+	*dev = config.device[0];
+	av_device_complete(dev, 3);
 }
 
 /* --- the list -------------------------------------------------------------------- */
