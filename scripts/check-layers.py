@@ -24,7 +24,7 @@ import sys
 
 # From top to bottom. Rooms of one line do not know each other.
 ROOMS = [
-    ["preload"],
+    ["host"],
     ["exp", "shared_heap"],
     ["verbs"],
     ["cm"],
@@ -41,7 +41,7 @@ ROOMS = [
     ["base"],
 ]
 # These use no room above the given one.
-HIGHEST = {"preload": "cm", "tools": "transport"}
+HIGHEST = {"host": "cm", "tools": "transport"}
 LARGEST_CYCLE = 3
 
 # How the guards of a folder's headers begin. What follows is the path from there.

@@ -21,7 +21,7 @@
 /*
  * Sockets of ours, by the kernel's own calls. Functions of libc may be others' by now: librspreload
  * makes sockets of TCP and UDP to ones of librdmacm, which connect through this library. And they
- * may be ours (preload/netlink_hooks.c). None is a point at which a thread is cancelled.
+ * may be ours (host/netlink_hooks.c). None is a point at which a thread is cancelled.
  *
  * As the functions of the C library: -1 and errno.
  */
@@ -170,7 +170,7 @@ static inline int av_madvise(void *addr, size_t bytes, int advice)
 #endif
 
 /*
- * Does this thread want to see the real files? All others see the virtual files (preload/vsysfs.h).
+ * Does this thread want to see the real files? All others see the virtual files (host/vsysfs.h).
  * Needed to ask the system's own library for its devices: it would find ours, and complain that no
  * driver knows them.
  */

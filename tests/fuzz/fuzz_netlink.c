@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/hooks.h"
 #include "lib/check.h"
-#include "preload/hooks.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -30,11 +30,11 @@ GOOD = {
 BAD = [
     ({"src/base/low.c": '#include "queue/one.h"\n'},
      "src/base/low.c: base does not use queue: queue/one.h"),
-    ({"src/preload/hook.c": '#include "verbs/top.h"\n'},
-     "src/preload/hook.c: preload does not use verbs: verbs/top.h"),
-    ({"src/verbs/top.c": '#include "preload/hook.h"\n', "src/preload/hook.h":
+    ({"src/host/hook.c": '#include "verbs/top.h"\n'},
+     "src/host/hook.c: host does not use verbs: verbs/top.h"),
+    ({"src/verbs/top.c": '#include "host/hook.h"\n', "src/host/hook.h":
       "#ifndef AV_PRELOAD_HOOK_H\n#define AV_PRELOAD_HOOK_H\n#endif\n"},
-     "src/verbs/top.c: verbs does not use preload: preload/hook.h"),
+     "src/verbs/top.c: verbs does not use host: host/hook.h"),
     ({"tools/anyverbs/own.c": '#include "verbs/top.h"\n'},
      "tools/anyverbs/own.c: tools does not use verbs: verbs/top.h"),
     ({"src/queue/four.c": '#include "queue/five.h"\n'},

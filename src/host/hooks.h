@@ -3,8 +3,8 @@
  * How the preloaded library replaces functions of the C library, and what the hooks of netlink and
  * of rdma_cm offer to each other.
  */
-#ifndef AV_PRELOAD_HOOKS_H
-#define AV_PRELOAD_HOOKS_H
+#ifndef AV_HOST_HOOKS_H
+#define AV_HOST_HOOKS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "device/port.h"
+#include "host/vsysfs.h"
 #include "lib/unit.h"
-#include "preload/vsysfs.h"
 
 #define IB    "/sys/class/infiniband"
 #define VERBS "/sys/class/infiniband_verbs"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/hooks.h"
+#include "host/hooks.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -11,10 +11,10 @@
 
 #include "device/device.h"
 #include "device/port.h"
+#include "host/vsysfs.h"
 #include "memory/key.h"
 #include "memory/region.h"
 #include "observe/counters.h"
-#include "preload/vsysfs.h"
 #include "queue/qp.h"
 #include "registry/directory.h"
 #include "segment/pages.h"

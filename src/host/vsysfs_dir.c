@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "preload/vsysfs.h"
+#include "host/vsysfs.h"
 
 /*
  * A virtual directory as the current directory. The kernel's current directory is then an empty one

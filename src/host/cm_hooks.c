@@ -11,7 +11,7 @@
  *
  * All of this is async-signal-safe and takes no lock.
  */
-#include "preload/hooks.h"
+#include "host/hooks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "cm/cm.h"
-#include "preload/vsysfs.h"
+#include "host/vsysfs.h"
 
 #define TRACKED	  1024u /* numbers with a bit each; those above share one */
 #define WORD_BITS 64u

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/vsysfs.h"
+#include "host/vsysfs.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
-#include "preload/hooks.h"
+#include "host/hooks.h"
 
 /* The next functions, whose a path is, and opening. */
 

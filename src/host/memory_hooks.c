@@ -21,10 +21,10 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "copy/copy.h"
+#include "host/hooks.h"
 #include "memory/key.h"
 #include "memory/odp.h"
 #include "memory/region.h"
-#include "preload/hooks.h"
 #include "segment/segment.h"
 
 /* Code and protection keys are for private pages, and rights do not change while pages move. */

@@ -8,7 +8,7 @@
  * have two links back: "device" to the adapter's directory, whose name identifies the device, and
  * "subsystem" to the class.
  */
-#include "preload/vsysfs.h"
+#include "host/vsysfs.h"
 
 #include <errno.h>
 #include <inttypes.h>

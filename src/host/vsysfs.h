@@ -9,8 +9,8 @@
  * repair after fork(). Queries of a device do take locks and make system calls; while they run, the
  * thread cannot be cancelled.
  */
-#ifndef AV_PRELOAD_VSYSFS_H
-#define AV_PRELOAD_VSYSFS_H
+#ifndef AV_HOST_VSYSFS_H
+#define AV_HOST_VSYSFS_H
 
 #include <dirent.h>
 #include <errno.h>
@@ -28,7 +28,7 @@
 
 #include "base/compiler.h"
 #include "device/device.h"
-#include "preload/hooks.h"
+#include "host/hooks.h"
 
 /* === vsysfs ====================================================================== */
 

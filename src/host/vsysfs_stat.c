@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/vsysfs.h"
+#include "host/vsysfs.h"
 
 /* The file system: libudev and others check that they read the kernel's sysfs. */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/vsysfs.h"
+#include "host/vsysfs.h"
 
 #include <errno.h>
 #include <stdio.h>

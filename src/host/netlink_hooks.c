@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/hooks.h"
+#include "host/hooks.h"
 
 #include <errno.h>
 #include <linux/netlink.h>
@@ -16,7 +16,7 @@
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "copy/copy.h"
-#include "preload/vsysfs.h"
+#include "host/vsysfs.h"
 
 /* The kernel's datagrams fit the buffers of programs, which have a page. */
 #define DATAGRAM_BYTES 4096
