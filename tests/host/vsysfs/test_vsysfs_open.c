@@ -68,6 +68,15 @@ TEST(open_fails_as_the_kernels_would)
 	}
 }
 
+TEST(an_empty_path_creates_nothing)
+{
+	int dir = open_dir(ANY0);
+
+	assert_int_equal(openat(dir, "", O_RDWR | O_CREAT, 0600), -1);
+	assert_int_equal(errno, ENOENT);
+	close(dir);
+}
+
 TEST(other_files_are_opened_as_ever)
 {
 	char path[] = "/tmp/vsysfs.XXXXXX";
