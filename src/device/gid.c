@@ -345,7 +345,7 @@ void av_gid_from_host(struct av_host_gids *host, const struct av_gid_form *form)
 	errno = saved;
 }
 
-/* A request of netdevice(7). Return: false: there is no such interface, or it cannot be asked */
+/* A request of netdevice(7). Return: false: there is no such interface, or the query failed */
 static bool ask_interface(uint32_t ifindex, unsigned long request, struct ifreq *req)
 {
 	int saved = errno;

@@ -21,7 +21,7 @@ enum port_state { PORT_UP, PORT_LINK_DOWN, PORT_FORCED_DOWN };
 
 /* --- words ----------------------------------------------------------------------- */
 
-/* Names and addresses are shared as words, which others may change between two of them. */
+/* Names and addresses are shared as words; others may change them between two loads. */
 static void load_words(const _Atomic uint64_t *from, size_t words, void *to)
 {
 	for (size_t i = 0; i < words; i++) {
@@ -155,8 +155,8 @@ static bool is_port_of_device(const struct av_dir_port *p, const char *device)
 }
 
 /*
- * Processes that want other rows of a device's addresses have another port. A row that becomes
- * another port meanwhile may pass for either.
+ * Is it the device's port in that namespace, with the device's kind of GID table? A row that
+ * becomes another port meanwhile may match either.
  */
 static bool is_port(const struct av_dir_port *p, const struct av_device *dev, uint64_t netns)
 {
@@ -189,7 +189,7 @@ static uint32_t find_living(const struct av_dir_view *view, const struct av_devi
 	return 0;
 }
 
-/* Does this port follow the host's addresses, in that namespace? */
+/* Does the port follow the host's addresses in that namespace? */
 static bool is_followed(const struct av_dir_port *p, uint64_t netns)
 {
 	return atomic_load(&p->device[0]) && atomic_load(&p->follows) &&
@@ -222,7 +222,7 @@ static void report_port_down(const struct av_dir_port *p)
 	av_report();
 }
 
-/* Return: number of contexts that were told. */
+/* Return: number of contexts that were notified. */
 static unsigned int notify_port_contexts(uint32_t port, enum ibv_event_type event)
 {
 	struct av_doorbell_record record = {.event = event, .kind = AV_SLAB_N, .index = 1};
@@ -291,7 +291,7 @@ static struct av_gid_form form_of(const struct av_dir_port *p)
 	};
 }
 
-/* What the table's interfaces carry. */
+/* The MTU that the table's interfaces carry. */
 static enum ibv_mtu mtu_of(const struct av_host_gids *host)
 {
 	return av_mtu_of_rows(host->row, host->count);
@@ -315,7 +315,7 @@ static bool is_current(const struct av_dir_port *p, const struct av_gid_form *fo
 }
 
 /*
- * Asks the host again: the caller's answer in @host may be older than the table.
+ * Reads the host's addresses again: those in @host may be older than the table.
  * Context: in a change.
  */
 static void bring_up_to_date(struct av_dir_port *p, struct av_host_gids *host, struct news *news)
@@ -335,7 +335,7 @@ static void bring_up_to_date(struct av_dir_port *p, struct av_host_gids *host, s
 	add_port_event(news, IBV_EVENT_GID_CHANGE);
 }
 
-/* Of the namespace of this thread. Return: false: it may not agree with the host */
+/* @netns: this thread's. Return: false: the port may not agree with the host */
 static bool sync_port_with_host(uint32_t port, uint64_t netns)
 {
 	struct av_dir_port *p = &av_dir->port[port - 1];
@@ -416,9 +416,9 @@ static void init_dir_port(struct av_dir_port *p, const struct av_device *dev, ui
 }
 
 /*
- * Use a row that somebody else has made, without a change. It may end at any moment: so the use is
- * written down, then the row looked at again. Who makes another port of it withdraws @ready, then
- * looks for users: one of the two sees the other.
+ * Use a port that is open already, without a change of the directory. The port may end at any
+ * moment: so this records the use, then checks the row again. Whoever reuses the row clears @ready,
+ * then looks for users. So one of the two sees the other.
  */
 static uint32_t use_open(struct av_dir_context *c, const struct av_device *dev, uint64_t netns)
 {
@@ -516,7 +516,7 @@ static bool read_open_port(const struct av_device *dev, uint64_t netns, struct l
 	return open;
 }
 
-/* The port agrees with the host, if it is open. Who uses it is told when the host changes. */
+/* Update the port from the host, if it is open, and raise events in its contexts. */
 static void refresh(const struct av_device *dev, uint64_t netns)
 {
 	uint32_t port;

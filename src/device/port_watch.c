@@ -17,7 +17,7 @@ static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER; /* guards: */
 static unsigned int users;
 
 static struct {
-	pthread_mutex_t mutex; /* of who takes what the socket says; guards the rest */
+	pthread_mutex_t mutex; /* held while ports are updated; guards the rest */
 	struct av_watched_fd netlink;
 	uint64_t netns; /* of the socket */
 	bool stale;	/* ports may not agree with what the socket has said */
@@ -26,7 +26,7 @@ static struct {
 	.netlink = {.socket.fd = -1, .ready = ready},
 };
 
-/* Discard what has come: it only matters that something has. ENOBUFS means that as well. */
+/* Discard what has come: any message, and ENOBUFS, means a change. */
 bool av_port_watch_heard(int fd)
 {
 	bool ret = false;
@@ -53,7 +53,7 @@ static void ready(struct av_watched_fd *w)
 	pthread_mutex_unlock(&watch.mutex);
 }
 
-/* Who is at it already may wait for others. */
+/* Does not wait: a thread that updates the ports already may be waiting for others. */
 bool av_port_watch_look(uint64_t netns)
 {
 	AV_UNCANCELLED;

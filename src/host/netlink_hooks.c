@@ -169,44 +169,6 @@ static bool is_emulated_nl_send(int fd, const void *to, socklen_t len)
 	return ret;
 }
 
-/* --- sending ----------------------------------------------------------------------- */
-
-static ssize_t netlink_talk(int fd, struct msghdr *message, int flags);
-
-static ssize_t talk_of(int fd, const void *bytes, size_t len, int flags)
-{
-	struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = len};
-	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-
-	return netlink_talk(fd, &message, flags);
-}
-
-AV_LIBC(ssize_t, send, (int fd, const void *bytes, size_t len, int flags))
-{
-	if (is_quiet() || !is_emulated_nl_send(fd, NULL, 0))
-		return av_next_send()(fd, bytes, len, flags);
-	return talk_of(fd, bytes, len, flags);
-}
-
-AV_LIBC(ssize_t, sendto,
-	(int fd, const void *bytes, size_t len, int flags, const struct sockaddr *to,
-	 socklen_t to_len))
-{
-	if (is_quiet() || !is_emulated_nl_send(fd, to, to_len))
-		return av_next_sendto()(fd, bytes, len, flags, to, to_len);
-	return talk_of(fd, bytes, len, flags);
-}
-
-AV_LIBC(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags))
-{
-	struct msghdr copy;
-
-	if (is_quiet() || av_copy(&copy, message, sizeof(copy)) != AV_COPY_OK ||
-	    !is_emulated_nl_send(fd, copy.msg_name, copy.msg_namelen))
-		return av_next_sendmsg()(fd, message, flags);
-	return netlink_talk(fd, &copy, flags);
-}
-
 /*
  * The request goes to a socket of ours that lives as long as the call. So the kernel reads the
  * program's memory, binds the program's socket and reports its port. We send the answers to that
@@ -385,10 +347,8 @@ static ssize_t netlink_talk(int fd, struct msghdr *message, int flags)
 	ssize_t n;
 
 	ours = open_port(&port);
-	if (ours < 0) {
-		errno = ENOBUFS;
-		return -1;
-	}
+	if (ours < 0)
+		return av_vlibc_fail(ENOBUFS);
 	to = address(port);
 	message->msg_name = &to;
 	message->msg_namelen = sizeof(to);
@@ -396,13 +356,45 @@ static ssize_t netlink_talk(int fd, struct msghdr *message, int flags)
 	if (n < 0) {
 		saved = errno;
 		close(ours);
-		errno = saved;
-		return -1;
-	}
-	if (!answer_nl_request(ours, fd, (size_t)n)) {
-		errno = ENOBUFS;
-		return -1;
+	} else if (!answer_nl_request(ours, fd, (size_t)n)) {
+		return av_vlibc_fail(ENOBUFS);
 	}
 	errno = saved;
 	return n;
+}
+
+/* --- sending ----------------------------------------------------------------------- */
+
+static ssize_t talk_of(int fd, const void *bytes, size_t len, int flags)
+{
+	struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = len};
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+	return netlink_talk(fd, &message, flags);
+}
+
+AV_LIBC(ssize_t, send, (int fd, const void *bytes, size_t len, int flags))
+{
+	if (is_quiet() || !is_emulated_nl_send(fd, NULL, 0))
+		return av_next_send()(fd, bytes, len, flags);
+	return talk_of(fd, bytes, len, flags);
+}
+
+AV_LIBC(ssize_t, sendto,
+	(int fd, const void *bytes, size_t len, int flags, const struct sockaddr *to,
+	 socklen_t to_len))
+{
+	if (is_quiet() || !is_emulated_nl_send(fd, to, to_len))
+		return av_next_sendto()(fd, bytes, len, flags, to, to_len);
+	return talk_of(fd, bytes, len, flags);
+}
+
+AV_LIBC(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags))
+{
+	struct msghdr copy;
+
+	if (is_quiet() || av_copy(&copy, message, sizeof(copy)) != AV_COPY_OK ||
+	    !is_emulated_nl_send(fd, copy.msg_name, copy.msg_namelen))
+		return av_next_sendmsg()(fd, message, flags);
+	return netlink_talk(fd, &copy, flags);
 }
