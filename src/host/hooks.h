@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * How the preloaded library replaces functions of the C library, and what the hooks of netlink and
- * of rdma_cm offer to each other.
- */
+/* How the preloaded library replaces functions of the C library, and the answers of netlink. */
 #ifndef AV_HOST_HOOKS_H
 #define AV_HOST_HOOKS_H
 
@@ -43,13 +40,5 @@ AV_MUST_USE bool av_netlink_ask_kernel(const struct nlmsghdr *request, struct av
  * Context: as av_port_gids(); allocates, and sets out->failed without memory
  */
 void av_netlink_answer(const void *datagram, size_t len, struct av_nl_out *out);
-
-/* === cm hooks ==================================================================== */
-
-/* open(2) of /dev/infiniband/rdma_cm. Return: a channel's descriptor; -1 and errno */
-AV_MUST_USE int av_cm_hooks_open(int flags);
-
-/* Is @fd a channel of rdma_cm? Context: async-signal-safe; keeps errno */
-AV_MUST_USE bool av_cm_hooks_is(int fd);
 
 #endif

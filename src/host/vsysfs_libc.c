@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
+#include "cm/cm.h"
 #include "host/hooks.h"
 
 /* The next functions, whose a path is, and opening. */
@@ -146,6 +147,56 @@ ssize_t av_vlibc_length(const char *text, size_t max)
 	return (ssize_t)max;
 }
 
+/* --- channels of rdma_cm ------------------------------------------------------------ */
+
+/*
+ * Descriptors of /dev/infiniband/rdma_cm are sockets with a mark (cm/id.h), and every write(2) of
+ * the program comes here. So the library keeps a set of descriptors that may be channels: those
+ * that it opened, and duplicates of these. For all others a call costs a look at the set; for those
+ * in it, a query of the kernel for the mark. The set is a hint: a wrong member costs a system call.
+ * No number leaves it, since the child of vfork() and a thread of unshare(CLONE_FILES) share this
+ * memory, but not the descriptors: if a channel is closed there, it may be open here.
+ *
+ * All of this is async-signal-safe and takes no lock.
+ */
+
+#define TRACKED	  1024u /* numbers with a bit each; those above share one */
+#define WORD_BITS 64u
+
+static _Atomic uint64_t channels[TRACKED / WORD_BITS + 1];
+
+/* The word and the bit of a descriptor. */
+static _Atomic uint64_t *word_of(int fd, uint64_t *bit)
+{
+	unsigned int number = (unsigned int)fd < TRACKED ? (unsigned int)fd : TRACKED;
+
+	*bit = UINT64_C(1) << number % WORD_BITS;
+	return &channels[number / WORD_BITS];
+}
+
+static bool may_be_channel(int fd)
+{
+	uint64_t bit;
+	_Atomic uint64_t *word = word_of(fd, &bit);
+
+	return av_unlikely(atomic_load_explicit(word, memory_order_relaxed) & bit);
+}
+
+static void mark_cm_fd(int fd)
+{
+	uint64_t bit;
+	_Atomic uint64_t *word = word_of(fd, &bit);
+
+	atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
+}
+
+static bool is_channel(int fd, uint32_t *number)
+{
+	return may_be_channel(fd) && av_cm_is_channel(fd, number);
+}
+
+/* --- whose a descriptor or path is ---------------------------------------------------- */
+
 /* A memfd's link reads "/memfd:NAME (deleted)". A thread may have its own descriptor table. */
 static bool read_name(int fd, char name[AV_VSYSFS_PATH_BYTES])
 {
@@ -173,9 +224,10 @@ bool av_vlibc_node_of(int fd, const struct stat *st, struct av_vsysfs_node *node
 {
 	char path[AV_VSYSFS_PATH_BYTES];
 	int saved = errno;
+	uint32_t channel;
 	bool found;
 
-	if (av_unlikely(S_ISSOCK(st->st_mode)) && av_cm_hooks_is(fd))
+	if (av_unlikely(S_ISSOCK(st->st_mode)) && is_channel(fd, &channel))
 		return av_vsysfs_lookup(AV_VSYSFS_CM_DEVICE, node);
 	if (av_likely(st->st_mode != AV_VLIBC_MARK || st->st_nlink))
 		return false;
@@ -371,10 +423,12 @@ static int check_flags(const struct av_vsysfs_node *node, int flags)
 
 static int open_cm(int flags)
 {
-	int fd = av_cm_hooks_open(flags);
+	int fd = av_cm_open(flags);
 
-	if (fd >= 0)
-		atomic_store_explicit(&av_vlibc_handed_out, true, memory_order_relaxed);
+	if (fd < 0)
+		return fd;
+	mark_cm_fd(fd);
+	atomic_store_explicit(&av_vlibc_handed_out, true, memory_order_relaxed);
 	return fd;
 }
 
@@ -527,3 +581,57 @@ AV_LIBC(FILE *, fopen, (const char *path, const char *mode))
 }
 
 AV_LIBC_ALIAS(fopen64, fopen);
+
+/* --- writing --------------------------------------------------------------------------- */
+
+AV_LIBC(ssize_t, write, (int fd, const void *bytes, size_t count))
+{
+	uint32_t number;
+
+	if (is_channel(fd, &number))
+		return av_cm_write(fd, number, bytes, count);
+	return av_next_write()(fd, bytes, count);
+}
+
+/* --- duplicating ----------------------------------------------------------------------- */
+
+/* @copy: what duplicating @fd returned */
+static int duplicated(int fd, int copy)
+{
+	if (copy >= 0 && may_be_channel(fd))
+		mark_cm_fd(copy);
+	return copy;
+}
+
+AV_LIBC(int, dup, (int fd))
+{
+	return duplicated(fd, av_next_dup()(fd));
+}
+
+AV_LIBC(int, dup2, (int fd, int to))
+{
+	return duplicated(fd, av_next_dup2()(fd, to));
+}
+
+AV_LIBC(int, dup3, (int fd, int to, int flags))
+{
+	return duplicated(fd, av_next_dup3()(fd, to, flags));
+}
+
+/* The third argument is a word, if the command has one. */
+AV_LIBC(int, fcntl, (int fd, int command, ...))
+{
+	va_list args;
+	void *word;
+	int ret;
+
+	va_start(args, command);
+	word = va_arg(args, void *);
+	va_end(args);
+	ret = av_next_fcntl()(fd, command, word);
+	if (av_unlikely(command == F_DUPFD || command == F_DUPFD_CLOEXEC))
+		return duplicated(fd, ret);
+	return ret;
+}
+
+AV_LIBC_ALIAS(fcntl64, fcntl);
