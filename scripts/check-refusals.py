@@ -24,7 +24,7 @@ OTHERS = {
     ("registry/numbers.c", "*"): "the caller names the check: verbs/ibv_pd.c",
     ("registry/multicast.c", "*"): "the caller names the check: verbs/ibv_ah.c",
     ("registry/folder.c", "*"): "of ANYVERBS_DIR: opening the device says so itself",
-    ("cm/command.c", "read_command"): "no command of librdmacm, and so of no verb",
+    ("cm/channel.c", "read_command"): "no command of librdmacm, and so of no verb",
     ("cm/conn.c", "*"): "the caller names the id's state",
     ("cm/cm_mad.c", "forward_cm_mad"): "a message of ours always fits",
     ("cm/cm.c", "av_cm_attend"): "ANYVERBS_TRANSPORT=host: there is no other host",

@@ -4,12 +4,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/compiler.h"
 #include "base/real_calls.h"
+#include "base/thread.h"
+#include "cm/cm.h"
+#include "copy/copy.h"
 
 /*
  * What the kernel keeps for us at the program's end: whose descriptor it is. As a pace it would be
@@ -29,7 +34,7 @@ static bool mark_channel_fd(int fd, uint32_t number)
 	return av_raw_setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &value, sizeof(value)) == 0;
 }
 
-bool av_cm_channel_is(int fd, uint32_t *number)
+bool av_cm_is_channel(int fd, uint32_t *number)
 {
 	uint64_t value = 0;
 	socklen_t bytes = sizeof(value);
@@ -199,7 +204,7 @@ static bool is_channel_at_fd(const struct av_cm_channel *c, int fd)
 {
 	uint32_t number;
 
-	return av_cm_channel_is(fd, &number) && number == c->number;
+	return av_cm_is_channel(fd, &number) && number == c->number;
 }
 
 /* The thread is cancelled while it waits. */
@@ -263,4 +268,159 @@ struct av_cm_event *av_cm_channel_find(const struct av_cm_channel *c, const stru
 void av_cm_channel_remove(struct av_cm_channel *c, struct av_cm_event *e)
 {
 	TAILQ_REMOVE(&c->events, e, entry);
+}
+
+int av_cm_respond(const struct av_cm_call *call, uint64_t to, const void *answer, size_t bytes)
+{
+	if (bytes > call->out_bytes)
+		bytes = call->out_bytes;
+	return av_copy((void *)(uintptr_t)to, answer, bytes) == AV_COPY_OK ? 0 : -EFAULT;
+}
+
+/* --- fetching an event ---------------------------------------------------------------------- */
+
+static void count_cm_event(const struct av_cm_event *e)
+{
+	e->id->reported++;
+	if (e->group)
+		e->group->reported++;
+	if (!e->fresh)
+		return;
+	e->fresh->hidden = false;
+	e->id->backlog++;
+}
+
+/* Return: 0; -EAGAIN: another thread was faster; what cannot be delivered stays */
+static int deliver_cm_event(struct av_cm_call *call)
+{
+	const struct rdma_ucm_get_event *command = AV_CM_BODY(call, struct rdma_ucm_get_event);
+	const struct av_cm_event *e = TAILQ_FIRST(&call->channel->events);
+	int ret;
+
+	if (!e) {
+		av_cm_channel_settle(call->channel, call->fd);
+		return -EAGAIN;
+	}
+	if (call->out_bytes < offsetof(struct rdma_ucm_event_resp, reserved))
+		return -ENOSPC;
+	ret = av_cm_respond(call, command->response, &e->body, sizeof(e->body));
+	if (ret)
+		return ret;
+	count_cm_event(e);
+	av_cm_channel_fetched(call->channel, call->fd);
+	return 0;
+}
+
+static int get_event(struct av_cm_call *call)
+{
+	int ret;
+
+	do {
+		av_cm_unlock();
+		ret = av_cm_channel_wait(call->channel, call->fd, call->cancel);
+		av_cm_lock();
+		if (ret)
+			return ret;
+		ret = deliver_cm_event(call);
+	} while (ret == -EAGAIN);
+	return ret;
+}
+
+/* --- write(2) -------------------------------------------------------------------------- */
+
+static const struct av_cm_row get_event_row[] = {
+	AV_CM_ROW_NO_ID(GET_EVENT, GET_EVENT, get_event, 0, get_event), {0}};
+static const struct av_cm_row *const tables[] = {get_event_row, av_cm_id_rows, av_cm_address_rows,
+						 av_cm_connection_rows, av_cm_query_rows};
+
+/* Return: NULL: there is no such command */
+static const struct av_cm_row *find_command(uint32_t number)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(tables); i++)
+		for (const struct av_cm_row *row = tables[i]; row->run; row++)
+			if (row->number == number)
+				return row;
+	return NULL;
+}
+
+/* Fill in @call, which is zeros, from the program's bytes. Return: 0, and @row; or -errno */
+static int read_command(struct av_cm_call *call, const void *bytes, size_t count,
+			const struct av_cm_row **row)
+{
+	struct rdma_ucm_cmd_hdr header;
+	size_t body;
+
+	if (count < sizeof(header))
+		return -EINVAL;
+	if (av_copy(&header, bytes, sizeof(header)) != AV_COPY_OK)
+		return -EFAULT;
+	if (header.cmd > AV_CM_CMD_WRITE_EVENT || header.in + sizeof(header) > count)
+		return -EINVAL;
+	*row = find_command(header.cmd);
+	if (!*row)
+		return -ENOSYS;
+	if (header.in < (*row)->least)
+		return -EINVAL;
+	body = header.in < AV_CM_COMMAND_BYTES ? header.in : AV_CM_COMMAND_BYTES;
+	call->out_bytes = header.out;
+	return av_copy(call->body, (const uint8_t *)bytes + sizeof(header), body) == AV_COPY_OK
+		       ? 0
+		       : -EFAULT;
+}
+
+static int refuse_inherited(void)
+{
+	av_warn_once("an event channel of rdma_cm was inherited over fork(), and cannot be "
+		     "used here: open one in each process");
+	return -av_refused(AV_VERB_CM_CREATE_EVENT_CHANNEL,
+			   av_refuse(EACCES, AV_CHECK_CM_INHERITED, 0, 0));
+}
+
+/* Context: locked; the command may unlock meanwhile */
+static int run_cm_command(const struct av_cm_row *row, struct av_cm_call *call)
+{
+	uint32_t number;
+	int ret = 0;
+
+	if (call->out_bytes < row->room)
+		return -ENOSPC;
+	if (row->id_at != AV_CM_NO_ID) {
+		memcpy(&number, call->body + row->id_at, sizeof(number));
+		ret = av_cm_id_find(call->channel, number, &call->id);
+	}
+	return ret ? ret : row->run(call);
+}
+
+static int carry_out(int fd, uint32_t number, const void *bytes, size_t count)
+{
+	AV_UNCANCELLED;
+	struct av_cm_call call = {.fd = fd, .cancel = av_cancel};
+	const struct av_cm_row *row;
+	uint32_t now;
+	int ret = read_command(&call, bytes, count, &row);
+
+	if (ret)
+		return ret;
+	av_cm_lock();
+	call.channel = av_cm_channel_get(number);
+	if (call.channel) {
+		ret = run_cm_command(row, &call);
+		av_cm_channel_put(call.channel);
+	}
+	av_cm_unlock();
+	if (!call.channel) /* else another thread has closed it meanwhile */
+		return av_cm_is_channel(fd, &now) && now == number ? refuse_inherited() : -EBADF;
+	if (ret && ret != -EAGAIN && ret != -EINTR)
+		(void)av_refused(row->verb, -ret);
+	return ret;
+}
+
+ssize_t av_cm_write(int fd, uint32_t number, const void *bytes, size_t count)
+{
+	int saved = errno, ret;
+
+	pthread_testcancel(); /* as in write(2), before anything is done */
+	ret = carry_out(fd, number, bytes, count);
+	errno = ret ? -ret : saved;
+	return ret ? -1 : (ssize_t)count;
 }

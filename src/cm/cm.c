@@ -3,158 +3,25 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/thread.h"
+#include "base/watcher.h"
 #include "cm/cm_address.h"
 #include "cm/id.h"
 #include "copy/copy.h"
 #include "device/device.h"
 #include "device/port.h"
 #include "net/address.h"
-#include "net/net.h"
 #include "observe/check.h"
 #include "registry/directory.h"
 #include "segment/observers.h"
 #include "segment/pages.h"
 #include "transport/observed.h"
-
-/* The rules of a device. Used by who receives alone. */
-struct rules {
-	SLIST_ENTRY(rules) entry;
-	const struct av_device *dev;
-	struct av_faults faults;
-};
-
-static SLIST_HEAD(, rules) all_rules = SLIST_HEAD_INITIALIZER(all_rules);
-
-struct message {
-	struct av_late late;
-	struct av_net_path path;
-	struct av_cm_message m;
-};
-
-static struct av_overtaken kept; /* messages; guarded by the lock */
-
-/* --- deciding -------------------------------------------------------------------------- */
-
-/* Return: NULL: there are none, or no memory */
-static struct rules *rules_of(const struct av_device *dev)
-{
-	struct rules *r;
-
-	if (!av_faults_there(dev->ibv.name))
-		return NULL;
-	SLIST_FOREACH(r, &all_rules, entry)
-		if (r->dev == dev)
-			break;
-	if (!r) {
-		r = calloc(1, sizeof(*r));
-		if (!r)
-			return NULL;
-		r->dev = dev;
-		av_faults_init(&r->faults);
-		SLIST_INSERT_HEAD(&all_rules, r, entry);
-	}
-	av_faults_refresh(&r->faults, dev->ibv.name);
-	return r;
-}
-
-static struct av_faults_verdict judge_cm_arrival(const struct av_net_path *path,
-						 const struct av_cm_message *m)
-{
-	struct av_faults_occasion o = {
-		.kind = AV_FAULTS_MESSAGE, .now_ns = av_now_ns(), .attribute = m->attribute};
-	struct av_faults_verdict v = {.times = 1};
-	struct av_cm_where where;
-	struct rules *r = NULL;
-
-	if (av_cm_where_gid(path->src, &where))
-		r = rules_of(where.dev);
-	if (r)
-		v = av_faults_arrival(&r->faults, r->dev->ibv.name, &o, 0);
-	if (v.damaged)
-		av_net_count(AV_NET_BAD_CRC, 1);
-	return v;
-}
-
-/* --- waiting --------------------------------------------------------------------------- */
-
-/* Return: false: it does not wait. Context: locked */
-static bool defer_cm_message(const struct av_net_path *path, const struct av_cm_message *m,
-			     const struct av_faults_verdict *v)
-{
-	struct message *k = av_overtaken_add(&kept, sizeof(*k), v, av_now_ns());
-
-	if (!k)
-		return false;
-	k->path = *path;
-	k->m = *m;
-	return true;
-}
-
-static void come(const struct av_net_path *path, const struct av_cm_message *m, uint32_t times)
-{
-	for (uint32_t i = 0; i < times; i++)
-		av_cm_arrived(path, m);
-}
-
-/* Let go what has waited until @now_ns, and set the alarm for the next. Context: not locked */
-static void deliver_deferred_cm(uint64_t now_ns)
-{
-	struct message *k;
-
-	do {
-		av_cm_lock();
-		k = av_overtaken_take(&kept, now_ns);
-		av_cm_wake(av_overtaken_next(&kept));
-		av_cm_unlock();
-		if (k)
-			come(&k->path, &k->m, k->late.times);
-		free(k);
-	} while (k);
-}
-
-void av_cm_faults_arrived(const struct av_net_path *path, const struct av_cm_message *m)
-{
-	struct av_faults_verdict v = judge_cm_arrival(path, m);
-	bool waits = false;
-
-	if (v.lost)
-		return;
-	av_cm_lock();
-	if (v.delay_ns || v.after)
-		waits = defer_cm_message(path, m, &v);
-	else
-		av_overtaken_pass(&kept);
-	av_cm_unlock();
-	if (!waits)
-		come(path, m, v.times);
-	deliver_deferred_cm(av_now_ns());
-}
-
-/* What still waits is lost: nobody is left to hear it. Context: the thread, not locked */
-static void cm_faults_end(void)
-{
-	void *k;
-
-	av_cm_lock();
-	while ((k = av_overtaken_take(&kept, UINT64_MAX)))
-		free(k);
-	av_cm_unlock();
-}
-
-/* In a forked child: rules and messages are the parent's. */
-static void cm_faults_forked(void)
-{
-	SLIST_INIT(&all_rules);
-	kept = (struct av_overtaken){0};
-}
 
 struct attended {
 	uint8_t address[16];
@@ -355,9 +222,77 @@ int av_cm_open(int flags)
 	return fd < 0 ? -1 : fd;
 }
 
-bool av_cm_is_channel(int fd, uint32_t *number)
+/* --- the host's changes --------------------------------------------------------------------- */
+
+static void handle_port_change(struct av_watched_fd *w);
+
+static struct av_watched_fd host = {.socket.fd = -1, .ready = handle_port_change};
+static _Atomic bool news;
+static uint64_t watched; /* network namespace; 0: none, for want of netlink */
+
+/* The interface that was asked last in that namespace. Guarded by the lock. */
+static struct {
+	uint32_t ifindex; /* 0: none since the host has changed */
+	uint8_t hardware[AV_HARDWARE_BYTES];
+} asked;
+
+/* In the watcher's thread, which opens no sockets: the other one does what follows. */
+static void handle_port_change(struct av_watched_fd *w)
 {
-	return av_cm_channel_is(fd, number);
+	if (!av_port_watch_heard(w->socket.fd))
+		return;
+	atomic_store(&news, true);
+	av_cm_lock();
+	asked.ifindex = 0;
+	av_cm_wake(0);
+	av_cm_unlock();
+}
+
+void av_cm_host_begin(void)
+{
+	asked.ifindex = 0;
+	watched = 0;
+	if (av_port_watch_open(&host.socket)) {
+		watched = av_netns_of_thread();
+		av_watch_begin(&host);
+	}
+}
+
+void av_cm_host_end(void)
+{
+	av_watch_end(&host);
+	av_own_fd_close(&host.socket);
+	atomic_store(&news, false);
+}
+
+bool av_cm_host_has_changed(void)
+{
+	return atomic_exchange(&news, false);
+}
+
+void av_cm_host_hardware(uint64_t netns, uint32_t ifindex, uint8_t address[AV_HARDWARE_BYTES])
+{
+	if (netns != watched) {
+		av_gid_interface_hardware(ifindex, address);
+		return;
+	}
+	if (asked.ifindex != ifindex)
+		av_gid_interface_hardware(ifindex, asked.hardware);
+	asked.ifindex = ifindex;
+	memcpy(address, asked.hardware, AV_HARDWARE_BYTES);
+}
+
+void av_cm_host_forked(void)
+{
+	av_own_fd_close(&host.socket);
+	atomic_store(&news, false);
+}
+
+void av_cm_since(struct av_cm_where *where)
+{
+	where->since.failures = av_dir_failures();
+	where->since.netns = av_netns_of_thread();
+	av_cm_host_hardware(where->since.netns, where->ifindex, where->since.hardware);
 }
 
 /* --- a device that is gone --------------------------------------------------------------- */
@@ -446,7 +381,7 @@ static void reset_cm_in_child(void)
 	av_cm_conns_forked();
 	cm_attend_forked();
 	av_cm_host_forked();
-	cm_faults_forked();
+	av_cm_mads_forked();
 }
 
 static const struct av_fork_handlers fork_handlers = {.mutex = &av_cm_mutex,
@@ -477,7 +412,7 @@ static void leave_others(void)
 {
 	av_cm_host_end();
 	cm_attend_end();
-	cm_faults_end();
+	av_cm_mads_end();
 	av_net_release();
 	av_dir_leave();
 }
@@ -530,7 +465,7 @@ void av_cm_look(void)
 	if (av_cm_host_has_changed())
 		follow_host();
 	now_ns = av_now_ns();
-	deliver_deferred_cm(now_ns);
+	av_cm_mads_look(now_ns);
 	av_cm_lock();
 	av_cm_conns_look(now_ns);
 	av_cm_unlock();
@@ -550,7 +485,7 @@ int av_cm_prepare(void)
 	int ret = -av_fork_register(AV_FORK_CM, &fork_handlers);
 
 	if (ret == 0)
-		av_cm_mads_begin(av_cm_faults_arrived);
+		av_cm_mads_begin();
 	return ret;
 }
 

@@ -18,13 +18,6 @@
 /* In these contracts, "locked" means that the caller holds av_cm_lock(). */
 
 /*
- * Apply the fault rules to a message that has arrived: drop it, pass it to av_cm_arrived() at once,
- * several times, or later. The rules are those of the device that has the own address.
- * Context: not locked, within the receiver of src/net
- */
-av_cm_receive av_cm_faults_arrived;
-
-/*
  * Receive messages by UDP at an own address, until the connection manager ends in this process.
  * Logs a failure with av_net_warn(). Again changes nothing.
  * Context: not locked; not within the receiver of src/net, for which it may wait

@@ -3,83 +3,16 @@
 
 #include <errno.h>
 #include <infiniband/ib.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/real_calls.h"
 #include "base/thread.h"
-#include "base/watcher.h"
 #include "cm/id.h"
 #include "device/port.h"
 #include "net/address.h"
 #include "observe/check.h"
 #include "registry/directory.h"
-#include "wire/cm_message.h"
-
-static void handle_port_change(struct av_watched_fd *w);
-
-static struct av_watched_fd host = {.socket.fd = -1, .ready = handle_port_change};
-static _Atomic bool news;
-static uint64_t watched; /* network namespace; 0: none, for want of netlink */
-
-/* The interface that was asked last in that namespace. Guarded by the lock. */
-static struct {
-	uint32_t ifindex; /* 0: none since the host has changed */
-	uint8_t hardware[AV_HARDWARE_BYTES];
-} asked;
-
-/* In the watcher's thread, which opens no sockets: the other one does what follows. */
-static void handle_port_change(struct av_watched_fd *w)
-{
-	if (!av_port_watch_heard(w->socket.fd))
-		return;
-	atomic_store(&news, true);
-	av_cm_lock();
-	asked.ifindex = 0;
-	av_cm_wake(0);
-	av_cm_unlock();
-}
-
-void av_cm_host_begin(void)
-{
-	asked.ifindex = 0;
-	watched = 0;
-	if (av_port_watch_open(&host.socket)) {
-		watched = av_netns_of_thread();
-		av_watch_begin(&host);
-	}
-}
-
-void av_cm_host_end(void)
-{
-	av_watch_end(&host);
-	av_own_fd_close(&host.socket);
-	atomic_store(&news, false);
-}
-
-bool av_cm_host_has_changed(void)
-{
-	return atomic_exchange(&news, false);
-}
-
-void av_cm_host_hardware(uint64_t netns, uint32_t ifindex, uint8_t address[AV_HARDWARE_BYTES])
-{
-	if (netns != watched) {
-		av_gid_interface_hardware(ifindex, address);
-		return;
-	}
-	if (asked.ifindex != ifindex)
-		av_gid_interface_hardware(ifindex, asked.hardware);
-	asked.ifindex = ifindex;
-	memcpy(address, asked.hardware, AV_HARDWARE_BYTES);
-}
-
-void av_cm_host_forked(void)
-{
-	av_own_fd_close(&host.socket);
-	atomic_store(&news, false);
-}
 
 /* A GID that is all 0 stands for any. */
 static void name_ib(const struct sockaddr_ib *from, struct av_cm_name *name)
@@ -231,13 +164,6 @@ bool av_cm_where_gid(const uint8_t gid[16], struct av_cm_where *where)
 	return av_cm_where(&name, where);
 }
 
-void av_cm_since(struct av_cm_where *where)
-{
-	where->since.failures = av_dir_failures();
-	where->since.netns = av_netns_of_thread();
-	av_cm_host_hardware(where->since.netns, where->ifindex, where->since.hardware);
-}
-
 bool av_cm_is_own(const uint8_t gid[16])
 {
 	struct av_cm_where where;
@@ -290,3 +216,384 @@ int av_cm_source(const struct av_cm_name *dst, const struct av_cm_name *src,
 	errno = saved;
 	return ret;
 }
+
+enum ibv_mtu av_cm_id_mtu(const struct av_cm_id *id)
+{
+	struct ibv_port_attr port;
+
+	av_port_attr(id->where.dev, &port);
+	return port.active_mtu;
+}
+
+/* --- what is wrong -------------------------------------------------------------------------- */
+
+/* Note why a verb is about to fail with @err. Return: @err */
+static int record_gid_refusal(int err, enum av_check check, uint64_t wanted, uint64_t limit,
+			      const uint8_t gid[16])
+{
+	struct av_flight_record *r;
+
+	(void)av_refuse(err, check, wanted, limit);
+	r = av_diag_pending();
+	memcpy(r->gid, gid, sizeof(r->gid));
+	r->has |= AV_HAS_GID;
+	return err;
+}
+
+/* The same of the destination that the program has named, and what that was taken for. */
+static int note_route(int err, enum av_check check, uint64_t wanted, uint64_t limit,
+		      const struct av_cm_route *route)
+{
+	struct av_flight_record *r;
+
+	(void)record_gid_refusal(err, check, wanted, limit, route->named);
+	r = av_diag_pending();
+	if (memcmp(route->named, route->path.dst, sizeof(route->named)) == 0)
+		return err;
+	memcpy(r->taken_for, route->path.dst, sizeof(r->taken_for));
+	r->has |= AV_HAS_TAKEN_FOR;
+	return err;
+}
+
+/* Listeners of this network namespace in that port space. */
+static unsigned int listeners(uint16_t ps)
+{
+	uint64_t netns = av_netns_of_thread();
+	unsigned int count = 0;
+	struct av_cm_port p;
+
+	for (uint32_t at = 0; av_cm_port_next(&at, &p);)
+		count += p.listens && p.netns == netns && p.ps == ps;
+	return count;
+}
+
+static int note_no_listener(const struct av_cm_route *route, uint64_t service_id)
+{
+	bool own = av_cm_is_own(route->path.dst);
+	unsigned int others = own ? listeners(av_cm_service_ps(service_id)) : 0;
+
+	return note_route(ECONNREFUSED, others ? AV_CHECK_CM_OTHER_PORTS : AV_CHECK_CM_NO_LISTENER,
+			  av_cm_service_port(service_id), others, route);
+}
+
+void av_cm_report_refused(const struct av_cm_route *route, uint64_t service_id, uint32_t reason,
+			  bool unknown)
+{
+	int err = unknown ? note_no_listener(route, service_id)
+			  : note_route(ECONNREFUSED, AV_CHECK_CM_REFUSED,
+				       av_cm_service_port(service_id), reason, route);
+
+	(void)av_refused(AV_VERB_CM_CONNECT, err);
+}
+
+void av_cm_report_silence(const struct av_cm_route *route, uint64_t service_id,
+			  unsigned int requests)
+{
+	enum av_check check = route->proc ? AV_CHECK_PEER_SILENT
+					  : av_check_of_silence(-av_net_icmp_error(&route->path));
+
+	if (check == AV_CHECK_PEER_SILENT)
+		(void)note_route(ETIMEDOUT, AV_CHECK_CM_NO_ANSWER, av_cm_service_port(service_id),
+				 requests, route);
+	else
+		(void)note_route(ETIMEDOUT, check, AV_MAD_BYTES, 0, route);
+	(void)av_refused(AV_VERB_CM_CONNECT, ETIMEDOUT);
+}
+
+int av_cm_refuse_name(int err, enum av_check check, const struct av_cm_name *name)
+{
+	return -record_gid_refusal(err, check, name->port, 0, name->address);
+}
+
+void av_cm_report_unresolved(const struct av_cm_name *dst)
+{
+	(void)av_cm_refuse_name(ENODEV, AV_CHECK_CM_NOT_OURS, dst);
+	(void)av_refused(AV_VERB_CM_RESOLVE_ADDR, ENODEV);
+}
+
+/* --- binding --------------------------------------------------------------------------- */
+
+/* Addresses that many links may have, without the link. */
+static bool lacks_link(const struct av_cm_name *name)
+{
+	return !name->ib && name->ifindex == 0 && av_net_is_link_local(name->address);
+}
+
+/* The host could not be asked: @err of av_cm_source() says nothing about an address. */
+static bool is_unasked(int err)
+{
+	return err == -EMFILE || err == -ENFILE;
+}
+
+/* No device has that address. A host reaches each of its own from itself. Return: -errno */
+static int refuse_foreign(const struct av_cm_name *name)
+{
+	struct av_cm_name chosen;
+	int err = av_cm_source(name, name, &chosen);
+
+	if (is_unasked(err))
+		return err;
+	return av_cm_refuse_name(err ? EADDRNOTAVAIL : ENODEV, AV_CHECK_CM_NOT_OURS, name);
+}
+
+int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
+{
+	struct av_cm_where where = {.dev = NULL};
+	bool v6 = !av_net_is_v4(name->address);
+	struct av_cm_port p = {.id = id->number,
+			       .netns = av_netns_of_thread(),
+			       .ps = av_cm_name_ps(name, id->ps),
+			       .port = name->port,
+			       .v6 = v6,
+			       .afonly = id->afonly_set ? id->afonly : !v6,
+			       .reuse = id->reuse};
+	int handle;
+
+	if (id->state != AV_CM_ID_IDLE)
+		return av_cm_id_refuse(id, AV_CM_IN(IDLE));
+	if (lacks_link(name))
+		return av_cm_refuse_name(EINVAL, AV_CHECK_CM_LINK, name);
+	if (!av_cm_is_any(name->address) && !av_cm_where(name, &where))
+		return refuse_foreign(name);
+	if (where.dev)
+		av_cm_since(&where);
+	memcpy(p.address, name->address, sizeof(p.address));
+	handle = av_cm_port_bind(&p);
+	if (handle == -EADDRINUSE || handle == -EADDRNOTAVAIL)
+		return av_cm_refuse_name(-handle, AV_CHECK_CM_PORT_TAKEN, name);
+	if (handle < 0)
+		return handle;
+	id->port = handle;
+	id->afonly = p.afonly;
+	id->src = *name;
+	id->src.port = p.port;
+	if (name->ib)
+		id->src.service_id = (name->service_id & ~(uint64_t)UINT16_MAX) | p.port;
+	id->where = where;
+	id->state = AV_CM_ID_BOUND;
+	return 0;
+}
+
+static int bind_to(struct av_cm_id *id, const void *address, size_t bytes)
+{
+	struct sockaddr_storage copy = {0};
+	struct av_cm_name name;
+
+	memcpy(&copy, address, bytes < sizeof(copy) ? bytes : sizeof(copy));
+	if (!av_cm_name((const struct sockaddr *)&copy, &name))
+		return -EAFNOSUPPORT;
+	return av_cm_id_bind(id, &name);
+}
+
+static int bind_ip(struct av_cm_call *call)
+{
+	const struct rdma_ucm_bind_ip *command = AV_CM_BODY(call, struct rdma_ucm_bind_ip);
+
+	return bind_to(call->id, &command->addr, sizeof(command->addr));
+}
+
+static int bind_id(struct av_cm_call *call)
+{
+	const struct rdma_ucm_bind *command = AV_CM_BODY(call, struct rdma_ucm_bind);
+	int ret;
+
+	if (command->reserved || !command->addr_size || command->addr_size > sizeof(command->addr))
+		return -av_refuse(EINVAL, AV_CHECK_CM_ADDRESS, 0, command->addr_size);
+	ret = av_cm_id_find(call->channel, command->id, &call->id);
+	return ret ? ret : bind_to(call->id, &command->addr, command->addr_size);
+}
+
+/* --- the way to another ---------------------------------------------------------------- */
+
+/* The family of an address that stands for any need not be that of a GID. */
+static int select_cm_source(const struct av_cm_id *id, const struct av_cm_name *dst,
+			    struct av_cm_name *src)
+{
+	bool other = av_cm_is_any(id->src.address) && id->src.v6 != dst->v6;
+
+	return av_cm_source(dst, other ? NULL : &id->src, src);
+}
+
+/*
+ * From that address to @dst. A loopback address leads to this host's own: from the device that has
+ * it. Return: 0, or -ENODEV, which the event says
+ */
+static int resolve_id_addr(struct av_cm_id *id, struct av_cm_name src, const struct av_cm_name *dst)
+{
+	struct av_cm_where where;
+
+	if (!av_cm_where(av_cm_is_any(src.address) ? dst : &src, &where))
+		return -ENODEV;
+	if (id->where.dev)
+		where.since = id->where.since;
+	else
+		av_cm_since(&where);
+	src.port = id->src.port;
+	src.ib = id->src.ib;
+	src.service_id = id->src.service_id;
+	id->src = src;
+	id->dst = *dst;
+	id->where = where;
+	memcpy(id->gid, dst->address, sizeof(id->gid));
+	return 0;
+}
+
+static void put_loopback(struct av_cm_name *name)
+{
+	static const uint8_t v4[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1},
+			     v6[16] = {[15] = 1};
+
+	memcpy(name->address, name->v6 ? v6 : v4, sizeof(name->address));
+}
+
+/*
+ * This host itself, by an address that stands for any: from the id's device and address, if it has
+ * one; else from a loopback address. Source: Linux, cma_resolve_loopback(), cma_bind_loopback().
+ * Return: 0 or -ENODEV
+ */
+static int resolve_here(struct av_cm_id *id, const struct av_cm_name *dst)
+{
+	if (!id->where.dev) {
+		if (!av_cm_where_any(dst->v6, &id->where))
+			return av_cm_refuse_name(ENODEV, AV_CHECK_CM_NOT_OURS, dst);
+		av_cm_since(&id->where);
+		put_loopback(&id->src);
+	}
+	id->dst = *dst;
+	memcpy(id->gid, id->where.gid, sizeof(id->gid));
+	return 0;
+}
+
+/*
+ * An id that is not bound takes the source that the program names, or any. Its family must be that
+ * of the destination.
+ */
+static int bind_first(struct av_cm_id *id, const struct av_cm_name *src,
+		      const struct av_cm_name *dst)
+{
+	struct av_cm_name any = {.v6 = dst->v6,
+				 .ib = dst->ib,
+				 .service_id = dst->service_id & ~(uint64_t)UINT16_MAX};
+	int ret = 0;
+
+	if (!any.v6)
+		any.address[10] = any.address[11] = 0xff;
+	if (id->state == AV_CM_ID_IDLE)
+		ret = av_cm_id_bind(id, src ? src : &any);
+	if (ret)
+		return ret;
+	if (id->state != AV_CM_ID_BOUND)
+		return av_cm_id_refuse(id, AV_CM_IN(IDLE) | AV_CM_IN(ADDR_BOUND));
+	return id->src.ib == dst->ib && (dst->ib || id->src.v6 == dst->v6)
+		       ? 0
+		       : -av_refuse(EINVAL, AV_CHECK_CM_FAMILY, 0, 0);
+}
+
+/* @status: out, what the event says. Return: 0 or -errno: none comes */
+static int find_way(struct av_cm_id *id, const struct av_cm_name *dst, int *status)
+{
+	struct av_cm_name src;
+	int ret;
+
+	*status = 0;
+	if (av_cm_is_any(dst->address))
+		return resolve_here(id, dst);
+	ret = select_cm_source(id, dst, &src);
+	if (is_unasked(ret))
+		return ret;
+	if (ret)
+		return av_cm_refuse_name(-ret, AV_CHECK_CM_NO_ROUTE, dst);
+	*status = resolve_id_addr(id, src, dst);
+	return 0;
+}
+
+/* Return: 0, and an event comes; or -errno */
+static int resolve_bound(struct av_cm_id *id, const struct av_cm_name *dst)
+{
+	int status, ret = find_way(id, dst, &status);
+
+	if (ret)
+		return ret;
+	ret = av_cm_id_heard(id, status ? AV_CM_EVENT_ADDR_ERROR : AV_CM_EVENT_ADDR_RESOLVED,
+			     status, NULL);
+	if (ret)
+		return ret;
+	if (status)
+		av_cm_report_unresolved(dst);
+	else
+		id->state = AV_CM_ID_RESOLVED;
+	return 0;
+}
+
+static int resolve_to(struct av_cm_id *id, const void *src, const void *dst)
+{
+	bool has_source = ((const struct sockaddr *)src)->sa_family != AF_UNSPEC;
+	struct av_cm_name from, to;
+	int ret;
+
+	if (!av_cm_name(dst, &to) || (has_source && !av_cm_name(src, &from)))
+		return -EAFNOSUPPORT;
+	ret = bind_first(id, has_source ? &from : NULL, &to);
+	return ret ? ret : resolve_bound(id, &to);
+}
+
+static int resolve_ip(struct av_cm_call *call)
+{
+	const struct rdma_ucm_resolve_ip *command = AV_CM_BODY(call, struct rdma_ucm_resolve_ip);
+
+	return resolve_to(call->id, &command->src_addr, &command->dst_addr);
+}
+
+static int resolve_addr(struct av_cm_call *call)
+{
+	const struct rdma_ucm_resolve_addr *command =
+		AV_CM_BODY(call, struct rdma_ucm_resolve_addr);
+	int ret;
+
+	if (command->reserved || command->src_size > sizeof(command->src_addr) ||
+	    !command->dst_size || command->dst_size > sizeof(command->dst_addr))
+		return -av_refuse(EINVAL, AV_CHECK_CM_ADDRESS, command->dst_size,
+				  command->src_size);
+	ret = av_cm_id_find(call->channel, command->id, &call->id);
+	return ret ? ret : resolve_to(call->id, &command->src_addr, &command->dst_addr);
+}
+
+/* A route of RoCE is the kernel's; there is nothing to ask for. */
+int av_cm_id_route(struct av_cm_id *id)
+{
+	int ret;
+
+	if (id->state != AV_CM_ID_RESOLVED)
+		return av_cm_id_refuse(id, AV_CM_IN(ADDR_RESOLVED));
+	ret = av_cm_id_heard(id, AV_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
+	if (ret == 0)
+		id->state = AV_CM_ID_ROUTED;
+	return ret;
+}
+
+static int resolve_route(struct av_cm_call *call)
+{
+	return av_cm_id_route(call->id);
+}
+
+/* Services are the subnet administrator's records: there is none. */
+static int resolve_ib_service(struct av_cm_call *call)
+{
+	if (call->id->state != AV_CM_ID_BOUND)
+		return av_cm_id_refuse(call->id, AV_CM_IN(ADDR_BOUND));
+	return -av_refuse(call->id->where.dev ? EOPNOTSUPP : EINVAL, AV_CHECK_CM_SERVICE, 0, 0);
+}
+
+/* clang-format off */
+const struct av_cm_row av_cm_address_rows[] = {
+	AV_CM_ROW(BIND_IP, BIND_ADDR, bind_ip, 0, bind_ip),
+	AV_CM_ROW_NO_ID(BIND, BIND_ADDR, bind, 0, bind_id),
+	AV_CM_ROW(RESOLVE_IP, RESOLVE_ADDR, resolve_ip, 0, resolve_ip),
+	AV_CM_ROW_NO_ID(RESOLVE_ADDR, RESOLVE_ADDR, resolve_addr, 0, resolve_addr),
+	AV_CM_ROW(RESOLVE_ROUTE, RESOLVE_ROUTE, resolve_route, 0, resolve_route),
+	{AV_CM_CMD_RESOLVE_IB_SERVICE, AV_VERB_CM_RESOLVE_ADDRINFO,
+	 sizeof(struct av_cm_resolve_ib_service), 0, offsetof(struct av_cm_resolve_ib_service, id),
+	 resolve_ib_service},
+	{0},
+};
+/* clang-format on */

@@ -2,21 +2,23 @@
 #include "cm/id.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
+#include "base/clock.h"
 #include "base/lock.h"
 #include "base/random.h"
 #include "cm/cm_address.h"
 #include "device/port.h"
 #include "net/address.h"
+#include "observe/check.h"
 #include "registry/directory.h"
 #include "transport/observed.h"
 #include "transport/wire_qp.h"
 
 #define INDEX_BITS 16
 #define TAG_BITS   4
-
-static av_cm_receive *_Atomic receive;
 
 /* --- whose ----------------------------------------------------------------------------- */
 
@@ -84,21 +86,6 @@ static uint32_t owner(const struct av_net_packet *p)
 	return proc ? proc : av_lock_self;
 }
 
-static void receive_cm_mad(const struct av_net_packet *p)
-{
-	av_cm_receive *f = atomic_load(&receive); /* GCC calls it by a plain load */
-	struct av_net_path back = p->path;
-	struct av_cm_message m;
-
-	if (p->packet.qkey != AV_CM_QKEY ||
-	    !av_cm_get(&m, p->packet.payload, p->packet.payload_bytes))
-		return;
-	memcpy(back.src, p->path.dst, sizeof(back.src));
-	memcpy(back.dst, p->path.src, sizeof(back.dst));
-	back.traffic_class = back.hop_limit = 0;
-	f(&back, &m);
-}
-
 struct av_cm_route av_cm_route_back(const struct av_net_path *path, const struct av_cm_message *m)
 {
 	struct av_cm_route route = {.path = *path, .device = ""};
@@ -106,15 +93,6 @@ struct av_cm_route av_cm_route_back(const struct av_net_path *path, const struct
 	if (!av_wire_is_forced() && m->local_comm_id && av_cm_is_own(path->dst))
 		route.proc = find_comm_process(m->local_comm_id);
 	return route;
-}
-
-static const struct av_net_manager manager = {.owner = owner, .packet = receive_cm_mad};
-
-void av_cm_mads_begin(av_cm_receive *r)
-{
-	receive = r;
-	av_net_receive_by(&av_wire_receiver);
-	av_net_manage_by(&manager);
 }
 
 /* --- sending --------------------------------------------------------------------------- */
@@ -159,6 +137,8 @@ int av_cm_send(const struct av_cm_route *route, const struct av_cm_message *m)
 	return route->proc ? forward_cm_mad(route, m) : send_packet(route, m);
 }
 
+/* --- stale requests -------------------------------------------------------------------- */
+
 #define REMEMBERED 256u
 
 static struct stale {
@@ -184,4 +164,160 @@ bool av_cm_stale_is(const uint8_t from[16], uint32_t comm, uint64_t transaction)
 		    memcmp(s->from, from, sizeof(s->from)) == 0)
 			return true;
 	return false;
+}
+
+/* --- faults on demand ----------------------------------------------------------------------- */
+
+/* The rules of a device. Used by who receives alone. */
+struct rules {
+	SLIST_ENTRY(rules) entry;
+	const struct av_device *dev;
+	struct av_faults faults;
+};
+
+static SLIST_HEAD(, rules) all_rules = SLIST_HEAD_INITIALIZER(all_rules);
+
+struct deferred {
+	struct av_late late;
+	struct av_net_path path;
+	struct av_cm_message m;
+};
+
+static struct av_overtaken kept; /* messages; guarded by the lock */
+
+/* Return: NULL: there are none, or no memory */
+static struct rules *rules_of(const struct av_device *dev)
+{
+	struct rules *r;
+
+	if (!av_faults_there(dev->ibv.name))
+		return NULL;
+	SLIST_FOREACH(r, &all_rules, entry)
+		if (r->dev == dev)
+			break;
+	if (!r) {
+		r = calloc(1, sizeof(*r));
+		if (!r)
+			return NULL;
+		r->dev = dev;
+		av_faults_init(&r->faults);
+		SLIST_INSERT_HEAD(&all_rules, r, entry);
+	}
+	av_faults_refresh(&r->faults, dev->ibv.name);
+	return r;
+}
+
+static struct av_faults_verdict judge_cm_arrival(const struct av_net_path *path,
+						 const struct av_cm_message *m)
+{
+	struct av_faults_occasion o = {
+		.kind = AV_FAULTS_MESSAGE, .now_ns = av_now_ns(), .attribute = m->attribute};
+	struct av_faults_verdict v = {.times = 1};
+	struct av_cm_where where;
+	struct rules *r = NULL;
+
+	if (av_cm_where_gid(path->src, &where))
+		r = rules_of(where.dev);
+	if (r)
+		v = av_faults_arrival(&r->faults, r->dev->ibv.name, &o, 0);
+	if (v.damaged)
+		av_net_count(AV_NET_BAD_CRC, 1);
+	return v;
+}
+
+/* Return: false: it does not wait. Context: locked */
+static bool defer_cm_message(const struct av_net_path *path, const struct av_cm_message *m,
+			     const struct av_faults_verdict *v)
+{
+	struct deferred *k = av_overtaken_add(&kept, sizeof(*k), v, av_now_ns());
+
+	if (!k)
+		return false;
+	k->path = *path;
+	k->m = *m;
+	return true;
+}
+
+static void come(const struct av_net_path *path, const struct av_cm_message *m, uint32_t times)
+{
+	for (uint32_t i = 0; i < times; i++)
+		av_cm_arrived(path, m);
+}
+
+void av_cm_mads_look(uint64_t now_ns)
+{
+	struct deferred *k;
+
+	do {
+		av_cm_lock();
+		k = av_overtaken_take(&kept, now_ns);
+		av_cm_wake(av_overtaken_next(&kept));
+		av_cm_unlock();
+		if (k)
+			come(&k->path, &k->m, k->late.times);
+		free(k);
+	} while (k);
+}
+
+/*
+ * Apply the fault rules to a message that has arrived: drop it, pass it on at once, several times,
+ * or later. The rules are those of the device that has the own address.
+ */
+static void faults_arrived(const struct av_net_path *path, const struct av_cm_message *m)
+{
+	struct av_faults_verdict v = judge_cm_arrival(path, m);
+	bool waits = false;
+
+	if (v.lost)
+		return;
+	av_cm_lock();
+	if (v.delay_ns || v.after)
+		waits = defer_cm_message(path, m, &v);
+	else
+		av_overtaken_pass(&kept);
+	av_cm_unlock();
+	if (!waits)
+		come(path, m, v.times);
+	av_cm_mads_look(av_now_ns());
+}
+
+/* What still waits is lost: nobody is left to hear it. */
+void av_cm_mads_end(void)
+{
+	void *k;
+
+	av_cm_lock();
+	while ((k = av_overtaken_take(&kept, UINT64_MAX)))
+		free(k);
+	av_cm_unlock();
+}
+
+void av_cm_mads_forked(void)
+{
+	SLIST_INIT(&all_rules);
+	kept = (struct av_overtaken){0};
+}
+
+/* --- receiving ------------------------------------------------------------------------- */
+
+static void receive_cm_mad(const struct av_net_packet *p)
+{
+	struct av_net_path back = p->path;
+	struct av_cm_message m;
+
+	if (p->packet.qkey != AV_CM_QKEY ||
+	    !av_cm_get(&m, p->packet.payload, p->packet.payload_bytes))
+		return;
+	memcpy(back.src, p->path.dst, sizeof(back.src));
+	memcpy(back.dst, p->path.src, sizeof(back.dst));
+	back.traffic_class = back.hop_limit = 0;
+	faults_arrived(&back, &m);
+}
+
+static const struct av_net_manager manager = {.owner = owner, .packet = receive_cm_mad};
+
+void av_cm_mads_begin(void)
+{
+	av_net_receive_by(&av_wire_receiver);
+	av_net_manage_by(&manager);
 }

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <string.h>
 
 #include "cm/cm.h"
 #include "cm/id.h"
 #include "device/device.h"
-#include "device/port.h"
 #include "net/address.h"
 #include "observe/check.h"
 #include "registry/directory.h"
-#include "registry/tables.h"
-#include "transport/observed.h"
 
 /* Commands of a connection: asking, listening, accepting, refusing, ending. */
 
@@ -19,6 +17,47 @@
 #define CM_TIMEOUT   20 /* until a CM answers, as the kernel has it: 4.3 s */
 #define CM_RETRIES   15
 #define BACKLOG_MOST 1024
+
+/* Fields @transport and @ext_transport of a REQ. */
+enum { RC, UC, EXTENDED = 3, EXTENDED_XRC = 1 };
+
+void av_cm_kind_put(struct av_cm_message *req, uint8_t qp_type)
+{
+	req->transport = qp_type == IBV_QPT_UC ? UC : qp_type == IBV_QPT_XRC_SEND ? EXTENDED : RC;
+	req->ext_transport = qp_type == IBV_QPT_XRC_SEND ? EXTENDED_XRC : 0;
+}
+
+uint8_t av_cm_kind_wanted(const struct av_cm_message *request)
+{
+	if (request->attribute == AV_CM_SIDR_REQ)
+		return IBV_QPT_UD;
+	switch (request->transport) {
+	case RC:
+		return IBV_QPT_RC;
+	case UC:
+		return IBV_QPT_UC;
+	case EXTENDED:
+		return request->ext_transport == EXTENDED_XRC ? IBV_QPT_XRC_RECV : AV_CM_ANY_KIND;
+	default:
+		return AV_CM_ANY_KIND;
+	}
+}
+
+/* An XRC target's is in the place of an EE context. */
+uint32_t av_cm_kind_qpn(const struct av_cm_message *rep, uint8_t asking)
+{
+	return asking == IBV_QPT_XRC_SEND ? rep->eecn : rep->qpn;
+}
+
+void av_cm_kind_put_qpn(struct av_cm_message *rep, uint8_t qp_type, uint32_t qpn)
+{
+	if (qp_type != IBV_QPT_XRC_RECV) {
+		rep->qpn = qpn;
+		return;
+	}
+	rep->eecn = qpn;
+	rep->srq = true;
+}
 
 /* --- connecting ------------------------------------------------------------------------- */
 
@@ -299,287 +338,109 @@ static int disconnect_id(struct av_cm_call *call)
 	return 0;
 }
 
-/* Commands about addresses: binding one, finding the way to another. */
+/* --- being asked -------------------------------------------------------------------------- */
 
-/* --- binding --------------------------------------------------------------------------- */
-
-/* Addresses that many links may have, without the link. */
-static bool lacks_link(const struct av_cm_name *name)
+static struct av_cm_id *listener_of(const struct av_cm_route *route, const struct av_cm_message *m)
 {
-	return !name->ib && name->ifindex == 0 && av_net_is_link_local(name->address);
+	struct av_cm_port found;
+
+	if (!av_cm_listener(route->path.src, m, &found) || found.proc != av_lock_self)
+		return NULL;
+	return av_cm_id_listening(found.id);
 }
 
-/* The host could not be asked: @err of av_cm_source() says nothing about an address. */
-static bool is_unasked(int err)
+/* Of AF_IB, the GIDs are the addresses. */
+static void name_ib_ends(struct av_cm_id *id, const struct av_cm_route *route, uint64_t service_id)
 {
-	return err == -EMFILE || err == -ENFILE;
-}
-
-/* No device has that address. A host reaches each of its own from itself. Return: -errno */
-static int refuse_foreign(const struct av_cm_name *name)
-{
-	struct av_cm_name chosen;
-	int err = av_cm_source(name, name, &chosen);
-
-	if (is_unasked(err))
-		return err;
-	return av_cm_refuse_name(err ? EADDRNOTAVAIL : ENODEV, AV_CHECK_CM_NOT_OURS, name);
-}
-
-int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
-{
-	struct av_cm_where where = {.dev = NULL};
-	bool v6 = !av_net_is_v4(name->address);
-	struct av_cm_port p = {.id = id->number,
-			       .netns = av_netns_of_thread(),
-			       .ps = av_cm_name_ps(name, id->ps),
-			       .port = name->port,
-			       .v6 = v6,
-			       .afonly = id->afonly_set ? id->afonly : !v6,
-			       .reuse = id->reuse};
-	int handle;
-
-	if (id->state != AV_CM_ID_IDLE)
-		return av_cm_id_refuse(id, AV_CM_IN(IDLE));
-	if (lacks_link(name))
-		return av_cm_refuse_name(EINVAL, AV_CHECK_CM_LINK, name);
-	if (!av_cm_is_any(name->address) && !av_cm_where(name, &where))
-		return refuse_foreign(name);
-	if (where.dev)
-		av_cm_since(&where);
-	memcpy(p.address, name->address, sizeof(p.address));
-	handle = av_cm_port_bind(&p);
-	if (handle == -EADDRINUSE || handle == -EADDRNOTAVAIL)
-		return av_cm_refuse_name(-handle, AV_CHECK_CM_PORT_TAKEN, name);
-	if (handle < 0)
-		return handle;
-	id->port = handle;
-	id->afonly = p.afonly;
-	id->src = *name;
-	id->src.port = p.port;
-	if (name->ib)
-		id->src.service_id = (name->service_id & ~(uint64_t)UINT16_MAX) | p.port;
-	id->where = where;
-	id->state = AV_CM_ID_BOUND;
-	return 0;
-}
-
-static int bind_to(struct av_cm_id *id, const void *address, size_t bytes)
-{
-	struct sockaddr_storage copy = {0};
-	struct av_cm_name name;
-
-	memcpy(&copy, address, bytes < sizeof(copy) ? bytes : sizeof(copy));
-	if (!av_cm_name((const struct sockaddr *)&copy, &name))
-		return -EAFNOSUPPORT;
-	return av_cm_id_bind(id, &name);
-}
-
-static int bind_ip(struct av_cm_call *call)
-{
-	const struct rdma_ucm_bind_ip *command = AV_CM_BODY(call, struct rdma_ucm_bind_ip);
-
-	return bind_to(call->id, &command->addr, sizeof(command->addr));
-}
-
-static int bind_id(struct av_cm_call *call)
-{
-	const struct rdma_ucm_bind *command = AV_CM_BODY(call, struct rdma_ucm_bind);
-	int ret;
-
-	if (command->reserved || !command->addr_size || command->addr_size > sizeof(command->addr))
-		return -av_refuse(EINVAL, AV_CHECK_CM_ADDRESS, 0, command->addr_size);
-	ret = av_cm_id_find(call->channel, command->id, &call->id);
-	return ret ? ret : bind_to(call->id, &command->addr, command->addr_size);
-}
-
-/* --- the way to another ---------------------------------------------------------------- */
-
-/* The family of an address that stands for any need not be that of a GID. */
-static int select_cm_source(const struct av_cm_id *id, const struct av_cm_name *dst,
-			    struct av_cm_name *src)
-{
-	bool other = av_cm_is_any(id->src.address) && id->src.v6 != dst->v6;
-
-	return av_cm_source(dst, other ? NULL : &id->src, src);
+	id->src = (struct av_cm_name){.ib = true,
+				      .v6 = !av_net_is_v4(route->path.src),
+				      .port = av_cm_service_port(service_id),
+				      .service_id = service_id};
+	id->dst = (struct av_cm_name){.ib = true, .v6 = !av_net_is_v4(route->path.dst)};
+	memcpy(id->src.address, route->path.src, sizeof(route->path.src));
+	memcpy(id->dst.address, route->path.dst, sizeof(route->path.dst));
 }
 
 /*
- * From that address to @dst. A loopback address leads to this host's own: from the device that has
- * it. Return: 0, or -ENODEV, which the event says
+ * Is that where its packets come from? Programs let peers in by their addresses. This host may name
+ * itself by addresses that stand for any.
  */
-static int resolve_id_addr(struct av_cm_id *id, struct av_cm_name src, const struct av_cm_name *dst)
+static bool is_true(const struct av_cm_ip *ip, const struct av_cm_route *route)
 {
-	struct av_cm_where where;
+	bool src = av_cm_is_any(ip->src), dst = av_cm_is_any(ip->dst);
 
-	if (!av_cm_where(av_cm_is_any(src.address) ? dst : &src, &where))
-		return -ENODEV;
-	if (id->where.dev)
-		where.since = id->where.since;
-	else
-		av_cm_since(&where);
-	src.port = id->src.port;
-	src.ib = id->src.ib;
-	src.service_id = id->src.service_id;
-	id->src = src;
-	id->dst = *dst;
-	id->where = where;
-	memcpy(id->gid, dst->address, sizeof(id->gid));
-	return 0;
+	if ((src || dst) && av_cm_is_own(route->path.dst))
+		return src || memcmp(ip->src, route->path.dst, sizeof(ip->src)) == 0;
+	return !dst && memcmp(ip->src, route->path.dst, sizeof(ip->src)) == 0;
 }
 
-static void put_loopback(struct av_cm_name *name)
+/* Addresses of both ends as the requester says. Return: false: it does not, or not truly */
+static bool name_ends(struct av_cm_id *id, const struct av_cm_route *route,
+		      const struct av_cm_message *m)
 {
-	static const uint8_t v4[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1},
-			     v6[16] = {[15] = 1};
+	struct av_cm_ip ip;
 
-	memcpy(name->address, name->v6 ? v6 : v4, sizeof(name->address));
+	if (!av_cm_ip_get(&ip, m->private_data) || !is_true(&ip, route))
+		return false;
+	id->src = (struct av_cm_name){.port = av_cm_service_port(m->service_id), .v6 = ip.v6};
+	id->dst = (struct av_cm_name){.port = ip.src_port, .v6 = ip.v6};
+	memcpy(id->src.address, ip.dst, sizeof(ip.dst));
+	memcpy(id->dst.address, ip.src, sizeof(ip.src));
+	return true;
 }
 
-/*
- * This host itself, by an address that stands for any: from the id's device and address, if it has
- * one; else from a loopback address. Source: Linux, cma_resolve_loopback(), cma_bind_loopback().
- * Return: 0 or -ENODEV
- */
-static int resolve_here(struct av_cm_id *id, const struct av_cm_name *dst)
+/* The id of the connection that is asked for. NULL: no memory, or nonsense */
+static struct av_cm_id *create_child_id(struct av_cm_id *listener, const struct av_cm_route *route,
+					const struct av_cm_message *m)
 {
-	if (!id->where.dev) {
-		if (!av_cm_where_any(dst->v6, &id->where))
-			return av_cm_refuse_name(ENODEV, AV_CHECK_CM_NOT_OURS, dst);
-		av_cm_since(&id->where);
-		put_loopback(&id->src);
+	bool sidr = m->attribute == AV_CM_SIDR_REQ;
+	struct av_cm_id *id =
+		av_cm_id_new(listener->channel, 0, listener->ps, av_cm_kind_wanted(m));
+
+	if (!id)
+		return NULL;
+	id->state = AV_CM_ID_CONNECT;
+	id->service_id = m->service_id;
+	id->tos = listener->tos;
+	memcpy(id->gid, route->path.dst, sizeof(id->gid));
+	if (listener->src.ib)
+		name_ib_ends(id, route, m->service_id);
+	if ((listener->src.ib || name_ends(id, route, m)) &&
+	    av_cm_where_gid(route->path.src, &id->where))
+		id->conn =
+			av_cm_conn_new(id, sidr ? AV_CM_SIDR_RECEIVED : AV_CM_REQ_RECEIVED, route);
+	if (!id->conn) {
+		av_cm_id_destroy(id);
+		return NULL;
 	}
-	id->dst = *dst;
-	memcpy(id->gid, id->where.gid, sizeof(id->gid));
-	return 0;
+	av_cm_since(&id->where);
+	id->conn->route.device = id->where.dev->ibv.name;
+	av_cm_conn_peer(id->conn, m);
+	return id;
 }
 
-/*
- * An id that is not bound takes the source that the program names, or any. Its family must be that
- * of the destination.
- */
-static int bind_first(struct av_cm_id *id, const struct av_cm_name *src,
-		      const struct av_cm_name *dst)
+static bool is_of_kind(const struct av_cm_id *listener, const struct av_cm_message *m)
 {
-	struct av_cm_name any = {.v6 = dst->v6,
-				 .ib = dst->ib,
-				 .service_id = dst->service_id & ~(uint64_t)UINT16_MAX};
-	int ret = 0;
-
-	if (!any.v6)
-		any.address[10] = any.address[11] = 0xff;
-	if (id->state == AV_CM_ID_IDLE)
-		ret = av_cm_id_bind(id, src ? src : &any);
-	if (ret)
-		return ret;
-	if (id->state != AV_CM_ID_BOUND)
-		return av_cm_id_refuse(id, AV_CM_IN(IDLE) | AV_CM_IN(ADDR_BOUND));
-	return id->src.ib == dst->ib && (dst->ib || id->src.v6 == dst->v6)
-		       ? 0
-		       : -av_refuse(EINVAL, AV_CHECK_CM_FAMILY, 0, 0);
+	return listener->qp_type == AV_CM_ANY_KIND || listener->qp_type == av_cm_kind_wanted(m);
 }
 
-/* @status: out, what the event says. Return: 0 or -errno: none comes */
-static int find_way(struct av_cm_id *id, const struct av_cm_name *dst, int *status)
+uint16_t av_cm_id_requested(const struct av_cm_route *route, const struct av_cm_message *m)
 {
-	struct av_cm_name src;
-	int ret;
+	struct av_cm_id *listener = listener_of(route, m), *child;
 
-	*status = 0;
-	if (av_cm_is_any(dst->address))
-		return resolve_here(id, dst);
-	ret = select_cm_source(id, dst, &src);
-	if (is_unasked(ret))
-		return ret;
-	if (ret)
-		return av_cm_refuse_name(-ret, AV_CHECK_CM_NO_ROUTE, dst);
-	*status = resolve_id_addr(id, src, dst);
-	return 0;
-}
-
-/* Return: 0, and an event comes; or -errno */
-static int resolve_bound(struct av_cm_id *id, const struct av_cm_name *dst)
-{
-	int status, ret = find_way(id, dst, &status);
-
-	if (ret)
-		return ret;
-	ret = av_cm_id_heard(id, status ? AV_CM_EVENT_ADDR_ERROR : AV_CM_EVENT_ADDR_RESOLVED,
-			     status, NULL);
-	if (ret)
-		return ret;
-	if (status)
-		av_cm_report_unresolved(dst);
-	else
-		id->state = AV_CM_ID_RESOLVED;
-	return 0;
-}
-
-static int resolve_to(struct av_cm_id *id, const void *src, const void *dst)
-{
-	bool has_source = ((const struct sockaddr *)src)->sa_family != AF_UNSPEC;
-	struct av_cm_name from, to;
-	int ret;
-
-	if (!av_cm_name(dst, &to) || (has_source && !av_cm_name(src, &from)))
-		return -EAFNOSUPPORT;
-	ret = bind_first(id, has_source ? &from : NULL, &to);
-	return ret ? ret : resolve_bound(id, &to);
-}
-
-static int resolve_ip(struct av_cm_call *call)
-{
-	const struct rdma_ucm_resolve_ip *command = AV_CM_BODY(call, struct rdma_ucm_resolve_ip);
-
-	return resolve_to(call->id, &command->src_addr, &command->dst_addr);
-}
-
-static int resolve_addr(struct av_cm_call *call)
-{
-	const struct rdma_ucm_resolve_addr *command =
-		AV_CM_BODY(call, struct rdma_ucm_resolve_addr);
-	int ret;
-
-	if (command->reserved || command->src_size > sizeof(command->src_addr) ||
-	    !command->dst_size || command->dst_size > sizeof(command->dst_addr))
-		return -av_refuse(EINVAL, AV_CHECK_CM_ADDRESS, command->dst_size,
-				  command->src_size);
-	ret = av_cm_id_find(call->channel, command->id, &call->id);
-	return ret ? ret : resolve_to(call->id, &command->src_addr, &command->dst_addr);
-}
-
-/* A route of RoCE is the kernel's; there is nothing to ask for. */
-int av_cm_id_route(struct av_cm_id *id)
-{
-	int ret;
-
-	if (id->state != AV_CM_ID_RESOLVED)
-		return av_cm_id_refuse(id, AV_CM_IN(ADDR_RESOLVED));
-	ret = av_cm_id_heard(id, AV_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
-	if (ret == 0)
-		id->state = AV_CM_ID_ROUTED;
-	return ret;
-}
-
-static int resolve_route(struct av_cm_call *call)
-{
-	return av_cm_id_route(call->id);
-}
-
-/* Services are the subnet administrator's records: there is none. */
-static int resolve_ib_service(struct av_cm_call *call)
-{
-	if (call->id->state != AV_CM_ID_BOUND)
-		return av_cm_id_refuse(call->id, AV_CM_IN(ADDR_BOUND));
-	return -av_refuse(call->id->where.dev ? EOPNOTSUPP : EINVAL, AV_CHECK_CM_SERVICE, 0, 0);
-}
-
-enum ibv_mtu av_cm_id_mtu(const struct av_cm_id *id)
-{
-	struct ibv_port_attr port;
-
-	av_port_attr(id->where.dev, &port);
-	return port.active_mtu;
+	if (!listener)
+		return AV_CM_INVALID_SERVICE_ID;
+	if (!is_of_kind(listener, m))
+		return AV_CM_INVALID_TRANSPORT;
+	if (listener->backlog == 0)
+		return AV_CM_CONSUMER;
+	child = create_child_id(listener, route, m);
+	if (!child)
+		return AV_CM_NO_RESOURCES;
+	if (av_cm_id_asked(listener, child, m))
+		return 0;
+	av_cm_id_destroy(child);
+	return AV_CM_NO_RESOURCES;
 }
 
 /* clang-format off */
@@ -589,14 +450,6 @@ const struct av_cm_row av_cm_connection_rows[] = {
 	AV_CM_ROW_ECE(ACCEPT, ACCEPT, accept, accept_id),
 	AV_CM_ROW_NO_ID(REJECT, REJECT, reject, 0, reject_id),
 	AV_CM_ROW(DISCONNECT, DISCONNECT, disconnect, 0, disconnect_id),
-	AV_CM_ROW(BIND_IP, BIND_ADDR, bind_ip, 0, bind_ip),
-	AV_CM_ROW_NO_ID(BIND, BIND_ADDR, bind, 0, bind_id),
-	AV_CM_ROW(RESOLVE_IP, RESOLVE_ADDR, resolve_ip, 0, resolve_ip),
-	AV_CM_ROW_NO_ID(RESOLVE_ADDR, RESOLVE_ADDR, resolve_addr, 0, resolve_addr),
-	AV_CM_ROW(RESOLVE_ROUTE, RESOLVE_ROUTE, resolve_route, 0, resolve_route),
-	{AV_CM_CMD_RESOLVE_IB_SERVICE, AV_VERB_CM_RESOLVE_ADDRINFO,
-	 sizeof(struct av_cm_resolve_ib_service), 0, offsetof(struct av_cm_resolve_ib_service, id),
-	 resolve_ib_service},
 	{0},
 };
 /* clang-format on */

@@ -7,137 +7,10 @@
 #include <string.h>
 
 #include "base/table.h"
-#include "device/port.h"
+#include "cm/cm.h"
+#include "copy/copy.h"
 #include "net/address.h"
-#include "net/net.h"
 #include "observe/check.h"
-#include "registry/directory.h"
-#include "registry/tables.h"
-
-/* Fields @transport and @ext_transport of a REQ. */
-enum { RC, UC, EXTENDED = 3, EXTENDED_XRC = 1 };
-
-void av_cm_kind_put(struct av_cm_message *req, uint8_t qp_type)
-{
-	req->transport = qp_type == IBV_QPT_UC ? UC : qp_type == IBV_QPT_XRC_SEND ? EXTENDED : RC;
-	req->ext_transport = qp_type == IBV_QPT_XRC_SEND ? EXTENDED_XRC : 0;
-}
-
-uint8_t av_cm_kind_wanted(const struct av_cm_message *request)
-{
-	if (request->attribute == AV_CM_SIDR_REQ)
-		return IBV_QPT_UD;
-	switch (request->transport) {
-	case RC:
-		return IBV_QPT_RC;
-	case UC:
-		return IBV_QPT_UC;
-	case EXTENDED:
-		return request->ext_transport == EXTENDED_XRC ? IBV_QPT_XRC_RECV : AV_CM_ANY_KIND;
-	default:
-		return AV_CM_ANY_KIND;
-	}
-}
-
-/* An XRC target's is in the place of an EE context. */
-uint32_t av_cm_kind_qpn(const struct av_cm_message *rep, uint8_t asking)
-{
-	return asking == IBV_QPT_XRC_SEND ? rep->eecn : rep->qpn;
-}
-
-void av_cm_kind_put_qpn(struct av_cm_message *rep, uint8_t qp_type, uint32_t qpn)
-{
-	if (qp_type != IBV_QPT_XRC_RECV) {
-		rep->qpn = qpn;
-		return;
-	}
-	rep->eecn = qpn;
-	rep->srq = true;
-}
-
-/* Note why a verb is about to fail with @err. Return: @err */
-static int record_gid_refusal(int err, enum av_check check, uint64_t wanted, uint64_t limit,
-			      const uint8_t gid[16])
-{
-	struct av_flight_record *r;
-
-	(void)av_refuse(err, check, wanted, limit);
-	r = av_diag_pending();
-	memcpy(r->gid, gid, sizeof(r->gid));
-	r->has |= AV_HAS_GID;
-	return err;
-}
-
-/* The same of the destination that the program has named, and what that was taken for. */
-static int note_route(int err, enum av_check check, uint64_t wanted, uint64_t limit,
-		      const struct av_cm_route *route)
-{
-	struct av_flight_record *r;
-
-	(void)record_gid_refusal(err, check, wanted, limit, route->named);
-	r = av_diag_pending();
-	if (memcmp(route->named, route->path.dst, sizeof(route->named)) == 0)
-		return err;
-	memcpy(r->taken_for, route->path.dst, sizeof(r->taken_for));
-	r->has |= AV_HAS_TAKEN_FOR;
-	return err;
-}
-
-/* Listeners of this network namespace in that port space. */
-static unsigned int listeners(uint16_t ps)
-{
-	uint64_t netns = av_netns_of_thread();
-	unsigned int count = 0;
-	struct av_cm_port p;
-
-	for (uint32_t at = 0; av_cm_port_next(&at, &p);)
-		count += p.listens && p.netns == netns && p.ps == ps;
-	return count;
-}
-
-static int note_no_listener(const struct av_cm_route *route, uint64_t service_id)
-{
-	bool own = av_cm_is_own(route->path.dst);
-	unsigned int others = own ? listeners(av_cm_service_ps(service_id)) : 0;
-
-	return note_route(ECONNREFUSED, others ? AV_CHECK_CM_OTHER_PORTS : AV_CHECK_CM_NO_LISTENER,
-			  av_cm_service_port(service_id), others, route);
-}
-
-void av_cm_report_refused(const struct av_cm_route *route, uint64_t service_id, uint32_t reason,
-			  bool unknown)
-{
-	int err = unknown ? note_no_listener(route, service_id)
-			  : note_route(ECONNREFUSED, AV_CHECK_CM_REFUSED,
-				       av_cm_service_port(service_id), reason, route);
-
-	(void)av_refused(AV_VERB_CM_CONNECT, err);
-}
-
-void av_cm_report_silence(const struct av_cm_route *route, uint64_t service_id,
-			  unsigned int requests)
-{
-	enum av_check check = route->proc ? AV_CHECK_PEER_SILENT
-					  : av_check_of_silence(-av_net_icmp_error(&route->path));
-
-	if (check == AV_CHECK_PEER_SILENT)
-		(void)note_route(ETIMEDOUT, AV_CHECK_CM_NO_ANSWER, av_cm_service_port(service_id),
-				 requests, route);
-	else
-		(void)note_route(ETIMEDOUT, check, AV_MAD_BYTES, 0, route);
-	(void)av_refused(AV_VERB_CM_CONNECT, ETIMEDOUT);
-}
-
-int av_cm_refuse_name(int err, enum av_check check, const struct av_cm_name *name)
-{
-	return -record_gid_refusal(err, check, name->port, 0, name->address);
-}
-
-void av_cm_report_unresolved(const struct av_cm_name *dst)
-{
-	(void)av_cm_refuse_name(ENODEV, AV_CHECK_CM_NOT_OURS, dst);
-	(void)av_refused(AV_VERB_CM_RESOLVE_ADDR, ENODEV);
-}
 
 #define NUMBERS 65535u /* of each kind at once */
 
@@ -260,6 +133,13 @@ int av_cm_id_find_any(const struct av_cm_channel *c, uint32_t number, struct av_
 static int refuse_removed(const struct av_cm_id *id)
 {
 	return id->state == AV_CM_ID_REMOVED ? -av_refuse(ENXIO, AV_CHECK_CM_REMOVED, 0, 0) : 0;
+}
+
+struct av_cm_id *av_cm_id_listening(uint32_t number)
+{
+	struct av_cm_id *id = av_table_get(&ids.table, number);
+
+	return id && id->state == AV_CM_ID_LISTENS ? id : NULL;
 }
 
 int av_cm_id_find(const struct av_cm_channel *c, uint32_t number, struct av_cm_id **id)
@@ -487,92 +367,8 @@ int av_cm_id_told(struct av_cm_id *id, enum av_cm_event_type event, uint32_t sta
 	return 0;
 }
 
-/* --- requests -------------------------------------------------------------------------- */
-
-static struct av_cm_id *listener_of(const struct av_cm_route *route, const struct av_cm_message *m)
-{
-	struct av_cm_port found;
-	struct av_cm_id *id;
-
-	if (!av_cm_listener(route->path.src, m, &found) || found.proc != av_lock_self)
-		return NULL;
-	id = av_table_get(&ids.table, found.id);
-	return id && id->state == AV_CM_ID_LISTENS ? id : NULL;
-}
-
-/* Of AF_IB, the GIDs are the addresses. */
-static void name_ib_ends(struct av_cm_id *id, const struct av_cm_route *route, uint64_t service_id)
-{
-	id->src = (struct av_cm_name){.ib = true,
-				      .v6 = !av_net_is_v4(route->path.src),
-				      .port = av_cm_service_port(service_id),
-				      .service_id = service_id};
-	id->dst = (struct av_cm_name){.ib = true, .v6 = !av_net_is_v4(route->path.dst)};
-	memcpy(id->src.address, route->path.src, sizeof(route->path.src));
-	memcpy(id->dst.address, route->path.dst, sizeof(route->path.dst));
-}
-
-/*
- * Is that where its packets come from? Programs let peers in by their addresses. This host may name
- * itself by addresses that stand for any.
- */
-static bool is_true(const struct av_cm_ip *ip, const struct av_cm_route *route)
-{
-	bool src = av_cm_is_any(ip->src), dst = av_cm_is_any(ip->dst);
-
-	if ((src || dst) && av_cm_is_own(route->path.dst))
-		return src || memcmp(ip->src, route->path.dst, sizeof(ip->src)) == 0;
-	return !dst && memcmp(ip->src, route->path.dst, sizeof(ip->src)) == 0;
-}
-
-/* Addresses of both ends as the requester says. Return: false: it does not, or not truly */
-static bool name_ends(struct av_cm_id *id, const struct av_cm_route *route,
-		      const struct av_cm_message *m)
-{
-	struct av_cm_ip ip;
-
-	if (!av_cm_ip_get(&ip, m->private_data) || !is_true(&ip, route))
-		return false;
-	id->src = (struct av_cm_name){.port = av_cm_service_port(m->service_id), .v6 = ip.v6};
-	id->dst = (struct av_cm_name){.port = ip.src_port, .v6 = ip.v6};
-	memcpy(id->src.address, ip.dst, sizeof(ip.dst));
-	memcpy(id->dst.address, ip.src, sizeof(ip.src));
-	return true;
-}
-
-/* The id of the connection that is asked for. NULL: no memory, or nonsense */
-static struct av_cm_id *create_child_id(struct av_cm_id *listener, const struct av_cm_route *route,
-					const struct av_cm_message *m)
-{
-	bool sidr = m->attribute == AV_CM_SIDR_REQ;
-	struct av_cm_id *id =
-		av_cm_id_new(listener->channel, 0, listener->ps, av_cm_kind_wanted(m));
-
-	if (!id)
-		return NULL;
-	id->state = AV_CM_ID_CONNECT;
-	id->service_id = m->service_id;
-	id->tos = listener->tos;
-	memcpy(id->gid, route->path.dst, sizeof(id->gid));
-	if (listener->src.ib)
-		name_ib_ends(id, route, m->service_id);
-	if ((listener->src.ib || name_ends(id, route, m)) &&
-	    av_cm_where_gid(route->path.src, &id->where))
-		id->conn =
-			av_cm_conn_new(id, sidr ? AV_CM_SIDR_RECEIVED : AV_CM_REQ_RECEIVED, route);
-	if (!id->conn) {
-		av_cm_id_destroy(id);
-		return NULL;
-	}
-	av_cm_since(&id->where);
-	id->conn->route.device = id->where.dev->ibv.name;
-	av_cm_conn_peer(id->conn, m);
-	return id;
-}
-
-/* Append the request's event. Return: false: no memory */
-static bool append_request_event(struct av_cm_id *listener, struct av_cm_id *child,
-				 const struct av_cm_message *m)
+bool av_cm_id_asked(struct av_cm_id *listener, struct av_cm_id *child,
+		    const struct av_cm_message *m)
 {
 	struct av_cm_event *e = new_event(listener, AV_CM_EVENT_CONNECT_REQUEST, 0);
 
@@ -587,26 +383,346 @@ static bool append_request_event(struct av_cm_id *listener, struct av_cm_id *chi
 	return true;
 }
 
-static bool is_of_kind(const struct av_cm_id *listener, const struct av_cm_message *m)
+/* Commands about an id itself: its life, its channel, its options, what it is told. */
+
+/* The kind of queue pair of a port space. Return: false: no such space */
+static bool qp_type_of(const struct rdma_ucm_create_id *command, uint8_t *type)
 {
-	return listener->qp_type == AV_CM_ANY_KIND || listener->qp_type == av_cm_kind_wanted(m);
+	switch (command->ps) {
+	case RDMA_PS_TCP:
+		*type = IBV_QPT_RC;
+		return true;
+	case RDMA_PS_UDP:
+	case RDMA_PS_IPOIB:
+		*type = IBV_QPT_UD;
+		return true;
+	case RDMA_PS_IB:
+		*type = command->qp_type;
+		return true;
+	default:
+		return false;
+	}
 }
 
-uint16_t av_cm_id_requested(const struct av_cm_route *route, const struct av_cm_message *m)
+static int create_id(struct av_cm_call *call)
 {
-	struct av_cm_id *listener = listener_of(route, m), *child;
+	const struct rdma_ucm_create_id *command = AV_CM_BODY(call, struct rdma_ucm_create_id);
+	struct rdma_ucm_create_id_resp answer;
+	struct av_cm_id *id;
+	uint8_t type;
+	int ret;
 
-	if (!listener)
-		return AV_CM_INVALID_SERVICE_ID;
-	if (!is_of_kind(listener, m))
-		return AV_CM_INVALID_TRANSPORT;
-	if (listener->backlog == 0)
-		return AV_CM_CONSUMER;
-	child = create_child_id(listener, route, m);
-	if (!child)
-		return AV_CM_NO_RESOURCES;
-	if (append_request_event(listener, child, m))
-		return 0;
-	av_cm_id_destroy(child);
-	return AV_CM_NO_RESOURCES;
+	if (!qp_type_of(command, &type))
+		return -av_refuse(EINVAL, AV_CHECK_CM_QP_TYPE, command->qp_type, command->ps);
+	id = av_cm_id_new(call->channel, command->uid, command->ps, type);
+	if (!id)
+		return -ENOMEM;
+	answer.id = id->number;
+	ret = av_cm_respond(call, command->response, &answer, sizeof(answer));
+	if (ret)
+		av_cm_id_destroy(id);
+	return ret;
 }
+
+/* How many events the program has fetched: the answer to a command that ends what they are of. */
+static int respond_reported(struct av_cm_call *call, uint64_t to, uint32_t reported)
+{
+	const struct rdma_ucm_destroy_id_resp answer = {.events_reported = reported};
+
+	return av_cm_respond(call, to, &answer, sizeof(answer));
+}
+
+static int destroy_id(struct av_cm_call *call)
+{
+	const struct rdma_ucm_destroy_id *command = AV_CM_BODY(call, struct rdma_ucm_destroy_id);
+	struct av_cm_id *id;
+	int ret = av_cm_id_find_any(call->channel, command->id, &id);
+	uint32_t reported;
+
+	if (ret)
+		return ret;
+	reported = id->reported;
+	av_cm_id_destroy(id);
+	av_cm_channel_settle(call->channel, call->fd);
+	return respond_reported(call, command->response, reported);
+}
+
+/* --- another channel ------------------------------------------------------------------- */
+
+static int migrate(struct av_cm_call *call, struct av_cm_channel *from)
+{
+	const struct rdma_ucm_migrate_id *command = AV_CM_BODY(call, struct rdma_ucm_migrate_id);
+	struct av_cm_id *id;
+	int ret = av_cm_id_find(from, command->id, &id);
+
+	if (ret)
+		return ret;
+	if (from != call->channel) {
+		av_cm_id_migrate(id, call->channel);
+		av_cm_channel_settle(from, (int)command->fd);
+	}
+	return respond_reported(call, command->response, id->reported);
+}
+
+static int migrate_id(struct av_cm_call *call)
+{
+	const struct rdma_ucm_migrate_id *command = AV_CM_BODY(call, struct rdma_ucm_migrate_id);
+	struct av_cm_channel *from = NULL;
+	uint32_t number;
+	int ret;
+
+	if (av_cm_is_channel((int)command->fd, &number))
+		from = av_cm_channel_get(number);
+	if (!from)
+		return -av_refuse(EINVAL, AV_CHECK_CM_NO_CHANNEL, (uint64_t)(int)command->fd, 0);
+	ret = migrate(call, from);
+	av_cm_channel_put(from);
+	return ret;
+}
+
+/* --- options --------------------------------------------------------------------------- */
+
+static int set_tos(struct av_cm_id *id, const uint8_t *value)
+{
+	id->tos = *value;
+	return 0;
+}
+
+/* Values of int: the kernel takes any that is not 0 for yes. */
+static int load_int_option(const uint8_t *value)
+{
+	int number;
+
+	memcpy(&number, value, sizeof(number));
+	return number;
+}
+
+/* Whoever shares its port number, or wants to, learns of it. */
+static void publish_port_options(const struct av_cm_id *id)
+{
+	if (id->port >= 0)
+		av_cm_port_options(id->port, id->afonly, id->reuse);
+}
+
+/* Once bound it may begin to share, but not cease to. Who listens is alone. */
+static int set_reuse(struct av_cm_id *id, const uint8_t *value)
+{
+	bool reuse = load_int_option(value) != 0;
+
+	if (id->state == AV_CM_ID_LISTENS || (id->state != AV_CM_ID_IDLE && !reuse))
+		return av_cm_id_refuse(id, AV_CM_IN(IDLE) | (reuse ? AV_CM_IN(ADDR_BOUND) : 0));
+	id->reuse = reuse;
+	publish_port_options(id);
+	return 0;
+}
+
+static int set_afonly(struct av_cm_id *id, const uint8_t *value)
+{
+	if (id->state != AV_CM_ID_IDLE && id->state != AV_CM_ID_BOUND)
+		return av_cm_id_refuse(id, AV_CM_IN(IDLE) | AV_CM_IN(ADDR_BOUND));
+	id->afonly = load_int_option(value) != 0;
+	id->afonly_set = true;
+	publish_port_options(id);
+	return 0;
+}
+
+/* 5 bits, and only of reliable connections. */
+static int set_ack_timeout(struct av_cm_id *id, const uint8_t *value)
+{
+	if ((id->qp_type != IBV_QPT_RC && id->qp_type != IBV_QPT_XRC_SEND) || *value > 31)
+		return -av_refuse(EINVAL, AV_CHECK_CM_ACK_TIMEOUT, *value, 0);
+	id->ack_timeout = *value;
+	id->ack_timeout_set = true;
+	return 0;
+}
+
+static const struct option {
+	uint32_t level, name, bytes;
+	int (*set)(struct av_cm_id *id, const uint8_t *value);
+} options[] = {
+	{RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, sizeof(uint8_t), set_tos},
+	{RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, sizeof(int), set_reuse},
+	{RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, sizeof(int), set_afonly},
+	{RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, sizeof(uint8_t), set_ack_timeout},
+};
+
+/* Paths are the kernel's routes: a program's own record is checked, and changes nothing. */
+static int set_path(struct av_cm_id *id, uint32_t bytes)
+{
+	if (bytes == 0 || bytes % sizeof(struct ib_path_rec_data))
+		return -av_refuse(EINVAL, AV_CHECK_CM_OPTION, bytes,
+				  sizeof(struct ib_path_rec_data));
+	return av_cm_id_route(id);
+}
+
+static int set_option(struct av_cm_call *call)
+{
+	const struct rdma_ucm_set_option *command = AV_CM_BODY(call, struct rdma_ucm_set_option);
+	uint8_t value[sizeof(int)];
+
+	if (command->level == RDMA_OPTION_IB && command->optname == RDMA_OPTION_IB_PATH)
+		return set_path(call->id, command->optlen);
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++) {
+		const struct option *o = &options[i];
+
+		if (o->level != command->level || o->name != command->optname)
+			continue;
+		if (command->optlen != o->bytes)
+			return -av_refuse(EINVAL, AV_CHECK_CM_OPTION, command->optlen, o->bytes);
+		if (av_copy(value, (const void *)(uintptr_t)command->optval, o->bytes) !=
+		    AV_COPY_OK)
+			return -EFAULT;
+		return o->set(call->id, value);
+	}
+	return -ENOSYS;
+}
+
+/* --- what it is told ------------------------------------------------------------------- */
+
+static int notify_id(struct av_cm_call *call)
+{
+	const struct rdma_ucm_notify *command = AV_CM_BODY(call, struct rdma_ucm_notify);
+	struct av_cm_id *id = call->id;
+	int ret;
+
+	if (command->event != IBV_EVENT_COMM_EST)
+		return -av_refuse(EINVAL, AV_CHECK_CM_EVENT, command->event, 0);
+	ret = id->conn ? av_cm_conn_established(id->conn) : 1;
+	if (ret && ret != -EISCONN)
+		return av_cm_id_refuse(id, AV_CM_IN(REP_SENT));
+	if (ret == 0)
+		ret = av_cm_id_heard(id, AV_CM_EVENT_ESTABLISHED, 0, NULL);
+	return ret;
+}
+
+/* Before it is accepted it has no name of the program's, by which librdmacm finds it. */
+static int write_event(struct av_cm_call *call)
+{
+	const struct av_cm_write_event *command = AV_CM_BODY(call, struct av_cm_write_event);
+	struct av_cm_id *id;
+	int ret;
+
+	if (command->event != AV_CM_EVENT_USER && command->event != AV_CM_EVENT_INTERNAL)
+		return -av_refuse(EINVAL, AV_CHECK_CM_EVENT, command->event, 0);
+	ret = av_cm_id_find(call->channel, command->id, &id);
+	if (ret)
+		return ret;
+	if (!id->uid)
+		return av_cm_id_refuse(id, AV_CM_IN(REP_SENT) | AV_CM_IN(ESTABLISHED));
+	return av_cm_id_told(id, command->event, command->status, command->arg);
+}
+
+/* Commands about multicast groups. On RoCE nobody is asked: queue pairs attach themselves. */
+
+#define GROUP_QPN 0xffffffu
+
+static void fill_group_ud_param(const struct av_cm_id *id, const struct av_cm_name *name,
+				struct rdma_ucm_ud_param *ud)
+{
+	memset(ud, 0, sizeof(*ud));
+	ud->qp_num = GROUP_QPN;
+	ud->qkey = AV_CM_UDP_QKEY;
+	ud->ah_attr.is_global = 1;
+	ud->ah_attr.port_num = 1;
+	ud->ah_attr.grh.sgid_index = (uint8_t)id->where.gid_index;
+	ud->ah_attr.grh.hop_limit = 1;
+	ud->ah_attr.grh.traffic_class = id->tos;
+	memcpy(ud->ah_attr.grh.dgid, name->address, sizeof(ud->ah_attr.grh.dgid));
+}
+
+/* An id may join that has a device: it is bound to an address, or has resolved one. */
+static bool may_join(const struct av_cm_id *id)
+{
+	return id->where.dev && (id->state == AV_CM_ID_BOUND || id->state == AV_CM_ID_RESOLVED);
+}
+
+static int join_cm_group(struct av_cm_call *call, uint32_t number, uint64_t uid, uint64_t response,
+			 const struct sockaddr *address)
+{
+	struct rdma_ucm_create_id_resp answer;
+	struct rdma_ucm_ud_param ud;
+	struct av_cm_name name;
+	struct av_cm_group *g;
+	struct av_cm_id *id;
+	int ret;
+
+	if (call->out_bytes < sizeof(answer))
+		return -ENOSPC;
+	ret = av_cm_id_find(call->channel, number, &id);
+	if (ret)
+		return ret;
+	if (!av_cm_name(address, &name) || !av_net_is_group(name.address) || !av_cm_id_is_ud(id))
+		return -av_refuse(EINVAL, AV_CHECK_CM_GROUP, 0, 0);
+	if (!may_join(id))
+		return av_cm_id_refuse(id, (id->where.dev ? AV_CM_IN(ADDR_BOUND) : 0) |
+						   AV_CM_IN(ADDR_RESOLVED));
+	g = av_cm_group_new(id, uid);
+	if (!g)
+		return -ENOMEM;
+	answer.id = g->number;
+	ret = av_cm_respond(call, response, &answer, sizeof(answer));
+	if (ret) {
+		av_cm_group_destroy(g);
+		return ret;
+	}
+	fill_group_ud_param(id, &name, &ud);
+	ret = av_cm_group_heard(g, AV_CM_EVENT_MULTICAST_JOIN, 0, &ud);
+	if (ret)
+		av_cm_group_destroy(g);
+	return ret;
+}
+
+static int join_ip_mcast(struct av_cm_call *call)
+{
+	const struct rdma_ucm_join_ip_mcast *command =
+		AV_CM_BODY(call, struct rdma_ucm_join_ip_mcast);
+
+	return join_cm_group(call, command->id, command->uid, command->response,
+			     (const struct sockaddr *)&command->addr);
+}
+
+static int join_mcast(struct av_cm_call *call)
+{
+	const struct rdma_ucm_join_mcast *command = AV_CM_BODY(call, struct rdma_ucm_join_mcast);
+
+	if (!command->addr_size || command->addr_size > sizeof(command->addr))
+		return -av_refuse(EINVAL, AV_CHECK_CM_ADDRESS, command->addr_size, 0);
+	if (command->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
+		return -av_refuse(EINVAL, AV_CHECK_FLAGS, command->join_flags,
+				  RDMA_MC_JOIN_FLAG_RESERVED - 1);
+	return join_cm_group(call, command->id, command->uid, command->response,
+			     (const struct sockaddr *)&command->addr);
+}
+
+static int leave_mcast(struct av_cm_call *call)
+{
+	const struct rdma_ucm_destroy_id *command = AV_CM_BODY(call, struct rdma_ucm_destroy_id);
+	struct av_cm_group *g;
+	int ret = av_cm_group_find(call->channel, command->id, &g);
+	uint32_t reported;
+
+	if (ret)
+		return ret;
+	reported = g->reported;
+	av_cm_group_destroy(g);
+	av_cm_channel_settle(call->channel, call->fd);
+	return respond_reported(call, command->response, reported);
+}
+
+#define ROOM(type) sizeof(struct rdma_ucm_##type)
+
+/* clang-format off */
+const struct av_cm_row av_cm_id_rows[] = {
+	AV_CM_ROW_NO_ID(CREATE_ID, CREATE_ID, create_id, ROOM(create_id_resp), create_id),
+	AV_CM_ROW_NO_ID(DESTROY_ID, DESTROY_ID, destroy_id, ROOM(destroy_id_resp), destroy_id),
+	AV_CM_ROW_NO_ID(MIGRATE_ID, MIGRATE_ID, migrate_id, ROOM(migrate_resp), migrate_id),
+	AV_CM_ROW(SET_OPTION, SET_OPTION, set_option, 0, set_option),
+	AV_CM_ROW(NOTIFY, NOTIFY, notify, 0, notify_id),
+	{AV_CM_CMD_WRITE_EVENT, AV_VERB_CM_WRITE_EVENT, sizeof(struct av_cm_write_event), 0,
+	 AV_CM_NO_ID, write_event},
+	AV_CM_ROW_NO_ID(JOIN_IP_MCAST, JOIN_MULTICAST, join_ip_mcast, 0, join_ip_mcast),
+	AV_CM_ROW_NO_ID(JOIN_MCAST, JOIN_MULTICAST, join_mcast, 0, join_mcast),
+	AV_CM_ROW_NO_ID(LEAVE_MCAST, LEAVE_MULTICAST, destroy_id, ROOM(destroy_id_resp), leave_mcast),
+	{0},
+};
+/* clang-format on */

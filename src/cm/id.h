@@ -73,19 +73,25 @@ struct av_cm_route {
 };
 
 /*
- * Handles a message that this process received. @path: the path back to the sender.
- * Context: not locked; within the receiver of src/net, or the thread if a fault delayed the message
- */
-typedef void av_cm_receive(const struct av_net_path *path, const struct av_cm_message *m);
-
-/*
  * The route back to the sender of @m, for a message without a connection. Context: any; reads the
  * host's addresses, as av_cm_is_own()
  */
 struct av_cm_route av_cm_route_back(const struct av_net_path *path, const struct av_cm_message *m);
 
-/* Receive messages by @receive from now on. Again, with the same function, changes nothing. */
-void av_cm_mads_begin(av_cm_receive *receive);
+/* Receive messages from now on. Again changes nothing. */
+void av_cm_mads_begin(void);
+
+/*
+ * Handle messages that a fault on demand has delayed until @now_ns, and set the alarm for the next.
+ * Context: not locked
+ */
+void av_cm_mads_look(uint64_t now_ns);
+
+/* Free those that wait still. Context: the thread, not locked */
+void av_cm_mads_end(void);
+
+/* In a forked child: forget the parent's. */
+void av_cm_mads_forked(void);
 
 /*
  * Send a message. The caller retransmits what is lost.
@@ -180,9 +186,6 @@ struct av_cm_channel *av_cm_channel_closed(void);
 
 /* Free a channel, which has no ids and no events. Context: not locked; waits for the watcher */
 void av_cm_channel_end(struct av_cm_channel *c);
-
-/* Does @fd have a channel's mark? @number: out, the channel's. Async-signal-safe; keeps errno */
-bool av_cm_channel_is(int fd, uint32_t *number);
 
 /*
  * Find the channel of a number, and pin it for one command, until av_cm_channel_put().
@@ -364,8 +367,18 @@ AV_MUST_USE int av_cm_conn_established(struct av_cm_conn *c);
  */
 void av_cm_conn_peer(struct av_cm_conn *c, const struct av_cm_message *m);
 
-/* Handle a message that has arrived: change its connection's state, or refuse it. */
-av_cm_receive av_cm_arrived;
+/*
+ * Handle a message that this process received: change its connection's state, or refuse it.
+ * @path: the path back to the sender. Context: not locked; within the receiver of src/net, or the
+ * thread if a fault delayed the message
+ */
+void av_cm_arrived(const struct av_net_path *path, const struct av_cm_message *m);
+
+/*
+ * Handle a request, a REQ or SIDR_REQ: make a new id with its connection, and append its event.
+ * Context: locked. Return: 0, or the reason to refuse the request: enum av_cm_reason
+ */
+uint16_t av_cm_id_requested(const struct av_cm_route *route, const struct av_cm_message *m);
 
 /*
  * Retransmit messages that are due, detect peers' processes that have died, free connections that
@@ -503,6 +516,9 @@ AV_MUST_USE int av_cm_id_find(const struct av_cm_channel *c, uint32_t number, st
 AV_MUST_USE int av_cm_id_find_any(const struct av_cm_channel *c, uint32_t number,
 				  struct av_cm_id **id);
 
+/* The id of a number, if it listens; else NULL. */
+struct av_cm_id *av_cm_id_listening(uint32_t number);
+
 /*
  * Note that a command is about to fail with EINVAL because of the id's state. @needed: the states
  * that allow the command: AV_CM_IN() of observe/flight.h. Return: -EINVAL
@@ -537,11 +553,11 @@ AV_MUST_USE int av_cm_id_told(struct av_cm_id *id, enum av_cm_event_type event, 
 			      uint64_t arg);
 
 /*
- * Handle a request, a REQ or SIDR_REQ: make a new id with its connection, and append
- * RDMA_CM_EVENT_CONNECT_REQUEST to the listener's channel.
- * Return: 0, or the reason to refuse the request: enum av_cm_reason
+ * A child was made for a request to a listener: append RDMA_CM_EVENT_CONNECT_REQUEST to the
+ * listener's channel. Return: false: no memory
  */
-uint16_t av_cm_id_requested(const struct av_cm_route *route, const struct av_cm_message *m);
+AV_MUST_USE bool av_cm_id_asked(struct av_cm_id *listener, struct av_cm_id *child,
+				const struct av_cm_message *m);
 
 /* Is the id for datagrams (IBV_QPT_UD)? */
 bool av_cm_id_is_ud(const struct av_cm_id *id);
@@ -638,6 +654,7 @@ struct av_cm_row {
 
 /* The commands of each file. Behind the last one is a row of zeros. */
 extern const struct av_cm_row av_cm_id_rows[] __attribute__((visibility("hidden")));
+extern const struct av_cm_row av_cm_address_rows[] __attribute__((visibility("hidden")));
 extern const struct av_cm_row av_cm_connection_rows[] __attribute__((visibility("hidden")));
 extern const struct av_cm_row av_cm_query_rows[] __attribute__((visibility("hidden")));
 
