@@ -12,16 +12,6 @@
 #define LIFETIME 16 /* of a packet: 4.096 us << it, as the kernel has it for RoCE */
 #define EXACTLY	 2  /* the selector of a value in a path record */
 
-static uint64_t guid_of(const struct av_cm_id *id)
-{
-	return id->where.dev ? id->where.dev->attr.node_guid : 0;
-}
-
-static uint32_t index_of(const struct av_cm_id *id)
-{
-	return id->where.dev ? av_instance_number(id->where.dev) : 0;
-}
-
 static bool has_route(const struct av_cm_id *id)
 {
 	return id->where.dev && (id->state == AV_CM_ID_ROUTED || id->state == AV_CM_ID_CONNECT ||
@@ -63,8 +53,8 @@ static int query_route(struct av_cm_call *call)
 	put_ip6(&answer.src_addr, &id->src);
 	put_ip6(&answer.dst_addr, &id->dst);
 	if (id->where.dev) {
-		answer.node_guid = guid_of(id);
-		answer.ibdev_index = index_of(id);
+		answer.node_guid = id->where.dev->attr.node_guid;
+		answer.ibdev_index = av_instance_number(id->where.dev);
 		answer.port_num = 1;
 		answer.num_paths = has_route(id);
 		fill_route(id, &answer.ib_route[0]);
@@ -115,8 +105,8 @@ static int query_ends(struct av_cm_call *call, bool gids)
 	if (call->out_bytes < offsetof(struct rdma_ucm_query_addr_resp, ibdev_index))
 		return -ENOSPC;
 	if (id->where.dev) {
-		answer.node_guid = guid_of(id);
-		answer.ibdev_index = index_of(id);
+		answer.node_guid = id->where.dev->attr.node_guid;
+		answer.ibdev_index = av_instance_number(id->where.dev);
 		answer.port_num = 1;
 		answer.pkey = htobe16(AV_PKEY_DEFAULT);
 	}
@@ -181,27 +171,20 @@ static int query(struct av_cm_call *call)
 	(AV_CM_IN(REQ_RECEIVED) | AV_CM_IN(REP_SENT) | AV_CM_IN(REP_RECEIVED) | \
 	 AV_CM_IN(ESTABLISHED))
 
-static int init_unconnected(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
+/* @c: NULL: there is no connection yet, or datagrams need none */
+static void to_init(const struct av_cm_id *id, const struct av_cm_conn *c,
+		    struct ib_uverbs_qp_attr *a)
 {
-	if (a->qp_state != IBV_QPS_INIT)
-		return av_cm_id_is_ud(id) ? 0 : av_cm_id_refuse(id, CONNECTED);
-	a->qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-	a->port_num = 1;
-	if (av_cm_id_is_ud(id)) {
-		a->qkey = AV_CM_UDP_QKEY;
-		a->qp_attr_mask |= IBV_QP_QKEY;
-	} else {
-		a->qp_attr_mask |= IBV_QP_ACCESS_FLAGS;
-	}
-	return 0;
-}
+	bool ud = av_cm_id_is_ud(id);
 
-static void to_init(const struct av_cm_conn *c, struct ib_uverbs_qp_attr *a)
-{
-	a->qp_attr_mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+	a->qp_attr_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+			  (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
 	a->port_num = 1;
-	a->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-	if (c->responder_resources)
+	if (ud)
+		a->qkey = AV_CM_UDP_QKEY;
+	if (c)
+		a->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	if (c && c->responder_resources)
 		a->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 }
 
@@ -210,12 +193,10 @@ static bool is_id_reliable(const struct av_cm_id *id)
 	return id->qp_type != IBV_QPT_UC;
 }
 
-static int to_rtr(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
+static void to_rtr(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
 {
 	const struct av_cm_conn *c = id->conn;
 
-	if (c->state == AV_CM_REQ_SENT)
-		return av_cm_id_refuse(id, CONNECTED);
 	a->qp_attr_mask =
 		IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	av_cm_id_ah(id, &a->ah_attr);
@@ -226,15 +207,12 @@ static int to_rtr(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
 		a->qp_attr_mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 		a->max_dest_rd_atomic = c->responder_resources;
 	}
-	return 0;
 }
 
-static int to_rts(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
+static void to_rts(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
 {
 	const struct av_cm_conn *c = id->conn;
 
-	if (c->state == AV_CM_REQ_SENT)
-		return av_cm_id_refuse(id, CONNECTED);
 	a->qp_attr_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 	a->sq_psn = c->remote_psn;
 	if (is_id_reliable(id)) {
@@ -245,28 +223,29 @@ static int to_rts(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
 		a->rnr_retry = c->rnr_retry_count;
 		a->max_rd_atomic = c->initiator_depth;
 	}
-	return 0;
 }
 
 static int fill_cm_qp_attr(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
 {
-	const struct av_cm_conn *c = id->conn;
+	const struct av_cm_conn *c = av_cm_id_is_ud(id) ? NULL : id->conn;
 
-	if (!c || av_cm_id_is_ud(id))
-		return init_unconnected(id, a);
-	if (c->state > AV_CM_ESTABLISHED)
+	if (c && c->state > AV_CM_ESTABLISHED)
 		return av_cm_id_refuse(id, CONNECTED);
-	switch (a->qp_state) {
-	case IBV_QPS_INIT:
-		to_init(c, a);
+	if (a->qp_state == IBV_QPS_INIT) {
+		to_init(id, c, a);
 		return 0;
-	case IBV_QPS_RTR:
-		return to_rtr(id, a);
-	case IBV_QPS_RTS:
-		return to_rts(id, a);
-	default:
-		return -av_refuse(EINVAL, AV_CHECK_CM_QP_STATE, a->qp_state, 0);
 	}
+	if (av_cm_id_is_ud(id))
+		return 0;
+	if (c && a->qp_state != IBV_QPS_RTR && a->qp_state != IBV_QPS_RTS)
+		return -av_refuse(EINVAL, AV_CHECK_CM_QP_STATE, a->qp_state, 0);
+	if (!c || c->state == AV_CM_REQ_SENT)
+		return av_cm_id_refuse(id, CONNECTED);
+	if (a->qp_state == IBV_QPS_RTR)
+		to_rtr(id, a);
+	else
+		to_rts(id, a);
+	return 0;
 }
 
 /* It has no device. */
