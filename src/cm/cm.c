@@ -196,32 +196,6 @@ static void cm_attend_forked(void)
 	attended_count = 0;
 }
 
-static int cm_begin(void);
-
-static void cm_end(void);
-
-/* Return: the program's descriptor, or -errno */
-static int open_channel(int flags)
-{
-	AV_UNCANCELLED;
-	int fd = cm_begin();
-
-	if (fd)
-		return fd;
-	fd = av_cm_channel_new(flags);
-	if (fd < 0)
-		cm_end();
-	return fd;
-}
-
-int av_cm_open(int flags)
-{
-	int saved = errno, fd = open_channel(flags);
-
-	errno = fd < 0 ? -fd : saved;
-	return fd < 0 ? -1 : fd;
-}
-
 /* --- the host's changes --------------------------------------------------------------------- */
 
 static void handle_port_change(struct av_watched_fd *w);
@@ -258,19 +232,19 @@ void av_cm_host_begin(void)
 	}
 }
 
-void av_cm_host_end(void)
+static void host_end(void)
 {
 	av_watch_end(&host);
 	av_own_fd_close(&host.socket);
 	atomic_store(&news, false);
 }
 
-bool av_cm_host_has_changed(void)
+static bool host_has_changed(void)
 {
 	return atomic_exchange(&news, false);
 }
 
-void av_cm_host_hardware(uint64_t netns, uint32_t ifindex, uint8_t address[AV_HARDWARE_BYTES])
+static void host_hardware(uint64_t netns, uint32_t ifindex, uint8_t address[AV_HARDWARE_BYTES])
 {
 	if (netns != watched) {
 		av_gid_interface_hardware(ifindex, address);
@@ -282,7 +256,7 @@ void av_cm_host_hardware(uint64_t netns, uint32_t ifindex, uint8_t address[AV_HA
 	memcpy(address, asked.hardware, AV_HARDWARE_BYTES);
 }
 
-void av_cm_host_forked(void)
+static void host_forked(void)
 {
 	av_own_fd_close(&host.socket);
 	atomic_store(&news, false);
@@ -292,7 +266,7 @@ void av_cm_since(struct av_cm_where *where)
 {
 	where->since.failures = av_dir_failures();
 	where->since.netns = av_netns_of_thread();
-	av_cm_host_hardware(where->since.netns, where->ifindex, where->since.hardware);
+	host_hardware(where->since.netns, where->ifindex, where->since.hardware);
 }
 
 /* --- a device that is gone --------------------------------------------------------------- */
@@ -336,7 +310,10 @@ static bool is_known(const uint8_t hardware[AV_HARDWARE_BYTES])
 	return memcmp(hardware, unknown, AV_HARDWARE_BYTES) != 0;
 }
 
-/* @arg: the network namespace of this thread */
+/*
+ * An id whose interface has another hardware address than it knows hears RDMA_CM_EVENT_ADDR_CHANGE.
+ * @arg: this thread's network namespace, to which the interface belongs. Context: asks the host
+ */
 static void compare(uint32_t number, void *object, void *arg)
 {
 	struct av_cm_id *id = object;
@@ -346,7 +323,7 @@ static void compare(uint32_t number, void *object, void *arg)
 
 	if (!id->where.dev || since->netns != *(uint64_t *)arg)
 		return;
-	av_cm_host_hardware(since->netns, id->where.ifindex, now);
+	host_hardware(since->netns, id->where.ifindex, now);
 	if (!is_known(now) || memcmp(since->hardware, now, AV_HARDWARE_BYTES) == 0)
 		return;
 	memcpy(since->hardware, now, AV_HARDWARE_BYTES);
@@ -354,20 +331,9 @@ static void compare(uint32_t number, void *object, void *arg)
 		av_cm_id_heard(id, AV_CM_EVENT_ADDR_CHANGE, 0, NULL);
 }
 
-/*
- * Ids whose interface has another hardware address than they know hear RDMA_CM_EVENT_ADDR_CHANGE.
- * Only those of this thread's network namespace. Context: locked; asks the host
- */
-static void cm_device_look(void)
-{
-	uint64_t netns = av_netns_of_thread();
-
-	av_cm_ids_each(compare, &netns);
-}
-
-static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER; /* serialises cm_begin() */
-static bool running;					 /* the thread; guarded by the lock */
-static unsigned int channels;				 /* of this process; likewise */
+static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER; /* guards whether the thread runs */
+static bool running;					 /* the thread */
+static unsigned int channels;				 /* of this process; guarded by the lock */
 
 /* The thread is not here, and channels, ids and connections are the parent's. */
 static void reset_cm_in_child(void)
@@ -380,7 +346,7 @@ static void reset_cm_in_child(void)
 	av_cm_ids_forked();
 	av_cm_conns_forked();
 	cm_attend_forked();
-	av_cm_host_forked();
+	host_forked();
 	av_cm_mads_forked();
 }
 
@@ -388,6 +354,15 @@ static const struct av_fork_handlers fork_handlers = {.mutex = &av_cm_mutex,
 						      .child = reset_cm_in_child};
 
 /* --- the thread ------------------------------------------------------------------------ */
+
+/* One channel less. Context: not locked */
+static void cm_end(void)
+{
+	av_cm_lock();
+	channels--;
+	av_cm_wake(0);
+	av_cm_unlock();
+}
 
 /* Channels that the program has closed end, with their ids. */
 static void reap(void)
@@ -410,7 +385,7 @@ static void reap(void)
 
 static void leave_others(void)
 {
-	av_cm_host_end();
+	host_end();
 	cm_attend_end();
 	av_cm_mads_end();
 	av_net_release();
@@ -451,9 +426,11 @@ static bool stop_idle_cm(void)
 
 static void follow_host(void)
 {
+	uint64_t netns = av_netns_of_thread();
+
 	cm_attend_new();
 	av_cm_lock();
-	cm_device_look();
+	av_cm_ids_each(compare, &netns);
 	av_cm_unlock();
 }
 
@@ -462,7 +439,7 @@ void av_cm_look(void)
 	uint64_t now_ns;
 
 	reap();
-	if (av_cm_host_has_changed())
+	if (host_has_changed())
 		follow_host();
 	now_ns = av_now_ns();
 	av_cm_mads_look(now_ns);
@@ -509,67 +486,63 @@ static int join_others(void)
 	return ret;
 }
 
-/* Count a channel, and the thread with the first one. Return: 0 or -errno */
+/* Return: 0 or -errno */
 static int start_cm_thread(void)
 {
 	struct av_thread *thread;
-	int ret;
+	int ret = join_others();
 
+	if (ret)
+		return ret;
 	av_cm_alarm_begin();
-	av_cm_lock();
-	running = true;
-	channels = 1;
-	av_cm_unlock();
 	ret = -av_thread_start(&thread, "anyverbs-cm", thread_main, NULL);
-	if (ret == 0) {
+	running = ret == 0;
+	if (ret == 0)
 		av_thread_leave(thread);
-		return 0;
-	}
-	av_cm_lock();
-	running = false;
-	channels = 0;
-	av_cm_unlock();
-	return ret;
-}
-
-static bool is_running(void)
-{
-	bool ret;
-
-	av_cm_lock();
-	ret = running;
-	channels += ret;
-	av_cm_unlock();
+	else
+		leave_others();
 	return ret;
 }
 
 /*
- * One more or one less channel: joins the directory, holds the socket for messages of other
+ * One more channel. The first one joins the directory, holds the socket for messages of other
  * processes, and runs the thread. Context: not locked. Return: 0 or -errno
  */
 static int cm_begin(void)
 {
-	int ret = 0;
+	int ret;
 
 	pthread_mutex_lock(&life);
-	if (!is_running()) {
-		ret = join_others();
-		if (ret == 0) {
-			ret = start_cm_thread();
-			if (ret)
-				leave_others();
-		}
-	}
+	av_cm_lock();
+	channels++;
+	av_cm_unlock();
+	ret = running ? 0 : start_cm_thread();
 	pthread_mutex_unlock(&life);
+	if (ret)
+		cm_end();
 	return ret;
 }
 
-static void cm_end(void)
+/* Return: the program's descriptor, or -errno */
+static int open_channel(int flags)
 {
-	av_cm_lock();
-	channels--;
-	av_cm_wake(0);
-	av_cm_unlock();
+	AV_UNCANCELLED;
+	int fd = cm_begin();
+
+	if (fd)
+		return fd;
+	fd = av_cm_channel_new(flags);
+	if (fd < 0)
+		cm_end();
+	return fd;
+}
+
+int av_cm_open(int flags)
+{
+	int saved = errno, fd = open_channel(flags);
+
+	errno = fd < 0 ? -fd : saved;
+	return fd < 0 ? -1 : fd;
 }
 
 void av_cm_exit(void)

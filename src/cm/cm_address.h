@@ -23,26 +23,8 @@
  * same namespace.
  */
 
-/* Start and end the watch. Without netlink it reports no change. Context: not locked */
+/* Start the watch. Without netlink it reports no change. Context: not locked */
 void av_cm_host_begin(void);
-void av_cm_host_end(void);
-
-/*
- * Has the host changed since the last call? A change wakes the thread of cm.c, which calls this.
- * Context: any
- */
-AV_MUST_USE bool av_cm_host_has_changed(void);
-
-/*
- * The hardware address of an interface in @netns, this thread's network namespace; zeros: unknown,
- * or there is none. In the watched namespace, queries the kernel only if the host has changed or
- * another interface was queried last: a query needs a free descriptor of the program's.
- * Context: locked
- */
-void av_cm_host_hardware(uint64_t netns, uint32_t ifindex, uint8_t address[AV_HARDWARE_BYTES]);
-
-/* In a forked child: drop the parent's watch. */
-void av_cm_host_forked(void);
 
 /* The contents of a struct sockaddr. */
 struct av_cm_name {
