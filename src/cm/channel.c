@@ -207,6 +207,24 @@ static bool is_channel_at_fd(const struct av_cm_channel *c, int fd)
 	return av_cm_is_channel(fd, &number) && number == c->number;
 }
 
+void av_cm_channel_settle(const struct av_cm_channel *c, int fd)
+{
+	char byte;
+
+	while (TAILQ_EMPTY(&c->events) && is_channel_at_fd(c, fd) &&
+	       av_raw_recv(fd, &byte, 1, MSG_DONTWAIT) > 0)
+		;
+}
+
+int av_cm_respond(const struct av_cm_call *call, uint64_t to, const void *answer, size_t bytes)
+{
+	if (bytes > call->out_bytes)
+		bytes = call->out_bytes;
+	return av_copy((void *)(uintptr_t)to, answer, bytes) == AV_COPY_OK ? 0 : -EFAULT;
+}
+
+/* --- fetching an event ---------------------------------------------------------------------- */
+
 /* The thread is cancelled while it waits. */
 static void abandon(void *channel)
 {
@@ -216,10 +234,15 @@ static void abandon(void *channel)
 }
 
 /*
+ * Block at @fd, the program's descriptor, until an event may wait. @cancel: the thread's
+ * cancellation state meanwhile. If the thread is cancelled, puts the channel.
  * recv(2) knows O_NONBLOCK, and which signals restart a call. It is the C library's, since a thread
  * may be cancelled here.
+ * Context: not locked; cancellation is disabled, and is again afterwards
+ * Return: 0. -EAGAIN: O_NONBLOCK; -EINTR: a signal whose handler does not restart calls; -EBADF:
+ * @fd is another file by now; another -errno of recv(2)
  */
-int av_cm_channel_wait(struct av_cm_channel *c, int fd, int cancel)
+static int wait_for_cm_event(struct av_cm_channel *c, int fd, int cancel)
 {
 	char byte;
 	ssize_t n;
@@ -236,49 +259,6 @@ int av_cm_channel_wait(struct av_cm_channel *c, int fd, int cancel)
 	return n < 0 && errno != ENOTSOCK ? -errno : -EBADF; /* closed by another thread */
 }
 
-void av_cm_channel_settle(const struct av_cm_channel *c, int fd)
-{
-	char byte;
-
-	while (TAILQ_EMPTY(&c->events) && is_channel_at_fd(c, fd) &&
-	       av_raw_recv(fd, &byte, 1, MSG_DONTWAIT) > 0)
-		;
-}
-
-void av_cm_channel_fetched(struct av_cm_channel *c, int fd)
-{
-	struct av_cm_event *e = TAILQ_FIRST(&c->events);
-
-	TAILQ_REMOVE(&c->events, e, entry);
-	free(e);
-	av_cm_channel_settle(c, fd);
-}
-
-struct av_cm_event *av_cm_channel_find(const struct av_cm_channel *c, const struct av_cm_id *id,
-				       const struct av_cm_group *group)
-{
-	struct av_cm_event *e;
-
-	TAILQ_FOREACH(e, &c->events, entry)
-		if (id ? e->id == id : e->group == group)
-			return e;
-	return NULL;
-}
-
-void av_cm_channel_remove(struct av_cm_channel *c, struct av_cm_event *e)
-{
-	TAILQ_REMOVE(&c->events, e, entry);
-}
-
-int av_cm_respond(const struct av_cm_call *call, uint64_t to, const void *answer, size_t bytes)
-{
-	if (bytes > call->out_bytes)
-		bytes = call->out_bytes;
-	return av_copy((void *)(uintptr_t)to, answer, bytes) == AV_COPY_OK ? 0 : -EFAULT;
-}
-
-/* --- fetching an event ---------------------------------------------------------------------- */
-
 static void count_cm_event(const struct av_cm_event *e)
 {
 	e->id->reported++;
@@ -294,7 +274,7 @@ static void count_cm_event(const struct av_cm_event *e)
 static int deliver_cm_event(struct av_cm_call *call)
 {
 	const struct rdma_ucm_get_event *command = AV_CM_BODY(call, struct rdma_ucm_get_event);
-	const struct av_cm_event *e = TAILQ_FIRST(&call->channel->events);
+	struct av_cm_event *e = TAILQ_FIRST(&call->channel->events);
 	int ret;
 
 	if (!e) {
@@ -307,7 +287,9 @@ static int deliver_cm_event(struct av_cm_call *call)
 	if (ret)
 		return ret;
 	count_cm_event(e);
-	av_cm_channel_fetched(call->channel, call->fd);
+	TAILQ_REMOVE(&call->channel->events, e, entry);
+	free(e);
+	av_cm_channel_settle(call->channel, call->fd);
 	return 0;
 }
 
@@ -317,7 +299,7 @@ static int get_event(struct av_cm_call *call)
 
 	do {
 		av_cm_unlock();
-		ret = av_cm_channel_wait(call->channel, call->fd, call->cancel);
+		ret = wait_for_cm_event(call->channel, call->fd, call->cancel);
 		av_cm_lock();
 		if (ret)
 			return ret;

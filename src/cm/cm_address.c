@@ -89,44 +89,49 @@ socklen_t av_cm_sockaddr_ip(const struct av_cm_name *name, struct sockaddr_stora
 
 /* --- whose ------------------------------------------------------------------------ */
 
-/* Is it such a row? */
-typedef bool suiting(const struct av_gid *row, const struct av_cm_name *name);
-
 static bool has_address(const struct av_gid *row, const struct av_cm_name *name)
 {
 	return memcmp(row->gid.raw, name->address, sizeof(name->address)) == 0 &&
 	       (name->ifindex == 0 || name->ifindex == row->ifindex);
 }
 
-static bool has_family(const struct av_gid *row, const struct av_cm_name *name)
+/*
+ * The row of an address. @any: the first one of @name's family, else the first one.
+ * Return: NULL: there is none
+ */
+static const struct av_gid *choose_row(const struct av_gid *gids, unsigned int count,
+				       const struct av_cm_name *name, bool any)
 {
-	return av_net_is_v4(row->gid.raw) == !name->v6;
+	const struct av_gid *other = NULL;
+
+	for (const struct av_gid *row = gids; row < gids + count; row++) {
+		if (av_gid_is_empty(row) || row->type != IBV_GID_TYPE_ROCE_V2)
+			continue;
+		if (any ? av_net_is_v4(row->gid.raw) == !name->v6 : has_address(row, name))
+			return row;
+		if (any && !other)
+			other = row;
+	}
+	return other;
 }
 
-static bool match_any_gid(const struct av_gid *row, const struct av_cm_name *name)
+static bool find_where(const struct av_cm_name *name, bool any, struct av_cm_where *where)
 {
-	(void)row;
-	(void)name;
-	return true;
-}
-
-static bool find_row(const struct av_device *dev, suiting *suits, const struct av_cm_name *name,
-		     struct av_cm_where *where)
-{
-	struct av_gid gids[AV_GID_MAX];
-	unsigned int count = av_port_gids(dev, gids);
+	unsigned int count;
+	struct av_device *const *devices = av_devices(&count);
 
 	for (unsigned int i = 0; i < count; i++) {
-		if (av_gid_is_empty(&gids[i]) || gids[i].type != IBV_GID_TYPE_ROCE_V2 ||
-		    !suits(&gids[i], name))
+		struct av_gid gids[AV_GID_MAX];
+		const struct av_gid *row =
+			choose_row(gids, av_port_gids(devices[i], gids), name, any);
+
+		if (!row)
 			continue;
-		*where = (struct av_cm_where){
-			.dev = dev,
-			.gid_index = i,
-			.ifindex = gids[i].ifindex,
-			.type = IBV_GID_TYPE_ROCE_V2,
-		};
-		memcpy(where->gid, gids[i].gid.raw, sizeof(where->gid));
+		*where = (struct av_cm_where){.dev = devices[i],
+					      .gid_index = (unsigned int)(row - gids),
+					      .ifindex = row->ifindex,
+					      .type = IBV_GID_TYPE_ROCE_V2};
+		memcpy(where->gid, row->gid.raw, sizeof(where->gid));
 		return true;
 	}
 	return false;
@@ -134,26 +139,14 @@ static bool find_row(const struct av_device *dev, suiting *suits, const struct a
 
 bool av_cm_where(const struct av_cm_name *name, struct av_cm_where *where)
 {
-	unsigned int count;
-	struct av_device *const *devices = av_devices(&count);
-
-	for (unsigned int i = 0; i < count; i++)
-		if (find_row(devices[i], has_address, name, where))
-			return true;
-	return false;
+	return find_where(name, false, where);
 }
 
 bool av_cm_where_any(bool v6, struct av_cm_where *where)
 {
 	const struct av_cm_name any = {.v6 = v6};
-	unsigned int count;
-	struct av_device *const *devices = av_devices(&count);
 
-	for (unsigned int i = 0; i < count; i++)
-		if (find_row(devices[i], has_family, &any, where) ||
-		    find_row(devices[i], match_any_gid, &any, where))
-			return true;
-	return false;
+	return find_where(&any, true, where);
 }
 
 bool av_cm_where_gid(const uint8_t gid[16], struct av_cm_where *where)
@@ -300,15 +293,10 @@ void av_cm_report_silence(const struct av_cm_route *route, uint64_t service_id,
 	(void)av_refused(AV_VERB_CM_CONNECT, ETIMEDOUT);
 }
 
-int av_cm_refuse_name(int err, enum av_check check, const struct av_cm_name *name)
+/* Note that a command about @name is about to fail with @err. Return: -@err */
+static int refuse_name(int err, enum av_check check, const struct av_cm_name *name)
 {
 	return -record_gid_refusal(err, check, name->port, 0, name->address);
-}
-
-void av_cm_report_unresolved(const struct av_cm_name *dst)
-{
-	(void)av_cm_refuse_name(ENODEV, AV_CHECK_CM_NOT_OURS, dst);
-	(void)av_refused(AV_VERB_CM_RESOLVE_ADDR, ENODEV);
 }
 
 /* --- binding --------------------------------------------------------------------------- */
@@ -333,7 +321,7 @@ static int refuse_foreign(const struct av_cm_name *name)
 
 	if (is_unasked(err))
 		return err;
-	return av_cm_refuse_name(err ? EADDRNOTAVAIL : ENODEV, AV_CHECK_CM_NOT_OURS, name);
+	return refuse_name(err ? EADDRNOTAVAIL : ENODEV, AV_CHECK_CM_NOT_OURS, name);
 }
 
 int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
@@ -352,7 +340,7 @@ int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
 	if (id->state != AV_CM_ID_IDLE)
 		return av_cm_id_refuse(id, AV_CM_IN(IDLE));
 	if (lacks_link(name))
-		return av_cm_refuse_name(EINVAL, AV_CHECK_CM_LINK, name);
+		return refuse_name(EINVAL, AV_CHECK_CM_LINK, name);
 	if (!av_cm_is_any(name->address) && !av_cm_where(name, &where))
 		return refuse_foreign(name);
 	if (where.dev)
@@ -360,7 +348,7 @@ int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
 	memcpy(p.address, name->address, sizeof(p.address));
 	handle = av_cm_port_bind(&p);
 	if (handle == -EADDRINUSE || handle == -EADDRNOTAVAIL)
-		return av_cm_refuse_name(-handle, AV_CHECK_CM_PORT_TAKEN, name);
+		return refuse_name(-handle, AV_CHECK_CM_PORT_TAKEN, name);
 	if (handle < 0)
 		return handle;
 	id->port = handle;
@@ -455,7 +443,7 @@ static int resolve_here(struct av_cm_id *id, const struct av_cm_name *dst)
 {
 	if (!id->where.dev) {
 		if (!av_cm_where_any(dst->v6, &id->where))
-			return av_cm_refuse_name(ENODEV, AV_CHECK_CM_NOT_OURS, dst);
+			return refuse_name(ENODEV, AV_CHECK_CM_NOT_OURS, dst);
 		av_cm_since(&id->where);
 		put_loopback(&id->src);
 	}
@@ -502,7 +490,7 @@ static int find_way(struct av_cm_id *id, const struct av_cm_name *dst, int *stat
 	if (is_unasked(ret))
 		return ret;
 	if (ret)
-		return av_cm_refuse_name(-ret, AV_CHECK_CM_NO_ROUTE, dst);
+		return refuse_name(-ret, AV_CHECK_CM_NO_ROUTE, dst);
 	*status = resolve_id_addr(id, src, dst);
 	return 0;
 }
@@ -519,7 +507,8 @@ static int resolve_bound(struct av_cm_id *id, const struct av_cm_name *dst)
 	if (ret)
 		return ret;
 	if (status)
-		av_cm_report_unresolved(dst);
+		(void)av_refused(AV_VERB_CM_RESOLVE_ADDR,
+				 -refuse_name(ENODEV, AV_CHECK_CM_NOT_OURS, dst));
 	else
 		id->state = AV_CM_ID_RESOLVED;
 	return 0;

@@ -47,6 +47,20 @@ struct av_cm_id *av_cm_id_new(struct av_cm_channel *c, uint64_t uid, uint16_t ps
 	return id;
 }
 
+/* Remove the first event of @id, or, if that is NULL, of @group. Return: NULL: there is none */
+static struct av_cm_event *take_event(struct av_cm_channel *c, const struct av_cm_id *id,
+				      const struct av_cm_group *group)
+{
+	struct av_cm_event *e;
+
+	TAILQ_FOREACH(e, &c->events, entry)
+		if (id ? e->id == id : e->group == group) {
+			TAILQ_REMOVE(&c->events, e, entry);
+			return e;
+		}
+	return NULL;
+}
+
 static void go(struct av_cm_id *id, struct av_cm_channel *to)
 {
 	TAILQ_REMOVE(&id->channel->ids, id, entry);
@@ -54,14 +68,14 @@ static void go(struct av_cm_id *id, struct av_cm_channel *to)
 	id->channel = to;
 }
 
-void av_cm_id_migrate(struct av_cm_id *id, struct av_cm_channel *to)
+/* With its events, and with the new ids of its connection requests. */
+static void move_id(struct av_cm_id *id, struct av_cm_channel *to)
 {
 	struct av_cm_channel *from = id->channel;
 	struct av_cm_event *e;
 
 	go(id, to);
-	while ((e = av_cm_channel_find(from, id, NULL))) {
-		av_cm_channel_remove(from, e);
+	while ((e = take_event(from, id, NULL))) {
 		if (e->fresh)
 			go(e->fresh, to);
 		av_cm_channel_append(to, e);
@@ -74,8 +88,7 @@ static void drop_events(struct av_cm_channel *c, const struct av_cm_id *id,
 {
 	struct av_cm_event *e;
 
-	while ((e = av_cm_channel_find(c, id, group))) {
-		av_cm_channel_remove(c, e);
+	while ((e = take_event(c, id, group))) {
 		if (e->fresh)
 			av_cm_id_destroy(e->fresh);
 		free(e);
@@ -101,13 +114,21 @@ void av_cm_id_remove(struct av_cm_id *id)
 	av_cm_id_heard(id, AV_CM_EVENT_DEVICE_REMOVAL, 0, NULL);
 }
 
+static void destroy_group(struct av_cm_group *g)
+{
+	drop_events(g->id->channel, NULL, g);
+	LIST_REMOVE(g, entry);
+	av_handles_remove(&groups, g->number);
+	free(g);
+}
+
 void av_cm_id_destroy(struct av_cm_id *id)
 {
 	struct av_cm_group *g, *next;
 
 	for (g = LIST_FIRST(&id->groups); g; g = next) {
 		next = LIST_NEXT(g, entry);
-		av_cm_group_destroy(g);
+		destroy_group(g);
 	}
 	drop_events(id->channel, id, NULL);
 	release_id_conn(id);
@@ -121,7 +142,8 @@ static int refuse_channel(void)
 	return -av_refuse(EINVAL, AV_CHECK_CM_CHANNEL, 0, 0);
 }
 
-int av_cm_id_find_any(const struct av_cm_channel *c, uint32_t number, struct av_cm_id **id)
+/* Also a removed one, for the command that destroys it. */
+static int find_any_id(const struct av_cm_channel *c, uint32_t number, struct av_cm_id **id)
 {
 	*id = av_table_get(&ids.table, number);
 	if (!*id || (*id)->hidden)
@@ -144,7 +166,7 @@ struct av_cm_id *av_cm_id_listening(uint32_t number)
 
 int av_cm_id_find(const struct av_cm_channel *c, uint32_t number, struct av_cm_id **id)
 {
-	int ret = av_cm_id_find_any(c, number, id);
+	int ret = find_any_id(c, number, id);
 
 	return ret ? ret : refuse_removed(*id);
 }
@@ -189,39 +211,6 @@ void av_cm_ids_each(void (*visit)(uint32_t number, void *id, void *arg), void *a
 	av_table_each(&ids.table, visit, arg);
 }
 
-struct av_cm_group *av_cm_group_new(struct av_cm_id *id, uint64_t uid)
-{
-	struct av_cm_group *g = calloc(1, sizeof(*g));
-
-	if (!g)
-		return NULL;
-	g->number = av_handles_add(&groups, g, NUMBERS);
-	if (!g->number) {
-		free(g);
-		return NULL;
-	}
-	g->uid = uid;
-	g->id = id;
-	LIST_INSERT_HEAD(&id->groups, g, entry);
-	return g;
-}
-
-int av_cm_group_find(const struct av_cm_channel *c, uint32_t number, struct av_cm_group **group)
-{
-	*group = av_table_get(&groups.table, number);
-	if (!*group)
-		return -ENOENT;
-	return (*group)->id->channel == c ? refuse_removed((*group)->id) : refuse_channel();
-}
-
-void av_cm_group_destroy(struct av_cm_group *g)
-{
-	drop_events(g->id->channel, NULL, g);
-	LIST_REMOVE(g, entry);
-	av_handles_remove(&groups, g->number);
-	free(g);
-}
-
 bool av_cm_id_is_ud(const struct av_cm_id *id)
 {
 	return id->qp_type == IBV_QPT_UD;
@@ -252,33 +241,27 @@ void av_cm_id_ah(const struct av_cm_id *id, struct ib_uverbs_ah_attr *ah)
 	ah->grh.traffic_class = id->conn->route.path.traffic_class;
 }
 
-/* Bytes of private data that the program gets; the beginning is not its own. */
-static size_t own_part(const struct av_cm_id *id, const struct av_cm_message *m,
-		       const uint8_t **from)
+/* Copy the private data that the program gets: the beginning is not its own. Return: bytes */
+static uint8_t copy_program_data(uint8_t *to, const struct av_cm_id *id,
+				 const struct av_cm_message *m)
 {
-	size_t all = av_cm_private_bytes(m->attribute);
-	size_t header = m->attribute == AV_CM_REQ || m->attribute == AV_CM_SIDR_REQ
-				? av_cm_id_header(id)
-				: 0;
+	bool request = m->attribute == AV_CM_REQ || m->attribute == AV_CM_SIDR_REQ;
+	size_t header = request ? av_cm_id_header(id) : 0;
+	size_t bytes = av_cm_private_bytes(m->attribute) - header;
 
-	*from = m->private_data + header;
-	return all - header;
+	memcpy(to, m->private_data + header, bytes);
+	return (uint8_t)bytes;
 }
 
+/* What one end initiates, the other responds to. Fields that a message lacks are 0. */
 static void fill_conn(struct rdma_ucm_conn_param *p, const struct av_cm_id *id,
 		      const struct av_cm_message *m)
 {
-	const uint8_t *from;
-	size_t bytes = own_part(id, m, &from);
-
-	memcpy(p->private_data, from, bytes);
-	p->private_data_len = (uint8_t)bytes;
-	if (m->attribute != AV_CM_REQ && m->attribute != AV_CM_REP)
-		return;
+	p->private_data_len = copy_program_data(p->private_data, id, m);
 	p->qp_num = av_cm_kind_qpn(m, id->qp_type);
 	p->qkey = m->qkey;
 	p->srq = m->srq;
-	p->responder_resources = m->initiator_depth; /* what one side begins, the other answers */
+	p->responder_resources = m->initiator_depth;
 	p->initiator_depth = m->responder_resources;
 	p->flow_control = m->flow_control;
 	p->retry_count = m->retry_count;
@@ -288,11 +271,7 @@ static void fill_conn(struct rdma_ucm_conn_param *p, const struct av_cm_id *id,
 static void fill_ud(struct rdma_ucm_ud_param *p, const struct av_cm_id *id,
 		    const struct av_cm_message *m)
 {
-	const uint8_t *from;
-	size_t bytes = own_part(id, m, &from);
-
-	memcpy(p->private_data, from, bytes);
-	p->private_data_len = (uint8_t)bytes;
+	p->private_data_len = copy_program_data(p->private_data, id, m);
 	p->qp_num = m->qpn;
 	p->qkey = m->qkey;
 	if (id->conn)
@@ -336,33 +315,6 @@ int av_cm_id_heard(struct av_cm_id *id, enum av_cm_event_type event, int status,
 	if (!e)
 		return -ENOMEM;
 	fill_cm_event(e, id, m);
-	av_cm_channel_append(id->channel, e);
-	return 0;
-}
-
-int av_cm_group_heard(struct av_cm_group *g, enum av_cm_event_type event, int status,
-		      const struct rdma_ucm_ud_param *ud)
-{
-	struct av_cm_event *e = new_event(g->id, event, status);
-
-	if (!e)
-		return -ENOMEM;
-	e->group = g;
-	e->body.uid = g->uid;
-	e->body.id = g->number;
-	if (ud)
-		e->body.param.ud = *ud;
-	av_cm_channel_append(g->id->channel, e);
-	return 0;
-}
-
-int av_cm_id_told(struct av_cm_id *id, enum av_cm_event_type event, uint32_t status, uint64_t arg)
-{
-	struct av_cm_event *e = new_event(id, event, (int)status);
-
-	if (!e)
-		return -ENOMEM;
-	memcpy(&e->body.param, &arg, sizeof(arg));
 	av_cm_channel_append(id->channel, e);
 	return 0;
 }
@@ -436,7 +388,7 @@ static int destroy_id(struct av_cm_call *call)
 {
 	const struct rdma_ucm_destroy_id *command = AV_CM_BODY(call, struct rdma_ucm_destroy_id);
 	struct av_cm_id *id;
-	int ret = av_cm_id_find_any(call->channel, command->id, &id);
+	int ret = find_any_id(call->channel, command->id, &id);
 	uint32_t reported;
 
 	if (ret)
@@ -458,7 +410,7 @@ static int migrate(struct av_cm_call *call, struct av_cm_channel *from)
 	if (ret)
 		return ret;
 	if (from != call->channel) {
-		av_cm_id_migrate(id, call->channel);
+		move_id(id, call->channel);
 		av_cm_channel_settle(from, (int)command->fd);
 	}
 	return respond_reported(call, command->response, id->reported);
@@ -599,6 +551,7 @@ static int notify_id(struct av_cm_call *call)
 static int write_event(struct av_cm_call *call)
 {
 	const struct av_cm_write_event *command = AV_CM_BODY(call, struct av_cm_write_event);
+	struct av_cm_event *e;
 	struct av_cm_id *id;
 	int ret;
 
@@ -609,25 +562,56 @@ static int write_event(struct av_cm_call *call)
 		return ret;
 	if (!id->uid)
 		return av_cm_id_refuse(id, AV_CM_IN(REP_SENT) | AV_CM_IN(ESTABLISHED));
-	return av_cm_id_told(id, command->event, command->status, command->arg);
+	e = new_event(id, command->event, (int)command->status);
+	if (!e)
+		return -ENOMEM;
+	memcpy(&e->body.param, &command->arg, sizeof(command->arg));
+	av_cm_channel_append(id->channel, e);
+	return 0;
 }
 
 /* Commands about multicast groups. On RoCE nobody is asked: queue pairs attach themselves. */
 
 #define GROUP_QPN 0xffffffu
 
-static void fill_group_ud_param(const struct av_cm_id *id, const struct av_cm_name *name,
-				struct rdma_ucm_ud_param *ud)
+static struct av_cm_group *new_group(struct av_cm_id *id, uint64_t uid)
 {
-	memset(ud, 0, sizeof(*ud));
+	struct av_cm_group *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return NULL;
+	g->number = av_handles_add(&groups, g, NUMBERS);
+	if (!g->number) {
+		free(g);
+		return NULL;
+	}
+	g->uid = uid;
+	g->id = id;
+	LIST_INSERT_HEAD(&id->groups, g, entry);
+	return g;
+}
+
+/* Return: NULL: no memory */
+static struct av_cm_event *new_join_event(struct av_cm_group *g, const struct av_cm_name *name)
+{
+	struct av_cm_event *e = new_event(g->id, AV_CM_EVENT_MULTICAST_JOIN, 0);
+	struct rdma_ucm_ud_param *ud;
+
+	if (!e)
+		return NULL;
+	ud = &e->body.param.ud;
+	e->group = g;
+	e->body.uid = g->uid;
+	e->body.id = g->number;
 	ud->qp_num = GROUP_QPN;
 	ud->qkey = AV_CM_UDP_QKEY;
 	ud->ah_attr.is_global = 1;
 	ud->ah_attr.port_num = 1;
-	ud->ah_attr.grh.sgid_index = (uint8_t)id->where.gid_index;
+	ud->ah_attr.grh.sgid_index = (uint8_t)g->id->where.gid_index;
 	ud->ah_attr.grh.hop_limit = 1;
-	ud->ah_attr.grh.traffic_class = id->tos;
+	ud->ah_attr.grh.traffic_class = g->id->tos;
 	memcpy(ud->ah_attr.grh.dgid, name->address, sizeof(ud->ah_attr.grh.dgid));
+	return e;
 }
 
 /* An id may join that has a device: it is bound to an address, or has resolved one. */
@@ -640,7 +624,7 @@ static int join_cm_group(struct av_cm_call *call, uint32_t number, uint64_t uid,
 			 const struct sockaddr *address)
 {
 	struct rdma_ucm_create_id_resp answer;
-	struct rdma_ucm_ud_param ud;
+	struct av_cm_event *e;
 	struct av_cm_name name;
 	struct av_cm_group *g;
 	struct av_cm_id *id;
@@ -656,19 +640,18 @@ static int join_cm_group(struct av_cm_call *call, uint32_t number, uint64_t uid,
 	if (!may_join(id))
 		return av_cm_id_refuse(id, (id->where.dev ? AV_CM_IN(ADDR_BOUND) : 0) |
 						   AV_CM_IN(ADDR_RESOLVED));
-	g = av_cm_group_new(id, uid);
+	g = new_group(id, uid);
 	if (!g)
 		return -ENOMEM;
+	e = new_join_event(g, &name);
 	answer.id = g->number;
-	ret = av_cm_respond(call, response, &answer, sizeof(answer));
+	ret = e ? av_cm_respond(call, response, &answer, sizeof(answer)) : -ENOMEM;
 	if (ret) {
-		av_cm_group_destroy(g);
-		return ret;
+		free(e);
+		destroy_group(g);
+	} else {
+		av_cm_channel_append(id->channel, e);
 	}
-	fill_group_ud_param(id, &name, &ud);
-	ret = av_cm_group_heard(g, AV_CM_EVENT_MULTICAST_JOIN, 0, &ud);
-	if (ret)
-		av_cm_group_destroy(g);
 	return ret;
 }
 
@@ -697,14 +680,17 @@ static int join_mcast(struct av_cm_call *call)
 static int leave_mcast(struct av_cm_call *call)
 {
 	const struct rdma_ucm_destroy_id *command = AV_CM_BODY(call, struct rdma_ucm_destroy_id);
-	struct av_cm_group *g;
-	int ret = av_cm_group_find(call->channel, command->id, &g);
+	struct av_cm_group *g = av_table_get(&groups.table, command->id);
 	uint32_t reported;
+	int ret;
 
+	if (!g)
+		return -ENOENT;
+	ret = g->id->channel == call->channel ? refuse_removed(g->id) : refuse_channel();
 	if (ret)
 		return ret;
 	reported = g->reported;
-	av_cm_group_destroy(g);
+	destroy_group(g);
 	av_cm_channel_settle(call->channel, call->fd);
 	return respond_reported(call, command->response, reported);
 }

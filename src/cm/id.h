@@ -198,30 +198,11 @@ void av_cm_channel_put(struct av_cm_channel *c);
 void av_cm_channel_append(struct av_cm_channel *c, struct av_cm_event *e);
 
 /*
- * Block at @fd, the program's descriptor, until an event may wait. @cancel: the thread's
- * cancellation state meanwhile. If the thread is cancelled, puts the channel.
- * Context: not locked; cancellation is disabled, and is again afterwards
- * Return: 0. -EAGAIN: O_NONBLOCK; -EINTR: a signal whose handler does not restart calls; -EBADF:
- * @fd is another file by now; another -errno of recv(2)
- */
-AV_MUST_USE int av_cm_channel_wait(struct av_cm_channel *c, int fd, int cancel);
-
-/* The program has fetched the first event: free it, then av_cm_channel_settle(). Locked */
-void av_cm_channel_fetched(struct av_cm_channel *c, int fd);
-
-/*
  * If no event waits, make the program's end unreadable. @fd: the program's descriptor. If that is
  * another file by now, copies of the program's end stay readable until a thread fetches from one.
  * Context: locked
  */
 void av_cm_channel_settle(const struct av_cm_channel *c, int fd);
-
-/* The first event of @id, or, if that is NULL, of @group; NULL: none. Context: locked */
-struct av_cm_event *av_cm_channel_find(const struct av_cm_channel *c, const struct av_cm_id *id,
-				       const struct av_cm_group *group);
-
-/* Remove an event, which the caller owns from now on. Context: locked */
-void av_cm_channel_remove(struct av_cm_channel *c, struct av_cm_event *e);
 
 /* In a forked child: close the copies of the library's ends, and forget the parent's channels. */
 void av_cm_channels_forked(void);
@@ -433,12 +414,6 @@ AV_COLD void av_cm_report_refused(const struct av_cm_route *route, uint64_t serv
 AV_COLD void av_cm_report_silence(const struct av_cm_route *route, uint64_t service_id,
 				  unsigned int requests);
 
-/* No device reaches @dst: ENODEV, of which an event notifies the program. */
-AV_COLD void av_cm_report_unresolved(const struct av_cm_name *dst);
-
-/* Note that a command about @name is about to fail with @err. Return: -@err */
-AV_COLD int av_cm_refuse_name(int err, enum av_check check, const struct av_cm_name *name);
-
 /* Ids: the kernel's half of each struct rdma_cm_id. */
 
 enum av_cm_id_state {
@@ -491,12 +466,6 @@ struct av_cm_id {
 /* Make an id, which the channel owns. Return: NULL: no memory, or too many */
 struct av_cm_id *av_cm_id_new(struct av_cm_channel *c, uint64_t uid, uint16_t ps, uint8_t qp_type);
 
-/*
- * Move an id to channel @to, with the id's events, and with the new ids of its connection requests.
- * The caller then calls av_cm_channel_settle() for the old channel.
- */
-void av_cm_id_migrate(struct av_cm_id *id, struct av_cm_channel *to);
-
 /* Free an id, with its groups and events. Abandons its connection, and releases its port number. */
 void av_cm_id_destroy(struct av_cm_id *id);
 
@@ -507,14 +476,11 @@ void av_cm_id_destroy(struct av_cm_id *id);
 void av_cm_id_remove(struct av_cm_id *id);
 
 /*
- * Find the id of a number in a channel. av_cm_id_find_any() also finds a removed id, for the
- * command that destroys it.
+ * Find the id of a number in a channel.
  * Return: 0. -ENOENT: there is none; -EINVAL: the id is another channel's; -ENXIO: the id was
  * removed. Notes the last two (av_refuse()).
  */
 AV_MUST_USE int av_cm_id_find(const struct av_cm_channel *c, uint32_t number, struct av_cm_id **id);
-AV_MUST_USE int av_cm_id_find_any(const struct av_cm_channel *c, uint32_t number,
-				  struct av_cm_id **id);
 
 /* The id of a number, if it listens; else NULL. */
 struct av_cm_id *av_cm_id_listening(uint32_t number);
@@ -529,28 +495,13 @@ AV_COLD int av_cm_id_refuse(const struct av_cm_id *id, uint32_t needed);
 void av_cm_ids_each(void (*visit)(uint32_t number, void *id, void *arg), void *arg);
 
 /*
- * Make a group, which its id owns; find a group; free it with its events. Return: NULL, and errors,
- * as for ids
- */
-struct av_cm_group *av_cm_group_new(struct av_cm_id *id, uint64_t uid);
-AV_MUST_USE int av_cm_group_find(const struct av_cm_channel *c, uint32_t number,
-				 struct av_cm_group **group);
-void av_cm_group_destroy(struct av_cm_group *group);
-
-/*
- * Append an event to the id's or group's channel. An event that ends the connection also sets
+ * Append an event to the id's channel. An event that ends the connection also sets
  * AV_CM_ID_DISCONNECTED, and is appended only once. An id without a uid gets no event.
- * @m: the message that caused the event, or NULL. @ud: parameters of the group, or NULL
+ * @m: the message that caused the event, or NULL
  * Return: 0. -ENOMEM: the event is lost, and a command fails
  */
 int av_cm_id_heard(struct av_cm_id *id, enum av_cm_event_type event, int status,
 		   const struct av_cm_message *m);
-int av_cm_group_heard(struct av_cm_group *group, enum av_cm_event_type event, int status,
-		      const struct rdma_ucm_ud_param *ud);
-
-/* Append an event that the program itself makes, with its argument @arg. Return: 0 or -ENOMEM */
-AV_MUST_USE int av_cm_id_told(struct av_cm_id *id, enum av_cm_event_type event, uint32_t status,
-			      uint64_t arg);
 
 /*
  * A child was made for a request to a listener: append RDMA_CM_EVENT_CONNECT_REQUEST to the
