@@ -486,7 +486,6 @@ struct av_outcome av_datagram_execute(const struct av_qp_ref *req, struct av_qp_
 static void from_packet(struct datagram *d, const struct av_net_packet *packet)
 {
 	const struct av_packet *p = &packet->packet;
-	struct av_opcode info = {0};
 	struct av_grh_fields f = {
 		.traffic_class = packet->path.traffic_class,
 		.hop_limit = packet->path.hop_limit,
@@ -494,10 +493,9 @@ static void from_packet(struct datagram *d, const struct av_net_packet *packet)
 		.payload = p->payload_bytes,
 	};
 
-	(void)av_opcode_info(p->opcode, &info);
 	memcpy(f.sgid.raw, packet->path.src, sizeof(f.sgid.raw));
 	memcpy(f.dgid.raw, packet->path.dst, sizeof(f.dgid.raw));
-	f.immediate = info.tail == AV_TAIL_IMM;
+	f.immediate = av_opcode_info(p->opcode)->tail == AV_TAIL_IMM;
 	d->head = (struct av_sq_wqe){
 		.opcode = f.immediate ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
 		.flags = p->solicited ? IBV_SEND_SOLICITED : 0,

@@ -68,7 +68,7 @@ static struct av_overtaken *faults_of(struct av_seg *seg)
 static struct av_faults_verdict
 decide_packet_faults(struct av_seg *seg, const struct av_net_packet *packet, uint64_t now)
 {
-	struct av_opcode info = {.name = NULL};
+	const struct av_opcode *info = av_opcode_info(packet->packet.opcode);
 	struct av_faults_occasion o = {
 		.kind = AV_FAULTS_PACKET,
 		.now_ns = now,
@@ -76,8 +76,7 @@ decide_packet_faults(struct av_seg *seg, const struct av_net_packet *packet, uin
 	};
 	struct av_faults_verdict v;
 
-	(void)av_opcode_info(packet->packet.opcode, &info);
-	o.opcode = info.response ? UINT32_MAX : av_packet_wr_opcode(&info);
+	o.opcode = info->response ? UINT32_MAX : av_packet_wr_opcode(info);
 	v = av_faults_arrival(av_faults_of(seg), seg->head->device, &o, packet->packet.psn);
 	if (v.damaged) {
 		av_net_count(AV_NET_BAD_CRC, 1);

@@ -303,20 +303,18 @@ void av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *p
 {
 	struct answer a = {.end = end, .p = &packet->packet};
 	struct av_qp_ref none = {0};
-	struct av_opcode info;
+	const struct av_opcode *info = av_opcode_info(packet->packet.opcode);
 	uint32_t state;
 	bool due;
 
-	if (!av_opcode_info(a.p->opcode, &info))
-		return;
-	a.acknowledges = info.headers & 1 << AV_HEADER_AETH;
+	a.acknowledges = info->headers & 1 << AV_HEADER_AETH;
 	av_sq_progress_enter(end);
 	a.w = av_wire_at(end->seg, end->qp->index); /* by now: it may have ended */
 	state = atomic_load(&end->qp->state);
 	if (a.w && av_wire_is_peer(end, packet) && (state == IBV_QPS_RTS || state == IBV_QPS_SQD)) {
 		due = is_due(&a);
 		if (due)
-			handle_answer(&a, &info);
+			handle_answer(&a, info);
 		if (due || is_again(&a))
 			credits(&a);
 		if (due)

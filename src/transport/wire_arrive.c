@@ -332,12 +332,12 @@ void av_wire_damaged(uint32_t qpn)
 
 void av_wire_handle(const struct av_net_packet *packet, bool struck)
 {
-	struct av_opcode info;
+	const struct av_opcode *info = av_opcode_info(packet->packet.opcode);
 
-	if (!av_opcode_info(packet->packet.opcode, &info))
+	if (!info)
 		return;
 	if ((packet->packet.opcode & SERVICE_BITS) != AV_SERVICE_UD)
-		dispatch_to_qp(packet, &info, struck);
+		dispatch_to_qp(packet, info, struck);
 	else if (is_of_partition(&packet->packet))
 		av_datagram_arrived(packet, struck);
 }

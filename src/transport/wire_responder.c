@@ -22,7 +22,7 @@ struct arrival {
 	const struct av_qp_ref *end;
 	struct av_wire *w;
 	const struct av_packet *p;
-	struct av_opcode info;
+	const struct av_opcode *info;
 	struct av_sq_wqe head;
 	struct av_fragment fragment;
 	struct av_spans bytes;
@@ -162,15 +162,15 @@ static void fill_arrival_wqe(struct arrival *a)
 	struct av_sq_wqe *h = &a->head;
 
 	*h = (struct av_sq_wqe){
-		.opcode = av_packet_wr_opcode(&a->info),
+		.opcode = av_packet_wr_opcode(a->info),
 		.flags = IBV_SEND_INLINE | (p->solicited ? IBV_SEND_SOLICITED : 0),
-		.imm = a->info.tail == AV_TAIL_INVALIDATE ? p->invalidate : htonl(p->imm),
+		.imm = a->info->tail == AV_TAIL_INVALIDATE ? p->invalidate : htonl(p->imm),
 		.bytes = p->payload_bytes,
 		.remote_addr = p->addr,
 		.rkey = p->rkey,
 		.srqn = p->srqn,
 	};
-	switch ((enum av_operation)a->info.operation) {
+	switch ((enum av_operation)a->info->operation) {
 	case AV_OP_CMP_SWAP:
 		h->compare_add = p->compare;
 		h->swap = p->swap_add;
@@ -194,18 +194,18 @@ static void fill_arrival_wqe(struct arrival *a)
 
 static bool starts_message(const struct arrival *a)
 {
-	return a->info.place == AV_PLACE_FIRST || a->info.place == AV_PLACE_ONLY;
+	return a->info->place == AV_PLACE_FIRST || a->info->place == AV_PLACE_ONLY;
 }
 
 static bool ends(const struct arrival *a)
 {
-	return a->info.place == AV_PLACE_LAST || a->info.place == AV_PLACE_ONLY;
+	return a->info->place == AV_PLACE_LAST || a->info->place == AV_PLACE_ONLY;
 }
 
 /* Is it of the operation that has begun, and at the same shared receive queue, if XRC names one? */
 static bool goes_on(const struct arrival *a)
 {
-	return a->w->message == (enum av_operation)a->info.operation &&
+	return a->w->message == (enum av_operation)a->info->operation &&
 	       (a->w->service != AV_SERVICE_XRC || a->p->srqn == a->end->qp->receiving_srqn);
 }
 
@@ -219,7 +219,7 @@ static bool is_in_order(const struct arrival *a)
 		return false;
 	if (ends(a) ? bytes > w->mtu || (!starts_message(a) && bytes == 0) : bytes != w->mtu)
 		return false;
-	if (a->info.operation != AV_OP_WRITE)
+	if (a->info->operation != AV_OP_WRITE)
 		return true;
 	if (starts_message(a))
 		return ends(a) ? a->p->length == bytes
@@ -229,15 +229,15 @@ static bool is_in_order(const struct arrival *a)
 
 static bool has_fragments(const struct arrival *a)
 {
-	return a->info.operation == AV_OP_SEND || a->info.operation == AV_OP_WRITE;
+	return a->info->operation == AV_OP_SEND || a->info->operation == AV_OP_WRITE;
 }
 
 /* Does a request of one packet announce the bytes that it may? */
 static bool announces_rightly(const struct arrival *a)
 {
-	if (a->info.operation == AV_OP_READ)
+	if (a->info->operation == AV_OP_READ)
 		return a->p->length <= AV_WIRE_MESSAGE_MAX;
-	return a->info.operation != AV_OP_ATOMIC_WRITE || a->p->length == a->p->payload_bytes;
+	return a->info->operation != AV_OP_ATOMIC_WRITE || a->p->length == a->p->payload_bytes;
 }
 
 static bool is_sound(const struct arrival *a)
@@ -256,7 +256,7 @@ static void locate_fragment(struct arrival *a)
 	a->fragment = (struct av_fragment){
 		.bytes = &a->bytes,
 		.before = first ? 0 : w->received,
-		.whole = first && a->info.operation == AV_OP_WRITE ? a->p->length : 0,
+		.whole = first && a->info->operation == AV_OP_WRITE ? a->p->length : 0,
 		.message = &a->w->target,
 		.more = !ends(a),
 	};
@@ -274,7 +274,7 @@ static void record_fragment(struct arrival *a)
 	struct av_wire *w = a->w;
 
 	if (starts_message(a)) {
-		w->message = (enum av_operation)a->info.operation;
+		w->message = (enum av_operation)a->info->operation;
 		w->received = 0;
 		w->addr = a->p->addr;
 		w->rkey = a->p->rkey;
@@ -447,8 +447,8 @@ static void execute_read(struct arrival *a)
 
 static void execute_word(struct arrival *a)
 {
-	bool write = a->info.operation == AV_OP_ATOMIC_WRITE;
-	bool atomic = !write && a->info.operation != AV_OP_FLUSH;
+	bool write = a->info->operation == AV_OP_ATOMIC_WRITE;
+	bool atomic = !write && a->info->operation != AV_OP_FLUSH;
 	uint64_t original = 0;
 
 	av_spans_local(&a->bytes, a->end->seg,
@@ -465,12 +465,12 @@ static void execute_word(struct arrival *a)
 static void execute_request(struct arrival *a)
 {
 	if (!is_sound(a)) {
-		av_diag_note(AV_CHECK_PACKET_ORDER, a->info.place, a->p->payload_bytes);
+		av_diag_note(AV_CHECK_PACKET_ORDER, a->info->place, a->p->payload_bytes);
 		a->head.opcode = UINT32_MAX; /* no operation: refused as an invalid request */
 		(void)execute_or_nak(a);
 	} else if (has_fragments(a)) {
 		execute_payload(a);
-	} else if (a->info.operation == AV_OP_READ) {
+	} else if (a->info->operation == AV_OP_READ) {
 		execute_read(a);
 	} else {
 		execute_word(a);
@@ -483,7 +483,7 @@ static void repeat(struct arrival *a)
 {
 	if (has_fragments(a))
 		av_wire_owe(a->end, a->w);
-	else if (a->info.operation != AV_OP_READ)
+	else if (a->info->operation != AV_OP_READ)
 		send_kept(a);
 	else if (announces_rightly(a))
 		execute_read(a);
@@ -497,7 +497,7 @@ static bool comes_too_early(struct arrival *a, int32_t ahead)
 {
 	struct av_wire_read *r = &a->w->read;
 	uint32_t end = av_psn_after(r->request.psn, r->packets);
-	bool again = ahead <= 0 && a->info.operation == AV_OP_READ &&
+	bool again = ahead <= 0 && a->info->operation == AV_OP_READ &&
 		     av_psn_distance(end, a->p->psn) < 0;
 
 	if (r->next == r->packets || again)
@@ -567,15 +567,16 @@ static void release_responder(const struct arrival *a, uint32_t qpn)
 
 void av_wire_requested(const struct av_qp_ref *end, const struct av_net_packet *packet)
 {
-	struct arrival a = {.end = end, .p = &packet->packet};
+	struct arrival a = {.end = end,
+			    .p = &packet->packet,
+			    .info = av_opcode_info(packet->packet.opcode)};
 	uint32_t qpn;
 
 	if (!av_responder_acquire(end))
 		return;
 	a.w = av_wire_at(end->seg, end->qp->index); /* by now: it may have ended */
 	qpn = atomic_load(&end->qp->qpn);
-	if (a.w && av_wire_is_peer(end, packet) && answers(end) &&
-	    av_opcode_info(a.p->opcode, &a.info)) {
+	if (a.w && av_wire_is_peer(end, packet) && answers(end)) {
 		fill_arrival_wqe(&a);
 		if (a.w->service == AV_SERVICE_UC)
 			unreliable(&a);
@@ -595,9 +596,9 @@ uint64_t av_wire_read_on(const struct av_qp_ref *end)
 		return UINT64_MAX;
 	a.w = av_wire_at(end->seg, end->qp->index);
 	qpn = atomic_load(&end->qp->qpn);
-	if (a.w && answers(end) && a.w->read.next < a.w->read.packets &&
-	    av_opcode_info(a.w->read.request.opcode, &a.info)) {
+	if (a.w && answers(end) && a.w->read.next < a.w->read.packets) {
 		a.p = &a.w->read.request;
+		a.info = av_opcode_info(a.p->opcode);
 		fill_arrival_wqe(&a);
 		next = answer_read(&a);
 	} else {

@@ -256,51 +256,6 @@ static bool is_array(const struct av_cm_field *f)
 	return f->bits > 64;
 }
 
-static uint64_t load_cm_member(const void *member, size_t bytes)
-{
-	uint8_t u8;
-	uint16_t u16;
-	uint32_t u32;
-	uint64_t u64;
-
-	switch (bytes) {
-	case 1:
-		memcpy(&u8, member, 1);
-		return u8;
-	case 2:
-		memcpy(&u16, member, 2);
-		return u16;
-	case 4:
-		memcpy(&u32, member, 4);
-		return u32;
-	default:
-		memcpy(&u64, member, 8);
-		return u64;
-	}
-}
-
-static void store_cm_member(void *member, size_t bytes, uint64_t v)
-{
-	uint8_t u8 = (uint8_t)v;
-	uint16_t u16 = (uint16_t)v;
-	uint32_t u32 = (uint32_t)v;
-
-	switch (bytes) {
-	case 1:
-		memcpy(member, &u8, 1);
-		break;
-	case 2:
-		memcpy(member, &u16, 2);
-		break;
-	case 4:
-		memcpy(member, &u32, 4);
-		break;
-	default:
-		memcpy(member, &v, 8);
-		break;
-	}
-}
-
 /* The bits are 0 before. */
 static void put_bits(uint8_t *to, const struct av_cm_field *f, uint64_t v)
 {
@@ -331,7 +286,7 @@ static void put_field(const struct av_cm_message *m, const struct av_cm_field *f
 	if (is_array(f))
 		memcpy(to + f->byte, member, f->member_bytes);
 	else
-		put_bits(to, f, load_cm_member(member, f->member_bytes) >> f->shift);
+		put_bits(to, f, av_member_load(member, f->member_bytes) >> f->shift);
 }
 
 static void get_field(struct av_cm_message *m, const struct av_cm_field *f, const uint8_t *from)
@@ -341,8 +296,8 @@ static void get_field(struct av_cm_message *m, const struct av_cm_field *f, cons
 	if (is_array(f))
 		memcpy(member, from + f->byte, f->member_bytes);
 	else
-		store_cm_member(member, f->member_bytes,
-				load_cm_member(member, f->member_bytes) | get_bits(from, f)
+		av_member_store(member, f->member_bytes,
+				av_member_load(member, f->member_bytes) | get_bits(from, f)
 										  << f->shift);
 }
 

@@ -69,7 +69,7 @@ static const struct av_opcode table[LOW_BITS + 1] = {
 static const struct av_opcode notification =
 	 {"Congestion Notification",            H(CNP),                     AV_OP_CNP,           ONLY,   NONE, true,  false};
 
-static const struct {
+static const struct service {
 	uint8_t bits;
 	uint16_t request_headers; /* headers that every request has in addition */
 	uint32_t opcodes;	  /* which rows of the table exist: a bit for each */
@@ -81,23 +81,23 @@ static const struct {
 };
 /* clang-format on */
 
-bool av_opcode_info(uint8_t opcode, struct av_opcode *info)
+/* NULL: no service has it. */
+static const struct service *service_of(uint8_t opcode)
 {
+	for (unsigned int i = 0; i < AV_ARRAY_SIZE(services); i++)
+		if (services[i].bits == (opcode & ~LOW_BITS))
+			return &services[i];
+	return NULL;
+}
+
+const struct av_opcode *av_opcode_info(uint8_t opcode)
+{
+	const struct service *s = service_of(opcode);
 	uint8_t low = opcode & LOW_BITS;
 
-	if (opcode == AV_OPCODE_CNP) {
-		*info = notification;
-		return true;
-	}
-	for (unsigned int i = 0; i < AV_ARRAY_SIZE(services); i++) {
-		if (services[i].bits != (opcode & ~LOW_BITS))
-			continue;
-		*info = table[low];
-		if (!info->response)
-			info->headers |= services[i].request_headers;
-		return services[i].opcodes >> low & 1;
-	}
-	return false;
+	if (opcode == AV_OPCODE_CNP)
+		return &notification;
+	return s && s->opcodes >> low & 1 ? &table[low] : NULL;
 }
 
 int av_opcode_find(enum av_service service, enum av_operation operation, enum av_place place,
@@ -105,19 +105,15 @@ int av_opcode_find(enum av_service service, enum av_operation operation, enum av
 {
 	for (unsigned int low = 0; low <= LOW_BITS; low++) {
 		const struct av_opcode *row = &table[low];
-		struct av_opcode info;
 
 		if (row->name && row->operation == operation && row->place == place &&
 		    row->tail == tail)
-			return av_opcode_info((uint8_t)(service | low), &info)
-				       ? (int)(service | low)
-				       : -1;
+			return av_opcode_info((uint8_t)(service | low)) ? (int)(service | low) : -1;
 	}
 	return -1;
 }
 
 #define BTH_BYTES	   12
-#define CNP_BYTES	   16
 #define ATOMIC_WRITE_BYTES 8
 
 /* Byte 1 of the BTH. */
@@ -130,155 +126,94 @@ int av_opcode_find(enum av_service service, enum av_operation operation, enum av
 #define BECN	    0x40
 #define ACK_REQUEST 0x80
 
-static void put_xrceth(const struct av_packet *p, uint8_t *to)
-{
-	av_put32(to, p->srqn & 0xffffff);
-}
+#define BITS(at, bytes, shift, bits, member)                                \
+	{                                                                   \
+		at, bytes, shift, bits, offsetof(struct av_packet, member), \
+			sizeof(((struct av_packet *)0)->member)             \
+	}
+#define BYTES(at, bytes, member) BITS(at, bytes, 0, 8 * (bytes), member)
 
-static void get_xrceth(struct av_packet *p, const uint8_t *from)
-{
-	p->srqn = av_get24(from + 1);
-}
-
-static void put_deth(const struct av_packet *p, uint8_t *to)
-{
-	av_put32(to, p->qkey);
-	av_put32(to + 4, p->src_qpn & 0xffffff);
-}
-
-static void get_deth(struct av_packet *p, const uint8_t *from)
-{
-	p->qkey = av_get32(from);
-	p->src_qpn = av_get24(from + 5);
-}
-
-static void put_feth(const struct av_packet *p, uint8_t *to)
-{
-	av_put32(to, (p->selectivity & 3u) << 4 | (p->placement & 15u));
-}
-
-static void get_feth(struct av_packet *p, const uint8_t *from)
-{
-	p->placement = from[3] & 15;
-	p->selectivity = from[3] >> 4 & 3;
-}
-
-static void put_reth(const struct av_packet *p, uint8_t *to)
-{
-	av_put64(to, p->addr);
-	av_put32(to + 8, p->rkey);
-	av_put32(to + 12, p->length);
-}
-
-static void get_reth(struct av_packet *p, const uint8_t *from)
-{
-	p->addr = av_get64(from);
-	p->rkey = av_get32(from + 8);
-	p->length = av_get32(from + 12);
-}
-
-static void put_atomic_eth(const struct av_packet *p, uint8_t *to)
-{
-	av_put64(to, p->addr);
-	av_put32(to + 8, p->rkey);
-	av_put64(to + 12, p->swap_add);
-	av_put64(to + 20, p->compare);
-}
-
-static void get_atomic_eth(struct av_packet *p, const uint8_t *from)
-{
-	p->addr = av_get64(from);
-	p->rkey = av_get32(from + 8);
-	p->swap_add = av_get64(from + 12);
-	p->compare = av_get64(from + 20);
-}
-
-static void put_aeth(const struct av_packet *p, uint8_t *to)
-{
-	to[0] = p->syndrome;
-	av_put24(to + 1, p->msn);
-}
-
-static void get_aeth(struct av_packet *p, const uint8_t *from)
-{
-	p->syndrome = from[0];
-	p->msn = av_get24(from + 1);
-}
-
-static void put_atomic_ack_eth(const struct av_packet *p, uint8_t *to)
-{
-	av_put64(to, p->original);
-}
-
-static void get_atomic_ack_eth(struct av_packet *p, const uint8_t *from)
-{
-	p->original = av_get64(from);
-}
-
-static void put_immdt(const struct av_packet *p, uint8_t *to)
-{
-	av_put32(to, p->imm);
-}
-
-static void get_immdt(struct av_packet *p, const uint8_t *from)
-{
-	p->imm = av_get32(from);
-}
-
-static void put_ieth(const struct av_packet *p, uint8_t *to)
-{
-	av_put32(to, p->invalidate);
-}
-
-static void get_ieth(struct av_packet *p, const uint8_t *from)
-{
-	p->invalidate = av_get32(from);
-}
-
-static void put_cnp(const struct av_packet *p, uint8_t *to)
-{
-	(void)p;
-	memset(to, 0, CNP_BYTES);
-}
-
-static void get_cnp(struct av_packet *p, const uint8_t *from)
-{
-	(void)p;
-	(void)from;
-}
+/* A number in a header. */
+struct field {
+	uint8_t at, bytes;   /* in the header; 0 bytes: there is none */
+	uint8_t shift, bits; /* within those bytes */
+	uint8_t member, member_bytes;
+};
 
 static const struct {
 	uint8_t bytes;
-	void (*put)(const struct av_packet *p, uint8_t *to);
-	void (*get)(struct av_packet *p, const uint8_t *from);
+	struct field field[4];
 } header[AV_HEADER_N] = {
-	[AV_HEADER_XRCETH] = {4, put_xrceth, get_xrceth},
-	[AV_HEADER_DETH] = {8, put_deth, get_deth},
-	[AV_HEADER_FETH] = {4, put_feth, get_feth},
-	[AV_HEADER_RETH] = {16, put_reth, get_reth},
-	[AV_HEADER_ATOMIC_ETH] = {28, put_atomic_eth, get_atomic_eth},
-	[AV_HEADER_AETH] = {4, put_aeth, get_aeth},
-	[AV_HEADER_ATOMIC_ACK_ETH] = {8, put_atomic_ack_eth, get_atomic_ack_eth},
-	[AV_HEADER_IMMDT] = {4, put_immdt, get_immdt},
-	[AV_HEADER_IETH] = {4, put_ieth, get_ieth},
-	[AV_HEADER_CNP] = {CNP_BYTES, put_cnp, get_cnp},
+	[AV_HEADER_XRCETH] = {4, {BYTES(1, 3, srqn)}},
+	[AV_HEADER_DETH] = {8, {BYTES(0, 4, qkey), BYTES(5, 3, src_qpn)}},
+	[AV_HEADER_FETH] = {4, {BITS(3, 1, 0, 4, placement), BITS(3, 1, 4, 2, selectivity)}},
+	[AV_HEADER_RETH] = {16, {BYTES(0, 8, addr), BYTES(8, 4, rkey), BYTES(12, 4, length)}},
+	[AV_HEADER_ATOMIC_ETH] = {28,
+				  {BYTES(0, 8, addr), BYTES(8, 4, rkey), BYTES(12, 8, swap_add),
+				   BYTES(20, 8, compare)}},
+	[AV_HEADER_AETH] = {4, {BYTES(0, 1, syndrome), BYTES(1, 3, msn)}},
+	[AV_HEADER_ATOMIC_ACK_ETH] = {8, {BYTES(0, 8, original)}},
+	[AV_HEADER_IMMDT] = {4, {BYTES(0, 4, imm)}},
+	[AV_HEADER_IETH] = {4, {BYTES(0, 4, invalidate)}},
+	[AV_HEADER_CNP] = {.bytes = 16},
 };
 
-static size_t header_bytes(const struct av_opcode *info)
+static uint64_t mask_of(const struct field *f)
+{
+	return UINT64_MAX >> (64 - f->bits);
+}
+
+static void put_header(const struct av_packet *p, unsigned int i, uint8_t *to)
+{
+	const struct field *end = header[i].field + AV_ARRAY_SIZE(header[i].field);
+
+	memset(to, 0, header[i].bytes);
+	for (const struct field *f = header[i].field; f < end && f->bytes; f++) {
+		uint64_t v = av_member_load((const uint8_t *)p + f->member, f->member_bytes);
+
+		v = (v & mask_of(f)) << f->shift;
+		for (unsigned int n = f->bytes; n-- > 0; v >>= 8)
+			to[f->at + n] |= (uint8_t)v;
+	}
+}
+
+static void get_header(struct av_packet *p, unsigned int i, const uint8_t *from)
+{
+	const struct field *end = header[i].field + AV_ARRAY_SIZE(header[i].field);
+
+	for (const struct field *f = header[i].field; f < end && f->bytes; f++) {
+		uint64_t v = 0;
+
+		for (unsigned int n = 0; n < f->bytes; n++)
+			v = v << 8 | from[f->at + n];
+		av_member_store((uint8_t *)p + f->member, f->member_bytes,
+				v >> f->shift & mask_of(f));
+	}
+}
+
+/* Those of the operation, and what every request of its service has in addition. */
+static uint32_t headers_of(uint8_t opcode, const struct av_opcode *info)
+{
+	const struct service *s = service_of(opcode);
+
+	return info->headers | (s && !info->response ? s->request_headers : 0u);
+}
+
+static size_t header_bytes(uint32_t headers)
 {
 	size_t sum = BTH_BYTES;
 
 	for (unsigned int i = 0; i < AV_HEADER_N; i++)
-		if (info->headers >> i & 1)
+		if (headers >> i & 1)
 			sum += header[i].bytes;
 	return sum;
 }
 
 size_t av_packet_header_bytes(uint8_t opcode)
 {
-	struct av_opcode info;
+	const struct av_opcode *info = av_opcode_info(opcode);
 
-	return av_opcode_info(opcode, &info) ? header_bytes(&info) : 0;
+	return info ? header_bytes(headers_of(opcode, info)) : 0;
 }
 
 static void put_bth(const struct av_packet *p, uint8_t *to)
@@ -309,16 +244,18 @@ static void get_bth(struct av_packet *p, const uint8_t *from)
 
 size_t av_packet_put_headers(const struct av_packet *p, uint8_t *to)
 {
-	struct av_opcode info;
+	const struct av_opcode *info = av_opcode_info(p->opcode);
 	uint8_t *at = to + BTH_BYTES;
+	uint32_t headers;
 
-	if (!av_opcode_info(p->opcode, &info))
+	if (!info)
 		return 0;
+	headers = headers_of(p->opcode, info);
 	put_bth(p, to);
 	for (unsigned int i = 0; i < AV_HEADER_N; i++) {
-		if (!(info.headers >> i & 1))
+		if (!(headers >> i & 1))
 			continue;
-		header[i].put(p, at);
+		put_header(p, i, at);
 		at += header[i].bytes;
 	}
 	return (size_t)(at - to);
@@ -341,24 +278,27 @@ static enum av_packet_fault get_payload(struct av_packet *p, const struct av_opc
 enum av_packet_fault av_packet_get(struct av_packet *p, const uint8_t *from, size_t bytes)
 {
 	const uint8_t *at = from + BTH_BYTES;
-	struct av_opcode info;
+	const struct av_opcode *info;
+	uint32_t headers;
 
 	if (bytes < BTH_BYTES)
 		return AV_PACKET_SHORT;
 	get_bth(p, from);
 	if (from[1] & VERSION_MASK)
 		return AV_PACKET_VERSION;
-	if (!av_opcode_info(p->opcode, &info))
+	info = av_opcode_info(p->opcode);
+	if (!info)
 		return AV_PACKET_OPCODE;
-	if (bytes < header_bytes(&info))
+	headers = headers_of(p->opcode, info);
+	if (bytes < header_bytes(headers))
 		return AV_PACKET_SHORT;
 	for (unsigned int i = 0; i < AV_HEADER_N; i++) {
-		if (!(info.headers >> i & 1))
+		if (!(headers >> i & 1))
 			continue;
-		header[i].get(p, at);
+		get_header(p, i, at);
 		at += header[i].bytes;
 	}
-	return get_payload(p, &info, from[1] >> PAD_SHIFT & 3, at, bytes - (size_t)(at - from));
+	return get_payload(p, info, from[1] >> PAD_SHIFT & 3, at, bytes - (size_t)(at - from));
 }
 
 /* --- path MTU -------------------------------------------------------------------------- */

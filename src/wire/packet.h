@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <infiniband/verbs.h>
 
 #include "base/compiler.h"
@@ -60,6 +61,41 @@ static inline uint32_t av_get32(const uint8_t *from)
 static inline uint64_t av_get64(const uint8_t *from)
 {
 	return (uint64_t)av_get32(from) << 32 | av_get32(from + 4);
+}
+
+/* Load and store a structure's member of 1, 2, 4 or 8 bytes, for tables of members. */
+
+static inline uint64_t av_member_load(const void *member, size_t bytes)
+{
+	uint8_t u8;
+	uint16_t u16;
+	uint32_t u32;
+	uint64_t u64;
+
+	switch (bytes) {
+	case 1:
+		memcpy(&u8, member, 1);
+		return u8;
+	case 2:
+		memcpy(&u16, member, 2);
+		return u16;
+	case 4:
+		memcpy(&u32, member, 4);
+		return u32;
+	default:
+		memcpy(&u64, member, 8);
+		return u64;
+	}
+}
+
+static inline void av_member_store(void *member, size_t bytes, uint64_t v)
+{
+	uint8_t u8 = (uint8_t)v;
+	uint16_t u16 = (uint16_t)v;
+	uint32_t u32 = (uint32_t)v;
+	const void *const from[] = {[1] = &u8, [2] = &u16, [4] = &u32, [8] = &v};
+
+	memcpy(member, from[bytes], bytes);
 }
 
 /* Opcodes of packets, and the credits of an acknowledgement. */
@@ -142,14 +178,15 @@ enum av_tail {
 
 struct av_opcode {
 	const char *name; /* NULL: no such opcode */
-	uint16_t headers; /* bit mask of enum av_header */
+	uint16_t headers; /* bit mask of enum av_header, without those of all requests of a service
+			   */
 	uint8_t operation, place, tail;
 	bool response;
 	bool payload; /* may have payload */
 };
 
-/* Describe an opcode. Return: false if it is unknown. */
-bool av_opcode_info(uint8_t opcode, struct av_opcode *info);
+/* The row of an opcode. NULL: it is unknown */
+const struct av_opcode *av_opcode_info(uint8_t opcode);
 
 /* Find the opcode of such a packet. Return: the opcode; -1: the service has none. */
 int av_opcode_find(enum av_service service, enum av_operation operation, enum av_place place,

@@ -332,8 +332,8 @@ static uint32_t key(const struct step *s)
 static uint32_t next_psn(const struct queue *q, uint8_t opcode)
 {
 	const struct av_wire *w = av_wire_at(q->end.seg, q->end.qp->index);
-	struct av_opcode info;
-	bool answers = av_opcode_info(opcode, &info) && info.response;
+	const struct av_opcode *info = av_opcode_info(opcode);
+	bool answers = info && info->response;
 
 	return answers && w ? w->acked : q->end.qp->expected_psn;
 }

@@ -172,22 +172,22 @@ static void check_payload(const struct av_packet *p, bool response, uint32_t off
 static void check_frame(const struct capture_row *r, const struct wanted *w,
 			const struct av_frame *f, const struct av_packet *p)
 {
-	struct av_opcode info;
+	const struct av_opcode *info = av_opcode_info(p->opcode);
 	bool last;
 
-	if (!EXPECT(p->opcode == w->opcode && av_opcode_info(p->opcode, &info),
-		    "opcode 0x%02x, not 0x%02x", p->opcode, w->opcode))
+	if (!EXPECT(p->opcode == w->opcode && info, "opcode 0x%02x, not 0x%02x", p->opcode,
+		    w->opcode))
 		return;
-	last = info.place == AV_PLACE_LAST || info.place == AV_PLACE_ONLY;
-	check_addresses(f, info.response);
-	check_header(r, p, &info);
-	check_payload(p, info.response, (uint32_t)w->psn * 256);
+	last = info->place == AV_PLACE_LAST || info->place == AV_PLACE_ONLY;
+	check_addresses(f, info->response);
+	check_header(r, p, info);
+	check_payload(p, info->response, (uint32_t)w->psn * 256);
 	EXPECT(p->psn == ((PSN + w->psn) & AV_PSN_MASK), "PSN %x, not + %d", p->psn, w->psn);
-	EXPECT(p->dest_qpn == side_qpn(info.response ? &a : &b, 0), "destination");
+	EXPECT(p->dest_qpn == side_qpn(info->response ? &a : &b, 0), "destination");
 	EXPECT(p->pkey == 0xffff, "P_Key");
-	EXPECT(p->ack_request == (last && !info.response), "AckReq");
-	EXPECT(p->solicited == (last && !info.response && r->solicited), "solicited event");
-	if (info.headers & 1 << AV_HEADER_AETH) {
+	EXPECT(p->ack_request == (last && !info->response), "AckReq");
+	EXPECT(p->solicited == (last && !info->response && r->solicited), "solicited event");
+	if (info->headers & 1 << AV_HEADER_AETH) {
 		EXPECT(p->syndrome == (w->syndrome ? w->syndrome : ACK), "syndrome %02x",
 		       p->syndrome);
 		EXPECT(p->msn == (p->syndrome == ACK), "MSN %u", p->msn);

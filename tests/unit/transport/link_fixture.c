@@ -61,14 +61,14 @@ void link_fail(const char *fmt, ...)
 void link_trace(const struct link_packet *p)
 {
 	const struct av_packet *b = &p->net->packet;
-	struct av_opcode info;
+	const struct av_opcode *info = av_opcode_info(b->opcode);
 
-	if (!traces || !av_opcode_info(b->opcode, &info))
+	if (!traces || !info)
 		return;
 	printf("%10.3f us %3u %c %-28s psn %06x len %5u%s", (double)turned_clock_ns() / 1e3,
-	       p->number, "><"[p->from], info.name, b->psn, b->payload_bytes,
-	       b->ack_request ? " A" : "");
-	if (info.headers & 1 << AV_HEADER_AETH)
+	       p->number, "><"[p->from], info -> name, b -> psn, b -> payload_bytes,
+	       b -> ack_request ? " A" : "");
+	if (info->headers & 1 << AV_HEADER_AETH)
 		printf(" syndrome %02x msn %u", b->syndrome, b->msn);
 	printf("%s%s\n", p->fault ? " " : "", p->fault ? what_names[p->fault->what] : "");
 }

@@ -205,18 +205,18 @@ static void check_answer(unsigned int from, const struct av_packet *p, const str
 void link_judge_sent(const struct link_packet *p)
 {
 	const struct av_packet *b = &p->net->packet;
-	struct av_opcode info;
+	const struct av_opcode *info = av_opcode_info(b->opcode);
 
 	link_trace(p);
-	MUST(av_opcode_info(b->opcode, &info));
+	MUST(info);
 	MUST_BE(b->dest_qpn, atomic_load(&link_side[!p->from].end.qp->qpn));
 	MUST_BE(b->pkey, 0xffff);
-	if (info.operation == AV_OP_CNP)
+	if (info->operation == AV_OP_CNP)
 		MUST(link_now->congested && b->becn);
-	else if (info.response)
-		check_answer(p->from, b, &info);
+	else if (info->response)
+		check_answer(p->from, b, info);
 	else
-		check_request(p->from, b, &info);
+		check_request(p->from, b, info);
 	if (link_on_sent)
 		link_on_sent(p);
 }
@@ -260,16 +260,16 @@ static void note_answer(const struct link_flow *f, const struct av_packet *p)
 
 void link_judge_arrival(const struct link_arrival *a)
 {
-	struct av_opcode info;
+	const struct av_opcode *info = av_opcode_info(a->net->packet.opcode);
 
 	if (link_on_arrival)
 		link_on_arrival(a);
-	if (!av_opcode_info(a->net->packet.opcode, &info) || info.operation == AV_OP_CNP)
+	if (!info || info->operation == AV_OP_CNP)
 		return;
 	if (!link_side[!a->from].end.qp->wire && link_now->type != IBV_QPT_UD)
 		return; /* it has not moved yet */
 	if (!link_is_reliable())
-		receive_unreliable(&link_flow[a->from], &a->net->packet, &info);
-	else if (info.operation == AV_OP_READ_RESPONSE || info.operation == AV_OP_ATOMIC_ACK)
+		receive_unreliable(&link_flow[a->from], &a->net->packet, info);
+	else if (info->operation == AV_OP_READ_RESPONSE || info->operation == AV_OP_ATOMIC_ACK)
 		note_answer(&link_flow[!a->from], &a->net->packet);
 }

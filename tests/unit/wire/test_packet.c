@@ -68,15 +68,15 @@ static size_t wanted_bytes(unsigned int opcode, size_t *row)
 TEST(headers_of_every_opcode)
 {
 	for (unsigned int opcode = 0; opcode < 256; opcode++) {
-		struct av_opcode info;
+		const struct av_opcode *info = av_opcode_info((uint8_t)opcode);
 		size_t row, bytes = wanted_bytes(opcode, &row);
 
 		assert_int_equal(av_packet_header_bytes((uint8_t)opcode), bytes);
-		assert_int_equal(av_opcode_info((uint8_t)opcode, &info), bytes != 0);
+		assert_int_equal(info != NULL, bytes != 0);
 		if (!bytes)
 			continue;
-		assert_int_equal(info.response, known[row].response);
-		assert_int_equal(info.payload, known[row].payload);
+		assert_int_equal(info->response, known[row].response);
+		assert_int_equal(info->payload, known[row].payload);
 	}
 }
 
