@@ -127,6 +127,7 @@ struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *de
 	if (!b)
 		return NULL;
 	b->path = *path;
+	b->path.source_port = AV_ROCE_PORT;
 	b->device = device;
 	b->from = from;
 	b->err = 0;
@@ -142,11 +143,9 @@ struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *de
 void av_burst_put_icrc(const struct av_net_path *path, uint8_t *packet, size_t bytes,
 		       uint16_t identification)
 {
-	struct av_icrc_path covered = {.source_port = AV_ROCE_PORT,
-				       .identification = identification};
+	struct av_net_path covered = *path;
 
-	memcpy(covered.src, path->src, sizeof(covered.src));
-	memcpy(covered.dst, path->dst, sizeof(covered.dst));
+	covered.identification = identification;
 	bytes -= AV_ICRC_BYTES;
 	av_icrc_put(packet + bytes, av_icrc_of(&covered, packet, bytes));
 }
@@ -184,11 +183,8 @@ static __attribute__((noinline)) void show(const struct av_net_burst *b, const u
 {
 	struct av_net_datagram datagram[SEND_PACKETS];
 	struct av_net_path path = b->path;
-	struct av_net_seen seen = {.path = &path,
-				   .device = b->device,
-				   .source_port = AV_ROCE_PORT,
-				   .time_ns = time_ns,
-				   .datagram = datagram};
+	struct av_net_seen seen = {
+		.path = &path, .device = b->device, .time_ns = time_ns, .datagram = datagram};
 
 	if (!path.hop_limit)
 		path.hop_limit = usual_hop_limit(b);

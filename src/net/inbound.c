@@ -158,7 +158,6 @@ void av_backlog_forked(void)
 #define DATAGRAM_BYTES 65536 /* each joined of several */
 #define CONTROL_BYTES  256
 #define V6_FLOWINFO    11
-#define ECN_CONGESTED  3 /* the low bits of the traffic class: RFC 3168, 5 */
 #define GROUP_QPN      0xffffffu
 #define SHOWN	       64 /* to captures at once */
 
@@ -288,10 +287,9 @@ static bool parse_datagram(struct av_gro_split *cut, const struct av_endpoint *e
 		return av_misrouted_get(cut, buffers->data[i], buffers->head[i].msg_len);
 	*cut = (struct av_gro_split){.bytes = buffers->data[i], .count = buffers->head[i].msg_len};
 	memcpy(cut->path.dst, e->address, sizeof(cut->path.dst));
-	cut->source_port = av_net_gid(&buffers->from[i], cut->path.src);
+	cut->path.source_port = av_net_gid(&buffers->from[i], cut->path.src);
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
 		take_note(cut, c);
-	cut->congested = (cut->path.traffic_class & 3) == ECN_CONGESTED;
 	return true;
 }
 
@@ -425,10 +423,8 @@ static __attribute__((noinline)) void show_all(const struct arrival *a)
 {
 	struct av_net_datagram datagram[SHOWN];
 	struct av_gro_split cut = a->all;
-	struct av_net_seen seen = {.path = &cut.path,
-				   .source_port = cut.source_port,
-				   .time_ns = av_now_real_ns(),
-				   .datagram = datagram};
+	struct av_net_seen seen = {
+		.path = &cut.path, .time_ns = av_now_real_ns(), .datagram = datagram};
 	enum av_net_count fault;
 	struct av_net_packet p;
 	size_t begin = 0;
@@ -441,7 +437,7 @@ static __attribute__((noinline)) void show_all(const struct arrival *a)
 		datagram[seen.count++] = (struct av_net_datagram){
 			.bytes = cut.bytes + begin,
 			.count = cut.at - begin,
-			.identification = is_packet ? cut.identification : 0,
+			.identification = is_packet ? p.path.identification : 0,
 			.unknown_queue = is_packet && is_nobodys(&p),
 			.damaged = fault == AV_NET_BAD_CRC,
 		};

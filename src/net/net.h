@@ -20,19 +20,19 @@
 #include "base/compiler.h"
 #include "wire/packet.h"
 
-/* Source and destination of a flow's packets. Addresses are GIDs. */
-struct av_net_path {
-	uint8_t src[16], dst[16];
-	uint8_t traffic_class, hop_limit;
-	uint32_t flow_label; /* IPv6 only */
-};
-
 /* A packet that this process received, with a correct ICRC. */
 struct av_net_packet {
 	struct av_net_path path; /* the sender's: @dst is an address of this host, or a group */
 	struct av_packet packet; /* its payload is borrowed until the callee returns */
-	bool congested;		 /* a router marked it: explicit congestion notification */
 };
+
+/* The low bits of the traffic class of a packet that has met congestion: RFC 3168, 5 */
+#define AV_NET_CONGESTED 3u
+
+static inline bool av_net_is_congested(const struct av_net_path *path)
+{
+	return (path->traffic_class & AV_NET_CONGESTED) == AV_NET_CONGESTED;
+}
 
 /* A UDP datagram, unchanged. */
 struct av_net_datagram {
@@ -45,9 +45,8 @@ struct av_net_datagram {
 
 /* Datagrams that this process sent or received, for captures. All pointers are borrowed. */
 struct av_net_seen {
-	const struct av_net_path *path;
-	const char *device; /* that sent them; NULL: they were received */
-	uint16_t source_port;
+	const struct av_net_path *path; /* without the identification */
+	const char *device;		/* that sent them; NULL: they were received */
 	uint64_t time_ns; /* CLOCK_REALTIME of the system call that sent or received them */
 	const struct av_net_datagram *datagram;
 	unsigned int count;
@@ -204,7 +203,8 @@ void av_net_forked(void);
 struct av_net_burst;
 
 /*
- * Begin a burst along @path. One thread uses it, and ends it with av_net_send().
+ * Begin a burst along @path, from port AV_ROCE_PORT. One thread uses it, and ends it with
+ * av_net_send().
  * @device: the sending device's name, borrowed until the burst ends
  * Context: any right may be held. No function of bursts blocks, except on the files of captures
  * when packets are sent

@@ -507,12 +507,12 @@ void av_net_release(void)
 
 int av_net_pass(uint32_t proc, const struct av_net_path *path, uint8_t *packet, size_t bytes)
 {
-	const struct av_gro_split cut = {
-		.path = *path, .source_port = AV_ROCE_PORT, .bytes = packet, .count = bytes};
+	struct av_gro_split cut = {.path = *path, .bytes = packet, .count = bytes};
 	const struct av_endpoint *e = passed;
 	int saved = errno, ret;
 
-	av_burst_put_icrc(path, packet, bytes, 0);
+	cut.path.source_port = AV_ROCE_PORT;
+	av_burst_put_icrc(&cut.path, packet, bytes, 0);
 	ret = e ? av_misrouted_pass(&e->socket, proc, &cut) : -ENOTCONN;
 	errno = saved;
 	return ret;

@@ -224,7 +224,6 @@ static uint64_t net_socket_namespace(const struct av_own_fd *own)
 /* In front of the datagrams. Both processes have the same build (registry/directory.h). */
 struct header {
 	struct av_net_path path;
-	uint16_t source_port, congested;
 	uint32_t segment;
 };
 
@@ -253,10 +252,7 @@ void av_misrouted_end(void)
 
 int av_misrouted_pass(const struct av_own_fd *own, uint32_t owner, const struct av_gro_split *cut)
 {
-	struct header h = {.path = cut->path,
-			   .source_port = cut->source_port,
-			   .congested = cut->congested,
-			   .segment = (uint32_t)cut->segment};
+	struct header h = {.path = cut->path, .segment = (uint32_t)cut->segment};
 	struct iovec io[] = {{&h, sizeof(h)}, {(void *)(uintptr_t)cut->bytes, cut->count}};
 	struct sockaddr_un a;
 	struct msghdr m = {
@@ -275,8 +271,6 @@ bool av_misrouted_get(struct av_gro_split *cut, const uint8_t *from, size_t byte
 		return false;
 	memcpy(&h, from, sizeof(h));
 	*cut = (struct av_gro_split){.path = h.path,
-				     .source_port = h.source_port,
-				     .congested = h.congested != 0,
 				     .bytes = from + sizeof(h),
 				     .count = bytes - sizeof(h),
 				     .segment = h.segment};

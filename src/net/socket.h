@@ -88,13 +88,10 @@ void av_net_icmp_forked(void);
 /* Datagrams of one flow, joined. */
 struct av_gro_split {
 	struct av_net_path path;
-	uint16_t source_port;
-	bool congested;
 	const uint8_t *bytes; /* borrowed */
 	size_t count;
 	size_t segment; /* bytes of each datagram; the last has the rest. 0: there is only one */
 	size_t at;	/* offset of the next datagram; 0 at first */
-	uint16_t identification; /* of the datagram before @at, if it is a packet */
 };
 
 /*
@@ -237,8 +234,6 @@ void av_group_misrouted(struct av_endpoint *e, uint32_t owner, uint32_t qpn,
 			const struct av_group_look *look);
 
 /* === burst ======================================================================= */
-
-struct av_net_path;
 
 /*
  * Write the ICRC into the last bytes of a packet that this process sends. @bytes: of the packet,

@@ -205,18 +205,11 @@ static uint32_t parse_datagram_qpn(const struct av_net_datagram *d)
 /* What a UDP socket hides is left out: Ethernet addresses, and the checksum of what came. */
 static struct av_frame frame_of(const struct av_net_seen *s, const struct av_net_datagram *d)
 {
-	struct av_frame f = {
-		.traffic_class = s->path->traffic_class,
-		.hop_limit = s->path->hop_limit,
-		.flow_label = s->path->flow_label,
-		.identification = d->identification,
-		.source_port = s->source_port,
-	};
+	struct av_frame f = {.path = *s->path};
 
-	memcpy(f.src, s->path->src, sizeof(f.src));
-	memcpy(f.dst, s->path->dst, sizeof(f.dst));
-	av_frame_mac(f.src, f.eth_src);
-	av_frame_mac(f.dst, f.eth_dst);
+	f.path.identification = d->identification;
+	av_frame_mac(f.path.src, f.eth_src);
+	av_frame_mac(f.path.dst, f.eth_dst);
 	return f;
 }
 
@@ -379,11 +372,11 @@ static void gid_of_lid(uint32_t lid, union ibv_gid *gid)
 static void fill_frame_addresses(struct av_frame *f, const union ibv_gid *src,
 				 const union ibv_gid *dst)
 {
-	memcpy(f->src, src->raw, sizeof(f->src));
-	memcpy(f->dst, dst->raw, sizeof(f->dst));
-	av_frame_mac(f->src, f->eth_src);
-	av_frame_mac(f->dst, f->eth_dst);
-	f->hop_limit = HOP_LIMIT;
+	memcpy(f->path.src, src->raw, sizeof(f->path.src));
+	memcpy(f->path.dst, dst->raw, sizeof(f->path.dst));
+	av_frame_mac(f->path.src, f->eth_src);
+	av_frame_mac(f->path.dst, f->eth_dst);
+	f->path.hop_limit = HOP_LIMIT;
 }
 
 /* Both ends' addresses, from the requester's view. */
@@ -408,9 +401,9 @@ static struct av_frame begin_flow(const struct av_qp_ref *end)
 	uint32_t label = ah->is_global ? ah->grh.flow_label : 0;
 
 	return (struct av_frame){
-		.traffic_class = ah->is_global ? ah->grh.traffic_class : 0,
-		.flow_label = label,
-		.source_port =
+		.path.traffic_class = ah->is_global ? ah->grh.traffic_class : 0,
+		.path.flow_label = label,
+		.path.source_port =
 			av_frame_source_port(label, av_qp_number(end), end->qp->attr.dest_qp_num),
 	};
 }
@@ -460,9 +453,9 @@ static void capture_flow_datagram(struct av_frame *f, const struct av_qp_ref *re
 	if (!wqe->route.is_global)
 		gid_of_qpn(wqe->ud.qpn & AV_QPN_MASK, wqe->route.dlid, &dst);
 	*f = (struct av_frame){
-		.traffic_class = wqe->route.is_global ? wqe->route.traffic_class : 0,
-		.flow_label = label,
-		.source_port =
+		.path.traffic_class = wqe->route.is_global ? wqe->route.traffic_class : 0,
+		.path.flow_label = label,
+		.path.source_port =
 			av_frame_source_port(label, av_qp_number(req), wqe->ud.qpn & AV_QPN_MASK),
 	};
 	fill_frame_addresses(f, &src, &dst);

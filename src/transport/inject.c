@@ -133,7 +133,7 @@ bool av_wire_faults_strike(struct av_seg *seg, const struct av_net_packet *packe
 	if (!w)
 		return false;
 	v = decide_packet_faults(seg, packet, now);
-	p.congested |= v.marked;
+	p.path.traffic_class |= v.marked ? AV_NET_CONGESTED : 0;
 	if (!v.lost && !v.after) {
 		replay_packet(&p, v.times);
 		av_overtaken_pass(w);

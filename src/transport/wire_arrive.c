@@ -305,7 +305,7 @@ static void dispatch_to_qp(const struct av_net_packet *packet, const struct av_o
 		av_capture_look(end.seg);
 	if (!end.seg || !end.seg->own || is_struck(end.seg, packet, struck) || !is_on_wire(end.qp))
 		end.qp = NULL;
-	if (end.qp && packet->congested)
+	if (end.qp && av_net_is_congested(&packet->path))
 		av_wire_marked(&end, packet);
 	if (end.qp && info->operation == AV_OP_CNP)
 		av_wire_notified(&end, packet);

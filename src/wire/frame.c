@@ -4,23 +4,13 @@
 #include <libdeflate.h>
 #include <string.h>
 
-static size_t frame_put_ip(const struct av_frame *f, size_t bytes, uint8_t *to);
+static size_t put_ip_headers(const struct av_net_path *path, size_t bytes, uint8_t *to);
 
-static size_t put_headers(const struct av_icrc_path *path, size_t bytes, uint8_t *to)
-{
-	struct av_frame f = {.identification = path->identification,
-			     .source_port = path->source_port};
-
-	memcpy(f.src, path->src, sizeof(f.src));
-	memcpy(f.dst, path->dst, sizeof(f.dst));
-	return frame_put_ip(&f, bytes, to);
-}
-
-uint32_t av_icrc_of(const struct av_icrc_path *path, const uint8_t *packet, size_t bytes)
+uint32_t av_icrc_of(const struct av_net_path *path, const uint8_t *packet, size_t bytes)
 {
 	uint8_t headers[AV_IP_HEADERS_MAX];
 
-	(void)put_headers(path, bytes, headers);
+	(void)put_ip_headers(path, bytes, headers);
 	return av_icrc(headers, packet, bytes);
 }
 
@@ -67,10 +57,10 @@ static uint32_t rewind_crc_change(uint32_t change, size_t bytes)
 	return change;
 }
 
-bool av_icrc_fits(struct av_icrc_path *path, const uint8_t *packet, size_t bytes, uint32_t icrc)
+bool av_icrc_fits(struct av_net_path *path, const uint8_t *packet, size_t bytes, uint32_t icrc)
 {
 	uint8_t headers[AV_IP_HEADERS_MAX];
-	bool ipv4 = put_headers(path, bytes, headers) < AV_IP_HEADERS_MAX;
+	bool ipv4 = put_ip_headers(path, bytes, headers) < AV_IP_HEADERS_MAX;
 	uint32_t change = icrc ^ av_icrc(headers, packet, bytes);
 
 	if (!change || !ipv4)
@@ -102,9 +92,9 @@ bool av_frame_gid_is_ipv4(const uint8_t gid[16])
 	return memcmp(gid, mapped, 12) == 0 || memcmp(gid, mapped_group, 12) == 0;
 }
 
-static bool frame_is_ipv4(const struct av_frame *f)
+static bool is_ipv4(const struct av_net_path *path)
 {
-	return av_frame_gid_is_ipv4(f->src) && av_frame_gid_is_ipv4(f->dst);
+	return av_frame_gid_is_ipv4(path->src) && av_frame_gid_is_ipv4(path->dst);
 }
 
 /* --- addresses ------------------------------------------------------------------- */
@@ -211,28 +201,28 @@ static void put_ethernet(const struct av_frame *f, uint8_t *to, uint32_t type)
 	av_put16(to + 12, type);
 }
 
-static void put_ipv4(const struct av_frame *f, uint8_t *to, size_t udp_bytes)
+static void put_ipv4(const struct av_net_path *p, uint8_t *to, size_t udp_bytes)
 {
 	to[0] = 0x45;
-	to[1] = f->traffic_class;
+	to[1] = p->traffic_class;
 	av_put16(to + 2, (uint32_t)(IPV4_BYTES + udp_bytes));
-	av_put16(to + 4, f->identification);
+	av_put16(to + 4, p->identification);
 	av_put16(to + 6, DONT_FRAGMENT);
-	to[8] = f->hop_limit;
+	to[8] = p->hop_limit;
 	to[9] = PROTOCOL_UDP;
 	av_put16(to + 10, 0);
-	memcpy(to + 12, f->src + 12, 4);
-	memcpy(to + 16, f->dst + 12, 4);
+	memcpy(to + 12, p->src + 12, 4);
+	memcpy(to + 16, p->dst + 12, 4);
 }
 
-static void put_ipv6(const struct av_frame *f, uint8_t *to, size_t udp_bytes)
+static void put_ipv6(const struct av_net_path *p, uint8_t *to, size_t udp_bytes)
 {
-	av_put32(to, 6u << 28 | (uint32_t)f->traffic_class << 20 | (f->flow_label & 0xfffff));
+	av_put32(to, 6u << 28 | (uint32_t)p->traffic_class << 20 | (p->flow_label & 0xfffff));
 	av_put16(to + 4, (uint32_t)udp_bytes);
 	to[6] = PROTOCOL_UDP;
-	to[7] = f->hop_limit;
-	memcpy(to + 8, f->src, 16);
-	memcpy(to + 24, f->dst, 16);
+	to[7] = p->hop_limit;
+	memcpy(to + 8, p->src, 16);
+	memcpy(to + 24, p->dst, 16);
 }
 
 static void put_checksum4(uint8_t *ip)
@@ -251,60 +241,60 @@ static void put_udp_checksum(uint8_t *udp, size_t address_bytes, const uint8_t *
 	av_put16(udp + 6, checksum ? checksum : 0xffff);
 }
 
-static void put_udp(const struct av_frame *f, uint8_t *to, size_t udp_bytes)
+static void put_udp(const struct av_net_path *p, uint8_t *to, size_t udp_bytes)
 {
-	av_put16(to, f->source_port);
+	av_put16(to, p->source_port);
 	av_put16(to + 2, AV_ROCE_PORT);
 	av_put16(to + 4, (uint32_t)udp_bytes);
 	av_put16(to + 6, 0);
 }
 
-static size_t ip_bytes(const struct av_frame *f)
+static size_t ip_bytes(const struct av_net_path *p)
 {
-	return frame_is_ipv4(f) ? IPV4_BYTES : IPV6_BYTES;
+	return is_ipv4(p) ? IPV4_BYTES : IPV6_BYTES;
 }
 
-static void put_ip(const struct av_frame *f, size_t udp_bytes, uint8_t *to)
+static void put_ip(const struct av_net_path *p, size_t udp_bytes, uint8_t *to)
 {
-	if (frame_is_ipv4(f))
-		put_ipv4(f, to, udp_bytes);
+	if (is_ipv4(p))
+		put_ipv4(p, to, udp_bytes);
 	else
-		put_ipv6(f, to, udp_bytes);
-	put_udp(f, to + ip_bytes(f), udp_bytes);
+		put_ipv6(p, to, udp_bytes);
+	put_udp(p, to + ip_bytes(p), udp_bytes);
 }
 
 /*
  * Write the IP and UDP headers of a packet of @bytes, without its ICRC; all checksums are 0.
  * @to: room for AV_IP_HEADERS_MAX. Return: bytes written
  */
-static size_t frame_put_ip(const struct av_frame *f, size_t bytes, uint8_t *to)
+static size_t put_ip_headers(const struct av_net_path *p, size_t bytes, uint8_t *to)
 {
-	put_ip(f, UDP_BYTES + bytes + AV_ICRC_BYTES, to);
-	return ip_bytes(f) + UDP_BYTES;
+	put_ip(p, UDP_BYTES + bytes + AV_ICRC_BYTES, to);
+	return ip_bytes(p) + UDP_BYTES;
 }
 
 /* @checksum: with IPv4, UDP has one, too. @data: @bytes of what is behind the headers in @ip */
-static void put_checksums(const struct av_frame *f, uint8_t *ip, bool checksum, const uint8_t *data,
-			  size_t bytes)
+static void put_checksums(const struct av_net_path *p, uint8_t *ip, bool checksum,
+			  const uint8_t *data, size_t bytes)
 {
-	bool ipv4 = frame_is_ipv4(f);
+	bool ipv4 = is_ipv4(p);
 
 	if (ipv4)
 		put_checksum4(ip);
 	if (!ipv4 || checksum)
-		put_udp_checksum(ip + ip_bytes(f), ipv4 ? 4 : 16, data, bytes);
+		put_udp_checksum(ip + ip_bytes(p), ipv4 ? 4 : 16, data, bytes);
 }
 
-static uint32_t ether_type(const struct av_frame *f)
+static uint32_t ether_type(const struct av_net_path *p)
 {
-	return frame_is_ipv4(f) ? TYPE_IPV4 : TYPE_IPV6;
+	return is_ipv4(p) ? TYPE_IPV4 : TYPE_IPV6;
 }
 
 size_t av_frame_payload_at(const struct av_frame *f, uint8_t opcode)
 {
 	size_t headers = av_packet_header_bytes(opcode);
 
-	return headers ? AV_ETH_BYTES + ip_bytes(f) + UDP_BYTES + headers : 0;
+	return headers ? AV_ETH_BYTES + ip_bytes(&f->path) + UDP_BYTES + headers : 0;
 }
 
 static void put_payload(const struct av_packet *p, uint8_t *to)
@@ -318,28 +308,28 @@ size_t av_frame_put(const struct av_frame *f, const struct av_packet *p, uint8_t
 {
 	size_t at = av_frame_payload_at(f, p->opcode);
 	size_t end = at + p->payload_bytes + av_packet_padding(p->payload_bytes);
-	uint8_t *ip = to + AV_ETH_BYTES, *udp = ip + ip_bytes(f), *packet = udp + UDP_BYTES;
+	uint8_t *ip = to + AV_ETH_BYTES, *udp = ip + ip_bytes(&f->path), *packet = udp + UDP_BYTES;
 	size_t bytes = end - (size_t)(packet - to);
 
 	if (!at || room < end + AV_ICRC_BYTES)
 		return 0;
 	put_payload(p, to + at);
-	put_ethernet(f, to, ether_type(f));
-	(void)frame_put_ip(f, bytes, ip);
+	put_ethernet(f, to, ether_type(&f->path));
+	(void)put_ip_headers(&f->path, bytes, ip);
 	(void)av_packet_put_headers(p, packet);
 	av_icrc_put(to + end, av_icrc(ip, packet, bytes));
-	put_checksums(f, ip, false, packet, bytes + AV_ICRC_BYTES);
+	put_checksums(&f->path, ip, false, packet, bytes + AV_ICRC_BYTES);
 	return end + AV_ICRC_BYTES;
 }
 
 size_t av_frame_wrap(const struct av_frame *f, bool checksum, const uint8_t *datagram, size_t bytes,
 		     uint8_t *to, size_t room)
 {
-	size_t headers = AV_ETH_BYTES + ip_bytes(f) + UDP_BYTES;
+	size_t headers = AV_ETH_BYTES + ip_bytes(&f->path) + UDP_BYTES;
 
-	put_ethernet(f, to, ether_type(f));
-	put_ip(f, UDP_BYTES + bytes, to + AV_ETH_BYTES);
-	put_checksums(f, to + AV_ETH_BYTES, checksum, datagram, bytes);
+	put_ethernet(f, to, ether_type(&f->path));
+	put_ip(&f->path, UDP_BYTES + bytes, to + AV_ETH_BYTES);
+	put_checksums(&f->path, to + AV_ETH_BYTES, checksum, datagram, bytes);
 	memcpy(to + headers, datagram, bytes < room - headers ? bytes : room - headers);
 	return headers + bytes;
 }
@@ -360,7 +350,7 @@ static void get_address4(uint8_t *gid, const uint8_t *from)
 }
 
 /* @bytes: in: available; out: length of the IP packet. */
-static enum av_frame_fault get_ipv4(struct av_frame *f, const uint8_t *ip, size_t *bytes)
+static enum av_frame_fault get_ipv4(struct av_net_path *p, const uint8_t *ip, size_t *bytes)
 {
 	size_t all = *bytes;
 
@@ -375,15 +365,15 @@ static enum av_frame_fault get_ipv4(struct av_frame *f, const uint8_t *ip, size_
 		return AV_FRAME_FOREIGN;
 	if (av_get16(ip + 6) & FRAGMENT_MASK)
 		return AV_FRAME_HEADER;
-	f->traffic_class = ip[1];
-	f->identification = av_get16(ip + 4);
-	f->hop_limit = ip[8];
-	get_address4(f->src, ip + 12);
-	get_address4(f->dst, ip + 16);
+	p->traffic_class = ip[1];
+	p->identification = av_get16(ip + 4);
+	p->hop_limit = ip[8];
+	get_address4(p->src, ip + 12);
+	get_address4(p->dst, ip + 16);
 	return AV_FRAME_OK;
 }
 
-static enum av_frame_fault get_ipv6(struct av_frame *f, const uint8_t *ip, size_t *bytes)
+static enum av_frame_fault get_ipv6(struct av_net_path *p, const uint8_t *ip, size_t *bytes)
 {
 	size_t all = *bytes;
 
@@ -396,17 +386,17 @@ static enum av_frame_fault get_ipv6(struct av_frame *f, const uint8_t *ip, size_
 		return AV_FRAME_SHORT;
 	if (ip[6] != PROTOCOL_UDP)
 		return AV_FRAME_FOREIGN;
-	f->traffic_class = (uint8_t)(av_get16(ip) >> 4);
-	f->flow_label = av_get24(ip + 1) & 0xfffff;
-	f->hop_limit = ip[7];
-	memcpy(f->src, ip + 8, 16);
-	memcpy(f->dst, ip + 24, 16);
+	p->traffic_class = (uint8_t)(av_get16(ip) >> 4);
+	p->flow_label = av_get24(ip + 1) & 0xfffff;
+	p->hop_limit = ip[7];
+	memcpy(p->src, ip + 8, 16);
+	memcpy(p->dst, ip + 24, 16);
 	/* IPv4 addresses in their mapped form never travel in an IPv6 header (RFC 4038, 4.2). */
-	return frame_is_ipv4(f) ? AV_FRAME_HEADER : AV_FRAME_OK;
+	return is_ipv4(p) ? AV_FRAME_HEADER : AV_FRAME_OK;
 }
 
 /* @bytes: from the UDP header to the end of the IP packet. */
-static enum av_frame_fault get_udp(struct av_frame *f, const uint8_t *udp, size_t bytes)
+static enum av_frame_fault get_udp(struct av_net_path *p, const uint8_t *udp, size_t bytes)
 {
 	if (bytes < UDP_BYTES)
 		return AV_FRAME_HEADER;
@@ -414,7 +404,7 @@ static enum av_frame_fault get_udp(struct av_frame *f, const uint8_t *udp, size_
 		return AV_FRAME_FOREIGN;
 	if (av_get16(udp + 4) != bytes || bytes < UDP_BYTES + BTH_BYTES + AV_ICRC_BYTES)
 		return AV_FRAME_HEADER;
-	f->source_port = av_get16(udp);
+	p->source_port = av_get16(udp);
 	return AV_FRAME_OK;
 }
 
@@ -429,13 +419,13 @@ enum av_frame_fault av_frame_get(struct av_frame *f, struct av_packet *p, const 
 	get_ethernet(f, from);
 	bytes -= AV_ETH_BYTES;
 	if (av_get16(from + 12) == TYPE_IPV4)
-		fault = get_ipv4(f, ip, &bytes);
+		fault = get_ipv4(&f->path, ip, &bytes);
 	else if (av_get16(from + 12) == TYPE_IPV6)
-		fault = get_ipv6(f, ip, &bytes);
+		fault = get_ipv6(&f->path, ip, &bytes);
 	if (fault != AV_FRAME_OK)
 		return fault;
 	udp = ip + (ip[0] >> 4 == 4 ? IPV4_BYTES : IPV6_BYTES);
-	fault = get_udp(f, udp, bytes - (size_t)(udp - ip));
+	fault = get_udp(&f->path, udp, bytes - (size_t)(udp - ip));
 	if (fault != AV_FRAME_OK)
 		return fault;
 	packet = udp + UDP_BYTES;

@@ -338,26 +338,29 @@ int64_t av_wire_packet(const struct av_wire_message *m, uint32_t index, struct a
  * corrupted packet fits one by chance once in 65,536. IPv6 has no identification.
  */
 
-/* The fields around a packet that its ICRC covers. Addresses are GIDs. */
-struct av_icrc_path {
+/* What IP and UDP say of a packet. Addresses are GIDs. */
+struct av_net_path {
 	uint8_t src[16], dst[16]; /* if both are mapped IPv4 addresses, the packet is in IPv4 */
+	uint32_t flow_label;	  /* 20 bits; IPv6 only */
 	uint16_t source_port;
 	uint16_t identification; /* IPv4 only */
+	uint8_t traffic_class, hop_limit;
 };
 
 /*
  * The ICRC of a packet; av_icrc_put() stores it.
+ * @path: addresses, port and identification count
  * @packet: @bytes, from the BTH, which is complete, to the end of the padding; the packet travels
  * in an unfragmented datagram to port 4791 with DF set
  */
-uint32_t av_icrc_of(const struct av_icrc_path *path, const uint8_t *packet, size_t bytes);
+uint32_t av_icrc_of(const struct av_net_path *path, const uint8_t *packet, size_t bytes);
 
 /*
  * Is @icrc right?
  * @path: its @identification is tried first; with IPv4, then any that fits
  * Return: true, with the identification that fits in @path
  */
-AV_MUST_USE bool av_icrc_fits(struct av_icrc_path *path, const uint8_t *packet, size_t bytes,
+AV_MUST_USE bool av_icrc_fits(struct av_net_path *path, const uint8_t *packet, size_t bytes,
 			      uint32_t icrc);
 
 /*
@@ -377,14 +380,9 @@ AV_MUST_USE bool av_icrc_fits(struct av_icrc_path *path, const uint8_t *packet, 
 /* Is the GID a mapped IPv4 address, of a host or of a group? */
 bool av_frame_gid_is_ipv4(const uint8_t gid[16]);
 
-/* Addresses are GIDs. If both are mapped IPv4 addresses, the frame uses IPv4. */
 struct av_frame {
 	uint8_t eth_dst[6], eth_src[6];
-	uint8_t dst[16], src[16];
-	uint8_t traffic_class, hop_limit;
-	uint32_t flow_label;	 /* 20 bits; IPv6 only */
-	uint16_t identification; /* IPv4 only */
-	uint16_t source_port;
+	struct av_net_path path;
 };
 
 enum av_frame_fault {

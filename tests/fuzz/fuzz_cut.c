@@ -39,21 +39,19 @@ static void mend(const struct av_gro_split *cut, uint8_t *bytes)
 
 	for (size_t at = 0; at < cut->count; at += segment) {
 		size_t rest = cut->count - at, n = rest < segment ? rest : segment;
-		struct av_icrc_path path = {.source_port = cut->source_port,
-					    .identification = bytes[at]};
+		struct av_net_path path = cut->path;
 
 		if (n < BTH_BYTES + AV_ICRC_BYTES)
 			continue;
 		n -= AV_ICRC_BYTES;
-		memcpy(path.src, cut->path.src, sizeof(path.src));
-		memcpy(path.dst, cut->path.dst, sizeof(path.dst));
+		path.identification = bytes[at];
 		av_icrc_put(bytes + at + n, av_icrc_of(&path, bytes + at, n));
 	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct av_gro_split cut = {.source_port = AV_ROCE_PORT};
+	struct av_gro_split cut = {.path.source_port = AV_ROCE_PORT};
 	uint8_t *bytes;
 
 	if (size < HEAD || size > 1024)

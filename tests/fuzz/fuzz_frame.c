@@ -68,12 +68,11 @@ static void without_headers(const struct av_frame *f, uint8_t opcode, const uint
 {
 	size_t at = av_frame_payload_at(f, opcode) - av_packet_header_bytes(opcode);
 	size_t end = size - AV_ICRC_BYTES;
-	struct av_icrc_path path = {.source_port = f->source_port};
+	struct av_net_path path = f->path;
 
-	memcpy(path.src, f->src, 16);
-	memcpy(path.dst, f->dst, 16);
+	path.identification = 0;
 	CHECK(av_icrc_fits(&path, bytes + at, end - at, av_icrc_get(bytes + end)));
-	CHECK(path.identification == f->identification);
+	CHECK(path.identification == f->path.identification);
 }
 
 static void frame(const uint8_t *data, size_t size)

@@ -46,7 +46,7 @@ void forge_open(void)
 /* @dst: IPv4. Return: bytes */
 static size_t make(uint8_t *to, const struct av_packet *p, enum harm harm, const uint8_t dst[4])
 {
-	struct av_icrc_path path = {
+	struct av_net_path path = {
 		.src = {[10] = 0xff, 0xff, 192, 0, 2, harm == SOURCE ? 9 : 1},
 		.dst = {[10] = 0xff, 0xff, dst[0], dst[1], dst[2], dst[3]},
 		.source_port = AV_ROCE_PORT,

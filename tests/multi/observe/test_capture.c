@@ -129,13 +129,13 @@ static void check_addresses(const struct av_frame *f, bool response)
 	const struct side *from = response ? &b : &a, *to = response ? &a : &b;
 	uint8_t mac[6];
 
-	EXPECT(memcmp(f->src, from->info.gid.raw, 16) == 0 &&
-		       memcmp(f->dst, to->info.gid.raw, 16) == 0,
+	EXPECT(memcmp(f->path.src, from->info.gid.raw, 16) == 0 &&
+		       memcmp(f->path.dst, to->info.gid.raw, 16) == 0,
 	       "addresses");
-	av_frame_mac(f->dst, mac);
-	EXPECT(memcmp(f->eth_dst, mac, 6) == 0 && f->hop_limit == 64,
+	av_frame_mac(f->path.dst, mac);
+	EXPECT(memcmp(f->eth_dst, mac, 6) == 0 && f->path.hop_limit == 64,
 	       "Ethernet address or hop limit");
-	EXPECT(f->source_port == av_frame_source_port(0, side_qpn(&a, 0), side_qpn(&b, 0)),
+	EXPECT(f->path.source_port == av_frame_source_port(0, side_qpn(&a, 0), side_qpn(&b, 0)),
 	       "source port");
 }
 

@@ -164,8 +164,8 @@ static void stranger(const uint8_t *address, uint32_t qpn)
 			   AV_FRAME_OK,
 		   "the first packet")) {
 		f = (struct logged){.is_nobodys = qpn != 0};
-		memcpy(h.src + 12, address, 4);
-		h.identification = 0xabcd; /* as the kernel's rdma_rxe, which numbers them */
+		memcpy(h.path.src + 12, address, 4);
+		h.path.identification = 0xabcd; /* as the kernel's rdma_rxe, which numbers them */
 		p.dest_qpn = qpn ? qpn : p.dest_qpn;
 		f.count = av_frame_put(&h, &p, f.bytes, sizeof(f.bytes));
 		put(1, &f);

@@ -80,10 +80,8 @@ static void show(const struct av_net_seen *s)
 	for (unsigned int i = 0; i < s->count && at < SHOWN_MAX; i++, at++) {
 		size_t n = s->datagram[i].count;
 
-		shown[at] = (struct shown){.path = *s->path,
-					   .source_port = s->source_port,
-					   .time_ns = s->time_ns,
-					   .datagram = s->datagram[i]};
+		shown[at] = (struct shown){
+			.path = *s->path, .time_ns = s->time_ns, .datagram = s->datagram[i]};
 		strncpy(shown[at].device, s->device ? s->device : "", sizeof(shown[at].device) - 1);
 		memcpy(shown[at].bytes, s->datagram[i].bytes, n < KEPT_BYTES ? n : KEPT_BYTES);
 	}

@@ -29,7 +29,6 @@ struct kept {
 struct shown {
 	struct av_net_path path;
 	char device[8]; /* "": it has come */
-	uint16_t source_port;
 	uint64_t time_ns;
 	struct av_net_datagram datagram;
 	uint8_t bytes[KEPT_BYTES]; /* its, what there is room for */

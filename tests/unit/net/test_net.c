@@ -22,7 +22,7 @@ TEST(a_burst_arrives)
 	for (unsigned int i = 0; i < AV_ARRAY_SIZE(bytes); i++) {
 		assert_kept(i, qpn, i, bytes[i]);
 		assert_path(i, &path);
-		assert_false(kept[i].p.congested);
+		assert_false(av_net_is_congested(&kept[i].p.path));
 	}
 	av_net_close(path.dst);
 	av_net_close(path.src);

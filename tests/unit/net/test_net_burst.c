@@ -70,7 +70,7 @@ static void assert_packet(const uint8_t *at, uint32_t qpn, uint32_t psn, uint32_
 			  uint16_t index)
 {
 	size_t n = packet_bytes(payload) - AV_ICRC_BYTES;
-	struct av_icrc_path icrc = {.source_port = AV_ROCE_PORT, .identification = index};
+	struct av_net_path icrc = {.source_port = AV_ROCE_PORT, .identification = index};
 	uint8_t expected[AV_ICRC_BYTES];
 	struct av_packet p;
 
@@ -238,7 +238,7 @@ TEST(taken_back)
 static void assert_shown(unsigned int i, const struct sent *s, size_t at, size_t n, unsigned int id)
 {
 	assert_string_equal(shown[i].device, "any0");
-	assert_int_equal(shown[i].source_port, AV_ROCE_PORT);
+	assert_int_equal(shown[i].path.source_port, AV_ROCE_PORT);
 	assert_int_equal(shown[i].datagram.identification, id);
 	assert_int_equal(shown[i].datagram.count, n);
 	assert_memory_equal(shown[i].bytes, s->bytes + at, n);

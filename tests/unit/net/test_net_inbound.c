@@ -27,7 +27,7 @@ static uint32_t ref, qpn;
 /* A packet as it is sent from @port of theirs, with that identification. Return: bytes */
 static size_t make_packet(uint8_t *to, uint32_t to_qpn, uint16_t port, uint16_t identification)
 {
-	struct av_icrc_path path = {.source_port = port, .identification = identification};
+	struct av_net_path path = {.source_port = port, .identification = identification};
 	struct av_packet p = send_only(to_qpn, 5, 8);
 	size_t n = av_packet_put_headers(&p, to);
 
@@ -121,7 +121,7 @@ static void assert_shown(const uint8_t *packet, size_t n, uint16_t identificatio
 	bool is_packet = what == AV_NET_COUNTS || what == AV_NET_NOBODY;
 
 	assert_string_equal(s->device, "");
-	assert_int_equal(s->source_port, PORT);
+	assert_int_equal(s->path.source_port, PORT);
 	assert_memory_equal(s->path.src, theirs, 16);
 	assert_memory_equal(s->path.dst, own, 16);
 	assert_int_equal(s->datagram.count, n);
@@ -180,7 +180,7 @@ TEST(congestion)
 		assert_int_equal(setsockopt(stranger, IPPROTO_IP, IP_TOS, &tos, sizeof(tos)), 0);
 		plain_send(stranger, own, packet, make_packet(packet, qpn, PORT, 0));
 		wait_kept(received + 1);
-		assert_int_equal(kept[received].p.congested, tos == 0x43);
+		assert_int_equal(av_net_is_congested(&kept[received].p.path), tos == 0x43);
 		assert_int_equal(kept[received].p.path.traffic_class, tos);
 	}
 }

@@ -225,26 +225,24 @@ static void carry(struct packet *p, const struct link_fault *f, unsigned int fro
 static bool parse(struct av_gro_split *cut, const struct packet *p, struct av_net_packet *net,
 		  enum av_net_count *fault)
 {
-	*cut = (struct av_gro_split){.path = p->path,
-				     .source_port = AV_ROCE_PORT,
-				     .congested = setting->congested,
-				     .bytes = p->data,
-				     .count = p->bytes};
+	*cut = (struct av_gro_split){.path = p->path, .bytes = p->data, .count = p->bytes};
+	cut->path.source_port = AV_ROCE_PORT;
+	cut->path.traffic_class |= setting->congested ? AV_NET_CONGESTED : 0;
 	return av_gro_next(cut, net, fault) && *fault == AV_NET_COUNTS;
 }
 
 /* @p: complete but for its ICRC */
 static void send_packet(struct packet *p, unsigned int from)
 {
-	struct av_icrc_path path = {.source_port = AV_ROCE_PORT};
+	struct av_net_path path = p->path;
 	size_t covered = p->bytes - AV_ICRC_BYTES;
 	struct link_packet seen;
 	struct av_net_packet net;
 	enum av_net_count fault;
 	struct av_gro_split cut;
 
-	memcpy(path.src, p->path.src, sizeof(path.src));
-	memcpy(path.dst, p->path.dst, sizeof(path.dst));
+	path.source_port = AV_ROCE_PORT;
+	path.identification = 0;
 	av_icrc_put(p->data + covered, av_icrc_of(&path, p->data, covered));
 	CHECK(parse(&cut, p, &net, &fault));
 	seen = (struct link_packet){.number = sent++, .from = from, .net = &net};

@@ -236,7 +236,7 @@ static struct av_cm_message sent_message(uint16_t attribute, bool v6)
 static void put_frame(FILE *f, const struct av_cm_message *m, bool v6)
 {
 	uint8_t datagram[AV_MAD_BYTES], bytes[AV_FRAME_HEADERS_MAX + AV_MAD_BYTES + AV_ICRC_BYTES];
-	struct av_frame frame = {.hop_limit = 64, .source_port = 0xc123};
+	struct av_frame frame = {.path = {.hop_limit = 64, .source_port = 0xc123}};
 	struct av_packet p = {
 		.opcode = UD_SEND_ONLY,
 		.migrated = true,
@@ -250,7 +250,7 @@ static void put_frame(FILE *f, const struct av_cm_message *m, bool v6)
 	uint32_t record[4] = {0};
 
 	assert_true(av_cm_put(m, datagram));
-	ends(v6, frame.src, frame.dst);
+	ends(v6, frame.path.src, frame.path.dst);
 	record[2] = record[3] = (uint32_t)av_frame_put(&frame, &p, bytes, sizeof(bytes));
 	assert_int_not_equal(record[2], 0);
 	assert_int_equal(fwrite(record, sizeof(record), 1, f), 1);

@@ -27,7 +27,7 @@ static uint8_t payload[BYTES_HUGE];
 
 /* A packet in a frame, which is valid until the next one. */
 struct framed {
-	struct av_icrc_path path;
+	struct av_net_path path;
 	uint8_t *packet;
 	size_t bytes;
 	uint32_t icrc;
@@ -38,11 +38,11 @@ static struct framed frame(size_t row, size_t payload_bytes, uint16_t identifica
 {
 	static uint8_t bytes[AV_FRAME_HEADERS_MAX + BYTES_HUGE + AV_ICRC_BYTES];
 	uint32_t n = (uint32_t)payload_bytes;
-	struct av_frame f = {.traffic_class = (uint8_t)n,
-			     .hop_limit = (uint8_t)(n + 1),
-			     .flow_label = n * 77,
-			     .identification = identification,
-			     .source_port = (uint16_t)(0xc000 + n)};
+	struct av_frame f = {.path = {.traffic_class = (uint8_t)n,
+				      .hop_limit = (uint8_t)(n + 1),
+				      .flow_label = n * 77,
+				      .identification = identification,
+				      .source_port = (uint16_t)(0xc000 + n)}};
 	struct av_packet p = {.opcode = 0x04,
 			      .fecn = n & 1,
 			      .becn = n & 2,
@@ -53,12 +53,12 @@ static struct framed frame(size_t row, size_t payload_bytes, uint16_t identifica
 	struct framed made = {.path = {.identification = identification}};
 	size_t at;
 
-	memcpy(f.src, ends[row].src, 16);
-	memcpy(f.dst, ends[row].dst, 16);
+	memcpy(f.path.src, ends[row].src, 16);
+	memcpy(f.path.dst, ends[row].dst, 16);
 	at = av_frame_put(&f, &p, bytes, sizeof(bytes)) - AV_ICRC_BYTES;
-	memcpy(made.path.src, f.src, 16);
-	memcpy(made.path.dst, f.dst, 16);
-	made.path.source_port = f.source_port;
+	memcpy(made.path.src, f.path.src, 16);
+	memcpy(made.path.dst, f.path.dst, 16);
+	made.path.source_port = f.path.source_port;
 	made.bytes = BTH_BYTES + n + av_packet_padding(n);
 	made.packet = bytes + at - made.bytes;
 	made.icrc = av_icrc_get(bytes + at);
@@ -67,7 +67,7 @@ static struct framed frame(size_t row, size_t payload_bytes, uint16_t identifica
 
 static bool fits(const struct framed *p)
 {
-	struct av_icrc_path path = p->path;
+	struct av_net_path path = p->path;
 
 	return av_icrc_fits(&path, p->packet, p->bytes, p->icrc);
 }
@@ -75,7 +75,7 @@ static bool fits(const struct framed *p)
 /* Does the solver get from @wrong to the identification that it has? */
 static bool solved_from(const struct framed *p, uint16_t wrong)
 {
-	struct av_icrc_path path = p->path;
+	struct av_net_path path = p->path;
 
 	path.identification = wrong;
 	return av_icrc_fits(&path, p->packet, p->bytes, p->icrc) &&
@@ -198,7 +198,7 @@ TEST(wrong_crcs_by_chance)
 	uint32_t accepted = 0, value = 1;
 
 	for (int i = 0; i < 1 << 18; i++) {
-		struct av_icrc_path path = p.path;
+		struct av_net_path path = p.path;
 
 		value = value * 1664525 + 1013904223;
 		if (av_icrc_fits(&path, p.packet, p.bytes, value)) {
