@@ -11,6 +11,7 @@ bool av_gro_next(struct av_gro_split *cut, struct av_net_packet *p, enum av_net_
 
 	if (rest == 0)
 		return false;
+	p->qp = (struct av_qp_location){0};
 	p->path = cut->path;
 	p->path.identification = (uint16_t)(cut->at / segment); /* so its kernel may number them */
 	cut->at += bytes;

@@ -300,15 +300,13 @@ static bool is_management(const struct av_net_packet *p)
 	return p->packet.dest_qpn == AV_NET_MANAGEMENT_QPN;
 }
 
-/* The process that owns a packet's queue pair; 0: there is none. */
-static uint32_t owner_of(const struct av_net_packet *p)
+/* The process that owns a packet's queue pair, which it finds; 0: there is none. */
+static uint32_t owner_of(struct av_net_packet *p)
 {
-	struct av_qp_location qp;
-
 	if (is_management(p))
 		return manager ? manager->owner(p) : 0;
-	qp = av_dir_qpn_find(p->packet.dest_qpn);
-	return qp.ref ? av_dir_context_owner(qp.ref) : 0;
+	p->qp = av_dir_qpn_find(p->packet.dest_qpn);
+	return p->qp.ref ? av_dir_context_owner(p->qp.ref) : 0;
 }
 
 /* Datagrams of a flow that came together, and how. */
@@ -359,7 +357,7 @@ static bool is_packet_expected(const struct arrival *a, const struct av_net_pack
 }
 
 /* @begin: where in @a it begins */
-static void hand_over(struct arrival *a, const struct av_net_packet *p, size_t begin)
+static void hand_over(struct arrival *a, struct av_net_packet *p, size_t begin)
 {
 	bool to_group = av_net_is_group(p->path.dst);
 	uint32_t owner = to_group ? 0 : owner_of(p);
@@ -403,14 +401,14 @@ static void hand_over_all(struct arrival *a)
 /* --- captures --------------------------------------------------------------------- */
 
 /* Who else owns its queue pair gets it, and shows it to captures. */
-static bool is_passed_on(const struct arrival *a, const struct av_net_packet *p, bool is_packet)
+static bool is_passed_on(const struct arrival *a, struct av_net_packet *p, bool is_packet)
 {
 	uint32_t owner = is_packet && a->by->kind == AV_ENDPOINT_ADDRESS ? owner_of(p) : 0;
 
 	return owner && owner != av_lock_self;
 }
 
-static bool is_nobodys(const struct av_net_packet *p)
+static bool is_nobodys(struct av_net_packet *p)
 {
 	return av_net_is_group(p->path.dst) ? p->packet.dest_qpn != GROUP_QPN : !owner_of(p);
 }

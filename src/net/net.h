@@ -18,12 +18,14 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "registry/directory.h"
 #include "wire/packet.h"
 
 /* A packet that this process received, with a correct ICRC. */
 struct av_net_packet {
-	struct av_net_path path; /* the sender's: @dst is an address of this host, or a group */
-	struct av_packet packet; /* its payload is borrowed until the callee returns */
+	struct av_net_path path;  /* the sender's: @dst is an address of this host, or a group */
+	struct av_packet packet;  /* its payload is borrowed until the callee returns */
+	struct av_qp_location qp; /* of the queue pair that it names; not known of a group's */
 };
 
 /* The low bits of the traffic class of a packet that has met congestion: RFC 3168, 5 */

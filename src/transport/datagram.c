@@ -573,5 +573,5 @@ void av_datagram_arrived(const struct av_net_packet *packet, bool struck)
 	if (d.group)
 		deliver_group(&d, packet);
 	else
-		deliver_here(&d, av_qp_get(qpn), qpn, struck ? NULL : packet);
+		deliver_here(&d, av_qp_get_at(&packet->qp), qpn, struck ? NULL : packet);
 }

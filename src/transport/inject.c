@@ -13,6 +13,7 @@
 #include "net/address.h"
 #include "observe/check.h"
 #include "observe/wr_opcode.h"
+#include "registry/directory.h"
 #include "segment/observers.h"
 #include "transport/rules.h"
 #include "transport/transport.h"
@@ -118,6 +119,7 @@ static void release_due_packets(struct av_overtaken *w, uint64_t now)
 	struct kept *k;
 
 	while ((k = av_overtaken_take(w, now))) {
+		k->packet.qp = av_dir_qpn_find(k->packet.packet.dest_qpn);
 		replay_packet(&k->packet, k->late.times);
 		free(k);
 	}

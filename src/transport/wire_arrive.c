@@ -298,7 +298,7 @@ static bool is_on_wire(const struct av_qp_shared *qp)
 static void dispatch_to_qp(const struct av_net_packet *packet, const struct av_opcode *info,
 			   bool struck)
 {
-	struct av_qp_ref end = av_qp_get(packet->packet.dest_qpn);
+	struct av_qp_ref end = av_qp_get_at(&packet->qp);
 
 	if (end.seg && atomic_load_explicit(&end.seg->head->watched, memory_order_relaxed) &
 			       AV_WATCHED_CAPTURE)

@@ -390,6 +390,7 @@ static void run(const struct step *s)
 		return;
 	default:
 		make_packet(q, s, &packet);
+		packet.qp = av_dir_qpn_find(packet.packet.dest_qpn);
 		CHECK(av_net_in_turn(deliver, &packet, true));
 		if (s->what & 0x20)
 			poll();

@@ -10,6 +10,7 @@
 #include "lib/turned_clock.h"
 #include "net/address.h"
 #include "net/socket.h"
+#include "registry/directory.h"
 #include "transport/transport.h"
 #include "wire/packet.h"
 
@@ -297,6 +298,7 @@ static void arrive(const struct packet *p)
 			manage(p, &net);
 		} else {
 			link_run_as(host_of(p->path.dst));
+			net.qp = av_dir_qpn_find(net.packet.dest_qpn);
 			receiver->packet(&net);
 		}
 	} else if (fault == AV_NET_BAD_CRC) {
