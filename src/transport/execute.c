@@ -494,24 +494,28 @@ struct av_outcome av_execute(const struct av_qp_ref *req, const struct av_qp_ref
 	return w.result;
 }
 
-struct av_outcome av_execute_fragment(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
-				      const struct av_sq_wqe *head,
+/* What the requester should have refused, the responder does. */
+static bool is_fragment_valid(const struct av_work *w)
+{
+	uint32_t type = w->rsp->qp->type == IBV_QPT_XRC_RECV ? IBV_QPT_XRC_SEND : w->rsp->qp->type;
+
+	return av_wr_opcode_is_of(w->opcode, type) &&
+	       (!w->opcode->is_word || w->wqe->bytes == sizeof(uint64_t));
+}
+
+struct av_outcome av_execute_fragment(const struct av_qp_ref *rsp, const struct av_sq_wqe *head,
 				      const struct av_fragment *fragment, struct av_events *events)
 {
 	struct av_work w;
 
 	AV_ASSERT_HELD(&rsp->qp->resp);
-	init_work(&w, req, rsp, head);
+	init_work(&w, rsp, rsp, head);
 	w.fragment = fragment;
 	w.result = (struct av_outcome){.fault = AV_FAULT_NONE};
 	w.qpn = atomic_load_explicit(&rsp->qp->qpn, memory_order_relaxed);
 	if (atomic_load(&rsp->qp->state) == IBV_QPS_RTR)
 		establish(&w);
-	/* What the requester should have refused, the responder does. */
-	if (check_head_request(req, w.wqe, w.opcode) == AV_CHECK_NONE)
-		w.result.fault = operate(&w);
-	else
-		w.result.fault = AV_FAULT_REM_OP_DENIED;
+	w.result.fault = is_fragment_valid(&w) ? operate(&w) : AV_FAULT_REM_OP_DENIED;
 	apply_work_outcome(&w);
 	av_xrc_end(&w.srq);
 	*events = w.events;

@@ -401,17 +401,17 @@ typedef enum av_fault av_operation(struct av_work *w);
  * fragment.
  */
 struct av_fragment {
-	/* The payload; or where to put the answer. @wqe has its length. */
-	const struct av_spans *bytes;
+	void *bytes;	 /* the payload; or where to put the answer. @wqe has its length */
 	uint64_t before; /* bytes of the message in earlier packets */
 	uint64_t whole;	 /* first fragment: the length that the message announces; else 0 */
 	struct av_odp_message *message; /* page faults of the responder's memory so far */
 	bool more;			/* more fragments follow */
-	bool again; /* the requester repeats a request that was executed before */
+	bool again;   /* the requester repeats a request that was executed before */
+	bool refused; /* so it was when it came last, for want of a receive request */
 };
 
 struct av_work {
-	const struct av_qp_ref *req, *rsp;
+	const struct av_qp_ref *req, *rsp;  /* both ends; with a packet, the responder twice */
 	const struct av_fragment *fragment; /* the packet that brought it; NULL: none */
 	const struct av_sq_wqe *wqe;	    /* in the own ring, or made from a packet */
 	const struct av_wr_opcode *opcode;  /* the opcode's row */
@@ -598,15 +598,14 @@ struct av_fragment;
 
 /**
  * av_execute_fragment() - execute a request, or a part of one, that a packet brought
- * @req: stands for the requester on another host: its number, type, attributes and @next_psn
  * @head: the request, as it would be in the requester's ring; @bytes is the length of this fragment
  * @events: out, for av_events_raise()
  *
- * As av_execute(), with two differences: @rsp's right @resp is held before and afterwards, and the
- * requester's buffers are those of @fragment.
+ * As av_execute(), with three differences: @rsp's right @resp is held before and afterwards, the
+ * requester's buffers are those of @fragment, and its queue pair is the one that @rsp is connected
+ * to.
  */
-struct av_outcome av_execute_fragment(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
-				      const struct av_sq_wqe *head,
+struct av_outcome av_execute_fragment(const struct av_qp_ref *rsp, const struct av_sq_wqe *head,
 				      const struct av_fragment *fragment, struct av_events *events);
 
 /*

@@ -55,9 +55,9 @@ static enum av_fault buffers_of(const struct av_qp_ref *req, const struct av_sq_
 
 enum av_fault av_work_local(struct av_work *w, uint32_t access)
 {
-	if (av_likely(!w->fragment || !(w->wqe->flags & IBV_SEND_INLINE)))
+	if (av_likely(!w->fragment))
 		return buffers_of(w->req, w->wqe, access, &w->local);
-	av_spans_copy(&w->local, w->fragment->bytes);
+	av_spans_local(&w->local, w->rsp->seg, w->fragment->bytes, w->wqe->bytes);
 	return AV_FAULT_NONE;
 }
 
@@ -616,7 +616,7 @@ static void message_of(const struct av_work *w, struct av_message *msg)
 
 	*msg = (struct av_message){
 		.to = &w->to,
-		.src_qpn = atomic_load_explicit(&w->req->qp->qpn, memory_order_relaxed),
+		.src_qpn = w->rsp->qp->attr.dest_qp_num,
 		.opcode = write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
 		.wc_flags = imm	  ? IBV_WC_WITH_IMM
 			    : inv ? IBV_WC_WITH_INV
@@ -645,7 +645,11 @@ static const struct av_coop_source *find_coop_source(const struct av_work *w,
 
 static enum av_fault not_ready(struct av_work *w)
 {
-	if (atomic_load_explicit(&w->req->qp->wait_reason, memory_order_relaxed) != AV_WAIT_RNR)
+	bool again = w->fragment ? w->fragment->refused
+				 : atomic_load_explicit(&w->req->qp->wait_reason,
+							memory_order_relaxed) == AV_WAIT_RNR;
+
+	if (!again)
 		av_count_rsp(w->rsp->qp, AV_RSP_RNR);
 	w->result.rnr_timer = w->rsp->qp->attr.min_rnr_timer;
 	av_work_wait(w, AV_WAIT_RNR);

@@ -308,7 +308,7 @@ void av_report_responder(const struct av_failed *failed)
 
 	of_queue_pair(r, failed->rsp);
 	of_responder(r, failed->rsp, failed->fault, failed->wqe->opcode);
-	r->peer_qp = av_qp_number(failed->req);
+	r->peer_qp = failed->rsp->qp->attr.dest_qp_num;
 	r->peer_pid = pid_of(failed->req);
 	r->has |= AV_HAS_PEER;
 	av_report();
@@ -350,7 +350,7 @@ void av_report_lost(const struct av_failed *failed)
 {
 	(void)explain(failed);
 	av_report_dropped(&(struct av_dropped){.at = failed->rsp,
-					       .src_qpn = av_qp_number(failed->req),
+					       .src_qpn = failed->rsp->qp->attr.dest_qp_num,
 					       .src_pid = pid_of(failed->req),
 					       .opcode = failed->wqe->opcode});
 }

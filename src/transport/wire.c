@@ -63,7 +63,6 @@ void av_wire_delete(struct av_wire *w)
 	free(w->address);
 	free(w->first);
 	free(w->part);
-	free(w->peer);
 	free(w->kept);
 	free(w);
 }
@@ -114,12 +113,10 @@ static struct av_wire *new_connected(const struct av_qp_ref *end, const struct i
 	w->first = calloc((size_t)end->qp->sq_mask + 1, sizeof(*w->first));
 	w->part = calloc((size_t)end->qp->sq_mask + 1, sizeof(*w->part));
 	w->kept = calloc((size_t)w->kept_count + 1, sizeof(*w->kept));
-	w->peer = aligned_alloc(AV_CACHE_LINE, sizeof(*w->peer));
-	if (!w->first || !w->part || !w->kept || !w->peer) {
+	if (!w->first || !w->part || !w->kept) {
 		av_wire_delete(w);
 		return NULL;
 	}
-	memset(w->peer, 0, sizeof(*w->peer));
 	return w;
 }
 
@@ -136,19 +133,6 @@ static struct av_table *table_of(struct av_seg *seg)
 		return none;
 	}
 	return table;
-}
-
-/* What the operations of the responder have to know of the requester. */
-static void stand_in(const struct av_qp_ref *end, struct av_wire *w)
-{
-	const struct ibv_qp_attr *attr = &end->qp->attr;
-
-	atomic_store(&w->peer->qpn, attr->dest_qp_num);
-	w->peer->type = end->qp->type == IBV_QPT_XRC_RECV ? IBV_QPT_XRC_SEND : end->qp->type;
-	w->peer->wire = 1;
-	w->peer->attr.dest_qp_num = w->qpn;
-	w->peer->attr.path_mtu = attr->path_mtu;
-	w->peer->attr.max_rd_atomic = 1; /* how many, it sees to itself */
 }
 
 int av_wire_keep(const struct av_qp_ref *end, struct av_wire *w)
@@ -227,7 +211,6 @@ void av_wire_begin(const struct av_qp_ref *end, enum ibv_qp_state to)
 	AV_ASSERT_HELD(&end->qp->exec);
 	if (to == IBV_QPS_RTR) {
 		end->qp->wire = 1;
-		stand_in(end, w);
 	} else if (to == IBV_QPS_RTS) {
 		w->next = w->begun_end = end->qp->sq_next;
 		w->begun = 0;

@@ -187,7 +187,6 @@ struct av_wire {
 	struct av_odp_message result; /* of the request whose answer is arriving */
 
 	/* Responder; guarded by @resp. */
-	struct av_qp_shared *peer; /* stands for the requester: av_execute_fragment() */
 	enum av_operation message; /* of the message that is arriving, if one is */
 	bool in_message;	   /* its first packet has arrived, its last has not */
 	uint64_t received;	   /* bytes of it so far */
@@ -196,7 +195,8 @@ struct av_wire {
 	uint32_t rkey;
 	struct av_odp_message target;
 	struct av_wire_read read;
-	bool nak_sent; /* a sequence NAK or RNR NAK has been sent for the expected packet */
+	bool nak_sent;	/* a sequence NAK or RNR NAK has been sent for the expected packet */
+	bool not_ready; /* it was refused for want of a receive request */
 	_Atomic bool ack_pending; /* acknowledgement due after the batch; read without @resp */
 	uint64_t notified_ns;	  /* when the last congestion notification was sent */
 	uint32_t kept_next;

@@ -25,7 +25,6 @@ struct arrival {
 	const struct av_opcode *info;
 	struct av_sq_wqe head;
 	struct av_fragment fragment;
-	struct av_spans bytes;
 	struct av_outcome outcome;
 	struct av_events events;
 };
@@ -163,7 +162,7 @@ static void fill_arrival_wqe(struct arrival *a)
 
 	*h = (struct av_sq_wqe){
 		.opcode = av_packet_wr_opcode(a->info),
-		.flags = IBV_SEND_INLINE | (p->solicited ? IBV_SEND_SOLICITED : 0),
+		.flags = p->solicited ? IBV_SEND_SOLICITED : 0,
 		.imm = a->info->tail == AV_TAIL_INVALIDATE ? p->invalidate : htonl(p->imm),
 		.bytes = p->payload_bytes,
 		.remote_addr = p->addr,
@@ -254,7 +253,7 @@ static void locate_fragment(struct arrival *a)
 	bool first = starts_message(a);
 
 	a->fragment = (struct av_fragment){
-		.bytes = &a->bytes,
+		.bytes = (void *)(uintptr_t)a->p->payload,
 		.before = first ? 0 : w->received,
 		.whole = first && a->info->operation == AV_OP_WRITE ? a->p->length : 0,
 		.message = &a->w->target,
@@ -289,16 +288,15 @@ static void record_fragment(struct arrival *a)
 /* Execute the fragment. Return: done; else it is to be refused, or has to come again. */
 static bool execute_arrived_fragment(struct arrival *a)
 {
-	const struct av_qp_ref peer = {a->end->seg, a->w->peer};
 	struct av_events events;
 
-	peer.qp->next_psn = a->end->qp->expected_psn;
-	a->outcome = av_execute_fragment(&peer, a->end, &a->head, &a->fragment, &events);
+	a->fragment.refused = a->w->not_ready;
+	a->outcome = av_execute_fragment(a->end, &a->head, &a->fragment, &events);
 	av_diag_drop(); /* it was for the requester's record, too, which is made elsewhere */
 	if (events.count)
 		a->events = events;
-	atomic_store(&peer.qp->wait_reason, a->outcome.wait_reason);
-	if (a->outcome.wait_reason == AV_WAIT_RNR)
+	a->w->not_ready = a->outcome.wait_reason == AV_WAIT_RNR;
+	if (a->w->not_ready)
 		a->w->nak_sent = true; /* those behind it will come again, too */
 	return a->outcome.wait_reason == AV_WAIT_NONE && a->outcome.fault == AV_FAULT_NONE;
 }
@@ -321,8 +319,6 @@ static bool execute_or_nak(struct arrival *a)
 
 static void execute_payload(struct arrival *a)
 {
-	av_spans_local(&a->bytes, a->end->seg, (void *)(uintptr_t)a->p->payload,
-		       a->p->payload_bytes);
 	locate_fragment(a);
 	/* Before the program hears of the message: its answer takes the acknowledgement along. */
 	if (a->p->ack_request || ends(a))
@@ -344,7 +340,7 @@ static bool put_answer(struct arrival *a, struct av_net_burst *burst,
 	place = burst ? av_net_put(burst, &p) : NULL;
 	if (!place)
 		return false;
-	av_spans_local(&a->bytes, a->end->seg, place, p.payload_bytes);
+	a->fragment.bytes = place;
 	a->head.remote_addr = a->p->addr + before;
 	a->head.bytes = p.payload_bytes;
 	a->fragment.before = before;
@@ -381,7 +377,7 @@ static void send_read_responses(struct arrival *a, uint32_t until)
 	struct av_wire_message m = answer_of(a);
 	struct av_wire_read *r = &a->w->read;
 
-	a->fragment = (struct av_fragment){.bytes = &a->bytes, .message = &r->source};
+	a->fragment = (struct av_fragment){.message = &r->source};
 	while (r->next < until)
 		r->next = put_answer(a, burst, &m, r->next) ? r->next + 1 : r->packets;
 	if (burst)
@@ -451,10 +447,8 @@ static void execute_word(struct arrival *a)
 	bool atomic = !write && a->info->operation != AV_OP_FLUSH;
 	uint64_t original = 0;
 
-	av_spans_local(&a->bytes, a->end->seg,
-		       write ? (void *)(uintptr_t)a->p->payload : (void *)&original,
-		       write ? a->p->payload_bytes : sizeof(original));
-	a->fragment = (struct av_fragment){.bytes = &a->bytes};
+	a->fragment = (struct av_fragment){.bytes = write ? (void *)(uintptr_t)a->p->payload
+							  : (void *)&original};
 	if (!execute_or_nak(a))
 		return;
 	record_kept_answer(a, atomic, original);
@@ -567,9 +561,8 @@ static void release_responder(const struct arrival *a, uint32_t qpn)
 
 void av_wire_requested(const struct av_qp_ref *end, const struct av_net_packet *packet)
 {
-	struct arrival a = {.end = end,
-			    .p = &packet->packet,
-			    .info = av_opcode_info(packet->packet.opcode)};
+	struct arrival a = {
+		.end = end, .p = &packet->packet, .info = av_opcode_info(packet->packet.opcode)};
 	uint32_t qpn;
 
 	if (!av_responder_acquire(end))
