@@ -81,7 +81,6 @@ bool av_icrc_fits(struct av_net_path *path, const uint8_t *packet, size_t bytes,
 #define BTH_BYTES     12
 #define PROTOCOL_UDP  17
 #define DONT_FRAGMENT 0x4000
-#define FRAGMENT_MASK 0xbfff /* "more fragments" and the fragment offset */
 #define DYNAMIC_PORTS 0xc000 /* first port of the dynamic range */
 
 static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -332,105 +331,4 @@ size_t av_frame_wrap(const struct av_frame *f, bool checksum, const uint8_t *dat
 	put_checksums(&f->path, to + AV_ETH_BYTES, checksum, datagram, bytes);
 	memcpy(to + headers, datagram, bytes < room - headers ? bytes : room - headers);
 	return headers + bytes;
-}
-
-/* --- reading --------------------------------------------------------------------- */
-
-static void get_ethernet(struct av_frame *f, const uint8_t *from)
-{
-	memset(f, 0, sizeof(*f));
-	memcpy(f->eth_dst, from, 6);
-	memcpy(f->eth_src, from + 6, 6);
-}
-
-static void get_address4(uint8_t *gid, const uint8_t *from)
-{
-	memcpy(gid, from[0] >> 4 == 0xe ? mapped_group : mapped, 12);
-	memcpy(gid + 12, from, 4);
-}
-
-/* @bytes: in: available; out: length of the IP packet. */
-static enum av_frame_fault get_ipv4(struct av_net_path *p, const uint8_t *ip, size_t *bytes)
-{
-	size_t all = *bytes;
-
-	if (all < IPV4_BYTES)
-		return AV_FRAME_SHORT;
-	*bytes = av_get16(ip + 2);
-	if (ip[0] != 0x45 || fold(sum16(0, ip, IPV4_BYTES)) != 0 || *bytes < IPV4_BYTES)
-		return AV_FRAME_HEADER;
-	if (*bytes > all)
-		return AV_FRAME_SHORT;
-	if (ip[9] != PROTOCOL_UDP)
-		return AV_FRAME_FOREIGN;
-	if (av_get16(ip + 6) & FRAGMENT_MASK)
-		return AV_FRAME_HEADER;
-	p->traffic_class = ip[1];
-	p->identification = av_get16(ip + 4);
-	p->hop_limit = ip[8];
-	get_address4(p->src, ip + 12);
-	get_address4(p->dst, ip + 16);
-	return AV_FRAME_OK;
-}
-
-static enum av_frame_fault get_ipv6(struct av_net_path *p, const uint8_t *ip, size_t *bytes)
-{
-	size_t all = *bytes;
-
-	if (all < IPV6_BYTES)
-		return AV_FRAME_SHORT;
-	if (ip[0] >> 4 != 6)
-		return AV_FRAME_HEADER;
-	*bytes = IPV6_BYTES + (size_t)av_get16(ip + 4);
-	if (*bytes > all)
-		return AV_FRAME_SHORT;
-	if (ip[6] != PROTOCOL_UDP)
-		return AV_FRAME_FOREIGN;
-	p->traffic_class = (uint8_t)(av_get16(ip) >> 4);
-	p->flow_label = av_get24(ip + 1) & 0xfffff;
-	p->hop_limit = ip[7];
-	memcpy(p->src, ip + 8, 16);
-	memcpy(p->dst, ip + 24, 16);
-	/* IPv4 addresses in their mapped form never travel in an IPv6 header (RFC 4038, 4.2). */
-	return is_ipv4(p) ? AV_FRAME_HEADER : AV_FRAME_OK;
-}
-
-/* @bytes: from the UDP header to the end of the IP packet. */
-static enum av_frame_fault get_udp(struct av_net_path *p, const uint8_t *udp, size_t bytes)
-{
-	if (bytes < UDP_BYTES)
-		return AV_FRAME_HEADER;
-	if (av_get16(udp + 2) != AV_ROCE_PORT)
-		return AV_FRAME_FOREIGN;
-	if (av_get16(udp + 4) != bytes || bytes < UDP_BYTES + BTH_BYTES + AV_ICRC_BYTES)
-		return AV_FRAME_HEADER;
-	p->source_port = av_get16(udp);
-	return AV_FRAME_OK;
-}
-
-enum av_frame_fault av_frame_get(struct av_frame *f, struct av_packet *p, const uint8_t *from,
-				 size_t bytes)
-{
-	const uint8_t *ip = from + AV_ETH_BYTES, *udp, *packet;
-	enum av_frame_fault fault = AV_FRAME_FOREIGN;
-
-	if (bytes < AV_ETH_BYTES)
-		return AV_FRAME_SHORT;
-	get_ethernet(f, from);
-	bytes -= AV_ETH_BYTES;
-	if (av_get16(from + 12) == TYPE_IPV4)
-		fault = get_ipv4(&f->path, ip, &bytes);
-	else if (av_get16(from + 12) == TYPE_IPV6)
-		fault = get_ipv6(&f->path, ip, &bytes);
-	if (fault != AV_FRAME_OK)
-		return fault;
-	udp = ip + (ip[0] >> 4 == 4 ? IPV4_BYTES : IPV6_BYTES);
-	fault = get_udp(&f->path, udp, bytes - (size_t)(udp - ip));
-	if (fault != AV_FRAME_OK)
-		return fault;
-	packet = udp + UDP_BYTES;
-	bytes -= (size_t)(packet - ip) + AV_ICRC_BYTES;
-	if (av_icrc(ip, packet, bytes) != av_icrc_get(packet + bytes))
-		return AV_FRAME_CRC;
-	return av_packet_get(p, packet, bytes) == AV_PACKET_OK ? AV_FRAME_OK : AV_FRAME_PACKET;
 }

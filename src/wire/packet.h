@@ -385,15 +385,6 @@ struct av_frame {
 	struct av_net_path path;
 };
 
-enum av_frame_fault {
-	AV_FRAME_OK,
-	AV_FRAME_SHORT,	  /* ends within its headers, or before the end that they state */
-	AV_FRAME_FOREIGN, /* not RoCEv2: another protocol or port */
-	AV_FRAME_HEADER,  /* inconsistent IP or UDP header, or one that RoCEv2 does not allow */
-	AV_FRAME_CRC,	  /* the invariant CRC is wrong */
-	AV_FRAME_PACKET,  /* has no valid packet */
-};
-
 /*
  * The Ethernet address for a GID. An IPv6 address made from a MAC address gives that MAC address. A
  * group gives the group's Ethernet address. Any other GID gives a locally administered address.
@@ -445,13 +436,5 @@ size_t av_frame_put(const struct av_frame *f, const struct av_packet *p, uint8_t
  */
 size_t av_frame_wrap(const struct av_frame *f, bool checksum, const uint8_t *datagram, size_t bytes,
 		     uint8_t *to, size_t room);
-
-/*
- * Decode a frame. Checks the ICRC and the checksum of an IPv4 header, but no UDP checksum.
- * @f, @p: out, valid only with AV_FRAME_OK; the payload points into @from
- * @from: @bytes, perhaps with the link's padding
- */
-AV_MUST_USE enum av_frame_fault av_frame_get(struct av_frame *f, struct av_packet *p,
-					     const uint8_t *from, size_t bytes);
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lib/check.h"
+#include "lib/frame_get.h"
 #include "wire/packet.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -82,11 +83,11 @@ static void frame(const uint8_t *data, size_t size)
 	struct av_frame f, f_again;
 	size_t n;
 
-	if (av_frame_get(&f, &p, data, size) != AV_FRAME_OK)
+	if (frame_get(&f, &p, data, size) != FRAME_OK)
 		return;
 	n = av_frame_put(&f, &p, bytes, sizeof(bytes));
 	CHECK(n > 0 && n <= size);
-	CHECK(av_frame_get(&f_again, &again, bytes, n) == AV_FRAME_OK);
+	CHECK(frame_get(&f_again, &again, bytes, n) == FRAME_OK);
 	CHECK(memcmp(&f, &f_again, sizeof(f)) == 0 && same(&p, &again));
 	without_headers(&f, p.opcode, bytes, n);
 }

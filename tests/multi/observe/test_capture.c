@@ -11,6 +11,7 @@
 
 #include "lib/capture_reader.h"
 #include "lib/expect.h"
+#include "lib/frame_get.h"
 #include "lib/request.h"
 #include "lib/sandbox.h"
 #include "lib/ways.h"
@@ -71,7 +72,7 @@ static bool next_frame(struct av_frame *f, struct av_packet *p)
 
 	if (!capture_next(&reader, &c))
 		return false;
-	EXPECT(c.captured == c.length && av_frame_get(f, p, c.frame, c.captured) == AV_FRAME_OK,
+	EXPECT(c.captured == c.length && frame_get(f, p, c.frame, c.captured) == FRAME_OK,
 	       "no RoCEv2 frame");
 	EXPECT(!c.direction, "it was on no wire");
 	return true;

@@ -17,6 +17,7 @@
 #include "lib/cable.h"
 #include "lib/capture_reader.h"
 #include "lib/expect.h"
+#include "lib/frame_get.h"
 #include "lib/odp_sysfs.h"
 #include "lib/request.h"
 #include "lib/two_hosts.h"
@@ -160,8 +161,7 @@ static void stranger(const uint8_t *address, uint32_t qpn)
 	struct av_frame h;
 
 	pthread_mutex_lock(&mutex);
-	if (EXPECT(av_frame_get(&h, &p, sent[0].frame[0].bytes, sent[0].frame[0].count) ==
-			   AV_FRAME_OK,
+	if (EXPECT(frame_get(&h, &p, sent[0].frame[0].bytes, sent[0].frame[0].count) == FRAME_OK,
 		   "the first packet")) {
 		f = (struct logged){.is_nobodys = qpn != 0};
 		memcpy(h.path.src + 12, address, 4);
@@ -202,13 +202,13 @@ static bool is_same(const struct captured *c, const struct logged *wanted)
 
 static void check_came(const struct captured *c, const struct logged *wanted, size_t i)
 {
-	enum av_frame_fault fault;
+	enum frame_fault fault;
 	struct av_packet p;
 	struct av_frame f;
 
 	EXPECT(is_same(c, wanted), "packet %zu is not what came", i);
-	fault = av_frame_get(&f, &p, c->frame, c->captured);
-	EXPECT(fault == (wanted->damaged ? AV_FRAME_CRC : AV_FRAME_OK), "packet %zu: fault %d", i,
+	fault = frame_get(&f, &p, c->frame, c->captured);
+	EXPECT(fault == (wanted->damaged ? FRAME_CRC : FRAME_OK), "packet %zu: fault %d", i,
 	       (int)fault);
 	EXPECT(c->commented == (wanted->damaged || wanted->is_nobodys), "comment of packet %zu", i);
 }

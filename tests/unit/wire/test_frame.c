@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "lib/frame_get.h"
 #include "lib/unit.h"
 #include "wire/packet.h"
 
@@ -179,8 +180,7 @@ TEST(read_as_others_write_them)
 		struct av_packet p, wanted = golden[i].packet;
 		struct av_frame f;
 
-		assert_int_equal(av_frame_get(&f, &p, golden[i].bytes, golden[i].size),
-				 AV_FRAME_OK);
+		assert_int_equal(frame_get(&f, &p, golden[i].bytes, golden[i].size), FRAME_OK);
 		assert_memory_equal(&f, &golden[i].frame, sizeof(f));
 		if (wanted.payload)
 			assert_memory_equal(p.payload, wanted.payload, wanted.payload_bytes);
@@ -190,16 +190,16 @@ TEST(read_as_others_write_them)
 }
 
 /* Copies of exactly so many bytes, so that a sanitizer sees each byte read beyond. */
-static enum av_frame_fault get_exactly(const uint8_t *bytes, size_t size)
+static enum frame_fault get_exactly(const uint8_t *bytes, size_t size)
 {
 	uint8_t *copy = malloc(size ? size : 1);
-	enum av_frame_fault fault;
+	enum frame_fault fault;
 	struct av_packet p;
 	struct av_frame f;
 
 	assert_non_null(copy);
 	memcpy(copy, bytes, size);
-	fault = av_frame_get(&f, &p, copy, size);
+	fault = frame_get(&f, &p, copy, size);
 	free(copy);
 	return fault;
 }
@@ -208,8 +208,8 @@ TEST(every_prefix_is_refused)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(golden); i++) {
 		for (size_t size = 0; size < golden[i].size; size++)
-			assert_int_equal(get_exactly(golden[i].bytes, size), AV_FRAME_SHORT);
-		assert_int_equal(get_exactly(golden[i].bytes, golden[i].size), AV_FRAME_OK);
+			assert_int_equal(get_exactly(golden[i].bytes, size), FRAME_SHORT);
+		assert_int_equal(get_exactly(golden[i].bytes, golden[i].size), FRAME_OK);
 	}
 }
 
@@ -236,7 +236,7 @@ TEST(every_bit_counts_but_those_that_may_change)
 
 			memcpy(bytes, golden[i].bytes, golden[i].size);
 			bytes[bit / 8] ^= mask;
-			assert_int_equal(get_exactly(bytes, golden[i].size) == AV_FRAME_OK,
+			assert_int_equal(get_exactly(bytes, golden[i].size) == FRAME_OK,
 					 may_change(ipv4, bit / 8, mask));
 		}
 	}
@@ -282,7 +282,7 @@ TEST(time_to_live_may_change)
 	memcpy(bytes, acknowledge, sizeof(bytes));
 	bytes[22]--;
 	bytes[24]++; /* the checksum is the complement of a sum */
-	assert_int_equal(get_exactly(bytes, sizeof(bytes)), AV_FRAME_OK);
+	assert_int_equal(get_exactly(bytes, sizeof(bytes)), FRAME_OK);
 }
 
 TEST(padding_of_the_link_is_no_part)
@@ -290,7 +290,7 @@ TEST(padding_of_the_link_is_no_part)
 	uint8_t bytes[sizeof(acknowledge) + 3] = {0};
 
 	memcpy(bytes, acknowledge, sizeof(acknowledge));
-	assert_int_equal(get_exactly(bytes, sizeof(bytes)), AV_FRAME_OK);
+	assert_int_equal(get_exactly(bytes, sizeof(bytes)), FRAME_OK);
 }
 
 /* Give what was changed its checksums again. */
@@ -315,34 +315,25 @@ static void seal(uint8_t *bytes, size_t size)
 /* One byte of a golden frame, with checksums that are right. */
 static const struct {
 	uint8_t row, at, value;
-	enum av_frame_fault fault;
+	enum frame_fault fault;
 } changed[] = {
-	{0, 12, 0x08, AV_FRAME_OK},	 /* as it is */
-	{0, 13, 0x06, AV_FRAME_FOREIGN}, /* ARP */
-	{3, 13, 0xdc, AV_FRAME_FOREIGN},
-	{0, 14, 0x46, AV_FRAME_HEADER}, /* options */
-	{0, 14, 0x55, AV_FRAME_HEADER},
-	{3, 14, 0x50, AV_FRAME_HEADER},
-	{0, 17, 0x13, AV_FRAME_HEADER}, /* less than its own header */
-	{0, 17, 0x14, AV_FRAME_HEADER}, /* no room for that of UDP */
-	{0, 17, 0x1b, AV_FRAME_HEADER},
-	{0, 17, 0x35, AV_FRAME_SHORT},
-	{3, 19, 0x07, AV_FRAME_HEADER},
-	{3, 19, 0x29, AV_FRAME_SHORT},
-	{0, 20, 0x60, AV_FRAME_HEADER}, /* more fragments */
-	{0, 20, 0xc0, AV_FRAME_HEADER}, /* reserved */
-	{0, 20, 0x41, AV_FRAME_HEADER}, /* a later fragment */
-	{0, 21, 0x01, AV_FRAME_HEADER},
-	{0, 20, 0x00, AV_FRAME_OK},	 /* which may be cut into fragments */
-	{0, 23, 0x06, AV_FRAME_FOREIGN}, /* TCP */
-	{3, 20, 0x06, AV_FRAME_FOREIGN},
-	{0, 36, 0x13, AV_FRAME_FOREIGN}, /* another port */
-	{0, 37, 0xb8, AV_FRAME_FOREIGN},
-	{0, 39, 0x1f, AV_FRAME_HEADER}, /* UDP says less than IP */
-	{0, 39, 0x21, AV_FRAME_HEADER},
-	{3, 59, 0x27, AV_FRAME_HEADER},
-	{0, 42, 0x1f, AV_FRAME_PACKET},
-	{0, 43, 0x31, AV_FRAME_PACKET},
+	{0, 12, 0x08, FRAME_OK},				   /* as it is */
+	{0, 13, 0x06, FRAME_FOREIGN},				   /* ARP */
+	{3, 13, 0xdc, FRAME_FOREIGN}, {0, 14, 0x46, FRAME_HEADER}, /* options */
+	{0, 14, 0x55, FRAME_HEADER},  {3, 14, 0x50, FRAME_HEADER},
+	{0, 17, 0x13, FRAME_HEADER}, /* less than its own header */
+	{0, 17, 0x14, FRAME_HEADER}, /* no room for that of UDP */
+	{0, 17, 0x1b, FRAME_HEADER},  {0, 17, 0x35, FRAME_SHORT},
+	{3, 19, 0x07, FRAME_HEADER},  {3, 19, 0x29, FRAME_SHORT},
+	{0, 20, 0x60, FRAME_HEADER},			       /* more fragments */
+	{0, 20, 0xc0, FRAME_HEADER},			       /* reserved */
+	{0, 20, 0x41, FRAME_HEADER},			       /* a later fragment */
+	{0, 21, 0x01, FRAME_HEADER},  {0, 20, 0x00, FRAME_OK}, /* which may be cut into fragments */
+	{0, 23, 0x06, FRAME_FOREIGN},			       /* TCP */
+	{3, 20, 0x06, FRAME_FOREIGN}, {0, 36, 0x13, FRAME_FOREIGN}, /* another port */
+	{0, 37, 0xb8, FRAME_FOREIGN}, {0, 39, 0x1f, FRAME_HEADER},  /* UDP says less than IP */
+	{0, 39, 0x21, FRAME_HEADER},  {3, 59, 0x27, FRAME_HEADER},
+	{0, 42, 0x1f, FRAME_PACKET},  {0, 43, 0x31, FRAME_PACKET},
 };
 
 TEST(one_byte_of_the_headers)
@@ -367,11 +358,11 @@ TEST(no_packet_is_shorter_than_its_header)
 	size_t size = av_frame_put(&golden[0].frame, &p, bytes, sizeof(bytes));
 
 	assert_int_equal(size, AV_ETH_BYTES + 20 + 8 + 12 + AV_ICRC_BYTES);
-	assert_int_equal(get_exactly(bytes, size), AV_FRAME_OK);
+	assert_int_equal(get_exactly(bytes, size), FRAME_OK);
 	bytes[17]--; /* of the IP packet, and of UDP */
 	bytes[39]--;
 	seal(bytes, size);
-	assert_int_equal(get_exactly(bytes, size), AV_FRAME_HEADER);
+	assert_int_equal(get_exactly(bytes, size), FRAME_HEADER);
 }
 
 /* RFC 4038, 4.2. One such address alone is no sign of it. */
@@ -389,7 +380,7 @@ TEST(mapped_addresses_never_travel_in_ipv6)
 			memcpy(bytes + AV_ETH_BYTES + 24, mapped, sizeof(mapped));
 		seal(bytes, sizeof(bytes));
 		assert_int_equal(get_exactly(bytes, sizeof(bytes)),
-				 which == 3 ? AV_FRAME_HEADER : AV_FRAME_OK);
+				 which == 3 ? FRAME_HEADER : FRAME_OK);
 	}
 }
 
