@@ -9,145 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/queue.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/lock.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
+#include "base/wait.h"
 #include "net/address.h"
 #include "registry/directory.h"
 #include "registry/tables.h"
-
-#define OWNERS	   16
-#define BYTES_MOST (2u << 20)
-#define LONGEST_NS (10000ull * 1000000) /* its sender has said it again by then, or given up */
-
-struct waiting {
-	STAILQ_ENTRY(waiting) entry;
-	uint64_t until_ns;
-	struct av_gro_split cut; /* of @bytes */
-	uint8_t bytes[];
-};
-
-STAILQ_HEAD(line, waiting);
-
-static struct {
-	uint32_t owner; /* 0: nobody's */
-	struct line line;
-} lines[OWNERS];
-static _Atomic size_t waiting_bytes;
-static void (*_Atomic wake)(void);
-
-void av_backlog_wake_by(void (*f)(void))
-{
-	atomic_store(&wake, f);
-}
-
-bool av_backlog_waits(void)
-{
-	return atomic_load_explicit(&waiting_bytes, memory_order_relaxed) > 0;
-}
-
-/* Return: OWNERS: there is none */
-static unsigned int find_backlog_line(uint32_t owner)
-{
-	unsigned int i = 0;
-
-	while (i < OWNERS && lines[i].owner != owner)
-		i++;
-	return i;
-}
-
-static size_t backlog_entry_bytes(const struct waiting *w)
-{
-	return sizeof(*w) + w->cut.count;
-}
-
-static void append_backlog(uint32_t owner, const struct av_gro_split *cut)
-{
-	size_t bytes = sizeof(struct waiting) + cut->count;
-	unsigned int i = find_backlog_line(owner);
-	void (*f)(void) = atomic_load(&wake);
-	struct waiting *w;
-
-	if (i == OWNERS)
-		i = find_backlog_line(0);
-	if (i == OWNERS || atomic_load(&waiting_bytes) + bytes > BYTES_MOST)
-		return;
-	w = malloc(bytes);
-	if (!w)
-		return;
-	w->until_ns = av_now_ns() + LONGEST_NS;
-	w->cut = *cut;
-	w->cut.bytes = w->bytes;
-	memcpy(w->bytes, cut->bytes, cut->count);
-	if (lines[i].owner == 0)
-		STAILQ_INIT(&lines[i].line);
-	lines[i].owner = owner;
-	STAILQ_INSERT_TAIL(&lines[i].line, w, entry);
-	if (atomic_fetch_add(&waiting_bytes, bytes) == 0)
-		f();
-}
-
-/* The first one goes. An empty line is nobody's. */
-static void remove_first(unsigned int i)
-{
-	struct waiting *w = STAILQ_FIRST(&lines[i].line);
-
-	STAILQ_REMOVE_HEAD(&lines[i].line, entry);
-	if (STAILQ_EMPTY(&lines[i].line))
-		lines[i].owner = 0;
-	atomic_fetch_sub(&waiting_bytes, backlog_entry_bytes(w));
-	free(w);
-}
-
-/*
- * av_misrouted_pass(), but what does not fit waits for backlog_again(), and what comes behind it
- * waits, too. What waits for long is lost, and so is what there is no memory for.
- */
-static void backlog_pass(const struct av_own_fd *own, uint32_t owner,
-			 const struct av_gro_split *cut)
-{
-	if (find_backlog_line(owner) < OWNERS || av_misrouted_pass(own, owner, cut) == -EAGAIN)
-		append_backlog(owner, cut);
-}
-
-static void move_up(unsigned int i, const struct av_own_fd *own, uint64_t now_ns)
-{
-	while (lines[i].owner) {
-		const struct waiting *w = STAILQ_FIRST(&lines[i].line);
-
-		if (now_ns < w->until_ns &&
-		    av_misrouted_pass(own, lines[i].owner, &w->cut) == -EAGAIN)
-			return;
-		remove_first(i);
-	}
-}
-
-/* Pass on what waits, as far as it fits. */
-static void backlog_again(const struct av_own_fd *own)
-{
-	uint64_t now_ns = av_now_ns();
-
-	for (unsigned int i = 0; i < OWNERS; i++)
-		move_up(i, own, now_ns);
-}
-
-void av_backlog_drop(void)
-{
-	for (unsigned int i = 0; i < OWNERS; i++)
-		while (lines[i].owner)
-			remove_first(i);
-}
-
-/* It may be half changed: it is left behind. */
-void av_backlog_forked(void)
-{
-	memset(lines, 0, sizeof(lines));
-	atomic_store(&waiting_bytes, 0);
-}
 
 #ifndef UDP_GRO
 #define UDP_GRO 104
@@ -223,20 +94,9 @@ static int make_buffers(void)
 	if (p == MAP_FAILED)
 		return -ENOMEM;
 	buffers = p;
-	buffers->version = av_endpoint_version() - 1;
 	for (unsigned int i = 0; i < DATAGRAMS; i++)
 		arm(i);
 	return 0;
-}
-
-int av_inbound_prepare(void)
-{
-	int ret;
-
-	pthread_mutex_lock(&mutex);
-	ret = make_buffers();
-	pthread_mutex_unlock(&mutex);
-	return ret;
 }
 
 /* --- what the kernel tells -------------------------------------------------------- */
@@ -321,10 +181,8 @@ struct arrival {
 
 static void forward_misrouted(struct arrival *a)
 {
-	if (a->owner && buffers->passed && a->waits)
-		backlog_pass(buffers->passed, a->owner, &a->misrouted);
-	else if (a->owner && buffers->passed)
-		(void)av_misrouted_pass(buffers->passed, a->owner, &a->misrouted);
+	if (a->owner && buffers->passed)
+		av_misrouted_forward(buffers->passed, a->owner, &a->misrouted, a->waits);
 	a->owner = 0;
 }
 
@@ -484,11 +342,8 @@ static unsigned int take_from(struct av_endpoint *e)
 
 static void look_at_endpoints(void)
 {
-	unsigned int version = av_endpoint_version();
-
-	if (buffers->version == version)
+	if (!av_endpoint_refresh(buffers->endpoint, &buffers->endpoints, &buffers->version))
 		return;
-	buffers->endpoints = av_endpoint_all(buffers->endpoint);
 	buffers->passed = NULL;
 	for (unsigned int i = 0; i < buffers->endpoints; i++) {
 		const struct av_endpoint *e = buffers->endpoint[i];
@@ -497,7 +352,6 @@ static void look_at_endpoints(void)
 		if (e->kind == AV_ENDPOINT_PASSED)
 			buffers->passed = &e->socket;
 	}
-	buffers->version = version;
 }
 
 /*
@@ -521,7 +375,7 @@ static unsigned int take_all(bool *drained)
 	*drained = true;
 	look_at_endpoints();
 	if (buffers->passed && av_backlog_waits())
-		backlog_again(buffers->passed);
+		av_backlog_again(buffers->passed);
 	if (!any_ready())
 		return 0;
 	for (unsigned int i = 0; i < buffers->endpoints; i++) {
@@ -536,7 +390,13 @@ static unsigned int take_all(bool *drained)
 	return sum;
 }
 
-bool av_inbound_take(bool wait, unsigned int *taken, bool *drained)
+/*
+ * Receive the packets that have arrived. Never waits for packets.
+ * @wait: wait for another thread that receives. @taken: out, number of datagrams, joined ones
+ * counted as one. @drained: out, all sockets were empty afterwards, as far as is known.
+ * Return: false: another thread receives
+ */
+static bool take_inbound(bool wait, unsigned int *taken, bool *drained)
 {
 	AV_UNCANCELLED;
 
@@ -552,16 +412,12 @@ bool av_inbound_take(bool wait, unsigned int *taken, bool *drained)
 
 bool av_net_poll(void)
 {
-	AV_UNCANCELLED;
-	unsigned int taken = 0;
+	unsigned int taken;
 	int saved = errno;
 	bool drained;
 
-	if (pthread_mutex_trylock(&mutex))
+	if (!take_inbound(false, &taken, &drained))
 		return false;
-	if (buffers)
-		taken = take_all(&drained);
-	pthread_mutex_unlock(&mutex);
 	atomic_store_explicit(&looked_ns, av_now_ns(), memory_order_relaxed);
 	if (taken)
 		atomic_fetch_add_explicit(&polled, 1, memory_order_relaxed);
@@ -576,7 +432,7 @@ bool av_net_catch_up(void)
 	unsigned int taken;
 
 	for (unsigned int i = 0; i < CATCH_UP && mine && !drained; i++)
-		mine = av_inbound_take(false, &taken, &drained);
+		mine = take_inbound(false, &taken, &drained);
 	errno = saved;
 	return mine;
 }
@@ -594,16 +450,6 @@ bool av_net_in_turn(void (*f)(void *arg), void *arg, bool wait)
 	return true;
 }
 
-unsigned int av_inbound_polled(void)
-{
-	return atomic_load_explicit(&polled, memory_order_relaxed);
-}
-
-uint64_t av_inbound_looked_ns(void)
-{
-	return atomic_load_explicit(&looked_ns, memory_order_relaxed);
-}
-
 void av_inbound_pause(void)
 {
 	pthread_mutex_lock(&mutex);
@@ -614,10 +460,156 @@ void av_inbound_resume(void)
 	pthread_mutex_unlock(&mutex);
 }
 
-/* A thread that is not here may have held it. */
+#define TRUST_MS  1	  /* how long whoever takes packets is trusted to take the next ones */
+#define SILENT_NS 200000u /* who has not looked for so long spins on something else */
+#define DISTRUST  4096u	  /* times that packets are waited for, when trust was misplaced */
+#define FULL_MS	  1	  /* until a process that has no room for a message may have some */
+#define BLIND_MS  20 /* while the program has closed the pair, or lowered its limit of numbers */
+
+/* Owned by the thread. */
+struct listening {
+	unsigned int run;
+	struct av_own_fd woken;
+	struct pollfd poll[1 + AV_ENDPOINTS];
+};
+
+static struct {
+	struct av_thread *thread;
+	struct av_waker waker;
+	_Atomic unsigned int run; /* the thread ends when this is no longer its own */
+} listener = {.waker = AV_WAKER_NONE};
+
+/* While somebody else takes the packets, they wake nobody. */
+static void poll_listener(struct listening *l, bool others_take)
+{
+	int woken = av_own_fd(&l->woken), timeout = others_take ? TRUST_MS : -1;
+	nfds_t n = 1;
+
+	l->poll[0] = (struct pollfd){.fd = woken, .events = POLLIN};
+	if (!others_take)
+		n += av_endpoint_poll(l->poll + 1);
+	if (woken < 0 && !others_take)
+		timeout = BLIND_MS;
+	if (av_backlog_waits())
+		timeout = FULL_MS;
+	if (av_raw_poll(l->poll, n, timeout) < 0)
+		(void)av_raw_poll(NULL, 0, BLIND_MS);
+	else if (l->poll[0].revents)
+		av_waker_drain(&l->woken);
+}
+
+static bool is_listener_replaced(const struct listening *l)
+{
+	return atomic_load(&listener.run) != l->run;
+}
+
+/*
+ * @wait: for who is taking them. Asked again and again instead, it could not finish on one core
+ * with this thread. Return: false: others are taking them
+ */
+static bool drain_inbound(const struct listening *l, bool wait, bool *any)
+{
+	unsigned int taken;
+	bool drained, mine;
+
+	*any = false;
+	do {
+		mine = take_inbound(wait, &taken, &drained);
+		*any |= taken > 0;
+	} while (!drained && !is_listener_replaced(l));
+	return mine;
+}
+
+static bool nobody_looks(void)
+{
+	return av_now_ns() - atomic_load_explicit(&looked_ns, memory_order_relaxed) > SILENT_NS;
+}
+
+/*
+ * A program may poll its CQ once, and then spin on memory that packets write to: what comes while
+ * it is trusted waits. That is noticed once, and not again for a while: DISTRUST times, this thread
+ * waits for who is taking packets at the moment, and then looks itself.
+ */
+static void *listen_main(void *arg)
+{
+	struct listening *l = arg;
+	unsigned int seen = atomic_load(&polled), now, distrust = 0;
+	bool others_take = false, any;
+
+	while (!is_listener_replaced(l)) {
+		bool silent, mine;
+
+		poll_listener(l, others_take && distrust == 0);
+		silent = others_take && nobody_looks();
+		mine = drain_inbound(l, distrust > 0, &any);
+		if (distrust > 0)
+			distrust--;
+		else if (silent && mine && any)
+			distrust = DISTRUST;
+		now = atomic_load(&polled);
+		others_take = !mine || now != seen;
+		seen = now;
+	}
+	av_own_fd_close(&l->woken);
+	free(l);
+	return NULL;
+}
+
+/* Start the listening thread. Context: the mutex of open.c is held. Return: 0 or -errno */
+static int listen_begin(void)
+{
+	struct listening *l;
+	int ret = -ENOMEM;
+
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return -ENOMEM;
+	l->woken = AV_OWN_FD_NONE;
+	l->run = atomic_load(&listener.run);
+	if (av_waker_begin(&listener.waker, &l->woken))
+		ret = -av_thread_start(&listener.thread, "anyverbs-net", listen_main, l);
+	if (ret == 0)
+		return 0;
+	av_own_fd_close(&l->woken);
+	av_waker_end(&listener.waker);
+	free(l);
+	return ret;
+}
+
+void av_inbound_wake(void)
+{
+	(void)av_waker_wake(&listener.waker);
+}
+
+void av_inbound_end(void)
+{
+	atomic_fetch_add(&listener.run, 1);
+	if (av_waker_wake(&listener.waker))
+		av_thread_join(listener.thread);
+	else
+		av_thread_leave(listener.thread); /* it ends when a packet comes, or in a moment */
+	/* Whoever receives may wake it. */
+	av_inbound_pause();
+	av_waker_end(&listener.waker);
+	av_inbound_resume();
+}
+
+int av_inbound_begin(void)
+{
+	int ret;
+
+	pthread_mutex_lock(&mutex);
+	ret = make_buffers();
+	pthread_mutex_unlock(&mutex);
+	return ret ? ret : listen_begin();
+}
+
+/* The child has no such thread, and a thread that is not here may have held the mutex. */
 void av_inbound_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
 	if (receiver && receiver->forked)
 		receiver->forked();
+	av_waker_forked(&listener.waker);
+	atomic_fetch_add(&listener.run, 1);
 }

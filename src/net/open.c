@@ -10,166 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/lock.h"
 #include "base/real_calls.h"
 #include "base/thread.h"
-#include "base/wait.h"
 #include "net/address.h"
 #include "net/net.h"
 #include "observe/flight.h"
 #include "registry/tables.h"
-
-#define TRUST_MS  1	  /* how long whoever takes packets is trusted to take the next ones */
-#define SILENT_NS 200000u /* who has not looked for so long spins on something else */
-#define DISTRUST  4096u	  /* times that packets are waited for, when trust was misplaced */
-#define FULL_MS	  1	  /* until a process that has no room for a message may have some */
-#define BLIND_MS  20 /* while the program has closed the pair, or lowered its limit of numbers */
-
-/* Owned by the thread. */
-struct listening {
-	unsigned int run;
-	struct av_own_fd woken;
-	struct pollfd poll[1 + AV_ENDPOINTS];
-};
-
-static struct {
-	bool running;
-	struct av_thread *thread;
-	struct av_waker waker;
-	_Atomic unsigned int run; /* the thread ends when this is no longer its own */
-} listener = {.waker = AV_WAKER_NONE};
-
-/* While somebody else takes the packets, they wake nobody. */
-static void poll_listener(struct listening *l, bool others_take)
-{
-	int woken = av_own_fd(&l->woken), timeout = others_take ? TRUST_MS : -1;
-	nfds_t n = 1;
-
-	l->poll[0] = (struct pollfd){.fd = woken, .events = POLLIN};
-	if (!others_take)
-		n += av_endpoint_poll(l->poll + 1);
-	if (woken < 0 && !others_take)
-		timeout = BLIND_MS;
-	if (av_backlog_waits())
-		timeout = FULL_MS;
-	if (av_raw_poll(l->poll, n, timeout) < 0)
-		(void)av_raw_poll(NULL, 0, BLIND_MS);
-	else if (l->poll[0].revents)
-		av_waker_drain(&l->woken);
-}
-
-static bool is_listener_replaced(const struct listening *l)
-{
-	return atomic_load(&listener.run) != l->run;
-}
-
-/*
- * @wait: for who is taking them. Asked again and again instead, it could not finish on one core
- * with this thread. Return: false: others are taking them
- */
-static bool drain_inbound(const struct listening *l, bool wait, bool *any)
-{
-	unsigned int taken;
-	bool drained, mine;
-
-	*any = false;
-	do {
-		mine = av_inbound_take(wait, &taken, &drained);
-		*any |= taken > 0;
-	} while (!drained && !is_listener_replaced(l));
-	return mine;
-}
-
-static bool nobody_looks(void)
-{
-	return av_now_ns() - av_inbound_looked_ns() > SILENT_NS;
-}
-
-/*
- * A program may poll its CQ once, and then spin on memory that packets write to: what comes while
- * it is trusted waits. That is noticed once, and not again for a while: DISTRUST times, this thread
- * waits for who is taking packets at the moment, and then looks itself.
- */
-static void *listen_main(void *arg)
-{
-	struct listening *l = arg;
-	unsigned int polled = av_inbound_polled(), now, distrust = 0;
-	bool others_take = false, any;
-
-	while (!is_listener_replaced(l)) {
-		bool silent, mine;
-
-		poll_listener(l, others_take && distrust == 0);
-		silent = others_take && nobody_looks();
-		mine = drain_inbound(l, distrust > 0, &any);
-		if (distrust > 0)
-			distrust--;
-		else if (silent && mine && any)
-			distrust = DISTRUST;
-		now = av_inbound_polled();
-		others_take = !mine || now != polled;
-		polled = now;
-	}
-	av_own_fd_close(&l->woken);
-	free(l);
-	return NULL;
-}
-
-int av_listen_begin(void)
-{
-	struct listening *l;
-	int ret = -ENOMEM;
-
-	if (listener.running)
-		return 0;
-	l = calloc(1, sizeof(*l));
-	if (!l)
-		return -ENOMEM;
-	l->woken = AV_OWN_FD_NONE;
-	l->run = atomic_load(&listener.run);
-	if (av_waker_begin(&listener.waker, &l->woken))
-		ret = -av_thread_start(&listener.thread, "anyverbs-net", listen_main, l);
-	listener.running = ret == 0;
-	if (ret == 0)
-		return 0;
-	av_own_fd_close(&l->woken);
-	av_waker_end(&listener.waker);
-	free(l);
-	return ret;
-}
-
-/* There are other endpoints: it looks again. */
-static void listen_changed(void)
-{
-	(void)av_waker_wake(&listener.waker);
-}
-
-/* It ends, and is not within the receiver afterwards. Context: not within the receiver */
-static void listen_end(void)
-{
-	if (!listener.running)
-		return;
-	atomic_fetch_add(&listener.run, 1);
-	if (av_waker_wake(&listener.waker))
-		av_thread_join(listener.thread);
-	else
-		av_thread_leave(listener.thread); /* it ends when a packet comes, or in a moment */
-	/* Whoever receives may wake it. */
-	av_inbound_pause();
-	av_waker_end(&listener.waker);
-	av_inbound_resume();
-	listener.running = false;
-}
-
-/* In a forked child, which has no such thread. */
-static void listen_forked(void)
-{
-	av_waker_forked(&listener.waker);
-	atomic_fetch_add(&listener.run, 1);
-	listener.running = false;
-}
 
 /* Which addresses and groups this process receives for, from the first user to the last. */
 
@@ -180,6 +28,117 @@ static unsigned int polled;   /* users of addresses whose packets pollers take *
 static struct av_endpoint *_Atomic passed; /* NULL before it ends: the receiver uses it */
 
 _Atomic bool av_net_is_open;
+
+/* --- endpoints ------------------------------------------------------------------- */
+
+/* The endpoints. The mutex guards changes. Rows up to @end are in use or NULL: a forked child reads
+ * them alone. */
+static pthread_mutex_t table_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct av_endpoint *table[AV_ENDPOINTS];
+static unsigned int end;
+static _Atomic unsigned int version = 1;
+
+/* Return: false: there are too many */
+static bool add_endpoint(struct av_endpoint *e)
+{
+	unsigned int i = 0;
+
+	pthread_mutex_lock(&table_mutex);
+	while (i < end && table[i])
+		i++;
+	if (i < AV_ENDPOINTS) {
+		table[i] = e;
+		end = i < end ? end : i + 1;
+		atomic_fetch_add(&version, 1);
+	}
+	pthread_mutex_unlock(&table_mutex);
+	return i < AV_ENDPOINTS;
+}
+
+/* Threads that have found it may still use it: see av_endpoint_find(). */
+static void remove_endpoint(struct av_endpoint *e)
+{
+	pthread_mutex_lock(&table_mutex);
+	for (unsigned int i = 0; i < end; i++)
+		if (table[i] == e)
+			table[i] = NULL;
+	while (end > 0 && !table[end - 1])
+		end--;
+	atomic_fetch_add(&version, 1);
+	pthread_mutex_unlock(&table_mutex);
+}
+
+static bool is_it(const struct av_endpoint *e, enum av_endpoint_kind kind,
+		  const uint8_t address[16], uint32_t ifindex)
+{
+	return e && e->kind == kind && (ifindex == 0 || e->ifindex == ifindex) &&
+	       memcmp(e->address, address, sizeof(e->address)) == 0;
+}
+
+struct av_endpoint *av_endpoint_find(enum av_endpoint_kind kind, const uint8_t address[16],
+				     uint32_t ifindex)
+{
+	struct av_endpoint *found = NULL;
+
+	pthread_mutex_lock(&table_mutex);
+	for (unsigned int i = 0; !found && i < end; i++)
+		if (is_it(table[i], kind, address, ifindex))
+			found = table[i];
+	pthread_mutex_unlock(&table_mutex);
+	return found;
+}
+
+/* Copy the current set. Return: number of endpoints */
+static unsigned int all_endpoints(struct av_endpoint *all[AV_ENDPOINTS])
+{
+	unsigned int n = 0;
+
+	pthread_mutex_lock(&table_mutex);
+	for (unsigned int i = 0; i < end; i++)
+		if (table[i])
+			all[n++] = table[i];
+	pthread_mutex_unlock(&table_mutex);
+	return n;
+}
+
+bool av_endpoint_refresh(struct av_endpoint *all[AV_ENDPOINTS], unsigned int *count,
+			 unsigned int *known)
+{
+	unsigned int current = atomic_load(&version);
+
+	if (*known == current)
+		return false;
+	*count = all_endpoints(all);
+	*known = current;
+	return true;
+}
+
+unsigned int av_endpoint_poll(struct pollfd all[AV_ENDPOINTS])
+{
+	unsigned int n = 0;
+
+	pthread_mutex_lock(&table_mutex);
+	for (unsigned int i = 0; i < end; i++) {
+		int fd = table[i] ? av_own_fd(&table[i]->socket) : -1;
+
+		if (fd >= 0)
+			all[n++] = (struct pollfd){.fd = fd, .events = POLLIN};
+	}
+	pthread_mutex_unlock(&table_mutex);
+	return n;
+}
+
+static void endpoints_forked(void)
+{
+	pthread_mutex_init(&table_mutex, NULL);
+	for (unsigned int i = 0; i < AV_ENDPOINTS; i++) {
+		if (table[i])
+			av_own_fd_close(&table[i]->socket);
+		table[i] = NULL;
+	}
+	end = 0;
+	atomic_fetch_add(&version, 1);
+}
 
 /* --- fork() ----------------------------------------------------------------------- */
 
@@ -192,10 +151,8 @@ void av_net_forked(void)
 	atomic_store(&av_net_is_open, false);
 	av_inbound_forked();
 	av_burst_forked();
-	av_net_icmp_forked();
-	listen_forked();
-	av_backlog_forked();
-	av_endpoint_forked();
+	av_socket_forked();
+	endpoints_forked();
 }
 
 static const struct av_fork_handlers fork_handlers = {.child = av_net_forked};
@@ -223,38 +180,17 @@ void av_net_warn(const uint8_t address[16], int err)
 		       strerrordesc_np(-err));
 }
 
-static int make_socket(struct av_endpoint *e)
-{
-	return e->kind == AV_ENDPOINT_PASSED ? av_misrouted_socket(&e->socket)
-					     : av_net_socket(&e->socket, e->address, e->ifindex,
-							     e->kind == AV_ENDPOINT_GROUP);
-}
-
-/* From now on, packets come. */
-static int give_name(struct av_endpoint *e)
-{
-	switch (e->kind) {
-	case AV_ENDPOINT_PASSED:
-		return av_misrouted_begin(&e->socket);
-	case AV_ENDPOINT_GROUP:
-		return av_net_socket_bind(&e->socket, e->address, e->ifindex, true);
-	case AV_ENDPOINT_ADDRESS:
-		break;
-	}
-	return av_group_enter(e);
-}
-
 /* Found before it has a name: a forked child closes it, too. Return: 0 or -errno */
 static int open_endpoint(struct av_endpoint *e)
 {
-	int ret = make_socket(e);
+	int ret = av_socket_make(e);
 
 	if (ret)
 		return ret;
-	ret = av_endpoint_add(e) ? give_name(e) : -ENOSPC;
+	ret = add_endpoint(e) ? av_socket_bind(e) : -ENOSPC;
 	if (ret) {
 		av_inbound_pause();
-		av_endpoint_remove(e);
+		remove_endpoint(e);
 		av_own_fd_close(&e->socket);
 		av_inbound_resume();
 	}
@@ -285,14 +221,11 @@ static struct av_endpoint *new_endpoint(enum av_endpoint_kind kind, const uint8_
 static void close_endpoint(struct av_endpoint *e)
 {
 	av_inbound_pause();
-	av_endpoint_remove(e);
-	if (e->kind == AV_ENDPOINT_ADDRESS)
-		av_group_leave(e);
-	else
-		av_own_fd_close(&e->socket);
+	remove_endpoint(e);
+	av_socket_close(e);
 	av_inbound_resume();
 	free(e);
-	listen_changed();
+	av_inbound_wake();
 }
 
 /* One more user of it. @ifindex: of the address. Return: 0 or -errno */
@@ -325,7 +258,7 @@ static void begin_passing(void)
 
 	passed = new_endpoint(AV_ENDPOINT_PASSED, none, 0, &err);
 	if (passed)
-		listen_changed();
+		av_inbound_wake();
 	else
 		av_log(AV_LOG_INFO, "no socket for packets that are passed on: %s",
 		       strerrordesc_np(-err));
@@ -337,10 +270,7 @@ static int begin_all(void)
 	int ret = -av_fork_register(AV_FORK_NET, &fork_handlers);
 
 	if (ret == 0)
-		ret = av_inbound_prepare();
-	av_backlog_wake_by(listen_changed);
-	if (ret == 0)
-		ret = av_listen_begin();
+		ret = av_inbound_begin();
 	if (ret == 0)
 		begin_passing();
 	return ret;
@@ -350,16 +280,11 @@ static void end_all(void)
 {
 	struct av_endpoint *e = passed;
 
-	listen_end();
+	av_inbound_end();
 	av_net_icmp_end();
-	if (e) {
-		av_misrouted_end();
-		passed = NULL;
+	passed = NULL;
+	if (e)
 		close_endpoint(e);
-	}
-	av_inbound_pause();
-	av_backlog_drop();
-	av_inbound_resume();
 }
 
 /* Return: 0 or -errno: then there is one opening less again */
@@ -389,7 +314,7 @@ static int open_net_address(const uint8_t address[16])
 		return ret;
 	ret = acquire_endpoint(AV_ENDPOINT_ADDRESS, address, ifindex);
 	if (ret == 0 && !e)
-		listen_changed();
+		av_inbound_wake();
 	else
 		end_opening();
 	return ret;
@@ -419,7 +344,7 @@ static int open_for(const uint8_t address[16], int users)
 /* Nobody finds it any more; who has found it ends what it does there with it. */
 static void hide(struct av_endpoint *e, void (*quiet)(void))
 {
-	av_endpoint_remove(e);
+	remove_endpoint(e);
 	pthread_mutex_unlock(&mutex);
 	quiet();
 	pthread_mutex_lock(&mutex);
@@ -528,7 +453,7 @@ int av_net_own(const uint8_t address[16], uint32_t qpn)
 	if (av_reuseport_owner(qpn) == av_lock_self)
 		return 0;
 	pthread_mutex_lock(&mutex);
-	ret = av_group_own(qpn, e, av_endpoint_all(e));
+	ret = av_group_own(qpn, e, all_endpoints(e));
 	pthread_mutex_unlock(&mutex);
 	errno = saved;
 	return ret;
@@ -560,7 +485,7 @@ int av_net_join(const uint8_t address[16], const uint8_t group[16])
 	ifindex = interface_of(address, group);
 	ret = ifindex ? acquire_endpoint(AV_ENDPOINT_GROUP, group, ifindex) : -EADDRNOTAVAIL;
 	if (ret == 0)
-		listen_changed();
+		av_inbound_wake();
 	pthread_mutex_unlock(&mutex);
 	errno = saved;
 	return ret;

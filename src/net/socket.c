@@ -6,7 +6,9 @@
 #include <net/if.h>
 #include <netinet/udp.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -150,18 +152,18 @@ static int set_options(int fd, bool v4, uint32_t ifindex, bool group)
 	return ret == 0 && !group ? send_to_groups(fd, v4, ifindex) : ret;
 }
 
-int av_net_socket(struct av_own_fd *own, const uint8_t address[16], uint32_t ifindex, bool group)
+static int make_udp_socket(struct av_endpoint *e)
 {
-	bool v4 = av_net_is_v4(address);
+	bool v4 = av_net_is_v4(e->address);
 	int fd = av_raw_socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
 			       0),
 	    ret;
 
-	if (!av_own_fd_keep(own, fd))
+	if (!av_own_fd_keep(&e->socket, fd))
 		return -errno;
-	ret = set_options(own->fd, v4, ifindex, group);
+	ret = set_options(e->socket.fd, v4, e->ifindex, e->kind == AV_ENDPOINT_GROUP);
 	if (ret)
-		av_own_fd_close(own);
+		av_own_fd_close(&e->socket);
 	return ret;
 }
 
@@ -181,16 +183,16 @@ static int join_multicast_socket(int fd, const uint8_t group[16], uint32_t ifind
 	return ret ? -errno : 0;
 }
 
-int av_net_socket_bind(const struct av_own_fd *own, const uint8_t address[16], uint32_t ifindex,
-		       bool group)
+/* Return: 0 or -errno. -EADDRINUSE: another user, or the kernel's rdma_rxe, uses the port */
+static int bind_udp_socket(const struct av_endpoint *e)
 {
-	int fd = av_own_fd(own);
+	int fd = av_own_fd(&e->socket);
 	union av_net_name name;
-	socklen_t bytes = av_net_name(&name, address, ifindex);
+	socklen_t bytes = av_net_name(&name, e->address, e->ifindex);
 
 	if (fd < 0 || av_raw_bind(fd, &name.any, bytes))
 		return -errno;
-	return group ? join_multicast_socket(fd, address, ifindex) : 0;
+	return e->kind == AV_ENDPOINT_GROUP ? join_multicast_socket(fd, e->address, e->ifindex) : 0;
 }
 
 /*
@@ -227,14 +229,14 @@ struct header {
 	uint32_t segment;
 };
 
-int av_misrouted_socket(struct av_own_fd *own)
+static int make_misrouted_socket(struct av_own_fd *own)
 {
 	int fd = av_raw_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	return av_own_fd_keep(own, fd) ? 0 : -errno;
 }
 
-int av_misrouted_begin(const struct av_own_fd *own)
+static int bind_misrouted_socket(const struct av_own_fd *own)
 {
 	int fd = av_own_fd(own);
 	struct sockaddr_un a;
@@ -243,11 +245,6 @@ int av_misrouted_begin(const struct av_own_fd *own)
 		return -ENAMETOOLONG;
 	av_process_socket_remove(av_lock_self);
 	return fchmod(fd, 0600) || av_raw_bind(fd, (struct sockaddr *)&a, sizeof(a)) ? -errno : 0;
-}
-
-void av_misrouted_end(void)
-{
-	av_process_socket_remove(av_lock_self);
 }
 
 int av_misrouted_pass(const struct av_own_fd *own, uint32_t owner, const struct av_gro_split *cut)
@@ -276,6 +273,128 @@ bool av_misrouted_get(struct av_gro_split *cut, const uint8_t *from, size_t byte
 				     .segment = h.segment};
 	return true;
 }
+
+/* --- the backlog ------------------------------------------------------------------ */
+
+#define OWNERS	   16
+#define BYTES_MOST (2u << 20)
+#define LONGEST_NS (10000ull * 1000000) /* its sender has said it again by then, or given up */
+
+struct waiting {
+	STAILQ_ENTRY(waiting) entry;
+	uint64_t until_ns;
+	struct av_gro_split cut; /* of @bytes */
+	uint8_t bytes[];
+};
+
+STAILQ_HEAD(line, waiting);
+
+static struct {
+	uint32_t owner; /* 0: nobody's */
+	struct line line;
+} lines[OWNERS];
+static _Atomic size_t waiting_bytes;
+
+bool av_backlog_waits(void)
+{
+	return atomic_load_explicit(&waiting_bytes, memory_order_relaxed) > 0;
+}
+
+/* Return: OWNERS: there is none */
+static unsigned int find_backlog_line(uint32_t owner)
+{
+	unsigned int i = 0;
+
+	while (i < OWNERS && lines[i].owner != owner)
+		i++;
+	return i;
+}
+
+static size_t backlog_entry_bytes(const struct waiting *w)
+{
+	return sizeof(*w) + w->cut.count;
+}
+
+static void append_backlog(uint32_t owner, const struct av_gro_split *cut)
+{
+	size_t bytes = sizeof(struct waiting) + cut->count;
+	unsigned int i = find_backlog_line(owner);
+	struct waiting *w;
+
+	if (i == OWNERS)
+		i = find_backlog_line(0);
+	if (i == OWNERS || atomic_load(&waiting_bytes) + bytes > BYTES_MOST)
+		return;
+	w = malloc(bytes);
+	if (!w)
+		return;
+	w->until_ns = av_now_ns() + LONGEST_NS;
+	w->cut = *cut;
+	w->cut.bytes = w->bytes;
+	memcpy(w->bytes, cut->bytes, cut->count);
+	if (lines[i].owner == 0)
+		STAILQ_INIT(&lines[i].line);
+	lines[i].owner = owner;
+	STAILQ_INSERT_TAIL(&lines[i].line, w, entry);
+	if (atomic_fetch_add(&waiting_bytes, bytes) == 0)
+		av_inbound_wake();
+}
+
+/* The first one goes. An empty line is nobody's. */
+static void remove_first(unsigned int i)
+{
+	struct waiting *w = STAILQ_FIRST(&lines[i].line);
+
+	STAILQ_REMOVE_HEAD(&lines[i].line, entry);
+	if (STAILQ_EMPTY(&lines[i].line))
+		lines[i].owner = 0;
+	atomic_fetch_sub(&waiting_bytes, backlog_entry_bytes(w));
+	free(w);
+}
+
+void av_misrouted_forward(const struct av_own_fd *own, uint32_t owner,
+			  const struct av_gro_split *cut, bool waits)
+{
+	if ((waits && find_backlog_line(owner) < OWNERS) ||
+	    (av_misrouted_pass(own, owner, cut) == -EAGAIN && waits))
+		append_backlog(owner, cut);
+}
+
+static void move_up(unsigned int i, const struct av_own_fd *own, uint64_t now_ns)
+{
+	while (lines[i].owner) {
+		const struct waiting *w = STAILQ_FIRST(&lines[i].line);
+
+		if (now_ns < w->until_ns &&
+		    av_misrouted_pass(own, lines[i].owner, &w->cut) == -EAGAIN)
+			return;
+		remove_first(i);
+	}
+}
+
+void av_backlog_again(const struct av_own_fd *own)
+{
+	uint64_t now_ns = av_now_ns();
+
+	for (unsigned int i = 0; i < OWNERS; i++)
+		move_up(i, own, now_ns);
+}
+
+static void drop_backlog(void)
+{
+	for (unsigned int i = 0; i < OWNERS; i++)
+		while (lines[i].owner)
+			remove_first(i);
+}
+
+/* The backlog may be half changed: it is left behind. */
+void av_socket_forked(void)
+{
+	memset(lines, 0, sizeof(lines));
+	atomic_store(&waiting_bytes, 0);
+}
+
+/* --- steering --------------------------------------------------------------------- */
 
 #define QPN_WORD 4    /* in the BTH, where the payload of the datagram begins: wire/packet.h */
 #define FAR	 255u /* the longest conditional jump */
@@ -387,7 +506,7 @@ static int join_reuseport_group(struct av_endpoint *e)
 	if (av_reuseport_members(group) == 1)
 		ret = net_socket_alone(e->address, e->ifindex);
 	if (ret == 0)
-		ret = av_net_socket_bind(&e->socket, e->address, e->ifindex, false);
+		ret = bind_udp_socket(e);
 	if (ret) {
 		av_reuseport_leave(group);
 		return ret;
@@ -408,7 +527,7 @@ static bool nap(void)
  * Whoever had the port may be dead, and its socket not closed yet. But a process that makes many
  * queue pairs beside one that lives does not wait for each.
  */
-int av_group_enter(struct av_endpoint *e)
+static int enter_group(struct av_endpoint *e)
 {
 	static uint64_t impatient_until; /* guarded by the mutex of net/open.c */
 	uint64_t now = av_now_ns(), until = now < impatient_until ? now : now + DYING_NS;
@@ -430,7 +549,7 @@ int av_group_enter(struct av_endpoint *e)
  * The kernel is told how it will be, by the last one who can: packets that come between that and
  * the close are lost, as on any network.
  */
-void av_group_leave(struct av_endpoint *e)
+static void leave_group(struct av_endpoint *e)
 {
 	bool changing = av_dir_change_soon();
 	int group = e->group;
@@ -444,6 +563,40 @@ void av_group_leave(struct av_endpoint *e)
 	av_own_fd_close(&e->socket);
 	if (changing)
 		av_dir_change_end();
+}
+
+/* --- sockets of all kinds ----------------------------------------------------------- */
+
+int av_socket_make(struct av_endpoint *e)
+{
+	return e->kind == AV_ENDPOINT_PASSED ? make_misrouted_socket(&e->socket)
+					     : make_udp_socket(e);
+}
+
+int av_socket_bind(struct av_endpoint *e)
+{
+	switch (e->kind) {
+	case AV_ENDPOINT_PASSED:
+		return bind_misrouted_socket(&e->socket);
+	case AV_ENDPOINT_GROUP:
+		return bind_udp_socket(e);
+	case AV_ENDPOINT_ADDRESS:
+		break;
+	}
+	return enter_group(e);
+}
+
+void av_socket_close(struct av_endpoint *e)
+{
+	if (e->kind == AV_ENDPOINT_ADDRESS) {
+		leave_group(e);
+		return;
+	}
+	if (e->kind == AV_ENDPOINT_PASSED) {
+		av_process_socket_remove(av_lock_self);
+		drop_backlog();
+	}
+	av_own_fd_close(&e->socket);
 }
 
 void av_group_lost(struct av_endpoint *e)

@@ -44,39 +44,25 @@ struct av_endpoint {
 };
 
 /*
- * Publish an endpoint. The caller still owns it, and unpublishes it before it closes the socket.
- * Context of all functions of endpoints: any thread. Return: false: there are too many
- */
-AV_MUST_USE bool av_endpoint_add(struct av_endpoint *e);
-
-/* Unpublish. Threads that have found the endpoint may still use it: see av_endpoint_find(). */
-void av_endpoint_remove(struct av_endpoint *e);
-
-/*
  * Find an endpoint. @ifindex: 0: any interface. The endpoint stays valid while the caller knows
- * that the address is open. Return: NULL: there is none
+ * that the address is open.
+ * Context: any thread, as the next two. Return: NULL: there is none
  */
 struct av_endpoint *av_endpoint_find(enum av_endpoint_kind kind, const uint8_t address[16],
 				     uint32_t ifindex);
 
-/* A number that differs after each change of the set. Lock-free */
-unsigned int av_endpoint_version(void);
-
-/* Copy the current set. Return: number of endpoints */
-unsigned int av_endpoint_all(struct av_endpoint *all[AV_ENDPOINTS]);
+/*
+ * Copy the current set, unless it is the one that is known.
+ * @version: of the known set; 0: none is. Return: false: it is the same
+ */
+bool av_endpoint_refresh(struct av_endpoint *all[AV_ENDPOINTS], unsigned int *count,
+			 unsigned int *version);
 
 /*
  * Fill in what poll(2) waits for, without sockets that the program has closed. Return: number of
  * entries
  */
 unsigned int av_endpoint_poll(struct pollfd all[AV_ENDPOINTS]);
-
-/* In a forked child: close the copies of the parent's sockets, and empty the set. */
-void av_endpoint_forked(void);
-
-/* Drop all probes of av_net_icmp_watch(): no address is open any more, or this is a forked child */
-void av_net_icmp_end(void);
-void av_net_icmp_forked(void);
 
 /* === gro split =================================================================== */
 
@@ -112,30 +98,29 @@ AV_MUST_USE bool av_gro_next(struct av_gro_split *cut, struct av_net_packet *p,
 AV_MUST_USE int av_net_interface(const uint8_t address[16], uint32_t *ifindex);
 
 /*
- * Make an unbound socket for an address of interface @ifindex. It receives nothing yet.
- * @group: the address is a multicast group's, whose port other users may share
- * Return: 0 or -errno; @own: out, AV_OWN_FD_NONE on failure
+ * Make the socket of an endpoint, which receives nothing yet.
+ * Return: 0 or -errno; on failure the endpoint has none
  */
-AV_MUST_USE int av_net_socket(struct av_own_fd *own, const uint8_t address[16], uint32_t ifindex,
-			      bool group);
+AV_MUST_USE int av_socket_make(struct av_endpoint *e);
 
 /*
- * Bind the socket to its address: it receives packets from now on. Joins a group at the interface.
- * Return: 0 or -errno. -EADDRINUSE: another user, or the kernel's rdma_rxe, uses the port
+ * Bind the socket: it receives packets from now on. That of an own address joins the group of
+ * processes that share it. If the port is in use, waits up to 200 ms for the kernel to close the
+ * socket of a dead process.
+ * Context: the mutex of net/open.c is held; waits as av_dir_change_begin().
+ * Return: 0. -EBUSY: av_dir_change_begin(); -ENOSPC: too many groups or members; -EADDRINUSE:
+ * another user, or the kernel's rdma_rxe, uses the port; else -errno of binding
  */
-AV_MUST_USE int av_net_socket_bind(const struct av_own_fd *own, const uint8_t address[16],
-				   uint32_t ifindex, bool group);
+AV_MUST_USE int av_socket_bind(struct av_endpoint *e);
+
+/* Close a socket that was bound. Context: no thread receives from it */
+void av_socket_close(struct av_endpoint *e);
 
 /*
  * Forwarding packets to the process that owns their queue pair. Each process has a socket in the
  * directory's folder, to which only this user has access. Packets that do not fit into that socket
- * are lost, as on any network. Only management packets wait (av_backlog_*()).
+ * are lost, as on any network. Only management packets wait (av_misrouted_forward()).
  */
-
-/* Make this process's socket; bind it; remove its name from the folder. Return: 0 or -errno */
-AV_MUST_USE int av_misrouted_socket(struct av_own_fd *own);
-AV_MUST_USE int av_misrouted_begin(const struct av_own_fd *own);
-void av_misrouted_end(void);
 
 /*
  * Forward all datagrams of @cut to process @owner. @own: the socket of this process. Never blocks.
@@ -143,6 +128,27 @@ void av_misrouted_end(void);
  * -ENOTCONN: this process has none
  */
 int av_misrouted_pass(const struct av_own_fd *own, uint32_t owner, const struct av_gro_split *cut);
+
+/*
+ * The same. With @waits, what does not fit waits in the backlog, until av_backlog_again(). What
+ * comes behind it waits, too. What waits for long is lost, and so is what there is no memory for.
+ *
+ * That socket takes only a few datagrams (net.unix.max_dgram_qlen). A peer that ends thousands of
+ * connections retransmits all its messages at the same moments, so packets that were dropped once
+ * would be dropped each time. While packets wait, the listening thread tries every millisecond.
+ * Context: the receiving thread, as av_backlog_again()
+ */
+void av_misrouted_forward(const struct av_own_fd *own, uint32_t owner,
+			  const struct av_gro_split *cut, bool waits);
+
+/* Pass on what waits, as far as it fits. */
+void av_backlog_again(const struct av_own_fd *own);
+
+/* Is the backlog in use? Context: any thread; lock-free */
+bool av_backlog_waits(void);
+
+/* In a forked child: forget the parent's backlog. */
+void av_socket_forked(void);
 
 /*
  * Parse a forwarded message. @cut: out; its datagrams are borrowed from @from. Return: false: it is
@@ -189,18 +195,6 @@ unsigned int av_steer_program(const struct av_steer_run *run, unsigned int runs,
  * that receives them forwards them.
  */
 
-/*
- * Join the group of the endpoint's address, bind the socket, and attach a program. If the port is
- * in use, waits up to 200 ms for the kernel to close the socket of a dead process.
- * Context: the mutex of net/open.c is held; waits as av_dir_change_begin().
- * Return: 0. -EBUSY: av_dir_change_begin(); -ENOSPC: too many groups or members; -EADDRINUSE: as
- * av_net_socket_bind(); else -errno of binding
- */
-AV_MUST_USE int av_group_enter(struct av_endpoint *e);
-
-/* Leave the group, and close the endpoint's socket. Context: no thread receives from it */
-void av_group_leave(struct av_endpoint *e);
-
 /* Leave the group: the program has closed the endpoint's socket. Context: the receiving thread */
 void av_group_lost(struct av_endpoint *e);
 
@@ -242,59 +236,40 @@ void av_group_misrouted(struct av_endpoint *e, uint32_t owner, uint32_t qpn,
 void av_burst_put_icrc(const struct av_net_path *path, uint8_t *packet, size_t bytes,
 		       uint16_t identification);
 
-/* In a forked child: reset the cache of bursts, whose lock another thread may have held. */
+/* Drop all probes of av_net_icmp_watch(): no address is open any more. */
+void av_net_icmp_end(void);
+
+/*
+ * In a forked child: reset the cache of bursts, whose lock another thread may have held, and drop
+ * the parent's probes.
+ */
 void av_burst_forked(void);
 
 /* === inbound ===================================================================== */
 
 /*
- * The backlog: management packets wait here while the socket of the process that owns them is full.
- * That socket takes only a few (net.unix.max_dgram_qlen). A peer that ends thousands of connections
- * retransmits all its messages at the same moments, so packets that were dropped once would be
- * dropped each time.
- *
- * Context, unless stated: the receiving thread, or no thread receives (av_inbound_pause())
+ * Receiving. One thread at a time does it: it holds the mutex of inbound.c. The listening thread
+ * sleeps until packets arrive, and receives them while nobody polls.
  */
 
 /*
- * @f: wakes the listening thread, which then retries the backlog every millisecond. Called when the
- * first packet begins to wait. Set before the first packet arrives.
+ * Allocate the buffers, once for the life of the process, and start the listening thread.
+ * Context: the mutex of net/open.c is held, as in the next; waits for a thread that receives.
+ * Return: 0 or -errno
  */
-void av_backlog_wake_by(void (*f)(void));
+AV_MUST_USE int av_inbound_begin(void);
 
-/* Is the backlog in use? Context: any thread; lock-free */
-bool av_backlog_waits(void);
-
-/* Drop the backlog. */
-void av_backlog_drop(void);
-
-/* In a forked child: forget the parent's backlog, which may be half changed. */
-void av_backlog_forked(void);
-
-/* Receiving. One thread at a time does it: it holds the mutex of inbound.c. */
+/* End the listening thread. Context: it has begun; not within the receiver */
+void av_inbound_end(void);
 
 /*
- * Allocate the buffers, once for the life of the process. Context: waits for a thread that
- * receives. Return: 0 or -ENOMEM
+ * Wake the listening thread: there are other endpoints, or a packet begins to wait in the backlog.
+ * Context: any thread
  */
-AV_MUST_USE int av_inbound_prepare(void);
-
-/*
- * Receive the packets that have arrived, and hand them to the receiver. Never waits for packets.
- * @wait: wait for another thread that receives. @taken: out, number of datagrams, joined ones
- * counted as one. @drained: out, all sockets were empty afterwards, as far as is known.
- * Context: no lock held. Return: false: another thread receives
- */
-bool av_inbound_take(bool wait, unsigned int *taken, bool *drained);
+void av_inbound_wake(void);
 
 /* Pass datagrams to the receiver's captures. Context: as struct av_net_receiver, @seen */
 void av_inbound_seen(const struct av_net_seen *seen);
-
-/* How many calls of av_net_poll() have found packets. Lock-free */
-unsigned int av_inbound_polled(void);
-
-/* When av_net_poll() last checked the sockets, CLOCK_MONOTONIC; 0: never. Lock-free */
-uint64_t av_inbound_looked_ns(void);
 
 /*
  * Stop receiving until av_inbound_resume(), so that sockets can be closed. Waits for a thread that
@@ -303,15 +278,10 @@ uint64_t av_inbound_looked_ns(void);
 void av_inbound_pause(void);
 void av_inbound_resume(void);
 
-/* In a forked child: reset the lock, which another thread may have held. */
-void av_inbound_forked(void);
-
-/* === open ======================================================================== */
-
 /*
- * Start the listening thread, which sleeps until packets arrive, and receives them while nobody
- * polls. Does nothing if it runs. Context: the mutex of net/open.c is held. Return: 0 or -errno
+ * In a forked child, which has no listening thread: reset the lock, which another thread may have
+ * held.
  */
-AV_MUST_USE int av_listen_begin(void);
+void av_inbound_forked(void);
 
 #endif
