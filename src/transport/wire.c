@@ -5,9 +5,10 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
+#include "segment/segment.h"
+#include "transport/execution.h"
 #include "transport/observed.h"
 #include "transport/rules.h"
 #include "transport/wire_qp.h"
@@ -142,7 +143,10 @@ int av_wire_keep(const struct av_qp_ref *end, struct av_wire *w)
 	return table ? av_table_set(table, end->qp->index, w) : ENOMEM;
 }
 
-int av_wire_make(const struct av_qp_ref *end, const struct ibv_qp_attr *attr, struct av_wire **made)
+/* Allocate the state of a connection, and open its route. Return: 0, or an errno of av_wire_open()
+ */
+static int make_connected(const struct av_qp_ref *end, const struct ibv_qp_attr *attr,
+			  struct av_wire **made)
 {
 	struct av_wire *w = new_connected(end, attr);
 	int err;
@@ -162,7 +166,7 @@ int av_wire_make(const struct av_qp_ref *end, const struct ibv_qp_attr *attr, st
 int av_wire_open(const struct av_qp_ref *end, const struct ibv_qp_attr *attr)
 {
 	struct av_wire *w;
-	int err = av_wire_make(end, attr, &w);
+	int err = make_connected(end, attr, &w);
 
 	if (err)
 		return err;
@@ -220,5 +224,131 @@ void av_wire_begin(const struct av_qp_ref *end, enum ibv_qp_state to)
 		av_wire_progress(end, w, false);
 	} else if (to == IBV_QPS_RESET) {
 		av_wire_flushed(end);
+	}
+}
+
+/* --- moving to the wire ----------------------------------------------------------- */
+
+/* Return: has it changed? */
+static bool set_to_wire_from(struct av_qp_shared *qp, enum av_to_wire from, enum av_to_wire to)
+{
+	uint32_t before = from;
+
+	return atomic_compare_exchange_strong(&qp->to_wire, &before, to);
+}
+
+/* One that has moved, or knows that it cannot, is not asked again. */
+static void notify_peer_to_move(const struct av_qp_ref *peer, enum av_to_wire what)
+{
+	if (peer->qp && (set_to_wire_from(peer->qp, AV_TO_WIRE_NOT, what) ||
+			 set_to_wire_from(peer->qp, AV_TO_WIRE_WANTED, what) ||
+			 set_to_wire_from(peer->qp, AV_TO_WIRE_WAITS, what)))
+		av_seg_call(peer->seg);
+}
+
+/* Both ends, before anything is changed: who has a right of the queue pair may keep it. */
+static int resolve_move_peer(const struct av_qp_ref *end, struct av_qp_ref *peer,
+			     struct ibv_qp_attr *attr)
+{
+	int err = av_qp_quiesce(end);
+
+	if (err)
+		return err;
+	av_connect(end, peer);
+	*attr = end->qp->attr;
+	av_qp_resume(end);
+	return 0;
+}
+
+/* Context: both execution rights are held. Return: has it moved? */
+static bool install(const struct av_qp_ref *end, struct av_wire *w)
+{
+	uint32_t state = atomic_load(&end->qp->state);
+
+	if (atomic_load(&end->qp->qpn) != w->qpn || !AV_RESPONDER_ANSWERS(state) ||
+	    !set_to_wire_from(end->qp, AV_TO_WIRE_ASKED, AV_TO_WIRE_MOVED))
+		return false;
+	if (av_wire_keep(end, w)) {
+		atomic_store(&end->qp->to_wire, AV_TO_WIRE_CANNOT);
+		return false;
+	}
+	av_wire_begin(end, IBV_QPS_RTR);
+	if (state != IBV_QPS_RTR)
+		av_wire_begin(end, IBV_QPS_RTS);
+	atomic_store(&end->qp->wait_reason, AV_WAIT_NONE); /* what waited for the move goes on */
+	return true;
+}
+
+/* Return: 0, EBUSY: a right is not had now, or another errno: it cannot move */
+static int move_qp_to_wire(const struct av_qp_ref *end, const struct ibv_qp_attr *attr)
+{
+	struct av_wire *w = NULL;
+	bool moved;
+	int err;
+
+	if (!av_wire_may_connect(end->seg, &attr->ah_attr) || make_connected(end, attr, &w))
+		return EADDRNOTAVAIL;
+	err = av_qp_quiesce(end);
+	if (err) {
+		av_wire_delete(w);
+		return err;
+	}
+	moved = install(end, w);
+	av_qp_resume(end);
+	if (!moved)
+		av_wire_delete(w);
+	return moved ? 0 : EADDRNOTAVAIL;
+}
+
+/* Return: as av_wire_move() */
+static bool moves(const struct av_qp_ref *end, const struct av_qp_ref *peer,
+		  const struct ibv_qp_attr *attr)
+{
+	int err = move_qp_to_wire(end, attr);
+
+	if (err == 0) {
+		notify_peer_to_move(peer, AV_TO_WIRE_ASKED);
+	} else if (err != EBUSY && set_to_wire_from(end->qp, AV_TO_WIRE_ASKED, AV_TO_WIRE_CANNOT)) {
+		atomic_store(&end->qp->kick, 1);
+		notify_peer_to_move(peer, AV_TO_WIRE_CANNOT);
+	}
+	return err != EBUSY;
+}
+
+bool av_wire_move(const struct av_qp_ref *end)
+{
+	uint32_t step = atomic_load(&end->qp->to_wire);
+	struct av_qp_ref peer = {0};
+	struct ibv_qp_attr attr;
+	bool taken = true;
+
+	if (step != AV_TO_WIRE_WANTED && step != AV_TO_WIRE_ASKED)
+		return true;
+	if (resolve_move_peer(end, &peer, &attr))
+		return false;
+	if (step == AV_TO_WIRE_ASKED)
+		taken = moves(end, &peer, &attr);
+	else if (set_to_wire_from(end->qp, AV_TO_WIRE_WANTED, AV_TO_WIRE_WAITS))
+		notify_peer_to_move(&peer, AV_TO_WIRE_ASKED);
+	av_disconnect(&peer);
+	av_sq_progress(end, NULL); /* what came while the rights were held here */
+	return taken;
+}
+
+void av_wire_move_called(struct av_seg *seg)
+{
+	struct av_qp_ref end = {.seg = seg};
+
+	/* From the first on, there are no gaps. */
+	for (uint32_t i = 1; (end.qp = av_qp_at(seg, i)) != NULL; i++) {
+		uint32_t step = atomic_load(&end.qp->to_wire);
+
+		if (step == AV_TO_WIRE_CANNOT)
+			atomic_store(&end.qp->kick, 1);
+		if (step != AV_TO_WIRE_ASKED && step != AV_TO_WIRE_CANNOT)
+			continue;
+		AV_CAME_BY_PEER(&end.qp->resp); /* that the queue pair is there */
+		AV_CAME_BY_PEER(&end.qp->exec);
+		av_timer_watch(&end, 0);
 	}
 }

@@ -294,7 +294,8 @@ static void credits(const struct answer *a)
 
 	if (!a->acknowledges || is_refusal(a))
 		return;
-	av_wire_credited(a->w, code);
+	/* It had executed all acknowledged messages before: the number counts from there. */
+	a->w->credit_limit = a->w->credits_acked + av_credits_of(code);
 	if (a->w->waits && code != 0 && code != AV_CREDITS_NONE_CODE)
 		atomic_store(&a->end->qp->deadline_ns, 0);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/thread.h"
 #include "device/device.h"
 #include "device/port.h"
@@ -280,6 +281,67 @@ void av_wire_owe(const struct av_qp_ref *end, struct av_wire *w)
 	owed[owed_count++] = (struct av_qp_ref){seg, end->qp};
 }
 
+/* --- congestion ------------------------------------------------------------------- */
+
+/*
+ * What both sides do when packets have met congestion on their way. Source: IBTA volume 1, annex
+ * A17.9 (ECN and congestion notification packets of RoCEv2).
+ */
+
+#define NOTIFY_NS 50000u /* between two notifications to a peer, as adapters keep it */
+
+/* It is of no service, and has no sequence. A lost one is sent again for the next mark. */
+static void notify(const struct av_qp_ref *end, const struct av_wire *w)
+{
+	struct av_net_burst *burst = av_net_burst(&w->route.path, end->seg->head->device);
+	struct av_packet p = {
+		.opcode = AV_OPCODE_CNP,
+		.becn = true,
+		.pkey = AV_PKEY_DEFAULT,
+		.dest_qpn = end->qp->attr.dest_qp_num,
+	};
+
+	if (!burst)
+		return;
+	(void)av_net_put(burst, &p);
+	(void)av_net_send(burst);
+}
+
+static void packet_marked(const struct av_qp_ref *end, const struct av_net_packet *packet)
+{
+	uint64_t now = av_now_ns();
+	struct av_wire *w;
+
+	if (!av_responder_acquire(end))
+		return;
+	w = av_wire_at(end->seg, end->qp->index);
+	if (w && av_wire_is_peer(end, packet)) {
+		av_count_rsp(end->qp, AV_RSP_MARKED);
+		if (now - w->notified_ns >= NOTIFY_NS) {
+			w->notified_ns = now;
+			notify(end, w);
+			av_count_rsp(end->qp, AV_RSP_NOTIFIES);
+		}
+	}
+	av_lock_release(&end->qp->resp);
+}
+
+static void peer_notified(const struct av_qp_ref *end, const struct av_net_packet *packet)
+{
+	struct av_qp_ref none = {0};
+	struct av_wire *w;
+
+	av_sq_progress_enter(end);
+	w = av_wire_at(end->seg, end->qp->index);
+	if (w && w->route.window && av_wire_is_peer(end, packet)) {
+		av_count_req(end->qp, AV_REQ_NOTIFIED);
+		av_window_lost(w->route.window);
+	}
+	av_sq_progress_entered(end, &none, true);
+}
+
+/* --- whose they are --------------------------------------------------------------- */
+
 /* Does a fault on demand see to it? One load, unless the context is watched. */
 static bool is_struck(struct av_seg *seg, const struct av_net_packet *packet, bool struck)
 {
@@ -306,9 +368,9 @@ static void dispatch_to_qp(const struct av_net_packet *packet, const struct av_o
 	if (!end.seg || !end.seg->own || is_struck(end.seg, packet, struck) || !is_on_wire(end.qp))
 		end.qp = NULL;
 	if (end.qp && av_net_is_congested(&packet->path))
-		av_wire_marked(&end, packet);
+		packet_marked(&end, packet);
 	if (end.qp && info->operation == AV_OP_CNP)
-		av_wire_notified(&end, packet);
+		peer_notified(&end, packet);
 	else if (end.qp && info->response)
 		av_wire_answered(&end, packet);
 	else if (end.qp)

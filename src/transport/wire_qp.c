@@ -25,24 +25,6 @@ uint8_t av_wire_credits(const struct av_qp_ref *end)
 	return av_credits_code(av_rq_ready(rq) + (end->qp->receiving != 0));
 }
 
-int32_t av_wire_credit(const struct av_wire *w, bool takes, uint32_t first)
-{
-	if (!takes || w->service == AV_SERVICE_UC ||
-	    (int32_t)(w->credit_limit - w->credits_used) > 0)
-		return INT32_MAX;
-	if (w->credits_used != w->credits_acked)
-		return 0;
-	/* Its first packet has found a receive request, or will not be the one that needs it. */
-	if (av_psn_distance(first, w->acked) > 0)
-		return INT32_MAX;
-	return w->begun ? 0 : 1;
-}
-
-void av_wire_credited(struct av_wire *w, uint8_t code)
-{
-	w->credit_limit = w->credits_acked + av_credits_of(code);
-}
-
 #define ECN_CAPABLE 2 /* ECT(0), of the low two bits of a traffic class */
 
 static void fill_connection_path(const struct av_qp_ref *end, const struct ibv_ah_attr *ah,

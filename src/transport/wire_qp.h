@@ -35,22 +35,6 @@ struct av_wire;
  */
 uint8_t av_wire_credits(const struct av_qp_ref *end);
 
-/*
- * How many packets of request @w->next have credit and are not sent yet: no limit (INT32_MAX), one,
- * or none.
- * @takes: the request takes a receive request
- * @first: PSN of its first packet
- * Context: @exec is held.
- */
-int32_t av_wire_credit(const struct av_wire *w, bool takes, uint32_t first);
-
-/*
- * The peer reported the number of its receive requests by @code. It had executed all acknowledged
- * messages before, so the number counts from there.
- * Context: @exec is held.
- */
-void av_wire_credited(struct av_wire *w, uint8_t code);
-
 /* The route of a connection to its peer, from the attributes of the peer's address. */
 
 struct av_wire_route {
@@ -221,14 +205,9 @@ struct av_wire *av_wire_new(const struct av_qp_ref *end, uint32_t addresses);
 AV_MUST_USE int av_wire_keep(const struct av_qp_ref *end, struct av_wire *w);
 
 /*
- * av_wire_make(): allocate the state of a connection, and open its route. Context: as
- * av_wire_open().
- * Return: 0, or an errno of ibv_modify_qp().
- * av_wire_delete(): leave its groups, close its addresses and its route, and free it. It is not
- * published. NULL is allowed.
+ * Leave its groups, close its addresses and its route, and free it. It is not published. NULL is
+ * allowed.
  */
-AV_MUST_USE int av_wire_make(const struct av_qp_ref *end, const struct ibv_qp_attr *attr,
-			     struct av_wire **made);
 void av_wire_delete(struct av_wire *w);
 
 /*
@@ -281,14 +260,6 @@ void av_wire_acknowledge_soon(const struct av_qp_ref *end);
  * Context: the thread that receives packets; no execution right held.
  */
 void av_wire_damaged(uint32_t qpn);
-
-/*
- * av_wire_marked(): a switch has marked a packet for congestion: notify the peer.
- * av_wire_notified(): the peer has sent a congestion notification: narrow the window.
- * Context: no execution right held.
- */
-void av_wire_marked(const struct av_qp_ref *end, const struct av_net_packet *packet);
-void av_wire_notified(const struct av_qp_ref *end, const struct av_net_packet *packet);
 
 /*
  * Is the packet from that queue pair's peer, and meant for it? Context: one of its rights is held.

@@ -91,6 +91,23 @@ static uint32_t interface_room(struct sending *s)
 }
 
 /*
+ * How many packets of request @next have credit and are not sent yet: no limit (INT32_MAX), one, or
+ * none. @takes: the request takes a receive request. @first: PSN of its first packet
+ */
+static int32_t credit_left(const struct av_wire *w, bool takes, uint32_t first)
+{
+	if (!takes || w->service == AV_SERVICE_UC ||
+	    (int32_t)(w->credit_limit - w->credits_used) > 0)
+		return INT32_MAX;
+	if (w->credits_used != w->credits_acked)
+		return 0;
+	/* Its first packet has found a receive request, or will not be the one that needs it. */
+	if (av_psn_distance(first, w->acked) > 0)
+		return INT32_MAX;
+	return w->begun ? 0 : 1;
+}
+
+/*
  * Packets of request @next that its peer has room for. It may want a receive request of the peer's,
  * too. An unreliable connection is not told.
  */
@@ -101,8 +118,7 @@ static int32_t count_sendable_packets(const struct sending *s, const struct av_s
 
 	if (w->service == AV_SERVICE_UC)
 		return INT32_MAX;
-	credit = av_wire_credit(w, av_wr_opcode(wqe->opcode)->receives,
-				*first_of(s->end, w, w->next));
+	credit = credit_left(w, av_wr_opcode(wqe->opcode)->receives, *first_of(s->end, w, w->next));
 	left = room(s->end, w);
 	return left < credit ? left : credit;
 }
