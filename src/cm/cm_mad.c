@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 
 #include "base/clock.h"
 #include "base/lock.h"
@@ -168,14 +167,7 @@ bool av_cm_stale_is(const uint8_t from[16], uint32_t comm, uint64_t transaction)
 
 /* --- faults on demand ----------------------------------------------------------------------- */
 
-/* The rules of a device. Used by who receives alone. */
-struct rules {
-	SLIST_ENTRY(rules) entry;
-	const struct av_device *dev;
-	struct av_faults faults;
-};
-
-static SLIST_HEAD(, rules) all_rules = SLIST_HEAD_INITIALIZER(all_rules);
+static struct av_faults *rules[AV_DEVICE_MAX]; /* of each device; used by who receives alone */
 
 struct deferred {
 	struct av_late late;
@@ -186,25 +178,20 @@ struct deferred {
 static struct av_overtaken kept; /* messages; guarded by the lock */
 
 /* Return: NULL: there are none, or no memory */
-static struct rules *rules_of(const struct av_device *dev)
+static struct av_faults *rules_of(const struct av_device *dev)
 {
-	struct rules *r;
+	struct av_faults **f = &rules[dev->index];
 
 	if (!av_faults_there(dev->ibv.name))
 		return NULL;
-	SLIST_FOREACH(r, &all_rules, entry)
-		if (r->dev == dev)
-			break;
-	if (!r) {
-		r = calloc(1, sizeof(*r));
-		if (!r)
+	if (!*f) {
+		*f = calloc(1, sizeof(**f));
+		if (!*f)
 			return NULL;
-		r->dev = dev;
-		av_faults_init(&r->faults);
-		SLIST_INSERT_HEAD(&all_rules, r, entry);
+		av_faults_init(*f);
 	}
-	av_faults_refresh(&r->faults, dev->ibv.name);
-	return r;
+	av_faults_refresh(*f, dev->ibv.name);
+	return *f;
 }
 
 static struct av_faults_verdict judge_cm_arrival(const struct av_net_path *path,
@@ -214,12 +201,12 @@ static struct av_faults_verdict judge_cm_arrival(const struct av_net_path *path,
 		.kind = AV_FAULTS_MESSAGE, .now_ns = av_now_ns(), .attribute = m->attribute};
 	struct av_faults_verdict v = {.times = 1};
 	struct av_cm_where where;
-	struct rules *r = NULL;
+	struct av_faults *f = NULL;
 
 	if (av_cm_where_gid(path->src, &where))
-		r = rules_of(where.dev);
-	if (r)
-		v = av_faults_arrival(&r->faults, r->dev->ibv.name, &o, 0);
+		f = rules_of(where.dev);
+	if (f)
+		v = av_faults_arrival(f, where.dev->ibv.name, &o, 0);
 	if (v.damaged)
 		av_net_count(AV_NET_BAD_CRC, 1);
 	return v;
@@ -294,7 +281,7 @@ void av_cm_mads_end(void)
 
 void av_cm_mads_forked(void)
 {
-	SLIST_INIT(&all_rules);
+	memset(rules, 0, sizeof(rules));
 	kept = (struct av_overtaken){0};
 }
 
