@@ -220,32 +220,28 @@ enum ibv_mtu av_cm_id_mtu(const struct av_cm_id *id)
 
 /* --- what is wrong -------------------------------------------------------------------------- */
 
-/* Note why a verb is about to fail with @err. Return: @err */
-static int record_gid_refusal(int err, enum av_check check, uint64_t wanted, uint64_t limit,
-			      const uint8_t gid[16])
+/* Note why a command is about to fail with @err: an address, and what that was taken for. */
+static void note_address(int err, enum av_check check, uint64_t wanted, uint64_t limit,
+			 const uint8_t named[16], const uint8_t taken_for[16])
 {
 	struct av_flight_record *r;
 
 	(void)av_refuse(err, check, wanted, limit);
 	r = av_diag_pending();
-	memcpy(r->gid, gid, sizeof(r->gid));
+	memcpy(r->gid, named, sizeof(r->gid));
 	r->has |= AV_HAS_GID;
-	return err;
+	if (memcmp(named, taken_for, sizeof(r->taken_for)) == 0)
+		return;
+	memcpy(r->taken_for, taken_for, sizeof(r->taken_for));
+	r->has |= AV_HAS_TAKEN_FOR;
 }
 
-/* The same of the destination that the program has named, and what that was taken for. */
-static int note_route(int err, enum av_check check, uint64_t wanted, uint64_t limit,
-		      const struct av_cm_route *route)
+/* A connection along @route has failed with @err. */
+static void record_failure(int err, enum av_check check, uint64_t wanted, uint64_t limit,
+			   const struct av_cm_route *route)
 {
-	struct av_flight_record *r;
-
-	(void)record_gid_refusal(err, check, wanted, limit, route->named);
-	r = av_diag_pending();
-	if (memcmp(route->named, route->path.dst, sizeof(route->named)) == 0)
-		return err;
-	memcpy(r->taken_for, route->path.dst, sizeof(r->taken_for));
-	r->has |= AV_HAS_TAKEN_FOR;
-	return err;
+	note_address(err, check, wanted, limit, route->named, route->path.dst);
+	(void)av_refused(AV_VERB_CM_CONNECT, err);
 }
 
 /* Listeners of this network namespace in that port space. */
@@ -260,23 +256,17 @@ static unsigned int listeners(uint16_t ps)
 	return count;
 }
 
-static int note_no_listener(const struct av_cm_route *route, uint64_t service_id)
-{
-	bool own = av_cm_is_own(route->path.dst);
-	unsigned int others = own ? listeners(av_cm_service_ps(service_id)) : 0;
-
-	return note_route(ECONNREFUSED, others ? AV_CHECK_CM_OTHER_PORTS : AV_CHECK_CM_NO_LISTENER,
-			  av_cm_service_port(service_id), others, route);
-}
-
 void av_cm_report_refused(const struct av_cm_route *route, uint64_t service_id, uint32_t reason,
 			  bool unknown)
 {
-	int err = unknown ? note_no_listener(route, service_id)
-			  : note_route(ECONNREFUSED, AV_CHECK_CM_REFUSED,
-				       av_cm_service_port(service_id), reason, route);
+	enum av_check check = AV_CHECK_CM_REFUSED;
 
-	(void)av_refused(AV_VERB_CM_CONNECT, err);
+	if (unknown) {
+		reason =
+			av_cm_is_own(route->path.dst) ? listeners(av_cm_service_ps(service_id)) : 0;
+		check = reason ? AV_CHECK_CM_OTHER_PORTS : AV_CHECK_CM_NO_LISTENER;
+	}
+	record_failure(ECONNREFUSED, check, av_cm_service_port(service_id), reason, route);
 }
 
 void av_cm_report_silence(const struct av_cm_route *route, uint64_t service_id,
@@ -286,17 +276,17 @@ void av_cm_report_silence(const struct av_cm_route *route, uint64_t service_id,
 					  : av_check_of_silence(-av_net_icmp_error(&route->path));
 
 	if (check == AV_CHECK_PEER_SILENT)
-		(void)note_route(ETIMEDOUT, AV_CHECK_CM_NO_ANSWER, av_cm_service_port(service_id),
-				 requests, route);
+		record_failure(ETIMEDOUT, AV_CHECK_CM_NO_ANSWER, av_cm_service_port(service_id),
+			       requests, route);
 	else
-		(void)note_route(ETIMEDOUT, check, AV_MAD_BYTES, 0, route);
-	(void)av_refused(AV_VERB_CM_CONNECT, ETIMEDOUT);
+		record_failure(ETIMEDOUT, check, AV_MAD_BYTES, 0, route);
 }
 
 /* Note that a command about @name is about to fail with @err. Return: -@err */
 static int refuse_name(int err, enum av_check check, const struct av_cm_name *name)
 {
-	return -record_gid_refusal(err, check, name->port, 0, name->address);
+	note_address(err, check, name->port, 0, name->address, name->address);
+	return -err;
 }
 
 /* --- binding --------------------------------------------------------------------------- */
