@@ -340,27 +340,6 @@ static int disconnect_id(struct av_cm_call *call)
 
 /* --- being asked -------------------------------------------------------------------------- */
 
-static struct av_cm_id *listener_of(const struct av_cm_route *route, const struct av_cm_message *m)
-{
-	struct av_cm_port found;
-
-	if (!av_cm_listener(route->path.src, m, &found) || found.proc != av_lock_self)
-		return NULL;
-	return av_cm_id_listening(found.id);
-}
-
-/* Of AF_IB, the GIDs are the addresses. */
-static void name_ib_ends(struct av_cm_id *id, const struct av_cm_route *route, uint64_t service_id)
-{
-	id->src = (struct av_cm_name){.ib = true,
-				      .v6 = !av_net_is_v4(route->path.src),
-				      .port = av_cm_service_port(service_id),
-				      .service_id = service_id};
-	id->dst = (struct av_cm_name){.ib = true, .v6 = !av_net_is_v4(route->path.dst)};
-	memcpy(id->src.address, route->path.src, sizeof(route->path.src));
-	memcpy(id->dst.address, route->path.dst, sizeof(route->path.dst));
-}
-
 /*
  * Is that where its packets come from? Programs let peers in by their addresses. This host may name
  * itself by addresses that stand for any.
@@ -374,18 +353,26 @@ static bool is_true(const struct av_cm_ip *ip, const struct av_cm_route *route)
 	return !dst && memcmp(ip->src, route->path.dst, sizeof(ip->src)) == 0;
 }
 
-/* Addresses of both ends as the requester says. Return: false: it does not, or not truly */
-static bool name_ends(struct av_cm_id *id, const struct av_cm_route *route,
+/*
+ * Addresses of both ends as the requester says; of AF_IB the GIDs. Return: false: it does not say
+ * so, or not truly
+ */
+static bool name_ends(struct av_cm_id *id, bool ib, const struct av_cm_route *route,
 		      const struct av_cm_message *m)
 {
-	struct av_cm_ip ip;
+	const uint8_t *src = route->path.src, *dst = route->path.dst;
+	struct av_cm_ip ip = {0};
 
-	if (!av_cm_ip_get(&ip, m->private_data) || !is_true(&ip, route))
+	if (!ib && !(av_cm_ip_get(&ip, m->private_data) && is_true(&ip, route)))
 		return false;
-	id->src = (struct av_cm_name){.port = av_cm_service_port(m->service_id), .v6 = ip.v6};
-	id->dst = (struct av_cm_name){.port = ip.src_port, .v6 = ip.v6};
-	memcpy(id->src.address, ip.dst, sizeof(ip.dst));
-	memcpy(id->dst.address, ip.src, sizeof(ip.src));
+	id->src = (struct av_cm_name){.ib = ib,
+				      .v6 = ib ? !av_net_is_v4(src) : ip.v6,
+				      .port = av_cm_service_port(m->service_id),
+				      .service_id = ib ? m->service_id : 0};
+	id->dst = (struct av_cm_name){
+		.ib = ib, .v6 = ib ? !av_net_is_v4(dst) : ip.v6, .port = ip.src_port};
+	memcpy(id->src.address, ib ? src : ip.dst, sizeof(id->src.address));
+	memcpy(id->dst.address, ib ? dst : ip.src, sizeof(id->dst.address));
 	return true;
 }
 
@@ -403,9 +390,7 @@ static struct av_cm_id *create_child_id(struct av_cm_id *listener, const struct 
 	id->service_id = m->service_id;
 	id->tos = listener->tos;
 	memcpy(id->gid, route->path.dst, sizeof(id->gid));
-	if (listener->src.ib)
-		name_ib_ends(id, route, m->service_id);
-	if ((listener->src.ib || name_ends(id, route, m)) &&
+	if (name_ends(id, listener->src.ib, route, m) &&
 	    av_cm_where_gid(route->path.src, &id->where))
 		id->conn =
 			av_cm_conn_new(id, sidr ? AV_CM_SIDR_RECEIVED : AV_CM_REQ_RECEIVED, route);
@@ -419,18 +404,16 @@ static struct av_cm_id *create_child_id(struct av_cm_id *listener, const struct 
 	return id;
 }
 
-static bool is_of_kind(const struct av_cm_id *listener, const struct av_cm_message *m)
-{
-	return listener->qp_type == AV_CM_ANY_KIND || listener->qp_type == av_cm_kind_wanted(m);
-}
-
 uint16_t av_cm_id_requested(const struct av_cm_route *route, const struct av_cm_message *m)
 {
-	struct av_cm_id *listener = listener_of(route, m), *child;
+	struct av_cm_id *listener = NULL, *child;
+	struct av_cm_port found;
 
+	if (av_cm_listener(route->path.src, m, &found) && found.proc == av_lock_self)
+		listener = av_cm_id_listening(found.id);
 	if (!listener)
 		return AV_CM_INVALID_SERVICE_ID;
-	if (!is_of_kind(listener, m))
+	if (listener->qp_type != AV_CM_ANY_KIND && listener->qp_type != av_cm_kind_wanted(m))
 		return AV_CM_INVALID_TRANSPORT;
 	if (listener->backlog == 0)
 		return AV_CM_CONSUMER;
