@@ -112,14 +112,6 @@ void av_cm_conn_peer(struct av_cm_conn *c, const struct av_cm_message *m)
 	keep_path(c, m);
 }
 
-/* The connection that a message is for, by its own number. Context: locked */
-static struct av_cm_conn *conn_of_message(uint32_t comm)
-{
-	struct av_cm_conn *c = av_table_get(&numbers.table, av_cm_comm_index(comm));
-
-	return c && c->comm == comm ? c : NULL;
-}
-
 static bool is_in(const struct av_cm_conn *c, unsigned int states)
 {
 	return 1u << c->state & states;
@@ -442,20 +434,6 @@ static void peer_died(struct av_cm_conn *c)
 	}
 }
 
-static bool has_conn_peer_died(const struct av_cm_conn *c)
-{
-	static uint32_t asked; /* one process has many connections */
-	static uint64_t asked_ns;
-	static bool lives;
-
-	if (asked != c->route.proc || asked_ns != deaths_ns) {
-		asked = c->route.proc;
-		asked_ns = deaths_ns;
-		lives = av_dir_proc_alive(asked);
-	}
-	return !lives;
-}
-
 /* Is the end of the peer's process to be noticed? */
 static bool needs_peer(const struct av_cm_conn *c)
 {
@@ -464,8 +442,9 @@ static bool needs_peer(const struct av_cm_conn *c)
 
 void av_cm_conns_look(uint64_t now_ns)
 {
-	bool deaths = now_ns - deaths_ns >= DEATH_NS;
+	bool deaths = now_ns - deaths_ns >= DEATH_NS, lives = true;
 	struct av_cm_conn *c, *after;
+	uint32_t asked = 0;	    /* the process that @lives is about: one has many connections */
 	uint32_t full = UINT32_MAX; /* the process that has no room now; 0: the network */
 
 	if (deaths)
@@ -474,8 +453,12 @@ void av_cm_conns_look(uint64_t now_ns)
 		after = TAILQ_NEXT(c, entry);
 		if (c->due_ns <= now_ns)
 			handle_conn_timeout(c);
-		if (deaths && needs_peer(c) && has_conn_peer_died(c))
-			peer_died(c);
+		if (deaths && needs_peer(c)) {
+			lives = c->route.proc == asked ? lives : av_dir_proc_alive(c->route.proc);
+			asked = c->route.proc;
+			if (!lives)
+				peer_died(c);
+		}
 		if (c->unsent && c->route.proc != full)
 			send_conn_message(c);
 		if (c->unsent)
@@ -681,8 +664,10 @@ static bool is_peer(const struct av_cm_conn *c, const struct av_net_path *path,
 static void answered(const struct av_net_path *path, const struct av_cm_message *m)
 {
 	uint32_t comm = m->attribute == AV_CM_SIDR_REP ? m->local_comm_id : m->remote_comm_id;
-	struct av_cm_conn *c = conn_of_message(comm);
+	struct av_cm_conn *c = av_table_get(&numbers.table, av_cm_comm_index(comm));
 
+	if (c && c->comm != comm)
+		c = NULL;
 	if (!c && m->attribute == AV_CM_REJ && m->remote_comm_id == 0)
 		c = requested_conn(path, m->local_comm_id, false, NULL);
 	if (!c || !is_peer(c, path, m))
