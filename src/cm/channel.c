@@ -94,7 +94,6 @@ static struct av_cm_channel *new_channel(void)
 	if (!c)
 		return NULL;
 	c->pid = getpid();
-	c->users = 1;
 	c->end.socket = AV_OWN_FD_NONE;
 	c->end.ready = ended;
 	TAILQ_INIT(&c->events);
@@ -150,10 +149,9 @@ struct av_cm_channel *av_cm_channel_get(uint32_t number)
 	return NULL;
 }
 
-/* The program's end counts as a user. */
 static bool is_channel_unused(const struct av_cm_channel *c)
 {
-	return c->closed && c->users <= 1;
+	return c->closed && c->users == 0;
 }
 
 void av_cm_channel_put(struct av_cm_channel *c)

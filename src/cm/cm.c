@@ -132,23 +132,18 @@ int av_cm_attend(const uint8_t address[16])
 
 /* --- all ------------------------------------------------------------------------------- */
 
-static void attend_rows(const struct av_device *dev)
-{
-	struct av_gid gids[AV_GID_MAX];
-	unsigned int rows = av_port_gids(dev, gids);
-
-	for (unsigned int i = 0; i < rows; i++)
-		if (av_gid_there(gids, rows, i) && gids[i].type == IBV_GID_TYPE_ROCE_V2)
-			(void)!av_cm_attend(gids[i].gid.raw);
-}
-
 static void attend_devices(void)
 {
-	unsigned int count;
+	struct av_gid gids[AV_GID_MAX];
+	unsigned int count, rows;
 	struct av_device *const *devices = av_devices(&count);
 
-	for (unsigned int i = 0; i < count && av_wire_is_allowed(); i++)
-		attend_rows(devices[i]);
+	for (unsigned int d = 0; d < count && av_wire_is_allowed(); d++) {
+		rows = av_port_gids(devices[d], gids);
+		for (unsigned int i = 0; i < rows; i++)
+			if (av_gid_there(gids, rows, i) && gids[i].type == IBV_GID_TYPE_ROCE_V2)
+				(void)!av_cm_attend(gids[i].gid.raw);
+	}
 }
 
 /* Those that come meanwhile are not missed: they are news. */
@@ -198,9 +193,7 @@ static void cm_attend_forked(void)
 
 /* --- the host's changes --------------------------------------------------------------------- */
 
-static void handle_port_change(struct av_watched_fd *w);
-
-static struct av_watched_fd host = {.socket.fd = -1, .ready = handle_port_change};
+static struct av_watched_fd host = {.socket.fd = -1};
 static _Atomic bool news;
 static uint64_t watched; /* network namespace; 0: none, for want of netlink */
 
@@ -226,6 +219,7 @@ void av_cm_host_begin(void)
 {
 	asked.ifindex = 0;
 	watched = 0;
+	host.ready = handle_port_change;
 	if (av_port_watch_open(&host.socket)) {
 		watched = av_netns_of_thread();
 		av_watch_begin(&host);

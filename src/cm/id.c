@@ -211,11 +211,6 @@ void av_cm_ids_each(void (*visit)(uint32_t number, void *id, void *arg), void *a
 	av_table_each(&ids.table, visit, arg);
 }
 
-bool av_cm_id_is_ud(const struct av_cm_id *id)
-{
-	return id->qp_type == IBV_QPT_UD;
-}
-
 /* --- events ---------------------------------------------------------------------------- */
 
 static struct av_cm_event *new_event(struct av_cm_id *id, enum av_cm_event_type event, int status)
@@ -340,20 +335,10 @@ bool av_cm_id_asked(struct av_cm_id *listener, struct av_cm_id *child,
 /* The kind of queue pair of a port space. Return: false: no such space */
 static bool qp_type_of(const struct rdma_ucm_create_id *command, uint8_t *type)
 {
-	switch (command->ps) {
-	case RDMA_PS_TCP:
-		*type = IBV_QPT_RC;
-		return true;
-	case RDMA_PS_UDP:
-	case RDMA_PS_IPOIB:
-		*type = IBV_QPT_UD;
-		return true;
-	case RDMA_PS_IB:
-		*type = command->qp_type;
-		return true;
-	default:
-		return false;
-	}
+	bool ud = command->ps == RDMA_PS_UDP || command->ps == RDMA_PS_IPOIB;
+
+	*type = command->ps == RDMA_PS_IB ? command->qp_type : ud ? IBV_QPT_UD : IBV_QPT_RC;
+	return ud || command->ps == RDMA_PS_TCP || command->ps == RDMA_PS_IB;
 }
 
 static int create_id(struct av_cm_call *call)

@@ -166,7 +166,7 @@ struct av_cm_event {
 struct av_cm_channel {
 	uint32_t number;
 	pid_t pid;
-	unsigned int users; /* commands in progress, and one for the program's end */
+	unsigned int users; /* commands in progress */
 	bool closed;	    /* the program has closed all copies of its end */
 	struct av_watched_fd end;
 	TAILQ_HEAD(, av_cm_event) events;
@@ -511,7 +511,10 @@ AV_MUST_USE bool av_cm_id_asked(struct av_cm_id *listener, struct av_cm_id *chil
 				const struct av_cm_message *m);
 
 /* Is the id for datagrams (IBV_QPT_UD)? */
-bool av_cm_id_is_ud(const struct av_cm_id *id);
+static inline bool av_cm_id_is_ud(const struct av_cm_id *id)
+{
+	return id->qp_type == IBV_QPT_UD;
+}
 
 /* Bytes before the program's private data in a request: the IP addresses; none for AF_IB. */
 static inline size_t av_cm_id_header(const struct av_cm_id *id)
