@@ -309,7 +309,7 @@ static int get_event(struct av_cm_call *call)
 /* --- write(2) -------------------------------------------------------------------------- */
 
 static const struct av_cm_row get_event_row[] = {
-	AV_CM_ROW_NO_ID(GET_EVENT, GET_EVENT, get_event, 0, get_event), {0}};
+	AV_CM_ROW(GET_EVENT, GET_EVENT, get_event, 0, AV_CM_NO_ID, get_event), {0}};
 static const struct av_cm_row *const tables[] = {get_event_row, av_cm_id_rows, av_cm_address_rows,
 						 av_cm_connection_rows, av_cm_query_rows};
 

@@ -320,7 +320,7 @@ int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name)
 	bool v6 = !av_net_is_v4(name->address);
 	struct av_cm_port p = {.id = id->number,
 			       .netns = av_netns_of_thread(),
-			       .ps = av_cm_name_ps(name, id->ps),
+			       .ps = name->ib ? av_cm_service_ps(name->service_id) : id->ps,
 			       .port = name->port,
 			       .v6 = v6,
 			       .afonly = id->afonly_set ? id->afonly : !v6,
@@ -563,16 +563,15 @@ static int resolve_ib_service(struct av_cm_call *call)
 	return -av_refuse(call->id->where.dev ? EOPNOTSUPP : EINVAL, AV_CHECK_CM_SERVICE, 0, 0);
 }
 
-/* clang-format off */
 const struct av_cm_row av_cm_address_rows[] = {
-	AV_CM_ROW(BIND_IP, BIND_ADDR, bind_ip, 0, bind_ip),
-	AV_CM_ROW_NO_ID(BIND, BIND_ADDR, bind, 0, bind_id),
-	AV_CM_ROW(RESOLVE_IP, RESOLVE_ADDR, resolve_ip, 0, resolve_ip),
-	AV_CM_ROW_NO_ID(RESOLVE_ADDR, RESOLVE_ADDR, resolve_addr, 0, resolve_addr),
-	AV_CM_ROW(RESOLVE_ROUTE, RESOLVE_ROUTE, resolve_route, 0, resolve_route),
+	AV_CM_ROW(BIND_IP, BIND_ADDR, bind_ip, 0, AV_CM_ID_OF(bind_ip), bind_ip),
+	AV_CM_ROW(BIND, BIND_ADDR, bind, 0, AV_CM_NO_ID, bind_id),
+	AV_CM_ROW(RESOLVE_IP, RESOLVE_ADDR, resolve_ip, 0, AV_CM_ID_OF(resolve_ip), resolve_ip),
+	AV_CM_ROW(RESOLVE_ADDR, RESOLVE_ADDR, resolve_addr, 0, AV_CM_NO_ID, resolve_addr),
+	AV_CM_ROW(RESOLVE_ROUTE, RESOLVE_ROUTE, resolve_route, 0, AV_CM_ID_OF(resolve_route),
+		  resolve_route),
 	{AV_CM_CMD_RESOLVE_IB_SERVICE, AV_VERB_CM_RESOLVE_ADDRINFO,
 	 sizeof(struct av_cm_resolve_ib_service), 0, offsetof(struct av_cm_resolve_ib_service, id),
 	 resolve_ib_service},
 	{0},
 };
-/* clang-format on */

@@ -46,12 +46,6 @@ AV_MUST_USE bool av_cm_name(const struct sockaddr *address, struct av_cm_name *n
 socklen_t av_cm_sockaddr_ip(const struct av_cm_name *name, struct sockaddr_storage *address);
 socklen_t av_cm_sockaddr(const struct av_cm_name *name, struct sockaddr_storage *address);
 
-/* The port space of @name's port: from the service ID for AF_IB, else @ps, the id's own. */
-static inline uint16_t av_cm_name_ps(const struct av_cm_name *name, uint16_t ps)
-{
-	return name->ib ? (uint16_t)(name->service_id >> 16) : ps;
-}
-
 /*
  * What may change while an id has a device: the values when the id got the device, or at its last
  * RDMA_CM_EVENT_ADDR_CHANGE.

@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
-#include "base/random.h"
 #include "cm/cm_address.h"
 #include "device/port.h"
 #include "net/address.h"
@@ -16,26 +15,11 @@
 #include "transport/observed.h"
 #include "transport/wire_qp.h"
 
-#define INDEX_BITS 16
-#define TAG_BITS   4
-
 /* --- whose ----------------------------------------------------------------------------- */
-
-uint32_t av_cm_comm(uint32_t index)
-{
-	uint32_t tag = (uint32_t)av_random() & ((1u << TAG_BITS) - 1);
-
-	return AV_REF_SLOT(av_lock_self) << (INDEX_BITS + TAG_BITS) | tag << INDEX_BITS | index;
-}
-
-uint32_t av_cm_comm_index(uint32_t comm)
-{
-	return comm & (AV_CM_COMM_MAX - 1);
-}
 
 static uint32_t find_comm_process(uint32_t comm)
 {
-	return av_dir_proc_at(comm >> (INDEX_BITS + TAG_BITS));
+	return av_dir_proc_at(comm >> AV_CM_COMM_BITS);
 }
 
 static bool listens(const uint8_t address[16], uint64_t service_id, struct av_cm_port *found)

@@ -426,13 +426,13 @@ uint16_t av_cm_id_requested(const struct av_cm_route *route, const struct av_cm_
 	return AV_CM_NO_RESOURCES;
 }
 
-/* clang-format off */
 const struct av_cm_row av_cm_connection_rows[] = {
-	AV_CM_ROW_ECE(CONNECT, CONNECT, connect, connect_id),
-	AV_CM_ROW(LISTEN, LISTEN, listen, 0, listen_id),
-	AV_CM_ROW_ECE(ACCEPT, ACCEPT, accept, accept_id),
-	AV_CM_ROW_NO_ID(REJECT, REJECT, reject, 0, reject_id),
-	AV_CM_ROW(DISCONNECT, DISCONNECT, disconnect, 0, disconnect_id),
+	{RDMA_USER_CM_CMD_CONNECT, AV_VERB_CM_CONNECT, offsetof(struct rdma_ucm_connect, ece), 0,
+	 AV_CM_ID_OF(connect), connect_id},
+	AV_CM_ROW(LISTEN, LISTEN, listen, 0, AV_CM_ID_OF(listen), listen_id),
+	{RDMA_USER_CM_CMD_ACCEPT, AV_VERB_CM_ACCEPT, offsetof(struct rdma_ucm_accept, ece), 0,
+	 AV_CM_ID_OF(accept), accept_id},
+	AV_CM_ROW(REJECT, REJECT, reject, 0, AV_CM_NO_ID, reject_id),
+	AV_CM_ROW(DISCONNECT, DISCONNECT, disconnect, 0, AV_CM_ID_OF(disconnect), disconnect_id),
 	{0},
 };
-/* clang-format on */

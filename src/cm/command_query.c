@@ -272,9 +272,10 @@ static int init_qp_attr(struct av_cm_call *call)
 
 const struct av_cm_row av_cm_query_rows[] = {
 	AV_CM_ROW(QUERY_ROUTE, QUERY, query,
-		  offsetof(struct rdma_ucm_query_route_resp, ibdev_index), query_route),
-	AV_CM_ROW(QUERY, QUERY, query, 0, query),
-	AV_CM_ROW_NO_ID(INIT_QP_ATTR, INIT_QP_ATTR, init_qp_attr, sizeof(struct ib_uverbs_qp_attr),
-			init_qp_attr),
+		  offsetof(struct rdma_ucm_query_route_resp, ibdev_index), AV_CM_ID_OF(query),
+		  query_route),
+	AV_CM_ROW(QUERY, QUERY, query, 0, AV_CM_ID_OF(query), query),
+	AV_CM_ROW(INIT_QP_ATTR, INIT_QP_ATTR, init_qp_attr, sizeof(struct ib_uverbs_qp_attr),
+		  AV_CM_NO_ID, init_qp_attr),
 	{0},
 };

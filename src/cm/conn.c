@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/random.h"
 #include "base/table.h"
 #include "registry/directory.h"
@@ -52,6 +53,18 @@ void av_cm_conns_forked(void)
 }
 
 /* --- life ------------------------------------------------------------------------------ */
+
+uint32_t av_cm_comm(uint32_t index)
+{
+	uint32_t tag = (uint32_t)av_random() % (1u << AV_CM_COMM_BITS) & ~(AV_CM_COMM_MAX - 1);
+
+	return AV_REF_SLOT(av_lock_self) << AV_CM_COMM_BITS | tag | index;
+}
+
+uint32_t av_cm_comm_index(uint32_t comm)
+{
+	return comm & (AV_CM_COMM_MAX - 1);
+}
 
 struct av_cm_conn *av_cm_conn_new(struct av_cm_id *id, enum av_cm_conn_state state,
 				  const struct av_cm_route *route)
@@ -617,21 +630,11 @@ static void asked_for_path(struct av_cm_conn *c, const struct av_cm_message *m)
 	(void)av_cm_send(&c->route, &reply);
 }
 
-/* This end asks for no path. */
-static void ignore(struct av_cm_conn *c, const struct av_cm_message *m)
-{
-}
-
 static answered_by *const answers[] = {
-	[AV_CM_REP] = replied,
-	[AV_CM_RTU] = confirmed,
-	[AV_CM_REJ] = rejected,
-	[AV_CM_MRA] = is_slow,
-	[AV_CM_DREQ] = disconnected,
-	[AV_CM_DREP] = is_disconnected,
-	[AV_CM_SIDR_REP] = sidr_replied,
-	[AV_CM_LAP] = asked_for_path,
-	[AV_CM_APR] = ignore,
+	[AV_CM_REP] = replied,		 [AV_CM_RTU] = confirmed,
+	[AV_CM_REJ] = rejected,		 [AV_CM_MRA] = is_slow,
+	[AV_CM_DREQ] = disconnected,	 [AV_CM_DREP] = is_disconnected,
+	[AV_CM_SIDR_REP] = sidr_replied, [AV_CM_LAP] = asked_for_path,
 };
 
 /* --- whose ----------------------------------------------------------------------------- */
@@ -672,7 +675,7 @@ static void answered(const struct av_net_path *path, const struct av_cm_message 
 		c = requested_conn(path, m->local_comm_id, false, NULL);
 	if (!c || !is_peer(c, path, m))
 		reply_unknown_conn(path, m);
-	else if (c->state != AV_CM_ENDED)
+	else if (c->state != AV_CM_ENDED && m->attribute != AV_CM_APR) /* no path was asked for */
 		answers[m->attribute](c, m);
 	else if (m->attribute == AV_CM_REP && c->sent.attribute == AV_CM_REJ)
 		send_conn_message(c); /* the peer answers what is late */

@@ -682,18 +682,18 @@ static int leave_mcast(struct av_cm_call *call)
 
 #define ROOM(type) sizeof(struct rdma_ucm_##type)
 
-/* clang-format off */
 const struct av_cm_row av_cm_id_rows[] = {
-	AV_CM_ROW_NO_ID(CREATE_ID, CREATE_ID, create_id, ROOM(create_id_resp), create_id),
-	AV_CM_ROW_NO_ID(DESTROY_ID, DESTROY_ID, destroy_id, ROOM(destroy_id_resp), destroy_id),
-	AV_CM_ROW_NO_ID(MIGRATE_ID, MIGRATE_ID, migrate_id, ROOM(migrate_resp), migrate_id),
-	AV_CM_ROW(SET_OPTION, SET_OPTION, set_option, 0, set_option),
-	AV_CM_ROW(NOTIFY, NOTIFY, notify, 0, notify_id),
+	AV_CM_ROW(CREATE_ID, CREATE_ID, create_id, ROOM(create_id_resp), AV_CM_NO_ID, create_id),
+	AV_CM_ROW(DESTROY_ID, DESTROY_ID, destroy_id, ROOM(destroy_id_resp), AV_CM_NO_ID,
+		  destroy_id),
+	AV_CM_ROW(MIGRATE_ID, MIGRATE_ID, migrate_id, ROOM(migrate_resp), AV_CM_NO_ID, migrate_id),
+	AV_CM_ROW(SET_OPTION, SET_OPTION, set_option, 0, AV_CM_ID_OF(set_option), set_option),
+	AV_CM_ROW(NOTIFY, NOTIFY, notify, 0, AV_CM_ID_OF(notify), notify_id),
 	{AV_CM_CMD_WRITE_EVENT, AV_VERB_CM_WRITE_EVENT, sizeof(struct av_cm_write_event), 0,
 	 AV_CM_NO_ID, write_event},
-	AV_CM_ROW_NO_ID(JOIN_IP_MCAST, JOIN_MULTICAST, join_ip_mcast, 0, join_ip_mcast),
-	AV_CM_ROW_NO_ID(JOIN_MCAST, JOIN_MULTICAST, join_mcast, 0, join_mcast),
-	AV_CM_ROW_NO_ID(LEAVE_MCAST, LEAVE_MULTICAST, destroy_id, ROOM(destroy_id_resp), leave_mcast),
+	AV_CM_ROW(JOIN_IP_MCAST, JOIN_MULTICAST, join_ip_mcast, 0, AV_CM_NO_ID, join_ip_mcast),
+	AV_CM_ROW(JOIN_MCAST, JOIN_MULTICAST, join_mcast, 0, AV_CM_NO_ID, join_mcast),
+	AV_CM_ROW(LEAVE_MCAST, LEAVE_MULTICAST, destroy_id, ROOM(destroy_id_resp), AV_CM_NO_ID,
+		  leave_mcast),
 	{0},
 };
-/* clang-format on */

@@ -102,15 +102,6 @@ void av_cm_mads_forked(void);
 int av_cm_send(const struct av_cm_route *route, const struct av_cm_message *m);
 
 /*
- * Numbers of connections, which messages carry. The high bits name the owning process, so that any
- * process can forward a message to the owner. av_cm_comm() makes a number from an index below
- * AV_CM_COMM_MAX, with a few random bits.
- */
-#define AV_CM_COMM_MAX 65536u
-uint32_t av_cm_comm(uint32_t index);
-uint32_t av_cm_comm_index(uint32_t comm);
-
-/*
  * Find the listener for a request that has arrived at own address @own, in this thread's network
  * namespace. Context: any; the directory is joined. Return: false: no process listens
  */
@@ -247,8 +238,6 @@ enum av_cm_event_type {
  * the peer has confirmed the end, or the retries are exhausted.
  */
 
-struct av_cm_id;
-
 /* Reasons of a REJ; IBTA volume 1, 12.6.7.2. */
 enum av_cm_reason {
 	AV_CM_NO_RESOURCES = 3,
@@ -301,6 +290,16 @@ struct av_cm_conn {
 	uint8_t responder_resources, initiator_depth;
 	uint8_t retry_count, rnr_retry_count, ack_timeout, path_mtu;
 };
+
+/*
+ * Numbers of connections, which messages carry. The high bits name the owning process, so that any
+ * process can forward a message to the owner. av_cm_comm() makes a number from an index below
+ * AV_CM_COMM_MAX, with a few random bits.
+ */
+#define AV_CM_COMM_MAX	65536u
+#define AV_CM_COMM_BITS 20 /* below those of the process */
+uint32_t av_cm_comm(uint32_t index);
+uint32_t av_cm_comm_index(uint32_t comm);
 
 /*
  * Make a connection of @id, with a number. The list of connections owns it. Context: locked.
@@ -587,23 +586,12 @@ struct av_cm_row {
 	int (*run)(struct av_cm_call *call);
 };
 
-#define AV_CM_NO_ID UINT16_MAX
-#define AV_CM_ROW(command, verb, type, room, run)                                              \
+#define AV_CM_NO_ID	  UINT16_MAX
+#define AV_CM_ID_OF(type) offsetof(struct rdma_ucm_##type, id)
+#define AV_CM_ROW(command, verb, type, room, id_at, run)                                       \
 	{                                                                                      \
 		RDMA_USER_CM_CMD_##command, AV_VERB_CM_##verb, sizeof(struct rdma_ucm_##type), \
-			room, offsetof(struct rdma_ucm_##type, id), run                        \
-	}
-#define AV_CM_ROW_NO_ID(command, verb, type, room, run)                                        \
-	{                                                                                      \
-		RDMA_USER_CM_CMD_##command, AV_VERB_CM_##verb, sizeof(struct rdma_ucm_##type), \
-			room, AV_CM_NO_ID, run                                                 \
-	}
-/* Of a command that ends with options of enhanced connection establishment, since Linux 5.18 */
-#define AV_CM_ROW_ECE(command, verb, type, run)                   \
-	{                                                         \
-		RDMA_USER_CM_CMD_##command, AV_VERB_CM_##verb,    \
-			offsetof(struct rdma_ucm_##type, ece), 0, \
-			offsetof(struct rdma_ucm_##type, id), run \
+			room, id_at, run                                                       \
 	}
 
 /* The commands of each file. Behind the last one is a row of zeros. */
