@@ -96,28 +96,14 @@ static void forget_revocation(struct av_seg *seg, uint32_t key)
 	}
 }
 
-bool av_deferred_key(struct av_seg *seg, uint32_t key)
-{
-	const struct av_key *k = av_key_entry(seg, key);
-	const struct av_kind *kind = av_kind_of(atomic_load(&k->kind));
-	uint64_t leads_to;
-
-	if (!kind->defer || !kind->defer(seg, k, &leads_to) ||
-	    !av_deferred_begin(seg, key, leads_to))
-		return false;
-	if (revoke_key(seg, key))
-		return true;
-	forget_revocation(seg, key);
-	av_deferred_cancel(seg, key);
-	return false;
-}
-
 /* One ended region. Several may have led to the same memory. */
 struct deferred {
 	LIST_ENTRY(deferred) entry;
 	struct av_seg *seg;
 	uint32_t key;
-	uint64_t leads_to;	/* as in av_deferred_begin() */
+	uint64_t leads_to;	/* what has to stay: an offset in it, which is a block of pages,
+				   a part of the shared heap, the list of a UMR key, or device
+				   memory; 0: nothing */
 	uint64_t memory, bytes; /* of the segment, to be freed with it; 0: none */
 	bool settled;		/* its end is over */
 };
@@ -199,7 +185,8 @@ static void unlink_deferred(struct deferred *l)
 		l->memory = 0;
 }
 
-bool av_deferred_begin(struct av_seg *seg, uint32_t key, uint64_t leads_to)
+/* Defer the free of the key's entry, and of what it leads to. Return: false: memory is short */
+static bool begin_deferral(struct av_seg *seg, uint32_t key, uint64_t leads_to)
 {
 	struct deferred *l = calloc(1, sizeof(*l));
 
@@ -230,9 +217,25 @@ static struct deferred *pop_deferred(const struct av_seg *seg, chosen *is, uint6
 	return l;
 }
 
-void av_deferred_cancel(struct av_seg *seg, uint32_t key)
+/* Nothing of the key has been freed since. */
+static void cancel_deferral(struct av_seg *seg, uint32_t key)
 {
 	free(pop_deferred(seg, is_key, key));
+}
+
+bool av_deferred_key(struct av_seg *seg, uint32_t key)
+{
+	const struct av_key *k = av_key_entry(seg, key);
+	const struct av_kind *kind = av_kind_of(atomic_load(&k->kind));
+	uint64_t leads_to;
+
+	if (!kind->defer || !kind->defer(seg, k, &leads_to) || !begin_deferral(seg, key, leads_to))
+		return false;
+	if (revoke_key(seg, key))
+		return true;
+	forget_revocation(seg, key);
+	cancel_deferral(seg, key);
+	return false;
 }
 
 /* @key: out, if it is not NULL */

@@ -149,12 +149,19 @@ static void set_pages_moving(uint32_t moving)
 		atomic_store(&seg->head->moving, moving);
 }
 
-static bool reaches_heap(struct av_seg *seg, uint32_t key, const void *heap)
+/*
+ * May a user of this pinned key access the heap? Reads the entry without a lock: a user that did
+ * not find the key accesses nothing, so its answer does not matter. What is behind a UMR key is
+ * pinned by keys of its own.
+ */
+AV_RACY static bool reaches_heap(struct av_seg *seg, uint32_t key, const void *heap)
 {
 	uint64_t begin = ((const struct av_shared_heap *)heap)->begin;
+	const struct av_key *k = av_key_entry(seg, key);
+	uint8_t kind = !k ? AV_KEY_NONE : k->kind == AV_KEY_WINDOW ? k->under : k->kind;
 
-	return !av_deferred_has_key(seg, key) &&
-	       av_key_reaches(seg, key, begin, begin + AV_SHARED_HEAP_BYTES);
+	return (av_kind_of(kind)->is & AV_KIND_PROGRAM) && k->addr < begin + AV_SHARED_HEAP_BYTES &&
+	       begin < k->addr + k->length && !av_deferred_has_key(seg, key);
 }
 
 /* Let accesses go on: they are what they were, or reach the pages that are there now. */
@@ -166,7 +173,7 @@ static void resume_accesses(void)
 
 /*
  * Quiesce the heap: from now on, nobody accesses it behind any key of any own context. New
- * accesses, to all memory of the process, get AV_CHECK_BUSY (av_page_moving()) and retry. All
+ * accesses, to all memory of the process, get AV_CHECK_BUSY and retry. All
  * contexts count, since regions may overlap. One mover at a time; others wait. Waits for the
  * process's own copies from and to the heap, and AV_STOPPED_NS at most for those of peers.
  *

@@ -180,16 +180,6 @@ AV_RACY bool av_key_was_given(const struct av_seg *seg, uint32_t key)
 	return k->kind == AV_KEY_WINDOW || (uint8_t)(key - first - 1) < (uint8_t)(k->tag - first);
 }
 
-/* What is behind a UMR key is pinned by keys of its own. */
-AV_RACY bool av_key_reaches(const struct av_seg *seg, uint32_t key, uint64_t begin, uint64_t end)
-{
-	const struct av_key *k = av_key_entry(seg, key);
-	uint8_t kind = !k ? AV_KEY_NONE : k->kind == AV_KEY_WINDOW ? k->under : k->kind;
-
-	return (av_kind_of(kind)->is & AV_KIND_PROGRAM) && k->addr < end &&
-	       begin < k->addr + k->length;
-}
-
 static void fill_key_entry(struct av_key *k, const struct av_key *what)
 {
 	k->pd = what->pd;

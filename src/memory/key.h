@@ -159,8 +159,8 @@ struct av_kind {
 	enum av_check (*locate)(struct av_seg *seg, struct av_key *k,
 				const struct av_mem_request *req, struct av_span *span);
 	/*
-	 * Can a copy by the key of a stopped peer be kept from the program's memory? @leads_to: as
-	 * av_deferred_begin(). NULL: no
+	 * Can a copy by the key of a stopped peer be kept from the program's memory? @leads_to: an
+	 * offset in the memory of the segment that the key leads to; 0: nothing. NULL: no
 	 */
 	bool (*defer)(struct av_seg *seg, const struct av_key *k, uint64_t *leads_to);
 	/* An access named a key of this kind that has ended. NULL: nothing to do */
@@ -277,13 +277,6 @@ bool av_key_is_on_demand(struct av_seg *seg, uint32_t key);
  */
 bool av_key_was_given(const struct av_seg *seg, uint32_t key);
 
-/*
- * May a user of this pinned key access memory of the owner's process at [begin, end)? Reads the
- * entry without a lock: a user that did not find the key accesses nothing, so its answer does not
- * matter.
- */
-bool av_key_reaches(const struct av_seg *seg, uint32_t key, uint64_t begin, uint64_t end);
-
 /* The table entry of a key's index, whatever key it holds now; NULL: there is no such index. */
 static inline struct av_key *av_key_entry(const struct av_seg *seg, uint32_t key)
 {
@@ -310,17 +303,6 @@ static inline struct av_key *av_key_entry(const struct av_seg *seg, uint32_t key
  * revoked, and nothing has changed
  */
 AV_MUST_USE bool av_deferred_key(struct av_seg *seg, uint32_t key);
-
-/*
- * Behind av_deferred_key(): defer the free of the key's entry, and of the memory of the segment
- * that the key leads to. @leads_to: an offset in that memory, which is a block of pages, the
- * descriptor of a part of the shared heap, the list of a UMR key, or device memory; 0: nothing
- * Return: false: memory is short
- */
-AV_MUST_USE bool av_deferred_begin(struct av_seg *seg, uint32_t key, uint64_t leads_to);
-
-/* Undo av_deferred_begin(). Nothing of the key has been freed since. */
-void av_deferred_cancel(struct av_seg *seg, uint32_t key);
 
 /*
  * Free memory of the segment to which keys have led: as av_seg_free(), or when the last deferred
@@ -478,26 +460,13 @@ static inline uint64_t av_unmapped_now(const struct av_seg *seg)
  */
 void av_unmapped_record(struct av_seg *seg, uint64_t addr, uint64_t len);
 
-/* Was any page of the range unmapped after @moment? */
-bool av_unmapped_since(const struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t moment);
-
-/* The slow path of av_still_mapped(). Logs a refusal. Keeps @intact up to date. */
-bool av_still_mapped_check(const struct av_seg *seg, struct av_key *k, uint64_t addr, uint64_t len);
-
 /*
  * Is [addr, addr + len) still the memory that the region was registered with? @k: the key of the
- * region or of a window onto it, which contains the range.
+ * region or of a window onto it, which contains the range. Keeps its @intact up to date. Logs a
+ * refusal.
  * Context: any thread; a pin names @k; may wait for the owner's listener, a bounded time.
  */
-static inline bool av_still_mapped(const struct av_seg *seg, struct av_key *k, uint64_t addr,
-				   uint64_t len)
-{
-	uint64_t seq = atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire);
-
-	if (av_likely(seq == atomic_load_explicit(&k->intact, memory_order_relaxed)))
-		return true;
-	return av_still_mapped_check(seg, k, addr, len);
-}
+bool av_still_mapped(const struct av_seg *seg, struct av_key *k, uint64_t addr, uint64_t len);
 
 /* === shared region =============================================================== */
 

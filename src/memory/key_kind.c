@@ -32,7 +32,7 @@ static void *heap_at(struct av_seg *seg, const struct av_key *k, uint64_t at, ui
 static enum av_check locate_program(struct av_seg *seg, const struct av_key *k,
 				    struct av_span *span)
 {
-	if (av_page_moving(seg))
+	if (av_unlikely(atomic_load(&seg->head->moving)) && av_seg_alive(seg))
 		return AV_CHECK_BUSY;
 	span->local = seg->own ? (void *)(uintptr_t)span->addr
 			       : heap_at(seg, k, span->addr, span->length);

@@ -14,10 +14,15 @@
 #include "memory/region.h"
 #include "segment/pages.h"
 
+static uint64_t list_bytes(uint32_t capacity)
+{
+	return sizeof(struct av_klm_list) + (uint64_t)capacity * sizeof(struct av_klm_entry);
+}
+
 uint64_t av_klm_alloc(struct av_seg *seg, uint32_t capacity)
 {
-	uint64_t at = av_seg_alloc(seg, av_klm_bytes(capacity));
-	struct av_klm_list *list = at ? av_seg_at(seg, at, av_klm_bytes(capacity)) : NULL;
+	uint64_t at = av_seg_alloc(seg, list_bytes(capacity));
+	struct av_klm_list *list = at ? av_seg_at(seg, at, list_bytes(capacity)) : NULL;
 
 	if (list)
 		list->capacity = capacity;
@@ -26,7 +31,7 @@ uint64_t av_klm_alloc(struct av_seg *seg, uint32_t capacity)
 
 void av_klm_free(struct av_seg *seg, uint64_t list, uint32_t capacity)
 {
-	av_deferred_free(seg, list, av_klm_bytes(capacity));
+	av_deferred_free(seg, list, list_bytes(capacity));
 }
 
 /* Do all addresses of an element fit 64 bits? */
@@ -86,7 +91,7 @@ static int fill_locked(struct av_seg *seg, struct av_key *k, const struct av_klm
 	place = __atomic_load_n(&k->addr, __ATOMIC_RELAXED);
 	list = av_seg_at(seg, place, sizeof(*list));
 	if (!list || fill->count > list->capacity ||
-	    !av_seg_at(seg, place, av_klm_bytes(fill->count)))
+	    !av_seg_at(seg, place, list_bytes(fill->count)))
 		return EINVAL;
 	atomic_store(&k->key, 0);
 	drained = av_pin_drain(seg, fill->key);
@@ -169,7 +174,7 @@ static bool descend(const struct av_span *span, struct av_mem_request *to)
 	uint32_t count = list ? __atomic_load_n(&list->count, __ATOMIC_RELAXED) : 0;
 	struct av_klm_entry e;
 
-	if (count == 0 || round == 0 || !av_seg_at(span->seg, place, av_klm_bytes(count)))
+	if (count == 0 || round == 0 || !av_seg_at(span->seg, place, list_bytes(count)))
 		return false;
 	at = offset % round;
 	e = list->at[find_klm_element(list, count, at)];

@@ -65,11 +65,8 @@ struct av_odp_root *av_odp_root_make(struct av_seg *seg);
 /* Number of (4 KiB) pages that a range touches, clipped at the end of the address space. */
 uint64_t av_odp_pages(uint64_t addr, uint64_t len);
 
-/* Number of pages in the range that are valid for reading. */
-uint64_t av_odp_valid(const struct av_seg *seg, uint64_t addr, uint64_t len);
-
-/* Number of pages in the range that are not valid for this access; 0: a hit. */
-uint64_t av_odp_missing(const struct av_seg *seg, uint64_t addr, uint64_t len, bool write);
+/* Number of pages in the range that are valid for reading (@write: and writing). */
+uint64_t av_odp_valid(const struct av_seg *seg, uint64_t addr, uint64_t len, bool write);
 
 /*
  * Mark pages valid for reading (@write: and writing), where nodes exist. Return: newly valid pages
@@ -187,8 +184,8 @@ void av_odp_report(const char *device, uint64_t value[AV_ODP_COUNTER_N]);
  *     ok = copy the bytes, by whatever way;
  *     av_odp_end(&access, ok);
  *
- * A hit costs a few loads, and av_odp_end() one comparison. They hold nothing in between. If the
- * other end of the copy fails, do not call av_odp_end(): the access does not count.
+ * A hit costs a few loads. They hold nothing in between. If the other end of the copy fails, do not
+ * call av_odp_end(): the access does not count.
  */
 
 /*
@@ -220,22 +217,13 @@ struct av_odp_access {
 void av_odp_begin(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,
 		  struct av_odp_message *message, struct av_odp_access *access);
 
-/* The slow path of av_odp_end(). */
-void av_odp_end_fault(const struct av_odp_access *access, bool ok);
-
 /*
  * The access is over. @ok: true: all bytes were moved; false: this memory failed. A miss is a page
  * fault event: with @ok the pages become valid, unless they were invalidated meanwhile. A hit that
  * failed is an event that could not be resolved: the kernel does not report every invalidation
  * (docs/ODP.md).
  */
-static inline void av_odp_end(const struct av_odp_access *access, bool ok)
-{
-	if (av_unlikely(access->missing || !ok))
-		av_odp_end_fault(access, ok);
-	if (av_unlikely(access->message != NULL))
-		access->message->next = access->addr + access->len;
-}
+void av_odp_end(const struct av_odp_access *access, bool ok);
 
 /* === missing ===================================================================== */
 
@@ -288,20 +276,12 @@ void av_odp_quiesce(struct av_seg *seg);
 
 /* === odp track =================================================================== */
 
-void av_odp_settle_wait(const struct av_seg *seg, uint64_t seq);
-
 /*
  * Wait until the table of @seg reflects every invalidation that a thread could have noticed. Waits
  * 1 s at most for an own segment, 10 ms for a peer's, since a stopped owner must not stop its
  * peers. Nearly always a single load.
  */
-static inline void av_odp_settle(const struct av_seg *seg)
-{
-	uint64_t seq = atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire);
-
-	if (av_unlikely(seq & 1))
-		av_odp_settle_wait(seg, seq);
-}
+void av_odp_settle(const struct av_seg *seg);
 
 /*
  * The same for a reader of statistics: it waits longer, up to AV_PEER_TIMEOUT_NS, for an owner that

@@ -163,14 +163,17 @@ static void pause_or_yield(unsigned int turn)
 		sched_yield();
 }
 
-void av_odp_settle_wait(const struct av_seg *seg, uint64_t seq)
+void av_odp_settle(const struct av_seg *seg)
 {
-	uint64_t until = av_now_ns() + (seg->own ? OWN_WAIT_NS : PEER_WAIT_NS);
+	uint64_t seq = atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire), until = 0;
 
 	for (unsigned int turn = 0;
-	     atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire) == seq; turn++) {
+	     (seq & 1) && atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire) == seq;
+	     turn++) {
 		pause_or_yield(turn);
-		if (turn > SPINS && av_now_ns() > until)
+		if (turn == 0)
+			until = av_now_ns() + (seg->own ? OWN_WAIT_NS : PEER_WAIT_NS);
+		else if (turn > SPINS && av_now_ns() > until)
 			return;
 	}
 }

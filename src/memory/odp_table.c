@@ -179,14 +179,9 @@ walk(const struct av_seg *seg, uint64_t addr, uint64_t len, word_fn fn, bool wri
 	return sum;
 }
 
-uint64_t av_odp_valid(const struct av_seg *seg, uint64_t addr, uint64_t len)
+uint64_t av_odp_valid(const struct av_seg *seg, uint64_t addr, uint64_t len, bool write)
 {
-	return walk(seg, addr, len, word_valid, false, 0);
-}
-
-uint64_t av_odp_missing(const struct av_seg *seg, uint64_t addr, uint64_t len, bool write)
-{
-	return av_odp_pages(addr, len) - walk(seg, addr, len, word_valid, write, 0);
+	return walk(seg, addr, len, word_valid, write, 0);
 }
 
 uint64_t av_odp_set(struct av_seg *seg, uint64_t addr, uint64_t len, bool write)
@@ -293,7 +288,7 @@ static int by_first(const void *a, const void *b)
 static uint64_t valid(const struct av_seg *seg, uint64_t first, uint64_t end)
 {
 	return first < end ? av_odp_valid(seg, first << AV_NODE_PAGE_SHIFT,
-					  (end - first) << AV_NODE_PAGE_SHIFT)
+					  (end - first) << AV_NODE_PAGE_SHIFT, false)
 			   : 0;
 }
 
@@ -487,7 +482,7 @@ void av_odp_begin(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,
 		.seg = seg, .addr = addr, .len = len, .write = write, .message = message};
 	if (message && message->next != addr)
 		message->counted = false;
-	access->missing = av_odp_missing(seg, addr, len, write);
+	access->missing = av_odp_pages(addr, len) - av_odp_valid(seg, addr, len, write);
 	if (av_likely(access->missing == 0))
 		return;
 	access->markable = av_odp_prepare(seg, addr, len, &access->stamp);
@@ -515,16 +510,26 @@ static void not_resolved(const struct av_odp_access *a)
 		av_odp_clear(a->seg, a->addr, a->len);
 }
 
-void av_odp_end_fault(const struct av_odp_access *access, bool ok)
+/* One event for all accesses to a run of memory, but each has its pages. */
+static void count_event(const struct av_odp_access *a)
 {
-	if (ok)
-		resolved(access);
-	else
-		not_resolved(access);
-	if (access->message && access->message->counted)
+	if (a->message && a->message->counted)
 		return;
-	if (access->message)
-		access->message->counted = true;
-	av_odp_count(access->seg, AV_ODP_COUNT_FAULTS, 1);
-	av_odp_region_count(access->seg, access->addr, AV_MR_FAULTS, 1);
+	if (a->message)
+		a->message->counted = true;
+	av_odp_count(a->seg, AV_ODP_COUNT_FAULTS, 1);
+	av_odp_region_count(a->seg, a->addr, AV_MR_FAULTS, 1);
+}
+
+void av_odp_end(const struct av_odp_access *access, bool ok)
+{
+	if (av_unlikely(access->missing || !ok)) {
+		if (ok)
+			resolved(access);
+		else
+			not_resolved(access);
+		count_event(access);
+	}
+	if (av_unlikely(access->message != NULL))
+		access->message->next = access->addr + access->len;
 }

@@ -150,7 +150,7 @@ static void fill_counted(const struct av_seg *seg, const struct av_key *k,
 	if (info->memory == AV_REGION_SHARED)
 		info->counted[AV_MR_SHARED_BYTES] = count_shared_bytes(seg, k);
 	if (info->memory == AV_REGION_ON_DEMAND)
-		info->counted[AV_MR_VALID_PAGES] = av_odp_valid(seg, k->addr, k->length);
+		info->counted[AV_MR_VALID_PAGES] = av_odp_valid(seg, k->addr, k->length, false);
 }
 
 /* Return: false if the entry is not a region, or changed meanwhile. */

@@ -272,12 +272,6 @@ void av_mm_quiesce_remove(struct av_seg *seg);
  */
 AV_MUST_USE bool av_mm_quiesce_allowed(void);
 
-/* Are the context's pages moving? A dead owner's do not. Context: a pin is held. */
-static inline bool av_page_moving(struct av_seg *seg)
-{
-	return av_unlikely(atomic_load(&seg->head->moving)) && av_seg_alive(seg);
-}
-
 /* === fork guard ================================================================== */
 
 /*

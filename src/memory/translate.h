@@ -468,11 +468,6 @@ struct av_klm_list {
 	struct av_klm_entry at[];
 };
 
-static inline uint64_t av_klm_bytes(uint32_t capacity)
-{
-	return sizeof(struct av_klm_list) + (uint64_t)capacity * sizeof(struct av_klm_entry);
-}
-
 /*
  * Allocate a list in an own segment, for av_klm_free(), which defers the free while a deferred key
  * leads to the list (memory/region.h). Return: offset; or 0 and errno ENOMEM

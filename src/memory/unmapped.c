@@ -153,7 +153,8 @@ static bool since(const struct av_seg *seg, void *node, unsigned int level, stru
 	return false;
 }
 
-bool av_unmapped_since(const struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t moment)
+/* Was any page of the range unmapped after @moment? */
+static bool unmapped_since(const struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t moment)
 {
 	void *root = av_node_at(
 		seg, atomic_load_explicit(&seg->head->unmapped_root, memory_order_acquire),
@@ -163,14 +164,16 @@ bool av_unmapped_since(const struct av_seg *seg, uint64_t addr, uint64_t len, ui
 	return root && run_of(addr, len, &r) && since(seg, root, 0, r, moment);
 }
 
-bool av_still_mapped_check(const struct av_seg *seg, struct av_key *k, uint64_t addr, uint64_t len)
+bool av_still_mapped(const struct av_seg *seg, struct av_key *k, uint64_t addr, uint64_t len)
 {
 	uint64_t intact = atomic_load_explicit(&k->intact, memory_order_relaxed), now;
 
+	if (av_likely(atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire) == intact))
+		return true;
 	av_odp_settle(seg);
 	now = av_unmapped_now(seg);
-	if (av_unmapped_since(seg, k->addr, k->length, intact)) {
-		if (!av_unmapped_since(seg, addr, len, intact))
+	if (unmapped_since(seg, k->addr, k->length, intact)) {
+		if (!unmapped_since(seg, addr, len, intact))
 			return true;
 		av_log(AV_LOG_INFO,
 		       "access to %#" PRIx64 " + %" PRIu64

@@ -78,6 +78,22 @@ static inline int fake_uffd(const struct fake_seg *f)
 	return root ? (int)atomic_load(&root->uffd) - 1 : -1;
 }
 
+/* Was any page of the range unmapped after @moment? */
+static inline bool fake_unmapped_since(const struct av_seg *seg, uint64_t addr, uint64_t len,
+				       uint64_t moment)
+{
+	struct av_key k = {.addr = addr, .length = len, .intact = moment};
+
+	return !av_still_mapped(seg, &k, addr, len);
+}
+
+/* The pages that are not valid for an access. */
+static inline uint64_t fake_missing(const struct av_seg *seg, uint64_t addr, uint64_t len,
+				    bool write)
+{
+	return av_odp_pages(addr, len) - av_odp_valid(seg, addr, len, write);
+}
+
 static inline uint64_t counted(const struct fake_seg *f, enum av_odp_counter which)
 {
 	return atomic_load(&f->counters->value[which]);

@@ -8,8 +8,7 @@
 #include "lib/own_directory.h"
 #include "lib/unit.h"
 #include "lib/wait.h"
-#include "memory/key.h"
-#include "memory/region.h"
+#include "memory/deferred_free.c" /* with what is static in it */
 #include "segment/pages.h"
 #include "unit/memory/heap_fixture.h"
 
@@ -32,7 +31,7 @@ static uint32_t linger(uint64_t leads_to)
 	uint32_t key = create(KEYS);
 
 	assert_int_not_equal(key, 0);
-	assert_true(av_deferred_begin(seg, key, leads_to));
+	assert_true(begin_deferral(seg, key, leads_to));
 	return key;
 }
 
@@ -58,15 +57,15 @@ TEST_WITH(a_key_lingers_from_its_begin_to_its_end, set_up, tear_down)
 	assert_false(av_deferred_has_key(seg, another));
 	assert_false(av_deferred_leads_to(seg, PART));
 	key = linger(PART);
-	av_deferred_cancel(seg, another); /* which does not linger */
-	av_deferred_cancel(&other, key);
+	cancel_deferral(seg, another); /* which does not linger */
+	cancel_deferral(&other, key);
 	assert_true(av_deferred_has_key(seg, key));
 	assert_false(av_deferred_has_key(seg, another));
 	assert_false(av_deferred_has_key(&other, key));
 	assert_true(av_deferred_leads_to(seg, PART));
 	assert_false(av_deferred_leads_to(seg, PART + 1));
 	assert_false(av_deferred_leads_to(&other, PART));
-	av_deferred_cancel(seg, key);
+	cancel_deferral(seg, key);
 	assert_false(av_deferred_has_key(seg, key));
 	assert_false(av_deferred_leads_to(seg, PART));
 }
@@ -76,7 +75,7 @@ TEST_WITH(a_closed_context_forgets_its_own, set_up, tear_down)
 	struct av_seg other = *seg;
 	uint32_t key = linger(0), second = linger(0);
 
-	assert_true(av_deferred_begin(&other, key, 0));
+	assert_true(begin_deferral(&other, key, 0));
 	av_deferred_forget(seg);
 	assert_false(av_deferred_has_key(seg, key));
 	assert_false(av_deferred_has_key(seg, second));
@@ -94,8 +93,8 @@ TEST_WITH(a_forked_child_has_none, set_up, tear_down)
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		CHECK(!av_deferred_has_key(seg, key) && !av_deferred_leads_to(seg, PART));
-		CHECK(av_deferred_begin(seg, key, 0));
-		av_deferred_cancel(seg, key);
+		CHECK(begin_deferral(seg, key, 0));
+		cancel_deferral(seg, key);
 		CHECK(!av_deferred_has_key(seg, key));
 		_exit(0);
 	}
@@ -124,7 +123,7 @@ TEST_WITH(a_key_is_free_when_its_region_has_ended_and_nobody_uses_it, set_up, te
 		uint32_t key = create(1);
 
 		assert_int_not_equal(key, 0);
-		assert_true(av_deferred_begin(seg, key, 0));
+		assert_true(begin_deferral(seg, key, 0));
 		atomic_store(&seg->head->pin[1].revoked, key);
 		pin(0, sweeps[i].used ? key : 0);
 		av_deferred_settle(seg, key + 1);

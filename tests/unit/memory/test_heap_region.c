@@ -373,20 +373,31 @@ TEST_WITH(nothing_leaves_that_must_stay, set_up, tear_down)
 
 /* A peer uses a key of such memory in these contexts. */
 static const struct {
+	uint8_t kind, under;
 	int64_t at; /* from the heap's begin on */
 	uint64_t length;
 	bool used[2], lives, moves;
 } users[] = {
-	{0, 1, {false, false}, true, true}, /* nobody does */
-	{0, 1, {true, false}, true, false},
-	{0, 1, {false, true}, true, false},
-	{0, 1, {true, true}, true, false},
-	{0, 1, {true, true}, false, true}, /* it is dead */
-	{AV_SHARED_HEAP_BYTES - 1, 1, {true, false}, true, false},
-	{AV_SHARED_HEAP_BYTES, 1, {true, true}, true, true},
-	{-1, 1, {true, true}, true, true},
-	{-1, 2, {false, true}, true, false},
-	{-(int64_t)PAGE, 2 * AV_SHARED_HEAP_BYTES, {true, false}, true, false},
+	{AV_KEY_REGION, 0, 0, 1, {false, false}, true, true}, /* nobody does */
+	{AV_KEY_REGION, 0, 0, 1, {true, false}, true, false},
+	{AV_KEY_REGION, 0, 0, 1, {false, true}, true, false},
+	{AV_KEY_REGION, 0, 0, 1, {true, true}, true, false},
+	{AV_KEY_REGION, 0, 0, 1, {true, true}, false, true}, /* it is dead */
+	{AV_KEY_REGION, 0, AV_SHARED_HEAP_BYTES - 1, 1, {true, false}, true, false},
+	{AV_KEY_REGION, 0, AV_SHARED_HEAP_BYTES, 1, {true, true}, true, true},
+	{AV_KEY_REGION, 0, -1, 1, {true, true}, true, true},
+	{AV_KEY_REGION, 0, -1, 2, {false, true}, true, false},
+	{AV_KEY_REGION, 0, -(int64_t)PAGE, 2 * AV_SHARED_HEAP_BYTES, {true, false}, true, false},
+	/* keys to other memory, whatever their addresses are */
+	{AV_KEY_ODP, 0, 0, 1, {true, false}, true, false},
+	{AV_KEY_DEVICE, 0, 0, 1, {true, false}, true, true},
+	{AV_KEY_NULL, 0, 0, 1, {true, false}, true, true},
+	{AV_KEY_PAGES, 0, 0, 1, {true, false}, true, true},
+	{AV_KEY_UMR, 0, 0, 1, {true, false}, true, true},
+	{AV_KEY_WINDOW, AV_KEY_REGION, 0, 1, {true, false}, true, false},
+	{AV_KEY_WINDOW, AV_KEY_ODP, 0, 1, {true, false}, true, false},
+	{AV_KEY_WINDOW, AV_KEY_PAGES, 0, 1, {true, false}, true, true},
+	{AV_KEY_WINDOW, AV_KEY_REGION, AV_SHARED_HEAP_BYTES, 1, {true, false}, true, true},
 };
 
 static struct {
@@ -424,8 +435,12 @@ static uint32_t use(size_t i, struct av_seg *of, bool used)
 				      .length = users[i].length};
 	uint32_t key = av_key_create(of, &region, 100),
 		 user = users[i].lives ? *peer.identity : DEAD;
+	struct av_key *k = av_key_entry(of, key);
 
-	assert_int_not_equal(key, 0);
+	if (!key || !k)
+		abort();
+	k->kind = users[i].kind;
+	k->under = users[i].under;
 	atomic_store(&of->head->pin[0].word, used ? (uint64_t)user << 32 | key : 0);
 	return key;
 }
@@ -455,19 +470,33 @@ TEST_WITH(pages_move_when_no_context_has_a_user, set_up, tear_down)
 
 /* --- a peer that is stopped in the middle of a copy ------------------------------------------ */
 
-/* A region ends whose key lingers, or not. Return: how often pages became private */
-static unsigned int end_of(bool lingers)
+/*
+ * A region ends whose key lingers, or not. @locked: its pages may not move by then. Return: how
+ * often pages became private
+ */
+static unsigned int end_of(bool lingers, bool locked)
 {
-	const struct av_key what = {.kind = AV_KEY_REGION};
-	uint32_t key = av_key_create(seg, &what, 16), id = born(seg, 0, 1);
+	void *lock = NULL;
+	uint32_t id = born(seg, 0, 1);
+	const struct av_key what = {.kind = AV_KEY_REGION, .heap = id};
+	uint32_t key = av_key_create(seg, &what, 16);
 
 	assert_true(key && id);
 	if (lingers)
-		assert_true(av_deferred_begin(seg, key, id << AV_HEAP_PART_SHIFT));
+		atomic_store(&seg->head->pin[0].word, (uint64_t)*peer.identity << 32 | key);
+	assert_int_equal(av_key_destroy(seg, key), 0);
+	if (locked) {
+		atomic_store(&seg->head->pin[0].word, 0); /* nobody has to be waited for */
+		lock = locked_page();
+		assert_non_null(lock);
+	}
 	calls.left = calls.kept = 0;
 	av_heap_region_end(seg, id);
 	assert_int_equal(calls.kept, calls.left); /* the peer may be reading */
 	assert_int_equal(is_free(seg, id), !lingers);
+	if (lock)
+		munmap(lock, PAGE);
+	atomic_store(&seg->head->pin[0].word, 0);
 	av_deferred_settle(seg, key);
 	av_deferred_sweep(seg);
 	assert_true(is_free(seg, id));
@@ -476,18 +505,21 @@ static unsigned int end_of(bool lingers)
 
 TEST_WITH(its_pages_are_not_the_programs_any_more, set_up, tear_down)
 {
-	void *locked;
+	void *locked = locked_page();
 
+	start_peer();
 	leaves_from = heap.begin;
 	leaves_bytes = PAGE;
-	assert_int_equal(end_of(false), 0);
-	assert_int_equal(end_of(true), 1);
+	if (locked)
+		munmap(locked, PAGE);
+	assert_int_equal(end_of(false, false), 0);
+	assert_int_equal(end_of(true, false), 1);
 	map(0, 0, 1);
-	locked = locked_page();
+	if (locked)
+		assert_int_equal(end_of(true, true), 0);
+	end_peer();
 	if (!locked)
 		skip();
-	assert_int_equal(end_of(true), 0); /* and nobody has to be waited for */
-	munmap(locked, PAGE);
 }
 
 /* --- fork() ---------------------------------------------------------------------------------- */

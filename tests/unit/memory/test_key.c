@@ -148,44 +148,6 @@ TEST_WITH(regions_on_demand_are_found, set_up, tear_down)
 	assert_false(av_odp_region_next(seg, &at, &found));
 }
 
-/* --- which memory a key may concern ---------------------------------------------- */
-
-static const struct {
-	uint8_t kind, under;
-	uint64_t begin, end;
-	bool reaches;
-} reaches[] = {
-	{AV_KEY_REGION, 0, ADDR, ADDR + LENGTH, true},
-	{AV_KEY_REGION, 0, ADDR + LENGTH - 1, ADDR + LENGTH, true},
-	{AV_KEY_REGION, 0, ADDR + LENGTH, ADDR + LENGTH + 1, false},
-	{AV_KEY_REGION, 0, ADDR - 1, ADDR, false},
-	{AV_KEY_REGION, 0, ADDR - 1, ADDR + 1, true},
-	{AV_KEY_REGION, 0, BASE, BASE + LENGTH, false},
-	{AV_KEY_ODP, 0, ADDR, ADDR + 1, true},
-	{AV_KEY_DEVICE, 0, ADDR, ADDR + 1, false},
-	{AV_KEY_NULL, 0, ADDR, ADDR + 1, false},
-	{AV_KEY_PAGES, 0, ADDR, ADDR + 1, false},
-	{AV_KEY_UMR, 0, ADDR, ADDR + 1, false},
-	{AV_KEY_WINDOW, AV_KEY_REGION, ADDR, ADDR + 1, true},
-	{AV_KEY_WINDOW, AV_KEY_ODP, ADDR, ADDR + 1, true},
-	{AV_KEY_WINDOW, AV_KEY_PAGES, ADDR, ADDR + 1, false},
-	{AV_KEY_WINDOW, AV_KEY_REGION, ADDR + LENGTH, ADDR + LENGTH + 1, false},
-};
-
-TEST_WITH(memory_of_the_process, set_up, tear_down)
-{
-	uint32_t key = make(AV_KEY_REGION);
-
-	for (size_t i = 0; i < AV_ARRAY_SIZE(reaches); i++) {
-		entry(key)->kind = reaches[i].kind;
-		entry(key)->under = reaches[i].under;
-		if (av_key_reaches(seg, key, reaches[i].begin, reaches[i].end) !=
-		    reaches[i].reaches)
-			fail_msg("row %zu", i);
-	}
-	assert_false(av_key_reaches(seg, NOWHERE, 0, UINT64_MAX));
-}
-
 /* --- ends and changes ------------------------------------------------------------ */
 
 TEST_WITH(a_change_replaces_all_but_the_number, set_up, tear_down)

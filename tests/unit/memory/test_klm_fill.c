@@ -40,7 +40,7 @@ static int set_up_key(void **state)
 
 	set_up(state);
 	what.addr = av_klm_alloc(seg, CAPACITY);
-	list = what.addr ? av_seg_at(seg, what.addr, av_klm_bytes(CAPACITY)) : NULL;
+	list = what.addr ? av_seg_at(seg, what.addr, sizeof(*list)) : NULL;
 	key = list ? av_key_create(seg, &what, KEYS) : 0;
 	return key == 0;
 }

@@ -56,7 +56,7 @@ static void expect(const char *what, uint64_t faults, uint64_t pages, uint64_t f
 
 static uint64_t missing(uint64_t at, uint64_t len, bool write)
 {
-	return av_odp_missing(&fake.seg, (uintptr_t)memory + at, len, write);
+	return fake_missing(&fake.seg, (uintptr_t)memory + at, len, write);
 }
 
 TEST_WITH(a_miss_is_an_event, setup, close_fake)

@@ -34,12 +34,12 @@ static void make_valid(void)
 
 static bool is_valid(unsigned int page)
 {
-	return av_odp_missing(seg, AT(page), PAGE, false) == 0;
+	return fake_missing(seg, AT(page), PAGE, false) == 0;
 }
 
 static unsigned int valid(void)
 {
-	return PAGES - (unsigned int)av_odp_missing(seg, BASE, PAGES * PAGE, false);
+	return PAGES - (unsigned int)fake_missing(seg, BASE, PAGES * PAGE, false);
 }
 
 static uint64_t of_region(uint32_t key, enum av_mr_counter which)

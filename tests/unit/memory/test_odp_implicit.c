@@ -128,7 +128,7 @@ TEST_WITH(races_leave_nothing_behind, set_up, tear_down)
 		assert_in_range(av_odp_implicit_pages(seg), 0, 2);
 	for (unsigned int i = 0; i < AV_ARRAY_SIZE(thread); i++)
 		pthread_join(thread[i], NULL);
-	assert_int_equal(av_odp_implicit_pages(seg), av_odp_valid(seg, BASE, PAGES * PAGE));
+	assert_int_equal(av_odp_implicit_pages(seg), av_odp_valid(seg, BASE, PAGES * PAGE, false));
 	av_odp_invalidate(seg, BASE, PAGES * PAGE);
 	assert_int_equal(av_odp_implicit_pages(seg), 0);
 }

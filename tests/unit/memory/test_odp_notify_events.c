@@ -138,8 +138,8 @@ static void event_child(const void *arg)
 		CHECK_EQUAL(counted(&f, AV_ODP_COUNT_INVALIDATION_PAGES),
 			    pages + (uint64_t)(row->last - row->first));
 		for (int i = 0; i < PAGES; i++)
-			CHECK_EQUAL(av_unmapped_since(&f.seg, (uintptr_t)p + (uintptr_t)i * PAGE,
-						      PAGE, then),
+			CHECK_EQUAL(fake_unmapped_since(&f.seg, (uintptr_t)p + (uintptr_t)i * PAGE,
+							PAGE, then),
 				    row->unmaps && i >= row->first && i < row->last);
 	}
 }

@@ -62,7 +62,7 @@ TEST_WITH(behaves_like_a_bitmap, open_fake, close_fake)
 			len = MODEL_PAGES * PAGE - offset;
 		last = (uint32_t)((offset + len - 1) / PAGE);
 		if (op == 'm')
-			got = av_odp_missing(&fake.seg, MODEL_BASE + offset, len, write);
+			got = fake_missing(&fake.seg, MODEL_BASE + offset, len, write);
 		else if (op == 's')
 			got = fill(MODEL_BASE + offset, len, write);
 		else
@@ -76,10 +76,10 @@ TEST_WITH(behaves_like_a_bitmap, open_fake, close_fake)
 TEST_WITH(writing_includes_reading, open_fake, close_fake)
 {
 	assert_int_equal(fill(PAGE, PAGE, false), 1);
-	assert_int_equal(av_odp_missing(&fake.seg, PAGE, 1, true), 1);
+	assert_int_equal(fake_missing(&fake.seg, PAGE, 1, true), 1);
 	assert_int_equal(fill(PAGE, PAGE, true), 1);
 	assert_int_equal(fill(PAGE, PAGE, false), 0);
-	assert_int_equal(av_odp_missing(&fake.seg, PAGE, 1, true), 0);
+	assert_int_equal(fake_missing(&fake.seg, PAGE, 1, true), 0);
 	assert_int_equal(av_odp_clear(&fake.seg, PAGE, 1), 1);
 }
 
@@ -88,7 +88,7 @@ TEST_WITH(empty_ranges_are_hits, open_fake, close_fake)
 	uint64_t stamp, fresh;
 
 	assert_int_equal(av_odp_pages(123, 0), 0);
-	assert_int_equal(av_odp_missing(&fake.seg, 123, 0, true), 0);
+	assert_int_equal(fake_missing(&fake.seg, 123, 0, true), 0);
 	assert_int_equal(av_odp_clear(&fake.seg, 123, 0), 0);
 	assert_int_equal(av_odp_set(&fake.seg, 123, 0, true), 0);
 	assert_true(av_odp_prepare(&fake.seg, UINT64_MAX, 0, &stamp));
@@ -109,9 +109,8 @@ TEST_WITH(little_in_much_is_cleared_cheaply, open_fake, close_fake)
 	assert_int_equal(fill(0x1000, 1, true), 1);
 	assert_int_equal(fill(1ull << 40, 3 * PAGE, false), 3);
 	assert_int_equal(fill((1ull << 47) - PAGE, PAGE, false), 1);
-	assert_int_equal(av_odp_missing(&fake.seg, 1ull << 40, 1ull << 40, false),
-			 (1ull << 28) - 3);
-	assert_int_equal(av_odp_missing(&fake.seg, 0, UINT64_MAX, false), (1ull << 52) - 5);
+	assert_int_equal(fake_missing(&fake.seg, 1ull << 40, 1ull << 40, false), (1ull << 28) - 3);
+	assert_int_equal(fake_missing(&fake.seg, 0, UINT64_MAX, false), (1ull << 52) - 5);
 	for (int i = 0; i < 1000; i++) /* would take hours page by page */
 		assert_int_equal(av_odp_clear(&fake.seg, 2ull << 40, 1ull << 44), 0);
 	assert_int_equal(av_odp_clear(&fake.seg, 0, UINT64_MAX), 5);
@@ -126,9 +125,9 @@ TEST_WITH(beyond_47_bits_nothing_is_valid, open_fake, close_fake)
 	assert_false(av_odp_prepare(&fake.seg, end - PAGE, 2 * PAGE, &stamp));
 	assert_false(av_odp_mark(&fake.seg, end, PAGE, true, 0, &fresh));
 	assert_int_equal(av_odp_set(&fake.seg, end, PAGE, true), 0);
-	assert_int_equal(av_odp_missing(&fake.seg, end, PAGE, false), 1);
+	assert_int_equal(fake_missing(&fake.seg, end, PAGE, false), 1);
 	assert_int_equal(fill(end - PAGE, PAGE, true), 1);
-	assert_int_equal(av_odp_missing(&fake.seg, end - PAGE, 3 * PAGE, true), 2);
+	assert_int_equal(fake_missing(&fake.seg, end - PAGE, 3 * PAGE, true), 2);
 }
 
 /* --- no room, nonsense ----------------------------------------------------------- */
@@ -145,8 +144,8 @@ TEST_WITH(behind_the_last_page_is_none, open_fake, close_fake)
 	root = av_odp_root(&fake.seg);
 	assert_non_null(root);
 	memcpy(root + 1, &root->l1[(1 << AV_ODP_L1_SHIFT) - 1], sizeof(root->l1[0]));
-	assert_int_equal(av_odp_missing(&fake.seg, top, PAGE, false), 1);
-	assert_int_equal(av_odp_missing(&fake.seg, top - PAGE, 2 * PAGE, false), 1);
+	assert_int_equal(fake_missing(&fake.seg, top, PAGE, false), 1);
+	assert_int_equal(fake_missing(&fake.seg, top - PAGE, 2 * PAGE, false), 1);
 	assert_false(av_odp_prepare(&fake.seg, top - PAGE, 2 * PAGE, &stamp));
 	for (stamp = 0; stamp < 3; stamp++) {
 		assert_false(av_odp_unchanged(&fake.seg, top, PAGE, stamp));
@@ -185,7 +184,7 @@ TEST_WITH(a_full_area_is_no_node, open_fake, close_fake)
 	assert_int_equal(av_odp_set(&fake.seg, 1ull << 30, PAGE, true), 0);
 	atomic_store(&fake.seg.head->odp_brk, UINT64_MAX);
 	assert_false(av_odp_prepare(&fake.seg, 1ull << 30, PAGE, &stamp));
-	assert_int_equal(av_odp_missing(&fake.seg, PAGE, PAGE, true), 0);
+	assert_int_equal(fake_missing(&fake.seg, PAGE, PAGE, true), 0);
 }
 
 /* Memory beyond the end of the file faults as memory of a full file system does. */
@@ -219,7 +218,7 @@ TEST_WITH(nonsense_is_no_node, open_fake, close_fake)
 		atomic_store(&fake.seg.head->odp_root, offset[i]);
 		assert_null(av_odp_root(&fake.seg));
 		assert_false(av_odp_prepare(&fake.seg, PAGE, PAGE, &stamp));
-		assert_int_equal(av_odp_missing(&fake.seg, PAGE, PAGE, true), 1);
+		assert_int_equal(fake_missing(&fake.seg, PAGE, PAGE, true), 1);
 		atomic_store(&fake.seg.head->odp_root, good);
 
 		atomic_store(&root->l1[0], offset[i]);
@@ -232,7 +231,7 @@ TEST_WITH(nonsense_is_no_node, open_fake, close_fake)
 	*(_Atomic uint64_t *)((uint8_t *)fake.seg.head + atomic_load(&root->l1[0])) =
 		0xffffff; /* no such leaf */
 	assert_false(av_odp_prepare(&fake.seg, PAGE, PAGE, &stamp));
-	assert_int_equal(av_odp_missing(&fake.seg, PAGE, PAGE, true), 1);
+	assert_int_equal(fake_missing(&fake.seg, PAGE, PAGE, true), 1);
 	assert_int_equal(av_odp_clear(&fake.seg, 0, UINT64_MAX), 0);
 }
 
@@ -251,7 +250,7 @@ TEST_WITH(a_stamp_is_of_its_range, open_fake, close_fake)
 	assert_false(av_odp_unchanged(&fake.seg, addr, 2 * PAGE, stamp));
 	assert_false(av_odp_mark(&fake.seg, addr, 2 * PAGE, true, stamp, &fresh));
 	assert_int_equal(fresh, 0);
-	assert_int_equal(av_odp_missing(&fake.seg, addr, 2 * PAGE, true), 1);
+	assert_int_equal(fake_missing(&fake.seg, addr, 2 * PAGE, true), 1);
 }
 
 /* --- threads --------------------------------------------------------------------- */
@@ -294,7 +293,7 @@ static void *own_pages(void *arg)
 
 		CHECK(av_odp_prepare(&fake.seg, addr, PAGE, &stamp));
 		CHECK_EQUAL(av_odp_set(&fake.seg, addr, PAGE, i & 1), 1);
-		CHECK_EQUAL(av_odp_missing(&fake.seg, addr, PAGE, i & 1), 0);
+		CHECK_EQUAL(fake_missing(&fake.seg, addr, PAGE, i & 1), 0);
 		CHECK_EQUAL(av_odp_clear(&fake.seg, addr, PAGE), 1);
 	}
 	return NULL;
@@ -342,7 +341,7 @@ TEST_WITH(what_is_valid_is_what_was_seen, open_fake, close_fake)
 		if (!av_odp_mark(&fake.seg, PAGE, PAGE, true, stamp, &fresh))
 			CHECK_EQUAL(fresh, 0);
 		pthread_barrier_wait(&barrier);
-		if (av_odp_missing(&fake.seg, PAGE, PAGE, true) == 0)
+		if (fake_missing(&fake.seg, PAGE, PAGE, true) == 0)
 			CHECK_EQUAL(atomic_load(&seen), atomic_load(&mapping));
 	}
 	pthread_join(t, NULL);

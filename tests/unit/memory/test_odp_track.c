@@ -104,7 +104,7 @@ TEST_WITH(each_mapping_of_a_range_is_watched, set_up, tear_down)
 	for (unsigned int i = 0; i < HOLE; i += i < READ_ONLY ? READ_ONLY : 1) {
 		assert_int_equal(madvise(pages + i * PAGE, PAGE, MADV_DONTNEED), 0);
 		av_odp_settle(&f.seg);
-		assert_int_equal(av_odp_missing(&f.seg, at(i), PAGE, false), 1);
+		assert_int_equal(fake_missing(&f.seg, at(i), PAGE, false), 1);
 	}
 }
 
@@ -140,7 +140,7 @@ TEST_WITH(a_peer_watches_with_the_owners_descriptor, set_up, tear_down)
 		av_odp_set(&f.seg, at(PRIVATE), PAGE, true);
 		assert_int_equal(madvise(pages, PAGE, MADV_DONTNEED), 0);
 		av_odp_settle(&f.seg);
-		if (av_odp_missing(&f.seg, at(PRIVATE), PAGE, false) != peers[i].watched)
+		if (fake_missing(&f.seg, at(PRIVATE), PAGE, false) != peers[i].watched)
 			fail_msg("row %zu", i);
 		if (!peers[i].no_process)
 			av_own_fd_close(&f.seg.process);
@@ -219,10 +219,10 @@ TEST_WITH(what_is_exchanged_stays_valid, set_up, tear_down)
 				 pages);
 		av_odp_retrack(at(PRIVATE), 2 * PAGE);
 		av_odp_settle(&f.seg);
-		assert_int_equal(av_odp_missing(&f.seg, at(PRIVATE), 2 * PAGE, true), 0);
+		assert_int_equal(fake_missing(&f.seg, at(PRIVATE), 2 * PAGE, true), 0);
 		assert_int_equal(madvise(pages, PAGE, MADV_DONTNEED), 0); /* watched again */
 		av_odp_settle(&f.seg);
-		assert_int_equal(av_odp_missing(&f.seg, at(PRIVATE), 2 * PAGE, true), 1);
+		assert_int_equal(fake_missing(&f.seg, at(PRIVATE), 2 * PAGE, true), 1);
 	}
 }
 
@@ -244,7 +244,7 @@ TEST_WITH(a_closed_context_has_it_watched_for_others, set_up, tear_down)
 	av_odp_retrack(at(PRIVATE), PAGE);
 	assert_int_equal(madvise(pages, PAGE, MADV_DONTNEED), 0);
 	av_odp_settle(&g.seg);
-	assert_int_equal(av_odp_missing(&g.seg, at(PRIVATE), PAGE, false), 1);
+	assert_int_equal(fake_missing(&g.seg, at(PRIVATE), PAGE, false), 1);
 	av_odp_unwatch(&g.seg);
 	fake_close(&g);
 }

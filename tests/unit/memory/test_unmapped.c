@@ -53,7 +53,7 @@ TEST_WITH(behaves_like_an_array, open_fake, close_fake)
 		if (MODEL_BASE + last * PAGE < addr)
 			len = 1, last = first;
 		if (round % 2)
-			assert_int_equal(av_unmapped_since(&fake.seg, addr, len, moment),
+			assert_int_equal(fake_unmapped_since(&fake.seg, addr, len, moment),
 					 model_since(first, last, moment));
 		else
 			for (uint64_t i = first, at = record(addr, len); i <= last; i++)
@@ -77,17 +77,17 @@ TEST_WITH(sizes_and_edges, open_fake, close_fake)
 				const uint64_t all = before + len + behind;
 
 				record(at, all);
-				assert_true(av_unmapped_since(&fake.seg, at, 1, then));
-				assert_true(av_unmapped_since(&fake.seg, at + all - 1, 1, then));
-				assert_true(av_unmapped_since(&fake.seg, 0, TOP, then));
+				assert_true(fake_unmapped_since(&fake.seg, at, 1, then));
+				assert_true(fake_unmapped_since(&fake.seg, at + all - 1, 1, then));
+				assert_true(fake_unmapped_since(&fake.seg, 0, TOP, then));
 				assert_true(
-					av_unmapped_since(&fake.seg, at - PAGE, 2 * PAGE, then));
-				assert_true(av_unmapped_since(&fake.seg, at + all - PAGE, 2 * PAGE,
-							      then));
-				assert_false(av_unmapped_since(&fake.seg, at - PAGE, PAGE, then));
-				assert_false(av_unmapped_since(&fake.seg, at + all, PAGE, then));
-				assert_false(av_unmapped_since(&fake.seg, 0, TOP,
-							       av_unmapped_now(&fake.seg)));
+					fake_unmapped_since(&fake.seg, at - PAGE, 2 * PAGE, then));
+				assert_true(fake_unmapped_since(&fake.seg, at + all - PAGE,
+								2 * PAGE, then));
+				assert_false(fake_unmapped_since(&fake.seg, at - PAGE, PAGE, then));
+				assert_false(fake_unmapped_since(&fake.seg, at + all, PAGE, then));
+				assert_false(fake_unmapped_since(&fake.seg, 0, TOP,
+								 av_unmapped_now(&fake.seg)));
 			}
 	}
 }
@@ -96,15 +96,15 @@ TEST_WITH(everything_and_nothing, open_fake, close_fake)
 {
 	uint64_t then = av_unmapped_now(&fake.seg);
 
-	assert_false(av_unmapped_since(&fake.seg, 0, UINT64_MAX, then));
+	assert_false(fake_unmapped_since(&fake.seg, 0, UINT64_MAX, then));
 	record(PAGE, 0);
 	assert_int_equal(atomic_load(&fake.seg.head->unmapped_root), 0);
 	record(TOP, PAGE); /* beyond what there is */
-	assert_false(av_unmapped_since(&fake.seg, TOP, PAGE, then));
+	assert_false(fake_unmapped_since(&fake.seg, TOP, PAGE, then));
 	record(0, UINT64_MAX);
-	assert_true(av_unmapped_since(&fake.seg, 0, 1, then));
-	assert_true(av_unmapped_since(&fake.seg, TOP - 1, 1, then));
-	assert_false(av_unmapped_since(&fake.seg, 0, 0, then));
+	assert_true(fake_unmapped_since(&fake.seg, 0, 1, then));
+	assert_true(fake_unmapped_since(&fake.seg, TOP - 1, 1, then));
+	assert_false(fake_unmapped_since(&fake.seg, 0, 0, then));
 }
 
 /* Of 512 entries of three words, on whole pages, or the moments of 256 pages. */
@@ -175,7 +175,7 @@ TEST_WITH(nonsense_is_not_followed, open_fake, close_fake)
 	record(PAGE, PAGE);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(offsets); i++) {
 		atomic_store(&fake.seg.head->unmapped_root, offsets[i]);
-		assert_false(av_unmapped_since(&fake.seg, 0, TOP, 0));
+		assert_false(fake_unmapped_since(&fake.seg, 0, TOP, 0));
 		record(PAGE, PAGE);
 	}
 }
@@ -188,8 +188,8 @@ TEST_WITH(a_full_area_is_an_answer, open_fake, close_fake)
 	record(PAGE, PAGE);
 	atomic_store(&fake.seg.head->odp_brk, AV_ODP_BYTES);
 	record(TOP / 2 + PAGE, PAGE);
-	assert_true(av_unmapped_since(&fake.seg, PAGE, PAGE, then));
-	assert_false(av_unmapped_since(&fake.seg, TOP / 2, 3 * PAGE, then));
+	assert_true(fake_unmapped_since(&fake.seg, PAGE, PAGE, then));
+	assert_false(fake_unmapped_since(&fake.seg, TOP / 2, 3 * PAGE, then));
 }
 
 int main(void)

@@ -420,9 +420,9 @@ TEST_WITH(page_faults_are_counted, set_up, close_fake)
 				 (unsigned long)counted(&fake, AV_ODP_COUNT_FAULTS));
 		/* What was written may be written again. */
 		if (events[i].dst && events[i].ret == AV_FAULT_NONE)
-			assert_int_equal(av_odp_missing(&fake.seg, dst.at[0].addr, 100, true), 0);
+			assert_int_equal(fake_missing(&fake.seg, dst.at[0].addr, 100, true), 0);
 		if (events[i].src && events[i].ret == AV_FAULT_NONE)
-			assert_int_equal(av_odp_missing(&fake.seg, src.at[0].addr, 100, true), 1);
+			assert_int_equal(fake_missing(&fake.seg, src.at[0].addr, 100, true), 1);
 	}
 }
 
@@ -441,8 +441,8 @@ TEST_WITH(each_part_of_an_element_has_its_own_pages, set_up, close_fake)
 		for (size_t i = 0; i < 3; i++)
 			parts.at[i] = here(far + i * PAGE, PAGE).at[0];
 		assert_int_equal(dst ? copy(&whole, &parts) : copy(&parts, &whole), AV_FAULT_NONE);
-		assert_int_equal(av_odp_missing(&fake.seg, at, 3 * PAGE, dst), 0);
-		assert_int_equal(av_odp_missing(&fake.seg, at - 4 * PAGE, 4 * PAGE, false), 4);
+		assert_int_equal(fake_missing(&fake.seg, at, 3 * PAGE, dst), 0);
+		assert_int_equal(fake_missing(&fake.seg, at - 4 * PAGE, 4 * PAGE, false), 4);
 		assert_int_equal(counted(&fake, AV_ODP_COUNT_FAULT_PAGES), 3);
 	}
 }

@@ -338,7 +338,7 @@ TEST_WITH(page_faults_are_counted, set_up, close_fake)
 				 (unsigned long)counted(&fake, AV_ODP_COUNT_FAULTS));
 		assert_int_equal(counted(&fake, AV_ODP_COUNT_FAULT_PAGES), events[i].faults > 0);
 		if (events[i].ret == AV_FAULT_NONE) /* it has been written */
-			assert_int_equal(av_odp_missing(&fake.seg, span.addr, 8, true), 0);
+			assert_int_equal(fake_missing(&fake.seg, span.addr, 8, true), 0);
 	}
 }
 
