@@ -26,15 +26,9 @@
 
 /*
  * A key pin says: "a process is using this key right now". A pinned key keeps its entry, and what
- * the entry leads to.
- *
- * A user claims one of the target segment's pin words for the key, then looks the key up. Whoever
- * ends or changes a key withdraws it first, then waits until no pin names it. Both execute a full
- * barrier in between: either the user sees the withdrawn key, or the other side sees the pin.
- *
- * A pin costs one locked instruction, on a cache line that nobody else writes. The death of a user
- * needs no repair: the word names the user's process, and whoever waits for a dead process clears
- * its word.
+ * the entry leads to. A user claims one of the target segment's pin words for the key, then looks
+ * the key up. Whoever ends or changes a key withdraws it first, then waits until no pin names it,
+ * with a full barrier on both sides. The word of a dead user is cleared by whoever waits for it.
  */
 
 /*
@@ -286,13 +280,10 @@ static inline struct av_key *av_key_entry(const struct av_seg *seg, uint32_t key
 /* === deferred free =============================================================== */
 
 /*
- * Deferred frees: what outlives its region because a peer is stopped in a copy.
- *
- * Deregistration does not wait for a stopped peer. The owner revokes the peer's system calls
- * (memory/region.h). If the peer loads and stores in pages that it has mapped, the program gets
- * other pages in their place, or none, and the free of the old ones is deferred. The peer may also
- * be in the middle of a translation. So the key's entry and what it leads to are deferred, too.
- * av_deferred_sweep() frees all of that once the peer's pin has ended.
+ * Deferred frees: what outlives its region because a peer is stopped in a copy. Deregistration does
+ * not wait for it. The owner revokes its system calls, gives the program other pages than those
+ * that the peer has mapped, or none, and keeps the key's entry and what it leads to until the
+ * peer's pin has ended: av_deferred_sweep().
  *
  * Owner's process only; any thread. The mutex is innermost: no lock is taken inside it.
  */
@@ -430,19 +421,9 @@ void av_window_queue_pair_ends(struct av_seg *seg, uint32_t key, uint32_t qpn);
 /* === unmapped ==================================================================== */
 
 /*
- * Detection of pages that were unmapped under a region that is not ODP.
- *
- * An adapter pins pages and keeps using them. This device moves bytes through virtual addresses,
- * where the program may have mapped something else. So the kernel reports unmappings to the
- * listener (memory/odp.h), which records each with its moment. An access to a page that was
- * unmapped after its region's registration is refused. docs/DEVIATIONS.md lists what goes
- * unnoticed.
- *
- * A moment is a value of the context's odp_seq. The listener makes odp_seq odd while it records. A
- * key's @intact is the moment up to which its whole range is known to be mapped, so nearly every
- * access is one comparison.
- *
- * Lock-free. Any thread of any process may read; only the owner's listener records.
+ * Pages that were unmapped under a region that is not ODP: docs/ODP.md. A moment is a value of the
+ * context's odp_seq, which is odd while the listener records. A key's @intact is the moment up to
+ * which its whole range is known to be mapped. Lock-free; any thread of any process may read.
  */
 
 /* Later than every unmapping. */

@@ -19,16 +19,14 @@
 /* === odp table =================================================================== */
 
 /*
- * The device page table of a context: for which pages of the owner's address space does the device
- * hold a valid translation, for reading and for writing? Bytes always move through virtual
- * addresses. So a wrong bit falsifies a count (was this access a page fault event?), never a byte.
+ * The device page table of a context (docs/ODP.md): for which pages of the owner's address space
+ * does the device hold a valid translation, for reading and for writing? A wrong bit falsifies a
+ * count, never a byte.
  *
- * The table is a sparse radix tree in the context's segment (AV_ODP_OFFSET), over 4 KiB pages
- * (whatever the system's page size) of a 47-bit address space: 13 bits root, 11 bits middle, 11
- * bits leaf, 2 bits per page. Pages above the 47 bits are never valid.
- *
- * Each entry that leads to a leaf also counts the invalidations of the leaf's 8 MiB. The sum over a
- * range is its *stamp*: while it is unchanged, nothing of the range has been invalidated.
+ * A sparse radix tree in the context's segment (AV_ODP_OFFSET), over 4 KiB pages (whatever the
+ * system's page size) of a 47-bit address space: 13 bits root, 11 bits middle, 11 bits leaf, 2 bits
+ * per page. Pages above are never valid. Each entry that leads to a leaf also counts its
+ * invalidations; the sum over a range is its *stamp*.
  *
  * Lock-free, from any thread of any process, and from the listener. Only av_odp_prepare() and
  * av_odp_root_make() allocate, from the segment; no function of the table uses the program's heap.
@@ -95,8 +93,6 @@ bool av_odp_unchanged(const struct av_seg *seg, uint64_t addr, uint64_t len, uin
  */
 AV_MUST_USE bool av_odp_mark(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,
 			     uint64_t stamp, uint64_t *fresh);
-
-/* Implicit regions: regions that are the whole address space. */
 
 /*
  * The pages in use of a context's implicit regions: those that are valid in the device's table and
@@ -327,21 +323,8 @@ struct av_odp_eviction {
 void av_odp_evict(struct av_seg *seg, const struct av_odp_eviction *how);
 
 /*
- * Tracking: every mapping of which the device holds a page is registered, whole, with the owner's
- * userfaultfd, from just before its first page becomes valid. To register a part would split the
- * mapping: one mapping per faulted page, of the 65530 that a process may have, and huge pages split
- * at the seams.
- *
- * A peer that resolves a page fault registers the mapping itself. It borrows the owner's descriptor
- * by pidfd_getfd(2), which needs the same permission as the process_vm_writev(2) that moves the
- * bytes. So a mapping is tracked before a page of it becomes valid, whoever makes the page valid,
- * and the owner need not act.
- */
-
-/*
- * Track the mappings in a range of the owner's address space. A mapping that cannot be tracked is
- * skipped, and its invalidations go unnoticed: there is no userfaultfd, the program has its own one
- * on the mapping, or the kernel refuses.
+ * Track the mappings in a range of the owner's address space, whole ones: docs/ODP.md. A mapping
+ * that cannot be tracked is skipped, and its invalidations go unnoticed.
  *
  * Call it between av_odp_prepare() and the access. The listener changes @unmaps, which invalidates
  * what threads remember, before it changes the stamp: a thread that has a stamp from after an
@@ -380,15 +363,8 @@ bool av_odp_is_plain(const struct av_seg *seg, uint64_t addr, uint64_t len);
 /* === odp notify ================================================================== */
 
 /*
- * The listener: one userfaultfd and one thread per process read the kernel's reports of pages that
- * went away, and invalidate these pages in the device page tables of the process's contexts.
- *
- * The listener requests events only (unmap, remap, remove). Mappings are registered for write
- * protection, which is never enabled, so no page fault of the program is delayed.
- *
- * A thread that unmaps continues as soon as the listener has *read* its event, and must never see a
- * page table without that event. So the listener makes every context's odp_seq odd before it reads,
- * and even once the tables are up to date. Accesses wait for that (av_odp_settle()).
+ * The listener (docs/ODP.md): one userfaultfd and one thread per process read the kernel's reports
+ * of pages that went away, and invalidate these pages in the process's contexts.
  */
 
 /*

@@ -123,14 +123,11 @@ AV_MUST_USE int av_region_check_rights(const struct av_seg *seg, uint32_t access
 
 /*
  * Memory that the library allocates for a region: IBV_EXP_ACCESS_ALLOCATE_MR, and shared regions.
- * It is pages of the context's segment (segment/pages.h), mapped a second time for the program, so
- * that every process accesses it by plain copies and by the processor's atomics. It is private
- * memory, like any that a program registers, if the program requests small anonymous pages, or if
- * there are no others.
+ * Pages of the context's segment (segment/pages.h), mapped a second time for the program; private
+ * memory if the program requests small anonymous pages, or if there are no others.
  *
  * Every process with a region on a shared region's pages is a user of the pages
- * (registry/tables.h). The pages stay until the last user ends its region, even if the first region
- * ends earlier.
+ * (registry/tables.h). They stay until the last user ends its region.
  */
 
 /* Rights of the user's other processes to a shared region, as in a file's mode. */
@@ -275,16 +272,13 @@ AV_MUST_USE bool av_mm_quiesce_allowed(void);
 /* === fork guard ================================================================== */
 
 /*
- * Keeping registered memory out of children of fork(), with ANYVERBS_FORK=dontfork. libibverbs does
- * so (MADV_DONTFORK, ibv_fork_init(3)) where pages are pinned and the kernel does not copy pinned
- * pages at fork(). This device does not pin memory. The mode serves to test programs for hosts that
- * need the guard, and gives the related errors of ibv_rereg_mr(3) their meaning.
- *
- * A page is guarded while a region covers it. Thread-safe; blocks on a mutex and in the kernel.
+ * Keeping registered memory out of children of fork(), with ANYVERBS_FORK=dontfork, as libibverbs
+ * does (MADV_DONTFORK, ibv_fork_init(3)) where pages are pinned. This device pins none: the mode is
+ * for testing programs for hosts that need the guard. A page is guarded while a region covers it.
+ * Thread-safe; blocks on a mutex and in the kernel.
  *
  * After ibv_fork_init() alone, children get a copy of registered memory as always. But each range
- * is checked with the kernel, so that ibv_rereg_mr() refuses the ranges that libibverbs would
- * refuse.
+ * is checked with the kernel, so that ibv_rereg_mr() refuses what libibverbs would refuse.
  */
 
 /*

@@ -440,11 +440,9 @@ AV_MUST_USE enum av_fault av_xfer_atomic(const struct av_span *span, const struc
 /* === klm ========================================================================= */
 
 /*
- * UMR keys (user-mode memory registration). A UMR key stands for a list of pieces of other keys.
- * The list is in the segment of its context, so that any process finds the bytes. A work request
- * replaces the list. An element names its piece by key and address, and each access translates the
- * element anew. So regions may be registered and deregistered under a UMR key, and lists may be
- * filled in any order.
+ * UMR keys (user-mode memory registration) stand for a list of pieces of other keys, in the segment
+ * of their context. A work request replaces the list. Each access translates an element anew, so
+ * regions may be registered and deregistered under a UMR key, and lists filled in any order.
  *
  * A reader pins the key. A writer holds the key's lock, has withdrawn the key, and has waited for
  * its pins. If a writer dies, accesses through the key are refused until the next fill.
@@ -503,15 +501,11 @@ struct av_klm_fill {
 AV_MUST_USE int av_klm_fill(struct av_seg *seg, const struct av_klm_fill *fill);
 
 /*
- * Expansion of a UMR span into runs of bytes, a few at a time.
- *
- * The span's pin keeps the UMR key itself. A struct av_run pins the keys between the UMR key and
- * the bytes while its pieces are in use. A list of any length takes at most AV_KLM_PINS pins at a
- * time, so a region may be deregistered, or a key filled, during a long transfer. The transfer then
- * fails at that piece.
- *
- * A corrupt peer may have written the lists, so offsets and counts are checked, and there are at
- * most AV_KLM_DEPTH steps down.
+ * Expansion of a UMR span into runs of bytes, a few at a time. The span's pin keeps the UMR key
+ * itself; a struct av_run pins the keys between it and the bytes while its pieces are in use, at
+ * most AV_KLM_PINS. So a region may be deregistered, or a key filled, during a long transfer, which
+ * then fails at that piece. A corrupt peer may have written the lists: offsets and counts are
+ * checked, and there are at most AV_KLM_DEPTH steps down.
  */
 
 #define AV_RUN_PIECES 64u /* a whole copy is on the executor's stack */
