@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs of pages, each with the number of regions that cover it: ascending, without gaps between the
- * lowest and the highest address ever given. Adjacent ones differ in their counts, but for a
- * moment. An array is enough: this mode is for trying programs out.
+ * The whole pages of each region that is guarded, in any order. A list is enough: this mode is for
+ * trying programs out.
  */
 #include "memory/region.h"
 
@@ -10,7 +9,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,20 +17,15 @@
 #include "base/text.h"
 #include "base/thread.h"
 
-struct run {
-	uint64_t begin; /* address of the first page; the run ends where the next begins */
-	uint32_t regions;
+struct range {
+	uint64_t begin, end; /* of whole pages */
 };
 
 static struct {
 	pthread_mutex_t mutex;
-	struct run *run; /* the last one's count is 0: it only ends the one before */
+	struct range *range;
 	size_t count, room;
 } guarded = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-
-struct range {
-	uint64_t begin, end; /* of whole pages */
-};
 
 static bool wanted(void)
 {
@@ -52,123 +45,73 @@ static bool range_of(uint64_t addr, uint64_t length, struct range *r)
 	return true;
 }
 
-/* Index of the first run that begins at @at or above. */
-static size_t find_guard_run(uint64_t at)
+/* Does a region cover the page at @at? @end: out, up to where that holds. The mutex is held. */
+static bool is_covered(uint64_t at, uint64_t *end)
 {
-	size_t low = 0, high = guarded.count;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (guarded.run[middle].begin < at)
-			low = middle + 1;
-		else
-			high = middle;
+	*end = UINT64_MAX;
+	for (const struct range *g = guarded.range; g < guarded.range + guarded.count; g++) {
+		if (g->begin <= at && at < g->end) {
+			*end = g->end;
+			return true;
+		}
+		if (g->begin > at && g->begin < *end)
+			*end = g->begin;
 	}
-	return low;
+	return false;
 }
 
-static bool reserve_guard_runs(size_t more)
-{
-	size_t room = guarded.room ? guarded.room : 16;
-	struct run *run;
-
-	while (room < guarded.count + more)
-		room *= 2;
-	if (room == guarded.room)
-		return true;
-	run = realloc(guarded.run, room * sizeof(*run));
-	if (!run)
-		return false;
-	guarded.run = run;
-	guarded.room = room;
-	return true;
-}
-
-/* Make a run begin at @at; there is room for it. Return: its index. */
-static size_t split(uint64_t at)
-{
-	size_t i = find_guard_run(at);
-
-	if (i < guarded.count && guarded.run[i].begin == at)
-		return i;
-	memmove(&guarded.run[i + 1], &guarded.run[i], (guarded.count - i) * sizeof(*guarded.run));
-	guarded.run[i] = (struct run){.begin = at, .regions = i ? guarded.run[i - 1].regions : 0};
-	guarded.count++;
-	return i;
-}
-
-/* Join adjacent runs with equal counts, from the run before @first to the one at @last. */
-static void merge_guard_runs(size_t first, size_t last)
-{
-	size_t to = first ? first - 1 : 0;
-
-	for (size_t i = to; i < guarded.count; i++)
-		if (i > last || to == 0 || guarded.run[to - 1].regions != guarded.run[i].regions)
-			guarded.run[to++] = guarded.run[i];
-	guarded.count = to;
-	if (guarded.count == 1) /* only the end is left */
-		guarded.count = 0;
-}
-
-/* Advise the runs in [from, to) that @regions cover. Return: 0, or the first errno. */
-static int advise_guard_runs(size_t from, size_t to, uint32_t regions, int advice)
+/* Advise what of the range no region covers. Return: 0, or the first errno. */
+static int advise_uncovered(const struct range *r, int advice)
 {
 	int err = 0;
 
-	for (size_t i = from; i < to; i++) {
-		const struct run *r = &guarded.run[i];
+	for (uint64_t at = r->begin, end; at < r->end; at = end) {
+		bool covered = is_covered(at, &end);
 
-		if (r->regions != regions ||
-		    madvise((void *)(uintptr_t)r->begin, guarded.run[i + 1].begin - r->begin,
-			    advice) == 0 ||
-		    err)
-			continue;
-		err = errno;
+		end = end < r->end ? end : r->end;
+		if (!covered && madvise((void *)(uintptr_t)at, end - at, advice) && !err)
+			err = errno;
 	}
 	return err;
 }
 
-/* Make runs begin and end at the ends of the range. Return: false without memory. */
-static bool split_guard_runs(const struct range *r, size_t *from, size_t *to)
+static bool reserve_range(void)
 {
-	if (!reserve_guard_runs(2)) /* also to unguard: runs may have been joined since */
+	size_t room = guarded.room ? 2 * guarded.room : 16;
+	struct range *range = guarded.range;
+
+	if (guarded.count < guarded.room)
+		return true;
+	range = realloc(range, room * sizeof(*range));
+	if (!range)
 		return false;
-	*from = split(r->begin);
-	*to = split(r->end);
+	guarded.range = range;
+	guarded.room = room;
 	return true;
 }
 
-/* Context: the mutex is held; also below. */
 static int guard(const struct range *r)
 {
-	size_t from, to;
 	int err;
 
-	if (!split_guard_runs(r, &from, &to))
+	if (!reserve_range())
 		return ENOMEM;
-	err = advise_guard_runs(from, to, 0, MADV_DONTFORK);
+	err = advise_uncovered(r, MADV_DONTFORK);
 	if (err)
-		(void)advise_guard_runs(from, to, 0, MADV_DOFORK);
-	for (size_t i = from; err == 0 && i < to; i++)
-		guarded.run[i].regions++;
-	merge_guard_runs(from, to);
+		(void)advise_uncovered(r, MADV_DOFORK);
+	else
+		guarded.range[guarded.count++] = *r;
 	return err;
 }
 
 static int unguard(const struct range *r)
 {
-	size_t from, to;
-	int err;
-
-	if (!split_guard_runs(r, &from, &to))
-		return ENOMEM;
-	err = advise_guard_runs(from, to, 1, MADV_DOFORK);
-	for (size_t i = from; i < to; i++)
-		if (guarded.run[i].regions > 0)
-			guarded.run[i].regions--;
-	merge_guard_runs(from, to);
-	return err;
+	for (struct range *g = guarded.range; g < guarded.range + guarded.count; g++)
+		if (g->begin == r->begin && g->end == r->end) {
+			*g = guarded.range[--guarded.count];
+			return advise_uncovered(r, MADV_DOFORK);
+		}
+	return 0; /* a parent's */
 }
 
 /* --- after ibv_fork_init() alone; no mutex ------------------------------------------- */
@@ -203,11 +146,11 @@ static int could_unguard(const struct range *r)
 
 /* --- */
 
-/* Another thread of the parent may have been changing the array, so it is abandoned. */
+/* Another thread of the parent may have been changing the list, so it is abandoned. */
 static void reset_guards_in_child(void)
 {
 	pthread_mutex_init(&guarded.mutex, NULL);
-	guarded.run = NULL;
+	guarded.range = NULL;
 	guarded.count = guarded.room = 0;
 }
 
