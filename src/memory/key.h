@@ -569,10 +569,10 @@ void *av_node_at(const struct av_seg *seg, uint64_t offset, uint64_t bytes);
 AV_MUST_USE uint64_t av_node_take(struct av_seg *seg, uint64_t bytes);
 
 /*
- * Create a node and publish its offset at @where if @where is still 0; else the new node stays
- * unused.
+ * The node whose offset is at @where, created if that is 0. NULL: no room, or the offset is
+ * impossible.
  */
-void av_node_publish(struct av_seg *seg, _Atomic uint64_t *where, uint64_t bytes);
+void *av_node_make(struct av_seg *seg, _Atomic uint64_t *where, uint64_t bytes);
 
 /*
  * Counters of memory regions, only for events off the data path (observe/counters.h).

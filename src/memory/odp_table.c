@@ -60,22 +60,7 @@ struct av_odp_root *av_odp_root(const struct av_seg *seg)
 
 struct av_odp_root *av_odp_root_make(struct av_seg *seg)
 {
-	struct av_odp_root *root = av_odp_root(seg);
-
-	if (root)
-		return root;
-	av_node_publish(seg, &seg->head->odp_root, sizeof(*root));
-	return av_odp_root(seg);
-}
-
-static struct l2 *l2_make(struct av_seg *seg, struct av_odp_root *root, uint64_t page)
-{
-	struct l2 *l2 = l2_of(seg, root, page);
-
-	if (l2)
-		return l2;
-	av_node_publish(seg, &root->l1[page >> L1_SHIFT], sizeof(*l2));
-	return l2_of(seg, root, page);
+	return av_node_make(seg, &seg->head->odp_root, sizeof(struct av_odp_root));
 }
 
 /* Return: the entry, or 0 if there is no room for a leaf. */
@@ -205,7 +190,7 @@ bool av_odp_prepare(struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t *s
 	if (!root || r.last >= PAGES)
 		return false;
 	for (uint64_t page = r.first; page <= r.last; page = (page | (LEAF_PAGES - 1)) + 1) {
-		struct l2 *l2 = l2_make(seg, root, page);
+		struct l2 *l2 = av_node_make(seg, &root->l1[page >> L1_SHIFT], sizeof(*l2));
 		uint64_t entry =
 			l2 ? leaf_make(seg, &l2->entry[page / LEAF_PAGES % L2_ENTRIES]) : 0;
 

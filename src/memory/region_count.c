@@ -44,12 +44,16 @@ uint64_t av_node_take(struct av_seg *seg, uint64_t bytes)
 	return AV_ODP_OFFSET + begin;
 }
 
-void av_node_publish(struct av_seg *seg, _Atomic uint64_t *where, uint64_t bytes)
+void *av_node_make(struct av_seg *seg, _Atomic uint64_t *where, uint64_t bytes)
 {
-	uint64_t none = 0, offset = av_node_take(seg, bytes);
+	uint64_t at = atomic_load_explicit(where, memory_order_acquire), taken;
 
-	if (offset)
-		atomic_compare_exchange_strong(where, &none, offset);
+	if (!at) {
+		taken = av_node_take(seg, bytes);
+		if (taken && atomic_compare_exchange_strong(where, &at, taken))
+			at = taken;
+	}
+	return av_node_at(seg, at, bytes);
 }
 
 #define WORD_BITS   64u
@@ -88,13 +92,14 @@ static void note_chunk(struct av_seg *seg, uint32_t chunk)
 
 static struct node *node_make(struct av_seg *seg, uint32_t index)
 {
+	uint32_t chunk = index / AV_KEY_CHUNK;
 	struct node *n = node_of(seg, index);
 
-	if (n || index / AV_KEY_CHUNK >= AV_SLAB_CHUNKS)
+	if (n || chunk >= AV_SLAB_CHUNKS)
 		return n;
-	av_node_publish(seg, &seg->head->region_counts[index / AV_KEY_CHUNK], sizeof(*n));
-	note_chunk(seg, index / AV_KEY_CHUNK);
-	return node_of(seg, index);
+	n = av_node_make(seg, &seg->head->region_counts[chunk], sizeof(*n));
+	note_chunk(seg, chunk);
+	return n;
 }
 
 static void set_on_demand(struct node *n, uint32_t index, bool on_demand)

@@ -72,16 +72,6 @@ static void *get_unmap_child(const struct av_seg *seg, struct entry *e, unsigned
 
 /* --- recording ------------------------------------------------------------------- */
 
-static void *child_make(struct av_seg *seg, struct entry *e, unsigned int level)
-{
-	void *child = get_unmap_child(seg, e, level);
-
-	if (child)
-		return child;
-	av_node_publish(seg, &e->child, node_bytes(level + 1));
-	return get_unmap_child(seg, e, level);
-}
-
 static void record(struct av_seg *seg, void *node, unsigned int level, struct av_page_run r,
 		   uint64_t moment)
 {
@@ -95,7 +85,7 @@ static void record(struct av_seg *seg, void *node, unsigned int level, struct av
 		struct entry *e = &inner->entry[(page >> bits) % INNER];
 		struct av_page_run part = clip_page_run(r, page, bits);
 		bool whole = part.last - part.first + 1 == 1ull << bits;
-		void *child = whole ? NULL : child_make(seg, e, level);
+		void *child = whole ? NULL : av_node_make(seg, &e->child, node_bytes(level + 1));
 
 		if (whole)
 			atomic_store(&e->all, moment);
@@ -114,12 +104,7 @@ void av_unmapped_record(struct av_seg *seg, uint64_t addr, uint64_t len)
 
 	if (!run_of(addr, len, &r))
 		return;
-	root = av_node_at(seg, atomic_load(&seg->head->unmapped_root), sizeof(struct inner));
-	if (!root) {
-		av_node_publish(seg, &seg->head->unmapped_root, sizeof(struct inner));
-		root = av_node_at(seg, atomic_load(&seg->head->unmapped_root),
-				  sizeof(struct inner));
-	}
+	root = av_node_make(seg, &seg->head->unmapped_root, sizeof(struct inner));
 	if (root)
 		record(seg, root, 0, r, moment);
 }

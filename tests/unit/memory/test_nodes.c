@@ -116,14 +116,19 @@ TEST_WITH(the_first_to_publish_wins, setup, close_fake)
 {
 	_Atomic uint64_t where = 0;
 
-	av_node_publish(&fake.seg, &where, 64);
+	void *node = av_node_make(&fake.seg, &where, 64);
+
+	assert_ptr_equal(node, av_node_at(&fake.seg, AREA, 64));
 	assert_int_equal(where, AREA);
-	av_node_publish(&fake.seg, &where, 64);
+	assert_ptr_equal(av_node_make(&fake.seg, &where, 64), node);
 	assert_int_equal(where, AREA);
 	where = 0;
 	atomic_store(&fake.seg.head->odp_brk, AV_ODP_BYTES);
-	av_node_publish(&fake.seg, &where, 64);
+	assert_null(av_node_make(&fake.seg, &where, 64));
 	assert_int_equal(where, 0);
+	where = 1; /* nonsense */
+	assert_null(av_node_make(&fake.seg, &where, 64));
+	assert_int_equal(where, 1);
 }
 
 int main(void)
