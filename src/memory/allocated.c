@@ -52,14 +52,6 @@ static uint32_t describe_pages(const struct av_page_policy *policy, uint64_t hug
 	return count << AV_KEY_HUGE_SHIFT | (uint32_t)policy->type;
 }
 
-static int map_pages(struct av_allocated *out, const struct av_allocate_request *req)
-{
-	out->writable = true;
-	out->map = av_map_file(req->wanted, out->bytes, PROT_READ | PROT_WRITE,
-			       av_own_fd(&out->seg->file), out->at);
-	return out->map ? 0 : errno;
-}
-
 static int make_pages(struct av_seg *seg, const struct av_allocate_request *req,
 		      enum av_pages_wish wish, struct av_allocated *out, struct av_key *what)
 {
@@ -68,9 +60,14 @@ static int make_pages(struct av_seg *seg, const struct av_allocate_request *req,
 
 	if (ret)
 		return ret;
-	*out = (struct av_allocated){
-		.seg = seg, .pages_owner = seg->ref, .at = block.at, .bytes = block.bytes};
-	ret = map_pages(out, req);
+	*out = (struct av_allocated){.seg = seg,
+				     .pages_owner = seg->ref,
+				     .at = block.at,
+				     .bytes = block.bytes,
+				     .writable = true};
+	out->map = av_map_file(req->wanted, out->bytes, PROT_READ | PROT_WRITE,
+			       av_own_fd(&seg->file), out->at);
+	ret = out->map ? 0 : errno;
 	if (ret == 0 && req->share)
 		ret = av_page_users_join(seg->ref, block.at);
 	if (ret) {

@@ -14,15 +14,15 @@
 #include "memory/region.h"
 #include "segment/pages.h"
 
-static uint64_t list_bytes(uint32_t capacity)
+static uint64_t klm_list_bytes(uint32_t capacity)
 {
 	return sizeof(struct av_klm_list) + (uint64_t)capacity * sizeof(struct av_klm_entry);
 }
 
 uint64_t av_klm_alloc(struct av_seg *seg, uint32_t capacity)
 {
-	uint64_t at = av_seg_alloc(seg, list_bytes(capacity));
-	struct av_klm_list *list = at ? av_seg_at(seg, at, list_bytes(capacity)) : NULL;
+	uint64_t at = av_seg_alloc(seg, klm_list_bytes(capacity));
+	struct av_klm_list *list = at ? av_seg_at(seg, at, klm_list_bytes(capacity)) : NULL;
 
 	if (list)
 		list->capacity = capacity;
@@ -31,7 +31,7 @@ uint64_t av_klm_alloc(struct av_seg *seg, uint32_t capacity)
 
 void av_klm_free(struct av_seg *seg, uint64_t list, uint32_t capacity)
 {
-	av_deferred_free(seg, list, list_bytes(capacity));
+	av_deferred_free(seg, list, klm_list_bytes(capacity));
 }
 
 /* Do all addresses of an element fit 64 bits? */
@@ -91,7 +91,7 @@ static int fill_locked(struct av_seg *seg, struct av_key *k, const struct av_klm
 	place = __atomic_load_n(&k->addr, __ATOMIC_RELAXED);
 	list = av_seg_at(seg, place, sizeof(*list));
 	if (!list || fill->count > list->capacity ||
-	    !av_seg_at(seg, place, list_bytes(fill->count)))
+	    !av_seg_at(seg, place, klm_list_bytes(fill->count)))
 		return EINVAL;
 	atomic_store(&k->key, 0);
 	drained = av_pin_drain(seg, fill->key);
@@ -174,7 +174,7 @@ static bool descend(const struct av_span *span, struct av_mem_request *to)
 	uint32_t count = list ? __atomic_load_n(&list->count, __ATOMIC_RELAXED) : 0;
 	struct av_klm_entry e;
 
-	if (count == 0 || round == 0 || !av_seg_at(span->seg, place, list_bytes(count)))
+	if (count == 0 || round == 0 || !av_seg_at(span->seg, place, klm_list_bytes(count)))
 		return false;
 	at = offset % round;
 	e = list->at[find_klm_element(list, count, at)];
@@ -425,41 +425,34 @@ static void append_batch_piece(struct batch *b, const struct pair *p, uint64_t r
 		(struct iovec){.iov_base = (void *)(uintptr_t)remote, .iov_len = p->bytes};
 }
 
-static enum av_fault add_write(struct batch *b, const struct pair *p)
+/* Copy a piece by itself, behind those that wait. */
+static enum av_fault copy_alone(struct batch *b, const struct pair *p)
 {
-	uint64_t to = p->d->addr + p->doff;
-	uint8_t *at = reserve_bounce_bytes(b, to, p->bytes);
+	enum av_fault ret = flush_klm_batch(b);
 
-	if (av_copy(at, (const uint8_t *)p->s->local + p->soff, p->bytes) != AV_COPY_OK) {
-		enum av_fault ret = flush_klm_batch(b);
-
-		return ret == AV_FAULT_NONE ? av_xfer_copy_span(p->d, p->doff, p->s, p->soff,
-								p->bytes, av_now_coarse_ns())
-					    : ret;
-	}
-	append_batch_piece(b, p, to, at);
-	return AV_FAULT_NONE;
+	return ret == AV_FAULT_NONE ? av_xfer_copy_span(p->d, p->doff, p->s, p->soff, p->bytes,
+							av_now_coarse_ns())
+				    : ret;
 }
 
 static enum av_fault queue_klm_pair(struct batch *b, const struct pair *p)
 {
-	bool full = b->count == PAIRS || b->used + AV_PIECES_LINE + p->bytes > BOUNCE_BYTES;
-	enum av_fault ret = AV_FAULT_NONE;
+	uint64_t remote = p->d->local ? p->s->addr + p->soff : p->d->addr + p->doff;
+	uint8_t *at;
 
-	if (!is_small(p)) {
-		ret = flush_klm_batch(b);
-		return ret == AV_FAULT_NONE ? av_xfer_copy_span(p->d, p->doff, p->s, p->soff,
-								p->bytes, av_now_coarse_ns())
-					    : ret;
+	if (!is_small(p))
+		return copy_alone(b, p);
+	if (b->count == PAIRS || b->used + AV_PIECES_LINE + p->bytes > BOUNCE_BYTES) {
+		enum av_fault ret = flush_klm_batch(b);
+
+		if (ret != AV_FAULT_NONE)
+			return ret;
 	}
-	if (full)
-		ret = flush_klm_batch(b);
-	if (ret != AV_FAULT_NONE)
-		return ret;
-	if (!p->d->local)
-		return add_write(b, p);
-	append_batch_piece(b, p, p->s->addr + p->soff,
-			   reserve_bounce_bytes(b, p->s->addr + p->soff, p->bytes));
+	at = reserve_bounce_bytes(b, remote, p->bytes);
+	if (!p->d->local &&
+	    av_copy(at, (const uint8_t *)p->s->local + p->soff, p->bytes) != AV_COPY_OK)
+		return copy_alone(b, p);
+	append_batch_piece(b, p, remote, at);
 	return AV_FAULT_NONE;
 }
 

@@ -134,42 +134,35 @@ static bool read_file_extent(int maps, uint64_t addr, struct av_file_extent *p)
 	return true;
 }
 
-/* Return: room for one more extent, or NULL; @r is freed then */
-static struct run *grown(struct run *r)
+/* The mappings of [addr, end), into @to if it has room for @n. Return: how many; 0: other memory */
+static uint32_t list_extents(int maps, uint64_t addr, uint64_t end, struct av_file_extent *to,
+			     uint32_t n)
 {
-	uint32_t n = r ? r->extents : 0;
-	struct run *more = n && n & (n - 1) ? r : NULL; /* grows at powers of two */
+	uint32_t count = 0;
 
-	if (more)
-		return more;
-	if (n < AV_FILE_EXTENTS_MAX)
-		more = realloc(r, sizeof(*r) + (n ? 2 * n : 1) * sizeof(r->extent[0]));
-	if (more && !n)
-		memset(more, 0, sizeof(*more));
-	if (!more)
-		free(r);
-	return more;
+	for (struct av_file_extent p; addr < end; addr = p.end) {
+		if (count == AV_FILE_EXTENTS_MAX || !read_file_extent(maps, addr, &p))
+			return 0;
+		if (count < n)
+			to[count] = p;
+		count++;
+	}
+	return count;
 }
 
 /* The run of mappings under [addr, end). NULL: it is no such memory, or there is none to say so */
 static struct run *collect_file_run(int maps, uint64_t addr, uint64_t end)
 {
-	struct run *r = NULL;
+	uint32_t n = list_extents(maps, addr, end, NULL, 0);
+	struct run *r = n ? calloc(1, sizeof(*r) + n * sizeof(r->extent[0])) : NULL;
 
-	while (addr < end) {
-		struct av_file_extent p;
-
-		if (!read_file_extent(maps, addr, &p)) {
-			free(r);
-			return NULL;
-		}
-		r = grown(r);
-		if (!r)
-			return NULL;
-		r->extent[r->extents++] = p;
-		addr = p.end;
-	}
-	return r;
+	if (!r)
+		return NULL;
+	r->extents = n;
+	if (list_extents(maps, addr, end, r->extent, n) == n)
+		return r;
+	free(r); /* it has changed meanwhile */
+	return NULL;
 }
 
 /* --- who asks for a file --------------------------------------------------------- */

@@ -8,12 +8,6 @@
 #include "base/newer_verbs.h"
 #include "segment/pages.h"
 
-/* A window is about to be bound. Context: the region's lock is held. */
-static void window_count_more(struct av_key *region)
-{
-	region->windows = av_window_count(region) + 1;
-}
-
 #define TURNS 3
 
 /* One has been unbound from that region. Context: the window's lock is held. */
@@ -195,7 +189,7 @@ static enum av_check hold_region(struct av_seg *seg, const struct av_window_bind
 		return AV_CHECK_BIND_REGION;
 	found = check_region(r, bind);
 	if (found == AV_CHECK_NONE) {
-		window_count_more(r);
+		r->windows = av_window_count(r) + 1;
 		copy->kind = r->kind;
 		copy->access = r->access;
 		copy->addr = r->addr + (bind->addr - r->base);
