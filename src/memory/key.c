@@ -223,6 +223,82 @@ uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t l
 	return key;
 }
 
+#define TURNS 3 /* of counting windows while they change */
+
+static void begin_window_count(struct av_key *region)
+{
+	av_lock_acquire_plain(&region->lock, AV_RANK_KEY);
+	region->windows |= AV_WINDOWS_COUNTING;
+	av_lock_release(&region->lock);
+}
+
+/* Return: false: the count has changed meanwhile */
+static bool commit_window_count(struct av_key *region, uint32_t bound)
+{
+	bool unchanged;
+
+	av_lock_acquire_plain(&region->lock, AV_RANK_KEY);
+	unchanged = region->windows & AV_WINDOWS_COUNTING;
+	if (unchanged)
+		region->windows = bound;
+	av_lock_release(&region->lock);
+	return unchanged;
+}
+
+/*
+ * Add @k to *@bound if it is a window bound to that region. Who binds it meanwhile is waited for:
+ * then that is in the count of the region, or will never be.
+ * Return: false: not had in time
+ */
+static bool count_bound_window(struct av_key *k, uint32_t region, uint64_t until_ns,
+			       uint32_t *bound)
+{
+	if (atomic_load(&k->kind) != AV_KEY_WINDOW)
+		return true;
+	if (av_lock_acquire_until(&k->lock, AV_RANK_KEY_RIGHT, until_ns) == AV_LOCK_BUSY)
+		return false;
+	if (k->kind == AV_KEY_WINDOW && atomic_load(&k->key) && k->region == region)
+		++*bound;
+	av_lock_release(&k->lock);
+	return true;
+}
+
+/* Walks the table itself: a program that deallocates a window names it no more. */
+static bool count_bound_windows(struct av_seg *seg, uint32_t region, uint64_t until_ns,
+				uint32_t *bound)
+{
+	*bound = 0;
+	for (uint32_t n = 0; n < AV_SLAB_CHUNKS; n++) {
+		struct av_key *k = av_key_entry(seg, n * AV_KEY_CHUNK << 8);
+
+		for (uint32_t i = 0; k && i < AV_KEY_CHUNK; i++)
+			if (!count_bound_window(&k[i], region, until_ns, bound))
+				return false;
+	}
+	return true;
+}
+
+/*
+ * Recount the windows of an own region. Waits AV_PEER_TIMEOUT_NS at most for binds under way.
+ * Return: true: no window is bound. false: one is; or the count kept changing; or a bind did not
+ * end in time
+ */
+static bool no_window_bound(struct av_seg *seg, uint32_t region)
+{
+	struct av_key *r = av_key_entry(seg, region);
+	uint64_t until_ns = av_now_ns() + AV_PEER_TIMEOUT_NS;
+	uint32_t bound;
+
+	for (int i = 0; i < TURNS; i++) {
+		begin_window_count(r);
+		if (!count_bound_windows(seg, region, until_ns, &bound))
+			return false;
+		if (commit_window_count(r, bound))
+			return bound == 0;
+	}
+	return false;
+}
+
 /* On success the key's lock is held. Return: false: windows are bound to it */
 static bool withdraw_key(struct av_seg *seg, uint32_t key, bool for_good)
 {
@@ -231,7 +307,7 @@ static bool withdraw_key(struct av_seg *seg, uint32_t key, bool for_good)
 	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
 	if (k->windows) {
 		av_lock_release(&k->lock);
-		if (!av_window_none_bound(seg, key))
+		if (!no_window_bound(seg, key))
 			return false;
 		av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
 	}

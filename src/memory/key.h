@@ -341,14 +341,6 @@ static inline uint32_t av_window_count(const struct av_key *region)
 }
 
 /*
- * Recount the windows of an own region.
- * Context: one thread per region; no lock held; waits AV_PEER_TIMEOUT_NS at most for binds under
- * way. Return:  true: no window is bound. false: one is; or the count kept changing; or a bind did
- * not end in time
- */
-AV_MUST_USE bool av_window_none_bound(struct av_seg *seg, uint32_t region);
-
-/*
  * Memory windows: keys for remote access. A work request binds one to a part of a region, and
  * unbinds it. A type 1 window may be bound again at any time, and serves every queue pair of its
  * protection domain. A type 2B window must be invalidated before it is bound again, and serves only

@@ -116,11 +116,40 @@ int av_klm_fill(struct av_seg *seg, const struct av_klm_fill *fill)
 	return ret;
 }
 
-/* From UMR keys down their lists to the bytes. */
+/*
+ * Expansion of a UMR span into runs of bytes, a few at a time. The span's pin keeps the UMR key
+ * itself; a struct run pins the keys between it and the bytes while its pieces are in use, at
+ * most AV_KLM_PINS. So a region may be deregistered, or a key filled, during a long transfer, which
+ * then fails at that piece. A corrupt peer may have written the lists: offsets and counts are
+ * checked, and there are at most AV_KLM_DEPTH steps down.
+ */
+
+#define RUN_PIECES 64u /* a whole copy is on the executor's stack */
+
+/* The keys that a run pins. */
+struct klm_pins {
+	uint32_t count;
+	struct {
+		struct av_seg *seg;
+		uint32_t key;
+		struct av_pin *pin;
+	} at[AV_KLM_PINS];
+};
+
+/*
+ * The next pieces of a span. None is behind a UMR key. Their pins are borrowed: from @pins, or from
+ * a span that is itself not behind a UMR key.
+ */
+struct run {
+	uint32_t count;
+	uint64_t bytes;
+	struct klm_pins pins;
+	struct av_span at[RUN_PIECES];
+};
 
 static_assert(AV_KLM_PINS > AV_KLM_DEPTH + 1, "the keys on the way to one piece");
 
-static void release_klm_pins(struct av_klm_pins *pins)
+static void release_klm_pins(struct klm_pins *pins)
 {
 	for (uint32_t i = 0; i < pins->count; i++)
 		av_pin_end(pins->at[i].pin);
@@ -131,7 +160,7 @@ static void release_klm_pins(struct av_klm_pins *pins)
  * Pin a key, unless it is pinned already.
  * Return:  NULL: no pin is left for it
  */
-static struct av_pin *pin_key(struct av_klm_pins *pins, struct av_seg *seg, uint32_t key)
+static struct av_pin *pin_key(struct klm_pins *pins, struct av_seg *seg, uint32_t key)
 {
 	struct av_pin *pin;
 
@@ -189,7 +218,7 @@ static bool descend(const struct av_span *span, struct av_mem_request *to)
 }
 
 /* All steps down: the bytes that a UMR span begins with. */
-static enum av_check first_piece(const struct av_span *span, struct av_klm_pins *pins,
+static enum av_check first_piece(const struct av_span *span, struct klm_pins *pins,
 				 struct av_span *piece)
 {
 	uint32_t access = span->writes ? IBV_ACCESS_LOCAL_WRITE : 0;
@@ -234,7 +263,7 @@ static struct av_span slice_span(const struct av_span *span, uint64_t offset, ui
 enum av_check av_klm_iter_check(const struct av_span *span)
 {
 	enum av_check found = AV_CHECK_NONE;
-	struct av_klm_pins pins = {0};
+	struct klm_pins pins = {0};
 	struct av_span piece;
 
 	for (uint64_t done = 0; done < span->length && found == AV_CHECK_NONE;
@@ -252,8 +281,21 @@ enum av_check av_klm_iter_check(const struct av_span *span)
 	return found;
 }
 
-enum av_check av_klm_iter_expand(const struct av_span *span, uint64_t offset, uint64_t bytes,
-				 struct av_run *run)
+static void drop_run(struct run *run)
+{
+	release_klm_pins(&run->pins);
+	run->count = 0;
+}
+
+/*
+ * The first pieces of [offset, offset + bytes) of a span of any kind. @run: out; on AV_CHECK_NONE
+ * at least one piece, for drop_run(); else nothing is held Return:  as av_mem_get(). On
+ * AV_CHECK_BUSY the caller drops every other run and retries for a bounded time. Then it unpins
+ * everything and executes the request again: two such callers could wait for each other
+ * (docs/concurrency/HANDSHAKES.md).
+ */
+static enum av_check expand_span(const struct av_span *span, uint64_t offset, uint64_t bytes,
+				 struct run *run)
 {
 	run->count = 0;
 	run->bytes = 0;
@@ -263,25 +305,19 @@ enum av_check av_klm_iter_expand(const struct av_span *span, uint64_t offset, ui
 		run->bytes = bytes;
 		return AV_CHECK_NONE;
 	}
-	while (run->bytes < bytes && run->count < AV_RUN_PIECES) {
+	while (run->bytes < bytes && run->count < RUN_PIECES) {
 		struct av_span rest = slice_span(span, offset + run->bytes, bytes - run->bytes);
 		enum av_check found = first_piece(&rest, &run->pins, &run->at[run->count]);
 
 		if (found != AV_CHECK_NONE && run->count > 0)
 			break; /* the next call finds it again */
 		if (found != AV_CHECK_NONE) {
-			av_klm_iter_drop(run);
+			drop_run(run);
 			return found;
 		}
 		run->bytes += run->at[run->count++].length;
 	}
 	return AV_CHECK_NONE;
-}
-
-void av_klm_iter_drop(struct av_run *run)
-{
-	release_klm_pins(&run->pins);
-	run->count = 0;
 }
 
 /* Copies to and from UMR spans, and atomics. */
@@ -457,7 +493,7 @@ static enum av_fault queue_klm_pair(struct batch *b, const struct pair *p)
 }
 
 /* Copy the first @bytes of one run to another. Both have that many. */
-static enum av_fault copy_runs(const struct av_run *d, const struct av_run *s, uint64_t bytes)
+static enum av_fault copy_runs(const struct run *d, const struct run *s, uint64_t bytes)
 {
 	struct pair p = {.d = d->at, .s = s->at};
 	enum av_fault ret = AV_FAULT_NONE;
@@ -483,16 +519,15 @@ static enum av_fault copy_runs(const struct av_run *d, const struct av_run *s, u
 }
 
 /* Expand the next pieces of both ends, or of neither. */
-static enum av_fault expand(const struct pair *p, struct av_run *d, struct av_run *s)
+static enum av_fault expand(const struct pair *p, struct run *d, struct run *s)
 {
-	enum av_fault ret =
-		av_fault_of(av_klm_iter_expand(p->d, p->doff, p->bytes, d), AV_FAULT_DST);
+	enum av_fault ret = av_fault_of(expand_span(p->d, p->doff, p->bytes, d), AV_FAULT_DST);
 
 	if (ret != AV_FAULT_NONE)
 		return ret;
-	ret = av_fault_of(av_klm_iter_expand(p->s, p->soff, p->bytes, s), AV_FAULT_SRC);
+	ret = av_fault_of(expand_span(p->s, p->soff, p->bytes, s), AV_FAULT_SRC);
 	if (ret != AV_FAULT_NONE)
-		av_klm_iter_drop(d);
+		drop_run(d);
 	return ret;
 }
 
@@ -500,7 +535,7 @@ enum av_fault av_klm_copy(const struct av_span *d, uint64_t doff, const struct a
 			  uint64_t soff, uint64_t bytes)
 {
 	struct pair p = {d, s, doff, soff, bytes};
-	struct av_run to, from;
+	struct run to, from;
 	unsigned int looks = 0;
 
 	while (p.bytes > 0) {
@@ -515,8 +550,8 @@ enum av_fault av_klm_copy(const struct av_span *d, uint64_t doff, const struct a
 			return ret;
 		n = to.bytes < from.bytes ? to.bytes : from.bytes;
 		ret = copy_runs(&to, &from, n);
-		av_klm_iter_drop(&to);
-		av_klm_iter_drop(&from);
+		drop_run(&to);
+		drop_run(&from);
 		if (ret != AV_FAULT_NONE)
 			return ret;
 		p.doff += n;
@@ -531,9 +566,8 @@ enum av_fault av_klm_copy(const struct av_span *d, uint64_t doff, const struct a
 enum av_fault av_klm_atomic(const struct av_span *span, const struct av_atomic *atomic,
 			    struct av_operand *old, uint64_t now_ns)
 {
-	struct av_run run;
-	enum av_fault ret =
-		av_fault_of(av_klm_iter_expand(span, 0, span->length, &run), AV_FAULT_DST);
+	struct run run;
+	enum av_fault ret = av_fault_of(expand_span(span, 0, span->length, &run), AV_FAULT_DST);
 	const struct av_span *operand = run.at;
 
 	if (ret != AV_FAULT_NONE)
@@ -546,6 +580,6 @@ enum av_fault av_klm_atomic(const struct av_span *span, const struct av_atomic *
 		ret = AV_FAULT_REM_MISALIGNED;
 	else
 		ret = av_xfer_atomic(operand, atomic, old, now_ns);
-	av_klm_iter_drop(&run);
+	drop_run(&run);
 	return ret;
 }

@@ -395,10 +395,9 @@ int av_vma_open_own(void);
 
 /*
  * The mapping that covers @addr, or else the next one above. @maps: descriptor of a process's
- * "maps" in /proc. On Linux 6.11 or later this is one request to the kernel; earlier it reads the
- * text.
- * Context: async-signal-safe; no heap; changes errno.
- * Return: false: there is none, or the kernel does not say
+ * "maps" in /proc. On Linux 6.11 or later this is one request to the kernel; earlier, or if @maps
+ * is another file, it reads the text. Context: async-signal-safe; no heap; changes errno. Return:
+ * false: there is none, or the kernel does not say
  */
 AV_MUST_USE bool av_vma_next(int maps, uint64_t addr, struct av_vma *vma);
 
@@ -417,9 +416,6 @@ static inline bool av_vma_is_of(const struct av_vma *vma, const struct av_own_fd
 {
 	return vma->inode == file->ino && vma->dev == file->dev;
 }
-
-/* av_vma_next() from the text, for older kernels and tests. @maps may be any file. */
-AV_MUST_USE bool av_vma_next_text(int maps, uint64_t addr, struct av_vma *vma);
 
 /* Is own memory mapped without holes, readable, and with @writable writable? Return: 0 or EFAULT */
 AV_MUST_USE int av_mapped_check(uint64_t addr, uint64_t bytes, bool writable);
@@ -455,9 +451,5 @@ AV_MUST_USE int av_page_scan_in_memory(uint64_t *begin, uint64_t end,
 
 /* Is the page in memory, and of a file or shared? Context: as av_page_scan_in_memory(). */
 AV_MUST_USE bool av_page_is_of_file(uint64_t addr);
-
-/* av_page_scan_in_memory() from "pagemap", for older kernels and tests. */
-AV_MUST_USE int av_page_scan_in_memory_text(uint64_t *begin, uint64_t end,
-					    struct av_page_scan_run *runs);
 
 #endif

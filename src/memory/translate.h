@@ -500,37 +500,6 @@ struct av_klm_fill {
  */
 AV_MUST_USE int av_klm_fill(struct av_seg *seg, const struct av_klm_fill *fill);
 
-/*
- * Expansion of a UMR span into runs of bytes, a few at a time. The span's pin keeps the UMR key
- * itself; a struct av_run pins the keys between it and the bytes while its pieces are in use, at
- * most AV_KLM_PINS. So a region may be deregistered, or a key filled, during a long transfer, which
- * then fails at that piece. A corrupt peer may have written the lists: offsets and counts are
- * checked, and there are at most AV_KLM_DEPTH steps down.
- */
-
-#define AV_RUN_PIECES 64u /* a whole copy is on the executor's stack */
-
-/* The keys that a run pins. */
-struct av_klm_pins {
-	uint32_t count;
-	struct {
-		struct av_seg *seg;
-		uint32_t key;
-		struct av_pin *pin;
-	} at[AV_KLM_PINS];
-};
-
-/*
- * The next pieces of a span. None is behind a UMR key. Their pins are borrowed: from @pins, or from
- * a span that is itself not behind a UMR key.
- */
-struct av_run {
-	uint32_t count;
-	uint64_t bytes;
-	struct av_klm_pins pins;
-	struct av_span at[AV_RUN_PIECES];
-};
-
 /**
  * av_klm_iter_check() - can all bytes of a UMR span be accessed now?
  *
@@ -538,19 +507,6 @@ struct av_run {
  * Context, return: as av_mem_get()
  */
 AV_MUST_USE enum av_check av_klm_iter_check(const struct av_span *span);
-
-/**
- * av_klm_iter_expand() - the first pieces of [offset, offset + bytes) of a span of any kind
- * @run: out; on AV_CHECK_NONE at least one piece, for av_klm_iter_drop(); else nothing is held
- *
- * Context: as av_mem_get().
- * Return:  as av_mem_get(). On AV_CHECK_BUSY the caller drops every other run and retries for a
- * bounded time. Then it unpins everything and executes the request again: two such callers could
- * wait for each other (docs/concurrency/HANDSHAKES.md).
- */
-AV_MUST_USE enum av_check av_klm_iter_expand(const struct av_span *span, uint64_t offset,
-					     uint64_t bytes, struct av_run *run);
-void av_klm_iter_drop(struct av_run *run);
 
 /*
  * Copying piece by piece between spans, at least one of them behind a UMR key. One system call

@@ -41,43 +41,6 @@ int av_vma_open_own(void)
 	return (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
 }
 
-bool av_vma_next(int maps, uint64_t addr, struct av_vma *vma)
-{
-	struct procmap_question q = {
-		.size = sizeof(q), .flags = PROCMAP_COVERING_OR_NEXT, .addr = addr};
-
-	if (ioctl(maps, PROCMAP_QUESTION, &q))
-		return errno != ENOENT && av_vma_next_text(maps, addr, vma);
-	*vma = (struct av_vma){
-		.begin = q.begin,
-		.end = q.end,
-		.anonymous = !q.inode && !(q.rights & PROCMAP_SHARED),
-		.readable = q.rights & PROCMAP_READABLE,
-		.writable = q.rights & PROCMAP_WRITABLE,
-		.executable = q.rights & PROCMAP_EXECUTABLE,
-		.shared = q.rights & PROCMAP_SHARED,
-		.inode = q.inode,
-		.dev = makedev(q.dev_major, q.dev_minor),
-		.offset = q.offset,
-	};
-	return true;
-}
-
-int av_vma_rights_of(int maps, uint64_t addr, uint64_t bytes)
-{
-	uint64_t end = addr + bytes;
-	struct av_vma vma;
-	int ret = -1;
-
-	for (uint64_t at = addr; at < end; at = vma.end) {
-		if (!av_vma_next(maps, at, &vma) || vma.begin > at ||
-		    (at > addr && av_vma_rights(&vma) != ret))
-			return -1;
-		ret = av_vma_rights(&vma);
-	}
-	return ret;
-}
-
 /* State of the text parser. A line reads "BEGIN-END rwxp OFFSET DEVICE INODE  NAME". */
 struct scan {
 	enum { BEGIN, END, RIGHTS, OFFSET, DEVICE, INODE, NAME } field;
@@ -141,7 +104,8 @@ static struct av_vma vma_of(const struct scan *s)
 	};
 }
 
-bool av_vma_next_text(int maps, uint64_t addr, struct av_vma *vma)
+/* For older kernels. */
+static bool read_next_vma(int maps, uint64_t addr, struct av_vma *vma)
 {
 	struct scan s = {0};
 	char text[1024];
@@ -160,6 +124,43 @@ bool av_vma_next_text(int maps, uint64_t addr, struct av_vma *vma)
 		at += n;
 	}
 	return false;
+}
+
+bool av_vma_next(int maps, uint64_t addr, struct av_vma *vma)
+{
+	struct procmap_question q = {
+		.size = sizeof(q), .flags = PROCMAP_COVERING_OR_NEXT, .addr = addr};
+
+	if (ioctl(maps, PROCMAP_QUESTION, &q))
+		return errno != ENOENT && read_next_vma(maps, addr, vma);
+	*vma = (struct av_vma){
+		.begin = q.begin,
+		.end = q.end,
+		.anonymous = !q.inode && !(q.rights & PROCMAP_SHARED),
+		.readable = q.rights & PROCMAP_READABLE,
+		.writable = q.rights & PROCMAP_WRITABLE,
+		.executable = q.rights & PROCMAP_EXECUTABLE,
+		.shared = q.rights & PROCMAP_SHARED,
+		.inode = q.inode,
+		.dev = makedev(q.dev_major, q.dev_minor),
+		.offset = q.offset,
+	};
+	return true;
+}
+
+int av_vma_rights_of(int maps, uint64_t addr, uint64_t bytes)
+{
+	uint64_t end = addr + bytes;
+	struct av_vma vma;
+	int ret = -1;
+
+	for (uint64_t at = addr; at < end; at = vma.end) {
+		if (!av_vma_next(maps, at, &vma) || vma.begin > at ||
+		    (at > addr && av_vma_rights(&vma) != ret))
+			return -1;
+		ret = av_vma_rights(&vma);
+	}
+	return ret;
 }
 
 int av_mapped_check(uint64_t addr, uint64_t bytes, bool writable)
@@ -251,13 +252,6 @@ static int scan_page_runs(uint64_t *begin, uint64_t end, struct av_page_scan_run
 	return n;
 }
 
-int av_page_scan_in_memory(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
-{
-	int n = scan_page_runs(begin, end, runs);
-
-	return n >= 0 ? n : av_page_scan_in_memory_text(begin, end, runs);
-}
-
 /* --- before ---------------------------------------------------------------------- */
 
 /* Return: false: there is no room for another run */
@@ -301,7 +295,7 @@ static int read_present(int pagemap, uint64_t *begin, uint64_t end, struct av_pa
 	return n;
 }
 
-int av_page_scan_in_memory_text(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
+static int scan_page_runs_before(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
 {
 	int pagemap = open_own("/proc/self/pagemap"), n;
 
@@ -310,6 +304,13 @@ int av_page_scan_in_memory_text(uint64_t *begin, uint64_t end, struct av_page_sc
 	n = read_present(pagemap, begin, end, runs);
 	close(pagemap);
 	return n;
+}
+
+int av_page_scan_in_memory(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
+{
+	int n = scan_page_runs(begin, end, runs);
+
+	return n >= 0 ? n : scan_page_runs_before(begin, end, runs);
 }
 
 bool av_page_is_of_file(uint64_t addr)

@@ -16,16 +16,17 @@
 #include "memory/region.h"
 #include "memory/translate.h"
 
-#define PAGE	4096u
-#define ROOM	(32u * PAGE)
-#define TOTAL	9000u /* bytes of a list */
-#define LIST_AT (3u << 20)
-#define TOP	(1u << 8)
-#define REGION	(2u << 8)
-#define NOTHING (3u << 8) /* a null region */
-#define SECOND	(4u << 8) /* another key to the same bytes */
-#define PD	7u
-#define LOCAL	IBV_ACCESS_LOCAL_WRITE
+#define RUN_PIECES 64u /* that are expanded at a time */
+#define PAGE	   4096u
+#define ROOM	   (32u * PAGE)
+#define TOTAL	   9000u /* bytes of a list */
+#define LIST_AT	   (3u << 20)
+#define TOP	   (1u << 8)
+#define REGION	   (2u << 8)
+#define NOTHING	   (3u << 8) /* a null region */
+#define SECOND	   (4u << 8) /* another key to the same bytes */
+#define PD	   7u
+#define LOCAL	   IBV_ACCESS_LOCAL_WRITE
 
 struct end {
 	struct fake_seg fake;
@@ -328,12 +329,12 @@ static const struct {
 	size_t cut;
 	unsigned int calls, many; /* at most; exactly, if it is 0 */
 } costs[] = {
-	{0, 1, 0},			       /* a large piece */
-	{2, 0, 4},			       /* 200 small ones */
-	{3, 0, 4},			       /* the same, apart */
-	{4, 0, 4},			       /* as large as small ones are */
-	{5, TOTAL / 1025, 2},		       /* larger ones, and a rest */
-	{1, 0, TOTAL / 7 / AV_RUN_PIECES + 2}, /* many */
+	{0, 1, 0},			    /* a large piece */
+	{2, 0, 4},			    /* 200 small ones */
+	{3, 0, 4},			    /* the same, apart */
+	{4, 0, 4},			    /* as large as small ones are */
+	{5, TOTAL / 1025, 2},		    /* larger ones, and a rest */
+	{1, 0, TOTAL / 7 / RUN_PIECES + 2}, /* many */
 };
 
 TEST_WITH(small_pieces_share_a_call, set_up, tear_down)

@@ -10,8 +10,7 @@
 #include "base/limits.h"
 #include "lib/own_directory.h"
 #include "lib/unit.h"
-#include "memory/key.h"
-#include "memory/translate.h"
+#include "memory/klm.c" /* with what is static in it */
 
 #define CHUNK_AT (2u << 20) /* of the key table, in the segment; lists lie behind it */
 #define LIST_AT	 (3u << 20)
@@ -173,10 +172,10 @@ TEST_WITH(pieces, setup, teardown)
 	struct av_mem_request req = {.key = TOP, .pd = PD, .addr = 1050, .length = 30};
 	struct av_span span;
 	struct av_pin *other;
-	struct av_run run;
+	struct run run;
 
 	CHECK_EQUAL(av_mem_get(&fake.seg, &req, &span), AV_CHECK_NONE);
-	CHECK_EQUAL(av_klm_iter_expand(&span, 5, 20, &run), AV_CHECK_NONE);
+	CHECK_EQUAL(expand_span(&span, 5, 20, &run), AV_CHECK_NONE);
 	CHECK_EQUAL(run.count, 2);
 	CHECK_EQUAL(run.bytes, 20);
 	CHECK_EQUAL(run.at[0].addr, (uintptr_t)memory + 65);
@@ -188,7 +187,7 @@ TEST_WITH(pieces, setup, teardown)
 	other = av_pin_begin(&fake.seg, REGION);
 	assert_non_null(other);
 	run.pins.at[1].pin = other;
-	av_klm_iter_drop(&run);
+	drop_run(&run);
 	CHECK_EQUAL(run.count, 0);
 	CHECK_EQUAL(run.pins.count, 0);
 	assert_int_not_equal(atomic_load(&other->word), 0);
@@ -217,14 +216,14 @@ TEST_WITH(rounds_follow_each_other, setup, teardown)
 		struct av_mem_request req = {.key = TOP, .pd = PD, .addr = 1003, .length = 300};
 		uint64_t left = 300 - rounds[i].addr;
 		struct av_span span;
-		struct av_run run;
+		struct run run;
 
 		CHECK_EQUAL(av_mem_get(&fake.seg, &req, &span), AV_CHECK_NONE);
-		CHECK_EQUAL(av_klm_iter_expand(&span, rounds[i].addr, left, &run), AV_CHECK_NONE);
+		CHECK_EQUAL(expand_span(&span, rounds[i].addr, left, &run), AV_CHECK_NONE);
 		if (run.at[0].addr != (uintptr_t)memory + rounds[i].at ||
 		    run.at[0].length != rounds[i].length || run.bytes != left)
 			fail_msg("row %zu", i);
-		av_klm_iter_drop(&run);
+		drop_run(&run);
 		av_pin_end(span.pin);
 	}
 }
@@ -246,26 +245,26 @@ static void expect_run(uint32_t count, uint64_t bytes, uint32_t pins)
 {
 	struct av_mem_request req = {.key = TOP, .pd = PD, .whole = true};
 	struct av_span span;
-	struct av_run run;
+	struct run run;
 
 	CHECK_EQUAL(av_mem_get(&fake.seg, &req, &span), AV_CHECK_NONE);
-	CHECK_EQUAL(av_klm_iter_expand(&span, 0, span.length, &run), AV_CHECK_NONE);
+	CHECK_EQUAL(expand_span(&span, 0, span.length, &run), AV_CHECK_NONE);
 	CHECK_EQUAL(run.count, count);
 	CHECK_EQUAL(run.bytes, bytes);
 	CHECK_EQUAL(run.pins.count, pins);
 	for (uint32_t i = 0; i < pins; i++)
 		CHECK_EQUAL(atomic_load(&run.pins.at[i].pin->word) & UINT32_MAX,
 			    run.pins.at[i].key);
-	av_klm_iter_drop(&run);
+	drop_run(&run);
 	av_pin_end(span.pin);
 }
 
 TEST_WITH(a_run_has_so_many_pieces_and_keys, setup, teardown)
 {
-	one_after_another(AV_RUN_PIECES, 1);
-	expect_run(AV_RUN_PIECES, AV_RUN_PIECES, 1);
-	one_after_another(AV_RUN_PIECES + 1, 1);
-	expect_run(AV_RUN_PIECES, AV_RUN_PIECES, 1);
+	one_after_another(RUN_PIECES, 1);
+	expect_run(RUN_PIECES, RUN_PIECES, 1);
+	one_after_another(RUN_PIECES + 1, 1);
+	expect_run(RUN_PIECES, RUN_PIECES, 1);
 	one_after_another(20, 2);
 	expect_run(20, 20, 2);
 	one_after_another(AV_KLM_PINS, AV_KLM_PINS);
@@ -331,15 +330,15 @@ TEST_WITH(a_run_ends_before_a_fault, setup, teardown)
 {
 	struct av_mem_request req = {.key = TOP, .pd = PD, .addr = 1000, .length = 100};
 	struct av_span span;
-	struct av_run run;
+	struct run run;
 
 	CHECK_EQUAL(av_mem_get(&fake.seg, &req, &span), AV_CHECK_NONE);
 	list_at()->at[1].key = OTHER;
-	CHECK_EQUAL(av_klm_iter_expand(&span, 0, 100, &run), AV_CHECK_NONE);
+	CHECK_EQUAL(expand_span(&span, 0, 100, &run), AV_CHECK_NONE);
 	CHECK_EQUAL(run.count, 1);
 	CHECK_EQUAL(run.bytes, 60);
-	av_klm_iter_drop(&run);
-	CHECK_EQUAL(av_klm_iter_expand(&span, 60, 40, &run), AV_CHECK_LKEY_UNKNOWN);
+	drop_run(&run);
+	CHECK_EQUAL(expand_span(&span, 60, 40, &run), AV_CHECK_LKEY_UNKNOWN);
 	CHECK_EQUAL(run.pins.count, 0);
 	av_pin_end(span.pin);
 }
@@ -347,16 +346,16 @@ TEST_WITH(a_run_ends_before_a_fault, setup, teardown)
 TEST_WITH(a_part_of_a_plain_span, setup, teardown)
 {
 	struct av_span span = {.local = memory, .addr = 77, .length = 100, .seg = &fake.seg};
-	struct av_run run;
+	struct run run;
 
-	CHECK_EQUAL(av_klm_iter_expand(&span, 30, 20, &run), AV_CHECK_NONE);
+	CHECK_EQUAL(expand_span(&span, 30, 20, &run), AV_CHECK_NONE);
 	CHECK_EQUAL(run.count, 1);
 	CHECK_EQUAL(run.bytes, 20);
 	CHECK_EQUAL(run.at[0].local, memory + 30);
 	CHECK_EQUAL(run.at[0].addr, 107);
 	CHECK_EQUAL(run.at[0].length, 20);
 	CHECK_EQUAL(run.pins.count, 0);
-	av_klm_iter_drop(&run);
+	drop_run(&run);
 }
 
 /* --- rights ---------------------------------------------------------------------- */
