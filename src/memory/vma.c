@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -36,93 +37,71 @@ struct procmap_question {
 #define PROCMAP_EXECUTABLE	 0x04
 #define PROCMAP_SHARED		 0x08
 
+static int open_own(const char *path)
+{
+	return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+}
+
 int av_vma_open_own(void)
 {
-	return (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+	return open_own("/proc/self/maps");
 }
 
-/* State of the text parser. A line reads "BEGIN-END rwxp OFFSET DEVICE INODE  NAME". */
-struct scan {
-	enum { BEGIN, END, RIGHTS, OFFSET, DEVICE, INODE, NAME } field;
-	uint64_t value[NAME]; /* the numeric fields */
-	unsigned int major;   /* of the device, whose number behind the colon is the value */
-	bool readable, writable, executable, shared;
-};
-
-static uint64_t digit(char c)
+/* The number that the text begins with; it then begins behind the byte that ends it. */
+static uint64_t take_number(const char **p, unsigned int base)
 {
-	return (uint64_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
+	uint64_t n = 0;
+
+	for (; **p && !strchr(" -:", **p); ++*p)
+		n = n * base + (uint64_t)(**p <= '9' ? **p - '0' : **p - 'a' + 10);
+	*p += **p != '\0';
+	return n;
 }
 
-/* Process one character. Return: true when everything needed of a line is known. */
-static bool scan_take(struct scan *s, char c)
+/* "BEGIN-END rwxp OFFSET DEVICE INODE  NAME": proc_pid_maps(5). */
+static struct av_vma parse_vma(const char *p)
 {
-	bool ends = c == ' ' || c == '\n' || (c == '-' && s->field == BEGIN);
+	struct av_vma vma = {0};
+	unsigned int major;
 
-	if (s->field == NAME)
-		return false;
-	if (ends)
-		return ++s->field == NAME;
-	switch (s->field) {
-	case RIGHTS:
-		s->shared |= c == 's';
-		s->readable |= c == 'r';
-		s->writable |= c == 'w';
-		s->executable |= c == 'x';
-		break;
-	case DEVICE:
-		if (c == ':') {
-			s->major = (unsigned int)s->value[DEVICE];
-			s->value[DEVICE] = 0;
-			break;
-		}
-		s->value[DEVICE] = s->value[DEVICE] << 4 | digit(c);
-		break;
-	case INODE:
-		s->value[INODE] = s->value[INODE] * 10 + digit(c);
-		break;
-	default:
-		s->value[s->field] = s->value[s->field] << 4 | digit(c);
-		break;
+	vma.begin = take_number(&p, 16);
+	vma.end = take_number(&p, 16);
+	for (; *p && *p != ' '; p++) {
+		vma.readable |= *p == 'r';
+		vma.writable |= *p == 'w';
+		vma.executable |= *p == 'x';
+		vma.shared |= *p == 's';
 	}
-	return false;
-}
-
-static struct av_vma vma_of(const struct scan *s)
-{
-	return (struct av_vma){
-		.begin = s->value[BEGIN],
-		.end = s->value[END],
-		.anonymous = !s->shared && !s->value[INODE],
-		.readable = s->readable,
-		.writable = s->writable,
-		.executable = s->executable,
-		.shared = s->shared,
-		.inode = s->value[INODE],
-		.dev = makedev(s->major, (unsigned int)s->value[DEVICE]),
-		.offset = s->value[OFFSET],
-	};
+	p += *p == ' ';
+	vma.offset = take_number(&p, 16);
+	major = (unsigned int)take_number(&p, 16);
+	vma.dev = makedev(major, (unsigned int)take_number(&p, 16));
+	vma.inode = take_number(&p, 10);
+	vma.anonymous = !vma.shared && !vma.inode;
+	return vma;
 }
 
 /* For older kernels. */
 static bool read_next_vma(int maps, uint64_t addr, struct av_vma *vma)
 {
-	struct scan s = {0};
-	char text[1024];
+	char text[1024], line[128]; /* enough for all but the name */
+	size_t used = 0;
 	off_t at = 0;
 	long n;
 
-	while ((n = syscall(SYS_pread64, maps, text, sizeof(text), at)) > 0) {
+	for (; (n = syscall(SYS_pread64, maps, text, sizeof(text), at)) > 0; at += n)
 		for (long i = 0; i < n; i++) {
-			if (scan_take(&s, text[i]) && s.value[END] > addr) {
-				*vma = vma_of(&s);
-				return true;
+			if (text[i] != '\n') {
+				if (used < sizeof(line) - 1)
+					line[used++] = text[i];
+				continue;
 			}
-			if (text[i] == '\n')
-				s = (struct scan){0};
+			line[used] = '\0';
+			used = 0;
+			*vma = parse_vma(line);
+			if (vma->end > addr)
+				return true;
 		}
-		at += n;
-	}
 	return false;
 }
 
@@ -203,12 +182,7 @@ int av_mapped_populate(uint64_t begin, uint64_t bytes, bool writable)
 	return err == EINVAL && can_populate(advice) ? EFAULT : EINVAL;
 }
 
-/* Asking the kernel about pages. System calls are made by number, as in vma.c. */
-
-static int open_own(const char *path)
-{
-	return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-}
+/* Asking the kernel about pages. */
 
 /* --- since 6.7 ------------------------------------------------------------------- */
 
