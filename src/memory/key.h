@@ -68,31 +68,23 @@ static inline void av_pin_end(struct av_pin *pin)
 		atomic_store_explicit(&pin->word, 0, memory_order_release);
 }
 
-/**
- * av_pin_drain() - wait until nobody uses @key of @seg
- *
- * No new use begins meanwhile: the caller has withdrawn the key, or has made all users back off.
- * The wait for this process's own copies, in an own segment, has no limit. The wait for all others
- * ends after AV_PEER_TIMEOUT_NS: a peer may be stopped, and a corrupt pin word may name a process
- * that uses nothing. Context: may wait as long as a copy takes; the caller holds no lock and no
- * pin. Return:  false: a process still uses the key
+/*
+ * Wait until nobody uses @key of @seg. No new use begins meanwhile: the caller has withdrawn the
+ * key, or has made all users back off. The wait for this process's own copies, in an own segment,
+ * has no limit. That for others ends after AV_PEER_TIMEOUT_NS: a peer may be stopped, and a corrupt
+ * word may name a process that uses nothing.
+ * Context: may wait as long as a copy takes; the caller holds no lock and no pin.
+ * Return:  false: a process still uses the key
  */
 bool av_pin_drain(struct av_seg *seg, uint32_t key);
 
-/*
- * Does a living process use @key of the own context @seg? Does not wait. Clears the pins of dead
- * ones.
- */
+/* Does a living process use @key of the own context @seg? Does not wait. Clears dead ones' pins. */
 bool av_pin_is_held(struct av_seg *seg, uint32_t key);
 
-/**
- * av_pin_try_drain() - the same for an own context, and for each key for which @chosen is true
- * @until: 0 before the first call; calls with the same variable share one deadline
- *
- * The wait for this process's own copies has no limit. The wait for peers ends after AV_STOPPED_NS,
- * since a peer may be stopped.
- * Context: as av_pin_drain().
- * Return:  true: nobody uses any of these keys
+/*
+ * av_pin_drain() for each key of an own context for which @chosen is true; the wait for peers ends
+ * after AV_STOPPED_NS. @until: 0 before the first call; calls with the same variable share one
+ * deadline. Return: true: nobody uses any of these keys
  */
 typedef bool av_pin_chosen(struct av_seg *seg, uint32_t key, const void *arg);
 AV_MUST_USE bool av_pin_try_drain(struct av_seg *seg, av_pin_chosen *chosen, const void *arg,
@@ -229,12 +221,12 @@ void av_key_describe(const struct av_key *k, struct av_key *what);
 AV_MUST_USE uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t limit);
 
 /*
- * End a region's key and its uses. If a peer uses it longer than AV_STOPPED_NS, its system calls
- * are revoked and the frees deferred (av_deferred_key()): after 0, no peer reaches the program's
- * memory by this key, once av_heap_region_end() has returned. What cannot be deferred is waited for
- * as in av_pin_drain(). Context: the owner; no lock or pin held; waits for copies. Return:  0;
- * EBUSY: windows are bound to the region, and nothing has changed; ETIMEDOUT: a peer did not end
- * its use, and nothing has changed, but accesses were refused meanwhile
+ * End a region's key and its uses. For a peer that uses it longer than AV_STOPPED_NS, frees are
+ * deferred (av_deferred_key()): after 0, no peer reaches the program's memory by this key, once
+ * av_heap_region_end() has returned. Else waits as av_pin_drain().
+ * Context: the owner; no lock or pin held; waits for copies.
+ * Return:  0; EBUSY: windows are bound to the region, and nothing has changed; ETIMEDOUT: a peer
+ * did not end its use, and nothing has changed, but accesses were refused meanwhile
  */
 AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key);
 

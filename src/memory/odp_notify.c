@@ -163,19 +163,24 @@ static void pause_or_yield(unsigned int turn)
 		sched_yield();
 }
 
+/* A turn of a wait for @ns. Return: false: they are over */
+static bool wait_a_turn(unsigned int turn, uint64_t *until, uint64_t ns)
+{
+	pause_or_yield(turn);
+	if (turn == 0)
+		*until = av_now_ns() + ns;
+	return turn <= SPINS || av_now_ns() <= *until;
+}
+
 void av_odp_settle(const struct av_seg *seg)
 {
-	uint64_t seq = atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire), until = 0;
+	uint64_t seq = atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire), until;
 
 	for (unsigned int turn = 0;
-	     (seq & 1) && atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire) == seq;
-	     turn++) {
-		pause_or_yield(turn);
-		if (turn == 0)
-			until = av_now_ns() + (seg->own ? OWN_WAIT_NS : PEER_WAIT_NS);
-		else if (turn > SPINS && av_now_ns() > until)
-			return;
-	}
+	     (seq & 1) && atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire) == seq &&
+	     wait_a_turn(turn, &until, seg->own ? OWN_WAIT_NS : PEER_WAIT_NS);
+	     turn++)
+		;
 }
 
 void av_odp_settle_to_read(const struct av_seg *seg)
@@ -227,17 +232,14 @@ static bool report_outstanding(int fd)
 void av_odp_barrier(void)
 {
 	int fd = own_uffd(), saved = errno;
-	uint64_t until = 0;
+	uint64_t until;
 
 	if (fd < 0)
 		return;
-	for (unsigned int turn = 0; report_outstanding(fd); turn++) {
-		pause_or_yield(turn);
-		if (turn == 0)
-			until = av_now_ns() + OWN_WAIT_NS;
-		else if (turn > SPINS && av_now_ns() > until)
-			break; /* the unmapping thread is stopped */
-	}
+	/* Not for ever: the unmapping thread may be stopped. */
+	for (unsigned int turn = 0;
+	     report_outstanding(fd) && wait_a_turn(turn, &until, OWN_WAIT_NS); turn++)
+		;
 	wait_for_round();
 	errno = saved;
 }
