@@ -227,18 +227,12 @@ static bool name_is_taken(const struct av_config *config, struct av_word name)
 	return false;
 }
 
-static bool lid_is_taken(const struct av_config *config, unsigned int lid)
+/* Has a device that LID, or that GUID? 0: of neither kind */
+static bool is_address_taken(const struct av_config *config, unsigned int lid, uint64_t guid)
 {
 	for (unsigned int i = 0; i < config->device_count; i++)
-		if (config->device[i].port.lid == lid)
-			return true;
-	return false;
-}
-
-static bool guid_is_taken(const struct av_config *config, uint64_t guid)
-{
-	for (unsigned int i = 0; i < config->device_count; i++)
-		if (config->device[i].guid == guid)
+		if ((lid && config->device[i].port.lid == lid) ||
+		    (guid && config->device[i].guid == guid))
 			return true;
 	return false;
 }
@@ -250,12 +244,12 @@ static void check_addresses(struct av_config *config, struct av_device *dev)
 		record_config_error(config, "%s: a lid needs link=infiniband", dev->ibv.name);
 		dev->port.lid = 0;
 	}
-	if (dev->port.lid && lid_is_taken(config, dev->port.lid)) {
+	if (is_address_taken(config, dev->port.lid, 0)) {
 		record_config_error(config, "%s: lid %u belongs to another device", dev->ibv.name,
 				    dev->port.lid);
 		dev->port.lid = 0;
 	}
-	if (dev->guid && guid_is_taken(config, dev->guid)) {
+	if (is_address_taken(config, 0, dev->guid)) {
 		record_config_error(config, "%s: guid %016llx belongs to another device",
 				    dev->ibv.name, (unsigned long long)dev->guid);
 		dev->guid = 0;
@@ -373,7 +367,7 @@ static void assign_lids(struct av_config *config)
 
 		if (dev->port.link_layer != IBV_LINK_LAYER_INFINIBAND || dev->port.lid)
 			continue;
-		while (lid_is_taken(config, lid))
+		while (is_address_taken(config, lid, 0))
 			lid++;
 		dev->port.lid = lid;
 	}

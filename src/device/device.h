@@ -159,8 +159,6 @@ uint32_t av_instance_number_of(const struct ibv_device *ibv);
  */
 void av_instance_renew(const char *name, uint32_t failure);
 
-/* === device open ================================================================= */
-
 /*
  * Make the segment of a new context of this process. The segment records the device's port, which
  * is made if needed, the port's MTU, and the switches in force.

@@ -486,6 +486,36 @@ int av_port_open(uint32_t ref, const struct av_device *dev)
 	return port;
 }
 
+static enum ibv_mtu active_mtu(uint32_t port, const struct av_device *dev)
+{
+	return dev->mtu_follows ? atomic_load(&av_dir->port[port - 1].mtu) : dev->port.max_mtu;
+}
+
+struct av_seg *av_device_open(const struct av_device *dev, uint32_t origin)
+{
+	const struct av_seg_device said = {
+		.name = dev->ibv.name, .link_layer = dev->port.link_layer, .lid = dev->port.lid};
+	struct av_seg *seg = av_seg_create(&said, origin);
+	uint32_t switches = 0;
+	int port, err;
+
+	if (!seg)
+		return NULL;
+	port = av_port_open(seg->ref, dev);
+	err = port < 0 ? port : av_switches_take(dev->ibv.name, &switches);
+	if (err) {
+		av_seg_close(seg);
+		errno = -err;
+		return NULL;
+	}
+	seg->head->port = (uint32_t)port;
+	seg->head->mtu = (uint8_t)active_mtu((uint32_t)port, dev);
+	seg->head->switches = switches;
+	return seg;
+}
+
+/* --- queries --------------------------------------------------------------------- */
+
 /* A port that is open somewhere, as the directory has it. */
 struct look {
 	struct av_gid *gids; /* in: where its table goes; NULL: not asked */
@@ -592,11 +622,6 @@ bool av_port_has_row(uint32_t port, uint32_t row)
 {
 	return av_dir && port - 1 < AV_DIR_PORTS && row < AV_GID_MAX &&
 	       (atomic_load(&av_dir->port[port - 1].row[row].stamp) & 1);
-}
-
-enum ibv_mtu av_port_mtu(uint32_t port, const struct av_device *dev)
-{
-	return dev->mtu_follows ? atomic_load(&av_dir->port[port - 1].mtu) : dev->port.max_mtu;
 }
 
 uint32_t av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid)

@@ -181,13 +181,6 @@ unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID
 void av_port_attr(const struct av_device *dev, struct ibv_port_attr *port);
 
 /*
- * The active MTU of the device's port, as the directory has it.
- * @port: a number that av_port_open() returned in this process
- * Context: the directory is joined; lock-free
- */
-enum ibv_mtu av_port_mtu(uint32_t port, const struct av_device *dev);
-
-/*
  * Does that address belong to the port, or did it recently? Former addresses count, so that
  * connections survive a change of addresses.
  * @port: any number: one from a peer's segment is not trusted
