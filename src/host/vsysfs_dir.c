@@ -360,32 +360,18 @@ static int close_stream(struct stream *stream)
 	return close(fd);
 }
 
-AV_LIBC(int, closedir, (DIR * dir))
+/* NULL at the end. Keeps errno. */
+static struct dirent *next_entry(struct stream *stream)
 {
-	struct stream *stream = stream_of(dir);
-
-	return av_likely(!stream) ? av_next_closedir()(dir) : close_stream(stream);
-}
-
-AV_LIBC(struct dirent *, readdir, (DIR * dir))
-{
-	struct stream *stream = stream_of(dir);
-
-	if (av_likely(!stream))
-		return av_next_readdir()(dir);
 	if (stream->next >= stream->listing.count)
 		return NULL;
 	return &stream->listing.entries[stream->next++];
 }
 
-AV_LIBC(int, readdir_r, (DIR * dir, struct dirent *entry, struct dirent **result))
+static int copy_next_entry(struct stream *stream, struct dirent *entry, struct dirent **result)
 {
-	struct stream *stream = stream_of(dir);
-	struct dirent *found;
+	struct dirent *found = next_entry(stream);
 
-	if (av_likely(!stream))
-		return av_next_readdir_r()(dir, entry, result);
-	found = av_libc_readdir(dir);
 	/* The caller's buffer may end right after the longest name. */
 	if (found)
 		memcpy(entry, found, offsetof(struct dirent, d_name) + strlen(found->d_name) + 1);
@@ -393,15 +379,10 @@ AV_LIBC(int, readdir_r, (DIR * dir, struct dirent *entry, struct dirent **result
 	return 0;
 }
 
-AV_LIBC(void, rewinddir, (DIR * dir))
+static void rewind_stream(struct stream *stream)
 {
-	struct stream *stream = stream_of(dir);
 	struct listing fresh;
 
-	if (av_likely(!stream)) {
-		av_next_rewinddir()(dir);
-		return;
-	}
 	stream->next = 0;
 	if (make_listing(&stream->node, &fresh))
 		return; /* keep the old listing */
@@ -409,29 +390,25 @@ AV_LIBC(void, rewinddir, (DIR * dir))
 	stream->listing = fresh;
 }
 
-AV_LIBC(long, telldir, (DIR * dir))
-{
-	struct stream *stream = stream_of(dir);
+/* Defines the hook of a function with a parameter @dir: @answer, if that is a @stream of ours. */
+#define DIR_HOOK(result, name, params, args, answer)                          \
+	AV_LIBC(result, name, params)                                         \
+	{                                                                     \
+		struct stream *stream = stream_of(dir);                       \
+                                                                              \
+		return av_likely(!stream) ? av_next_##name() args : (answer); \
+	}
 
-	return av_likely(!stream) ? av_next_telldir()(dir) : (long)stream->next;
-}
-
-AV_LIBC(void, seekdir, (DIR * dir, long position))
-{
-	struct stream *stream = stream_of(dir);
-
-	if (av_likely(!stream))
-		av_next_seekdir()(dir, position);
-	else
-		stream->next = (size_t)position; /* negative: beyond the end */
-}
-
-AV_LIBC(int, dirfd, (DIR * dir))
-{
-	struct stream *stream = stream_of(dir);
-
-	return av_likely(!stream) ? av_next_dirfd()(dir) : stream->fd;
-}
+DIR_HOOK(int, closedir, (DIR * dir), (dir), close_stream(stream))
+DIR_HOOK(struct dirent *, readdir, (DIR * dir), (dir), next_entry(stream))
+DIR_HOOK(int, readdir_r, (DIR * dir, struct dirent *entry, struct dirent **result),
+	 (dir, entry, result), copy_next_entry(stream, entry, result))
+DIR_HOOK(void, rewinddir, (DIR * dir), (dir), rewind_stream(stream))
+DIR_HOOK(long, telldir, (DIR * dir), (dir), (long)stream->next)
+/* A negative position is beyond the end. */
+DIR_HOOK(void, seekdir, (DIR * dir, long position), (dir, position),
+	 (void)(stream->next = (size_t)position))
+DIR_HOOK(int, dirfd, (DIR * dir), (dir), stream->fd)
 
 static void free_entries(struct dirent **entries, size_t count)
 {
