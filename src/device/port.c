@@ -102,16 +102,12 @@ static unsigned int load_table(const struct av_dir_port *p, struct av_gid gids[A
 	return end;
 }
 
-/* Addresses are compared and remembered as two words. */
-static void words_of(const union ibv_gid *gid, uint64_t words[2])
+static bool has_gid(const _Atomic uint64_t at[2], const union ibv_gid *gid)
 {
-	memcpy(words, gid->raw, sizeof(gid->raw));
-}
+	union ibv_gid there;
 
-static bool are(const _Atomic uint64_t at[2], const uint64_t words[2])
-{
-	return atomic_load_explicit(&at[0], memory_order_acquire) == words[0] &&
-	       atomic_load_explicit(&at[1], memory_order_acquire) == words[1];
+	load_words(at, 2, there.raw);
+	return !memcmp(there.raw, gid->raw, sizeof(gid->raw));
 }
 
 static void record_past_gid(struct av_dir_port *p, const union ibv_gid *gid)
@@ -601,19 +597,17 @@ void av_port_attr(const struct av_device *dev, struct ibv_port_attr *port)
 
 bool av_port_has_gid(uint32_t port, const union ibv_gid *gid)
 {
-	uint64_t words[2];
-	struct av_dir_port *p;
+	const struct av_dir_port *p;
 
-	words_of(gid, words);
-	if (port - 1 >= AV_DIR_PORTS || !(words[0] | words[1]))
+	if (port - 1 >= AV_DIR_PORTS || av_gid_is_none(gid))
 		return false;
 	p = &av_dir->port[port - 1];
 	for (uint32_t i = 0; i < AV_GID_MAX; i++)
 		if (atomic_load_explicit(&p->row[i].stamp, memory_order_acquire) &&
-		    are(p->row[i].gid, words))
+		    has_gid(p->row[i].gid, gid))
 			return true;
 	for (uint32_t i = 0; i < AV_GID_MAX; i++)
-		if (are(p->past[i], words))
+		if (has_gid(p->past[i], gid))
 			return true;
 	return false;
 }
