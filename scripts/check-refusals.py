@@ -4,8 +4,9 @@
 
 "anyverbs explain" can say of an errno value alone only "an argument is invalid". Therefore an
 errno value of that kind stands in SRC beside the check that was made: in one statement with
-AV_CHECK_..., with a variable "check", or with av_refuse_as(); or in a call of a function of the
-same file that names a check, and whose own name begins with refuse_ or contains _refuse_.
+AV_CHECK_..., with a variable "check", with av_refuse_as() or AV_EXP_KNOWN(), which name one; or in
+a call of a function of the same file that names a check, and whose own name begins with refuse_ or
+contains _refuse_.
 Comparisons, "case" and comments do not count. What else there is, is listed; the exit status is 1
 then.
 """
@@ -57,7 +58,7 @@ def refusals(path, name):
         first = max(text.rfind(c, 0, m.start()) for c in ";{}") + 1
         ends = [e for e in (text.find(c, m.end()) for c in ";{}") if e >= 0]
         statement = text[first:min(ends, default=len(text))]
-        if re.search(r"AV_CHECK_|\bcheck\b(?! *\()|\bav_refuse_as\(", statement):
+        if re.search(r"AV_CHECK_|\bcheck\b(?! *\()|\b(av_refuse_as|AV_EXP_KNOWN)\(", statement):
             continue
         if any(re.search(rf"\b{f}\(", statement) for f in naming):
             continue

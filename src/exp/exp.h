@@ -20,24 +20,14 @@
 			return fail(AV_VERB_##id, ENOSYS);                                      \
 	} while (0)
 
-/* Leave a record if @mask has a bit not below @reserved. */
-#define AV_EXP_NOTE_UNKNOWN(id, mask, reserved)                                                    \
-	do {                                                                                       \
-		if ((mask) > (uint32_t)(reserved)-1)                                               \
-			(void)av_refused(AV_VERB_##id, av_refuse(EINVAL, AV_CHECK_COMP_MASK, mask, \
-								 (uint32_t)(reserved)-1));         \
-	} while (0)
-
-/* And return from the verb, as the real library does. */
-#define AV_EXP_KNOWN_OR_NULL(id, mask, reserved)                                     \
-	do {                                                                         \
-		AV_EXP_NOTE_UNKNOWN(id, mask, reserved);                             \
-		IBV_EXP_RET_NULL_ON_INVALID_COMP_MASK(mask, (uint32_t)(reserved)-1); \
-	} while (0)
-#define AV_EXP_KNOWN_OR_EINVAL(id, mask, reserved)                                     \
-	do {                                                                           \
-		AV_EXP_NOTE_UNKNOWN(id, mask, reserved);                               \
-		IBV_EXP_RET_EINVAL_ON_INVALID_COMP_MASK(mask, (uint32_t)(reserved)-1); \
+/* Leaves a record if @mask has a bit not below @reserved, and returns as the real library does. */
+#define AV_EXP_KNOWN(ret, id, mask, reserved)                                                  \
+	do {                                                                                   \
+		const uint32_t known_ = (uint32_t)(reserved)-1;                                \
+		if ((mask) > known_)                                                           \
+			(void)av_refused(AV_VERB_##id,                                         \
+					 av_refuse(EINVAL, AV_CHECK_COMP_MASK, mask, known_)); \
+		IBV_EXP_RET_ON_INVALID_COMP_MASK(mask, known_, ret);                           \
 	} while (0)
 
 /* Rights as plain flags and AV_ACCESS_TUNNELED. Return: 0, or EINVAL: one has no counterpart. */

@@ -15,15 +15,14 @@
 AV_EXPORT int ibv_exp_query_values(struct ibv_context *context, int q_values,
 				   struct ibv_exp_values *values)
 {
-	uint64_t now;
+	const int known = IBV_EXP_VALUES_RESERVED - 1;
+	const uint64_t now = av_now_ns();
+	int err = av_ours(context) ? 0 : ENOSYS;
 
-	if (!av_ours(context))
-		return -av_fail_errno(AV_VERB_EXP_QUERY_VALUES, ENOSYS);
-	if (q_values & ~(IBV_EXP_VALUES_RESERVED - 1))
-		return -av_fail_errno(AV_VERB_EXP_QUERY_VALUES,
-				      av_refuse(EINVAL, AV_CHECK_FLAGS, (uint32_t)q_values,
-						IBV_EXP_VALUES_RESERVED - 1));
-	now = av_now_ns();
+	if (err == 0 && (q_values & ~known))
+		err = av_refuse(EINVAL, AV_CHECK_FLAGS, (uint32_t)q_values, (uint32_t)known);
+	if (err)
+		return -av_fail_errno(AV_VERB_EXP_QUERY_VALUES, err);
 	values->comp_mask = (uint32_t)q_values;
 	if (q_values & IBV_EXP_VALUES_HW_CLOCK_NS)
 		values->hwclock_ns = now;
@@ -94,31 +93,25 @@ AV_EXPORT void *ibv_exp_get_provider_func(struct ibv_context *context, enum ibv_
 
 /* --- what the device lacks: DCT, cross-channel, families of verbs ---------------- */
 
-#define ABSENT(id, name, ...)                                   \
-	AV_EXPORT int name(__VA_ARGS__)                         \
-	{                                                       \
-		return av_fail_errno(AV_VERB_EXP_##id, ENOSYS); \
+#define ABSENT(type, fail, id, name, ...)              \
+	AV_EXPORT type name(__VA_ARGS__)               \
+	{                                              \
+		return fail(AV_VERB_EXP_##id, ENOSYS); \
 	}
 
-ABSENT(DESTROY_DCT, ibv_exp_destroy_dct, struct ibv_exp_dct *dct)
-ABSENT(QUERY_DCT, ibv_exp_query_dct, struct ibv_exp_dct *dct, struct ibv_exp_dct_attr *attr)
-ABSENT(ARM_DCT, ibv_exp_arm_dct, struct ibv_exp_dct *dct, struct ibv_exp_arm_attr *attr)
-ABSENT(POST_TASK, ibv_exp_post_task, struct ibv_context *context, struct ibv_exp_task *task,
-       struct ibv_exp_task **bad_task)
-ABSENT(RELEASE_INTF, ibv_exp_release_intf, struct ibv_context *context, void *intf,
-       struct ibv_exp_release_intf_params *params)
-
-AV_EXPORT struct ibv_exp_dct *ibv_exp_create_dct(struct ibv_context *context,
-						 struct ibv_exp_dct_init_attr *attr)
-{
-	return av_fail_null(AV_VERB_EXP_CREATE_DCT, ENOSYS);
-}
-
-AV_EXPORT int ibv_exp_poll_dc_info(struct ibv_context *context, struct ibv_exp_dc_info_ent *ents,
-				   int nent, int port)
-{
-	return av_fail_fd(AV_VERB_EXP_POLL_DC_INFO, ENOSYS);
-}
+ABSENT(struct ibv_exp_dct *, av_fail_null, CREATE_DCT, ibv_exp_create_dct,
+       struct ibv_context *context, struct ibv_exp_dct_init_attr *attr)
+ABSENT(int, av_fail_errno, DESTROY_DCT, ibv_exp_destroy_dct, struct ibv_exp_dct *dct)
+ABSENT(int, av_fail_errno, QUERY_DCT, ibv_exp_query_dct, struct ibv_exp_dct *dct,
+       struct ibv_exp_dct_attr *attr)
+ABSENT(int, av_fail_errno, ARM_DCT, ibv_exp_arm_dct, struct ibv_exp_dct *dct,
+       struct ibv_exp_arm_attr *attr)
+ABSENT(int, av_fail_fd, POLL_DC_INFO, ibv_exp_poll_dc_info, struct ibv_context *context,
+       struct ibv_exp_dc_info_ent *ents, int nent, int port)
+ABSENT(int, av_fail_errno, POST_TASK, ibv_exp_post_task, struct ibv_context *context,
+       struct ibv_exp_task *task, struct ibv_exp_task **bad_task)
+ABSENT(int, av_fail_errno, RELEASE_INTF, ibv_exp_release_intf, struct ibv_context *context,
+       void *intf, struct ibv_exp_release_intf_params *params)
 
 /* Programs print @status without checking errno; other providers leave it alone. */
 AV_EXPORT void *ibv_exp_query_intf(struct ibv_context *context,
@@ -277,8 +270,8 @@ AV_EXPORT int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_d
 	if (!av_ours(context))
 		return ENOSYS;
 	if (wanted & (uint32_t)IBV_EXP_DEVICE_ATTR_COMP_MASK_2)
-		AV_EXP_KNOWN_OR_EINVAL(EXP_QUERY_DEVICE, attr->comp_mask_2,
-				       IBV_EXP_DEVICE_ATTR_RESERVED_2);
+		AV_EXP_KNOWN(EINVAL, EXP_QUERY_DEVICE, attr->comp_mask_2,
+			     IBV_EXP_DEVICE_ATTR_RESERVED_2);
 	err = ibv_query_device_ex(context, NULL, &now);
 	if (err)
 		return err;
@@ -343,8 +336,7 @@ AV_EXPORT int ibv_exp_query_gid_attr(struct ibv_context *context, uint8_t port_n
 
 	if (!av_ours(context))
 		return ENOSYS;
-	AV_EXP_KNOWN_OR_EINVAL(EXP_QUERY_GID_ATTR, attr->comp_mask,
-			       IBV_EXP_QUERY_GID_ATTR_RESERVED);
+	AV_EXP_KNOWN(EINVAL, EXP_QUERY_GID_ATTR, attr->comp_mask, IBV_EXP_QUERY_GID_ATTR_RESERVED);
 	err = ibv_query_gid_ex(context, port_num, index, &entry, 0);
 	if (err == ENODATA)
 		memset(&entry, 0, sizeof(entry));

@@ -15,7 +15,7 @@ AV_EXPORT struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context,
 	struct ibv_alloc_dm_attr plain = {.length = attr->length};
 	struct ibv_dm *dm;
 
-	AV_EXP_KNOWN_OR_NULL(EXP_ALLOC_DM, attr->comp_mask, IBV_EXP_ALLOC_DM_ATTR_RESERVED);
+	AV_EXP_KNOWN(NULL, EXP_ALLOC_DM, attr->comp_mask, IBV_EXP_ALLOC_DM_ATTR_RESERVED);
 	if (!av_ours(context))
 		return NULL;
 	dm = ibv_alloc_dm(context, &plain);
@@ -39,7 +39,7 @@ AV_EXPORT int ibv_exp_memcpy_dm(struct ibv_exp_dm *exp, struct ibv_exp_memcpy_dm
 	void *bytes;
 	int err;
 
-	AV_EXP_KNOWN_OR_EINVAL(EXP_MEMCPY_DM, attr->comp_mask, IBV_EXP_DM_CPY_COMP_MASK_RESERVED);
+	AV_EXP_KNOWN(EINVAL, EXP_MEMCPY_DM, attr->comp_mask, IBV_EXP_DM_CPY_COMP_MASK_RESERVED);
 	if (!av_ours(exp->context))
 		return ENOSYS;
 	err = av_dm_range(av_dm_of_exp(exp), attr->dm_offset, attr->length, 1, &bytes);
@@ -107,47 +107,38 @@ static struct ibv_mr *reg_dm(const struct ibv_exp_reg_mr_in *in)
 {
 	struct av_dm *dm =
 		in->dm && in->dm->context == in->pd->context ? av_dm_of_exp(in->dm) : NULL;
+	uintptr_t offset = (uintptr_t)in->addr;
 	unsigned int access;
-	int err = 0;
+	int err;
 
 	if (!dm)
 		err = av_refuse(EINVAL, AV_CHECK_DM_UNKNOWN, 0, 0);
 	else if (in->exp_access & ~(uint64_t)DM_RIGHTS)
 		err = av_refuse(EINVAL, AV_CHECK_DM_ACCESS, in->exp_access, DM_RIGHTS);
+	else if (!av_range_within(offset, in->length, 0, dm->length))
+		err = av_refuse(EFAULT, AV_CHECK_DM_RANGE, offset + in->length, dm->length);
 	else
 		err = av_exp_access(in->exp_access, &access);
-	if (err)
-		return av_fail_null(AV_VERB_EXP_REG_MR, err);
-	if (!av_range_within((uintptr_t)in->addr, in->length, 0, dm->length))
-		return av_fail_null(AV_VERB_EXP_REG_MR,
-				    av_refuse(EFAULT, AV_CHECK_DM_RANGE,
-					      (uintptr_t)in->addr + in->length, dm->length));
-	return ibv_reg_dm_mr(in->pd, &dm->ibv, (uintptr_t)in->addr, in->length,
-			     access | IBV_ACCESS_ZERO_BASED);
+	return err ? av_fail_null(AV_VERB_EXP_REG_MR, err)
+		   : ibv_reg_dm_mr(in->pd, &dm->ibv, offset, in->length,
+				   access | IBV_ACCESS_ZERO_BASED);
 }
 
 /* Relaxed permits a larger region with more rights; here it gives exactly the one requested. */
-static int check_relaxed(const struct ibv_exp_reg_mr_in *in)
-{
-	if (!(in->exp_access & IBV_EXP_ACCESS_RELAXED))
-		return 0;
-	return (in->exp_access & IBV_EXP_ACCESS_ON_DEMAND) && in->length <= RELAXED_MAX
-		       ? 0
-		       : av_refuse(EINVAL, AV_CHECK_MR_RELAXED, in->length, RELAXED_MAX);
-}
-
 static struct ibv_mr *reg_memory(const struct ibv_exp_reg_mr_in *in)
 {
+	const bool relaxed = in->exp_access & IBV_EXP_ACCESS_RELAXED;
 	unsigned int access;
-	int err = check_relaxed(in);
+	int err;
 
-	if (err == 0 && (in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED))
+	if (relaxed && (!(in->exp_access & IBV_EXP_ACCESS_ON_DEMAND) || in->length > RELAXED_MAX))
+		err = av_refuse(EINVAL, AV_CHECK_MR_RELAXED, in->length, RELAXED_MAX);
+	else if (in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED)
 		err = av_refuse(EINVAL, AV_CHECK_MR_ZERO_BASED, in->exp_access, 0);
-	if (err == 0)
+	else
 		err = av_exp_access(in->exp_access & ~(uint64_t)IBV_EXP_ACCESS_RELAXED, &access);
-	if (err)
-		return av_fail_null(AV_VERB_EXP_REG_MR, err);
-	return av_reg_mr(in->pd, in->addr, in->length, (uintptr_t)in->addr, access);
+	return err ? av_fail_null(AV_VERB_EXP_REG_MR, err)
+		   : av_reg_mr(in->pd, in->addr, in->length, (uintptr_t)in->addr, access);
 }
 
 /* Of the rights that a shared region gives, keep the user's: nobody else reaches the device. */
@@ -199,19 +190,16 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 {
 	AV_UNCANCELLED;
 	AV_EXP_OURS(av_fail_null, EXP_REG_MR, in->pd);
-	bool contiguous;
+	AV_EXP_KNOWN(NULL, EXP_REG_MR, in->comp_mask, IBV_EXP_REG_MR_RESERVED);
+	uint32_t flags = in->comp_mask & IBV_EXP_REG_MR_CREATE_FLAGS ? in->create_flags : 0;
 
-	AV_EXP_KNOWN_OR_NULL(EXP_REG_MR, in->comp_mask, IBV_EXP_REG_MR_RESERVED);
-	contiguous = in->comp_mask & IBV_EXP_REG_MR_CREATE_FLAGS;
-	if (contiguous && (in->create_flags & ~(uint32_t)IBV_EXP_REG_MR_CREATE_CONTIG))
-		return av_fail_null(AV_VERB_EXP_REG_MR,
-				    av_refuse(EINVAL, AV_CHECK_FLAGS, in->create_flags,
-					      IBV_EXP_REG_MR_CREATE_CONTIG));
-	contiguous = contiguous && in->create_flags;
+	if (flags & ~(uint32_t)IBV_EXP_REG_MR_CREATE_CONTIG)
+		return av_fail_null(AV_VERB_EXP_REG_MR, av_refuse(EINVAL, AV_CHECK_FLAGS, flags,
+								  IBV_EXP_REG_MR_CREATE_CONTIG));
 	if (in->comp_mask & IBV_EXP_REG_MR_DM)
 		return reg_dm(in);
-	if (contiguous || (in->exp_access & IBV_EXP_ACCESS_ALLOCATE_MR))
-		return reg_allocated(in, contiguous);
+	if (flags || (in->exp_access & IBV_EXP_ACCESS_ALLOCATE_MR))
+		return reg_allocated(in, flags);
 	return reg_memory(in);
 }
 
@@ -219,22 +207,19 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *
 {
 	AV_UNCANCELLED;
 	AV_EXP_OURS(av_fail_null, EXP_REG_SHARED_MR, in->pd);
+	AV_EXP_KNOWN(NULL, EXP_REG_SHARED_MR, in->comp_mask, IBV_EXP_REG_SHARED_MR_RESERVED);
 	struct av_attach_request req = {
 		.handle = in->mr_handle,
 		.wanted = in->addr,
 		.write = in->exp_access & SHARED_WRITE,
 		.no_rdma = in->exp_access & IBV_EXP_ACCESS_NO_RDMA,
 	};
-	int err;
+	const uint64_t kind = SHARED | IBV_EXP_ACCESS_NO_RDMA;
+	int err = in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED
+			  ? av_refuse(EINVAL, AV_CHECK_MR_ZERO_BASED, in->exp_access, 0)
+			  : av_exp_access(in->exp_access & ~kind, &req.access);
 
-	AV_EXP_KNOWN_OR_NULL(EXP_REG_SHARED_MR, in->comp_mask, IBV_EXP_REG_SHARED_MR_RESERVED);
-	err = in->exp_access & IBV_EXP_ACCESS_MW_ZERO_BASED
-		      ? av_refuse(EINVAL, AV_CHECK_MR_ZERO_BASED, in->exp_access, 0)
-		      : av_exp_access(in->exp_access & ~(uint64_t)(SHARED | IBV_EXP_ACCESS_NO_RDMA),
-				      &req.access);
-	if (err)
-		return av_fail_null(AV_VERB_EXP_REG_SHARED_MR, err);
-	return av_mr_attach(in->pd, &req);
+	return err ? av_fail_null(AV_VERB_EXP_REG_SHARED_MR, err) : av_mr_attach(in->pd, &req);
 }
 
 /* --- re-registration ------------------------------------------------------------- */
@@ -243,7 +228,6 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *
 static int check_rereg(const struct av_mr_change *c, const struct ibv_exp_rereg_mr_attr *attr)
 {
 	bool moves = c->flags & IBV_EXP_REREG_MR_CHANGE_TRANSLATION;
-
 	const uint32_t known =
 		IBV_EXP_REREG_MR_FLAGS_SUPPORTED & ~(uint32_t)IBV_EXP_REREG_MR_KEEP_VALID;
 
@@ -314,11 +298,10 @@ AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_at
 {
 	AV_UNCANCELLED;
 	AV_EXP_OURS(av_fail_errno, EXP_PREFETCH_MR, ibv);
-	int err;
+	AV_EXP_KNOWN(EINVAL, EXP_PREFETCH_MR, attr->comp_mask, IBV_EXP_PREFETCH_MR_RESERVED);
+	int err = av_mr_find(ibv) ? prefetch(ibv, attr)
+				  : av_refuse(EINVAL, AV_CHECK_OBJECT_UNKNOWN, 0, 0);
 
-	AV_EXP_KNOWN_OR_EINVAL(EXP_PREFETCH_MR, attr->comp_mask, IBV_EXP_PREFETCH_MR_RESERVED);
-	err = av_mr_find(ibv) ? prefetch(ibv, attr)
-			      : av_refuse(EINVAL, AV_CHECK_OBJECT_UNKNOWN, 0, 0);
 	return err ? av_fail_errno(AV_VERB_EXP_PREFETCH_MR, err) : 0;
 }
 
@@ -327,6 +310,7 @@ AV_EXPORT int ibv_exp_prefetch_mr(struct ibv_mr *ibv, struct ibv_exp_prefetch_at
 AV_EXPORT int(ibv_exp_bind_mw)(struct ibv_exp_mw_bind *mw_bind)
 {
 	AV_EXP_OURS(av_fail_errno, EXP_BIND_MW, mw_bind->mw);
+	AV_EXP_KNOWN(EINVAL, EXP_BIND_MW, mw_bind->comp_mask, IBV_EXP_BIND_MW_RESERVED);
 	const struct ibv_exp_mw_bind_info *info = &mw_bind->bind_info;
 	struct ibv_mw_bind plain = {
 		.wr_id = mw_bind->wr_id,
@@ -335,15 +319,13 @@ AV_EXPORT int(ibv_exp_bind_mw)(struct ibv_exp_mw_bind *mw_bind)
 	};
 	int err;
 
-	AV_EXP_KNOWN_OR_EINVAL(EXP_BIND_MW, mw_bind->comp_mask, IBV_EXP_BIND_MW_RESERVED);
 	if (mw_bind->exp_send_flags & ~(uint64_t)BIND_FLAGS)
 		err = av_refuse(EINVAL, AV_CHECK_FLAGS, mw_bind->exp_send_flags, BIND_FLAGS);
 	else if (!mw_bind->qp || mw_bind->qp->context != mw_bind->mw->context)
 		err = av_refuse(EINVAL, AV_CHECK_BIND_QP, 0, 0);
 	else
 		err = av_exp_access(info->exp_mw_access_flags, &plain.bind_info.mw_access_flags);
-	if (err)
-		return av_fail_errno(AV_VERB_EXP_BIND_MW, err);
-	err = ibv_bind_mw(mw_bind->qp, mw_bind->mw, &plain);
+	if (err == 0)
+		err = ibv_bind_mw(mw_bind->qp, mw_bind->mw, &plain);
 	return err ? av_fail_errno(AV_VERB_EXP_BIND_MW, err) : 0;
 }

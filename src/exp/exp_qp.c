@@ -23,18 +23,19 @@ AV_EXPORT struct ibv_exp_res_domain *
 ibv_exp_create_res_domain(struct ibv_context *context, struct ibv_exp_res_domain_init_attr *attr)
 {
 	struct ibv_td_init_attr plain = {.comp_mask = 0};
+	int err = 0;
 
 	if (!av_ours(context))
 		return av_fail_null(AV_VERB_EXP_CREATE_RES_DOMAIN, ENOSYS);
-	AV_EXP_KNOWN_OR_NULL(EXP_CREATE_RES_DOMAIN, attr->comp_mask, IBV_EXP_RES_DOMAIN_RESERVED);
+	AV_EXP_KNOWN(NULL, EXP_CREATE_RES_DOMAIN, attr->comp_mask, IBV_EXP_RES_DOMAIN_RESERVED);
 	if ((attr->comp_mask & IBV_EXP_RES_DOMAIN_THREAD_MODEL) &&
 	    attr->thread_model > IBV_EXP_THREAD_SINGLE)
-		return av_fail_null(AV_VERB_EXP_CREATE_RES_DOMAIN,
-				    av_refuse(EINVAL, AV_CHECK_RES_MODEL, attr->thread_model, 0));
-	if ((attr->comp_mask & IBV_EXP_RES_DOMAIN_MSG_MODEL) &&
-	    attr->msg_model > IBV_EXP_MSG_FORCE_LOW_LATENCY)
-		return av_fail_null(AV_VERB_EXP_CREATE_RES_DOMAIN,
-				    av_refuse(EINVAL, AV_CHECK_RES_MODEL, attr->msg_model, 0));
+		err = av_refuse(EINVAL, AV_CHECK_RES_MODEL, attr->thread_model, 0);
+	else if ((attr->comp_mask & IBV_EXP_RES_DOMAIN_MSG_MODEL) &&
+		 attr->msg_model > IBV_EXP_MSG_FORCE_LOW_LATENCY)
+		err = av_refuse(EINVAL, AV_CHECK_RES_MODEL, attr->msg_model, 0);
+	if (err)
+		return av_fail_null(AV_VERB_EXP_CREATE_RES_DOMAIN, err);
 	return (struct ibv_exp_res_domain *)ibv_alloc_td(context, &plain);
 }
 
@@ -45,8 +46,8 @@ AV_EXPORT int ibv_exp_destroy_res_domain(struct ibv_context *context,
 	if (!av_ours(context))
 		return av_fail_errno(AV_VERB_EXP_DESTROY_RES_DOMAIN, ENOSYS);
 	if (attr)
-		AV_EXP_KNOWN_OR_EINVAL(EXP_DESTROY_RES_DOMAIN, attr->comp_mask,
-				       IBV_EXP_DESTROY_RES_DOMAIN_RESERVED);
+		AV_EXP_KNOWN(EINVAL, EXP_DESTROY_RES_DOMAIN, attr->comp_mask,
+			     IBV_EXP_DESTROY_RES_DOMAIN_RESERVED);
 	return is_res_domain(context, res_dom)
 		       ? ibv_dealloc_td((struct ibv_td *)res_dom)
 		       : av_fail_errno(AV_VERB_EXP_DESTROY_RES_DOMAIN,
@@ -60,14 +61,13 @@ AV_EXPORT int ibv_exp_destroy_res_domain(struct ibv_context *context,
 /* Compressed entries never show. Without its switch, AS notify means ordinary events. */
 #define CQ_FLAGS (IBV_EXP_CQ_TIMESTAMP | IBV_EXP_CQ_COMPRESSED_CQE | IBV_EXP_CQ_AS_NOTIFY)
 
-static int check_create_cq(struct ibv_context *context, const struct ibv_exp_cq_init_attr *attr)
+static int check_create_cq(struct ibv_context *context, const struct ibv_exp_cq_init_attr *attr,
+			   uint32_t flags)
 {
-	if (attr->comp_mask & IBV_EXP_CQ_INIT_ATTR_FLAGS) {
-		if (attr->flags & ~(uint32_t)IBV_EXP_CQ_CREATE_FLAGS_MASK)
-			return av_refuse(EINVAL, AV_CHECK_CQ_FLAGS, attr->flags, CQ_FLAGS);
-		if (attr->flags & ~(uint32_t)CQ_FLAGS)
-			return av_refuse(ENOTSUP, AV_CHECK_CQ_FLAGS, attr->flags, CQ_FLAGS);
-	}
+	if (flags & ~(uint32_t)IBV_EXP_CQ_CREATE_FLAGS_MASK)
+		return av_refuse(EINVAL, AV_CHECK_CQ_FLAGS, flags, CQ_FLAGS);
+	if (flags & ~(uint32_t)CQ_FLAGS)
+		return av_refuse(ENOTSUP, AV_CHECK_CQ_FLAGS, flags, CQ_FLAGS);
 	if ((attr->comp_mask & IBV_EXP_CQ_INIT_ATTR_RES_DOMAIN) &&
 	    !is_res_domain(context, attr->res_domain))
 		return av_refuse(EINVAL, AV_CHECK_TD_UNKNOWN, 0, 0);
@@ -77,32 +77,24 @@ static int check_create_cq(struct ibv_context *context, const struct ibv_exp_cq_
 		       : 0;
 }
 
-static void apply_flags(const struct av_context *ctx, struct av_cq *cq, uint32_t flags)
-{
-	if (flags & IBV_EXP_CQ_TIMESTAMP)
-		atomic_store(&cq->shared->stamped, 1);
-	if ((flags & IBV_EXP_CQ_AS_NOTIFY) && av_switch_on(ctx->seg, AV_SWITCH_AS_NOTIFY))
-		av_cq_notify_make(cq->shared);
-}
-
 AV_EXPORT struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 					   struct ibv_comp_channel *channel, int comp_vector,
 					   struct ibv_exp_cq_init_attr *attr)
 {
 	AV_UNCANCELLED;
-	struct ibv_cq *cq;
-	int err;
-
 	if (!av_ours(context))
 		return av_fail_null(AV_VERB_EXP_CREATE_CQ, ENOSYS);
-	AV_EXP_KNOWN_OR_NULL(EXP_CREATE_CQ, attr->comp_mask, IBV_EXP_CQ_INIT_ATTR_RESERVED1);
-	err = check_create_cq(context, attr);
-	if (err)
-		return av_fail_null(AV_VERB_EXP_CREATE_CQ, err);
-	cq = av_cq_create(av_context_of(context), cqe, cq_context, channel, comp_vector);
-	if (cq && (attr->comp_mask & IBV_EXP_CQ_INIT_ATTR_FLAGS))
-		apply_flags(av_context_of(context), av_container_of(cq, struct av_cq, ibv),
-			    attr->flags);
+	AV_EXP_KNOWN(NULL, EXP_CREATE_CQ, attr->comp_mask, IBV_EXP_CQ_INIT_ATTR_RESERVED1);
+	struct av_context *ctx = av_context_of(context);
+	uint32_t flags = attr->comp_mask & IBV_EXP_CQ_INIT_ATTR_FLAGS ? attr->flags : 0;
+	int err = check_create_cq(context, attr, flags);
+	struct ibv_cq *cq = err ? av_fail_null(AV_VERB_EXP_CREATE_CQ, err)
+				: av_cq_create(ctx, cqe, cq_context, channel, comp_vector);
+
+	if (cq && (flags & IBV_EXP_CQ_TIMESTAMP))
+		atomic_store(&av_cq_find(cq)->shared->stamped, 1);
+	if (cq && (flags & IBV_EXP_CQ_AS_NOTIFY) && av_switch_on(ctx->seg, AV_SWITCH_AS_NOTIFY))
+		av_cq_notify_make(av_cq_find(cq)->shared);
 	return cq;
 }
 
@@ -123,16 +115,15 @@ AV_EXPORT int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *cq_at
 				int cq_attr_mask)
 {
 	AV_UNCANCELLED;
+	if (!av_ours(cq->context))
+		return ENOSYS;
+	AV_EXP_KNOWN(EINVAL, EXP_MODIFY_CQ, cq_attr->comp_mask, IBV_EXP_CQ_ATTR_RESERVED);
 	struct ibv_modify_cq_attr plain = {
 		.attr_mask = cq_attr_mask & IBV_EXP_CQ_MODERATION ? IBV_CQ_ATTR_MODERATE : 0,
 		.moderate = {cq_attr->moderation.cq_count, cq_attr->moderation.cq_period},
 	};
-	int err;
+	int err = check_modify(cq_attr, cq_attr_mask);
 
-	if (!av_ours(cq->context))
-		return ENOSYS;
-	AV_EXP_KNOWN_OR_EINVAL(EXP_MODIFY_CQ, cq_attr->comp_mask, IBV_EXP_CQ_ATTR_RESERVED);
-	err = check_modify(cq_attr, cq_attr_mask);
 	if (err)
 		return av_fail_errno(AV_VERB_EXP_MODIFY_CQ, err);
 	err = ibv_modify_cq(cq, &plain);
@@ -224,6 +215,9 @@ AV_EXPORT struct ibv_srq *ibv_exp_create_srq(struct ibv_context *context,
 					     struct ibv_exp_create_srq_attr *attr)
 {
 	AV_UNCANCELLED;
+	if (!av_ours(context))
+		return av_fail_null(AV_VERB_EXP_CREATE_SRQ, ENOSYS);
+	AV_EXP_KNOWN(NULL, EXP_CREATE_SRQ, attr->comp_mask, IBV_EXP_CREATE_SRQ_RESERVED);
 	struct ibv_srq_init_attr_ex plain = {
 		.srq_context = attr->base.srq_context,
 		.attr = attr->base.attr,
@@ -231,13 +225,9 @@ AV_EXPORT struct ibv_srq *ibv_exp_create_srq(struct ibv_context *context,
 		.srq_type = IBV_SRQT_BASIC,
 		.pd = attr->pd,
 	};
+	int err = check_srq(attr);
 	struct ibv_srq *srq;
-	int err;
 
-	if (!av_ours(context))
-		return av_fail_null(AV_VERB_EXP_CREATE_SRQ, ENOSYS);
-	AV_EXP_KNOWN_OR_NULL(EXP_CREATE_SRQ, attr->comp_mask, IBV_EXP_CREATE_SRQ_RESERVED);
-	err = check_srq(attr);
 	if (err)
 		return av_fail_null(AV_VERB_EXP_CREATE_SRQ, err);
 	if (attr->srq_type == IBV_EXP_SRQT_XRC) {
@@ -372,7 +362,7 @@ AV_EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
 
 	if (!plain_only && !av_ours(context))
 		return av_fail_null(AV_VERB_EXP_CREATE_QP, ENOSYS);
-	AV_EXP_KNOWN_OR_NULL(EXP_CREATE_QP, attr->comp_mask, IBV_EXP_QP_INIT_ATTR_RESERVED1);
+	AV_EXP_KNOWN(NULL, EXP_CREATE_QP, attr->comp_mask, IBV_EXP_QP_INIT_ATTR_RESERVED1);
 	static_assert(offsetof(struct ibv_exp_qp_init_attr, sq_sig_all) ==
 			      offsetof(struct ibv_qp_init_attr, sq_sig_all),
 		      "attributes of new queue pairs");
@@ -396,7 +386,7 @@ AV_EXPORT int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr,
 			      offsetof(struct ibv_qp_attr, alt_timeout),
 		      "attributes of queue pairs");
 	AV_EXP_OURS(av_fail_errno, EXP_MODIFY_QP, qp);
-	AV_EXP_KNOWN_OR_EINVAL(EXP_MODIFY_QP, attr->comp_mask, IBV_EXP_QP_ATTR_RESERVED);
+	AV_EXP_KNOWN(EINVAL, EXP_MODIFY_QP, attr->comp_mask, IBV_EXP_QP_ATTR_RESERVED);
 	if (exp_attr_mask & ~PLAIN_MASK)
 		return av_fail_errno(AV_VERB_EXP_MODIFY_QP, av_refuse(EINVAL, AV_CHECK_ATTR_MASK,
 								      exp_attr_mask, PLAIN_MASK));

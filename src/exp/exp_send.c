@@ -69,13 +69,12 @@ AV_EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
 {
 	AV_UNCANCELLED;
 	AV_EXP_OURS(av_fail_null, EXP_CREATE_MR, in->pd);
+	AV_EXP_KNOWN(NULL, EXP_CREATE_MR, in->comp_mask, IBV_EXP_CREATE_MR_IN_RESERVED);
 	struct av_context *ctx = av_context_of(in->pd->context);
 	struct av_key what = {.kind = AV_KEY_UMR};
+	int err = check_indirect_create(&in->attr);
 	struct av_mr *mr;
-	int err;
 
-	AV_EXP_KNOWN_OR_NULL(EXP_CREATE_MR, in->comp_mask, IBV_EXP_CREATE_MR_IN_RESERVED);
-	err = check_indirect_create(&in->attr);
 	if (err == 0)
 		err = av_context_err(ctx);
 	if (err)
@@ -98,10 +97,9 @@ AV_EXPORT int ibv_exp_query_mkey(struct ibv_mr *ibv, struct ibv_exp_mkey_attr *a
 {
 	AV_UNCANCELLED;
 	AV_EXP_OURS(av_fail_errno, EXP_QUERY_MKEY, ibv);
-	const struct av_mr *mr;
+	AV_EXP_KNOWN(EINVAL, EXP_QUERY_MKEY, attr->comp_mask, IBV_EXP_MKEY_ATTR_RESERVED);
+	const struct av_mr *mr = find_indirect_mr(ibv);
 
-	AV_EXP_KNOWN_OR_EINVAL(EXP_QUERY_MKEY, attr->comp_mask, IBV_EXP_MKEY_ATTR_RESERVED);
-	mr = find_indirect_mr(ibv);
 	if (!mr)
 		return av_fail_errno(AV_VERB_EXP_QUERY_MKEY,
 				     av_refuse(EINVAL, AV_CHECK_UMR_KEY, 0, 0));
@@ -143,14 +141,12 @@ ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 {
 	AV_UNCANCELLED;
 	AV_EXP_OURS(av_fail_null, EXP_ALLOC_MKEY_LIST_MEMORY, attr->pd);
+	AV_EXP_KNOWN(NULL, EXP_ALLOC_MKEY_LIST_MEMORY, attr->comp_mask,
+		     IBV_EXP_MKEY_LIST_CONTAINER_RESERVED);
 	struct av_context *ctx = av_context_of(attr->pd->context);
-	struct container *c;
-	int err;
+	int err = check_klm_list_alloc(attr);
+	struct container *c = av_object_new(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, err, sizeof(*c));
 
-	AV_EXP_KNOWN_OR_NULL(EXP_ALLOC_MKEY_LIST_MEMORY, attr->comp_mask,
-			     IBV_EXP_MKEY_LIST_CONTAINER_RESERVED);
-	err = check_klm_list_alloc(attr);
-	c = av_object_new(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, err, sizeof(*c));
 	if (!c)
 		return NULL;
 	c->exp.context = attr->pd->context;

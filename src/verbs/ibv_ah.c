@@ -87,7 +87,7 @@ AV_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv_pd, struct ibv_ah_attr
 		free(ah);
 		return NULL;
 	}
-	av_pd_get(pd, AV_PD_AH);
+	av_pd_count(pd, AV_PD_AH, 1);
 	return &ah->ibv;
 }
 
@@ -100,7 +100,7 @@ AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 	if (!ah)
 		return av_fail_errno(AV_VERB_DESTROY_AH, ENOENT);
 	av_handles_remove(&av_context_of(ibv->context)->ahs, ibv->handle);
-	av_pd_put(ah->pd, AV_PD_AH);
+	av_pd_count(ah->pd, AV_PD_AH, -1);
 	free(ah);
 	return 0;
 }

@@ -108,9 +108,7 @@ AV_EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 		av_misuse_cq_ends(cq);
 	av_unlist(ctx, &ctx->cqs, ibv->handle);
 	if (!ctx->forked) {
-		if (ibv->channel)
-			av_channel_forget(av_container_of(ibv->channel, struct av_channel, ibv),
-					  ibv->handle, cq->id);
+		av_channel_forget(cq);
 		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->comp_events_completed,
 			      &cq->comp_delivered, AV_MISUSE_OF("CQ", cq, cq->ibv.handle));
 		av_event_wait(&ibv->mutex, &ibv->cond, &ibv->async_events_completed,

@@ -117,45 +117,38 @@ static uint32_t write_back(int fd, const struct av_doorbell_record *list, uint32
 	return n;
 }
 
-static uint32_t sort_out(struct av_channel *channel, int fd, uint32_t cq_index, uint32_t cq_id,
-			 uint32_t *others)
-{
-	uint32_t kept = atomic_load(&channel->kept_count), total = kept + pending(fd), count, back;
-	struct av_doorbell_record *list = total ? malloc(total * sizeof(*list)) : NULL;
-
-	*others = total;
-	if (!list)
-		return 0;
-	if (kept)
-		memcpy(list, channel->kept, kept * sizeof(*list));
-	count = drain_channel_fifo(fd, list, kept, total);
-	*others = without(list, count, cq_index, cq_id);
-	back = write_back(fd, list, *others);
-	memmove(list, list + back, (*others - back) * sizeof(*list));
-	free(channel->kept);
-	channel->kept = list;
-	atomic_store(&channel->kept_count, *others - back);
-	return count - *others;
-}
-
 /*
- * Remove the records of a CQ. @fd: its FIFO, not blocking
+ * Removes the records of a CQ. @fd: the channel's FIFO, not blocking
  * @others: out, how many of others there are
  * Return: how many were removed; 0, too, if there is no memory for it: then they stay
  */
-static int channel_sort_out(struct av_channel *channel, int fd, uint32_t cq_index, uint32_t cq_id,
-			    int *others)
+static uint32_t channel_sort_out(struct av_channel *channel, int fd, const struct av_cq *cq,
+				 uint32_t *others)
 {
 	AV_UNCANCELLED;
-	uint32_t found, left;
+	uint32_t kept, count = 0, back;
+	struct av_doorbell_record *list;
 
 	pthread_mutex_lock(&channel->mutex);
 	atomic_fetch_add(&channel->sorts, 1);
-	found = sort_out(channel, fd, cq_index, cq_id, &left);
+	kept = atomic_load(&channel->kept_count);
+	*others = kept + pending(fd);
+	list = *others ? malloc(*others * sizeof(*list)) : NULL;
+	if (list) {
+		if (kept)
+			memcpy(list, channel->kept, kept * sizeof(*list));
+		count = drain_channel_fifo(fd, list, kept, *others);
+		*others = without(list, count, cq->ibv.handle, cq->id);
+		back = write_back(fd, list, *others);
+		memmove(list, list + back, (*others - back) * sizeof(*list));
+		free(channel->kept);
+		channel->kept = list;
+		atomic_store(&channel->kept_count, *others - back);
+		count -= *others;
+	}
 	atomic_fetch_add(&channel->sorts, 1);
 	pthread_mutex_unlock(&channel->mutex);
-	*others = (int)left;
-	return (int)found;
+	return count;
 }
 
 /* Completion channels, and anyverbs_cq_wait(), which waits on a CQ itself or on its channel. */
@@ -164,6 +157,12 @@ static int channel_sort_out(struct av_channel *channel, int fd, uint32_t cq_inde
 #define MAX_CHANNELS   65535u
 #define OTHERS_NAP_NS  1000000u
 #define LONGEST_NAP_NS 1000000000000u /* the maximum of a single sleep */
+
+/* NULL: it has none. */
+static struct av_channel *channel_of(const struct av_cq *cq)
+{
+	return cq->ibv.channel ? av_container_of(cq->ibv.channel, struct av_channel, ibv) : NULL;
+}
 
 static struct av_channel *channel_find(struct ibv_comp_channel *ibv)
 {
@@ -293,15 +292,17 @@ AV_EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 	acknowledge_events(&cq->mutex, &cq->cond, &cq->comp_events_completed, nevents);
 }
 
-void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t cq_id)
+void av_channel_forget(const struct av_cq *cq)
 {
-	struct av_seg *seg = av_context_of(channel->ibv.context)->seg;
+	struct av_channel *channel = channel_of(cq);
 	/* Not blocking: another thread may read between our look and our read. */
-	int fd = av_doorbell_peek(seg, channel->doorbell), others;
+	int fd = channel ? av_doorbell_peek(av_context_of(cq->ibv.context)->seg, channel->doorbell)
+			 : -1;
+	uint32_t others;
 
 	if (fd < 0)
 		return;
-	(void)channel_sort_out(channel, fd, cq_index, cq_id, &others);
+	(void)channel_sort_out(channel, fd, cq, &others);
 	close(fd);
 }
 
@@ -323,28 +324,18 @@ static int wait_readable(int fd, bool others, uint64_t until_ns)
 	return ppoll(&p, 1, &t, NULL) < 0 ? errno : 0;
 }
 
-static int wait_on(struct av_channel *channel, int fd, const struct av_cq *cq, uint64_t until_ns)
+static int wait_for_channel(const struct av_cq *cq, uint64_t until_ns)
 {
-	int others, err = 0;
-
-	while (!channel_sort_out(channel, fd, cq->ibv.handle, cq->id, &others)) {
-		if (err)
-			return err;
-		err = wait_readable(fd, others, until_ns);
-	}
-	return 0;
-}
-
-static int wait_for_channel(struct av_channel *channel, const struct av_cq *cq, uint64_t until_ns)
-{
-	int fd = av_doorbell_peek(av_context_of(channel->ibv.context)->seg, channel->doorbell);
-	int ret;
+	struct av_channel *channel = channel_of(cq);
+	int fd = av_doorbell_peek(av_context_of(cq->ibv.context)->seg, channel->doorbell), err = 0;
+	uint32_t others, found;
 
 	if (fd < 0)
 		return -fd;
-	ret = wait_on(channel, fd, cq, until_ns);
+	while ((found = channel_sort_out(channel, fd, cq, &others)) == 0 && err == 0)
+		err = wait_readable(fd, others, until_ns);
 	close(fd);
-	return ret;
+	return found ? 0 : err;
 }
 
 /* --- waiting for one CQ ---------------------------------------------------------- */
@@ -365,27 +356,18 @@ static int deadline(const struct timespec *timeout, uint64_t *until_ns)
 	return 0;
 }
 
-/* An event that arrived before the first wait went to the channel; remove it there. */
-static int wait_directly(struct av_context *ctx, struct av_cq *cq, uint64_t until_ns)
-{
-	bool first = av_cq_notify_waits(ctx->seg, cq->ibv.handle);
-
-	if (first && cq->ibv.channel)
-		av_channel_forget(av_container_of(cq->ibv.channel, struct av_channel, ibv),
-				  cq->ibv.handle, cq->id);
-	return av_cq_wait(ctx->seg, cq->ibv.handle, until_ns);
-}
-
 static int wait_for_event(struct av_cq *cq, uint64_t until_ns)
 {
-	struct av_context *ctx = av_context_of(cq->ibv.context);
+	struct av_seg *seg = av_context_of(cq->ibv.context)->seg;
 
-	if (av_cq_notifies(cq->shared))
-		return wait_directly(ctx, cq, until_ns);
-	if (!cq->ibv.channel)
-		return av_refuse(EINVAL, AV_CHECK_CQ_NO_CHANNEL, 0, 0);
-	return wait_for_channel(av_container_of(cq->ibv.channel, struct av_channel, ibv), cq,
-				until_ns);
+	if (av_cq_notifies(cq->shared)) {
+		/* An event that arrived before the first wait went to the channel. */
+		if (av_cq_notify_waits(seg, cq->ibv.handle))
+			av_channel_forget(cq);
+		return av_cq_wait(seg, cq->ibv.handle, until_ns);
+	}
+	return cq->ibv.channel ? wait_for_channel(cq, until_ns)
+			       : av_refuse(EINVAL, AV_CHECK_CQ_NO_CHANNEL, 0, 0);
 }
 
 AV_EXPORT int anyverbs_cq_wait(struct ibv_cq *ibv, const struct timespec *timeout)
@@ -417,26 +399,20 @@ void av_unlist(struct av_context *ctx, struct av_table *table, uint32_t handle)
 	pthread_mutex_unlock(&ctx->verbs.context.mutex);
 }
 
-/* Lets a program learn why it hangs: a forgotten acknowledgement. Context: @mutex held. */
-static void wait_and_say(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
-			 const uint32_t *delivered, struct av_misuse_object of)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += SAY_AFTER_S;
-	while (*completed != *delivered && !pthread_cond_timedwait(cond, mutex, &until))
-		;
-	if (*completed != *delivered)
-		av_misuse_waits(of, *delivered - *completed);
-}
-
 void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
 		   const uint32_t *delivered, struct av_misuse_object of)
 {
+	struct timespec until;
+
 	pthread_mutex_lock(mutex);
-	if (av_misuse_on())
-		wait_and_say(mutex, cond, completed, delivered, of);
+	if (av_misuse_on()) { /* let the program learn why it hangs */
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_sec += SAY_AFTER_S;
+		while (*completed != *delivered && !pthread_cond_timedwait(cond, mutex, &until))
+			;
+		if (*completed != *delivered)
+			av_misuse_waits(of, *delivered - *completed);
+	}
 	while (*completed != *delivered)
 		pthread_cond_wait(cond, mutex);
 	pthread_mutex_unlock(mutex);

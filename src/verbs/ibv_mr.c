@@ -112,7 +112,7 @@ struct av_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *ad
 		return av_fail_null(AV_VERB_REG_MR, pd ? ENOMEM : ENOENT);
 	}
 	if (mr->pd)
-		av_pd_get(pd, AV_PD_MR);
+		av_pd_count(pd, AV_PD_MR, 1);
 	return mr;
 }
 
@@ -258,7 +258,7 @@ static void forget_mr(struct av_mr *mr)
 		av_deferred_sweep(ctx->seg);
 	}
 	if (mr->pd)
-		av_pd_put(mr->pd, AV_PD_MR);
+		av_pd_count(mr->pd, AV_PD_MR, -1);
 	free(mr);
 }
 
@@ -344,11 +344,11 @@ static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, uint32
 	mr->ibv.length = what->length;
 	mr->handle = mr->ibv.handle = handle;
 	mr->ibv.lkey = mr->ibv.rkey = key;
-	av_pd_get(pd, AV_PD_MR);
+	av_pd_count(pd, AV_PD_MR, 1);
 	err = av_table_add(&ctx->mrs, av_mr_place(handle), mr);
 	if (err == 0)
 		return &mr->ibv;
-	av_pd_put(pd, AV_PD_MR);
+	av_pd_count(pd, AV_PD_MR, -1);
 	free(mr);
 	return av_fail_null(AV_VERB_IMPORT_MR, err);
 }
@@ -546,8 +546,8 @@ static int apply_mr_change(struct av_context *ctx, struct av_mr *mr, const struc
 		odp_end(ctx, mr);
 	if ((c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) && what.kind == AV_KEY_ODP)
 		av_odp_region_added(ctx->seg, odp_size((uintptr_t)c->addr, c->length));
-	av_pd_get(pd, AV_PD_MR);
-	av_pd_put(mr->pd, AV_PD_MR);
+	av_pd_count(pd, AV_PD_MR, 1);
+	av_pd_count(mr->pd, AV_PD_MR, -1);
 	mr->pd = pd;
 	mr->access = rights;
 	if (c->flags & IBV_REREG_MR_CHANGE_PD)

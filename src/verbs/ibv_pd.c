@@ -34,16 +34,11 @@ static void publish_pd_bit(struct av_context *ctx, uint32_t handle, bool exists)
 		atomic_fetch_and(&ctx->seg->head->pds[handle / 64], ~bit);
 }
 
-static void drop_pd_user(struct av_pd *pd)
+void av_pd_count(struct av_pd *pd, enum av_pd_user kind, int by)
 {
-	if (atomic_fetch_sub(&pd->users, 1) == AV_PD_FORGOTTEN + 1)
+	atomic_fetch_add(&pd->user[kind], (uint32_t)by);
+	if (atomic_fetch_add(&pd->users, (uint32_t)by) + (uint32_t)by == AV_PD_FORGOTTEN)
 		free(pd);
-}
-
-void av_pd_put(struct av_pd *pd, enum av_pd_user kind)
-{
-	atomic_fetch_sub(&pd->user[kind], 1);
-	drop_pd_user(pd);
 }
 
 static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, struct av_td *td)
@@ -64,7 +59,7 @@ static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, 
 		return NULL;
 	}
 	if (contains)
-		av_pd_get(contains, AV_PD_PARENT);
+		av_pd_count(contains, AV_PD_PARENT, 1);
 	else
 		publish_pd_bit(ctx, pd->ibv.handle, true);
 	if (td)
@@ -132,8 +127,8 @@ AV_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t han
 static void forget_pd(struct av_pd *pd)
 {
 	av_table_clear(&av_context_of(pd->ibv.context)->pds.table, pd->ibv.handle);
-	atomic_fetch_add(&pd->users, AV_PD_FORGOTTEN + 1);
-	drop_pd_user(pd);
+	if (atomic_fetch_add(&pd->users, AV_PD_FORGOTTEN) == 0)
+		free(pd);
 }
 
 AV_EXPORT void ibv_unimport_pd(struct ibv_pd *ibv)
@@ -168,7 +163,7 @@ AV_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 		publish_pd_bit(ctx, ibv->handle, false);
 	av_handles_remove(&ctx->pds, ibv->handle);
 	if (pd->contains)
-		av_pd_put(pd->contains, AV_PD_PARENT);
+		av_pd_count(pd->contains, AV_PD_PARENT, -1);
 	if (pd->td)
 		atomic_fetch_sub(&pd->td->users, 1);
 	free(pd);
@@ -354,7 +349,7 @@ static struct ibv_mw *alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 		free(mw);
 		return av_fail_null(AV_VERB_ALLOC_MW, ENOMEM);
 	}
-	av_pd_get(pd, AV_PD_MW);
+	av_pd_count(pd, AV_PD_MW, 1);
 	atomic_fetch_add(&ctx->mw_count, 1);
 	return &mw->ibv;
 }
@@ -374,7 +369,7 @@ static int dealloc_mw(struct ibv_mw *ibv)
 		return av_fail_errno(AV_VERB_DEALLOC_MW, EBUSY);
 	}
 	atomic_fetch_sub(&ctx->mw_count, 1);
-	av_pd_put(mw->pd, AV_PD_MW);
+	av_pd_count(mw->pd, AV_PD_MW, -1);
 	free(mw);
 	return 0;
 }

@@ -122,10 +122,8 @@ static void count_srq_use(struct av_qp *qp, int by)
 /* Add (@by: 1) or drop (-1) references to the objects that a queue pair uses. */
 static void count_qp_refs(struct av_qp *qp, int by)
 {
-	if (qp->pd && by > 0)
-		av_pd_get(qp->pd, AV_PD_QP);
-	else if (qp->pd)
-		av_pd_put(qp->pd, AV_PD_QP);
+	if (qp->pd)
+		av_pd_count(qp->pd, AV_PD_QP, by);
 	if (qp->xrcd)
 		atomic_fetch_add(&qp->xrcd->users, (uint32_t)by);
 	if (qp->send_cq)

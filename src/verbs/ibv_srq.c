@@ -74,10 +74,7 @@ static void end_shared_srq(struct av_context *ctx, uint32_t index)
 /* As that of a queue pair. */
 static void count_srq_refs(struct av_srq *srq, int by)
 {
-	if (by > 0)
-		av_pd_get(srq->pd, AV_PD_SRQ);
-	else
-		av_pd_put(srq->pd, AV_PD_SRQ);
+	av_pd_count(srq->pd, AV_PD_SRQ, by);
 	if (srq->xrcd)
 		atomic_fetch_add(&srq->xrcd->users, (uint32_t)by);
 	if (srq->cq)

@@ -90,23 +90,6 @@ void av_misuse_begin(struct av_context *ctx)
 
 /* --- collecting ------------------------------------------------------------------ */
 
-static bool reserve_finding(struct av_findings *f)
-{
-	uint32_t room = f->room ? f->room * 2 : 16;
-	struct av_finding *list;
-
-	if (f->count < f->room)
-		return true;
-	if (f->count >= FINDINGS_MAX || f->count > f->room) /* no gap after one had no room */
-		return false;
-	list = realloc(f->list, room * sizeof(*list));
-	if (!list)
-		return false;
-	f->list = list;
-	f->room = room;
-	return true;
-}
-
 /* Adds a finding to the object's context unless @count is 0. */
 static void add_misuse_finding(struct av_misuse_object of, enum av_misuse misuse, uint64_t count)
 {
@@ -115,7 +98,9 @@ static void add_misuse_finding(struct av_misuse_object of, enum av_misuse misuse
 	if (!count)
 		return;
 	pthread_mutex_lock(&mutex);
-	if (reserve_finding(f))
+	if (f->count == 0)
+		f->list = calloc(FINDINGS_MAX, sizeof(*f->list));
+	if (f->list && f->count < FINDINGS_MAX)
 		f->list[f->count] = (struct av_finding){misuse, of, count};
 	f->count++;
 	found_any = true;
@@ -166,9 +151,12 @@ static void write_findings(const struct av_findings *f)
 {
 	struct av_sources *sources = f->count ? av_sources_open() : NULL;
 	bool json = atomic_load(&av_misuse_mode) & AV_MISUSE_JSON;
+	uint64_t written = 0;
 	char line[1024];
 
-	for (uint64_t i = 0; i < f->count && i < f->room; i++) {
+	if (f->list)
+		written = f->count < FINDINGS_MAX ? f->count : FINDINGS_MAX;
+	for (uint64_t i = 0; i < written; i++) {
 		int n = format_finding_line(line, sizeof(line), &f->list[i], sources, json);
 
 		if (n > 0)
@@ -176,9 +164,9 @@ static void write_findings(const struct av_findings *f)
 				     (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
 	}
 	av_sources_close(sources);
-	if (f->count > f->room && !json) {
+	if (f->count > written && !json) {
 		int n = snprintf(line, sizeof(line), "anyverbs[%d]: check: and %" PRIu64 " more\n",
-				 (int)getpid(), f->count - f->room);
+				 (int)getpid(), f->count - written);
 
 		(void)!write(STDERR_FILENO, line, (size_t)n);
 	}
@@ -187,7 +175,7 @@ static void write_findings(const struct av_findings *f)
 void av_misuse_waits(struct av_misuse_object of, uint32_t count)
 {
 	struct av_finding what = {AV_MISUSE_UNACKNOWLEDGED, of, count};
-	struct av_findings one = {.count = 1, .room = 1, .list = &what};
+	struct av_findings one = {.count = 1, .list = &what};
 
 	pthread_mutex_lock(&mutex);
 	found_any = true;

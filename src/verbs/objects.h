@@ -36,8 +36,7 @@ struct av_environment;
 /* Of a context, in the order in which they came up: verbs/misuse.c. */
 struct av_findings {
 	uint64_t count;
-	uint32_t room;
-	struct av_finding *list;
+	struct av_finding *list; /* the first of them; NULL: there was no memory */
 };
 
 struct av_context {
@@ -321,21 +320,18 @@ void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t 
 		   const uint32_t *delivered, struct av_misuse_object of);
 
 /* Remove a CQ's unread records: it is being destroyed, or its events go elsewhere from now on. */
-void av_channel_forget(struct av_channel *channel, uint32_t cq_index, uint32_t cq_id);
+void av_channel_forget(const struct av_cq *cq);
 
 /* --- domains and addresses ------------------------------------------------------- */
 
 /* Our thread domain, or NULL if it is none of its context. */
 struct av_td *av_td_find(struct ibv_td *td);
 
-/* Every object on a domain has a reference to it, and it cannot be destroyed meanwhile. */
-static inline void av_pd_get(struct av_pd *pd, enum av_pd_user kind)
-{
-	atomic_fetch_add(&pd->users, 1);
-	atomic_fetch_add(&pd->user[kind], 1);
-}
-
-void av_pd_put(struct av_pd *pd, enum av_pd_user kind);
+/*
+ * Add (@by: 1) or drop (-1) the use of a domain by an object of this kind. A domain that is in use
+ * cannot be destroyed. The last user frees a domain that ibv_unimport_pd() has removed.
+ */
+void av_pd_count(struct av_pd *pd, enum av_pd_user kind, int by);
 
 /* Is it the port's? Costs system calls if the GID's row is not known. Return: 0, EINVAL, ENOMEM. */
 AV_MUST_USE int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *attr);
