@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each verb translates its arguments and calls src/verbs/. Checks come in the real library's order:
- * whose device, then comp_mask (device memory: the other way round), then the rest.
+ * What the experimental verbs share. A verb translates its arguments and calls src/verbs/. It
+ * checks in the order of MLNX_OFED's library: whose device it is, then comp_mask (device memory:
+ * the other way round), then the rest.
  */
 #ifndef AV_EXP_EXP_H
 #define AV_EXP_EXP_H
@@ -11,7 +12,10 @@
 #include "verbs/next.h"
 #include "verbs/objects.h"
 
-/* A verb's first statement, which returns if @object is NULL, EINVAL, or not of ours, ENOSYS. */
+/*
+ * A verb's first statement. Returns from the verb if @object is NULL (EINVAL) or another provider's
+ * (ENOSYS). @fail: av_fail_errno() or its like
+ */
 #define AV_EXP_OURS(fail, id, object)                                                           \
 	do {                                                                                    \
 		if (!(object))                                                                  \
@@ -20,7 +24,10 @@
 			return fail(AV_VERB_##id, ENOSYS);                                      \
 	} while (0)
 
-/* Leaves a record if @mask has a bit not below @reserved, and returns as the real library does. */
+/*
+ * Returns @ret from the verb if @mask has a bit not below @reserved. Sets errno and writes to
+ * stderr as MLNX_OFED's library does, and leaves a record.
+ */
 #define AV_EXP_KNOWN(ret, id, mask, reserved)                                                  \
 	do {                                                                                   \
 		const uint32_t known_ = (uint32_t)(reserved)-1;                                \
@@ -30,7 +37,10 @@
 		IBV_EXP_RET_ON_INVALID_COMP_MASK(mask, known_, ret);                           \
 	} while (0)
 
-/* Rights as plain flags and AV_ACCESS_TUNNELED. Return: 0, or EINVAL: one has no counterpart. */
+/*
+ * Translate rights. @plain: out, IBV_ACCESS_... and AV_ACCESS_TUNNELED. Return: 0, or EINVAL: a
+ * right has no counterpart
+ */
 AV_MUST_USE int av_exp_access(uint64_t exp, unsigned int *plain);
 
 #endif

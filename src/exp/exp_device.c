@@ -8,7 +8,7 @@
 #include "exp/exp.h"
 #include "verbs/objects.h"
 
-/* What a context offers beside its objects: clock, settings, domains, functions; what it lacks. */
+/* What a context offers beside its objects, what it lacks, and queries of its device and port. */
 
 /* --- the clock: the host's monotonic one; a cycle is a nanosecond ---------------- */
 
@@ -38,7 +38,7 @@ AV_EXPORT int ibv_exp_query_values(struct ibv_context *context, int q_values,
 	return 0;
 }
 
-/* The shorter way round the counter: backwards if the time stamp precedes the reading. */
+/* Takes the shorter way round the counter, so a time stamp may precede the reading of the clock. */
 AV_EXPORT uint64_t ibv_exp_cqe_ts_to_ns(struct ibv_exp_clock_info *info, uint64_t cqe_ts)
 {
 	uint64_t after = (cqe_ts - info->cycles) & info->mask;
@@ -113,7 +113,7 @@ ABSENT(int, av_fail_errno, POST_TASK, ibv_exp_post_task, struct ibv_context *con
 ABSENT(int, av_fail_errno, RELEASE_INTF, ibv_exp_release_intf, struct ibv_context *context,
        void *intf, struct ibv_exp_release_intf_params *params)
 
-/* Programs print @status without checking errno; other providers leave it alone. */
+/* Programs print @status without checking errno. Other providers leave it alone. */
 AV_EXPORT void *ibv_exp_query_intf(struct ibv_context *context,
 				   struct ibv_exp_query_intf_params *params,
 				   enum ibv_exp_query_intf_status *status)
@@ -156,7 +156,7 @@ static uint64_t cap_flags(const struct ibv_device_attr_ex *now)
 #define LARGEST_OPERAND_LOG ((uint32_t)__builtin_ctz(AV_ATOMIC_MAX_BYTES))
 #define OPERAND_SIZES	    (2ull * AV_ATOMIC_MAX_BYTES - 1) /* a bit for each power of two */
 
-/* The transport bits have the same values; upstream has additional ones. */
+/* The transport bits have the values of the plain ones, which are more. */
 static struct ibv_exp_odp_caps odp_caps(const struct ibv_device_attr_ex *now)
 {
 	struct ibv_exp_odp_caps caps = {
@@ -222,7 +222,7 @@ struct field {
 			sizeof(((struct ibv_exp_device_attr *)NULL)->member)             \
 	}
 
-/* Fields not asked for may be beyond the program's structure. Return: bits of those copied. */
+/* Copies the fields asked for: others may be beyond the program's struct. Return: their bits */
 static uint32_t copy_exp_attr_fields(struct ibv_exp_device_attr *to,
 				     const struct ibv_exp_device_attr *from, uint64_t wanted,
 				     const struct field *fields, size_t count)
@@ -293,7 +293,7 @@ AV_EXPORT struct ibv_device **ibv_exp_get_device_list(int *num_devices)
 	return (ibv_get_device_list)(num_devices);
 }
 
-/* Its only attribute was for memory of other devices. */
+/* MLNX_OFED's only attribute is for memory of other devices. */
 AV_EXPORT struct ibv_context *ibv_exp_open_device(struct ibv_device *device,
 						  struct ibv_exp_open_device_attr *attr)
 {
@@ -309,7 +309,7 @@ AV_EXPORT struct ibv_context *ibv_exp_open_device(struct ibv_device *device,
 
 #define ALL_FIELDS (2 * IBV_EXP_QUERY_PORT_LINK_LAYER - 1)
 
-/* Fills all fields; the mask names the least that must be filled. */
+/* Fills in all fields: the mask names those that must be. */
 AV_EXPORT int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num,
 				 struct ibv_exp_port_attr *port_attr)
 {

@@ -124,7 +124,7 @@ static struct ibv_mr *reg_dm(const struct ibv_exp_reg_mr_in *in)
 				   access | IBV_ACCESS_ZERO_BASED);
 }
 
-/* Relaxed permits a larger region with more rights; here it gives exactly the one requested. */
+/* RELAXED permits us to make a larger region with more rights. We make the one requested. */
 static struct ibv_mr *reg_memory(const struct ibv_exp_reg_mr_in *in)
 {
 	const bool relaxed = in->exp_access & IBV_EXP_ACCESS_RELAXED;
@@ -141,7 +141,7 @@ static struct ibv_mr *reg_memory(const struct ibv_exp_reg_mr_in *in)
 		   : av_reg_mr(in->pd, in->addr, in->length, (uintptr_t)in->addr, access);
 }
 
-/* Of the rights that a shared region gives, keep the user's: nobody else reaches the device. */
+/* Keeps the user's rights to a shared region. Groups and others do not reach the device. */
 static uint8_t share_of(uint64_t exp_access)
 {
 	uint8_t share = exp_access & SHARED ? AV_SHARED : 0;
@@ -153,7 +153,7 @@ static uint8_t share_of(uint64_t exp_access)
 	return share;
 }
 
-/* @contiguous: the form without ALLOCATE_MR, with or without an address. */
+/* @contiguous: asked for by IBV_EXP_REG_MR_CREATE_CONTIG, with or without an address */
 static struct ibv_mr *reg_allocated(struct ibv_exp_reg_mr_in *in, bool contiguous)
 {
 	const uint64_t kind = IBV_EXP_ACCESS_ALLOCATE_MR | SHARED | IBV_EXP_ACCESS_NO_RDMA;
@@ -185,7 +185,7 @@ static struct ibv_mr *reg_allocated(struct ibv_exp_reg_mr_in *in, bool contiguou
 	return mr;
 }
 
-/* Most programs leave fields after comp_mask uninitialised: read by their bits only. */
+/* Most programs leave garbage in the fields after comp_mask whose bits are not set. */
 AV_EXPORT struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 {
 	AV_UNCANCELLED;
@@ -224,7 +224,7 @@ AV_EXPORT struct ibv_mr *ibv_exp_reg_shared_mr(struct ibv_exp_reg_shared_mr_in *
 
 /* --- re-registration ------------------------------------------------------------- */
 
-/* The ALLOCATE_MR bit of @access counts even where its rights do not. */
+/* The ALLOCATE_MR bit of the access counts even if CHANGE_ACCESS is not set. */
 static int check_rereg(const struct av_mr_change *c, const struct ibv_exp_rereg_mr_attr *attr)
 {
 	bool moves = c->flags & IBV_EXP_REREG_MR_CHANGE_TRANSLATION;
@@ -271,9 +271,9 @@ AV_EXPORT int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, 
 /* --- prefetching ----------------------------------------------------------------- */
 
 /*
- * Best effort: brings in what can be had, and waits for it. EPERM, not writable, and EFAULT, a hole
- * or beyond the region, are no errors of this verb; ENOENT is, a region that is not on demand.
- * Return: 0 or errno
+ * Brings in the pages that can be had, and waits for them. To this verb a region that is not
+ * writable (EPERM) and a range with a hole or beyond the region (EFAULT) are no errors. A region
+ * that is not on demand (ENOENT) is. Return: 0 or errno
  */
 static int prefetch(const struct ibv_mr *mr, const struct ibv_exp_prefetch_attr *attr)
 {

@@ -54,11 +54,11 @@ AV_EXPORT int ibv_exp_destroy_res_domain(struct ibv_context *context,
 				       av_refuse(EINVAL, AV_CHECK_TD_UNKNOWN, 0, 0));
 }
 
-/* Completion queues, and polling into the larger work completions. */
+/* --- completion queues ----------------------------------------------------------- */
 
 #define BATCH 16
 
-/* Compressed entries never show. Without its switch, AS notify means ordinary events. */
+/* A program never sees compressed entries. Without its switch, AS notify means ordinary events. */
 #define CQ_FLAGS (IBV_EXP_CQ_TIMESTAMP | IBV_EXP_CQ_COMPRESSED_CQE | IBV_EXP_CQ_AS_NOTIFY)
 
 static int check_create_cq(struct ibv_context *context, const struct ibv_exp_cq_init_attr *attr,
@@ -160,7 +160,7 @@ static void convert_wc_to_exp(struct ibv_exp_wc *to, const struct ibv_wc *wc, bo
 	to->exp_wc_flags |= IBV_EXP_WC_WITH_TIMESTAMP;
 }
 
-/* @wc_size: shorter in older programs; nothing is written beyond an element. */
+/* @wc_size: bytes of an element, fewer in older programs. Writes nothing behind an element. */
 AV_EXPORT int ibv_exp_poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_exp_wc *wc,
 			      uint32_t wc_size)
 {
@@ -191,9 +191,9 @@ AV_EXPORT int ibv_exp_poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_ex
 	return done ? done : taken;
 }
 
-/* Shared receive queues: ibv_exp_create_srq(). */
+/* --- shared receive queues ------------------------------------------------------- */
 
-/* What is not of the type is not looked at. Return: 0, EINVAL or ENOTSUP */
+/* Ignores what the type does not have. Return: 0, EINVAL or ENOTSUP */
 static int check_srq(const struct ibv_exp_create_srq_attr *attr)
 {
 	const uint32_t xrc = IBV_EXP_CREATE_SRQ_CQ | IBV_EXP_CREATE_SRQ_XRCD;
@@ -242,14 +242,14 @@ AV_EXPORT struct ibv_srq *ibv_exp_create_srq(struct ibv_context *context,
 	return srq;
 }
 
-/* Queue pairs: ibv_exp_create_qp(), ibv_exp_modify_qp(). */
+/* --- queue pairs ----------------------------------------------------------------- */
 
 #define CREATE_FLAGS (IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY | IBV_EXP_QP_CREATE_UMR)
 
-/* Bits above DEST_QPN have no meaning, or another one, among the plain bits. */
+/* Plain bits above DEST_QPN have no meaning, or another one. */
 #define PLAIN_MASK ((uint64_t)IBV_QP_DEST_QPN * 2 - 1)
 
-/* The attributes; those whose bits are not set may be garbage, and are 0 here. */
+/* Copies the attributes. One whose bit is not set may be garbage, and is 0 in the copy. */
 static struct ibv_exp_qp_init_attr known_attr(const struct ibv_exp_qp_init_attr *attr)
 {
 	struct ibv_exp_qp_init_attr known = {.comp_mask = 0};
@@ -280,7 +280,7 @@ static struct ibv_exp_qp_init_attr known_attr(const struct ibv_exp_qp_init_attr 
 	return known;
 }
 
-/* Permission for big-endian replies asks for no feature: ours are never big-endian. */
+/* Permission for big-endian replies asks for no feature: our replies are never big-endian. */
 static bool unsupported(const struct ibv_exp_qp_init_attr *known)
 {
 	return (known->exp_create_flags & ~(uint32_t)CREATE_FLAGS) ||
@@ -334,7 +334,7 @@ static struct ibv_qp *create_exp_qp(struct ibv_context *context, struct ibv_exp_
 
 	if (err)
 		return av_fail_null(AV_VERB_EXP_CREATE_QP, err);
-	/* Element lists in UMR requests use the space of inline data. */
+	/* The list in a UMR request is where inline data would be. */
 	if (plain->cap.max_inline_data < klm_bytes)
 		plain->cap.max_inline_data = klm_bytes;
 	ibv = av_qp_create(av_context_of(context), known.pd, known.xrcd, plain, &extra);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User-mode memory registration, and NOP: memory/translate.h and av_post_special(). What a list's
- * elements point to is checked at the first access.
+ * Posting requests, and the keys that some of them fill: user-mode memory registration (UMR). The
+ * first access through such a key checks what its elements point to: memory/translate.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static_assert((int)AV_WR_NOP == (int)IBV_EXP_WR_NOP &&
 		      (int)AV_WC_UMR == (int)IBV_EXP_WC_UMR,
 	      "opcodes");
 
-/* A list that is not part of its request: in the segment, where every executor finds it. */
+/* A list outside its request. It is in the segment, where every executor finds it. */
 struct container {
 	struct ibv_exp_mkey_list_container exp;
 	uint32_t handle;
@@ -38,7 +38,7 @@ struct container {
 
 /* --- keys ------------------------------------------------------------------------ */
 
-/* The key if ibv_exp_create_mr() created it, otherwise NULL. */
+/* The region, if ibv_exp_create_mr() made it; otherwise NULL. */
 static struct av_mr *find_indirect_mr(const struct ibv_mr *ibv)
 {
 	struct av_mr *mr = av_mr_find(ibv);
@@ -182,7 +182,7 @@ AV_EXPORT int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_containe
 
 typedef __typeof__(((struct ibv_exp_send_wr *)NULL)->ext_op.umr) umr_wr;
 
-/* An element's region must belong to this context: a key means something else in another one. */
+/* The regions must be of the queue pair's context: in another one a key means something else. */
 static int set_entries(struct av_klm_entry *entries, const struct ibv_qp *qp, const umr_wr *umr)
 {
 	bool repeat = umr->umr_type == IBV_EXP_UMR_REPEAT;
@@ -207,7 +207,7 @@ static int set_entries(struct av_klm_entry *entries, const struct ibv_qp *qp, co
 	return 0;
 }
 
-/* All elements have the same length; only the last may be shorter. */
+/* All elements must have the same length. Only the last may be shorter. */
 static int check_fixed(const struct av_klm_entry *entries, uint32_t count)
 {
 	uint64_t entity = entries[0].length;
@@ -220,7 +220,7 @@ static int check_fixed(const struct av_klm_entry *entries, uint32_t count)
 	return 0;
 }
 
-/* Checks of a fill request that do not need its list. */
+/* Checks a fill request, but for its list. */
 static int check_fill(const struct av_mr *key, const umr_wr *umr)
 {
 	bool repeat = umr->umr_type == IBV_EXP_UMR_REPEAT,
@@ -336,11 +336,11 @@ static int post_special(struct av_qp *qp, const struct ibv_exp_send_wr *wr)
 }
 
 /*
- * ibv_exp_post_send(): posts batches of requests as plain ones, or as queue/qp.h's own; UMR and NOP
- * one by one. Opcodes without a counterpart are refused.
+ * ibv_exp_post_send() translates requests to plain ones, or to those of queue/qp.h, and posts them
+ * in batches. It posts UMR and NOP one by one, and refuses opcodes without a counterpart.
  */
 
-/* Up to here the two structures are identical, except for the flags. */
+/* The two structures agree in the bytes before, but for the flags. */
 #define COMMON offsetof(struct ibv_exp_send_wr, task)
 #define BATCH  16
 
@@ -368,7 +368,7 @@ static_assert((int)AV_WR_MASKED_CMP_AND_SWP == (int)IBV_EXP_WR_EXT_MASKED_ATOMIC
 static const struct atomic_row {
 	uint32_t opcode; /* to post; 0: no such operation */
 	enum av_atomic_op op;
-	bool masked;				   /* the target is in the extension */
+	bool masked; /* the extension names the target, not wr.atomic */
 	size_t value, compare, mask, compare_mask; /* offsets of the operands; 0: none */
 } atomic_row[] = {
 	[IBV_EXP_WR_ATOMIC_CMP_AND_SWP] = {AV_WR_SIZED_CMP_AND_SWP, AV_ATOMIC_CMP_SWAP, false,
@@ -438,7 +438,7 @@ static int translate_atomic(struct ibv_send_wr *to, const struct ibv_exp_send_wr
 
 /* --- all requests ---------------------------------------------------------------- */
 
-/* Programs that filled the request through a cast have it where the plain structure does. */
+/* A program that filled in a cast request has the window where the plain struct has it. */
 static int translate_bind(struct ibv_send_wr *to, const struct ibv_exp_send_wr *wr)
 {
 	const struct ibv_exp_mw_bind_info *info = &wr->bind_mw.bind_info;
@@ -455,7 +455,7 @@ static int translate_bind(struct ibv_send_wr *to, const struct ibv_exp_send_wr *
 	return av_exp_access(info->exp_mw_access_flags, &to->bind_mw.bind_info.mw_access_flags);
 }
 
-/* @operands: room for those of an extended atomic. */
+/* @operands: out, those of an extended atomic */
 static int convert_exp_send_wr(struct ibv_send_wr *to, const struct ibv_exp_send_wr *wr,
 			       const struct av_qp *qp, struct av_atomic *operands)
 {
@@ -488,7 +488,7 @@ static int refuse_exp_send(const struct ibv_qp *qp, struct ibv_exp_send_wr *wr,
 	return av_fail_errno(AV_VERB_EXP_POST_SEND, err);
 }
 
-/* The request in the other list at the position of @wanted. */
+/* The request of @exp at the position that @wanted has in @plain. */
 static struct ibv_exp_send_wr *counterpart(struct ibv_exp_send_wr *exp,
 					   const struct ibv_send_wr *plain,
 					   const struct ibv_send_wr *wanted)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ibv_advise_mr(3): the checks before memory/odp.h carries out the advice. */
+/* ibv_advise_mr(3): checks the call. memory/odp.h carries out the advice. */
 #include <stdlib.h>
 
 #include "base/compiler.h"
@@ -37,8 +37,9 @@ static int refuse_key(int err, enum av_check check, uint32_t lkey)
 }
 
 /*
- * Adapters have one key table, so an unknown key may be another context's: EPERM, not ENOENT.
- * Context: the lock of @k is held; NULL: no region has this key. @pd: NULL: any
+ * Adapters have one table of keys, so a key unknown here may be another context's: then EPERM
+ * instead of ENOENT. @k: NULL: no region has this key. @pd: NULL: any. Context: the lock of @k is
+ * held
  */
 static int check_key(const struct av_context *ctx, const struct av_key *k, uint32_t lkey,
 		     const struct av_pd *pd, enum ibv_advise_mr_advice advice)
@@ -59,7 +60,7 @@ static int check_key(const struct av_context *ctx, const struct av_key *k, uint3
 	return 0;
 }
 
-/* Copy what the region is now, if it may be given the advice. Waits while it is re-registered. */
+/* Copies the region's key if the advice suits it. Waits while a thread re-registers it. */
 static int lookup_advised_region(struct av_context *ctx, uint32_t lkey, const struct av_pd *pd,
 				 enum ibv_advise_mr_advice advice, struct av_key *what)
 {
@@ -102,7 +103,7 @@ static int advise_mr_ranges(struct av_context *ctx, const struct av_pd *pd,
 		return ENOMEM;
 	for (uint32_t i = 0; i < count && err == 0; i++)
 		err = resolve_advised_range(ctx, pd, advice, &sge[i], &range[i]);
-	if (err == 0) /* otherwise refused before anything is done */
+	if (err == 0) /* a bad element refuses the call before anything is done */
 		err = av_odp_advise(ctx->seg, range, count, (enum ib_uverbs_advise_mr_advice)advice,
 				    flush);
 	free(range);

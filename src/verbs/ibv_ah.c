@@ -31,7 +31,7 @@ const struct ibv_ah_attr *av_ah_attr(const struct ibv_ah *ah)
 	return found ? &found->attr : NULL;
 }
 
-/* Programs that know only LIDs rarely say why they end. */
+/* Programs that know only LIDs rarely say why they end, so this does. */
 static int refuse_local(const struct av_device *dev)
 {
 	av_warn_once("%s: a peer was addressed without a GID, which Ethernet needs. Tell the "
@@ -106,8 +106,9 @@ AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 }
 
 /*
- * The row that a datagram came to: of its GID and the version of its header; or else of the GID,
- * or, as after a multicast, of the version; or else 0. Return: 0 or ENOMEM.
+ * Finds the row of our GID table that a datagram came to: the one with its GID and the version of
+ * its header; else with its GID; else, as for multicast, with the version; else 0. Return: 0 or
+ * ENOMEM
  */
 static int find_sgid(const struct av_device *dev, const struct av_grh_fields *f, uint8_t *index)
 {
@@ -178,7 +179,7 @@ AV_EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc 
 	return ibv_create_ah(pd, &attr);
 }
 
-/* Attaches queue pairs to multicast groups. */
+/* --- multicast groups ------------------------------------------------------------ */
 
 static int check_mcast_group(const struct av_qp *qp, const union ibv_gid *gid)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ibv_reg_mr_ex(3), and ibv_alloc_buf(3): memory that suits the device; here, any memory does. A
- * handle names no context, so a list tells our buffers from those of the system's library.
+ * Buffers, dma-bufs, and ibv_reg_mr_ex(3). ibv_alloc_buf(3) allocates memory that suits the device;
+ * any memory suits ours. A handle names no context, so a list tells our buffers from those of the
+ * system's library.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static const struct av_fork_handlers fork_handlers = {.mutex = &mutex};
 
-/* The buffer of that handle, or NULL. With mutex. */
+/* The buffer of that handle, or NULL. Context: the mutex is held */
 static struct buf *find_buf(const struct ibv_buf *handle)
 {
 	struct buf *buf;
@@ -39,7 +40,7 @@ static struct buf *find_buf(const struct ibv_buf *handle)
 	return buf;
 }
 
-/* May a region of @pd use that range of @handle, whatever that is? Return: 0 or EINVAL. */
+/* May a region of @pd use that range of @handle, which may be anything? Return: 0 or EINVAL */
 static int check_buf(const struct ibv_pd *pd, const struct ibv_buf *handle, const void *addr,
 		     size_t length)
 {
@@ -109,7 +110,7 @@ AV_EXPORT int ibv_export_buf_dmabuf_fd(struct ibv_buf *handle)
 			  ibv_export_buf_dmabuf_fd, "IBVERBS_1.18", handle);
 }
 
-/* ibv_reg_dmabuf_mr(3): maps the dma-buf into the process and registers the mapping. */
+/* --- dma-bufs: we map one into the process, and register the mapping ------------- */
 
 #define DMABUF_MAGIC 0x444d4142 /* f_type of the kernel's dma-buf file system, "DMAB" */
 
@@ -189,7 +190,7 @@ AV_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 static const uint64_t known =
 	AV_REG_MR_IOVA | AV_REG_MR_ADDR | AV_REG_MR_FD | AV_REG_MR_FD_OFFSET | AV_REG_MR_BUF;
 
-/* Does the mask name exactly what a region of its kind needs? Return: 0 or errno. */
+/* Does the mask name exactly what its kind of region needs? Return: 0 or errno */
 static int check_mask(uint64_t mask)
 {
 	const uint64_t file = AV_REG_MR_FD | AV_REG_MR_FD_OFFSET | AV_REG_MR_IOVA;

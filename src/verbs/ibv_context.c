@@ -63,7 +63,7 @@ int av_environment_detach(struct av_context *ctx)
 	return 0;
 }
 
-/* Works on a copy, so that the old value stays if there is no memory. Context: the mutex is held */
+/* Works on a copy: without memory the old value stays. Context: the mutex is held */
 static int store_setting(struct av_environment *env, const char *name, const char *value)
 {
 	char *list = NULL;
@@ -134,11 +134,11 @@ struct av_page_policy av_environment_pages(const struct av_context *ctx,
 	return av_page_policy_read(object, get_setting, ctx, report_bad_setting);
 }
 
-/* Listing, naming, opening and closing devices. */
+/* --- devices --------------------------------------------------------------------- */
 
 #undef ibv_get_device_list
 
-/* Held in the system's library, whose own lock a child forked meanwhile could never get. */
+/* Makes fork() wait for the system's library: a child must not inherit that one's lock. */
 static pthread_mutex_t foreign_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static const struct av_fork_handlers list_fork_handlers = {.mutex = &foreign_mutex};
@@ -151,7 +151,7 @@ static void free_foreign(struct ibv_device **list)
 		next(list);
 }
 
-/* The system's list; NULL: empty. Virtual files are hidden: it has no driver for our devices. */
+/* The system's list; NULL: empty. Hides our virtual files from it: it has no driver for them. */
 static struct ibv_device **foreign_list(int *count)
 {
 	struct ibv_device **(*next)(int *) = av_next("ibv_get_device_list", "IBVERBS_1.1");
@@ -173,12 +173,12 @@ static struct ibv_device **foreign_list(int *count)
 	return NULL;
 }
 
-/* A mark that follows the final NULL of our lists. No program has its address. */
+/* This marks the end of our lists, behind the final NULL. No program has its address. */
 static struct ibv_device end_of_list;
 
 /*
- * Exactly what calloc() returned, since programs such as qperf call free() on it. After the final
- * NULL: the mark, and the system's list, which its own function must free as a whole.
+ * Returns what calloc() returned, since programs such as qperf call free() on it. Behind the final
+ * NULL are the mark and the system's list, which its own function must free as a whole.
  */
 AV_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 {
@@ -236,7 +236,7 @@ AV_EXPORT int ibv_get_device_index(struct ibv_device *device)
 				    : AV_NEXT(ibv_get_device_index, "IBVERBS_1.9")(device);
 }
 
-/* ibv_fork_init(3): the system's library does it; ours only takes note (memory/region.h). */
+/* The system's library does it. We take note (memory/region.h). */
 
 AV_EXPORT int ibv_fork_init(void)
 {
@@ -248,12 +248,12 @@ AV_EXPORT int ibv_fork_init(void)
 	return ret;
 }
 
-/* The contexts of this process: opened, closed, at fork() and at exit. */
+/* --- contexts -------------------------------------------------------------------- */
 
 static pthread_mutex_t list_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct av_context_list list = SLIST_HEAD_INITIALIZER(list);
 
-/* Of a new context, or of one inherited through fork(). */
+/* Of a new context, or of one that a forked child inherits. */
 static void init_mutexes(struct av_context *ctx)
 {
 	pthread_mutex_init(&ctx->verbs.context.mutex, NULL);
@@ -274,13 +274,13 @@ static void reset_contexts_in_child(void)
 	SLIST_FOREACH(ctx, &list, link) {
 		init_mutexes(ctx);
 		ctx->forked = true;
-		ctx->child_seg = NULL; /* in a grandchild, it is the child's */
+		ctx->child_seg = NULL; /* a grandchild inherits the child's */
 	}
 }
 
 static const struct av_fork_handlers fork_handlers = {.child = reset_contexts_in_child};
 
-/* A context leaves the list before its segment is closed: each listed one has its segment. */
+/* Each context of the list has its segment: who closes one takes it off the list first. */
 bool av_context_other_has(const struct av_context *ctx, uint32_t lkey)
 {
 	const struct av_context *other;
@@ -326,7 +326,7 @@ static void free_context(struct av_context *ctx)
 	free(ctx);
 }
 
-/* By a peer, in the watcher's thread. */
+/* A peer has called (av_seg_call()). Context: the watcher's thread */
 static void handle_context_call(struct av_seg *seg)
 {
 	uint32_t failure = atomic_load(&seg->head->fatal);
@@ -339,7 +339,7 @@ static void handle_context_call(struct av_seg *seg)
 	av_cm_device_called(seg);
 }
 
-/* The segment, and the two descriptors that programs expect. Return: 0 or errno. */
+/* Opens the segment and the two descriptors that programs expect. Return: 0 or errno */
 static int open_segment(struct av_context *ctx, uint32_t origin)
 {
 	struct ibv_context *c = &ctx->verbs.context;
@@ -416,7 +416,7 @@ AV_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return context;
 }
 
-/* What the program did not destroy: keys and queues end here; the memory is its leak. */
+/* For objects that the program left: ends keys and queues. The memory stays allocated. */
 static void drop_peer(uint32_t id, void *object, void *arg)
 {
 	struct av_qp *qp = object;
@@ -496,7 +496,7 @@ AV_EXPORT int ibv_close_device(struct ibv_context *context)
  * ibv_dm.c import them.
  */
 
-/* Takes @fd, a duplicate of the cmd_fd of the context with that @head. */
+/* Owns @fd on success. @head: of the segment behind it */
 static struct ibv_context *import_context(int fd, const struct av_seg_head *head)
 {
 	struct av_device *dev = av_device_by_name(head->device);
@@ -534,7 +534,7 @@ AV_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 	return context;
 }
 
-/* Whoever exits with open devices leaves nothing behind; who is killed is swept by the next. */
+/* Who exits with open devices leaves nothing behind. The next process sweeps a killed one. */
 __attribute__((destructor)) static void at_exit(void)
 {
 	if (av_explaining())

@@ -143,7 +143,7 @@ static int modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 	return 0;
 }
 
-/* Two threads may resize it: its owner finds the size that is in force. */
+/* Two threads may resize the CQ. The last to store here stores the size in force. */
 static void store_size(struct av_cq *cq)
 {
 	int cqe;
@@ -197,8 +197,8 @@ static int req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 }
 
 /*
- * Extended CQs: the current completion is in the private half, and read through functions. A batch,
- * from start to end, belongs to one thread, which holds @batch.
+ * Extended CQs. The program reads the current completion by functions. One thread has a batch, from
+ * ibv_start_poll() to ibv_end_poll(), and holds @batch meanwhile.
  */
 
 static struct av_cq *cq_of(struct ibv_cq_ex *ex)
@@ -206,7 +206,7 @@ static struct av_cq *cq_of(struct ibv_cq_ex *ex)
 	return av_container_of(ex, struct av_cq, ex);
 }
 
-/* Take the next completion. Return: 0, ENOENT (none), or another errno value (broken CQ). */
+/* Takes the next completion. Return: 0; ENOENT: there is none; others: the CQ is broken */
 static int poll_next_cqe(struct av_cq *cq)
 {
 	int n = av_poll(av_context_of(cq->ibv.context)->seg, cq->shared, 1, &cq->current,
@@ -221,7 +221,7 @@ static int poll_next_cqe(struct av_cq *cq)
 	return 0;
 }
 
-/* Harmless without an open batch, because programs also call it after an empty ibv_start_poll(). */
+/* Without an open batch it does nothing: programs also call it after an empty ibv_start_poll(). */
 static void end_poll(struct ibv_cq_ex *ex)
 {
 	struct av_cq *cq = cq_of(ex);
@@ -297,7 +297,7 @@ static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 	return cq_of(ex)->stamp_ns;
 }
 
-/* Entries have monotonic time. The clocks' difference changes only when the time is set. */
+/* Entries have monotonic time. The clocks' difference changes only when somebody sets the time. */
 static uint64_t read_wallclock(struct ibv_cq_ex *ex)
 {
 	struct timespec ts;
@@ -384,7 +384,7 @@ static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq
 	return &cq->ex;
 }
 
-/* The clock of the time stamps, in nanoseconds: hca_core_clock is 1 GHz. */
+/* Reads the clock of the time stamps, in nanoseconds: hca_core_clock is 1 GHz. */
 static int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
 	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)

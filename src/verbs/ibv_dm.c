@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Device memory: blocks of the segment, which every process copies to and from. The directory
- * counts a device's total over all processes; what a killed one held returns when it is swept.
+ * Device memory. A block is in a segment, and every process copies to it and from it. The directory
+ * counts the bytes of all processes. It takes those of a killed one off when it sweeps that.
  */
 #include <stdlib.h>
 
@@ -28,7 +28,7 @@ struct av_dm *av_dm_of_exp(const struct ibv_exp_dm *exp)
 	return found && &found->exp == exp ? found : NULL;
 }
 
-/* Has the block of an import not been freed? */
+/* Does the block exist? Its exporter may have freed an imported one. */
 static bool is_dm_alive(const struct av_dm *dm)
 {
 	const struct av_key *k = av_key_entry(dm->seg, dm->key);
@@ -80,7 +80,7 @@ static int check_dm_alloc(const struct ibv_alloc_dm_attr *attr)
 	return 0;
 }
 
-/* Blocks are aligned to the largest power of two that divides their size, up to a page. */
+/* The segment aligns a block to the largest power of two that divides its size, up to a page. */
 static int take_memory(struct av_dm *dm, const struct ibv_alloc_dm_attr *attr)
 {
 	uint64_t used;
@@ -125,7 +125,7 @@ static void init_public_dm(struct av_context *ctx, struct av_dm *dm, uint32_t ha
 
 /* --- imported blocks ------------------------------------------------------------- */
 
-/* Add an entry to the key table, so that the block can be imported. Return: its index, or 0. */
+/* Publishes a key, by which others import the block. Return: its index, or 0 */
 static uint32_t publish_dm_key(struct av_dm *dm)
 {
 	struct av_key what = {.kind = AV_KEY_DM_BLOCK, .addr = dm->offset, .length = dm->length};
@@ -139,7 +139,7 @@ static uint64_t get_dm_user_name(const struct av_dm *dm)
 	return AV_PAGE_USERS_DM(AV_KEY_INDEX(dm->key));
 }
 
-/* From here on nobody can import the block. Return: false: somebody has, and has regions on it */
+/* Unpublishes the key. Return: false: another context has regions on the imported block */
 static bool withdraw_dm_key(const struct av_dm *dm)
 {
 	struct av_key *k = av_key_entry(dm->seg, dm->key);
@@ -147,7 +147,7 @@ static bool withdraw_dm_key(const struct av_dm *dm)
 
 	av_lock_acquire_plain(&k->lock, AV_RANK_KEY);
 	imported = k->imported;
-	atomic_store(&k->key, 0); /* as in a change: who registers meanwhile waits */
+	atomic_store(&k->key, 0); /* as in a change: a thread that registers it waits */
 	av_lock_release(&k->lock);
 	if (imported && av_page_users_any(dm->seg->ref, get_dm_user_name(dm))) {
 		atomic_store_explicit(&k->key, dm->key, memory_order_release);
@@ -157,7 +157,7 @@ static bool withdraw_dm_key(const struct av_dm *dm)
 	return true;
 }
 
-/* Look the block of an import up, and note that. Return: false: it is not there */
+/* Finds a block to import, and notes the import in its key. Return: false: there is none */
 static bool find_block(struct av_dm *dm, uint32_t handle)
 {
 	const struct av_key *entry = dm->seg && handle ? av_key_entry(dm->seg, handle << 8) : NULL;
@@ -177,7 +177,7 @@ static bool find_block(struct av_dm *dm, uint32_t handle)
 	return found && av_seg_at(dm->seg, dm->offset, dm->length);
 }
 
-/* Keep the block of an import for a region. Return: 0 or errno; ENOENT: it has been freed */
+/* Keeps an imported block for a region. Return: 0 or errno; ENOENT: its exporter has freed it */
 static int hold_imported_dm(const struct av_dm *dm)
 {
 	int err = av_page_users_join(dm->seg->ref, get_dm_user_name(dm));
@@ -259,7 +259,7 @@ AV_EXPORT void ibv_unimport_dm(struct ibv_dm *ibv)
 	put_dm(dm);
 }
 
-/* Where to allocate: a forked child must not touch its parent's segment. NULL and errno. */
+/* The segment to allocate from. A forked child has one of its own. Return: NULL and errno */
 static struct av_seg *get_dm_segment(struct av_context *ctx)
 {
 	int err;

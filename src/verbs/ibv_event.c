@@ -48,7 +48,7 @@ static bool take_kept(struct av_channel *channel, struct av_doorbell_record *rec
 	return any;
 }
 
-/* Have the records been sorted since, or are they now? If so, waits for the end of that. */
+/* Has a thread sorted the records since then, or does it now? If so, waits until it has ended. */
 static bool sorted_since(struct av_channel *channel, uint32_t sorts)
 {
 	if (sorts % 2 == 0 && atomic_load(&channel->sorts) == sorts)
@@ -59,9 +59,8 @@ static bool sorted_since(struct av_channel *channel, uint32_t sorts)
 }
 
 /*
- * The next record, as blocking as the channel's descriptor is.
- * Context: any thread, no lock held; a cancellation point
- * Return: 0, or -1 and errno
+ * Reads the next record, and blocks if the channel's descriptor does. Context: any thread, no lock
+ * held; a cancellation point. Return: 0, or -1 and errno
  */
 static int channel_read(struct av_channel *channel, struct av_doorbell_record *record)
 {
@@ -86,7 +85,7 @@ static uint32_t pending(int fd)
 					   : (uint32_t)bytes / sizeof(struct av_doorbell_record);
 }
 
-/* Append what is in the FIFO to @list. Concurrent readers leave less. Return: entries of @list */
+/* Appends the FIFO's records to @list. Others may read some. Return: entries of @list */
 static uint32_t drain_channel_fifo(int fd, struct av_doorbell_record *list, uint32_t count,
 				   uint32_t capacity)
 {
@@ -95,7 +94,7 @@ static uint32_t drain_channel_fifo(int fd, struct av_doorbell_record *list, uint
 	return count;
 }
 
-/* Return: entries that are left */
+/* Drops a CQ's records from @list. Return: entries that are left */
 static uint32_t without(struct av_doorbell_record *list, uint32_t count, uint32_t cq_index,
 			uint32_t cq_id)
 {
@@ -107,7 +106,7 @@ static uint32_t without(struct av_doorbell_record *list, uint32_t count, uint32_
 	return left;
 }
 
-/* Return: how many found room in the FIFO */
+/* Return: entries that found room in the FIFO */
 static uint32_t write_back(int fd, const struct av_doorbell_record *list, uint32_t count)
 {
 	uint32_t n = 0;
@@ -118,9 +117,8 @@ static uint32_t write_back(int fd, const struct av_doorbell_record *list, uint32
 }
 
 /*
- * Removes the records of a CQ. @fd: the channel's FIFO, not blocking
- * @others: out, how many of others there are
- * Return: how many were removed; 0, too, if there is no memory for it: then they stay
+ * Removes the records of a CQ. @fd: the channel's FIFO, not blocking. @others: out, records of
+ * other CQs. Return: how many it removed; without memory 0, and the records stay
  */
 static uint32_t channel_sort_out(struct av_channel *channel, int fd, const struct av_cq *cq,
 				 uint32_t *others)
@@ -151,7 +149,7 @@ static uint32_t channel_sort_out(struct av_channel *channel, int fd, const struc
 	return count;
 }
 
-/* Completion channels, and anyverbs_cq_wait(), which waits on a CQ itself or on its channel. */
+/* --- completion channels --------------------------------------------------------- */
 
 #define NS_PER_S       1000000000
 #define MAX_CHANNELS   65535u
@@ -233,7 +231,7 @@ AV_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 	return 0;
 }
 
-/* Counts @n acknowledgements of an object's events. Its destruction waits for them. */
+/* Counts @n acknowledgements of events, for which the object's destruction waits. */
 static void acknowledge_events(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed,
 			       uint32_t n)
 {
@@ -250,7 +248,7 @@ static void count_delivered(pthread_mutex_t *mutex, uint32_t *delivered)
 	pthread_mutex_unlock(mutex);
 }
 
-/* The CQ of a record, counted as delivered. NULL: the CQ has been destroyed. */
+/* Counts a record as delivered to its CQ. Return: NULL: that CQ has been destroyed */
 static struct av_cq *deliver_cq_record(struct av_context *ctx,
 				       const struct av_doorbell_record *record)
 {
@@ -295,7 +293,7 @@ AV_EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 void av_channel_forget(const struct av_cq *cq)
 {
 	struct av_channel *channel = channel_of(cq);
-	/* Not blocking: another thread may read between our look and our read. */
+	/* Not blocking: another thread may take the record that we see. */
 	int fd = channel ? av_doorbell_peek(av_context_of(cq->ibv.context)->seg, channel->doorbell)
 			 : -1;
 	uint32_t others;
@@ -306,7 +304,7 @@ void av_channel_forget(const struct av_cq *cq)
 	close(fd);
 }
 
-/* Sleep until readable, or nap if it holds records of others. Return: 0 or errno. */
+/* Sleeps until the FIFO is readable; briefly if it has records of others. Return: 0 or errno */
 static int wait_readable(int fd, bool others, uint64_t until_ns)
 {
 	uint64_t now = av_now_ns(), left = now < until_ns ? until_ns - now : 0;
@@ -340,7 +338,7 @@ static int wait_for_channel(const struct av_cq *cq, uint64_t until_ns)
 
 /* --- waiting for one CQ ---------------------------------------------------------- */
 
-/* The time to give up. Return: 0 or EINVAL. */
+/* @until_ns: out, when to give up. Return: 0 or EINVAL */
 static int deadline(const struct timespec *timeout, uint64_t *until_ns)
 {
 	uint64_t now = av_now_ns();
@@ -361,7 +359,7 @@ static int wait_for_event(struct av_cq *cq, uint64_t until_ns)
 	struct av_seg *seg = av_context_of(cq->ibv.context)->seg;
 
 	if (av_cq_notifies(cq->shared)) {
-		/* An event that arrived before the first wait went to the channel. */
+		/* An event from before the first wait is in the channel. */
 		if (av_cq_notify_waits(seg, cq->ibv.handle))
 			av_channel_forget(cq);
 		return av_cq_wait(seg, cq->ibv.handle, until_ns);
@@ -388,9 +386,9 @@ AV_EXPORT int anyverbs_cq_wait(struct ibv_cq *ibv, const struct timespec *timeou
 	return err ? av_fail_errno(AV_VERB_CQ_WAIT, err) : 0;
 }
 
-/* Asynchronous events, and the counts of events that an object's destruction waits for. */
+/* --- asynchronous events, and acknowledgements ----------------------------------- */
 
-#define SAY_AFTER_S 1 /* report a wait for acknowledgements after this time */
+#define SAY_AFTER_S 1 /* after this time, report that we wait for acknowledgements */
 
 void av_unlist(struct av_context *ctx, struct av_table *table, uint32_t handle)
 {
@@ -418,7 +416,7 @@ void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t 
 	pthread_mutex_unlock(mutex);
 }
 
-/* Turn a record into an event. Return: false if the object has been destroyed. */
+/* Turns a record into an event, and counts it. Return: false: its object has been destroyed */
 static bool deliver_async_event(struct av_context *ctx, const struct av_doorbell_record *record,
 				struct ibv_async_event *event)
 {

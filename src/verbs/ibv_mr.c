@@ -12,7 +12,7 @@
 #include "verbs/next.h"
 #include "verbs/objects.h"
 
-/* Regions with memory allocated by the library, and shared regions. */
+/* --- regions on memory that the library allocates, and shared regions ------------ */
 
 static struct av_page_policy get_mr_pages(const struct av_context *ctx)
 {
@@ -116,13 +116,13 @@ struct av_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *ad
 	return mr;
 }
 
-/* Size of an ODP region in pages; an implicit region counts as 0. */
+/* Pages of an ODP region. An implicit region counts as 0. */
 static uint64_t odp_size(uint64_t addr, uint64_t length)
 {
 	return length == SIZE_MAX ? 0 : av_odp_pages(addr, length);
 }
 
-/* An ODP region ends or changes, its key first. Invalidates its pages in the device's table. */
+/* An ODP region ends or moves, after its key: takes its pages out of the device's table. */
 static void odp_end(struct av_context *ctx, const struct av_mr *mr)
 {
 	if (!(mr->access & IBV_ACCESS_ON_DEMAND) || mr->sort != AV_MR_PLAIN || ctx->forked)
@@ -131,7 +131,7 @@ static void odp_end(struct av_context *ctx, const struct av_mr *mr)
 	av_odp_region_removed(ctx->seg, odp_size((uintptr_t)mr->ibv.addr, mr->ibv.length));
 }
 
-/* ODP memory is never pinned, so children of fork() may always have it. */
+/* Children of fork() may have ODP memory, since nothing pins it. */
 static bool is_fork_guarded(const struct av_mr *mr)
 {
 	return mr->sort == AV_MR_PLAIN && !(mr->access & IBV_ACCESS_ON_DEMAND);
@@ -175,7 +175,7 @@ struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t 
 	return &mr->ibv;
 }
 
-/* Makes AV_ACCESS_TUNNELED an unknown bit: plain verbs must not know it. */
+/* Makes AV_ACCESS_TUNNELED an unknown bit, since plain verbs do not have it. */
 static uint32_t plain_rights(uint32_t access)
 {
 	return access & AV_ACCESS_TUNNELED ? AV_ACCESS_NOBODYS : access;
@@ -222,7 +222,7 @@ static struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
 	return mr ? &mr->ibv : NULL;
 }
 
-/* Destroy the key. Return: as av_key_destroy() */
+/* Destroys the key. Return: as av_key_destroy() */
 static int end_key(struct av_context *ctx, struct av_mr *mr)
 {
 	struct av_seg *origin;
@@ -262,7 +262,7 @@ static void forget_mr(struct av_mr *mr)
 	free(mr);
 }
 
-/* One thread at a time changes or ends a region; the kernel, too, refuses another with EBUSY. */
+/* One thread at a time may change or end a region. The kernel refuses a second one, too: EBUSY. */
 static int begin_change(struct av_mr *mr)
 {
 	return atomic_exchange(&mr->changing, true) ? av_refuse(EBUSY, AV_CHECK_MR_CHANGING, 0, 0)
@@ -284,7 +284,7 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 		return av_fail_errno(AV_VERB_DEREG_MR, err);
 	if (av_misuse_on())
 		av_misuse_mr_ends(mr);
-	/* First the handle: another thread may get the key's index once it is free. */
+	/* The handle goes first: another thread may get the key's index as soon as that is free. */
 	av_table_clear(&ctx->mrs, av_mr_place(ibv->handle));
 	err = end_key(ctx, mr);
 	if (err) {
@@ -305,8 +305,8 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 /* --- importing ------------------------------------------------------------------- */
 
 /*
- * Copy the origin's region with this handle, if it exists and belongs to the domain. Waits while it
- * is re-registered. Return: its key, or 0
+ * Copies the key of the origin's region with this handle, if that is on the domain. Waits while a
+ * thread re-registers it. Return: the key, or 0
  */
 static uint32_t origin_region(struct av_context *ctx, const struct av_pd *pd, uint32_t handle,
 			      struct av_key *what)
@@ -381,7 +381,7 @@ AV_EXPORT void ibv_unimport_mr(struct ibv_mr *ibv)
 
 /* --- re-registration ------------------------------------------------------------- */
 
-/* Refuses wrong input before anything happens: ibv_rereg_mr(3). */
+/* Wrong input fails before anything happens: ibv_rereg_mr(3). */
 static int fail_input(enum av_verb verb, int err)
 {
 	(void)av_fail_errno(verb, err);
@@ -408,7 +408,7 @@ static bool bad_input(const struct av_mr *mr, const struct av_mr_change *c)
 	       (c->access && !(c->flags & IBV_REREG_MR_CHANGE_ACCESS));
 }
 
-/* Is the new range in the memory allocated with the region, which the change frees? */
+/* Is the new range in the memory that the library allocated, which the change frees? */
 static bool moves_onto_itself(const struct av_mr *mr, const struct av_mr_change *c)
 {
 	uintptr_t addr = (uintptr_t)c->addr, own = (uintptr_t)mr->memory.map;
@@ -418,7 +418,7 @@ static bool moves_onto_itself(const struct av_mr *mr, const struct av_mr_change 
 		av_range_within(own, 1, addr, c->length));
 }
 
-/* ODP regions never become pinned ones, nor the reverse, nor use memory that we allocate. */
+/* An ODP region never becomes a pinned one, nor the reverse, nor uses memory that we allocate. */
 static int check_paging(const struct av_mr *mr, const struct av_mr_change *c)
 {
 	bool moves = c->flags & IBV_REREG_MR_CHANGE_TRANSLATION,
@@ -445,7 +445,7 @@ static int check_rereg_rights(const struct av_context *ctx, const struct av_mr *
 	return av_region_check_rights(ctx->seg, c->access) ? av_refuse_as(EINVAL) : 0;
 }
 
-/* Changes that the device refuses. Return: 0 or errno. */
+/* Does the device accept the change? Return: 0 or errno */
 static int check_change(const struct av_context *ctx, const struct av_mr *mr,
 			const struct av_mr_change *c)
 {
@@ -472,7 +472,7 @@ static bool changes_pages(const struct av_mr *mr, const struct av_mr_change *c, 
 	return mr->sort != AV_MR_ALLOCATED && !av_region_same_rights(mr->access, access);
 }
 
-/* The changed region: as it is, but for what the flags name. Populates pages that may change. */
+/* Describes the region as it will be, and populates new pages. @fresh: out, allocated memory */
 static int describe_rereg_mr(const struct av_context *ctx, const struct av_mr *mr,
 			     const struct av_mr_change *c, uint32_t access,
 			     struct av_allocated *fresh, struct av_key *what)
@@ -504,13 +504,13 @@ static int describe_rereg_mr(const struct av_context *ctx, const struct av_mr *m
 	return av_region_prepare(ctx->seg, &req, what);
 }
 
-/* The translation has changed. Frees the memory that was allocated with the region, if any. */
+/* Notes the new range. Frees the old one if the library allocated it. */
 static void update_moved_mr(struct av_mr *mr, const struct av_mr_change *c,
 			    const struct av_allocated *fresh)
 {
 	av_allocated_end(&mr->memory, false);
 	mr->memory = *fresh;
-	/* Others may be binding a window to it: may_bind() in verbs/ibv_pd.c. */
+	/* Another thread may bind a window to it: may_bind() in ibv_pd.c. */
 	__atomic_store_n(&mr->sort, c->allocate ? AV_MR_ALLOCATED : AV_MR_PLAIN, __ATOMIC_RELAXED);
 	mr->ibv.addr = c->allocate ? fresh->map : c->addr;
 	mr->ibv.length = c->length;
@@ -557,7 +557,7 @@ static int apply_mr_change(struct av_context *ctx, struct av_mr *mr, const struc
 	return 0;
 }
 
-/* Check and execute the change. Return: 0 or errno; then the region is unchanged. */
+/* Checks and makes the change. Return: 0, or errno, and the region is as before */
 static int command(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
 {
 	int err = mr ? av_verb_err(ctx, AV_FAIL_REREG_MR) : ENOENT;
@@ -568,8 +568,8 @@ static int command(struct av_context *ctx, struct av_mr *mr, const struct av_mr_
 }
 
 /*
- * Hide the new range from children of fork(), execute, show them the old one. Our own memory is
- * exempt. Return: 0, or enum ibv_rereg_mr_err_code and errno.
+ * Hides the new range from children of fork(), makes the change, and shows them the old range.
+ * Memory that the library allocated is exempt. Return: 0, or enum ibv_rereg_mr_err_code and errno
  */
 static int move_mr_range(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
 {

@@ -15,13 +15,14 @@
 #include "verbs/objects.h"
 
 /*
- * Protection domains, and thread and parent domains around them. A parent protects exactly like
- * what it contains. Its allocators are never called: rings must be where peers reach them.
+ * Protection, thread and parent domains. A parent domain protects like the domain in it. We never
+ * call its allocators: rings must be where peers reach them.
  */
 
-#define AV_PD_FORGOTTEN 0x80000000u /* added to the users of a domain */
+#define AV_PD_FORGOTTEN \
+	0x80000000u /* added to the users of a domain that ibv_unimport_pd() has removed */
 
-/* Set or clear the bit that shows importing contexts whether the domain exists. */
+/* Tells importing contexts, by a bit, whether the domain exists. */
 static void publish_pd_bit(struct av_context *ctx, uint32_t handle, bool exists)
 {
 	uint64_t bit = 1ull << (handle % 64);
@@ -43,7 +44,7 @@ void av_pd_count(struct av_pd *pd, enum av_pd_user kind, int by)
 
 static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, struct av_td *td)
 {
-	/* A forked child may create domains, though it can put nothing into them. */
+	/* A forked child may make domains, though it can put nothing into them. */
 	int err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_ALLOC_PD);
 	struct av_pd *pd;
 
@@ -75,7 +76,7 @@ AV_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	return AV_MADE_HERE(struct av_pd, create_pd(av_context_of(context), NULL, NULL));
 }
 
-/* Note what is left on a domain: "2 MRs, 1 QP". */
+/* Notes what is left on a domain: "2 MRs, 1 QP". */
 static void note_users(const struct av_pd *pd)
 {
 	static const char *const names[AV_PD_USERS] = {
@@ -123,7 +124,7 @@ AV_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t han
 	return av_fail_null(AV_VERB_IMPORT_PD, err);
 }
 
-/* Objects that use the domain keep it. The last of them frees it. */
+/* Removes an import. Objects on the domain keep it, and the last of them frees it. */
 static void forget_pd(struct av_pd *pd)
 {
 	av_table_clear(&av_context_of(pd->ibv.context)->pds.table, pd->ibv.handle);
@@ -239,9 +240,9 @@ static struct ibv_pd *alloc_parent_domain(struct ibv_context *context,
 	return AV_MADE_HERE(struct av_pd, create_pd(av_context_of(context), pd, td));
 }
 
-/* XRC domains: private, or shared by all processes that name the same file. */
+/* --- XRC domains: private, or shared by processes that name the same file -------- */
 
-/* The number of the domain that the attributes name. Return: number (> 0) or -errno. */
+/* Opens the domain that the attributes name. Return: its number (> 0) or -errno */
 static int open_xrcd_number(const struct av_context *ctx, const struct ibv_xrcd_init_attr *attr,
 			    bool *shared)
 {
@@ -362,7 +363,7 @@ static int dealloc_mw(struct ibv_mw *ibv)
 
 	if (!mw)
 		return av_fail_errno(AV_VERB_DEALLOC_MW, ENOENT);
-	/* First the handle: another thread may get the key's index once it is free. */
+	/* The handle goes first: another thread may get the key's index as soon as that is free. */
 	av_table_clear(&ctx->mws, ibv->handle);
 	if (!ctx->forked && av_window_destroy(ctx->seg, ibv->handle << 8)) {
 		(void)!av_table_set(&ctx->mws, ibv->handle, mw);
@@ -385,7 +386,7 @@ static bool may_bind(const struct ibv_mr *ibv)
 	return sort == AV_MR_PLAIN || sort == AV_MR_ALLOCATED;
 }
 
-/* Type 1: the bind is a work request, and posting it determines the window's new key. */
+/* For windows of type 1. The bind is a work request, whose posting gives the window its new key. */
 static int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	uint32_t rkey = ibv_inc_rkey(mw->rkey);

@@ -14,7 +14,7 @@
 #include "verbs/objects.h"
 #include "wire/packet.h"
 
-/* Creates, queries and destroys queue pairs. */
+/* --- creating -------------------------------------------------------------------- */
 
 static int check_type(enum ibv_qp_type type)
 {
@@ -43,7 +43,7 @@ static bool receives(enum ibv_qp_type type)
 	return type != IBV_QPT_XRC_SEND && type != IBV_QPT_XRC_RECV;
 }
 
-/* Capacities of queues that the queue pair does not have are ignored: programs leave anything. */
+/* Ignores the capacities of queues that it does not have: programs leave garbage there. */
 static void drop_ignored(struct ibv_qp_init_attr *attr)
 {
 	if (!sends(attr->qp_type))
@@ -103,7 +103,7 @@ static int check_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv
 	return err ? err : av_verb_err(ctx, AV_FAIL_CREATE_QP);
 }
 
-/* In a forked child, the list of users may be half changed, and its mutex taken for ever. */
+/* A forked child leaves the list alone: it may be half changed, and its mutex taken for ever. */
 static void count_srq_use(struct av_qp *qp, int by)
 {
 	struct av_srq *srq = qp->srq;
@@ -116,7 +116,7 @@ static void count_srq_use(struct av_qp *qp, int by)
 			LIST_REMOVE(qp, on_srq);
 		pthread_mutex_unlock(&srq->users_mutex);
 	}
-	atomic_fetch_add(&srq->user_count, (uint32_t)by); /* last: it may be destroyed then */
+	atomic_fetch_add(&srq->user_count, (uint32_t)by); /* last: the SRQ may end then */
 }
 
 /* Add (@by: 1) or drop (-1) references to the objects that a queue pair uses. */
@@ -155,8 +155,9 @@ static void init_public_qp(struct av_context *ctx, struct av_qp *qp, struct ibv_
 }
 
 /*
- * As far as there is room: in the completion, and in slots of the queue pair's own receive queue,
- * or in bounce buffers. XRC receives into queues that do not know its queue pairs.
+ * Grants inline receive as far as there is room: in the completion, in slots of the queue pair's
+ * own receive queue, and in bounce buffers. XRC receives into queues that do not know its queue
+ * pairs.
  */
 static uint32_t grant_inline(const struct av_qp *qp, const struct ibv_qp_init_attr *attr,
 			     uint32_t wanted)
@@ -213,7 +214,7 @@ static uint32_t fill_shared_qp(struct av_context *ctx, struct av_qp *qp,
 	return index;
 }
 
-/* The private halves of what @attr names. */
+/* Finds our objects of those that @attr names. */
 static void resolve_qp_objects(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
 			       struct ibv_xrcd *xrcd, const struct ibv_qp_init_attr *attr)
 {
@@ -286,7 +287,7 @@ static int reset_qp(struct av_qp *qp)
 	return 0;
 }
 
-/* Opened queue pairs get handles beyond those of the segment's table. */
+/* An opened queue pair gets a handle beyond those of the segment's table. */
 static struct ibv_qp *publish_opened(struct av_context *ctx, struct av_qp *qp,
 				     const struct ibv_qp_open_attr *attr)
 {
@@ -357,7 +358,7 @@ static void fill_qp_attr(struct av_qp *qp, struct ibv_qp_attr *attr, int mask)
 		qp->ibv.state = state;
 }
 
-/* Return: 0; EBUSY; EINVAL: opened by its number, and destroyed by its creator since */
+/* Return: 0; EBUSY; EINVAL: ibv_open_qp() made it, and its creator has destroyed it since */
 static int read_attr(struct av_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	int err = av_qp_quiesce(&qp->end); /* no half-changed values */
@@ -415,7 +416,7 @@ AV_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode o
 	return 0;
 }
 
-/* Another handle for an XRC_RECV queue pair, whose shared half ends with its creator's. */
+/* Makes another handle for an XRC_RECV queue pair, whose shared half ends with its creator's. */
 struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 {
 	AV_UNCANCELLED;
@@ -450,11 +451,11 @@ struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *
 	return publish_opened(ctx, qp, attr);
 }
 
-/* ibv_modify_qp(): checks the values, then the state table, then applies the change. */
+/* --- changing: check the values, then the state table, then apply --------------- */
 
 /*
- * Are the values of the attributes in @mask valid? Return: 0 or EINVAL. ibv_modify_qp(3). Not here:
- * what store_qp_attr() cuts to its field's width, and rights that have no meaning for a queue pair.
+ * Checks the attributes in @mask. Accepts any value that store_qp_attr() cuts to its field's width,
+ * and rights that mean nothing to a queue pair. Return: 0 or EINVAL. Source: ibv_modify_qp(3)
  */
 static int check_values(const struct av_context *ctx, const struct ibv_qp_attr *attr, int mask)
 {
@@ -485,7 +486,7 @@ static int check_values(const struct av_context *ctx, const struct ibv_qp_attr *
 	return mask & IBV_QP_AV ? av_check_ah_attr(ctx, &attr->ah_attr) : 0;
 }
 
-/* Of numbers that are wider than their fields on the wire, an adapter takes the low bits. */
+/* Takes the low bits of a number that is wider than its field in packets, as adapters do. */
 static void store_qp_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
 {
 #define STORE(bit, field)                        \
@@ -528,11 +529,11 @@ static void begin_state(struct av_qp *qp, enum ibv_qp_state from, enum ibv_qp_st
 		av_wire_begin(&qp->end, to);
 }
 
-/* What a change needs beside its attributes, and leaves to do. */
+/* What a change needs beside its attributes, and what it leaves to do. */
 struct change {
-	struct av_wire_route way; /* to another host, of the new address; then that of before */
+	struct av_wire_route way; /* to the new address, elsewhere; afterwards the old one */
 	enum ibv_qp_state to;
-	/* At RTR, within the host: it may have been sending too early. */
+	/* at RTR, within the host: the peer, which may have sent too early */
 	struct av_qp_ref requester;
 };
 
@@ -562,8 +563,8 @@ static int apply_qp_change(struct av_qp *qp, const struct ibv_qp_attr *attr, int
 }
 
 /*
- * A queue pair that enters RTR, and whose peer is on another host, receives packets from then on. A
- * try before, or the end of the last connection, may have left a state: EBUSY was its outcome.
+ * Opens the way for packets to a queue pair that enters RTR and has its peer on another host. First
+ * ends what an earlier try or connection left, when it failed with EBUSY. Return: 0 or errno
  */
 static int get_on_wire(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
@@ -583,7 +584,7 @@ static int get_on_wire(struct av_qp *qp, const struct ibv_qp_attr *attr, int mas
 	return err == EADDRINUSE ? av_refuse(err, AV_CHECK_PORT_TAKEN, AV_ROCE_PORT, 0) : err;
 }
 
-/* The way of an address that is changed while the queue pair is drained (SQD). */
+/* Opens the route to an address that changes while the queue pair is drained (SQD). */
 static int get_way(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask,
 		   struct av_wire_route *way)
 {
@@ -594,9 +595,9 @@ static int get_way(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask,
 }
 
 /*
- * Keep executors away, and posters from a queue that will be emptied: what was posted before is
- * emptied with the rest, and what comes later is refused. Return: 0, or EBUSY: an executor or a
- * poster is stopped, or the program is between ibv_wr_start() and ibv_wr_complete()
+ * Keeps executors away, and also posters if the change empties the queue: a request posted before
+ * goes with the rest, and a later one is refused. Return: 0, or EBUSY: an executor or a poster is
+ * stopped, or the program is between ibv_wr_start() and ibv_wr_complete()
  */
 static int quiesce(struct av_qp *qp, bool empties)
 {

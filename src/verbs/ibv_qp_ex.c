@@ -10,7 +10,7 @@
 
 /* Posts work requests. */
 
-/* Note why no send is accepted: the state, or there is no such queue (@qp: NULL). Return: EINVAL */
+/* Notes why no send is accepted: the state, or no such queue (@qp: NULL). Return: EINVAL */
 static int post_note_refusal(const struct av_qp *qp)
 {
 	bool there = qp && qp->send_cq && !av_context_of(qp->ibv.context)->forked;
@@ -31,9 +31,9 @@ static int refuse_post(enum av_verb verb, const struct ibv_qp *ibv, int err)
 
 /* How a thread gets to post. */
 enum entry {
-	REFUSED,  /* not at all: no such queue pair, or its state forbids it */
+	REFUSED,  /* it may not: there is no such queue pair, or its state forbids it */
 	APPENDS,  /* @append is held */
-	EXECUTES, /* @append is held, and @exec, too */
+	EXECUTES, /* @append and @exec are held */
 };
 
 static enum entry lock_sq_for_post(struct av_qp *qp)
@@ -49,7 +49,7 @@ static enum entry lock_sq_for_post(struct av_qp *qp)
 										    : APPENDS;
 	if (entry == APPENDS)
 		av_lock_acquire_plain(&q->append, AV_RANK_APPEND);
-	/* Not earlier: whoever empties the queue holds one of the two. */
+	/* Now, not earlier: a thread that empties the queue holds one of the two. */
 	state = atomic_load_explicit(&q->state, memory_order_relaxed);
 	if (av_likely(state != IBV_QPS_RESET && state != IBV_QPS_INIT && state != IBV_QPS_RTR))
 		return entry;
@@ -95,7 +95,7 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 	return av_post_translated(ibv, wr, bad_wr, NULL);
 }
 
-/* A requester may wait for the receive, or a failed queue pair must flush it. */
+/* Wakes a requester that waits for the receive. Flushes it if the queue pair has failed. */
 static void after_post_recv(struct av_qp *qp)
 {
 	if (av_unlikely(atomic_load_explicit(&qp->rq->waiting, memory_order_relaxed)))
@@ -125,12 +125,11 @@ static int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 }
 
 /*
- * Builders write requests into the ring, after those already posted; ibv_wr_complete() publishes
- * all at once. The queue pair's post lock is held from ibv_wr_start() until then, or
- * ibv_wr_abort().
+ * Builders write requests into the ring, behind the posted ones. ibv_wr_complete() publishes all at
+ * once. The thread holds @append from ibv_wr_start() until then, or until ibv_wr_abort().
  */
 
-/* The operations that a service's builders support. */
+/* The builders that a service has: enum ibv_qp_create_send_ops_flags. */
 static uint64_t operations(enum ibv_qp_type type)
 {
 	uint64_t found = 0;
@@ -146,7 +145,7 @@ static struct av_qp *qp_of(struct ibv_qp_ex *ex)
 	return av_container_of(ex, struct av_qp, ex);
 }
 
-/* The first error is what ibv_wr_complete() reports. */
+/* ibv_wr_complete() reports the first error. */
 static void record_build_error(struct av_qp *qp, int err, enum av_check check, uint64_t wanted,
 			       uint64_t limit)
 {
@@ -165,9 +164,9 @@ static void wr_start(struct ibv_qp_ex *ex)
 
 	if (av_context_of(ex->qp_base.context)->forked) {
 		record_build_error(qp, EINVAL, AV_CHECK_POST_OBJECT, 0, 0);
-		return; /* shared memory is the parent's */
+		return; /* the ring is the parent's */
 	}
-	/* Others cannot post until wr_complete() or wr_abort(). Not before is @build ours. */
+	/* Nobody else posts until wr_complete() or wr_abort(). @build is ours from here on. */
 	av_lock_acquire_plain(&qp->end.qp->append, AV_RANK_APPEND);
 	qp->build.wqe = NULL;
 	qp->build.err = 0;
@@ -271,7 +270,7 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ad
 		wqe->compare_add = add;
 }
 
-/* The word is part of the request, so it needs no elements and no inline data of the queue. */
+/* The word is in the request itself. It needs no elements, and no room for inline data. */
 static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, const void *word)
 {
 	struct av_sq_wqe *wqe = begin_next_wqe(ex, AV_WR_ATOMIC_WRITE, rkey, addr, 0);
@@ -320,7 +319,7 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
 		wqe->srqn = srqn;
 }
 
-/* Its builder takes the data, or it has none. */
+/* Does the builder take the data, or is there none? */
 static bool has_no_list(uint32_t opcode)
 {
 	return opcode == AV_WR_ATOMIC_WRITE || opcode == AV_WR_FLUSH;
@@ -419,7 +418,7 @@ static void wr_abort(struct ibv_qp_ex *ex)
 		av_lock_release(&qp_of(ex)->end.qp->append);
 }
 
-/* Builders that were not requested stay NULL, as the manual page says. */
+/* A builder that the program did not ask for stays NULL: ibv_create_qp_ex(3). */
 static void fill_builders(struct av_qp *qp, uint64_t ops)
 {
 	struct ibv_qp_ex *ex = &qp->ex;

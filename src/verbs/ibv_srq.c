@@ -11,7 +11,7 @@
 #include "verbs/next.h"
 #include "verbs/objects.h"
 
-/* Programs leave anything in srq_limit, which only ibv_modify_srq() sets. ibv_create_srq(3) */
+/* Ignores srq_limit, where programs leave garbage: ibv_create_srq(3). */
 static int check_srq_create(struct av_context *ctx, struct ibv_pd *pd,
 			    const struct ibv_srq_attr *attr)
 {
@@ -71,7 +71,7 @@ static void end_shared_srq(struct av_context *ctx, uint32_t index)
 	av_rq_fini(ctx->seg, index);
 }
 
-/* As that of a queue pair. */
+/* As count_qp_refs(). */
 static void count_srq_refs(struct av_srq *srq, int by)
 {
 	av_pd_count(srq->pd, AV_PD_SRQ, by);
@@ -81,7 +81,10 @@ static void count_srq_refs(struct av_srq *srq, int by)
 		atomic_fetch_add(&srq->cq->users, (uint32_t)by);
 }
 
-/* @xrcd, @cq: XRC only; such a queue also has a number. @attr: in and out; 0 requests make one */
+/*
+ * @xrcd, @cq: of an XRC queue, which also has a number; otherwise NULL. @attr: in; out: the size. A
+ * queue for 0 requests takes one
+ */
 static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd, struct av_xrcd *xrcd,
 				  struct av_cq *cq, void *srq_context, struct ibv_srq_attr *attr)
 {
@@ -125,7 +128,7 @@ AV_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_
 				  create_srq(ctx, pd, NULL, NULL, init->srq_context, &init->attr));
 }
 
-/* @mask: what the type needs. Fields of other bits are not looked at, as by mlx5. */
+/* @mask: the bits that the type needs. Ignores the fields of other bits, as mlx5 does. */
 static struct ibv_srq *create_by_type(struct av_context *ctx, struct ibv_srq_init_attr_ex *init,
 				      uint32_t mask, bool xrc)
 {
@@ -179,7 +182,7 @@ static int get_srq_num(struct ibv_srq *ibv, uint32_t *number)
 	return 0;
 }
 
-/* The size first, because the limit depends on it. */
+/* Sets the size first, because the limit depends on it. */
 static int modify_srq(struct av_context *ctx, struct av_srq *srq, const struct ibv_srq_attr *attr,
 		      int mask)
 {
@@ -266,7 +269,7 @@ AV_EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 
 #define WAKE_MAX 64
 
-/* Queue pairs whose requesters are to be woken. Their shared halves stay valid memory. */
+/* Queue pairs whose requesters wait. Their shared halves stay mapped. */
 struct wake {
 	const struct av_srq *srq;
 	unsigned int count;
@@ -283,8 +286,9 @@ static void collect_xrc(uint32_t id, void *object, void *arg)
 }
 
 /*
- * Requesters wait for this receive: peers of queue pairs here, or of XRC_RECV ones of the domain.
- * Those beyond WAKE_MAX, and of XRC_RECV ones elsewhere, find it by their timers.
+ * Wakes the requesters that wait for a receive: the peers of queue pairs on the SRQ, or of our
+ * XRC_RECV ones of its domain. Peers beyond WAKE_MAX, or of XRC_RECV queue pairs of other contexts,
+ * find it by their timers.
  */
 static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
 {
@@ -292,7 +296,7 @@ static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
 	const struct av_qp *qp;
 
 	if (srq->xrcd) {
-		/* Keeps queue pairs from being destroyed: av_unlist(). */
+		/* Nobody destroys a queue pair meanwhile: av_unlist(). */
 		pthread_mutex_lock(&ctx->verbs.context.mutex);
 		av_table_each(&ctx->qps, collect_xrc, &w);
 		pthread_mutex_unlock(&ctx->verbs.context.mutex);

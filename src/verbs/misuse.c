@@ -14,7 +14,23 @@
 #include "registry/directory.h"
 #include "transport/transport.h"
 
-#define FINDINGS_MAX 1000 /* per context; further ones are only counted */
+#define FINDINGS_MAX 1000 /* of a context; further ones are only counted */
+#define FAIL_STATUS  86	  /* the exit status that "fail" puts in the place of 0 */
+
+enum { AV_MISUSE_ON = 1, AV_MISUSE_JSON = 2, AV_MISUSE_FAIL = 4 }; /* of av_misuse_mode */
+
+enum av_misuse {
+	AV_MISUSE_NOT_DESTROYED,
+	AV_MISUSE_WRONG_ORDER,
+	AV_MISUSE_UNMAPPED,
+	AV_MISUSE_UNACKNOWLEDGED,
+	AV_MISUSE_RAN_DRY,
+	AV_MISUSE_NEVER_POLLED,
+	AV_MISUSE_OVERRUN,
+	AV_MISUSE_BUFFER_CHANGED,
+	AV_MISUSE_IN_ERROR,
+	AV_MISUSE_N
+};
 
 struct av_finding {
 	enum av_misuse misuse;
@@ -116,7 +132,7 @@ int av_misuse_busy(enum av_verb verb, struct av_misuse_object of)
 
 /* --- writing --------------------------------------------------------------------- */
 
-/* As programs and explanations write it: a region's is its key. */
+/* Writes the number as programs and explanations do. A region's is its key. */
 static int format_object_number(char *to, size_t size, const struct av_misuse_object *of)
 {
 	if (!strcmp(of->kind, "QP"))
@@ -146,7 +162,7 @@ static int format_finding_line(char *to, size_t size, const struct av_finding *f
 			    *where ? " (made at " : "", where, *where ? ")" : "");
 }
 
-/* Avoids stdio: the program may have closed its streams. */
+/* Uses no stdio: the program may have closed its streams. */
 static void write_findings(const struct av_findings *f)
 {
 	struct av_sources *sources = f->count ? av_sources_open() : NULL;
@@ -183,7 +199,7 @@ void av_misuse_waits(struct av_misuse_object of, uint32_t count)
 	write_findings(&one);
 }
 
-/* Print the findings of a context and drop them. */
+/* Prints the findings of a context and drops them. */
 static void report_findings(struct av_context *ctx)
 {
 	struct av_findings found;
@@ -198,7 +214,7 @@ static void report_findings(struct av_context *ctx)
 
 /* --- checks ---------------------------------------------------------------------- */
 
-/* Have all completions of the CQ been polled? NULL counts as polled. */
+/* Has the program polled all completions of the CQ? NULL: yes. */
 static bool is_polled(const struct ibv_cq *ibv)
 {
 	const struct av_cq_shared *cq =
@@ -207,7 +223,7 @@ static bool is_polled(const struct ibv_cq *ibv)
 	return !cq || atomic_load(&cq->head) == atomic_load(&cq->producer[av_cq_used(cq)].tail);
 }
 
-/* Number of requests of a queue pair that completed with an error. */
+/* Requests of a queue pair that completed with an error. */
 static uint64_t failed_completions(const struct av_qp_shared *q)
 {
 	const uint64_t *now = q->counters.req.event, *then = q->before.req.event;
@@ -220,7 +236,7 @@ static uint64_t failed_completions(const struct av_qp_shared *q)
 	return sum;
 }
 
-/* A failed queue pair shows in completions, in events, and in a query of its state. */
+/* Can the program know? A failure shows in completions, in events, and in a query of the state. */
 static bool has_noticed(const struct av_qp *qp)
 {
 	return qp->ibv.state == IBV_QPS_ERR || qp->async_delivered ||
@@ -252,11 +268,11 @@ void av_misuse_cq_ends(struct av_cq *cq)
 	if (of.ctx->forked)
 		return;
 	add_misuse_finding(of, AV_MISUSE_OVERRUN, now.lost != shared->before.lost);
-	/* Not its current entries: destroying a queue pair purges those, and comes first. */
+	/* Entries say nothing: a queue pair is destroyed first, and takes its own away. */
 	add_misuse_finding(of, AV_MISUSE_NEVER_POLLED, atomic_load(&shared->head) == 0 ? given : 0);
 }
 
-/* Only for regions of the program's own memory, which nothing pins. */
+/* Only regions of the program's own memory can lose it. */
 void av_misuse_mr_ends(struct av_mr *mr)
 {
 	const struct av_misuse_object of = AV_MISUSE_OF("MR", mr, mr->ibv.lkey);
@@ -309,7 +325,7 @@ static void look_at_mr(uint32_t id, void *object, void *arg)
 	add_misuse_finding(AV_MISUSE_OF("MR", mr, mr->ibv.lkey), AV_MISUSE_NOT_DESTROYED, 1);
 }
 
-/* Kinds of objects of which there is no more to say than that they were not destroyed. */
+/* Of these kinds the report only says that they were not destroyed. */
 #define LOOK_AT(name, kind, made_at)                                                  \
 	static void look_at_##name(uint32_t id, void *object, void *arg)              \
 	{                                                                             \
@@ -325,7 +341,7 @@ LOOK_AT(xrcd, "XRCD", NULL)
 LOOK_AT(td, "TD", NULL)
 LOOK_AT(pd, "PD", ((struct av_pd *)object)->made_at)
 
-/* Check all objects, users before what they use. */
+/* Inspects all objects, users before what they use. */
 static void inspect_context_objects(struct av_context *ctx)
 {
 	av_table_each(&ctx->qps, look_at_qp, ctx);
@@ -348,7 +364,7 @@ void av_misuse_context_ends(struct av_context *ctx)
 	report_findings(ctx);
 }
 
-/* librdmacm keeps the devices open that it has opened: they are not the program's to close. */
+/* Has librdmacm opened the device? It keeps it open, and the program cannot close it. */
 static bool is_of_librdmacm(const struct av_context *ctx)
 {
 	Dl_info info;
@@ -375,5 +391,5 @@ void av_misuse_exit(struct av_context_list *contexts)
 		return;
 	fflush(NULL); /* what exit() would do after us */
 	av_dir_abandon();
-	_exit(AV_MISUSE_STATUS);
+	_exit(FAIL_STATUS);
 }

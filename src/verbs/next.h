@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The verbs of the system's own libibverbs, to which calls on foreign objects are passed on. */
+/*
+ * How a verb begins and fails: it passes a call on another provider's object on to the system's
+ * libibverbs, asks whether the device may be used, and leaves a record of each failure.
+ */
 #ifndef AV_VERBS_NEXT_H
 #define AV_VERBS_NEXT_H
 
@@ -11,13 +14,13 @@
 #include "transport/observed.h"
 #include "verbs/objects.h"
 
-/* A verb of the system's libibverbs, or NULL if that has none. @version: NULL: the default. */
+/* A verb of the system's libibverbs. @version: NULL: the default. Return: NULL: it has none */
 static inline void *av_next(const char *name, const char *version)
 {
 	return version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
 }
 
-/* The same with the verb's type, looked up once: AV_NEXT(ibv_alloc_pd, "IBVERBS_1.1")(context). */
+/* The same with its type, looked up once: AV_NEXT(ibv_alloc_pd, "IBVERBS_1.1")(context). */
 #define AV_NEXT(name, version)                                                               \
 	({                                                                                   \
 		static void *next_;                                                          \
@@ -26,7 +29,7 @@ static inline void *av_next(const char *name, const char *version)
 		(__typeof__(&(name)))__atomic_load_n(&next_, __ATOMIC_RELAXED);              \
 	})
 
-/* The same, called; evaluates to @missing if the system's library is too old to have it. */
+/* Calls it. Evaluates to @missing if the system's library is too old to have it. */
 #define AV_NEXT_OR(missing, name, version, ...)                    \
 	({                                                         \
 		__typeof__(&name) newer_ = AV_NEXT(name, version); \
@@ -34,9 +37,10 @@ static inline void *av_next(const char *name, const char *version)
 	})
 
 /*
- * The first statement of a verb on @object, which the program gives: NULL is EINVAL, and an object
- * of another device goes on to the system's verb, with its other arguments. Returns from the verb,
- * by @fail, unless the object is of one of our contexts.
+ * The first statement of a verb on @object. Returns from the verb unless the object is of one of
+ * our contexts: fails with EINVAL for NULL, and calls the system's verb for another provider's.
+ * @fail: av_fail_errno() or its like. The verb's variables follow, so that they can begin with
+ * their values.
  */
 #define AV_OURS_OR_NEXT(fail, id, name, version, object, ...)                                    \
 	do {                                                                                     \
@@ -47,15 +51,13 @@ static inline void *av_next(const char *name, const char *version)
 					  ##__VA_ARGS__);                                        \
 	} while (0)
 
-/* Checks that the device can be used, and reports the failure of a verb. */
-
-/* A forked child may ask, too: it reads what its parent mapped. */
+/* Has the device failed? A forked child may ask, too: it reads its parent's segment. */
 static inline bool av_device_failed(const struct av_context *ctx)
 {
 	return atomic_load(&ctx->seg->head->fatal);
 }
 
-/* 0; EPERM: the parent's context in a forked child; EIO: a failed device. */
+/* May the context be used? Return: 0; EPERM: it is a forked child's; EIO: the device has failed */
 static inline int av_context_err(const struct av_context *ctx)
 {
 	if (av_unlikely(ctx->forked))
@@ -63,7 +65,7 @@ static inline int av_context_err(const struct av_context *ctx)
 	return av_unlikely(av_device_failed(ctx)) ? EIO : 0;
 }
 
-/* The same for a verb that makes or changes an object. Such a verb may also fail on demand. */
+/* The same for a verb that makes or changes an object. A fault on demand may make it fail. */
 static inline int av_verb_err(const struct av_context *ctx, enum av_fail verb)
 {
 	int err = av_context_err(ctx);
@@ -71,7 +73,10 @@ static inline int av_verb_err(const struct av_context *ctx, enum av_fail verb)
 	return err || !av_faults_watched(ctx->seg) ? err : av_inject_verb(ctx->seg, verb);
 }
 
-/* How verbs fail. Each leaves a record (observe/check.h) with the check av_refuse() noted. */
+/*
+ * A verb fails by one of these, as its manual page says: an errno value, NULL, or -1; all set
+ * errno. Each leaves a record with the check that av_refuse() noted (observe/check.h).
+ */
 static inline int av_fail_errno(enum av_verb verb, int err)
 {
 	return errno = av_refused(verb, err);
@@ -89,7 +94,7 @@ static inline int av_fail_fd(enum av_verb verb, int err)
 	return -1;
 }
 
-/* A private half, all zero. On @err, or without memory: NULL, and the failure is reported. */
+/* A new object of ours, all zero. If @err is not 0, or there is no memory, the verb fails: NULL. */
 static inline void *av_object_new(enum av_verb verb, int err, size_t size)
 {
 	void *object = err ? NULL : calloc(1, size);

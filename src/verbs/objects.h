@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The private halves of objects. One is looked up by context and handle, and must then be that
- * which the pointer names: the pointer is never trusted to lead there. Each begins with the public
- * struct, then zeros: providers look for private fields of their own behind any device's objects.
+ * Our objects, and what the file of one kind does for the files of others and for src/exp/.
+ *
+ * The program holds a pointer to the public struct, with which our struct begins. A verb never
+ * trusts that pointer: it looks the handle up in the context's table, and compares. Behind the
+ * public struct are AV_PEEK_PAD zero bytes, since providers of other devices read private fields of
+ * their own there, whoever's object it is.
  */
 #ifndef AV_VERBS_OBJECTS_H
 #define AV_VERBS_OBJECTS_H
@@ -27,33 +30,31 @@
 #include "segment/pages.h"
 #include "segment/segment.h"
 
-/* === objects ===================================================================== */
-
 #define AV_PEEK_PAD 256
 
 struct av_environment;
 
-/* Of a context, in the order in which they came up: verbs/misuse.c. */
+/* Misuse of a context's objects, in order of time: verbs/misuse.c. */
 struct av_findings {
 	uint64_t count;
-	struct av_finding *list; /* the first of them; NULL: there was no memory */
+	struct av_finding *list; /* the first ones; NULL: there was no memory for a list */
 };
 
 struct av_context {
 	struct av_device *dev;
 	struct av_seg *seg;
-	struct av_seg *child_seg; /* in a forked child: its own segment, NULL until needed */
-	bool forked;		  /* inherited by a forked child: its objects can only be dropped */
-	_Atomic uint32_t cq_ids;  /* distinguishes successive CQs or SRQs with the same index */
-	_Atomic uint32_t opened;  /* queue pairs opened so far */
+	struct av_seg *child_seg; /* a forked child's own segment; NULL until it needs one */
+	bool forked;		  /* this is a forked child's: it may only destroy the objects */
+	_Atomic uint32_t cq_ids;  /* the last id: tells CQs and SRQs that reuse an index apart */
+	_Atomic uint32_t opened;  /* queue pairs that ibv_open_qp() has opened so far */
 	_Atomic uint32_t srq_count;
 	_Atomic uint32_t mw_count;
 	struct av_handles pds, tds, channels, ahs, xrcds, klm_lists;
 	struct av_table mrs, mws, dms, cqs, qps, srqs; /* by index in the segment's tables */
-	_Atomic(struct av_environment *) environment;  /* its own settings; NULL: the process' */
+	_Atomic(struct av_environment *) environment;  /* its settings; NULL: the process's */
 	struct av_findings findings;
 	const void *made_at;	      /* verbs/misuse.h */
-	SLIST_ENTRY(av_context) link; /* contexts of the process, guarded by their mutex */
+	SLIST_ENTRY(av_context) link; /* of the process's contexts; ibv_context.c has the mutex */
 	struct verbs_context verbs;   /* ends with the struct ibv_context that the program has */
 	uint8_t peek_pad[AV_PEEK_PAD];
 };
@@ -63,7 +64,7 @@ struct av_td {
 	struct ibv_td ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];
 	uint32_t handle;
-	_Atomic uint32_t users; /* number of parent domains */
+	_Atomic uint32_t users; /* parent domains with this thread domain */
 };
 
 /* What may be on a protection domain. */
@@ -72,11 +73,11 @@ enum av_pd_user { AV_PD_MR, AV_PD_MW, AV_PD_QP, AV_PD_SRQ, AV_PD_AH, AV_PD_PAREN
 struct av_pd {
 	struct ibv_pd ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];
-	_Atomic uint32_t users;		    /* all of them; plus AV_PD_FORGOTTEN */
-	_Atomic uint32_t user[AV_PD_USERS]; /* how many of each kind */
+	_Atomic uint32_t users;		    /* objects on it, plus AV_PD_FORGOTTEN */
+	_Atomic uint32_t user[AV_PD_USERS]; /* objects on it by kind */
 	bool imported;
 	const void *made_at;	/* verbs/misuse.h */
-	struct av_pd *contains; /* of a parent domain, which may be in another; else NULL */
+	struct av_pd *contains; /* the domain, or parent domain, in a parent domain; or NULL */
 	struct av_td *td;
 };
 
@@ -86,18 +87,18 @@ struct av_channel {
 	uint32_t doorbell;
 	const void *made_at; /* verbs/misuse.h */
 	/* verbs/ibv_event.c */
-	pthread_mutex_t mutex;		 /* of whoever sorts the FIFO, or takes what is kept */
-	_Atomic uint32_t sorts;		 /* begun and ended; odd: somebody is sorting */
-	_Atomic uint32_t kept_count;	 /* changed under @mutex */
-	struct av_doorbell_record *kept; /* in order */
+	pthread_mutex_t mutex;		 /* who sorts the FIFO or takes a kept record holds it */
+	_Atomic uint32_t sorts;		 /* begins and ends of sorting; odd: a thread sorts */
+	_Atomic uint32_t kept_count;	 /* records in @kept; changed under @mutex */
+	struct av_doorbell_record *kept; /* what found no room in the FIFO, oldest first */
 };
 
 struct av_xrcd {
 	struct ibv_xrcd ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];
 	uint32_t handle;
-	uint32_t number; /* of the domain, among all processes */
-	bool shared;	 /* identified by an inode */
+	uint32_t number; /* of the domain, in all processes */
+	bool shared;	 /* an inode identifies it */
 	_Atomic uint32_t users;
 };
 
@@ -110,17 +111,17 @@ struct av_cq {
 	struct av_cq_shared *shared;
 	const void *made_at; /* verbs/misuse.h */
 	uint32_t id;
-	_Atomic uint32_t users;	  /* QPs; one with both queues here counts twice */
+	_Atomic uint32_t users;	  /* queues of QPs that complete here, and XRC SRQs */
 	_Atomic uint32_t waiting; /* threads in anyverbs_cq_wait() */
-	uint32_t comp_delivered;  /* guarded by ibv.mutex */
-	uint32_t async_delivered; /* guarded by ibv.mutex */
+	uint32_t comp_delivered;  /* completion events that the program got; under ibv.mutex */
+	uint32_t async_delivered; /* asynchronous ones; under ibv.mutex */
 
-	/* For extended polling: */
-	pthread_mutex_t batch; /* held from ibv_start_poll() to ibv_end_poll() */
-	bool single_threaded;  /* the program promised it, so @batch is not taken */
+	/* Extended polling */
+	pthread_mutex_t batch; /* one thread holds it from ibv_start_poll() to ibv_end_poll() */
+	bool single_threaded;  /* the program promised one thread: nobody takes @batch */
 	bool in_batch;
-	struct ibv_wc current; /* the completion being read */
-	uint64_t stamp_ns;     /* when it was appended */
+	struct ibv_wc current; /* the completion that the program reads */
+	uint64_t stamp_ns;     /* when the transport appended it; monotonic */
 };
 
 struct av_srq {
@@ -132,10 +133,10 @@ struct av_srq {
 	struct av_xrcd *xrcd; /* XRC only */
 	struct av_cq *cq;     /* XRC only */
 	uint32_t index, id;
-	pthread_mutex_t users_mutex; /* and one ibv_modify_srq() at a time */
-	LIST_HEAD(, av_qp) users;    /* the queue pairs on it, under users_mutex */
-	_Atomic uint32_t user_count; /* how many; in a forked child, @users is left as it was */
-	uint32_t async_delivered;    /* under ibv.mutex */
+	pthread_mutex_t users_mutex; /* guards @users, and lets one ibv_modify_srq() in */
+	LIST_HEAD(, av_qp) users;    /* the queue pairs on it; a forked child leaves it alone */
+	_Atomic uint32_t user_count; /* how many there are; also right in a forked child */
+	uint32_t async_delivered;    /* events that the program got; under ibv.mutex */
 };
 
 struct av_qp {
@@ -146,56 +147,56 @@ struct av_qp {
 			uint8_t known[AV_WR_ATOMIC_WRITE_SLOT];
 			av_wr_atomic_write *wr_atomic_write;
 			av_wr_flush *wr_flush;
-		} newer; /* builders that the header may lack */
+		} newer; /* builders that <infiniband/verbs.h> may lack */
 	};
 	uint8_t peek_pad[AV_PEEK_PAD];
 	struct av_qp_ref end;
 	const void *made_at; /* verbs/misuse.h */
 	struct av_rq_shared *rq;
-	struct av_qp_ref peer;	       /* its destination, guarded by the @exec execution right */
-	pthread_mutex_t changes_mutex; /* one change at a time: of its attributes, or its groups */
-	bool opened;   /* by ibv_open_qp(): the shared half belongs to another object */
-	bool extended; /* created with send operations for ibv_wr_*() */
-	bool umr;      /* may change UMR keys, with up to @inline_klms elements in the request */
+	struct av_qp_ref peer;	       /* its destination; under the execution right @exec */
+	pthread_mutex_t changes_mutex; /* one thread at a time changes attributes or groups */
+	bool opened;   /* ibv_open_qp() made it: the shared half belongs to another object */
+	bool extended; /* the program may post by ibv_wr_*() */
+	bool umr;      /* it may change UMR keys, with up to @inline_klms elements in a request */
 	uint32_t inline_klms;
 	struct {
-		uint32_t tail; /* after the last request built */
+		uint32_t tail; /* the ring's tail with the requests built so far */
 		int err;       /* the first error since ibv_wr_start(), and what was wrong */
 		enum av_check check;
 		uint64_t wanted, limit;
 		struct av_sq_wqe *wqe; /* the request under construction; NULL: none, or an error */
-	} build; /* of who holds @append: from ibv_wr_start() to ibv_wr_complete() or _abort() */
+	} build; /* its holder has @append, from ibv_wr_start() to ibv_wr_complete() or _abort() */
 	struct av_pd *pd;
 	struct av_cq *send_cq, *recv_cq;
 	struct av_xrcd *xrcd;	  /* XRC_RECV */
-	_Atomic uint32_t groups;  /* multicast attachments */
-	struct av_srq *srq;	  /* NULL: a receive queue of its own */
-	LIST_ENTRY(av_qp) on_srq; /* in its list of users */
-	uint32_t async_delivered; /* under ibv.mutex */
+	_Atomic uint32_t groups;  /* multicast groups that it is attached to */
+	struct av_srq *srq;	  /* NULL: it has a receive queue of its own */
+	LIST_ENTRY(av_qp) on_srq; /* in the SRQ's list of users */
+	uint32_t async_delivered; /* events that the program got; under ibv.mutex */
 };
 
 struct av_dm {
 	struct ibv_dm ibv;
 	uint8_t peek_pad[AV_PEEK_PAD];
-	struct ibv_exp_dm exp; /* the same block for experimental verbs */
+	struct ibv_exp_dm exp; /* the public struct of experimental verbs */
 	bool imported;
-	struct av_seg *seg; /* of the process that allocated it */
-	uint64_t offset;    /* offset in the segment */
-	uint64_t length;
-	uint64_t block;	       /* bytes allocated from the segment */
-	uint32_t key;	       /* of the block, in that segment */
-	_Atomic uint32_t refs; /* the object, until it is freed or forgotten; regions on it */
+	struct av_seg *seg;    /* the segment that has the bytes: of the process that allocated */
+	uint64_t offset;       /* bytes, in @seg */
+	uint64_t length;       /* bytes that the program asked for */
+	uint64_t block;	       /* bytes taken from @seg */
+	uint32_t key;	       /* by which others import it from @seg */
+	_Atomic uint32_t refs; /* 1 until the program frees it, plus 1 for each region on it */
 };
 
 /* How ibv_rereg_mr() and ibv_bind_mw() treat a region. */
 enum av_mr_sort {
 	AV_MR_PLAIN,	 /* memory of the program */
-	AV_MR_ALLOCATED, /* memory allocated with the region: @memory */
+	AV_MR_ALLOCATED, /* memory that the library allocated for it: @memory */
 	AV_MR_NULL,	 /* ibv_alloc_null_mr() */
 	AV_MR_DEVICE,	 /* ibv_reg_dm_mr() */
 	AV_MR_DMABUF,	 /* ibv_reg_dmabuf_mr() */
 	AV_MR_INDIRECT,	 /* ibv_exp_create_mr() */
-	AV_MR_IMPORTED,	 /* ibv_import_mr(): the key belongs to another context */
+	AV_MR_IMPORTED,	 /* ibv_import_mr(): the key is another context's */
 };
 
 struct av_mr {
@@ -204,33 +205,33 @@ struct av_mr {
 	struct av_pd *pd;
 	const void *made_at; /* verbs/misuse.h */
 	enum av_mr_sort sort;
-	uint32_t handle; /* ibv.handle as set by us */
-	uint32_t access;
-	uint64_t iova; /* address of the first byte as chosen by the program, even if zero based */
-	struct av_dm *dm; /* AV_MR_DEVICE: its device memory */
+	uint32_t handle;  /* ibv.handle as we set it */
+	uint32_t access;  /* as in struct av_key */
+	uint64_t iova;	  /* the address that the program chose, also if it is zero based */
+	struct av_dm *dm; /* AV_MR_DEVICE */
 	void *mapping;	  /* AV_MR_DMABUF: our mapping of the buffer */
-	size_t mapped;	  /* length of @mapping in bytes */
+	size_t mapped;	  /* bytes of @mapping */
 	struct av_allocated memory;
 	uint64_t list;	      /* AV_MR_INDIRECT: offset of its list in the segment */
-	uint32_t klms;	      /* room in the list, in elements */
-	bool fixed;	      /* all elements have the same length */
+	uint32_t klms;	      /* elements that the list has room for */
+	bool fixed;	      /* all its elements have the same length */
 	uint32_t heap;	      /* its part of the shared heap: memory/region.h */
 	atomic_bool changing; /* a thread re-registers or deregisters it */
 };
 
-/* Is this one of our contexts? Compares pointers only. */
+/* Is this one of our contexts? Reads nothing but the pointer to the device. */
 static inline bool av_ours(const struct ibv_context *context)
 {
 	return av_device_of(context->device) != NULL;
 }
 
-/* Our context behind a public one. Means nothing, but does no harm, if that is not ours. */
+/* Our context of a public one. If that is another provider's, the pointer must not be followed. */
 static inline struct av_context *av_context_of(const struct ibv_context *context)
 {
 	return av_container_of(context, struct av_context, verbs.context);
 }
 
-/* The number by which keys and queue pairs of a domain recognise each other. */
+/* The domain's number: a key and a queue pair with the same number may work together. */
 static inline uint32_t av_pd_id(const struct av_pd *pd)
 {
 	while (pd->contains)
@@ -238,13 +239,13 @@ static inline uint32_t av_pd_id(const struct av_pd *pd)
 	return pd->ibv.handle;
 }
 
-/* Index of a handle in the table of regions. */
+/* A region's index in the context's table, by its handle. */
 static inline uint32_t av_mr_place(uint32_t handle)
 {
 	return handle & ((1u << AV_HANDLE_INDEX_BITS) - 1);
 }
 
-/* Defines av_NAME_find(): our object, or NULL if its handle does not lead back to the pointer. */
+/* Defines av_NAME_find(): our object. NULL: the handle does not lead to the program's pointer. */
 #define AV_FIND(name, table)                                                            \
 	static inline struct av_##name *av_##name##_find(const struct ibv_##name *ibv)  \
 	{                                                                               \
@@ -254,7 +255,7 @@ static inline uint32_t av_mr_place(uint32_t handle)
 		return av_likely(found && &found->ibv == ibv) ? found : NULL;           \
 	}
 
-/* And av_NAME_in(): the same if it is of that context. NULL for NULL. */
+/* Also defines av_NAME_in(): the same, and NULL for NULL or an object of another context. */
 #define AV_FIND_IN(name, table)                                                           \
 	AV_FIND(name, table)                                                              \
 	static inline struct av_##name *av_##name##_in(const struct ibv_context *context, \
@@ -269,7 +270,7 @@ AV_FIND_IN(srq, srqs)
 AV_FIND_IN(dm, dms)
 AV_FIND(qp, qps)
 
-/* The public struct has no handle; the one in our private half is checked against the table. */
+/* The public struct has no handle. The table confirms the one that seems to be behind it. */
 static inline struct av_xrcd *av_xrcd_find(const struct av_context *ctx, struct ibv_xrcd *ibv)
 {
 	struct av_xrcd *xrcd = av_container_of(ibv, struct av_xrcd, ibv);
@@ -288,43 +289,46 @@ static inline struct av_mr *av_mr_find(const struct ibv_mr *mr)
 	return found && &found->ibv == mr && found->handle == mr->handle ? found : NULL;
 }
 
-/* What the file of one kind of object does for those of others, and for src/exp/. */
-
 struct av_misuse_object;
 
 /* --- contexts -------------------------------------------------------------------- */
 
-/* Is @lkey an ODP region's of another context here on this device? Context: no lock held. */
+/* Has another context of this process and device an ODP region of @lkey? Context: no lock held */
 bool av_context_other_has(const struct av_context *ctx, uint32_t lkey);
 
-/* --- a context's own settings: ibv_exp_use_priv_env(3), ibv_exp_setenv(3) ------------- */
-
-/* Give the context settings of its own, copied from the process. Return: 0 or ENOMEM. */
+/* ibv_exp_use_priv_env(3): copy the process's environment to the context. Return: 0 or ENOMEM */
 AV_MUST_USE int av_environment_detach(struct av_context *ctx);
 
-/* setenv(3) in the context's own settings, or the process's. Return: 0, EINVAL or ENOMEM. */
+/* ibv_exp_setenv(3): in the process's settings if it has none. Return: 0, EINVAL or ENOMEM */
 AV_MUST_USE int av_environment_set(struct av_context *ctx, const char *name, const char *value,
 				   bool overwrite);
 
-/* The page policy of this kind of object now. Says each value out of range on stderr. */
+/* Read the page policy for a kind of object from the settings. Bad values go to stderr. */
 struct av_page_policy av_environment_pages(const struct av_context *ctx,
 					   const struct av_page_object *object);
 
 /* --- events ---------------------------------------------------------------------- */
 
-/* Off the table that delivers events: no new one finds the object; earlier ones are counted. */
+/*
+ * Remove an object that is about to be destroyed from its table. From now on no event finds it;
+ * those that the program got before are counted. Context: without the context's mutex
+ */
 void av_unlist(struct av_context *ctx, struct av_table *table, uint32_t handle);
 
-/* Wait until @completed is @delivered. Context: without @mutex, which guards both. */
+/*
+ * Wait until the program has acknowledged all events of an object: until *@completed equals
+ * *@delivered. @mutex guards both. @of: who is to blame, if that takes long and misuse is reported.
+ * Context: without @mutex; may wait for ever
+ */
 void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
 		   const uint32_t *delivered, struct av_misuse_object of);
 
-/* Remove a CQ's unread records: it is being destroyed, or its events go elsewhere from now on. */
+/* Remove a CQ's unread records from its channel, if it has one. Context: no lock held */
 void av_channel_forget(const struct av_cq *cq);
 
 /* --- domains and addresses ------------------------------------------------------- */
 
-/* Our thread domain, or NULL if it is none of its context. */
+/* Our thread domain. NULL: its context has none at this pointer. */
 struct av_td *av_td_find(struct ibv_td *td);
 
 /*
@@ -333,88 +337,105 @@ struct av_td *av_td_find(struct ibv_td *td);
  */
 void av_pd_count(struct av_pd *pd, enum av_pd_user kind, int by);
 
-/* Is it the port's? Costs system calls if the GID's row is not known. Return: 0, EINVAL, ENOMEM. */
+/*
+ * Check that an address vector names our port, and a GID that this has. If the row of the GID is
+ * new, this reads the host's addresses. Return: 0, EINVAL or ENOMEM
+ */
 AV_MUST_USE int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *attr);
 
-/* The address vector of a handle; NULL if it is not ours, or pointer and handle do not match. */
+/* The address vector of a handle; as long as that exists. NULL: it is none of ours. */
 const struct ibv_ah_attr *av_ah_attr(const struct ibv_ah *ah);
 
 /* --- memory ---------------------------------------------------------------------- */
 
-/* A region with a new key: @what but for its pd. @dm: or NULL. Errors: ENOENT (PD), ENOMEM. */
+/*
+ * Create a region and its key. @what: the key's fields but @pd, which this sets; on failure this
+ * ends its @heap. @dm: the device memory, or NULL. Return: NULL and ENOENT (no such PD) or ENOMEM
+ */
 struct av_mr *av_mr_publish(struct ibv_pd *pd, struct av_key *what, void *addr, struct av_dm *dm);
 
-/* ibv_reg_mr_iova2(). @access as of struct av_key: also rights that plain verbs do not know. */
+/* ibv_reg_mr_iova2(3). @access: as in struct av_key, also rights that plain verbs do not know. */
 struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			 uint32_t access);
 
-/* With memory of its own; @req lacks the policy. Errors: av_allocated_make()'s, ibv_reg_mr()'s. */
+/*
+ * Allocate memory and register it. @req: complete but for the policy, which this sets.
+ * Return: NULL and an errno value of av_allocated_make() or ibv_reg_mr()
+ */
 struct ibv_mr *av_mr_allocate(struct ibv_pd *pd, struct av_allocate_request *req);
 
-/* Create a region of @pd on another region's memory: av_allocated_attach(). */
+/* Register a shared region's memory. Return: NULL and errno, as av_allocated_attach() */
 struct ibv_mr *av_mr_attach(struct ibv_pd *pd, const struct av_attach_request *req);
 
-/* The arguments of ibv_rereg_mr(3). @allocate: allocate new memory; then @addr is NULL. */
+/* The arguments of ibv_rereg_mr(3). */
 struct av_mr_change {
 	int flags;
 	struct ibv_pd *pd;
 	void *addr;
 	size_t length;
-	uint32_t access; /* as of struct av_key */
-	bool allocate;
+	uint32_t access; /* as in struct av_key */
+	bool allocate;	 /* the library allocates the new memory; then @addr is NULL */
 };
 
-/* Return: 0, or enum ibv_rereg_mr_err_code and errno. @ibv must belong to one of our contexts. */
+/* Re-register a region of ours. Return: 0, or enum ibv_rereg_mr_err_code and errno */
 int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c);
 
 /*
- * Carry out an advice for a range of the program's addresses in a region, and wait for it: the
- * errors of ibv_advise_mr(3) with FLUSH, without a record. Waits while the region is re-registered.
+ * Carry out an advice and wait for it, as ibv_advise_mr(3) with FLUSH. @range: addresses of the
+ * program within the region. Waits while the region is re-registered.
+ * Return: 0 or an errno value, without a record
  */
 AV_MUST_USE int av_advise_region(struct av_context *ctx, uint32_t lkey,
 				 enum ibv_advise_mr_advice advice,
 				 const struct av_odp_range *range);
 
-/* A region on it has ended; @inherited: in a forked child. The last one frees what is forgotten. */
+/*
+ * Drop a region's use of device memory. The last one frees a block that the program has freed, or
+ * whose import it has ended. @inherited: a forked child drops a region of its parent
+ */
 void av_dm_region_ended(struct av_dm *dm, bool inherited);
 
 /*
- * Find the bytes of a range of device memory. @unit: offset and length must be multiples of it
- * @bytes: out, in the segment that holds them; av_copy() reaches them.
- * Return: 0; ENOENT: @dm is NULL or has been freed; EFAULT: beyond the memory; EINVAL: @unit
+ * Find the bytes of a range of device memory. @dm: or NULL. @unit: offset and length must be
+ * multiples of it, in bytes. @bytes: out, for av_copy()
+ * Return: 0; ENOENT: @dm is NULL, or its exporter has freed it; EFAULT: the range exceeds it;
+ * EINVAL
  */
 AV_MUST_USE int av_dm_range(const struct av_dm *dm, uint64_t offset, size_t length,
 			    unsigned int unit, void **bytes);
 
-/* The device memory behind its name in experimental verbs; NULL if the pointer is not ours. */
+/* The device memory of an experimental struct. NULL: it is none of ours. */
 struct av_dm *av_dm_of_exp(const struct ibv_exp_dm *exp);
 
-/* Unbind the windows bound on a queue pair that is being destroyed. */
+/* Unbind the windows that are bound to a queue pair, which is being destroyed. */
 void av_mw_queue_pair_ends(struct av_context *ctx, struct av_qp_ref *end);
 
 /* --- queues ---------------------------------------------------------------------- */
 
-/* ibv_create_cq() for one of our contexts. Return: CQ, or NULL and errno. */
+/* ibv_create_cq(3) for one of our contexts. Return: NULL and errno */
 struct ibv_cq *av_cq_create(struct av_context *ctx, int cqe, void *cq_context,
 			    struct ibv_comp_channel *channel, int comp_vector);
 
-/* Attributes that ibv_create_qp() lacks. */
+/* Attributes that ibv_create_qp(3) lacks. */
 struct av_qp_extra {
 	uint32_t inline_recv; /* in: bytes of inline receive wanted; out: granted; 0: off */
-	uint32_t max_operand; /* in: largest operand of extended atomics in bytes; 0: none */
-	bool blocks_loopback; /* in: see struct av_qp_shared */
+	uint32_t max_operand; /* in: bytes of the largest operand of extended atomics; 0: none */
+	bool blocks_loopback; /* in: as in struct av_qp_shared */
 };
 
-/* Takes @pd, or for XRC_RECV @xrcd. @extra may be NULL. Return: QP in RESET, or NULL and errno. */
+/*
+ * Create a queue pair in RESET. It needs @pd, or for XRC_RECV @xrcd, and ignores the other. @attr:
+ * in; out: the capacities granted. @extra: or NULL. Return: NULL and errno
+ */
 struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
 			    struct ibv_qp_init_attr *attr, struct av_qp_extra *extra);
 
 /* --- the dispatch tables of <infiniband/verbs.h> --------------------------------- */
 
-/* Sets every member of a new context's tables. What the device lacks fails with EOPNOTSUPP. */
+/* Set every member of a new context's tables. What the device lacks fails with EOPNOTSUPP. */
 void av_ops_fill(struct verbs_context *verbs);
 
-/* For av_ops_fill(): the file of an object sets the members that it implements. */
+/* For av_ops_fill(): each file sets the members that it implements. */
 void av_query_fill_ops(struct verbs_context *verbs);
 void av_pd_fill_ops(struct verbs_context *verbs);
 void av_mr_fill_ops(struct verbs_context *verbs);
@@ -423,7 +444,7 @@ void av_cq_fill_ops(struct verbs_context *verbs);
 void av_srq_fill_ops(struct verbs_context *verbs);
 void av_qp_fill_ops(struct verbs_context *verbs);
 
-/* Members that another file sets or calls. Each does what its manual page says, for our objects. */
+/* Members that another file sets or calls, for our objects only. Their manual pages hold. */
 int av_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 		 struct ibv_sge *sge, uint32_t count);
 struct ibv_srq *av_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *init);
@@ -431,11 +452,11 @@ struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *
 
 /* --- posting --------------------------------------------------------------------- */
 
-/* ibv_post_send(), also for requests that exp/ translated. @operands: av_sq_post()'s, or NULL. */
+/* ibv_post_send(3). @operands: of the requests that exp/ translated, for av_sq_post(); or NULL. */
 int av_post_translated(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
 		       const struct av_atomic *operands);
 
-/* Post a request that plain verbs lack. Return: 0, EINVAL (state, list), ENOMEM (full). */
+/* Post a request that plain verbs lack. Return: 0, EINVAL (state, list) or ENOMEM (queue full) */
 int av_post_special(struct av_qp *qp, const struct av_sq_special *req);
 
 #endif

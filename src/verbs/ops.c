@@ -8,9 +8,9 @@
 #include "verbs/next.h"
 
 /*
- * The layouts of <infiniband/verbs.h> that inline verbs and other libraries rely on. Structures
- * grow at their ends only, so offsets hold for newer headers, too; whole sizes are those of
- * rdma-core 39 to 44.
+ * Inline verbs and other libraries rely on these layouts of <infiniband/verbs.h>. Structures grow
+ * at their ends only, so offsets hold for newer headers, too. Whole sizes are those of rdma-core 39
+ * to 44.
  */
 
 #define AT(type, member, offset) \
@@ -85,7 +85,7 @@ AT(struct av_cq, ibv, 0);
 AT(struct av_qp, ibv, 0);
 AT(struct av_channel, ibv, 0);
 
-/* Values of newer headers that the library defines itself must match if the header has them. */
+/* Values that base/newer_verbs.h defines must be those of a header that has them. */
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #theirs)
 #ifdef AV_HEADER_HAS_ATOMIC_WRITE
 SAME(AV_WR_ATOMIC_WRITE, IBV_WR_ATOMIC_WRITE);
@@ -134,7 +134,7 @@ SAME_ATTR(buf);
 AT(struct ibv_comp_cntr, context, offsetof(struct av_newer_object, context));
 #endif
 
-/* Every member of the tables is set: what the device lacks returns the documented errno value. */
+/* --- the dispatch tables --------------------------------------------------------- */
 
 /* Verbs that this device lacks. */
 #define NO_INT(verb, name, ...)                                   \
@@ -201,7 +201,7 @@ static void fill_lacking(struct verbs_context *v)
 	v->ABI_placeholder1 = no_placeholder;
 }
 
-/* Members that only programs older than the extended tables call; the others are set afterwards. */
+/* Sets all to fail. What stays so, only programs older than the extended tables call. */
 static void fill_compat(struct ibv_context_ops *ops)
 {
 	void *(*const compat)(void) = no_compat;

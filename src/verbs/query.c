@@ -95,7 +95,7 @@ AV_EXPORT int ibv_query_port_speed(struct ibv_context *context, uint32_t port, u
 
 /* --- GIDs ------------------------------------------------------------------------ */
 
-/* Read a row of the GID table; an empty one is all zero. Return: 0, EINVAL or ENOMEM. */
+/* Reads a row of the GID table. An empty one is all zero. Return: 0, EINVAL or ENOMEM */
 static int read_gid_table_row(const struct ibv_context *context, uint32_t port, uint32_t index,
 			      struct av_gid *row)
 {
@@ -156,7 +156,7 @@ AV_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint
 
 	if (err)
 		return av_fail_errno(AV_VERB_QUERY_GID_EX, err);
-	if (av_gid_is_empty(&row)) /* an answer, no failure: programs look through the table */
+	if (av_gid_is_empty(&row)) /* no failure: programs look through the table */
 		return errno = ENODATA;
 	fill_entry(entry, &row, index, entry_size);
 	return 0;
@@ -191,7 +191,7 @@ AV_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 	return (ssize_t)rows;
 }
 
-/* Private to libibverbs, but ibv_devinfo and pyverbs use it. In the kernel's order: 0 v1, 1 v2. */
+/* Private to libibverbs, but ibv_devinfo and pyverbs use it. Types as in the kernel: 0 v1, 1 v2. */
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index,
 		       unsigned int *type);
 
