@@ -28,7 +28,7 @@ OTHERS = {
     ("cm/channel.c", "read_command"): "no command of librdmacm, and so of no verb",
     ("cm/conn.c", "*"): "the caller names the id's state",
     ("cm/cm_mad.c", "forward_cm_mad"): "a message of ours always fits",
-    ("cm/cm.c", "av_cm_attend"): "ANYVERBS_TRANSPORT=host: there is no other host",
+    ("cm/cm.c", "attend_one"): "ANYVERBS_TRANSPORT=host: there is no other host",
     ("verbs/query.c", "ibv_query_port_speed"): "the system's library is too old to have the verb",
     ("verbs/ops.c", "*"): "the verb is missing as a whole, and NOT_SUPPORTED says that",
     ("verbs/next.h", "*"): "the system's library is too old to have the verb",

@@ -116,7 +116,8 @@ static void attend_moved(void)
 	}
 }
 
-int av_cm_attend(const uint8_t address[16])
+/* Return: 0 or -errno */
+static int attend_one(const uint8_t address[16])
 {
 	int ret;
 
@@ -142,17 +143,20 @@ static void attend_devices(void)
 		rows = av_port_gids(devices[d], gids);
 		for (unsigned int i = 0; i < rows; i++)
 			if (av_gid_there(gids, rows, i) && gids[i].type == IBV_GID_TYPE_ROCE_V2)
-				(void)!av_cm_attend(gids[i].gid.raw);
+				(void)!attend_one(gids[i].gid.raw);
 	}
 }
 
 /* Those that come meanwhile are not missed: they are news. */
-void av_cm_attend_all(void)
+int av_cm_attend(const uint8_t *address)
 {
+	if (address)
+		return attend_one(address);
 	pthread_mutex_lock(&mutex);
 	all = true;
 	pthread_mutex_unlock(&mutex);
 	attend_devices();
+	return 0;
 }
 
 /*
@@ -226,16 +230,16 @@ void av_cm_host_begin(void)
 	}
 }
 
-static void host_end(void)
+static void host_forked(void)
 {
-	av_watch_end(&host);
 	av_own_fd_close(&host.socket);
 	atomic_store(&news, false);
 }
 
-static bool host_has_changed(void)
+static void host_end(void)
 {
-	return atomic_exchange(&news, false);
+	av_watch_end(&host);
+	host_forked();
 }
 
 static void host_hardware(uint64_t netns, uint32_t ifindex, uint8_t address[AV_HARDWARE_BYTES])
@@ -250,12 +254,6 @@ static void host_hardware(uint64_t netns, uint32_t ifindex, uint8_t address[AV_H
 	memcpy(address, asked.hardware, AV_HARDWARE_BYTES);
 }
 
-static void host_forked(void)
-{
-	av_own_fd_close(&host.socket);
-	atomic_store(&news, false);
-}
-
 void av_cm_since(struct av_cm_where *where)
 {
 	where->since.failures = av_dir_failures();
@@ -265,33 +263,23 @@ void av_cm_since(struct av_cm_where *where)
 
 /* --- a device that is gone --------------------------------------------------------------- */
 
-/* A failure, and of which device. */
-struct failure {
-	const char *device;
-	size_t name_bytes;
-	uint32_t number; /* of av_dir_failures() */
-};
-
 static void remove_before(uint32_t number, void *object, void *arg)
 {
-	const struct failure *f = arg;
+	const struct av_seg *seg = arg;
 	struct av_cm_id *id = object;
 
-	if (id->where.dev && (int32_t)(f->number - id->where.since.failures) > 0 &&
-	    strncmp(id->where.dev->ibv.name, f->device, f->name_bytes) == 0)
+	if (id->where.dev &&
+	    (int32_t)(atomic_load(&seg->head->fatal) - id->where.since.failures) > 0 &&
+	    strncmp(id->where.dev->ibv.name, seg->head->device, sizeof(seg->head->device)) == 0)
 		av_cm_id_remove(id);
 }
 
 void av_cm_device_called(struct av_seg *seg)
 {
-	struct failure f = {.device = seg->head->device,
-			    .name_bytes = sizeof(seg->head->device),
-			    .number = atomic_load(&seg->head->fatal)};
-
-	if (!f.number)
+	if (!atomic_load(&seg->head->fatal))
 		return;
 	av_cm_lock();
-	av_cm_ids_each(remove_before, &f);
+	av_cm_ids_each(remove_before, seg);
 	av_cm_unlock();
 }
 
@@ -433,7 +421,7 @@ void av_cm_look(void)
 	uint64_t now_ns;
 
 	reap();
-	if (host_has_changed())
+	if (atomic_exchange(&news, false))
 		follow_host();
 	now_ns = av_now_ns();
 	av_cm_mads_look(now_ns);

@@ -19,19 +19,14 @@
 
 /*
  * Receive messages by UDP at an own address, until the connection manager ends in this process.
- * Logs a failure with av_net_warn(). Again changes nothing.
+ * Logs a failure with av_net_warn(). Again changes nothing. NULL: at all RoCE v2 addresses that our
+ * devices have in this thread's network namespace; the thread of the connection manager adds those
+ * that appear later in its own namespace.
  * Context: not locked; not within the receiver of src/net, for which it may wait
- * Return: 0, or -errno of av_net_open(). -EOPNOTSUPP: ANYVERBS_TRANSPORT=direct; -ENOSPC also: too
- * many addresses
+ * Return: 0, also for NULL, or -errno of av_net_open(). -EOPNOTSUPP: ANYVERBS_TRANSPORT=direct;
+ * -ENOSPC also: too many addresses
  */
-AV_MUST_USE int av_cm_attend(const uint8_t address[16]);
-
-/*
- * av_cm_attend() for all RoCE v2 addresses that our devices have in this thread's network
- * namespace. The thread of the connection manager adds addresses that appear later in its own
- * namespace. Context: as above
- */
-void av_cm_attend_all(void);
+AV_MUST_USE int av_cm_attend(const uint8_t *address);
 
 /* --- the device file ------------------------------------------------------------- */
 

@@ -159,7 +159,7 @@ static int connect_routed(struct av_cm_id *id, const struct av_cm_route *route,
 
 	if (ret)
 		return ret;
-	id->conn = av_cm_conn_new(id, ud ? AV_CM_SIDR_SENT : AV_CM_REQ_SENT, route);
+	id->conn = av_cm_conn_new(id, ud ? AV_CM_SIDR_SENT : AV_CM_REQ_SENT, route, NULL);
 	if (!id->conn)
 		return -ENOMEM;
 	m.qpn = p->qp_num;
@@ -241,10 +241,7 @@ static int listen_id(struct av_cm_call *call)
 		return ret;
 	where = call->id->where;
 	av_cm_unlock();
-	if (where.dev)
-		(void)!av_cm_attend(where.gid);
-	else
-		av_cm_attend_all();
+	(void)!av_cm_attend(where.dev ? where.gid : NULL);
 	av_cm_lock();
 	return 0;
 }
@@ -392,15 +389,14 @@ static struct av_cm_id *create_child_id(struct av_cm_id *listener, const struct 
 	memcpy(id->gid, route->path.dst, sizeof(id->gid));
 	if (name_ends(id, listener->src.ib, route, m) &&
 	    av_cm_where_gid(route->path.src, &id->where))
-		id->conn =
-			av_cm_conn_new(id, sidr ? AV_CM_SIDR_RECEIVED : AV_CM_REQ_RECEIVED, route);
+		id->conn = av_cm_conn_new(id, sidr ? AV_CM_SIDR_RECEIVED : AV_CM_REQ_RECEIVED,
+					  route, m);
 	if (!id->conn) {
 		av_cm_id_destroy(id);
 		return NULL;
 	}
 	av_cm_since(&id->where);
 	id->conn->route.device = id->where.dev->ibv.name;
-	av_cm_conn_peer(id->conn, m);
 	return id;
 }
 

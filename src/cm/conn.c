@@ -66,8 +66,47 @@ uint32_t av_cm_comm_index(uint32_t comm)
 	return comm & (AV_CM_COMM_MAX - 1);
 }
 
+static void free_cm_conn(struct av_cm_conn *c)
+{
+	av_handles_remove(&numbers, av_cm_comm_index(c->comm));
+	TAILQ_REMOVE(&conns, c, entry);
+	if (c->alike.le_prev)
+		LIST_REMOVE(c, alike);
+	free(c);
+}
+
+/* What a REQ says of the path. */
+static void keep_path(struct av_cm_conn *c, const struct av_cm_message *request)
+{
+	c->retry_count = request->retry_count;
+	c->ack_timeout = request->primary.ack_timeout;
+	c->path_mtu = request->path_mtu;
+}
+
+/*
+ * Keep what the peer's REQ, SIDR_REQ or REP says, and find the connection by the peer's number.
+ * What one end initiates, the other responds to.
+ */
+static void keep_peer(struct av_cm_conn *c, const struct av_cm_message *m)
+{
+	c->remote_comm = m->local_comm_id;
+	LIST_INSERT_HEAD(&by_remote_comm[c->remote_comm % ALIKE], c, alike);
+	c->remote_qpn = av_cm_kind_qpn(m, c->id->qp_type);
+	c->remote_psn = m->psn;
+	c->responder_resources = m->initiator_depth;
+	c->initiator_depth = m->responder_resources;
+	c->rnr_retry_count = m->rnr_retry_count;
+	if (m->attribute == AV_CM_REP)
+		return;
+	c->request = m->transaction;
+	c->route.path.traffic_class = m->primary.traffic_class;
+	c->route.path.hop_limit = m->primary.hop_limit;
+	keep_path(c, m);
+}
+
 struct av_cm_conn *av_cm_conn_new(struct av_cm_id *id, enum av_cm_conn_state state,
-				  const struct av_cm_route *route)
+				  const struct av_cm_route *route,
+				  const struct av_cm_message *request)
 {
 	struct av_cm_conn *c = calloc(1, sizeof(*c));
 	uint32_t index = c ? av_handles_add(&numbers, c, AV_CM_COMM_MAX - 1) : 0;
@@ -84,45 +123,11 @@ struct av_cm_conn *av_cm_conn_new(struct av_cm_id *id, enum av_cm_conn_state sta
 	c->due_ns = UINT64_MAX;
 	c->psn = (uint32_t)av_random() & AV_PSN_MASK;
 	TAILQ_INSERT_TAIL(&conns, c, entry);
+	if (request)
+		keep_peer(c, request);
 	if (route->proc)
 		av_cm_wake(av_now_ns() + DEATH_NS);
 	return c;
-}
-
-static void free_cm_conn(struct av_cm_conn *c)
-{
-	av_handles_remove(&numbers, av_cm_comm_index(c->comm));
-	TAILQ_REMOVE(&conns, c, entry);
-	if (c->alike.le_prev)
-		LIST_REMOVE(c, alike);
-	free(c);
-}
-
-static void keep_path(struct av_cm_conn *c, const struct av_cm_message *request)
-{
-	c->retry_count = request->retry_count;
-	c->ack_timeout = request->primary.ack_timeout;
-	c->path_mtu = request->path_mtu;
-}
-
-/* What one end initiates, the other responds to. */
-void av_cm_conn_peer(struct av_cm_conn *c, const struct av_cm_message *m)
-{
-	if (c->alike.le_prev)
-		LIST_REMOVE(c, alike);
-	c->remote_comm = m->local_comm_id;
-	LIST_INSERT_HEAD(&by_remote_comm[c->remote_comm % ALIKE], c, alike);
-	c->remote_qpn = av_cm_kind_qpn(m, c->id->qp_type);
-	c->remote_psn = m->psn;
-	c->responder_resources = m->initiator_depth;
-	c->initiator_depth = m->responder_resources;
-	c->rnr_retry_count = m->rnr_retry_count;
-	if (m->attribute == AV_CM_REP)
-		return;
-	c->request = m->transaction;
-	c->route.path.traffic_class = m->primary.traffic_class;
-	c->route.path.hop_limit = m->primary.hop_limit;
-	keep_path(c, m);
 }
 
 static bool is_in(const struct av_cm_conn *c, unsigned int states)
@@ -543,7 +548,7 @@ static void replied(struct av_cm_conn *c, const struct av_cm_message *m)
 	if (c->state != AV_CM_REQ_SENT)
 		return;
 	enter_conn_state(c, AV_CM_REP_RECEIVED);
-	av_cm_conn_peer(c, m);
+	keep_peer(c, m);
 	report_conn_event(c, AV_CM_EVENT_CONNECT_RESPONSE, 0, m);
 }
 

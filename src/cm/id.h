@@ -302,11 +302,12 @@ uint32_t av_cm_comm(uint32_t index);
 uint32_t av_cm_comm_index(uint32_t comm);
 
 /*
- * Make a connection of @id, with a number. The list of connections owns it. Context: locked.
- * Return: NULL: no memory, or too many
+ * Make a connection of @id, with a number. The list of connections owns it. @request: the peer's
+ * REQ or SIDR_REQ; NULL: this end requests. Context: locked. Return: NULL: no memory, or too many
  */
 struct av_cm_conn *av_cm_conn_new(struct av_cm_id *id, enum av_cm_conn_state state,
-				  const struct av_cm_route *route);
+				  const struct av_cm_route *route,
+				  const struct av_cm_message *request);
 
 /*
  * The id is being destroyed: reject or disconnect, as the state demands. The thread frees the
@@ -340,12 +341,6 @@ void av_cm_conn_disconnect(struct av_cm_conn *c);
  * -EISCONN: the connection is established already
  */
 AV_MUST_USE int av_cm_conn_established(struct av_cm_conn *c);
-
-/*
- * Record what the peer's REQ, SIDR_REQ or REP says, with its number of the connection, by which its
- * messages find it. Context: locked
- */
-void av_cm_conn_peer(struct av_cm_conn *c, const struct av_cm_message *m);
 
 /*
  * Handle a message that this process received: change its connection's state, or refuse it.

@@ -446,7 +446,7 @@ TEST_WITH(given_up, set_up, tear_down)
 	struct av_cm_message a;
 
 	av_cm_lock();
-	c = av_cm_conn_new(NULL, AV_CM_REQ_SENT, &route);
+	c = av_cm_conn_new(NULL, AV_CM_REQ_SENT, &route, NULL);
 	assert_non_null(c);
 	assert_int_equal(av_cm_conn_send(c, &m), 0);
 	av_cm_conn_abandon(c);
