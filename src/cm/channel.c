@@ -183,18 +183,13 @@ void av_cm_channels_forked(void)
 /* --- events ---------------------------------------------------------------------------- */
 
 /* A byte for each event, as far as the socket takes them: each wakes whoever waits for an edge. */
-static void signal_channel_event(struct av_cm_channel *c)
+void av_cm_channel_append(struct av_cm_channel *c, struct av_cm_event *e)
 {
 	int fd = av_own_fd(&c->end.socket);
 
+	TAILQ_INSERT_TAIL(&c->events, e, entry);
 	if (fd >= 0)
 		(void)!av_raw_send(fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-void av_cm_channel_append(struct av_cm_channel *c, struct av_cm_event *e)
-{
-	TAILQ_INSERT_TAIL(&c->events, e, entry);
-	signal_channel_event(c);
 }
 
 /* Another thread may have closed the number since the command came, and have a file of its own. */

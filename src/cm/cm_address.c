@@ -383,15 +383,6 @@ static int bind_id(struct av_cm_call *call)
 
 /* --- the way to another ---------------------------------------------------------------- */
 
-/* The family of an address that stands for any need not be that of a GID. */
-static int select_cm_source(const struct av_cm_id *id, const struct av_cm_name *dst,
-			    struct av_cm_name *src)
-{
-	bool other = av_cm_is_any(id->src.address) && id->src.v6 != dst->v6;
-
-	return av_cm_source(dst, other ? NULL : &id->src, src);
-}
-
 /*
  * From that address to @dst. A loopback address leads to this host's own: from the device that has
  * it. Return: 0, or -ENODEV, which the event says
@@ -470,13 +461,15 @@ static int bind_first(struct av_cm_id *id, const struct av_cm_name *src,
 /* @status: out, what the event says. Return: 0 or -errno: none comes */
 static int find_way(struct av_cm_id *id, const struct av_cm_name *dst, int *status)
 {
+	/* The family of an address that stands for any need not be that of a GID. */
+	bool other = av_cm_is_any(id->src.address) && id->src.v6 != dst->v6;
 	struct av_cm_name src;
 	int ret;
 
 	*status = 0;
 	if (av_cm_is_any(dst->address))
 		return resolve_here(id, dst);
-	ret = select_cm_source(id, dst, &src);
+	ret = av_cm_source(dst, other ? NULL : &id->src, &src);
 	if (is_unasked(ret))
 		return ret;
 	if (ret)

@@ -18,12 +18,10 @@
 #include "device/port.h"
 
 /*
- * The watch of the host's addresses and interfaces. It exists from the first channel to the last,
- * in the network namespace of the thread that opened the first one. The thread of cm.c is in the
- * same namespace.
+ * Start the watch of the host's addresses and interfaces. It exists from the first channel to the
+ * last, in the network namespace of the thread that opened the first one, where the thread of cm.c
+ * is, too. Without netlink it reports no change. Context: not locked
  */
-
-/* Start the watch. Without netlink it reports no change. Context: not locked */
 void av_cm_host_begin(void);
 
 /* The contents of a struct sockaddr. */

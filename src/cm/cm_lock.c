@@ -9,7 +9,7 @@ static pthread_cond_t alarm_cond;
 static uint64_t due = UINT64_MAX; /* when the thread looks next */
 
 /* The thread that waited is not in a forked child, and time may be set. */
-static void make_cond(void)
+void av_cm_alarm_begin(void)
 {
 	pthread_condattr_t attr;
 
@@ -17,11 +17,6 @@ static void make_cond(void)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&alarm_cond, &attr);
 	pthread_condattr_destroy(&attr);
-}
-
-void av_cm_alarm_begin(void)
-{
-	make_cond();
 	due = UINT64_MAX;
 }
 

@@ -196,19 +196,6 @@ static struct av_faults_verdict judge_cm_arrival(const struct av_net_path *path,
 	return v;
 }
 
-/* Return: false: it does not wait. Context: locked */
-static bool defer_cm_message(const struct av_net_path *path, const struct av_cm_message *m,
-			     const struct av_faults_verdict *v)
-{
-	struct deferred *k = av_overtaken_add(&kept, sizeof(*k), v, av_now_ns());
-
-	if (!k)
-		return false;
-	k->path = *path;
-	k->m = *m;
-	return true;
-}
-
 static void come(const struct av_net_path *path, const struct av_cm_message *m, uint32_t times)
 {
 	for (uint32_t i = 0; i < times; i++)
@@ -237,17 +224,22 @@ void av_cm_mads_look(uint64_t now_ns)
 static void faults_arrived(const struct av_net_path *path, const struct av_cm_message *m)
 {
 	struct av_faults_verdict v = judge_cm_arrival(path, m);
-	bool waits = false;
+	bool late = v.delay_ns || v.after;
+	struct deferred *k = NULL;
 
 	if (v.lost)
 		return;
 	av_cm_lock();
-	if (v.delay_ns || v.after)
-		waits = defer_cm_message(path, m, &v);
+	if (late)
+		k = av_overtaken_add(&kept, sizeof(*k), &v, av_now_ns());
 	else
 		av_overtaken_pass(&kept);
+	if (k) {
+		k->path = *path;
+		k->m = *m;
+	}
 	av_cm_unlock();
-	if (!waits)
+	if (!k)
 		come(path, m, v.times);
 	av_cm_mads_look(av_now_ns());
 }

@@ -188,11 +188,6 @@ static void to_init(const struct av_cm_id *id, const struct av_cm_conn *c,
 		a->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 }
 
-static bool is_id_reliable(const struct av_cm_id *id)
-{
-	return id->qp_type != IBV_QPT_UC;
-}
-
 static void to_rtr(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
 {
 	const struct av_cm_conn *c = id->conn;
@@ -203,7 +198,7 @@ static void to_rtr(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
 	a->path_mtu = c->path_mtu;
 	a->dest_qp_num = c->remote_qpn;
 	a->rq_psn = c->psn; /* each end tells the other where to begin: IBTA volume 1, 12.7 */
-	if (is_id_reliable(id)) {
+	if (id->qp_type != IBV_QPT_UC) {
 		a->qp_attr_mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 		a->max_dest_rd_atomic = c->responder_resources;
 	}
@@ -215,7 +210,7 @@ static void to_rts(const struct av_cm_id *id, struct ib_uverbs_qp_attr *a)
 
 	a->qp_attr_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 	a->sq_psn = c->remote_psn;
-	if (is_id_reliable(id)) {
+	if (id->qp_type != IBV_QPT_UC) {
 		a->qp_attr_mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 				   IBV_QP_MAX_QP_RD_ATOMIC;
 		a->timeout = id->ack_timeout_set ? id->ack_timeout : c->ack_timeout;
