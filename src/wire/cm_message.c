@@ -256,6 +256,39 @@ static bool is_array(const struct av_cm_field *f)
 	return f->bits > 64;
 }
 
+static uint64_t load_member(const void *member, size_t bytes)
+{
+	uint8_t u8;
+	uint16_t u16;
+	uint32_t u32;
+	uint64_t u64;
+
+	switch (bytes) {
+	case 1:
+		memcpy(&u8, member, 1);
+		return u8;
+	case 2:
+		memcpy(&u16, member, 2);
+		return u16;
+	case 4:
+		memcpy(&u32, member, 4);
+		return u32;
+	default:
+		memcpy(&u64, member, 8);
+		return u64;
+	}
+}
+
+static void store_member(void *member, size_t bytes, uint64_t v)
+{
+	uint8_t u8 = (uint8_t)v;
+	uint16_t u16 = (uint16_t)v;
+	uint32_t u32 = (uint32_t)v;
+	const void *const from[] = {[1] = &u8, [2] = &u16, [4] = &u32, [8] = &v};
+
+	memcpy(member, from[bytes], bytes);
+}
+
 /* The bits are 0 before. */
 static void put_bits(uint8_t *to, const struct av_cm_field *f, uint64_t v)
 {
@@ -286,7 +319,7 @@ static void put_field(const struct av_cm_message *m, const struct av_cm_field *f
 	if (is_array(f))
 		memcpy(to + f->byte, member, f->member_bytes);
 	else
-		put_bits(to, f, av_member_load(member, f->member_bytes) >> f->shift);
+		put_bits(to, f, load_member(member, f->member_bytes) >> f->shift);
 }
 
 static void get_field(struct av_cm_message *m, const struct av_cm_field *f, const uint8_t *from)
@@ -296,9 +329,8 @@ static void get_field(struct av_cm_message *m, const struct av_cm_field *f, cons
 	if (is_array(f))
 		memcpy(member, from + f->byte, f->member_bytes);
 	else
-		av_member_store(member, f->member_bytes,
-				av_member_load(member, f->member_bytes) | get_bits(from, f)
-										  << f->shift);
+		store_member(member, f->member_bytes,
+			     load_member(member, f->member_bytes) | get_bits(from, f) << f->shift);
 }
 
 bool av_cm_put(const struct av_cm_message *m, uint8_t to[AV_MAD_BYTES])

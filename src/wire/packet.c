@@ -69,35 +69,25 @@ static const struct av_opcode table[LOW_BITS + 1] = {
 static const struct av_opcode notification =
 	 {"Congestion Notification",            H(CNP),                     AV_OP_CNP,           ONLY,   NONE, true,  false};
 
-static const struct service {
-	uint8_t bits;
+/* By the high three bits of an opcode. */
+static const struct {
 	uint16_t request_headers; /* headers that every request has in addition */
 	uint32_t opcodes;	  /* which rows of the table exist: a bit for each */
-} services[] = {
-	{AV_SERVICE_RC,  0,         0x30dfffff},
-	{AV_SERVICE_UC,  0,         0x00000fff},
-	{AV_SERVICE_UD,  H(DETH),   0x00000030},
-	{AV_SERVICE_XRC, H(XRCETH), 0x30dfffff},
+} services[8] = {
+	[AV_SERVICE_RC >> 5]  = {0,         0x30dfffff},
+	[AV_SERVICE_UC >> 5]  = {0,         0x00000fff},
+	[AV_SERVICE_UD >> 5]  = {H(DETH),   0x00000030},
+	[AV_SERVICE_XRC >> 5] = {H(XRCETH), 0x30dfffff},
 };
 /* clang-format on */
 
-/* NULL: no service has it. */
-static const struct service *service_of(uint8_t opcode)
-{
-	for (unsigned int i = 0; i < AV_ARRAY_SIZE(services); i++)
-		if (services[i].bits == (opcode & ~LOW_BITS))
-			return &services[i];
-	return NULL;
-}
-
 const struct av_opcode *av_opcode_info(uint8_t opcode)
 {
-	const struct service *s = service_of(opcode);
 	uint8_t low = opcode & LOW_BITS;
 
 	if (opcode == AV_OPCODE_CNP)
 		return &notification;
-	return s && s->opcodes >> low & 1 ? &table[low] : NULL;
+	return services[opcode >> 5].opcodes >> low & 1 ? &table[low] : NULL;
 }
 
 int av_opcode_find(enum av_service service, enum av_operation operation, enum av_place place,
@@ -126,86 +116,114 @@ int av_opcode_find(enum av_service service, enum av_operation operation, enum av
 #define BECN	    0x40
 #define ACK_REQUEST 0x80
 
-#define BITS(at, bytes, shift, bits, member)                                \
-	{                                                                   \
-		at, bytes, shift, bits, offsetof(struct av_packet, member), \
-			sizeof(((struct av_packet *)0)->member)             \
-	}
-#define BYTES(at, bytes, member) BITS(at, bytes, 0, 8 * (bytes), member)
+/* How a number stands in a header, big endian; and its type in struct av_packet. */
+enum form { END, U8, U24, U32, U64, LOW4, MIDDLE2 };
 
 /* A number in a header. */
 struct field {
-	uint8_t at, bytes;   /* in the header; 0 bytes: there is none */
-	uint8_t shift, bits; /* within those bytes */
-	uint8_t member, member_bytes;
+	uint8_t form, at, member;
 };
+
+#define F(form, at, name)                                  \
+	{                                                  \
+		form, at, offsetof(struct av_packet, name) \
+	}
 
 static const struct {
 	uint8_t bytes;
-	struct field field[4];
+	struct field field[5];
 } header[AV_HEADER_N] = {
-	[AV_HEADER_XRCETH] = {4, {BYTES(1, 3, srqn)}},
-	[AV_HEADER_DETH] = {8, {BYTES(0, 4, qkey), BYTES(5, 3, src_qpn)}},
-	[AV_HEADER_FETH] = {4, {BITS(3, 1, 0, 4, placement), BITS(3, 1, 4, 2, selectivity)}},
-	[AV_HEADER_RETH] = {16, {BYTES(0, 8, addr), BYTES(8, 4, rkey), BYTES(12, 4, length)}},
+	[AV_HEADER_XRCETH] = {4, {F(U24, 1, srqn)}},
+	[AV_HEADER_DETH] = {8, {F(U32, 0, qkey), F(U24, 5, src_qpn)}},
+	[AV_HEADER_FETH] = {4, {F(LOW4, 3, placement), F(MIDDLE2, 3, selectivity)}},
+	[AV_HEADER_RETH] = {16, {F(U64, 0, addr), F(U32, 8, rkey), F(U32, 12, length)}},
 	[AV_HEADER_ATOMIC_ETH] = {28,
-				  {BYTES(0, 8, addr), BYTES(8, 4, rkey), BYTES(12, 8, swap_add),
-				   BYTES(20, 8, compare)}},
-	[AV_HEADER_AETH] = {4, {BYTES(0, 1, syndrome), BYTES(1, 3, msn)}},
-	[AV_HEADER_ATOMIC_ACK_ETH] = {8, {BYTES(0, 8, original)}},
-	[AV_HEADER_IMMDT] = {4, {BYTES(0, 4, imm)}},
-	[AV_HEADER_IETH] = {4, {BYTES(0, 4, invalidate)}},
+				  {F(U64, 0, addr), F(U32, 8, rkey), F(U64, 12, swap_add),
+				   F(U64, 20, compare)}},
+	[AV_HEADER_AETH] = {4, {F(U8, 0, syndrome), F(U24, 1, msn)}},
+	[AV_HEADER_ATOMIC_ACK_ETH] = {8, {F(U64, 0, original)}},
+	[AV_HEADER_IMMDT] = {4, {F(U32, 0, imm)}},
+	[AV_HEADER_IETH] = {4, {F(U32, 0, invalidate)}},
 	[AV_HEADER_CNP] = {.bytes = 16},
 };
 
-static uint64_t mask_of(const struct field *f)
+/* Return: behind it */
+static uint8_t *put_header(const struct av_packet *p, unsigned int i, uint8_t *to)
 {
-	return UINT64_MAX >> (64 - f->bits);
-}
-
-static void put_header(const struct av_packet *p, unsigned int i, uint8_t *to)
-{
-	const struct field *end = header[i].field + AV_ARRAY_SIZE(header[i].field);
-
 	memset(to, 0, header[i].bytes);
-	for (const struct field *f = header[i].field; f < end && f->bytes; f++) {
-		uint64_t v = av_member_load((const uint8_t *)p + f->member, f->member_bytes);
+	for (const struct field *f = header[i].field; f->form != END; f++) {
+		const void *member = (const uint8_t *)p + f->member;
 
-		v = (v & mask_of(f)) << f->shift;
-		for (unsigned int n = f->bytes; n-- > 0; v >>= 8)
-			to[f->at + n] |= (uint8_t)v;
+		switch ((enum form)f->form) {
+		case U8:
+			to[f->at] = *(const uint8_t *)member;
+			break;
+		case U24:
+			av_put24(to + f->at, *(const uint32_t *)member);
+			break;
+		case U32:
+			av_put32(to + f->at, *(const uint32_t *)member);
+			break;
+		case U64:
+			av_put64(to + f->at, *(const uint64_t *)member);
+			break;
+		case LOW4:
+			to[f->at] |= *(const uint8_t *)member & 15;
+			break;
+		case MIDDLE2:
+			to[f->at] |= (uint8_t)((*(const uint8_t *)member & 3) << 4);
+			break;
+		case END:
+			break;
+		}
 	}
+	return to + header[i].bytes;
 }
 
-static void get_header(struct av_packet *p, unsigned int i, const uint8_t *from)
+/* Return: behind it */
+static const uint8_t *get_header(struct av_packet *p, unsigned int i, const uint8_t *from)
 {
-	const struct field *end = header[i].field + AV_ARRAY_SIZE(header[i].field);
+	for (const struct field *f = header[i].field; f->form != END; f++) {
+		void *member = (uint8_t *)p + f->member;
 
-	for (const struct field *f = header[i].field; f < end && f->bytes; f++) {
-		uint64_t v = 0;
-
-		for (unsigned int n = 0; n < f->bytes; n++)
-			v = v << 8 | from[f->at + n];
-		av_member_store((uint8_t *)p + f->member, f->member_bytes,
-				v >> f->shift & mask_of(f));
+		switch ((enum form)f->form) {
+		case U8:
+			*(uint8_t *)member = from[f->at];
+			break;
+		case U24:
+			*(uint32_t *)member = av_get24(from + f->at);
+			break;
+		case U32:
+			*(uint32_t *)member = av_get32(from + f->at);
+			break;
+		case U64:
+			*(uint64_t *)member = av_get64(from + f->at);
+			break;
+		case LOW4:
+			*(uint8_t *)member = from[f->at] & 15;
+			break;
+		case MIDDLE2:
+			*(uint8_t *)member = from[f->at] >> 4 & 3;
+			break;
+		case END:
+			break;
+		}
 	}
+	return from + header[i].bytes;
 }
 
 /* Those of the operation, and what every request of its service has in addition. */
 static uint32_t headers_of(uint8_t opcode, const struct av_opcode *info)
 {
-	const struct service *s = service_of(opcode);
-
-	return info->headers | (s && !info->response ? s->request_headers : 0u);
+	return info->headers | (info->response ? 0u : services[opcode >> 5].request_headers);
 }
 
 static size_t header_bytes(uint32_t headers)
 {
 	size_t sum = BTH_BYTES;
 
-	for (unsigned int i = 0; i < AV_HEADER_N; i++)
-		if (headers >> i & 1)
-			sum += header[i].bytes;
+	for (; headers; headers &= headers - 1)
+		sum += header[__builtin_ctz(headers)].bytes;
 	return sum;
 }
 
@@ -250,14 +268,9 @@ size_t av_packet_put_headers(const struct av_packet *p, uint8_t *to)
 
 	if (!info)
 		return 0;
-	headers = headers_of(p->opcode, info);
 	put_bth(p, to);
-	for (unsigned int i = 0; i < AV_HEADER_N; i++) {
-		if (!(headers >> i & 1))
-			continue;
-		put_header(p, i, at);
-		at += header[i].bytes;
-	}
+	for (headers = headers_of(p->opcode, info); headers; headers &= headers - 1)
+		at = put_header(p, (unsigned int)__builtin_ctz(headers), at);
 	return (size_t)(at - to);
 }
 
@@ -292,12 +305,8 @@ enum av_packet_fault av_packet_get(struct av_packet *p, const uint8_t *from, siz
 	headers = headers_of(p->opcode, info);
 	if (bytes < header_bytes(headers))
 		return AV_PACKET_SHORT;
-	for (unsigned int i = 0; i < AV_HEADER_N; i++) {
-		if (!(headers >> i & 1))
-			continue;
-		get_header(p, i, at);
-		at += header[i].bytes;
-	}
+	for (; headers; headers &= headers - 1)
+		at = get_header(p, (unsigned int)__builtin_ctz(headers), at);
 	return get_payload(p, info, from[1] >> PAD_SHIFT & 3, at, bytes - (size_t)(at - from));
 }
 

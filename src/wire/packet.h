@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 #include <infiniband/verbs.h>
 
 #include "base/compiler.h"
@@ -61,41 +60,6 @@ static inline uint32_t av_get32(const uint8_t *from)
 static inline uint64_t av_get64(const uint8_t *from)
 {
 	return (uint64_t)av_get32(from) << 32 | av_get32(from + 4);
-}
-
-/* Load and store a structure's member of 1, 2, 4 or 8 bytes, for tables of members. */
-
-static inline uint64_t av_member_load(const void *member, size_t bytes)
-{
-	uint8_t u8;
-	uint16_t u16;
-	uint32_t u32;
-	uint64_t u64;
-
-	switch (bytes) {
-	case 1:
-		memcpy(&u8, member, 1);
-		return u8;
-	case 2:
-		memcpy(&u16, member, 2);
-		return u16;
-	case 4:
-		memcpy(&u32, member, 4);
-		return u32;
-	default:
-		memcpy(&u64, member, 8);
-		return u64;
-	}
-}
-
-static inline void av_member_store(void *member, size_t bytes, uint64_t v)
-{
-	uint8_t u8 = (uint8_t)v;
-	uint16_t u16 = (uint16_t)v;
-	uint32_t u32 = (uint32_t)v;
-	const void *const from[] = {[1] = &u8, [2] = &u16, [4] = &u32, [8] = &v};
-
-	memcpy(member, from[bytes], bytes);
 }
 
 /* Opcodes of packets, and the credits of an acknowledgement. */
