@@ -232,22 +232,22 @@ static void hand_over(struct arrival *a, struct av_net_packet *p, size_t begin)
 		av_net_count(AV_NET_NOBODY, 1);
 }
 
-static void drop_faulty_packet(const struct av_net_packet *p, enum av_net_count fault)
+static void drop_faulty_packet(const struct av_net_packet *p, enum av_datagram_fault fault)
 {
-	av_net_count(fault, 1);
-	if (fault == AV_NET_BAD_CRC)
+	av_net_count(fault == AV_DATAGRAM_SHORT ? AV_NET_SHORT : AV_NET_BAD_CRC, 1);
+	if (fault == AV_DATAGRAM_BAD_CRC)
 		receiver->damaged(p->packet.dest_qpn);
 }
 
 static void hand_over_all(struct arrival *a)
 {
-	enum av_net_count fault;
-	struct av_net_packet p;
+	enum av_datagram_fault fault;
+	struct av_net_packet p = {0};
 	size_t begin = 0;
 
-	while (av_gro_next(&a->all, &p, &fault)) {
+	while (av_gro_next(&a->all, &p.path, &p.packet, &fault)) {
 		av_net_count(AV_NET_IN, 1);
-		if (fault == AV_NET_COUNTS)
+		if (fault == AV_DATAGRAM_OK)
 			hand_over(a, &p, begin);
 		else
 			drop_faulty_packet(&p, fault);
@@ -281,12 +281,12 @@ static __attribute__((noinline)) void show_all(const struct arrival *a)
 	struct av_gro_split cut = a->all;
 	struct av_net_seen seen = {
 		.path = &cut.path, .time_ns = av_now_real_ns(), .datagram = datagram};
-	enum av_net_count fault;
+	enum av_datagram_fault fault;
 	struct av_net_packet p;
 	size_t begin = 0;
 
-	for (; av_gro_next(&cut, &p, &fault); begin = cut.at) {
-		bool is_packet = fault == AV_NET_COUNTS;
+	for (; av_gro_next(&cut, &p.path, &p.packet, &fault); begin = cut.at) {
+		bool is_packet = fault == AV_DATAGRAM_OK;
 
 		if (is_passed_on(a, &p, is_packet))
 			continue;
@@ -295,7 +295,7 @@ static __attribute__((noinline)) void show_all(const struct arrival *a)
 			.count = cut.at - begin,
 			.identification = is_packet ? p.path.identification : 0,
 			.unknown_queue = is_packet && is_nobodys(&p),
-			.damaged = fault == AV_NET_BAD_CRC,
+			.damaged = fault == AV_DATAGRAM_BAD_CRC,
 		};
 		if (seen.count == SHOWN) {
 			av_inbound_seen(&seen);

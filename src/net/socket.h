@@ -64,31 +64,6 @@ bool av_endpoint_refresh(struct av_endpoint *all[AV_ENDPOINTS], unsigned int *co
  */
 unsigned int av_endpoint_poll(struct pollfd all[AV_ENDPOINTS]);
 
-/* === gro split =================================================================== */
-
-/*
- * Splits what one receive call returns: the kernel joins consecutive datagrams of a flow (UDP_GRO).
- * A pure function. The bytes are untrusted.
- */
-
-/* Datagrams of one flow, joined. */
-struct av_gro_split {
-	struct av_net_path path;
-	const uint8_t *bytes; /* borrowed */
-	size_t count;
-	size_t segment; /* bytes of each datagram; the last has the rest. 0: there is only one */
-	size_t at;	/* offset of the next datagram; 0 at first */
-};
-
-/*
- * Split the next datagram off. @p: out, the parsed packet; its payload is borrowed from @cut.
- * @fault: out. AV_NET_COUNTS: a packet with a correct ICRC; AV_NET_SHORT: no packet, and @p is not
- * complete; AV_NET_BAD_CRC: a packet, but @p may be wrong.
- * Return: false: there is no further datagram
- */
-AV_MUST_USE bool av_gro_next(struct av_gro_split *cut, struct av_net_packet *p,
-			     enum av_net_count *fault);
-
 /* === socket ====================================================================== */
 
 /*

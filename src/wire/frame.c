@@ -177,6 +177,28 @@ uint32_t av_icrc(const uint8_t *ip, const uint8_t *packet, size_t bytes)
 	return libdeflate_crc32(crc, packet + BTH_BYTES, bytes - BTH_BYTES);
 }
 
+bool av_gro_next(struct av_gro_split *cut, struct av_net_path *path, struct av_packet *p,
+		 enum av_datagram_fault *fault)
+{
+	size_t segment = cut->segment ? cut->segment : cut->count, rest = cut->count - cut->at;
+	size_t bytes = rest < segment ? rest : segment;
+	const uint8_t *from = cut->bytes + cut->at;
+
+	if (rest == 0)
+		return false;
+	*path = cut->path;
+	path->identification = (uint16_t)(cut->at / segment); /* so its kernel may number them */
+	cut->at += bytes;
+	if (bytes < AV_ICRC_BYTES || av_packet_get(p, from, bytes - AV_ICRC_BYTES) != AV_PACKET_OK)
+		*fault = AV_DATAGRAM_SHORT;
+	else if (!av_icrc_fits(path, from, bytes - AV_ICRC_BYTES,
+			       av_icrc_get(from + bytes - AV_ICRC_BYTES)))
+		*fault = AV_DATAGRAM_BAD_CRC;
+	else
+		*fault = AV_DATAGRAM_OK;
+	return true;
+}
+
 /* --- writing --------------------------------------------------------------------- */
 
 /* Ones' complement sum, RFC 1071. */

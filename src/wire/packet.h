@@ -328,6 +328,32 @@ AV_MUST_USE bool av_icrc_fits(struct av_net_path *path, const uint8_t *packet, s
 			      uint32_t icrc);
 
 /*
+ * Datagrams of one flow, as one receive call returns them: the kernel joins consecutive ones
+ * (UDP_GRO). The bytes are untrusted.
+ */
+struct av_gro_split {
+	struct av_net_path path;
+	const uint8_t *bytes; /* borrowed */
+	size_t count;
+	size_t segment; /* bytes of each datagram; the last has the rest. 0: there is only one */
+	size_t at;	/* offset of the next datagram; 0 at first */
+};
+
+enum av_datagram_fault {
+	AV_DATAGRAM_OK,	     /* a packet with a correct ICRC */
+	AV_DATAGRAM_SHORT,   /* no packet */
+	AV_DATAGRAM_BAD_CRC, /* a packet, but it may be wrong */
+};
+
+/*
+ * Split the next datagram off.
+ * @path: out, with the identification that fits. @p: out, not complete with AV_DATAGRAM_SHORT; its
+ * payload is borrowed from @cut. Return: false: there is no further datagram
+ */
+AV_MUST_USE bool av_gro_next(struct av_gro_split *cut, struct av_net_path *path,
+			     struct av_packet *p, enum av_datagram_fault *fault);
+
+/*
  * A RoCEv2 frame: Ethernet, IP and UDP headers, a packet, and its invariant CRC.
  * Source: IBTA volume 1, annex A17; RFC 791, 768, 8200.
  */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "lib/check.h"
-#include "net/socket.h"
 #include "wire/packet.h"
 
 #define HEAD	  4 /* bytes of the input that say how the rest came */
@@ -19,15 +18,17 @@ static void cut_all(struct av_gro_split cut)
 {
 	const size_t segment = cut.segment ? cut.segment : cut.count;
 	size_t all = 0;
-	enum av_net_count fault;
-	struct av_net_packet p;
+	enum av_datagram_fault fault;
+	struct av_net_path path;
+	struct av_packet p;
 
-	for (; av_gro_next(&cut, &p, &fault); all++) {
-		CHECK(fault == AV_NET_COUNTS || fault == AV_NET_SHORT || fault == AV_NET_BAD_CRC);
-		if (fault != AV_NET_COUNTS)
+	for (; av_gro_next(&cut, &path, &p, &fault); all++) {
+		CHECK(fault == AV_DATAGRAM_OK || fault == AV_DATAGRAM_SHORT ||
+		      fault == AV_DATAGRAM_BAD_CRC);
+		if (fault != AV_DATAGRAM_OK)
 			continue;
-		CHECK(p.packet.payload >= cut.bytes &&
-		      p.packet.payload + p.packet.payload_bytes <= cut.bytes + cut.count);
+		CHECK(p.payload >= cut.bytes &&
+		      p.payload + p.payload_bytes <= cut.bytes + cut.count);
 	}
 	CHECK(cut.at == cut.count && all == (segment ? (cut.count + segment - 1) / segment : 0));
 }

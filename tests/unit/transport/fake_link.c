@@ -224,12 +224,13 @@ static void carry(struct packet *p, const struct link_fault *f, unsigned int fro
 
 /* The packet in @cut as it says. Return: is it one? */
 static bool parse(struct av_gro_split *cut, const struct packet *p, struct av_net_packet *net,
-		  enum av_net_count *fault)
+		  enum av_datagram_fault *fault)
 {
 	*cut = (struct av_gro_split){.path = p->path, .bytes = p->data, .count = p->bytes};
 	cut->path.source_port = AV_ROCE_PORT;
 	cut->path.traffic_class |= setting->congested ? AV_NET_CONGESTED : 0;
-	return av_gro_next(cut, net, fault) && *fault == AV_NET_COUNTS;
+	net->qp = (struct av_qp_location){0};
+	return av_gro_next(cut, &net->path, &net->packet, fault) && *fault == AV_DATAGRAM_OK;
 }
 
 /* @p: complete but for its ICRC */
@@ -239,7 +240,7 @@ static void send_packet(struct packet *p, unsigned int from)
 	size_t covered = p->bytes - AV_ICRC_BYTES;
 	struct link_packet seen;
 	struct av_net_packet net;
-	enum av_net_count fault;
+	enum av_datagram_fault fault;
 	struct av_gro_split cut;
 
 	path.source_port = AV_ROCE_PORT;
@@ -288,7 +289,7 @@ static void manage(const struct packet *p, const struct av_net_packet *net)
 static void arrive(const struct packet *p)
 {
 	struct av_net_packet net;
-	enum av_net_count fault;
+	enum av_datagram_fault fault;
 	struct av_gro_split cut;
 
 	if (parse(&cut, p, &net, &fault)) {
@@ -301,7 +302,7 @@ static void arrive(const struct packet *p)
 			net.qp = av_dir_qpn_find(net.packet.dest_qpn);
 			receiver->packet(&net);
 		}
-	} else if (fault == AV_NET_BAD_CRC) {
+	} else if (fault == AV_DATAGRAM_BAD_CRC) {
 		receiver->damaged(net.packet.dest_qpn);
 	}
 }
