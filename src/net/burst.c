@@ -132,8 +132,9 @@ struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *de
 
 /* --- sending ---------------------------------------------------------------------- */
 
-void av_burst_put_icrc(const struct av_net_path *path, uint8_t *packet, size_t bytes,
-		       uint16_t identification)
+/* Into the last of @bytes. @identification: that the kernel will write into the IPv4 header */
+static void put_icrc(const struct av_net_path *path, uint8_t *packet, size_t bytes,
+		     uint16_t identification)
 {
 	struct av_net_path covered = *path;
 
@@ -151,7 +152,7 @@ static void seal(struct av_net_burst *b)
 		return;
 	packet = b->data + b->bytes - b->last;
 	memset(packet + b->last - AV_ICRC_BYTES - b->padding, 0, b->padding);
-	av_burst_put_icrc(&b->path, packet, b->last, (uint16_t)(b->packets - 1));
+	put_icrc(&b->path, packet, b->last, (uint16_t)(b->packets - 1));
 	b->sealed = true;
 }
 
@@ -242,7 +243,7 @@ static int send_singly(struct av_net_burst *b)
 		size_t rest = b->bytes - at, bytes = rest < b->segment ? rest : b->segment;
 		int ret;
 
-		av_burst_put_icrc(&b->path, b->data + at, bytes, 0);
+		put_icrc(&b->path, b->data + at, bytes, 0);
 		ret = send_burst_bytes(b, b->data + at, bytes, 0);
 		record_burst_result(b, ret, 1);
 		err = err ? err : ret;
@@ -355,6 +356,20 @@ int av_net_send(struct av_net_burst *b)
 	err = b->err;
 	recycle_burst(b);
 	return err;
+}
+
+int av_net_pass(uint32_t proc, const struct av_net_path *path, uint8_t *packet, size_t bytes)
+{
+	static const uint8_t none[16];
+	const struct av_endpoint *e = av_endpoint_find(AV_ENDPOINT_PASSED, none, 0);
+	struct av_gro_split cut = {.path = *path, .bytes = packet, .count = bytes};
+	int saved = errno, ret;
+
+	cut.path.source_port = AV_ROCE_PORT;
+	put_icrc(&cut.path, packet, bytes, 0);
+	ret = e ? av_misrouted_pass(&e->socket, proc, &cut) : -ENOTCONN;
+	errno = saved;
+	return ret;
 }
 
 /* --- why a peer does not answer -------------------------------------------------- */

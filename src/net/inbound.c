@@ -172,7 +172,6 @@ static uint32_t owner_of(struct av_net_packet *p)
 /* Datagrams of a flow that came together, and how. */
 struct arrival {
 	struct av_endpoint *by;
-	struct av_group_look look;
 	struct av_gro_split all;
 	uint32_t owner; /* of those that are to be passed on; 0: there are none */
 	bool waits;	/* they wait until there is room for them */
@@ -204,7 +203,7 @@ static void is_misrouted(struct arrival *a, uint32_t owner, const struct av_net_
 	}
 	a->misrouted.count = (size_t)(a->all.bytes + a->all.at - a->misrouted.bytes);
 	if (!is_management(p))
-		av_group_misrouted(a->by, owner, p->packet.dest_qpn, begin == 0 ? &a->look : NULL);
+		av_group_misrouted(a->by, owner, p->packet.dest_qpn, begin == 0);
 }
 
 /* Messages of the connection manager pass between processes even where no address can be had. */
@@ -323,7 +322,7 @@ static unsigned int take_from(struct av_endpoint *e)
 		av_group_lost(e);
 		return 0;
 	}
-	a.look = av_group_look(e);
+	av_group_look(e);
 	n = recvmmsg(fd, buffers->head, DATAGRAMS, MSG_DONTWAIT, NULL);
 	for (int i = 0; i < n; i++) {
 		bool is_sound = parse_datagram(&a.all, e, (unsigned int)i);
@@ -336,7 +335,7 @@ static unsigned int take_from(struct av_endpoint *e)
 		hand_over_all(&a);
 	}
 	if (n < DATAGRAMS)
-		av_group_drained(e, &a.look);
+		e->drained = e->told;
 	return n > 0 ? (unsigned int)n : 0;
 }
 

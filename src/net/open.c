@@ -23,9 +23,9 @@
 
 /* Held while anything is opened or closed. Its holder may wait for the receiver. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static unsigned int openings; /* addresses that are open, and those who hold the rest */
-static unsigned int polled;   /* users of addresses whose packets pollers take */
-static struct av_endpoint *_Atomic passed; /* NULL before it ends: the receiver uses it */
+static unsigned int openings;	   /* addresses that are open, and those who hold the rest */
+static unsigned int polled;	   /* users of addresses whose packets pollers take */
+static struct av_endpoint *passed; /* by which packets are passed on; NULL: it could not be had */
 
 _Atomic bool av_net_is_open;
 
@@ -428,19 +428,6 @@ void av_net_release(void)
 	end_opening();
 	pthread_mutex_unlock(&mutex);
 	errno = saved;
-}
-
-int av_net_pass(uint32_t proc, const struct av_net_path *path, uint8_t *packet, size_t bytes)
-{
-	struct av_gro_split cut = {.path = *path, .bytes = packet, .count = bytes};
-	const struct av_endpoint *e = passed;
-	int saved = errno, ret;
-
-	cut.path.source_port = AV_ROCE_PORT;
-	av_burst_put_icrc(&cut.path, packet, bytes, 0);
-	ret = e ? av_misrouted_pass(&e->socket, proc, &cut) : -ENOTCONN;
-	errno = saved;
-	return ret;
 }
 
 /* Whatever the address: a block of numbers belongs to its process at all of them. */

@@ -629,17 +629,12 @@ int av_group_own(uint32_t qpn, struct av_endpoint *const *e, unsigned int count)
 
 /* --- packets that are misrouted ------------------------------------------------------- */
 
-struct av_group_look av_group_look(const struct av_endpoint *e)
+void av_group_look(struct av_endpoint *e)
 {
 	int group = e->group;
-	uint32_t told = group < 0 ? 0 : av_reuseport_told(group);
 
-	return (struct av_group_look){told, told != 0 && told == e->drained};
-}
-
-void av_group_drained(struct av_endpoint *e, const struct av_group_look *look)
-{
-	e->drained = look->told;
+	e->told = group < 0 ? 0 : av_reuseport_told(group);
+	e->sure = e->told != 0 && e->told == e->drained;
 }
 
 /*
@@ -656,19 +651,16 @@ static void learn(int group, uint32_t owner)
 }
 
 /* A process has died, or was about to tell the kernel; or has numbers that it could not tell of. */
-static void repair(const struct av_endpoint *e, int group, uint32_t owner, uint32_t qpn,
-		   const struct av_group_look *look)
+static void repair(const struct av_endpoint *e, int group, uint32_t owner, uint32_t qpn, bool first)
 {
 	av_reuseport_sweep(group);
-	if (av_reuseport_own(owner, qpn) && look && look->sure &&
-	    look->told == av_reuseport_told(group))
+	if (av_reuseport_own(owner, qpn) && first && e->sure && e->told == av_reuseport_told(group))
 		learn(group, owner);
 	if (!av_reuseport_told(group))
 		attach_steer_program(e, group);
 }
 
-void av_group_misrouted(struct av_endpoint *e, uint32_t owner, uint32_t qpn,
-			const struct av_group_look *look)
+void av_group_misrouted(struct av_endpoint *e, uint32_t owner, uint32_t qpn, bool first)
 {
 	uint64_t now = av_now_coarse_ns();
 	int group = e->group;
@@ -676,6 +668,6 @@ void av_group_misrouted(struct av_endpoint *e, uint32_t owner, uint32_t qpn,
 	if (group < 0 || now < e->repair_after || !av_dir_change_soon())
 		return;
 	e->repair_after = now + REPAIR_NS;
-	repair(e, group, owner, qpn, look);
+	repair(e, group, owner, qpn, first);
 	av_dir_change_end();
 }

@@ -37,9 +37,11 @@ struct av_endpoint {
 	struct av_own_fd socket;
 	_Atomic bool single; /* UDP_SEGMENT does not work: send packets one by one */
 
-	/* AV_ENDPOINT_ADDRESS only. The receiving thread owns the last two. */
+	/* AV_ENDPOINT_ADDRESS only. The receiving thread owns all but the first. */
 	_Atomic int group; /* the table of processes that share the address; -1: none */
-	uint32_t drained;  /* av_reuseport_told() when the socket was last empty */
+	uint32_t drained;  /* @told when the socket was last empty */
+	uint32_t told;	   /* the attached program's number (av_reuseport_told()); 0: it is old */
+	bool sure;	   /* the packets that waited in the socket then were routed by it, too */
 	uint64_t repair_after;
 };
 
@@ -181,35 +183,21 @@ void av_group_lost(struct av_endpoint *e);
 int av_group_own(uint32_t qpn, struct av_endpoint *const *e, unsigned int count);
 
 /*
- * A snapshot of the attached program, by its number (av_reuseport_told()). The receiving thread
- * takes it before it receives from an endpoint: the kernel routes packets that arrive from then on
- * by that program. av_group_drained() records that the socket was empty after the snapshot.
+ * Take a snapshot of the attached program in @told and @sure, before receiving from the endpoint:
+ * the kernel routes packets that arrive from then on by that program.
  * Context: the receiving thread
  */
-struct av_group_look {
-	uint32_t told; /* 0: no program is up to date */
-	bool sure;     /* the packets that wait in the socket were routed by that program, too */
-};
-struct av_group_look av_group_look(const struct av_endpoint *e);
-void av_group_drained(struct av_endpoint *e, const struct av_group_look *look);
+void av_group_look(struct av_endpoint *e);
 
 /*
- * Repair the group: a packet for a queue pair of @owner, another process, arrived at endpoint @e.
- * Does nothing if the last repair was less than 10 ms ago. @look: the snapshot before the packet;
- * NULL: the packet is not the first of joined ones, and shows nothing about the kernel's choice.
+ * Repair the group: a packet for a queue pair of @owner, another process, arrived at endpoint @e
+ * after av_group_look(). Does nothing if the last repair was less than 10 ms ago.
+ * @first: of the packets that the kernel joined; the others show nothing about its choice.
  * Context: the receiving thread; waits as av_dir_change_soon()
  */
-void av_group_misrouted(struct av_endpoint *e, uint32_t owner, uint32_t qpn,
-			const struct av_group_look *look);
+void av_group_misrouted(struct av_endpoint *e, uint32_t owner, uint32_t qpn, bool first);
 
 /* === burst ======================================================================= */
-
-/*
- * Write the ICRC into the last bytes of a packet that this process sends. @bytes: of the packet,
- * ICRC included. @identification: that the kernel will write into the IPv4 header. A pure function
- */
-void av_burst_put_icrc(const struct av_net_path *path, uint8_t *packet, size_t bytes,
-		       uint16_t identification);
 
 /* Drop all probes of av_net_icmp_watch(): no address is open any more. */
 void av_net_icmp_end(void);
