@@ -73,7 +73,7 @@ static int make_pages(struct av_seg *seg, const struct av_allocate_request *req,
 	if (ret) {
 		if (out->map)
 			av_munmap(out->map, out->bytes);
-		av_pages_free(seg->pages, block.at);
+		av_pages_free(seg, block.at);
 		out->map = NULL;
 		return ret;
 	}
@@ -317,7 +317,7 @@ static void free_shared_pages(void *arg)
 	uint8_t *base;
 
 	if (memory->pages_owner == memory->seg->ref) {
-		av_pages_free(memory->seg->pages, memory->at);
+		av_pages_free(memory->seg, memory->at);
 		return;
 	}
 	base = av_pages_owner_base(memory->seg, memory->pages_owner);
@@ -333,7 +333,7 @@ static void release_allocated_pages(struct av_allocated *memory)
 		av_deferred_free(memory->seg, memory->at, memory->bytes);
 	else if (!av_page_users_leave(memory->pages_owner, memory->at, free_shared_pages, memory) &&
 		 own)
-		av_pages_defer(memory->seg->pages, memory->at);
+		av_pages_defer(memory->seg, memory->at);
 	if (!own)
 		av_pages_owner_drop(memory->seg, memory->pages_owner);
 }

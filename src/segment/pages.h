@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of segments: whole pages, small or huge; allocation; how a segment is made, mapped and
- * read; the shared heap of the program; and views of files that a peer's program has shared.
+ * Memory: what is allocated in an own segment, and which pages; memory of a peer's process outside
+ * its segment; mapping files and segments; the program's shared heap; totals of counters.
  */
 #ifndef AV_SEGMENT_PAGES_H
 #define AV_SEGMENT_PAGES_H
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,7 +18,43 @@
 #include "registry/directory.h"
 #include "segment/segment.h"
 
-/* === pages ======================================================================= */
+/* === alloc ======================================================================= */
+
+/*
+ * Allocation in an own segment.
+ * Context: any thread of the owner. A fault rule (observers.h) can make av_seg_alloc() and
+ * av_pages_alloc() fail.
+ */
+
+/*
+ * av_heap_create(): the segment's @file, @tables and @head are there. Allocates offsets in [begin,
+ * end), and key indices from @first_key on. Return: false: out of memory. av_heap_destroy() may be
+ * called without a heap.
+ */
+AV_MUST_USE bool av_heap_create(struct av_seg *seg, uint64_t begin, uint64_t end,
+				uint32_t first_key);
+void av_heap_destroy(struct av_seg *seg);
+
+/*
+ * Allocate zeroed bytes, aligned to 64, and to the largest power of two up to 4096 that divides
+ * @size.
+ * Return: offset; or 0 and errno ENOMEM
+ */
+uint64_t av_seg_alloc(struct av_seg *seg, uint64_t size);
+
+/*
+ * Free memory from av_seg_alloc(seg, size) or av_pages_alloc(). Ignores offset 0, and an offset
+ * that cannot be such a block.
+ */
+void av_seg_free(struct av_seg *seg, uint64_t offset, uint64_t size);
+
+/*
+ * av_slab_alloc(): take an index of a table. At most @limit indices may be in use at a time. Freed
+ * indices are reused as late as possible. The object's memory keeps its content (zero at first).
+ * Return: index, never 0; or 0 and errno ENOMEM
+ */
+uint32_t av_slab_alloc(struct av_seg *seg, enum av_slab slab, uint32_t limit);
+void av_slab_free(struct av_seg *seg, enum av_slab slab, uint32_t index);
 
 #define AV_HUGE_LOG2	   21u
 #define AV_HUGE_PAGE_BYTES (1u << AV_HUGE_LOG2)
@@ -45,27 +82,20 @@ struct av_page_block {
 	uint64_t huge;	/* number of huge pages in it */
 };
 
-struct av_pages;
-
 /*
- * av_pages_create(): @ref: the context. Borrows @file and the mapping at @base. Takes memory from
- * the end of @heap. NULL: out of memory. av_pages_destroy() ignores NULL.
+ * Allocate zeroed pages. av_pages_free() or av_seg_free() frees them. Blocks.
+ * Return: 0; or ENOMEM, also if @wish is AV_PAGES_HUGE and there are too few huge pages
  */
-struct av_pages *av_pages_create(uint32_t ref, const struct av_own_fd *file, void *base,
-				 struct av_heap *heap);
-void av_pages_destroy(struct av_pages *pages);
+AV_MUST_USE int av_pages_alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish,
+			       struct av_page_block *block);
 
-/* Behind av_pages_alloc(). Take 1 to AV_SEG_BYTES bytes, zeroed. Return: 0 or ENOMEM */
-AV_MUST_USE int av_pages_take(struct av_pages *pages, uint64_t bytes, enum av_pages_wish wish,
-			      struct av_page_block *block);
+void av_pages_free(struct av_seg *seg, uint64_t at);
 
-void av_pages_free(struct av_pages *pages, uint64_t at);
-
-/* Free the block as soon as no other process holds it: a later av_pages_take() checks that. */
-void av_pages_defer(struct av_pages *pages, uint64_t at);
+/* Free the block as soon as no other process holds it: a later av_pages_alloc() checks that. */
+void av_pages_defer(struct av_seg *seg, uint64_t at);
 
 /* Does that offset belong to whole pages, not to the heap? */
-bool av_pages_owns(const struct av_pages *pages, uint64_t at);
+bool av_pages_owns(const struct av_seg *seg, uint64_t at);
 
 /*
  * The pages that the memory of an object should have: MLX_*_ALLOC_TYPE, MLX_*_MAX_LOG2_CONTIG_BSIZE
@@ -120,6 +150,25 @@ struct av_page_plan {
 
 struct av_page_plan av_page_plan(const struct av_page_policy *policy);
 
+/* === views ======================================================================= */
+
+/*
+ * Memory of a peer's process outside its segment. av_views_sweep(): unmap files of runs that have
+ * ended; any thread. av_views_forget(): unmap all, and stop passing memory of pages owners: nobody
+ * uses the segment any more.
+ */
+void av_views_sweep(struct av_seg *seg);
+void av_views_forget(struct av_seg *seg);
+
+/*
+ * Map the shared heap of a peer's process, whole, and store its address in @shared_heap. Makes a
+ * few system calls. Waits AV_PEER_TIMEOUT_NS at most for an owner in another PID namespace, whose
+ * socket passes the file.
+ * Context: any thread, several at a time. Return: the address, or AV_SHARED_HEAP_NOWHERE
+ */
+#define AV_SHARED_HEAP_NOWHERE ((uint8_t *)1) /* instead of an address: it cannot be mapped */
+uint8_t *av_seg_map_shared_heap(struct av_seg *seg);
+
 /*
  * Pages owners: a shared region that a second process has registered lies on pages of the first
  * one's context, the pages owner. The second process passes the pages owner's memory to peers. So
@@ -147,14 +196,50 @@ void av_pages_owner_drop(struct av_seg *seg, uint32_t ref);
  */
 uint8_t *av_pages_owner_base(struct av_seg *seg, uint32_t ref);
 
-/*
- * Unmap, or stop passing, the memory in all remaining entries. Context: nobody uses the segment any
- * more.
- */
-void av_pages_owner_forget(struct av_seg *seg);
-
 /* In a forked child: close the descriptors of all entries. Peers get the memory from the parent. */
 void av_pages_owner_forked(struct av_seg *seg);
+
+/*
+ * Files that the program itself shares: mappings of files of memory (memfd, tmpfs, hugetlbfs). A
+ * region may lie in a run of such mappings, side by side in its process. Then a descriptor in the
+ * segment lists the run (memory/key.h). Peers map the same files in the same order, as a view, and
+ * copy to and from the region by plain copies.
+ *
+ * A peer opens the file as the program has it: by the program's descriptors in /proc, or by its
+ * name in /dev/shm or /dev/hugepages; from another PID namespace, by the context's socket
+ * (segment/segment.h). The owner itself opens and closes nothing, because a close would end its
+ * locks of the file (fcntl(2)).
+ */
+
+#define AV_FILE_RUN	    1u /* instead of a part's offset on the shared heap */
+#define AV_FILE_EXTENTS_MAX 4096u
+
+/* One whole mapping of the program. Constant. */
+struct av_file_extent {
+	uint64_t begin, end; /* addresses in the owner's process */
+	uint64_t dev, ino;   /* of the file */
+	uint64_t offset;     /* of the first byte, in the file */
+};
+
+/* In the segment, 64-byte aligned. Begins as struct av_heap_part does. */
+struct av_file_run {
+	uint64_t begin, bytes;	 /* of all extents; constant */
+	_Atomic uint64_t what;	 /* AV_FILE_RUN */
+	_Atomic uint64_t serial; /* unique: no other run ever has it; 0: the run has ended */
+	_Atomic uint32_t viewed; /* a peer has mapped a view */
+	uint32_t extents;
+	struct av_file_extent extent[];
+};
+
+/*
+ * Address, in this process, of bytes of a peer's process in the run at offset @run of its segment.
+ * Maps the view if there is none. The peer's segment may hold anything, so the function checks all
+ * that it reads. NULL: not available.
+ * Context: a pin keeps a key of a region there alive. The first call makes a few system calls, and
+ * waits AV_PEER_TIMEOUT_NS for each extent at most for an owner in another PID namespace. Keeps
+ * errno; is no cancellation point.
+ */
+void *av_file_view_at(struct av_seg *seg, uint64_t run, uint64_t addr, uint64_t len);
 
 /* === segment map ================================================================= */
 
@@ -216,23 +301,6 @@ const struct av_shared_heap *av_shared_heap_begin(av_shared_heap_leaving *leavin
 /* This process's shared heap; NULL: it has not begun. Takes no lock. */
 const struct av_shared_heap *av_shared_heap_own(void);
 
-/* Store in the head of an own segment where peers find the shared heap. */
-void av_shared_heap_publish(struct av_seg_head *head);
-
-#define AV_SHARED_HEAP_NOWHERE ((uint8_t *)1) /* instead of an address: it cannot be mapped */
-
-/*
- * Map the shared heap of a peer's process, whole, and store its address in *@kept. Opens the file
- * as av_fd_passed_open() does.
- * Context: any thread, several at a time. Waits AV_PEER_TIMEOUT_NS at most.
- * Return: *@kept: the address, or AV_SHARED_HEAP_NOWHERE
- */
-uint8_t *av_shared_heap_map(const struct av_fd_passed *what, const char *path,
-			    _Atomic(uint8_t *) *kept);
-
-/* Unmap it, so that the memory ends with its process. Context: the segment has no user any more. */
-void av_shared_heap_forget(_Atomic(uint8_t *) *kept);
-
 /*
  * Map [offset, offset + bytes) of a file, shared, without reserving memory. Maps at @wanted
  * (page-aligned). If @wanted is NULL, maps at an address that if possible equals @offset modulo the
@@ -248,12 +316,10 @@ void *av_map_file(void *wanted, uint64_t bytes, int prot, int fd, uint64_t offse
 void *av_map_place(uint64_t bytes, uint64_t offset, uint64_t align);
 
 /*
- * Give access rights to a sparse file that av_map_file() has mapped without any. If @p is NULL,
- * does nothing. In a program that locks all it maps (mlockall(2)), the file's holes remain holes;
- * otherwise the kernel would fill them.
- * Return: @p; NULL: it failed, and @p is unmapped
+ * Map a whole sparse file, anywhere. In a program that locks all it maps (mlockall(2)), the file's
+ * holes remain holes; otherwise the kernel would fill them. Return: address, or NULL
  */
-void *av_map_sparse(void *p, uint64_t bytes, int prot);
+void *av_map_sparse(int fd, uint64_t bytes, int prot);
 
 /*
  * Map private memory, at @wanted or anywhere. @huge: from the system's pool of huge pages. Return:
@@ -262,34 +328,21 @@ void *av_map_sparse(void *p, uint64_t bytes, int prot);
 void *av_map_private(void *wanted, uint64_t bytes, bool huge);
 
 /*
- * Make the memory and the tables of a new context. @folder: descriptor of the context's folder.
- * Return: 0 or -errno; then the caller closes both files
+ * Make the memory, the tables and the heap of a new own segment, whose folder is open, and fill in
+ * its head. Return: 0 or -errno; then the caller frees what is there
  */
-AV_MUST_USE int av_seg_make(uint32_t ref, int folder, struct av_own_fd *file,
-			    struct av_own_fd *tables);
+AV_MUST_USE int av_seg_make(struct av_seg *seg, const struct av_seg_device *dev, uint32_t origin);
 
 /*
- * Open the memory of a context. @memory: its entry in the directory; @path: the context's folder.
- * Waits AV_PEER_TIMEOUT_NS at most.
- * Return: a descriptor, which the caller closes; or -errno
+ * Map a peer's segment. Waits AV_PEER_TIMEOUT_NS at most. Return: false: not possible, or its
+ * process is still making it
  */
-AV_MUST_USE int av_seg_open(const struct av_dir_memory *memory, const char *path);
+AV_MUST_USE bool av_seg_map_peer(struct av_seg *seg);
 
 /*
  * The name of the socket at which the owner passes its memory. Return: false: the path is too long
  */
-AV_MUST_USE bool av_seg_socket(char *name, size_t size, const char *path);
-
-/* Map memory and tables. Core dumps omit the mapping. Return: NULL and errno: not possible */
-struct av_seg_head *av_seg_map(int file, int tables, int prot);
-
-/*
- * Map another process's segment. @memory, @path: as av_seg_open(); @dir: as av_dir_context_open().
- * Waits AV_PEER_TIMEOUT_NS at most.
- * Return: NULL: not possible, or its process is still making it
- */
-struct av_seg_head *av_seg_map_peers(uint32_t ref, const struct av_dir_memory *memory, int dir,
-				     const char *path, int prot);
+AV_MUST_USE bool av_seg_socket(const struct av_seg *seg, char name[PATH_MAX]);
 
 /*
  * Sums of the counters of queue pairs and CQs of a context or a device, including those that have
@@ -322,85 +375,5 @@ void av_totals_of_context(int folder, uint32_t ref, struct av_totals *sum);
  */
 void av_seg_view_each(const char *device, void (*visit)(const struct av_seg *seg, void *arg),
 		      void *arg);
-
-/* === alloc ======================================================================= */
-
-/*
- * Allocation in an own segment.
- * Context: any thread of the owner. A fault rule (observers.h) can make av_seg_alloc() and
- * av_pages_alloc() fail.
- */
-
-/*
- * Allocate zeroed bytes, aligned to 64, and to the largest power of two up to 4096 that divides
- * @size.
- * Return: offset; or 0 and errno ENOMEM
- */
-uint64_t av_seg_alloc(struct av_seg *seg, uint64_t size);
-
-/*
- * Free memory from av_seg_alloc(seg, size) or av_pages_alloc(). Ignores offset 0, and an offset
- * that cannot be such a block.
- */
-void av_seg_free(struct av_seg *seg, uint64_t offset, uint64_t size);
-
-/*
- * av_slab_alloc(): take an index of a table. At most @limit indices may be in use at a time. Freed
- * indices are reused as late as possible. The object's memory keeps its content (zero at first).
- * Return: index, never 0; or 0 and errno ENOMEM
- */
-uint32_t av_slab_alloc(struct av_seg *seg, enum av_slab slab, uint32_t limit);
-void av_slab_free(struct av_seg *seg, enum av_slab slab, uint32_t index);
-
-/*
- * Allocate zeroed pages. av_pages_free() or av_seg_free() frees them. Blocks.
- * Return: 0; or ENOMEM, also if @wish is AV_PAGES_HUGE and there are too few huge pages
- */
-AV_MUST_USE int av_pages_alloc(struct av_seg *seg, uint64_t bytes, enum av_pages_wish wish,
-			       struct av_page_block *block);
-
-/* === file view =================================================================== */
-
-/*
- * Files that the program itself shares: mappings of files of memory (memfd, tmpfs, hugetlbfs). A
- * region may lie in a run of such mappings, side by side in its process. Then a descriptor in the
- * segment lists the run (memory/key.h). Peers map the same files in the same order, as a view, and
- * copy to and from the region by plain copies.
- *
- * A peer opens the file as the program has it: by the program's descriptors in /proc, or by its
- * name in /dev/shm or /dev/hugepages; from another PID namespace, by the context's socket
- * (segment/segment.h). The owner itself opens and closes nothing, because a close would end its
- * locks of the file (fcntl(2)).
- */
-
-#define AV_FILE_RUN	    1u /* instead of a part's offset on the shared heap */
-#define AV_FILE_EXTENTS_MAX 4096u
-
-/* One whole mapping of the program. Constant. */
-struct av_file_extent {
-	uint64_t begin, end; /* addresses in the owner's process */
-	uint64_t dev, ino;   /* of the file */
-	uint64_t offset;     /* of the first byte, in the file */
-};
-
-/* In the segment, 64-byte aligned. Begins as struct av_heap_part does. */
-struct av_file_run {
-	uint64_t begin, bytes;	 /* of all extents; constant */
-	_Atomic uint64_t what;	 /* AV_FILE_RUN */
-	_Atomic uint64_t serial; /* unique: no other run ever has it; 0: the run has ended */
-	_Atomic uint32_t viewed; /* a peer has mapped a view */
-	uint32_t extents;
-	struct av_file_extent extent[];
-};
-
-/*
- * Address, in this process, of bytes of a peer's process in the run at offset @run of its segment.
- * Maps the view if there is none. The peer's segment may hold anything, so the function checks all
- * that it reads. NULL: not available.
- * Context: a pin keeps a key of a region there alive. The first call makes a few system calls, and
- * waits AV_PEER_TIMEOUT_NS for each extent at most for an owner in another PID namespace. Keeps
- * errno; is no cancellation point.
- */
-void *av_file_view_at(struct av_seg *seg, uint64_t run, uint64_t addr, uint64_t len);
 
 #endif

@@ -3,10 +3,8 @@
 #include "segment/segment.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,12 +16,10 @@
 #include "base/real_calls.h"
 #include "base/table.h"
 #include "base/thread.h"
-#include "observe/check.h"
 #include "registry/directory.h"
 #include "segment/pages.h"
 
-#define IDLE_MAX	 64 /* peers' segments kept mapped without a user */
-#define HEAP_COLOUR_BITS 8  /* of the number of pages that heap_begin() skips */
+#define IDLE_MAX 64 /* peers' segments kept mapped without a user */
 
 /*
  * All mapped segments, by context slot; replaced when the slot has a new generation. Peers'
@@ -87,13 +83,15 @@ static void seg_free(struct av_seg *seg)
 }
 #endif
 
-static struct av_seg *seg_new(uint32_t ref)
+static struct av_seg *seg_new(uint32_t ref, uint32_t proc)
 {
 	struct av_seg *seg = seg_alloc();
 
 	if (!seg)
 		return NULL;
 	seg->ref = ref;
+	seg->proc = proc;
+	seg->pidns = my_pidns();
 	seg->folder = seg->process = seg->file = seg->tables = AV_OWN_FD_NONE;
 	seg->fd_pass = AV_FD_PASS_NONE;
 	seg->users = 1;
@@ -111,14 +109,10 @@ static struct av_seg *seg_new(uint32_t ref)
 
 static void seg_delete(struct av_seg *seg)
 {
-	struct av_seg_views *views = atomic_load(&seg->views);
-
-	if (views)
-		views->forget(seg);
-	av_shared_heap_forget(&seg->shared_heap);
-	av_heap_destroy(seg->heap);
-	av_pages_destroy(seg->pages);
-	av_pages_owner_forget(seg);
+	if (!seg)
+		return;
+	av_views_forget(seg);
+	av_heap_destroy(seg);
 	if (seg->head)
 		av_munmap(seg->head, AV_SEG_BYTES);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(seg->doorbell); i++)
@@ -149,60 +143,6 @@ uint8_t *av_slab_chunk(const struct av_seg *seg, enum av_slab slab, uint32_t n, 
 
 /* --- own segments ---------------------------------------------------------------- */
 
-/*
- * All segments are mapped at the same address modulo a huge page, and two peers hold the same kinds
- * of objects in the same order: what one request touches in both would evict each other from TLBs
- * indexed by low address bits. So each heap skips some pages, never backed, by a hash of its
- * context.
- */
-static uint64_t heap_begin(uint32_t ref)
-{
-	uint32_t pages = (AV_REF_SLOT(ref) * 0x9e3779b1u) >> (32 - HEAP_COLOUR_BITS);
-
-	return sizeof(struct av_seg_head) + (uint64_t)pages * AV_PAGE_BYTES;
-}
-
-/* Of a full folder more has been noted; a lack of descriptors needs no note. */
-static int report_segment_refusal(int ret)
-{
-	if (ret != -ENOSPC && ret != -EMFILE && ret != -ENFILE)
-		av_diag_verb(-ret, AV_CHECK_CONTEXT_MEMORY, AV_SEG_BYTES >> 30, 0);
-	return ret;
-}
-
-static int own_memory(struct av_seg *seg, uint32_t origin)
-{
-	int ret = av_seg_make(seg->ref, seg->folder.fd, &seg->file, &seg->tables);
-
-	if (ret)
-		return report_segment_refusal(ret);
-	seg->head = av_seg_map(seg->file.fd, seg->tables.fd, PROT_READ | PROT_WRITE);
-	if (!seg->head)
-		return report_segment_refusal(-errno);
-	av_tables_of(seg->head)->magic = AV_TABLES_MAGIC;
-	seg->heap = av_heap_create(&seg->file, &seg->tables, seg->head, heap_begin(seg->ref),
-				   AV_HEAP_END, origin ? AV_IMPORT_KEYS : 1);
-	seg->pages = av_pages_create(seg->ref, &seg->file, seg->head, seg->heap);
-	return seg->heap && seg->pages ? 0 : -ENOMEM;
-}
-
-static void fill_segment_head(struct av_seg *seg, const struct av_seg_device *dev, uint32_t origin)
-{
-	struct av_seg_head *h = seg->head;
-
-	h->ref = seg->ref;
-	h->proc = seg->proc;
-	h->pid = seg->pid;
-	h->pidns = my_pidns();
-	h->origin = origin;
-	snprintf(h->process, sizeof(h->process), "%s", program_invocation_short_name);
-	snprintf(h->device, sizeof(h->device), "%s", dev->name);
-	h->link_layer = dev->link_layer;
-	h->lid = dev->lid;
-	av_shared_heap_publish(h);
-	h->magic = AV_SEG_MAGIC;
-}
-
 static void (*_Atomic on_call)(struct av_seg *seg);
 
 void av_seg_call_by(void (*called)(struct av_seg *seg))
@@ -219,14 +159,6 @@ static void each_peer(void (*f)(struct av_seg *seg))
 	pthread_mutex_unlock(&mutex);
 }
 
-static void sweep_views(struct av_seg *seg)
-{
-	const struct av_seg_views *views = atomic_load(&seg->views);
-
-	if (views)
-		views->sweep(seg);
-}
-
 void av_seg_call_peers(void)
 {
 	each_peer(av_seg_call);
@@ -240,24 +172,9 @@ static void handle_peer_call(struct av_fd_pass *h)
 
 	if (!atomic_exchange(&seg->head->called, 0))
 		return;
-	each_peer(sweep_views);
+	each_peer(av_views_sweep);
 	if (f)
 		f(seg);
-}
-
-static bool socket_of(const struct av_seg *seg, char *name, size_t size)
-{
-	char path[PATH_MAX];
-
-	return av_dir_context_path(seg->ref, path, sizeof(path)) && av_seg_socket(name, size, path);
-}
-
-int av_seg_passed_file(const struct av_seg *seg, uint64_t dev, uint64_t ino)
-{
-	const struct av_fd_passed what = {.number = -1, .dev = dev, .ino = ino};
-	char name[PATH_MAX];
-
-	return socket_of(seg, name, sizeof(name)) ? av_fd_passed_open(&what, name) : -ENAMETOOLONG;
 }
 
 void av_seg_call(struct av_seg *seg)
@@ -265,7 +182,7 @@ void av_seg_call(struct av_seg *seg)
 	char name[PATH_MAX];
 
 	atomic_store(&seg->head->called, 1);
-	if (socket_of(seg, name, sizeof(name)))
+	if (av_seg_socket(seg, name))
 		av_fd_pass_call(name);
 }
 
@@ -274,7 +191,7 @@ static void publish_segment(struct av_seg *seg)
 {
 	char name[PATH_MAX];
 
-	if (socket_of(seg, name, sizeof(name)))
+	if (av_seg_socket(seg, name))
 		av_fd_pass_begin(&seg->fd_pass, name, &seg->file, handle_peer_call);
 	av_dir_context_set_memory(seg->ref, seg->file.fd, seg->file.ino);
 }
@@ -307,57 +224,35 @@ static void table_add(struct av_seg *seg)
 	pthread_mutex_unlock(&mutex);
 }
 
-/* @folder: taken over, also if there is no memory */
-static struct av_seg *own_new(uint32_t ref, int folder)
-{
-	struct av_seg *seg = seg_new(ref);
-
-	if (!seg) {
-		close(folder);
-		return NULL;
-	}
-	if (!av_own_fd_keep(&seg->folder, folder)) {
-		seg_delete(seg);
-		return NULL;
-	}
-	seg->own = seg->same_pidns = true;
-	seg->proc = av_lock_self;
-	seg->pid = getpid();
-	return seg;
-}
-
 struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin)
 {
-	struct av_seg *seg;
 	uint32_t ref;
-	int fd = av_dir_context_add(&ref);
-	int ret;
+	int folder = av_dir_context_add(&ref), ret = -ENOMEM;
+	struct av_seg *seg = folder < 0 ? NULL : seg_new(ref, av_lock_self);
 
 	(void)av_fork_register(AV_FORK_SEGMENTS, &fork_handlers);
-	if (fd < 0) {
-		errno = -fd;
+	if (folder < 0) {
+		errno = -folder;
 		return NULL;
 	}
-	seg = own_new(ref, fd);
 	if (!seg) {
-		ret = -ENOMEM;
-		goto failed;
+		close(folder);
+	} else if (av_own_fd_keep(&seg->folder, folder)) {
+		seg->own = seg->same_pidns = true;
+		seg->pid = getpid();
+		ret = av_seg_make(seg, dev, origin);
 	}
-	ret = own_memory(seg, origin);
 	if (ret) {
 		seg_delete(seg);
-		goto failed;
+		av_dir_context_remove(ref);
+		errno = -ret;
+		return NULL;
 	}
-	fill_segment_head(seg, dev, origin);
 	seg->odp = (struct av_odp_counters *)av_dir_counters(dev->name);
 	seg->odp_gauge = (struct av_odp_gauge *)av_dir_gauges(ref, dev->name);
 	table_add(seg);
 	publish_segment(seg);
 	return seg;
-failed:
-	av_dir_context_remove(ref);
-	errno = -ret;
-	return NULL;
 }
 
 void av_seg_end_calls(struct av_seg *seg)
@@ -376,91 +271,6 @@ void av_seg_close(struct av_seg *seg)
 
 /* --- all segments ---------------------------------------------------------------- */
 
-/* Found by the name in the peer's segment. */
-static struct av_odp_counters *peer_counters(const struct av_seg *seg)
-{
-	char name[sizeof(seg->head->device)];
-
-	snprintf(name, sizeof(name), "%.*s", (int)sizeof(name) - 1, seg->head->device);
-	return (struct av_odp_counters *)av_dir_counters(name);
-}
-
-/*
- * Is the PID in the head that of the segment's owner? Through it the memory of that process is
- * reached: nobody may lead us into another one, nor into ourselves.
- */
-static bool peer_is_owner(const struct av_seg *seg)
-{
-	return seg->pid > 0 && seg->pid == av_dir_proc_pid(seg->proc) &&
-	       (!seg->same_pidns || seg->proc == av_lock_self || seg->pid != getpid());
-}
-
-uint8_t *av_seg_map_shared_heap(struct av_seg *seg)
-{
-	const struct av_fd_passed what = {.pid = seg->same_pidns ? seg->pid : 0,
-					  .number = seg->head->shared_heap_fd,
-					  .ino = seg->head->shared_heap_inode,
-					  .dev = seg->head->shared_heap_dev};
-	char name[PATH_MAX];
-
-	return av_shared_heap_map(&what, socket_of(seg, name, sizeof(name)) ? name : NULL,
-				  &seg->shared_heap);
-}
-
-static bool peer_map(struct av_seg *seg)
-{
-	struct av_dir_memory memory = av_dir_context_memory(av_dir, seg->ref);
-	char path[PATH_MAX];
-
-	if (!av_dir_context_path(seg->ref, path, sizeof(path)))
-		return false;
-	seg->head =
-		av_seg_map_peers(seg->ref, &memory, av_dir_folder(), path, PROT_READ | PROT_WRITE);
-	if (!seg->head || seg->head->ref != seg->ref)
-		return false;
-	seg->pid = seg->head->pid;
-	seg->odp = peer_counters(seg);
-	seg->same_pidns = my_pidns() && seg->head->pidns == my_pidns();
-	if (!peer_is_owner(seg))
-		return false;
-	if (!seg->same_pidns)
-		(void)av_seg_map_shared_heap(
-			seg); /* its owner is asked: now, since that may wait */
-	if (!seg->same_pidns || seg->proc == av_lock_self)
-		return true;
-	av_peer_process_open(&seg->process, seg->pid);
-	return av_seg_alive(seg); /* so that was its process */
-}
-
-int av_seg_memory(const struct av_seg *seg)
-{
-	struct av_dir_memory memory = av_dir_context_memory(av_dir, seg->ref);
-	char path[PATH_MAX];
-	int fd;
-
-	if (!seg->own)
-		return av_dir_context_path(seg->ref, path, sizeof(path))
-			       ? av_seg_open(&memory, path)
-			       : -ENAMETOOLONG;
-	fd = fcntl(av_own_fd(&seg->file), F_DUPFD_CLOEXEC, 0);
-	return fd < 0 ? -errno : fd;
-}
-
-/* Waits for an owner that does not answer. */
-static struct av_seg *peer_open(uint32_t ref, uint32_t proc)
-{
-	struct av_seg *seg = seg_new(ref);
-
-	if (!seg)
-		return NULL;
-	seg->proc = proc;
-	if (!peer_map(seg)) {
-		seg_delete(seg);
-		return NULL;
-	}
-	return seg;
-}
-
 /* Context: @mutex. Return: NULL: it is not mapped, and its slot has no idle predecessor */
 static struct av_seg *use_mapped(uint32_t ref)
 {
@@ -477,10 +287,12 @@ static struct av_seg *use_mapped(uint32_t ref)
 /* Two threads may map the same one: the second finds that of the first. */
 static struct av_seg *map_another(uint32_t ref, uint32_t proc)
 {
-	struct av_seg *seg = peer_open(ref, proc), *first;
+	struct av_seg *seg = seg_new(ref, proc), *first;
 
-	if (!seg)
+	if (!seg || !av_seg_map_peer(seg)) { /* it waits for an owner that does not answer */
+		seg_delete(seg);
 		return NULL;
+	}
 	pthread_mutex_lock(&mutex);
 	drop_dead();
 	first = use_mapped(ref);

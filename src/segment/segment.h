@@ -282,8 +282,7 @@ AV_MUST_USE int av_fd_passed_open(const struct av_fd_passed *what, const char *p
 /* === segment ===================================================================== */
 
 struct av_heap;
-struct av_seg;
-struct av_pages;
+struct av_file_views;
 struct av_timer;
 struct av_odp_counters;
 struct av_odp_gauge;
@@ -293,19 +292,14 @@ struct av_send_sums;
 struct av_overtaken;
 struct av_table;
 
-/* Further mappings of a peer's memory. The file that maps them sets this. */
-struct av_seg_views {
-	void (*sweep)(struct av_seg *seg);  /* unmap those that have ended; any thread */
-	void (*forget)(struct av_seg *seg); /* unmap all: the segment has no user any more */
-};
-
 /* A mapped segment, of this process or of a peer. Private to this process. */
 struct av_seg {
 	struct av_seg_head *head;
 	uint32_t ref;
 	uint32_t proc;
 	pid_t pid;
-	bool own; /* of a context of this process */
+	bool own;	/* of a context of this process */
+	uint64_t pidns; /* of this process; 0: unknown */
 	bool same_pidns;
 	struct av_own_fd process;		/* a peer's process: av_peer_process_gone() */
 	struct av_own_fd folder;		/* own segments: the context's folder */
@@ -313,7 +307,6 @@ struct av_seg {
 	struct av_own_fd tables;		/* own segments: the file of queue pairs and CQs */
 	struct av_fd_pass fd_pass;		/* own segments: passes @file to peers */
 	struct av_heap *heap;			/* own segments only */
-	struct av_pages *pages;			/* own segments only */
 	_Atomic(struct av_timer *) timer;	/* own segments only; NULL until needed */
 	pthread_mutex_t timer_mutex;		/* held to start the timer */
 	_Atomic(struct av_faults *) faults;	/* own segments only; NULL until needed */
@@ -324,11 +317,11 @@ struct av_seg {
 	struct av_odp_counters *odp;		/* of the device, in the directory */
 	struct av_odp_gauge *odp_gauge;		/* of this context; own segments only */
 	_Atomic(struct av_seg *) origin;	/* av_seg_origin() */
-	_Atomic(struct av_seg_views *) views; /* views of a peer's shared files: segment/pages.h */
-	_Atomic(uint8_t *) shared_heap;	      /* a peer's; NULL: not mapped yet; segment/pages.h */
-	unsigned int users;		      /* guarded by the mutex in segment.c */
-	_Atomic uint64_t alive_ns;	      /* when it was last found alive (coarse clock) */
-	_Atomic uint64_t in_vain_until_ns;    /* av_peer_lock() does not wait until then */
+	_Atomic(struct av_file_views *) views;	/* views of a peer's shared files: views.c */
+	_Atomic(uint8_t *) shared_heap;		/* a peer's; NULL: not mapped yet; views.c */
+	unsigned int users;			/* guarded by the mutex in segment.c */
+	_Atomic uint64_t alive_ns;		/* when it was last found alive (coarse clock) */
+	_Atomic uint64_t in_vain_until_ns;	/* av_peer_lock() does not wait until then */
 	_Atomic bool gone;	 /* its process is dead, or the context closed; never reset */
 	_Atomic bool vm_refused; /* the kernel refuses access to that process's memory */
 	struct {
@@ -384,22 +377,8 @@ void av_seg_end_calls(struct av_seg *seg);
  */
 void av_seg_call_peers(void);
 
-/*
- * A file of memory on which a region of a peer lies, passed by the peer's socket. Waits
- * AV_PEER_TIMEOUT_NS at most.
- * Return: a descriptor, which the caller closes; or -errno
- */
-AV_MUST_USE int av_seg_passed_file(const struct av_seg *seg, uint64_t dev, uint64_t ino);
-
 /* Close an own segment: mark it closed, remove its files, end its creator's use. */
 void av_seg_close(struct av_seg *seg);
-
-/*
- * Map the shared heap of the segment's process, and store its address in @shared_heap. Makes a few
- * system calls. Waits AV_PEER_TIMEOUT_NS at most for an owner in another PID namespace, whose
- * socket passes the file. Context: any thread. Return: as av_shared_heap_map()
- */
-uint8_t *av_seg_map_shared_heap(struct av_seg *seg);
 
 /*
  * av_seg_get(): the segment of a context, with one more use; maps it if needed. av_seg_put() ends
@@ -528,39 +507,6 @@ static inline void *av_slab_at(const struct av_seg *seg, enum av_slab slab, uint
  * Context: any process. Makes a system call; never waits.
  */
 void av_seg_wake_timer(struct av_seg *seg);
-
-/* === heap ======================================================================== */
-
-/*
- * The owner's private lists of free heap blocks and table entries; segment/pages.h has the
- * functions for other folders. Thread-safe. Peers cannot damage these lists.
- */
-
-struct av_heap;
-
-/*
- * Allocates offsets in [begin, end) of @file, queue pairs and CQs in @tables, and key indices from
- * @first_key on. Borrows both files. Return: NULL: out of memory
- */
-struct av_heap *av_heap_create(const struct av_own_fd *file, const struct av_own_fd *tables,
-			       struct av_seg_head *head, uint64_t begin, uint64_t end,
-			       uint32_t first_key);
-void av_heap_destroy(struct av_heap *heap);
-
-/*
- * For segment/alloc.c. Offset and index are 0 if memory is short. av_heap_free() ignores an
- * impossible block.
- */
-uint64_t av_heap_alloc(struct av_heap *heap, uint64_t size);
-void av_heap_free(struct av_heap *heap, uint64_t offset, uint64_t size);
-uint32_t av_heap_take_index(struct av_heap *heap, enum av_slab slab, uint32_t limit);
-void av_heap_give_index(struct av_heap *heap, enum av_slab slab, uint32_t index);
-
-/*
- * Take *@taken >= @bytes from the end of the heap, for ever.
- * Return: offset; 0: the heap has grown too far
- */
-uint64_t av_heap_take_end(struct av_heap *heap, uint64_t bytes, uint64_t align, uint64_t *taken);
 
 /* === doorbell ==================================================================== */
 

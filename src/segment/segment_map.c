@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Mapping files; what is in a segment; segments and tables that are only read. */
 #include "segment/pages.h"
 
 #include <errno.h>
@@ -16,66 +17,11 @@
 #include "base/compiler.h"
 #include "base/file.h"
 #include "base/real_calls.h"
+#include "observe/check.h"
 #include "registry/directory.h"
 #include "segment/segment.h"
 
-static _Atomic(const struct av_shared_heap *) own;
-
-const struct av_shared_heap *av_shared_heap_begin(av_shared_heap_leaving *leaving)
-{
-	const struct av_shared_heap *heap =
-		anyverbs_shared_heap ? anyverbs_shared_heap(leaving) : NULL;
-
-	atomic_store_explicit(&own, heap, memory_order_release);
-	return heap;
-}
-
-const struct av_shared_heap *av_shared_heap_own(void)
-{
-	return atomic_load_explicit(&own, memory_order_acquire);
-}
-
-void av_shared_heap_publish(struct av_seg_head *head)
-{
-	const struct av_shared_heap *heap = av_shared_heap_own();
-
-	head->shared_heap_fd = heap ? heap->file.fd : -1;
-	head->shared_heap_inode = heap ? heap->file.ino : 0;
-	head->shared_heap_dev = heap ? heap->file.dev : 0;
-}
-
-static uint8_t *map_heap(int fd)
-{
-	return av_map_sparse(av_map_file(NULL, AV_SHARED_HEAP_BYTES, PROT_NONE, fd, 0),
-			     AV_SHARED_HEAP_BYTES, PROT_READ | PROT_WRITE);
-}
-
-static void unmap_shared_heap(uint8_t *heap)
-{
-	if (heap && heap != AV_SHARED_HEAP_NOWHERE)
-		av_munmap(heap, AV_SHARED_HEAP_BYTES);
-}
-
-uint8_t *av_shared_heap_map(const struct av_fd_passed *what, const char *path,
-			    _Atomic(uint8_t *) *kept)
-{
-	int fd = what->number < 0 ? -1 : av_fd_passed_open(what, path);
-	uint8_t *mine = fd < 0 ? NULL : map_heap(fd), *first = NULL;
-
-	if (fd >= 0)
-		syscall(SYS_close, fd); /* close(3) is a cancellation point */
-	mine = mine ? mine : AV_SHARED_HEAP_NOWHERE;
-	if (!atomic_compare_exchange_strong(kept, &first, mine)) {
-		unmap_shared_heap(mine);
-		mine = first;
-	}
-	return mine;
-}
-
-void av_shared_heap_forget(_Atomic(uint8_t *) *kept)
-{
-	unmap_shared_heap(atomic_exchange(kept, NULL));
-}
+#define HEAP_COLOUR_BITS 8 /* of the number of pages that heap_begin() skips */
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -140,15 +86,21 @@ void *av_map_file(void *wanted, uint64_t bytes, int prot, int fd, uint64_t offse
 	return NULL;
 }
 
-void *av_map_sparse(void *p, uint64_t bytes, int prot)
+/* Give rights to a mapping of PROT_NONE whose holes stay holes. Return: NULL: it is unmapped */
+static void *unlock_sparse(void *p, uint64_t bytes, int prot)
 {
-	if (!p)
-		return NULL;
 	(void)syscall(SYS_munlock, p, bytes);
 	if (av_mprotect(p, bytes, prot) == 0)
 		return p;
 	av_munmap(p, bytes);
 	return NULL;
+}
+
+void *av_map_sparse(int fd, uint64_t bytes, int prot)
+{
+	void *p = av_map_file(NULL, bytes, PROT_NONE, fd, 0);
+
+	return p ? unlock_sparse(p, bytes, prot) : NULL;
 }
 
 void *av_map_private(void *wanted, uint64_t bytes, bool huge)
@@ -158,6 +110,43 @@ void *av_map_private(void *wanted, uint64_t bytes, bool huge)
 	return map_segment_range(wanted, bytes, PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | (huge ? from_pool : 0), -1, 0);
 }
+
+static struct av_seg_head *map_segment(int file, int tables, int prot)
+{
+	uint8_t *p = av_map_file(NULL, AV_SEG_BYTES, PROT_NONE, file, 0);
+
+	if (!p)
+		return NULL;
+	if (av_mmap(p + AV_TABLES_OFFSET, AV_TABLES_BYTES, PROT_NONE,
+		    MAP_SHARED | MAP_NORESERVE | MAP_FIXED, tables, 0) == MAP_FAILED) {
+		av_munmap(p, AV_SEG_BYTES);
+		return NULL;
+	}
+	p = unlock_sparse(p, AV_SEG_BYTES, prot);
+	if (p) /* whoever dumps it fills the holes */
+		(void)!av_madvise(p, AV_SEG_BYTES, MADV_DONTDUMP);
+	return (struct av_seg_head *)p;
+}
+
+/* --- the program's shared heap ---------------------------------------------------- */
+
+static _Atomic(const struct av_shared_heap *) own;
+
+const struct av_shared_heap *av_shared_heap_begin(av_shared_heap_leaving *leaving)
+{
+	const struct av_shared_heap *heap =
+		anyverbs_shared_heap ? anyverbs_shared_heap(leaving) : NULL;
+
+	atomic_store_explicit(&own, heap, memory_order_release);
+	return heap;
+}
+
+const struct av_shared_heap *av_shared_heap_own(void)
+{
+	return atomic_load_explicit(&own, memory_order_acquire);
+}
+
+/* --- own segments ---------------------------------------------------------------- */
 
 #define TABLES "tables"
 
@@ -179,51 +168,114 @@ static int make_tables(int folder, struct av_own_fd *tables)
 	return ret;
 }
 
-int av_seg_make(uint32_t ref, int folder, struct av_own_fd *file, struct av_own_fd *tables)
+static int make_memory(struct av_seg *seg)
 {
 	char name[48]; /* for who reads /proc/PID/maps */
 	int ret;
 
-	snprintf(name, sizeof(name), "anyverbs-" AV_CONTEXT_NAME, AV_CONTEXT_NAME_OF(ref));
-	ret = av_anonymous(file, name, AV_SEG_BYTES);
+	snprintf(name, sizeof(name), "anyverbs-" AV_CONTEXT_NAME, AV_CONTEXT_NAME_OF(seg->ref));
+	ret = av_anonymous(&seg->file, name, AV_SEG_BYTES);
 	if (ret == 0)
-		ret = av_file_back(file->fd, 0, sizeof(struct av_seg_head));
-	return ret ? ret : make_tables(folder, tables);
+		ret = av_file_back(seg->file.fd, 0, sizeof(struct av_seg_head));
+	if (ret == 0)
+		ret = make_tables(seg->folder.fd, &seg->tables);
+	if (ret)
+		return ret;
+	seg->head = map_segment(seg->file.fd, seg->tables.fd, PROT_READ | PROT_WRITE);
+	return seg->head ? 0 : -errno;
 }
 
-bool av_seg_socket(char *name, size_t size, const char *path)
+/*
+ * All segments are mapped at the same address modulo a huge page, and two peers hold the same kinds
+ * of objects in the same order: what one request touches in both would evict each other from TLBs
+ * indexed by low address bits. So each heap skips some pages, never backed, by a hash of its
+ * context.
+ */
+static uint64_t heap_begin(uint32_t ref)
 {
-	return snprintf(name, size, "%s/segment", path) < (int)size;
+	uint32_t pages = (AV_REF_SLOT(ref) * 0x9e3779b1u) >> (32 - HEAP_COLOUR_BITS);
+
+	return sizeof(struct av_seg_head) + (uint64_t)pages * AV_PAGE_BYTES;
 }
 
-int av_seg_open(const struct av_dir_memory *memory, const char *path)
+static void fill_segment_head(struct av_seg *seg, const struct av_seg_device *dev, uint32_t origin)
+{
+	const struct av_shared_heap *heap = av_shared_heap_own();
+	struct av_seg_head *h = seg->head;
+
+	h->ref = seg->ref;
+	h->proc = seg->proc;
+	h->pid = seg->pid;
+	h->pidns = seg->pidns;
+	h->origin = origin;
+	snprintf(h->process, sizeof(h->process), "%s", program_invocation_short_name);
+	snprintf(h->device, sizeof(h->device), "%s", dev->name);
+	h->link_layer = dev->link_layer;
+	h->lid = dev->lid;
+	h->shared_heap_fd = heap ? heap->file.fd : -1;
+	h->shared_heap_inode = heap ? heap->file.ino : 0;
+	h->shared_heap_dev = heap ? heap->file.dev : 0;
+	av_tables_of(h)->magic = AV_TABLES_MAGIC;
+	h->magic = AV_SEG_MAGIC;
+}
+
+int av_seg_make(struct av_seg *seg, const struct av_seg_device *dev, uint32_t origin)
+{
+	int ret = make_memory(seg);
+
+	/* Of a full folder more has been noted; a lack of descriptors needs no note. */
+	if (ret && ret != -ENOSPC && ret != -EMFILE && ret != -ENFILE)
+		av_diag_verb(-ret, AV_CHECK_CONTEXT_MEMORY, AV_SEG_BYTES >> 30, 0);
+	if (ret)
+		return ret;
+	fill_segment_head(seg, dev, origin);
+	return av_heap_create(seg, heap_begin(seg->ref), AV_HEAP_END, origin ? AV_IMPORT_KEYS : 1)
+		       ? 0
+		       : -ENOMEM;
+}
+
+/* --- mapping a peer's ------------------------------------------------------------- */
+
+static bool format_segment_socket(char name[PATH_MAX], const char *path)
+{
+	return snprintf(name, PATH_MAX, "%s/segment", path) < PATH_MAX;
+}
+
+bool av_seg_socket(const struct av_seg *seg, char name[PATH_MAX])
+{
+	char path[PATH_MAX];
+
+	return av_dir_context_path(seg->ref, path, sizeof(path)) &&
+	       format_segment_socket(name, path);
+}
+
+/* Return: a descriptor for the caller, or -errno */
+static int open_memory(const struct av_dir_memory *memory, const char *socket)
 {
 	const struct av_fd_passed what = {.pid = memory->pid,
 					  .number = memory->number,
 					  .ino = memory->ino,
 					  .bytes = AV_SEG_BYTES};
-	char name[PATH_MAX];
 
-	return av_fd_passed_open(&what, av_seg_socket(name, sizeof(name), path) ? name : NULL);
+	return av_fd_passed_open(&what, socket);
 }
 
-struct av_seg_head *av_seg_map(int file, int tables, int prot)
+int av_seg_memory(const struct av_seg *seg)
 {
-	uint8_t *p = av_map_file(NULL, AV_SEG_BYTES, PROT_NONE, file, 0);
+	struct av_dir_memory memory = av_dir_context_memory(av_dir, seg->ref);
+	char socket[PATH_MAX];
+	int fd;
 
-	if (!p)
-		return NULL;
-	if (av_mmap(p + AV_TABLES_OFFSET, AV_TABLES_BYTES, PROT_NONE,
-		    MAP_SHARED | MAP_NORESERVE | MAP_FIXED, tables, 0) == MAP_FAILED) {
-		av_munmap(p, AV_SEG_BYTES);
-		return NULL;
-	}
-	p = av_map_sparse(p, AV_SEG_BYTES, prot);
-	if (p) /* whoever dumps it fills the holes */
-		(void)!av_madvise(p, AV_SEG_BYTES, MADV_DONTDUMP);
-	return (struct av_seg_head *)p;
+	if (!seg->own)
+		return open_memory(&memory, av_seg_socket(seg, socket) ? socket : NULL);
+	fd = fcntl(av_own_fd(&seg->file), F_DUPFD_CLOEXEC, 0);
+	return fd < 0 ? -errno : fd;
 }
 
+/*
+ * The tables of a context, also of a dead one. @dir: as av_dir_context_open(). Return: descriptor
+ * for the caller, or -1
+ */
 static int open_tables(int dir, uint32_t ref, int prot)
 {
 	int mode = prot & PROT_WRITE ? O_RDWR : O_RDONLY, fd;
@@ -237,32 +289,116 @@ static int open_tables(int dir, uint32_t ref, int prot)
 	return -1;
 }
 
-struct av_seg_head *av_seg_map_peers(uint32_t ref, const struct av_dir_memory *memory, int dir,
-				     const char *path, int prot)
+/*
+ * Map the segment of another process. @memory: its row in the directory, whose folder is @dir;
+ * @socket: of the context, or NULL. Waits AV_PEER_TIMEOUT_NS at most. Return: NULL: not possible,
+ * or its process is still making it
+ */
+static struct av_seg_head *map_peers_segment(uint32_t ref, const struct av_dir_memory *memory,
+					     int dir, const char *socket, int prot)
 {
 	int tables = open_tables(dir, ref, prot);
-	int file = tables < 0 ? -1 : av_seg_open(memory, path);
-	struct av_seg_head *head = file < 0 ? NULL : av_seg_map(file, tables, prot);
+	int file = tables < 0 ? -1 : open_memory(memory, socket);
+	struct av_seg_head *head = file < 0 ? NULL : map_segment(file, tables, prot);
 
 	if (file >= 0)
 		close(file);
 	if (tables >= 0)
 		close(tables);
-	if (!head || head->magic == AV_SEG_MAGIC)
+	if (!head || (head->magic == AV_SEG_MAGIC && head->ref == ref))
 		return head;
 	av_munmap(head, AV_SEG_BYTES);
 	return NULL;
 }
 
-/*
- * The tables of a context, also of a dead one, for pread(2): what they say to be there may be a
- * hole, and touching that in a mapping takes a page. @dir: as av_dir_context_open(). Return:
- * descriptor for the caller, or -1
- */
-static int tables_open(int dir, uint32_t ref)
+/* Found by the name in the peer's segment. */
+static struct av_odp_counters *peer_counters(const struct av_seg *seg)
 {
-	return open_tables(dir, ref, PROT_READ);
+	char name[sizeof(seg->head->device)];
+
+	snprintf(name, sizeof(name), "%.*s", (int)sizeof(name) - 1, seg->head->device);
+	return (struct av_odp_counters *)av_dir_counters(name);
 }
+
+/*
+ * Is the PID in the head that of the segment's owner? Through it the memory of that process is
+ * reached: nobody may lead us into another one, nor into ourselves.
+ */
+static bool peer_is_owner(const struct av_seg *seg)
+{
+	return seg->pid > 0 && seg->pid == av_dir_proc_pid(seg->proc) &&
+	       (!seg->same_pidns || seg->proc == av_lock_self || seg->pid != getpid());
+}
+
+bool av_seg_map_peer(struct av_seg *seg)
+{
+	struct av_dir_memory memory = av_dir_context_memory(av_dir, seg->ref);
+	char socket[PATH_MAX];
+
+	seg->head = map_peers_segment(seg->ref, &memory, av_dir_folder(),
+				      av_seg_socket(seg, socket) ? socket : NULL,
+				      PROT_READ | PROT_WRITE);
+	if (!seg->head)
+		return false;
+	seg->pid = seg->head->pid;
+	seg->odp = peer_counters(seg);
+	seg->same_pidns = seg->pidns && seg->head->pidns == seg->pidns;
+	if (!peer_is_owner(seg))
+		return false;
+	if (!seg->same_pidns) /* its owner is asked: now, since that may wait */
+		(void)av_seg_map_shared_heap(seg);
+	if (!seg->same_pidns || seg->proc == av_lock_self)
+		return true;
+	av_peer_process_open(&seg->process, seg->pid);
+	return av_seg_alive(seg); /* so that was its process */
+}
+
+/* --- segments that are only read -------------------------------------------------- */
+
+/* The segment of a living process's context. Return: NULL: there is none */
+static struct av_seg_head *map_viewed_segment(uint32_t ref)
+{
+	char path[PATH_MAX], socket[PATH_MAX];
+	struct av_dir_memory memory;
+	struct av_dir_view view;
+	struct av_seg_head *head;
+	size_t n;
+	int dir;
+
+	if (!av_dir_view(&view))
+		return NULL;
+	memory = av_dir_context_memory(view.dir, ref);
+	av_dir_view_end(&view); /* nobody waits for a peer while the directory is viewed */
+	dir = memory.ino ? av_folder_find(path, sizeof(path)) : -1;
+	if (dir < 0)
+		return NULL;
+	n = strlen(path);
+	snprintf(path + n, sizeof(path) - n, "/" AV_CONTEXT_NAME, AV_CONTEXT_NAME_OF(ref));
+	head = map_peers_segment(ref, &memory, dir,
+				 format_segment_socket(socket, path) ? socket : NULL, PROT_READ);
+	close(dir);
+	return head;
+}
+
+void av_seg_view_each(const char *device, void (*visit)(const struct av_seg *seg, void *arg),
+		      void *arg)
+{
+	uint32_t *refs = calloc(AV_REF_SLOTS, sizeof(*refs));
+	struct av_seg *seg = calloc(1, sizeof(*seg));
+	unsigned int count = refs && seg ? av_dir_contexts(device, refs) : 0;
+
+	for (unsigned int i = 0; i < count; i++) {
+		*seg = (struct av_seg){.head = map_viewed_segment(refs[i])};
+		if (!seg->head)
+			continue;
+		visit(seg, arg);
+		av_munmap(seg->head, AV_SEG_BYTES);
+	}
+	free(seg);
+	free(refs);
+}
+
+/* --- totals ---------------------------------------------------------------------- */
 
 static void add_qps(const uint8_t (*qp)[AV_QP_BYTES], struct av_totals *sum)
 {
@@ -293,7 +429,10 @@ static bool read_at(int fd, void *to, size_t bytes, size_t at)
 	return pread(fd, to, bytes, (off_t)at) == (ssize_t)bytes;
 }
 
-/* What av_totals_add() does, of a file. */
+/*
+ * What av_totals_add() does, of a file. What the tables say to be there may be a hole, and touching
+ * that in a mapping takes a page.
+ */
 static void add_file(int fd, struct av_totals *sum)
 {
 	union {
@@ -322,15 +461,13 @@ static void add_file(int fd, struct av_totals *sum)
 
 void av_totals_of_context(int folder, uint32_t ref, struct av_totals *sum)
 {
-	int tables = tables_open(folder, ref);
+	int tables = open_tables(folder, ref, PROT_READ);
 
 	if (tables < 0)
 		return;
 	add_file(tables, sum);
 	close(tables);
 }
-
-/* --- reading --------------------------------------------------------------------- */
 
 #define TRIES 1000
 
@@ -376,75 +513,4 @@ void av_totals_read(const char *device, struct av_totals *sum, uint64_t *link_do
 	if (place)
 		*link_downed = atomic_load(&view.dir->device[place - 1].link_downed);
 	av_dir_view_end(&view);
-}
-
-/* Return: false: there is no such context, or its process is dead */
-static bool lookup_context_memory(uint32_t ref, struct av_dir_memory *memory)
-{
-	struct av_dir_view view;
-	bool ret;
-
-	if (!av_dir_view(&view))
-		return false;
-	*memory = av_dir_context_memory(view.dir, ref);
-	ret = memory->ino != 0;
-	av_dir_view_end(&view);
-	return ret;
-}
-
-static struct av_seg_head *map_viewed_segment(const struct av_dir_memory *memory, uint32_t ref)
-{
-	char path[PATH_MAX];
-	int dir = av_folder_find(path, sizeof(path));
-	struct av_seg_head *head;
-	size_t n;
-
-	if (dir < 0)
-		return NULL;
-	n = strlen(path);
-	snprintf(path + n, sizeof(path) - n, "/" AV_CONTEXT_NAME, AV_CONTEXT_NAME_OF(ref));
-	head = av_seg_map_peers(ref, memory, dir, path, PROT_READ);
-	close(dir);
-	return head;
-}
-
-/*
- * The segment of that context, or NULL. seg_view_end() also takes NULL. Waits at most
- * AV_PEER_TIMEOUT_NS. Context: the directory is not being viewed.
- */
-static struct av_seg *seg_view(uint32_t ref)
-{
-	struct av_seg *seg = calloc(1, sizeof(*seg));
-	struct av_dir_memory memory;
-
-	if (seg && lookup_context_memory(ref, &memory))
-		seg->head = map_viewed_segment(&memory, ref);
-	if (seg && seg->head)
-		return seg;
-	free(seg);
-	return NULL;
-}
-
-static void seg_view_end(struct av_seg *seg)
-{
-	if (!seg)
-		return;
-	av_munmap(seg->head, AV_SEG_BYTES);
-	free(seg);
-}
-
-void av_seg_view_each(const char *device, void (*visit)(const struct av_seg *seg, void *arg),
-		      void *arg)
-{
-	uint32_t *refs = calloc(AV_REF_SLOTS, sizeof(*refs));
-	unsigned int count = refs ? av_dir_contexts(device, refs) : 0;
-
-	for (unsigned int i = 0; i < count; i++) {
-		struct av_seg *seg = seg_view(refs[i]);
-
-		if (seg)
-			visit(seg, arg);
-		seg_view_end(seg);
-	}
-	free(refs);
 }

@@ -14,7 +14,6 @@
 
 struct fake_heap {
 	struct fake_seg fake;
-	struct av_own_fd file;
 };
 
 static inline void fake_heap_open(struct fake_heap *f)
@@ -22,19 +21,15 @@ static inline void fake_heap_open(struct fake_heap *f)
 	struct av_seg *seg = &f->fake.seg;
 
 	fake_open(&f->fake, 1);
-	CHECK(av_own_fd_keep(&f->file, dup(f->fake.fd)));
-	seg->heap = av_heap_create(&f->file, &f->file, seg->head, FAKE_HEAP_AT,
-				   FAKE_HEAP_AT + FAKE_HEAP_BYTES, 1);
-	CHECK(seg->heap != NULL);
-	seg->pages = av_pages_create(1, &f->file, seg->head, seg->heap);
-	CHECK(seg->pages != NULL);
+	CHECK(av_own_fd_keep(&seg->file, dup(f->fake.fd)));
+	seg->tables = seg->file;
+	CHECK(av_heap_create(seg, FAKE_HEAP_AT, FAKE_HEAP_AT + FAKE_HEAP_BYTES, 1));
 }
 
 static inline void fake_heap_close(struct fake_heap *f)
 {
-	av_pages_destroy(f->fake.seg.pages);
-	av_heap_destroy(f->fake.seg.heap);
-	av_own_fd_close(&f->file);
+	av_heap_destroy(&f->fake.seg);
+	av_own_fd_close(&f->fake.seg.file);
 	fake_close(&f->fake);
 }
 

@@ -436,7 +436,7 @@ static uint64_t next_block(void)
 	struct av_page_block b;
 
 	assert_int_equal(av_pages_alloc(first, BYTES, AV_PAGES_SMALL, &b), 0);
-	av_pages_free(first->pages, b.at);
+	av_pages_free(first, b.at);
 	return b.at;
 }
 

@@ -165,7 +165,7 @@ static bool pages_are_free(uint64_t at)
 	uint64_t next = block();
 
 	if (next != at)
-		av_pages_free(seg->pages, next);
+		av_pages_free(seg, next);
 	return next == at;
 }
 

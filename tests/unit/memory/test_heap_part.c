@@ -269,7 +269,7 @@ TEST_WITH(a_peer_has_it_mapped, set_up, tear_down)
 	fake.seg.head->shared_heap_dev = heap.file.dev;
 	fake.seg.same_pidns = false; /* its number is another process's here */
 	assert_null(peers_byte(&fake.seg, at, PAGE, 0));
-	av_shared_heap_forget(&fake.seg.shared_heap);
+	av_views_forget(&fake.seg);
 	fake.seg.same_pidns = true;
 	assert_null(peers_byte(&fake.seg, 0, PAGE, 0)); /* private */
 	assert_null(peers_byte(&fake.seg, WHOLE, PAGE, 0));
@@ -278,7 +278,7 @@ TEST_WITH(a_peer_has_it_mapped, set_up, tear_down)
 	assert_non_null(p);
 	assert_int_equal(*p, 'h');
 	assert_ptr_equal(peers_byte(&fake.seg, at, AV_SHARED_HEAP_BYTES, 2 * PAGE), p);
-	av_shared_heap_forget(&fake.seg.shared_heap);
+	av_views_forget(&fake.seg);
 	fake.seg.head->shared_heap_inode++; /* the number is another file's by now */
 	assert_null(peers_byte(&fake.seg, at, PAGE, 0));
 	fake_close(&fake);

@@ -390,24 +390,22 @@ static bool stop_appending(enum moment moment, bool polled)
 /* It goes on when the other producer ring is announced, and nothing has been brought there yet. */
 TEST_WITH(an_appender_that_was_stopped_appends_what_nobody_has, set_up, close_fake)
 {
-	struct av_own_fd file;
-
 	for (int i = 0; i < 4; i++) {
 		enum moment moment = i < 2 ? PUBLISHED : COUNTED;
 		bool polled = i % 2;
 
 		close_fake(state);
 		set_up(state);
-		assert_true(av_own_fd_keep(&file, dup(fake.fd)));
-		fake.seg.heap = av_heap_create(&file, &file, fake.seg.head, HEAP_AT, HEAP_END, 1);
+		assert_true(av_own_fd_keep(&fake.seg.file, dup(fake.fd)));
+		assert_true(av_heap_create(&fake.seg, HEAP_AT, HEAP_END, 1));
 		append(1);
 		assert_int_equal(take(), 1);
 		assert_int_equal(stop_appending(moment, polled), !polled);
 		assert_null(av_cq_peek(&fake.seg, cq));
 		append(3);
 		assert_int_equal(take(), 3);
-		av_heap_destroy(fake.seg.heap);
-		av_own_fd_close(&file);
+		av_heap_destroy(&fake.seg);
+		av_own_fd_close(&fake.seg.file);
 	}
 }
 

@@ -401,11 +401,11 @@ TEST_WITH(only_large_rings_have_pages_of_their_own, set_up, tear_down)
 	av_seg_free(seg, at, 4096);
 	at = av_ring_alloc(seg, AV_HUGE_PAGE_BYTES, NULL);
 	assert_int_not_equal(at, 0);
-	assert_false(av_pages_owns(seg->pages, at));
+	assert_false(av_pages_owns(seg, at));
 	av_seg_free(seg, at, AV_HUGE_PAGE_BYTES);
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rings); i++) {
 		at = av_ring_alloc(seg, rings[i].bytes, &rings[i].policy);
-		if (!at || av_pages_owns(seg->pages, at) != rings[i].own)
+		if (!at || av_pages_owns(seg, at) != rings[i].own)
 			fail_msg("row %zu", i);
 		av_seg_free(seg, at, rings[i].bytes);
 	}

@@ -50,16 +50,12 @@ static void set_up_cq(uint32_t index)
 }
 
 /* Where the machine is slow, a CQ is given another ring: queue/cq.h. */
-static struct av_own_fd heap_file;
-
 static int set_up(void **state)
 {
 	fake_open(&fake, 1);
-	if (!av_own_fd_keep(&heap_file, dup(fake.fd)))
+	if (!av_own_fd_keep(&fake.seg.file, dup(fake.fd)) ||
+	    !av_heap_create(&fake.seg, HEAP_AT, HEAP_AT + (64ul << 20), 1))
 		return -1;
-	fake.seg.heap = av_heap_create(&heap_file, &heap_file, fake.seg.head, HEAP_AT,
-				       HEAP_AT + (64ul << 20), 1);
-	fake.seg.pages = av_pages_create(1, &heap_file, fake.seg.head, fake.seg.heap);
 	atomic_store(&fake.seg.head->chunk[AV_SLAB_CQ][0], CHUNK_AT);
 	set_up_cq(INDEX);
 	cq = av_cq_at(&fake.seg, INDEX);
@@ -68,9 +64,8 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	av_pages_destroy(fake.seg.pages);
-	av_heap_destroy(fake.seg.heap);
-	av_own_fd_close(&heap_file);
+	av_heap_destroy(&fake.seg);
+	av_own_fd_close(&fake.seg.file);
 	fake_close(&fake);
 	return 0;
 }

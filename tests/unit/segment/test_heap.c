@@ -24,16 +24,14 @@ static int open_heap(void **state)
 	assert_int_equal(ftruncate(seg.file.fd, END), 0);
 	seg.head = mmap(NULL, END, PROT_READ | PROT_WRITE, MAP_SHARED, seg.file.fd, 0);
 	assert_ptr_not_equal(seg.head, MAP_FAILED);
-	seg.heap = av_heap_create(&seg.file, &seg.file, seg.head, BEGIN, END, 1);
-	seg.pages = av_pages_create(1, &seg.file, seg.head, seg.heap);
-	assert_true(seg.heap && seg.pages);
+	seg.tables = seg.file;
+	assert_true(av_heap_create(&seg, BEGIN, END, 1));
 	return 0;
 }
 
 static int close_heap(void **state)
 {
-	av_pages_destroy(seg.pages);
-	av_heap_destroy(seg.heap);
+	av_heap_destroy(&seg);
 	munmap(seg.head, END);
 	av_own_fd_close(&seg.file);
 	return 0;
