@@ -6,6 +6,7 @@
 #ifndef AV_SHARED_HEAP_BLOCKS_H
 #define AV_SHARED_HEAP_BLOCKS_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,18 +17,6 @@
 #include "segment/pages.h"
 
 /* === blocks ====================================================================== */
-
-/*
- * The heap's lock. Its holder may lock it again, also in a signal handler. The lock word names its
- * holder from the moment of locking. The C library's recursive mutex does not while a thread is
- * locking it: a signal handler at that moment would wait for its own thread for ever. errno is
- * kept.
- */
-void av_heap_lock(void);
-void av_heap_unlock(void);
-
-/* Reset the lock in the child of fork(), whose only thread has another thread number. */
-void av_heap_lock_in_child(void);
 
 /*
  * The list of blocks, in the order of their addresses. These functions handle addresses only, and
@@ -84,6 +73,76 @@ void av_block_erase(struct av_block_list *l, uint32_t i);
  * there are AV_BLOCKS blocks
  */
 AV_MUST_USE bool av_block_split(struct av_block_list *l, uint64_t addr);
+
+/* === state ======================================================================= */
+
+/*
+ * The heap's lock. Its holder may lock it again, also in a signal handler. The lock word names its
+ * holder from the moment of locking. The C library's recursive mutex does not while a thread is
+ * locking it: a signal handler at that moment would wait for its own thread for ever. Locking and
+ * unlocking change errno.
+ */
+void av_heap_lock(void);
+void av_heap_unlock(void);
+
+/* Reset the lock in the child of fork(), whose only thread has another thread number. */
+void av_heap_lock_in_child(void);
+
+/*
+ * Lock, until av_heap_exit(). Meanwhile the thread is not cancelled: malloc(3) and munmap(2) are no
+ * cancellation points. av_heap_exit() restores errno.
+ * Return: false: this thread is inside already, which a signal handler has interrupted. It gets the
+ * kernel's memory, and what it unmaps is lost to the heap.
+ */
+AV_MUST_USE bool av_heap_enter(void);
+
+/*
+ * The same, and signals wait meanwhile. For whoever maps a block or changes the list: a handler may
+ * call fork(), which goes through the list.
+ */
+AV_MUST_USE bool av_heap_enter_to_change(void);
+void av_heap_exit(void);
+
+#define AV_BLOCK_SPARES 16u /* blocks that stay mapped when they are given back */
+
+/* Guarded by the lock. */
+struct av_block_state {
+	bool inside;	  /* the lock's holder has entered; from then on: */
+	bool changing;	  /* it blocks signals */
+	int cancel;	  /* its state of cancellation before */
+	int error;	  /* its errno before */
+	sigset_t signals; /* its mask before */
+	struct av_block_list list;
+	bool closed;			 /* no new blocks: a fork() is under way, */
+	bool inherited;			 /* or the file is the parent's */
+	bool stay;			 /* the last fork() left the blocks where they are */
+	uint64_t spare[AV_BLOCK_SPARES]; /* addresses, the oldest first */
+	uint32_t spares;
+	av_shared_heap_leaving *leaving;
+};
+extern struct av_block_state av_blocks;
+
+/* What the library of verbs gets. @begin is 0 until the heap has started. */
+extern struct av_shared_heap av_heap_shown;
+
+/* Programs close what they do not know, and the number is somebody else's then. */
+bool av_heap_has_file(void);
+
+/* Map a part of the file at its address; with MAP_ANONYMOUS, other memory anywhere. Raw mmap(2). */
+void *av_heap_map(uint64_t at, uint64_t bytes, int prot, int flags);
+
+/* What is in the file there is zeros from now on, and no memory. */
+void av_heap_punch(uint64_t begin, uint64_t end);
+
+static inline uint64_t av_heap_offset(uint64_t addr)
+{
+	return addr - av_heap_shown.begin;
+}
+
+static inline void *av_heap_pointer(uint64_t addr)
+{
+	return (void *)(uintptr_t)addr;
+}
 
 /*
  * Blocks of the shared heap (segment/pages.h): shared mappings of one memfd, in one window of the

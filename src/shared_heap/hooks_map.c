@@ -86,26 +86,10 @@ AV_EXPORT int munmap(void *p, size_t bytes)
 struct remap {
 	bool by_number; /* the system call, not the C library's function */
 	void *p;
-	size_t had, bytes; /* round_up(): whole pages */
+	size_t had, bytes;
 	int flags;
 	void *wanted; /* with MREMAP_FIXED */
 };
-
-/* As the C library's function is called. @more: behind @flags */
-static struct remap make_mremap_request(void *p, size_t had, size_t bytes, int flags, va_list more)
-{
-	return (struct remap){.p = p,
-			      .had = had,
-			      .bytes = bytes,
-			      .flags = flags,
-			      .wanted = flags & MREMAP_FIXED ? va_arg(more, void *) : NULL};
-}
-
-static void round_up(struct remap *r)
-{
-	r->had = av_round_up(r->had, AV_BLOCK_PAGE);
-	r->bytes = av_round_up(r->bytes, AV_BLOCK_PAGE);
-}
 
 /*
  * What the kernel refuses with EINVAL whatever the memory, or would only do for shared memory: that
@@ -207,7 +191,8 @@ static void *remap(struct remap *r)
 {
 	if (!av_block_is_near(r->p))
 		return kernel_remap(r);
-	round_up(r);
+	r->had = av_round_up(r->had, AV_BLOCK_PAGE);
+	r->bytes = av_round_up(r->bytes, AV_BLOCK_PAGE);
 	if (is_mremap_refused(r))
 		return fail_mremap(EINVAL);
 	if (resize(r))
@@ -220,11 +205,12 @@ static void *remap(struct remap *r)
 
 AV_EXPORT void *mremap(void *p, size_t had, size_t bytes, int flags, ...)
 {
-	struct remap r;
+	struct remap r = {.p = p, .had = had, .bytes = bytes, .flags = flags};
 	va_list more;
 
 	va_start(more, flags);
-	r = make_mremap_request(p, had, bytes, flags, more);
+	if (flags & MREMAP_FIXED)
+		r.wanted = va_arg(more, void *);
 	va_end(more);
 	return remap(&r);
 }
