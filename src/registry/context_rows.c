@@ -53,6 +53,15 @@ _Atomic uint64_t *av_dir_gauges(uint32_t ref, const char *device)
 	return c->gauge;
 }
 
+/* The first context at or after @slot of the device at @place whose process lives. */
+static bool next_living_context(const struct av_dir_view *view, uint32_t place, uint32_t *slot)
+{
+	for (; place && *slot < av_dir_rows(&view->dir->context_end, AV_REF_SLOTS); (*slot)++)
+		if (view->dir->context[*slot].device == place && av_dir_view_lives(view, *slot))
+			return true;
+	return false;
+}
+
 void av_dir_read(const char *device, uint64_t counters[AV_DIR_COUNTERS],
 		 uint64_t gauges[AV_DIR_GAUGES])
 {
@@ -66,11 +75,9 @@ void av_dir_read(const char *device, uint64_t counters[AV_DIR_COUNTERS],
 	place = av_dir_find_device(view.dir, device);
 	for (int i = 0; place && i < AV_DIR_COUNTERS; i++)
 		counters[i] = atomic_load(&view.dir->device[place - 1].counter[i]);
-	for (uint32_t slot = 0; place && slot < av_dir_rows(&view.dir->context_end, AV_REF_SLOTS);
-	     slot++)
-		if (view.dir->context[slot].device == place && av_dir_view_lives(&view, slot))
-			for (int i = 0; i < AV_DIR_GAUGES; i++)
-				gauges[i] += atomic_load(&view.dir->context[slot].gauge[i]);
+	for (uint32_t slot = 0; next_living_context(&view, place, &slot); slot++)
+		for (int i = 0; i < AV_DIR_GAUGES; i++)
+			gauges[i] += atomic_load(&view.dir->context[slot].gauge[i]);
 	av_dir_view_end(&view);
 }
 
@@ -89,21 +96,20 @@ uint32_t av_dir_failures_add(void)
 	return number;
 }
 
-unsigned int av_dir_contexts(const char *device, uint32_t *refs)
+uint32_t av_dir_next_context(const char *device, uint32_t *slot, struct av_dir_memory *memory)
 {
 	struct av_dir_view view;
-	unsigned int count = 0;
-	uint32_t place;
+	uint32_t ref = 0, place;
 
 	if (!av_dir_view(&view))
 		return 0;
 	place = av_dir_find_device(view.dir, device);
-	for (uint32_t slot = 0; place && slot < av_dir_rows(&view.dir->context_end, AV_REF_SLOTS);
-	     slot++)
-		if (view.dir->context[slot].device == place && av_dir_view_lives(&view, slot))
-			refs[count++] = atomic_load(&view.dir->context[slot].ref);
+	while (!ref && next_living_context(&view, place, slot))
+		ref = atomic_load(&view.dir->context[(*slot)++].ref);
+	if (ref)
+		*memory = av_dir_context_memory(view.dir, ref);
 	av_dir_view_end(&view);
-	return count;
+	return ref;
 }
 
 /* --- totals of ended contexts ---------------------------------------------------- */

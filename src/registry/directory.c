@@ -18,100 +18,6 @@
 #include "base/thread.h"
 #include "observe/flight.h"
 
-/* The directory, read by a process that need not have joined it. */
-
-static bool dir_is_sound(const struct av_dir_file *d);
-
-/* Map the directory if there is one. This process has not joined it. */
-static bool map_unjoined(struct av_dir_view *view)
-{
-	char name[256];
-	struct stat st;
-	void *p = MAP_FAILED;
-	int folder = av_folder_find(name, sizeof(name));
-
-	if (folder < 0)
-		return false;
-	view->fd =
-		openat(folder, "directory",
-		       O_RDWR | O_CLOEXEC | O_NOFOLLOW); /* to ask for a write lock needs O_RDWR */
-	close(folder);
-	if (view->fd < 0)
-		return false;
-	if (fstat(view->fd, &st) == 0 &&
-	    st.st_size >= (off_t)sizeof(struct av_dir_file)) /* else it is damaged */
-		p = mmap(NULL, sizeof(struct av_dir_file), PROT_READ, MAP_SHARED, view->fd, 0);
-	if (p != MAP_FAILED) {
-		view->dir = p;
-		if (dir_is_sound(view->dir))
-			return true;
-		av_munmap(p, sizeof(struct av_dir_file));
-	}
-	close(view->fd);
-	return false;
-}
-
-/* There is no directory: an empty one, with what its devices have counted. */
-static bool map_counts(struct av_dir_view *view)
-{
-	char name[256];
-	int folder = av_folder_find(name, sizeof(name));
-	struct av_dir_file *d = MAP_FAILED;
-
-	if (folder < 0)
-		return false;
-	close(folder);
-	d = av_mmap(NULL, sizeof(*d), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (d == MAP_FAILED)
-		return false;
-	*view = (struct av_dir_view){.dir = d, .fd = -1, .copy = true};
-	if (av_dir_counts_load(name, d))
-		return true;
-	av_munmap(d, sizeof(*d));
-	return false;
-}
-
-bool av_dir_view(struct av_dir_view *view)
-{
-	av_dir_hold();
-	*view = (struct av_dir_view){.dir = av_dir, .fd = -1};
-	if (av_dir || map_unjoined(view) || map_counts(view))
-		return true;
-	av_dir_release();
-	return false;
-}
-
-void av_dir_view_end(struct av_dir_view *view)
-{
-	if (view->fd >= 0 || view->copy)
-		av_munmap((void *)(uintptr_t)view->dir, sizeof(struct av_dir_file));
-	if (view->fd >= 0)
-		close(view->fd);
-	av_dir_release();
-}
-
-bool av_dir_view_knows(const struct av_dir_view *view, uint32_t proc)
-{
-	const struct av_dir_proc *p = &view->dir->proc[AV_REF_SLOT(proc)];
-	struct flock fl = {.l_type = F_WRLCK,
-			   .l_whence = SEEK_SET,
-			   .l_start = AV_DIR_LOCK_SLOT(AV_REF_SLOT(proc)),
-			   .l_len = 1};
-
-	if (proc == 0 || atomic_load(&p->ref) != proc)
-		return false;
-	if (view->fd < 0)
-		return av_dir_proc_alive(proc);
-	return fcntl(view->fd, F_OFD_GETLK, &fl) == 0 && fl.l_type != F_UNLCK;
-}
-
-bool av_dir_view_lives(const struct av_dir_view *view, uint32_t slot)
-{
-	return av_dir_view_knows(view, atomic_load(&view->dir->context[slot].proc));
-}
-
-/* The directory's file: making it, joining and leaving, locks, removal. */
-
 #define LOCK_CHANGE 0	      /* byte that is locked during a change of the directory */
 #define SOON_NS	    20000000u /* long for a change, on a busy machine, too */
 #define FILE_NAME   "directory"
@@ -138,23 +44,21 @@ const char *av_dir_path(void)
 
 /* --- record locks, of the open file ------------------------------------------------ */
 
-/* Return: 0 or -errno; @fl: out, for F_OFD_GETLK */
-static int set_lock(int cmd, struct flock *fl)
+/* As av_dir_record_lock(), for any file and range. */
+static int record_lock(int fd, int cmd, short type, off_t first, off_t count)
 {
+	struct flock fl = {.l_type = type, .l_whence = SEEK_SET, .l_start = first, .l_len = count};
 	int ret;
 
 	do
-		ret = fcntl(av_own_fd(&dir_file), cmd, fl);
+		ret = fcntl(fd, cmd, &fl);
 	while (ret < 0 && errno == EINTR);
-	return ret < 0 ? -errno : 0;
+	return ret < 0 ? -errno : cmd == F_OFD_GETLK && fl.l_type != F_UNLCK;
 }
 
 int av_dir_record_lock(int cmd, short type, off_t byte)
 {
-	struct flock fl = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-	int ret = set_lock(cmd, &fl);
-
-	return ret ? ret : cmd == F_OFD_GETLK && fl.l_type != F_UNLCK;
+	return record_lock(av_own_fd(&dir_file), cmd, type, byte, 1);
 }
 
 /*
@@ -163,12 +67,8 @@ int av_dir_record_lock(int cmd, short type, off_t byte)
  */
 static bool lock_all_slots(void)
 {
-	struct flock fl = {.l_type = F_WRLCK,
-			   .l_whence = SEEK_SET,
-			   .l_start = AV_DIR_LOCK_SLOT(0),
-			   .l_len = AV_REF_SLOTS};
-
-	return set_lock(F_OFD_SETLK, &fl) == 0;
+	return record_lock(av_own_fd(&dir_file), F_OFD_SETLK, F_WRLCK, AV_DIR_LOCK_SLOT(0),
+			   AV_REF_SLOTS) == 0;
 }
 
 /* Does another process hold all slots? */
@@ -179,7 +79,7 @@ static bool is_being_removed(void)
 			   .l_start = AV_DIR_LOCK_SLOT(AV_REF_SLOTS - 1),
 			   .l_len = 1};
 
-	return set_lock(F_OFD_GETLK, &fl) == 0 && fl.l_type != F_UNLCK &&
+	return fcntl(av_own_fd(&dir_file), F_OFD_GETLK, &fl) == 0 && fl.l_type != F_UNLCK &&
 	       fl.l_start <= AV_DIR_LOCK_SLOT(0);
 }
 
@@ -363,6 +263,106 @@ static bool dir_is_sound(const struct av_dir_file *d)
 	       atomic_load(&d->member_end) <= AV_MAX_MCAST_ATTACH;
 }
 
+/* @d: out. Return: 0 or -errno; -EPROTO: it is damaged, or no file */
+static int map_directory_file(int fd, int prot, struct av_dir_file **d)
+{
+	struct stat st;
+	void *p;
+
+	if (fstat(fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(**d))
+		return -EPROTO;
+	p = av_mmap(NULL, sizeof(**d), prot, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return -errno;
+	if (!dir_is_sound(p)) {
+		av_munmap(p, sizeof(**d));
+		return -EPROTO;
+	}
+	*d = p;
+	return 0;
+}
+
+/* --- the directory, read by a process that need not have joined it ----------------- */
+
+/* Map the directory if there is one. This process has not joined it. */
+static bool map_unjoined(struct av_dir_view *view)
+{
+	char name[256];
+	struct av_dir_file *d;
+	int dir = av_folder_find(name, sizeof(name));
+
+	if (dir < 0)
+		return false;
+	/* To ask for a write lock needs O_RDWR. */
+	view->fd = openat(dir, FILE_NAME, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	close(dir);
+	if (view->fd < 0)
+		return false;
+	if (map_directory_file(view->fd, PROT_READ, &d) == 0) {
+		view->dir = d;
+		return true;
+	}
+	close(view->fd);
+	view->fd = -1;
+	return false;
+}
+
+/* There is no directory: an empty one, with what its devices have counted. */
+static bool map_counts(struct av_dir_view *view)
+{
+	char name[256];
+	int dir = av_folder_find(name, sizeof(name));
+	struct av_dir_file *d;
+
+	if (dir < 0)
+		return false;
+	close(dir);
+	d = av_mmap(NULL, sizeof(*d), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (d == MAP_FAILED)
+		return false;
+	view->dir = d;
+	if (av_dir_counts_load(name, d))
+		return true;
+	av_munmap(d, sizeof(*d));
+	return false;
+}
+
+bool av_dir_view(struct av_dir_view *view)
+{
+	av_dir_hold();
+	*view = (struct av_dir_view){.dir = av_dir, .fd = -1};
+	if (av_dir || map_unjoined(view) || map_counts(view))
+		return true;
+	av_dir_release();
+	return false;
+}
+
+void av_dir_view_end(struct av_dir_view *view)
+{
+	if (view->dir != av_dir)
+		av_munmap((void *)(uintptr_t)view->dir, sizeof(struct av_dir_file));
+	if (view->fd >= 0)
+		close(view->fd);
+	av_dir_release();
+}
+
+bool av_dir_view_knows(const struct av_dir_view *view, uint32_t proc)
+{
+	off_t byte = AV_DIR_LOCK_SLOT(AV_REF_SLOT(proc));
+
+	if (proc == 0 || atomic_load(&view->dir->proc[AV_REF_SLOT(proc)].ref) != proc)
+		return false;
+	return view->fd < 0 ? av_dir_proc_alive(proc)
+			    : record_lock(view->fd, F_OFD_GETLK, F_WRLCK, byte, 1) == 1;
+}
+
+bool av_dir_view_lives(const struct av_dir_view *view, uint32_t slot)
+{
+	return av_dir_view_knows(view, atomic_load(&view->dir->context[slot].proc));
+}
+
 /* --- making the file -------------------------------------------------------------- */
 
 /* What is there, and cannot be read now, would be written over when the last process leaves. */
@@ -424,17 +424,6 @@ static int create_directory_file(void)
 	return ret;
 }
 
-static int map_directory_file(void)
-{
-	void *p =
-		av_mmap(NULL, sizeof(*av_dir), PROT_READ | PROT_WRITE, MAP_SHARED, dir_file.fd, 0);
-
-	if (p == MAP_FAILED)
-		return -errno;
-	av_dir = p;
-	return dir_is_sound(av_dir) ? 0 : -EPROTO;
-}
-
 /*
  * Return: 0 or -errno; -EAGAIN: it was made just now, or removed meanwhile; -EPROTO: it is damaged,
  * or no file
@@ -442,7 +431,6 @@ static int map_directory_file(void)
 static int open_directory_file(void)
 {
 	const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-	struct stat st;
 	int fd = av_folder_open(path, sizeof(path));
 	int ret;
 
@@ -457,11 +445,9 @@ static int open_directory_file(void)
 	}
 	if (fd < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO))
 		return -EPROTO;
-	if (!av_own_fd_keep(&dir_file, fd) || fstat(dir_file.fd, &st))
+	if (!av_own_fd_keep(&dir_file, fd))
 		return -errno;
-	if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(*av_dir))
-		return -EPROTO;
-	return map_directory_file();
+	return map_directory_file(dir_file.fd, PROT_READ | PROT_WRITE, &av_dir);
 }
 
 /* --- joining ---------------------------------------------------------------------- */
@@ -549,7 +535,7 @@ static int join_first(av_dir_count *count)
 	while (ret == -EAGAIN && !av_timed_out(&until));
 	if (ret) {
 		if (av_own_fd(&folder) >= 0)
-			av_folder_remove_self(path); /* which may have been made for this */
+			rmdir(path); /* which may have been made for this */
 		close_all();
 		return ret == -EAGAIN ? -EBUSY : ret;
 	}
@@ -601,7 +587,7 @@ static void remove_everything(void)
 	av_folder_clear(av_own_fd(&folder)); /* left by processes that died */
 	av_flight_forget(av_own_fd(&folder));
 	unlinkat(av_own_fd(&folder), FILE_NAME, 0);
-	av_folder_remove_self(path);
+	rmdir(path);
 }
 
 /* The own slot is free before all are locked: of several that leave at once, the last succeeds. */

@@ -74,14 +74,8 @@ AV_MUST_USE int av_folder_open(char *path, size_t size);
 /* The same, but does not make the folder. Return: -ENOENT, too: there is none */
 AV_MUST_USE int av_folder_find(char *path, size_t size);
 
-/* Remove the user's folder if it is empty. Fails silently. */
-void av_folder_remove_self(const char *path);
-
 /* Prefix of the name of a file that is not complete yet. */
 #define AV_FOLDER_NEW "new-"
-
-/* Suffix of the name of a folder that is set aside; a number follows. */
-#define AV_FOLDER_ASIDE ".aside-"
 
 /*
  * The file @fd of the folder cannot get @bytes more, and a verb fails with @err for that. Adds a
@@ -115,10 +109,11 @@ void av_folder_sweep(void);
 bool av_folder_find_other(char *name, size_t size);
 
 /*
- * Call @visit for each name in a folder. Allocates no memory, because folders must be removed even
- * when none is left.
+ * Call @visit for each name in a folder, until it returns false. Allocates no memory, because
+ * folders must be removed even when none is left. Is no cancellation point.
  */
-void av_folder_each(int fd, void (*visit)(int fd, const char *name));
+typedef bool av_folder_visit(int fd, const char *name, void *arg);
+void av_folder_each(int fd, av_folder_visit *visit, void *arg);
 
 /* Remove the folders of all contexts, the sockets of processes, and incomplete files. */
 void av_folder_clear(int fd);
@@ -361,10 +356,11 @@ uint32_t av_dir_failures(void);
 uint32_t av_dir_failures_add(void);
 
 /*
- * Contexts of a device whose processes live. @refs has room for AV_REF_SLOTS. The process need not
- * have joined the directory. Return: how many
+ * The first context of a device at or after @slot (in and out) whose process lives. The process
+ * need not have joined the directory.
+ * @memory: out. Return: the context's reference; 0: there is none
  */
-unsigned int av_dir_contexts(const char *device, uint32_t *refs);
+uint32_t av_dir_next_context(const char *device, uint32_t *slot, struct av_dir_memory *memory);
 
 /*
  * Layout of the directory file, and functions to change it: for the files that store a table in it.
@@ -636,8 +632,7 @@ uint32_t av_dir_next_ref(uint32_t slot, uint32_t *last);
  */
 struct av_dir_view {
 	const struct av_dir_file *dir;
-	int fd;	   /* -1: this process has joined, or @copy */
-	bool copy; /* there is no directory: @dir has only the counts of devices */
+	int fd; /* -1: this process has joined; or @dir has only the counts of devices */
 };
 bool av_dir_view(struct av_dir_view *view);
 void av_dir_view_end(struct av_dir_view *view);

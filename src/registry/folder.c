@@ -18,6 +18,9 @@
 #include "observe/check.h"
 #include "observe/flight.h"
 
+/* Suffix of the name of a folder that is set aside; a number follows. */
+#define ASIDE ".aside-"
+
 static bool usable(const char *base)
 {
 	struct stat st;
@@ -179,7 +182,7 @@ int av_folder_set_aside(int fd, const char *path, const char *why)
 		return -errno;
 	if (!av_folder_is(fd, path))
 		return 0;
-	if (snprintf(aside, sizeof(aside), "%s" AV_FOLDER_ASIDE "%016llx", path,
+	if (snprintf(aside, sizeof(aside), "%s" ASIDE "%016llx", path,
 		     (unsigned long long)av_random()) >= (int)sizeof(aside))
 		return -ENAMETOOLONG;
 	if (rename(path, aside))
@@ -188,12 +191,7 @@ int av_folder_set_aside(int fd, const char *path, const char *why)
 	return 0;
 }
 
-void av_folder_remove_self(const char *path)
-{
-	rmdir(path);
-}
-
-void av_folder_each(int fd, void (*visit)(int fd, const char *name))
+void av_folder_each(int fd, av_folder_visit *visit, void *arg)
 {
 	_Alignas(struct dirent64) char buffer[2048];
 	ssize_t n;
@@ -202,16 +200,18 @@ void av_folder_each(int fd, void (*visit)(int fd, const char *name))
 		for (ssize_t at = 0; at < n;) {
 			const struct dirent64 *e = (const struct dirent64 *)(buffer + at);
 
-			visit(fd, e->d_name);
+			if (!visit(fd, e->d_name, arg))
+				return;
 			at += e->d_reclen;
 		}
 	}
 }
 
-static void remove_file(int fd, const char *name)
+static bool remove_file(int fd, const char *name, void *arg)
 {
 	if (name[0] != '.')
 		unlinkat(fd, name, 0);
+	return true;
 }
 
 void av_folder_remove(int parent_fd, const char *name)
@@ -219,18 +219,19 @@ void av_folder_remove(int parent_fd, const char *name)
 	int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd >= 0) {
-		av_folder_each(fd, remove_file);
+		av_folder_each(fd, remove_file, NULL);
 		close(fd);
 	}
 	unlinkat(parent_fd, name, AT_REMOVEDIR);
 }
 
-static void remove_content(int fd, const char *name)
+static bool remove_content(int fd, const char *name, void *arg)
 {
 	if (name[0] == 'c')
 		av_folder_remove(fd, name);
 	else if (name[0] == 'p' || strncmp(name, AV_FOLDER_NEW, strlen(AV_FOLDER_NEW)) == 0)
 		unlinkat(fd, name, 0);
+	return true;
 }
 
 void av_folder_clear(int fd)
@@ -239,7 +240,7 @@ void av_folder_clear(int fd)
 
 	if (copy < 0)
 		return;
-	av_folder_each(copy, remove_content);
+	av_folder_each(copy, remove_content, NULL);
 	close(copy);
 }
 
@@ -397,27 +398,28 @@ static bool layout_of(const char *name, unsigned long *layout)
  * Is it of another layout, or set aside? Older layouts have locks of the process, which the holder
  * would lose here. So never one that it may have joined.
  */
-static bool is_old(const char *name)
+static bool remove_if_old(int fd, const char *name, void *arg)
 {
 	unsigned long layout;
 
-	return layout_of(name, &layout) && (layout != av_layout || strstr(name, AV_FOLDER_ASIDE));
-}
-
-static void remove_if_old(int fd, const char *name)
-{
-	if (is_old(name))
+	if (layout_of(name, &layout) && (layout != av_layout || strstr(name, ASIDE)))
 		remove_unused(fd, name);
+	return true;
 }
 
-void av_folder_sweep(void)
+static void each_in_base(av_folder_visit *visit, void *arg)
 {
 	int fd = open(av_folder_base(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0)
 		return;
-	av_folder_each(fd, remove_if_old);
+	av_folder_each(fd, visit, arg);
 	close(fd);
+}
+
+void av_folder_sweep(void)
+{
+	each_in_base(remove_if_old, NULL);
 }
 
 static bool is_in_use(int fd, const char *name)
@@ -436,20 +438,27 @@ static bool is_in_use(int fd, const char *name)
 	return used;
 }
 
+struct other {
+	char *name;
+	size_t size;
+	bool found;
+};
+
+static bool match_other(int fd, const char *name, void *arg)
+{
+	struct other *o = arg;
+	unsigned long layout;
+
+	o->found = layout_of(name, &layout) && layout != av_layout && is_in_use(fd, name);
+	if (o->found)
+		snprintf(o->name, o->size, "%s", name);
+	return !o->found;
+}
+
 bool av_folder_find_other(char *name, size_t size)
 {
-	DIR *base = opendir(av_folder_base());
-	struct dirent *e;
-	unsigned long layout;
-	bool found = false;
+	struct other o = {name, size, false};
 
-	while (base && !found && (e = readdir(base)))
-		if (layout_of(e->d_name, &layout) && layout != av_layout &&
-		    is_in_use(dirfd(base), e->d_name)) {
-			snprintf(name, size, "%s", e->d_name);
-			found = true;
-		}
-	if (base)
-		closedir(base);
-	return found;
+	each_in_base(match_other, &o);
+	return o.found;
 }

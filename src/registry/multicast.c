@@ -34,40 +34,23 @@ static struct av_dir_member *find_member(const union ibv_gid *gid, uint32_t qpn)
 	return NULL;
 }
 
-int av_multicast_attach(const union ibv_gid *gid, const struct av_multicast_member *member)
+int av_multicast_attach(const struct av_multicast_member *member)
 {
 	struct av_dir_member *m;
 	int ret = av_dir_change_begin();
 
 	if (ret)
 		return ret;
-	m = find_member(gid, member->qpn);
-	if (!m) {
-		m = find_member(gid, 0);
-		if (m) {
-			uint32_t end = (uint32_t)(m - av_dir->member) + 1;
-
-			m->gid = *gid;
-			m->index = member->location.index;
-			atomic_store(&m->ref, member->location.ref);
-			atomic_store(&m->qpn, member->qpn);
-			if (atomic_load(&av_dir->member_end) < end)
-				atomic_store(&av_dir->member_end, end);
-		}
+	m = find_member(&member->gid, member->qpn);
+	if (!m && (m = find_member(&member->gid, 0))) {
+		av_dir_will_use(&av_dir->member_end, (uint32_t)(m - av_dir->member));
+		m->gid = member->gid;
+		m->index = member->location.index;
+		atomic_store(&m->ref, member->location.ref);
+		atomic_store(&m->qpn, member->qpn);
 	}
 	av_dir_change_end();
 	return m ? 0 : -ENOMEM;
-}
-
-bool av_multicast_has(const union ibv_gid *gid, uint32_t qpn)
-{
-	struct av_multicast_member member;
-	uint32_t at = 0;
-
-	while (av_multicast_next(gid, &at, &member))
-		if (member.qpn == qpn)
-			return true;
-	return false;
 }
 
 /* Only this process attaches and detaches its queue pairs. */
@@ -88,34 +71,20 @@ int av_multicast_detach(const union ibv_gid *gid, uint32_t qpn)
 	return ret;
 }
 
-bool av_multicast_next(const union ibv_gid *gid, uint32_t *at, struct av_multicast_member *member)
+bool av_multicast_next(const union ibv_gid *gid, uint32_t qpn, uint32_t *at,
+		       struct av_multicast_member *member)
 {
 	uint32_t end = av_dir_rows(&av_dir->member_end, AV_MAX_MCAST_ATTACH);
 
 	while (*at < end) {
 		const struct av_dir_member *m = &av_dir->member[(*at)++];
-		uint32_t qpn = atomic_load(&m->qpn);
+		uint32_t there = atomic_load(&m->qpn);
 
-		if (qpn == 0 || !same_gid(&m->gid, gid))
+		if (there == 0 || (qpn && there != qpn) || (gid && !same_gid(&m->gid, gid)))
 			continue;
-		*member = (struct av_multicast_member){{atomic_load(&m->ref), m->index}, qpn};
-		if (atomic_load(&m->qpn) == qpn)
-			return true;
-	}
-	return false;
-}
-
-bool av_multicast_next_of(uint32_t qpn, uint32_t *at, union ibv_gid *gid)
-{
-	uint32_t end = av_dir_rows(&av_dir->member_end, AV_MAX_MCAST_ATTACH);
-
-	while (*at < end) {
-		const struct av_dir_member *m = &av_dir->member[(*at)++];
-
-		if (qpn == 0 || atomic_load(&m->qpn) != qpn)
-			continue;
-		*gid = m->gid;
-		if (atomic_load(&m->qpn) == qpn)
+		*member = (struct av_multicast_member){
+			m->gid, {atomic_load(&m->ref), m->index}, there};
+		if (atomic_load(&m->qpn) == there)
 			return true;
 	}
 	return false;

@@ -57,17 +57,21 @@ static uint32_t block_end(uint32_t index)
 	return end < QPN_END ? end : QPN_END;
 }
 
+/* The first free one in [from, end), or 0. */
+static uint32_t next_in(uint32_t from, uint32_t end)
+{
+	for (uint32_t i = from; i < end; i++)
+		if (index_free(i))
+			return i;
+	return 0;
+}
+
 /* The next free one in the block of the last that this process was given, or 0. */
 static uint32_t next_beside(void)
 {
 	uint32_t last = atomic_load(&av_dir->proc[AV_REF_SLOT(av_lock_self)].qpn);
 
-	if (last < AV_DIR_QPN_FIRST || last >= QPN_END)
-		return 0;
-	for (uint32_t i = last + 1; i < block_end(last); i++)
-		if (index_free(i))
-			return i;
-	return 0;
+	return last < AV_DIR_QPN_FIRST || last >= QPN_END ? 0 : next_in(last + 1, block_end(last));
 }
 
 static bool block_free(uint32_t block)
@@ -97,13 +101,11 @@ static uint32_t next_block(uint32_t cursor)
 /* The first at or after the cursor, or 0. */
 static uint32_t next_any(uint32_t cursor)
 {
-	for (uint32_t n = 0; n < AV_DIR_QPNS; n++) {
-		uint32_t i = (cursor + n) % AV_DIR_QPNS;
+	uint32_t from = cursor % AV_DIR_QPNS, i;
 
-		if (i >= AV_DIR_QPN_FIRST && i < QPN_END && index_free(i))
-			return i;
-	}
-	return 0;
+	from = from < AV_DIR_QPN_FIRST ? AV_DIR_QPN_FIRST : from;
+	i = next_in(from, QPN_END);
+	return i ? i : next_in(AV_DIR_QPN_FIRST, from);
 }
 
 /* The next search begins behind what this one has found. */

@@ -181,6 +181,7 @@ void av_cm_ports_end(uint32_t proc);
 bool av_multicast_gid(const union ibv_gid *gid);
 
 struct av_multicast_member {
+	union ibv_gid gid; /* of the group */
 	struct av_qp_location location;
 	uint32_t qpn;
 };
@@ -191,10 +192,7 @@ struct av_multicast_member {
  * Context: the process has joined the directory. Waits for the change lock, AV_PEER_TIMEOUT_NS at
  * most. Return: 0; -ENOMEM: the table is full; -EBUSY: the change lock timed out
  */
-AV_MUST_USE int av_multicast_attach(const union ibv_gid *gid,
-				    const struct av_multicast_member *member);
-
-bool av_multicast_has(const union ibv_gid *gid, uint32_t qpn);
+AV_MUST_USE int av_multicast_attach(const struct av_multicast_member *member);
 
 /*
  * Detach a queue pair of this process. Waits only for this process's threads.
@@ -203,14 +201,13 @@ bool av_multicast_has(const union ibv_gid *gid, uint32_t qpn);
 AV_MUST_USE int av_multicast_detach(const union ibv_gid *gid, uint32_t qpn);
 
 /*
- * Walk the members of a group. Lock-free: may omit a member that attaches or detaches meanwhile.
+ * Walk the members of group @gid, or of all groups if it is NULL; only queue pair @qpn, unless that
+ * is 0. Lock-free: may omit a member that attaches or detaches meanwhile.
  * @at: in and out, 0 to begin
  * Return: false at the end
  */
-bool av_multicast_next(const union ibv_gid *gid, uint32_t *at, struct av_multicast_member *member);
-
-/* The same for the groups of which queue pair @qpn is a member. */
-bool av_multicast_next_of(uint32_t qpn, uint32_t *at, union ibv_gid *gid);
+bool av_multicast_next(const union ibv_gid *gid, uint32_t qpn, uint32_t *at,
+		       struct av_multicast_member *member);
 
 /* === reuseport =================================================================== */
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "segment/segment.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -22,54 +21,28 @@
 #include "base/real_calls.h"
 #include "base/thread.h"
 
-/* Return: false: that is all */
-static bool visit_all(int dir, const char *entries, long bytes, av_file_visit *visit, void *arg)
+struct search {
+	av_file_visit *visit;
+	void *arg;
+};
+
+static bool visit_if_regular(int dir, const char *name, void *arg)
 {
+	const struct search *s = arg;
 	struct stat st;
 
-	for (long at = 0; at < bytes;) {
-		const struct dirent64 *d = (const struct dirent64 *)(const void *)(entries + at);
-
-		at += d->d_reclen;
-		if (fstatat(dir, d->d_name, &st, 0) == 0 && S_ISREG(st.st_mode) &&
-		    !visit(dir, d->d_name, &st, arg))
-			return false;
-	}
-	return true;
+	return fstatat(dir, name, &st, 0) || !S_ISREG(st.st_mode) ||
+	       s->visit(dir, name, &st, s->arg);
 }
 
 void av_file_search(const char *folder, av_file_visit *visit, void *arg)
 {
 	int dir = (int)syscall(SYS_openat, AT_FDCWD, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_Alignas(struct dirent64) char entries[2048];
-	long n;
 
 	if (dir < 0)
 		return;
-	do
-		n = syscall(SYS_getdents64, dir, entries, sizeof(entries));
-	while (n > 0 && visit_all(dir, entries, n, visit, arg));
+	av_folder_each(dir, visit_if_regular, &(struct search){visit, arg});
 	syscall(SYS_close, dir);
-}
-
-void av_peer_process_open(struct av_own_fd *process, pid_t pid)
-{
-	/* Close-on-exec of itself. */
-	if (!av_own_fd_keep(process, (int)syscall(SYS_pidfd_open, pid, 0)))
-		*process = AV_OWN_FD_NONE;
-}
-
-/*
- * Signal 0 is none, and is refused by what is no pidfd: on older kernels, other descriptors without
- * a file of their own look like one to av_own_fd(). A zombie has its PID still.
- */
-bool av_peer_process_gone(const struct av_own_fd *process)
-{
-	int saved = errno, fd = av_own_fd(process);
-	bool ret = fd >= 0 && syscall(SYS_pidfd_send_signal, fd, 0, NULL, 0) && errno == ESRCH;
-
-	errno = saved;
-	return ret;
 }
 
 #define REQUEST "anyverbs " /* then device, inode and nonce */

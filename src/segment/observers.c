@@ -36,15 +36,10 @@ void av_capture_unwatch_context(struct av_seg *seg)
 
 void av_capture_watch(void)
 {
-	uint32_t slot = 0, ref;
+	struct av_seg *seg;
 
-	while ((ref = av_dir_context_at(&slot))) {
-		struct av_seg *seg = av_seg_get(ref);
-
-		if (seg)
-			av_capture_watch_context(seg);
-		av_seg_put(seg);
-	}
+	for (uint32_t slot = 0; (seg = av_seg_next(&slot)); av_seg_put(seg))
+		av_capture_watch_context(seg);
 }
 
 /* --- the process' own ------------------------------------------------------------ */
@@ -99,15 +94,10 @@ static bool tell_context(struct av_seg *seg, const char *device)
 static unsigned int notify_device_contexts(const char *device)
 {
 	unsigned int told = 0;
-	uint32_t slot = 0, ref;
+	struct av_seg *seg;
 
-	while ((ref = av_dir_context_at(&slot))) {
-		struct av_seg *seg = av_seg_get(ref);
-
-		if (seg)
-			told += tell_context(seg, device);
-		av_seg_put(seg);
-	}
+	for (uint32_t slot = 0; (seg = av_seg_next(&slot)); av_seg_put(seg))
+		told += tell_context(seg, device);
 	return told;
 }
 

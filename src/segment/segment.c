@@ -319,6 +319,16 @@ struct av_seg *av_seg_get(uint32_t ref)
 	return seg ? seg : map_another(ref, proc);
 }
 
+struct av_seg *av_seg_next(uint32_t *slot)
+{
+	struct av_seg *seg = NULL;
+	uint32_t ref;
+
+	while (!seg && (ref = av_dir_context_at(slot)))
+		seg = av_seg_get(ref);
+	return seg;
+}
+
 void av_seg_drop_idle(void)
 {
 	pthread_mutex_lock(&mutex);
@@ -363,6 +373,27 @@ struct av_seg *av_seg_origin(struct av_seg *seg)
 	return origin;
 }
 
+void av_peer_process_open(struct av_own_fd *process, pid_t pid)
+{
+	/* Close-on-exec of itself. */
+	if (!av_own_fd_keep(process, (int)syscall(SYS_pidfd_open, pid, 0)))
+		*process = AV_OWN_FD_NONE;
+}
+
+/*
+ * Has the process ended, so that others may get its PID? Signal 0 is none, and is refused by what
+ * is no pidfd: on older kernels, other descriptors without a file of their own look like one to
+ * av_own_fd(). A zombie has its PID still.
+ */
+static bool is_peer_process_gone(const struct av_own_fd *process)
+{
+	int saved = errno, fd = av_own_fd(process);
+	bool ret = fd >= 0 && syscall(SYS_pidfd_send_signal, fd, 0, NULL, 0) && errno == ESRCH;
+
+	errno = saved;
+	return ret;
+}
+
 bool av_seg_alive(struct av_seg *seg)
 {
 	AV_UNCANCELLED;
@@ -375,7 +406,7 @@ bool av_seg_alive(struct av_seg *seg)
 	if (av_seg_known_alive(seg, now))
 		return true;
 	if (av_dir_context_owner(seg->ref) != seg->proc || !av_dir_proc_alive(seg->proc) ||
-	    av_peer_process_gone(&seg->process))
+	    is_peer_process_gone(&seg->process))
 		goto gone;
 	atomic_store_explicit(&seg->alive_ns, now, memory_order_relaxed);
 	return true;

@@ -201,23 +201,6 @@ typedef bool av_file_visit(int dir, const char *name, const struct stat *st, voi
 void av_file_search(const char *folder, av_file_visit *visit, void *arg);
 
 /*
- * Does a PID still belong to the process that had it when its segment was mapped?
- *
- * The lock that says "alive" (registry/directory.h) lives as long as the last process that holds
- * the open file. A child made without the C library's fork() keeps it. The PID does not live on.
- */
-
-/*
- * Keep a reference to the process that has this PID now. The caller has found that process alive
- * before, and checks again afterwards. Without pidfd_open(2), @process becomes AV_OWN_FD_NONE: then
- * av_peer_process_gone() returns false.
- */
-void av_peer_process_open(struct av_own_fd *process, pid_t pid);
-
-/* Has the process ended, so that others may get its PID? Keeps errno. */
-bool av_peer_process_gone(const struct av_own_fd *process);
-
-/*
  * Passing descriptors: how other processes open anonymous memory (base/file.h), which has no name.
  *
  * They open /proc/PID/fd, which works with a stopped process, too. Or they connect to a socket in
@@ -301,7 +284,7 @@ struct av_seg {
 	bool own;	/* of a context of this process */
 	uint64_t pidns; /* of this process; 0: unknown */
 	bool same_pidns;
-	struct av_own_fd process;		/* a peer's process: av_peer_process_gone() */
+	struct av_own_fd process;		/* a peer's: av_peer_process_open() */
 	struct av_own_fd folder;		/* own segments: the context's folder */
 	struct av_own_fd file;			/* own segments: the memory */
 	struct av_own_fd tables;		/* own segments: the file of queue pairs and CQs */
@@ -391,6 +374,12 @@ struct av_seg *av_seg_get(uint32_t ref);
 void av_seg_put(struct av_seg *seg);
 
 /*
+ * The segment of the first context at or after @slot (in and out) that can be mapped, with one more
+ * use. NULL: there is none
+ */
+struct av_seg *av_seg_next(uint32_t *slot);
+
+/*
  * Open the memory of a segment once more. May block for AV_PEER_TIMEOUT_NS.
  * Return: a descriptor, which the caller closes; or -errno: its process has ended, or does not
  * answer
@@ -399,6 +388,15 @@ AV_MUST_USE int av_seg_memory(const struct av_seg *seg);
 
 /* Unmap the peers' segments that have no user. Called before this process leaves the directory. */
 void av_seg_drop_idle(void);
+
+/*
+ * Keep a reference to the process that has this PID now, so that a later process with that PID is
+ * told from it. The lock that says "alive" (registry/directory.h) is not enough: it lives as long
+ * as the last process that holds the open file, such as a child made without the C library's
+ * fork(). The caller has found the process alive before, and checks again afterwards. Without
+ * pidfd_open(2), @process becomes AV_OWN_FD_NONE.
+ */
+void av_peer_process_open(struct av_own_fd *process, pid_t pid);
 
 /*
  * Is the context open? Asks the kernel once in AV_SEG_ALIVE_NS at most. Once false, always false.

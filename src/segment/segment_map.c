@@ -355,26 +355,18 @@ bool av_seg_map_peer(struct av_seg *seg)
 
 /* --- segments that are only read -------------------------------------------------- */
 
-/* The segment of a living process's context. Return: NULL: there is none */
-static struct av_seg_head *map_viewed_segment(uint32_t ref)
+static struct av_seg_head *map_viewed_segment(uint32_t ref, const struct av_dir_memory *memory)
 {
 	char path[PATH_MAX], socket[PATH_MAX];
-	struct av_dir_memory memory;
-	struct av_dir_view view;
+	int dir = av_folder_find(path, sizeof(path));
 	struct av_seg_head *head;
 	size_t n;
-	int dir;
 
-	if (!av_dir_view(&view))
-		return NULL;
-	memory = av_dir_context_memory(view.dir, ref);
-	av_dir_view_end(&view); /* nobody waits for a peer while the directory is viewed */
-	dir = memory.ino ? av_folder_find(path, sizeof(path)) : -1;
 	if (dir < 0)
 		return NULL;
 	n = strlen(path);
 	snprintf(path + n, sizeof(path) - n, "/" AV_CONTEXT_NAME, AV_CONTEXT_NAME_OF(ref));
-	head = map_peers_segment(ref, &memory, dir,
+	head = map_peers_segment(ref, memory, dir,
 				 format_segment_socket(socket, path) ? socket : NULL, PROT_READ);
 	close(dir);
 	return head;
@@ -383,19 +375,20 @@ static struct av_seg_head *map_viewed_segment(uint32_t ref)
 void av_seg_view_each(const char *device, void (*visit)(const struct av_seg *seg, void *arg),
 		      void *arg)
 {
-	uint32_t *refs = calloc(AV_REF_SLOTS, sizeof(*refs));
-	struct av_seg *seg = calloc(1, sizeof(*seg));
-	unsigned int count = refs && seg ? av_dir_contexts(device, refs) : 0;
+	struct av_dir_memory memory;
+	uint32_t slot = 0, ref;
 
-	for (unsigned int i = 0; i < count; i++) {
-		*seg = (struct av_seg){.head = map_viewed_segment(refs[i])};
-		if (!seg->head)
-			continue;
-		visit(seg, arg);
-		av_munmap(seg->head, AV_SEG_BYTES);
+	while ((ref = av_dir_next_context(device, &slot, &memory))) {
+		struct av_seg *seg = calloc(1, sizeof(*seg));
+
+		if (seg && memory.ino)
+			seg->head = map_viewed_segment(ref, &memory);
+		if (seg && seg->head) {
+			visit(seg, arg);
+			av_munmap(seg->head, AV_SEG_BYTES);
+		}
+		free(seg);
 	}
-	free(seg);
-	free(refs);
 }
 
 /* --- totals ---------------------------------------------------------------------- */

@@ -352,7 +352,7 @@ static void send_group(struct datagram *d)
 	struct av_multicast_member member;
 	uint32_t at = 0;
 
-	while (av_multicast_next(&d->head.ud.dgid, &at, &member)) {
+	while (av_multicast_next(&d->head.ud.dgid, 0, &at, &member)) {
 		struct av_qp_ref to;
 
 		if (member.qpn == d->src_qpn)
@@ -558,7 +558,7 @@ static void deliver_group(struct datagram *d, const struct av_net_packet *packet
 
 	if (blocked || (here && !av_wire_is_forced()))
 		return;
-	while (av_multicast_next(&d->head.ud.dgid, &at, &member))
+	while (av_multicast_next(&d->head.ud.dgid, 0, &at, &member))
 		if (!here || member.qpn != d->src_qpn)
 			deliver_here(d, av_qp_get_at(&member.location), member.qpn, NULL);
 }

@@ -45,15 +45,11 @@ static bool is_device_context(struct av_seg *seg, const char *device)
 unsigned int av_device_fatal(const char *device)
 {
 	unsigned int failed = 0;
-	uint32_t slot = 0, ref;
+	struct av_seg *seg;
 
-	while ((ref = av_dir_context_at(&slot))) {
-		struct av_seg *seg = av_seg_get(ref);
-
-		if (seg && is_device_context(seg, device))
+	for (uint32_t slot = 0; (seg = av_seg_next(&slot)); av_seg_put(seg))
+		if (is_device_context(seg, device))
 			failed += av_context_fatal(seg);
-		av_seg_put(seg);
-	}
 	return failed;
 }
 
@@ -91,16 +87,11 @@ static void record_device_user(struct users *u, struct av_seg *seg, const char *
 
 static void scan_device_users(struct users *u, const char *device)
 {
-	uint32_t slot = 0, ref;
+	struct av_seg *seg;
 
 	u->failed_count = 0;
-	while ((ref = av_dir_context_at(&slot))) {
-		struct av_seg *seg = av_seg_get(ref);
-
-		if (seg)
-			record_device_user(u, seg, device);
-		av_seg_put(seg);
-	}
+	for (uint32_t slot = 0; (seg = av_seg_next(&slot)); av_seg_put(seg))
+		record_device_user(u, seg, device);
 }
 
 static int reset_device(struct users *u, const char *device, bool force)

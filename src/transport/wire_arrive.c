@@ -193,11 +193,11 @@ static void add_memberships(struct av_wire *w, const uint8_t group[16])
 
 void av_wire_join_all(struct av_wire *w)
 {
-	union ibv_gid group;
+	struct av_multicast_member member;
 	uint32_t at = 0;
 
-	while (av_multicast_next_of(w->qpn, &at, &group))
-		add_memberships(w, group.raw);
+	while (av_multicast_next(NULL, w->qpn, &at, &member))
+		add_memberships(w, member.gid.raw);
 }
 
 void av_wire_leave_all(struct av_wire *w)

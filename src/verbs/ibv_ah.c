@@ -194,10 +194,12 @@ static int check_mcast_group(const struct av_qp *qp, const union ibv_gid *gid)
 
 static int attach_mcast_qp(struct av_qp *qp, const union ibv_gid *gid)
 {
-	struct av_multicast_member member = {
-		.location = {qp->end.seg->ref, qp->end.qp->index},
-		.qpn = qp->ibv.qp_num,
-	};
+	struct av_multicast_member there, member = {
+						  .gid = *gid,
+						  .location = {qp->end.seg->ref, qp->end.qp->index},
+						  .qpn = qp->ibv.qp_num,
+					  };
+	uint32_t at = 0;
 	int err = check_mcast_group(qp, gid);
 
 	if (err == 0)
@@ -205,8 +207,8 @@ static int attach_mcast_qp(struct av_qp *qp, const union ibv_gid *gid)
 	if (err)
 		return err;
 	pthread_mutex_lock(&qp->changes_mutex);
-	if (!av_multicast_has(gid, qp->ibv.qp_num)) {
-		err = -av_multicast_attach(gid, &member);
+	if (!av_multicast_next(gid, member.qpn, &at, &there)) {
+		err = -av_multicast_attach(&member);
 		if (err == 0) {
 			atomic_fetch_add(&qp->groups, 1);
 			av_wire_join(&qp->end, gid);

@@ -191,7 +191,7 @@ static void look_folder(struct av_finding *f)
 	if (fd >= 0) {
 		judge_folder(f, fd, path);
 		close(fd);
-		av_folder_remove_self(path);
+		rmdir(path);
 		return;
 	}
 	av_finding_value(f, "%s: %s", path, strerror(-fd));
