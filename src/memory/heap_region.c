@@ -256,6 +256,62 @@ static void reset_heap_regions_in_child(void)
 		heap->after_fork_in_child();
 }
 
+/* --- what was allocated before it began ------------------------------------------ */
+
+#define RANGES 256u
+#define LARGE  (64u << 10) /* a block that has pages of its own from then on */
+
+static struct {
+	struct {
+		_Atomic uint64_t begin, bytes;
+	} range[RANGES];
+	_Atomic uint32_t count;
+} early;
+
+/* Without a name, so neither a file, nor the stack, nor the memory of brk(2). */
+static bool is_large_private(const char *line, uint64_t *begin, uint64_t *end)
+{
+	char *rest;
+
+	*begin = strtoull(line, &rest, 16);
+	*end = *rest == '-' ? strtoull(rest + 1, &rest, 16) : 0;
+	return *end > *begin && *end - *begin >= LARGE && rest[0] == ' ' && rest[1] &&
+	       rest[2] == 'w' && rest[3] && rest[4] == 'p' &&
+	       strcmp(rest + 5, " 00000000 00:00 0 \n") == 0;
+}
+
+/* Note the large private mappings of this process. */
+static void note_early(void)
+{
+	AV_UNCANCELLED;
+	FILE *maps = fopen("/proc/self/maps", "re");
+	uint64_t begin, end;
+	uint32_t n = 0;
+	char *line = NULL;
+	size_t room = 0;
+
+	while (maps && n < RANGES && getline(&line, &room, maps) > 0) {
+		if (!is_large_private(line, &begin, &end))
+			continue;
+		atomic_store(&early.range[n].begin, begin);
+		atomic_store(&early.range[n++].bytes, end - begin);
+	}
+	atomic_store(&early.count, n);
+	free(line);
+	if (maps)
+		fclose(maps);
+}
+
+/* Is the range in one of them? What has taken its place since counts, too. No lock. */
+static bool early_has(uint64_t addr, uint64_t bytes)
+{
+	for (uint32_t i = 0, n = atomic_load(&early.count); i < n; i++)
+		if (av_range_within(addr, bytes, atomic_load(&early.range[i].begin),
+				    atomic_load(&early.range[i].bytes)))
+			return true;
+	return false;
+}
+
 /* --- the beginning --------------------------------------------------------------- */
 
 /* Peers have no pages of a region any more, and find out what is there by system calls. */
@@ -297,7 +353,7 @@ void av_heap_begin(void)
 	av_signals_block(&signals);
 	pthread_mutex_lock(&beginning);
 	if (!begun && start_shared_heap())
-		av_early_note();
+		note_early();
 	pthread_mutex_unlock(&beginning);
 	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 }
@@ -359,7 +415,8 @@ static bool publish_heap_region(struct region *r, uint64_t first, uint64_t end)
 	return ret;
 }
 
-uint32_t av_heap_region(struct av_seg *seg, uint64_t addr, uint64_t length)
+/* Return: the region's id; 0: it is not on the heap, or memory is short */
+static uint32_t create_heap_region(struct av_seg *seg, uint64_t addr, uint64_t length)
 {
 	const struct av_shared_heap *heap = av_shared_heap_own();
 	uint64_t first = addr & ~(uint64_t)(AV_HEAP_PART_ALIGN - 1), offset;
@@ -380,6 +437,13 @@ uint32_t av_heap_region(struct av_seg *seg, uint64_t addr, uint64_t length)
 	}
 	free(r);
 	return 0;
+}
+
+void av_heap_region(struct av_seg *seg, struct av_key *what)
+{
+	what->heap = create_heap_region(seg, what->addr, what->length);
+	if (!what->heap && early_has(what->addr, what->length))
+		what->share |= AV_KEY_EARLY;
 }
 
 /* --- private again --------------------------------------------------------------- */

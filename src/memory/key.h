@@ -202,7 +202,7 @@ static_assert(sizeof(struct av_key) == AV_KEY_BYTES, "key table entry");
 
 #define AV_KEY_PRIVATE	  (1u << 6) /* memory that the library allocated, not in a segment */
 #define AV_KEY_HUGETLB	  (1u << 4) /* AV_KEY_PRIVATE memory from the system's pool of huge pages */
-#define AV_KEY_EARLY	  (1u << 7) /* allocated before the shared heap started: av_early_note() */
+#define AV_KEY_EARLY	  (1u << 7) /* allocated before the shared heap started */
 #define AV_KEY_HUGE_SHIFT 4	    /* of the number of huge pages, in the upper half of @intact */
 #define AV_KEY_HUGE_MAX	  (UINT32_MAX >> AV_KEY_HUGE_SHIFT)
 

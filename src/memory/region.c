@@ -4,74 +4,16 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/compiler.h"
 #include "base/newer_verbs.h"
 #include "base/text.h"
-#include "base/thread.h"
 #include "copy/copy.h"
 #include "device/device.h"
 #include "memory/key.h"
 #include "memory/odp.h"
 #include "observe/check.h"
 #include "segment/pages.h"
-
-#define RANGES 256u
-#define LARGE  (64u << 10) /* a block that has pages of its own from then on */
-
-static struct {
-	struct {
-		_Atomic uint64_t begin, bytes;
-	} range[RANGES];
-	_Atomic uint32_t count;
-} early;
-
-/* Without a name, so neither a file, nor the stack, nor the memory of brk(2). */
-static bool is_large_private(const char *line, uint64_t *begin, uint64_t *end)
-{
-	char *rest;
-
-	*begin = strtoull(line, &rest, 16);
-	*end = *rest == '-' ? strtoull(rest + 1, &rest, 16) : 0;
-	return *end > *begin && *end - *begin >= LARGE && rest[0] == ' ' && rest[1] &&
-	       rest[2] == 'w' && rest[3] && rest[4] == 'p' &&
-	       strcmp(rest + 5, " 00000000 00:00 0 \n") == 0;
-}
-
-void av_early_note(void)
-{
-	AV_UNCANCELLED;
-	FILE *maps = fopen("/proc/self/maps", "re");
-	uint64_t begin, end;
-	uint32_t n = 0;
-	char *line = NULL;
-	size_t room = 0;
-
-	while (maps && n < RANGES && getline(&line, &room, maps) > 0) {
-		if (!is_large_private(line, &begin, &end))
-			continue;
-		atomic_store(&early.range[n].begin, begin);
-		atomic_store(&early.range[n++].bytes, end - begin);
-	}
-	atomic_store(&early.count, n);
-	free(line);
-	if (maps)
-		fclose(maps);
-}
-
-/* Is the range in one of them? What has taken its place since counts, too. No lock. */
-static bool early_has(uint64_t addr, uint64_t bytes)
-{
-	for (uint32_t i = 0, n = atomic_load(&early.count); i < n; i++)
-		if (av_range_within(addr, bytes, atomic_load(&early.range[i].begin),
-				    atomic_load(&early.range[i].bytes)))
-			return true;
-	return false;
-}
 
 const char *av_region_memory_name(enum av_region_memory memory)
 {
@@ -366,9 +308,7 @@ static int prepare_pinned(struct av_seg *seg, const struct av_region_request *re
 		return ret;
 	av_deferred_sweep(seg);
 	if (!req->private)
-		what->heap = av_heap_region(seg, req->addr, req->length);
-	if (!what->heap && early_has(req->addr, req->length))
-		what->share |= AV_KEY_EARLY;
+		av_heap_region(seg, what);
 	what->intact = track_region_unmaps(seg, req->addr, req->length);
 	plain = av_odp_is_plain(seg, req->addr, req->length);
 	if (!plain || !touch(req->addr, req->length, writable, page))

@@ -27,15 +27,6 @@
 
 /* === region ====================================================================== */
 
-/*
- * Memory that the program allocated before the shared heap started, which is when the process opens
- * its first device. "anyverbs stat mr" and "doctor" point such regions out: peers could map them if
- * they had been allocated later.
- */
-
-/* Note the large private mappings of this process. One thread at a time. */
-void av_early_note(void);
-
 /* Report of the regions that all processes have registered with a device. */
 
 enum av_region_memory {
@@ -217,13 +208,13 @@ static inline uint32_t av_shared_handle(const struct av_seg *seg, uint32_t key)
 void av_heap_begin(void);
 
 /*
- * Publish a range of the heap as a region, for peers. The caller then has it tracked
- * (av_odp_track()).
+ * Publish the memory of a plain region, for peers, if it is on the heap: sets @heap of @what, to be
+ * ended by av_heap_region_end(). The caller then has it tracked (av_odp_track()). Else sets
+ * AV_KEY_EARLY if the program allocated it before the heap started: peers could map it if it had
+ * been allocated later.
  * Context: any thread of the owner; no lock or pin held; blocks.
- * Return: the key's field @heap, to be ended by av_heap_region_end(); 0: a part of the range is not
- * on the heap, or memory is short
  */
-uint32_t av_heap_region(struct av_seg *seg, uint64_t addr, uint64_t length);
+void av_heap_region(struct av_seg *seg, struct av_key *what);
 
 /*
  * A region on the heap or on files has ended, or has other memory now: @heap is its key's field,

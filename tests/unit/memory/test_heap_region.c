@@ -146,10 +146,18 @@ static uint64_t at_of(uint32_t id)
 	return atomic_load(&described(seg, id)->at);
 }
 
+static uint32_t region_at(struct av_seg *of, uint64_t addr, uint64_t length)
+{
+	struct av_key what = {.addr = addr, .length = length};
+
+	av_heap_region(of, &what);
+	return what.heap;
+}
+
 /* A region of whole pages. */
 static uint32_t born(struct av_seg *of, unsigned int page, unsigned int pages)
 {
-	return av_heap_region(of, heap.begin + page * PAGE, pages * PAGE);
+	return region_at(of, heap.begin + page * PAGE, pages * PAGE);
 }
 
 /* --- which ranges ---------------------------------------------------------------------------- */
@@ -170,7 +178,7 @@ TEST_WITH(descriptors_say_whole_pages, set_up, tear_down)
 	};
 
 	for (size_t i = 0; i < AV_ARRAY_SIZE(rows); i++) {
-		uint32_t id = av_heap_region(seg, heap.begin + rows[i].off, rows[i].length);
+		uint32_t id = region_at(seg, heap.begin + rows[i].off, rows[i].length);
 		const struct av_heap_part *d;
 
 		assert_int_not_equal(id, 0);
@@ -186,11 +194,11 @@ TEST_WITH(other_memory_has_none, set_up, tear_down)
 {
 	uint64_t end = heap.begin + AV_SHARED_HEAP_BYTES;
 
-	assert_int_equal(av_heap_region(seg, heap.begin - 1, PAGE), 0);
-	assert_int_equal(av_heap_region(seg, heap.begin - PAGE, PAGE), 0);
-	assert_int_equal(av_heap_region(seg, end, 1), 0);
-	assert_int_equal(av_heap_region(seg, end - 1, 2), 0);
-	assert_int_equal(av_heap_region(seg, heap.begin, UINT64_MAX), 0);
+	assert_int_equal(region_at(seg, heap.begin - 1, PAGE), 0);
+	assert_int_equal(region_at(seg, heap.begin - PAGE, PAGE), 0);
+	assert_int_equal(region_at(seg, end, 1), 0);
+	assert_int_equal(region_at(seg, end - 1, 2), 0);
+	assert_int_equal(region_at(seg, heap.begin, UINT64_MAX), 0);
 }
 
 /* What the program has at the heap's addresses instead of its pages. */
