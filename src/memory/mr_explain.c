@@ -3,20 +3,12 @@
 
 #include "memory/key.h"
 
-/* The fields of a key. It may be changing meanwhile. */
-struct look {
-	bool there; /* the index has been used */
-	uint32_t key, pd, access, qpn;
-	uint8_t kind;
-	uint64_t base, length;
-};
-
-AV_RACY static struct look snapshot_key_fields(const struct av_key *k)
+/* What is said of an entry, which may be changing. AV_KEY_NONE: its index was never used. */
+AV_RACY static struct av_key snapshot_key_fields(const struct av_key *k)
 {
 	if (!k || k->kind == AV_KEY_NONE)
-		return (struct look){0};
-	return (struct look){
-		.there = true,
+		return (struct av_key){.kind = AV_KEY_NONE};
+	return (struct av_key){
 		.key = atomic_load(&k->key),
 		.kind = k->kind,
 		.pd = k->pd,
@@ -27,7 +19,8 @@ AV_RACY static struct look snapshot_key_fields(const struct av_key *k)
 	};
 }
 
-static void note_region(struct av_flight_record *r, const struct av_seg *seg, const struct look *l)
+static void note_region(struct av_flight_record *r, const struct av_seg *seg,
+			const struct av_key *l)
 {
 	r->has |= AV_HAS_REGION | (l->qpn ? AV_HAS_REGION_QP : 0);
 	r->region_kind = l->kind;
@@ -51,15 +44,15 @@ static void note_access(struct av_flight_record *r, const struct av_mem_request 
 }
 
 /* How far the range extends beyond the region, on whichever side. */
-static struct av_flight_record *note_range(enum av_check found, const struct look *l, uint64_t addr,
-					   uint64_t length)
+static struct av_flight_record *note_range(enum av_check found, const struct av_key *l,
+					   uint64_t addr, uint64_t length)
 {
 	return av_diag_note(found,
 			    addr < l->base ? l->base - addr : addr - l->base + length - l->length,
 			    l->length);
 }
 
-static struct av_flight_record *note_key(enum av_check found, const struct look *l,
+static struct av_flight_record *note_key(enum av_check found, const struct av_key *l,
 					 const struct av_mem_request *req)
 {
 	switch (found) {
@@ -83,8 +76,8 @@ enum av_fault av_mr_explain(struct av_seg *seg, const struct av_mem_request *req
 			    enum av_check found, enum av_fault refused)
 {
 	struct av_seg *owner = av_mem_key_owner(seg, req->key);
-	struct look l = snapshot_key_fields(owner ? av_key_entry(owner, req->key) : NULL);
-	bool is_that = l.there && l.key == req->key;
+	struct av_key l = snapshot_key_fields(owner ? av_key_entry(owner, req->key) : NULL);
+	bool is_that = l.kind && l.key == req->key;
 	struct av_flight_record *r;
 
 	if (found >= AV_CHECK_N)
@@ -118,7 +111,7 @@ enum av_fault av_mr_explain_element(struct av_seg *seg, uint32_t pd, uint32_t ac
 /* --- windows --------------------------------------------------------------------- */
 
 static struct av_flight_record *note_bind(enum av_check found, const struct av_window_bind *bind,
-					  const struct look *w, const struct look *region)
+					  const struct av_key *w, const struct av_key *region)
 {
 	switch (found) {
 	case AV_CHECK_BIND_WINDOW:
@@ -158,8 +151,8 @@ static void note_window(struct av_flight_record *r, uint32_t key, const struct a
 
 void av_window_explain(struct av_seg *seg, const struct av_window_bind *bind, enum av_check found)
 {
-	struct look w = snapshot_key_fields(av_key_entry(seg, bind->window));
-	struct look region =
+	struct av_key w = snapshot_key_fields(av_key_entry(seg, bind->window));
+	struct av_key region =
 		snapshot_key_fields(bind->region ? av_key_entry(seg, bind->region) : NULL);
 	bool of_region = found >= AV_CHECK_BIND_REGION && found <= AV_CHECK_BIND_RANGE;
 	struct av_flight_record *r = note_bind(found, bind, &w, &region);
@@ -171,11 +164,11 @@ void av_window_explain(struct av_seg *seg, const struct av_window_bind *bind, en
 void av_invalidate_explain(struct av_seg *seg, const struct av_window_bind *bind,
 			   enum av_check found)
 {
-	struct look w = snapshot_key_fields(bind->rkey ? av_key_entry(seg, bind->rkey) : NULL);
+	struct av_key w = snapshot_key_fields(bind->rkey ? av_key_entry(seg, bind->rkey) : NULL);
 	struct av_flight_record *r =
 		av_diag_note(found, bind->rkey, found == AV_CHECK_INVALIDATE_UNBOUND ? w.key : 0);
 
 	note_window(r, bind->rkey, bind);
-	if (w.there)
+	if (w.kind)
 		note_region(r, seg, &w);
 }
