@@ -212,108 +212,63 @@ static struct av_vm_remote remote_part(const struct av_span *span, uint64_t offs
 		.seg = span->seg, .pin = span->pin, .addr = span->addr + offset, .bytes = bytes};
 }
 
-/* Source and destination are equally aligned. */
-static enum av_fault vm_read_aligned(uint8_t *dst, struct av_vm_remote src)
+/* To (@write) or from another process. Both ends are equally aligned. */
+static enum av_fault vm_copy_aligned(bool write, struct av_vm_remote there, uint8_t *here)
 {
 	struct av_pieces pieces;
 
-	while (src.bytes > 0) {
+	while (there.bytes > 0) {
 		ssize_t n;
 
-		av_pieces_cut(&pieces, (uintptr_t)dst, dst, src.bytes);
-		n = av_vm_call(false, &src, pieces.at, pieces.count);
+		av_pieces_cut(&pieces, write ? there.addr : (uintptr_t)here, here, there.bytes);
+		n = av_vm_call(write, &there, pieces.at, pieces.count);
 		if (n < 0)
-			return vm_failure((int)-n, false, src.seg, dst);
-		dst += n;
-		src.addr += (uint64_t)n;
-		src.bytes -= (uint64_t)n;
+			return vm_failure((int)-n, write, there.seg, here);
+		here += n;
+		there.addr += (uint64_t)n;
+		there.bytes -= (uint64_t)n;
 	}
 	return AV_FAULT_NONE;
 }
 
-/* Read through a bounce buffer. av_copy() then stores whole words, the last one last. */
-static enum av_fault vm_read_bounced(uint8_t *dst, struct av_vm_remote src)
+/*
+ * Through a bounce buffer that is aligned as the other process's end, so that its words do not
+ * tear. At this one av_copy() moves whole words, the last one last.
+ */
+static enum av_fault vm_copy_bounced(bool write, struct av_vm_remote there, uint8_t *here)
 {
 	uint8_t room[BOUNCE_BYTES + AV_PIECES_LINE] AV_ALIGNED(AV_PIECES_LINE);
-	uint64_t left = src.bytes;
+	uint64_t left = there.bytes;
 
 	while (left > 0) {
 		/* pieces end with a page of the destination, not within a word */
-		uint64_t n = BOUNCE_BYTES - ((uintptr_t)dst & (PAGE - 1));
-		/* Aligned as the source, so that reads do not tear either. */
-		uint8_t *bounce = room + src.addr % AV_PIECES_LINE;
+		uint64_t to = write ? there.addr : (uintptr_t)here,
+			 n = BOUNCE_BYTES - (to & (PAGE - 1));
+		uint8_t *bounce = room + there.addr % AV_PIECES_LINE;
 		enum av_fault ret;
 
-		src.bytes = n < left ? n : left;
-		ret = vm_read_aligned(bounce, src);
-		if (ret != AV_FAULT_NONE)
-			return ret;
-		if (av_copy(dst, bounce, src.bytes) != AV_COPY_OK)
-			return AV_FAULT_DST;
-		dst += src.bytes;
-		src.addr += src.bytes;
-		left -= src.bytes;
-	}
-	return AV_FAULT_NONE;
-}
-
-/* Not only for READ: a WRITE that had to wait may be executed by the responder's process. */
-static enum av_fault vm_read(uint8_t *dst, struct av_vm_remote src)
-{
-	if (((uintptr_t)dst - src.addr) % AV_PIECES_LINE)
-		return vm_read_bounced(dst, src);
-	return vm_read_aligned(dst, src);
-}
-
-/* Source and destination are equally aligned. */
-static enum av_fault vm_write_aligned(struct av_vm_remote dst, const uint8_t *src)
-{
-	struct av_pieces pieces;
-
-	while (dst.bytes > 0) {
-		ssize_t n;
-
-		av_pieces_cut(&pieces, dst.addr, src, dst.bytes);
-		n = av_vm_call(true, &dst, pieces.at, pieces.count);
-		if (n < 0)
-			return vm_failure((int)-n, true, dst.seg, src);
-		dst.addr += (uint64_t)n;
-		dst.bytes -= (uint64_t)n;
-		src += n;
-	}
-	return AV_FAULT_NONE;
-}
-
-/* Write through a bounce buffer that is aligned as the destination. */
-static enum av_fault vm_write_bounced(struct av_vm_remote dst, const uint8_t *src)
-{
-	uint8_t room[BOUNCE_BYTES + AV_PIECES_LINE] AV_ALIGNED(AV_PIECES_LINE);
-	uint64_t left = dst.bytes;
-
-	while (left > 0) {
-		uint8_t *bounce = room + dst.addr % AV_PIECES_LINE;
-		/* pieces end with a page, not within a word */
-		uint64_t n = BOUNCE_BYTES - (dst.addr & (PAGE - 1));
-		enum av_fault ret;
-
-		dst.bytes = n < left ? n : left;
-		if (av_copy(bounce, src, dst.bytes) != AV_COPY_OK)
+		there.bytes = n < left ? n : left;
+		if (write && av_copy(bounce, here, there.bytes) != AV_COPY_OK)
 			return AV_FAULT_SRC;
-		ret = vm_write_aligned(dst, bounce);
+		ret = vm_copy_aligned(write, there, bounce);
 		if (ret != AV_FAULT_NONE)
 			return ret;
-		dst.addr += dst.bytes;
-		src += dst.bytes;
-		left -= dst.bytes;
+		if (!write && av_copy(here, bounce, there.bytes) != AV_COPY_OK)
+			return AV_FAULT_DST;
+		there.addr += there.bytes;
+		here += there.bytes;
+		left -= there.bytes;
 	}
 	return AV_FAULT_NONE;
 }
 
-static enum av_fault vm_write(struct av_vm_remote dst, const void *src)
+/* @here: with @write it is only read. */
+static enum av_fault vm_copy(bool write, struct av_vm_remote there, const void *here)
 {
-	if ((dst.addr - (uintptr_t)src) % AV_PIECES_LINE)
-		return vm_write_bounced(dst, src);
-	return vm_write_aligned(dst, src);
+	uint8_t *p = (uint8_t *)(uintptr_t)here;
+
+	return ((uintptr_t)here - there.addr) % AV_PIECES_LINE ? vm_copy_bounced(write, there, p)
+							       : vm_copy_aligned(write, there, p);
 }
 
 /*
@@ -367,7 +322,7 @@ static enum av_fault write_zeros(const struct av_span *d, uint64_t doff, uint64_
 		uint64_t n = bytes < BOUNCE_BYTES ? bytes : BOUNCE_BYTES;
 		enum av_fault ret = d->local
 					    ? own_copy((uint8_t *)d->local + doff, zeros, n, now_ns)
-					    : vm_write(remote_part(d, doff, n), zeros);
+					    : vm_copy(true, remote_part(d, doff, n), zeros);
 
 		if (ret != AV_FAULT_NONE)
 			return ret;
@@ -390,9 +345,9 @@ static enum av_fault move_piece(const struct av_span *d, uint64_t doff, const st
 	if (dl && sl)
 		return own_copy(dl, sl, bytes, now_ns);
 	if (dl)
-		return vm_read(dl, remote_part(s, soff, bytes));
+		return vm_copy(false, remote_part(s, soff, bytes), dl);
 	if (sl)
-		return vm_write(remote_part(d, doff, bytes), sl);
+		return vm_copy(true, remote_part(d, doff, bytes), sl);
 	return AV_FAULT_FORBIDDEN;
 }
 
@@ -552,13 +507,13 @@ static enum av_fault vm_atomic(struct av_vm_remote at, const struct av_atomic *a
 	struct av_operand new;
 
 	if (a->op != AV_ATOMIC_SWAP && !known)
-		ret = vm_read((uint8_t *)old, at);
+		ret = vm_copy(false, at, old);
 	if (ret == AV_FAULT_SRC)
 		return AV_FAULT_DST;
 	if (ret != AV_FAULT_NONE || !av_atomic_apply(a, old, &new))
 		return ret;
 	memcpy(place, &new, a->bytes);
-	return vm_write_aligned(at, place);
+	return vm_copy_aligned(true, at, place);
 }
 
 /*
@@ -612,7 +567,7 @@ static enum av_fault atomic(const struct av_span *span, const struct av_atomic *
 		if (av_copy_probe_at(span->local, 0, now_ns) != AV_COPY_OK)
 			return AV_FAULT_DST;
 	} else {
-		ret = vm_read((uint8_t *)old, remote_part(span, 0, a->bytes));
+		ret = vm_copy(false, remote_part(span, 0, a->bytes), old);
 		if (ret != AV_FAULT_NONE)
 			return ret == AV_FAULT_SRC ? AV_FAULT_DST : ret;
 	}
