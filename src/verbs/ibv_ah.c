@@ -83,10 +83,8 @@ AV_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv_pd, struct ibv_ah_attr
 	ah->ibv.context = ibv_pd->context;
 	ah->ibv.pd = ibv_pd;
 	ah->ibv.handle = av_handles_add(&ctx->ahs, ah, AV_MAX_AH);
-	if (!ah->ibv.handle) {
-		free(ah);
-		return NULL;
-	}
+	if (!ah->ibv.handle)
+		return av_object_fail(AV_VERB_CREATE_AH, ah, ENOMEM);
 	av_pd_count(pd, AV_PD_AH, 1);
 	return &ah->ibv;
 }
@@ -158,11 +156,10 @@ static int init_from_wc(struct av_context *ctx, uint8_t port, const struct ibv_w
 AV_EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc,
 				  struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
-	int err;
-
 	if (!av_ours(context))
 		return AV_NEXT(ibv_init_ah_from_wc, "IBVERBS_1.1")(context, port, wc, grh, attr);
-	err = init_from_wc(av_context_of(context), port, wc, grh, attr);
+	int err = init_from_wc(av_context_of(context), port, wc, grh, attr);
+
 	return err ? av_fail_errno(AV_VERB_INIT_AH_FROM_WC, err) : 0;
 }
 
@@ -192,20 +189,21 @@ static int check_mcast_group(const struct av_qp *qp, const union ibv_gid *gid)
 	return av_multicast_gid(gid) ? 0 : av_refuse(EINVAL, AV_CHECK_MCAST_GID, gid->raw[0], 0xff);
 }
 
-static int attach_mcast_qp(struct av_qp *qp, const union ibv_gid *gid)
+AV_EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
-	struct av_multicast_member there, member = {
-						  .gid = *gid,
-						  .location = {qp->end.seg->ref, qp->end.qp->index},
-						  .qpn = qp->ibv.qp_num,
-					  };
+	AV_UNCANCELLED;
+	AV_OURS_OR_NEXT(av_fail_errno, ATTACH_MCAST, ibv_attach_mcast, "IBVERBS_1.1", ibv, gid,
+			lid);
+	struct av_multicast_member there, member = {.gid = *gid, .qpn = ibv->qp_num};
 	uint32_t at = 0;
+	struct av_qp *qp = av_qp_find(ibv);
 	int err = check_mcast_group(qp, gid);
 
 	if (err == 0)
-		err = av_context_err(av_context_of(qp->ibv.context));
+		err = av_context_err(av_context_of(ibv->context));
 	if (err)
-		return err;
+		return av_fail_errno(AV_VERB_ATTACH_MCAST, err);
+	member.location = (struct av_qp_location){qp->end.seg->ref, qp->end.qp->index};
 	pthread_mutex_lock(&qp->changes_mutex);
 	if (!av_multicast_next(gid, member.qpn, &at, &there)) {
 		err = -av_multicast_attach(&member);
@@ -215,32 +213,7 @@ static int attach_mcast_qp(struct av_qp *qp, const union ibv_gid *gid)
 		}
 	}
 	pthread_mutex_unlock(&qp->changes_mutex);
-	return err;
-}
-
-AV_EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
-{
-	AV_UNCANCELLED;
-	AV_OURS_OR_NEXT(av_fail_errno, ATTACH_MCAST, ibv_attach_mcast, "IBVERBS_1.1", ibv, gid,
-			lid);
-	struct av_qp *qp = av_qp_find(ibv);
-	int err = qp ? attach_mcast_qp(qp, gid) : ENOENT;
-
 	return err ? av_fail_errno(AV_VERB_ATTACH_MCAST, err) : 0;
-}
-
-static int detach(struct av_qp *qp, const union ibv_gid *gid)
-{
-	int err;
-
-	pthread_mutex_lock(&qp->changes_mutex);
-	err = -av_multicast_detach(gid, qp->ibv.qp_num);
-	if (err == 0) {
-		atomic_fetch_sub(&qp->groups, 1);
-		av_wire_leave(&qp->end, gid);
-	}
-	pthread_mutex_unlock(&qp->changes_mutex);
-	return err == EINVAL ? av_refuse(EINVAL, AV_CHECK_MCAST_NOT_ATTACHED, 0, 0) : err;
 }
 
 AV_EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
@@ -251,7 +224,16 @@ AV_EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uin
 	struct av_qp *qp = av_qp_find(ibv);
 	int err = check_mcast_group(qp, gid);
 
-	if (err == 0)
-		err = detach(qp, gid);
+	if (err)
+		return av_fail_errno(AV_VERB_DETACH_MCAST, err);
+	pthread_mutex_lock(&qp->changes_mutex);
+	err = -av_multicast_detach(gid, ibv->qp_num);
+	if (err == 0) {
+		atomic_fetch_sub(&qp->groups, 1);
+		av_wire_leave(&qp->end, gid);
+	}
+	pthread_mutex_unlock(&qp->changes_mutex);
+	if (err == EINVAL)
+		av_refuse(EINVAL, AV_CHECK_MCAST_NOT_ATTACHED, 0, 0);
 	return err ? av_fail_errno(AV_VERB_DETACH_MCAST, err) : 0;
 }

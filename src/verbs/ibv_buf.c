@@ -65,10 +65,8 @@ AV_EXPORT void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **h
 	if (!buf)
 		return NULL;
 	err = posix_memalign(&buf->addr, (size_t)sysconf(_SC_PAGESIZE), size);
-	if (err) {
-		free(buf);
-		return av_fail_null(AV_VERB_ALLOC_BUF, err);
-	}
+	if (err)
+		return av_object_fail(AV_VERB_ALLOC_BUF, buf, err);
 	buf->pd = pd;
 	buf->size = size;
 	(void)av_fork_register(AV_FORK_BUFFERS, &fork_handlers);

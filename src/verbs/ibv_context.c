@@ -376,10 +376,8 @@ static struct ibv_context *open_context(struct av_device *dev, uint32_t origin)
 	err = -av_cm_prepare();
 	if (err == 0)
 		err = -av_dir_join(av_totals_of_context);
-	if (err) {
-		free(ctx);
-		return av_fail_null(AV_VERB_OPEN_DEVICE, err);
-	}
+	if (err)
+		return av_object_fail(AV_VERB_OPEN_DEVICE, ctx, err);
 	av_heap_begin();
 	av_file_region_begin();
 	ctx->dev = dev;
@@ -404,11 +402,10 @@ AV_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	AV_UNCANCELLED;
 	struct av_device *dev = av_device_of(device);
-	struct ibv_context *context;
-
 	if (!dev)
 		return AV_NEXT(ibv_open_device, "IBVERBS_1.1")(device);
-	context = open_context(dev, 0);
+	struct ibv_context *context = open_context(dev, 0);
+
 	if (context) {
 		context->device = device;
 		av_context_of(context)->made_at = __builtin_return_address(0);

@@ -63,8 +63,7 @@ struct ibv_cq *av_cq_create(struct av_context *ctx, int cqe, void *cq_context,
 	if (!index || av_table_set(&ctx->cqs, index, cq)) {
 		if (index)
 			av_cq_fini(ctx->seg, index);
-		free(cq);
-		return av_fail_null(AV_VERB_CREATE_CQ, ENOMEM);
+		return av_object_fail(AV_VERB_CREATE_CQ, cq, ENOMEM);
 	}
 	cq->shared = av_cq_at(ctx->seg, index);
 	cq->ibv.context = &ctx->verbs.context;

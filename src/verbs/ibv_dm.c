@@ -210,19 +210,17 @@ static struct ibv_dm *create_dm(struct av_context *ctx, struct av_seg *seg,
 		return NULL;
 	dm->seg = seg;
 	err = take_memory(dm, attr);
-	if (err) {
-		free(dm);
-		return av_fail_null(AV_VERB_ALLOC_DM, err);
+	if (err == 0) {
+		handle = publish_dm_key(dm);
+		init_public_dm(ctx, dm, handle);
+		if (handle && av_table_set(&ctx->dms, handle, dm) == 0)
+			return &dm->ibv;
+		if (handle)
+			(void)withdraw_dm_key(dm);
+		give_memory(dm);
+		err = ENOMEM;
 	}
-	handle = publish_dm_key(dm);
-	init_public_dm(ctx, dm, handle);
-	if (handle && av_table_set(&ctx->dms, handle, dm) == 0)
-		return &dm->ibv;
-	if (handle)
-		(void)withdraw_dm_key(dm);
-	give_memory(dm);
-	free(dm);
-	return av_fail_null(AV_VERB_ALLOC_DM, ENOMEM);
+	return av_object_fail(AV_VERB_ALLOC_DM, dm, err);
 }
 
 AV_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
@@ -242,8 +240,7 @@ AV_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t han
 	err = av_table_add(&ctx->dms, handle, dm);
 	if (err == 0)
 		return &dm->ibv;
-	free(dm);
-	return av_fail_null(AV_VERB_IMPORT_DM, err);
+	return av_object_fail(AV_VERB_IMPORT_DM, dm, err);
 }
 
 AV_EXPORT void ibv_unimport_dm(struct ibv_dm *ibv)

@@ -190,8 +190,7 @@ AV_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 	if (fd < 0) {
 		if (channel->doorbell)
 			av_handles_remove(&ctx->channels, channel->doorbell);
-		free(channel);
-		return av_fail_null(AV_VERB_CREATE_COMP_CHANNEL, -fd);
+		return av_object_fail(AV_VERB_CREATE_COMP_CHANNEL, channel, -fd);
 	}
 	pthread_mutex_init(&channel->mutex, NULL);
 	channel->ibv.context = context;

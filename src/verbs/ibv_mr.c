@@ -108,8 +108,7 @@ struct av_mr *av_mr_publish(struct ibv_pd *ibv_pd, struct av_key *what, void *ad
 		if (mr && mr->ibv.lkey)
 			(void)!av_key_destroy(ctx->seg, mr->ibv.lkey);
 		av_heap_region_end(ctx->seg, what->heap);
-		free(mr);
-		return av_fail_null(AV_VERB_REG_MR, pd ? ENOMEM : ENOENT);
+		return av_object_fail(AV_VERB_REG_MR, mr, pd ? ENOMEM : ENOENT);
 	}
 	if (mr->pd)
 		av_pd_count(pd, AV_PD_MR, 1);
@@ -328,31 +327,6 @@ static uint32_t origin_region(struct av_context *ctx, const struct av_pd *pd, ui
 	return key;
 }
 
-static struct ibv_mr *import_mr(struct av_context *ctx, struct av_pd *pd, uint32_t key,
-				const struct av_key *what, uint32_t handle)
-{
-	struct av_mr *mr = av_object_new(AV_VERB_IMPORT_MR, 0, sizeof(*mr));
-	int err;
-
-	if (!mr)
-		return NULL;
-	mr->sort = AV_MR_IMPORTED;
-	mr->pd = pd;
-	mr->access = what->access;
-	mr->ibv.context = &ctx->verbs.context;
-	mr->ibv.pd = &pd->ibv;
-	mr->ibv.length = what->length;
-	mr->handle = mr->ibv.handle = handle;
-	mr->ibv.lkey = mr->ibv.rkey = key;
-	av_pd_count(pd, AV_PD_MR, 1);
-	err = av_table_add(&ctx->mrs, av_mr_place(handle), mr);
-	if (err == 0)
-		return &mr->ibv;
-	av_pd_count(pd, AV_PD_MR, -1);
-	free(mr);
-	return av_fail_null(AV_VERB_IMPORT_MR, err);
-}
-
 AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
 {
 	AV_UNCANCELLED;
@@ -361,9 +335,25 @@ AV_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
 	struct av_pd *pd = av_pd_find(ibv);
 	struct av_key what;
 	uint32_t key = pd ? origin_region(ctx, pd, handle, &what) : 0;
+	struct av_mr *mr = av_object_new(AV_VERB_IMPORT_MR, key ? 0 : ENOENT, sizeof(*mr));
+	int err;
 
-	return key ? import_mr(ctx, pd, key, &what, handle)
-		   : av_fail_null(AV_VERB_IMPORT_MR, ENOENT);
+	if (!mr)
+		return NULL;
+	mr->sort = AV_MR_IMPORTED;
+	mr->pd = pd;
+	mr->access = what.access;
+	mr->ibv.context = ibv->context;
+	mr->ibv.pd = ibv;
+	mr->ibv.length = what.length;
+	mr->handle = mr->ibv.handle = handle;
+	mr->ibv.lkey = mr->ibv.rkey = key;
+	av_pd_count(pd, AV_PD_MR, 1);
+	err = av_table_add(&ctx->mrs, av_mr_place(handle), mr);
+	if (err == 0)
+		return &mr->ibv;
+	av_pd_count(pd, AV_PD_MR, -1);
+	return av_object_fail(AV_VERB_IMPORT_MR, mr, err);
 }
 
 AV_EXPORT void ibv_unimport_mr(struct ibv_mr *ibv)
@@ -568,23 +558,31 @@ static int command(struct av_context *ctx, struct av_mr *mr, const struct av_mr_
 }
 
 /*
- * Hides the new range from children of fork(), makes the change, and shows them the old range.
- * Memory that the library allocated is exempt. Return: 0, or enum ibv_rereg_mr_err_code and errno
+ * Hides the new range from children of fork(), makes the change, and shows them the old range. No
+ * bytes of other changes, and of memory that the library allocates, are hidden.
+ * Return: 0, or enum ibv_rereg_mr_err_code and errno
  */
-static int move_mr_range(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
+static int rereg(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
 {
-	const uintptr_t old = (uintptr_t)mr->ibv.addr;
-	const size_t old_length = is_fork_guarded(mr) ? mr->ibv.length : 0;
-	const size_t length = c->allocate ? 0 : c->length;
-	int err = av_fork_guard((uintptr_t)c->addr, length), undone;
+	const bool guarded = mr && is_fork_guarded(mr),
+		   moves = (guarded || (mr && mr->sort == AV_MR_ALLOCATED)) &&
+			   (c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) && !ctx->forked;
+	const size_t length = moves && !c->allocate ? c->length : 0,
+		     old_length = moves && guarded ? mr->ibv.length : 0;
+	const uintptr_t addr = (uintptr_t)c->addr, old = mr ? (uintptr_t)mr->ibv.addr : 0;
+	int err, undone;
 
+	if (bad_input(mr, c))
+		return fail_input(AV_VERB_REREG_MR, av_refuse(EINVAL, AV_CHECK_REREG_INPUT,
+							      (uint32_t)c->flags, c->access));
+	err = av_fork_guard(addr, length);
 	if (err) {
 		errno = err;
 		return IBV_REREG_MR_ERR_DONT_FORK_NEW;
 	}
 	err = command(ctx, mr, c);
 	if (err) {
-		undone = av_fork_unguard((uintptr_t)c->addr, length);
+		undone = av_fork_unguard(addr, length);
 		(void)fail_command(err);
 		return undone ? IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW : IBV_REREG_MR_ERR_CMD;
 	}
@@ -593,20 +591,6 @@ static int move_mr_range(struct av_context *ctx, struct av_mr *mr, const struct 
 		return 0;
 	errno = err;
 	return IBV_REREG_MR_ERR_DO_FORK_OLD;
-}
-
-static int rereg(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
-{
-	int err;
-
-	if (bad_input(mr, c))
-		return fail_input(AV_VERB_REREG_MR, av_refuse(EINVAL, AV_CHECK_REREG_INPUT,
-							      (uint32_t)c->flags, c->access));
-	if (mr && (is_fork_guarded(mr) || mr->sort == AV_MR_ALLOCATED) &&
-	    (c->flags & IBV_REREG_MR_CHANGE_TRANSLATION) && !ctx->forked)
-		return move_mr_range(ctx, mr, c);
-	err = command(ctx, mr, c);
-	return err ? fail_command(err) : 0;
 }
 
 int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c)

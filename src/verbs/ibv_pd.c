@@ -46,19 +46,16 @@ static struct ibv_pd *create_pd(struct av_context *ctx, struct av_pd *contains, 
 {
 	/* A forked child may make domains, though it can put nothing into them. */
 	int err = ctx->forked ? 0 : av_verb_err(ctx, AV_FAIL_ALLOC_PD);
-	struct av_pd *pd;
+	struct av_pd *pd = av_object_new(AV_VERB_ALLOC_PD, err, sizeof(*pd));
 
-	pd = av_object_new(AV_VERB_ALLOC_PD, err, sizeof(*pd));
 	if (!pd)
 		return NULL;
 	pd->ibv.context = &ctx->verbs.context;
 	pd->contains = contains;
 	pd->td = td;
 	pd->ibv.handle = av_handles_add(&ctx->pds, pd, (uint32_t)ctx->dev->attr.max_pd);
-	if (!pd->ibv.handle) {
-		free(pd);
-		return NULL;
-	}
+	if (!pd->ibv.handle)
+		return av_object_fail(AV_VERB_ALLOC_PD, pd, ENOMEM);
 	if (contains)
 		av_pd_count(contains, AV_PD_PARENT, 1);
 	else
@@ -120,8 +117,7 @@ AV_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t han
 	err = av_table_add(&av_context_of(context)->pds.table, handle, pd);
 	if (err == 0)
 		return &pd->ibv;
-	free(pd);
-	return av_fail_null(AV_VERB_IMPORT_PD, err);
+	return av_object_fail(AV_VERB_IMPORT_PD, pd, err);
 }
 
 /* Removes an import. Objects on the domain keep it, and the last of them frees it. */
@@ -194,10 +190,8 @@ static struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_a
 		return NULL;
 	td->ibv.context = context;
 	td->handle = av_handles_add(&ctx->tds, td, (uint32_t)ctx->dev->attr.max_pd);
-	if (!td->handle) {
-		free(td);
-		return NULL;
-	}
+	if (!td->handle)
+		return av_object_fail(AV_VERB_ALLOC_TD, td, ENOMEM);
 	return &td->ibv;
 }
 
@@ -272,10 +266,10 @@ static struct ibv_xrcd *open_xrcd(struct ibv_context *context, struct ibv_xrcd_i
 {
 	AV_UNCANCELLED;
 	struct av_context *ctx = av_context_of(context);
-	struct av_xrcd *xrcd;
-	int number = -check_xrcd_attr(ctx, attr);
+	struct av_xrcd *xrcd =
+		av_object_new(AV_VERB_OPEN_XRCD, check_xrcd_attr(ctx, attr), sizeof(*xrcd));
+	int number;
 
-	xrcd = av_object_new(AV_VERB_OPEN_XRCD, -number, sizeof(*xrcd));
 	if (!xrcd)
 		return NULL;
 	xrcd->ibv.context = context;
@@ -347,8 +341,7 @@ static struct ibv_mw *alloc_mw(struct ibv_pd *ibv_pd, enum ibv_mw_type type)
 	if (!mw->ibv.rkey || av_table_set(&ctx->mws, mw->ibv.handle, mw)) {
 		if (mw->ibv.rkey)
 			(void)!av_window_destroy(ctx->seg, mw->ibv.rkey);
-		free(mw);
-		return av_fail_null(AV_VERB_ALLOC_MW, ENOMEM);
+		return av_object_fail(AV_VERB_ALLOC_MW, mw, ENOMEM);
 	}
 	av_pd_count(pd, AV_PD_MW, 1);
 	atomic_fetch_add(&ctx->mw_count, 1);

@@ -71,36 +71,30 @@ static int check_cap(const struct ibv_device_attr *dev, const struct ibv_qp_cap 
 	return 0;
 }
 
-static int check_queues(struct av_context *ctx, const struct ibv_qp_init_attr *attr)
+/* Finds our objects of those that a new queue pair names. Return: 0, ENOENT or EINVAL */
+static int find_qp_objects(const struct av_context *ctx, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
+			   const struct ibv_qp_init_attr *attr, struct av_qp *qp)
 {
 	const struct ibv_context *context = &ctx->verbs.context;
-	struct av_srq *srq;
 
-	if (sends(attr->qp_type) && !av_cq_in(context, attr->send_cq))
-		return av_refuse(EINVAL, AV_CHECK_QP_SEND_CQ, 0, 0);
-	if (receives(attr->qp_type) && !av_cq_in(context, attr->recv_cq))
-		return av_refuse(EINVAL, AV_CHECK_QP_RECV_CQ, 0, 0);
-	if (!attr->srq || !receives(attr->qp_type))
-		return 0;
-	srq = av_srq_in(context, attr->srq);
-	return srq && !srq->xrcd ? 0 : av_refuse(EINVAL, AV_CHECK_QP_SRQ, 0, 0);
-}
-
-static int check_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
-			   const struct ibv_qp_init_attr *attr)
-{
-	int err = check_cap(&ctx->dev->attr, &attr->cap);
-
-	if (err)
-		return err;
 	if (attr->qp_type == IBV_QPT_XRC_RECV) {
-		if (!av_xrcd_find(ctx, xrcd))
-			return av_refuse(EINVAL, AV_CHECK_QP_XRCD, 0, 0);
-	} else if (!av_pd_in(&ctx->verbs.context, pd)) {
-		return ENOENT;
+		qp->xrcd = av_xrcd_find(ctx, xrcd);
+		return qp->xrcd ? 0 : av_refuse(EINVAL, AV_CHECK_QP_XRCD, 0, 0);
 	}
-	err = check_queues(ctx, attr);
-	return err ? err : av_verb_err(ctx, AV_FAIL_CREATE_QP);
+	qp->pd = av_pd_in(context, pd);
+	qp->send_cq = av_cq_in(context, attr->send_cq);
+	if (!qp->pd)
+		return ENOENT;
+	if (!qp->send_cq)
+		return av_refuse(EINVAL, AV_CHECK_QP_SEND_CQ, 0, 0);
+	if (!receives(attr->qp_type))
+		return 0;
+	qp->recv_cq = av_cq_in(context, attr->recv_cq);
+	qp->srq = av_srq_in(context, attr->srq);
+	if (!qp->recv_cq)
+		return av_refuse(EINVAL, AV_CHECK_QP_RECV_CQ, 0, 0);
+	return attr->srq && (!qp->srq || qp->srq->xrcd) ? av_refuse(EINVAL, AV_CHECK_QP_SRQ, 0, 0)
+							: 0;
 }
 
 /* A forked child leaves the list alone: it may be half changed, and its mutex taken for ever. */
@@ -214,22 +208,6 @@ static uint32_t fill_shared_qp(struct av_context *ctx, struct av_qp *qp,
 	return index;
 }
 
-/* Finds our objects of those that @attr names. */
-static void resolve_qp_objects(struct av_context *ctx, struct av_qp *qp, struct ibv_pd *pd,
-			       struct ibv_xrcd *xrcd, const struct ibv_qp_init_attr *attr)
-{
-	if (attr->qp_type == IBV_QPT_XRC_RECV)
-		qp->xrcd = av_xrcd_find(ctx, xrcd);
-	else
-		qp->pd = av_pd_find(pd);
-	if (sends(attr->qp_type))
-		qp->send_cq = av_cq_find(attr->send_cq);
-	if (receives(attr->qp_type)) {
-		qp->recv_cq = av_cq_find(attr->recv_cq);
-		qp->srq = attr->srq ? av_srq_find(attr->srq) : NULL;
-	}
-}
-
 struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
 			    struct ibv_qp_init_attr *attr, struct av_qp_extra *extra)
 {
@@ -237,16 +215,20 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 	struct av_qp_extra none = {0};
 	int err = check_type(attr->qp_type);
 	struct ibv_qp_init_attr asked = *attr;
-	struct av_qp *qp;
+	struct av_qp *qp, found = {.pd = NULL};
 	uint32_t index;
 
 	drop_ignored(&asked);
 	if (err == 0)
-		err = check_qp_create(ctx, pd, xrcd, &asked);
+		err = check_cap(dev, &asked.cap);
+	if (err == 0)
+		err = find_qp_objects(ctx, pd, xrcd, &asked, &found);
+	if (err == 0)
+		err = av_verb_err(ctx, AV_FAIL_CREATE_QP);
 	qp = av_object_new(AV_VERB_CREATE_QP, err, sizeof(*qp));
 	if (!qp)
 		return NULL;
-	resolve_qp_objects(ctx, qp, pd, xrcd, &asked);
+	*qp = found;
 	av_qp_round_cap(&asked.cap, (uint32_t)dev->max_qp_wr);
 	extra = extra ? extra : &none;
 	extra->inline_recv = grant_inline(qp, attr, extra->inline_recv);
@@ -254,8 +236,7 @@ struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ib
 	if (!index || av_table_set(&ctx->qps, index, qp)) {
 		if (index)
 			av_qp_fini(ctx->seg, index);
-		free(qp);
-		return av_fail_null(AV_VERB_CREATE_QP, ENOMEM);
+		return av_object_fail(AV_VERB_CREATE_QP, qp, ENOMEM);
 	}
 	attr->cap = asked.cap;
 	count_qp_refs(qp, 1);
@@ -285,27 +266,6 @@ static int reset_qp(struct av_qp *qp)
 	av_qp_resume(&qp->end);
 	av_wire_close(&qp->end);
 	return 0;
-}
-
-/* An opened queue pair gets a handle beyond those of the segment's table. */
-static struct ibv_qp *publish_opened(struct av_context *ctx, struct av_qp *qp,
-				     const struct ibv_qp_open_attr *attr)
-{
-	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_XRC_RECV};
-	uint32_t handle =
-		AV_SLAB_CHUNKS * AV_OBJ_CHUNK + (atomic_fetch_add(&ctx->opened, 1) & 0x7ffff);
-
-	if (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT)
-		init.qp_context = attr->qp_context;
-	if (av_table_add(&ctx->qps, handle, qp)) {
-		av_seg_put(qp->end.seg);
-		free(qp);
-		return av_fail_null(AV_VERB_OPEN_QP, ENOMEM);
-	}
-	count_qp_refs(qp, 1);
-	init_public_qp(ctx, qp, NULL, &init, handle);
-	qp->ibv.state = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
-	return &qp->ibv;
 }
 
 AV_EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
@@ -401,11 +361,10 @@ AV_EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int att
 
 AV_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
 {
-	struct av_qp *qp;
-
 	if (!av_ours(ibv->context))
 		return AV_NEXT(ibv_qp_to_qp_ex, "IBVERBS_1.6")(ibv);
-	qp = av_qp_find(ibv);
+	struct av_qp *qp = av_qp_find(ibv);
+
 	return qp && qp->extended ? &qp->ex : NULL;
 }
 
@@ -423,8 +382,10 @@ struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *
 	const uint32_t needed =
 		IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
 	struct av_context *ctx = av_context_of(context);
+	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_XRC_RECV};
 	struct av_xrcd *xrcd = NULL;
 	struct av_qp *qp;
+	uint32_t handle = 0;
 	int err = 0;
 
 	if (attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED)
@@ -444,11 +405,22 @@ struct ibv_qp *av_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *
 	qp->end = av_qp_get(attr->qp_num);
 	if (!qp->end.qp || atomic_load(&qp->end.qp->qpn) != attr->qp_num ||
 	    qp->end.qp->xrcd != xrcd->number || qp->end.qp->type != IBV_QPT_XRC_RECV) {
-		av_seg_put(qp->end.seg);
-		free(qp);
-		return av_fail_null(AV_VERB_OPEN_QP, ENOENT);
+		err = ENOENT;
+	} else { /* with a handle beyond those of the segment's table */
+		handle = AV_SLAB_CHUNKS * AV_OBJ_CHUNK +
+			 (atomic_fetch_add(&ctx->opened, 1) & 0x7ffff);
+		err = av_table_add(&ctx->qps, handle, qp) ? ENOMEM : 0;
 	}
-	return publish_opened(ctx, qp, attr);
+	if (err) {
+		av_seg_put(qp->end.seg);
+		return av_object_fail(AV_VERB_OPEN_QP, qp, err);
+	}
+	if (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT)
+		init.qp_context = attr->qp_context;
+	count_qp_refs(qp, 1);
+	init_public_qp(ctx, qp, NULL, &init, handle);
+	qp->ibv.state = (enum ibv_qp_state)atomic_load(&qp->end.qp->state);
+	return &qp->ibv;
 }
 
 /* --- changing: check the values, then the state table, then apply --------------- */
@@ -521,14 +493,6 @@ static void store_qp_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *from
 	to->rnr_retry &= 7;
 }
 
-static void begin_state(struct av_qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
-{
-	av_qp_apply_state(&qp->end, from, to);
-	if ((from == IBV_QPS_INIT && to == IBV_QPS_RTR) ||
-	    (from == IBV_QPS_RTR && to == IBV_QPS_RTS) || to == IBV_QPS_RESET)
-		av_wire_begin(&qp->end, to);
-}
-
 /* What a change needs beside its attributes, and what it leaves to do. */
 struct change {
 	struct av_wire_route way; /* to the new address, elsewhere; afterwards the old one */
@@ -552,7 +516,10 @@ static int apply_qp_change(struct av_qp *qp, const struct ibv_qp_attr *attr, int
 		qp->end.qp->attr.en_sqd_async_notify = 0;
 	av_wire_change_route(&qp->end, &c->way);
 	if (mask & IBV_QP_STATE) {
-		begin_state(qp, from, c->to);
+		av_qp_apply_state(&qp->end, from, c->to);
+		if ((from == IBV_QPS_INIT && c->to == IBV_QPS_RTR) ||
+		    (from == IBV_QPS_RTR && c->to == IBV_QPS_RTS) || c->to == IBV_QPS_RESET)
+			av_wire_begin(&qp->end, c->to);
 		qp->ibv.state = c->to;
 	}
 	if (c->to == IBV_QPS_RESET || (mask & (IBV_QP_DEST_QPN | IBV_QP_AV)))
@@ -613,13 +580,6 @@ static int quiesce(struct av_qp *qp, bool empties)
 	return err;
 }
 
-static void resume_modified_qp(struct av_qp *qp, bool empties)
-{
-	av_qp_resume(&qp->end);
-	if (empties)
-		av_lock_release(&qp->end.qp->append);
-}
-
 /* Context: @changes_mutex is held */
 static int modify_qp(struct av_context *ctx, struct av_qp *qp, const struct ibv_qp_attr *attr,
 		     int mask)
@@ -632,9 +592,8 @@ static int modify_qp(struct av_context *ctx, struct av_qp *qp, const struct ibv_
 		err = get_on_wire(qp, attr, mask);
 	if (err == 0)
 		err = get_way(qp, attr, mask, &c.way);
-	if (err)
-		return err;
-	err = quiesce(qp, empties);
+	if (err == 0)
+		err = quiesce(qp, empties);
 	if (err) {
 		av_wire_route_close(&c.way);
 		return err;
@@ -645,7 +604,9 @@ static int modify_qp(struct av_context *ctx, struct av_qp *qp, const struct ibv_
 		err = av_context_err(ctx); /* a failing device sets it, then takes the rights */
 	if (err == 0)
 		err = apply_qp_change(qp, attr, mask, &c);
-	resume_modified_qp(qp, empties);
+	av_qp_resume(&qp->end);
+	if (empties)
+		av_lock_release(&qp->end.qp->append);
 	av_wire_route_close(&c.way);
 	if (atomic_load(&qp->end.qp->state) == IBV_QPS_RESET ||
 	    atomic_load(&qp->end.qp->state) == IBV_QPS_INIT)

@@ -28,17 +28,6 @@ static int check_srq_create(struct av_context *ctx, struct ibv_pd *pd,
 	return av_verb_err(ctx, AV_FAIL_CREATE_SRQ);
 }
 
-static void init_public_srq(struct av_srq *srq, struct ibv_pd *pd, void *srq_context)
-{
-	srq->ibv.context = pd->context;
-	srq->ibv.srq_context = srq_context;
-	srq->ibv.pd = pd;
-	srq->ibv.handle = srq->index;
-	pthread_mutex_init(&srq->ibv.mutex, NULL);
-	pthread_cond_init(&srq->ibv.cond, NULL);
-	pthread_mutex_init(&srq->users_mutex, NULL);
-}
-
 static uint32_t init_shared_srq(struct av_context *ctx, struct av_srq *srq,
 				const struct ibv_srq_attr *attr)
 {
@@ -89,29 +78,31 @@ static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd, str
 				  struct av_cq *cq, void *srq_context, struct ibv_srq_attr *attr)
 {
 	struct av_srq *srq = av_object_new(AV_VERB_CREATE_SRQ, 0, sizeof(*srq));
+	bool room;
 
 	if (!srq)
 		return NULL;
-	if (atomic_fetch_add(&ctx->srq_count, 1) >= (uint32_t)ctx->dev->attr.max_srq) {
-		atomic_fetch_sub(&ctx->srq_count, 1);
-		free(srq);
-		return av_fail_null(AV_VERB_CREATE_SRQ, ENOMEM);
-	}
+	room = atomic_fetch_add(&ctx->srq_count, 1) < (uint32_t)ctx->dev->attr.max_srq;
 	srq->id = atomic_fetch_add(&ctx->cq_ids, 1) + 1;
 	srq->pd = av_pd_find(pd);
 	srq->xrcd = xrcd;
 	srq->cq = cq;
-	srq->index = init_shared_srq(ctx, srq, attr);
+	srq->index = room ? init_shared_srq(ctx, srq, attr) : 0;
 	if (!srq->index || av_table_set(&ctx->srqs, srq->index, srq)) {
 		if (srq->index)
 			end_shared_srq(ctx, srq->index);
 		atomic_fetch_sub(&ctx->srq_count, 1);
-		free(srq);
-		return av_fail_null(AV_VERB_CREATE_SRQ, ENOMEM);
+		return av_object_fail(AV_VERB_CREATE_SRQ, srq, ENOMEM);
 	}
 	srq->shared = av_rq_at(ctx->seg, srq->index);
 	count_srq_refs(srq, 1);
-	init_public_srq(srq, pd, srq_context);
+	srq->ibv.context = pd->context;
+	srq->ibv.srq_context = srq_context;
+	srq->ibv.pd = pd;
+	srq->ibv.handle = srq->index;
+	pthread_mutex_init(&srq->ibv.mutex, NULL);
+	pthread_cond_init(&srq->ibv.cond, NULL);
+	pthread_mutex_init(&srq->users_mutex, NULL);
 	attr->max_wr = srq->shared->capacity;
 	return &srq->ibv;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "memory/key.h"
 #include "observe/flight.h"
 #include "registry/directory.h"
@@ -68,27 +69,22 @@ static void note_status(int status, void *arg)
 
 static void read_setting(void)
 {
-	static const struct {
-		const char *word;
-		int bits;
-	} words[] = {{"1", AV_MISUSE_ON},
-		     {"json", AV_MISUSE_ON | AV_MISUSE_JSON},
-		     {"fail", AV_MISUSE_ON | AV_MISUSE_FAIL}};
 	const char *text = secure_getenv("ANYVERBS_CHECK");
 	int mode = 0;
 
 	while (text && *text) {
-		size_t len = strcspn(text, ","), i = 0;
+		struct av_word word = {text, strcspn(text, ",")};
 
-		while (i < AV_ARRAY_SIZE(words) &&
-		       (strlen(words[i].word) != len || memcmp(words[i].word, text, len) != 0))
-			i++;
-		if (i < AV_ARRAY_SIZE(words))
-			mode |= words[i].bits;
-		else if (len != 1 || *text != '0')
+		if (av_word_is(word, "1"))
+			mode |= AV_MISUSE_ON;
+		else if (av_word_is(word, "json"))
+			mode |= AV_MISUSE_ON | AV_MISUSE_JSON;
+		else if (av_word_is(word, "fail"))
+			mode |= AV_MISUSE_ON | AV_MISUSE_FAIL;
+		else if (!av_word_is(word, "0"))
 			av_log(AV_LOG_WARN, "ANYVERBS_CHECK: '%.*s' is not 0, 1, json or fail",
-			       (int)len, text);
-		text += len + (text[len] == ',');
+			       (int)word.len, text);
+		text += word.len + (text[word.len] == ',');
 	}
 	if (mode & AV_MISUSE_FAIL)
 		(void)!on_exit(note_status, NULL);

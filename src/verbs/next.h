@@ -102,4 +102,11 @@ static inline void *av_object_new(enum av_verb verb, int err, size_t size)
 	return object ? object : av_fail_null(verb, err ? err : ENOMEM);
 }
 
+/* Gives up an object that could not be completed: frees it, and the verb fails. */
+static inline void *av_object_fail(enum av_verb verb, void *object, int err)
+{
+	free(object);
+	return av_fail_null(verb, err);
+}
+
 #endif
