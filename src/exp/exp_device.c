@@ -62,11 +62,10 @@ AV_EXPORT int ibv_exp_use_priv_env(struct ibv_context *context)
 AV_EXPORT int ibv_exp_setenv(struct ibv_context *context, const char *name, const char *value,
 			     int overwrite)
 {
-	int err;
-
 	if (!av_ours(context))
 		return setenv(name, value, overwrite);
-	err = av_environment_set(av_context_of(context), name, value, overwrite);
+	int err = av_environment_set(av_context_of(context), name, value, overwrite);
+
 	return err ? av_fail_fd(AV_VERB_EXP_SETENV, err) : 0;
 }
 
@@ -159,17 +158,16 @@ static uint64_t cap_flags(const struct ibv_device_attr_ex *now)
 /* The transport bits have the values of the plain ones, which are more. */
 static struct ibv_exp_odp_caps odp_caps(const struct ibv_device_attr_ex *now)
 {
-	struct ibv_exp_odp_caps caps = {
-		.general_odp_caps = now->odp_caps.general_caps &
-				    (IBV_EXP_ODP_SUPPORT | IBV_EXP_ODP_SUPPORT_IMPLICIT),
-	};
+	const uint64_t known = IBV_EXP_ODP_SUPPORT | IBV_EXP_ODP_SUPPORT_IMPLICIT;
+	const struct ibv_odp_caps *plain = &now->odp_caps;
+	struct ibv_exp_odp_caps caps = {.general_odp_caps = plain->general_caps & known};
 
 	caps.per_transport_caps.rc_odp_caps =
-		now->odp_caps.per_transport_caps.rc_odp_caps & TRANSPORT_BITS;
+		plain->per_transport_caps.rc_odp_caps & TRANSPORT_BITS;
 	caps.per_transport_caps.uc_odp_caps =
-		now->odp_caps.per_transport_caps.uc_odp_caps & TRANSPORT_BITS;
+		plain->per_transport_caps.uc_odp_caps & TRANSPORT_BITS;
 	caps.per_transport_caps.ud_odp_caps =
-		now->odp_caps.per_transport_caps.ud_odp_caps & TRANSPORT_BITS;
+		plain->per_transport_caps.ud_odp_caps & TRANSPORT_BITS;
 	caps.per_transport_caps.xrc_odp_caps = now->xrc_odp_caps & TRANSPORT_BITS;
 	return caps;
 }
@@ -211,78 +209,65 @@ static void fill_exp_device_attr(const struct av_seg *seg, const struct ibv_devi
 		all->tunneled_atomic_caps = IBV_EXP_TUNNELED_ATOMIC_SUPPORTED;
 }
 
-struct field {
-	uint32_t bit; /* of a mask */
+#define FIELD(mask, bit, member)                                                               \
+	{                                                                                      \
+		IBV_EXP_DEVICE_ATTR_##bit, mask, offsetof(struct ibv_exp_device_attr, member), \
+			sizeof(((struct ibv_exp_device_attr *)NULL)->member)                   \
+	}
+
+/* The fields that a program asks for by a bit of comp_mask, mask 0, or of comp_mask_2, mask 1. */
+static const struct field {
+	uint32_t bit, mask;
 	size_t offset, size;
+} fields[] = {
+	FIELD(0, CALC_CAP, calc_cap),
+	FIELD(0, WITH_TIMESTAMP_MASK, timestamp_mask),
+	FIELD(0, WITH_HCA_CORE_CLOCK, hca_core_clock),
+	FIELD(0, EXP_CAP_FLAGS, exp_device_cap_flags),
+	FIELD(0, INLINE_RECV_SZ, inline_recv_sz),
+	FIELD(0, EXT_ATOMIC_ARGS, ext_atom),
+	FIELD(0, UMR, umr_caps),
+	FIELD(0, ODP, odp_caps),
+	FIELD(0, MAX_CTX_RES_DOMAIN, max_ctx_res_domain),
+	FIELD(0, MASKED_ATOMICS, masked_atomic),
+	FIELD(0, ODP_MAX_SIZE, odp_mr_max_size),
+	FIELD(0, MAX_DM_SIZE, max_dm_size),
+	FIELD(0, TUNNELED_ATOMIC, tunneled_atomic_caps),
+	FIELD(1, PCI_ATOMIC_CAPS, pci_atomic_caps),
+	FIELD(1, UMR_FIXED_SIZE_CAPS, umr_fixed_size_caps),
 };
 
-#define FIELD(bit, member)                                                               \
-	{                                                                                \
-		IBV_EXP_DEVICE_ATTR_##bit, offsetof(struct ibv_exp_device_attr, member), \
-			sizeof(((struct ibv_exp_device_attr *)NULL)->member)             \
-	}
-
-/* Copies the fields asked for: others may be beyond the program's struct. Return: their bits */
-static uint32_t copy_exp_attr_fields(struct ibv_exp_device_attr *to,
-				     const struct ibv_exp_device_attr *from, uint64_t wanted,
-				     const struct field *fields, size_t count)
-{
-	uint32_t copied = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		if (!(wanted & fields[i].bit))
-			continue;
-		memcpy((char *)to + fields[i].offset, (const char *)from + fields[i].offset,
-		       fields[i].size);
-		copied |= fields[i].bit;
-	}
-	return copied;
-}
-
-static const struct field first[] = {
-	FIELD(CALC_CAP, calc_cap),
-	FIELD(WITH_TIMESTAMP_MASK, timestamp_mask),
-	FIELD(WITH_HCA_CORE_CLOCK, hca_core_clock),
-	FIELD(EXP_CAP_FLAGS, exp_device_cap_flags),
-	FIELD(INLINE_RECV_SZ, inline_recv_sz),
-	FIELD(EXT_ATOMIC_ARGS, ext_atom),
-	FIELD(UMR, umr_caps),
-	FIELD(ODP, odp_caps),
-	FIELD(MAX_CTX_RES_DOMAIN, max_ctx_res_domain),
-	FIELD(MASKED_ATOMICS, masked_atomic),
-	FIELD(ODP_MAX_SIZE, odp_mr_max_size),
-	FIELD(MAX_DM_SIZE, max_dm_size),
-	FIELD(TUNNELED_ATOMIC, tunneled_atomic_caps),
-};
-static const struct field second[] = {
-	FIELD(PCI_ATOMIC_CAPS, pci_atomic_caps),
-	FIELD(UMR_FIXED_SIZE_CAPS, umr_fixed_size_caps),
-};
-
+/* Fields that the program did not ask for may be beyond its structure. */
 AV_EXPORT int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr)
 {
 	AV_UNCANCELLED;
+	const uint32_t second = (uint32_t)IBV_EXP_DEVICE_ATTR_COMP_MASK_2;
+	uint32_t wanted[2] = {attr->comp_mask, 0}, copied[2] = {attr->comp_mask & second, 0};
 	struct ibv_exp_device_attr all;
 	struct ibv_device_attr_ex now;
-	uint32_t wanted = attr->comp_mask;
 	int err;
 
 	if (!av_ours(context))
 		return ENOSYS;
-	if (wanted & (uint32_t)IBV_EXP_DEVICE_ATTR_COMP_MASK_2)
+	if (wanted[0] & second) {
 		AV_EXP_KNOWN(EINVAL, EXP_QUERY_DEVICE, attr->comp_mask_2,
 			     IBV_EXP_DEVICE_ATTR_RESERVED_2);
+		wanted[1] = attr->comp_mask_2;
+	}
 	err = ibv_query_device_ex(context, NULL, &now);
 	if (err)
 		return err;
 	memcpy(attr, &now.orig_attr, offsetof(struct ibv_exp_device_attr, comp_mask));
 	fill_exp_device_attr(av_context_of(context)->seg, &now, &all);
-	attr->comp_mask = copy_exp_attr_fields(attr, &all, wanted, first, AV_ARRAY_SIZE(first));
-	if (wanted & (uint32_t)IBV_EXP_DEVICE_ATTR_COMP_MASK_2) {
-		attr->comp_mask |= (uint32_t)IBV_EXP_DEVICE_ATTR_COMP_MASK_2;
-		attr->comp_mask_2 = copy_exp_attr_fields(attr, &all, attr->comp_mask_2, second,
-							 AV_ARRAY_SIZE(second));
+	for (const struct field *f = fields; f < fields + AV_ARRAY_SIZE(fields); f++) {
+		if (!(wanted[f->mask] & f->bit))
+			continue;
+		memcpy((char *)attr + f->offset, (const char *)&all + f->offset, f->size);
+		copied[f->mask] |= f->bit;
 	}
+	attr->comp_mask = copied[0];
+	if (wanted[0] & second)
+		attr->comp_mask_2 = copied[1];
 	return 0;
 }
 
@@ -331,13 +316,12 @@ AV_EXPORT int ibv_exp_query_port(struct ibv_context *context, uint8_t port_num,
 AV_EXPORT int ibv_exp_query_gid_attr(struct ibv_context *context, uint8_t port_num,
 				     unsigned int index, struct ibv_exp_gid_attr *attr)
 {
-	struct ibv_gid_entry entry;
-	int err;
-
 	if (!av_ours(context))
 		return ENOSYS;
 	AV_EXP_KNOWN(EINVAL, EXP_QUERY_GID_ATTR, attr->comp_mask, IBV_EXP_QUERY_GID_ATTR_RESERVED);
-	err = ibv_query_gid_ex(context, port_num, index, &entry, 0);
+	struct ibv_gid_entry entry;
+	int err = ibv_query_gid_ex(context, port_num, index, &entry, 0);
+
 	if (err == ENODATA)
 		memset(&entry, 0, sizeof(entry));
 	else if (err)

@@ -12,37 +12,34 @@ AV_EXPORT struct ibv_exp_dm *ibv_exp_alloc_dm(struct ibv_context *context,
 					      struct ibv_exp_alloc_dm_attr *attr)
 {
 	AV_UNCANCELLED;
-	struct ibv_alloc_dm_attr plain = {.length = attr->length};
-	struct ibv_dm *dm;
-
 	AV_EXP_KNOWN(NULL, EXP_ALLOC_DM, attr->comp_mask, IBV_EXP_ALLOC_DM_ATTR_RESERVED);
 	if (!av_ours(context))
 		return NULL;
-	dm = ibv_alloc_dm(context, &plain);
+	struct ibv_alloc_dm_attr plain = {.length = attr->length};
+	struct ibv_dm *dm = ibv_alloc_dm(context, &plain);
+
 	return dm ? &av_dm_find(dm)->exp : NULL;
 }
 
 AV_EXPORT int ibv_exp_free_dm(struct ibv_exp_dm *exp)
 {
 	AV_UNCANCELLED;
-	struct av_dm *dm;
-
 	if (!av_ours(exp->context))
 		return ENOSYS;
-	dm = av_dm_of_exp(exp);
+	struct av_dm *dm = av_dm_of_exp(exp);
+
 	return dm ? ibv_free_dm(&dm->ibv) : av_fail_errno(AV_VERB_EXP_FREE_DM, ENOENT);
 }
 
 AV_EXPORT int ibv_exp_memcpy_dm(struct ibv_exp_dm *exp, struct ibv_exp_memcpy_dm_attr *attr)
 {
-	const bool to_host = attr->memcpy_dir == IBV_EXP_DM_CPY_TO_HOST;
-	void *bytes;
-	int err;
-
 	AV_EXP_KNOWN(EINVAL, EXP_MEMCPY_DM, attr->comp_mask, IBV_EXP_DM_CPY_COMP_MASK_RESERVED);
 	if (!av_ours(exp->context))
 		return ENOSYS;
-	err = av_dm_range(av_dm_of_exp(exp), attr->dm_offset, attr->length, 1, &bytes);
+	const bool to_host = attr->memcpy_dir == IBV_EXP_DM_CPY_TO_HOST;
+	void *bytes;
+	int err = av_dm_range(av_dm_of_exp(exp), attr->dm_offset, attr->length, 1, &bytes);
+
 	if (err == EFAULT)
 		err = av_refuse_as(EINVAL);
 	else if (err == 0 && !to_host && attr->memcpy_dir != IBV_EXP_DM_CPY_TO_DEVICE)

@@ -164,17 +164,16 @@ static void convert_wc_to_exp(struct ibv_exp_wc *to, const struct ibv_wc *wc, bo
 AV_EXPORT int ibv_exp_poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_exp_wc *wc,
 			      uint32_t wc_size)
 {
+	if (!av_ours(ibv->context))
+		return -ENOSYS;
+	struct av_cq *cq = av_cq_find(ibv);
 	size_t bytes = wc_size < sizeof(*wc) ? wc_size : sizeof(*wc);
 	struct ibv_wc batch[BATCH];
 	uint64_t stamp_ns[BATCH];
 	struct ibv_exp_wc one;
 	int done = 0, taken, want;
-	struct av_cq *cq;
 	bool stamped;
 
-	if (!av_ours(ibv->context))
-		return -ENOSYS;
-	cq = av_cq_find(ibv);
 	if (av_unlikely(!cq || av_context_of(ibv->context)->forked))
 		return -av_fail_errno(AV_VERB_EXP_POLL_CQ,
 				      av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0));

@@ -157,8 +157,7 @@ ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
 	if (c->handle)
 		return &c->exp;
 	av_seg_free(ctx->seg, c->list, list_bytes(attr->max_klm_list_size));
-	free(c);
-	return av_fail_null(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, ENOMEM);
+	return av_object_fail(AV_VERB_EXP_ALLOC_MKEY_LIST_MEMORY, c, ENOMEM);
 }
 
 AV_EXPORT int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_container *mem)
@@ -262,18 +261,16 @@ static int build_list(struct av_klm_entry *entries, const struct ibv_qp *qp, con
 	return err;
 }
 
-static int post_inline_umr(struct av_qp *qp, const umr_wr *umr,
-			   const struct av_sq_special *with_key)
+static int post_inline_umr(struct av_qp *qp, const umr_wr *umr, struct av_sq_special *req)
 {
 	struct av_klm_entry entries[AV_MAX_INLINE_KLMS];
-	struct av_sq_special req = *with_key;
 	int err;
 
 	if (umr->num_mrs > qp->inline_klms)
 		return av_refuse(EINVAL, AV_CHECK_UMR_INLINE, umr->num_mrs, qp->inline_klms);
-	err = build_list(entries, &qp->ibv, umr, &req);
-	req.inlined = entries;
-	return err ? err : av_post_special(qp, &req);
+	err = build_list(entries, &qp->ibv, umr, req);
+	req->inlined = entries;
+	return err ? err : av_post_special(qp, req);
 }
 
 static int fill_from_container(struct av_qp *qp, const umr_wr *umr, struct av_sq_special *req)
@@ -502,13 +499,12 @@ static struct ibv_exp_send_wr *counterpart(struct ibv_exp_send_wr *exp,
 AV_EXPORT int ibv_exp_post_send(struct ibv_qp *ibv, struct ibv_exp_send_wr *wr,
 				struct ibv_exp_send_wr **bad_wr)
 {
-	struct ibv_send_wr batch[BATCH], *bad;
-	struct av_atomic operands[BATCH];
-	struct av_qp *qp;
-
 	if (!av_ours(ibv->context))
 		return -ENOSYS;
-	qp = av_qp_find(ibv);
+	struct ibv_send_wr batch[BATCH], *bad;
+	struct av_atomic operands[BATCH];
+	struct av_qp *qp = av_qp_find(ibv);
+
 	if (av_unlikely(!qp || av_context_of(ibv->context)->forked))
 		return refuse_exp_send(ibv, wr, bad_wr,
 				       av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0));
