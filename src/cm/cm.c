@@ -22,6 +22,7 @@
 #include "segment/observers.h"
 #include "segment/pages.h"
 #include "transport/observed.h"
+#include "transport/wire_qp.h"
 
 struct attended {
 	uint8_t address[16];
@@ -34,7 +35,7 @@ static struct attended attended[AV_GID_MAX];
 static unsigned int attended_count;
 static bool all; /* those that come, too */
 
-/* --- one ------------------------------------------------------------------------------- */
+/* --- messages at an address ------------------------------------------------------------ */
 
 /* Whoever sends holds the lock. */
 static void await_senders(void)
@@ -131,7 +132,7 @@ static int attend_one(const uint8_t address[16])
 	return ret;
 }
 
-/* --- all ------------------------------------------------------------------------------- */
+/* --- at all addresses ------------------------------------------------------------------ */
 
 static void attend_devices(void)
 {
@@ -176,9 +177,9 @@ static void cm_attend_new(void)
 		attend_devices();
 }
 
-/* --- none ------------------------------------------------------------------------------ */
+/* --- at none any more ------------------------------------------------------------------ */
 
-/* None any more. Context: not locked */
+/* Context: not locked */
 static void cm_attend_end(void)
 {
 	pthread_mutex_lock(&mutex);
@@ -443,9 +444,11 @@ int av_cm_prepare(void)
 {
 	int ret = -av_fork_register(AV_FORK_CM, &fork_handlers);
 
-	if (ret == 0)
-		av_cm_mads_begin();
-	return ret;
+	if (ret)
+		return ret;
+	av_net_receive_by(&av_wire_receiver);
+	av_net_manage_by(&av_cm_manager);
+	return 0;
 }
 
 /* Return: 0 or -errno */

@@ -13,7 +13,6 @@
 #include "observe/check.h"
 #include "registry/directory.h"
 #include "transport/observed.h"
-#include "transport/wire_qp.h"
 
 /* --- whose ----------------------------------------------------------------------------- */
 
@@ -277,10 +276,4 @@ static void receive_cm_mad(const struct av_net_packet *p)
 	faults_arrived(&back, &m);
 }
 
-static const struct av_net_manager manager = {.owner = owner, .packet = receive_cm_mad};
-
-void av_cm_mads_begin(void)
-{
-	av_net_receive_by(&av_wire_receiver);
-	av_net_manage_by(&manager);
-}
+const struct av_net_manager av_cm_manager = {.owner = owner, .packet = receive_cm_mad};

@@ -78,8 +78,8 @@ struct av_cm_route {
  */
 struct av_cm_route av_cm_route_back(const struct av_net_path *path, const struct av_cm_message *m);
 
-/* Receive messages from now on. Again changes nothing. */
-void av_cm_mads_begin(void);
+/* Receives messages, and says whose they are. */
+extern const struct av_net_manager av_cm_manager __attribute__((visibility("hidden")));
 
 /*
  * Handle messages that a fault on demand has delayed until @now_ns, and set the alarm for the next.
