@@ -40,7 +40,10 @@ static inline uint64_t av_now_real_ns(void)
 /* Time at the last scheduler tick, 1 to 10 ms old; about 6 ns. Only for "has a while passed?". */
 static inline uint64_t av_now_coarse_ns(void)
 {
-	return av_clock_ns(CLOCK_MONOTONIC_COARSE);
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 static inline struct timespec av_timespec(uint64_t ns)

@@ -541,7 +541,10 @@ enum av_copy_result av_copy_at(void *dst, const void *src, size_t len, uint64_t 
 {
 	int failed;
 
-	if (av_unlikely(!guard_ready(now_ns)))
+	/* Without a call in the usual case: it has been found ready a moment ago. */
+	if (av_unlikely(now_ns - av_fault_guard_cache.checked_ns >= AV_FAULT_GUARD_FRESH_NS ||
+			!av_fault_guard_cache.ready) &&
+	    !guard_ready(now_ns))
 		return unguarded_copy(dst, src, len);
 	if (len >= AV_BULK_MIN)
 		failed = bulk_copy(dst, src, len);

@@ -48,25 +48,10 @@ struct av_pin *av_pin_search(struct av_seg *seg, uint64_t word);
  * Return:  the word, for av_pin_end(); NULL: all AV_PINS words are taken. Then the caller ends its
  * own pins and retries later: another thread may wait for those pins.
  */
-AV_MUST_USE static inline struct av_pin *av_pin_begin(struct av_seg *seg, uint32_t key)
-{
-	uint32_t place = av_pin_place;
-	struct av_pin *pin = &seg->head->pin[place % AV_PINS];
-	uint64_t free = 0, word = (uint64_t)av_lock_self << 32 | key;
-
-	if (av_unlikely(place == 0 || atomic_load_explicit(&pin->word, memory_order_relaxed) ||
-			!atomic_compare_exchange_strong(&pin->word, &free, word)))
-		return av_pin_search(seg, word);
-	av_barrier_behind_rmw(); /* before the key is looked at */
-	return pin;
-}
+AV_MUST_USE struct av_pin *av_pin_begin(struct av_seg *seg, uint32_t key);
 
 /* End the use. NULL is ignored. */
-static inline void av_pin_end(struct av_pin *pin)
-{
-	if (pin)
-		atomic_store_explicit(&pin->word, 0, memory_order_release);
-}
+void av_pin_end(struct av_pin *pin);
 
 /*
  * Wait until nobody uses @key of @seg. No new use begins meanwhile: the caller has withdrawn the
@@ -262,12 +247,6 @@ bool av_key_is_on_demand(struct av_seg *seg, uint32_t key);
  * only.
  */
 bool av_key_was_given(const struct av_seg *seg, uint32_t key);
-
-/* The table entry of a key's index, whatever key it holds now; NULL: there is no such index. */
-static inline struct av_key *av_key_entry(const struct av_seg *seg, uint32_t key)
-{
-	return av_slab_at(seg, AV_SLAB_KEY, AV_KEY_INDEX(key), AV_KEY_BYTES, AV_KEY_CHUNK);
-}
 
 /* === deferred free =============================================================== */
 

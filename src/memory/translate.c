@@ -9,6 +9,29 @@
 #include "base/newer_verbs.h"
 #include "memory/key.h"
 
+/* --- pins ------------------------------------------------------------------------ */
+
+struct av_pin *av_pin_begin(struct av_seg *seg, uint32_t key)
+{
+	uint32_t place = av_pin_place;
+	struct av_pin *pin = &seg->head->pin[place % AV_PINS];
+	uint64_t free = 0, word = (uint64_t)av_lock_self << 32 | key;
+
+	if (av_unlikely(place == 0 || atomic_load_explicit(&pin->word, memory_order_relaxed) ||
+			!atomic_compare_exchange_strong(&pin->word, &free, word)))
+		return av_pin_search(seg, word);
+	av_barrier_behind_rmw(); /* before the key is looked at */
+	return pin;
+}
+
+void av_pin_end(struct av_pin *pin)
+{
+	if (pin)
+		atomic_store_explicit(&pin->word, 0, memory_order_release);
+}
+
+/* --- the checks ------------------------------------------------------------------- */
+
 /* Accesses that move no byte, and may have any length. */
 #define FLUSHES (AV_ACCESS_FLUSH_GLOBAL | AV_ACCESS_FLUSH_PERSISTENT)
 
@@ -127,6 +150,68 @@ enum av_check av_mem_get_any(struct av_seg *seg, const struct av_mem_request *re
 	return found;
 }
 
+void *av_heap_part_at(struct av_seg *seg, uint32_t id, uint64_t addr, uint64_t len)
+{
+	const struct av_heap_part *part =
+		av_seg_piece(seg, (uint64_t)id << AV_HEAP_PART_SHIFT, sizeof(*part));
+	uint64_t at = part ? atomic_load_explicit(&part->at, memory_order_relaxed) : 0;
+	uint64_t first, bytes, from;
+	uint8_t *heap;
+
+	if (!at)
+		return NULL;
+	if (av_unlikely(at == AV_FILE_RUN))
+		return av_file_view_at(seg, (uint64_t)id << AV_HEAP_PART_SHIFT, addr, len);
+	first = __atomic_load_n(&part->addr, __ATOMIC_RELAXED);
+	bytes = __atomic_load_n(&part->bytes, __ATOMIC_RELAXED);
+	from = at - AV_HEAP_PART_BASE;
+	/* As offsets, of which none too small passes: no sum can wrap. */
+	if ((at ^ first) & (AV_HEAP_PART_ALIGN - 1) || bytes > AV_SHARED_HEAP_BYTES ||
+	    from > AV_SHARED_HEAP_BYTES - bytes || len > bytes || addr - first > bytes - len)
+		return NULL;
+	heap = atomic_load_explicit(&seg->shared_heap, memory_order_acquire);
+	if (av_unlikely(!heap))
+		heap = av_seg_map_shared_heap(seg);
+	return heap == AV_SHARED_HEAP_NOWHERE ? NULL : heap + from + (addr - first);
+}
+
+enum av_check av_mem_get(struct av_seg *seg, const struct av_mem_request *req, struct av_span *span)
+{
+	const struct av_key *k = av_key_entry(seg, req->key);
+	uint64_t offset, at;
+
+	if (av_unlikely(!k || req->key == 0 || seg->head->origin))
+		return av_mem_get_any(seg, req, span, NULL);
+	span->pin = av_pin_begin(seg, req->key);
+	if (av_unlikely(!span->pin))
+		return AV_CHECK_BUSY;
+	/* The common case: registered memory of the program, still mapped, while no pages move. */
+	if (av_unlikely(atomic_load_explicit(&k->key, memory_order_acquire) != req->key ||
+			atomic_load_explicit(&k->kind, memory_order_relaxed) != AV_KEY_REGION ||
+			k->pd != req->pd || req->whole ||
+			(k->access & (req->access | AV_ACCESS_TUNNELED)) != req->access))
+		return av_mem_get_any(seg, req, span, span->pin);
+	offset = req->addr - k->base; /* of what is before the region, more than its length */
+	if (av_unlikely(offset > k->length || req->length > k->length - offset ||
+			atomic_load_explicit(&seg->head->moving, memory_order_relaxed) ||
+			atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire) !=
+				atomic_load_explicit(&k->intact, memory_order_relaxed)))
+		return av_mem_get_any(seg, req, span, span->pin);
+	at = k->addr + offset;
+	if (av_likely(seg->own))
+		span->local = (void *)(uintptr_t)at;
+	else
+		span->local = k->heap ? av_heap_part_at(seg, k->heap, at, req->length) : NULL;
+	span->addr = at;
+	span->length = req->length;
+	span->odp = span->null = span->writes = false;
+	span->seg = seg;
+	span->pages_owner = 0;
+	span->offset = 0;
+	span->umr = NULL;
+	return AV_CHECK_NONE;
+}
+
 /* Return: @found */
 AV_COLD static enum av_check refuse_spans(struct av_spans *spans, uint32_t element, uint64_t left,
 					  enum av_check found)
@@ -177,6 +262,23 @@ void av_mem_put_list(struct av_spans *spans)
 	spans->count = 0;
 }
 
+/* --- lists of spans ---------------------------------------------------------------- */
+
+void av_spans_local(struct av_spans *spans, struct av_seg *seg, void *local, uint64_t bytes)
+{
+	spans->count = 1;
+	spans->bytes = bytes;
+	spans->at[0] = (struct av_span){.local = local, .length = bytes, .seg = seg};
+}
+
+void av_spans_copy(struct av_spans *to, const struct av_spans *from)
+{
+	to->count = from->count;
+	to->bytes = from->bytes;
+	for (uint32_t i = 0; i < from->count; i++)
+		to->at[i] = from->at[i];
+}
+
 void av_spans_skip(struct av_spans *spans, uint64_t bytes)
 {
 	uint32_t gone = 0;
@@ -199,4 +301,18 @@ void av_spans_are_part(struct av_spans *spans, struct av_odp_message *message)
 {
 	for (uint32_t i = 0; i < spans->count; i++)
 		spans->at[i].message = message;
+}
+
+enum av_fault av_xfer_copy(const struct av_spans *dst, const struct av_spans *src, uint64_t now_ns)
+{
+	const struct av_span *d = dst->at, *s = src->at;
+
+	/* Here, and the destination does not begin within the source: an ascending copy is right.
+	 */
+	if (av_likely(dst->count == 1 && src->count == 1 && d->local && s->local && !d->odp &&
+		      !s->odp && (uintptr_t)d->local - (uintptr_t)s->local >= dst->bytes &&
+		      av_copy_at(d->local, s->local, dst->bytes, now_ns) == AV_COPY_OK))
+		return AV_FAULT_NONE;
+	/* Copies again, and finds out which end failed. */
+	return av_xfer_copy_part(dst, src, dst->bytes, now_ns);
 }

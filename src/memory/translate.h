@@ -72,65 +72,7 @@ struct av_spans {
  * av_file_view_at() does.
  * Return:  NULL: not mappable here
  */
-static inline void *av_heap_part_at(struct av_seg *seg, uint32_t id, uint64_t addr, uint64_t len)
-{
-	const struct av_heap_part *part =
-		av_seg_at(seg, (uint64_t)id << AV_HEAP_PART_SHIFT, sizeof(*part));
-	uint64_t at = part ? atomic_load_explicit(&part->at, memory_order_relaxed) : 0;
-	uint64_t first, bytes;
-	uint8_t *heap;
-
-	if (!at)
-		return NULL;
-	if (av_unlikely(at == AV_FILE_RUN))
-		return av_file_view_at(seg, (uint64_t)id << AV_HEAP_PART_SHIFT, addr, len);
-	first = __atomic_load_n(&part->addr, __ATOMIC_RELAXED);
-	bytes = __atomic_load_n(&part->bytes, __ATOMIC_RELAXED);
-	if ((at ^ first) & (AV_HEAP_PART_ALIGN - 1) || !av_range_within(addr, len, first, bytes) ||
-	    !av_range_within(at, bytes, AV_HEAP_PART_BASE, AV_SHARED_HEAP_BYTES))
-		return NULL;
-	heap = atomic_load_explicit(&seg->shared_heap, memory_order_acquire);
-	if (av_unlikely(!heap))
-		heap = av_seg_map_shared_heap(seg);
-	return heap == AV_SHARED_HEAP_NOWHERE ? NULL
-					      : heap + (at - AV_HEAP_PART_BASE) + (addr - first);
-}
-
-/*
- * The common case: registered memory of the program that is still mapped, while no pages move.
- * Context: a pin names the key.
- * Return:  true: @span is set, but its pin and message; false: av_mem_get_any() finds the kind of
- * key, or what is wrong
- */
-static inline bool av_mem_is_plain(struct av_seg *seg, const struct av_key *k,
-				   const struct av_mem_request *req, struct av_span *span)
-{
-	uint64_t at;
-
-	if (av_unlikely(atomic_load_explicit(&k->key, memory_order_acquire) != req->key ||
-			atomic_load_explicit(&k->kind, memory_order_relaxed) != AV_KEY_REGION ||
-			k->pd != req->pd || req->whole ||
-			(k->access & (req->access | AV_ACCESS_TUNNELED)) != req->access ||
-			!av_range_within(req->addr, req->length, k->base, k->length)))
-		return false;
-	if (av_unlikely(atomic_load_explicit(&seg->head->moving, memory_order_relaxed) ||
-			atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire) !=
-				atomic_load_explicit(&k->intact, memory_order_relaxed)))
-		return false;
-	at = k->addr + (req->addr - k->base);
-	if (av_likely(seg->own))
-		span->local = (void *)(uintptr_t)at;
-	else
-		span->local = k->heap ? av_heap_part_at(seg, k->heap, at, req->length) : NULL;
-	span->addr = at;
-	span->length = req->length;
-	span->odp = span->null = span->writes = false;
-	span->seg = seg;
-	span->pages_owner = 0;
-	span->offset = 0;
-	span->umr = NULL;
-	return true;
-}
+void *av_heap_part_at(struct av_seg *seg, uint32_t id, uint64_t addr, uint64_t len);
 
 /* The general case of av_mem_get(). @pin: of the key, consumed; NULL: not pinned yet */
 AV_MUST_USE enum av_check av_mem_get_any(struct av_seg *seg, const struct av_mem_request *req,
@@ -151,18 +93,8 @@ AV_MUST_USE enum av_check av_mem_get_any(struct av_seg *seg, const struct av_mem
  * AV_CHECK_TUNNELED: only if @req->payload
  * Source:  IBTA volume 1, 10.6.3 (memory access checks); ibv_reg_mr(3).
  */
-AV_MUST_USE static inline enum av_check
-av_mem_get(struct av_seg *seg, const struct av_mem_request *req, struct av_span *span)
-{
-	const struct av_key *k = av_key_entry(seg, req->key);
-
-	if (av_unlikely(!k || req->key == 0 || seg->head->origin))
-		return av_mem_get_any(seg, req, span, NULL);
-	span->pin = av_pin_begin(seg, req->key);
-	if (av_likely(span->pin && av_mem_is_plain(seg, k, req, span)))
-		return AV_CHECK_NONE;
-	return span->pin ? av_mem_get_any(seg, req, span, span->pin) : AV_CHECK_BUSY;
-}
+AV_MUST_USE enum av_check av_mem_get(struct av_seg *seg, const struct av_mem_request *req,
+				     struct av_span *span);
 
 /*
  * For memory/klm.c: the context whose table holds this key of @seg: for an imported key, the one
@@ -197,22 +129,10 @@ AV_MUST_USE enum av_check av_mem_get_list(struct av_seg *seg, uint32_t pd, uint3
 void av_mem_put_list(struct av_spans *spans);
 
 /* A list of one run of bytes at @local in this process, behind no key. */
-static inline void av_spans_local(struct av_spans *spans, struct av_seg *seg, void *local,
-				  uint64_t bytes)
-{
-	spans->count = 1;
-	spans->bytes = bytes;
-	spans->at[0] = (struct av_span){.local = local, .length = bytes, .seg = seg};
-}
+void av_spans_local(struct av_spans *spans, struct av_seg *seg, void *local, uint64_t bytes);
 
 /* Borrow the spans of another list. Do not call av_mem_put_list() for @to. */
-static inline void av_spans_copy(struct av_spans *to, const struct av_spans *from)
-{
-	to->count = from->count;
-	to->bytes = from->bytes;
-	for (uint32_t i = 0; i < from->count; i++)
-		to->at[i] = from->at[i];
-}
+void av_spans_copy(struct av_spans *to, const struct av_spans *from);
 
 /* Drop the first @bytes of a borrowed list, which has that many. Ends no pin. */
 void av_spans_skip(struct av_spans *spans, uint64_t bytes);
@@ -360,21 +280,6 @@ static inline enum av_fault av_fault_at(enum av_fault copied, enum av_fault src,
 AV_MUST_USE enum av_fault av_xfer_copy_part(const struct av_spans *dst, const struct av_spans *src,
 					    uint64_t bytes, uint64_t now_ns);
 
-/* Is the whole list one run of bytes at an address of this process, and not ODP? */
-static inline bool av_spans_are_here(const struct av_spans *spans)
-{
-	return av_likely(spans->count == 1 && spans->at[0].local && !spans->at[0].odp);
-}
-
-/* The same for any number of runs. */
-static inline bool av_spans_in_reach(const struct av_spans *spans)
-{
-	for (uint32_t i = 0; i < spans->count; i++)
-		if (!spans->at[i].local || spans->at[i].odp)
-			return false;
-	return true;
-}
-
 /* Would an ascending copy of @len > 0 bytes overwrite source bytes before reading them? */
 static inline bool av_xfer_destroys(const void *dst, const void *src, size_t len)
 {
@@ -392,17 +297,8 @@ static inline bool av_xfer_destroys(const void *dst, const void *src, size_t len
  * destination overlaps the end of its source)
  */
 
-AV_MUST_USE static inline enum av_fault av_xfer_copy(const struct av_spans *dst,
-						     const struct av_spans *src, uint64_t now_ns)
-{
-	if (av_likely(av_spans_are_here(dst) && av_spans_are_here(src) &&
-		      !av_xfer_destroys(dst->at[0].local, src->at[0].local, dst->bytes) &&
-		      av_copy_at(dst->at[0].local, src->at[0].local, dst->bytes, now_ns) ==
-			      AV_COPY_OK))
-		return AV_FAULT_NONE;
-	/* Copies again, and finds out which end failed. */
-	return av_xfer_copy_part(dst, src, dst->bytes, now_ns);
-}
+AV_MUST_USE enum av_fault av_xfer_copy(const struct av_spans *dst, const struct av_spans *src,
+				       uint64_t now_ns);
 
 /* Can the first @bytes be read? Discards them. Context, return: as av_xfer_copy() */
 AV_COLD AV_MUST_USE enum av_fault av_xfer_read(const struct av_spans *src, uint64_t bytes,

@@ -35,7 +35,271 @@ static void cq_tell_async(struct av_seg *seg, uint32_t index, uint32_t id,
 	ring(seg, AV_DOORBELL_ASYNC, event, index, id);
 }
 
-/* The shared completion ring: append, arm, peek, purge. */
+/* --- entries ----------------------------------------------------------------------- */
+
+uint32_t av_cq_used(const struct av_cq_shared *cq)
+{
+	return atomic_load_explicit(&cq->used, memory_order_acquire) & 1;
+}
+
+struct av_cqe *av_cq_entry(const struct av_seg *seg, const struct av_cq_shared *cq, uint32_t i,
+			   uint32_t number)
+{
+	uint64_t mask = atomic_load_explicit(&cq->mask[i], memory_order_relaxed);
+	uint64_t ring = atomic_load_explicit(&cq->ring[i], memory_order_relaxed);
+
+	return av_seg_piece(seg, ring + (number & mask) * sizeof(struct av_cqe),
+			    sizeof(struct av_cqe));
+}
+
+const struct av_cqe *av_cq_peek(const struct av_seg *seg, const struct av_cq_shared *cq)
+{
+	uint32_t number = atomic_load_explicit(&cq->head, memory_order_relaxed);
+	const struct av_cqe *e = av_cq_entry(seg, cq, av_cq_used(cq), number);
+
+	return av_likely(e != NULL) && atomic_load_explicit(&e->there, memory_order_acquire) ==
+					       AV_CQE_THERE(number)
+		       ? e
+		       : NULL;
+}
+
+void av_cq_take(struct av_cq_shared *cq)
+{
+	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+
+	atomic_store_explicit(&cq->head, head + 1, memory_order_release);
+}
+
+/* Copy all but @there and @stamp_ns. */
+static void fill_cqe(struct av_cqe *to, const struct av_cqe *from)
+{
+	if (from->data_len) /* without payload, nobody wrote @data */
+		av_cqe_copy_data(to->data, from->data, from->data_len);
+	memcpy(to, from, offsetof(struct av_cqe, there));
+}
+
+/* Copy an entry to the place of @number, and publish it. */
+static void copy_cqe(struct av_cqe *to, const struct av_cqe *from, uint32_t number)
+{
+	fill_cqe(to, from);
+	to->stamp_ns = from->stamp_ns;
+	atomic_store_explicit(&to->there, AV_CQE_THERE(number), memory_order_release);
+}
+
+/* --- abandoning a producer ring; poll_lock is held ----------------------------------- */
+
+static uint64_t cq_ring_bytes(const struct av_cq_shared *cq, uint32_t i)
+{
+	return ((uint64_t)atomic_load(&cq->mask[i]) + 1) * sizeof(struct av_cqe);
+}
+
+/*
+ * Free the abandoned producer ring, if there is one.
+ * Context: the owner; poll_lock is held. Never waits. Return: false: its lock is still held
+ */
+static bool settle_producer(struct av_seg *seg, struct av_cq_shared *cq)
+{
+	uint32_t i = cq->left - 1;
+
+	if (cq->left == 0)
+		return true;
+	if (i != 1 - av_cq_used(cq) ||
+	    av_lock_try(&cq->producer[i].lock, AV_RANK_CQ) == AV_LOCK_BUSY)
+		return false;
+	av_seg_free(seg, cq->ring[i], cq_ring_bytes(cq, i));
+	cq->left = 0;
+	av_lock_release(&cq->producer[i].lock);
+	return true;
+}
+
+/* All but the lock and the entries. */
+static void bring_state(const struct av_cq_producer *old, struct av_cq_producer *in)
+{
+	in->head_seen = old->head_seen;
+	atomic_store(&in->armed.word, atomic_load(&old->armed.word));
+	in->event_count = old->event_count;
+	in->event_period_us = old->event_period_us;
+	in->counted = old->counted;
+	in->told = old->told;
+	atomic_store(&in->event_due_ns, atomic_load(&old->event_due_ns));
+	in->peak = old->peak;
+	in->level = old->level;
+}
+
+/*
+ * The last entry may have been polled before its appender has looked which producer ring is used:
+ * it is not to append it again. Nobody polls meanwhile, so all later entries are those that bring()
+ * finds.
+ */
+static void claim_polled(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
+{
+	uint32_t number = atomic_load(&cq->head) - 1;
+	struct av_cqe *e = av_cq_entry(seg, cq, i, number);
+
+	if (e)
+		(void)av_cqe_claim(e, number);
+}
+
+/* Copy the entries that are there. Return: the number behind the last */
+static uint32_t bring(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from, uint32_t to)
+{
+	uint32_t number = atomic_load(&cq->head), end = number + atomic_load(&cq->mask[to]) + 1;
+
+	for (; number != end; number++) {
+		struct av_cqe *e = av_cq_entry(seg, cq, from, number);
+		struct av_cqe *copy = av_cq_entry(seg, cq, to, number);
+
+		if (!e || !copy || !av_cqe_claim(e, number))
+			break;
+		copy_cqe(copy, e, number);
+	}
+	return number;
+}
+
+/* Context: the lock of the other producer ring is held, so nobody uses it before all is there. */
+static void switch_cq_producer(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from,
+			       uint64_t ring)
+{
+	uint32_t to = 1 - from;
+
+	atomic_store(&cq->mask[to], atomic_load(&cq->mask[from]));
+	atomic_store(&cq->ring[to], ring);
+	claim_polled(seg, cq, from); /* before its appender can see the change */
+	atomic_exchange(&cq->used, to);
+	av_barrier_behind_rmw(); /* pairs with that of whoever appends */
+	/* The holder may have gone on. A thread of ours that has come next may be arming the CQ. */
+	while (atomic_load(&cq->producer[from].lock.owner) == av_lock_self)
+		sched_yield();
+	bring_state(&cq->producer[from], &cq->producer[to]);
+	atomic_store(&cq->producer[to].tail, bring(seg, cq, from, to));
+	cq->left = from + 1;
+}
+
+/* If producer ring @i is held by another living process, leave it behind, as far as memory allows.
+ */
+static void abandon_cq_producer(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
+{
+	uint32_t holder = av_lock_other(&cq->producer[i].lock);
+	uint64_t ring, bytes = cq_ring_bytes(cq, i);
+	struct av_lock *next = &cq->producer[1 - i].lock;
+
+	if (i != av_cq_used(cq) || !holder || !av_lock_owner_alive(holder) ||
+	    !settle_producer(seg, cq))
+		return;
+	ring = av_seg_alloc(seg, bytes);
+	if (!ring)
+		return;
+	/* A thread that came too late for that producer ring reads its lock, and leaves it. */
+	if (av_lock_acquire_until(next, AV_RANK_CQ, av_now_ns() + AV_STUCK_NS) == AV_LOCK_BUSY) {
+		av_seg_free(seg, ring, bytes);
+		return;
+	}
+	switch_cq_producer(seg, cq, i, ring);
+	av_lock_release(next);
+}
+
+/* --- the lock ---------------------------------------------------------------------- */
+
+/* A dead holder may have stored an entry without counting it. The owner may even have taken it. */
+static void count_published(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
+{
+	uint32_t tail = atomic_load(&cq->producer[i].tail);
+	const struct av_cqe *e = av_cq_entry(seg, cq, i, tail);
+
+	if (e && atomic_load(&e->there) == AV_CQE_THERE(tail))
+		atomic_store(&cq->producer[i].tail, tail + 1);
+}
+
+/* Whoever sleeps for an event does not see what becomes of the lock. So it gets one. */
+static void have_owner_look(struct av_seg *seg, const struct av_cq_shared *cq, uint32_t index,
+			    uint32_t i)
+{
+	if (av_oneshot_armed(&cq->producer[i].armed) != AV_CQ_NOT_ARMED)
+		av_cq_tell(seg, index);
+}
+
+/* The slow part of av_cq_lock(). */
+static int wait_for_producer(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index,
+			     bool polls)
+{
+	uint64_t until = av_peer_lock_until(seg);
+
+	for (;;) {
+		uint32_t i = av_cq_used(cq);
+		uint64_t soon = av_now_ns() + AV_STUCK_NS;
+		enum av_lock_result got = av_lock_acquire_until(&cq->producer[i].lock, AV_RANK_CQ,
+								soon < until ? soon : until);
+
+		if (got == AV_LOCK_REPAIR)
+			count_published(seg, cq, i);
+		av_barrier_behind_rmw(); /* before it looks which producer ring is used */
+		if (got != AV_LOCK_BUSY && av_cq_used(cq) == i)
+			return (int)i;
+		if (got != AV_LOCK_BUSY) {
+			av_lock_release(&cq->producer[i].lock);
+		} else if (seg->own) {
+			if (!polls)
+				av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
+			abandon_cq_producer(seg, cq, i);
+			if (!polls)
+				av_lock_release(&cq->poll_lock);
+		} else if (av_cq_used(cq) == i && av_now_ns() >= until) {
+			av_peer_lock_in_vain(seg);
+			return -1;
+		} else {
+			have_owner_look(seg, cq, index, i);
+		}
+	}
+}
+
+int av_cq_lock(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index, bool polls)
+{
+	uint32_t i = av_cq_used(cq), free = 0;
+	struct av_lock *usual = &cq->producer[i].lock;
+
+	av_lock_order_wait(usual, AV_RANK_CQ);
+	if (av_unlikely(!atomic_compare_exchange_strong(&usual->owner, &free, av_lock_self))) {
+		av_lock_order_released(usual);
+		return wait_for_producer(seg, cq, index, polls);
+	}
+	av_barrier_behind_rmw();
+	if (av_likely(av_cq_used(cq) == i))
+		return (int)i;
+	av_lock_release(&cq->producer[i].lock);
+	return wait_for_producer(seg, cq, index, polls);
+}
+
+/* Has the lock been held, with one tail, for that long? */
+static bool is_stuck(struct av_cq_shared *cq, uint32_t i)
+{
+	uint32_t tail = atomic_load(&cq->producer[i].tail);
+	uint64_t now = av_now_ns();
+
+	if (!av_lock_other(&cq->producer[i].lock)) {
+		cq->stuck_since = 0;
+		return false;
+	}
+	if (cq->stuck_since == 0 || cq->stuck_tail != tail) {
+		cq->stuck_tail = tail;
+		cq->stuck_since = now;
+	}
+	return now - cq->stuck_since >= AV_STUCK_NS;
+}
+
+void av_cq_producer_look(struct av_seg *seg, struct av_cq_shared *cq)
+{
+	uint32_t i;
+
+	if (!av_lock_try_free(&cq->poll_lock, AV_RANK_POLL))
+		return;
+	i = av_cq_used(cq);
+	(void)settle_producer(seg, cq);
+	if (is_stuck(cq, i))
+		abandon_cq_producer(seg, cq, i);
+	av_lock_release(&cq->poll_lock);
+}
+
+/* --- the ring ---------------------------------------------------------------------- */
 
 #define LOOK_EVERY 64u
 
@@ -82,30 +346,11 @@ void av_cq_fini(struct av_seg *seg, uint32_t index)
 	struct av_cq_shared *cq = av_cq_at(seg, index);
 	uint32_t i;
 
-	(void)av_cq_producer_settle(seg, cq); /* without queue pairs, nobody is in there */
+	(void)settle_producer(seg, cq); /* without queue pairs, nobody is in there */
 	i = av_cq_used(cq);
 	atomic_store(&cq->id, 0);
 	av_seg_free(seg, cq->ring[i], ((uint64_t)cq->mask[i] + 1) * sizeof(struct av_cqe));
 	av_slab_free(seg, AV_SLAB_CQ, index);
-}
-
-/* av_cq_lock(), but for the usual case, that nobody holds it. */
-static int lock_used_producer(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index,
-			      bool polls)
-{
-	uint32_t i = av_cq_used(cq), free = 0;
-	struct av_lock *usual = &cq->producer[i].lock;
-
-	av_lock_order_wait(usual, AV_RANK_CQ);
-	if (av_unlikely(!atomic_compare_exchange_strong(&usual->owner, &free, av_lock_self))) {
-		av_lock_order_released(usual);
-		return av_cq_lock(seg, index, polls);
-	}
-	av_barrier_behind_rmw();
-	if (av_likely(av_cq_used(cq) == i))
-		return (int)i;
-	av_lock_release(&cq->producer[i].lock);
-	return av_cq_lock(seg, index, polls);
 }
 
 /*
@@ -128,7 +373,7 @@ static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint32_
 		const struct av_cqe *from = av_cq_entry(seg, cq, i, n);
 
 		if (from)
-			av_cqe_copy(&to[n & mask], from, n);
+			copy_cqe(&to[n & mask], from, n);
 	}
 	atomic_store_explicit(&cq->ring[i], ring, memory_order_relaxed);
 	atomic_store_explicit(&cq->mask[i], mask, memory_order_relaxed);
@@ -149,12 +394,12 @@ int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 	if (!ring || !cq)
 		return ENOMEM;
 	av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
-	if (!av_cq_producer_settle(seg, cq)) {
+	if (!settle_producer(seg, cq)) {
 		av_lock_release(&cq->poll_lock);
 		av_seg_free(seg, ring, ((uint64_t)mask + 1) * sizeof(struct av_cqe));
 		return EBUSY;
 	}
-	i = lock_used_producer(seg, cq, index, true);
+	i = av_cq_lock(seg, cq, index, true);
 	old_mask = cq->mask[i];
 	old = change_ring(seg, cq, (uint32_t)i, ring, mask, capacity);
 	av_lock_release(&cq->producer[i].lock);
@@ -198,169 +443,6 @@ static bool look_for_room(const struct av_cq_shared *cq, struct av_cq_producer *
 	return waiting < capacity;
 }
 
-/* --- events: under the producer ring's lock, but for sending them ---------------------------- */
-
-/* Of a bell. */
-enum event {
-	EVENT_NONE,
-	EVENT_NOW,   /* for the completion channel */
-	EVENT_WAKE,  /* for a thread that waits directly */
-	EVENT_LATER, /* later: the timer has to be told */
-};
-
-static struct av_cq_bell silent_bell(const struct av_cq_shared *cq, uint32_t index)
-{
-	return (struct av_cq_bell){
-		.index = index,
-		.id = atomic_load_explicit(&cq->id, memory_order_relaxed),
-		.event = EVENT_NONE,
-	};
-}
-
-static bool moderated(const struct av_cq_producer *in)
-{
-	return in->event_count || in->event_period_us;
-}
-
-/*
- * With what it is armed; NOT_ARMED, too, while its event is being raised. An event whose raiser
- * seems to be dead may never come: nobody has been told.
- */
-static uint32_t armed_with(const struct av_cq_shared *cq, struct av_cq_producer *in)
-{
-	uint32_t armed = av_oneshot_due(&in->armed);
-
-	if (av_unlikely(armed != AV_CQ_NOT_ARMED && av_oneshot_is_begun(&in->armed)))
-		in->told = atomic_load(&cq->head);
-	return armed;
-}
-
-/*
- * Make the event of the entries before @upto. This is the one place that claims an event, and what
- * goes with it is booked only if the claim succeeds.
- */
-static void make_event(struct av_cq_shared *cq, struct av_cq_producer *in, uint32_t upto,
-		       struct av_cq_bell *bell)
-{
-	bell->claim = av_oneshot_begin(&in->armed);
-	if (!bell->claim)
-		return;
-	bell->event = atomic_load(&cq->notify) == AV_CQ_NOTIFY_USED ? EVENT_WAKE : EVENT_NOW;
-	in->told = upto;
-	in->counted = 0;
-	atomic_store(&in->event_due_ns, 0);
-	if (av_cq_notifies(cq))
-		atomic_store(&cq->ready, 1); /* before @waiters is read: queue/cq.h */
-}
-
-static void begin_period(struct av_cq_producer *in, struct av_cq_bell *bell)
-{
-	if (atomic_load(&in->event_due_ns))
-		return;
-	atomic_store(&in->event_due_ns, av_now_ns() + in->event_period_us * 1000ull);
-	bell->event = EVENT_LATER;
-}
-
-/* Who set the time may have been stopped before the timer was told. */
-static bool is_flush_due(const struct av_cq_producer *in)
-{
-	uint64_t due = atomic_load(&in->event_due_ns);
-
-	return due && av_now_ns() > due + AV_STUCK_NS;
-}
-
-static bool wants_event(uint32_t armed, const struct av_cqe *cqe)
-{
-	return armed == AV_CQ_ARMED_ANY ||
-	       (armed == AV_CQ_ARMED_SOLICITED &&
-		(cqe->status != IBV_WC_SUCCESS || (cqe->flags & AV_CQE_SOLICITED)));
-}
-
-/* An entry that wants an event, the last before @upto: does it make one, now or later? */
-static void count_entry(struct av_cq_shared *cq, struct av_cq_producer *in,
-			const struct av_cqe *cqe, uint32_t upto, struct av_cq_bell *bell)
-{
-	in->counted++;
-	if (!moderated(in) || (in->event_count && in->counted >= in->event_count) ||
-	    cqe->status != IBV_WC_SUCCESS || is_flush_due(in))
-		make_event(cq, in, upto, bell);
-	else if (in->event_period_us)
-		begin_period(in, bell);
-}
-
-/*
- * Number of the first entry in the CQ that has made no event. That of an event for AS notify may
- * have been taken back.
- */
-static uint32_t first_untold(const struct av_cq_shared *cq, const struct av_cq_producer *in)
-{
-	uint32_t head = atomic_load(&cq->head), tail = atomic_load(&in->tail);
-
-	return !av_cq_notifies(cq) && in->told - head <= tail - head ? in->told : head;
-}
-
-/*
- * Make the event of the entries that are in an armed CQ. As with an adapter, each entry makes one:
- * those that the last event stood for make none, and those behind them do, since programs take an
- * event, arm the CQ and poll once. With a period, an event stands for many entries: those of them
- * that are left make another one after the period.
- */
-static void count_present(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i,
-			  struct av_cq_bell *bell)
-{
-	struct av_cq_producer *in = &cq->producer[i];
-	uint32_t armed = armed_with(cq, in), tail = atomic_load(&in->tail);
-	uint32_t untold = first_untold(cq, in);
-	uint32_t n = in->event_period_us ? atomic_load(&cq->head) : untold;
-
-	in->counted = 0;
-	if (armed == AV_CQ_NOT_ARMED)
-		return;
-	for (bool told = n != untold; n != tail && !bell->claim; n++) {
-		const struct av_cqe *e = av_cq_entry(seg, cq, i, n);
-
-		told = told && n != untold;
-		if (!e || !wants_event(armed, e))
-			continue;
-		if (told)
-			begin_period(in, bell);
-		else
-			count_entry(cq, in, e, n + 1, bell);
-	}
-}
-
-void av_cq_ring(struct av_seg *seg, const struct av_cq_bell *bell)
-{
-	struct av_cq_shared *cq = av_cq_at(seg, bell->index);
-
-	if (bell->event == EVENT_NONE || !cq ||
-	    atomic_load_explicit(&cq->id, memory_order_relaxed) != bell->id)
-		return;
-	if (bell->event == EVENT_LATER) {
-		av_seg_wake_timer(seg);
-		return;
-	}
-	if (bell->event == EVENT_WAKE)
-		av_cq_notify_wake(cq);
-	else
-		av_cq_tell(seg, bell->index);
-	/* Whichever producer ring is used by now. */
-	av_oneshot_end(&cq->producer[0].armed, bell->claim);
-	av_oneshot_end(&cq->producer[1].armed, bell->claim);
-}
-
-/*
- * Release the lock and send the event, in this order: the owner, or another thread, may take the
- * core of whoever wakes it.
- * Context: the producer ring's lock is held; afterwards it is not
- */
-static void release_cq_producer(struct av_seg *seg, struct av_cq_shared *cq, int i,
-				const struct av_cq_bell *bell)
-{
-	av_lock_release(&cq->producer[i].lock);
-	av_cq_ring(seg, bell);
-}
-
 /*
  * Write the entry and publish it.
  * Context: @lock is held.
@@ -377,7 +459,7 @@ static struct av_cqe *append_cqe(struct av_seg *seg, struct av_cq_shared *cq, in
 		return NULL;
 	if (av_unlikely(tail - in->head_seen >= in->level) && !look_for_room(cq, in, tail))
 		return NULL;
-	av_cqe_fill(to, from);
+	fill_cqe(to, from);
 	if (av_unlikely(atomic_load_explicit(&cq->stamped, memory_order_relaxed)))
 		to->stamp_ns = av_now_ns();
 	atomic_store_explicit(&to->there, AV_CQE_THERE(tail), memory_order_release);
@@ -417,7 +499,7 @@ static void report_overrun(const struct av_seg *seg, uint32_t index, uint32_t ca
 int av_cq_overrun(struct av_seg *seg, uint32_t index)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	int i = cq ? lock_used_producer(seg, cq, index, false) : -1;
+	int i = cq ? av_cq_lock(seg, cq, index, false) : -1;
 	bool first, drops;
 	uint32_t id;
 
@@ -438,7 +520,7 @@ int av_cq_overrun(struct av_seg *seg, uint32_t index)
 /* An entry went into a producer ring that was just abandoned, and was copied. Context: no lock */
 static void count_copied(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
 {
-	int i = lock_used_producer(seg, cq, index, false); /* whose holder may count */
+	int i = av_cq_lock(seg, cq, index, false); /* whose holder may count */
 
 	if (i < 0)
 		return;
@@ -456,7 +538,7 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 	int i;
 
 	for (;;) {
-		i = av_likely(cq != NULL) ? lock_used_producer(seg, cq, index, false) : -1;
+		i = av_likely(cq != NULL) ? av_cq_lock(seg, cq, index, false) : -1;
 		if (av_unlikely(i < 0))
 			return -ENOSPC;
 		to = append_cqe(seg, cq, i, cqe);
@@ -478,98 +560,13 @@ int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 		av_lock_release(&cq->producer[i].lock);
 		return 0;
 	}
-	bell = silent_bell(cq, index);
-	if (av_unlikely(av_oneshot_is_begun(&cq->producer[i].armed)))
-		count_present(seg, cq, (uint32_t)i, &bell); /* if its raiser seems to be dead */
-	else if (wants_event(av_oneshot_armed(&cq->producer[i].armed), to))
-		count_entry(cq, &cq->producer[i], to, atomic_load(&cq->producer[i].tail), &bell);
+	bell = av_cq_count_event(seg, index, (uint32_t)i, to);
 	av_lock_release(&cq->producer[i].lock);
 	if (later)
 		*later = bell;
 	else
 		av_cq_ring(seg, &bell);
 	return 0;
-}
-
-void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
-{
-	struct av_cq_shared *cq = av_cq_at(seg, index);
-	int i = lock_used_producer(
-		seg, cq, index, false); /* a later appender sees it without a barrier of its own */
-	struct av_cq_producer *in = &cq->producer[i];
-	struct av_cq_bell bell = silent_bell(cq, index);
-	uint32_t armed;
-
-	armed = armed_with(cq, in);
-	/* In any case: whoever ends an earlier event, however late, does not end this arming. */
-	av_oneshot_arm(&in->armed, armed < (uint32_t)how ? (uint32_t)how : armed);
-	atomic_store_explicit(&cq->ready, 0, memory_order_relaxed); /* the last event is over */
-	count_present(seg, cq, (uint32_t)i, &bell);
-	release_cq_producer(seg, cq, i, &bell);
-}
-
-bool av_cq_notify_waits(struct av_seg *seg, uint32_t index)
-{
-	struct av_cq_shared *cq = av_cq_at(seg, index);
-	uint32_t before;
-	int i;
-
-	if (av_likely(atomic_load_explicit(&cq->notify, memory_order_relaxed) == AV_CQ_NOTIFY_USED))
-		return false;
-	i = lock_used_producer(seg, cq, index,
-			       false); /* excludes appenders: their next event goes the new way */
-	before = atomic_exchange(&cq->notify, AV_CQ_NOTIFY_USED);
-	av_lock_release(&cq->producer[i].lock);
-	return before != AV_CQ_NOTIFY_USED;
-}
-
-void av_cq_look_again(struct av_seg *seg, uint32_t index)
-{
-	struct av_cq_shared *cq = av_cq_at(seg, index);
-	int i = lock_used_producer(seg, cq, index, false);
-	struct av_cq_bell bell = silent_bell(cq, index);
-
-	if (!moderated(&cq->producer[i]))
-		count_present(seg, cq, (uint32_t)i, &bell);
-	release_cq_producer(seg, cq, i, &bell);
-}
-
-void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t period_us)
-{
-	struct av_cq_shared *cq = av_cq_at(seg, index);
-	int i = lock_used_producer(seg, cq, index, false);
-	struct av_cq_producer *in = &cq->producer[i];
-	struct av_cq_bell bell = silent_bell(cq, index);
-
-	in->event_count = (uint16_t)count;
-	in->event_period_us = (uint16_t)period_us;
-	atomic_store(&in->event_due_ns, 0);
-	in->told = atomic_load(&cq->head); /* one event of before stood for many */
-	count_present(seg, cq, (uint32_t)i, &bell);
-	release_cq_producer(seg, cq, i, &bell);
-}
-
-uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
-{
-	struct av_cq_shared *cq = av_cq_at(seg, index);
-	struct av_cq_bell bell;
-	struct av_cq_producer *in;
-	uint64_t due;
-	int i;
-
-	if (!cq || !atomic_load(&cq->producer[av_cq_used(cq)].event_due_ns))
-		return UINT64_MAX;
-	i = lock_used_producer(seg, cq, index, false);
-	in = &cq->producer[i];
-	bell = silent_bell(cq, index);
-	due = atomic_load(&in->event_due_ns);
-	if (due && due <= now_ns) {
-		atomic_store(&in->event_due_ns, 0);
-		make_event(cq, in, atomic_load(&in->tail), &bell);
-		due = 0;
-	}
-	release_cq_producer(seg, cq, i, &bell);
-	return due ? due : UINT64_MAX;
 }
 
 void av_cq_prefetch(struct av_seg *seg, uint32_t index)
@@ -589,6 +586,13 @@ void av_cq_prefetch(struct av_seg *seg, uint32_t index)
 		av_prefetch_write(&e->stamp_ns);
 }
 
+uint32_t av_cq_first_untold(const struct av_cq_shared *cq, const struct av_cq_producer *in)
+{
+	uint32_t head = atomic_load(&cq->head), tail = atomic_load(&in->tail);
+
+	return !av_cq_notifies(cq) && in->told - head <= tail - head ? in->told : head;
+}
+
 /*
  * Both locks are held. So nobody sees the ring half compacted, unless the owner dies here, and then
  * nobody polls it.
@@ -603,11 +607,11 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 	int i;
 
 	av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
-	i = lock_used_producer(seg, cq, index, true);
+	i = av_cq_lock(seg, cq, index, true);
 	in = &cq->producer[i];
 	head = atomic_load(&cq->head);
 	tail = atomic_load(&in->tail);
-	untold = first_untold(cq, in);
+	untold = av_cq_first_untold(cq, in);
 	to = head;
 	for (uint32_t from = head; from != tail; from++) {
 		struct av_cqe *e = av_cq_entry(seg, cq, (uint32_t)i, from),
@@ -622,7 +626,7 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 			continue;
 		}
 		if (from != to)
-			av_cqe_copy(gap, e, to);
+			copy_cqe(gap, e, to);
 		to++;
 	}
 	for (uint32_t gone = to; gone != tail; gone++) {
@@ -645,7 +649,7 @@ bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint3
 	bool found = false;
 	int i;
 
-	i = cq ? lock_used_producer(seg, cq, index, false) : -1;
+	i = cq ? av_cq_lock(seg, cq, index, false) : -1;
 	if (i < 0)
 		return false;
 	head = atomic_load(&cq->head);

@@ -172,7 +172,7 @@ struct av_cq_shared {
 	struct av_lock poll_lock AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t head;	      /* free-running; written under poll_lock */
 	_Atomic uint32_t empty_polls; /* consecutive polls that found nothing */
-	_Atomic uint32_t yield_after; /* empty polls before a poll yields: transport/poll.c */
+	_Atomic uint32_t yield_after; /* empty polls before a poll yields: transport/progress.c */
 	/*
 	 * Hints for a poll that finds nothing (transport/transport.h); indices of queue pairs, 0:
 	 * none. @waiting: its sends complete here, and it waits for its peer. @owed: it receives
@@ -199,11 +199,6 @@ static_assert(offsetof(struct av_cq_shared, producer[1].counters) ==
 		      AV_CQ_COUNTERS_AT + AV_CACHE_LINE,
 	      "where segment/segment_map.c reads them");
 
-static inline struct av_cq_shared *av_cq_at(const struct av_seg *seg, uint32_t index)
-{
-	return av_slab_at(seg, AV_SLAB_CQ, index, AV_CQ_BYTES, AV_OBJ_CHUNK);
-}
-
 /*
  * The sum of what both producer rings have counted at this index. A lock holder of each may count
  * at the same time.
@@ -218,79 +213,28 @@ static inline struct av_cq_counters av_cq_counted(const struct av_cq_shared *cq)
 }
 
 /* Number of the used producer ring: 0 or 1, whatever value a peer has stored. */
-static inline uint32_t av_cq_used(const struct av_cq_shared *cq)
-{
-	return atomic_load_explicit(&cq->used, memory_order_acquire) & 1;
-}
+uint32_t av_cq_used(const struct av_cq_shared *cq);
 
 /*
  * The place of entry @number in producer ring @i, whatever it holds. NULL: the ring is unsound.
  * Context: the caller holds a lock of the CQ.
  */
-static inline struct av_cqe *av_cq_entry(const struct av_seg *seg, const struct av_cq_shared *cq,
-					 uint32_t i, uint32_t number)
-{
-	uint64_t mask = atomic_load_explicit(&cq->mask[i], memory_order_relaxed);
-	uint64_t ring = atomic_load_explicit(&cq->ring[i], memory_order_relaxed);
-
-	return av_seg_piece(seg, ring + (number & mask) * sizeof(struct av_cqe),
-			    sizeof(struct av_cqe));
-}
+struct av_cqe *av_cq_entry(const struct av_seg *seg, const struct av_cq_shared *cq, uint32_t i,
+			   uint32_t number);
 
 /*
- * Entry @number, at or after @head. NULL: not published yet. Does not read @tail: an appender
- * publishes an entry before it advances @tail.
- * Context: the caller holds poll_lock.
- */
-static inline struct av_cqe *av_cq_present(const struct av_seg *seg, const struct av_cq_shared *cq,
-					   uint32_t i, uint32_t number)
-{
-	struct av_cqe *e = av_cq_entry(seg, cq, i, number);
-
-	return av_likely(e != NULL) && atomic_load_explicit(&e->there, memory_order_acquire) ==
-					       AV_CQE_THERE(number)
-		       ? e
-		       : NULL;
-}
-
-/*
- * The oldest entry. NULL: the CQ is empty.
+ * The oldest entry. NULL: the CQ is empty. Does not read @tail: an appender publishes an entry
+ * before it advances @tail.
  * Context: any. Without poll_lock the result is a hint. With it, the entry stays valid until
  * av_cq_take().
  */
-static inline const struct av_cqe *av_cq_peek(const struct av_seg *seg,
-					      const struct av_cq_shared *cq)
-{
-	return av_cq_present(seg, cq, av_cq_used(cq),
-			     atomic_load_explicit(&cq->head, memory_order_relaxed));
-}
+const struct av_cqe *av_cq_peek(const struct av_seg *seg, const struct av_cq_shared *cq);
 
 /*
  * Remove the oldest entry.
  * Context: the caller holds poll_lock.
  */
-static inline void av_cq_take(struct av_cq_shared *cq)
-{
-	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
-
-	atomic_store_explicit(&cq->head, head + 1, memory_order_release);
-}
-
-/* Copy all but @there and @stamp_ns. */
-static inline void av_cqe_fill(struct av_cqe *to, const struct av_cqe *from)
-{
-	if (from->data_len) /* without payload, nobody wrote @data */
-		av_cqe_copy_data(to->data, from->data, from->data_len);
-	memcpy(to, from, offsetof(struct av_cqe, there));
-}
-
-/* Copy an entry to the place of @number, and publish it. */
-static inline void av_cqe_copy(struct av_cqe *to, const struct av_cqe *from, uint32_t number)
-{
-	av_cqe_fill(to, from);
-	to->stamp_ns = from->stamp_ns;
-	atomic_store_explicit(&to->there, AV_CQE_THERE(number), memory_order_release);
-}
+void av_cq_take(struct av_cq_shared *cq);
 
 /*
  * Whoever executes work for a queue pair appends an entry to the CQ, in any process. Only the owner
@@ -341,7 +285,7 @@ AV_MUST_USE int av_cq_resize_retry(struct av_seg *seg, uint32_t index, uint32_t 
 struct av_cq_bell {
 	uint64_t claim; /* of av_oneshot_begin() */
 	uint32_t index, id;
-	uint32_t event; /* enum event of cq.c */
+	uint32_t event; /* enum event of notify.c */
 };
 
 /* The CQ ignores overruns, and has dropped the entry. The appender releases what the entry held. */
@@ -465,11 +409,12 @@ bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint3
  * Take the lock of the used producer ring. If its last holder died after it published an entry,
  * counts that entry. While the lock of a peer's CQ is held, wakes the owner by an event of an armed
  * CQ, so that the owner can abandon the producer ring.
+ * @index: of @cq
  * @polls: the caller holds poll_lock. Otherwise the owner's threads may take poll_lock here.
  * Context: waits without limit in an own segment, else for AV_PEER_TIMEOUT_NS.
  * Return: number of the locked producer ring; -1: the lock of a peer's CQ timed out
  */
-AV_MUST_USE int av_cq_lock(struct av_seg *seg, uint32_t index, bool polls);
+AV_MUST_USE int av_cq_lock(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index, bool polls);
 
 /*
  * Claim entry @number of an abandoned producer ring. Its appender and the owner both try this: the
@@ -491,11 +436,20 @@ static inline bool av_cqe_claim(struct av_cqe *e, uint32_t number)
  */
 void av_cq_producer_look(struct av_seg *seg, struct av_cq_shared *cq);
 
+/* --- between cq.c and notify.c ------------------------------------------------------- */
+
 /*
- * Free the abandoned producer ring, if there is one.
- * Context: the owner; poll_lock is held. Never waits. Return: false: its lock is still held
+ * Number of the first entry in the CQ that has made no event. That of an event for AS notify may
+ * have been taken back.
  */
-bool av_cq_producer_settle(struct av_seg *seg, struct av_cq_shared *cq);
+uint32_t av_cq_first_untold(const struct av_cq_shared *cq, const struct av_cq_producer *in);
+
+/*
+ * An entry was appended to producer ring @i of a CQ that is armed. Return: the event that it makes,
+ * if any, for av_cq_ring(). Context of both: the producer ring's lock is held.
+ */
+struct av_cq_bell av_cq_count_event(struct av_seg *seg, uint32_t index, uint32_t i,
+				    const struct av_cqe *cqe);
 
 /*
  * AS notify: an event of a CQ wakes a thread without a file descriptor. A CQ made for AS notify
@@ -536,11 +490,5 @@ static inline bool av_cq_notifies(const struct av_cq_shared *cq)
  * Return:  0: this thread has taken the event; ETIMEDOUT; EINTR: a signal handler ran
  */
 AV_MUST_USE int av_cq_wait(struct av_seg *seg, uint32_t index, uint64_t until_ns);
-
-/*
- * For queue/cq.c: wake a thread that waits for the event.
- * Context: any process; the caller has released the CQ's lock. May make a system call.
- */
-void av_cq_notify_wake(struct av_cq_shared *cq);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Events of a CQ: arming, moderation, whom they wake; and threads that wait for one (AS notify). */
 #include "queue/cq.h"
 
 #include <errno.h>
@@ -16,195 +17,258 @@
 #include "observe/flight.h"
 #include "segment/pages.h"
 
-/* A dead holder may have stored an entry without counting it. The owner may even have taken it. */
-static void count_published(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
-{
-	uint32_t tail = atomic_load(&cq->producer[i].tail);
+/* --- events: under the producer ring's lock, but for sending them ---------------------------- */
 
-	if (av_cq_present(seg, cq, i, tail))
-		atomic_store(&cq->producer[i].tail, tail + 1);
+/* Of a bell. */
+enum event {
+	EVENT_NONE,
+	EVENT_NOW,   /* for the completion channel */
+	EVENT_WAKE,  /* for a thread that waits directly */
+	EVENT_LATER, /* later: the timer has to be told */
+};
+
+static struct av_cq_bell silent_bell(const struct av_cq_shared *cq, uint32_t index)
+{
+	return (struct av_cq_bell){
+		.index = index,
+		.id = atomic_load_explicit(&cq->id, memory_order_relaxed),
+		.event = EVENT_NONE,
+	};
 }
 
-/* --- abandoning a producer ring; poll_lock is held ----------------------------------- */
-
-static uint64_t cq_ring_bytes(const struct av_cq_shared *cq, uint32_t i)
+static bool moderated(const struct av_cq_producer *in)
 {
-	return ((uint64_t)atomic_load(&cq->mask[i]) + 1) * sizeof(struct av_cqe);
-}
-
-/* All but the lock and the entries. */
-static void bring_state(const struct av_cq_producer *old, struct av_cq_producer *in)
-{
-	in->head_seen = old->head_seen;
-	atomic_store(&in->armed.word, atomic_load(&old->armed.word));
-	in->event_count = old->event_count;
-	in->event_period_us = old->event_period_us;
-	in->counted = old->counted;
-	in->told = old->told;
-	atomic_store(&in->event_due_ns, atomic_load(&old->event_due_ns));
-	in->peak = old->peak;
-	in->level = old->level;
+	return in->event_count || in->event_period_us;
 }
 
 /*
- * The last entry may have been polled before its appender has looked which producer ring is used:
- * it is not to append it again. Nobody polls meanwhile, so all later entries are those that bring()
- * finds.
+ * With what it is armed; NOT_ARMED, too, while its event is being raised. An event whose raiser
+ * seems to be dead may never come: nobody has been told.
  */
-static void claim_polled(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
+static uint32_t armed_with(const struct av_cq_shared *cq, struct av_cq_producer *in)
 {
-	uint32_t number = atomic_load(&cq->head) - 1;
-	struct av_cqe *e = av_cq_entry(seg, cq, i, number);
+	uint32_t armed = av_oneshot_due(&in->armed);
 
-	if (e)
-		(void)av_cqe_claim(e, number);
+	if (av_unlikely(armed != AV_CQ_NOT_ARMED && av_oneshot_is_begun(&in->armed)))
+		in->told = atomic_load(&cq->head);
+	return armed;
 }
 
-/* Copy the entries that are there. Return: the number behind the last */
-static uint32_t bring(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from, uint32_t to)
-{
-	uint32_t number = atomic_load(&cq->head), end = number + atomic_load(&cq->mask[to]) + 1;
-
-	for (; number != end; number++) {
-		struct av_cqe *e = av_cq_entry(seg, cq, from, number);
-		struct av_cqe *copy = av_cq_entry(seg, cq, to, number);
-
-		if (!e || !copy || !av_cqe_claim(e, number))
-			break;
-		av_cqe_copy(copy, e, number);
-	}
-	return number;
-}
-
-/* Context: the lock of the other producer ring is held, so nobody uses it before all is there. */
-static void switch_cq_producer(struct av_seg *seg, struct av_cq_shared *cq, uint32_t from,
-			       uint64_t ring)
-{
-	uint32_t to = 1 - from;
-
-	atomic_store(&cq->mask[to], atomic_load(&cq->mask[from]));
-	atomic_store(&cq->ring[to], ring);
-	claim_polled(seg, cq, from); /* before its appender can see the change */
-	atomic_exchange(&cq->used, to);
-	av_barrier_behind_rmw(); /* pairs with that of whoever appends */
-	/* The holder may have gone on. A thread of ours that has come next may be arming the CQ. */
-	while (atomic_load(&cq->producer[from].lock.owner) == av_lock_self)
-		sched_yield();
-	bring_state(&cq->producer[from], &cq->producer[to]);
-	atomic_store(&cq->producer[to].tail, bring(seg, cq, from, to));
-	cq->left = from + 1;
-}
-
-/* If producer ring @i is held by another living process, leave it behind, as far as memory allows.
+/*
+ * Make the event of the entries before @upto. This is the one place that claims an event, and what
+ * goes with it is booked only if the claim succeeds.
  */
-static void abandon_cq_producer(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
+static void make_event(struct av_cq_shared *cq, struct av_cq_producer *in, uint32_t upto,
+		       struct av_cq_bell *bell)
 {
-	uint32_t holder = av_lock_other(&cq->producer[i].lock);
-	uint64_t ring, bytes = cq_ring_bytes(cq, i);
-	struct av_lock *next = &cq->producer[1 - i].lock;
+	bell->claim = av_oneshot_begin(&in->armed);
+	if (!bell->claim)
+		return;
+	bell->event = atomic_load(&cq->notify) == AV_CQ_NOTIFY_USED ? EVENT_WAKE : EVENT_NOW;
+	in->told = upto;
+	in->counted = 0;
+	atomic_store(&in->event_due_ns, 0);
+	if (av_cq_notifies(cq))
+		atomic_store(&cq->ready, 1); /* before @waiters is read: queue/cq.h */
+}
 
-	if (i != av_cq_used(cq) || !holder || !av_lock_owner_alive(holder) ||
-	    !av_cq_producer_settle(seg, cq))
+static void begin_period(struct av_cq_producer *in, struct av_cq_bell *bell)
+{
+	if (atomic_load(&in->event_due_ns))
 		return;
-	ring = av_seg_alloc(seg, bytes);
-	if (!ring)
+	atomic_store(&in->event_due_ns, av_now_ns() + in->event_period_us * 1000ull);
+	bell->event = EVENT_LATER;
+}
+
+/* Who set the time may have been stopped before the timer was told. */
+static bool is_flush_due(const struct av_cq_producer *in)
+{
+	uint64_t due = atomic_load(&in->event_due_ns);
+
+	return due && av_now_ns() > due + AV_STUCK_NS;
+}
+
+static bool wants_event(uint32_t armed, const struct av_cqe *cqe)
+{
+	return armed == AV_CQ_ARMED_ANY ||
+	       (armed == AV_CQ_ARMED_SOLICITED &&
+		(cqe->status != IBV_WC_SUCCESS || (cqe->flags & AV_CQE_SOLICITED)));
+}
+
+/* An entry that wants an event, the last before @upto: does it make one, now or later? */
+static void count_entry(struct av_cq_shared *cq, struct av_cq_producer *in,
+			const struct av_cqe *cqe, uint32_t upto, struct av_cq_bell *bell)
+{
+	in->counted++;
+	if (!moderated(in) || (in->event_count && in->counted >= in->event_count) ||
+	    cqe->status != IBV_WC_SUCCESS || is_flush_due(in))
+		make_event(cq, in, upto, bell);
+	else if (in->event_period_us)
+		begin_period(in, bell);
+}
+
+/*
+ * Make the event of the entries that are in an armed CQ. As with an adapter, each entry makes one:
+ * those that the last event stood for make none, and those behind them do, since programs take an
+ * event, arm the CQ and poll once. With a period, an event stands for many entries: those of them
+ * that are left make another one after the period.
+ */
+static void count_present(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i,
+			  struct av_cq_bell *bell)
+{
+	struct av_cq_producer *in = &cq->producer[i];
+	uint32_t armed = armed_with(cq, in), tail = atomic_load(&in->tail);
+	uint32_t untold = av_cq_first_untold(cq, in);
+	uint32_t n = in->event_period_us ? atomic_load(&cq->head) : untold;
+
+	in->counted = 0;
+	if (armed == AV_CQ_NOT_ARMED)
 		return;
-	/* A thread that came too late for that producer ring reads its lock, and leaves it. */
-	if (av_lock_acquire_until(next, AV_RANK_CQ, av_now_ns() + AV_STUCK_NS) == AV_LOCK_BUSY) {
-		av_seg_free(seg, ring, bytes);
-		return;
+	for (bool told = n != untold; n != tail && !bell->claim; n++) {
+		const struct av_cqe *e = av_cq_entry(seg, cq, i, n);
+
+		told = told && n != untold;
+		if (!e || !wants_event(armed, e))
+			continue;
+		if (told)
+			begin_period(in, bell);
+		else
+			count_entry(cq, in, e, n + 1, bell);
 	}
-	switch_cq_producer(seg, cq, i, ring);
-	av_lock_release(next);
 }
 
-bool av_cq_producer_settle(struct av_seg *seg, struct av_cq_shared *cq)
-{
-	uint32_t i = cq->left - 1;
-
-	if (cq->left == 0)
-		return true;
-	if (i != 1 - av_cq_used(cq) ||
-	    av_lock_try(&cq->producer[i].lock, AV_RANK_CQ) == AV_LOCK_BUSY)
-		return false;
-	av_seg_free(seg, cq->ring[i], cq_ring_bytes(cq, i));
-	cq->left = 0;
-	av_lock_release(&cq->producer[i].lock);
-	return true;
-}
-
-/* --- waiting ---------------------------------------------------------------------- */
-
-/* Whoever sleeps for an event does not see what becomes of the lock. So it gets one. */
-static void have_owner_look(struct av_seg *seg, uint32_t index, uint32_t i)
-{
-	const struct av_cq_shared *cq = av_cq_at(seg, index);
-
-	if (av_oneshot_armed(&cq->producer[i].armed) != AV_CQ_NOT_ARMED)
-		av_cq_tell(seg, index);
-}
-
-int av_cq_lock(struct av_seg *seg, uint32_t index, bool polls)
+struct av_cq_bell av_cq_count_event(struct av_seg *seg, uint32_t index, uint32_t i,
+				    const struct av_cqe *cqe)
 {
 	struct av_cq_shared *cq = av_cq_at(seg, index);
-	uint64_t until = av_peer_lock_until(seg);
+	struct av_cq_producer *in = &cq->producer[i];
+	struct av_cq_bell bell = silent_bell(cq, index);
 
-	for (;;) {
-		uint32_t i = av_cq_used(cq);
-		uint64_t soon = av_now_ns() + AV_STUCK_NS;
-		enum av_lock_result got = av_lock_acquire_until(&cq->producer[i].lock, AV_RANK_CQ,
-								soon < until ? soon : until);
-
-		if (got == AV_LOCK_REPAIR)
-			count_published(seg, cq, i);
-		av_barrier_behind_rmw(); /* before it looks which producer ring is used */
-		if (got != AV_LOCK_BUSY && av_cq_used(cq) == i)
-			return (int)i;
-		if (got != AV_LOCK_BUSY) {
-			av_lock_release(&cq->producer[i].lock);
-		} else if (seg->own) {
-			if (!polls)
-				av_lock_acquire_plain(&cq->poll_lock, AV_RANK_POLL);
-			abandon_cq_producer(seg, cq, i);
-			if (!polls)
-				av_lock_release(&cq->poll_lock);
-		} else if (av_cq_used(cq) == i && av_now_ns() >= until) {
-			av_peer_lock_in_vain(seg);
-			return -1;
-		} else {
-			have_owner_look(seg, index, i);
-		}
-	}
+	if (av_unlikely(av_oneshot_is_begun(&in->armed)))
+		count_present(seg, cq, i, &bell); /* if its raiser seems to be dead */
+	else if (wants_event(av_oneshot_armed(&in->armed), cqe))
+		count_entry(cq, in, cqe, atomic_load(&in->tail), &bell);
+	return bell;
 }
 
-/* Has the lock been held, with one tail, for that long? */
-static bool is_stuck(struct av_cq_shared *cq, uint32_t i)
+/* Wake a thread that waits for the event. */
+static void wake_waiter(struct av_cq_shared *cq)
 {
-	uint32_t tail = atomic_load(&cq->producer[i].tail);
-	uint64_t now = av_now_ns();
-
-	if (!av_lock_other(&cq->producer[i].lock)) {
-		cq->stuck_since = 0;
-		return false;
-	}
-	if (cq->stuck_since == 0 || cq->stuck_tail != tail) {
-		cq->stuck_tail = tail;
-		cq->stuck_since = now;
-	}
-	return now - cq->stuck_since >= AV_STUCK_NS;
+	if (atomic_load(&cq->waiters))
+		syscall(SYS_futex, &cq->ready, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-void av_cq_producer_look(struct av_seg *seg, struct av_cq_shared *cq)
+void av_cq_ring(struct av_seg *seg, const struct av_cq_bell *bell)
 {
-	uint32_t i;
+	struct av_cq_shared *cq = av_cq_at(seg, bell->index);
 
-	if (!av_lock_try_free(&cq->poll_lock, AV_RANK_POLL))
+	if (bell->event == EVENT_NONE || !cq ||
+	    atomic_load_explicit(&cq->id, memory_order_relaxed) != bell->id)
 		return;
-	i = av_cq_used(cq);
-	(void)av_cq_producer_settle(seg, cq);
-	if (is_stuck(cq, i))
-		abandon_cq_producer(seg, cq, i);
-	av_lock_release(&cq->poll_lock);
+	if (bell->event == EVENT_LATER) {
+		av_seg_wake_timer(seg);
+		return;
+	}
+	if (bell->event == EVENT_WAKE)
+		wake_waiter(cq);
+	else
+		av_cq_tell(seg, bell->index);
+	/* Whichever producer ring is used by now. */
+	av_oneshot_end(&cq->producer[0].armed, bell->claim);
+	av_oneshot_end(&cq->producer[1].armed, bell->claim);
+}
+
+/*
+ * Release the lock and send the event, in this order: the owner, or another thread, may take the
+ * core of whoever wakes it.
+ * Context: the producer ring's lock is held; afterwards it is not
+ */
+static void release_cq_producer(struct av_seg *seg, struct av_cq_shared *cq, int i,
+				const struct av_cq_bell *bell)
+{
+	av_lock_release(&cq->producer[i].lock);
+	av_cq_ring(seg, bell);
+}
+
+void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how)
+{
+	struct av_cq_shared *cq = av_cq_at(seg, index);
+	int i = av_cq_lock(seg, cq, index,
+			   false); /* a later appender sees it without a barrier of its own */
+	struct av_cq_producer *in = &cq->producer[i];
+	struct av_cq_bell bell = silent_bell(cq, index);
+	uint32_t armed;
+
+	armed = armed_with(cq, in);
+	/* In any case: whoever ends an earlier event, however late, does not end this arming. */
+	av_oneshot_arm(&in->armed, armed < (uint32_t)how ? (uint32_t)how : armed);
+	atomic_store_explicit(&cq->ready, 0, memory_order_relaxed); /* the last event is over */
+	count_present(seg, cq, (uint32_t)i, &bell);
+	release_cq_producer(seg, cq, i, &bell);
+}
+
+bool av_cq_notify_waits(struct av_seg *seg, uint32_t index)
+{
+	struct av_cq_shared *cq = av_cq_at(seg, index);
+	uint32_t before;
+	int i;
+
+	if (av_likely(atomic_load_explicit(&cq->notify, memory_order_relaxed) == AV_CQ_NOTIFY_USED))
+		return false;
+	i = av_cq_lock(seg, cq, index,
+		       false); /* excludes appenders: their next event goes the new way */
+	before = atomic_exchange(&cq->notify, AV_CQ_NOTIFY_USED);
+	av_lock_release(&cq->producer[i].lock);
+	return before != AV_CQ_NOTIFY_USED;
+}
+
+void av_cq_look_again(struct av_seg *seg, uint32_t index)
+{
+	struct av_cq_shared *cq = av_cq_at(seg, index);
+	int i = av_cq_lock(seg, cq, index, false);
+	struct av_cq_bell bell = silent_bell(cq, index);
+
+	if (!moderated(&cq->producer[i]))
+		count_present(seg, cq, (uint32_t)i, &bell);
+	release_cq_producer(seg, cq, i, &bell);
+}
+
+void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t period_us)
+{
+	struct av_cq_shared *cq = av_cq_at(seg, index);
+	int i = av_cq_lock(seg, cq, index, false);
+	struct av_cq_producer *in = &cq->producer[i];
+	struct av_cq_bell bell = silent_bell(cq, index);
+
+	in->event_count = (uint16_t)count;
+	in->event_period_us = (uint16_t)period_us;
+	atomic_store(&in->event_due_ns, 0);
+	in->told = atomic_load(&cq->head); /* one event of before stood for many */
+	count_present(seg, cq, (uint32_t)i, &bell);
+	release_cq_producer(seg, cq, i, &bell);
+}
+
+uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns)
+{
+	struct av_cq_shared *cq = av_cq_at(seg, index);
+	struct av_cq_bell bell;
+	struct av_cq_producer *in;
+	uint64_t due;
+	int i;
+
+	if (!cq || !atomic_load(&cq->producer[av_cq_used(cq)].event_due_ns))
+		return UINT64_MAX;
+	i = av_cq_lock(seg, cq, index, false);
+	in = &cq->producer[i];
+	bell = silent_bell(cq, index);
+	due = atomic_load(&in->event_due_ns);
+	if (due && due <= now_ns) {
+		atomic_store(&in->event_due_ns, 0);
+		make_event(cq, in, atomic_load(&in->tail), &bell);
+		due = 0;
+	}
+	release_cq_producer(seg, cq, i, &bell);
+	return due ? due : UINT64_MAX;
 }
 
 /* Waiting for the event of a CQ on a word of its own. */
@@ -231,12 +295,6 @@ static void choose_rest(void)
 void av_cq_notify_make(struct av_cq_shared *cq)
 {
 	atomic_store(&cq->notify, AV_CQ_NOTIFY_MADE);
-}
-
-void av_cq_notify_wake(struct av_cq_shared *cq)
-{
-	if (atomic_load(&cq->waiters))
-		syscall(SYS_futex, &cq->ready, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 /* Take the event, if there is one. */

@@ -191,11 +191,6 @@ static_assert(sizeof(struct av_qp_shared) <= AV_QP_BYTES, "QP table entry");
 static_assert(offsetof(struct av_qp_shared, counters) == AV_QP_COUNTERS_AT,
 	      "where segment/segment_map.c reads them");
 
-static inline struct av_qp_shared *av_qp_at(const struct av_seg *seg, uint32_t index)
-{
-	return av_slab_at(seg, AV_SLAB_QP, index, AV_QP_BYTES, AV_OBJ_CHUNK);
-}
-
 /*
  * A queue pair as its executor sees it: the segment, and the shared part in this process's mapping.
  */
@@ -279,13 +274,7 @@ typedef const struct ibv_ah_attr *av_ah_lookup(const struct ibv_ah *ah);
  * Slot of a send request. NULL: the ring is unsound, because a peer's segment may hold anything. At
  * least AV_SQ_STRIDE_MAX bytes are mapped at the slot.
  */
-static inline struct av_sq_wqe *av_sq_slot(const struct av_qp_ref *end, uint32_t number)
-{
-	const struct av_qp_shared *qp = end->qp;
-	uint64_t place = number & qp->sq_mask;
-
-	return av_seg_piece(end->seg, qp->sq_ring + place * qp->sq_stride, AV_SQ_STRIDE_MAX);
-}
+struct av_sq_wqe *av_sq_slot(const struct av_qp_ref *end, uint32_t number);
 
 /*
  * The operands of a request in a slot from av_sq_slot(). NULL: the queue has no room for operands,

@@ -161,7 +161,7 @@ struct av_rq_wqe *av_rq_slot(const struct av_seg *seg, const struct av_rq_shared
 {
 	if (av_unlikely(is_shared(rq)))
 		return shared_slot(seg, rq, number);
-	return slot_from(seg, rq, rq->ring, number & rq->mask);
+	return av_seg_piece(seg, rq->ring + (uint64_t)(number & rq->mask) * rq->stride, SLOT_MAX);
 }
 
 /* The slot of a queue that is not shared, to prefetch only: the address is not checked. */
@@ -376,7 +376,7 @@ const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, 
 
 	if (is_shared(rq))
 		return av_rq_order_take(seg, rq, qpn, receiving);
-	head = av_rq_taken(rq);
+	head = (uint32_t)atomic_load_explicit(&rq->head, memory_order_relaxed);
 	if (rq->tail_seen == head)
 		rq->tail_seen = atomic_load(&rq->tail);
 	if (rq->tail_seen == head)
@@ -391,7 +391,7 @@ const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, 
 
 AV_RACY void av_rq_prefetch(struct av_seg *seg, const struct av_rq_shared *rq)
 {
-	uint32_t head = av_rq_taken(rq);
+	uint32_t head = (uint32_t)atomic_load_explicit(&rq->head, memory_order_relaxed);
 
 	av_prefetch_write(&rq->head);
 	if (!is_shared(rq) &&
@@ -511,4 +511,86 @@ int av_rq_resize(struct av_seg *seg, struct av_rq_shared *rq, uint32_t capacity)
 	av_seg_free(seg, with.order, av_rq_order_bytes(with.places));
 	av_seg_free(seg, with.stack, index_bytes(with.places));
 	return ret;
+}
+
+/* --- bounce buffers: their stack ----------------------------------------------------- */
+
+/* bounce_free: count << 32 | link. */
+static uint32_t pop(struct av_seg_head *h)
+{
+	uint64_t old = atomic_load_explicit(&h->bounce_free, memory_order_acquire), next;
+	uint32_t link;
+
+	do {
+		link = (uint32_t)old;
+		if (link == 0 || link > AV_BOUNCE_COUNT)
+			break;
+		next = ((old >> 32) + 1) << 32 |
+		       atomic_load_explicit(&h->bounce_next[link - 1], memory_order_relaxed);
+	} while (!atomic_compare_exchange_weak_explicit(
+		&h->bounce_free, &old, next, memory_order_acq_rel, memory_order_acquire));
+	if (link && link <= AV_BOUNCE_COUNT)
+		return link;
+	link = atomic_load_explicit(&h->bounce_fresh, memory_order_relaxed);
+	while (link < AV_BOUNCE_COUNT)
+		if (atomic_compare_exchange_weak(&h->bounce_fresh, &link, link + 1))
+			return link + 1;
+	return 0;
+}
+
+static void push(struct av_seg_head *h, uint32_t link)
+{
+	uint64_t old = atomic_load_explicit(&h->bounce_free, memory_order_relaxed);
+
+	do
+		atomic_store_explicit(&h->bounce_next[link - 1], (uint32_t)old,
+				      memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&h->bounce_free, &old,
+						      ((old >> 32) + 1) << 32 | link,
+						      memory_order_acq_rel, memory_order_relaxed));
+}
+
+uint32_t av_bounce_take(struct av_seg *seg, uint64_t bytes)
+{
+	uint32_t first = 0, link;
+
+	if (bytes > (uint64_t)AV_BOUNCE_BYTES * AV_BOUNCE_COUNT)
+		return 0;
+	for (uint64_t got = 0; got < bytes; got += AV_BOUNCE_BYTES) {
+		link = pop(seg->head);
+		if (!link) {
+			av_bounce_give(seg, first, got);
+			return 0;
+		}
+		atomic_store_explicit(&seg->head->bounce_next[link - 1], first,
+				      memory_order_relaxed);
+		first = link;
+	}
+	return first;
+}
+
+void av_bounce_give(struct av_seg *seg, uint32_t first, uint64_t bytes)
+{
+	uint64_t steps = (bytes + AV_BOUNCE_BYTES - 1) / AV_BOUNCE_BYTES;
+
+	while (first && first <= AV_BOUNCE_COUNT && steps-- > 0) {
+		uint32_t next = av_bounce_next(seg, first);
+
+		push(seg->head, first);
+		first = next;
+	}
+}
+
+void *av_bounce_buffer(struct av_seg *seg, uint32_t link)
+{
+	if (link == 0 || link > AV_BOUNCE_COUNT)
+		return NULL;
+	return (uint8_t *)seg->head + AV_BOUNCE_OFFSET + (uint64_t)(link - 1) * AV_BOUNCE_BYTES;
+}
+
+uint32_t av_bounce_next(struct av_seg *seg, uint32_t link)
+{
+	if (link == 0 || link > AV_BOUNCE_COUNT)
+		return 0;
+	return atomic_load_explicit(&seg->head->bounce_next[link - 1], memory_order_relaxed);
 }

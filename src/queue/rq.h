@@ -93,11 +93,6 @@ struct av_rq_shared {
 };
 static_assert(sizeof(struct av_rq_shared) <= AV_RQ_BYTES, "receive queue table entry");
 
-static inline struct av_rq_shared *av_rq_at(const struct av_seg *seg, uint32_t index)
-{
-	return av_slab_at(seg, AV_SLAB_RQ, index, AV_RQ_BYTES, AV_RQ_CHUNK);
-}
-
 /* Number of requests taken, free-running. */
 static inline uint32_t av_rq_taken(const struct av_rq_shared *rq)
 {

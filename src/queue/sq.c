@@ -8,6 +8,14 @@
 #include "queue/qp.h"
 #include "queue/rq.h"
 
+struct av_sq_wqe *av_sq_slot(const struct av_qp_ref *end, uint32_t number)
+{
+	const struct av_qp_shared *qp = end->qp;
+	uint64_t place = number & qp->sq_mask;
+
+	return av_seg_piece(end->seg, qp->sq_ring + place * qp->sq_stride, AV_SQ_STRIDE_MAX);
+}
+
 struct av_atomic *av_sq_operands(const struct av_qp_ref *end, const struct av_sq_wqe *wqe)
 {
 	uint32_t stride = end->qp->sq_stride;
@@ -105,20 +113,14 @@ void av_sq_fill_ud(struct av_sq_wqe *wqe, const struct ibv_ah_attr *ah, uint32_t
 	wqe->route.hop_limit = ah->grh.hop_limit;
 }
 
+/* The target of what is neither a message nor RDMA. */
 static void fill_target(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, enum av_wr_form form)
 {
-	wqe->srqn = wr->qp_type.xrc.remote_srqn;
 	switch (form) {
-	case AV_FORM_RDMA:
-		wqe->remote_addr = wr->wr.rdma.remote_addr;
-		wqe->rkey = wr->wr.rdma.rkey;
-		break;
 	case AV_FORM_ATOMIC:
-		wqe->remote_addr = wr->wr.atomic.remote_addr;
-		wqe->rkey = wr->wr.atomic.rkey;
 		wqe->compare_add = wr->wr.atomic.compare_add;
 		wqe->swap = wr->wr.atomic.swap;
-		break;
+		/* fall through */
 	case AV_FORM_OPERANDS:
 		wqe->remote_addr = wr->wr.atomic.remote_addr;
 		wqe->rkey = wr->wr.atomic.rkey;
@@ -167,7 +169,13 @@ static void fill_send_wqe(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr,
 	wqe->flags = wr->send_flags;
 	wqe->imm = wr->imm_data;
 	wqe->bytes = bytes;
-	fill_target(wqe, wr, o->form);
+	wqe->srqn = wr->qp_type.xrc.remote_srqn;
+	if (av_likely(o->form == AV_FORM_RDMA)) {
+		wqe->remote_addr = wr->wr.rdma.remote_addr;
+		wqe->rkey = wr->wr.rdma.rkey;
+	} else if (o->form != AV_FORM_MESSAGE) {
+		fill_target(wqe, wr, o->form);
+	}
 	if (av_unlikely(o->local)) {
 		wqe->bytes = wqe->count = 0;
 		return;
@@ -206,25 +214,6 @@ static int fill_more(const struct av_qp_ref *end, struct av_sq_wqe *wqe,
 	return 0;
 }
 
-static int post_one(const struct av_qp_ref *end, uint32_t number, const struct ibv_send_wr *wr,
-		    av_ah_lookup *find_ah, const struct av_atomic *operands)
-{
-	const struct av_wr_opcode *o = av_wr_opcode(wr->opcode);
-	uint64_t bytes;
-	int ret = check_send_wr(end->qp, wr, o, operands, &bytes);
-	struct av_sq_wqe *wqe;
-
-	if (av_unlikely(ret))
-		return ret;
-	wqe = av_sq_slot(end, number);
-	if (av_unlikely(!wqe))
-		return av_refuse(EINVAL, AV_CHECK_POST_DAMAGED, 0, 0);
-	fill_send_wqe(wqe, wr, o, bytes);
-	if (av_unlikely(operands || end->qp->type == IBV_QPT_UD))
-		return fill_more(end, wqe, wr, o, find_ah, operands);
-	return 0;
-}
-
 static int full(const struct av_qp_shared *qp)
 {
 	return av_refuse(ENOMEM, AV_CHECK_POST_SEND_FULL, qp->sq_capacity, qp->sq_capacity);
@@ -234,19 +223,28 @@ int av_sq_post(const struct av_qp_ref *end, struct ibv_send_wr *wr, struct ibv_s
 	       av_ah_lookup *find_ah, const struct av_atomic *operands)
 {
 	struct av_qp_shared *qp = end->qp;
-	uint32_t first = atomic_load_explicit(&qp->sq_tail, memory_order_relaxed), tail = first;
+	uint32_t tail = atomic_load_explicit(&qp->sq_tail, memory_order_relaxed);
 	uint32_t freed = atomic_load_explicit(&qp->sq_freed, memory_order_acquire);
 	int ret = 0;
 
 	for (; wr; wr = wr->next, tail++) {
-		ret = tail - freed >= qp->sq_capacity
-			      ? full(qp)
-			      : post_one(end, tail, wr, find_ah,
-					 operands ? &operands[tail - first] : NULL);
-		if (ret) {
+		const struct av_wr_opcode *o = av_wr_opcode(wr->opcode);
+		struct av_sq_wqe *wqe = av_sq_slot(end, tail);
+		uint64_t bytes;
+
+		ret = tail - freed >= qp->sq_capacity ? full(qp)
+						      : check_send_wr(qp, wr, o, operands, &bytes);
+		if (av_likely(!ret) && av_unlikely(!wqe))
+			ret = av_refuse(EINVAL, AV_CHECK_POST_DAMAGED, 0, 0);
+		if (av_likely(!ret))
+			fill_send_wqe(wqe, wr, o, bytes);
+		if (av_unlikely(operands || qp->type == IBV_QPT_UD) && !ret)
+			ret = fill_more(end, wqe, wr, o, find_ah, operands);
+		if (av_unlikely(ret)) {
 			*bad = wr;
 			break;
 		}
+		operands += operands != NULL;
 	}
 	av_publish_before_try(&qp->sq_tail, tail); /* before trying @exec: see av_sq_progress() */
 	return ret;

@@ -463,9 +463,11 @@ struct av_seg *av_seg_origin(struct av_seg *seg);
  */
 static inline void *av_seg_piece(const struct av_seg *seg, uint64_t offset, uint64_t size)
 {
-	if (av_unlikely((offset & (sizeof(uint64_t) - 1)) ||
-			!av_range_within(offset, size, sizeof(struct av_seg_head),
-					 AV_SEG_BYTES - sizeof(struct av_seg_head))))
+	const uint64_t head = sizeof(struct av_seg_head), room = AV_SEG_BYTES - head;
+
+	/* No sum can wrap; an offset in the head is far beyond @room. */
+	if (av_unlikely((offset & (sizeof(uint64_t) - 1)) || size > room ||
+			offset - head > room - size))
 		return NULL;
 	return (uint8_t *)seg->head + offset;
 }
@@ -476,29 +478,36 @@ static inline void *av_seg_at(const struct av_seg *seg, uint64_t offset, uint64_
 	return av_unlikely(offset & (AV_CACHE_LINE - 1)) ? NULL : av_seg_piece(seg, offset, size);
 }
 
-/* The slow part of av_slab_at(): find a chunk, and keep its address. NULL: there is none. */
+/* The slow part of the accessors below: find a chunk, and keep its address. NULL: there is none. */
 uint8_t *av_slab_chunk(const struct av_seg *seg, enum av_slab slab, uint32_t n, uint64_t bytes);
 
 /*
- * The object at @index of a table. NULL: there is none. Use the typed wrappers in the objects'
- * headers.
+ * The object of a number: the entry of a key's index, whatever key that has now, or the object at
+ * an index. NULL: there is none.
  */
-static inline void *av_slab_at(const struct av_seg *seg, enum av_slab slab, uint32_t index,
-			       uint32_t bytes, uint32_t per_chunk)
-{
-	uint32_t n = index / per_chunk;
-	uint8_t *chunk;
-
-	if (av_unlikely(n >= AV_SLAB_CHUNKS))
-		return NULL;
-	chunk = atomic_load_explicit(&seg->chunk[n][slab], memory_order_acquire);
-	if (av_unlikely(!chunk)) {
-		chunk = av_slab_chunk(seg, slab, n, (uint64_t)bytes * per_chunk);
-		if (!chunk)
-			return NULL;
+#define AV_SLAB_OBJECT(name, type, slab, index, size, per_chunk)                             \
+	struct type;                                                                         \
+	static inline struct type *name(const struct av_seg *seg, uint32_t number)           \
+	{                                                                                    \
+		uint32_t n = (index) / (per_chunk);                                          \
+		uint8_t *chunk;                                                              \
+                                                                                             \
+		if (av_unlikely(n >= AV_SLAB_CHUNKS))                                        \
+			return NULL;                                                         \
+		chunk = atomic_load_explicit(&seg->chunk[n][slab], memory_order_acquire);    \
+		if (av_unlikely(!chunk)) {                                                   \
+			chunk = av_slab_chunk(seg, slab, n, (uint64_t)(size) * (per_chunk)); \
+			if (!chunk)                                                          \
+				return NULL;                                                 \
+		}                                                                            \
+		return (struct type *)(void *)(chunk +                                       \
+					       (uint64_t)((index) % (per_chunk)) * (size));  \
 	}
-	return chunk + (uint64_t)(index % per_chunk) * bytes;
-}
+
+AV_SLAB_OBJECT(av_key_entry, av_key, AV_SLAB_KEY, AV_KEY_INDEX(number), AV_KEY_BYTES, AV_KEY_CHUNK)
+AV_SLAB_OBJECT(av_cq_at, av_cq_shared, AV_SLAB_CQ, number, AV_CQ_BYTES, AV_OBJ_CHUNK)
+AV_SLAB_OBJECT(av_rq_at, av_rq_shared, AV_SLAB_RQ, number, AV_RQ_BYTES, AV_RQ_CHUNK)
+AV_SLAB_OBJECT(av_qp_at, av_qp_shared, AV_SLAB_QP, number, AV_QP_BYTES, AV_OBJ_CHUNK)
 
 /*
  * Wake the owner's timer thread: a request waits, or an event is moderated.

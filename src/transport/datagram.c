@@ -270,15 +270,19 @@ static void deliver_datagram(struct datagram *d, const struct av_qp_ref *rsp)
 	bool imm = d->head.opcode == IBV_WR_SEND_WITH_IMM;
 	struct av_message msg = {
 		.to = &to,
-		.src_qpn = d->src_qpn,
-		.slid = d->slid,
-		.sl = d->sl,
-		.opcode = IBV_WC_RECV,
-		.wc_flags = (d->has_grh ? IBV_WC_GRH : 0) | (imm ? IBV_WC_WITH_IMM : 0),
-		.imm = imm ? d->head.imm : 0,
+		.cqe =
+			{
+				.opcode = IBV_WC_RECV,
+				.flags = d->head.flags & IBV_SEND_SOLICITED ? AV_CQE_SOLICITED : 0,
+				.imm = imm ? d->head.imm : 0,
+				.wc_flags =
+					(d->has_grh ? IBV_WC_GRH : 0) | (imm ? IBV_WC_WITH_IMM : 0),
+				.src_qp = d->src_qpn,
+				.slid = d->slid,
+				.sl = d->sl,
+			},
 		.bytes = d->from.bytes,
 		.now_ns = d->now_ns,
-		.solicited = d->head.flags & IBV_SEND_SOLICITED,
 		.later = d->after ? &d->after->bell : NULL,
 	};
 	const struct av_rq_wqe *request = av_receive_take(&to);

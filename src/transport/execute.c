@@ -1,60 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-/* One send request of a connected queue pair, from its check to its effects on both sides. */
+/*
+ * One send request of a connected queue pair, from its check to its effects on both sides: the
+ * memory of both, WRITE and READ. transport/operations.c and receive.c have the other operations.
+ */
 #include "transport/execution.h"
 
 #include <sched.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "memory/region.h"
 #include "transport/observed.h"
 #include "transport/rules.h"
 #include "transport/transport.h"
 
-/* --- the opcodes ----------------------------------------------------------------- */
-
-static av_operation *const operation[AV_WR_OPCODES] = {
-	[IBV_WR_RDMA_WRITE] = av_op_write,
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = av_op_write_imm,
-	[IBV_WR_SEND] = av_op_send,
-	[IBV_WR_SEND_WITH_IMM] = av_op_send,
-	[IBV_WR_SEND_WITH_INV] = av_op_send,
-	[IBV_WR_RDMA_READ] = av_op_read,
-	[AV_WR_FLUSH] = av_op_flush,
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = av_op_cmp_swap,
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = av_op_fetch_add,
-	[AV_WR_ATOMIC_WRITE] = av_op_atomic_write,
-	[AV_WR_SIZED_CMP_AND_SWP] = av_op_with_operands,
-	[AV_WR_SIZED_FETCH_AND_ADD] = av_op_with_operands,
-	[AV_WR_MASKED_CMP_AND_SWP] = av_op_with_operands,
-	[AV_WR_MASKED_FETCH_AND_ADD] = av_op_with_operands,
-	[IBV_WR_LOCAL_INV] = av_op_local_inv,
-	[IBV_WR_BIND_MW] = av_op_bind,
-	[AV_WR_NOP] = av_op_nop,
-	[AV_WR_UMR_FILL] = av_op_umr_fill,
-	[AV_WR_UMR_INVALIDATE] = av_op_umr_invalidate,
-};
-
 /* --- is the request valid? --------------------------------------------------------- */
-
-static uint64_t datagram_limit(const struct av_qp_ref *req)
-{
-	return av_mtu_bytes(req->seg->head->mtu);
-}
 
 static enum av_check check_head_request(const struct av_qp_ref *req, const struct av_sq_wqe *head,
 					const struct av_wr_opcode *o)
 {
 	const struct av_qp_shared *q = req->qp;
 
-	if (!av_wr_opcode_is_of(o, q->type))
+	if (!(o->types >> (q->type & 31) & 1))
 		return AV_CHECK_REQUEST_SERVICE;
 	if (o->local)
 		return AV_CHECK_NONE;
 	if (head->count > AV_MAX_SGE)
 		return AV_CHECK_REQUEST_SERVICE;
 	if (av_unlikely(q->type == IBV_QPT_UD))
-		return head->bytes > datagram_limit(req) ? AV_CHECK_REQUEST_DATAGRAM
-							 : AV_CHECK_NONE;
+		return head->bytes > av_mtu_bytes(req->seg->head->mtu) ? AV_CHECK_REQUEST_DATAGRAM
+								       : AV_CHECK_NONE;
 	if (head->bytes > AV_MAX_MSG_BYTES)
 		return AV_CHECK_REQUEST_LENGTH;
 	if (o->is_word && head->bytes != sizeof(uint64_t))
@@ -78,7 +53,7 @@ AV_COLD static enum av_fault record_request_fault(const struct av_qp_ref *req,
 		return AV_FAULT_LOC_QP_OP;
 	}
 	av_diag_note(found, head->bytes,
-		     found == AV_CHECK_REQUEST_DATAGRAM ? datagram_limit(req)
+		     found == AV_CHECK_REQUEST_DATAGRAM ? av_mtu_bytes(req->seg->head->mtu)
 		     : found == AV_CHECK_REQUEST_LENGTH ? AV_MAX_MSG_BYTES
 							: sizeof(uint64_t));
 	return AV_FAULT_LOC_LEN;
@@ -92,7 +67,204 @@ enum av_fault av_execute_check(const struct av_qp_ref *req, const struct av_sq_w
 						 : record_request_fault(req, head, found);
 }
 
+/* --- the memory of a request ------------------------------------------------------- */
+
+enum av_fault av_find_buffers(const struct av_qp_ref *req, const struct av_fragment *fragment,
+			      const struct av_sq_wqe *wqe, uint32_t access, struct av_spans *to)
+{
+	enum av_check found;
+
+	if (av_unlikely(fragment != NULL)) {
+		av_spans_local(to, req->seg, fragment->bytes, wqe->bytes);
+		return AV_FAULT_NONE;
+	}
+	if (wqe->flags & IBV_SEND_INLINE) {
+		av_spans_local(to, req->seg, (void *)(uintptr_t)wqe->data, wqe->bytes);
+		if (av_likely(wqe->bytes <= AV_MAX_INLINE))
+			return AV_FAULT_NONE;
+		av_diag_note(AV_CHECK_REQUEST_LENGTH, wqe->bytes, AV_MAX_INLINE);
+		return AV_FAULT_LOC_LEN;
+	}
+	found = av_mem_get_list(req->seg, req->qp->pd, access, wqe->sge, wqe->count, wqe->bytes,
+				to);
+	return av_likely(found == AV_CHECK_NONE)
+		       ? AV_FAULT_NONE
+		       : av_mr_explain_element(req->seg, req->qp->pd, access,
+					       &wqe->sge[to->refused], to->bytes, found,
+					       AV_FAULT_LOC_PROT);
+}
+
+enum av_fault av_request_buffers(const struct av_qp_ref *req, const struct av_sq_wqe *wqe,
+				 uint32_t access, struct av_spans *to)
+{
+	enum av_fault fault;
+	uint64_t until = 0;
+
+	while ((fault = av_find_buffers(req, NULL, wqe, access, to)) == AV_FAULT_BUSY &&
+	       !av_timed_out(&until))
+		sched_yield();
+	return fault == AV_FAULT_BUSY ? AV_FAULT_LOC_PROT : fault;
+}
+
+/* Can the first packet of @from be read? A fault further on shows when the bytes are copied. */
+AV_COLD static enum av_fault read_first_packet(const struct av_work *w, const struct av_spans *from)
+{
+	uint64_t mtu = av_mtu_bytes(w->req->qp->attr.path_mtu);
+
+	return av_xfer_read(from, from->bytes < mtu ? from->bytes : mtu, w->now_ns);
+}
+
+/*
+ * Of the first fragment, the responder must permit all that the message announces: a message in
+ * several packets is refused before its first byte is moved.
+ */
+static enum av_fault check_announced(struct av_work *w, const struct av_mem_request *fragment)
+{
+	struct av_mem_request all = *fragment;
+	struct av_spans remote;
+	enum av_fault fault;
+
+	if (w->fragment->whole <= fragment->length)
+		return AV_FAULT_NONE;
+	all.length = w->fragment->whole;
+	fault = av_work_remote(w, &all, 1, &remote);
+	av_pin_end(w->pin);
+	w->pin = NULL;
+	return fault;
+}
+
+enum av_fault av_work_remote(struct av_work *w, struct av_mem_request *req, uint64_t operand,
+			     struct av_spans *remote)
+{
+	const struct ibv_qp_attr *attr = &w->rsp->qp->attr;
+	uint32_t rights = req->access & ~AV_ACCESS_TUNNELED;
+	bool is_part = w->fragment && operand == 0;
+	enum av_fault fault = AV_FAULT_NONE;
+	enum av_check found;
+
+	if (w->opcode->answered && attr->max_dest_rd_atomic == 0)
+		return AV_FAULT_REM_NO_RD_ATOMIC;
+	if ((attr->qp_access_flags & rights) != rights)
+		return AV_FAULT_REM_OP_DENIED;
+	if (operand && req->addr & (operand - 1))
+		return AV_FAULT_REM_MISALIGNED;
+	remote->bytes = req->length;
+	remote->count = req->length || req->whole;
+	if (remote->count == 0)
+		return AV_FAULT_NONE;
+	req->key = w->wqe->rkey;
+	req->pd = w->pd;
+	req->qpn = w->to.qpn;
+	req->remote = true;
+	if (av_unlikely(is_part))
+		fault = check_announced(w, req);
+	if (fault != AV_FAULT_NONE)
+		return fault;
+	found = av_mem_get(w->to.seg, req, &remote->at[0]);
+	if (av_unlikely(found != AV_CHECK_NONE))
+		return av_mr_explain(w->to.seg, req, found, AV_FAULT_REM_ACCESS);
+	w->pin = remote->at[0].pin;
+	if (av_unlikely(is_part))
+		av_spans_are_part(remote, w->fragment->message);
+	return AV_FAULT_NONE;
+}
+
+enum av_fault av_work_gone(struct av_work *w)
+{
+	w->result.gone = true;
+	av_work_wait(w, AV_WAIT_NO_ANSWER);
+	return AV_FAULT_NONE;
+}
+
+enum av_fault av_work_moved(struct av_work *w, enum av_fault copied, enum av_fault src,
+			    enum av_fault dst)
+{
+	enum av_fault fault = av_fault_at(copied, src, dst);
+
+	if (copied == AV_FAULT_GONE || (fault != copied && !av_seg_alive_now(w->rsp->seg)))
+		return av_work_gone(w);
+	return fault;
+}
+
+/* --- WRITE and READ ---------------------------------------------------------------- */
+
+enum av_fault av_op_write(struct av_work *w)
+{
+	enum av_fault fault = av_find_buffers(w->req, w->fragment, w->wqe, 0, &w->local);
+	struct av_mem_request req = {
+		.access = IBV_ACCESS_REMOTE_WRITE,
+		.payload = true,
+		.addr = w->wqe->remote_addr,
+		.length = w->wqe->bytes,
+	};
+	struct av_spans remote;
+
+	if (fault == AV_FAULT_NONE)
+		fault = av_work_remote(w, &req, 0, &remote);
+	if (av_unlikely(fault == AV_FAULT_TUNNELED)) /* the payload is commands */
+		return av_op_tunneled(w, true);
+	if (av_unlikely(fault != AV_FAULT_NONE))
+		return fault;
+	fault = av_xfer_copy(&remote, &w->local, w->now_ns);
+	return av_likely(fault == AV_FAULT_NONE)
+		       ? fault
+		       : av_work_moved(w, fault, AV_FAULT_LOC_PROT, AV_FAULT_REM_ACCESS);
+}
+
+enum av_fault av_work_answer(struct av_work *w, const struct av_spans *from)
+{
+	enum av_fault fault =
+		av_find_buffers(w->req, w->fragment, w->wqe, IBV_ACCESS_LOCAL_WRITE, &w->local);
+
+	if (fault == AV_FAULT_NONE) {
+		fault = av_work_moved(w, av_xfer_copy(&w->local, from, w->now_ns),
+				      AV_FAULT_REM_ACCESS, AV_FAULT_LOC_PROT);
+		av_mem_put_list(&w->local);
+	}
+	if (av_unlikely(fault == AV_FAULT_LOC_PROT) && read_first_packet(w, from) == AV_FAULT_SRC) {
+		av_diag_drop();
+		fault = av_work_moved(w, AV_FAULT_SRC, AV_FAULT_REM_ACCESS, AV_FAULT_NONE);
+	}
+	w->in_vain = fault == AV_FAULT_LOC_PROT;
+	return fault;
+}
+
+enum av_fault av_op_read(struct av_work *w)
+{
+	struct av_mem_request req = {
+		.access = IBV_ACCESS_REMOTE_READ,
+		.addr = w->wqe->remote_addr,
+		.length = w->wqe->bytes,
+	};
+	struct av_spans remote;
+	enum av_fault fault = av_work_remote(w, &req, 0, &remote);
+
+	return fault == AV_FAULT_NONE && w->wqe->bytes ? av_work_answer(w, &remote) : fault;
+}
+
 /* --- the responder's right --------------------------------------------------------- */
+
+enum av_check av_responder_expects(const struct av_qp_shared *rsp, const struct av_qp_shared *req)
+{
+	uint32_t state = atomic_load_explicit(&rsp->state, memory_order_relaxed);
+
+	if (atomic_load_explicit(&rsp->qpn, memory_order_relaxed) != req->attr.dest_qp_num)
+		return AV_CHECK_PEER_GONE;
+	if (!AV_RESPONDER_ANSWERS(state))
+		return AV_CHECK_PEER_STATE;
+	if (rsp->type != AV_RESPONDER_TYPE(req->type))
+		return AV_CHECK_PEER_TYPE;
+	if (rsp->attr.dest_qp_num != atomic_load_explicit(&req->qpn, memory_order_relaxed))
+		return AV_CHECK_PEER_OTHER;
+	return req->type == IBV_QPT_UC || rsp->expected_psn == req->next_psn ? AV_CHECK_NONE
+									     : AV_CHECK_PEER_PSN;
+}
+
+struct av_receiver av_receiver_of(const struct av_qp_ref *rsp)
+{
+	return (struct av_receiver){rsp, rsp->seg, rsp->qp->rq, rsp->qp->recv_cq,
+				    atomic_load_explicit(&rsp->qp->qpn, memory_order_relaxed)};
+}
 
 static bool acquired(const struct av_qp_ref *end, enum av_lock_result got)
 {
@@ -119,13 +291,33 @@ bool av_responder_acquire_soon(const struct av_qp_ref *end)
 /* --- what becomes of both sides -------------------------------------------------- */
 
 /*
+ * Number of packets of a message of @bytes on the queue pair's path, as av_wire_packets() and
+ * av_mtu_bytes() have it. A path MTU that is a peer's nonsense makes a wrong number.
+ */
+static uint32_t count_packets(const struct av_qp_shared *qp, uint64_t bytes)
+{
+	unsigned int shift = 7 + (qp->attr.path_mtu & 7);
+	uint32_t n = (uint32_t)((bytes + (1u << shift) - 1) >> shift);
+
+	return av_likely(n) ? n : 1;
+}
+
+void av_traffic_count(struct av_traffic *t, uint32_t kind, uint64_t bytes, uint32_t packets)
+{
+	t->messages[kind]++;
+	t->bytes[kind] += bytes;
+	if (av_unlikely(packets > 1) && kind < AV_TRAFFIC_LONG)
+		t->more_packets[kind] += packets - 1;
+}
+
+/*
  * Does the packet that is refused take a receive request? Of a WRITE in several packets, which are
  * refused with the first, the last one would.
  */
 static bool takes_receive(const struct av_work *w)
 {
 	return w->opcode->receives && (w->wqe->opcode != IBV_WR_RDMA_WRITE_WITH_IMM ||
-				       av_packets(w->req->qp, w->wqe->bytes) == 1);
+				       count_packets(w->req->qp, w->wqe->bytes) == 1);
 }
 
 /*
@@ -216,7 +408,7 @@ static void advance_fragment(struct av_work *w, uint32_t packets, bool lost)
 static void advance_both_ends(struct av_work *w, bool lost)
 {
 	struct av_qp_shared *req = w->req->qp, *rsp = w->rsp->qp;
-	uint32_t n = av_packets(req, w->wqe->bytes), kind = w->opcode->traffic;
+	uint32_t n = count_packets(req, w->wqe->bytes), kind = w->opcode->traffic;
 
 	if (av_unlikely(w->fragment != NULL)) {
 		advance_fragment(w, n, lost);
@@ -224,7 +416,7 @@ static void advance_both_ends(struct av_work *w, bool lost)
 	}
 	if (av_likely(w->result.fault == AV_FAULT_NONE))
 		av_traffic_count(&req->counters.req.traffic, kind, w->wqe->bytes, n);
-	req->next_psn = rsp->expected_psn = av_psn_after(req->next_psn, n);
+	req->next_psn = rsp->expected_psn = (req->next_psn + n) & AV_PSN_MASK;
 	if (av_unlikely(lost))
 		return;
 	av_traffic_count(&rsp->counters.rsp.traffic, kind, w->wqe->bytes, n);
@@ -239,25 +431,13 @@ static void lose_unanswered(struct av_work *w)
 	if (w->req->qp->type != IBV_QPT_UC)
 		return;
 	av_traffic_count(&w->req->qp->counters.req.traffic, w->opcode->traffic, w->wqe->bytes,
-			 av_packets(w->req->qp, w->wqe->bytes));
+			 count_packets(w->req->qp, w->wqe->bytes));
 	failed.silent =
 		w->rsp->qp && av_seg_alive_now(w->rsp->seg) && av_responder_acquire_soon(w->rsp);
 	av_report_unheard(&failed);
 	if (failed.silent)
 		av_lock_release(&w->rsp->qp->resp);
 	w->result = (struct av_outcome){0};
-}
-
-/* The receiver's segment stays in use while there is something left to do: transport/execution.h.
- */
-static void leave_receiver(struct av_work *w)
-{
-	if (!w->after) {
-		av_xrc_end(&w->srq);
-		return;
-	}
-	w->after->seg = w->to.seg;
-	w->after->srq = w->srq;
 }
 
 /*
@@ -283,37 +463,17 @@ static void apply_work_outcome(struct av_work *w)
 	if (av_unlikely(w->fragment != NULL))
 		return;
 	av_lock_release(&w->rsp->qp->resp);
-	if (av_unlikely(w->srq.seg || (w->after && w->after->bell.event)))
-		leave_receiver(w);
+	if (av_unlikely(w->after && (w->srq.seg || w->after->bell.event))) {
+		w->after->seg = w->to.seg; /* in use while there is something left to do */
+		w->after->srq = w->srq;
+	} else if (av_unlikely(w->srq.seg)) {
+		av_xrc_end(&w->srq);
+	}
 	if (av_unlikely(w->events.count))
-		av_events_raise(w->rsp, w->qpn, &w->events);
+		av_events_raise(w->rsp, w->to.qpn, &w->events);
 }
 
 /* --- the request ----------------------------------------------------------------- */
-
-/*
- * Find the receive queue that an XRC request names. Keys are checked against that queue's domain.
- */
-static enum av_fault find_srq(struct av_work *w)
-{
-	enum av_fault fault = av_xrc_begin(w->rsp, w->wqe->srqn, &w->srq, &w->to);
-
-	w->pd = 0;
-	if (fault == AV_FAULT_REM_OP_DENIED)
-		av_diag_note(AV_CHECK_RESPONDER_SRQ, w->wqe->srqn, 0);
-	if (fault != AV_FAULT_NONE)
-		return fault;
-	w->pd = av_rq_at(w->to.seg, w->to.rq)->pd;
-	w->rsp->qp->receiving_srqn = w->wqe->srqn;
-	return AV_FAULT_NONE;
-}
-
-static enum av_fault find_receiver(struct av_work *w)
-{
-	w->to = av_receiver_of(w->rsp);
-	w->pd = w->rsp->qp->pd;
-	return av_unlikely(w->rsp->qp->type == IBV_QPT_XRC_RECV) ? find_srq(w) : AV_FAULT_NONE;
-}
 
 /* The first message that arrives in RTR tells a program that waits there. */
 static void establish(struct av_work *w)
@@ -334,6 +494,7 @@ static bool responder_begin(struct av_work *w)
 {
 	struct av_qp_shared *p = w->rsp->qp;
 	struct av_seg *seg = w->rsp->seg;
+	enum av_lock_result got;
 	enum av_check found;
 
 	/* Whether the peer lives may have been seen a few milliseconds ago. */
@@ -341,11 +502,14 @@ static bool responder_begin(struct av_work *w)
 		w->result.gone = true;
 		return av_work_wait(w, AV_WAIT_NO_ANSWER);
 	}
-	if (av_unlikely(!av_responder_acquire(w->rsp)))
+	got = av_peer_lock(seg, &p->resp, AV_RANK_RESP);
+	if (av_unlikely(got != AV_LOCK_TAKEN) && !acquired(w->rsp, got))
 		return av_work_wait(w, AV_WAIT_NO_ANSWER);
-	w->qpn = atomic_load_explicit(&p->qpn, memory_order_relaxed);
 	found = av_responder_expects(p, w->req->qp);
 	if (av_likely(found == AV_CHECK_NONE)) {
+		w->to = (struct av_receiver){w->rsp, seg, p->rq, p->recv_cq,
+					     w->req->qp->attr.dest_qp_num};
+		w->pd = p->pd;
 		if (av_unlikely(atomic_load(&p->state) == IBV_QPS_RTR))
 			establish(w);
 		return true;
@@ -356,20 +520,25 @@ static bool responder_begin(struct av_work *w)
 }
 
 /*
- * Run the operation, again and again while a region is being re-registered. In between, only the
+ * Run @operation, again and again while a region is being re-registered. In between, only the
  * execution rights are held. If that takes long, or a peer's nonsense looks like it, the request
  * waits as one that is not answered.
  */
-static enum av_fault operate(struct av_work *w)
+static enum av_fault operate(struct av_work *w, av_operation *operation)
 {
 	uint64_t until = 0;
 
 	do {
-		enum av_fault fault = find_receiver(w);
+		enum av_fault fault = av_unlikely(w->rsp->qp->type == IBV_QPT_XRC_RECV)
+					      ? av_work_find_srq(w)
+					      : AV_FAULT_NONE;
 
-		if (fault == AV_FAULT_NONE)
-			fault = operation[w->wqe->opcode](w);
-		if (fault != AV_FAULT_BUSY)
+		if (av_likely(fault == AV_FAULT_NONE))
+			fault = operation(w);
+		av_mem_put_list(&w->local);
+		av_pin_end(w->pin);
+		w->pin = NULL;
+		if (av_likely(fault != AV_FAULT_BUSY))
 			return fault;
 		av_xrc_end(&w->srq);
 		sched_yield();
@@ -391,24 +560,27 @@ static void init_work(struct av_work *w, const struct av_qp_ref *req, const stru
 	w->after = NULL;
 	w->now_ns = av_now_coarse_ns();
 	w->local.count = 0;
+	w->pin = NULL;
 	w->in_vain = false;
 	w->srq = (struct av_xrc_use){0};
+	w->result = (struct av_outcome){.fault = AV_FAULT_NONE};
+}
+
+static enum av_fault refuse(struct av_work *w)
+{
+	return w->result.fault;
 }
 
 struct av_outcome av_execute_refuse(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
 				    const struct av_sq_wqe *wqe, enum av_fault fault)
 {
-	enum av_fault found;
-	uint64_t until = 0;
 	struct av_work w;
 
 	init_work(&w, req, rsp, wqe);
-	w.result = (struct av_outcome){.fault = AV_FAULT_NONE};
 	if (!responder_begin(&w))
 		return w.result;
-	while ((found = find_receiver(&w)) == AV_FAULT_BUSY && !av_timed_out(&until))
-		sched_yield();
-	w.result.fault = found == AV_FAULT_NONE || found == AV_FAULT_BUSY ? fault : found;
+	w.result.fault = fault;
+	w.result.fault = operate(&w, refuse);
 	apply_work_outcome(&w);
 	return w.result;
 }
@@ -442,9 +614,9 @@ static bool is_unreadable(struct av_work *w)
 
 	if (!w->opcode->source || w->result.moves || found_at_requester(w->result.fault) || waits)
 		return false;
-	fault = av_work_local(w, 0);
+	fault = av_find_buffers(w->req, w->fragment, w->wqe, 0, &w->local);
 	if (fault == AV_FAULT_NONE) {
-		if (av_work_read_first(w, &w->local) == AV_FAULT_SRC) {
+		if (read_first_packet(w, &w->local) == AV_FAULT_SRC) {
 			av_diag_drop(); /* what the responder found */
 			fault = AV_FAULT_LOC_PROT;
 		}
@@ -465,14 +637,13 @@ struct av_outcome av_execute(const struct av_qp_ref *req, const struct av_qp_ref
 	AV_ASSERT_HELD(&req->qp->exec);
 	init_work(&w, req, rsp, wqe);
 	w.after = after;
-	w.result = (struct av_outcome){.fault = AV_FAULT_NONE};
 	found = check_head_request(req, wqe, w.opcode);
 	if (av_unlikely(found != AV_CHECK_NONE)) {
 		w.result.fault = record_request_fault(req, wqe, found);
 		return w.result;
 	}
 	if (w.opcode->local) {
-		w.result.fault = operation[w.wqe->opcode](&w);
+		w.result.fault = av_operations[w.opcode - av_wr_opcodes](&w);
 		return w.result;
 	}
 	if (rsp->qp && w.opcode->receives)
@@ -482,7 +653,7 @@ struct av_outcome av_execute(const struct av_qp_ref *req, const struct av_qp_ref
 			lose_unanswered(&w);
 		return w.result;
 	}
-	w.result.fault = operate(&w);
+	w.result.fault = operate(&w, av_operations[w.opcode - av_wr_opcodes]);
 	if (av_unlikely(w.result.fault == AV_FAULT_FORBIDDEN) && may_move(req)) {
 		w.result = (struct av_outcome){.moves = true};
 		av_work_wait(&w, AV_WAIT_NO_ANSWER);
@@ -511,11 +682,13 @@ struct av_outcome av_execute_fragment(const struct av_qp_ref *rsp, const struct 
 	AV_ASSERT_HELD(&rsp->qp->resp);
 	init_work(&w, rsp, rsp, head);
 	w.fragment = fragment;
-	w.result = (struct av_outcome){.fault = AV_FAULT_NONE};
-	w.qpn = atomic_load_explicit(&rsp->qp->qpn, memory_order_relaxed);
+	w.to = av_receiver_of(rsp);
+	w.pd = rsp->qp->pd;
 	if (atomic_load(&rsp->qp->state) == IBV_QPS_RTR)
 		establish(&w);
-	w.result.fault = is_fragment_valid(&w) ? operate(&w) : AV_FAULT_REM_OP_DENIED;
+	w.result.fault = is_fragment_valid(&w)
+				 ? operate(&w, av_operations[w.opcode - av_wr_opcodes])
+				 : AV_FAULT_REM_OP_DENIED;
 	apply_work_outcome(&w);
 	av_xrc_end(&w.srq);
 	*events = w.events;

@@ -44,16 +44,9 @@ struct av_placement {
 };
 
 /*
- * Copy an entry to @place, with the payload that the entry itself contains. av_place_free_slot()
- * adds the receive buffers, and payload that is in the request's slot.
- * Context: poll_lock is held; the entry has payload.
- */
-void av_place_keep(struct av_placement *place, const struct av_cqe *cqe);
-
-/*
- * Free the slot of the completed request. The queue exists: before it is destroyed, its completions
- * are purged.
- * @place: out, the receive buffers; NULL: the entry has no payload
+ * Free the slot of the receive request that @cqe completes. The queue exists: before it is
+ * destroyed, its completions are purged.
+ * @place: out, the entry, its payload, and the receive buffers; NULL: the entry has no payload
  * Context: poll_lock is held.
  */
 void av_place_free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct av_placement *place);
@@ -65,6 +58,13 @@ void av_place_free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct av_
  * Return: false: the receive buffers can no longer be used
  */
 AV_MUST_USE bool av_place(struct av_seg *seg, struct av_placement *place);
+
+/*
+ * Release what the entry of a receive holds that found no room in its CQ: place its payload as far
+ * as this process reaches the buffers, give back bounce buffers and the receive request's slot.
+ * Context: any process; the right of the queue pair under which the entry was made is held.
+ */
+void av_place_lost(struct av_seg *seg, const struct av_cqe *cqe);
 
 /*
  * The receiving half of a message: its receive request, how its bytes travel, its completion.
@@ -83,16 +83,10 @@ struct av_coop_source;
 
 struct av_message {
 	const struct av_receiver *to;
-	uint32_t src_qpn;
-	uint16_t slid;
-	uint8_t sl;
-	uint32_t opcode;   /* enum ibv_wc_opcode */
-	uint32_t wc_flags; /* enum ibv_wc_flags */
-	uint32_t imm;
+	struct av_cqe cqe;   /* in: what the message says of itself; the rest is 0 */
 	uint32_t invalidate; /* rkey that the message invalidates before it completes; 0: none */
 	uint64_t bytes;
 	uint64_t now_ns; /* coarse clock */
-	bool solicited;
 	/*
 	 * The source of a message of one keyed element that this process posted. NULL: the
 	 * receiver's pollers cannot help to copy the message.
@@ -114,9 +108,8 @@ void av_receive_prefetch(const struct av_qp_ref *rsp);
  *
  * If a connected receiver has no request, marks its queue, so that its next post resumes the
  * requester, and tries again for 2 us. After success, the caller calls exactly one of
- * av_receive_message(), av_receive_done(), av_receive_error() and av_receive_cancel(). The first
- * two complete the request, unless their result says otherwise. A message in several packets calls
- * av_receive_fragment() for each packet instead of av_receive_message().
+ * av_receive_message(), av_receive_error() and av_receive_cancel(). The first completes the
+ * request, unless its result says otherwise.
  * Return: the request, or NULL: receiver not ready
  */
 const struct av_rq_wqe *av_receive_take(const struct av_receiver *to);
@@ -135,29 +128,8 @@ void av_receive_cancel(const struct av_receiver *to);
  * changed), AV_FAULT_INVALIDATE (the key cannot be invalidated), AV_FAULT_FORBIDDEN (this process
  * may not access the memory, or no bounce buffer is free)
  */
-AV_MUST_USE enum av_fault av_receive_message(const struct av_message *msg,
-					     const struct av_spans *from,
+AV_MUST_USE enum av_fault av_receive_message(struct av_message *msg, const struct av_spans *from,
 					     const struct av_rq_wqe *request);
-
-/**
- * av_receive_fragment() - the same for one packet of a message in several packets
- * @msg: its length is that of the bytes so far, including this fragment
- * @from: the bytes of this fragment
- * @more: more fragments follow; else this completes the request
- */
-AV_MUST_USE enum av_fault av_receive_fragment(const struct av_message *msg,
-					      const struct av_spans *from,
-					      const struct av_rq_wqe *request, bool more);
-
-/* The request that an earlier fragment of the message took. Return: NULL: there is none */
-const struct av_rq_wqe *av_receive_taken(const struct av_receiver *to);
-
-/*
- * Complete the receive request of an RDMA WRITE with immediate data, whose bytes have been copied.
- * Return: AV_FAULT_NONE; AV_FAULT_RECV_CQ: the CQ has overrun, and the completion is lost
- */
-AV_MUST_USE enum av_fault av_receive_done(const struct av_message *msg,
-					  const struct av_rq_wqe *request);
 
 /*
  * Complete the taken request with error @status. If none is taken, complete the next one in the
@@ -386,10 +358,11 @@ struct av_work;
  * The operation of an opcode.
  *
  * Context: the requester's right @exec is held, and the responder's right @resp unless the opcode
- * is local. No lock and no pin is held. May wait for pages of either program.
+ * is local. No lock and no pin is held. May wait for pages of either program. The caller ends the
+ * pins of @w->local, and @w->pin.
  * Return: AV_FAULT_NONE: done; or the request has to wait, and @w->result.wait_reason is set.
- * - AV_FAULT_BUSY: a key is being changed. The operation holds no pin, and no receive request that
- * it took. The caller starts it again from the beginning.
+ * - AV_FAULT_BUSY: a key is being changed. The operation holds no receive request that it took. The
+ * caller starts it again from the beginning.
  * - Any other fault: the caller applies its effects on both sides. A receive request that was taken
  * remains taken if the fault is the receiver's.
  */
@@ -415,11 +388,11 @@ struct av_work {
 	const struct av_fragment *fragment; /* the packet that brought it; NULL: none */
 	const struct av_sq_wqe *wqe;	    /* in the own ring, or made from a packet */
 	const struct av_wr_opcode *opcode;  /* the opcode's row */
-	uint32_t qpn;			    /* the responder's number */
 	struct av_receiver to;		    /* of @rsp, or the SRQ of an XRC request */
 	uint32_t pd;		/* protection domain that its keys are checked against */
 	struct av_xrc_use srq;	/* held for an XRC request */
-	struct av_spans local;	/* the requester's buffers */
+	struct av_spans local;	/* the requester's buffers, */
+	struct av_pin *pin;	/* and the key of the responder's: released after the operation */
 	struct av_after *after; /* as in av_execute(); NULL: nothing is deferred */
 	bool in_vain;		/* the requester cannot store the responder's answer */
 	struct av_outcome result;
@@ -448,14 +421,18 @@ static inline void av_work_event(struct av_work *w, int event)
 }
 
 /**
- * av_work_local() - translate the requester's buffers into @w->local
+ * av_find_buffers() - translate the requester's buffers
+ * @fragment: the packet that has the bytes, or takes the answer; NULL: none
  * @access: 0 for sources, IBV_ACCESS_LOCAL_WRITE for destinations
  *
  * Context: as av_mem_get_list().
  * Return: AV_FAULT_NONE: pinned until av_mem_put_list(). AV_FAULT_BUSY, AV_FAULT_LOC_PROT,
  * AV_FAULT_LOC_LEN (more inline data than a slot holds): nothing is pinned
  */
-AV_MUST_USE enum av_fault av_work_local(struct av_work *w, uint32_t access);
+AV_MUST_USE enum av_fault av_find_buffers(const struct av_qp_ref *req,
+					  const struct av_fragment *fragment,
+					  const struct av_sq_wqe *wqe, uint32_t access,
+					  struct av_spans *to);
 
 /*
  * The same for a request that holds no responder's right. Waits AV_PEER_TIMEOUT_NS at most while a
@@ -465,13 +442,28 @@ AV_MUST_USE enum av_fault av_request_buffers(const struct av_qp_ref *req,
 					     const struct av_sq_wqe *wqe, uint32_t access,
 					     struct av_spans *to);
 
-/*
- * Can the first packet of the message be read? A fault further on shows when the bytes are copied.
- * @from: all of the message, translated
- * Context: as av_xfer_copy().
+/**
+ * av_work_remote() - translate memory of the responder that the request's rkey names, if the
+ * responder's queue pair permits the request
+ * @req: range, access (the queue pair's flags must have it, too), @payload and @whole; the rest out
+ * @operand: bytes of an atomic's operand, which has to be aligned, or 1: any alignment; 0: data, of
+ * which a packet has a part
+ * @remote: out, one span; or none, if @req has no length. @w->pin pins its key
+ *
+ * Context: as av_mem_get().
+ * Return: AV_FAULT_NONE; or nothing is held: AV_FAULT_REM_NO_RD_ATOMIC, AV_FAULT_REM_OP_DENIED,
+ * AV_FAULT_REM_MISALIGNED, AV_FAULT_BUSY, AV_FAULT_REM_ACCESS, or AV_FAULT_TUNNELED: the payload is
+ * commands, not data
  */
-AV_COLD AV_MUST_USE enum av_fault av_work_read_first(const struct av_work *w,
-						     const struct av_spans *from);
+AV_MUST_USE enum av_fault av_work_remote(struct av_work *w, struct av_mem_request *req,
+					 uint64_t operand, struct av_spans *remote);
+
+/*
+ * Find the receive queue that an XRC request names: @w->to. Keys are checked against that queue's
+ * domain.
+ * Context, return: as av_xrc_begin(). The caller ends @w->srq.
+ */
+AV_MUST_USE enum av_fault av_work_find_srq(struct av_work *w);
 
 /*
  * The responder died during the request: the request waits for an answer that cannot arrive.
@@ -479,52 +471,56 @@ AV_COLD AV_MUST_USE enum av_fault av_work_read_first(const struct av_work *w,
  */
 enum av_fault av_work_gone(struct av_work *w);
 
-/*
- * Operations on the requester's own keys, without a responder.
- * Context: only the requester's right @exec is held.
+/**
+ * av_work_moved() - the fault that a request has when a copy for it @copied so
+ * @src, @dst: the faults for missing memory on that side
+ *
+ * If memory is gone because its process is gone, the request has no answer at all.
+ * Return: the fault, as an operation's
  */
+enum av_fault av_work_moved(struct av_work *w, enum av_fault copied, enum av_fault src,
+			    enum av_fault dst);
 
-av_operation av_op_bind;
-av_operation av_op_local_inv;
-av_operation av_op_nop;
+/**
+ * av_work_answer() - copy an answer to the request's buffers
+ * @from: the answer, in the responder's memory or in the executor's own
+ *
+ * Context and return as an operation's; the fault of @from is AV_FAULT_REM_ACCESS, and comes first:
+ * a responder that cannot read its memory gives no answer to be placed.
+ */
+AV_MUST_USE enum av_fault av_work_answer(struct av_work *w, const struct av_spans *from);
 
 /*
- * User-mode memory registration. The list of parts is in the request, or elsewhere in the
- * requester's segment.
+ * By opcode. Operations on the requester's own keys run without a responder: only the requester's
+ * right @exec is held.
+ *
+ * FLUSH: earlier requests of the queue pair have already written to the responder's memory, and
+ * processor caches are coherent. So global visibility only needs a memory barrier. No key grants
+ * persistence: a FLUSH that asks for it fails the access check.
+ *
+ * ATOMIC WRITE copies its operand from the requester's memory first, as a WRITE does. The operands
+ * of extended atomics lie at the end of the request's slot: av_sq_operands().
+ * Source: IBTA volume 1, release 1.5.
  */
-av_operation av_op_umr_fill;
-av_operation av_op_umr_invalidate;
-
-/* RDMA WRITE, RDMA READ and FLUSH: operations on the memory that the rkey names. */
+extern av_operation *const av_operations[AV_WR_OPCODES + 1];
 
 av_operation av_op_write;
 av_operation av_op_read;
 
 /*
- * FLUSH. Earlier requests of the queue pair have already written to the responder's memory, and
- * processor caches are coherent. So global visibility only needs a memory barrier. No key grants
- * persistence: a FLUSH that asks for it fails the access check.
- * Source: IBTA volume 1, release 1.5.
- */
-av_operation av_op_flush;
-
-/*
- * Atomic operations on the responder's memory, either requested as such, or tunneled. A tunneled
- * operation is a command in the payload of an RDMA WRITE to a region of tunneled atomics.
- * include/anyverbs/tunneled_atomic.h has the encoding and its guarantees.
+ * Tunneled atomic operations: commands in the payload of an RDMA WRITE to a region of tunneled
+ * atomics. include/anyverbs/tunneled_atomic.h has the encoding and its guarantees.
  */
 
-av_operation av_op_fetch_add;
-av_operation av_op_cmp_swap;
-
-/* Atomic operations whose operands lie at the end of the request's slot: av_sq_operands(). */
-av_operation av_op_with_operands;
-
-/*
- * ATOMIC WRITE. Copies its operand from the requester's memory first, as a WRITE does.
- * Source: IBTA volume 1, release 1.5.
+/**
+ * av_op_tunneled() - execute the commands in the payload, or only check them
+ * @apply: false: only check
+ *
+ * The payload is read once. All commands are checked before the first is executed. The requester's
+ * buffers must be translated; before the first command they are released and emptied. Context and
+ * return as an operation's. AV_FAULT_REM_NO_COMMAND: the payload is no list of commands
  */
-av_operation av_op_atomic_write;
+AV_MUST_USE enum av_fault av_op_tunneled(struct av_work *w, bool apply);
 
 /*
  * May a payload to a region of tunneled atomics have this length?

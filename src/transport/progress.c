@@ -1,171 +1,55 @@
 /* SPDX-License-Identifier: MIT */
+/* What posts and polls do: send queues are executed, and completions taken. */
 #include "transport/transport.h"
 
+#include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/random.h"
 #include "base/thread.h"
+#include "device/port.h"
 #include "memory/translate.h"
 #include "observe/check.h"
+#include "queue/cq.h"
 #include "registry/directory.h"
 #include "transport/execution.h"
 #include "transport/observed.h"
 #include "transport/rules.h"
 
-/* Sums over the buffers of requests that wait. */
+/* Finding the responder of a connected queue pair. */
 
-#define PLACES (AV_SLAB_CHUNKS * AV_OBJ_CHUNK)
-#define PIECE  1024u
-
-/* The sum of the request at the head of a queue pair. Guarded by its right @exec. */
-struct entry {
-	uint32_t qpn, number; /* which request; 0: none */
-	uint64_t sum;
-	uint64_t changes; /* of the queue pair so far */
-};
-
-struct av_send_sums {
-	struct entry at[PLACES];
-};
-
-/* It misses a change with probability 2^-64. */
-static bool sum_spans(struct av_spans left, uint64_t bytes, uint64_t *sum)
+bool av_at_address(const struct ibv_ah_attr *ah, const struct av_seg *seg)
 {
-	uint8_t piece[PIECE];
-
-	*sum = AV_FNV1A;
-	for (uint64_t n; bytes > 0; bytes -= n) {
-		struct av_spans to, from = left;
-
-		n = bytes < PIECE ? bytes : PIECE;
-		av_spans_local(&to, NULL, piece, n);
-		from.bytes = n;
-		if (av_xfer_copy(&to, &from, av_now_coarse_ns()) != AV_FAULT_NONE)
-			return false;
-		*sum = av_fnv1a(*sum, piece, n);
-		av_spans_skip(&left, n);
-	}
-	return true;
+	if (ah->is_global)
+		return av_port_has_gid(seg->head->port, &ah->grh.dgid);
+	return seg->head->link_layer == IBV_LINK_LAYER_INFINIBAND && seg->head->lid == ah->dlid;
 }
 
-/* Return:  false: there is nothing to sum, or it cannot be reached */
-static bool sum_send_buffers(const struct av_qp_ref *end, const struct av_sq_wqe *wqe,
-			     uint64_t *sum)
+void av_disconnect(struct av_qp_ref *peer)
 {
-	uint64_t bytes = wqe->bytes < AV_SEND_SUM_BYTES ? wqe->bytes : AV_SEND_SUM_BYTES;
-	struct av_spans spans;
-	bool ok;
-
-	if (!av_wr_opcode(wqe->opcode)->source || (wqe->flags & IBV_SEND_INLINE) || !bytes ||
-	    wqe->count > AV_MAX_SGE ||
-	    av_mem_get_list(end->seg, end->qp->pd, 0, wqe->sge, wqe->count, bytes, &spans) !=
-		    AV_CHECK_NONE)
-		return false;
-	ok = sum_spans(spans, bytes, sum);
-	av_mem_put_list(&spans);
-	return ok;
+	av_seg_put(peer->seg);
+	*peer = (struct av_qp_ref){0};
 }
 
-static struct entry *get_send_sum_entry(const struct av_qp_ref *end, bool make)
-{
-	struct av_send_sums *sums = atomic_load(&end->seg->sums), *none = NULL;
-
-	if (!sums && make) {
-		sums = calloc(1, sizeof(*sums));
-		if (sums && !atomic_compare_exchange_strong(&end->seg->sums, &none, sums)) {
-			free(sums);
-			sums = none;
-		}
-	}
-	return sums && end->qp->index < PLACES ? &sums->at[end->qp->index] : NULL;
-}
-
-/*
- * The request at the head of an own queue has begun to wait, or is tried again.
- * Context: @exec is held.
- */
-static void send_sum_look(const struct av_qp_ref *end, const struct av_sq_wqe *wqe)
+static void connect_anew(const struct av_qp_ref *end, struct av_qp_ref *peer, uint32_t qpn)
 {
 	AV_UNCANCELLED;
-	struct entry *e = get_send_sum_entry(end, true);
-	uint32_t qpn = atomic_load(&end->qp->qpn);
-	uint64_t sum;
 
-	if (!e || !sum_send_buffers(end, wqe, &sum))
-		return;
-	if (e->qpn != qpn)
-		*e = (struct entry){.qpn = qpn};
-	if (e->number == end->qp->sq_next + 1)
-		e->changes += e->sum != sum;
-	e->number = end->qp->sq_next + 1;
-	e->sum = sum;
+	av_disconnect(peer);
+	*peer = av_qp_get(qpn);
+	if (!peer->qp || atomic_load(&peer->qp->qpn) != qpn ||
+	    !av_at_address(&end->qp->attr.ah_attr, peer->seg))
+		av_disconnect(peer);
 }
 
-uint64_t av_send_sum_changes(const struct av_qp_ref *end)
+void av_connect(const struct av_qp_ref *end, struct av_qp_ref *peer)
 {
-	const struct entry *e = get_send_sum_entry(end, false);
+	uint32_t qpn = end->qp->attr.dest_qp_num;
 
-	return e && e->qpn == atomic_load(&end->qp->qpn) ? e->changes : 0;
-}
-
-void av_send_sum_end(struct av_seg *seg)
-{
-	free(atomic_exchange(&seg->sums, NULL));
-}
-
-/* What the timer thread does when it looks. */
-
-#define BUSY_NS 1000000u /* until another thread may have taken what has come */
-
-/* Is the time for an answer over, and none has come? @now: may be late, for want of a core */
-static bool is_unanswered(const struct av_qp_ref *end, uint64_t now, bool *busy)
-{
-	*busy = false;
-	if (atomic_load(&end->qp->deadline_ns) > now)
-		return false;
-	if (atomic_load(&end->qp->wait_reason) == AV_WAIT_FULL) /* nobody answers that */
-		return true;
-	*busy = !av_wire_catch_up(end);
-	return !*busy && atomic_load(&end->qp->deadline_ns) <= now;
-}
-
-static uint64_t look_at_requests(const struct av_qp_ref *end, uint64_t now)
-{
-	bool busy;
-
-	if (atomic_load(&end->qp->wait_reason) == AV_WAIT_NONE)
-		return UINT64_MAX;
-	if (is_unanswered(end, now, &busy) || atomic_load(&end->qp->kick))
-		av_sq_progress(end, NULL);
-	if (busy)
-		return now + BUSY_NS;
-	return atomic_load(&end->qp->wait_reason) ? atomic_load(&end->qp->deadline_ns) : UINT64_MAX;
-}
-
-uint64_t av_timer_look(const struct av_qp_ref *end)
-{
-	uint64_t now = av_now_ns(), next, read;
-	bool soon = !av_wire_move(end);
-
-	if (atomic_load(&end->qp->flush_due))
-		av_sq_progress(end, NULL);
-	read = av_wire_read_on(end);
-	next = look_at_requests(end, now);
-	next = read < next ? read : next;
-	soon = soon || atomic_load(&end->qp->flush_due);
-	return soon && next > now + AV_FLUSH_DUE_NS ? now + AV_FLUSH_DUE_NS : next;
-}
-
-uint64_t av_timer_look_at_faults(struct av_seg *seg)
-{
-	bool fatal = false;
-	uint64_t next = av_inject_look(seg, &fatal), packets = av_wire_faults_look(seg);
-
-	if (fatal)
-		av_context_fatal(seg);
-	return packets < next ? packets : next;
+	if (av_unlikely(!peer->qp ||
+			atomic_load_explicit(&peer->qp->qpn, memory_order_relaxed) != qpn))
+		connect_anew(end, peer, qpn);
 }
 
 /* In the queue pair's @flush_due. */
@@ -327,19 +211,12 @@ static bool wait_or_fail(const struct av_qp_ref *end, const struct av_qp_ref *pe
 		return true;
 	}
 	if (av_unlikely(is_checked(end)))
-		send_sum_look(end, wqe);
+		av_send_sum_look(end, wqe);
 	if (result->wait_reason == AV_WAIT_RNR)
 		note_waiting(end);
 	if (result->moves)
 		av_timer_watch(end, 0);
 	return false;
-}
-
-/* The responder failed during the request: flush its own send queue. */
-static void flush_responder(const struct av_qp_ref *end, const struct av_qp_ref *peer)
-{
-	if (peer->qp != end->qp)
-		av_sq_progress(peer, NULL);
 }
 
 /*
@@ -349,12 +226,11 @@ static void flush_responder(const struct av_qp_ref *end, const struct av_qp_ref 
 static bool apply_outcome(const struct av_qp_ref *end, struct av_qp_ref *peer,
 			  const struct av_sq_wqe *wqe, struct av_outcome result)
 {
-	if (result.responder_failed)
-		flush_responder(end, peer);
-	if (av_likely(result.fault == AV_FAULT_NONE && result.wait_reason == AV_WAIT_NONE)) {
+	if (result.responder_failed && peer->qp != end->qp)
+		av_sq_progress(peer, NULL); /* flush its own send queue */
+	if (result.fault == AV_FAULT_NONE && result.wait_reason == AV_WAIT_NONE) {
 		atomic_store_explicit(&end->qp->wait_reason, AV_WAIT_NONE, memory_order_relaxed);
-		if (av_unlikely(av_sq_complete(end, wqe, IBV_WC_SUCCESS) < 0))
-			finish_overrun(end);
+		av_finish_done(end, wqe);
 		return true;
 	}
 	if (result.wait_reason == AV_WAIT_NONE &&
@@ -408,7 +284,7 @@ static __attribute__((noinline)) bool injected(const struct av_qp_ref *end, stru
 	struct av_injected in;
 
 	if (is_checked(end) && atomic_load(&end->qp->wait_reason) != AV_WAIT_NONE)
-		send_sum_look(end, wqe);
+		av_send_sum_look(end, wqe);
 	if (!av_faults_watched(end->seg) || av_wire_is_begun(end))
 		return false;
 	if (atomic_load(&end->seg->head->watched) & AV_WATCHED_CAPTURE)
@@ -460,7 +336,15 @@ static bool execute_sq_head(const struct av_qp_ref *end, struct av_qp_ref *peer)
 	}
 	if (av_unlikely(capture.on))
 		av_capture_request(&capture, end, peer, wqe, &result);
-	goes_on = apply_outcome(end, peer, wqe, result);
+	if (av_likely(result.fault == AV_FAULT_NONE && result.wait_reason == AV_WAIT_NONE &&
+		      !result.responder_failed)) {
+		atomic_store_explicit(&end->qp->wait_reason, AV_WAIT_NONE, memory_order_relaxed);
+		if (av_unlikely(av_sq_complete(end, wqe, IBV_WC_SUCCESS) < 0))
+			finish_overrun(end);
+		goes_on = true;
+	} else {
+		goes_on = apply_outcome(end, peer, wqe, result);
+	}
 	if (av_unlikely(after.seg || after.burst))
 		av_after_do(&after);
 	return goes_on;
@@ -614,4 +498,201 @@ void av_fail(const struct av_qp_ref *end)
 {
 	flush_due_error(end);
 	av_sq_progress(end, NULL);
+}
+
+/* Resuming requesters that wait for receive requests. */
+
+#define BATCH_MIN 8u
+#define BATCH_MAX 64u
+
+/* An eighth of the queue makes it worth resuming a requester. 1: resume it for each */
+static uint32_t batch(const struct av_rq_shared *rq)
+{
+	uint32_t share = rq->capacity / 8;
+
+	if (share < BATCH_MIN)
+		return 1;
+	return share < BATCH_MAX ? share : BATCH_MAX;
+}
+
+/* The requester of an own queue pair may go on, if it waits. */
+static void resume_peer(const struct av_qp_ref *end, struct av_rq_shared *rq)
+{
+	if (!atomic_exchange(&rq->waiting, 0))
+		return;
+	if (end->qp->wire)
+		av_wire_tell_credits(end);
+	else
+		av_sq_progress_peer(end);
+}
+
+/* The same, of queue pair @index; 0: none. */
+static void resume_owed(struct av_seg *seg, uint32_t index)
+{
+	struct av_qp_ref end = {seg, index ? av_qp_at(seg, index) : NULL};
+	struct av_rq_shared *rq = end.qp ? av_rq_at(seg, end.qp->rq) : NULL;
+
+	if (rq)
+		resume_peer(&end, rq);
+}
+
+void av_rnr_posted(const struct av_qp_ref *end, struct av_rq_shared *rq)
+{
+	struct av_cq_shared *cq = av_cq_at(end->seg, end->qp->recv_cq);
+
+	if (batch(rq) == 1 || av_rq_ready(rq) >= batch(rq) || !cq || !av_cq_peek(end->seg, cq))
+		resume_peer(end, rq);
+	else if (atomic_load_explicit(&cq->owed, memory_order_relaxed) != end->qp->index)
+		resume_owed(end->seg, atomic_exchange(&cq->owed, end->qp->index));
+}
+
+/* An own queue pair waits for its peer, or did so: execute it if it has been kicked. */
+static void resume_waiting_qp(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index)
+{
+	struct av_qp_ref end = {seg, av_qp_at(seg, index)};
+
+	if (!end.qp ||
+	    atomic_load_explicit(&end.qp->wait_reason, memory_order_relaxed) != AV_WAIT_RNR)
+		(void)!atomic_compare_exchange_strong(&cq->waiting, &index, 0);
+	else if (atomic_load_explicit(&end.qp->kick, memory_order_relaxed))
+		av_sq_progress(&end, NULL);
+}
+
+void av_rnr_polled_check(struct av_seg *seg, struct av_cq_shared *cq, bool long_since)
+{
+	uint32_t waiting = atomic_load_explicit(&cq->waiting, memory_order_relaxed);
+
+	if (av_unlikely(waiting))
+		resume_waiting_qp(seg, cq, waiting);
+	if (long_since && atomic_load_explicit(&cq->owed, memory_order_relaxed))
+		resume_owed(seg, atomic_exchange(&cq->owed, 0));
+}
+
+/* Taking completions and placing what came with them. */
+
+/*
+ * Polls in vain before a thread yields its core once. Measured: pure spinning collapses when peers
+ * share a core, and so does constant yielding beside a thread that never yields. Where nobody wants
+ * the core, a message waits for the system call to end. So a thread yields less often the less its
+ * yields help.
+ */
+#define YIELD_AFTER_MIN 128u
+#define YIELD_AFTER_MAX 8192u
+#define OTHERS_RAN_NS	2000u /* a yield that took this long let another thread run */
+
+/*
+ * Take completions into @wc[@n] and so on until there are @count, or one has payload to place.
+ * Return:  how many there are now
+ */
+static int poll_completions(struct av_seg *seg, struct av_cq_shared *cq, int n, int count,
+			    struct ibv_wc *wc, uint64_t *stamp_ns, struct av_placement *place,
+			    bool *payload)
+{
+	const struct av_cqe *cqe;
+	struct av_qp_shared *qp;
+
+	*payload = false;
+	(void)!av_lock_acquire(&cq->poll_lock, AV_RANK_POLL);
+	while (n < count && !*payload && (cqe = av_cq_peek(seg, cq))) {
+		if (stamp_ns)
+			stamp_ns[n] = cqe->stamp_ns;
+		wc[n++] = (struct ibv_wc){
+			.wr_id = cqe->wr_id,
+			.status = (enum ibv_wc_status)cqe->status,
+			.opcode = (enum ibv_wc_opcode)cqe->opcode,
+			.byte_len = cqe->byte_len,
+			.imm_data = cqe->imm,
+			.qp_num = cqe->qpn,
+			.src_qp = cqe->src_qp,
+			.wc_flags = cqe->wc_flags,
+			.slid = cqe->slid,
+			.sl = cqe->sl,
+		};
+		if (cqe->flags & AV_CQE_RECV) {
+			*payload = AV_CQE_HAS_PAYLOAD(cqe);
+			av_place_free_slot(seg, cqe, *payload ? place : NULL);
+		} else if (av_likely((qp = av_qp_at(seg, cqe->queue)) != NULL)) {
+			atomic_store_explicit(&qp->sq_freed, cqe->wqe + 1, memory_order_release);
+		}
+		av_cq_take(cq);
+	}
+	av_lock_release(&cq->poll_lock);
+	return n;
+}
+
+/*
+ * The buffer was removed after the message had arrived. The completion fails as if it had been
+ * removed before.
+ */
+static void placement_failed(struct av_seg *seg, struct ibv_wc *wc)
+{
+	struct av_qp_location location = av_dir_qpn_find(wc->qp_num);
+	struct av_qp_ref end = {seg, NULL};
+
+	wc->status = IBV_WC_LOC_PROT_ERR;
+	av_report_placement(seg, wc);
+	if (location.ref == seg->ref)
+		end.qp = av_qp_at(seg, location.index);
+	if (end.qp && atomic_load(&end.qp->qpn) == wc->qp_num)
+		av_fail(&end);
+}
+
+/* Yield the core, and learn whether another thread wanted it. */
+static void yield(struct av_cq_shared *cq)
+{
+	uint32_t yield_after = atomic_load_explicit(&cq->yield_after, memory_order_relaxed);
+	uint64_t before = av_now_ns();
+
+	sched_yield();
+	if (av_now_ns() - before >= OTHERS_RAN_NS || yield_after < YIELD_AFTER_MIN)
+		yield_after = YIELD_AFTER_MIN;
+	else if (yield_after < YIELD_AFTER_MAX)
+		yield_after *= 2;
+	atomic_store_explicit(&cq->yield_after, yield_after, memory_order_relaxed);
+}
+
+static int nothing(struct av_seg *seg, struct av_cq_shared *cq)
+{
+	uint32_t polls = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
+	bool yields = polls > atomic_load_explicit(&cq->yield_after, memory_order_relaxed);
+
+	atomic_store_explicit(&cq->empty_polls, yields ? 0 : polls, memory_order_relaxed);
+	av_rnr_polled(seg, cq, polls % YIELD_AFTER_MIN == 0);
+	av_coop_polled(seg, cq);
+	(void)av_wire_poll();
+	if (av_unlikely(yields)) {
+		if (av_explaining())
+			av_explain_others(); /* a dropped message has no completion */
+		av_cq_producer_look(seg, cq);
+		yield(cq);
+	}
+	return av_unlikely(atomic_load_explicit(&cq->overrun, memory_order_relaxed)) ? -EIO : 0;
+}
+
+int av_poll(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc,
+	    uint64_t *stamp_ns)
+{
+	struct av_placement place;
+	bool payload = true;
+	int n = 0;
+
+	if (av_unlikely(count < 0))
+		return -av_refused(AV_VERB_POLL_CQ,
+				   av_refuse(EINVAL, AV_CHECK_POLL_COUNT, (uint64_t)count, 0));
+	if (!av_cq_peek(seg, cq)) {
+		n = nothing(seg, cq);
+		if (n || !av_cq_peek(seg, cq)) /* others may have run for long meanwhile */
+			return n;
+	}
+	atomic_store_explicit(&cq->empty_polls, 0, memory_order_relaxed);
+	do {
+		n = poll_completions(seg, cq, n, count, wc, stamp_ns, &place, &payload);
+		if (payload && av_unlikely(!av_place(seg, &place)))
+			placement_failed(seg, &wc[n - 1]);
+		if (n == 0)
+			break; /* another poller was faster */
+		if (av_unlikely(wc[n - 1].status != IBV_WC_SUCCESS) && av_explaining())
+			av_explain_others();
+	} while (n < count && payload && av_cq_peek(seg, cq));
+	return n;
 }

@@ -167,30 +167,3 @@ void av_count_receive(struct av_qp_shared *qp, enum ibv_wc_status status)
 {
 	av_count_rsp(qp, status == IBV_WC_WR_FLUSH_ERR ? AV_RSP_FLUSHED : AV_RSP_RECV_FAILED);
 }
-
-/* Finding the responder of a connected queue pair. */
-
-bool av_at_address(const struct ibv_ah_attr *ah, const struct av_seg *seg)
-{
-	if (ah->is_global)
-		return av_port_has_gid(seg->head->port, &ah->grh.dgid);
-	return seg->head->link_layer == IBV_LINK_LAYER_INFINIBAND && seg->head->lid == ah->dlid;
-}
-
-void av_disconnect(struct av_qp_ref *peer)
-{
-	av_seg_put(peer->seg);
-	*peer = (struct av_qp_ref){0};
-}
-
-void av_connect_anew(const struct av_qp_ref *end, struct av_qp_ref *peer)
-{
-	AV_UNCANCELLED;
-	uint32_t qpn = end->qp->attr.dest_qp_num;
-
-	av_disconnect(peer);
-	*peer = av_qp_get(qpn);
-	if (!peer->qp || atomic_load(&peer->qp->qpn) != qpn ||
-	    !av_at_address(&end->qp->attr.ah_attr, peer->seg))
-		av_disconnect(peer);
-}

@@ -163,9 +163,6 @@ static inline void av_count_rsp(struct av_qp_shared *qp, enum av_rsp_event which
  * that it expects this requester, find where it receives, count what it received.
  */
 
-/* The slow part of av_connect(). */
-void av_connect_anew(const struct av_qp_ref *end, struct av_qp_ref *peer);
-
 /**
  * av_connect() - make @peer the destination of @end, if it is not already
  * @peer: a cached destination, guarded by @end's right @exec; holds a use of its segment until
@@ -175,12 +172,7 @@ void av_connect_anew(const struct av_qp_ref *end, struct av_qp_ref *peer);
  * attributes.
  * Context: @end's right @exec is held.
  */
-static inline void av_connect(const struct av_qp_ref *end, struct av_qp_ref *peer)
-{
-	if (av_unlikely(!peer->qp || atomic_load_explicit(&peer->qp->qpn, memory_order_relaxed) !=
-					     end->qp->attr.dest_qp_num))
-		av_connect_anew(end, peer);
-}
+void av_connect(const struct av_qp_ref *end, struct av_qp_ref *peer);
 
 /* Is @ah an address of that context's port? Context: any thread. */
 bool av_at_address(const struct ibv_ah_attr *ah, const struct av_seg *seg);
@@ -200,22 +192,7 @@ void av_disconnect(struct av_qp_ref *peer);
  * Context: both execution rights are held.
  * Return: AV_CHECK_NONE, or why @rsp does not answer
  */
-static inline enum av_check av_responder_expects(const struct av_qp_shared *rsp,
-						 const struct av_qp_shared *req)
-{
-	uint32_t state = atomic_load_explicit(&rsp->state, memory_order_relaxed);
-
-	if (atomic_load_explicit(&rsp->qpn, memory_order_relaxed) != req->attr.dest_qp_num)
-		return AV_CHECK_PEER_GONE;
-	if (!AV_RESPONDER_ANSWERS(state))
-		return AV_CHECK_PEER_STATE;
-	if (rsp->type != AV_RESPONDER_TYPE(req->type))
-		return AV_CHECK_PEER_TYPE;
-	if (rsp->attr.dest_qp_num != atomic_load_explicit(&req->qpn, memory_order_relaxed))
-		return AV_CHECK_PEER_OTHER;
-	return req->type == IBV_QPT_UC || rsp->expected_psn == req->next_psn ? AV_CHECK_NONE
-									     : AV_CHECK_PEER_PSN;
-}
+enum av_check av_responder_expects(const struct av_qp_shared *rsp, const struct av_qp_shared *req);
 
 /*
  * Where a message for the responder finds its receive request.
@@ -225,35 +202,18 @@ struct av_receiver {
 	const struct av_qp_ref *rsp; /* the queue pair that the message addresses */
 	struct av_seg *seg;	     /* of the receive queue, its CQ and its buffers */
 	uint32_t rq, cq;
+	uint32_t qpn; /* of @rsp */
 };
 
 /* The receive queue of the queue pair itself, or the SRQ that it was created with. */
-static inline struct av_receiver av_receiver_of(const struct av_qp_ref *rsp)
-{
-	return (struct av_receiver){rsp, rsp->seg, rsp->qp->rq, rsp->qp->recv_cq};
-}
-
-/* Number of packets of a message of @bytes on @qp's path: at least one. */
-static inline uint32_t av_packets(const struct av_qp_shared *qp, uint64_t bytes)
-{
-	uint32_t mtu = av_mtu_bytes(qp->attr.path_mtu);
-
-	return av_likely(bytes <= mtu) ? 1 : av_wire_packets(bytes, mtu);
-}
+struct av_receiver av_receiver_of(const struct av_qp_ref *rsp);
 
 /*
  * Count an executed message of @bytes in @packets.
  * @kind: enum av_traffic_kind
  * Context: that side's execution right is held.
  */
-static inline void av_traffic_count(struct av_traffic *t, uint32_t kind, uint64_t bytes,
-				    uint32_t packets)
-{
-	t->messages[kind]++;
-	t->bytes[kind] += bytes;
-	if (av_unlikely(packets > 1) && kind < AV_TRAFFIC_LONG)
-		t->more_packets[kind] += packets - 1;
-}
+void av_traffic_count(struct av_traffic *t, uint32_t kind, uint64_t bytes, uint32_t packets);
 
 /* === retry ======================================================================= */
 

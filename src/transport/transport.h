@@ -30,6 +30,12 @@
 
 #define AV_SEND_SUM_BYTES 65536u
 
+/*
+ * The request at the head of an own queue has begun to wait, or is tried again.
+ * Context: @exec is held.
+ */
+void av_send_sum_look(const struct av_qp_ref *end, const struct av_sq_wqe *wqe);
+
 /* How many requests of an own queue pair had their buffers changed while they waited. */
 uint64_t av_send_sum_changes(const struct av_qp_ref *end);
 
@@ -232,7 +238,7 @@ void av_timer_forget_cq(struct av_seg *seg, uint32_t index);
 
 /*
  * What the timer thread checks: one own queue pair; the faults on demand that go by the clock.
- * transport/progress.c defines both.
+ * transport/retry.c defines both.
  * Context: the timer thread, no lock or execution right held.
  * Return: when to check again, in ns of av_now_ns(); UINT64_MAX: only when woken
  */

@@ -173,16 +173,6 @@ AV_EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 	return 0;
 }
 
-static int poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
-{
-	struct av_cq *cq = av_cq_find(ibv);
-
-	if (av_unlikely(!cq || av_context_of(ibv->context)->forked))
-		return -av_fail_errno(AV_VERB_POLL_CQ,
-				      av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0));
-	return av_poll(av_context_of(ibv->context)->seg, cq->shared, count, wc, NULL);
-}
-
 static int req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 {
 	struct av_context *ctx = av_context_of(ibv->context);
@@ -402,6 +392,5 @@ void av_cq_fill_ops(struct verbs_context *verbs)
 	verbs->create_cq_ex = create_cq_ex;
 	verbs->modify_cq = modify_cq;
 	verbs->query_rt_values = query_rt_values;
-	verbs->context.ops.poll_cq = poll_cq;
 	verbs->context.ops.req_notify_cq = req_notify_cq;
 }

@@ -8,7 +8,7 @@
 #include "transport/transport.h"
 #include "verbs/next.h"
 
-/* Posts work requests. */
+/* Posts work requests, and polls. */
 
 /* Notes why no send is accepted: the state, or no such queue (@qp: NULL). Return: EINVAL */
 static int post_note_refusal(const struct av_qp *qp)
@@ -42,7 +42,7 @@ static enum entry lock_sq_for_post(struct av_qp *qp)
 	enum entry entry;
 	uint32_t state;
 
-	if (av_unlikely(!qp || !qp->send_cq || av_context_of(qp->ibv.context)->forked))
+	if (av_unlikely(!qp || !qp->send_cq))
 		return REFUSED;
 	q = qp->end.qp;
 	entry = av_likely(av_lock_try_both(&q->exec, AV_RANK_EXEC, AV_RANK_APPEND)) ? EXECUTES
@@ -60,7 +60,7 @@ static enum entry lock_sq_for_post(struct av_qp *qp)
 
 int av_post_special(struct av_qp *qp, const struct av_sq_special *req)
 {
-	enum entry entry = lock_sq_for_post(qp);
+	enum entry entry = av_context_of(qp->ibv.context)->forked ? REFUSED : lock_sq_for_post(qp);
 	int err;
 
 	if (entry == REFUSED)
@@ -74,7 +74,7 @@ int av_post_special(struct av_qp *qp, const struct av_sq_special *req)
 int av_post_translated(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
 		       const struct av_atomic *operands)
 {
-	struct av_qp *qp = av_qp_find(ibv);
+	struct av_qp *qp = av_qp_usable(ibv);
 	enum entry entry = lock_sq_for_post(qp);
 	int err;
 
@@ -107,10 +107,10 @@ static void after_post_recv(struct av_qp *qp)
 
 static int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
-	struct av_qp *qp = av_qp_find(ibv);
+	struct av_qp *qp = av_qp_usable(ibv);
 	int err;
 
-	if (av_unlikely(!qp || qp->srq || !qp->recv_cq || av_context_of(ibv->context)->forked)) {
+	if (av_unlikely(!qp || qp->srq || !qp->recv_cq)) {
 		*bad_wr = wr;
 		err = av_refuse(EINVAL,
 				qp && qp->srq ? AV_CHECK_POST_RECV_SRQ : AV_CHECK_POST_OBJECT, 0,
@@ -122,6 +122,17 @@ static int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 		(void)refuse_post(AV_VERB_POST_RECV, ibv, err);
 	after_post_recv(qp);
 	return av_unlikely(err) ? errno = err : 0;
+}
+
+static int poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
+{
+	struct av_cq *cq = av_cq_usable(ibv);
+
+	if (av_unlikely(!cq))
+		return -av_fail_errno(AV_VERB_POLL_CQ,
+				      av_refuse(EINVAL, AV_CHECK_POST_OBJECT, 0, 0));
+	return av_poll(av_container_of(ibv->context, struct av_context, verbs.context)->seg,
+		       cq->shared, count, wc, NULL);
 }
 
 /*
@@ -505,5 +516,6 @@ void av_qp_fill_ops(struct verbs_context *verbs)
 	verbs->create_qp_ex = create_qp_ex;
 	verbs->open_qp = av_open_qp;
 	verbs->context.ops.post_send = post_send;
+	verbs->context.ops.poll_cq = poll_cq;
 	verbs->context.ops.post_recv = post_recv;
 }

@@ -255,6 +255,17 @@ static inline uint32_t av_mr_place(uint32_t handle)
 		return av_likely(found && &found->ibv == ibv) ? found : NULL;           \
 	}
 
+/* Defines av_NAME_usable(): the same, but NULL for the parent's objects in a forked child. */
+#define AV_FIND_USABLE(name, table)                                                           \
+	static inline struct av_##name *av_##name##_usable(const struct ibv_##name *ibv)      \
+	{                                                                                     \
+		const struct av_context *ctx =                                                \
+			av_container_of(ibv->context, struct av_context, verbs.context);      \
+		struct av_##name *found = av_table_get(&ctx->table, ibv->handle);             \
+                                                                                              \
+		return av_likely(found && &found->ibv == ibv && !ctx->forked) ? found : NULL; \
+	}
+
 /* Also defines av_NAME_in(): the same, and NULL for NULL or an object of another context. */
 #define AV_FIND_IN(name, table)                                                           \
 	AV_FIND(name, table)                                                              \
@@ -269,6 +280,8 @@ AV_FIND_IN(cq, cqs)
 AV_FIND_IN(srq, srqs)
 AV_FIND_IN(dm, dms)
 AV_FIND(qp, qps)
+AV_FIND_USABLE(qp, qps)
+AV_FIND_USABLE(cq, cqs)
 
 /* The public struct has no handle. The table confirms the one that seems to be behind it. */
 static inline struct av_xrcd *av_xrcd_find(const struct av_context *ctx, struct ibv_xrcd *ibv)

@@ -427,10 +427,10 @@ TEST_WITH(an_entry_is_present_before_it_is_counted_and_not_a_turn_later, set_up,
 	append(2);
 	atomic_store(&cq->producer[0].tail,
 		     1); /* as between publishing the second and counting it */
-	assert_non_null(av_cq_present(&fake.seg, cq, 0, 0));
-	assert_non_null(av_cq_present(&fake.seg, cq, 0, 1));
-	for (uint32_t i = 2; i < 4 * CQES; i++)
-		assert_null(av_cq_present(&fake.seg, cq, 0, i));
+	for (uint32_t i = 0; i < 4 * CQES; i++) {
+		atomic_store(&cq->head, i);
+		assert_int_equal(av_cq_peek(&fake.seg, cq) != NULL, i < 2);
+	}
 }
 
 static const struct {
