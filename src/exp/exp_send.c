@@ -369,9 +369,9 @@ static const struct atomic_row {
 	size_t value, compare, mask, compare_mask; /* offsets of the operands; 0: none */
 } atomic_row[] = {
 	[IBV_EXP_WR_ATOMIC_CMP_AND_SWP] = {AV_WR_SIZED_CMP_AND_SWP, AV_ATOMIC_CMP_SWAP, false,
-					   AT(wr.atomic.swap), AT(wr.atomic.compare_add)},
+					   AT(wr.atomic.swap), AT(wr.atomic.compare_add), 0, 0},
 	[IBV_EXP_WR_ATOMIC_FETCH_AND_ADD] = {AV_WR_SIZED_FETCH_AND_ADD, AV_ATOMIC_ADD, false,
-					     AT(wr.atomic.compare_add)},
+					     AT(wr.atomic.compare_add), 0, 0, 0},
 	[IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP] = {AV_WR_MASKED_CMP_AND_SWP, AV_ATOMIC_CMP_SWAP,
 						      true, MASKED(cmp_swap.swap_val),
 						      MASKED(cmp_swap.compare_val),
@@ -379,7 +379,7 @@ static const struct atomic_row {
 						      MASKED(cmp_swap.compare_mask)},
 	[IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD] = {AV_WR_MASKED_FETCH_AND_ADD, AV_ATOMIC_ADD,
 							true, MASKED(fetch_add.add_val), 0,
-							MASKED(fetch_add.field_boundary)},
+							MASKED(fetch_add.field_boundary), 0},
 };
 
 /* The row of an atomic operation with sized operands, otherwise NULL. */
