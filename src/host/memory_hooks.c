@@ -308,18 +308,23 @@ static int limit_of(pid_t pid, __rlimit_resource_t resource, const void *next, v
 	return 0;
 }
 
-AV_LIBC(int, prlimit,
-	(pid_t pid, __rlimit_resource_t resource, const struct rlimit *next, struct rlimit *now))
+AV_LIBC_EXPORT(int, prlimit,
+	       (pid_t pid, __rlimit_resource_t resource, const struct rlimit *next,
+		struct rlimit *now));
+int av_libc_prlimit(pid_t pid, __rlimit_resource_t resource, const struct rlimit *next,
+		    struct rlimit *now)
 {
 	return limit_of(pid, resource, next, now);
 }
 
-AV_LIBC(int, getrlimit, (__rlimit_resource_t resource, struct rlimit *now))
+AV_LIBC_EXPORT(int, getrlimit, (__rlimit_resource_t resource, struct rlimit *now));
+int av_libc_getrlimit(__rlimit_resource_t resource, struct rlimit *now)
 {
 	return limit_of(0, resource, NULL, now);
 }
 
-AV_LIBC(int, setrlimit, (__rlimit_resource_t resource, const struct rlimit *next))
+AV_LIBC_EXPORT(int, setrlimit, (__rlimit_resource_t resource, const struct rlimit *next));
+int av_libc_setrlimit(__rlimit_resource_t resource, const struct rlimit *next)
 {
 	return limit_of(0, resource, next, NULL);
 }

@@ -24,6 +24,10 @@
 /* The kernel's module makes it. Without it, opening the protocol would start modprobe(8). */
 #define DEVICES "/sys/class/infiniband"
 
+AV_LIBC_NEXT(int, socket, (int, int, int));
+AV_LIBC_NEXT(ssize_t, sendto, (int, const void *, size_t, int, const struct sockaddr *, socklen_t));
+AV_LIBC_NEXT(ssize_t, sendmsg, (int, const struct msghdr *, int));
+
 /* Add the messages of one datagram. Return: true: the end of a dump was among them */
 static bool pass_nl_datagram(const void *datagram, size_t len, struct av_nl_out *out)
 {

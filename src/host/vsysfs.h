@@ -157,94 +157,11 @@ _Static_assert(sizeof(off_t) == 8, "one width of file offsets");
 typedef int av_vlibc_filter(const struct dirent *);
 typedef int av_vlibc_compare(const struct dirent **, const struct dirent **);
 
-/*
- * The functions to which hooks pass calls on. X(name, result type, parameters, fallback): the
- * fallback is for C libraries without the function. It is NULL where only programs of C libraries
- * that have the function call it.
- */
-#define AV_VLIBC_FUNCTIONS(X)                                                                    \
-	X(open, int, (const char *, int, ...), NULL)                                             \
-	X(openat, int, (int, const char *, int, ...), NULL)                                      \
-	X(__open_2, int, (const char *, int), NULL)                                              \
-	X(__openat_2, int, (int, const char *, int), NULL)                                       \
-	X(fopen, FILE *, (const char *, const char *), NULL)                                     \
-	X(access, int, (const char *, int), NULL)                                                \
-	X(faccessat, int, (int, const char *, int, int), NULL)                                   \
-	X(euidaccess, int, (const char *, int), NULL)                                            \
-	X(stat, int, (const char *, struct stat *), bare_stat)                                   \
-	X(lstat, int, (const char *, struct stat *), bare_lstat)                                 \
-	X(fstat, int, (int, struct stat *), bare_fstat)                                          \
-	X(fstatat, int, (int, const char *, struct stat *, int), bare_fstatat)                   \
-	X(__xstat, int, (int, const char *, struct stat *), NULL)                                \
-	X(__lxstat, int, (int, const char *, struct stat *), NULL)                               \
-	X(__fxstat, int, (int, int, struct stat *), NULL)                                        \
-	X(__fxstatat, int, (int, int, const char *, struct stat *, int), NULL)                   \
-	X(statx, int, (int, const char *, int, unsigned int, struct statx *), NULL)              \
-	X(statfs, int, (const char *, struct statfs *), NULL)                                    \
-	X(fstatfs, int, (int, struct statfs *), NULL)                                            \
-	X(getxattr, ssize_t, (const char *, const char *, void *, size_t), NULL)                 \
-	X(lgetxattr, ssize_t, (const char *, const char *, void *, size_t), NULL)                \
-	X(listxattr, ssize_t, (const char *, char *, size_t), NULL)                              \
-	X(llistxattr, ssize_t, (const char *, char *, size_t), NULL)                             \
-	X(readlink, ssize_t, (const char *, char *, size_t), NULL)                               \
-	X(readlinkat, ssize_t, (int, const char *, char *, size_t), NULL)                        \
-	X(__readlink_chk, ssize_t, (const char *, char *, size_t, size_t), NULL)                 \
-	X(__readlinkat_chk, ssize_t, (int, const char *, char *, size_t, size_t), NULL)          \
-	X(realpath, char *, (const char *, char *), NULL)                                        \
-	X(__realpath_chk, char *, (const char *, char *, size_t), NULL)                          \
-	X(opendir, DIR *, (const char *), NULL)                                                  \
-	X(fdopendir, DIR *, (int), NULL)                                                         \
-	X(closedir, int, (DIR *), NULL)                                                          \
-	X(readdir, struct dirent *, (DIR *), NULL)                                               \
-	X(readdir_r, int, (DIR *, struct dirent *, struct dirent **), NULL)                      \
-	X(rewinddir, void, (DIR *), NULL)                                                        \
-	X(telldir, long, (DIR *), NULL)                                                          \
-	X(seekdir, void, (DIR *, long), NULL)                                                    \
-	X(dirfd, int, (DIR *), NULL)                                                             \
-	X(chdir, int, (const char *), NULL)                                                      \
-	X(fchdir, int, (int), NULL)                                                              \
-	X(getcwd, char *, (char *, size_t), NULL)                                                \
-	X(__getcwd_chk, char *, (char *, size_t, size_t), NULL)                                  \
-	X(get_current_dir_name, char *, (void), NULL)                                            \
-	X(socket, int, (int, int, int), NULL)                                                    \
-	X(send, ssize_t, (int, const void *, size_t, int), NULL)                                 \
-	X(sendto, ssize_t, (int, const void *, size_t, int, const struct sockaddr *, socklen_t), \
-	  NULL)                                                                                  \
-	X(sendmsg, ssize_t, (int, const struct msghdr *, int), NULL)                             \
-	X(write, ssize_t, (int, const void *, size_t), NULL)                                     \
-	X(dup, int, (int), NULL)                                                                 \
-	X(dup2, int, (int, int), NULL)                                                           \
-	X(dup3, int, (int, int, int), NULL)                                                      \
-	X(fcntl, int, (int, int, ...), NULL)                                                     \
-	X(scandirat, int,                                                                        \
-	  (int, const char *, struct dirent ***, av_vlibc_filter *, av_vlibc_compare *), NULL)
-
-enum av_vlibc_index {
-#define X(name, result, params, otherwise) AV_VLIBC_##name,
-	AV_VLIBC_FUNCTIONS(X)
-#undef X
-		AV_VLIBC_N,
-};
-
-/* The next functions, by enum av_vlibc_index; NULL: not looked up yet. */
-extern void *_Atomic av_vlibc_next[AV_VLIBC_N];
-
-/* Look up a next function. Return: NULL only for one that no program can call. Keeps errno */
-void *av_vlibc_find_next(enum av_vlibc_index index);
-
-/* av_next_NAME(): the C library's function, or that of another library loaded before it. */
-/* NOLINTBEGIN(bugprone-macro-parentheses): @result is a type, which takes none */
-#define X(name, result, params, otherwise)                                         \
-	static inline __typeof__(result(*) params) av_next_##name(void)            \
-	{                                                                          \
-		void *next = atomic_load_explicit(&av_vlibc_next[AV_VLIBC_##name], \
-						  memory_order_relaxed);           \
-                                                                                   \
-		return next ? next : av_vlibc_find_next(AV_VLIBC_##name);          \
-	}
-AV_VLIBC_FUNCTIONS(X)
-#undef X
-/* NOLINTEND(bugprone-macro-parentheses) */
+/* The next functions that hooks of other files call, too. */
+AV_LIBC_NEXT(int, access, (const char *, int));
+AV_LIBC_NEXT(int, fstat, (int, struct stat *));
+AV_LIBC_NEXT(int, fstatat, (int, const char *, struct stat *, int));
+AV_LIBC_NEXT(ssize_t, readlink, (const char *, char *, size_t));
 
 /* Has this process opened a virtual file? Until then every descriptor is the kernel's. */
 extern atomic_bool av_vlibc_handed_out;
@@ -321,6 +238,7 @@ AV_MUST_USE bool av_vlibc_claim(int dirfd, const char **path, int how,
  * @failed. NAME_suspect() is apart because of its stack: threads may have small ones.
  */
 #define AV_LIBC_PATH(result, name, params, args, dirfd, how, failed, answer)                  \
+	AV_LIBC_NEXT(result, name, params);                                                   \
 	__attribute__((noinline)) static result name##_suspect params                         \
 	{                                                                                     \
 		struct av_vlibc_claim claim;                                                  \

@@ -19,6 +19,11 @@
 #define SLASH	   '%' /* in the name; no name of the tree has one */
 #define NAME_BYTES (AV_VSYSFS_PATH_BYTES + 64)
 
+AV_LIBC_NEXT(int, chdir, (const char *));
+AV_LIBC_NEXT(DIR *, opendir, (const char *));
+AV_LIBC_NEXT(struct dirent *, readdir, (DIR *));
+AV_LIBC_NEXT(int, closedir, (DIR *));
+
 atomic_uint av_vlibc_cwd_seen;
 
 /* The directory is real, if nobody has changed it since @seen was read. */

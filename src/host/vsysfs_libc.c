@@ -23,7 +23,6 @@
 #define PAGE_BYTES_MIN	 4096
 #define PAGES_SEEN	 256
 
-void *_Atomic av_vlibc_next[AV_VLIBC_N];
 atomic_bool av_vlibc_handed_out;
 
 /* Before release 2.33 the C library exports no stat(); these are the system calls. */
@@ -48,14 +47,23 @@ static int bare_fstat(int fd, struct stat *st)
 	return (int)syscall(SYS_fstat, fd, st);
 }
 
-static const struct {
-	const char *name;
-	void *otherwise;
-} functions[AV_VLIBC_N] = {
-#define X(name, result, params, otherwise) [AV_VLIBC_##name] = {#name, otherwise},
-	AV_VLIBC_FUNCTIONS(X)
-#undef X
-};
+static void *bare_call(const char *name)
+{
+	static const struct {
+		const char *name;
+		void *call;
+	} bare[] = {
+		{"stat", bare_stat},
+		{"lstat", bare_lstat},
+		{"fstat", bare_fstat},
+		{"fstatat", bare_fstatat},
+	};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(bare); i++)
+		if (!strcmp(name, bare[i].name))
+			return bare[i].call;
+	return NULL;
+}
 
 static void *or_no_message(void *found)
 {
@@ -77,28 +85,18 @@ static void *newer_realpath(void *next)
 	return or_no_message(dlvsym(RTLD_NEXT, "realpath", "GLIBC_2.3"));
 }
 
-void *av_vlibc_find_next(enum av_vlibc_index index)
+void *av_libc_find(const char *name, void *_Atomic *next)
 {
 	int saved = errno;
-	void *next = or_no_message(dlsym(RTLD_NEXT, functions[index].name));
+	void *found = or_no_message(dlsym(RTLD_NEXT, name));
 
-	if (index == AV_VLIBC_realpath)
-		next = newer_realpath(next);
-	if (!next)
-		next = functions[index].otherwise;
-	atomic_store_explicit(&av_vlibc_next[index], next, memory_order_relaxed);
+	if (!strcmp(name, "realpath"))
+		found = newer_realpath(found);
+	if (!found)
+		found = bare_call(name);
+	atomic_store_explicit(next, found, memory_order_relaxed);
 	errno = saved;
-	return next;
-}
-
-/*
- * Before the program starts: dlsym() takes a lock, which neither a signal handler nor the child of
- * a multi-threaded process should do. Earlier calls look up their function themselves.
- */
-__attribute__((constructor)) static void find_all(void)
-{
-	for (unsigned int i = 0; i < AV_VLIBC_N; i++)
-		av_vlibc_find_next((enum av_vlibc_index)i);
+	return found;
 }
 
 /* The kernel reads the set of signals before it refuses the change, which does not exist. */
@@ -355,6 +353,9 @@ bool av_vlibc_claim(int dirfd, const char **path, int how, struct av_vlibc_claim
 }
 
 /* --- opening ----------------------------------------------------------------------- */
+
+AV_LIBC_NEXT(int, openat, (int, const char *, int, ...));
+AV_LIBC_NEXT(FILE *, fopen, (const char *, const char *));
 
 /*
  * read(2) at the largest possible offset fails with EINVAL, because the range to read would end

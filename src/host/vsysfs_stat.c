@@ -7,6 +7,9 @@
 
 #include "host/vsysfs.h"
 
+AV_LIBC_NEXT(int, statfs, (const char *, struct statfs *));
+AV_LIBC_NEXT(int, statx, (int, const char *, int, unsigned int, struct statx *));
+
 /* The file system: libudev and others check that they read the kernel's sysfs. */
 
 /* What the kernel reports for the nearest directory above that exists and is accessible. */
