@@ -233,15 +233,6 @@ void av_dir_counts_keep(const char *folder, const struct av_dir_file *d)
 
 /* Contexts: claiming a row, ending, sweeping the dead. */
 
-/* The last one is no reference: AV_DIR_PROC_ENDED. */
-#define GENERATIONS ((UINT32_MAX >> AV_REF_SLOT_BITS) - 1)
-
-uint32_t av_dir_next_ref(uint32_t slot, uint32_t *last)
-{
-	*last = *last >= GENERATIONS ? 1 : *last + 1;
-	return *last << AV_REF_SLOT_BITS | slot;
-}
-
 static void context_name(char name[32], uint32_t ref)
 {
 	snprintf(name, 32, AV_CONTEXT_NAME, AV_CONTEXT_NAME_OF(ref));
@@ -340,6 +331,14 @@ void av_dir_sweep(void)
 	}
 }
 
+void av_dir_sweep_soon(void)
+{
+	if (!av_dir_change_soon())
+		return;
+	av_dir_sweep();
+	av_dir_change_end();
+}
+
 /* --- claiming --------------------------------------------------------------------- */
 
 static struct av_dir_context *claim_context_row(void)
@@ -360,9 +359,8 @@ int av_dir_context_add(uint32_t *ref)
 	char name[32];
 	int fd;
 
-	if (!c && av_dir_change_soon()) {
-		av_dir_sweep();
-		av_dir_change_end();
+	if (!c) {
+		av_dir_sweep_soon();
 		c = claim_context_row();
 	}
 	if (!c)

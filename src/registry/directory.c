@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -377,6 +378,18 @@ static int load_counts(struct av_dir_file *d)
 	return ret;
 }
 
+/*
+ * Queue pair numbers begin anywhere, so two directories of one network, for example of two
+ * containers, hardly ever give the same numbers.
+ */
+static void choose_numbers(struct av_dir_file *d)
+{
+	uint64_t seed = av_random();
+
+	d->qpn_cursor = AV_DIR_QPN_FIRST + (uint32_t)seed % (AV_DIR_QPNS - 1 - AV_DIR_QPN_FIRST);
+	d->qpn_tag = (uint32_t)(seed >> 32);
+}
+
 /* Give it its size and its pages now, so that no later access finds the file system full. */
 static int fill_file(int fd)
 {
@@ -394,7 +407,7 @@ static int fill_file(int fd)
 		return -errno;
 	d->layout = av_layout;
 	d->magic = AV_DIR_MAGIC;
-	av_dir_qpn_begin(d);
+	choose_numbers(d);
 	ret = load_counts(d);
 	av_munmap(d, sizeof(*d));
 	return ret;
@@ -450,6 +463,37 @@ static int open_directory_file(void)
 	return map_directory_file(dir_file.fd, PROT_READ | PROT_WRITE, &av_dir);
 }
 
+/* Does the folder's path still lead to it? */
+static bool is_in_place(void)
+{
+	struct stat a, b;
+
+	return fstat(av_own_fd(&folder), &a) == 0 && lstat(path, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+/*
+ * Rename the folder, so that a process can make a new one. @why, for the warning: it is ...
+ * Processes that have it open continue in it. Return: -EAGAIN: done, by this process or another, or
+ * about to be; or other -errno
+ */
+static int set_aside(const char *why)
+{
+	char aside[PATH_MAX];
+
+	if (flock(folder.fd, LOCK_EX | LOCK_NB)) /* one at a time; until it is closed */
+		return -errno;
+	if (!is_in_place())
+		return -EAGAIN;
+	if (snprintf(aside, sizeof(aside), "%s" AV_FOLDER_ASIDE "%016llx", path,
+		     (unsigned long long)av_random()) >= (int)sizeof(aside))
+		return -ENAMETOOLONG;
+	if (rename(path, aside))
+		return -errno;
+	av_warn_once("%s is %s; it is %s now, and a new one is made", path, why, aside);
+	return -EAGAIN;
+}
+
 /* --- joining ---------------------------------------------------------------------- */
 
 /* The slot whose lock this process gets, or AV_REF_SLOTS. @any: of a dead process, too */
@@ -479,7 +523,7 @@ static int take_slot(void)
 	if (slot == AV_REF_SLOTS)
 		return is_being_removed() ? -EBUSY : -EUSERS;
 	/* With that lock, nobody removes it any more. */
-	if (fstat(dir_file.fd, &st) || st.st_nlink == 0 || !av_folder_is(folder.fd, path))
+	if (fstat(dir_file.fd, &st) || st.st_nlink == 0 || !is_in_place())
 		return -EAGAIN;
 	p = &av_dir->proc[slot];
 	av_dir_will_use(&av_dir->proc_end, slot);
@@ -495,7 +539,6 @@ static int wait_for_removal(uint64_t *since)
 {
 	const struct timespec nap = {.tv_nsec = 1000000};
 	uint64_t now = av_now_coarse_ns();
-	int ret;
 
 	if (*since == 0)
 		*since = now;
@@ -503,8 +546,7 @@ static int wait_for_removal(uint64_t *since)
 		nanosleep(&nap, NULL);
 		return -EAGAIN;
 	}
-	ret = av_folder_set_aside(folder.fd, path, "being removed by a process that is stopped");
-	return ret ? ret : -EAGAIN;
+	return set_aside("being removed by a process that is stopped");
 }
 
 /* Try once. Return: 0 or -errno; -EAGAIN: try again */
@@ -514,10 +556,8 @@ static int join_once(uint64_t *removed_since)
 
 	close_all(); /* in a forked child, what is left of the parent's */
 	ret = open_directory_file();
-	if (ret == -EPROTO) {
-		ret = av_folder_set_aside(folder.fd, path, "damaged");
-		return ret ? ret : -EAGAIN;
-	}
+	if (ret == -EPROTO)
+		return set_aside("damaged");
 	if (ret == 0)
 		ret = take_slot();
 	return ret == -EBUSY ? wait_for_removal(removed_since) : ret;
@@ -559,10 +599,8 @@ int av_dir_join(av_dir_count *count)
 	if (ret == 0)
 		joins++;
 	pthread_mutex_unlock(&mutex);
-	if (first && ret == 0 && av_dir_change_soon()) {
-		av_dir_sweep();
-		av_dir_change_end();
-	}
+	if (first && ret == 0)
+		av_dir_sweep_soon();
 	return ret;
 }
 
@@ -582,7 +620,7 @@ bool av_dir_join_again(void)
 /* Who opens the file after the unlink makes a new one; who opened it before sees nlink 0. */
 static void remove_everything(void)
 {
-	if (av_folder_is(av_own_fd(&folder), path)) /* else it has been set aside */
+	if (is_in_place()) /* else it has been set aside */
 		av_dir_counts_keep(path, av_dir);
 	av_folder_clear(av_own_fd(&folder)); /* left by processes that died */
 	av_flight_forget(av_own_fd(&folder));
@@ -612,10 +650,8 @@ void av_dir_leave(void)
 	pthread_mutex_lock(&mutex);
 	last = joins == 1;
 	pthread_mutex_unlock(&mutex);
-	if (last && av_dir_change_soon()) {
-		av_dir_sweep();
-		av_dir_change_end();
-	}
+	if (last)
+		av_dir_sweep_soon();
 	pthread_mutex_lock(&mutex);
 	if (joins > 0 && --joins == 0)
 		leave_last();

@@ -77,22 +77,14 @@ AV_MUST_USE int av_folder_find(char *path, size_t size);
 /* Prefix of the name of a file that is not complete yet. */
 #define AV_FOLDER_NEW "new-"
 
+/* Suffix of the name of a folder that is set aside; a number follows. */
+#define AV_FOLDER_ASIDE ".aside-"
+
 /*
  * The file @fd of the folder cannot get @bytes more, and a verb fails with @err for that. Adds a
  * note to the verb's record. Warns once, too, because the records may find no room either.
  */
 AV_COLD void av_folder_full(int fd, uint64_t bytes, int err);
-
-/* Does @path lead to the folder @fd? */
-bool av_folder_is(int fd, const char *path);
-
-/*
- * Set the folder @fd aside: rename it, so that a process can make a new one at @path. @why, for the
- * warning: it is ... Processes that have it open continue in it. Does nothing if another process
- * has renamed it.
- * Return: 0 or -errno; -EAGAIN: another process is about to rename it
- */
-AV_MUST_USE int av_folder_set_aside(int fd, const char *path, const char *why);
 
 /*
  * Remove this user's folders that no living process uses: those of other layouts, and those set
@@ -607,8 +599,12 @@ AV_MUST_USE bool av_dir_change_soon(void);
  */
 int av_dir_record_lock(int cmd, short type, off_t byte);
 
-/* Clear the rows of ended contexts and of dead processes. Context: within a change. */
+/*
+ * Clear the rows of ended contexts and of dead processes. av_dir_sweep(): within a change.
+ * av_dir_sweep_soon(): in a change of its own, unless av_dir_change_soon() times out.
+ */
 void av_dir_sweep(void);
+void av_dir_sweep_soon(void);
 
 /*
  * End all contexts of a process. @for_good: no thread of it uses them any more, so the rows are
@@ -621,9 +617,14 @@ void av_dir_contexts_end(uint32_t proc, bool for_good);
 extern av_dir_count *av_dir_count_context;
 
 /*
- * The next reference of a slot. @last: in and out: its generation. Never 0, nor AV_DIR_PROC_ENDED.
+ * The next reference of a slot. @last: in and out: its generation. Never 0, nor AV_DIR_PROC_ENDED,
+ * which has the last generation.
  */
-uint32_t av_dir_next_ref(uint32_t slot, uint32_t *last);
+static inline uint32_t av_dir_next_ref(uint32_t slot, uint32_t *last)
+{
+	*last = *last >= (UINT32_MAX >> AV_REF_SLOT_BITS) - 1 ? 1 : *last + 1;
+	return *last << AV_REF_SLOT_BITS | slot;
+}
 
 /*
  * View the directory for reading, joined or not. Holds the directory's mutex until
@@ -664,12 +665,6 @@ bool av_dir_view_lives(const struct av_dir_view *view, uint32_t slot);
 
 /* Place of a device in the table of devices: index + 1. 0: it has none. */
 uint32_t av_dir_find_device(const struct av_dir_file *d, const char *name);
-
-/*
- * Choose at random where numbers begin. So two directories of one network, for example of two
- * containers, hardly ever give the same numbers. Context: @d is being made
- */
-void av_dir_qpn_begin(struct av_dir_file *d);
 
 /* Count that the port of a device went down. Context: within a change. */
 static inline void av_dir_count_down(const char *device)

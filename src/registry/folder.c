@@ -9,17 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "base/random.h"
 #include "observe/check.h"
 #include "observe/flight.h"
-
-/* Suffix of the name of a folder that is set aside; a number follows. */
-#define ASIDE ".aside-"
 
 static bool usable(const char *base)
 {
@@ -164,31 +159,6 @@ void av_folder_full(int fd, uint64_t bytes, int err)
 		     " KiB are free. Give the container a larger /dev/shm (docker run "
 		     "--shm-size=1g), or set ANYVERBS_DIR to another folder for all processes",
 		     av_folder_base(), wanted, left);
-}
-
-bool av_folder_is(int fd, const char *path)
-{
-	struct stat a, b;
-
-	return fstat(fd, &a) == 0 && lstat(path, &b) == 0 && a.st_dev == b.st_dev &&
-	       a.st_ino == b.st_ino;
-}
-
-int av_folder_set_aside(int fd, const char *path, const char *why)
-{
-	char aside[PATH_MAX];
-
-	if (flock(fd, LOCK_EX | LOCK_NB)) /* one at a time; until the descriptor is closed */
-		return -errno;
-	if (!av_folder_is(fd, path))
-		return 0;
-	if (snprintf(aside, sizeof(aside), "%s" ASIDE "%016llx", path,
-		     (unsigned long long)av_random()) >= (int)sizeof(aside))
-		return -ENAMETOOLONG;
-	if (rename(path, aside))
-		return -errno;
-	av_warn_once("%s is %s; it is %s now, and a new one is made", path, why, aside);
-	return 0;
 }
 
 void av_folder_each(int fd, av_folder_visit *visit, void *arg)
@@ -402,7 +372,7 @@ static bool remove_if_old(int fd, const char *name, void *arg)
 {
 	unsigned long layout;
 
-	if (layout_of(name, &layout) && (layout != av_layout || strstr(name, ASIDE)))
+	if (layout_of(name, &layout) && (layout != av_layout || strstr(name, AV_FOLDER_ASIDE)))
 		remove_unused(fd, name);
 	return true;
 }

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "base/random.h"
 #include "registry/directory.h"
 
 /* Queue pair numbers and their owners. XRC shared receive queues get their numbers here as well. */
@@ -23,14 +22,6 @@ static bool qpn_free(uint64_t word)
 static bool index_free(uint32_t i)
 {
 	return qpn_free(atomic_load(&av_dir->qpn[i]));
-}
-
-void av_dir_qpn_begin(struct av_dir_file *d)
-{
-	uint64_t seed = av_random();
-
-	d->qpn_cursor = AV_DIR_QPN_FIRST + (uint32_t)seed % (AV_DIR_QPNS - 1 - AV_DIR_QPN_FIRST);
-	d->qpn_tag = (uint32_t)(seed >> 32) & TAG_MASK;
 }
 
 /* The tag of an index that is about to be used again, or for the first time. */
@@ -243,9 +234,8 @@ static int xrcd_open(uint32_t ref, uint64_t dev, uint64_t ino, int oflags)
 
 int av_dir_xrcd_open(uint32_t ref, uint64_t dev, uint64_t ino, int oflags)
 {
-	int ret;
+	int ret = av_dir_change_begin();
 
-	ret = av_dir_change_begin();
 	if (ret)
 		return ret;
 	ret = xrcd_open(ref, dev, ino, oflags);

@@ -49,22 +49,30 @@ void av_file_search(const char *folder, av_file_visit *visit, void *arg)
 
 /* --- handing out ----------------------------------------------------------------- */
 
-/* A socket's address is short. Return: false: neither the path nor a way around it fits */
-static bool make_fd_pass_address(struct sockaddr_un *a, const char *path, int *folder)
+/*
+ * Bind or connect a socket to @path, by @call. A socket's address is short: a long path is used by
+ * way of its folder.
+ */
+static bool at_path(int fd, const char *path,
+		    int (*call)(int fd, const struct sockaddr *address, socklen_t bytes))
 {
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	const int room = sizeof(a.sun_path);
 	const char *name = strrchr(path, '/');
 	char parent[PATH_MAX];
+	int folder = -1;
+	bool fits = snprintf(a.sun_path, sizeof(a.sun_path), "%s", path) < room, ret;
 
-	*a = (struct sockaddr_un){.sun_family = AF_UNIX};
-	*folder = -1;
-	if (snprintf(a->sun_path, sizeof(a->sun_path), "%s", path) < (int)sizeof(a->sun_path))
-		return true;
-	if (!name || snprintf(parent, sizeof(parent), "%.*s", (int)(name - path), path) >=
-			     (int)sizeof(parent))
-		return false;
-	*folder = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return *folder >= 0 && snprintf(a->sun_path, sizeof(a->sun_path), "/proc/self/fd/%d%s",
-					*folder, name) < (int)sizeof(a->sun_path);
+	if (!fits && name && name - path < PATH_MAX) {
+		snprintf(parent, sizeof(parent), "%.*s", (int)(name - path), path);
+		folder = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		fits = folder >= 0 && snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d%s",
+					       folder, name) < room;
+	}
+	ret = fits && call(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
+	if (folder >= 0)
+		close(folder);
+	return ret;
 }
 
 static int unix_socket(void)
@@ -180,23 +188,18 @@ static void serve_fd_pass_request(struct av_watched_fd *w)
 void av_fd_pass_begin(struct av_fd_pass *h, const char *path, const struct av_own_fd *file,
 		      void (*called)(struct av_fd_pass *h))
 {
-	struct sockaddr_un a;
-	int folder = -1;
+	int fd;
 
 	*h = (struct av_fd_pass){
 		.listener.ready = serve_fd_pass_request, .file = file, .called = called};
-	if (av_own_fd_keep(&h->listener.socket, unix_socket())) {
-		int fd = h->listener.socket.fd;
-
-		if (fchmod(fd, 0600) == 0 && make_fd_pass_address(&a, path, &folder) &&
-		    av_raw_bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 &&
-		    av_raw_listen(fd, SOMAXCONN) == 0)
-			av_watch_begin(&h->listener);
-		else
-			av_own_fd_close(&h->listener.socket);
-		if (folder >= 0)
-			close(folder);
-	}
+	if (!av_own_fd_keep(&h->listener.socket, unix_socket()))
+		return;
+	fd = h->listener.socket.fd;
+	if (fchmod(fd, 0600) == 0 && at_path(fd, path, av_raw_bind) &&
+	    av_raw_listen(fd, SOMAXCONN) == 0)
+		av_watch_begin(&h->listener);
+	else
+		av_own_fd_close(&h->listener.socket);
 }
 
 void av_fd_pass_end(struct av_fd_pass *h)
@@ -278,18 +281,11 @@ static bool bind_request(int fd, const struct av_fd_passed *what)
 /* @what: as below; NULL: nothing. Return: a connected descriptor, or -errno */
 static int connect_fd_pass(const char *path, const struct av_fd_passed *what)
 {
-	int folder = -1, fd = unix_socket();
-	struct sockaddr_un a;
-	bool there;
+	int fd = unix_socket();
 
 	if (fd < 0)
 		return -errno;
-	there = (!what || !what->dev || bind_request(fd, what)) &&
-		make_fd_pass_address(&a, path, &folder) &&
-		av_raw_connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
-	if (folder >= 0)
-		close(folder);
-	if (there)
+	if ((!what || !what->dev || bind_request(fd, what)) && at_path(fd, path, av_raw_connect))
 		return fd;
 	close(fd);
 	return -ENOENT;

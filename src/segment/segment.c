@@ -373,13 +373,6 @@ struct av_seg *av_seg_origin(struct av_seg *seg)
 	return origin;
 }
 
-void av_peer_process_open(struct av_own_fd *process, pid_t pid)
-{
-	/* Close-on-exec of itself. */
-	if (!av_own_fd_keep(process, (int)syscall(SYS_pidfd_open, pid, 0)))
-		*process = AV_OWN_FD_NONE;
-}
-
 /*
  * Has the process ended, so that others may get its PID? Signal 0 is none, and is refused by what
  * is no pidfd: on older kernels, other descriptors without a file of their own look like one to

@@ -330,6 +330,13 @@ static bool peer_is_owner(const struct av_seg *seg)
 	       (!seg->same_pidns || seg->proc == av_lock_self || seg->pid != getpid());
 }
 
+void av_peer_process_open(struct av_own_fd *process, pid_t pid)
+{
+	/* Close-on-exec of itself. */
+	if (!av_own_fd_keep(process, (int)syscall(SYS_pidfd_open, pid, 0)))
+		*process = AV_OWN_FD_NONE;
+}
+
 bool av_seg_map_peer(struct av_seg *seg)
 {
 	struct av_dir_memory memory = av_dir_context_memory(av_dir, seg->ref);
