@@ -25,7 +25,7 @@ import sys
 # From top to bottom. Rooms of one line do not know each other.
 ROOMS = [
     ["host"],
-    ["exp", "shared_heap"],
+    ["exp", "heap"],
     ["verbs"],
     ["cm"],
     ["transport"],

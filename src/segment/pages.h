@@ -246,7 +246,7 @@ void *av_file_view_at(struct av_seg *seg, uint64_t run, uint64_t addr, uint64_t 
 /*
  * The shared heap: memory of the program that is allocated as shared memory (docs/SHARED_HEAP.md).
  *
- * A separate library (src/shared_heap/) provides it; "anyverbs run" preloads that library. The heap
+ * A separate library (src/heap/) provides it; "anyverbs run" preloads that library. The heap
  * begins when the process opens its first device. Until then the library leaves the program's
  * memory unchanged. Every block is a shared mapping of one memfd of the process, and lies in one
  * window of the address space: byte n of the file is at address begin + n.

@@ -10,7 +10,7 @@
 
 #if SANITIZED && !UNDER_TSAN
 #include "base/compiler.h"
-#include "shared_heap/blocks.h"
+#include "heap/blocks.h"
 
 static bool is_wanted(void)
 {

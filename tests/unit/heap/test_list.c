@@ -5,7 +5,7 @@
 
 #include "base/compiler.h"
 #include "lib/unit.h"
-#include "shared_heap/blocks.h"
+#include "heap/blocks.h"
 
 #define BEGIN 0x1000u
 #define PAGES 64u

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "shared_heap/blocks.h"
+#include "heap/blocks.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
  * The shared heap: its lock, its blocks, what unmapping and fork() do to them, and system calls
  * that bypass its own hook.
  */
-#ifndef AV_SHARED_HEAP_BLOCKS_H
-#define AV_SHARED_HEAP_BLOCKS_H
+#ifndef AV_HEAP_BLOCKS_H
+#define AV_HEAP_BLOCKS_H
 
 #include <signal.h>
 #include <stdbool.h>

@@ -12,7 +12,7 @@
 #include "lib/sanitized.h"
 #include "lib/stepped.h"
 #include "lib/unit.h"
-#include "shared_heap/blocks.h"
+#include "heap/blocks.h"
 
 #define BYTES (16 * AV_BLOCK_PAGE)
 

@@ -19,7 +19,7 @@
 #include "base/compiler.h"
 #include "base/thread.h"
 #include "memory/region.h"
-#include "shared_heap/blocks.h"
+#include "heap/blocks.h"
 
 AV_FIND_NEXT(mmap);
 AV_FIND_NEXT(munmap);

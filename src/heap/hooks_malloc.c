@@ -13,7 +13,7 @@
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "segment/pages.h"
-#include "shared_heap/blocks.h"
+#include "heap/blocks.h"
 
 /* What the library of verbs finds, and whether there may be a heap in this process. */
 
