@@ -43,6 +43,23 @@ static struct av_key key_on_pages(const struct av_allocated *memory, uint64_t le
 	};
 }
 
+/* Map pages of the segment that @fd is. Return: 0 or errno */
+static int map_pages(struct av_allocated *out, void *wanted, int fd)
+{
+	out->map = av_map_file(wanted, out->bytes,
+			       out->writable ? PROT_READ | PROT_WRITE : PROT_READ, fd, out->at);
+	return out->map ? 0 : errno;
+}
+
+/* Return: @err */
+static int unmap_pages(struct av_allocated *out, int err)
+{
+	if (out->map)
+		av_munmap(out->map, out->bytes);
+	out->map = NULL;
+	return err;
+}
+
 /* --- allocating ------------------------------------------------------------------ */
 
 static uint32_t describe_pages(const struct av_page_policy *policy, uint64_t huge)
@@ -65,16 +82,12 @@ static int make_pages(struct av_seg *seg, const struct av_allocate_request *req,
 				     .at = block.at,
 				     .bytes = block.bytes,
 				     .writable = true};
-	out->map = av_map_file(req->wanted, out->bytes, PROT_READ | PROT_WRITE,
-			       av_own_fd(&seg->file), out->at);
-	ret = out->map ? 0 : errno;
+	ret = map_pages(out, req->wanted, av_own_fd(&seg->file));
 	if (ret == 0 && req->share)
 		ret = av_page_users_join(seg->ref, block.at);
 	if (ret) {
-		if (out->map)
-			av_munmap(out->map, out->bytes);
+		(void)unmap_pages(out, ret);
 		av_pages_free(seg, block.at);
-		out->map = NULL;
 		return ret;
 	}
 	out->shared = req->share;
@@ -99,11 +112,8 @@ static int allocate_private_pages(struct av_seg *seg, const struct av_allocate_r
 		return errno;
 	region.addr = region.iova = (uintptr_t)out->map;
 	ret = av_region_prepare(seg, &region, what);
-	if (ret) {
-		av_munmap(out->map, out->bytes);
-		out->map = NULL;
-		return ret;
-	}
+	if (ret)
+		return unmap_pages(out, ret);
 	what->share = AV_KEY_PRIVATE | (huge ? AV_KEY_HUGETLB : 0);
 	return 0;
 }
@@ -192,20 +202,6 @@ static bool sound(const struct av_key *k)
 	       av_range_within(k->addr, k->length, AV_PAGE_BYTES, AV_HEAP_END);
 }
 
-static int map_original(struct av_seg *pages_owner, const struct av_attach_request *req,
-			struct av_allocated *out)
-{
-	int fd = av_seg_memory(pages_owner);
-
-	if (fd < 0)
-		return refuse_handle(req->handle); /* its process has just ended */
-	out->writable = req->write || (req->access & WRITERS);
-	out->map = av_map_file(req->wanted, out->bytes,
-			       out->writable ? PROT_READ | PROT_WRITE : PROT_READ, fd, out->at);
-	close(fd);
-	return out->map ? 0 : errno;
-}
-
 static bool same(const struct av_key *a, const struct av_key *b)
 {
 	return a->addr == b->addr && a->length == b->length && a->intact == b->intact;
@@ -230,21 +226,21 @@ static int attach_shared_pages(struct av_seg *seg, struct av_seg *pages_owner,
 			       const struct av_attach_request *req, const struct av_key *original,
 			       struct av_allocated *out)
 {
-	int ret;
+	int fd = av_seg_memory(pages_owner), ret;
 
 	*out = (struct av_allocated){.seg = seg,
 				     .pages_owner = pages_owner->ref,
 				     .at = original->addr,
 				     .bytes = av_round_up(original->length, AV_PAGE_BYTES),
+				     .writable = req->write || (req->access & WRITERS),
 				     .shared = true};
-	ret = map_original(pages_owner, req, out);
+	if (fd < 0)
+		return refuse_handle(req->handle); /* its process has just ended */
+	ret = map_pages(out, req->wanted, fd);
+	close(fd);
 	if (ret == 0 && pages_owner != seg)
 		ret = av_pages_owner_hold(seg, pages_owner);
-	if (ret && out->map)
-		av_munmap(out->map, out->bytes);
-	if (ret)
-		out->map = NULL;
-	return ret;
+	return ret ? unmap_pages(out, ret) : 0;
 }
 
 /* The segment that a handle leads to, with a reference. */
