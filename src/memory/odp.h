@@ -95,21 +95,12 @@ AV_MUST_USE bool av_odp_mark(struct av_seg *seg, uint64_t addr, uint64_t len, bo
 			     uint64_t stamp, uint64_t *fresh);
 
 /*
- * The pages in use of a context's implicit regions: those that are valid in the device's table and
- * in no other ODP region, which counts its own pages, valid or not. 0 without an implicit region.
- * The number is read from the table, so it equals what is valid.
- * Context: any thread of any process; @seg may be a view. Uses the heap; returns 0 if memory is
- * short.
- */
-uint64_t av_odp_implicit_pages(const struct av_seg *seg);
-
-/*
  * ODP statistics, as mlx5 shows them below /sys/class/infiniband_verbs/uverbsN/ (standard) and
  * /sys/kernel/debug/mlx5/ID/odp_stats/ (debug): totals over all processes.
  *
  * The counters are in the directory, one block per device (struct av_seg.odp). Both gauges are per
  * context (struct av_seg.odp_gauge). A reader adds up the living contexts, and the pages in use of
- * implicit regions (av_odp_implicit_pages()).
+ * implicit regions.
  */
 
 enum av_odp_counter {

@@ -291,7 +291,12 @@ static uint64_t valid_between(const struct av_seg *seg, struct av_page_run *runs
 	return pages + valid(seg, next, UINT64_MAX >> AV_NODE_PAGE_SHIFT);
 }
 
-uint64_t av_odp_implicit_pages(const struct av_seg *seg)
+/*
+ * The pages in use of a context's implicit regions: those that are valid in the table and in no
+ * other ODP region, which counts its own pages, valid or not. @seg may be a view. Uses the heap;
+ * returns 0 if memory is short.
+ */
+static uint64_t implicit_pages(const struct av_seg *seg)
 {
 	struct av_page_run *runs;
 	bool implicit;
@@ -366,7 +371,7 @@ _Static_assert(sizeof(struct av_odp_gauge) == AV_DIR_GAUGES * sizeof(uint64_t),
 static void settle_odp_counters(const struct av_seg *seg, void *arg)
 {
 	av_odp_settle_to_read(seg);
-	*(uint64_t *)arg += av_odp_implicit_pages(seg);
+	*(uint64_t *)arg += implicit_pages(seg);
 }
 
 void av_odp_report(const char *device, uint64_t value[AV_ODP_COUNTER_N])
