@@ -190,15 +190,6 @@ static inline bool av_atomic_size_valid(uint64_t bytes)
 }
 
 /*
- * Compute the @new value of an operand from the @old, both in the operand's byte order in memory.
- * Reads nothing beyond the operand's size, so @atomic may be uninitialized there; @new is undefined
- * there.
- * Return: false: a comparison failed, and @new equals @old
- */
-AV_MUST_USE bool av_atomic_apply(const struct av_atomic *atomic, const struct av_operand *old,
-				 struct av_operand *new);
-
-/*
  * Copying translated bytes between spans of one host.
  * - Both ends are addresses of this process, in private or shared memory: av_copy().
  * - One end is another process's memory: process_vm_readv() and process_vm_writev().

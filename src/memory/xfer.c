@@ -149,8 +149,14 @@ static operation *const row[] = {
 };
 _Static_assert(AV_ARRAY_SIZE(row) == AV_ATOMIC_OP_N, "a row for each operation");
 
-bool av_atomic_apply(const struct av_atomic *atomic, const struct av_operand *old,
-		     struct av_operand *new)
+/*
+ * Compute the @new value of an operand from the @old, both in the operand's byte order in memory.
+ * Reads nothing beyond the operand's size, so @atomic may be uninitialized there; @new is undefined
+ * there.
+ * Return: false: a comparison failed, and @new equals @old
+ */
+static bool apply_atomic(const struct av_atomic *atomic, const struct av_operand *old,
+			 struct av_operand *new)
 {
 	struct av_operand number = atomic->swapped ? reversed(old, atomic->bytes) : *old;
 
@@ -456,7 +462,7 @@ static enum av_copy_result own_in_word(uint8_t *p, const struct av_atomic *a,
 			return ret;
 		seen = was;
 		old->word[0] = (seen & bits) >> shift;
-		(void)!av_atomic_apply(a, old, &new);
+		(void)!apply_atomic(a, old, &new);
 		ret = av_copy_cmp_swap(word, seen, (seen & ~bits) | ((new.word[0] << shift) & bits),
 				       &was, now_ns);
 	} while (ret != AV_COPY_OK || was != seen);
@@ -470,7 +476,7 @@ static enum av_copy_result own_wide(uint8_t *p, const struct av_atomic *a, struc
 
 	if (av_copy(old, p, a->bytes) != AV_COPY_OK)
 		return AV_COPY_FAULT;
-	if (av_atomic_apply(a, old, &new))
+	if (apply_atomic(a, old, &new))
 		return av_copy(p, &new, a->bytes);
 	return av_copy_probe(p, 1); /* memory that is not writable is a fault in any case */
 }
@@ -510,7 +516,7 @@ static enum av_fault vm_atomic(struct av_vm_remote at, const struct av_atomic *a
 		ret = vm_copy(false, at, old);
 	if (ret == AV_FAULT_SRC)
 		return AV_FAULT_DST;
-	if (ret != AV_FAULT_NONE || !av_atomic_apply(a, old, &new))
+	if (ret != AV_FAULT_NONE || !apply_atomic(a, old, &new))
 		return ret;
 	memcpy(place, &new, a->bytes);
 	return vm_copy_aligned(true, at, place);

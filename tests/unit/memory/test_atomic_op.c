@@ -8,6 +8,7 @@
 
 #include "lib/atomic_model.h"
 #include "lib/unit.h"
+#include "memory/xfer.c" /* with what is static in it */
 
 #define GARBAGE 0xa5
 #define ROUNDS	3000
@@ -20,7 +21,7 @@ static void check(const struct av_atomic *a, const struct av_operand *old)
 	bool stored;
 
 	memset(&new, GARBAGE, sizeof(new));
-	stored = av_atomic_apply(a, old, &new);
+	stored = apply_atomic(a, old, &new);
 	assert_int_equal(stored, model_atomic(a, &want));
 	if (memcmp(&new, &want, a->bytes))
 		fail_msg("operation %d on %u bytes%s", (int)a->op, a->bytes,
@@ -122,15 +123,15 @@ TEST(known_answers)
 				.compare_mask = {{0x00000000000000ff}}};
 	struct av_operand old = {{0x00000000ffffffff}}, new;
 
-	assert_true(av_atomic_apply(&fields, &old, &new));
+	assert_true(apply_atomic(&fields, &old, &new));
 	assert_int_equal(new.word[0], 0x0000000100000000);
 	fields.mask.word[0] = 0;
-	assert_true(av_atomic_apply(&fields, &old, &new));
+	assert_true(apply_atomic(&fields, &old, &new));
 	assert_int_equal(new.word[0], 0x0000000200000000);
-	assert_true(av_atomic_apply(&cas, &old, &new));
+	assert_true(apply_atomic(&cas, &old, &new));
 	assert_int_equal(new.word[0], 0x11110000ffffffff);
 	cas.compare.word[0] = 0xfe;
-	assert_false(av_atomic_apply(&cas, &old, &new));
+	assert_false(apply_atomic(&cas, &old, &new));
 	assert_int_equal(new.word[0], old.word[0]);
 }
 
