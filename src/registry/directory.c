@@ -287,7 +287,10 @@ static int map_directory_file(int fd, int prot, struct av_dir_file **d)
 
 /* --- the directory, read by a process that need not have joined it ----------------- */
 
-/* Map the directory if there is one. This process has not joined it. */
+/*
+ * This process has not joined. Without a directory, map an empty one, with what its devices have
+ * counted.
+ */
 static bool map_unjoined(struct av_dir_view *view)
 {
 	char name[256];
@@ -299,27 +302,13 @@ static bool map_unjoined(struct av_dir_view *view)
 	/* To ask for a write lock needs O_RDWR. */
 	view->fd = openat(dir, FILE_NAME, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	close(dir);
-	if (view->fd < 0)
-		return false;
-	if (map_directory_file(view->fd, PROT_READ, &d) == 0) {
+	if (view->fd >= 0 && map_directory_file(view->fd, PROT_READ, &d) == 0) {
 		view->dir = d;
 		return true;
 	}
-	close(view->fd);
+	if (view->fd >= 0)
+		close(view->fd);
 	view->fd = -1;
-	return false;
-}
-
-/* There is no directory: an empty one, with what its devices have counted. */
-static bool map_counts(struct av_dir_view *view)
-{
-	char name[256];
-	int dir = av_folder_find(name, sizeof(name));
-	struct av_dir_file *d;
-
-	if (dir < 0)
-		return false;
-	close(dir);
 	d = av_mmap(NULL, sizeof(*d), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (d == MAP_FAILED)
 		return false;
@@ -334,7 +323,7 @@ bool av_dir_view(struct av_dir_view *view)
 {
 	av_dir_hold();
 	*view = (struct av_dir_view){.dir = av_dir, .fd = -1};
-	if (av_dir || map_unjoined(view) || map_counts(view))
+	if (av_dir || map_unjoined(view))
 		return true;
 	av_dir_release();
 	return false;

@@ -74,22 +74,16 @@ int av_doorbell_create(struct av_seg *seg, uint32_t id)
 	return fd;
 }
 
-static void close_doorbell_fifo(struct av_seg *seg, uint32_t id)
-{
-	for (size_t i = 0; i < AV_ARRAY_SIZE(seg->doorbell); i++) {
-		if (seg->doorbell[i].id == id)
-			av_own_fd_close(&seg->doorbell[i].fifo);
-	}
-}
-
 void av_doorbell_remove(struct av_seg *seg, uint32_t id)
 {
+	size_t i = id % AV_ARRAY_SIZE(seg->doorbell);
 	char name[16];
 
 	doorbell_name(name, id);
 	unlinkat(av_own_fd(&seg->folder), name, 0);
 	pthread_mutex_lock(&seg->doorbell_mutex);
-	close_doorbell_fifo(seg, id);
+	if (seg->doorbell[i].id == id)
+		av_own_fd_close(&seg->doorbell[i].fifo);
 	pthread_mutex_unlock(&seg->doorbell_mutex);
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A signal comes at each instruction of the heap, and its handler does what fork() has done here:
- * it ends, and then no block is shared any more, whatever the interrupted call was about to do.
+ * it ends, and then no block is shared any more, whatever the interrupted call was about to do. The
+ * thread can be cancelled afterwards.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -109,10 +111,13 @@ static void begin(void)
 /* It stops at the end of the call, and then ends. */
 static void call_and_judge(void)
 {
+	int cancel;
+
 	alarm(30);
 	now->call();
 	raise(SIGSTOP);
-	_exit(left_shared);
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &cancel);
+	_exit(left_shared || cancel != PTHREAD_CANCEL_ENABLE);
 }
 
 /* To its end, with each signal that it is stopped for. */
