@@ -192,9 +192,6 @@ bool av_net_in_turn(void (*f)(void *arg), void *arg, bool wait);
 /* Has av_net_open() opened any address? Pollers read this before they call av_net_poll(). */
 extern _Atomic bool av_net_is_open __attribute__((visibility("hidden")));
 
-/* In a forked child: close the copies of the parent's sockets, and forget its packets. */
-void av_net_forked(void);
-
 /* --- sending --------------------------------------------------------------------- */
 
 /*

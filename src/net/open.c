@@ -142,8 +142,11 @@ static void endpoints_forked(void)
 
 /* --- fork() ----------------------------------------------------------------------- */
 
-/* Endpoints stay where they are: who sends may hold one, in a thread that is not here. */
-void av_net_forked(void)
+/*
+ * The copies of the parent's sockets are closed, and its packets forgotten. Endpoints stay where
+ * they are: who sends may hold one, in a thread that is not here.
+ */
+static void reset_net_in_child(void)
 {
 	pthread_mutex_init(&mutex, NULL);
 	openings = polled = 0;
@@ -155,7 +158,7 @@ void av_net_forked(void)
 	endpoints_forked();
 }
 
-static const struct av_fork_handlers fork_handlers = {.child = av_net_forked};
+static const struct av_fork_handlers fork_handlers = {.child = reset_net_in_child};
 
 /* --- one endpoint ----------------------------------------------------------------- */
 
