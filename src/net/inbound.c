@@ -459,6 +459,8 @@ void av_inbound_resume(void)
 	pthread_mutex_unlock(&mutex);
 }
 
+/* --- listening -------------------------------------------------------------------- */
+
 #define TRUST_MS  1	  /* how long whoever takes packets is trusted to take the next ones */
 #define SILENT_NS 200000u /* who has not looked for so long spins on something else */
 #define DISTRUST  4096u	  /* times that packets are waited for, when trust was misplaced */
@@ -557,10 +559,9 @@ static void *listen_main(void *arg)
 /* Start the listening thread. Context: the mutex of open.c is held. Return: 0 or -errno */
 static int listen_begin(void)
 {
-	struct listening *l;
+	struct listening *l = calloc(1, sizeof(*l));
 	int ret = -ENOMEM;
 
-	l = calloc(1, sizeof(*l));
 	if (!l)
 		return -ENOMEM;
 	l->woken = AV_OWN_FD_NONE;

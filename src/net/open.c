@@ -31,8 +31,7 @@ _Atomic bool av_net_is_open;
 
 /* --- endpoints ------------------------------------------------------------------- */
 
-/* The endpoints. The mutex guards changes. Rows up to @end are in use or NULL: a forked child reads
- * them alone. */
+/* The mutex guards changes. Rows up to @end are in use or NULL: a forked child reads them alone. */
 static pthread_mutex_t table_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct av_endpoint *table[AV_ENDPOINTS];
 static unsigned int end;
