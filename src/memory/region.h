@@ -420,27 +420,4 @@ AV_MUST_USE int av_mapped_check(uint64_t addr, uint64_t bytes, bool writable);
  */
 AV_MUST_USE int av_mapped_populate(uint64_t begin, uint64_t bytes, bool writable);
 
-/* Lookups of the pages of this process that are in memory. */
-
-#define AV_PAGE_RUNS 64
-
-/* Addresses of whole pages. */
-struct av_page_scan_run {
-	uint64_t begin, end;
-};
-
-/*
- * List runs of pages of [*@begin, @end) that are in memory. @runs has room for AV_PAGE_RUNS.
- * *@begin: where the next call continues; @end after the last one.
- *
- * One request to the kernel since Linux 6.7; earlier this reads "pagemap" (proc(5)).
- * Context: any thread; changes errno. The answer may be outdated.
- * Return: number of runs; -1: the kernel does not say
- */
-AV_MUST_USE int av_page_scan_in_memory(uint64_t *begin, uint64_t end,
-				       struct av_page_scan_run *runs);
-
-/* Is the page in memory, and of a file or shared? Context: as av_page_scan_in_memory(). */
-AV_MUST_USE bool av_page_is_of_file(uint64_t addr);
-
 #endif

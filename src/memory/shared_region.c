@@ -243,12 +243,29 @@ static struct run *acquire_file_run(struct run *r)
 	return there;
 }
 
+/* Is the page in memory, and of a file or shared? A bit of proc_pid_pagemap(5) for each. */
+static bool is_page_of_file(uint64_t addr)
+{
+	const uint64_t both = 1ull << 63 | 1ull << 61;
+	int pagemap =
+		(int)syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
+	uint64_t entry = 0;
+
+	if (pagemap < 0)
+		return false;
+	if (syscall(SYS_pread64, pagemap, &entry, sizeof(entry),
+		    (off_t)(addr / av_page_bytes() * sizeof(entry))) != sizeof(entry))
+		entry = 0;
+	close(pagemap);
+	return (entry & both) == both;
+}
+
 uint32_t av_file_region(struct av_seg *seg, uint64_t addr, uint64_t length)
 {
 	int saved = errno, maps;
 	struct run *r = NULL;
 
-	if (length == 0 || av_heap_is_near(addr, length) || !av_page_is_of_file(addr))
+	if (length == 0 || av_heap_is_near(addr, length) || !is_page_of_file(addr))
 		return 0;
 	maps = av_vma_open_own();
 	if (maps >= 0) {

@@ -16,6 +16,7 @@
 #include "memory/odp.h"
 #include "memory/region.h"
 
+#define RUNS	 64u /* of present pages that are asked for at a time */
 #define PAGE	 4096u
 #define PAGES	 16
 #define ROUNDS	 20000 /* of prefetches that are looked at as they are counted */
@@ -149,14 +150,14 @@ TEST_WITH(no_fault_in_much, setup, teardown)
 /* As many runs as the kernel tells at a time, and nothing behind them. */
 TEST_WITH(no_fault_in_as_many_runs_as_fit, setup, teardown)
 {
-	uint64_t bytes = 3 * AV_PAGE_RUNS * PAGE;
+	uint64_t bytes = 3 * RUNS * PAGE;
 	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	assert_true(p != MAP_FAILED && madvise(p, bytes, MADV_NOHUGEPAGE) == 0);
-	for (uint64_t i = 0; i < AV_PAGE_RUNS; i++)
+	for (uint64_t i = 0; i < RUNS; i++)
 		p[2 * i * PAGE] = 1;
 	assert_int_equal(advise(p, bytes, NO_FAULT, true), 0);
-	check_counts(1, AV_PAGE_RUNS);
+	check_counts(1, RUNS);
 	munmap(p, bytes);
 }
 

@@ -13,7 +13,7 @@
 #include "lib/closed_input.h"
 #include "lib/few_descriptors.h"
 #include "lib/unit.h"
-#include "memory/region.h"
+#include "memory/odp_prefetch.c" /* with what is static in it */
 
 #define PAGE  4096ull
 #define PAGES 1024ull
@@ -35,17 +35,17 @@ int ioctl(int fd, unsigned long request, ...)
 	return -1;
 }
 
-static int scan_as_before(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs)
+static int scan_as_before(uint64_t *begin, uint64_t end, struct page_run *runs)
 {
 	int ret;
 
 	old_kernel = true;
-	ret = av_page_scan_in_memory(begin, end, runs);
+	ret = scan_pages_in_memory(begin, end, runs);
 	old_kernel = false;
 	return ret;
 }
 
-typedef int scan_function(uint64_t *begin, uint64_t end, struct av_page_scan_run *runs);
+typedef int scan_function(uint64_t *begin, uint64_t end, struct page_run *runs);
 
 static uint8_t *map(uint64_t bytes)
 {
@@ -70,7 +70,7 @@ static bool touched(const struct touched_row *row, uint64_t page)
 static void expect_touched(scan_function *scan, const struct touched_row *row,
 			   const uint8_t *memory, uint64_t first, uint64_t last)
 {
-	struct av_page_scan_run runs[AV_PAGE_RUNS];
+	struct page_run runs[PAGE_RUNS];
 	uint64_t at = (uintptr_t)memory + first * PAGE, end = (uintptr_t)memory + last * PAGE,
 		 page = first;
 
@@ -78,7 +78,7 @@ static void expect_touched(scan_function *scan, const struct touched_row *row,
 		uint64_t before = at;
 		int n = scan(&at, end, runs);
 
-		assert_true(n >= 0 && n <= AV_PAGE_RUNS && at > before && at <= end);
+		assert_true(n >= 0 && n <= PAGE_RUNS && at > before && at <= end);
 		for (int i = 0; i < n; i++) {
 			assert_true(runs[i].begin >= before && runs[i].end > runs[i].begin &&
 				    runs[i].end <= end);
@@ -113,7 +113,7 @@ TEST(present)
 			if (touched(&rows[i], page))
 				memory[page * PAGE] = 1;
 		for (size_t k = 0; k < AV_ARRAY_SIZE(parts); k++) {
-			expect_touched(av_page_scan_in_memory, &rows[i], memory, parts[k][0],
+			expect_touched(scan_pages_in_memory, &rows[i], memory, parts[k][0],
 				       parts[k][1]);
 			expect_touched(scan_as_before, &rows[i], memory, parts[k][0], parts[k][1]);
 		}
@@ -121,8 +121,7 @@ TEST(present)
 	}
 }
 
-static int scan_all(scan_function *scan, const uint8_t *from, uint64_t bytes,
-		    struct av_page_scan_run *runs)
+static int scan_all(scan_function *scan, const uint8_t *from, uint64_t bytes, struct page_run *runs)
 {
 	uint64_t begin = (uintptr_t)from;
 	int n = scan(&begin, (uintptr_t)from + bytes, runs);
@@ -133,18 +132,18 @@ static int scan_all(scan_function *scan, const uint8_t *from, uint64_t bytes,
 
 TEST(nothing_is_mapped)
 {
-	struct av_page_scan_run runs[AV_PAGE_RUNS];
+	struct page_run runs[PAGE_RUNS];
 	uint8_t *memory = map(PAGES * PAGE);
 
 	munmap(memory, PAGES * PAGE);
-	assert_int_equal(scan_all(av_page_scan_in_memory, memory, PAGES * PAGE, runs), 0);
+	assert_int_equal(scan_all(scan_pages_in_memory, memory, PAGES * PAGE, runs), 0);
 	assert_int_equal(scan_all(scan_as_before, memory, PAGES * PAGE, runs), 0);
 }
 
 /* Whatever the kernel has to tell, adjacent pages are one run. */
 TEST(adjacent_pages_are_one_run)
 {
-	struct av_page_scan_run runs[AV_PAGE_RUNS];
+	struct page_run runs[PAGE_RUNS];
 	uint8_t *memory = map(PAGES * PAGE);
 
 	for (uint64_t at = 0; at < PAGES * PAGE; at += PAGE)
@@ -158,7 +157,7 @@ TEST(adjacent_pages_are_one_run)
 /* Where no process has memory, the kernel has no entry. */
 TEST(nothing_can_be_mapped)
 {
-	struct av_page_scan_run runs[AV_PAGE_RUNS];
+	struct page_run runs[PAGE_RUNS];
 	uint64_t begin = 1ull << 62;
 
 	assert_true(scan_as_before(&begin, begin + PAGE, runs) < 0);
@@ -167,19 +166,19 @@ TEST(nothing_can_be_mapped)
 /* A program may have closed its standard input, or have no descriptor left. */
 TEST(whatever_descriptors_there_are)
 {
-	struct av_page_scan_run runs[AV_PAGE_RUNS];
+	struct page_run runs[PAGE_RUNS];
 	struct rlimit was;
 	uint8_t *memory = map(PAGE);
 	uint64_t begin = (uintptr_t)memory;
 	int saved = close_input();
 
 	memory[0] = 1;
-	assert_int_equal(scan_all(av_page_scan_in_memory, memory, PAGE, runs), 1);
+	assert_int_equal(scan_all(scan_pages_in_memory, memory, PAGE, runs), 1);
 	assert_int_equal(scan_all(scan_as_before, memory, PAGE, runs), 1);
 	assert_int_equal(fcntl(0, F_GETFD), -1); /* none is left open */
 	input_again(saved);
 	was = few_descriptors(0);
-	assert_true(av_page_scan_in_memory(&begin, begin + PAGE, runs) < 0);
+	assert_true(scan_pages_in_memory(&begin, begin + PAGE, runs) < 0);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
 	munmap(memory, PAGE);
 }
