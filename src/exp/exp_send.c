@@ -261,16 +261,18 @@ static int build_list(struct av_klm_entry *entries, const struct ibv_qp *qp, con
 	return err;
 }
 
-static int post_inline_umr(struct av_qp *qp, const umr_wr *umr, struct av_sq_special *req)
+static int post_inline_umr(struct av_qp *qp, const umr_wr *umr,
+			   const struct av_sq_special *with_key)
 {
 	struct av_klm_entry entries[AV_MAX_INLINE_KLMS];
+	struct av_sq_special req = *with_key;
 	int err;
 
 	if (umr->num_mrs > qp->inline_klms)
 		return av_refuse(EINVAL, AV_CHECK_UMR_INLINE, umr->num_mrs, qp->inline_klms);
-	err = build_list(entries, &qp->ibv, umr, req);
-	req->inlined = entries;
-	return err ? err : av_post_special(qp, req);
+	err = build_list(entries, &qp->ibv, umr, &req);
+	req.inlined = entries;
+	return err ? err : av_post_special(qp, &req);
 }
 
 static int fill_from_container(struct av_qp *qp, const umr_wr *umr, struct av_sq_special *req)
