@@ -26,15 +26,12 @@ atomic_bool av_fault_guard_installed;
 /* The handler before ours is written once, before ours is installed. */
 struct hooked_signal {
 	int number;
-	bool hooked; /* under install_lock */
+	bool hooked;
 	struct sigaction previous;
 	atomic_bool reset; /* SA_RESETHAND of @previous has taken effect */
 };
 
 static struct hooked_signal hooked[] = {{.number = SIGSEGV}, {.number = SIGBUS}};
-
-/* A leaf lock. A child forked while another thread held it cannot install. */
-static pthread_mutex_t install_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct hooked_signal *hooked_find(int number)
 {
@@ -161,12 +158,23 @@ static struct sigaction our_action(const struct sigaction *prev)
 	return sa;
 }
 
-/* Once per process: a program's later handler may call ours; hooking that would make a cycle. */
+static bool handler_is_ours(int sig)
+{
+	struct sigaction now;
+
+	return sigaction(sig, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO &&
+	       now.sa_sigaction == on_fault;
+}
+
+/*
+ * Once per process: a program's later handler may call ours; hooking that would make a cycle. In a
+ * child that was forked meanwhile, it may be installed, and not marked as hooked.
+ */
 static int hook(struct hooked_signal *h)
 {
 	struct sigaction ours, before;
 
-	if (h->hooked)
+	if (h->hooked || handler_is_ours(h->number))
 		return 0;
 	/* Read the old handler first: a fault right after the installation must already find it. */
 	if (sigaction(h->number, NULL, &h->previous) != 0)
@@ -179,29 +187,27 @@ static int hook(struct hooked_signal *h)
 	return 0;
 }
 
-/* Install the handlers, once per process. Return: 0 or -errno. */
-static int fault_guard_install(void)
-{
-	int ret = 0;
+static int install_result; /* 0 or -errno */
 
-	/* Every registration comes here. A fork meanwhile would leave the lock held. */
-	if (atomic_load_explicit(&av_fault_guard_installed, memory_order_acquire))
-		return 0;
-	pthread_mutex_lock(&install_lock);
-	for (size_t i = 0; i < AV_ARRAY_SIZE(hooked) && ret == 0; i++)
-		ret = hook(&hooked[i]);
-	if (ret == 0)
+static void install_handlers(void)
+{
+	install_result = 0;
+	for (size_t i = 0; i < AV_ARRAY_SIZE(hooked) && install_result == 0; i++)
+		install_result = hook(&hooked[i]);
+	if (install_result == 0)
 		atomic_store_explicit(&av_fault_guard_installed, true, memory_order_release);
-	pthread_mutex_unlock(&install_lock);
-	return ret;
 }
 
-static bool handler_is_ours(int sig)
+/*
+ * Install the handlers, once per process: a child that was forked while another thread did installs
+ * them again, for so does pthread_once(3). Return: 0 or -errno
+ */
+static int fault_guard_install(void)
 {
-	struct sigaction now;
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	return sigaction(sig, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO &&
-	       now.sa_sigaction == on_fault;
+	pthread_once(&once, install_handlers);
+	return install_result;
 }
 
 /* A fault whose signal is blocked kills the process, whatever the handler. */

@@ -5,9 +5,11 @@
 #include <infiniband/verbs.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
 #include "observe/check.h"
 #include "observe/flight.h"
@@ -169,28 +171,35 @@ static void activate_fault_rule(struct av_faults *f, const struct av_faults_rule
 	};
 }
 
-unsigned int av_faults_set(struct av_faults *f, uint32_t change, const char *const *texts,
-			   unsigned int count, const char *device, uint64_t now_ns)
+static void activate_text(struct av_faults *f, const char *text, struct av_faults_rule *rules,
+			  const char *device)
 {
-	static struct av_faults_rule rules[AV_FAULTS_RULES]; /* guarded by @parsing */
-	static pthread_mutex_t parsing = PTHREAD_MUTEX_INITIALIZER;
 	struct av_faults_error error;
+	int n = av_faults_parse(text, rules, &error);
 
-	pthread_mutex_lock(&parsing);
+	for (int i = 0; i < n; i++)
+		if (fault_rule_matches(&rules[i], device))
+			activate_fault_rule(f, &rules[i]);
+}
+
+unsigned int av_faults_set(struct av_faults *f, uint32_t from, uint32_t change,
+			   const char *const texts[2], const char *device)
+{
+	struct av_faults_rule *rules = malloc(AV_FAULTS_RULES * sizeof(*rules));
+	unsigned int count;
+
 	pthread_mutex_lock(&f->mutex);
-	f->count = 0;
-	f->begin_ns = now_ns;
-	for (unsigned int t = 0; t < count && t < 2; t++) {
-		int n = texts[t] ? av_faults_parse(texts[t], rules, &error) : 0;
-
-		for (int i = 0; i < n; i++)
-			if (fault_rule_matches(&rules[i], device))
-				activate_fault_rule(f, &rules[i]);
+	if (atomic_load(&f->change) == from) {
+		f->count = 0;
+		f->begin_ns = av_now_ns();
+		for (int t = 0; rules && t < 2; t++)
+			if (texts[t])
+				activate_text(f, texts[t], rules, device);
+		atomic_store(&f->change, change);
 	}
 	count = f->count;
-	atomic_store(&f->change, change);
 	pthread_mutex_unlock(&f->mutex);
-	pthread_mutex_unlock(&parsing);
+	free(rules);
 	return count;
 }
 

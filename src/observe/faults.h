@@ -218,12 +218,14 @@ void av_faults_init(struct av_faults *f);
 void av_faults_fini(struct av_faults *f);
 
 /*
- * Replace all rules. The new ones are those for this device and process in at most two texts (NULL:
- * none). Every count restarts at 0. A text that does not parse gives no rules.
+ * Replace all rules of version @from, unless another thread has done so: then nothing changes. The
+ * new ones are those for this device and process in both texts (NULL: none), as version @change.
+ * Every count restarts at 0. A text that does not parse gives no rules, and without memory there
+ * are none.
  * Return: number of rules in force
  */
-unsigned int av_faults_set(struct av_faults *f, uint32_t change, const char *const *texts,
-			   unsigned int count, const char *device, uint64_t now_ns);
+unsigned int av_faults_set(struct av_faults *f, uint32_t from, uint32_t change,
+			   const char *const texts[2], const char *device);
 
 /*
  * Find the next rule that strikes on this occasion. Call it until it returns false, so that every
@@ -264,7 +266,7 @@ struct av_faults_verdict av_faults_arrival(struct av_faults *f, const char *devi
 /* May any rule strike at a request? */
 bool av_faults_at_requests(struct av_faults *f);
 
-/* The next occasion that the clock makes, in the clock of av_faults_set(); UINT64_MAX: none */
+/* The next occasion that the clock makes, in ns of av_now_ns(); UINT64_MAX: none */
 uint64_t av_faults_next_tick(struct av_faults *f);
 
 /*

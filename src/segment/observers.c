@@ -126,16 +126,16 @@ int av_faults_write(const char *device, const char *text, unsigned int *told)
 	return ret;
 }
 
-/* Return: number of rules */
-static unsigned int load_texts(struct av_faults *f, const char *device, uint32_t change)
+/* Load version @change in the place of @from. Return: as av_faults_set() */
+static unsigned int load_texts(struct av_faults *f, uint32_t from, uint32_t change,
+			       const char *device)
 {
 	char *text = malloc(AV_FAULTS_BYTES);
-	const char *texts[] = {own_text, text};
 	unsigned int rules;
 
 	if (text && !av_faults_read(device, text))
 		text[0] = '\0';
-	rules = av_faults_set(f, change, texts, 2, device, av_now_ns());
+	rules = av_faults_set(f, from, change, (const char *const[2]){own_text, text}, device);
 	free(text);
 	return rules;
 }
@@ -170,10 +170,10 @@ static uint32_t version_of(const char *device)
 void av_faults_refresh(struct av_faults *f, const char *device)
 {
 	int saved = errno;
-	uint32_t version = version_of(device);
+	uint32_t from = atomic_load(&f->change), version = version_of(device);
 
-	if (atomic_load(&f->change) != version)
-		(void)load_texts(f, device, version);
+	if (from != version)
+		(void)load_texts(f, from, version, device);
 	errno = saved;
 }
 
@@ -181,9 +181,10 @@ void av_faults_refresh(struct av_faults *f, const char *device)
 
 static void load_context_faults(struct av_seg *seg, struct av_faults *f)
 {
-	uint32_t change = atomic_load(&seg->head->faults_change);
+	/* In this order: another thread may load a later change meanwhile, which then stays. */
+	uint32_t from = atomic_load(&f->change), change = atomic_load(&seg->head->faults_change);
 
-	if (load_texts(f, seg->head->device, change)) {
+	if (load_texts(f, from, change, seg->head->device)) {
 		atomic_fetch_or(&seg->head->watched, AV_WATCHED_FAULTS);
 	} else {
 		atomic_fetch_and(&seg->head->watched, ~(uint32_t)AV_WATCHED_FAULTS);
@@ -223,20 +224,11 @@ void av_faults_detach(struct av_seg *seg)
 	free(f);
 }
 
-static bool is_stale(const struct av_seg *seg, const struct av_faults *f)
-{
-	return atomic_load(&f->change) != atomic_load(&seg->head->faults_change);
-}
-
 /* Only one thread loads after each change: loading resets the counts. */
-static void reload(struct av_seg *seg, struct av_faults *f)
+static void reload_if_stale(struct av_seg *seg, struct av_faults *f)
 {
-	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-
-	pthread_mutex_lock(&mutex);
-	if (is_stale(seg, f))
+	while (atomic_load(&f->change) != atomic_load(&seg->head->faults_change))
 		load_context_faults(seg, f);
-	pthread_mutex_unlock(&mutex);
 }
 
 struct av_faults *av_faults_of(struct av_seg *seg)
@@ -246,8 +238,8 @@ struct av_faults *av_faults_of(struct av_seg *seg)
 
 	if (!f)
 		f = create_context_faults(seg);
-	else if (is_stale(seg, f))
-		reload(seg, f);
+	else
+		reload_if_stale(seg, f);
 	errno = saved;
 	return f;
 }

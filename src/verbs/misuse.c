@@ -34,6 +34,7 @@ enum av_misuse {
 };
 
 struct av_finding {
+	struct av_finding *next; /* of a context; newest first, until they are taken */
 	enum av_misuse misuse;
 	struct av_misuse_object of;
 	uint64_t count;
@@ -56,8 +57,7 @@ static const struct {
 };
 
 _Atomic int av_misuse_mode;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all findings, and: */
-static bool found_any;
+static atomic_bool found_any;
 static int exit_status; /* as passed to exit() so far */
 
 /* --- the setting ----------------------------------------------------------------- */
@@ -105,18 +105,18 @@ void av_misuse_begin(struct av_context *ctx)
 /* Adds a finding to the object's context unless @count is 0. */
 static void add_misuse_finding(struct av_misuse_object of, enum av_misuse misuse, uint64_t count)
 {
-	struct av_findings *f = &of.ctx->findings;
+	struct av_findings *all = &of.ctx->findings;
+	struct av_finding *f;
 
 	if (!count)
 		return;
-	pthread_mutex_lock(&mutex);
-	if (f->count == 0)
-		f->list = calloc(FINDINGS_MAX, sizeof(*f->list));
-	if (f->list && f->count < FINDINGS_MAX)
-		f->list[f->count] = (struct av_finding){misuse, of, count};
-	f->count++;
-	found_any = true;
-	pthread_mutex_unlock(&mutex);
+	atomic_store(&found_any, true);
+	f = atomic_fetch_add(&all->count, 1) < FINDINGS_MAX ? malloc(sizeof(*f)) : NULL;
+	if (!f)
+		return;
+	*f = (struct av_finding){atomic_load(&all->last), misuse, of, count};
+	while (!atomic_compare_exchange_weak(&all->last, &f->next, f))
+		;
 }
 
 int av_misuse_busy(enum av_verb verb, struct av_misuse_object of)
@@ -159,53 +159,60 @@ static int format_finding_line(char *to, size_t size, const struct av_finding *f
 }
 
 /* Uses no stdio: the program may have closed its streams. */
-static void write_findings(const struct av_findings *f)
+static void write_finding(const struct av_finding *f, const struct av_sources *sources)
 {
-	struct av_sources *sources = f->count ? av_sources_open() : NULL;
 	bool json = atomic_load(&av_misuse_mode) & AV_MISUSE_JSON;
-	uint64_t written = 0;
 	char line[1024];
+	int n = format_finding_line(line, sizeof(line), f, sources, json);
 
-	if (f->list)
-		written = f->count < FINDINGS_MAX ? f->count : FINDINGS_MAX;
-	for (uint64_t i = 0; i < written; i++) {
-		int n = format_finding_line(line, sizeof(line), &f->list[i], sources, json);
-
-		if (n > 0)
-			(void)!write(STDERR_FILENO, line,
-				     (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
-	}
-	av_sources_close(sources);
-	if (f->count > written && !json) {
-		int n = snprintf(line, sizeof(line), "anyverbs[%d]: check: and %" PRIu64 " more\n",
-				 (int)getpid(), f->count - written);
-
-		(void)!write(STDERR_FILENO, line, (size_t)n);
-	}
+	if (n > 0)
+		(void)!write(STDERR_FILENO, line,
+			     (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
 }
 
 void av_misuse_waits(struct av_misuse_object of, uint32_t count)
 {
-	struct av_finding what = {AV_MISUSE_UNACKNOWLEDGED, of, count};
-	struct av_findings one = {.count = 1, .list = &what};
+	struct av_sources *sources = av_sources_open();
 
-	pthread_mutex_lock(&mutex);
-	found_any = true;
-	pthread_mutex_unlock(&mutex);
-	write_findings(&one);
+	atomic_store(&found_any, true);
+	write_finding(&(struct av_finding){NULL, AV_MISUSE_UNACKNOWLEDGED, of, count}, sources);
+	av_sources_close(sources);
+}
+
+/* Takes those of a context, in order of time. */
+static struct av_finding *take_findings(struct av_findings *all)
+{
+	struct av_finding *last = atomic_exchange(&all->last, NULL), *first = NULL, *next;
+
+	for (; last; last = next) {
+		next = last->next;
+		last->next = first;
+		first = last;
+	}
+	return first;
 }
 
 /* Prints the findings of a context and drops them. */
 static void report_findings(struct av_context *ctx)
 {
-	struct av_findings found;
+	uint64_t more = atomic_exchange(&ctx->findings.count, 0);
+	struct av_finding *f = take_findings(&ctx->findings), *next;
+	struct av_sources *sources = f ? av_sources_open() : NULL;
 
-	pthread_mutex_lock(&mutex);
-	found = ctx->findings;
-	ctx->findings = (struct av_findings){0};
-	pthread_mutex_unlock(&mutex);
-	write_findings(&found);
-	free(found.list);
+	for (; f; f = next) {
+		next = f->next;
+		write_finding(f, sources);
+		free(f);
+		more -= more > 0;
+	}
+	av_sources_close(sources);
+	if (more && !(atomic_load(&av_misuse_mode) & AV_MISUSE_JSON)) {
+		char line[80];
+		int n = snprintf(line, sizeof(line), "anyverbs[%d]: check: and %" PRIu64 " more\n",
+				 (int)getpid(), more);
+
+		(void)!write(STDERR_FILENO, line, (size_t)n);
+	}
 }
 
 /* --- checks ---------------------------------------------------------------------- */
@@ -383,7 +390,8 @@ void av_misuse_exit(struct av_context_list *contexts)
 					   AV_MISUSE_NOT_DESTROYED, 1);
 		report_findings(ctx);
 	}
-	if (!found_any || exit_status || !(atomic_load(&av_misuse_mode) & AV_MISUSE_FAIL))
+	if (!atomic_load(&found_any) || exit_status ||
+	    !(atomic_load(&av_misuse_mode) & AV_MISUSE_FAIL))
 		return;
 	fflush(NULL); /* what exit() would do after us */
 	av_dir_abandon();

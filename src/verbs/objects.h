@@ -34,10 +34,13 @@
 
 struct av_environment;
 
-/* Misuse of a context's objects, in order of time: verbs/misuse.c. */
+/*
+ * Misuse of a context's objects: verbs/misuse.c. Without a lock, which a forked child might find
+ * held.
+ */
 struct av_findings {
-	uint64_t count;
-	struct av_finding *list; /* the first ones; NULL: there was no memory for a list */
+	_Atomic(struct av_finding *) last;
+	_Atomic uint64_t count; /* with those that found no memory, or were too many */
 };
 
 struct av_context {

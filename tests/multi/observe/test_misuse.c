@@ -21,9 +21,12 @@
 #include "lib/sandbox.h"
 #include "lib/node.h"
 
-#define BYTES	 4096
-#define OUTPUT	 16384
-#define PATIENCE 20000u
+#define BYTES	    4096
+#define OUTPUT	    16384
+#define PATIENCE    20000u
+#define THREADS	    4
+#define CHILDREN    20
+#define CHILD_LIMIT 20 /* seconds */
 
 /* --- what the programs are made of ----------------------------------------------- */
 
@@ -318,6 +321,40 @@ static void fail_itself(void)
 	exit(3);
 }
 
+static void *refuse_for_ever(void *arg)
+{
+	for (;;)
+		need(ibv_dealloc_pd(w.pd) == EBUSY, "dealloc_pd");
+	return NULL;
+}
+
+/* What a child does wrong is found, whatever its parent's other threads do at the fork. */
+static void misuse_in_child(void)
+{
+	alarm(CHILD_LIMIT);
+	open_world(7);
+	need(ibv_dealloc_pd(w.pd) == EBUSY, "dealloc_pd");
+	_exit(0);
+}
+
+static void fork_among_findings(void)
+{
+	pthread_t thread;
+	int status;
+
+	open_world(7);
+	for (int i = 0; i < THREADS; i++)
+		need(!pthread_create(&thread, NULL, refuse_for_ever, NULL), "thread");
+	for (int i = 0; i < CHILDREN; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0)
+			misuse_in_child();
+		need(waitpid(pid, &status, 0) == pid && status == 0, "child");
+	}
+	_exit(0);
+}
+
 static const struct program {
 	const char *name;
 	void (*run)(void);
@@ -373,6 +410,7 @@ static const struct program {
 	{"leave_in_error", leave_in_error, "json", 0, {{"in-error", "QP", 1}}, 1},
 	{"take_failure", take_failure, "json,fail", 0, {{0}}, 0},
 	{"take_failures_event", take_failures_event, "json,fail", 0, {{0}}, 0},
+	{"fork_among_findings", fork_among_findings, "json", 0, {{0}}, 0},
 	{"fail_itself", fail_itself, "json,fail", 3, {{"not-destroyed", "QP", 1}}, 7},
 };
 
