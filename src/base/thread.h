@@ -24,7 +24,6 @@ enum av_fork_row {
 	AV_FORK_NET,		 /* its mutexes are held while the directory is changed */
 	AV_FORK_CM,		 /* its mutex is held while the directory is changed */
 	AV_FORK_DIRECTORY,	 /* its mutex is held while files are locked */
-	AV_FORK_PAGE_USERS,	 /* guarded by the directory's mutex */
 	/* These take only the locks of rows below them. */
 	AV_FORK_CONTEXTS,
 	AV_FORK_SEGMENTS,
@@ -37,7 +36,6 @@ enum av_fork_row {
 	AV_FORK_FILE_RUNS,    /* taken while a region begins or ends */
 	AV_FORK_CAPTURE_FILE, /* taken by any executor of a request */
 	AV_FORK_WINDOWS,      /* taken while a queue pair is connected or destroyed */
-	AV_FORK_GROUPS,	      /* guards which groups a queue pair has joined, and nothing else */
 	AV_FORK_THREADS,      /* taken while a thread starts or has ended */
 	AV_FORK_N
 };

@@ -18,6 +18,7 @@
 #include "base/real_calls.h"
 #include "base/thread.h"
 #include "observe/flight.h"
+#include "registry/tables.h"
 
 #define LOCK_CHANGE 0	      /* byte that is locked during a change of the directory */
 #define SOON_NS	    20000000u /* long for a change, on a busy machine, too */
@@ -229,6 +230,7 @@ static void reset_directory_in_child(void)
 	av_own_fd_close(&dir_file); /* the parent's locks are to end with the parent */
 	av_lock_order_forked();
 	av_flight_forked();
+	av_page_users_forked();
 	if (joins) {
 		joins = 0;
 		self = 0;

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <sys/queue.h>
 
-#include "base/thread.h"
 #include "registry/directory.h"
 
 /* The kernel knows one lock per process. Guarded by the directory's mutex. */
@@ -24,8 +23,7 @@ static off_t byte_of(uint32_t ref, uint64_t at)
 	return (off_t)1 << 60 | (off_t)(at & 1) << 59 | (off_t)ref << 22 | (off_t)(at >> 12);
 }
 
-/* The child inherits no locks. */
-static void drop_page_holds_in_child(void)
+void av_page_users_forked(void)
 {
 	struct hold *one;
 
@@ -34,8 +32,6 @@ static void drop_page_holds_in_child(void)
 		free(one);
 	}
 }
-
-static const struct av_fork_handlers fork_handlers = {.child = drop_page_holds_in_child};
 
 /* NULL: this process does not hold it. */
 static struct hold *find_page_hold(off_t byte)
@@ -73,7 +69,6 @@ int av_page_users_join(uint32_t ref, uint64_t at)
 
 	if (ret)
 		return ret;
-	(void)av_fork_register(AV_FORK_PAGE_USERS, &fork_handlers);
 	ret = acquire_page_hold(byte_of(ref, at));
 	av_dir_change_end();
 	return ret;

@@ -334,4 +334,7 @@ bool av_page_users_leave(uint32_t ref, uint64_t at, void (*last)(void *arg), voi
 /* Does any process use the block, including this one? True, too, if the change lock timed out. */
 bool av_page_users_any(uint32_t ref, uint64_t at);
 
+/* In a forked child: it inherits no record locks, so it uses none. */
+void av_page_users_forked(void);
+
 #endif

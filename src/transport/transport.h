@@ -441,7 +441,7 @@ bool av_wire_has_room(const struct av_qp_ref *end, const struct av_net_path *pat
 /*
  * An own datagram queue pair has joined the group, or has left it. The caller has updated the
  * directory before.
- * Context: as av_wire_open().
+ * Context: as av_wire_open(), with the queue pair's changes_mutex held.
  */
 void av_wire_join(const struct av_qp_ref *end, const union ibv_gid *group);
 void av_wire_leave(const struct av_qp_ref *end, const union ibv_gid *group);

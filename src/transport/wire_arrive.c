@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/thread.h"
 #include "device/device.h"
 #include "device/port.h"
 #include "observe/flight.h"
@@ -115,11 +113,6 @@ bool av_wire_has_room(const struct av_qp_ref *end, const struct av_net_path *pat
  * a queue pair is attached to, whatever its state; here is what has been joined, and must be left.
  */
 
-/* Of all queue pairs: threads of the program may attach one at the same time. */
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-
-static const struct av_fork_handlers fork_handlers = {.mutex = &mutex};
-
 static bool is_group(const struct av_wire_joined *j, const uint8_t group[16])
 {
 	return memcmp(j->group, group, sizeof(j->group)) == 0;
@@ -127,63 +120,45 @@ static bool is_group(const struct av_wire_joined *j, const uint8_t group[16])
 
 static bool has_joined(const struct av_wire *w, const uint8_t address[16], const uint8_t group[16])
 {
-	bool found = false;
-
-	pthread_mutex_lock(&mutex);
-	for (uint32_t i = 0; !found && i < w->joined_count; i++)
-		found = is_group(&w->joined[i], group) &&
-			memcmp(w->joined[i].address, address, sizeof(w->joined[i].address)) == 0;
-	pthread_mutex_unlock(&mutex);
-	return found;
+	for (uint32_t i = 0; i < w->joined_count; i++)
+		if (is_group(&w->joined[i], group) &&
+		    memcmp(w->joined[i].address, address, sizeof(w->joined[i].address)) == 0)
+			return true;
+	return false;
 }
 
 /* Return: false: no memory */
 static bool record_membership(struct av_wire *w, const uint8_t address[16], const uint8_t group[16])
 {
-	struct av_wire_joined *more;
+	struct av_wire_joined *more = realloc(w->joined, (w->joined_count + 1) * sizeof(*more));
 
-	pthread_mutex_lock(&mutex);
-	more = realloc(w->joined, (w->joined_count + 1) * sizeof(*more));
-	if (more) {
-		w->joined = more;
-		more += w->joined_count++;
-		memcpy(more->address, address, sizeof(more->address));
-		memcpy(more->group, group, sizeof(more->group));
-	}
-	pthread_mutex_unlock(&mutex);
-	return more;
+	if (!more)
+		return false;
+	w->joined = more;
+	more += w->joined_count++;
+	memcpy(more->address, address, sizeof(more->address));
+	memcpy(more->group, group, sizeof(more->group));
+	return true;
 }
 
-/* One that is to be left. @group: NULL: any. Return: false: there is none */
-static bool remove_membership(struct av_wire *w, const uint8_t *group, struct av_wire_joined *taken)
-{
-	bool found = false;
-
-	pthread_mutex_lock(&mutex);
-	for (uint32_t i = 0; !found && i < w->joined_count; i++) {
-		found = !group || is_group(&w->joined[i], group);
-		if (found) {
-			*taken = w->joined[i];
-			w->joined[i] = w->joined[--w->joined_count];
-		}
-	}
-	pthread_mutex_unlock(&mutex);
-	return found;
-}
-
+/* @group: NULL: any */
 static void drop_memberships(struct av_wire *w, const uint8_t *group)
 {
-	struct av_wire_joined j;
+	for (uint32_t i = 0; i < w->joined_count;) {
+		struct av_wire_joined j = w->joined[i];
 
-	while (remove_membership(w, group, &j))
+		if (group && !is_group(&j, group)) {
+			i++;
+			continue;
+		}
+		w->joined[i] = w->joined[--w->joined_count];
 		av_net_leave(j.address, j.group);
+	}
 }
 
 /* Addresses of the other family join nothing. */
 static void add_memberships(struct av_wire *w, const uint8_t group[16])
 {
-	if (av_fork_register(AV_FORK_GROUPS, &fork_handlers))
-		return;
 	for (uint32_t i = 0; i < w->addresses; i++)
 		if (!has_joined(w, w->address[i], group) &&
 		    av_net_join(w->address[i], group) == 0 &&
@@ -202,8 +177,7 @@ void av_wire_join_all(struct av_wire *w)
 
 void av_wire_leave_all(struct av_wire *w)
 {
-	if (w->joined)
-		drop_memberships(w, NULL);
+	drop_memberships(w, NULL);
 	free(w->joined);
 	w->joined = NULL;
 }

@@ -132,7 +132,7 @@ struct av_wire {
 	uint8_t (*address)[16]; /* a datagram queue pair's open addresses (GIDs) */
 	uint32_t addresses;
 	int unopened; /* why a datagram queue pair could not open another address, -errno */
-	struct av_wire_joined *joined; /* its groups; guarded by a mutex: wire_arrive.c */
+	struct av_wire_joined *joined; /* its groups; guarded by av_qp.changes_mutex */
 	uint32_t joined_count;
 
 	struct av_wire_route route; /* to the peer; guarded by @exec and @resp */
