@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: MIT */
+/* What a record says in English: verbs, checks, fields, and sentences with both. */
 #include "observe/check.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <infiniband/verbs.h>
+
+#include "base/newer_verbs.h"
+#include "observe/faults.h"
+#include "observe/wr_opcode.h"
 
 /* Names of verbs. */
 
@@ -70,4 +81,529 @@ enum av_check av_check_of_silence(int err)
 	};
 
 	return find_errno_check(row, AV_ARRAY_SIZE(row), err, AV_CHECK_PEER_SILENT);
+}
+
+/* --- fields ----------------------------------------------------------------------- */
+
+/* clang-format off */
+#define F(name, member, form, group) \
+	{name, offsetof(struct av_flight_record, member), \
+	 sizeof(((struct av_flight_record *)0)->member), AV_FIELD_##form, group}
+
+static const struct av_field fields[] = {
+	F("time_ns",        time_ns,        DEC,    0),
+	F("monotonic_ns",   monotonic_ns,   DEC,    0),
+	F("pid",            pid,            SIGNED, 0),
+	F("by",             by,             SIGNED, 0),
+	F("by_group",       by_group,       SIGNED, 0),
+	F("process",        process,        TEXT,   0),
+	F("device",         device,         TEXT,   0),
+	F("kind",           kind,           KIND,   0),
+	F("check",          check,          CHECK,  0),
+	F("object",         object,         OBJECT, AV_HAS_OBJECT),
+	F("number",         number,         DEC,    AV_HAS_OBJECT),
+	F("verb",           verb,           VERB,   AV_HAS_VERB),
+	F("error",          error,          ERRNO,  AV_HAS_VERB),
+	F("opcode",         opcode,         OPCODE, AV_HAS_REQUEST),
+	F("wr_id",          wr_id,          ID,     AV_HAS_REQUEST),
+	F("status",         status,         STATUS, AV_HAS_STATUS),
+	F("event",          event,          EVENT,  AV_HAS_EVENT),
+	F("state",          state,          STATE,  AV_HAS_STATE),
+	F("wanted",         wanted,         DEC,    AV_HAS_MEASURE),
+	F("limit",          limit,          DEC,    AV_HAS_MEASURE),
+	F("detail",         detail,         TEXT,   AV_HAS_DETAIL),
+	F("count",          count,          DEC,    AV_HAS_COUNT),
+	F("repeats",        repeats,        DEC,    0),
+	F("key",            key,            HEX,    AV_HAS_ACCESS),
+	F("remote",         remote,         DEC,    AV_HAS_ACCESS),
+	F("address",        address,        HEX,    AV_HAS_ACCESS),
+	F("length",         length,         DEC,    AV_HAS_ACCESS),
+	F("access",         access,         ACCESS, AV_HAS_ACCESS),
+	F("pd",             pd,             DEC,    AV_HAS_ACCESS),
+	F("region_kind",    region_kind,    REGION_KIND, AV_HAS_REGION),
+	F("region_address", region_address, HEX,    AV_HAS_REGION),
+	F("region_length",  region_length,  DEC,    AV_HAS_REGION),
+	F("region_access",  region_access,  ACCESS, AV_HAS_REGION),
+	F("region_pd",      region_pd,      DEC,    AV_HAS_REGION),
+	F("region_pid",     region_pid,     SIGNED, AV_HAS_REGION),
+	F("region_qp",      region_qp,      QPN,    AV_HAS_REGION_QP),
+	F("gid",            gid,            GID,    AV_HAS_GID),
+	F("taken_for",      taken_for,      GID,    AV_HAS_TAKEN_FOR),
+	F("peer_pid",       peer_pid,       SIGNED, AV_HAS_PEER),
+	F("peer_qp",        peer_qp,        QPN,    AV_HAS_PEER),
+};
+/* clang-format on */
+
+const struct av_field *av_fields(unsigned int *count)
+{
+	*count = AV_ARRAY_SIZE(fields);
+	return fields;
+}
+
+const struct av_field *av_field_find(struct av_word name)
+{
+	for (size_t i = 0; i < AV_ARRAY_SIZE(fields); i++)
+		if (av_word_is(name, fields[i].name))
+			return &fields[i];
+	return NULL;
+}
+
+unsigned int av_field_form(struct av_word name)
+{
+	static const struct {
+		const char *name;
+		unsigned int form;
+	} row[] = {{"x", AV_FIELD_HEX},		 {"d", AV_FIELD_SIGNED},
+		   {"qpn", AV_FIELD_QPN},	 {"state", AV_FIELD_STATE},
+		   {"access", AV_FIELD_ACCESS},	 {"mask", AV_FIELD_MASK},
+		   {"opcode", AV_FIELD_OPCODE},	 {"mtu", AV_FIELD_MTU},
+		   {"type", AV_FIELD_TYPE},	 {"fault", AV_FIELD_FAULT},
+		   {"phase", AV_FIELD_CM_PHASE}, {"phases", AV_FIELD_CM_PHASES}};
+
+	for (size_t i = 0; i < AV_ARRAY_SIZE(row); i++)
+		if (av_word_is(name, row[i].name))
+			return row[i].form;
+	return AV_FIELD_FORM_N;
+}
+
+bool av_field_is_set(const struct av_field *field, const struct av_flight_record *record)
+{
+	if (field->offset == offsetof(struct av_flight_record, repeats))
+		return record->repeats;
+	return field->group == 0 || (record->has & field->group);
+}
+
+bool av_field_is_number(const struct av_field *field)
+{
+	return field->form <= AV_FIELD_ID;
+}
+
+int64_t av_field_number(const struct av_field *field, const struct av_flight_record *record)
+{
+	const uint8_t *at = (const uint8_t *)record + field->offset;
+	uint64_t value = 0;
+
+	memcpy(&value, at, field->bytes); /* assumes little endian: x86-64 and aarch64 */
+	if (field->form == AV_FIELD_SIGNED || field->form == AV_FIELD_ERRNO ||
+	    field->form == AV_FIELD_EVENT)
+		return (int32_t)value;
+	return (int64_t)value;
+}
+
+/* --- words ----------------------------------------------------------------------- */
+
+static const char *const kinds[] = {
+	[AV_FLIGHT_REFUSAL] = "refusal",   [AV_FLIGHT_REQUEST] = "request",
+	[AV_FLIGHT_RECEIVE] = "responder", [AV_FLIGHT_FLUSH] = "flush",
+	[AV_FLIGHT_EVENT] = "event",	   [AV_FLIGHT_DROPPED] = "dropped",
+};
+
+static const char *const objects[] = {
+	[AV_OBJECT_NONE] = "none", [AV_OBJECT_QP] = "QP", [AV_OBJECT_CQ] = "CQ",
+	[AV_OBJECT_SRQ] = "SRQ",   [AV_OBJECT_MR] = "MR", [AV_OBJECT_PORT] = "port",
+};
+
+static const char *const events[] = {
+	[IBV_EVENT_CQ_ERR] = "CQ_ERR",	       [IBV_EVENT_QP_FATAL] = "QP_FATAL",
+	[IBV_EVENT_QP_REQ_ERR] = "QP_REQ_ERR", [IBV_EVENT_QP_ACCESS_ERR] = "QP_ACCESS_ERR",
+	[IBV_EVENT_SRQ_ERR] = "SRQ_ERR",       [IBV_EVENT_DEVICE_FATAL] = "DEVICE_FATAL",
+	[IBV_EVENT_PORT_ERR] = "PORT_ERR",
+};
+
+static const char *const states[] = {
+	[IBV_QPS_RESET] = "RESET", [IBV_QPS_INIT] = "INIT", [IBV_QPS_RTR] = "RTR",
+	[IBV_QPS_RTS] = "RTS",	   [IBV_QPS_SQD] = "SQD",   [IBV_QPS_SQE] = "SQE",
+	[IBV_QPS_ERR] = "ERR",
+};
+
+static const char *const mtus[] = {
+	[IBV_MTU_256] = "256",	 [IBV_MTU_512] = "512",	  [IBV_MTU_1024] = "1024",
+	[IBV_MTU_2048] = "2048", [IBV_MTU_4096] = "4096",
+};
+
+static const char *const types[] = {
+	[IBV_QPT_RC] = "RC",
+	[IBV_QPT_UC] = "UC",
+	[IBV_QPT_UD] = "UD",
+	[IBV_QPT_RAW_PACKET] = "RAW_PACKET",
+	[IBV_QPT_XRC_SEND] = "XRC_SEND",
+	[IBV_QPT_XRC_RECV] = "XRC_RECV",
+	[IBV_QPT_DRIVER] = "DRIVER (an adapter's own, such as DC)",
+};
+
+/* By enum av_key_kind of memory/key.h. */
+static const char *const region_kinds[] = {
+	"nothing", "region",	       "region on demand", "device memory", "null region",
+	"nothing", "allocated region", "nothing",	   "UMR key",	    "memory window",
+};
+
+static const char *const phases[AV_CM_PHASE_N] = {
+	[AV_CM_PHASE_IDLE] = "IDLE",
+	[AV_CM_PHASE_ADDR_BOUND] = "ADDR_BOUND",
+	[AV_CM_PHASE_ADDR_RESOLVED] = "ADDR_RESOLVED",
+	[AV_CM_PHASE_ROUTE_RESOLVED] = "ROUTE_RESOLVED",
+	[AV_CM_PHASE_LISTEN] = "LISTEN",
+	[AV_CM_PHASE_REQ_SENT] = "REQ_SENT",
+	[AV_CM_PHASE_REQ_RECEIVED] = "REQ_RECEIVED",
+	[AV_CM_PHASE_REP_SENT] = "REP_SENT",
+	[AV_CM_PHASE_REP_RECEIVED] = "REP_RECEIVED",
+	[AV_CM_PHASE_ESTABLISHED] = "ESTABLISHED",
+	[AV_CM_PHASE_DREQ_SENT] = "DREQ_SENT",
+	[AV_CM_PHASE_DREQ_RECEIVED] = "DREQ_RECEIVED",
+	[AV_CM_PHASE_DISCONNECTED] = "DISCONNECTED",
+};
+
+#define WORDS(prefix, names)                        \
+	{                                           \
+		prefix, names, AV_ARRAY_SIZE(names) \
+	}
+static const struct {
+	const char *prefix;
+	const char *const *name; /* by value; NULL: it has none */
+	size_t count;
+} words[AV_FIELD_FORM_N] = {
+	[AV_FIELD_KIND] = WORDS("", kinds),
+	[AV_FIELD_OBJECT] = WORDS("", objects),
+	[AV_FIELD_STATUS] = WORDS("IBV_WC_", av_status_name),
+	[AV_FIELD_EVENT] = WORDS("IBV_EVENT_", events),
+	[AV_FIELD_STATE] = WORDS("", states),
+	[AV_FIELD_MTU] = WORDS("IBV_MTU_", mtus),
+	[AV_FIELD_TYPE] = WORDS("", types),
+	[AV_FIELD_REGION_KIND] = WORDS("", region_kinds),
+	[AV_FIELD_FAULT] = WORDS("", av_faults_name),
+	[AV_FIELD_CM_PHASE] = WORDS("", phases),
+};
+
+const char *av_field_word(unsigned int form, uint64_t value)
+{
+	return value < words[form].count ? words[form].name[value] : NULL;
+}
+
+/* --- flags ----------------------------------------------------------------------- */
+
+struct flag {
+	uint64_t value;
+	const char *name;
+};
+
+#define RIGHT(name)                      \
+	{                                \
+		IBV_ACCESS_##name, #name \
+	}
+static const struct flag rights[] = {
+	RIGHT(LOCAL_WRITE),
+	RIGHT(REMOTE_WRITE),
+	RIGHT(REMOTE_READ),
+	RIGHT(REMOTE_ATOMIC),
+	RIGHT(MW_BIND),
+	RIGHT(ZERO_BASED),
+	RIGHT(ON_DEMAND),
+	{AV_ACCESS_FLUSH_GLOBAL, "FLUSH_GLOBAL"},
+	{AV_ACCESS_FLUSH_PERSISTENT, "FLUSH_PERSISTENT"},
+};
+
+#define BIT(name)                    \
+	{                            \
+		IBV_QP_##name, #name \
+	}
+static const struct flag mask_bits[] = {
+	BIT(STATE),
+	BIT(CUR_STATE),
+	BIT(EN_SQD_ASYNC_NOTIFY),
+	BIT(ACCESS_FLAGS),
+	BIT(PKEY_INDEX),
+	BIT(PORT),
+	BIT(QKEY),
+	BIT(AV),
+	BIT(PATH_MTU),
+	BIT(TIMEOUT),
+	BIT(RETRY_CNT),
+	BIT(RNR_RETRY),
+	BIT(RQ_PSN),
+	BIT(MAX_QP_RD_ATOMIC),
+	BIT(ALT_PATH),
+	BIT(MIN_RNR_TIMER),
+	BIT(SQ_PSN),
+	BIT(MAX_DEST_RD_ATOMIC),
+	BIT(PATH_MIG_STATE),
+	BIT(CAP),
+	BIT(DEST_QPN),
+	BIT(RATE_LIMIT),
+};
+
+/* Write "PREFIX_A | B | 0x100", or @none. */
+static void write_flags(const struct flag *flag, size_t count, const char *prefix, const char *none,
+			uint64_t value, char *text)
+{
+	size_t len = 0;
+
+	snprintf(text, AV_FIELD_TEXT_MAX, "%s", value ? "" : none);
+	for (size_t i = 0; i < count; i++) {
+		if (!(value & flag[i].value) || len >= AV_FIELD_TEXT_MAX)
+			continue;
+		value &= ~flag[i].value;
+		len += (size_t)snprintf(text + len, AV_FIELD_TEXT_MAX - len, "%s%s",
+					len ? " | " : prefix, flag[i].name);
+	}
+	if (value && len < AV_FIELD_TEXT_MAX)
+		snprintf(text + len, AV_FIELD_TEXT_MAX - len, "%s0x%" PRIx64, len ? " | " : "",
+			 value);
+}
+
+/* Write "A or B". */
+static void write_phases(uint64_t set, char *text)
+{
+	size_t len = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < AV_ARRAY_SIZE(phases) && len < AV_FIELD_TEXT_MAX; i++)
+		if (set >> i & 1)
+			len += (size_t)snprintf(text + len, AV_FIELD_TEXT_MAX - len, "%s%s",
+						len ? " or " : "", phases[i]);
+}
+
+/* Others may have written anything: one line must stay one line. */
+static void write_text(const char *from, size_t bytes, char *text)
+{
+	size_t n = strnlen(from, bytes);
+
+	for (size_t i = 0; i < n; i++)
+		text[i] = from[i] < ' ' || from[i] == 0x7f ? '?' : from[i];
+	text[n] = '\0';
+}
+
+/* As an address of IP, which a GID of RoCE v2 is. */
+static void write_gid(const uint8_t gid[16], char *text)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+	bool v4 = memcmp(gid, mapped, sizeof(mapped)) == 0;
+
+	if (!inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? gid + 12 : gid, text, AV_FIELD_TEXT_MAX))
+		text[0] = '\0';
+}
+
+void av_field_write(const struct av_field *field, unsigned int form,
+		    const struct av_flight_record *record, char text[AV_FIELD_TEXT_MAX])
+{
+	const char *prefix = "", *word = NULL;
+	uint64_t value;
+
+	if (field->form == AV_FIELD_TEXT) {
+		write_text((const char *)record + field->offset, field->bytes, text);
+		return;
+	}
+	if (field->form == AV_FIELD_GID) {
+		write_gid((const uint8_t *)record + field->offset, text);
+		return;
+	}
+	value = (uint64_t)av_field_number(field, record);
+	switch (form) {
+	case AV_FIELD_SIGNED:
+		snprintf(text, AV_FIELD_TEXT_MAX, "%" PRId64, (int64_t)value);
+		return;
+	case AV_FIELD_HEX:
+		snprintf(text, AV_FIELD_TEXT_MAX, "0x%" PRIx64, value);
+		return;
+	case AV_FIELD_QPN:
+		snprintf(text, AV_FIELD_TEXT_MAX, "0x%06" PRIx64, value);
+		return;
+	case AV_FIELD_ID:
+		snprintf(text, AV_FIELD_TEXT_MAX, value >> 32 ? "0x%" PRIx64 : "%" PRIu64, value);
+		return;
+	case AV_FIELD_ACCESS:
+		write_flags(rights, AV_ARRAY_SIZE(rights), "IBV_ACCESS_", "no access flag", value,
+			    text);
+		return;
+	case AV_FIELD_MASK:
+		write_flags(mask_bits, AV_ARRAY_SIZE(mask_bits), "IBV_QP_", "nothing else", value,
+			    text);
+		return;
+	case AV_FIELD_CM_PHASES:
+		write_phases(value, text);
+		return;
+	case AV_FIELD_CHECK:
+		word = av_check_row((unsigned int)value)->name;
+		break;
+	case AV_FIELD_VERB:
+		word = av_verb_name((unsigned int)value);
+		break;
+	case AV_FIELD_OPCODE:
+		word = av_wr_opcode((uint32_t)value)->name;
+		break;
+	case AV_FIELD_ERRNO:
+		word = strerrorname_np((int)value);
+		break;
+	default:
+		prefix = words[form].prefix;
+		word = av_field_word(form, value);
+		break;
+	}
+	if (word)
+		snprintf(text, AV_FIELD_TEXT_MAX, "%s%s", prefix, word);
+	else
+		snprintf(text, AV_FIELD_TEXT_MAX, "%" PRIu64, value);
+}
+
+/* Builds the sentences of `anyverbs explain`. */
+
+/* A text buffer. What does not fit is cut. */
+struct text {
+	char *at;
+	size_t used, size;
+};
+
+AV_PRINTF(2, 3)
+static void append_diag_text(struct text *t, const char *fmt, ...)
+{
+	size_t room = t->size - t->used;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(t->at + t->used, room, fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		t->used += (size_t)n < room ? (size_t)n : room - 1;
+}
+
+static void add_sentence(struct text *t, const char *sentence,
+			 const struct av_flight_record *record);
+
+/* Append a placeholder's value. @name: what the braces hold, a name or name:form. */
+static void add_field(struct text *t, struct av_word name, const struct av_flight_record *record)
+{
+	const char *end = name.text + name.len, *colon = memchr(name.text, ':', name.len);
+	const struct av_field *field;
+	char word[AV_FIELD_TEXT_MAX];
+
+	if (colon)
+		name.len = (size_t)(colon++ - name.text);
+	field = av_field_find(name);
+	if (!field)
+		return;
+	av_field_write(field,
+		       colon ? av_field_form((struct av_word){colon, (size_t)(end - colon)})
+			     : field->form,
+		       record, word);
+	append_diag_text(t, "%s", word);
+	if (field->group == AV_HAS_GID && record->has & AV_HAS_TAKEN_FOR)
+		add_sentence(t, " (taken for {taken_for})", record);
+}
+
+static void add_sentence(struct text *t, const char *sentence,
+			 const struct av_flight_record *record)
+{
+	const char *open, *close;
+
+	while ((open = strchr(sentence, '{')) && (close = strchr(open, '}'))) {
+		append_diag_text(t, "%.*s", (int)(open - sentence), sentence);
+		add_field(t, (struct av_word){open + 1, (size_t)(close - open - 1)}, record);
+		sentence = close + 1;
+	}
+	append_diag_text(t, "%s", sentence);
+}
+
+void av_explain_sentence(const char *sentence, const struct av_flight_record *record, char *text,
+			 size_t size)
+{
+	struct text t = {text, 0, size};
+
+	text[0] = '\0';
+	add_sentence(&t, sentence, record);
+}
+
+static void add_who(struct text *t, const struct av_flight_record *r)
+{
+	add_sentence(t, "{process}[{pid}]", r);
+	if (r->device[0])
+		add_sentence(t, " {device}", r);
+	append_diag_text(t, ": ");
+}
+
+/* The memory range that the request named, if known. */
+static void add_memory(struct text *t, const struct av_flight_record *r)
+{
+	if (r->has & AV_HAS_ACCESS)
+		add_sentence(t,
+			     r->remote ? " of {length} B to {address} under rkey {key}"
+				       : " of {length} B at {address} under lkey {key}",
+			     r);
+}
+
+/* By the number that programs print. */
+static void add_object(struct text *t, const struct av_flight_record *r)
+{
+	add_sentence(t, "{object} ", r);
+	add_sentence(t,
+		     r->object == AV_OBJECT_QP	 ? "{number:qpn}"
+		     : r->object == AV_OBJECT_MR ? "{number:x}"
+						 : "{number}",
+		     r);
+}
+
+static void add_what(struct text *t, const struct av_flight_record *r)
+{
+	if (r->has & AV_HAS_VERB)
+		add_sentence(t, r->has & AV_HAS_OBJECT ? "{verb} of " : "{verb}", r);
+	if (r->has & AV_HAS_OBJECT)
+		add_object(t, r);
+	if (r->has & AV_HAS_REQUEST) {
+		bool peers = r->kind == AV_FLIGHT_RECEIVE ||
+			     (r->kind == AV_FLIGHT_DROPPED && (r->has & AV_HAS_PEER));
+
+		add_sentence(t, peers ? ": peer's {opcode}" : ": {opcode}", r);
+		add_memory(t, r);
+	}
+	if (r->has & (AV_HAS_VERB | AV_HAS_OBJECT | AV_HAS_REQUEST))
+		append_diag_text(t, ": ");
+}
+
+/* The process at the other end. A queue pair may be connected within its own process. */
+static void add_peer(struct text *t, const struct av_flight_record *r)
+{
+	if (!(r->has & AV_HAS_PEER) || r->peer_pid == r->pid)
+		return;
+	if (r->peer_pid)
+		add_sentence(t, " (peer: QP {peer_qp} of pid {peer_pid})", r);
+	else if (r->kind == AV_FLIGHT_RECEIVE || r->kind == AV_FLIGHT_DROPPED)
+		add_sentence(t, " (peer: QP {peer_qp} of another host)", r);
+}
+
+static void add_outcome(struct text *t, const struct av_flight_record *r)
+{
+	add_peer(t, r);
+	if (r->has & AV_HAS_REGION && r->region_pid && r->region_pid != r->pid)
+		add_sentence(t, " (registered by pid {region_pid})", r);
+	if (r->has & AV_HAS_VERB)
+		add_sentence(t, " ({error})", r);
+	if (r->has & AV_HAS_STATUS)
+		add_sentence(t,
+			     r->has & AV_HAS_REQUEST ? " ({status}, wr_id {wr_id})" : " ({status})",
+			     r);
+	if (r->has & AV_HAS_EVENT)
+		add_sentence(t, " ({event})", r);
+	if (r->kind == AV_FLIGHT_DROPPED)
+		append_diag_text(t, " (dropped silently)");
+	if (r->repeats > 1)
+		add_sentence(t, ", {repeats} times in a row", r);
+	append_diag_text(t, "\n");
+}
+
+size_t av_explain(const struct av_flight_record *record, char text[AV_EXPLAIN_MAX])
+{
+	const struct av_check_row *row = av_check_row(record->check);
+	struct text t = {text, 0, AV_EXPLAIN_MAX};
+
+	add_who(&t, record);
+	add_what(&t, record);
+	add_sentence(&t, row->sentence, record);
+	add_outcome(&t, record);
+	if (*row->advice) {
+		append_diag_text(&t, "    ");
+		add_sentence(&t, row->advice, record);
+		append_diag_text(&t, " [%s]\n", row->clause);
+	}
+	if (t.used == AV_EXPLAIN_MAX - 1)
+		text[t.used - 1] = '\n';
+	return t.used;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The verbs, the checks that a call or a request can fail, the notes that record a failed check,
- * and the sentences that explain it.
+ * The verbs, the checks that a call or a request can fail, the fields of a record, the sentences
+ * that explain it, and the notes that record a failed check.
  */
 #ifndef AV_OBSERVE_CHECK_H
 #define AV_OBSERVE_CHECK_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "observe/faults.h"
+#include "base/text.h"
 #include "observe/flight.h"
 
 /* === check ======================================================================= */
@@ -200,7 +200,7 @@ const char *av_verb_name(unsigned int verb);
 /*
  * Every check that can fail, one row each: the clause that states the rule, the sentence that says
  * how the program broke the rule, and advice ("": none). {field} stands for a field of the record;
- * observe/field.c lists the names.
+ * observe/check.c lists the names.
  */
 
 /* clang-format off */
@@ -518,50 +518,75 @@ enum av_check av_check_of_errno(int err);
 /* The check for a peer's missing answer. @err: the kernel's error as a positive errno; 0: none */
 enum av_check av_check_of_silence(int err);
 
-/* === diagnosis =================================================================== */
+/* === fields ====================================================================== */
 
-/*
- * Deferred arrivals: packets, or messages of the connection manager, that a fault on demand delays
- * or reorders. Each waits until @left others have overtaken it, or until its deadline.
- * Context of all: one caller at a time for each list
- */
+/* The fields of a record: one table for the sentences ({name}) and for JSON. */
 
-#define AV_OVERTAKEN_MAX 64	  /* most entries of one list */
-#define AV_OVERTAKEN_NS	 1000000u /* how long an entry waits for others to overtake it */
-
-/* The first member of each entry. */
-struct av_late {
-	struct av_late *next;
-	uint32_t times; /* how often to handle it; the caller's to use */
-	uint32_t left;	/* others that are still to overtake it; UINT32_MAX: wait for time only */
-	uint64_t until_ns; /* deadline, in the caller's clock */
+/* How a field is written. In JSON the forms up to AV_FIELD_ID are numbers. */
+enum av_field_form {
+	AV_FIELD_DEC,
+	AV_FIELD_SIGNED,
+	AV_FIELD_HEX,
+	AV_FIELD_QPN, /* as programs print it: 0x020011 */
+	AV_FIELD_ID,  /* decimal, or hex if it is larger than 32 bits: a pointer */
+	AV_FIELD_TEXT,
+	AV_FIELD_CHECK,
+	AV_FIELD_KIND,
+	AV_FIELD_OBJECT,
+	AV_FIELD_VERB,
+	AV_FIELD_OPCODE,
+	AV_FIELD_STATUS,
+	AV_FIELD_ERRNO,
+	AV_FIELD_EVENT,
+	AV_FIELD_STATE,
+	AV_FIELD_MTU,
+	AV_FIELD_TYPE, /* enum ibv_qp_type */
+	AV_FIELD_ACCESS,
+	AV_FIELD_MASK, /* enum ibv_qp_attr_mask */
+	AV_FIELD_REGION_KIND,
+	AV_FIELD_FAULT,
+	AV_FIELD_GID,
+	AV_FIELD_CM_PHASE,
+	AV_FIELD_CM_PHASES, /* a set of phases: AV_CM_IN() */
+	AV_FIELD_FORM_N
 };
 
-/* All zero: an empty list. */
-struct av_overtaken {
-	struct av_late *first; /* in the order of arrival */
-	unsigned int count;
+struct av_field {
+	const char *name;
+	uint16_t offset, bytes;
+	uint8_t form;	/* enum av_field_form */
+	uint32_t group; /* bits of AV_HAS_, any of which makes the field valid; 0: always valid */
 };
 
+#define AV_FIELD_TEXT_MAX 160 /* longest text of a field, NUL included */
+
+/* The whole table. @count: out. All functions of fields are pure. */
+const struct av_field *av_fields(unsigned int *count);
+
+/* The field of that name; NULL: unknown. */
+const struct av_field *av_field_find(struct av_word name);
+
+/* Is the field valid in this record? */
+bool av_field_is_set(const struct av_field *field, const struct av_flight_record *record);
+
+/* The value of a field whose form is neither AV_FIELD_TEXT nor AV_FIELD_GID. */
+int64_t av_field_number(const struct av_field *field, const struct av_flight_record *record);
+
+/* Is the field's own form a number? */
+bool av_field_is_number(const struct av_field *field);
+
 /*
- * Append an entry of @bytes in all. @v: its verdict, with @after or @delay_ns.
- * Return: memory of malloc(), of which the caller fills in the members behind struct av_late. NULL:
- * no memory, or the list is full: the caller handles the arrival at once
+ * Write the field, cut to fit, with a NUL. @form: the field's own, or that of a placeholder; texts
+ * and GIDs are always written in their own form.
  */
-AV_MUST_USE void *av_overtaken_add(struct av_overtaken *o, size_t bytes,
-				   const struct av_faults_verdict *v, uint64_t now_ns);
+void av_field_write(const struct av_field *field, unsigned int form,
+		    const struct av_flight_record *record, char text[AV_FIELD_TEXT_MAX]);
 
-/* Count one arrival that overtakes all entries. */
-void av_overtaken_pass(struct av_overtaken *o);
+/* The word for a value, in a form that has a list of words; NULL: there is no word. */
+const char *av_field_word(unsigned int form, uint64_t value);
 
-/*
- * Remove the first entry that has waited long enough. The caller owns it, and frees it. @now_ns:
- * UINT64_MAX: any entry has. Return: NULL: there is none
- */
-AV_MUST_USE void *av_overtaken_take(struct av_overtaken *o, uint64_t now_ns);
-
-/* Return: the earliest deadline; UINT64_MAX: the list is empty */
-uint64_t av_overtaken_next(const struct av_overtaken *o);
+/* The form that a placeholder {name:form} names; AV_FIELD_FORM_N: unknown. */
+unsigned int av_field_form(struct av_word name);
 
 /* --- sentences ------------------------------------------------------------------- */
 
@@ -578,7 +603,7 @@ size_t av_explain(const struct av_flight_record *record, char text[AV_EXPLAIN_MA
 void av_explain_sentence(const char *sentence, const struct av_flight_record *record, char *text,
 			 size_t size);
 
-/* --- notes ----------------------------------------------------------------------- */
+/* === notes ======================================================================= */
 
 /*
  * Recording a failure takes two steps. The code that finds a broken rule notes the check in the

@@ -282,4 +282,49 @@ static inline uint64_t av_faults_below(uint64_t draw, uint64_t n)
 	return (uint64_t)(((unsigned __int128)draw * n) >> 64);
 }
 
+/* --- packets and messages that wait for others ---------------------------------- */
+
+/*
+ * Deferred arrivals: packets, or messages of the connection manager, that a fault on demand delays
+ * or reorders. Each waits until @left others have overtaken it, or until its deadline.
+ * Context of all: one caller at a time for each list
+ */
+
+#define AV_OVERTAKEN_MAX 64	  /* most entries of one list */
+#define AV_OVERTAKEN_NS	 1000000u /* how long an entry waits for others to overtake it */
+
+/* The first member of each entry. */
+struct av_late {
+	struct av_late *next;
+	uint32_t times; /* how often to handle it; the caller's to use */
+	uint32_t left;	/* others that are still to overtake it; UINT32_MAX: wait for time only */
+	uint64_t until_ns; /* deadline, in the caller's clock */
+};
+
+/* All zero: an empty list. */
+struct av_overtaken {
+	struct av_late *first; /* in the order of arrival */
+	unsigned int count;
+};
+
+/*
+ * Append an entry of @bytes in all. @v: its verdict, with @after or @delay_ns.
+ * Return: memory of malloc(), of which the caller fills in the members behind struct av_late. NULL:
+ * no memory, or the list is full: the caller handles the arrival at once
+ */
+AV_MUST_USE void *av_overtaken_add(struct av_overtaken *o, size_t bytes,
+				   const struct av_faults_verdict *v, uint64_t now_ns);
+
+/* Count one arrival that overtakes all entries. */
+void av_overtaken_pass(struct av_overtaken *o);
+
+/*
+ * Remove the first entry that has waited long enough. The caller owns it, and frees it. @now_ns:
+ * UINT64_MAX: any entry has. Return: NULL: there is none
+ */
+AV_MUST_USE void *av_overtaken_take(struct av_overtaken *o, uint64_t now_ns);
+
+/* Return: the earliest deadline; UINT64_MAX: the list is empty */
+uint64_t av_overtaken_next(const struct av_overtaken *o);
+
 #endif

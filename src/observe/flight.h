@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The flight recorder, which has the records of failures of all processes; the fields of a record;
- * the log; and the place in its sources where the program made a call.
+ * The flight recorder, which has the records of failures of all processes; the log; and the place
+ * in its sources where the program made a call.
  */
 #ifndef AV_OBSERVE_FLIGHT_H
 #define AV_OBSERVE_FLIGHT_H
@@ -71,7 +71,7 @@ enum av_flight_object {
 	AV_OBJECT_PORT,
 };
 
-/* The groups of fields that are valid. The table in observe/field.c gives each field its group. */
+/* The groups of fields that are valid. The table in observe/check.c gives each field its group. */
 enum {
 	AV_HAS_OBJECT = 1u << 0,
 	AV_HAS_VERB = 1u << 1,	  /* @verb, @error */
@@ -208,76 +208,6 @@ bool av_flight_read(const struct av_flight_file *file, uint64_t number,
 
 /* Sleep until record @next exists, @ms milliseconds have passed, or a signal arrives. */
 void av_flight_wait(const struct av_flight_file *file, uint64_t next, unsigned int ms);
-
-/* === field ======================================================================= */
-
-/* The fields of a record: one table for the sentences ({name}) and for JSON. */
-
-/* How a field is written. In JSON the forms up to AV_FIELD_ID are numbers. */
-enum av_field_form {
-	AV_FIELD_DEC,
-	AV_FIELD_SIGNED,
-	AV_FIELD_HEX,
-	AV_FIELD_QPN, /* as programs print it: 0x020011 */
-	AV_FIELD_ID,  /* decimal, or hex if it is larger than 32 bits: a pointer */
-	AV_FIELD_TEXT,
-	AV_FIELD_CHECK,
-	AV_FIELD_KIND,
-	AV_FIELD_OBJECT,
-	AV_FIELD_VERB,
-	AV_FIELD_OPCODE,
-	AV_FIELD_STATUS,
-	AV_FIELD_ERRNO,
-	AV_FIELD_EVENT,
-	AV_FIELD_STATE,
-	AV_FIELD_MTU,
-	AV_FIELD_TYPE, /* enum ibv_qp_type */
-	AV_FIELD_ACCESS,
-	AV_FIELD_MASK, /* enum ibv_qp_attr_mask */
-	AV_FIELD_REGION_KIND,
-	AV_FIELD_FAULT,
-	AV_FIELD_GID,
-	AV_FIELD_CM_PHASE,
-	AV_FIELD_CM_PHASES, /* a set of phases: AV_CM_IN() */
-	AV_FIELD_FORM_N
-};
-
-struct av_field {
-	const char *name;
-	uint16_t offset, bytes;
-	uint8_t form;	/* enum av_field_form */
-	uint32_t group; /* bits of AV_HAS_, any of which makes the field valid; 0: always valid */
-};
-
-#define AV_FIELD_TEXT_MAX 160 /* longest text of a field, NUL included */
-
-/* The whole table. @count: out. All functions of fields are pure. */
-const struct av_field *av_fields(unsigned int *count);
-
-/* The field of that name; NULL: unknown. */
-const struct av_field *av_field_find(struct av_word name);
-
-/* Is the field valid in this record? */
-bool av_field_is_set(const struct av_field *field, const struct av_flight_record *record);
-
-/* The value of a field whose form is neither AV_FIELD_TEXT nor AV_FIELD_GID. */
-int64_t av_field_number(const struct av_field *field, const struct av_flight_record *record);
-
-/* Is the field's own form a number? */
-bool av_field_is_number(const struct av_field *field);
-
-/*
- * Write the field, cut to fit, with a NUL. @form: the field's own, or that of a placeholder; texts
- * and GIDs are always written in their own form.
- */
-void av_field_write(const struct av_field *field, unsigned int form,
-		    const struct av_flight_record *record, char text[AV_FIELD_TEXT_MAX]);
-
-/* The word for a value, in a form that has a list of words; NULL: there is no word. */
-const char *av_field_word(unsigned int form, uint64_t value);
-
-/* The form that a placeholder {name:form} names; AV_FIELD_FORM_N: unknown. */
-unsigned int av_field_form(struct av_word name);
 
 /* === log ========================================================================= */
 

@@ -44,7 +44,7 @@ members() {
 			grep -qE "^\.(It Va|Li)( .*)?\b$name\b" "$man/$page"
 	done
 }
-mapfile -t names < <(sed -n 's/^\tF("\([a-z_]*\)",.*/\1/p' "$man/../src/observe/field.c")
+mapfile -t names < <(sed -n 's/^\tF("\([a-z_]*\)",.*/\1/p' "$man/../src/observe/check.c")
 members explain anyverbs-explain.1 "${names[@]}"
 mapfile -t names < <("$tool" stat -w0.1 -n 1 --json any0 | grep -oE '"[a-z_]+":' | tr -d '":')
 members "stat --watch" anyverbs-stat.1 "${names[@]}"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "observe/flight.h"
+#include "observe/check.h"
 #include "queue/qp.h"
 #include "stat_mr.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/compiler.h"
 #include "lib/unit.h"
-#include "observe/check.h"
+#include "observe/faults.h"
 
 #define HELD  3
 #define START 1000000000ull
