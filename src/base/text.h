@@ -5,6 +5,7 @@
 #ifndef AV_BASE_TEXT_H
 #define AV_BASE_TEXT_H
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,21 +35,18 @@ static inline int av_word_quote(struct av_word w, int most)
 }
 
 /* Digits of @base (10 or 16) and nothing else. Return: false also if the number overflows. */
-static inline bool av_word_number(struct av_word w, unsigned int base, uint64_t *value)
+static inline bool av_word_number(struct av_word w, int base, uint64_t *value)
 {
-	*value = 0;
-	for (size_t i = 0; i < w.len; i++) {
-		char c = w.text[i], letter = (char)(c | 0x20);
-		unsigned int d = c >= '0' && c <= '9' ? (unsigned int)(c - '0')
-				 : letter >= 'a' && letter <= 'f'
-					 ? (unsigned int)(letter - 'a' + 10)
-					 : base;
+	int saved = errno;
+	bool fits;
 
-		if (d >= base || *value > (UINT64_MAX - d) / base)
-			return false;
-		*value = *value * base + d;
-	}
-	return w.len > 0;
+	if (!w.len || strspn(w.text, base == 16 ? "0123456789abcdefABCDEF" : "0123456789") != w.len)
+		return false;
+	errno = 0;
+	*value = strtoull(w.text, NULL, base);
+	fits = errno == 0;
+	errno = saved;
+	return fits;
 }
 
 /* Environment variables that turn something on, each read once in a process. */

@@ -171,9 +171,9 @@ static struct av_faults *rules_of(const struct av_device *dev)
 		*f = calloc(1, sizeof(**f));
 		if (!*f)
 			return NULL;
-		av_faults_init(*f);
+		av_faults_init(*f, dev->ibv.name);
 	}
-	av_faults_refresh(*f, dev->ibv.name);
+	av_faults_refresh(*f);
 	return *f;
 }
 
@@ -182,14 +182,13 @@ static struct av_faults_verdict judge_cm_arrival(const struct av_net_path *path,
 {
 	struct av_faults_occasion o = {
 		.kind = AV_FAULTS_MESSAGE, .now_ns = av_now_ns(), .attribute = m->attribute};
-	struct av_faults_verdict v = {.times = 1};
+	struct av_faults_verdict v;
 	struct av_cm_where where;
 	struct av_faults *f = NULL;
 
 	if (av_cm_where_gid(path->src, &where))
 		f = rules_of(where.dev);
-	if (f)
-		v = av_faults_arrival(f, where.dev->ibv.name, &o, 0);
+	v = av_faults_arrival(f, &o);
 	if (v.damaged)
 		av_net_count(AV_NET_BAD_CRC, 1);
 	return v;

@@ -111,16 +111,16 @@ static void search(int maps, struct search *s)
 static void note_hole(const struct search *s)
 {
 	if (s->before.end == 0) {
-		av_diag_verb(EFAULT, AV_CHECK_MEMORY_LOW, s->at, 0);
+		(void)av_refuse(EFAULT, AV_CHECK_MEMORY_LOW, s->at, 0);
 		return;
 	}
-	av_diag_verb(EFAULT, AV_CHECK_MEMORY_HOLE, s->at, s->before.end);
+	(void)av_refuse(EFAULT, AV_CHECK_MEMORY_HOLE, s->at, s->before.end);
 	av_diag_detail("%s %s", s->before.rights, s->before.name);
 }
 
 static void note_mapping(enum av_check check, uint64_t at, const struct mapping *there)
 {
-	av_diag_verb(EFAULT, check, at, 0);
+	(void)av_refuse(EFAULT, check, at, 0);
 	av_diag_detail("%s %s", there->rights, there->name);
 }
 

@@ -455,7 +455,7 @@ static void note_missing(const struct job *job, const struct av_odp_range *range
 		if (r->length == 0)
 			continue;
 		if (is_nowhere(r)) {
-			av_diag_verb(EFAULT, AV_CHECK_ADVISE_RANGE, i, 0);
+			(void)av_refuse(EFAULT, AV_CHECK_ADVISE_RANGE, i, 0);
 			return;
 		}
 		if (av_missing_note(r->addr, r->length, wants_write(job)))

@@ -148,24 +148,6 @@ const struct av_field *av_field_find(struct av_word name)
 	return NULL;
 }
 
-unsigned int av_field_form(struct av_word name)
-{
-	static const struct {
-		const char *name;
-		unsigned int form;
-	} row[] = {{"x", AV_FIELD_HEX},		 {"d", AV_FIELD_SIGNED},
-		   {"qpn", AV_FIELD_QPN},	 {"state", AV_FIELD_STATE},
-		   {"access", AV_FIELD_ACCESS},	 {"mask", AV_FIELD_MASK},
-		   {"opcode", AV_FIELD_OPCODE},	 {"mtu", AV_FIELD_MTU},
-		   {"type", AV_FIELD_TYPE},	 {"fault", AV_FIELD_FAULT},
-		   {"phase", AV_FIELD_CM_PHASE}, {"phases", AV_FIELD_CM_PHASES}};
-
-	for (size_t i = 0; i < AV_ARRAY_SIZE(row); i++)
-		if (av_word_is(name, row[i].name))
-			return row[i].form;
-	return AV_FIELD_FORM_N;
-}
-
 bool av_field_is_set(const struct av_field *field, const struct av_flight_record *record)
 {
 	if (field->offset == offsetof(struct av_flight_record, repeats))
@@ -203,6 +185,31 @@ static const char *const objects[] = {
 	[AV_OBJECT_SRQ] = "SRQ",   [AV_OBJECT_MR] = "MR", [AV_OBJECT_PORT] = "port",
 };
 
+const char *const av_status_name[AV_STATUS_N] = {
+	[IBV_WC_SUCCESS] = "SUCCESS",
+	[IBV_WC_LOC_LEN_ERR] = "LOC_LEN_ERR",
+	[IBV_WC_LOC_QP_OP_ERR] = "LOC_QP_OP_ERR",
+	[IBV_WC_LOC_EEC_OP_ERR] = "LOC_EEC_OP_ERR",
+	[IBV_WC_LOC_PROT_ERR] = "LOC_PROT_ERR",
+	[IBV_WC_WR_FLUSH_ERR] = "WR_FLUSH_ERR",
+	[IBV_WC_MW_BIND_ERR] = "MW_BIND_ERR",
+	[IBV_WC_BAD_RESP_ERR] = "BAD_RESP_ERR",
+	[IBV_WC_LOC_ACCESS_ERR] = "LOC_ACCESS_ERR",
+	[IBV_WC_REM_INV_REQ_ERR] = "REM_INV_REQ_ERR",
+	[IBV_WC_REM_ACCESS_ERR] = "REM_ACCESS_ERR",
+	[IBV_WC_REM_OP_ERR] = "REM_OP_ERR",
+	[IBV_WC_RETRY_EXC_ERR] = "RETRY_EXC_ERR",
+	[IBV_WC_RNR_RETRY_EXC_ERR] = "RNR_RETRY_EXC_ERR",
+	[IBV_WC_LOC_RDD_VIOL_ERR] = "LOC_RDD_VIOL_ERR",
+	[IBV_WC_REM_INV_RD_REQ_ERR] = "REM_INV_RD_REQ_ERR",
+	[IBV_WC_REM_ABORT_ERR] = "REM_ABORT_ERR",
+	[IBV_WC_INV_EECN_ERR] = "INV_EECN_ERR",
+	[IBV_WC_INV_EEC_STATE_ERR] = "INV_EEC_STATE_ERR",
+	[IBV_WC_FATAL_ERR] = "FATAL_ERR",
+	[IBV_WC_RESP_TIMEOUT_ERR] = "RESP_TIMEOUT_ERR",
+	[IBV_WC_GENERAL_ERR] = "GENERAL_ERR",
+};
+
 static const char *const events[] = {
 	[IBV_EVENT_CQ_ERR] = "CQ_ERR",	       [IBV_EVENT_QP_FATAL] = "QP_FATAL",
 	[IBV_EVENT_QP_REQ_ERR] = "QP_REQ_ERR", [IBV_EVENT_QP_ACCESS_ERR] = "QP_ACCESS_ERR",
@@ -237,60 +244,13 @@ static const char *const region_kinds[] = {
 	"nothing", "allocated region", "nothing",	   "UMR key",	    "memory window",
 };
 
-static const char *const phases[AV_CM_PHASE_N] = {
-	[AV_CM_PHASE_IDLE] = "IDLE",
-	[AV_CM_PHASE_ADDR_BOUND] = "ADDR_BOUND",
-	[AV_CM_PHASE_ADDR_RESOLVED] = "ADDR_RESOLVED",
-	[AV_CM_PHASE_ROUTE_RESOLVED] = "ROUTE_RESOLVED",
-	[AV_CM_PHASE_LISTEN] = "LISTEN",
-	[AV_CM_PHASE_REQ_SENT] = "REQ_SENT",
-	[AV_CM_PHASE_REQ_RECEIVED] = "REQ_RECEIVED",
-	[AV_CM_PHASE_REP_SENT] = "REP_SENT",
-	[AV_CM_PHASE_REP_RECEIVED] = "REP_RECEIVED",
-	[AV_CM_PHASE_ESTABLISHED] = "ESTABLISHED",
-	[AV_CM_PHASE_DREQ_SENT] = "DREQ_SENT",
-	[AV_CM_PHASE_DREQ_RECEIVED] = "DREQ_RECEIVED",
-	[AV_CM_PHASE_DISCONNECTED] = "DISCONNECTED",
-};
+#define PHASE(name) #name,
+static const char *const phases[] = {AV_CM_PHASES(PHASE)};
 
-#define WORDS(prefix, names)                        \
-	{                                           \
-		prefix, names, AV_ARRAY_SIZE(names) \
-	}
-static const struct {
-	const char *prefix;
-	const char *const *name; /* by value; NULL: it has none */
-	size_t count;
-} words[AV_FIELD_FORM_N] = {
-	[AV_FIELD_KIND] = WORDS("", kinds),
-	[AV_FIELD_OBJECT] = WORDS("", objects),
-	[AV_FIELD_STATUS] = WORDS("IBV_WC_", av_status_name),
-	[AV_FIELD_EVENT] = WORDS("IBV_EVENT_", events),
-	[AV_FIELD_STATE] = WORDS("", states),
-	[AV_FIELD_MTU] = WORDS("IBV_MTU_", mtus),
-	[AV_FIELD_TYPE] = WORDS("", types),
-	[AV_FIELD_REGION_KIND] = WORDS("", region_kinds),
-	[AV_FIELD_FAULT] = WORDS("", av_faults_name),
-	[AV_FIELD_CM_PHASE] = WORDS("", phases),
-};
+/* Words of sets, by bit. */
 
-const char *av_field_word(unsigned int form, uint64_t value)
-{
-	return value < words[form].count ? words[form].name[value] : NULL;
-}
-
-/* --- flags ----------------------------------------------------------------------- */
-
-struct flag {
-	uint64_t value;
-	const char *name;
-};
-
-#define RIGHT(name)                      \
-	{                                \
-		IBV_ACCESS_##name, #name \
-	}
-static const struct flag rights[] = {
+#define RIGHT(name) [__builtin_ctz(IBV_ACCESS_##name)] = #name
+static const char *const rights[] = {
 	RIGHT(LOCAL_WRITE),
 	RIGHT(REMOTE_WRITE),
 	RIGHT(REMOTE_READ),
@@ -298,15 +258,12 @@ static const struct flag rights[] = {
 	RIGHT(MW_BIND),
 	RIGHT(ZERO_BASED),
 	RIGHT(ON_DEMAND),
-	{AV_ACCESS_FLUSH_GLOBAL, "FLUSH_GLOBAL"},
-	{AV_ACCESS_FLUSH_PERSISTENT, "FLUSH_PERSISTENT"},
+	[__builtin_ctz(AV_ACCESS_FLUSH_GLOBAL)] = "FLUSH_GLOBAL",
+	[__builtin_ctz(AV_ACCESS_FLUSH_PERSISTENT)] = "FLUSH_PERSISTENT",
 };
 
-#define BIT(name)                    \
-	{                            \
-		IBV_QP_##name, #name \
-	}
-static const struct flag mask_bits[] = {
+#define BIT(name) [__builtin_ctz(IBV_QP_##name)] = #name
+static const char *const mask_bits[] = {
 	BIT(STATE),
 	BIT(CUR_STATE),
 	BIT(EN_SQD_ASYNC_NOTIFY),
@@ -331,35 +288,81 @@ static const struct flag mask_bits[] = {
 	BIT(RATE_LIMIT),
 };
 
-/* Write "PREFIX_A | B | 0x100", or @none. */
-static void write_flags(const struct flag *flag, size_t count, const char *prefix, const char *none,
-			uint64_t value, char *text)
-{
-	size_t len = 0;
+#define WORDS(names) names, AV_ARRAY_SIZE(names)
+static const struct {
+	const char *name; /* in a placeholder; NULL: only fields of their own have the form */
+	const char *prefix;
+	const char *const *word; /* by value, of a set by bit; NULL: it has none */
+	size_t count;
+	const char *between, *none; /* of a set: between its words, and instead of them */
+} forms[AV_FIELD_FORM_N] = {
+	[AV_FIELD_SIGNED] = {"d"},
+	[AV_FIELD_HEX] = {"x"},
+	[AV_FIELD_QPN] = {"qpn"},
+	[AV_FIELD_OPCODE] = {"opcode", ""},
+	[AV_FIELD_CHECK] = {NULL, ""},
+	[AV_FIELD_VERB] = {NULL, ""},
+	[AV_FIELD_ERRNO] = {NULL, ""},
+	[AV_FIELD_KIND] = {NULL, "", WORDS(kinds)},
+	[AV_FIELD_OBJECT] = {NULL, "", WORDS(objects)},
+	[AV_FIELD_STATUS] = {NULL, "IBV_WC_", WORDS(av_status_name)},
+	[AV_FIELD_EVENT] = {NULL, "IBV_EVENT_", WORDS(events)},
+	[AV_FIELD_STATE] = {"state", "", WORDS(states)},
+	[AV_FIELD_MTU] = {"mtu", "IBV_MTU_", WORDS(mtus)},
+	[AV_FIELD_TYPE] = {"type", "", WORDS(types)},
+	[AV_FIELD_REGION_KIND] = {NULL, "", WORDS(region_kinds)},
+	[AV_FIELD_FAULT] = {"fault", "", WORDS(av_faults_name)},
+	[AV_FIELD_CM_PHASE] = {"phase", "", WORDS(phases)},
+	[AV_FIELD_CM_PHASES] = {"phases", "", WORDS(phases), " or ", ""},
+	[AV_FIELD_ACCESS] = {"access", "IBV_ACCESS_", WORDS(rights), " | ", "no access flag"},
+	[AV_FIELD_MASK] = {"mask", "IBV_QP_", WORDS(mask_bits), " | ", "nothing else"},
+};
 
-	snprintf(text, AV_FIELD_TEXT_MAX, "%s", value ? "" : none);
-	for (size_t i = 0; i < count; i++) {
-		if (!(value & flag[i].value) || len >= AV_FIELD_TEXT_MAX)
-			continue;
-		value &= ~flag[i].value;
-		len += (size_t)snprintf(text + len, AV_FIELD_TEXT_MAX - len, "%s%s",
-					len ? " | " : prefix, flag[i].name);
-	}
-	if (value && len < AV_FIELD_TEXT_MAX)
-		snprintf(text + len, AV_FIELD_TEXT_MAX - len, "%s0x%" PRIx64, len ? " | " : "",
-			 value);
+unsigned int av_field_form(struct av_word name)
+{
+	unsigned int form = 0;
+
+	while (form < AV_FIELD_FORM_N && !(forms[form].name && av_word_is(name, forms[form].name)))
+		form++;
+	return form;
 }
 
-/* Write "A or B". */
-static void write_phases(uint64_t set, char *text)
+const char *av_field_word(unsigned int form, uint64_t value)
+{
+	switch (form) {
+	case AV_FIELD_CHECK:
+		return av_check_row((unsigned int)value)->name;
+	case AV_FIELD_VERB:
+		return av_verb_name((unsigned int)value);
+	case AV_FIELD_OPCODE:
+		return av_wr_opcode((uint32_t)value)->name;
+	case AV_FIELD_ERRNO:
+		return strerrorname_np((int)value);
+	default:
+		return value < forms[form].count ? forms[form].word[value] : NULL;
+	}
+}
+
+/* --- text ------------------------------------------------------------------------- */
+
+/* Write "PREFIX_A | B | 0x100". */
+static void write_set(unsigned int form, uint64_t value, char *text)
 {
 	size_t len = 0;
 
-	text[0] = '\0';
-	for (size_t i = 0; i < AV_ARRAY_SIZE(phases) && len < AV_FIELD_TEXT_MAX; i++)
-		if (set >> i & 1)
-			len += (size_t)snprintf(text + len, AV_FIELD_TEXT_MAX - len, "%s%s",
-						len ? " or " : "", phases[i]);
+	snprintf(text, AV_FIELD_TEXT_MAX, "%s", value ? "" : forms[form].none);
+	for (unsigned int bit = 0; bit < forms[form].count && len < AV_FIELD_TEXT_MAX; bit++) {
+		const char *word = value >> bit & 1 ? forms[form].word[bit] : NULL;
+
+		if (!word)
+			continue;
+		value &= ~(1ull << bit);
+		len += (size_t)snprintf(text + len, AV_FIELD_TEXT_MAX - len, "%s%s",
+					len ? forms[form].between : forms[form].prefix, word);
+	}
+	if (value && len < AV_FIELD_TEXT_MAX)
+		snprintf(text + len, AV_FIELD_TEXT_MAX - len, "%s0x%" PRIx64,
+			 len ? forms[form].between : "", value);
 }
 
 /* Others may have written anything: one line must stay one line. */
@@ -382,66 +385,41 @@ static void write_gid(const uint8_t gid[16], char *text)
 		text[0] = '\0';
 }
 
+static void write_number(unsigned int form, uint64_t value, char *text)
+{
+	if (form == AV_FIELD_SIGNED)
+		snprintf(text, AV_FIELD_TEXT_MAX, "%" PRId64, (int64_t)value);
+	else if (form == AV_FIELD_QPN)
+		snprintf(text, AV_FIELD_TEXT_MAX, "0x%06" PRIx64, value);
+	else if (form == AV_FIELD_HEX || (form == AV_FIELD_ID && value >> 32))
+		snprintf(text, AV_FIELD_TEXT_MAX, "0x%" PRIx64, value);
+	else
+		snprintf(text, AV_FIELD_TEXT_MAX, "%" PRIu64, value);
+}
+
 void av_field_write(const struct av_field *field, unsigned int form,
 		    const struct av_flight_record *record, char text[AV_FIELD_TEXT_MAX])
 {
-	const char *prefix = "", *word = NULL;
+	const uint8_t *at = (const uint8_t *)record + field->offset;
+	const char *word;
 	uint64_t value;
 
 	if (field->form == AV_FIELD_TEXT) {
-		write_text((const char *)record + field->offset, field->bytes, text);
+		write_text((const char *)at, field->bytes, text);
 		return;
 	}
 	if (field->form == AV_FIELD_GID) {
-		write_gid((const uint8_t *)record + field->offset, text);
+		write_gid(at, text);
 		return;
 	}
 	value = (uint64_t)av_field_number(field, record);
-	switch (form) {
-	case AV_FIELD_SIGNED:
-		snprintf(text, AV_FIELD_TEXT_MAX, "%" PRId64, (int64_t)value);
-		return;
-	case AV_FIELD_HEX:
-		snprintf(text, AV_FIELD_TEXT_MAX, "0x%" PRIx64, value);
-		return;
-	case AV_FIELD_QPN:
-		snprintf(text, AV_FIELD_TEXT_MAX, "0x%06" PRIx64, value);
-		return;
-	case AV_FIELD_ID:
-		snprintf(text, AV_FIELD_TEXT_MAX, value >> 32 ? "0x%" PRIx64 : "%" PRIu64, value);
-		return;
-	case AV_FIELD_ACCESS:
-		write_flags(rights, AV_ARRAY_SIZE(rights), "IBV_ACCESS_", "no access flag", value,
-			    text);
-		return;
-	case AV_FIELD_MASK:
-		write_flags(mask_bits, AV_ARRAY_SIZE(mask_bits), "IBV_QP_", "nothing else", value,
-			    text);
-		return;
-	case AV_FIELD_CM_PHASES:
-		write_phases(value, text);
-		return;
-	case AV_FIELD_CHECK:
-		word = av_check_row((unsigned int)value)->name;
-		break;
-	case AV_FIELD_VERB:
-		word = av_verb_name((unsigned int)value);
-		break;
-	case AV_FIELD_OPCODE:
-		word = av_wr_opcode((uint32_t)value)->name;
-		break;
-	case AV_FIELD_ERRNO:
-		word = strerrorname_np((int)value);
-		break;
-	default:
-		prefix = words[form].prefix;
-		word = av_field_word(form, value);
-		break;
-	}
-	if (word)
-		snprintf(text, AV_FIELD_TEXT_MAX, "%s%s", prefix, word);
+	word = forms[form].between ? NULL : av_field_word(form, value);
+	if (forms[form].between)
+		write_set(form, value, text);
+	else if (word)
+		snprintf(text, AV_FIELD_TEXT_MAX, "%s%s", forms[form].prefix, word);
 	else
-		snprintf(text, AV_FIELD_TEXT_MAX, "%" PRIu64, value);
+		write_number(form, value, text);
 }
 
 /* Builds the sentences of `anyverbs explain`. */

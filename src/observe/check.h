@@ -582,6 +582,10 @@ bool av_field_is_number(const struct av_field *field);
 void av_field_write(const struct av_field *field, unsigned int form,
 		    const struct av_flight_record *record, char text[AV_FIELD_TEXT_MAX]);
 
+/* Names of completion statuses without "IBV_WC_", indexed by enum ibv_wc_status. */
+#define AV_STATUS_N 22
+extern const char *const av_status_name[AV_STATUS_N];
+
 /* The word for a value, in a form that has a list of words; NULL: there is no word. */
 const char *av_field_word(unsigned int form, uint64_t value);
 
@@ -621,34 +625,29 @@ void av_explain_sentence(const char *sentence, const struct av_flight_record *re
  */
 AV_COLD struct av_flight_record *av_diag_note(enum av_check check, uint64_t wanted, uint64_t limit);
 
-/*
- * Begin the pending record of a verb that is about to fail with @err. av_refuse() returns @err, and
- * is inline so that the compiler sees the value.
- */
-AV_COLD void av_diag_verb(int err, enum av_check check, uint64_t wanted, uint64_t limit);
+/* Begin the pending record of a verb that is about to fail with @err. Return: @err */
 static inline int av_refuse(int err, enum av_check check, uint64_t wanted, uint64_t limit)
 {
-	av_diag_verb(err, check, wanted, limit);
+	av_diag_note(check, wanted, limit)->error = err;
 	return err;
 }
 
 /* av_refuse() for the device of that name: the process may have opened several. Return: @err */
 AV_COLD int av_refuse_device(int err, enum av_check check, const char *name);
 
-/* Change the errno value of the pending record. av_refuse_as() returns @err. */
-AV_COLD void av_diag_error(int err);
+/* The pending record. Its check is AV_CHECK_NONE if no check was noted. */
+AV_COLD struct av_flight_record *av_diag_pending(void);
+
+/* Change the errno value of the pending record. Return: @err */
 static inline int av_refuse_as(int err)
 {
-	av_diag_error(err);
+	av_diag_pending()->error = err;
 	return err;
 }
 
 /* Write the text that replaces {detail} in the pending record's sentence; 63 bytes at most. */
 AV_PRINTF(1, 2)
 AV_COLD void av_diag_detail(const char *fmt, ...);
-
-/* The pending record. Its check is AV_CHECK_NONE if no check was noted. */
-AV_COLD struct av_flight_record *av_diag_pending(void);
 
 /* Add the queue pair's state to the pending record. @state: enum ibv_qp_state */
 AV_COLD void av_diag_state(uint32_t state);

@@ -27,9 +27,10 @@ uint64_t av_faults_draw(uint64_t seed, uint32_t rule, uint64_t nth)
 	return z ^ (z >> 31);
 }
 
-void av_faults_init(struct av_faults *f)
+void av_faults_init(struct av_faults *f, const char *device)
 {
 	memset(f, 0, sizeof(*f));
+	f->device = device;
 	pthread_mutex_init(&f->mutex, NULL);
 }
 
@@ -57,19 +58,18 @@ static void activate_fault_rule(struct av_faults *f, const struct av_faults_rule
 	};
 }
 
-static void activate_text(struct av_faults *f, const char *text, struct av_faults_rule *rules,
-			  const char *device)
+static void activate_text(struct av_faults *f, const char *text, struct av_faults_rule *rules)
 {
 	struct av_faults_error error;
 	int n = av_faults_parse(text, rules, &error);
 
 	for (int i = 0; i < n; i++)
-		if (fault_rule_matches(&rules[i], device))
+		if (fault_rule_matches(&rules[i], f->device))
 			activate_fault_rule(f, &rules[i]);
 }
 
 unsigned int av_faults_set(struct av_faults *f, uint32_t from, uint32_t change,
-			   const char *const texts[2], const char *device)
+			   const char *const texts[2])
 {
 	struct av_faults_rule *rules = malloc(AV_FAULTS_RULES * sizeof(*rules));
 	unsigned int count;
@@ -80,7 +80,7 @@ unsigned int av_faults_set(struct av_faults *f, uint32_t from, uint32_t change,
 		f->begin_ns = av_now_ns();
 		for (int t = 0; rules && t < 2; t++)
 			if (texts[t])
-				activate_text(f, texts[t], rules, device);
+				activate_text(f, texts[t], rules);
 		atomic_store(&f->change, change);
 	}
 	count = f->count;
@@ -90,6 +90,12 @@ unsigned int av_faults_set(struct av_faults *f, uint32_t from, uint32_t change,
 }
 
 /* --- striking -------------------------------------------------------------------- */
+
+/* Does the rule strike packets, or messages? */
+static bool is_of_packets(const struct av_faults_rule *rule)
+{
+	return rule->what >= AV_INJECT_DROP;
+}
 
 /* Faults that only make sense where the peer answers. */
 static bool needs_answers(enum av_inject what)
@@ -117,7 +123,7 @@ static bool selects_key(const struct av_faults_rule *rule, const struct av_fault
 
 static bool strikes_requests(const struct av_faults_rule *rule)
 {
-	return rule->what != AV_INJECT_FAIL && !av_faults_is_of_packets(rule) && !rule->messages &&
+	return rule->what != AV_INJECT_FAIL && !is_of_packets(rule) && !rule->messages &&
 	       !av_faults_is_timed(rule);
 }
 
@@ -130,8 +136,8 @@ static bool selects_request(const struct av_faults_rule *rule, const struct av_f
 
 static bool selects_packet(const struct av_faults_rule *rule, const struct av_faults_occasion *o)
 {
-	return av_faults_is_of_packets(rule) && !rule->messages &&
-	       (!rule->qpn || rule->qpn == o->qpn) && selects_opcode(rule, o->opcode);
+	return is_of_packets(rule) && !rule->messages && (!rule->qpn || rule->qpn == o->qpn) &&
+	       selects_opcode(rule, o->opcode);
 }
 
 static bool selects_verb(const struct av_faults_rule *rule, const struct av_faults_occasion *o)
@@ -181,23 +187,62 @@ static bool strikes(struct av_faults_active *a)
 	return true;
 }
 
-bool av_faults_strike(struct av_faults *f, const struct av_faults_occasion *o, unsigned int *at,
-		      struct av_faults_rule *rule, uint64_t *occasion)
+/* A record of its own, so the thread's pending record stays as it is. */
+static void append_fault_record(const struct av_faults *f, const struct av_faults_rule *rule,
+				uint32_t qpn)
 {
-	bool struck = false;
+	struct av_flight_record r = {
+		.kind = AV_FLIGHT_EVENT,
+		.check = AV_CHECK_INJECTED,
+		.has = AV_HAS_MEASURE | (qpn ? AV_HAS_OBJECT : 0),
+		.wanted = rule->number,
+		.limit = rule->what,
+		.object = qpn ? AV_OBJECT_QP : AV_OBJECT_NONE,
+		.number = qpn,
+	};
 
+	snprintf(r.device, sizeof(r.device), "%s", f->device);
+	av_report_beside(&r);
+}
+
+static void record_fault(const struct av_faults *f, const struct av_faults_occasion *o,
+			 const struct av_faults_struck *struck)
+{
+	const struct av_faults_rule *rule = &struck->rule;
+	const char *verb = rule->what == AV_INJECT_FAIL ? av_faults_verb_name[rule->verb] : "";
+	char request[64] = "";
+
+	append_fault_record(f, rule, o->qpn);
+	if (o->qpn)
+		snprintf(request, sizeof(request), ": QP 0x%06x, %s %" PRIu64, o->qpn,
+			 is_of_packets(rule) ? "PSN" : "wr_id", o->which);
+	av_log(AV_LOG_INFO, "%s: injected: rule %u, %s%s%s, occasion %" PRIu64 "%s", f->device,
+	       rule->number, av_faults_name[rule->what], *verb ? " " : "", verb, struck->occasion,
+	       request);
+}
+
+bool av_faults_strike(struct av_faults *f, const struct av_faults_occasion *o,
+		      struct av_faults_struck *struck)
+{
+	bool strike = false;
+
+	if (!f)
+		return false;
 	pthread_mutex_lock(&f->mutex);
-	while (!struck && *at < f->count) {
-		struct av_faults_active *a = &f->active[(*at)++];
+	while (!strike && struck->next < f->count) {
+		struct av_faults_active *a = &f->active[struck->next++];
 
-		struck = selects(a, o, f->begin_ns) && strikes(a);
-		if (struck) {
-			*rule = a->rule;
-			*occasion = a->seen;
+		strike = selects(a, o, f->begin_ns) && strikes(a) &&
+			 !(o->failed && a->rule.what == AV_INJECT_FATAL);
+		if (strike) {
+			struck->rule = a->rule;
+			struck->occasion = a->seen;
 		}
 	}
 	pthread_mutex_unlock(&f->mutex);
-	return struck;
+	if (strike)
+		record_fault(f, o, struck);
+	return strike;
 }
 
 bool av_faults_at_requests(struct av_faults *f)
@@ -223,39 +268,7 @@ uint64_t av_faults_next_tick(struct av_faults *f)
 	return next;
 }
 
-/* --- telling --------------------------------------------------------------------- */
-
-/* A record of its own, so the thread's pending record stays as it is. */
-static void append_record(const char *device, const struct av_faults_rule *rule, uint32_t qpn)
-{
-	struct av_flight_record r = {
-		.kind = AV_FLIGHT_EVENT,
-		.check = AV_CHECK_INJECTED,
-		.has = AV_HAS_MEASURE | (qpn ? AV_HAS_OBJECT : 0),
-		.wanted = rule->number,
-		.limit = rule->what,
-		.object = qpn ? AV_OBJECT_QP : AV_OBJECT_NONE,
-		.number = qpn,
-	};
-
-	snprintf(r.device, sizeof(r.device), "%s", device);
-	av_report_beside(&r);
-}
-
-void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64_t nth,
-		   uint32_t qpn, uint64_t which)
-{
-	const char *name = av_faults_name[rule->what];
-	const char *verb = rule->what == AV_INJECT_FAIL ? av_faults_verb_name[rule->verb] : "";
-	char request[64] = "";
-
-	append_record(device, rule, qpn);
-	if (qpn)
-		snprintf(request, sizeof(request), ": QP 0x%06x, %s %" PRIu64, qpn,
-			 av_faults_is_of_packets(rule) ? "PSN" : "wr_id", which);
-	av_log(AV_LOG_INFO, "%s: injected: rule %u, %s%s%s, occasion %" PRIu64 "%s", device,
-	       rule->number, name, *verb ? " " : "", verb, nth, request);
-}
+/* --- packets and messages that arrive --------------------------------------------- */
 
 static void apply_fault_rule(struct av_faults_verdict *v, const struct av_faults_rule *rule)
 {
@@ -284,22 +297,15 @@ static void apply_fault_rule(struct av_faults_verdict *v, const struct av_faults
 	}
 }
 
-struct av_faults_verdict av_faults_arrival(struct av_faults *f, const char *device,
-					   const struct av_faults_occasion *o, uint32_t psn)
+struct av_faults_verdict av_faults_arrival(struct av_faults *f, const struct av_faults_occasion *o)
 {
 	struct av_faults_verdict v = {.times = 1};
-	struct av_faults_rule rule;
-	unsigned int at = 0;
-	uint64_t nth;
+	struct av_faults_struck struck = {.next = 0};
 
-	while (f && av_faults_strike(f, o, &at, &rule, &nth)) {
-		av_fault_note(device, &rule, nth, o->qpn, psn);
-		apply_fault_rule(&v, &rule);
-	}
+	while (av_faults_strike(f, o, &struck))
+		apply_fault_rule(&v, &struck.rule);
 	return v;
 }
-
-/* --- packets and messages that wait for others ---------------------------------- */
 
 void *av_overtaken_add(struct av_overtaken *o, size_t bytes, const struct av_faults_verdict *v,
 		       uint64_t now_ns)

@@ -21,10 +21,7 @@
 
 /* === faults rule ================================================================= */
 
-/*
- * anyverbs_faults(5) describes the language of rules to users. The tables of faults.c and
- * faults_rule.c have its words.
- */
+/* anyverbs_faults(5) describes the language of rules to users. faults_rule.c has its words. */
 
 #define AV_FAULTS_RULES	  64	      /* rules in one text */
 #define AV_FAULTS_BYTES	  8192	      /* longest text, NUL included */
@@ -127,12 +124,11 @@ int av_faults_parse(const char *text, struct av_faults_rule rules[AV_FAULTS_RULE
 		    struct av_faults_error *error);
 
 /* Does the clock make the rule's occasions, not requests or verbs? */
-bool av_faults_is_timed(const struct av_faults_rule *rule);
-
-/* Does the rule strike packets, or messages? */
-static inline bool av_faults_is_of_packets(const struct av_faults_rule *rule)
+static inline bool av_faults_is_timed(const struct av_faults_rule *rule)
 {
-	return rule->what >= AV_INJECT_DROP;
+	return rule->what >= AV_INJECT_EVICT && rule->what < AV_INJECT_FAIL &&
+	       (rule->every_ns || rule->after_ns) && !rule->nth && !rule->every && !rule->qpn &&
+	       !rule->opcodes;
 }
 
 /* --- words ----------------------------------------------------------------------- */
@@ -143,38 +139,17 @@ extern const char *const av_faults_name[AV_INJECT_N];
 /* The verb's name without "ibv_", indexed by enum av_fail. */
 extern const char *const av_faults_verb_name[AV_FAIL_N];
 
-/*
- * Index of a word in a table, or @count. Ignores case, takes "-" for "_", and accepts the word with
- * and without @prefix.
- */
-unsigned int av_faults_find(struct av_word word, const char *prefix, const char *const *names,
-			    unsigned int count);
-
-/* Names of completion statuses without "IBV_WC_", indexed by enum ibv_wc_status. */
-#define AV_STATUS_N 22
-extern const char *const av_status_name[AV_STATUS_N];
-
-/* The value that a word names, or -1. "success" gives -1: it is no fault. */
-int av_faults_status(struct av_word word);
-int av_faults_errno(struct av_word word);
-
 /* The bit of a send request's opcode. No two opcodes share a bit. */
 static inline uint64_t av_faults_opcode(uint32_t opcode)
 {
 	return 1ull << (opcode & 63);
 }
 
-/* The bits of the opcodes that a word names; 0: none. */
-uint64_t av_faults_opcodes(struct av_word word);
-
 /* The bit of a message of the connection manager. @attribute: the message's attribute ID */
 static inline uint32_t av_faults_message(uint16_t attribute)
 {
 	return 1u << (attribute & 31);
 }
-
-/* The bits of the messages that a word names ("any": all); 0: none. */
-uint32_t av_faults_messages(struct av_word word);
 
 /* === faults ====================================================================== */
 
@@ -190,8 +165,10 @@ struct av_faults_occasion {
 	uint64_t now_ns;
 	/* For a request or a packet. A packet may have no opcode: UINT32_MAX. */
 	uint32_t qpn, opcode;
+	uint64_t which; /* wr_id; PSN */
 	/* For a request: */
 	bool reliable; /* the responder answers, so faults about answers apply */
+	bool failed;   /* the device has failed, and does not once more */
 	const uint32_t *keys;
 	uint32_t key_count;
 	/* For a verb: */
@@ -201,9 +178,9 @@ struct av_faults_occasion {
 };
 
 struct av_faults {
-	pthread_mutex_t mutex; /* guards the fields below */
-	_Atomic uint32_t
-		change;	   /* number of the change that set the rules; readable without the mutex */
+	pthread_mutex_t mutex;	 /* guards the fields below */
+	_Atomic uint32_t change; /* version of the rules; readable without the mutex */
+	const char *device;
 	uint64_t begin_ns; /* when the rules were set */
 	unsigned int count;
 	struct av_faults_active {
@@ -213,38 +190,37 @@ struct av_faults {
 	} active[2 * AV_FAULTS_RULES];
 };
 
-/* Context of all functions on struct av_faults: any thread; they lock its mutex for moments. */
-void av_faults_init(struct av_faults *f);
+/*
+ * Context of all functions on struct av_faults: any thread, any lock held; they lock its mutex for
+ * moments, and keep errno. @device lives as long as @f.
+ */
+void av_faults_init(struct av_faults *f, const char *device);
 void av_faults_fini(struct av_faults *f);
 
 /*
  * Replace all rules of version @from, unless another thread has done so: then nothing changes. The
- * new ones are those for this device and process in both texts (NULL: none), as version @change.
- * Every count restarts at 0. A text that does not parse gives no rules, and without memory there
- * are none.
- * Return: number of rules in force
+ * new ones are those for its device and this process in both texts (NULL: none), as version
+ * @change. Every count restarts at 0. A text that does not parse gives no rules, and without memory
+ * there are none. Return: number of rules in force
  */
 unsigned int av_faults_set(struct av_faults *f, uint32_t from, uint32_t change,
-			   const char *const texts[2], const char *device);
+			   const char *const texts[2]);
+
+/* A rule that has struck. All zero before the first. */
+struct av_faults_struck {
+	struct av_faults_rule rule; /* a copy, since another thread may change the rules */
+	uint64_t occasion;	    /* its count of occasions, this one included */
+	unsigned int next;	    /* where to look for the next one */
+};
 
 /*
- * Find the next rule that strikes on this occasion. Call it until it returns false, so that every
- * rule counts the occasion.
- * @at: in and out, 0 at first. @rule: out, a copy, since another thread may change the rules.
- * @occasion: out, the rule's count of occasions, this one included
+ * Find the next rule that strikes on this occasion, and record that it does, so that users can tell
+ * the fault from a real one: in a flight record, for `anyverbs explain`, and in a log line at level
+ * "info". Call it until it returns false, so that every rule counts the occasion. @f: NULL: there
+ * are no rules.
  */
 AV_MUST_USE bool av_faults_strike(struct av_faults *f, const struct av_faults_occasion *o,
-				  unsigned int *at, struct av_faults_rule *rule,
-				  uint64_t *occasion);
-
-/*
- * Record that a rule has struck at its occasion @nth, so that users can tell the fault from a real
- * one: in a flight record, for `anyverbs explain`, and in a log line at level "info".
- * @qpn, @which: the queue pair, and the request's wr_id or the packet's PSN; 0: none
- * Context: any thread; any lock may be held; keeps errno
- */
-void av_fault_note(const char *device, const struct av_faults_rule *rule, uint64_t nth,
-		   uint32_t qpn, uint64_t which);
+				  struct av_faults_struck *struck);
 
 /* How to handle a packet, or a message of the connection manager, that arrives. */
 struct av_faults_verdict {
@@ -256,12 +232,8 @@ struct av_faults_verdict {
 	uint64_t delay_ns; /* how much later to handle it */
 };
 
-/*
- * Apply all rules that strike at an arrival, and record each with av_fault_note(). @f: NULL: there
- * are no rules. @psn: of a packet, else 0. Context: any thread; keeps errno
- */
-struct av_faults_verdict av_faults_arrival(struct av_faults *f, const char *device,
-					   const struct av_faults_occasion *o, uint32_t psn);
+/* All rules together that strike at an arrival. @f: as av_faults_strike() */
+struct av_faults_verdict av_faults_arrival(struct av_faults *f, const struct av_faults_occasion *o);
 
 /* May any rule strike at a request? */
 bool av_faults_at_requests(struct av_faults *f);

@@ -10,125 +10,20 @@
 
 #include "base/compiler.h"
 #include "base/text.h"
+#include "observe/check.h"
 #include "observe/wr_opcode.h"
 #include "wire/cm_message.h"
 
 #define TIME_MAX  (1000000ull * 1000000000u) /* about twelve days */
 #define QUOTE_MAX 40
 #define BLANKS	  " \t\r"
+#define ERRNO_MAX 133 /* the last of Linux */
 #define A_TIME	  "a time such as 500us, 20ms or 3s"
-
-/* The words of fault rules that name something of the verbs API. */
 
 #define NAME(id, name) (name),
 const char *const av_faults_name[AV_INJECT_N] = {AV_FAULTS(NAME)};
 const char *const av_faults_verb_name[AV_FAIL_N] = {AV_FAILS(NAME)};
 #undef NAME
-
-const char *const av_status_name[AV_STATUS_N] = {
-	[IBV_WC_SUCCESS] = "SUCCESS",
-	[IBV_WC_LOC_LEN_ERR] = "LOC_LEN_ERR",
-	[IBV_WC_LOC_QP_OP_ERR] = "LOC_QP_OP_ERR",
-	[IBV_WC_LOC_EEC_OP_ERR] = "LOC_EEC_OP_ERR",
-	[IBV_WC_LOC_PROT_ERR] = "LOC_PROT_ERR",
-	[IBV_WC_WR_FLUSH_ERR] = "WR_FLUSH_ERR",
-	[IBV_WC_MW_BIND_ERR] = "MW_BIND_ERR",
-	[IBV_WC_BAD_RESP_ERR] = "BAD_RESP_ERR",
-	[IBV_WC_LOC_ACCESS_ERR] = "LOC_ACCESS_ERR",
-	[IBV_WC_REM_INV_REQ_ERR] = "REM_INV_REQ_ERR",
-	[IBV_WC_REM_ACCESS_ERR] = "REM_ACCESS_ERR",
-	[IBV_WC_REM_OP_ERR] = "REM_OP_ERR",
-	[IBV_WC_RETRY_EXC_ERR] = "RETRY_EXC_ERR",
-	[IBV_WC_RNR_RETRY_EXC_ERR] = "RNR_RETRY_EXC_ERR",
-	[IBV_WC_LOC_RDD_VIOL_ERR] = "LOC_RDD_VIOL_ERR",
-	[IBV_WC_REM_INV_RD_REQ_ERR] = "REM_INV_RD_REQ_ERR",
-	[IBV_WC_REM_ABORT_ERR] = "REM_ABORT_ERR",
-	[IBV_WC_INV_EECN_ERR] = "INV_EECN_ERR",
-	[IBV_WC_INV_EEC_STATE_ERR] = "INV_EEC_STATE_ERR",
-	[IBV_WC_FATAL_ERR] = "FATAL_ERR",
-	[IBV_WC_RESP_TIMEOUT_ERR] = "RESP_TIMEOUT_ERR",
-	[IBV_WC_GENERAL_ERR] = "GENERAL_ERR",
-};
-
-#define ERRNO_MAX 133 /* the last of Linux */
-
-/* To lower case, in ASCII regardless of the locale; "-" becomes "_". */
-static char plain(char c)
-{
-	if (c >= 'A' && c <= 'Z')
-		return (char)(c - 'A' + 'a');
-	return c == '-' ? '_' : c;
-}
-
-/* Does the word begin with @with? */
-static bool word_has_prefix(struct av_word word, const char *with)
-{
-	size_t i = 0;
-
-	while (with[i] && i < word.len && plain(word.text[i]) == plain(with[i]))
-		i++;
-	return !with[i];
-}
-
-static bool is(struct av_word word, const char *name)
-{
-	return word.len == strlen(name) && word_has_prefix(word, name);
-}
-
-unsigned int av_faults_find(struct av_word word, const char *prefix, const char *const *names,
-			    unsigned int count)
-{
-	unsigned int i = 0;
-
-	if (word_has_prefix(word, prefix)) {
-		word.text += strlen(prefix);
-		word.len -= strlen(prefix);
-	}
-	while (i < count && (!names[i] || !is(word, names[i])))
-		i++;
-	return i;
-}
-
-int av_faults_status(struct av_word word)
-{
-	unsigned int i = av_faults_find(word, "ibv_wc_", av_status_name, AV_STATUS_N);
-
-	return i < AV_STATUS_N && i != IBV_WC_SUCCESS ? (int)i : -1;
-}
-
-uint64_t av_faults_opcodes(struct av_word word)
-{
-	uint64_t found = 0;
-
-	for (uint32_t i = 0; i < AV_WR_OPCODES; i++)
-		if (av_faults_find(word, "ibv_wr_", av_wr_opcodes[i].rule_words, 2) < 2)
-			found |= av_faults_opcode(i);
-	return found;
-}
-
-uint32_t av_faults_messages(struct av_word word)
-{
-	uint32_t found = 0;
-
-	for (unsigned int attribute = AV_CM_REQ; attribute <= AV_CM_APR; attribute++) {
-		const char *name = av_cm_attribute_name(attribute);
-
-		if (is(word, "any") || is(word, name))
-			found |= av_faults_message(attribute);
-	}
-	return found;
-}
-
-int av_faults_errno(struct av_word word)
-{
-	for (int err = 1; err <= ERRNO_MAX; err++) {
-		const char *name = strerrorname_np(err);
-
-		if (name && is(word, name))
-			return err;
-	}
-	return -1;
-}
 
 /* The state of the parser. */
 struct reader {
@@ -169,6 +64,56 @@ static bool unwanted(const struct reader *r, struct av_word w, const char *behin
 
 /* --- words ----------------------------------------------------------------------- */
 
+/* To lower case, in ASCII regardless of the locale; "-" becomes "_". */
+static char plain(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return (char)(c - 'A' + 'a');
+	return c == '-' ? '_' : c;
+}
+
+/* Does the word begin with @with? */
+static bool word_has_prefix(struct av_word word, const char *with)
+{
+	size_t i = 0;
+
+	while (with[i] && i < word.len && plain(word.text[i]) == plain(with[i]))
+		i++;
+	return !with[i];
+}
+
+static bool is(struct av_word word, const char *name)
+{
+	return word.len == strlen(name) && word_has_prefix(word, name);
+}
+
+/* Index of a word in a table, or @count. The word may begin with @prefix. */
+static unsigned int find_rule_word(struct av_word word, const char *prefix,
+				   const char *const *names, unsigned int count)
+{
+	unsigned int i = 0;
+
+	if (word_has_prefix(word, prefix)) {
+		word.text += strlen(prefix);
+		word.len -= strlen(prefix);
+	}
+	while (i < count && (!names[i] || !is(word, names[i])))
+		i++;
+	return i;
+}
+
+/* Return: errno value; 0: it is none */
+static int parse_errno(struct av_word word)
+{
+	for (int err = 1; err <= ERRNO_MAX; err++) {
+		const char *name = strerrorname_np(err);
+
+		if (name && is(word, name))
+			return err;
+	}
+	return 0;
+}
+
 /* The next word of this rule, not consumed. Length 0: the rule ends here. */
 static struct av_word peek(struct reader *r)
 {
@@ -187,7 +132,7 @@ static struct av_word take_rule_word(struct reader *r)
 /* --- numbers --------------------------------------------------------------------- */
 
 /* Decimal, or hexadecimal with 0x. Return: false if @w is no number or overflows. */
-static bool parse_rule_number(struct av_word w, uint64_t *value)
+static bool parse_rule_number(struct av_word w, void *value)
 {
 	bool hex = w.len > 2 && w.text[0] == '0' && (w.text[1] == 'x' || w.text[1] == 'X');
 	size_t prefix = hex ? 2 : 0;
@@ -259,11 +204,6 @@ static bool parse_fault_count(struct av_word w, void *value)
 
 /* --- the argument after a fault's name ------------------------------------------- */
 
-static bool no_argument(struct reader *r, struct av_faults_rule *rule)
-{
-	return true;
-}
-
 static bool a_time(struct reader *r, struct av_faults_rule *rule)
 {
 	struct av_word w = take_rule_word(r);
@@ -282,12 +222,9 @@ static bool maybe_a_count(struct reader *r, struct av_faults_rule *rule)
 {
 	struct av_word w = peek(r);
 
-	rule->count = 1;
-	if (av_word_is(w, "all"))
-		rule->count = AV_FAULTS_ALL;
-	else if (!parse_fault_count(w, &rule->count))
-		return true;
-	(void)take_rule_word(r);
+	rule->count = av_word_is(w, "all") ? AV_FAULTS_ALL : 1;
+	if (rule->count == AV_FAULTS_ALL || parse_fault_count(w, &rule->count))
+		(void)take_rule_word(r);
 	return true;
 }
 
@@ -295,23 +232,21 @@ static bool maybe_a_count(struct reader *r, struct av_faults_rule *rule)
 static bool maybe_packets(struct reader *r, struct av_faults_rule *rule)
 {
 	struct av_word w = peek(r);
-	uint64_t n;
+	uint64_t n = 1;
 
-	rule->count = 1;
-	if (!parse_rule_number(w, &n))
-		return true;
-	if (n < 1 || n > AV_FAULTS_PACKETS)
-		return unwanted(r, w, av_faults_name[rule->what], "a count of 1 to 1000");
+	if (parse_rule_number(w, &n)) {
+		if (n < 1 || n > AV_FAULTS_PACKETS)
+			return unwanted(r, w, av_faults_name[rule->what], "a count of 1 to 1000");
+		(void)take_rule_word(r);
+	}
 	rule->count = (uint32_t)n;
-	(void)take_rule_word(r);
 	return true;
 }
 
 /* With a time, the count has no limit. */
 static bool maybe_a_count_or_time(struct reader *r, struct av_faults_rule *rule)
 {
-	if (!maybe_a_time(r, rule))
-		return false;
+	(void)maybe_a_time(r, rule);
 	if (!rule->time_ns)
 		return maybe_a_count(r, rule);
 	rule->count = AV_FAULTS_ALL;
@@ -322,23 +257,25 @@ static bool a_status(struct reader *r, struct av_faults_rule *rule)
 {
 	struct av_word w = take_rule_word(r);
 
-	rule->status = av_faults_status(w);
-	return rule->status >= 0 ||
+	rule->status = (int)find_rule_word(w, "ibv_wc_", av_status_name, AV_STATUS_N);
+	return (rule->status != IBV_WC_SUCCESS && rule->status < AV_STATUS_N) ||
 	       unwanted(r, w, "status", "a completion status such as rem-access-err");
 }
 
 static bool a_verb(struct reader *r, struct av_faults_rule *rule)
 {
 	struct av_word w = take_rule_word(r);
-	unsigned int verb = av_faults_find(w, "ibv_", av_faults_verb_name, AV_FAIL_N);
+	unsigned int verb = find_rule_word(w, "ibv_", av_faults_verb_name, AV_FAIL_N);
 
 	if (verb == AV_FAIL_N)
 		return unwanted(r, w, "fail",
 				"a verb that makes or changes an object, such as reg_mr, or 'any'");
 	rule->verb = (enum av_fail)verb;
-	rule->err = ENOMEM;
-	if (av_faults_errno(peek(r)) > 0)
-		rule->err = av_faults_errno(take_rule_word(r));
+	rule->err = parse_errno(peek(r));
+	if (rule->err)
+		(void)take_rule_word(r);
+	else
+		rule->err = ENOMEM;
 	return true;
 }
 
@@ -355,29 +292,29 @@ enum sort {
 };
 
 static const struct {
-	bool (*argument)(struct reader *r, struct av_faults_rule *rule);
+	bool (*argument)(struct reader *r, struct av_faults_rule *rule); /* NULL: it has none */
 	enum sort sort;
 } faults[AV_INJECT_N] = {
 	[AV_INJECT_DELAY] = {a_time, OF_REQUESTS | OF_MESSAGES},
-	[AV_INJECT_STALL] = {no_argument, OF_REQUESTS},
+	[AV_INJECT_STALL] = {NULL, OF_REQUESTS},
 	[AV_INJECT_RNR] = {maybe_a_count_or_time, OF_REQUESTS},
-	[AV_INJECT_RNR_EXHAUSTED] = {no_argument, OF_REQUESTS},
+	[AV_INJECT_RNR_EXHAUSTED] = {NULL, OF_REQUESTS},
 	[AV_INJECT_LOSE] = {maybe_a_count, OF_REQUESTS},
-	[AV_INJECT_RETRY_EXHAUSTED] = {no_argument, OF_REQUESTS},
+	[AV_INJECT_RETRY_EXHAUSTED] = {NULL, OF_REQUESTS},
 	[AV_INJECT_STATUS] = {a_status, OF_REQUESTS},
-	[AV_INJECT_PEER_DEATH] = {no_argument, OF_REQUESTS},
-	[AV_INJECT_CQ_OVERRUN] = {no_argument, OF_REQUESTS},
+	[AV_INJECT_PEER_DEATH] = {NULL, OF_REQUESTS},
+	[AV_INJECT_CQ_OVERRUN] = {NULL, OF_REQUESTS},
 	[AV_INJECT_EVICT] = {maybe_a_count, OF_CONTEXTS},
-	[AV_INJECT_FATAL] = {no_argument, OF_CONTEXTS},
+	[AV_INJECT_FATAL] = {NULL, OF_CONTEXTS},
 	[AV_INJECT_PORT_DOWN] = {maybe_a_time, OF_CONTEXTS},
-	[AV_INJECT_PORT_UP] = {no_argument, OF_CONTEXTS},
-	[AV_INJECT_KILL] = {no_argument, OF_CONTEXTS},
+	[AV_INJECT_PORT_UP] = {NULL, OF_CONTEXTS},
+	[AV_INJECT_KILL] = {NULL, OF_CONTEXTS},
 	[AV_INJECT_FAIL] = {a_verb, OF_VERBS},
-	[AV_INJECT_DROP] = {no_argument, OF_ARRIVALS},
-	[AV_INJECT_CORRUPT] = {no_argument, OF_ARRIVALS},
+	[AV_INJECT_DROP] = {NULL, OF_ARRIVALS},
+	[AV_INJECT_CORRUPT] = {NULL, OF_ARRIVALS},
 	[AV_INJECT_DUPLICATE] = {maybe_packets, OF_ARRIVALS},
 	[AV_INJECT_REORDER] = {maybe_packets, OF_ARRIVALS},
-	[AV_INJECT_MARK] = {no_argument, OF_PACKETS},
+	[AV_INJECT_MARK] = {NULL, OF_PACKETS},
 };
 
 /* --- clauses --------------------------------------------------------------------- */
@@ -390,11 +327,6 @@ static bool name(struct av_word w, void *to)
 	memcpy(to, w.text, w.len);
 	((char *)to)[w.len] = '\0';
 	return true;
-}
-
-static bool parse_fault_seed(struct av_word w, void *to)
-{
-	return parse_rule_number(w, to);
 }
 
 static bool probability(struct av_word w, void *to)
@@ -411,16 +343,22 @@ static bool queue_pair(struct av_word w, void *to)
 
 static bool opcode(struct av_word w, void *to)
 {
-	uint64_t found = av_faults_opcodes(w);
+	uint64_t found = 0;
 
+	for (uint32_t i = 0; i < AV_WR_OPCODES; i++)
+		if (find_rule_word(w, "ibv_wr_", av_wr_opcodes[i].rule_words, 2) < 2)
+			found |= av_faults_opcode(i);
 	*(uint64_t *)to |= found;
 	return found != 0;
 }
 
 static bool parse_fault_message(struct av_word w, void *to)
 {
-	uint32_t found = av_faults_messages(w);
+	uint32_t found = 0;
 
+	for (uint16_t attribute = AV_CM_REQ; attribute <= AV_CM_APR; attribute++)
+		if (is(w, "any") || is(w, av_cm_attribute_name(attribute)))
+			found |= av_faults_message(attribute);
 	*(uint32_t *)to |= found;
 	return found != 0;
 }
@@ -461,7 +399,7 @@ static const struct clause {
 	{"message", parse_fault_message, AT(messages), OF_MESSAGES, true,
 	 "a message of the connection manager such as req, or 'any'"},
 	{"p", probability, AT(parts), OF_ALL, false, "a probability above 0, up to 1"},
-	{SEED, parse_fault_seed, AT(seed), OF_ALL, false, "a number"},
+	{SEED, parse_rule_number, AT(seed), OF_ALL, false, "a number"},
 	{"nth", parse_fault_count, AT(nth), OF_ALL, false, A_COUNT},
 	{"every", every, 0, OF_ALL, false, A_COUNT ", or a time such as 20ms"},
 	{"first", parse_fault_count, AT(first), OF_ALL, false, A_COUNT},
@@ -527,12 +465,6 @@ static bool parse_clause(struct reader *r, struct av_faults_rule *rule, uint32_t
 
 /* --- rules ----------------------------------------------------------------------- */
 
-bool av_faults_is_timed(const struct av_faults_rule *rule)
-{
-	return faults[rule->what].sort == OF_CONTEXTS && (rule->every_ns || rule->after_ns) &&
-	       !rule->nth && !rule->every && !rule->qpn && !rule->opcodes;
-}
-
 /* Rules between clauses, whatever their order. */
 static bool check_fault_rule(const struct reader *r, const struct av_faults_rule *rule)
 {
@@ -575,7 +507,7 @@ static bool parse_rule(struct reader *r, struct av_faults_rule *rule)
 {
 	struct av_word w = take_rule_word(r);
 	uint32_t said = 0;
-	unsigned int what = av_faults_find(w, "", av_faults_name, AV_INJECT_N);
+	unsigned int what = find_rule_word(w, "", av_faults_name, AV_INJECT_N);
 
 	if (what == AV_INJECT_N)
 		return unknown_fault(r, w);
@@ -586,7 +518,7 @@ static bool parse_rule(struct reader *r, struct av_faults_rule *rule)
 		.parts = AV_FAULTS_CERTAIN,
 		.seed = r->seed,
 	};
-	if (!faults[what].argument(r, rule))
+	if (faults[what].argument && !faults[what].argument(r, rule))
 		return false;
 	while (peek(r).len)
 		if (!parse_clause(r, rule, &said))

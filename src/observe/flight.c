@@ -331,14 +331,8 @@ void av_diag_state(uint32_t state)
 
 int av_refuse_device(int err, enum av_check check, const char *name)
 {
-	av_diag_verb(err, check, 0, 0);
-	snprintf(mine.pending.device, sizeof(mine.pending.device), "%s", name);
-	return err;
-}
-
-void av_diag_error(int err)
-{
-	mine.pending.error = err;
+	snprintf(av_diag_note(check, 0, 0)->device, sizeof(mine.pending.device), "%s", name);
+	return av_refuse_as(err);
 }
 
 void av_diag_detail(const char *fmt, ...)
@@ -351,15 +345,10 @@ void av_diag_detail(const char *fmt, ...)
 	mine.pending.has |= AV_HAS_DETAIL;
 }
 
-void av_diag_verb(int err, enum av_check check, uint64_t wanted, uint64_t limit)
-{
-	av_diag_note(check, wanted, limit)->error = err;
-}
-
 void av_refuse_object(int err, enum av_flight_object object, uint32_t number)
 {
 	if (mine.pending.error != err) {
-		av_diag_verb(err, av_check_of_errno(err), 0, 0);
+		(void)av_refuse(err, av_check_of_errno(err), 0, 0);
 		mine.pending.has = 0;
 	}
 	mine.pending.object = (uint8_t)object;
@@ -436,7 +425,7 @@ static void print(const struct av_flight_record *r)
 {
 	char text[AV_EXPLAIN_MAX];
 
-	av_log_raw(text, av_explain(r, text));
+	(void)av_write_quietly(STDERR_FILENO, text, av_explain(r, text));
 }
 
 void av_report(void)

@@ -19,22 +19,14 @@
 
 /* The progress of an id of rdma_cm, as records name it. */
 
-enum av_cm_phase {
-	AV_CM_PHASE_IDLE,
-	AV_CM_PHASE_ADDR_BOUND,
-	AV_CM_PHASE_ADDR_RESOLVED,
-	AV_CM_PHASE_ROUTE_RESOLVED,
-	AV_CM_PHASE_LISTEN,
-	AV_CM_PHASE_REQ_SENT,
-	AV_CM_PHASE_REQ_RECEIVED,
-	AV_CM_PHASE_REP_SENT,
-	AV_CM_PHASE_REP_RECEIVED,
-	AV_CM_PHASE_ESTABLISHED,
-	AV_CM_PHASE_DREQ_SENT,
-	AV_CM_PHASE_DREQ_RECEIVED,
-	AV_CM_PHASE_DISCONNECTED,
-	AV_CM_PHASE_N
-};
+/* clang-format off */
+#define AV_CM_PHASES(X) \
+	X(IDLE) X(ADDR_BOUND) X(ADDR_RESOLVED) X(ROUTE_RESOLVED) X(LISTEN) \
+	X(REQ_SENT) X(REQ_RECEIVED) X(REP_SENT) X(REP_RECEIVED) X(ESTABLISHED) \
+	X(DREQ_SENT) X(DREQ_RECEIVED) X(DISCONNECTED)
+#define AV_CM_PHASE_ID(name) AV_CM_PHASE_##name,
+enum av_cm_phase { AV_CM_PHASES(AV_CM_PHASE_ID) AV_CM_PHASE_N };
+/* clang-format on */
 
 /* A phase as a bit of a set of phases */
 #define AV_CM_IN(name) (1u << AV_CM_PHASE_##name)
@@ -225,9 +217,6 @@ bool av_log_enabled(enum av_log_level level);
 
 /* Write "anyverbs[PID]: LEVEL: text\n". @fmt has no newline at its end. Cuts lines at 1 KiB. */
 void av_log(enum av_log_level level, const char *fmt, ...) AV_PRINTF(2, 3);
-
-/* Write @text unchanged to standard error by one write(): output that the user has turned on. */
-void av_log_raw(const char *text, size_t len);
 
 /*
  * write(2), without the signals that would end the program: SIGPIPE (the reader has closed), and

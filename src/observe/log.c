@@ -64,15 +64,6 @@ ssize_t av_write_quietly(int fd, const void *bytes, size_t n)
 	return done;
 }
 
-void av_log_raw(const char *text, size_t len)
-{
-	AV_UNCANCELLED;
-	int saved = errno;
-
-	(void)av_write_quietly(STDERR_FILENO, text, len);
-	errno = saved;
-}
-
 /* Keep one line on one line, whatever the arguments contain. UTF-8 passes. */
 static void replace_controls(char *text)
 {

@@ -154,7 +154,7 @@ void av_folder_full(int fd, uint64_t bytes, int err)
 
 	(void)fstatvfs(fd, &st);
 	left = (uint64_t)st.f_bavail * st.f_frsize / 1024;
-	av_diag_verb(err, AV_CHECK_FOLDER_FULL, wanted, left);
+	(void)av_refuse(err, AV_CHECK_FOLDER_FULL, wanted, left);
 	av_warn_once("%s is too small or full: %" PRIu64 " KiB are needed, %" PRIu64
 		     " KiB are free. Give the container a larger /dev/shm (docker run "
 		     "--shm-size=1g), or set ANYVERBS_DIR to another folder for all processes",

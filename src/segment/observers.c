@@ -127,15 +127,14 @@ int av_faults_write(const char *device, const char *text, unsigned int *told)
 }
 
 /* Load version @change in the place of @from. Return: as av_faults_set() */
-static unsigned int load_texts(struct av_faults *f, uint32_t from, uint32_t change,
-			       const char *device)
+static unsigned int load_texts(struct av_faults *f, uint32_t from, uint32_t change)
 {
 	char *text = malloc(AV_FAULTS_BYTES);
 	unsigned int rules;
 
-	if (text && !av_faults_read(device, text))
+	if (text && !av_faults_read(f->device, text))
 		text[0] = '\0';
-	rules = av_faults_set(f, from, change, (const char *const[2]){own_text, text}, device);
+	rules = av_faults_set(f, from, change, (const char *const[2]){own_text, text});
 	free(text);
 	return rules;
 }
@@ -167,13 +166,13 @@ static uint32_t version_of(const char *device)
 	return (version + (uint32_t)st.st_mtim.tv_nsec) | 2;
 }
 
-void av_faults_refresh(struct av_faults *f, const char *device)
+void av_faults_refresh(struct av_faults *f)
 {
 	int saved = errno;
-	uint32_t from = atomic_load(&f->change), version = version_of(device);
+	uint32_t from = atomic_load(&f->change), version = version_of(f->device);
 
 	if (from != version)
-		(void)load_texts(f, from, version, device);
+		(void)load_texts(f, from, version);
 	errno = saved;
 }
 
@@ -184,7 +183,7 @@ static void load_context_faults(struct av_seg *seg, struct av_faults *f)
 	/* In this order: another thread may load a later change meanwhile, which then stays. */
 	uint32_t from = atomic_load(&f->change), change = atomic_load(&seg->head->faults_change);
 
-	if (load_texts(f, from, change, seg->head->device)) {
+	if (load_texts(f, from, change)) {
 		atomic_fetch_or(&seg->head->watched, AV_WATCHED_FAULTS);
 	} else {
 		atomic_fetch_and(&seg->head->watched, ~(uint32_t)AV_WATCHED_FAULTS);
@@ -199,7 +198,7 @@ static struct av_faults *create_context_faults(struct av_seg *seg)
 
 	if (!f)
 		return NULL;
-	av_faults_init(f);
+	av_faults_init(f, seg->head->device);
 	load_context_faults(seg, f);
 	if (atomic_compare_exchange_strong(&seg->faults, &none, f))
 		return f;
@@ -249,14 +248,10 @@ bool av_faults_no_memory(struct av_seg *seg)
 	struct av_faults *f = seg->own ? av_faults_of(seg) : NULL;
 	struct av_faults_occasion o = {
 		.kind = AV_FAULTS_VERB, .verb = AV_FAIL_MEMORY, .now_ns = av_now_ns()};
-	struct av_faults_rule rule;
-	unsigned int at = 0;
-	uint64_t nth;
+	struct av_faults_struck struck = {.next = 0};
 	bool fails = false;
 
-	while (f && av_faults_strike(f, &o, &at, &rule, &nth)) {
+	while (av_faults_strike(f, &o, &struck))
 		fails = true;
-		av_fault_note(seg->head->device, &rule, nth, 0, 0);
-	}
 	return fails;
 }

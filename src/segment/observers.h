@@ -75,12 +75,12 @@ AV_MUST_USE bool av_faults_no_memory(struct av_seg *seg);
 
 /*
  * The rules of a device, for a caller without a context of it: the connection manager.
- * av_faults_there(): may there be any rules? av_faults_refresh(): load the rules into @f, which is
- * initialised, if they have changed.
+ * av_faults_there(): may there be any rules? av_faults_refresh(): load the rules of @f's device, if
+ * they have changed.
  * Context: any thread, one at a time for @f. Both read files, and keep errno.
  */
 AV_MUST_USE bool av_faults_there(const char *device);
-void av_faults_refresh(struct av_faults *f, const char *device);
+void av_faults_refresh(struct av_faults *f);
 
 /*
  * Replace the rules of a device by @text (av_faults_parse(); "": none), and notify its contexts.

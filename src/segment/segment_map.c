@@ -225,7 +225,7 @@ int av_seg_make(struct av_seg *seg, const struct av_seg_device *dev, uint32_t or
 
 	/* Of a full folder more has been noted; a lack of descriptors needs no note. */
 	if (ret && ret != -ENOSPC && ret != -EMFILE && ret != -ENFILE)
-		av_diag_verb(-ret, AV_CHECK_CONTEXT_MEMORY, AV_SEG_BYTES >> 30, 0);
+		(void)av_refuse(-ret, AV_CHECK_CONTEXT_MEMORY, AV_SEG_BYTES >> 30, 0);
 	if (ret)
 		return ret;
 	fill_segment_head(seg, dev, origin);

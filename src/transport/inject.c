@@ -74,11 +74,12 @@ decide_packet_faults(struct av_seg *seg, const struct av_net_packet *packet, uin
 		.kind = AV_FAULTS_PACKET,
 		.now_ns = now,
 		.qpn = packet->packet.dest_qpn,
+		.which = packet->packet.psn,
 	};
 	struct av_faults_verdict v;
 
 	o.opcode = info->response ? UINT32_MAX : av_packet_wr_opcode(info);
-	v = av_faults_arrival(av_faults_of(seg), seg->head->device, &o, packet->packet.psn);
+	v = av_faults_arrival(av_faults_of(seg), &o);
 	if (v.damaged) {
 		av_net_count(AV_NET_BAD_CRC, 1);
 		av_wire_damaged(packet->packet.dest_qpn);
@@ -241,8 +242,8 @@ static void start_clock(struct av_seg *seg, struct av_faults *f)
 /* --- what happens to a context --------------------------------------------------- */
 
 struct chance {
-	const struct av_faults_rule *rule;
-	uint64_t occasion, drawn;
+	const struct av_faults_struck *struck;
+	uint64_t drawn;
 };
 
 /* Random numbers for this occasion, other than the one that decided it. */
@@ -250,20 +251,21 @@ static uint64_t draw_eviction_random(void *arg, uint64_t below)
 {
 	struct chance *c = arg;
 
-	return av_faults_below(av_faults_draw(c->rule->seed ^ c->occasion,
-					      c->rule->number + AV_FAULTS_RULES, ++c->drawn),
+	const struct av_faults_rule *rule = &c->struck->rule;
+
+	return av_faults_below(av_faults_draw(rule->seed ^ c->struck->occasion,
+					      rule->number + AV_FAULTS_RULES, ++c->drawn),
 			       below);
 }
 
-static void inject_eviction(struct av_seg *seg, const struct av_faults_rule *rule,
-			    uint64_t occasion)
+static void inject_eviction(struct av_seg *seg, const struct av_faults_struck *struck)
 {
-	struct chance c = {.rule = rule, .occasion = occasion};
+	struct chance c = {.struck = struck};
 	struct av_odp_eviction how = {
-		.pages = rule->count,
+		.pages = struck->rule.count,
 		.chance = draw_eviction_random,
 		.arg = &c,
-		.key = rule->has_key ? rule->key : 0,
+		.key = struck->rule.has_key ? struck->rule.key : 0,
 	};
 
 	av_odp_evict(seg, &how);
@@ -284,14 +286,14 @@ static void leave_to_timer(struct av_seg *seg, struct av_injections *in,
 }
 
 static void strike_context(struct av_seg *seg, struct av_injections *in,
-			   const struct av_faults_rule *rule, uint64_t occasion)
+			   const struct av_faults_struck *struck)
 {
-	if (rule->what == AV_INJECT_EVICT)
-		inject_eviction(seg, rule, occasion);
-	else if (rule->what == AV_INJECT_KILL)
+	if (struck->rule.what == AV_INJECT_EVICT)
+		inject_eviction(seg, struck);
+	else if (struck->rule.what == AV_INJECT_KILL)
 		kill(getpid(), SIGKILL);
 	else
-		leave_to_timer(seg, in, rule);
+		leave_to_timer(seg, in, &struck->rule);
 }
 
 /* --- what happens to a request --------------------------------------------------- */
@@ -393,23 +395,20 @@ static void decide_request_faults(const struct av_qp_ref *end, const struct av_s
 		.now_ns = av_now_ns(),
 		.qpn = d->qpn,
 		.opcode = wqe->opcode,
+		.which = wqe->wr_id,
 		.reliable = is_reliable_wqe(end, wqe),
+		.failed = atomic_load(&end->seg->head->fatal),
 		.keys = keys,
 		.key_count = keys_of(wqe, end->qp->type == IBV_QPT_UD, keys),
 	};
-	struct av_faults_rule rule;
-	unsigned int at = 0;
-	uint64_t nth;
+	struct av_faults_struck struck = {.next = 0};
 
 	d->outcome = (struct av_injected){.what = AV_INJECTED_NOT};
 	d->begins_ns = d->until_ns = 0;
-	while (av_faults_strike(f, &o, &at, &rule, &nth)) {
-		if (rule.what == AV_INJECT_FATAL && atomic_load(&end->seg->head->fatal))
-			continue; /* a request fails once */
-		av_fault_note(end->seg->head->device, &rule, nth, d->qpn, wqe->wr_id);
-		decide_outcome(end, d, &rule, o.reliable, o.now_ns);
-		if (rule.what >= AV_INJECT_EVICT)
-			strike_context(end->seg, atomic_load(&end->seg->inject), &rule, nth);
+	while (av_faults_strike(f, &o, &struck)) {
+		decide_outcome(end, d, &struck.rule, o.reliable, o.now_ns);
+		if (struck.rule.what >= AV_INJECT_EVICT)
+			strike_context(end->seg, atomic_load(&end->seg->inject), &struck);
 	}
 }
 
@@ -503,14 +502,10 @@ struct av_injected av_inject(const struct av_qp_ref *end, struct av_qp_ref *peer
 static void strike_by_clock(struct av_seg *seg, struct av_faults *f, struct av_injections *in)
 {
 	struct av_faults_occasion o = {.kind = AV_FAULTS_CLOCK, .now_ns = av_now_ns()};
-	struct av_faults_rule rule;
-	unsigned int at = 0;
-	uint64_t nth;
+	struct av_faults_struck struck = {.next = 0};
 
-	while (av_faults_strike(f, &o, &at, &rule, &nth)) {
-		av_fault_note(seg->head->device, &rule, nth, 0, 0);
-		strike_context(seg, in, &rule, nth);
-	}
+	while (av_faults_strike(f, &o, &struck))
+		strike_context(seg, in, &struck);
 }
 
 /* Do what was left to the timer. */
@@ -563,17 +558,13 @@ int av_inject_verb(struct av_seg *seg, enum av_fail verb)
 {
 	struct av_faults *f = av_faults_of(seg);
 	struct av_faults_occasion o = {.kind = AV_FAULTS_VERB, .verb = verb, .now_ns = av_now_ns()};
-	struct av_faults_rule rule;
-	unsigned int at = 0;
-	uint64_t nth;
+	struct av_faults_struck struck = {.next = 0};
 	int err = 0;
 
-	while (f && av_faults_strike(f, &o, &at, &rule, &nth)) {
+	while (av_faults_strike(f, &o, &struck))
 		if (!err)
-			av_diag_verb(rule.err, AV_CHECK_INJECTED, rule.number, rule.what);
-		err = err ? err : rule.err;
-		av_fault_note(seg->head->device, &rule, nth, 0, 0);
-	}
+			err = av_refuse(struck.rule.err, AV_CHECK_INJECTED, struck.rule.number,
+					struck.rule.what);
 	start_clock(seg, f); /* the rules may be new */
 	return err;
 }
