@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Attributes and small macros that every file may use. Knows nothing of RDMA. */
+/* Attributes, small macros, and range arithmetic. */
 #ifndef AV_BASE_COMPILER_H
 #define AV_BASE_COMPILER_H
 
@@ -8,23 +8,23 @@
 #include <stdint.h>
 
 /*
- * Exported symbols; everything else is hidden. Names in libanyverbs.map get the usual version
- * nodes. The others stay unversioned: so they satisfy a reference with any version, which private
- * and C library symbols need.
+ * An exported symbol; all others are hidden. Names in libanyverbs.map get their version nodes.
+ * Others stay unversioned, and so satisfy references with any version: those to private symbols and
+ * to symbols of the C library.
  */
 #define AV_EXPORT __attribute__((visibility("default")))
 
 #define AV_MUST_USE	__attribute__((warn_unused_result))
 #define AV_PRINTF(f, a) __attribute__((format(printf, f, a)))
-/* Rarely called. Kept out of line, so that callers need fewer registers. */
+/* Rarely called. Never inlined, so callers need fewer registers. */
 #define AV_COLD		 __attribute__((noinline, cold))
 #define AV_CACHE_LINE	 64
 #define AV_ALIGNED(n)	 __attribute__((aligned(n)))
 #define AV_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 /*
- * A small thread-local variable that is reached without a call. In a library that is loaded late,
- * it takes a few bytes of the C library's reserve.
+ * A small thread-local variable, accessed without a call. A library that is loaded late takes its
+ * bytes from a reserve of the C library.
  */
 #define AV_TLS_FAST __attribute__((tls_model("initial-exec")))
 
@@ -35,8 +35,8 @@
 #define av_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /*
- * For ThreadSanitizer, which sees one process only. A thread released @word, a thread of another
- * process acquired it, and this thread got the data from that process: that is no race. No
+ * Tell ThreadSanitizer, which sees one process only, that this access is no race: a thread released
+ * @word, another process acquired it, and this thread got the data from that process. No
  * instruction in other builds.
  */
 #if defined(__SANITIZE_THREAD__)
@@ -46,7 +46,7 @@
 #define AV_CAME_BY_PEER(word) ((void)(word))
 #endif
 
-/* One turn of a spin loop. Tells the core that a sibling thread may have the pipeline. */
+/* One turn of a spin loop: a sibling thread of the core may use the pipeline. */
 static inline void av_pause(void)
 {
 #if defined(__x86_64__)
@@ -57,8 +57,8 @@ static inline void av_pause(void)
 }
 
 /*
- * Prefetch the cache line at @p for writing; a hint, for any address. The compiler's builtin would
- * prefetch for reading without a named processor, and the store would still wait for the others.
+ * Prefetch the cache line at @p, which may be any address, for writing. Without a named processor,
+ * the compiler's builtin would prefetch for reading, and the store would wait once more.
  */
 #if defined(__x86_64__)
 #define av_prefetch_write(p) __asm__ volatile("prefetchw %0" : : "m"(*(const char *)(p)))
@@ -67,33 +67,34 @@ static inline void av_pause(void)
 #endif
 
 /*
- * Behind the copy of a structure that a peer may be writing: its words stay what they are in the
- * copy. Without it, the compiler may read the original once more, after the copy was checked.
+ * After copying a structure that a peer may change: the compiler does not read the original again,
+ * which may differ from the checked copy.
  */
 #define AV_COPIED() __asm__ volatile("" ::: "memory")
 
 /*
- * For a function that reads, a word at a time, what others may be writing. Its answer only explains
- * or counts, or is confirmed under a lock before use. ThreadSanitizer ignores it. Also for a
- * function of a forked child, where no other thread is left.
+ * ThreadSanitizer ignores this function. It reads, word by word, what others may write, and its
+ * answer only explains or counts, or is confirmed under a lock; or it runs in a forked child, where
+ * no other thread is left.
  */
 #define AV_RACY __attribute__((no_sanitize("thread")))
 
-/* Range arithmetic that cannot wrap. No other file writes "addr + len > end". */
-
-/* Does [addr, addr + len) lie within [base, base + size)? In bytes; forms no sum. */
+/*
+ * Does [addr, addr + len) lie within [base, base + size)? Computes no sum, which could wrap: no
+ * other file writes "addr + len > end".
+ */
 static inline bool av_range_within(uint64_t addr, uint64_t len, uint64_t base, uint64_t size)
 {
 	return addr >= base && len <= size && addr - base <= size - len;
 }
 
-/* Does addr + len exceed 64 bits? A range up to the last byte, addr + len == 2^64, does not. */
+/* Does the range leave 64 bits? addr + len == 2^64 does not: it ends with the last byte. */
 static inline bool av_range_wraps(uint64_t addr, uint64_t len)
 {
 	return len != 0 && addr > UINT64_MAX - (len - 1);
 }
 
-/* Round @v up to a multiple of the power of two @align; @v is at most UINT64_MAX - align + 1. */
+/* Round @v, at most UINT64_MAX - align + 1, up to a multiple of @align, a power of two. */
 static inline uint64_t av_round_up(uint64_t v, uint64_t align)
 {
 	return (v + align - 1) & ~(align - 1);

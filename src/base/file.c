@@ -8,6 +8,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static _Thread_local unsigned int real_files_depth;
+
+void av_real_files_begin(void)
+{
+	real_files_depth++;
+}
+
+void av_real_files_end(void)
+{
+	real_files_depth--;
+}
+
+bool av_real_files_only(void)
+{
+	return real_files_depth > 0;
+}
+
 #define HIGHEST 2048u /* the kernel's table of descriptors grows with the number */
 
 /* The first number for ours: in the last quarter of what the process may have. */

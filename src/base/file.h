@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Files of the library's own, which have memory for what processes share.
- */
+/* Our own files and descriptors: memory that processes share. */
 #ifndef AV_BASE_FILE_H
 #define AV_BASE_FILE_H
 
@@ -15,10 +13,10 @@
 #include "base/compiler.h"
 
 /*
- * Descriptors of ours in a program that may close any, replace it by dup2(2), or closefrom(3). They
- * live at high numbers, which programs rarely touch, and each use first sees whether the number
- * still is our file. So the library never reads, writes, locks or closes a file of the program's.
- * What the program does to the number between the look and the use cannot be noticed.
+ * A descriptor of ours. The program may close it, or replace it by dup2(2). So it has a high
+ * number, which programs rarely use, and we check before each use that the number still is our
+ * file. We never read, write, lock or close a file of the program. What the program does between
+ * the check and the use cannot be noticed.
  */
 
 struct av_own_fd {
@@ -30,25 +28,16 @@ struct av_own_fd {
 #define AV_OWN_FD_NONE ((struct av_own_fd){.fd = -1})
 
 /*
- * Keep @fd, which was just opened close-on-exec: it may move to another number. Return: false: @fd
- * is -1, or cannot be asked for its file; it is closed then, and errno says why
+ * Own @fd, which was just opened close-on-exec. It may get another number. Return: false: @fd is
+ * -1, or fstat(2) fails; @fd is closed then, and errno says why
  */
 AV_MUST_USE bool av_own_fd_keep(struct av_own_fd *own, int fd);
 
-/* The descriptor; -1, with errno EBADF: there is none, or it is the program's by now. */
+/* The descriptor. -1, with errno EBADF: there is none, or the program owns the number now. */
 int av_own_fd(const struct av_own_fd *own);
 
-/* Close it if it is ours still. Keeps errno. */
+/* Close it if it is still ours. Keeps errno. */
 void av_own_fd_close(struct av_own_fd *own);
-
-/*
- * Files of the library's own, which have memory for what processes share.
- */
-
-/*
- * Anonymous memory that several processes map: memfd_create(2). The kernel frees it with its last
- * user, and no file system's size limits it.
- */
 
 /*
  * memfd_create(2) with seals permitted, and never executable where the kernel knows that. @flags: 0
@@ -57,22 +46,22 @@ void av_own_fd_close(struct av_own_fd *own);
 AV_MUST_USE int av_memfd(const char *name, unsigned int flags);
 
 /*
- * Make some, without pages yet. Its size is fixed. @name: for who reads /proc/PID/maps. Return: 0
- * or -errno; EFBIG: more than RLIMIT_FSIZE
+ * Create memory that several processes can map: memfd_create(2), of a fixed size, without pages
+ * yet. The kernel frees it with its last user; no file system limits it. @name: as /proc/PID/maps
+ * shows it. Return: 0 or -errno; EFBIG: more than RLIMIT_FSIZE
  */
 AV_MUST_USE int av_anonymous(struct av_own_fd *own, const char *name, uint64_t bytes);
 
-/* Memory for a file of ours, before it is needed. */
-
 /*
- * Back a part of the file with real pages: touching them cannot fail. Return: 0 or -errno; then a
- * part of it may be backed
+ * Allocate pages for a part of the file, so that later accesses cannot fail. Return: 0 or -errno;
+ * then some pages may be allocated
  */
 AV_MUST_USE int av_file_back(int fd, uint64_t offset, uint64_t bytes);
 
-/* RLIMIT_FSIZE is the program's: a file of ours that grows beyond it would kill it by SIGXFSZ. */
-
-/* May the file be made so large, or is it already? Return: 0 or -EFBIG */
+/*
+ * May the file have that size, or has it already? Growing it beyond RLIMIT_FSIZE would kill the
+ * program by SIGXFSZ. Return: 0 or -EFBIG
+ */
 AV_MUST_USE static inline int av_file_may_have(int fd, uint64_t bytes)
 {
 	struct rlimit rl;
@@ -84,17 +73,24 @@ AV_MUST_USE static inline int av_file_may_have(int fd, uint64_t bytes)
 }
 
 /*
- * The parts of a sparse file that have memory. Holes read as zeros; not to touch them keeps what is
- * large and hardly used small. System calls only.
- */
-
-/*
- * The first part of [*at, end) that is no hole: [*at, *part_end) from then on. What the kernel does
- * not tell counts as no hole. Return: false: all of it is
+ * Find the first part of [*at, end) that is no hole: [*at, *part_end) afterwards. Holes read as
+ * zeros; whoever skips them leaves them without memory. If the kernel cannot tell, there is no
+ * hole. Return: false: all of it is a hole. System calls only
  */
 AV_MUST_USE bool av_sparse_next(int fd, uint64_t *at, uint64_t end, uint64_t *part_end);
 
-/* Read @bytes from @at on to @to, where zeros are already. Return: false: not all could be read */
+/* Read @bytes at offset @at to @to, which is all zeros. Return: false: not all could be read */
 AV_MUST_USE bool av_sparse_read(int fd, uint64_t at, uint64_t bytes, void *to);
+
+/*
+ * Between these calls, which may be nested, the calling thread sees no virtual files
+ * (host/vsysfs.h). So the system's libibverbs does not find our devices, for which it has no
+ * driver.
+ */
+void av_real_files_begin(void);
+void av_real_files_end(void);
+
+/* Is the calling thread between them? */
+bool av_real_files_only(void);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The limits of a device: what attributes report and what is enforced. ANYVERBS_DEVICES can lower a
- * device's attributes. So code with a device at hand checks its attr, and uses these for array
- * sizes.
+ * The limits of a device: what attributes report and what is enforced. ANYVERBS_DEVICES can lower
+ * the attributes of a device. So check against its attr, and use these for sizes of arrays.
  */
 #ifndef AV_BASE_LIMITS_H
 #define AV_BASE_LIMITS_H

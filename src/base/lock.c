@@ -126,11 +126,6 @@ static bool seize_dead_lock(struct av_lock *lock, uint32_t owner)
 	return is_dead(owner) && atomic_compare_exchange_strong(&lock->owner, &owner, av_lock_self);
 }
 
-enum av_lock_result av_lock_wait(struct av_lock *lock)
-{
-	return av_lock_wait_until(lock, UINT64_MAX);
-}
-
 enum av_lock_result av_lock_wait_until(struct av_lock *lock, uint64_t until_ns)
 {
 	AV_UNCANCELLED;

@@ -13,13 +13,12 @@
 #include "base/compiler.h"
 
 /*
- * The order in which a thread takes locks and execution rights: docs/concurrency/ORDER.md.
+ * The order of locks and execution rights: docs/concurrency/ORDER.md. A thread that waits for one
+ * holds only those of lower ranks, so no cycle of waiters can form. Trying is exempt, since it
+ * never waits.
  *
- * Every place that takes one names its rank. A thread that waits for a lock holds only locks of
- * lower ranks, so no circle of waiters can form. Trying is exempt, because it never waits.
- *
- * Builds with AV_CHECK_LOCKS (the sanitizers' presets) keep a list per thread, and abort with a
- * message at the first violation. In other builds none of this leaves an instruction.
+ * Builds with AV_CHECK_LOCKS (the sanitizers' presets) keep a list per thread, and abort at the
+ * first violation. Other builds have no instruction for this.
  */
 
 enum av_lock_rank {
@@ -39,21 +38,16 @@ enum av_lock_rank {
 
 #if defined(AV_CHECK_LOCKS)
 
-/*
- * This thread is about to wait for @lock; it got @lock by trying; it has released @lock. Waiting
- * aborts if it could close a circle.
- */
+/* This thread is about to wait for @lock, which aborts if a cycle could form. */
 void av_lock_order_wait(const void *lock, enum av_lock_rank rank);
+/* It got @lock by trying; it has released @lock. */
 void av_lock_order_taken(const void *lock, enum av_lock_rank rank);
 void av_lock_order_released(const void *lock);
 
 /* Aborts unless this thread holds @lock. @where: for the message */
 void av_lock_order_assert(const void *lock, const char *where);
 
-/*
- * The child's only thread, after a fork, holds the private locks that its parent's thread held, and
- * no shared ones.
- */
+/* In a forked child, whose thread holds no shared locks. */
 void av_lock_order_forked(void);
 
 #define AV_ASSERT_HELD(lock) av_lock_order_assert(lock, __func__)
@@ -69,20 +63,17 @@ void av_lock_order_forked(void);
 #endif
 
 /*
- * A lock for memory that several processes map. It survives the death of its holder.
+ * A lock in memory that several processes map. It survives the death of its holder.
  *
- * The word holds the identity of the owning *process* (av_lock_self); 0 is free. A waiter spins,
- * yields, then sleeps in short naps, and from time to time checks whether the owner still lives. A
- * waiter takes over the lock of a dead owner, and is told so: it repairs what the lock protects. A
- * release wakes nobody, so it is a single store.
+ * The word is the identity of the owning *process* (av_lock_self); 0: free. A waiter spins, yields,
+ * then naps, and sometimes checks whether the owner lives. If not, the waiter takes the lock over,
+ * and repairs what it protects. A release wakes nobody, so it is a single store. A robust pthread
+ * mutex takes four times as long (two atomic operations, and the robust list), and the paths that
+ * take these locks have about 100 ns.
  *
- * Why not a robust pthread mutex: uncontended it costs four times as much (two atomic operations
- * and the robust list). These locks are taken on paths whose whole budget is about 100 ns.
- *
- * The same word serves as an execution right: queue/qp.h says what may be done while it is held.
- *
- * Rules for locks: not recursive. A lock is held for bounded work only. While one is held, no
- * memory of the program is touched and nothing is waited for. Taking one names its rank.
+ * Locks are not recursive. A thread that holds one does bounded work: it touches no memory of the
+ * program, and waits for nothing. The same word serves as an execution right: queue/qp.h says what
+ * its holder may do.
  */
 
 struct av_lock {
@@ -90,35 +81,27 @@ struct av_lock {
 };
 
 enum av_lock_result {
-	AV_LOCK_BUSY = -1,  /* av_lock_try(), av_lock_wait_until(): held by a living process */
-	AV_LOCK_TAKEN = 0,  /* now held by the caller */
-	AV_LOCK_REPAIR = 1, /* the same, and its last holder died holding it: repair first */
+	AV_LOCK_BUSY = -1,  /* a living process holds it */
+	AV_LOCK_TAKEN = 0,  /* the caller holds it now */
+	AV_LOCK_REPAIR = 1, /* the same, but its last holder died: repair first */
 };
 
-/*
- * This process's identity. Set by av_process_join() before any lock is taken, and again in a forked
- * child.
+/* This process' identity. av_dir_join() sets it before any lock is taken; also in a forked child.
  */
 extern uint32_t av_lock_self;
 
-/*
- * Is the process with this identity alive? Set together with av_lock_self. May be slow (system
- * calls).
- */
+/* Is the process with this identity alive? Makes system calls. Set together with av_lock_self. */
 extern bool (*av_lock_owner_alive)(uint32_t owner);
 
-/* The slow part of av_lock_acquire(). */
-enum av_lock_result av_lock_wait(struct av_lock *lock);
-
-/* The same, up to that moment of av_now_ns(). Return: also AV_LOCK_BUSY */
+/* The slow part of av_lock_acquire_until(); UINT64_MAX: of av_lock_acquire(). */
 enum av_lock_result av_lock_wait_until(struct av_lock *lock, uint64_t until_ns);
 
 /* The slow part of av_lock_try(). */
 enum av_lock_result av_lock_try_dead(struct av_lock *lock);
 
 /*
- * Make the caller's atomic read-modify-write, just before, a full barrier. On x86 it already is
- * one. Elsewhere later accesses might be performed before its store.
+ * Make the preceding atomic read-modify-write a full barrier. On x86 it is one. Elsewhere, later
+ * accesses might be performed before its store.
  */
 #if defined(__x86_64__)
 #define av_barrier_behind_rmw() atomic_signal_fence(memory_order_seq_cst)
@@ -126,10 +109,7 @@ enum av_lock_result av_lock_try_dead(struct av_lock *lock);
 #define av_barrier_behind_rmw() atomic_thread_fence(memory_order_seq_cst)
 #endif
 
-/**
- * av_lock_acquire() - take the lock, and wait for it
- * Return:  AV_LOCK_TAKEN or AV_LOCK_REPAIR
- */
+/* Wait for the lock, and take it. Return: AV_LOCK_TAKEN or AV_LOCK_REPAIR */
 AV_MUST_USE static inline enum av_lock_result av_lock_acquire(struct av_lock *lock,
 							      enum av_lock_rank rank)
 {
@@ -138,10 +118,10 @@ AV_MUST_USE static inline enum av_lock_result av_lock_acquire(struct av_lock *lo
 	av_lock_order_wait(lock, rank);
 	return av_likely(atomic_compare_exchange_strong(&lock->owner, &free, av_lock_self))
 		       ? AV_LOCK_TAKEN
-		       : av_lock_wait(lock);
+		       : av_lock_wait_until(lock, UINT64_MAX);
 }
 
-/* The same, up to that moment. Return: also AV_LOCK_BUSY */
+/* The same, until @until_ns of av_now_ns(). Return: also AV_LOCK_BUSY */
 AV_MUST_USE static inline enum av_lock_result
 av_lock_acquire_until(struct av_lock *lock, enum av_lock_rank rank, uint64_t until_ns)
 {
@@ -154,18 +134,16 @@ av_lock_acquire_until(struct av_lock *lock, enum av_lock_rank rank, uint64_t unt
 	return got;
 }
 
-/* For locks whose data is consistent at every instruction: taking over needs no repair. */
+/* The same for a lock whose data never needs repair. */
 static inline void av_lock_acquire_plain(struct av_lock *lock, enum av_lock_rank rank)
 {
 	(void)!av_lock_acquire(lock, rank);
 }
 
-/**
- * av_lock_try() - take the lock if no living process holds it
- *
- * Each thread checks a busy lock's owner only once in a few milliseconds, so a loop around this
- * function stays cheap. A failure is ordered like a success, on which av_publish_before_try()
- * relies.
+/*
+ * Take the lock if no living process holds it. A thread checks owners of busy locks only once in a
+ * few milliseconds, so a loop around this stays cheap. A failure is ordered like a success:
+ * av_publish_before_try() relies on that.
  */
 AV_MUST_USE static inline enum av_lock_result av_lock_try(struct av_lock *lock,
 							  enum av_lock_rank rank)
@@ -181,7 +159,7 @@ AV_MUST_USE static inline enum av_lock_result av_lock_try(struct av_lock *lock,
 	return got;
 }
 
-/* Take the lock if it is free. Does not check whether its holder lives. */
+/* The same, but only if it is free: does not check whether a holder lives. */
 AV_MUST_USE static inline bool av_lock_try_free(struct av_lock *lock, enum av_lock_rank rank)
 {
 	uint32_t free = 0;
@@ -213,8 +191,8 @@ static inline void av_lock_release(struct av_lock *lock)
 }
 
 /*
- * Release, followed by a full barrier: a load after this call is not performed before the lock is
- * seen free. For "release, then look whether somebody left work while I held it".
+ * Release, with a full barrier: no later load is performed before others see the lock free. For
+ * "release, then look for work that came while the lock was held".
  */
 static inline void av_lock_release_fence(struct av_lock *lock)
 {
@@ -224,9 +202,9 @@ static inline void av_lock_release_fence(struct av_lock *lock)
 }
 
 /*
- * Publish @value at @word before trying a lock. Either the try succeeds, or the holder sees the
- * value after its av_lock_release_fence(). On x86 the try's locked instruction is the barrier in
- * between, whether it succeeds or not; a second one would cost as much again.
+ * Store @value, and then try a lock: either the try succeeds, or the holder sees the value after
+ * its av_lock_release_fence(). On x86 the locked instruction of the try is the barrier in between,
+ * even if it fails; a second one would take as long again.
  */
 static inline void av_publish_before_try(_Atomic uint32_t *word, uint32_t value)
 {
@@ -237,14 +215,12 @@ static inline void av_publish_before_try(_Atomic uint32_t *word, uint32_t value)
 #endif
 }
 
-/* Two adjacent locks, as the one instruction sees them that takes both. */
+/* Two adjacent locks, as one instruction takes them. */
 typedef uint64_t __attribute__((may_alias)) av_lock_both;
 
-/**
- * av_lock_try_both() - take @first and the adjacent lock behind it, if both are free
- * @first: aligned to 8 bytes; either lock is also taken and released alone
- *
- * Does not check whether a holder lives.
+/*
+ * Take @first, which is aligned to 8 bytes, and the lock behind it, if both are free. Does not
+ * check whether a holder lives. Either lock may also be taken and released alone.
  */
 AV_MUST_USE static inline bool av_lock_try_both(struct av_lock *first, enum av_lock_rank rank_first,
 						enum av_lock_rank rank_second)
@@ -254,31 +230,25 @@ AV_MUST_USE static inline bool av_lock_try_both(struct av_lock *first, enum av_l
 	if (av_unlikely(!__atomic_compare_exchange_n((av_lock_both *)(void *)first, &free, self,
 						     false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)))
 		return false;
-	AV_CAME_BY_PEER(&first[1].owner); /* the checker knows this lock by its own address */
+	AV_CAME_BY_PEER(&first[1].owner); /* the checker knows it by its own address */
 	av_lock_order_taken(&first[0], rank_first);
 	av_lock_order_taken(&first[1], rank_second);
 	return true;
 }
 
 /*
- * Taking a lock at exit. Another thread that holds it is done in a moment, so exit waits, up to
- * AV_PEER_TIMEOUT_NS. A thread that holds it itself, and exits in a signal's handler, would wait in
- * vain: the mutex knows its owner, and refuses at once.
+ * A mutex that av_exit_lock() may take. It knows its owner: a thread that holds it, and exits in a
+ * signal handler, fails at once.
  */
-
-/* A mutex that av_exit_lock() may take. */
 #define AV_EXIT_MUTEX PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP
 
-/*
- * The same in a forked child, whoever held it in the parent. The child has one thread, so nobody
- * else uses the mutex. ThreadSanitizer is not asked: it remembers the parent's threads.
- */
+/* Initialize it in a forked child, whoever held it in the parent. */
 AV_RACY static inline void av_exit_mutex_forked(pthread_mutex_t *mutex)
 {
 	*mutex = (pthread_mutex_t)AV_EXIT_MUTEX;
 }
 
-/* Return: false: it is not to be had. Context: a destructor */
+/* Wait up to AV_PEER_TIMEOUT_NS for the mutex. Context: a destructor. Return: false: not taken */
 AV_MUST_USE static inline bool av_exit_lock(pthread_mutex_t *mutex)
 {
 	struct timespec until = av_timespec(av_now_real_ns() + AV_PEER_TIMEOUT_NS);

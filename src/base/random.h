@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers that differ from process to process, and hashes of bytes. They keep no secret. */
+/* Numbers that differ between processes, and hashes of bytes. Neither is secure. */
 #ifndef AV_BASE_RANDOM_H
 #define AV_BASE_RANDOM_H
 
@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Never waits. Where the kernel has no random numbers yet, clock and PID stand in. */
+/* Never blocks. If the kernel has no random numbers yet, uses the clock and the PID. */
 static inline uint64_t av_random(void)
 {
 	struct timespec now = {0};
@@ -24,7 +24,7 @@ static inline uint64_t av_random(void)
 
 #define AV_FNV1A 0xcbf29ce484222325ull /* the hash of no bytes */
 
-/* 64-bit FNV-1a: the hash of what @hash is of, with @bytes behind. */
+/* 64-bit FNV-1a. @hash: of the bytes before these */
 static inline uint64_t av_fnv1a(uint64_t hash, const void *bytes, size_t n)
 {
 	const uint8_t *p = bytes;

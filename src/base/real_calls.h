@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Calls that evade hooks: the functions behind ours and behind the program's of the same names.
- */
+/* Calls that bypass hooks: ours, and those of the program. */
 #ifndef AV_BASE_REAL_CALLS_H
 #define AV_BASE_REAL_CALLS_H
 
 #include <dlfcn.h>
 #include <poll.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -19,11 +16,9 @@
 #include "base/compiler.h"
 
 /*
- * Sockets of ours, by the kernel's own calls. Functions of libc may be others' by now: librspreload
- * makes sockets of TCP and UDP to ones of librdmacm, which connect through this library. And they
- * may be ours (host/netlink_hooks.c). None is a point at which a thread is cancelled.
- *
- * As the functions of the C library: -1 and errno.
+ * System calls on our own sockets. The functions of the C library may be hooked: by ours
+ * (host/netlink_hooks.c), or by librspreload, which turns sockets of TCP and UDP into ones of
+ * librdmacm, which use this library. Return: as the C library; but they are no cancellation points
  */
 
 static inline int av_raw_socket(int domain, int type, int protocol)
@@ -81,7 +76,7 @@ static inline ssize_t av_raw_recvmsg(int fd, struct msghdr *message, int flags)
 	return syscall(SYS_recvmsg, fd, message, flags);
 }
 
-/* @timeout_ms: negative: none */
+/* @timeout_ms: negative: no timeout */
 static inline int av_raw_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
 	struct timespec time = {timeout_ms / 1000, timeout_ms % 1000 * 1000000l};
@@ -90,14 +85,9 @@ static inline int av_raw_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 }
 
 /*
- * Calls that evade hooks: the functions behind ours and behind the program's of the same names.
- */
-
-/* The function behind ours of the same name: the C library's, or another library's. */
-
-/*
- * At file scope, before AV_NEXT_OF(): look it up when this library is loaded. dlsym() takes a lock,
- * and a thread that loads a library, whose constructor waits for the caller, has it.
+ * At file scope, before AV_NEXT_OF(): look up the next function of our function's name when this
+ * library is loaded. Not later: dlsym() takes a lock, which a thread holds while it loads a library
+ * whose constructor may wait for the caller.
  */
 #define AV_FIND_NEXT(name)                                                                 \
 	static void *next_##name;                                                          \
@@ -110,8 +100,8 @@ static inline int av_raw_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 	struct av_next
 
 /*
- * As a typed expression: AV_NEXT_OF(dlopen)(file, mode). Before the constructor has run it is
- * looked up here, which takes no memory.
+ * That function: AV_NEXT_OF(dlopen)(file, mode). Looks it up if the constructor has not run yet;
+ * that allocates nothing.
  */
 #define AV_NEXT_OF(name)                                                              \
 	({                                                                            \
@@ -121,19 +111,15 @@ static inline int av_raw_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 	})
 
 /*
- * Changes of the address space that bypass the C library. Registration caches (Open MPI's, UCX's)
- * patch its munmap(), mremap(), madvise() and mmap() to learn of memory that goes away, with locks
- * of their own held while they register. These mappings are our own: no cache need hear. A new
- * mapping, or memory of the program that does go away, may use the C library.
- *
- * Each is the system call of its name, async-signal-safe. ThreadSanitizer must see all mappings:
- * there they are the C library's functions.
+ * System calls for our own mappings. Registration caches (Open MPI's, UCX's) patch the C library's
+ * mmap(), munmap() and madvise() to learn which memory goes away, and hold their locks while they
+ * register. They need not know of our mappings. Async-signal-safe. ThreadSanitizer must see all
+ * mappings, so its builds call the C library.
  */
 
 #if defined(__SANITIZE_THREAD__)
 #define av_mmap	    mmap
 #define av_munmap   munmap
-#define av_mremap   mremap
 #define av_madvise  madvise
 #define av_mprotect mprotect
 #else
@@ -150,13 +136,6 @@ static inline int av_munmap(void *addr, size_t bytes)
 	return (int)syscall(SYS_munmap, addr, bytes);
 }
 
-/* @to: the new address, with MREMAP_FIXED */
-AV_MUST_USE static inline void *av_mremap(void *addr, size_t old_bytes, size_t bytes, int flags,
-					  void *to)
-{
-	return (void *)syscall(SYS_mremap, addr, old_bytes, bytes, flags, to); /* NOLINT */
-}
-
 static inline int av_mprotect(void *addr, size_t bytes, int prot)
 {
 	return (int)syscall(SYS_mprotect, addr, bytes, prot);
@@ -168,18 +147,5 @@ static inline int av_madvise(void *addr, size_t bytes, int advice)
 }
 
 #endif
-
-/*
- * Does this thread want to see the real files? All others see the virtual files (host/vsysfs.h).
- * Needed to ask the system's own library for its devices: it would find ours, and complain that no
- * driver knows them.
- */
-
-/* Between these calls the calling thread sees no virtual file. Calls may be nested. */
-void av_real_files_begin(void);
-void av_real_files_end(void);
-
-/* Is the calling thread between them? */
-bool av_real_files_only(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A table that maps small numbers (handles) to private objects. Look-ups are lock-free and the
- * table never moves, so a data path may look up while another thread adds.
+ * A table of private objects by small numbers. A look-up is lock-free, and may run while another
+ * thread adds: the table never moves.
  */
 #ifndef AV_BASE_TABLE_H
 #define AV_BASE_TABLE_H
@@ -19,19 +19,19 @@ struct av_table {
 	_Atomic(_Atomic(void *) *) chunk[AV_TABLE_CHUNKS];
 };
 
-/* Return: 0, or ENOMEM, also for an @id beyond the table. */
+/* Return: 0; ENOMEM, also if @id is beyond the table */
 AV_MUST_USE int av_table_set(struct av_table *table, uint32_t id, void *object);
 
-/* The same for an entry that must be empty: EBUSY, and it stays as it is, if another is there. */
+/* The same for an entry that must be empty. Return: also EBUSY: it is not, and does not change */
 AV_MUST_USE int av_table_add(struct av_table *table, uint32_t id, void *object);
 
-/* Clear entry @id, which must have been set. */
+/* Clear entry @id, which is set. */
 void av_table_clear(struct av_table *table, uint32_t id);
 
 /* Free the chunks. The caller frees the objects. */
 void av_table_fini(struct av_table *table);
 
-/* The object of that number, or NULL. The caller prevents its being freed meanwhile. */
+/* The object of that number, or NULL. The caller ensures that nobody frees it meanwhile. */
 static inline void *av_table_get(const struct av_table *table, uint32_t id)
 {
 	_Atomic(void *) *chunk;
@@ -45,15 +45,14 @@ static inline void *av_table_get(const struct av_table *table, uint32_t id)
 }
 
 /*
- * Call @visit for every entry. Others may set and clear entries, so @object may be freed by then
+ * Call @visit for each entry. If others may clear entries meanwhile, @object may be freed already,
  * unless the caller prevents that; @id is right.
  */
 void av_table_each(struct av_table *table, void (*visit)(uint32_t id, void *object, void *arg),
 		   void *arg);
 
-/* Handles from numbers, for objects without a place in the segment. */
-
-/* Numbers from 1, reused late. */
+/* Handles of objects without a place in the segment. A freed handle is reused as late as possible.
+ */
 struct av_handles {
 	struct av_table table;
 	pthread_mutex_t mutex;

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <strings.h>
+#include <sys/param.h>
 
 #define LETTERS_MAX  40 /* longer words are near to none */
 #define MISTAKES_MAX 3u
@@ -11,11 +12,6 @@
 static char lower(char c)
 {
 	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
-}
-
-static unsigned int least(unsigned int a, unsigned int b)
-{
-	return a < b ? a : b;
 }
 
 /*
@@ -34,10 +30,10 @@ static unsigned int mistakes(struct av_word a, const char *b, size_t b_len)
 		for (size_t j = 1; j <= b_len; j++) {
 			char x = lower(a.text[i - 1]), y = lower(b[j - 1]);
 
-			d[i][j] = least(d[i - 1][j - 1] + (x != y),
-					least(d[i - 1][j], d[i][j - 1]) + 1);
+			d[i][j] =
+				MIN(d[i - 1][j - 1] + (x != y), MIN(d[i - 1][j], d[i][j - 1]) + 1);
 			if (i > 1 && j > 1 && x == lower(b[j - 2]) && lower(a.text[i - 2]) == y)
-				d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
+				d[i][j] = MIN(d[i][j], d[i - 2][j - 2] + 1);
 		}
 	}
 	return d[a.len][b_len];
@@ -56,7 +52,7 @@ static unsigned int distance(struct av_word word, const char *known)
 
 const char *av_word_nearest(struct av_word word, av_word_list list)
 {
-	unsigned int best = least((unsigned int)(word.len + 2) / 3, MISTAKES_MAX) + 1;
+	unsigned int best = MIN((unsigned int)(word.len + 2) / 3, MISTAKES_MAX) + 1;
 	const char *nearest = NULL, *known;
 
 	for (size_t i = 0; word.len > 1 && (known = list(i)); i++) {

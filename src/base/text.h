@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Words and numbers of a text, settings in the environment, and the known word that was meant.
- */
+/* Words and numbers in a text, and settings in the environment. */
 #ifndef AV_BASE_TEXT_H
 #define AV_BASE_TEXT_H
 
@@ -15,9 +13,7 @@
 
 #include "base/compiler.h"
 
-/* Words of a text that somebody wrote: settings, rules, names in braces. Pure functions. */
-
-/* A piece of a longer text, so not NUL-terminated. */
+/* A word of a longer text, which ends with a NUL. The functions of words are pure. */
 struct av_word {
 	const char *text;
 	size_t len;
@@ -28,13 +24,13 @@ static inline bool av_word_is(struct av_word w, const char *name)
 	return w.len == strlen(name) && !memcmp(w.text, name, w.len);
 }
 
-/* How many bytes of the word a complaint quotes, for printf's "%.*s". */
+/* Bytes of the word to quote in a message, for printf's "%.*s". */
 static inline int av_word_quote(struct av_word w, int most)
 {
 	return w.len < (size_t)most ? (int)w.len : most;
 }
 
-/* Digits of @base (10 or 16) and nothing else. Return: false also if the number overflows. */
+/* Parse a word of digits of @base (10 or 16). Return: false: it has others, or overflows */
 static inline bool av_word_number(struct av_word w, int base, uint64_t *value)
 {
 	int saved = errno;
@@ -49,14 +45,13 @@ static inline bool av_word_number(struct av_word w, int base, uint64_t *value)
 	return fits;
 }
 
-/* Environment variables that turn something on, each read once in a process. */
-
+/* An environment variable that turns something on, read once per process. */
 struct av_setting {
 	const char *variable, *value; /* NULL: any value */
 	_Atomic int answer;	      /* 1: yes; -1: no; 0: not asked yet */
 };
 
-/* Does it have that value? Never with another user's privileges. Context: any thread. */
+/* Does it have that value? Never in a set-user-ID program. Context: any thread. */
 static inline bool av_setting_is(struct av_setting *s)
 {
 	int answer = atomic_load_explicit(&s->answer, memory_order_relaxed);
@@ -70,19 +65,15 @@ static inline bool av_setting_is(struct av_setting *s)
 	return answer > 0;
 }
 
-/* Which word was meant: the known word that a mistyped one comes closest to. A pure function. */
-
-/* The known words: the word of row @i, or NULL after the last. */
+/* Known words: the word of row @i, or NULL after the last. */
 typedef const char *(*av_word_list)(size_t i);
 
-/**
- * av_word_nearest() - the known word that takes the fewest typing mistakes to become @word
- *
- * A mistake is a letter too many, too few or wrong, or two neighbours swapped. Upper and lower case
- * are the same. One mistake in three letters is still near, and three in all. A longer known word
- * that begins with @word (three letters or more) is near, too.
- * Context: any thread; allocates nothing
- * Return: the first of the nearest; NULL if none is near
+/*
+ * The known word that was probably meant by @word: the one with the fewest typing mistakes. A
+ * mistake is a missing, additional or wrong letter, or two swapped neighbours; case does not
+ * matter. At most one mistake in three letters, and three in all. A known word that begins with
+ * @word (three letters or more) is near, too. Allocates nothing. Return: the first of the nearest;
+ * NULL: none is near
  */
 const char *av_word_nearest(struct av_word word, av_word_list list);
 

@@ -105,6 +105,27 @@ int av_fork_register(enum av_fork_row row, const struct av_fork_handlers *handle
 	return unusable;
 }
 
+/* Its memory: a page that nobody may touch, its stack, and a page with this. */
+struct av_thread {
+	size_t stack_bytes;
+	LIST_ENTRY(av_thread) entry;
+	pthread_t id;
+	void *(*run)(void *arg);
+	void *arg;
+	_Atomic uint32_t tid; /* 0: it does not run yet */
+	_Atomic bool ends;    /* it is not counted as ours any more */
+	bool left;	      /* guarded by the mutex */
+};
+
+static struct {
+	pthread_mutex_t mutex;
+	LIST_HEAD(, av_thread) all;
+} threads = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static _Atomic unsigned int own;
+
+/* --- the process' last thread ----------------------------------------------------------- */
+
 #define THREADS_FIELD 18 /* behind the name, of proc_pid_stat(5) */
 
 #define LOOK_NS 50000000 /* how long the process may outlive the program's last thread */
@@ -141,13 +162,28 @@ static unsigned int beside_main(void)
 	return field ? (unsigned int)strtoul(field, NULL, 10) - 1 : UINT_MAX;
 }
 
-static unsigned int thread_others(unsigned int (*all)(void));
+/*
+ * The same without ours; may be too high, never too low. None of ours starts meanwhile. Who is
+ * counted here was there when the kernel was asked.
+ */
+static unsigned int others_beside_main(void)
+{
+	struct av_thread *t;
+	unsigned int n;
+
+	pthread_mutex_lock(&threads.mutex);
+	n = beside_main();
+	LIST_FOREACH(t, &threads.all, entry)
+		n -= atomic_load(&t->tid) && !atomic_load(&t->ends);
+	pthread_mutex_unlock(&threads.mutex);
+	return n;
+}
 
 static void *watch_last_thread(void *arg)
 {
 	const struct timespec nap = {.tv_nsec = LOOK_NS};
 
-	while (thread_others(beside_main))
+	while (others_beside_main())
 		nanosleep(&nap, NULL);
 	exit(0);
 }
@@ -207,25 +243,6 @@ static void last_thread_forked(void)
 }
 
 #define STACK_BYTES (256u << 10) /* beside the program's thread-local variables */
-
-/* Its memory: a page that nobody may touch, its stack, and a page with this. */
-struct av_thread {
-	size_t stack_bytes;
-	LIST_ENTRY(av_thread) entry;
-	pthread_t id;
-	void *(*run)(void *arg);
-	void *arg;
-	_Atomic uint32_t tid; /* 0: it does not run yet */
-	_Atomic bool ends;    /* it is not counted as ours any more */
-	bool left;	      /* guarded by the mutex */
-};
-
-static struct {
-	pthread_mutex_t mutex;
-	LIST_HEAD(, av_thread) all;
-} threads = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-
-static _Atomic unsigned int own;
 
 /* --- memory ---------------------------------------------------------------------------- */
 
@@ -379,23 +396,6 @@ static void *counted(void *arg)
 unsigned int av_thread_own(void)
 {
 	return atomic_load(&own);
-}
-
-/*
- * How many of those that @all counts are not ours; may be too high, never too low.
- * None of ours starts meanwhile. Who is counted here was there when @all was asked.
- */
-static unsigned int thread_others(unsigned int (*all)(void))
-{
-	struct av_thread *t;
-	unsigned int n;
-
-	pthread_mutex_lock(&threads.mutex);
-	n = all();
-	LIST_FOREACH(t, &threads.all, entry)
-		n -= atomic_load(&t->tid) && !atomic_load(&t->ends);
-	pthread_mutex_unlock(&threads.mutex);
-	return n;
 }
 
 /* --- start and end --------------------------------------------------------------------- */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Threads of the library in somebody else's process.
- */
+/* Our threads in the process of a program: forks, signals, cancellation, start and end. */
 #ifndef AV_BASE_THREAD_H
 #define AV_BASE_THREAD_H
 
@@ -11,9 +9,9 @@
 #include "base/compiler.h"
 
 /*
- * What the library does around the program's fork(): handlers in the order of the locks. Before the
- * fork they run from first to last (outer locks first), after it from last to first, in parent and
- * child. None can fail: the library never prevents a fork().
+ * What the library does at a fork() of the program. The rows are in the order of their locks, outer
+ * ones first. Handlers run from first to last before the fork, and from last to first after it, in
+ * parent and child. They cannot fail: the library never prevents a fork().
  */
 
 enum av_fork_row {
@@ -43,27 +41,21 @@ enum av_fork_row {
 struct av_fork_handlers {	/* NULL: nothing to do */
 	pthread_mutex_t *mutex; /* held over the fork, handlers included; made anew in the child */
 	void (*prepare)(void);
-	void (*parent)(void); /* if @prepare ran, in the same thread; also after a failed fork */
-	void (*child)(void);  /* in the only thread of the child, even if @prepare did not run */
+	void (*parent)(void); /* if @prepare ran, in its thread; also after a failed fork */
+	void (*child)(void);  /* in the child's only thread, even if @prepare did not run */
 };
 
 /*
- * Call these handlers, which stay valid for ever, at each fork() from now on. Again changes
- * nothing. Context: any thread, any locks held; before the lock of the row is taken for the first
- * time. Return: 0 or ENOMEM, then for all rows: only joining the directory has to check
+ * Register the row's handlers, which are static; a second time changes nothing. Context: any locks
+ * held; before the row's lock is first taken. Return: 0; ENOMEM: no row can be registered, which
+ * only av_dir_join() has to check
  */
 int av_fork_register(enum av_fork_row row, const struct av_fork_handlers *handlers);
 
 /*
- * Threads of the library in somebody else's process.
- */
-
-/* Signals that wait while work of ours is done. */
-
-/*
- * All but those that answer what the thread itself does: copies of the program's memory may raise
- * SIGSEGV and SIGBUS, and any system call SIGSYS, where the program has a filter that traps it
- * (seccomp(2)) and a handler that does it instead. Blocked, they end the process.
+ * All signals but those that our own actions may raise, which would end the process if blocked:
+ * SIGSEGV and SIGBUS by copies of the program's memory, SIGSYS by any system call that the
+ * program's filter (seccomp(2)) has its handler emulate.
  */
 static inline void av_signals_of_others(sigset_t *set)
 {
@@ -73,7 +65,7 @@ static inline void av_signals_of_others(sigset_t *set)
 	sigdelset(set, SIGSYS);
 }
 
-/* From here on they wait. @before: what pthread_sigmask(3) sets again afterwards */
+/* Block them. @before: out, the mask to restore */
 static inline void av_signals_block(sigset_t *before)
 {
 	sigset_t others;
@@ -83,11 +75,10 @@ static inline void av_signals_block(sigset_t *before)
 }
 
 /*
- * No cancellation points. A thread that is cancelled (pthread_cancel(3)) in the midst of a verb
- * would keep its locks and execution rights for ever, of the peer as well.
- *
- * A verb that makes system calls is such a block as a whole. The verbs that post and poll make none
- * as a rule, and take some nanoseconds; there, the functions that may wait or call the system are.
+ * A thread that is cancelled (pthread_cancel(3)) within a verb would keep its locks and execution
+ * rights for ever, the peer's too. So a verb that makes system calls disables cancellation as a
+ * whole. Posting and polling, which take nanoseconds, leave that to the functions that may wait or
+ * call the system.
  */
 
 static inline int av_cancel_off(void)
@@ -103,40 +94,35 @@ static inline void av_cancel_back(const int *before)
 	pthread_setcancelstate(*before, NULL);
 }
 
-/* From here to the end of the block, the thread is not cancelled. It may be as usual afterwards. */
+/* The thread is not cancelled from here to the end of the block. */
 #define AV_UNCANCELLED \
 	const int av_cancel __attribute__((cleanup(av_cancel_back), unused)) = av_cancel_off()
 
 /*
- * Our own threads in the program's process.
- *
- * Registration caches (libfabric's, UCX's) overwrite the first bytes of the C library's mmap(),
- * munmap(), mremap(), madvise() and brk() while the program runs. A thread that is in one of them
- * returns into the middle of other instructions. So a thread of ours has used the heap once before
- * it counts as started, and whoever joins it gives its stack back, not the thread itself.
+ * Our own threads. Registration caches (libfabric's, UCX's) overwrite the first bytes of the C
+ * library's mmap(), munmap(), mremap(), madvise() and brk() at run time; a thread within one of
+ * them would return into other instructions. So our thread has used the heap once before it counts
+ * as started, and whoever joins it unmaps its stack.
  */
 
 struct av_thread;
 
 /*
- * Start a thread with a small stack; it has begun to run when this returns. @name: at most 15
- * characters. Signals are for the program's threads: only those stay open that this one raises by
- * what it does. The thread runs @run once. Context: any locks held. If malloc() waits for one of
- * them, this takes AV_PEER_TIMEOUT_NS.
- * @thread: out, for av_thread_join() or av_thread_leave(). A child of fork() has neither the thread
- * nor this.
- * Return: 0 or errno
+ * Start a thread with a small stack, which runs @run once; it is running when this returns. It gets
+ * no signals but those that its own actions raise. @name: at most 15 characters. @thread: out, for
+ * av_thread_join() or av_thread_leave(); not valid in a forked child. Context: any locks held; if
+ * malloc() waits for one of them, this takes AV_PEER_TIMEOUT_NS. Return: 0 or errno
  */
 AV_MUST_USE int av_thread_start(struct av_thread **thread, const char *name,
 				void *(*run)(void *arg), void *arg);
 
-/* Wait for its end. Context: not the thread itself; no lock held that it waits for */
+/* Wait until it has ended. Context: not the thread itself; no lock held that it may take */
 void av_thread_join(struct av_thread *thread);
 
-/* Nobody waits for its end: what it has is given back when another thread starts or is joined. */
+/* Nobody joins it: a later start or join of another thread frees its stack. */
 void av_thread_leave(struct av_thread *thread);
 
-/* How many threads of the process are ours; may be too low, never too high. */
+/* Number of our threads in the process; may be too low, never too high. */
 unsigned int av_thread_own(void);
 
 #endif

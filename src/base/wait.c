@@ -136,6 +136,7 @@ bool av_waker_begin(struct av_waker *w, struct av_own_fd *woken)
 	return false;
 }
 
+/* If the pair is full, the thread is about to look anyway. */
 bool av_waker_wake(const struct av_waker *w)
 {
 	int fd = av_own_fd(&w->wake);

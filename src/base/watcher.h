@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The watcher: one thread of ours that sleeps until somebody makes one of our sockets readable. It
- * runs while there is a socket to watch.
- *
- * Only sockets: each has an inode of its own, by which it is known to be ours (base/file.h).
- * Descriptors of epoll(7) and eventfd(2) have not.
+ * The watcher: a thread that waits until one of our sockets is readable. It runs while there is a
+ * socket to watch. Only sockets: av_own_fd() knows them by their inodes, which descriptors of
+ * epoll(7) and eventfd(2) share.
  */
 #ifndef AV_BASE_WATCHER_H
 #define AV_BASE_WATCHER_H
@@ -15,20 +13,21 @@
 #include "base/file.h"
 
 struct av_watched_fd {
-	struct av_own_fd socket; /* the caller's, who closes it behind av_watch_end() */
-	/* In the watcher's thread, which begins and ends nothing meanwhile. Must not block. */
+	struct av_own_fd socket; /* the caller closes it after av_watch_end() */
+	/* Context: the watcher's thread; must not block, or begin or end watching. */
 	void (*ready)(struct av_watched_fd *w);
-	bool in_vain; /* out of ready(): what is there cannot be taken now. The thread rests then */
+	bool in_vain; /* set by ready() if it could read nothing: the thread naps before the next
+			 call */
 	LIST_ENTRY(av_watched_fd) entry;
 };
 
 /*
- * Watch a socket. If the thread cannot be started, nobody does. Context: any thread; not within
- * ready() or a change of the directory
+ * Watch a socket; if the thread cannot be started, nobody does. Context: not within ready() or a
+ * change of the directory
  */
 void av_watch_begin(struct av_watched_fd *w);
 
-/* Watch it no longer: ready() is not running afterwards. Also for one that is not watched. */
+/* End watching it, if it is watched. Waits until ready() has returned. */
 void av_watch_end(struct av_watched_fd *w);
 
 #endif

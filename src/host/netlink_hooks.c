@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/nlmsg.h"
-#include "base/real_calls.h"
+#include "base/file.h"
 #include "base/thread.h"
 #include "copy/copy.h"
 #include "host/vsysfs.h"

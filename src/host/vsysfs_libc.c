@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/real_calls.h"
 #include "base/thread.h"
 #include "cm/cm.h"
 #include "host/hooks.h"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "base/real_calls.h"
+#include "base/file.h"
 #include "base/thread.h"
 #include "cm/cm.h"
 #include "device/device.h"

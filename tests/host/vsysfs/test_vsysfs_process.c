@@ -16,7 +16,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "base/real_calls.h"
+#include "base/file.h"
 #include "lib/sanitized.h"
 #include "vsysfs_fixture.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/real_calls.h"
+#include "base/file.h"
 
 bool vsysfs_begin(void)
 {
