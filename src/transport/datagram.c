@@ -178,19 +178,19 @@ static bool is_addressee(const struct av_qp_shared *p, uint32_t qpn)
 	return atomic_load_explicit(&p->qpn, memory_order_relaxed) == qpn && p->type == IBV_QPT_UD;
 }
 
-static struct av_dropped dropped_at(const struct datagram *d, const struct av_qp_ref *rsp)
+/*
+ * The message is dropped at @rsp: for the reason that has been noted, or for a @fault of @rsp's
+ * own.
+ */
+static void drop_datagram(const struct datagram *d, const struct av_qp_ref *rsp,
+			  enum av_fault fault)
 {
-	return (struct av_dropped){
-		.at = rsp, .src_qpn = d->src_qpn, .src_pid = d->src_pid, .opcode = d->head.opcode};
-}
-
-/* The message is dropped at @rsp, for the reason that has been noted. */
-static void drop_datagram(const struct datagram *d, const struct av_qp_ref *rsp)
-{
-	struct av_dropped dropped = dropped_at(d, rsp);
-
 	av_count_rsp(rsp->qp, AV_RSP_DROPPED);
-	av_report_dropped(&dropped);
+	av_report_dropped(&(struct av_dropped){.at = rsp,
+					       .fault = fault,
+					       .src_qpn = d->src_qpn,
+					       .src_pid = d->src_pid,
+					       .opcode = d->head.opcode});
 }
 
 /* Return: false, having noted why the queue pair does not take the message */
@@ -220,11 +220,9 @@ static void fail_datagram_receiver(struct datagram *d, const struct av_receiver 
 				   enum av_fault fault)
 {
 	const struct av_rule *rule = av_rule(fault);
-	struct av_dropped dropped = dropped_at(d, to->rsp);
 
-	av_count_rsp(to->rsp->qp, AV_RSP_DROPPED);
 	av_count_rsp(to->rsp->qp, rule->refused);
-	av_report_receiver(&dropped, fault);
+	drop_datagram(d, to->rsp, fault);
 	if (rule->receive != IBV_WC_SUCCESS)
 		av_receive_error(to, rule->receive);
 	av_responder_error(to->rsp);
@@ -255,7 +253,7 @@ static void undelivered(struct datagram *d, const struct av_receiver *to, enum a
 		d->source_bad = true;
 	if (fault == AV_FAULT_RECV_SHORT)
 		av_diag_note(AV_CHECK_DATAGRAM_ROOM, d->head.bytes, room);
-	drop_datagram(d, to->rsp);
+	drop_datagram(d, to->rsp, AV_FAULT_NONE);
 	if (to->rsp->qp->receiving)
 		av_receive_cancel(to);
 }
@@ -291,7 +289,7 @@ static void deliver_datagram(struct datagram *d, const struct av_qp_ref *rsp)
 	if (!request) {
 		av_count_rsp(rsp->qp, AV_RSP_RNR);
 		av_diag_note(AV_CHECK_NO_RECV, 0, 0);
-		drop_datagram(d, rsp);
+		drop_datagram(d, rsp, AV_FAULT_NONE);
 		return;
 	}
 	fault = av_receive_message(&msg, &d->from, request);
@@ -313,7 +311,7 @@ static void send_datagram_to(struct datagram *d, const struct av_qp_ref *rsp, ui
 	if (is_addressee(rsp->qp, qpn) && accepts(d, rsp->qp))
 		deliver_datagram(d, rsp);
 	else if (is_addressee(rsp->qp, qpn))
-		drop_datagram(d, rsp);
+		drop_datagram(d, rsp, AV_FAULT_NONE);
 	av_lock_release(&rsp->qp->resp);
 	if (av_unlikely(d->failed != AV_FAULT_NONE))
 		end_failed(d, rsp, qpn);

@@ -434,7 +434,7 @@ static void lose_unanswered(struct av_work *w)
 			 count_packets(w->req->qp, w->wqe->bytes));
 	failed.silent =
 		w->rsp->qp && av_seg_alive_now(w->rsp->seg) && av_responder_acquire_soon(w->rsp);
-	av_report_unheard(&failed);
+	av_report_lost(&failed);
 	if (failed.silent)
 		av_lock_release(&w->rsp->qp->resp);
 	w->result = (struct av_outcome){0};

@@ -29,21 +29,15 @@ static void of_context(struct av_flight_record *r, const struct av_seg *seg)
 		 seg->head->device);
 }
 
-static void of_queue_pair(struct av_flight_record *r, const struct av_qp_ref *end)
+static void of_queue_pair(struct av_flight_record *r, const struct av_seg *seg, uint32_t qpn)
 {
-	of_context(r, end->seg);
+	of_context(r, seg);
 	r->object = AV_OBJECT_QP;
-	r->number = av_qp_number(end);
+	r->number = qpn;
 	r->has |= AV_HAS_OBJECT;
 }
 
 /* --- why ------------------------------------------------------------------------- */
-
-/* Rights that an operation needs of the responder and its key. 0: it names no memory there */
-static uint32_t required_rights(const struct av_sq_wqe *wqe)
-{
-	return av_wr_opcode(wqe->opcode)->rights;
-}
 
 /*
  * The requester's memory behind valid keys is missing: that of the first element, for all we know.
@@ -51,9 +45,8 @@ static uint32_t required_rights(const struct av_sq_wqe *wqe)
 static void why_local(const struct av_failed *f)
 {
 	const struct av_sq_wqe *wqe = f->wqe;
-	uint32_t access = av_wr_opcode(wqe->opcode)->source ? 0 : IBV_ACCESS_LOCAL_WRITE;
-	uint32_t i = 0,
-		 count = wqe->flags & IBV_SEND_INLINE || wqe->count > AV_MAX_SGE ? 0 : wqe->count;
+	uint32_t access = av_wr_opcode(wqe->opcode)->source ? 0 : IBV_ACCESS_LOCAL_WRITE, i = 0;
+	uint32_t count = wqe->flags & IBV_SEND_INLINE || wqe->count > AV_MAX_SGE ? 0 : wqe->count;
 
 	while (i < count && wqe->sge[i].length == 0)
 		i++;
@@ -68,7 +61,7 @@ static void why_remote(const struct av_failed *f)
 {
 	struct av_mem_request req = {
 		.key = f->wqe->rkey,
-		.access = required_rights(f->wqe),
+		.access = av_wr_opcode(f->wqe->opcode)->rights,
 		.remote = true,
 		.addr = f->wqe->remote_addr,
 		.length = f->wqe->bytes,
@@ -83,36 +76,25 @@ static void why_remote(const struct av_failed *f)
 	av_mr_explain(f->rsp->seg, &req, AV_CHECK_MEMORY_FAULT, f->fault);
 }
 
-/* No packet of the peer has come. */
-static void why_unheard(const struct av_failed *f)
-{
-	const struct av_wire *w = av_wire_at(f->req->seg, f->req->qp->index);
-
-	av_diag_note(av_check_of_silence(w ? -w->silence : 0), w ? w->mtu : 0, 0);
-}
-
 /*
- * There is no such queue pair. The same address with a number that was never given here: the
- * program on the other side has a directory of its own.
+ * No packet of the peer has come, or this host has no such queue pair. The same address with a
+ * number that was never given here: the program on the other side has a directory of its own.
  */
 static void why_gone(const struct av_failed *f)
 {
 	const struct av_qp_shared *q = f->req->qp;
-	bool elsewhere;
+	const struct av_wire *w = q->wire ? av_wire_at(f->req->seg, q->index) : NULL;
 
-	if (q->attr.ah_attr.is_global && av_gid_is_none(&q->attr.ah_attr.grh.dgid)) {
+	if (q->attr.ah_attr.is_global && av_gid_is_none(&q->attr.ah_attr.grh.dgid))
 		av_diag_note(AV_CHECK_PEER_NO_GID, 0, 0);
-		return;
-	}
-	if (q->wire) {
-		why_unheard(f);
-		return;
-	}
-	elsewhere = av_at_address(&q->attr.ah_attr, f->req->seg) &&
-		    !av_dir_qpn_find(q->attr.dest_qp_num).ref &&
-		    !av_dir_qpn_ended(q->attr.dest_qp_num);
-
-	av_diag_note(elsewhere ? AV_CHECK_PEER_ELSEWHERE : AV_CHECK_PEER_GONE, 0, 0);
+	else if (q->wire)
+		av_diag_note(av_check_of_silence(w ? -w->silence : 0), w ? w->mtu : 0, 0);
+	else if (av_at_address(&q->attr.ah_attr, f->req->seg) &&
+		 !av_dir_qpn_find(q->attr.dest_qp_num).ref &&
+		 !av_dir_qpn_ended(q->attr.dest_qp_num))
+		av_diag_note(AV_CHECK_PEER_ELSEWHERE, 0, 0);
+	else
+		av_diag_note(AV_CHECK_PEER_GONE, 0, 0);
 }
 
 /* Why does the responder not answer now? Context: its right @resp is held. */
@@ -150,30 +132,25 @@ static void why_invalidate(const struct av_failed *f)
 	r->key = f->wqe->imm;
 }
 
-static uint32_t capacity_of(const struct av_qp_ref *end, uint32_t index)
+/* Why a CQ took no completion. @full: the check if it had no room. @capacity: out */
+static enum av_check why_cq(const struct av_qp_ref *end, uint32_t index, enum av_check full,
+			    uint32_t *capacity)
 {
 	const struct av_cq_shared *cq = av_cq_at(end->seg, index);
 
-	return cq ? cq->capacity : 0;
-}
-
-/* Why a CQ took no completion. @full: the cause if it had no room */
-static enum av_check why_cq(const struct av_qp_ref *end, uint32_t index, enum av_check full)
-{
-	const struct av_cq_shared *cq = av_cq_at(end->seg, index);
-
+	*capacity = cq ? cq->capacity : 0;
 	return !cq || atomic_load(&cq->overrun) ? full : AV_CHECK_CQ_HELD;
 }
 
 /* Of a receive request, or its CQ. */
 static void why_received(const struct av_qp_ref *rsp, enum av_fault fault)
 {
-	uint32_t cq = rsp->qp->recv_cq;
+	enum av_check check = AV_CHECK_MEMORY_FAULT;
+	uint32_t capacity = 0;
 
 	if (fault == AV_FAULT_RECV_CQ)
-		av_diag_note(why_cq(rsp, cq, AV_CHECK_RECV_CQ_FULL), 0, capacity_of(rsp, cq));
-	else
-		av_diag_note(AV_CHECK_MEMORY_FAULT, 0, 0);
+		check = why_cq(rsp, rsp->qp->recv_cq, AV_CHECK_RECV_CQ_FULL, &capacity);
+	av_diag_note(check, 0, capacity);
 }
 
 /* What can be found out about a fault now. */
@@ -195,7 +172,7 @@ static void why(const struct av_failed *f)
 		why_remote(f);
 		break;
 	case AV_FAULT_REM_OP_DENIED:
-		av_diag_note(AV_CHECK_RESPONDER_ACCESS, required_rights(wqe),
+		av_diag_note(AV_CHECK_RESPONDER_ACCESS, av_wr_opcode(wqe->opcode)->rights,
 			     f->rsp->qp->attr.qp_access_flags);
 		break;
 	case AV_FAULT_REM_NO_RD_ATOMIC:
@@ -240,19 +217,19 @@ static struct av_flight_record *explain(const struct av_failed *f)
 {
 	bool later = f->fault == AV_FAULT_RNR_EXHAUSTED || f->fault == AV_FAULT_RETRY_EXHAUSTED;
 	struct av_flight_record *r = av_diag_pending();
+	uint32_t rights = av_wr_opcode(f->wqe->opcode)->rights;
 
 	if ((later && r->check != AV_CHECK_INJECTED) || r->check == AV_CHECK_NONE) {
 		av_diag_drop();
 		why(f);
 	}
-	if (!(r->has & AV_HAS_ACCESS) && required_rights(f->wqe) &&
-	    f->req->qp->type != IBV_QPT_UD) {
+	if (!(r->has & AV_HAS_ACCESS) && rights && f->req->qp->type != IBV_QPT_UD) {
 		r->has |= AV_HAS_ACCESS;
 		r->remote = true;
 		r->key = f->wqe->rkey;
 		r->address = f->wqe->remote_addr;
 		r->length = f->wqe->bytes;
-		r->access = required_rights(f->wqe);
+		r->access = rights;
 		r->pd = f->rsp->qp ? f->rsp->qp->pd : 0;
 	}
 	r->opcode = f->wqe->opcode;
@@ -264,7 +241,7 @@ void av_report_request(const struct av_failed *failed)
 {
 	struct av_flight_record *r = explain(failed);
 
-	of_queue_pair(r, failed->req);
+	of_queue_pair(r, failed->req->seg, av_qp_number(failed->req));
 	r->kind = AV_FLIGHT_REQUEST;
 	r->status = (uint8_t)av_rule(failed->fault)->requester;
 	r->wr_id = failed->wqe->wr_id;
@@ -306,7 +283,7 @@ void av_report_responder(const struct av_failed *failed)
 {
 	struct av_flight_record *r = explain(failed), before = *r;
 
-	of_queue_pair(r, failed->rsp);
+	of_queue_pair(r, failed->rsp->seg, av_qp_number(failed->rsp));
 	of_responder(r, failed->rsp, failed->fault, failed->wqe->opcode);
 	r->peer_qp = failed->rsp->qp->attr.dest_qp_num;
 	r->peer_pid = pid_of(failed->req);
@@ -315,12 +292,13 @@ void av_report_responder(const struct av_failed *failed)
 	*av_diag_pending() = before; /* kept for the requester's record */
 }
 
-/* Return: the pending record */
-static struct av_flight_record *of_dropped(const struct av_dropped *d)
+void av_report_dropped(const struct av_dropped *d)
 {
 	struct av_flight_record *r = av_diag_pending();
 
-	of_queue_pair(r, d->at);
+	if (d->fault != AV_FAULT_NONE && r->check == AV_CHECK_NONE)
+		why_received(d->at, d->fault);
+	of_queue_pair(r, d->at->seg, av_qp_number(d->at));
 	r->kind = AV_FLIGHT_DROPPED;
 	r->opcode = d->opcode;
 	r->has |= AV_HAS_REQUEST;
@@ -329,40 +307,26 @@ static struct av_flight_record *of_dropped(const struct av_dropped *d)
 		r->peer_pid = d->src_pid;
 		r->has |= AV_HAS_PEER;
 	}
-	return r;
-}
-
-void av_report_dropped(const struct av_dropped *d)
-{
-	(void)of_dropped(d);
-	av_report();
-}
-
-void av_report_receiver(const struct av_dropped *d, enum av_fault fault)
-{
-	if (av_diag_pending()->check == AV_CHECK_NONE)
-		why_received(d->at, fault);
-	of_responder(of_dropped(d), d->at, fault, d->opcode);
+	if (d->fault != AV_FAULT_NONE)
+		of_responder(r, d->at, d->fault, d->opcode);
 	av_report();
 }
 
 void av_report_lost(const struct av_failed *failed)
 {
-	(void)explain(failed);
-	av_report_dropped(&(struct av_dropped){.at = failed->rsp,
-					       .src_qpn = failed->rsp->qp->attr.dest_qp_num,
-					       .src_pid = pid_of(failed->req),
-					       .opcode = failed->wqe->opcode});
-}
-
-void av_report_unheard(const struct av_failed *failed)
-{
 	struct av_flight_record *r = explain(failed);
+	struct av_dropped d = {.at = failed->rsp, .opcode = failed->wqe->opcode};
 
-	r->peer_qp = failed->req->qp->attr.dest_qp_num;
-	r->peer_pid = failed->rsp->seg ? failed->rsp->seg->head->pid : 0;
-	av_report_dropped(&(struct av_dropped){
-		.at = failed->req, .at_sender = true, .opcode = failed->wqe->opcode});
+	if (failed->fault == AV_FAULT_RETRY_EXHAUSTED) { /* nobody is there */
+		r->peer_qp = failed->req->qp->attr.dest_qp_num;
+		r->peer_pid = failed->rsp->seg ? failed->rsp->seg->head->pid : 0;
+		d.at = failed->req;
+		d.at_sender = true;
+	} else {
+		d.src_qpn = failed->rsp->qp->attr.dest_qp_num;
+		d.src_pid = pid_of(failed->req);
+	}
+	av_report_dropped(&d);
 }
 
 void av_report_flush(const struct av_qp_ref *end, uint32_t count, bool receives)
@@ -378,7 +342,7 @@ void av_report_flush(const struct av_qp_ref *end, uint32_t count, bool receives)
 
 	if (count == 0 || end->qp->attr.qp_state == IBV_QPS_ERR)
 		return;
-	of_queue_pair(&r, end);
+	of_queue_pair(&r, end->seg, av_qp_number(end));
 	av_report_beside(&r);
 }
 
@@ -392,16 +356,16 @@ void av_report_event(const struct av_qp_ref *end, enum av_check check, int event
 		.event = event == AV_EVENT_NONE ? 0 : event,
 	};
 
-	of_queue_pair(&r, end);
+	of_queue_pair(&r, end->seg, av_qp_number(end));
 	av_report_beside(&r);
 }
 
 void av_report_send_cq(const struct av_qp_ref *end)
 {
-	uint32_t cq = end->qp->send_cq;
+	uint32_t capacity;
+	enum av_check check = why_cq(end, end->qp->send_cq, AV_CHECK_SEND_CQ_FULL, &capacity);
 
-	av_report_event(end, why_cq(end, cq, AV_CHECK_SEND_CQ_FULL), IBV_EVENT_QP_FATAL,
-			capacity_of(end, cq));
+	av_report_event(end, check, IBV_EVENT_QP_FATAL, capacity);
 }
 
 void av_report_placement(const struct av_seg *seg, const struct ibv_wc *wc)
@@ -409,13 +373,11 @@ void av_report_placement(const struct av_seg *seg, const struct ibv_wc *wc)
 	struct av_flight_record r = {
 		.kind = AV_FLIGHT_RECEIVE,
 		.check = AV_CHECK_MEMORY_FAULT,
-		.object = AV_OBJECT_QP,
-		.number = wc->qp_num,
-		.has = AV_HAS_OBJECT | AV_HAS_STATUS | AV_HAS_MEASURE,
+		.has = AV_HAS_STATUS | AV_HAS_MEASURE,
 		.status = (uint8_t)wc->status,
 	};
 
-	of_context(&r, seg);
+	of_queue_pair(&r, seg, wc->qp_num);
 	av_report_beside(&r);
 }
 

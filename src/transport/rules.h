@@ -314,6 +314,8 @@ AV_COLD void av_report_responder(const struct av_failed *failed);
 /* @at dropped a message of an unreliable service, for the reason that has been noted. */
 struct av_dropped {
 	const struct av_qp_ref *at;
+	enum av_fault
+		fault;	  /* its own, by which it fails: its right @resp is held. AV_FAULT_NONE */
 	bool at_sender;	  /* nobody can receive it; else the sender is: */
 	uint32_t src_qpn; /* its number */
 	int32_t src_pid;  /* its process; 0: on another host */
@@ -321,20 +323,12 @@ struct av_dropped {
 };
 AV_COLD void av_report_dropped(const struct av_dropped *dropped);
 
-/* The same, and @at fails with @fault, which is its own. Context: @at's right @resp is held. */
-AV_COLD void av_report_receiver(const struct av_dropped *dropped, enum av_fault fault);
-
 /*
- * A message of an unreliable connection that its responder cannot take.
- * Context: @rsp's right @resp is held.
- */
-AV_COLD void av_report_lost(const struct av_failed *failed);
-
-/*
- * A message of an unreliable connection that no responder answers: a record of its requester.
+ * A message of an unreliable connection is lost at its responder, whose right @resp is held; with
+ * AV_FAULT_RETRY_EXHAUSTED at its requester, since no responder answers.
  * Context: as av_report_request().
  */
-AV_COLD void av_report_unheard(const struct av_failed *failed);
+AV_COLD void av_report_lost(const struct av_failed *failed);
 
 /*
  * @count requests of a queue were flushed. Records nothing if @count is 0, or if the program itself
