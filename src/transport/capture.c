@@ -90,13 +90,25 @@ static struct file *find_file(unsigned int number, uint32_t stamp)
 	return f->stamp == stamp ? f : NULL;
 }
 
-/* Begin a batch for a capture. */
-static void capture_batch_begin(struct av_capture_batch *b, unsigned int number)
+/*
+ * Frames of a capture, which are appended to its file in one piece. Any number of batches at a
+ * time:
+ * @file_mutex is held while one is written.
+ */
+struct batch {
+	unsigned int number; /* of the capture: registry/tables.h */
+	uint32_t stamp, snaplen;
+	uint8_t *blocks; /* NULL: nothing can be written */
+	size_t used;
+	uint64_t frames;
+};
+
+static void capture_batch_begin(struct batch *b, unsigned int number)
 {
 	uint32_t stamp = av_capture_stamp(number);
 	struct file *f;
 
-	*b = (struct av_capture_batch){.number = number, .stamp = stamp};
+	*b = (struct batch){.number = number, .stamp = stamp};
 	if (!stamp)
 		return;
 	pthread_mutex_lock(&file_mutex);
@@ -108,7 +120,7 @@ static void capture_batch_begin(struct av_capture_batch *b, unsigned int number)
 }
 
 /* Length of the first @frames blocks. */
-static size_t count_block_bytes(const struct av_capture_batch *b, uint64_t frames)
+static size_t count_block_bytes(const struct batch *b, uint64_t frames)
 {
 	size_t at = 0;
 
@@ -121,7 +133,7 @@ static size_t count_block_bytes(const struct av_capture_batch *b, uint64_t frame
 	return at;
 }
 
-static int append_capture_blocks(const struct av_capture_batch *b, size_t bytes)
+static int append_capture_blocks(const struct batch *b, size_t bytes)
 {
 	struct file *f;
 	int ret = -EBADF;
@@ -136,7 +148,7 @@ static int append_capture_blocks(const struct av_capture_batch *b, size_t bytes)
 	return ret;
 }
 
-static void write_out(struct av_capture_batch *b)
+static void write_out(struct batch *b)
 {
 	uint64_t frames = b->frames ? av_capture_take(b->number, b->stamp, b->frames) : 0;
 	int ret = frames ? append_capture_blocks(b, count_block_bytes(b, frames)) : 0;
@@ -155,7 +167,7 @@ static void write_out(struct av_capture_batch *b)
  * Room for the next frame, of at most AV_FRAME_MAX bytes. May write the batch. NULL: nothing can be
  * written
  */
-static uint8_t *capture_batch_room(struct av_capture_batch *b)
+static uint8_t *capture_batch_room(struct batch *b)
 {
 	if (!b->blocks)
 		return NULL;
@@ -165,7 +177,7 @@ static uint8_t *capture_batch_room(struct av_capture_batch *b)
 }
 
 /* The frame is in its room: add it to the batch, cut to the capture's snap length. */
-static void capture_batch_add(struct av_capture_batch *b, struct av_pcapng_frame *frame)
+static void capture_batch_add(struct batch *b, struct av_pcapng_frame *frame)
 {
 	if (frame->captured > b->snaplen)
 		frame->captured = b->snaplen;
@@ -174,7 +186,7 @@ static void capture_batch_add(struct av_capture_batch *b, struct av_pcapng_frame
 }
 
 /* Write what the batch holds. */
-static void capture_batch_end(struct av_capture_batch *b)
+static void capture_batch_end(struct batch *b)
 {
 	if (b->blocks)
 		write_out(b);
@@ -220,7 +232,7 @@ static const char *datagram_drop_comment(const struct av_net_datagram *d)
 	return d->unknown_queue ? "dropped: no queue pair has that number" : NULL;
 }
 
-static void add_captured_datagram(struct av_capture_batch *b, const struct av_net_seen *s,
+static void add_captured_datagram(struct batch *b, const struct av_net_seen *s,
 				  const struct av_net_datagram *d)
 {
 	uint8_t *to = capture_batch_room(b);
@@ -245,7 +257,7 @@ static void write_to_captures(const struct av_net_seen *s, const char *device)
 	unsigned int at = 0, number;
 
 	while ((number = av_capture_find(av_lock_self, device, &at))) {
-		struct av_capture_batch b;
+		struct batch b;
 
 		capture_batch_begin(&b, number);
 		for (unsigned int i = 0; i < s->count; i++)
@@ -470,7 +482,7 @@ struct request {
 	const struct av_sq_wqe *wqe;
 	const struct av_outcome *result;
 	const struct av_atomic *extended; /* an operation with operands; NULL: none */
-	struct av_capture_batch batch;
+	struct batch batch;
 };
 
 /* Where payload is. */
@@ -625,10 +637,9 @@ static void put_result(struct request *r, const struct av_packet_kind *k, const 
 	source_local(&s, r);
 	if (k->operation == AV_OP_READ)
 		m.bytes = r->wqe->bytes;
-	else if (k->answer == AV_OP_ATOMIC_ACK && r->wqe->bytes <= WORD)
-		(void)source_read(&s, 0, (uint8_t *)&m.head.original, (uint32_t)r->wqe->bytes);
 	else if (k->answer == AV_OP_ATOMIC_ACK)
-		(void)source_read(&s, 0, (uint8_t *)&m.head.original, WORD);
+		(void)source_read(&s, 0, (uint8_t *)&m.head.original,
+				  r->wqe->bytes < WORD ? (uint32_t)r->wqe->bytes : WORD);
 	put_message(r, &m, av_wire_packets(m.bytes, m.mtu) - 1, f, &s, av_now_real_ns());
 	source_end(&s);
 }

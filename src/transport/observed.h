@@ -13,7 +13,6 @@
 
 #include "base/compiler.h"
 #include "net/net.h"
-#include "observe/pcapng.h"
 #include "queue/qp.h"
 #include "segment/observers.h"
 #include "segment/segment.h"
@@ -22,30 +21,16 @@
 
 /* === capture ===================================================================== */
 
-/* Captures: what is captured, as which packets, and to which files. */
-
 /*
- * The files of captures that this process has open. Frames are collected in a batch, which is
- * appended to the file in one piece. No function here fails for its caller: frames that cannot be
- * written are counted, and a full disk ends the capture.
- *
- * Thread-safety: any number of batches at a time. One mutex is held while a batch is written.
+ * Captures: which packets are written to which files. No function here fails for its caller: frames
+ * that cannot be written are counted, and a full disk ends the capture.
  */
 
-struct av_capture_batch {
-	unsigned int number; /* number of the capture: registry/tables.h */
-	uint32_t stamp, snaplen;
-	uint8_t *blocks; /* NULL: nothing can be written */
-	size_t used;
-	uint64_t frames;
-};
-
-/* Captures of packets on the wire, as they were sent, and as they arrived. */
-
 /*
- * Write the packets to each capture that covers this process and the packets' device. Packets that
- * arrived for none of its queue pairs go to each capture that covers the process.
- * Context: as struct av_net_receiver's @seen; waits for files; preserves errno.
+ * Packets on the wire, as they were sent, and as they arrived: write them to each capture that
+ * covers this process and the packets' device. Packets that arrived for none of its queue pairs go
+ * to each capture that covers the process. Context: as struct av_net_receiver's @seen; waits for
+ * files; preserves errno.
  */
 void av_capture_seen(const struct av_net_seen *seen);
 
