@@ -477,8 +477,8 @@ static void capture_flow_datagram(struct av_frame *f, const struct av_qp_ref *re
 
 /* A request that is being captured. */
 struct request {
-	const struct av_capture_mark *mark;
-	const struct av_qp_ref *req, *rsp;
+	const struct av_observed *before;
+	const struct av_qp_ref *req, *rsp; /* @rsp: ignored for datagrams */
 	const struct av_sq_wqe *wqe;
 	const struct av_outcome *result;
 	const struct av_atomic *extended; /* an operation with operands; NULL: none */
@@ -631,7 +631,7 @@ static void put_acknowledge(struct request *r, const struct av_frame *f, uint32_
 /* Write the answer that the request asked for. */
 static void put_result(struct request *r, const struct av_packet_kind *k, const struct av_frame *f)
 {
-	struct av_wire_message m = answer_message(r, k->answer, r->mark->psn, AV_SYNDROME_ACK);
+	struct av_wire_message m = answer_message(r, k->answer, r->before->psn, AV_SYNDROME_ACK);
 	struct source s;
 
 	source_local(&s, r);
@@ -651,7 +651,8 @@ static bool is_captured_done(const struct request *r)
 
 static void put_connected(struct request *r, const struct av_packet_kind *k)
 {
-	struct av_wire_message m = av_request_message(r->req, r->wqe, k, r->extended, r->mark->psn);
+	struct av_wire_message m =
+		av_request_message(r->req, r->wqe, k, r->extended, r->before->psn);
 	uint32_t last = av_wire_packets(m.bytes, m.mtu) - 1;
 	struct source s = {.known = false};
 	struct av_frame f;
@@ -662,7 +663,7 @@ static void put_connected(struct request *r, const struct av_packet_kind *k)
 	capture_flow(&f, r->req, r->rsp);
 	if (av_wr_opcode(r->wqe->opcode)->source)
 		source_local(&s, r);
-	put_message(r, &m, last, &f, &s, r->mark->time_ns);
+	put_message(r, &m, last, &f, &s, r->before->time_ns);
 	source_end(&s);
 	if (!is_captured_reliable(r) || !r->rsp->qp)
 		return;
@@ -670,21 +671,22 @@ static void put_connected(struct request *r, const struct av_packet_kind *k)
 	if (is_captured_done(r) && k->answer != AV_OP_ACK)
 		put_result(r, k, &f);
 	else if (is_captured_done(r))
-		put_acknowledge(r, &f, r->mark->psn + last, AV_SYNDROME_ACK);
+		put_acknowledge(r, &f, r->before->psn + last, AV_SYNDROME_ACK);
 	else if (av_nak_syndrome(r->result) != AV_NAK_NONE)
-		put_acknowledge(r, &f, r->mark->psn + last, av_nak_syndrome(r->result));
+		put_acknowledge(r, &f, r->before->psn + last, av_nak_syndrome(r->result));
 }
 
 static void put_datagram(struct request *r, const struct av_packet_kind *k)
 {
-	struct av_wire_message m = av_request_message(r->req, r->wqe, k, r->extended, r->mark->psn);
+	struct av_wire_message m =
+		av_request_message(r->req, r->wqe, k, r->extended, r->before->psn);
 	struct av_frame f;
 	struct source s;
 
 	av_datagram_message(r->req, r->wqe, &m);
 	capture_flow_datagram(&f, r->req, r->wqe);
 	source_local(&s, r);
-	put_message(r, &m, 0, &f, &s, r->mark->time_ns);
+	put_message(r, &m, 0, &f, &s, r->before->time_ns);
 	source_end(&s);
 }
 
@@ -720,56 +722,15 @@ static bool only_waits(const struct request *r)
 	const struct av_qp_shared *q = r->req->qp;
 
 	if (r->result->wait_reason == AV_WAIT_NONE ||
-	    r->mark->wait_reason != r->result->wait_reason)
+	    r->before->wait_reason != r->result->wait_reason)
 		return false;
 	if (av_now_ns() < atomic_load(&q->deadline_ns))
 		return true;
 	return r->result->wait_reason == AV_WAIT_NO_ANSWER && av_retry_is_last(q);
 }
 
-static void find_operands(struct request *r)
-{
-	if (av_wr_opcode(r->wqe->opcode)->form == AV_FORM_OPERANDS)
-		r->extended = av_sq_operands(r->req, r->wqe);
-}
-
-void av_capture_mark(struct av_capture_mark *mark, const struct av_qp_ref *req)
-{
-	AV_UNCANCELLED;
-
-	*mark = (struct av_capture_mark){
-		.on = true,
-		.psn = req->qp->next_psn,
-		.wait_reason = atomic_load_explicit(&req->qp->wait_reason, memory_order_relaxed),
-		.time_ns = av_now_real_ns(),
-	};
-}
-
-void av_capture_request(const struct av_capture_mark *mark, const struct av_qp_ref *req,
-			const struct av_qp_ref *rsp, const struct av_sq_wqe *wqe,
-			const struct av_outcome *result)
-{
-	AV_UNCANCELLED;
-	struct request r = {.mark = mark, .req = req, .rsp = rsp, .wqe = wqe, .result = result};
-	const struct av_packet_kind *kind;
-	unsigned int at = 0, number;
-
-	kind = av_packet_kind(r.wqe->opcode);
-	av_capture_look(req->seg);
-	if (!kind || !reaches_the_wire(&r) || only_waits(&r) || is_packets(&r))
-		return;
-	find_operands(&r);
-	while ((number = av_capture_next(req->seg, &at))) {
-		capture_batch_begin(&r.batch, number);
-		if (req->qp->type == IBV_QPT_UD)
-			put_datagram(&r, kind);
-		else
-			put_connected(&r, kind);
-		capture_batch_end(&r.batch);
-	}
-}
-
-void av_capture_look(struct av_seg *seg)
+/* Stop watching a context if no capture covers it, and close the files of those that are over. */
+static void look_for_captures(struct av_seg *seg)
 {
 	unsigned int at = 0;
 
@@ -778,3 +739,54 @@ void av_capture_look(struct av_seg *seg)
 	av_capture_unwatch_context(seg);
 	capture_files_tidy();
 }
+
+static bool capture_may_begin(struct av_observed *o)
+{
+	AV_UNCANCELLED;
+
+	if (o->end->qp->wire)
+		look_for_captures(o->end->seg);
+	o->psn = o->end->qp->next_psn;
+	o->wait_reason = atomic_load_explicit(&o->end->qp->wait_reason, memory_order_relaxed);
+	o->time_ns = av_now_real_ns();
+	return true;
+}
+
+static void capture_request(const struct av_observed *o, const struct av_outcome *result)
+{
+	AV_UNCANCELLED;
+	const struct av_packet_kind *kind = av_packet_kind(o->wqe->opcode);
+	struct request r = {
+		.before = o, .req = o->end, .rsp = o->peer, .wqe = o->wqe, .result = result};
+	unsigned int at = 0, number;
+
+	look_for_captures(r.req->seg);
+	if (r.req->qp->type != IBV_QPT_UD)
+		av_connect(r.req, o->peer);
+	if (!kind || !reaches_the_wire(&r) || only_waits(&r) || is_packets(&r))
+		return;
+	if (av_wr_opcode(r.wqe->opcode)->form == AV_FORM_OPERANDS)
+		r.extended = av_sq_operands(r.req, r.wqe);
+	while ((number = av_capture_next(r.req->seg, &at))) {
+		capture_batch_begin(&r.batch, number);
+		if (r.req->qp->type == IBV_QPT_UD)
+			put_datagram(&r, kind);
+		else
+			put_connected(&r, kind);
+		capture_batch_end(&r.batch);
+	}
+}
+
+/* It is written as it was received: av_capture_seen(). */
+static bool capture_packet(struct av_seg *seg, const struct av_net_packet *packet)
+{
+	look_for_captures(seg);
+	return false;
+}
+
+const struct av_observer av_capture_observer = {
+	.watched = AV_WATCHED_CAPTURE,
+	.may_begin = capture_may_begin,
+	.done = capture_request,
+	.packet = capture_packet,
+};

@@ -527,8 +527,7 @@ static void from_packet(struct datagram *d, const struct av_net_packet *packet)
 static void deliver_here(struct datagram *d, struct av_qp_ref to, uint32_t qpn,
 			 const struct av_net_packet *packet)
 {
-	if (to.seg && to.seg->own &&
-	    !(packet && av_faults_watched(to.seg) && av_wire_faults_strike(to.seg, packet)))
+	if (to.seg && to.seg->own && !(packet && av_observed_packet(to.seg, packet)))
 		send_datagram_to(d, &to, qpn);
 	av_disconnect(&to);
 }

@@ -126,7 +126,11 @@ static void release_due_packets(struct av_overtaken *w, uint64_t now)
 	}
 }
 
-bool av_wire_faults_strike(struct av_seg *seg, const struct av_net_packet *packet)
+/*
+ * Return: true: it, and delayed packets that are due, have been handled. false: there is no memory,
+ * or the context is being closed
+ */
+static bool strike_packet(struct av_seg *seg, const struct av_net_packet *packet)
 {
 	struct av_overtaken *w = faults_of(seg);
 	struct av_net_packet p = *packet;
@@ -163,7 +167,8 @@ static void poll_late_packets(void *arg)
 	l->next_ns = av_overtaken_next(w);
 }
 
-uint64_t av_wire_faults_look(struct av_seg *seg)
+/* Handle delayed packets that nothing has overtaken in time. Return: when to look again */
+static uint64_t look_at_late_packets(struct av_seg *seg)
 {
 	struct late_poll l = {seg, av_now_ns() + AV_OVERTAKEN_NS};
 
@@ -456,23 +461,16 @@ static void ask_responder(const struct av_qp_ref *end, struct av_qp_ref *peer,
 	in->result = av_execute_refuse(end, peer, wqe, fault);
 }
 
-bool av_inject_is_at_requests(struct av_seg *seg)
+/* Decide which fault strikes a request, unless that is decided. Return: AV_INJECTED_NOT: none */
+static struct av_injected strike_request(const struct av_observed *o, struct av_faults *f)
 {
-	struct av_faults *f = av_faults_of(seg);
-
-	return f && av_faults_at_requests(f);
-}
-
-struct av_injected av_inject(const struct av_qp_ref *end, struct av_qp_ref *peer,
-			     const struct av_sq_wqe *wqe)
-{
+	const struct av_qp_ref *end = o->end;
 	struct av_injected in = {.what = AV_INJECTED_NOT};
-	struct av_faults *f = av_faults_of(end->seg);
 	struct av_injections *all = inject_of(end->seg);
 	uint64_t now = av_now_ns();
 	struct decision *d;
 
-	if (!f || !all || end->qp->index >= PLACES)
+	if (!all || end->qp->index >= PLACES)
 		return in;
 	d = &all->at[end->qp->index];
 	if (d->change != atomic_load(&f->change))
@@ -481,7 +479,7 @@ struct av_injected av_inject(const struct av_qp_ref *end, struct av_qp_ref *peer
 		d->change = atomic_load(&f->change);
 		d->number = end->qp->sq_next;
 		d->qpn = atomic_load(&end->qp->qpn);
-		decide_request_faults(end, wqe, f, d);
+		decide_request_faults(end, o->wqe, f, d);
 	}
 	if (d->begins_ns > now) {
 		av_sq_wait_until(end, AV_WAIT_HELD,
@@ -493,9 +491,25 @@ struct av_injected av_inject(const struct av_qp_ref *end, struct av_qp_ref *peer
 	in = again(end, d, now);
 	if (in.what == AV_INJECTED_RESULT || in.what == AV_INJECTED_STATUS)
 		av_diag_note(AV_CHECK_INJECTED, d->rule, d->cause);
-	ask_responder(end, peer, wqe, &in);
+	ask_responder(end, o->peer, o->wqe, &in);
 	return in;
 }
+
+static bool fault_may_begin(struct av_observed *o)
+{
+	struct av_faults *f = av_faults_of(o->end->seg);
+
+	o->singly = f && o->end->qp->wire && av_faults_at_requests(f);
+	if (f && !av_wire_is_begun(o->end))
+		o->injected = strike_request(o, f);
+	return o->injected.what == AV_INJECTED_NOT;
+}
+
+const struct av_observer av_fault_observer = {
+	.watched = AV_WATCHED_FAULTS,
+	.may_begin = fault_may_begin,
+	.packet = strike_packet,
+};
 
 /* --- the clock ------------------------------------------------------------------- */
 
@@ -525,7 +539,8 @@ static void apply_deferred_faults(struct av_seg *seg, struct av_injections *in, 
 	}
 }
 
-uint64_t av_inject_look(struct av_seg *seg, bool *fatal)
+/* Return: when to look again */
+static uint64_t look_at_clock(struct av_seg *seg, bool *fatal)
 {
 	struct av_faults *f =
 		av_faults_watched(seg) ? av_faults_of(seg) : atomic_load(&seg->faults);
@@ -538,6 +553,16 @@ uint64_t av_inject_look(struct av_seg *seg, bool *fatal)
 	apply_deferred_faults(seg, in, fatal);
 	next = av_faults_next_tick(f);
 	return in->port_up_ns && in->port_up_ns < next ? in->port_up_ns : next;
+}
+
+uint64_t av_timer_look_at_faults(struct av_seg *seg)
+{
+	bool fatal = false;
+	uint64_t next = look_at_clock(seg, &fatal), packets = look_at_late_packets(seg);
+
+	if (fatal)
+		av_context_fatal(seg);
+	return packets < next ? packets : next;
 }
 
 void av_inject_begin(struct av_seg *seg)

@@ -178,13 +178,6 @@ struct view {
 
 /* --- one request ----------------------------------------------------------------- */
 
-/* Are the buffers of waiting requests checked for changes? */
-static bool is_checked(const struct av_qp_ref *end)
-{
-	return atomic_load_explicit(&end->seg->head->watched, memory_order_relaxed) &
-	       AV_WATCHED_MISUSE;
-}
-
 /*
  * Have whoever polls this CQ in vain look whether the queue pair has been kicked:
  * transport/transport.h.
@@ -210,8 +203,7 @@ static bool wait_or_fail(const struct av_qp_ref *end, const struct av_qp_ref *pe
 		av_finish_fail(end, peer, wqe, fault);
 		return true;
 	}
-	if (av_unlikely(is_checked(end)))
-		av_send_sum_look(end, wqe);
+	av_observed_waits(end, wqe);
 	if (result->wait_reason == AV_WAIT_RNR)
 		note_waiting(end);
 	if (result->moves)
@@ -247,58 +239,30 @@ static bool apply_outcome(const struct av_qp_ref *end, struct av_qp_ref *peer,
  * Apply an injected fault instead of executing the request at the head.
  * Return:  as of execute_sq_head()
  */
-static bool inject(const struct av_qp_ref *end, struct av_qp_ref *peer, const struct av_sq_wqe *wqe,
-		   const struct av_injected *in)
+static bool apply_injected(const struct av_observed *o)
 {
 	bool goes_on;
 
-	switch (in->what) {
+	switch (o->injected.what) {
 	case AV_INJECTED_RESULT:
-		goes_on = apply_outcome(end, peer, wqe, in->result);
+		av_observed_done(o, &o->injected.result);
+		goes_on = apply_outcome(o->end, o->peer, o->wqe, o->injected.result);
 		av_diag_drop(); /* the cause, unless the request has failed */
 		return goes_on;
 	case AV_INJECTED_STATUS:
 		av_diag_drop();
-		(void)!av_sq_complete(end, wqe, in->status); /* as in av_finish_fail() */
-		av_finish_error(end);
+		/* As in av_finish_fail(). */
+		(void)!av_sq_complete(o->end, o->wqe, o->injected.status);
+		av_finish_error(o->end);
 		return true;
 	case AV_INJECTED_OVERRUN:
-		end->qp->sq_next++;
-		if (av_cq_overrun(end->seg, end->qp->send_cq) != AV_CQ_DROPPED)
-			finish_overrun(end);
+		o->end->qp->sq_next++;
+		if (av_cq_overrun(o->end->seg, o->end->qp->send_cq) != AV_CQ_DROPPED)
+			finish_overrun(o->end);
 		return true;
 	default:
 		return false;
 	}
-}
-
-/*
- * Inject a fault into a request of a watched context, if a rule says so.
- * @goes_on: out, if a fault was injected: as of execute_sq_head()
- * Return:  was a fault injected?
- */
-static __attribute__((noinline)) bool injected(const struct av_qp_ref *end, struct av_qp_ref *peer,
-					       const struct av_sq_wqe *wqe, bool *goes_on)
-{
-	struct av_capture_mark capture = {.on = false};
-	struct av_injected in;
-
-	if (is_checked(end) && atomic_load(&end->qp->wait_reason) != AV_WAIT_NONE)
-		av_send_sum_look(end, wqe);
-	if (!av_faults_watched(end->seg) || av_wire_is_begun(end))
-		return false;
-	if (atomic_load(&end->seg->head->watched) & AV_WATCHED_CAPTURE)
-		av_capture_mark(&capture, end);
-	in = av_inject(end, peer, wqe);
-	if (in.what == AV_INJECTED_NOT)
-		return false;
-	if (capture.on && in.what == AV_INJECTED_RESULT) {
-		if (end->qp->type != IBV_QPT_UD)
-			av_connect(end, peer);
-		av_capture_request(&capture, end, peer, wqe, &in.result);
-	}
-	*goes_on = inject(end, peer, wqe, &in);
-	return true;
 }
 
 /*
@@ -309,7 +273,7 @@ static bool execute_sq_head(const struct av_qp_ref *end, struct av_qp_ref *peer)
 {
 	uint32_t watched = atomic_load_explicit(&end->seg->head->watched, memory_order_relaxed);
 	const struct av_sq_wqe *wqe = av_sq_slot(end, end->qp->sq_next);
-	struct av_capture_mark capture;
+	struct av_observed observed; /* if @watched */
 	struct av_outcome result;
 	struct av_after after = {0};
 	bool goes_on;
@@ -317,25 +281,18 @@ static bool execute_sq_head(const struct av_qp_ref *end, struct av_qp_ref *peer)
 	AV_ASSERT_HELD(&end->qp->exec);
 	if (!wqe)
 		return false;
-	if (av_unlikely(watched) && injected(end, peer, wqe, &goes_on))
-		return goes_on;
-	capture.on = watched & AV_WATCHED_CAPTURE;
-	if (av_unlikely(capture.on))
-		av_capture_mark(&capture, end);
-	if (av_unlikely(end->qp->wire)) {
-		if (capture.on)
-			av_capture_look(end->seg);
-		return av_wire_step(end, watched & AV_WATCHED_FAULTS &&
-						 av_inject_is_at_requests(end->seg));
-	}
+	if (av_unlikely(watched) && !av_observed_may_begin(&observed, watched, end, peer, wqe))
+		return apply_injected(&observed);
+	if (av_unlikely(end->qp->wire))
+		return av_wire_step(end, watched && observed.singly);
 	if (av_unlikely(end->qp->type == IBV_QPT_UD)) {
 		result = av_datagram_execute(end, peer, wqe, &after);
 	} else {
 		av_connect(end, peer);
 		result = av_execute(end, peer, wqe, &after);
 	}
-	if (av_unlikely(capture.on))
-		av_capture_request(&capture, end, peer, wqe, &result);
+	if (av_unlikely(watched))
+		av_observed_done(&observed, &result);
 	if (av_likely(result.fault == AV_FAULT_NONE && result.wait_reason == AV_WAIT_NONE &&
 		      !result.responder_failed)) {
 		atomic_store_explicit(&end->qp->wait_reason, AV_WAIT_NONE, memory_order_relaxed);

@@ -23,29 +23,6 @@
 /* Send queues: how requests are executed, wait and complete. */
 
 /*
- * Detecting a program that changes the buffers of a send request while the request waits. The
- * executor checks this only in contexts that are watched for misuse (AV_WATCHED_MISUSE), and only
- * the first AV_SEND_SUM_BYTES of a message.
- */
-
-#define AV_SEND_SUM_BYTES 65536u
-
-/*
- * The request at the head of an own queue has begun to wait, or is tried again.
- * Context: @exec is held.
- */
-void av_send_sum_look(const struct av_qp_ref *end, const struct av_sq_wqe *wqe);
-
-/* How many requests of an own queue pair had their buffers changed while they waited. */
-uint64_t av_send_sum_changes(const struct av_qp_ref *end);
-
-/*
- * Free the sums of a segment that is being closed.
- * Context: no thread executes a request of @seg any more.
- */
-void av_send_sum_end(struct av_seg *seg);
-
-/*
  * Flushing receives while a stopped peer holds the queue pair's right @resp. No thread waits for
  * that peer. The state changes at once, and the timer thread flushes the receives when @resp is
  * free.

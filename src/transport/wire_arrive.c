@@ -316,12 +316,6 @@ static void peer_notified(const struct av_qp_ref *end, const struct av_net_packe
 
 /* --- whose they are --------------------------------------------------------------- */
 
-/* Does a fault on demand see to it? One load, unless the context is watched. */
-static bool is_struck(struct av_seg *seg, const struct av_net_packet *packet, bool struck)
-{
-	return !struck && av_faults_watched(seg) && av_wire_faults_strike(seg, packet);
-}
-
 /*
  * Those that come for a queue pair without packets are nobody's, and the receiver does not wait for
  * its rights: a peer on this host may have them, and be stopped.
@@ -336,10 +330,8 @@ static void dispatch_to_qp(const struct av_net_packet *packet, const struct av_o
 {
 	struct av_qp_ref end = av_qp_get_at(&packet->qp);
 
-	if (end.seg && atomic_load_explicit(&end.seg->head->watched, memory_order_relaxed) &
-			       AV_WATCHED_CAPTURE)
-		av_capture_look(end.seg);
-	if (!end.seg || !end.seg->own || is_struck(end.seg, packet, struck) || !is_on_wire(end.qp))
+	if (!end.seg || !end.seg->own || (!struck && av_observed_packet(end.seg, packet)) ||
+	    !is_on_wire(end.qp))
 		end.qp = NULL;
 	if (end.qp && av_net_is_congested(&packet->path))
 		packet_marked(&end, packet);

@@ -9,6 +9,7 @@
 #include "lib/unit.h"
 #include "segment/observers.h"
 #include "transport/observed.h"
+#include "transport/transport.h"
 #include "unit/transport/link_parts.h"
 
 #define DELAY_NS 1000000u
@@ -146,12 +147,11 @@ TEST(a_port_that_is_down_for_a_while)
 {
 	struct av_seg *seg = link_side[0].seg;
 	uint64_t begun = turned_clock_ns(), next;
-	bool fatal;
 
 	changes = 0;
 	link_on_port = note_port;
 	set_rules("port-down 100ms after 50ms");
-	while ((next = av_inject_look(seg, &fatal)) != UINT64_MAX)
+	while ((next = av_timer_look_at_faults(seg)) != UINT64_MAX)
 		turned_clock_to(next);
 	link_on_port = NULL;
 	set_rules("");
