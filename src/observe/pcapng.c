@@ -22,52 +22,34 @@
 #define OPTION_IF_TSRESOL     9u
 #define NANOSECONDS	      9u /* timestamps count 10^-9 s */
 
-/* How every file begins. The magic tells readers our byte order. */
-struct prologue {
-	struct {
-		uint32_t type, bytes, magic;
-		uint16_t major, minor;
-		uint32_t length[2];
-		uint32_t bytes_again;
-	} section;
-	struct {
-		uint32_t type, bytes;
-		uint16_t link_type, reserved;
-		uint32_t snaplen; /* 0: no limit */
-		struct {
-			uint16_t code, length;
-		} name;
-		char name_text[8];
-		struct {
-			uint16_t code, length;
-			uint8_t value, padding[3];
-		} resolution;
-		struct {
-			uint16_t code, length;
-		} end;
-		uint32_t bytes_again;
-	} interface;
-};
+/* Two numbers of 16 bits, the first one first: this code is for little endian machines. */
+#define PAIR(first, second) ((uint32_t)(first) | (uint32_t)(second) << 16)
+#define TEXT(a, b, c, d)    (PAIR(a, c) | PAIR(b, d) << 8)
+#define SECTION_BYTES	    28u
+#define INTERFACE_BYTES	    44u
 
-static const struct prologue prologue = {
-	.section = {SECTION_HEADER,
-		    sizeof(prologue.section),
-		    BYTE_ORDER_MAGIC,
-		    1,
-		    0,
-		    {UINT32_MAX, UINT32_MAX}, /* section length: unknown */
-		    sizeof(prologue.section)},
-	.interface = {.type = INTERFACE_DESCRIPTION,
-		      .bytes = sizeof(prologue.interface),
-		      .link_type = LINKTYPE_ETHERNET,
-		      .name = {OPTION_IF_NAME, sizeof(prologue.interface.name_text)},
-		      .name_text = {'a', 'n', 'y', 'v', 'e', 'r', 'b', 's'},
-		      .resolution = {OPTION_IF_TSRESOL, 1, NANOSECONDS, {0}},
-		      .end = {OPTION_END, 0},
-		      .bytes_again = sizeof(prologue.interface)},
+/* How every file begins. The magic tells readers our byte order. */
+static const uint32_t prologue[] = {
+	SECTION_HEADER,
+	SECTION_BYTES,
+	BYTE_ORDER_MAGIC,
+	PAIR(1, 0), /* version */
+	UINT32_MAX, /* length of the section: unknown */
+	UINT32_MAX,
+	SECTION_BYTES,
+	INTERFACE_DESCRIPTION,
+	INTERFACE_BYTES,
+	LINKTYPE_ETHERNET,
+	0, /* no limit of frames' lengths */
+	PAIR(OPTION_IF_NAME, 8),
+	TEXT('a', 'n', 'y', 'v'),
+	TEXT('e', 'r', 'b', 's'),
+	PAIR(OPTION_IF_TSRESOL, 1),
+	NANOSECONDS,
+	OPTION_END,
+	INTERFACE_BYTES,
 };
-_Static_assert(sizeof(prologue.section) == 28 && sizeof(prologue.interface) == 44,
-	       "no padding but pcapng's");
+_Static_assert(sizeof(prologue) == SECTION_BYTES + INTERFACE_BYTES, "lengths");
 
 /* --- blocks ---------------------------------------------------------------------- */
 
@@ -90,20 +72,9 @@ static uint8_t *put32(uint8_t *to, uint32_t value)
 	return put_padded_bytes(to, &value, sizeof(value));
 }
 
-static uint8_t *put_comment(uint8_t *to, const char *text)
+static uint8_t *put_option(uint8_t *to, uint16_t code, const void *value, size_t bytes)
 {
-	const uint16_t option[2] = {OPTION_COMMENT, (uint16_t)strnlen(text, AV_PCAPNG_COMMENT_MAX)};
-
-	to = put_padded_bytes(to, option, sizeof(option));
-	return put_padded_bytes(to, text, option[1]);
-}
-
-static uint8_t *put_direction(uint8_t *to, enum av_pcapng_direction direction)
-{
-	const uint16_t option[2] = {OPTION_EPB_FLAGS, sizeof(uint32_t)};
-
-	to = put_padded_bytes(to, option, sizeof(option));
-	return put32(to, direction);
+	return put_padded_bytes(put32(to, PAIR(code, bytes)), value, bytes);
 }
 
 size_t av_pcapng_block(uint8_t *block, const struct av_pcapng_frame *frame)
@@ -116,13 +87,14 @@ size_t av_pcapng_block(uint8_t *block, const struct av_pcapng_frame *frame)
 		frame->length,
 	};
 	uint8_t *data = block + AV_PCAPNG_DATA_AT, *at = pad(data, data + frame->captured);
-	uint32_t bytes;
+	uint32_t bytes, direction = frame->direction;
 
 	if (frame->comment)
-		at = put_comment(at, frame->comment);
-	if (frame->direction)
-		at = put_direction(at, frame->direction);
-	if (frame->comment || frame->direction)
+		at = put_option(at, OPTION_COMMENT, frame->comment,
+				strnlen(frame->comment, AV_PCAPNG_COMMENT_MAX));
+	if (direction)
+		at = put_option(at, OPTION_EPB_FLAGS, &direction, sizeof(direction));
+	if (frame->comment || direction)
 		at = put32(at, OPTION_END);
 	bytes = (uint32_t)(at - block) + 4;
 	put32(block, ENHANCED_PACKET);
@@ -137,17 +109,17 @@ size_t av_pcapng_block(uint8_t *block, const struct av_pcapng_frame *frame)
 /* Write the prologue to a new file, or check that an existing one has it. Return: 0 or -errno. */
 static int ensure_pcapng_prologue(int fd, bool anew)
 {
-	struct prologue found;
+	uint32_t found[AV_ARRAY_SIZE(prologue)];
 	ssize_t n;
 
 	if (anew && ftruncate(fd, 0))
 		return -errno;
-	n = pread(fd, &found, sizeof(found), 0);
+	n = pread(fd, found, sizeof(found), 0);
 	if (n == 0)
-		return av_pcapng_append(fd, (const uint8_t *)&prologue, sizeof(prologue));
+		return av_pcapng_append(fd, (const uint8_t *)prologue, sizeof(prologue));
 	if (n < 0)
 		return -errno;
-	return n == sizeof(found) && memcmp(&found, &prologue, sizeof(found)) == 0 ? 0 : -EBADMSG;
+	return n == sizeof(found) && memcmp(found, prologue, sizeof(found)) == 0 ? 0 : -EBADMSG;
 }
 
 int av_pcapng_open(const char *path, bool anew)

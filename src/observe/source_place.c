@@ -24,30 +24,23 @@ static const char *base_of(const char *path)
 #include <dwarf.h>
 #include <elfutils/libdwfl.h>
 
-/* Of libdw: the types are those of its header. */
+/* The calls of libdw, which is not linked. */
+/* clang-format off */
+#define CALLS(X) \
+	X(dwfl_begin) X(dwfl_end) X(dwfl_report_begin) X(dwfl_report_end) \
+	X(dwfl_linux_proc_report) X(dwfl_addrmodule) X(dwfl_module_addrname) X(dwfl_module_nextcu) \
+	X(dwarf_haspc) X(dwarf_getsrc_die) X(dwarf_linesrc) X(dwarf_lineno) X(dwarf_getscopes) \
+	X(dwarf_getscopes_die) X(dwarf_tag) X(dwarf_attr) X(dwarf_formudata) X(dwarf_getsrcfiles) \
+	X(dwarf_filesrc)
+#define CALL(name) __typeof__(name) *name;
+#define ADDRESS(name) {#name, &s->name},
+/* clang-format on */
+
 struct av_sources {
 	void *library;
 	Dwfl *dwfl;
 	Dwfl_Callbacks callbacks;
-	__typeof__(dwfl_begin) *begin;
-	__typeof__(dwfl_end) *end;
-	__typeof__(dwfl_report_begin) *report_begin;
-	__typeof__(dwfl_report_end) *report_end;
-	__typeof__(dwfl_linux_proc_report) *report;
-	__typeof__(dwfl_addrmodule) *addrmodule;
-	__typeof__(dwfl_module_addrname) *addrname;
-	__typeof__(dwfl_module_nextcu) *next_unit;
-	__typeof__(dwarf_haspc) *has;
-	__typeof__(dwarf_getsrc_die) *line_of;
-	__typeof__(dwarf_linesrc) *file_of_line;
-	__typeof__(dwarf_lineno) *number_of_line;
-	__typeof__(dwarf_getscopes) *scopes;
-	__typeof__(dwarf_getscopes_die) *scopes_around;
-	__typeof__(dwarf_tag) *tag;
-	__typeof__(dwarf_attr) *attribute;
-	__typeof__(dwarf_formudata) *number;
-	__typeof__(dwarf_getsrcfiles) *files;
-	__typeof__(dwarf_filesrc) *file;
+	CALLS(CALL)
 };
 
 /* Symbols of files are looked for in this host's folders alone: the usual call may ask servers. */
@@ -56,29 +49,9 @@ static bool load_libdw_calls(struct av_sources *s)
 	const struct {
 		const char *name;
 		void *to; /* a pointer to a function */
-	} calls[] = {
-		{"dwfl_linux_proc_find_elf", &s->callbacks.find_elf},
-		{"dwfl_build_id_find_debuginfo", &s->callbacks.find_debuginfo},
-		{"dwfl_begin", &s->begin},
-		{"dwfl_end", &s->end},
-		{"dwfl_report_begin", &s->report_begin},
-		{"dwfl_report_end", &s->report_end},
-		{"dwfl_linux_proc_report", &s->report},
-		{"dwfl_addrmodule", &s->addrmodule},
-		{"dwfl_module_addrname", &s->addrname},
-		{"dwfl_module_nextcu", &s->next_unit},
-		{"dwarf_haspc", &s->has},
-		{"dwarf_getsrc_die", &s->line_of},
-		{"dwarf_linesrc", &s->file_of_line},
-		{"dwarf_lineno", &s->number_of_line},
-		{"dwarf_getscopes", &s->scopes},
-		{"dwarf_getscopes_die", &s->scopes_around},
-		{"dwarf_tag", &s->tag},
-		{"dwarf_attr", &s->attribute},
-		{"dwarf_formudata", &s->number},
-		{"dwarf_getsrcfiles", &s->files},
-		{"dwarf_filesrc", &s->file},
-	};
+	} calls[] = {{"dwfl_linux_proc_find_elf", &s->callbacks.find_elf},
+		     {"dwfl_build_id_find_debuginfo", &s->callbacks.find_debuginfo},
+		     CALLS(ADDRESS)};
 
 	s->library = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL);
 	for (size_t i = 0; s->library && i < sizeof(calls) / sizeof(calls[0]); i++) {
@@ -98,10 +71,11 @@ struct av_sources *av_sources_open(void)
 	if (!s)
 		return NULL;
 	if (load_libdw_calls(s))
-		s->dwfl = s->begin(&s->callbacks);
+		s->dwfl = s->dwfl_begin(&s->callbacks);
 	if (s->dwfl) {
-		s->report_begin(s->dwfl);
-		if (s->report(s->dwfl, getpid()) == 0 && s->report_end(s->dwfl, NULL, NULL) == 0)
+		s->dwfl_report_begin(s->dwfl);
+		if (s->dwfl_linux_proc_report(s->dwfl, getpid()) == 0 &&
+		    s->dwfl_report_end(s->dwfl, NULL, NULL) == 0)
 			return s;
 	}
 	av_sources_close(s);
@@ -113,7 +87,7 @@ void av_sources_close(struct av_sources *s)
 	if (!s)
 		return;
 	if (s->dwfl)
-		s->end(s->dwfl);
+		s->dwfl_end(s->dwfl);
 	if (s->library)
 		dlclose(s->library);
 	free(s);
@@ -134,9 +108,9 @@ static Dwarf_Die *unit_of(const struct av_sources *s, Dwfl_Module *module, uintp
 	Dwarf_Die *unit = NULL;
 	Dwarf_Addr bias = 0;
 
-	while ((unit = s->next_unit(module, unit, &bias))) {
+	while ((unit = s->dwfl_module_nextcu(module, unit, &bias))) {
 		*pc = address - bias;
-		if (s->has(unit, *pc) == 1)
+		if (s->dwarf_haspc(unit, *pc) == 1)
 			break;
 	}
 	return unit;
@@ -150,11 +124,11 @@ static struct place call_of(const struct av_sources *s, Dwarf_Die *unit, Dwarf_D
 	Dwarf_Files *files;
 	size_t count;
 
-	if (s->number(s->attribute(inlined, DW_AT_call_file, &file_attr), &file) ||
-	    s->number(s->attribute(inlined, DW_AT_call_line, &line_attr), &line) ||
-	    s->files(unit, &files, &count) || file >= count)
+	if (s->dwarf_formudata(s->dwarf_attr(inlined, DW_AT_call_file, &file_attr), &file) ||
+	    s->dwarf_formudata(s->dwarf_attr(inlined, DW_AT_call_line, &line_attr), &line) ||
+	    s->dwarf_getsrcfiles(unit, &files, &count) || file >= count)
 		return (struct place){0};
-	return (struct place){s->file(files, file, NULL, NULL), (int)line};
+	return (struct place){s->dwarf_filesrc(files, file, NULL, NULL), (int)line};
 }
 
 static bool is_in_header(const struct place *p)
@@ -174,10 +148,10 @@ static void leave_headers(const struct av_sources *s, Dwarf_Die *unit, Dwarf_Add
 	Dwarf_Die *innermost = NULL, *around = NULL;
 	int count = 0;
 
-	if (is_in_header(p) && s->scopes(unit, pc, &innermost) > 0)
-		count = s->scopes_around(&innermost[0], &around);
+	if (is_in_header(p) && s->dwarf_getscopes(unit, pc, &innermost) > 0)
+		count = s->dwarf_getscopes_die(&innermost[0], &around);
 	for (int i = 0; i < count && is_in_header(p); i++)
-		if (s->tag(&around[i]) == DW_TAG_inlined_subroutine)
+		if (s->dwarf_tag(&around[i]) == DW_TAG_inlined_subroutine)
 			*p = call_of(s, unit, &around[i]);
 	free(around);
 	free(innermost);
@@ -188,11 +162,11 @@ static struct place find_source_place(const struct av_sources *s, Dwfl_Module *m
 {
 	Dwarf_Addr pc = 0;
 	Dwarf_Die *unit = unit_of(s, module, address, &pc);
-	Dwarf_Line *line = unit ? s->line_of(unit, pc) : NULL;
+	Dwarf_Line *line = unit ? s->dwarf_getsrc_die(unit, pc) : NULL;
 	struct place p = {0};
 
-	if (line && s->number_of_line(line, &p.line) == 0)
-		p.file = s->file_of_line(line, NULL, NULL);
+	if (line && s->dwarf_lineno(line, &p.line) == 0)
+		p.file = s->dwarf_linesrc(line, NULL, NULL);
 	if (p.file)
 		leave_headers(s, unit, pc, &p);
 	return p;
@@ -200,8 +174,8 @@ static struct place find_source_place(const struct av_sources *s, Dwfl_Module *m
 
 static bool by_line(const struct av_sources *s, uintptr_t address, char *to, size_t size)
 {
-	Dwfl_Module *module = s ? s->addrmodule(s->dwfl, address) : NULL;
-	const char *name = module ? s->addrname(module, address) : NULL;
+	Dwfl_Module *module = s ? s->dwfl_addrmodule(s->dwfl, address) : NULL;
+	const char *name = module ? s->dwfl_module_addrname(module, address) : NULL;
 	struct place p = name ? find_source_place(s, module, address) : (struct place){0};
 
 	if (!p.file || p.line <= 0)
