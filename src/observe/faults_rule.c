@@ -426,8 +426,7 @@ static const char *clause_name(size_t i)
 
 static bool unknown_clause(const struct reader *r, struct av_word w, const char *fault)
 {
-	/* One letter is near to 'p', whatever it is. */
-	const char *nearest = w.len > 1 ? av_word_nearest(w, clause_name) : NULL;
+	const char *nearest = av_word_nearest(w, clause_name);
 	int len = av_word_quote(w, QUOTE_MAX);
 
 	if (nearest)
