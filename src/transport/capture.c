@@ -328,31 +328,25 @@ static int create_capture_file(const char *name, struct av_capture_spec *spec)
 	return err;
 }
 
-static int begin_as(const struct av_capture_spec *spec)
-{
-	int ret = av_capture_begin(spec);
-
-	if (ret < 0)
-		return -ret;
-	last_begun = (unsigned int)ret;
-	stamp = av_capture_stamp(last_begun);
-	return 0;
-}
-
 static void begin_setting(const char *name)
 {
 	struct av_capture_spec *spec = calloc(1, sizeof(*spec));
-	int err = spec ? create_capture_file(name, spec) : ENOMEM;
+	int err = spec ? create_capture_file(name, spec) : ENOMEM, ret;
 
 	if (err == 0) {
 		spec->snaplen = UINT32_MAX;
 		spec->limit = UINT64_MAX;
-		err = begin_as(spec);
+		ret = av_capture_begin(spec);
+		err = ret < 0 ? -ret : 0;
 	}
 	free(spec);
-	if (err)
+	if (err) {
 		av_log(AV_LOG_WARN, "ANYVERBS_CAPTURE: cannot capture to %s: %s", name,
 		       err == EBADMSG ? "it is a file of another kind" : strerror(err));
+		return;
+	}
+	last_begun = (unsigned int)ret;
+	stamp = av_capture_stamp(last_begun);
 }
 
 void av_capture_context_opened(struct av_seg *seg)
@@ -367,110 +361,6 @@ void av_capture_context_opened(struct av_seg *seg)
 	pthread_mutex_unlock(&setting_mutex);
 	av_capture_watch_context(seg);
 	errno = saved;
-}
-
-/* What the kernel puts into a RoCEv2 packet, whatever the program has set. */
-#define HOP_LIMIT 64
-
-/* The address of a port on link layer InfiniBand, which is known by its LID only. */
-static void gid_of_lid(uint32_t lid, union ibv_gid *gid)
-{
-	struct av_gid row;
-
-	av_gid_from_guid(lid, &row);
-	*gid = row.gid;
-}
-
-static void fill_frame_addresses(struct av_frame *f, const union ibv_gid *src,
-				 const union ibv_gid *dst)
-{
-	memcpy(f->path.src, src->raw, sizeof(f->path.src));
-	memcpy(f->path.dst, dst->raw, sizeof(f->path.dst));
-	av_frame_mac(f->path.src, f->eth_src);
-	av_frame_mac(f->path.dst, f->eth_dst);
-	f->path.hop_limit = HOP_LIMIT;
-}
-
-/* Both ends' addresses, from the requester's view. */
-static void addresses(const struct av_qp_ref *req, const struct av_qp_ref *rsp, union ibv_gid *src,
-		      union ibv_gid *dst)
-{
-	const struct ibv_ah_attr *ah = &req->qp->attr.ah_attr;
-
-	av_port_gid(req->seg->head->port, ah->is_global ? ah->grh.sgid_index : 0, src);
-	if (ah->is_global)
-		*dst = ah->grh.dgid;
-	else if (rsp->qp)
-		av_port_gid(rsp->seg->head->port, 0, dst);
-	else
-		gid_of_lid(ah->dlid, dst);
-}
-
-/* The headers that @end puts into its frames. */
-static struct av_frame begin_flow(const struct av_qp_ref *end)
-{
-	const struct ibv_ah_attr *ah = &end->qp->attr.ah_attr;
-	uint32_t label = ah->is_global ? ah->grh.flow_label : 0;
-
-	return (struct av_frame){
-		.path.traffic_class = ah->is_global ? ah->grh.traffic_class : 0,
-		.path.flow_label = label,
-		.path.source_port =
-			av_frame_source_port(label, av_qp_number(end), end->qp->attr.dest_qp_num),
-	};
-}
-
-/* Headers of the requester's frames on a connection. @rsp: .qp is NULL if there is no responder */
-static void capture_flow(struct av_frame *f, const struct av_qp_ref *req,
-			 const struct av_qp_ref *rsp)
-{
-	union ibv_gid src, dst;
-
-	addresses(req, rsp, &src, &dst);
-	*f = begin_flow(req);
-	fill_frame_addresses(f, &src, &dst);
-}
-
-/* Headers of the responder's frames. @rsp: exists */
-static void capture_flow_back(struct av_frame *f, const struct av_qp_ref *req,
-			      const struct av_qp_ref *rsp)
-{
-	union ibv_gid src, dst;
-
-	addresses(req, rsp, &src, &dst);
-	*f = begin_flow(rsp);
-	fill_frame_addresses(f, &dst, &src);
-}
-
-/* The address of the port that a queue pair is at. */
-static void gid_of_qpn(uint32_t qpn, uint32_t lid, union ibv_gid *gid)
-{
-	struct av_seg *seg = av_qp_get(qpn).seg;
-
-	if (seg && seg->head->lid == lid)
-		av_port_gid(seg->head->port, 0, gid);
-	else
-		gid_of_lid(lid, gid);
-	av_seg_put(seg);
-}
-
-/* Headers of a datagram's frame. */
-static void capture_flow_datagram(struct av_frame *f, const struct av_qp_ref *req,
-				  const struct av_sq_wqe *wqe)
-{
-	uint32_t label = wqe->route.is_global ? wqe->route.flow_label : 0;
-	union ibv_gid src, dst = wqe->ud.dgid;
-
-	av_port_gid(req->seg->head->port, wqe->route.is_global ? wqe->route.sgid_index : 0, &src);
-	if (!wqe->route.is_global)
-		gid_of_qpn(wqe->ud.qpn & AV_QPN_MASK, wqe->route.dlid, &dst);
-	*f = (struct av_frame){
-		.path.traffic_class = wqe->route.is_global ? wqe->route.traffic_class : 0,
-		.path.flow_label = label,
-		.path.source_port =
-			av_frame_source_port(label, av_qp_number(req), wqe->ud.qpn & AV_QPN_MASK),
-	};
-	fill_frame_addresses(f, &src, &dst);
 }
 
 #define WORD 8u
@@ -491,9 +381,75 @@ struct source {
 	struct av_spans spans;
 };
 
-static bool is_captured_reliable(const struct request *r)
+/* What the kernel puts into a RoCEv2 packet, whatever the program has set. */
+#define HOP_LIMIT 64
+
+/* The address of a port on link layer InfiniBand, which is known by its LID only. */
+static void gid_of_lid(uint32_t lid, union ibv_gid *gid)
 {
-	return av_service_is_reliable(r->req->qp->type);
+	struct av_gid row;
+
+	av_gid_from_guid(lid, &row);
+	*gid = row.gid;
+}
+
+/* The headers of frames from one queue pair to another. */
+static struct av_frame flow(uint32_t label, uint8_t traffic_class, const uint32_t qpn[2],
+			    const union ibv_gid *src, const union ibv_gid *dst)
+{
+	struct av_frame f = {
+		.path.traffic_class = traffic_class,
+		.path.hop_limit = HOP_LIMIT,
+		.path.flow_label = label,
+		.path.source_port = av_frame_source_port(label, qpn[0], qpn[1]),
+	};
+
+	memcpy(f.path.src, src->raw, sizeof(f.path.src));
+	memcpy(f.path.dst, dst->raw, sizeof(f.path.dst));
+	av_frame_mac(f.path.src, f.eth_src);
+	av_frame_mac(f.path.dst, f.eth_dst);
+	return f;
+}
+
+/* On a connection. The addresses are those that the requester knows. @back: the responder's frames
+ */
+static struct av_frame connected_flow(const struct request *r, bool back)
+{
+	const struct av_qp_ref *end = back ? r->rsp : r->req;
+	const struct ibv_ah_attr *ah = &end->qp->attr.ah_attr, *known = &r->req->qp->attr.ah_attr;
+	const uint32_t qpn[] = {av_qp_number(end), end->qp->attr.dest_qp_num};
+	union ibv_gid at[2]; /* the requester's, and the responder's */
+
+	av_port_gid(r->req->seg->head->port, known->is_global ? known->grh.sgid_index : 0, &at[0]);
+	if (known->is_global)
+		at[1] = known->grh.dgid;
+	else if (r->rsp->qp)
+		av_port_gid(r->rsp->seg->head->port, 0, &at[1]);
+	else
+		gid_of_lid(known->dlid, &at[1]);
+	return flow(ah->is_global ? ah->grh.flow_label : 0,
+		    ah->is_global ? ah->grh.traffic_class : 0, qpn, &at[back], &at[!back]);
+}
+
+static struct av_frame datagram_flow(const struct request *r)
+{
+	const struct av_sq_wqe *wqe = r->wqe;
+	const uint32_t qpn[] = {av_qp_number(r->req), wqe->ud.qpn & AV_QPN_MASK};
+	bool global = wqe->route.is_global;
+	union ibv_gid src, dst = wqe->ud.dgid;
+
+	av_port_gid(r->req->seg->head->port, global ? wqe->route.sgid_index : 0, &src);
+	if (!global) {
+		struct av_seg *seg = av_qp_get(qpn[1]).seg;
+
+		if (seg && seg->head->lid == wqe->route.dlid)
+			av_port_gid(seg->head->port, 0, &dst);
+		else
+			gid_of_lid(wqe->route.dlid, &dst);
+		av_seg_put(seg);
+	}
+	return flow(global ? wqe->route.flow_label : 0, global ? wqe->route.traffic_class : 0, qpn,
+		    &src, &dst);
 }
 
 /* --- payload --------------------------------------------------------------------- */
@@ -655,19 +611,18 @@ static void put_connected(struct request *r, const struct av_packet_kind *k)
 		av_request_message(r->req, r->wqe, k, r->extended, r->before->psn);
 	uint32_t last = av_wire_packets(m.bytes, m.mtu) - 1;
 	struct source s = {.known = false};
-	struct av_frame f;
+	struct av_frame f = connected_flow(r, false);
 
-	if (!is_captured_done(r) && is_captured_reliable(r) &&
+	if (!is_captured_done(r) && av_service_is_reliable(r->req->qp->type) &&
 	    av_nak_syndrome(r->result) != AV_NAK_NONE)
 		last = refused_packet(r, k, last);
-	capture_flow(&f, r->req, r->rsp);
 	if (av_wr_opcode(r->wqe->opcode)->source)
 		source_local(&s, r);
 	put_message(r, &m, last, &f, &s, r->before->time_ns);
 	source_end(&s);
-	if (!is_captured_reliable(r) || !r->rsp->qp)
+	if (!av_service_is_reliable(r->req->qp->type) || !r->rsp->qp)
 		return;
-	capture_flow_back(&f, r->req, r->rsp);
+	f = connected_flow(r, true);
 	if (is_captured_done(r) && k->answer != AV_OP_ACK)
 		put_result(r, k, &f);
 	else if (is_captured_done(r))
@@ -680,11 +635,10 @@ static void put_datagram(struct request *r, const struct av_packet_kind *k)
 {
 	struct av_wire_message m =
 		av_request_message(r->req, r->wqe, k, r->extended, r->before->psn);
-	struct av_frame f;
+	struct av_frame f = datagram_flow(r);
 	struct source s;
 
 	av_datagram_message(r->req, r->wqe, &m);
-	capture_flow_datagram(&f, r->req, r->wqe);
 	source_local(&s, r);
 	put_message(r, &m, 0, &f, &s, r->before->time_ns);
 	source_end(&s);
