@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,6 +29,8 @@
 #include "transport/execution.h"
 #include "transport/rules.h"
 #include "wire/packet.h"
+
+/* --- files ------------------------------------------------------------------------ */
 
 #define BATCH_BYTES 65536u
 #define BLOCK_MAX   (AV_FRAME_MAX + AV_PCAPNG_AROUND_MAX)
@@ -91,9 +94,8 @@ static struct file *find_file(unsigned int number, uint32_t stamp)
 }
 
 /*
- * Frames of a capture, which are appended to its file in one piece. Any number of batches at a
- * time:
- * @file_mutex is held while one is written.
+ * Frames of a capture, which are appended to its file in one piece. Threads fill batches at the
+ * same time, and write them one after the other.
  */
 struct batch {
 	unsigned int number; /* of the capture: registry/tables.h */
@@ -176,11 +178,11 @@ static uint8_t *capture_batch_room(struct batch *b)
 	return b->blocks + b->used + AV_PCAPNG_DATA_AT;
 }
 
-/* The frame is in its room: add it to the batch, cut to the capture's snap length. */
+/* The frame is in its room: add it to the batch, cut to its length and the capture's snap length.
+ */
 static void capture_batch_add(struct batch *b, struct av_pcapng_frame *frame)
 {
-	if (frame->captured > b->snaplen)
-		frame->captured = b->snaplen;
+	frame->captured = MIN(MIN(frame->captured, frame->length), b->snaplen);
 	b->used += av_pcapng_block(b->blocks + b->used, frame);
 	b->frames++;
 }
@@ -204,6 +206,8 @@ static void capture_files_tidy(void)
 			close_file(&files[number - 1]);
 	pthread_mutex_unlock(&file_mutex);
 }
+
+/* --- packets on the wire ---------------------------------------------------------- */
 
 #define QPN_AT	  5 /* in the BTH */
 #define QPN_BYTES 3
@@ -247,7 +251,7 @@ static void add_captured_datagram(struct batch *b, const struct av_net_seen *s,
 		return;
 	/* The kernel sends a checksum of UDP; whether there was one on what came is not known. */
 	frame.length = (uint32_t)av_frame_wrap(&f, s->device, d->bytes, d->count, to, AV_FRAME_MAX);
-	frame.captured = frame.length < AV_FRAME_MAX ? frame.length : AV_FRAME_MAX;
+	frame.captured = AV_FRAME_MAX;
 	capture_batch_add(b, &frame);
 }
 
@@ -293,6 +297,8 @@ void av_capture_seen(const struct av_net_seen *seen)
 	}
 	errno = saved;
 }
+
+/* --- the setting ------------------------------------------------------------------ */
 
 /* ANYVERBS_CAPTURE: a capture of the own contexts, from the first that is opened. */
 
@@ -362,6 +368,8 @@ void av_capture_context_opened(struct av_seg *seg)
 	av_capture_watch_context(seg);
 	errno = saved;
 }
+
+/* --- requests: their headers ------------------------------------------------------ */
 
 #define WORD 8u
 
@@ -527,8 +535,6 @@ static void put_message(struct request *r, const struct av_wire_message *m, uint
 		if (source_read(s, (uint64_t)offset, bytes + at, p.payload_bytes))
 			frame.captured = AV_FRAME_MAX;
 		frame.length = (uint32_t)av_frame_put(f, &p, bytes, AV_FRAME_MAX);
-		if (frame.captured > frame.length)
-			frame.captured = frame.length;
 		if (frame.length)
 			capture_batch_add(&r->batch, &frame);
 	}

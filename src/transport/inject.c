@@ -303,21 +303,17 @@ static void strike_context(struct av_seg *seg, struct av_injections *in,
 
 /* --- what happens to a request --------------------------------------------------- */
 
-static struct av_outcome result_of(enum av_inject what)
-{
-	switch (what) {
-	case AV_INJECT_RNR:
-		return (struct av_outcome){.wait_reason = AV_WAIT_RNR};
-	case AV_INJECT_RNR_EXHAUSTED:
-		return (struct av_outcome){.fault = AV_FAULT_RNR_EXHAUSTED};
-	case AV_INJECT_RETRY_EXHAUSTED:
-		return (struct av_outcome){.fault = AV_FAULT_RETRY_EXHAUSTED};
-	case AV_INJECT_PEER_DEATH:
-		return (struct av_outcome){.wait_reason = AV_WAIT_NO_ANSWER, .gone = true};
-	default:
-		return (struct av_outcome){.wait_reason = AV_WAIT_NO_ANSWER};
-	}
-}
+/* By enum av_inject; the others do not end a request. */
+static const struct av_injected outcomes[] = {
+	[AV_INJECT_RNR] = {AV_INJECTED_RESULT, {.wait_reason = AV_WAIT_RNR}},
+	[AV_INJECT_RNR_EXHAUSTED] = {AV_INJECTED_RESULT, {.fault = AV_FAULT_RNR_EXHAUSTED}},
+	[AV_INJECT_LOSE] = {AV_INJECTED_RESULT, {.wait_reason = AV_WAIT_NO_ANSWER}},
+	[AV_INJECT_RETRY_EXHAUSTED] = {AV_INJECTED_RESULT, {.fault = AV_FAULT_RETRY_EXHAUSTED}},
+	[AV_INJECT_STATUS] = {AV_INJECTED_STATUS},
+	[AV_INJECT_PEER_DEATH] = {AV_INJECTED_RESULT,
+				  {.wait_reason = AV_WAIT_NO_ANSWER, .gone = true}},
+	[AV_INJECT_CQ_OVERRUN] = {AV_INJECTED_OVERRUN},
+};
 
 /* The fault whose requester status is @status. AV_FAULT_NONE: it concerns no responder */
 static enum av_fault fault_of(enum ibv_wc_status status)
@@ -328,18 +324,14 @@ static enum av_fault fault_of(enum ibv_wc_status status)
 	return AV_FAULT_NONE;
 }
 
-/* A request without a responder cannot be lost on its way. */
-static void decide_lost(const struct av_qp_ref *end, struct decision *d, bool reliable)
+/* How often the fault strikes the request. Without a timeout it is never sent again. */
+static uint32_t repetitions(const struct av_qp_ref *end, const struct av_faults_rule *rule,
+			    bool reliable)
 {
-	d->outcome.what = AV_INJECTED_RESULT;
-	d->outcome.result = (struct av_outcome){0};
-	if (!reliable) {
-		d->left = AV_FAULTS_ALL;
-		return;
-	}
-	d->outcome.result = result_of(AV_INJECT_LOSE);
-	if (end->qp->attr.timeout == 0) /* without a timeout it is never sent again */
-		d->left = AV_FAULTS_ALL;
+	bool counted = rule->what == AV_INJECT_RNR ||
+		       (rule->what == AV_INJECT_LOSE && reliable && end->qp->attr.timeout);
+
+	return counted ? rule->count : AV_FAULTS_ALL;
 }
 
 /* The first rule that ends the request decides. Delays of several rules do not add up. */
@@ -350,25 +342,17 @@ static void decide_outcome(const struct av_qp_ref *end, struct decision *d,
 		d->begins_ns = now + rule->time_ns;
 	if (rule->what == AV_INJECT_STALL || rule->what == AV_INJECT_FATAL)
 		d->begins_ns = UINT64_MAX;
-	if (rule->what >= AV_INJECT_EVICT || rule->what == AV_INJECT_DELAY ||
-	    rule->what == AV_INJECT_STALL || d->outcome.what != AV_INJECTED_NOT)
+	if (rule->what >= AV_ARRAY_SIZE(outcomes) || outcomes[rule->what].what == AV_INJECTED_NOT ||
+	    d->outcome.what != AV_INJECTED_NOT)
 		return;
-	d->left = rule->what == AV_INJECT_RNR || rule->what == AV_INJECT_LOSE ? rule->count
-									      : AV_FAULTS_ALL;
+	d->outcome = outcomes[rule->what];
+	d->outcome.status = (enum ibv_wc_status)rule->status;
+	if (rule->what == AV_INJECT_LOSE && !reliable) /* no responder could miss it */
+		d->outcome.result = (struct av_outcome){0};
+	d->left = repetitions(end, rule, reliable);
 	d->until_ns = rule->time_ns ? now + rule->time_ns : 0;
 	d->rule = rule->number;
 	d->cause = rule->what;
-	if (rule->what == AV_INJECT_LOSE) {
-		decide_lost(end, d, reliable);
-	} else if (rule->what == AV_INJECT_STATUS) {
-		d->outcome.what = AV_INJECTED_STATUS;
-		d->outcome.status = (enum ibv_wc_status)rule->status;
-	} else if (rule->what == AV_INJECT_CQ_OVERRUN) {
-		d->outcome.what = AV_INJECTED_OVERRUN;
-	} else {
-		d->outcome.what = AV_INJECTED_RESULT;
-		d->outcome.result = result_of(rule->what);
-	}
 }
 
 /* The keys that a request names. */
