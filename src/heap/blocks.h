@@ -27,8 +27,7 @@
 
 enum av_block_kind {
 	AV_BLOCK_SHARED,
-	AV_BLOCK_PRIVATE, /* now private: for a fork(), or for av_heap_leave(); its part of the file
-			     is never reused */
+	AV_BLOCK_PRIVATE, /* for a fork(), or for good; its part of the file is never reused */
 	AV_BLOCK_LOST,	  /* no block: a part of the file that is never reused */
 };
 

@@ -178,7 +178,7 @@ TEST_WITH(the_same_reference_is_another_context, setup, teardown)
 	}
 }
 
-/* As look() in segment_map.c compares it: nothing may happen between two looks that leaves both as
+/* As collect_device_totals() compares it: nothing may happen between two looks that leaves both as
  * they
  * were. */
 TEST_WITH(who_reads_meanwhile_can_tell, setup, teardown)
