@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One send request of a connected queue pair, from its check to its effects on both sides: the
- * memory of both, WRITE and READ. transport/operations.c and receive.c have the other operations.
+ * memory of both, and WRITE. transport/operations.c and receive.c have the other operations.
  */
 #include "transport/execution.h"
 
@@ -106,8 +106,7 @@ enum av_fault av_request_buffers(const struct av_qp_ref *req, const struct av_sq
 	return fault == AV_FAULT_BUSY ? AV_FAULT_LOC_PROT : fault;
 }
 
-/* Can the first packet of @from be read? A fault further on shows when the bytes are copied. */
-AV_COLD static enum av_fault read_first_packet(const struct av_work *w, const struct av_spans *from)
+enum av_fault av_work_read_first(const struct av_work *w, const struct av_spans *from)
 {
 	uint64_t mtu = av_mtu_bytes(w->req->qp->attr.path_mtu);
 
@@ -186,7 +185,7 @@ enum av_fault av_work_moved(struct av_work *w, enum av_fault copied, enum av_fau
 	return fault;
 }
 
-/* --- WRITE and READ ---------------------------------------------------------------- */
+/* --- WRITE ------------------------------------------------------------------------- */
 
 enum av_fault av_op_write(struct av_work *w)
 {
@@ -209,37 +208,6 @@ enum av_fault av_op_write(struct av_work *w)
 	return av_likely(fault == AV_FAULT_NONE)
 		       ? fault
 		       : av_work_moved(w, fault, AV_FAULT_LOC_PROT, AV_FAULT_REM_ACCESS);
-}
-
-enum av_fault av_work_answer(struct av_work *w, const struct av_spans *from)
-{
-	enum av_fault fault =
-		av_find_buffers(w->req, w->fragment, w->wqe, IBV_ACCESS_LOCAL_WRITE, &w->local);
-
-	if (fault == AV_FAULT_NONE) {
-		fault = av_work_moved(w, av_xfer_copy(&w->local, from, w->now_ns),
-				      AV_FAULT_REM_ACCESS, AV_FAULT_LOC_PROT);
-		av_mem_put_list(&w->local);
-	}
-	if (av_unlikely(fault == AV_FAULT_LOC_PROT) && read_first_packet(w, from) == AV_FAULT_SRC) {
-		av_diag_drop();
-		fault = av_work_moved(w, AV_FAULT_SRC, AV_FAULT_REM_ACCESS, AV_FAULT_NONE);
-	}
-	w->in_vain = fault == AV_FAULT_LOC_PROT;
-	return fault;
-}
-
-enum av_fault av_op_read(struct av_work *w)
-{
-	struct av_mem_request req = {
-		.access = IBV_ACCESS_REMOTE_READ,
-		.addr = w->wqe->remote_addr,
-		.length = w->wqe->bytes,
-	};
-	struct av_spans remote;
-	enum av_fault fault = av_work_remote(w, &req, 0, &remote);
-
-	return fault == AV_FAULT_NONE && w->wqe->bytes ? av_work_answer(w, &remote) : fault;
 }
 
 /* --- the responder's right --------------------------------------------------------- */
@@ -616,7 +584,7 @@ static bool is_unreadable(struct av_work *w)
 		return false;
 	fault = av_find_buffers(w->req, w->fragment, w->wqe, 0, &w->local);
 	if (fault == AV_FAULT_NONE) {
-		if (read_first_packet(w, &w->local) == AV_FAULT_SRC) {
+		if (av_work_read_first(w, &w->local) == AV_FAULT_SRC) {
 			av_diag_drop(); /* what the responder found */
 			fault = AV_FAULT_LOC_PROT;
 		}
@@ -626,6 +594,20 @@ static bool is_unreadable(struct av_work *w)
 		return false;
 	w->result = (struct av_outcome){.fault = fault};
 	return true;
+}
+
+/*
+ * Prefetch the cache lines that the next message for @rsp needs. @rsp's owner wrote them; this
+ * loads them together instead of one after the other. A hint.
+ * Context: no execution right needed.
+ */
+static void prefetch_receiver(const struct av_qp_ref *rsp)
+{
+	const struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
+
+	if (rq)
+		av_rq_prefetch(rsp->seg, rq);
+	av_cq_prefetch(rsp->seg, rsp->qp->recv_cq);
 }
 
 struct av_outcome av_execute(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
@@ -647,7 +629,7 @@ struct av_outcome av_execute(const struct av_qp_ref *req, const struct av_qp_ref
 		return w.result;
 	}
 	if (rsp->qp && w.opcode->receives)
-		av_receive_prefetch(rsp);
+		prefetch_receiver(rsp);
 	if (!responder_begin(&w)) {
 		if (!is_unreadable(&w))
 			lose_unanswered(&w);

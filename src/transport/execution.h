@@ -96,13 +96,6 @@ struct av_message {
 	struct av_cq_bell *later;	/* out: its event, for av_cq_ring(); NULL: sent at once */
 };
 
-/*
- * Prefetch the cache lines that the next message for @rsp needs. @rsp's owner wrote them; this
- * loads them together instead of one after the other. A hint.
- * Context: no execution right needed.
- */
-void av_receive_prefetch(const struct av_qp_ref *rsp);
-
 /**
  * av_receive_take() - take the receive request that the message will use
  *
@@ -481,14 +474,12 @@ enum av_fault av_work_gone(struct av_work *w);
 enum av_fault av_work_moved(struct av_work *w, enum av_fault copied, enum av_fault src,
 			    enum av_fault dst);
 
-/**
- * av_work_answer() - copy an answer to the request's buffers
- * @from: the answer, in the responder's memory or in the executor's own
- *
- * Context and return as an operation's; the fault of @from is AV_FAULT_REM_ACCESS, and comes first:
- * a responder that cannot read its memory gives no answer to be placed.
+/*
+ * Can the first packet of @from be read? A fault further on shows when the bytes are copied.
+ * Context: as av_xfer_copy().
  */
-AV_MUST_USE enum av_fault av_work_answer(struct av_work *w, const struct av_spans *from);
+AV_COLD AV_MUST_USE enum av_fault av_work_read_first(const struct av_work *w,
+						     const struct av_spans *from);
 
 /*
  * By opcode. Operations on the requester's own keys run without a responder: only the requester's
@@ -505,7 +496,6 @@ AV_MUST_USE enum av_fault av_work_answer(struct av_work *w, const struct av_span
 extern av_operation *const av_operations[AV_WR_OPCODES + 1];
 
 av_operation av_op_write;
-av_operation av_op_read;
 
 /*
  * Tunneled atomic operations: commands in the payload of an RDMA WRITE to a region of tunneled

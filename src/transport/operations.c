@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations on the requester's keys, FLUSH, and atomics; and which operation an opcode has. */
+/*
+ * Operations on the requester's keys, READ, FLUSH, and atomics; and which operation an opcode has.
+ */
 #include "transport/execution.h"
 
 #include <sched.h>
@@ -81,6 +83,47 @@ static enum av_fault umr_invalidate(struct av_work *w)
 	return av_klm_fill(w->req->seg, &nothing) ? AV_FAULT_MW_BIND : AV_FAULT_NONE;
 }
 
+/* --- READ ------------------------------------------------------------------------ */
+
+/**
+ * work_answer() - copy an answer to the request's buffers
+ * @from: the answer, in the responder's memory or in the executor's own
+ *
+ * Context and return as an operation's; the fault of @from is AV_FAULT_REM_ACCESS, and comes first:
+ * a responder that cannot read its memory gives no answer to be placed.
+ */
+static enum av_fault work_answer(struct av_work *w, const struct av_spans *from)
+{
+	enum av_fault fault =
+		av_find_buffers(w->req, w->fragment, w->wqe, IBV_ACCESS_LOCAL_WRITE, &w->local);
+
+	if (fault == AV_FAULT_NONE) {
+		fault = av_work_moved(w, av_xfer_copy(&w->local, from, w->now_ns),
+				      AV_FAULT_REM_ACCESS, AV_FAULT_LOC_PROT);
+		av_mem_put_list(&w->local);
+	}
+	if (av_unlikely(fault == AV_FAULT_LOC_PROT) &&
+	    av_work_read_first(w, from) == AV_FAULT_SRC) {
+		av_diag_drop();
+		fault = av_work_moved(w, AV_FAULT_SRC, AV_FAULT_REM_ACCESS, AV_FAULT_NONE);
+	}
+	w->in_vain = fault == AV_FAULT_LOC_PROT;
+	return fault;
+}
+
+static enum av_fault read_bytes(struct av_work *w)
+{
+	struct av_mem_request req = {
+		.access = IBV_ACCESS_REMOTE_READ,
+		.addr = w->wqe->remote_addr,
+		.length = w->wqe->bytes,
+	};
+	struct av_spans remote;
+	enum av_fault fault = av_work_remote(w, &req, 0, &remote);
+
+	return fault == AV_FAULT_NONE && w->wqe->bytes ? work_answer(w, &remote) : fault;
+}
+
 /* --- FLUSH ----------------------------------------------------------------------- */
 
 /* The access rights that a FLUSH needs, of the queue pair and of the key. */
@@ -149,7 +192,7 @@ static enum av_fault atomic_request(struct av_work *w, const struct av_atomic *a
 	if (fault != AV_FAULT_NONE || w->result.wait_reason != AV_WAIT_NONE)
 		return fault;
 	av_spans_local(&from, NULL, &old, w->wqe->bytes);
-	while ((fault = av_work_answer(w, &from)) == AV_FAULT_BUSY)
+	while ((fault = work_answer(w, &from)) == AV_FAULT_BUSY)
 		sched_yield(); /* no pin is held; the memory is changed: do not start over */
 	return fault;
 }
@@ -343,7 +386,7 @@ av_operation *const av_operations[AV_WR_OPCODES + 1] = {
 	[IBV_WR_SEND] = av_op_send,
 	[IBV_WR_SEND_WITH_IMM] = av_op_send,
 	[IBV_WR_SEND_WITH_INV] = av_op_send,
-	[IBV_WR_RDMA_READ] = av_op_read,
+	[IBV_WR_RDMA_READ] = read_bytes,
 	[AV_WR_FLUSH] = flush,
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = compare_swap,
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = fetch_add,

@@ -22,15 +22,6 @@
 #define SEEN_NS 2000u
 #define PAUSES	8
 
-void av_receive_prefetch(const struct av_qp_ref *rsp)
-{
-	const struct av_rq_shared *rq = av_rq_at(rsp->seg, rsp->qp->rq);
-
-	if (rq)
-		av_rq_prefetch(rsp->seg, rq);
-	av_cq_prefetch(rsp->seg, rsp->qp->recv_cq);
-}
-
 const struct av_rq_wqe *av_receive_take(const struct av_receiver *to)
 {
 	struct av_rq_shared *rq = av_rq_at(to->seg, to->rq);
