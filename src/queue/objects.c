@@ -106,34 +106,38 @@ static void add_gauges(const struct av_seg *seg, struct av_counted *counted)
 
 /* --- all contexts of a device ---------------------------------------------------- */
 
-struct visitor {
+/* Whom to tell of each object of the contexts. */
+struct each {
 	av_report_qp *qp;
 	av_report_cq *cq;
+	av_report_context *context;
+	av_report_pd *pd;
+	av_report_srq *srq;
 	void *arg;
 };
 
 static void qps_of(const struct av_seg *seg, void *arg)
 {
-	const struct visitor *visitor = arg;
+	const struct each *each = arg;
 
-	visit_qps(seg, visitor->qp, visitor->arg);
+	visit_qps(seg, each->qp, each->arg);
 }
 
 static void cqs_of(const struct av_seg *seg, void *arg)
 {
-	const struct visitor *visitor = arg;
+	const struct each *each = arg;
 
-	visit_cqs(seg, visitor->cq, visitor->arg);
+	visit_cqs(seg, each->cq, each->arg);
 }
 
 void av_report_qps(const char *device, av_report_qp *visit, void *arg)
 {
-	av_seg_view_each(device, qps_of, &(struct visitor){.qp = visit, .arg = arg});
+	av_seg_view_each(device, qps_of, &(struct each){.qp = visit, .arg = arg});
 }
 
 void av_report_cqs(const char *device, av_report_cq *visit, void *arg)
 {
-	av_seg_view_each(device, cqs_of, &(struct visitor){.cq = visit, .arg = arg});
+	av_seg_view_each(device, cqs_of, &(struct each){.cq = visit, .arg = arg});
 }
 
 /* --- processes ------------------------------------------------------------------- */
@@ -289,13 +293,6 @@ static struct users pd_users(const struct av_seg *seg)
 }
 
 /* --- reports ----------------------------------------------------------------------- */
-
-struct each {
-	av_report_context *context;
-	av_report_pd *pd;
-	av_report_srq *srq;
-	void *arg;
-};
 
 static void context_in(const struct av_seg *seg, void *arg)
 {

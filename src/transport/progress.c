@@ -378,11 +378,6 @@ static void execute_send_queue(const struct av_qp_ref *end, struct av_qp_ref *pe
 	}
 }
 
-void av_sq_progress_enter(const struct av_qp_ref *end)
-{
-	av_lock_acquire_plain(&end->qp->exec, AV_RANK_EXEC);
-}
-
 /*
  * After the right is released, see whether something has changed since this holder looked. The
  * newcomer publishes @sq_tail, @kick or @state, and then tries the right. The holder releases the
@@ -515,7 +510,7 @@ static void resume_waiting_qp(struct av_seg *seg, struct av_cq_shared *cq, uint3
 		av_sq_progress(&end, NULL);
 }
 
-void av_rnr_polled_check(struct av_seg *seg, struct av_cq_shared *cq, bool long_since)
+void av_rnr_polled(struct av_seg *seg, struct av_cq_shared *cq, bool long_since)
 {
 	uint32_t waiting = atomic_load_explicit(&cq->waiting, memory_order_relaxed);
 

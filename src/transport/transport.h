@@ -84,14 +84,8 @@ AV_COLD void av_finish_error(const struct av_qp_ref *end);
 void av_sq_progress(const struct av_qp_ref *end, struct av_qp_ref *peer);
 
 /*
- * Take the right @exec of an own queue pair. av_sq_progress_entered() releases it.
- * Context: no execution right held; waits without limit for the thread that holds @exec.
- */
-void av_sq_progress_enter(const struct av_qp_ref *end);
-
-/*
  * av_sq_progress() for an own queue pair.
- * @with_exec: the caller already holds @exec, and this releases it
+ * @with_exec: the caller holds @exec (av_lock_acquire_plain()), and this releases it
  */
 void av_sq_progress_entered(const struct av_qp_ref *end, struct av_qp_ref *peer, bool with_exec);
 
@@ -142,25 +136,12 @@ void av_fail(const struct av_qp_ref *end);
  */
 void av_rnr_posted(const struct av_qp_ref *end, struct av_rq_shared *rq);
 
-/* The slow part of av_rnr_polled(). */
-void av_rnr_polled_check(struct av_seg *seg, struct av_cq_shared *cq, bool long_since);
-
 /*
  * A poll of an own CQ found nothing.
- * @long_since: many polls in a row found nothing
+ * @long_since: many polls in a row found nothing, or the thread is about to wait for an event
  * Context: a thread of the owner, no lock held.
  */
-static inline void av_rnr_polled(struct av_seg *seg, struct av_cq_shared *cq, bool long_since)
-{
-	if (av_unlikely(long_since || atomic_load_explicit(&cq->waiting, memory_order_relaxed)))
-		av_rnr_polled_check(seg, cq, long_since);
-}
-
-/* The thread stops polling @cq, and is about to wait for its event. Context: as av_rnr_polled(). */
-static inline void av_rnr_armed(struct av_seg *seg, struct av_cq_shared *cq)
-{
-	av_rnr_polled(seg, cq, true);
-}
+void av_rnr_polled(struct av_seg *seg, struct av_cq_shared *cq, bool long_since);
 
 /* What ibv_poll_cq() does. */
 

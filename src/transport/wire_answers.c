@@ -309,7 +309,7 @@ void av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *p
 	bool due;
 
 	a.acknowledges = info->headers & 1 << AV_HEADER_AETH;
-	av_sq_progress_enter(end);
+	av_lock_acquire_plain(&end->qp->exec, AV_RANK_EXEC);
 	a.w = av_wire_at(end->seg, end->qp->index); /* by now: it may have ended */
 	state = atomic_load(&end->qp->state);
 	if (a.w && av_wire_is_peer(end, packet) && (state == IBV_QPS_RTS || state == IBV_QPS_SQD)) {

@@ -305,7 +305,7 @@ static void peer_notified(const struct av_qp_ref *end, const struct av_net_packe
 	struct av_qp_ref none = {0};
 	struct av_wire *w;
 
-	av_sq_progress_enter(end);
+	av_lock_acquire_plain(&end->qp->exec, AV_RANK_EXEC);
 	w = av_wire_at(end->seg, end->qp->index);
 	if (w && w->route.window && av_wire_is_peer(end, packet)) {
 		av_count_req(end->qp, AV_REQ_NOTIFIED);

@@ -181,7 +181,7 @@ static int req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 	if (!cq || ctx->forked)
 		return av_fail_errno(AV_VERB_REQ_NOTIFY_CQ, cq ? EPERM : ENOENT);
 	av_cq_arm(ctx->seg, ibv->handle, solicited_only ? AV_CQ_ARMED_SOLICITED : AV_CQ_ARMED_ANY);
-	av_rnr_armed(ctx->seg, cq->shared);
+	av_rnr_polled(ctx->seg, cq->shared, true);
 	return 0;
 }
 

@@ -55,7 +55,7 @@ static void post(void)
 
 static void enter(void)
 {
-	av_sq_progress_enter(&end);
+	av_lock_acquire_plain(&end.qp->exec, AV_RANK_EXEC);
 	CHECK(av_lock_mine(&end.qp->exec));
 	av_sq_progress_entered(&end, &peer, true);
 }
