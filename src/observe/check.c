@@ -288,7 +288,7 @@ static const char *const mask_bits[] = {
 	BIT(RATE_LIMIT),
 };
 
-#define WORDS(names) names, AV_ARRAY_SIZE(names)
+#define WORDS(names) .word = (names), .count = AV_ARRAY_SIZE(names)
 static const struct {
 	const char *name; /* in a placeholder; NULL: only fields of their own have the form */
 	const char *prefix;
@@ -296,26 +296,28 @@ static const struct {
 	size_t count;
 	const char *between, *none; /* of a set: between its words, and instead of them */
 } forms[AV_FIELD_FORM_N] = {
-	[AV_FIELD_SIGNED] = {"d"},
-	[AV_FIELD_HEX] = {"x"},
-	[AV_FIELD_QPN] = {"qpn"},
-	[AV_FIELD_OPCODE] = {"opcode", ""},
-	[AV_FIELD_CHECK] = {NULL, ""},
-	[AV_FIELD_VERB] = {NULL, ""},
-	[AV_FIELD_ERRNO] = {NULL, ""},
-	[AV_FIELD_KIND] = {NULL, "", WORDS(kinds)},
-	[AV_FIELD_OBJECT] = {NULL, "", WORDS(objects)},
-	[AV_FIELD_STATUS] = {NULL, "IBV_WC_", WORDS(av_status_name)},
-	[AV_FIELD_EVENT] = {NULL, "IBV_EVENT_", WORDS(events)},
-	[AV_FIELD_STATE] = {"state", "", WORDS(states)},
-	[AV_FIELD_MTU] = {"mtu", "IBV_MTU_", WORDS(mtus)},
-	[AV_FIELD_TYPE] = {"type", "", WORDS(types)},
-	[AV_FIELD_REGION_KIND] = {NULL, "", WORDS(region_kinds)},
-	[AV_FIELD_FAULT] = {"fault", "", WORDS(av_faults_name)},
-	[AV_FIELD_CM_PHASE] = {"phase", "", WORDS(phases)},
-	[AV_FIELD_CM_PHASES] = {"phases", "", WORDS(phases), " or ", ""},
-	[AV_FIELD_ACCESS] = {"access", "IBV_ACCESS_", WORDS(rights), " | ", "no access flag"},
-	[AV_FIELD_MASK] = {"mask", "IBV_QP_", WORDS(mask_bits), " | ", "nothing else"},
+	[AV_FIELD_SIGNED] = {.name = "d"},
+	[AV_FIELD_HEX] = {.name = "x"},
+	[AV_FIELD_QPN] = {.name = "qpn"},
+	[AV_FIELD_OPCODE] = {.name = "opcode", .prefix = ""},
+	[AV_FIELD_CHECK] = {.prefix = ""},
+	[AV_FIELD_VERB] = {.prefix = ""},
+	[AV_FIELD_ERRNO] = {.prefix = ""},
+	[AV_FIELD_KIND] = {.prefix = "", WORDS(kinds)},
+	[AV_FIELD_OBJECT] = {.prefix = "", WORDS(objects)},
+	[AV_FIELD_STATUS] = {.prefix = "IBV_WC_", WORDS(av_status_name)},
+	[AV_FIELD_EVENT] = {.prefix = "IBV_EVENT_", WORDS(events)},
+	[AV_FIELD_STATE] = {.name = "state", .prefix = "", WORDS(states)},
+	[AV_FIELD_MTU] = {.name = "mtu", .prefix = "IBV_MTU_", WORDS(mtus)},
+	[AV_FIELD_TYPE] = {.name = "type", .prefix = "", WORDS(types)},
+	[AV_FIELD_REGION_KIND] = {.prefix = "", WORDS(region_kinds)},
+	[AV_FIELD_FAULT] = {.name = "fault", .prefix = "", WORDS(av_faults_name)},
+	[AV_FIELD_CM_PHASE] = {.name = "phase", .prefix = "", WORDS(phases)},
+	[AV_FIELD_CM_PHASES] = {"phases", "", WORDS(phases), .between = " or ", .none = ""},
+	[AV_FIELD_ACCESS] = {"access", "IBV_ACCESS_", WORDS(rights), .between = " | ",
+			     .none = "no access flag"},
+	[AV_FIELD_MASK] = {"mask", "IBV_QP_", WORDS(mask_bits), .between = " | ",
+			   .none = "nothing else"},
 };
 
 unsigned int av_field_form(struct av_word name)

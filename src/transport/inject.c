@@ -305,14 +305,17 @@ static void strike_context(struct av_seg *seg, struct av_injections *in,
 
 /* By enum av_inject; the others do not end a request. */
 static const struct av_injected outcomes[] = {
-	[AV_INJECT_RNR] = {AV_INJECTED_RESULT, {.wait_reason = AV_WAIT_RNR}},
-	[AV_INJECT_RNR_EXHAUSTED] = {AV_INJECTED_RESULT, {.fault = AV_FAULT_RNR_EXHAUSTED}},
-	[AV_INJECT_LOSE] = {AV_INJECTED_RESULT, {.wait_reason = AV_WAIT_NO_ANSWER}},
-	[AV_INJECT_RETRY_EXHAUSTED] = {AV_INJECTED_RESULT, {.fault = AV_FAULT_RETRY_EXHAUSTED}},
-	[AV_INJECT_STATUS] = {AV_INJECTED_STATUS},
-	[AV_INJECT_PEER_DEATH] = {AV_INJECTED_RESULT,
-				  {.wait_reason = AV_WAIT_NO_ANSWER, .gone = true}},
-	[AV_INJECT_CQ_OVERRUN] = {AV_INJECTED_OVERRUN},
+	[AV_INJECT_RNR] = {.what = AV_INJECTED_RESULT, .result = {.wait_reason = AV_WAIT_RNR}},
+	[AV_INJECT_RNR_EXHAUSTED] = {.what = AV_INJECTED_RESULT,
+				     .result = {.fault = AV_FAULT_RNR_EXHAUSTED}},
+	[AV_INJECT_LOSE] = {.what = AV_INJECTED_RESULT,
+			    .result = {.wait_reason = AV_WAIT_NO_ANSWER}},
+	[AV_INJECT_RETRY_EXHAUSTED] = {.what = AV_INJECTED_RESULT,
+				       .result = {.fault = AV_FAULT_RETRY_EXHAUSTED}},
+	[AV_INJECT_STATUS] = {.what = AV_INJECTED_STATUS},
+	[AV_INJECT_PEER_DEATH] = {.what = AV_INJECTED_RESULT,
+				  .result = {.wait_reason = AV_WAIT_NO_ANSWER, .gone = true}},
+	[AV_INJECT_CQ_OVERRUN] = {.what = AV_INJECTED_OVERRUN},
 };
 
 /* The fault whose requester status is @status. AV_FAULT_NONE: it concerns no responder */
