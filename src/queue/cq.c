@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "observe/check.h"
-#include "queue/ring.h"
+#include "queue/rq.h"
 #include "segment/segment.h"
 
 static void ring(struct av_seg *seg, uint32_t doorbell, uint32_t event, uint32_t index, uint32_t id)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "observe/check.h"
-#include "queue/ring.h"
+#include "queue/rq.h"
 #include "registry/directory.h"
 
 /* Setting up and taking down the shared part of a queue pair. */

@@ -9,7 +9,7 @@
 #include "lib/skipped_clock.h"
 #include "lib/unit.h"
 #include "queue/cq.h"
-#include "queue/ring.h"
+#include "queue/rq.h"
 #include "unit/memory/heap_fixture.h"
 
 #define ASKED 20u

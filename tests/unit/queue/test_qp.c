@@ -7,7 +7,7 @@
 #include "lib/own_directory.h"
 #include "lib/unit.h"
 #include "queue/qp.h"
-#include "queue/ring.h"
+#include "queue/rq.h"
 #include "unit/memory/heap_fixture.h"
 
 #define LIMIT  1000u
