@@ -25,27 +25,24 @@
 /* === key ========================================================================= */
 
 /*
- * A key pin says: "a process is using this key right now". A pinned key keeps its entry, and what
- * the entry leads to. A user claims one of the target segment's pin words for the key, then looks
- * the key up. Whoever ends or changes a key withdraws it first, then waits until no pin names it,
- * with a full barrier on both sides. The word of a dead user is cleared by whoever waits for it.
+ * A key pin says: "a process is using this key". A pinned key keeps its entry, and what that leads
+ * to. A user claims one of the target segment's pin words, then looks the key up. Whoever ends or
+ * changes a key withdraws it, then waits until no pin names it, with a full barrier on both sides.
+ * Whoever waits clears the words of dead users.
  */
 
 /*
- * The word that this thread tries first, in every segment. In most programs no other thread uses
- * it. 0: not chosen yet.
+ * The word this thread tries first, in every segment; mostly no other thread uses it. 0: none yet.
  */
 extern _Thread_local uint32_t av_pin_place AV_TLS_FAST;
 
 /* The slow path of av_pin_begin(): the word is taken, or not chosen yet. */
 struct av_pin *av_pin_search(struct av_seg *seg, uint64_t word);
 
-/**
- * av_pin_begin() - pin @key of @seg
- *
- * A full barrier: no later read is performed before it.
- * Context: any thread; does not wait.
- * Return:  the word, for av_pin_end(); NULL: all AV_PINS words are taken. Then the caller ends its
+/*
+ * Pin @key of @seg. A full barrier: no later read is performed before it. Any thread; does not
+ * wait.
+ * Return: the word, for av_pin_end(); NULL: all AV_PINS words are taken. Then the caller ends its
  * own pins and retries later: another thread may wait for those pins.
  */
 AV_MUST_USE struct av_pin *av_pin_begin(struct av_seg *seg, uint32_t key);
@@ -54,12 +51,12 @@ AV_MUST_USE struct av_pin *av_pin_begin(struct av_seg *seg, uint32_t key);
 void av_pin_end(struct av_pin *pin);
 
 /*
- * Wait until nobody uses @key of @seg. No new use begins meanwhile: the caller has withdrawn the
- * key, or has made all users back off. The wait for this process's own copies, in an own segment,
- * has no limit. That for others ends after AV_PEER_TIMEOUT_NS: a peer may be stopped, and a corrupt
- * word may name a process that uses nothing.
- * Context: may wait as long as a copy takes; the caller holds no lock and no pin.
- * Return:  false: a process still uses the key
+ * Wait until nobody uses @key of @seg, which the caller has withdrawn, or has made all users back
+ * off from. The wait for this process's own copies, in an own segment, has no limit. That for
+ * others ends after AV_PEER_TIMEOUT_NS: a peer may be stopped, and a corrupt word may name an idle
+ * process.
+ * Context: may wait as long as a copy takes; no lock and no pin held.
+ * Return: false: a process still uses the key
  */
 bool av_pin_drain(struct av_seg *seg, uint32_t key);
 
@@ -67,9 +64,8 @@ bool av_pin_drain(struct av_seg *seg, uint32_t key);
 bool av_pin_is_held(struct av_seg *seg, uint32_t key);
 
 /*
- * av_pin_drain() for each key of an own context for which @chosen is true; the wait for peers ends
- * after AV_STOPPED_NS. @until: 0 before the first call; calls with the same variable share one
- * deadline. Return: true: nobody uses any of these keys
+ * av_pin_drain() for each key of an own context that is @chosen; the wait for peers ends after
+ * AV_STOPPED_NS. Calls with the same @until share one deadline; 0 before the first.
  */
 typedef bool av_pin_chosen(struct av_seg *seg, uint32_t key, const void *arg);
 AV_MUST_USE bool av_pin_try_drain(struct av_seg *seg, av_pin_chosen *chosen, const void *arg,
@@ -77,15 +73,13 @@ AV_MUST_USE bool av_pin_try_drain(struct av_seg *seg, av_pin_chosen *chosen, con
 
 /*
  * The key table of a context: what each lkey and rkey stands for. It is in the segment, so that a
- * peer checks an rkey without its owner.
- *
- * A key is index << 8 | tag. Each reuse of an index changes its tag, and freed indices are reused
- * as late as possible, so that a stale key is refused. 0, 0xffffffff and 0xdeadbeef are never keys.
+ * peer checks an rkey without its owner. A key is index << 8 | tag. Each reuse of an index changes
+ * its tag, and freed indices are reused as late as possible, so that a stale key is refused. 0,
+ * 0xffffffff and 0xdeadbeef are never keys.
  */
 
 /*
- * The payload of an RDMA WRITE is atomic commands (transport/execution.h). Plain verbs refuse this
- * bit.
+ * An RDMA WRITE's payload is atomic commands (transport/execution.h). Plain verbs refuse this bit.
  */
 #define AV_ACCESS_TUNNELED (1u << 31)
 
@@ -124,14 +118,14 @@ struct av_kind {
 	uint8_t is;	/* enum av_kind_is */
 	uint8_t memory; /* enum av_region_memory; AV_REGION_MEMORY_N: no region */
 	/*
-	 * Where the bytes are, as seen from this process. For a window, the row of its region. In:
-	 * @seg, @length, and @addr as an offset from @addr of the key. Context: as av_mem_get().
+	 * Where the bytes are, seen from this process; for a window, the row of its region. In:
+	 * @seg, @length, and @addr as an offset from the key's. Context: as av_mem_get().
 	 */
 	enum av_check (*locate)(struct av_seg *seg, struct av_key *k,
 				const struct av_mem_request *req, struct av_span *span);
 	/*
-	 * Can a copy by the key of a stopped peer be kept from the program's memory? @leads_to: an
-	 * offset in the memory of the segment that the key leads to; 0: nothing. NULL: no
+	 * Can a stopped peer's copy by the key be kept from the program's memory? @leads_to: offset
+	 * of the segment's memory that the key leads to; 0: none. NULL: no
 	 */
 	bool (*defer)(struct av_seg *seg, const struct av_key *k, uint64_t *leads_to);
 	/* An access named a key of this kind that has ended. NULL: nothing to do */
@@ -142,9 +136,9 @@ struct av_kind {
 const struct av_kind *av_kind_of(uint8_t kind);
 
 /*
- * Fields change only while @key is 0 and its pins are drained; @key, @lock, @windows, @imported,
- * @intact and @held are exempt. A user that has pinned a key and then finds it here may read the
- * fields until it ends the pin.
+ * Fields but @key, @lock, @windows, @imported, @intact and @held change only while @key is 0 and
+ * its pins are drained. A user that has pinned a key and then finds it here may read them until it
+ * unpins.
  */
 struct av_key {
 	_Atomic uint32_t key;  /* 0: no key, a withdrawn key, or an unbound window */
@@ -191,27 +185,24 @@ static_assert(sizeof(struct av_key) == AV_KEY_BYTES, "key table entry");
 #define AV_KEY_HUGE_SHIFT 4	    /* of the number of huge pages, in the upper half of @intact */
 #define AV_KEY_HUGE_MAX	  (UINT32_MAX >> AV_KEY_HUGE_SHIFT)
 
-/*
- * Copy out what the caller's own key was created or changed with. Users may change @intact and
- * @lock meanwhile.
- */
+/* What the caller's own key was created or changed with. Users may change @intact and @lock. */
 void av_key_describe(const struct av_key *k, struct av_key *what);
 
 /*
- * Publish a key with all fields of @what but key and tag. A window gets its entry, but no access
- * until it is bound. @limit: most entries in use at a time.
- * Context: any thread of the owner.
- * Return:  the key; or 0 and errno ENOMEM
+ * Publish a key with all fields of @what but key and tag. A window permits nothing until it is
+ * bound.
+ * @limit: most entries in use at a time. Any thread of the owner.
+ * Return: the key; or 0 and errno ENOMEM
  */
 AV_MUST_USE uint32_t av_key_create(struct av_seg *seg, const struct av_key *what, uint32_t limit);
 
 /*
  * End a region's key and its uses. For a peer that uses it longer than AV_STOPPED_NS, frees are
- * deferred (av_deferred_key()): after 0, no peer reaches the program's memory by this key, once
- * av_heap_region_end() has returned. Else waits as av_pin_drain().
+ * deferred (av_deferred_key()): after 0 and av_heap_region_end(), no peer reaches the program's
+ * memory by this key. Else waits as av_pin_drain().
  * Context: the owner; no lock or pin held; waits for copies.
- * Return:  0; EBUSY: windows are bound to the region, and nothing has changed; ETIMEDOUT: a peer
- * did not end its use, and nothing has changed, but accesses were refused meanwhile
+ * Return: 0; or nothing has changed: EBUSY: windows are bound to the region; ETIMEDOUT: a peer did
+ * not end its use, and accesses were refused meanwhile
  */
 AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key);
 
@@ -222,19 +213,17 @@ AV_MUST_USE int av_key_destroy(struct av_seg *seg, uint32_t key);
 AV_MUST_USE int av_key_change(struct av_seg *seg, uint32_t key, const struct av_key *what);
 
 /*
- * Make a key of another context unusable, for an imported region. Its owner still destroys it.
- * Waits as av_pin_drain().
+ * End the use of another context's key, for an imported region. Its owner still destroys it. Waits
+ * as av_pin_drain().
  */
 void av_key_kill(struct av_seg *seg, uint32_t key);
 
-/**
- * av_key_lock_region() - lock a region's entry, to read its fields or to count a window
- *
- * Waits while the region is being re-registered.
- * Context: any thread; holds no pin; waits AV_PEER_TIMEOUT_NS at most for the change, and as
- * av_peer_lock() does for the lock.
- * Return:  the entry, locked with AV_RANK_KEY: the caller releases its @lock; NULL: there is no
- * such key, its owner is dead, or the wait ended in vain
+/*
+ * Lock a region's entry, to read its fields or to count a window.
+ * Context: any thread; no pin held; waits AV_PEER_TIMEOUT_NS at most while the region is being
+ * re-registered, and for the lock as av_peer_lock() does.
+ * Return: the entry, its @lock held with AV_RANK_KEY: the caller releases it; NULL: no such key,
+ * its owner is dead, or a wait ended in vain
  */
 AV_MUST_USE struct av_key *av_key_lock_region(struct av_seg *seg, uint32_t key);
 
@@ -242,34 +231,28 @@ AV_MUST_USE struct av_key *av_key_lock_region(struct av_seg *seg, uint32_t key);
 bool av_key_is_on_demand(struct av_seg *seg, uint32_t key);
 
 /*
- * Was this key ever given out? Exact for the first 255 uses of an index. Then its tags wrap, and
- * the answer may be wrong. For a window always true, since programs choose its tags. For diagnosis
- * only.
+ * Was this key ever given out? For diagnosis: exact for the first 255 uses of an index, then its
+ * tags wrap. For a window always true, since programs choose its tags.
  */
 bool av_key_was_given(const struct av_seg *seg, uint32_t key);
 
 /* === deferred free =============================================================== */
 
 /*
- * Deferred frees: what outlives its region because a peer is stopped in a copy. Deregistration does
- * not wait for it. The owner revokes its system calls, gives the program other pages than those
- * that the peer has mapped, or none, and keeps the key's entry and what it leads to until the
- * peer's pin has ended: av_deferred_sweep().
- *
+ * Deferred frees: what outlives its region because a peer is stopped in a copy. The owner revokes
+ * the peer's system calls, gives the program other pages than the peer has mapped, or none, and
+ * keeps the key's entry and what it leads to until the peer's pin has ended: av_deferred_sweep().
  * Owner's process only; any thread. The mutex is innermost: no lock is taken inside it.
  */
 
 /*
- * A peer uses the withdrawn @key: revoke its system calls, and defer the frees.
- * Context: as av_key_destroy(). Return: false: impossible for this kind of key, or a call is not
- * revoked, and nothing has changed
+ * A peer uses the withdrawn @key: revoke its system calls, and defer the frees. Context: as
+ * av_key_destroy(). Return: false: impossible for this kind of key, or a call is not revoked;
+ * nothing has changed
  */
 AV_MUST_USE bool av_deferred_key(struct av_seg *seg, uint32_t key);
 
-/*
- * Free memory of the segment to which keys have led: as av_seg_free(), or when the last deferred
- * key that leads into it is freed.
- */
+/* av_seg_free() of memory to which keys have led, once no deferred key leads into it. */
 void av_deferred_free(struct av_seg *seg, uint64_t offset, uint64_t bytes);
 
 /* Is the key deferred? Then accesses through it reach nothing of the program's. */
@@ -278,10 +261,7 @@ bool av_deferred_has_key(struct av_seg *seg, uint32_t key);
 /* Does a deferred key lead to this offset? */
 bool av_deferred_leads_to(struct av_seg *seg, uint64_t offset);
 
-/*
- * Wait until nobody uses a deferred key that leads to @offset. Ends when AV_PEER_TIMEOUT_NS pass
- * for one of the keys.
- */
+/* Wait for the users of all deferred keys that lead to @offset, AV_PEER_TIMEOUT_NS for each key. */
 void av_deferred_wait(struct av_seg *seg, uint64_t offset);
 
 /* The region has ended: from now on av_deferred_sweep() may free what was deferred for its key. */
@@ -296,11 +276,9 @@ void av_deferred_forget(struct av_seg *seg);
 /* === window ====================================================================== */
 
 /*
- * The number of windows bound to a region.
- *
- * A binder counts a window before it binds it, and discounts it after it has unbound it. If it dies
- * in between, the count is too high, never too low. So a count of 0 is exact; if the count is not
- * 0, the owner recounts the windows.
+ * The number of windows bound to a region. A binder counts a window before it binds it, and
+ * discounts it after it has unbound it. If it dies in between, the count is too high, never too
+ * low: 0 is exact; if it is not 0, the owner recounts.
  */
 
 /* Set while the owner recounts; whoever changes the count clears it. */
@@ -312,17 +290,13 @@ static inline uint32_t av_window_count(const struct av_key *region)
 }
 
 /*
- * Memory windows: keys for remote access. A work request binds one to a part of a region, and
- * unbinds it. A type 1 window may be bound again at any time, and serves every queue pair of its
- * protection domain. A type 2B window must be invalidated before it is bound again, and serves only
- * the queue pair that bound it.
+ * Memory windows: keys for remote access that a work request binds to a part of a region. A type 1
+ * window may be bound again at any time, and serves every queue pair of its protection domain. A
+ * type 2B window must be invalidated before that, and serves only the queue pair that bound it.
  * Source: IBTA volume 1, 10.6.7.2; ibv_bind_mw(3), ibv_alloc_mw(3).
  */
 
-/*
- * What a window may permit. IBV_ACCESS_LOCAL_WRITE has no meaning for a window, but programs set
- * it.
- */
+/* What a window may permit. LOCAL_WRITE has no meaning for it, but programs set it. */
 #define AV_WINDOW_ACCESS                                                                        \
 	((uint32_t)(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 		    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED | AV_ACCESS_FLUSH_GLOBAL))
@@ -339,36 +313,34 @@ struct av_window_bind {
 };
 
 /*
- * Create an unbound window. @limit: as av_key_create(). Return: a key with its index, which permits
- * no access; or 0 and errno ENOMEM
+ * Create a window that permits no access. @limit: as av_key_create(). Return: a key with its index;
+ * or 0 and errno ENOMEM
  */
 AV_MUST_USE uint32_t av_window_create(struct av_seg *seg, enum ibv_mw_type type, uint32_t pd,
 				      uint32_t limit);
 
 /*
- * Unbind and free a window. No effect if @key names no window.
- * Context: the owner; no lock or pin held; waits for a bind under way, and for accesses as
- * av_pin_drain().
- * Return:  0; EBUSY: an access does not end, and nothing has changed
+ * Unbind and free a window, if @key names one.
+ * Context: the owner; no lock or pin held; waits for a bind under way, and as av_pin_drain().
+ * Return: 0; EBUSY: an access does not end, and nothing has changed
  */
 AV_MUST_USE int av_window_destroy(struct av_seg *seg, uint32_t key);
 
 /*
  * Execute a bind.
  * Context: any process, with the requester's right @exec; no pin held. Waits for a change of the
- * region, for the locks of both keys and for accesses through the old binding: for a peer's,
- * AV_PEER_TIMEOUT_NS at most each.
- * Return:  AV_CHECK_NONE; or the check that forbids the bind, and nothing has changed.
- * AV_CHECK_OBJECT_BUSY: the window's lock was not released, or an access did not end.
- * AV_CHECK_BIND_REGION: also if the region's change did not end
+ * region, both keys' locks and accesses through the old binding: AV_PEER_TIMEOUT_NS at most each if
+ * they are a peer's.
+ * Return: AV_CHECK_NONE; or the check that forbids the bind, and nothing has changed:
+ * AV_CHECK_OBJECT_BUSY also if the window's lock or an access was not released,
+ * AV_CHECK_BIND_REGION also if the region's change did not end
  */
 AV_MUST_USE enum av_check av_window_bind(struct av_seg *seg, const struct av_window_bind *bind);
 
 /*
  * Unbind the type 2 window that is bound as @rkey on @qpn. Context: as av_window_bind().
- * Return:  AV_CHECK_NONE; or nothing has changed: AV_CHECK_INVALIDATE_WINDOW: there is no such
- * window; AV_CHECK_INVALIDATE_UNBOUND: it is not bound as @rkey on @qpn, its lock was not released
- * in time, or an access through it does not end
+ * Return: AV_CHECK_NONE; or nothing has changed: AV_CHECK_INVALIDATE_WINDOW: no such window;
+ * AV_CHECK_INVALIDATE_UNBOUND: not bound so, or its lock or an access was not released in time
  */
 AV_MUST_USE enum av_check av_window_invalidate(struct av_seg *seg, uint32_t rkey, uint32_t qpn);
 
@@ -376,8 +348,8 @@ AV_MUST_USE enum av_check av_window_invalidate(struct av_seg *seg, uint32_t rkey
 AV_MUST_USE enum av_check av_window_may_invalidate(struct av_seg *seg, uint32_t rkey, uint32_t qpn);
 
 /*
- * Queue pair @qpn is being destroyed: unbind the window of this index if it is bound on @qpn.
- * Context: the owner; nobody executes for that queue pair any more; waits as av_window_destroy().
+ * Queue pair @qpn is being destroyed, and nobody executes for it: unbind the window of this index
+ * if it is bound on @qpn. Context: the owner; waits as av_window_destroy().
  */
 void av_window_queue_pair_ends(struct av_seg *seg, uint32_t key, uint32_t qpn);
 
@@ -385,8 +357,8 @@ void av_window_queue_pair_ends(struct av_seg *seg, uint32_t key, uint32_t qpn);
 
 /*
  * Pages that were unmapped under a region that is not ODP: docs/ODP.md. A moment is a value of the
- * context's odp_seq, which is odd while the listener records. A key's @intact is the moment up to
- * which its whole range is known to be mapped. Lock-free; any thread of any process may read.
+ * context's odp_seq, which is odd while the listener records. Lock-free; any thread of any process
+ * may read.
  */
 
 /* Later than every unmapping. */
@@ -398,16 +370,12 @@ static inline uint64_t av_unmapped_now(const struct av_seg *seg)
 	return atomic_load_explicit(&seg->head->odp_seq, memory_order_acquire) & ~(uint64_t)1;
 }
 
-/*
- * Record that a range has just been unmapped. Without room in the segment, a part goes unrecorded.
- * Context: the owner's listener.
- */
+/* Record an unmapping; without room in the segment, only a part. Context: the owner's listener. */
 void av_unmapped_record(struct av_seg *seg, uint64_t addr, uint64_t len);
 
 /*
- * Is [addr, addr + len) still the memory that the region was registered with? @k: the key of the
- * region or of a window onto it, which contains the range. Keeps its @intact up to date. Logs a
- * refusal.
+ * Is [addr, addr + len) still the memory that the region was registered with? @k, of the region or
+ * of a window onto it, contains the range. Keeps its @intact up to date. Logs a refusal.
  * Context: any thread; a pin names @k; may wait for the owner's listener, a bounded time.
  */
 bool av_still_mapped(const struct av_seg *seg, struct av_key *k, uint64_t addr, uint64_t len);
@@ -416,8 +384,7 @@ bool av_still_mapped(const struct av_seg *seg, struct av_key *k, uint64_t addr, 
 
 /*
  * Memory behind regions that peers map: parts of the shared heap, and files that the program has
- * mapped itself (both: segment/pages.h). Peers find a region's pages by a descriptor in the
- * segment. This process finds the heap's pages under any range that it discards.
+ * mapped itself (both: segment/pages.h). Peers find its pages by a descriptor in the segment.
  */
 
 /* --- for peers ------------------------------------------------------------------- */
@@ -444,43 +411,35 @@ struct av_heap_extent {
 	uint64_t at;	       /* offset in the file */
 };
 
-/*
- * Note the heap's window and file: when the heap starts, and when a forked child replaces the file.
- * One thread at a time.
- */
+/* Note the heap's window and file, also of a forked child's new file. One thread at a time. */
 void av_heap_part_begin(const struct av_shared_heap *heap);
 
 /* Does the range reach into the heap's window? No lock. */
 bool av_heap_is_near(uint64_t addr, uint64_t len);
 
 /*
- * Find the first run of the heap file's pages in [addr, end), including pages that a fork() has
- * made private. @maps: descriptor of /proc/self/maps.
+ * Find the first run of the heap file's pages in [addr, end), also those made private by fork().
+ * @maps: descriptor of /proc/self/maps. Return: false: none
  * Context: any thread and the listener; no lock, no malloc().
- * Return:  false: there is none
  */
 AV_MUST_USE bool av_heap_next(int maps, uint64_t addr, uint64_t end, struct av_heap_extent *extent);
 
 /* Free the file's pages under a range: it reads as zeros. Context: as av_heap_next(). */
 void av_heap_discard(uint64_t addr, uint64_t len);
 
-/*
- * Regions on files that the program has mapped shared: peers map the same files. All regions on one
- * run of mappings share one descriptor.
- */
+/* Regions on files that the program has mapped shared; one descriptor for a run of mappings. */
 
 /*
- * The process opens a device: from now on, hand the files of regions, and the shared heap's file,
- * to peers that request them. Context: any thread; no lock held.
+ * The process opens a device: from now on, hand the files of regions and of the shared heap to
+ * peers that request them. Context: any thread; no lock held.
  */
 void av_file_region_begin(void);
 
 /*
- * Register a range on files. Its pages are present.
+ * Register a range on files, whose pages are present. Return: the key's field @heap, to be ended by
+ * av_file_region_end(); 0: not all of it is shared file memory, or memory is short.
  * Context: any thread of the owner; no lock or pin held; uses the heap, a mutex, a few system
  * calls; keeps errno.
- * Return:  the key's field @heap, to be ended by av_file_region_end(); 0: not all of the range is
- * shared file memory, or memory is short
  */
 uint32_t av_file_region(struct av_seg *seg, uint64_t addr, uint64_t length);
 
@@ -488,8 +447,8 @@ uint32_t av_file_region(struct av_seg *seg, uint64_t addr, uint64_t length);
 bool av_file_region_is(const struct av_seg *seg, uint32_t part);
 
 /*
- * A region has ended, and so have all copies to it. With the last region of a run, its peers unmap
- * the files. Context: as av_file_region().
+ * A region and all copies to it have ended. With the last region of a run, its peers unmap the
+ * files. Context: as av_file_region().
  */
 void av_file_region_end(struct av_seg *seg, uint32_t part);
 
@@ -500,9 +459,9 @@ void av_file_region_close(struct av_seg *seg);
 
 /*
  * Nodes of the sparse trees over the owner's address space (device page table, record of
- * unmappings). The trees count 4 KiB pages, whatever the system's page size. Nodes are in an area
- * of the context's segment (AV_ODP_OFFSET). Any process may create one. They last as long as the
- * context. Lock-free, from any thread of any process and from the listener; no heap.
+ * unmappings), which count 4 KiB pages whatever the system's page size. Nodes are in an area of the
+ * context's segment (AV_ODP_OFFSET), created by any process, and last as long as the context.
+ * Lock-free, from any thread of any process and from the listener; no heap.
  */
 
 #define AV_NODE_PAGE_SHIFT 12
@@ -527,29 +486,21 @@ void *av_node_at(const struct av_seg *seg, uint64_t offset, uint64_t bytes);
 
 /*
  * Allocate zeroed, backed bytes. @bytes: a power of two if below a page, so that no node straddles
- * pages. Return: offset; 0: the area or the file system is full
+ * pages. Return: offset; 0: no room
  */
 AV_MUST_USE uint64_t av_node_take(struct av_seg *seg, uint64_t bytes);
 
-/*
- * The node whose offset is at @where, created if that is 0. NULL: no room, or the offset is
- * impossible.
- */
+/* The node whose offset is at @where, created if that is 0. NULL: no room, or a bad offset. */
 void *av_node_make(struct av_seg *seg, _Atomic uint64_t *where, uint64_t bytes);
 
 /*
- * Counters of memory regions, only for events off the data path (observe/counters.h).
- *
- * The counters of AV_KEY_CHUNK keys are one node of the segment, created when one of these keys
- * becomes an ODP region or has its first event. The node also has one bit per key that marks ODP
- * regions: the listener and faults find them by these bits.
- *
- * Any thread of any process; never blocks; takes no lock. Without room, nothing is counted.
+ * Counters of memory regions, only for events off the data path (observe/counters.h). Those of
+ * AV_KEY_CHUNK keys are one node, created when one of the keys becomes an ODP region or has its
+ * first event. One bit per key in it marks ODP regions for the listener and faults. Any thread of
+ * any process; never blocks; takes no lock. Without room, nothing is counted.
  */
 
-/*
- * Reset the counters of a new key, whose entry is filled but not published. Owner's process only.
- */
+/* Reset a new key's counters; its entry is filled but not published. Owner's process only. */
 void av_region_count_begin(struct av_seg *seg, uint32_t key, bool on_demand);
 
 /* Add @n to a counter of a region. @seg: the key's segment, own or a peer's, but not a view. */
@@ -569,17 +520,11 @@ struct av_odp_region {
 	bool whole; /* implicit: the whole address space */
 };
 
-/*
- * Next ODP region. *@at: 0 at first. May miss or show old values of a region that is changing.
- * Return: false: there are no more
- */
+/* Next ODP region. *@at: 0 at first. May miss, or show old values of, one that changes. */
 AV_MUST_USE bool av_odp_region_next(const struct av_seg *seg, uint32_t *at,
 				    struct av_odp_region *region);
 
-/*
- * Add @n to a counter of the ODP region at @addr, if any. An implicit region counts only if no
- * other region contains @addr.
- */
+/* Count @n at the ODP region at @addr, if any: an implicit one only if no other contains @addr. */
 void av_odp_region_count(struct av_seg *seg, uint64_t addr, enum av_mr_counter which, uint64_t n);
 
 #endif

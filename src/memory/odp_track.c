@@ -81,8 +81,7 @@ static int get_uffd(struct av_seg *seg, const struct av_odp_root *root)
 	return process < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, process, number, 0);
 }
 
-/* Watch a range. By number: the program's calls go to host/memory_hooks.c. Return: 0 or errno.
- */
+/* Watch a range. By number: the program's calls go to host/memory_hooks.c. Return: 0 or errno. */
 static int register_uffd_range(int uffd, uint64_t addr, uint64_t len)
 {
 	struct uffdio_register reg = {

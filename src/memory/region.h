@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Regions of memory: how one is checked, prepared, changed, ended and reported; memory that the
- * library allocates for a region; the shared heap's regions; and the tools they need: frees that
- * are deferred, the fork guard, explanations, copies by the kernel, lookups of mappings and pages.
+ * library allocates for a region; the shared heap's regions; and the tools they need. Unless a
+ * function says otherwise: any thread of the owner; no lock held; may block.
  */
 #ifndef AV_MEMORY_REGION_H
 #define AV_MEMORY_REGION_H
@@ -58,9 +58,8 @@ struct av_region_info {
 };
 
 /*
- * Visit each region of @device. A region that is changing may be missing, or half changed.
- * Context: any thread; no lock held; opens files; waits AV_PEER_TIMEOUT_NS at most for each
- * context's listener.
+ * Visit each region of @device. A region that is changing may be missing, or half changed. Opens
+ * files; waits AV_PEER_TIMEOUT_NS at most for each context's listener.
  */
 void av_region_report(const char *device,
 		      void (*visit)(const struct av_region_info *info, void *arg), void *arg);
@@ -85,12 +84,10 @@ struct av_region_request {
 
 /*
  * Prepare memory of this process for registration in the own context @seg. @what: out, all fields
- * of the key but pd. The caller ends its @heap with the region: av_heap_region_end().
- *
- * Unless the region is ODP, this populates its pages as pinning would (writable if the flags let
- * anybody write), but does not lock them, and from now on the listener records their unmapping
+ * of the key but pd. The caller ends its @heap with the region: av_heap_region_end(). Unless the
+ * region is ODP, this populates its pages as pinning would (writable if the flags let anybody
+ * write), but does not lock them, and from now on the listener records their unmapping
  * (av_still_mapped()).
- * Context: any thread; no lock held; waits for pages.
  * Return: 0; EINVAL: flags, wrap-around, or @addr and @iova at different offsets in a page;
  * EOVERFLOW: wrap-around of an ODP region; EOPNOTSUPP: flags; EFAULT: unmapped, or not writable;
  * ENOMEM
@@ -101,10 +98,7 @@ AV_MUST_USE int av_region_prepare(struct av_seg *seg, const struct av_region_req
 /* Are pages that were prepared for access flags @from good enough for @to? */
 bool av_region_same_rights(uint32_t from, uint32_t to);
 
-/*
- * Check the flags alone. Bits of the optional range are never refused. Return: 0, EINVAL or
- * EOPNOTSUPP
- */
+/* Check flags alone; optional ones are never refused. Return: 0, EINVAL or EOPNOTSUPP */
 AV_MUST_USE int av_region_check_access(uint32_t access);
 
 /* The same for an own context: accepts AV_ACCESS_TUNNELED if the device's switch is on. */
@@ -115,10 +109,9 @@ AV_MUST_USE int av_region_check_rights(const struct av_seg *seg, uint32_t access
 /*
  * Memory that the library allocates for a region: IBV_EXP_ACCESS_ALLOCATE_MR, and shared regions.
  * Pages of the context's segment (segment/pages.h), mapped a second time for the program; private
- * memory if the program requests small anonymous pages, or if there are no others.
- *
- * Every process with a region on a shared region's pages is a user of the pages
- * (registry/tables.h). They stay until the last user ends its region.
+ * memory if the program requests small anonymous pages, or if there are no others. Every process
+ * with a region on a shared region's pages is a user (registry/tables.h): they stay until the last
+ * user ends its region.
  */
 
 /* Rights of the user's other processes to a shared region, as in a file's mode. */
@@ -149,7 +142,6 @@ struct av_allocate_request {
 
 /*
  * Allocate memory for a new region of an own context. @what: out, all fields of its key but pd.
- * Context: any thread; no lock held; blocks.
  * Return: 0, with @out for av_allocated_end(); EINVAL: flags, length or address; EOPNOTSUPP: flags;
  * EEXIST: something is mapped at the wanted address; ENOMEM
  */
@@ -166,26 +158,22 @@ struct av_attach_request {
 
 /*
  * Map the memory of an existing shared region of any process of the device, for a second region.
- * Context, return: as av_allocated_make(); EINVAL: also if the handle names no such region; EACCES:
- * the shared region does not give these rights
+ * Return: as av_allocated_make(); EINVAL: also if the handle names no such region; EACCES: the
+ * shared region does not give these rights
  */
 AV_MUST_USE int av_allocated_attach(struct av_seg *seg, const struct av_attach_request *req,
 				    struct av_allocated *out, struct av_key *what);
 
 /*
- * Unmap the memory of a region whose key has been destroyed, and free the pages if this was their
- * last user. @inherited: a forked child ends a region of its parent: only unmap. No effect if @map
- * is NULL.
+ * Unmap the memory of a region whose key is destroyed, and free the pages after their last user.
+ * @inherited: a forked child ends its parent's region: only unmap. No effect if @map is NULL.
  */
 void av_allocated_end(struct av_allocated *memory, bool inherited);
 
 /* May the region's access flags change to @access? 0, EINVAL, EOPNOTSUPP or EACCES. */
 AV_MUST_USE int av_allocated_check_access(const struct av_allocated *memory, uint32_t access);
 
-/*
- * A handle is valid in all processes of the device: the slot of the context, above the index of the
- * key.
- */
+/* A handle is valid in all processes of the device: the context's slot, above the key's index. */
 #define AV_HANDLE_INDEX_BITS 20
 static inline uint32_t av_shared_handle(const struct av_seg *seg, uint32_t key)
 {
@@ -195,68 +183,61 @@ static inline uint32_t av_shared_handle(const struct av_seg *seg, uint32_t key)
 /* === heap region ================================================================= */
 
 /*
- * Regions on the shared heap (segment/pages.h). Peers map the heap and reach such a region by plain
- * loads and stores, until the owner makes its pages private. Registration moves no pages.
- * docs/SHARED_HEAP.md says what hides the difference from the program.
+ * Regions on the shared heap (segment/pages.h). Peers reach them by plain loads and stores, until
+ * the owner makes its pages private. Registration moves no pages. docs/SHARED_HEAP.md says what
+ * hides the difference from the program.
  */
 
 /*
- * The process opens a device. With the first one the shared heap starts: from then on it serves the
- * program's large allocations (ANYVERBS_SHARED_HEAP).
- * Context: any thread; no lock held.
+ * The process opens a device: with the first, the shared heap starts to serve the program's large
+ * allocations (ANYVERBS_SHARED_HEAP).
  */
 void av_heap_begin(void);
 
 /*
- * Publish the memory of a plain region, for peers, if it is on the heap: sets @heap of @what, to be
- * ended by av_heap_region_end(). The caller then has it tracked (av_odp_track()). Else sets
- * AV_KEY_EARLY if the program allocated it before the heap started: peers could map it if it had
- * been allocated later.
- * Context: any thread of the owner; no lock or pin held; blocks.
+ * Publish a plain region's memory for peers, if it is on the heap: sets @heap of @what, for
+ * av_heap_region_end(). The caller then has it tracked (av_odp_track()). Else sets AV_KEY_EARLY if
+ * the program allocated it before the heap started, and peers could map it otherwise. No pin held.
  */
 void av_heap_region(struct av_seg *seg, struct av_key *what);
 
 /*
- * A region on the heap or on files has ended, or has other memory now: @heap is its key's field,
- * and 0 is ignored. If a peer is stopped in a copy to the heap's pages, the pages become private
- * first. If they may not move, this waits as av_deferred_wait().
- * Context: any thread of the owner; no lock or pin held; blocks.
+ * A region on the heap or on files has ended, or has other memory now. @heap: its key's; 0 is
+ * ignored. If a peer is stopped in a copy to the heap's pages, they become private first; if they
+ * may not move, this waits as av_deferred_wait(). No pin held.
  */
 void av_heap_region_end(struct av_seg *seg, uint32_t heap);
 
 /*
- * The program requests what only private memory can have (MADV_DONTFORK, protection keys, ...).
- * Make the heap's blocks in the range private first. They stay shared if the process's pages may
- * not move, or if a peer seems to be stopped.
+ * The program requests what only private memory can have (MADV_DONTFORK, protection keys, ...):
+ * make the heap's blocks in the range private. They stay shared if pages may not move, or a peer
+ * seems to be stopped.
  * Context: any thread, which may hold locks of an allocator; no cancellation point; keeps errno.
  */
 void av_heap_leave(uint64_t addr, uint64_t bytes);
 
 /*
- * pkey_mprotect(2); mprotect(2) if @key is -1. It waits while a block becomes private, since the
- * block then gets back the rights that it had before. For PROT_EXEC or a key, the blocks become
- * private first. Context: as av_heap_leave().
+ * pkey_mprotect(2); mprotect(2) if @key is -1. Waits while a block becomes private, since that
+ * restores the block's rights. For PROT_EXEC or a key, makes the blocks private first. Context: as
+ * av_heap_leave().
  */
 int av_heap_protect(uint64_t addr, uint64_t bytes, int prot, int key);
 
-/*
- * The context is being closed, and no access is under way: end its regions on the heap and on
- * files.
- */
+/* The context is being closed, and no access is under way: end all regions on heap and files. */
 void av_heap_region_close(struct av_seg *seg);
 
 /*
- * An own context is opened, so that its accesses wait while pages of the heap become private; or it
- * is closed. Any thread; takes a mutex that is held while pages move.
+ * An own context is opened, so that its accesses wait while pages of the heap become private; or is
+ * closed. Takes a mutex that is held while pages move.
  */
 void av_mm_quiesce_add(struct av_seg *seg);
 void av_mm_quiesce_remove(struct av_seg *seg);
 
 /*
- * May pages of the process move at all? Not if the process has an io_uring, AIO, AF_XDP or another
- * adapter: it may write to the pages that it has pinned, although the mapping leads elsewhere by
- * then. Not if memory is locked: it would not stay locked. Reads /proc/self/status and maps; uses
- * the heap.
+ * May pages of the process move? Not with an io_uring, AIO, AF_XDP or another adapter: it may write
+ * to pages that it has pinned, although the mapping leads elsewhere by then. Not if memory is
+ * locked: it would not stay locked. Reads /proc/self/status and maps; uses the heap. The caller may
+ * hold locks.
  */
 AV_MUST_USE bool av_mm_quiesce_allowed(void);
 
@@ -265,11 +246,10 @@ AV_MUST_USE bool av_mm_quiesce_allowed(void);
 /*
  * Keeping registered memory out of children of fork(), with ANYVERBS_FORK=dontfork, as libibverbs
  * does (MADV_DONTFORK, ibv_fork_init(3)) where pages are pinned. This device pins none: the mode is
- * for testing programs for hosts that need the guard. A page is guarded while a region covers it.
- * Thread-safe; blocks on a mutex and in the kernel.
- *
- * After ibv_fork_init() alone, children get a copy of registered memory as always. But each range
- * is checked with the kernel, so that ibv_rereg_mr() refuses what libibverbs would refuse.
+ * for testing programs for hosts that need it. A page is guarded while a region covers it. After
+ * ibv_fork_init() alone, children get a copy of registered memory, but each range is checked with
+ * the kernel, so that ibv_rereg_mr() refuses what libibverbs would refuse. Thread-safe; blocks on a
+ * mutex and in the kernel.
  */
 
 /*
@@ -278,40 +258,33 @@ AV_MUST_USE bool av_mm_quiesce_allowed(void);
 void av_fork_asked(void);
 
 /*
- * One more region covers a range: guard every page that it touches.
- * Return: 0, also if nothing is guarded in this process; ENOMEM, also for a hole in the range, or
- * errno of the system call, and nothing has changed
+ * One more region covers a range: guard every page that it touches. Return: 0, also if nothing is
+ * guarded in this process; ENOMEM, also for a hole in the range, or errno of the system call:
+ * nothing has changed
  */
 AV_MUST_USE int av_fork_guard(uint64_t addr, uint64_t length);
 
-/*
- * One region less covers a range.
- * Return: 0; or errno: a child may or may not get the range, and the caller has nothing to undo
- */
+/* One region less covers a range. Return: 0; or errno: children may get it; nothing to undo */
 AV_MUST_USE int av_fork_unguard(uint64_t addr, uint64_t length);
 
 /* === mr explain ================================================================== */
 
 /*
- * Explanations of what a check found. Each writes the thread's pending record (observe/check.h),
- * with the numbers that were compared. The key may have changed since.
- * Context: any, with or without locks and pins.
+ * Explanations of what a check found, written to the thread's pending record (observe/check.h) with
+ * the numbers compared. The key may have changed since. Any context, with or without locks and
+ * pins.
  */
 
-/**
- * av_mr_explain() - explain what av_mem_get() @found
- * @found: AV_CHECK_MEMORY_FAULT: no check refused the key, but the memory was not accessible
- *
- * Counts a refusal at the key's region, if it has one. Explains nothing for AV_CHECK_BUSY and
- * AV_CHECK_TUNNELED.
- * Return:  av_fault_of(@found, @refused)
+/*
+ * Explain what av_mem_get() @found, and count a refusal at the key's region. Nothing for
+ * AV_CHECK_BUSY and AV_CHECK_TUNNELED. AV_CHECK_MEMORY_FAULT: no check refused the key, but the
+ * memory was not accessible. Return: av_fault_of(@found, @refused)
  */
 AV_COLD enum av_fault av_mr_explain(struct av_seg *seg, const struct av_mem_request *req,
 				    enum av_check found, enum av_fault refused);
 
 /*
- * The same for av_mem_get_list(). @sge: the refused element; @left: bytes that were still to be
- * translated, from that element on
+ * The same for av_mem_get_list(). @sge: the refused element; @left: bytes to translate from it on
  */
 AV_COLD enum av_fault av_mr_explain_element(struct av_seg *seg, uint32_t pd, uint32_t access,
 					    const struct ibv_sge *sge, uint64_t left,
@@ -321,10 +294,7 @@ AV_COLD enum av_fault av_mr_explain_element(struct av_seg *seg, uint32_t pd, uin
 AV_COLD void av_window_explain(struct av_seg *seg, const struct av_window_bind *bind,
 			       enum av_check found);
 
-/*
- * Explain why a key cannot be invalidated. @bind: rkey, number and protection domain of the queue
- * pair
- */
+/* Explain why a key cannot be invalidated. @bind: rkey, and the queue pair's number and domain */
 AV_COLD void av_invalidate_explain(struct av_seg *seg, const struct av_window_bind *bind,
 				   enum av_check found);
 
@@ -339,14 +309,12 @@ struct av_vm_remote {
 	uint64_t addr, bytes;
 };
 
-/**
- * av_vm_call() - one process_vm_readv() or process_vm_writev()
- * @local, @count: iovec of this process's memory
- *
- * Checks first that the owner is alive: another process may have its pid by now.
+/*
+ * process_vm_readv() or process_vm_writev() between @local, an iovec of @count, and @remote. Checks
+ * first that the owner is alive: another process may have its pid by now.
  * Context: any thread; waits for pages. No cancellation point.
- * Return:  bytes moved (> 0), or -errno: -ESRCH: the owner is dead; -EPERM: access is refused;
- * -EAGAIN: the owner has revoked the key, or the call moved nothing: unpin all keys and execute the
+ * Return: bytes moved (> 0), or -errno: -ESRCH: the owner is dead; -EPERM: access is refused;
+ * -EAGAIN: the owner has revoked the key, or nothing was moved: unpin all keys and execute the
  * request again
  */
 AV_MUST_USE ssize_t av_vm_call(bool write, const struct av_vm_remote *remote,
@@ -354,7 +322,7 @@ AV_MUST_USE ssize_t av_vm_call(bool write, const struct av_vm_remote *remote,
 
 /*
  * The same for several runs @remote of the owner's memory, behind the keys that @pins keep. An
- * owner that revokes a key during the call waits for the call's end.
+ * owner that revokes a key waits for the call's end.
  */
 AV_MUST_USE ssize_t av_vm_call_many(bool write, struct av_seg *seg, struct av_pin *const *pins,
 				    size_t pin_count, const struct iovec *local, size_t count,
@@ -364,7 +332,7 @@ AV_MUST_USE ssize_t av_vm_call_many(bool write, struct av_seg *seg, struct av_pi
 
 /* === vma ========================================================================= */
 
-/* Lookups of mappings, in this process or another, without the heap. */
+/* Lookups of mappings, in this process or another. No heap; the caller may hold locks. */
 
 /* Bytes of a page of this system, a power of two. Context: any; no lock, no heap. */
 size_t av_page_bytes(void);
@@ -378,17 +346,13 @@ struct av_vma {
 	uint64_t offset; /* offset in the file */
 };
 
-/*
- * Open /proc/self/maps, by system call number: no cancellation point. The caller closes it. Return:
- * -1 and errno
- */
+/* Open /proc/self/maps; the caller closes it. No cancellation point. Return: -1 and errno */
 int av_vma_open_own(void);
 
 /*
- * The mapping that covers @addr, or else the next one above. @maps: descriptor of a process's
- * "maps" in /proc. On Linux 6.11 or later this is one request to the kernel; earlier, or if @maps
- * is another file, it reads the text. Context: async-signal-safe; no heap; changes errno. Return:
- * false: there is none, or the kernel does not say
+ * The mapping that covers @addr, or else the next one above. @maps: a process's "maps" in /proc.
+ * One request to the kernel on Linux 6.11 or later; earlier, or of another file, reads the text.
+ * Async-signal-safe; no heap; changes errno. Return: false: none, or the kernel does not say
  */
 AV_MUST_USE bool av_vma_next(int maps, uint64_t addr, struct av_vma *vma);
 
@@ -412,10 +376,9 @@ static inline bool av_vma_is_of(const struct av_vma *vma, const struct av_own_fd
 AV_MUST_USE int av_mapped_check(uint64_t addr, uint64_t bytes, bool writable);
 
 /*
- * Populate whole pages. Waits for them.
- * Return: 0; EFAULT: not mapped with these rights, or memory without pages of its own (VM_IO,
- * VM_PFNMAP: a device's registers, [vvar]), which nobody can pin; ENOMEM; EINVAL: mapped with these
- * rights, but the kernel cannot populate memory (Linux before 5.14)
+ * Populate whole pages. Waits for them. Return: 0; EFAULT: not mapped with these rights, or memory
+ * without pages of its own (VM_IO, VM_PFNMAP: a device's registers, [vvar]), which nobody can pin;
+ * ENOMEM; EINVAL: mapped so, but the kernel cannot populate memory (Linux before 5.14)
  * Source: madvise(2), MADV_POPULATE_READ; check_vma_flags() in mm/gup.c.
  */
 AV_MUST_USE int av_mapped_populate(uint64_t begin, uint64_t bytes, bool writable);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Completion queues: the entry, the CQ in its owner's segment, and the functions that append
- * entries, take them, and send events. A thread that waits for an event may sleep on the completion
- * channel or on the CQ itself (AS notify).
+ * entries, take them, and send events to the completion channel, or to threads that wait on the CQ
+ * (AS notify).
  */
 #ifndef AV_QUEUE_CQ_H
 #define AV_QUEUE_CQ_H
@@ -23,10 +23,7 @@
 
 /* === cq ========================================================================== */
 
-/*
- * Ring the CQ's completion channel. Does nothing if the CQ has none.
- * Context: any process; the caller holds no lock. May make a system call.
- */
+/* Ring the CQ's completion channel, if any. Any process; no lock held. May make a system call. */
 void av_cq_tell(struct av_seg *seg, uint32_t index);
 
 #define AV_CQE_DATA 64 /* bytes of payload in the entry itself */
@@ -58,10 +55,7 @@ struct av_cqe {
 	uint32_t bounce_len;
 	/* AV_CQE_THERE(). The appender stores it last: this publishes the entry. 0: no entry. */
 	_Atomic uint32_t there;
-	/*
-	 * The first word of @data shares the cache line above. So a message of 8 bytes moves one
-	 * line from core to core.
-	 */
+	/* The first word shares the cache line above, so a message of 8 bytes moves one line. */
 	uint8_t data[AV_CQE_DATA];
 	uint64_t stamp_ns; /* time of appending, if the CQ is @stamped */
 };
@@ -73,10 +67,9 @@ static_assert(offsetof(struct av_cqe, data) == AV_CACHE_LINE - sizeof(uint64_t),
 	((cqe)->data_len || (cqe)->bounce || ((cqe)->flags & AV_CQE_IN_SLOT))
 
 /*
- * Copy an entry's @data from or to a private copy. Copies only the word in the first cache line if
- * @bytes is at most 8, else all of @data. Both branches have a constant size, and neither is marked
- * unlikely. Otherwise compilers emit a string instruction, which takes as long as the rest of a
- * poll.
+ * Copy an entry's @data from or to a private copy: up to 8 bytes only the word in the first cache
+ * line, else all. Both branches have a constant size, and neither is marked unlikely: otherwise
+ * compilers emit a string instruction, which takes as long as the rest of a poll.
  */
 static inline void av_cqe_copy_data(uint8_t *to, const uint8_t *from, uint32_t bytes)
 {
@@ -86,10 +79,7 @@ static inline void av_cqe_copy_data(uint8_t *to, const uint8_t *from, uint32_t b
 		memcpy(to, from, sizeof(uint64_t));
 }
 
-/*
- * The value of @there in entry @number. It is never 0, the value in a new ring. No two numbers
- * within one turn of a ring have the same value.
- */
+/* The value of @there in entry @number: not 0 (a new ring), and unique within a turn of a ring. */
 #define AV_CQE_THERE(number) ((uint32_t)(number) << 1 | 1)
 
 enum av_cq_armed { AV_CQ_NOT_ARMED, AV_CQ_ARMED_SOLICITED, AV_CQ_ARMED_ANY };
@@ -135,10 +125,7 @@ struct av_cq_producer {
 	uint32_t counted;	  /* entries that count towards the next event */
 	uint32_t told;		  /* the last event stands for the entries before this number */
 	_Atomic uint64_t event_due_ns; /* when the timer sends the event at the latest; 0: never */
-	/*
-	 * What appenders have counted here: av_cq_counted(). A new CQ at this index does not reset
-	 * them.
-	 */
+	/* What appenders have counted here: av_cq_counted(). A new CQ at this index keeps them. */
 	struct av_cq_counters counters;
 	uint32_t peak;	/* high-water mark: the most entries seen in the CQ */
 	uint32_t level; /* with at least this many entries, the appender reads @head:
@@ -148,9 +135,8 @@ struct av_cq_producer {
 /* The part in the owner's segment. */
 struct av_cq_shared {
 	/*
-	 * Constant while the CQ exists, but for two writers. A resize holds poll_lock and the lock
-	 * of the used producer ring. The owner that abandons a producer ring holds poll_lock and
-	 * the lock of the other one.
+	 * Constant while the CQ exists, but for two writers: a resize holds poll_lock and the used
+	 * producer ring's lock; the owner that abandons a ring holds poll_lock and the other one's.
 	 */
 	_Atomic uint32_t id;	   /* different for each CQ at this index; 0: no CQ */
 	_Atomic uint32_t used;	   /* number of the used producer ring: 0 or 1 */
@@ -158,10 +144,7 @@ struct av_cq_shared {
 	_Atomic uint32_t mask[2];  /* the ring has mask + 1 entries */
 	_Atomic uint32_t capacity; /* most entries it may hold: the argument of ibv_create_cq() */
 	uint32_t doorbell;	   /* of its completion channel; 0: it has none */
-	/*
-	 * An entry was lost, and the CQ is broken. In this cache line, because a waiting poller
-	 * reads the line each time.
-	 */
+	/* An entry was lost; the CQ is broken. In this line, which a waiting poller reads. */
 	_Atomic uint32_t overrun;
 	_Atomic uint16_t stamped; /* entries carry the time; set before first use */
 	_Atomic uint16_t drops;	  /* the CQ drops an entry that finds no room, and stays usable */
@@ -174,9 +157,9 @@ struct av_cq_shared {
 	_Atomic uint32_t empty_polls; /* consecutive polls that found nothing */
 	_Atomic uint32_t yield_after; /* empty polls before a poll yields: transport/progress.c */
 	/*
-	 * Hints for a poll that finds nothing (transport/transport.h); indices of queue pairs, 0:
-	 * none. @waiting: its sends complete here, and it waits for its peer. @owed: it receives
-	 * here, and its peer waits for it.
+	 * Hints for a poll that finds nothing (transport/transport.h): index of a queue pair, or 0.
+	 * @waiting: its sends complete here, it waits for its peer. @owed: it receives here, and
+	 * its peer waits.
 	 */
 	_Atomic uint32_t waiting, owed;
 	/* Only the owner uses these, under poll_lock: "abandoned producer rings" below. */
@@ -200,8 +183,7 @@ static_assert(offsetof(struct av_cq_shared, producer[1].counters) ==
 	      "where segment/segment_map.c reads them");
 
 /*
- * The sum of what both producer rings have counted at this index. A lock holder of each may count
- * at the same time.
+ * The sum of both producer rings' counts at this index. A lock holder of each may count meanwhile.
  */
 static inline struct av_cq_counters av_cq_counted(const struct av_cq_shared *cq)
 {
@@ -223,61 +205,47 @@ struct av_cqe *av_cq_entry(const struct av_seg *seg, const struct av_cq_shared *
 			   uint32_t number);
 
 /*
- * The oldest entry. NULL: the CQ is empty. Does not read @tail: an appender publishes an entry
- * before it advances @tail.
- * Context: any. Without poll_lock the result is a hint. With it, the entry stays valid until
- * av_cq_take().
+ * The oldest entry. NULL: the CQ is empty. Does not read @tail: an entry is published before @tail.
+ * Context: any. A hint without poll_lock; with it, the entry stays valid until av_cq_take().
  */
 const struct av_cqe *av_cq_peek(const struct av_seg *seg, const struct av_cq_shared *cq);
 
-/*
- * Remove the oldest entry.
- * Context: the caller holds poll_lock.
- */
+/* Remove the oldest entry. Context: the caller holds poll_lock. */
 void av_cq_take(struct av_cq_shared *cq);
 
 /*
- * Whoever executes work for a queue pair appends an entry to the CQ, in any process. Only the owner
- * takes entries.
- *
- * Thread-safety: an appender holds the producer ring's lock. The owner's threads take entries under
+ * Whoever executes work for a queue pair appends an entry, in any process. The owner takes them.
+ * Thread-safety: an appender holds the producer ring's lock; the owner's threads take entries under
  * poll_lock. Both sides meet in the entry's @there (release by the appender, acquire by the poller)
  * and in @head (the other way round). A waiting poller reads only the next entry, so the appenders
- * keep their cache line. An appender may die after it stored an entry's @there and before it
- * advanced @tail. Then the next holder of the lock counts that entry.
- *
- * A debugger or SIGSTOP may stop an appender that holds the lock. Therefore a CQ has two producer
- * rings, and uses one of them: "abandoned producer rings" below.
+ * keep their cache line. If an appender dies between storing @there and advancing @tail, the next
+ * holder of the lock counts that entry. A debugger or SIGSTOP may stop an appender that holds the
+ * lock. So a CQ has two producer rings, and uses one of them: "abandoned producer rings" below.
  */
 
-/**
- * av_cq_init() - set up a CQ in an own segment
+/*
+ * Set up a CQ in an own segment.
  * @capacity: 1 .. AV_MAX_CQE entries
  * @doorbell: number of the completion channel's doorbell; 0: none
- * @id: number of this CQ, not 0; differs from that of earlier CQs at the same index
+ * @id: not 0; differs from that of earlier CQs at the same index
  * @limit: most CQs of this context
  * @policy: pages of the ring; NULL: any
- *
- * Return:  index, or 0 and errno ENOMEM
+ * Return: index, or 0 and errno ENOMEM
  */
 AV_MUST_USE uint32_t av_cq_init(struct av_seg *seg, uint32_t capacity, uint32_t doorbell,
 				uint32_t id, uint32_t limit, const struct av_page_policy *policy);
 void av_cq_fini(struct av_seg *seg, uint32_t index);
 
-/**
- * av_cq_resize() - change the capacity of an own CQ, and keep its entries
- * @capacity: 1 .. AV_MAX_CQE entries
- * @policy: pages of the new ring; NULL: any
- *
+/*
+ * Change the capacity of an own CQ, and keep its entries. @capacity, @policy: as av_cq_init().
  * Context: the owner's threads; the caller holds no lock of rank AV_RANK_POLL or higher.
- * Return:  0; EINVAL: it holds more entries than that; EBUSY: an appender still holds an abandoned
- * producer ring; ENOMEM. After a failure the CQ is unchanged.
+ * Return: 0; or the CQ is unchanged: EINVAL: it holds more entries than that; EBUSY: an appender
+ * still holds an abandoned producer ring; ENOMEM
  */
 AV_MUST_USE int av_cq_resize(struct av_seg *seg, uint32_t index, uint32_t capacity,
 			     const struct av_page_policy *policy);
 
-/* The same, but retries on EBUSY for up to AV_PEER_TIMEOUT_NS: usually the appender continues soon.
- */
+/* The same, retrying EBUSY for up to AV_PEER_TIMEOUT_NS: usually the appender goes on soon. */
 AV_MUST_USE int av_cq_resize_retry(struct av_seg *seg, uint32_t index, uint32_t capacity,
 				   const struct av_page_policy *policy);
 
@@ -291,91 +259,77 @@ struct av_cq_bell {
 /* The CQ ignores overruns, and has dropped the entry. The appender releases what the entry held. */
 #define AV_CQ_DROPPED 1
 
-/**
- * av_cq_push() - append an entry
+/*
+ * Append an entry. Raises the asynchronous event IBV_EVENT_CQ_ERR at the first overrun.
  * @cqe: all fields but @there and @stamp_ns; @data up to @data_len
- * @later: out: the event for av_cq_ring(), if the CQ is armed for such an entry. NULL: av_cq_push()
- * sends the event
- *
- * Raises the asynchronous event IBV_EVENT_CQ_ERR at the first overrun.
- * Context: any thread of any process; the caller holds no lock of rank AV_RANK_POLL or higher.
- * Waits for the lock of a peer's CQ for AV_PEER_TIMEOUT_NS at most. May make a system call to send
- * an event. Return:  0; AV_CQ_DROPPED; or -ENOSPC: the CQ was full, and is broken from now on; or
- * there is no such CQ; or the lock timed out
+ * @later: out: the event for av_cq_ring(), if the CQ is armed for such an entry. NULL: sends it
+ * here
+ * Context, also of all below that do not say otherwise: any thread of any process; the caller holds
+ * no lock of rank AV_RANK_POLL or higher. Waits for the lock of a peer's CQ for AV_PEER_TIMEOUT_NS
+ * at most. May make a system call to send an event.
+ * Return: 0; AV_CQ_DROPPED; or -ENOSPC: the CQ was full, and is broken from now on; or there is no
+ * such CQ; or the lock timed out
  */
 int av_cq_push(struct av_seg *seg, uint32_t index, const struct av_cqe *cqe,
 	       struct av_cq_bell *later);
 
 /*
- * Send the event of an entry that was appended to a CQ of @seg. Does nothing if the CQ has ended
- * since. If the appender stops or dies before this call, another one sends the event later
- * (base/wait.h).
- * Context: as av_cq_push().
+ * Send the event of an entry that was appended to a CQ of @seg, unless the CQ has ended since. If
+ * the appender stops or dies before, another one sends it later (base/wait.h).
  */
 void av_cq_ring(struct av_seg *seg, const struct av_cq_bell *bell);
 
 /*
- * An entry found no room and is lost. Marks the CQ as broken, and raises IBV_EVENT_CQ_ERR the first
- * time.
- * Context: as av_cq_push().
- * Return:  0: the CQ is broken, or its lock timed out; AV_CQ_DROPPED: the CQ ignores overruns
+ * An entry found no room and is lost: mark the CQ as broken; the first time, raise
+ * IBV_EVENT_CQ_ERR.
+ * Return: 0: the CQ is broken, or its lock timed out; AV_CQ_DROPPED: the CQ ignores overruns
  */
 int av_cq_overrun(struct av_seg *seg, uint32_t index);
 
 /*
- * Arm an own CQ for the next entry. If the CQ already holds an entry that counts, sends the event
- * at once, as adapters do. AV_CQ_ARMED_SOLICITED does not weaken AV_CQ_ARMED_ANY.
- * Context: as av_cq_push().
- * Source: ibv_req_notify_cq(3).
+ * Arm an own CQ for the next entry. If it already holds one that counts, send the event at once, as
+ * adapters do. AV_CQ_ARMED_SOLICITED does not weaken AV_CQ_ARMED_ANY. Source: ibv_req_notify_cq(3).
  */
 void av_cq_arm(struct av_seg *seg, uint32_t index, enum av_cq_armed how);
 
 /*
- * From now on, events of an own CQ for AS notify wake the threads in av_cq_wait().
- * Context: as av_cq_push().
- * Return:  true: this was the first call
+ * From now on, events of an own CQ for AS notify wake the threads in av_cq_wait(). Return: true:
+ * this was the first call
  */
 bool av_cq_notify_waits(struct av_seg *seg, uint32_t index);
 
 /*
  * Send the missing event of an own CQ that is armed and holds entries that count: the appender died
- * before it sent the event. Does nothing while the CQ is moderated, because then this state is
- * normal.
- * Context: as av_cq_push().
+ * before. Does nothing while the CQ is moderated, because then this state is normal.
  */
 void av_cq_look_again(struct av_seg *seg, uint32_t index);
 
-/**
- * av_cq_moderate() - moderate the events of an own CQ
- * @count: send an event after this many entries; 0: no such bound
- * @period_us: send it at most this long after the first of them; 0: no such bound. Both 0: each
- * entry makes an event
- *
- * An entry in error makes its event at once. The entries in the CQ count again from 0.
- * Context: as av_cq_push(). If @period_us is not 0, the caller has started the owner's timer for
- * this CQ.
+/*
+ * Moderate the events of an own CQ. An entry in error makes its event at once. The entries in the
+ * CQ count again from 0.
+ * @count: send an event after this many entries
+ * @period_us: send it at most this long after the first of them; if not 0, the caller has started
+ * the owner's timer for this CQ. 0: no such bound; both 0: each entry makes an event
  * Source: ibv_modify_cq(3).
  */
 void av_cq_moderate(struct av_seg *seg, uint32_t index, uint32_t count, uint32_t period_us);
 
 /*
- * Send the moderated event of an own CQ, if it is due.
- * Context: the owner's timer thread; otherwise as av_cq_push().
- * Return:  when to call this again (av_now_ns()); UINT64_MAX: after the next wake-up
+ * Send the moderated event of an own CQ, if it is due. Context: the owner's timer thread.
+ * Return: when to call this again (av_now_ns()); UINT64_MAX: after the next wake-up
  */
 uint64_t av_cq_put_off(struct av_seg *seg, uint32_t index, uint64_t now_ns);
 
 /*
- * Prefetch the cache lines of the lock and of the next entry's payload for writing. For a caller
- * that pushes soon. Omits the entry's first line: a waiting poller would take it back.
+ * Prefetch for a push: the cache lines of the lock and of the next entry's payload, for writing.
+ * Not the entry's first line: a waiting poller would take it back.
  */
 void av_cq_prefetch(struct av_seg *seg, uint32_t index);
 
-/**
- * av_cq_purge() - remove all entries of an object that is being reset or destroyed
+/*
+ * Remove all entries of an object that is being reset or destroyed.
  * @of: does this entry belong to the object called @number?
  * @dropped: called for each removed entry, to release what the entry holds
- *
  * Context: the owner; the caller holds no lock of rank AV_RANK_POLL or higher. Both callbacks run
  * under poll_lock and the producer ring's lock.
  */
@@ -385,7 +339,7 @@ void av_cq_purge(struct av_seg *seg, uint32_t index,
 
 /*
  * Does the CQ hold the completion of receive request @wqe of QP @qpn? For repair after a death.
- * Context: as av_cq_push(). Return: false, too, if the lock timed out
+ * Return: false, too, if the lock timed out
  */
 bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint32_t wqe);
 
@@ -393,13 +347,11 @@ bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint3
 
 /*
  * Abandoned producer rings. A debugger or SIGSTOP may stop an appender that holds the producer
- * ring's lock. Other appenders must not wait for it.
- *
- * Nobody can prevent that process from storing when it continues. So the owner abandons this
- * producer ring, and copies the entries to new memory for the other one, which everybody uses from
- * then on. Nobody reads what the stopped appender still stores. When that appender continues, it
- * finds that its producer ring is not the used one, and appends its entry again. Then the owner
- * frees the abandoned memory. It abandons only one producer ring at a time.
+ * ring's lock. Other appenders must not wait for it, and nobody can prevent its stores when it
+ * continues. So the owner abandons this ring, and copies its entries to new memory for the other
+ * one, which everybody uses from then on. Nobody reads what the stopped appender still stores. When
+ * it continues, it finds that its ring is not the used one, and appends its entry again. Then the
+ * owner frees the abandoned memory. Only one ring is abandoned at a time.
  *
  * The appender stores its entry, then reads which producer ring is used. The owner changes the used
  * one, then reads the entries. Each has a full barrier in between, so one of them sees the other.
@@ -408,8 +360,7 @@ bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint3
 /*
  * Take the lock of the used producer ring. If its last holder died after it published an entry,
  * counts that entry. While the lock of a peer's CQ is held, wakes the owner by an event of an armed
- * CQ, so that the owner can abandon the producer ring.
- * @index: of @cq
+ * CQ, so that the owner can abandon the ring. @index: of @cq
  * @polls: the caller holds poll_lock. Otherwise the owner's threads may take poll_lock here.
  * Context: waits without limit in an own segment, else for AV_PEER_TIMEOUT_NS.
  * Return: number of the locked producer ring; -1: the lock of a peer's CQ timed out
@@ -417,9 +368,8 @@ bool av_cq_holds_receive(struct av_seg *seg, uint32_t index, uint32_t qpn, uint3
 AV_MUST_USE int av_cq_lock(struct av_seg *seg, struct av_cq_shared *cq, uint32_t index, bool polls);
 
 /*
- * Claim entry @number of an abandoned producer ring. Its appender and the owner both try this: the
- * owner when it copies the entry, or has polled it before. One of them wins.
- * Return: true: the caller has won
+ * Claim entry @number of an abandoned producer ring. Its appender tries this, and the owner when it
+ * copies the entry, or has polled it before. Return: true: the caller has won
  */
 static inline bool av_cqe_claim(struct av_cqe *e, uint32_t number)
 {
@@ -429,19 +379,15 @@ static inline bool av_cqe_claim(struct av_cqe *e, uint32_t number)
 }
 
 /*
- * Called now and then for an own CQ that has nothing to poll. Abandons the used producer ring if a
- * process has held its lock for AV_STUCK_NS. Frees an abandoned one when possible.
- * Context: the owner; the caller holds no lock of the CQ. Tries poll_lock, and may wait for a lock
- * for AV_STUCK_NS.
+ * For an own CQ that has nothing to poll, now and then: abandon the used producer ring if a process
+ * has held its lock for AV_STUCK_NS; free an abandoned one when possible.
+ * Context: the owner, no lock of the CQ held. Tries poll_lock; may wait AV_STUCK_NS for a lock.
  */
 void av_cq_producer_look(struct av_seg *seg, struct av_cq_shared *cq);
 
 /* --- between cq.c and notify.c ------------------------------------------------------- */
 
-/*
- * Number of the first entry in the CQ that has made no event. That of an event for AS notify may
- * have been taken back.
- */
+/* Number of the first entry that has made no event. That for AS notify may have been taken back. */
 uint32_t av_cq_first_untold(const struct av_cq_shared *cq, const struct av_cq_producer *in);
 
 /*
@@ -452,13 +398,11 @@ struct av_cq_bell av_cq_count_event(struct av_seg *seg, uint32_t index, uint32_t
 				    const struct av_cqe *cqe);
 
 /*
- * AS notify: an event of a CQ wakes a thread without a file descriptor. A CQ made for AS notify
- * rings its completion channel until a thread first waits here. From then on each event ends one
- * wait.
+ * AS notify: an event of a CQ wakes a thread without a file descriptor. A CQ made for it rings its
+ * completion channel until a thread first waits here; then each event ends one wait.
  *
- * The word @ready becomes 1 with the event of an armed CQ. It becomes 0 when a waiter takes the
- * event, or when somebody arms the CQ again. One arming makes one event, so at most one event can
- * be taken. No wake-up is lost:
+ * @ready becomes 1 with the event of an armed CQ, and 0 when a waiter takes the event, or somebody
+ * arms the CQ again. So at most one event can be taken. No wake-up is lost:
  * - The sender stores 1, then reads @waiters. A waiter increments @waiters, then reads @ready. All
  *   four are sequentially consistent, and the kernel compares @ready with 0 under its lock before
  *   the thread sleeps.
@@ -483,11 +427,10 @@ static inline bool av_cq_notifies(const struct av_cq_shared *cq)
 }
 
 /*
- * Wait for the event of an own CQ for AS notify. The caller has called av_cq_notify_waits(). Any
- * thread may arm the CQ, before or during the wait.
- * @until_ns: give up at this time (CLOCK_MONOTONIC); UINT64_MAX: never
- * Context: any threads of the owner; the caller holds no lock. Sleeps.
- * Return:  0: this thread has taken the event; ETIMEDOUT; EINTR: a signal handler ran
+ * Wait for the event of an own CQ for AS notify, after av_cq_notify_waits(). Any thread may arm the
+ * CQ, before or during the wait. @until_ns: CLOCK_MONOTONIC; UINT64_MAX: forever
+ * Context: any threads of the owner; no lock held. Sleeps.
+ * Return: 0: this thread has taken the event; ETIMEDOUT; EINTR: a signal handler ran
  */
 AV_MUST_USE int av_cq_wait(struct av_seg *seg, uint32_t index, uint64_t until_ns);
 

@@ -4,11 +4,10 @@
  * machine, and reports on the objects of a context. src/transport executes the requests.
  *
  * The shared part has two execution rights: locks whose holder may copy or fault in pages
- * (docs/concurrency/MODEL.md).
+ * (docs/concurrency/MODEL.md). Whoever changes the state holds both, and takes @exec first.
  * - @exec, the requester's: its holder executes the send queue, in order. Only the owner's threads
- *   take it. A poster tries to take it; if that fails, the holder executes its requests, too.
+ *   take it. A poster tries to; if that fails, the holder executes its requests, too.
  * - @resp, the responder's: held while somebody executes a peer's request against this queue pair.
- * Whoever changes the state holds both, and takes @exec first.
  */
 #ifndef AV_QUEUE_QP_H
 #define AV_QUEUE_QP_H
@@ -52,8 +51,8 @@ enum av_to_wire {
 };
 
 /*
- * A send request in the ring: its header, then its elements or inline data. If the queue pair has
- * operations with operands, the end of the slot holds those: av_sq_operands().
+ * A send request in the ring: its header, then its elements or inline data, and at the slot's end
+ * the operands, if the queue pair has operations with operands: av_sq_operands().
  */
 struct av_sq_wqe {
 	uint64_t wr_id;
@@ -118,16 +117,12 @@ static_assert(sizeof(struct av_sq_wqe) == 64, "header of a send request");
 	((sizeof(struct av_atomic) + AV_CACHE_LINE - 1) / AV_CACHE_LINE * AV_CACHE_LINE)
 
 struct av_qp_shared {
-	/*
-	 * Identity. The owner writes these while it holds both execution rights; a reader holds
-	 * one.
-	 */
+	/* Identity. The owner writes these under both execution rights; a reader holds one. */
 	_Atomic uint32_t qpn;	/* 0: no queue pair here */
 	_Atomic uint32_t state; /* enum ibv_qp_state; a hint without an execution right */
 	/*
-	 * LAST_WQE_REACHED is due: the next thread that executes the send queue raises it. In this
-	 * cache line, because that thread reads the line anyway, while the responder's line is
-	 * busy.
+	 * LAST_WQE_REACHED is due: whoever executes the send queue next raises it. In this line,
+	 * which that thread reads anyway, while the responder's line is busy.
 	 */
 	_Atomic uint32_t last_wqe;
 	uint32_t type; /* enum ibv_qp_type */
@@ -180,9 +175,8 @@ struct av_qp_shared {
 		reading; /* transport/transport.h: av_wire_read_on(); read without the right */
 
 	/*
-	 * Each half lies in the cache lines of its executor. A new queue pair at this index does
-	 * not reset @counters. @before holds what earlier queue pairs at this index had counted;
-	 * the owner writes it under both execution rights.
+	 * Each half is in its executor's cache lines. A new queue pair here keeps @counters.
+	 * @before: what earlier ones had counted; the owner writes it under both execution rights.
 	 */
 	struct av_qp_counters counters;
 	struct av_qp_counters before;
@@ -191,9 +185,7 @@ static_assert(sizeof(struct av_qp_shared) <= AV_QP_BYTES, "QP table entry");
 static_assert(offsetof(struct av_qp_shared, counters) == AV_QP_COUNTERS_AT,
 	      "where segment/segment_map.c reads them");
 
-/*
- * A queue pair as its executor sees it: the segment, and the shared part in this process's mapping.
- */
+/* A queue pair as its executor sees it: segment, and the shared part in this process's mapping. */
 struct av_qp_ref {
 	struct av_seg *seg;
 	struct av_qp_shared *qp; /* NULL: there is none */
@@ -208,12 +200,10 @@ static inline uint32_t av_qp_number(const struct av_qp_ref *end)
 struct av_qp_location; /* registry/directory.h */
 
 /*
- * Find a queue pair of this host by its number; or by its location in the directory. The queue pair
- * may have ended meanwhile, and another one may use its slot. So the caller takes a right of it,
- * then checks its number.
+ * Find a queue pair of this host by its number; or by its location in the directory. It may have
+ * ended meanwhile, and another one may use its slot: take a right of it, then check its number.
  * Context: any thread; may block to map the segment.
- * Return: .seg: a use that the caller ends by av_seg_put(); NULL: there is no such context. .qp:
- * NULL: there is no such queue pair
+ * Return: .seg: a use, for av_seg_put(); NULL: no such context. .qp: NULL: no such queue pair
  */
 struct av_qp_ref av_qp_get(uint32_t qpn);
 struct av_qp_ref av_qp_get_at(const struct av_qp_location *location);
@@ -233,23 +223,22 @@ struct av_qp_request {
 	const struct av_page_policy *policy; /* pages of its rings; NULL: any */
 };
 
-/**
- * av_qp_round_cap() - round requested capacities up to what the rings hold, as adapters do
- * @max_wr: the device's max_qp_wr; no depth exceeds it. A depth of 0 stays 0.
+/*
+ * Round requested capacities up to what the rings hold, as adapters do, but not above @max_wr, the
+ * device's max_qp_wr. A depth of 0 stays 0.
  */
 void av_qp_round_cap(struct ibv_qp_cap *cap, uint32_t max_wr);
 
-/**
- * av_qp_init() - set up a queue pair in state RESET in an own segment, and claim its number
- * Context: any thread of the owner; the caller holds no execution right.
- * Return: index, or 0 and errno ENOMEM
+/*
+ * Set up a queue pair in state RESET in an own segment, and claim its number.
+ * Context: any thread of the owner; no execution right held. Return: index, or 0 and errno ENOMEM
  */
 AV_MUST_USE uint32_t av_qp_init(struct av_seg *seg, const struct av_qp_request *req);
 
 /*
- * End a queue pair in state RESET. Unpublishes its number. A peer that has found it before takes a
- * right, and sees that the number is 0.
- * Context: the owner; the caller holds no execution right. Waits for both rights.
+ * End a queue pair in state RESET. A peer that has found it before takes a right, and sees number
+ * 0.
+ * Context: the owner; no execution right held. Waits for both rights.
  */
 void av_qp_fini(struct av_seg *seg, uint32_t index);
 
@@ -261,25 +250,19 @@ void av_sq_fill_bind(struct av_sq_wqe *wqe, const struct ibv_mw *mw, uint32_t rk
 void av_sq_fill_ud(struct av_sq_wqe *wqe, const struct ibv_ah_attr *ah, uint32_t qpn,
 		   uint32_t qkey);
 
-/*
- * Return the address vector of an address handle; NULL: the handle is invalid. The caller of
- * av_sq_post() passes this function, because src/queue knows no handles.
- */
+/* The address vector of a handle; NULL: invalid. Passed to src/queue, which knows no handles. */
 typedef const struct ibv_ah_attr *av_ah_lookup(const struct ibv_ah *ah);
 
 /* The largest slot, in bytes. */
 #define AV_SQ_STRIDE_MAX (64 + AV_MAX_INLINE + AV_MAX_SGE * 16 + AV_SQ_OPERANDS)
 
 /*
- * Slot of a send request. NULL: the ring is unsound, because a peer's segment may hold anything. At
- * least AV_SQ_STRIDE_MAX bytes are mapped at the slot.
+ * Slot of a send request, AV_SQ_STRIDE_MAX mapped bytes at least. NULL: the ring is unsound,
+ * because a peer's segment may hold anything.
  */
 struct av_sq_wqe *av_sq_slot(const struct av_qp_ref *end, uint32_t number);
 
-/*
- * The operands of a request in a slot from av_sq_slot(). NULL: the queue has no room for operands,
- * or the ring is unsound.
- */
+/* The operands of a request in an av_sq_slot(). NULL: no room for them, or the ring is unsound. */
 struct av_atomic *av_sq_operands(const struct av_qp_ref *end, const struct av_sq_wqe *wqe);
 
 /* A request that plain verbs do not offer: to fill a UMR key. */
@@ -295,31 +278,23 @@ struct av_sq_special {
 	uint64_t list; /* their offset in the own segment; stays valid until the completion */
 };
 
-/**
- * av_sq_post_special() - append one such request
- *
- * Context: as av_sq_post().
- * Return:  0; ENOMEM: the queue is full; EINVAL: the slot cannot hold the list, or the ring is
- * damaged
+/*
+ * Append one such request. Context: as av_sq_post(). Return: 0; ENOMEM: the queue is full; EINVAL:
+ * the slot cannot hold the list, or the ring is damaged
  */
 AV_MUST_USE int av_sq_post_special(const struct av_qp_ref *end, const struct av_sq_special *req);
 
-/*
- * The elements of the list in a UMR key's request. NULL: the elements are not all in the ring's
- * slot, or not all in the segment.
- */
+/* The list in a UMR key's request. NULL: not all of it is in the ring's slot, or in the segment. */
 const struct av_klm_entry *av_sq_list(const struct av_qp_ref *end, const struct av_sq_wqe *wqe);
 
-/**
- * av_sq_post() - append a list of send requests, without executing any
+/*
+ * Append a list of send requests, without executing any.
  * @bad: out, on failure: the first request not posted. The requests before it are posted
- * @operands: NULL for a program's list. A list of the library's own may hold opcodes with operands:
- * then @operands has an entry for each request, and av_sq_post() reads only the entries of those
- * opcodes
- *
+ * @operands: NULL for a program's list. For a list of the library's own, one entry for each
+ * request, read only for opcodes with operands
  * Context: the owner's threads; the caller holds the queue pair's @append and has checked the
  * state. Reads inline data at the program's addresses, so a bad address faults.
- * Return:  0; ENOMEM: the queue is full; EINVAL: opcode unknown or not for this service, too many
+ * Return: 0; ENOMEM: the queue is full; EINVAL: opcode unknown or not for this service, too many
  * elements, a list that is NULL, too much or impossible inline data, an operand of a wrong size, a
  * result without an element, an invalid address handle, or a damaged ring
  * Source: ibv_post_send(3).
@@ -328,21 +303,19 @@ AV_MUST_USE int av_sq_post(const struct av_qp_ref *end, struct ibv_send_wr *wr,
 			   struct ibv_send_wr **bad, av_ah_lookup *find_ah,
 			   const struct av_atomic *operands);
 
-/**
- * av_sq_complete() - append the completion of the request at the head, and advance the head
- * @wqe: the request
- *
- * If the request is not signalled and has succeeded, only advances the head.
- * Context: the caller holds @exec; otherwise as av_cq_push().
- * Return: 0; AV_CQ_DROPPED; or -ENOSPC: as av_cq_push()
+/*
+ * Complete @wqe, the request at the head: append its completion, unless it is not signalled and has
+ * succeeded, and advance the head.
+ * Context: the caller holds @exec; otherwise as av_cq_push(). Return: 0; AV_CQ_DROPPED; -ENOSPC: as
+ * there
  */
 AV_MUST_USE int av_sq_complete(const struct av_qp_ref *end, const struct av_sq_wqe *wqe,
 			       enum ibv_wc_status status);
 
 /*
- * The state machine of queue pairs: which transitions each service has, and which bits of the
- * attribute mask each transition requires or permits. Pure functions. Source: IBTA volume 1, 10.3.1
- * and 11.2.5.2 (Modify Queue Pair); ibv_modify_qp(3).
+ * The state machine of queue pairs: each service's transitions, and which attributes each of them
+ * requires or permits. Pure functions.
+ * Source: IBTA volume 1, 10.3.1 and 11.2.5.2 (Modify Queue Pair); ibv_modify_qp(3).
  */
 
 #define AV_QP_STATE_N 7 /* IBV_QPS_RESET .. IBV_QPS_ERR */
@@ -357,17 +330,14 @@ struct av_qp_transition {
 struct av_qp_transition av_qp_transition(enum ibv_qp_type type, enum ibv_qp_state from,
 					 enum ibv_qp_state to);
 
-/*
- * Remove attributes that an XRC service does not have. Programs written for RC pass them; the
- * device neither checks nor stores them.
- */
+/* Remove attributes that an XRC service does not have: programs written for RC pass them. */
 int av_qp_own_mask(enum ibv_qp_type type, int attr_mask);
 
 /*
- * May the program apply this attribute mask to a QP in state @from? Without IBV_QP_STATE the
- * transition is @from -> @from. With IBV_QP_CUR_STATE, @cur (RTR, RTS, SQD or SQE) replaces @from.
- * Does not check the attributes' values. @to_out: the state afterwards; written only on success.
- * Return:  0; or EINVAL: no such transition, a required bit is missing, or a bit is not permitted
+ * May the program apply this attribute mask to a QP in state @from? The values are not checked.
+ * Without IBV_QP_STATE the transition is @from -> @from. With IBV_QP_CUR_STATE, @cur (RTR, RTS, SQD
+ * or SQE) replaces @from. @to_out: the state afterwards; written only on success.
+ * Return: 0; EINVAL: no such transition, a required bit is missing, or a bit is not permitted
  */
 int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state cur,
 		       enum ibv_qp_state to, int attr_mask, enum ibv_qp_state *to_out);
@@ -375,11 +345,11 @@ int av_qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_q
 /* === objects ===================================================================== */
 
 /*
- * Reports on a device, its processes, and their objects, for any process: the caller need not have
- * joined the directory. A report may omit an object that changes meanwhile, or show it half
- * changed. It calls @visit once for each object.
- * Context: any thread; the caller holds no lock. Opens files, and waits for each context for
- * AV_PEER_TIMEOUT_NS at most.
+ * Reports on a device, its processes, and their objects, for any process, also one that has not
+ * joined the directory. @visit is called once for each object; one that changes meanwhile may be
+ * missing, or half changed.
+ * Context: any thread; no lock held. Opens files; waits AV_PEER_TIMEOUT_NS at most for each
+ * context.
  */
 
 struct av_qp_info {
@@ -413,8 +383,7 @@ struct av_process_info {
 };
 
 /*
- * The counters of a device since its last reset, of all processes, living or dead; and its gauges,
- * of the living only.
+ * A device's counters since its reset, of all processes, living or dead; its gauges, of the living.
  */
 void av_report_device(const char *device, struct av_counted *counted);
 
@@ -425,10 +394,7 @@ typedef void av_report_process(const struct av_process_info *info, void *arg);
 void av_report_qps(const char *device, av_report_qp *visit, void *arg);
 void av_report_cqs(const char *device, av_report_cq *visit, void *arg);
 
-/*
- * When a process closes a context, the process's sums lose that context's counts. The device's do
- * not.
- */
+/* When a context is closed, its process's sums lose its counts. The device's do not. */
 void av_report_processes(const char *device, av_report_process *visit, void *arg);
 
 /* Walk the objects of a context. Works on a segment, and on a view of one, in any process. */
@@ -439,8 +405,8 @@ const struct av_cq_shared *av_cq_next(const struct av_seg *seg, uint32_t *index)
 const struct av_rq_shared *av_srq_next(const struct av_seg *seg, uint32_t *index);
 
 /*
- * How many queue pairs and XRC shared receive queues use each CQ, by the CQ's index. A queue pair
- * counts for its send CQ and for its receive CQ. The caller frees the array. NULL: out of memory
+ * How many queue pairs and XRC shared receive queues use each CQ, by the CQ's index; a queue pair
+ * counts for both its CQs. The caller frees the array. NULL: out of memory
  */
 uint32_t *av_cq_users(const struct av_seg *seg);
 
@@ -473,16 +439,12 @@ typedef void av_report_srq(const struct av_srq_info *info, void *arg);
 void av_report_contexts(const char *device, av_report_context *visit, void *arg);
 
 /*
- * Omits a context's own domains if the context imports the objects of another one: only that
- * context knows them.
+ * Omits the own domains of a context that imports another's objects: only that context knows them.
  */
 void av_report_pds(const char *device, av_report_pd *visit, void *arg);
 void av_report_srqs(const char *device, av_report_srq *visit, void *arg);
 
-/*
- * Number of the first queue pair, at or after @index, that receives from that queue. Sets @index
- * behind it. 0: there is none
- */
+/* First queue pair, at or after @index, that receives from it; sets @index behind it. 0: none */
 uint32_t av_srq_qp(const struct av_srq_info *srq, uint32_t *index);
 
 #endif

@@ -42,10 +42,7 @@ uint64_t av_ring_alloc(struct av_seg *seg, uint64_t bytes, const struct av_page_
 
 struct av_rq_wqe {
 	uint64_t wr_id;
-	/*
-	 * Shared queues: who has the request, see "order" below. Any queue: the mark of
-	 * av_rq_drop().
-	 */
+	/* Shared queues: who has the request, see "order" below. Any: the mark of av_rq_drop(). */
 	_Atomic uint64_t taker;
 	uint64_t bytes; /* sum of the elements' lengths */
 	uint32_t count; /* number of elements */
@@ -53,9 +50,7 @@ struct av_rq_wqe {
 	struct ibv_sge sge[];
 };
 
-/*
- * The low half of @taker in a request that av_rq_drop() has marked. No queue pair has this number.
- */
+/* Low half of @taker in a request that av_rq_drop() has marked. No queue pair has this number. */
 #define AV_RQ_DROPPED (UINT32_MAX - 1)
 
 #define AV_RQ_RUNS 16 /* enough to double one slot up to AV_MAX_SRQ_WR */
@@ -78,8 +73,8 @@ struct av_rq_shared {
 	uint32_t cq;	       /* XRC: index of the CQ of its completions */
 
 	/*
-	 * Only a resize changes these, under both locks. A reader holds one of the locks, or is a
-	 * taker: a resize changes @head, so the taker tries again.
+	 * Only a resize changes these, under both locks. A reader holds one of them, or is a taker:
+	 * a resize changes @head, so the taker tries again.
 	 */
 	uint32_t capacity;   /* most requests it may hold */
 	uint32_t places;     /* shared queues: number of slots */
@@ -87,8 +82,8 @@ struct av_rq_shared {
 	uint64_t order; /* shared queues: offset of the entries by request number; 0: not shared */
 	uint64_t stack; /* shared queues: offset of uint32_t[places], free slots */
 	/*
-	 * Further slots: run i has (mask + 1) << i of them. A resize adds a run before anybody uses
-	 * its slots. No run is removed while the queue exists.
+	 * Further slots: run i has (mask + 1) << i. A resize adds a run before anybody uses it.
+	 * Runs stay while the queue exists.
 	 */
 	_Atomic uint64_t more[AV_RQ_RUNS];
 
@@ -96,10 +91,7 @@ struct av_rq_shared {
 	_Atomic uint32_t tail;	/* free-running: requests posted */
 	_Atomic uint32_t freed; /* free-running: requests whose slots are free again */
 	uint32_t stacked;	/* number of entries in @stack */
-	/*
-	 * A requester waits for the next request. In this cache line, because posters read the line
-	 * each time.
-	 */
+	/* A requester waits for the next request. In this line, which posters read each time. */
 	_Atomic uint32_t waiting;
 
 	_Atomic uint64_t head AV_ALIGNED(AV_CACHE_LINE); /* av_rq_taken(); queue/rq_take.c */
@@ -118,9 +110,7 @@ static inline uint32_t av_rq_taken(const struct av_rq_shared *rq)
 	return (uint32_t)atomic_load_explicit(&rq->head, memory_order_relaxed);
 }
 
-/*
- * Number of requests that are posted and not taken. A hint, unless nobody posts or takes meanwhile.
- */
+/* Requests that are posted and not taken. A hint, unless nobody posts or takes meanwhile. */
 static inline uint32_t av_rq_ready(const struct av_rq_shared *rq)
 {
 	return atomic_load_explicit(&rq->tail, memory_order_relaxed) - av_rq_taken(rq);
@@ -130,21 +120,20 @@ static inline uint32_t av_rq_ready(const struct av_rq_shared *rq)
 #define AV_LIST_MISSING(count, list) av_unlikely((count) > 0 && !(list))
 
 /*
- * A receive queue is a ring of receive requests in its owner's segment. The owner posts requests.
- * Whoever executes a message takes one, in any process. A slot is free again when the owner has
+ * A receive queue is a ring of receive requests in its owner's segment. The owner posts requests;
+ * whoever executes a message takes one, in any process. A slot is free again when the owner has
  * polled the request's completion.
  *
- * The requests of one queue pair complete in order: request @number has slot number & mask. The
- * requests of a shared queue do not: @order gives the slot of each number, and @stack holds the
- * free slots. A resize of a shared queue adds runs of slots behind the ring, each as long as all
- * slots before it. Slots never move, because completions and takers hold their numbers.
+ * The requests of one queue pair complete in order: request @number has slot number & mask. Those
+ * of a shared queue do not: @order gives the slot of each number, and @stack holds the free slots.
+ * Its resize adds runs of slots behind the ring, each as long as all slots before it. Slots never
+ * move, because completions and takers hold their numbers.
  *
  * Thread-safety: the owner's threads hold @post_lock to post, and to free a shared slot. A taker
- * holds the queue pair's right @resp. The poster publishes @tail, then reads @waiting and the queue
- * pair's state. The taker sets @waiting, then reads @tail once more. Each has a full barrier in
- * between, so one of them sees the other.
- *
- * A taker of a shared queue needs no lock, because a stopped process could hold it: "order" below.
+ * holds the queue pair's right @resp; of a shared queue it needs no lock, which a stopped process
+ * could hold: "order" below. The poster publishes @tail, then reads @waiting and the queue pair's
+ * state. The taker sets @waiting, then reads @tail once more. Each has a full barrier in between,
+ * so one of them sees the other.
  */
 
 struct av_rq_request {
@@ -157,87 +146,71 @@ struct av_rq_request {
 	const struct av_page_policy *policy; /* pages of its ring; NULL: any */
 };
 
-/**
- * av_rq_init() - set up a receive queue in an own segment
- * Context: any thread of the owner.
- * Return: index, or 0 and errno ENOMEM
+/*
+ * Set up a receive queue in an own segment. Context: any thread of the owner. Return: index, or 0
+ * and errno ENOMEM
  */
 AV_MUST_USE uint32_t av_rq_init(struct av_seg *seg, const struct av_rq_request *req);
 void av_rq_fini(struct av_seg *seg, uint32_t index);
 
-/**
- * av_rq_resize() - change the capacity of a shared queue
- *
- * Keeps all requests: those posted, taken, or not polled yet.
+/*
+ * Change a shared queue's capacity. Keeps all requests: those posted, taken, or not polled yet.
  * Context: the owner's threads, one at a time for a queue. Takers and posters continue meanwhile.
- * Return:  0; EINVAL: more requests are in use, or the limit is higher; ENOMEM
+ * Return: 0; EINVAL: more requests are in use, or the limit is higher; ENOMEM
  */
 AV_MUST_USE int av_rq_resize(struct av_seg *seg, struct av_rq_shared *rq, uint32_t capacity);
 
 /*
- * Remove all requests. The queue pair's state is RESET already.
- * Context: the owner. Nobody takes or polls in this queue meanwhile.
+ * Remove all requests. The queue pair's state is RESET, and nobody takes or polls here meanwhile.
+ * Context: the owner.
  */
 void av_rq_reset(struct av_rq_shared *rq);
 
-/**
- * av_rq_post() - append a list of requests
+/*
+ * Append a list of requests.
  * @state: of the queue pair, which another thread may reset at any moment; NULL: a shared queue
  * @bad: out, on failure: the first request not posted. The requests before it are posted
- *
  * Context: the owner's threads. Waits for @post_lock.
- * Return: 0; ENOMEM: the queue is full; EINVAL: too many elements, a list that is NULL, or state
- * RESET
+ * Return: 0; ENOMEM: full; EINVAL: too many elements, a list that is NULL, or state RESET
  * Source: ibv_post_recv(3), ibv_post_srq_recv(3).
  */
 AV_MUST_USE int av_rq_post(struct av_seg *seg, struct av_rq_shared *rq,
 			   const _Atomic uint32_t *state, struct ibv_recv_wr *wr,
 			   struct ibv_recv_wr **bad);
 
-/**
- * av_rq_take() - take the next request for queue pair @qpn
+/*
+ * Take the next request for queue pair @qpn. Raises SRQ_LIMIT_REACHED if it leaves fewer than the
+ * limit.
  * @receiving: out: the request's place + 1, stored before the request leaves the queue, so that
  * somebody can repair the queue after a death. Shared queues: 0 if no request was taken
- *
- * Raises SRQ_LIMIT_REACHED if fewer requests are left than the limit says.
  * Context: any process; the caller holds the queue pair's right @resp.
- * Return:  the request, with a valid @count; NULL: none is posted, or the queue is unsound
+ * Return: the request, with a valid @count; NULL: none is posted, or the queue is unsound
  */
 const struct av_rq_wqe *av_rq_take(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn,
 				   uint32_t *receiving);
 
-/*
- * Prefetch the memory that the next av_rq_take() reads. Takes no lock, so the address may be wrong.
- */
+/* Prefetch what the next av_rq_take() reads. Takes no lock, so the address may be wrong. */
 void av_rq_prefetch(struct av_seg *seg, const struct av_rq_shared *rq);
 
-/*
- * Put back the request that queue pair @qpn has just taken. The next message takes it.
- * Context: the caller holds the queue pair's right @resp.
- */
+/* Put back the request that queue pair @qpn has just taken, as the next one. @resp is held. */
 void av_rq_untake(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place);
 
 /* The slot at @place, whatever it holds. NULL: the ring is unsound. */
 struct av_rq_wqe *av_rq_slot(const struct av_seg *seg, const struct av_rq_shared *rq,
 			     uint32_t place);
 
-/*
- * The request at @place. A place is the number of a taken request; in a shared queue, the number of
- * its slot. NULL: the ring is unsound.
- */
+/* The request at @place: a taken request's number; in a shared queue, its slot's. NULL: unsound. */
 const struct av_rq_wqe *av_rq_wqe(struct av_seg *seg, const struct av_rq_shared *rq,
 				  uint32_t place);
 
 /*
- * The room for payload in a request's slot, @inline_bytes long. NULL: the queue has none, or the
- * ring is unsound.
+ * The room for payload in a slot, @inline_bytes long. NULL: there is none, or the ring is unsound.
  */
 uint8_t *av_rq_payload(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place);
 
 /*
- * Free the slot at @place: the owner has polled its completion.
- * Context: the owner; of a queue that is not shared, the poll_lock of its CQ is held. Takes
- * @post_lock of a shared queue.
+ * Free the slot at @place, whose completion the owner has polled. Context: the owner; takes
+ * @post_lock of a shared queue; of another, the poll_lock of its CQ is held.
  */
 void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);
 
@@ -249,12 +222,10 @@ void av_rq_freed(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);
  */
 void av_rq_drop(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place);
 
-/**
- * av_rq_repair() - put back the request at @place, which a dead holder of @qpn's right @resp took
- * and never completed
- * @in_cq: the CQ holds its completion
- *
- * Puts nothing back if @in_cq, or if the completion was polled, or if the request was dropped.
+/*
+ * Put back the request at @place, which a dead holder of @qpn's right @resp took and never
+ * completed; but not if @in_cq: the CQ holds its completion, or if that was polled, or the request
+ * was dropped.
  * Context: any process; the caller holds the right @resp.
  */
 void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place,
@@ -263,9 +234,9 @@ void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uin
 /* === rq take ===================================================================== */
 
 /*
- * SRQ_LIMIT_REACHED: one event when a shared receive queue has fewer requests left than its limit
- * says. No further event until the program sets the limit again. A taker raises the event. If that
- * taker stops or dies, another one raises it (base/wait.h).
+ * SRQ_LIMIT_REACHED: one event when a shared receive queue has fewer requests left than its limit,
+ * and none until the program sets the limit again. A taker raises it; if that one stops or dies,
+ * another does (base/wait.h).
  */
 
 /* The limit that the program has set. 0: disarmed. */
@@ -278,9 +249,8 @@ static inline uint32_t av_srq_limit(const struct av_rq_shared *rq)
 void av_srq_limit_set(struct av_seg *seg, struct av_rq_shared *rq, uint32_t limit);
 
 /*
- * Raise the event if fewer requests are left than an armed limit says.
- * Context: any process; the caller holds the right @resp of a queue pair, or is the owner. Makes a
- * system call to raise it.
+ * Raise the event if fewer requests are left than an armed limit says: by a system call. Context:
+ * any process; a queue pair's right @resp is held, or the caller is the owner.
  */
 void av_srq_limit_check(struct av_seg *seg, struct av_rq_shared *rq);
 
@@ -293,22 +263,18 @@ static inline void av_srq_limit_look(struct av_seg *seg, struct av_rq_shared *rq
 
 /*
  * Bounce buffers lie in the receiver's segment. A sender copies the bytes of a SEND into them, and
- * the receiver's ibv_poll_cq() copies the bytes to the program. Up to tens of kilobytes, two copies
- * through shared memory are faster than one system call. They need no permission to access the
- * other process.
+ * the receiver's ibv_poll_cq() copies them to the program. Up to tens of kilobytes, two copies
+ * through shared memory are faster than one system call, and need no permission for the other
+ * process.
  *
  * A message is a chain of buffers. Free buffers form a stack, so that the next one is still cached.
- * A count in the stack's head prevents the ABA problem. A sender may die after it took buffers and
- * before it handed them over. Those buffers are lost until the receiver closes its context: at most
- * one message per death.
+ * A count in the stack's head prevents the ABA problem. A sender that dies before it hands its
+ * buffers over loses them until the receiver closes its context: at most one message per death.
  *
  * Context: any thread of any process. Lock-free.
  */
 
-/**
- * av_bounce_take() - take a chain of buffers for @bytes (> 0)
- * Return:  the first buffer's index + 1; 0: not enough buffers are free
- */
+/* Take a chain of buffers for @bytes > 0. Return: index + 1 of the first; 0: not enough free */
 AV_MUST_USE uint32_t av_bounce_take(struct av_seg *seg, uint64_t bytes);
 
 /* Free a chain. 0 is ignored. @bytes: as in av_bounce_take() */
@@ -321,14 +287,14 @@ void *av_bounce_buffer(struct av_seg *seg, uint32_t link);
 uint32_t av_bounce_next(struct av_seg *seg, uint32_t link);
 
 /*
- * The order: which taker gets the next request of a shared receive queue?
+ * The order: which taker gets the next request of a shared receive queue? No taker may hold a lock,
+ * because it could be stopped meanwhile, in any process.
  *
- * Takers run in many processes. No taker may hold a lock, because it could be stopped meanwhile.
- * Each time that a request is queued, it gets a new *mark*. The order's entry and the request's
- * word @taker both hold the mark. A taker exchanges that word for one with its queue pair's number:
- * whoever succeeds has the request. Then any taker advances @head. Takers skip an entry whose mark
- * differs from that of its request. So a taker that was stopped for long, and reads an old entry,
- * either takes the request that the entry still means, or takes nothing.
+ * Each time that a request is queued, it gets a new *mark*, in the order's entry and in the
+ * request's word @taker. A taker exchanges that word for one with its queue pair's number: whoever
+ * succeeds has the request. Then any taker advances @head. Takers skip an entry whose mark differs
+ * from that of its request. So a taker that was stopped for long, and reads an old entry, either
+ * takes the request that the entry still means, or takes nothing.
  *
  * A request that is put back gets a new mark, and an entry before all others. Between @head and
  * @reached there may be entries that takers only skip: their requests were taken out of turn. There
@@ -345,8 +311,8 @@ static inline uint64_t av_rq_order_bytes(uint32_t places)
 }
 
 /*
- * av_rq_order_add(): write the entry of request @number, which has slot @place. The caller then
- * fills in the slot. av_rq_order_publish(): takers may take the request from now on.
+ * av_rq_order_add(): write the entry of request @number, which has slot @place, for the caller to
+ * fill. av_rq_order_publish(): takers may take it from now on.
  * Context: the caller holds post_lock. Return: false: the order is unsound
  */
 AV_MUST_USE bool av_rq_order_add(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t number,
@@ -358,23 +324,22 @@ const struct av_rq_wqe *av_rq_order_take(struct av_seg *seg, struct av_rq_shared
 					 uint32_t *receiving);
 
 /*
- * Put back the request at @place, if queue pair @qpn has it. The next message takes it. Does
- * nothing if take_lock of a peer's queue times out.
- * Context: any process; the caller holds the right @resp of @qpn.
+ * Put back the request at @place, if queue pair @qpn has it, as the next one. Does nothing if
+ * take_lock of a peer's queue times out. Context: any process; the caller holds the right @resp of
+ * @qpn.
  */
 void av_rq_order_put_back(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn,
 			  uint32_t place);
 
 /*
- * The same for a dead holder of @qpn's right @resp. It may have died before it took the request, or
- * while it put the request back.
+ * The same for a dead holder of @qpn's @resp: it may have died before the take, or in a put-back.
  */
 void av_rq_order_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place);
 
 /*
- * Copy the order to other memory, with AV_RQ_ORDER_ENTRIES(@places) entries. The owner calls this
- * between av_rq_order_lock() and av_rq_order_unlock(), which take and release take_lock. Takers
- * wait for av_rq_order_move().
+ * Copy the order to other memory, of AV_RQ_ORDER_ENTRIES(@places) entries, between
+ * av_rq_order_lock() and av_rq_order_unlock(), which take and release take_lock. Takers wait
+ * meanwhile.
  * Context: the owner; the caller holds post_lock.
  */
 void av_rq_order_lock(struct av_seg *seg, struct av_rq_shared *rq);
