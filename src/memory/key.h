@@ -31,9 +31,7 @@
  * Whoever waits clears the words of dead users.
  */
 
-/*
- * The word this thread tries first, in every segment; mostly no other thread uses it. 0: none yet.
- */
+/* The word this thread tries first, in every segment; mostly no other uses it. 0: none chosen. */
 extern _Thread_local uint32_t av_pin_place AV_TLS_FAST;
 
 /* The slow path of av_pin_begin(): the word is taken, or not chosen yet. */
@@ -78,9 +76,7 @@ AV_MUST_USE bool av_pin_try_drain(struct av_seg *seg, av_pin_chosen *chosen, con
  * 0xffffffff and 0xdeadbeef are never keys.
  */
 
-/*
- * An RDMA WRITE's payload is atomic commands (transport/execution.h). Plain verbs refuse this bit.
- */
+/* An RDMA WRITE's payload is atomic commands: transport/execution.h. Plain verbs refuse this. */
 #define AV_ACCESS_TUNNELED (1u << 31)
 
 enum av_key_kind {

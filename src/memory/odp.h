@@ -29,7 +29,7 @@
  * invalidations; the sum over a range is its *stamp*.
  *
  * Lock-free, from any thread of any process, and from the listener. Only av_odp_prepare() and
- * av_odp_root_make() allocate, from the segment; no function of the table uses the program's heap.
+ * av_odp_root_make() allocate, from the segment; nothing uses the program's heap.
  */
 
 #define AV_ODP_LEAF_SHIFT 11
@@ -46,10 +46,7 @@ struct av_odp_root {
 	_Atomic uint64_t l1[1 << AV_ODP_L1_SHIFT] AV_ALIGNED(AV_CACHE_LINE);
 };
 
-/*
- * With its CAPI switch on, the device uses the host's page tables: it has no page faults and no
- * invalidations.
- */
+/* False with the CAPI switch on: the host's page tables serve, so no faults, no invalidations. */
 static inline bool av_odp_has_table(const struct av_seg *seg)
 {
 	return !av_switch_on(seg, AV_SWITCH_CAPI);
@@ -66,41 +63,31 @@ uint64_t av_odp_pages(uint64_t addr, uint64_t len);
 /* Number of pages in the range that are valid for reading (@write: and writing). */
 uint64_t av_odp_valid(const struct av_seg *seg, uint64_t addr, uint64_t len, bool write);
 
-/*
- * Mark pages valid for reading (@write: and writing), where nodes exist. Return: newly valid pages
- */
+/* Make pages valid for reading (@write: and writing), where nodes exist. Return: newly valid */
 uint64_t av_odp_set(struct av_seg *seg, uint64_t addr, uint64_t len, bool write);
 
-/*
- * Change the stamp, then make all pages of the range invalid. Existing nodes only. Return: pages
- * that were valid
- */
+/* Change the stamp, then make the range's pages invalid. Existing nodes only. Return: were valid */
 uint64_t av_odp_clear(struct av_seg *seg, uint64_t addr, uint64_t len);
 
-/*
- * Create the nodes of a range and read its stamp. Return: false: a part has no place in the table
- * (no room, above 47 bits)
- */
+/* Create a range's nodes, read its stamp. Return: false: a part has no room, or is above 47 bits */
 AV_MUST_USE bool av_odp_prepare(struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t *stamp);
 
 /* Is the range free of invalidations since @stamp was read? */
 bool av_odp_unchanged(const struct av_seg *seg, uint64_t addr, uint64_t len, uint64_t stamp);
 
 /*
- * av_odp_set(), unless something of the range was invalidated since @stamp was read.
- * @fresh: out, pages that became valid
- * Return: false: it was invalidated, and no page has become valid
+ * av_odp_set(), unless something of the range was invalidated since @stamp was read. @fresh: out,
+ * pages that became valid. Return: false: it was invalidated, and no page has become valid
  */
 AV_MUST_USE bool av_odp_mark(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,
 			     uint64_t stamp, uint64_t *fresh);
 
 /*
  * ODP statistics, as mlx5 shows them below /sys/class/infiniband_verbs/uverbsN/ (standard) and
- * /sys/kernel/debug/mlx5/ID/odp_stats/ (debug): totals over all processes.
- *
- * The counters are in the directory, one block per device (struct av_seg.odp). Both gauges are per
- * context (struct av_seg.odp_gauge). A reader adds up the living contexts, and the pages in use of
- * implicit regions.
+ * /sys/kernel/debug/mlx5/ID/odp_stats/ (debug): totals over all processes. The counters are in the
+ * directory, one block per device (struct av_seg.odp); both gauges are per context (struct
+ * av_seg.odp_gauge). A reader adds up the living contexts, and the pages in use of implicit
+ * regions.
  */
 
 enum av_odp_counter {
@@ -140,7 +127,7 @@ extern const struct av_odp_counter_info av_odp_counter_info[AV_ODP_COUNTER_N];
 
 /*
  * Add @n to a counter (not a gauge) of the segment's device and context. Any thread of any process;
- * never blocks. A release: a reader that sees an event also sees the pages counted before it.
+ * never blocks. A release: who sees an event also sees the pages counted before it.
  */
 static inline void av_odp_count(const struct av_seg *seg, enum av_odp_counter which, uint64_t n)
 {
@@ -150,34 +137,26 @@ static inline void av_odp_count(const struct av_seg *seg, enum av_odp_counter wh
 	atomic_fetch_add_explicit(&seg->head->counter[which], n, memory_order_release);
 }
 
-/*
- * An ODP region of @pages pages (implicit: 0) was registered in the own context @seg; or it ended.
- */
+/* An ODP region of @pages pages (implicit: 0) was registered in the own context @seg; or ended. */
 void av_odp_region_added(struct av_seg *seg, uint64_t pages);
 void av_odp_region_removed(struct av_seg *seg, uint64_t pages);
 
 /*
- * Read all statistics of @device. They include every invalidation whose system call has returned.
- * Opens files, but does not join the directory.
+ * Read all statistics of @device, with every invalidation whose system call has returned. Opens
+ * files, but does not join the directory.
  * Context: any thread; no lock held; waits AV_PEER_TIMEOUT_NS at most for each context's listener.
  */
 void av_odp_report(const char *device, uint64_t value[AV_ODP_COUNTER_N]);
 
 /*
- * Every access of the device to ODP memory goes between these calls, which find out whether it is a
- * page fault event, and settle it:
- *
- *     av_odp_begin(seg, addr, len, write, message, &access);
- *     ok = copy the bytes, by whatever way;
- *     av_odp_end(&access, ok);
- *
- * A hit costs a few loads. They hold nothing in between. If the other end of the copy fails, do not
- * call av_odp_end(): the access does not count.
+ * Every access of the device to ODP memory goes between av_odp_begin() and av_odp_end(), which find
+ * out whether it is a page fault event, and settle it. A hit costs a few loads. Nothing is held in
+ * between. If the copy's other end fails, do not call av_odp_end(): the access does not count.
  */
 
 /*
- * A message of several packets. Each packet's bytes are an access of their own, but all accesses to
- * one run of memory are one page fault event together. All zero at the beginning of a message.
+ * A message of several packets. Each packet's bytes are an access, but all accesses to one run of
+ * memory are one page fault event. All zero at the beginning of a message.
  */
 struct av_odp_message {
 	uint64_t next; /* address behind the last access: an access there continues its run */
@@ -197,7 +176,7 @@ struct av_odp_access {
 
 /*
  * Look up the pages of an access to the address space of @seg's owner, whichever process moves the
- * bytes. @message: the message that these bytes are a part of, or NULL.
+ * bytes. @message: that these bytes are a part of, or NULL.
  * Context: any thread; holds no lock that others spin on, but may hold execution rights. Waits a
  * bounded time for the owner's listener. A miss makes system calls.
  */
@@ -205,9 +184,9 @@ void av_odp_begin(struct av_seg *seg, uint64_t addr, uint64_t len, bool write,
 		  struct av_odp_message *message, struct av_odp_access *access);
 
 /*
- * The access is over. @ok: true: all bytes were moved; false: this memory failed. A miss is a page
- * fault event: with @ok the pages become valid, unless they were invalidated meanwhile. A hit that
- * failed is an event that could not be resolved: the kernel does not report every invalidation
+ * The access is over. @ok: all bytes were moved; else this memory failed. A miss is a page fault
+ * event: with @ok the pages become valid, unless they were invalidated meanwhile. A hit that failed
+ * is an event that could not be resolved: the kernel does not report every invalidation
  * (docs/ODP.md).
  */
 void av_odp_end(const struct av_odp_access *access, bool ok);
@@ -217,10 +196,9 @@ void av_odp_end(const struct av_odp_access *access, bool ok);
 /*
  * Note in the pending record why EFAULT will be returned: the first page of own memory that is not
  * mapped, lacks the right, or is not accessible, and what /proc/self/maps says of it. For records
- * only.
+ * only. Return: false: no such page is found, and nothing is noted
  * Context: no lock held; reads the list of mappings, and may populate pages. No heap; changes
  * errno.
- * Return: false: no such page is found, and nothing is noted
  */
 AV_COLD bool av_missing_note(uint64_t addr, uint64_t bytes, bool writable);
 
@@ -235,14 +213,12 @@ struct av_odp_range {
 #define AV_ODP_NOWHERE UINT64_MAX
 
 /*
- * Carry out one advice for @count ranges (copied) of an own context. @advice: PREFETCH populates
- * pages and makes them valid for reading; PREFETCH_WRITE, for reading and writing;
- * PREFETCH_NO_FAULT makes present pages valid for reading, and populates none. @flush: finish
- * before returning. Otherwise a thread does it: its failures are not reported, and a range that
- * fails does not end the others. If there is no thread, or its queue is full, the caller does it.
- * No effect without a page table of the device's own (av_odp_has_table()).
- *
- * The caller has checked keys, protection domain, access, bounds and @advice.
+ * Carry out one advice for @count ranges (copied) of an own context. The caller has checked keys,
+ * protection domain, access, bounds and @advice: PREFETCH populates pages and makes them valid for
+ * reading; PREFETCH_WRITE, for reading and writing; PREFETCH_NO_FAULT makes present pages valid for
+ * reading, and populates none. @flush: finish before returning. Otherwise a thread does it: its
+ * failures are not reported, and a range that fails does not end the others. If there is no thread,
+ * or its queue is full, the caller does it. No effect without av_odp_has_table().
  * Context: any thread; no lock held. With @flush, or if the queue is full, waits for pages. No
  * cancellation point; keeps errno.
  * Return: 0; EFAULT (with @flush: a part of a range is unmapped or lacks these rights; earlier
@@ -256,29 +232,28 @@ AV_MUST_USE int av_odp_advise(struct av_seg *seg, const struct av_odp_range *ran
  * Wait until all advice is done that an own context has queued so far. Call it before an ODP region
  * ends or moves, since its advice would make pages valid that no region covers; and before
  * av_odp_unwatch(). Others may queue advice meanwhile.
- * Context: waits for pages; no lock held. In a forked child, inherited contexts have no advice
- * queued.
+ * Context: waits for pages; no lock held. In a forked child, inherited contexts have none queued.
  */
 void av_odp_quiesce(struct av_seg *seg);
 
 /* === odp track =================================================================== */
 
 /*
- * Wait until the table of @seg reflects every invalidation that a thread could have noticed. Waits
- * 1 s at most for an own segment, 10 ms for a peer's, since a stopped owner must not stop its
- * peers. Nearly always a single load.
+ * Wait until the table of @seg reflects every invalidation that a thread could have noticed: 1 s at
+ * most for an own segment, 10 ms for a peer's, since a stopped owner must not stop its peers.
+ * Nearly always a single load.
  */
 void av_odp_settle(const struct av_seg *seg);
 
 /*
- * The same for a reader of statistics: it waits longer, up to AV_PEER_TIMEOUT_NS, for an owner that
- * has no core. Any segment, also a view. Context: no lock held.
+ * The same for a reader of statistics, who waits AV_PEER_TIMEOUT_NS at most for an owner without a
+ * core. Any segment, also a view. Context: no lock held.
  */
 void av_odp_settle_to_read(const struct av_seg *seg);
 
 /*
- * Wait until the listener has recorded every unmapping that has taken effect. The kernel frees
- * addresses before it reports them. After the return, a new report concerns what is mapped now.
+ * Wait until the listener has recorded every unmapping that has taken effect: the kernel frees
+ * addresses before it reports them. Then a new report concerns what is mapped now.
  * Context: any thread of the owner but the listener; a system call and bounded waiting; keeps
  * errno.
  */
@@ -287,15 +262,13 @@ void av_odp_barrier(void);
 /*
  * madvise() is about to discard this range of the program's memory. The kernel reports each mapping
  * separately; the listener treats the first report as the whole range, so that one call is one
- * invalidation. @call of av_odp_discard_end(): what av_odp_discard_begin() returned.
+ * invalidation. @call: what av_odp_discard_begin() returned.
  * Context: any thread, also in a signal handler; no lock.
  */
 uint32_t av_odp_discard_begin(uint64_t addr, uint64_t len);
 void av_odp_discard_end(uint32_t call);
 
-/*
- * Invalidation: pages leave the device page table of a context, and are counted. No byte is lost.
- */
+/* Invalidation: pages leave a context's device page table, and are counted. No byte is lost. */
 
 /* Invalidate a range. Any thread of any process, and the listener; takes no lock. */
 void av_odp_invalidate(struct av_seg *seg, uint64_t addr, uint64_t len);
@@ -308,8 +281,8 @@ struct av_odp_eviction {
 };
 
 /*
- * Evict pages of an own context's ODP regions, as the kernel does when it needs memory. Of an
- * implicit region it evicts all pages. Context: any thread of the owner; takes no lock.
+ * Evict pages of an own context's ODP regions, all of implicit ones, as the kernel does when it
+ * needs memory. Context: any thread of the owner; takes no lock.
  */
 void av_odp_evict(struct av_seg *seg, const struct av_odp_eviction *how);
 
@@ -326,36 +299,31 @@ void av_odp_evict(struct av_seg *seg, const struct av_odp_eviction *how);
  * that others spin on. System calls unless this thread has tracked the range lately. No
  * cancellation point; keeps errno.
  * Return: false: a part of the range was unmapped, or its mappings kept changing. If the access
- * succeeds nevertheless, there is an untracked mapping: do not make the pages valid. The next
- * access tries again.
+ * succeeds nevertheless, there is an untracked mapping: do not make the pages valid, but try again
+ * at the next access.
  */
 AV_MUST_USE bool av_odp_track(struct av_seg *seg, uint64_t addr, uint64_t len);
 
 /*
  * Stop tracking a range of own memory that is about to be replaced in one step by other memory with
- * the same bytes, so that the listener does not take the replacement for an unmapping. Threads may
- * track it again meanwhile. av_odp_retrack() tracks it again, and waits for the listener's round.
+ * the same bytes, which the listener is not to take for an unmapping. Threads may track it again
+ * meanwhile. av_odp_retrack() tracks it again, and waits for the listener's round.
  * Context: one thread of the owner at a time.
  */
 void av_odp_untrack(uint64_t addr, uint64_t len);
 void av_odp_retrack(uint64_t addr, uint64_t len);
 
-/*
- * The program registers this range with a userfaultfd of its own: stop tracking it. Context: any
- * thread; no lock.
- */
+/* The program registers this range with its own userfaultfd: stop tracking. Any thread; no lock. */
 void av_odp_release(uint64_t addr, uint64_t len);
 
-/*
- * Is the range, just tracked, in one mapping of private anonymous memory? Then it is safe to touch.
- */
+/* Is the range, just tracked, in one private anonymous mapping? Then it is safe to touch. */
 bool av_odp_is_plain(const struct av_seg *seg, uint64_t addr, uint64_t len);
 
 /* === odp notify ================================================================== */
 
 /*
- * The listener (docs/ODP.md): one userfaultfd and one thread per process read the kernel's reports
- * of pages that went away, and invalidate these pages in the process's contexts.
+ * The listener (docs/ODP.md): one userfaultfd and one thread per process read which pages the
+ * kernel takes away, and invalidate these in the process's contexts.
  */
 
 /*
@@ -369,8 +337,8 @@ void av_odp_watch(struct av_seg *seg);
 
 /*
  * An own context is being closed, and no access to it is under way. The last one stops the thread
- * and closes the descriptor, which cancels every registration. Contexts that are not watched are
- * ignored, also those inherited by fork().
+ * and closes the descriptor, which cancels every registration. Contexts not watched, or inherited
+ * by fork(), are ignored.
  * Context: any thread but the listener; waits while the listener handles one batch of events.
  */
 void av_odp_unwatch(struct av_seg *seg);

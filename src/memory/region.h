@@ -252,9 +252,7 @@ AV_MUST_USE bool av_mm_quiesce_allowed(void);
  * mutex and in the kernel.
  */
 
-/*
- * The program has called ibv_fork_init(). RDMAV_FORK_SAFE and IBV_FORK_SAFE have the same effect.
- */
+/* The program has called ibv_fork_init(), or set RDMAV_FORK_SAFE or IBV_FORK_SAFE. */
 void av_fork_asked(void);
 
 /*
@@ -283,9 +281,7 @@ AV_MUST_USE int av_fork_unguard(uint64_t addr, uint64_t length);
 AV_COLD enum av_fault av_mr_explain(struct av_seg *seg, const struct av_mem_request *req,
 				    enum av_check found, enum av_fault refused);
 
-/*
- * The same for av_mem_get_list(). @sge: the refused element; @left: bytes to translate from it on
- */
+/* The same for av_mem_get_list(). @sge: the refused element; @left: bytes to do from it on */
 AV_COLD enum av_fault av_mr_explain_element(struct av_seg *seg, uint32_t pd, uint32_t access,
 					    const struct ibv_sge *sge, uint64_t left,
 					    enum av_check found, enum av_fault refused);

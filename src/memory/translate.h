@@ -50,10 +50,7 @@ struct av_span {
 	struct av_pin *pin; /* keeps the key; NULL for bytes behind no key */
 	/* Not NULL: the span is behind this UMR key, and consists of pieces behind other keys. */
 	const struct av_key *umr;
-	/*
-	 * Not NULL: the bytes are a part of this message: av_spans_are_part(). Valid in @odp and
-	 * @umr spans only.
-	 */
+	/* Not NULL: the bytes are a part of it (av_spans_are_part()); in @odp and @umr spans. */
 	struct av_odp_message *message;
 };
 
@@ -65,12 +62,11 @@ struct av_spans {
 };
 
 /*
- * Address in this process of bytes of a peer's region, on the peer's shared heap or on files. A
- * corrupt peer may write anything to its segment at any time, so each word is read once and
- * checked. What is aligned in the peer's process is aligned here.
+ * Address in this process of bytes of a peer's region, on its shared heap or on files. A corrupt
+ * peer may write anything to its segment at any time, so each word is read once and checked. What
+ * is aligned in the peer's process is aligned here.
  * Context: any thread; a pin names the key; the first use makes system calls, and may wait as
- * av_file_view_at() does.
- * Return:  NULL: not mappable here
+ * av_file_view_at() does. Return: NULL: not mappable here
  */
 void *av_heap_part_at(struct av_seg *seg, uint32_t id, uint64_t addr, uint64_t len);
 
@@ -78,50 +74,38 @@ void *av_heap_part_at(struct av_seg *seg, uint32_t id, uint64_t addr, uint64_t l
 AV_MUST_USE enum av_check av_mem_get_any(struct av_seg *seg, const struct av_mem_request *req,
 					 struct av_span *span, struct av_pin *pin);
 
-/**
- * av_mem_get() - translate one keyed range
- * @seg:  the context of the key, own or a peer's
+/*
+ * Translate one keyed range of @seg, own or a peer's. Behind a UMR key, check all pieces, unless
+ * the access is a FLUSH.
  * @span: out; on AV_CHECK_NONE it pins the key until av_pin_end(). Deregistration waits for the
  * pin, so hold it for one transfer only. Else nothing is held.
- *
- * Behind a UMR key it checks all pieces, unless the access is a FLUSH.
- * Context: any thread; touches none of the program's memory. It does not wait for a key that is
- * being changed. It may wait a bounded time for the owner's listener (av_still_mapped()), and the
- * first use of a peer's memory maps it (av_heap_part_at()).
- * Return:  AV_CHECK_NONE; or the check that refuses it, for av_mr_explain(). AV_CHECK_BUSY: the key
+ * Context: any thread; touches none of the program's memory. Does not wait for a key that is being
+ * changed. May wait a bounded time for the owner's listener (av_still_mapped()), and the first use
+ * of a peer's memory maps it (av_heap_part_at()).
+ * Return: AV_CHECK_NONE; or the check that refuses it, for av_mr_explain(). AV_CHECK_BUSY: the key
  * is being changed, pages move, or all pin words are taken: unpin everything and retry.
  * AV_CHECK_TUNNELED: only if @req->payload
- * Source:  IBTA volume 1, 10.6.3 (memory access checks); ibv_reg_mr(3).
+ * Source: IBTA volume 1, 10.6.3 (memory access checks); ibv_reg_mr(3).
  */
 AV_MUST_USE enum av_check av_mem_get(struct av_seg *seg, const struct av_mem_request *req,
 				     struct av_span *span);
 
-/*
- * For memory/klm.c: the context whose table holds this key of @seg: for an imported key, the one
- * that it was imported from. NULL: that context is gone.
- */
+/* For klm.c: the context whose table holds this key; an imported one's origin. NULL: it is gone. */
 struct av_seg *av_mem_key_owner(struct av_seg *seg, uint32_t key);
 
-/**
- * av_mem_resolve() - translate one step, for a key that the caller has pinned
- * @seg:  av_mem_key_owner() of the key
- * @span: out; has no pin, and may be behind a UMR key
- *
- * Context, return: as av_mem_get()
+/*
+ * Translate one step of a key that the caller has pinned. @seg: av_mem_key_owner() of it. @span:
+ * out; has no pin, and may be behind a UMR key. Context, return: as av_mem_get()
  */
 AV_MUST_USE enum av_check av_mem_resolve(struct av_seg *seg, const struct av_mem_request *req,
 					 struct av_span *span);
 
-/**
- * av_mem_get_list() - translate a scatter/gather list, up to @bytes of it
- * @sge, @count: the list. Elements of length 0, and those beyond @bytes, are skipped unchecked.
+/*
+ * Translate the first @bytes of a scatter/gather list. Elements of length 0, and those beyond
+ * @bytes, are skipped unchecked. Context: as av_mem_get().
  * @spans: out; on AV_CHECK_NONE for av_mem_put_list(). Else nothing is held: @refused is the index
- * of the refused element, and @bytes is how many bytes were still to be translated, from that
- * element on
- *
- * Context: as av_mem_get().
- * Return:  as av_mem_get(); AV_CHECK_KEY_LIST: the list is shorter than @bytes, or longer than
- * AV_MAX_SGE elements
+ * of the refused element, and @bytes is how many were still to be translated, from that element on
+ * Return: as av_mem_get(); AV_CHECK_KEY_LIST: less than @bytes, or more than AV_MAX_SGE elements
  */
 AV_MUST_USE enum av_check av_mem_get_list(struct av_seg *seg, uint32_t pd, uint32_t access,
 					  const struct ibv_sge *sge, uint32_t count, uint64_t bytes,
@@ -144,9 +128,8 @@ void av_spans_are_part(struct av_spans *spans, struct av_odp_message *message);
 
 /*
  * Atomic operations as pure functions: old value in, new value out.
- * Source: CMP_SWAP, and ADD with field boundaries, are the extended masked atomics of MLNX_OFED.
- * The rest are the atomic memory operations of POWER ISA 3.0 that return nothing and change one
- * operand.
+ * Source: CMP_SWAP, and ADD with field boundaries, are the extended masked atomics of MLNX_OFED;
+ * the rest are those of POWER ISA 3.0 that return nothing and change one operand.
  */
 
 #define AV_ATOMIC_MAX_BYTES 32u /* largest operand */
@@ -190,21 +173,17 @@ static inline bool av_atomic_size_valid(uint64_t bytes)
 }
 
 /*
- * Copying translated bytes between spans of one host.
- * - Both ends are addresses of this process, in private or shared memory: av_copy().
- * - One end is another process's memory: process_vm_readv() and process_vm_writev().
+ * Copying translated bytes between spans of one host: av_copy() if this process maps both ends, in
+ * private or shared memory; else process_vm_readv() and process_vm_writev().
  *
  * The bytes of an RDMA WRITE become visible in ascending order with the last word last, and aligned
  * 8-byte words are never torn. av_copy() keeps all of that up to 16 KiB; beyond, all but the
  * ascending order. The kernel's calls keep less, and only for the pieces that xfer.c gives them:
- * words are whole, the last word comes last, and pages are in order; the words within a page may
- * become visible in any order.
+ * words are whole, the last word comes last, and pages are in order, but not the words within a
+ * page.
  */
 
-/*
- * The outcome of a request, or of a copy of its bytes. transport/rules.h says what each means to
- * the requester and to the responder.
- */
+/* The outcome of a request, or of a copy of its bytes. transport/rules.h says what each means. */
 enum av_fault {
 	AV_FAULT_NONE,
 
@@ -242,9 +221,7 @@ enum av_fault {
 	AV_FAULT_N
 };
 
-/*
- * The outcome of a translation that @found this. @refused: the outcome if a check refused the key
- */
+/* The outcome of a translation that @found this. @refused: the outcome if a check refused it */
 static inline enum av_fault av_fault_of(enum av_check found, enum av_fault refused)
 {
 	switch (found) {
@@ -259,9 +236,7 @@ static inline enum av_fault av_fault_of(enum av_check found, enum av_fault refus
 	}
 }
 
-/*
- * The outcome @copied of a copy, if @src and @dst are the outcomes of a bad source and destination.
- */
+/* The outcome @copied of a copy: @src and @dst are those of a bad source and destination. */
 static inline enum av_fault av_fault_at(enum av_fault copied, enum av_fault src, enum av_fault dst)
 {
 	return copied == AV_FAULT_SRC ? src : copied == AV_FAULT_DST ? dst : copied;
@@ -277,13 +252,11 @@ static inline bool av_xfer_destroys(const void *dst, const void *src, size_t len
 	return (uintptr_t)dst - (uintptr_t)src - 1 < len - 1;
 }
 
-/**
- * av_xfer_copy() - copy @dst->bytes from @src to @dst
- * @now_ns: coarse clock; the caller reads it once for a request
- *
- * Both lists have at least @dst->bytes. At most one of them is in another process.
+/*
+ * Copy @dst->bytes from @src to @dst, lists of at least that many, at most one of them in another
+ * process. @now_ns: coarse clock; the caller reads it once for a request
  * Context: any thread; it waits for pages, so the caller holds no lock that others wait for.
- * Return:  AV_FAULT_NONE; AV_FAULT_SRC, AV_FAULT_DST, AV_FAULT_BUSY, AV_FAULT_FORBIDDEN or
+ * Return: AV_FAULT_NONE; AV_FAULT_SRC, AV_FAULT_DST, AV_FAULT_BUSY, AV_FAULT_FORBIDDEN or
  * AV_FAULT_GONE: a part may have been copied, from the beginning on (from the end on if a
  * destination overlaps the end of its source)
  */
@@ -300,24 +273,20 @@ AV_MUST_USE enum av_fault av_xfer_copy_span(const struct av_span *d, uint64_t do
 					    const struct av_span *s, uint64_t soff, uint64_t bytes,
 					    uint64_t now_ns);
 
-/*
- * Has the kernel refused access to the memory of this segment's process? vm_refused keeps the
- * refusal; the first one per segment is logged.
- */
+/* Has the kernel refused access to this segment's process? Its first refusal is logged. */
 static inline bool av_xfer_refused(const struct av_seg *seg)
 {
 	return !seg->own && atomic_load_explicit(&seg->vm_refused, memory_order_relaxed);
 }
 
-/**
- * av_xfer_atomic() - execute one atomic operation on an operand
- * @span: atomic->bytes bytes, aligned to that number: the caller has checked both. Behind a UMR
- * key, this function checks the alignment
- * @old:  out, the original value; undefined beyond the operand's size, and for AV_ATOMIC_SWAP
- *
- * Atomic among all processes of the device and all operand sizes (IBV_ATOMIC_HCA).
+/*
+ * Execute one atomic operation, atomic among all processes of the device and all operand sizes
+ * (IBV_ATOMIC_HCA).
+ * @span: atomic->bytes bytes, aligned to that number: the caller has checked both, but behind a UMR
+ * key this function checks the alignment
+ * @old: out, the original value; undefined beyond the operand's size, and for AV_ATOMIC_SWAP
  * Context: as av_xfer_copy(); takes the operand's lock in the directory.
- * Return:  AV_FAULT_NONE; else the memory is unchanged: AV_FAULT_DST: it is not writable;
+ * Return: AV_FAULT_NONE; else the memory is unchanged: AV_FAULT_DST: it is not writable;
  * AV_FAULT_BUSY: also if the lock was not released in time; AV_FAULT_REM_MISALIGNED: behind a UMR
  * key; others as av_xfer_copy()
  */
@@ -327,12 +296,11 @@ AV_MUST_USE enum av_fault av_xfer_atomic(const struct av_span *span, const struc
 /* === klm ========================================================================= */
 
 /*
- * UMR keys (user-mode memory registration) stand for a list of pieces of other keys, in the segment
- * of their context. A work request replaces the list. Each access translates an element anew, so
- * regions may be registered and deregistered under a UMR key, and lists filled in any order.
- *
- * A reader pins the key. A writer holds the key's lock, has withdrawn the key, and has waited for
- * its pins. If a writer dies, accesses through the key are refused until the next fill.
+ * UMR keys (user-mode memory registration) stand for a list of pieces of other keys, in their
+ * context's segment. A work request replaces the list. Each access translates an element anew, so
+ * regions may come and go under a UMR key, and lists be filled in any order. A reader pins the key.
+ * A writer holds the key's lock, has withdrawn the key, and has waited for its pins. If it dies,
+ * accesses through the key are refused until the next fill.
  */
 
 /* An element: in each round, @length bytes of @key, at @addr + round * @stride. */
@@ -354,15 +322,15 @@ struct av_klm_list {
 };
 
 /*
- * Allocate a list in an own segment, for av_klm_free(), which defers the free while a deferred key
- * leads to the list (memory/region.h). Return: offset; or 0 and errno ENOMEM
+ * Allocate a list in an own segment. av_klm_free() defers the free while a deferred key leads to it
+ * (memory/region.h). Return: offset; or 0 and errno ENOMEM
  */
 AV_MUST_USE uint64_t av_klm_alloc(struct av_seg *seg, uint32_t capacity);
 void av_klm_free(struct av_seg *seg, uint64_t list, uint32_t capacity);
 
 /*
- * Check the arithmetic of a list that repeats @rounds > 0 times from address @base on, and set
- * @start of its elements. Return: 0; EINVAL: an address or the sum of all lengths exceeds 64 bits
+ * Check the arithmetic of a list that repeats @rounds > 0 times from address @base on, and set its
+ * @start. Return: 0; EINVAL: an address or the sum of all lengths exceeds 64 bits
  */
 AV_MUST_USE int av_klm_layout(struct av_klm_entry *entries, uint32_t count, uint64_t rounds,
 			      uint64_t base);
@@ -378,44 +346,33 @@ struct av_klm_fill {
 };
 
 /*
- * Replace the list of a UMR key in @seg, own or a peer's. Accesses meanwhile are refused: the key
- * is withdrawn.
+ * Replace the list of a UMR key in @seg, own or a peer's. Accesses meanwhile are refused.
  * Context: any process; the requester's right @exec is held, no pin. Waits for the key's lock, and
  * for accesses through the old list as av_pin_drain().
- * Return: 0; EINVAL: no such key in this domain, a list that does not fit, or a wait that ended in
- * vain; then nothing has changed
+ * Return: 0; or nothing has changed: EINVAL: no such key in this domain, a list that does not fit,
+ * or a wait that ended in vain
  */
 AV_MUST_USE int av_klm_fill(struct av_seg *seg, const struct av_klm_fill *fill);
 
-/**
- * av_klm_iter_check() - can all bytes of a UMR span be accessed now?
- *
- * Checks keys and ranges; touches none of the program's memory.
- * Context, return: as av_mem_get()
+/*
+ * Can all bytes of a UMR span be accessed now? Checks keys and ranges; touches none of the
+ * program's memory. Context, return: as av_mem_get()
  */
 AV_MUST_USE enum av_check av_klm_iter_check(const struct av_span *span);
 
 /*
  * Copying piece by piece between spans, at least one of them behind a UMR key. One system call
- * copies many small pieces of another process, since a call for each would cost more than its
- * bytes.
+ * copies many small pieces of another process: calls cost more than such bytes.
  */
 
-/**
- * av_klm_copy() - copy @bytes from @s at @soff to @d at @doff
- *
- * The order of the bytes is that of av_xfer_copy().
- * Context: as av_xfer_copy(). Yields the core a bounded number of times while a key is being
- * changed.
- * Return:  as av_xfer_copy()
+/*
+ * Copy @bytes from @s at @soff to @d at @doff, in the order of av_xfer_copy(). Context, return: as
+ * there; yields the core a bounded number of times while a key is being changed.
  */
 AV_MUST_USE enum av_fault av_klm_copy(const struct av_span *d, uint64_t doff,
 				      const struct av_span *s, uint64_t soff, uint64_t bytes);
 
-/*
- * av_xfer_atomic() behind a UMR key. The operand must lie in one piece, aligned to its size. In a
- * null region it is 0.
- */
+/* av_xfer_atomic() behind a UMR key, on an aligned operand in one piece; 0 in a null region. */
 AV_MUST_USE enum av_fault av_klm_atomic(const struct av_span *span, const struct av_atomic *atomic,
 					struct av_operand *old, uint64_t now_ns);
 

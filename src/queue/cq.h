@@ -182,9 +182,7 @@ static_assert(offsetof(struct av_cq_shared, producer[1].counters) ==
 		      AV_CQ_COUNTERS_AT + AV_CACHE_LINE,
 	      "where segment/segment_map.c reads them");
 
-/*
- * The sum of both producer rings' counts at this index. A lock holder of each may count meanwhile.
- */
+/* Both producer rings' counts at this index. A lock holder of each may count meanwhile. */
 static inline struct av_cq_counters av_cq_counted(const struct av_cq_shared *cq)
 {
 	struct av_cq_counters sum = {.completions = 0};

@@ -382,9 +382,7 @@ struct av_process_info {
 	uint64_t odp[AV_ODP_COUNTER_N]; /* of the same contexts, without gauges */
 };
 
-/*
- * A device's counters since its reset, of all processes, living or dead; its gauges, of the living.
- */
+/* A device's counters since its reset, also of dead processes; its gauges, of the living only. */
 void av_report_device(const char *device, struct av_counted *counted);
 
 typedef void av_report_qp(const struct av_qp_info *info, void *arg);
@@ -438,9 +436,7 @@ typedef void av_report_srq(const struct av_srq_info *info, void *arg);
 
 void av_report_contexts(const char *device, av_report_context *visit, void *arg);
 
-/*
- * Omits the own domains of a context that imports another's objects: only that context knows them.
- */
+/* Omits the own domains of a context that imports another's objects: only that one knows them. */
 void av_report_pds(const char *device, av_report_pd *visit, void *arg);
 void av_report_srqs(const char *device, av_report_srq *visit, void *arg);
 

@@ -203,9 +203,7 @@ struct av_rq_wqe *av_rq_slot(const struct av_seg *seg, const struct av_rq_shared
 const struct av_rq_wqe *av_rq_wqe(struct av_seg *seg, const struct av_rq_shared *rq,
 				  uint32_t place);
 
-/*
- * The room for payload in a slot, @inline_bytes long. NULL: there is none, or the ring is unsound.
- */
+/* The room for payload in a slot, @inline_bytes long. NULL: none, or the ring is unsound. */
 uint8_t *av_rq_payload(struct av_seg *seg, const struct av_rq_shared *rq, uint32_t place);
 
 /*
@@ -331,9 +329,7 @@ const struct av_rq_wqe *av_rq_order_take(struct av_seg *seg, struct av_rq_shared
 void av_rq_order_put_back(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn,
 			  uint32_t place);
 
-/*
- * The same for a dead holder of @qpn's @resp: it may have died before the take, or in a put-back.
- */
+/* The same for a dead holder of @qpn's @resp, dead before the take, or amid a put-back. */
 void av_rq_order_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uint32_t place);
 
 /*
