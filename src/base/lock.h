@@ -86,8 +86,7 @@ enum av_lock_result {
 	AV_LOCK_REPAIR = 1, /* the same, but its last holder died: repair first */
 };
 
-/* This process' identity. av_dir_join() sets it before any lock is taken; also in a forked child.
- */
+/* This process' identity, also a forked child's: av_dir_join() sets it before any lock is taken. */
 extern uint32_t av_lock_self;
 
 /* Is the process with this identity alive? Makes system calls. Set together with av_lock_self. */
@@ -141,8 +140,8 @@ static inline void av_lock_acquire_plain(struct av_lock *lock, enum av_lock_rank
 }
 
 /*
- * Take the lock if no living process holds it. A thread checks owners of busy locks only once in a
- * few milliseconds, so a loop around this stays cheap. A failure is ordered like a success:
+ * Take the lock if no living process holds it. Cheap in a loop: a thread checks owners of busy
+ * locks only once in a few milliseconds. A failure is ordered like a success:
  * av_publish_before_try() relies on that.
  */
 AV_MUST_USE static inline enum av_lock_result av_lock_try(struct av_lock *lock,
@@ -191,7 +190,7 @@ static inline void av_lock_release(struct av_lock *lock)
 }
 
 /*
- * Release, with a full barrier: no later load is performed before others see the lock free. For
+ * Release with a full barrier: no later load is performed before others see the lock free. For
  * "release, then look for work that came while the lock was held".
  */
 static inline void av_lock_release_fence(struct av_lock *lock)
@@ -220,7 +219,7 @@ typedef uint64_t __attribute__((may_alias)) av_lock_both;
 
 /*
  * Take @first, which is aligned to 8 bytes, and the lock behind it, if both are free. Does not
- * check whether a holder lives. Either lock may also be taken and released alone.
+ * check whether a holder lives. Either may also be taken and released alone.
  */
 AV_MUST_USE static inline bool av_lock_try_both(struct av_lock *first, enum av_lock_rank rank_first,
 						enum av_lock_rank rank_second)
@@ -236,10 +235,7 @@ AV_MUST_USE static inline bool av_lock_try_both(struct av_lock *first, enum av_l
 	return true;
 }
 
-/*
- * A mutex that av_exit_lock() may take. It knows its owner: a thread that holds it, and exits in a
- * signal handler, fails at once.
- */
+/* For av_exit_lock(). It knows its owner: a holder that exits in a signal handler fails at once. */
 #define AV_EXIT_MUTEX PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP
 
 /* Initialize it in a forked child, whoever held it in the parent. */

@@ -13,8 +13,8 @@
 
 /*
  * An instruction that halts the core until a word changes: UMWAIT of Intel's WAITPKG, MWAITX of
- * AMD. The thread keeps its core, so it is for waits that are shorter than a sleep and a wake-up:
- * docs/DECISIONS.md.
+ * AMD. The thread keeps its core: only for waits shorter than a sleep and a wake-up
+ * (docs/DECISIONS.md).
  */
 
 struct av_hw_wait {
@@ -23,8 +23,8 @@ struct av_hw_wait {
 	bool resting; /* the core really halts; false: a loop */
 
 	/*
-	 * Wait while *word is @expected, at most about 100000 cycles of the time-stamp counter. May
-	 * return early. Any process may change the word.
+	 * Wait while *word, which any process may change, is @expected: at most about 100000 cycles
+	 * of the time-stamp counter, and maybe less.
 	 */
 	void (*wait)(const _Atomic uint32_t *word, uint32_t expected);
 };
@@ -43,8 +43,7 @@ const struct av_hw_wait *av_hw_wait_best(void);
 
 /*
  * Wait for what another thread is about to do: spin, after some turns yield the core, then nap.
- * @turn: number of waits for the same thing so far. On a busy machine a yield takes milliseconds,
- * so check deadlines between yields.
+ * @turn: number of waits for it so far. A yield may take milliseconds: check deadlines in between.
  */
 void av_backoff(unsigned int turn);
 
@@ -65,11 +64,9 @@ static inline bool av_backoff_enough(unsigned int turn)
  *             ... raise it ...
  *             av_oneshot_end(&raise, claim);
  *     }
- */
-
-/*
- * All zero: not armed. Low half of the word: what it is armed with. High half: since when a process
- * raises it, in ms; 0: none does.
+ *
+ * Low half of the word: what it is armed with; 0: not armed. High half: since when a process raises
+ * it, in ms; 0: none does.
  */
 struct av_oneshot {
 	_Atomic uint64_t word;
@@ -143,8 +140,8 @@ struct av_waker {
 	}
 
 /*
- * Make the pair. @woken: out, the thread's end, which the thread closes. Context: one caller at a
- * time. Return: false: no pair, and errno says why
+ * Make the pair. @woken: out, the thread's end, which the thread closes. One caller at a time.
+ * Return: false: no pair, and errno says why
  */
 AV_MUST_USE bool av_waker_begin(struct av_waker *w, struct av_own_fd *woken);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The connection manager for other folders: its device file, which libc's functions serve, and the
- * events of devices. Also the addresses where its messages arrive, its thread, and faults on demand
- * at messages.
+ * The connection manager for other folders: its device file, which libc's functions serve, events
+ * of devices, the addresses where its messages arrive, and its thread.
  */
 #ifndef AV_CM_CM_H
 #define AV_CM_CM_H
@@ -19,10 +18,9 @@
 
 /*
  * Receive messages by UDP at an own address, until the connection manager ends in this process.
- * Logs a failure with av_net_warn(). Again changes nothing. NULL: at all RoCE v2 addresses that our
- * devices have in this thread's network namespace; the thread of the connection manager adds those
- * that appear later in its own namespace.
- * Context: not locked; not within the receiver of src/net, for which it may wait
+ * Logs a failure with av_net_warn(). Again changes nothing. NULL: at all RoCE v2 addresses of our
+ * devices in this thread's network namespace; the connection manager's thread adds later ones of
+ * its own namespace. Context: not locked; not within the receiver of src/net: may wait for it
  * Return: 0, also for NULL, or -errno of av_net_open(). -EOPNOTSUPP: ANYVERBS_TRANSPORT=direct;
  * -ENOSPC also: too many addresses
  */
@@ -31,15 +29,15 @@ AV_MUST_USE int av_cm_attend(const uint8_t *address);
 /* --- the device file ------------------------------------------------------------- */
 
 /*
- * open(2) of /dev/infiniband/rdma_cm, but no cancellation point. @flags: as there. The first
- * channel joins the directory and starts the connection manager's thread.
- * Context: not locked. Return: the program's descriptor, or -1 and errno
+ * open(2) of /dev/infiniband/rdma_cm, but no cancellation point. The first channel joins the
+ * directory and starts the connection manager's thread. Context: not locked. Return: the program's
+ * descriptor, or -1 and errno
  */
 int av_cm_open(int flags);
 
 /*
- * Is @fd an event channel, of this process or of one that forked it? @number: out, the channel's
- * number. Async-signal-safe; makes a system call; keeps errno
+ * Is @fd an event channel, of this process or of one that forked it? @number: out, the channel's.
+ * Async-signal-safe; makes a system call; keeps errno
  */
 bool av_cm_is_channel(int fd, uint32_t *number);
 
@@ -56,8 +54,7 @@ ssize_t av_cm_write(int fd, uint32_t number, const void *bytes, size_t count);
 
 /*
  * For av_seg_call_by(). If the own context @seg has failed, remove this process's ids that got the
- * device before the failure: RDMA_CM_EVENT_DEVICE_REMOVAL. Ids that got it later stay: they use the
- * device as it is after the reset.
+ * device before: RDMA_CM_EVENT_DEVICE_REMOVAL. Later ids stay: they use the device after the reset.
  * Source: Linux, drivers/infiniband/core/cma.c, cma_process_remove()
  * Context: not locked; the watcher's thread
  */
@@ -66,9 +63,9 @@ void av_cm_device_called(struct av_seg *seg);
 /* --- life ------------------------------------------------------------------------ */
 
 /*
- * Set the receiver and the manager of src/net. Any process with a socket of src/net may receive
- * messages of the connection manager, and then forwards or refuses them, even without a channel.
- * Call it before the first socket. Again changes nothing. Return: 0 or -ENOMEM
+ * Set the receiver and the manager of src/net, before the first socket. Any process with a socket
+ * may receive messages of the connection manager, and then forwards or refuses them, even without a
+ * channel. Again changes nothing. Return: 0 or -ENOMEM
  */
 AV_MUST_USE int av_cm_prepare(void);
 

@@ -18,9 +18,9 @@
 #include "device/port.h"
 
 /*
- * Start the watch of the host's addresses and interfaces. It exists from the first channel to the
- * last, in the network namespace of the thread that opened the first one, where the thread of cm.c
- * is, too. Without netlink it reports no change. Context: not locked
+ * Start the watch of the host's addresses and interfaces, until the last channel ends, in the
+ * network namespace of this thread, which opens the first one; the thread of cm.c is there, too.
+ * Without netlink it reports no change. Context: not locked
  */
 void av_cm_host_begin(void);
 
@@ -37,10 +37,7 @@ struct av_cm_name {
 /* Parse @address. Return: false: its family is none of IPv4, IPv6 and AF_IB */
 AV_MUST_USE bool av_cm_name(const struct sockaddr *address, struct av_cm_name *name);
 
-/*
- * Write @name as a struct sockaddr. av_cm_sockaddr_ip() writes an IP address, even for AF_IB.
- * Return: bytes of @address
- */
+/* Write @name; av_cm_sockaddr_ip(): as an IP address, even for AF_IB. Return: bytes of @address */
 socklen_t av_cm_sockaddr_ip(const struct av_cm_name *name, struct sockaddr_storage *address);
 socklen_t av_cm_sockaddr(const struct av_cm_name *name, struct sockaddr_storage *address);
 
@@ -65,9 +62,8 @@ struct av_cm_where {
 };
 
 /*
- * Find the row of an address, in the first device that has the address. Reads the host's addresses:
- * not for the data path.
- * Context: as av_port_gids(). Return: false: none of our devices has the address
+ * Find the row of an address, in the first of our devices that has it. Reads the host's addresses:
+ * not for the data path. Context: as av_port_gids(). Return: false: none has it
  */
 bool av_cm_where(const struct av_cm_name *name, struct av_cm_where *where);
 
@@ -87,10 +83,8 @@ void av_cm_since(struct av_cm_where *where);
 
 /*
  * The IP address from which the kernel reaches @dst, in this thread's network namespace. AF_IB
- * counts as IP.
- * @src: the bound address, or NULL. @chosen has its port, and its address unless that is a
- * wildcard.
- * Context: makes system calls, but sends nothing; keeps errno
+ * counts as IP. @src: the bound address, or NULL. @chosen has its port, and its address unless that
+ * is a wildcard. Context: makes system calls, but sends nothing; keeps errno
  * Return: 0. -EINVAL: the families differ, or a link-local address has no interface;
  * -EADDRNOTAVAIL: this host does not have @src; -EMFILE, -ENFILE: no descriptor is free, and the
  * kernel was not asked; -ENETUNREACH, -EHOSTUNREACH ...: no route

@@ -27,7 +27,8 @@
 
 /*
  * The lock of the connection manager, and the alarm of its thread. In this folder's contracts,
- * "locked" means that the caller holds the lock, and "the thread" is "anyverbs-cm" of cm.c.
+ * "locked" means that the caller holds the lock, and "the thread" is "anyverbs-cm" of cm.c. Every
+ * *_forked() runs in a forked child, and forgets what is the parent's.
  *
  * One mutex guards channels, ids, groups and connections. No thread holds it while it waits for an
  * event, or while it opens or closes sockets of src/net: that waits for the receiver, which takes
@@ -56,14 +57,13 @@ extern pthread_mutex_t av_cm_mutex __attribute__((visibility("hidden")));
 /* === cm mad ====================================================================== */
 
 /*
- * Messages of the connection manager are management datagrams from queue pair 1 to queue pair 1.
+ * Messages of the connection manager: management datagrams from queue pair 1 to queue pair 1.
  * Source: IBTA volume 1, 13.4, 13.5.1; annex A17.
  *
- * Processes of one directory in one network namespace send them to each other without a network
- * (av_net_pass()), as the same packets. With ANYVERBS_TRANSPORT=wire those go by UDP, too.
+ * Processes of one directory in one network namespace send each other the same packets without a
+ * network (av_net_pass()). With ANYVERBS_TRANSPORT=wire those go by UDP, too.
  */
 
-/* The route of messages to a peer. */
 struct av_cm_route {
 	struct av_net_path path; /* @src: own address */
 	uint32_t proc;		 /* the peer's process, if it is of this directory; 0: by UDP */
@@ -74,23 +74,19 @@ struct av_cm_route {
 
 /*
  * The route back to the sender of @m, for a message without a connection. Context: any; reads the
- * host's addresses, as av_cm_is_own()
+ * host's addresses
  */
 struct av_cm_route av_cm_route_back(const struct av_net_path *path, const struct av_cm_message *m);
 
 /* Receives messages, and says whose they are. */
 extern const struct av_net_manager av_cm_manager __attribute__((visibility("hidden")));
 
-/*
- * Handle messages that a fault on demand has delayed until @now_ns, and set the alarm for the next.
- * Context: not locked
- */
+/* Handle messages whose delay by a fault is over at @now_ns, and set the next alarm. Not locked */
 void av_cm_mads_look(uint64_t now_ns);
 
 /* Free those that wait still. Context: the thread, not locked */
 void av_cm_mads_end(void);
 
-/* In a forked child: forget the parent's. */
 void av_cm_mads_forked(void);
 
 /*
@@ -103,31 +99,26 @@ int av_cm_send(const struct av_cm_route *route, const struct av_cm_message *m);
 
 /*
  * Find the listener for a request that has arrived at own address @own, in this thread's network
- * namespace. Context: any; the directory is joined. Return: false: no process listens
+ * namespace. Context: any; the directory is joined. Return: false: none
  */
 bool av_cm_listener(const uint8_t own[16], const struct av_cm_message *request,
 		    struct av_cm_port *found);
 
 /*
- * The process to which a request along @route goes without a network: the listener, or, if no
- * process listens, this one, which then refuses the request. Context: any; reads the host's
- * addresses. Return: 0: the destination is not this host's, or ANYVERBS_TRANSPORT=wire
+ * The process to which a request along @route goes without a network: the listener, or, if none
+ * listens, this one, which then refuses. Context: any; reads the host's addresses.
+ * Return: 0: the destination is not this host's, or ANYVERBS_TRANSPORT=wire
  */
 uint32_t av_cm_listener_of(const struct av_cm_route *route, uint64_t service_id);
 
 /*
  * Stale requests: their connections are over, or the peer has withdrawn them. A copy that arrives
  * late is dropped: the listener does not see it. Transactions identify requests, since no sender
- * uses one again. Source: IBTA volume 1, 12.9.8.3 (timewait). Context: locked
- */
-
-/*
- * Record a stale request, in place of the oldest of 256. @from: the peer's address. @comm: the
- * peer's number of the connection
+ * uses one again. The oldest of 256 is overwritten. @from: the peer's address. @comm: the peer's
+ * number of the connection. Source: IBTA volume 1, 12.9.8.3 (timewait). Context: locked
  */
 void av_cm_stale_add(const uint8_t from[16], uint32_t comm, uint64_t transaction);
 
-/* Is that request recorded? */
 AV_MUST_USE bool av_cm_stale_is(const uint8_t from[16], uint32_t comm, uint64_t transaction);
 
 /* === channel ===================================================================== */
@@ -166,9 +157,9 @@ struct av_cm_channel {
 };
 
 /*
- * Make a channel for a program that opens the device with @flags (open(2)).
- * Context: the connection manager has begun in this process; not locked
- * Return: the program's descriptor, which the program owns; or -errno
+ * Make a channel for a program that opens the device with @flags (open(2)). Context: the connection
+ * manager has begun in this process; not locked. Return: the program's descriptor, which the
+ * program owns; or -errno
  */
 AV_MUST_USE int av_cm_channel_new(int flags);
 
@@ -179,28 +170,27 @@ struct av_cm_channel *av_cm_channel_closed(void);
 void av_cm_channel_end(struct av_cm_channel *c);
 
 /*
- * Find the channel of a number, and pin it for one command, until av_cm_channel_put().
- * Context: locked. Return: NULL: the channel is closed, or another process's
+ * Find the channel of a number, and pin it for one command, until av_cm_channel_put(). Locked.
+ * Return: NULL: the channel is closed, or another process's
  */
 struct av_cm_channel *av_cm_channel_get(uint32_t number);
 void av_cm_channel_put(struct av_cm_channel *c);
 
-/* Append an event, which the channel owns from now on. Context: locked */
+/* Append an event, which the channel owns from then on. Locked */
 void av_cm_channel_append(struct av_cm_channel *c, struct av_cm_event *e);
 
 /*
- * If no event waits, make the program's end unreadable. @fd: the program's descriptor. If that is
- * another file by now, copies of the program's end stay readable until a thread fetches from one.
- * Context: locked
+ * If no event waits, make the program's end @fd unreadable. If @fd is another file by now, copies
+ * of that end stay readable until a thread fetches from one. Locked
  */
 void av_cm_channel_settle(const struct av_cm_channel *c, int fd);
 
-/* In a forked child: close the copies of the library's ends, and forget the parent's channels. */
+/* Also closes the copies of the library's ends. */
 void av_cm_channels_forked(void);
 
 /*
- * Events, as librdmacm numbers them: enum rdma_cm_event_type of rdma_get_cm_event(3). They are
- * repeated here because librdmacm's header cannot be included beside <rdma/rdma_user_cm.h>.
+ * Events of rdma_get_cm_event(3): enum rdma_cm_event_type, repeated here because librdmacm's header
+ * cannot be included beside <rdma/rdma_user_cm.h>.
  */
 
 enum av_cm_event_type {
@@ -231,11 +221,12 @@ enum av_cm_event_type {
 /* === conn ======================================================================== */
 
 /*
- * Connections of the communication manager: the messages that each state sends and accepts, and
- * their retransmission. Source: IBTA volume 1, chapter 12 (12.9: state tables).
+ * Connections: the messages that each state sends and accepts, and their retransmission.
+ * Source: IBTA volume 1, chapter 12 (12.9: state tables).
  *
  * A connection outlives its id. When the program has destroyed the id, the thread retransmits until
  * the peer has confirmed the end, or the retries are exhausted.
+ * Context of those below, unless stated: locked
  */
 
 /* Reasons of a REJ; IBTA volume 1, 12.6.7.2. */
@@ -303,22 +294,16 @@ uint32_t av_cm_comm_index(uint32_t comm);
 
 /*
  * Make a connection of @id, with a number. The list of connections owns it. @request: the peer's
- * REQ or SIDR_REQ; NULL: this end requests. Context: locked. Return: NULL: no memory, or too many
+ * REQ or SIDR_REQ; NULL: this end requests. Return: NULL: no memory, or too many
  */
 struct av_cm_conn *av_cm_conn_new(struct av_cm_id *id, enum av_cm_conn_state state,
 				  const struct av_cm_route *route,
 				  const struct av_cm_message *request);
 
-/*
- * The id is being destroyed: reject or disconnect, as the state demands. The thread frees the
- * connection when it is over. Context: locked
- */
+/* The id is being destroyed: reject or disconnect. The thread frees the connection when it ends. */
 void av_cm_conn_abandon(struct av_cm_conn *c);
 
-/*
- * The functions below execute commands. Context: locked. Return: 0. -EINVAL: the state does not
- * allow it
- */
+/* The functions below execute commands. Return: 0. -EINVAL: the state does not allow it */
 
 /*
  * Send @m, filled in but for its numbers, and enter the state that follows: a REQ or SIDR_REQ of a
@@ -330,28 +315,24 @@ AV_MUST_USE int av_cm_conn_send(struct av_cm_conn *c, const struct av_cm_message
 AV_MUST_USE int av_cm_conn_reject(struct av_cm_conn *c, uint16_t reason, const void *data,
 				  size_t bytes);
 
-/*
- * Send DREQ, and retransmit it; or DREP, if the peer has disconnected. In other states does
- * nothing, as the kernel.
- */
+/* Send and retransmit DREQ, or DREP if the peer has disconnected; else nothing, as the kernel. */
 void av_cm_conn_disconnect(struct av_cm_conn *c);
 
 /*
- * The peer's first packet has arrived, so do not wait for its RTU, which may be lost. Return: also
- * -EISCONN: the connection is established already
+ * The peer's first packet has arrived: do not wait for its RTU, which may be lost.
+ * Return: also -EISCONN: the connection is established already
  */
 AV_MUST_USE int av_cm_conn_established(struct av_cm_conn *c);
 
 /*
- * Handle a message that this process received: change its connection's state, or refuse it.
- * @path: the path back to the sender. Context: not locked; within the receiver of src/net, or the
- * thread if a fault delayed the message
+ * Handle a message that this process received along @path: change its connection's state, or refuse
+ * it. Context: not locked; within the receiver of src/net, or the thread if a fault delayed it
  */
 void av_cm_arrived(const struct av_net_path *path, const struct av_cm_message *m);
 
 /*
- * Handle a request, a REQ or SIDR_REQ: make a new id with its connection, and append its event.
- * Context: locked. Return: 0, or the reason to refuse the request: enum av_cm_reason
+ * Handle a REQ or SIDR_REQ: make a new id with its connection, and append its event.
+ * Return: 0, or the reason to refuse the request: enum av_cm_reason
  */
 uint16_t av_cm_id_requested(const struct av_cm_route *route, const struct av_cm_message *m);
 
@@ -361,20 +342,19 @@ uint16_t av_cm_id_requested(const struct av_cm_route *route, const struct av_cm_
  */
 void av_cm_conns_look(uint64_t now_ns);
 
-/* Send each peer the end of its connection, once. Context: locked, at the exit of the process */
+/* Send each peer the end of its connection, once. Context: locked, at the process's exit */
 void av_cm_conns_exit(void);
 
-/* Are there connections? Context: locked */
+/* Are there connections? */
 bool av_cm_conns_there(void);
 
-/* In a forked child: forget the parent's connections. */
 void av_cm_conns_forked(void);
 
 /* === id ========================================================================== */
 
 /*
- * The kind of queue pair (enum ibv_qp_type) in messages. Pure functions. Sources: IBTA volume 1,
- * 12.7.11 and annex A14 (XRC); Linux, drivers/infiniband/core/cm.c.
+ * The kind of queue pair (enum ibv_qp_type) in messages. Pure functions.
+ * Sources: IBTA volume 1, 12.7.11 and annex A14 (XRC); Linux, drivers/infiniband/core/cm.c.
  */
 
 #define AV_CM_ANY_KIND 0 /* a listener in RDMA_PS_IB that accepts all kinds */
@@ -385,21 +365,14 @@ void av_cm_kind_put(struct av_cm_message *req, uint8_t qp_type);
 /* The kind that the listener for a REQ or SIDR_REQ needs. AV_CM_ANY_KIND: no kind fits */
 uint8_t av_cm_kind_wanted(const struct av_cm_message *request);
 
-/*
- * Read and write the responder's queue pair number in a REP. @asking: the requester's kind.
- * @qp_type: the responder's
- */
+/* The responder's queue pair number in a REP. @asking: the requester's kind; @qp_type: its own */
 uint32_t av_cm_kind_qpn(const struct av_cm_message *rep, uint8_t asking);
 void av_cm_kind_put_qpn(struct av_cm_message *rep, uint8_t qp_type, uint32_t qpn);
 
 /*
- * Flight records (observe/flight.h) of connections that failed. Context: any; they make system
- * calls
- */
-
-/*
- * The peer, or its host, refuses a request for @service_id. @reason: the reason of the REJ, or the
- * status of the SIDR_REP. @unknown: the reason means that no process listens
+ * Flight records of connections that failed. Context: any; they make system calls.
+ * The peer, or its host, refuses a request for @service_id: @reason is that of the REJ, or the
+ * status of the SIDR_REP; if @unknown, it means that no process listens.
  */
 AV_COLD void av_cm_report_refused(const struct av_cm_route *route, uint64_t service_id,
 				  uint32_t reason, bool unknown);
@@ -470,9 +443,8 @@ void av_cm_id_destroy(struct av_cm_id *id);
 void av_cm_id_remove(struct av_cm_id *id);
 
 /*
- * Find the id of a number in a channel.
- * Return: 0. -ENOENT: there is none; -EINVAL: the id is another channel's; -ENXIO: the id was
- * removed. Notes the last two (av_refuse()).
+ * Find the id of a number in a channel. Return: 0. -ENOENT: there is none; -EINVAL: the id is
+ * another channel's; -ENXIO: the id was removed. Notes the last two (av_refuse()).
  */
 AV_MUST_USE int av_cm_id_find(const struct av_cm_channel *c, uint32_t number, struct av_cm_id **id);
 
@@ -480,8 +452,8 @@ AV_MUST_USE int av_cm_id_find(const struct av_cm_channel *c, uint32_t number, st
 struct av_cm_id *av_cm_id_listening(uint32_t number);
 
 /*
- * Note that a command is about to fail with EINVAL because of the id's state. @needed: the states
- * that allow the command: AV_CM_IN() of observe/flight.h. Return: -EINVAL
+ * Note that a command fails with EINVAL because of the id's state. @needed: the states that allow
+ * it: AV_CM_IN() of observe/flight.h. Return: -EINVAL
  */
 AV_COLD int av_cm_id_refuse(const struct av_cm_id *id, uint32_t needed);
 
@@ -491,16 +463,13 @@ void av_cm_ids_each(void (*visit)(uint32_t number, void *id, void *arg), void *a
 /*
  * Append an event to the id's channel. An event that ends the connection also sets
  * AV_CM_ID_DISCONNECTED, and is appended only once. An id without a uid gets no event.
- * @m: the message that caused the event, or NULL
- * Return: 0. -ENOMEM: the event is lost, and a command fails
+ * @m: the message that caused the event, or NULL. Return: 0. -ENOMEM: the event is lost, and a
+ * command fails
  */
 int av_cm_id_heard(struct av_cm_id *id, enum av_cm_event_type event, int status,
 		   const struct av_cm_message *m);
 
-/*
- * A child was made for a request to a listener: append RDMA_CM_EVENT_CONNECT_REQUEST to the
- * listener's channel. Return: false: no memory
- */
+/* Append RDMA_CM_EVENT_CONNECT_REQUEST of @child to @listener's channel. Return: false: ENOMEM */
 AV_MUST_USE bool av_cm_id_asked(struct av_cm_id *listener, struct av_cm_id *child,
 				const struct av_cm_message *m);
 
@@ -519,7 +488,6 @@ static inline size_t av_cm_id_header(const struct av_cm_id *id)
 /* Fill in the address handle of an id's peer. The id has a connection. */
 void av_cm_id_ah(const struct av_cm_id *id, struct ib_uverbs_ah_attr *ah);
 
-/* In a forked child: forget the parent's ids and groups. */
 void av_cm_ids_forked(void);
 
 /* === command ===================================================================== */
@@ -546,8 +514,6 @@ struct av_cm_write_event {
 	uint64_t arg;
 };
 
-/* The commands of <rdma/rdma_user_cm.h>, which the program passes to write(2). */
-
 #define AV_CM_COMMAND_BYTES 512 /* more than the longest command */
 
 /* A command in progress. */
@@ -563,10 +529,7 @@ struct av_cm_call {
 /* The command's body as the kernel's structure @type */
 #define AV_CM_BODY(call, type) ((const type *)(const void *)(call)->body)
 
-/*
- * Copy the first @bytes of @answer to address @to of the program, or as many as it has room for.
- * Return: 0 or -EFAULT: invalid memory
- */
+/* Copy @answer to the program's @to, as far as it has room. Return: 0. -EFAULT: invalid memory */
 AV_MUST_USE int av_cm_respond(const struct av_cm_call *call, uint64_t to, const void *answer,
 			      size_t bytes);
 
@@ -597,19 +560,19 @@ extern const struct av_cm_row av_cm_query_rows[] __attribute__((visibility("hidd
 
 /*
  * Bind an idle id to an address, and to a port: that of @name, or a free one if it is 0.
- * Context: locked; the directory is joined; reads the host's addresses.
+ * Context: the directory is joined; reads the host's addresses. Locked, as the next two.
  * Return: 0. -EINVAL: the id is not idle, or a link-local address has no interface; -EADDRNOTAVAIL,
  * -ENODEV: no interface, or no device, has the address; else as av_cm_port_bind() or av_cm_source()
  */
 AV_MUST_USE int av_cm_id_bind(struct av_cm_id *id, const struct av_cm_name *name);
 
 /*
- * The route of a resolved id is known at once: append RDMA_CM_EVENT_ROUTE_RESOLVED. Context:
- * locked. Return: 0. -EINVAL: the id is not resolved; -ENOMEM
+ * The route of a resolved id is known at once: append RDMA_CM_EVENT_ROUTE_RESOLVED.
+ * Return: 0. -EINVAL: the id is not resolved; -ENOMEM
  */
 AV_MUST_USE int av_cm_id_route(struct av_cm_id *id);
 
-/* The active MTU of the port of an id's device. Context: locked; makes system calls */
+/* The active MTU of the port of an id's device. Makes system calls */
 enum ibv_mtu av_cm_id_mtu(const struct av_cm_id *id);
 
 #endif

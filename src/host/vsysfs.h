@@ -2,8 +2,7 @@
 /*
  * The virtual sysfs: files about our devices below /sys/class/infiniband and its neighbours.
  * vsysfs.c finds a path, vsysfs_show.c writes the contents, and the other files export functions
- * under the C library's names, through which programs see both. docs/VSYSFS.md has the whole
- * picture.
+ * under the C library's names, through which programs see both: docs/VSYSFS.md.
  *
  * The tree is not stored: each call computes its answer. So there is nothing to lock, to free or to
  * repair after fork(). Queries of a device do take locks and make system calls; while they run, the
@@ -57,10 +56,7 @@ struct av_vsysfs_node {
 	char path[AV_VSYSFS_PATH_BYTES]; /* absolute and normalised, without links */
 };
 
-/*
- * Write a file's content, or a link's target, to @bytes (AV_VSYSFS_CONTENT_BYTES), without NUL.
- * Return: the length. -EINVAL: the file exists, but cannot be read, as av_vsysfs_read() says
- */
+/* As av_vsysfs_read(), for the nodes of one row. @bytes: AV_VSYSFS_CONTENT_BYTES */
 typedef ssize_t av_vsysfs_show(const struct av_vsysfs_node *node, char *bytes);
 
 /* The tree: a row for each pattern of paths. */
@@ -87,10 +83,7 @@ static inline bool av_vsysfs_suspects(const char *path)
 /* May a relative @path lead into the tree, from a directory above it? */
 bool av_vsysfs_suspects_below(const char *path);
 
-/*
- * Is the directory at @path ("" is the root) above the tree? It is the kernel's, but paths lead
- * through it.
- */
+/* Is the directory ("": the root) above the tree? It is the kernel's, but paths lead through it. */
 bool av_vsysfs_is_above(const char *path);
 
 /* Find the node at a normalised @path. Return: false: there is none, and @node is undefined */
@@ -178,10 +171,7 @@ static inline bool av_vlibc_fd_suspects(void)
 #define AV_VLIBC_CWD_REAL 1u
 extern atomic_uint av_vlibc_cwd_seen;
 
-/*
- * Get the path of the current directory if it is virtual. Return: is it?
- * Context: async-signal-safe; keeps errno
- */
+/* Get the path of the current directory. Return: is it virtual? Async-signal-safe; keeps errno */
 AV_MUST_USE bool av_vlibc_cwd(char path[AV_VSYSFS_PATH_BYTES]);
 
 /* Is the current directory virtual? Apart because of its stack: threads may have small ones. */

@@ -2,9 +2,9 @@
 /*
  * RoCEv2 packets to and from other hosts: this process's sockets at UDP port 4791.
  *
- * Each process is its own RoCE port. It opens one socket for each address that its queue pairs use.
- * All processes of the user share the UDP port (SO_REUSEPORT). A classic BPF program steers each
- * packet to the process that owns the destination queue pair (net/socket.h). While that program is
+ * Each process is its own RoCE port, with one socket for each address that its queue pairs use. All
+ * processes of the user share the UDP port (SO_REUSEPORT). A classic BPF program steers each packet
+ * to the process that owns the destination queue pair (net/socket.h). While that program is
  * outdated, a packet may reach another process, which forwards it to the owner.
  *
  * Threads that poll a CQ also receive packets. While nobody polls, the listening thread of this
@@ -55,19 +55,16 @@ struct av_net_seen {
 };
 
 /*
- * Handles packets that arrive. Context, unless stated: the receiving thread, of which there is one
- * at a time in this process. It holds the lock of receiving, and no other
+ * Handles packets that arrive. Context, unless stated: the receiving thread, of which a process has
+ * one at a time. It holds the lock of receiving, and no other
  */
 struct av_net_receiver {
-	/*
-	 * A packet for a queue pair of this process, or for a group. Takes execution rights, and
-	 * waits for pages.
-	 */
+	/* A packet for an own queue pair or a group. Takes execution rights, waits for pages. */
 	void (*packet)(const struct av_net_packet *p);
-	/* The last of the packets that arrived together was handled: acknowledge them. */
+	/* All packets that arrived together were handled: acknowledge them. */
 	void (*settled)(void);
 	/*
-	 * Packets of this process, before packet() gets them, or after they were sent. Called only
+	 * Packets of this process, before packet() gets them, or after they were sent; called only
 	 * while a capture may run. Context: any thread; execution rights may be held; keeps errno
 	 */
 	void (*seen)(const struct av_net_seen *seen);
@@ -92,11 +89,9 @@ struct av_net_manager {
 /* Set the manager, once, before the first av_net_hold(). @manager is borrowed for ever. */
 void av_net_manage_by(const struct av_net_manager *manager);
 
-/**
- * av_net_open() - receive packets for @address in this process
- * @address: a GID of an own device, in this thread's network namespace
- *
- * Each call adds a user. av_net_close() removes one. The last one closes the socket.
+/*
+ * Receive packets for @address, a GID of an own device, in this thread's network namespace. Each
+ * call adds a user. av_net_close() removes one. The last one closes the socket.
  * Context: the directory is joined; not within the receiver, and no lock held that the receiver
  * takes: it may wait for the receiver. May start a thread; keeps errno.
  * Return: 0. -EADDRINUSE: the kernel's rdma_rxe, or a process of another user or directory, uses
@@ -106,22 +101,21 @@ void av_net_manage_by(const struct av_net_manager *manager);
 AV_MUST_USE int av_net_open(const uint8_t address[16]);
 
 /*
- * Log that there are no packets at @address. Warns at most once per process that the port is in
- * use, and that the directory is blocked. Logs other errors at level "info".
- * @err: what av_net_open() returned. Context: any thread. A caller that can do without packets
- * warns only when it has one to send.
+ * Log that there are no packets at @address, since av_net_open() returned @err. Warns at most once
+ * per process that the port is in use, and that the directory is blocked. Logs other errors at
+ * level "info". Any thread. A caller that can do without packets warns only when it has some.
  */
 void av_net_warn(const uint8_t address[16], int err);
 
-/* Undo one av_net_open(). Context: as there. No thread may be sending from @address at the last. */
+/* Undo one av_net_open(). Context: as there. At the last, no thread may send from @address. */
 void av_net_close(const uint8_t address[16]);
 
 /*
  * av_net_open() for management packets. It does not set av_net_is_open: the listening thread
  * receives these packets, and pollers are not slowed down. av_net_leave_alone() undoes it. The last
  * user unpublishes the socket, calls @quiet, and then closes the socket.
- * @quiet: waits until no thread sends that may have found the socket before. Called without a lock
- * of this folder; may wait for the receiver. NULL: no thread sends from @address
+ * @quiet: waits until no thread sends that may have found the socket before. No lock of this folder
+ * is held; may wait for the receiver. NULL: no thread sends from @address
  */
 AV_MUST_USE int av_net_attend(const uint8_t address[16]);
 void av_net_leave_alone(const uint8_t address[16], void (*quiet)(void));
@@ -141,9 +135,8 @@ AV_MUST_USE int av_net_hold(void);
 void av_net_release(void);
 
 /*
- * Send a packet to a process of this directory without a network. That process receives it as if
- * it had arrived along @path.
- * @packet: from the BTH to the end of the ICRC, @bytes in all. This function writes the ICRC.
+ * Send a packet to a process of this directory without a network, as if it had arrived along @path.
+ * @packet: from the BTH to the end of the ICRC, which this function writes; @bytes in all.
  * Context: between av_net_hold() and av_net_release(); never blocks; keeps errno
  * Return: 0. -EAGAIN: that process's socket is full for now; -ECONNREFUSED, -ENOENT: the process
  * does not hold; -ENOTCONN: this one has no socket for it
@@ -151,19 +144,17 @@ void av_net_release(void);
 int av_net_pass(uint32_t proc, const struct av_net_path *path, uint8_t *packet, size_t bytes);
 
 /*
- * Steer packets for queue pair @qpn of this process to this process. That holds at all addresses,
- * since a block of numbers belongs to one process.
- * Context: as av_net_open(), and @address is open
+ * Steer packets for queue pair @qpn of this process to this process, at all addresses, since a
+ * block of numbers belongs to one process. Context: as av_net_open(), and @address is open
  * Return: 0. -ENOSPC: another living process has numbers of the block; -EBUSY:
  * av_dir_change_begin(). On either, other processes receive the packets and forward them.
  */
 int av_net_own(const uint8_t address[16], uint32_t qpn);
 
 /*
- * Receive packets of a multicast group (IGMP, MLD) by the interface of an open @address. Each call
- * adds a user. av_net_leave() removes one. Context: as av_net_open()
- * Return: 0. -EADDRNOTAVAIL: @address is not open, @group is no group, or their families differ;
- * else as av_net_open()
+ * Receive packets of a multicast group (IGMP, MLD) by the interface of an open @address, until as
+ * many av_net_leave(). Context: as av_net_open(). Return: 0. -EADDRNOTAVAIL: @address is not open,
+ * @group is no group, or their families differ; else as av_net_open()
  */
 AV_MUST_USE int av_net_join(const uint8_t address[16], const uint8_t group[16]);
 void av_net_leave(const uint8_t address[16], const uint8_t group[16]);
@@ -175,17 +166,16 @@ void av_net_leave(const uint8_t address[16], const uint8_t group[16]);
 bool av_net_poll(void);
 
 /*
- * Receive all packets that have arrived, before the caller decides that an answer is late. If the
- * process was stopped, or had no core, the answers still wait in its sockets. Bounded, so that a
- * flood does not delay the caller for ever.
- * Context: as av_net_poll(). Return: false: another thread is receiving
+ * Receive all packets that have arrived, before the caller decides that an answer is late: if the
+ * process was stopped, or had no core, answers still wait in its sockets. Bounded, so that a flood
+ * does not delay the caller for ever. Context: as av_net_poll(). Return: false: another thread is
+ * receiving
  */
 AV_MUST_USE bool av_net_catch_up(void);
 
 /*
- * Run @f while no thread receives, then let the receiver settle.
- * @wait: wait for a thread that receives. Context: no lock held; not within the receiver.
- * Return: false: a thread receives, and @f has not run
+ * Run @f while no thread receives, then let the receiver settle. @wait: for a thread that receives.
+ * Context: no lock held; not within the receiver. Return: false: one receives, and @f has not run
  */
 bool av_net_in_turn(void (*f)(void *arg), void *arg, bool wait);
 
@@ -195,16 +185,15 @@ extern _Atomic bool av_net_is_open __attribute__((visibility("hidden")));
 /* --- sending --------------------------------------------------------------------- */
 
 /*
- * Packets to one destination, collected for few system calls. One call sends several packets if the
- * kernel can split them (UDP_SEGMENT): all but the last need the same length, and all go to one
+ * Packets to one destination, collected for few system calls: one sends several packets if the
+ * kernel can split them (UDP_SEGMENT). All but the last need the same length, and all go to one
  * queue pair.
  */
 struct av_net_burst;
 
 /*
- * Begin a burst along @path, from port AV_ROCE_PORT. One thread uses it, and ends it with
- * av_net_send().
- * @device: the sending device's name, borrowed until the burst ends
+ * Begin a burst along @path, from port AV_ROCE_PORT. One thread uses it, until av_net_send().
+ * @device: the sending device's name, borrowed until then
  * Context: any right may be held. No function of bursts blocks, except on the files of captures
  * when packets are sent
  * Return: NULL: @path's source is not open, or no memory; the caller treats its packets as lost
@@ -229,10 +218,9 @@ bool av_net_has_room(const struct av_net_path *path);
 uint32_t av_net_room(uint32_t bytes);
 
 /*
- * Send the rest of the burst, and free it. Never blocks: packets that the kernel refuses are lost,
- * as on any network. Context: as av_net_burst(); keeps errno
- * Return: 0, or the first error of the burst: -ENETUNREACH, -EHOSTUNREACH, -ECONNREFUSED, -EPERM,
- * -EMSGSIZE, -EAGAIN ...
+ * Send the rest of the burst, and free it. Packets that the kernel refuses are lost, as on any
+ * network. Context: as av_net_burst(); keeps errno. Return: 0, or the first error of the burst:
+ * -ENETUNREACH, -EHOSTUNREACH, -ECONNREFUSED, -EPERM, -EMSGSIZE, -EAGAIN ...
  */
 int av_net_send(struct av_net_burst *burst);
 
@@ -247,8 +235,7 @@ int av_net_send(struct av_net_burst *burst);
 void av_net_icmp_watch(const struct av_net_path *path);
 
 /*
- * The error that the probe of @path has met so far. Closes the probe's socket.
- * Context: as av_net_icmp_watch()
+ * The error that the probe of @path has met so far. Closes the probe's socket. Context: as above
  * Return: 0: none, or no probe. -ENETUNREACH, -EHOSTUNREACH: no route to that host; -ECONNREFUSED:
  * no process has the port there; -EPERM: a firewall of this host; another -errno
  */

@@ -19,7 +19,7 @@
 
 /* === endpoint ==================================================================== */
 
-/* An endpoint is a socket of this process, and what the socket is for. */
+/* A socket of this process, and what the socket is for. */
 
 #define AV_ENDPOINTS 512 /* most endpoints of a process */
 
@@ -47,23 +47,16 @@ struct av_endpoint {
 
 /*
  * Find an endpoint. @ifindex: 0: any interface. The endpoint stays valid while the caller knows
- * that the address is open.
- * Context: any thread, as the next two. Return: NULL: there is none
+ * that the address is open. Context: any thread, as the next two. Return: NULL: there is none
  */
 struct av_endpoint *av_endpoint_find(enum av_endpoint_kind kind, const uint8_t address[16],
 				     uint32_t ifindex);
 
-/*
- * Copy the current set, unless it is the one that is known.
- * @version: of the known set; 0: none is. Return: false: it is the same
- */
+/* Copy the set, and its @version, unless that is the caller's (0: none). Return: false: it is */
 bool av_endpoint_refresh(struct av_endpoint *all[AV_ENDPOINTS], unsigned int *count,
 			 unsigned int *version);
 
-/*
- * Fill in what poll(2) waits for, without sockets that the program has closed. Return: number of
- * entries
- */
+/* Fill in what poll(2) waits for, without sockets that the program has closed. Return: how many */
 unsigned int av_endpoint_poll(struct pollfd all[AV_ENDPOINTS]);
 
 /* === socket ====================================================================== */
@@ -74,10 +67,7 @@ unsigned int av_endpoint_poll(struct pollfd all[AV_ENDPOINTS]);
  */
 AV_MUST_USE int av_net_interface(const uint8_t address[16], uint32_t *ifindex);
 
-/*
- * Make the socket of an endpoint, which receives nothing yet.
- * Return: 0 or -errno; on failure the endpoint has none
- */
+/* Make an endpoint's socket, which receives nothing yet. Return: 0 or -errno, and it has none */
 AV_MUST_USE int av_socket_make(struct av_endpoint *e);
 
 /*
@@ -100,7 +90,7 @@ void av_socket_close(struct av_endpoint *e);
  */
 
 /*
- * Forward all datagrams of @cut to process @owner. @own: the socket of this process. Never blocks.
+ * Forward all datagrams of @cut to process @owner. @own: this process's socket. Never blocks.
  * Return: 0. -EAGAIN: the owner's socket is full; -ECONNREFUSED, -ENOENT: the owner has none;
  * -ENOTCONN: this process has none
  */
@@ -127,9 +117,7 @@ bool av_backlog_waits(void);
 /* In a forked child: forget the parent's backlog. */
 void av_socket_forked(void);
 
-/*
- * Parse a forwarded message. @cut: out; its datagrams are borrowed from @from. Return: false: it is
- * too short
+/* Parse a forwarded message. @cut: its datagrams are borrowed from @from. Return: false: too short
  */
 AV_MUST_USE bool av_misrouted_get(struct av_gro_split *cut, const uint8_t *from, size_t bytes);
 
@@ -152,8 +140,8 @@ struct av_steer_run {
 
 /*
  * Make the runs of a table with @blocks entries. A block without an owner (AV_REUSEPORT_NOBODY)
- * joins the run before it. @run: room for AV_STEER_RUNS. If that is too little, the last run covers
- * all remaining blocks, with place AV_REUSEPORT_NOBODY. Return: number of runs, at least 1
+ * joins the run before it. If AV_STEER_RUNS, the room of @run, are too few, the last covers all
+ * remaining blocks, with place AV_REUSEPORT_NOBODY. Return: number of runs, at least 1
  */
 unsigned int av_steer_runs(const uint32_t *place, unsigned int blocks, struct av_steer_run *run);
 
@@ -175,17 +163,12 @@ unsigned int av_steer_program(const struct av_steer_run *run, unsigned int runs,
 /* Leave the group: the program has closed the endpoint's socket. Context: the receiving thread */
 void av_group_lost(struct av_endpoint *e);
 
-/*
- * Steer packets for queue pair @qpn of this process to this process, at these endpoints. Context:
- * they stay open; waits as av_dir_change_begin(). Return: 0. -ENOSPC: another living process has
- * numbers of the block; -EBUSY: av_dir_change_begin()
- */
+/* As av_net_own(), at these endpoints, which stay open. Waits as av_dir_change_begin(). */
 int av_group_own(uint32_t qpn, struct av_endpoint *const *e, unsigned int count);
 
 /*
  * Take a snapshot of the attached program in @told and @sure, before receiving from the endpoint:
- * the kernel routes packets that arrive from then on by that program.
- * Context: the receiving thread
+ * the kernel routes later packets by that program. Context: the receiving thread
  */
 void av_group_look(struct av_endpoint *e);
 
@@ -202,49 +185,36 @@ void av_group_misrouted(struct av_endpoint *e, uint32_t owner, uint32_t qpn, boo
 /* Drop all probes of av_net_icmp_watch(): no address is open any more. */
 void av_net_icmp_end(void);
 
-/*
- * In a forked child: reset the cache of bursts, whose lock another thread may have held, and drop
- * the parent's probes.
- */
+/* In a forked child: reset the cache of bursts, whose lock may have a holder, and drop probes. */
 void av_burst_forked(void);
 
 /* === inbound ===================================================================== */
 
-/*
- * Receiving. One thread at a time does it: it holds the mutex of inbound.c. The listening thread
- * sleeps until packets arrive, and receives them while nobody polls.
- */
+/* One thread at a time receives: it holds the mutex of inbound.c. */
 
 /*
- * Allocate the buffers, once for the life of the process, and start the listening thread.
- * Context: the mutex of net/open.c is held, as in the next; waits for a thread that receives.
- * Return: 0 or -errno
+ * Allocate the buffers, once for the life of the process, and start the listening thread. Context:
+ * the mutex of net/open.c is held, as in the next; waits for a receiver. Return: 0 or -errno
  */
 AV_MUST_USE int av_inbound_begin(void);
 
 /* End the listening thread. Context: it has begun; not within the receiver */
 void av_inbound_end(void);
 
-/*
- * Wake the listening thread: there are other endpoints, or a packet begins to wait in the backlog.
- * Context: any thread
- */
+/* Wake the listening thread: endpoints have changed, or the backlog begins to fill. Any thread */
 void av_inbound_wake(void);
 
 /* Pass datagrams to the receiver's captures. Context: as struct av_net_receiver, @seen */
 void av_inbound_seen(const struct av_net_seen *seen);
 
 /*
- * Stop receiving until av_inbound_resume(), so that sockets can be closed. Waits for a thread that
- * receives. Context: not within the receiver
+ * Stop receiving until av_inbound_resume(), so that sockets can be closed. Waits for a receiving
+ * thread. Context: not within the receiver
  */
 void av_inbound_pause(void);
 void av_inbound_resume(void);
 
-/*
- * In a forked child, which has no listening thread: reset the lock, which another thread may have
- * held.
- */
+/* In a forked child, without a listening thread: reset the lock, which may have a holder. */
 void av_inbound_forked(void);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Faults on demand: the parser of fault rules, and the decision which of a context's rules strikes
- * now.
+ * Faults on demand: the parser of fault rules, and the decision which of a context's rules strikes.
  *
  * Each rule counts the occasions that it selects, from 1 when the rules are set. Its count alone
  * decides whether it strikes: the same rules, seed and occasions give the same faults. Each context
@@ -116,8 +115,7 @@ struct av_faults_error {
 };
 
 /*
- * Parse @text. A pure function. @error: out, on failure.
- * Context: any thread; allocates nothing; borrows @text only for the call
+ * Parse @text. A pure function: any thread; allocates nothing. @error: out, on failure.
  * Return: number of rules, or -1 on a syntax error
  */
 int av_faults_parse(const char *text, struct av_faults_rule rules[AV_FAULTS_RULES],
@@ -191,8 +189,9 @@ struct av_faults {
 };
 
 /*
- * Context of all functions on struct av_faults: any thread, any lock held; they lock its mutex for
- * moments, and keep errno. @device lives as long as @f.
+ * Functions on struct av_faults: any thread, any lock held; they lock its mutex for moments, and
+ * keep errno. @device lives as long as @f. av_faults_strike() and av_faults_arrival() accept
+ * NULL: there are no rules.
  */
 void av_faults_init(struct av_faults *f, const char *device);
 void av_faults_fini(struct av_faults *f);
@@ -200,8 +199,8 @@ void av_faults_fini(struct av_faults *f);
 /*
  * Replace all rules of version @from, unless another thread has done so: then nothing changes. The
  * new ones are those for its device and this process in both texts (NULL: none), as version
- * @change. Every count restarts at 0. A text that does not parse gives no rules, and without memory
- * there are none. Return: number of rules in force
+ * @change. Every count restarts at 0. A text that does not parse gives no rules; so does a lack of
+ * memory. Return: number of rules in force
  */
 unsigned int av_faults_set(struct av_faults *f, uint32_t from, uint32_t change,
 			   const char *const texts[2]);
@@ -216,8 +215,7 @@ struct av_faults_struck {
 /*
  * Find the next rule that strikes on this occasion, and record that it does, so that users can tell
  * the fault from a real one: in a flight record, for `anyverbs explain`, and in a log line at level
- * "info". Call it until it returns false, so that every rule counts the occasion. @f: NULL: there
- * are no rules.
+ * "info". Call it until it returns false, so that every rule counts the occasion.
  */
 AV_MUST_USE bool av_faults_strike(struct av_faults *f, const struct av_faults_occasion *o,
 				  struct av_faults_struck *struck);
@@ -232,7 +230,7 @@ struct av_faults_verdict {
 	uint64_t delay_ns; /* how much later to handle it */
 };
 
-/* All rules together that strike at an arrival. @f: as av_faults_strike() */
+/* All rules together that strike at an arrival. */
 struct av_faults_verdict av_faults_arrival(struct av_faults *f, const struct av_faults_occasion *o);
 
 /* May any rule strike at a request? */
@@ -242,9 +240,8 @@ bool av_faults_at_requests(struct av_faults *f);
 uint64_t av_faults_next_tick(struct av_faults *f);
 
 /*
- * The random number that decides an occasion: number @nth of the SplitMix64 generator (public
- * domain, Sebastiano Vigna) that starts at @seed + @rule. A pure function. anyverbs_faults(5)
- * documents it.
+ * The random number that decides an occasion, as anyverbs_faults(5) documents: number @nth of the
+ * SplitMix64 generator (public domain, Sebastiano Vigna) that starts at @seed + @rule. Pure
  */
 uint64_t av_faults_draw(uint64_t seed, uint32_t rule, uint64_t nth);
 
@@ -280,9 +277,9 @@ struct av_overtaken {
 };
 
 /*
- * Append an entry of @bytes in all. @v: its verdict, with @after or @delay_ns.
- * Return: memory of malloc(), of which the caller fills in the members behind struct av_late. NULL:
- * no memory, or the list is full: the caller handles the arrival at once
+ * Append an entry of @bytes in all, with @after or @delay_ns of @v. Return: memory of malloc(); the
+ * caller fills in the members behind struct av_late. NULL: no memory, or the list is full: the
+ * caller handles the arrival at once
  */
 AV_MUST_USE void *av_overtaken_add(struct av_overtaken *o, size_t bytes,
 				   const struct av_faults_verdict *v, uint64_t now_ns);
@@ -290,10 +287,7 @@ AV_MUST_USE void *av_overtaken_add(struct av_overtaken *o, size_t bytes,
 /* Count one arrival that overtakes all entries. */
 void av_overtaken_pass(struct av_overtaken *o);
 
-/*
- * Remove the first entry that has waited long enough. The caller owns it, and frees it. @now_ns:
- * UINT64_MAX: any entry has. Return: NULL: there is none
- */
+/* Remove the first entry that has waited long enough (UINT64_MAX: any has); the caller frees it. */
 AV_MUST_USE void *av_overtaken_take(struct av_overtaken *o, uint64_t now_ns);
 
 /* Return: the earliest deadline; UINT64_MAX: the list is empty */

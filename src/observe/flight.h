@@ -17,7 +17,7 @@
 
 /* === flight ====================================================================== */
 
-/* The progress of an id of rdma_cm, as records name it. */
+/* The progress of an id of rdma_cm. */
 
 /* clang-format off */
 #define AV_CM_PHASES(X) \
@@ -139,7 +139,7 @@ static_assert(sizeof(struct av_flight_record) == 240, "with stamp and sum, 256 b
 
 /*
  * Map the ring of a folder; make the file if it is missing, unusable, or of another version. On
- * failure this process records nothing. Context: within a change of the directory; keeps errno
+ * failure, records nothing. Context: within a change of the directory; keeps errno
  */
 void av_flight_join(int folder_fd);
 
@@ -157,7 +157,7 @@ void av_flight_forget(int folder_fd);
 
 /*
  * Append a record, if the ring is mapped. Context: any thread, any lock held; about a microsecond;
- * keeps errno. Return: the record's number + 1; 0: the ring is not mapped
+ * keeps errno. Return: the record's number + 1; 0: not mapped
  */
 uint64_t av_flight_append(const struct av_flight_record *record);
 
@@ -192,8 +192,8 @@ static inline uint64_t av_flight_first(uint64_t next)
 }
 
 /*
- * Copy record @number. Its texts @process and @device end with a NUL. Return: false: the record is
- * not written yet, incomplete, withdrawn, or overwritten
+ * Copy record @number. Its texts @process and @device end with a NUL. Return: false: it is not
+ * written yet, incomplete, withdrawn, or overwritten
  */
 bool av_flight_read(const struct av_flight_file *file, uint64_t number,
 		    struct av_flight_record *record);
@@ -206,8 +206,7 @@ void av_flight_wait(const struct av_flight_file *file, uint64_t next, unsigned i
 /*
  * Log lines for people. ANYVERBS_LOG selects the level "off", "warn" (default), "info" or "debug",
  * and with ":FILE" a file instead of standard error. By default users see only warnings that they
- * need, each once.
- * Context: any thread; keeps errno; one write() per line
+ * need, each once. Context: any thread; keeps errno; one write() per line
  */
 
 enum av_log_level { AV_LOG_OFF, AV_LOG_WARN, AV_LOG_INFO, AV_LOG_DEBUG };
@@ -220,7 +219,7 @@ void av_log(enum av_log_level level, const char *fmt, ...) AV_PRINTF(2, 3);
 
 /*
  * write(2), without the signals that would end the program: SIGPIPE (the reader has closed), and
- * SIGXFSZ (the file is at its size limit). Restarts after EINTR. Return: as write(2), with errno
+ * SIGXFSZ (the file is at its size limit). Restarts after EINTR.
  */
 ssize_t av_write_quietly(int fd, const void *bytes, size_t n);
 
@@ -235,16 +234,16 @@ ssize_t av_write_quietly(int fd, const void *bytes, size_t n);
 /* === source place ================================================================ */
 
 /*
- * The place of a call in the program's sources: function, file and line. That needs debug
- * information in the program, and elfutils' libdw, which is loaded only for this. Use it only for a
- * report that the user has turned on: it opens and reads files, and allocates.
+ * The place of a call in the program's sources: function, file and line, from the program's debug
+ * information, by elfutils' libdw, which is loaded only for this. Only for a report that the user
+ * has turned on: it opens and reads files, and allocates.
  */
 
 struct av_sources;
 
 /*
- * Load the debug information of this process. Context: no lock held; may block. Return: to be
- * closed by av_sources_close(); NULL: there is none, which the functions below accept
+ * Load the debug information of this process. Context: no lock held; may block. Return: for
+ * av_sources_close(); NULL: there is none, which the functions below accept
  */
 struct av_sources *av_sources_open(void);
 void av_sources_close(struct av_sources *s);
@@ -252,8 +251,8 @@ void av_sources_close(struct av_sources *s);
 /*
  * Write the place of the call that returns to @address: "main, ping.c:40"; without debug
  * information "a.out(main+0x1b)", or as much as is known. For a call in an inline function of a
- * header, write the place where the program calls that function. The text is printable ASCII
- * without quotes and backslashes, cut to @size bytes with NUL. @address NULL: the text is empty
+ * header: where the program calls that. Printable ASCII without quotes and backslashes, cut to
+ * @size bytes with NUL. @address NULL: the text is empty
  */
 void av_source_place(const struct av_sources *s, const void *address, char *to, size_t size);
 

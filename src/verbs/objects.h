@@ -34,10 +34,7 @@
 
 struct av_environment;
 
-/*
- * Misuse of a context's objects: verbs/misuse.c. Without a lock, which a forked child might find
- * held.
- */
+/* Misuse of a context's objects (misuse.c). No lock: a forked child might find it held. */
 struct av_findings {
 	_Atomic(struct av_finding *) last;
 	_Atomic uint64_t count; /* with those that found no memory, or were too many */
@@ -326,15 +323,15 @@ struct av_page_policy av_environment_pages(const struct av_context *ctx,
 /* --- events ---------------------------------------------------------------------- */
 
 /*
- * Remove an object that is about to be destroyed from its table. From now on no event finds it;
+ * Remove an object that is about to be destroyed from its table. From then on no event finds it;
  * those that the program got before are counted. Context: without the context's mutex
  */
 void av_unlist(struct av_context *ctx, struct av_table *table, uint32_t handle);
 
 /*
- * Wait until the program has acknowledged all events of an object: until *@completed equals
- * *@delivered. @mutex guards both. @of: who is to blame, if that takes long and misuse is reported.
- * Context: without @mutex; may wait for ever
+ * Wait until the program has acknowledged all events of an object: *@completed equals *@delivered,
+ * under @mutex. @of: who is to blame, if that takes long and misuse is reported. Context: without
+ * @mutex; may wait for ever
  */
 void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
 		   const uint32_t *delivered, struct av_misuse_object of);
@@ -348,14 +345,14 @@ void av_channel_forget(const struct av_cq *cq);
 struct av_td *av_td_find(struct ibv_td *td);
 
 /*
- * Add (@by: 1) or drop (-1) the use of a domain by an object of this kind. A domain that is in use
- * cannot be destroyed. The last user frees a domain that ibv_unimport_pd() has removed.
+ * Add (@by: 1) or drop (-1) the use of a domain by an object of this kind. A domain in use cannot
+ * be destroyed. The last user frees a domain that ibv_unimport_pd() has removed.
  */
 void av_pd_count(struct av_pd *pd, enum av_pd_user kind, int by);
 
 /*
- * Check that an address vector names our port, and a GID that this has. If the row of the GID is
- * new, this reads the host's addresses. Return: 0, EINVAL or ENOMEM
+ * Check that an address vector names our port, and a GID that this has. If the GID's row is new,
+ * reads the host's addresses. Return: 0, EINVAL or ENOMEM
  */
 AV_MUST_USE int av_check_ah_attr(const struct av_context *ctx, const struct ibv_ah_attr *attr);
 
@@ -365,8 +362,8 @@ const struct ibv_ah_attr *av_ah_attr(const struct ibv_ah *ah);
 /* --- memory ---------------------------------------------------------------------- */
 
 /*
- * Create a region and its key. @what: the key's fields but @pd, which this sets; on failure this
- * ends its @heap. @dm: the device memory, or NULL. Return: NULL and ENOENT (no such PD) or ENOMEM
+ * Create a region and its key. @what: the key's fields but @pd, which this sets; on failure, ends
+ * its @heap. @dm: the device memory, or NULL. Return: NULL and ENOENT (no such PD) or ENOMEM
  */
 struct av_mr *av_mr_publish(struct ibv_pd *pd, struct av_key *what, void *addr, struct av_dm *dm);
 
@@ -375,7 +372,7 @@ struct ibv_mr *av_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t 
 			 uint32_t access);
 
 /*
- * Allocate memory and register it. @req: complete but for the policy, which this sets.
+ * Allocate memory and register it. Sets only the policy in @req.
  * Return: NULL and an errno value of av_allocated_make() or ibv_reg_mr()
  */
 struct ibv_mr *av_mr_allocate(struct ibv_pd *pd, struct av_allocate_request *req);
@@ -398,24 +395,22 @@ int av_mr_rereg(struct ibv_mr *ibv, const struct av_mr_change *c);
 
 /*
  * Carry out an advice and wait for it, as ibv_advise_mr(3) with FLUSH. @range: addresses of the
- * program within the region. Waits while the region is re-registered.
- * Return: 0 or an errno value, without a record
+ * program within the region. Waits for re-registration. Return: 0 or an errno value, not recorded
  */
 AV_MUST_USE int av_advise_region(struct av_context *ctx, uint32_t lkey,
 				 enum ibv_advise_mr_advice advice,
 				 const struct av_odp_range *range);
 
 /*
- * Drop a region's use of device memory. The last one frees a block that the program has freed, or
- * whose import it has ended. @inherited: a forked child drops a region of its parent
+ * Drop a region's use of device memory. The last frees a block that the program has freed or
+ * unimported. @inherited: a forked child drops a region of its parent
  */
 void av_dm_region_ended(struct av_dm *dm, bool inherited);
 
 /*
- * Find the bytes of a range of device memory. @dm: or NULL. @unit: offset and length must be
- * multiples of it, in bytes. @bytes: out, for av_copy()
- * Return: 0; ENOENT: @dm is NULL, or its exporter has freed it; EFAULT: the range exceeds it;
- * EINVAL
+ * The bytes of a range of device memory, for av_copy(). @dm: or NULL. Offset and length must be
+ * multiples of @unit bytes. Return: 0; ENOENT: @dm is NULL, or its exporter has freed it; EFAULT:
+ * the range exceeds it; EINVAL
  */
 AV_MUST_USE int av_dm_range(const struct av_dm *dm, uint64_t offset, size_t length,
 			    unsigned int unit, void **bytes);
@@ -440,8 +435,8 @@ struct av_qp_extra {
 };
 
 /*
- * Create a queue pair in RESET. It needs @pd, or for XRC_RECV @xrcd, and ignores the other. @attr:
- * in; out: the capacities granted. @extra: or NULL. Return: NULL and errno
+ * Create a queue pair in RESET, with @pd, or for XRC_RECV @xrcd; ignores the other. @attr: in; out:
+ * the capacities granted. @extra: or NULL. Return: NULL and errno
  */
 struct ibv_qp *av_qp_create(struct av_context *ctx, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
 			    struct ibv_qp_init_attr *attr, struct av_qp_extra *extra);

@@ -80,10 +80,7 @@ struct av_cm_message {
 	uint64_t transaction;
 	uint32_t attr_mod; /* with vendor_id: options of enhanced connection establishment */
 
-	/*
-	 * The sender's own id, and its peer's. SIDR_REQ and SIDR_REP have only the id of the
-	 * request, in local_comm_id.
-	 */
+	/* The sender's own id, its peer's. SIDR_REQ, SIDR_REP: only local_comm_id, the request's */
 	uint32_t local_comm_id, remote_comm_id;
 
 	uint64_t service_id;  /* REQ, SIDR_REQ, SIDR_REP */
@@ -106,10 +103,7 @@ struct av_cm_message {
 	uint8_t path_mtu;      /* 4 bits; REQ: as enum ibv_mtu */
 	bool rdc_exists;       /* REQ */
 	bool sap_supported;    /* REQ: suggested alternate paths */
-	/*
-	 * 5 bits each: 4.096 us << value, until a CM answers. REQ has both, LAP only
-	 * remote_timeout.
-	 */
+	/* 5 bits each: 4.096 us << value, until a CM answers. REQ: both, LAP: remote_timeout */
 	uint8_t local_timeout, remote_timeout;
 	uint8_t max_cm_retries;		      /* 4 bits; REQ */
 	struct av_cm_path primary, alternate; /* REQ; LAP: alternate */
@@ -136,16 +130,11 @@ size_t av_cm_private_bytes(uint16_t attribute);
 /* The name of an attribute, such as "REQ"; NULL: unknown attribute. */
 const char *av_cm_attribute_name(uint16_t attribute);
 
-/*
- * Encode a message. Reserved bytes are 0.
- * Return: false: unknown attribute, and nothing is written
- */
+/* Encode. Reserved bytes are 0. Return: false: unknown attribute, and nothing is written */
 AV_MUST_USE bool av_cm_put(const struct av_cm_message *m, uint8_t to[AV_MAD_BYTES]);
 
 /*
- * Decode a message.
- * @m: out, valid only if the result is true
- * @bytes: any number; a message has AV_MAD_BYTES
+ * Decode. @m: out, valid only if the result is true. @bytes: any number; a message has AV_MAD_BYTES
  * Return: false: its length, version, class, method or attribute is not that of a CM message
  */
 AV_MUST_USE bool av_cm_get(struct av_cm_message *m, const uint8_t *from, size_t bytes);
@@ -164,16 +153,10 @@ struct av_cm_ip {
 /* Encode. @to: room for AV_CM_IP_BYTES */
 void av_cm_ip_put(const struct av_cm_ip *ip, uint8_t *to);
 
-/*
- * Decode. @from: AV_CM_IP_BYTES
- * Return: false: an unknown version of the header or of IP
- */
+/* Decode. @from: AV_CM_IP_BYTES. Return: false: an unknown version of the header or of IP */
 AV_MUST_USE bool av_cm_ip_get(struct av_cm_ip *ip, const uint8_t *from);
 
-/*
- * The service id of a port.
- * @ps: enum rdma_port_space
- */
+/* The service id of a port. @ps: enum rdma_port_space */
 static inline uint64_t av_cm_service_id(uint16_t ps, uint16_t port)
 {
 	return 0x01000000u | (uint64_t)ps << 16 | port;

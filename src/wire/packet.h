@@ -62,12 +62,9 @@ static inline uint64_t av_get64(const uint8_t *from)
 	return (uint64_t)av_get32(from) << 32 | av_get32(from + 4);
 }
 
-/* Opcodes of packets, and the credits of an acknowledgement. */
-
 /*
  * End-to-end credits in the syndrome of an acknowledgement: the number of the responder's receive
- * requests, in five bits.
- * Source: IBTA volume 1, 9.7.5.2.2, table "Credit count".
+ * requests, in five bits. Source: IBTA volume 1, 9.7.5.2.2, table "Credit count".
  */
 
 #define AV_CREDITS_NONE_CODE 31u	/* the responder reports no number */
@@ -80,8 +77,7 @@ uint8_t av_credits_code(uint32_t count);
 uint32_t av_credits_of(uint8_t code);
 
 /*
- * Which headers an opcode has, and which part of which operation it is. One table has a row for
- * each value of the low five bits, another for each service.
+ * Which headers an opcode has, and which part of which operation it is.
  * Source: IBTA volume 1, 9.2.1 (OpCode values), 5.2 (order of headers), annex A14 (XRC), A17
  * (congestion notification), A19 (FLUSH, ATOMIC WRITE).
  */
@@ -157,8 +153,7 @@ int av_opcode_find(enum av_service service, enum av_operation operation, enum av
 		   enum av_tail tail);
 
 /*
- * A transport packet, as a structure and as bytes: base transport header (BTH), extended headers,
- * payload, padding.
+ * A transport packet: base transport header (BTH), extended headers, payload, padding.
  * Source: IBTA volume 1, chapter 9.2 to 9.6.
  */
 
@@ -213,19 +208,13 @@ enum av_packet_fault {
 	AV_PACKET_PAYLOAD, /* payload where none is allowed, or of the wrong size */
 };
 
-/*
- * Bytes of an enum ibv_mtu. An invalid value, as a peer's segment may hold, counts as IBV_MTU_256.
- */
+/* Bytes of an enum ibv_mtu. Invalid values, as a peer's segment may hold, count as IBV_MTU_256. */
 static inline uint32_t av_mtu_bytes(uint32_t mtu)
 {
 	return 128u << (mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? mtu : IBV_MTU_256);
 }
 
-/*
- * The largest path MTU whose packets fit an interface.
- * @bytes: the MTU of the interface
- * Return: at least IBV_MTU_256, which every interface with IPv6 carries
- */
+/* The largest path MTU whose packets fit an interface of MTU @bytes; at least IBV_MTU_256 */
 enum ibv_mtu av_mtu_within(uint32_t bytes);
 
 /* Bytes of padding after a payload. */
@@ -237,27 +226,19 @@ static inline uint32_t av_packet_padding(uint32_t payload_bytes)
 /* Bytes of all headers of a packet with this opcode, including the BTH; 0: unknown opcode. */
 size_t av_packet_header_bytes(uint8_t opcode);
 
-/*
- * Write the headers of a packet.
- * @to: room for av_packet_header_bytes()
- * Return: bytes written; 0: unknown opcode
- */
+/* Write a packet's headers to @to (av_packet_header_bytes()). Return: bytes; 0: unknown opcode */
 size_t av_packet_put_headers(const struct av_packet *p, uint8_t *to);
 
 /*
- * Decode a packet.
- * @p: out, valid only with AV_PACKET_OK; fields of absent headers are 0; @payload points into @from
- * @from: @bytes, from the BTH to the end of the padding; the function reads no others
+ * Decode a packet of @bytes, from the BTH to the end of the padding; reads no others. @p: out, if
+ * the result is AV_PACKET_OK; fields of absent headers are 0; @payload points into @from
  */
 AV_MUST_USE enum av_packet_fault av_packet_get(struct av_packet *p, const uint8_t *from,
 					       size_t bytes);
 
 /*
- * Cutting messages into packets: how many there are, and the headers of each.
- * Source: IBTA volume 1, 9.2.1 (segmentation), 9.3.1 (PSN).
- */
-
-/*
+ * Cutting messages into packets. Source: IBTA volume 1, 9.2.1 (segmentation), 9.3.1 (PSN).
+ *
  * The longest message, in bytes, that a peer may announce, whatever its port's max_msg_sz is: IBTA
  * volume 1, C9-94. With the smallest MTU, a longer one would use more than half of the PSNs.
  */
@@ -270,10 +251,7 @@ struct av_wire_message {
 	enum av_tail tail;
 	uint64_t bytes; /* of payload that it carries; 0 for a READ request of any length */
 	uint32_t mtu;	/* 256, 512, ... AV_MTU_MAX */
-	/*
-	 * The headers of all packets; @psn is the first one's. Only the last packet has @solicited
-	 * and @ack_request.
-	 */
+	/* Of all packets; @psn: the first one's; @solicited, @ack_request: the last one's. */
 	struct av_packet head;
 };
 
@@ -283,15 +261,10 @@ static inline uint32_t av_wire_packets(uint64_t bytes, uint32_t mtu)
 	return bytes ? (uint32_t)((bytes + mtu - 1) / mtu) : 1;
 }
 
-/*
- * Make the headers of packet @index, without payload.
- * Return: offset of its payload in the message; -1: the service has no such packet
- */
+/* Make packet @index's headers. Return: its payload's offset in the message; -1: no such packet */
 int64_t av_wire_packet(const struct av_wire_message *m, uint32_t index, struct av_packet *p);
 
 /* === frame ======================================================================= */
-
-/* Frames: what is around a packet on Ethernet, and its invariant CRC. */
 
 /*
  * The invariant CRC (ICRC) of a packet whose IP and UDP headers the kernel writes and hides.
@@ -312,18 +285,13 @@ struct av_net_path {
 };
 
 /*
- * The ICRC of a packet; av_icrc_put() stores it.
- * @path: addresses, port and identification count
+ * The ICRC of a packet, for av_icrc_put(). Of @path, addresses, port and identification count.
  * @packet: @bytes, from the BTH, which is complete, to the end of the padding; the packet travels
  * in an unfragmented datagram to port 4791 with DF set
  */
 uint32_t av_icrc_of(const struct av_net_path *path, const uint8_t *packet, size_t bytes);
 
-/*
- * Is @icrc right?
- * @path: its @identification is tried first; with IPv4, then any that fits
- * Return: true, with the identification that fits in @path
- */
+/* Is @icrc right? Tries @path's @identification, then with IPv4 any; @path gets what fits. */
 AV_MUST_USE bool av_icrc_fits(struct av_net_path *path, const uint8_t *packet, size_t bytes,
 			      uint32_t icrc);
 
@@ -346,9 +314,8 @@ enum av_datagram_fault {
 };
 
 /*
- * Split the next datagram off.
- * @path: out, with the identification that fits. @p: out, not complete with AV_DATAGRAM_SHORT; its
- * payload is borrowed from @cut. Return: false: there is no further datagram
+ * Split the next datagram off. @path: out, with the identification that fits. @p: out, not complete
+ * with AV_DATAGRAM_SHORT; its payload is borrowed from @cut. Return: false: there is none
  */
 AV_MUST_USE bool av_gro_next(struct av_gro_split *cut, struct av_net_path *path,
 			     struct av_packet *p, enum av_datagram_fault *fault);
@@ -376,8 +343,8 @@ struct av_frame {
 };
 
 /*
- * The Ethernet address for a GID. An IPv6 address made from a MAC address gives that MAC address. A
- * group gives the group's Ethernet address. Any other GID gives a locally administered address.
+ * The Ethernet address for a GID: of an IPv6 address made from a MAC address, that one; of a group,
+ * the group's; else a locally administered address.
  */
 void av_frame_mac(const uint8_t gid[16], uint8_t mac[6]);
 
@@ -389,10 +356,8 @@ void av_frame_mac(const uint8_t gid[16], uint8_t mac[6]);
 uint16_t av_frame_source_port(uint32_t flow_label, uint32_t src_qpn, uint32_t dest_qpn);
 
 /*
- * The invariant CRC. Bytes that may change in transit do not matter.
- * @ip: IP header (without IPv4 options) and UDP header
- * @packet: @bytes, from the BTH, which is complete, to the end of the padding
- * Source: IBTA volume 1, 7.8.1 and annex A17.3.3.
+ * The invariant CRC (IBTA volume 1, 7.8.1; annex A17.3.3). Bytes that may change in transit do not
+ * matter. @ip: IP header (without IPv4 options) and UDP header. @packet: as av_icrc_of()
  */
 uint32_t av_icrc(const uint8_t *ip, const uint8_t *packet, size_t bytes);
 
@@ -413,16 +378,14 @@ size_t av_frame_payload_at(const struct av_frame *f, uint8_t opcode);
 
 /*
  * Write a frame. The UDP checksum follows RFC 8200 with IPv6, and is 0 with IPv4. The payload may
- * already be in its place (av_frame_payload_at()).
- * Return: bytes written; 0: they exceed @room, or the opcode is unknown
+ * already be at av_frame_payload_at(). Return: bytes; 0: they exceed @room, or unknown opcode
  */
 size_t av_frame_put(const struct av_frame *f, const struct av_packet *p, uint8_t *to, size_t room);
 
 /*
- * Write a frame around the payload of a UDP datagram, whatever that is.
- * @checksum: with IPv4, too, write a UDP checksum
- * @room: at least AV_FRAME_HEADERS_MAX; bytes beyond it are cut off
- * Return: bytes of the whole frame
+ * Write a frame around the payload of a UDP datagram, whatever that is. @checksum: with IPv4, too,
+ * write a UDP checksum. @room: at least AV_FRAME_HEADERS_MAX; cuts the rest off. Return: bytes of
+ * the whole frame
  */
 size_t av_frame_wrap(const struct av_frame *f, bool checksum, const uint8_t *datagram, size_t bytes,
 		     uint8_t *to, size_t room);
