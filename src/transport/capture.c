@@ -80,10 +80,7 @@ static void open_capture_file(struct file *f, unsigned int number, uint32_t stam
 		spec.path);
 }
 
-/*
- * Context: @file_mutex is held.
- * Return:  the file, or NULL
- */
+/* Context: @file_mutex is held. Return: the file, or NULL */
 static struct file *find_file(unsigned int number, uint32_t stamp)
 {
 	struct file *f = &files[number - 1];
@@ -166,8 +163,7 @@ static void write_out(struct batch *b)
 }
 
 /*
- * Room for the next frame, of at most AV_FRAME_MAX bytes. May write the batch. NULL: nothing can be
- * written
+ * Room for one more frame of AV_FRAME_MAX bytes; NULL: nothing can be written. May write the batch.
  */
 static uint8_t *capture_batch_room(struct batch *b)
 {
@@ -187,7 +183,6 @@ static void capture_batch_add(struct batch *b, struct av_pcapng_frame *frame)
 	b->frames++;
 }
 
-/* Write what the batch holds. */
 static void capture_batch_end(struct batch *b)
 {
 	if (b->blocks)
@@ -313,10 +308,7 @@ static void reset_setting_in_child(void)
 
 static const struct av_fork_handlers setting_fork_handlers = {.child = reset_setting_in_child};
 
-/*
- * Make the file, and set its name and identity in @spec.
- * Return:  0 or errno
- */
+/* Make the file, and set its name and identity in @spec. Return: 0 or errno */
 static int create_capture_file(const char *name, struct av_capture_spec *spec)
 {
 	int fd = av_pcapng_open(name, false), err = 0;
@@ -373,7 +365,6 @@ void av_capture_context_opened(struct av_seg *seg)
 
 #define WORD 8u
 
-/* A request that is being captured. */
 struct request {
 	const struct av_observed *before;
 	const struct av_qp_ref *req, *rsp; /* @rsp: ignored for datagrams */
@@ -462,10 +453,7 @@ static struct av_frame datagram_flow(const struct request *r)
 
 /* --- payload --------------------------------------------------------------------- */
 
-/*
- * The requester's buffers. Bytes that cannot be reached at once are left out: no request waits for
- * a capture.
- */
+/* Requester's buffers, less what cannot be reached at once: no request waits for a capture. */
 static void source_local(struct source *s, const struct request *r)
 {
 	s->held = s->known = false;
@@ -590,7 +578,6 @@ static void put_acknowledge(struct request *r, const struct av_frame *f, uint32_
 	put_message(r, &m, 0, f, &nothing, av_now_real_ns());
 }
 
-/* Write the answer that the request asked for. */
 static void put_result(struct request *r, const struct av_packet_kind *k, const struct av_frame *f)
 {
 	struct av_wire_message m = answer_message(r, k->answer, r->before->psn, AV_SYNDROME_ACK);

@@ -69,10 +69,7 @@ static bool claim_first(struct av_coop_copy *a, uint32_t number)
 	return true;
 }
 
-/*
- * Claim the last chunk, which is @number unless the message has been closed meanwhile.
- * Context: @chunk is held.
- */
+/* Claim the last chunk, which is @number unless the message was closed. Context: @chunk is held. */
 static bool claim_last(struct av_coop_copy *a, uint32_t number)
 {
 	uint32_t left = atomic_load_explicit(&a->left, memory_order_relaxed);
@@ -107,10 +104,7 @@ static enum av_lock_result wait_for_chunk(struct av_seg *seg, struct av_coop_cop
 	return got;
 }
 
-/*
- * Allow no more claims, and wait for the chunk that is being copied.
- * Return:  has everything claimed been copied?
- */
+/* Allow no more claims, and wait for the chunk in work. Return: is everything claimed copied? */
 static enum av_coop_result close_message(struct av_seg *seg, struct av_coop_copy *a)
 {
 	enum av_lock_result got;

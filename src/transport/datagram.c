@@ -135,7 +135,6 @@ struct datagram {
 	uint64_t now_ns;	/* coarse clock */
 };
 
-/* Write the header area that the receiver finds in front of the payload. */
 static void write_header(struct datagram *d, const struct av_qp_ref *req)
 {
 	const struct av_seg_head *h = req->seg->head;
@@ -178,10 +177,7 @@ static bool is_addressee(const struct av_qp_shared *p, uint32_t qpn)
 	return atomic_load_explicit(&p->qpn, memory_order_relaxed) == qpn && p->type == IBV_QPT_UD;
 }
 
-/*
- * The message is dropped at @rsp: for the reason that has been noted, or for a @fault of @rsp's
- * own.
- */
+/* @rsp drops the message: for the reason that has been noted, or for a @fault of its own. */
 static void drop_datagram(const struct datagram *d, const struct av_qp_ref *rsp,
 			  enum av_fault fault)
 {
@@ -259,8 +255,8 @@ static void undelivered(struct datagram *d, const struct av_receiver *to, enum a
 }
 
 /*
- * Deliver to one queue pair. A message that does not fit, or finds no receive request, is lost.
- * Context: the queue pair's right @resp is held.
+ * Deliver to one queue pair. What does not fit, or finds no receive request, is lost. @resp is
+ * held.
  */
 static void deliver_datagram(struct datagram *d, const struct av_qp_ref *rsp)
 {

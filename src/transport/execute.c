@@ -409,8 +409,7 @@ static void lose_unanswered(struct av_work *w)
 }
 
 /*
- * Apply the effects of the outcome on both sides, and release the responder; that of a fragment is
- * its caller's to release.
+ * Apply the outcome to both sides, and release the responder; of a fragment, the caller does that.
  */
 static void apply_work_outcome(struct av_work *w)
 {
@@ -598,8 +597,7 @@ static bool is_unreadable(struct av_work *w)
 
 /*
  * Prefetch the cache lines that the next message for @rsp needs. @rsp's owner wrote them; this
- * loads them together instead of one after the other. A hint.
- * Context: no execution right needed.
+ * loads them together instead of one after the other. A hint. Needs no execution right.
  */
 static void prefetch_receiver(const struct av_qp_ref *rsp)
 {

@@ -25,11 +25,6 @@
 /* === receive ===================================================================== */
 
 /*
- * Receive requests: which one a message takes, how its bytes get there, and which bytes wait for a
- * poll.
- */
-
-/*
  * Payload that arrives with a completion: in its CQ entry, in the receive request's slot, or in
  * bounce buffers. The thread that takes the completion copies the payload to the receive buffers.
  */
@@ -45,15 +40,13 @@ struct av_placement {
 
 /*
  * Free the slot of the receive request that @cqe completes. The queue exists: before it is
- * destroyed, its completions are purged.
+ * destroyed, its completions are purged. Context: poll_lock is held.
  * @place: out, the entry, its payload, and the receive buffers; NULL: the entry has no payload
- * Context: poll_lock is held.
  */
 void av_place_free_slot(struct av_seg *seg, const struct av_cqe *cqe, struct av_placement *place);
 
-/**
- * av_place() - copy the payload in @place to its buffers, and release its bounce buffers
- *
+/*
+ * Copy the payload in @place to its buffers, and release its bounce buffers.
  * Context: a thread of the owner, no lock held; waits for pages, and while a key is being changed.
  * Return: false: the receive buffers can no longer be used
  */
@@ -68,7 +61,6 @@ void av_place_lost(struct av_seg *seg, const struct av_cqe *cqe);
 
 /*
  * The receiving half of a message: its receive request, how its bytes travel, its completion.
- *
  * Context of these functions: the responder's right @resp is held.
  */
 
@@ -96,25 +88,21 @@ struct av_message {
 	struct av_cq_bell *later;	/* out: its event, for av_cq_ring(); NULL: sent at once */
 };
 
-/**
- * av_receive_take() - take the receive request that the message will use
+/*
+ * Take the receive request that the message will use; NULL: receiver not ready.
  *
  * If a connected receiver has no request, marks its queue, so that its next post resumes the
  * requester, and tries again for 2 us. After success, the caller calls exactly one of
- * av_receive_message(), av_receive_error() and av_receive_cancel(). The first completes the
- * request, unless its result says otherwise.
- * Return: the request, or NULL: receiver not ready
+ * av_receive_message(), which completes the request unless its result says otherwise,
+ * av_receive_error() and av_receive_cancel().
  */
 const struct av_rq_wqe *av_receive_take(const struct av_receiver *to);
 
 /* Put the request back into its queue, after a fault that is not the receiver's. */
 void av_receive_cancel(const struct av_receiver *to);
 
-/**
- * av_receive_message() - copy the bytes of a SEND to the receive request, and complete it
- * @from: the bytes
- * @request: from av_receive_take()
- *
+/*
+ * Copy the bytes @from of a SEND to @request of av_receive_take(), and complete it.
  * Return: AV_FAULT_NONE: completed. AV_FAULT_RECV_CQ: the CQ has overrun, and the completion is
  * lost. With any other fault, the request is not completed: AV_FAULT_RECV_SHORT,
  * AV_FAULT_RECV_PROT, AV_FAULT_LOC_PROT (a sender's buffer), AV_FAULT_BUSY (a key is being
@@ -125,29 +113,24 @@ AV_MUST_USE enum av_fault av_receive_message(struct av_message *msg, const struc
 					     const struct av_rq_wqe *request);
 
 /*
- * Complete the taken request with error @status. If none is taken, complete the next one in the
- * queue, if there is one.
+ * Complete the taken request with error @status; if none is taken, the next in the queue, if any.
  */
 void av_receive_error(const struct av_receiver *to, enum ibv_wc_status status);
 
 /*
- * Flush the receive request of a message in fragments that will not be finished. Does nothing if no
- * request is taken.
+ * Flush the receive request of a message in fragments that will not be finished, if one is taken.
  */
 void av_receive_abandon(const struct av_qp_ref *rsp);
 
 /*
- * Complete all receive requests as flushed. Requests of a shared queue remain for its other queue
+ * Complete all receive requests as flushed. Those of a shared queue remain for its other queue
  * pairs.
  */
 void av_receive_flush(const struct av_qp_ref *rsp);
 
 /* --- XRC: a request names the shared receive queue. IBTA volume 1, annex A14 -------- */
 
-/*
- * A shared receive queue in use. The pin names the SRQ's number instead of a key. av_xrc_retire()
- * waits for it.
- */
+/* A shared receive queue in use. The pin names the SRQ's number. av_xrc_retire() waits for it. */
 struct av_xrc_use {
 	struct av_seg *seg; /* NULL: none in use */
 	struct av_pin *pin;
@@ -159,29 +142,26 @@ struct av_xrc_use {
  * @use: out; the caller passes it to av_xrc_end(), whatever the result
  * @to: out, if found
  *
- * Context: the responder's right @resp is held; does not wait.
- * Return: AV_FAULT_NONE; AV_FAULT_REM_OP_DENIED: no such number, or it is of another domain or of a
- * dead process; AV_FAULT_BUSY: no pin is free, try again
+ * Context: the responder's right @resp is held; does not wait. Return: AV_FAULT_NONE;
+ * AV_FAULT_REM_OP_DENIED: no such number, or it is of another domain or of a dead process;
+ * AV_FAULT_BUSY: no pin is free, try again
  */
 enum av_fault av_xrc_begin(const struct av_qp_ref *rsp, uint32_t srqn, struct av_xrc_use *use,
 			   struct av_receiver *to);
 void av_xrc_end(struct av_xrc_use *use);
 
-/**
- * av_xrc_retire() - unpublish an own queue's SRQ number, and wait until no request uses the queue
- *
+/*
+ * Unpublish an own queue's SRQ number, and wait until no request uses the queue.
  * Context: no lock held; waits as long as a copy takes.
  */
 void av_xrc_retire(struct av_seg *seg, struct av_rq_shared *rq);
 
 /*
  * What remains to do for a request after its completion: wake the receiver's process, or send the
- * datagram.
- *
- * An acknowledgement precedes an answer. A woken receiver may take the core of the thread that woke
- * it, answer at once, and have that answer completed. So the requester's completion is appended
- * before the receiver is woken. Members of a multicast group are woken at once, since there may be
- * any number of them.
+ * datagram. An acknowledgement precedes an answer: a woken receiver may take the core of the thread
+ * that woke it, answer at once, and have that answer completed. So the requester's completion is
+ * appended before the receiver is woken. Members of a multicast group are woken at once, since
+ * there may be any number of them.
  */
 
 struct av_net_burst;
@@ -195,9 +175,8 @@ struct av_after {
 };
 
 /*
- * Do what remains, and clear the SRQ use.
- * Context: the requester's right @exec is held. @seg stays mapped, by @srq or by the requester's
- * cached destination. Makes system calls.
+ * Do what remains, and clear the SRQ use. Makes system calls. Context: the requester's right @exec
+ * is held. @seg stays mapped, by @srq or by the requester's cached destination.
  */
 void av_after_do(struct av_after *after);
 
@@ -205,18 +184,14 @@ void av_after_do(struct av_after *after);
 
 /*
  * Both sides copy a large message: the sender, and threads of the receiver whose poll of the CQ
- * finds nothing.
+ * finds nothing. No poller has to help.
  *
  * The sender opens its message in the receiver's CQ (struct av_coop_copy, queue/cq.h), and copies
- * chunks from the front. A CQ has one open message at a time. Threads that poll that CQ claim
- * chunks from the back. A poller copies one chunk at a time. While it does, it holds the right
- * @chunk, and pins of both keys, which it looked up itself. When all chunks are claimed, the sender
- * takes @chunk. From then on, no poller writes to the buffer.
- *
- * A poller may fail to copy its chunk, or die during the copy. Then the sender copies the whole
- * message again, without help.
- *
- * No poller has to help. A sender that finds another sender's message in the CQ copies alone.
+ * chunks from the front. A CQ has one open message at a time; another sender copies alone. Pollers
+ * of that CQ claim chunks from the back, one at a time. While a poller copies its chunk, it holds
+ * the right @chunk, and pins of both keys, which it looked up itself. When all chunks are claimed,
+ * the sender takes @chunk. From then on, no poller writes to the buffer. If a poller failed to copy
+ * its chunk, or died during the copy, the sender copies the whole message again, without help.
  */
 
 /*
@@ -227,7 +202,7 @@ void av_after_do(struct av_after *after);
 #define AV_COOP_CHUNK (64u << 10)
 
 /*
- * The sender copies at least this many bytes at the end of a message itself, and copies them last.
+ * The sender itself copies at least this many bytes at the end of a message, and copies them last.
  */
 #define AV_COOP_REST 4096u
 
@@ -244,12 +219,11 @@ enum av_coop_result {
 };
 
 /**
- * av_coop_copy() - copy a message to its receive buffer, with help of the receiver's pollers
+ * av_coop_copy() - copy a message, its end last, with help of the receiver's pollers
  * @rsp: the receiving queue pair, in another process
  * @recv: the one element of its receive request
  * @to, @from: the addresses of the bytes in this process
  *
- * Copies the end of the message last.
  * Context: @rsp's right @resp is held, and pins of both keys. Waits for pages, and
  * AV_PEER_TIMEOUT_NS at most for a poller that copies a chunk.
  */
@@ -260,9 +234,8 @@ AV_MUST_USE enum av_coop_result av_coop_copy(const struct av_coop_source *source
 
 /*
  * The sender died while it held @rsp's right @resp, which the caller has taken over: close its
- * message to pollers.
- * Context: waits for a poller that copies a chunk; if @rsp is another process's, AV_PEER_TIMEOUT_NS
- * at most, and then the message stays open.
+ * message to pollers. Waits for a poller that copies a chunk; if @rsp is another process's,
+ * AV_PEER_TIMEOUT_NS at most, and then the message stays open.
  */
 void av_coop_abandon(const struct av_qp_ref *rsp);
 
@@ -270,9 +243,8 @@ void av_coop_abandon(const struct av_qp_ref *rsp);
 void av_coop_help(struct av_seg *seg, struct av_cq_shared *cq);
 
 /*
- * Copy one chunk, if the open message of @cq is for receiving queue pair @rsp. A part of
+ * Copy one chunk, if the open message of @cq is for @rsp, whose peer is @req. A part of
  * av_coop_help(), separate for tests.
- * @req: @rsp's peer
  */
 void av_coop_help_with(const struct av_qp_ref *rsp, const struct av_qp_ref *req,
 		       struct av_cq_shared *cq);
@@ -295,15 +267,8 @@ static inline void av_coop_polled(struct av_seg *seg, struct av_cq_shared *cq)
 
 /* === operations ================================================================== */
 
-/* Requests under execution: the memory of both sides, and what each operation does with it. */
-
 /*
- * Asynchronous events of queue pairs. The process that causes an event raises it in the owner's
- * context.
- */
-
-/*
- * Raise @event at queue pair @end, whose number was @qpn when the event happened.
+ * Raise @event at queue pair @end, of any process, whose number was @qpn when the event happened.
  * Context: no execution right or lock held; makes system calls.
  */
 static inline void av_event_raise(const struct av_qp_ref *end, uint32_t qpn,
@@ -320,7 +285,7 @@ static inline void av_event_raise(const struct av_qp_ref *end, uint32_t qpn,
 }
 
 /*
- * Raise IBV_EVENT_QP_LAST_WQE_REACHED, if the queue pair's receives on a shared queue have ended.
+ * Raise IBV_EVENT_QP_LAST_WQE_REACHED, if the receives of @end on a shared queue have ended.
  * Context: @resp is not held; makes system calls.
  */
 static inline void av_event_last_wqe(const struct av_qp_ref *end)
@@ -349,7 +314,6 @@ struct av_work;
 
 /*
  * The operation of an opcode.
- *
  * Context: the requester's right @exec is held, and the responder's right @resp unless the opcode
  * is local. No lock and no pin is held. May wait for pages of either program. The caller ends the
  * pins of @w->local, and @w->pin.
@@ -362,9 +326,8 @@ struct av_work;
 typedef enum av_fault av_operation(struct av_work *w);
 
 /*
- * A packet's part of a message. A message of several packets is executed fragment by fragment. The
- * request in @wqe has the operation and rkey of the message, and the address and length of the
- * fragment.
+ * A packet's part of a message, which is executed fragment by fragment. @wqe has the operation and
+ * rkey of the message, and the address and length of the fragment.
  */
 struct av_fragment {
 	void *bytes;	 /* the payload; or where to put the answer. @wqe has its length */
@@ -393,10 +356,7 @@ struct av_work {
 	uint64_t now_ns;	 /* coarse clock, read once */
 };
 
-/*
- * Record that the request has to wait for @why.
- * Return: false
- */
+/* Record that the request has to wait for @why. Return: false */
 static inline bool av_work_wait(struct av_work *w, enum av_wait why)
 {
 	w->result.wait_reason = why;
@@ -404,8 +364,8 @@ static inline bool av_work_wait(struct av_work *w, enum av_wait why)
 }
 
 /*
- * Have @event (enum ibv_event_type, or AV_EVENT_NONE) raised at the responder after the request. At
- * most two events per request.
+ * Have @event (or AV_EVENT_NONE) raised at the responder after the request. At most two per
+ * request.
  */
 static inline void av_work_event(struct av_work *w, int event)
 {
@@ -418,9 +378,9 @@ static inline void av_work_event(struct av_work *w, int event)
  * @fragment: the packet that has the bytes, or takes the answer; NULL: none
  * @access: 0 for sources, IBV_ACCESS_LOCAL_WRITE for destinations
  *
- * Context: as av_mem_get_list().
- * Return: AV_FAULT_NONE: pinned until av_mem_put_list(). AV_FAULT_BUSY, AV_FAULT_LOC_PROT,
- * AV_FAULT_LOC_LEN (more inline data than a slot holds): nothing is pinned
+ * Context: as av_mem_get_list(). Return: AV_FAULT_NONE: pinned until av_mem_put_list().
+ * AV_FAULT_BUSY, AV_FAULT_LOC_PROT, AV_FAULT_LOC_LEN (more inline data than a slot holds): nothing
+ * is pinned
  */
 AV_MUST_USE enum av_fault av_find_buffers(const struct av_qp_ref *req,
 					  const struct av_fragment *fragment,
@@ -436,40 +396,36 @@ AV_MUST_USE enum av_fault av_request_buffers(const struct av_qp_ref *req,
 					     struct av_spans *to);
 
 /**
- * av_work_remote() - translate memory of the responder that the request's rkey names, if the
- * responder's queue pair permits the request
+ * av_work_remote() - translate the responder's memory that the rkey names, if its queue pair
+ * permits
  * @req: range, access (the queue pair's flags must have it, too), @payload and @whole; the rest out
  * @operand: bytes of an atomic's operand, which has to be aligned, or 1: any alignment; 0: data, of
  * which a packet has a part
  * @remote: out, one span; or none, if @req has no length. @w->pin pins its key
  *
- * Context: as av_mem_get().
- * Return: AV_FAULT_NONE; or nothing is held: AV_FAULT_REM_NO_RD_ATOMIC, AV_FAULT_REM_OP_DENIED,
- * AV_FAULT_REM_MISALIGNED, AV_FAULT_BUSY, AV_FAULT_REM_ACCESS, or AV_FAULT_TUNNELED: the payload is
- * commands, not data
+ * Context: as av_mem_get(). Return: AV_FAULT_NONE; or nothing is held: AV_FAULT_REM_NO_RD_ATOMIC,
+ * AV_FAULT_REM_OP_DENIED, AV_FAULT_REM_MISALIGNED, AV_FAULT_BUSY, AV_FAULT_REM_ACCESS, or
+ * AV_FAULT_TUNNELED: the payload is commands, not data
  */
 AV_MUST_USE enum av_fault av_work_remote(struct av_work *w, struct av_mem_request *req,
 					 uint64_t operand, struct av_spans *remote);
 
 /*
- * Find the receive queue that an XRC request names: @w->to. Keys are checked against that queue's
- * domain.
+ * Find @w->to, the receive queue that an XRC request names. Keys are checked against its domain.
  * Context, return: as av_xrc_begin(). The caller ends @w->srq.
  */
 AV_MUST_USE enum av_fault av_work_find_srq(struct av_work *w);
 
 /*
- * The responder died during the request: the request waits for an answer that cannot arrive.
+ * The responder died during the request, which waits for an answer that cannot arrive.
  * Return: AV_FAULT_NONE, as an operation that has to wait
  */
 enum av_fault av_work_gone(struct av_work *w);
 
-/**
- * av_work_moved() - the fault that a request has when a copy for it @copied so
+/*
+ * The fault, as an operation's, of a request when a copy for it @copied so. If memory is gone
+ * because its process is gone, the request has no answer at all.
  * @src, @dst: the faults for missing memory on that side
- *
- * If memory is gone because its process is gone, the request has no answer at all.
- * Return: the fault, as an operation's
  */
 enum av_fault av_work_moved(struct av_work *w, enum av_fault copied, enum av_fault src,
 			    enum av_fault dst);
@@ -482,8 +438,7 @@ AV_COLD AV_MUST_USE enum av_fault av_work_read_first(const struct av_work *w,
 						     const struct av_spans *from);
 
 /*
- * By opcode. Operations on the requester's own keys run without a responder: only the requester's
- * right @exec is held.
+ * By opcode. Operations on the requester's own keys run without a responder, under @exec alone.
  *
  * FLUSH: earlier requests of the queue pair have already written to the responder's memory, and
  * processor caches are coherent. So global visibility only needs a memory barrier. No key grants
@@ -502,41 +457,29 @@ av_operation av_op_write;
  * atomics. include/anyverbs/tunneled_atomic.h has the encoding and its guarantees.
  */
 
-/**
- * av_op_tunneled() - execute the commands in the payload, or only check them
- * @apply: false: only check
- *
- * The payload is read once. All commands are checked before the first is executed. The requester's
- * buffers must be translated; before the first command they are released and emptied. Context and
- * return as an operation's. AV_FAULT_REM_NO_COMMAND: the payload is no list of commands
+/*
+ * Execute the commands in the payload; without @apply, only check them. The payload is read once.
+ * All commands are checked before the first is executed. The requester's buffers must be
+ * translated; before the first command they are released and emptied. Context and return as an
+ * operation's. AV_FAULT_REM_NO_COMMAND: the payload is no list of commands
  */
 AV_MUST_USE enum av_fault av_op_tunneled(struct av_work *w, bool apply);
 
-/*
- * May a payload to a region of tunneled atomics have this length?
- * Return: the number of commands in it, or 0
- */
+/* Number of commands in a payload of that length; 0: it cannot have that length. */
 unsigned int av_tunnel_count(uint64_t bytes);
 
-/*
- * Decode a command.
- * Return: false if it is not valid
- */
+/* Decode a command; false: it is not valid. */
 AV_MUST_USE bool av_tunnel_decode(const struct anyverbs_tunneled_atomic *command,
 				  struct av_atomic *atomic);
 
 /*
- * SEND, and RDMA WRITE with immediate data. They take one of the responder's receive requests, and
- * wait if there is none.
+ * SEND, and RDMA WRITE with immediate data. They take a receive request, and wait if there is none.
  */
 
 /* SEND, with immediate data or a key to invalidate if the opcode has them. */
 av_operation av_op_send;
 
-/*
- * Checks the rkey before it takes a receive request, and copies the bytes afterwards. So a fault of
- * the rkey takes no receive request.
- */
+/* Checks the rkey before it takes a receive request, so that a fault of the rkey takes none. */
 av_operation av_op_write_imm;
 
 /* === execute ===================================================================== */
@@ -545,16 +488,12 @@ av_operation av_op_write_imm;
 
 /*
  * Take @resp of a queue pair, and complete or undo what a dead holder began. av_lock_release()
- * releases it.
- * Context: waits without limit for threads of this process, and AV_PEER_TIMEOUT_NS at most for a
- * peer. Return: false: timed out on a peer's lock
+ * releases it. Waits without limit for threads of this process, and AV_PEER_TIMEOUT_NS at most for
+ * a peer. Return: false: timed out on a peer's lock
  */
 bool av_responder_acquire(const struct av_qp_ref *end);
 
-/*
- * The same for a caller that can do without @resp: waits AV_STUCK_NS at most, also for threads of
- * this process.
- */
+/* The same, but waits AV_STUCK_NS at most, also for threads of this process. */
 bool av_responder_acquire_soon(const struct av_qp_ref *end);
 
 /**
@@ -574,8 +513,8 @@ struct av_outcome av_execute(const struct av_qp_ref *req, const struct av_qp_ref
 			     const struct av_sq_wqe *wqe, struct av_after *after);
 
 /*
- * The same, with a responder that finds @fault, whatever the request is. Copies no bytes; @fault
- * has its effects on both sides. For reliable connections only.
+ * The same on a reliable connection, with a responder that finds @fault, whatever the request is.
+ * Copies no bytes; @fault has its effects on both sides.
  */
 struct av_outcome av_execute_refuse(const struct av_qp_ref *req, const struct av_qp_ref *rsp,
 				    const struct av_sq_wqe *wqe, enum av_fault fault);
@@ -602,8 +541,6 @@ enum av_fault av_execute_check(const struct av_qp_ref *req, const struct av_sq_w
 
 /* === datagram ==================================================================== */
 
-/* Datagrams: where they go, and which header precedes their payload. */
-
 /*
  * The 40 bytes in front of a datagram's payload in the receive buffer. They hold the global route
  * header or, with RoCEv2 over IPv4, 20 undefined bytes and the IPv4 header. Pure functions.
@@ -613,10 +550,10 @@ enum av_fault av_execute_check(const struct av_qp_ref *req, const struct av_sq_w
 #define AV_GRH_BYTES 40
 
 /*
- * The kind of header in front of the payload, for the completion. The 40 bytes do not say the kind:
- * 20 of the IPv4 form are undefined (annex A17.4.5.1). Verbs have no field for the kind. So
- * adapters use the service level, which Ethernet frames do not have. In mlx5, bits 0 to 2 are the
- * layer 3 header, and bit 3 means that UDP follows.
+ * The kind of header in front of the payload, for the completion. The 40 bytes do not say it: 20 of
+ * the IPv4 form are undefined (annex A17.4.5.1). Verbs have no field for it. So adapters use the
+ * service level, which Ethernet frames do not have. In mlx5, bits 0 to 2 are the layer 3 header,
+ * and bit 3 means that UDP follows.
  */
 enum av_packet_type { AV_PACKET_V1 = 0, AV_PACKET_V2_IPV6 = 9, AV_PACKET_V2_IPV4 = 10 };
 
@@ -632,35 +569,22 @@ struct av_grh_fields {
 /* The form of the 40 bytes that av_grh_write() writes. */
 enum av_packet_type av_grh_packet_type(const struct av_grh_fields *fields);
 
-/* Write the 40 bytes. */
 void av_grh_write(uint8_t to[AV_GRH_BYTES], const struct av_grh_fields *fields);
 
-/*
- * Decode the 40 bytes, without @payload and @immediate.
- * Return: false if they have neither form
- */
+/* Decode all but @payload and @immediate. Return: false if the 40 bytes have neither form */
 AV_MUST_USE bool av_grh_read(const uint8_t from[AV_GRH_BYTES], struct av_grh_fields *fields);
 
 /*
- * The unreliable datagram service. Each request names its destination: one queue pair or a
- * multicast group.
- */
-
-/**
- * av_datagram_execute() - execute one request of a UD queue pair
- * @peer: the cached destination of the last datagram, guarded by @req's right @exec; holds a use of
- * its segment
- *
- * As av_execute(), except that the request names the destination, and never waits for a receiver: a
- * message that cannot be received is dropped. The request waits (AV_WAIT_FULL) while the interface
- * has no room.
+ * Execute one request of a UD queue pair, as av_execute(), except that the request names the
+ * destination (a queue pair or a multicast group), and never waits for a receiver: a message that
+ * cannot be received is dropped. The request waits (AV_WAIT_FULL) while the interface has no room.
+ * @peer: the cached destination of the last datagram, guarded by @exec; holds a use of its segment
  */
 struct av_outcome av_datagram_execute(const struct av_qp_ref *req, struct av_qp_ref *peer,
 				      const struct av_sq_wqe *wqe, struct av_after *after);
 
 /*
- * Does the request leave this host? One to a group may, since other hosts may have members.
- * Context: any thread.
+ * Does the request leave this host? One to a group may: other hosts may have members. Any thread.
  */
 bool av_datagram_leaves(const struct av_qp_ref *req, const struct av_sq_wqe *head);
 

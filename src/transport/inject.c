@@ -42,10 +42,7 @@ bool av_wire_may_connect(const struct av_seg *seg, const struct ibv_ah_attr *ah)
 	return av_wire_is_possible(seg) && ah->is_global;
 }
 
-/*
- * A packet that others are to overtake, in the list of its context. The receiver's turn guards the
- * list.
- */
+/* A packet that others are to overtake, in its context's list, which the receiver's turn guards. */
 struct kept {
 	struct av_late late;
 	struct av_net_packet packet;
@@ -114,7 +111,6 @@ static void replay_packet(const struct av_net_packet *packet, uint32_t times)
 		av_wire_handle(packet, true);
 }
 
-/* Handle those that have waited long enough. */
 static void release_due_packets(struct av_overtaken *w, uint64_t now)
 {
 	struct kept *k;
@@ -358,7 +354,6 @@ static void decide_outcome(const struct av_qp_ref *end, struct decision *d,
 	d->cause = rule->what;
 }
 
-/* The keys that a request names. */
 static uint32_t keys_of(const struct av_sq_wqe *wqe, bool datagram, uint32_t keys[AV_MAX_SGE + 1])
 {
 	uint32_t n = 0;
@@ -509,7 +504,6 @@ static void strike_by_clock(struct av_seg *seg, struct av_faults *f, struct av_i
 		strike_context(seg, in, &struck);
 }
 
-/* Do what was left to the timer. */
 static void apply_deferred_faults(struct av_seg *seg, struct av_injections *in, bool *fatal)
 {
 	uint32_t wish = atomic_exchange(&in->port, PORT_NOTHING);

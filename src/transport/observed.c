@@ -79,10 +79,7 @@ static struct entry *get_send_sum_entry(const struct av_qp_ref *end, bool make)
 	return sums && end->qp->index < PLACES ? &sums->at[end->qp->index] : NULL;
 }
 
-/*
- * The request at the head of an own queue has begun to wait, or is tried again.
- * Context: @exec is held.
- */
+/* The request at the head of an own queue begins to wait, or is tried again. @exec is held. */
 static void sum_waits(const struct av_qp_ref *end, const struct av_sq_wqe *wqe)
 {
 	AV_UNCANCELLED;

@@ -71,8 +71,8 @@ struct av_observer {
 extern const struct av_observer av_capture_observer, av_fault_observer;
 
 /*
- * Call the observers of a watched context, in the order of their table. @watched: not 0. @o: out.
- * Callers read @watched once, and call nothing if it is 0.
+ * Call the observers of a watched context, in the order of their table. @o: out. Callers read
+ * @watched once, and call nothing if it is 0.
  */
 bool av_observed_may_begin(struct av_observed *o, uint32_t watched, const struct av_qp_ref *end,
 			   struct av_qp_ref *peer, const struct av_sq_wqe *wqe);
@@ -98,16 +98,12 @@ static inline bool av_observed_packet(struct av_seg *seg, const struct av_net_pa
 
 /*
  * How many requests of an own queue pair had their buffers changed while they waited: of contexts
- * that are watched for misuse (AV_WATCHED_MISUSE), and only in the first AV_SEND_SUM_BYTES of a
- * message.
+ * watched for misuse (AV_WATCHED_MISUSE), in the first AV_SEND_SUM_BYTES of a message.
  */
 uint64_t av_send_sum_changes(const struct av_qp_ref *end);
 #define AV_SEND_SUM_BYTES 65536u
 
-/*
- * Free the sums of a segment that is being closed.
- * Context: no thread executes a request of @seg any more.
- */
+/* Free the sums of a segment that is being closed: no thread executes a request of it any more. */
 void av_send_sum_end(struct av_seg *seg);
 
 /* === capture ===================================================================== */
@@ -116,23 +112,22 @@ void av_send_sum_end(struct av_seg *seg);
  * Captures write packets to files. No function here fails for its caller: frames that cannot be
  * written are counted, and a full disk ends the capture.
  *
- * Of a request on this host, the packets are those that it would have sent on a wire: RoCEv2 on any
- * link layer, as an adapter would send them. First the requester's, cut by path MTU and numbered by
- * PSN, then the responder's answer. A failed request is written up to its failure. A request that
- * waits is written when its wait begins, and again each time its timer has expired.
+ * A request on this host is written as the packets that an adapter would have sent: RoCEv2 on any
+ * link layer. First the requester's, cut by path MTU and numbered by PSN, then the responder's
+ * answer. A failed request is written up to its failure. A request that waits is written when its
+ * wait begins, and again each time its timer has expired.
  */
 
 /*
- * Packets on the wire, as they were sent, and as they arrived: write them to each capture that
- * covers this process and the packets' device. Packets that arrived for none of its queue pairs go
- * to each capture that covers the process. Context: as struct av_net_receiver's @seen; waits for
- * files; preserves errno.
+ * Packets were sent on the wire, or arrived: write them to each capture that covers this process
+ * and the packets' device; those that arrived for none of its queue pairs, to each capture that
+ * covers the process. Context: as struct av_net_receiver's @seen; waits for files; preserves errno.
  */
 void av_capture_seen(const struct av_net_seen *seen);
 
 /*
- * A context has been opened: begin the capture that ANYVERBS_CAPTURE asks for, if this process has
- * not begun it yet, and watch the context if a capture covers it. Thread-safe; preserves errno.
+ * A context has been opened: begin the capture of ANYVERBS_CAPTURE, unless this process has begun
+ * it, and watch the context if a capture covers it. Thread-safe; preserves errno.
  */
 void av_capture_context_opened(struct av_seg *seg);
 
@@ -140,21 +135,16 @@ void av_capture_context_opened(struct av_seg *seg);
 
 /* May queue pairs use packets, or must they? Context of these functions: any thread. */
 
-/* May any queue pair use packets? False with ANYVERBS_TRANSPORT=direct. */
+/* May any? False with ANYVERBS_TRANSPORT=direct. */
 bool av_wire_is_allowed(void);
 
-/* Must every queue pair use packets, if it can (ANYVERBS_TRANSPORT=wire)? */
+/* Must every one that can (ANYVERBS_TRANSPORT=wire)? */
 bool av_wire_is_forced(void);
 
-/*
- * May queue pairs of that context use packets? Only on an Ethernet link, and if
- * av_wire_is_allowed().
- */
+/* Those of that context? Only on an Ethernet link, and if av_wire_is_allowed(). */
 bool av_wire_is_possible(const struct av_seg *seg);
 
-/*
- * May a connection of that context to that address use packets? Only if the address has a GID, too.
- */
+/* A connection of that context to that address? Only if the address has a GID, too. */
 bool av_wire_may_connect(const struct av_seg *seg, const struct ibv_ah_attr *ah);
 
 /*
@@ -162,8 +152,8 @@ bool av_wire_may_connect(const struct av_seg *seg, const struct ibv_ah_attr *ah)
  * rules, the retries and the reset of the device. A packet that arrives is dropped, damaged,
  * doubled, or overtaken by later ones; from then on it is handled like any other.
  *
- * Which fault strikes a request is decided when it is first tried. The decision holds while the
- * request waits, until the rules change.
+ * The first try of a request decides which fault strikes it. The decision holds while the request
+ * waits, until the rules change.
  */
 
 /*
@@ -180,8 +170,8 @@ void av_inject_end(struct av_seg *seg);
 void av_wire_faults_end(struct av_seg *seg);
 
 /*
- * Do the fault rules fail this verb? Context: a thread of the owner, no lock held.
- * Return: 0, or the errno value of the first rule that strikes
+ * Do the fault rules fail this verb? Return: 0, or the errno value of the first rule that strikes
+ * Context: a thread of the owner, no lock held.
  */
 int av_inject_verb(struct av_seg *seg, enum av_fail verb);
 

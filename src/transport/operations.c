@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Operations on the requester's keys, READ, FLUSH, and atomics; and which operation an opcode has.
- */
+/* Which operation an opcode has; operations on the requester's keys, READ, FLUSH, and atomics. */
 #include "transport/execution.h"
 
 #include <sched.h>

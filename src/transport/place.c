@@ -111,10 +111,7 @@ static uint8_t *payload_here(struct av_placement *p)
 	return p->cqe.flags & AV_CQE_IN_SLOT ? p->payload : NULL;
 }
 
-/*
- * Length of the payload.
- * Return:  0: more than there can be; a peer wrote the completion
- */
+/* Length of the payload. 0: more than there can be; a peer wrote the completion */
 static uint64_t payload_bytes(const struct av_placement *p)
 {
 	if (p->cqe.data_len)

@@ -141,7 +141,6 @@ static void finish_overrun(const struct av_qp_ref *end)
 	av_event_raise(end, atomic_load(&end->qp->qpn), IBV_EVENT_QP_FATAL);
 }
 
-/* Complete all requests before @tail as flushed. */
 static void finish_flush(const struct av_qp_ref *end, uint32_t tail)
 {
 	uint32_t count = 0;
@@ -179,8 +178,7 @@ struct view {
 /* --- one request ----------------------------------------------------------------- */
 
 /*
- * Have whoever polls this CQ in vain look whether the queue pair has been kicked:
- * transport/transport.h.
+ * Have whoever polls this CQ in vain see whether the queue pair is kicked: transport/transport.h.
  */
 static void note_waiting(const struct av_qp_ref *end)
 {
@@ -190,10 +188,7 @@ static void note_waiting(const struct av_qp_ref *end)
 		atomic_store_explicit(&cq->waiting, end->qp->index, memory_order_relaxed);
 }
 
-/*
- * The request cannot be executed now.
- * Return:  true: that was its last try, and it has failed
- */
+/* The request cannot be executed now. Return: true: that was its last try, and it has failed */
 static bool wait_or_fail(const struct av_qp_ref *end, const struct av_qp_ref *peer,
 			 const struct av_sq_wqe *wqe, const struct av_outcome *result)
 {
@@ -211,10 +206,7 @@ static bool wait_or_fail(const struct av_qp_ref *end, const struct av_qp_ref *pe
 	return false;
 }
 
-/*
- * Apply the outcome of the request at the head.
- * Return:  false: it has to wait
- */
+/* Apply the outcome of the request at the head. Return: false: it has to wait */
 static bool apply_outcome(const struct av_qp_ref *end, struct av_qp_ref *peer,
 			  const struct av_sq_wqe *wqe, struct av_outcome result)
 {
@@ -235,10 +227,7 @@ static bool apply_outcome(const struct av_qp_ref *end, struct av_qp_ref *peer,
 	return true;
 }
 
-/*
- * Apply an injected fault instead of executing the request at the head.
- * Return:  as of execute_sq_head()
- */
+/* Apply an injected fault to the request at the head instead. Return: as execute_sq_head() */
 static bool apply_injected(const struct av_observed *o)
 {
 	bool goes_on;
@@ -265,10 +254,7 @@ static bool apply_injected(const struct av_observed *o)
 	}
 }
 
-/*
- * Execute the request at the head.
- * Return:  false: it has to wait
- */
+/* Execute the request at the head. Return: false: it has to wait */
 static bool execute_sq_head(const struct av_qp_ref *end, struct av_qp_ref *peer)
 {
 	uint32_t watched = atomic_load_explicit(&end->seg->head->watched, memory_order_relaxed);
@@ -324,10 +310,7 @@ static void drained(const struct av_qp_ref *end)
 	}
 }
 
-/*
- * Execute requests until the queue is empty or one has to wait.
- * Context: @exec is held.
- */
+/* Execute requests until the queue is empty or one has to wait. Context: @exec is held. */
 static void execute_send_queue(const struct av_qp_ref *end, struct av_qp_ref *peer,
 			       struct view *view)
 {
@@ -403,8 +386,8 @@ void av_sq_progress_entered(const struct av_qp_ref *end, struct av_qp_ref *peer,
 }
 
 /*
- * Leave the queue pair of another process to that one. Its thread is woken if it waits: who is just
- * about to wait sees @kick. What needs no thread of its is done here, since it may have none.
+ * Leave the queue pair to its own process. Wake the thread there if it waits: who is about to wait
+ * sees @kick. What needs no thread of that process is done here, since it may have none.
  */
 static void leave_to_owner(const struct av_qp_ref *end)
 {
@@ -533,8 +516,8 @@ void av_rnr_polled(struct av_seg *seg, struct av_cq_shared *cq, bool long_since)
 #define OTHERS_RAN_NS	2000u /* a yield that took this long let another thread run */
 
 /*
- * Take completions into @wc[@n] and so on until there are @count, or one has payload to place.
- * Return:  how many there are now
+ * Take completions into @wc[@n] and on until there are @count, or one has payload to place.
+ * Return: how many there are now
  */
 static int poll_completions(struct av_seg *seg, struct av_cq_shared *cq, int n, int count,
 			    struct ibv_wc *wc, uint64_t *stamp_ns, struct av_placement *place,
@@ -572,10 +555,7 @@ static int poll_completions(struct av_seg *seg, struct av_cq_shared *cq, int n, 
 	return n;
 }
 
-/*
- * The buffer was removed after the message had arrived. The completion fails as if it had been
- * removed before.
- */
+/* The buffer was removed after the message had arrived: fail as if it had been removed before. */
 static void placement_failed(struct av_seg *seg, struct ibv_wc *wc)
 {
 	struct av_qp_location location = av_dir_qpn_find(wc->qp_num);

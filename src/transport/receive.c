@@ -55,7 +55,6 @@ void av_receive_cancel(const struct av_receiver *to)
 	to->rsp->qp->receiving = 0;
 }
 
-/* Fill in what the completion of a receive request has of the request. */
 static void fill_recv_cqe(struct av_cqe *cqe, const struct av_receiver *to,
 			  const struct av_rq_wqe *request)
 {
@@ -82,7 +81,6 @@ static int complete_recv_request(const struct av_receiver *to, const struct av_c
 	return ret == AV_CQ_DROPPED ? 0 : ret;
 }
 
-/* Complete the request that the message took. */
 static enum av_fault complete_message(struct av_message *msg, const struct av_rq_wqe *request)
 {
 	AV_ASSERT_HELD(&msg->to->rsp->qp->resp);
@@ -91,7 +89,6 @@ static enum av_fault complete_message(struct av_message *msg, const struct av_rq
 								     : AV_FAULT_NONE;
 }
 
-/* Copy from the sender's buffers to the receiver's. */
 static enum av_fault copy_message(const struct av_spans *to, const struct av_spans *from,
 				  const struct av_message *msg)
 {
@@ -103,7 +100,6 @@ static enum av_fault copy_message(const struct av_spans *to, const struct av_spa
 				       : av_fault_at(copied, AV_FAULT_LOC_PROT, AV_FAULT_RECV_PROT);
 }
 
-/* Put a short payload into the completion entry. */
 static enum av_fault put_in_entry(struct av_message *msg, const struct av_spans *from)
 {
 	struct av_spans to;
@@ -113,7 +109,6 @@ static enum av_fault put_in_entry(struct av_message *msg, const struct av_spans 
 	return copy_message(&to, from, msg);
 }
 
-/* Copy into a chain of bounce buffers, one after the other. */
 static enum av_fault fill_chain(const struct av_message *msg, const struct av_spans *from)
 {
 	struct av_seg *seg = msg->to->seg;
@@ -261,7 +256,6 @@ static enum av_fault find_receive_buffers(const struct av_message *msg,
 					       AV_FAULT_RECV_PROT);
 }
 
-/* Bring the bytes to the buffers of @request, in whatever way. */
 static enum av_fault deliver_bytes(struct av_message *msg, const struct av_spans *from,
 				   const struct av_rq_wqe *request)
 {
@@ -342,10 +336,9 @@ static enum av_fault copy_message_fragment(const struct av_message *msg,
 	return fault;
 }
 
-/**
- * receive_fragment() - av_receive_message() for one packet of a message in several packets
- * @msg: its length is that of the bytes so far, including this fragment
- * @from: the bytes of this fragment
+/*
+ * av_receive_message() for one packet of a message in several packets.
+ * @msg: its length is that of the bytes so far, including @from, the bytes of this fragment
  * @more: more fragments follow; else this completes the request
  */
 static enum av_fault receive_fragment(struct av_message *msg, const struct av_spans *from,
@@ -468,10 +461,7 @@ static bool keeps_receive_request(enum av_fault fault)
 	return fault == AV_FAULT_LOC_PROT || fault == AV_FAULT_FORBIDDEN || fault == AV_FAULT_BUSY;
 }
 
-/*
- * Deliver the bytes.
- * Context: a receive request is taken.
- */
+/* Deliver the bytes. Context: a receive request is taken. */
 static enum av_fault deliver_send_payload(struct av_work *w, const struct av_rq_wqe *request)
 {
 	const struct av_fragment *f = w->fragment;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a request's outcome is decided by: the table of faults, the checks of a responder, retry
- * timers and counters, requests as messages of packets, and records of failures.
+ * What decides a request's outcome: the table of faults, the checks of a responder, retry timers
+ * and counters; requests as messages of packets; and records of failures.
  */
 #ifndef AV_TRANSPORT_RULES_H
 #define AV_TRANSPORT_RULES_H
@@ -21,12 +21,10 @@
 
 /*
  * Requests and answers as messages of RoCEv2 packets, for captures and for the wire. The functions
- * read the requester's queue pair, and change nothing.
- *
- * Context: the requester's right @exec is held, unless noted.
+ * change nothing of the requester's queue pair. Context: its @exec is held, unless noted.
  */
 
-/* The service of a queue pair of type @type (enum ibv_qp_type). Context: any thread. */
+/* The service of a queue pair type (enum ibv_qp_type). Context: any thread. */
 enum av_service av_service_of(uint32_t type);
 
 /* Does the responder acknowledge packets of this service? Context: any thread. */
@@ -37,7 +35,6 @@ static inline bool av_service_is_reliable(uint32_t type)
 
 /**
  * av_request_message() - a request as a message
- * @head: the request's header
  * @kind: the row of its opcode: av_packet_kind()
  * @operands: of an opcode with operands, else NULL
  * @psn: PSN of its first packet
@@ -47,8 +44,7 @@ struct av_wire_message av_request_message(const struct av_qp_ref *req, const str
 					  const struct av_atomic *operands, uint32_t psn);
 
 /*
- * The qkey that a datagram carries: the queue pair's own if the high bit of the request's qkey is
- * set.
+ * A datagram's qkey: the queue pair's own if the high bit of the request's is set.
  * Source: IBTA volume 1, 10.2.5.
  */
 static inline uint32_t av_datagram_qkey(const struct av_qp_ref *req, const struct av_sq_wqe *head)
@@ -58,26 +54,21 @@ static inline uint32_t av_datagram_qkey(const struct av_qp_ref *req, const struc
 	return head->ud.qkey & own ? req->qp->attr.qkey : head->ud.qkey;
 }
 
-/*
- * Fill in what only a datagram has: a destination, a qkey and a source number of its own, and the
- * MTU of the port.
- */
+/* Fill in what only a datagram has: its own destination, qkey and source number, the port's MTU. */
 void av_datagram_message(const struct av_qp_ref *req, const struct av_sq_wqe *head,
 			 struct av_wire_message *m);
 
 /*
- * An answer from @rsp to queue pair @qpn, without payload.
+ * An answer from @rsp to queue pair @qpn, without payload. Context: @rsp's right @resp is held.
  * @type, @mtu: of the connection: enum ibv_qp_type, enum ibv_mtu
- * Context: @rsp's right @resp is held.
  */
 struct av_wire_message av_answer_message(const struct av_qp_shared *rsp, uint32_t type,
 					 uint32_t mtu, uint32_t qpn);
 
 /*
- * The outcomes of a request on a reliable connection. For each fault: the status of the requester's
- * completion, the responder's answer, and whether the responder's queue pair fails. The host and
- * the wire use the same table.
- *
+ * The outcomes of a request on a reliable connection, on the host and on the wire. For each fault:
+ * the status of the requester's completion, the responder's answer, and whether its queue pair
+ * fails.
  * Source: IBTA volume 1, 9.9 (error detection and handling), tables "requester/responder side error
  * behaviour".
  */
@@ -123,9 +114,8 @@ uint8_t av_nak_syndrome(const struct av_outcome *result);
 const struct av_rule *av_rule(enum av_fault fault);
 
 /*
- * Is it a fault of the receiver's own memory or CQ? Then the receiver's queue pair fails on
- * unreliable services, too, and the sender gets no report. Any other fault only drops the message
- * there.
+ * Is it a fault of the receiver's own memory or CQ? On unreliable services, its queue pair fails
+ * then, too, and the sender gets no report. Any other fault only drops the message there.
  * Source: IBTA volume 1, 9.9.3 (class A, class G).
  */
 static inline bool av_fault_is_receivers(enum av_fault fault)
@@ -133,17 +123,11 @@ static inline bool av_fault_is_receivers(enum av_fault fault)
 	return fault == AV_FAULT_RECV_PROT || fault == AV_FAULT_RECV_CQ;
 }
 
-/* Error counters of a queue pair: which one a status or an event belongs to. */
-
-/*
- * Count a request of @qp that completes with error @status.
- * Context: @exec is held.
- */
+/* Count a request of @qp that completes with error @status. Context: @exec is held. */
 void av_count_request(struct av_qp_shared *qp, enum ibv_wc_status status);
 
 /*
- * Count a receive request of @qp that completes with error @status, or would have if one had been
- * posted.
+ * Count a receive request that completes with error @status, or would if one had been posted.
  * Context: @resp is held.
  */
 void av_count_receive(struct av_qp_shared *qp, enum ibv_wc_status status);
@@ -163,14 +147,10 @@ static inline void av_count_rsp(struct av_qp_shared *qp, enum av_rsp_event which
  * that it expects this requester, find where it receives, count what it received.
  */
 
-/**
- * av_connect() - make @peer the destination of @end, if it is not already
- * @peer: a cached destination, guarded by @end's right @exec; holds a use of its segment until
- * av_disconnect()
- *
- * Afterwards peer->qp is NULL if this host has no such queue pair at the address of @end's
- * attributes.
- * Context: @end's right @exec is held.
+/*
+ * Make @peer the destination of @end, if it is not already. peer->qp is NULL if this host has no
+ * such queue pair at the address of @end's attributes. Context: @end's right @exec is held.
+ * @peer: a cached destination, guarded by @exec; holds a use of its segment until av_disconnect()
  */
 void av_connect(const struct av_qp_ref *end, struct av_qp_ref *peer);
 
@@ -188,16 +168,12 @@ void av_disconnect(struct av_qp_ref *peer);
 
 /*
  * Would @req's next packet reach @rsp, and is it the one that @rsp expects? An unreliable
- * connection does not compare PSNs.
- * Context: both execution rights are held.
+ * connection does not compare PSNs. Context: both execution rights are held.
  * Return: AV_CHECK_NONE, or why @rsp does not answer
  */
 enum av_check av_responder_expects(const struct av_qp_shared *rsp, const struct av_qp_shared *req);
 
-/*
- * Where a message for the responder finds its receive request.
- * Context: the queue pair's right @resp is held.
- */
+/* Where a message for the responder finds its receive request. Context: its right @resp is held. */
 struct av_receiver {
 	const struct av_qp_ref *rsp; /* the queue pair that the message addresses */
 	struct av_seg *seg;	     /* of the receive queue, its CQ and its buffers */
@@ -209,26 +185,24 @@ struct av_receiver {
 struct av_receiver av_receiver_of(const struct av_qp_ref *rsp);
 
 /*
- * Count an executed message of @bytes in @packets.
+ * Count an executed message. Context: that side's execution right is held.
  * @kind: enum av_traffic_kind
- * Context: that side's execution right is held.
  */
 void av_traffic_count(struct av_traffic *t, uint32_t kind, uint64_t bytes, uint32_t packets);
 
 /* === retry ======================================================================= */
 
 /*
- * Retry timers and retry counters of a request that gets no acceptable answer, on this host and on
- * the wire.
- * Source: IBTA volume 1, 9.7.5.2.8 and 9.7.6.1.
+ * Retry timers and counters of requests without an acceptable answer. Context: the queue pair's
+ * @exec is held, if one is given. Source: IBTA volume 1, 9.7.5.2.8 and 9.7.6.1.
  */
 
 /*
- * Make the request at the head of an own send queue wait for @why, or continue to wait. It is tried
- * again by the timer thread at @deadline_ns (av_now_ns()), or after a kick. Sets the deadline
- * before the reason, because the timer thread reads the deadline of each request that it finds
- * waiting. Arms the timer last, because the timer thread may already have passed this queue pair.
- * Context: @end's right @exec is held; may create a thread.
+ * Make the request at the head of an own send queue wait for @why, or continue to wait. The timer
+ * thread tries it again at @deadline_ns (av_now_ns()), or after a kick. Sets the deadline before
+ * the reason, because the timer thread reads the deadline of each request that it finds waiting.
+ * Arms the timer last, because the timer thread may already have passed this queue pair. May create
+ * a thread.
  */
 void av_sq_wait_until(const struct av_qp_ref *end, enum av_wait why, uint64_t deadline_ns);
 
@@ -237,30 +211,22 @@ void av_sq_wait_until(const struct av_qp_ref *end, enum av_wait why, uint64_t de
 /*
  * Count a failed try: an RNR NAK arrived (AV_WAIT_RNR), or no answer in time (AV_WAIT_NO_ANSWER).
  * Adds @parts, at most AV_TRY, to those spent on the same reason since the wait began or since
- * progress.
- * Context: @end's right @exec is held.
- * Return: AV_FAULT_NONE: try again; AV_FAULT_RNR_EXHAUSTED, AV_FAULT_RETRY_EXHAUSTED: that was the
- * last try
+ * progress. Return: AV_FAULT_NONE: try again; AV_FAULT_RNR_EXHAUSTED, AV_FAULT_RETRY_EXHAUSTED:
+ * that was the last try
  */
 AV_MUST_USE enum av_fault av_retry_count(const struct av_qp_ref *end, enum av_wait why,
 					 uint32_t parts);
 
-/*
- * Is the current try for an answer the last one? Never without a timeout. Context: @exec is held.
- */
+/* Is the current try for an answer the last one? Never without a timeout. */
 bool av_retry_is_last(const struct av_qp_shared *qp);
 
-/*
- * Does the request wait for @why, and is its deadline still ahead? A check before the deadline does
- * not count as a try.
- */
+/* Does the request wait for @why until a later time than @now_ns? A check so early is no try. */
 bool av_retry_is_early(const struct av_qp_shared *qp, enum av_wait why, uint64_t now_ns);
 
 /*
- * The request at the head of @end's send queue was tried on this host, and @result says why it must
- * wait: begin or continue the wait. A try before the deadline does not count. If no answer can ever
- * arrive and no timeout is set, the request fails at once.
- * Context: as av_sq_wait_until().
+ * The request at the head was tried on this host, and @result says why it must wait: begin or
+ * continue the wait. A try before the deadline does not count. If no answer can ever arrive and no
+ * timeout is set, the request fails at once. May create a thread.
  * Return: AV_FAULT_NONE: it waits; AV_FAULT_RNR_EXHAUSTED, AV_FAULT_RETRY_EXHAUSTED: it failed
  */
 AV_MUST_USE enum av_fault av_retry(const struct av_qp_ref *end, const struct av_outcome *result);
@@ -277,19 +243,14 @@ struct av_retry_limits {
  */
 struct av_retry_limits av_retry_limits_of(const struct ibv_qp_attr *attr, enum av_wait why);
 
-/*
- * Nanoseconds of an RNR timer code (0..31). Source: IBTA volume 1, table "RNR NAK timer field
- * encoding".
- */
+/* Nanoseconds of an RNR timer code (0..31): IBTA volume 1, table "RNR NAK timer field encoding". */
 uint64_t av_rnr_timer_ns(unsigned int code);
 
 /* === report ====================================================================== */
 
 /*
  * Flight records (observe/flight.h) of failures in the transport. If no check has noted the cause,
- * these functions derive it afterwards.
- *
- * Context: any thread of the transport; they take no lock.
+ * these functions derive it afterwards. Context: any thread of the transport; they take no lock.
  */
 
 struct av_failed {
@@ -299,16 +260,10 @@ struct av_failed {
 	bool silent; /* @rsp lives and did not answer; its right @resp is held */
 };
 
-/*
- * A request completes with an error.
- * Context: @req's right @exec is held; @rsp's right @resp only if @silent.
- */
+/* A request completes with an error. Context: @exec is held; @rsp's right @resp only if @silent. */
 AV_COLD void av_report_request(const struct av_failed *failed);
 
-/*
- * The responder of that request fails, too. Call this before av_report_request().
- * Context: @rsp's right @resp is held.
- */
+/* The responder of that request fails, too: call this before av_report_request(). @resp is held. */
 AV_COLD void av_report_responder(const struct av_failed *failed);
 
 /* @at dropped a message of an unreliable service, for the reason that has been noted. */
@@ -325,8 +280,8 @@ AV_COLD void av_report_dropped(const struct av_dropped *dropped);
 
 /*
  * A message of an unreliable connection is lost at its responder, whose right @resp is held; with
- * AV_FAULT_RETRY_EXHAUSTED at its requester, since no responder answers.
- * Context: as av_report_request().
+ * AV_FAULT_RETRY_EXHAUSTED at its requester, since no responder answers. Context: as
+ * av_report_request().
  */
 AV_COLD void av_report_lost(const struct av_failed *failed);
 

@@ -118,10 +118,7 @@ void av_qp_resume(const struct av_qp_ref *end)
 		av_lock_release_fence(&end->qp->exec);
 }
 
-/*
- * Release what an unpolled completion holds: payload in bounce buffers, and its slot in a shared
- * receive queue.
- */
+/* Release what an unpolled completion holds: bounce buffers, and its slot in a shared queue. */
 static void release_unpolled_cqe(struct av_seg *seg, const struct av_cqe *cqe)
 {
 	struct av_rq_shared *rq = cqe->flags & AV_CQE_RECV ? av_rq_at(seg, cqe->queue) : NULL;

@@ -3,6 +3,9 @@
  * What the rest of the library calls in the transport. It executes send queues, polls CQs, runs the
  * timer thread, applies state changes, fails and resets devices, and connects queue pairs to other
  * hosts by packets.
+ *
+ * Unless a contract says otherwise, @end is a queue pair of this process, and the caller holds no
+ * execution right (@exec of a requester, @resp of a responder). "Any thread" may hold them.
  */
 #ifndef AV_TRANSPORT_TRANSPORT_H
 #define AV_TRANSPORT_TRANSPORT_H
@@ -20,143 +23,112 @@
 
 /* === progress ==================================================================== */
 
-/* Send queues: how requests are executed, wait and complete. */
-
 /*
- * Flushing receives while a stopped peer holds the queue pair's right @resp. No thread waits for
- * that peer. The state changes at once, and the timer thread flushes the receives when @resp is
- * free.
+ * A queue pair whose right @resp a stopped peer holds: no thread waits for that peer. The state
+ * changes at once, and the timer thread flushes the receives when @resp is free.
  */
 
-/* After this long the timer thread tries again to take @resp. */
+/* The timer thread tries again to take @resp after this long. */
 #define AV_FLUSH_DUE_NS 50000000u
 
 /*
- * Flush the receives of an own queue pair in the error state, or defer that to the timer thread.
- * Context: @resp is not held; waits AV_STUCK_NS at most; may create a thread.
+ * Flush the receives in the error state, or defer that to the timer thread.
+ * Context: @resp is not held; waits AV_STUCK_NS at most for it; may create a thread.
  */
 void av_deferred_flush(const struct av_qp_ref *end);
 
 /*
- * Ending requests: complete them in order, and fail the queue pair if a request failed. Requests
- * on this host and on the wire both end here.
- *
- * Context of these functions: the requester's right @exec is held, no @resp. They wait AV_STUCK_NS
- * at most for @resp.
+ * Ending requests, on this host and on the wire: complete them in order, and fail the queue pair if
+ * one failed. Context: @exec is held, no @resp; waits AV_STUCK_NS at most for @resp.
  */
 
-/*
- * The request at the head, @wqe, succeeded: complete it. If the CQ is full, the queue pair fails.
- */
+/* @wqe, at the head, succeeded: complete it. If the CQ is full, the queue pair fails. */
 void av_finish_done(const struct av_qp_ref *end, const struct av_sq_wqe *wqe);
 
 /*
- * The request at the head, @wqe, failed with @fault: complete it with the status of @fault, and put
- * the queue pair into the error state.
+ * @wqe, at the head, failed: complete it with the status of @fault, and enter the error state.
  * @peer: the responder; .qp is NULL if this host has none
  */
 AV_COLD void av_finish_fail(const struct av_qp_ref *end, const struct av_qp_ref *peer,
 			    const struct av_sq_wqe *wqe, enum av_fault fault);
 
-/* Enter the error state, and end the receives. The caller must have the send queue flushed. */
 AV_COLD void av_finish_error(const struct av_qp_ref *end);
 
 /*
- * Progress on send queues: execute posted requests in order, and hold back a request that cannot be
- * executed yet.
- *
- * Only the queue pair's own process executes its requests: the poster, a poller, or the timer
- * thread. One thread at a time does so, the holder of @exec. A peer that removes an obstacle sets
- * @kick, and wakes the requester's timer thread. Obstacles are a missing receive request, and a
- * responder that does not answer.
+ * Progress on send queues: execute posted requests in order, and hold back one that cannot be
+ * executed yet. Only the queue pair's own process executes them: the poster, a poller, or the timer
+ * thread, one at a time, the holder of @exec. A peer that removes an obstacle (a missing receive
+ * request, a responder that does not answer) sets @kick, and wakes the requester's timer thread.
  */
 
 /**
  * av_sq_progress() - execute what can be executed of a send queue
- * @end: the queue pair. If another process owns it, this sets @kick, and wakes the owner's timer
- * thread if a request waits
- * @peer: the cached destination, guarded by @end's right @exec; NULL: look it up for this call
+ * @end: if another process owns it: set @kick, and wake its timer thread if a request waits
+ * @peer: the cached destination, guarded by @exec; NULL: look it up for this call
  *
- * Returns at once if another thread holds @exec. That thread checks for new work after it has
- * released @exec.
- * Context: no execution right or lock held. Copies data, waits for pages.
+ * Returns at once if another thread holds @exec; that thread checks for new work after it has
+ * released @exec. Context: no lock held. Copies data, waits for pages.
  */
 void av_sq_progress(const struct av_qp_ref *end, struct av_qp_ref *peer);
 
 /*
  * av_sq_progress() for an own queue pair.
- * @with_exec: the caller holds @exec (av_lock_acquire_plain()), and this releases it
+ * @with_exec: the caller holds @exec (av_lock_acquire_plain()); this releases it
  */
 void av_sq_progress_entered(const struct av_qp_ref *end, struct av_qp_ref *peer, bool with_exec);
 
-/**
- * av_sq_progress_peer() - an obstacle at own queue pair @end is gone: make its requester progress
- *
- * Does nothing for a queue pair on the wire, whose requester learns of it by packets.
- * Context: as av_sq_progress().
+/*
+ * An obstacle at own queue pair @end is gone: make its requester progress. Does nothing for one on
+ * the wire, whose requester learns of it by packets. Context: as av_sq_progress().
  */
 void av_sq_progress_peer(const struct av_qp_ref *end);
 
-/*
- * The same for a caller that has found the requester, by av_connect().
- * @requester: .qp is NULL if there is none; then this does nothing
- */
+/* The same, with the requester that av_connect() found. If its .qp is NULL, this does nothing. */
 void av_sq_progress_requester(const struct av_qp_ref *requester);
 
 /*
  * Put a queue pair into the error state, and flush both queues. If another process owns it, that
- * process flushes the send queue.
- * Context: no execution right held; waits AV_STUCK_NS at most for @resp, else defers the flush.
+ * process flushes the send queue. Waits AV_STUCK_NS at most for @resp, else defers the flush.
  */
 void av_fail(const struct av_qp_ref *end);
 
 /* === poll ======================================================================== */
 
-/* Polling: completions are taken, and requesters that met a receiver that was not ready resume. */
-
 /*
  * Receiver not ready: when does a requester that waits for a receive request resume?
  *
- * Usually the receiver resumes the requester when it posts a receive request. If the receiver posts
- * too slowly, that would cost one wake-up for each request. So the receiver first posts a batch. If
- * it posts no more, it resumes the requester when it has polled its own CQ in vain for a while, or
- * when it arms that CQ. If the receiver does neither, the requester's RNR timer expires.
+ * Usually when the receiver posts one. A receiver that posts too slowly would pay one wake-up for
+ * each request. So it first posts a batch. If it posts no more, it resumes the requester when it
+ * has polled its own CQ in vain for a while, or when it arms that CQ. If it does neither, the
+ * requester's RNR timer expires.
  *
- * A requester on this host is resumed by @kick. It checks @kick when it polls its CQ in vain, which
- * is sooner than its timer thread wakes up. On the wire, the receiver sends an acknowledgement with
+ * A requester on this host is resumed by @kick, which it checks when it polls its CQ in vain:
+ * sooner than its timer thread wakes up. On the wire, the receiver sends an acknowledgement with
  * its credits.
  *
  * Thread-safety: each CQ holds hints; a thread takes a hint by an atomic exchange. @exec guards
- * everything else.
+ * everything else. Context: a thread of the owner, no lock held.
  */
 
-/*
- * The owner posted receive requests to @rq, which only @end uses, and a requester waits.
- * Context: a thread of the owner, no lock held.
- */
+/* The owner posted to @rq, which only @end uses, and a requester waits. */
 void av_rnr_posted(const struct av_qp_ref *end, struct av_rq_shared *rq);
 
 /*
  * A poll of an own CQ found nothing.
  * @long_since: many polls in a row found nothing, or the thread is about to wait for an event
- * Context: a thread of the owner, no lock held.
  */
 void av_rnr_polled(struct av_seg *seg, struct av_cq_shared *cq, bool long_since);
 
-/* What ibv_poll_cq() does. */
-
 /**
- * av_poll() - take up to @count completions of an own CQ, oldest first
- * @stamp_ns: out, the time at which each completion was appended, if the CQ records it; NULL: not
- * wanted
+ * av_poll() - take up to @count completions of an own CQ, oldest first: ibv_poll_cq(3)
+ * @stamp_ns: out, when each completion was appended, if the CQ records it; NULL: not wanted
  *
  * Frees the slots of the completed requests. Copies payload from bounce buffers to the receive
  * buffers. A call that finds nothing receives packets, and may copy a chunk of a large message that
  * a sender is copying (transport/execution.h). After 128 to 8192 such calls in a row, the thread
- * yields its core once. It yields less often if no other thread wants the core.
+ * yields its core once; less often if no other thread wants the core.
  * Context: any thread of the owner; holds no lock while it copies payload.
  * Return: number of completions; -EIO: the CQ has overrun and is empty; -EINVAL: @count is negative
- * Source: ibv_poll_cq(3).
  */
 int av_poll(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_wc *wc,
 	    uint64_t *stamp_ns);
@@ -170,34 +142,29 @@ int av_poll(struct av_seg *seg, struct av_cq_shared *cq, int count, struct ibv_w
  */
 
 /*
- * Have the timer thread check an own queue pair at @deadline_ns (av_now_ns()) at the latest.
- * Context: may create a thread. Without memory for the thread, this does nothing.
+ * Have the timer thread check a queue pair at @deadline_ns (av_now_ns()) at the latest. Any thread;
+ * may create one. Without memory for it, this does nothing.
  */
 void av_timer_watch(const struct av_qp_ref *end, uint64_t deadline_ns);
 
-/*
- * Start the timer of an own segment. If there is no memory for it, logs a warning once.
- * Context: may create a thread.
- */
+/* Start an own segment's timer. Without memory, logs a warning once. Any thread; may create one. */
 void av_timer_start(struct av_seg *seg);
 
 /*
- * From now on, the timer thread sends the deferred events of own CQ @index (av_cq_put_off()).
- * Context: no lock held; may create a thread.
- * Return: 0, or ENOMEM: the timer could not be started
+ * Have the timer thread send the deferred events of own CQ @index (av_cq_put_off()).
+ * Context: no lock held; may create a thread. Return: 0, or ENOMEM: no timer could be started
  */
 AV_MUST_USE int av_timer_watch_cq(struct av_seg *seg, uint32_t index);
 
 /*
- * The timer thread checks CQ @index no more: the CQ is about to be destroyed.
+ * CQ @index is about to be destroyed: have the timer thread check it no more.
  * Context: no lock held; waits while the timer thread checks CQs.
  */
 void av_timer_forget_cq(struct av_seg *seg, uint32_t index);
 
 /*
- * What the timer thread checks: one own queue pair; the faults on demand that go by the clock.
- * transport/retry.c defines both.
- * Context: the timer thread, no lock or execution right held.
+ * What the timer thread checks: one queue pair; the faults on demand that go by the clock.
+ * Context: the timer thread, no lock held.
  * Return: when to check again, in ns of av_now_ns(); UINT64_MAX: only when woken
  */
 uint64_t av_timer_look(const struct av_qp_ref *end);
@@ -209,19 +176,16 @@ void av_timer_stop(struct av_seg *seg);
 /* === state ======================================================================= */
 
 /*
- * What a change of state does to a queue pair: empty its queues, fail it, repair it after its
- * executor died. queue/qp.h says which changes are allowed.
+ * What a change of state does: empty the queues, fail the queue pair, repair it after its executor
+ * died. queue/qp.h says which changes are allowed.
  */
 
-/*
- * Put the responder into the error state, and end its receive queue.
- * Context: @resp is held.
- */
+/* Put the responder into the error state, and end its receive queue. Context: @resp is held. */
 void av_responder_error(const struct av_qp_ref *end);
 
 /*
- * End the receives of a queue pair that has entered the error state: flush its own receive queue;
- * if the queue is shared, have IBV_EVENT_QP_LAST_WQE_REACHED raised.
+ * End the receives in the error state: flush the own receive queue; if the queue is shared, have
+ * IBV_EVENT_QP_LAST_WQE_REACHED raised.
  *
  * The caller set the state to ERR by an atomic exchange, a full barrier. So a concurrent post_recv
  * either has its requests flushed here, or sees the state and flushes them itself.
@@ -232,43 +196,38 @@ void av_responder_end_receives(const struct av_qp_ref *end);
 /*
  * Complete or undo what the dead holder of @resp was doing. A connection that answers requests
  * fails; a UD queue pair continues.
- * Context: the caller holds @resp, taken over from a dead process. Waits for a poller that copies
+ * Context: @resp is held, taken over from the dead process. Waits for a poller that copies
  * (av_coop_abandon()), and on XRC for a pin, AV_PEER_TIMEOUT_NS at most.
  */
 void av_responder_repair(const struct av_qp_ref *end);
 
 /*
- * Take both execution rights of an own queue pair, and complete or undo what a dead holder began.
- * If another process created the queue pair and this one opened it, take only @resp. av_qp_resume()
- * releases them.
- * Context: no execution right held. Waits AV_PEER_TIMEOUT_NS at most for a stopped peer, and
- * without limit for threads of this process. Return: 0, or EBUSY: a peer still holds @resp, and the
- * caller holds neither
+ * Take both execution rights (of a queue pair that another process created and this one opened:
+ * only @resp), and complete or undo what a dead holder began. av_qp_resume() releases them.
+ * Context: waits AV_PEER_TIMEOUT_NS at most for a stopped peer, and without limit for threads of
+ * this process. Return: 0, or EBUSY: a peer still holds @resp, and the caller holds neither
  */
 AV_MUST_USE int av_qp_quiesce(const struct av_qp_ref *end);
 void av_qp_resume(const struct av_qp_ref *end);
 
-/**
- * av_qp_apply_state() - apply the effects of entering @to
- *
- * RESET empties both queues, and removes the queue pair's completions from its CQs. Meanwhile no
- * thread may post: the caller holds @append, or the program breaks the rule. RTR and RTS take the
- * PSNs from the attributes, which the caller has stored before. ERR ends the receives;
- * av_sq_progress() flushes the send queue.
+/*
+ * Apply the effects of entering @to. RESET empties both queues, and removes the queue pair's
+ * completions from its CQs. Meanwhile no thread may post: the caller holds @append, or the program
+ * breaks the rule. RTR and RTS take the PSNs from the attributes, which the caller has stored
+ * before. ERR ends the receives; av_sq_progress() flushes the send queue.
  * Context: both execution rights are held.
  */
 void av_qp_apply_state(const struct av_qp_ref *end, enum ibv_qp_state from, enum ibv_qp_state to);
 
 /*
  * Remove the queue pair's completions from its CQs, and release their bounce buffers and the slots
- * that they hold in a shared receive queue.
- * Context: no execution right needed.
+ * that they hold in a shared receive queue. Needs no execution right.
  */
 void av_qp_purge(const struct av_qp_ref *end);
 
 /*
- * The same for the completions of an own XRC shared receive queue, which is about to be destroyed.
- * Its queue pairs may continue.
+ * The same for an own XRC shared receive queue that is about to be destroyed, while its queue pairs
+ * may continue.
  */
 void av_srq_purge(struct av_seg *seg, uint32_t index);
 
@@ -283,41 +242,29 @@ void av_srq_purge(struct av_seg *seg, uint32_t index);
  * verbs that need the device fail with EIO. The program can still poll completions, post requests
  * (which are flushed), destroy objects, and close the context. A context that is opened later finds
  * a working device, as after the reset of an adapter.
+ *
+ * Context of these functions: the directory is joined; no lock held; they wait for requests in
+ * execution.
  */
 
-/**
- * av_device_fatal() - make a device fail, in all contexts of all processes that have it open
- *
- * Context: the directory is joined; no execution right or lock held; waits for requests in
- * execution.
- * Return: number of contexts that this call failed
+/*
+ * Make a device fail in all contexts of all processes. Return: number of contexts that this failed
  */
 unsigned int av_device_fatal(const char *device);
 
 /*
  * The same for one open context, own or a peer's.
- * Context: as av_device_fatal().
- * Return: true: it failed now, and the event was sent; false: it had failed before, or the event
- * could not be sent
+ * Return: false: it had failed before, or the event could not be sent
  */
 bool av_context_fatal(struct av_seg *seg);
 
-/*
- * Resetting a device: the switches that were set for its next boot (device/device.h) take effect.
- * As on an adapter, a reset is refused while the device is in use, or it fails every user.
- */
-
 /**
- * av_device_reset() - reset a device
- * @force: true: fail the open contexts first, as av_device_fatal() does; false: open contexts
- * prevent the reset
- * @pids: out, the processes that have these contexts, each once
- * @room: how many fit into @pids
+ * av_device_reset() - reset a device: the switches for its next boot (device/device.h) take effect
+ * @force: fail the open contexts first, as av_device_fatal() does; else they prevent the reset
+ * @pids: out, the processes that have these contexts, each once; @room: how many fit
  * @count: out, how many processes there are; more than @room: @pids is incomplete
  *
- * Contexts that had failed before do not count.
- * Context: the directory is joined; no execution right or lock held; with @force waits for requests
- * in execution.
+ * Contexts that had failed before do not count. Does not wait without @force.
  * Return: 0; -EBUSY: the device is open and @force is false, or processes open it faster than it
  * fails; -ENOMEM; or another -errno: the switches could not be stored
  */
@@ -328,24 +275,22 @@ AV_MUST_USE int av_device_reset(const char *device, bool force, int32_t *pids, s
 
 /*
  * Queue pairs whose peers are on other hosts. Their requests travel as packets (net/net.h), and
- * each side is executed by its own process. A request has the same outcome as on one host: the
- * responder runs the same operations, and the same rules apply to faults (transport/rules.h).
+ * each side is executed by its own process. The outcome is the same as on one host: the responder
+ * runs the same operations, and the same rules apply to faults (transport/rules.h).
  */
 
 /*
  * Does an own context reach queue pair @qpn at address @ah by packets? Yes if @ah is no address of
  * the own port, and this directory has no queue pair @qpn at @ah. ANYVERBS_TRANSPORT=wire: always,
- * direct: never. An InfiniBand link, or an address without a GID, never uses packets.
- * Context: any thread.
+ * direct: never. An InfiniBand link, or an address without a GID, never uses packets. Any thread.
  */
 bool av_wire_is_wanted(const struct av_seg *seg, const struct ibv_ah_attr *ah, uint32_t qpn);
 
-/**
- * av_wire_open() - prepare an own queue pair that is about to be connected by @attr
- *
- * Opens the socket that receives its packets. av_wire_begin() then starts the connection. The
- * caller has closed what was open before (av_wire_close()).
- * Context: the caller serialises changes of the queue pair; no execution right held.
+/*
+ * Prepare an own queue pair that is about to be connected by @attr: open the socket that receives
+ * its packets. av_wire_begin() then starts the connection. The caller has closed what was open
+ * before (av_wire_close()).
+ * Context: the caller serialises changes of the queue pair.
  * Return: 0, or an errno of ibv_modify_qp(): ENOMEM, EADDRINUSE, EADDRNOTAVAIL
  */
 AV_MUST_USE int av_wire_open(const struct av_qp_ref *end, const struct ibv_qp_attr *attr);
@@ -353,16 +298,14 @@ AV_MUST_USE int av_wire_open(const struct av_qp_ref *end, const struct ibv_qp_at
 /*
  * Undo av_wire_open() or av_wire_open_datagrams(), if the queue pair is open. First waits for
  * packets that another thread is handling, so that the next connection does not get them.
- * Context: no execution right held; may wait AV_PEER_TIMEOUT_NS for each of the two.
- * Return: 0, or EBUSY: a stopped peer holds @resp, and nothing is changed; the next connection
- * tries again
+ * Context: may wait AV_PEER_TIMEOUT_NS for each right. Return: 0, or EBUSY: a stopped peer holds
+ * @resp, and nothing is changed; the next connection tries again
  */
 int av_wire_close(const struct av_qp_ref *end);
 
 /*
- * Swap the connection's route with *@route. The caller closes the old one. Does nothing if the
- * queue pair is no connection on the wire, or if *@route is not open.
- * Context: both execution rights are held.
+ * Swap the connection's route with *@route; the caller closes the old one. Does nothing if the
+ * queue pair is no connection on the wire, or *@route is not open. Context: both rights are held.
  */
 void av_wire_change_route(const struct av_qp_ref *end, struct av_wire_route *route);
 
@@ -370,10 +313,9 @@ void av_wire_change_route(const struct av_qp_ref *end, struct av_wire_route *rou
 bool av_wire_is_connected(const struct av_qp_ref *end);
 
 /*
- * Have an own datagram queue pair receive packets at all RoCEv2 addresses that its port has now.
+ * Have a datagram queue pair receive packets at all RoCEv2 addresses that its port has now.
  * Datagrams within the host need no socket. So failures are not reported here: av_wire_burst()
- * warns.
- * Context: as av_wire_open(). av_wire_close() undoes it.
+ * warns. Context: as av_wire_open(). av_wire_close() undoes it.
  */
 void av_wire_open_datagrams(const struct av_qp_ref *end);
 
@@ -381,24 +323,21 @@ void av_wire_open_datagrams(const struct av_qp_ref *end);
 bool av_wire_sends(const struct av_qp_ref *end);
 
 /*
- * Begin a burst of datagrams along @path. The source must be an address that this queue pair has
- * opened, since the sockets of other queue pairs may close meanwhile. av_net_send() sends the burst
- * and ends it.
- * Context: @exec is held, until the burst has been sent.
- * Return: NULL: no memory, or the source is not open, of which it warns once. The datagram is lost
+ * Begin a burst of datagrams along @path, for av_net_send(), which ends it. The source must be an
+ * address that this queue pair has opened: sockets of other queue pairs may close meanwhile.
+ * Context: @exec is held until the burst has been sent. Return: NULL: no memory, or the source is
+ * not open, of which it warns once; the datagram is lost
  */
 struct av_net_burst *av_wire_burst(const struct av_qp_ref *end, const struct av_net_path *path);
 
 /*
  * Has the interface room for a datagram along @path? Yes if the source is not open, since the
- * datagram will be lost without a wait.
- * Context: @exec is held.
+ * datagram will be lost without a wait. Context: @exec is held.
  */
 bool av_wire_has_room(const struct av_qp_ref *end, const struct av_net_path *path);
 
 /*
- * An own datagram queue pair has joined the group, or has left it. The caller has updated the
- * directory before.
+ * A datagram queue pair has joined the group, or left it. The caller has updated the directory.
  * Context: as av_wire_open(), with the queue pair's changes_mutex held.
  */
 void av_wire_join(const struct av_qp_ref *end, const union ibv_gid *group);
@@ -407,13 +346,12 @@ void av_wire_leave(const struct av_qp_ref *end, const union ibv_gid *group);
 /*
  * The queue pair enters RTR or RTS: its packets start with the PSNs of its attributes. Or it enters
  * RESET: it gives up its share of the window. Does nothing for datagram queue pairs, and for those
- * that are not open.
- * Context: both execution rights are held.
+ * that are not open. Context: both rights are held.
  */
 void av_wire_begin(const struct av_qp_ref *end, enum ibv_qp_state to);
 
 /*
- * Progress on an own send queue: send requests, and retransmit those that got no answer in time.
+ * Send requests of the send queue, and retransmit those that got no answer in time.
  * @singly: start a request only when all requests before it are done
  * Context: @exec is held.
  * Return: true: the caller examines the queue again, because the queue pair has failed, has been
@@ -421,27 +359,24 @@ void av_wire_begin(const struct av_qp_ref *end, enum ibv_qp_state to);
  */
 bool av_wire_step(const struct av_qp_ref *end, bool singly);
 
-/* The queue has been flushed: no packet is outstanding any more. Context: @exec is held. */
+/* The queue has been flushed: no packet is outstanding. Context: @exec is held. */
 void av_wire_flushed(const struct av_qp_ref *end);
 
 /*
- * av_wire_is_begun(): has the requester started the request at the head?
- * av_wire_is_under_way(): has it also sent packets of that request?
+ * Has the requester started the request at the head? Has it also sent packets of that request?
  * Context: @exec is held.
  */
 bool av_wire_is_begun(const struct av_qp_ref *end);
 bool av_wire_is_under_way(const struct av_qp_ref *end);
 
 /*
- * The owner posted receive requests for an own reliable connection whose requester found none. Send
- * an acknowledgement with the number of receive requests.
- * Context: no execution right held; waits for @resp as av_responder_acquire().
+ * The owner posted receive requests for a reliable connection whose requester found none. Send an
+ * acknowledgement with their number. Waits for @resp as av_responder_acquire().
  */
 void av_wire_tell_credits(const struct av_qp_ref *end);
 
 /*
- * Send the next packets of a long READ response, if one waits for its turn.
- * Context: no execution right held; waits for @resp as av_responder_acquire().
+ * Send the next packets of a long READ response, if one waits. Waits for @resp as above.
  * Return: when to call again, in ns of av_now_ns(); UINT64_MAX: no response waits
  */
 uint64_t av_wire_read_on(const struct av_qp_ref *end);
@@ -449,31 +384,24 @@ uint64_t av_wire_read_on(const struct av_qp_ref *end);
 /* Receive packets, if this process has a socket. Context, return: as av_net_poll(). */
 bool av_wire_poll(void);
 
-/*
- * Receive all pending packets, if the queue pair is on the wire. Context, return: as
- * av_net_catch_up(); true if it is not on the wire.
- */
+/* Receive all pending packets. Context, return: as av_net_catch_up(); true if not on the wire. */
 AV_MUST_USE bool av_wire_catch_up(const struct av_qp_ref *end);
 
 /* === wire move =================================================================== */
 
 /*
  * Connections within one host that move to the wire: a request needs memory that only its owner can
- * access, since the kernel denies the access to other processes (Yama, seccomp, another PID
- * namespace).
+ * access, since the kernel denies it to other processes (Yama, seccomp, another PID namespace).
  *
- * The refused side asks the peer to move. The peer moves first, and then asks the refused side to
- * move. So each packet finds a receiver that expects it. Both sides have counted PSNs alike, as on
- * the wire. From then on, each process executes in its own memory what the packets request.
- *
- * @to_wire of each queue pair records the step. Each process moves only its own queue pair, in its
- * timer thread. A process that asks its peer sets the peer's @to_wire, and calls it
- * (av_seg_call()).
+ * The refused side asks the peer to move: it sets the peer's @to_wire, and calls the peer's process
+ * (av_seg_call()). The peer moves first, and then asks the refused side to. So each packet finds a
+ * receiver that expects it. Both sides have counted PSNs alike, as on the wire. From then on, each
+ * process executes in its own memory what the packets request. @to_wire of each queue pair records
+ * the step. Each process moves only its own queue pair, in its timer thread.
  */
 
 /*
- * Take the next step of an own queue pair, if one is due.
- * Context: the timer thread; no lock or execution right held; may create a thread.
+ * Take the next step, if one is due. Context: the timer thread; no lock held; may create a thread.
  * Return: false: a peer holds @resp, so the step is still due
  */
 AV_MUST_USE bool av_wire_move(const struct av_qp_ref *end);

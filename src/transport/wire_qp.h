@@ -21,17 +21,16 @@
 /*
  * End-to-end flow control of reliable connections. The responder reports how many receive requests
  * it has. Its requester sends no more messages than these. If there is none, the requester sends
- * the first packet of one message, and waits for the answer: an acknowledgement with a new number,
- * or an RNR NAK.
+ * the first packet of one message, and waits for an acknowledgement with a new number, or an RNR
+ * NAK.
  * Source: IBTA volume 1, 9.7.7.2.
  */
 
 struct av_wire;
 
 /*
- * The syndrome of the responder's next acknowledgement. A queue pair with a shared receive queue,
- * or of XRC, reports no number.
- * Context: @resp is held.
+ * The syndrome of the responder's next acknowledgement, without a number if the queue pair has a
+ * shared receive queue or is of XRC. Context: @resp is held.
  */
 uint8_t av_wire_credits(const struct av_qp_ref *end);
 
@@ -43,10 +42,9 @@ struct av_wire_route {
 };
 
 /*
- * Open the route of connection @end to address @ah: open its source address, and join the window.
- * Context: no execution right held.
- * Return: 0, or an errno of ibv_modify_qp(), with the route not open: ENOMEM, EADDRINUSE,
- * EADDRNOTAVAIL
+ * Open the route of @end to address @ah: open its source address, and join the window.
+ * Context: no execution right held. Return: 0, or an errno of ibv_modify_qp(), with the route not
+ * open: ENOMEM, EADDRINUSE, EADDRNOTAVAIL
  */
 AV_MUST_USE int av_wire_route_open(const struct av_qp_ref *end, const struct ibv_ah_attr *ah,
 				   struct av_wire_route *route);
@@ -60,27 +58,24 @@ void av_wire_route_close(struct av_wire_route *route);
  * with what a buffer of Linux's default size takes. Each acknowledgement widens it. Lost packets
  * and congestion notifications halve it. No queue pair has to be woken when it changes: each may
  * always send one packet, at once or after a rest. When that packet is acknowledged, it sends more.
+ * Any thread may call these functions.
  */
 
 struct av_window;
 
 /*
- * Join the window to GID @dst as one more queue pair. av_window_leave() releases it; it ignores
- * NULL.
- * Context: takes a mutex of its own; allocates.
- * Return: NULL: no memory
+ * Join the window to GID @dst as one more queue pair; NULL: no memory. Takes a mutex of its own;
+ * allocates. av_window_leave() releases it; it ignores NULL.
  */
 struct av_window *av_window_join(const uint8_t dst[16]);
 void av_window_leave(struct av_window *w);
 
 /*
- * A queue pair starts to send, or has no packet outstanding any more. The caller reports each of
- * the two once.
- * Context: any thread.
+ * A queue pair starts to send, or has no packet outstanding any more. Report each of the two once.
  */
 void av_window_active(struct av_window *w, bool active);
 
-/* Bytes that one queue pair may have outstanding. Context: any thread. */
+/* Bytes that one queue pair may have outstanding. */
 uint32_t av_window_share(const struct av_window *w);
 
 /*
@@ -90,18 +85,17 @@ uint32_t av_window_share(const struct av_window *w);
  * the next request shows what is missing of this one. Wide: UINT32_MAX.
  *
  * av_window_rest(): nanoseconds for which a queue pair sends nothing after an answer. If a share is
- * less than a packet, the queue pair sends whole packets, but less often. So the rest is longer if
- * the share is smaller, or if the answer took longer (@answer_ns). It has a maximum. Wide: 0.
- * Context: any thread.
+ * less than a packet, it sends whole packets, but less often: it rests longer if the share is
+ * smaller, or if the answer took longer (@answer_ns), up to a maximum. Wide: 0.
  */
 uint32_t av_window_answer(const struct av_window *w);
 uint64_t av_window_rest(const struct av_window *w, uint32_t mtu, uint64_t answer_ns);
 
-/* An acknowledgement arrived at @now_ns; packets were lost. Context: any thread. */
+/* An acknowledgement arrived at @now_ns; packets were lost. */
 void av_window_acknowledged(struct av_window *w, uint32_t mtu, uint64_t now_ns);
 void av_window_lost(struct av_window *w);
 
-/* Has a packet of any queue pair been acknowledged since @since_ns? Context: any thread. */
+/* Has a packet of any queue pair been acknowledged since @since_ns? */
 bool av_window_heard(const struct av_window *w, uint64_t since_ns);
 
 /* The state of a queue pair on the wire, private to its process. */
@@ -197,47 +191,40 @@ static inline struct av_wire *av_wire_at(const struct av_seg *seg, uint32_t inde
 }
 
 /*
- * Allocate the state of an own queue pair, with room for @addresses; NULL: no memory.
- * av_wire_keep() publishes it, and returns 0 or ENOMEM. The caller owns a state that is not
- * published.
+ * Allocate the state of an own queue pair, with room for @addresses; NULL: no memory. The caller
+ * owns it until av_wire_keep() publishes it, which returns 0 or ENOMEM.
  */
 struct av_wire *av_wire_new(const struct av_qp_ref *end, uint32_t addresses);
 AV_MUST_USE int av_wire_keep(const struct av_qp_ref *end, struct av_wire *w);
 
 /*
- * Leave its groups, close its addresses and its route, and free it. It is not published. NULL is
- * allowed.
+ * Leave its groups, close its addresses and its route, and free it. It is not published, or NULL.
  */
 void av_wire_delete(struct av_wire *w);
 
 /*
- * Have the open addresses of a datagram queue pair join all groups that it is attached to; leave
- * all that they have joined.
- * Context: as av_wire_open().
+ * The open addresses of a datagram queue pair join all groups that it is attached to; they leave
+ * all that they have joined. Context: as av_wire_open().
  */
 void av_wire_join_all(struct av_wire *w);
 void av_wire_leave_all(struct av_wire *w);
 
-/*
- * Has the queue pair failed, for example because a completion found its CQ full? Then the rest of
- * the queue is to be flushed.
- */
+/* Has the queue pair failed, as when a CQ was full? Then the rest of the queue is to be flushed. */
 static inline bool av_wire_has_failed(const struct av_qp_ref *end)
 {
 	return atomic_load_explicit(&end->qp->state, memory_order_relaxed) == IBV_QPS_ERR;
 }
 
 /*
- * A packet arrived.
+ * Packets that arrived. Context of these functions: the thread that receives packets (struct
+ * av_net_receiver); no execution right held.
  * @struck: the fault rules have already decided on this packet
- * Context: the thread that receives packets (struct av_net_receiver); no execution right held.
  */
 void av_wire_handle(const struct av_net_packet *packet, bool struck);
 
 /*
  * A request packet, or an answer packet, arrived for a queue pair of this process. Packets that are
  * not from its peer are ignored.
- * Context: the thread that receives packets; no execution right held.
  */
 void av_wire_requested(const struct av_qp_ref *end, const struct av_net_packet *packet);
 void av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *packet);
@@ -246,32 +233,27 @@ void av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *p
 extern const struct av_net_receiver av_wire_receiver;
 
 /*
- * Send the acknowledgement that is due, if there is one. av_wire_acknowledge_soon() waits
- * AV_STUCK_NS at most for @resp; if it times out, the acknowledgement remains due at the end of the
- * batch.
+ * Send the acknowledgement that is due, if any. av_wire_acknowledge_soon() waits AV_STUCK_NS at
+ * most for @resp; if it times out, the acknowledgement remains due at the end of the batch.
  * Context: @resp is not held, @exec may be.
  */
 void av_wire_acknowledge(const struct av_qp_ref *end);
 void av_wire_acknowledge_soon(const struct av_qp_ref *end);
 
 /*
- * A damaged packet for that number was dropped: count it at the queue pair, if this process owns
- * one.
+ * A damaged packet for that number was dropped: count it, if this process owns such a queue pair.
  * Context: the thread that receives packets; no execution right held.
  */
 void av_wire_damaged(uint32_t qpn);
 
-/*
- * Is the packet from that queue pair's peer, and meant for it? Context: one of its rights is held.
- */
+/* Is the packet from its peer, and meant for it? Context: one of its rights is held. */
 bool av_wire_is_peer(const struct av_qp_ref *end, const struct av_net_packet *packet);
 
 /* Have an acknowledgement sent at the end of the batch. Context: @resp is held. */
 void av_wire_owe(const struct av_qp_ref *end, struct av_wire *w);
 
 /*
- * What answers do to the requester.
- * Context: @exec is held.
+ * What answers do to the requester. Context: @exec is held.
  *
  * av_wire_fail_head(): fail the request at the head, and the queue pair with it.
  * av_wire_rewind(): retransmit everything from @psn on.
@@ -282,10 +264,7 @@ void av_wire_fail_head(const struct av_qp_ref *end, enum av_fault fault);
 void av_wire_rewind(const struct av_qp_ref *end, struct av_wire *w, uint32_t psn);
 void av_wire_progress(const struct av_qp_ref *end, struct av_wire *w, bool acknowledgement);
 
-/*
- * If no packet is outstanding, stop the timer, and give up the share of the window.
- * Context: @exec is held.
- */
+/* If no packet is outstanding, stop the timer, and give up the window's share. @exec is held. */
 void av_wire_settle(const struct av_qp_ref *end, struct av_wire *w);
 
 /* PSNs that a request uses: its packets; of a READ, the packets of its answer. */

@@ -117,10 +117,7 @@ static void send_kept(const struct arrival *a)
 	}
 }
 
-/*
- * All before @expected_psn is acknowledged, if that is owed; @anyway: if it is not, too.
- * Context: @resp is held. Releases it.
- */
+/* Acknowledge all before @expected_psn, if that is owed or @anyway. @resp is held; releases it. */
 static void acknowledge(const struct av_qp_ref *end, bool anyway)
 {
 	struct arrival a = {.end = end};
