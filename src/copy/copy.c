@@ -92,8 +92,7 @@ static bool leave_guarded(ucontext_t *uc)
 
 /*
  * As the kernel would without us. A synchronous fault repeats as soon as we return. A sent signal
- * must be sent again with its original siginfo; it stays blocked until our return restores the
- * mask.
+ * is sent again with its original siginfo; it stays blocked until our return restores the mask.
  */
 static void pass_to_default(int sig, siginfo_t *info)
 {
@@ -235,9 +234,8 @@ static atomic_bool string_usable;
 static _Atomic size_t stream_min = SIZE_MAX;
 
 /*
- * The size from which streaming pays: when the last-level cache would keep nothing of the copy for
- * its reader. Measured: an eighth of that cache, since many share it. Bounded on both sides,
- * because virtual machines report arbitrary sizes.
+ * Streaming pays when the last-level cache would keep nothing of the copy for its reader. Measured:
+ * an eighth of it, since many share it. Bounded: virtual machines report arbitrary sizes.
  */
 static size_t stream_threshold(void)
 {
@@ -401,9 +399,8 @@ static ssize_t copy_by_process_vm(void *dst, const void *src, size_t len)
 
 /*
  * The last resort, through a pipe. It needs no permission and, unlike process_vm_readv(), reads
- * memory without struct page (device memory). A new one each time leaves no state that a child
- * could inherit. Filler bytes go first: so the piece has the destination's offset in the pipe's
- * page and cannot tear.
+ * memory without struct page (device memory). A new one each time leaves no state for a child to
+ * inherit. Filler bytes go first: so the piece has the destination's page offset and cannot tear.
  */
 static bool copy_piece_by_pipe(void *dst, const void *src, size_t len)
 {
@@ -450,8 +447,7 @@ static size_t kernel_copy(void *dst, const void *src, size_t len)
 
 /*
  * Through a buffer with the destination's page offset: the store from it cannot tear or overlap the
- * source. A piece ends at a word boundary of the destination, at the end of the copy, or where the
- * source becomes inaccessible.
+ * source. A piece ends at a word boundary of the destination, at the copy's end, or at a fault.
  */
 static size_t bounced_copy(void *dst, const void *src, size_t len)
 {

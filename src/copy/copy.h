@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Copying the program's memory: bytes stored in order, and a fault returned as an error instead of
- * a signal.
- */
+/* Copying the program's memory: bytes stored in order; a fault is an error instead of a signal. */
 #ifndef AV_COPY_COPY_H
 #define AV_COPY_COPY_H
 
@@ -25,10 +22,7 @@
  * ranges: it sets the saved instruction pointer. It passes every other fault of the process on.
  */
 
-/*
- * How long a thread may use a result of av_fault_guard_check(): the coarse clock's longest usual
- * tick.
- */
+/* How long a thread may use a result of av_fault_guard_check(): the coarse clock's longest tick. */
 #define AV_FAULT_GUARD_FRESH_NS 4000000u
 
 /* If an instruction in [start, end) faults, execution continues at @landing. */
@@ -48,8 +42,7 @@ extern const size_t av_fault_range_count;
  *   @dst is on a cache line, @len is a multiple of AV_RAW_LINES and not 0, and the ranges do not
  *   overlap. For av_raw_copy_string(), @src has the same offset in its line as @dst. They store in
  *   any order, but before every later store.
- * - av_raw_load() reads one byte.
- * - av_raw_touch() adds zero to one byte atomically.
+ * - av_raw_load() reads one byte, av_raw_touch() adds zero to one atomically.
  * - av_raw_fetch_add() and av_raw_cmp_swap() operate on 8 aligned bytes atomically.
  */
 #define AV_RAW_WIDE_MIN 256
@@ -61,9 +54,7 @@ extern const size_t av_fault_range_count;
 #define AV_RAW_WIDE_USABLE false
 #endif
 
-/*
- * Returned in two registers, so that a landing can set @status without a pointer of the caller's.
- */
+/* In two registers, so that a landing can set @status without a pointer of the caller's. */
 struct av_raw_atomic {
 	long status;
 	uint64_t old;
@@ -89,10 +80,7 @@ struct av_fault_guard_cache {
 extern __thread struct av_fault_guard_cache av_fault_guard_cache AV_TLS_FAST;
 extern atomic_bool av_fault_guard_installed;
 
-/*
- * Is the handler ours, and are both signals unblocked in this thread? Three system calls. Updates
- * the cache.
- */
+/* Is the handler ours, and are both signals unblocked here? Three system calls; sets the cache. */
 bool av_fault_guard_check(uint64_t now_ns);
 
 /*
@@ -130,17 +118,15 @@ enum av_bulk_way av_bulk_choose(const void *dst, const void *src, size_t len);
 AV_MUST_USE int av_bulk_copy_by(enum av_bulk_way way, void *dst, const void *src, size_t len);
 
 /*
- * Cutting a copy that the kernel makes into pieces, so that others see whole words and the last
- * byte last.
+ * Cutting a copy that the kernel makes into pieces: others see whole words, and the last byte last.
  *
  * The kernel copies each element of an iovec with one byte-string instruction. Its stores to
  * different 64-byte lines may become visible in any order; stores of different instructions keep
  * their order (Intel SDM volume 3, "Memory-ordering model for string operations"). Measurements
  * add: within a line, stores ascend. Words stay whole in whole lines, and in one element that
  * covers the rest of a line. But the kernel stores elements of only one or two words, and words
- * after a partial one, byte by byte. So a copy is cut into four pieces: up to the first word
- * boundary of the destination, from there to the first line boundary, whole lines, and the last
- * line, partial or whole.
+ * after a partial one, byte by byte. So a copy is cut into four pieces: to the first word boundary
+ * of the destination, to the first line boundary, whole lines, and the last line, partial or whole.
  *
  * Pure functions. Source and destination must have the same offset in a line.
  */
@@ -170,8 +156,7 @@ void av_pieces_cut(struct av_pieces *pieces, uint64_t dst, const void *memory, s
  *   ends the copy with AV_COPY_FAULT. The program gets no signal.
  * - It reads and writes nothing but the two ranges.
  *
- * A SIGSEGV and SIGBUS handler catches faults of the guarded routines, and passes all others to the
- * previous handler. If the program has replaced our handler, or blocks the signals in this thread
+ * If the program has replaced our handler of SIGSEGV and SIGBUS, or blocks them in this thread
  * (noticed at the next tick of the coarse clock), av_copy() makes system calls instead:
  * process_vm_readv() on its own process, or a pipe. That is slower and equally safe. See
  * docs/COPY.md.
@@ -184,17 +169,13 @@ enum av_copy_result {
 
 /*
  * Install the fault handler, once per process: the library must not be unloaded, and a forked child
- * inherits the handler. Registration of memory calls this before the first copy. Without it,
- * av_copy() makes system calls.
- * Context: any thread, any number of times; a mutex inside. Not async-signal-safe.
+ * inherits the handler. Registration of memory calls this first. Without it, av_copy() makes system
+ * calls. Context: any thread, any number of times; a mutex inside. Not async-signal-safe.
  * Return: 0, also if the program has replaced the handler since; or -errno
  */
 int av_copy_init(void);
 
-/*
- * av_copy() and av_copy_probe() for callers that have read the coarse clock (base/clock.h):
- * @now_ns.
- */
+/* av_copy() and av_copy_probe() for callers that know the coarse time (base/clock.h): @now_ns. */
 AV_MUST_USE enum av_copy_result av_copy_at(void *dst, const void *src, size_t len, uint64_t now_ns);
 AV_MUST_USE enum av_copy_result av_copy_probe_at(const void *addr, int write, uint64_t now_ns);
 
@@ -217,9 +198,8 @@ AV_MUST_USE static inline enum av_copy_result av_copy(void *dst, const void *src
 
 /*
  * Can this byte be read without a fault, and with @write also be written? @write adds zero
- * atomically, so that no concurrent store is lost. Without the handler, the kernel adds zero to the
- * aligned 4 bytes around @addr, and may wake a futex waiter there spuriously. Context: as
- * av_copy().
+ * atomically, so that no concurrent store is lost; without the handler, the kernel does, to the
+ * aligned 4 bytes around @addr, and may wake a futex waiter there. Context: as av_copy().
  */
 AV_MUST_USE static inline enum av_copy_result av_copy_probe(const void *addr, int write)
 {

@@ -5,14 +5,13 @@
  * Only in assembly is it known which instructions can fault, and no compiler or sanitizer moves,
  * merges, widens or instruments the accesses. Leaving in the middle loses nothing: no stack is
  * used, no callee-saved register is changed, and the three registers of a copy (destination,
- * source, bytes left) always describe what is left to do, because they advance only after a store.
+ * source, bytes left) always describe what is left, because they advance only after a store.
  *
  * A copy is head, blocks, words, tail. The head reaches a word boundary of the destination with
- * naturally aligned stores of 1, 2 and 4 bytes as needed. Then come aligned words, or aligned
- * vectors of them; then 4, 2 and 1 bytes as left over. So every store is aligned to its size, no
- * aligned word is written in parts unless the range covers only a part of it, and the order is
- * ascending. A block loads everything before it stores anything, so ranges may overlap if the
- * destination is the lower one.
+ * aligned stores of 1, 2 and 4 bytes. Then come aligned words or vectors of them; then 4, 2 and 1
+ * bytes as left over. So every store is aligned to its size, no aligned word is written in parts
+ * unless the range covers only a part of it, and the order is ascending. A block loads everything
+ * before it stores anything, so ranges may overlap if the destination is the lower one.
  *
  * The inner part of a large copy (copy/copy.h) has two routines without any order, for whole words.
  *
@@ -106,10 +105,7 @@ FUNCTION("av_raw_copy")
 	"xorl	%eax, %eax\n"
 	"ret\n"
 
-	/*
-	 * The destination is not on a word boundary. If too little is left for a step, the tail
-	 * copies the rest.
-	 */
+	/* Not on a word boundary. If too little is left for a step, the tail copies the rest. */
 ".Lav_head:\n"
 	"testb	$1, %dil\n"
 	"jz	.Lav_head2\n"
@@ -401,10 +397,7 @@ PLACE("av_raw_copy_stream")
 	"mov	w0, #0\n"
 	"ret\n"
 
-	/*
-	 * The destination is not on a word boundary. If too little is left for a step, the tail
-	 * copies the rest.
-	 */
+	/* Not on a word boundary. If too little is left for a step, the tail copies the rest. */
 ".Lav_head:\n"
 	"tbz	w0, #0, .Lav_head2\n"
 	"cbz	x2, .Lav_done\n"

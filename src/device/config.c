@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The parser of ANYVERBS_DEVICES. keys[] has a row for each key; the rest cuts text at separators.
- */
+/* The parser of ANYVERBS_DEVICES. keys[] has the keys; the rest cuts text at separators. */
 #include "device/device.h"
 
 #include <stdarg.h>
@@ -45,10 +43,7 @@ static int quote(struct av_word w)
 	return av_word_quote(w, QUOTE_MAX);
 }
 
-/*
- * Cut off the part of *rest before @separator. *rest becomes the text behind it;
- * its text is NULL after the last part.
- */
+/* Cut off *rest before @separator. *rest becomes the text behind it, NULL after the last part. */
 static struct av_word split_config_word(struct av_word *rest, char separator)
 {
 	const char *end = memchr(rest->text, separator, rest->len);

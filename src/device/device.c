@@ -146,9 +146,7 @@ static bool read_machine_id(char id[HOST_ID_BYTES])
 	return strspn(id, "0123456789abcdef") == MACHINE_ID_CHARS;
 }
 
-/*
- * A text that is the same in all processes of this host, and different on other hosts if possible.
- */
+/* A text that is the same in all processes of this host, and if possible on no other host. */
 static void read_host_id(char id[HOST_ID_BYTES])
 {
 	if (read_machine_id(id))

@@ -85,15 +85,14 @@ struct av_device {
 };
 
 /*
- * The configured devices, 1 to AV_DEVICE_MAX. The list is static and never freed, so each struct
- * ibv_device stays valid. The first call reads ANYVERBS_DEVICES, and logs each mistake once.
- * Context: any thread; keeps errno
+ * The configured devices, 1 to AV_DEVICE_MAX, never freed: so each struct ibv_device stays valid.
+ * The first call reads ANYVERBS_DEVICES, and logs each mistake once. Any thread; keeps errno.
  */
 struct av_device *const *av_devices(unsigned int *count);
 
 /*
- * The device for which the library handed out @dev, else NULL. @dev may be any pointer: it is only
- * compared. Context: any thread; lock-free
+ * The device for which the library handed out @dev, else NULL. Only compares @dev, which may be any
+ * pointer. Context: any thread; lock-free
  */
 struct av_device *av_device_of(const struct ibv_device *dev);
 
@@ -103,23 +102,17 @@ struct av_device *av_device_by_name(const char *name);
 /* What every device has before its configuration. Not complete. */
 extern const struct av_device av_device_default;
 
-/*
- * Fill in all fields that follow from the configured ones and from the @index in the list. The GUID
- * is not 0. A pure function
- */
+/* Fill in all fields that follow from the configured ones and @index. A pure function */
 void av_device_complete(struct av_device *dev, unsigned int index);
 
 /*
  * The GUID of a device that has none configured, in host byte order: a hash of the device's name
- * and of a text that identifies the host. The GUID is locally administered (bit 57 set, bit 56
- * clear), so never 0. A pure function
+ * and of a text that identifies the host. Locally administered (bit 57 set, bit 56 clear), so never
+ * 0. A pure function
  */
 uint64_t av_device_guid(const char *host_id, const char *name);
 
-/*
- * ibv_query_device_ex(3). Writes @attr_size bytes, and zeroes those that this build does not know.
- * Return: 0
- */
+/* ibv_query_device_ex(3): writes @attr_size bytes, zeros where this build knows none. Return: 0 */
 int av_device_query_ex(const struct av_device *dev, struct ibv_device_attr_ex *attr,
 		       size_t attr_size);
 
@@ -160,9 +153,8 @@ uint32_t av_instance_number_of(const struct ibv_device *ibv);
 void av_instance_renew(const char *name, uint32_t failure);
 
 /*
- * Make the segment of a new context of this process. The segment records the device's port, which
- * is made if needed, the port's MTU, and the switches in force.
- * @origin: the context to import from, or 0
+ * Make the segment of a new context of this process. Records the device's port, made if needed, the
+ * port's MTU, and the switches in force. @origin: the context to import from, or 0
  * Context: the directory is joined; no lock held; makes system calls
  * Return: the segment with one user, which av_seg_close() ends; or NULL and errno
  */
@@ -205,11 +197,10 @@ struct av_config {
 };
 
 /*
- * Parse the text of ANYVERBS_DEVICES; @text NULL: the variable is not set. A pure function: it
- * knows nothing about the host. Each mistake makes a complaint, and the key keeps its default. The
- * parser omits a device whose name is unusable or taken, and devices beyond AV_DEVICE_MAX. A list
- * without devices becomes "any0".
- * Context: any thread; allocates nothing; borrows @text only for the call
+ * Parse the text of ANYVERBS_DEVICES; NULL: it is not set. A pure function: knows nothing about the
+ * host, allocates nothing, borrows @text only for the call. Each mistake makes a complaint, and the
+ * key keeps its default. Omits a device whose name is unusable or taken, and devices beyond
+ * AV_DEVICE_MAX. A list without devices becomes "any0".
  */
 void av_config_parse(const char *text, struct av_config *config);
 
@@ -281,18 +272,16 @@ struct av_switches av_switches_read(const char *device);
 AV_MUST_USE int av_switches_set(const char *device, uint32_t mask, uint32_t on);
 
 /*
- * Bring the next-boot values into force, and restart the device's counters at 0.
- * @failed: @count contexts that may be open, since they have failed
- * Context: as av_switches_set()
- * Return: 0. -EBUSY: another context is open in a living process, or av_dir_change_begin();
- * -ENOMEM; -ENOSPC: the file is full; else -errno of writing
+ * Bring the next-boot values into force, and restart the device's counters at 0. @failed: @count
+ * contexts that may be open, since they have failed. Context and return: as above, but no -EPERM;
+ * and -EBUSY: another context is open in a living process
  */
 AV_MUST_USE int av_switches_reset(const char *device, const uint32_t *failed, size_t count);
 
 /*
- * The switches in force, for the new context that av_device_open() makes.
+ * The switches in force, for the new context that av_device_open() makes. Return: 0 or -ENOMEM
  * Context: the directory is joined and names the context's device, so that a later reset finds the
- * context; reads files. Return: 0 or -ENOMEM
+ * context; reads files.
  */
 AV_MUST_USE int av_switches_take(const char *device, uint32_t *on);
 

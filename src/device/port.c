@@ -293,10 +293,7 @@ static enum ibv_mtu mtu_of(const struct av_host_gids *host)
 	return av_mtu_of_rows(host->row, host->count);
 }
 
-/*
- * Does the port agree with the host? @form: the one that @host was made for. The port's may be
- * another one by now, whose tables are shorter.
- */
+/* Does the port agree with the host? @form: @host's; the port may have another by now. */
 static bool is_current(const struct av_dir_port *p, const struct av_gid_form *form,
 		       const struct av_host_gids *host)
 {
@@ -310,10 +307,7 @@ static bool is_current(const struct av_dir_port *p, const struct av_gid_form *fo
 	return state == PORT_LINK_DOWN ? host->link < served : host->link == served;
 }
 
-/*
- * Reads the host's addresses again: those in @host may be older than the table.
- * Context: in a change.
- */
+/* Reads the host's addresses again: @host may be older than the table. Context: in a change. */
 static void bring_up_to_date(struct av_dir_port *p, struct av_host_gids *host, struct news *news)
 {
 	const struct av_gid_form form = form_of(p);

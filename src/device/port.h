@@ -10,9 +10,11 @@
  * a query, updates the table and raises IBV_EVENT_GID_CHANGE in all contexts. A row that stays
  * valid keeps its index. New rows fill the first empty ones, as in the kernel's table.
  *
- * The port goes down (IBV_EVENT_PORT_ERR) when all interfaces of its GIDs are down. The port comes
- * up (IBV_EVENT_PORT_ACTIVE) when an interface reaches as far as before (enum av_link). An
- * interface that is up but has lost its addresses does not take the port down.
+ * The port goes down (IBV_EVENT_PORT_ERR) when all interfaces of its GIDs are down. It comes up
+ * (IBV_EVENT_PORT_ACTIVE) when an interface reaches as far as before (enum av_link). An interface
+ * that is up but has lost its addresses does not take the port down.
+ *
+ * @netns: the network namespace of this thread. "Joined": the directory is joined.
  */
 #ifndef AV_DEVICE_PORT_H
 #define AV_DEVICE_PORT_H
@@ -79,11 +81,9 @@ struct av_gid_form {
 
 /*
  * Make the rows for the host's addresses (at most 2^28), up to the maximum of @form, in this order:
- * - IPv4 and global IPv6 addresses, by interface number; within an interface IPv4 first, then in
- *   the order of @addrs
+ * - IPv4 and global IPv6 addresses, by interface number; within one IPv4 first, then as in @addrs
  * - link-local IPv6 addresses, in the same order
- * - only if there is no row yet: addresses of loopback interfaces, 127.0.0.0/8 before ::1, and both
- *   before others
+ * - only if there is no row yet: loopback interfaces' addresses, 127.0.0.0/8, then ::1, then others
  * - only if there is still no row: 127.0.0.1, so that peers on this host work
  * Each address gives one row, of RoCE v2.
  *
@@ -92,8 +92,8 @@ struct av_gid_form {
  * address of the first address's interface, or else one made from the GUID. So a host's first IPv4
  * address is in rows 2 and 3.
  *
- * No address appears twice. Interfaces that are down give no row. Unspecified and multicast
- * addresses give none (RFC 4291, 2.7; RFC 1112, 4). A pure function
+ * No address appears twice. Interfaces that are down give no row, nor do unspecified and multicast
+ * addresses (RFC 4291, 2.7; RFC 1112, 4). A pure function
  * @gids: room for @form->max rows. Return: number of rows, 1 .. @form->max
  */
 unsigned int av_gid_table(const struct av_host_addr *addrs, size_t count,
@@ -117,8 +117,8 @@ struct av_host_gids {
 };
 
 /*
- * Make the table for the addresses that this thread's network namespace has now. If the kernel does
- * not list them, the table has 127.0.0.1. Without memory, @host->count is 0.
+ * Make the table for the addresses that this thread's network namespace has now: 127.0.0.1, if the
+ * kernel does not list them. Without memory, @host->count is 0.
  * Context: any thread; allocates; makes system calls; keeps errno
  */
 void av_gid_from_host(struct av_host_gids *host, const struct av_gid_form *form);
@@ -133,10 +133,9 @@ bool av_gid_interface_up(uint32_t ifindex);
 void av_gid_interface_hardware(uint32_t ifindex, uint8_t address[AV_HARDWARE_BYTES]);
 
 /*
- * Update a table in use to the rows that it should have. Rows that are not in @fresh become empty.
- * The other rows keep their index. New rows fill the first empty ones while there is room. The
- * fixed rows of a paired table are replaced in place. A pure function
- * @table: @form->max rows. @fresh, @count: as av_gid_table() made them for @form
+ * Update a table in use, of @form->max rows, to @fresh and @count of av_gid_table() for @form. Rows
+ * not in @fresh become empty; the others keep their index. New rows fill the first empty ones while
+ * there is room. The fixed rows of a paired table are replaced in place. A pure function
  * Return: did anything change?
  */
 bool av_gid_merge(struct av_gid *table, const struct av_gid_form *form, const struct av_gid *fresh,
@@ -157,7 +156,7 @@ void av_gid_from_guid(uint64_t guid, struct av_gid *gid);
 /*
  * Record in the directory that context @ref of this process uses the device's port in this thread's
  * network namespace. Makes the port if there is none. The port ends with its last context.
- * Context: the directory is joined; waits as av_dir_change_begin() if no port is open
+ * Context: joined; waits as av_dir_change_begin() if no port is open
  * Return: the port's number (> 0). -ENOSPC: too many ports; -ENOMEM; -EBUSY: av_dir_change_begin()
  */
 AV_MUST_USE int av_port_open(uint32_t ref, const struct av_device *dev);
@@ -167,37 +166,32 @@ AV_MUST_USE int av_port_open(uint32_t ref, const struct av_device *dev);
  * Ethernet: rows in the order of av_gid_table(), unless the host has changed since. InfiniBand: row
  * 0 is fe80:: plus the GUID. Not for the data path: makes a few system calls while this process has
  * the device open and the host has not changed, else calls getifaddrs().
- * Context: no lock of the data path held, since it may raise events (the connection manager holds
- * its own lock); the directory need not be joined; keeps errno
+ * Context: joined or not; no lock of the data path held, since it may raise events (the connection
+ * manager holds its own lock); keeps errno
  * Return: number of rows up to the last in use, 1 .. port.gid_tbl_len; 0: out of memory
  */
 unsigned int av_port_gids(const struct av_device *dev, struct av_gid gids[AV_GID_MAX]);
 
 /*
- * The current attributes for ibv_query_port(): @dev->port, with the state that the directory has
- * while the device is open somewhere, and on Ethernet the MTU of the interfaces.
- * Context: any thread; makes system calls; the directory need not be joined; keeps errno
+ * Attributes for ibv_query_port(): @dev->port, with the state that the directory has while the
+ * device is open somewhere, and on Ethernet the MTU of the interfaces.
+ * Context: any thread, joined or not; makes system calls; keeps errno
  */
 void av_port_attr(const struct av_device *dev, struct ibv_port_attr *port);
 
 /*
  * Does that address belong to the port, or did it recently? Former addresses count, so that
- * connections survive a change of addresses.
- * @port: any number: one from a peer's segment is not trusted
- * Context: the directory is joined; lock-free
+ * connections survive a change of addresses. @port: any number, here and below: one from a peer's
+ * segment is not trusted. Context: joined; lock-free
  */
 bool av_port_has_gid(uint32_t port, const union ibv_gid *gid);
 
-/*
- * Is that row in use, as the directory has it? Makes no system call. @port: as above.
- * Context: lock-free. False if the directory is not joined
- */
+/* Is that row in use, as the directory has it? Lock-free, no system call. False if not joined */
 bool av_port_has_row(uint32_t port, uint32_t row);
 
 /*
- * The address of a row. An empty row has its last address, or 0 if it never had one.
- * @port: as above; an impossible @port or @row has address 0.
- * Context: the directory is joined; lock-free. Return: enum ibv_gid_type of the address
+ * The address of a row. An empty row has its last one, or 0 if it never had any, as has an
+ * impossible @port or @row. Context: joined; lock-free. Return: enum ibv_gid_type of the address
  */
 uint32_t av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid);
 
@@ -205,9 +199,9 @@ uint32_t av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid);
 uint64_t av_netns_of_thread(void);
 
 /*
- * Update all ports in @netns, this thread's network namespace, from the host's addresses.
- * Context: the directory is joined; no lock held; makes system calls; waits as
- * av_dir_change_begin(); raises events. Return: false: a port may not agree with the host
+ * Update all ports in @netns from the host's addresses. Context: joined; no lock held; makes system
+ * calls; waits as av_dir_change_begin(); raises events.
+ * Return: false: a port may not agree with the host
  */
 bool av_port_follow(uint64_t netns);
 
@@ -226,29 +220,26 @@ unsigned int av_port_force(const char *device, bool down);
  * context. Without netlink, only queries bring a port up to date.
  *
  * A thread is needed because a program may poll its asynchronous descriptor and never call the
- * library. The netlink socket cannot make that descriptor readable instead: many changes turn out
- * to be no event.
+ * library. The netlink socket cannot make that descriptor readable: many changes turn out to be no
+ * event.
  */
 
 /*
  * Count one more open context of this process. The first one starts the watch.
- * Context: the directory is joined, and stays joined until after av_port_unwatch(); not within a
- * change of the directory; keeps errno
+ * Context: joined until after av_port_unwatch(); not within a change; keeps errno
  */
 void av_port_watch(void);
 
 /*
- * Do the ports agree with the host's addresses in @netns, this thread's network namespace? Updates
- * them if the host has changed. Makes two system calls if nothing has changed.
- * Context: as av_port_follow(). Return: false: unknown, since no watch covers @netns, another
- * thread is updating the ports, or the update failed
+ * Do the ports agree with the host's addresses in @netns? Updates them if the host has changed,
+ * else makes two system calls. Context: as av_port_follow(). Return: false: unknown, since no watch
+ * covers @netns, another thread is updating the ports, or the update failed
  */
 AV_MUST_USE bool av_port_watch_look(uint64_t netns);
 
 /*
- * Open a socket for another watch: it becomes readable when an address or an interface of this
- * thread's network namespace changes. The caller owns @socket.
- * Return: false: there is no such socket, and errno
+ * Open @socket, for the caller, as another watch: it becomes readable when an address or interface
+ * of this thread's network namespace changes. Return: false: there is no such socket, and errno
  */
 AV_MUST_USE bool av_port_watch_open(struct av_own_fd *socket);
 

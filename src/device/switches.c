@@ -148,10 +148,7 @@ static int base_path(char path[PATH_MAX], enum file which)
 	return n < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/*
- * @suffix in the user's configuration folder. Return: false if that is too long, there is no
- * folder, or it must not be used.
- */
+/* @suffix in the user's configuration folder. Return: false: too long, no folder, unusable */
 static bool config_path(char path[PATH_MAX], const char *suffix)
 {
 	const char *xdg = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");

@@ -49,10 +49,7 @@ struct av_block_list {
 /* Index of the first block that ends above @addr; @count if there is none. */
 uint32_t av_block_find(const struct av_block_list *l, uint64_t addr);
 
-/*
- * End of the gap before block @i. The gap begins at the end of block @i - 1, or for block 0 at the
- * beginning of the window.
- */
+/* End of the gap before block @i; it begins at the end of block @i - 1, or of the window. */
 uint64_t av_block_gap_end(const struct av_block_list *l, uint32_t i);
 
 /*
@@ -67,19 +64,15 @@ uint64_t av_block_gap(struct av_block_list *l, uint64_t bytes, uint64_t align, u
 void av_block_insert(struct av_block_list *l, uint32_t i, struct av_block b);
 void av_block_erase(struct av_block_list *l, uint32_t i);
 
-/*
- * Split the block around @addr, if there is one, so that a block begins at @addr. Return: false:
- * there are AV_BLOCKS blocks
- */
+/* Split any block around @addr, so that one begins there. Return: false: there are AV_BLOCKS */
 AV_MUST_USE bool av_block_split(struct av_block_list *l, uint64_t addr);
 
 /* === state ======================================================================= */
 
 /*
  * The heap's lock. Its holder may lock it again, also in a signal handler. The lock word names its
- * holder from the moment of locking. The C library's recursive mutex does not while a thread is
- * locking it: a signal handler at that moment would wait for its own thread for ever. Locking and
- * unlocking change errno.
+ * holder from the moment of locking. The C library's recursive mutex does not: a signal handler at
+ * that moment would wait for its own thread for ever. Locking and unlocking change errno.
  */
 void av_heap_lock(void);
 void av_heap_unlock(void);
@@ -155,8 +148,7 @@ static inline void *av_heap_pointer(uint64_t addr)
 
 /*
  * Start the heap; in a child of fork(), with a file of its own. @leaving: av_block_leave() calls it
- * when it has found blocks.
- * Return: NULL: this process cannot have a heap
+ * when it has found blocks. Return: NULL: this process cannot have a heap
  */
 const struct av_shared_heap *av_block_begin(av_shared_heap_leaving *leaving);
 
@@ -166,13 +158,10 @@ bool av_block_begun(void);
 /* Is the address in the window? No lock. */
 bool av_block_is_near(const void *p);
 
-/**
- * av_block_take() - allocate a block, readable and writable
- * @bytes: rounded up to whole pages
- * @align: a power of two
- * @zeros: the block must be zeroed; else its content is undefined
- *
- * Return:  NULL: there is no room or no shared heap in this process; or the kernel must decide
+/*
+ * Allocate a block, readable and writable. @bytes: rounded up to whole pages. @align: a power of
+ * two. @zeros: it must be zeroed; else its content is undefined.
+ * Return: NULL: there is no room or no shared heap in this process; or the kernel must decide
  * whether there is memory (RLIMIT_DATA, more than the machine has). The caller then calls the
  * function behind the hook.
  */
@@ -187,27 +176,20 @@ size_t av_block_bytes(const void *p);
  */
 AV_MUST_USE bool av_block_resize(void *p, size_t bytes);
 
-/*
- * Free the block that begins at @p. A small shared block may stay mapped as a spare, for
- * av_block_take().
- */
+/* Free the block that begins at @p. A small shared one may stay, as a spare for av_block_take(). */
 void av_block_free(void *p);
 
 /* The address space is short: unmap all spare blocks. Return: true: there were some */
 bool av_block_drop_spares(void);
 
-/*
- * memcpy() to new memory, which is zeroed. Does not copy what was never written in a block, so that
- * this takes no memory.
- */
+/* memcpy() to new, zeroed memory. What was never written in a block takes no memory there. */
 void av_block_copy(void *to, const void *from, size_t bytes);
 
-/**
- * av_block_leave() - announce that a range is about to be unmapped, or mapped over
- *
- * Return:  true: there are blocks in the range. They are not handed out until the caller has called
- * av_block_left() with the outcome. false: do not call av_block_left(): there are no blocks, or an
- * outer caller has announced them.
+/*
+ * Announce that a range is about to be unmapped, or mapped over.
+ * Return: true: there are blocks in the range. They are not handed out until the caller has called
+ * av_block_left() with the outcome. false: do not call it: there are no blocks, or an outer caller
+ * has announced them.
  */
 AV_MUST_USE bool av_block_leave(const void *p, size_t bytes);
 

@@ -68,10 +68,7 @@ AV_FIND_NEXT(posix_memalign);
 AV_FIND_NEXT(valloc);
 AV_FIND_NEXT(pvalloc);
 
-/*
- * Smaller ones share pages with others, and take no page table entries of their own; but who asks
- * for whole pages has them.
- */
+/* Smaller ones share pages and page table entries; but who asks for whole pages gets them. */
 #define LARGE (64u << 10)
 
 AV_EXPORT void free_sized(void *p, size_t bytes);

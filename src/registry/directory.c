@@ -63,10 +63,7 @@ int av_dir_record_lock(int cmd, short type, off_t byte)
 	return record_lock(av_own_fd(&dir_file), cmd, type, byte, 1);
 }
 
-/*
- * Lock the bytes of all slots: nobody lives, and nobody can join. Return: false: some process holds
- * one
- */
+/* Lock the bytes of all slots: nobody lives, and nobody can join. Return: false: somebody lives */
 static bool lock_all_slots(void)
 {
 	return record_lock(av_own_fd(&dir_file), F_OFD_SETLK, F_WRLCK, AV_DIR_LOCK_SLOT(0),
@@ -289,10 +286,7 @@ static int map_directory_file(int fd, int prot, struct av_dir_file **d)
 
 /* --- the directory, read by a process that need not have joined it ----------------- */
 
-/*
- * This process has not joined. Without a directory, map an empty one, with what its devices have
- * counted.
- */
+/* Not joined. Without a directory, map an empty one, with what its devices have counted. */
 static bool map_unjoined(struct av_dir_view *view)
 {
 	char name[256];
@@ -369,10 +363,7 @@ static int load_counts(struct av_dir_file *d)
 	return ret;
 }
 
-/*
- * Queue pair numbers begin anywhere, so two directories of one network, for example of two
- * containers, hardly ever give the same numbers.
- */
+/* Begin anywhere: directories of one network, as of containers, hardly ever share numbers. */
 static void choose_numbers(struct av_dir_file *d)
 {
 	uint64_t seed = av_random();
@@ -428,10 +419,7 @@ static int create_directory_file(void)
 	return ret;
 }
 
-/*
- * Return: 0 or -errno; -EAGAIN: it was made just now, or removed meanwhile; -EPROTO: it is damaged,
- * or no file
- */
+/* Return: 0 or -errno; -EAGAIN: just made, or removed meanwhile; -EPROTO: damaged, or no file */
 static int open_directory_file(void)
 {
 	const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;

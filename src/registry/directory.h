@@ -22,9 +22,11 @@
  *
  * Locks: a process that is stopped (SIGSTOP, a debugger) blocks no other. So a process claims its
  * slot by the record lock, and rows of contexts and numbers by compare-and-swap. The change lock
- * serialises all other changes: a mutex of the process, then a record lock on byte 0. Whoever waits
- * for it in vain fails, or leaves the work to the next one. Look-ups read single words without a
- * lock.
+ * serialises all other changes. Whoever waits for it in vain fails (-EBUSY), or leaves the work to
+ * the next one. Look-ups read single words without a lock.
+ *
+ * Descriptors that functions return are close-on-exec, and the caller closes them. "Joined": the
+ * process has joined the directory.
  */
 #ifndef AV_REGISTRY_DIRECTORY_H
 #define AV_REGISTRY_DIRECTORY_H
@@ -45,9 +47,9 @@
 /* === folder ====================================================================== */
 
 /*
- * The version of everything in shared memory: a checksum of all headers of src/, without comments
- * and blanks (scripts/layout-number.sh). It is part of the folder's name, so two builds either
- * share a folder and its layout, or never meet.
+ * Version of everything in shared memory: a checksum of all headers of src/, without comments and
+ * blanks (scripts/layout-number.sh). Part of the folder's name, so two builds share a folder and
+ * its layout, or never meet.
  */
 extern const uint32_t av_layout;
 
@@ -59,14 +61,13 @@ extern const char av_layout_mark[];
 const char *av_folder_base(void);
 
 /*
- * Open this user's folder, and make it if needed. @path: out. Another user may know the name and be
- * allowed to write to DIR. So this function ignores anything that is not a directory, not this
- * user's, or accessible to others, and tries the next of AV_FOLDER_NAMES names. An existing folder
- * of this user precedes a free name, so that all processes find the same one. Refuses a relative
- * DIR, which would be another folder after each chdir(2).
- * Return: close-on-exec descriptor, which the caller closes; or -errno: -EINVAL: DIR is relative;
- * -EACCES, -ELOOP or -ENOTDIR: no name is usable; -EAGAIN: the last process has just removed the
- * folder
+ * Open this user's folder, and make it if needed. Another user may know the name and be allowed to
+ * write to DIR. So ignores anything that is not a directory, not this user's, or accessible to
+ * others, and tries the next of AV_FOLDER_NAMES names. An existing folder of this user precedes a
+ * free name, so that all processes find the same one. Refuses a relative DIR, which would be
+ * another folder after each chdir(2).
+ * Return: descriptor or -errno: -EINVAL: DIR is relative; -EACCES, -ELOOP or -ENOTDIR: no name is
+ * usable; -EAGAIN: the last process has just removed the folder
  */
 #define AV_FOLDER_NAMES 8
 AV_MUST_USE int av_folder_open(char *path, size_t size);
@@ -81,28 +82,23 @@ AV_MUST_USE int av_folder_find(char *path, size_t size);
 #define AV_FOLDER_ASIDE ".aside-"
 
 /*
- * The file @fd of the folder cannot get @bytes more, and a verb fails with @err for that. Adds a
- * note to the verb's record. Warns once, too, because the records may find no room either.
+ * The file @fd of the folder cannot get @bytes more, so a verb fails with @err. Adds a note to the
+ * verb's record. Warns once, too, because the records may find no room either.
  */
 AV_COLD void av_folder_full(int fd, uint64_t bytes, int err);
 
 /*
- * Remove this user's folders that no living process uses: those of other layouts, and those set
- * aside.
+ * Remove this user's folders of other layouts, or set aside, that no living process uses.
  * Context: this process has joined no directory, or only one that it has just made.
  */
 void av_folder_sweep(void);
 
-/*
- * Does a living process use a folder of this user with another layout? It and processes of this
- * layout do not see each other.
- * @name: out: name of the folder
- */
+/* Does a living process, invisible to ours, use this user's folder of another layout, @name? */
 bool av_folder_find_other(char *name, size_t size);
 
 /*
- * Call @visit for each name in a folder, until it returns false. Allocates no memory, because
- * folders must be removed even when none is left. Is no cancellation point.
+ * Call @visit for each name in a folder, until it returns false. Is no cancellation point.
+ * Allocates no memory, because folders must be removed even when none is left.
  */
 typedef bool av_folder_visit(int fd, const char *name, void *arg);
 void av_folder_each(int fd, av_folder_visit *visit, void *arg);
@@ -110,26 +106,18 @@ void av_folder_each(int fd, av_folder_visit *visit, void *arg);
 /* Remove the folders of all contexts, the sockets of processes, and incomplete files. */
 void av_folder_clear(int fd);
 
-/*
- * Give a new file in the folder its full rights: the program's umask(2) may have removed some.
- * Changes errno.
- */
+/* Undo the program's umask(2) for a new file in the folder: set its rights. Changes errno. */
 void av_folder_rights(int fd, const char *name, mode_t mode);
 
-/*
- * Make the subfolder @name, mode 0700. Removes an old one of that name first.
- * Return: close-on-exec descriptor, which the caller closes; or -errno
- */
+/* Make the subfolder @name, mode 0700; removes an old one first. Return: descriptor or -errno */
 AV_MUST_USE int av_folder_make(int parent_fd, const char *name);
 
 /* Remove the subfolder @name with its files. It contains no folders. */
 void av_folder_remove(int parent_fd, const char *name);
 
 /*
- * Small text files of the user, read and replaced as a whole. A writer calls this within a change
- * of the directory, so that one process at a time replaces a file.
- *
- * Read as much as fits, NUL terminated.
+ * Small text files of the user. A writer calls this within a change of the directory, so that one
+ * process at a time replaces a file. Reads as much as fits, NUL terminated.
  * Return: false: there is no such file, it cannot be read, or (with a warning) others may write it
  */
 AV_MUST_USE bool av_small_file_read(const char *path, char *text, size_t size);
@@ -150,10 +138,7 @@ AV_MUST_USE int av_small_file_write(const char *path, const char *text, size_t b
 #define AV_QPN_MASK	  0xffffffu
 #define AV_QPN_INDEX(qpn) ((qpn) & ((1u << AV_QPN_INDEX_BITS) - 1))
 
-/*
- * Indices close together form one block. The kernel learns the owners of blocks
- * (registry/tables.h).
- */
+/* Indices close together form one block. The kernel learns blocks' owners (registry/tables.h). */
 #define AV_QPN_BLOCK_BITS 4
 #define AV_QPN_BLOCKS	  (1u << (AV_QPN_INDEX_BITS - AV_QPN_BLOCK_BITS))
 #define AV_QPN_BLOCK(qpn) (AV_QPN_INDEX(qpn) >> AV_QPN_BLOCK_BITS)
@@ -175,8 +160,8 @@ typedef void av_dir_count(int folder, uint32_t ref, struct av_totals *sum);
  * @count: called for each context whose end this process handles; NULL: the counts are lost. The
  * function of the first join remains until the last leave.
  * Context: any thread. Waits AV_PEER_TIMEOUT_NS at most for other processes.
- * Return: 0 or -errno. -EACCES: the folder belongs to another user; -ENOSPC; -EUSERS: no free slot;
- * -EBUSY: timed out; -ENOMEM
+ * Return: 0 or -errno. -EACCES: the folder is another user's; -ENOSPC; -EUSERS: no free slot;
+ * -EBUSY; -ENOMEM
  */
 AV_MUST_USE int av_dir_join(av_dir_count *count);
 
@@ -187,8 +172,8 @@ AV_MUST_USE bool av_dir_join_again(void);
 void av_dir_leave(void);
 
 /*
- * At the exit of the process: remove its contexts and their folders. The slot's lock remains until
- * the process has ended. Nothing works afterwards.
+ * At the exit of the process: remove its contexts and their folders. Nothing works afterwards. The
+ * slot's lock remains until the process has ended.
  */
 void av_dir_abandon(void);
 
@@ -202,26 +187,21 @@ uint32_t av_dir_proc_at(uint32_t slot);
 pid_t av_dir_proc_pid(uint32_t proc);
 
 /*
- * Claim a row for a context (@ref: out), and make its folder. If no row is free, sweeps the dead.
- * Return: close-on-exec descriptor of the folder, which the caller closes; or -errno: -EUSERS: no
- * free row
+ * Claim a row for a context, and make its folder. If no row is free, sweeps the dead.
+ * Return: descriptor of the folder; or -errno: -EUSERS: no free row
  */
 AV_MUST_USE int av_dir_context_add(uint32_t *ref);
 
 /*
- * Remove a context of this process: its folder with all files, its QP numbers, its row. If the
- * change lock is not free soon, the folder and the row remain until the next sweep. Does nothing in
- * a forked child.
+ * Remove a context of this process: its folder, its QP numbers, its row. Without the change lock,
+ * folder and row remain until the next sweep. Does nothing in a forked child.
  */
 void av_dir_context_remove(uint32_t ref);
 
 /* The process that owns a context. 0: the context has ended. Lock-free. */
 uint32_t av_dir_context_owner(uint32_t ref);
 
-/*
- * The first context at or after @slot (in and out). 0: none. The context may end at any time.
- * Lock-free.
- */
+/* The first context at or after @slot (in and out); 0: none. It may end at any time. Lock-free. */
 uint32_t av_dir_context_at(uint32_t *slot);
 
 /* The name of a context's folder: printf() format and arguments. */
@@ -238,20 +218,15 @@ struct av_dir_memory {
 	uint64_t ino;
 };
 
-/*
- * av_dir_context_set_memory(): publish the memory of a context of this process.
- * av_dir_context_memory(): read what a context's process has published.
- */
+/* Publish the memory of a context of this process; read what a context's process has published. */
 void av_dir_context_set_memory(uint32_t ref, int number, uint64_t ino);
 
 struct av_dir_file;
 struct av_dir_memory av_dir_context_memory(const struct av_dir_file *d, uint32_t ref);
 
 /*
- * Open the file @name in the folder of a context. @dir: descriptor of the folder that holds the
- * context's, such as av_dir_folder(). @flags: as for open(2), for an existing file. Opens no
- * symbolic link.
- * Return: close-on-exec descriptor, which the caller closes; or -1 and errno
+ * Open the existing file @name in a context's folder, but no symbolic link. @dir: folder that holds
+ * the context's, such as av_dir_folder(). @flags: of open(2). Return: descriptor; or -1 and errno
  */
 AV_MUST_USE int av_dir_context_open(int dir, uint32_t ref, const char *name, int flags);
 
@@ -265,10 +240,7 @@ void av_dir_qpn_remove(uint32_t qpn);
 /* Find the queue pair with this number. .ref is 0: nobody uses the number. Lock-free. */
 struct av_qp_location av_dir_qpn_find(uint32_t qpn);
 
-/*
- * Did a queue pair with this number exist that has ended? True only if no later one has used its
- * index.
- */
+/* Has a queue pair with this number ended? True only if no later one has used its index. */
 bool av_dir_qpn_ended(uint32_t qpn);
 
 /*
@@ -276,7 +248,7 @@ bool av_dir_qpn_ended(uint32_t qpn);
  * private domain. @oflags: O_CREAT, O_EXCL as in ibv_open_xrcd(3).
  * Context: waits for the change lock, AV_PEER_TIMEOUT_NS at most.
  * Return: its number (> 0); -EAGAIN: unknown, without O_CREAT; -EINVAL: known, with O_EXCL;
- * -ENOMEM; -EBUSY: the change lock timed out
+ * -ENOMEM; -EBUSY
  */
 AV_MUST_USE int av_dir_xrcd_open(uint32_t ref, uint64_t dev, uint64_t ino, int oflags);
 void av_dir_xrcd_close(uint32_t ref, uint32_t number);
@@ -285,9 +257,8 @@ void av_dir_xrcd_close(uint32_t ref, uint32_t number);
 enum av_dir_limited { AV_DIR_NUMBERS, AV_DIR_DM_BYTES, AV_DIR_LIMITED_N };
 
 /*
- * Use @amount more of a resource, in a context of this process. The use ends with the context. If
- * two processes want the rest at the same time, both may be refused. Lock-free, but may ask the
- * kernel which processes live.
+ * Use @amount more of a resource, in a context of this process; the use ends with it. Two processes
+ * that want the rest at once may both be refused. Lock-free, but may ask the kernel who lives.
  * Return: 0; -ENOMEM: beyond @limit
  */
 AV_MUST_USE int av_dir_use(uint32_t ref, enum av_dir_limited what, uint64_t amount, uint64_t limit);
@@ -299,9 +270,8 @@ uint64_t av_dir_used(enum av_dir_limited what);
 /*
  * The lock that makes a read-modify-write atomic among all processes, in one aligned block of
  * AV_ATOMIC_BLOCK bytes (IBV_ATOMIC_HCA). @owner: reference of the process whose memory it is; for
- * pages of the library, of the context that they belong to. Each owner has locks of its own: a
- * process that stops while it holds one delays only peers of that owner. A lock taken over from a
- * dead process needs no repair.
+ * pages of the library, of their context. Each owner has locks of its own: a process that stops
+ * while it holds one delays only peers of that owner. A lock of a dead process needs no repair.
  */
 struct av_dir_stripe {
 	struct av_lock lock;
@@ -317,46 +287,36 @@ struct av_dir_stripe *av_dir_stripe(uint32_t owner, uint64_t addr);
 #define AV_DIR_GAUGES	2
 
 /*
- * The counters of a device. NULL: there are too many devices, or the change lock timed out.
- * Context: the process has joined the directory. The first use of a name waits for the change lock,
- * AV_PEER_TIMEOUT_NS at most.
+ * The counters of a device. NULL: too many devices, or the change lock timed out.
+ * Context: joined. The first use of a name waits for the change lock, AV_PEER_TIMEOUT_NS at most.
  */
 _Atomic uint64_t *av_dir_counters(const char *device);
 
-/*
- * Reset the counts of a device to 0, and those of its open contexts.
- * Context: within a change of the directory.
- */
+/* Reset the counts of a device and of its open contexts to 0. Context: within a change. */
 void av_dir_counters_reset(const char *device);
 
 _Atomic uint64_t *av_dir_gauges(uint32_t ref, const char *device);
 
-/*
- * Read the counters, and the sums of the gauges; 0 if nobody uses the device. The process need not
- * have joined the directory.
- */
+/* Read the counters, and the sums of the gauges; 0 if nobody uses the device. Joined or not. */
 void av_dir_read(const char *device, uint64_t counters[AV_DIR_COUNTERS],
 		 uint64_t gauges[AV_DIR_GAUGES]);
 
 /*
- * Failures of devices have numbers, common to all contexts of all processes. The number at the
- * start of an action tells whether it began before or after a failure. av_dir_failures(): number of
- * the last failure. av_dir_failures_add(): one more failure; returns its number, never 0.
- * Context: the process has joined the directory; lock-free.
+ * Failures of devices have numbers, never 0, common to all contexts of all processes. The number at
+ * the start of an action tells whether it began before or after a failure. av_dir_failures() is the
+ * last number; av_dir_failures_add() counts one more, and returns its number.
+ * Context: joined; lock-free.
  */
 uint32_t av_dir_failures(void);
 uint32_t av_dir_failures_add(void);
 
 /*
- * The first context of a device at or after @slot (in and out) whose process lives. The process
- * need not have joined the directory.
- * @memory: out. Return: the context's reference; 0: there is none
+ * The first context of a device at or after @slot (in and out) whose process lives; 0: none. Joined
+ * or not.
  */
 uint32_t av_dir_next_context(const char *device, uint32_t *slot, struct av_dir_memory *memory);
 
-/*
- * Layout of the directory file, and functions to change it: for the files that store a table in it.
- */
+/* Layout of the directory file, and functions to change it: for files with a table in it. */
 
 #define AV_DIR_MAGIC	 0x31737262766e7961ull
 #define AV_DIR_QPNS	 (1u << AV_QPN_INDEX_BITS)
@@ -391,10 +351,7 @@ struct av_dir_fold {
 	struct av_totals after;
 };
 
-/*
- * A row of a GID table. @stamp publishes it: odd while the row is in use, different after each
- * change.
- */
+/* A row of a GID table. @stamp publishes it: odd while in use, different after each change. */
 struct av_dir_gid {
 	_Atomic uint32_t stamp;
 	_Atomic uint32_t type, ifindex;
@@ -405,10 +362,10 @@ struct av_dir_gid {
 /*
  * A port of one device in one network namespace. All contexts opened there share it.
  *
- * A process writes the row within a change of the directory, and only then uses @past_count. Any
- * thread reads the other fields at any time, even while the row of an unused port becomes another
- * port. So all of them are atomic. A reader that needs the port of a certain device checks the row
- * again after it has read, or first records that it uses the port (device/port.c).
+ * A process writes the row within a change, and only then uses @past_count. Any thread reads the
+ * other fields at any time, even while the row of an unused port becomes another port. So all of
+ * them are atomic. A reader that needs the port of a certain device checks the row again after it
+ * has read, or first records that it uses the port (device/port.c).
  */
 #define AV_DIR_NAME_WORDS 8 /* a name of 63 bytes, and its end; zeros fill the rest */
 
@@ -430,8 +387,7 @@ struct av_dir_port {
 
 /*
  * A process claims a row when it stores itself in @proc, and publishes @ref last. From then on only
- * that process ends the context; after its death, the holder of the change lock does
- * (context_rows.c).
+ * that process ends the context; after its death, the change lock's holder does (context_rows.c).
  */
 #define AV_DIR_PROC_ENDED UINT32_MAX /* no process: the row must be cleared */
 
@@ -483,10 +439,7 @@ struct av_capture_spec {
 /* Flag in @taken: nobody can reserve frames any more. */
 #define AV_CAPTURE_CLOSED (UINT64_C(1) << 63)
 
-/*
- * A capture (registry/capture_table.c). @stamp publishes the row: 0 if free, else different for
- * each.
- */
+/* A capture (registry/capture_table.c). @stamp publishes it: 0 if free, else different for each. */
 struct av_dir_capture {
 	_Atomic uint32_t stamp;
 	uint32_t proc;		  /* the process that began it */
@@ -501,8 +454,7 @@ struct av_dir_capture {
 
 /*
  * Processes that share port 4791 of an address, in the order of the kernel's array of their sockets
- * (registry/reuseport.c). Written within a change of the directory, but for av_reuseport_gone();
- * read at any time.
+ * (registry/reuseport.c). Written within a change, but for av_reuseport_gone(); read at any time.
  */
 #define AV_DIR_REUSEPORTS	 64 /* most addresses in use at the same time */
 #define AV_DIR_REUSEPORT_MEMBERS 512
@@ -518,9 +470,8 @@ struct av_dir_reuseport {
 };
 
 /*
- * A bound port of the connection manager (registry/cm_ports.c). @stamp publishes the row: 0 if
- * free, else different for each. A process binds a port within a change of the directory; it
- * releases or reads one at any time.
+ * A bound port of the connection manager (registry/cm_ports.c). @stamp publishes it: 0 if free,
+ * else different for each. Bound within a change; released and read at any time.
  */
 #define AV_DIR_CM_PORTS 16384u
 
@@ -540,10 +491,7 @@ struct av_dir_file {
 	uint32_t qpn_tag;	     /* first tag of an index that was never used */
 	_Atomic uint32_t qpn_cursor; /* the index to try first */
 	_Atomic uint32_t failures;   /* number of the last failure: av_dir_failures() */
-	/*
-	 * All rows ever used lie before these indices. A process raises one before the first use of
-	 * a row; @device_end after it.
-	 */
+	/* Ends of the rows ever used. Raised before a row's first use; @device_end after it. */
 	_Atomic uint32_t proc_end, context_end, device_end, port_end, capture_end;
 	struct av_dir_proc proc[AV_REF_SLOTS];
 	struct av_dir_context context[AV_REF_SLOTS];
@@ -566,10 +514,7 @@ struct av_dir_file {
 /* The file, while this process has joined. Else NULL. */
 extern struct av_dir_file *av_dir;
 
-/*
- * Descriptor of the folder that holds the file; -1: the program has closed it. And the folder's
- * path.
- */
+/* The folder that holds the file: its descriptor (-1: the program has closed it), and its path. */
 int av_dir_folder(void);
 const char *av_dir_path(void);
 
@@ -578,17 +523,17 @@ const char *av_dir_path(void);
 
 /*
  * Begin and end a change of the directory. A mutex serialises the threads of this process, then a
- * record lock the processes. A holder may be stopped, so nobody waits without limit. Opening a
- * device, claiming a queue pair number, closing and exiting need no change.
- * Context: the process has joined; the caller holds no lock of the data path. Waits
- * AV_PEER_TIMEOUT_NS at most. Return: 0; -EBUSY: timed out
+ * record lock on byte 0 the processes. A holder may be stopped, so nobody waits without limit.
+ * Opening a device, claiming a queue pair number, closing and exiting need no change.
+ * Context: joined; the caller holds no lock of the data path. Waits AV_PEER_TIMEOUT_NS at most.
+ * Return: 0; -EBUSY: timed out
  */
 AV_MUST_USE int av_dir_change_begin(void);
 void av_dir_change_end(void);
 
 /*
- * The same for work that the next process can do instead: waits 20 ms at most, enough on a busy
- * machine. Return: false: timed out
+ * For work that the next process can do instead: waits 20 ms at most, enough on a busy machine.
+ * Return: false: timed out
  */
 AV_MUST_USE bool av_dir_change_soon(void);
 
@@ -600,26 +545,22 @@ AV_MUST_USE bool av_dir_change_soon(void);
 int av_dir_record_lock(int cmd, short type, off_t byte);
 
 /*
- * Clear the rows of ended contexts and of dead processes. av_dir_sweep(): within a change.
- * av_dir_sweep_soon(): in a change of its own, unless av_dir_change_soon() times out.
+ * Clear the rows of ended contexts and of dead processes: within a change; or in a change of its
+ * own, unless av_dir_change_soon() times out.
  */
 void av_dir_sweep(void);
 void av_dir_sweep_soon(void);
 
 /*
- * End all contexts of a process. @for_good: no thread of it uses them any more, so the rows are
- * cleared. Otherwise keeps the rows, adds the counts, and removes the folders.
- * Context: within a change.
+ * End all contexts of a process. @for_good: no thread of it uses them any more, so clears the rows;
+ * else keeps them, adds the counts, and removes the folders. Context: within a change.
  */
 void av_dir_contexts_end(uint32_t proc, bool for_good);
 
 /* @count of av_dir_join(), which adds the counts of an ending context. */
 extern av_dir_count *av_dir_count_context;
 
-/*
- * The next reference of a slot. @last: in and out: its generation. Never 0, nor AV_DIR_PROC_ENDED,
- * which has the last generation.
- */
+/* The next reference of a slot, of generation *last (in, out). Never 0 nor AV_DIR_PROC_ENDED. */
 static inline uint32_t av_dir_next_ref(uint32_t slot, uint32_t *last)
 {
 	*last = *last >= (UINT32_MAX >> AV_REF_SLOT_BITS) - 1 ? 1 : *last + 1;
@@ -638,9 +579,7 @@ struct av_dir_view {
 bool av_dir_view(struct av_dir_view *view);
 void av_dir_view_end(struct av_dir_view *view);
 
-/*
- * Number of rows ever used in a table of @max rows. At most @max, even if the directory is damaged.
- */
+/* Number of rows ever used in a table of @max; at most that, even if the directory is damaged. */
 static inline uint32_t av_dir_rows(const _Atomic uint32_t *end, uint32_t max)
 {
 	uint32_t rows = atomic_load(end);
@@ -677,7 +616,7 @@ static inline void av_dir_count_down(const char *device)
 
 /*
  * Add the counts of an ending context to the totals of its device, by @count. @folder: of the
- * directory; it still holds the context's folder. If the process dies before av_ended_kept(), the
+ * directory; still holds the context's folder. If the process dies before av_ended_kept(), the
  * counts are still added exactly once: whoever clears the row calls both functions again.
  * Context: within a change.
  */
@@ -687,16 +626,13 @@ void av_ended_keep(const struct av_dir_context *c, int folder, av_dir_count *cou
 void av_ended_kept(void);
 
 /*
- * The counts of devices, in a file of the folder while there is no directory. The maker of the next
- * directory loads them; so does a mere reader. Without counts there is no file. @folder: its path.
- * Context: the caller holds the directory's mutex.
- * Return: false: there is no such file, or it is unusable
+ * The counts of devices, in a file of @folder (its path) while there is no directory. The maker of
+ * the next directory loads them; so does a mere reader. Without counts there is no file.
+ * Context: the caller holds the directory's mutex; for av_dir_counts_keep(), nobody else uses @d. A
+ * full file system loses the counts. Return: false: there is no such file, or it is unusable
  */
 #define AV_DIR_TOTALS "totals"
 bool av_dir_counts_load(const char *folder, struct av_dir_file *d);
-/*
- * Write that file. Context: as above, and nobody else uses @d. A full file system loses the counts.
- */
 void av_dir_counts_keep(const char *folder, const struct av_dir_file *d);
 
 /* Take and release the directory's mutex, without the record lock. */

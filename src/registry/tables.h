@@ -2,6 +2,10 @@
 /*
  * Tables of the directory, which all processes of a user share: captures, ports of the connection
  * manager, multicast groups, processes that share a UDP port, and users of shared pages.
+ *
+ * Unless a function says otherwise, the process has joined the directory. What waits for the change
+ * lock waits AV_PEER_TIMEOUT_NS at most; EBUSY: the change lock timed out. A walk begins with *@at
+ * = 0.
  */
 #ifndef AV_REGISTRY_TABLES_H
 #define AV_REGISTRY_TABLES_H
@@ -19,19 +23,17 @@
 
 /*
  * Running captures: which traffic is written to which file. The directory has the table, because
- * the executor of a request writes its frames, and the executor may be another process than the
- * poster.
+ * the executor of a request writes its frames, and may be another process than the poster.
  *
  * A capture covers the contexts of one process or of all, and one device or all. It ends when
  * somebody ends it, or with the process that began it.
  *
- * Context: the process has joined the directory. av_capture_begin() changes the directory; all
- * other functions are lock-free.
+ * Context: av_capture_begin() changes the directory; all other functions are lock-free.
  */
 
 /*
  * Begin a capture. Contexts notice it only after av_capture_watch().
- * Return: its number (> 0); -ENOSPC; -EBUSY: another process holds the change lock
+ * Return: its number (> 0); -ENOSPC; -EBUSY
  */
 AV_MUST_USE int av_capture_begin(const struct av_capture_spec *spec);
 void av_capture_end(unsigned int number);
@@ -40,7 +42,6 @@ void av_capture_end(unsigned int number);
  * Walk the captures that cover a context: its process, and its @device (at most 64 bytes are
  * compared; NULL: any). Skips captures that are over, and those whose processes have died; asks the
  * kernel about a process every 100 ms at most.
- * @at: in and out, 0 to begin
  * Return: the number of the next capture, or 0 after the last
  */
 unsigned int av_capture_find(uint32_t proc, const char *device, unsigned int *at);
@@ -96,9 +97,9 @@ struct av_capture_state av_capture_state(unsigned int number);
 /* === cm ports ==================================================================== */
 
 /*
- * Port numbers of the connection manager: which process has bound which, and which ones listen. The
- * directory has the table, so that its processes share one space of numbers, as the processes of a
- * host do in the kernel. Rows of dead processes count as free.
+ * Port numbers of the connection manager: who has bound which, and which ones listen. In the
+ * directory, so that its processes share one space of numbers, as those of a host do in the kernel.
+ * Rows of dead processes count as free.
  */
 
 struct av_cm_port {
@@ -125,51 +126,38 @@ bool av_cm_is_any(const uint8_t address[16]);
  * Bind a port of this process. If @p->port is 0, chooses one of 32768 to 60999 that nobody has, and
  * stores it there. Two ports collide unless both have @reuse, or their families differ and both
  * have @afonly.
- * Context: the process has joined the directory. Waits for the change lock, AV_PEER_TIMEOUT_NS at
- * most. Return: a handle >= 0; or -errno: -EADDRINUSE: somebody has bound that address and port;
+ * Context: waits for the change lock.
+ * Return: a handle >= 0; or -errno: -EADDRINUSE: somebody has bound that address and port;
  * -EADDRNOTAVAIL: the same, and one of both addresses is a wildcard; -EACCES: a port below 1024,
- * without CAP_NET_BIND_SERVICE; -ENOSPC; -EBUSY: the change lock timed out
+ * without CAP_NET_BIND_SERVICE; -ENOSPC; -EBUSY
  * Source: Linux, drivers/infiniband/core/cma.c, cma_check_port().
  */
 AV_MUST_USE int av_cm_port_bind(struct av_cm_port *p);
 
 /*
- * Set the options of a bound port. They hold for whoever binds, listens or looks up a port next.
- * The port stays bound, and continues to listen.
- * Context: one thread at a time for a handle. Takes no lock.
+ * Set the options of a bound port, for whoever binds, listens or looks up a port next. The port
+ * stays bound, and continues to listen. Context: one thread at a time for a handle; takes no lock.
  */
 void av_cm_port_options(int handle, bool afonly, bool reuse);
 
 /*
- * Listen: from now on av_cm_port_find() finds the port. Here @reuse does not prevent a collision: a
- * listening port is alone.
- * Context: as av_cm_port_bind().
- * Return: 0; -EADDRINUSE, -EADDRNOTAVAIL or -EBUSY as there
+ * Listen: from now on av_cm_port_find() finds the port. @reuse prevents no collision here: a
+ * listening port is alone. Context and return: as av_cm_port_bind(), or 0
  */
 AV_MUST_USE int av_cm_port_listen(int handle);
 
-/*
- * Release the port. It is free at once. Does nothing in a forked child, because the port is the
- * parent's. Lock-free.
- */
+/* Release the port: free at once. In a forked child it is the parent's, and stays. Lock-free. */
 void av_cm_port_release(int handle);
 
 /*
  * Find the port that listens for requests to an address. At most one does: a port bound to this
- * address, or to a wildcard. So only a port bound to a wildcard gets requests to a loopback
- * address.
- * Context: the process has joined the directory; lock-free. Asks the kernel whether the port's
- * process lives.
- * Return: false: no port listens
+ * address, or to a wildcard. So only the latter gets requests to a loopback address. Lock-free.
+ * Asks the kernel whether the port's process lives. Return: false: no port listens
  */
 bool av_cm_port_find(uint64_t netns, uint16_t ps, uint16_t port, const uint8_t address[16], bool v6,
 		     struct av_cm_port *found);
 
-/*
- * Walk the ports of living processes. The process need not have joined the directory.
- * @at: in and out, 0 to begin
- * Return: false at the end
- */
+/* Walk the ports of living processes, joined or not. Return: false at the end */
 bool av_cm_port_next(uint32_t *at, struct av_cm_port *p);
 
 /* Clear the rows of a dead process. Context: within a change of the directory */
@@ -187,10 +175,8 @@ struct av_multicast_member {
 };
 
 /*
- * Attach a queue pair of this process to a multicast group. The directory has the table of members.
- * Attaching it again changes nothing.
- * Context: the process has joined the directory. Waits for the change lock, AV_PEER_TIMEOUT_NS at
- * most. Return: 0; -ENOMEM: the table is full; -EBUSY: the change lock timed out
+ * Attach a queue pair of this process to a multicast group. Attaching it again changes nothing.
+ * Context: waits for the change lock. Return: 0; -ENOMEM: the table is full; -EBUSY
  */
 AV_MUST_USE int av_multicast_attach(const struct av_multicast_member *member);
 
@@ -202,9 +188,7 @@ AV_MUST_USE int av_multicast_detach(const union ibv_gid *gid, uint32_t qpn);
 
 /*
  * Walk the members of group @gid, or of all groups if it is NULL; only queue pair @qpn, unless that
- * is 0. Lock-free: may omit a member that attaches or detaches meanwhile.
- * @at: in and out, 0 to begin
- * Return: false at the end
+ * is 0. Lock-free: may omit a member that attaches or detaches meanwhile. Return: false at the end
  */
 bool av_multicast_next(const union ibv_gid *gid, uint32_t qpn, uint32_t *at,
 		       struct av_multicast_member *member);
@@ -213,16 +197,11 @@ bool av_multicast_next(const union ibv_gid *gid, uint32_t qpn, uint32_t *at,
 
 /*
  * The address of a process's own socket in the directory's folder, pSLOT-GENERATION. If the path is
- * too long for a socket's address, uses a path below /proc/self/fd.
- * Context: the process has joined the directory.
- * Return: false: neither path fits
+ * too long for a socket's address, uses one below /proc/self/fd. Return: false: neither fits
  */
 AV_MUST_USE bool av_process_socket(struct sockaddr_un *a, uint32_t proc);
 
-/*
- * Remove the name of that socket.
- * Context: the process has joined the directory. Makes a system call.
- */
+/* Remove the name of that socket. Makes a system call. */
 void av_process_socket_remove(uint32_t proc);
 
 /*
@@ -245,8 +224,7 @@ void av_process_socket_remove(uint32_t proc);
 
 /*
  * Append this process to the group of an address, before it binds a socket to the address. Removes
- * members that have died. @netns: a number of the network namespace.
- * Return: the group, or -ENOSPC
+ * dead members. @netns: a number of the network namespace. Return: the group, or -ENOSPC
  */
 AV_MUST_USE int av_reuseport_join(uint64_t netns, const uint8_t address[16]);
 
@@ -254,19 +232,15 @@ AV_MUST_USE int av_reuseport_join(uint64_t netns, const uint8_t address[16]);
 void av_reuseport_leave(int group);
 
 /*
- * Remove this process from the group, after its socket has closed. The next av_reuseport_join() or
- * av_reuseport_sweep() closes the gap.
- * Context: no change of the directory needed; lock-free.
+ * Remove this process from the group, after its socket has closed; the next av_reuseport_join() or
+ * av_reuseport_sweep() closes the gap. Context: no change needed; lock-free.
  */
 void av_reuseport_gone(int group);
 
 /* Remove members that have died. */
 void av_reuseport_sweep(int group);
 
-/*
- * This process has learnt from a packet that its place is @index. It swaps places with the member
- * that the copy has there.
- */
+/* A packet says that this process's place is @index: swap with the member in the copy there. */
 void av_reuseport_learn(int group, uint32_t index);
 
 unsigned int av_reuseport_members(int group);
@@ -275,15 +249,14 @@ unsigned int av_reuseport_members(int group);
 uint32_t av_reuseport_place(int group, uint32_t proc);
 
 /*
- * Write the place of each block's owner to @place, which has AV_QPN_BLOCKS entries.
- * AV_REUSEPORT_NOBODY: the block has no owner, or its owner is no member.
+ * Write the place of each block's owner to @place[AV_QPN_BLOCKS]. AV_REUSEPORT_NOBODY: the block
+ * has no owner, or its owner is no member.
  */
 void av_reuseport_places(int group, uint32_t *place);
 
 /*
- * The stamp of the group at the last av_reuseport_tell(). The stamp changes with each change of the
- * members or of a block's owner. 0: it has changed since.
- * Context: any; lock-free.
+ * The group's stamp, which each change of its members or of a block's owner changes, at the last
+ * av_reuseport_tell(). 0: it has changed since. Context: any; lock-free.
  */
 uint32_t av_reuseport_told(int group);
 
@@ -296,7 +269,7 @@ void av_reuseport_tell(int group);
 uint32_t av_reuseport_owner(uint32_t qpn);
 
 /*
- * Make @proc the owner of the block of @qpn, which is a number of @proc.
+ * Make @proc the owner of the block of its number @qpn.
  * Return: false: another living process owns the block, and has a number in it
  */
 AV_MUST_USE bool av_reuseport_own(uint32_t proc, uint32_t qpn);
@@ -307,10 +280,7 @@ AV_MUST_USE bool av_reuseport_own(uint32_t proc, uint32_t qpn);
  * Users of a shared block of pages, named by its context and offset; or of an imported block of
  * device memory, named by AV_PAGE_USERS_DM(). A user is a process that has a region on the block.
  * Each holds a record lock in the directory. The kernel drops the lock when the process ends in any
- * way, so a killed process leaves no wrong count.
- *
- * Context: the process has joined the directory. Waits for the change lock, AV_PEER_TIMEOUT_NS at
- * most.
+ * way, so a killed process leaves no wrong count. Context: waits for the change lock.
  */
 
 /* @index: of the block's key. No block of pages has such an offset. */
@@ -318,8 +288,7 @@ AV_MUST_USE bool av_reuseport_own(uint32_t proc, uint32_t qpn);
 
 /*
  * This process uses the block once more. The caller then checks the block again, because it may
- * have changed meanwhile.
- * Return: 0; ENOMEM; EBUSY: the change lock timed out
+ * have changed meanwhile. Return: 0; ENOMEM; EBUSY
  */
 AV_MUST_USE int av_page_users_join(uint32_t ref, uint64_t at);
 

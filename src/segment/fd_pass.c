@@ -49,10 +49,7 @@ void av_file_search(const char *folder, av_file_visit *visit, void *arg)
 
 /* --- handing out ----------------------------------------------------------------- */
 
-/*
- * Bind or connect a socket to @path, by @call. A socket's address is short: a long path is used by
- * way of its folder.
- */
+/* Bind or connect a socket to @path, by @call; by way of its folder if too long for an address. */
 static bool at_path(int fd, const char *path,
 		    int (*call)(int fd, const struct sockaddr *address, socklen_t bytes))
 {

@@ -18,17 +18,13 @@
 
 /*
  * Set or clear the flag of every context in the directory. Whoever begins a capture calls this
- * afterwards.
- * Context: maps segments, so it may block.
+ * afterwards. Context: maps segments, so it may block.
  */
 void av_capture_watch(void);
 
 void av_capture_watch_context(struct av_seg *seg);
 
-/*
- * Clear the flag, because the caller found no capture. Keeps the flag if a capture has begun
- * meanwhile.
- */
+/* Clear the flag: the caller found no capture. Keeps it if a capture has begun meanwhile. */
 void av_capture_unwatch_context(struct av_seg *seg);
 
 /* av_capture_find() for the process and the device of a context. */
@@ -44,13 +40,11 @@ unsigned int av_capture_next(const struct av_seg *seg, unsigned int *at);
  * A context with rules has the flag AV_WATCHED_FAULTS. Whoever changes the rules of a device
  * increments @faults_change in all contexts of the device, then sets the flag. Each context reloads
  * its rules at its next request, verb or timer.
+ *
+ * Context, unless a function says otherwise: any thread; may read files.
  */
 
-/*
- * av_faults_attach(): load the rules for a new context of this process. Without memory the context
- * has no rules. av_faults_detach(): free them.
- * Context: any thread; may read files.
- */
+/* Load the rules for a new context of this process (none without memory), and free them. */
 void av_faults_attach(struct av_seg *seg);
 void av_faults_detach(struct av_seg *seg);
 
@@ -61,30 +55,23 @@ static inline bool av_faults_watched(const struct av_seg *seg)
 			   AV_WATCHED_FAULTS);
 }
 
-/*
- * The rules of an own context, reloaded if they have changed. NULL: no memory.
- * Context: any thread; may read files. Keeps errno.
- */
+/* The rules of an own context, reloaded if they have changed. NULL: no memory. Keeps errno. */
 struct av_faults *av_faults_of(struct av_seg *seg);
 
-/*
- * Must the next allocation in this segment fail? False for a peer's segment. Allocators call this.
- * Context: any thread; may read files. Keeps errno.
- */
+/* Must the next allocation in an own segment fail? Allocators call this. Keeps errno. */
 AV_MUST_USE bool av_faults_no_memory(struct av_seg *seg);
 
 /*
- * The rules of a device, for a caller without a context of it: the connection manager.
- * av_faults_there(): may there be any rules? av_faults_refresh(): load the rules of @f's device, if
- * they have changed.
- * Context: any thread, one at a time for @f. Both read files, and keep errno.
+ * The rules of a device, for a caller without a context of it: the connection manager. May there be
+ * any rules? And: load the rules of @f's device, if they have changed; one thread at a time for @f.
+ * Both keep errno.
  */
 AV_MUST_USE bool av_faults_there(const char *device);
 void av_faults_refresh(struct av_faults *f);
 
 /*
- * Replace the rules of a device by @text (av_faults_parse(); "": none), and notify its contexts.
- * @told: out: number of contexts notified
+ * Replace the rules of a device by @text (av_faults_parse(); "": none), and notify its contexts;
+ * @told: out: how many.
  * Context: the process has joined the directory; the caller holds no lock. May block: changes the
  * directory, and maps segments.
  * Return: 0; -EBUSY: another process holds the change lock; other -errno: the file cannot be
@@ -94,8 +81,7 @@ AV_MUST_USE int av_faults_write(const char *device, const char *text, unsigned i
 
 /*
  * Read the rules of a device as somebody wrote them. The process need not have joined the
- * directory.
- * Return: false: the device has none
+ * directory. Return: false: the device has none
  */
 AV_MUST_USE bool av_faults_read(const char *device, char text[AV_FAULTS_BYTES]);
 

@@ -21,15 +21,13 @@
 /* === alloc ======================================================================= */
 
 /*
- * Allocation in an own segment.
- * Context: any thread of the owner. A fault rule (observers.h) can make av_seg_alloc() and
- * av_pages_alloc() fail.
+ * Allocation in an own segment. Context: any thread of the owner. A fault rule (observers.h) can
+ * make av_seg_alloc() and av_pages_alloc() fail.
  */
 
 /*
- * av_heap_create(): the segment's @file, @tables and @head are there. Allocates offsets in [begin,
- * end), and key indices from @first_key on. Return: false: out of memory. av_heap_destroy() may be
- * called without a heap.
+ * The segment's @file, @tables and @head are there. Allocates offsets in [begin, end), and key
+ * indices from @first_key on. Return: false: out of memory. av_heap_destroy() needs no heap.
  */
 AV_MUST_USE bool av_heap_create(struct av_seg *seg, uint64_t begin, uint64_t end,
 				uint32_t first_key);
@@ -37,21 +35,17 @@ void av_heap_destroy(struct av_seg *seg);
 
 /*
  * Allocate zeroed bytes, aligned to 64, and to the largest power of two up to 4096 that divides
- * @size.
- * Return: offset; or 0 and errno ENOMEM
+ * @size. Return: offset; or 0 and errno ENOMEM
  */
 uint64_t av_seg_alloc(struct av_seg *seg, uint64_t size);
 
-/*
- * Free memory from av_seg_alloc(seg, size) or av_pages_alloc(). Ignores offset 0, and an offset
- * that cannot be such a block.
- */
+/* Free what av_seg_alloc(seg, size) or av_pages_alloc() gave. Ignores 0 and impossible offsets. */
 void av_seg_free(struct av_seg *seg, uint64_t offset, uint64_t size);
 
 /*
- * av_slab_alloc(): take an index of a table. At most @limit indices may be in use at a time. Freed
- * indices are reused as late as possible. The object's memory keeps its content (zero at first).
- * Return: index, never 0; or 0 and errno ENOMEM
+ * Take an index of a table. At most @limit may be in use at a time. Freed indices are reused as
+ * late as possible. The object's memory keeps its content (zero at first). Return: index, never 0;
+ * or 0 and errno ENOMEM
  */
 uint32_t av_slab_alloc(struct av_seg *seg, enum av_slab slab, uint32_t limit);
 void av_slab_free(struct av_seg *seg, enum av_slab slab, uint32_t index);
@@ -99,10 +93,9 @@ bool av_pages_owns(const struct av_seg *seg, uint64_t at);
 
 /*
  * The pages that the memory of an object should have: MLX_*_ALLOC_TYPE, MLX_*_MAX_LOG2_CONTIG_BSIZE
- * and MLX_*_MIN_LOG2_CONTIG_BSIZE, and HUGE_CQ and the like.
- *
- * A "contiguous" buffer consists of blocks of 2^k bytes, minimum <= k <= maximum, each physically
- * contiguous. Here a block lies within one page, so k is 12, or up to 21 on huge pages.
+ * and MLX_*_MIN_LOG2_CONTIG_BSIZE, and HUGE_CQ and the like. A "contiguous" buffer consists of
+ * blocks of 2^k bytes, minimum <= k <= maximum, each physically contiguous. Here a block lies
+ * within one page, so k is 12, or up to 21 on huge pages.
  */
 
 enum av_alloc_type {
@@ -162,8 +155,8 @@ void av_views_forget(struct av_seg *seg);
 
 /*
  * Map the shared heap of a peer's process, whole, and store its address in @shared_heap. Makes a
- * few system calls. Waits AV_PEER_TIMEOUT_NS at most for an owner in another PID namespace, whose
- * socket passes the file.
+ * few system calls. For an owner in another PID namespace, whose socket passes the file, waits
+ * AV_PEER_TIMEOUT_NS at most.
  * Context: any thread, several at a time. Return: the address, or AV_SHARED_HEAP_NOWHERE
  */
 #define AV_SHARED_HEAP_NOWHERE ((uint8_t *)1) /* instead of an address: it cannot be mapped */
@@ -171,28 +164,23 @@ uint8_t *av_seg_map_shared_heap(struct av_seg *seg);
 
 /*
  * Pages owners: a shared region that a second process has registered lies on pages of the first
- * one's context, the pages owner. The second process passes the pages owner's memory to peers. So
- * peers can map it even after the first process has ended.
+ * one's context, the pages owner. The second process passes that memory to peers, so that they can
+ * map it even after the first process has ended. Context of hold and drop: the owner of @seg;
+ * blocks.
  */
 
 /*
- * Count one more region on pages of @pages_owner. The first region adds a use of that segment.
- * Context: the owner of @seg; blocks.
+ * Count one more region on pages of @pages_owner. The first one adds a use of that segment.
  * Return: 0; ENOMEM: out of memory, AV_SEG_PAGES_OWNERS contexts already, or @pages_owner is gone
  */
 AV_MUST_USE int av_pages_owner_hold(struct av_seg *seg, struct av_seg *pages_owner);
 
-/*
- * Count one region less. The last one ends the use of the pages owner's segment.
- * Context: the owner of @seg; blocks. No key of the region is in use any more.
- */
+/* Count one region less, of which no key is in use any more. The last one ends that use. */
 void av_pages_owner_drop(struct av_seg *seg, uint32_t ref);
 
 /*
- * The address of the pages owner's segment (AV_SEG_BYTES), mapped now if need be. NULL: not
- * available.
- * Context: any thread; a pin keeps the region's key alive. Mapping waits AV_PEER_TIMEOUT_NS at
- * most.
+ * The pages owner's segment (AV_SEG_BYTES), mapped now if need be. NULL: not available.
+ * Context: any thread; a pin keeps the region's key alive. Waits AV_PEER_TIMEOUT_NS at most to map.
  */
 uint8_t *av_pages_owner_base(struct av_seg *seg, uint32_t ref);
 
@@ -233,8 +221,7 @@ struct av_file_run {
 
 /*
  * Address, in this process, of bytes of a peer's process in the run at offset @run of its segment.
- * Maps the view if there is none. The peer's segment may hold anything, so the function checks all
- * that it reads. NULL: not available.
+ * Maps the view if there is none. NULL: not available. Checks all that it reads in the segment.
  * Context: a pin keeps a key of a region there alive. The first call makes a few system calls, and
  * waits AV_PEER_TIMEOUT_NS for each extent at most for an owner in another PID namespace. Keeps
  * errno; is no cancellation point.
@@ -246,10 +233,10 @@ void *av_file_view_at(struct av_seg *seg, uint64_t run, uint64_t addr, uint64_t 
 /*
  * The shared heap: memory of the program that is allocated as shared memory (docs/SHARED_HEAP.md).
  *
- * A separate library (src/heap/) provides it; "anyverbs run" preloads that library. The heap
- * begins when the process opens its first device. Until then the library leaves the program's
- * memory unchanged. Every block is a shared mapping of one memfd of the process, and lies in one
- * window of the address space: byte n of the file is at address begin + n.
+ * A separate library (src/heap/), which "anyverbs run" preloads, provides it. The heap begins when
+ * the process opens its first device; until then the program's memory is unchanged. Every block is
+ * a shared mapping of one memfd of the process, and lies in one window of the address space: byte n
+ * of the file is at address begin + n.
  */
 
 #define AV_SHARED_HEAP_BYTES (64ull << 30) /* of the sparse file, and of the window */
@@ -278,8 +265,8 @@ struct av_shared_heap {
 };
 
 /*
- * Called before the program unmaps blocks of a range, or maps over them.
- * Context: the program's thread, with any locks held.
+ * Called before the program unmaps blocks of a range, or maps over them. Context: the program's
+ * thread, with any locks held.
  */
 typedef void av_shared_heap_leaving(uint64_t addr, uint64_t bytes);
 
@@ -292,39 +279,30 @@ typedef void av_shared_heap_leaving(uint64_t addr, uint64_t bytes);
 __attribute__((weak, visibility("default"))) const struct av_shared_heap *
 anyverbs_shared_heap(av_shared_heap_leaving *leaving);
 
-/*
- * For memory/heap_region.c: call anyverbs_shared_heap(), if it is defined. Return: its result, or
- * NULL
- */
+/* For memory/heap_region.c: the result of anyverbs_shared_heap(), or NULL if it is not defined. */
 const struct av_shared_heap *av_shared_heap_begin(av_shared_heap_leaving *leaving);
 
 /* This process's shared heap; NULL: it has not begun. Takes no lock. */
 const struct av_shared_heap *av_shared_heap_own(void);
 
 /*
- * Map [offset, offset + bytes) of a file, shared, without reserving memory. Maps at @wanted
- * (page-aligned). If @wanted is NULL, maps at an address that if possible equals @offset modulo the
- * size of a huge page, so that the file's huge pages can be used.
+ * Map [offset, offset + bytes) of a file, shared, without reserving memory, at @wanted
+ * (page-aligned). If that is NULL, at an address that if possible equals @offset modulo the size of
+ * a huge page, so that the file's huge pages can be used.
  * Return: address; or NULL and errno: EEXIST if something is mapped at @wanted, else that of mmap()
  */
 void *av_map_file(void *wanted, uint64_t bytes, int prot, int fd, uint64_t offset);
 
-/*
- * Reserve address space at an address that equals @offset modulo @align, a power of two.
- * Return: address, or NULL
- */
+/* Reserve addresses that equal @offset modulo @align, a power of two. Return: first, or NULL */
 void *av_map_place(uint64_t bytes, uint64_t offset, uint64_t align);
 
 /*
- * Map a whole sparse file, anywhere. In a program that locks all it maps (mlockall(2)), the file's
- * holes remain holes; otherwise the kernel would fill them. Return: address, or NULL
+ * Map a whole sparse file, anywhere. Its holes remain holes even in a program that locks all it
+ * maps (mlockall(2)), where the kernel would fill them. Return: address, or NULL
  */
 void *av_map_sparse(int fd, uint64_t bytes, int prot);
 
-/*
- * Map private memory, at @wanted or anywhere. @huge: from the system's pool of huge pages. Return:
- * as av_map_file()
- */
+/* Map private memory. @huge: from the system's pool of huge pages. Otherwise as av_map_file() */
 void *av_map_private(void *wanted, uint64_t bytes, bool huge);
 
 /*
@@ -339,37 +317,27 @@ AV_MUST_USE int av_seg_make(struct av_seg *seg, const struct av_seg_device *dev,
  */
 AV_MUST_USE bool av_seg_map_peer(struct av_seg *seg);
 
-/*
- * The name of the socket at which the owner passes its memory. Return: false: the path is too long
- */
+/* Name of the socket at which the owner passes its memory. Return: false: the path is too long */
 AV_MUST_USE bool av_seg_socket(const struct av_seg *seg, char name[PATH_MAX]);
 
-/*
- * Sums of the counters of queue pairs and CQs of a context or a device, including those that have
- * ended.
- */
+/* Sums of the counters of queue pairs and CQs of a context or a device, also of ended ones. */
 
 /* Add the counts of all objects that the context ever had. The segment may be a view. */
 void av_totals_add(const struct av_seg *seg, struct av_totals *sum);
 
 /*
- * Read the counts of a device since its last reset. @link_downed: how often its port went down. The
- * counts never decrease without a reset. A device that does not exist has counted nothing. The
- * process need not have joined the directory.
- * Context: any thread; the caller holds no lock. Opens files.
+ * Read the counts of a device since its last reset; without one they never decrease. @link_downed:
+ * how often its port went down. A device that does not exist has counted nothing. The process need
+ * not have joined the directory. Context: any thread; the caller holds no lock. Opens files.
  */
 void av_totals_read(const char *device, struct av_totals *sum, uint64_t *link_downed);
 
-/*
- * The same for a context that is ending: the function for av_dir_join(). @folder still holds the
- * context's folder.
- */
+/* The same for an ending context, as av_dir_join() wants it. @folder still holds the context's. */
 void av_totals_of_context(int folder, uint32_t ref, struct av_totals *sum);
 
 /*
- * Visit views of the segments of all contexts of a device whose processes live. The process need
- * not have joined the directory. A view is mapped read-only: only functions that read a segment
- * work on it.
+ * Visit read-only views of the segments of all contexts of a device whose processes live: only
+ * functions that read a segment work on them. The process need not have joined the directory.
  * Context: any thread; the caller holds no lock. Opens files, and waits for each context for
  * AV_PEER_TIMEOUT_NS at most.
  */

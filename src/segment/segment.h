@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The segment: the shared half of an open context, memory that the owner and all peers map whole.
- * This header has its layout, the functions that map it, the locks in it, its heap, and the
- * doorbells that wake its owner.
+ * Its layout, the functions that map it, its locks, and the doorbells that wake its owner.
  *
  * Segments contain offsets and indices, never pointers. A word of a peer's segment passes
  * av_seg_at() or av_seg_piece() before it becomes a pointer. So a peer that stores nonsense damages
@@ -127,8 +126,7 @@ struct av_seg_head {
 	/*
 	 * Importing (ibv_import_device(3)). @origin: the context whose objects this one can use; 0:
 	 * none. @pds: protection domains, one bit per handle. Keys and domains of an importing
-	 * context begin at AV_IMPORT_KEYS and AV_IMPORT_PDS. Smaller numbers are those of the
-	 * origin.
+	 * context begin at AV_IMPORT_KEYS and AV_IMPORT_PDS; smaller numbers are the origin's.
 	 */
 	uint32_t origin;
 	_Atomic uint64_t pds[AV_MAX_PD / 64 + 1];
@@ -164,10 +162,7 @@ struct av_seg_head {
 	_Atomic uint32_t faults_change;		   /* counts changes of the fault rules */
 	_Atomic uint64_t counter[AV_DIR_COUNTERS]; /* like av_dir_counters(), of this context */
 
-	/*
-	 * Bounce buffers. Stack of free ones: count << 32 | index + 1. Then the first one never
-	 * used.
-	 */
+	/* Bounce buffers: stack of free ones, count << 32 | index + 1; the first one never used. */
 	_Atomic uint64_t bounce_free AV_ALIGNED(AV_CACHE_LINE);
 	_Atomic uint32_t bounce_fresh;
 	_Atomic uint32_t bounce_next[AV_BOUNCE_COUNT];
@@ -175,9 +170,7 @@ struct av_seg_head {
 	struct av_pin pin[AV_PINS];
 	_Atomic uint64_t chunk[AV_SLAB_N][AV_SLAB_CHUNKS]; /* offsets; 0: not allocated yet */
 
-	/*
-	 * Per chunk of keys (memory/key.h): offset of its nodes. Then the number of such offsets.
-	 */
+	/* Per chunk of keys (memory/key.h): offset of its nodes; number of such offsets. */
 	_Atomic uint64_t region_counts[AV_SLAB_CHUNKS];
 	_Atomic uint32_t region_chunks;
 };
@@ -202,7 +195,6 @@ void av_file_search(const char *folder, av_file_visit *visit, void *arg);
 
 /*
  * Passing descriptors: how other processes open anonymous memory (base/file.h), which has no name.
- *
  * They open /proc/PID/fd, which works with a stopped process, too. Or they connect to a socket in
  * the owner's folder, which needs no common PID namespace and no /proc: the owner's watcher thread
  * (base/watcher.h) sends the descriptor to whoever connects.
@@ -220,23 +212,18 @@ struct av_fd_pass {
 /*
  * Pass @file to whoever connects to the socket @path, which this function makes. The caller keeps
  * @file open meanwhile. Without the socket, others use /proc.
- * @called: runs in the watcher's thread; must not block
- * Context: any thread; blocks.
+ * @called: runs in the watcher's thread; must not block. Context: any thread; blocks.
  */
 void av_fd_pass_begin(struct av_fd_pass *h, const char *path, const struct av_own_fd *file,
 		      void (*called)(struct av_fd_pass *h));
 
 /*
- * Pass other files of this process, too, to whoever names one. The watcher's thread searches the
- * program's descriptors for a file that @may permits.
- * @may: runs in the watcher's thread
+ * Pass other files of this process, too, to whoever names one: the watcher's thread searches the
+ * program's descriptors for a file that @may, called there, permits.
  */
 void av_fd_pass_files_by(bool (*may)(uint64_t dev, uint64_t ino));
 
-/*
- * Have @called run in the process that passes a descriptor at @path. Never waits, and may fail
- * silently.
- */
+/* Have @called run in the process that passes at @path. Never waits, and may fail silently. */
 void av_fd_pass_call(const char *path);
 
 /* Stop passing. Does not remove the socket's name. */
@@ -255,9 +242,9 @@ struct av_fd_passed {
 };
 
 /*
- * Open the file for reading and writing, by /proc or else by the socket @path. NULL: there is no
- * socket. Waits AV_PEER_TIMEOUT_NS at most. Is no cancellation point.
- * Return: close-on-exec descriptor, which the caller closes; or -errno; -ESTALE: another file is
+ * Open the file for reading and writing, by /proc or else by the socket @path; NULL: there is none.
+ * Waits AV_PEER_TIMEOUT_NS at most. Is no cancellation point.
+ * Return: close-on-exec descriptor, for the caller to close; or -errno; -ESTALE: another file is
  * there
  */
 AV_MUST_USE int av_fd_passed_open(const struct av_fd_passed *what, const char *path);
@@ -336,19 +323,19 @@ struct av_seg_device {
 
 /*
  * Make this process's segment for a new context. @origin: context to import from; 0: none. The
- * caller, av_device_open(), fills in @port and @switches.
- * Context: the process has joined the directory.
+ * caller, av_device_open(), fills in @port and @switches. Context: the process has joined the
+ * directory.
  * Return: the segment with one user; or NULL and errno
  */
 struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin);
 
 /*
- * Calls between processes. av_seg_call() has the function set by av_seg_call_by() run in the
- * process of a segment: in that process's watcher thread, with its own segment. The function must
- * not block. Several calls may become one.
+ * Calls between processes. av_seg_call() has the function set by av_seg_call_by() run in a
+ * segment's process: in the watcher thread, with its own segment. The function must not block.
+ * Several calls may become one. av_seg_call() makes system calls and never waits.
  *
- * av_seg_call() makes system calls and never waits. av_seg_end_calls() ends calls to an own segment
- * that is about to be closed. From then on its socket passes its memory to no new peer.
+ * av_seg_end_calls() ends calls to an own segment that is about to be closed. From then on its
+ * socket passes its memory to no new peer.
  */
 void av_seg_call_by(void (*called)(struct av_seg *seg));
 void av_seg_call(struct av_seg *seg);
@@ -364,8 +351,8 @@ void av_seg_call_peers(void);
 void av_seg_close(struct av_seg *seg);
 
 /*
- * av_seg_get(): the segment of a context, with one more use; maps it if needed. av_seg_put() ends
- * the use; NULL is ignored.
+ * Begin and end a use of a context's segment, which av_seg_get() maps if needed. av_seg_put()
+ * ignores NULL.
  * Context: any thread. Mapping waits for an owner that does not answer: AV_PEER_TIMEOUT_NS for its
  * memory, and in another PID namespace as long for its shared heap.
  * Return: NULL: the context is gone, or cannot be mapped
@@ -373,16 +360,12 @@ void av_seg_close(struct av_seg *seg);
 struct av_seg *av_seg_get(uint32_t ref);
 void av_seg_put(struct av_seg *seg);
 
-/*
- * The segment of the first context at or after @slot (in and out) that can be mapped, with one more
- * use. NULL: there is none
- */
+/* The same for the first context at or after @slot (in and out) that can be mapped. NULL: none. */
 struct av_seg *av_seg_next(uint32_t *slot);
 
 /*
- * Open the memory of a segment once more. May block for AV_PEER_TIMEOUT_NS.
- * Return: a descriptor, which the caller closes; or -errno: its process has ended, or does not
- * answer
+ * Open the memory of a segment once more. May block for AV_PEER_TIMEOUT_NS. Return: a descriptor,
+ * which the caller closes; or -errno: its process has ended, or does not answer
  */
 AV_MUST_USE int av_seg_memory(const struct av_seg *seg);
 
@@ -390,25 +373,20 @@ AV_MUST_USE int av_seg_memory(const struct av_seg *seg);
 void av_seg_drop_idle(void);
 
 /*
- * Keep a reference to the process that has this PID now, so that a later process with that PID is
- * told from it. The lock that says "alive" (registry/directory.h) is not enough: it lives as long
- * as the last process that holds the open file, such as a child made without the C library's
- * fork(). The caller has found the process alive before, and checks again afterwards. Without
- * pidfd_open(2), @process becomes AV_OWN_FD_NONE.
+ * Keep a reference to the process that has this PID now, to tell it from a later one with that PID.
+ * The lock that says "alive" (registry/directory.h) is not enough: it lives as long as the last
+ * process that holds the open file, such as a child made without the C library's fork(). The caller
+ * has found the process alive before, and checks again afterwards. Without pidfd_open(2), @process
+ * becomes AV_OWN_FD_NONE.
  */
 void av_peer_process_open(struct av_own_fd *process, pid_t pid);
 
-/*
- * Is the context open? Asks the kernel once in AV_SEG_ALIVE_NS at most. Once false, always false.
- */
+/* Is the context open? Asks the kernel every AV_SEG_ALIVE_NS at most. Once false, always false. */
 bool av_seg_alive(struct av_seg *seg);
 
 #define AV_SEG_ALIVE_NS 5000000u /* how long "alive" is trusted; a PID takes longer to recur */
 
-/*
- * Is the context known to be open, without a system call? If false, av_seg_alive() finds out. @now:
- * coarse clock.
- */
+/* The same without a system call, at @now (coarse clock). If false, av_seg_alive() finds out. */
 static inline bool av_seg_known_alive(struct av_seg *seg, uint64_t now)
 {
 	return !atomic_load_explicit(&seg->gone, memory_order_relaxed) &&
@@ -417,15 +395,12 @@ static inline bool av_seg_known_alive(struct av_seg *seg, uint64_t now)
 		now - atomic_load_explicit(&seg->alive_ns, memory_order_relaxed) < AV_SEG_ALIVE_NS);
 }
 
-/*
- * The same as av_seg_alive(), but asks the kernel now. For callers that have just seen a failure.
- */
+/* av_seg_alive() that asks the kernel now: for callers that have just seen a failure. */
 bool av_seg_alive_now(struct av_seg *seg);
 
 /*
- * For waits elsewhere that follow the rule of av_peer_lock(). av_peer_lock_until(): the deadline
- * (av_now_ns()) for a lock of that segment; UINT64_MAX in an own one. av_peer_lock_in_vain(): such
- * a wait has timed out.
+ * For waits elsewhere that follow the rule of av_peer_lock(): the deadline (av_now_ns()) for a lock
+ * of that segment, UINT64_MAX in an own one. av_peer_lock_in_vain(): such a wait has timed out.
  */
 uint64_t av_peer_lock_until(const struct av_seg *seg);
 void av_peer_lock_in_vain(struct av_seg *seg);
@@ -433,14 +408,14 @@ void av_peer_lock_in_vain(struct av_seg *seg);
 /* The slow part of av_peer_lock(). */
 enum av_lock_result av_peer_lock_wait(struct av_seg *seg, struct av_lock *lock);
 
-/**
- * av_peer_lock() - take a lock in @seg, own or a peer's, and wait for it
+/*
+ * Take a lock in @seg, own or a peer's, and wait for it.
  *
  * The word of a peer's lock may name a living process that does not hold it. So nobody waits for a
  * peer's lock longer than AV_PEER_TIMEOUT_NS. After such a timeout, this process does not wait for
  * locks of that segment for as long again. So a broken segment costs its peers at most half of
  * their time. It waits for own locks without limit.
- * Return:  AV_LOCK_TAKEN; AV_LOCK_REPAIR; AV_LOCK_BUSY: timed out on a peer's lock
+ * Return: AV_LOCK_TAKEN; AV_LOCK_REPAIR; AV_LOCK_BUSY: timed out on a peer's lock
  */
 AV_MUST_USE static inline enum av_lock_result av_peer_lock(struct av_seg *seg, struct av_lock *lock,
 							   enum av_lock_rank rank)
@@ -481,10 +456,7 @@ static inline void *av_seg_at(const struct av_seg *seg, uint64_t offset, uint64_
 /* The slow part of the accessors below: find a chunk, and keep its address. NULL: there is none. */
 uint8_t *av_slab_chunk(const struct av_seg *seg, enum av_slab slab, uint32_t n, uint64_t bytes);
 
-/*
- * The object of a number: the entry of a key's index, whatever key that has now, or the object at
- * an index. NULL: there is none.
- */
+/* The entry of a key's index, whatever key that has now, or the object at an index. NULL: none. */
 #define AV_SLAB_OBJECT(name, type, slab, index, size, per_chunk)                             \
 	struct type;                                                                         \
 	static inline struct type *name(const struct av_seg *seg, uint32_t number)           \
@@ -519,12 +491,10 @@ void av_seg_wake_timer(struct av_seg *seg);
 
 /*
  * Doorbells: how one process makes a file descriptor of another one readable (ibv_comp_channel.fd,
- * ibv_context.async_fd). Each doorbell is a FIFO in the folder of a context, and holds the queue of
- * events.
- *
- * Why a FIFO: another process cannot open an eventfd without help from its owner, and a datagram
- * socket may hold only ten records. A FIFO holds 4096 of our records, the sender enlarges it up to
- * 65536 when it is full, and it needs nothing from its owner.
+ * ibv_context.async_fd). Each doorbell is a FIFO in a context's folder, and holds the queue of
+ * events. Why a FIFO: another process cannot open an eventfd without help from its owner, and a
+ * datagram socket may hold only ten records. A FIFO holds 4096 of our records, the sender enlarges
+ * it up to 65536 when it is full, and it needs nothing from its owner.
  */
 
 #define AV_DOORBELL_ASYNC 0 /* asynchronous events; completion channels are 1, 2, ... */
@@ -542,15 +512,12 @@ struct av_doorbell_record {
 static_assert(AV_DOORBELL_BYTES / sizeof(struct av_doorbell_record) > AV_MAX_CQ, "records");
 
 /*
- * Make a doorbell of an own segment. Return: blocking descriptor to read from, which the caller
- * closes; or -errno
+ * Make a doorbell of an own segment.
+ * Return: blocking descriptor to read from, which the caller closes; or -errno
  */
 AV_MUST_USE int av_doorbell_create(struct av_seg *seg, uint32_t id);
 
-/*
- * Open the doorbell for reading once more, non-blocking. Return: descriptor, which the caller
- * closes; or -errno
- */
+/* Open the doorbell for reading once more. Return: the same, but non-blocking */
 AV_MUST_USE int av_doorbell_peek(struct av_seg *seg, uint32_t id);
 
 /* Remove the doorbell's name. The caller closes its own descriptor. */
@@ -559,16 +526,13 @@ void av_doorbell_remove(struct av_seg *seg, uint32_t id);
 /*
  * Append a record to a doorbell of any process. If the FIFO is full and cannot be enlarged, drops
  * the record: the descriptor is readable anyway.
- * Context: any thread. Waits for nothing but doorbell_mutex. The caller holds no lock of the data
- * path, because a system call that wakes a sleeper takes 7 us, or the core. Is no cancellation
- * point; keeps errno.
+ * Context: any thread. Waits for nothing but doorbell_mutex. Hold no lock of the data path, because
+ * a system call that wakes a sleeper takes 7 us, or the core. No cancellation point; keeps errno.
  * Return: 0; or -errno if nothing could be written
  */
 int av_doorbell_ring(struct av_seg *seg, uint32_t id, const struct av_doorbell_record *record);
 
-/*
- * The same for a context that need not be mapped. Not for the data path: opens the FIFO each time.
- */
+/* The same for any context, mapped or not. Opens the FIFO each time: not for the data path. */
 int av_doorbell_ring_context(uint32_t ref, uint32_t id, const struct av_doorbell_record *record);
 
 #endif

@@ -429,10 +429,7 @@ static bool read_at(int fd, void *to, size_t bytes, size_t at)
 	return pread(fd, to, bytes, (off_t)at) == (ssize_t)bytes;
 }
 
-/*
- * What av_totals_add() does, of a file. What the tables say to be there may be a hole, and touching
- * that in a mapping takes a page.
- */
+/* av_totals_add() of a file: touching a hole of the tables in a mapping would take a page. */
 static void add_file(int fd, struct av_totals *sum)
 {
 	union {
