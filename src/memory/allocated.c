@@ -51,7 +51,6 @@ static int map_pages(struct av_allocated *out, void *wanted, int fd)
 	return out->map ? 0 : errno;
 }
 
-/* Return: @err */
 static int unmap_pages(struct av_allocated *out, int err)
 {
 	if (out->map)
@@ -119,9 +118,8 @@ static int allocate_private_pages(struct av_seg *seg, const struct av_allocate_r
 }
 
 /*
- * Pages of the segment first, because peers can map them. Where the kernel gives no huge ones,
- * private ones may come from the system's pool. Memory that others map, or that no key leads to,
- * cannot be private.
+ * Pages of the segment first: peers can map them. Where the kernel gives no huge ones, private ones
+ * may come from the system's pool. Memory that others map, or without a key, cannot be private.
  */
 static int allocate_by_plan(struct av_seg *seg, const struct av_allocate_request *req,
 			    const struct av_page_plan *plan, struct av_allocated *out,

@@ -54,8 +54,8 @@ static bool revoke_pin(struct av_pin *pin, uint64_t word)
 
 	atomic_store(&pin->revoked, (uint32_t)word); /* a barrier before the thread is looked at */
 	/*
-	 * If the pin has been put, and another key's user set one here, then that one's call copies
-	 * nothing, and is done again: av_vm_call().
+	 * If another key's user has put its pin here since, its call copies nothing, and is done
+	 * again: av_vm_call().
 	 */
 	atomic_store(&pin->bytes, 0);
 	while (may_copy(pin, word)) {
@@ -67,9 +67,8 @@ static bool revoke_pin(struct av_pin *pin, uint64_t word)
 }
 
 /*
- * Revoke the withdrawn @key, which peers still use. Waits for calls under way, AV_PEER_TIMEOUT_NS
- * at most for each pin. Return: true: none of them is in a system call on the program's memory, and
- * none begins one; false: a thread may still be in a call
+ * Revoke the withdrawn @key, which peers still use. Waits AV_PEER_TIMEOUT_NS at most for each pin's
+ * call under way. Return: true: none is in, or begins, a system call on the program's memory
  */
 static bool revoke_key(struct av_seg *seg, uint32_t key)
 {
@@ -202,7 +201,6 @@ static bool begin_deferral(struct av_seg *seg, uint32_t key, uint64_t leads_to)
 	return true;
 }
 
-/* Take one out of the list. */
 static struct deferred *pop_deferred(const struct av_seg *seg, chosen *is, uint64_t what)
 {
 	struct deferred *l;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The whole pages of each region that is guarded, in any order. A list is enough: this mode is for
- * trying programs out.
- */
+/* The whole pages of each guarded region, in any order. A list will do: this mode is for tests. */
 #include "memory/region.h"
 
 #include <errno.h>

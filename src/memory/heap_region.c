@@ -19,7 +19,6 @@
 #include "memory/odp.h"
 #include "segment/pages.h"
 
-/* One region. */
 struct region {
 	LIST_ENTRY(region) entry;
 	struct av_seg *seg;
@@ -89,8 +88,8 @@ void av_mm_quiesce_remove(struct av_seg *seg)
 }
 
 /*
- * Mappings of what may write to this process's memory or keep it pinned, without a processor. Of a
- * socket, a ring is mapped: AF_XDP pins the memory beside it and does not count that in VmPin.
+ * Mappings of what may write to this process's memory or keep it pinned, without a processor.
+ * AF_XDP maps a ring of a socket; the memory pinned beside it is not in VmPin.
  */
 static const char *const foreign_writers[] = {
 	"[io_uring]",  "/[aio]",    "/dev/infiniband/", "/dev/vfio/",
@@ -151,8 +150,7 @@ static void set_pages_moving(uint32_t moving)
 
 /*
  * May a user of this pinned key access the heap? Reads the entry without a lock: a user that did
- * not find the key accesses nothing, so its answer does not matter. What is behind a UMR key is
- * pinned by keys of its own.
+ * not find the key accesses nothing. What is behind a UMR key is pinned by keys of its own.
  */
 AV_RACY static bool reaches_heap(struct av_seg *seg, uint32_t key, const void *heap)
 {
@@ -173,12 +171,11 @@ static void resume_accesses(void)
 
 /*
  * Quiesce the heap: from now on, nobody accesses it behind any key of any own context. New
- * accesses, to all memory of the process, get AV_CHECK_BUSY and retry. All
- * contexts count, since regions may overlap. One mover at a time; others wait. Waits for the
- * process's own copies from and to the heap, and AV_STOPPED_NS at most for those of peers.
- *
- * Each access sets a pin, a full barrier, before it reads the segment's flag. The mover sets the
- * flag, then reads the pins. One of them sees the other.
+ * accesses, to all memory of the process, get AV_CHECK_BUSY and retry. All contexts count, since
+ * regions may overlap. One mover at a time; others wait. Waits for the process's own copies from
+ * and to the heap, and AV_STOPPED_NS at most for those of peers. Each access sets a pin, a full
+ * barrier, before it reads the segment's flag. The mover sets the flag, then reads the pins. One of
+ * them sees the other.
  * Return: false: not begun, since a peer seems to be stopped; else resume_accesses() follows
  */
 static bool quiesce_heap(const struct av_shared_heap *heap)
@@ -210,9 +207,8 @@ static void retrack_heap_pages(uint64_t addr, uint64_t bytes, bool begins)
 }
 
 /*
- * All of it becomes private, and from here on is reached in its process; but not if something else
- * writes to its pages, or a peer is stopped in the middle of a copy. Nobody adds a region
- * meanwhile.
+ * All of it becomes private, and is reached in its process from here on, unless something else
+ * writes to its pages, or a peer is stopped in a copy. Nobody adds a region meanwhile.
  */
 static void privatise_heap_for_fork(void)
 {
@@ -378,8 +374,7 @@ __attribute__((constructor)) static void init_heap_regions(void)
 
 /* --- regions --------------------------------------------------------------------- */
 
-/* Are these pages still the heap's, each in its place? The program, or a fork(), may have put
- * others there. */
+/* Are these pages still the heap's, in place? The program or a fork() may have put others there. */
 static bool in_place(uint64_t first, uint64_t end)
 {
 	const struct av_shared_heap *heap = av_shared_heap_own();

@@ -64,8 +64,8 @@ struct av_pin *av_pin_search(struct av_seg *seg, uint64_t word)
 }
 
 /*
- * @ns: how long it waits, see av_timed_out_after(); 0: as long as it takes. Others have had their
- * turns once @until is set, whichever word was waited for then. Return: false: in vain
+ * Waits @ns, see av_timed_out_after(); 0: as long as it takes. Once @until is set, others have had
+ * their turns, whichever word was waited for then. Return: false: in vain
  */
 static bool wait_pin_release(struct av_pin *pin, uint64_t word, uint64_t *until, uint64_t ns)
 {
@@ -96,10 +96,7 @@ static uint64_t block_of(const struct av_pin *pin)
 	return words;
 }
 
-/*
- * The first taken word at or after number @i; AV_PINS: none. Looks at whole blocks, since a
- * deregistration spends a third of its time here.
- */
+/* First taken word from number @i on, or AV_PINS. By blocks: a deregistration's hot spot. */
 static uint32_t taken(const struct av_pin *pins, uint32_t i)
 {
 	while (i < AV_PINS) {
@@ -246,9 +243,8 @@ static bool commit_window_count(struct av_key *region, uint32_t bound)
 }
 
 /*
- * Add @k to *@bound if it is a window bound to that region. Who binds it meanwhile is waited for:
- * then that is in the count of the region, or will never be.
- * Return: false: not had in time
+ * Add @k to *@bound if it is a window bound to that region. Waits for a binder: then its window is
+ * in the region's count, or will never be. Return: false: not had in time
  */
 static bool count_bound_window(struct av_key *k, uint32_t region, uint64_t until_ns,
 			       uint32_t *bound)
@@ -279,9 +275,8 @@ static bool count_bound_windows(struct av_seg *seg, uint32_t region, uint64_t un
 }
 
 /*
- * Recount the windows of an own region. Waits AV_PEER_TIMEOUT_NS at most for binds under way.
- * Return: true: no window is bound. false: one is; or the count kept changing; or a bind did not
- * end in time
+ * Recount an own region's windows. Waits AV_PEER_TIMEOUT_NS at most for binds under way. Return:
+ * true: none is bound. false: one is; the count kept changing; or a bind did not end in time
  */
 static bool no_window_bound(struct av_seg *seg, uint32_t region)
 {
@@ -321,7 +316,6 @@ static bool withdraw_key(struct av_seg *seg, uint32_t key, bool for_good)
 	return true;
 }
 
-/* The key is as it was. */
 static void restore_withdrawn_key(struct av_key *k, uint32_t key)
 {
 	atomic_store(&k->held, key);

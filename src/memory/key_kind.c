@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The kinds of keys, a row for each: what a key of that kind permits, where its bytes are, and what
- * it leads to. A plain region is found before all of this: av_mem_is_plain().
- */
+/* The kinds of keys, a row for each. A plain region is found before this: av_mem_is_plain(). */
 #include "memory/translate.h"
 
 #include "base/compiler.h"

@@ -117,16 +117,15 @@ int av_klm_fill(struct av_seg *seg, const struct av_klm_fill *fill)
 }
 
 /*
- * Expansion of a UMR span into runs of bytes, a few at a time. The span's pin keeps the UMR key
- * itself; a struct run pins the keys between it and the bytes while its pieces are in use, at
- * most AV_KLM_PINS. So a region may be deregistered, or a key filled, during a long transfer, which
- * then fails at that piece. A corrupt peer may have written the lists: offsets and counts are
- * checked, and there are at most AV_KLM_DEPTH steps down.
+ * Expansion of a UMR span into runs of bytes, a few at a time. The span's pin keeps the UMR key; a
+ * struct run pins the keys between it and the bytes while its pieces are in use, at most
+ * AV_KLM_PINS. So a region may be deregistered, or a key filled, during a long transfer, which then
+ * fails at that piece. A corrupt peer may have written the lists: offsets and counts are checked,
+ * and there are at most AV_KLM_DEPTH steps down.
  */
 
 #define RUN_PIECES 64u /* a whole copy is on the executor's stack */
 
-/* The keys that a run pins. */
 struct klm_pins {
 	uint32_t count;
 	struct {
@@ -137,8 +136,8 @@ struct klm_pins {
 };
 
 /*
- * The next pieces of a span. None is behind a UMR key. Their pins are borrowed: from @pins, or from
- * a span that is itself not behind a UMR key.
+ * The next pieces of a span, none behind a UMR key. Their pins are borrowed: from @pins, or from a
+ * span that is itself not behind a UMR key.
  */
 struct run {
 	uint32_t count;
@@ -156,10 +155,7 @@ static void release_klm_pins(struct klm_pins *pins)
 	pins->count = 0;
 }
 
-/*
- * Pin a key, unless it is pinned already.
- * Return:  NULL: no pin is left for it
- */
+/* Pin a key, unless it is pinned already. Return: NULL: no pin is left for it */
 static struct av_pin *pin_key(struct klm_pins *pins, struct av_seg *seg, uint32_t key)
 {
 	struct av_pin *pin;
@@ -289,7 +285,7 @@ static void drop_run(struct run *run)
 
 /*
  * The first pieces of [offset, offset + bytes) of a span of any kind. @run: out; on AV_CHECK_NONE
- * at least one piece, for drop_run(); else nothing is held Return:  as av_mem_get(). On
+ * at least one piece, for drop_run(); else nothing is held. Return: as av_mem_get(). On
  * AV_CHECK_BUSY the caller drops every other run and retries for a bounded time. Then it unpins
  * everything and executes the request again: two such callers could wait for each other
  * (docs/concurrency/HANDSHAKES.md).
@@ -333,9 +329,7 @@ struct pair {
 	uint64_t doff, soff, bytes;
 };
 
-/*
- * Small pieces that wait to be copied by one call, to or from @runs of memory in the other process.
- */
+/* Small pieces, to be copied by one call, to or from @runs of memory in the other process. */
 struct batch {
 	uint32_t count, runs;
 	uint64_t used; /* of the bounce buffer */
@@ -353,10 +347,7 @@ static bool is_small(const struct pair *p)
 	       !p->d->null && !p->s->null;
 }
 
-/*
- * Cut each run into pieces as copy/copy.h requires.
- * Return:  number of pieces of the buffer
- */
+/* Cut each run into pieces as copy/copy.h requires. Return: number of pieces of the buffer */
 static size_t cut_runs(struct batch *b)
 {
 	struct av_pieces cut;
@@ -397,10 +388,7 @@ static uint64_t move_batch(struct batch *b)
 	return n > 0 ? (uint64_t)n : 0;
 }
 
-/*
- * Bytes that were read are copied to their destination in order, in whole words. Bytes that were
- * written are there already.
- */
+/* Bytes that were read go to their destination in order, in whole words. Written ones are there. */
 static bool placed(const struct batch *b, uint32_t i)
 {
 	const struct pair *p = &b->pair[i];
@@ -409,10 +397,7 @@ static bool placed(const struct batch *b, uint32_t i)
 	       av_copy((uint8_t *)p->d->local + p->doff, b->at[i], p->bytes) == AV_COPY_OK;
 }
 
-/*
- * Copy the batch with one call. What it leaves undone is copied piece by piece, which finds the
- * fault.
- */
+/* Copy the batch with one call, and what is left piece by piece, which finds the fault. */
 static enum av_fault flush_klm_batch(struct batch *b)
 {
 	uint64_t moved = b->count > 0 ? move_batch(b) : 0;
@@ -433,10 +418,7 @@ static enum av_fault flush_klm_batch(struct batch *b)
 	return ret;
 }
 
-/*
- * Room in the buffer at the same offset in a 64-byte line as the other process's bytes. So the
- * bytes of one run are adjacent in the buffer, too.
- */
+/* Room in the buffer at the same offset in a 64-byte line as there: a run's bytes stay adjacent. */
 static uint8_t *reserve_bounce_bytes(struct batch *b, uint64_t remote, uint64_t bytes)
 {
 	uint8_t *at = b->room + b->used + ((remote - b->used) & (AV_PIECES_LINE - 1));

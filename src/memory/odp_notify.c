@@ -13,11 +13,11 @@
  *   descriptor. The sleeping thread does not hold the kernel's lock of the address space (the
  *   kernel releases it before the wait), so the listener can take page faults;
  * - waits only for events. Others wait for it: accesses (av_odp_settle(), bounded) and
- *   av_odp_unwatch(). It touches only shared memory of own contexts, and av_odp_unwatch() keeps
- *   that mapped until the listener is done.
+ *   av_odp_unwatch(). It touches only shared memory of own contexts, which av_odp_unwatch() keeps
+ *   mapped until the listener is done.
  *
- * When it ends, it unpublishes the descriptor and closes it: that wakes every sleeper and cancels
- * all registrations. Only then may the thread's own end, or av_thread_join(), free memory.
+ * At its end it unpublishes the descriptor and closes it: that wakes every sleeper and cancels all
+ * registrations. Only then may the thread's own end, or av_thread_join(), free memory.
  */
 #include "memory/odp.h"
 
@@ -247,9 +247,8 @@ void av_odp_barrier(void)
 /* --- unmappings to ignore -------------------------------------------------------- */
 
 /*
- * Exactly this range is replaced by other memory with the same bytes. If another thread has tracked
- * it meanwhile, the kernel reports an unmapping, which the listener ignores until expect_end(). One
- * range at a time.
+ * Exactly this range is replaced by other memory with the same bytes, one range at a time. If a
+ * thread has tracked it meanwhile, the listener ignores its unmapping until expect_end().
  */
 static void expect_unmapping(uint64_t addr, uint64_t len)
 {

@@ -78,7 +78,6 @@ static int populate_piece(const struct av_odp_range *p, bool write)
 
 #define PAGE_RUNS 64
 
-/* Addresses of whole pages. */
 struct page_run {
 	uint64_t begin, end;
 };
@@ -185,9 +184,8 @@ static int scan_page_runs_before(uint64_t *begin, uint64_t end, struct page_run 
 }
 
 /*
- * List runs of pages of [*@begin, @end) that are in memory. @runs has room for PAGE_RUNS.
- * *@begin: where the next call continues; @end after the last one.
- * Return: number of runs; -1: the kernel does not say
+ * List runs of pages of [*@begin, @end) that are in memory, PAGE_RUNS at most. *@begin: where the
+ * next call continues, @end after the last. Return: number of runs; -1: the kernel does not say
  */
 static int scan_pages_in_memory(uint64_t *begin, uint64_t end, struct page_run *runs)
 {
@@ -199,9 +197,8 @@ static int scan_pages_in_memory(uint64_t *begin, uint64_t end, struct page_run *
 /* --- pages already present ------------------------------------------------------- */
 
 /*
- * Mark the pages that are in this process's page table. Not swapped ones, nor those only in the
- * page cache: accessing them would fault, though mincore(2) calls both present.
- * Return: false: the kernel does not tell
+ * Mark the pages in this process's page table. Not swapped ones, nor those only in the page cache:
+ * accesses to them fault, though mincore(2) calls both present. Return: false: not known
  */
 static bool mark_present(struct job *job, const struct av_odp_range *p, uint64_t *fresh)
 {

@@ -223,8 +223,7 @@ bool av_odp_unchanged(const struct av_seg *seg, uint64_t addr, uint64_t len, uin
 
 /*
  * An invalidation changes the stamp, then clears. If the stamp is unchanged after the bits were
- * set, the clearing is yet to come and will find them. Otherwise it may have passed: the bits are
- * taken back.
+ * set, the clearing will come and find them. Otherwise it may have passed: take them back.
  */
 bool av_odp_mark(struct av_seg *seg, uint64_t addr, uint64_t len, bool write, uint64_t stamp,
 		 uint64_t *fresh)
@@ -269,7 +268,6 @@ static int by_first(const void *a, const void *b)
 	return (x->first > y->first) - (x->first < y->first);
 }
 
-/* Pages [first, end) that are valid. */
 static uint64_t valid(const struct av_seg *seg, uint64_t first, uint64_t end)
 {
 	return first < end ? av_odp_valid(seg, first << AV_NODE_PAGE_SHIFT,
@@ -292,9 +290,8 @@ static uint64_t valid_between(const struct av_seg *seg, struct av_page_run *runs
 }
 
 /*
- * The pages in use of a context's implicit regions: those that are valid in the table and in no
- * other ODP region, which counts its own pages, valid or not. @seg may be a view. Uses the heap;
- * returns 0 if memory is short.
+ * The pages in use of a context's implicit regions: valid in the table, and in no other ODP region,
+ * which counts its own pages, valid or not. @seg may be a view. Uses the heap; 0: no memory.
  */
 static uint64_t implicit_pages(const struct av_seg *seg)
 {

@@ -65,10 +65,7 @@ static int open_maps(const struct av_seg *seg)
 	return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
 }
 
-/*
- * The owner's descriptor; -1: there is none to use. The number may belong to any file by now: one
- * that is no userfaultfd refuses our ioctl.
- */
+/* The owner's descriptor; -1: none to use. Any other file of that number refuses our ioctl. */
 static int get_uffd(struct av_seg *seg, const struct av_odp_root *root)
 {
 	int number = (int)atomic_load(&root->uffd) - 1, process;

@@ -212,10 +212,7 @@ static int check_range(const struct av_region_request *req, uint64_t page)
 	return 0;
 }
 
-/*
- * Faster than a system call for a few pages. Return: false: ask the kernel, which says what is
- * wrong.
- */
+/* Faster than a system call for a few pages. Return: false: ask the kernel, which says why. */
 static bool touch(uint64_t addr, uint64_t length, bool writable, uint64_t page)
 {
 	uint64_t last = addr + (length - 1);
@@ -236,7 +233,7 @@ static int populate_region(uint64_t addr, uint64_t length, bool writable, uint64
 	int err = 0;
 
 	/*
-	 * A large range with holes would be populated up to the first hole. A mistaken range of
+	 * A large range with holes would be populated up to the first. A mistaken range of
 	 * gigabytes may cover anything, even our own sparse segments.
 	 */
 	if (bytes > LOOK_FIRST && !plain)
@@ -281,8 +278,8 @@ static bool watching(void)
 
 /*
  * Have the range watched. Earlier unmappings are recorded first, or they would count against this
- * memory: another thread's munmap() may still wait for its event to be read although its addresses
- * are in use again. Return: the moment after which an unmapping concerns this region.
+ * memory: a munmap()'s event may be unread although its addresses are in use again. Return: the
+ * moment after which an unmapping concerns this region.
  */
 static uint64_t track_region_unmaps(struct av_seg *seg, uint64_t addr, uint64_t length)
 {

@@ -252,7 +252,7 @@ AV_MUST_USE bool av_mm_quiesce_allowed(void);
  * mutex and in the kernel.
  */
 
-/* The program has called ibv_fork_init(), or set RDMAV_FORK_SAFE or IBV_FORK_SAFE. */
+/* The program has called ibv_fork_init(). RDMAV_FORK_SAFE and IBV_FORK_SAFE do the same. */
 void av_fork_asked(void);
 
 /*

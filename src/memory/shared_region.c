@@ -104,7 +104,6 @@ static struct {
 	uint64_t serial;
 } runs = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* They are the parent's. */
 static void reset_file_runs_in_child(void)
 {
 	LIST_INIT(&runs.list);

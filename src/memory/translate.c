@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The checks of a translation, in the order of the specification: key, protection domain, access,
- * range.
- */
+/* The checks of a translation, in the specification's order: key, domain, access, range. */
 #include "memory/translate.h"
 
 #include "base/compiler.h"
@@ -120,8 +117,8 @@ enum av_check av_mem_resolve(struct av_seg *seg, const struct av_mem_request *re
 }
 
 /*
- * Does not wait for a region that is being re-registered: the caller may hold pins on other keys,
- * for which another re-registration waits, and so on in a circle.
+ * Does not wait for a region that is being re-registered: the caller may hold pins for which
+ * another re-registration waits, and so on in a circle.
  */
 enum av_check av_mem_get_any(struct av_seg *seg, const struct av_mem_request *req,
 			     struct av_span *span, struct av_pin *pin)

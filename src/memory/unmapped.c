@@ -9,9 +9,8 @@
 
 /*
  * A tree of four levels, for 9 + 9 + 9 + 8 bits of the page number. An entry holds two moments:
- * when all of its pages were last unmapped at once, and when any of them was. So a large unmapping
- * is quick to record, and a large region quick to check. A node takes 12 KiB; a leaf 2 KiB for 1
- * MiB.
+ * when all of its pages were last unmapped at once, and when any was. So a large unmapping is quick
+ * to record, and a large region to check. A node takes 12 KiB; a leaf 2 KiB for 1 MiB.
  */
 
 #define INNER_BITS 9

@@ -2,13 +2,12 @@
 /*
  * Copies that the kernel makes between two processes, and how an owner takes a key back meanwhile.
  *
- * The peer's process_vm_readv() or process_vm_writev() reads its remote iovec from the pin
- * (segment/segment.h) when the call begins. The peer writes the iovec, then checks whether the key
- * is revoked. The owner revokes the key, then empties the iovec. Both execute a full barrier in
- * between. So a peer that has not checked yet sees the revocation, and one that has checked copies
- * nothing. Only a call that has already begun still copies: the owner (deferred_free.c) waits for
- * it, unless its thread is stopped. A stopped thread is in no such call, since it stops before a
- * call or after it.
+ * A peer's call reads its remote iovec from the pin (segment/segment.h) when it begins. The peer
+ * writes the iovec, then checks whether the key is revoked. The owner revokes the key, then empties
+ * the iovec. Both execute a full barrier in between. So a peer that has not checked yet sees the
+ * revocation, and one that has checked copies nothing. Only a call that has already begun still
+ * copies: the owner (deferred_free.c) waits for it, unless its thread is stopped: that is before a
+ * call or after it, never in one.
  */
 #include "memory/region.h"
 
@@ -42,7 +41,7 @@ static bool is_revoked(struct av_pin *pin)
 
 /*
  * This thread is about to copy behind a pin. Return: the call's remote iovec, of @bytes at @remote
- * in the pin owner's process; NULL: the key is revoked, make no call. end_call() in both cases.
+ * in the pin owner's process; NULL: revoked, make no call. end_call() in both cases.
  */
 static const struct iovec *begin_call(struct av_pin *pin, uint64_t remote, uint64_t bytes)
 {

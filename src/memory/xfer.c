@@ -150,9 +150,8 @@ static operation *const row[] = {
 _Static_assert(AV_ARRAY_SIZE(row) == AV_ATOMIC_OP_N, "a row for each operation");
 
 /*
- * Compute the @new value of an operand from the @old, both in the operand's byte order in memory.
- * Reads nothing beyond the operand's size, so @atomic may be uninitialized there; @new is undefined
- * there.
+ * An operand's @new value from the @old, both in its byte order in memory. Beyond the operand's
+ * size nothing is read (@atomic may be uninitialized), and @new is undefined.
  * Return: false: a comparison failed, and @new equals @old
  */
 static bool apply_atomic(const struct av_atomic *atomic, const struct av_operand *old,
@@ -187,10 +186,7 @@ static enum av_fault report_vm_refused(struct av_seg *seg)
 	return AV_FAULT_FORBIDDEN;
 }
 
-/*
- * The result that a failed call stands for. @local: where this process's end stopped; @write: it
- * was the source
- */
+/* What a failed call stands for. @local: where this process's end, with @write the source, ended */
 static enum av_fault vm_failure(int err, bool write, struct av_seg *seg, const void *local)
 {
 	bool local_bad;
@@ -238,8 +234,8 @@ static enum av_fault vm_copy_aligned(bool write, struct av_vm_remote there, uint
 }
 
 /*
- * Through a bounce buffer that is aligned as the other process's end, so that its words do not
- * tear. At this one av_copy() moves whole words, the last one last.
+ * Through a bounce buffer aligned as the other process's end, so that its words do not tear. At
+ * this one av_copy() moves whole words, the last one last.
  */
 static enum av_fault vm_copy_bounced(bool write, struct av_vm_remote there, uint8_t *here)
 {
@@ -277,10 +273,7 @@ static enum av_fault vm_copy(bool write, struct av_vm_remote there, const void *
 							       : vm_copy_aligned(write, there, p);
 }
 
-/*
- * Copy from the end, piece by piece: source and destination overlap, and ascending order would
- * destroy the source.
- */
+/* Copy piece by piece from the end: ascending order would destroy the overlapping source. */
 static enum av_fault own_copy_backwards(uint8_t *dst, const uint8_t *src, uint64_t bytes)
 {
 	uint8_t bounce[BOUNCE_BYTES];
@@ -297,10 +290,7 @@ static enum av_fault own_copy_backwards(uint8_t *dst, const uint8_t *src, uint64
 	return AV_FAULT_NONE;
 }
 
-/*
- * Did the source stop the copy? Probes each page of the source: this is rare, and exact enough for
- * a status.
- */
+/* Did the source stop the copy? Probes each page of it: rare, and exact enough for a status. */
 static bool source_is_bad(const uint8_t *src, uint64_t bytes)
 {
 	for (uint64_t off = 0; off < bytes; off += PAGE)
@@ -444,9 +434,8 @@ static bool all_ones(const struct av_operand *mask)
 }
 
 /*
- * Operands within a word: exchange the aligned word around the operand. So stores of the processor
- * to the rest of the word are not lost. The word is in one page, and in the same block of the lock
- * as the operand.
+ * Operands within a word: exchange the aligned word around it, so that no store to its rest is
+ * lost. It is in one page, and in the same block of the lock as the operand.
  */
 static enum av_copy_result own_in_word(uint8_t *p, const struct av_atomic *a,
 				       struct av_operand *old, uint64_t now_ns)
@@ -523,9 +512,9 @@ static enum av_fault vm_atomic(struct av_vm_remote at, const struct av_atomic *a
 }
 
 /*
- * What take_stripe() compares: how often the stripe has been taken. While it is held, a number that
- * the count has no more, since its holder may change an operand at any moment. The count is read
- * first: whoever sees that of a holder sees the stripe held, too, or what that holder has changed.
+ * How often the stripe has been taken, for take_stripe() to compare. While it is held, a number
+ * that the count has no more: its holder may change an operand. The count is read first: whoever
+ * sees that of a holder sees the stripe held, too, or what that holder has changed.
  */
 static uint32_t read_stripe_count(const struct av_dir_stripe *stripe)
 {

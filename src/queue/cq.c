@@ -70,7 +70,6 @@ void av_cq_take(struct av_cq_shared *cq)
 	atomic_store_explicit(&cq->head, head + 1, memory_order_release);
 }
 
-/* Copy all but @there and @stamp_ns. */
 static void fill_cqe(struct av_cqe *to, const struct av_cqe *from)
 {
 	if (from->data_len) /* without payload, nobody wrote @data */
@@ -93,10 +92,7 @@ static uint64_t cq_ring_bytes(const struct av_cq_shared *cq, uint32_t i)
 	return ((uint64_t)atomic_load(&cq->mask[i]) + 1) * sizeof(struct av_cqe);
 }
 
-/*
- * Free the abandoned producer ring, if there is one.
- * Context: the owner; poll_lock is held. Never waits. Return: false: its lock is still held
- */
+/* Free the abandoned producer ring, if any. Never waits. Return: false: its lock is still held */
 static bool settle_producer(struct av_seg *seg, struct av_cq_shared *cq)
 {
 	uint32_t i = cq->left - 1;
@@ -127,9 +123,8 @@ static void bring_state(const struct av_cq_producer *old, struct av_cq_producer 
 }
 
 /*
- * The last entry may have been polled before its appender has looked which producer ring is used:
- * it is not to append it again. Nobody polls meanwhile, so all later entries are those that bring()
- * finds.
+ * The last entry may have been polled before its appender looks which producer ring is used, and is
+ * not to be appended again. Nobody polls meanwhile: bring() finds all later entries.
  */
 static void claim_polled(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
 {
@@ -175,8 +170,7 @@ static void switch_cq_producer(struct av_seg *seg, struct av_cq_shared *cq, uint
 	cq->left = from + 1;
 }
 
-/* If producer ring @i is held by another living process, leave it behind, as far as memory allows.
- */
+/* If a living process holds producer ring @i, leave it behind, as far as memory allows. */
 static void abandon_cq_producer(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i)
 {
 	uint32_t holder = av_lock_other(&cq->producer[i].lock);
@@ -354,9 +348,8 @@ void av_cq_fini(struct av_seg *seg, uint32_t index)
 }
 
 /*
- * Move the entries to another ring.
- * Context: both locks are held.
- * Return:  offset of the ring that is no longer used, or 0, and why is noted
+ * Move the entries to another ring. Context: both locks are held. Return: the old ring's
+ * offset; or 0, and why is noted
  */
 static uint64_t change_ring(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i, uint64_t ring,
 			    uint32_t mask, uint32_t capacity)
@@ -443,11 +436,7 @@ static bool look_for_room(const struct av_cq_shared *cq, struct av_cq_producer *
 	return waiting < capacity;
 }
 
-/*
- * Write the entry and publish it.
- * Context: @lock is held.
- * Return:  the entry; NULL: there is no room
- */
+/* Write and publish the entry. Context: @lock is held. Return: the entry; NULL: no room */
 static struct av_cqe *append_cqe(struct av_seg *seg, struct av_cq_shared *cq, int i,
 				 const struct av_cqe *from)
 {
@@ -466,10 +455,10 @@ static struct av_cqe *append_cqe(struct av_seg *seg, struct av_cq_shared *cq, in
 	atomic_exchange(&in->tail, tail + 1);
 	av_barrier_behind_rmw(); /* before it is asked which producer ring is used */
 	/*
-	 * Prefetch the entry after the next for writing: the poller read it last, a turn of the
-	 * ring ago. Not the next one, which a waiting poller reads all the time. Its second line
-	 * only if entries like this one need it. For the last two entries this reaches past the
-	 * ring. That is harmless, and cheaper than a check.
+	 * Prefetch the entry after the next for writing: the poller read it a turn of the ring ago.
+	 * Not the next one, which a waiting poller reads all the time. Its second line only if
+	 * needed. For the last two entries this reaches past the ring: harmless, cheaper than a
+	 * check.
 	 */
 	av_prefetch_write(to + 2);
 	if (to->data_len > sizeof(uint64_t))
@@ -593,10 +582,7 @@ uint32_t av_cq_first_untold(const struct av_cq_shared *cq, const struct av_cq_pr
 	return !av_cq_notifies(cq) && in->told - head <= tail - head ? in->told : head;
 }
 
-/*
- * Both locks are held. So nobody sees the ring half compacted, unless the owner dies here, and then
- * nobody polls it.
- */
+/* Both locks are held: nobody sees the ring half compacted; if the owner dies, nobody polls it. */
 void av_cq_purge(struct av_seg *seg, uint32_t index,
 		 bool (*of)(const struct av_cqe *cqe, uint32_t number), uint32_t number,
 		 void (*dropped)(struct av_seg *seg, const struct av_cqe *cqe))

@@ -55,8 +55,8 @@ static uint32_t armed_with(const struct av_cq_shared *cq, struct av_cq_producer 
 }
 
 /*
- * Make the event of the entries before @upto. This is the one place that claims an event, and what
- * goes with it is booked only if the claim succeeds.
+ * Make the event of the entries before @upto: the one place that claims an event, and books what
+ * goes with it only if the claim succeeds.
  */
 static void make_event(struct av_cq_shared *cq, struct av_cq_producer *in, uint32_t upto,
 		       struct av_cq_bell *bell)
@@ -108,10 +108,9 @@ static void count_entry(struct av_cq_shared *cq, struct av_cq_producer *in,
 }
 
 /*
- * Make the event of the entries that are in an armed CQ. As with an adapter, each entry makes one:
- * those that the last event stood for make none, and those behind them do, since programs take an
- * event, arm the CQ and poll once. With a period, an event stands for many entries: those of them
- * that are left make another one after the period.
+ * Make the event of the entries in an armed CQ. As with an adapter, each entry makes one: not those
+ * that the last event stood for, but those behind them, since programs take an event, arm the CQ
+ * and poll once. With a period, an event stands for many: those left make another after the period.
  */
 static void count_present(struct av_seg *seg, struct av_cq_shared *cq, uint32_t i,
 			  struct av_cq_bell *bell)
@@ -179,9 +178,8 @@ void av_cq_ring(struct av_seg *seg, const struct av_cq_bell *bell)
 }
 
 /*
- * Release the lock and send the event, in this order: the owner, or another thread, may take the
- * core of whoever wakes it.
- * Context: the producer ring's lock is held; afterwards it is not
+ * Release the producer ring's lock, which is held, then send the event: the owner, or another
+ * thread, may take the core of whoever wakes it.
  */
 static void release_cq_producer(struct av_seg *seg, struct av_cq_shared *cq, int i,
 				const struct av_cq_bell *bell)
@@ -297,7 +295,6 @@ void av_cq_notify_make(struct av_cq_shared *cq)
 	atomic_store(&cq->notify, AV_CQ_NOTIFY_MADE);
 }
 
-/* Take the event, if there is one. */
 static bool consume_cq_event(struct av_cq_shared *cq)
 {
 	uint32_t there = 1;

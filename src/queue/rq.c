@@ -149,18 +149,12 @@ void av_rq_reset(struct av_rq_shared *rq)
 	av_lock_release(&rq->post_lock);
 }
 
-/*
- * The largest slot, in bytes. This much is mapped behind the beginning of each slot, though it may
- * belong to others.
- */
+/* The largest slot: as many bytes are mapped from each slot on, though others may own them. */
 #define SLOT_MAX                                                                               \
 	(sizeof(struct av_rq_wqe) + AV_MAX_SGE * sizeof(struct ibv_sge) + AV_MAX_INLINE_RECV + \
 	 2 * (uint64_t)AV_CACHE_LINE)
 
-/*
- * Slot @i of those that begin at offset @first. Other processes may write any value there, so it is
- * checked that the slot lies in the segment.
- */
+/* Slot @i from offset @first on; NULL: not in the segment, as other processes write anything. */
 static struct av_rq_wqe *slot_from(const struct av_seg *seg, const struct av_rq_shared *rq,
 				   uint64_t first, uint64_t i)
 {
@@ -254,9 +248,8 @@ void av_rq_drop(struct av_seg *seg, struct av_rq_shared *rq, uint32_t place)
 }
 
 /*
- * Free the slots of requests whose completions were dropped: in a queue of one queue pair, those
- * that are next in order. A poller that frees slots meanwhile frees at least as many.
- * Context: post_lock is held.
+ * Free the slots of requests whose completions were dropped; of one queue pair, those next in
+ * order. A poller meanwhile frees at least as many. Context: post_lock is held.
  */
 static void reclaim(struct av_seg *seg, struct av_rq_shared *rq)
 {
@@ -288,10 +281,7 @@ static void fill_recv_wqe(struct av_rq_wqe *wqe, const struct ibv_recv_wr *wr)
 	}
 }
 
-/*
- * Take a free place for request @number.
- * Context: post_lock is held, and there is a free place.
- */
+/* Take a free place, of which there is one, for request @number. Context: post_lock is held. */
 static uint32_t place_for(struct av_seg *seg, struct av_rq_shared *rq, uint32_t number)
 {
 	uint32_t *stack, place;
@@ -452,10 +442,7 @@ void av_rq_repair(struct av_seg *seg, struct av_rq_shared *rq, uint32_t qpn, uin
 
 /* --- resizing -------------------------------------------------------------------- */
 
-/*
- * Add runs of slots until there are @wanted. Nobody uses them yet.
- * Return:  the number of slots, or 0 (ENOMEM)
- */
+/* Add runs of slots until there are @wanted. Nobody uses them yet. Return: how many; 0: ENOMEM */
 static uint32_t add_runs(struct av_seg *seg, struct av_rq_shared *rq, uint32_t wanted)
 {
 	uint32_t places = rq->places;
@@ -480,10 +467,7 @@ struct arrays {
 	uint32_t places;
 };
 
-/*
- * Replace the arrays by larger ones. @with: in, the new ones; out, the old ones
- * Context: both locks are held.
- */
+/* Replace the arrays by the larger ones @with, which gets the old ones. Both locks are held. */
 static void swap_rq_arrays(struct av_seg *seg, struct av_rq_shared *rq, struct arrays *with)
 {
 	const struct arrays old = {rq->order, rq->stack, rq->places};

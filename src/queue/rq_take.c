@@ -155,8 +155,8 @@ void av_rq_order_publish(struct av_rq_wqe *wqe, uint32_t number)
 /* --- taking --------------------------------------------------------------------------- */
 
 /*
- * The slot of the request that is next as @head says; NULL: there is none, or the order is unsound.
- * It may be being filled anew by now: nothing but its @taker can be looked at.
+ * The slot of the request that is next as @head says; NULL: none, or the order is unsound. It may
+ * be being filled anew by now: only its @taker can be looked at.
  */
 static struct av_rq_wqe *next_of(struct av_seg *seg, struct av_rq_shared *rq, uint64_t head,
 				 uint64_t *found)
@@ -243,10 +243,7 @@ static bool has_room(struct av_rq_shared *rq, uint64_t head)
 	return rq->reached - (uint32_t)head < rq->places;
 }
 
-/*
- * Give the request at @place, which is queued by @mark, its entry. Somebody may have taken it by an
- * earlier attempt's.
- */
+/* Give the request at @place, queued by @mark, its entry. An earlier attempt's may be taken. */
 static void put_first(struct av_seg *seg, struct av_rq_shared *rq, uint32_t mark, uint32_t place)
 {
 	uint64_t head = atomic_load(&rq->head), *e;

@@ -134,9 +134,7 @@ static void fill_target(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr, enu
 	}
 }
 
-/*
- * Copy inline data. A bad address from the program faults here, as in any library's post function.
- */
+/* Copy inline data. A bad address faults here, as in any library's post function. */
 static void copy_inline_data(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr)
 {
 	uint8_t *to = wqe->data;
@@ -193,10 +191,7 @@ static void fill_send_wqe(struct av_sq_wqe *wqe, const struct ibv_send_wr *wr,
 		wqe->sge[i] = wr->sg_list[i];
 }
 
-/*
- * Fill in what few requests have: the operands of an extended atomic, the destination of a
- * datagram.
- */
+/* Fill in what few requests have: an extended atomic's operands, a datagram's destination. */
 static int fill_more(const struct av_qp_ref *end, struct av_sq_wqe *wqe,
 		     const struct ibv_send_wr *wr, const struct av_wr_opcode *o,
 		     av_ah_lookup *find_ah, const struct av_atomic *operands)
