@@ -50,10 +50,7 @@ static inline struct timespec av_timespec(uint64_t ns)
 				 .tv_nsec = (long)(ns % 1000000000u)};
 }
 
-/*
- * The longest wait for something that only a peer can end. Far more than a lock is ever held, even
- * on a busy machine; about as long as retries take.
- */
+/* The longest wait for what only a peer can end: far longer than locks are held even under load */
 #define AV_PEER_TIMEOUT_NS 2000000000ull
 
 /*

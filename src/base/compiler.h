@@ -9,8 +9,8 @@
 
 /*
  * An exported symbol; all others are hidden. Names in libanyverbs.map get their version nodes.
- * Others stay unversioned, and so satisfy references with any version: those to private symbols and
- * to symbols of the C library.
+ * Others are unversioned, so they satisfy any version's references, as to private symbols and
+ * libc's.
  */
 #define AV_EXPORT __attribute__((visibility("default")))
 
@@ -22,10 +22,7 @@
 #define AV_ALIGNED(n)	 __attribute__((aligned(n)))
 #define AV_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-/*
- * A small thread-local variable, accessed without a call. A library that is loaded late takes its
- * bytes from a reserve of the C library.
- */
+/* A small thread-local variable, accessed without a call; loaded late, from a reserve of libc's. */
 #define AV_TLS_FAST __attribute__((tls_model("initial-exec")))
 
 #define av_likely(x)   __builtin_expect(!!(x), 1)
@@ -35,9 +32,8 @@
 #define av_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /*
- * Tell ThreadSanitizer, which sees one process only, that this access is no race: a thread released
- * @word, another process acquired it, and this thread got the data from that process. No
- * instruction in other builds.
+ * Tell ThreadSanitizer, which sees one process only, that this access is no race: the data came
+ * from a process that acquired @word from a thread here. No instruction in other builds.
  */
 #if defined(__SANITIZE_THREAD__)
 #include <sanitizer/tsan_interface.h>
@@ -66,16 +62,12 @@ static inline void av_pause(void)
 #define av_prefetch_write(p) __builtin_prefetch(p, 1)
 #endif
 
-/*
- * After copying a structure that a peer may change: the compiler does not read the original again,
- * which may differ from the checked copy.
- */
+/* After copying what a peer may change: the compiler shall not read the original again. */
 #define AV_COPIED() __asm__ volatile("" ::: "memory")
 
 /*
  * ThreadSanitizer ignores this function. It reads, word by word, what others may write, and its
- * answer only explains or counts, or is confirmed under a lock; or it runs in a forked child, where
- * no other thread is left.
+ * answer only explains or counts, or is confirmed under a lock; or it runs alone in a forked child.
  */
 #define AV_RACY __attribute__((no_sanitize("thread")))
 

@@ -14,9 +14,8 @@
 
 /*
  * A descriptor of ours. The program may close it, or replace it by dup2(2). So it has a high
- * number, which programs rarely use, and we check before each use that the number still is our
- * file. We never read, write, lock or close a file of the program. What the program does between
- * the check and the use cannot be noticed.
+ * number, which programs rarely use, and each use first checks that the number still is our file:
+ * we never touch a file of the program. What the program does between check and use goes unnoticed.
  */
 
 struct av_own_fd {
@@ -39,10 +38,7 @@ int av_own_fd(const struct av_own_fd *own);
 /* Close it if it is still ours. Keeps errno. */
 void av_own_fd_close(struct av_own_fd *own);
 
-/*
- * memfd_create(2) with seals permitted, and never executable where the kernel knows that. @flags: 0
- * or MFD_CLOEXEC. Return: descriptor; -1 and errno
- */
+/* memfd_create(2), sealable, never executable where the kernel can. @flags: 0 or MFD_CLOEXEC */
 AV_MUST_USE int av_memfd(const char *name, unsigned int flags);
 
 /*
@@ -52,16 +48,10 @@ AV_MUST_USE int av_memfd(const char *name, unsigned int flags);
  */
 AV_MUST_USE int av_anonymous(struct av_own_fd *own, const char *name, uint64_t bytes);
 
-/*
- * Allocate pages for a part of the file, so that later accesses cannot fail. Return: 0 or -errno;
- * then some pages may be allocated
- */
+/* Back a part with pages, so that accesses cannot fail. Return: 0 or -errno: some may be there */
 AV_MUST_USE int av_file_back(int fd, uint64_t offset, uint64_t bytes);
 
-/*
- * May the file have that size, or has it already? Growing it beyond RLIMIT_FSIZE would kill the
- * program by SIGXFSZ. Return: 0 or -EFBIG
- */
+/* May the file have that size? Beyond RLIMIT_FSIZE, SIGXFSZ would kill the program: -EFBIG; or 0 */
 AV_MUST_USE static inline int av_file_may_have(int fd, uint64_t bytes)
 {
 	struct rlimit rl;
@@ -84,8 +74,7 @@ AV_MUST_USE bool av_sparse_read(int fd, uint64_t at, uint64_t bytes, void *to);
 
 /*
  * Between these calls, which may be nested, the calling thread sees no virtual files
- * (host/vsysfs.h). So the system's libibverbs does not find our devices, for which it has no
- * driver.
+ * (host/vsysfs.h): the system's libibverbs, without a driver for our devices, shall not find them.
  */
 void av_real_files_begin(void);
 void av_real_files_end(void);

@@ -96,10 +96,7 @@ static inline void av_nl_put_text(struct av_nl_out *out, unsigned int type, cons
 AV_MUST_USE size_t av_nl_nest(struct av_nl_out *out, unsigned int type);
 void av_nl_nest_end(struct av_nl_out *out, size_t nest);
 
-/*
- * Append the result of a request: 0 or -errno. An error quotes the request, or only its header if
- * the datagram has no room.
- */
+/* Append a request's result, 0 or -errno. An error quotes it; for lack of room, only its header. */
 void av_nl_result(struct av_nl_out *out, const struct nlmsghdr *request, int result);
 
 /* End a dump with its result: 0 or -errno. */
@@ -108,10 +105,7 @@ void av_nl_done(struct av_nl_out *out, int result);
 /* Append another answer to the same request. */
 void av_nl_pass(struct av_nl_out *out, const struct nlmsghdr *message);
 
-/*
- * The length of the datagram that begins at offset @at: as many parts of a dump as fit, or one
- * other message. 0: there is nothing left.
- */
+/* The length of the datagram at @at: the parts of a dump that fit, or one other message; 0: none */
 size_t av_nl_datagram(const struct av_nl_out *out, size_t at);
 
 #endif

@@ -51,8 +51,7 @@ static inline void *av_table_get(const struct av_table *table, uint32_t id)
 void av_table_each(struct av_table *table, void (*visit)(uint32_t id, void *object, void *arg),
 		   void *arg);
 
-/* Handles of objects without a place in the segment. A freed handle is reused as late as possible.
- */
+/* Handles of objects without a place in the segment. A freed one is reused as late as possible. */
 struct av_handles {
 	struct av_table table;
 	pthread_mutex_t mutex;

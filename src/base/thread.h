@@ -108,8 +108,8 @@ static inline void av_cancel_back(const int *before)
 struct av_thread;
 
 /*
- * Start a thread with a small stack, which runs @run once; it is running when this returns. It gets
- * no signals but those that its own actions raise. @name: at most 15 characters. @thread: out, for
+ * Start a thread with a small stack, which runs @run once, and is running on return. It gets only
+ * signals that its own actions raise. @name: at most 15 characters. @thread: out, for
  * av_thread_join() or av_thread_leave(); not valid in a forked child. Context: any locks held; if
  * malloc() waits for one of them, this takes AV_PEER_TIMEOUT_NS. Return: 0 or errno
  */

@@ -28,8 +28,8 @@
 
 /*
  * Begins the definition of a hook, and finds the next function before the program starts: dlsym()
- * takes a lock, which neither a signal handler nor the child of a multi-threaded process should do.
- * Earlier calls look it up themselves.
+ * takes a lock, which neither a signal handler nor a forked child should do. Earlier calls look it
+ * up themselves.
  */
 #define AV_LIBC(result, name, params)                                                  \
 	AV_LIBC_NEXT(result, name, params);                                            \
@@ -57,9 +57,8 @@ void *av_libc_find(const char *name, void *_Atomic *next);
 /* === netlink hooks =============================================================== */
 
 /*
- * Send a request to the kernel, and add its answers to @out, if there are any: of a dump all parts
- * and an end. Context: makes system calls, needs a descriptor
- * Return: false: the kernel has no RDMA devices, and nothing was added
+ * Send a request to the kernel, and add its answers to @out: of a dump all parts and an end. Makes
+ * system calls, needs a descriptor. Return: false: it has no RDMA devices, and nothing was added
  */
 AV_MUST_USE bool av_netlink_ask_kernel(const struct nlmsghdr *request, struct av_nl_out *out);
 

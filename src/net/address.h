@@ -49,10 +49,7 @@ static inline void av_net_set_port(union av_net_name *name, uint16_t port)
 		name->v6.sin6_port = htons(port);
 }
 
-/*
- * Make the socket address of a GID, with port AV_ROCE_PORT. @ifindex: the scope of a link-local
- * address; ignored for others. Return: bytes of @name
- */
+/* The socket address of a GID, port AV_ROCE_PORT. @ifindex: of a link-local one. Return: bytes */
 static inline socklen_t av_net_name(union av_net_name *name, const uint8_t gid[16],
 				    uint32_t ifindex)
 {

@@ -598,8 +598,7 @@ unsigned int av_field_form(struct av_word name);
 
 /*
  * Write a record in English: one line that says what failed, and a second line if the check has
- * advice. Each line ends in a newline. Text that does not fit is cut. Return: bytes written,
- * without the NUL
+ * advice. Each ends in a newline. Cuts what does not fit. Return: bytes written, without the NUL
  */
 size_t av_explain(const struct av_flight_record *record, char text[AV_EXPLAIN_MAX]);
 
@@ -612,17 +611,13 @@ void av_explain_sentence(const char *sentence, const struct av_flight_record *re
 /*
  * Recording a failure takes two steps. The code that finds a broken rule notes the check in the
  * thread's one pending record. The code that reports the failure to the program completes that
- * record, and appends it to the flight recorder. The next note overwrites a record that was never
- * reported.
+ * record, and appends it to the flight recorder. The next note overwrites an unreported record.
  * Context of all: any thread, any lock held; takes no lock; keeps errno
  */
 
 #define AV_DIAG_ROW 16 /* most records that av_overcome() withdraws */
 
-/*
- * Begin the pending record. @wanted, @limit: the two values that the check compared. Return: the
- * record, to which the caller may add
- */
+/* Begin and return the pending record. @wanted, @limit: the two values that the check compared. */
 AV_COLD struct av_flight_record *av_diag_note(enum av_check check, uint64_t wanted, uint64_t limit);
 
 /* Begin the pending record of a verb that is about to fail with @err. Return: @err */
@@ -653,9 +648,8 @@ AV_COLD void av_diag_detail(const char *fmt, ...);
 AV_COLD void av_diag_state(uint32_t state);
 
 /*
- * Complete the pending record, append it to the flight recorder, and empty it. If the same failure
- * repeats within a second, only its 2nd, 4th, 8th ... time makes a record, which replaces the
- * record before.
+ * Complete the pending record, append it to the flight recorder, and empty it. Of repeats within a
+ * second, only the 2nd, 4th, 8th ... make a record, which replaces the one before.
  */
 AV_COLD void av_report(void);
 
@@ -687,10 +681,7 @@ AV_COLD void av_diag_drop(void);
 /* The program opens a device or an event channel: read ANYVERBS_EXPLAIN, for av_explaining(). */
 void av_diag_begin(void);
 
-/*
- * The process opens device @name. Records without a device name this one, until the process opens a
- * second one.
- */
+/* The process opens device @name. Until it opens a second one, records without a device name it. */
 void av_diag_device(const char *name);
 
 /*

@@ -6,14 +6,13 @@
  * writes anyway. Counting is a plain addition: only the holder of the object's lock or execution
  * right writes.
  *
- * A slot of an object table keeps its counters when the next object takes the slot, so the sum over
- * all slots never falls. An object's count is the slot's value minus the value when the object was
- * created (@before). A context that ends adds its counts to the device's totals in the directory
+ * A slot of an object table keeps its counters when the next object takes it, so the sum over all
+ * slots never falls. An object's count is the slot's value minus that at the object's creation
+ * (@before). A context that ends adds its counts to the device's totals in the directory
  * (registry/context_rows.c).
  *
- * Regions do not count successful accesses. Such an access only reads the key, and a counter would
- * move the key's cache line between cores. Regions count page faults, invalidations and refusals
- * (memory/key.h).
+ * Regions count page faults, invalidations and refusals (memory/key.h), but no successful accesses:
+ * those only read the key, and a counter would move the key's cache line between cores.
  */
 #ifndef AV_OBSERVE_COUNTERS_H
 #define AV_OBSERVE_COUNTERS_H
@@ -24,7 +23,6 @@
 
 #include "base/compiler.h"
 
-/* Kinds of messages. */
 enum av_traffic_kind {
 	AV_TRAFFIC_SEND,
 	AV_TRAFFIC_WRITE,

@@ -16,9 +16,8 @@
 #include "wire/packet.h"
 
 /*
- * Opcodes beside those of enum ibv_wr_opcode, and of completions. All but the sized ones have the
- * values of the experimental verbs. Sized ones are the plain ones with operands of another size,
- * and complete as those do.
+ * Opcodes beside those of enum ibv_wr_opcode, and of completions: values of the experimental verbs,
+ * but for sized ones. Those are plain ones with operands of another size, and complete as those.
  */
 enum {
 	AV_WR_SIZED_CMP_AND_SWP = 97,
@@ -45,8 +44,7 @@ enum av_wr_form {
 	AV_FORM_OPERANDS, /* its operands lie in the slot, not in the request */
 };
 
-/* The operation of a request's packets, what its last packet carries, and its answer's operation.
- */
+/* The operation of a request's packets, what the last one carries, and the answer's operation. */
 struct av_packet_kind {
 	enum av_operation operation;
 	enum av_tail tail;

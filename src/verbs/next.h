@@ -39,8 +39,7 @@ static inline void *av_next(const char *name, const char *version)
 /*
  * The first statement of a verb on @object. Returns from the verb unless the object is of one of
  * our contexts: fails with EINVAL for NULL, and calls the system's verb for another provider's.
- * @fail: av_fail_errno() or its like. The verb's variables follow, so that they can begin with
- * their values.
+ * @fail: av_fail_errno() or its like. Variables follow, so that they can begin with their values.
  */
 #define AV_OURS_OR_NEXT(fail, id, name, version, object, ...)                                    \
 	do {                                                                                     \
