@@ -9,8 +9,7 @@
 
 /*
  * An exported symbol; all others are hidden. Names in libanyverbs.map get their version nodes.
- * Others are unversioned, so they satisfy any version's references, as to private symbols and
- * libc's.
+ * Others are unversioned, so they satisfy any version's references, as to libc's.
  */
 #define AV_EXPORT __attribute__((visibility("default")))
 

@@ -110,8 +110,8 @@ int av_anonymous(struct av_own_fd *own, const char *name, uint64_t bytes)
 }
 
 /*
- * Kernels before 6.16 give a call up when a signal comes, and take back what it has done. Programs
- * have timers of a millisecond: it has to be done in between.
+ * Before 6.16 a signal makes the kernel give a call up, and take back what it has done; programs
+ * have timers of a millisecond, in which a piece must be done.
  */
 #define PIECE (1u << 20)
 

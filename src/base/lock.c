@@ -117,10 +117,7 @@ static bool is_dead(uint32_t owner)
 	return owner != 0 && owner != av_lock_self && time_to_ask() && !av_lock_owner_alive(owner);
 }
 
-/*
- * Take the lock over if its owner is dead.
- * Return:  does the caller hold it now?
- */
+/* Take the lock over if its owner is dead. Return: does the caller hold it? */
 static bool seize_dead_lock(struct av_lock *lock, uint32_t owner)
 {
 	return is_dead(owner) && atomic_compare_exchange_strong(&lock->owner, &owner, av_lock_self);

@@ -14,8 +14,7 @@
 
 /*
  * The order of locks and execution rights: docs/concurrency/ORDER.md. A thread that waits for one
- * holds only those of lower ranks, so no cycle of waiters can form. Trying is exempt, since it
- * never waits.
+ * holds only those of lower ranks, so no cycle of waiters can form. Trying never waits: exempt.
  *
  * Builds with AV_CHECK_LOCKS (the sanitizers' presets) keep a list per thread, and abort at the
  * first violation. Other builds have no instruction for this.
@@ -68,8 +67,7 @@ void av_lock_order_forked(void);
  * The word is the identity of the owning *process* (av_lock_self); 0: free. A waiter spins, yields,
  * then naps, and sometimes checks whether the owner lives. If not, the waiter takes the lock over,
  * and repairs what it protects. A release wakes nobody, so it is a single store. A robust pthread
- * mutex takes four times as long (two atomic operations, and the robust list), and the paths that
- * take these locks have about 100 ns.
+ * mutex takes four times as long, and the paths that take these locks have about 100 ns.
  *
  * Locks are not recursive. A thread that holds one does bounded work: it touches no memory of the
  * program, and waits for nothing. The same word serves as an execution right: queue/qp.h says what

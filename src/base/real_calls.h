@@ -99,10 +99,7 @@ static inline int av_raw_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 	}                                                                                  \
 	struct av_next
 
-/*
- * That function: AV_NEXT_OF(dlopen)(file, mode). Looks it up if the constructor has not run yet;
- * that allocates nothing.
- */
+/* That function: AV_NEXT_OF(dlopen)(file, mode). Looked up if not yet; allocates nothing. */
 #define AV_NEXT_OF(name)                                                              \
 	({                                                                            \
 		if (av_unlikely(!__atomic_load_n(&next_##name, __ATOMIC_RELAXED)))    \

@@ -28,10 +28,7 @@
 static _Atomic(const struct av_fork_handlers *) table[AV_FORK_N];
 static int unusable; /* what pthread_atfork() returned */
 
-/*
- * Rows whose prepare_fork() has run, a bit each. Another thread may add a row during this thread's
- * fork.
- */
+/* Rows, a bit each, whose prepare_fork() has run: another thread may add one during the fork. */
 static _Thread_local uint32_t prepared AV_TLS_FAST;
 static_assert(AV_FORK_N <= 32, "bits");
 
@@ -141,8 +138,8 @@ static _Atomic pid_t asked; /* whose main thread has it */
 static struct av_own_fd file = {.fd = -1};
 
 /*
- * How many threads does the process have beside the main one? UINT_MAX: that has not ended, or
- * nobody can tell. One look of the kernel's gives both.
+ * The threads beside the main one. UINT_MAX: that has not ended, or nobody can tell. The kernel
+ * tells both at once.
  */
 static unsigned int beside_main(void)
 {
@@ -209,10 +206,7 @@ static void at_end_of_main(void *unused)
 		start_last_watch();
 }
 
-/*
- * If this is the main thread. It need not be one that we ever meet: another one may have loaded the
- * library, or be the parent of this process.
- */
+/* If this is the main thread, which we may never meet: another may have loaded us, or forked. */
 static void ask_to_be_told(void)
 {
 	if (has_key && gettid() == getpid() && pthread_setspecific(key, &key) == 0)
@@ -316,8 +310,8 @@ static void release_thread(struct av_thread *t)
 }
 
 /*
- * Has the kernel ended it? A number that another thread has by now puts this off. Nobody joins it:
- * ThreadSanitizer would tell the program of a thread that has ended and was not joined.
+ * Has the kernel ended it? (Reuse of its number puts this off.) Nobody joins it: ThreadSanitizer
+ * would tell the program of a thread that has ended and was not joined.
  */
 static bool is_gone(struct av_thread *t)
 {

@@ -76,9 +76,8 @@ static inline void av_signals_block(sigset_t *before)
 
 /*
  * A thread that is cancelled (pthread_cancel(3)) within a verb would keep its locks and execution
- * rights for ever, the peer's too. So a verb that makes system calls disables cancellation as a
- * whole. Posting and polling, which take nanoseconds, leave that to the functions that may wait or
- * call the system.
+ * rights for ever, the peer's too. So verbs that make system calls disable cancellation as a whole.
+ * Posting and polling, which take nanoseconds, leave that to functions that may wait.
  */
 
 static inline int av_cancel_off(void)

@@ -13,8 +13,7 @@
 
 /*
  * An instruction that halts the core until a word changes: UMWAIT of Intel's WAITPKG, MWAITX of
- * AMD. The thread keeps its core: only for waits shorter than a sleep and a wake-up
- * (docs/DECISIONS.md).
+ * AMD. The thread keeps its core: only for waits below those of sleeps (docs/DECISIONS.md).
  */
 
 struct av_hw_wait {

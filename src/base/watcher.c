@@ -66,10 +66,7 @@ static size_t fill_watcher_poll(struct waiting *t)
 	return n;
 }
 
-/*
- * If RLIMIT_NOFILE is lower than their number by now, poll(2) takes none: then this sleeps until
- * one is added or removed. Return: false: there is nothing to look at
- */
+/* If RLIMIT_NOFILE is below @n, poll(2) takes none: sleep until a change. Return: false: nothing */
 static bool poll_watched_fds(struct waiting *t, size_t n)
 {
 	char byte;

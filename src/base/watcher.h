@@ -21,10 +21,7 @@ struct av_watched_fd {
 	LIST_ENTRY(av_watched_fd) entry;
 };
 
-/*
- * Watch a socket; if the thread cannot be started, nobody does. Context: not within ready() or a
- * change of the directory
- */
+/* Watch a socket, if the thread can start. Context: not in ready() or a change of the directory */
 void av_watch_begin(struct av_watched_fd *w);
 
 /* End watching it, if it is watched. Waits until ready() has returned. */

@@ -17,8 +17,8 @@
 #include "copy/copy.h"
 
 /*
- * What the kernel keeps for us at the program's end: whose descriptor it is. As a pace it would be
- * 7 * 10^18 bytes per second, which no program asks of a socket of its own.
+ * What the kernel keeps for us at the program's end, as its pace: that it is ours. No program asks
+ * 7 * 10^18 bytes per second of a socket.
  */
 #define MARK 0x616e7963ull
 
@@ -228,9 +228,8 @@ static void abandon(void *channel)
 
 /*
  * Block at @fd, the program's descriptor, until an event may wait. @cancel: the thread's
- * cancellation state meanwhile. If the thread is cancelled, puts the channel.
- * recv(2) knows O_NONBLOCK, and which signals restart a call. It is the C library's, since a thread
- * may be cancelled here.
+ * cancellation state meanwhile. If the thread is cancelled, puts the channel. recv(2) knows
+ * O_NONBLOCK, and which signals restart a call; it is the C library's, a cancellation point.
  * Context: not locked; cancellation is disabled, and is again afterwards
  * Return: 0. -EAGAIN: O_NONBLOCK; -EINTR: a signal whose handler does not restart calls; -EBADF:
  * @fd is another file by now; another -errno of recv(2)
@@ -308,7 +307,6 @@ static const struct av_cm_row get_event_row[] = {
 static const struct av_cm_row *const tables[] = {get_event_row, av_cm_id_rows, av_cm_address_rows,
 						 av_cm_connection_rows, av_cm_query_rows};
 
-/* Return: NULL: there is no such command */
 static const struct av_cm_row *find_command(uint32_t number)
 {
 	for (size_t i = 0; i < AV_ARRAY_SIZE(tables); i++)

@@ -72,7 +72,6 @@ static struct attended *find_attended(const uint8_t address[16])
 	return NULL;
 }
 
-/* Return: 0 or -errno */
 static int open_one(struct attended *a)
 {
 	int ret = a->open ? 0 : av_net_attend(a->address);
@@ -162,8 +161,7 @@ int av_cm_attend(const uint8_t *address)
 
 /*
  * The host has changed: attend what has come, if all are, and what has come to another interface.
- * An address stays at its old interface as long as a queue pair uses it there.
- * Context: the thread, not locked
+ * An address stays at its old one while a queue pair uses it. Context: the thread, not locked
  */
 static void cm_attend_new(void)
 {
@@ -294,8 +292,8 @@ static bool is_known(const uint8_t hardware[AV_HARDWARE_BYTES])
 }
 
 /*
- * An id whose interface has another hardware address than it knows hears RDMA_CM_EVENT_ADDR_CHANGE.
- * @arg: this thread's network namespace, to which the interface belongs. Context: asks the host
+ * Append RDMA_CM_EVENT_ADDR_CHANGE if the id's interface has another hardware address than it
+ * knows. @arg: this thread's network namespace, which is the interface's. Context: asks the host
  */
 static void compare(uint32_t number, void *object, void *arg)
 {
@@ -490,8 +488,8 @@ static int start_cm_thread(void)
 }
 
 /*
- * One more channel. The first one joins the directory, holds the socket for messages of other
- * processes, and runs the thread. Context: not locked. Return: 0 or -errno
+ * One more channel. The first joins the directory, holds the socket for other processes' messages,
+ * and runs the thread. Context: not locked. Return: 0 or -errno
  */
 static int cm_begin(void)
 {

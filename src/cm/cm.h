@@ -43,10 +43,9 @@ bool av_cm_is_channel(int fd, uint32_t *number);
 
 /*
  * write(2) to the device: execute a command of <rdma/rdma_user_cm.h>. @fd, @number: as
- * av_cm_is_channel() had them. @bytes: the program's, which may be invalid memory.
- * Context: not locked. RDMA_USER_CM_CMD_GET_EVENT blocks until there is an event, unless
- * O_NONBLOCK. A thread can be cancelled at the start, as in write(2), and in that wait.
- * Return: @count, or -1 and errno
+ * av_cm_is_channel() had them. @bytes: the program's, which may be invalid memory. Context: not
+ * locked. RDMA_USER_CM_CMD_GET_EVENT blocks until there is an event, unless O_NONBLOCK. A thread
+ * can be cancelled at the start, as in write(2), and in that wait. Return: @count, or -1 and errno
  */
 ssize_t av_cm_write(int fd, uint32_t number, const void *bytes, size_t count);
 

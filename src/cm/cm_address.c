@@ -95,10 +95,7 @@ static bool has_address(const struct av_gid *row, const struct av_cm_name *name)
 	       (name->ifindex == 0 || name->ifindex == row->ifindex);
 }
 
-/*
- * The row of an address. @any: the first one of @name's family, else the first one.
- * Return: NULL: there is none
- */
+/* The row of an address. @any: the first of @name's family, else the first. Return: NULL: none */
 static const struct av_gid *choose_row(const struct av_gid *gids, unsigned int count,
 				       const struct av_cm_name *name, bool any)
 {
@@ -236,7 +233,6 @@ static void note_address(int err, enum av_check check, uint64_t wanted, uint64_t
 	r->has |= AV_HAS_TAKEN_FOR;
 }
 
-/* A connection along @route has failed with @err. */
 static void record_failure(int err, enum av_check check, uint64_t wanted, uint64_t limit,
 			   const struct av_cm_route *route)
 {
@@ -384,7 +380,7 @@ static int bind_id(struct av_cm_call *call)
 /* --- the way to another ---------------------------------------------------------------- */
 
 /*
- * From that address to @dst. A loopback address leads to this host's own: from the device that has
+ * From that address to @dst. A loopback address leads to this host's own, from the device that has
  * it. Return: 0, or -ENODEV, which the event says
  */
 static int resolve_id_addr(struct av_cm_id *id, struct av_cm_name src, const struct av_cm_name *dst)
@@ -416,9 +412,8 @@ static void put_loopback(struct av_cm_name *name)
 }
 
 /*
- * This host itself, by an address that stands for any: from the id's device and address, if it has
- * one; else from a loopback address. Source: Linux, cma_resolve_loopback(), cma_bind_loopback().
- * Return: 0 or -ENODEV
+ * This host itself, by a wildcard: from the id's device and address, or else a loopback address.
+ * Source: Linux, cma_resolve_loopback(), cma_bind_loopback(). Return: 0 or -ENODEV
  */
 static int resolve_here(struct av_cm_id *id, const struct av_cm_name *dst)
 {
@@ -433,10 +428,7 @@ static int resolve_here(struct av_cm_id *id, const struct av_cm_name *dst)
 	return 0;
 }
 
-/*
- * An id that is not bound takes the source that the program names, or any. Its family must be that
- * of the destination.
- */
+/* An unbound id takes the program's source, or any. Its family must be the destination's. */
 static int bind_first(struct av_cm_id *id, const struct av_cm_name *src,
 		      const struct av_cm_name *dst)
 {
@@ -458,7 +450,7 @@ static int bind_first(struct av_cm_id *id, const struct av_cm_name *src,
 		       : -av_refuse(EINVAL, AV_CHECK_CM_FAMILY, 0, 0);
 }
 
-/* @status: out, what the event says. Return: 0 or -errno: none comes */
+/* @status: out, what the event says. Return: 0, or -errno without an event */
 static int find_way(struct av_cm_id *id, const struct av_cm_name *dst, int *status)
 {
 	/* The family of an address that stands for any need not be that of a GID. */

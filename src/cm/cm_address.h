@@ -69,8 +69,7 @@ bool av_cm_where(const struct av_cm_name *name, struct av_cm_where *where);
 
 /*
  * Find the row for a wildcard or loopback destination, by which this host reaches itself: in the
- * first device with a row, the first row of the family, else the first of the other family.
- * Context, return: as above
+ * first device with rows, the first of the family, else of the other. Context, return: as above
  */
 bool av_cm_where_any(bool v6, struct av_cm_where *where);
 

@@ -47,10 +47,7 @@ uint32_t av_cm_listener_of(const struct av_cm_route *route, uint64_t service_id)
 	return listens(route->named, service_id, &found) ? found.proc : av_lock_self;
 }
 
-/*
- * Requests are for who listens, everything else for who has that connection. What is nobody's is
- * answered by whoever has got it: this process.
- */
+/* Requests go to the listener, all else to the connection's process; what is nobody's, to this. */
 static uint32_t owner(const struct av_net_packet *p)
 {
 	struct av_cm_port found;
@@ -216,8 +213,8 @@ void av_cm_mads_look(uint64_t now_ns)
 }
 
 /*
- * Apply the fault rules to a message that has arrived: drop it, pass it on at once, several times,
- * or later. The rules are those of the device that has the own address.
+ * Apply the fault rules of the device that has the own address to a message that has arrived: drop
+ * it, or pass it on at once, several times, or later.
  */
 static void faults_arrived(const struct av_net_path *path, const struct av_cm_message *m)
 {

@@ -66,7 +66,6 @@ static uint64_t target_service_id(const struct av_cm_id *id)
 	return id->dst.ib ? id->dst.service_id : av_cm_service_id(id->ps, id->dst.port);
 }
 
-/* The way to an id's destination. */
 static struct av_cm_route way_of(const struct av_cm_id *id)
 {
 	struct av_cm_route route = {.device = id->where.dev->ibv.name};
@@ -115,8 +114,8 @@ static uint8_t at_most(uint8_t value, uint8_t most)
 }
 
 /*
- * Begin a message with what the program says of its end. It is a REQ, a REP, or one of SIDR, whose
- * private data the program's follow @header bytes. Return: 0 or -EINVAL
+ * Begin a REQ, a REP, or a message of SIDR with what the program says of its end. The program's
+ * private data follow @header bytes. Return: 0 or -EINVAL
  */
 static int begin_cm_message(struct av_cm_message *m, uint16_t attribute, const struct av_cm_id *id,
 			    const struct rdma_ucm_conn_param *p, const struct rdma_ucm_ece *ece,
@@ -338,7 +337,7 @@ static int disconnect_id(struct av_cm_call *call)
 /* --- being asked -------------------------------------------------------------------------- */
 
 /*
- * Is that where its packets come from? Programs let peers in by their addresses. This host may name
+ * Do its packets come from there? Programs let peers in by their addresses. This host may name
  * itself by addresses that stand for any.
  */
 static bool is_true(const struct av_cm_ip *ip, const struct av_cm_route *route)
@@ -350,10 +349,7 @@ static bool is_true(const struct av_cm_ip *ip, const struct av_cm_route *route)
 	return !dst && memcmp(ip->src, route->path.dst, sizeof(ip->src)) == 0;
 }
 
-/*
- * Addresses of both ends as the requester says; of AF_IB the GIDs. Return: false: it does not say
- * so, or not truly
- */
+/* The requester's addresses of both ends; of AF_IB the GIDs. Return: false: none, or untrue ones */
 static bool name_ends(struct av_cm_id *id, bool ib, const struct av_cm_route *route,
 		      const struct av_cm_message *m)
 {

@@ -136,9 +136,8 @@ static bool is_in(const struct av_cm_conn *c, unsigned int states)
 }
 
 /*
- * The connection that this peer has requested under that number, of that kind, and in the
- * transaction *@request unless it is NULL: a peer that begins anew may give a number again.
- * Context: locked
+ * The connection that this peer has requested under that number, of that kind, and in transaction
+ * *@request unless NULL: a peer that begins anew may give a number again. Context: locked
  */
 static struct av_cm_conn *requested_conn(const struct av_net_path *back, uint32_t remote_comm,
 					 bool sidr, const uint64_t *request)
@@ -176,8 +175,8 @@ static const struct pace {
 } usual = {FIRST_NS, TRIES}, slow = {LONGEST_NS, SLOW_TRIES};
 
 /*
- * A kernel forgets a SIDR_REQ when it has answered: one that comes again is another request to it.
- * So it is said again as late as a kernel does. Source: Linux, cm_send_sidr_rep_locked().
+ * A kernel forgets a SIDR_REQ when it has answered, so one that is repeated is another request to
+ * it: repeat as late as a kernel does. Source: Linux, cm_send_sidr_rep_locked().
  */
 static const struct pace *pace_of(const struct av_cm_conn *c)
 {
@@ -185,8 +184,8 @@ static const struct pace *pace_of(const struct av_cm_conn *c)
 }
 
 /*
- * All messages until the connection is there are of the transaction that the request has begun, and
- * what answers has that of what it answers. Source: Linux, cm_format_rep(), cm_format_drep() ...
+ * All messages up to the connection are of the transaction that the request has begun; an answer
+ * has that of what it answers. Source: Linux, cm_format_rep(), cm_format_drep() ...
  */
 static uint64_t transaction_of(const struct av_cm_conn *c, uint16_t attribute)
 {
@@ -245,7 +244,6 @@ static void report_conn_event(struct av_cm_conn *c, enum av_cm_event_type event,
 		av_cm_id_heard(c->id, event, status, m);
 }
 
-/* Its request is stale from now on. */
 static void forget_request(const struct av_cm_conn *c)
 {
 	if (c->request)
@@ -657,8 +655,8 @@ static void reply_unknown_conn(const struct av_net_path *path, const struct av_c
 }
 
 /*
- * Until the answer to a request, the peer's number is not known. A peer that has never heard of
- * this end refuses without one. Later, such a refusal is late, or somebody else's.
+ * The peer's number is unknown until it answers. A peer that does not know this end refuses without
+ * one. Later, such a refusal is late, or somebody else's.
  */
 static bool is_peer(const struct av_cm_conn *c, const struct av_net_path *path,
 		    const struct av_cm_message *m)

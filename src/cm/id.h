@@ -73,8 +73,7 @@ struct av_cm_route {
 };
 
 /*
- * The route back to the sender of @m, for a message without a connection. Context: any; reads the
- * host's addresses
+ * The route back to the sender of @m, without a connection. Any thread; reads the host's addresses
  */
 struct av_cm_route av_cm_route_back(const struct av_net_path *path, const struct av_cm_message *m);
 
@@ -90,10 +89,9 @@ void av_cm_mads_end(void);
 void av_cm_mads_forked(void);
 
 /*
- * Send a message. The caller retransmits what is lost.
- * Context: locked; never blocks. @route has a process, or av_cm_attend() has opened its source
- * Return: 0. -EAGAIN: the peer's process has no room for now; -ENOMEM: also, the source is not
- * open; another -errno: the peer is unreachable
+ * Send a message. The caller retransmits what is lost. Context: locked; never blocks. @route has a
+ * process, or av_cm_attend() has opened its source. Return: 0. -EAGAIN: the peer's process has no
+ * room for now; -ENOMEM: also, the source is not open; another -errno: the peer is unreachable
  */
 int av_cm_send(const struct av_cm_route *route, const struct av_cm_message *m);
 
@@ -124,13 +122,12 @@ AV_MUST_USE bool av_cm_stale_is(const uint8_t from[16], uint32_t comm, uint64_t 
 /* === channel ===================================================================== */
 
 /*
- * An event channel is what a program gets when it opens /dev/infiniband/rdma_cm: one end of a pair
- * of sockets, readable while events wait. A socket option marks it as a channel, and names its
- * number. When the program has closed all copies of its end, the library's end becomes readable.
+ * A program that opens /dev/infiniband/rdma_cm gets an event channel: one end of a pair of sockets,
+ * readable while events wait. A socket option marks it, and names its number. When the program has
+ * closed all copies of its end, the library's end becomes readable.
  *
  * The program may close either descriptor at any moment, and another file may get its number. So
- * each use first checks the descriptor: base/file.h checks the library's end, the mark the
- * program's.
+ * each use checks the descriptor first: base/file.h the library's end, the mark the program's.
  */
 
 struct av_cm_id;
@@ -157,9 +154,8 @@ struct av_cm_channel {
 };
 
 /*
- * Make a channel for a program that opens the device with @flags (open(2)). Context: the connection
- * manager has begun in this process; not locked. Return: the program's descriptor, which the
- * program owns; or -errno
+ * Make a channel for open(2) with @flags. Context: the connection manager has begun; not locked.
+ * Return: a descriptor, which the program owns; or -errno
  */
 AV_MUST_USE int av_cm_channel_new(int flags);
 
@@ -437,8 +433,8 @@ struct av_cm_id *av_cm_id_new(struct av_cm_channel *c, uint64_t uid, uint16_t ps
 void av_cm_id_destroy(struct av_cm_id *id);
 
 /*
- * The id's device has failed: abandon its connection, release its port number, forget the device,
- * and append RDMA_CM_EVENT_DEVICE_REMOVAL. The id can only be destroyed from then on.
+ * Its device has failed: abandon its connection, release its port number, forget the device, and
+ * append RDMA_CM_EVENT_DEVICE_REMOVAL. From then on it can only be destroyed.
  */
 void av_cm_id_remove(struct av_cm_id *id);
 
@@ -463,8 +459,7 @@ void av_cm_ids_each(void (*visit)(uint32_t number, void *id, void *arg), void *a
 /*
  * Append an event to the id's channel. An event that ends the connection also sets
  * AV_CM_ID_DISCONNECTED, and is appended only once. An id without a uid gets no event.
- * @m: the message that caused the event, or NULL. Return: 0. -ENOMEM: the event is lost, and a
- * command fails
+ * @m: the message that caused it, or NULL. Return: 0. -ENOMEM: it is lost, and a command fails
  */
 int av_cm_id_heard(struct av_cm_id *id, enum av_cm_event_type event, int status,
 		   const struct av_cm_message *m);

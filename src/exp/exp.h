@@ -37,10 +37,7 @@
 		IBV_EXP_RET_ON_INVALID_COMP_MASK(mask, known_, ret);                           \
 	} while (0)
 
-/*
- * Translate rights. @plain: out, IBV_ACCESS_... and AV_ACCESS_TUNNELED. Return: 0, or EINVAL: a
- * right has no counterpart
- */
+/* Translate rights. @plain: out, with AV_ACCESS_TUNNELED. Return: 0; EINVAL: no counterpart */
 AV_MUST_USE int av_exp_access(uint64_t exp, unsigned int *plain);
 
 #endif

@@ -268,9 +268,8 @@ AV_EXPORT int ibv_exp_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, 
 /* --- prefetching ----------------------------------------------------------------- */
 
 /*
- * Brings in the pages that can be had, and waits for them. To this verb a region that is not
- * writable (EPERM) and a range with a hole or beyond the region (EFAULT) are no errors. A region
- * that is not on demand (ENOENT) is. Return: 0 or errno
+ * Brings in the pages that can be had, and waits. No errors: a region that is not writable (EPERM),
+ * a hole, a range beyond it (EFAULT). One that is not on demand (ENOENT) is. Return: 0 or errno
  */
 static int prefetch(const struct ibv_mr *mr, const struct ibv_exp_prefetch_attr *attr)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * dlopen(3) of libibverbs opens this library: NCCL, Python's ctypes and many bindings load verbs in
- * no other way. Symbols that we do not have are found in the system's libibverbs, on which we
- * depend.
+ * no other way. Symbols that we lack are found in the system's libibverbs, on which we depend.
  *
  * The C library finds the caller's RUNPATH and namespace by the return address. So these functions
- * must jump to the next definition instead of calling it: nothing may follow the call, and
- * CMakeLists.txt demands sibling calls in every build.
+ * must jump to the next definition: nothing may follow the call, and CMakeLists.txt demands sibling
+ * calls.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -27,9 +27,8 @@
 	__typeof__(&av_libc_##name) av_next_##name(void)
 
 /*
- * Begins the definition of a hook, and finds the next function before the program starts: dlsym()
- * takes a lock, which neither a signal handler nor a forked child should do. Earlier calls look it
- * up themselves.
+ * Begins a hook, and finds the next function before the program starts: dlsym() takes a lock, which
+ * neither a signal handler nor a forked child should do. Earlier calls look it up.
  */
 #define AV_LIBC(result, name, params)                                                  \
 	AV_LIBC_NEXT(result, name, params);                                            \

@@ -42,8 +42,7 @@ AV_EXPORT int pkey_mprotect(void *start, size_t bytes, int prot, int key)
 
 /*
  * A userfaultfd of the program's own. Memory can have only one, so ours releases what the program
- * registers. And an exchange of pages would lose the registration, so blocks of the shared heap
- * become private before.
+ * registers. And an exchange of pages would lose the registration: blocks become private before.
  */
 
 AV_FIND_NEXT(ioctl);
@@ -123,8 +122,8 @@ static int madvise_free_pages(uint64_t addr, uint64_t len)
 
 /*
  * First the mapping's pages, then the file's, so that nothing is lost if the kernel refuses. Then
- * the mapping's again: pages that became private meanwhile may be copies of the file's from before.
- * The listener gets an event, too, and must not discard what the program stores next.
+ * the mapping's again: pages that became private meanwhile may be the file's from before. The
+ * listener gets an event, too, and must not discard what the program stores next.
  */
 static int discard(uint64_t addr, uint64_t len, int advice)
 {
@@ -203,11 +202,11 @@ AV_EXPORT int madvise(void *start, size_t bytes, int advice)
 
 /*
  * getrlimit(2), setrlimit(2) and prlimit(2) report RLIMIT_MEMLOCK as unlimited to programs that use
- * verbs. Adapters lock registered memory, so such programs (GASNet, Ceph) refuse or warn below some
- * limit; we lock nothing. Other programs, shells among them, see the real limit.
+ * verbs (not to shells): adapters lock registered memory, so such programs (GASNet, Ceph) refuse or
+ * warn below some limit; we lock nothing.
  *
- * Programs also raise the limit to the hard one that they were told. Only root may have that: so
- * they get the real hard limit.
+ * Programs also raise it to the hard one that they were told, but only root may: they get the real
+ * one.
  */
 
 AV_FIND_NEXT(prlimit64);
@@ -334,9 +333,9 @@ AV_LIBC_ALIAS(getrlimit64, getrlimit);
 AV_LIBC_ALIAS(setrlimit64, setrlimit);
 
 /*
- * mlockall(2) with a device open: the kernel would bring in all pages of all mappings, and fill the
- * holes of segments, which have 16 GiB each. So we have it lock pages when they come, and then lock
- * each mapping of the program's, which brings in its pages.
+ * mlockall(2) with a device open: the kernel would bring in all pages, and fill the holes of
+ * segments, which have 16 GiB each. So we have it lock pages when they come, and then lock each
+ * mapping of the program's, which brings in its pages.
  */
 
 AV_FIND_NEXT(mlockall);

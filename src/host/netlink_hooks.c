@@ -76,11 +76,9 @@ bool av_netlink_ask_kernel(const struct nlmsghdr *request, struct av_nl_out *out
 
 /*
  * The program gets a real socket of another netlink protocol, so the kernel does everything but
- * sending to itself: docs/NETLINK.md.
- *
- * The kernel keeps a mark for us with the socket, so there is no table of descriptors that could be
- * wrong after close(), dup() or fork(). The mark is a pacing rate, which means nothing to netlink,
- * and needs no privilege.
+ * sending to itself: docs/NETLINK.md. The kernel keeps a mark for us with the socket: no table of
+ * descriptors could be wrong after close(), dup() or fork(). The mark is a pacing rate, which means
+ * nothing to netlink, and needs no privilege.
  */
 
 #define MARK 0x616e796eu
@@ -336,10 +334,8 @@ static bool answer_nl_request(int fd, int theirs, size_t len)
 }
 
 /*
- * sendmsg(2) that puts the answers into the socket's queue. @message: a copy of the program's; its
- * address is replaced
- *
- * Context: allocates, opens files and takes locks of the library. Keeps errno on success.
+ * sendmsg(2) that puts the answers into the socket's queue. @message: a copy of the program's,
+ * whose address is replaced. Context: allocates, opens files, takes locks. Keeps errno on success.
  * Return: bytes sent; -1 and errno, ENOBUFS: no memory or descriptors for an answer
  */
 static ssize_t netlink_talk(int fd, struct msghdr *message, int flags)

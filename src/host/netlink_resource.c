@@ -29,7 +29,6 @@ struct request {
 	const struct av_device *dev; /* ours that it names, or that a dump has come to; or NULL */
 };
 
-/* Begin an answer about the request's device. */
 static void begin_answer(const struct request *r, struct av_nl_out *out)
 {
 	av_nl_begin(out, r->header->nlmsg_type, r->dump ? NLM_F_MULTI : 0);
@@ -47,10 +46,7 @@ static bool is_infiniband(const struct av_device *dev)
 	return dev->port.link_layer == IBV_LINK_LAYER_INFINIBAND;
 }
 
-/*
- * The functions write_*() write the answer about the request's device, with which a dump calls them
- * for each device. Return: 0 or -errno
- */
+/* write_*() answer about the request's device; a dump calls them for each. Return: 0 or -errno */
 static int write_device(const struct request *r, struct av_nl_out *out)
 {
 	const struct av_device *dev = r->dev;
@@ -485,8 +481,8 @@ static int write_objects(const struct request *r, struct av_nl_out *out)
 }
 
 /*
- * Counters of the port, or of objects of the kind that STAT_RES names: page faults of regions that
- * are on demand, as mlx5 has them, and nothing of queue pairs, to which no counters can be bound.
+ * Counters of the port, or of STAT_RES's kind: page faults of regions on demand, as mlx5, and
+ * nothing of queue pairs, to which no counters can be bound.
  */
 static int write_counters(const struct request *r, struct av_nl_out *out)
 {
@@ -523,9 +519,9 @@ static int write_summary(const struct request *r, struct av_nl_out *out)
 }
 
 /*
- * A table of commands. We answer requests that name a device of ours, the kernel those that name
- * another one. A dump of all devices has ours first, then the kernel's. Bad requests get the
- * kernel's errors. Source: drivers/infiniband/core/netlink.c and nldev.c, as they behave.
+ * The commands. We answer requests that name a device of ours, the kernel those of others. A dump
+ * of all devices has ours first, then the kernel's. Bad requests get the kernel's errors. Source:
+ * drivers/infiniband/core/netlink.c and nldev.c, as they behave.
  */
 
 enum {
@@ -648,8 +644,8 @@ static void answer_for_device(const struct request *r, struct av_nl_out *out)
 }
 
 /*
- * A request that names no device of ours. The connection manager's node is ours, whatever devices
- * the kernel has. The system is the kernel's if it has devices.
+ * A request that names no device of ours. The connection manager's node is always ours, the system
+ * the kernel's if it has devices.
  */
 static void answer_for_others(const struct request *r, struct av_nl_out *out)
 {

@@ -332,10 +332,7 @@ static int go_down(struct walker *w, const char *name, size_t len)
 	return 0;
 }
 
-/*
- * Replace the current link by its target. All our links are relative. Not inline, so that lookups
- * do not need the stack of its buffer, too: threads may have small stacks.
- */
+/* Replace the current link by its (relative) target. Not inline: its buffer takes stack. */
 __attribute__((noinline)) static int follow_vsysfs_link(struct walker *w)
 {
 	char target[AV_VSYSFS_CONTENT_BYTES];

@@ -98,9 +98,8 @@ struct av_vsysfs_walk {
 
 /*
  * Resolve an absolute @path as path_resolution(7) says. @follow: also a link in the last component.
- * Assumes that the directories above the tree are not links.
- * Return: 1: the path leads into the tree; 0: it leads out of it, and the kernel knows walk->path;
- * or -ENOENT, -ENOTDIR, -ELOOP, -ENAMETOOLONG
+ * Assumes that the directories above the tree are not links. Return: 1: the path leads into the
+ * tree; 0: it leads out of it, and has walk->path; or -ENOENT, -ENOTDIR, -ELOOP, -ENAMETOOLONG
  */
 AV_MUST_USE int av_vsysfs_walk(const char *path, bool follow, struct av_vsysfs_walk *walk);
 

@@ -8,10 +8,10 @@
 #include "host/vsysfs.h"
 
 /*
- * A virtual directory as the current directory. The kernel's current directory is then an empty one
- * that the library made and removed. Its name is the virtual path, and /proc still shows it. So
- * children and executed programs are in the same place, no directory stays behind, and creating a
- * file by a relative path fails, as in the kernel's own sysfs.
+ * A virtual directory as the current directory. The kernel's is then an empty one that the library
+ * made and removed, named by the virtual path, as /proc still shows. So children and executed
+ * programs are in the same place, no directory stays behind, and creating a file by a relative path
+ * fails, as in the kernel's own sysfs.
  */
 
 #define MARK	   "anyverbs-cwd-"

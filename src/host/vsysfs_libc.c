@@ -71,10 +71,7 @@ static void *or_no_message(void *found)
 	return found;
 }
 
-/*
- * The C library has two versions of realpath(), and the older one takes no NULL for a buffer.
- * Before release 2.36, dlsym() finds the older one.
- */
+/* Before release 2.36, dlsym() finds the older realpath(), which takes no NULL for a buffer. */
 static void *newer_realpath(void *next)
 {
 	void *older = or_no_message(dlvsym(RTLD_NEXT, "realpath", "GLIBC_2.2.5"));
@@ -254,8 +251,8 @@ static bool find_base(int dirfd, struct av_vsysfs_node *dir)
 }
 
 /*
- * The path of a directory of the kernel's that is above the tree, "" for the root. With another
- * root or mount, another directory may have this path: so they are compared.
+ * The path of a kernel's directory above the tree, "" for the root. Compares them: with another
+ * root or mount, another directory may have this path.
  */
 static bool find_above(int dirfd, char path[AV_VSYSFS_PREFIX_BYTES])
 {
@@ -356,10 +353,7 @@ bool av_vlibc_claim(int dirfd, const char **path, int how, struct av_vlibc_claim
 AV_LIBC_NEXT(int, openat, (int, const char *, int, ...));
 AV_LIBC_NEXT(FILE *, fopen, (const char *, const char *));
 
-/*
- * read(2) at the largest possible offset fails with EINVAL, because the range to read would end
- * beyond it. At any other offset behind the end of the file it would succeed and return 0.
- */
+/* Where read(2) fails with EINVAL: a range beyond the largest offset. Elsewhere it returns 0. */
 #define UNREADABLE LLONG_MAX
 
 /* Write the content. Return: 0, or -1 and errno. */
@@ -373,8 +367,8 @@ static int fill_memfd(int fd, const char *bytes, size_t len)
 }
 
 /*
- * A descriptor with a file's content as of now; any other cannot be read(2): EINVAL. @flags:
- * open(2)'s, whose access mode has been checked. Return: descriptor, or -errno.
+ * A descriptor with a file's content as of now; if unreadable, read(2) fails with EINVAL. @flags:
+ * open(2)'s, of checked access mode. Return: descriptor, or -errno.
  */
 static int vlibc_descriptor(const struct av_vsysfs_node *node, int flags)
 {

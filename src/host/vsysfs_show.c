@@ -4,9 +4,8 @@
  * names of devices, table rows, network interfaces or statistics. A directory contains every
  * pattern that is one component longer than its own.
  *
- * As in the kernel's sysfs, entries of a class are links to directories below /sys/devices. These
- * have two links back: "device" to the adapter's directory, whose name identifies the device, and
- * "subsystem" to the class.
+ * As in the kernel's sysfs, entries of a class link to directories below /sys/devices, which link
+ * back: "device" to the adapter's directory, whose name identifies it, "subsystem" to the class.
  */
 #include "host/vsysfs.h"
 

@@ -252,8 +252,8 @@ static int send_singly(struct av_net_burst *b)
 }
 
 /*
- * A kernel, or an interface, that cannot cut refuses with one of these. So it does if a segment is
- * larger than the MTU: then each packet is refused by itself, too.
+ * A kernel, or an interface, that cannot cut refuses with one of these; also a segment larger than
+ * the MTU: then each packet is refused by itself, too.
  */
 static bool cannot_cut(int err)
 {
@@ -283,10 +283,7 @@ static void flush_burst(struct av_net_burst *b)
 	errno = saved;
 }
 
-/*
- * poll(2) says so while less than half of the socket's buffer waits. The kernel takes a send of any
- * length while less than all of it does: two more at least.
- */
+/* poll(2): less than half of the buffer waits. A send needs less than all of it: two more fit. */
 bool av_net_has_room(const struct av_net_path *path)
 {
 	struct av_endpoint *from = av_endpoint_find(AV_ENDPOINT_ADDRESS, path->src, 0);
@@ -307,10 +304,7 @@ uint32_t av_net_room(uint32_t bytes)
 
 /* --- collecting ------------------------------------------------------------------- */
 
-/*
- * A shorter packet ends the send. All packets of one are of one queue pair, since the receiver's
- * kernel hands them all to the owner of the first one's.
- */
+/* A shorter packet ends a send. The receiver's kernel hands all to the owner of the first's QP. */
 static bool fits_in_burst(const struct av_net_burst *b, size_t bytes, uint32_t qpn)
 {
 	return b->packets > 0 && b->packets < SEND_PACKETS && b->qpn == qpn &&
@@ -377,8 +371,8 @@ int av_net_pass(uint32_t proc, const struct av_net_path *path, uint8_t *packet, 
 #define QUESTIONS 8 /* that are open. More at once: the oldest is forgotten */
 
 /*
- * As long as an acknowledgement, in a version of the transport that there is not: dropped by all.
- * rdma_rxe of Linux 6.1 does not survive datagrams that are shorter than a BTH.
+ * As long as an acknowledgement, of a transport version that nobody has: dropped by all. rdma_rxe
+ * of Linux 6.1 does not survive datagrams shorter than a BTH.
  */
 static const uint8_t bytes_of_question[20] = {[0] = 0x11, [1] = 0x0f};
 
@@ -392,7 +386,6 @@ static pthread_mutex_t question_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct question question[QUESTIONS];
 static unsigned int used, next;
 
-/* NULL: it was not asked. */
 static struct question *find_route_probe(const struct av_net_path *path)
 {
 	for (unsigned int i = 0; i < used; i++)

@@ -186,8 +186,8 @@ static void forward_misrouted(struct arrival *a)
 }
 
 /*
- * Those of one kind that follow one another and have the same owner are passed on together.
- * @begin: of @a. The kernel is not told whose datagrams of management are.
+ * Pass on those together that follow one another, of one kind and owner. @begin: of @a. The kernel
+ * does not know whose datagrams of management are.
  */
 static void is_misrouted(struct arrival *a, uint32_t owner, const struct av_net_packet *p,
 			 size_t begin)
@@ -270,10 +270,7 @@ static bool is_nobodys(struct av_net_packet *p)
 	return av_net_is_group(p->path.dst) ? p->packet.dest_qpn != GROUP_QPN : !owner_of(p);
 }
 
-/*
- * Show captures all that has come, before it is handed over: answers come behind. It is taken apart
- * for that alone.
- */
+/* Show captures all that has come, before it is handed over: answers come behind. */
 static __attribute__((noinline)) void show_all(const struct arrival *a)
 {
 	struct av_net_datagram datagram[SHOWN];
@@ -354,8 +351,8 @@ static void look_at_endpoints(void)
 }
 
 /*
- * One look at all sockets costs less than one at each. If the limit of descriptors is lower than
- * their numbers by now, poll(2) takes none.
+ * One look at all sockets costs less than one at each. If RLIMIT_NOFILE is lower than their number
+ * by now, poll(2) takes none.
  */
 static bool any_ready(void)
 {
@@ -390,10 +387,9 @@ static unsigned int take_all(bool *drained)
 }
 
 /*
- * Receive the packets that have arrived. Never waits for packets.
- * @wait: wait for another thread that receives. @taken: out, number of datagrams, joined ones
- * counted as one. @drained: out, all sockets were empty afterwards, as far as is known.
- * Return: false: another thread receives
+ * Receive the packets that have arrived, without a wait for more. @wait: for another thread that
+ * receives. @taken: out, number of datagrams, joined ones counted as one. @drained: out, all
+ * sockets were empty afterwards, as far as is known. Return: false: another thread receives
  */
 static bool take_inbound(bool wait, unsigned int *taken, bool *drained)
 {
@@ -505,8 +501,8 @@ static bool is_listener_replaced(const struct listening *l)
 }
 
 /*
- * @wait: for who is taking them. Asked again and again instead, it could not finish on one core
- * with this thread. Return: false: others are taking them
+ * @wait: for who is taking them: on one core, asking again and again would keep that from its end.
+ * Return: false: others are taking them
  */
 static bool drain_inbound(const struct listening *l, bool wait, bool *any)
 {
@@ -528,8 +524,8 @@ static bool nobody_looks(void)
 
 /*
  * A program may poll its CQ once, and then spin on memory that packets write to: what comes while
- * it is trusted waits. That is noticed once, and not again for a while: DISTRUST times, this thread
- * waits for who is taking packets at the moment, and then looks itself.
+ * it is trusted waits. That is noticed once; for DISTRUST times this thread then waits for who is
+ * taking packets, and looks itself.
  */
 static void *listen_main(void *arg)
 {

@@ -168,8 +168,7 @@ bool av_net_poll(void);
 /*
  * Receive all packets that have arrived, before the caller decides that an answer is late: if the
  * process was stopped, or had no core, answers still wait in its sockets. Bounded, so that a flood
- * does not delay the caller for ever. Context: as av_net_poll(). Return: false: another thread is
- * receiving
+ * does not delay the caller for ever. Context: as av_net_poll(). Return: false: another receives
  */
 AV_MUST_USE bool av_net_catch_up(void);
 
@@ -186,17 +185,16 @@ extern _Atomic bool av_net_is_open __attribute__((visibility("hidden")));
 
 /*
  * Packets to one destination, collected for few system calls: one sends several packets if the
- * kernel can split them (UDP_SEGMENT). All but the last need the same length, and all go to one
- * queue pair.
+ * kernel can split them (UDP_SEGMENT). All go to one queue pair, and all but the last have one
+ * length.
  */
 struct av_net_burst;
 
 /*
  * Begin a burst along @path, from port AV_ROCE_PORT. One thread uses it, until av_net_send().
- * @device: the sending device's name, borrowed until then
- * Context: any right may be held. No function of bursts blocks, except on the files of captures
- * when packets are sent
- * Return: NULL: @path's source is not open, or no memory; the caller treats its packets as lost
+ * @device: the sending device's name, borrowed until then. Context: any right may be held. No
+ * function of bursts blocks, except on the files of captures when packets are sent. Return: NULL:
+ * @path's source is not open, or no memory; the caller treats its packets as lost
  */
 struct av_net_burst *av_net_burst(const struct av_net_path *path, const char *device);
 

@@ -87,7 +87,6 @@ struct av_endpoint *av_endpoint_find(enum av_endpoint_kind kind, const uint8_t a
 	return found;
 }
 
-/* Copy the current set. Return: number of endpoints */
 static unsigned int all_endpoints(struct av_endpoint *all[AV_ENDPOINTS])
 {
 	unsigned int n = 0;
@@ -142,8 +141,8 @@ static void endpoints_forked(void)
 /* --- fork() ----------------------------------------------------------------------- */
 
 /*
- * The copies of the parent's sockets are closed, and its packets forgotten. Endpoints stay where
- * they are: who sends may hold one, in a thread that is not here.
+ * Closes the copies of the parent's sockets, and forgets its packets. Endpoints stay where they
+ * are: a sending thread of the parent may hold one.
  */
 static void reset_net_in_child(void)
 {
@@ -352,7 +351,7 @@ static void hide(struct av_endpoint *e, void (*quiet)(void))
 	pthread_mutex_lock(&mutex);
 }
 
-/* @quiet: NULL: nobody sends from there */
+/* @quiet: as av_net_leave_alone() */
 static void close_for(const uint8_t address[16], int users, void (*quiet)(void))
 {
 	AV_UNCANCELLED;
@@ -432,7 +431,6 @@ void av_net_release(void)
 	errno = saved;
 }
 
-/* Whatever the address: a block of numbers belongs to its process at all of them. */
 int av_net_own(const uint8_t address[16], uint32_t qpn)
 {
 	AV_UNCANCELLED;
@@ -461,7 +459,7 @@ static uint32_t interface_of(const uint8_t address[16], const uint8_t group[16])
 }
 
 /*
- * A socket that is bound to an address receives nothing for a group, so each group has its own. Two
+ * A socket bound to an address receives nothing for a group, so each group has its own. Two
  * addresses of one interface share it: the packet comes once.
  */
 int av_net_join(const uint8_t address[16], const uint8_t group[16])

@@ -23,10 +23,7 @@
 #include "registry/tables.h"
 
 #define RECEIVE_BUFFER (8u << 20) /* as much as the system's limit permits */
-/*
- * The kernel doubles it, and packets take twice their length: what waits for an interface of 1 Gb/s
- * does so for 2 ms at most.
- */
+/* The kernel doubles it, and counts packets twice: at 1 Gb/s, what waits leaves within 2 ms. */
 #define SEND_BUFFER (256u << 10)
 
 /* Newer than the headers of some systems. */
@@ -183,7 +180,7 @@ static int join_multicast_socket(int fd, const uint8_t group[16], uint32_t ifind
 	return ret ? -errno : 0;
 }
 
-/* Return: 0 or -errno. -EADDRINUSE: another user, or the kernel's rdma_rxe, uses the port */
+/* Return: 0 or -errno */
 static int bind_udp_socket(const struct av_endpoint *e)
 {
 	int fd = av_own_fd(&e->socket);
@@ -196,8 +193,8 @@ static int bind_udp_socket(const struct av_endpoint *e)
 }
 
 /*
- * Has nobody port AV_ROCE_PORT of that address, not even other processes of this user? Tries a
- * socket that does not share it. Return: 0 or -errno: -EADDRINUSE: somebody has
+ * Has nobody port AV_ROCE_PORT of that address, not even this user? Tries a socket that does not
+ * share it. Return: 0 or -errno: -EADDRINUSE: somebody has
  */
 static int net_socket_alone(const uint8_t address[16], uint32_t ifindex)
 {
@@ -493,9 +490,9 @@ static void attach_steer_program(const struct av_endpoint *e, int group)
 }
 
 /*
- * Within a change. In the table before it is in the kernel's: who dies in between was the last. The
- * first of this directory must be the first of all: the kernel would give strangers' processes of
- * the same user its packets, and it theirs.
+ * Within a change. First in the table, then the kernel's: who dies in between was the last. The
+ * first of this directory must be the first of all: else the kernel would mix its packets with
+ * those of strangers' processes of the same user.
  */
 static int join_reuseport_group(struct av_endpoint *e)
 {
@@ -524,8 +521,8 @@ static bool nap(void)
 }
 
 /*
- * Whoever had the port may be dead, and its socket not closed yet. But a process that makes many
- * queue pairs beside one that lives does not wait for each.
+ * A dead process's socket may not be closed yet. But a process that makes many queue pairs beside a
+ * living one does not wait for each.
  */
 static int enter_group(struct av_endpoint *e)
 {
@@ -546,8 +543,8 @@ static int enter_group(struct av_endpoint *e)
 }
 
 /*
- * The kernel is told how it will be, by the last one who can: packets that come between that and
- * the close are lost, as on any network.
+ * The last one who can tells the kernel how it will be: packets that come between that and the
+ * close are lost, as on any network.
  */
 static void leave_group(struct av_endpoint *e)
 {
@@ -638,9 +635,8 @@ void av_group_look(struct av_endpoint *e)
 }
 
 /*
- * The kernel was told to give the packet to who has that place in its array, and gave it to this
- * process: so this process has that place. Every such lesson puts one process right for good, since
- * none that had its right place loses it.
+ * The kernel gave this process the packet of who has that place in its array: so the place is this
+ * process's. Every such lesson puts one process right for good: none loses its right place.
  */
 static void learn(int group, uint32_t owner)
 {

@@ -62,8 +62,8 @@ unsigned int av_endpoint_poll(struct pollfd all[AV_ENDPOINTS]);
 /* === socket ====================================================================== */
 
 /*
- * The interface that has an address, in this thread's network namespace. Context: makes system
- * calls, allocates. Return: 0. -EADDRNOTAVAIL: no interface has it; -EMFILE, -ENFILE, -ENOMEM; ...
+ * The interface of an address in this thread's network namespace. Makes system calls, allocates.
+ * Return: 0. -EADDRNOTAVAIL: there is none; -EMFILE, -ENFILE, -ENOMEM; ...
  */
 AV_MUST_USE int av_net_interface(const uint8_t address[16], uint32_t *ifindex);
 
@@ -71,12 +71,11 @@ AV_MUST_USE int av_net_interface(const uint8_t address[16], uint32_t *ifindex);
 AV_MUST_USE int av_socket_make(struct av_endpoint *e);
 
 /*
- * Bind the socket: it receives packets from now on. That of an own address joins the group of
- * processes that share it. If the port is in use, waits up to 200 ms for the kernel to close the
- * socket of a dead process.
- * Context: the mutex of net/open.c is held; waits as av_dir_change_begin().
- * Return: 0. -EBUSY: av_dir_change_begin(); -ENOSPC: too many groups or members; -EADDRINUSE:
- * another user, or the kernel's rdma_rxe, uses the port; else -errno of binding
+ * Bind the socket: it receives from then on. That of an own address joins the group of processes
+ * that share it. If the port is in use, waits up to 200 ms for the kernel to close a dead
+ * process's. Context: the mutex of net/open.c is held; waits as av_dir_change_begin(). Return: 0.
+ * -EBUSY: av_dir_change_begin(); -ENOSPC: too many groups or members; -EADDRINUSE: another user, or
+ * the kernel's rdma_rxe, uses the port; else -errno of binding
  */
 AV_MUST_USE int av_socket_bind(struct av_endpoint *e);
 

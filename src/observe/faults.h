@@ -190,8 +190,7 @@ struct av_faults {
 
 /*
  * Functions on struct av_faults: any thread, any lock held; they lock its mutex for moments, and
- * keep errno. @device lives as long as @f. av_faults_strike() and av_faults_arrival() accept
- * NULL: there are no rules.
+ * keep errno. @device lives as long as @f. av_faults_strike() and av_faults_arrival() accept NULL.
  */
 void av_faults_init(struct av_faults *f, const char *device);
 void av_faults_fini(struct av_faults *f);

@@ -404,10 +404,7 @@ static void append_diag_row(uint64_t number)
 	mine.row[mine.row_count++] = number;
 }
 
-/*
- * The same again at once? Then only the 2nd, 4th, 8th ... time is worth a record, which takes the
- * place of the one before.
- */
+/* The same again at once? Then only the 2nd, 4th, 8th ... time replaces the record before. */
 static bool is_news(struct av_flight_record *r, uint64_t now_ns)
 {
 	bool soon = mine.last_ns && now_ns - mine.last_ns <= IN_A_ROW_NS,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process belongs to the program: it may close every descriptor or change its directory. Our
- * text must not land in the wrong place or end the process. So the log file, whose name is made
- * absolute at the start, is opened for each line; a descriptor kept open could be the program's
- * socket by now. No signal is delivered for our writes: a line is written whole or dropped.
+ * The process is the program's: it may close every descriptor or change its directory. Our text
+ * must not land in the wrong place or end the process. So each line opens the log file, whose name
+ * is made absolute at the start; a descriptor kept open could be the program's socket by now. No
+ * signal is delivered for our writes: a line is written whole or dropped.
  */
 #include "observe/flight.h"
 

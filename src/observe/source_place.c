@@ -99,8 +99,8 @@ struct place {
 };
 
 /*
- * The unit that has the code at @address. Not by dwfl_addrdie(): it asks a table of addresses that
- * clang does not write. @pc: out; the address as the unit's debug information counts it
+ * The unit that has the code at @address. Not by dwfl_addrdie(): clang writes no table for it. @pc:
+ * out; the address as the unit's debug information counts it
  */
 static Dwarf_Die *unit_of(const struct av_sources *s, Dwfl_Module *module, uintptr_t address,
 			  Dwarf_Addr *pc)
@@ -138,10 +138,7 @@ static bool is_in_header(const struct place *p)
 	return dot && !strcmp(dot, ".h");
 }
 
-/*
- * ibv_reg_mr() and others are inline functions of headers. A place in a header becomes the one
- * where the program called them.
- */
+/* A place in a header, as of ibv_reg_mr(), becomes the one where the program called it. */
 static void leave_headers(const struct av_sources *s, Dwarf_Die *unit, Dwarf_Addr pc,
 			  struct place *p)
 {

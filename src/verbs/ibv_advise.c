@@ -37,9 +37,8 @@ static int refuse_key(int err, enum av_check check, uint32_t lkey)
 }
 
 /*
- * Adapters have one table of keys, so a key unknown here may be another context's: then EPERM
- * instead of ENOENT. @k: NULL: no region has this key. @pd: NULL: any. Context: the lock of @k is
- * held
+ * Adapters have one table of keys, so a key unknown here may be another context's: then EPERM, not
+ * ENOENT. @k: NULL: no region has it. @pd: NULL: any. Context: the lock of @k is held
  */
 static int check_key(const struct av_context *ctx, const struct av_key *k, uint32_t lkey,
 		     const struct av_pd *pd, enum ibv_advise_mr_advice advice)

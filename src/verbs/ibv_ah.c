@@ -104,9 +104,8 @@ AV_EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 }
 
 /*
- * Finds the row of our GID table that a datagram came to: the one with its GID and the version of
- * its header; else with its GID; else, as for multicast, with the version; else 0. Return: 0 or
- * ENOMEM
+ * The row of our GID table that a datagram came to: with its GID and its header's version; else
+ * with its GID; else, as for multicast, with the version; else 0. Return: 0 or ENOMEM
  */
 static int find_sgid(const struct av_device *dev, const struct av_grh_fields *f, uint8_t *index)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Buffers, dma-bufs, and ibv_reg_mr_ex(3). ibv_alloc_buf(3) allocates memory that suits the device;
- * any memory suits ours. A handle names no context, so a list tells our buffers from those of the
- * system's library.
+ * Buffers, dma-bufs, and ibv_reg_mr_ex(3). Any memory suits our device. A handle names no context,
+ * so a list tells our buffers from those of the system's library.
  */
 #include <fcntl.h>
 #include <stdlib.h>

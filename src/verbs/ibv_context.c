@@ -489,8 +489,7 @@ AV_EXPORT int ibv_close_device(struct ibv_context *context)
 
 /*
  * ibv_import_device(3): a context that can use objects of another one, in any process. Its segment
- * names that origin, where memory/translate.c finds keys and domains. ibv_pd.c, ibv_mr.c and
- * ibv_dm.c import them.
+ * names that origin, where memory/translate.c finds keys and domains.
  */
 
 /* Owns @fd on success. @head: of the segment behind it */

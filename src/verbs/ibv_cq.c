@@ -185,10 +185,7 @@ static int req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 	return 0;
 }
 
-/*
- * Extended CQs. The program reads the current completion by functions. One thread has a batch, from
- * ibv_start_poll() to ibv_end_poll(), and holds @batch meanwhile.
- */
+/* Extended CQs. One thread has a batch, ibv_start_poll() to ibv_end_poll(), and holds @batch. */
 
 static struct av_cq *cq_of(struct ibv_cq_ex *ex)
 {

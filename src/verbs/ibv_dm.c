@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Device memory. A block is in a segment, and every process copies to it and from it. The directory
- * counts the bytes of all processes. It takes those of a killed one off when it sweeps that.
+ * counts the bytes of all processes, and takes a killed one's off when it sweeps that.
  */
 #include <stdlib.h>
 

@@ -76,7 +76,6 @@ static int channel_read(struct av_channel *channel, struct av_doorbell_record *r
 
 /* --- sorting; the mutex is held ---------------------------------------------------- */
 
-/* Records in the FIFO. */
 static uint32_t pending(int fd)
 {
 	int bytes = 0;
@@ -117,8 +116,8 @@ static uint32_t write_back(int fd, const struct av_doorbell_record *list, uint32
 }
 
 /*
- * Removes the records of a CQ. @fd: the channel's FIFO, not blocking. @others: out, records of
- * other CQs. Return: how many it removed; without memory 0, and the records stay
+ * Removes the records of a CQ. @fd: the FIFO, not blocking. @others: out, records of other CQs.
+ * Return: how many it removed; without memory 0, and the records stay
  */
 static uint32_t channel_sort_out(struct av_channel *channel, int fd, const struct av_cq *cq,
 				 uint32_t *others)

@@ -74,8 +74,6 @@ struct ibv_mr *av_mr_attach(struct ibv_pd *pd, const struct av_attach_request *r
 		   : publish_allocated(pd, &memory, &what);
 }
 
-/* Memory regions. */
-
 #define AV_ACCESS_NOBODYS (1u << 30) /* a bit without a meaning */
 
 #undef ibv_reg_mr
@@ -303,10 +301,7 @@ AV_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 
 /* --- importing ------------------------------------------------------------------- */
 
-/*
- * Copies the key of the origin's region with this handle, if that is on the domain. Waits while a
- * thread re-registers it. Return: the key, or 0
- */
+/* Copies the key of the origin's region if it is on @pd. Waits for re-registration. 0: none */
 static uint32_t origin_region(struct av_context *ctx, const struct av_pd *pd, uint32_t handle,
 			      struct av_key *what)
 {
@@ -558,9 +553,8 @@ static int command(struct av_context *ctx, struct av_mr *mr, const struct av_mr_
 }
 
 /*
- * Hides the new range from children of fork(), makes the change, and shows them the old range. No
- * bytes of other changes, and of memory that the library allocates, are hidden.
- * Return: 0, or enum ibv_rereg_mr_err_code and errno
+ * Hides the new range from children of fork(), makes the change, and shows them the old range; none
+ * for other changes, or memory of the library. Return: 0, or enum ibv_rereg_mr_err_code and errno
  */
 static int rereg(struct av_context *ctx, struct av_mr *mr, const struct av_mr_change *c)
 {

@@ -149,9 +149,8 @@ static void init_public_qp(struct av_context *ctx, struct av_qp *qp, struct ibv_
 }
 
 /*
- * Grants inline receive as far as there is room: in the completion, in slots of the queue pair's
- * own receive queue, and in bounce buffers. XRC receives into queues that do not know its queue
- * pairs.
+ * Grants inline receive as far as there is room: in the completion, in slots of the own receive
+ * queue, and in bounce buffers. XRC receives into queues that do not know its queue pairs.
  */
 static uint32_t grant_inline(const struct av_qp *qp, const struct ibv_qp_init_attr *attr,
 			     uint32_t wanted)
@@ -530,8 +529,8 @@ static int apply_qp_change(struct av_qp *qp, const struct ibv_qp_attr *attr, int
 }
 
 /*
- * Opens the way for packets to a queue pair that enters RTR and has its peer on another host. First
- * ends what an earlier try or connection left, when it failed with EBUSY. Return: 0 or errno
+ * Opens the way for packets to a queue pair that enters RTR and has its peer on another host; first
+ * ends what an earlier try (EBUSY) or connection left. Return: 0 or errno
  */
 static int get_on_wire(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
@@ -562,9 +561,9 @@ static int get_way(struct av_qp *qp, const struct ibv_qp_attr *attr, int mask,
 }
 
 /*
- * Keeps executors away, and also posters if the change empties the queue: a request posted before
- * goes with the rest, and a later one is refused. Return: 0, or EBUSY: an executor or a poster is
- * stopped, or the program is between ibv_wr_start() and ibv_wr_complete()
+ * Keeps executors away, and also posters if the change empties the queue: it takes earlier
+ * requests, and later ones are refused. Return: 0, or EBUSY: an executor or a poster is stopped, or
+ * the program is between ibv_wr_start() and ibv_wr_complete()
  */
 static int quiesce(struct av_qp *qp, bool empties)
 {

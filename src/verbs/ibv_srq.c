@@ -70,10 +70,7 @@ static void count_srq_refs(struct av_srq *srq, int by)
 		atomic_fetch_add(&srq->cq->users, (uint32_t)by);
 }
 
-/*
- * @xrcd, @cq: of an XRC queue, which also has a number; otherwise NULL. @attr: in; out: the size. A
- * queue for 0 requests takes one
- */
+/* @xrcd, @cq: of an XRC queue, which has a number; or NULL. @attr: in; out: the size, at least 1 */
 static struct ibv_srq *create_srq(struct av_context *ctx, struct ibv_pd *pd, struct av_xrcd *xrcd,
 				  struct av_cq *cq, void *srq_context, struct ibv_srq_attr *attr)
 {
@@ -278,8 +275,7 @@ static void collect_xrc(uint32_t id, void *object, void *arg)
 
 /*
  * Wakes the requesters that wait for a receive: the peers of queue pairs on the SRQ, or of our
- * XRC_RECV ones of its domain. Peers beyond WAKE_MAX, or of XRC_RECV queue pairs of other contexts,
- * find it by their timers.
+ * XRC_RECV ones of its domain. Others, and those beyond WAKE_MAX, find it by their timers.
  */
 static void wake_requesters(struct av_context *ctx, struct av_srq *srq)
 {

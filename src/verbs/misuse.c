@@ -192,7 +192,6 @@ static struct av_finding *take_findings(struct av_findings *all)
 	return first;
 }
 
-/* Prints the findings of a context and drops them. */
 static void report_findings(struct av_context *ctx)
 {
 	uint64_t more = atomic_exchange(&ctx->findings.count, 0);

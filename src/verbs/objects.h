@@ -330,8 +330,7 @@ void av_unlist(struct av_context *ctx, struct av_table *table, uint32_t handle);
 
 /*
  * Wait until the program has acknowledged all events of an object: *@completed equals *@delivered,
- * under @mutex. @of: who is to blame, if that takes long and misuse is reported. Context: without
- * @mutex; may wait for ever
+ * under @mutex. @of: to blame if that takes long. Context: without @mutex; may wait for ever
  */
 void av_event_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
 		   const uint32_t *delivered, struct av_misuse_object of);

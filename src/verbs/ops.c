@@ -9,8 +9,7 @@
 
 /*
  * Inline verbs and other libraries rely on these layouts of <infiniband/verbs.h>. Structures grow
- * at their ends only, so offsets hold for newer headers, too. Whole sizes are those of rdma-core 39
- * to 44.
+ * at their ends only: offsets hold for newer headers, too. Sizes are those of rdma-core 39 to 44.
  */
 
 #define AT(type, member, offset) \

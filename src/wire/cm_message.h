@@ -34,10 +34,9 @@ struct av_cm_kind {
 };
 
 /*
- * The datagrams between queue pairs 1 by which two ends agree on a connection.
- * Source: IBTA volume 1, 12.6 and 12.7.1 (messages and their fields), 13.4.2 (the header of every
- * management datagram); annex A11 (IP addresses in private data); annex A17 (RoCEv2: GIDs count,
- * LIDs do not).
+ * The datagrams between queue pairs 1 by which two ends agree on a connection. Source: IBTA volume
+ * 1, 12.6 and 12.7.1 (messages and their fields), 13.4.2 (the header of every management datagram);
+ * annex A11 (IP addresses in private data); annex A17 (RoCEv2: GIDs count, LIDs do not).
  */
 
 #define AV_MAD_BYTES	  256

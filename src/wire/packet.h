@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Packets and frames, as structures and as bytes: their opcodes and headers, how a message is cut
- * into packets, the Ethernet, IP and UDP headers around a packet, and its invariant CRC. All
- * functions are pure.
+ * Packets and frames, as structures and as bytes: opcodes and headers, how a message is cut into
+ * packets, the headers around a packet, and its invariant CRC. All functions are pure.
  */
 #ifndef AV_WIRE_PACKET_H
 #define AV_WIRE_PACKET_H
@@ -350,8 +349,7 @@ void av_frame_mac(const uint8_t gid[16], uint8_t mac[6]);
 
 /*
  * The UDP source port of a flow. If @flow_label is 0, both queue pair numbers decide. Annex
- * A17.3.2.1 prescribes no function: this one is that of rdma-core's ibv_flow_label_to_udp_sport()
- * and of the kernel.
+ * A17.3.2.1 prescribes none: as ibv_flow_label_to_udp_sport() and the kernel.
  */
 uint16_t av_frame_source_port(uint32_t flow_label, uint32_t src_qpn, uint32_t dest_qpn);
 
@@ -383,9 +381,8 @@ size_t av_frame_payload_at(const struct av_frame *f, uint8_t opcode);
 size_t av_frame_put(const struct av_frame *f, const struct av_packet *p, uint8_t *to, size_t room);
 
 /*
- * Write a frame around the payload of a UDP datagram, whatever that is. @checksum: with IPv4, too,
- * write a UDP checksum. @room: at least AV_FRAME_HEADERS_MAX; cuts the rest off. Return: bytes of
- * the whole frame
+ * Write a frame around any UDP datagram. @checksum: with IPv4, too, write a UDP checksum. @room: at
+ * least AV_FRAME_HEADERS_MAX; cuts the rest off. Return: bytes of the whole frame
  */
 size_t av_frame_wrap(const struct av_frame *f, bool checksum, const uint8_t *datagram, size_t bytes,
 		     uint8_t *to, size_t room);
