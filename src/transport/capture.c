@@ -162,9 +162,7 @@ static void write_out(struct batch *b)
 	b->frames = 0;
 }
 
-/*
- * Room for one more frame of AV_FRAME_MAX bytes; NULL: nothing can be written. May write the batch.
- */
+/* Room for a frame of AV_FRAME_MAX bytes; NULL: nothing can be written. May write the batch. */
 static uint8_t *capture_batch_room(struct batch *b)
 {
 	if (!b->blocks)
@@ -531,9 +529,8 @@ static void put_message(struct request *r, const struct av_wire_message *m, uint
 /* --- the request ----------------------------------------------------------------- */
 
 /*
- * The packet that a refusal answers. A responder finds a missing receive request, or an error in
- * the request, at the first packet. It finds at the last packet what only completing the message
- * shows.
+ * The packet that a refusal answers: the first if a receive request is missing or the request has
+ * an error; the last for what only completing the message shows.
  */
 static uint32_t refused_packet(const struct request *r, const struct av_packet_kind *k,
 			       uint32_t last)

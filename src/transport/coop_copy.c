@@ -86,7 +86,7 @@ static bool claim_last(struct av_coop_copy *a, uint32_t number)
 /*
  * Take @chunk, and wait for whoever is copying one. After a long wait for a poller without a core,
  * asks nobody for help for a multiple of that time. So such waits cost little in all.
- * Return:  as av_peer_lock()
+ * Return: as av_peer_lock()
  */
 static enum av_lock_result wait_for_chunk(struct av_seg *seg, struct av_coop_copy *a)
 {
@@ -201,10 +201,7 @@ void av_coop_abandon(const struct av_qp_ref *rsp)
 
 /* --- the poller ------------------------------------------------------------------ */
 
-/*
- * Read what to copy, of an open message. Another process writes it, so it is copied before it is
- * checked.
- */
+/* Read the job of an open message. Another process writes it: it is copied before it is checked. */
 static bool read_job(const struct av_coop_copy *a, struct av_coop_job *job, uint32_t *number,
 		     struct chunk *p)
 {

@@ -254,10 +254,7 @@ static void undelivered(struct datagram *d, const struct av_receiver *to, enum a
 		av_receive_cancel(to);
 }
 
-/*
- * Deliver to one queue pair. What does not fit, or finds no receive request, is lost. @resp is
- * held.
- */
+/* Deliver to one queue pair, whose @resp is held. What does not fit or finds no request is lost. */
 static void deliver_datagram(struct datagram *d, const struct av_qp_ref *rsp)
 {
 	struct av_receiver to = av_receiver_of(rsp);

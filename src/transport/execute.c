@@ -311,9 +311,8 @@ static void responder_fail(struct av_work *w)
 }
 
 /*
- * On an unreliable connection, a message that the responder cannot take is lost, and neither
- * program hears of it. The receive request stays for the next message.
- * Source: IBTA volume 1, 9.8.3.
+ * On an unreliable connection, a message that the responder cannot take is lost, and no program
+ * hears of it. The receive request stays for the next one. Source: IBTA volume 1, 9.8.3.
  */
 static void lose_message(struct av_work *w)
 {
@@ -408,9 +407,7 @@ static void lose_unanswered(struct av_work *w)
 	w->result = (struct av_outcome){0};
 }
 
-/*
- * Apply the outcome to both sides, and release the responder; of a fragment, the caller does that.
- */
+/* Apply the outcome to both sides, and release the responder; for a fragment, the caller does. */
 static void apply_work_outcome(struct av_work *w)
 {
 	bool undone, lost;
@@ -454,8 +451,7 @@ static void establish(struct av_work *w)
 
 /*
  * Take the responder's right @resp, if the queue pair is still the one meant and in a state to
- * answer. A dead holder of the right may have left a message half delivered. Then the queue pair
- * fails, as after a fatal error.
+ * answer. If a dead holder left a message half delivered, it fails, as after a fatal error.
  */
 static bool responder_begin(struct av_work *w)
 {
@@ -552,10 +548,7 @@ struct av_outcome av_execute_refuse(const struct av_qp_ref *req, const struct av
 	return w.result;
 }
 
-/*
- * The kernel has refused what the request needs. May it wait until the connection has moved to the
- * wire (transport/transport.h)?
- */
+/* The kernel refused what the request needs. May it wait until the connection is on the wire? */
 static bool may_move(const struct av_qp_ref *req)
 {
 	uint32_t not = AV_TO_WIRE_NOT;
@@ -568,9 +561,8 @@ static bool may_move(const struct av_qp_ref *req)
 }
 
 /*
- * The requester reads a packet before it sends it: a source that cannot be read comes before
- * whatever the responder finds, or does not answer. A request that waits has been read when it
- * began to.
+ * The requester reads a packet before it sends it: an unreadable source comes before whatever the
+ * responder finds, or does not answer. A request that waits was read when it began to.
  * Return: is it the requester's fault, and no other?
  */
 static bool is_unreadable(struct av_work *w)

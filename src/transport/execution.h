@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * How a request is executed: its operation, its receive request, its copy, its effects on both
- * sides; and datagrams.
- */
+/* How a request is executed: its operation, receive request, copy, and effects; and datagrams. */
 #ifndef AV_TRANSPORT_EXECUTION_H
 #define AV_TRANSPORT_EXECUTION_H
 
@@ -79,10 +76,7 @@ struct av_message {
 	uint32_t invalidate; /* rkey that the message invalidates before it completes; 0: none */
 	uint64_t bytes;
 	uint64_t now_ns; /* coarse clock */
-	/*
-	 * The source of a message of one keyed element that this process posted. NULL: the
-	 * receiver's pollers cannot help to copy the message.
-	 */
+	/* The source, if this process posted it as one keyed element; NULL: pollers cannot help. */
 	const struct av_coop_source *only;
 	struct av_odp_message *message; /* in fragments: page faults of its buffers so far */
 	struct av_cq_bell *later;	/* out: its event, for av_cq_ring(); NULL: sent at once */
@@ -112,9 +106,7 @@ void av_receive_cancel(const struct av_receiver *to);
 AV_MUST_USE enum av_fault av_receive_message(struct av_message *msg, const struct av_spans *from,
 					     const struct av_rq_wqe *request);
 
-/*
- * Complete the taken request with error @status; if none is taken, the next in the queue, if any.
- */
+/* Complete the taken request with error @status; if none is, the next in the queue, if any. */
 void av_receive_error(const struct av_receiver *to, enum ibv_wc_status status);
 
 /*
@@ -123,8 +115,7 @@ void av_receive_error(const struct av_receiver *to, enum ibv_wc_status status);
 void av_receive_abandon(const struct av_qp_ref *rsp);
 
 /*
- * Complete all receive requests as flushed. Those of a shared queue remain for its other queue
- * pairs.
+ * Complete all receive requests as flushed, but leave those of a shared queue to other queue pairs.
  */
 void av_receive_flush(const struct av_qp_ref *rsp);
 
@@ -201,9 +192,7 @@ void av_after_do(struct av_after *after);
 #define AV_COOP_MIN   (256u << 10)
 #define AV_COOP_CHUNK (64u << 10)
 
-/*
- * The sender itself copies at least this many bytes at the end of a message, and copies them last.
- */
+/* At the end of a message, the sender copies at least this many bytes itself, and last. */
 #define AV_COOP_REST 4096u
 
 /* The source of a message that pollers can help to copy: one keyed element, sent whole. */
@@ -242,10 +231,7 @@ void av_coop_abandon(const struct av_qp_ref *rsp);
 /* The slow part of av_coop_polled(). */
 void av_coop_help(struct av_seg *seg, struct av_cq_shared *cq);
 
-/*
- * Copy one chunk, if the open message of @cq is for @rsp, whose peer is @req. A part of
- * av_coop_help(), separate for tests.
- */
+/* A part of av_coop_help() for tests: copy one chunk, if @cq's message is for @rsp, @req's peer. */
 void av_coop_help_with(const struct av_qp_ref *rsp, const struct av_qp_ref *req,
 		       struct av_cq_shared *cq);
 
@@ -363,10 +349,7 @@ static inline bool av_work_wait(struct av_work *w, enum av_wait why)
 	return false;
 }
 
-/*
- * Have @event (or AV_EVENT_NONE) raised at the responder after the request. At most two per
- * request.
- */
+/* Have @event (or AV_EVENT_NONE) raised at the responder after the request: two at most. */
 static inline void av_work_event(struct av_work *w, int event)
 {
 	if (event != AV_EVENT_NONE)
@@ -378,9 +361,8 @@ static inline void av_work_event(struct av_work *w, int event)
  * @fragment: the packet that has the bytes, or takes the answer; NULL: none
  * @access: 0 for sources, IBV_ACCESS_LOCAL_WRITE for destinations
  *
- * Context: as av_mem_get_list(). Return: AV_FAULT_NONE: pinned until av_mem_put_list().
- * AV_FAULT_BUSY, AV_FAULT_LOC_PROT, AV_FAULT_LOC_LEN (more inline data than a slot holds): nothing
- * is pinned
+ * Context: as av_mem_get_list(). Return: AV_FAULT_NONE: pinned until av_mem_put_list(). Nothing is
+ * pinned: AV_FAULT_BUSY, AV_FAULT_LOC_PROT, AV_FAULT_LOC_LEN (inline data exceeds a slot)
  */
 AV_MUST_USE enum av_fault av_find_buffers(const struct av_qp_ref *req,
 					  const struct av_fragment *fragment,
@@ -396,11 +378,9 @@ AV_MUST_USE enum av_fault av_request_buffers(const struct av_qp_ref *req,
 					     struct av_spans *to);
 
 /**
- * av_work_remote() - translate the responder's memory that the rkey names, if its queue pair
- * permits
+ * av_work_remote() - translate the responder's memory that an rkey names, if its queue pair permits
  * @req: range, access (the queue pair's flags must have it, too), @payload and @whole; the rest out
- * @operand: bytes of an atomic's operand, which has to be aligned, or 1: any alignment; 0: data, of
- * which a packet has a part
+ * @operand: bytes of an atomic's operand, to be aligned; 1: any alignment; 0: data, or a part of it
  * @remote: out, one span; or none, if @req has no length. @w->pin pins its key
  *
  * Context: as av_mem_get(). Return: AV_FAULT_NONE; or nothing is held: AV_FAULT_REM_NO_RD_ATOMIC,
@@ -472,9 +452,7 @@ unsigned int av_tunnel_count(uint64_t bytes);
 AV_MUST_USE bool av_tunnel_decode(const struct anyverbs_tunneled_atomic *command,
 				  struct av_atomic *atomic);
 
-/*
- * SEND, and RDMA WRITE with immediate data. They take a receive request, and wait if there is none.
- */
+/* SEND, and RDMA WRITE with immediate data, take a receive request, and wait if there is none. */
 
 /* SEND, with immediate data or a key to invalidate if the opcode has them. */
 av_operation av_op_send;
@@ -526,9 +504,8 @@ struct av_fragment;
  * @head: the request, as it would be in the requester's ring; @bytes is the length of this fragment
  * @events: out, for av_events_raise()
  *
- * As av_execute(), with three differences: @rsp's right @resp is held before and afterwards, the
- * requester's buffers are those of @fragment, and its queue pair is the one that @rsp is connected
- * to.
+ * As av_execute(), but @rsp's right @resp is held before and afterwards, the requester's buffers
+ * are those of @fragment, and its queue pair is the one that @rsp is connected to.
  */
 struct av_outcome av_execute_fragment(const struct av_qp_ref *rsp, const struct av_sq_wqe *head,
 				      const struct av_fragment *fragment, struct av_events *events);
@@ -583,9 +560,7 @@ AV_MUST_USE bool av_grh_read(const uint8_t from[AV_GRH_BYTES], struct av_grh_fie
 struct av_outcome av_datagram_execute(const struct av_qp_ref *req, struct av_qp_ref *peer,
 				      const struct av_sq_wqe *wqe, struct av_after *after);
 
-/*
- * Does the request leave this host? One to a group may: other hosts may have members. Any thread.
- */
+/* Does the request leave this host? A group may have members on other hosts. Any thread. */
 bool av_datagram_leaves(const struct av_qp_ref *req, const struct av_sq_wqe *head);
 
 struct av_net_packet;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Who observes requests and packets of watched contexts; and one observer, which sums over the
- * buffers of requests that wait.
- */
+/* Who observes requests and packets of watched contexts; and one observer, of changed buffers. */
 #include "transport/observed.h"
 
 #include <stdlib.h>

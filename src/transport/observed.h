@@ -150,10 +150,9 @@ bool av_wire_may_connect(const struct av_seg *seg, const struct ibv_ah_attr *ah)
 /*
  * Faults on demand at requests, packets, contexts and verbs. They run the code of real faults: the
  * rules, the retries and the reset of the device. A packet that arrives is dropped, damaged,
- * doubled, or overtaken by later ones; from then on it is handled like any other.
- *
- * The first try of a request decides which fault strikes it. The decision holds while the request
- * waits, until the rules change.
+ * doubled, or overtaken by later ones; from then on it is handled like any other. The first try of
+ * a request decides which fault strikes it. That holds while the request waits, until the rules
+ * change.
  */
 
 /*

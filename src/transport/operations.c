@@ -83,10 +83,8 @@ static enum av_fault umr_invalidate(struct av_work *w)
 
 /* --- READ ------------------------------------------------------------------------ */
 
-/**
- * work_answer() - copy an answer to the request's buffers
- * @from: the answer, in the responder's memory or in the executor's own
- *
+/*
+ * Copy an answer @from the responder's memory, or the executor's own, to the request's buffers.
  * Context and return as an operation's; the fault of @from is AV_FAULT_REM_ACCESS, and comes first:
  * a responder that cannot read its memory gives no answer to be placed.
  */
@@ -150,12 +148,10 @@ static enum av_fault flush(struct av_work *w)
 
 /* Atomic operations, requested as such or by the payload of an RDMA WRITE. */
 
-/**
- * op_operand() - execute one atomic operation on the operand that the key names
- * @addr: of the operand
+/*
+ * Execute one atomic operation on the operand at @addr that the key names.
  * @access: enum ibv_access_flags needed
  * @old: out, the original value; NULL: only check whether the operation is permitted
- *
  * Context and return as an operation's, but it holds no pin. The operand is unchanged unless the
  * result is AV_FAULT_NONE and nothing has to wait.
  */

@@ -15,8 +15,7 @@
 /* --- taking: poll_lock is held ----------------------------------------------------- */
 
 /*
- * Copy the payload from the receive request's slot, before the slot is free. A peer wrote the
- * completion, so its length is checked.
+ * Copy the payload from the request's slot before that is free. A peer wrote its length: check it.
  */
 static void fetch_payload(struct av_seg *seg, const struct av_rq_shared *rq,
 			  const struct av_cqe *cqe, struct av_placement *place)

@@ -165,10 +165,7 @@ void av_finish_done(const struct av_qp_ref *end, const struct av_sq_wqe *wqe)
 
 /* Executing send queues. */
 
-/*
- * What the holder of @exec saw last. Any difference after it has released the right is a reason to
- * look again.
- */
+/* What the holder of @exec saw last. If anything differs after the release, it looks again. */
 struct view {
 	uint32_t tail;
 	uint32_t state;
@@ -177,9 +174,7 @@ struct view {
 
 /* --- one request ----------------------------------------------------------------- */
 
-/*
- * Have whoever polls this CQ in vain see whether the queue pair is kicked: transport/transport.h.
- */
+/* Have whoever polls this CQ in vain look at the queue pair's @kick: transport/transport.h. */
 static void note_waiting(const struct av_qp_ref *end)
 {
 	struct av_cq_shared *cq = av_cq_at(end->seg, end->qp->send_cq);
@@ -508,8 +503,7 @@ void av_rnr_polled(struct av_seg *seg, struct av_cq_shared *cq, bool long_since)
 /*
  * Polls in vain before a thread yields its core once. Measured: pure spinning collapses when peers
  * share a core, and so does constant yielding beside a thread that never yields. Where nobody wants
- * the core, a message waits for the system call to end. So a thread yields less often the less its
- * yields help.
+ * the core, a message waits for the system call to end. So a thread yields less if that helps less.
  */
 #define YIELD_AFTER_MIN 128u
 #define YIELD_AFTER_MAX 8192u

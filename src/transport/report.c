@@ -39,9 +39,7 @@ static void of_queue_pair(struct av_flight_record *r, const struct av_seg *seg, 
 
 /* --- why ------------------------------------------------------------------------- */
 
-/*
- * The requester's memory behind valid keys is missing: that of the first element, for all we know.
- */
+/* The requester's memory behind valid keys is missing: of the first element, for all we know. */
 static void why_local(const struct av_failed *f)
 {
 	const struct av_sq_wqe *wqe = f->wqe;

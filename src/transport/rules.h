@@ -67,10 +67,8 @@ struct av_wire_message av_answer_message(const struct av_qp_shared *rsp, uint32_
 
 /*
  * The outcomes of a request on a reliable connection, on the host and on the wire. For each fault:
- * the status of the requester's completion, the responder's answer, and whether its queue pair
- * fails.
- * Source: IBTA volume 1, 9.9 (error detection and handling), tables "requester/responder side error
- * behaviour".
+ * the requester's completion status, the responder's answer, and whether its queue pair fails.
+ * Source: IBTA volume 1, 9.9, tables "requester/responder side error behaviour".
  */
 
 #define AV_NAK_NONE	       0
@@ -127,8 +125,7 @@ static inline bool av_fault_is_receivers(enum av_fault fault)
 void av_count_request(struct av_qp_shared *qp, enum ibv_wc_status status);
 
 /*
- * Count a receive request that completes with error @status, or would if one had been posted.
- * Context: @resp is held.
+ * Count a receive request that ends in error @status, or would if one were posted. @resp is held.
  */
 void av_count_receive(struct av_qp_shared *qp, enum ibv_wc_status status);
 
@@ -185,8 +182,7 @@ struct av_receiver {
 struct av_receiver av_receiver_of(const struct av_qp_ref *rsp);
 
 /*
- * Count an executed message. Context: that side's execution right is held.
- * @kind: enum av_traffic_kind
+ * Count an executed message of @kind (enum av_traffic_kind). That side's execution right is held.
  */
 void av_traffic_count(struct av_traffic *t, uint32_t kind, uint64_t bytes, uint32_t packets);
 
@@ -198,11 +194,10 @@ void av_traffic_count(struct av_traffic *t, uint32_t kind, uint64_t bytes, uint3
  */
 
 /*
- * Make the request at the head of an own send queue wait for @why, or continue to wait. The timer
- * thread tries it again at @deadline_ns (av_now_ns()), or after a kick. Sets the deadline before
- * the reason, because the timer thread reads the deadline of each request that it finds waiting.
- * Arms the timer last, because the timer thread may already have passed this queue pair. May create
- * a thread.
+ * Make the request at the head of an own send queue wait for @why, or continue to. The timer thread
+ * tries it again at @deadline_ns (av_now_ns()), or after a kick. Sets the deadline before the
+ * reason: that thread reads the deadline of each request that it finds waiting. Arms the timer
+ * last: that thread may already have passed this queue pair. May create a thread.
  */
 void av_sq_wait_until(const struct av_qp_ref *end, enum av_wait why, uint64_t deadline_ns);
 
@@ -210,9 +205,8 @@ void av_sq_wait_until(const struct av_qp_ref *end, enum av_wait why, uint64_t de
 
 /*
  * Count a failed try: an RNR NAK arrived (AV_WAIT_RNR), or no answer in time (AV_WAIT_NO_ANSWER).
- * Adds @parts, at most AV_TRY, to those spent on the same reason since the wait began or since
- * progress. Return: AV_FAULT_NONE: try again; AV_FAULT_RNR_EXHAUSTED, AV_FAULT_RETRY_EXHAUSTED:
- * that was the last try
+ * Adds @parts, at most AV_TRY, to those spent on the reason since the wait began or since progress.
+ * Return: AV_FAULT_NONE: try again; AV_FAULT_RNR_EXHAUSTED, AV_FAULT_RETRY_EXHAUSTED: the last try
  */
 AV_MUST_USE enum av_fault av_retry_count(const struct av_qp_ref *end, enum av_wait why,
 					 uint32_t parts);
@@ -279,9 +273,8 @@ struct av_dropped {
 AV_COLD void av_report_dropped(const struct av_dropped *dropped);
 
 /*
- * A message of an unreliable connection is lost at its responder, whose right @resp is held; with
- * AV_FAULT_RETRY_EXHAUSTED at its requester, since no responder answers. Context: as
- * av_report_request().
+ * An unreliable connection lost a message at its responder, whose right @resp is held; with
+ * AV_FAULT_RETRY_EXHAUSTED at its requester: no responder answers. Context: as av_report_request().
  */
 AV_COLD void av_report_lost(const struct av_failed *failed);
 

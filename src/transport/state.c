@@ -80,10 +80,7 @@ void av_responder_repair(const struct av_qp_ref *end)
 	av_xrc_end(&use);
 }
 
-/*
- * A thread of this process has its own timeout for a peer, and its right is waited for until that
- * ends.
- */
+/* A thread of this process times out for a peer itself: its right is waited for until that ends. */
 static enum av_lock_result acquire_resp(struct av_lock *resp)
 {
 	uint64_t until = av_now_ns() + AV_PEER_TIMEOUT_NS;

@@ -98,16 +98,14 @@ void av_fail(const struct av_qp_ref *end);
  * Receiver not ready: when does a requester that waits for a receive request resume?
  *
  * Usually when the receiver posts one. A receiver that posts too slowly would pay one wake-up for
- * each request. So it first posts a batch. If it posts no more, it resumes the requester when it
- * has polled its own CQ in vain for a while, or when it arms that CQ. If it does neither, the
- * requester's RNR timer expires.
+ * each. So it first posts a batch. If it posts no more, it resumes the requester when it has polled
+ * its own CQ in vain for a while, or arms that CQ. Else the requester's RNR timer expires.
  *
  * A requester on this host is resumed by @kick, which it checks when it polls its CQ in vain:
- * sooner than its timer thread wakes up. On the wire, the receiver sends an acknowledgement with
- * its credits.
+ * sooner than its timer thread wakes up. On the wire, the receiver acknowledges with its credits.
  *
- * Thread-safety: each CQ holds hints; a thread takes a hint by an atomic exchange. @exec guards
- * everything else. Context: a thread of the owner, no lock held.
+ * Each CQ holds hints; a thread takes a hint by an atomic exchange. @exec guards everything else.
+ * Context: a thread of the owner, no lock held.
  */
 
 /* The owner posted to @rq, which only @end uses, and a requester waits. */
@@ -225,10 +223,7 @@ void av_qp_apply_state(const struct av_qp_ref *end, enum ibv_qp_state from, enum
  */
 void av_qp_purge(const struct av_qp_ref *end);
 
-/*
- * The same for an own XRC shared receive queue that is about to be destroyed, while its queue pairs
- * may continue.
- */
+/* The same for an own XRC SRQ that is about to be destroyed. Its queue pairs may continue. */
 void av_srq_purge(struct av_seg *seg, uint32_t index);
 
 /* === reset ======================================================================= */
@@ -243,13 +238,10 @@ void av_srq_purge(struct av_seg *seg, uint32_t index);
  * (which are flushed), destroy objects, and close the context. A context that is opened later finds
  * a working device, as after the reset of an adapter.
  *
- * Context of these functions: the directory is joined; no lock held; they wait for requests in
- * execution.
+ * Context: the directory is joined, and no lock is held; waits for requests in execution.
  */
 
-/*
- * Make a device fail in all contexts of all processes. Return: number of contexts that this failed
- */
+/* Make a device fail in all contexts of all processes. Return: how many contexts this failed */
 unsigned int av_device_fatal(const char *device);
 
 /*
@@ -287,9 +279,8 @@ AV_MUST_USE int av_device_reset(const char *device, bool force, int32_t *pids, s
 bool av_wire_is_wanted(const struct av_seg *seg, const struct ibv_ah_attr *ah, uint32_t qpn);
 
 /*
- * Prepare an own queue pair that is about to be connected by @attr: open the socket that receives
- * its packets. av_wire_begin() then starts the connection. The caller has closed what was open
- * before (av_wire_close()).
+ * Open the socket for the packets of a queue pair that is about to be connected by @attr. Then
+ * av_wire_begin() starts the connection. The caller has closed what was open (av_wire_close()).
  * Context: the caller serialises changes of the queue pair.
  * Return: 0, or an errno of ibv_modify_qp(): ENOMEM, EADDRINUSE, EADDRNOTAVAIL
  */
@@ -298,8 +289,8 @@ AV_MUST_USE int av_wire_open(const struct av_qp_ref *end, const struct ibv_qp_at
 /*
  * Undo av_wire_open() or av_wire_open_datagrams(), if the queue pair is open. First waits for
  * packets that another thread is handling, so that the next connection does not get them.
- * Context: may wait AV_PEER_TIMEOUT_NS for each right. Return: 0, or EBUSY: a stopped peer holds
- * @resp, and nothing is changed; the next connection tries again
+ * Context: may wait AV_PEER_TIMEOUT_NS for those packets, and again for the rights. Return: 0, or
+ * EBUSY: a stopped peer holds @resp, and nothing is changed; the next connection tries again
  */
 int av_wire_close(const struct av_qp_ref *end);
 
@@ -362,10 +353,7 @@ bool av_wire_step(const struct av_qp_ref *end, bool singly);
 /* The queue has been flushed: no packet is outstanding. Context: @exec is held. */
 void av_wire_flushed(const struct av_qp_ref *end);
 
-/*
- * Has the requester started the request at the head? Has it also sent packets of that request?
- * Context: @exec is held.
- */
+/* Has the request at the head been started? Have packets of it been sent, too? @exec is held. */
 bool av_wire_is_begun(const struct av_qp_ref *end);
 bool av_wire_is_under_way(const struct av_qp_ref *end);
 

@@ -88,9 +88,8 @@ static bool acknowledged(const struct answer *a, uint32_t psn)
 
 /*
  * Something is missing here or at the responder: send again, once until there is progress. Whatever
- * says so once more may be a duplicate, or be of before the repetition. If that is lost, too, the
- * time for an answer runs out.
- * Return: it is sent again
+ * says so again may be a duplicate, or older than the repetition. If that is lost, too, the answer
+ * times out. Return: it is sent again
  */
 static bool go_back(const struct answer *a)
 {

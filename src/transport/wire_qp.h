@@ -20,9 +20,8 @@
 
 /*
  * End-to-end flow control of reliable connections. The responder reports how many receive requests
- * it has. Its requester sends no more messages than these. If there is none, the requester sends
- * the first packet of one message, and waits for an acknowledgement with a new number, or an RNR
- * NAK.
+ * it has. Its requester sends no more messages than these. If there is none, it sends the first
+ * packet of one message, and waits for an acknowledgement with a new number, or an RNR NAK.
  * Source: IBTA volume 1, 9.7.7.2.
  */
 
@@ -70,9 +69,7 @@ struct av_window;
 struct av_window *av_window_join(const uint8_t dst[16]);
 void av_window_leave(struct av_window *w);
 
-/*
- * A queue pair starts to send, or has no packet outstanding any more. Report each of the two once.
- */
+/* A queue pair starts to send, or has no packet outstanding any more. Report each once. */
 void av_window_active(struct av_window *w, bool active);
 
 /* Bytes that one queue pair may have outstanding. */
@@ -197,9 +194,7 @@ static inline struct av_wire *av_wire_at(const struct av_seg *seg, uint32_t inde
 struct av_wire *av_wire_new(const struct av_qp_ref *end, uint32_t addresses);
 AV_MUST_USE int av_wire_keep(const struct av_qp_ref *end, struct av_wire *w);
 
-/*
- * Leave its groups, close its addresses and its route, and free it. It is not published, or NULL.
- */
+/* Leave its groups, close its addresses and route, and free it. It is unpublished, or NULL. */
 void av_wire_delete(struct av_wire *w);
 
 /*
@@ -223,8 +218,7 @@ static inline bool av_wire_has_failed(const struct av_qp_ref *end)
 void av_wire_handle(const struct av_net_packet *packet, bool struck);
 
 /*
- * A request packet, or an answer packet, arrived for a queue pair of this process. Packets that are
- * not from its peer are ignored.
+ * A request packet, or an answer packet, arrived for an own queue pair; ignored if not of its peer.
  */
 void av_wire_requested(const struct av_qp_ref *end, const struct av_net_packet *packet);
 void av_wire_answered(const struct av_qp_ref *end, const struct av_net_packet *packet);

@@ -235,8 +235,7 @@ static uint64_t spread(const struct av_wire *w, uint64_t interval_ns)
 }
 
 /*
- * The time for an answer or of an RNR NAK is over. Return: true: the last try; the queue pair
- * failed
+ * The time for an answer or RNR NAK is over. Return: true: the last try, and the queue pair failed
  */
 static bool handle_answer_timeout(const struct sending *s)
 {

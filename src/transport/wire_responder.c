@@ -67,8 +67,7 @@ static void send_answer(const struct arrival *a, enum av_operation operation, ui
 }
 
 /*
- * The program may have allowed more of them while it was drained (SQD). Without memory, as many are
- * kept as before.
+ * The program may have allowed more while drained (SQD). Without memory, keeps as many as before.
  */
 static void grow_kept_answers(struct av_wire *w, uint32_t count)
 {
