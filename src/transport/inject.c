@@ -314,12 +314,15 @@ static const struct av_injected outcomes[] = {
 	[AV_INJECT_CQ_OVERRUN] = {.what = AV_INJECTED_OVERRUN},
 };
 
-/* The fault whose requester status is @status. AV_FAULT_NONE: it concerns no responder */
+/* The fault that a responder answers so that the request ends with @status; AV_FAULT_NONE: none */
 static enum av_fault fault_of(enum ibv_wc_status status)
 {
-	for (int f = AV_FAULT_NONE + 1; f < AV_FAULT_N; f++)
-		if (av_rule((enum av_fault)f)->requester == status)
+	for (int f = AV_FAULT_NONE + 1; f < AV_FAULT_N; f++) {
+		const struct av_rule *rule = av_rule((enum av_fault)f);
+
+		if (rule->requester == status && rule->nak != AV_NAK_NONE)
 			return (enum av_fault)f;
+	}
 	return AV_FAULT_NONE;
 }
 
