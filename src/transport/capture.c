@@ -172,8 +172,7 @@ static uint8_t *capture_batch_room(struct batch *b)
 	return b->blocks + b->used + AV_PCAPNG_DATA_AT;
 }
 
-/* The frame is in its room: add it to the batch, cut to its length and the capture's snap length.
- */
+/* The frame is in its room: add it to the batch, cut to its length and the snap length. */
 static void capture_batch_add(struct batch *b, struct av_pcapng_frame *frame)
 {
 	frame->captured = MIN(MIN(frame->captured, frame->length), b->snaplen);
@@ -408,8 +407,7 @@ static struct av_frame flow(uint32_t label, uint8_t traffic_class, const uint32_
 	return f;
 }
 
-/* On a connection. The addresses are those that the requester knows. @back: the responder's frames
- */
+/* On a connection, with the addresses that the requester knows. @back: the responder's frames */
 static struct av_frame connected_flow(const struct request *r, bool back)
 {
 	const struct av_qp_ref *end = back ? r->rsp : r->req;

@@ -290,8 +290,7 @@ void av_coop_help(struct av_seg *seg, struct av_cq_shared *cq)
 
 	if (!rsp.qp)
 		return;
-	/* A guess, which help() checks under @chunk. The peer stays mapped until av_disconnect().
-	 */
+	/* A guess, checked by help() under @chunk. The peer stays mapped until av_disconnect() */
 	av_connect(&rsp, &req);
 	if (req.qp && !req.seg->own)
 		av_coop_help_with(&rsp, &req, cq);

@@ -143,8 +143,7 @@ int av_wire_keep(const struct av_qp_ref *end, struct av_wire *w)
 	return table ? av_table_set(table, end->qp->index, w) : ENOMEM;
 }
 
-/* Allocate the state of a connection, and open its route. Return: 0, or an errno of av_wire_open()
- */
+/* Allocate the state of a connection, and open its route. Return: as av_wire_open() */
 static int make_connected(const struct av_qp_ref *end, const struct ibv_qp_attr *attr,
 			  struct av_wire **made)
 {
