@@ -259,12 +259,12 @@ bool av_responder_acquire_soon(const struct av_qp_ref *end)
 /* --- what becomes of both sides -------------------------------------------------- */
 
 /*
- * Number of packets of a message of @bytes on the queue pair's path, as av_wire_packets() and
- * av_mtu_bytes() have it. A path MTU that is a peer's nonsense makes a wrong number.
+ * Number of packets of a message of @bytes on the queue pair's path. A path MTU that is a peer's
+ * nonsense makes a wrong number.
  */
 static uint32_t count_packets(const struct av_qp_shared *qp, uint64_t bytes)
 {
-	unsigned int shift = 7 + (qp->attr.path_mtu & 7);
+	unsigned int shift = AV_MTU_SHIFT(qp->attr.path_mtu & 7);
 	uint32_t n = (uint32_t)((bytes + (1u << shift) - 1) >> shift);
 
 	return av_likely(n) ? n : 1;

@@ -207,10 +207,12 @@ enum av_packet_fault {
 	AV_PACKET_PAYLOAD, /* payload where none is allowed, or of the wrong size */
 };
 
+#define AV_MTU_SHIFT(mtu) (7u + (mtu)) /* 2 to that power: bytes of an enum ibv_mtu */
+
 /* Bytes of an enum ibv_mtu. Invalid values, as a peer's segment may hold, count as IBV_MTU_256. */
 static inline uint32_t av_mtu_bytes(uint32_t mtu)
 {
-	return 128u << (mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? mtu : IBV_MTU_256);
+	return 1u << AV_MTU_SHIFT(mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? mtu : IBV_MTU_256);
 }
 
 /* The largest path MTU whose packets fit an interface of MTU @bytes; at least IBV_MTU_256 */
