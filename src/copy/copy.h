@@ -157,9 +157,8 @@ void av_pieces_cut(struct av_pieces *pieces, uint64_t dst, const void *memory, s
  * - It reads and writes nothing but the two ranges.
  *
  * If the program has replaced our handler of SIGSEGV and SIGBUS, or blocks them in this thread
- * (noticed at the next tick of the coarse clock), av_copy() makes system calls instead:
- * process_vm_readv() on its own process, or a pipe. That is slower and equally safe. See
- * docs/COPY.md.
+ * (noticed at the next tick of the coarse clock), av_copy() makes system calls instead, slower and
+ * equally safe: process_vm_readv() on its own process, or a pipe (docs/COPY.md).
  */
 
 enum av_copy_result {

@@ -19,8 +19,6 @@
 #include "observe/flight.h"
 #include "registry/directory.h"
 
-/* The table of models. */
-
 const struct av_model av_model_own = {
 	.firmware = AV_VERSION,
 	.type = "anyverbs",
@@ -58,8 +56,6 @@ const struct av_model *av_model_find(struct av_word profile)
 			return &profiles[i];
 	return NULL;
 }
-
-/* The list of devices. */
 
 #define MACHINE_ID_CHARS 32 /* number of digits in /etc/machine-id: machine-id(5) */
 #define HOST_ID_BYTES	 256

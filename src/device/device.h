@@ -42,8 +42,7 @@ extern const struct av_model av_model_own;
 const struct av_model *av_model_find(struct av_word profile);
 
 /*
- * The list of devices is private to the process and constant once read. GID tables and port states
- * follow the host's addresses: see device/port.h.
+ * The list of devices is the process's own, and constant once read; ports are not (device/port.h).
  */
 
 #define AV_DEVICE_MAX	16 /* devices in the list */
@@ -91,8 +90,7 @@ struct av_device {
 struct av_device *const *av_devices(unsigned int *count);
 
 /*
- * The device for which the library handed out @dev, else NULL. Only compares @dev, which may be any
- * pointer. Context: any thread; lock-free
+ * The device for which the library handed out @dev (any pointer), else NULL. Any thread; lock-free.
  */
 struct av_device *av_device_of(const struct ibv_device *dev);
 
@@ -106,9 +104,8 @@ extern const struct av_device av_device_default;
 void av_device_complete(struct av_device *dev, unsigned int index);
 
 /*
- * The GUID of a device that has none configured, in host byte order: a hash of the device's name
- * and of a text that identifies the host. Locally administered (bit 57 set, bit 56 clear), so never
- * 0. A pure function
+ * The GUID of a device that has none configured, in host byte order: a hash of its name and of a
+ * text that identifies the host; locally administered (bit 57 set, bit 56 clear). A pure function
  */
 uint64_t av_device_guid(const char *host_id, const char *name);
 
@@ -209,8 +206,7 @@ void av_config_parse(const char *text, struct av_config *config);
 /*
  * Switches of a device, as real adapters have them in firmware settings (mlxconfig). A switch has a
  * value in force ("current") and a value for after the next reset ("next boot"). "anyverbs config"
- * and "anyverbs reset" change them. Two text files of the user store them. Each line names a device
- * and its switches that are on.
+ * and "anyverbs reset" change them. Two text files have a line for a device: the switches on.
  *
  * - current: BASE/anyverbs-UID.current, where BASE is av_folder_base(). If the file is missing, the
  *   next-boot values are in force. So a restart of the host that clears BASE acts as a reset.
@@ -279,9 +275,8 @@ AV_MUST_USE int av_switches_set(const char *device, uint32_t mask, uint32_t on);
 AV_MUST_USE int av_switches_reset(const char *device, const uint32_t *failed, size_t count);
 
 /*
- * The switches in force, for the new context that av_device_open() makes. Return: 0 or -ENOMEM
- * Context: the directory is joined and names the context's device, so that a later reset finds the
- * context; reads files.
+ * The switches in force, for the new context that av_device_open() makes; reads files. The
+ * directory is joined and names the context's device: a later reset finds it. Return: 0 or -ENOMEM
  */
 AV_MUST_USE int av_switches_take(const char *device, uint32_t *on);
 

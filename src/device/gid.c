@@ -91,7 +91,6 @@ static const struct av_host_addr *next_addr(const struct av_host_addr *addrs, si
 	return best;
 }
 
-/* A table that is being made. */
 struct making {
 	const struct av_gid_form *form;
 	struct av_gid *rows;

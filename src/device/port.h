@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ports: the GID table, the state and the MTU of each port in the directory, and the watch that
- * makes ports follow the host.
+ * Ports: the GID table, the state and the MTU of each, and the watch that has them follow the host.
  *
  * All contexts of a device in one network namespace share one port if they want the same kind of
  * GID table. The port exists from the first open to the last close.
@@ -87,10 +86,9 @@ struct av_gid_form {
  * - only if there is still no row: 127.0.0.1, so that peers on this host work
  * Each address gives one row, of RoCE v2.
  *
- * In a paired table each address gives two rows, RoCE v1 and v2. All IPv4 addresses precede all
- * IPv6 addresses of the same group above. The first AV_GID_FIXED rows are the link-local IPv6
- * address of the first address's interface, or else one made from the GUID. So a host's first IPv4
- * address is in rows 2 and 3.
+ * In a paired table each address gives two rows, RoCE v1 and v2, and in each group above IPv4 comes
+ * first. The first AV_GID_FIXED rows are the link-local IPv6 address of the first address's
+ * interface, or else one made from the GUID. So a host's first IPv4 address is in rows 2 and 3.
  *
  * No address appears twice. Interfaces that are down give no row, nor do unspecified and multicast
  * addresses (RFC 4291, 2.7; RFC 1112, 4). A pure function
@@ -134,9 +132,8 @@ void av_gid_interface_hardware(uint32_t ifindex, uint8_t address[AV_HARDWARE_BYT
 
 /*
  * Update a table in use, of @form->max rows, to @fresh and @count of av_gid_table() for @form. Rows
- * not in @fresh become empty; the others keep their index. New rows fill the first empty ones while
- * there is room. The fixed rows of a paired table are replaced in place. A pure function
- * Return: did anything change?
+ * not in @fresh become empty; others keep their index. New rows fill the first empty ones, if any;
+ * a paired table's fixed rows are replaced in place. A pure function. Return: did anything change?
  */
 bool av_gid_merge(struct av_gid *table, const struct av_gid_form *form, const struct av_gid *fresh,
 		  unsigned int count);
@@ -199,9 +196,8 @@ uint32_t av_port_gid(uint32_t port, uint32_t row, union ibv_gid *gid);
 uint64_t av_netns_of_thread(void);
 
 /*
- * Update all ports in @netns from the host's addresses. Context: joined; no lock held; makes system
- * calls; waits as av_dir_change_begin(); raises events.
- * Return: false: a port may not agree with the host
+ * Update all ports in @netns from the host's addresses. Return: false: one may not agree with them
+ * Context: joined; no lock held; makes system calls; waits as av_dir_change_begin(); raises events
  */
 bool av_port_follow(uint64_t netns);
 
@@ -219,9 +215,8 @@ unsigned int av_port_force(const char *device, bool down);
  * addresses. rtnetlink reports changes in the network namespace of the thread that opened the first
  * context. Without netlink, only queries bring a port up to date.
  *
- * A thread is needed because a program may poll its asynchronous descriptor and never call the
- * library. The netlink socket cannot make that descriptor readable: many changes turn out to be no
- * event.
+ * A thread is needed: a program may poll its asynchronous descriptor and never call the library.
+ * The netlink socket cannot make that descriptor readable: many changes turn out to be no event.
  */
 
 /*

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The shared heap: its lock, its blocks, what unmapping and fork() do to them, and system calls
- * that bypass its own hook.
- */
+/* The shared heap: its lock, its blocks, what unmapping and fork() do to them; raw system calls. */
 #ifndef AV_HEAP_BLOCKS_H
 #define AV_HEAP_BLOCKS_H
 
@@ -161,9 +158,8 @@ bool av_block_is_near(const void *p);
 /*
  * Allocate a block, readable and writable. @bytes: rounded up to whole pages. @align: a power of
  * two. @zeros: it must be zeroed; else its content is undefined.
- * Return: NULL: there is no room or no shared heap in this process; or the kernel must decide
- * whether there is memory (RLIMIT_DATA, more than the machine has). The caller then calls the
- * function behind the hook.
+ * Return: NULL: no room or no shared heap; or the kernel must decide whether there is memory
+ * (RLIMIT_DATA, more than the machine has). The caller then calls the function behind the hook.
  */
 AV_MUST_USE void *av_block_take(size_t bytes, size_t align, bool zeros);
 

@@ -452,9 +452,8 @@ static bool is_in_place(void)
 }
 
 /*
- * Rename the folder, so that a process can make a new one. @why, for the warning: it is ...
- * Processes that have it open continue in it. Return: -EAGAIN: done, by this process or another, or
- * about to be; or other -errno
+ * Rename the folder, so that a process can make a new one; who has it open continues in it. @why,
+ * for the warning: it is ... Return: -EAGAIN: done, or about to be, by anybody; or other -errno
  */
 static int set_aside(const char *why)
 {

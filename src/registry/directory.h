@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The directory: one small shared file per user, the only thing that processes find by name. It
- * lists the processes that use anyverbs, their open contexts, and the owner of each queue pair
- * number.
+ * lists the processes that use anyverbs, their open contexts, and the owner of each QP number.
  *
  * Place: DIR/anyverbs-UID-LAYOUT/ (mode 0700). DIR is $ANYVERBS_DIR, or else the first usable one
- * of /dev/shm, $XDG_RUNTIME_DIR and /tmp. Each context has a folder "cSLOT-GENERATION" in it, with
- * its tables, its socket and its FIFOs. A process that receives packets has a socket
- * "pSLOT-GENERATION".
+ * of /dev/shm, $XDG_RUNTIME_DIR and /tmp. In it, each context has a folder "cSLOT-GENERATION" with
+ * its tables, socket and FIFOs; a process that receives packets has a socket "pSLOT-GENERATION".
  *
  * Life and death: a process holds a record lock on the byte of its slot. The kernel drops the lock
  * when the process ends in any way. The lock belongs to the open file (F_OFD_SETLK), so it survives
  * when the program closes another descriptor of that file. A forked child closes the file that it
  * inherits. Whoever joins or leaves next sweeps the dead: removes their folders and frees their
  * numbers. The last process to leave locks the bytes of all slots, so that nobody joins, and
- * removes everything. Two small files remain, unless they are empty: the counts of devices
+ * removes everything but two small files, unless they are empty: the counts of devices
  * (av_dir_counts_keep()), and the record of failures (observe/flight.h).
  *
  * A reference to a process or a context is generation << AV_REF_SLOT_BITS | slot. It is never 0,
@@ -25,8 +23,7 @@
  * serialises all other changes. Whoever waits for it in vain fails (-EBUSY), or leaves the work to
  * the next one. Look-ups read single words without a lock.
  *
- * Descriptors that functions return are close-on-exec, and the caller closes them. "Joined": the
- * process has joined the directory.
+ * Returned descriptors are close-on-exec, and the caller's to close. "Joined": to the directory.
  */
 #ifndef AV_REGISTRY_DIRECTORY_H
 #define AV_REGISTRY_DIRECTORY_H
@@ -48,8 +45,7 @@
 
 /*
  * Version of everything in shared memory: a checksum of all headers of src/, without comments and
- * blanks (scripts/layout-number.sh). Part of the folder's name, so two builds share a folder and
- * its layout, or never meet.
+ * blanks (scripts/layout-number.sh). In the folder's name: other layouts have other folders.
  */
 extern const uint32_t av_layout;
 
@@ -64,8 +60,7 @@ const char *av_folder_base(void);
  * Open this user's folder, and make it if needed. Another user may know the name and be allowed to
  * write to DIR. So ignores anything that is not a directory, not this user's, or accessible to
  * others, and tries the next of AV_FOLDER_NAMES names. An existing folder of this user precedes a
- * free name, so that all processes find the same one. Refuses a relative DIR, which would be
- * another folder after each chdir(2).
+ * free name, so that all processes find the same. Refuses a relative DIR: chdir(2) would change it.
  * Return: descriptor or -errno: -EINVAL: DIR is relative; -EACCES, -ELOOP or -ENOTDIR: no name is
  * usable; -EAGAIN: the last process has just removed the folder
  */
@@ -160,8 +155,7 @@ typedef void av_dir_count(int folder, uint32_t ref, struct av_totals *sum);
  * @count: called for each context whose end this process handles; NULL: the counts are lost. The
  * function of the first join remains until the last leave.
  * Context: any thread. Waits AV_PEER_TIMEOUT_NS at most for other processes.
- * Return: 0 or -errno. -EACCES: the folder is another user's; -ENOSPC; -EUSERS: no free slot;
- * -EBUSY; -ENOMEM
+ * Return: 0; -EACCES: the folder is another user's; -ENOSPC; -EUSERS: no free slot; -EBUSY; -ENOMEM
  */
 AV_MUST_USE int av_dir_join(av_dir_count *count);
 
@@ -231,8 +225,7 @@ struct av_dir_memory av_dir_context_memory(const struct av_dir_file *d, uint32_t
 AV_MUST_USE int av_dir_context_open(int dir, uint32_t ref, const char *name, int flags);
 
 /*
- * Claim a number for a queue pair. Lock-free.
- * Return: the number (never 0, 1 or 0xffffff); -ENOMEM: all processes together have @limit
+ * Claim a number for a queue pair, never 0, 1 or 0xffffff. -ENOMEM: @limit are in use. Lock-free.
  */
 AV_MUST_USE int av_dir_qpn_add(uint32_t ref, uint32_t index, uint32_t limit);
 void av_dir_qpn_remove(uint32_t qpn);
@@ -246,9 +239,8 @@ bool av_dir_qpn_ended(uint32_t qpn);
 /*
  * Open an XRC domain in a context of this process. @dev, @ino: of the file that names it; both 0: a
  * private domain. @oflags: O_CREAT, O_EXCL as in ibv_open_xrcd(3).
- * Context: waits for the change lock, AV_PEER_TIMEOUT_NS at most.
- * Return: its number (> 0); -EAGAIN: unknown, without O_CREAT; -EINVAL: known, with O_EXCL;
- * -ENOMEM; -EBUSY
+ * Context: waits for the change lock, AV_PEER_TIMEOUT_NS at most. Return: its number (> 0);
+ * -EAGAIN: unknown, without O_CREAT; -EINVAL: known, with O_EXCL; -ENOMEM; -EBUSY
  */
 AV_MUST_USE int av_dir_xrcd_open(uint32_t ref, uint64_t dev, uint64_t ino, int oflags);
 void av_dir_xrcd_close(uint32_t ref, uint32_t number);
@@ -303,9 +295,8 @@ void av_dir_read(const char *device, uint64_t counters[AV_DIR_COUNTERS],
 
 /*
  * Failures of devices have numbers, never 0, common to all contexts of all processes. The number at
- * the start of an action tells whether it began before or after a failure. av_dir_failures() is the
- * last number; av_dir_failures_add() counts one more, and returns its number.
- * Context: joined; lock-free.
+ * the start of an action tells whether it began before or after a failure. av_dir_failures(): the
+ * last one; av_dir_failures_add(): of one more. Context: joined; lock-free.
  */
 uint32_t av_dir_failures(void);
 uint32_t av_dir_failures_add(void);
@@ -514,7 +505,7 @@ struct av_dir_file {
 /* The file, while this process has joined. Else NULL. */
 extern struct av_dir_file *av_dir;
 
-/* The folder that holds the file: its descriptor (-1: the program has closed it), and its path. */
+/* The file's folder: its descriptor (-1: the program has closed it), not to be closed; its path. */
 int av_dir_folder(void);
 const char *av_dir_path(void);
 
@@ -531,10 +522,7 @@ const char *av_dir_path(void);
 AV_MUST_USE int av_dir_change_begin(void);
 void av_dir_change_end(void);
 
-/*
- * For work that the next process can do instead: waits 20 ms at most, enough on a busy machine.
- * Return: false: timed out
- */
+/* A change that the next process can do instead. Waits 20 ms at most, enough on a busy machine. */
 AV_MUST_USE bool av_dir_change_soon(void);
 
 /*
@@ -544,10 +532,7 @@ AV_MUST_USE bool av_dir_change_soon(void);
  */
 int av_dir_record_lock(int cmd, short type, off_t byte);
 
-/*
- * Clear the rows of ended contexts and of dead processes: within a change; or in a change of its
- * own, unless av_dir_change_soon() times out.
- */
+/* Clear the rows of what has ended: within a change; in one of its own (av_dir_change_soon()). */
 void av_dir_sweep(void);
 void av_dir_sweep_soon(void);
 

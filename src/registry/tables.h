@@ -4,8 +4,7 @@
  * manager, multicast groups, processes that share a UDP port, and users of shared pages.
  *
  * Unless a function says otherwise, the process has joined the directory. What waits for the change
- * lock waits AV_PEER_TIMEOUT_NS at most; EBUSY: the change lock timed out. A walk begins with *@at
- * = 0.
+ * lock waits AV_PEER_TIMEOUT_NS at most, else fails with EBUSY. A walk begins with *@at = 0.
  */
 #ifndef AV_REGISTRY_TABLES_H
 #define AV_REGISTRY_TABLES_H
@@ -31,10 +30,7 @@
  * Context: av_capture_begin() changes the directory; all other functions are lock-free.
  */
 
-/*
- * Begin a capture. Contexts notice it only after av_capture_watch().
- * Return: its number (> 0); -ENOSPC; -EBUSY
- */
+/* Begin a capture, unnoticed until av_capture_watch(). Return: its number (> 0); -ENOSPC; -EBUSY */
 AV_MUST_USE int av_capture_begin(const struct av_capture_spec *spec);
 void av_capture_end(unsigned int number);
 
@@ -65,9 +61,8 @@ bool av_capture_is_mine(unsigned int number, uint32_t stamp);
 bool av_capture_spec(unsigned int number, uint32_t stamp, struct av_capture_spec *spec);
 
 /*
- * Reserve @frames frames of the capture with this stamp. The caller settles each of them by
- * av_capture_written() or av_capture_untake().
- * Return: how many the caller may write; fewer at the end of the capture
+ * Reserve @frames frames of the capture with this stamp, each to be settled by av_capture_written()
+ * or av_capture_untake(). Return: how many the caller may write; fewer at the end of the capture
  */
 uint64_t av_capture_take(unsigned int number, uint32_t stamp, uint64_t frames);
 
@@ -97,9 +92,8 @@ struct av_capture_state av_capture_state(unsigned int number);
 /* === cm ports ==================================================================== */
 
 /*
- * Port numbers of the connection manager: who has bound which, and which ones listen. In the
- * directory, so that its processes share one space of numbers, as those of a host do in the kernel.
- * Rows of dead processes count as free.
+ * Port numbers of the connection manager: who has bound which, and which ones listen. Common to all
+ * processes of the directory, as a host's are in the kernel. Rows of dead processes count as free.
  */
 
 struct av_cm_port {
@@ -124,8 +118,7 @@ bool av_cm_is_any(const uint8_t address[16]);
 
 /*
  * Bind a port of this process. If @p->port is 0, chooses one of 32768 to 60999 that nobody has, and
- * stores it there. Two ports collide unless both have @reuse, or their families differ and both
- * have @afonly.
+ * stores it there. Two ports collide unless both have @reuse, or both @afonly and unlike families.
  * Context: waits for the change lock.
  * Return: a handle >= 0; or -errno: -EADDRINUSE: somebody has bound that address and port;
  * -EADDRNOTAVAIL: the same, and one of both addresses is a wildcard; -EACCES: a port below 1024,
@@ -180,10 +173,7 @@ struct av_multicast_member {
  */
 AV_MUST_USE int av_multicast_attach(const struct av_multicast_member *member);
 
-/*
- * Detach a queue pair of this process. Waits only for this process's threads.
- * Return: 0; -EINVAL: it is not attached
- */
+/* Detach a queue pair. Waits only for this process's threads. Return: 0; -EINVAL: not attached */
 AV_MUST_USE int av_multicast_detach(const union ibv_gid *gid, uint32_t qpn);
 
 /*

@@ -16,10 +16,7 @@
  * Context of these functions: any thread; the process has joined the directory.
  */
 
-/*
- * Set or clear the flag of every context in the directory. Whoever begins a capture calls this
- * afterwards. Context: maps segments, so it may block.
- */
+/* Set or clear every context's flag, after a capture has begun. Maps segments, so it may block. */
 void av_capture_watch(void);
 
 void av_capture_watch_context(struct av_seg *seg);
@@ -62,20 +59,18 @@ struct av_faults *av_faults_of(struct av_seg *seg);
 AV_MUST_USE bool av_faults_no_memory(struct av_seg *seg);
 
 /*
- * The rules of a device, for a caller without a context of it: the connection manager. May there be
- * any rules? And: load the rules of @f's device, if they have changed; one thread at a time for @f.
- * Both keep errno.
+ * The rules of a device, for the connection manager, which has no context of it. av_faults_there():
+ * may there be any? av_faults_refresh(): load those of @f's device, if they have changed; one
+ * thread at a time for @f. Both keep errno.
  */
 AV_MUST_USE bool av_faults_there(const char *device);
 void av_faults_refresh(struct av_faults *f);
 
 /*
  * Replace the rules of a device by @text (av_faults_parse(); "": none), and notify its contexts;
- * @told: out: how many.
- * Context: the process has joined the directory; the caller holds no lock. May block: changes the
- * directory, and maps segments.
- * Return: 0; -EBUSY: another process holds the change lock; other -errno: the file cannot be
- * written
+ * @told: out: how many. Context: the process has joined the directory; the caller holds no lock.
+ * May block: changes the directory, and maps segments.
+ * Return: 0; -EBUSY: others hold the change lock; other -errno: the file cannot be written
  */
 AV_MUST_USE int av_faults_write(const char *device, const char *text, unsigned int *told);
 

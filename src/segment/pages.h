@@ -43,9 +43,8 @@ uint64_t av_seg_alloc(struct av_seg *seg, uint64_t size);
 void av_seg_free(struct av_seg *seg, uint64_t offset, uint64_t size);
 
 /*
- * Take an index of a table. At most @limit may be in use at a time. Freed indices are reused as
- * late as possible. The object's memory keeps its content (zero at first). Return: index, never 0;
- * or 0 and errno ENOMEM
+ * Take an index of a table. At most @limit may be in use at a time; freed ones recur as late as
+ * possible. The object keeps its content (zero at first). Return: index, never 0; or 0 and ENOMEM
  */
 uint32_t av_slab_alloc(struct av_seg *seg, enum av_slab slab, uint32_t limit);
 void av_slab_free(struct av_seg *seg, enum av_slab slab, uint32_t index);
@@ -146,17 +145,15 @@ struct av_page_plan av_page_plan(const struct av_page_policy *policy);
 /* === views ======================================================================= */
 
 /*
- * Memory of a peer's process outside its segment. av_views_sweep(): unmap files of runs that have
- * ended; any thread. av_views_forget(): unmap all, and stop passing memory of pages owners: nobody
- * uses the segment any more.
+ * Memory of a peer's process outside its segment. av_views_sweep(): unmap files of ended runs; any
+ * thread. av_views_forget(): nobody uses the segment: unmap all, stop passing pages owners' memory.
  */
 void av_views_sweep(struct av_seg *seg);
 void av_views_forget(struct av_seg *seg);
 
 /*
  * Map the shared heap of a peer's process, whole, and store its address in @shared_heap. Makes a
- * few system calls. For an owner in another PID namespace, whose socket passes the file, waits
- * AV_PEER_TIMEOUT_NS at most.
+ * few system calls; waits AV_PEER_TIMEOUT_NS at most, for an owner in another PID namespace.
  * Context: any thread, several at a time. Return: the address, or AV_SHARED_HEAP_NOWHERE
  */
 #define AV_SHARED_HEAP_NOWHERE ((uint8_t *)1) /* instead of an address: it cannot be mapped */
@@ -165,8 +162,7 @@ uint8_t *av_seg_map_shared_heap(struct av_seg *seg);
 /*
  * Pages owners: a shared region that a second process has registered lies on pages of the first
  * one's context, the pages owner. The second process passes that memory to peers, so that they can
- * map it even after the first process has ended. Context of hold and drop: the owner of @seg;
- * blocks.
+ * map it even after the first one has ended. To hold or drop: in the owner of @seg; blocks.
  */
 
 /*
@@ -234,9 +230,8 @@ void *av_file_view_at(struct av_seg *seg, uint64_t run, uint64_t addr, uint64_t 
  * The shared heap: memory of the program that is allocated as shared memory (docs/SHARED_HEAP.md).
  *
  * A separate library (src/heap/), which "anyverbs run" preloads, provides it. The heap begins when
- * the process opens its first device; until then the program's memory is unchanged. Every block is
- * a shared mapping of one memfd of the process, and lies in one window of the address space: byte n
- * of the file is at address begin + n.
+ * the process opens its first device; until then the program's memory is unchanged. Each block is a
+ * shared mapping of one memfd of the process, in one window: byte n of the file is at begin + n.
  */
 
 #define AV_SHARED_HEAP_BYTES (64ull << 30) /* of the sparse file, and of the window */
@@ -265,8 +260,7 @@ struct av_shared_heap {
 };
 
 /*
- * Called before the program unmaps blocks of a range, or maps over them. Context: the program's
- * thread, with any locks held.
+ * Called in the program's thread, with any locks held, before it unmaps blocks or maps over them.
  */
 typedef void av_shared_heap_leaving(uint64_t addr, uint64_t bytes);
 
@@ -312,8 +306,7 @@ void *av_map_private(void *wanted, uint64_t bytes, bool huge);
 AV_MUST_USE int av_seg_make(struct av_seg *seg, const struct av_seg_device *dev, uint32_t origin);
 
 /*
- * Map a peer's segment. Waits AV_PEER_TIMEOUT_NS at most. Return: false: not possible, or its
- * process is still making it
+ * Map a peer's segment. Waits AV_PEER_TIMEOUT_NS at most. Return: false: impossible, or unfinished
  */
 AV_MUST_USE bool av_seg_map_peer(struct av_seg *seg);
 

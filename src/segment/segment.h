@@ -187,9 +187,8 @@ static inline struct av_tables *av_tables_of(const struct av_seg_head *head)
 typedef bool av_file_visit(int dir, const char *name, const struct stat *st, void *arg);
 
 /*
- * Visit the regular files that the entries of a folder, such as /proc/PID/fd, lead to. Opens none
- * of them, because a device may notice. Makes only system calls, uses no heap, and is no
- * cancellation point. Changes errno.
+ * Visit the regular files that the entries of a folder, such as /proc/PID/fd, lead to. Opens none:
+ * a device may notice. Only system calls, no heap, no cancellation point. Changes errno.
  */
 void av_file_search(const char *folder, av_file_visit *visit, void *arg);
 
@@ -244,8 +243,7 @@ struct av_fd_passed {
 /*
  * Open the file for reading and writing, by /proc or else by the socket @path; NULL: there is none.
  * Waits AV_PEER_TIMEOUT_NS at most. Is no cancellation point.
- * Return: close-on-exec descriptor, for the caller to close; or -errno; -ESTALE: another file is
- * there
+ * Return: close-on-exec descriptor, for the caller to close; or -errno; -ESTALE: it is another file
  */
 AV_MUST_USE int av_fd_passed_open(const struct av_fd_passed *what, const char *path);
 
@@ -323,8 +321,7 @@ struct av_seg_device {
 
 /*
  * Make this process's segment for a new context. @origin: context to import from; 0: none. The
- * caller, av_device_open(), fills in @port and @switches. Context: the process has joined the
- * directory.
+ * caller, av_device_open(), fills in @port and @switches. The process has joined the directory.
  * Return: the segment with one user; or NULL and errno
  */
 struct av_seg *av_seg_create(const struct av_seg_device *dev, uint32_t origin);
@@ -351,8 +348,7 @@ void av_seg_call_peers(void);
 void av_seg_close(struct av_seg *seg);
 
 /*
- * Begin and end a use of a context's segment, which av_seg_get() maps if needed. av_seg_put()
- * ignores NULL.
+ * Begin and end a use of a context's segment, mapped if needed. av_seg_put() ignores NULL.
  * Context: any thread. Mapping waits for an owner that does not answer: AV_PEER_TIMEOUT_NS for its
  * memory, and in another PID namespace as long for its shared heap.
  * Return: NULL: the context is gone, or cannot be mapped
@@ -376,8 +372,7 @@ void av_seg_drop_idle(void);
  * Keep a reference to the process that has this PID now, to tell it from a later one with that PID.
  * The lock that says "alive" (registry/directory.h) is not enough: it lives as long as the last
  * process that holds the open file, such as a child made without the C library's fork(). The caller
- * has found the process alive before, and checks again afterwards. Without pidfd_open(2), @process
- * becomes AV_OWN_FD_NONE.
+ * has found the process alive, and checks again afterwards. AV_OWN_FD_NONE without pidfd_open(2).
  */
 void av_peer_process_open(struct av_own_fd *process, pid_t pid);
 

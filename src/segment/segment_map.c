@@ -186,10 +186,9 @@ static int make_memory(struct av_seg *seg)
 }
 
 /*
- * All segments are mapped at the same address modulo a huge page, and two peers hold the same kinds
- * of objects in the same order: what one request touches in both would evict each other from TLBs
- * indexed by low address bits. So each heap skips some pages, never backed, by a hash of its
- * context.
+ * All segments are mapped at one address modulo a huge page, and peers hold like objects in the
+ * same order: what one request touches in both would evict each other from TLBs indexed by low
+ * address bits. So each heap skips some pages, never backed, by a hash of its context.
  */
 static uint64_t heap_begin(uint32_t ref)
 {
@@ -272,10 +271,7 @@ int av_seg_memory(const struct av_seg *seg)
 	return fd < 0 ? -errno : fd;
 }
 
-/*
- * The tables of a context, also of a dead one. @dir: as av_dir_context_open(). Return: descriptor
- * for the caller, or -1
- */
+/* A context's tables, dead or not. @dir: of av_dir_context_open(). Return: own descriptor, or -1 */
 static int open_tables(int dir, uint32_t ref, int prot)
 {
 	int mode = prot & PROT_WRITE ? O_RDWR : O_RDONLY, fd;
@@ -291,8 +287,7 @@ static int open_tables(int dir, uint32_t ref, int prot)
 
 /*
  * Map the segment of another process. @memory: its row in the directory, whose folder is @dir;
- * @socket: of the context, or NULL. Waits AV_PEER_TIMEOUT_NS at most. Return: NULL: not possible,
- * or its process is still making it
+ * @socket: or NULL. Waits AV_PEER_TIMEOUT_NS at most. Return: NULL: impossible, or unfinished
  */
 static struct av_seg_head *map_peers_segment(uint32_t ref, const struct av_dir_memory *memory,
 					     int dir, const char *socket, int prot)

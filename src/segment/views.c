@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Memory of a peer's process outside its segment: the shared heap, pages in segments of others, and
- * files of the program.
- */
+/* A peer process's memory outside its segment: shared heap, pages owners, the program's files. */
 #include "segment/pages.h"
 
 #include <errno.h>
